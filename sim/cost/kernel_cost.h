@@ -1,0 +1,19 @@
+/* Time of one kernel on one GPU.
+ *
+ * Matrix products. An output tile (tm × tn) is the work of one SM; `batch·⌈m/tm⌉·⌈n/tn⌉` tiles take ⌈tiles / SMs⌉ waves
+ * (wave quantisation). A wave lasts
+ *
+ *     2·tm·tn·(k + k_ramp) / (peak·sustained/SMs · tile efficiency)
+ *
+ * (k_ramp: prologue and epilogue, as elements of k). Few tiles and a long k are split over k, at the price of one more
+ * pass over C in fp32. The kernel takes the best tile and split, as the library's heuristic would, but never less than
+ * its HBM traffic, plus the device's kernel latency. Attention: causal FLOPs over the fused kernel's rate. Everything
+ * else: bytes over the HBM curve. */
+#pragma once
+#include "gpu.h"
+#include "work_item.h"
+
+double kernel_cost_matmul_s(const Gpu *gpu, Number number, gint64 batch, gint64 m, gint64 n, gint64 k, double bytes);
+double kernel_cost_memory_s(const Gpu *gpu, double bytes);
+/* Any item but a COLLECTIVE. */
+double kernel_cost_s(const Gpu *gpu, const WorkItem *item);

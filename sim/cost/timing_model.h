@@ -1,0 +1,11 @@
+/* A Program's Timing on a described cluster: every distinct work and transfer costed once. */
+#pragma once
+#include "cluster.h"
+#include "timing.h"
+
+/* `workload` is what the program was lowered from. Times are rounded up to whole nanoseconds here, once per item and
+ * transfer. */
+Timing *timing_model(const Program *program, const Workload *workload, const Cluster *cluster);
+/* For bare orders: F, I, W seconds per stage (arrays of n_stages); B = I + W; transfers take no time, or `send_ns`. */
+Timing *timing_of_times(const Program *program, const gint64 *f_ns, const gint64 *i_ns, const gint64 *w_ns,
+                        gint64 send_ns);

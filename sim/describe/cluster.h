@@ -1,0 +1,59 @@
+/* A cluster: GPUs in nodes (or wider NVLink domains), NICs, a fabric of tiers, and how collectives behave on them.
+ * Read from topologies/<name>.yaml. Bandwidths are per GPU (or per NIC) and per direction. */
+#pragma once
+#include "gpu.h"
+
+enum { CLUSTER_MAX_TIERS = 6 };
+
+typedef enum { SCALE_UP_NVSWITCH, SCALE_UP_NVLINK_MESH, SCALE_UP_PCIE } ScaleUpKind;
+typedef enum { LINK_NVLINK, LINK_PCIE, LINK_NET, N_LINKS } LinkKind;
+
+typedef enum { ALGORITHM_RING, ALGORITHM_TREE, N_ALGORITHMS } Algorithm;
+typedef enum { PROTOCOL_LL, PROTOCOL_LL128, PROTOCOL_SIMPLE, N_PROTOCOLS } Protocol;
+
+/* A switch tier of the fabric: full bisection among `span_gpus` consecutive GPUs, times 1/oversubscription for what
+ * leaves it. */
+typedef struct {
+  gint64 span_gpus;
+  double oversubscription; /* ≥ 1: uplink bandwidth out of the tier below is divided by this */
+} FabricTier;
+
+/* How the collective library turns link rates into time: data tagged with its version (topologies/nccl/<version>.yaml).
+ */
+typedef struct {
+  char *version;                                     /* owned */
+  double base_s[N_ALGORITHMS][N_PROTOCOLS];          /* fixed cost of a collective */
+  double hop_s[N_LINKS][N_ALGORITHMS][N_PROTOCOLS];  /* per step over that kind of link */
+  double bandwidth_share[N_ALGORITHMS][N_PROTOCOLS]; /* share of bus bandwidth the protocol carries */
+} CollectiveLibrary;
+
+typedef struct {
+  char *name, *source, *file; /* owned */
+  Gpu gpu;
+  int gpus_per_node;
+
+  ScaleUpKind scale_up;
+  int domain_gpus;            /* GPUs reaching each other over the scale-up links; ≥ gpus_per_node (72 for NVL72) */
+  double scale_up_Bps;        /* per GPU per direction, as specified */
+  double scale_up_efficiency; /* share of it that a bandwidth-bound transfer reaches */
+  double scale_up_latency_s;  /* one send, software included */
+
+  int nics_per_node; /* 0: a single node */
+  double nic_Bps, nic_efficiency, nic_latency_s;
+  double node_egress_gpus; /* (computed) GPUs sharing one NIC = gpus_per_node / nics_per_node; 0 without NICs */
+  FabricTier tiers[CLUSTER_MAX_TIERS];
+  int n_tiers; /* 0: full bisection everywhere */
+
+  CollectiveLibrary collectives;
+  gint64 eager_bytes;          /* sends up to this are buffered; larger ones rendezvous */
+  gint64 max_gpus;             /* 0 = not stated */
+  double host_memory_bytes;    /* per node; 0 = not stated */
+  double dollars_per_gpu_hour; /* 0 = not stated */
+} Cluster;
+
+/* Read `file`; a bare name `x` also means topologies/x.yaml (searched as model_read() does). The `gpu:` and
+ * `collectives:` keys name other files relative to this one. Unknown, missing and duplicate keys, missing units, absurd
+ * numbers: INPUT with file:line. */
+Cluster *cluster_read(const char *file, GError **error);
+void cluster_free(Cluster *cluster);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Cluster, cluster_free)

@@ -1,0 +1,19 @@
+/* The one error domain. Every reader and check fills a GError; only main() prints and exits. */
+#pragma once
+#include <glib.h>
+
+#define STEPSIM_ERROR (stepsim_error_quark())
+
+typedef enum {
+  STEPSIM_ERROR_INPUT,      /* bad usage or input: exit status 2 */
+  STEPSIM_ERROR_IMPOSSIBLE, /* the configuration cannot run or cannot be modelled: exit status 1 */
+} StepsimError;
+
+GQuark stepsim_error_quark(void);
+
+/* Fill *error with code `code` and a printf-style message. Always returns FALSE, so a caller may
+ * write `return fail(error, …)`. */
+gboolean fail(GError **error, StepsimError code, const char *format, ...) G_GNUC_PRINTF(3, 4);
+/* Shorthands: the code is STEPSIM_ERROR_INPUT / STEPSIM_ERROR_IMPOSSIBLE. */
+gboolean fail_input(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
+gboolean fail_impossible(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);

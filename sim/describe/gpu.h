@@ -1,0 +1,39 @@
+/* One kind of GPU: peaks, memory, and the few physical constants its kernels are costed with.
+ * Read from topologies/gpus/<name>.yaml; every constant there has unit, source and date. */
+#pragma once
+#include "precision.h"
+
+enum { GPU_MAX_TILES = 12 };
+
+/* An output tile a matrix-product kernel may use. */
+typedef struct {
+  int m, n;          /* rows, columns of C computed by one SM (or one pair) at a time */
+  double efficiency; /* (0, 1]: share of the sustained rate reached with this tile at large k */
+} GpuTile;
+
+typedef struct {
+  char *name, *source; /* owned */
+  int n_sms;
+  double clock_Hz;              /* boost clock the peaks are stated at */
+  double peak_flops[N_NUMBERS]; /* FLOP/s dense, at that clock; 0 = not supported */
+  double hbm_bytes, hbm_Bps;    /* capacity; peak bandwidth */
+  double reserved_bytes;        /* taken by context, NCCL, libraries before the model */
+
+  /* Matrix products: time = waves of tiles over SMs × (k + k_ramp) / sustained rate, or HBM, whichever is longer. */
+  double sustained[N_NUMBERS]; /* (0, 1]: share of peak that power and issue allow on large products; 0 = default */
+  GpuTile tiles[GPU_MAX_TILES];
+  int n_tiles;
+  double k_ramp;           /* prologue + epilogue, as elements of k */
+  double kernel_latency_s; /* least time of any kernel on the device */
+
+  /* Memory-bound kernels: time = bytes / (hbm_Bps × efficiency) + kernel_latency_s. */
+  double hbm_efficiency;
+
+  /* Fused attention: share of the element format's peak, over causal FLOPs. */
+  double attention_forward, attention_backward;
+
+  double host_launch_s; /* host time to issue one kernel from an eager framework */
+} Gpu;
+
+gboolean gpu_read(const char *file, Gpu *gpu, GError **error);
+void gpu_clear(Gpu *gpu);

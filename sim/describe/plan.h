@@ -1,0 +1,71 @@
+/* The parallel plan: how one training step is cut over GPUs and time. */
+#pragma once
+#include "cluster.h"
+#include "model.h"
+#include "recipe.h"
+
+/* Axes of parallelism. AXIS_DP is cut in two by ZeRO's shard group (`--zero-ranks`): shards inside, replicas outside.
+ */
+typedef enum { AXIS_TP, AXIS_CP, AXIS_EP, AXIS_DP, AXIS_PP, N_AXES } Axis;
+
+typedef enum { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, N_RECOMPUTES } Recompute;
+typedef enum { ATTENTION_FLASH, ATTENTION_UNFUSED, N_ATTENTIONS } Attention;
+typedef enum { FLOPS_CAUSAL, FLOPS_MEGATRON, FLOPS_6N, N_FLOPS_CONVENTIONS } FlopsConvention;
+
+typedef struct {
+  int rank;      /* global rank */
+  double factor; /* its compute takes this many times as long */
+} SlowRank;
+
+typedef struct {
+  int gpus;               /* 0 until completed */
+  int tp, cp, ep, dp, pp; /* dp 0: what is left */
+  int chunks;             /* model chunks (virtual stages) per pipeline rank */
+  char *schedule;         /* owned: gpipe, 1f1b, interleaved; default 1f1b, interleaved when chunks > 1 */
+  gint64 micro_batch;     /* sequences per micro-batch */
+  gint64 global_batch;    /* sequences per step; 0: micro_batch × dp × pp… see plan_complete() */
+  gint64 seq_len;         /* tokens per sequence; 0: the model's max_positions capped at 4096 */
+  int zero;               /* 0..3 */
+  int zero_ranks;         /* ranks one set of shards spans; 0: all of dp */
+  Recompute recompute;
+  gboolean sequence_parallel;
+  Precision precision;
+  Recipe recipe;
+  Attention attention;
+  gboolean overlap_grad;      /* gradient collectives beside backward */
+  gboolean overlap_param;     /* parameter gathers beside forward (and backward, ZeRO-3) */
+  Axis order[N_AXES];         /* rank order, innermost first */
+  gint64 bucket_parameters;   /* least parameters per gradient bucket; 0: Megatron's max(40e6, 1e6·dp) */
+  int prefetch;               /* ZeRO-3: layers gathered ahead of their use */
+  gboolean grad_norm_barrier; /* the optimizer waits for the global gradient norm of all ranks */
+  int steps;                  /* steps chained; ≥ 1 */
+  gboolean fold;              /* one representative per pipeline rank */
+  FlopsConvention flops;
+  guint64 seed;
+  double jitter;      /* standard deviation of compute time, as a share; 0 = none */
+  GArray *slow_ranks; /* of SlowRank; owned */
+
+  /* (computed by plan_complete) */
+  gint64 n_micro_batches; /* per pipeline and step = global_batch / (micro_batch · dp) */
+} Plan;
+
+Plan *plan_new(void); /* defaults: one of everything, 1f1b, bf16, bf16+master, flash, overlaps on, seq. par. off */
+Plan *plan_copy(const Plan *plan);
+void plan_free(Plan *plan);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Plan, plan_free)
+
+/* Fill what was left open and check the plan against itself, the model and the cluster (either may be NULL: those
+ * checks are left out). IMPOSSIBLE with both clashing options and their values named: tp·cp·ep·dp·pp ≠ gpus, tp not
+ * dividing heads / kv heads / ffn, batch not divisible, more stages than layers, gpus not whole nodes or beyond the
+ * cluster, precision the GPU lacks, chunks with a schedule that has none … */
+gboolean plan_complete(Plan *plan, const Model *model, const Cluster *cluster, GError **error);
+
+/* Names, NULL-terminated in enum order, and parsers whose errors list them with the nearest. */
+const char *axis_name(Axis axis);
+const char *const *recompute_names(void);
+const char *const *attention_names(void);
+const char *const *flops_convention_names(void);
+/* Index of `text` in `names`, or -1 with INPUT set: `what` names the option. */
+int parse_choice(const char *what, const char *text, const char *const *names, GError **error);
+/* "tp-cp-ep-dp-pp": each axis once. */
+gboolean plan_parse_order(Plan *plan, const char *text, GError **error);

@@ -1,0 +1,25 @@
+/* Quantities with their unit written out: "450 GB/s", "400 Gb/s", "1.2 us", "80 GiB", "989 TFLOP/s".
+ * GB = 1e9 bytes, GiB = 2^30 bytes, Gb = 1e9 bits. A number without a unit is an error. */
+#pragma once
+#include <glib.h>
+
+typedef enum {
+  UNIT_BYTES,            /* B kB MB GB TB KiB MiB GiB TiB */
+  UNIT_BYTES_PER_SECOND, /* <bytes>/s, and b/s kb/s Mb/s Gb/s Tb/s as bits */
+  UNIT_SECONDS,          /* ns us ms s min h d */
+  UNIT_FLOPS_PER_SECOND, /* FLOP/s kFLOP/s … PFLOP/s, also GFLOPS, TFLOPS */
+  UNIT_HERTZ,            /* Hz kHz MHz GHz */
+  UNIT_DOLLARS_PER_HOUR, /* "2.50 $/h" */
+} UnitKind;
+
+/* Parse `text` (number, optional space, unit; exact case of prefixes matters: Gb is bits) into base units (B, B/s, s,
+ * FLOP/s, Hz, $/h). The number must be finite and not negative. On failure the message says what was
+ * found and which units are valid; `*value` is untouched. */
+gboolean units_parse(const char *text, UnitKind kind, double *value, GError **error);
+
+/* A plain positive count, allowing 7e9, 7B, 70B, 124M, 1.5T, 4k (decimal multiples). No unit. */
+gboolean units_parse_count(const char *text, double *value, GError **error);
+
+/* For people: four significant digits and the fitting prefix, e.g. "80.00 GB", "1.234 ms", "450.0 GB/s",
+ * "395.1 TFLOP/s". Owned by the caller. */
+char *units_format(double value, UnitKind kind);

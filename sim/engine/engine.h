@@ -1,0 +1,26 @@
+/* The virtual clock: runs a Program under its semantics with a Timing, by discrete events in (time, sequence) order.
+ *
+ * Folded: one rank per op list; groups without pp have their members in step, so a collective starts when its one
+ * recorded member arrives. Unfolded: every rank of the layout, every group's members apart. On symmetric clusters both
+ * give the same record to the nanosecond. Nothing allocates in the event loop. Same input, same record. */
+#pragma once
+#include "trace.h"
+
+typedef struct {
+  const Program *program;
+  const Timing *timing;
+  const Layout *layout; /* may be NULL when folded */
+  gboolean folded;
+  gint64 eager_bytes;  /* sends up to this many bytes complete without their receiver */
+  const double *speed; /* unfolded: [layout ranks] factor on compute time; NULL = all 1 */
+  double jitter;       /* standard deviation of each compute op's time as a share (normal, cut at ±3σ); 0 = none */
+  guint64 seed;
+} Simulation;
+
+typedef struct {
+  guint64 n_events;
+  int n_ranks;
+} EngineStats;
+
+/* Run to the end. The program must have been verified: a stuck run is a broken invariant. */
+Trace *engine_run(const Simulation *simulation, EngineStats *stats);

@@ -1,0 +1,43 @@
+/* Actions of a pipeline schedule in PyTorch's grammar: <stage><kind><micro-batch>, e.g. 0F3, 1I2, 2SEND_F1, 1UNSHARD.
+ * Source: torch/distributed/pipelining/schedules.py. */
+#pragma once
+#include <glib.h>
+
+typedef enum {
+  ACTION_F, /* forward */
+  ACTION_I, /* input gradient */
+  ACTION_W, /* weight gradient */
+  ACTION_B, /* I and W in one */
+  ACTION_SEND_F,
+  ACTION_RECV_F,
+  ACTION_SEND_B,
+  ACTION_RECV_B,
+  ACTION_UNSHARD,
+  ACTION_RESHARD,
+  ACTION_REDUCE_GRAD,
+  ACTION_OVERLAP_F_B, /* reserved spelling; its parts are written in brackets */
+  ACTION_OPTIMIZER,   /* not in PyTorch's grammar: the program's own ops below */
+  ACTION_NORM,        /* global gradient norm */
+  ACTION_TIED_GRAD,   /* all-reduce of the tied embedding's gradient */
+  ACTION_SYNC,        /* host reads the loss */
+  N_ACTIONS
+} ActionKind;
+
+typedef struct {
+  gint32 stage;
+  gint32 micro_batch; /* −1 where the kind has none */
+  guint8 kind;        /* ActionKind */
+} Action;
+
+typedef struct {
+  const char *name;    /* as in the grammar */
+  char glyph;          /* one letter for drawings */
+  gboolean is_compute; /* F I W B */
+  gboolean has_micro_batch;
+} ActionInfo;
+
+const ActionInfo *action_info(ActionKind kind);
+/* INPUT error names the text and the grammar. */
+gboolean action_parse(const char *text, Action *action, GError **error);
+/* Append "0F3" to `out`. */
+void action_print(const Action *action, GString *out);

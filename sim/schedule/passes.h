@@ -1,0 +1,41 @@
+/* Named lowering passes: from an order to a Program, one concern each, each dumpable.
+ *
+ *   place → unshard → send_recv → reduce_grad → optimizer → memory → steps
+ *
+ * place        compute ops in the order's order
+ * unshard      ZeRO-3: every F, I and B is cut into layers, each after an all-gather of its parameters on the dp
+ * stream, at most `prefetch` layers ahead; ZeRO-1/2 with overlap_param: the first forward of each stage is cut into
+ * buckets, each after the all-gather of its bucket send_recv    activations and gradients between stages on different
+ * ranks; a receive is placed on the peer when its send is scheduled reduce_grad  the last backward of each stage (every
+ * backward for ZeRO ≥ 2) is cut into buckets, each followed by its all-reduce (ZeRO-0) or reduce-scatter (and
+ * all-reduce over replicas); without overlap_grad all of them wait for the last backward optimizer    tied-embedding
+ * all-reduce, global gradient norm, the Adam step, ZeRO-1/2 all-gather where not overlapped, host sync memory what each
+ * op holds and drops steps        the list again, n_steps times */
+#pragma once
+#include "order.h"
+#include "program.h"
+
+typedef struct {
+  const Order *order;
+  const Workload *workload; /* NULL: a bare order (times only; no bytes, no optimizer) */
+  int n_steps;
+} Lowering;
+
+typedef struct {
+  const char *name, *summary;
+  void (*run)(Program *program, const Lowering *lowering);
+} Pass;
+
+/* The passes in order; ends with a NULL name. */
+const Pass *passes(void);
+
+/* All passes. `dump_after` (may be NULL) names a pass after which the program's text is stored in *dump (owned by the
+ * caller). INPUT when the name is unknown (valid ones listed). The result has been verified; IMPOSSIBLE when the order
+ * cannot run. */
+Program *lower(const Lowering *lowering, const char *dump_after, char **dump, GError **error);
+
+/* A copy of `program` in which every compute op is cut into runs of kernels and its tp collectives become ops of their
+ * own on the tp stream (group "tp"): what executors run that do not fold, stepreal among them. Runs end where a
+ * collective needs them, where they need a collective, and between first-time and recomputed work. Nothing else
+ * changes. Programs without a Workload (bare orders) come back as they are. */
+Program *program_expand(const Program *program, const Workload *workload);

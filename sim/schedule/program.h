@@ -1,0 +1,142 @@
+/* The Program: what every executor runs. One op list per pipeline rank; a rank is such a list plus its coordinates (tp,
+ * cp, dp). It says what (work, bytes, peers, dependencies), never how long.
+ *
+ * Semantics (both executors are judged by them):
+ *   1. Ops on one stream start in list order, each after the one before it ended.
+ *   2. `after` names earlier ops of the same list, on other streams, that must have ended (a CUDA event).
+ *   3. Send and receive match by (peer, tag) in program order; sends up to the executor's eager threshold are buffered,
+ * larger ones rendezvous.
+ *   4. Ops of one `batch` are issued together: none starts before all could.
+ *   5. The k-th collective of a group on one member is the k-th on every member; it starts when the last member
+ * arrives.
+ *   6. An op's effect changes resident memory by category: `hold` at its start, `drop` at its end.
+ *   7. Every op yields one trace record.
+ * The host issues ops in list order; an op on the `host` stream keeps later ops from being issued until it ended. */
+#pragma once
+#include "action.h"
+#include "workload.h"
+
+typedef enum {
+  STREAM_COMPUTE,
+  STREAM_TP,
+  STREAM_CP,
+  STREAM_EP,
+  STREAM_SEND_F,
+  STREAM_RECV_F,
+  STREAM_SEND_B,
+  STREAM_RECV_B, /* pp_send and pp_recv, one lane per direction: a gradient never queues behind an activation */
+  STREAM_DP,
+  STREAM_COPY,
+  STREAM_HOST,
+  N_STREAMS
+} Stream;
+
+typedef enum { OP_COMPUTE, OP_SEND, OP_RECV, OP_COLLECTIVE, OP_HOST, N_OP_KINDS } OpKind;
+
+typedef enum {
+  MEMORY_WEIGHTS,
+  MEMORY_GRADIENTS,
+  MEMORY_OPTIMIZER,
+  MEMORY_ACTIVATIONS,
+  MEMORY_BUFFERS,
+  N_MEMORY
+} MemoryCategory;
+
+enum { OP_MAX_AFTER = 4 };
+
+typedef struct {
+  guint8 kind;   /* OpKind */
+  guint8 stream; /* Stream */
+  guint8 action; /* ActionKind: what this op is for */
+  guint8 pad;
+  gint32 stage;       /* virtual stage; −1 none */
+  gint32 micro_batch; /* −1 none */
+  gint32 step;        /* 0-based */
+  gint32 batch;       /* −1 none; ops of one rank with equal batch are issued together */
+  gint32 work;        /* OP_COMPUTE: index into works; OP_SEND/RECV/COLLECTIVE: into transfers; OP_HOST: −1 */
+  gint32 effect;      /* index into effects; 0 = none */
+  gint32 peer;        /* OP_SEND/RECV: pipeline rank; else −1 */
+  gint32 tag;         /* OP_SEND/RECV */
+  gint32 unit;        /* first layer within its stage this op covers (splits keep their place); 0 for whole stages */
+  gint32 after[OP_MAX_AFTER]; /* indices into this list, each smaller than the op's own; −1 = none, packed first */
+} Op;
+
+/* Distinct computations: pieces of the model; in an expanded program a run of kernels of one piece; an optimizer step;
+ * or (in programs of bare orders) nothing but a phase and a stage. Pieces run in the order embedding, layers, head for
+ * F, and the reverse for I, W and B. */
+typedef struct {
+  guint8 phase; /* Phase */
+  guint8 n_embedding, n_head;
+  guint8 recompute; /* expanded: the run is forward work done again */
+  gint32 n_layers;
+  gint32 piece; /* expanded: Piece the run belongs to; −1 otherwise */
+  gint32 first_item,
+      last_item;     /* expanded: the compute items of the run, inclusive, in the piece's list; −1 otherwise */
+  gint32 stage;      /* −1 when every stage's is the same; optimizer and bare orders: the stage */
+  double parameters; /* PHASE_OPTIMIZER: parameters updated */
+  double flops;      /* per GPU */
+} Work;
+
+/* Distinct transfers: a send between two pipeline ranks, or a collective of a group. */
+typedef struct {
+  gint32 group;          /* index into groups; −1: a send */
+  gint32 source, target; /* pipeline ranks of a send */
+  guint8 collective;     /* Collective */
+  double bytes;          /* send: per GPU; collective: the full buffer S */
+} Transfer;
+
+typedef struct {
+  const char *name;         /* static: "dp", "dp_shard", "dp_replica", "world", "embedding" */
+  AxisSet axes;             /* besides pp */
+  gboolean spans_pp;        /* members on several pipeline ranks: all of them, or `first` and `last` only */
+  gint32 pp_first, pp_last; /* −1, −1: all pipeline ranks; else just these two */
+  guint8 charge;            /* Axis its exposed time is charged to */
+} Group;
+
+typedef struct {
+  double hold[N_MEMORY], drop[N_MEMORY]; /* bytes */
+} Effect;
+
+typedef struct {
+  Op *ops; /* owned */
+  int n_ops;
+  double resident[N_MEMORY]; /* bytes held from the start to the end */
+} OpList;
+
+typedef struct {
+  int n_ranks; /* pipeline ranks = op lists */
+  int n_stages, n_micro_batches, n_steps;
+  OpList *ranks;     /* [n_ranks] */
+  GArray *works;     /* of Work */
+  GArray *transfers; /* of Transfer */
+  GArray *groups;    /* of Group */
+  GArray *effects;   /* of Effect; [0] is no change */
+  gboolean expanded; /* compute ops are single runs of kernels between tp collectives (see pass `expand`) */
+} Program;
+
+typedef struct {
+  const char *name;
+  gboolean is_communication;
+  Axis axis;
+} StreamInfo;
+const StreamInfo *stream_info(Stream stream);
+const char *memory_category_name(MemoryCategory category);
+
+Program *program_new(int n_ranks, int n_stages, int n_micro_batches);
+void program_free(Program *program);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Program, program_free)
+
+/* Index of an equal entry, added when there is none. */
+gint32 program_work(Program *program, const Work *work);
+gint32 program_transfer(Program *program, const Transfer *transfer);
+gint32 program_group(Program *program, const Group *group);
+gint32 program_effect(Program *program, const Effect *effect);
+
+Op op_new(OpKind kind, Stream stream, ActionKind action, int stage, int micro_batch);
+/* Add a dependency; keeps only the latest op per stream that matters; asserts there is room. */
+void op_add_after(Op *op, gint32 index);
+
+/* For each op list, the index in the peer's list of the op each send or receive matches (−1 for others), flat per rank.
+ * IMPOSSIBLE naming the first unmatched op. */
+gboolean program_match(const Program *program, gint32 ***match, GError **error);
+void program_match_free(const Program *program, gint32 **match);

@@ -1,0 +1,81 @@
+/* How long each distinct thing of a Program takes, and what follows from that under the Program's rules for one rank
+ * left alone. Filled by an executor's cost model; read by the engine and by reports. Pure arithmetic: no clock here.
+ *
+ * A compute op is a list of items on two in-order streams (compute, tp), issued one by one by the host. With s the time
+ * the streams are free and h the time the host begins to issue,
+ *
+ *     issued(i) = h + Σ_{j≤i} launch_j
+ *     end(i)    = max(end of the item before it on its stream (or s), end(after_i), issued(i)) + duration_i
+ *
+ * every end is a maximum of sums, so the whole list is two numbers (max-plus algebra):
+ *
+ *     end(list) = max(s + run, h + tail),   host done at h + host
+ *
+ * and lists join by  run = run₁ + run₂,  host = host₁ + host₂,  tail = max(tail₁ + run₂, host₁ + tail₂).  That is why a
+ * folded run can take an op whole and still agree with an expanded one to the nanosecond, launch-bound steps included.
+ */
+#pragma once
+#include "program.h"
+
+typedef struct {
+  gint64 run_ns;  /* from streams free to end, the host far ahead */
+  gint64 tail_ns; /* from the host's first issue to end, the streams free */
+  gint64 host_ns; /* host time to issue all of it */
+} OpTime;
+
+typedef enum { CHARGE_COMPUTE, CHARGE_RECOMPUTE, CHARGE_TP, CHARGE_HOST, N_CHARGES } Charge;
+
+typedef struct {
+  const char *name;     /* static */
+  gint64 duration_ns;   /* on its stream */
+  gint64 launch_ns;     /* host time to issue it */
+  gint32 after;         /* as WorkItem.after */
+  guint8 is_collective; /* on the tp stream */
+  guint8 recompute;
+} TimedItem;
+
+typedef struct {
+  TimedItem *items; /* owned by the Timing */
+  int n_items;
+  OpTime time; /* (computed) */
+  gint64
+      charged[N_CHARGES]; /* (computed) run_ns split by what the compute stream does, host far ahead: sums to run_ns */
+  gint64 tp_hidden_ns;    /* (computed) tp collective time beside running kernels */
+} TimedList;
+
+typedef struct {
+  TimedList lists[N_PIECES][N_PHASES];
+  OpTime *works; /* [program works]; owned */
+  int n_works;
+  OpTime *transfers; /* [program transfers]: run = on the wire from the moment both (all) sides are there; host =
+                        launch; owned */
+  int n_transfers;
+  OpTime host_sync;                           /* OP_HOST: run = time the host takes after what it waits for */
+  int n_measured, n_interpolated, n_modelled; /* distinct matrix products by where their time came from */
+} Timing;
+
+void timing_free(Timing *timing);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Timing, timing_free)
+
+OpTime op_time_join(OpTime first, OpTime second);
+OpTime op_time_repeat(OpTime time, int n); /* n ≥ 0 in a row; 0 gives zeros */
+
+/* Fill the (computed) fields. */
+void timed_list_finish(TimedList *list);
+/* The time of a Program's work from finished lists: pieces joined in the phase's order, or an expanded run. Not for
+ * PHASE_OPTIMIZER nor bare orders. */
+OpTime timing_of_work(const Timing *timing, const Work *work);
+
+/* One item of a replayed op. */
+typedef struct {
+  const TimedItem *item;
+  Piece piece;
+  gint64 start_ns, end_ns;
+} ItemSpan;
+/* Replay a work's items from s = `start_ns` and h = `issue_ns`; calls `visit` in list order. Returns the end. */
+gint64 timing_replay(const Timing *timing, const Work *work, gint64 start_ns, gint64 issue_ns,
+                     void (*visit)(const ItemSpan *span, gpointer data), gpointer data);
+/* Split [start_ns, end) of such a replay by charge (end = the replay's end); adds to charged[N_CHARGES] and
+ * *tp_hidden_ns. Fast where the host is ahead. */
+void timing_charge(const Timing *timing, const Work *work, gint64 start_ns, gint64 issue_ns, gint64 end_ns,
+                   gint64 charged[N_CHARGES], gint64 *tp_hidden_ns);

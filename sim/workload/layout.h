@@ -1,0 +1,64 @@
+/* Ranks and coordinates, process groups and where they lie, layers and stages.
+ *
+ * A global rank is a mixed-radix number over the plan's order, innermost axis first. With the default order
+ * tp-cp-ep-dp-pp:
+ *
+ *     rank = tp + TP·(cp + CP·(ep + EP·(dp + DP·pp)))
+ *
+ * ep shares ranks with dp in real systems; with ep = 1, all that is modelled, that makes no difference. */
+#pragma once
+#include "plan.h"
+
+typedef struct {
+  int at[N_AXES];
+} Coordinates;
+
+/* A set of axes, as bits 1<<Axis, with data parallelism split into its ZeRO shard group and the replicas of it. */
+typedef guint AxisSet;
+#define AXIS_BIT(axis) (1u << (axis))
+enum { AXIS_BIT_DP_SHARD = 1u << N_AXES, AXIS_BIT_DP_REPLICA = 1u << (N_AXES + 1) };
+/* AXIS_BIT(AXIS_DP) means both halves. */
+
+typedef struct {
+  int size[N_AXES];
+  int stride[N_AXES]; /* rank difference of neighbours along the axis */
+  int dp_shard;       /* ranks of dp that share one set of ZeRO shards (innermost part of dp) */
+  int n_ranks;
+} Layout;
+
+void layout_init(Layout *layout, const Plan *plan);
+int layout_rank(const Layout *layout, const Coordinates *at);
+Coordinates layout_coordinates(const Layout *layout, int rank);
+
+/* Members of the group over `axes` that contains `rank`. */
+int layout_group_size(const Layout *layout, AxisSet axes);
+/* A number in [0, n_ranks/size) that is equal exactly for the members of one group. */
+int layout_group_index(const Layout *layout, AxisSet axes, int rank);
+/* Ranks of the group that contains `rank`, ascending; `members` has room for the group's size. */
+void layout_group_members(const Layout *layout, AxisSet axes, int rank, int *members);
+
+/* How a set of ranks lies on the machine: what a collective's cost depends on. */
+typedef struct {
+  int n;              /* members */
+  int n_domains;      /* scale-up domains they touch */
+  int max_per_domain; /* most members in one domain */
+  int n_nodes, max_per_node;
+  gint64 span; /* last member − first member + 1, for the fabric tier that holds them all */
+} GroupShape;
+
+/* Shape of an explicit list of ranks (ascending) on `cluster`. */
+GroupShape layout_shape_of(const Cluster *cluster, const int *members, int n);
+/* Worst shape (most nodes, then widest span) over all groups of `axes`: folded runs cost this one. */
+GroupShape layout_group_shape(const Layout *layout, const Cluster *cluster, AxisSet axes);
+
+/* What a stage of the pipeline holds. */
+typedef struct {
+  int first_layer, n_layers;
+  gboolean has_embedding, has_head;
+} StageLayers;
+
+/* Split n_layers over n_stages (= pp × chunks) in order. Even when it divides; else, when n_layers + 2 divides,
+ * embedding and head count as a layer each, as Megatron's --account-for-embedding/loss-in-pipeline-split; else
+ * balanced, the larger stages in the middle (first and last carry embedding and head). Needs n_stages ≤ n_layers unless
+ * the +2 rule gives a stage its embedding or head alone. `stages` has n_stages entries. */
+void layout_split_layers(int n_layers, int n_stages, StageLayers *stages);

@@ -1,0 +1,29 @@
+/* The smallest thing an executor runs: one kernel, or one tensor-parallel collective inside a layer. */
+#pragma once
+#include "collective.h"
+#include "precision.h"
+
+typedef enum {
+  ITEM_MATMUL,     /* C(m,n) = A(m,k) · B(k,n), `batch` times */
+  ITEM_ATTENTION,  /* fused (flash) attention, forward or backward */
+  ITEM_MEMORY,     /* a memory-bound kernel: norm, activation, residual, softmax, loss, optimizer … */
+  ITEM_COLLECTIVE, /* over the tensor-parallel group */
+} ItemKind;
+
+/* Operand layouts as BLAS spells them: forward TN, input gradient NN, weight gradient NT. */
+typedef enum { LAYOUT_TN, LAYOUT_NN, LAYOUT_NT } MatmulLayout;
+
+typedef struct {
+  const char *name;  /* static: "qkv", "attention", "mlp_up", "norm" … */
+  guint8 kind;       /* ItemKind */
+  guint8 number;     /* Number the matrix unit multiplies in (MATMUL, ATTENTION) */
+  guint8 layout;     /* MatmulLayout */
+  guint8 accumulate; /* MATMUL: C += (weight gradient into the main gradient) */
+  guint8 backward;   /* ATTENTION: the backward kernel */
+  guint8 recompute;  /* forward work done again in backward */
+  guint8 collective; /* COLLECTIVE: Collective */
+  gint32 after; /* index in the same list of an item on the other stream (compute ↔ tp) that must have ended; −1 none */
+  gint64 batch, m, n, k; /* MATMUL */
+  double flops;          /* exact, of this GPU: matmul 2·batch·m·n·k; attention causal (about half of full) */
+  double bytes;          /* HBM traffic of the kernel; COLLECTIVE: the full buffer S in bytes */
+} WorkItem;

@@ -1,0 +1,73 @@
+/* What must be computed and held: the transformer under a plan, cut into pieces, as lists of kernels per phase.
+ *
+ * Every stage is  [embedding] layer × n [head + loss]; all layers are equal. So a plan has at most 3 pieces × 4 phases
+ * of distinct work, and any op of any stage is a count of each. Compute items run in list order on the compute stream,
+ * COLLECTIVE items in list order on the tp stream; `after` joins the two. A piece ends when both its streams have
+ * ended.
+ *
+ *     F   forward
+ *     I   gradient with respect to the input (full recompute: forward again, then the gradient)
+ *     W   gradient with respect to the weights, accumulated into the main gradient
+ *     B   I and W in one, as frameworks run them: layer by layer, each weight gradient beside the tp collective of its
+ * input gradient
+ *
+ * Sizes are per GPU: hidden and heads cut by tp, the sequence by tp where sequence parallelism holds.
+ * Formulas: Korthikanti et al., arXiv 2205.05198 §4 (activations, sequence parallelism); Shoeybi et al., arXiv
+ * 1909.08053 (tensor parallelism). */
+#pragma once
+#include "layout.h"
+#include "work_item.h"
+
+typedef enum { PIECE_EMBEDDING, PIECE_LAYER, PIECE_HEAD, N_PIECES } Piece;
+typedef enum { PHASE_F, PHASE_I, PHASE_W, PHASE_B, PHASE_OPTIMIZER, N_PHASES } Phase;
+
+typedef struct {
+  WorkItem *items; /* owned by the Workload */
+  int n_items;
+  double flops; /* sums over items, recompute included */
+  double recompute_flops;
+} WorkList;
+
+/* Activation bytes one micro-batch leaves behind in a piece after F. */
+typedef struct {
+  double saved_bytes;     /* held from F until backward has used them */
+  double released_by_I;   /* part of saved_bytes that I frees; W (or B) frees the rest */
+  double held_for_W;      /* what I adds for W (output gradients of the linears) when W runs apart */
+  double transient_bytes; /* extra held only while B (or I) of this piece runs: recomputed activations, gradients in
+                             flight */
+} PieceMemory;
+
+typedef struct {
+  StageLayers layers;
+  gint64 parameters; /* on one tp rank of this stage; a tied matrix counts on both end stages */
+} StageWork;
+
+typedef struct {
+  Model *model; /* owned copies */
+  Plan *plan;
+  Layout layout;
+  WorkList work[N_PIECES][N_PHASES]; /* PHASE_OPTIMIZER empty: see workload_optimizer_item */
+  PieceMemory memory[N_PIECES];
+  gint64
+      piece_parameters[N_PIECES]; /* on one tp rank; EMBEDDING's and HEAD's when present (tied: the matrix in both) */
+  StageWork *stages;              /* [pp · chunks], virtual stage order */
+  int n_stages;
+  gint64 tied_parameters; /* of the matrix shared by first and last stage when pp > 1 and tied, per tp rank; else 0 */
+  double boundary_bytes;  /* activation of one micro-batch sent between stages, per GPU */
+} Workload;
+
+/* `plan` must be complete. Never fails: plan_complete() has refused what cannot be cut. */
+Workload *workload_new(const Model *model, const Plan *plan);
+void workload_free(Workload *workload);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Workload, workload_free)
+
+/* One Adam step over `parameters` parameters on this GPU under the plan's recipe: one memory-bound kernel. */
+WorkItem workload_optimizer_item(const Workload *workload, double parameters);
+/* Parameters of a stage that this rank's optimizer updates (÷ shard group for ZeRO ≥ 1). */
+double workload_optimizer_parameters(const Workload *workload, int stage);
+
+/* Model FLOPs of one step over all GPUs: exact products of the model, forward × 3, no recompute, by the plan's
+ * convention (causal; megatron: attention in full; 6n: 6·N·tokens). */
+double workload_model_flops(const Workload *workload);
+/* The same with recomputed forward work added (for HFU). */
+double workload_hardware_flops(const Workload *workload);
