@@ -1,1 +1,115 @@
-typedef int stepsim_empty_translation_unit;
+#include "predict.h"
+
+#include "error.h"
+#include "passes.h"
+#include "timing_model.h"
+#include "units.h"
+
+/* An unfolded run keeps three int64 per rank and op; beyond this it would take the machine down instead of answering.
+ */
+static const double MAX_RECORD_BYTES = 16.0 * 1024 * 1024 * 1024;
+
+static Program *lower_plan(const Workload *workload, GError **error) {
+  const Plan *plan = workload->plan;
+  const ScheduleInfo *schedule = schedule_find(plan->schedule, error);
+  if (schedule == NULL)
+    return NULL;
+  g_autoptr(Order) order = order_new(schedule, plan->pp, plan->chunks, plan->n_micro_batches, error);
+  if (order == NULL)
+    return NULL;
+  Lowering lowering = {.order = order, .workload = workload, .n_steps = plan->steps};
+  g_autoptr(Program) program = lower(&lowering, NULL, NULL, error);
+  if (program == NULL || plan->fold)
+    return g_steal_pointer(&program);
+  return program_expand(program, workload);
+}
+
+static gboolean check_record_count(const Program *program, const Workload *workload, GError **error) {
+  double n_ops = 0;
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    n_ops += program->ranks[rank].n_ops;
+  double bytes = n_ops * workload->layout.n_ranks / program->n_ranks * 3 * sizeof(gint64);
+  if (bytes <= MAX_RECORD_BYTES)
+    return TRUE;
+  g_autofree char *needed = units_format(bytes, UNIT_BYTES);
+  return fail_impossible(error,
+                         "an unfolded run of %d ranks (--fold off, --jitter or --slow-rank) with %.0f ops each needs "
+                         "%s of records; fold it, or use fewer GPUs, micro-batches or steps",
+                         workload->layout.n_ranks, n_ops / program->n_ranks, needed);
+}
+
+static double *speed_factors(const Workload *workload) {
+  const GArray *slow = workload->plan->slow_ranks;
+  if (slow == NULL || slow->len == 0)
+    return NULL;
+  double *speed = g_new(double, workload->layout.n_ranks);
+  for (int rank = 0; rank < workload->layout.n_ranks; rank++)
+    speed[rank] = 1;
+  for (guint i = 0; i < slow->len; i++)
+    speed[g_array_index(slow, SlowRank, i).rank] *= g_array_index(slow, SlowRank, i).factor;
+  return speed;
+}
+
+static void run(Prediction *prediction) {
+  const Plan *plan = prediction->workload->plan;
+  g_autofree double *speed = speed_factors(prediction->workload);
+  Simulation simulation = {.program = prediction->program,
+                           .timing = prediction->timing,
+                           .layout = &prediction->workload->layout,
+                           .folded = plan->fold,
+                           .eager_bytes = prediction->cluster->eager_bytes,
+                           .speed = speed,
+                           .jitter = plan->jitter,
+                           .seed = plan->seed};
+  gint64 before_us = g_get_monotonic_time();
+  prediction->trace = engine_run(&simulation, &prediction->engine);
+  prediction->wall_s = (g_get_monotonic_time() - before_us) * 1e-6;
+}
+
+static void derive(Prediction *prediction) {
+  const Workload *workload = prediction->workload;
+  const Plan *plan = workload->plan;
+  const Gpu *gpu = &prediction->cluster->gpu;
+  prediction->metrics = metrics_new(prediction->trace);
+  prediction->memory = memory_profile_new(prediction->trace);
+  double step_s = prediction->metrics->step_ns * 1e-9;
+  prediction->step_time_s = step_s;
+  prediction->tokens_per_s = (double)plan->global_batch * plan->seq_len / step_s;
+  prediction->tokens_per_s_per_gpu = prediction->tokens_per_s / plan->gpus;
+  prediction->peak_flops = gpu->peak_flops[precision_info(plan->precision)->linear];
+  double per_gpu = workload_model_flops(workload) / step_s / plan->gpus;
+  prediction->tflops_per_gpu = per_gpu * 1e-12;
+  prediction->mfu = per_gpu / prediction->peak_flops;
+  prediction->hfu = workload_hardware_flops(workload) / step_s / plan->gpus / prediction->peak_flops;
+  prediction->fits = prediction->memory->peak_bytes + gpu->reserved_bytes <= gpu->hbm_bytes;
+}
+
+Prediction *predict(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
+  g_autoptr(Plan) completed = plan_copy(plan);
+  if (!plan_complete(completed, model, cluster, error))
+    return NULL;
+  g_autoptr(Prediction) prediction = g_new0(Prediction, 1);
+  prediction->cluster = cluster;
+  prediction->workload = workload_new(model, completed);
+  prediction->program = lower_plan(prediction->workload, error);
+  if (prediction->program == NULL)
+    return NULL;
+  if (!completed->fold && !check_record_count(prediction->program, prediction->workload, error))
+    return NULL;
+  prediction->timing = timing_model(prediction->program, prediction->workload, cluster);
+  run(prediction);
+  derive(prediction);
+  return g_steal_pointer(&prediction);
+}
+
+void prediction_free(Prediction *prediction) {
+  if (prediction == NULL)
+    return;
+  memory_profile_free(prediction->memory);
+  metrics_free(prediction->metrics);
+  trace_free(prediction->trace);
+  timing_free(prediction->timing);
+  program_free(prediction->program);
+  workload_free(prediction->workload);
+  g_free(prediction);
+}

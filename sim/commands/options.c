@@ -1,1 +1,208 @@
-typedef int stepsim_empty_translation_unit;
+#include "options.h"
+
+#include <string.h>
+
+#include "error.h"
+
+void plan_options_init(PlanOptions *options) {
+  memset(options, 0, sizeof *options);
+  options->tp = options->cp = options->ep = options->pp = options->chunks = options->steps = 1;
+  options->prefetch = -1;
+  options->seed = 1;
+  options->micro_batch = 1;
+}
+
+void plan_options_clear(PlanOptions *options) {
+  char **strings[] = {&options->model_file,
+                      &options->cluster_file,
+                      &options->schedule,
+                      &options->recompute,
+                      &options->sequence_parallel,
+                      &options->precision,
+                      &options->recipe,
+                      &options->attention,
+                      &options->overlap_grad,
+                      &options->overlap_param,
+                      &options->order,
+                      &options->fold,
+                      &options->flops,
+                      &options->grad_norm_barrier};
+  for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
+    g_clear_pointer(strings[i], g_free);
+  g_clear_pointer(&options->slow_ranks, g_strfreev);
+  g_clear_pointer(&options->model, model_free);
+  g_clear_pointer(&options->cluster, cluster_free);
+  g_clear_pointer(&options->plan, plan_free);
+}
+
+static void add_files(Parser *parser, PlanOptions *o) {
+  const GOptionEntry entries[] = {
+      {"model", 0, 0, G_OPTION_ARG_STRING, &o->model_file, "Hugging Face config.json, or a name in models/", "FILE"},
+      {"cluster", 0, 0, G_OPTION_ARG_STRING, &o->cluster_file, "cluster YAML, or a name in topologies/", "FILE"},
+      {"json", 0, 0, G_OPTION_ARG_NONE, &o->json, "print one JSON object", NULL},
+      G_OPTION_ENTRY_NULL};
+  parser_add(parser, entries);
+}
+
+static void add_sizes(Parser *parser, PlanOptions *o) {
+  const GOptionEntry entries[] = {
+      {"gpus", 0, 0, G_OPTION_ARG_INT, &o->gpus, "GPUs in all (default: tp × pp × dp)", "N"},
+      {"tp", 0, 0, G_OPTION_ARG_INT, &o->tp, "tensor parallel ranks (default 1)", "N"},
+      {"pp", 0, 0, G_OPTION_ARG_INT, &o->pp, "pipeline parallel ranks (default 1)", "N"},
+      {"dp", 0, 0, G_OPTION_ARG_INT, &o->dp, "data parallel ranks (default: what is left of --gpus)", "N"},
+      {"cp", 0, 0, G_OPTION_ARG_INT, &o->cp, "context parallel ranks (only 1 is modelled)", "N"},
+      {"ep", 0, 0, G_OPTION_ARG_INT, &o->ep, "expert parallel ranks (only 1 is modelled)", "N"},
+      {"chunks", 0, 0, G_OPTION_ARG_INT, &o->chunks, "model chunks per pipeline rank (default 1)", "N"},
+      {"schedule", 0, 0, G_OPTION_ARG_STRING, &o->schedule,
+       "gpipe, 1f1b or interleaved (default 1f1b; interleaved with chunks)", "NAME"},
+      {"micro-batch", 0, 0, G_OPTION_ARG_INT64, &o->micro_batch, "sequences per micro-batch (default 1)", "N"},
+      {"global-batch", 0, 0, G_OPTION_ARG_INT64, &o->global_batch,
+       "sequences per step (default: micro-batch × dp × 4·pp, or × 1 without a pipeline)", "N"},
+      {"seq-len", 0, 0, G_OPTION_ARG_INT64, &o->seq_len,
+       "tokens per sequence (default: the model's positions, at most 4096)", "N"},
+      {"steps", 0, 0, G_OPTION_ARG_INT, &o->steps, "steps chained; more than 1 gives the steady state (default 1)",
+       "N"},
+      G_OPTION_ENTRY_NULL};
+  parser_add(parser, entries);
+}
+
+static void add_methods(Parser *parser, PlanOptions *o) {
+  const GOptionEntry entries[] = {
+      {"zero", 0, 0, G_OPTION_ARG_INT, &o->zero, "ZeRO stage 0 to 3 (default 0)", "N"},
+      {"zero-ranks", 0, 0, G_OPTION_ARG_INT, &o->zero_ranks, "ranks one set of shards spans (default: all of dp)", "N"},
+      {"recompute", 0, 0, G_OPTION_ARG_STRING, &o->recompute, "none, selective or full (default none)", "WHAT"},
+      {"sequence-parallel", 0, 0, G_OPTION_ARG_STRING, &o->sequence_parallel, "on or off (default off)", "SWITCH"},
+      {"precision", 0, 0, G_OPTION_ARG_STRING, &o->precision, "bf16, fp16, fp32, fp8, mxfp8 or nvfp4 (default bf16)",
+       "NAME"},
+      {"recipe", 0, 0, G_OPTION_ARG_STRING, &o->recipe,
+       "bytes per parameter: a preset or like w2+g4+p4+m4+v4 (default bf16+master; fp32 with --precision fp32)",
+       "NAME"},
+      {"attention", 0, 0, G_OPTION_ARG_STRING, &o->attention, "flash or unfused (default flash)", "KIND"},
+      {"overlap-grad", 0, 0, G_OPTION_ARG_STRING, &o->overlap_grad,
+       "gradient collectives beside backward: on or off (default on)", "SWITCH"},
+      {"overlap-param", 0, 0, G_OPTION_ARG_STRING, &o->overlap_param,
+       "parameter gathers beside computing: on or off (default on)", "SWITCH"},
+      {"bucket", 0, 0, G_OPTION_ARG_INT64, &o->bucket_parameters,
+       "least parameters in a gradient bucket (default max(40000000, 1000000·dp))", "N"},
+      {"prefetch", 0, 0, G_OPTION_ARG_INT, &o->prefetch, "ZeRO-3: pieces gathered ahead of their use (default 1)", "N"},
+      {"grad-norm-barrier", 0, 0, G_OPTION_ARG_STRING, &o->grad_norm_barrier,
+       "the optimizer waits for the norm over all ranks: on or off (default on)", "SWITCH"},
+      {"order", 0, 0, G_OPTION_ARG_STRING, &o->order, "rank order, innermost first (default tp-cp-ep-dp-pp)", "AXES"},
+      {"flops", 0, 0, G_OPTION_ARG_STRING, &o->flops,
+       "FLOPs counted in MFU: causal, megatron (attention in full) or 6n (default causal)", "HOW"},
+      G_OPTION_ENTRY_NULL};
+  parser_add(parser, entries);
+}
+
+static void add_engine(Parser *parser, PlanOptions *o) {
+  const GOptionEntry entries[] = {
+      {"fold", 0, 0, G_OPTION_ARG_STRING, &o->fold,
+       "one representative per pipeline rank: on or off (default on; off with jitter or slow ranks)", "SWITCH"},
+      {"jitter", 0, 0, G_OPTION_ARG_DOUBLE, &o->jitter,
+       "standard deviation of compute times as a share, e.g. 0.02 (default 0)", "SHARE"},
+      {"seed", 0, 0, G_OPTION_ARG_INT64, &o->seed, "of the jitter (default 1)", "N"},
+      {"slow-rank", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->slow_ranks,
+       "global rank R computes F times as long; may be given again", "R=F"},
+      G_OPTION_ENTRY_NULL};
+  parser_add(parser, entries);
+}
+
+void plan_options_add(PlanOptions *options, Parser *parser) {
+  add_files(parser, options);
+  add_sizes(parser, options);
+  add_methods(parser, options);
+  add_engine(parser, options);
+}
+
+static gboolean parse_named(const char *option, const char *text, const char *const *names, guint *value,
+                            GError **error) {
+  if (text == NULL)
+    return TRUE;
+  int index = parse_choice(option, text, names, error);
+  if (index < 0)
+    return FALSE;
+  *value = index;
+  return TRUE;
+}
+
+static gboolean parse_choices(const PlanOptions *o, Plan *plan, GError **error) {
+  guint recompute = plan->recompute, attention = plan->attention, flops = plan->flops;
+  if (!parse_named("--recompute", o->recompute, recompute_names(), &recompute, error) ||
+      !parse_named("--attention", o->attention, attention_names(), &attention, error) ||
+      !parse_named("--flops", o->flops, flops_convention_names(), &flops, error))
+    return FALSE;
+  plan->recompute = recompute;
+  plan->attention = attention;
+  plan->flops = flops;
+  if (o->precision != NULL && !precision_parse(o->precision, &plan->precision, error))
+    return FALSE;
+  const char *recipe = o->recipe != NULL ? o->recipe : plan->precision == PRECISION_FP32 ? "fp32" : NULL;
+  if (recipe != NULL && !recipe_parse(recipe, &plan->recipe, error))
+    return FALSE;
+  return o->order == NULL || plan_parse_order(plan, o->order, error);
+}
+
+static gboolean parse_switches(const PlanOptions *o, Plan *plan, GError **error) {
+  return parse_switch("--sequence-parallel", o->sequence_parallel, &plan->sequence_parallel, error) &&
+         parse_switch("--overlap-grad", o->overlap_grad, &plan->overlap_grad, error) &&
+         parse_switch("--overlap-param", o->overlap_param, &plan->overlap_param, error) &&
+         parse_switch("--grad-norm-barrier", o->grad_norm_barrier, &plan->grad_norm_barrier, error) &&
+         parse_switch("--fold", o->fold, &plan->fold, error);
+}
+
+static gboolean parse_slow_ranks(const PlanOptions *o, Plan *plan, GError **error) {
+  for (char **text = o->slow_ranks; text != NULL && *text != NULL; text++) {
+    g_auto(GStrv) parts = g_strsplit(*text, "=", 2);
+    guint64 rank;
+    char *end = NULL;
+    double factor = parts[0] != NULL && parts[1] != NULL ? g_ascii_strtod(parts[1], &end) : 0;
+    if (end == NULL || end == parts[1] || *end != '\0' ||
+        !g_ascii_string_to_unsigned(parts[0], 10, 0, G_MAXINT, &rank, NULL))
+      return fail_input(error, "--slow-rank: found \"%s\", expected RANK=FACTOR, e.g. 5=1.4", *text);
+    SlowRank slow = {rank, factor};
+    g_array_append_val(plan->slow_ranks, slow);
+  }
+  return TRUE;
+}
+
+static void copy_numbers(const PlanOptions *o, Plan *plan) {
+  plan->gpus = o->gpus;
+  plan->tp = o->tp;
+  plan->cp = o->cp;
+  plan->ep = o->ep;
+  plan->dp = o->dp;
+  plan->pp = o->pp;
+  plan->chunks = o->chunks;
+  plan->zero = o->zero;
+  plan->zero_ranks = o->zero_ranks;
+  plan->steps = o->steps;
+  plan->micro_batch = o->micro_batch;
+  plan->global_batch = o->global_batch;
+  plan->seq_len = o->seq_len;
+  plan->bucket_parameters = o->bucket_parameters;
+  plan->seed = o->seed;
+  plan->jitter = o->jitter;
+  if (o->prefetch >= 0)
+    plan->prefetch = o->prefetch;
+  if (o->schedule != NULL) {
+    g_free(plan->schedule);
+    plan->schedule = g_strdup(o->schedule);
+  }
+}
+
+gboolean plan_options_finish(PlanOptions *options, GError **error) {
+  if (options->model_file == NULL)
+    return fail_input(error, "--model is missing: a Hugging Face config.json, or a name in models/ such as llama-3-8b");
+  if (options->cluster_file == NULL)
+    return fail_input(error, "--cluster is missing: a cluster YAML, or a name in topologies/ such as dgx-h100");
+  options->plan = plan_new();
+  copy_numbers(options, options->plan);
+  if (!parse_choices(options, options->plan, error) || !parse_switches(options, options->plan, error) ||
+      !parse_slow_ranks(options, options->plan, error))
+    return FALSE;
+  options->model = model_read(options->model_file, error);
+  if (options->model == NULL)
+    return FALSE;
+  options->cluster = cluster_read(options->cluster_file, error);
+  return options->cluster != NULL;
+}

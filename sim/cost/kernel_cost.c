@@ -1,1 +1,104 @@
-typedef int stepsim_empty_translation_unit;
+/* A matrix product is a heap of output tiles dealt out to the SMs in waves; the last wave is charged whole however few
+ * tiles it has:
+ *
+ *      SM 0 | tile 0 | tile 4 | tile 8 |          9 tiles on 4 SMs: 3 waves, 9/12 of the GPU used
+ *      SM 1 | tile 1 | tile 5 |   ·    |
+ *      SM 2 | tile 2 | tile 6 |   ·    |
+ *      SM 3 | tile 3 | tile 7 |   ·    |
+ *
+ * A small tile quantises better but reaches less of the peak; splitting k makes more, shorter tiles but adds a pass that
+ * sums the slices in fp32. All tiles are tried under all splits, as a library's heuristic does, and the fastest taken.
+ * Fused attention is dealt out in the same way, a block of query rows of one head at a time. */
+#include "kernel_cost.h"
+
+#include <math.h>
+
+/* Rows of queries (backward: keys) one thread block of a fused attention kernel owns. Source: FlashAttention-2, arXiv
+ * 2307.08691 §3.3 (block sizes 64 and 128; 128 for the head sizes of large models), kept by FlashAttention-3. */
+enum { ATTENTION_BLOCK_ROWS = 128 };
+/* Splits of k that libraries offer, and the shortest slice they leave: below it a slice is all prologue and epilogue.
+ * Source: CUTLASS documentation, "Efficient GEMM", parallelised reductions. */
+static const int split_counts[] = {1, 2, 4, 8, 16};
+enum { SPLIT_LEAST_K = 256 };
+
+static double ceil_div(double value, double by) {
+  return ceil(value / by);
+}
+
+static double peak_flops(const Gpu *gpu, Number number) {
+  g_assert(number < N_NUMBERS && gpu->peak_flops[number] > 0); /* plan_complete() has refused the plan otherwise */
+  return gpu->peak_flops[number];
+}
+
+/* A format without a share of its own runs under the same power limit as the others: it takes the first one stated. */
+static double sustained_share(const Gpu *gpu, Number number) {
+  if (gpu->sustained[number] > 0)
+    return gpu->sustained[number];
+  for (int i = N_NUMBERS - 1; i >= 0; i--)
+    if (gpu->sustained[i] > 0)
+      return gpu->sustained[i];
+  return 1;
+}
+
+static double hbm_s(const Gpu *gpu, double bytes) {
+  return bytes / (gpu->hbm_Bps * gpu->hbm_efficiency);
+}
+
+/* The matrix unit's time with one tile shape and one split of k, the pass over the slices included. */
+static double tiled_s(const Gpu *gpu, const GpuTile *tile, double sm_flops, double tiles, int split, double k) {
+  double waves = ceil_div(tiles * split, gpu->n_sms);
+  double tile_flops = 2.0 * tile->m * tile->n * (ceil_div(k, split) + gpu->k_ramp);
+  return waves * tile_flops / (sm_flops * tile->efficiency);
+}
+
+double kernel_cost_matmul_s(const Gpu *gpu, Number number, gint64 batch, gint64 m, gint64 n, gint64 k, double bytes) {
+  g_assert(batch > 0 && m > 0 && n > 0 && k > 0 && bytes >= 0 && gpu->n_tiles > 0);
+  double sm_flops = peak_flops(gpu, number) * sustained_share(gpu, number) / gpu->n_sms;
+  double elements = (double)batch * (double)m * (double)n;
+  double best = INFINITY;
+  for (int t = 0; t < gpu->n_tiles; t++) {
+    const GpuTile *tile = &gpu->tiles[t];
+    double tiles = (double)batch * ceil_div((double)m, tile->m) * ceil_div((double)n, tile->n);
+    for (guint i = 0; i < G_N_ELEMENTS(split_counts); i++) {
+      int split = split_counts[i];
+      if (split > 1 && (tiles >= gpu->n_sms || k / split < SPLIT_LEAST_K))
+        break;
+      /* each slice writes its C in fp32, and the pass reads it again */
+      double reduce_s = split > 1 ? hbm_s(gpu, split * elements * sizeof(float) * 2) : 0;
+      best = MIN(best, tiled_s(gpu, tile, sm_flops, tiles, split, (double)k) + reduce_s);
+    }
+  }
+  return MAX(best, hbm_s(gpu, bytes)) + gpu->kernel_latency_s;
+}
+
+double kernel_cost_memory_s(const Gpu *gpu, double bytes) {
+  g_assert(bytes >= 0);
+  return hbm_s(gpu, bytes) + gpu->kernel_latency_s;
+}
+
+/* batch = sequences × local heads, m = queries: share of the SMs that is busy while blocks are left. */
+static double attention_fill(const Gpu *gpu, const WorkItem *item) {
+  double blocks = (double)item->batch * ceil_div((double)item->m, ATTENTION_BLOCK_ROWS);
+  return blocks / (ceil_div(blocks, gpu->n_sms) * gpu->n_sms);
+}
+
+static double attention_s(const Gpu *gpu, const WorkItem *item) {
+  g_assert(item->batch > 0 && item->m > 0);
+  double share = item->backward ? gpu->attention_backward : gpu->attention_forward;
+  double flops_per_s = peak_flops(gpu, item->number) * share * attention_fill(gpu, item);
+  return MAX(item->flops / flops_per_s, hbm_s(gpu, item->bytes)) + gpu->kernel_latency_s;
+}
+
+double kernel_cost_s(const Gpu *gpu, const WorkItem *item) {
+  switch ((ItemKind)item->kind) {
+  case ITEM_MATMUL:
+    return kernel_cost_matmul_s(gpu, item->number, item->batch, item->m, item->n, item->k, item->bytes);
+  case ITEM_ATTENTION:
+    return attention_s(gpu, item);
+  case ITEM_MEMORY:
+    return kernel_cost_memory_s(gpu, item->bytes);
+  case ITEM_COLLECTIVE:
+    break;
+  }
+  g_assert_not_reached();
+}

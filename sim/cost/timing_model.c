@@ -1,1 +1,246 @@
-typedef int stepsim_empty_translation_unit;
+/* Costing is done once per distinct thing, so a Program's size does not matter:
+ *
+ *     Workload  piece × phase → items ──kernel_cost, collective_cost──→ TimedList ──┐
+ *     Program   works      ──────────────────── timing_of_work ←────────────────────┘ → OpTime
+ *               transfers  ── send: worst placement of its two pipeline ranks ───────→ OpTime
+ *                          ── collective: worst group on the machine ────────────────→ OpTime
+ *
+ * A folded run stands for all ranks of a stage, so a transfer takes as long as the worst-placed of them. Placement of
+ * "rank r and rank r + d" depends on r only through r's place in its domain and tiers. When pipeline neighbours are a
+ * domain or more apart they never share one, and whether a tier's boundary lies between them shows at the ends of the
+ * stage; else a domain's worth of ranks from either end shows all cases. */
+#include "timing_model.h"
+
+#include "collective_cost.h"
+#include "kernel_cost.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Times beyond this (292 years / 2^10) are kept finite so that sums of them stay in 64 bits. */
+static const double longest_ns = (double)(G_MAXINT64 >> 10);
+
+/* A distinct matrix product and its time. */
+typedef struct {
+  WorkItem item;
+  double time_s;
+} Product;
+
+typedef struct {
+  const Workload *workload;
+  const Cluster *cluster;
+  gint64 launch_ns;
+  GArray *products; /* of Product; few tens: searched in order */
+  GArray *ranks;    /* of int: ranks of pipeline rank 0 that stand for all of it */
+  GroupShape tp;
+} Costing;
+
+static gint64 ns_of(double seconds) {
+  return (gint64)MIN(ceil(seconds * 1e9), longest_ns);
+}
+
+static OpTime launched(double run_s, gint64 launch_ns) {
+  gint64 run_ns = ns_of(run_s);
+  return (OpTime){.run_ns = run_ns, .tail_ns = launch_ns + run_ns, .host_ns = launch_ns};
+}
+
+static gboolean same_product(const WorkItem *a, const WorkItem *b) {
+  return a->number == b->number && a->batch == b->batch && a->m == b->m && a->n == b->n && a->k == b->k &&
+         a->layout == b->layout && a->accumulate == b->accumulate && a->bytes == b->bytes;
+}
+
+static double product_s(Costing *costing, const WorkItem *item) {
+  for (guint i = 0; i < costing->products->len; i++) {
+    const Product *known = &g_array_index(costing->products, Product, i);
+    if (same_product(&known->item, item))
+      return known->time_s;
+  }
+  Product product = {*item, kernel_cost_s(&costing->cluster->gpu, item)};
+  g_array_append_val(costing->products, product);
+  return product.time_s;
+}
+
+static double item_s(Costing *costing, const WorkItem *item) {
+  if (item->kind == ITEM_COLLECTIVE)
+    return collective_cost(costing->cluster, item->collective, &costing->tp, item->bytes, -1).time_s;
+  if (item->kind == ITEM_MATMUL)
+    return product_s(costing, item);
+  return kernel_cost_s(&costing->cluster->gpu, item);
+}
+
+static void time_list(Costing *costing, const WorkList *work, TimedList *list) {
+  list->n_items = work->n_items;
+  list->items = g_new0(TimedItem, work->n_items);
+  for (int i = 0; i < work->n_items; i++) {
+    const WorkItem *item = &work->items[i];
+    list->items[i] = (TimedItem){
+        .name = item->name,
+        .duration_ns = ns_of(item_s(costing, item)),
+        .launch_ns = costing->launch_ns,
+        .after = item->after,
+        .is_collective = item->kind == ITEM_COLLECTIVE,
+        .recompute = item->recompute,
+    };
+  }
+  timed_list_finish(list);
+}
+
+static OpTime time_work(const Costing *costing, const Timing *timing, const Work *work) {
+  if (work->phase != PHASE_OPTIMIZER)
+    return timing_of_work(timing, work);
+  WorkItem item = workload_optimizer_item(costing->workload, work->parameters);
+  return launched(kernel_cost_s(&costing->cluster->gpu, &item), costing->launch_ns);
+}
+
+/* The ranks with pp = 0 at which placement is looked at (see the story above); bounded by the domain, not by dp. */
+static GArray *representatives(const Layout *layout, const Cluster *cluster) {
+  GArray *ranks = g_array_new(FALSE, FALSE, sizeof(int));
+  int n_dp = layout->size[AXIS_DP];
+  int n_ends = layout->stride[AXIS_PP] < cluster->domain_gpus ? MIN(n_dp, cluster->domain_gpus) : 1;
+  Coordinates at = {{0}};
+  for (at.at[AXIS_DP] = 0; at.at[AXIS_DP] < n_dp; at.at[AXIS_DP]++) {
+    if (at.at[AXIS_DP] == n_ends && n_dp > 2 * n_ends)
+      at.at[AXIS_DP] = n_dp - n_ends;
+    for (at.at[AXIS_EP] = 0; at.at[AXIS_EP] < layout->size[AXIS_EP]; at.at[AXIS_EP]++)
+      for (at.at[AXIS_CP] = 0; at.at[AXIS_CP] < layout->size[AXIS_CP]; at.at[AXIS_CP]++)
+        for (at.at[AXIS_TP] = 0; at.at[AXIS_TP] < layout->size[AXIS_TP]; at.at[AXIS_TP]++) {
+          int rank = layout_rank(layout, &at);
+          g_array_append_val(ranks, rank);
+        }
+  }
+  return ranks;
+}
+
+static double worst_send_s(const Costing *costing, const Transfer *transfer) {
+  int stride = costing->workload->layout.stride[AXIS_PP];
+  double worst_s = 0;
+  for (guint i = 0; i < costing->ranks->len; i++) {
+    int rank = g_array_index(costing->ranks, int, i);
+    int from = rank + transfer->source * stride, to = rank + transfer->target * stride;
+    worst_s = MAX(worst_s, send_cost_s(costing->cluster, from, to, transfer->bytes));
+  }
+  return worst_s;
+}
+
+static int compare_ranks(gconstpointer a, gconstpointer b) {
+  return *(const int *)a - *(const int *)b;
+}
+
+/* Shape of the group that holds `rank` (pp = 0) on pipeline ranks pp_first and pp_last. */
+static GroupShape pair_shape(const Costing *costing, const Group *group, int rank, int *members) {
+  const Layout *layout = &costing->workload->layout;
+  int stride = layout->stride[AXIS_PP], size = layout_group_size(layout, group->axes);
+  layout_group_members(layout, group->axes, rank + group->pp_first * stride, members);
+  layout_group_members(layout, group->axes, rank + group->pp_last * stride, members + size);
+  qsort(members, 2 * size, sizeof *members, compare_ranks);
+  return layout_shape_of(costing->cluster, members, 2 * size);
+}
+
+/* Most domains, then widest span, over the groups of the representative ranks; a rank of a group already seen is left
+ * out. */
+static GroupShape worst_pair_shape(const Costing *costing, const Group *group) {
+  const Layout *layout = &costing->workload->layout;
+  g_autofree int *members = g_new(int, 2 * layout_group_size(layout, group->axes));
+  g_autoptr(GHashTable) seen = g_hash_table_new(NULL, NULL);
+  GroupShape worst = {0};
+  for (guint i = 0; i < costing->ranks->len; i++) {
+    int rank = g_array_index(costing->ranks, int, i);
+    if (!g_hash_table_add(seen, GINT_TO_POINTER(layout_group_index(layout, group->axes, rank))))
+      continue;
+    GroupShape shape = pair_shape(costing, group, rank, members);
+    if (shape.n_domains > worst.n_domains || (shape.n_domains == worst.n_domains && shape.span > worst.span))
+      worst = shape;
+  }
+  return worst;
+}
+
+static GroupShape group_shape(const Costing *costing, const Group *group) {
+  const Layout *layout = &costing->workload->layout;
+  if (!group->spans_pp)
+    return layout_group_shape(layout, costing->cluster, group->axes);
+  if (group->pp_first < 0)
+    return layout_group_shape(layout, costing->cluster, group->axes | AXIS_BIT(AXIS_PP));
+  return worst_pair_shape(costing, group);
+}
+
+/* Shapes of all groups of the program; owned by the caller. */
+static GroupShape *group_shapes(const Costing *costing, const Program *program) {
+  GroupShape *shapes = g_new0(GroupShape, program->groups->len);
+  for (guint i = 0; i < program->groups->len; i++)
+    shapes[i] = group_shape(costing, &g_array_index(program->groups, Group, i));
+  return shapes;
+}
+
+static void time_transfers(const Costing *costing, const Program *program, Timing *timing) {
+  g_autofree GroupShape *shapes = group_shapes(costing, program);
+  timing->n_transfers = (int)program->transfers->len;
+  timing->transfers = g_new0(OpTime, timing->n_transfers);
+  for (int i = 0; i < timing->n_transfers; i++) {
+    const Transfer *transfer = &g_array_index(program->transfers, Transfer, i);
+    double time_s = transfer->group < 0 ? worst_send_s(costing, transfer)
+                                        : collective_cost(costing->cluster, transfer->collective,
+                                                          &shapes[transfer->group], transfer->bytes, -1)
+                                              .time_s;
+    timing->transfers[i] = launched(time_s, costing->launch_ns);
+  }
+}
+
+static void time_works(const Costing *costing, const Program *program, Timing *timing) {
+  timing->n_works = (int)program->works->len;
+  timing->works = g_new0(OpTime, timing->n_works);
+  for (int i = 0; i < timing->n_works; i++)
+    timing->works[i] = time_work(costing, timing, &g_array_index(program->works, Work, i));
+}
+
+Timing *timing_model(const Program *program, const Workload *workload, const Cluster *cluster) {
+  Costing costing = {
+      .workload = workload,
+      .cluster = cluster,
+      .launch_ns = ns_of(cluster->gpu.host_launch_s),
+      .products = g_array_new(FALSE, FALSE, sizeof(Product)),
+      .ranks = representatives(&workload->layout, cluster),
+      .tp = layout_group_shape(&workload->layout, cluster, AXIS_BIT(AXIS_TP)),
+  };
+  Timing *timing = g_new0(Timing, 1);
+  for (int piece = 0; piece < N_PIECES; piece++)
+    for (int phase = 0; phase < N_PHASES; phase++)
+      time_list(&costing, &workload->work[piece][phase], &timing->lists[piece][phase]);
+  time_works(&costing, program, timing);
+  time_transfers(&costing, program, timing);
+  /* reading a value back costs the host about what issuing a kernel does: both are one call into the driver */
+  timing->host_sync =
+      (OpTime){.run_ns = costing.launch_ns, .tail_ns = costing.launch_ns, .host_ns = costing.launch_ns};
+  timing->n_modelled = (int)costing.products->len;
+  g_array_unref(costing.products);
+  g_array_unref(costing.ranks);
+  return timing;
+}
+
+/* A bare order's work has a phase and a stage and no host. */
+static OpTime time_bare(const Program *program, const Work *work, const gint64 *f_ns, const gint64 *i_ns,
+                        const gint64 *w_ns) {
+  int stage = work->stage;
+  g_assert(stage >= 0 && stage < program->n_stages);
+  const gint64 of_phase[N_PHASES] = {
+      [PHASE_F] = f_ns[stage],
+      [PHASE_I] = i_ns[stage],
+      [PHASE_W] = w_ns[stage],
+      [PHASE_B] = i_ns[stage] + w_ns[stage],
+  };
+  return (OpTime){.run_ns = of_phase[work->phase], .tail_ns = of_phase[work->phase]};
+}
+
+Timing *timing_of_times(const Program *program, const gint64 *f_ns, const gint64 *i_ns, const gint64 *w_ns,
+                        gint64 send_ns) {
+  Timing *timing = g_new0(Timing, 1);
+  timing->n_works = (int)program->works->len;
+  timing->works = g_new0(OpTime, timing->n_works);
+  for (int i = 0; i < timing->n_works; i++)
+    timing->works[i] = time_bare(program, &g_array_index(program->works, Work, i), f_ns, i_ns, w_ns);
+  timing->n_transfers = (int)program->transfers->len;
+  timing->transfers = g_new0(OpTime, timing->n_transfers);
+  for (int i = 0; i < timing->n_transfers; i++)
+    if (g_array_index(program->transfers, Transfer, i).group < 0)
+      timing->transfers[i] = (OpTime){.run_ns = send_ns, .tail_ns = send_ns};
+  return timing;
+}

@@ -8,7 +8,8 @@ enum { CLUSTER_MAX_TIERS = 6 };
 typedef enum { SCALE_UP_NVSWITCH, SCALE_UP_NVLINK_MESH, SCALE_UP_PCIE } ScaleUpKind;
 typedef enum { LINK_NVLINK, LINK_PCIE, LINK_NET, N_LINKS } LinkKind;
 
-typedef enum { ALGORITHM_RING, ALGORITHM_TREE, N_ALGORITHMS } Algorithm;
+/* Rings and trees have rows in the library's tables. Direct (pairwise sends) has none: it is costed with the ring's. */
+typedef enum { ALGORITHM_RING, ALGORITHM_TREE, N_ALGORITHMS, ALGORITHM_DIRECT = N_ALGORITHMS } Algorithm;
 typedef enum { PROTOCOL_LL, PROTOCOL_LL128, PROTOCOL_SIMPLE, N_PROTOCOLS } Protocol;
 
 /* A switch tier of the fabric: full bisection among `span_gpus` consecutive GPUs, times 1/oversubscription for what

@@ -1,1 +1,124 @@
-typedef int stepsim_empty_translation_unit;
+/* A described thing is named by a path or by a bare name. Bare names are looked up as <root>/<subdir>/<name><suffix>,
+ * the user's own folders before what came with the program:
+ *
+ *     .   $STEPSIM_DATA   the source folder   the installed data
+ */
+#include "data_path.h"
+
+#include <errno.h>
+#include <gio/gio.h>
+#include <glib/gstdio.h>
+#include <string.h>
+
+#include "error.h"
+#include "suggest.h"
+
+enum { N_ROOTS = 4 };
+static const gsize largest_file_bytes = 64u << 20;
+
+/* A root may be NULL ($STEPSIM_DATA unset). */
+static void fill_roots(const char *roots[N_ROOTS]) {
+  roots[0] = ".";
+  roots[1] = g_getenv("STEPSIM_DATA");
+  roots[2] = STEPSIM_SOURCE_DATA;
+  roots[3] = STEPSIM_INSTALL_DATA;
+}
+
+/* Pipes and devices count: `<(command)` is one. Folders do not. */
+static gboolean is_readable_kind(const char *path) {
+  return g_file_test(path, G_FILE_TEST_EXISTS) && !g_file_test(path, G_FILE_TEST_IS_DIR);
+}
+
+/* "models/x.json" and "x.json" both to "x", for subdir "models" and suffix ".json". Owned by the caller. */
+static char *bare_name(const char *subdir, const char *name, const char *suffix) {
+  g_autofree char *prefix = g_strconcat(subdir, "/", NULL);
+  const char *start = g_str_has_prefix(name, prefix) ? name + strlen(prefix) : name;
+  gsize length = strlen(start);
+  if (g_str_has_suffix(start, suffix))
+    length -= strlen(suffix);
+  return g_strndup(start, length);
+}
+
+GStrv data_path_list(const char *subdir, const char *suffix) {
+  const char *roots[N_ROOTS];
+  fill_roots(roots);
+  g_autoptr(GHashTable) names = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+  for (int i = 0; i < N_ROOTS; i++) {
+    if (roots[i] == NULL)
+      continue;
+    g_autofree char *folder = g_build_filename(roots[i], subdir, NULL);
+    g_autoptr(GDir) dir = g_dir_open(folder, 0, NULL);
+    const char *entry;
+    while (dir != NULL && (entry = g_dir_read_name(dir)) != NULL)
+      if (g_str_has_suffix(entry, suffix) && strlen(entry) > strlen(suffix))
+        g_hash_table_add(names, g_strndup(entry, strlen(entry) - strlen(suffix)));
+  }
+  g_autoptr(GList) sorted = g_list_sort(g_hash_table_get_keys(names), (GCompareFunc)g_strcmp0);
+  GStrvBuilder *builder = g_strv_builder_new();
+  for (GList *at = sorted; at != NULL; at = at->next)
+    g_strv_builder_add(builder, at->data);
+  GStrv list = g_strv_builder_end(builder);
+  g_strv_builder_unref(builder);
+  return list;
+}
+
+static void fail_not_found(const char *subdir, const char *name, const char *bare, const char *suffix, GError **error) {
+  g_auto(GStrv) known = data_path_list(subdir, suffix);
+  const char *slash = strrchr(bare, '/');
+  g_autofree char *expected = suggest_message(slash == NULL ? bare : slash + 1, (const char *const *)known);
+  if (known[0] == NULL)
+    fail_input(error, "%.200s: no such file, and no %s/*%s was found", name, subdir, suffix);
+  else
+    fail_input(error, "%.200s: no such file, and none of that name in %s/; %s", name, subdir, expected);
+}
+
+char *data_path_find(const char *subdir, const char *name, const char *suffix, GError **error) {
+  if (name == NULL || name[0] == '\0') {
+    g_auto(GStrv) known = data_path_list(subdir, suffix);
+    g_autofree char *expected = suggest_message("", (const char *const *)known);
+    fail_input(error, "found an empty name where a file of %s/ belongs, %s", subdir, expected);
+    return NULL;
+  }
+  if (is_readable_kind(name))
+    return g_strdup(name);
+  g_autofree char *bare = bare_name(subdir, name, suffix);
+  g_autofree char *file = g_strconcat(bare, suffix, NULL);
+  const char *roots[N_ROOTS];
+  fill_roots(roots);
+  for (int i = 0; i < N_ROOTS && strchr(bare, '/') == NULL; i++) {
+    if (roots[i] == NULL)
+      continue;
+    g_autofree char *path = g_build_filename(roots[i], subdir, file, NULL);
+    if (is_readable_kind(path))
+      return g_steal_pointer(&path);
+  }
+  fail_not_found(subdir, name, bare, suffix, error);
+  return NULL;
+}
+
+char *data_file_read(const char *file, gsize *length, GError **error) {
+  g_autoptr(GFile) source = g_file_new_for_path(file);
+  g_autoptr(GError) cause = NULL;
+  g_autoptr(GFileInputStream) stream = g_file_read(source, NULL, &cause);
+  if (stream == NULL) {
+    fail_input(error, "%s: cannot be read: %s", file, cause->message);
+    return NULL;
+  }
+  g_autoptr(GByteArray) text = g_byte_array_new();
+  guint8 block[64 << 10];
+  gsize n_read = sizeof block;
+  while (n_read == sizeof block) {
+    if (!g_input_stream_read_all(G_INPUT_STREAM(stream), block, sizeof block, &n_read, NULL, &cause)) {
+      fail_input(error, "%s: cannot be read: %s", file, cause->message);
+      return NULL;
+    }
+    g_byte_array_append(text, block, (guint)n_read);
+    if (text->len > largest_file_bytes) {
+      fail_input(error, "%s: larger than %u MiB, expected a description", file, (guint)(largest_file_bytes >> 20));
+      return NULL;
+    }
+  }
+  *length = text->len;
+  g_byte_array_append(text, (const guint8 *)"", 1);
+  return (char *)g_byte_array_free(g_steal_pointer(&text), FALSE);
+}

@@ -1,1 +1,44 @@
-typedef int stepsim_empty_translation_unit;
+/* Messages may quote whatever a user typed or a file held, so what reaches the terminal is made printable here, once:
+ * broken UTF-8 and control characters (escape sequences among them) are replaced. */
+#include "error.h"
+
+G_DEFINE_QUARK(stepsim-error-quark, stepsim_error)
+
+static char *make_printable(const char *text) {
+  char *valid = g_utf8_make_valid(text, -1);
+  for (char *c = valid; *c != '\0'; c++)
+    if (g_ascii_iscntrl(*c) && *c != '\n')
+      *c = '?';
+  return valid;
+}
+
+static gboolean fail_va(GError **error, StepsimError code, const char *format, va_list arguments) {
+  g_autofree char *message = g_strdup_vprintf(format, arguments);
+  g_autofree char *printable = make_printable(message);
+  g_set_error_literal(error, STEPSIM_ERROR, code, printable);
+  return FALSE;
+}
+
+gboolean fail(GError **error, StepsimError code, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  fail_va(error, code, format, arguments);
+  va_end(arguments);
+  return FALSE;
+}
+
+gboolean fail_input(GError **error, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  fail_va(error, STEPSIM_ERROR_INPUT, format, arguments);
+  va_end(arguments);
+  return FALSE;
+}
+
+gboolean fail_impossible(GError **error, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  fail_va(error, STEPSIM_ERROR_IMPOSSIBLE, format, arguments);
+  va_end(arguments);
+  return FALSE;
+}

@@ -1,1 +1,131 @@
-typedef int stepsim_empty_translation_unit;
+/* A GPU file is five mappings: what the chip is (top), its memory (hbm), and what its kernels reach of it (matmul,
+ * attention, latency). Each is one table below: key, target, range, unit. A format that has a peak must say what share
+ * of it large products sustain, and the reverse, so that no rate is ever half described. */
+#include "gpu.h"
+
+#include <string.h>
+
+#include "error.h"
+#include "yaml_node.h"
+
+typedef struct {
+  Gpu gpu;
+  YamlNode peak, hbm, matmul, sustained, tiles, attention, latency;
+} Draft;
+
+#define IN_GPU(member) offsetof(Draft, gpu.member)
+
+static const YamlField top_fields[] = {
+    {"name", FIELD_TEXT, TRUE, IN_GPU(name)},
+    {"source", FIELD_TEXT, TRUE, IN_GPU(source)},
+    {"sms", FIELD_INT, TRUE, IN_GPU(n_sms), 1, 10000},
+    {"clock", FIELD_QUANTITY, TRUE, IN_GPU(clock_Hz), 1e8, 1e11, UNIT_HERTZ},
+    {"peak", FIELD_NODE, TRUE, offsetof(Draft, peak)},
+    {"hbm", FIELD_NODE, TRUE, offsetof(Draft, hbm)},
+    {"matmul", FIELD_NODE, TRUE, offsetof(Draft, matmul)},
+    {"attention", FIELD_NODE, TRUE, offsetof(Draft, attention)},
+    {"latency", FIELD_NODE, TRUE, offsetof(Draft, latency)},
+};
+
+static const YamlField hbm_fields[] = {
+    {"capacity", FIELD_QUANTITY, TRUE, IN_GPU(hbm_bytes), 1e6, 1e15, UNIT_BYTES},
+    {"reserved", FIELD_QUANTITY, TRUE, IN_GPU(reserved_bytes), 0, 1e15, UNIT_BYTES},
+    {"bandwidth", FIELD_QUANTITY, TRUE, IN_GPU(hbm_Bps), 1e6, 1e14, UNIT_BYTES_PER_SECOND},
+    {"efficiency", FIELD_NUMBER, TRUE, IN_GPU(hbm_efficiency), 1e-3, 1},
+};
+
+static const YamlField matmul_fields[] = {
+    {"sustained", FIELD_NODE, TRUE, offsetof(Draft, sustained)},
+    {"k_ramp", FIELD_NUMBER, TRUE, IN_GPU(k_ramp), 0, 1e5},
+    {"tiles", FIELD_NODE, TRUE, offsetof(Draft, tiles)},
+};
+
+static const YamlField tile_fields[] = {
+    {"m", FIELD_INT, TRUE, offsetof(GpuTile, m), 1, 65536},
+    {"n", FIELD_INT, TRUE, offsetof(GpuTile, n), 1, 65536},
+    {"efficiency", FIELD_NUMBER, TRUE, offsetof(GpuTile, efficiency), 1e-3, 1},
+};
+
+static const YamlField attention_fields[] = {
+    {"forward", FIELD_NUMBER, TRUE, IN_GPU(attention_forward), 1e-3, 1},
+    {"backward", FIELD_NUMBER, TRUE, IN_GPU(attention_backward), 1e-3, 1},
+};
+
+static const YamlField latency_fields[] = {
+    {"kernel", FIELD_QUANTITY, TRUE, IN_GPU(kernel_latency_s), 0, 1, UNIT_SECONDS},
+    {"host_launch", FIELD_QUANTITY, TRUE, IN_GPU(host_launch_s), 0, 1, UNIT_SECONDS},
+};
+
+/* A mapping from number format to one double each: `pattern` with the key and offset of every format in turn. */
+static gboolean read_per_number(YamlNode map, const YamlField *pattern, double *values, GError **error) {
+  YamlField fields[N_NUMBERS];
+  for (int i = 0; i < N_NUMBERS; i++) {
+    fields[i] = *pattern;
+    fields[i].key = number_name((Number)i);
+    fields[i].offset = (size_t)i * sizeof *values;
+  }
+  return yaml_map_read(map, fields, N_NUMBERS, values, error);
+}
+
+static gboolean read_rates(Draft *draft, GError **error) {
+  static const YamlField flops = {.type = FIELD_QUANTITY, .min = 1e6, .max = 1e18, .unit = UNIT_FLOPS_PER_SECOND};
+  static const YamlField share = {.type = FIELD_NUMBER, .min = 1e-3, .max = 1};
+  Gpu *gpu = &draft->gpu;
+  if (!read_per_number(draft->peak, &flops, gpu->peak_flops, error) ||
+      !read_per_number(draft->sustained, &share, gpu->sustained, error))
+    return FALSE;
+  gboolean any = FALSE;
+  for (int i = 0; i < N_NUMBERS; i++) {
+    const char *name = number_name((Number)i);
+    if (gpu->peak_flops[i] > 0 && gpu->sustained[i] == 0)
+      return yaml_fail(draft->sustained, error, "the key \"%s\" is missing, as peak has it", name);
+    if (gpu->peak_flops[i] == 0 && gpu->sustained[i] > 0)
+      return yaml_fail(draft->sustained, error, "found the key \"%s\", which peak lacks", name);
+    any = any || gpu->peak_flops[i] > 0;
+  }
+  return any || yaml_fail(draft->peak, error, "found nothing, expected the peak of at least one number format");
+}
+
+static gboolean read_tiles(Draft *draft, GError **error) {
+  int n_tiles = yaml_list_length(draft->tiles, GPU_MAX_TILES, error);
+  for (int i = 0; i < n_tiles; i++)
+    if (!yaml_map_read(yaml_list_item(draft->tiles, i), tile_fields, G_N_ELEMENTS(tile_fields), &draft->gpu.tiles[i],
+                       error))
+      return FALSE;
+  draft->gpu.n_tiles = n_tiles;
+  return n_tiles >= 1;
+}
+
+static gboolean read_draft(YamlNode root, Draft *draft, GError **error) {
+  if (!yaml_map_read(root, top_fields, G_N_ELEMENTS(top_fields), draft, error) ||
+      !yaml_map_read(draft->hbm, hbm_fields, G_N_ELEMENTS(hbm_fields), draft, error) ||
+      !yaml_map_read(draft->matmul, matmul_fields, G_N_ELEMENTS(matmul_fields), draft, error) ||
+      !yaml_map_read(draft->attention, attention_fields, G_N_ELEMENTS(attention_fields), draft, error) ||
+      !yaml_map_read(draft->latency, latency_fields, G_N_ELEMENTS(latency_fields), draft, error) ||
+      !read_rates(draft, error) || !read_tiles(draft, error))
+    return FALSE;
+  if (draft->gpu.reserved_bytes >= draft->gpu.hbm_bytes)
+    return yaml_fail(draft->hbm, error, "found as much memory reserved as there is, expected less");
+  return TRUE;
+}
+
+gboolean gpu_read(const char *file, Gpu *gpu, GError **error) {
+  g_autoptr(YamlFile) yaml = yaml_file_read(file, error);
+  if (yaml == NULL)
+    return FALSE;
+  Draft draft = {0};
+  if (!read_draft(yaml_file_root(yaml), &draft, error)) {
+    gpu_clear(&draft.gpu);
+    return FALSE;
+  }
+  *gpu = draft.gpu;
+  return TRUE;
+}
+
+void gpu_clear(Gpu *gpu) {
+  if (gpu == NULL)
+    return;
+  g_free(gpu->name);
+  g_free(gpu->source);
+  memset(gpu, 0, sizeof *gpu);
+}

@@ -1,1 +1,85 @@
-typedef int stepsim_empty_translation_unit;
+/* Presets are rows of a table; anything else is a sum of parts such as "w2+g2+p4+m4+v4".
+ *
+ *     bf16+master   weights and gradients in 16 bits, master copy and both moments in 32 (arXiv 1910.02054 §3.1: 2+2+12)
+ *     megatron      as before, gradients accumulated in 32 bits (Megatron-LM's theoretical memory: 18 bytes)
+ *     no-master     16-bit weights updated in place
+ *     fp32-grads    the same with 32-bit gradients
+ *     fp32          32 bits throughout
+ *     fp8+master    weights kept in 8 bits beside the master copy (Transformer Engine's fp8_model_init, 2023)
+ *     megatron-fp8  the same with gradients accumulated in 32 bits (Megatron-LM's --fp8-param-gather, 2024)
+ *     deepseek-v3   8-bit weights, 32-bit gradients and master copy, 16-bit moments (arXiv 2412.19437 §3.3.2, 2024-12)
+ */
+#include "recipe.h"
+
+#include <string.h>
+
+#include "error.h"
+#include "suggest.h"
+
+/* More than any format needs, but a typo such as w16e9 is caught. */
+static const double most_bytes = 64;
+
+static const Recipe presets[] = {
+    {"bf16+master", 2, 2, 4, 8}, {"megatron", 2, 4, 4, 8},   {"no-master", 2, 2, 0, 8},    {"fp32-grads", 2, 4, 0, 8},
+    {"fp32", 4, 4, 0, 8},        {"fp8+master", 1, 2, 4, 8}, {"megatron-fp8", 1, 4, 4, 8}, {"deepseek-v3", 1, 4, 4, 4},
+};
+
+static const char *const preset_names[G_N_ELEMENTS(presets) + 1] = {
+    "bf16+master", "megatron", "no-master", "fp32-grads", "fp32", "fp8+master", "megatron-fp8", "deepseek-v3", NULL,
+};
+
+double recipe_optimizer_bytes(const Recipe *recipe) {
+  return recipe->master + recipe->moments;
+}
+
+const char *const *recipe_names(void) {
+  return preset_names;
+}
+
+/* One part, a letter and its bytes: "p4". */
+static gboolean parse_part(const char *part, double bytes[5], guint *seen) {
+  static const char letters[] = "wgpmv";
+  const char *letter = part[0] == '\0' ? NULL : strchr(letters, part[0]);
+  if (letter == NULL || !(g_ascii_isdigit(part[1]) || part[1] == '.') || strlen(part) > 16)
+    return FALSE;
+  guint bit = 1u << (letter - letters);
+  char *end;
+  double value = g_ascii_strtod(part + 1, &end);
+  if (*end != '\0' || !(value <= most_bytes) || (*seen & bit) != 0)
+    return FALSE;
+  *seen |= bit;
+  bytes[letter - letters] = value;
+  return TRUE;
+}
+
+static gboolean parse_parts(const char *text, Recipe *recipe) {
+  enum { W, G, P, M, V, N_PARTS };
+  double bytes[N_PARTS] = {0};
+  guint seen = 0;
+  if (strlen(text) >= sizeof recipe->name)
+    return FALSE;
+  g_auto(GStrv) parts = g_strsplit(text, "+", -1);
+  for (int i = 0; parts[i] != NULL; i++)
+    if (!parse_part(parts[i], bytes, &seen))
+      return FALSE;
+  if (seen == 0)
+    return FALSE;
+  *recipe = (Recipe){.weights = bytes[W], .gradients = bytes[G], .master = bytes[P], .moments = bytes[M] + bytes[V]};
+  g_strlcpy(recipe->name, text, sizeof recipe->name);
+  return TRUE;
+}
+
+gboolean recipe_parse(const char *text, Recipe *recipe, GError **error) {
+  for (size_t i = 0; i < G_N_ELEMENTS(presets); i++)
+    if (g_strcmp0(text, presets[i].name) == 0) {
+      *recipe = presets[i];
+      return TRUE;
+    }
+  if (text != NULL && parse_parts(text, recipe))
+    return TRUE;
+  g_autofree char *expected = suggest_message(text, preset_names);
+  return fail_input(error,
+                    "recipe: found \"%.80s\", %s; or bytes per parameter such as w2+g2+p4+m4+v4 "
+                    "(weights, gradients, master copy, two moments: each at most once, at most %g bytes)",
+                    text == NULL ? "" : text, expected, most_bytes);
+}

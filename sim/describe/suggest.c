@@ -1,1 +1,62 @@
-typedef int stepsim_empty_translation_unit;
+/* Optimal string alignment distance: Levenshtein's table with one more move, the swap of two neighbours. Cell (i, j) is
+ * the fewest edits that turn the first i bytes of one word into the first j of the other, so three rows are enough:
+ *
+ *     d(i, j) = min( d(i−1, j) + 1, d(i, j−1) + 1, d(i−1, j−1) + [a_i ≠ b_j], d(i−2, j−2) + 1 if swapped )
+ *
+ * A word is never compared when the lengths alone already put it out of reach: megabytes of noise cost nothing. */
+#include "suggest.h"
+
+#include <string.h>
+
+static size_t least(size_t a, size_t b) {
+  return a < b ? a : b;
+}
+
+static size_t edit_distance(const char *a, size_t length_a, const char *b, size_t length_b) {
+  g_autofree size_t *rows = g_new(size_t, 3 * (length_b + 1));
+  size_t *before = rows, *above = rows + length_b + 1, *row = rows + 2 * (length_b + 1);
+  for (size_t j = 0; j <= length_b; j++)
+    row[j] = j;
+  for (size_t i = 1; i <= length_a; i++) {
+    size_t *recycled = before;
+    before = above;
+    above = row;
+    row = recycled;
+    row[0] = i;
+    for (size_t j = 1; j <= length_b; j++) {
+      char x = g_ascii_tolower(a[i - 1]), y = g_ascii_tolower(b[j - 1]);
+      row[j] = least(above[j - 1] + (x != y), least(above[j], row[j - 1]) + 1);
+      if (i > 1 && j > 1 && x == g_ascii_tolower(b[j - 2]) && y == g_ascii_tolower(a[i - 2]))
+        row[j] = least(row[j], before[j - 2] + 1);
+    }
+  }
+  return row[length_b];
+}
+
+const char *suggest_nearest(const char *typed, const char *const *names) {
+  if (typed == NULL || names == NULL)
+    return NULL;
+  size_t typed_length = strlen(typed);
+  const char *nearest = NULL;
+  size_t nearest_distance = typed_length / 2 + 1;
+  for (size_t i = 0; names[i] != NULL; i++) {
+    size_t length = strlen(names[i]);
+    size_t gap = length > typed_length ? length - typed_length : typed_length - length;
+    if (gap >= nearest_distance)
+      continue;
+    size_t distance = edit_distance(typed, typed_length, names[i], length);
+    if (distance < nearest_distance) {
+      nearest_distance = distance;
+      nearest = names[i];
+    }
+  }
+  return nearest;
+}
+
+char *suggest_message(const char *typed, const char *const *names) {
+  g_autofree char *list = g_strjoinv(", ", (char **)names);
+  const char *nearest = suggest_nearest(typed, names);
+  if (nearest == NULL)
+    return g_strdup_printf("expected one of %s", list);
+  return g_strdup_printf("expected one of %s; did you mean \"%s\"?", list, nearest);
+}

@@ -1,1 +1,416 @@
-typedef int stepsim_empty_translation_unit;
+/* libyaml's events become a flat array of nodes in document order, linked as first child and next sibling:
+ *
+ *     node:                       0 mapping
+ *       gpus: 8                     └ 1 mapping "node" (line 1)
+ *       tiers: [a, b]                   ├ 2 text "gpus" (line 2)
+ *                                       └ 3 list "tiers" (line 3) ─ 4 text ─ 5 text
+ *
+ * Events rather than libyaml's ready-made document, because an anchor, a second document or the 33rd level must stop
+ * the reader where it stands: resolving a million anchors or nesting a million brackets takes quadratic time there.
+ * A node's line is its key's where it has one, as that is where the user looks. */
+#include "yaml_node.h"
+
+#include <math.h>
+#include <string.h>
+#include <yaml.h>
+
+#include "data_path.h"
+#include "error.h"
+#include "suggest.h"
+
+enum { MAX_BYTES = 16 << 20, MAX_NODES = 1 << 16, MAX_DEPTH = 32, MAX_FIELDS = 32, NONE = -1 };
+
+typedef enum { NODE_TEXT, NODE_LIST, NODE_MAP } NodeType;
+static const char *const type_names[] = {[NODE_TEXT] = "a text", [NODE_LIST] = "a list", [NODE_MAP] = "a mapping"};
+
+typedef struct {
+  NodeType type;
+  int line;
+  const char *key;  /* in its mapping; NULL in a list and at the root */
+  const char *text; /* NODE_TEXT */
+  int parent, first, last, next;
+} Node;
+
+struct YamlFile {
+  char *path;
+  GArray *nodes;       /* of Node */
+  GStringChunk *texts; /* what key and text point into */
+};
+
+/* Where the reader stands between two events. */
+typedef struct {
+  YamlFile *file;
+  int open;        /* innermost mapping or list not yet ended, or NONE */
+  int depth;       /* mappings and lists open */
+  const char *key; /* read, its value not yet */
+  int key_line;
+  int n_documents;
+} Reader;
+
+static Node *node_at(const YamlFile *file, int index) {
+  return &g_array_index(file->nodes, Node, index);
+}
+
+static int event_line(const yaml_event_t *event) {
+  return (int)MIN(event->start_mark.line, G_MAXINT - 1) + 1;
+}
+
+static gboolean add_node(Reader *reader, NodeType type, const char *text, int line, GError **error) {
+  YamlFile *file = reader->file;
+  if (file->nodes->len == MAX_NODES)
+    return fail_input(error, "%s:%d: more than %d values, expected a description", file->path, line, MAX_NODES);
+  if (type != NODE_TEXT && ++reader->depth > MAX_DEPTH)
+    return fail_input(error, "%s:%d: nested more than %d deep", file->path, line, MAX_DEPTH);
+  int index = (int)file->nodes->len;
+  Node node = {type, reader->key != NULL ? reader->key_line : line, reader->key, text, reader->open, NONE, NONE, NONE};
+  g_array_append_val(file->nodes, node);
+  reader->key = NULL;
+  if (reader->open != NONE) {
+    Node *parent = node_at(file, reader->open);
+    if (parent->last == NONE)
+      parent->first = index;
+    else
+      node_at(file, parent->last)->next = index;
+    parent->last = index;
+  }
+  if (type != NODE_TEXT)
+    reader->open = index;
+  return TRUE;
+}
+
+static void close_node(Reader *reader) {
+  reader->open = node_at(reader->file, reader->open)->parent;
+  reader->depth--;
+}
+
+/* Anchors and tags would change what the text means; nothing here needs them. */
+static gboolean check_plain(const Reader *reader, const void *anchor, const void *tag, int line, GError **error) {
+  if (anchor != NULL)
+    return fail_input(error, "%s:%d: found an anchor (&), expected a plain value: write it out where it is used",
+                      reader->file->path, line);
+  if (tag != NULL)
+    return fail_input(error, "%s:%d: found a tag (!), expected a plain value", reader->file->path, line);
+  return TRUE;
+}
+
+static gboolean wants_key(const Reader *reader) {
+  return reader->open != NONE && node_at(reader->file, reader->open)->type == NODE_MAP && reader->key == NULL;
+}
+
+static gboolean read_scalar(Reader *reader, const yaml_event_t *event, GError **error) {
+  const char *value = (const char *)event->data.scalar.value;
+  int line = event_line(event);
+  if (!check_plain(reader, event->data.scalar.anchor, event->data.scalar.tag, line, error))
+    return FALSE;
+  if (memchr(value, '\0', event->data.scalar.length) != NULL)
+    return fail_input(error, "%s:%d: found a NUL character in a text", reader->file->path, line);
+  const char *text = g_string_chunk_insert_len(reader->file->texts, value, (gssize)event->data.scalar.length);
+  if (!wants_key(reader))
+    return add_node(reader, NODE_TEXT, text, line, error);
+  reader->key = text;
+  reader->key_line = line;
+  return TRUE;
+}
+
+static gboolean read_start(Reader *reader, NodeType type, const void *anchor, const void *tag, int line,
+                           GError **error) {
+  if (!check_plain(reader, anchor, tag, line, error))
+    return FALSE;
+  if (wants_key(reader))
+    return fail_input(error, "%s:%d: found %s as a key, expected a name", reader->file->path, line, type_names[type]);
+  return add_node(reader, type, NULL, line, error);
+}
+
+static gboolean read_event(Reader *reader, const yaml_event_t *event, GError **error) {
+  int line = event_line(event);
+  switch (event->type) {
+  case YAML_SCALAR_EVENT:
+    return read_scalar(reader, event, error);
+  case YAML_SEQUENCE_START_EVENT:
+    return read_start(reader, NODE_LIST, event->data.sequence_start.anchor, event->data.sequence_start.tag, line,
+                      error);
+  case YAML_MAPPING_START_EVENT:
+    return read_start(reader, NODE_MAP, event->data.mapping_start.anchor, event->data.mapping_start.tag, line, error);
+  case YAML_SEQUENCE_END_EVENT:
+  case YAML_MAPPING_END_EVENT:
+    close_node(reader);
+    return TRUE;
+  case YAML_ALIAS_EVENT:
+    return fail_input(error, "%s:%d: found an alias (*%.80s), expected the value written out", reader->file->path, line,
+                      (const char *)event->data.alias.anchor);
+  case YAML_DOCUMENT_START_EVENT:
+    if (++reader->n_documents > 1)
+      return fail_input(error, "%s:%d: found a second document, expected one per file", reader->file->path, line);
+    return TRUE;
+  default:
+    return TRUE;
+  }
+}
+
+static int line_of_offset(const char *text, gsize offset) {
+  int line = 1;
+  for (gsize i = 0; i < offset; i++)
+    line += text[i] == '\n';
+  return line;
+}
+
+/* libyaml gives a position in lines for syntax, in bytes for characters that it does not take. */
+static gboolean fail_syntax(const YamlFile *file, const yaml_parser_t *parser, const char *text, gsize length,
+                            GError **error) {
+  int line = parser->error == YAML_READER_ERROR ? line_of_offset(text, MIN(parser->problem_offset, length))
+                                                : (int)MIN(parser->problem_mark.line, G_MAXINT - 1) + 1;
+  const char *problem = parser->problem != NULL ? parser->problem : "not YAML";
+  const char *context = parser->context != NULL ? parser->context : "";
+  return fail_input(error, "%s:%d: %s%s%s", file->path, line, context, *context != '\0' ? ": " : "", problem);
+}
+
+static gboolean read_events(YamlFile *file, const char *text, gsize length, GError **error) {
+  yaml_parser_t parser;
+  gboolean initialised = yaml_parser_initialize(&parser) != 0;
+  g_assert(initialised); /* fails only without memory */
+  yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
+  yaml_parser_set_input_string(&parser, (const unsigned char *)text, length);
+  Reader reader = {.file = file, .open = NONE};
+  gboolean ok = TRUE, ended = FALSE;
+  while (ok && !ended) {
+    yaml_event_t event;
+    if (yaml_parser_parse(&parser, &event) == 0) {
+      ok = fail_syntax(file, &parser, text, length, error);
+      break;
+    }
+    ok = read_event(&reader, &event, error);
+    ended = event.type == YAML_STREAM_END_EVENT;
+    yaml_event_delete(&event);
+  }
+  yaml_parser_delete(&parser);
+  return ok;
+}
+
+static gboolean read_text(YamlFile *file, const char *text, gsize length, GError **error) {
+  if (length > MAX_BYTES)
+    return fail_input(error, "%s: larger than %d MiB, expected a description", file->path, MAX_BYTES >> 20);
+  const char *end;
+  if (!g_utf8_validate_len(text, length, &end))
+    return fail_input(error, "%s:%d: found a byte that is not UTF-8 text", file->path,
+                      line_of_offset(text, (gsize)(end - text)));
+  if (!read_events(file, text, length, error))
+    return FALSE;
+  if (file->nodes->len == 0)
+    return fail_input(error, "%s:1: the file is empty, expected keys and values", file->path);
+  return TRUE;
+}
+
+YamlFile *yaml_file_read(const char *path, GError **error) {
+  gsize length = 0;
+  g_autofree char *text = data_file_read(path, &length, error);
+  if (text == NULL)
+    return NULL;
+  g_autoptr(YamlFile) file = g_new0(YamlFile, 1);
+  file->path = g_strdup(path);
+  file->nodes = g_array_new(FALSE, FALSE, sizeof(Node));
+  file->texts = g_string_chunk_new(4096);
+  return read_text(file, text, length, error) ? g_steal_pointer(&file) : NULL;
+}
+
+void yaml_file_free(YamlFile *file) {
+  if (file == NULL)
+    return;
+  g_free(file->path);
+  g_array_unref(file->nodes);
+  g_string_chunk_free(file->texts);
+  g_free(file);
+}
+
+YamlNode yaml_file_root(const YamlFile *file) {
+  return (YamlNode){file, 0};
+}
+
+gboolean yaml_is_present(YamlNode node) {
+  return node.file != NULL;
+}
+
+/* "file:line: " and, for a named node, "key: ". Owned by the caller. */
+static char *place_of(YamlNode node) {
+  const Node *at = node_at(node.file, node.index);
+  return at->key == NULL ? g_strdup_printf("%s:%d: ", node.file->path, at->line)
+                         : g_strdup_printf("%s:%d: %.80s: ", node.file->path, at->line, at->key);
+}
+
+gboolean yaml_fail(YamlNode node, GError **error, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  g_autofree char *message = g_strdup_vprintf(format, arguments);
+  va_end(arguments);
+  g_autofree char *place = place_of(node);
+  return fail_input(error, "%s%s", place, message);
+}
+
+gboolean yaml_prefix(YamlNode node, GError **error) {
+  g_autofree char *place = place_of(node);
+  g_prefix_error(error, "%s", place);
+  return FALSE;
+}
+
+static gboolean check_type(YamlNode node, NodeType type, GError **error) {
+  NodeType found = node_at(node.file, node.index)->type;
+  if (found == type)
+    return TRUE;
+  const char *text = node_at(node.file, node.index)->text;
+  if (text != NULL && *text == '\0')
+    return yaml_fail(node, error, "found nothing, expected %s", type_names[type]);
+  if (text != NULL)
+    return yaml_fail(node, error, "found \"%.80s\", expected %s", text, type_names[type]);
+  return yaml_fail(node, error, "found %s, expected %s", type_names[found], type_names[type]);
+}
+
+int yaml_list_length(YamlNode list, int max, GError **error) {
+  if (!check_type(list, NODE_LIST, error))
+    return NONE;
+  int n = 0;
+  for (int i = node_at(list.file, list.index)->first; i != NONE; i = node_at(list.file, i)->next)
+    n++;
+  if (n >= 1 && n <= max)
+    return n;
+  yaml_fail(list, error, "found %d items, expected 1 to %d", n, max);
+  return NONE;
+}
+
+YamlNode yaml_list_item(YamlNode list, int i) {
+  int index = node_at(list.file, list.index)->first;
+  while (i-- > 0)
+    index = node_at(list.file, index)->next;
+  return (YamlNode){list.file, index};
+}
+
+const char *yaml_text(YamlNode node, GError **error) {
+  if (!check_type(node, NODE_TEXT, error))
+    return NULL;
+  const char *text = node_at(node.file, node.index)->text;
+  if (*text == '\0')
+    yaml_fail(node, error, "found nothing, expected a value");
+  return *text == '\0' ? NULL : text;
+}
+
+static gboolean read_quantity(YamlNode node, const YamlField *field, const char *text, double *value, GError **error) {
+  double found;
+  if (!units_parse(text, field->unit, &found, error))
+    return yaml_prefix(node, error);
+  if (found < field->min || found > field->max) {
+    g_autofree char *min = units_format(field->min, field->unit), *max = units_format(field->max, field->unit);
+    return yaml_fail(node, error, "found \"%.80s\", expected %s to %s", text, min, max);
+  }
+  *value = found;
+  return TRUE;
+}
+
+static gboolean read_number(YamlNode node, const YamlField *field, const char *text, double *value, GError **error) {
+  char *end;
+  double found = g_ascii_strtod(text, &end);
+  if (end == text || *end != '\0' || !isfinite(found) || found < field->min || found > field->max)
+    return yaml_fail(node, error, "found \"%.80s\", expected a number from %g to %g without a unit", text, field->min,
+                     field->max);
+  *value = found;
+  return TRUE;
+}
+
+static gboolean read_integer(YamlNode node, const YamlField *field, const char *text, gint64 *value, GError **error) {
+  if (g_ascii_string_to_signed(text, 10, (gint64)field->min, (gint64)field->max, value, NULL))
+    return TRUE;
+  return yaml_fail(node, error, "found \"%.80s\", expected a whole number from %.0f to %.0f", text, field->min,
+                   field->max);
+}
+
+static gboolean read_choice(YamlNode node, const YamlField *field, const char *text, int *value, GError **error) {
+  for (int i = 0; field->names[i] != NULL; i++)
+    if (strcmp(field->names[i], text) == 0) {
+      *value = i;
+      return TRUE;
+    }
+  g_autofree char *expected = suggest_message(text, field->names);
+  return yaml_fail(node, error, "found \"%.80s\", %s", text, expected);
+}
+
+static void store_text(const char *text, char **target) {
+  g_free(*target);
+  *target = g_strdup(text);
+}
+
+static gboolean read_field(YamlNode node, const YamlField *field, void *struct_start, GError **error) {
+  void *target = (char *)struct_start + field->offset;
+  if (field->type == FIELD_NODE) {
+    *(YamlNode *)target = node;
+    return TRUE;
+  }
+  double number = 0;
+  gint64 integer = 0;
+  const char *text = yaml_text(node, error);
+  if (text == NULL)
+    return FALSE;
+  switch (field->type) {
+  case FIELD_TEXT:
+    store_text(text, target);
+    return TRUE;
+  case FIELD_QUANTITY:
+    return read_quantity(node, field, text, target, error);
+  case FIELD_BYTES:
+    if (!read_quantity(node, field, text, &number, error))
+      return FALSE;
+    *(gint64 *)target = llround(number);
+    return TRUE;
+  case FIELD_NUMBER:
+    return read_number(node, field, text, target, error);
+  case FIELD_INT:
+    if (!read_integer(node, field, text, &integer, error))
+      return FALSE;
+    *(int *)target = (int)integer;
+    return TRUE;
+  case FIELD_INT64:
+    return read_integer(node, field, text, target, error);
+  case FIELD_CHOICE:
+    return read_choice(node, field, text, target, error);
+  case FIELD_NODE:
+    break;
+  }
+  g_assert_not_reached();
+}
+
+static gboolean fail_unknown(YamlNode child, const YamlField *fields, int n_fields, GError **error) {
+  const char *names[MAX_FIELDS + 1];
+  for (int i = 0; i < n_fields; i++)
+    names[i] = fields[i].key;
+  names[n_fields] = NULL;
+  const Node *at = node_at(child.file, child.index);
+  g_autofree char *expected = suggest_message(at->key, names);
+  return fail_input(error, "%s:%d: unknown key \"%.80s\", %s", child.file->path, at->line, at->key, expected);
+}
+
+/* children[i]: the child with the i-th field's key, or zero. */
+static gboolean match_keys(YamlNode map, const YamlField *fields, int n_fields, YamlNode *children, GError **error) {
+  for (int index = node_at(map.file, map.index)->first; index != NONE; index = node_at(map.file, index)->next) {
+    YamlNode child = {map.file, index};
+    int i = 0;
+    while (i < n_fields && strcmp(fields[i].key, node_at(map.file, index)->key) != 0)
+      i++;
+    if (i == n_fields)
+      return fail_unknown(child, fields, n_fields, error);
+    if (yaml_is_present(children[i]))
+      return yaml_fail(child, error, "found twice in one mapping, first in line %d",
+                       node_at(map.file, children[i].index)->line);
+    children[i] = child;
+  }
+  return TRUE;
+}
+
+gboolean yaml_map_read(YamlNode map, const YamlField *fields, int n_fields, void *target, GError **error) {
+  g_assert(n_fields <= MAX_FIELDS);
+  YamlNode children[MAX_FIELDS] = {{NULL, 0}};
+  if (!check_type(map, NODE_MAP, error) || !match_keys(map, fields, n_fields, children, error))
+    return FALSE;
+  for (int i = 0; i < n_fields; i++)
+    if (fields[i].required && !yaml_is_present(children[i]))
+      return yaml_fail(map, error, "the key \"%s\" is missing", fields[i].key);
+  for (int i = 0; i < n_fields; i++)
+    if (yaml_is_present(children[i]) && !read_field(children[i], &fields[i], target, error))
+      return FALSE;
+  return TRUE;
+}

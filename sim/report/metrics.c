@@ -1,1 +1,425 @@
-typedef int stepsim_empty_translation_unit;
+/* One pass over each rank's ops in list order. A cursor stands at the end of the last compute op; the idle time between
+ * it and the next compute op is explained backwards, along the chain of this rank's own ops that led there:
+ *
+ *     compute ██████·······················████       · idle
+ *     dp            [reduce ][norm········]           the optimizer waits for the norm, the norm for the reduce before
+ * it ↑ last member came dp      bubble  other
+ *
+ * An op starts when the latest of these has happened: the ops in `after` ended, the op before it on its stream ended,
+ * the host issued it. That latest one is the cause. The time its own record was under way is charged to it, split where
+ * the last partner arrived; the time before that record began is explained by its cause in turn, until the cursor. */
+#include "metrics.h"
+
+#include "arrivals.h"
+
+#include <string.h>
+
+static const char *const breakdown_names[N_BREAKDOWN] = {
+    [BREAKDOWN_COMPUTE] = "compute",
+    [BREAKDOWN_RECOMPUTE] = "recompute",
+    [BREAKDOWN_TP] = "tp",
+    [BREAKDOWN_PP] = "pp",
+    [BREAKDOWN_CP] = "cp",
+    [BREAKDOWN_EP] = "ep",
+    [BREAKDOWN_DP] = "dp",
+    [BREAKDOWN_BUBBLE] = "bubble",
+    [BREAKDOWN_OPTIMIZER] = "optimizer",
+    [BREAKDOWN_HOST] = "host",
+    [BREAKDOWN_OFFLOAD] = "offload",
+    [BREAKDOWN_OTHER] = "other",
+};
+
+static const BreakdownKind axis_kinds[N_AXES] = {
+    [AXIS_TP] = BREAKDOWN_TP, [AXIS_CP] = BREAKDOWN_CP, [AXIS_EP] = BREAKDOWN_EP,
+    [AXIS_DP] = BREAKDOWN_DP, [AXIS_PP] = BREAKDOWN_PP,
+};
+
+static const BreakdownKind charge_kinds[N_CHARGES] = {
+    [CHARGE_COMPUTE] = BREAKDOWN_COMPUTE,
+    [CHARGE_RECOMPUTE] = BREAKDOWN_RECOMPUTE,
+    [CHARGE_TP] = BREAKDOWN_TP,
+    [CHARGE_HOST] = BREAKDOWN_HOST,
+};
+
+/* A stretch of running kernels, cut to the window; `before_ns` is the running time up to it. */
+typedef struct {
+  gint64 start_ns, end_ns, before_ns;
+} Running;
+
+/* The part of a communication record in which data moved. */
+typedef struct {
+  gint64 start_ns, end_ns;
+  guint8 stream, axis;
+} Moving;
+
+typedef struct {
+  const Trace *trace;
+  const Program *program;
+  gint64 from_ns, to_ns; /* the step's window */
+  gboolean looks_inside; /* compute ops are whole pieces and their Timing is known */
+
+  /* of the rank being walked */
+  const OpList *list;
+  const gint64 *start_ns, *end_ns, *issue_ns;
+  RankBreakdown *out;
+  gint32 last[N_STREAMS];                      /* latest op so far of each stream */
+  gint64 cursor_ns;                            /* end of the running kernels so far */
+  gint64 first_start_ns, last_end_ns, work_ns; /* of F, I, W, B in the last step */
+
+  /* scratch, as long as the longest list */
+  gint64 *ready_ns; /* see arrivals.h */
+  gint32 *before;   /* the op before on the same stream; −1 none */
+  Running *running;
+  Moving *moving;
+  int n_running, n_moving;
+} Walk;
+
+const char *breakdown_name(BreakdownKind kind) {
+  return breakdown_names[kind];
+}
+
+static const Group *group_of(const Walk *walk, const Op *op) {
+  const Transfer *transfer = &g_array_index(walk->program->transfers, Transfer, op->work);
+  return &g_array_index(walk->program->groups, Group, transfer->group);
+}
+
+/* What waiting for `op` is charged to once everyone it needs is there. */
+static BreakdownKind wait_kind(const Walk *walk, const Op *op) {
+  if (op->stream == STREAM_COPY)
+    return BREAKDOWN_OFFLOAD;
+  if (op->kind == OP_SEND || op->kind == OP_RECV)
+    return BREAKDOWN_PP;
+  if (op->kind == OP_COLLECTIVE) /* the norm is over all axes at once */
+    return op->action == ACTION_NORM ? BREAKDOWN_OTHER : axis_kinds[group_of(walk, op)->charge];
+  return BREAKDOWN_HOST;
+}
+
+/* And until they are there. */
+static BreakdownKind absence_kind(const Walk *walk, const Op *op) {
+  if (op->kind == OP_SEND || op->kind == OP_RECV)
+    return BREAKDOWN_BUBBLE;
+  if (op->kind == OP_COLLECTIVE && group_of(walk, op)->spans_pp)
+    return BREAKDOWN_BUBBLE;
+  return wait_kind(walk, op);
+}
+
+static void charge(Walk *walk, BreakdownKind kind, gint64 from_ns, gint64 to_ns) {
+  walk->out->ns[kind] += to_ns - from_ns;
+}
+
+/* The op that let op `i` start, and when; −1: the host issued it. */
+static gint32 cause_of(const Walk *walk, gint32 i, gint64 *time_ns) {
+  const Op *op = &walk->list->ops[i];
+  gint32 cause = -1;
+  *time_ns = walk->issue_ns[i];
+  for (int k = 0; k < OP_MAX_AFTER && op->after[k] >= 0; k++) {
+    if (walk->end_ns[op->after[k]] >= *time_ns) {
+      cause = op->after[k];
+      *time_ns = walk->end_ns[cause];
+    }
+  }
+  if (walk->before[i] >= 0 && walk->end_ns[walk->before[i]] >= *time_ns) {
+    cause = walk->before[i];
+    *time_ns = walk->end_ns[cause];
+  }
+  return cause;
+}
+
+/* Charge the part of [from, to) in which op `cause` was under way; returns where the unexplained rest ends. */
+static gint64 charge_cause(Walk *walk, gint32 cause, gint64 from_ns, gint64 to_ns) {
+  const Op *op = &walk->list->ops[cause];
+  gint64 start_ns = CLAMP(walk->start_ns[cause], from_ns, to_ns);
+  gint64 ready_ns = CLAMP(walk->ready_ns[cause], from_ns, to_ns);
+  charge(walk, wait_kind(walk, op), ready_ns, to_ns);
+  charge(walk, absence_kind(walk, op), start_ns, ready_ns);
+  return start_ns;
+}
+
+/* Op `i` of this list could start at `to` and not before: explain [from, to). */
+static void charge_idle(Walk *walk, gint32 i, gint64 from_ns, gint64 to_ns) {
+  gint32 host_op = walk->last[STREAM_HOST];
+  while (to_ns > from_ns) {
+    gint64 time_ns;
+    gint32 cause = cause_of(walk, i, &time_ns);
+    if (time_ns <= from_ns) {
+      /* Nothing in sight: a compute op waited for its launch, a transfer for the others of its batch. */
+      charge(walk, wait_kind(walk, &walk->list->ops[i]), from_ns, to_ns);
+      return;
+    }
+    if (cause < 0) {
+      /* Issuing runs back to the last op that held the host up. */
+      while (host_op >= i)
+        host_op = walk->before[host_op];
+      if (host_op < 0 || walk->end_ns[host_op] <= from_ns) {
+        charge(walk, BREAKDOWN_HOST, from_ns, to_ns);
+        return;
+      }
+      cause = host_op;
+    }
+    to_ns = charge_cause(walk, cause, from_ns, to_ns);
+    i = cause;
+  }
+}
+
+/* From the last kernel to the end of the window. */
+static void charge_tail(Walk *walk, gint32 last_other) {
+  gint64 from_ns = MAX(walk->cursor_ns, walk->from_ns), to_ns = walk->to_ns;
+  if (from_ns >= to_ns)
+    return;
+  gint64 end_ns = last_other < 0 ? from_ns : CLAMP(walk->end_ns[last_other], from_ns, to_ns);
+  charge(walk, BREAKDOWN_BUBBLE, end_ns, to_ns);
+  if (end_ns > from_ns)
+    charge_idle(walk, last_other, from_ns, charge_cause(walk, last_other, from_ns, end_ns));
+}
+
+/* A piece run whole has tp waits and launch gaps inside; `visible_ns` of its `end − start` lie in the window. */
+static void charge_inside(Walk *walk, gint32 i, const Work *work, gint64 visible_ns) {
+  gint64 charged[N_CHARGES] = {0}, hidden_ns = 0;
+  gint64 whole_ns = walk->end_ns[i] - walk->start_ns[i], left_ns = visible_ns;
+  timing_charge(walk->trace->timing, work, walk->start_ns[i], walk->issue_ns[i], walk->end_ns[i], charged, &hidden_ns);
+  if (visible_ns < whole_ns) { /* an op across the window's edge: in proportion, the rounding to compute */
+    double share = (double)visible_ns / (double)whole_ns;
+    for (int k = 0; k < N_CHARGES; k++)
+      charged[k] = (gint64)(share * (double)charged[k]);
+    hidden_ns = (gint64)(share * (double)hidden_ns);
+  }
+  for (int k = 0; k < N_CHARGES; k++) {
+    walk->out->ns[charge_kinds[k]] += charged[k];
+    left_ns -= charged[k];
+  }
+  walk->out->ns[BREAKDOWN_COMPUTE] += left_ns;
+  walk->out->hidden_ns[AXIS_TP] += hidden_ns;
+}
+
+static void charge_running(Walk *walk, gint32 i, const Work *work) {
+  gint64 start_ns = MAX(walk->start_ns[i], MAX(walk->cursor_ns, walk->from_ns));
+  gint64 end_ns = MIN(walk->end_ns[i], walk->to_ns);
+  if (end_ns <= start_ns)
+    return;
+  gint64 before_ns = 0;
+  if (walk->n_running > 0) {
+    const Running *previous = &walk->running[walk->n_running - 1];
+    before_ns = previous->before_ns + previous->end_ns - previous->start_ns;
+  }
+  walk->running[walk->n_running++] = (Running){start_ns, end_ns, before_ns};
+
+  if (work->phase == PHASE_OPTIMIZER)
+    charge(walk, BREAKDOWN_OPTIMIZER, start_ns, end_ns);
+  else if (walk->looks_inside && work->n_embedding + work->n_layers + work->n_head > 0)
+    charge_inside(walk, i, work, end_ns - start_ns);
+  else
+    charge(walk, work->recompute ? BREAKDOWN_RECOMPUTE : BREAKDOWN_COMPUTE, start_ns, end_ns);
+}
+
+static void note_span(Walk *walk, gint32 i) {
+  if (walk->first_start_ns < 0)
+    walk->first_start_ns = walk->start_ns[i];
+  walk->last_end_ns = walk->end_ns[i];
+  walk->work_ns += walk->end_ns[i] - walk->start_ns[i];
+}
+
+static void visit_compute(Walk *walk, gint32 i) {
+  const Op *op = &walk->list->ops[i];
+  const Work *work = &g_array_index(walk->program->works, Work, op->work);
+  gint64 idle_from_ns = MAX(walk->cursor_ns, walk->from_ns), idle_to_ns = MIN(walk->start_ns[i], walk->to_ns);
+  if (idle_to_ns > idle_from_ns)
+    charge_idle(walk, i, idle_from_ns, idle_to_ns);
+  charge_running(walk, i, work);
+  walk->cursor_ns = MAX(walk->cursor_ns, walk->end_ns[i]);
+  if (op->step == walk->program->n_steps - 1 && work->phase != PHASE_OPTIMIZER)
+    note_span(walk, i);
+}
+
+/* A transfer between two ranks is counted once, where it arrives. */
+static void visit_other(Walk *walk, gint32 i) {
+  const Op *op = &walk->list->ops[i];
+  gint64 start_ns = MAX(walk->ready_ns[i], walk->from_ns), end_ns = MIN(walk->end_ns[i], walk->to_ns);
+  if (end_ns <= start_ns || op->kind == OP_SEND || op->kind == OP_HOST)
+    return;
+  BreakdownKind kind = wait_kind(walk, op);
+  for (int axis = 0; axis < N_AXES; axis++)
+    if (axis_kinds[axis] == kind)
+      walk->moving[walk->n_moving++] = (Moving){start_ns, end_ns, op->stream, (guint8)axis};
+}
+
+/* Running time before `time_ns`. Times asked for only grow, so *next only moves on. */
+static gint64 running_before(const Walk *walk, int *next, gint64 time_ns) {
+  while (*next < walk->n_running && walk->running[*next].end_ns <= time_ns)
+    (*next)++;
+  if (*next < walk->n_running) {
+    const Running *running = &walk->running[*next];
+    return running->before_ns + MAX(time_ns - running->start_ns, 0);
+  }
+  if (walk->n_running == 0)
+    return 0;
+  const Running *last = &walk->running[walk->n_running - 1];
+  return last->before_ns + last->end_ns - last->start_ns;
+}
+
+static void add_hidden(Walk *walk) {
+  int next[N_STREAMS] = {0}; /* records of one stream follow each other */
+  for (int i = 0; i < walk->n_moving; i++) {
+    const Moving *moving = &walk->moving[i];
+    gint64 before_ns = running_before(walk, &next[moving->stream], moving->start_ns);
+    gint64 after_ns = running_before(walk, &next[moving->stream], moving->end_ns);
+    walk->out->hidden_ns[moving->axis] += MAX(after_ns - before_ns, 0);
+  }
+}
+
+static void begin_rank(Walk *walk, int rank, RankBreakdown *out) {
+  gsize first = walk->trace->first[rank];
+  walk->list = trace_list(walk->trace, rank);
+  walk->start_ns = walk->trace->start_ns + first;
+  walk->end_ns = walk->trace->end_ns + first;
+  walk->issue_ns = walk->trace->issue_ns + first;
+  walk->out = out;
+  walk->cursor_ns = 0;
+  walk->first_start_ns = -1;
+  walk->last_end_ns = walk->work_ns = 0;
+  walk->n_running = walk->n_moving = 0;
+  for (int s = 0; s < N_STREAMS; s++)
+    walk->last[s] = -1;
+}
+
+static void walk_rank(Walk *walk) {
+  gint32 last_other = -1;
+  for (gint32 i = 0; i < walk->list->n_ops; i++) {
+    const Op *op = &walk->list->ops[i];
+    walk->before[i] = walk->last[op->stream];
+    walk->last[op->stream] = i;
+    if (walk->end_ns[i] < 0)
+      continue; /* never ran */
+    if (op->kind == OP_COMPUTE) {
+      visit_compute(walk, i);
+      continue;
+    }
+    visit_other(walk, i);
+    if (last_other < 0 || walk->end_ns[i] >= walk->end_ns[last_other])
+      last_other = i;
+  }
+  charge_tail(walk, last_other);
+  add_hidden(walk);
+
+  gint64 sum_ns = 0;
+  for (int kind = 0; kind < N_BREAKDOWN; kind++)
+    sum_ns += walk->out->ns[kind];
+  g_assert(sum_ns == walk->to_ns - walk->from_ns);
+  for (int axis = 0; axis < N_AXES; axis++)
+    walk->out->exposed_ns[axis] = walk->out->ns[axis_kinds[axis]];
+}
+
+static void walk_init(Walk *walk, const Trace *trace) {
+  int n_most = 1;
+  for (int pp = 0; pp < trace->program->n_ranks; pp++)
+    n_most = MAX(n_most, trace->program->ranks[pp].n_ops);
+  *walk = (Walk){.trace = trace, .program = trace->program};
+  walk->to_ns = trace_end(trace);
+  if (trace->program->n_steps > 1)
+    walk->from_ns = trace_step_end(trace, trace->program->n_steps - 2);
+  walk->looks_inside = trace->timing && !trace->program->expanded;
+  walk->ready_ns = g_new(gint64, n_most);
+  walk->before = g_new(gint32, n_most);
+  walk->running = g_new(Running, n_most);
+  walk->moving = g_new(Moving, n_most);
+}
+
+static void walk_clear(Walk *walk) {
+  g_free(walk->ready_ns);
+  g_free(walk->before);
+  g_free(walk->running);
+  g_free(walk->moving);
+}
+
+static void take_means(Metrics *metrics) {
+  gint64 ns[N_BREAKDOWN] = {0}, hidden_ns[N_AXES] = {0};
+  for (int r = 0; r < metrics->n_ranks; r++) {
+    for (int kind = 0; kind < N_BREAKDOWN; kind++)
+      ns[kind] += metrics->ranks[r].ns[kind];
+    for (int axis = 0; axis < N_AXES; axis++)
+      hidden_ns[axis] += metrics->ranks[r].hidden_ns[axis];
+  }
+  for (int kind = 0; kind < N_BREAKDOWN; kind++)
+    metrics->mean_s[kind] = (double)ns[kind] / metrics->n_ranks * 1e-9;
+  for (int axis = 0; axis < N_AXES; axis++) {
+    metrics->hidden_s[axis] = (double)hidden_ns[axis] / metrics->n_ranks * 1e-9;
+    metrics->exposed_s[axis] = metrics->mean_s[axis_kinds[axis]];
+  }
+  double bubble_s = metrics->mean_s[BREAKDOWN_BUBBLE], step_s = (double)metrics->step_ns * 1e-9;
+  metrics->bubble_fraction = step_s > 0 ? bubble_s / step_s : 0;
+  metrics->bubble_overhead = step_s > bubble_s ? bubble_s / (step_s - bubble_s) : 0;
+}
+
+Metrics *metrics_new(const Trace *trace) {
+  g_autoptr(Arrivals) arrivals = arrivals_new(trace);
+  Metrics *metrics = g_new0(Metrics, 1);
+  metrics->n_ranks = trace->n_ranks;
+  metrics->ranks = g_new0(RankBreakdown, trace->n_ranks);
+
+  Walk walk;
+  walk_init(&walk, trace);
+  metrics->step_ns = walk.to_ns - walk.from_ns;
+  for (int r = 0; r < trace->n_ranks; r++) {
+    begin_rank(&walk, r, &metrics->ranks[r]);
+    arrivals_of_rank(arrivals, r, walk.ready_ns);
+    walk_rank(&walk);
+    gint64 span_ns = walk.last_end_ns - MAX(walk.first_start_ns, 0);
+    if (span_ns > metrics->span_ns) {
+      metrics->span_ns = span_ns;
+      metrics->span_bubble_ns = span_ns - walk.work_ns;
+    }
+  }
+  walk_clear(&walk);
+  take_means(metrics);
+  return metrics;
+}
+
+void metrics_free(Metrics *metrics) {
+  if (!metrics)
+    return;
+  g_free(metrics->ranks);
+  g_free(metrics);
+}
+
+/* Compute ops run in list order, so the count needs no clock. Both an F and a backward may be cut into several ops: the
+ * first op of the F takes the micro-batch, the last op of its B (or W) gives it back. */
+static int peak_in_flight(const Trace *trace, int rank, gint32 *releases, gboolean *held) {
+  const Program *program = trace->program;
+  const OpList *list = trace_list(trace, rank);
+  const gint64 *end_ns = trace->end_ns + trace->first[rank];
+  gsize n_slots = (gsize)program->n_steps * program->n_stages * program->n_micro_batches;
+  memset(releases, 0, n_slots * sizeof *releases);
+  memset(held, 0, n_slots * sizeof *held);
+
+  int count = 0, peak = 0;
+  for (int pass = 0; pass < 2; pass++) {
+    for (int i = 0; i < list->n_ops; i++) {
+      const Op *op = &list->ops[i];
+      if (op->kind != OP_COMPUTE || op->stage < 0 || op->micro_batch < 0 || end_ns[i] < 0)
+        continue;
+      gsize slot = ((gsize)op->step * program->n_stages + op->stage) * program->n_micro_batches + op->micro_batch;
+      gboolean releases_one = op->action == ACTION_B || op->action == ACTION_W;
+      if (pass == 0) {
+        releases[slot] += releases_one;
+      } else if (op->action == ACTION_F && !held[slot]) {
+        held[slot] = TRUE;
+        peak = MAX(peak, ++count);
+      } else if (releases_one && --releases[slot] == 0) {
+        count--;
+      }
+    }
+  }
+  return peak;
+}
+
+void metrics_in_flight(const Trace *trace, int *peak) {
+  const Program *program = trace->program;
+  gsize n_slots = (gsize)program->n_steps * program->n_stages * program->n_micro_batches;
+  g_autofree gint32 *releases = g_new(gint32, MAX(n_slots, 1));
+  g_autofree gboolean *held = g_new(gboolean, MAX(n_slots, 1));
+  memset(peak, 0, sizeof *peak * (gsize)program->n_ranks);
+  for (int r = 0; r < trace->n_ranks; r++) {
+    int pp = trace->pipeline_rank[r];
+    if (peak[pp] == 0) /* ranks that run the same list hold the same */
+      peak[pp] = peak_in_flight(trace, r, releases, held);
+  }
+}

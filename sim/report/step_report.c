@@ -1,1 +1,105 @@
-typedef int stepsim_empty_translation_unit;
+/* Filling in the struct. The traffic of a step is counted from the Program: every transfer op once, and for whole
+ * pieces (not expanded programs) the tp collectives listed in the pieces' work. */
+#include "step_report.h"
+
+#include <string.h>
+
+void step_report_set_metrics(StepReport *report, const Metrics *metrics) {
+  memcpy(report->breakdown_s, metrics->mean_s, sizeof report->breakdown_s);
+  memcpy(report->hidden_s, metrics->hidden_s, sizeof report->hidden_s);
+  memcpy(report->exposed_s, metrics->exposed_s, sizeof report->exposed_s);
+  report->bubble_fraction = metrics->bubble_fraction;
+  report->bubble_overhead = metrics->bubble_overhead;
+}
+
+void step_report_set_memory(StepReport *report, const MemoryProfile *profile, double reserved_bytes,
+                            double capacity_bytes) {
+  report->peak_bytes = profile->peak_bytes;
+  report->reserved_bytes = reserved_bytes;
+  report->capacity_bytes = capacity_bytes;
+  report->fits = capacity_bytes == 0 || profile->peak_bytes + reserved_bytes <= capacity_bytes;
+  report->worst_rank = profile->worst_rank;
+  memcpy(report->memory_bytes, profile->at_peak.bytes, sizeof report->memory_bytes);
+}
+
+/* Bytes one GPU sends for the tp collectives of one run of a piece. */
+static double piece_tp_bytes(const Workload *workload, Piece piece, Phase phase) {
+  const WorkList *list = &workload->work[piece][phase];
+  int tp = layout_group_size(&workload->layout, AXIS_BIT(AXIS_TP));
+  double sum = 0;
+  for (int i = 0; i < list->n_items; i++)
+    if (list->items[i].kind == ITEM_COLLECTIVE)
+      sum += collective_sent_bytes((Collective)list->items[i].collective, tp, list->items[i].bytes);
+  return sum;
+}
+
+static double work_tp_bytes(const Workload *workload, const Work *work) {
+  if (work->phase == PHASE_OPTIMIZER)
+    return 0;
+  return work->n_embedding * piece_tp_bytes(workload, PIECE_EMBEDDING, work->phase) +
+         work->n_layers * piece_tp_bytes(workload, PIECE_LAYER, work->phase) +
+         work->n_head * piece_tp_bytes(workload, PIECE_HEAD, work->phase);
+}
+
+static int group_members(const Layout *layout, const Group *group, int n_pipeline_ranks) {
+  int n = layout_group_size(layout, group->axes);
+  if (!group->spans_pp)
+    return n;
+  if (group->pp_first < 0)
+    return n * n_pipeline_ranks;
+  return group->pp_first == group->pp_last ? n : 2 * n;
+}
+
+static void add_op_traffic(double traffic_bytes[N_AXES], const Program *program, const Layout *layout, const Op *op) {
+  const Transfer *transfer = &g_array_index(program->transfers, Transfer, op->work);
+  if (op->kind == OP_SEND) {
+    traffic_bytes[AXIS_PP] += transfer->bytes;
+  } else if (op->kind == OP_COLLECTIVE) {
+    const Group *group = &g_array_index(program->groups, Group, transfer->group);
+    int n = group_members(layout, group, program->n_ranks);
+    traffic_bytes[group->charge] += collective_sent_bytes((Collective)transfer->collective, n, transfer->bytes);
+  }
+}
+
+void step_report_set_traffic(StepReport *report, const Program *program, const Workload *workload) {
+  double *traffic = report->traffic_bytes;
+  memset(traffic, 0, sizeof report->traffic_bytes);
+  if (!workload)
+    return;
+  g_autofree double *inside = g_new0(double, program->works->len + 1); /* tp bytes of each distinct work */
+  for (guint w = 0; w < program->works->len && !program->expanded; w++)
+    inside[w] = work_tp_bytes(workload, &g_array_index(program->works, Work, w));
+  for (int pp = 0; pp < program->n_ranks; pp++) {
+    const OpList *list = &program->ranks[pp];
+    for (int i = 0; i < list->n_ops; i++) {
+      const Op *op = &list->ops[i];
+      if (op->kind == OP_COMPUTE)
+        traffic[AXIS_TP] += inside[op->work];
+      else if (op->kind != OP_HOST)
+        add_op_traffic(traffic, program, &workload->layout, op);
+    }
+  }
+  for (int axis = 0; axis < N_AXES; axis++)
+    traffic[axis] /= (double)program->n_ranks * program->n_steps;
+}
+
+char *step_report_plan_line(const Plan *plan) {
+  GString *line = g_string_new(NULL);
+  g_string_append_printf(line, "tp %d, pp %d", plan->tp, plan->pp);
+  if (plan->chunks > 1)
+    g_string_append_printf(line, " × %d chunks", plan->chunks);
+  if (plan->cp > 1)
+    g_string_append_printf(line, ", cp %d", plan->cp);
+  if (plan->ep > 1)
+    g_string_append_printf(line, ", ep %d", plan->ep);
+  g_string_append_printf(line, ", dp %d", plan->dp);
+  if (plan->zero > 0)
+    g_string_append_printf(line, ", ZeRO-%d", plan->zero);
+  if (plan->sequence_parallel)
+    g_string_append(line, ", sequence parallel");
+  if (plan->schedule)
+    g_string_append_printf(line, "; %s", plan->schedule);
+  g_string_append_printf(line, "; %s, recompute %s, %s attention", precision_info(plan->precision)->name,
+                         recompute_names()[plan->recompute], attention_names()[plan->attention]);
+  return g_string_free(line, FALSE);
+}

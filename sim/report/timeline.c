@@ -1,1 +1,179 @@
-typedef int stepsim_empty_translation_unit;
+/* The trace becomes rectangles, one row of data each: lane, class, start, end, chunk, micro-batch.
+ *
+ *     lane 3  idle      |0 ............................................ end|   drawn first, so gaps show it
+ *             compute       |F 0||F 1|      |B 0    |
+ *             tp             || ||           |||||||                            kernels inside the passes, where known
+ *             pp                |-|  |-|            |-|                         both sides there → arrived
+ *             dp                                       |-----|
+ *
+ * Neighbours of one class closer than a fraction of a pixel are joined: a step of 405B has a million collectives, a
+ * screen has two thousand columns. */
+#include "timeline.h"
+
+#include "gnuplot.h"
+#include "op_kernels.h"
+#include "pipeline_rows.h"
+
+enum { SPANS_PER_LANE = 6000 }; /* finer than the picture's 1,600 pixels, coarse enough for its file */
+
+/* The numbers plots/timeline.gp knows the classes by. */
+typedef enum {
+  CLASS_F,
+  CLASS_I,
+  CLASS_W,
+  CLASS_B,
+  CLASS_OPTIMIZER,
+  CLASS_TP,
+  CLASS_CP,
+  CLASS_EP,
+  CLASS_DP,
+  CLASS_PP,
+  CLASS_IDLE,
+  N_CLASSES
+} Class;
+
+typedef struct {
+  gint64 start_ns, end_ns;
+  int class, chunk, micro_batch; /* chunk 0, micro_batch −1 where the class has none */
+} Box;
+
+typedef struct {
+  const Trace *trace;
+  PipelineRows rows;
+  gint32 **match;
+  double unit_ns;
+  gint64 join_ns;       /* gaps up to this are not seen */
+  Box pending[N_CLASSES]; /* the last box of each class, not yet written; end < 0: none */
+  int lane;
+  GArray *spans; /* of ItemSpan */
+  GString *data;
+} Chart;
+
+static int compute_class(ActionKind action) {
+  static const int classes[N_ACTIONS] = {
+      [ACTION_F] = CLASS_F, [ACTION_I] = CLASS_I, [ACTION_W] = CLASS_W, [ACTION_B] = CLASS_B};
+  return action_info(action)->is_compute ? classes[action] : CLASS_OPTIMIZER;
+}
+
+static int axis_class(Axis axis) {
+  static const int classes[N_AXES] = {
+      [AXIS_TP] = CLASS_TP, [AXIS_CP] = CLASS_CP, [AXIS_EP] = CLASS_EP, [AXIS_DP] = CLASS_DP, [AXIS_PP] = CLASS_PP};
+  return classes[axis];
+}
+
+static void append_time(Chart *chart, gint64 time_ns) {
+  char text[G_ASCII_DTOSTR_BUF_SIZE];
+  g_string_append(chart->data, g_ascii_formatd(text, sizeof text, "%.9g", (double)time_ns / chart->unit_ns));
+  g_string_append_c(chart->data, ' ');
+}
+
+static void write_box(Chart *chart, const Box *box) {
+  if (box->end_ns < 0)
+    return;
+  g_string_append_printf(chart->data, "%d %d ", chart->lane, box->class);
+  append_time(chart, box->start_ns);
+  append_time(chart, box->end_ns);
+  g_string_append_printf(chart->data, "%d %d\n", box->chunk, box->micro_batch);
+}
+
+/* Communication is joined over any sub-pixel gap; computing only with the rest of the same pass. */
+static void add_box(Chart *chart, const Box *box) {
+  Box *last = &chart->pending[box->class];
+  gboolean near = last->end_ns >= 0 && box->start_ns <= last->end_ns + chart->join_ns;
+  if (near && last->micro_batch == box->micro_batch && last->chunk == box->chunk) {
+    last->end_ns = MAX(last->end_ns, box->end_ns);
+    return;
+  }
+  write_box(chart, last);
+  *last = *box;
+}
+
+static void add_kernels(Chart *chart, int rank, int index) {
+  op_kernels(chart->trace, rank, index, chart->spans);
+  for (guint i = 0; i < chart->spans->len; i++) {
+    const ItemSpan *span = &g_array_index(chart->spans, ItemSpan, i);
+    if (span->item->is_collective)
+      add_box(chart, &(Box){.start_ns = span->start_ns, .end_ns = span->end_ns, .class = CLASS_TP, .micro_batch = -1});
+  }
+}
+
+/* A send is drawn from when both sides are there; its receive is the same transfer and not drawn again. */
+static gint64 transfer_start(const Chart *chart, int rank, int index, const Op *op) {
+  const Trace *trace = chart->trace;
+  gint64 start_ns = trace->start_ns[trace->first[rank] + (gsize)index];
+  gint32 other = op->kind == OP_SEND ? chart->match[trace->pipeline_rank[rank]][index] : -1;
+  if (other >= 0)
+    start_ns = MAX(start_ns, trace->start_ns[trace->first[trace_partner(trace, rank, op->peer)] + (gsize)other]);
+  return MIN(start_ns, trace->end_ns[trace->first[rank] + (gsize)index]);
+}
+
+static void add_op(Chart *chart, int rank, int index) {
+  const Trace *trace = chart->trace;
+  const Op *op = &trace_list(trace, rank)->ops[index];
+  gsize record = trace->first[rank] + (gsize)index;
+  if (trace->start_ns[record] < 0 || trace->end_ns[record] <= trace->start_ns[record] || op->kind == OP_RECV)
+    return;
+  Box box = {.start_ns = trace->start_ns[record], .end_ns = trace->end_ns[record], .micro_batch = -1};
+  if (op->kind == OP_COMPUTE) {
+    box.class = compute_class(op->action);
+    box.micro_batch = op->micro_batch;
+    box.chunk = pipeline_rows_chunk(&chart->rows, chart->lane, op->stage);
+    add_box(chart, &box);
+    add_kernels(chart, rank, index);
+  } else if (stream_info(op->stream)->is_communication) {
+    box.class = axis_class(stream_info(op->stream)->axis);
+    box.start_ns = transfer_start(chart, rank, index, op);
+    add_box(chart, &box);
+  }
+}
+
+static void add_lane(Chart *chart, gint64 end_ns) {
+  for (int class = 0; class < N_CLASSES; class ++)
+    chart->pending[class].end_ns = -1;
+  Box idle = {.end_ns = end_ns, .class = CLASS_IDLE, .micro_batch = -1};
+  write_box(chart, &idle);
+  int rank = chart->rows.recorded[chart->lane];
+  if (rank < 0)
+    return;
+  for (int i = 0; i < trace_list(chart->trace, rank)->n_ops; i++)
+    add_op(chart, rank, i);
+  for (int class = 0; class < N_CLASSES; class ++)
+    write_box(chart, &chart->pending[class]);
+}
+
+static char *chart_data(const Trace *trace, gint32 **match, double unit_ns) {
+  gint64 end_ns = trace_end(trace);
+  Chart chart = {.trace = trace,
+                 .match = match,
+                 .unit_ns = unit_ns,
+                 .join_ns = end_ns / SPANS_PER_LANE,
+                 .spans = g_array_new(FALSE, FALSE, sizeof(ItemSpan)),
+                 .data = g_string_new("# lane class start end chunk micro_batch\n")};
+  pipeline_rows_init(&chart.rows, trace);
+  for (chart.lane = 0; chart.lane < chart.rows.n_rows; chart.lane++)
+    add_lane(&chart, end_ns);
+  pipeline_rows_clear(&chart.rows);
+  g_array_unref(chart.spans);
+  return g_string_free(chart.data, FALSE);
+}
+
+char *timeline_data(const Trace *trace, double unit_ns, GError **error) {
+  gint32 **match;
+  if (!program_match(trace->program, &match, error))
+    return NULL;
+  char *data = chart_data(trace, match, unit_ns);
+  program_match_free(trace->program, match);
+  return data;
+}
+
+gboolean timeline_write(const Trace *trace, const char *title, const char *file, GError **error) {
+  TimeUnit unit = time_unit_for(trace_end(trace));
+  g_autofree char *data = timeline_data(trace, unit.ns, error);
+  if (!data)
+    return FALSE;
+  g_autofree char *xlabel = g_strdup_printf("time (%s)", unit.name);
+  gboolean chunked = trace->program->n_stages > trace->program->n_ranks;
+  GnuplotVariable variables[] = {
+      {"title", title ? title : ""}, {"xlabel", xlabel}, {"ylabel", chunked ? "pipeline rank" : "stage"}, {NULL}};
+  return gnuplot_run("timeline", data, variables, file, error);
+}

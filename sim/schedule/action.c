@@ -1,1 +1,91 @@
-typedef int stepsim_empty_translation_unit;
+/* One property table says everything about an action kind. The grammar is digits, a name of the table, digits:
+ *
+ *     12SEND_F3      stage 12, SEND_F, micro-batch 3
+ *     1UNSHARD       a kind without a micro-batch may leave it out …
+ *     SYNC           … and the stage too, when it belongs to none
+ */
+#include "action.h"
+#include "error.h"
+#include <string.h>
+
+static const ActionInfo infos[N_ACTIONS] = {
+    [ACTION_F] = {"F", 'F', TRUE, TRUE},
+    [ACTION_I] = {"I", 'I', TRUE, TRUE},
+    [ACTION_W] = {"W", 'W', TRUE, TRUE},
+    [ACTION_B] = {"B", 'B', TRUE, TRUE},
+    [ACTION_SEND_F] = {"SEND_F", '>', FALSE, TRUE},
+    [ACTION_RECV_F] = {"RECV_F", ')', FALSE, TRUE},
+    [ACTION_SEND_B] = {"SEND_B", '<', FALSE, TRUE},
+    [ACTION_RECV_B] = {"RECV_B", '(', FALSE, TRUE},
+    [ACTION_UNSHARD] = {"UNSHARD", 'U', FALSE, FALSE},
+    [ACTION_RESHARD] = {"RESHARD", 'R', FALSE, FALSE},
+    [ACTION_REDUCE_GRAD] = {"REDUCE_GRAD", 'G', FALSE, FALSE},
+    [ACTION_OVERLAP_F_B] = {"OVERLAP_F_B", 'V', FALSE, FALSE},
+    [ACTION_OPTIMIZER] = {"OPTIMIZER", 'O', FALSE, FALSE},
+    [ACTION_NORM] = {"NORM", 'N', FALSE, FALSE},
+    [ACTION_TIED_GRAD] = {"TIED_GRAD", 'T', FALSE, FALSE},
+    [ACTION_SYNC] = {"SYNC", 'S', FALSE, FALSE},
+};
+
+const ActionInfo *action_info(ActionKind kind) {
+  g_assert((guint)kind < N_ACTIONS);
+  return &infos[kind];
+}
+
+/* Digits at *text into *number (−1 when there are none); moves *text behind them. FALSE when it exceeds 31 bits. */
+static gboolean parse_number(const char **text, gint32 *number) {
+  gint64 value = g_ascii_isdigit(**text) ? 0 : -1;
+  for (; g_ascii_isdigit(**text); (*text)++) {
+    value = value * 10 + (**text - '0');
+    if (value > G_MAXINT32)
+      return FALSE;
+  }
+  *number = (gint32)value;
+  return TRUE;
+}
+
+static int find_kind(const char *name, gsize length) {
+  for (int kind = 0; kind < N_ACTIONS; kind++)
+    if (strlen(infos[kind].name) == length && memcmp(infos[kind].name, name, length) == 0)
+      return kind;
+  return -1;
+}
+
+static gboolean fail_grammar(const char *text, GError **error) {
+  g_autofree char *shown = g_strndup(text, 40);
+  g_autofree char *escaped = g_strescape(shown, NULL);
+  return fail_input(error,
+                    "\"%s\" is no action: expected <stage><kind><micro-batch>, as 0F3, 1I2, 1W2, 0B3, 2SEND_F1, "
+                    "1RECV_F0, 1SEND_B0, 0RECV_B0, or without a micro-batch 1UNSHARD, 1RESHARD, 1REDUCE_GRAD",
+                    escaped);
+}
+
+gboolean action_parse(const char *text, Action *action, GError **error) {
+  Action parsed;
+  if (!text)
+    return fail_grammar("", error);
+  const char *at = text;
+  if (!parse_number(&at, &parsed.stage))
+    return fail_grammar(text, error);
+  const char *name = at;
+  while (g_ascii_isupper(*at) || *at == '_')
+    at++;
+  int kind = find_kind(name, (gsize)(at - name));
+  if (kind < 0 || !parse_number(&at, &parsed.micro_batch) || *at != '\0')
+    return fail_grammar(text, error);
+  if (kind == ACTION_OVERLAP_F_B)
+    return fail_input(error, "\"%s\": overlapped pairs (OVERLAP_F_B) are reserved, not supported", text);
+  if (infos[kind].has_micro_batch && (parsed.stage < 0 || parsed.micro_batch < 0))
+    return fail_grammar(text, error);
+  parsed.kind = (guint8)kind;
+  *action = parsed;
+  return TRUE;
+}
+
+void action_print(const Action *action, GString *out) {
+  if (action->stage >= 0)
+    g_string_append_printf(out, "%d", action->stage);
+  g_string_append(out, action_info(action->kind)->name);
+  if (action->micro_batch >= 0)
+    g_string_append_printf(out, "%d", action->micro_batch);
+}

@@ -1,1 +1,264 @@
-typedef int stepsim_empty_translation_unit;
+/* expand: compute ops become runs of kernels, tp collectives become ops.
+ *
+ *     before   compute  |            0F3            |
+ *
+ *     after    compute  | norm, qkv … attn_out |      | norm, mlp_up … |      | …
+ *              tp                              |  AR  |                |  AR  |
+ *
+ * A run is a stretch of a piece's list without a collective in it, that nothing waits for but at its end, and that
+ * waits for nothing but at its start. A piece begins when both streams have ended the one before it. */
+#include "lowering.h"
+
+typedef struct {
+  gboolean is_collective;
+  int first_item, last_item;
+  int waits_for; /* segment on the other stream; −1: where the piece begins */
+} Segment;
+
+typedef struct {
+  Segment *segments;
+  int n_segments;
+} SegmentList;
+
+/* What the next op of a stream still has to wait for. */
+typedef struct {
+  gint32 after[OP_MAX_AFTER];
+  int n;
+} Pending;
+
+typedef struct {
+  const Program *source;
+  const Workload *workload;
+  Program *target;
+  SegmentList lists[N_PIECES][N_PHASES];
+  OpEditor editor;
+  gint32 *trailing_tp; /* [old ops] tp op that ends the op beside its last run; −1 none */
+  gint32 last_compute; /* new indices; −1 none */
+  gint32 last_tp;
+  gint32 joined_tp; /* the latest tp op the compute stream waits for */
+  Pending compute, tp;
+} Expander;
+
+static gboolean starts_segment(const WorkList *list, const gboolean *ends_run, int i) {
+  if (i == 0)
+    return TRUE;
+  const WorkItem *item = &list->items[i], *previous = &list->items[i - 1];
+  return item->kind == ITEM_COLLECTIVE || previous->kind == ITEM_COLLECTIVE || item->after >= 0 || ends_run[i - 1] ||
+         item->recompute != previous->recompute;
+}
+
+static SegmentList segments_of(const WorkList *list) {
+  g_autofree gboolean *ends_run = g_new0(gboolean, list->n_items + 1);
+  g_autofree int *segment_of = g_new(int, list->n_items + 1);
+  for (int i = 0; i < list->n_items; i++)
+    if (list->items[i].after >= 0)
+      ends_run[list->items[i].after] = TRUE;
+  GArray *segments = g_array_new(FALSE, FALSE, sizeof(Segment));
+  for (int i = 0; i < list->n_items; i++) {
+    if (starts_segment(list, ends_run, i)) {
+      Segment segment = {.is_collective = list->items[i].kind == ITEM_COLLECTIVE,
+                         .first_item = i,
+                         .waits_for = list->items[i].after >= 0 ? segment_of[list->items[i].after] : -1};
+      g_array_append_val(segments, segment);
+    }
+    g_array_index(segments, Segment, segments->len - 1).last_item = i;
+    segment_of[i] = segments->len - 1;
+  }
+  SegmentList result = {.n_segments = segments->len};
+  result.segments = (Segment *)(void *)g_array_free(segments, FALSE);
+  return result;
+}
+
+static gint32 run_work(Expander *expander, const Work *whole, Piece piece, const Segment *segment) {
+  const WorkItem *items = expander->workload->work[piece][whole->phase].items;
+  Work work = {.phase = whole->phase,
+               .recompute = items[segment->first_item].recompute,
+               .stage = -1,
+               .piece = piece,
+               .first_item = segment->first_item,
+               .last_item = segment->last_item};
+  for (int i = segment->first_item; i <= segment->last_item; i++)
+    work.flops += items[i].flops;
+  return program_work(expander->target, &work);
+}
+
+static gint32 tp_transfer(Expander *expander, const WorkItem *item) {
+  Group group = {.name = "tp", .axes = AXIS_BIT(AXIS_TP), .pp_first = -1, .pp_last = -1, .charge = AXIS_TP};
+  Transfer transfer = {.group = program_group(expander->target, &group),
+                       .source = -1,
+                       .target = -1,
+                       .collective = item->collective,
+                       .bytes = item->bytes};
+  return program_transfer(expander->target, &transfer);
+}
+
+static void pending_add(Pending *pending, gint32 index) {
+  for (int i = 0; i < pending->n; i++)
+    if (pending->after[i] == index)
+      return;
+  g_assert(pending->n < OP_MAX_AFTER);
+  if (index >= 0)
+    pending->after[pending->n++] = index;
+}
+
+static void pending_flush(Pending *pending, Op *op) {
+  for (int i = 0; i < pending->n; i++)
+    op_add_after(op, pending->after[i]);
+  pending->n = 0;
+}
+
+static void clear_after(Op *op) {
+  for (int i = 0; i < OP_MAX_AFTER; i++)
+    op->after[i] = -1;
+}
+
+/* The compute stream is to wait for tp op `tp`, unless it has. */
+static void join_tp(Expander *expander, gint32 tp) {
+  if (tp <= expander->joined_tp)
+    return;
+  pending_add(&expander->compute, tp);
+  expander->joined_tp = tp;
+}
+
+/* The old op with its dependencies as new indices, trailing tp collectives included. */
+static Op translate(const Expander *expander, int old_index) {
+  const Op *old = &expander->editor.list->ops[old_index];
+  Op op = op_editor_translate(&expander->editor, old_index);
+  for (int i = 0; i < OP_MAX_AFTER && old->after[i] >= 0; i++)
+    if (expander->trailing_tp[old->after[i]] >= 0)
+      op_add_after(&op, expander->trailing_tp[old->after[i]]);
+  return op;
+}
+
+static gint32 emit_run(Expander *expander, Op op, gint32 waits_for) {
+  if (waits_for >= 0)
+    join_tp(expander, waits_for);
+  pending_flush(&expander->compute, &op);
+  return expander->last_compute = op_editor_add(&expander->editor, &op);
+}
+
+static gint32 emit_collective(Expander *expander, Op op, gint32 waits_for) {
+  op.kind = OP_COLLECTIVE;
+  op.stream = STREAM_TP;
+  if (waits_for >= 0) { /* a run of this op, which has waited for all that is pending */
+    expander->tp.n = 0;
+    op_add_after(&op, waits_for);
+  }
+  pending_flush(&expander->tp, &op);
+  return expander->last_tp = op_editor_add(&expander->editor, &op);
+}
+
+/* One instance of a piece; each stream begins it when the other has ended the piece before. */
+static void expand_piece(Expander *expander, Op op, const Work *work, Piece piece) {
+  const SegmentList *list = &expander->lists[piece][work->phase];
+  g_autofree gint32 *indices = g_new(gint32, list->n_segments + 1);
+  join_tp(expander, expander->last_tp);
+  if (expander->last_compute >= 0)
+    pending_add(&expander->tp, expander->last_compute);
+  for (int i = 0; i < list->n_segments; i++) {
+    const Segment *segment = &list->segments[i];
+    gint32 waits_for = segment->waits_for >= 0 ? indices[segment->waits_for] : -1;
+    if (segment->is_collective) {
+      op.work = tp_transfer(expander, &expander->workload->work[piece][work->phase].items[segment->first_item]);
+      indices[i] = emit_collective(expander, op, waits_for);
+    } else {
+      op.work = run_work(expander, work, piece, segment);
+      indices[i] = emit_run(expander, op, waits_for);
+    }
+  }
+}
+
+/* The whole op's memory: held from its first op, dropped after its last run. */
+static void move_effect(Expander *expander, gint32 effect, gint32 first, gint32 last) {
+  const Effect whole = g_array_index(expander->source->effects, Effect, effect);
+  Effect hold = whole, drop = whole;
+  for (int i = 0; i < N_MEMORY; i++)
+    hold.drop[i] = drop.hold[i] = 0;
+  gint32 hold_effect = program_effect(expander->target, first == last ? &whole : &hold);
+  gint32 drop_effect = program_effect(expander->target, first == last ? &whole : &drop);
+  g_array_index(expander->editor.ops, Op, first).effect = hold_effect;
+  g_array_index(expander->editor.ops, Op, last).effect = drop_effect;
+}
+
+static void expand_op(Expander *expander, int old_index) {
+  Op op = translate(expander, old_index);
+  const Work work = g_array_index(expander->source->works, Work, op.work);
+  const int counts[N_PIECES] = {
+      [PIECE_EMBEDDING] = work.n_embedding, [PIECE_LAYER] = work.n_layers, [PIECE_HEAD] = work.n_head};
+  gint32 effect = op.effect, first = expander->editor.ops->len, compute_before = expander->last_compute;
+  expander->tp.n = 0;
+  for (int i = 0; i < OP_MAX_AFTER && op.after[i] >= 0; i++) {
+    pending_add(&expander->compute, op.after[i]);
+    pending_add(&expander->tp, op.after[i]);
+  }
+  clear_after(&op);
+  op.effect = 0;
+  for (int i = 0; i < N_PIECES; i++) {
+    Piece piece = work.phase == PHASE_F ? i : N_PIECES - 1 - i;
+    for (int n = 0; n < counts[piece]; n++)
+      expand_piece(expander, op, &work, piece);
+  }
+  if (expander->last_compute == compute_before) { /* no kernel in this phase: the op stays, for its place and memory */
+    op.work = program_work(expander->target, &work);
+    join_tp(expander, expander->last_tp);
+    emit_run(expander, op, -1);
+  }
+  move_effect(expander, effect, first, expander->last_compute);
+  op_editor_set_moved(&expander->editor, old_index, expander->last_compute);
+  expander->trailing_tp[old_index] = expander->last_tp > expander->joined_tp ? expander->last_tp : -1;
+}
+
+/* An op that is not cut. */
+static void keep_op(Expander *expander, int old_index) {
+  Op op = translate(expander, old_index);
+  if (op.kind == OP_COMPUTE) {
+    op.work = program_work(expander->target, &g_array_index(expander->source->works, Work, op.work));
+    join_tp(expander, expander->last_tp);
+    pending_flush(&expander->compute, &op);
+    expander->last_compute = expander->editor.ops->len;
+  } else if (op.kind != OP_HOST) {
+    Transfer transfer = g_array_index(expander->source->transfers, Transfer, op.work);
+    if (transfer.group >= 0)
+      transfer.group = program_group(expander->target, &g_array_index(expander->source->groups, Group, transfer.group));
+    op.work = program_transfer(expander->target, &transfer);
+  }
+  op.effect = program_effect(expander->target, &g_array_index(expander->source->effects, Effect, op.effect));
+  op_editor_set_moved(&expander->editor, old_index, op_editor_add(&expander->editor, &op));
+}
+
+static void expand_rank(Expander *expander, int rank) {
+  const OpList *source = &expander->source->ranks[rank];
+  OpList *list = &expander->target->ranks[rank];
+  *list = *source;
+  list->ops = g_memdup2(source->ops, sizeof(Op) * source->n_ops);
+  op_editor_init(&expander->editor, list);
+  expander->trailing_tp = g_new(gint32, source->n_ops + 1);
+  expander->last_compute = expander->last_tp = expander->joined_tp = -1;
+  expander->compute.n = expander->tp.n = 0;
+  for (int i = 0; i < source->n_ops; i++) {
+    const Op *op = &source->ops[i];
+    expander->trailing_tp[i] = -1;
+    if (op->kind == OP_COMPUTE && g_array_index(expander->source->works, Work, op->work).phase != PHASE_OPTIMIZER)
+      expand_op(expander, i);
+    else
+      keep_op(expander, i);
+  }
+  op_editor_finish(&expander->editor);
+  g_free(expander->trailing_tp);
+}
+
+Program *program_expand(const Program *program, const Workload *workload) {
+  Program *target = program_new(program->n_ranks, program->n_stages, program->n_micro_batches);
+  target->n_steps = program->n_steps;
+  target->expanded = TRUE;
+  Expander expander = {.source = program, .workload = workload, .target = target};
+  for (int piece = 0; piece < N_PIECES; piece++)
+    for (int phase = 0; phase < PHASE_OPTIMIZER; phase++)
+      expander.lists[piece][phase] = segments_of(&workload->work[piece][phase]);
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    expand_rank(&expander, rank);
+  for (int piece = 0; piece < N_PIECES; piece++)
+    for (int phase = 0; phase < PHASE_OPTIMIZER; phase++)
+      g_free(expander.lists[piece][phase].segments);
+  return target;
+}

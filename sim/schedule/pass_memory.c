@@ -1,1 +1,117 @@
-typedef int stepsim_empty_translation_unit;
+/* memory: what each op holds and drops, and what a rank holds all the time.
+ *
+ *     F        holds what its pieces save for backward
+ *     B        drops it;  I drops a part and holds the output gradients W will need;  W drops the rest
+ *     B, I     while they run: what is recomputed, the largest piece's
+ *     receive  holds a boundary tensor until the op that consumes it has ended
+ *     gather   ZeRO-3: holds the gathered piece until the op that uses it has ended
+ *     B        ZeRO ≥ 2: holds the whole gradient of its pieces until their reduce-scatter has ended */
+#include "lowering.h"
+#include "state_memory.h"
+
+static void set_residents(Program *program, const Lowering *lowering) {
+  const Plan *plan = lowering->workload->plan;
+  for (int stage = 0; stage < program->n_stages; stage++) {
+    double parameters = lowering->workload->stages[stage].parameters;
+    StateBytes state = state_memory(&plan->recipe, parameters, plan->zero, lowering_shards(lowering->workload));
+    double *resident = program->ranks[lowering->order->stage_rank[stage]].resident;
+    resident[MEMORY_WEIGHTS] += state.weights_bytes;
+    resident[MEMORY_GRADIENTS] += state.gradients_bytes;
+    resident[MEMORY_OPTIMIZER] += state.optimizer_bytes;
+  }
+}
+
+/* Sums of saved activations over the pieces of a part, and the largest transient among them. */
+static PieceMemory part_memory(const Workload *workload, const Part *part) {
+  int counts[N_PIECES] = {
+      [PIECE_EMBEDDING] = part->n_embedding, [PIECE_LAYER] = part->n_layers, [PIECE_HEAD] = part->n_head};
+  PieceMemory sum = {0};
+  for (int piece = 0; piece < N_PIECES; piece++) {
+    const PieceMemory *one = &workload->memory[piece];
+    sum.saved_bytes += counts[piece] * one->saved_bytes;
+    sum.released_by_I += counts[piece] * one->released_by_I;
+    sum.held_for_W += counts[piece] * one->held_for_W;
+    if (counts[piece] > 0)
+      sum.transient_bytes = MAX(sum.transient_bytes, one->transient_bytes);
+  }
+  return sum;
+}
+
+static void add_activations(Effect *effect, const Op *op, const PieceMemory *memory) {
+  double *hold = &effect->hold[MEMORY_ACTIVATIONS], *drop = &effect->drop[MEMORY_ACTIVATIONS];
+  switch ((ActionKind)op->action) {
+  case ACTION_F:
+    *hold += memory->saved_bytes;
+    break;
+  case ACTION_B:
+    *hold += memory->transient_bytes;
+    *drop += memory->transient_bytes + memory->saved_bytes;
+    break;
+  case ACTION_I:
+    *hold += memory->transient_bytes + memory->held_for_W;
+    *drop += memory->transient_bytes + memory->released_by_I;
+    break;
+  case ACTION_W:
+    *drop += memory->saved_bytes - memory->released_by_I + memory->held_for_W;
+    break;
+  default:
+    break; /* optimizer: in place */
+  }
+}
+
+/* Bytes a collective or a receive keeps in a buffer until its user has ended. */
+static double buffered_bytes(const Program *program, const Workload *workload, const Op *op) {
+  const Transfer *transfer = &g_array_index(program->transfers, Transfer, op->work);
+  if (op->kind == OP_RECV)
+    return transfer->bytes;
+  if (op->kind == OP_COLLECTIVE && op->action == ACTION_UNSHARD && workload->plan->zero == 3)
+    return transfer->bytes;
+  return 0;
+}
+
+static gboolean is_reduce_of(const Op *op, gint32 backward) {
+  return op->kind == OP_COLLECTIVE && op->action == ACTION_REDUCE_GRAD && op->after[0] == backward;
+}
+
+/* ZeRO ≥ 2: the unreduced gradient of a backward lives until the last collective that reads it. */
+static void add_gradient_buffers(OpList *list, Effect *effects, int index, double bytes) {
+  int last = -1;
+  for (int i = index + 1; i < list->n_ops && i <= index + 2; i++)
+    if (is_reduce_of(&list->ops[i], index))
+      last = i;
+  if (last < 0)
+    return;
+  effects[index].hold[MEMORY_BUFFERS] += bytes;
+  effects[last].drop[MEMORY_BUFFERS] += bytes;
+}
+
+static void annotate_rank(Program *program, OpList *list, const Workload *workload) {
+  g_autofree Effect *effects = g_new0(Effect, list->n_ops + 1);
+  for (int i = 0; i < list->n_ops; i++) {
+    const Op *op = &list->ops[i];
+    if (op->kind != OP_COMPUTE) {
+      effects[i].hold[MEMORY_BUFFERS] += op->kind == OP_HOST ? 0 : buffered_bytes(program, workload, op);
+      continue;
+    }
+    for (int a = 0; a < OP_MAX_AFTER && op->after[a] >= 0; a++)
+      if (list->ops[op->after[a]].kind != OP_HOST && list->ops[op->after[a]].kind != OP_COMPUTE)
+        effects[i].drop[MEMORY_BUFFERS] += buffered_bytes(program, workload, &list->ops[op->after[a]]);
+    if (op->action == ACTION_OPTIMIZER)
+      continue;
+    Part part = part_of_op(program, op);
+    PieceMemory memory = part_memory(workload, &part);
+    add_activations(&effects[i], op, &memory);
+    if (workload->plan->zero >= 2 && action_completes_gradient(op->action))
+      add_gradient_buffers(list, effects, i, part_parameters(workload, &part) * workload->plan->recipe.gradients);
+  }
+  for (int i = 0; i < list->n_ops; i++)
+    list->ops[i].effect = program_effect(program, &effects[i]);
+}
+
+void pass_memory(Program *program, const Lowering *lowering) {
+  if (lowering->workload == NULL)
+    return;
+  set_residents(program, lowering);
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    annotate_rank(program, &program->ranks[rank], lowering->workload);
+}

@@ -1,1 +1,115 @@
-typedef int stepsim_empty_translation_unit;
+/* optimizer: what stands between the last gradient and the next step.
+ *
+ *     tied embedding   first and last stage sum the gradient of the matrix they share
+ *     norm             the global gradient norm: one number over all ranks that hold different gradients
+ *     optimizer        one Adam step on what this rank owns
+ *     all-gather       ZeRO-1/2 without overlap_param: the updated shards come together
+ *     sync             the host reads the loss before it issues the next step */
+#include "lowering.h"
+
+/* The latest op of the list on `stream`, or −1. */
+static gint32 last_on_stream(const GArray *ops, Stream stream) {
+  for (guint i = ops->len; i-- > 0;)
+    if (g_array_index(ops, Op, i).stream == stream)
+      return i;
+  return -1;
+}
+
+static void add_after_last(Op *op, const GArray *ops, Stream stream) {
+  gint32 last = last_on_stream(ops, stream);
+  if (last >= 0)
+    op_add_after(op, last);
+}
+
+static void add_tied_gradient(Program *program, OpEditor *editor, const Lowering *lowering, int rank) {
+  const Workload *workload = lowering->workload;
+  const int *stage_rank = lowering->order->stage_rank;
+  int first = stage_rank[0], last = stage_rank[program->n_stages - 1];
+  if (workload->tied_parameters == 0 || first == last || (rank != first && rank != last))
+    return;
+  Group group = {.name = "embedding", .spans_pp = TRUE, .pp_first = first, .pp_last = last, .charge = AXIS_PP};
+  /* sharded gradients are summed shard by shard */
+  double bytes = workload->tied_parameters * workload->plan->recipe.gradients / lowering_shards(workload);
+  Transfer transfer = {.group = program_group(program, &group),
+                       .source = -1,
+                       .target = -1,
+                       .collective = COLLECTIVE_ALL_REDUCE,
+                       .bytes = bytes};
+  Op op = op_new(OP_COLLECTIVE, STREAM_DP, ACTION_TIED_GRAD, -1, -1);
+  op.work = program_transfer(program, &transfer);
+  add_after_last(&op, editor->ops, STREAM_COMPUTE);
+  op_editor_add(editor, &op);
+}
+
+static void add_norm(Program *program, OpEditor *editor, const Workload *workload) {
+  AxisSet axes = AXIS_BIT(AXIS_TP) | (lowering_shards(workload) > 1 ? AXIS_BIT_DP_SHARD : 0);
+  if (!workload->plan->grad_norm_barrier || layout_group_size(&workload->layout, axes) * program->n_ranks == 1)
+    return;
+  Group group = {.name = "world",
+                 .axes = axes,
+                 .spans_pp = program->n_ranks > 1,
+                 .pp_first = -1,
+                 .pp_last = -1,
+                 .charge = AXIS_PP};
+  Transfer transfer = {.group = program_group(program, &group),
+                       .source = -1,
+                       .target = -1,
+                       .collective = COLLECTIVE_ALL_REDUCE,
+                       .bytes = sizeof(float)};
+  Op op = op_new(OP_COLLECTIVE, STREAM_DP, ACTION_NORM, -1, -1);
+  op.work = program_transfer(program, &transfer);
+  add_after_last(&op, editor->ops, STREAM_COMPUTE);
+  op_editor_add(editor, &op);
+}
+
+static void add_optimizer(Program *program, OpEditor *editor, const Lowering *lowering, int rank) {
+  double parameters = 0;
+  for (int stage = 0; stage < program->n_stages; stage++)
+    if (lowering->order->stage_rank[stage] == rank)
+      parameters += workload_optimizer_parameters(lowering->workload, stage);
+  Work work = {
+      .phase = PHASE_OPTIMIZER, .stage = -1, .piece = -1, .first_item = -1, .last_item = -1, .parameters = parameters};
+  Op op = op_new(OP_COMPUTE, STREAM_COMPUTE, ACTION_OPTIMIZER, -1, -1);
+  op.work = program_work(program, &work);
+  add_after_last(&op, editor->ops, STREAM_DP);
+  op_editor_add(editor, &op);
+}
+
+static void add_gathers(Program *program, OpEditor *editor, const Lowering *lowering, int rank) {
+  const Workload *workload = lowering->workload;
+  const Plan *plan = workload->plan;
+  if (plan->zero == 0 || plan->zero == 3 || plan->overlap_param || lowering_shards(workload) == 1)
+    return;
+  for (int stage = 0; stage < program->n_stages; stage++) {
+    if (lowering->order->stage_rank[stage] != rank)
+      continue;
+    double bytes = (double)workload->stages[stage].parameters * plan->recipe.weights;
+    Op op = dp_collective(program, ACTION_UNSHARD, stage, -1, COLLECTIVE_ALL_GATHER, AXIS_BIT_DP_SHARD, bytes);
+    add_after_last(&op, editor->ops, STREAM_COMPUTE);
+    op_editor_add(editor, &op);
+  }
+}
+
+static void add_sync(OpEditor *editor) {
+  Op op = op_new(OP_HOST, STREAM_HOST, ACTION_SYNC, -1, -1);
+  add_after_last(&op, editor->ops, STREAM_COMPUTE);
+  add_after_last(&op, editor->ops, STREAM_DP);
+  op_editor_add(editor, &op);
+}
+
+void pass_optimizer(Program *program, const Lowering *lowering) {
+  if (lowering->workload == NULL)
+    return;
+  for (int rank = 0; rank < program->n_ranks; rank++) {
+    OpEditor editor;
+    op_editor_init(&editor, &program->ranks[rank]);
+    for (int i = 0; i < program->ranks[rank].n_ops; i++)
+      op_editor_copy(&editor, i);
+    add_tied_gradient(program, &editor, lowering, rank);
+    add_norm(program, &editor, lowering->workload);
+    add_optimizer(program, &editor, lowering, rank);
+    add_gathers(program, &editor, lowering, rank);
+    add_sync(&editor);
+    op_editor_finish(&editor);
+  }
+}

@@ -1,1 +1,136 @@
-typedef int stepsim_empty_translation_unit;
+/* reduce_grad: gradients are summed over data parallelism as soon as they are whole.
+ *
+ *     ZeRO-0      all-reduce of each bucket, after the last micro-batch's backward
+ *     ZeRO-1      reduce-scatter over the shards (and all-reduce of the shard over replicas), after the last one's
+ *     ZeRO-2, 3   the same after every micro-batch: a rank keeps only its shard
+ *
+ * A bucket is at least bucket_parameters large (ZeRO-3: one piece, as it was gathered). With overlap_grad the backward
+ * is cut where a bucket is full, so that its collective runs beside the rest; without, all of a stage's collectives
+ * follow its last backward, and for ZeRO ≥ 2 the next compute op waits for them. */
+#include "lowering.h"
+
+typedef struct {
+  Program *program;
+  const Workload *workload;
+  OpEditor editor;
+  GArray *late;        /* of Op: collectives held back until the last compute op; owned */
+  gint32 last_compute; /* new index */
+  gint32 wait_for;     /* new index of a collective the next compute op waits for; −1 none */
+} Reducer;
+
+/* Collectives of `parameters` of one stage; their `after` is left to the caller. Returns how many (0..2). */
+static int reduce_ops(Reducer *reducer, const Op *backward, double parameters, Op ops[2]) {
+  const Plan *plan = reducer->workload->plan;
+  double bytes = parameters * plan->recipe.gradients;
+  int shards = lowering_shards(reducer->workload), replicas = lowering_replicas(reducer->workload), n = 0;
+  int micro_batch = plan->zero >= 2 ? backward->micro_batch : -1;
+  if (plan->zero == 0 && plan->dp > 1)
+    ops[n++] = dp_collective(reducer->program, ACTION_REDUCE_GRAD, backward->stage, micro_batch, COLLECTIVE_ALL_REDUCE,
+                             AXIS_BIT(AXIS_DP), bytes);
+  if (plan->zero > 0 && shards > 1)
+    ops[n++] = dp_collective(reducer->program, ACTION_REDUCE_GRAD, backward->stage, micro_batch,
+                             COLLECTIVE_REDUCE_SCATTER, AXIS_BIT_DP_SHARD, bytes);
+  if (plan->zero > 0 && replicas > 1)
+    ops[n++] = dp_collective(reducer->program, ACTION_REDUCE_GRAD, backward->stage, micro_batch, COLLECTIVE_ALL_REDUCE,
+                             AXIS_BIT_DP_REPLICA, bytes / shards);
+  return n;
+}
+
+static void emit_reduce(Reducer *reducer, const Op *backward, double parameters, gint32 after) {
+  const Plan *plan = reducer->workload->plan;
+  Op ops[2];
+  int n = reduce_ops(reducer, backward, parameters, ops);
+  for (int i = 0; i < n; i++) {
+    if (!plan->overlap_grad && plan->zero < 2) {
+      g_array_append_val(reducer->late, ops[i]);
+      continue;
+    }
+    op_add_after(&ops[i], after);
+    gint32 index = op_editor_add(&reducer->editor, &ops[i]);
+    if (!plan->overlap_grad)
+      reducer->wait_for = index;
+  }
+}
+
+/* Copy a backward op cut at its buckets, each followed by its collectives. */
+static void reduce_backward(Reducer *reducer, int old_index) {
+  const Plan *plan = reducer->workload->plan;
+  Op op = op_editor_translate(&reducer->editor, old_index);
+  Part whole = part_of_op(reducer->program, &op);
+  g_autoptr(GArray) cuts = g_array_new(FALSE, FALSE, sizeof(Part));
+  if (plan->zero == 3 || !plan->overlap_grad)
+    g_array_append_val(cuts, whole);
+  else
+    part_cut(reducer->workload, &whole, TRUE, plan->bucket_parameters, cuts);
+  for (guint c = 0; c < cuts->len; c++) {
+    const Part *part = &g_array_index(cuts, Part, c);
+    Op piece = op;
+    piece.unit = part->first_layer;
+    if (cuts->len > 1)
+      piece.work = part_work(reducer->program, reducer->workload, phase_of_action(op.action), part);
+    if (c > 0)
+      for (int i = 0; i < OP_MAX_AFTER; i++)
+        piece.after[i] = -1; /* the first part has waited already */
+    if (reducer->wait_for >= 0)
+      op_add_after(&piece, reducer->wait_for);
+    reducer->wait_for = -1;
+    gint32 index = op_editor_add(&reducer->editor, &piece);
+    reducer->last_compute = index;
+    op_editor_set_moved(&reducer->editor, old_index, index);
+    emit_reduce(reducer, &op, part_parameters(reducer->workload, part), index);
+  }
+}
+
+/* Per stage, the old index from which on an op completing its gradient belongs to the stage's last such action. */
+static gint32 *last_backwards(const Program *program, const OpList *list) {
+  gint32 *last = g_new(gint32, program->n_stages);
+  for (int stage = 0; stage < program->n_stages; stage++)
+    last[stage] = -1;
+  for (int i = 0; i < list->n_ops; i++) {
+    const Op *op = &list->ops[i];
+    if (op->kind == OP_COMPUTE && action_completes_gradient(op->action))
+      last[op->stage] = op->micro_batch;
+  }
+  return last;
+}
+
+static void reduce_rank(Program *program, OpList *list, const Workload *workload) {
+  Reducer reducer = {.program = program,
+                     .workload = workload,
+                     .late = g_array_new(FALSE, FALSE, sizeof(Op)),
+                     .last_compute = -1,
+                     .wait_for = -1};
+  g_autofree gint32 *last = last_backwards(program, list);
+  op_editor_init(&reducer.editor, list);
+  for (int i = 0; i < list->n_ops; i++) {
+    const Op *op = &list->ops[i];
+    gboolean completes = op->kind == OP_COMPUTE && action_completes_gradient(op->action);
+    if (completes && (workload->plan->zero >= 2 || last[op->stage] == op->micro_batch)) {
+      reduce_backward(&reducer, i);
+      continue;
+    }
+    Op copy = op_editor_translate(&reducer.editor, i);
+    if (op->kind == OP_COMPUTE && reducer.wait_for >= 0) {
+      op_add_after(&copy, reducer.wait_for);
+      reducer.wait_for = -1;
+    }
+    gint32 index = op_editor_add(&reducer.editor, &copy);
+    op_editor_set_moved(&reducer.editor, i, index);
+    if (op->kind == OP_COMPUTE)
+      reducer.last_compute = index;
+  }
+  for (guint i = 0; i < reducer.late->len; i++) {
+    Op op = g_array_index(reducer.late, Op, i);
+    op_add_after(&op, reducer.last_compute);
+    op_editor_add(&reducer.editor, &op);
+  }
+  op_editor_finish(&reducer.editor);
+  g_array_free(reducer.late, TRUE);
+}
+
+void pass_reduce_grad(Program *program, const Lowering *lowering) {
+  if (lowering->workload == NULL || lowering->workload->plan->dp == 1)
+    return;
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    reduce_rank(program, &program->ranks[rank], lowering->workload);
+}

@@ -1,1 +1,112 @@
-typedef int stepsim_empty_translation_unit;
+/* unshard: parameters are gathered before they are used.
+ *
+ * ZeRO-3 cuts every F, I and B into pieces (embedding, one layer, head). With a window of w = `prefetch` pieces, the
+ * gather of piece u may run beside the computing of the w pieces before it, and is therefore issued when piece
+ * u − w − 1 has ended:
+ *
+ *     compute   ···|  u−2  |  u−1  |   u   |···           w = 1
+ *     dp        ···| gather u−1 | gather u |···
+ *
+ * Without overlap_param w is 0: each gather waits for the piece before it, and the piece waits for the gather.
+ *
+ * ZeRO-1 and 2 gather once a step. With overlap_param that happens beside the first forward of each stage, bucket by
+ * bucket, without a window: the gathered parameters stay. */
+#include "lowering.h"
+
+/* A compute op of the new list and the gather it needs first. */
+typedef struct {
+  int old_index;
+  gboolean is_last; /* last part of its old op */
+  gboolean gathers;
+  Part part;
+} Piecewise;
+
+static Op gather_op(Program *program, const Workload *workload, const Op *user, const Part *part) {
+  return dp_collective(program, ACTION_UNSHARD, user->stage, user->micro_batch, COLLECTIVE_ALL_GATHER,
+                       AXIS_BIT_DP_SHARD, part_parameters(workload, part) * workload->plan->recipe.weights);
+}
+
+/* Cut the ops that need gathered parameters. */
+static GArray *cut_ops(const Program *program, const OpList *list, const Workload *workload) {
+  gboolean zero3 = workload->plan->zero == 3;
+  double least = zero3 ? 0 : workload->plan->bucket_parameters;
+  g_autofree gboolean *seen = g_new0(gboolean, program->n_stages);
+  g_autoptr(GArray) cuts = g_array_new(FALSE, FALSE, sizeof(Part));
+  GArray *pieces = g_array_sized_new(FALSE, FALSE, sizeof(Piecewise), list->n_ops * 2);
+  for (int i = 0; i < list->n_ops; i++) {
+    const Op *op = &list->ops[i];
+    gboolean needs = zero3 ? op->action != ACTION_W : op->action == ACTION_F && !seen[op->stage];
+    Part part = part_of_op(program, op);
+    g_array_set_size(cuts, 0);
+    if (needs)
+      part_cut(workload, &part, op->action != ACTION_F, least, cuts);
+    else
+      g_array_append_val(cuts, part);
+    seen[op->stage] = TRUE;
+    for (guint c = 0; c < cuts->len; c++) {
+      Piecewise piece = {i, c + 1 == cuts->len, needs, g_array_index(cuts, Part, c)};
+      g_array_append_val(pieces, piece);
+    }
+  }
+  return pieces;
+}
+
+static void emit_piece(Program *program, OpEditor *editor, const Workload *workload, const Piecewise *piece,
+                       gint32 gather) {
+  Op op = op_editor_translate(editor, piece->old_index);
+  op.unit = piece->part.first_layer;
+  op.work = part_work(program, workload, phase_of_action(op.action), &piece->part);
+  if (gather >= 0)
+    op_add_after(&op, gather);
+  gint32 index = op_editor_add(editor, &op);
+  if (piece->is_last)
+    op_editor_set_moved(editor, piece->old_index, index);
+}
+
+/* Gathers are issued up to `window` gathering pieces ahead of the piece about to be computed. */
+static void unshard_rank(Program *program, OpList *list, const Workload *workload, int window) {
+  g_autoptr(GArray) pieces = cut_ops(program, list, workload);
+  g_autofree gint32 *gather_of = g_new(gint32, pieces->len + 1);
+  g_autoptr(GArray) computed = g_array_new(FALSE, FALSE, sizeof(gint32)); /* new indices of gathering pieces done */
+  OpEditor editor;
+  op_editor_init(&editor, list);
+  guint next = 0;  /* piece whose gather is issued next */
+  int n_ahead = 0; /* gathers issued whose piece has not been computed */
+  int n_issued = 0;
+  for (guint i = 0; i < pieces->len; i++) {
+    const Piecewise *piece = &g_array_index(pieces, Piecewise, i);
+    while (next < pieces->len && (next <= i || n_ahead <= window)) {
+      const Piecewise *ahead = &g_array_index(pieces, Piecewise, next);
+      gather_of[next] = -1;
+      if (ahead->gathers) {
+        Op gather = gather_op(program, workload, &list->ops[ahead->old_index], &ahead->part);
+        int waits_for = n_issued - window - 1;
+        if (workload->plan->zero == 3 && waits_for >= 0)
+          op_add_after(&gather, g_array_index(computed, gint32, waits_for));
+        gather_of[next] = op_editor_add(&editor, &gather);
+        n_ahead++;
+        n_issued++;
+      }
+      next++;
+    }
+    emit_piece(program, &editor, workload, piece, gather_of[i]);
+    if (piece->gathers) {
+      gint32 done = editor.ops->len - 1;
+      g_array_append_val(computed, done);
+      n_ahead--;
+    }
+  }
+  op_editor_finish(&editor);
+}
+
+void pass_unshard(Program *program, const Lowering *lowering) {
+  const Workload *workload = lowering->workload;
+  if (workload == NULL || lowering_shards(workload) == 1)
+    return;
+  const Plan *plan = workload->plan;
+  if (plan->zero < 3 && !plan->overlap_param)
+    return; /* gathered after the optimizer */
+  int window = plan->zero < 3 ? G_MAXINT / 2 : plan->overlap_param ? plan->prefetch : 0;
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    unshard_rank(program, &program->ranks[rank], workload, window);
+}

@@ -1,1 +1,68 @@
-typedef int stepsim_empty_translation_unit;
+#include "lowering.h"
+
+#include "program_text.h"
+#include "suggest.h"
+#include "verify.h"
+
+#include "error.h"
+
+/* steps: the list again for every further step. What orders one step after another is the stream itself, and the host,
+ * which issues nothing of the next step before it has read the loss of the last. */
+static void pass_steps(Program *program, const Lowering *lowering) {
+  program->n_steps = lowering->n_steps;
+  for (int rank = 0; rank < program->n_ranks; rank++) {
+    OpList *list = &program->ranks[rank];
+    int n = list->n_ops;
+    list->ops = g_renew(Op, list->ops, (gsize)n * lowering->n_steps + 1);
+    for (int step = 1; step < lowering->n_steps; step++)
+      for (int i = 0; i < n; i++) {
+        Op *op = &list->ops[step * n + i];
+        *op = list->ops[i];
+        op->step = step;
+        for (int a = 0; a < OP_MAX_AFTER && op->after[a] >= 0; a++)
+          op->after[a] += step * n;
+      }
+    list->n_ops = n * lowering->n_steps;
+  }
+}
+
+const Pass *passes(void) {
+  static const Pass all[] = {
+      {"place", "compute ops in the order's order", pass_place},
+      {"unshard", "gathers of sharded parameters ahead of their use", pass_unshard},
+      {"send_recv", "activations and gradients between stages", pass_send_recv},
+      {"reduce_grad", "gradient buckets summed over data parallelism", pass_reduce_grad},
+      {"optimizer", "tied gradients, norm, Adam step, gathers, host sync", pass_optimizer},
+      {"memory", "what each op holds and drops", pass_memory},
+      {"steps", "the list again for every step", pass_steps},
+      {NULL, NULL, NULL},
+  };
+  return all;
+}
+
+static gboolean check_pass_name(const char *name, GError **error) {
+  g_autoptr(GPtrArray) names = g_ptr_array_new();
+  for (const Pass *pass = passes(); pass->name != NULL; pass++) {
+    if (g_strcmp0(pass->name, name) == 0)
+      return TRUE;
+    g_ptr_array_add(names, (gpointer)pass->name);
+  }
+  g_ptr_array_add(names, NULL);
+  g_autofree char *message = suggest_message(name, (const char *const *)names->pdata);
+  return fail_input(error, "no pass \"%s\": %s", name, message);
+}
+
+Program *lower(const Lowering *lowering, const char *dump_after, char **dump, GError **error) {
+  if (dump_after != NULL && !check_pass_name(dump_after, error))
+    return NULL;
+  const Order *order = lowering->order;
+  g_autoptr(Program) program = program_new(order->n_ranks, order->n_stages, order->n_micro_batches);
+  for (const Pass *pass = passes(); pass->name != NULL; pass++) {
+    pass->run(program, lowering);
+    if (g_strcmp0(dump_after, pass->name) == 0)
+      *dump = program_to_text(program);
+  }
+  if (!program_verify(program, error))
+    return NULL;
+  return g_steal_pointer(&program);
+}

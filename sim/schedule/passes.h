@@ -37,5 +37,5 @@ Program *lower(const Lowering *lowering, const char *dump_after, char **dump, GE
 /* A copy of `program` in which every compute op is cut into runs of kernels and its tp collectives become ops of their
  * own on the tp stream (group "tp"): what executors run that do not fold, stepreal among them. Runs end where a
  * collective needs them, where they need a collective, and between first-time and recomputed work. Nothing else
- * changes. Programs without a Workload (bare orders) come back as they are. */
+ * changes. */
 Program *program_expand(const Program *program, const Workload *workload);

@@ -103,6 +103,8 @@ typedef struct {
   double resident[N_MEMORY]; /* bytes held from the start to the end */
 } OpList;
 
+typedef struct ProgramIndex ProgramIndex;
+
 typedef struct {
   int n_ranks; /* pipeline ranks = op lists */
   int n_stages, n_micro_batches, n_steps;
@@ -112,12 +114,13 @@ typedef struct {
   GArray *groups;    /* of Group */
   GArray *effects;   /* of Effect; [0] is no change */
   gboolean expanded; /* compute ops are single runs of kernels between tp collectives (see pass `expand`) */
+  ProgramIndex *index; /* private: finds equal entries of the tables; owned */
 } Program;
 
 typedef struct {
   const char *name;
-  gboolean is_communication;
-  Axis axis;
+  gboolean is_communication; /* between GPUs */
+  Axis axis;                 /* of that communication; N_AXES on the other streams */
 } StreamInfo;
 const StreamInfo *stream_info(Stream stream);
 const char *memory_category_name(MemoryCategory category);
@@ -126,14 +129,15 @@ Program *program_new(int n_ranks, int n_stages, int n_micro_batches);
 void program_free(Program *program);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Program, program_free)
 
-/* Index of an equal entry, added when there is none. */
+/* Index of an equal entry, added when there is none. What an entry does not use is made uniform first: the collective of
+ * a send, the ends of a collective, the pipeline ranks of a group without pp. */
 gint32 program_work(Program *program, const Work *work);
 gint32 program_transfer(Program *program, const Transfer *transfer);
 gint32 program_group(Program *program, const Group *group);
 gint32 program_effect(Program *program, const Effect *effect);
 
 Op op_new(OpKind kind, Stream stream, ActionKind action, int stage, int micro_batch);
-/* Add a dependency; keeps only the latest op per stream that matters; asserts there is room. */
+/* Add a dependency unless it is there already (−1: none to add); asserts there is room. */
 void op_add_after(Op *op, gint32 index);
 
 /* For each op list, the index in the peer's list of the op each send or receive matches (−1 for others), flat per rank.

@@ -1,1 +1,82 @@
-typedef int stepsim_empty_translation_unit;
+/* Records are three flat arrays over all ranks' ops; first[] says where each rank's begin, so nothing is searched:
+ *
+ *     rank 0        rank 1        …
+ *     | op 0 1 2 …  | op 0 1 2 …  |
+ *     first[0]      first[1]      first[n_ranks] = number of records */
+#include "trace.h"
+
+#include <string.h>
+
+/* All bytes 0xff: every record −1, "never ran". */
+static gint64 *new_records(gsize n) {
+  gint64 *records = g_new(gint64, n);
+  if (n > 0)
+    memset(records, 0xff, n * sizeof *records);
+  return records;
+}
+
+Trace *trace_new(const Program *program, const Layout *layout, gboolean folded) {
+  g_assert(folded || layout != NULL);
+  g_assert(folded || layout->size[AXIS_PP] == program->n_ranks);
+
+  Trace *trace = g_new0(Trace, 1);
+  trace->program = program;
+  trace->folded = folded;
+  trace->n_ranks = folded ? program->n_ranks : layout->n_ranks;
+  if (layout != NULL)
+    trace->layout = *layout;
+
+  trace->pipeline_rank = g_new(int, trace->n_ranks);
+  trace->first = g_new(gsize, trace->n_ranks + 1);
+  trace->first[0] = 0;
+  for (int rank = 0; rank < trace->n_ranks; rank++) {
+    trace->pipeline_rank[rank] = folded ? rank : layout_coordinates(layout, rank).at[AXIS_PP];
+    trace->first[rank + 1] = trace->first[rank] + (gsize)trace_list(trace, rank)->n_ops;
+  }
+
+  gsize n_records = trace->first[trace->n_ranks];
+  trace->start_ns = new_records(n_records);
+  trace->end_ns = new_records(n_records);
+  trace->issue_ns = new_records(n_records);
+  return trace;
+}
+
+void trace_free(Trace *trace) {
+  if (trace == NULL)
+    return;
+  g_free(trace->pipeline_rank);
+  g_free(trace->first);
+  g_free(trace->start_ns);
+  g_free(trace->end_ns);
+  g_free(trace->issue_ns);
+  g_free(trace);
+}
+
+const OpList *trace_list(const Trace *trace, int rank) {
+  return &trace->program->ranks[trace->pipeline_rank[rank]];
+}
+
+gint64 trace_end(const Trace *trace) {
+  gint64 end_ns = 0;
+  for (gsize i = 0; i < trace->first[trace->n_ranks]; i++)
+    end_ns = MAX(end_ns, trace->end_ns[i]);
+  return end_ns;
+}
+
+gint64 trace_step_end(const Trace *trace, int step) {
+  gint64 end_ns = 0;
+  for (int rank = 0; rank < trace->n_ranks; rank++) {
+    const OpList *list = trace_list(trace, rank);
+    const gint64 *ends_ns = &trace->end_ns[trace->first[rank]];
+    for (int i = 0; i < list->n_ops; i++)
+      if (list->ops[i].step <= step)
+        end_ns = MAX(end_ns, ends_ns[i]);
+  }
+  return end_ns;
+}
+
+int trace_partner(const Trace *trace, int rank, int pp) {
+  if (trace->folded)
+    return pp;
+  return rank + (pp - trace->pipeline_rank[rank]) * trace->layout.stride[AXIS_PP];
+}

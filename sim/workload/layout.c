@@ -1,1 +1,254 @@
-typedef int stepsim_empty_translation_unit;
+/* A rank is a number with one digit per axis, innermost axis first; data parallelism is two digits, shards inside and
+ * replicas outside:
+ *
+ *     rank = Σ digit·stride        stride = product of the sizes further in
+ *
+ * A group over some axes lets their digits run and holds the others still: its members are a base (the held digits)
+ * plus the same offsets for every group. Neighbouring axes melt into one run of equal steps, so nearly every group is a
+ * single progression  base, base + σ, base + 2σ, …  and how it lies on nodes follows from  base mod node  alone:
+ *
+ *     node of 4      |0 1 2 3|4 5 6 7|8 …        σ = 3, base 1:  1 . . 4 . . 7 . . 10   → nodes 0 1 1 2
+ *
+ * That is why the worst group of 16,384 ranks is found by looking at no more bases than a domain has GPUs. */
+#include "layout.h"
+
+enum { N_DIGITS = N_AXES + 1 };
+
+typedef struct {
+  int size, stride;
+} Digit;
+
+void layout_init(Layout *layout, const Plan *plan) {
+  *layout = (Layout){
+      .size = {[AXIS_TP] = plan->tp, [AXIS_CP] = plan->cp, [AXIS_EP] = plan->ep, [AXIS_DP] = plan->dp, [AXIS_PP] = plan->pp},
+      .dp_shard = plan->zero_ranks > 0 ? plan->zero_ranks : plan->dp,
+      .n_ranks = 1,
+  };
+  for (int i = 0; i < N_AXES; i++) {
+    const Axis axis = plan->order[i];
+    g_assert(layout->stride[axis] == 0 && layout->size[axis] >= 1);
+    layout->stride[axis] = layout->n_ranks;
+    layout->n_ranks *= layout->size[axis];
+  }
+  g_assert(layout->size[AXIS_DP] % layout->dp_shard == 0);
+}
+
+int layout_rank(const Layout *layout, const Coordinates *at) {
+  int rank = 0;
+  for (int axis = 0; axis < N_AXES; axis++) {
+    g_assert(at->at[axis] >= 0 && at->at[axis] < layout->size[axis]);
+    rank += at->at[axis] * layout->stride[axis];
+  }
+  return rank;
+}
+
+Coordinates layout_coordinates(const Layout *layout, int rank) {
+  Coordinates at;
+  g_assert(rank >= 0 && rank < layout->n_ranks);
+  for (int axis = 0; axis < N_AXES; axis++)
+    at.at[axis] = rank / layout->stride[axis] % layout->size[axis];
+  return at;
+}
+
+/* The layout's digits that are (`chosen`) or are not in `axes`, innermost first, neighbours melted, digits of size 1
+ * left out. Returns how many. */
+static int digits_of(const Layout *layout, AxisSet axes, gboolean chosen, Digit digits[N_DIGITS]) {
+  const int n_replicas = layout->size[AXIS_DP] / layout->dp_shard;
+  int n = 0;
+  if (axes & AXIS_BIT(AXIS_DP))
+    axes |= AXIS_BIT_DP_SHARD | AXIS_BIT_DP_REPLICA;
+  for (int i = 0; i <= N_AXES; i++) {
+    const gboolean is_replica = i == N_AXES, is_dp = i == AXIS_DP || is_replica;
+    const AxisSet bit = is_replica ? AXIS_BIT_DP_REPLICA : is_dp ? AXIS_BIT_DP_SHARD : AXIS_BIT(i);
+    const Digit digit = is_replica ? (Digit){n_replicas, layout->stride[AXIS_DP] * layout->dp_shard}
+                                   : (Digit){is_dp ? layout->dp_shard : layout->size[i], layout->stride[i]};
+    if (digit.size == 1 || ((axes & bit) != 0) != chosen)
+      continue;
+    int place = n++;
+    for (; place > 0 && digits[place - 1].stride > digit.stride; place--)
+      digits[place] = digits[place - 1];
+    digits[place] = digit;
+  }
+  int melted = 0;
+  for (int i = 0; i < n; i++)
+    if (melted > 0 && digits[i].stride == digits[melted - 1].stride * digits[melted - 1].size)
+      digits[melted - 1].size *= digits[i].size;
+    else
+      digits[melted++] = digits[i];
+  return melted;
+}
+
+int layout_group_size(const Layout *layout, AxisSet axes) {
+  Digit digits[N_DIGITS];
+  const int n = digits_of(layout, axes, TRUE, digits);
+  int size = 1;
+  for (int i = 0; i < n; i++)
+    size *= digits[i].size;
+  return size;
+}
+
+int layout_group_index(const Layout *layout, AxisSet axes, int rank) {
+  Digit held[N_DIGITS];
+  const int n = digits_of(layout, axes, FALSE, held);
+  int index = 0, radix = 1;
+  for (int i = 0; i < n; i++) {
+    index += rank / held[i].stride % held[i].size * radix;
+    radix *= held[i].size;
+  }
+  return index;
+}
+
+/* base + every combination of the digits, ascending because the digits are sorted by stride and do not overlap. */
+static void expand_members(const Digit *digits, int n_digits, int base, int *members) {
+  int n = 1;
+  members[0] = base;
+  for (int i = 0; i < n_digits; i++) {
+    for (int d = 1; d < digits[i].size; d++)
+      for (int j = 0; j < n; j++)
+        members[d * n + j] = members[j] + d * digits[i].stride;
+    n *= digits[i].size;
+  }
+}
+
+void layout_group_members(const Layout *layout, AxisSet axes, int rank, int *members) {
+  Digit digits[N_DIGITS];
+  const int n = digits_of(layout, axes, TRUE, digits);
+  int base = rank;
+  for (int i = 0; i < n; i++)
+    base -= rank / digits[i].stride % digits[i].size * digits[i].stride;
+  expand_members(digits, n, base, members);
+}
+
+/* Blocks of `block` consecutive ranks that ascending `members` touch, and the most members in one. */
+static void count_blocks(const int *members, int n, int block, int *n_blocks, int *max_per_block) {
+  int in_block = 0, last = -1;
+  *n_blocks = *max_per_block = 0;
+  for (int i = 0; i < n; i++) {
+    const int at = members[i] / block;
+    *n_blocks += at != last;
+    in_block = at == last ? in_block + 1 : 1;
+    *max_per_block = MAX(*max_per_block, in_block);
+    last = at;
+  }
+}
+
+GroupShape layout_shape_of(const Cluster *cluster, const int *members, int n) {
+  g_assert(n >= 1);
+  GroupShape shape = {.n = n, .span = (gint64)members[n - 1] - members[0] + 1};
+  count_blocks(members, n, cluster->domain_gpus, &shape.n_domains, &shape.max_per_domain);
+  count_blocks(members, n, cluster->gpus_per_node, &shape.n_nodes, &shape.max_per_node);
+  return shape;
+}
+
+/* The same for the progression base, base + stride, … of `n` members, without listing them. */
+static void count_progression_blocks(int base, Digit run, int block, int *n_blocks, int *max_per_block) {
+  if (run.stride >= block) {
+    *n_blocks = run.size;
+    *max_per_block = 1;
+    return;
+  }
+  const gint64 last = base + (gint64)(run.size - 1) * run.stride;
+  const int first_block = base / block;
+  *n_blocks = (int)(last / block) - first_block + 1; /* a step shorter than a block skips none */
+  *max_per_block = 0;
+  /* Where the progression enters a block repeats after at most `stride` blocks. */
+  const int n_distinct = MIN(*n_blocks, run.stride + 2);
+  for (int i = 0; i < n_distinct; i++) {
+    const gint64 begin = (gint64)(first_block + i) * block, end = MIN(begin + block - 1, last);
+    const gint64 before = begin > base ? (begin - 1 - base) / run.stride + 1 : 0; /* members below `begin` */
+    const gint64 in_block = (end - base) / run.stride + 1 - before;
+    *max_per_block = MAX(*max_per_block, (int)in_block);
+  }
+}
+
+/* `scratch` has room for a group of several runs. */
+static GroupShape shape_at(const Cluster *cluster, const Digit *digits, int n_digits, int base, int *scratch, int n) {
+  if (n_digits > 1) {
+    expand_members(digits, n_digits, base, scratch);
+    return layout_shape_of(cluster, scratch, n);
+  }
+  const Digit run = n_digits == 1 ? digits[0] : (Digit){1, 1};
+  GroupShape shape = {.n = n, .span = (gint64)(run.size - 1) * run.stride + 1};
+  count_progression_blocks(base, run, cluster->domain_gpus, &shape.n_domains, &shape.max_per_domain);
+  count_progression_blocks(base, run, cluster->gpus_per_node, &shape.n_nodes, &shape.max_per_node);
+  return shape;
+}
+
+static gint64 least_common_multiple(gint64 a, gint64 b) {
+  gint64 x = a, y = b;
+  while (y != 0) {
+    const gint64 rest = x % y;
+    x = y;
+    y = rest;
+  }
+  return a / x * b;
+}
+
+/* Distinct bases of the groups, modulo `period` ≤ n_ranks. Owned by the caller. */
+static GArray *distinct_bases(const Digit *held, int n_held, int period) {
+  GArray *bases = g_array_new(FALSE, FALSE, sizeof(int));
+  g_autofree guint8 *seen = g_malloc0((gsize)period);
+  const int zero = 0;
+  g_array_append_val(bases, zero);
+  seen[0] = 1;
+  for (int i = 0; i < n_held; i++) {
+    const guint before = bases->len;
+    for (guint b = 0; b < before; b++) {
+      const int start = g_array_index(bases, int, b);
+      gint64 at = start;
+      for (int d = 1; d < held[i].size; d++) {
+        at = (at + held[i].stride) % period;
+        if (at == start)
+          break; /* the digit has come round: further steps repeat */
+        if (seen[at])
+          continue;
+        seen[at] = 1;
+        const int base = (int)at;
+        g_array_append_val(bases, base);
+      }
+    }
+  }
+  return bases;
+}
+
+static gboolean is_worse(const GroupShape *a, const GroupShape *b) {
+  if (a->n_nodes != b->n_nodes)
+    return a->n_nodes > b->n_nodes;
+  if (a->n_domains != b->n_domains)
+    return a->n_domains > b->n_domains;
+  return a->max_per_node > b->max_per_node; /* uneven over as many nodes: the fuller one is the bottleneck */
+}
+
+GroupShape layout_group_shape(const Layout *layout, const Cluster *cluster, AxisSet axes) {
+  Digit digits[N_DIGITS], held[N_DIGITS];
+  const int n_digits = digits_of(layout, axes, TRUE, digits), n_held = digits_of(layout, axes, FALSE, held);
+  const int n = layout_group_size(layout, axes);
+  const gint64 period = least_common_multiple(cluster->gpus_per_node, cluster->domain_gpus);
+  g_autoptr(GArray) bases = distinct_bases(held, n_held, (int)MIN(period, layout->n_ranks));
+  g_autofree int *scratch = n_digits > 1 ? g_new(int, (gsize)n) : NULL;
+  GroupShape worst = {0};
+  for (guint b = 0; b < bases->len; b++) {
+    const GroupShape shape = shape_at(cluster, digits, n_digits, g_array_index(bases, int, b), scratch, n);
+    if (b == 0 || is_worse(&shape, &worst))
+      worst = shape;
+  }
+  return worst;
+}
+
+void layout_split_layers(int n_layers, int n_stages, StageLayers *stages) {
+  const gboolean divides = n_layers % n_stages == 0, divides_with_ends = (n_layers + 2) % n_stages == 0;
+  const int each = divides ? n_layers / n_stages : divides_with_ends ? (n_layers + 2) / n_stages : n_layers / n_stages;
+  const int n_larger = divides || divides_with_ends ? 0 : n_layers % n_stages;
+  /* When only one stage stays small it is the last: the head costs more than the embedding. */
+  const int first_larger = (n_stages - n_larger) / 2;
+  int next = 0;
+  for (int i = 0; i < n_stages; i++) {
+    const gboolean is_first = i == 0, is_last = i == n_stages - 1;
+    int n = each + (i >= first_larger && i < first_larger + n_larger);
+    if (!divides && divides_with_ends)
+      n -= is_first + is_last;
+    stages[i] = (StageLayers){.first_layer = next, .n_layers = n, .has_embedding = is_first, .has_head = is_last};
+    next += n;
+  }
+  g_assert(next == n_layers);
+}

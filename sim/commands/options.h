@@ -1,0 +1,28 @@
+/* Options that several verbs share. */
+#pragma once
+#include "parser.h"
+#include "plan.h"
+
+/* What the common options name (DESIGN: model, cluster, every field of a plan). */
+typedef struct {
+  char *model_file, *cluster_file;
+  gboolean json;
+  /* as typed; turned into `plan` by plan_options_finish() */
+  gint gpus, tp, cp, ep, dp, pp, chunks, zero, zero_ranks, steps, prefetch;
+  gint64 micro_batch, global_batch, seq_len, bucket_parameters;
+  gint64 seed;
+  gdouble jitter;
+  char *schedule, *recompute, *sequence_parallel, *precision, *recipe, *attention, *overlap_grad, *overlap_param;
+  char *grad_norm_barrier, *order, *fold, *flops;
+  char **slow_ranks;
+
+  Model *model;     /* owned; read by plan_options_finish() */
+  Cluster *cluster; /* owned */
+  Plan *plan;       /* owned; not completed: predict() does that */
+} PlanOptions;
+
+void plan_options_init(PlanOptions *options);
+void plan_options_clear(PlanOptions *options);
+void plan_options_add(PlanOptions *options, Parser *parser);
+/* Read the files and fill the plan. INPUT when --model or --cluster is missing or a value is wrong. */
+gboolean plan_options_finish(PlanOptions *options, GError **error);

@@ -1,0 +1,1 @@
+typedef int stepsim_empty_translation_unit;

@@ -1,0 +1,11 @@
+/* What makes ranks differ: a rank's speed factor and the seeded jitter of each of its compute ops. */
+#pragma once
+#include "task.h"
+
+/* A sample of a normal distribution of mean 0 and deviation 1, cut at ±3. A pure function of its arguments, in integer
+ * arithmetic: the same on every machine and in whatever order ops run. */
+double variation_normal(guint64 seed, int rank, int op);
+
+/* run' = round(run · factor), at least 0. The host issues as fast as before, so the tail grows by what the run grows.
+ */
+void variation_scale(double factor, gint64 *run_ns, gint64 *tail_ns);

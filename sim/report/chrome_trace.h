@@ -1,0 +1,20 @@
+/* A Trace as Chrome trace JSON, for Perfetto (ui.perfetto.dev) or chrome://tracing.
+ *
+ * One process per recorded rank, one thread per stream it uses, one complete event per op; the kernels inside whole
+ * compute ops as nested slices (tensor-parallel collectives on the tp track); an arrow from each send to its receive;
+ * resident memory as counters. Source: Trace Event Format, Google, docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU */
+#pragma once
+#include "trace.h"
+
+typedef enum {
+  CHROME_DETAIL_AUTO,    /* kernels unless that makes more than CHROME_AUTO_SPANS slices; the file says which */
+  CHROME_DETAIL_OPS,     /* one slice per op */
+  CHROME_DETAIL_KERNELS, /* and the kernels inside, however many */
+} ChromeDetail;
+
+enum { CHROME_AUTO_SPANS = 200000 };
+
+/* INPUT naming the file and the reason when it cannot be written; no part of a file is left then. Same trace, same
+ * bytes. */
+gboolean chrome_trace_write(const Trace *trace, const char *file, GError **error); /* CHROME_DETAIL_AUTO */
+gboolean chrome_trace_write_detail(const Trace *trace, ChromeDetail detail, const char *file, GError **error);

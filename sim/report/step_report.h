@@ -1,0 +1,52 @@
+/* Everything that is printed about one step, as plain numbers: text_report.h and json_report.h write it. Simulated and
+ * measured steps fill the same struct. Owns nothing. */
+#pragma once
+#include "memory_profile.h"
+#include "metrics.h"
+
+typedef struct {
+  /* what was run */
+  const char *model_name, *cluster_name, *gpu_name;
+  const Plan *plan;        /* completed */
+  int domain_gpus;         /* GPUs that reach each other over the scale-up links; 0 = not known */
+  const char *peak_number; /* format that peak_flops is stated for: "bf16" … */
+  double peak_flops;       /* FLOP/s of one GPU */
+
+  /* how fast */
+  double step_time_s, tokens_per_s, tokens_per_s_per_gpu;
+  double tflops_per_gpu; /* model FLOPs, 1e12/s */
+  double mfu, hfu;       /* shares of peak_flops */
+
+  /* where the time went: means over ranks, see metrics.h */
+  double breakdown_s[N_BREAKDOWN];
+  double bubble_fraction, bubble_overhead;
+  double hidden_s[N_AXES], exposed_s[N_AXES];
+  double traffic_bytes[N_AXES]; /* sent by a GPU per step, mean over pipeline ranks */
+
+  /* memory of the worst rank */
+  double peak_bytes;             /* of the model: without reserved_bytes */
+  double reserved_bytes;         /* context and libraries */
+  double capacity_bytes;         /* of the GPU; 0 = not known */
+  gboolean fits;                 /* peak + reserved ≤ capacity */
+  int worst_rank;                /* recorded rank */
+  double memory_bytes[N_MEMORY]; /* at the peak; sums to peak_bytes */
+  const int *in_flight;          /* [pp] peak micro-batches × chunks held; NULL = not known */
+
+  /* how it was computed */
+  int n_measured, n_interpolated, n_modelled; /* matrix products by where their time came from */
+  guint64 n_events;
+  int n_ranks_simulated;
+  double wall_s;
+} StepReport;
+
+/* Fill the parts that follow from a trace, from a memory profile, from a Program. */
+void step_report_set_metrics(StepReport *report, const Metrics *metrics);
+void step_report_set_memory(StepReport *report, const MemoryProfile *profile, double reserved_bytes,
+                            double capacity_bytes);
+/* `workload` is what the program was lowered from; without one there is no traffic. Sums what each op sends with a
+ * bandwidth-optimal algorithm: sends in full, collectives by collective_sent_bytes(), the tp collectives inside whole
+ * pieces included. */
+void step_report_set_traffic(StepReport *report, const Program *program, const Workload *workload);
+
+/* "tp 8, pp 4 × 2 chunks, dp 2 · interleaved, 16 micro-batches of 1 × 4096 tokens · …". Owned by the caller. */
+char *step_report_plan_line(const Plan *plan);

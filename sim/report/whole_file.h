@@ -1,0 +1,22 @@
+/* A file that appears whole or not at all: written under a temporary name in its own folder, renamed at the end.
+ * Symbolic links are followed; devices and pipes are written in place. */
+#pragma once
+#include <glib.h>
+#include <stdio.h>
+
+typedef struct {
+  char *file;      /* as the user named it; owned */
+  char *target;    /* what is replaced at the end; NULL when written in place; owned */
+  char *temporary; /* NULL when written in place; owned */
+  FILE *stream;    /* NULL when closed */
+  int failure;     /* errno of the first failed write; 0 = none */
+} WholeFile;
+
+/* INPUT naming the file and the reason. */
+gboolean whole_file_open(WholeFile *out, const char *file, GError **error);
+/* Failures are kept for whole_file_close(); later writes are then left out. */
+void whole_file_write(WholeFile *out, const char *data, gsize n_bytes);
+/* Flush and publish. INPUT naming the file and the reason of the first failure: then no file was made or changed. */
+gboolean whole_file_close(WholeFile *out, GError **error);
+/* Forget an open file without publishing it. Accepts one that is closed or zeroed. */
+void whole_file_discard(WholeFile *out);

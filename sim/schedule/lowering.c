@@ -1,0 +1,111 @@
+#include "lowering.h"
+
+Part part_of_op(const Program *program, const Op *op) {
+  const Work *work = &g_array_index(program->works, Work, op->work);
+  return (Part){work->n_embedding, work->n_layers, work->n_head, op->unit};
+}
+
+double part_parameters(const Workload *workload, const Part *part) {
+  return (double)part->n_embedding * workload->piece_parameters[PIECE_EMBEDDING] +
+         (double)part->n_layers * workload->piece_parameters[PIECE_LAYER] +
+         (double)part->n_head * workload->piece_parameters[PIECE_HEAD];
+}
+
+gint32 part_work(Program *program, const Workload *workload, Phase phase, const Part *part) {
+  Work work = {.phase = phase,
+               .n_embedding = part->n_embedding,
+               .n_head = part->n_head,
+               .n_layers = part->n_layers,
+               .stage = -1,
+               .piece = -1,
+               .first_item = -1,
+               .last_item = -1};
+  work.flops = part->n_embedding * workload->work[PIECE_EMBEDDING][phase].flops +
+               part->n_layers * workload->work[PIECE_LAYER][phase].flops +
+               part->n_head * workload->work[PIECE_HEAD][phase].flops;
+  return program_work(program, &work);
+}
+
+Part part_of_stage(const Workload *workload, int stage) {
+  const StageLayers *layers = &workload->stages[stage].layers;
+  return (Part){layers->has_embedding, layers->n_layers, layers->has_head, 0};
+}
+
+/* One piece as a part of its own. */
+static Part single_piece(const Part *whole, Piece piece, int layer) {
+  Part part = {.first_layer = piece == PIECE_HEAD ? whole->first_layer + whole->n_layers : layer};
+  part.n_embedding = piece == PIECE_EMBEDDING;
+  part.n_layers = piece == PIECE_LAYER;
+  part.n_head = piece == PIECE_HEAD;
+  return part;
+}
+
+static void add_piece(const Workload *workload, Part piece, gboolean backward, double least_parameters, Part *open,
+                      GArray *cuts) {
+  gboolean is_open = open->n_embedding + open->n_layers + open->n_head > 0;
+  if (!is_open) {
+    *open = piece;
+  } else {
+    open->n_embedding += piece.n_embedding;
+    open->n_layers += piece.n_layers;
+    open->n_head += piece.n_head;
+    if (backward)
+      open->first_layer = piece.first_layer;
+  }
+  if (part_parameters(workload, open) >= least_parameters) {
+    g_array_append_vals(cuts, open, 1);
+    *open = (Part){0};
+  }
+}
+
+void part_cut(const Workload *workload, const Part *part, gboolean backward, double least_parameters, GArray *cuts) {
+  Part open = {0};
+  Piece first = backward ? PIECE_HEAD : PIECE_EMBEDDING, last = backward ? PIECE_EMBEDDING : PIECE_HEAD;
+  gboolean has_first = backward ? part->n_head : part->n_embedding,
+           has_last = backward ? part->n_embedding : part->n_head;
+  if (has_first)
+    add_piece(workload, single_piece(part, first, part->first_layer), backward, least_parameters, &open, cuts);
+  for (int i = 0; i < part->n_layers; i++) {
+    int layer = part->first_layer + (backward ? part->n_layers - 1 - i : i);
+    add_piece(workload, single_piece(part, PIECE_LAYER, layer), backward, least_parameters, &open, cuts);
+  }
+  if (has_last)
+    add_piece(workload, single_piece(part, last, part->first_layer), backward, least_parameters, &open, cuts);
+  if (open.n_embedding + open.n_layers + open.n_head > 0)
+    g_array_append_val(cuts, open);
+}
+
+Phase phase_of_action(ActionKind kind) {
+  static const Phase phases[] = {
+      [ACTION_F] = PHASE_F, [ACTION_I] = PHASE_I, [ACTION_W] = PHASE_W, [ACTION_B] = PHASE_B};
+  g_assert(action_info(kind)->is_compute && kind <= ACTION_B);
+  return phases[kind];
+}
+
+gboolean action_completes_gradient(ActionKind kind) {
+  return kind == ACTION_B || kind == ACTION_W;
+}
+
+int lowering_shards(const Workload *workload) {
+  return workload->plan->zero > 0 ? workload->layout.dp_shard : 1;
+}
+
+int lowering_replicas(const Workload *workload) {
+  return workload->plan->dp / lowering_shards(workload);
+}
+
+Op dp_collective(Program *program, ActionKind action, int stage, int micro_batch, Collective collective, AxisSet axes,
+                 double bytes) {
+  Group group = {.name = axes == AXIS_BIT_DP_SHARD     ? "dp_shard"
+                         : axes == AXIS_BIT_DP_REPLICA ? "dp_replica"
+                                                       : "dp",
+                 .axes = axes,
+                 .pp_first = -1,
+                 .pp_last = -1,
+                 .charge = AXIS_DP};
+  Transfer transfer = {
+      .group = program_group(program, &group), .source = -1, .target = -1, .collective = collective, .bytes = bytes};
+  Op op = op_new(OP_COLLECTIVE, STREAM_DP, action, stage, micro_batch);
+  op.work = program_transfer(program, &transfer);
+  return op;
+}

@@ -1,0 +1,38 @@
+/* What the passes share: the part of a stage an op covers, and the groups and collectives of data parallelism. */
+#pragma once
+#include "op_editor.h"
+#include "passes.h"
+
+/* A run of consecutive pieces of one stage: what one compute op does. */
+typedef struct {
+  int n_embedding, n_layers, n_head;
+  int first_layer; /* within the stage */
+} Part;
+
+Part part_of_op(const Program *program, const Op *op);
+double part_parameters(const Workload *workload, const Part *part); /* per tp rank */
+/* Index of the Work that does `part` in `phase`. */
+gint32 part_work(Program *program, const Workload *workload, Phase phase, const Part *part);
+/* The whole stage. */
+Part part_of_stage(const Workload *workload, int stage);
+/* Cut `part` so that each cut has at least `least_parameters` (the last one what is left), in forward or in backward
+ * order; 0 cuts piece by piece. Appends to `cuts` (of Part). */
+void part_cut(const Workload *workload, const Part *part, gboolean backward, double least_parameters, GArray *cuts);
+
+Phase phase_of_action(ActionKind kind); /* F I W B only */
+/* B, or W where the order has I and W apart: the op after which a gradient is whole. */
+gboolean action_completes_gradient(ActionKind kind);
+
+/* Ranks that share one set of ZeRO shards, and copies of that set. */
+int lowering_shards(const Workload *workload);
+int lowering_replicas(const Workload *workload);
+/* A collective of `bytes` on the dp stream over the axes given (a subset of dp). */
+Op dp_collective(Program *program, ActionKind action, int stage, int micro_batch, Collective collective, AxisSet axes,
+                 double bytes);
+
+void pass_place(Program *program, const Lowering *lowering);
+void pass_unshard(Program *program, const Lowering *lowering);
+void pass_send_recv(Program *program, const Lowering *lowering);
+void pass_reduce_grad(Program *program, const Lowering *lowering);
+void pass_optimizer(Program *program, const Lowering *lowering);
+void pass_memory(Program *program, const Lowering *lowering);
