@@ -9,7 +9,7 @@
  */
 static const double MAX_RECORD_BYTES = 16.0 * 1024 * 1024 * 1024;
 
-static Program *lower_plan(const Workload *workload, GError **error) {
+static Program *lower_plan(const Workload *workload, const char *dump_after, char **dump, GError **error) {
   const Plan *plan = workload->plan;
   const ScheduleInfo *schedule = schedule_find(plan->schedule, error);
   if (schedule == NULL)
@@ -18,10 +18,37 @@ static Program *lower_plan(const Workload *workload, GError **error) {
   if (order == NULL)
     return NULL;
   Lowering lowering = {.order = order, .workload = workload, .n_steps = plan->steps};
-  g_autoptr(Program) program = lower(&lowering, NULL, NULL, error);
+  g_autoptr(Program) program = lower(&lowering, dump_after, dump, error);
   if (program == NULL || plan->fold)
     return g_steal_pointer(&program);
   return program_expand(program, workload);
+}
+
+/* Every work of the program must name pieces and kernels this workload has. */
+static gboolean check_works(const Program *program, const Workload *workload, GError **error) {
+  for (guint i = 0; i < program->works->len; i++) {
+    const Work *work = &g_array_index(program->works, Work, i);
+    if (work->phase == PHASE_OPTIMIZER)
+      continue;
+    if (work->piece >= 0 && work->last_item >= workload->work[work->piece][work->phase].n_items)
+      return fail_input(error, "the program's work %u names kernel %d, but the piece has %d under this plan", i,
+                        work->last_item, workload->work[work->piece][work->phase].n_items);
+    if (work->n_layers > workload->model->n_layers || (work->piece < 0 && work->stage >= 0))
+      return fail_input(error, "the program's work %u is not made of this model's pieces", i);
+  }
+  return TRUE;
+}
+
+static gboolean check_belongs(const Program *program, const Workload *workload, GError **error) {
+  const Plan *plan = workload->plan;
+  if (program->n_ranks != plan->pp || program->n_stages != workload->n_stages ||
+      program->n_micro_batches != plan->n_micro_batches)
+    return fail_input(error,
+                      "the program has %d ranks, %d stages and %d micro-batches, the plan pp %d, %d stages and "
+                      "%" G_GINT64_FORMAT " micro-batches",
+                      program->n_ranks, program->n_stages, program->n_micro_batches, plan->pp, workload->n_stages,
+                      plan->n_micro_batches);
+  return check_works(program, workload, error);
 }
 
 static gboolean check_record_count(const Program *program, const Workload *workload, GError **error) {
@@ -84,22 +111,59 @@ static void derive(Prediction *prediction) {
   prediction->fits = prediction->memory->peak_bytes + gpu->reserved_bytes <= gpu->hbm_bytes;
 }
 
-Prediction *predict(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
+static Workload *make_workload(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
   g_autoptr(Plan) completed = plan_copy(plan);
   if (!plan_complete(completed, model, cluster, error))
     return NULL;
+  return workload_new(model, completed);
+}
+
+/* Takes over `workload` and `program`. */
+static Prediction *predict_steps(const Cluster *cluster, Workload *workload, Program *program, GError **error) {
   g_autoptr(Prediction) prediction = g_new0(Prediction, 1);
   prediction->cluster = cluster;
-  prediction->workload = workload_new(model, completed);
-  prediction->program = lower_plan(prediction->workload, error);
-  if (prediction->program == NULL)
+  prediction->workload = workload;
+  prediction->program = program;
+  if (!workload->plan->fold && !check_record_count(program, workload, error))
     return NULL;
-  if (!completed->fold && !check_record_count(prediction->program, prediction->workload, error))
-    return NULL;
-  prediction->timing = timing_model(prediction->program, prediction->workload, cluster);
+  prediction->timing = timing_model(program, workload, cluster);
   run(prediction);
   derive(prediction);
   return g_steal_pointer(&prediction);
+}
+
+Prediction *predict(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
+  g_autoptr(Workload) workload = make_workload(model, cluster, plan, error);
+  if (workload == NULL)
+    return NULL;
+  Program *program = lower_plan(workload, NULL, NULL, error);
+  if (program == NULL)
+    return NULL;
+  return predict_steps(cluster, g_steal_pointer(&workload), program, error);
+}
+
+Prediction *predict_program(const Model *model, const Cluster *cluster, const Plan *plan, Program *program,
+                            GError **error) {
+  g_autoptr(Program) owned = program;
+  g_autoptr(Workload) workload = make_workload(model, cluster, plan, error);
+  if (workload == NULL || !check_belongs(owned, workload, error))
+    return NULL;
+  if (!workload->plan->fold && !owned->expanded) {
+    Program *expanded = program_expand(owned, workload);
+    program_free(owned);
+    owned = expanded;
+  }
+  return predict_steps(cluster, g_steal_pointer(&workload), g_steal_pointer(&owned), error);
+}
+
+char *predict_dump(const Model *model, const Cluster *cluster, const Plan *plan, const char *after_pass,
+                   GError **error) {
+  g_autoptr(Workload) workload = make_workload(model, cluster, plan, error);
+  if (workload == NULL)
+    return NULL;
+  g_autofree char *dump = NULL;
+  g_autoptr(Program) program = lower_plan(workload, after_pass, &dump, error);
+  return program != NULL ? g_steal_pointer(&dump) : NULL;
 }
 
 void prediction_free(Prediction *prediction) {

@@ -26,5 +26,13 @@ typedef struct {
 /* `plan` is completed on a copy. INPUT or IMPOSSIBLE as plan_complete() and lower(). A plan that does not fit in memory
  * is predicted all the same, with fits = FALSE. */
 Prediction *predict(const Model *model, const Cluster *cluster, const Plan *plan, GError **error);
+/* The same with a Program of the caller's (read from text, say) in place of the lowered one; it must have been verified
+ * and is taken over, also on failure. INPUT when it does not belong to this model and plan. */
+Prediction *predict_program(const Model *model, const Cluster *cluster, const Plan *plan, Program *program,
+                            GError **error);
 void prediction_free(Prediction *prediction);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Prediction, prediction_free)
+
+/* The text of the Program after the named lowering pass. Owned by the caller. */
+char *predict_dump(const Model *model, const Cluster *cluster, const Plan *plan, const char *after_pass,
+                   GError **error);

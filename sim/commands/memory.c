@@ -1,1 +1,206 @@
-typedef int stepsim_empty_translation_unit;
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "command.h"
+#include "error.h"
+#include "json_report.h"
+#include "options.h"
+#include "predict.h"
+#include "state_memory.h"
+#include "units.h"
+
+typedef struct {
+  PlanOptions plan;
+  char *params, *capacity;
+} MemoryOptions;
+
+/* One ZeRO stage's answer. */
+typedef struct {
+  double bytes[N_MEMORY];
+  double total_bytes; /* reserved memory included where the GPU is known */
+} MemoryRow;
+
+typedef struct {
+  MemoryRow rows[4];     /* by ZeRO stage */
+  double parameters;     /* in all */
+  double capacity_bytes; /* of a GPU; 0 = not known */
+  double reserved_bytes;
+  gboolean has_activations;
+  int dp, shards, model_parallel;
+  const Plan *plan;
+} MemoryTable;
+
+static gboolean parse_options(MemoryOptions *o, int *argc, char ***argv, GError **error) {
+  g_autoptr(Parser) parser = parser_new(
+      NULL, "Shows who holds what on a GPU under each ZeRO stage: weights, gradients, optimizer, activations.",
+      "With --params only the state is counted; with --model and --cluster the step is simulated and activations,\n"
+      "gathered parameters and buffers of the fullest rank are in it.\n\n"
+      "Examples:\n  stepsim memory --params 7e9 --recipe w2+g2+p4+m4+v4 --dp 64 --zero 3 --capacity 80GB\n"
+      "  stepsim memory --model llama-3-70b --cluster dgx-h100 --tp 8 --dp 8 --zero 1\n\nGB = 1e9 bytes.");
+  const GOptionEntry entries[] = {{"params", 0, 0, G_OPTION_ARG_STRING, &o->params,
+                                   "number of parameters, e.g. 7e9 or 70B, instead of --model", "N"},
+                                  {"capacity", 0, 0, G_OPTION_ARG_STRING, &o->capacity,
+                                   "memory of one GPU, e.g. 80GB (default: the cluster's)", "BYTES"},
+                                  G_OPTION_ENTRY_NULL};
+  plan_options_init(&o->plan);
+  parser_add(parser, entries);
+  plan_options_add(&o->plan, parser);
+  return parser_run(parser, argc, argv, FALSE, error);
+}
+
+/* State alone: parameters spread evenly over tp × pp, then cut by ZeRO. */
+static void fill_state(MemoryTable *table) {
+  double on_gpu = table->parameters / table->model_parallel;
+  for (int zero = 0; zero < 4; zero++) {
+    StateBytes state = state_memory(&table->plan->recipe, on_gpu, zero, table->shards);
+    MemoryRow *row = &table->rows[zero];
+    row->bytes[MEMORY_WEIGHTS] = state.weights_bytes;
+    row->bytes[MEMORY_GRADIENTS] = state.gradients_bytes;
+    row->bytes[MEMORY_OPTIMIZER] = state.optimizer_bytes;
+    row->total_bytes = state_memory_total(&state);
+  }
+}
+
+/* The fullest rank of the simulated step. */
+static gboolean fill_simulated(MemoryTable *table, const PlanOptions *o, GError **error) {
+  for (int zero = 0; zero < 4; zero++) {
+    g_autoptr(Plan) plan = plan_copy(o->plan);
+    plan->zero = zero;
+    g_autoptr(Prediction) prediction = predict(o->model, o->cluster, plan, error);
+    if (prediction == NULL)
+      return FALSE;
+    MemoryRow *row = &table->rows[zero];
+    memcpy(row->bytes, prediction->memory->at_peak.bytes, sizeof row->bytes);
+    row->total_bytes = prediction->memory->peak_bytes + o->cluster->gpu.reserved_bytes;
+    table->dp = prediction->workload->plan->dp;
+    table->shards = prediction->workload->layout.dp_shard;
+  }
+  return TRUE;
+}
+
+static void print_table(const MemoryTable *table, const char *title, GString *out) {
+  g_string_append_printf(out, "%s\n", title);
+  g_string_append_printf(out,
+                         "  recipe %s: %g weights + %g gradients + %g optimizer bytes per parameter; tp × pp %d, dp "
+                         "%d, shards %d; GB = 1e9 bytes per GPU\n\n",
+                         table->plan->recipe.name, table->plan->recipe.weights, table->plan->recipe.gradients,
+                         recipe_optimizer_bytes(&table->plan->recipe), table->model_parallel, table->dp, table->shards);
+  g_string_append(out, "           weights  gradients  optimizer");
+  g_string_append(out, table->has_activations ? "  activations    buffers   reserved      total\n" : "      total\n");
+  for (int zero = 0; zero < 4; zero++) {
+    const MemoryRow *row = &table->rows[zero];
+    g_string_append_printf(out, "%s ZeRO-%d %10.4g %10.4g %10.4g", zero == table->plan->zero ? "→" : " ", zero,
+                           row->bytes[MEMORY_WEIGHTS] * 1e-9, row->bytes[MEMORY_GRADIENTS] * 1e-9,
+                           row->bytes[MEMORY_OPTIMIZER] * 1e-9);
+    if (table->has_activations)
+      g_string_append_printf(out, " %12.4g %10.4g %10.4g", row->bytes[MEMORY_ACTIVATIONS] * 1e-9,
+                             row->bytes[MEMORY_BUFFERS] * 1e-9, table->reserved_bytes * 1e-9);
+    g_string_append_printf(out, " %10.4g", row->total_bytes * 1e-9);
+    if (table->capacity_bytes > 0)
+      g_string_append_printf(out, "  %s", row->total_bytes <= table->capacity_bytes ? "fits" : "does not fit");
+    g_string_append_c(out, '\n');
+  }
+}
+
+static void print_limits(const MemoryTable *table, GString *out) {
+  if (!table->has_activations)
+    g_string_append(out, "\n  activations are not counted: they need --model and --cluster\n");
+  if (table->capacity_bytes <= 0)
+    return;
+  g_string_append_printf(out, "\n  GPUs of %.4g GB that hold the state at least: %.0f\n", table->capacity_bytes * 1e-9,
+                         state_memory_min_gpus(&table->plan->recipe, table->parameters, table->capacity_bytes));
+  g_string_append_printf(out, "  largest model whose state fits with ZeRO-%d on these ranks: %.6g parameters\n",
+                         table->plan->zero,
+                         state_memory_max_parameters(&table->plan->recipe, table->model_parallel, table->plan->zero,
+                                                     table->shards, table->capacity_bytes));
+}
+
+static StateReport state_report(const MemoryTable *table) {
+  const MemoryRow *row = &table->rows[table->plan->zero];
+  StateReport report = {.weights_bytes = row->bytes[MEMORY_WEIGHTS],
+                        .gradients_bytes = row->bytes[MEMORY_GRADIENTS],
+                        .optimizer_bytes = row->bytes[MEMORY_OPTIMIZER],
+                        .activations_bytes = table->has_activations ? row->bytes[MEMORY_ACTIVATIONS] : NAN,
+                        .fits = table->capacity_bytes <= 0 || row->total_bytes <= table->capacity_bytes,
+                        .min_gpus = NAN};
+  report.state_bytes_per_gpu = report.weights_bytes + report.gradients_bytes + report.optimizer_bytes;
+  if (table->capacity_bytes > 0)
+    report.min_gpus = state_memory_min_gpus(&table->plan->recipe, table->parameters, table->capacity_bytes);
+  return report;
+}
+
+/* The sizes a bare number of parameters is cut by; plan_complete() checks a model's. */
+static gboolean check_sizes(const PlanOptions *o, GError **error) {
+  int dp = MAX(o->dp, 1);
+  if (o->tp < 1 || o->pp < 1 || o->dp < 0 || o->tp > 1 << 20 || o->pp > 1 << 20 || dp > 1 << 24)
+    return fail_input(error, "--tp %d, --pp %d, --dp %d: expected positive numbers", o->tp, o->pp, o->dp);
+  if (o->zero < 0 || o->zero > 3)
+    return fail_input(error, "--zero %d: expected 0, 1, 2 or 3", o->zero);
+  if (o->zero_ranks < 0 || (o->zero_ranks > 0 && dp % o->zero_ranks != 0))
+    return fail_input(error, "--zero-ranks %d does not divide --dp %d", o->zero_ranks, dp);
+  return TRUE;
+}
+
+static gboolean prepare(MemoryOptions *o, MemoryTable *table, GError **error) {
+  PlanOptions *p = &o->plan;
+  if ((o->params != NULL) == (p->model_file != NULL))
+    return fail_input(error, "give either --model FILE or --params N%s", o->params != NULL ? ", not both" : "");
+  if (o->params != NULL && p->cluster_file != NULL)
+    return fail_input(error, "--cluster %s needs --model: activations depend on its layers", p->cluster_file);
+  if (!check_sizes(p, error))
+    return FALSE;
+  if (p->cluster_file != NULL ? !plan_options_finish(p, error) : !plan_options_make_plan(p, error))
+    return FALSE;
+  if (p->model_file != NULL && p->model == NULL && (p->model = model_read(p->model_file, error)) == NULL)
+    return FALSE;
+  if (o->params != NULL && !units_parse_count(o->params, &table->parameters, error))
+    return FALSE;
+  if (p->model != NULL)
+    table->parameters = model_parameters(p->model);
+  if (p->cluster != NULL) {
+    table->capacity_bytes = p->cluster->gpu.hbm_bytes;
+    table->reserved_bytes = p->cluster->gpu.reserved_bytes;
+  }
+  if (o->capacity != NULL && !units_parse(o->capacity, UNIT_BYTES, &table->capacity_bytes, error))
+    return FALSE;
+  table->plan = p->plan;
+  table->dp = MAX(p->dp, 1);
+  table->shards = p->zero_ranks > 0 ? p->zero_ranks : table->dp;
+  table->model_parallel = p->tp * p->pp;
+  table->has_activations = p->cluster != NULL;
+  return TRUE;
+}
+
+static int run(MemoryOptions *o, GError **error) {
+  MemoryTable table = {0};
+  if (!prepare(o, &table, error))
+    return 2;
+  if (!table.has_activations)
+    fill_state(&table);
+  else if (!fill_simulated(&table, &o->plan, error))
+    return 2;
+  StateReport report = state_report(&table);
+  g_autoptr(GString) out = g_string_new(NULL);
+  if (o->plan.json) {
+    g_autofree char *json = json_report_memory(&report);
+    g_string_append(out, json);
+  } else {
+    g_autofree char *title = o->plan.model != NULL
+                                 ? g_strdup_printf("%s: %.0f parameters", o->plan.model->name, table.parameters)
+                                 : g_strdup_printf("%.6g parameters", table.parameters);
+    print_table(&table, title, out);
+    print_limits(&table, out);
+  }
+  fputs(out->str, stdout);
+  return report.fits ? 0 : 1;
+}
+
+int command_memory(int argc, char **argv, GError **error) {
+  MemoryOptions options = {0};
+  int status = parse_options(&options, &argc, &argv, error) ? run(&options, error) : 2;
+  plan_options_clear(&options.plan);
+  g_free(options.params);
+  g_free(options.capacity);
+  return status;
+}

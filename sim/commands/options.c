@@ -190,15 +190,19 @@ static void copy_numbers(const PlanOptions *o, Plan *plan) {
   }
 }
 
+gboolean plan_options_make_plan(PlanOptions *options, GError **error) {
+  options->plan = plan_new();
+  copy_numbers(options, options->plan);
+  return parse_choices(options, options->plan, error) && parse_switches(options, options->plan, error) &&
+         parse_slow_ranks(options, options->plan, error);
+}
+
 gboolean plan_options_finish(PlanOptions *options, GError **error) {
   if (options->model_file == NULL)
     return fail_input(error, "--model is missing: a Hugging Face config.json, or a name in models/ such as llama-3-8b");
   if (options->cluster_file == NULL)
     return fail_input(error, "--cluster is missing: a cluster YAML, or a name in topologies/ such as dgx-h100");
-  options->plan = plan_new();
-  copy_numbers(options, options->plan);
-  if (!parse_choices(options, options->plan, error) || !parse_switches(options, options->plan, error) ||
-      !parse_slow_ranks(options, options->plan, error))
+  if (!plan_options_make_plan(options, error))
     return FALSE;
   options->model = model_read(options->model_file, error);
   if (options->model == NULL)

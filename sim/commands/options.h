@@ -24,5 +24,7 @@ typedef struct {
 void plan_options_init(PlanOptions *options);
 void plan_options_clear(PlanOptions *options);
 void plan_options_add(PlanOptions *options, Parser *parser);
+/* Fill the plan alone. */
+gboolean plan_options_make_plan(PlanOptions *options, GError **error);
 /* Read the files and fill the plan. INPUT when --model or --cluster is missing or a value is wrong. */
 gboolean plan_options_finish(PlanOptions *options, GError **error);

@@ -1,1 +1,151 @@
-typedef int stepsim_empty_translation_unit;
+#include <stdio.h>
+#include <unistd.h>
+
+#include "chrome_trace.h"
+#include "command.h"
+#include "error.h"
+#include "json_report.h"
+#include "kernel_table.h"
+#include "options.h"
+#include "output.h"
+#include "predict.h"
+#include "program_text.h"
+#include "step_of_prediction.h"
+#include "text_report.h"
+#include "timeline.h"
+#include "units.h"
+
+typedef struct {
+  PlanOptions plan;
+  char *trace, *timeline, *dump, *dump_after, *program, *tokens, *price, *gpu_hours;
+  gboolean kernels;
+} SimulateOptions;
+
+static void clear_options(SimulateOptions *o) {
+  char **strings[] = {&o->trace,   &o->timeline, &o->dump,  &o->dump_after,
+                      &o->program, &o->tokens,   &o->price, &o->gpu_hours};
+  for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
+    g_clear_pointer(strings[i], g_free);
+  plan_options_clear(&o->plan);
+}
+
+static gboolean parse_options(SimulateOptions *o, int *argc, char ***argv, GError **error) {
+  g_autoptr(Parser) parser =
+      parser_new(NULL, "Predicts one training step: how long, where the time and the memory go.",
+                 "Example:\n"
+                 "  stepsim simulate --model llama-3.1-405b --cluster llama3-h100 --gpus 16384 --tp 8 --pp 16 \\\n"
+                 "      --seq-len 8192 --global-batch 2048 --zero 1 --sequence-parallel on --timeline step.svg\n\n"
+                 "Exit status: 0 done, 1 the plan is impossible or does not fit in memory, 2 bad usage or input.");
+  const GOptionEntry entries[] = {
+      {"trace", 0, 0, G_OPTION_ARG_FILENAME, &o->trace, "write a Chrome trace, for ui.perfetto.dev", "FILE.json"},
+      {"timeline", 0, 0, G_OPTION_ARG_FILENAME, &o->timeline, "draw what every stage does", "FILE.svg|png|pdf"},
+      {"kernels", 0, 0, G_OPTION_ARG_NONE, &o->kernels, "list the kernels with shapes, work and time", NULL},
+      {"tokens", 0, 0, G_OPTION_ARG_STRING, &o->tokens, "training tokens, e.g. 15.6T: prints days and GPU-hours", "N"},
+      {"price", 0, 0, G_OPTION_ARG_STRING, &o->price,
+       "with --tokens or --gpu-hours: prints the cost (default: the cluster file's price)", "\"2.50 $/h\""},
+      {"gpu-hours", 0, 0, G_OPTION_ARG_STRING, &o->gpu_hours, "a budget, e.g. 30.84M: prints the tokens it buys", "N"},
+      {"dump", 0, 0, G_OPTION_ARG_FILENAME, &o->dump, "write the Program as text (- is standard output)", "FILE"},
+      {"dump-after", 0, 0, G_OPTION_ARG_STRING, &o->dump_after,
+       "print the Program after this pass and stop: place, unshard, send_recv, reduce_grad, optimizer, memory or steps",
+       "PASS"},
+      {"program", 0, 0, G_OPTION_ARG_FILENAME, &o->program, "run this Program (edited text of --dump) instead", "FILE"},
+      G_OPTION_ENTRY_NULL};
+  plan_options_init(&o->plan);
+  parser_add(parser, entries);
+  plan_options_add(&o->plan, parser);
+  return parser_run(parser, argc, argv, FALSE, error) && plan_options_finish(&o->plan, error);
+}
+
+static Prediction *make_prediction(const SimulateOptions *o, GError **error) {
+  if (o->program == NULL)
+    return predict(o->plan.model, o->plan.cluster, o->plan.plan, error);
+  g_autofree char *text = NULL;
+  g_autoptr(GError) local = NULL;
+  if (!g_file_get_contents(o->program, &text, NULL, &local)) {
+    fail_input(error, "%s", local->message);
+    return NULL;
+  }
+  Program *program = program_from_text(text, o->program, error);
+  return program != NULL ? predict_program(o->plan.model, o->plan.cluster, o->plan.plan, program, error) : NULL;
+}
+
+/* Days, GPU-hours and dollars of a training run at the predicted rate. */
+static gboolean print_run(const SimulateOptions *o, const Prediction *prediction, GString *out, GError **error) {
+  double tokens = 0, gpu_hours = 0, price = o->plan.cluster->dollars_per_gpu_hour;
+  if (o->tokens == NULL && o->gpu_hours == NULL)
+    return o->price == NULL ? TRUE : fail_input(error, "--price needs --tokens or --gpu-hours");
+  if (o->tokens != NULL && o->gpu_hours != NULL)
+    return fail_input(error, "--tokens %s and --gpu-hours %s clash: one follows from the other", o->tokens,
+                      o->gpu_hours);
+  if (o->price != NULL && !units_parse(o->price, UNIT_DOLLARS_PER_HOUR, &price, error))
+    return FALSE;
+  double tokens_per_gpu_hour = prediction->tokens_per_s_per_gpu * 3600;
+  if (o->tokens != NULL) {
+    if (!units_parse_count(o->tokens, &tokens, error))
+      return FALSE;
+    gpu_hours = tokens / tokens_per_gpu_hour;
+  } else {
+    if (!units_parse_count(o->gpu_hours, &gpu_hours, error))
+      return FALSE;
+    tokens = gpu_hours * tokens_per_gpu_hour;
+  }
+  double days = gpu_hours / prediction->workload->plan->gpus / 24;
+  g_string_append_printf(out, "\nTraining run  %.4g tokens at this rate: %.4g days, %.4g GPU-hours", tokens, days,
+                         gpu_hours);
+  if (price > 0)
+    g_string_append_printf(out, ", $%.4g at %.2f $ per GPU-hour", gpu_hours * price, price);
+  g_string_append(out, " (no failures, no restarts)\n");
+  return TRUE;
+}
+
+static gboolean print_outputs(const SimulateOptions *o, const Prediction *prediction, GError **error) {
+  g_autofree int *in_flight = g_new0(int, prediction->program->n_ranks);
+  StepReport report = step_of_prediction(prediction, in_flight);
+  g_autoptr(GString) out = g_string_new(NULL);
+  if (o->timeline != NULL) {
+    g_autofree char *plan = step_report_plan_line(report.plan);
+    g_autofree char *title = g_strdup_printf("%s on %d × %s (%s)\n%s", report.model_name, report.plan->gpus,
+                                             report.gpu_name, report.cluster_name, plan);
+    if (!timeline_write(prediction->trace, title, o->timeline, error))
+      return FALSE;
+  }
+  if (o->trace != NULL && !chrome_trace_write(prediction->trace, o->trace, error))
+    return FALSE;
+  if (o->dump != NULL) {
+    g_autofree char *text = program_to_text(prediction->program);
+    if (!output_text(o->dump, text, error))
+      return FALSE;
+  }
+  if (o->plan.json) {
+    g_autofree char *json = json_report_step(&report);
+    g_string_append(out, json);
+  } else {
+    text_report_step(out, &report, text_report_wants_colour(STDOUT_FILENO));
+    if (!print_run(o, prediction, out, error))
+      return FALSE;
+    if (o->kernels)
+      kernel_table_print(prediction->workload, prediction->timing, o->plan.cluster->gpu.peak_flops, out);
+  }
+  fputs(out->str, stdout);
+  return TRUE;
+}
+
+static int run(const SimulateOptions *o, GError **error) {
+  if (o->dump_after != NULL) {
+    g_autofree char *dump = predict_dump(o->plan.model, o->plan.cluster, o->plan.plan, o->dump_after, error);
+    if (dump != NULL)
+      fputs(dump, stdout);
+    return 0;
+  }
+  g_autoptr(Prediction) prediction = make_prediction(o, error);
+  if (prediction == NULL || !print_outputs(o, prediction, error))
+    return 2;
+  return prediction->fits ? 0 : 1;
+}
+
+int command_simulate(int argc, char **argv, GError **error) {
+  SimulateOptions options = {0};
+  int status = parse_options(&options, &argc, &argv, error) ? run(&options, error) : 2;
+  clear_options(&options);
+  return status;
+}

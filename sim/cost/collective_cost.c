@@ -5,7 +5,8 @@
  *     │ ┌ domain ───────┐ ┌ domain ───────┐         │      boundary of    members in it    bandwidth out of it
  *     │ │ GPU GPU … GPU │ │ GPU GPU … GPU │   …     │ →    GPU            1                scale-up rate
  *     │ └───────────────┘ └───────────────┘         │      domain         m                m · NIC share
- *     └─────────────────────────────────────────────┘      pod            M                M · NIC share / oversubscription
+ *     └─────────────────────────────────────────────┘      pod            M                M · NIC share /
+ * oversubscription
  *
  * The NIC share of a member is its node's NICs divided by its node's GPUs: beside this group, the other groups of the
  * same axis use the GPUs that are not its members. A pod of P GPUs has uplinks for P·share/oversubscription, and P/M
@@ -155,7 +156,8 @@ double collective_bus_Bps(const Cluster *cluster, const GroupShape *shape, LinkK
 }
 
 /* `steps` one after another, `net_steps` of them between domains. */
-static double latency_s(const Cluster *cluster, Algorithm algorithm, Protocol protocol, double steps, double net_steps) {
+static double latency_s(const Cluster *cluster, Algorithm algorithm, Protocol protocol, double steps,
+                        double net_steps) {
   const CollectiveLibrary *library = &cluster->collectives;
   return library->base_s[algorithm][protocol] +
          (steps - net_steps) * library->hop_s[scale_up_link(cluster)][algorithm][protocol] +

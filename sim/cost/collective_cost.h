@@ -25,8 +25,8 @@ typedef struct {
 /* Bus bandwidth for a group of `shape` when all groups of its axis run at once. */
 double collective_bus_Bps(const Cluster *cluster, const GroupShape *shape, LinkKind *slowest);
 /* `algorithm` −1: the fastest; protocols: always the fastest. n = 1: zero time. IMPOSSIBLE-free: an algorithm that does
- * not exist for an operation falls back to the one that does (ALGORITHM_DIRECT for all-to-all, gather, scatter, send and
- * parameter server, which have no other). */
+ * not exist for an operation falls back to the one that does (ALGORITHM_DIRECT for all-to-all, gather, scatter, send
+ * and parameter server, which have no other). */
 CollectiveCost collective_cost(const Cluster *cluster, Collective collective, const GroupShape *shape, double bytes,
                                int algorithm);
 const char *const *algorithm_names(void); /* NULL-terminated, enum order */

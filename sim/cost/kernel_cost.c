@@ -6,9 +6,9 @@
  *      SM 2 | tile 2 | tile 6 |   ·    |
  *      SM 3 | tile 3 | tile 7 |   ·    |
  *
- * A small tile quantises better but reaches less of the peak; splitting k makes more, shorter tiles but adds a pass that
- * sums the slices in fp32. All tiles are tried under all splits, as a library's heuristic does, and the fastest taken.
- * Fused attention is dealt out in the same way, a block of query rows of one head at a time. */
+ * A small tile quantises better but reaches less of the peak; splitting k makes more, shorter tiles but adds a pass
+ * that sums the slices in fp32. All tiles are tried under all splits, as a library's heuristic does, and the fastest
+ * taken. Fused attention is dealt out in the same way, a block of query rows of one head at a time. */
 #include "kernel_cost.h"
 
 #include <math.h>
@@ -30,14 +30,9 @@ static double peak_flops(const Gpu *gpu, Number number) {
   return gpu->peak_flops[number];
 }
 
-/* A format without a share of its own runs under the same power limit as the others: it takes the first one stated. */
-static double sustained_share(const Gpu *gpu, Number number) {
-  if (gpu->sustained[number] > 0)
-    return gpu->sustained[number];
-  for (int i = N_NUMBERS - 1; i >= 0; i--)
-    if (gpu->sustained[i] > 0)
-      return gpu->sustained[i];
-  return 1;
+static double sustained_flops(const Gpu *gpu, Number number) {
+  g_assert(gpu->sustained[number] > 0); /* gpu_read() asks for one beside each peak */
+  return peak_flops(gpu, number) * gpu->sustained[number];
 }
 
 static double hbm_s(const Gpu *gpu, double bytes) {
@@ -53,7 +48,7 @@ static double tiled_s(const Gpu *gpu, const GpuTile *tile, double sm_flops, doub
 
 double kernel_cost_matmul_s(const Gpu *gpu, Number number, gint64 batch, gint64 m, gint64 n, gint64 k, double bytes) {
   g_assert(batch > 0 && m > 0 && n > 0 && k > 0 && bytes >= 0 && gpu->n_tiles > 0);
-  double sm_flops = peak_flops(gpu, number) * sustained_share(gpu, number) / gpu->n_sms;
+  double sm_flops = sustained_flops(gpu, number) / gpu->n_sms;
   double elements = (double)batch * (double)m * (double)n;
   double best = INFINITY;
   for (int t = 0; t < gpu->n_tiles; t++) {

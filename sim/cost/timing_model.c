@@ -35,8 +35,9 @@ typedef struct {
   GroupShape tp;
 } Costing;
 
+/* Up to whole nanoseconds, but not for the noise of sums in binary: 1007 us must not become 1007001 ns. */
 static gint64 ns_of(double seconds) {
-  return (gint64)MIN(ceil(seconds * 1e9), longest_ns);
+  return (gint64)MIN(ceil(seconds * 1e9 * (1 - 1e-14)), longest_ns);
 }
 
 static OpTime launched(double run_s, gint64 launch_ns) {
@@ -208,8 +209,7 @@ Timing *timing_model(const Program *program, const Workload *workload, const Clu
   time_works(&costing, program, timing);
   time_transfers(&costing, program, timing);
   /* reading a value back costs the host about what issuing a kernel does: both are one call into the driver */
-  timing->host_sync =
-      (OpTime){.run_ns = costing.launch_ns, .tail_ns = costing.launch_ns, .host_ns = costing.launch_ns};
+  timing->host_sync = (OpTime){.run_ns = costing.launch_ns, .tail_ns = costing.launch_ns, .host_ns = costing.launch_ns};
   timing->n_modelled = (int)costing.products->len;
   g_array_unref(costing.products);
   g_array_unref(costing.ranks);

@@ -53,7 +53,8 @@ typedef struct {
 } Cluster;
 
 /* Read `file`; a bare name `x` also means topologies/x.yaml (searched as model_read() does). The `gpu:` and
- * `collectives:` keys name other files relative to this one. Unknown, missing and duplicate keys, missing units, absurd
+ * `collectives:` keys name other files relative to this one, or else as they are found in topologies/gpus and
+ * topologies/nccl. Unknown, missing and duplicate keys, missing units, absurd
  * numbers: INPUT with file:line. */
 Cluster *cluster_read(const char *file, GError **error);
 void cluster_free(Cluster *cluster);

@@ -62,12 +62,18 @@ GStrv data_path_list(const char *subdir, const char *suffix) {
   return list;
 }
 
+/* A path gets the nearest name at most; the list is for who asked by name. */
 static void fail_not_found(const char *subdir, const char *name, const char *bare, const char *suffix, GError **error) {
   g_auto(GStrv) known = data_path_list(subdir, suffix);
   const char *slash = strrchr(bare, '/');
-  g_autofree char *expected = suggest_message(slash == NULL ? bare : slash + 1, (const char *const *)known);
+  const char *nearest = slash == NULL ? NULL : suggest_nearest(slash + 1, (const char *const *)known);
+  g_autofree char *expected = suggest_message(bare, (const char *const *)known);
   if (known[0] == NULL)
     fail_input(error, "%.200s: no such file, and no %s/*%s was found", name, subdir, suffix);
+  else if (nearest != NULL)
+    fail_input(error, "%.200s: no such file; did you mean \"%s\"?", name, nearest);
+  else if (slash != NULL)
+    fail_input(error, "%.200s: no such file", name);
   else
     fail_input(error, "%.200s: no such file, and none of that name in %s/; %s", name, subdir, expected);
 }

@@ -2,7 +2,7 @@
  * broken UTF-8 and control characters (escape sequences among them) are replaced. */
 #include "error.h"
 
-G_DEFINE_QUARK(stepsim-error-quark, stepsim_error)
+G_DEFINE_QUARK(stepsim - error - quark, stepsim_error)
 
 static char *make_printable(const char *text) {
   char *valid = g_utf8_make_valid(text, -1);
@@ -12,6 +12,7 @@ static char *make_printable(const char *text) {
   return valid;
 }
 
+G_GNUC_PRINTF(3, 0)
 static gboolean fail_va(GError **error, StepsimError code, const char *format, va_list arguments) {
   g_autofree char *message = g_strdup_vprintf(format, arguments);
   g_autofree char *printable = make_printable(message);

@@ -83,7 +83,7 @@ static gboolean read_rates(Draft *draft, GError **error) {
       return yaml_fail(draft->sustained, error, "found the key \"%s\", which peak lacks", name);
     any = any || gpu->peak_flops[i] > 0;
   }
-  return any || yaml_fail(draft->peak, error, "found nothing, expected the peak of at least one number format");
+  return any || yaml_fail(draft->peak, error, "found no key, expected the peak of at least one number format");
 }
 
 static gboolean read_tiles(Draft *draft, GError **error) {

@@ -20,7 +20,7 @@ typedef struct {
   double reserved_bytes;        /* taken by context, NCCL, libraries before the model */
 
   /* Matrix products: time = waves of tiles over SMs × (k + k_ramp) / sustained rate, or HBM, whichever is longer. */
-  double sustained[N_NUMBERS]; /* (0, 1]: share of peak that power and issue allow on large products; 0 = default */
+  double sustained[N_NUMBERS]; /* (0, 1]: share of peak that power and issue allow on large products */
   GpuTile tiles[GPU_MAX_TILES];
   int n_tiles;
   double k_ramp;           /* prologue + epilogue, as elements of k */

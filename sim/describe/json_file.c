@@ -1,7 +1,8 @@
 /* json-glib parses. Two things it does not do are done around it:
  *
- *   before   It reads more than JSON (comments, hexadecimals, a second root that it drops, integers that wrap) and
- *            recurses as deep as the file nests, until the stack ends. A pass over the bytes refuses those, with line.
+ *   before   It reads more than JSON (comments, hexadecimals, a second root that it drops, integers that wrap),
+ *            recurses as deep as the file nests, until the stack ends, and spends half a minute on millions of values.
+ *            A pass over the bytes refuses those, with line.
  *   during   Its `object-member` signal comes right behind each value, when the scanner's line is that of the value:
  *            noted per (object, key), which also shows keys given twice.
  */
@@ -13,7 +14,7 @@
 #include "data_path.h"
 #include "error.h"
 
-enum { DEEPEST = 64, MOST_DIGITS = 18 };
+enum { DEEPEST = 64, MOST_DIGITS = 18, MOST_COMMAS = 200000 };
 
 typedef struct {
   gconstpointer object; /* identity only */
@@ -58,6 +59,7 @@ static void note_member(JsonParser *parser, JsonObject *object, const char *key,
 typedef struct {
   guint line;
   int depth;
+  int n_commas;
   gboolean in_string, escaped, root_seen;
   int n_digits; /* of the integer being read; −1 behind a point */
 } Guard;
@@ -87,6 +89,8 @@ static const char *guard_byte(Guard *guard, char c) {
   count_digits(guard, c);
   if (guard->n_digits > MOST_DIGITS)
     return "a number of more than 18 digits";
+  if (c == ',' && ++guard->n_commas > MOST_COMMAS)
+    return "more than 200,000 values";
   if (c == '"')
     guard->in_string = TRUE;
   if (c == '{' || c == '[') {

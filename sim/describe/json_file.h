@@ -4,10 +4,10 @@
 #include <json-glib/json-glib.h>
 
 typedef struct {
-  char *file;        /* owned */
+  char *file;         /* owned */
   JsonParser *parser; /* owned; keeps every object of the file alive */
-  JsonObject *root;  /* borrowed from the parser */
-  GHashTable *lines; /* owned: of (object, key) → line */
+  JsonObject *root;   /* borrowed from the parser */
+  GHashTable *lines;  /* owned: of (object, key) → line */
 } JsonFile;
 
 /* INPUT with file:line for whatever is not one JSON object: syntax, encoding, comments, nesting beyond any config's,

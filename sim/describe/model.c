@@ -1,1 +1,265 @@
-typedef int stepsim_empty_translation_unit;
+/* A Hugging Face config.json, read as it is: its kind (is it one that is modelled?), its family (model_family.c), its
+ * dimensions, then what the family adds.
+ *
+ * n_embd, hidden_size and d_model are one dimension: any spelling is understood in any family. Unknown keys are the
+ * rule in these files and are left alone; a key that says the model is of a kind that is not modelled is refused by its
+ * name. */
+#include "model.h"
+
+#include <string.h>
+
+#include "data_path.h"
+#include "error.h"
+#include "json_file.h"
+#include "model_family.h"
+#include "suggest.h"
+
+enum { MOST_SPELLINGS = 7 };
+static const double most_parameters = 1e16; /* leaves products of it with bytes and ranks within 63 bits */
+
+typedef struct {
+  const char *what;
+  size_t offset; /* of its gint64 in Model */
+  gint64 most;
+  gboolean loose; /* spellings may disagree (a table's rows, the length trained at): the first counts */
+  const char *keys[MOST_SPELLINGS + 1];
+} Dimension;
+
+enum { N_REQUIRED = 4, N_DIMENSIONS = 8 };
+
+/* The first four are required of every config. */
+static const Dimension dimensions[N_DIMENSIONS] = {
+    {.what = "the number of layers",
+     .offset = offsetof(Model, n_layers),
+     .most = 100000,
+     .keys = {"num_hidden_layers", "n_layer", "n_layers"}},
+    {.what = "the hidden size",
+     .offset = offsetof(Model, hidden),
+     .most = 1 << 24,
+     .keys = {"hidden_size", "n_embd", "d_model", "n_embed"}},
+    {.what = "the number of attention heads",
+     .offset = offsetof(Model, n_heads),
+     .most = 1 << 20,
+     .keys = {"num_attention_heads", "n_head", "n_heads"}},
+    {.what = "the vocabulary size", .offset = offsetof(Model, vocab), .most = 1 << 28, .keys = {"vocab_size"}},
+    {.what = "the MLP's hidden size",
+     .offset = offsetof(Model, ffn_hidden),
+     .most = 1 << 26,
+     .keys = {"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size"}},
+    {.what = "the number of key-value heads",
+     .offset = offsetof(Model, n_kv_heads),
+     .most = 1 << 20,
+     .keys = {"num_key_value_heads", "num_kv_heads", "n_head_kv"}},
+    {.what = "the size of a head", .offset = offsetof(Model, head_dim), .most = 1 << 20, .keys = {"head_dim"}},
+    {.what = "the number of positions",
+     .offset = offsetof(Model, max_positions),
+     .most = G_MAXINT32,
+     .loose = TRUE,
+     .keys = {"max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length"}},
+};
+
+/* Keys that name what is not modelled. */
+static const struct {
+  const char *key;
+  enum { WHEN_TRUE, WHEN_ABOVE_ONE, WHEN_PRESENT } when;
+  const char *kind;
+} refusals[] = {
+    {"num_local_experts", WHEN_ABOVE_ONE, "mixture-of-experts layers"},
+    {"n_routed_experts", WHEN_ABOVE_ONE, "mixture-of-experts layers"},
+    {"num_experts", WHEN_ABOVE_ONE, "mixture-of-experts layers"},
+    {"moe_num_experts", WHEN_ABOVE_ONE, "mixture-of-experts layers"},
+    {"kv_lora_rank", WHEN_PRESENT, "multi-head latent attention"},
+    {"is_encoder_decoder", WHEN_TRUE, "encoder-decoder models"},
+    {"add_cross_attention", WHEN_TRUE, "cross-attention"},
+    {"vision_config", WHEN_PRESENT, "models with a vision part"},
+};
+
+static gint64 *dimension_of(Model *model, const Dimension *dimension) {
+  return (gint64 *)((char *)model + dimension->offset);
+}
+
+/* First spelling present, or NULL. */
+static const char *find_spelling(JsonObject *root, const Dimension *dimension) {
+  for (int i = 0; dimension->keys[i] != NULL; i++)
+    if (json_file_has(root, dimension->keys[i]))
+      return dimension->keys[i];
+  return NULL;
+}
+
+/* A member of `root` whose nearest spelling, among those of all dimensions, is one of this dimension. */
+static const char *find_misspelling(JsonObject *root, const Dimension *dimension) {
+  const char *spellings[N_DIMENSIONS * MOST_SPELLINGS + 1];
+  int n = 0;
+  for (int d = 0; d < N_DIMENSIONS; d++)
+    for (int i = 0; dimensions[d].keys[i] != NULL; i++)
+      spellings[n++] = dimensions[d].keys[i];
+  spellings[n] = NULL;
+  g_autoptr(GList) members = json_object_get_members(root);
+  for (GList *at = members; at != NULL; at = at->next) {
+    const char *nearest = suggest_nearest(at->data, spellings);
+    if (nearest != NULL && g_strv_contains(dimension->keys, nearest))
+      return at->data;
+  }
+  return NULL;
+}
+
+static gboolean fail_missing(const JsonFile *json, const Dimension *dimension, GError **error) {
+  g_autofree char *spellings = g_strjoinv(" or ", (char **)dimension->keys);
+  const char *near = find_misspelling(json->root, dimension);
+  if (near == NULL)
+    return fail_input(error, "%s:1: found no key for %s, expected %s", json->file, dimension->what, spellings);
+  return fail_input(error, "%s:%u: found key \"%.80s\" but none for %s, expected %s", json->file,
+                    json_file_line(json, json->root, near), near, dimension->what, spellings);
+}
+
+/* Two spellings may both be there (GPT-2's n_positions and n_ctx). */
+static gboolean read_dimension(const JsonFile *json, const Dimension *dimension, Model *model, GError **error) {
+  const char *first = find_spelling(json->root, dimension);
+  gint64 *field = dimension_of(model, dimension);
+  for (int i = 0; first != NULL && dimension->keys[i] != NULL; i++) {
+    const char *key = dimension->keys[i];
+    gint64 value = *field;
+    if (!json_file_integer(json, json->root, key, 1, dimension->most, &value, error))
+      return FALSE;
+    if (*field != 0 && value != *field && !dimension->loose)
+      return fail_input(error,
+                        "%s:%u: %s: found %" G_GINT64_FORMAT ", expected %" G_GINT64_FORMAT " as %s (line %u) says",
+                        json->file, json_file_line(json, json->root, key), key, value, *field, first,
+                        json_file_line(json, json->root, first));
+    *field = *field == 0 ? value : *field;
+  }
+  return TRUE;
+}
+
+static gboolean check_kind(const JsonFile *json, JsonObject *object, GError **error) {
+  for (size_t i = 0; i < G_N_ELEMENTS(refusals); i++) {
+    const char *key = refusals[i].key;
+    gboolean flag = refusals[i].when == WHEN_PRESENT && json_file_has(object, key);
+    gint64 count = 0;
+    if (refusals[i].when == WHEN_TRUE && !json_file_flag(json, object, key, &flag, error))
+      return FALSE;
+    if (refusals[i].when == WHEN_ABOVE_ONE && !json_file_integer(json, object, key, 0, G_MAXINT32, &count, error))
+      return FALSE;
+    if (flag || count > 1)
+      return fail_impossible(error, "%s:%u: %s: %s are not modelled, only dense decoder-only transformers", json->file,
+                             json_file_line(json, object, key), key, refusals[i].kind);
+  }
+  return TRUE;
+}
+
+/* The family's default counts only where the config names no rate at all. */
+static gboolean read_dropout(const JsonFile *json, const ModelFamily *family, Model *model, GError **error) {
+  static const char *const rates[] = {"attn_pdrop", "resid_pdrop", "attention_dropout", "hidden_dropout", "dropout"};
+  gboolean named = FALSE;
+  double largest = 0;
+  for (size_t i = 0; i < G_N_ELEMENTS(rates); i++) {
+    double rate = 0;
+    if (!json_file_number(json, json->root, rates[i], 0, 1, &rate, error))
+      return FALSE;
+    named = named || json_file_has(json->root, rates[i]);
+    largest = MAX(largest, rate);
+  }
+  model->dropout = named ? largest > 0 : family->dropout;
+  return TRUE;
+}
+
+static gboolean read_dimensions(const JsonFile *json, const ModelFamily *family, Model *model, GError **error) {
+  for (int i = 0; i < N_DIMENSIONS; i++) {
+    if (!read_dimension(json, &dimensions[i], model, error))
+      return FALSE;
+    if (i < N_REQUIRED && *dimension_of(model, &dimensions[i]) == 0)
+      return fail_missing(json, &dimensions[i], error);
+  }
+  if (model->ffn_hidden == 0)
+    model->ffn_hidden = family->ffn_multiple * model->hidden;
+  if (model->n_kv_heads == 0)
+    model->n_kv_heads = model->n_heads;
+  if (model->head_dim == 0)
+    model->head_dim = family->head_dim;
+  if (model->head_dim == 0 && model->hidden % model->n_heads != 0)
+    return fail_input(error,
+                      "%s: found hidden size %" G_GINT64_FORMAT " and %" G_GINT64_FORMAT
+                      " attention heads, expected heads that divide it (or head_dim)",
+                      json->file, model->hidden, model->n_heads);
+  if (model->head_dim == 0)
+    model->head_dim = model->hidden / model->n_heads;
+  return TRUE;
+}
+
+static gboolean read_family(const JsonFile *json, const ModelFamily *family, Model *model, GError **error) {
+  model->norm = family->norm;
+  model->positions = family->positions;
+  model->gated = family->gated;
+  model->tied = family->tied;
+  model->qkv_bias = family->qkv_bias;
+  model->linear_bias = family->linear_bias;
+  model->n_norms_per_layer = 2;
+  return read_dimensions(json, family, model, error) &&
+         json_file_flag(json, json->root, "tie_word_embeddings", &model->tied, error) &&
+         read_dropout(json, family, model, error) &&
+         (family->read_details == NULL || family->read_details(json, model, error));
+}
+
+/* What only shows once everything is read. */
+static gboolean check_model(const JsonFile *json, const Model *model, GError **error) {
+  if (model->ffn_hidden < 1)
+    return fail_missing(json, &dimensions[N_REQUIRED], error);
+  if (model->n_heads % model->n_kv_heads != 0)
+    return fail_input(error,
+                      "%s: found %" G_GINT64_FORMAT " attention heads and %" G_GINT64_FORMAT
+                      " key-value heads, expected the second to divide the first",
+                      json->file, model->n_heads, model->n_kv_heads);
+  if (model->positions == POSITIONS_LEARNED && model->max_positions == 0)
+    return fail_missing(json, &dimensions[N_DIMENSIONS - 1], error);
+  double width = (double)(model->n_heads + model->n_kv_heads) * (double)model->head_dim + (double)model->ffn_hidden;
+  double matrices = 3.0 * (double)model->hidden * width * (double)model->n_layers;
+  double tables = 2.0 * (double)model->hidden * (double)(model->vocab + model->max_positions);
+  if (matrices + tables > most_parameters)
+    return fail_input(error, "%s: found sizes that make about %.0e parameters, expected at most %.0e", json->file,
+                      matrices + tables, most_parameters);
+  return TRUE;
+}
+
+static gboolean read_config(const JsonFile *json, Model *model, GError **error) {
+  JsonObject *ffn = NULL;
+  if (!check_kind(json, json->root, error) || !json_file_object(json, json->root, "ffn_config", &ffn, error) ||
+      (ffn != NULL && !check_kind(json, ffn, error)))
+    return FALSE;
+  const ModelFamily *family = model_family_find(json, error);
+  return family != NULL && read_family(json, family, model, error) && check_model(json, model, error);
+}
+
+static char *name_of(const char *path) {
+  char *name = g_path_get_basename(path);
+  if (g_str_has_suffix(name, ".json"))
+    name[strlen(name) - strlen(".json")] = '\0';
+  return name;
+}
+
+Model *model_read(const char *file, GError **error) {
+  g_autofree char *path = data_path_find("models", file, ".json", error);
+  if (path == NULL)
+    return NULL;
+  g_autoptr(JsonFile) json = json_file_read(path, error);
+  if (json == NULL)
+    return NULL;
+  g_autoptr(Model) model = g_new0(Model, 1);
+  model->name = name_of(path);
+  model->file = g_strdup(path);
+  return read_config(json, model, error) ? g_steal_pointer(&model) : NULL;
+}
+
+Model *model_copy(const Model *model) {
+  Model *copy = g_memdup2(model, sizeof *model);
+  copy->name = g_strdup(model->name);
+  copy->file = g_strdup(model->file);
+  return copy;
+}
+
+void model_free(Model *model) {
+  if (model == NULL)
+    return;
+  g_free(model->name);
+  g_free(model->file);
+  g_free(model);
+}

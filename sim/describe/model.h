@@ -23,7 +23,7 @@ typedef struct {
   gint64 n_norms_per_layer;       /* 2, or 1 where a parallel block shares one */
   gboolean dropout;               /* hidden and attention dropout are trained with (rate > 0) */
   Norm norm;
-  gboolean bare_norms;               /* LayerNorm without its shift (MPT's no_bias) */
+  gboolean bare_norms; /* LayerNorm without its shift (MPT's no_bias) */
   Positions positions;
   gint64 window;                     /* tokens a token attends to at most (sliding window); 0: all before it */
   gint64 other_layer_parameters;     /* vectors of a block that no field above counts: q and k norms, a lone bias */

@@ -1,1 +1,107 @@
-typedef int stepsim_empty_translation_unit;
+/* The plan as data: defaults, copies, names of its choices. What makes a plan complete and possible: plan_complete.c.
+ */
+#include "plan.h"
+
+#include <string.h>
+
+#include "error.h"
+#include "suggest.h"
+
+static const char *const axis_names[N_AXES + 1] = {
+    [AXIS_TP] = "tp", [AXIS_CP] = "cp", [AXIS_EP] = "ep", [AXIS_DP] = "dp", [AXIS_PP] = "pp",
+};
+static const char *const recompute_table[N_RECOMPUTES + 1] = {
+    [RECOMPUTE_NONE] = "none", [RECOMPUTE_SELECTIVE] = "selective", [RECOMPUTE_FULL] = "full"};
+static const char *const attention_table[N_ATTENTIONS + 1] = {
+    [ATTENTION_FLASH] = "flash", [ATTENTION_UNFUSED] = "unfused"};
+static const char *const flops_table[N_FLOPS_CONVENTIONS + 1] = {
+    [FLOPS_CAUSAL] = "causal", [FLOPS_MEGATRON] = "megatron", [FLOPS_6N] = "6n"};
+
+Plan *plan_new(void) {
+  Plan *plan = g_new(Plan, 1);
+  *plan = (Plan){
+      .tp = 1,
+      .cp = 1,
+      .ep = 1,
+      .pp = 1,
+      .chunks = 1,
+      .micro_batch = 1,
+      .recompute = RECOMPUTE_NONE,
+      .precision = PRECISION_BF16,
+      .attention = ATTENTION_FLASH,
+      .overlap_grad = TRUE,
+      .overlap_param = TRUE,
+      .order = {AXIS_TP, AXIS_CP, AXIS_EP, AXIS_DP, AXIS_PP},
+      .prefetch = 1,
+      .grad_norm_barrier = TRUE,
+      .steps = 1,
+      .fold = TRUE,
+      .flops = FLOPS_CAUSAL,
+      .seed = 1,
+      .slow_ranks = g_array_new(FALSE, FALSE, sizeof(SlowRank)),
+  };
+  gboolean known = recipe_parse("bf16+master", &plan->recipe, NULL);
+  g_assert(known);
+  return plan;
+}
+
+Plan *plan_copy(const Plan *plan) {
+  Plan *copy = g_memdup2(plan, sizeof *plan);
+  copy->schedule = g_strdup(plan->schedule);
+  copy->slow_ranks = g_array_copy(plan->slow_ranks);
+  return copy;
+}
+
+void plan_free(Plan *plan) {
+  if (plan == NULL)
+    return;
+  g_free(plan->schedule);
+  g_clear_pointer(&plan->slow_ranks, g_array_unref);
+  g_free(plan);
+}
+
+const char *axis_name(Axis axis) {
+  g_assert(axis < N_AXES);
+  return axis_names[axis];
+}
+
+const char *const *recompute_names(void) {
+  return recompute_table;
+}
+
+const char *const *attention_names(void) {
+  return attention_table;
+}
+
+const char *const *flops_convention_names(void) {
+  return flops_table;
+}
+
+int parse_choice(const char *what, const char *text, const char *const *names, GError **error) {
+  for (int i = 0; text != NULL && names[i] != NULL; i++)
+    if (strcmp(text, names[i]) == 0)
+      return i;
+  g_autofree char *expected = suggest_message(text, names);
+  fail_input(error, "%s: found \"%.80s\", %s", what, text == NULL ? "" : text, expected);
+  return -1;
+}
+
+gboolean plan_parse_order(Plan *plan, const char *text, GError **error) {
+  g_auto(GStrv) parts = g_strsplit(text == NULL ? "" : text, "-", N_AXES + 2);
+  Axis order[N_AXES];
+  guint seen = 0;
+  guint n_parts = g_strv_length(parts);
+  for (guint i = 0; i < n_parts && i < N_AXES; i++) {
+    int axis = parse_choice("order", parts[i], axis_names, error);
+    if (axis < 0)
+      return FALSE;
+    seen |= 1u << axis;
+    order[i] = (Axis)axis;
+  }
+  if (n_parts != N_AXES || seen != (1u << N_AXES) - 1)
+    return fail_input(error,
+                      "order: found \"%.80s\", expected tp, cp, ep, dp and pp, each once, such as tp-cp-ep-dp-pp",
+                      text == NULL ? "" : text);
+  memcpy(plan->order, order, sizeof order);
+  return TRUE;
+}

@@ -21,10 +21,10 @@ typedef struct {
   int gpus;               /* 0 until completed */
   int tp, cp, ep, dp, pp; /* dp 0: what is left */
   int chunks;             /* model chunks (virtual stages) per pipeline rank */
-  char *schedule;         /* owned: gpipe, 1f1b, interleaved; default 1f1b, interleaved when chunks > 1 */
+  char *schedule;         /* owned: gpipe, 1f1b, interleaved; NULL: 1f1b, interleaved when chunks > 1 */
   gint64 micro_batch;     /* sequences per micro-batch */
-  gint64 global_batch;    /* sequences per step; 0: micro_batch × dp × pp… see plan_complete() */
-  gint64 seq_len;         /* tokens per sequence; 0: the model's max_positions capped at 4096 */
+  gint64 global_batch;    /* sequences per step; 0: micro_batch × dp × (4·pp, or 1 without a pipeline) */
+  gint64 seq_len;         /* tokens per sequence; 0: the model's max_positions (2048 when unsaid) capped at 4096 */
   int zero;               /* 0..3 */
   int zero_ranks;         /* ranks one set of shards spans; 0: all of dp */
   Recompute recompute;
@@ -55,9 +55,10 @@ void plan_free(Plan *plan);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Plan, plan_free)
 
 /* Fill what was left open and check the plan against itself, the model and the cluster (either may be NULL: those
- * checks are left out). IMPOSSIBLE with both clashing options and their values named: tp·cp·ep·dp·pp ≠ gpus, tp not
- * dividing heads / kv heads / ffn, batch not divisible, more stages than layers, gpus not whole nodes or beyond the
- * cluster, precision the GPU lacks, chunks with a schedule that has none … */
+ * checks are left out). INPUT for a number that makes no sense by itself (tp 0). IMPOSSIBLE with both clashing options
+ * and their values named: tp·cp·ep·dp·pp ≠ gpus, tp not dividing heads / kv heads / ffn, batch not divisible, more
+ * stages than layers, gpus not whole nodes or beyond the cluster, precision the GPU lacks, chunks with a schedule that
+ * has none … */
 gboolean plan_complete(Plan *plan, const Model *model, const Cluster *cluster, GError **error);
 
 /* Names, NULL-terminated in enum order, and parsers whose errors list them with the nearest. */

@@ -1,7 +1,7 @@
 /* Presets are rows of a table; anything else is a sum of parts such as "w2+g2+p4+m4+v4".
  *
- *     bf16+master   weights and gradients in 16 bits, master copy and both moments in 32 (arXiv 1910.02054 §3.1: 2+2+12)
- *     megatron      as before, gradients accumulated in 32 bits (Megatron-LM's theoretical memory: 18 bytes)
+ *     bf16+master   weights and gradients in 16 bits, master copy and both moments in 32 (arXiv 1910.02054 §3.1:
+ * 2+2+12) megatron      as before, gradients accumulated in 32 bits (Megatron-LM's theoretical memory: 18 bytes)
  *     no-master     16-bit weights updated in place
  *     fp32-grads    the same with 32-bit gradients
  *     fp32          32 bits throughout
@@ -40,12 +40,12 @@ const char *const *recipe_names(void) {
 static gboolean parse_part(const char *part, double bytes[5], guint *seen) {
   static const char letters[] = "wgpmv";
   const char *letter = part[0] == '\0' ? NULL : strchr(letters, part[0]);
-  if (letter == NULL || !(g_ascii_isdigit(part[1]) || part[1] == '.') || strlen(part) > 16)
+  if (letter == NULL || part[1] == '\0' || strspn(part + 1, "0123456789.") != strlen(part + 1))
     return FALSE;
   guint bit = 1u << (letter - letters);
   char *end;
   double value = g_ascii_strtod(part + 1, &end);
-  if (*end != '\0' || !(value <= most_bytes) || (*seen & bit) != 0)
+  if (*end != '\0' || value > most_bytes || (*seen & bit) != 0)
     return FALSE;
   *seen |= bit;
   bytes[letter - letters] = value;

@@ -150,13 +150,14 @@ static const Unit *fitting_unit(double magnitude, UnitKind kind) {
   return fitting;
 }
 
-/* Zero takes the base unit: nothing is smaller than it, so its scale of 1 is asked for. */
+/* Zero and infinity take the base unit. The logarithm of a quotient such as 1e-5 / 1e-6 may fall just short of whole.
+ */
 char *units_format(double value, UnitKind kind) {
   double rounded = isfinite(value) ? round_to_four_digits(value) : value;
   const Unit *unit = fitting_unit(rounded == 0 || !isfinite(rounded) ? 1 : fabs(rounded), kind);
   double scaled = rounded / unit->scale;
-  if (rounded == 0 || !isfinite(rounded) || fabs(scaled) >= 1e6)
+  if (!(fabs(scaled) >= 0.01 && fabs(scaled) < 1e6)) /* beyond the prefixes */
     return g_strdup_printf("%.4g %s", scaled, unit->name);
-  int digits_before_point = fabs(scaled) < 1 ? 1 : (int)floor(log10(fabs(scaled)) + 1e-9) + 1;
+  int digits_before_point = (int)floor(log10(fabs(scaled)) + 1e-9) + 1;
   return g_strdup_printf("%.*f %s", MAX(0, 4 - digits_before_point), scaled, unit->name);
 }

@@ -160,8 +160,10 @@ static gboolean fail_syntax(const YamlFile *file, const yaml_parser_t *parser, c
   int line = parser->error == YAML_READER_ERROR ? line_of_offset(text, MIN(parser->problem_offset, length))
                                                 : (int)MIN(parser->problem_mark.line, G_MAXINT - 1) + 1;
   const char *problem = parser->problem != NULL ? parser->problem : "not YAML";
-  const char *context = parser->context != NULL ? parser->context : "";
-  return fail_input(error, "%s:%d: %s%s%s", file->path, line, context, *context != '\0' ? ": " : "", problem);
+  if (parser->context == NULL)
+    return fail_input(error, "%s:%d: %s", file->path, line, problem);
+  return fail_input(error, "%s:%d: %s from line %" G_GSIZE_FORMAT " on: %s", file->path, line, parser->context,
+                    parser->context_mark.line + 1, problem);
 }
 
 static gboolean read_events(YamlFile *file, const char *text, gsize length, GError **error) {

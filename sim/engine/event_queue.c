@@ -1,87 +1,79 @@
-/* A 4-ary heap: half the levels of a binary one, and the four children of a node share a cache line.
+/* A radix heap (Ahuja, Mehlhorn, Orlin, Tarjan, "Faster algorithms for the shortest path problem", JACM 37, 1990): time
+ * only moves on, so an event need not be compared with others until time is near it. Bucket b holds the events whose
+ * time differs from now in bit b − 1 and in no higher one; bucket 0 those that are due now:
  *
- * A simulation mostly takes an event and adds the next one of the same stream. So taking leaves a hole at the root, and
- * the add that follows sifts its event down from there: one sift for the two. Only a second take in a row has to fill
- * the hole with the last event first. */
+ *     now        0110 1001
+ *     bucket 0   0110 1001
+ *     bucket 2   0110 101·
+ *     bucket 3   0110 11··
+ *     bucket 5   0111 ····
+ *
+ * To take when nothing is due, the lowest used bucket is emptied: its earliest time becomes now, and each of its events
+ * falls into a lower bucket. Adding is a few instructions; an event falls at most as often as time has bits that count,
+ * seldom more than three times. Buckets are first in first out, and a bucket is filled from above only while it and
+ * those below are empty: so events of equal time leave in the order they were added. */
 #include "event_queue.h"
 
-/* The children 4i + 1 … 4i + 4 of node i lie on one line when events[1] starts one; Event is 16 bytes. */
-enum { ARITY = 4, LINE_EVENTS = 4 };
-
-void event_queue_init(EventQueue *queue, guint32 capacity) {
-  *queue = (EventQueue){.capacity = capacity};
-  gsize n_bytes = ((gsize)capacity + 2 * LINE_EVENTS) * sizeof(Event);
-  Event *lines = g_aligned_alloc(1, (n_bytes + 63) / 64 * 64, 64);
-  queue->events = lines + LINE_EVENTS - 1;
+void event_queue_init(EventQueue *queue, gsize n_ids) {
+  *queue = (EventQueue){.events = g_new(Event, n_ids)};
 }
 
 void event_queue_clear(EventQueue *queue) {
-  if (queue->events != NULL)
-    g_aligned_free(queue->events - (LINE_EVENTS - 1));
+  g_free(queue->events);
   *queue = (EventQueue){0};
 }
 
-static inline gboolean is_before(Event a, Event b) {
-  return (a.time_ns < b.time_ns) | ((a.time_ns == b.time_ns) & (a.order < b.order));
+static inline guint bucket_of(gint64 time_ns, gint64 now_ns) {
+  guint64 differs = (guint64)time_ns ^ (guint64)now_ns;
+  return differs == 0 ? 0 : 64 - __builtin_clzll(differs);
 }
 
-static inline guint32 earliest_child(const Event *events, guint32 first, guint32 last) {
-  guint32 best = first;
-  for (guint32 child = first + 1; child <= last; child++)
-    best = is_before(events[child], events[best]) ? child : best;
-  return best;
+static inline void append(EventQueue *queue, gint32 id) {
+  Event *event = &queue->events[id];
+  guint bucket = bucket_of(event->time_ns, queue->now_ns);
+  event->next = -1;
+  if (queue->used >> bucket & 1)
+    queue->events[queue->buckets[bucket].last].next = id;
+  else
+    queue->buckets[bucket].first = id;
+  queue->buckets[bucket].last = id;
+  queue->used |= (guint64)1 << bucket;
 }
 
-static void sift_down(EventQueue *queue, Event event) {
-  Event *events = queue->events;
-  guint32 n = queue->n_events, node = 0;
-  for (;;) {
-    guint32 first = node * ARITY + 1;
-    if (first >= n)
-      break;
-    guint32 child = earliest_child(events, first, MIN(first + ARITY, n) - 1);
-    if (!is_before(events[child], event))
-      break;
-    events[node] = events[child];
-    node = child;
+void event_queue_add(EventQueue *queue, gint64 time_ns, gint32 id) {
+  g_assert(time_ns >= queue->now_ns);
+  queue->events[id].time_ns = time_ns;
+  append(queue, id);
+}
+
+/* Nothing is due: move now to the earliest event of the lowest used bucket and take it; the others fall. */
+static gint32 take_later(EventQueue *queue) {
+  guint bucket = __builtin_ctzll(queue->used);
+  gint32 first = queue->buckets[bucket].first;
+  queue->used &= queue->used - 1;
+  queue->now_ns = queue->events[first].time_ns;
+  if (queue->events[first].next < 0)
+    return first;
+  gint32 earliest = first;
+  for (gint32 id = queue->events[first].next; id >= 0; id = queue->events[id].next)
+    earliest = queue->events[id].time_ns < queue->events[earliest].time_ns ? id : earliest;
+  queue->now_ns = queue->events[earliest].time_ns;
+  for (gint32 id = first, next; id >= 0; id = next) {
+    next = queue->events[id].next;
+    if (id != earliest)
+      append(queue, id);
   }
-  events[node] = event;
+  return earliest;
 }
 
-static void sift_up(EventQueue *queue, Event event) {
-  Event *events = queue->events;
-  guint32 node = queue->n_events++;
-  while (node > 0) {
-    guint32 parent = (node - 1) / ARITY;
-    if (!is_before(event, events[parent]))
-      break;
-    events[node] = events[parent];
-    node = parent;
-  }
-  events[node] = event;
-}
-
-void event_queue_add(EventQueue *queue, gint64 time_ns, guint32 payload) {
-  Event event = {time_ns, queue->next_sequence++ << EVENT_PAYLOAD_BITS | payload};
-  if (queue->root_taken) {
-    queue->root_taken = FALSE;
-    sift_down(queue, event);
-    return;
-  }
-  g_assert(queue->n_events < queue->capacity);
-  sift_up(queue, event);
-}
-
-gboolean event_queue_take(EventQueue *queue, gint64 *time_ns, guint32 *payload) {
-  if (queue->root_taken) {
-    queue->root_taken = FALSE;
-    if (--queue->n_events > 0)
-      sift_down(queue, queue->events[queue->n_events]);
-  }
-  if (queue->n_events == 0)
-    return FALSE;
-  *time_ns = queue->events[0].time_ns;
-  *payload = queue->events[0].order & ((1u << EVENT_PAYLOAD_BITS) - 1);
-  queue->root_taken = TRUE;
-  return TRUE;
+gint32 event_queue_take(EventQueue *queue) {
+  if (queue->used == 0)
+    return -1;
+  if (!(queue->used & 1))
+    return take_later(queue);
+  gint32 id = queue->buckets[0].first, next = queue->events[id].next;
+  queue->buckets[0].first = next;
+  if (next < 0)
+    queue->used &= ~(guint64)1;
+  return id;
 }

@@ -3,6 +3,32 @@
  * have to come. */
 #include "meeting.h"
 
+void meetings_init(Meetings *meetings, const Program *program) {
+  meetings->n_groups = program->groups->len;
+  meetings->groups = g_new0(MeetingGroup, meetings->n_groups);
+  for (int i = 0; i < meetings->n_groups; i++) {
+    meetings->groups[i].spans_pp = g_array_index(program->groups, Group, i).spans_pp;
+    for (int stream = 0; stream < N_STREAMS; stream++)
+      meetings->groups[i].slot_of_stream[stream] = -1;
+  }
+}
+
+void meetings_begin_list(Meetings *meetings) {
+  for (int i = 0; i < meetings->n_groups; i++)
+    meetings->groups[i].n_in_list = 0;
+}
+
+gint32 meetings_number(Meetings *meetings, gint32 group_index, Stream stream) {
+  MeetingGroup *group = &meetings->groups[group_index];
+  if (group->spans_pp) {
+    group->n_slots = MAX(group->n_slots, group->n_in_list + 1);
+    return group->n_in_list++;
+  }
+  if (group->slot_of_stream[stream] < 0)
+    group->slot_of_stream[stream] = group->n_slots++;
+  return group->slot_of_stream[stream];
+}
+
 static gint32 members_over_pp(const Group *group, const Program *program) {
   if (!group->spans_pp)
     return 1;
@@ -11,60 +37,30 @@ static gint32 members_over_pp(const Group *group, const Program *program) {
   return group->pp_first == group->pp_last ? 1 : 2;
 }
 
-static void place_members(MeetingGroup *meeting_group, const Group *group, const Trace *trace, gint32 *n_instances) {
-  meeting_group->n_members = members_over_pp(group, trace->program);
-  meeting_group->instance = g_new0(gint32, trace->n_ranks);
-  *n_instances = 1;
+/* Returns the number of instances. */
+static gint32 place_members(MeetingGroup *places, const Group *group, const Trace *trace) {
+  places->n_members = members_over_pp(group, trace->program);
+  places->instance = g_new0(gint32, trace->n_ranks);
   if (trace->folded && group->spans_pp)
-    return;
+    return 1;
   if (!trace->folded)
-    meeting_group->n_members *= layout_group_size(&trace->layout, group->axes);
+    places->n_members *= layout_group_size(&trace->layout, group->axes);
   AxisSet axes = group->axes | (group->spans_pp ? AXIS_BIT(AXIS_PP) : 0);
+  gint32 last = 0;
   for (int rank = 0; rank < trace->n_ranks; rank++) {
-    meeting_group->instance[rank] = trace->folded ? rank : layout_group_index(&trace->layout, axes, rank);
-    *n_instances = MAX(*n_instances, meeting_group->instance[rank] + 1);
+    places->instance[rank] = trace->folded ? rank : layout_group_index(&trace->layout, axes, rank);
+    last = MAX(last, places->instance[rank]);
   }
+  return last + 1;
 }
 
-/* Number the slots; `seen` has a counter per group, for those over pipeline ranks, and a slot per group and stream for
- * the others. */
-static void number_slots(MeetingGroup *groups, const Program *program, const OpList *list, Task *tasks, gint32 *n_seen,
-                         gint32 (*slot_of_stream)[N_STREAMS]) {
-  for (int i = 0; i < list->n_ops; i++) {
-    const Op *op = &list->ops[i];
-    if (op->kind != OP_COLLECTIVE)
-      continue;
-    gint32 group = g_array_index(program->transfers, Transfer, op->work).group;
-    tasks[i].group = group;
-    if (g_array_index(program->groups, Group, group).spans_pp) {
-      tasks[i].slot = n_seen[group]++;
-      groups[group].n_slots = MAX(groups[group].n_slots, n_seen[group]);
-    } else {
-      gint32 *slot = &slot_of_stream[group][op->stream];
-      if (*slot == 0)
-        *slot = ++groups[group].n_slots;
-      tasks[i].slot = *slot - 1;
-    }
-  }
-}
-
-void meetings_init(Meetings *meetings, const Trace *trace, TaskList *lists) {
-  const Program *program = trace->program;
-  meetings->n_groups = program->groups->len;
-  meetings->groups = g_new0(MeetingGroup, meetings->n_groups);
-  gint32(*slot_of_stream)[N_STREAMS] = g_malloc0_n(meetings->n_groups, sizeof *slot_of_stream);
-  for (int rank = 0; rank < program->n_ranks; rank++) {
-    g_autofree gint32 *n_seen = g_new0(gint32, meetings->n_groups);
-    number_slots(meetings->groups, program, &program->ranks[rank], lists[rank].tasks, n_seen, slot_of_stream);
-  }
-  g_free(slot_of_stream);
-
+void meetings_finish(Meetings *meetings, const Trace *trace) {
   gsize n_meetings = 0;
   for (int i = 0; i < meetings->n_groups; i++) {
-    gint32 n_instances;
-    place_members(&meetings->groups[i], &g_array_index(program->groups, Group, i), trace, &n_instances);
-    meetings->groups[i].base = n_meetings;
-    n_meetings += (gsize)n_instances * meetings->groups[i].n_slots;
+    MeetingGroup *group = &meetings->groups[i];
+    gint32 n_instances = place_members(group, &g_array_index(trace->program->groups, Group, i), trace);
+    group->base = n_meetings;
+    n_meetings += (gsize)n_instances * group->n_slots;
   }
   meetings->meetings = g_new(Meeting, n_meetings);
   for (gsize i = 0; i < n_meetings; i++)

@@ -1,14 +1,31 @@
-/* One pass forward over each op list: the host clock runs along it, and each stream remembers its last op so far. */
+/* One pass forward over each op list: the host clock runs along it, and each stream remembers its last op so far.
+ *
+ * Sends and receives are paired on the way. Passes place the sends from one rank to another and their receives in the
+ * same order, so the k-th send of a pair of ranks meets its k-th receive and no table of tags is needed; of a pair, the
+ * ops that wait for partners form a chain through their `match`. Programs in which the tags along such a pair turn out to
+ * stand in different orders are matched by program_match() instead. */
 #include "task.h"
 
 #include "saturate.h"
 
+/* So that no task lies across two lines. */
+enum { CACHE_LINE_BYTES = 64 };
+
+/* Ops of one pair of pipeline ranks (source, target) that have no partner yet. All are of one kind. */
+typedef struct {
+  gint32 first, last; /* −1: none wait */
+  guint8 kind;        /* OpKind of those who wait */
+} Unpaired;
+
 typedef struct {
   const Program *program;
   const Timing *timing;
-  const Trace *trace;
-  gint32 **match;
+  Meetings *meetings;
+  TaskList *lists;
+  Unpaired *unpaired; /* [source · ranks + target]; NULL: left to program_match() */
+  gboolean tags_agree;
   gint64 eager_bytes;
+  int peer_stride; /* recorded ranks from one pipeline rank to the next */
 } Builder;
 
 /* What a walk along one op list remembers. */
@@ -19,116 +36,222 @@ typedef struct {
   GHashTable *batch_first; /* batch → first op of it + 1; NULL until a batch shows up */
 } Walk;
 
-/* Both ends of a transfer take the send's time, whichever of them comes last. */
-static const Op *sender_of(const Builder *builder, int rank, int index) {
-  const Op *op = &builder->program->ranks[rank].ops[index];
-  return op->kind == OP_SEND ? op : &builder->program->ranks[op->peer].ops[builder->match[rank][index]];
-}
-
-static void set_transfer(const Builder *builder, int rank, int index, Task *task) {
-  const Op *op = &builder->program->ranks[rank].ops[index], *send = sender_of(builder, rank, index);
-  int stride = builder->trace->folded ? 1 : builder->trace->layout.stride[AXIS_PP];
-  task->run_ns = builder->timing->transfers[send->work].run_ns;
-  task->launch_ns = builder->timing->transfers[op->work].host_ns;
-  task->peer_offset = (op->peer - rank) * stride;
-  task->match = builder->match[rank][index];
-  task->is_eager = g_array_index(builder->program->transfers, Transfer, send->work).bytes <= builder->eager_bytes;
-}
-
-static OpTime time_of(const Builder *builder, const Op *op) {
+static const OpTime *time_of(const Builder *builder, const Op *op) {
   switch ((OpKind)op->kind) {
   case OP_COMPUTE:
-    return builder->timing->works[op->work];
+    return &builder->timing->works[op->work];
   case OP_HOST:
-    return builder->timing->host_sync;
+    return &builder->timing->host_sync;
   default:
-    return builder->timing->transfers[op->work];
+    return &builder->timing->transfers[op->work];
   }
 }
 
-static gboolean batch_has_stream(const Task *tasks, gint32 first, guint8 stream) {
-  gint32 member = first;
-  do {
-    if (tasks[member].stream == stream)
-      return TRUE;
-    member = tasks[member].next_in_batch;
-  } while (member >= 0 && member != first);
-  return FALSE;
+static void assert_times(const OpTime *times, int n_times, guint n_needed) {
+  g_assert((guint)n_times >= n_needed);
+  for (int i = 0; i < n_times; i++)
+    g_assert(times[i].run_ns >= 0 && times[i].tail_ns >= 0 && times[i].host_ns >= 0);
+}
+
+static void pair_up(Builder *builder, int rank, gint32 index) {
+  const Op *op = &builder->lists[rank].ops[index];
+  Task *tasks = builder->lists[rank].tasks;
+  int source = op->kind == OP_SEND ? rank : op->peer, target = op->kind == OP_SEND ? op->peer : rank;
+  Unpaired *unpaired = &builder->unpaired[(gsize)source * builder->program->n_ranks + target];
+  if (unpaired->first < 0 || unpaired->kind == op->kind) {
+    tasks[index].match = -1;
+    *(unpaired->first < 0 ? &unpaired->first : &tasks[unpaired->last].match) = index;
+    unpaired->last = index;
+    unpaired->kind = op->kind;
+    return;
+  }
+  gint32 partner = unpaired->first;
+  gint32 *partner_match = &builder->lists[op->peer].tasks[partner].match;
+  unpaired->first = *partner_match;
+  *partner_match = index;
+  tasks[index].match = partner;
+  builder->tags_agree &= builder->lists[op->peer].ops[partner].tag == op->tag;
+}
+
+static gboolean all_paired(const Builder *builder) {
+  gsize n_pairs = (gsize)builder->program->n_ranks * builder->program->n_ranks;
+  if (builder->unpaired == NULL || !builder->tags_agree)
+    return FALSE;
+  for (gsize i = 0; i < n_pairs; i++)
+    if (builder->unpaired[i].first >= 0)
+      return FALSE;
+  return TRUE;
+}
+
+static void match_by_tag(Builder *builder) {
+  gint32 **match;
+  g_autoptr(GError) error = NULL;
+  if (!program_match(builder->program, &match, &error))
+    g_error("engine: unverified program: %s", error->message);
+  for (int rank = 0; rank < builder->program->n_ranks; rank++)
+    for (int i = 0; i < builder->lists[rank].n_tasks; i++)
+      if (match[rank][i] >= 0)
+        builder->lists[rank].tasks[i].match = match[rank][i];
+  program_match_free(builder->program, match);
+}
+
+static void meet(Builder *builder, int rank, gint32 index, Task *task) {
+  const Op *op = &builder->lists[rank].ops[index];
+  const Transfer *transfer = &g_array_index(builder->program->transfers, Transfer, op->work);
+  if (op->kind == OP_COLLECTIVE) {
+    task->group = transfer->group;
+    task->slot = meetings_number(builder->meetings, transfer->group, op->stream);
+    return;
+  }
+  task->peer_offset = (op->peer - rank) * builder->peer_stride;
+  if (transfer->bytes <= builder->eager_bytes)
+    task->flags |= TASK_IS_EAGER;
+  if (builder->unpaired != NULL)
+    pair_up(builder, rank, index);
+}
+
+static gint32 *new_op_numbers(int n) {
+  gint32 *numbers = g_new(gint32, n);
+  for (int i = 0; i < n; i++)
+    numbers[i] = -1;
+  return numbers;
 }
 
 /* Members that share a stream follow one another; only the first of each stream can hold the batch back. */
-static void join_batch(Walk *walk, Task *tasks, gint32 index, gint32 batch) {
-  if (walk->batch_first == NULL)
+static void join_batch(TaskList *list, Walk *walk, gint32 index) {
+  if (walk->batch_first == NULL) {
     walk->batch_first = g_hash_table_new(NULL, NULL);
-  gint32 first = GPOINTER_TO_INT(g_hash_table_lookup(walk->batch_first, GINT_TO_POINTER(batch))) - 1;
+    list->next_in_batch = new_op_numbers(list->n_tasks);
+  }
+  gpointer batch = GINT_TO_POINTER(list->ops[index].batch);
+  gint32 first = GPOINTER_TO_INT(g_hash_table_lookup(walk->batch_first, batch)) - 1;
+  gint32 *next = list->next_in_batch;
   if (first < 0) {
-    g_hash_table_insert(walk->batch_first, GINT_TO_POINTER(batch), GINT_TO_POINTER(index + 1));
+    g_hash_table_insert(walk->batch_first, batch, GINT_TO_POINTER(index + 1));
+    next[index] = index;
     return;
   }
-  if (batch_has_stream(tasks, first, tasks[index].stream))
-    return;
-  gint32 second = tasks[first].next_in_batch;
-  tasks[index].next_in_batch = second < 0 ? first : second;
-  tasks[first].next_in_batch = index;
+  gint32 last = first;
+  for (gint32 member = first;; member = next[member]) {
+    if (list->ops[member].stream == list->ops[index].stream)
+      return;
+    last = member;
+    if (next[member] == first)
+      break;
+  }
+  next[index] = first;
+  next[last] = index;
+  list->tasks[first].flags |= TASK_IN_BATCH;
+  list->tasks[index].flags |= TASK_IN_BATCH;
 }
 
-static void add_task(const Builder *builder, int rank, int index, TaskList *list, Walk *walk) {
-  const Op *op = &builder->program->ranks[rank].ops[index];
+/* The host runs on from op to op, and starts anew at the end of an OP_HOST. */
+static void issue(TaskList *list, Walk *walk, gint32 index, gint64 host_ns) {
   Task *task = &list->tasks[index];
-  OpTime time = time_of(builder, op);
-  *task = (Task){.run_ns = time.run_ns,
-                 .tail_ns = op->kind == OP_COMPUTE ? time.tail_ns : time.host_ns,
-                 .issue_offset_ns = walk->host_ns,
-                 .barrier = walk->barrier,
-                 .next = -1,
-                 .next_in_batch = -1,
-                 .kind = op->kind,
-                 .stream = op->stream};
-  for (int i = 0; i < OP_MAX_AFTER; i++)
-    task->after[i] = op->after[i];
-  while (task->n_after < OP_MAX_AFTER && op->after[task->n_after] >= 0)
-    task->n_after++;
+  if (walk->barrier >= 0) {
+    list->barrier[index] = walk->barrier;
+    task->flags |= TASK_AFTER_HOST;
+  }
+  task->issue_offset_ns = walk->host_ns;
+  if (task->kind != OP_HOST) {
+    walk->host_ns = add_ns(walk->host_ns, host_ns);
+    return;
+  }
+  if (list->barrier == NULL)
+    list->barrier = new_op_numbers(list->n_tasks);
+  walk->barrier = index;
+  walk->host_ns = 0;
+}
 
+static void add_task(Builder *builder, int rank, gint32 index, Walk *walk) {
+  TaskList *list = &builder->lists[rank];
+  const Op *op = &list->ops[index];
+  Task *task = &list->tasks[index];
+  task->next = -1;
+  task->work = op->work;
+  task->after = op->after[0];
+  task->after_stream = op->after[0] >= 0 ? list->tasks[op->after[0]].stream : 0;
+  task->kind = op->kind;
+  task->stream = op->stream;
+  task->flags = op->after[1] >= 0 ? TASK_AFTER_OTHERS : 0;
   gint32 before = walk->last_on_stream[op->stream];
   *(before < 0 ? &list->head[op->stream] : &list->tasks[before].next) = index;
   walk->last_on_stream[op->stream] = index;
+  issue(list, walk, index, time_of(builder, op)->host_ns);
   if (op->batch >= 0)
-    join_batch(walk, list->tasks, index, op->batch);
-  if (op->kind == OP_SEND || op->kind == OP_RECV)
-    set_transfer(builder, rank, index, task);
-  if (op->kind == OP_HOST) {
-    walk->barrier = index;
-    walk->host_ns = 0;
-  } else {
-    walk->host_ns = add_ns(walk->host_ns, time.host_ns);
-  }
+    join_batch(list, walk, index);
+  if (op->kind == OP_SEND || op->kind == OP_RECV || op->kind == OP_COLLECTIVE)
+    meet(builder, rank, index, task);
 }
 
-static void build_list(const Builder *builder, int rank, TaskList *list) {
+static void build_list(Builder *builder, int rank) {
+  TaskList *list = &builder->lists[rank];
   Walk walk = {.barrier = -1};
   for (int stream = 0; stream < N_STREAMS; stream++)
     walk.last_on_stream[stream] = list->head[stream] = -1;
-  list->n_tasks = builder->program->ranks[rank].n_ops;
-  list->tasks = g_aligned_alloc(MAX(list->n_tasks, 1), sizeof(Task), sizeof(Task));
-  for (int i = 0; i < list->n_tasks; i++)
-    add_task(builder, rank, i, list, &walk);
+  meetings_begin_list(builder->meetings);
+  for (gint32 i = 0; i < list->n_tasks; i++)
+    add_task(builder, rank, i, &walk);
   g_clear_pointer(&walk.batch_first, g_hash_table_unref);
 }
 
-TaskList *task_lists_new(const Trace *trace, gint64 eager_bytes) {
-  Builder builder = {.program = trace->program, .timing = trace->timing, .trace = trace, .eager_bytes = eager_bytes};
-  g_autoptr(GError) error = NULL;
-  if (!program_match(trace->program, &builder.match, &error))
-    g_error("engine: unverified program: %s", error->message);
-  TaskList *lists = g_new0(TaskList, trace->program->n_ranks);
-  for (int rank = 0; rank < trace->program->n_ranks; rank++)
-    build_list(&builder, rank, &lists[rank]);
-  program_match_free(trace->program, builder.match);
-  return lists;
+/* A table of all pairs of ranks pays while it is small beside the lists. */
+static Unpaired *unpaired_new(const Program *program) {
+  gsize n_pairs = (gsize)program->n_ranks * program->n_ranks, n_ops = 0;
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    n_ops += program->ranks[rank].n_ops;
+  if (n_pairs > n_ops)
+    return NULL;
+  Unpaired *unpaired = g_new(Unpaired, n_pairs);
+  for (gsize i = 0; i < n_pairs; i++)
+    unpaired[i] = (Unpaired){.first = -1};
+  return unpaired;
+}
+
+static void place_lists(Builder *builder) {
+  const Program *program = builder->program;
+  gsize n_tasks = 0;
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    n_tasks += program->ranks[rank].n_ops;
+  Task *tasks = g_aligned_alloc(MAX(n_tasks, 1), sizeof(Task), CACHE_LINE_BYTES);
+  for (int rank = 0; rank < program->n_ranks; rank++) {
+    TaskList *list = &builder->lists[rank];
+    list->ops = program->ranks[rank].ops;
+    list->n_tasks = program->ranks[rank].n_ops;
+    list->tasks = tasks;
+    tasks += list->n_tasks;
+  }
+}
+
+TaskList *task_lists_new(const Trace *trace, gint64 eager_bytes, Meetings *meetings) {
+  const Program *program = trace->program;
+  Builder builder = {.program = program,
+                     .timing = trace->timing,
+                     .meetings = meetings,
+                     .lists = g_new0(TaskList, program->n_ranks),
+                     .unpaired = unpaired_new(program),
+                     .tags_agree = TRUE,
+                     .eager_bytes = eager_bytes,
+                     .peer_stride = trace->folded ? 1 : trace->layout.stride[AXIS_PP]};
+  assert_times(trace->timing->works, trace->timing->n_works, program->works->len);
+  assert_times(trace->timing->transfers, trace->timing->n_transfers, program->transfers->len);
+  assert_times(&trace->timing->host_sync, 1, 1);
+  place_lists(&builder);
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    build_list(&builder, rank);
+  if (!all_paired(&builder))
+    match_by_tag(&builder);
+  g_free(builder.unpaired);
+  return builder.lists;
 }
 
 void task_lists_free(TaskList *lists, int n_lists) {
-  for (int i = 0; lists != NULL && i < n_lists; i++)
-    g_aligned_free(lists[i].tasks);
+  if (lists == NULL)
+    return;
+  g_aligned_free(lists[0].tasks);
+  for (int i = 0; i < n_lists; i++) {
+    g_free(lists[i].barrier);
+    g_free(lists[i].next_in_batch);
+  }
   g_free(lists);
 }

@@ -13,7 +13,7 @@
 #include "whole_file.h"
 
 enum { THREADS_PER_PROCESS = 16 };
-G_STATIC_ASSERT(N_STREAMS <= THREADS_PER_PROCESS);
+G_STATIC_ASSERT((int)N_STREAMS <= (int)THREADS_PER_PROCESS);
 
 typedef struct {
   const Trace *trace;
@@ -21,9 +21,9 @@ typedef struct {
   GArray *spans; /* of ItemSpan */
   GString *text; /* events not yet handed to `out` */
   WholeFile out;
-  gint64 n_kernels; /* kernels inside all ops */
-  gboolean kernels; /* whether they are written */
-  gboolean tp_track; /* whether tensor-parallel collectives are among them */
+  gint64 n_kernels;      /* kernels inside all ops */
+  gboolean kernels;      /* whether they are written */
+  gboolean tp_track;     /* whether tensor-parallel collectives are among them */
   const char *separator; /* before the next event: nothing before the first */
 } Writer;
 

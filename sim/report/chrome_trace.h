@@ -2,7 +2,8 @@
  *
  * One process per recorded rank, one thread per stream it uses, one complete event per op; the kernels inside whole
  * compute ops as nested slices (tensor-parallel collectives on the tp track); an arrow from each send to its receive;
- * resident memory as counters. Source: Trace Event Format, Google, docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU */
+ * resident memory as counters. Source: Trace Event Format, Google,
+ * docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU */
 #pragma once
 #include "trace.h"
 

@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MIN_WIDTH = 40, N_SHADES = 4, IDLE = -1 };
+enum { MIN_WIDTH = 40, MAX_WIDTH = 10000, N_SHADES = 4, IDLE = -1 };
 
 typedef struct {
   gint64 start_ns, end_ns;
@@ -36,17 +36,24 @@ typedef struct {
   gboolean present[N_ACTIONS];
 } Drawing;
 
-/* Background by chunk, strongest first, and the text's colour on it: indices of the 256-colour palette. */
+/* Colours are indices of the 256-colour palette. */
+enum { LIGHT, DARK };
+static const guint8 text_colours[][2] = {
+    [LIGHT] = {231, 222}, /* of even and odd micro-batches: neighbours without a gap are told apart by it */
+    [DARK] = {16, 19},
+};
+
+/* Background by chunk, strongest first, and the text that can be read on it. */
 typedef struct {
   const char *meaning;
-  guint8 background[N_SHADES], foreground[N_SHADES];
+  guint8 background[N_SHADES], text[N_SHADES];
 } Look;
 static const Look looks[N_ACTIONS] = {
-    [ACTION_F] = {"forward", {25, 32, 74, 117}, {231, 231, 16, 16}},
-    [ACTION_I] = {"input gradient", {30, 37, 80, 123}, {231, 16, 16, 16}},
-    [ACTION_W] = {"weight gradient", {172, 178, 222, 229}, {16, 16, 16, 16}},
-    [ACTION_B] = {"backward", {28, 70, 113, 157}, {231, 16, 16, 16}},
-    [ACTION_OPTIMIZER] = {"optimizer", {124, 124, 124, 124}, {231, 231, 231, 231}},
+    [ACTION_F] = {"forward", {25, 32, 74, 117}, {LIGHT, LIGHT, DARK, DARK}},
+    [ACTION_I] = {"input gradient", {30, 37, 80, 123}, {LIGHT, DARK, DARK, DARK}},
+    [ACTION_W] = {"weight gradient", {172, 178, 222, 229}, {DARK, DARK, DARK, DARK}},
+    [ACTION_B] = {"backward", {28, 70, 113, 157}, {LIGHT, DARK, DARK, DARK}},
+    [ACTION_OPTIMIZER] = {"optimizer", {124, 124, 124, 124}, {LIGHT, LIGHT, LIGHT, LIGHT}},
 };
 
 /* --- boxes ------------------------------------------------------------------------------------------------------- */
@@ -188,10 +195,10 @@ static void append_plain(GString *out, const Box *box, int width) {
   append_repeated(out, "-", width - length);
 }
 
-static void append_paint(GString *out, ActionKind action, int chunk) {
+static void append_paint(GString *out, ActionKind action, int chunk, gboolean odd) {
+  const Look *look = &looks[action];
   int shade = chunk % N_SHADES;
-  g_string_append_printf(out, "\033[48;5;%d;38;5;%dm", looks[action].background[shade],
-                         looks[action].foreground[shade]);
+  g_string_append_printf(out, "\033[48;5;%d;38;5;%dm", look->background[shade], text_colours[look->text[shade]][odd]);
 }
 
 static void append_coloured(GString *out, const Drawing *drawing, const Box *box, int width) {
@@ -200,7 +207,7 @@ static void append_coloured(GString *out, const Drawing *drawing, const Box *box
                                : g_strdup_printf("%c", action_info(box->action)->glyph);
   int length = (int)strlen(label);
   int shown = MIN(length, width); /* the last digits tell neighbours apart */
-  append_paint(out, box->action, box->chunk);
+  append_paint(out, box->action, box->chunk, box->micro_batch >= 0 && box->micro_batch % 2 == 1);
   g_string_append(out, label + length - shown);
   append_repeated(out, " ", width - shown);
   g_string_append(out, "\033[0m");
@@ -243,9 +250,8 @@ static double round_step(double least) {
   return 10 * power;
 }
 
-static void append_axis(GString *out, const Drawing *drawing) {
+static void append_axis(GString *out, const Drawing *drawing, TimeUnit unit) {
   enum { COLUMNS_PER_TICK = 9 };
-  TimeUnit unit = time_unit_for(drawing->end_ns);
   double columns_per_unit = drawing->n_columns * unit.ns / (double)drawing->end_ns;
   double step = round_step(COLUMNS_PER_TICK / columns_per_unit);
   gsize row_start = out->len;
@@ -254,7 +260,7 @@ static void append_axis(GString *out, const Drawing *drawing) {
     char number[G_ASCII_DTOSTR_BUF_SIZE];
     g_ascii_formatd(number, sizeof number, "%.6g", tick * step);
     int at = drawing->label_width + (int)lround(tick * step * columns_per_unit);
-    if (at + (int)strlen(number) > drawing->label_width + drawing->n_columns - 3)
+    if (at + (int)strlen(number) > drawing->label_width + drawing->n_columns - 1 - (int)strlen(unit.name))
       break;
     append_repeated(out, " ", at - (int)(out->len - row_start));
     g_string_append(out, number);
@@ -269,7 +275,7 @@ static void append_legend_entry(GString *out, const Drawing *drawing, ActionKind
   int n_shades = action == ACTION_OPTIMIZER ? 1 : MIN(drawing->rows.n_chunks, (int)N_SHADES);
   if (drawing->colour) {
     for (int shade = 0; shade < n_shades; shade++) {
-      append_paint(out, action, shade);
+      append_paint(out, action, shade, FALSE);
       g_string_append_printf(out, " %c \033[0m", letter);
     }
   } else {
@@ -298,7 +304,7 @@ static void append_legend(GString *out, const Drawing *drawing) {
   g_string_append_c(out, '\n');
 }
 
-void draw_schedule(const Trace *trace, int width, gboolean colour, GString *out) {
+void draw_schedule_in_units(const Trace *trace, TimeUnit unit, int width, gboolean colour, GString *out) {
   Drawing drawing = {.colour = colour, .shortest_ns = G_MAXINT64};
   pipeline_rows_init(&drawing.rows, trace);
   drawing.boxes = g_new(GArray *, drawing.rows.n_rows);
@@ -308,11 +314,11 @@ void draw_schedule(const Trace *trace, int width, gboolean colour, GString *out)
   if (drawing.end_ns > 0) {
     g_autofree char *last_row = g_strdup_printf("%d |", drawing.rows.n_rows - 1);
     drawing.label_width = MAX((int)strlen(last_row), (int)strlen("rank |"));
-    choose_columns(&drawing, MAX(width, MIN_WIDTH) - drawing.label_width - 1);
+    choose_columns(&drawing, CLAMP(width, MIN_WIDTH, MAX_WIDTH) - drawing.label_width - 1);
     g_string_append_printf(out, "%*s\n", drawing.label_width - 2, "rank");
     for (int row = 0; row < drawing.rows.n_rows; row++)
       append_row(out, &drawing, row);
-    append_axis(out, &drawing);
+    append_axis(out, &drawing, unit);
     append_legend(out, &drawing);
   } else {
     g_string_append(out, "nothing ran\n");
@@ -321,4 +327,8 @@ void draw_schedule(const Trace *trace, int width, gboolean colour, GString *out)
     g_array_unref(drawing.boxes[row]);
   g_free(drawing.boxes);
   pipeline_rows_clear(&drawing.rows);
+}
+
+void draw_schedule(const Trace *trace, int width, gboolean colour, GString *out) {
+  draw_schedule_in_units(trace, time_unit_for(trace_end(trace)), width, colour, out);
 }

@@ -27,7 +27,8 @@ static const char *format_of(const char *file, GError **error) {
   return NULL;
 }
 
-/* In gnuplot's single quotes only the quote itself is special, and stands doubled. Control characters have no picture. */
+/* In gnuplot's single quotes only the quote itself is special, and stands doubled. Control characters have no picture.
+ */
 static void append_assignment(GString *code, const char *name, const char *value) {
   g_autofree char *valid = g_utf8_make_valid(value ? value : "", -1);
   g_string_append_printf(code, "%s='", name);
@@ -60,12 +61,12 @@ static char *write_data(const char *data, GError **error) {
 /* The picture's bytes, or NULL. */
 static GBytes *run_script(const char *path, const char *code, GError **error) {
   g_autoptr(GError) problem = NULL;
-  g_autoptr(GSubprocess) process =
-      g_subprocess_new(G_SUBPROCESS_FLAGS_STDOUT_PIPE | G_SUBPROCESS_FLAGS_STDERR_PIPE, &problem, "gnuplot",
-                       "--default-settings", "-e", code, path, NULL);
+  g_autoptr(GSubprocess) process = g_subprocess_new(G_SUBPROCESS_FLAGS_STDOUT_PIPE | G_SUBPROCESS_FLAGS_STDERR_PIPE,
+                                                    &problem, "gnuplot", "--default-settings", "-e", code, path, NULL);
   if (!process) {
     gboolean missing = g_error_matches(problem, G_SPAWN_ERROR, G_SPAWN_ERROR_NOENT);
-    fail_input(error, "pictures need gnuplot: %s", missing ? "it is not installed or not on the PATH" : problem->message);
+    fail_input(error, "pictures need gnuplot: %s",
+               missing ? "it is not installed or not on the PATH" : problem->message);
     return NULL;
   }
   g_autoptr(GBytes) picture = NULL;

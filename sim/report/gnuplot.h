@@ -9,7 +9,7 @@ typedef struct {
 } GnuplotVariable;
 
 /* Run plots/<script>.gp on `data` (the script's header says the columns) and write the picture to `file`, whose suffix
- * says the format: .svg, .png or .pdf. `variables` may be NULL. INPUT: unknown suffix, gnuplot not installed, script not
- * found, what gnuplot complained about, or a file that cannot be written; no part of a file is left then. */
+ * says the format: .svg, .png or .pdf. `variables` may be NULL. INPUT: unknown suffix, gnuplot not installed, script
+ * not found, what gnuplot complained about, or a file that cannot be written; no part of a file is left then. */
 gboolean gnuplot_run(const char *script, const char *data, const GnuplotVariable *variables, const char *file,
                      GError **error);

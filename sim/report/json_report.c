@@ -1,1 +1,129 @@
-typedef int stepsim_empty_translation_unit;
+/* A JsonBuilder per object; json-glib prints doubles with 17 significant digits, which round-trip. It also marks
+ * numbers without a point as doubles by a trailing ".0", even behind an exponent: 1e-08.0 is not JSON (seen in 1.6), so
+ * the mark is taken off there. */
+#include "json_report.h"
+
+#include <json-glib/json-glib.h>
+#include <math.h>
+
+static void add_number(JsonBuilder *builder, const char *key, double value) {
+  json_builder_set_member_name(builder, key);
+  if (isfinite(value))
+    json_builder_add_double_value(builder, value);
+  else
+    json_builder_add_null_value(builder);
+}
+
+static void add_count(JsonBuilder *builder, const char *key, gint64 value) {
+  json_builder_set_member_name(builder, key);
+  json_builder_add_int_value(builder, value);
+}
+
+static void add_flag(JsonBuilder *builder, const char *key, gboolean value) {
+  json_builder_set_member_name(builder, key);
+  json_builder_add_boolean_value(builder, value);
+}
+
+static void add_text(JsonBuilder *builder, const char *key, const char *value) {
+  json_builder_set_member_name(builder, key);
+  json_builder_add_string_value(builder, value);
+}
+
+static JsonBuilder *begin(void) {
+  return json_builder_begin_object(json_builder_new());
+}
+
+static void begin_member(JsonBuilder *builder, const char *key) {
+  json_builder_set_member_name(builder, key);
+  json_builder_begin_object(builder);
+}
+
+/* Closes the outer object, takes the builder. */
+static char *finish(JsonBuilder *builder) {
+  json_builder_end_object(builder);
+  g_autoptr(JsonNode) root = json_builder_get_root(builder);
+  g_object_unref(builder);
+  g_autofree char *text = json_to_string(root, TRUE);
+  g_autoptr(GRegex) mark = g_regex_new("(?<=[0-9])(e[+-]?[0-9]+)\\.0\\b", 0, 0, NULL);
+  g_autofree char *valid = g_regex_replace(mark, text, -1, 0, "\\1", 0, NULL);
+  return g_strconcat(valid, "\n", NULL);
+}
+
+static void add_breakdown(JsonBuilder *builder, const StepReport *report) {
+  begin_member(builder, "breakdown_s");
+  for (int kind = 0; kind < N_BREAKDOWN; kind++)
+    add_number(builder, breakdown_name((BreakdownKind)kind), report->breakdown_s[kind]);
+  json_builder_end_object(builder);
+}
+
+static void add_memory(JsonBuilder *builder, const StepReport *report) {
+  begin_member(builder, "memory");
+  add_number(builder, "peak_bytes", report->peak_bytes);
+  add_number(builder, "capacity_bytes", report->capacity_bytes);
+  add_flag(builder, "fits", report->fits);
+  add_count(builder, "worst_rank", report->worst_rank);
+  for (int category = 0; category < N_MEMORY; category++) {
+    g_autofree char *key = g_strconcat(memory_category_name((MemoryCategory)category), "_bytes", NULL);
+    add_number(builder, key, report->memory_bytes[category]);
+  }
+  json_builder_end_object(builder);
+}
+
+char *json_report_step(const StepReport *report) {
+  JsonBuilder *builder = begin();
+  add_number(builder, "step_time_s", report->step_time_s);
+  add_number(builder, "tokens_per_s", report->tokens_per_s);
+  add_number(builder, "tokens_per_s_per_gpu", report->tokens_per_s_per_gpu);
+  add_number(builder, "tflops_per_gpu", report->tflops_per_gpu);
+  add_number(builder, "mfu", report->mfu);
+  add_number(builder, "hfu", report->hfu);
+  add_text(builder, "flops_convention", flops_convention_names()[report->plan->flops]);
+  add_number(builder, "bubble_fraction", report->bubble_fraction);
+  add_number(builder, "bubble_overhead", report->bubble_overhead);
+  add_breakdown(builder, report);
+  add_memory(builder, report);
+
+  begin_member(builder, "kernels");
+  add_count(builder, "measured", report->n_measured);
+  add_count(builder, "interpolated", report->n_interpolated);
+  add_count(builder, "modelled", report->n_modelled);
+  json_builder_end_object(builder);
+
+  begin_member(builder, "engine");
+  add_count(builder, "events", (gint64)report->n_events);
+  add_count(builder, "ranks_simulated", report->n_ranks_simulated);
+  add_number(builder, "wall_s", report->wall_s);
+  json_builder_end_object(builder);
+  return finish(builder);
+}
+
+char *json_report_schedule(const ScheduleReport *report) {
+  JsonBuilder *builder = begin();
+  add_number(builder, "makespan", report->makespan);
+  add_number(builder, "span", report->span);
+  add_number(builder, "bubble_time", report->bubble_time);
+  add_number(builder, "bubble_fraction", report->bubble_fraction);
+  add_number(builder, "bubble_overhead", report->bubble_overhead);
+  json_builder_set_member_name(builder, "in_flight");
+  json_builder_begin_array(builder);
+  for (int stage = 0; stage < report->n_stages; stage++)
+    json_builder_add_int_value(builder, report->in_flight[stage]);
+  json_builder_end_array(builder);
+  add_count(builder, "actions", report->n_actions);
+  return finish(builder);
+}
+
+char *json_report_memory(const StateReport *report) {
+  JsonBuilder *builder = begin();
+  add_number(builder, "state_bytes_per_gpu", report->state_bytes_per_gpu);
+  add_number(builder, "weights_bytes", report->weights_bytes);
+  add_number(builder, "gradients_bytes", report->gradients_bytes);
+  add_number(builder, "optimizer_bytes", report->optimizer_bytes);
+  add_number(builder, "activations_bytes", report->activations_bytes);
+  add_flag(builder, "fits", report->fits);
+  if (fabs(report->min_gpus) < 9e15) /* a whole number, written as one */
+    add_count(builder, "min_gpus", (gint64)report->min_gpus);
+  else
+    add_number(builder, "min_gpus", NAN);
+  return finish(builder);
+}

@@ -11,14 +11,23 @@ enum { HAS_DROP = 1, HAS_HOLD = 2 };
 typedef struct {
   const gint32 *next, *end; /* op indices yet to come */
   const gint64 *time_ns;    /* of the rank's ops */
-  gint64 next_ns;           /* G_MAXINT64 when none is left */
   gboolean holds;
 } Cursor;
 
+/* The lists that are not empty, and the time of each one's next op apart, so that the earliest is found without a jump:
+ * which list is next is as good as random. */
+typedef struct {
+  Cursor cursors[N_LISTS];
+  gint64 next_ns[N_LISTS]; /* G_MAXINT64 when none is left */
+  int n;
+} Merge;
+
 typedef struct {
   const Trace *trace;
-  guint8 *flags;   /* [effects] HAS_DROP | HAS_HOLD; owned */
-  gint32 *indices; /* ops of one rank by list; twice the longest op list; owned */
+  guint8 *flags;         /* [effects] HAS_DROP | HAS_HOLD; owned */
+  MemorySample *changes; /* [effects][2] what the drop, what the hold adds; owned */
+  double *totals;        /* [effects][2] their sums; owned */
+  gint32 *indices;       /* ops of one rank by list; twice the longest op list; owned */
 } Replay;
 
 static void replay_init(Replay *replay, const Trace *trace) {
@@ -29,15 +38,24 @@ static void replay_init(Replay *replay, const Trace *trace) {
   replay->trace = trace;
   replay->indices = g_new(gint32, 2 * (gsize)n_most + 1);
   replay->flags = g_new0(guint8, program->effects->len + 1);
+  replay->changes = g_new(MemorySample, 2 * (gsize)program->effects->len + 1);
+  replay->totals = g_new0(double, 2 * (gsize)program->effects->len + 1);
   for (guint e = 0; e < program->effects->len; e++) {
     const Effect *effect = &g_array_index(program->effects, Effect, e);
-    for (int c = 0; c < N_MEMORY; c++)
+    for (int c = 0; c < N_MEMORY; c++) {
+      replay->changes[2 * e].bytes[c] = -effect->drop[c];
+      replay->changes[2 * e + 1].bytes[c] = effect->hold[c];
+      replay->totals[2 * e] -= effect->drop[c];
+      replay->totals[2 * e + 1] += effect->hold[c];
       replay->flags[e] |= (effect->drop[c] != 0 ? HAS_DROP : 0) | (effect->hold[c] != 0 ? HAS_HOLD : 0);
+    }
   }
 }
 
 static void replay_clear(Replay *replay) {
   g_free(replay->flags);
+  g_free(replay->changes);
+  g_free(replay->totals);
   g_free(replay->indices);
 }
 
@@ -75,55 +93,67 @@ static void sort_ops(Replay *replay, int rank, int offsets[N_LISTS + 1]) {
   }
 }
 
-static void cursor_look(Cursor *cursor) {
-  cursor->next_ns = cursor->next < cursor->end ? cursor->time_ns[*cursor->next] : G_MAXINT64;
+static void merge_look(Merge *merge, int c) {
+  const Cursor *cursor = &merge->cursors[c];
+  merge->next_ns[c] = cursor->next < cursor->end ? cursor->time_ns[*cursor->next] : G_MAXINT64;
 }
 
-static int cursors_init(Replay *replay, int rank, Cursor cursors[N_LISTS]) {
+static void merge_init(Merge *merge, Replay *replay, int rank) {
   const Trace *trace = replay->trace;
-  int offsets[N_LISTS + 1], n = 0;
+  int offsets[N_LISTS + 1];
   sort_ops(replay, rank, offsets);
+  merge->n = 0;
   for (int l = 0; l < N_LISTS; l++) {
     if (offsets[l] == offsets[l + 1])
       continue;
-    Cursor *cursor = &cursors[n++];
-    cursor->holds = l >= N_STREAMS;
-    cursor->next = replay->indices + offsets[l];
-    cursor->end = replay->indices + offsets[l + 1];
-    cursor->time_ns = (cursor->holds ? trace->start_ns : trace->end_ns) + trace->first[rank];
-    cursor_look(cursor);
+    gboolean holds = l >= N_STREAMS;
+    merge->cursors[merge->n] = (Cursor){.next = replay->indices + offsets[l],
+                                        .end = replay->indices + offsets[l + 1],
+                                        .time_ns = (holds ? trace->start_ns : trace->end_ns) + trace->first[rank],
+                                        .holds = holds};
+    merge_look(merge, merge->n++);
   }
-  return n;
+}
+
+/* The first of those with the earliest time; its time in *time_ns. */
+static int merge_first(const Merge *merge, gint64 *time_ns) {
+  int first = 0;
+  *time_ns = G_MAXINT64;
+  for (int c = 0; c < merge->n; c++) {
+    gboolean earlier = merge->next_ns[c] < *time_ns;
+    first = earlier ? c : first;
+    *time_ns = earlier ? merge->next_ns[c] : *time_ns;
+  }
+  return first;
+}
+
+/* The next change of the merge, as an index into replay->changes; −1 when none is left. */
+static int merge_next(Merge *merge, const OpList *list, gint64 *time_ns) {
+  int first = merge_first(merge, time_ns);
+  if (*time_ns == G_MAXINT64)
+    return -1;
+  Cursor *cursor = &merge->cursors[first];
+  int change = 2 * list->ops[*cursor->next].effect + cursor->holds;
+  cursor->next++;
+  merge_look(merge, first);
+  return change;
 }
 
 static void replay_rank(Replay *replay, int rank, void (*visit)(gint64, const MemorySample *, gpointer),
                         gpointer data) {
   const OpList *list = trace_list(replay->trace, rank);
-  Cursor cursors[N_LISTS];
-  int n_cursors = cursors_init(replay, rank, cursors);
+  Merge merge;
   MemorySample sample;
+  merge_init(&merge, replay, rank);
   memcpy(sample.bytes, list->resident, sizeof sample.bytes);
-  for (gint64 now_ns = 0;;) {
-    Cursor *first = NULL;
-    for (int c = 0; c < n_cursors; c++)
-      if (cursors[c].next < cursors[c].end && (!first || cursors[c].next_ns < first->next_ns))
-        first = &cursors[c];
-    if (!first)
-      return;
-    const Effect *effect = &g_array_index(replay->trace->program->effects, Effect, list->ops[*first->next].effect);
+  gint64 now_ns = 0, time_ns;
+  for (int change; (change = merge_next(&merge, list, &time_ns)) >= 0;) {
     for (int c = 0; c < N_MEMORY; c++)
-      sample.bytes[c] += first->holds ? effect->hold[c] : -effect->drop[c];
-    now_ns = MAX(now_ns, first->next_ns); /* measured clocks may step back a little */
+      sample.bytes[c] += replay->changes[change].bytes[c];
+    now_ns = MAX(now_ns, time_ns); /* measured clocks may step back a little */
     visit(now_ns, &sample, data);
-    first->next++;
-    cursor_look(first);
   }
 }
-
-typedef struct {
-  double peak_bytes;
-  MemorySample at_peak;
-} Peak;
 
 static double sample_total(const MemorySample *sample) {
   double total = 0;
@@ -132,11 +162,40 @@ static double sample_total(const MemorySample *sample) {
   return total;
 }
 
+/* Most ranks are asked for their peak alone: the total is enough. */
+static double peak_total(Replay *replay, int rank) {
+  const OpList *list = trace_list(replay->trace, rank);
+  Merge merge;
+  MemorySample resident;
+  merge_init(&merge, replay, rank);
+  memcpy(resident.bytes, list->resident, sizeof resident.bytes);
+  double total = sample_total(&resident), peak = total;
+  gint64 time_ns;
+  for (int change; (change = merge_next(&merge, list, &time_ns)) >= 0;) {
+    total += replay->totals[change];
+    peak = MAX(peak, total);
+  }
+  return peak;
+}
+
+typedef struct {
+  double peak_bytes;
+  MemorySample at_peak;
+} Peak;
+
 static void raise_peak(gint64 time_ns, const MemorySample *sample, gpointer data) {
   Peak *peak = data;
   double total = sample_total(sample);
   if (total > peak->peak_bytes)
     *peak = (Peak){total, *sample};
+}
+
+static Peak peak_of_rank(Replay *replay, int rank) {
+  Peak peak;
+  memcpy(peak.at_peak.bytes, trace_list(replay->trace, rank)->resident, sizeof peak.at_peak.bytes);
+  peak.peak_bytes = sample_total(&peak.at_peak);
+  replay_rank(replay, rank, raise_peak, &peak);
+  return peak;
 }
 
 MemoryProfile *memory_profile_new(const Trace *trace) {
@@ -145,17 +204,13 @@ MemoryProfile *memory_profile_new(const Trace *trace) {
   Replay replay;
   replay_init(&replay, trace);
   for (int r = 0; r < trace->n_ranks; r++) {
-    Peak peak;
-    memcpy(peak.at_peak.bytes, trace_list(trace, r)->resident, sizeof peak.at_peak.bytes);
-    peak.peak_bytes = sample_total(&peak.at_peak);
-    replay_rank(&replay, r, raise_peak, &peak);
-    profile->rank_peak[r] = peak.peak_bytes;
-    if (r == 0 || peak.peak_bytes > profile->peak_bytes) {
+    profile->rank_peak[r] = peak_total(&replay, r);
+    if (profile->rank_peak[r] > profile->rank_peak[profile->worst_rank])
       profile->worst_rank = r;
-      profile->peak_bytes = peak.peak_bytes;
-      profile->at_peak = peak.at_peak;
-    }
   }
+  Peak worst = peak_of_rank(&replay, profile->worst_rank);
+  profile->peak_bytes = profile->rank_peak[profile->worst_rank] = worst.peak_bytes;
+  profile->at_peak = worst.at_peak;
   replay_clear(&replay);
   return profile;
 }

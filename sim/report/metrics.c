@@ -41,6 +41,12 @@ static const BreakdownKind charge_kinds[N_CHARGES] = {
     [CHARGE_HOST] = BREAKDOWN_HOST,
 };
 
+/* What a compute op does inside. */
+typedef struct {
+  gint64 charged_ns[N_CHARGES]; /* sums to its length */
+  gint64 hidden_ns;             /* tp collectives beside its kernels */
+} Split;
+
 /* A stretch of running kernels, cut to the window; `before_ns` is the running time up to it. */
 typedef struct {
   gint64 start_ns, end_ns, before_ns;
@@ -56,7 +62,8 @@ typedef struct {
   const Trace *trace;
   const Program *program;
   gint64 from_ns, to_ns; /* the step's window */
-  gboolean looks_inside; /* compute ops are whole pieces and their Timing is known */
+
+  Split *ahead; /* [works] with the host far ahead; NULL without a Timing */
 
   /* of the rank being walked */
   const OpList *list;
@@ -172,23 +179,58 @@ static void charge_tail(Walk *walk, gint32 last_other) {
     charge_idle(walk, last_other, from_ns, charge_cause(walk, last_other, from_ns, end_ns));
 }
 
-/* A piece run whole has tp waits and launch gaps inside; `visible_ns` of its `end − start` lie in the window. */
+/* Pieces or runs of kernels, not the bare work of an order alone. */
+static gboolean has_kernels(const Work *work) {
+  return work->piece >= 0 || work->n_embedding + work->n_layers + work->n_head > 0;
+}
+
+/* What a work is charged when the host is far ahead: nearly always, so it is kept per work. */
+static Split split_ahead(const Timing *timing, const Work *work, OpTime time) {
+  Split split = {0};
+  if (work->piece >= 0)
+    split.charged_ns[work->recompute ? CHARGE_RECOMPUTE : CHARGE_COMPUTE] = time.run_ns;
+  else
+    timing_charge(timing, work, 0, time.run_ns - time.tail_ns, time.run_ns, split.charged_ns, &split.hidden_ns);
+  return split;
+}
+
+/* What the compute stream did during op `i`. A run of kernels between collectives is split here, at no cost per kernel:
+ * what it takes longer than with the host far ahead is the host's, the rest (speed factors, jitter) its kernels'. */
+static Split split_running(const Walk *walk, gint32 i, const Work *work) {
+  const Timing *timing = walk->trace->timing;
+  gint32 w = walk->list->ops[i].work;
+  OpTime time = timing->works[w];
+  gint64 start_ns = walk->start_ns[i], end_ns = walk->end_ns[i], issue_ns = walk->issue_ns[i];
+  if (end_ns - start_ns == time.run_ns && issue_ns + time.tail_ns <= end_ns)
+    return walk->ahead[w];
+  Split split = {0};
+  if (work->piece < 0) {
+    timing_charge(timing, work, start_ns, issue_ns, end_ns, split.charged_ns, &split.hidden_ns);
+    return split;
+  }
+  gint64 late_ns = time.tail_ns > 0 ? issue_ns + time.tail_ns - start_ns - time.run_ns : 0;
+  split.charged_ns[CHARGE_HOST] = CLAMP(late_ns, 0, end_ns - start_ns);
+  split.charged_ns[work->recompute ? CHARGE_RECOMPUTE : CHARGE_COMPUTE] =
+      end_ns - start_ns - split.charged_ns[CHARGE_HOST];
+  return split;
+}
+
+/* `visible_ns` of the op's `end − start` lie in the window. */
 static void charge_inside(Walk *walk, gint32 i, const Work *work, gint64 visible_ns) {
-  gint64 charged[N_CHARGES] = {0}, hidden_ns = 0;
+  Split split = split_running(walk, i, work);
   gint64 whole_ns = walk->end_ns[i] - walk->start_ns[i], left_ns = visible_ns;
-  timing_charge(walk->trace->timing, work, walk->start_ns[i], walk->issue_ns[i], walk->end_ns[i], charged, &hidden_ns);
   if (visible_ns < whole_ns) { /* an op across the window's edge: in proportion, the rounding to compute */
     double share = (double)visible_ns / (double)whole_ns;
     for (int k = 0; k < N_CHARGES; k++)
-      charged[k] = (gint64)(share * (double)charged[k]);
-    hidden_ns = (gint64)(share * (double)hidden_ns);
+      split.charged_ns[k] = (gint64)(share * (double)split.charged_ns[k]);
+    split.hidden_ns = (gint64)(share * (double)split.hidden_ns);
   }
   for (int k = 0; k < N_CHARGES; k++) {
-    walk->out->ns[charge_kinds[k]] += charged[k];
-    left_ns -= charged[k];
+    walk->out->ns[charge_kinds[k]] += split.charged_ns[k];
+    left_ns -= split.charged_ns[k];
   }
   walk->out->ns[BREAKDOWN_COMPUTE] += left_ns;
-  walk->out->hidden_ns[AXIS_TP] += hidden_ns;
+  walk->out->hidden_ns[AXIS_TP] += split.hidden_ns;
 }
 
 static void charge_running(Walk *walk, gint32 i, const Work *work) {
@@ -205,7 +247,7 @@ static void charge_running(Walk *walk, gint32 i, const Work *work) {
 
   if (work->phase == PHASE_OPTIMIZER)
     charge(walk, BREAKDOWN_OPTIMIZER, start_ns, end_ns);
-  else if (walk->looks_inside && work->n_embedding + work->n_layers + work->n_head > 0)
+  else if (walk->trace->timing && has_kernels(work))
     charge_inside(walk, i, work, end_ns - start_ns);
   else
     charge(walk, work->recompute ? BREAKDOWN_RECOMPUTE : BREAKDOWN_COMPUTE, start_ns, end_ns);
@@ -230,16 +272,22 @@ static void visit_compute(Walk *walk, gint32 i) {
     note_span(walk, i);
 }
 
+static int kind_axis(BreakdownKind kind) {
+  int axis = 0;
+  while (axis < N_AXES && axis_kinds[axis] != kind)
+    axis++;
+  return axis;
+}
+
 /* A transfer between two ranks is counted once, where it arrives. */
 static void visit_other(Walk *walk, gint32 i) {
   const Op *op = &walk->list->ops[i];
   gint64 start_ns = MAX(walk->ready_ns[i], walk->from_ns), end_ns = MIN(walk->end_ns[i], walk->to_ns);
   if (end_ns <= start_ns || op->kind == OP_SEND || op->kind == OP_HOST)
     return;
-  BreakdownKind kind = wait_kind(walk, op);
-  for (int axis = 0; axis < N_AXES; axis++)
-    if (axis_kinds[axis] == kind)
-      walk->moving[walk->n_moving++] = (Moving){start_ns, end_ns, op->stream, (guint8)axis};
+  int axis = kind_axis(wait_kind(walk, op));
+  if (axis < N_AXES)
+    walk->moving[walk->n_moving++] = (Moving){start_ns, end_ns, op->stream, (guint8)axis};
 }
 
 /* Running time before `time_ns`. Times asked for only grow, so *next only moves on. */
@@ -316,11 +364,18 @@ static void walk_init(Walk *walk, const Trace *trace) {
   walk->to_ns = trace_end(trace);
   if (trace->program->n_steps > 1)
     walk->from_ns = trace_step_end(trace, trace->program->n_steps - 2);
-  walk->looks_inside = trace->timing && !trace->program->expanded;
   walk->ready_ns = g_new(gint64, n_most);
   walk->before = g_new(gint32, n_most);
   walk->running = g_new(Running, n_most);
   walk->moving = g_new(Moving, n_most);
+  if (!trace->timing)
+    return;
+  walk->ahead = g_new0(Split, trace->program->works->len + 1);
+  for (guint w = 0; w < trace->program->works->len; w++) {
+    const Work *work = &g_array_index(trace->program->works, Work, w);
+    if (has_kernels(work))
+      walk->ahead[w] = split_ahead(trace->timing, work, trace->timing->works[w]);
+  }
 }
 
 static void walk_clear(Walk *walk) {
@@ -328,6 +383,7 @@ static void walk_clear(Walk *walk) {
   g_free(walk->before);
   g_free(walk->running);
   g_free(walk->moving);
+  g_free(walk->ahead);
 }
 
 static void take_means(Metrics *metrics) {
@@ -402,7 +458,8 @@ static int peak_in_flight(const Trace *trace, int rank, gint32 *releases, gboole
         releases[slot] += releases_one;
       } else if (op->action == ACTION_F && !held[slot]) {
         held[slot] = TRUE;
-        peak = MAX(peak, ++count);
+        count++;
+        peak = MAX(peak, count);
       } else if (releases_one && --releases[slot] == 0) {
         count--;
       }

@@ -2,9 +2,9 @@
 #pragma once
 #include "trace.h"
 
-/* Replace `spans` (of ItemSpan) by the kernels and tensor-parallel collectives of op `index` on recorded rank `rank`, in
- * list order. Empty for ops without any (optimizer, bare orders, measured traces, ops that never ran). Where an executor
- * stretched the op (jitter, slow ranks) they are stretched with it. */
+/* Replace `spans` (of ItemSpan) by the kernels and tensor-parallel collectives of op `index` on recorded rank `rank`,
+ * in list order. Empty for ops without any (optimizer, bare orders, measured traces, ops that never ran). Where an
+ * executor stretched the op (jitter, slow ranks) they are stretched with it. */
 void op_kernels(const Trace *trace, int rank, int index, GArray *spans);
 /* How many spans op_kernels() gives over all records of the trace. */
 gint64 op_kernels_count(const Trace *trace);

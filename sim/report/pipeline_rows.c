@@ -39,11 +39,3 @@ void pipeline_rows_clear(PipelineRows *rows) {
 int pipeline_rows_chunk(const PipelineRows *rows, int row, int stage) {
   return stage < 0 ? 0 : rows->chunk[(gsize)row * (gsize)rows->n_stages + (gsize)stage];
 }
-
-TimeUnit time_unit_for(gint64 span_ns) {
-  static const TimeUnit units[] = {{"s", 1e9}, {"ms", 1e6}, {"us", 1e3}, {"ns", 1}};
-  guint i = 0;
-  while (i + 1 < G_N_ELEMENTS(units) && (double)span_ns < units[i].ns)
-    i++;
-  return units[i];
-}

@@ -3,8 +3,8 @@
 #include "trace.h"
 
 typedef struct {
-  int n_rows;    /* pipeline ranks */
-  int n_chunks;  /* most stages on one pipeline rank; ≥ 1 */
+  int n_rows;   /* pipeline ranks */
+  int n_chunks; /* most stages on one pipeline rank; ≥ 1 */
   int n_stages;
   int *recorded; /* [n_rows] lowest recorded rank that runs this op list; −1 when none was recorded; owned */
   int *chunk;    /* [n_rows × n_stages] position of a stage among the rank's own; owned */
@@ -14,10 +14,3 @@ void pipeline_rows_init(PipelineRows *rows, const Trace *trace);
 void pipeline_rows_clear(PipelineRows *rows);
 /* 0 for ops without a stage (stage < 0). */
 int pipeline_rows_chunk(const PipelineRows *rows, int row, int stage);
-
-typedef struct {
-  const char *name; /* "ms" */
-  double ns;        /* nanoseconds in one */
-} TimeUnit;
-/* The largest of ns, us, ms and s that is not longer than `span_ns`. */
-TimeUnit time_unit_for(gint64 span_ns);

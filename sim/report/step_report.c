@@ -54,7 +54,7 @@ static void add_op_traffic(double traffic_bytes[N_AXES], const Program *program,
   const Transfer *transfer = &g_array_index(program->transfers, Transfer, op->work);
   if (op->kind == OP_SEND) {
     traffic_bytes[AXIS_PP] += transfer->bytes;
-  } else if (op->kind == OP_COLLECTIVE) {
+  } else if (op->kind == OP_COLLECTIVE && op->action != ACTION_NORM) { /* one number, over all axes */
     const Group *group = &g_array_index(program->groups, Group, transfer->group);
     int n = group_members(layout, group, program->n_ranks);
     traffic_bytes[group->charge] += collective_sent_bytes((Collective)transfer->collective, n, transfer->bytes);

@@ -1,1 +1,202 @@
-typedef int stepsim_empty_translation_unit;
+/* Sections top down: what was run, how fast, where the time went, communication, memory, what to do about it. Tables
+ * are plain printf columns of ASCII; bars are Unicode blocks in eighths of a column. */
+#include "text_report.h"
+
+#include <math.h>
+#include <unistd.h>
+
+#include "advice.h"
+#include "units.h"
+
+enum { BAR_COLUMNS = 24 };
+
+/* ANSI colour of each part's bar: green works, yellow communicates, red idles. */
+static const char *const bar_colours[N_BREAKDOWN] = {
+    [BREAKDOWN_COMPUTE] = "32",   [BREAKDOWN_RECOMPUTE] = "36", [BREAKDOWN_TP] = "33",      [BREAKDOWN_PP] = "33",
+    [BREAKDOWN_CP] = "33",        [BREAKDOWN_EP] = "33",        [BREAKDOWN_DP] = "33",      [BREAKDOWN_BUBBLE] = "31",
+    [BREAKDOWN_OPTIMIZER] = "34", [BREAKDOWN_HOST] = "35",      [BREAKDOWN_OFFLOAD] = "35", [BREAKDOWN_OTHER] = "37",
+};
+
+static double percent(double share) {
+  return 100 * share;
+}
+
+static double share_of(double part, double whole) {
+  return whole > 0 ? part / whole : 0;
+}
+
+static void append_quantity(GString *out, double value, UnitKind unit) {
+  g_autofree char *text = units_format(value, unit);
+  g_string_append(out, text);
+}
+
+/* "  ███▌": `share` of the bar's columns, to an eighth; nothing when that is none. */
+static void append_bar(GString *out, double share, const char *colour) {
+  static const char *const eighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+  int n = (int)lround(CLAMP(share, 0, 1) * BAR_COLUMNS * 8);
+  if (n == 0)
+    return;
+  g_string_append(out, "  ");
+  if (colour)
+    g_string_append_printf(out, "\033[%sm", colour);
+  for (int i = 0; i < n / 8; i++)
+    g_string_append(out, "█");
+  g_string_append(out, eighths[n % 8]);
+  if (colour)
+    g_string_append(out, "\033[0m");
+}
+
+static void append_heading(GString *out, const char *text, gboolean colour) {
+  g_string_append_printf(out, colour ? "\n\033[1m%s\033[0m\n" : "\n%s\n", text);
+}
+
+static void append_label(GString *out, const char *label) {
+  g_string_append_printf(out, "  %-14s", label);
+}
+
+static void append_title(GString *out, const StepReport *report, gboolean colour) {
+  const Plan *plan = report->plan;
+  g_autofree char *plan_line = step_report_plan_line(plan);
+  g_autofree char *title =
+      g_strdup_printf("%s on %d × %s (%s)", report->model_name, plan->gpus, report->gpu_name, report->cluster_name);
+  g_string_append_printf(out, colour ? "\033[1m%s\033[0m\n" : "%s\n", title);
+  append_label(out, "plan");
+  g_string_append_printf(out, "%s\n", plan_line);
+  append_label(out, "batch");
+  g_string_append_printf(out,
+                         "%" G_GINT64_FORMAT " sequences of %" G_GINT64_FORMAT " tokens: %" G_GINT64_FORMAT
+                         " micro-batches of %" G_GINT64_FORMAT " on each of %d pipelines\n",
+                         plan->global_batch, plan->seq_len, plan->n_micro_batches, plan->micro_batch, plan->dp);
+}
+
+static void append_speed(GString *out, const StepReport *report) {
+  append_label(out, "step time");
+  append_quantity(out, report->step_time_s, UNIT_SECONDS);
+  append_label(g_string_append_c(out, '\n'), "throughput");
+  g_string_append_printf(out, "%.0f tokens/s, %.1f tokens/s per GPU, %.1f TFLOP/s per GPU\n", report->tokens_per_s,
+                         report->tokens_per_s_per_gpu, report->tflops_per_gpu);
+  append_label(out, "MFU");
+  g_string_append_printf(out, "%.2f %% of ", percent(report->mfu));
+  append_quantity(out, report->peak_flops, UNIT_FLOPS_PER_SECOND);
+  g_string_append_printf(out, " (%s peak; model FLOPs by convention \"%s\", no recompute)\n", report->peak_number,
+                         flops_convention_names()[report->plan->flops]);
+  append_label(out, "HFU");
+  g_string_append_printf(out, "%.2f %% (recomputed work counted)\n", percent(report->hfu));
+}
+
+static void append_breakdown(GString *out, const StepReport *report, gboolean colour) {
+  append_heading(out, "Where the time goes (mean over ranks)", colour);
+  for (int kind = 0; kind < N_BREAKDOWN; kind++) {
+    double share = share_of(report->breakdown_s[kind], report->step_time_s);
+    if (report->breakdown_s[kind] <= 0)
+      continue;
+    g_autofree char *time = units_format(report->breakdown_s[kind], UNIT_SECONDS);
+    append_label(out, breakdown_name((BreakdownKind)kind));
+    g_string_append_printf(out, "%10s %6.2f %%", time, percent(share));
+    append_bar(out, share, colour ? bar_colours[kind] : NULL);
+    g_string_append_c(out, '\n');
+  }
+  g_string_append_printf(out, "  bubble_fraction %.2f %% (idle / step), bubble_overhead %.2f %% (idle / ideal)\n",
+                         percent(report->bubble_fraction), percent(report->bubble_overhead));
+}
+
+static void append_communication(GString *out, const StepReport *report, gboolean colour) {
+  append_heading(out, "Communication per GPU and step (exposed: nothing ran meanwhile; hidden: beside kernels)",
+                 colour);
+  append_label(out, "axis");
+  g_string_append_printf(out, "%10s %10s %10s\n", "exposed", "hidden", "sent");
+  int n_lines = 0;
+  for (int axis = 0; axis < N_AXES; axis++) {
+    if (report->exposed_s[axis] <= 0 && report->hidden_s[axis] <= 0 && report->traffic_bytes[axis] <= 0)
+      continue;
+    g_autofree char *exposed = units_format(report->exposed_s[axis], UNIT_SECONDS);
+    g_autofree char *hidden = units_format(report->hidden_s[axis], UNIT_SECONDS);
+    g_autofree char *sent = units_format(report->traffic_bytes[axis], UNIT_BYTES);
+    append_label(out, axis_name((Axis)axis));
+    g_string_append_printf(out, "%10s %10s %10s\n", exposed, hidden, sent);
+    n_lines++;
+  }
+  if (n_lines == 0)
+    g_string_append(out, "  none\n");
+}
+
+static void append_bytes_line(GString *out, const char *label, double bytes, double capacity, const char *colour) {
+  append_label(out, label);
+  g_string_append_printf(out, "%8.2f GB", bytes / 1e9);
+  if (capacity > 0) {
+    g_string_append_printf(out, " %6.2f %%", percent(bytes / capacity));
+    append_bar(out, bytes / capacity, colour);
+  }
+  g_string_append_c(out, '\n');
+}
+
+static void append_in_flight(GString *out, const StepReport *report) {
+  if (!report->in_flight)
+    return;
+  append_label(out, "in flight");
+  g_string_append(out, "micro-batches held, by pipeline rank:");
+  for (int pp = 0; pp < report->plan->pp; pp++) {
+    if (pp == 16) {
+      g_string_append_printf(out, " … %d", report->in_flight[report->plan->pp - 1]);
+      break;
+    }
+    g_string_append_printf(out, " %d", report->in_flight[pp]);
+  }
+  g_string_append_c(out, '\n');
+}
+
+static void append_memory(GString *out, const StepReport *report, gboolean colour) {
+  gboolean folded = report->n_ranks_simulated < report->plan->gpus; /* a recorded rank stands for a pipeline rank */
+  g_autofree char *heading = g_strdup_printf("Memory at the peak of the worst rank, %s %d (GB = 1e9 bytes)",
+                                             folded ? "pipeline rank" : "rank", report->worst_rank);
+  append_heading(out, heading, colour);
+  for (int category = 0; category < N_MEMORY; category++)
+    append_bytes_line(out, memory_category_name((MemoryCategory)category), report->memory_bytes[category],
+                      report->capacity_bytes, colour ? "32" : NULL);
+  append_bytes_line(out, "reserved", report->reserved_bytes, report->capacity_bytes, colour ? "34" : NULL);
+  double total = report->peak_bytes + report->reserved_bytes;
+  append_bytes_line(out, "total", total, report->capacity_bytes, colour ? (report->fits ? "32" : "31") : NULL);
+  if (report->capacity_bytes > 0) {
+    append_label(out, "capacity");
+    g_string_append_printf(out, "%8.2f GB: ", report->capacity_bytes / 1e9);
+    if (report->fits)
+      g_string_append_printf(out, "fits, %.2f GB left\n", (report->capacity_bytes - total) / 1e9);
+    else
+      g_string_append_printf(out, "does not fit, %.2f GB too many\n", (total - report->capacity_bytes) / 1e9);
+  }
+  append_in_flight(out, report);
+}
+
+static void append_advice(GString *out, const StepReport *report, gboolean colour) {
+  g_autoptr(GPtrArray) advice = advice_new(report);
+  append_heading(out, "What bounds the step", colour);
+  for (guint i = 0; i < advice->len; i++)
+    g_string_append_printf(out, "  %u. %s\n", i + 1, (const char *)advice->pdata[i]);
+}
+
+static void append_method(GString *out, const StepReport *report) {
+  g_string_append_printf(out, "\n%d ranks, %" G_GUINT64_FORMAT " events", report->n_ranks_simulated, report->n_events);
+  if (report->wall_s > 0) {
+    g_string_append(out, " in ");
+    append_quantity(out, report->wall_s, UNIT_SECONDS);
+  }
+  g_string_append_printf(out, "; matrix products: %d measured, %d interpolated, %d modelled\n", report->n_measured,
+                         report->n_interpolated, report->n_modelled);
+}
+
+void text_report_step(GString *out, const StepReport *report, gboolean colour) {
+  append_title(out, report, colour);
+  append_speed(out, report);
+  append_breakdown(out, report, colour);
+  append_communication(out, report, colour);
+  append_memory(out, report, colour);
+  append_advice(out, report, colour);
+  append_method(out, report);
+}
+
+gboolean text_report_wants_colour(int fd) {
+  const char *no_colour = g_getenv("NO_COLOR"), *term = g_getenv("TERM");
+  if ((no_colour && *no_colour) || g_strcmp0(term, "dumb") == 0)
+    return FALSE;
+  return isatty(fd);
+}

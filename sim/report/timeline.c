@@ -1,4 +1,4 @@
-/* The trace becomes rectangles, one row of data each: lane, class, start, end, chunk, micro-batch.
+/* The trace becomes rectangles, one row of data each: lane, kind, start, end, chunk, micro-batch.
  *
  *     lane 3  idle      |0 ............................................ end|   drawn first, so gaps show it
  *             compute       |F 0||F 1|      |B 0    |
@@ -6,7 +6,7 @@
  *             pp                |-|  |-|            |-|                         both sides there → arrived
  *             dp                                       |-----|
  *
- * Neighbours of one class closer than a fraction of a pixel are joined: a step of 405B has a million collectives, a
+ * Neighbours of one kind closer than a fraction of a pixel are joined: a step of 405B has a million collectives, a
  * screen has two thousand columns. */
 #include "timeline.h"
 
@@ -16,25 +16,25 @@
 
 enum { SPANS_PER_LANE = 6000 }; /* finer than the picture's 1,600 pixels, coarse enough for its file */
 
-/* The numbers plots/timeline.gp knows the classes by. */
+/* The numbers plots/timeline.gp knows the kinds by. */
 typedef enum {
-  CLASS_F,
-  CLASS_I,
-  CLASS_W,
-  CLASS_B,
-  CLASS_OPTIMIZER,
-  CLASS_TP,
-  CLASS_CP,
-  CLASS_EP,
-  CLASS_DP,
-  CLASS_PP,
-  CLASS_IDLE,
-  N_CLASSES
-} Class;
+  KIND_F,
+  KIND_I,
+  KIND_W,
+  KIND_B,
+  KIND_OPTIMIZER,
+  KIND_TP,
+  KIND_CP,
+  KIND_EP,
+  KIND_DP,
+  KIND_PP,
+  KIND_IDLE,
+  N_KINDS
+} Kind;
 
 typedef struct {
   gint64 start_ns, end_ns;
-  int class, chunk, micro_batch; /* chunk 0, micro_batch −1 where the class has none */
+  int kind, chunk, micro_batch; /* chunk 0, micro_batch −1 where the kind has none */
 } Box;
 
 typedef struct {
@@ -43,22 +43,22 @@ typedef struct {
   gint32 **match;
   double unit_ns;
   gint64 join_ns;       /* gaps up to this are not seen */
-  Box pending[N_CLASSES]; /* the last box of each class, not yet written; end < 0: none */
+  Box pending[N_KINDS]; /* the last box of each kind, not yet written; end < 0: none */
   int lane;
   GArray *spans; /* of ItemSpan */
   GString *data;
 } Chart;
 
-static int compute_class(ActionKind action) {
-  static const int classes[N_ACTIONS] = {
-      [ACTION_F] = CLASS_F, [ACTION_I] = CLASS_I, [ACTION_W] = CLASS_W, [ACTION_B] = CLASS_B};
-  return action_info(action)->is_compute ? classes[action] : CLASS_OPTIMIZER;
+static int compute_kind(ActionKind action) {
+  static const int kinds[N_ACTIONS] = {
+      [ACTION_F] = KIND_F, [ACTION_I] = KIND_I, [ACTION_W] = KIND_W, [ACTION_B] = KIND_B};
+  return action_info(action)->is_compute ? kinds[action] : KIND_OPTIMIZER;
 }
 
-static int axis_class(Axis axis) {
-  static const int classes[N_AXES] = {
-      [AXIS_TP] = CLASS_TP, [AXIS_CP] = CLASS_CP, [AXIS_EP] = CLASS_EP, [AXIS_DP] = CLASS_DP, [AXIS_PP] = CLASS_PP};
-  return classes[axis];
+static int axis_kind(Axis axis) {
+  static const int kinds[N_AXES] = {
+      [AXIS_TP] = KIND_TP, [AXIS_CP] = KIND_CP, [AXIS_EP] = KIND_EP, [AXIS_DP] = KIND_DP, [AXIS_PP] = KIND_PP};
+  return kinds[axis];
 }
 
 static void append_time(Chart *chart, gint64 time_ns) {
@@ -70,7 +70,7 @@ static void append_time(Chart *chart, gint64 time_ns) {
 static void write_box(Chart *chart, const Box *box) {
   if (box->end_ns < 0)
     return;
-  g_string_append_printf(chart->data, "%d %d ", chart->lane, box->class);
+  g_string_append_printf(chart->data, "%d %d ", chart->lane, box->kind);
   append_time(chart, box->start_ns);
   append_time(chart, box->end_ns);
   g_string_append_printf(chart->data, "%d %d\n", box->chunk, box->micro_batch);
@@ -78,7 +78,7 @@ static void write_box(Chart *chart, const Box *box) {
 
 /* Communication is joined over any sub-pixel gap; computing only with the rest of the same pass. */
 static void add_box(Chart *chart, const Box *box) {
-  Box *last = &chart->pending[box->class];
+  Box *last = &chart->pending[box->kind];
   gboolean near = last->end_ns >= 0 && box->start_ns <= last->end_ns + chart->join_ns;
   if (near && last->micro_batch == box->micro_batch && last->chunk == box->chunk) {
     last->end_ns = MAX(last->end_ns, box->end_ns);
@@ -93,7 +93,7 @@ static void add_kernels(Chart *chart, int rank, int index) {
   for (guint i = 0; i < chart->spans->len; i++) {
     const ItemSpan *span = &g_array_index(chart->spans, ItemSpan, i);
     if (span->item->is_collective)
-      add_box(chart, &(Box){.start_ns = span->start_ns, .end_ns = span->end_ns, .class = CLASS_TP, .micro_batch = -1});
+      add_box(chart, &(Box){.start_ns = span->start_ns, .end_ns = span->end_ns, .kind = KIND_TP, .micro_batch = -1});
   }
 }
 
@@ -115,30 +115,30 @@ static void add_op(Chart *chart, int rank, int index) {
     return;
   Box box = {.start_ns = trace->start_ns[record], .end_ns = trace->end_ns[record], .micro_batch = -1};
   if (op->kind == OP_COMPUTE) {
-    box.class = compute_class(op->action);
+    box.kind = compute_kind(op->action);
     box.micro_batch = op->micro_batch;
     box.chunk = pipeline_rows_chunk(&chart->rows, chart->lane, op->stage);
     add_box(chart, &box);
     add_kernels(chart, rank, index);
   } else if (stream_info(op->stream)->is_communication) {
-    box.class = axis_class(stream_info(op->stream)->axis);
+    box.kind = axis_kind(stream_info(op->stream)->axis);
     box.start_ns = transfer_start(chart, rank, index, op);
     add_box(chart, &box);
   }
 }
 
 static void add_lane(Chart *chart, gint64 end_ns) {
-  for (int class = 0; class < N_CLASSES; class ++)
-    chart->pending[class].end_ns = -1;
-  Box idle = {.end_ns = end_ns, .class = CLASS_IDLE, .micro_batch = -1};
+  for (int kind = 0; kind < N_KINDS; kind++)
+    chart->pending[kind].end_ns = -1;
+  Box idle = {.end_ns = end_ns, .kind = KIND_IDLE, .micro_batch = -1};
   write_box(chart, &idle);
   int rank = chart->rows.recorded[chart->lane];
   if (rank < 0)
     return;
   for (int i = 0; i < trace_list(chart->trace, rank)->n_ops; i++)
     add_op(chart, rank, i);
-  for (int class = 0; class < N_CLASSES; class ++)
-    write_box(chart, &chart->pending[class]);
+  for (int kind = 0; kind < N_KINDS; kind++)
+    write_box(chart, &chart->pending[kind]);
 }
 
 static char *chart_data(const Trace *trace, gint32 **match, double unit_ns) {
@@ -148,7 +148,7 @@ static char *chart_data(const Trace *trace, gint32 **match, double unit_ns) {
                  .unit_ns = unit_ns,
                  .join_ns = end_ns / SPANS_PER_LANE,
                  .spans = g_array_new(FALSE, FALSE, sizeof(ItemSpan)),
-                 .data = g_string_new("# lane class start end chunk micro_batch\n")};
+                 .data = g_string_new("# lane kind start end chunk micro_batch\n")};
   pipeline_rows_init(&chart.rows, trace);
   for (chart.lane = 0; chart.lane < chart.rows.n_rows; chart.lane++)
     add_lane(&chart, end_ns);
@@ -166,8 +166,8 @@ char *timeline_data(const Trace *trace, double unit_ns, GError **error) {
   return data;
 }
 
-gboolean timeline_write(const Trace *trace, const char *title, const char *file, GError **error) {
-  TimeUnit unit = time_unit_for(trace_end(trace));
+gboolean timeline_write_in_units(const Trace *trace, TimeUnit unit, const char *title, const char *file,
+                                 GError **error) {
   g_autofree char *data = timeline_data(trace, unit.ns, error);
   if (!data)
     return FALSE;
@@ -176,4 +176,8 @@ gboolean timeline_write(const Trace *trace, const char *title, const char *file,
   GnuplotVariable variables[] = {
       {"title", title ? title : ""}, {"xlabel", xlabel}, {"ylabel", chunked ? "pipeline rank" : "stage"}, {NULL}};
   return gnuplot_run("timeline", data, variables, file, error);
+}
+
+gboolean timeline_write(const Trace *trace, const char *title, const char *file, GError **error) {
+  return timeline_write_in_units(trace, time_unit_for(trace_end(trace)), title, file, error);
 }

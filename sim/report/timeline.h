@@ -1,10 +1,14 @@
 /* A picture of the step: a lane per pipeline rank with what its compute stream ran, and below it thin lanes with its
  * communication. Drawn by plots/timeline.gp. */
 #pragma once
+#include "time_unit.h"
 #include "trace.h"
 
 /* `file` ends in .svg, .png or .pdf. INPUT as gnuplot_run(). */
 gboolean timeline_write(const Trace *trace, const char *title, const char *file, GError **error);
+/* The same with a time axis in `unit`: relative times of bare orders. */
+gboolean timeline_write_in_units(const Trace *trace, TimeUnit unit, const char *title, const char *file,
+                                 GError **error);
 
 /* The rows plots/timeline.gp reads, times in `unit_ns` nanoseconds. Owned by the caller; NULL with an error when a
  * send of the program has no receive. */

@@ -74,7 +74,7 @@ gboolean action_parse(const char *text, Action *action, GError **error) {
   if (kind < 0 || !parse_number(&at, &parsed.micro_batch) || *at != '\0')
     return fail_grammar(text, error);
   if (kind == ACTION_OVERLAP_F_B)
-    return fail_input(error, "\"%s\": overlapped pairs (OVERLAP_F_B) are reserved, not supported", text);
+    return fail_input(error, "\"%.40s\": overlapped pairs (OVERLAP_F_B) are reserved, not supported", text);
   if (infos[kind].has_micro_batch && (parsed.stage < 0 || parsed.micro_batch < 0))
     return fail_grammar(text, error);
   parsed.kind = (guint8)kind;

@@ -112,8 +112,7 @@ Order *generate_interleaved(int n_ranks, int n_chunks, int n_micro_batches) {
   int n_groups = MAX(1, n_micro_batches / n_ranks);
   Walk walk = {n_chunks, .group_size = n_micro_batches / n_groups, .n_larger = n_micro_batches % n_groups};
   for (int rank = 0; rank < n_ranks; rank++)
-    add_one_forward_one_backward(order, &walk, rank,
-                                 2 * (n_ranks - rank - 1) + (n_chunks - 1) * largest_group(&walk));
+    add_one_forward_one_backward(order, &walk, rank, 2 * (n_ranks - rank - 1) + (n_chunks - 1) * largest_group(&walk));
   return order;
 }
 

@@ -38,14 +38,15 @@ Order *order_new(const ScheduleInfo *schedule, int n_ranks, int n_chunks, int n_
     return NULL;
   }
   if (n_chunks > 1 && !schedule->has_chunks) {
-    fail_impossible(error, "schedule %s has one chunk per pipeline rank, but %d chunks were asked for",
-                    schedule->name, n_chunks);
+    fail_impossible(error, "schedule %s has one chunk per pipeline rank, but %d chunks were asked for", schedule->name,
+                    n_chunks);
     return NULL;
   }
   gint64 n_stages = (gint64)n_ranks * n_chunks;
   if (n_stages > MAX_STAGES || 2 * n_stages * n_micro_batches > MAX_ACTIONS) {
-    fail_impossible(error, "%d pipeline ranks × %d chunks × %d micro-batches is more than can be scheduled (%d stages, %d actions)",
-                    n_ranks, n_chunks, n_micro_batches, MAX_STAGES, MAX_ACTIONS);
+    fail_impossible(
+        error, "%d pipeline ranks × %d chunks × %d micro-batches is more than can be scheduled (%d stages, %d actions)",
+        n_ranks, n_chunks, n_micro_batches, MAX_STAGES, MAX_ACTIONS);
     return NULL;
   }
   return schedule->generate(n_ranks, n_chunks, n_micro_batches);

@@ -33,6 +33,7 @@ typedef struct {
   SegmentList lists[N_PIECES][N_PHASES];
   OpEditor editor;
   gint32 *trailing_tp; /* [old ops] tp op that ends the op beside its last run; −1 none */
+  gint32 first_of_op;  /* new index of the first op of the one being expanded */
   gint32 last_compute; /* new indices; −1 none */
   gint32 last_tp;
   gint32 joined_tp; /* the latest tp op the compute stream waits for */
@@ -148,12 +149,19 @@ static gint32 emit_collective(Expander *expander, Op op, gint32 waits_for) {
   return expander->last_tp = op_editor_add(&expander->editor, &op);
 }
 
+static gboolean has_collective(const SegmentList *list) {
+  for (int i = 0; i < list->n_segments; i++)
+    if (list->segments[i].is_collective)
+      return TRUE;
+  return FALSE;
+}
+
 /* One instance of a piece; each stream begins it when the other has ended the piece before. */
 static void expand_piece(Expander *expander, Op op, const Work *work, Piece piece) {
   const SegmentList *list = &expander->lists[piece][work->phase];
   g_autofree gint32 *indices = g_new(gint32, list->n_segments + 1);
   join_tp(expander, expander->last_tp);
-  if (expander->last_compute >= 0)
+  if (expander->last_compute >= 0 && has_collective(list)) /* else nothing would ever take it */
     pending_add(&expander->tp, expander->last_compute);
   for (int i = 0; i < list->n_segments; i++) {
     const Segment *segment = &list->segments[i];
@@ -186,6 +194,7 @@ static void expand_op(Expander *expander, int old_index) {
   const int counts[N_PIECES] = {
       [PIECE_EMBEDDING] = work.n_embedding, [PIECE_LAYER] = work.n_layers, [PIECE_HEAD] = work.n_head};
   gint32 effect = op.effect, first = expander->editor.ops->len, compute_before = expander->last_compute;
+  expander->first_of_op = first;
   expander->tp.n = 0;
   for (int i = 0; i < OP_MAX_AFTER && op.after[i] >= 0; i++) {
     pending_add(&expander->compute, op.after[i]);

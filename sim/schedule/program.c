@@ -81,8 +81,8 @@ static guint transfer_hash(gconstpointer entry) {
 
 static gboolean transfer_equal(gconstpointer a, gconstpointer b) {
   const Transfer *x = a, *y = b;
-  return x->group == y->group && x->source == y->source && x->target == y->target &&
-         x->collective == y->collective && x->bytes == y->bytes;
+  return x->group == y->group && x->source == y->source && x->target == y->target && x->collective == y->collective &&
+         x->bytes == y->bytes;
 }
 
 static guint group_hash(gconstpointer entry) {

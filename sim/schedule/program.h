@@ -108,12 +108,12 @@ typedef struct ProgramIndex ProgramIndex;
 typedef struct {
   int n_ranks; /* pipeline ranks = op lists */
   int n_stages, n_micro_batches, n_steps;
-  OpList *ranks;     /* [n_ranks] */
-  GArray *works;     /* of Work */
-  GArray *transfers; /* of Transfer */
-  GArray *groups;    /* of Group */
-  GArray *effects;   /* of Effect; [0] is no change */
-  gboolean expanded; /* compute ops are single runs of kernels between tp collectives (see pass `expand`) */
+  OpList *ranks;       /* [n_ranks] */
+  GArray *works;       /* of Work */
+  GArray *transfers;   /* of Transfer */
+  GArray *groups;      /* of Group */
+  GArray *effects;     /* of Effect; [0] is no change */
+  gboolean expanded;   /* compute ops are single runs of kernels between tp collectives (see pass `expand`) */
   ProgramIndex *index; /* private: finds equal entries of the tables; owned */
 } Program;
 
@@ -129,8 +129,8 @@ Program *program_new(int n_ranks, int n_stages, int n_micro_batches);
 void program_free(Program *program);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Program, program_free)
 
-/* Index of an equal entry, added when there is none. What an entry does not use is made uniform first: the collective of
- * a send, the ends of a collective, the pipeline ranks of a group without pp. */
+/* Index of an equal entry, added when there is none. What an entry does not use is made uniform first: the collective
+ * of a send, the ends of a collective, the pipeline ranks of a group without pp. */
 gint32 program_work(Program *program, const Work *work);
 gint32 program_transfer(Program *program, const Transfer *transfer);
 gint32 program_group(Program *program, const Group *group);

@@ -197,8 +197,8 @@ static gint64 replay_stretch(const Stretch *stretch, Piece piece, gint64 start_n
   return replayed.end_ns;
 }
 
-static gint64 replay_work(const Timing *timing, const Work *work, gint64 start_ns, gint64 issue_ns,
-                          ReplayVisitor visit, gpointer data) {
+static gint64 replay_work(const Timing *timing, const Work *work, gint64 start_ns, gint64 issue_ns, ReplayVisitor visit,
+                          gpointer data) {
   if (is_run(work)) {
     Stretch stretch = run_stretch(timing, work);
     g_autofree Span *spans = g_new(Span, stretch.n_items);

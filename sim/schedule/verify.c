@@ -1,1 +1,273 @@
-typedef int stepsim_empty_translation_unit;
+/* The proof in four steps, each linear in the ops:
+ *
+ *     check_tables, check_ops   every index is in range (all that follows relies on it), transfers fit their ops
+ *     program_match, bytes      every send has its receive
+ *     gather_collectives        every member of a group over pipeline ranks has the same sequence
+ *     compute_order_check       every action once, after its inputs (compute_order.c)
+ *     untimed_run               nothing waits in a circle (untimed_run.c) */
+#include "verify.h"
+#include "compute_order.h"
+#include "error.h"
+#include "untimed_run.h"
+#include <stdarg.h>
+
+static gboolean fail_op(const Program *program, int rank, int i, GError **error, const char *format, ...)
+    G_GNUC_PRINTF(5, 6);
+
+static gboolean fail_op(const Program *program, int rank, int i, GError **error, const char *format, ...) {
+  g_autoptr(GString) message = g_string_new(NULL);
+  const Op *op = &program->ranks[rank].ops[i];
+  g_string_append_printf(message, "rank %d, op %d", rank, i);
+  if (op->action < N_ACTIONS) {
+    g_string_append(message, " (");
+    untimed_run_name_op(program, op, message);
+    g_string_append_c(message, ')');
+  }
+  g_string_append(message, ": ");
+  va_list arguments;
+  va_start(arguments, format);
+  g_string_append_vprintf(message, format, arguments);
+  va_end(arguments);
+  return fail_impossible(error, "%s", message->str);
+}
+
+static gboolean check_group(const Program *program, guint i, GError **error) {
+  const Group *group = &g_array_index(program->groups, Group, i);
+  gboolean all = group->pp_first == -1 && group->pp_last == -1;
+  gboolean two = group->pp_first >= 0 && group->pp_first < program->n_ranks && group->pp_last >= 0 &&
+                 group->pp_last < program->n_ranks && group->pp_first != group->pp_last;
+  if (group->spans_pp && !all && !two)
+    return fail_impossible(error, "group %u (%s): pipeline ranks %d and %d; expected two different ones below %d", i,
+                           group->name, group->pp_first, group->pp_last, program->n_ranks);
+  if (group->charge >= N_AXES)
+    return fail_impossible(error, "group %u (%s): no axis has number %d", i, group->name, group->charge);
+  return TRUE;
+}
+
+static gboolean check_tables(const Program *program, GError **error) {
+  if (program->n_ranks < 1 || program->n_stages < 1 || program->n_micro_batches < 1 || program->n_steps < 1)
+    return fail_impossible(error, "program of %d ranks, %d stages, %d micro-batches, %d steps: each must be at least 1",
+                           program->n_ranks, program->n_stages, program->n_micro_batches, program->n_steps);
+  for (guint i = 0; i < program->groups->len; i++)
+    if (!check_group(program, i, error))
+      return FALSE;
+  for (guint i = 0; i < program->transfers->len; i++) {
+    const Transfer *transfer = &g_array_index(program->transfers, Transfer, i);
+    if (transfer->group < -1 || transfer->group >= (gint32)program->groups->len)
+      return fail_impossible(error, "transfer %u: group %d; the program has %u", i, transfer->group,
+                             program->groups->len);
+    if (transfer->collective >= N_COLLECTIVES)
+      return fail_impossible(error, "transfer %u: no collective has number %d", i, transfer->collective);
+  }
+  for (guint i = 0; i < program->works->len; i++) {
+    const Work *work = &g_array_index(program->works, Work, i);
+    if (work->phase >= N_PHASES || work->piece < -1 || work->piece >= N_PIECES)
+      return fail_impossible(error, "work %u: phase %d, piece %d: no such", i, work->phase, work->piece);
+    if (work->piece >= 0 && (work->first_item < 0 || work->last_item < work->first_item))
+      return fail_impossible(error, "work %u: items %d..%d; expected the first and last item of a run", i,
+                             work->first_item, work->last_item);
+  }
+  return TRUE;
+}
+
+static gboolean in_range(gint32 value, gint32 least, gint32 end) {
+  return value >= least && value < end;
+}
+
+static gboolean check_op_place(const Program *program, int rank, int i, GError **error) {
+  const Op *op = &program->ranks[rank].ops[i];
+  if (op->kind >= N_OP_KINDS || op->stream >= N_STREAMS || op->action >= N_ACTIONS)
+    return fail_op(program, rank, i, error, "kind %d, stream %d, action %d: no such", op->kind, op->stream, op->action);
+  int least = action_info(op->action)->has_micro_batch ? 0 : -1;
+  if (!in_range(op->stage, least, program->n_stages))
+    return fail_op(program, rank, i, error, "stage %d; the program has %d", op->stage, program->n_stages);
+  if (!in_range(op->micro_batch, least, program->n_micro_batches))
+    return fail_op(program, rank, i, error, "micro-batch %d; the program has %d", op->micro_batch,
+                   program->n_micro_batches);
+  if (!in_range(op->step, 0, program->n_steps))
+    return fail_op(program, rank, i, error, "step %d; the program has %d", op->step, program->n_steps);
+  if (!in_range(op->effect, 0, (gint32)program->effects->len))
+    return fail_op(program, rank, i, error, "effect %d; the program has %u", op->effect, program->effects->len);
+  gboolean ended = FALSE;
+  for (int k = 0; k < OP_MAX_AFTER; k++) {
+    if (op->after[k] < -1 || op->after[k] >= i || (ended && op->after[k] >= 0))
+      return fail_op(program, rank, i, error, "waits for op %d, which is not before it", op->after[k]);
+    ended = op->after[k] < 0;
+  }
+  return TRUE;
+}
+
+static const Phase phase_of[] = {
+    [ACTION_F] = PHASE_F, [ACTION_I] = PHASE_I, [ACTION_W] = PHASE_W, [ACTION_B] = PHASE_B};
+
+static gboolean check_compute_op(const Program *program, int rank, int i, GError **error) {
+  const Op *op = &program->ranks[rank].ops[i];
+  if (!in_range(op->work, 0, (gint32)program->works->len))
+    return fail_op(program, rank, i, error, "work %d; the program has %u", op->work, program->works->len);
+  const Work *work = &g_array_index(program->works, Work, op->work);
+  if (action_info(op->action)->is_compute && work->phase != phase_of[op->action])
+    return fail_op(program, rank, i, error, "work %d is of another phase", op->work);
+  return TRUE;
+}
+
+static gboolean check_transfer_op(const Program *program, int rank, int i, GError **error) {
+  const Op *op = &program->ranks[rank].ops[i];
+  if (!in_range(op->work, 0, (gint32)program->transfers->len))
+    return fail_op(program, rank, i, error, "transfer %d; the program has %u", op->work, program->transfers->len);
+  const Transfer *transfer = &g_array_index(program->transfers, Transfer, op->work);
+  if (op->kind == OP_COLLECTIVE)
+    return transfer->group >= 0 || fail_op(program, rank, i, error, "transfer %d is a send, no collective", op->work);
+  if (!in_range(op->peer, 0, program->n_ranks) || op->peer == rank)
+    return fail_op(program, rank, i, error, "peer %d; expected another one of %d ranks", op->peer, program->n_ranks);
+  int source = op->kind == OP_SEND ? rank : op->peer, target = op->kind == OP_SEND ? op->peer : rank;
+  if (transfer->group >= 0 || transfer->source != source || transfer->target != target)
+    return fail_op(program, rank, i, error, "transfer %d is no send from rank %d to rank %d", op->work, source, target);
+  return TRUE;
+}
+
+static gboolean check_op(const Program *program, int rank, int i, GError **error) {
+  if (!check_op_place(program, rank, i, error))
+    return FALSE;
+  const Op *op = &program->ranks[rank].ops[i];
+  if (op->kind == OP_COMPUTE)
+    return check_compute_op(program, rank, i, error);
+  if (op->kind != OP_HOST)
+    return check_transfer_op(program, rank, i, error);
+  return TRUE;
+}
+
+static gboolean check_ops(const Program *program, GError **error) {
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    for (int i = 0; i < program->ranks[rank].n_ops; i++)
+      if (!check_op(program, rank, i, error))
+        return FALSE;
+  return TRUE;
+}
+
+static const Transfer *transfer_of(const Program *program, const Op *op) {
+  return &g_array_index(program->transfers, Transfer, op->work);
+}
+
+static gboolean check_bytes(const Program *program, gint32 *const *match, GError **error) {
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    for (int i = 0; i < program->ranks[rank].n_ops; i++) {
+      const Op *op = &program->ranks[rank].ops[i];
+      if (op->kind != OP_SEND)
+        continue;
+      const Op *receive = &program->ranks[op->peer].ops[match[rank][i]];
+      double sent = transfer_of(program, op)->bytes, received = transfer_of(program, receive)->bytes;
+      if (sent != received)
+        return fail_op(program, rank, i, error, "sends %.17g bytes, its receive on rank %d (op %d) takes %.17g", sent,
+                       op->peer, match[rank][i], received);
+    }
+  return TRUE;
+}
+
+static gboolean is_member(const Group *group, int rank) {
+  return group->pp_first < 0 || rank == group->pp_first || rank == group->pp_last;
+}
+
+/* Every collective of a group over pipeline ranks goes to that group's list; partner gets its number on its rank. */
+static gboolean list_collective(const Program *program, Rendezvous *rendezvous, gint32 **partner, int rank, gint32 i,
+                                GError **error) {
+  gint32 at = transfer_of(program, &program->ranks[rank].ops[i])->group;
+  const Group *group = &g_array_index(program->groups, Group, at);
+  if (!group->spans_pp)
+    return TRUE;
+  if (!is_member(group, rank))
+    return fail_op(program, rank, i, error, "rank %d is no member of group %d (%s)", rank, at, group->name);
+  GArray *ops = rendezvous[at].ops;
+  const OpPlace *before = ops->len > 0 ? &g_array_index(ops, OpPlace, ops->len - 1) : NULL;
+  partner[rank][i] = before && before->rank == rank ? partner[rank][before->op] + 1 : 0;
+  OpPlace place = {rank, i};
+  g_array_append_val(ops, place);
+  return TRUE;
+}
+
+static gboolean list_collectives(const Program *program, Rendezvous *rendezvous, gint32 **partner, GError **error) {
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    for (gint32 i = 0; i < program->ranks[rank].n_ops; i++)
+      if (program->ranks[rank].ops[i].kind == OP_COLLECTIVE &&
+          !list_collective(program, rendezvous, partner, rank, i, error))
+        return FALSE;
+  return TRUE;
+}
+
+static const OpPlace *place_at(const Rendezvous *rendezvous, int i) {
+  return &g_array_index(rendezvous->ops, OpPlace, i);
+}
+
+static gboolean fail_sequence(const Program *program, const Group *group, const OpPlace *one, const OpPlace *other,
+                              int k, GError **error) {
+  g_autoptr(GString) names = g_string_new(NULL);
+  untimed_run_name_op(program, &program->ranks[one->rank].ops[one->op], names);
+  g_string_append_printf(names, " (op %d of rank %d), ", one->op, one->rank);
+  untimed_run_name_op(program, &program->ranks[other->rank].ops[other->op], names);
+  g_string_append_printf(names, " (op %d of rank %d)", other->op, other->rank);
+  return fail_impossible(error, "group %s: collective %d differs in kind or bytes between members: %s", group->name, k,
+                         names->str);
+}
+
+static int member_rank(const Group *group, int member) {
+  if (group->pp_first < 0)
+    return member;
+  return member == 0 ? MIN(group->pp_first, group->pp_last) : MAX(group->pp_first, group->pp_last);
+}
+
+static gboolean fail_count(const Group *group, const Rendezvous *rendezvous, int rank, GError **error) {
+  int n_here = 0;
+  for (int i = 0; i < (int)rendezvous->ops->len; i++)
+    n_here += place_at(rendezvous, i)->rank == rank;
+  return fail_impossible(error, "group %s: rank %d has %d collectives of the %u that its %d members have together",
+                         group->name, rank, n_here, rendezvous->ops->len, rendezvous->n_members);
+}
+
+/* All members have equally many, and the k-th are alike. */
+static gboolean check_sequences(const Program *program, const Group *group, Rendezvous *rendezvous, GError **error) {
+  int n_ops = (int)rendezvous->ops->len;
+  rendezvous->n_members = group->pp_first < 0 ? program->n_ranks : 2;
+  rendezvous->n_each = (n_ops + rendezvous->n_members - 1) / rendezvous->n_members;
+  for (int i = 0; i < rendezvous->n_members * rendezvous->n_each; i++) {
+    int rank = member_rank(group, i / rendezvous->n_each);
+    if (i >= n_ops || place_at(rendezvous, i)->rank != rank)
+      return fail_count(group, rendezvous, rank, error);
+    const OpPlace *first = place_at(rendezvous, i % rendezvous->n_each), *place = place_at(rendezvous, i);
+    const Transfer *a = transfer_of(program, &program->ranks[first->rank].ops[first->op]);
+    const Transfer *b = transfer_of(program, &program->ranks[place->rank].ops[place->op]);
+    if (a->collective != b->collective || a->bytes != b->bytes)
+      return fail_sequence(program, group, first, place, i % rendezvous->n_each, error);
+  }
+  return TRUE;
+}
+
+static gboolean gather_collectives(const Program *program, Rendezvous *rendezvous, gint32 **partner, GError **error) {
+  if (!list_collectives(program, rendezvous, partner, error))
+    return FALSE;
+  for (guint i = 0; i < program->groups->len; i++)
+    if (rendezvous[i].ops->len > 0 &&
+        !check_sequences(program, &g_array_index(program->groups, Group, i), &rendezvous[i], error))
+      return FALSE;
+  return TRUE;
+}
+
+/* With every index in range and every send matched. */
+static gboolean check_course(const Program *program, gint32 **partner, GError **error) {
+  Rendezvous *rendezvous = g_new0(Rendezvous, program->groups->len);
+  for (guint i = 0; i < program->groups->len; i++)
+    rendezvous[i].ops = g_array_new(FALSE, FALSE, sizeof(OpPlace));
+  gboolean ok = check_bytes(program, partner, error) && gather_collectives(program, rendezvous, partner, error) &&
+                compute_order_check(program, error) && untimed_run(program, partner, rendezvous, error);
+  for (guint i = 0; i < program->groups->len; i++)
+    g_array_unref(rendezvous[i].ops);
+  g_free(rendezvous);
+  return ok;
+}
+
+gboolean program_verify(const Program *program, GError **error) {
+  gint32 **partner;
+  if (!check_tables(program, error) || !check_ops(program, error) || !program_match(program, &partner, error))
+    return FALSE;
+  gboolean ok = check_course(program, partner, error);
+  program_match_free(program, partner);
+  return ok;
+}

@@ -1,6 +1,6 @@
 /* Names in one table, bus factors in the other. A bus factor is the bytes that must cross the busiest link divided by
- * S; it is a straight line in n over n, save for the parameter server, whose own link carries every worker's S and
- * whose factor is therefore n itself. */
+ * S: a part that every rank pays, less the part of it that is its own already. Only the parameter server's grows with
+ * n: its link carries every worker's S. */
 #include "collective.h"
 
 static const char *const names[N_COLLECTIVES + 1] = {
@@ -16,9 +16,9 @@ static const char *const names[N_COLLECTIVES + 1] = {
     [COLLECTIVE_PARAMETER_SERVER] = "parameter_server",
 };
 
-/* factor(n) = square·n + linear + constant/n */
+/* factor(n) = per_rank·n + constant + share/n */
 static const struct {
-  double square, linear, constant;
+  double per_rank, constant, share;
 } bus_factors[N_COLLECTIVES] = {
     [COLLECTIVE_ALL_REDUCE] = {0, 2, -2},     [COLLECTIVE_ALL_GATHER] = {0, 1, -1},
     [COLLECTIVE_REDUCE_SCATTER] = {0, 1, -1}, [COLLECTIVE_ALL_TO_ALL] = {0, 1, -1},
@@ -38,8 +38,8 @@ const char *const *collective_names(void) {
 
 double collective_bus_factor(Collective collective, int n_ranks) {
   g_assert(collective < N_COLLECTIVES && n_ranks >= 1);
-  return bus_factors[collective].square * n_ranks + bus_factors[collective].linear +
-         bus_factors[collective].constant / n_ranks;
+  return bus_factors[collective].per_rank * n_ranks + bus_factors[collective].constant +
+         bus_factors[collective].share / n_ranks;
 }
 
 double collective_sent_bytes(Collective collective, int n_ranks, double bytes) {

@@ -20,7 +20,11 @@ typedef struct {
 
 void layout_init(Layout *layout, const Plan *plan) {
   *layout = (Layout){
-      .size = {[AXIS_TP] = plan->tp, [AXIS_CP] = plan->cp, [AXIS_EP] = plan->ep, [AXIS_DP] = plan->dp, [AXIS_PP] = plan->pp},
+      .size = {[AXIS_TP] = plan->tp,
+               [AXIS_CP] = plan->cp,
+               [AXIS_EP] = plan->ep,
+               [AXIS_DP] = plan->dp,
+               [AXIS_PP] = plan->pp},
       .dp_shard = plan->zero_ranks > 0 ? plan->zero_ranks : plan->dp,
       .n_ranks = 1,
   };
@@ -211,6 +215,7 @@ static GArray *distinct_bases(const Digit *held, int n_held, int period) {
   return bases;
 }
 
+/* All groups of one set of axes span equally far. */
 static gboolean is_worse(const GroupShape *a, const GroupShape *b) {
   if (a->n_nodes != b->n_nodes)
     return a->n_nodes > b->n_nodes;
@@ -236,17 +241,16 @@ GroupShape layout_group_shape(const Layout *layout, const Cluster *cluster, Axis
 }
 
 void layout_split_layers(int n_layers, int n_stages, StageLayers *stages) {
-  const gboolean divides = n_layers % n_stages == 0, divides_with_ends = (n_layers + 2) % n_stages == 0;
-  const int each = divides ? n_layers / n_stages : divides_with_ends ? (n_layers + 2) / n_stages : n_layers / n_stages;
-  const int n_larger = divides || divides_with_ends ? 0 : n_layers % n_stages;
+  const gboolean counts_ends = n_layers % n_stages != 0 && (n_layers + 2) % n_stages == 0;
+  const int n_shared = counts_ends ? n_layers + 2 : n_layers;
+  const int each = n_shared / n_stages, n_larger = n_shared % n_stages;
   /* When only one stage stays small it is the last: the head costs more than the embedding. */
   const int first_larger = (n_stages - n_larger) / 2;
   int next = 0;
   for (int i = 0; i < n_stages; i++) {
     const gboolean is_first = i == 0, is_last = i == n_stages - 1;
-    int n = each + (i >= first_larger && i < first_larger + n_larger);
-    if (!divides && divides_with_ends)
-      n -= is_first + is_last;
+    const int n_ends = counts_ends ? is_first + is_last : 0;
+    const int n = each + (i >= first_larger && i < first_larger + n_larger) - n_ends;
     stages[i] = (StageLayers){.first_layer = next, .n_layers = n, .has_embedding = is_first, .has_head = is_last};
     next += n;
   }

@@ -1,1 +1,44 @@
-typedef int stepsim_empty_translation_unit;
+/* Which phase lists what. B lists both halves in one walk over the piece from its end, so it has exactly the kernels of
+ * I and of W, each weight gradient next to the input gradient it can run beside. Full recompute walks the layer forward
+ * once more before its input gradient; W finds everything kept by I. */
+#include "pieces.h"
+
+static const struct {
+  void (*forward)(ItemList *list);
+  void (*backward)(ItemList *list);
+} pieces[N_PIECES] = {
+    [PIECE_EMBEDDING] = {embedding_forward, embedding_backward},
+    [PIECE_LAYER] = {layer_forward, layer_backward},
+    [PIECE_HEAD] = {head_forward, head_backward},
+};
+
+static void list_backward(ItemList *list, Piece piece) {
+  if (list->input_gradients && piece == PIECE_LAYER && list->cut->plan->recompute == RECOMPUTE_FULL) {
+    list->recompute = TRUE;
+    pieces[piece].forward(list);
+    list->recompute = FALSE;
+  }
+  pieces[piece].backward(list);
+}
+
+static WorkList finish(ItemList *list) {
+  WorkList work = {.n_items = (int)list->items->len};
+  work.items = (WorkItem *)(void *)g_array_free(list->items, list->items->len == 0);
+  for (int i = 0; i < work.n_items; i++) {
+    work.flops += work.items[i].flops;
+    work.recompute_flops += work.items[i].recompute ? work.items[i].flops : 0;
+  }
+  return work;
+}
+
+WorkList piece_list(const Cut *cut, Piece piece, Phase phase) {
+  ItemList list;
+  item_list_init(&list, cut);
+  list.input_gradients = phase == PHASE_I || phase == PHASE_B;
+  list.weight_gradients = phase == PHASE_W || phase == PHASE_B;
+  if (phase == PHASE_F)
+    pieces[piece].forward(&list);
+  else
+    list_backward(&list, piece);
+  return finish(&list);
+}

@@ -1,0 +1,31 @@
+#include "step_of_prediction.h"
+
+StepReport step_of_prediction(const Prediction *prediction, int *in_flight) {
+  const Cluster *cluster = prediction->cluster;
+  const Plan *plan = prediction->workload->plan;
+  StepReport report = {.model_name = prediction->workload->model->name,
+                       .cluster_name = cluster->name,
+                       .gpu_name = cluster->gpu.name,
+                       .plan = plan,
+                       .domain_gpus = cluster->domain_gpus,
+                       .peak_number = number_name(precision_info(plan->precision)->linear),
+                       .peak_flops = prediction->peak_flops,
+                       .step_time_s = prediction->step_time_s,
+                       .tokens_per_s = prediction->tokens_per_s,
+                       .tokens_per_s_per_gpu = prediction->tokens_per_s_per_gpu,
+                       .tflops_per_gpu = prediction->tflops_per_gpu,
+                       .mfu = prediction->mfu,
+                       .hfu = prediction->hfu,
+                       .in_flight = in_flight,
+                       .n_measured = prediction->timing->n_measured,
+                       .n_interpolated = prediction->timing->n_interpolated,
+                       .n_modelled = prediction->timing->n_modelled,
+                       .n_events = prediction->engine.n_events,
+                       .n_ranks_simulated = prediction->engine.n_ranks,
+                       .wall_s = prediction->wall_s};
+  step_report_set_metrics(&report, prediction->metrics);
+  step_report_set_memory(&report, prediction->memory, cluster->gpu.reserved_bytes, cluster->gpu.hbm_bytes);
+  step_report_set_traffic(&report, prediction->program, prediction->workload);
+  metrics_in_flight(prediction->trace, in_flight);
+  return report;
+}

@@ -1,0 +1,252 @@
+/* The defaults are those of Transformers' *Config classes (v4.46, 2024-10), MPT's those of its published models. */
+#include "model_family.h"
+
+#include <string.h>
+
+#include "error.h"
+#include "suggest.h"
+
+/* Bias of the attention's two products and of the MLP's, where a family sets them apart. */
+static void set_biases(Model *model, gboolean attention, gboolean mlp) {
+  model->qkv_bias = attention;
+  model->linear_bias = attention && mlp;
+  if (attention && !mlp)
+    model->other_layer_parameters += model->hidden;
+  if (mlp && !attention)
+    model->other_layer_parameters += (model->gated ? 2 : 1) * model->ffn_hidden + model->hidden;
+}
+
+static gboolean read_window(const JsonFile *json, Model *model, GError **error) {
+  gboolean used = TRUE;
+  gint64 window = 0;
+  if (!json_file_flag(json, json->root, "use_sliding_window", &used, error) ||
+      !json_file_integer(json, json->root, "sliding_window", 1, G_MAXINT32, &window, error))
+    return FALSE;
+  model->window = used ? window : 0;
+  return TRUE;
+}
+
+static gboolean read_llama(const JsonFile *json, Model *model, GError **error) {
+  gboolean attention = FALSE, mlp = FALSE;
+  if (!json_file_flag(json, json->root, "attention_bias", &attention, error) ||
+      !json_file_flag(json, json->root, "mlp_bias", &mlp, error))
+    return FALSE;
+  set_biases(model, attention, mlp);
+  return read_window(json, model, error);
+}
+
+/* Qwen3 normalises every head's q and k: one scale vector each, shared by the heads. */
+static gboolean read_qwen3(const JsonFile *json, Model *model, GError **error) {
+  model->other_layer_parameters += 2 * model->head_dim;
+  return read_llama(json, model, error);
+}
+
+static gboolean read_neox(const JsonFile *json, Model *model, GError **error) {
+  gboolean attention_bias = TRUE;
+  model->parallel_block = TRUE;
+  if (!json_file_flag(json, json->root, "use_parallel_residual", &model->parallel_block, error) ||
+      !json_file_flag(json, json->root, "attention_bias", &attention_bias, error))
+    return FALSE;
+  set_biases(model, attention_bias, TRUE);
+  return TRUE;
+}
+
+/* BLOOM has a LayerNorm behind the word table. */
+static gboolean read_bloom(const JsonFile *json, Model *model, GError **error) {
+  model->other_embedding_parameters = 2 * model->hidden;
+  return TRUE;
+}
+
+/* Falcon-7B: one key-value head (whatever num_kv_heads says) and one norm per block; Falcon-40B, the "new decoder
+ * architecture": num_kv_heads and two; RW models: a sequential block with ordinary heads. */
+static gboolean read_falcon(const JsonFile *json, Model *model, GError **error) {
+  gboolean is_new = FALSE, multi_query = TRUE, parallel = TRUE, alibi = FALSE, bias = FALSE;
+  JsonObject *root = json->root;
+  if (!json_file_flag(json, root, "new_decoder_architecture", &is_new, error) ||
+      !json_file_flag(json, root, "multi_query", &multi_query, error) ||
+      !json_file_flag(json, root, "parallel_attn", &parallel, error) ||
+      !json_file_flag(json, root, "alibi", &alibi, error) || !json_file_flag(json, root, "bias", &bias, error))
+    return FALSE;
+  if (!is_new)
+    model->n_kv_heads = multi_query ? 1 : model->n_heads;
+  model->parallel_block = is_new || parallel;
+  gint64 n_norms = is_new || !parallel ? 2 : 1;
+  if (!json_file_integer(json, root, "num_ln_in_parallel_attn", 1, 2, &n_norms, error))
+    return FALSE;
+  model->n_norms_per_layer = n_norms;
+  model->positions = alibi ? POSITIONS_ALIBI : POSITIONS_ROTARY;
+  set_biases(model, bias, bias);
+  return TRUE;
+}
+
+/* OPT's position table has two rows more than positions. */
+static gboolean read_opt(const JsonFile *json, Model *model, GError **error) {
+  gboolean bias = TRUE;
+  gint64 word_width = model->hidden;
+  if (!json_file_flag(json, json->root, "enable_bias", &bias, error) ||
+      !json_file_integer(json, json->root, "word_embed_proj_dim", 1, 1 << 24, &word_width, error))
+    return FALSE;
+  if (word_width != model->hidden)
+    return fail_impossible(error,
+                           "%s:%u: word_embed_proj_dim %" G_GINT64_FORMAT " is not the hidden size %" G_GINT64_FORMAT
+                           ": projected embeddings are not modelled",
+                           json->file, json_file_line(json, json->root, "word_embed_proj_dim"), word_width,
+                           model->hidden);
+  set_biases(model, bias, bias);
+  model->other_embedding_parameters = 2 * model->hidden;
+  return TRUE;
+}
+
+/* attn_config: { "alibi": …, "rope": …, "attn_type": …, "kv_n_heads": …, "qk_ln": …, "attn_pdrop": … } */
+static gboolean read_mpt_attention(const JsonFile *json, JsonObject *attention, Model *model, GError **error) {
+  gboolean alibi = FALSE, rope = FALSE, learned = TRUE, qk_norm = FALSE;
+  const char *type = "multihead_attention";
+  double dropout = 0;
+  if (!json_file_flag(json, attention, "alibi", &alibi, error) ||
+      !json_file_flag(json, attention, "rope", &rope, error) ||
+      !json_file_flag(json, attention, "qk_ln", &qk_norm, error) ||
+      !json_file_flag(json, json->root, "learned_pos_emb", &learned, error) ||
+      !json_file_text(json, attention, "attn_type", &type, error) ||
+      !json_file_number(json, attention, "attn_pdrop", 0, 1, &dropout, error))
+    return FALSE;
+  if (strcmp(type, "multiquery_attention") == 0)
+    model->n_kv_heads = 1;
+  if (!json_file_integer(json, attention, "kv_n_heads", 1, 1 << 20, &model->n_kv_heads, error))
+    return FALSE;
+  model->dropout = model->dropout || dropout > 0;
+  model->positions = alibi ? POSITIONS_ALIBI : rope ? POSITIONS_ROTARY : learned ? POSITIONS_LEARNED : POSITIONS_NONE;
+  if (qk_norm)
+    model->other_layer_parameters +=
+        (model->bare_norms ? 1 : 2) * (model->n_heads + model->n_kv_heads) * model->head_dim;
+  return TRUE;
+}
+
+/* expansion_ratio stood at the top before ffn_config took it in. */
+static gboolean read_mpt_ffn(const JsonFile *json, Model *model, GError **error) {
+  double ratio = 4;
+  const char *type = "mptmlp", *key = "expansion_ratio";
+  JsonObject *ffn = NULL;
+  if (!json_file_object(json, json->root, "ffn_config", &ffn, error) ||
+      !json_file_number(json, json->root, key, 0.01, 1000, &ratio, error) ||
+      (ffn != NULL && (!json_file_number(json, ffn, key, 0.01, 1000, &ratio, error) ||
+                       !json_file_text(json, ffn, "ffn_type", &type, error))))
+    return FALSE;
+  if (strcmp(type, "mptmlp") != 0 && strcmp(type, "mptglu") != 0)
+    return fail_impossible(error, "%s:%u: ffn_type: found \"%.80s\", only mptmlp and mptglu are modelled", json->file,
+                           json_file_line(json, ffn, "ffn_type"), type);
+  model->gated = strcmp(type, "mptglu") == 0;
+  if (model->ffn_hidden == 0)
+    model->ffn_hidden = (gint64)(ratio * (double)model->hidden);
+  return TRUE;
+}
+
+static gboolean read_mpt(const JsonFile *json, Model *model, GError **error) {
+  gboolean no_bias = TRUE;
+  JsonObject *attention = NULL;
+  if (!json_file_flag(json, json->root, "no_bias", &no_bias, error) ||
+      !json_file_object(json, json->root, "attn_config", &attention, error) || !read_mpt_ffn(json, model, error))
+    return FALSE;
+  model->bare_norms = no_bias;
+  set_biases(model, !no_bias, !no_bias);
+  return attention == NULL || read_mpt_attention(json, attention, model, error);
+}
+
+/* Where model_type is absent the first family with a mark in the file is taken: the common spelling comes last. */
+static const ModelFamily families[] = {
+    {.types = {"mpt"},
+     .marks = {"attn_config", "d_model", "expansion_ratio"},
+     .norm = NORM_LAYERNORM,
+     .positions = POSITIONS_ALIBI,
+     .tied = TRUE,
+     .ffn_multiple = 0,
+     .read_details = read_mpt},
+    {.types = {"gpt2"},
+     .marks = {"n_embd", "n_inner"},
+     .norm = NORM_LAYERNORM,
+     .positions = POSITIONS_LEARNED,
+     .tied = TRUE,
+     .qkv_bias = TRUE,
+     .linear_bias = TRUE,
+     .dropout = TRUE,
+     .ffn_multiple = 4},
+    {.types = {"gpt_neox"},
+     .marks = {"use_parallel_residual", "rotary_pct"},
+     .norm = NORM_LAYERNORM,
+     .positions = POSITIONS_ROTARY,
+     .read_details = read_neox},
+    {.types = {"falcon", "RefinedWeb", "RefinedWebModel"},
+     .marks = {"multi_query", "new_decoder_architecture", "parallel_attn"},
+     .norm = NORM_LAYERNORM,
+     .positions = POSITIONS_ROTARY,
+     .tied = TRUE,
+     .ffn_multiple = 4,
+     .read_details = read_falcon},
+    {.types = {"bloom"},
+     .marks = {"n_embed", "apply_residual_connection_post_layernorm"},
+     .norm = NORM_LAYERNORM,
+     .positions = POSITIONS_ALIBI,
+     .tied = TRUE,
+     .qkv_bias = TRUE,
+     .linear_bias = TRUE,
+     .ffn_multiple = 4,
+     .read_details = read_bloom},
+    {.types = {"opt"},
+     .marks = {"ffn_dim", "word_embed_proj_dim"},
+     .norm = NORM_LAYERNORM,
+     .positions = POSITIONS_LEARNED,
+     .tied = TRUE,
+     .dropout = TRUE,
+     .read_details = read_opt},
+    {.types = {"qwen2"},
+     .marks = {"use_sliding_window"},
+     .norm = NORM_RMSNORM,
+     .positions = POSITIONS_ROTARY,
+     .gated = TRUE,
+     .qkv_bias = TRUE,
+     .read_details = read_window},
+    {.types = {"qwen3"},
+     .norm = NORM_RMSNORM,
+     .positions = POSITIONS_ROTARY,
+     .gated = TRUE,
+     .head_dim = 128,
+     .read_details = read_qwen3},
+    {.types = {"llama", "mistral"},
+     .marks = {"hidden_size"},
+     .norm = NORM_RMSNORM,
+     .positions = POSITIONS_ROTARY,
+     .gated = TRUE,
+     .read_details = read_llama},
+};
+
+static const ModelFamily *find_by_marks(JsonObject *root) {
+  for (size_t i = 0; i < G_N_ELEMENTS(families); i++)
+    for (int j = 0; families[i].marks[j] != NULL; j++)
+      if (json_object_has_member(root, families[i].marks[j]))
+        return &families[i];
+  return NULL;
+}
+
+const ModelFamily *model_family_find(const JsonFile *json, GError **error) {
+  const char *type = NULL;
+  if (!json_file_text(json, json->root, "model_type", &type, error))
+    return NULL;
+  const ModelFamily *marked = type == NULL ? find_by_marks(json->root) : NULL;
+  if (marked != NULL)
+    return marked;
+  g_autoptr(GPtrArray) names = g_ptr_array_new();
+  for (size_t i = 0; i < G_N_ELEMENTS(families); i++)
+    for (int j = 0; families[i].types[j] != NULL; j++) {
+      if (g_strcmp0(type, families[i].types[j]) == 0)
+        return &families[i];
+      g_ptr_array_add(names, (gpointer)families[i].types[j]);
+    }
+  g_ptr_array_add(names, NULL);
+  g_autofree char *expected = suggest_message(type, (const char *const *)names->pdata);
+  if (type == NULL)
+    fail_input(error, "%s:1: found neither model_type nor a key that tells the family (such as hidden_size); %s",
+               json->file, expected);
+  else
+    fail_input(error, "%s:%u: model_type: found \"%.80s\", %s", json->file,
+               json_file_line(json, json->root, "model_type"), type, expected);
+  return NULL;
+}

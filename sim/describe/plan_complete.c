@@ -1,0 +1,232 @@
+/* A plan is completed and checked by a row of small steps, in an order in which each may rely on those before it:
+ *
+ *     ranges → ranks (dp, gpus) → sizes (batch, sequence, schedule) → batch → pipeline → tensor cut → sequence → ZeRO
+ *            → machine → precision → disturbances
+ *
+ * A single value out of any sense is bad usage (INPUT); values that clash are IMPOSSIBLE, and both are named. */
+#include <math.h>
+#include <string.h>
+
+#include "error.h"
+#include "plan.h"
+
+#define INT64 G_GINT64_FORMAT
+
+enum { MOST_RANKS = 1 << 24, MOST_MICRO_BATCHES = 1000000, DEFAULT_SEQ_LEN = 2048, MOST_DEFAULT_SEQ_LEN = 4096 };
+static const gint64 most_micro_batch_tokens = G_MAXINT32;
+
+typedef gboolean (*Step)(Plan *plan, const Model *model, const Cluster *cluster, GError **error);
+
+#define INT_RANGE(label, field, low, high)                                                                             \
+  { label, offsetof(Plan, field), FALSE, low, high }
+#define INT64_RANGE(label, field, low, high)                                                                           \
+  { label, offsetof(Plan, field), TRUE, low, high }
+
+/* What each number may be by itself; 0 where it may be left open. */
+static const struct {
+  const char *name;
+  size_t offset;
+  gboolean is_wide; /* gint64, else int */
+  gint64 least, most;
+} ranges[] = {
+    INT_RANGE("gpus", gpus, 0, MOST_RANKS),
+    INT_RANGE("tp", tp, 1, MOST_RANKS),
+    INT_RANGE("cp", cp, 1, MOST_RANKS),
+    INT_RANGE("ep", ep, 1, MOST_RANKS),
+    INT_RANGE("dp", dp, 0, MOST_RANKS),
+    INT_RANGE("pp", pp, 1, MOST_RANKS),
+    INT_RANGE("chunks", chunks, 1, 1 << 16),
+    INT64_RANGE("micro-batch", micro_batch, 0, 1 << 20),
+    INT64_RANGE("global-batch", global_batch, 0, G_GINT64_CONSTANT(1) << 40),
+    INT64_RANGE("seq-len", seq_len, 0, 1 << 27),
+    INT_RANGE("zero", zero, 0, 3),
+    INT_RANGE("zero-ranks", zero_ranks, 0, MOST_RANKS),
+    INT64_RANGE("bucket", bucket_parameters, 0, G_GINT64_CONSTANT(1) << 50),
+    INT_RANGE("prefetch", prefetch, 0, 1 << 20),
+    INT_RANGE("steps", steps, 1, 1000),
+};
+
+static gboolean check_ranges(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
+  for (size_t i = 0; i < G_N_ELEMENTS(ranges); i++) {
+    const char *field = (const char *)plan + ranges[i].offset;
+    gint64 value = ranges[i].is_wide ? *(const gint64 *)field : *(const int *)field;
+    if (value < ranges[i].least || value > ranges[i].most)
+      return fail_input(error, "%s: found %" INT64 ", expected %" INT64 " to %" INT64, ranges[i].name, value,
+                        ranges[i].least, ranges[i].most);
+  }
+  if (!(plan->jitter >= 0 && plan->jitter <= 0.5))
+    return fail_input(error, "jitter: found %g, expected a share from 0 to 0.5", plan->jitter);
+  return TRUE;
+}
+
+static gboolean complete_ranks(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
+  if (plan->cp > 1)
+    return fail_impossible(error, "cp %d: context parallelism is not modelled, expected 1", plan->cp);
+  if (plan->ep > 1)
+    return fail_impossible(error, "ep %d: expert parallelism is not modelled, expected 1", plan->ep);
+  gint64 model_ranks = (gint64)plan->tp * plan->pp;
+  if (plan->dp == 0 && plan->gpus % model_ranks != 0)
+    return fail_impossible(error, "gpus %d is not a multiple of tp %d × pp %d = %" INT64, plan->gpus, plan->tp,
+                           plan->pp, model_ranks);
+  if (plan->dp == 0)
+    plan->dp = MAX(1, (int)(plan->gpus / model_ranks));
+  double ranks = (double)model_ranks * plan->dp;
+  if (plan->gpus != 0 && ranks != plan->gpus)
+    return fail_impossible(error, "tp %d × pp %d × dp %d = %.0f is not gpus %d", plan->tp, plan->pp, plan->dp, ranks,
+                           plan->gpus);
+  if (ranks > MOST_RANKS)
+    return fail_impossible(error, "tp %d × pp %d × dp %d = %.0f GPUs, at most %d are modelled", plan->tp, plan->pp,
+                           plan->dp, ranks, MOST_RANKS);
+  plan->gpus = (int)ranks;
+  return TRUE;
+}
+
+/* Four micro-batches per pipeline rank: enough that the bubble, (p − 1)/m, stays below a quarter. */
+static gboolean complete_sizes(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
+  if (plan->micro_batch == 0)
+    plan->micro_batch = 1;
+  if (plan->global_batch == 0)
+    plan->global_batch = plan->micro_batch * plan->dp * (plan->pp > 1 ? 4 * (gint64)plan->pp : 1);
+  if (plan->seq_len == 0) {
+    gint64 positions = model != NULL && model->max_positions > 0 ? model->max_positions : DEFAULT_SEQ_LEN;
+    plan->seq_len = MIN(positions, MOST_DEFAULT_SEQ_LEN);
+  }
+  if (plan->schedule == NULL)
+    plan->schedule = g_strdup(plan->chunks > 1 ? "interleaved" : "1f1b");
+  if (plan->bucket_parameters == 0) /* Megatron-LM's DDP default, core v0.5 (2024-02) */
+    plan->bucket_parameters = MAX(40000000, 1000000 * (gint64)plan->dp);
+  return TRUE;
+}
+
+static gboolean check_batch(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
+  gint64 batch_at_once = plan->micro_batch * plan->dp;
+  if (plan->global_batch % batch_at_once != 0)
+    return fail_impossible(error,
+                           "global-batch %" INT64 " is not a multiple of micro-batch %" INT64 " × dp %d = %" INT64,
+                           plan->global_batch, plan->micro_batch, plan->dp, batch_at_once);
+  plan->n_micro_batches = plan->global_batch / batch_at_once;
+  if (plan->n_micro_batches > MOST_MICRO_BATCHES)
+    return fail_impossible(error,
+                           "global-batch %" INT64 " / (micro-batch %" INT64 " × dp %d) = %" INT64
+                           " micro-batches, at most %d are modelled",
+                           plan->global_batch, plan->micro_batch, plan->dp, plan->n_micro_batches, MOST_MICRO_BATCHES);
+  if (plan->micro_batch * plan->seq_len > most_micro_batch_tokens)
+    return fail_impossible(error, "micro-batch %" INT64 " × seq-len %" INT64 " tokens, at most %" INT64 " are modelled",
+                           plan->micro_batch, plan->seq_len, most_micro_batch_tokens);
+  return TRUE;
+}
+
+static gboolean check_pipeline(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
+  gboolean is_flat = strcmp(plan->schedule, "gpipe") == 0 || strcmp(plan->schedule, "1f1b") == 0;
+  if (is_flat && plan->chunks > 1)
+    return fail_impossible(error, "schedule %s has one model chunk per rank, found chunks %d (interleaved takes them)",
+                           plan->schedule, plan->chunks);
+  gint64 n_stages = (gint64)plan->pp * plan->chunks;
+  /* two more is Megatron's other split: embedding and head are stages of their own */
+  if (model != NULL && n_stages > model->n_layers && n_stages != model->n_layers + 2)
+    return fail_impossible(error,
+                           "pp %d × chunks %d = %" INT64 " stages are more than the %" INT64 " layers of model %s",
+                           plan->pp, plan->chunks, n_stages, model->n_layers, model->name);
+  return TRUE;
+}
+
+static gboolean check_tensor_cut(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
+  if (model == NULL)
+    return TRUE;
+  const struct {
+    const char *what;
+    gint64 count;
+  } cut[] = {
+      {"attention heads", model->n_heads}, {"hidden size", model->hidden}, {"MLP hidden size", model->ffn_hidden}};
+  for (size_t i = 0; i < G_N_ELEMENTS(cut); i++)
+    if (cut[i].count % plan->tp != 0)
+      return fail_impossible(error, "tp %d does not divide the %s %" INT64 " of model %s", plan->tp, cut[i].what,
+                             cut[i].count, model->name);
+  /* With fewer key-value heads than ranks each is held by tp / n_kv_heads of them, as Megatron-LM does. */
+  if (model->n_kv_heads % plan->tp != 0 && plan->tp % model->n_kv_heads != 0)
+    return fail_impossible(error,
+                           "tp %d neither divides nor is a multiple of the key-value heads %" INT64 " of model %s",
+                           plan->tp, model->n_kv_heads, model->name);
+  return TRUE;
+}
+
+static gboolean check_sequence(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
+  if (plan->sequence_parallel && plan->seq_len % plan->tp != 0)
+    return fail_impossible(error, "sequence-parallel on: tp %d does not divide seq-len %" INT64, plan->tp,
+                           plan->seq_len);
+  if (model == NULL)
+    return TRUE;
+  if (model->positions == POSITIONS_LEARNED && plan->seq_len > model->max_positions)
+    return fail_impossible(error, "seq-len %" INT64 " is beyond the %" INT64 " learned positions of model %s",
+                           plan->seq_len, model->max_positions, model->name);
+  if (model->window > 0 && plan->seq_len > model->window)
+    return fail_impossible(error,
+                           "seq-len %" INT64 " is beyond the attention window %" INT64
+                           " of model %s: sliding-window attention is not modelled",
+                           plan->seq_len, model->window, model->name);
+  return TRUE;
+}
+
+static gboolean check_zero(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
+  if (plan->zero == 0 && plan->zero_ranks != 0 && plan->zero_ranks != plan->dp)
+    return fail_impossible(error, "zero-ranks %d says how far shards span, but zero 0 shards nothing",
+                           plan->zero_ranks);
+  if (plan->zero_ranks == 0)
+    plan->zero_ranks = plan->dp;
+  if (plan->dp % plan->zero_ranks != 0)
+    return fail_impossible(error, "zero-ranks %d does not divide dp %d", plan->zero_ranks, plan->dp);
+  return TRUE;
+}
+
+static gboolean check_machine(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
+  if (cluster == NULL)
+    return TRUE;
+  if (plan->gpus > cluster->gpus_per_node && plan->gpus % cluster->gpus_per_node != 0)
+    return fail_impossible(error, "gpus %d is not whole nodes: cluster %s has %d GPUs per node", plan->gpus,
+                           cluster->name, cluster->gpus_per_node);
+  if (plan->gpus > cluster->domain_gpus && cluster->nics_per_node == 0)
+    return fail_impossible(error, "gpus %d need a network: cluster %s joins %d GPUs and has no NICs", plan->gpus,
+                           cluster->name, cluster->domain_gpus);
+  if (cluster->max_gpus > 0 && plan->gpus > cluster->max_gpus)
+    return fail_impossible(error, "gpus %d is more than the %" INT64 " GPUs of cluster %s", plan->gpus,
+                           cluster->max_gpus, cluster->name);
+  return TRUE;
+}
+
+static gboolean check_precision(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
+  if (cluster == NULL)
+    return TRUE;
+  const PrecisionInfo *info = precision_info(plan->precision);
+  const Number needed[] = {info->linear, info->element};
+  for (size_t i = 0; i < G_N_ELEMENTS(needed); i++)
+    if (!(cluster->gpu.peak_flops[needed[i]] > 0))
+      return fail_impossible(error, "precision %s multiplies in %s, which GPU %s of cluster %s has no peak rate for",
+                             info->name, number_name(needed[i]), cluster->gpu.name, cluster->name);
+  return TRUE;
+}
+
+/* Ranks that differ cannot be stood for by one of them. */
+static gboolean check_disturbances(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
+  for (guint i = 0; i < plan->slow_ranks->len; i++) {
+    const SlowRank *slow = &g_array_index(plan->slow_ranks, SlowRank, i);
+    if (slow->rank < 0 || slow->rank >= plan->gpus)
+      return fail_impossible(error, "slow-rank %d is not one of gpus %d (ranks 0 to %d)", slow->rank, plan->gpus,
+                             plan->gpus - 1);
+    if (!(slow->factor >= 0.1 && slow->factor <= 100))
+      return fail_input(error, "slow-rank %d: found factor %g, expected 0.1 to 100", slow->rank, slow->factor);
+  }
+  if (plan->jitter > 0 || plan->slow_ranks->len > 0)
+    plan->fold = FALSE;
+  return TRUE;
+}
+
+gboolean plan_complete(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
+  static const Step steps[] = {
+      check_ranges,   complete_ranks, complete_sizes, check_batch,     check_pipeline,     check_tensor_cut,
+      check_sequence, check_zero,     check_machine,  check_precision, check_disturbances,
+  };
+  for (size_t i = 0; i < G_N_ELEMENTS(steps); i++)
+    if (!steps[i](plan, model, cluster, error))
+      return FALSE;
+  return TRUE;
+}

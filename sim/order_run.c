@@ -1,0 +1,49 @@
+#include "order_run.h"
+
+#include <math.h>
+
+#include "passes.h"
+#include "timing_model.h"
+
+static Timing *make_timing(const Program *program, const StageTimes *times) {
+  int n_chunks = program->n_stages / program->n_ranks;
+  g_autofree gint64 *all = g_new(gint64, 3 * program->n_stages);
+  gint64 *f = all, *i = all + program->n_stages, *w = all + 2 * program->n_stages;
+  for (int stage = 0; stage < program->n_stages; stage++) {
+    f[stage] = llround(times->f_ns / n_chunks);
+    i[stage] = llround(times->i_ns / n_chunks);
+    w[stage] = llround(times->w_ns / n_chunks);
+  }
+  return timing_of_times(program, f, i, w, 0);
+}
+
+OrderRun *order_run_new(const Order *order, const StageTimes *times, int n_steps, const char *dump_after, char **dump,
+                        GError **error) {
+  Lowering lowering = {.order = order, .n_steps = n_steps};
+  Program *program = lower(&lowering, dump_after, dump, error);
+  if (program == NULL)
+    return NULL;
+  OrderRun *run = g_new0(OrderRun, 1);
+  run->program = program;
+  run->timing = make_timing(program, times);
+  Simulation simulation = {.program = program, .timing = run->timing, .folded = TRUE};
+  EngineStats stats;
+  run->trace = engine_run(&simulation, &stats);
+  run->metrics = metrics_new(run->trace);
+  return run;
+}
+
+void order_run_free(OrderRun *run) {
+  if (run == NULL)
+    return;
+  metrics_free(run->metrics);
+  trace_free(run->trace);
+  timing_free(run->timing);
+  program_free(run->program);
+  g_free(run);
+}
+
+double order_run_bubble_fraction(const OrderRun *run) {
+  const Metrics *metrics = run->metrics;
+  return metrics->span_ns > 0 ? (double)metrics->span_bubble_ns / metrics->span_ns : 0;
+}

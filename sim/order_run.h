@@ -1,0 +1,25 @@
+/* A pipeline order run alone: given stage times, free communication, no optimizer. */
+#pragma once
+#include "engine.h"
+#include "metrics.h"
+#include "order.h"
+
+/* Of one pipeline rank for one micro-batch; a chunk takes its share, rounded to whole nanoseconds. */
+typedef struct {
+  double f_ns, i_ns, w_ns;
+} StageTimes;
+
+typedef struct {
+  Program *program;
+  Timing *timing;
+  Trace *trace;
+  Metrics *metrics;
+} OrderRun;
+
+/* IMPOSSIBLE when the order cannot run; `dump_after` and `dump` as lower(). */
+OrderRun *order_run_new(const Order *order, const StageTimes *times, int n_steps, const char *dump_after, char **dump,
+                        GError **error);
+void order_run_free(OrderRun *run);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(OrderRun, order_run_free)
+/* Bubble on the stage span as a share of the span. */
+double order_run_bubble_fraction(const OrderRun *run);

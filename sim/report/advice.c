@@ -1,0 +1,203 @@
+/* A table of rules, one per part of the step: when the part's share passes a threshold, its rule says why that is and
+ * what would change it. Numbers come from the report itself:
+ *
+ *     bubble    of a given order and stage times, the idle time is that of a fixed number of micro-batches (p − 1 for
+ *               1F1B, over v with v chunks). With bubble b and the rest r of the step, twice the micro-batches or twice
+ *               the chunks leave  (b/2) / (r + b/2)  of the step idle.
+ *     kernels   hfu · step / (compute + recompute) is the share of peak reached while kernels run. */
+#include "advice.h"
+
+typedef struct {
+  const StepReport *report;
+  double share; /* of the step */
+} Case;
+
+typedef struct {
+  BreakdownKind kind;
+  double threshold; /* share of the step that is worth a word */
+  void (*advise)(const Case *c, GString *out);
+} Rule;
+
+static double percent(double share) {
+  return 100 * share;
+}
+
+static void advise_bubble(const Case *c, GString *out) {
+  const Plan *plan = c->report->plan;
+  double busy = 1 - c->share, halved = c->share / 2 / (busy + c->share / 2);
+  g_string_append_printf(out, "pipeline bubble: %.1f %% of the step is spent waiting for other stages (pp %d",
+                         percent(c->share), plan->pp);
+  if (plan->chunks > 1)
+    g_string_append_printf(out, " × %d chunks", plan->chunks);
+  g_string_append_printf(out, ", %" G_GINT64_FORMAT " micro-batches).", plan->n_micro_batches);
+  if (plan->pp == 1) {
+    g_string_append(out, " With one stage this is ranks waiting for the slowest one.");
+    return;
+  }
+  g_string_append_printf(out, " %" G_GINT64_FORMAT " micro-batches (smaller --micro-batch or larger --global-batch)",
+                         2 * plan->n_micro_batches);
+  g_string_append_printf(out, " or, with enough layers, --schedule interleaved --chunks %d would leave about %.1f %%.",
+                         2 * plan->chunks, percent(halved));
+}
+
+static void advise_tp(const Case *c, GString *out) {
+  const Plan *plan = c->report->plan;
+  g_string_append_printf(out, "tensor parallelism: %.1f %% of the step is exposed tp communication (tp %d).",
+                         percent(c->share), plan->tp);
+  if (c->report->domain_gpus > 0 && plan->tp > c->report->domain_gpus)
+    g_string_append_printf(out, " tp %d reaches beyond the %d GPUs of a scale-up domain: keep it inside.", plan->tp,
+                           c->report->domain_gpus);
+  else if (plan->tp > 1)
+    g_string_append_printf(out, " --tp %d would send less and run larger products, if it fits in memory.",
+                           plan->tp / 2);
+  if (plan->tp > 1 && !plan->sequence_parallel)
+    g_string_append(out, " --sequence-parallel on cuts norms and dropout by tp at the same traffic.");
+}
+
+static void advise_dp(const Case *c, GString *out) {
+  const Plan *plan = c->report->plan;
+  g_string_append_printf(out, "data parallelism: %.1f %% of the step is exposed dp communication (dp %d, ZeRO-%d).",
+                         percent(c->share), plan->dp, plan->zero);
+  if (!plan->overlap_grad)
+    g_string_append(out, " --overlap-grad on runs gradient collectives beside backward.");
+  if (plan->zero > 0 && !plan->overlap_param)
+    g_string_append(out, " --overlap-param on runs parameter gathers beside forward.");
+  if (plan->zero == 3)
+    g_string_append(out, " --zero 1 gathers parameters once a step, if the weights fit.");
+  else if (plan->zero == 2 && plan->n_micro_batches > 1)
+    g_string_append(out, " --zero 1 reduces gradients once a step instead of once a micro-batch.");
+  g_string_append(out, " A larger --global-batch spreads it over more work.");
+}
+
+static void advise_pp(const Case *c, GString *out) {
+  const Plan *plan = c->report->plan;
+  g_string_append_printf(out, "pipeline transfers: %.1f %% of the step waits for activations on the wire.",
+                         percent(c->share));
+  if (plan->chunks > 1)
+    g_string_append_printf(out, " --chunks %d sends half as often.", plan->chunks / 2);
+  g_string_append(out, " Neighbouring stages on one node send over its links instead of the network (--order).");
+}
+
+static void advise_host(const Case *c, GString *out) {
+  g_string_append_printf(
+      out,
+      "host: %.1f %% of the step waits for kernel launches. A larger --micro-batch (now %" G_GINT64_FORMAT
+      ") makes kernels longer; CUDA graphs or fused kernels make launches fewer.",
+      percent(c->share), c->report->plan->micro_batch);
+}
+
+static void advise_recompute(const Case *c, GString *out) {
+  const StepReport *report = c->report;
+  g_string_append_printf(out, "recompute: %.1f %% of the step repeats forward work.", percent(c->share));
+  if (report->plan->recompute == RECOMPUTE_FULL)
+    g_string_append(out, " --recompute selective repeats attention only.");
+  else
+    g_string_append(out, " --recompute none saves it.");
+  if (report->capacity_bytes > 0)
+    g_string_append_printf(out, " Memory has %.1f GB left for it.",
+                           (report->capacity_bytes - report->peak_bytes - report->reserved_bytes) / 1e9);
+}
+
+static void advise_optimizer(const Case *c, GString *out) {
+  const Plan *plan = c->report->plan;
+  g_string_append_printf(out, "optimizer: %.1f %% of the step.", percent(c->share));
+  if (plan->zero == 0 && plan->dp > 1)
+    g_string_append_printf(out, " --zero 1 would split the update over %d ranks.", plan->dp);
+  g_string_append(out, " A larger --global-batch pays for it less often.");
+}
+
+static double kernel_efficiency(const StepReport *report) {
+  double running_s = report->breakdown_s[BREAKDOWN_COMPUTE] + report->breakdown_s[BREAKDOWN_RECOMPUTE];
+  return running_s > 0 ? report->hfu * report->step_time_s / running_s : 0;
+}
+
+static void advise_compute(const Case *c, GString *out) {
+  const StepReport *report = c->report;
+  double efficiency = kernel_efficiency(report);
+  g_string_append_printf(out, "kernels: %.1f %% of the step computes, at %.1f %% of the %s peak while it does.",
+                         percent(c->share), percent(efficiency), report->peak_number);
+  if (efficiency >= 0.5)
+    return;
+  g_string_append(out, " That is low: products are small or memory-bound. A larger --micro-batch");
+  if (report->plan->tp > 1)
+    g_string_append_printf(out, " or --tp %d", report->plan->tp / 2);
+  g_string_append(out, " makes them larger");
+  g_string_append(out, report->plan->attention == ATTENTION_UNFUSED ? "; --attention flash fuses attention." : ".");
+}
+
+static const Rule rules[] = {
+    {BREAKDOWN_COMPUTE, 0.5, advise_compute},
+    {BREAKDOWN_BUBBLE, 0.15, advise_bubble},
+    {BREAKDOWN_TP, 0.15, advise_tp},
+    {BREAKDOWN_DP, 0.1, advise_dp},
+    {BREAKDOWN_PP, 0.05, advise_pp},
+    {BREAKDOWN_HOST, 0.05, advise_host},
+    {BREAKDOWN_RECOMPUTE, 0.1, advise_recompute},
+    {BREAKDOWN_OPTIMIZER, 0.1, advise_optimizer},
+};
+
+static void advise_state(const StepReport *report, GString *out) {
+  const Plan *plan = report->plan;
+  static const MemoryCategory shards[] = {MEMORY_OPTIMIZER, MEMORY_GRADIENTS, MEMORY_WEIGHTS}; /* by ZeRO stage − 1 */
+  int ranks = plan->zero_ranks > 0 ? plan->zero_ranks : plan->dp;
+  double saved = 0;
+  for (int stage = plan->zero; stage < 3 && ranks > 1; stage++) {
+    saved += report->memory_bytes[shards[stage]] * (1 - 1.0 / ranks);
+    g_string_append_printf(out, " --zero %d saves %.1f GB.", stage + 1, saved / 1e9);
+  }
+  g_string_append(out, " A larger --tp or --pp holds less of the model on each GPU.");
+}
+
+static void advise_activations(const StepReport *report, GString *out) {
+  const Plan *plan = report->plan;
+  if (plan->recompute == RECOMPUTE_NONE)
+    g_string_append(out, " --recompute selective drops what attention saves, full almost everything.");
+  else if (plan->recompute == RECOMPUTE_SELECTIVE)
+    g_string_append(out, " --recompute full keeps only the inputs of each layer.");
+  if (plan->tp > 1 && !plan->sequence_parallel)
+    g_string_append_printf(out, " --sequence-parallel on cuts what norms save by %d.", plan->tp);
+  if (plan->micro_batch > 1)
+    g_string_append_printf(out, " --micro-batch %" G_GINT64_FORMAT " saves %.1f GB.", plan->micro_batch / 2,
+                           report->memory_bytes[MEMORY_ACTIVATIONS] *
+                               (1 - (double)(plan->micro_batch / 2) / (double)plan->micro_batch) / 1e9);
+}
+
+static char *advise_memory(const StepReport *report) {
+  GString *out = g_string_new(NULL);
+  const double *bytes = report->memory_bytes;
+  double excess = report->peak_bytes + report->reserved_bytes - report->capacity_bytes;
+  double state = bytes[MEMORY_WEIGHTS] + bytes[MEMORY_GRADIENTS] + bytes[MEMORY_OPTIMIZER];
+  g_string_append_printf(out, "memory: does not fit, %.1f GB too many on rank %d.", excess / 1e9, report->worst_rank);
+  if (state > excess)
+    advise_state(report, out);
+  if (bytes[MEMORY_ACTIVATIONS] > 0.1 * report->peak_bytes)
+    advise_activations(report, out);
+  return g_string_free(out, FALSE);
+}
+
+static gint by_share(gconstpointer a, gconstpointer b, gpointer data) {
+  const StepReport *report = data;
+  double x = report->breakdown_s[((const Rule *)a)->kind], y = report->breakdown_s[((const Rule *)b)->kind];
+  return x < y ? 1 : x > y ? -1 : 0;
+}
+
+GPtrArray *advice_new(const StepReport *report) {
+  GPtrArray *advice = g_ptr_array_new_with_free_func(g_free);
+  if (!report->fits)
+    g_ptr_array_add(advice, advise_memory(report));
+  g_autoptr(GArray) sorted = g_array_new(FALSE, FALSE, sizeof(Rule));
+  g_array_append_vals(sorted, rules, G_N_ELEMENTS(rules));
+  g_array_sort_with_data(sorted, by_share, (gpointer)report);
+  for (guint i = 0; i < sorted->len && report->step_time_s > 0; i++) {
+    const Rule *rule = &g_array_index(sorted, Rule, i);
+    Case c = {report, report->breakdown_s[rule->kind] / report->step_time_s};
+    if (c.share < rule->threshold)
+      continue;
+    GString *out = g_string_new(NULL);
+    rule->advise(&c, out);
+    g_ptr_array_add(advice, g_string_free(out, FALSE));
+  }
+  if (advice->len == 0)
+    g_ptr_array_add(advice, g_strdup("no single part of the step stands out."));
+  return advice;
+}

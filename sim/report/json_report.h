@@ -1,0 +1,29 @@
+/* The JSON objects that scripts read: `--json` of simulate, schedule and memory. Keys are a contract (docs name them);
+ * numbers are written so that reading them gives the same double; what is not a finite number is written as null. */
+#pragma once
+#include "step_report.h"
+
+/* One pretty-printed object and a newline; owned by the caller. */
+char *json_report_step(const StepReport *report);
+
+/* An order run alone. Times are in the unit of the given stage times. */
+typedef struct {
+  double makespan;                         /* end of the last op */
+  double span;                             /* longest stage span: last end − first start */
+  double bubble_time;                      /* that span less its work */
+  double bubble_fraction, bubble_overhead; /* idle / step, idle / ideal */
+  const int *in_flight;                    /* [n_stages] peak micro-batches held */
+  int n_stages;
+  gint64 n_actions;
+} ScheduleReport;
+char *json_report_schedule(const ScheduleReport *report);
+
+/* Who holds what on one GPU. */
+typedef struct {
+  double state_bytes_per_gpu; /* weights + gradients + optimizer */
+  double weights_bytes, gradients_bytes, optimizer_bytes;
+  double activations_bytes;
+  gboolean fits;
+  double min_gpus; /* fewest GPUs that hold the state; not finite: unknown */
+} StateReport;
+char *json_report_memory(const StateReport *report);

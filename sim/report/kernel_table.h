@@ -1,0 +1,7 @@
+/* The kernels of one layer, the embedding and the head: shapes, work and time, as `stepsim simulate --kernels` shows
+ * them. */
+#pragma once
+#include "timing.h"
+
+/* `peak_flops`: FLOP/s of one GPU by number format (indexed by Number), for the time at peak and the share reached. */
+void kernel_table_print(const Workload *workload, const Timing *timing, const double *peak_flops, GString *out);

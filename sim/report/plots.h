@@ -1,0 +1,26 @@
+/* Pictures of numbers that many runs gave: data in, picture out, through the scripts of plots/.
+ * Errors of all: INPUT as gnuplot_run(). Rows of one series stand together, in the order they are drawn. */
+#pragma once
+#include <glib.h>
+
+typedef struct {
+  const char *schedule; /* the series */
+  int n_micro_batches;
+  double simulated, closed_form; /* bubble fraction, idle / step; NAN = unknown */
+} BubblePoint;
+gboolean plot_bubble(const BubblePoint *points, int n_points, const char *title, const char *file, GError **error);
+
+typedef struct {
+  const char *series;
+  int n_gpus;
+  double mfu; /* share */
+} MfuPoint;
+gboolean plot_mfu(const MfuPoint *points, int n_points, const char *title, const char *file, GError **error);
+
+typedef struct {
+  const char *label;                                                                        /* under the bar */
+  double weights_bytes, gradients_bytes, optimizer_bytes, activations_bytes, buffers_bytes; /* per GPU */
+} MemoryBar;
+/* `capacity_bytes` 0: no line. */
+gboolean plot_memory(const MemoryBar *bars, int n_bars, double capacity_bytes, const char *title, const char *file,
+                     GError **error);

@@ -1,0 +1,9 @@
+/* The summary of a step that a person reads at a glance. */
+#pragma once
+#include "step_report.h"
+
+/* Append the report to `out`: UTF-8, lines of at most about 100 columns (advice apart); with `colour`, ANSI colours. */
+void text_report_step(GString *out, const StepReport *report, gboolean colour);
+
+/* Whether file descriptor `fd` is a terminal and the environment does not object (NO_COLOR, TERM=dumb). */
+gboolean text_report_wants_colour(int fd);

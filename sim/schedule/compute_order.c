@@ -1,0 +1,274 @@
+/* "Before" is meant as the executors mean it: not in the list alone, but by streams, events and the host. So every op
+ * gets a vector clock while its rank's list is walked once: for each stream the latest op that must have ended when it
+ * starts,
+ *
+ *     clock(op) = max over d of (clock(d), d itself),   d in { op before it on its stream, its `after`, last host op }
+ *
+ * and an op is sure to come after x when clock(op)[stream of x] ≥ x. */
+#include "compute_order.h"
+#include "error.h"
+#include "untimed_run.h"
+
+enum { FORWARD, BACKWARD, N_DIRECTIONS };
+enum { N_CLOCKS = (N_STREAMS + 3) & ~3 }; /* whole vector registers */
+
+typedef struct {
+  gint32 ended[N_CLOCKS]; /* per stream the latest op known to have ended; −1 = none */
+} Clock;
+
+/* What is known of one (step, stage, micro-batch): indices into the list of the rank that holds the stage. */
+typedef struct {
+  gint32 last[ACTION_B + 1];    /* F I W B: last part so far; −1 = not yet */
+  gint32 receive[N_DIRECTIONS]; /* −1 = not yet */
+  guint8 sent[N_DIRECTIONS];
+} Cell;
+
+typedef struct {
+  const Program *program;
+  gint32 *stage_rank; /* [stages] −1 = no compute op seen; owned */
+  Cell *cells;        /* [step][stage][micro-batch]; owned */
+  Clock *clocks;      /* of the ops of the rank being walked; owned */
+  int rank;
+  const Op *ops;
+  gint32 latest[N_STREAMS]; /* op before on each stream; −1 = none */
+} Walk;
+
+static gboolean fail_at(const Walk *walk, gint32 i, GError **error, const char *what, const char *awaited) {
+  g_autoptr(GString) name = g_string_new(NULL);
+  untimed_run_name_op(walk->program, &walk->ops[i], name);
+  return fail_impossible(error, "rank %d, op %d: %s %s%s", walk->rank, i, name->str, what, awaited);
+}
+
+/* The same about an action next to op i's: "… before its receive 1RECV_F0". */
+static gboolean fail_action(const Walk *walk, gint32 i, GError **error, const char *what, int stage, ActionKind kind) {
+  g_autoptr(GString) awaited = g_string_new(" ");
+  action_print(&(Action){stage, walk->ops[i].micro_batch, (guint8)kind}, awaited);
+  return fail_at(walk, i, error, what, awaited->str);
+}
+
+static Cell *cell_of(const Walk *walk, const Op *op, int stage) {
+  const Program *program = walk->program;
+  gsize row = (gsize)op->step * program->n_stages + stage;
+  return &walk->cells[row * program->n_micro_batches + op->micro_batch];
+}
+
+static gboolean is_part(const Op *op) {
+  return op->kind == OP_COMPUTE && op->stream == STREAM_COMPUTE && action_info(op->action)->is_compute;
+}
+
+static gboolean same_action(const Op *a, const Op *b) {
+  return is_part(a) && is_part(b) && a->action == b->action && a->stage == b->stage &&
+         a->micro_batch == b->micro_batch && a->step == b->step;
+}
+
+static void clock_join(Clock *clock, const Walk *walk, gint32 op) {
+  if (op < 0)
+    return;
+  const Clock *other = &walk->clocks[op];
+  for (int stream = 0; stream < N_CLOCKS; stream++)
+    clock->ended[stream] = MAX(clock->ended[stream], other->ended[stream]);
+  int stream = walk->ops[op].stream;
+  clock->ended[stream] = MAX(clock->ended[stream], op);
+}
+
+static void set_clock(Walk *walk, gint32 i) {
+  const Op *op = &walk->ops[i];
+  Clock *clock = &walk->clocks[i];
+  for (int stream = 0; stream < N_CLOCKS; stream++)
+    clock->ended[stream] = -1;
+  clock_join(clock, walk, walk->latest[op->stream]);
+  if (walk->latest[STREAM_HOST] >= 0 && clock->ended[STREAM_HOST] < walk->latest[STREAM_HOST])
+    clock_join(clock, walk, walk->latest[STREAM_HOST]);
+  for (int k = 0; k < OP_MAX_AFTER && op->after[k] >= 0; k++)
+    clock_join(clock, walk, op->after[k]);
+}
+
+static gboolean comes_after(const Walk *walk, gint32 i, gint32 earlier) {
+  return walk->clocks[i].ended[walk->ops[earlier].stream] >= earlier;
+}
+
+static gint32 gradient_of(const Cell *cell) {
+  return MAX(cell->last[ACTION_I], cell->last[ACTION_B]);
+}
+
+/* Activation from the stage before, or gradient from the stage after. */
+static gboolean check_input(const Walk *walk, gint32 i, int direction, GError **error) {
+  const Op *op = &walk->ops[i];
+  int source = op->stage + (direction == FORWARD ? -1 : 1);
+  if (source < 0 || source >= walk->program->n_stages)
+    return TRUE;
+  if (walk->stage_rank[source] == walk->rank) {
+    const Cell *cell = cell_of(walk, op, source);
+    if ((direction == FORWARD ? cell->last[ACTION_F] : gradient_of(cell)) >= 0)
+      return TRUE;
+    return fail_action(walk, i, error, "runs before its input", source, direction == FORWARD ? ACTION_F : ACTION_B);
+  }
+  gint32 receive = cell_of(walk, op, op->stage)->receive[direction];
+  ActionKind kind = direction == FORWARD ? ACTION_RECV_F : ACTION_RECV_B;
+  if (receive < 0)
+    return fail_action(walk, i, error, "runs before its receive", op->stage, kind);
+  return comes_after(walk, i, receive) || fail_action(walk, i, error, "does not wait for its receive", op->stage, kind);
+}
+
+/* What must be over before the first part of an action. The compute stream is in order, so list order is enough for
+ * what this rank computes itself. */
+static gboolean check_start(const Walk *walk, gint32 i, GError **error) {
+  const Op *op = &walk->ops[i];
+  const Cell *cell = cell_of(walk, op, op->stage);
+  if (cell->last[op->action] >= 0)
+    return fail_at(walk, i, error, "runs a second time, apart from the first", "");
+  gboolean in_halves = cell->last[ACTION_I] >= 0 || cell->last[ACTION_W] >= 0;
+  if (op->action == ACTION_B ? in_halves : op->action != ACTION_F && cell->last[ACTION_B] >= 0)
+    return fail_at(walk, i, error, "repeats a gradient: a micro-batch has either B, or I and W", "");
+  if (op->action == ACTION_F)
+    return check_input(walk, i, FORWARD, error);
+  if (cell->last[ACTION_F] < 0)
+    return fail_action(walk, i, error, "runs before its forward", op->stage, ACTION_F);
+  if (op->action == ACTION_W)
+    return cell->last[ACTION_I] >= 0 ||
+           fail_action(walk, i, error, "runs before its input gradient", op->stage, ACTION_I);
+  return check_input(walk, i, BACKWARD, error);
+}
+
+static gboolean check_part(const Walk *walk, gint32 i, GError **error) {
+  const Op *op = &walk->ops[i];
+  Cell *cell = cell_of(walk, op, op->stage);
+  gint32 previous = walk->latest[STREAM_COMPUTE];
+  if (previous < 0 || !same_action(op, &walk->ops[previous])) {
+    if (!check_start(walk, i, error))
+      return FALSE;
+  } else if (op->action != ACTION_W && cell->sent[op->action == ACTION_F ? FORWARD : BACKWARD])
+    return fail_at(walk, i, error, "goes on after its result was sent", "");
+  cell->last[op->action] = i;
+  return TRUE;
+}
+
+static gboolean check_receive(const Walk *walk, gint32 i, int direction, GError **error) {
+  const Op *op = &walk->ops[i];
+  gint32 *receive = &cell_of(walk, op, op->stage)->receive[direction];
+  if (walk->stage_rank[op->stage] != walk->rank)
+    return fail_at(walk, i, error, "receives for a stage of another rank", "");
+  if (*receive >= 0)
+    return fail_at(walk, i, error, "is received a second time", "");
+  *receive = i;
+  return TRUE;
+}
+
+static gboolean check_send(const Walk *walk, gint32 i, int direction, GError **error) {
+  const Op *op = &walk->ops[i];
+  Cell *cell = cell_of(walk, op, op->stage);
+  gint32 source = direction == FORWARD ? cell->last[ACTION_F] : gradient_of(cell);
+  ActionKind kind = direction == FORWARD ? ACTION_F : ACTION_B;
+  if (walk->stage_rank[op->stage] != walk->rank)
+    return fail_at(walk, i, error, "sends for a stage of another rank", "");
+  if (source < 0)
+    return fail_action(walk, i, error, "is sent before it is computed by", op->stage, kind);
+  if (!comes_after(walk, i, source))
+    return fail_action(walk, i, error, "does not wait for", op->stage, walk->ops[source].action);
+  cell->sent[direction] = TRUE;
+  return TRUE;
+}
+
+static gboolean check_op(const Walk *walk, gint32 i, GError **error) {
+  const Op *op = &walk->ops[i];
+  if (is_part(op))
+    return check_part(walk, i, error);
+  if (op->kind == OP_RECV && (op->action == ACTION_RECV_F || op->action == ACTION_RECV_B))
+    return check_receive(walk, i, op->action == ACTION_RECV_F ? FORWARD : BACKWARD, error);
+  if (op->kind == OP_SEND && (op->action == ACTION_SEND_F || op->action == ACTION_SEND_B))
+    return check_send(walk, i, op->action == ACTION_SEND_F ? FORWARD : BACKWARD, error);
+  return TRUE;
+}
+
+static gboolean walk_rank(Walk *walk, int rank, GError **error) {
+  const OpList *list = &walk->program->ranks[rank];
+  walk->rank = rank;
+  walk->ops = list->ops;
+  for (int stream = 0; stream < N_STREAMS; stream++)
+    walk->latest[stream] = -1;
+  for (gint32 i = 0; i < list->n_ops; i++) {
+    set_clock(walk, i);
+    if (!check_op(walk, i, error))
+      return FALSE;
+    walk->latest[list->ops[i].stream] = i;
+  }
+  return TRUE;
+}
+
+/* Each stage on one rank. */
+static gboolean find_stage_ranks(const Walk *walk, GError **error) {
+  const Program *program = walk->program;
+  for (int stage = 0; stage < program->n_stages; stage++)
+    walk->stage_rank[stage] = -1;
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    for (int i = 0; i < program->ranks[rank].n_ops; i++) {
+      const Op *op = &program->ranks[rank].ops[i];
+      if (!is_part(op))
+        continue;
+      gint32 *known = &walk->stage_rank[op->stage];
+      if (*known >= 0 && *known != rank)
+        return fail_impossible(error, "stage %d is computed on ranks %d and %d", op->stage, *known, rank);
+      *known = rank;
+    }
+  return TRUE;
+}
+
+static gboolean fail_missing(const Program *program, gsize cell, const char *what, GError **error) {
+  gsize micro_batch = cell % program->n_micro_batches, row = cell / program->n_micro_batches;
+  return fail_impossible(
+      error, "stage %" G_GSIZE_FORMAT ", micro-batch %" G_GSIZE_FORMAT ", step %" G_GSIZE_FORMAT ": %s is missing",
+      row % program->n_stages, micro_batch, row / program->n_stages, what);
+}
+
+static gboolean check_all_there(const Walk *walk, gsize n_cells, GError **error) {
+  for (gsize i = 0; i < n_cells; i++) {
+    const gint32 *last = walk->cells[i].last;
+    if (last[ACTION_F] < 0)
+      return fail_missing(walk->program, i, "F", error);
+    if (last[ACTION_B] < 0 && last[ACTION_I] < 0)
+      return fail_missing(walk->program, i, "its backward (B, or I and W)", error);
+    if (last[ACTION_B] < 0 && last[ACTION_W] < 0)
+      return fail_missing(walk->program, i, "W", error);
+  }
+  return TRUE;
+}
+
+/* As many cells as there can be with two ops each; 0 and an error when there are more, so that a program's numbers
+ * cannot ask for memory that its ops do not justify. */
+static gsize count_cells(const Program *program, int *longest, GError **error) {
+  gsize n_ops = 0;
+  *longest = 0;
+  for (int rank = 0; rank < program->n_ranks; rank++) {
+    n_ops += program->ranks[rank].n_ops;
+    *longest = MAX(*longest, program->ranks[rank].n_ops);
+  }
+  double n_cells = (double)program->n_steps * program->n_stages * program->n_micro_batches;
+  if (2 * n_cells <= (double)n_ops)
+    return (gsize)n_cells;
+  fail_impossible(error,
+                  "%d steps of %d stages and %d micro-batches are at least %.0f compute ops, the program has "
+                  "%" G_GSIZE_FORMAT " ops",
+                  program->n_steps, program->n_stages, program->n_micro_batches, 2 * n_cells, n_ops);
+  return 0;
+}
+
+gboolean compute_order_check(const Program *program, GError **error) {
+  int longest;
+  gsize n_cells = count_cells(program, &longest, error);
+  if (n_cells == 0)
+    return FALSE;
+  Walk walk = {.program = program,
+               .stage_rank = g_new(gint32, program->n_stages),
+               .cells = g_new(Cell, n_cells),
+               .clocks = g_new(Clock, longest)};
+  for (gsize i = 0; i < n_cells; i++)
+    walk.cells[i] = (Cell){.last = {-1, -1, -1, -1}, .receive = {-1, -1}};
+  gboolean ok = find_stage_ranks(&walk, error);
+  for (int rank = 0; ok && rank < program->n_ranks; rank++)
+    ok = walk_rank(&walk, rank, error);
+  ok = ok && check_all_there(&walk, n_cells, error);
+  g_free(walk.stage_rank);
+  g_free(walk.cells);
+  g_free(walk.clocks);
+  return ok;
+}

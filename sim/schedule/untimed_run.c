@@ -1,0 +1,297 @@
+/* A worklist of streams to look at. Looking at a stream takes its head as far as it goes:
+ *
+ *     waiting   on an op of the same rank (an `after`, the host, the rest of its batch): the stream's bit is set at
+ * that op, and the stream is looked at again when that op is done posted    a send, receive or collective that waits
+ * for the other ranks; whoever arrives last completes all done      the next op of the stream is the head
+ *
+ * Every op is looked at a bounded number of times, so the run is linear in ops and edges. Whether it reaches the end
+ * does not depend on the order of looking: an op that can go stays able to go. */
+#include "untimed_run.h"
+#include "error.h"
+
+enum { MAX_RANKS_SHOWN = 16 };
+
+typedef enum { STATE_WAITING, STATE_IN_BATCH, STATE_POSTED, STATE_DONE } OpState;
+
+typedef struct {
+  int n_members, n_there;
+} Batch;
+
+typedef struct {
+  const Op *ops;
+  int n_ops;
+  guint8 *state;          /* [n_ops] OpState */
+  guint16 *waiters;       /* [n_ops] bits of the streams whose head waits for this op */
+  gint32 *next;           /* [n_ops] next op of the same stream; −1 = none */
+  gint32 *gate;           /* [n_ops] latest op of the host stream before it; −1 = none */
+  gint32 head[N_STREAMS]; /* −1 = stream at its end */
+  GHashTable *batches;    /* batch → Batch; NULL without any */
+} RankRun;
+
+typedef struct {
+  const Program *program;
+  gint32 *const *partner;
+  const Rendezvous *rendezvous;
+  RankRun *ranks;
+  gint32 **n_arrived; /* [group][k] */
+  GArray *worklist;   /* of guint32: rank · N_STREAMS + stream */
+} Run;
+
+G_STATIC_ASSERT(N_STREAMS <= 16); /* bits of waiters */
+
+static void count_batch(RankRun *rank, const Op *op) {
+  if (op->batch < 0)
+    return;
+  if (!rank->batches)
+    rank->batches = g_hash_table_new_full(NULL, NULL, NULL, g_free);
+  Batch *batch = g_hash_table_lookup(rank->batches, GINT_TO_POINTER(op->batch));
+  if (!batch) {
+    batch = g_new0(Batch, 1);
+    g_hash_table_insert(rank->batches, GINT_TO_POINTER(op->batch), batch);
+  }
+  batch->n_members++;
+}
+
+static void rank_run_init(RankRun *rank, const OpList *list) {
+  rank->ops = list->ops;
+  rank->n_ops = list->n_ops;
+  rank->state = g_new0(guint8, list->n_ops);
+  rank->waiters = g_new0(guint16, list->n_ops);
+  rank->next = g_new(gint32, list->n_ops);
+  rank->gate = g_new(gint32, list->n_ops);
+  gint32 latest[N_STREAMS];
+  for (int stream = 0; stream < N_STREAMS; stream++)
+    rank->head[stream] = latest[stream] = -1;
+  for (gint32 i = 0; i < list->n_ops; i++) {
+    const Op *op = &list->ops[i];
+    rank->next[i] = -1;
+    rank->gate[i] = latest[STREAM_HOST];
+    if (latest[op->stream] < 0)
+      rank->head[op->stream] = i;
+    else
+      rank->next[latest[op->stream]] = i;
+    latest[op->stream] = i;
+    count_batch(rank, op);
+  }
+}
+
+static void rank_run_clear(RankRun *rank) {
+  g_free(rank->state);
+  g_free(rank->waiters);
+  g_free(rank->next);
+  g_free(rank->gate);
+  g_clear_pointer(&rank->batches, g_hash_table_unref);
+}
+
+static void look_again(Run *run, int rank, int stream) {
+  guint32 entry = (guint32)rank * N_STREAMS + (guint32)stream;
+  g_array_append_val(run->worklist, entry);
+}
+
+static void complete(Run *run, int r, gint32 i) {
+  RankRun *rank = &run->ranks[r];
+  int stream = rank->ops[i].stream;
+  rank->state[i] = STATE_DONE;
+  rank->head[stream] = rank->next[i];
+  look_again(run, r, stream);
+  for (guint waiters = rank->waiters[i]; waiters != 0; waiters &= waiters - 1)
+    look_again(run, r, g_bit_nth_lsf(waiters, -1));
+}
+
+static const Rendezvous *rendezvous_of(const Run *run, const Op *op) {
+  const Transfer *transfer = &g_array_index(run->program->transfers, Transfer, op->work);
+  return &run->rendezvous[transfer->group];
+}
+
+static void post_transfer(Run *run, int r, gint32 i) {
+  gint32 peer = run->ranks[r].ops[i].peer, partner = run->partner[r][i];
+  run->ranks[r].state[i] = STATE_POSTED;
+  if (run->ranks[peer].state[partner] != STATE_POSTED)
+    return;
+  complete(run, r, i);
+  complete(run, peer, partner);
+}
+
+static void post_collective(Run *run, int r, gint32 i) {
+  const Rendezvous *rendezvous = rendezvous_of(run, &run->ranks[r].ops[i]);
+  if (rendezvous->n_members == 0) { /* members are other copies of this same list: in step by construction */
+    complete(run, r, i);
+    return;
+  }
+  gint32 k = run->partner[r][i];
+  run->ranks[r].state[i] = STATE_POSTED;
+  if (++run->n_arrived[rendezvous - run->rendezvous][k] < rendezvous->n_members)
+    return;
+  for (int member = 0; member < rendezvous->n_members; member++) {
+    OpPlace *place = &g_array_index(rendezvous->ops, OpPlace, member * rendezvous->n_each + k);
+    complete(run, place->rank, place->op);
+  }
+}
+
+static void post(Run *run, int r, gint32 i) {
+  const Op *op = &run->ranks[r].ops[i];
+  if (op->kind == OP_SEND || op->kind == OP_RECV)
+    post_transfer(run, r, i);
+  else if (op->kind == OP_COLLECTIVE)
+    post_collective(run, r, i);
+  else
+    complete(run, r, i);
+}
+
+/* An op of the same rank that must end before op i can start; −1 = none. */
+static gint32 blocker_of(const RankRun *rank, gint32 i) {
+  const Op *op = &rank->ops[i];
+  for (int k = 0; k < OP_MAX_AFTER && op->after[k] >= 0; k++)
+    if (rank->state[op->after[k]] != STATE_DONE)
+      return op->after[k];
+  return rank->gate[i] >= 0 && rank->state[rank->gate[i]] != STATE_DONE ? rank->gate[i] : -1;
+}
+
+/* TRUE when op i may start as far as its batch goes. The last member to come lets the others go. */
+static gboolean batch_is_there(Run *run, int r, gint32 i) {
+  RankRun *rank = &run->ranks[r];
+  if (rank->ops[i].batch < 0)
+    return TRUE;
+  Batch *batch = g_hash_table_lookup(rank->batches, GINT_TO_POINTER(rank->ops[i].batch));
+  if (rank->state[i] == STATE_WAITING) {
+    rank->state[i] = STATE_IN_BATCH;
+    if (++batch->n_there == batch->n_members)
+      for (int stream = 0; stream < N_STREAMS; stream++)
+        look_again(run, r, stream);
+  }
+  return batch->n_there == batch->n_members;
+}
+
+static void look(Run *run, int r, int stream) {
+  RankRun *rank = &run->ranks[r];
+  gint32 i = rank->head[stream];
+  if (i < 0 || rank->state[i] == STATE_POSTED)
+    return;
+  gint32 blocker = blocker_of(rank, i);
+  if (blocker >= 0)
+    rank->waiters[blocker] |= (guint16)(1u << stream);
+  else if (batch_is_there(run, r, i))
+    post(run, r, i);
+}
+
+void untimed_run_name_op(const Program *program, const Op *op, GString *out) {
+  action_print(&(Action){op->stage, op->micro_batch, op->action}, out);
+  if (program->n_steps > 1)
+    g_string_append_printf(out, " of step %d", op->step);
+}
+
+static void name_op(const Run *run, int r, gint32 i, GString *out) {
+  untimed_run_name_op(run->program, &run->ranks[r].ops[i], out);
+}
+
+/* "0SEND_F0 of rank 0, which is behind 0SEND_F1" */
+static void explain_remote(const Run *run, int r, gint32 i, GString *out) {
+  const RankRun *rank = &run->ranks[r];
+  gint32 head = rank->head[rank->ops[i].stream];
+  name_op(run, r, i, out);
+  g_string_append_printf(out, " of rank %d", r);
+  if (head == i)
+    g_string_append(out, ", which waits itself");
+  else {
+    g_string_append(out, ", which is behind ");
+    name_op(run, r, head, out);
+  }
+}
+
+static void explain_collective(const Run *run, gint32 k, const Rendezvous *rendezvous, GString *out) {
+  for (int member = 0; member < rendezvous->n_members; member++) {
+    const OpPlace *place = &g_array_index(rendezvous->ops, OpPlace, member * rendezvous->n_each + k);
+    if (run->ranks[place->rank].state[place->op] != STATE_POSTED) {
+      explain_remote(run, place->rank, place->op, out);
+      return;
+    }
+  }
+}
+
+/* What the head of a stuck stream waits for. */
+static void explain_head(const Run *run, int r, gint32 i, GString *out) {
+  const RankRun *rank = &run->ranks[r];
+  const Op *op = &rank->ops[i];
+  gint32 blocker = blocker_of(rank, i);
+  if (blocker >= 0) {
+    name_op(run, r, blocker, out);
+    g_string_append_printf(out, " on its %s stream", stream_info(rank->ops[blocker].stream)->name);
+  } else if (rank->state[i] == STATE_IN_BATCH)
+    g_string_append_printf(out, "the rest of batch %d", op->batch);
+  else if (op->kind == OP_COLLECTIVE)
+    explain_collective(run, run->partner[r][i], rendezvous_of(run, op), out);
+  else
+    explain_remote(run, op->peer, run->partner[r][i], out);
+}
+
+static void explain_rank(const Run *run, int r, GString *out) {
+  for (int stream = 0; stream < N_STREAMS; stream++) {
+    gint32 head = run->ranks[r].head[stream];
+    if (head < 0)
+      continue;
+    g_string_append_printf(out, "\n  rank %d %s: ", r, stream_info(stream)->name);
+    name_op(run, r, head, out);
+    g_string_append(out, " waits for ");
+    explain_head(run, r, head, out);
+  }
+}
+
+static gboolean is_stuck(const RankRun *rank) {
+  for (int stream = 0; stream < N_STREAMS; stream++)
+    if (rank->head[stream] >= 0)
+      return TRUE;
+  return FALSE;
+}
+
+static gboolean check_end(const Run *run, GError **error) {
+  int n_stuck = 0;
+  g_autoptr(GString) story = g_string_new(NULL);
+  for (int r = 0; r < run->program->n_ranks; r++) {
+    if (!is_stuck(&run->ranks[r]))
+      continue;
+    if (n_stuck++ < MAX_RANKS_SHOWN)
+      explain_rank(run, r, story);
+  }
+  if (n_stuck == 0)
+    return TRUE;
+  if (n_stuck > MAX_RANKS_SHOWN)
+    g_string_append_printf(story, "\n  and %d more ranks", n_stuck - MAX_RANKS_SHOWN);
+  return fail_impossible(error, "the program gets stuck:%s", story->str);
+}
+
+static void run_init(Run *run) {
+  const Program *program = run->program;
+  run->worklist = g_array_new(FALSE, FALSE, sizeof(guint32));
+  run->n_arrived = g_new0(gint32 *, program->groups->len);
+  for (guint group = 0; group < program->groups->len; group++)
+    run->n_arrived[group] = g_new0(gint32, run->rendezvous[group].n_each);
+  run->ranks = g_new0(RankRun, program->n_ranks);
+  for (int r = 0; r < program->n_ranks; r++) {
+    rank_run_init(&run->ranks[r], &program->ranks[r]);
+    for (int stream = 0; stream < N_STREAMS; stream++)
+      look_again(run, r, stream);
+  }
+}
+
+static void run_clear(Run *run) {
+  for (int r = 0; r < run->program->n_ranks; r++)
+    rank_run_clear(&run->ranks[r]);
+  for (guint group = 0; group < run->program->groups->len; group++)
+    g_free(run->n_arrived[group]);
+  g_free(run->n_arrived);
+  g_free(run->ranks);
+  g_array_unref(run->worklist);
+}
+
+gboolean untimed_run(const Program *program, gint32 *const *partner, const Rendezvous *rendezvous, GError **error) {
+  Run run = {.program = program, .partner = partner, .rendezvous = rendezvous};
+  run_init(&run);
+  while (run.worklist->len > 0) {
+    guint32 entry = g_array_index(run.worklist, guint32, run.worklist->len - 1);
+    g_array_set_size(run.worklist, run.worklist->len - 1);
+    look(&run, (int)(entry / N_STREAMS), (int)(entry % N_STREAMS));
+  }
+  gboolean reached_end = check_end(&run, error);
+  run_clear(&run);
+  return reached_end;
+}

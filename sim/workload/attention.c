@@ -1,0 +1,101 @@
+/* Attention between the QKV product and the output product, over this rank's heads; b sequences of s tokens, head
+ * dimension d.
+ *
+ * Flash (arXiv 2205.14135): one kernel forward, one backward; scores never reach HBM. A causal mask leaves s(s+1)/2
+ * pairs of query and key, and each pair costs 4·d FLOPs forward (Q·Kᵀ and P·V); backward
+ * does five such products instead of two. Dropout draws its mask again from the seed.
+ *
+ * Unfused: each product is a batched one over all s² pairs (masked ones too), with passes over the scores between:
+ *
+ *     forward    S = Q·Kᵀ → softmax (scale and mask in it) → dropout → O = P·V
+ *     backward   dV = Pᵀ·dO, dP = dO·Vᵀ → dropout → softmax → dQ = dS·K, dK = dSᵀ·Q
+ *
+ * Selective recompute does the unfused forward again before its backward. Flash has nothing left to drop: the kernel
+ * recomputes its scores anyway. */
+#include "pieces.h"
+
+static const double flash_backward_products = 5.0 / 2.0; /* over forward */
+
+double attention_pairs(gint64 seq_len) {
+  return (double)seq_len * (seq_len + 1) / 2;
+}
+
+static double flash_flops(const Cut *cut) {
+  const double heads = (double)cut->sequences * cut->heads;
+  return heads * attention_pairs(cut->seq_len) * 4 * cut->model->head_dim;
+}
+
+/* A log-sum-exp in fp32 for each row of each head. */
+static double row_sums_bytes(const Cut *cut) {
+  return 4.0 * cut->sequences * cut->heads * cut->seq_len;
+}
+
+/* Reads Q, K, V; writes O. */
+static void flash_forward(ItemList *list) {
+  const Cut *cut = list->cut;
+  const double bytes = cut->element_bytes * cut->tokens * (2 * cut->q_width + 2 * cut->kv_width);
+  item_list_flash_attention(list, "attention", FALSE, flash_flops(cut), bytes + row_sums_bytes(cut));
+}
+
+/* Reads Q, K, V, O, dO; writes dQ, dK, dV. */
+static void flash_backward(ItemList *list) {
+  const Cut *cut = list->cut;
+  const double bytes = cut->element_bytes * cut->tokens * (4 * cut->q_width + 4 * cut->kv_width);
+  item_list_flash_attention(list, "attention.backward", TRUE, flash_flops(cut) * flash_backward_products,
+                            bytes + row_sums_bytes(cut));
+}
+
+/* Batched products over the heads. One operand or the result is the s × s scores; of the two others (s × d) `n_kv` are
+ * K, V or their gradients. */
+static void scores_product(ItemList *list, const char *name, MatmulLayout layout, gboolean makes_scores, int n_kv) {
+  const Cut *cut = list->cut;
+  const gint64 s = cut->seq_len, d = cut->model->head_dim;
+  const double widths = n_kv * cut->kv_width + (2 - n_kv) * cut->q_width;
+  item_list_matmul(list, name, precision_info(cut->plan->precision)->element, layout,
+                   (MatmulShape){cut->sequences * cut->heads, s, makes_scores ? s : d, makes_scores ? d : s},
+                   cut->element_bytes * (cut->scores + cut->tokens * widths));
+}
+
+static void unfused_forward(ItemList *list) {
+  const Cut *cut = list->cut;
+  const double e = cut->element_bytes;
+  scores_product(list, "scores", LAYOUT_TN, TRUE, 1);
+  item_list_memory(list, "softmax", 2 * e * cut->scores);
+  if (cut->model->dropout)
+    item_list_memory(list, "dropout", (2 * e + 1) * cut->scores); /* a mask of one byte each */
+  scores_product(list, "context", LAYOUT_NN, FALSE, 1);
+}
+
+static void unfused_backward(ItemList *list) {
+  const Cut *cut = list->cut;
+  const double e = cut->element_bytes;
+  scores_product(list, "context.dv", LAYOUT_NT, FALSE, 1);
+  scores_product(list, "context.dp", LAYOUT_TN, TRUE, 1);
+  if (cut->model->dropout)
+    item_list_memory(list, "dropout.backward", (2 * e + 1) * cut->scores);
+  item_list_memory(list, "softmax.backward", 3 * e * cut->scores);
+  scores_product(list, "scores.dq", LAYOUT_NN, FALSE, 1);
+  scores_product(list, "scores.dk", LAYOUT_NT, FALSE, 1);
+}
+
+void attention_forward(ItemList *list) {
+  if (list->cut->plan->attention == ATTENTION_FLASH)
+    flash_forward(list);
+  else
+    unfused_forward(list);
+}
+
+void attention_backward(ItemList *list) {
+  if (!list->input_gradients)
+    return; /* no weights here */
+  if (list->cut->plan->attention == ATTENTION_FLASH) {
+    flash_backward(list);
+    return;
+  }
+  if (list->cut->plan->recompute == RECOMPUTE_SELECTIVE) {
+    list->recompute = TRUE;
+    unfused_forward(list);
+    list->recompute = FALSE;
+  }
+  unfused_backward(list);
+}

@@ -1,0 +1,35 @@
+/* Models from text, for tests. */
+#pragma once
+#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "model.h"
+
+#include <check.h>
+#include <glib/gstdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What every config needs, in two spellings. */
+#define LLAMA_CORE                                                                                                     \
+  "\"hidden_size\": 64, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"intermediate_size\": 96, "             \
+  "\"vocab_size\": 100"
+#define MPT_CORE "\"d_model\": 64, \"n_layers\": 2, \"n_heads\": 4, \"vocab_size\": 100, \"max_seq_len\": 32"
+
+/* A config in a file of its own, removed again. */
+static inline Model *read_bytes(const char *text, gsize length, GError **error) {
+  char path[] = "/tmp/stepsim-test-model-XXXXXX";
+  int fd = mkstemp(path);
+  ck_assert_int_ge(fd, 0);
+  close(fd);
+  ck_assert(g_file_set_contents(path, text, (gssize)length, NULL));
+  Model *model = model_read(path, error);
+  g_unlink(path);
+  return model;
+}
+
+static inline Model *read_text(const char *text) {
+  g_autoptr(GError) error = NULL;
+  Model *model = read_bytes(text, strlen(text), &error);
+  ck_assert_msg(model != NULL, "%s", error == NULL ? "no message" : error->message);
+  return model;
+}

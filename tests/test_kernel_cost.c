@@ -1,0 +1,228 @@
+/* A toy GPU whose times can be added up by hand: 4 SMs of 1 TFLOP/s each, HBM of 1 TB/s at efficiency 0.5, kernels of
+ * at least 1 us. */
+#include "kernel_cost.h"
+
+#include <check.h>
+#include <math.h>
+
+enum { RANDOM_SHAPES = 2000 };
+
+static const double latency_s = 1e-6, hbm_Bps = 0.5e12, sm_flops = 1e12;
+
+static Gpu toy_gpu(void) {
+  return (Gpu){
+      .n_sms = 4,
+      .peak_flops = {[NUMBER_BF16] = 8e12, [NUMBER_FP8] = 16e12},
+      .sustained = {[NUMBER_BF16] = 0.5},
+      .hbm_Bps = 1e12,
+      .hbm_efficiency = 0.5,
+      .tiles = {{16, 16, 1.0}},
+      .n_tiles = 1,
+      .kernel_latency_s = 1e-6,
+      .attention_forward = 0.4,
+      .attention_backward = 0.2,
+  };
+}
+
+static double product_s(const Gpu *gpu, gint64 batch, gint64 m, gint64 n, gint64 k) {
+  return kernel_cost_matmul_s(gpu, NUMBER_BF16, batch, m, n, k, 0);
+}
+
+static void assert_close(double found, double expected) {
+  ck_assert_double_eq_tol(found / expected, 1, 1e-12);
+}
+
+START_TEST(a_full_wave_runs_at_the_sustained_rate) {
+  Gpu gpu = toy_gpu();
+  /* 32 × 32 × 100000 in 16 × 16 tiles: 4 tiles on 4 SMs. 2·32·32·1e5 FLOP over 8e12·0.5 FLOP/s = 51.2 us. */
+  assert_close(product_s(&gpu, 1, 32, 32, 100000), 2.0 * 32 * 32 * 1e5 / (4 * sm_flops) + latency_s);
+}
+END_TEST
+
+START_TEST(the_last_wave_is_charged_whole) {
+  Gpu gpu = toy_gpu();
+  /* 48 × 48: 9 tiles on 4 SMs are 3 waves of 2·16·16·k FLOP at 1e12 FLOP/s. 8 tiles (32 × 64) are 2. */
+  double wave_s = 2.0 * 16 * 16 * 5000 / sm_flops;
+  assert_close(product_s(&gpu, 1, 48, 48, 5000), 3 * wave_s + latency_s);
+  assert_close(product_s(&gpu, 1, 32, 64, 5000), 2 * wave_s + latency_s);
+}
+END_TEST
+
+START_TEST(a_tile_partly_outside_the_matrix_costs_a_whole_one) {
+  Gpu gpu = toy_gpu();
+  assert_close(product_s(&gpu, 1, 33, 33, 5000), product_s(&gpu, 1, 48, 48, 5000));
+}
+END_TEST
+
+START_TEST(batches_share_waves) {
+  Gpu gpu = toy_gpu();
+  /* 3 products of 4 tiles each: 12 tiles, 3 waves. */
+  assert_close(product_s(&gpu, 3, 32, 32, 5000), 3 * 2.0 * 16 * 16 * 5000 / sm_flops + latency_s);
+}
+END_TEST
+
+START_TEST(the_ramp_lengthens_every_wave) {
+  Gpu gpu = toy_gpu();
+  gpu.k_ramp = 100;
+  assert_close(product_s(&gpu, 1, 32, 64, 400), 2 * 2.0 * 16 * 16 * 500 / sm_flops + latency_s);
+}
+END_TEST
+
+START_TEST(the_fastest_tile_is_taken) {
+  Gpu gpu = toy_gpu();
+  gpu.tiles[1] = (GpuTile){32, 32, 1.25};
+  gpu.n_tiles = 2;
+  /* 64 × 64: four 32-tiles fill the SMs once: 2·32·32·k/1.25e12; sixteen 16-tiles take 4·2·16·16·k/1e12: slower. */
+  assert_close(product_s(&gpu, 1, 64, 64, 1e5), 2.0 * 32 * 32 * 1e5 / (1.25 * sm_flops) + latency_s);
+  /* 32 × 32: one 32-tile leaves three SMs idle; four 16-tiles take a quarter of its FLOP each, at 1/1.25 its rate. */
+  assert_close(product_s(&gpu, 1, 32, 32, 200), 2.0 * 16 * 16 * 200 / sm_flops + latency_s);
+}
+END_TEST
+
+START_TEST(a_long_k_with_few_tiles_is_split) {
+  Gpu gpu = toy_gpu();
+  /* One tile, k = 2^20, on 4 SMs: 4 slices of k/4, and each slice's C (16·16·4 bytes) written and read:
+   * 4·256·4·2 = 8192 bytes. More slices do not use more SMs. */
+  double k = 1 << 20;
+  assert_close(product_s(&gpu, 1, 16, 16, 1 << 20), 2.0 * 16 * 16 * (k / 4) / sm_flops + 8192 / hbm_Bps + latency_s);
+}
+END_TEST
+
+START_TEST(a_full_gpu_is_not_split) {
+  Gpu gpu = toy_gpu();
+  /* 5 tiles (80 × 16) take 2 waves; slices would fill the second one, but libraries split only to fill the first. */
+  assert_close(product_s(&gpu, 1, 80, 16, 1 << 20), 2 * 2.0 * 16 * 16 * (1 << 20) / sm_flops + latency_s);
+}
+END_TEST
+
+START_TEST(a_short_k_is_not_split) {
+  Gpu gpu = toy_gpu();
+  gpu.hbm_Bps = 1e30; /* the pass over the slices is free: only the length of a slice forbids it */
+  assert_close(product_s(&gpu, 1, 16, 16, 511), 2.0 * 16 * 16 * 511 / sm_flops + latency_s);
+  assert_close(product_s(&gpu, 1, 16, 16, 512), 2.0 * 16 * 16 * 256 / sm_flops + latency_s);
+}
+END_TEST
+
+START_TEST(a_product_is_never_faster_than_its_traffic) {
+  Gpu gpu = toy_gpu();
+  assert_close(kernel_cost_matmul_s(&gpu, NUMBER_BF16, 1, 16, 16, 16, 1e9), 1e9 / hbm_Bps + latency_s);
+}
+END_TEST
+
+START_TEST(each_format_has_its_own_rate) {
+  Gpu gpu = toy_gpu();
+  gpu.sustained[NUMBER_FP8] = 0.25;
+  /* fp8: 16e12 · 0.25 over 4 SMs is what bf16 has too; at 0.5 it is twice that */
+  assert_close(kernel_cost_matmul_s(&gpu, NUMBER_FP8, 1, 32, 32, 1000, 0), product_s(&gpu, 1, 32, 32, 1000));
+  gpu.sustained[NUMBER_FP8] = 0.5;
+  assert_close(kernel_cost_matmul_s(&gpu, NUMBER_FP8, 1, 32, 32, 1000, 0),
+               2.0 * 16 * 16 * 1000 / (2 * sm_flops) + latency_s);
+}
+END_TEST
+
+START_TEST(a_memory_kernel_takes_bytes_over_hbm) {
+  Gpu gpu = toy_gpu();
+  assert_close(kernel_cost_memory_s(&gpu, 1e9), 2e-3 + latency_s);
+  assert_close(kernel_cost_memory_s(&gpu, 0), latency_s);
+  WorkItem item = {.kind = ITEM_MEMORY, .bytes = 1e9};
+  assert_close(kernel_cost_s(&gpu, &item), kernel_cost_memory_s(&gpu, 1e9));
+}
+END_TEST
+
+START_TEST(attention_runs_at_its_own_rates) {
+  Gpu gpu = toy_gpu();
+  /* 8 heads × 1 block of 128 rows: 2 full waves on 4 SMs. 8e12·0.4 forward, 8e12·0.2 backward. */
+  WorkItem item = {.kind = ITEM_ATTENTION, .number = NUMBER_BF16, .batch = 8, .m = 128, .n = 128, .k = 64};
+  item.flops = 1e9;
+  assert_close(kernel_cost_s(&gpu, &item), 1e9 / 3.2e12 + latency_s);
+  item.backward = TRUE;
+  assert_close(kernel_cost_s(&gpu, &item), 1e9 / 1.6e12 + latency_s);
+}
+END_TEST
+
+START_TEST(attention_with_few_blocks_leaves_sms_idle) {
+  Gpu gpu = toy_gpu();
+  /* 3 blocks on 4 SMs: 3/4 of the rate; 129 rows are 2 blocks a head, so 3 heads are 6 blocks in 2 waves: 6/8. */
+  WorkItem item = {.kind = ITEM_ATTENTION, .number = NUMBER_BF16, .batch = 3, .m = 100, .n = 100, .k = 64};
+  item.flops = 1e9;
+  assert_close(kernel_cost_s(&gpu, &item), 1e9 / (3.2e12 * 0.75) + latency_s);
+  item.m = item.n = 129;
+  assert_close(kernel_cost_s(&gpu, &item), 1e9 / (3.2e12 * 0.75) + latency_s);
+  item.batch = 2;
+  assert_close(kernel_cost_s(&gpu, &item), 1e9 / 3.2e12 + latency_s);
+}
+END_TEST
+
+/* A GPU with H100-like numbers and several tiles. */
+static Gpu large_gpu(void) {
+  Gpu gpu = toy_gpu();
+  gpu.n_sms = 132;
+  gpu.peak_flops[NUMBER_BF16] = 989e12;
+  gpu.hbm_Bps = 3.35e12;
+  gpu.k_ramp = 64;
+  gpu.tiles[0] = (GpuTile){64, 64, 0.6};
+  gpu.tiles[1] = (GpuTile){128, 128, 0.9};
+  gpu.tiles[2] = (GpuTile){256, 128, 1.0};
+  gpu.n_tiles = 3;
+  return gpu;
+}
+
+START_TEST(more_work_never_takes_less_time) {
+  Gpu gpu = large_gpu();
+  g_autoptr(GRand) random = g_rand_new_with_seed(7);
+  for (int i = 0; i < RANDOM_SHAPES; i++) {
+    gint64 batch = g_rand_int_range(random, 1, 20), m = g_rand_int_range(random, 1, 5000);
+    gint64 n = g_rand_int_range(random, 1, 5000), k = g_rand_int_range(random, 1, 20000);
+    double time_s = product_s(&gpu, batch, m, n, k);
+    gint64 more = g_rand_int_range(random, 1, 300);
+    ck_assert(product_s(&gpu, batch + more, m, n, k) >= time_s);
+    ck_assert(product_s(&gpu, batch, m + more, n, k) >= time_s);
+    ck_assert(product_s(&gpu, batch, m, n + more, k) >= time_s);
+  }
+}
+END_TEST
+
+START_TEST(no_product_beats_the_sustained_peak) {
+  Gpu gpu = large_gpu();
+  g_autoptr(GRand) random = g_rand_new_with_seed(8);
+  for (int i = 0; i < RANDOM_SHAPES; i++) {
+    gint64 batch = g_rand_int_range(random, 1, 4), m = g_rand_int_range(random, 1, 9000);
+    gint64 n = g_rand_int_range(random, 1, 9000), k = g_rand_int_range(random, 1, 20000);
+    double flops = 2.0 * (double)batch * (double)m * (double)n * (double)k;
+    ck_assert_double_ge(product_s(&gpu, batch, m, n, k), flops / (989e12 * 0.5) + latency_s);
+  }
+  /* and a very large one comes within 2 % of it: 2^14 cubed is 64·128 tiles of 256 × 128 on 132 SMs, 62.06 of 63 waves
+   */
+  double flops = 2 * pow(1 << 14, 3);
+  double share = flops / (989e12 * 0.5) / product_s(&gpu, 1, 1 << 14, 1 << 14, 1 << 14);
+  ck_assert_double_ge(share, 8192.0 / (63 * 132) * (1 << 14) / ((1 << 14) + 64) - 1e-3);
+}
+END_TEST
+
+int main(void) {
+  TCase *cases = tcase_create("kernel_cost");
+  tcase_add_test(cases, a_full_wave_runs_at_the_sustained_rate);
+  tcase_add_test(cases, the_last_wave_is_charged_whole);
+  tcase_add_test(cases, a_tile_partly_outside_the_matrix_costs_a_whole_one);
+  tcase_add_test(cases, batches_share_waves);
+  tcase_add_test(cases, the_ramp_lengthens_every_wave);
+  tcase_add_test(cases, the_fastest_tile_is_taken);
+  tcase_add_test(cases, a_long_k_with_few_tiles_is_split);
+  tcase_add_test(cases, a_full_gpu_is_not_split);
+  tcase_add_test(cases, a_short_k_is_not_split);
+  tcase_add_test(cases, a_product_is_never_faster_than_its_traffic);
+  tcase_add_test(cases, each_format_has_its_own_rate);
+  tcase_add_test(cases, a_memory_kernel_takes_bytes_over_hbm);
+  tcase_add_test(cases, attention_runs_at_its_own_rates);
+  tcase_add_test(cases, attention_with_few_blocks_leaves_sms_idle);
+  tcase_add_test(cases, more_work_never_takes_less_time);
+  tcase_add_test(cases, no_product_beats_the_sustained_peak);
+  Suite *suite = suite_create("kernel_cost");
+  suite_add_tcase(suite, cases);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return n_failed != 0;
+}

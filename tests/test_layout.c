@@ -1,0 +1,261 @@
+#include "layout.h"
+#include <check.h>
+#include <stdlib.h>
+
+/* A layout of random sizes (at most 3 each) in a random order, from a seed. */
+static Layout random_layout(GRand *random) {
+  int size[N_AXES];
+  for (int axis = 0; axis < N_AXES; axis++)
+    size[axis] = g_rand_int_range(random, 1, 4);
+  const int shard = g_rand_int_range(random, 1, 3);
+  g_autoptr(Plan) plan = plan_new();
+  plan->tp = size[AXIS_TP], plan->cp = size[AXIS_CP], plan->ep = size[AXIS_EP], plan->pp = size[AXIS_PP];
+  plan->dp = size[AXIS_DP] * shard, plan->zero_ranks = shard;
+  for (int i = 0; i < N_AXES; i++)
+    plan->order[i] = (Axis)i;
+  for (int i = N_AXES - 1; i > 0; i--) {
+    const int j = g_rand_int_range(random, 0, i + 1);
+    const Axis axis = plan->order[i];
+    plan->order[i] = plan->order[j];
+    plan->order[j] = axis;
+  }
+  Layout layout;
+  layout_init(&layout, plan);
+  return layout;
+}
+
+static Layout layout_of(int tp, int dp, int pp, int zero_ranks) {
+  g_autoptr(Plan) plan = plan_new();
+  plan->tp = tp, plan->dp = dp, plan->pp = pp, plan->zero_ranks = zero_ranks;
+  Layout layout;
+  layout_init(&layout, plan);
+  return layout;
+}
+
+static Cluster cluster_of(int gpus_per_node, int domain_gpus) {
+  return (Cluster){.gpus_per_node = gpus_per_node, .domain_gpus = domain_gpus};
+}
+
+static AxisSet random_axes(GRand *random) {
+  return (AxisSet)g_rand_int_range(random, 0, 1 << (N_AXES + 2));
+}
+
+START_TEST(default_order_counts_tp_first_and_pp_last) {
+  /* rank = tp + TP·(dp + DP·pp) = 1 + 2·(2 + 3·3) = 23 */
+  const Layout layout = layout_of(2, 3, 4, 0);
+  ck_assert_int_eq(layout.n_ranks, 24);
+  ck_assert_int_eq(layout_rank(&layout, &(Coordinates){{[AXIS_TP] = 1, [AXIS_DP] = 2, [AXIS_PP] = 3}}), 23);
+}
+END_TEST
+
+START_TEST(ranks_and_coordinates_are_each_others_inverse) {
+  GRand *random = g_rand_new_with_seed(1);
+  for (int run = 0; run < 50; run++) {
+    const Layout layout = random_layout(random);
+    for (int rank = 0; rank < layout.n_ranks; rank++) {
+      const Coordinates at = layout_coordinates(&layout, rank);
+      ck_assert_int_eq(layout_rank(&layout, &at), rank);
+    }
+  }
+  g_rand_free(random);
+}
+END_TEST
+
+/* Do two ranks differ only in `axes`? Straight from the definition of coordinates. */
+static gboolean same_group(const Layout *layout, AxisSet axes, int a, int b) {
+  const Coordinates x = layout_coordinates(layout, a), y = layout_coordinates(layout, b);
+  for (int axis = 0; axis < N_AXES; axis++) {
+    if (axis == AXIS_DP) {
+      const gboolean dp = (axes & AXIS_BIT(AXIS_DP)) != 0;
+      if (!dp && !(axes & AXIS_BIT_DP_SHARD) && x.at[axis] % layout->dp_shard != y.at[axis] % layout->dp_shard)
+        return FALSE;
+      if (!dp && !(axes & AXIS_BIT_DP_REPLICA) && x.at[axis] / layout->dp_shard != y.at[axis] / layout->dp_shard)
+        return FALSE;
+    } else if (!(axes & AXIS_BIT(axis)) && x.at[axis] != y.at[axis]) {
+      return FALSE;
+    }
+  }
+  return TRUE;
+}
+
+START_TEST(groups_hold_exactly_the_ranks_that_differ_in_their_axes) {
+  GRand *random = g_rand_new_with_seed(2);
+  for (int run = 0; run < 60; run++) {
+    const Layout layout = random_layout(random);
+    const AxisSet axes = random_axes(random);
+    const int size = layout_group_size(&layout, axes), rank = g_rand_int_range(random, 0, layout.n_ranks);
+    g_autofree int *members = g_new(int, size);
+    layout_group_members(&layout, axes, rank, members);
+    int n = 0;
+    for (int other = 0; other < layout.n_ranks; other++) {
+      const gboolean same = same_group(&layout, axes, rank, other);
+      ck_assert_int_eq(layout_group_index(&layout, axes, rank) == layout_group_index(&layout, axes, other), same);
+      ck_assert_int_lt(layout_group_index(&layout, axes, other), layout.n_ranks / size);
+      if (same)
+        ck_assert_int_eq(members[n++], other); /* ascending */
+    }
+    ck_assert_int_eq(n, size);
+  }
+  g_rand_free(random);
+}
+END_TEST
+
+START_TEST(shards_are_the_inner_part_of_data_parallelism) {
+  /* tp 2, dp 6 in shards of 3: rank 0's shards are dp 0..2 = ranks 0, 2, 4; its replicas dp 0 and 3 = ranks 0, 6. */
+  const Layout layout = layout_of(2, 6, 1, 3);
+  int members[6];
+  ck_assert_int_eq(layout_group_size(&layout, AXIS_BIT_DP_SHARD), 3);
+  layout_group_members(&layout, AXIS_BIT_DP_SHARD, 0, members);
+  ck_assert_int_eq(members[2], 4);
+  ck_assert_int_eq(layout_group_size(&layout, AXIS_BIT_DP_REPLICA), 2);
+  layout_group_members(&layout, AXIS_BIT_DP_REPLICA, 0, members);
+  ck_assert_int_eq(members[1], 6);
+  ck_assert_int_eq(layout_group_size(&layout, AXIS_BIT(AXIS_DP)), 6);
+}
+END_TEST
+
+START_TEST(shape_counts_nodes_and_domains) {
+  /* Nodes of 4, domains of 8: ranks 2 3 | 5 | 8 9 10 → nodes 0 0 1 2 2 2, domains 0 0 0 1 1 1; span 10 − 2 + 1. */
+  const Cluster cluster = cluster_of(4, 8);
+  const int members[] = {2, 3, 5, 8, 9, 10};
+  const GroupShape shape = layout_shape_of(&cluster, members, 6);
+  ck_assert_int_eq(shape.n, 6);
+  ck_assert_int_eq(shape.n_nodes, 3);
+  ck_assert_int_eq(shape.max_per_node, 3);
+  ck_assert_int_eq(shape.n_domains, 2);
+  ck_assert_int_eq(shape.max_per_domain, 3);
+  ck_assert_int_eq(shape.span, 9);
+}
+END_TEST
+
+START_TEST(usual_groups_lie_where_people_expect_them) {
+  const Cluster dgx = cluster_of(8, 8);
+  const Layout layout = layout_of(8, 16, 4, 0);
+  const GroupShape tp = layout_group_shape(&layout, &dgx, AXIS_BIT(AXIS_TP));
+  ck_assert_int_eq(tp.n_nodes, 1); /* tp fills a node */
+  ck_assert_int_eq(tp.max_per_node, 8);
+  const GroupShape dp = layout_group_shape(&layout, &dgx, AXIS_BIT(AXIS_DP));
+  ck_assert_int_eq(dp.n_nodes, 16); /* one rank on each of 16 neighbouring nodes */
+  ck_assert_int_eq(dp.max_per_node, 1);
+  ck_assert_int_eq(dp.span, 15 * 8 + 1);
+  const GroupShape all = layout_group_shape(&layout, &dgx, (1u << N_AXES) - 1);
+  ck_assert_int_eq(all.n_nodes, 64);
+  ck_assert_int_eq(all.max_per_node, 8);
+}
+END_TEST
+
+START_TEST(tensor_parallelism_that_straddles_nodes_is_seen_in_the_worst_group) {
+  /* tp 6 on nodes of 8: groups start at 0, 6, 12, 18: the one at 6 holds 6 7 | 8 9 10 11, two nodes, at most 4 in one.
+   */
+  const Cluster cluster = cluster_of(8, 8);
+  const Layout layout = layout_of(6, 4, 1, 0);
+  const GroupShape shape = layout_group_shape(&layout, &cluster, AXIS_BIT(AXIS_TP));
+  ck_assert_int_eq(shape.n_nodes, 2);
+  ck_assert_int_eq(shape.max_per_node, 4);
+}
+END_TEST
+
+static gboolean is_worse(const GroupShape *a, const GroupShape *b) {
+  if (a->n_nodes != b->n_nodes)
+    return a->n_nodes > b->n_nodes;
+  if (a->span != b->span)
+    return a->span > b->span;
+  return a->n_domains != b->n_domains ? a->n_domains > b->n_domains : a->max_per_node > b->max_per_node;
+}
+
+static GroupShape worst_of_all_groups(const Layout *layout, const Cluster *cluster, AxisSet axes) {
+  const int size = layout_group_size(layout, axes);
+  g_autofree int *members = g_new(int, size);
+  GroupShape worst = {0};
+  for (int rank = 0; rank < layout->n_ranks; rank++) {
+    layout_group_members(layout, axes, rank, members);
+    const GroupShape shape = layout_shape_of(cluster, members, size);
+    if (is_worse(&shape, &worst))
+      worst = shape;
+  }
+  return worst;
+}
+
+START_TEST(worst_shape_equals_that_of_all_groups_one_by_one) {
+  GRand *random = g_rand_new_with_seed(3);
+  for (int run = 0; run < 400; run++) {
+    const Layout layout = random_layout(random);
+    const AxisSet axes = random_axes(random);
+    const int gpus_per_node = g_rand_int_range(random, 1, 9);
+    const Cluster cluster = cluster_of(gpus_per_node, gpus_per_node * g_rand_int_range(random, 1, 4));
+    const GroupShape quick = layout_group_shape(&layout, &cluster, axes);
+    const GroupShape slow = worst_of_all_groups(&layout, &cluster, axes);
+    ck_assert_int_eq(quick.n, slow.n);
+    ck_assert_int_eq(quick.n_nodes, slow.n_nodes);
+    ck_assert_int_eq(quick.max_per_node, slow.max_per_node);
+    ck_assert_int_eq(quick.n_domains, slow.n_domains);
+    ck_assert_int_eq(quick.span, slow.span);
+  }
+  g_rand_free(random);
+}
+END_TEST
+
+static void assert_split(int n_layers, int n_stages, const int *expected) {
+  g_autofree StageLayers *stages = g_new(StageLayers, n_stages);
+  layout_split_layers(n_layers, n_stages, stages);
+  int next = 0;
+  for (int i = 0; i < n_stages; i++) {
+    ck_assert_int_eq(stages[i].n_layers, expected[i]);
+    ck_assert_int_eq(stages[i].first_layer, next);
+    ck_assert_int_eq(stages[i].has_embedding, i == 0);
+    ck_assert_int_eq(stages[i].has_head, i == n_stages - 1);
+    next += stages[i].n_layers;
+  }
+  ck_assert_int_eq(next, n_layers);
+}
+
+START_TEST(layers_that_divide_are_split_evenly) {
+  assert_split(32, 4, (int[]){8, 8, 8, 8});
+  assert_split(22, 1, (int[]){22});
+  int ones[105];
+  for (int i = 0; i < 105; i++)
+    ones[i] = 1;
+  assert_split(105, 105, ones); /* 530B: 35 stages × 3 chunks */
+}
+END_TEST
+
+START_TEST(embedding_and_head_count_as_layers_when_that_divides) {
+  /* Llama 3.1 405B: (126 + 2)/16 = 8. BLOOM: (70 + 2)/12 = 6. */
+  assert_split(126, 16, (int[]){7, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 7});
+  assert_split(70, 12, (int[]){5, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 5});
+  assert_split(22, 8, (int[]){2, 3, 3, 3, 3, 3, 3, 2});
+  /* (6 + 2)/8 = 1: the ends stand alone. */
+  assert_split(6, 8, (int[]){0, 1, 1, 1, 1, 1, 1, 0});
+}
+END_TEST
+
+START_TEST(other_layers_are_balanced_with_the_larger_stages_in_the_middle) {
+  assert_split(22, 4, (int[]){5, 6, 6, 5}); /* (22 + 2)/4 = 6 */
+  assert_split(22, 5, (int[]){4, 5, 5, 4, 4});
+  assert_split(23, 4, (int[]){6, 6, 6, 5}); /* the head costs more than the embedding */
+  assert_split(21, 4, (int[]){5, 6, 5, 5});
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("layout");
+  TCase *tests = tcase_create("layout");
+  tcase_add_test(tests, default_order_counts_tp_first_and_pp_last);
+  tcase_add_test(tests, ranks_and_coordinates_are_each_others_inverse);
+  tcase_add_test(tests, groups_hold_exactly_the_ranks_that_differ_in_their_axes);
+  tcase_add_test(tests, shards_are_the_inner_part_of_data_parallelism);
+  tcase_add_test(tests, shape_counts_nodes_and_domains);
+  tcase_add_test(tests, usual_groups_lie_where_people_expect_them);
+  tcase_add_test(tests, tensor_parallelism_that_straddles_nodes_is_seen_in_the_worst_group);
+  tcase_add_test(tests, worst_shape_equals_that_of_all_groups_one_by_one);
+  tcase_add_test(tests, layers_that_divide_are_split_evenly);
+  tcase_add_test(tests, embedding_and_head_count_as_layers_when_that_divides);
+  tcase_add_test(tests, other_layers_are_balanced_with_the_larger_stages_in_the_middle);
+  suite_add_tcase(suite, tests);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  const int failures = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failures != 0;
+}

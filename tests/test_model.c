@@ -1,0 +1,307 @@
+#include "model_text.h"
+
+/* Published totals: the model cards' safetensors metadata on huggingface.co, or the sum of the checkpoint's tensors
+ * where the card has none (gpt2, mpt-7b, falcon, bloom, gpt-neox). */
+static const struct {
+  const char *name;
+  gint64 parameters;
+} published[] = {
+    {"gpt2", 124439808},
+    {"llama-2-7b", 6738415616},
+    {"llama-2-13b", 13015864320},
+    {"llama-2-70b", 68976648192},
+    {"llama-3-8b", 8030261248},
+    {"llama-3-70b", 70553706496},
+    {"llama-3.1-405b", 405853388800},
+    {"mistral-7b", 7241732096},
+    {"qwen2.5-7b", 7615616512},
+    {"gpt-neox-20b", 20554567680},
+    {"bloom-176b", 176247271424},
+    {"mpt-7b", 6649286656},
+    {"falcon-7b", 6921720704},
+    {"falcon-40b", 41303293952},
+};
+
+START_TEST(parameters_are_the_published_totals) {
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Model) model = model_read(published[_i].name, &error);
+  ck_assert_msg(model != NULL, "%s", error == NULL ? "" : error->message);
+  ck_assert_msg(model_parameters(model) == published[_i].parameters,
+                "%s: %" G_GINT64_FORMAT " instead of %" G_GINT64_FORMAT, published[_i].name, model_parameters(model),
+                published[_i].parameters);
+}
+END_TEST
+
+/* arXiv 2104.04473 equation (2): P = 12·l·h²·(1 + 13/(12·h) + (V + s)/(12·l·h)), with V = 51,200 and s = 2,048; it
+ * leaves out the last norm's 2·h. The table prints the result in billions with one decimal. */
+static const struct {
+  const char *name;
+  double billions, layers, hidden;
+} megatron[] = {
+    {"megatron-1.7b", 1.7, 24, 2304},    {"megatron-3.6b", 3.6, 30, 3072},    {"megatron-7.5b", 7.5, 36, 4096},
+    {"megatron-18b", 18.4, 40, 6144},    {"megatron-39b", 39.1, 48, 8192},    {"megatron-76b", 76.1, 60, 10240},
+    {"megatron-145b", 145.6, 80, 12288}, {"megatron-310b", 310.1, 96, 16384}, {"megatron-530b", 529.6, 105, 20480},
+    {"megatron-1t", 1008.0, 128, 25600}, {"megatron-22b", 22.1, 48, 6144},    {"megatron-175b", 174.6, 96, 12288},
+};
+
+START_TEST(megatron_models_follow_the_papers_formula) {
+  g_autoptr(Model) model = model_read(megatron[_i].name, NULL);
+  ck_assert_ptr_nonnull(model);
+  double l = megatron[_i].layers, h = megatron[_i].hidden;
+  double formula = 12 * l * h * h * (1 + 13 / (12 * h) + (51200 + 2048) / (12 * l * h));
+  ck_assert_double_eq_tol((double)model_parameters(model), formula + 2 * h, 1);
+  ck_assert_double_eq_tol((double)model_parameters(model) / 1e9, megatron[_i].billions, 0.05);
+  ck_assert(model->dropout);
+}
+END_TEST
+
+START_TEST(every_shipped_model_reads_and_names_its_source) {
+  g_autofree char *folder = g_build_filename(STEPSIM_SOURCE_DATA, "models", NULL);
+  g_autoptr(GDir) dir = g_dir_open(folder, 0, NULL);
+  ck_assert_ptr_nonnull(dir);
+  int n_models = 0;
+  for (const char *entry; (entry = g_dir_read_name(dir)) != NULL; n_models++) {
+    g_autofree char *path = g_build_filename(folder, entry, NULL);
+    g_autofree char *text = NULL;
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Model) model = model_read(path, &error);
+    ck_assert_msg(model != NULL, "%s", error == NULL ? "" : error->message);
+    ck_assert(g_file_get_contents(path, &text, NULL, NULL));
+    ck_assert_msg(strstr(text, "\"_source\": \"") != NULL, "%s says no source", entry);
+    ck_assert_int_gt(model_parameters(model), 0);
+    ck_assert_str_eq(model->file, path);
+  }
+  ck_assert_int_ge(n_models, 30);
+}
+END_TEST
+
+START_TEST(a_bare_name_and_its_path_are_one_file) {
+  g_autoptr(Model) bare = model_read("llama-3-8b", NULL);
+  g_autoptr(Model) path = model_read("models/llama-3-8b.json", NULL);
+  g_autoptr(Model) file = model_read("llama-3-8b.json", NULL);
+  ck_assert(bare != NULL && path != NULL && file != NULL);
+  ck_assert_str_eq(bare->name, "llama-3-8b");
+  ck_assert_str_eq(path->name, "llama-3-8b");
+  ck_assert_int_eq(model_parameters(bare), model_parameters(path));
+  ck_assert_int_eq(model_parameters(bare), model_parameters(file));
+}
+END_TEST
+
+START_TEST(an_unknown_name_suggests_the_nearest) {
+  g_autoptr(GError) error = NULL;
+  ck_assert_ptr_null(model_read("lama-3-8b", &error));
+  ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
+  ck_assert_ptr_nonnull(strstr(error->message, "did you mean \"llama-3-8b\"?"));
+  ck_assert_ptr_null(model_read("", NULL));
+  ck_assert_ptr_null(model_read(NULL, NULL));
+  ck_assert_ptr_null(model_read("/", NULL));
+  ck_assert_ptr_null(model_read("no/such/folder/x.json", NULL));
+  ck_assert_ptr_null(model_read("/dev/zero", NULL));
+}
+END_TEST
+
+START_TEST(a_copy_is_equal_and_apart) {
+  g_autoptr(Model) model = model_read("gpt2", NULL);
+  g_autoptr(Model) copy = model_copy(model);
+  ck_assert_str_eq(copy->name, model->name);
+  ck_assert_ptr_ne(copy->name, model->name);
+  ck_assert_int_eq(model_parameters(copy), model_parameters(model));
+  model_free(NULL);
+}
+END_TEST
+
+/* --- families --------------------------------------------------------------------------------------------------- */
+
+START_TEST(gpt2_spelling_defaults) {
+  g_autoptr(Model) m = read_text("{\"model_type\": \"gpt2\", \"n_embd\": 64, \"n_layer\": 2, \"n_head\": 4, "
+                                 "\"n_inner\": null, \"vocab_size\": 100, \"n_positions\": 32, \"n_ctx\": 32}");
+  ck_assert(m->tied && m->qkv_bias && m->linear_bias && m->dropout && !m->gated && !m->parallel_block);
+  ck_assert_int_eq(m->positions, POSITIONS_LEARNED);
+  ck_assert_int_eq(m->norm, NORM_LAYERNORM);
+  ck_assert_int_eq(m->ffn_hidden, 256);
+  ck_assert_int_eq(m->n_kv_heads, 4);
+  ck_assert_int_eq(m->head_dim, 16);
+  /* layer 12·64² + 13·64 = 49,984; tables (100 + 32)·64 = 8,448; last norm 128; the head is tied */
+  ck_assert_int_eq(model_layer_parameters(m), 49984);
+  ck_assert_int_eq(model_embedding_parameters(m), 8448);
+  ck_assert_int_eq(model_head_parameters(m), 128);
+  ck_assert_int_eq(model_parameters(m), 2 * 49984 + 8448 + 128);
+}
+END_TEST
+
+START_TEST(llama_spelling_defaults) {
+  g_autoptr(Model) m = read_text("{\"model_type\": \"llama\", " LLAMA_CORE ", \"num_key_value_heads\": 2}");
+  ck_assert(!m->tied && !m->qkv_bias && !m->linear_bias && !m->dropout && m->gated);
+  ck_assert_int_eq(m->positions, POSITIONS_ROTARY);
+  ck_assert_int_eq(m->norm, NORM_RMSNORM);
+  ck_assert_int_eq(m->max_positions, 0);
+  /* QKV 64·(4 + 2·2)·16 = 8,192; out 64² = 4,096; MLP 3·64·96 = 18,432; two norms 128 */
+  ck_assert_int_eq(model_layer_parameters(m), 8192 + 4096 + 18432 + 128);
+  ck_assert_int_eq(model_head_parameters(m), 64 + 6400);
+}
+END_TEST
+
+START_TEST(llama_biases_count_where_they_are) {
+  g_autoptr(Model) none = read_text("{\"model_type\": \"llama\", " LLAMA_CORE "}");
+  g_autoptr(Model) attention = read_text("{\"model_type\": \"llama\", \"attention_bias\": true, " LLAMA_CORE "}");
+  g_autoptr(Model) mlp = read_text("{\"model_type\": \"llama\", \"mlp_bias\": true, " LLAMA_CORE "}");
+  g_autoptr(Model) both =
+      read_text("{\"model_type\": \"llama\", \"attention_bias\": true, \"mlp_bias\": true, " LLAMA_CORE "}");
+  gint64 base = model_layer_parameters(none);
+  /* q, k, v and out: 4·64; gate and up 2·96, down 64 */
+  ck_assert_int_eq(model_layer_parameters(attention) - base, 256);
+  ck_assert_int_eq(model_layer_parameters(mlp) - base, 256);
+  ck_assert_int_eq(model_layer_parameters(both) - base, 512);
+}
+END_TEST
+
+START_TEST(head_dim_may_differ_from_hidden_over_heads) {
+  g_autoptr(Model) m = read_text("{\"model_type\": \"llama\", \"head_dim\": 32, " LLAMA_CORE "}");
+  /* QKV 64·12·32, out 4·32·64 */
+  ck_assert_int_eq(model_layer_parameters(m), 24576 + 8192 + 18432 + 128);
+}
+END_TEST
+
+START_TEST(qwen3_has_norms_on_q_and_k) {
+  g_autoptr(Model) m = read_text("{\"model_type\": \"qwen3\", " LLAMA_CORE "}");
+  ck_assert_int_eq(m->head_dim, 128);
+  /* QKV 64·12·128, out 4·128·64, MLP 3·64·96, norms 2·64, q and k norms 2·128 */
+  ck_assert_int_eq(model_layer_parameters(m), 98304 + 32768 + 18432 + 128 + 256);
+}
+END_TEST
+
+START_TEST(a_sliding_window_counts_only_when_used) {
+  g_autoptr(Model) mistral = read_text("{\"model_type\": \"mistral\", \"sliding_window\": 4096, " LLAMA_CORE "}");
+  g_autoptr(Model) later = read_text("{\"model_type\": \"mistral\", \"sliding_window\": null, " LLAMA_CORE "}");
+  g_autoptr(Model) qwen =
+      read_text("{\"model_type\": \"qwen2\", \"sliding_window\": 4096, \"use_sliding_window\": false, " LLAMA_CORE "}");
+  ck_assert_int_eq(mistral->window, 4096);
+  ck_assert_int_eq(later->window, 0);
+  ck_assert_int_eq(qwen->window, 0);
+  ck_assert(qwen->qkv_bias && !qwen->linear_bias);
+}
+END_TEST
+
+START_TEST(neox_blocks_are_parallel_unless_it_says_no) {
+  g_autoptr(Model) m = read_text("{\"model_type\": \"gpt_neox\", " LLAMA_CORE "}");
+  g_autoptr(Model) sequential =
+      read_text("{\"model_type\": \"gpt_neox\", \"use_parallel_residual\": false, " LLAMA_CORE "}");
+  ck_assert(m->parallel_block && !m->gated && !m->tied && m->qkv_bias && m->linear_bias);
+  ck_assert(!sequential->parallel_block);
+  ck_assert_int_eq(m->n_norms_per_layer, 2);
+}
+END_TEST
+
+START_TEST(mpt_attention_decides_positions) {
+  g_autoptr(Model) alibi = read_text("{\"model_type\": \"mpt\", " MPT_CORE ", \"attn_config\": {\"alibi\": true}}");
+  g_autoptr(Model) rope = read_text("{\"model_type\": \"mpt\", " MPT_CORE ", \"attn_config\": {\"rope\": true}}");
+  g_autoptr(Model) learned = read_text("{\"model_type\": \"mpt\", " MPT_CORE ", \"attn_config\": {}}");
+  g_autoptr(Model) none =
+      read_text("{\"model_type\": \"mpt\", " MPT_CORE ", \"learned_pos_emb\": false, \"attn_config\": {}}");
+  ck_assert_int_eq(alibi->positions, POSITIONS_ALIBI);
+  ck_assert_int_eq(rope->positions, POSITIONS_ROTARY);
+  ck_assert_int_eq(learned->positions, POSITIONS_LEARNED);
+  ck_assert_int_eq(none->positions, POSITIONS_NONE);
+  ck_assert(alibi->bare_norms && !alibi->linear_bias && alibi->tied);
+  ck_assert_int_eq(alibi->ffn_hidden, 256);
+}
+END_TEST
+
+START_TEST(mpt_groups_heads_and_gates_by_nested_keys) {
+  g_autoptr(Model) m = read_text("{\"model_type\": \"mpt\", " MPT_CORE ", \"no_bias\": false, "
+                                 "\"attn_config\": {\"kv_n_heads\": 2, \"attn_pdrop\": 0.1}, "
+                                 "\"ffn_config\": {\"ffn_type\": \"mptglu\", \"expansion_ratio\": 3}}");
+  g_autoptr(Model) single =
+      read_text("{\"model_type\": \"mpt\", " MPT_CORE ", \"attn_config\": {\"attn_type\": \"multiquery_attention\"}}");
+  ck_assert_int_eq(m->n_kv_heads, 2);
+  ck_assert(m->gated && m->dropout && m->linear_bias && !m->bare_norms);
+  ck_assert_int_eq(m->ffn_hidden, 192);
+  ck_assert_int_eq(single->n_kv_heads, 1);
+}
+END_TEST
+
+START_TEST(falcon_architectures_differ_in_heads_and_norms) {
+  g_autoptr(Model) old = model_read("falcon-7b", NULL);
+  g_autoptr(Model) new = model_read("falcon-40b", NULL);
+  g_autoptr(Model) rw = read_text("{\"model_type\": \"falcon\", \"multi_query\": false, \"parallel_attn\": false, "
+                                  "\"alibi\": true, \"bias\": true, " LLAMA_CORE "}");
+  ck_assert_int_eq(old->n_kv_heads, 1);
+  ck_assert_int_eq(old->n_norms_per_layer, 1);
+  ck_assert_int_eq(new->n_kv_heads, 8);
+  ck_assert_int_eq(new->n_norms_per_layer, 2);
+  ck_assert(old->parallel_block && new->parallel_block && !rw->parallel_block);
+  ck_assert_int_eq(rw->n_kv_heads, 4);
+  ck_assert_int_eq(rw->positions, POSITIONS_ALIBI);
+  ck_assert(rw->linear_bias && rw->qkv_bias);
+}
+END_TEST
+
+/* facebook/opt-125m: 125,239,296 (its checkpoint's tensors; position table of 2,048 + 2 rows). */
+START_TEST(opt_125m_is_read) {
+  g_autoptr(Model) m = read_text("{\"model_type\": \"opt\", \"hidden_size\": 768, \"num_hidden_layers\": 12, "
+                                 "\"num_attention_heads\": 12, \"ffn_dim\": 3072, \"vocab_size\": 50272, "
+                                 "\"max_position_embeddings\": 2048, \"word_embed_proj_dim\": 768}");
+  ck_assert_int_eq(model_parameters(m), 125239296);
+}
+END_TEST
+
+START_TEST(without_model_type_keys_tell_the_family) {
+  g_autoptr(Model) llama = read_text("{" LLAMA_CORE "}");
+  g_autoptr(Model) mpt = read_text("{" MPT_CORE "}");
+  g_autoptr(Model) neox = read_text("{\"rotary_pct\": 0.25, " LLAMA_CORE "}");
+  ck_assert_int_eq(llama->norm, NORM_RMSNORM);
+  ck_assert(mpt->bare_norms);
+  ck_assert(neox->parallel_block);
+}
+END_TEST
+
+START_TEST(dropout_is_what_the_rates_say) {
+  g_autoptr(Model) off = read_text("{\"n_embd\": 64, \"n_layer\": 2, \"n_head\": 4, \"vocab_size\": 100, "
+                                   "\"n_positions\": 8, \"attn_pdrop\": 0, \"resid_pdrop\": 0.0}");
+  g_autoptr(Model) on = read_text("{\"attention_dropout\": 0.1, " LLAMA_CORE "}");
+  ck_assert(!off->dropout);
+  ck_assert(on->dropout);
+}
+END_TEST
+
+START_TEST(tying_is_what_the_config_says) {
+  g_autoptr(Model) m = read_text("{\"tie_word_embeddings\": true, " LLAMA_CORE "}");
+  ck_assert_int_eq(model_head_parameters(m), 64);
+}
+END_TEST
+
+static void add_families(TCase *cases) {
+  tcase_add_test(cases, gpt2_spelling_defaults);
+  tcase_add_test(cases, llama_spelling_defaults);
+  tcase_add_test(cases, llama_biases_count_where_they_are);
+  tcase_add_test(cases, head_dim_may_differ_from_hidden_over_heads);
+  tcase_add_test(cases, qwen3_has_norms_on_q_and_k);
+  tcase_add_test(cases, a_sliding_window_counts_only_when_used);
+  tcase_add_test(cases, neox_blocks_are_parallel_unless_it_says_no);
+  tcase_add_test(cases, mpt_attention_decides_positions);
+  tcase_add_test(cases, mpt_groups_heads_and_gates_by_nested_keys);
+  tcase_add_test(cases, falcon_architectures_differ_in_heads_and_norms);
+  tcase_add_test(cases, opt_125m_is_read);
+  tcase_add_test(cases, without_model_type_keys_tell_the_family);
+  tcase_add_test(cases, dropout_is_what_the_rates_say);
+  tcase_add_test(cases, tying_is_what_the_config_says);
+}
+
+int main(void) {
+  TCase *cases = tcase_create("model");
+  tcase_add_loop_test(cases, parameters_are_the_published_totals, 0, G_N_ELEMENTS(published));
+  tcase_add_loop_test(cases, megatron_models_follow_the_papers_formula, 0, G_N_ELEMENTS(megatron));
+  tcase_add_test(cases, every_shipped_model_reads_and_names_its_source);
+  tcase_add_test(cases, a_bare_name_and_its_path_are_one_file);
+  tcase_add_test(cases, an_unknown_name_suggests_the_nearest);
+  tcase_add_test(cases, a_copy_is_equal_and_apart);
+  add_families(cases);
+  Suite *suite = suite_create("model");
+  suite_add_tcase(suite, cases);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return n_failed != 0;
+}

@@ -1,0 +1,214 @@
+#include "model_text.h"
+
+/* Refused with `code`, and the message holds every one of the NULL-terminated `parts`. */
+static void assert_refused(const char *text, StepsimError code, const char *const *parts) {
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Model) model = read_bytes(text, strlen(text), &error);
+  ck_assert_msg(model == NULL, "was read: %s", text);
+  ck_assert_ptr_nonnull(error);
+  ck_assert_msg(g_error_matches(error, STEPSIM_ERROR, code), "%s", error->message);
+  for (int i = 0; parts[i] != NULL; i++)
+    ck_assert_msg(strstr(error->message, parts[i]) != NULL, "\"%s\" is not in: %s", parts[i], error->message);
+}
+
+#define ASSERT_INPUT(text, ...) assert_refused(text, STEPSIM_ERROR_INPUT, (const char *const[]){__VA_ARGS__, NULL})
+#define ASSERT_IMPOSSIBLE(text, ...)                                                                                   \
+  assert_refused(text, STEPSIM_ERROR_IMPOSSIBLE, (const char *const[]){__VA_ARGS__, NULL})
+
+START_TEST(other_kinds_of_model_are_refused_by_key) {
+  ASSERT_IMPOSSIBLE("{\n\"model_type\": \"mixtral\",\n\"num_local_experts\": 8, " LLAMA_CORE "}",
+                    ":3:", "num_local_experts", "mixture-of-experts");
+  ASSERT_IMPOSSIBLE("{\"n_routed_experts\": 256, " LLAMA_CORE "}", "n_routed_experts");
+  ASSERT_IMPOSSIBLE("{\"num_experts\": 128, " LLAMA_CORE "}", "num_experts");
+  ASSERT_IMPOSSIBLE("{\"kv_lora_rank\": 512, " LLAMA_CORE "}", "kv_lora_rank", "latent");
+  ASSERT_IMPOSSIBLE("{\"model_type\": \"t5\",\n\"is_encoder_decoder\": true}", ":2:", "is_encoder_decoder");
+  ASSERT_IMPOSSIBLE("{\"ffn_config\": {\"moe_num_experts\": 16}, " MPT_CORE "}", "moe_num_experts");
+  ASSERT_IMPOSSIBLE("{\"ffn_config\": {\"ffn_type\": \"mb_moe\"}, " MPT_CORE "}", "ffn_type", "mb_moe");
+  g_autoptr(Model) one_expert = read_text("{\"num_experts\": 1, \"is_encoder_decoder\": false, " LLAMA_CORE "}");
+  ck_assert_ptr_nonnull(one_expert);
+}
+END_TEST
+
+START_TEST(an_unknown_family_suggests_the_nearest) {
+  ASSERT_INPUT("{\n \"model_type\": \"lama\", " LLAMA_CORE "}", ":2: model_type", "\"lama\"",
+               "did you mean \"llama\"?");
+  ASSERT_INPUT("{}", "model_type", "expected one of");
+  ASSERT_INPUT("{\"model_type\": 7}", "model_type: found 7");
+}
+END_TEST
+
+START_TEST(a_missing_key_lists_its_spellings_and_the_nearest_there) {
+  ASSERT_INPUT("{\"model_type\": \"llama\",\n\"num_hiden_layers\": 2, \"hidden_size\": 64, "
+               "\"num_attention_heads\": 4, \"vocab_size\": 100}",
+               ":2:", "num_hiden_layers", "the number of layers", "num_hidden_layers or n_layer or n_layers");
+  ASSERT_INPUT("{\"model_type\": \"llama\", \"num_hidden_layers\": 2, \"hidden_size\": 64, "
+               "\"num_attention_heads\": 4, \"vocab_size\": 100}",
+               "found no key for the MLP's hidden size", "intermediate_size");
+  ASSERT_INPUT("{\"model_type\": \"gpt2\", \"n_embd\": 64, \"n_layer\": 2, \"n_head\": 4, \"vocab_size\": 100}",
+               "the number of positions", "n_positions");
+}
+END_TEST
+
+START_TEST(values_of_another_type_are_refused_with_their_line) {
+  const char *bad[][2] = {{"\"64\"", "found \"64\""}, {"64.5", "found 64.5"},    {"-64", "found -64"},
+                          {"0", "found 0"},           {"1e300", "found 1e+300"}, {"true", "found true"},
+                          {"[64]", "found a list"},   {"{}", "found an object"}, {"17000000", "found 17000000"}};
+  for (size_t i = 0; i < G_N_ELEMENTS(bad); i++) {
+    g_autofree char *text = g_strdup_printf("{\"model_type\": \"llama\",\n\n\"num_hidden_layers\": 2,\n"
+                                            "\"hidden_size\": %s,\n\"num_attention_heads\": 4}",
+                                            bad[i][0]);
+    ASSERT_INPUT(text, ":4: hidden_size", bad[i][1], "expected an integer from 1 to 16777216");
+  }
+  ASSERT_INPUT("{\"tie_word_embeddings\": \"yes\", " LLAMA_CORE "}", "tie_word_embeddings: found \"yes\"",
+               "true or false");
+  ASSERT_INPUT("{\"attention_dropout\": 1.5, " LLAMA_CORE "}", "attention_dropout: found 1.5");
+  ASSERT_INPUT("{\"attn_config\": 3, " MPT_CORE "}", "attn_config: found 3", "object");
+  ASSERT_INPUT("{\"attn_config\": {\"kv_n_heads\": -1}, " MPT_CORE "}", "kv_n_heads: found -1");
+}
+END_TEST
+
+START_TEST(contradictions_are_refused) {
+  ASSERT_INPUT("{\"n_layer\": 3, " LLAMA_CORE "}", "n_layer", "found 3", "expected 2 as num_hidden_layers");
+  ASSERT_INPUT("{\"num_key_value_heads\": 3, " LLAMA_CORE "}", "4 attention heads and 3 key-value heads");
+  ASSERT_INPUT("{\"hidden_size\": 65, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, "
+               "\"intermediate_size\": 96, \"vocab_size\": 100}",
+               "hidden size 65", "4 attention heads");
+  ASSERT_INPUT("{\n\"vocab_size\": 100,\n\"vocab_size\": 101}", ":3:", "\"vocab_size\" a second time");
+}
+END_TEST
+
+START_TEST(sizes_that_would_overflow_are_refused) {
+  ASSERT_INPUT("{\"hidden_size\": 16777216, \"num_hidden_layers\": 100000, \"num_attention_heads\": 1, "
+               "\"intermediate_size\": 67108864, \"vocab_size\": 100}",
+               "parameters", "at most");
+  ASSERT_INPUT("{\"hidden_size\": 18446744073709551617}", "18 digits");
+}
+END_TEST
+
+START_TEST(what_is_not_json_is_refused_with_its_line) {
+  ASSERT_INPUT("", ":1:");
+  ASSERT_INPUT("  \n ", ":1:");
+  ASSERT_INPUT("[1, 2]", "expected a JSON object");
+  ASSERT_INPUT("3", "expected a JSON object");
+  ASSERT_INPUT("{\"hidden_size\": NaN}", ":1:", "expected JSON");
+  ASSERT_INPUT("{\"hidden_size\":\n 0x40}", ":2:", "\"x\"");
+  ASSERT_INPUT("{\n\"a\": 1, // why\n\"b\": 2}", ":2:", "\"/\"");
+  ASSERT_INPUT("{\"a\": 1,}", ":1:");
+  ASSERT_INPUT("{\"a\": 1}\n{\"a\": 2}", ":2:", "a second value");
+  ASSERT_INPUT("{\"a\": \"\xff\"}", "0xff", "UTF-8");
+}
+END_TEST
+
+START_TEST(deep_nesting_is_refused_without_recursing) {
+  gsize n = 1000000;
+  g_autofree char *lists = g_strnfill(n, '[');
+  ASSERT_INPUT(lists, "deeper than 64");
+  g_autoptr(GString) objects = g_string_new(NULL);
+  for (gsize i = 0; i < n; i++)
+    g_string_append(objects, "{\"a\":");
+  ASSERT_INPUT(objects->str, "deeper than 64");
+}
+END_TEST
+
+/* Cut anywhere before the closing brace it is an error; with the brace, whatever white space follows, it is the model.
+ */
+START_TEST(a_config_cut_at_any_byte_is_an_error_or_whole) {
+  g_autofree char *path =
+      g_build_filename(STEPSIM_SOURCE_DATA, "models", _i == 0 ? "llama-3-8b.json" : "mpt-125m.json", NULL);
+  g_autofree char *text = NULL;
+  gsize length;
+  ck_assert(g_file_get_contents(path, &text, &length, NULL));
+  gsize whole = (gsize)(strrchr(text, '}') - text) + 1;
+  for (gsize cut = 0; cut <= length; cut++) {
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Model) model = read_bytes(text, cut, &error);
+    ck_assert_msg((model != NULL) == (cut >= whole), "cut at %zu of %zu", cut, length);
+    ck_assert((error == NULL) == (model != NULL));
+  }
+}
+END_TEST
+
+/* One byte replaced at every place: read or refused, never worse. */
+START_TEST(a_config_with_any_byte_broken_does_no_harm) {
+  g_autofree char *path = g_build_filename(STEPSIM_SOURCE_DATA, "models", "falcon-7b.json", NULL);
+  g_autofree char *text = NULL;
+  gsize length;
+  ck_assert(g_file_get_contents(path, &text, &length, NULL));
+  const char replacements[] = {'\0', '"', '{', '9', '-', '\\', '\x80'};
+  int n_refused = 0;
+  for (gsize at = 0; at < length; at++) {
+    char kept = text[at];
+    g_autoptr(GError) error = NULL;
+    text[at] = replacements[at % sizeof replacements];
+    g_autoptr(Model) model = read_bytes(text, length, &error);
+    ck_assert((error == NULL) == (model != NULL));
+    n_refused += model == NULL;
+    text[at] = kept;
+  }
+  ck_assert_int_gt(n_refused, (int)length / 4);
+}
+END_TEST
+
+START_TEST(noise_is_refused) {
+  gsize length = 10 << 20;
+  g_autofree char *noise = g_malloc(length);
+  g_autoptr(GRand) random = g_rand_new_with_seed(1);
+  for (int only_json_bytes = 0; only_json_bytes < 2; only_json_bytes++) {
+    for (gsize i = 0; i < length; i++) {
+      guint32 r = g_rand_int(random);
+      noise[i] = only_json_bytes ? "{}[]:,\"1e-. \n"[r % 13] : (char)r;
+    }
+    g_autoptr(GError) error = NULL;
+    ck_assert_ptr_null(read_bytes(noise, length, &error));
+    ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
+  }
+}
+END_TEST
+
+START_TEST(too_many_values_are_refused_at_once) {
+  g_autoptr(GString) list = g_string_new("{\"a\": [1");
+  for (int i = 0; i < 2000000; i++)
+    g_string_append(list, ",1");
+  g_string_append(list, "]}");
+  ASSERT_INPUT(list->str, "more than 200,000 values");
+}
+END_TEST
+
+START_TEST(a_file_beyond_the_limit_is_refused) {
+  gsize length = (64 << 20) + 1;
+  g_autofree char *spaces = g_strnfill(length, ' ');
+  g_autoptr(GError) error = NULL;
+  ck_assert_ptr_null(read_bytes(spaces, length, &error));
+  ck_assert_ptr_nonnull(strstr(error->message, "larger than 64 MiB"));
+}
+END_TEST
+
+static void add_refusals(TCase *cases) {
+  tcase_add_test(cases, other_kinds_of_model_are_refused_by_key);
+  tcase_add_test(cases, an_unknown_family_suggests_the_nearest);
+  tcase_add_test(cases, a_missing_key_lists_its_spellings_and_the_nearest_there);
+  tcase_add_test(cases, values_of_another_type_are_refused_with_their_line);
+  tcase_add_test(cases, contradictions_are_refused);
+  tcase_add_test(cases, sizes_that_would_overflow_are_refused);
+  tcase_add_test(cases, what_is_not_json_is_refused_with_its_line);
+  tcase_add_test(cases, deep_nesting_is_refused_without_recursing);
+  tcase_add_loop_test(cases, a_config_cut_at_any_byte_is_an_error_or_whole, 0, 2);
+  tcase_add_test(cases, a_config_with_any_byte_broken_does_no_harm);
+  tcase_add_test(cases, noise_is_refused);
+  tcase_add_test(cases, too_many_values_are_refused_at_once);
+  tcase_add_test(cases, a_file_beyond_the_limit_is_refused);
+}
+
+int main(void) {
+  TCase *cases = tcase_create("model_refusals");
+  add_refusals(cases);
+  tcase_set_timeout(cases, 60);
+  Suite *suite = suite_create("model_refusals");
+  suite_add_tcase(suite, cases);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return n_failed != 0;
+}

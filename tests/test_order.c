@@ -1,0 +1,400 @@
+/* Orders: the grammar, the generators against closed forms, CSV to and from PyTorch. */
+#include "error.h"
+#include "order.h"
+#include <check.h>
+#include <glib/gstdio.h>
+#include <string.h>
+
+enum { MAX_RANKS = 16, MAX_CHUNKS = 8, MAX_MICRO_BATCHES = 64 };
+
+/* --- a reference executor: list order per rank, F(s, m) after F(s−1, m), B(s, m) after F(s, m) and B(s+1, m) --- */
+
+typedef struct {
+  gint64 span_bubble; /* max over ranks of (last end − first start) − work; −1: stuck */
+  int in_flight[MAX_RANKS];
+} Reference;
+
+typedef struct {
+  gint64 f_end[MAX_RANKS * MAX_CHUNKS][MAX_MICRO_BATCHES], b_end[MAX_RANKS * MAX_CHUNKS][MAX_MICRO_BATCHES];
+} Ends;
+
+/* When the inputs of an action are there; −1: not yet. */
+static gint64 input_time(const Order *order, const Ends *ends, const Action *action) {
+  int s = action->stage, m = action->micro_batch;
+  if (action->kind == ACTION_F)
+    return s == 0 ? 0 : ends->f_end[s - 1][m];
+  if (ends->f_end[s][m] < 0)
+    return -1;
+  return s == order->n_stages - 1 ? ends->f_end[s][m] : ends->b_end[s + 1][m];
+}
+
+static int peak_in_flight(const GArray *actions) {
+  int now = 0, peak = 0;
+  for (guint i = 0; i < actions->len; i++) {
+    now += g_array_index(actions, Action, i).kind == ACTION_F ? 1 : -1;
+    peak = MAX(peak, now);
+  }
+  return peak;
+}
+
+static Reference reference_run(const Order *order, gint64 f, gint64 b) {
+  static Ends ends; /* too large for the stack */
+  memset(ends.f_end, 0xff, sizeof *ends.f_end * order->n_stages);
+  memset(ends.b_end, 0xff, sizeof *ends.b_end * order->n_stages);
+  Reference reference = {0};
+  gint64 now[MAX_RANKS] = {0}, first[MAX_RANKS], work[MAX_RANKS] = {0};
+  guint at[MAX_RANKS] = {0};
+  gboolean progress = TRUE;
+  while (progress) {
+    progress = FALSE;
+    for (int rank = 0; rank < order->n_ranks; rank++)
+      for (; at[rank] < order->actions[rank]->len; at[rank]++) {
+        const Action *action = &g_array_index(order->actions[rank], Action, at[rank]);
+        gint64 input = input_time(order, &ends, action), duration = action->kind == ACTION_F ? f : b;
+        if (input < 0)
+          break;
+        gint64 start = MAX(input, now[rank]);
+        if (at[rank] == 0)
+          first[rank] = start;
+        now[rank] = start + duration;
+        work[rank] += duration;
+        (action->kind == ACTION_F ? ends.f_end : ends.b_end)[action->stage][action->micro_batch] = now[rank];
+        progress = TRUE;
+      }
+  }
+  for (int rank = 0; rank < order->n_ranks; rank++) {
+    if (at[rank] < order->actions[rank]->len)
+      reference.span_bubble = -1;
+    else if (reference.span_bubble >= 0)
+      reference.span_bubble = MAX(reference.span_bubble, now[rank] - first[rank] - work[rank]);
+    reference.in_flight[rank] = peak_in_flight(order->actions[rank]);
+  }
+  return reference;
+}
+
+static Order *make(const char *name, int p, int v, int m) {
+  GError *error = NULL;
+  const ScheduleInfo *schedule = schedule_find(name, &error);
+  ck_assert_ptr_nonnull(schedule);
+  Order *order = order_new(schedule, p, v, m, &error);
+  ck_assert_msg(order != NULL, "%s", error ? error->message : "");
+  return order;
+}
+
+/* Every (stage, micro-batch) has one F and one B, on the stage's rank. (Plain comparisons in here: Check writes to a
+ * file for every assertion, and millions of actions pass.) */
+static gboolean is_complete(const Order *order) {
+  static guint8 seen[MAX_RANKS * MAX_CHUNKS][MAX_MICRO_BATCHES];
+  memset(seen, 0, sizeof *seen * order->n_stages);
+  for (int rank = 0; rank < order->n_ranks; rank++) {
+    if (order->actions[rank]->len != 2u * order->n_stages / order->n_ranks * order->n_micro_batches)
+      return FALSE;
+    for (guint i = 0; i < order->actions[rank]->len; i++) {
+      const Action *action = &g_array_index(order->actions[rank], Action, i);
+      guint8 bit = action->kind == ACTION_F ? 1 : 2;
+      if (order->stage_rank[action->stage] != rank || seen[action->stage][action->micro_batch] & bit)
+        return FALSE;
+      seen[action->stage][action->micro_batch] |= bit;
+    }
+  }
+  return TRUE;
+}
+
+static void assert_bubble_is_the_closed_form(const ScheduleInfo *schedule, int p, int v, int m, gint64 f, gint64 b) {
+  g_autoptr(Order) order = order_new(schedule, p, v, m, NULL);
+  /* f, b are of one chunk, so of a whole rank v·f, v·b */
+  double bound = schedule->bubble_bound(p, v, m, (double)(v * f), (double)(v * b));
+  Reference reference = reference_run(order, f, b);
+  if (!is_complete(order) || (double)reference.span_bubble != bound)
+    ck_abort_msg("%s p=%d v=%d m=%d F=%d B=%d: bubble %" G_GINT64_FORMAT ", closed form %g", schedule->name, p, v, m,
+                 (int)f, (int)b, reference.span_bubble, bound);
+}
+
+/* Primes as F and B, so that no stall hides behind a common divisor; and the usual B = 2F. */
+static const gint64 durations[][2] = {{1, 2}, {7, 3}};
+
+START_TEST(gpipe_and_1f1b_have_exactly_the_ramp_as_bubble) {
+  const ScheduleInfo *gpipe = schedule_find("gpipe", NULL), *one = schedule_find("1f1b", NULL);
+  for (int p = 1; p <= MAX_RANKS; p++)
+    for (int m = 1; m <= MAX_MICRO_BATCHES; m++)
+      for (gsize i = 0; i < G_N_ELEMENTS(durations); i++) {
+        assert_bubble_is_the_closed_form(gpipe, p, 1, m, durations[i][0], durations[i][1]);
+        assert_bubble_is_the_closed_form(one, p, 1, m, durations[i][0], durations[i][1]);
+      }
+  /* (p − 1)(F + B) = 3 · (1 + 2), spelled out once without the function under test */
+  g_autoptr(Order) order = make("1f1b", 4, 1, 8);
+  ck_assert_int_eq(reference_run(order, 1, 2).span_bubble, 9);
+}
+END_TEST
+
+START_TEST(interleaved_bubble_is_exact_for_any_number_of_micro_batches) {
+  const ScheduleInfo *schedule = schedule_find("interleaved", NULL);
+  for (int p = 1; p <= MAX_RANKS; p++)
+    for (int v = 1; v <= MAX_CHUNKS; v++)
+      for (int m = 1; m <= MAX_MICRO_BATCHES; m++)
+        for (gsize i = 0; i < G_N_ELEMENTS(durations); i++)
+          assert_bubble_is_the_closed_form(schedule, p, v, m, durations[i][0], durations[i][1]);
+}
+END_TEST
+
+START_TEST(interleaved_closed_form_holds_by_hand) {
+  /* m = 5 ≥ p = 4: (p−1)(F+B)/v with F + B of a rank = 2·(1+2): 3·6/2 = 9, though 4 does not divide 5 */
+  g_autoptr(Order) odd = make("interleaved", 4, 2, 5);
+  ck_assert_int_eq(reference_run(odd, 1, 2).span_bubble, 9);
+  /* m = 2 < p = 4: each of the v−1 chunk changes stalls p−m slots each way: ((p−1) + 1·2)·(1+2) = 15 */
+  g_autoptr(Order) few = make("interleaved", 4, 2, 2);
+  ck_assert_int_eq(reference_run(few, 1, 2).span_bubble, 15);
+}
+END_TEST
+
+START_TEST(in_flight_micro_batches_are_the_known_ones) {
+  for (int p = 1; p <= 8; p++)
+    for (int m = 1; m <= 20; m++) {
+      g_autoptr(Order) gpipe = make("gpipe", p, 1, m);
+      g_autoptr(Order) one = make("1f1b", p, 1, m);
+      Reference all = reference_run(gpipe, 1, 2), few = reference_run(one, 1, 2);
+      for (int s = 0; s < p; s++) {
+        ck_assert_int_eq(all.in_flight[s], m);
+        ck_assert_int_eq(few.in_flight[s], MIN(p - s, m));
+      }
+    }
+}
+END_TEST
+
+START_TEST(interleaved_holds_no_more_than_its_warm_up) {
+  /* p = 4, v = 3, m = 11: ⌊11/4⌋ = 2 groups of 6 and 5, so rank r holds 2(p−r−1) + (v−1)·6 chunks and the one of the
+   * forward that precedes the first backward; m = 8 (groups of 4) is Megatron's 2(p−r−1) + (v−1)·p + 1 */
+  g_autoptr(Order) uneven = make("interleaved", 4, 3, 11);
+  g_autoptr(Order) even = make("interleaved", 4, 3, 8);
+  Reference a = reference_run(uneven, 1, 2), b = reference_run(even, 1, 2);
+  for (int r = 0; r < 4; r++) {
+    ck_assert_int_eq(a.in_flight[r], 2 * (4 - r - 1) + 2 * 6 + 1);
+    ck_assert_int_eq(b.in_flight[r], 2 * (4 - r - 1) + 2 * 4 + 1);
+  }
+}
+END_TEST
+
+START_TEST(interleaved_is_megatrons_order_when_ranks_divide_micro_batches) {
+  /* p = 2, v = 2, m = 4. Rank 0 holds stages 0 and 2; warm-up 2·1 + 1·2 = 4 forwards: 0F0 0F1 2F0 2F1; then F B pairs,
+   * forwards 0F2 0F3 2F2 2F3, backwards chunk-reversed 2B0 2B1 0B0 0B1; then the backwards left. Rank 1 holds 1 and 3
+   * and warms up with 2. */
+  g_autoptr(Order) order = make("interleaved", 2, 2, 4);
+  g_autofree char *csv = order_to_csv(order);
+  ck_assert_str_eq(csv, "0F0,0F1,2F0,2F1,0F2,2B0,0F3,2B1,2F2,0B0,2F3,0B1,2B2,2B3,0B2,0B3\n"
+                        "1F0,1F1,3F0,3B0,3F1,3B1,1F2,1B0,1F3,1B1,3F2,3B2,3F3,3B3,1B2,1B3\n");
+}
+END_TEST
+
+START_TEST(impossible_counts_are_refused_with_the_reason) {
+  static const struct {
+    const char *name;
+    int p, v, m;
+    const char *says;
+  } cases[] = {{"1f1b", 4, 2, 8, "one chunk"},
+               {"gpipe", 0, 1, 8, "at least 1"},
+               {"gpipe", 4, 1, 0, "at least 1"},
+               {"interleaved", 4, -1, 8, "at least 1"},
+               {"interleaved", 100000, 2, 1, "65536"},
+               {"gpipe", 4, 1, G_MAXINT, "67108864"},
+               {"interleaved", G_MAXINT, G_MAXINT, G_MAXINT, "more than"}};
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autoptr(GError) error = NULL;
+    Order *order = order_new(schedule_find(cases[i].name, NULL), cases[i].p, cases[i].v, cases[i].m, &error);
+    ck_assert_ptr_null(order);
+    ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE));
+    ck_assert_msg(strstr(error->message, cases[i].says) != NULL, "%s", error->message);
+  }
+}
+END_TEST
+
+START_TEST(every_listed_schedule_is_found_and_a_wrong_one_gets_a_hint) {
+  int n = 0;
+  for (const char *const *name = schedule_names(); *name; name++, n++)
+    ck_assert_str_eq(schedule_find(*name, NULL)->name, *name);
+  ck_assert_int_ge(n, 3);
+  g_autoptr(GError) error = NULL;
+  ck_assert_ptr_null(schedule_find("interleved", &error));
+  ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
+  ck_assert_ptr_nonnull(strstr(error->message, "did you mean \"interleaved\""));
+  ck_assert_ptr_null(schedule_find(NULL, NULL));
+}
+END_TEST
+
+/* --- grammar --- */
+
+START_TEST(actions_read_as_they_print) {
+  static const char *const texts[] = {
+      "0F3",       "1I2",        "1W2",      "0B3",       "2SEND_F1",     "12RECV_F34",
+      "1SEND_B0",  "0RECV_B0",   "1UNSHARD", "1RESHARD",  "1REDUCE_GRAD", "3UNSHARD7",
+      "OPTIMIZER", "0OPTIMIZER", "NORM",     "TIED_GRAD", "SYNC",         "2147483647F2147483647"};
+  for (gsize i = 0; i < G_N_ELEMENTS(texts); i++) {
+    Action action;
+    g_autoptr(GError) error = NULL;
+    ck_assert_msg(action_parse(texts[i], &action, &error), "%s", texts[i]);
+    g_autoptr(GString) printed = g_string_new(NULL);
+    action_print(&action, printed);
+    ck_assert_str_eq(printed->str, texts[i]);
+  }
+  Action action;
+  ck_assert(action_parse("12RECV_F34", &action, NULL));
+  ck_assert_int_eq(action.stage, 12);
+  ck_assert_int_eq(action.kind, ACTION_RECV_F);
+  ck_assert_int_eq(action.micro_batch, 34);
+}
+END_TEST
+
+START_TEST(what_is_no_action_is_refused_and_leaves_the_target_alone) {
+  static const char *const texts[] = {"",
+                                      "F",
+                                      "0F",
+                                      "F0",
+                                      "0f0",
+                                      "0G0",
+                                      "0F0x",
+                                      "0 F0",
+                                      "-1F0",
+                                      "0F-1",
+                                      "0FI0",
+                                      "SEND",
+                                      "0SEND_F",
+                                      "99999999999F0",
+                                      "0F99999999999",
+                                      "0OVERLAP_F_B",
+                                      "(0F1;1B0)OVERLAP_F_B",
+                                      "\xff\xfe",
+                                      "UNSHARDx"};
+  for (gsize i = 0; i < G_N_ELEMENTS(texts); i++) {
+    Action action = {.stage = 77};
+    g_autoptr(GError) error = NULL;
+    ck_assert_msg(!action_parse(texts[i], &action, &error), "%s", texts[i]);
+    ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
+    ck_assert_int_eq(action.stage, 77);
+  }
+  ck_assert(!action_parse(NULL, &(Action){0}, NULL));
+}
+END_TEST
+
+/* --- CSV --- */
+
+static Order *read_bytes(const char *bytes, gssize length, GError **error) {
+  g_autofree char *file = NULL;
+  int descriptor = g_file_open_tmp("stepsim-order-XXXXXX.csv", &file, NULL);
+  ck_assert_int_ge(descriptor, 0);
+  g_close(descriptor, NULL);
+  ck_assert(g_file_set_contents(file, bytes, length, NULL));
+  Order *order = order_read_csv(file, error);
+  g_unlink(file);
+  return order;
+}
+
+START_TEST(csv_gives_back_the_order_it_was_written_from) {
+  static const char *const names[] = {"gpipe", "1f1b", "interleaved"};
+  for (gsize i = 0; i < G_N_ELEMENTS(names); i++) {
+    g_autoptr(Order) order = make(names[i], 3, i == 2 ? 2 : 1, 5);
+    g_autofree char *csv = order_to_csv(order);
+    g_autoptr(Order) again = read_bytes(csv, -1, NULL);
+    ck_assert_ptr_nonnull(again);
+    ck_assert_int_eq(again->n_ranks, order->n_ranks);
+    ck_assert_int_eq(again->n_stages, order->n_stages);
+    ck_assert_int_eq(again->n_micro_batches, order->n_micro_batches);
+    ck_assert_mem_eq(again->stage_rank, order->stage_rank, sizeof(int) * order->n_stages);
+    g_autofree char *csv_again = order_to_csv(again);
+    ck_assert_str_eq(csv_again, csv);
+  }
+}
+END_TEST
+
+START_TEST(csv_as_pytorch_writes_it_is_read) {
+  /* CRLF line ends, idle slots as empty cells, halves of a backward, a V-shaped placement */
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Order) order = read_bytes("0F0,,3F0,3I0,3W0,,0B0\r\n,1F0,2F0,,2B0, 1B0 \r\n", -1, &error);
+  ck_assert_msg(order != NULL, "%s", error ? error->message : "");
+  ck_assert_int_eq(order->n_ranks, 2);
+  ck_assert_int_eq(order->n_stages, 4);
+  ck_assert_int_eq(order->n_micro_batches, 1);
+  static const int ranks[] = {0, 1, 1, 0};
+  ck_assert_mem_eq(order->stage_rank, ranks, sizeof ranks);
+  ck_assert_uint_eq(order->actions[0]->len, 5);
+  ck_assert_int_eq(g_array_index(order->actions[0], Action, 3).kind, ACTION_W);
+}
+END_TEST
+
+START_TEST(csv_errors_name_the_place_and_what_is_wrong) {
+  static const struct {
+    const char *csv, *says;
+  } cases[] = {
+      {"", "empty"},
+      {"0F0,0B0\n\n", ":2: no action"},
+      {"0F0,0G0\n", ":1, column 2: \"0G0\""},
+      {"0F0,0SEND_F0,0B0\n", ":1, column 2: 0SEND_F0 is not a compute action: only compute-only"},
+      {"0F0,0B0,0F0\n", ":1, column 3: 0F0 is there twice"},
+      {"0F0,0B0,0W0\n", ":1, column 3: 0W0 repeats a gradient"},
+      {"0F0,0I0,0W0,0B0\n", ":1, column 4: 0B0 repeats a gradient"},
+      {"0F0,0B0\n0F1,0B1\n", ":2, column 1: 0F1 puts stage 0 on a second rank: row 1"},
+      {"0F0,0B0,0F1,0B0\n", "0B0 is there twice"},
+      {"0F0,0B0,0F1,0I1\n", "0W1 is missing"},
+      {"0F0,0F1,0B1,1B0\n", "need at least"},
+      {"0F0,0F1,0I1,0W1\n", "0B0 is missing"},
+      {"0B0,0W1,0I1,0B2\n", "some are missing"},
+      {"0F0,0B0,2F0,2B0\n1F0,1B0,1F1,1B1\n", "some are missing"},
+      {"0F0,0B0,2F0,2B0\n1F0,1B0\n", ":2: 1 stages in this row, but 2 in the first"},
+      {"0F0,2147483647B2147483647\n", "need at least"},
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Order) order = read_bytes(cases[i].csv, -1, &error);
+    ck_assert_ptr_null(order);
+    ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
+    ck_assert_msg(strstr(error->message, cases[i].says) != NULL, "\"%s\" says: %s", cases[i].csv, error->message);
+  }
+  g_autoptr(GError) error = NULL;
+  ck_assert_ptr_null(order_read_csv("/nonexistent/order.csv", &error));
+  ck_assert_ptr_nonnull(strstr(error->message, "/nonexistent/order.csv"));
+  ck_assert_ptr_null(order_read_csv(NULL, NULL));
+}
+END_TEST
+
+START_TEST(noise_of_megabytes_is_refused_with_a_short_message) {
+  enum { SIZE = 10 * 1000 * 1000 };
+  static const char alphabets[][24] = {"0123456789FBIW,", "0F0,\n", "0", ",", "\n", {'a', '\0', '\x80', 1}};
+  g_autofree char *noise = g_malloc(SIZE);
+  for (gsize a = 0; a < G_N_ELEMENTS(alphabets); a++) {
+    gsize n = a == G_N_ELEMENTS(alphabets) - 1 ? 4 : strlen(alphabets[a]);
+    guint32 state = 1;
+    for (int i = 0; i < SIZE; i++) {
+      state = state * 1664525u + 1013904223u; /* Numerical Recipes' generator */
+      noise[i] = alphabets[a][(state >> 16) % n];
+    }
+    g_autoptr(GError) error = NULL;
+    ck_assert_ptr_null(read_bytes(noise, SIZE, &error));
+    ck_assert_uint_lt(strlen(error->message), 500);
+  }
+}
+END_TEST
+
+int main(void) {
+  TCase *tcase = tcase_create("order");
+  tcase_set_timeout(tcase, 60);
+  tcase_add_test(tcase, gpipe_and_1f1b_have_exactly_the_ramp_as_bubble);
+  tcase_add_test(tcase, interleaved_bubble_is_exact_for_any_number_of_micro_batches);
+  tcase_add_test(tcase, interleaved_closed_form_holds_by_hand);
+  tcase_add_test(tcase, in_flight_micro_batches_are_the_known_ones);
+  tcase_add_test(tcase, interleaved_holds_no_more_than_its_warm_up);
+  tcase_add_test(tcase, interleaved_is_megatrons_order_when_ranks_divide_micro_batches);
+  tcase_add_test(tcase, impossible_counts_are_refused_with_the_reason);
+  tcase_add_test(tcase, every_listed_schedule_is_found_and_a_wrong_one_gets_a_hint);
+  tcase_add_test(tcase, actions_read_as_they_print);
+  tcase_add_test(tcase, what_is_no_action_is_refused_and_leaves_the_target_alone);
+  tcase_add_test(tcase, csv_gives_back_the_order_it_was_written_from);
+  tcase_add_test(tcase, csv_as_pytorch_writes_it_is_read);
+  tcase_add_test(tcase, csv_errors_name_the_place_and_what_is_wrong);
+  tcase_add_test(tcase, noise_of_megabytes_is_refused_with_a_short_message);
+  Suite *suite = suite_create("order");
+  suite_add_tcase(suite, tcase);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int failures = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failures != 0;
+}

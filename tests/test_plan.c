@@ -1,0 +1,418 @@
+#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "plan.h"
+
+#include <check.h>
+#include <math.h>
+#include <string.h>
+
+/* 12 layers, 32 heads over 8 key-value heads, 4,096 hidden, 14,336 MLP, 8,192 rotary positions. */
+static const Model model = {.name = (char *)"toy",
+                            .n_layers = 12,
+                            .hidden = 4096,
+                            .n_heads = 32,
+                            .n_kv_heads = 8,
+                            .head_dim = 128,
+                            .ffn_hidden = 14336,
+                            .vocab = 32000,
+                            .max_positions = 8192,
+                            .n_norms_per_layer = 2,
+                            .gated = TRUE,
+                            .norm = NORM_RMSNORM,
+                            .positions = POSITIONS_ROTARY};
+
+/* Nodes of 8 with NICs, bf16 and fp16 only, 1,024 GPUs. */
+static Cluster toy_cluster(void) {
+  Cluster cluster = {.name = (char *)"farm",
+                     .gpus_per_node = 8,
+                     .domain_gpus = 8,
+                     .nics_per_node = 8,
+                     .max_gpus = 1024,
+                     .gpu = {.name = (char *)"chip"}};
+  cluster.gpu.peak_flops[NUMBER_BF16] = cluster.gpu.peak_flops[NUMBER_FP16] = 1e15;
+  return cluster;
+}
+
+static void assert_complete(Plan *plan) {
+  g_autoptr(GError) error = NULL;
+  const Cluster cluster = toy_cluster();
+  gboolean complete = plan_complete(plan, &model, &cluster, &error);
+  ck_assert_msg(complete, "%s", error == NULL ? "" : error->message);
+}
+
+/* Refused with `code`, and the message holds every one of the NULL-terminated `parts`. */
+static void assert_refused(Plan *plan, const Model *of, const Cluster *on, StepsimError code,
+                           const char *const *parts) {
+  g_autoptr(GError) error = NULL;
+  ck_assert(!plan_complete(plan, of, on, &error));
+  ck_assert_msg(g_error_matches(error, STEPSIM_ERROR, code), "%s", error->message);
+  for (int i = 0; parts[i] != NULL; i++)
+    ck_assert_msg(strstr(error->message, parts[i]) != NULL, "\"%s\" is not in: %s", parts[i], error->message);
+}
+
+/* Changes one new plan by `change` and expects the toy model on the toy cluster to be refused. */
+#define ASSERT_REFUSED(code, change, ...)                                                                              \
+  do {                                                                                                                 \
+    g_autoptr(Plan) plan = plan_new();                                                                                 \
+    Cluster cluster = toy_cluster();                                                                                   \
+    change;                                                                                                            \
+    assert_refused(plan, &model, &cluster, code, (const char *const[]){__VA_ARGS__, NULL});                            \
+  } while (0)
+#define ASSERT_IMPOSSIBLE(change, ...) ASSERT_REFUSED(STEPSIM_ERROR_IMPOSSIBLE, change, __VA_ARGS__)
+#define ASSERT_INPUT(change, ...) ASSERT_REFUSED(STEPSIM_ERROR_INPUT, change, __VA_ARGS__)
+
+START_TEST(a_new_plan_is_one_of_everything) {
+  g_autoptr(Plan) plan = plan_new();
+  assert_complete(plan);
+  ck_assert_int_eq(plan->gpus, 1);
+  ck_assert_int_eq(plan->dp, 1);
+  ck_assert_int_eq(plan->micro_batch, 1);
+  ck_assert_int_eq(plan->global_batch, 1);
+  ck_assert_int_eq(plan->n_micro_batches, 1);
+  ck_assert_int_eq(plan->seq_len, 4096); /* 8,192 positions, capped */
+  ck_assert_str_eq(plan->schedule, "1f1b");
+  ck_assert_str_eq(plan->recipe.name, "bf16+master");
+  ck_assert_int_eq(plan->bucket_parameters, 40000000);
+  ck_assert(plan->fold && plan->overlap_grad && plan->overlap_param && !plan->sequence_parallel);
+}
+END_TEST
+
+START_TEST(dp_is_what_is_left_of_the_gpus) {
+  g_autoptr(Plan) plan = plan_new();
+  plan->gpus = 512, plan->tp = 4, plan->pp = 2;
+  assert_complete(plan);
+  ck_assert_int_eq(plan->dp, 64); /* 512 / (4·2) */
+  ck_assert_int_eq(plan->bucket_parameters, 64000000);
+  ck_assert_int_eq(plan->zero_ranks, 64);
+}
+END_TEST
+
+START_TEST(gpus_are_the_product_when_open) {
+  g_autoptr(Plan) plan = plan_new();
+  plan->tp = 4, plan->pp = 2, plan->dp = 3;
+  assert_complete(plan);
+  ck_assert_int_eq(plan->gpus, 24);
+}
+END_TEST
+
+START_TEST(the_default_batch_fills_a_pipeline_four_times) {
+  g_autoptr(Plan) plan = plan_new();
+  plan->pp = 4, plan->dp = 2, plan->micro_batch = 3;
+  assert_complete(plan);
+  ck_assert_int_eq(plan->global_batch, 3 * 2 * 4 * 4);
+  ck_assert_int_eq(plan->n_micro_batches, 16);
+}
+END_TEST
+
+START_TEST(chunks_make_the_default_schedule_interleaved) {
+  g_autoptr(Plan) plan = plan_new();
+  plan->pp = 4, plan->chunks = 3;
+  assert_complete(plan);
+  ck_assert_str_eq(plan->schedule, "interleaved");
+  g_autoptr(Plan) single = plan_new();
+  single->pp = 4, single->schedule = g_strdup("interleaved");
+  assert_complete(single);
+}
+END_TEST
+
+START_TEST(the_default_sequence_follows_the_model) {
+  Model small = model;
+  g_autoptr(Plan) plan = plan_new();
+  g_autoptr(Plan) unsaid = plan_new();
+  small.max_positions = 1024;
+  ck_assert(plan_complete(plan, &small, NULL, NULL));
+  ck_assert_int_eq(plan->seq_len, 1024);
+  small.max_positions = 0;
+  ck_assert(plan_complete(unsaid, &small, NULL, NULL));
+  ck_assert_int_eq(unsaid->seq_len, 2048);
+}
+END_TEST
+
+START_TEST(completing_twice_changes_nothing) {
+  g_autoptr(Plan) plan = plan_new();
+  plan->gpus = 64, plan->tp = 4, plan->pp = 2, plan->zero = 1;
+  assert_complete(plan);
+  g_autoptr(Plan) again = plan_copy(plan);
+  assert_complete(again);
+  ck_assert_int_eq(again->dp, plan->dp);
+  ck_assert_int_eq(again->global_batch, plan->global_batch);
+  ck_assert_int_eq(again->zero_ranks, plan->zero_ranks);
+  ck_assert_str_eq(again->schedule, plan->schedule);
+}
+END_TEST
+
+START_TEST(a_copy_is_equal_and_apart) {
+  g_autoptr(Plan) plan = plan_new();
+  plan->schedule = g_strdup("gpipe");
+  g_array_append_val(plan->slow_ranks, ((SlowRank){.rank = 3, .factor = 2}));
+  g_autoptr(Plan) copy = plan_copy(plan);
+  g_array_set_size(plan->slow_ranks, 0);
+  ck_assert_str_eq(copy->schedule, "gpipe");
+  ck_assert_ptr_ne(copy->schedule, plan->schedule);
+  ck_assert_uint_eq(copy->slow_ranks->len, 1);
+  plan_free(NULL);
+}
+END_TEST
+
+START_TEST(ranks_have_to_multiply_to_the_gpus) {
+  ASSERT_IMPOSSIBLE((plan->gpus = 16, plan->tp = 4, plan->pp = 3), "gpus 16", "tp 4 × pp 3 = 12");
+  ASSERT_IMPOSSIBLE((plan->gpus = 16, plan->tp = 4, plan->dp = 2), "tp 4 × pp 1 × dp 2 = 8", "gpus 16");
+  ASSERT_IMPOSSIBLE((plan->gpus = 4, plan->tp = 8), "gpus 4", "tp 8");
+  ASSERT_IMPOSSIBLE((plan->tp = 1 << 24, plan->pp = 1 << 24, plan->dp = 1 << 24), "at most 16777216");
+}
+END_TEST
+
+START_TEST(context_and_expert_parallelism_are_refused) {
+  ASSERT_IMPOSSIBLE(plan->cp = 2, "cp 2", "context parallelism is not modelled");
+  ASSERT_IMPOSSIBLE(plan->ep = 8, "ep 8", "expert parallelism is not modelled");
+}
+END_TEST
+
+START_TEST(the_batch_has_to_divide) {
+  ASSERT_IMPOSSIBLE((plan->dp = 8, plan->micro_batch = 2, plan->global_batch = 24), "global-batch 24",
+                    "micro-batch 2 × dp 8 = 16");
+  ASSERT_IMPOSSIBLE((plan->dp = 8, plan->global_batch = 4), "global-batch 4", "dp 8");
+  ASSERT_IMPOSSIBLE(plan->global_batch = 1000001, "global-batch 1000001", "at most 1000000");
+  ASSERT_IMPOSSIBLE((plan->micro_batch = 1 << 20, plan->seq_len = 4096), "micro-batch 1048576 × seq-len 4096");
+}
+END_TEST
+
+START_TEST(flat_schedules_take_no_chunks) {
+  ASSERT_IMPOSSIBLE((plan->pp = 2, plan->chunks = 2, plan->schedule = g_strdup("1f1b")), "schedule 1f1b", "chunks 2");
+  ASSERT_IMPOSSIBLE((plan->pp = 2, plan->chunks = 2, plan->schedule = g_strdup("gpipe")), "schedule gpipe", "chunks 2");
+}
+END_TEST
+
+START_TEST(stages_need_a_layer_each) {
+  ASSERT_IMPOSSIBLE((plan->pp = 4, plan->chunks = 4), "pp 4 × chunks 4 = 16 stages", "12 layers");
+  ASSERT_IMPOSSIBLE(plan->pp = 13, "pp 13", "12 layers of model toy");
+  g_autoptr(Plan) uneven = plan_new();
+  uneven->pp = 5;
+  ck_assert(plan_complete(uneven, &model, NULL, NULL));
+  g_autoptr(Plan) ends_alone = plan_new();
+  ends_alone->pp = 14;
+  ck_assert(plan_complete(ends_alone, &model, NULL, NULL));
+}
+END_TEST
+
+START_TEST(tp_has_to_cut_every_matrix) {
+  ASSERT_IMPOSSIBLE(plan->tp = 3, "tp 3", "attention heads 32 of model toy");
+  Model narrow = model;
+  g_autoptr(Plan) plan = plan_new();
+  plan->tp = 8;
+  narrow.ffn_hidden = 11004;
+  assert_refused(plan, &narrow, NULL, STEPSIM_ERROR_IMPOSSIBLE,
+                 (const char *const[]){"tp 8", "MLP hidden size 11004", NULL});
+  narrow = model;
+  narrow.hidden = 4100;
+  assert_refused(plan, &narrow, NULL, STEPSIM_ERROR_IMPOSSIBLE,
+                 (const char *const[]){"tp 8", "hidden size 4100", NULL});
+}
+END_TEST
+
+START_TEST(key_value_heads_are_cut_or_replicated) {
+  g_autoptr(Plan) plan = plan_new();
+  plan->tp = 32; /* 8 key-value heads, each on 4 ranks */
+  ck_assert(plan_complete(plan, &model, NULL, NULL));
+  Model odd = model;
+  odd.n_kv_heads = 6;
+  odd.n_heads = 24;
+  g_autoptr(Plan) clash = plan_new();
+  clash->tp = 4;
+  assert_refused(clash, &odd, NULL, STEPSIM_ERROR_IMPOSSIBLE,
+                 (const char *const[]){"tp 4", "key-value heads 6 of model toy", NULL});
+}
+END_TEST
+
+START_TEST(sequences_have_limits) {
+  ASSERT_IMPOSSIBLE((plan->tp = 8, plan->sequence_parallel = TRUE, plan->seq_len = 4100), "sequence-parallel", "tp 8",
+                    "seq-len 4100");
+  Model learned = model, windowed = model;
+  learned.positions = POSITIONS_LEARNED;
+  windowed.window = 4096;
+  g_autoptr(Plan) plan = plan_new();
+  plan->seq_len = 8193;
+  assert_refused(plan, &learned, NULL, STEPSIM_ERROR_IMPOSSIBLE,
+                 (const char *const[]){"seq-len 8193", "8192 learned positions", NULL});
+  assert_refused(plan, &windowed, NULL, STEPSIM_ERROR_IMPOSSIBLE,
+                 (const char *const[]){"seq-len 8193", "window 4096", NULL});
+  ck_assert(plan_complete(plan, &model, NULL, NULL)); /* rotary positions may be stretched */
+}
+END_TEST
+
+START_TEST(zero_shards_within_dp) {
+  ASSERT_IMPOSSIBLE((plan->dp = 8, plan->zero = 3, plan->zero_ranks = 3), "zero-ranks 3", "dp 8");
+  ASSERT_IMPOSSIBLE((plan->dp = 8, plan->zero = 3, plan->zero_ranks = 16), "zero-ranks 16", "dp 8");
+  ASSERT_IMPOSSIBLE((plan->dp = 8, plan->zero_ranks = 4), "zero-ranks 4", "zero 0");
+  g_autoptr(Plan) plan = plan_new();
+  plan->dp = 16, plan->zero = 3, plan->zero_ranks = 8;
+  assert_complete(plan);
+  ck_assert_int_eq(plan->zero_ranks, 8);
+}
+END_TEST
+
+START_TEST(gpus_have_to_lie_on_the_cluster) {
+  ASSERT_IMPOSSIBLE(plan->gpus = 12, "gpus 12", "cluster farm has 8 GPUs per node");
+  ASSERT_IMPOSSIBLE(plan->gpus = 2048, "gpus 2048", "1024 GPUs of cluster farm");
+  ASSERT_IMPOSSIBLE((plan->gpus = 16, cluster.nics_per_node = 0), "gpus 16", "no NICs");
+  g_autoptr(Plan) part = plan_new();
+  part->gpus = 3;
+  assert_complete(part);
+  g_autoptr(Plan) domain = plan_new();
+  Cluster wide = toy_cluster();
+  wide.domain_gpus = 72, wide.nics_per_node = 0;
+  domain->gpus = 64;
+  ck_assert(plan_complete(domain, &model, &wide, NULL));
+}
+END_TEST
+
+START_TEST(the_gpu_has_to_know_the_precision) {
+  ASSERT_IMPOSSIBLE(plan->precision = PRECISION_FP8, "precision fp8", "GPU chip of cluster farm");
+  ASSERT_IMPOSSIBLE(plan->precision = PRECISION_FP32, "precision fp32", "fp32");
+  g_autoptr(Plan) plan = plan_new();
+  plan->precision = PRECISION_FP16;
+  assert_complete(plan);
+}
+END_TEST
+
+START_TEST(disturbed_ranks_are_not_folded) {
+  g_autoptr(Plan) jitter = plan_new();
+  jitter->jitter = 0.02;
+  assert_complete(jitter);
+  ck_assert(!jitter->fold);
+  g_autoptr(Plan) slow = plan_new();
+  slow->dp = 4;
+  g_array_append_val(slow->slow_ranks, ((SlowRank){.rank = 3, .factor = 2}));
+  assert_complete(slow);
+  ck_assert(!slow->fold);
+  ASSERT_IMPOSSIBLE(g_array_append_val(plan->slow_ranks, ((SlowRank){.rank = 1, .factor = 2})), "slow-rank 1",
+                    "gpus 1");
+  ASSERT_IMPOSSIBLE(g_array_append_val(plan->slow_ranks, ((SlowRank){.rank = -1, .factor = 2})), "slow-rank -1");
+  ASSERT_INPUT(g_array_append_val(plan->slow_ranks, ((SlowRank){.rank = 0, .factor = NAN})), "factor nan");
+  ASSERT_INPUT(g_array_append_val(plan->slow_ranks, ((SlowRank){.rank = 0, .factor = 0})), "factor 0", "0.1 to 100");
+}
+END_TEST
+
+START_TEST(numbers_out_of_all_sense_are_bad_input) {
+  ASSERT_INPUT(plan->tp = 0, "tp: found 0, expected 1");
+  ASSERT_INPUT(plan->tp = G_MAXINT, "tp: found 2147483647");
+  ASSERT_INPUT(plan->gpus = -8, "gpus: found -8");
+  ASSERT_INPUT(plan->gpus = (1 << 24) + 1, "gpus: found 16777217");
+  ASSERT_INPUT(plan->dp = -1, "dp: found -1");
+  ASSERT_INPUT(plan->pp = G_MININT, "pp: found -2147483648");
+  ASSERT_INPUT(plan->chunks = 0, "chunks: found 0");
+  ASSERT_INPUT(plan->micro_batch = -1, "micro-batch: found -1");
+  ASSERT_INPUT(plan->micro_batch = G_MAXINT64, "micro-batch: found 9223372036854775807");
+  ASSERT_INPUT(plan->global_batch = G_MAXINT64, "global-batch");
+  ASSERT_INPUT(plan->seq_len = G_MAXINT64, "seq-len");
+  ASSERT_INPUT(plan->zero = 4, "zero: found 4, expected 0 to 3");
+  ASSERT_INPUT(plan->zero_ranks = -1, "zero-ranks");
+  ASSERT_INPUT(plan->bucket_parameters = -1, "bucket");
+  ASSERT_INPUT(plan->prefetch = -1, "prefetch");
+  ASSERT_INPUT(plan->steps = 0, "steps: found 0, expected 1 to 1000");
+  ASSERT_INPUT(plan->steps = 1001, "steps: found 1001");
+  ASSERT_INPUT(plan->jitter = 0.6, "jitter: found 0.6");
+  ASSERT_INPUT(plan->jitter = NAN, "jitter: found nan");
+}
+END_TEST
+
+/* Whatever the numbers: completed with all its promises kept, or refused with a message. */
+START_TEST(random_plans_are_completed_or_refused) {
+  const int values[] = {G_MININT, -1, 0, 1, 2, 3, 4, 8, 12, 16, 64, 1 << 16, 1 << 24, G_MAXINT};
+  const Cluster cluster = toy_cluster();
+  g_autoptr(GRand) random = g_rand_new_with_seed(7);
+  int n_complete = 0;
+  for (int i = 0; i < 50000; i++) {
+    g_autoptr(Plan) plan = plan_new();
+    int *const fields[] = {&plan->gpus, &plan->tp, &plan->dp, &plan->pp, &plan->chunks, &plan->zero, &plan->zero_ranks};
+    for (size_t f = 0; f < G_N_ELEMENTS(fields); f++)
+      if (g_rand_int(random) % 3 == 0)
+        *fields[f] = values[g_rand_int(random) % G_N_ELEMENTS(values)];
+    if (g_rand_int(random) % 2 == 0)
+      plan->global_batch = values[g_rand_int(random) % G_N_ELEMENTS(values)];
+    g_autoptr(GError) error = NULL;
+    gboolean complete = plan_complete(plan, &model, i % 2 == 0 ? &cluster : NULL, &error);
+    ck_assert(complete == (error == NULL));
+    if (!complete)
+      continue;
+    n_complete++;
+    ck_assert_int_eq((gint64)plan->tp * plan->pp * plan->dp, plan->gpus);
+    ck_assert_int_eq(plan->n_micro_batches * plan->micro_batch * plan->dp, plan->global_batch);
+    ck_assert_int_ge(plan->n_micro_batches, 1);
+    ck_assert_int_eq(plan->dp % plan->zero_ranks, 0);
+  }
+  ck_assert_int_gt(n_complete, 500);
+}
+END_TEST
+
+START_TEST(rank_orders_name_each_axis_once) {
+  g_autoptr(Plan) plan = plan_new();
+  ck_assert(plan_parse_order(plan, "pp-dp-tp-cp-ep", NULL));
+  ck_assert_int_eq(plan->order[0], AXIS_PP);
+  ck_assert_int_eq(plan->order[4], AXIS_EP);
+  const char *bad[] = {"", "tp", "tp-cp-ep-dp", "tp-cp-ep-dp-dp", "tp-cp-ep-dp-pp-tp", "tp,cp,ep,dp,pp", "-----", NULL};
+  for (size_t i = 0; i < G_N_ELEMENTS(bad); i++) {
+    g_autoptr(GError) error = NULL;
+    ck_assert(!plan_parse_order(plan, bad[i], &error));
+    ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
+    ck_assert_int_eq(plan->order[0], AXIS_PP);
+  }
+}
+END_TEST
+
+START_TEST(choices_are_parsed_by_name) {
+  ck_assert_int_eq(parse_choice("recompute", "full", recompute_names(), NULL), RECOMPUTE_FULL);
+  ck_assert_int_eq(parse_choice("attention", "unfused", attention_names(), NULL), ATTENTION_UNFUSED);
+  ck_assert_int_eq(parse_choice("flops", "6n", flops_convention_names(), NULL), FLOPS_6N);
+  ck_assert_str_eq(axis_name(AXIS_PP), "pp");
+  g_autoptr(GError) error = NULL;
+  ck_assert_int_eq(parse_choice("recompute", "selectiv", recompute_names(), &error), -1);
+  ck_assert_str_eq(error->message, "recompute: found \"selectiv\", expected one of none, selective, full; did you mean "
+                                   "\"selective\"?");
+  ck_assert_int_eq(parse_choice("recompute", NULL, recompute_names(), NULL), -1);
+}
+END_TEST
+
+static void add_defaults(TCase *cases) {
+  tcase_add_test(cases, a_new_plan_is_one_of_everything);
+  tcase_add_test(cases, dp_is_what_is_left_of_the_gpus);
+  tcase_add_test(cases, gpus_are_the_product_when_open);
+  tcase_add_test(cases, the_default_batch_fills_a_pipeline_four_times);
+  tcase_add_test(cases, chunks_make_the_default_schedule_interleaved);
+  tcase_add_test(cases, the_default_sequence_follows_the_model);
+  tcase_add_test(cases, completing_twice_changes_nothing);
+  tcase_add_test(cases, a_copy_is_equal_and_apart);
+  tcase_add_test(cases, rank_orders_name_each_axis_once);
+  tcase_add_test(cases, choices_are_parsed_by_name);
+}
+
+static void add_refusals(TCase *cases) {
+  tcase_add_test(cases, ranks_have_to_multiply_to_the_gpus);
+  tcase_add_test(cases, context_and_expert_parallelism_are_refused);
+  tcase_add_test(cases, the_batch_has_to_divide);
+  tcase_add_test(cases, flat_schedules_take_no_chunks);
+  tcase_add_test(cases, stages_need_a_layer_each);
+  tcase_add_test(cases, tp_has_to_cut_every_matrix);
+  tcase_add_test(cases, key_value_heads_are_cut_or_replicated);
+  tcase_add_test(cases, sequences_have_limits);
+  tcase_add_test(cases, zero_shards_within_dp);
+  tcase_add_test(cases, gpus_have_to_lie_on_the_cluster);
+  tcase_add_test(cases, the_gpu_has_to_know_the_precision);
+  tcase_add_test(cases, disturbed_ranks_are_not_folded);
+  tcase_add_test(cases, numbers_out_of_all_sense_are_bad_input);
+  tcase_add_test(cases, random_plans_are_completed_or_refused);
+}
+
+int main(void) {
+  TCase *cases = tcase_create("plan");
+  add_defaults(cases);
+  add_refusals(cases);
+  tcase_set_timeout(cases, 60);
+  Suite *suite = suite_create("plan");
+  suite_add_tcase(suite, cases);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return n_failed != 0;
+}

@@ -1,0 +1,423 @@
+/* What is printed: keys and numbers of the JSON objects, sections of the text, advice, traffic. */
+#include <check.h>
+#include <json-glib/json-glib.h>
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "advice.h"
+#include "hand_trace.h"
+#include "json_report.h"
+#include "text_report.h"
+
+/* 16 GPUs: tp 4 × pp 2 × dp 2; a step of 2 s. */
+static Plan sample_plan(void) {
+  return (Plan){.gpus = 16,
+                .tp = 4,
+                .cp = 1,
+                .ep = 1,
+                .dp = 2,
+                .pp = 2,
+                .chunks = 1,
+                .schedule = (char *)"1f1b",
+                .micro_batch = 2,
+                .global_batch = 32,
+                .seq_len = 2048,
+                .precision = PRECISION_BF16,
+                .overlap_grad = TRUE,
+                .overlap_param = TRUE,
+                .order = {AXIS_TP, AXIS_CP, AXIS_EP, AXIS_DP, AXIS_PP},
+                .steps = 1,
+                .n_micro_batches = 8};
+}
+
+static StepReport sample_report(const Plan *plan) {
+  StepReport report = {.model_name = "tiny \"quoted\"",
+                       .cluster_name = "testbed",
+                       .gpu_name = "GPU-X",
+                       .plan = plan,
+                       .domain_gpus = 8,
+                       .peak_number = "bf16",
+                       .peak_flops = 100e12,
+                       .step_time_s = 2,
+                       .tokens_per_s = 32768,
+                       .tokens_per_s_per_gpu = 2048,
+                       .tflops_per_gpu = 41.1,
+                       .mfu = 0.411,
+                       .hfu = 0.43,
+                       .bubble_fraction = 0.2,
+                       .bubble_overhead = 0.25,
+                       .peak_bytes = 30e9,
+                       .reserved_bytes = 2e9,
+                       .capacity_bytes = 80e9,
+                       .fits = TRUE,
+                       .worst_rank = 1,
+                       .memory_bytes = {4e9, 4e9, 12e9, 9e9, 1e9},
+                       .n_measured = 3,
+                       .n_interpolated = 5,
+                       .n_modelled = 7,
+                       .n_events = 1234,
+                       .n_ranks_simulated = 2,
+                       .wall_s = 0.1};
+  report.breakdown_s[BREAKDOWN_COMPUTE] = 1.5;
+  report.breakdown_s[BREAKDOWN_BUBBLE] = 0.4;
+  report.breakdown_s[BREAKDOWN_TP] = 0.1;
+  report.exposed_s[AXIS_TP] = 0.1;
+  report.hidden_s[AXIS_DP] = 0.05;
+  report.traffic_bytes[AXIS_TP] = 5e9;
+  return report;
+}
+
+static JsonNode *parse(const char *text) {
+  g_autoptr(GError) error = NULL;
+  JsonNode *root = json_from_string(text, &error);
+  ck_assert_msg(root != NULL, "%s", error ? error->message : "");
+  return root;
+}
+
+/* The object has exactly these keys, in this order. */
+static void check_keys(JsonObject *object, const char *keys) {
+  g_autoptr(GList) members = json_object_get_members(object);
+  g_autoptr(GString) found = g_string_new(NULL);
+  for (GList *m = members; m; m = m->next)
+    g_string_append_printf(found, "%s%s", found->len ? " " : "", (const char *)m->data);
+  ck_assert_str_eq(found->str, keys);
+}
+
+START_TEST(a_step_has_the_documented_keys) {
+  Plan plan = sample_plan();
+  StepReport report = sample_report(&plan);
+  g_autofree char *text = json_report_step(&report);
+  g_autoptr(JsonNode) root = parse(text);
+  JsonObject *object = json_node_get_object(root);
+  check_keys(object, "step_time_s tokens_per_s tokens_per_s_per_gpu tflops_per_gpu mfu hfu flops_convention "
+                     "bubble_fraction bubble_overhead breakdown_s memory kernels engine");
+  check_keys(json_object_get_object_member(object, "breakdown_s"),
+             "compute recompute tp pp cp ep dp bubble optimizer host offload other");
+  check_keys(json_object_get_object_member(object, "memory"),
+             "peak_bytes capacity_bytes fits worst_rank weights_bytes gradients_bytes optimizer_bytes "
+             "activations_bytes buffers_bytes");
+  check_keys(json_object_get_object_member(object, "kernels"), "measured interpolated modelled");
+  check_keys(json_object_get_object_member(object, "engine"), "events ranks_simulated wall_s");
+  ck_assert_str_eq(json_object_get_string_member(object, "flops_convention"), "causal");
+  ck_assert_int_eq(json_object_get_int_member(json_object_get_object_member(object, "engine"), "events"), 1234);
+  JsonObject *memory = json_object_get_object_member(object, "memory");
+  ck_assert(json_object_get_boolean_member(memory, "fits"));
+  ck_assert_double_eq(json_object_get_double_member(memory, "buffers_bytes"), 1e9);
+}
+END_TEST
+
+START_TEST(numbers_survive_writing_and_reading) {
+  Plan plan = sample_plan();
+  StepReport report = sample_report(&plan);
+  const double values[] = {0.1, 1.0 / 3, 1e-8, 1e22, 0, 5, 1e-300, 123456789012345678.0, 1.7976931348623157e308};
+  for (gsize i = 0; i < G_N_ELEMENTS(values); i++) {
+    report.step_time_s = values[i];
+    g_autofree char *text = json_report_step(&report);
+    g_autoptr(JsonNode) root = parse(text);
+    ck_assert(json_object_get_double_member(json_node_get_object(root), "step_time_s") == values[i]);
+  }
+}
+END_TEST
+
+START_TEST(what_is_not_a_number_is_null) {
+  Plan plan = sample_plan();
+  StepReport report = sample_report(&plan);
+  report.mfu = NAN;
+  report.bubble_overhead = INFINITY;
+  report.breakdown_s[BREAKDOWN_CP] = -INFINITY;
+  g_autofree char *text = json_report_step(&report);
+  ck_assert_ptr_null(strstr(text, "nan"));
+  ck_assert_ptr_null(strstr(text, "inf"));
+  g_autoptr(JsonNode) root = parse(text);
+  ck_assert(json_object_get_null_member(json_node_get_object(root), "mfu"));
+  ck_assert(json_object_get_null_member(json_node_get_object(root), "bubble_overhead"));
+}
+END_TEST
+
+START_TEST(a_schedule_has_the_documented_keys) {
+  const int in_flight[] = {3, 2, 1};
+  ScheduleReport report = {.makespan = 15,
+                           .span = 15,
+                           .bubble_time = 6,
+                           .bubble_fraction = 0.4,
+                           .bubble_overhead = 6.0 / 9,
+                           .in_flight = in_flight,
+                           .n_stages = 3,
+                           .n_actions = 18};
+  g_autofree char *text = json_report_schedule(&report);
+  g_autoptr(JsonNode) root = parse(text);
+  JsonObject *object = json_node_get_object(root);
+  check_keys(object, "makespan span bubble_time bubble_fraction bubble_overhead in_flight actions");
+  JsonArray *array = json_object_get_array_member(object, "in_flight");
+  ck_assert_uint_eq(json_array_get_length(array), 3);
+  ck_assert_int_eq(json_array_get_int_element(array, 0), 3);
+  ck_assert_int_eq(json_object_get_int_member(object, "actions"), 18);
+}
+END_TEST
+
+START_TEST(a_memory_report_has_the_documented_keys) {
+  StateReport report = {.state_bytes_per_gpu = 112e9, .weights_bytes = 14e9, .min_gpus = 2};
+  g_autofree char *text = json_report_memory(&report);
+  g_autoptr(JsonNode) root = parse(text);
+  JsonObject *object = json_node_get_object(root);
+  check_keys(object,
+             "state_bytes_per_gpu weights_bytes gradients_bytes optimizer_bytes activations_bytes fits min_gpus");
+  ck_assert_int_eq(json_object_get_int_member(object, "min_gpus"), 2);
+  ck_assert(!json_object_get_boolean_member(object, "fits"));
+
+  report.min_gpus = INFINITY;
+  g_autofree char *unknown = json_report_memory(&report);
+  g_autoptr(JsonNode) other = parse(unknown);
+  ck_assert(json_object_get_null_member(json_node_get_object(other), "min_gpus"));
+}
+END_TEST
+
+/* The line of `text` that starts with `label` after two spaces; owned by the caller. */
+static char *line_of(const char *text, const char *label) {
+  g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
+  g_autofree char *prefix = g_strconcat("  ", label, " ", NULL);
+  for (int i = 0; lines[i]; i++)
+    if (g_str_has_prefix(lines[i], prefix))
+      return g_strdup(lines[i]);
+  ck_abort_msg("no line \"%s\"", label);
+}
+
+static char *render(const StepReport *report, gboolean colour) {
+  GString *out = g_string_new(NULL);
+  text_report_step(out, report, colour);
+  return g_string_free(out, FALSE);
+}
+
+START_TEST(the_text_names_conventions_and_units) {
+  Plan plan = sample_plan();
+  StepReport report = sample_report(&plan);
+  const int in_flight[] = {2, 1};
+  report.in_flight = in_flight;
+  g_autofree char *text = render(&report, FALSE);
+  ck_assert(g_utf8_validate(text, -1, NULL));
+  ck_assert_ptr_null(strchr(text, '\033'));
+  ck_assert_ptr_nonnull(strstr(text, "tiny \"quoted\" on 16 × GPU-X (testbed)"));
+  g_autofree char *mfu = line_of(text, "MFU");
+  ck_assert_ptr_nonnull(strstr(mfu, "41.10 %"));
+  ck_assert_ptr_nonnull(strstr(mfu, "bf16 peak"));
+  ck_assert_ptr_nonnull(strstr(mfu, "\"causal\""));
+  ck_assert_ptr_nonnull(strstr(text, "bubble_fraction 20.00 % (idle / step), bubble_overhead 25.00 % (idle / ideal)"));
+  ck_assert_ptr_nonnull(strstr(text, "worst rank, pipeline rank 1 (GB = 1e9 bytes)"));
+  g_autofree char *total = line_of(text, "total"); /* 30 + 2 of 80 */
+  ck_assert_ptr_nonnull(strstr(total, "32.00 GB"));
+  ck_assert_ptr_nonnull(strstr(total, "40.00 %"));
+  g_autofree char *capacity = line_of(text, "capacity");
+  ck_assert_ptr_nonnull(strstr(capacity, "fits, 48.00 GB left"));
+  g_autofree char *held = line_of(text, "in flight");
+  ck_assert(g_str_has_suffix(held, ": 2 1"));
+}
+END_TEST
+
+START_TEST(bars_are_in_proportion) {
+  /* 24 columns: 75 % is 18 full blocks, 5 % is 1.2 columns: to an eighth one block and ▎ (2/8). */
+  Plan plan = sample_plan();
+  StepReport report = sample_report(&plan);
+  g_autofree char *text = render(&report, FALSE);
+  g_autofree char *compute = line_of(text, "compute"), *tp = line_of(text, "tp");
+  int n = 0;
+  for (const char *at = compute; (at = strstr(at, "█")); at += strlen("█"))
+    n++;
+  ck_assert_int_eq(n, 18);
+  ck_assert(g_str_has_suffix(tp, "█▎"));
+  ck_assert_ptr_null(strstr(text, "  recompute ")); /* nothing to show */
+}
+END_TEST
+
+/* `text` without ANSI escapes. */
+static char *strip(const char *text) {
+  g_autoptr(GRegex) escapes = g_regex_new("\033\\[[0-9]*m", 0, 0, NULL);
+  return g_regex_replace_literal(escapes, text, -1, 0, "", 0, NULL);
+}
+
+START_TEST(colour_changes_nothing_but_colour) {
+  Plan plan = sample_plan();
+  StepReport report = sample_report(&plan);
+  g_autofree char *plain = render(&report, FALSE), *coloured = render(&report, TRUE), *stripped = strip(coloured);
+  ck_assert_ptr_nonnull(strchr(coloured, '\033'));
+  ck_assert_str_eq(plain, stripped);
+}
+END_TEST
+
+START_TEST(only_a_terminal_wants_colour) {
+  int ends[2];
+  ck_assert_int_eq(pipe(ends), 0);
+  ck_assert(!text_report_wants_colour(ends[1]));
+  close(ends[0]);
+  close(ends[1]);
+}
+END_TEST
+
+START_TEST(a_report_of_nothing_prints) {
+  Plan plan = sample_plan();
+  StepReport report = {.model_name = "m", .cluster_name = "c", .gpu_name = "g", .plan = &plan, .peak_number = "bf16"};
+  g_autofree char *text = render(&report, FALSE), *json = json_report_step(&report);
+  ck_assert_ptr_null(strstr(text, "nan"));
+  g_autoptr(JsonNode) root = parse(json);
+}
+END_TEST
+
+static char *advice_text(const StepReport *report) {
+  g_autoptr(GPtrArray) advice = advice_new(report);
+  GString *all = g_string_new(NULL);
+  for (guint i = 0; i < advice->len; i++)
+    g_string_append_printf(all, "%s\n", (const char *)advice->pdata[i]);
+  return g_string_free(all, FALSE);
+}
+
+START_TEST(a_large_bubble_is_met_with_numbers) {
+  /* Bubble 0.4 of 2 s: twice the micro-batches leave 0.2 / (1.6 + 0.2) = 11.1 %. For 1F1B with p, m and equal stages
+   * that is the closed form: (p−1)/(m+p−1) = 0.2 at p−1 = 1, m = 4; 1/9 at m = 8. */
+  Plan plan = sample_plan();
+  StepReport report = sample_report(&plan);
+  g_autofree char *text = advice_text(&report);
+  ck_assert_ptr_nonnull(strstr(text, "20.0 % of the step"));
+  ck_assert_ptr_nonnull(strstr(text, "16 micro-batches"));
+  ck_assert_ptr_nonnull(strstr(text, "11.1 %"));
+}
+END_TEST
+
+START_TEST(the_largest_part_comes_first) {
+  Plan plan = sample_plan();
+  StepReport report = sample_report(&plan);
+  report.breakdown_s[BREAKDOWN_COMPUTE] = 0.2;
+  report.breakdown_s[BREAKDOWN_TP] = 1.0;
+  report.breakdown_s[BREAKDOWN_DP] = 0.4;
+  g_autoptr(GPtrArray) advice = advice_new(&report);
+  ck_assert(g_str_has_prefix(advice->pdata[0], "tensor parallelism: 50.0 %"));
+  ck_assert_ptr_nonnull(strstr(advice->pdata[0], "--sequence-parallel on"));
+  plan.sequence_parallel = TRUE;
+  report.domain_gpus = 2; /* tp 4 leaves the domain */
+  g_autofree char *text = advice_text(&report);
+  ck_assert_ptr_null(strstr(text, "--sequence-parallel on"));
+  ck_assert_ptr_nonnull(strstr(text, "beyond the 2 GPUs"));
+}
+END_TEST
+
+START_TEST(memory_that_does_not_fit_comes_before_all) {
+  /* 30 + 2 GB on 24: 8 too many. Over dp 2, ZeRO-1 halves 12 GB of optimizer state; ZeRO-2 also 4 GB of gradients. */
+  Plan plan = sample_plan();
+  StepReport report = sample_report(&plan);
+  report.capacity_bytes = 24e9;
+  report.fits = FALSE;
+  g_autoptr(GPtrArray) advice = advice_new(&report);
+  ck_assert(g_str_has_prefix(advice->pdata[0], "memory: does not fit, 8.0 GB too many on rank 1."));
+  ck_assert_ptr_nonnull(strstr(advice->pdata[0], "--zero 1 saves 6.0 GB"));
+  ck_assert_ptr_nonnull(strstr(advice->pdata[0], "--zero 2 saves 8.0 GB"));
+  ck_assert_ptr_nonnull(strstr(advice->pdata[0], "--micro-batch 1 saves 4.5 GB")); /* half of 9 GB of activations */
+  g_autofree char *text = render(&report, FALSE);
+  ck_assert_ptr_nonnull(strstr(text, "does not fit, 8.00 GB too many"));
+}
+END_TEST
+
+START_TEST(options_already_taken_are_not_advised) {
+  Plan plan = sample_plan();
+  plan.zero = 3;
+  plan.recompute = RECOMPUTE_FULL;
+  plan.micro_batch = 1;
+  plan.sequence_parallel = TRUE;
+  StepReport report = sample_report(&plan);
+  report.capacity_bytes = 24e9;
+  report.fits = FALSE;
+  g_autoptr(GPtrArray) advice = advice_new(&report);
+  ck_assert_ptr_null(strstr(advice->pdata[0], "--zero"));
+  ck_assert_ptr_null(strstr(advice->pdata[0], "--recompute"));
+  ck_assert_ptr_null(strstr(advice->pdata[0], "--micro-batch"));
+  ck_assert_ptr_null(strstr(advice->pdata[0], "--sequence-parallel"));
+}
+END_TEST
+
+/* A layer with two tp all-reduces of 8 MB in F. */
+static void fill_workload(Workload *workload, const Plan *plan, WorkItem items[2]) {
+  *workload = (Workload){0};
+  layout_init(&workload->layout, plan);
+  for (int i = 0; i < 2; i++)
+    items[i] = (WorkItem){.kind = ITEM_COLLECTIVE, .collective = COLLECTIVE_ALL_REDUCE, .bytes = 8e6, .after = -1};
+  workload->work[PIECE_LAYER][PHASE_F] = (WorkList){.items = items, .n_items = 2};
+}
+
+START_TEST(traffic_is_what_each_gpu_sends_per_step) {
+  /* tp: 3 layers × 2 all-reduces on rank 0 only: 6 · 2·(3/4)·8 MB = 72 MB, mean of two pipeline ranks 36 MB.
+   * pp: one send of 2²⁰ B from rank 0: mean 2¹⁹. dp: an all-reduce of 4 MB over dp 2 on rank 1: 2·(1/2)·4 = 4 MB, mean
+   * 2 MB. */
+  Plan plan = sample_plan();
+  Workload workload;
+  WorkItem items[2];
+  fill_workload(&workload, &plan, items);
+  Hand hand = hand_new(2, 1);
+  Op f = hand_compute(&hand, 0, PHASE_F, ACTION_F, 0);
+  Work work = {.phase = PHASE_F, .n_layers = 3, .piece = -1, .first_item = -1, .last_item = -1, .stage = -1};
+  f.work = program_work(hand.program, &work);
+  hand_add(&hand, 0, f, 0, 0, 1);
+  hand_add(&hand, 0, hand_send(&hand, 0, 1, 0, TRUE), 0, 1, 2);
+  hand_add(&hand, 1, hand_send(&hand, 0, 1, 0, FALSE), 0, 1, 2);
+  Group group = {.name = "dp", .axes = AXIS_BIT(AXIS_DP), .pp_first = -1, .pp_last = -1, .charge = AXIS_DP};
+  hand_add(&hand, 1, hand_collective(&hand, &group, STREAM_DP, ACTION_REDUCE_GRAD, 4e6), 0, 2, 3);
+
+  StepReport report = {0};
+  step_report_set_traffic(&report, hand.program, &workload);
+  ck_assert_double_eq_tol(report.traffic_bytes[AXIS_TP], 36e6, 1);
+  ck_assert_double_eq_tol(report.traffic_bytes[AXIS_PP], 524288, 1e-6);
+  ck_assert_double_eq_tol(report.traffic_bytes[AXIS_DP], 2e6, 1e-6);
+
+  hand.program->n_steps = 2; /* the same ops over two steps: half per step */
+  step_report_set_traffic(&report, hand.program, &workload);
+  ck_assert_double_eq_tol(report.traffic_bytes[AXIS_TP], 18e6, 1);
+  hand_clear(&hand);
+}
+END_TEST
+
+START_TEST(metrics_and_memory_arrive_in_the_report) {
+  Hand hand = hand_new(1, 1);
+  Op op = hand_compute(&hand, 0, PHASE_F, ACTION_F, 0);
+  Effect effect = {.hold[MEMORY_ACTIVATIONS] = 5e9};
+  op.effect = program_effect(hand.program, &effect);
+  hand_add(&hand, 0, op, 10, 10, 40);
+  const Trace *trace = hand_finish(&hand);
+  g_autoptr(Metrics) metrics = metrics_new(trace);
+  g_autoptr(MemoryProfile) profile = memory_profile_new(trace);
+  StepReport report = {0};
+  step_report_set_metrics(&report, metrics);
+  ck_assert_double_eq_tol(report.breakdown_s[BREAKDOWN_COMPUTE], 30e-9, 1e-20);
+  ck_assert_double_eq_tol(report.breakdown_s[BREAKDOWN_HOST], 10e-9, 1e-20);
+  step_report_set_memory(&report, profile, 2e9, 7e9);
+  ck_assert(report.fits);
+  step_report_set_memory(&report, profile, 2e9, 6.9e9);
+  ck_assert(!report.fits);
+  ck_assert_double_eq(report.memory_bytes[MEMORY_ACTIVATIONS], 5e9);
+  hand_clear(&hand);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("report");
+  TCase *tcase = tcase_create("print");
+  tcase_add_test(tcase, a_step_has_the_documented_keys);
+  tcase_add_test(tcase, numbers_survive_writing_and_reading);
+  tcase_add_test(tcase, what_is_not_a_number_is_null);
+  tcase_add_test(tcase, a_schedule_has_the_documented_keys);
+  tcase_add_test(tcase, a_memory_report_has_the_documented_keys);
+  tcase_add_test(tcase, the_text_names_conventions_and_units);
+  tcase_add_test(tcase, bars_are_in_proportion);
+  tcase_add_test(tcase, colour_changes_nothing_but_colour);
+  tcase_add_test(tcase, only_a_terminal_wants_colour);
+  tcase_add_test(tcase, a_report_of_nothing_prints);
+  tcase_add_test(tcase, a_large_bubble_is_met_with_numbers);
+  tcase_add_test(tcase, the_largest_part_comes_first);
+  tcase_add_test(tcase, memory_that_does_not_fit_comes_before_all);
+  tcase_add_test(tcase, options_already_taken_are_not_advised);
+  tcase_add_test(tcase, traffic_is_what_each_gpu_sends_per_step);
+  tcase_add_test(tcase, metrics_and_memory_arrive_in_the_report);
+  suite_add_tcase(suite, tcase);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return n_failed != 0;
+}

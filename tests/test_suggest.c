@@ -1,0 +1,152 @@
+#include "data_path.h"
+#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "suggest.h"
+
+#include <check.h>
+#include <glib/gstdio.h>
+#include <string.h>
+
+static const char *const names[] = {"gpipe", "1f1b", "interleaved", "zb-h1", NULL};
+
+START_TEST(each_kind_of_slip_finds_the_name) {
+  ck_assert_str_eq(suggest_nearest("gpip", names), "gpipe");   /* left out */
+  ck_assert_str_eq(suggest_nearest("gpiipe", names), "gpipe"); /* doubled */
+  ck_assert_str_eq(suggest_nearest("gpope", names), "gpipe");  /* replaced */
+  ck_assert_str_eq(suggest_nearest("gippe", names), "gpipe");  /* swapped */
+  ck_assert_str_eq(suggest_nearest("GPIPE", names), "gpipe");  /* case */
+  ck_assert_str_eq(suggest_nearest("interleave", names), "interleaved");
+}
+END_TEST
+
+START_TEST(a_swap_is_one_edit) {
+  static const char *const swapped[] = {"axxd", "acbd", NULL};
+  /* to "axxd": 2 replaced; to "acbd": 1 swap */
+  ck_assert_str_eq(suggest_nearest("abcd", swapped), "acbd");
+}
+END_TEST
+
+START_TEST(noise_suggests_nothing) {
+  ck_assert_ptr_null(suggest_nearest("qqqqqqqq", names));
+  ck_assert_ptr_null(suggest_nearest("", names));
+  ck_assert_ptr_null(suggest_nearest(NULL, names));
+  ck_assert_ptr_null(suggest_nearest("x", (const char *const[]){NULL}));
+  g_autofree char *megabytes = g_strnfill(10 << 20, 'g');
+  ck_assert_ptr_null(suggest_nearest(megabytes, names));
+}
+END_TEST
+
+START_TEST(the_message_lists_all_and_asks_only_when_near) {
+  g_autofree char *near = suggest_message("zbh1", names);
+  g_autofree char *far = suggest_message("qqqqqqqq", names);
+  ck_assert_str_eq(near, "expected one of gpipe, 1f1b, interleaved, zb-h1; did you mean \"zb-h1\"?");
+  ck_assert_str_eq(far, "expected one of gpipe, 1f1b, interleaved, zb-h1");
+}
+END_TEST
+
+START_TEST(messages_cannot_drive_the_terminal) {
+  g_autoptr(GError) error = NULL;
+  ck_assert(!fail_input(&error, "found \"%s\"", "\x1b[2J\xff"));
+  ck_assert_ptr_null(strchr(error->message, '\x1b'));
+  ck_assert(g_utf8_validate(error->message, -1, NULL));
+  ck_assert(!fail_impossible(NULL, "nobody listens"));
+}
+END_TEST
+
+/* A root of data: <folder>/models/mine.json. Removed by drop_root(). */
+static char *make_root(void) {
+  char *root = g_dir_make_tmp("stepsim-test-data-XXXXXX", NULL);
+  ck_assert_ptr_nonnull(root);
+  g_autofree char *models = g_build_filename(root, "models", NULL);
+  g_autofree char *mine = g_build_filename(models, "mine.json", NULL);
+  ck_assert_int_eq(g_mkdir(models, 0700), 0);
+  ck_assert(g_file_set_contents(mine, "{}", -1, NULL));
+  return root;
+}
+
+static void drop_root(const char *root) {
+  g_autofree char *models = g_build_filename(root, "models", NULL);
+  g_autofree char *mine = g_build_filename(models, "mine.json", NULL);
+  g_unlink(mine);
+  g_rmdir(models);
+  g_rmdir(root);
+}
+
+START_TEST(bare_names_are_found_under_the_users_data) {
+  g_autofree char *root = make_root();
+  g_setenv("STEPSIM_DATA", root, TRUE);
+  const char *spellings[] = {"mine", "mine.json", "models/mine", "models/mine.json"};
+  for (size_t i = 0; i < G_N_ELEMENTS(spellings); i++) {
+    g_autofree char *path = data_path_find("models", spellings[i], ".json", NULL);
+    ck_assert_ptr_nonnull(path);
+    ck_assert(g_str_has_prefix(path, root));
+  }
+  g_unsetenv("STEPSIM_DATA");
+  ck_assert_ptr_null(data_path_find("models", "mine", ".json", NULL));
+  drop_root(root);
+}
+END_TEST
+
+START_TEST(an_existing_path_is_itself) {
+  g_autofree char *root = make_root();
+  g_autofree char *mine = g_build_filename(root, "models", "mine.json", NULL);
+  g_autofree char *path = data_path_find("models", mine, ".json", NULL);
+  ck_assert_str_eq(path, mine);
+  g_autoptr(GError) error = NULL;
+  ck_assert_ptr_null(data_path_find("models", root, ".json", &error)); /* a folder is no file */
+  ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
+  drop_root(root);
+}
+END_TEST
+
+START_TEST(a_missing_file_lists_what_there_is) {
+  g_autofree char *root = make_root();
+  g_setenv("STEPSIM_DATA", root, TRUE);
+  g_autoptr(GError) error = NULL;
+  ck_assert_ptr_null(data_path_find("models", "models/mien.json", ".json", &error));
+  ck_assert_ptr_nonnull(strstr(error->message, "did you mean \"mine\"?"));
+  g_autoptr(GError) path = NULL;
+  ck_assert_ptr_null(data_path_find("models", "/no/folder/mien.json", ".json", &path));
+  ck_assert_str_eq(path->message, "/no/folder/mien.json: no such file; did you mean \"mine\"?");
+  g_unsetenv("STEPSIM_DATA");
+  g_autoptr(GError) none = NULL;
+  ck_assert_ptr_null(data_path_find("no-such-folder", "x", ".json", &none));
+  ck_assert_ptr_nonnull(strstr(none->message, "no no-such-folder/*.json was found"));
+  drop_root(root);
+}
+END_TEST
+
+START_TEST(a_file_is_read_whole_or_not_at_all) {
+  g_autofree char *root = make_root();
+  g_autofree char *mine = g_build_filename(root, "models", "mine.json", NULL);
+  gsize length = 0;
+  g_autofree char *text = data_file_read(mine, &length, NULL);
+  ck_assert_str_eq(text, "{}");
+  ck_assert_uint_eq(length, 2);
+  g_autoptr(GError) error = NULL;
+  ck_assert_ptr_null(data_file_read(root, &length, &error));
+  ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
+  ck_assert_ptr_null(data_file_read("/dev/zero", &length, NULL));
+  drop_root(root);
+}
+END_TEST
+
+int main(void) {
+  TCase *cases = tcase_create("suggest");
+  tcase_add_test(cases, each_kind_of_slip_finds_the_name);
+  tcase_add_test(cases, a_swap_is_one_edit);
+  tcase_add_test(cases, noise_suggests_nothing);
+  tcase_add_test(cases, the_message_lists_all_and_asks_only_when_near);
+  tcase_add_test(cases, messages_cannot_drive_the_terminal);
+  tcase_add_test(cases, bare_names_are_found_under_the_users_data);
+  tcase_add_test(cases, an_existing_path_is_itself);
+  tcase_add_test(cases, a_missing_file_lists_what_there_is);
+  tcase_add_test(cases, a_file_is_read_whole_or_not_at_all);
+  Suite *suite = suite_create("suggest");
+  suite_add_tcase(suite, cases);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return n_failed != 0;
+}
