@@ -24,7 +24,8 @@ if (format eq "svg") {
   scale = 0.75
   mark = 1.3
 } else {
-  set terminal pdfcairo size width / 100.0, height / 100.0 noenhanced fontscale 1 font "Liberation Sans,10.8" background "white"
+  set terminal pdfcairo size width / 100.0, height / 100.0 noenhanced \
+    fontscale 1 font "Liberation Sans,10.8" background "white"
   scale = 0.72
   mark = 0.7
 } }

@@ -67,7 +67,8 @@ if (format eq "svg") {
   set terminal pngcairo size width, height noenhanced font "Liberation Sans,10.5" background "white"
   scale = 0.75
 } else {
-  set terminal pdfcairo size width / 100.0, height / 100.0 noenhanced fontscale 1 font "Liberation Sans,10" background "white"
+  set terminal pdfcairo size width / 100.0, height / 100.0 noenhanced \
+    fontscale 1 font "Liberation Sans,10" background "white"
   scale = 0.72
 } }
 px(n) = sprintf(",%g", n * scale)

@@ -19,6 +19,7 @@ typedef struct {
   const Trace *trace;
   gint32 **match;
   GArray *spans; /* of ItemSpan */
+  GString *name; /* of a slice, before it is escaped */
   GString *text; /* events not yet handed to `out` */
   WholeFile out;
   gint64 n_kernels;      /* kernels inside all ops */
@@ -57,23 +58,37 @@ static int thread_id(int rank, int stream) {
   return process_id(rank) * THREADS_PER_PROCESS + stream;
 }
 
+/* `label` and a number that is not negative; a trace holds tens of millions, and printf() takes most of their time. */
+static void append_count(GString *text, const char *label, gint64 value) {
+  char digits[24];
+  char *at = digits + sizeof digits;
+  do
+    *--at = (char)('0' + value % 10);
+  while ((value /= 10) > 0);
+  g_string_append(text, label);
+  g_string_append_len(text, at, digits + sizeof digits - at);
+}
+
 /* Microseconds to the nanosecond; no floating point, so no rounding and no locale. */
-static void append_us(GString *text, gint64 time_ns) {
-  g_string_append_printf(text, "%" G_GINT64_FORMAT ".%03d", time_ns / 1000, (int)(time_ns % 1000));
+static void append_us(GString *text, const char *label, gint64 time_ns) {
+  int rest_ns = (int)(time_ns % 1000);
+  append_count(text, label, time_ns / 1000);
+  append_count(text, rest_ns < 10 ? ".00" : (rest_ns < 100 ? ".0" : "."), rest_ns);
 }
 
 static void begin_event(Writer *writer, char phase, int rank, int thread) {
-  g_string_append_printf(writer->text, "%s{\"ph\":\"%c\",\"pid\":%d,\"tid\":%d", writer->separator, phase,
-                         process_id(rank), thread);
+  g_string_append(writer->text, writer->separator);
+  g_string_append(writer->text, "{\"ph\":\"");
+  g_string_append_c(writer->text, phase);
+  append_count(writer->text, "\",\"pid\":", process_id(rank));
+  append_count(writer->text, ",\"tid\":", thread);
   writer->separator = ",\n";
 }
 
 static void begin_slice(Writer *writer, int rank, int stream, gint64 start_ns, gint64 end_ns) {
   begin_event(writer, 'X', rank, thread_id(rank, stream));
-  g_string_append(writer->text, ",\"ts\":");
-  append_us(writer->text, start_ns);
-  g_string_append(writer->text, ",\"dur\":");
-  append_us(writer->text, end_ns - start_ns);
+  append_us(writer->text, ",\"ts\":", start_ns);
+  append_us(writer->text, ",\"dur\":", end_ns - start_ns);
 }
 
 static void flush(Writer *writer) {
@@ -158,14 +173,14 @@ static const char *group_name(const Program *program, const Transfer *transfer) 
 }
 
 /* "F 3 · mb 5", "send F 3 · mb 5", "reduce grad 3 · layer 8 · reduce_scatter dp". */
-static void append_slice_name(GString *text, const Program *program, const Op *op) {
-  g_autoptr(GString) name = g_string_new(action_texts[op->action].label);
+static void append_slice_name(GString *text, GString *name, const Program *program, const Op *op) {
+  g_string_assign(name, action_texts[op->action].label);
   if (op->stage >= 0)
-    g_string_append_printf(name, " %d", op->stage);
+    append_count(name, " ", op->stage);
   if (op->micro_batch >= 0)
-    g_string_append_printf(name, " · mb %d", op->micro_batch);
+    append_count(name, " · mb ", op->micro_batch);
   if (op->unit > 0)
-    g_string_append_printf(name, " · layer %d", op->unit);
+    append_count(name, " · layer ", op->unit);
   const Transfer *transfer = op_transfer(program, op);
   if (op->kind == OP_COLLECTIVE && transfer)
     g_string_append_printf(name, " · %s %s", collective_name(transfer->collective), group_name(program, transfer));
@@ -178,13 +193,13 @@ static const char *slice_category(const Op *op) {
 }
 
 static void append_args(GString *text, const Program *program, const Op *op) {
-  g_string_append_printf(text, ",\"args\":{\"step\":%d", op->step);
+  append_count(text, ",\"args\":{\"step\":", op->step);
   if (op->stage >= 0)
-    g_string_append_printf(text, ",\"stage\":%d", op->stage);
+    append_count(text, ",\"stage\":", op->stage);
   if (op->micro_batch >= 0)
-    g_string_append_printf(text, ",\"micro_batch\":%d", op->micro_batch);
+    append_count(text, ",\"micro_batch\":", op->micro_batch);
   if (op->peer >= 0)
-    g_string_append_printf(text, ",\"peer_pipeline_rank\":%d", op->peer);
+    append_count(text, ",\"peer_pipeline_rank\":", op->peer);
   const Transfer *transfer = op_transfer(program, op);
   if (transfer) {
     g_string_append(text, ",\"bytes\":");
@@ -200,8 +215,10 @@ static void write_op(Writer *writer, int rank, const Op *op, gint64 start_ns, gi
   const Program *program = writer->trace->program;
   begin_slice(writer, rank, op->stream, start_ns, end_ns);
   g_string_append(writer->text, ",\"name\":");
-  append_slice_name(writer->text, program, op);
-  g_string_append_printf(writer->text, ",\"cat\":\"%s\"", slice_category(op));
+  append_slice_name(writer->text, writer->name, program, op);
+  g_string_append(writer->text, ",\"cat\":\"");
+  g_string_append(writer->text, slice_category(op));
+  g_string_append_c(writer->text, '"');
   append_args(writer->text, program, op);
   g_string_append_c(writer->text, '}');
 }
@@ -234,10 +251,10 @@ static void write_arrow(Writer *writer, int rank, int index, const Op *op) {
   if (!sends)
     at_ns = CLAMP(trace->start_ns[peer], at_ns, trace->end_ns[own]);
   begin_event(writer, sends ? 's' : 'f', rank, thread_id(rank, op->stream));
-  g_string_append(writer->text, ",\"ts\":");
-  append_us(writer->text, at_ns);
-  g_string_append_printf(writer->text, ",\"id\":%" G_GSIZE_FORMAT ",\"name\":\"transfer\",\"cat\":\"pp\"%s}",
-                         sends ? own : peer, sends ? "" : ",\"bp\":\"e\"");
+  append_us(writer->text, ",\"ts\":", at_ns);
+  append_count(writer->text, ",\"id\":", (gint64)(sends ? own : peer));
+  g_string_append(writer->text, ",\"name\":\"transfer\",\"cat\":\"pp\"");
+  g_string_append(writer->text, sends ? "}" : ",\"bp\":\"e\"}");
 }
 
 static void write_ops(Writer *writer, int rank) {
@@ -269,8 +286,7 @@ typedef struct {
 
 static void begin_counter(Counter *counter, const char *name) {
   begin_event(counter->writer, 'C', counter->rank, 0);
-  g_string_append(counter->writer->text, ",\"ts\":");
-  append_us(counter->writer->text, counter->time_ns);
+  append_us(counter->writer->text, ",\"ts\":", counter->time_ns);
   g_string_append_printf(counter->writer->text, ",\"name\":\"%s\",\"args\":{", name);
 }
 
@@ -370,10 +386,12 @@ gboolean chrome_trace_write_detail(const Trace *trace, ChromeDetail detail, cons
   if (written) {
     writer.spans = g_array_new(FALSE, FALSE, sizeof(ItemSpan));
     writer.text = g_string_new(NULL);
+    writer.name = g_string_new(NULL);
     write_all(&writer);
     written = whole_file_close(&writer.out, error);
     g_array_unref(writer.spans);
     g_string_free(writer.text, TRUE);
+    g_string_free(writer.name, TRUE);
   }
   program_match_free(trace->program, writer.match);
   return written;

@@ -8,9 +8,8 @@
  *
  * Times on a common grid that fits are drawn exactly: a column is a whole part of the grid. Otherwise a column shows
  * what takes most of its time. With `colour` (256-colour escape sequences): F, I, W, B by background, chunk by shade,
- * the micro-batch as number (its last digits where there is no room). Without: a letter, then the micro-batch where it
- * fits,
- * '-' while it lasts, '.' idle; lower case for odd chunks. */
+ * the micro-batch as number (its last digits where there is no room). Without: a letter, lower case for odd chunks,
+ * then the micro-batch where it fits, '-' while it lasts, '.' idle. */
 void draw_schedule(const Trace *trace, int width, gboolean colour, GString *out);
 
 /* The same with a time axis in `unit`: relative times of bare orders. */

@@ -3,18 +3,23 @@
 
 #include <math.h>
 
+static gboolean needs_escape(char c) {
+  return c == '"' || c == '\\' || (guchar)c < 0x20;
+}
+
 void json_append_string(GString *out, const char *text) {
-  g_autofree char *valid = g_utf8_make_valid(text ? text : "", -1);
+  g_autofree char *repaired = text && !g_utf8_validate(text, -1, NULL) ? g_utf8_make_valid(text, -1) : NULL;
+  const char *at = repaired ? repaired : (text ? text : "");
   g_string_append_c(out, '"');
-  for (const char *at = valid; *at; at++) {
-    if (*at == '"' || *at == '\\') {
-      g_string_append_c(out, '\\');
-      g_string_append_c(out, *at);
-    } else if ((guchar)*at < 0x20) {
-      g_string_append_printf(out, "\\u%04x", (guint)(guchar)*at);
-    } else {
-      g_string_append_c(out, *at);
-    }
+  while (*at) {
+    const char *start = at;
+    while (*at && !needs_escape(*at))
+      at++;
+    g_string_append_len(out, start, at - start);
+    if (*at == '"' || *at == '\\')
+      g_string_append_printf(out, "\\%c", *at++);
+    else if (*at)
+      g_string_append_printf(out, "\\u%04x", (guint)(guchar)*at++);
   }
   g_string_append_c(out, '"');
 }

@@ -260,10 +260,26 @@ static void note_span(Walk *walk, gint32 i) {
   walk->work_ns += walk->end_ns[i] - walk->start_ns[i];
 }
 
+/* Work that is whole in a folded run ends with its tp collectives: until those have ended, the wait is tp's, whatever
+ * else the next run of kernels waits for longer. Returns from when on the rest is to be explained. */
+static gint64 charge_tp_end(Walk *walk, gint32 i, gint64 from_ns, gint64 to_ns) {
+  const Op *op = &walk->list->ops[i];
+  for (int a = 0; a < OP_MAX_AFTER && op->after[a] >= 0; a++) {
+    gint64 end_ns = MIN(walk->end_ns[op->after[a]], to_ns);
+    if (walk->list->ops[op->after[a]].stream != STREAM_TP || end_ns <= from_ns)
+      continue;
+    charge_idle(walk, op->after[a], from_ns, charge_cause(walk, op->after[a], from_ns, end_ns));
+    return end_ns;
+  }
+  return from_ns;
+}
+
 static void visit_compute(Walk *walk, gint32 i) {
   const Op *op = &walk->list->ops[i];
   const Work *work = &g_array_index(walk->program->works, Work, op->work);
   gint64 idle_from_ns = MAX(walk->cursor_ns, walk->from_ns), idle_to_ns = MIN(walk->start_ns[i], walk->to_ns);
+  if (idle_to_ns > idle_from_ns)
+    idle_from_ns = charge_tp_end(walk, i, idle_from_ns, idle_to_ns);
   if (idle_to_ns > idle_from_ns)
     charge_idle(walk, i, idle_from_ns, idle_to_ns);
   charge_running(walk, i, work);
