@@ -43,7 +43,7 @@ n = STATS_blocks
 most = STATS_max
 least = STATS_min
 
-set title title font px(18)
+set title title font px(16)
 set xlabel "micro-batches per step"
 set ylabel ylabel
 set logscale x 2

@@ -56,7 +56,7 @@ last = floor(log(STATS_max_x) / log(2) + 1e-9)
 do for [power = first:last:1 + floor((last - first) / 11)] { set xtics add (sprintf("%.0f", 2.0**power) 2.0**power) }
 if (last - first < 1) { set xtics (sprintf("%g", STATS_min_x) STATS_min_x, sprintf("%g", STATS_max_x) STATS_max_x) }
 set ytics nomirror textcolor rgb "#333333"
-set key outside right top vertical Left reverse samplen 3 spacing 1.25
+set key inside left bottom vertical Left reverse samplen 3 spacing 1.25
 
 plot for [i = 0:n - 1] data index i using 1:(100 * $2) with linespoints lw 1.8 dt nth(i) pt points[nth(i)] ps mark \
   lc rgb colour[nth(i)] title columnheader(1)

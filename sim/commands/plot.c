@@ -103,8 +103,8 @@ static gboolean draw_bubble(PlotOptions *o, GError **error) {
       g_array_append_val(points, point);
     }
   }
-  g_autofree char *title = g_strdup_printf(
-      "Pipeline bubble: %d pipeline ranks, interleaved with %d chunks, uniform stages, free communication", pp, chunks);
+  g_autofree char *interleaved = chunks > 1 ? g_strdup_printf(", %d chunks interleaved", chunks) : g_strdup("");
+  g_autofree char *title = g_strdup_printf("Pipeline bubble: pp %d%s; uniform stages, free sends", pp, interleaved);
   return plot_bubble((const BubblePoint *)(void *)points->data, points->len, title, o->output, error);
 }
 

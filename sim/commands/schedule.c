@@ -12,6 +12,7 @@
 #include "parser.h"
 #include "program_text.h"
 #include "text_report.h"
+#include "time_unit.h"
 #include "timeline.h"
 #include "units.h"
 
@@ -188,7 +189,8 @@ static gboolean print_outputs(const ScheduleOptions *o, const OrderRun *run, con
   g_autofree char *title = g_strdup_printf("%s: %d pipeline ranks, %d stages, %d micro-batches",
                                            o->from != NULL ? o->from : schedule_name(o), run->program->n_ranks,
                                            run->program->n_stages, run->program->n_micro_batches);
-  if (o->timeline != NULL && !timeline_write(run->trace, title, o->timeline, error))
+  TimeUnit unit = times->bare ? (TimeUnit){"units of --times", UNIT_NS} : time_unit_for(trace_end(run->trace));
+  if (o->timeline != NULL && !timeline_write_in_units(run->trace, unit, title, o->timeline, error))
     return FALSE;
   if (o->trace != NULL && !chrome_trace_write(run->trace, o->trace, error))
     return FALSE;
@@ -199,7 +201,7 @@ static gboolean print_outputs(const ScheduleOptions *o, const OrderRun *run, con
   ScheduleReport report = make_report(run, times, in_flight);
   g_autoptr(GString) out = g_string_new(NULL);
   if (o->draw)
-    draw_schedule(run->trace, drawing_width(o), text_report_wants_colour(STDOUT_FILENO), out);
+    draw_schedule_in_units(run->trace, unit, drawing_width(o), text_report_wants_colour(STDOUT_FILENO), out);
   g_autofree char *json = o->json ? json_report_schedule(&report) : NULL;
   if (json != NULL)
     g_string_append(out, json);

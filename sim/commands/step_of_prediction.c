@@ -7,6 +7,7 @@ StepReport step_of_prediction(const Prediction *prediction, int *in_flight) {
                        .cluster_name = cluster->name,
                        .gpu_name = cluster->gpu.name,
                        .plan = plan,
+                       .n_layers = prediction->workload->model->n_layers,
                        .domain_gpus = cluster->domain_gpus,
                        .peak_number = number_name(precision_info(plan->precision)->linear),
                        .peak_flops = prediction->peak_flops,

@@ -36,8 +36,10 @@ static void advise_bubble(const Case *c, GString *out) {
   }
   g_string_append_printf(out, " %" G_GINT64_FORMAT " micro-batches (smaller --micro-batch or larger --global-batch)",
                          2 * plan->n_micro_batches);
-  g_string_append_printf(out, " or, with enough layers, --schedule interleaved --chunks %d would leave about %.1f %%.",
-                         2 * plan->chunks, percent(halved));
+  gint64 n_stages = (gint64)plan->pp * 2 * plan->chunks, n_layers = c->report->n_layers;
+  if (n_stages <= n_layers || n_stages == n_layers + 2)
+    g_string_append_printf(out, " or --schedule interleaved --chunks %d", 2 * plan->chunks);
+  g_string_append_printf(out, " would leave about %.1f %%.", percent(halved));
 }
 
 static void advise_tp(const Case *c, GString *out) {

@@ -1,6 +1,10 @@
 /* Who talks to whom. A lane is (source rank, target rank, tag); its k-th send meets its k-th receive. One pass over all
  * ops: an op that finds a partner waiting in its lane takes the oldest, else it waits there itself. All that wait in a
- * lane at one time are of one kind, so one first-in-first-out chain per lane is enough. */
+ * lane at one time are of one kind, so one first-in-first-out chain per lane is enough.
+ *
+ * Programs nearly always send and receive in one order between any two ranks. Then lanes without tags, a few for each
+ * rank, give the same matches, and much faster; the first two that meet with different tags tell that it is not so, and
+ * the pass is made again with tags. */
 #include "error.h"
 #include "program.h"
 
@@ -16,7 +20,10 @@ typedef struct {
   gint32 **match; /* the result */
   gint32 **next;  /* [rank][op] the op that came to wait in the same lane after it */
   Lane *lanes;    /* open addressing */
-  guint n_lanes;  /* a power of two, more than twice the sends and receives */
+  guint n_lanes;  /* a power of two */
+  guint n_used;
+  gboolean by_tag;
+  int n_waiting;
 } Matcher;
 
 static gint32 **new_op_numbers(const Program *program) {
@@ -34,42 +41,36 @@ static gboolean is_transfer(const Op *op) {
   return op->kind == OP_SEND || op->kind == OP_RECV;
 }
 
-static void allocate_lanes(Matcher *matcher) {
-  guint n_transfers = 0;
-  for (int rank = 0; rank < matcher->program->n_ranks; rank++) {
-    const OpList *list = &matcher->program->ranks[rank];
-    for (int i = 0; i < list->n_ops; i++)
-      n_transfers += is_transfer(&list->ops[i]);
-  }
-  matcher->n_lanes = 16;
-  while (matcher->n_lanes < 2 * n_transfers)
-    matcher->n_lanes *= 2;
-  matcher->lanes = g_new0(Lane, matcher->n_lanes);
-}
-
 static Lane *find_lane(Matcher *matcher, gint32 source, gint32 target, gint32 tag) {
   guint64 hash = (guint)source * 0x9E3779B97F4A7C15u;
   hash = (hash ^ (guint)target) * 0x9E3779B97F4A7C15u;
   hash = (hash ^ (guint)tag) * 0x9E3779B97F4A7C15u;
   for (guint at = (guint)(hash >> 32) & (matcher->n_lanes - 1);; at = (at + 1) & (matcher->n_lanes - 1)) {
     Lane *lane = &matcher->lanes[at];
-    if (!lane->used)
+    if (!lane->used) {
       *lane = (Lane){source, target, tag, .used = TRUE, .first = -1, .last = -1};
+      matcher->n_used++;
+    }
     if (lane->source == source && lane->target == target && lane->tag == tag)
       return lane;
   }
 }
 
-static void match_op(Matcher *matcher, int rank, gint32 i) {
+/* FALSE when lanes without tags do not do: two of different tags meet, or there are too many lanes. */
+static gboolean match_op(Matcher *matcher, int rank, gint32 i) {
   const Op *op = &matcher->program->ranks[rank].ops[i];
   gboolean is_send = op->kind == OP_SEND;
-  Lane *lane = find_lane(matcher, is_send ? rank : op->peer, is_send ? op->peer : rank, op->tag);
+  int source = is_send ? rank : op->peer, target = is_send ? op->peer : rank;
+  Lane *lane = find_lane(matcher, source, target, matcher->by_tag ? op->tag : 0);
+  if (2 * matcher->n_used > matcher->n_lanes)
+    return FALSE;
   if (lane->first >= 0 && lane->kind != op->kind) {
     gint32 partner = lane->first;
     lane->first = matcher->next[op->peer][partner];
     matcher->match[rank][i] = partner;
     matcher->match[op->peer][partner] = i;
-    return;
+    matcher->n_waiting--;
+    return matcher->program->ranks[op->peer].ops[partner].tag == op->tag;
   }
   if (lane->first < 0)
     lane->first = i;
@@ -77,6 +78,35 @@ static void match_op(Matcher *matcher, int rank, gint32 i) {
     matcher->next[rank][lane->last] = i;
   lane->last = i;
   lane->kind = op->kind;
+  matcher->n_waiting++;
+  return TRUE;
+}
+
+static gboolean match_all(Matcher *matcher) {
+  const Program *program = matcher->program;
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    for (gint32 i = 0; i < program->ranks[rank].n_ops; i++)
+      if (is_transfer(&program->ranks[rank].ops[i]) && !match_op(matcher, rank, i))
+        return FALSE;
+  return TRUE;
+}
+
+static void matcher_init(Matcher *matcher, const Program *program, gboolean by_tag) {
+  *matcher = (Matcher){.program = program, .by_tag = by_tag, .n_lanes = 16};
+  matcher->match = new_op_numbers(program);
+  matcher->next = new_op_numbers(program);
+  gsize n_least = 8 * (gsize)program->n_ranks; /* without tags: to and from two neighbours, twice as much room */
+  for (int rank = 0; by_tag && rank < program->n_ranks; rank++)
+    n_least += 2 * (gsize)program->ranks[rank].n_ops;
+  while (matcher->n_lanes < n_least)
+    matcher->n_lanes *= 2;
+  matcher->lanes = g_new0(Lane, matcher->n_lanes);
+}
+
+/* All but the result. */
+static void matcher_clear(Matcher *matcher) {
+  program_match_free(matcher->program, matcher->next);
+  g_free(matcher->lanes);
 }
 
 static gboolean fail_unmatched(const Program *program, int rank, int i, GError **error) {
@@ -87,26 +117,27 @@ static gboolean fail_unmatched(const Program *program, int rank, int i, GError *
                          op->tag, op->kind == OP_SEND ? "receive" : "send", op->peer);
 }
 
-static gboolean all_matched(const Matcher *matcher, GError **error) {
+static gboolean fail_first_unmatched(const Matcher *matcher, GError **error) {
   for (int rank = 0; rank < matcher->program->n_ranks; rank++) {
     const OpList *list = &matcher->program->ranks[rank];
     for (int i = 0; i < list->n_ops; i++)
       if (is_transfer(&list->ops[i]) && matcher->match[rank][i] < 0)
         return fail_unmatched(matcher->program, rank, i, error);
   }
-  return TRUE;
+  g_assert_not_reached();
 }
 
 gboolean program_match(const Program *program, gint32 ***match, GError **error) {
-  Matcher matcher = {.program = program, .match = new_op_numbers(program), .next = new_op_numbers(program)};
-  allocate_lanes(&matcher);
-  for (int rank = 0; rank < program->n_ranks; rank++)
-    for (gint32 i = 0; i < program->ranks[rank].n_ops; i++)
-      if (is_transfer(&program->ranks[rank].ops[i]))
-        match_op(&matcher, rank, i);
-  gboolean ok = all_matched(&matcher, error);
-  program_match_free(program, matcher.next);
-  g_free(matcher.lanes);
+  Matcher matcher;
+  matcher_init(&matcher, program, FALSE);
+  if (!match_all(&matcher) || matcher.n_waiting > 0) {
+    matcher_clear(&matcher);
+    program_match_free(program, matcher.match);
+    matcher_init(&matcher, program, TRUE);
+    match_all(&matcher);
+  }
+  gboolean ok = matcher.n_waiting == 0 || fail_first_unmatched(&matcher, error);
+  matcher_clear(&matcher);
   if (ok)
     *match = matcher.match;
   else

@@ -9,7 +9,7 @@
 #include "untimed_run.h"
 #include "error.h"
 
-enum { MAX_RANKS_SHOWN = 16 };
+enum { MAX_RANKS_SHOWN = 16, ALL_STREAMS = (1 << N_STREAMS) - 1 };
 
 typedef enum { STATE_WAITING, STATE_IN_BATCH, STATE_POSTED, STATE_DONE } OpState;
 
@@ -20,12 +20,13 @@ typedef struct {
 typedef struct {
   const Op *ops;
   int n_ops;
-  guint8 *state;          /* [n_ops] OpState */
+  guint8 *state;          /* [n_ops] OpState; owned, as the arrays below */
   guint16 *waiters;       /* [n_ops] bits of the streams whose head waits for this op */
   gint32 *next;           /* [n_ops] next op of the same stream; −1 = none */
-  gint32 *gate;           /* [n_ops] latest op of the host stream before it; −1 = none */
   gint32 head[N_STREAMS]; /* −1 = stream at its end */
-  GHashTable *batches;    /* batch → Batch; NULL without any */
+  guint look_at;          /* bits of streams to look at */
+  gboolean is_queued;
+  GHashTable *batches; /* batch → Batch; NULL without any */
 } RankRun;
 
 typedef struct {
@@ -34,7 +35,8 @@ typedef struct {
   const Rendezvous *rendezvous;
   RankRun *ranks;
   gint32 **n_arrived; /* [group][k] */
-  GArray *worklist;   /* of guint32: rank · N_STREAMS + stream */
+  int *queue;         /* ranks to look at, each once at most: a ring of n_ranks; owned */
+  int queue_first, queue_length;
 } Run;
 
 G_STATIC_ASSERT(N_STREAMS <= 16); /* bits of waiters */
@@ -58,14 +60,12 @@ static void rank_run_init(RankRun *rank, const OpList *list) {
   rank->state = g_new0(guint8, list->n_ops);
   rank->waiters = g_new0(guint16, list->n_ops);
   rank->next = g_new(gint32, list->n_ops);
-  rank->gate = g_new(gint32, list->n_ops);
   gint32 latest[N_STREAMS];
   for (int stream = 0; stream < N_STREAMS; stream++)
     rank->head[stream] = latest[stream] = -1;
   for (gint32 i = 0; i < list->n_ops; i++) {
     const Op *op = &list->ops[i];
     rank->next[i] = -1;
-    rank->gate[i] = latest[STREAM_HOST];
     if (latest[op->stream] < 0)
       rank->head[op->stream] = i;
     else
@@ -79,13 +79,16 @@ static void rank_run_clear(RankRun *rank) {
   g_free(rank->state);
   g_free(rank->waiters);
   g_free(rank->next);
-  g_free(rank->gate);
   g_clear_pointer(&rank->batches, g_hash_table_unref);
 }
 
-static void look_again(Run *run, int rank, int stream) {
-  guint32 entry = (guint32)rank * N_STREAMS + (guint32)stream;
-  g_array_append_val(run->worklist, entry);
+static void look_again(Run *run, int r, guint streams) {
+  RankRun *rank = &run->ranks[r];
+  rank->look_at |= streams;
+  if (rank->is_queued)
+    return;
+  rank->is_queued = TRUE;
+  run->queue[(run->queue_first + run->queue_length++) % run->program->n_ranks] = r;
 }
 
 static void complete(Run *run, int r, gint32 i) {
@@ -93,9 +96,7 @@ static void complete(Run *run, int r, gint32 i) {
   int stream = rank->ops[i].stream;
   rank->state[i] = STATE_DONE;
   rank->head[stream] = rank->next[i];
-  look_again(run, r, stream);
-  for (guint waiters = rank->waiters[i]; waiters != 0; waiters &= waiters - 1)
-    look_again(run, r, g_bit_nth_lsf(waiters, -1));
+  look_again(run, r, rank->waiters[i] | 1u << stream);
 }
 
 static const Rendezvous *rendezvous_of(const Run *run, const Op *op) {
@@ -144,7 +145,8 @@ static gint32 blocker_of(const RankRun *rank, gint32 i) {
   for (int k = 0; k < OP_MAX_AFTER && op->after[k] >= 0; k++)
     if (rank->state[op->after[k]] != STATE_DONE)
       return op->after[k];
-  return rank->gate[i] >= 0 && rank->state[rank->gate[i]] != STATE_DONE ? rank->gate[i] : -1;
+  gint32 host = rank->head[STREAM_HOST]; /* nothing behind it in the list is issued before it is done */
+  return host >= 0 && host < i ? host : -1;
 }
 
 /* TRUE when op i may start as far as its batch goes. The last member to come lets the others go. */
@@ -156,8 +158,7 @@ static gboolean batch_is_there(Run *run, int r, gint32 i) {
   if (rank->state[i] == STATE_WAITING) {
     rank->state[i] = STATE_IN_BATCH;
     if (++batch->n_there == batch->n_members)
-      for (int stream = 0; stream < N_STREAMS; stream++)
-        look_again(run, r, stream);
+      look_again(run, r, ALL_STREAMS);
   }
   return batch->n_there == batch->n_members;
 }
@@ -261,15 +262,14 @@ static gboolean check_end(const Run *run, GError **error) {
 
 static void run_init(Run *run) {
   const Program *program = run->program;
-  run->worklist = g_array_new(FALSE, FALSE, sizeof(guint32));
+  run->queue = g_new(int, program->n_ranks);
   run->n_arrived = g_new0(gint32 *, program->groups->len);
   for (guint group = 0; group < program->groups->len; group++)
     run->n_arrived[group] = g_new0(gint32, run->rendezvous[group].n_each);
   run->ranks = g_new0(RankRun, program->n_ranks);
   for (int r = 0; r < program->n_ranks; r++) {
     rank_run_init(&run->ranks[r], &program->ranks[r]);
-    for (int stream = 0; stream < N_STREAMS; stream++)
-      look_again(run, r, stream);
+    look_again(run, r, ALL_STREAMS);
   }
 }
 
@@ -280,16 +280,27 @@ static void run_clear(Run *run) {
     g_free(run->n_arrived[group]);
   g_free(run->n_arrived);
   g_free(run->ranks);
-  g_array_unref(run->worklist);
+  g_free(run->queue);
+}
+
+static void look_at_rank(Run *run, int r) {
+  RankRun *rank = &run->ranks[r];
+  while (rank->look_at != 0) {
+    int stream = g_bit_nth_lsf(rank->look_at, -1);
+    rank->look_at &= rank->look_at - 1;
+    look(run, r, stream);
+  }
+  rank->is_queued = FALSE;
 }
 
 gboolean untimed_run(const Program *program, gint32 *const *partner, const Rendezvous *rendezvous, GError **error) {
   Run run = {.program = program, .partner = partner, .rendezvous = rendezvous};
   run_init(&run);
-  while (run.worklist->len > 0) {
-    guint32 entry = g_array_index(run.worklist, guint32, run.worklist->len - 1);
-    g_array_set_size(run.worklist, run.worklist->len - 1);
-    look(&run, (int)(entry / N_STREAMS), (int)(entry % N_STREAMS));
+  while (run.queue_length > 0) {
+    int r = run.queue[run.queue_first];
+    look_at_rank(&run, r); /* still holds its place: a rank is queued once */
+    run.queue_first = (run.queue_first + 1) % program->n_ranks;
+    run.queue_length--;
   }
   gboolean reached_end = check_end(&run, error);
   run_clear(&run);

@@ -1,0 +1,707 @@
+/* The engine against times worked out by hand. All times in nanoseconds. */
+#include "engine.h"
+#include "event_queue.h"
+#include "hand_program.h"
+#include "variation.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static Trace *run_folded(const Hand *hand) {
+  Simulation simulation = {.program = hand->program, .timing = &hand->timing, .folded = TRUE};
+  return engine_run(&simulation, NULL);
+}
+
+/* All sends rendezvous, whatever their size. */
+static Trace *run_rendezvous(const Hand *hand) {
+  Simulation simulation = {.program = hand->program, .timing = &hand->timing, .folded = TRUE, .eager_bytes = -1};
+  return engine_run(&simulation, NULL);
+}
+
+#define ASSERT_RECORD(trace, rank, op, expected_start_ns, expected_end_ns)                                            \
+  do {                                                                                                                 \
+    ck_assert_int_eq((trace)->start_ns[(trace)->first[rank] + (op)], expected_start_ns);                               \
+    ck_assert_int_eq((trace)->end_ns[(trace)->first[rank] + (op)], expected_end_ns);                                   \
+  } while (0)
+
+static gint64 issue_of(const Trace *trace, int rank, int op) {
+  return trace->issue_ns[trace->first[rank] + op];
+}
+
+/* tp innermost, then dp, then pp: the default order without cp and ep. */
+static Layout layout_of(int tp, int dp, int pp) {
+  Layout layout = {.size = {[AXIS_TP] = tp, [AXIS_CP] = 1, [AXIS_EP] = 1, [AXIS_DP] = dp, [AXIS_PP] = pp},
+                   .stride = {[AXIS_TP] = 1, [AXIS_CP] = tp, [AXIS_EP] = tp, [AXIS_DP] = tp, [AXIS_PP] = tp * dp},
+                   .dp_shard = dp,
+                   .n_ranks = tp * dp * pp};
+  return layout;
+}
+
+static const Group dp_group = {.name = "dp", .axes = AXIS_BIT(AXIS_DP), .pp_first = -1, .pp_last = -1};
+static const Group world_group = {
+    .name = "world", .axes = AXIS_BIT(AXIS_TP), .spans_pp = TRUE, .pp_first = -1, .pp_last = -1};
+
+START_TEST(ops_of_a_stream_follow_one_another) {
+  Hand hand;
+  hand_init(&hand, 1);
+  hand_compute(&hand, 0, hand_kernel(3));
+  hand_compute(&hand, 0, hand_kernel(0));
+  hand_compute(&hand, 0, hand_kernel(4));
+  hand_finish(&hand);
+  g_autoptr(Trace) trace = run_folded(&hand);
+  ASSERT_RECORD(trace, 0, 0, 0, 3);
+  ASSERT_RECORD(trace, 0, 1, 3, 3);
+  ASSERT_RECORD(trace, 0, 2, 3, 7);
+  ck_assert_int_eq(trace_end(trace), 7);
+  hand_clear(&hand);
+}
+END_TEST
+
+START_TEST(op_waits_for_all_it_names_on_other_streams) {
+  Hand hand;
+  hand_init(&hand, 1);
+  int a = hand_compute(&hand, 0, hand_kernel(5));
+  int b = hand_collective(&hand, 0, STREAM_DP, dp_group, hand_kernel(9));
+  int c = hand_collective(&hand, 0, STREAM_EP, dp_group, hand_kernel(7));
+  int d = hand_collective(&hand, 0, STREAM_TP, dp_group, hand_kernel(1));
+  int e = hand_compute(&hand, 0, hand_kernel(2));
+  hand_after(&hand, 0, c, a);
+  hand_after(&hand, 0, d, a);
+  hand_after(&hand, 0, d, b);
+  hand_after(&hand, 0, d, c);
+  hand_after(&hand, 0, e, d);
+  hand_finish(&hand);
+  g_autoptr(Trace) trace = run_folded(&hand);
+  ASSERT_RECORD(trace, 0, b, 0, 9);
+  ASSERT_RECORD(trace, 0, c, 5, 12);
+  ASSERT_RECORD(trace, 0, d, 12, 13); /* max(5, 9, 12) */
+  ASSERT_RECORD(trace, 0, e, 13, 15);
+  hand_clear(&hand);
+}
+END_TEST
+
+/* Rank 0 computes 10, then sends; rank 1 computes 4, then receives, or the other way round in time. */
+static void hand_one_transfer(Hand *hand, gint64 before_send_ns, gint64 before_receive_ns, gint64 wire_ns) {
+  hand_init(hand, 2);
+  hand_compute(hand, 0, hand_kernel(before_send_ns));
+  hand_send(hand, 0, 1, 0, 100, hand_kernel(wire_ns));
+  hand_after(hand, 0, 1, 0);
+  hand_compute(hand, 1, hand_kernel(before_receive_ns));
+  hand_receive(hand, 1, 0, 0, 100, hand_kernel(wire_ns));
+  hand_after(hand, 1, 1, 0);
+  hand_finish(hand);
+}
+
+START_TEST(rendezvous_starts_when_the_later_side_is_there) {
+  static const gint64 cases[][4] = {
+      /* before send, before receive, wire, end of both = max(before) + wire */
+      {10, 4, 7, 17},
+      {4, 10, 7, 17},
+      {6, 6, 0, 6},
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    Hand hand;
+    hand_one_transfer(&hand, cases[i][0], cases[i][1], cases[i][2]);
+    g_autoptr(Trace) trace = run_rendezvous(&hand);
+    ASSERT_RECORD(trace, 0, 1, cases[i][0], cases[i][3]);
+    ASSERT_RECORD(trace, 1, 1, cases[i][1], cases[i][3]);
+    hand_clear(&hand);
+  }
+}
+END_TEST
+
+START_TEST(eager_send_does_not_wait_for_its_receive) {
+  static const gint64 cases[][5] = {
+      /* before send, before receive, wire, end of send = before + wire, end of receive = max(that, before receive) */
+      {10, 4, 7, 17, 17},
+      {4, 10, 7, 11, 11},
+      {4, 30, 7, 11, 30},
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    Hand hand;
+    hand_one_transfer(&hand, cases[i][0], cases[i][1], cases[i][2]);
+    Simulation simulation = {.program = hand.program, .timing = &hand.timing, .folded = TRUE, .eager_bytes = 100};
+    g_autoptr(Trace) trace = engine_run(&simulation, NULL);
+    ASSERT_RECORD(trace, 0, 1, cases[i][0], cases[i][3]);
+    ASSERT_RECORD(trace, 1, 1, cases[i][1], cases[i][4]);
+
+    /* one byte more than eager sends may have: rendezvous */
+    simulation.eager_bytes = 99;
+    g_autoptr(Trace) rendezvous = engine_run(&simulation, NULL);
+    ASSERT_RECORD(rendezvous, 0, 1, cases[i][0], MAX(cases[i][0], cases[i][1]) + cases[i][2]);
+    hand_clear(&hand);
+  }
+}
+END_TEST
+
+START_TEST(receive_launched_late_keeps_the_data_waiting) {
+  /* The receive's kernel is there at 50 because the host takes that long; the eager send was done at 7. */
+  Hand hand;
+  hand_init(&hand, 2);
+  hand_receive(&hand, 1, 0, 0, 8, (OpTime){.run_ns = 7, .host_ns = 50});
+  hand_send(&hand, 0, 1, 0, 8, (OpTime){.run_ns = 7, .host_ns = 50});
+  hand_finish(&hand);
+  Simulation simulation = {.program = hand.program, .timing = &hand.timing, .folded = TRUE, .eager_bytes = 8};
+  g_autoptr(Trace) trace = engine_run(&simulation, NULL);
+  /* both sides launch for 50, so the send is on the wire from 50 to 57 */
+  ASSERT_RECORD(trace, 0, 0, 50, 57);
+  ASSERT_RECORD(trace, 1, 0, 50, 57);
+  hand_clear(&hand);
+
+  /* now the receiving host first computes for 30 of its time: there at 80, after the data */
+  hand_init(&hand, 2);
+  hand_compute(&hand, 1, (OpTime){.run_ns = 1, .tail_ns = 31, .host_ns = 30});
+  hand_receive(&hand, 1, 0, 0, 8, (OpTime){.run_ns = 7, .host_ns = 50});
+  hand_send(&hand, 0, 1, 0, 8, (OpTime){.run_ns = 7, .host_ns = 50});
+  hand_finish(&hand);
+  simulation.program = hand.program;
+  g_autoptr(Trace) late = engine_run(&simulation, NULL);
+  ASSERT_RECORD(late, 0, 0, 50, 57);
+  ASSERT_RECORD(late, 1, 1, 80, 80);
+  ck_assert_int_eq(issue_of(late, 1, 1), 30);
+  hand_clear(&hand);
+}
+END_TEST
+
+START_TEST(transfers_match_by_tag_when_their_orders_differ) {
+  /* Rank 0 sends tag 5 (at 0, 3 long), then tag 6 on its other lane (2 long); rank 1 receives 6 first, then 5. */
+  Hand hand;
+  hand_init(&hand, 2);
+  hand_send(&hand, 0, 1, 5, 1, hand_kernel(3));
+  hand_send(&hand, 0, 1, 6, 2, hand_kernel(2));
+  hand_op(&hand, 0, 1)->stream = STREAM_SEND_B;
+  hand_receive(&hand, 1, 0, 6, 2, hand_kernel(2));
+  hand_receive(&hand, 1, 0, 5, 1, hand_kernel(3));
+  hand_op(&hand, 1, 1)->stream = STREAM_RECV_B;
+  hand_finish(&hand);
+  g_autoptr(Trace) trace = run_rendezvous(&hand);
+  ASSERT_RECORD(trace, 0, 0, 0, 3);
+  ASSERT_RECORD(trace, 0, 1, 0, 2);
+  ASSERT_RECORD(trace, 1, 0, 0, 2);
+  ASSERT_RECORD(trace, 1, 1, 0, 3);
+  hand_clear(&hand);
+}
+END_TEST
+
+START_TEST(batch_starts_when_its_last_op_could) {
+  /* Rank 0 exchanges with rank 1 in one batch; its send could go at 0, its receive only after 9 of computing. So the
+   * send to rank 1, who is there at 0, starts at 9 as well, and all end at 9 + 2. */
+  Hand hand;
+  hand_init(&hand, 2);
+  int computed = hand_compute(&hand, 0, hand_kernel(9));
+  int sent = hand_send(&hand, 0, 1, 0, 1, hand_kernel(2));
+  int received = hand_receive(&hand, 0, 1, 0, 1, hand_kernel(2));
+  hand_after(&hand, 0, received, computed);
+  hand_op(&hand, 0, sent)->batch = hand_op(&hand, 0, received)->batch = 0;
+  hand_send(&hand, 1, 0, 0, 1, hand_kernel(2));
+  hand_receive(&hand, 1, 0, 0, 1, hand_kernel(2));
+  hand_op(&hand, 1, 0)->batch = hand_op(&hand, 1, 1)->batch = 7;
+  hand_finish(&hand);
+  g_autoptr(Trace) trace = run_rendezvous(&hand);
+  ASSERT_RECORD(trace, 0, sent, 9, 11);
+  ASSERT_RECORD(trace, 0, received, 9, 11);
+  ASSERT_RECORD(trace, 1, 0, 0, 11);
+  ASSERT_RECORD(trace, 1, 1, 0, 11);
+  hand_clear(&hand);
+}
+END_TEST
+
+START_TEST(batch_members_on_one_stream_follow_one_another) {
+  /* Two sends of a batch share the stream: the second follows the first and does not hold the batch back. */
+  Hand hand;
+  hand_init(&hand, 2);
+  for (int i = 0; i < 2; i++) {
+    hand_op(&hand, 0, hand_send(&hand, 0, 1, i, 1, hand_kernel(4)))->batch = 3;
+    hand_receive(&hand, 1, 0, i, 1, hand_kernel(4));
+  }
+  hand_finish(&hand);
+  g_autoptr(Trace) trace = run_rendezvous(&hand);
+  ASSERT_RECORD(trace, 0, 0, 0, 4);
+  ASSERT_RECORD(trace, 0, 1, 4, 8);
+  hand_clear(&hand);
+}
+END_TEST
+
+START_TEST(host_bound_kernels_run_at_the_pace_of_launches) {
+  /* 3 kernels of 2 us, each launched for 10 us: kernel i is issued at 10·i, there at 10·(i + 1), done 2 later. The
+   * record starts when the stream is free and the host has begun to issue it. */
+  Hand hand;
+  hand_init(&hand, 1);
+  for (int i = 0; i < 3; i++)
+    hand_compute(&hand, 0, (OpTime){.run_ns = 2000, .tail_ns = 12000, .host_ns = 10000});
+  hand_finish(&hand);
+  g_autoptr(Trace) trace = run_folded(&hand);
+  for (int i = 0; i < 3; i++) {
+    ck_assert_int_eq(issue_of(trace, 0, i), 10000 * i);
+    ck_assert_int_eq(trace->end_ns[i], 10000 * (i + 1) + 2000);
+  }
+  ASSERT_RECORD(trace, 0, 1, 12000, 22000); /* free at 12000, later than its issue at 10000 */
+  hand_clear(&hand);
+}
+END_TEST
+
+START_TEST(host_runs_ahead_of_long_kernels) {
+  /* 3 kernels of 20, launched for 5: only the first launch shows. 5 + 20, then 20 each. */
+  Hand hand;
+  hand_init(&hand, 1);
+  for (int i = 0; i < 3; i++)
+    hand_compute(&hand, 0, (OpTime){.run_ns = 20, .tail_ns = 25, .host_ns = 5});
+  hand_finish(&hand);
+  g_autoptr(Trace) trace = run_folded(&hand);
+  ck_assert_int_eq(trace->end_ns[0], 25);
+  ck_assert_int_eq(trace->end_ns[1], 45);
+  ck_assert_int_eq(trace_end(trace), 65);
+  hand_clear(&hand);
+}
+END_TEST
+
+START_TEST(host_op_holds_back_what_comes_after_it) {
+  /* Kernel a: launched 5, runs 100, ends 105. The host op waits for it, takes 7: 105 to 112. Kernel b is then issued at
+   * 112, there at 117, ends 147. Collective c comes after b in the list: issued at 117, there at 121, though its stream
+   * and all it names were free at 0. */
+  Hand hand;
+  hand_init(&hand, 1);
+  hand.timing.host_sync.run_ns = 7;
+  int a = hand_compute(&hand, 0, (OpTime){.run_ns = 100, .tail_ns = 105, .host_ns = 5});
+  int sync = hand_host(&hand, 0);
+  hand_after(&hand, 0, sync, a);
+  int b = hand_compute(&hand, 0, (OpTime){.run_ns = 30, .tail_ns = 35, .host_ns = 5});
+  int c = hand_collective(&hand, 0, STREAM_DP, dp_group, (OpTime){.run_ns = 10, .host_ns = 4});
+  hand_finish(&hand);
+  g_autoptr(Trace) trace = run_folded(&hand);
+  ASSERT_RECORD(trace, 0, sync, 105, 112);
+  ck_assert_int_eq(issue_of(trace, 0, b), 112);
+  ASSERT_RECORD(trace, 0, b, 112, 147);
+  ck_assert_int_eq(issue_of(trace, 0, c), 117);
+  ASSERT_RECORD(trace, 0, c, 121, 131);
+  hand_clear(&hand);
+}
+END_TEST
+
+START_TEST(host_op_waits_until_everything_before_it_is_issued) {
+  /* Nothing to wait for on the device, but 3 launches of 10 stand before it. */
+  Hand hand;
+  hand_init(&hand, 1);
+  hand.timing.host_sync.run_ns = 1;
+  for (int i = 0; i < 3; i++)
+    hand_compute(&hand, 0, (OpTime){.run_ns = 1, .tail_ns = 11, .host_ns = 10});
+  int sync = hand_host(&hand, 0), again = hand_host(&hand, 0);
+  hand_finish(&hand);
+  g_autoptr(Trace) trace = run_folded(&hand);
+  ASSERT_RECORD(trace, 0, sync, 30, 31);
+  ASSERT_RECORD(trace, 0, again, 31, 32);
+  hand_clear(&hand);
+}
+END_TEST
+
+START_TEST(collective_waits_for_its_last_member) {
+  /* dp = 3: rank r computes 10, then all-reduces for 4; rank 1 is twice, rank 2 three times as slow. All end at 34. */
+  Hand hand;
+  hand_init(&hand, 1);
+  int computed = hand_compute(&hand, 0, hand_kernel(10));
+  int reduced = hand_collective(&hand, 0, STREAM_DP, dp_group, hand_kernel(4));
+  hand_after(&hand, 0, reduced, computed);
+  hand_finish(&hand);
+  Layout layout = layout_of(1, 3, 1);
+  double speed[] = {1.0, 2.0, 3.0};
+  Simulation simulation = {.program = hand.program, .timing = &hand.timing, .layout = &layout, .speed = speed};
+  EngineStats stats;
+  g_autoptr(Trace) trace = engine_run(&simulation, &stats);
+  ck_assert_int_eq(stats.n_ranks, 3);
+  ck_assert_uint_eq(stats.n_events, 4); /* three kernels and one collective */
+  for (int rank = 0; rank < 3; rank++) {
+    ASSERT_RECORD(trace, rank, computed, 0, 10 * (rank + 1));
+    ASSERT_RECORD(trace, rank, reduced, 10 * (rank + 1), 34);
+  }
+  hand_clear(&hand);
+}
+END_TEST
+
+START_TEST(groups_of_one_axis_do_not_wait_for_each_other) {
+  /* tp = 2, dp = 2: ranks 0 1 | 2 3. dp groups {0, 2} and {1, 3}; rank 3 is slow, so only rank 1 waits for it. */
+  Hand hand;
+  hand_init(&hand, 1);
+  hand_compute(&hand, 0, hand_kernel(10));
+  hand_after(&hand, 0, hand_collective(&hand, 0, STREAM_DP, dp_group, hand_kernel(4)), 0);
+  hand_finish(&hand);
+  Layout layout = layout_of(2, 2, 1);
+  double speed[] = {1.0, 1.0, 1.0, 5.0};
+  Simulation simulation = {.program = hand.program, .timing = &hand.timing, .layout = &layout, .speed = speed};
+  g_autoptr(Trace) trace = engine_run(&simulation, NULL);
+  ASSERT_RECORD(trace, 0, 1, 10, 14);
+  ASSERT_RECORD(trace, 2, 1, 10, 14);
+  ASSERT_RECORD(trace, 1, 1, 10, 54);
+  ASSERT_RECORD(trace, 3, 1, 50, 54);
+  hand_clear(&hand);
+}
+END_TEST
+
+START_TEST(collectives_of_a_group_may_be_open_on_two_streams) {
+  /* One group, first on dp, then on ep, nothing between: both run side by side, each with its own time. */
+  Hand hand;
+  hand_init(&hand, 1);
+  int first = hand_collective(&hand, 0, STREAM_DP, dp_group, hand_kernel(20));
+  int second = hand_collective(&hand, 0, STREAM_EP, dp_group, hand_kernel(3));
+  hand_finish(&hand);
+  Layout layout = layout_of(1, 4, 1);
+  Simulation simulation = {.program = hand.program, .timing = &hand.timing, .layout = &layout};
+  g_autoptr(Trace) trace = engine_run(&simulation, NULL);
+  for (int rank = 0; rank < 4; rank++) {
+    ASSERT_RECORD(trace, rank, first, 0, 20);
+    ASSERT_RECORD(trace, rank, second, 0, 3);
+  }
+  hand_clear(&hand);
+}
+END_TEST
+
+/* Three stages that compute 5, 10, 15, then meet: in all of "world", then first and last as "embedding", the last on
+ * another stream than the first. */
+static void hand_meetings(Hand *hand) {
+  static const Group embedding = {.name = "embedding", .spans_pp = TRUE, .pp_first = 0, .pp_last = 2};
+  hand_init(hand, 3);
+  for (int rank = 0; rank < 3; rank++) {
+    int computed = hand_compute(hand, rank, hand_kernel(5 * (rank + 1)));
+    int met = hand_collective(hand, rank, STREAM_DP, world_group, hand_kernel(2));
+    hand_after(hand, rank, met, computed);
+    if (rank == 1)
+      continue;
+    int tied = hand_collective(hand, rank, rank == 0 ? STREAM_DP : STREAM_EP, embedding, hand_kernel(3));
+    hand_after(hand, rank, tied, computed);
+  }
+  hand_finish(hand);
+}
+
+static void assert_meetings(const Trace *trace) {
+  for (int rank = 0; rank < trace->n_ranks; rank++) {
+    int stage = trace->pipeline_rank[rank];
+    ASSERT_RECORD(trace, rank, 1, 5 * (stage + 1), 17); /* max(5, 10, 15) + 2 */
+    if (stage == 0)
+      ASSERT_RECORD(trace, rank, 2, 17, 20); /* its stream is free at 17 */
+    if (stage == 2)
+      ASSERT_RECORD(trace, rank, 2, 15, 20); /* on a stream of its own, there at 15; 17 + 3 */
+  }
+}
+
+START_TEST(groups_over_stages_wait_for_all_their_stages) {
+  Hand hand;
+  hand_meetings(&hand);
+  g_autoptr(Trace) folded = run_folded(&hand);
+  assert_meetings(folded);
+  Layout layout = layout_of(2, 2, 3);
+  Simulation simulation = {.program = hand.program, .timing = &hand.timing, .layout = &layout};
+  g_autoptr(Trace) unfolded = engine_run(&simulation, NULL);
+  ck_assert_int_eq(unfolded->n_ranks, 12);
+  assert_meetings(unfolded);
+  hand_clear(&hand);
+}
+END_TEST
+
+/* makespan = (m + p − 1)·(F + B), and stage s idles (p − 1 − s)·(F + B) at most */
+START_TEST(one_f_one_b_meets_its_closed_form) {
+  static const int shapes[][2] = {{1, 1}, {1, 5}, {2, 2}, {4, 8}, {4, 2}, {8, 32}};
+  for (gsize i = 0; i < G_N_ELEMENTS(shapes); i++) {
+    int p = shapes[i][0], m = shapes[i][1];
+    for (gint64 eager_bytes = -1; eager_bytes <= 0; eager_bytes++) {
+      Hand hand;
+      hand_init(&hand, p);
+      hand_1f1b(&hand, m, 100, 200);
+      hand_finish(&hand);
+      Simulation simulation = {
+          .program = hand.program, .timing = &hand.timing, .folded = TRUE, .eager_bytes = eager_bytes};
+      g_autoptr(Trace) trace = engine_run(&simulation, NULL);
+      ck_assert_int_eq(trace_end(trace), (m + p - 1) * (100 + 200));
+      hand_clear(&hand);
+    }
+  }
+}
+END_TEST
+
+/* 1F1B followed by a dp collective and the world's, so that every kind of op but the host's is there. */
+static void hand_step(Hand *hand, int p, int m) {
+  hand_init(hand, p);
+  hand_1f1b(hand, m, 100, 190);
+  for (int rank = 0; rank < p; rank++) {
+    int last = hand->ops[rank]->len - 1;
+    while (hand_op(hand, rank, last)->kind != OP_COMPUTE)
+      last--;
+    int reduced = hand_collective(hand, rank, STREAM_DP, dp_group, (OpTime){.run_ns = 77, .host_ns = 3});
+    hand_after(hand, rank, reduced, last);
+    int norm = hand_collective(hand, rank, STREAM_DP, world_group, (OpTime){.run_ns = 11, .host_ns = 3});
+    int adam = hand_compute(hand, rank, (OpTime){.run_ns = 50, .tail_ns = 60, .host_ns = 10});
+    hand_after(hand, rank, adam, norm);
+    hand_after(hand, rank, hand_host(hand, rank), adam);
+    hand_compute(hand, rank, (OpTime){.run_ns = 5, .tail_ns = 9, .host_ns = 4});
+  }
+  hand_finish(hand);
+}
+
+START_TEST(folded_and_unfolded_runs_agree) {
+  for (int dp = 1; dp <= 8; dp++) {
+    Hand hand;
+    hand_step(&hand, 4, 6);
+    Layout layout = layout_of(2, dp, 4);
+    Simulation simulation = {.program = hand.program, .timing = &hand.timing, .layout = &layout, .eager_bytes = -1};
+    g_autoptr(Trace) unfolded = engine_run(&simulation, NULL);
+    simulation.folded = TRUE;
+    g_autoptr(Trace) folded = engine_run(&simulation, NULL);
+    for (int rank = 0; rank < unfolded->n_ranks; rank++) {
+      gsize first = folded->first[unfolded->pipeline_rank[rank]];
+      for (int op = 0; op < trace_list(unfolded, rank)->n_ops; op++) {
+        ASSERT_RECORD(unfolded, rank, op, folded->start_ns[first + op], folded->end_ns[first + op]);
+        ck_assert_int_eq(issue_of(unfolded, rank, op), folded->issue_ns[first + op]);
+      }
+    }
+    hand_clear(&hand);
+  }
+}
+END_TEST
+
+START_TEST(slow_rank_computes_longer_by_its_factor) {
+  /* run 15 → round(15·1.3) = 20 (19.5 up); tail 18 → 18 + 5 */
+  Hand hand;
+  hand_init(&hand, 1);
+  hand_compute(&hand, 0, (OpTime){.run_ns = 15, .tail_ns = 18, .host_ns = 3});
+  hand_compute(&hand, 0, (OpTime){.run_ns = 15, .tail_ns = 18, .host_ns = 3});
+  hand_finish(&hand);
+  Layout layout = layout_of(1, 2, 1);
+  double speed[] = {1.0, 1.3};
+  Simulation simulation = {.program = hand.program, .timing = &hand.timing, .layout = &layout, .speed = speed};
+  g_autoptr(Trace) trace = engine_run(&simulation, NULL);
+  ASSERT_RECORD(trace, 0, 0, 0, 18);
+  ASSERT_RECORD(trace, 0, 1, 18, 33);
+  ASSERT_RECORD(trace, 1, 0, 0, 23);
+  ASSERT_RECORD(trace, 1, 1, 23, 43);
+  hand_clear(&hand);
+}
+END_TEST
+
+START_TEST(scaled_times_stay_in_range) {
+  gint64 run_ns = 10, tail_ns = 12;
+  variation_scale(-1.0, &run_ns, &tail_ns);
+  ck_assert_int_eq(run_ns, 0);
+  ck_assert_int_eq(tail_ns, 2);
+  run_ns = G_MAXINT64 / 2;
+  tail_ns = G_MAXINT64 / 2;
+  variation_scale(1e6, &run_ns, &tail_ns);
+  ck_assert_int_eq(run_ns, G_MAXINT64);
+  ck_assert_int_eq(tail_ns, G_MAXINT64);
+}
+END_TEST
+
+static Trace *run_jittered(const Hand *hand, double jitter, guint64 seed) {
+  Layout layout = layout_of(1, 2, 4);
+  Simulation simulation = {.program = hand->program,
+                           .timing = &hand->timing,
+                           .layout = &layout,
+                           .eager_bytes = -1,
+                           .jitter = jitter,
+                           .seed = seed};
+  return engine_run(&simulation, NULL);
+}
+
+static gboolean same_records(const Trace *a, const Trace *b) {
+  gsize n_bytes = a->first[a->n_ranks] * sizeof(gint64);
+  return a->first[a->n_ranks] == b->first[b->n_ranks] && memcmp(a->start_ns, b->start_ns, n_bytes) == 0 &&
+         memcmp(a->end_ns, b->end_ns, n_bytes) == 0 && memcmp(a->issue_ns, b->issue_ns, n_bytes) == 0;
+}
+
+START_TEST(same_seed_gives_the_same_records) {
+  Hand hand;
+  hand_step(&hand, 4, 6);
+  g_autoptr(Trace) once = run_jittered(&hand, 0.05, 1);
+  g_autoptr(Trace) twice = run_jittered(&hand, 0.05, 1);
+  g_autoptr(Trace) other = run_jittered(&hand, 0.05, 2);
+  g_autoptr(Trace) none = run_jittered(&hand, 0.0, 1);
+  ck_assert(same_records(once, twice));
+  ck_assert(!same_records(once, other));
+  ck_assert(!same_records(once, none));
+  hand_clear(&hand);
+}
+END_TEST
+
+START_TEST(jitter_of_an_op_does_not_depend_on_when_it_runs) {
+  /* The same program on streams loaded otherwise: rank 1's kernel takes the same time though it starts later. */
+  gint64 lengths_ns[2];
+  for (int i = 0; i < 2; i++) {
+    Hand hand;
+    hand_init(&hand, 2);
+    hand_send(&hand, 0, 1, 0, 1, hand_kernel(500 * i));
+    hand_receive(&hand, 1, 0, 0, 1, hand_kernel(500 * i));
+    hand_after(&hand, 1, hand_compute(&hand, 1, hand_kernel(1000000)), 0);
+    hand_finish(&hand);
+    Simulation simulation = {
+        .program = hand.program, .timing = &hand.timing, .folded = TRUE, .jitter = 0.1, .seed = 42};
+    g_autoptr(Trace) trace = engine_run(&simulation, NULL);
+    ck_assert_int_eq(trace->start_ns[trace->first[1] + 1], 500 * i);
+    lengths_ns[i] = trace->end_ns[trace->first[1] + 1] - trace->start_ns[trace->first[1] + 1];
+    hand_clear(&hand);
+  }
+  ck_assert_int_eq(lengths_ns[0], lengths_ns[1]);
+  ck_assert_int_ne(lengths_ns[0], 1000000);
+}
+END_TEST
+
+START_TEST(jitter_is_normal_and_cut_at_three) {
+  /* Over n = 10⁵ samples the mean has deviation 1/√n = 0.003 and the variance √(2/n) = 0.0045; allow five of each. Cut
+   * at ±3, the variance of a normal is 0.9973 or less. Within ±1: 68.3 %, with deviation 0.15 %. */
+  enum { N = 100000 };
+  double sum = 0, squares = 0, extreme = 0;
+  int within_one = 0;
+  for (int i = 0; i < N; i++) {
+    double sample = variation_normal(7, i % 100, i / 100);
+    sum += sample;
+    squares += sample * sample;
+    extreme = MAX(extreme, fabs(sample));
+    within_one += fabs(sample) <= 1;
+  }
+  ck_assert_double_eq_tol(sum / N, 0, 0.016);
+  ck_assert_double_eq_tol(squares / N, 0.9973, 0.023);
+  ck_assert_double_eq_tol(within_one / (double)N, 0.683, 0.01);
+  ck_assert_double_eq(extreme, 3.0);
+}
+END_TEST
+
+START_TEST(absurd_durations_end_at_the_end_of_time) {
+  Hand hand;
+  hand_init(&hand, 1);
+  for (int i = 0; i < 4; i++)
+    hand_compute(&hand, 0, (OpTime){G_MAXINT64 / 2, G_MAXINT64 / 2, G_MAXINT64 / 2});
+  hand_after(&hand, 0, hand_collective(&hand, 0, STREAM_DP, dp_group, (OpTime){G_MAXINT64, 0, G_MAXINT64}), 3);
+  hand_finish(&hand);
+  g_autoptr(Trace) trace = run_folded(&hand);
+  ck_assert_int_eq(trace_end(trace), G_MAXINT64);
+  hand_clear(&hand);
+}
+END_TEST
+
+START_TEST(empty_lists_run) {
+  Hand hand;
+  hand_init(&hand, 2);
+  hand_finish(&hand);
+  EngineStats stats;
+  Simulation simulation = {.program = hand.program, .timing = &hand.timing, .folded = TRUE};
+  g_autoptr(Trace) trace = engine_run(&simulation, &stats);
+  ck_assert_int_eq(trace_end(trace), 0);
+  ck_assert_uint_eq(stats.n_events, 0);
+  hand_clear(&hand);
+}
+END_TEST
+
+START_TEST(steps_of_a_trace_are_told_apart) {
+  Hand hand;
+  hand_init(&hand, 1);
+  for (int step = 0; step < 3; step++)
+    hand_op(&hand, 0, hand_compute(&hand, 0, hand_kernel(10 + step)))->step = step;
+  hand_finish(&hand);
+  g_autoptr(Trace) trace = run_folded(&hand);
+  ck_assert_int_eq(trace_step_end(trace, 0), 10);
+  ck_assert_int_eq(trace_step_end(trace, 1), 21);
+  ck_assert_int_eq(trace_step_end(trace, 2), trace_end(trace));
+  hand_clear(&hand);
+}
+END_TEST
+
+START_TEST(partner_of_a_rank_has_the_same_other_coordinates) {
+  Hand hand;
+  hand_init(&hand, 3);
+  hand_finish(&hand);
+  Layout layout = layout_of(2, 4, 3); /* rank = tp + 2·dp + 8·pp */
+  g_autoptr(Trace) unfolded = trace_new(hand.program, &layout, FALSE);
+  ck_assert_int_eq(trace_partner(unfolded, 8 + 2 * 3 + 1, 2), 16 + 2 * 3 + 1);
+  ck_assert_int_eq(trace_partner(unfolded, 8 + 2 * 3 + 1, 0), 2 * 3 + 1);
+  g_autoptr(Trace) folded = trace_new(hand.program, NULL, TRUE);
+  ck_assert_int_eq(trace_partner(folded, 1, 2), 2);
+  hand_clear(&hand);
+}
+END_TEST
+
+static gint64 random_up_to(guint64 *state, gint64 limit) {
+  *state = *state * 6364136223846793005u + 1442695040888963407u;
+  return (gint64)(*state >> 33) % limit;
+}
+
+/* Against a plain search for the earliest, of equal times the first added, over random times, many of them equal. */
+START_TEST(queue_is_ordered_by_time_then_sequence) {
+  enum { N_IDS = 64, N_TURNS = 20000 };
+  gint64 times_ns[N_IDS];
+  guint64 sequences[N_IDS], next_sequence = 0, state = 1;
+  gboolean is_in[N_IDS] = {FALSE};
+  EventQueue queue;
+  event_queue_init(&queue, N_IDS);
+  for (int turn = 0; turn < N_TURNS; turn++) {
+    int id = random_up_to(&state, N_IDS);
+    if (!is_in[id]) {
+      gint64 ahead_ns = random_up_to(&state, 4) == 0 ? random_up_to(&state, 1000000) : random_up_to(&state, 8);
+      times_ns[id] = queue.now_ns + ahead_ns;
+      sequences[id] = next_sequence++;
+      is_in[id] = TRUE;
+      event_queue_add(&queue, times_ns[id], id);
+    }
+    if (random_up_to(&state, 2) == 0)
+      continue;
+    int earliest = -1;
+    for (int i = 0; i < N_IDS; i++)
+      if (is_in[i] && (earliest < 0 || times_ns[i] < times_ns[earliest] ||
+                       (times_ns[i] == times_ns[earliest] && sequences[i] < sequences[earliest])))
+        earliest = i;
+    ck_assert_int_eq(event_queue_take(&queue), earliest);
+    if (earliest >= 0) {
+      ck_assert_int_eq(queue.now_ns, times_ns[earliest]);
+      is_in[earliest] = FALSE;
+    }
+  }
+  event_queue_clear(&queue);
+}
+END_TEST
+
+static TCase *semantics_case(void) {
+  TCase *tests = tcase_create("semantics");
+  tcase_add_test(tests, ops_of_a_stream_follow_one_another);
+  tcase_add_test(tests, op_waits_for_all_it_names_on_other_streams);
+  tcase_add_test(tests, rendezvous_starts_when_the_later_side_is_there);
+  tcase_add_test(tests, eager_send_does_not_wait_for_its_receive);
+  tcase_add_test(tests, receive_launched_late_keeps_the_data_waiting);
+  tcase_add_test(tests, transfers_match_by_tag_when_their_orders_differ);
+  tcase_add_test(tests, batch_starts_when_its_last_op_could);
+  tcase_add_test(tests, batch_members_on_one_stream_follow_one_another);
+  tcase_add_test(tests, host_bound_kernels_run_at_the_pace_of_launches);
+  tcase_add_test(tests, host_runs_ahead_of_long_kernels);
+  tcase_add_test(tests, host_op_holds_back_what_comes_after_it);
+  tcase_add_test(tests, host_op_waits_until_everything_before_it_is_issued);
+  tcase_add_test(tests, collective_waits_for_its_last_member);
+  tcase_add_test(tests, groups_of_one_axis_do_not_wait_for_each_other);
+  tcase_add_test(tests, collectives_of_a_group_may_be_open_on_two_streams);
+  tcase_add_test(tests, groups_over_stages_wait_for_all_their_stages);
+  return tests;
+}
+
+static TCase *runs_case(void) {
+  TCase *tests = tcase_create("runs");
+  tcase_add_test(tests, one_f_one_b_meets_its_closed_form);
+  tcase_add_test(tests, folded_and_unfolded_runs_agree);
+  tcase_add_test(tests, slow_rank_computes_longer_by_its_factor);
+  tcase_add_test(tests, scaled_times_stay_in_range);
+  tcase_add_test(tests, same_seed_gives_the_same_records);
+  tcase_add_test(tests, jitter_of_an_op_does_not_depend_on_when_it_runs);
+  tcase_add_test(tests, jitter_is_normal_and_cut_at_three);
+  tcase_add_test(tests, absurd_durations_end_at_the_end_of_time);
+  tcase_add_test(tests, empty_lists_run);
+  tcase_add_test(tests, steps_of_a_trace_are_told_apart);
+  tcase_add_test(tests, partner_of_a_rank_has_the_same_other_coordinates);
+  tcase_add_test(tests, queue_is_ordered_by_time_then_sequence);
+  return tests;
+}
+
+int main(void) {
+  Suite *suite = suite_create("engine");
+  suite_add_tcase(suite, semantics_case());
+  suite_add_tcase(suite, runs_case());
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_NORMAL);
+  int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return n_failed != 0;
+}
