@@ -1,23 +1,41 @@
-# Lines of the document that are replaced:
+# Fills in docs/figures.md.in: see figures_doc.sh. Its lines that are replaced:
 #
 #     {{table VERDICT PREFIX}}       the rows of the table with that verdict whose id begins with PREFIX
 #     {{until WORD: ARGUMENTS}}      what `stepsim ARGUMENTS` prints, up to the first line that begins with WORD
 #     {{all: ARGUMENTS}}             all that it prints
 #     {{shares TITLE: ARGUMENTS}}    MFU and the step's parts in percent, as one line of a table
+#
+# A TITLE holds no ": ".
 # Variables: stepsim, table_file.
 
-function print_table(verdict, prefix,   row, value) {
-  print "| | figure | document | stepsim | expected | command |"
-  print "| --- | --- | ---: | ---: | ---: | --- |"
-  for (row = 1; row <= n_rows; row++) {
-    if (rows[row, "verdict"] != verdict || index(rows[row, "id"], prefix) != 1)
-      continue
-    value = row_value(rows[row, "arguments"], rows[row, "value"])
-    if (value == "" || row_status(rows[row, "arguments"]) > 1)
-      fail(rows[row, "id"] " has no value")
-    printf "| %s | %s | %s | %.6g %s | %s | %s |\n", rows[row, "id"], with_note(rows[row, "figure"], rows[row, "note"]), \
-      rows[row, "stated"], value, rows[row, "unit"], rows[row, "expected"], commands_text(rows[row, "arguments"])
-  }
+function print_table(verdict, prefix,   row, right) {
+  right = verdict == "erratum"
+  print "| | figure | stated | " (right ? "right | " : "") "stepsim prints | where | stepsim … |"
+  print "| --- | --- | ---: | " (right ? "---: | " : "") "---: | --- | --- |"
+  for (row = 1; row <= n_rows; row++)
+    if (rows[row, "verdict"] == verdict && index(rows[row, "id"], prefix) == 1)
+      print_row(row, right)
+}
+
+function print_row(row, right,   value) {
+  value = row_value(rows[row, "arguments"], rows[row, "value"])
+  if (value == "" || row_status(rows[row, "arguments"]) > 1)
+    fail(rows[row, "id"] " has no value: stepsim " rows[row, "arguments"])
+  printf "| %s (%s) | %s | %s | ", rows[row, "id"], rows[row, "document"], \
+    with_note(rows[row, "figure"], rows[row, "note"]), rows[row, "stated"]
+  if (right)
+    printf "%s | ", with_unit(rows[row, "expected"], rows[row, "unit"])
+  printf "%s | `%s` | %s |\n", with_unit(number_text(value), rows[row, "unit"]), rows[row, "value"], \
+    commands_text(rows[row, "arguments"])
+}
+
+function with_unit(number, unit) {
+  return unit == "" ? number : number " " unit
+}
+
+# Six digits, whole numbers in full.
+function number_text(value) {
+  return value == int(value) && value < 1e8 ? sprintf("%d", value) : sprintf("%.6g", value)
 }
 
 function with_note(text, note) {
@@ -29,35 +47,42 @@ function commands_text(arguments) {
   return "`" arguments "`"
 }
 
-function print_command(arguments) {
-  print "```"
-  print "$ stepsim " arguments
-}
-
-function print_until(word, arguments,   lines, n, i) {
-  print_command(arguments)
-  n = split(run(arguments), lines, "\n")
+function print_until(word, arguments,   lines, n, i, text) {
+  text = run(arguments)
   if (row_status(arguments) > 1)
-    fail("stepsim " arguments ": " outputs[arguments])
+    fail("stepsim " arguments ": " text)
+  n = split(text, lines, "\n")
+  for (i = 1; word != "" && i <= n; i++)
+    if (index(lines[i], word) == 1)
+      n = i - 1
   while (n > 0 && lines[n] == "")
     n--
-  for (i = 1; i <= n && !(word != "" && index(lines[i], word) == 1); i++)
-    printf "%s%s", i > 1 ? "\n" : "", lines[i]
-  print (i > n || lines[i - 1] != "" ? "\n" : "") "```"
+  print "```"
+  print "$ stepsim " arguments
+  for (i = 1; i <= n; i++)
+    print lines[i]
+  print "```"
 }
 
 function part_percent(arguments, part) {
   return 100 * number_in(run(arguments), "breakdown_s>\"" part "\"") / number_in(run(arguments), "step_time_s")
 }
 
-function print_shares(title, arguments,   text) {
-  text = run(arguments " --json")
-  if (row_status(arguments " --json") > 1)
-    fail("stepsim " arguments ": " text)
-  arguments = arguments " --json"
-  printf "| %s | %.1f | %.1f | %.1f | %.1f | %.1f | %.1f |\n", title, 100 * number_in(text, "mfu"), \
-    part_percent(arguments, "compute"), part_percent(arguments, "tp"), part_percent(arguments, "pp"), \
-    part_percent(arguments, "dp"), part_percent(arguments, "bubble")
+function print_shares(title, options,   arguments, mfu, compute) {
+  arguments = options " --json"
+  mfu = 100 * number_in(run(arguments), "mfu")
+  if (row_status(arguments) > 1)
+    fail("stepsim " arguments ": " run(arguments))
+  compute = part_percent(arguments, "compute")
+  printf "| %s | %.1f | %.1f | %.1f | %.1f | %.1f | %.1f | %.1f | `%s` |\n", title, mfu, 100 * mfu / compute, compute, \
+    part_percent(arguments, "tp"), part_percent(arguments, "pp"), part_percent(arguments, "dp"), \
+    part_percent(arguments, "bubble"), differing(options)
+}
+
+# The options that stand after the last "--" of those all runs share.
+function differing(options) {
+  sub(/^.*--sequence-parallel on /, "", options)
+  return options
 }
 
 function fail(message) {

@@ -14,6 +14,7 @@ static Gpu toy_gpu(void) {
       .n_sms = 4,
       .peak_flops = {[NUMBER_BF16] = 8e12, [NUMBER_FP8] = 16e12},
       .sustained = {[NUMBER_BF16] = 0.5},
+      .under_load = 1,
       .hbm_Bps = 1e12,
       .hbm_efficiency = 0.5,
       .tiles = {{16, 16, 1.0}},

@@ -32,7 +32,7 @@ static double peak_flops(const Gpu *gpu, Number number) {
 
 static double sustained_flops(const Gpu *gpu, Number number) {
   g_assert(gpu->sustained[number] > 0); /* gpu_read() asks for one beside each peak */
-  return peak_flops(gpu, number) * gpu->sustained[number];
+  return peak_flops(gpu, number) * gpu->sustained[number] * gpu->under_load;
 }
 
 static double hbm_s(const Gpu *gpu, double bytes) {

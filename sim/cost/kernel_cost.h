@@ -3,7 +3,7 @@
  * Matrix products. An output tile (tm × tn) is the work of one SM; `batch·⌈m/tm⌉·⌈n/tn⌉` tiles take ⌈tiles / SMs⌉ waves
  * (wave quantisation). A wave lasts
  *
- *     2·tm·tn·(k + k_ramp) / (peak·sustained/SMs · tile efficiency)
+ *     2·tm·tn·(k + k_ramp) / (peak·sustained·under_load/SMs · tile efficiency)
  *
  * (k_ramp: prologue and epilogue, as elements of k). Few tiles and a long k are split over k, at the price of one more
  * pass over C in fp32. The kernel takes the best tile and split, as the library's heuristic would, but never less than

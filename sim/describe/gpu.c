@@ -36,6 +36,7 @@ static const YamlField hbm_fields[] = {
 
 static const YamlField matmul_fields[] = {
     {"sustained", FIELD_NODE, TRUE, offsetof(Draft, sustained)},
+    {"under_load", FIELD_NUMBER, TRUE, IN_GPU(under_load), 0.05, 1},
     {"k_ramp", FIELD_NUMBER, TRUE, IN_GPU(k_ramp), 0, 1e5},
     {"tiles", FIELD_NODE, TRUE, offsetof(Draft, tiles)},
 };

@@ -20,10 +20,12 @@ typedef struct {
   double reserved_bytes;        /* taken by context, NCCL, libraries before the model */
 
   /* Matrix products: time = waves of tiles over SMs × (k + k_ramp) / sustained rate, or HBM, whichever is longer. */
-  double sustained[N_NUMBERS]; /* (0, 1]: share of peak that power and issue allow on large products */
+  double sustained[N_NUMBERS]; /* (0, 1]: share of peak that issue and memory allow on large products run alone */
   GpuTile tiles[GPU_MAX_TILES];
   int n_tiles;
-  double k_ramp;           /* prologue + epilogue, as elements of k */
+  double under_load; /* (0, 1]: share of that left in a training step, where kernels follow each other for seconds under
+                        the power limit and beside collectives; fitted on measured steps */
+  double k_ramp;     /* prologue + epilogue, as elements of k */
   double kernel_latency_s; /* least time of any kernel on the device */
 
   /* Memory-bound kernels: time = bytes / (hbm_Bps × efficiency) + kernel_latency_s. */

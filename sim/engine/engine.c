@@ -23,6 +23,8 @@
 #include "task.h"
 #include "variation.h"
 
+#include <string.h>
+
 /* Streams rounded up to a power of two: from lane to rank is a shift. */
 enum { LANES_PER_RANK = 16 };
 G_STATIC_ASSERT((int)N_STREAMS <= (int)LANES_PER_RANK);
@@ -30,6 +32,7 @@ G_STATIC_ASSERT((int)N_STREAMS <= (int)LANES_PER_RANK);
 typedef enum { LANE_HELD, LANE_READY, LANE_BUSY } LaneState;
 
 typedef struct {
+  gint64 free_ns; /* end of the op before the head */
   gint32 head;   /* op at the head; −1 when all have ended */
   gint32 chain;  /* next lane whose op ends by the same event; −1 none */
   guint16 holds; /* streams of this rank whose heads wait for an op of this lane */
@@ -41,6 +44,12 @@ typedef struct {
   gint64 *start_ns, *end_ns, *issue_ns; /* of the trace, this rank's part */
   const TaskList *list;
 } Rank;
+
+/* What an op starts from. */
+typedef struct {
+  gint64 ns;       /* all it waits for on the device has ended */
+  gint64 issue_ns; /* the host begins to issue it */
+} Ready;
 
 typedef struct {
   const Simulation *simulation;
@@ -54,7 +63,7 @@ typedef struct {
   gint32 *ended; /* first lanes of chains that end now, last in first out */
   gint32 n_ended;
   gboolean is_varied; /* compute times differ by rank or op */
-  gint64 now_ns;
+  gint64 horizon_ns; /* ends up to here have come to pass: now, or the end of time */
   guint64 n_events;
 } Engine;
 
@@ -63,7 +72,7 @@ static inline gint32 rank_of(gint32 lane) {
 }
 
 static inline void end_at(Engine *engine, gint32 lane, gint64 end_ns) {
-  if (end_ns == engine->now_ns)
+  if (end_ns <= engine->horizon_ns)
     engine->ended[engine->n_ended++] = lane;
   else
     event_queue_add(&engine->queue, end_ns, lane);
@@ -77,35 +86,35 @@ static void vary(const Engine *engine, gint32 rank, gint32 op, gint64 *run_ns, g
   variation_scale(factor, run_ns, tail_ns);
 }
 
-static inline void start_compute(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 issue_ns) {
+static inline void start_compute(Engine *engine, gint32 lane, gint32 op, const Task *task, Ready ready) {
   gint32 rank = rank_of(lane);
   const Rank *state = &engine->ranks[rank];
   const OpTime *time = &engine->timing->works[task->work];
   gint64 run_ns = time->run_ns, tail_ns = time->tail_ns;
   if (engine->is_varied)
     vary(engine, rank, op, &run_ns, &tail_ns);
-  gint64 end_ns = MAX(add_ns(engine->now_ns, run_ns), add_ns(issue_ns, tail_ns));
-  state->start_ns[op] = MAX(engine->now_ns, issue_ns);
+  gint64 end_ns = MAX(add_ns(ready.ns, run_ns), add_ns(ready.issue_ns, tail_ns));
+  state->start_ns[op] = MAX(ready.ns, ready.issue_ns);
   state->end_ns[op] = end_ns;
   end_at(engine, lane, end_ns);
 }
 
-static void start_host(Engine *engine, gint32 lane, gint32 op, gint64 issue_ns) {
+static void start_host(Engine *engine, gint32 lane, gint32 op, Ready ready) {
   const Rank *state = &engine->ranks[rank_of(lane)];
-  state->start_ns[op] = MAX(engine->now_ns, issue_ns);
+  state->start_ns[op] = MAX(ready.ns, ready.issue_ns);
   state->end_ns[op] = add_ns(state->start_ns[op], engine->timing->host_sync.run_ns);
   end_at(engine, lane, state->end_ns[op]);
 }
 
 /* Rendezvous: both end together, a transfer after the later of them arrived. Eager: the data is on its way once the send
  * arrived, and the receive ends when both it and the data are there. Either way the time is that of the send. */
-static inline void start_transfer(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 issue_ns) {
+static inline void start_transfer(Engine *engine, gint32 lane, gint32 op, const Task *task, Ready ready) {
   gint32 partner_rank = rank_of(lane) + task->peer_offset, match = task->match;
   const Rank *own = &engine->ranks[rank_of(lane)], *partner = &engine->ranks[partner_rank];
   const OpTime *times = engine->timing->transfers;
   gboolean is_send = task->kind == OP_SEND, is_eager = task->flags & TASK_IS_EAGER;
   gint64 partner_start_ns = partner->start_ns[match];
-  gint64 start_ns = MAX(engine->now_ns, add_ns(issue_ns, times[task->work].host_ns));
+  gint64 start_ns = MAX(ready.ns, add_ns(ready.issue_ns, times[task->work].host_ns));
   own->start_ns[op] = start_ns;
 
   if (partner_start_ns < 0 && !(is_eager && is_send))
@@ -130,11 +139,11 @@ static inline void start_transfer(Engine *engine, gint32 lane, gint32 op, const 
   end_at(engine, lane, end_ns);
 }
 
-static void start_collective(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 issue_ns) {
+static void start_collective(Engine *engine, gint32 lane, gint32 op, const Task *task, Ready ready) {
   gint32 n_members, rank = rank_of(lane);
   const OpTime *time = &engine->timing->transfers[task->work];
   Meeting *meeting = meetings_at(&engine->meetings, rank, task->group, task->slot, &n_members);
-  gint64 start_ns = MAX(engine->now_ns, add_ns(issue_ns, time->host_ns));
+  gint64 start_ns = MAX(ready.ns, add_ns(ready.issue_ns, time->host_ns));
   engine->ranks[rank].start_ns[op] = start_ns;
   meeting->end_ns = MAX(meeting->end_ns, add_ns(start_ns, time->run_ns));
   engine->lanes[lane].chain = meeting->last;
@@ -149,68 +158,76 @@ static void start_collective(Engine *engine, gint32 lane, gint32 op, const Task 
   end_at(engine, lane, end_ns);
 }
 
-static G_ALWAYS_INLINE inline void start(Engine *engine, gint32 lane, gint32 op, const Task *task) {
+static G_ALWAYS_INLINE inline void start(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 ready_ns) {
   const Rank *state = &engine->ranks[rank_of(lane)];
-  gint64 issue_ns = task->issue_offset_ns;
+  Ready ready = {ready_ns, task->issue_offset_ns};
   if (task->flags & TASK_AFTER_HOST)
-    issue_ns = add_ns(issue_ns, state->end_ns[state->list->barrier[op]]);
-  state->issue_ns[op] = issue_ns;
+    ready.issue_ns = add_ns(ready.issue_ns, state->end_ns[state->list->barrier[op]]);
+  state->issue_ns[op] = ready.issue_ns;
   engine->lanes[lane].state = LANE_BUSY;
   switch ((OpKind)task->kind) {
   case OP_COMPUTE:
-    start_compute(engine, lane, op, task, issue_ns);
+    start_compute(engine, lane, op, task, ready);
     break;
   case OP_HOST:
-    start_host(engine, lane, op, issue_ns);
+    start_host(engine, lane, op, ready);
     break;
   case OP_COLLECTIVE:
-    start_collective(engine, lane, op, task, issue_ns);
+    start_collective(engine, lane, op, task, ready);
     break;
   default:
-    start_transfer(engine, lane, op, task, issue_ns);
+    start_transfer(engine, lane, op, task, ready);
   }
 }
 
 /* An op of a batch is ready: start all of them when the others are. */
-static void start_batch(Engine *engine, gint32 lane, gint32 op) {
+static void start_batch(Engine *engine, gint32 lane, gint32 op, gint64 ready_ns) {
   gint32 first_lane = lane - lane % LANES_PER_RANK;
   const Rank *state = &engine->ranks[rank_of(lane)];
   const gint32 *next_in_batch = state->list->next_in_batch;
   engine->lanes[lane].state = LANE_READY;
+  engine->lanes[lane].free_ns = ready_ns;
   for (gint32 i = next_in_batch[op]; i != op; i = next_in_batch[i]) {
     const Lane *other = &engine->lanes[first_lane + state->tasks[i].stream];
     if (other->head != i || other->state != LANE_READY)
       return;
+    ready_ns = MAX(ready_ns, other->free_ns);
   }
   gint32 i = op;
   do {
-    start(engine, first_lane + state->tasks[i].stream, i, &state->tasks[i]);
+    start(engine, first_lane + state->tasks[i].stream, i, &state->tasks[i], ready_ns);
     i = next_in_batch[i];
   } while (i != op);
 }
 
-/* −1, never, compares as latest. */
-static inline gboolean has_ended(const Rank *state, gint32 op, gint64 now_ns) {
-  return (guint64)state->end_ns[op] <= (guint64)now_ns;
+/* Stream of an op that must end before `op` starts; −1: none, and *ready_ns is when the last of them ended. */
+static int held_by_others(const Rank *state, gint32 op, gint64 horizon_ns, gint64 *ready_ns) {
+  const TaskList *list = state->list;
+  gint32 befores[OP_MAX_AFTER] = {-1, -1, -1, -1};
+  memcpy(befores, &list->ops[op].after[1], sizeof(gint32) * (OP_MAX_AFTER - 1));
+  int n = 0;
+  while (befores[n] >= 0)
+    n++;
+  befores[n] = list->barrier != NULL ? list->barrier[op] : -1;
+  for (int i = 0; i < OP_MAX_AFTER && befores[i] >= 0; i++) {
+    gint64 end_ns = state->end_ns[befores[i]];
+    if ((guint64)end_ns > (guint64)horizon_ns)
+      return state->tasks[befores[i]].stream;
+    *ready_ns = MAX(*ready_ns, end_ns);
+  }
+  return -1;
 }
 
-static gint32 held_by_others(const Rank *state, gint32 op, gint64 now_ns) {
-  const gint32 *after = state->list->ops[op].after;
-  for (int i = 1; i < OP_MAX_AFTER && after[i] >= 0; i++)
-    if (!has_ended(state, after[i], now_ns))
-      return after[i];
-  gint32 barrier = state->list->barrier != NULL ? state->list->barrier[op] : -1;
-  return barrier >= 0 && !has_ended(state, barrier, now_ns) ? barrier : -1;
-}
-
-/* Stream of an op that must end before `op` starts; −1: none. */
-static inline int held_by(const Rank *state, gint32 op, const Task *task, gint64 now_ns) {
-  if (task->after >= 0 && !has_ended(state, task->after, now_ns))
-    return task->after_stream;
-  if (!(task->flags & (TASK_AFTER_OTHERS | TASK_AFTER_HOST)))
-    return -1;
-  gint32 holder = held_by_others(state, op, now_ns);
-  return holder < 0 ? -1 : state->tasks[holder].stream;
+static inline int held_by(const Rank *state, gint32 op, const Task *task, gint64 horizon_ns, gint64 *ready_ns) {
+  if (task->after >= 0) {
+    gint64 end_ns = state->end_ns[task->after];
+    if ((guint64)end_ns > (guint64)horizon_ns)
+      return task->after_stream;
+    *ready_ns = MAX(*ready_ns, end_ns);
+  }
+  if (task->flags & (TASK_AFTER_OTHERS | TASK_AFTER_HOST))
+    return held_by_others(state, op, horizon_ns, ready_ns);
+  return -1;
 }
 
 static inline void examine(Engine *engine, gint32 id) {
@@ -220,13 +237,14 @@ static inline void examine(Engine *engine, gint32 id) {
     return;
   const Rank *state = &engine->ranks[rank_of(id)];
   const Task *task = &state->tasks[op];
-  int holder = held_by(state, op, task, engine->now_ns);
+  gint64 ready_ns = lane->free_ns;
+  int holder = held_by(state, op, task, engine->horizon_ns, &ready_ns);
   if (holder >= 0)
     engine->lanes[id - id % LANES_PER_RANK + holder].holds |= 1u << task->stream;
   else if (task->flags & TASK_IN_BATCH)
-    start_batch(engine, id, op);
+    start_batch(engine, id, op, ready_ns);
   else
-    start(engine, id, op, task);
+    start(engine, id, op, task, ready_ns);
 }
 
 static void examine_streams(Engine *engine, gint32 first_lane, guint streams) {
@@ -239,9 +257,11 @@ static void end(Engine *engine, gint32 id) {
   engine->n_events++;
   while (id >= 0) {
     Lane *lane = &engine->lanes[id];
+    const Rank *state = &engine->ranks[rank_of(id)];
     gint32 own = id % LANES_PER_RANK, first_lane = id - own, chain = lane->chain;
     guint streams = lane->holds | 1u << own;
-    lane->head = engine->ranks[rank_of(id)].tasks[lane->head].next;
+    lane->free_ns = state->end_ns[lane->head];
+    lane->head = state->tasks[lane->head].next;
     lane->chain = -1;
     lane->holds = 0;
     lane->state = LANE_HELD;
@@ -257,7 +277,7 @@ static void run(Engine *engine) {
     gint32 lane = engine->n_ended > 0 ? engine->ended[--engine->n_ended] : event_queue_take(&engine->queue);
     if (lane < 0)
       return;
-    engine->now_ns = engine->queue.now_ns;
+    engine->horizon_ns = MAX(engine->horizon_ns, engine->queue.now_ns);
     end(engine, lane);
   }
 }
@@ -280,6 +300,7 @@ static void engine_init(Engine *engine, const Simulation *simulation) {
   *engine = (Engine){.simulation = simulation,
                      .timing = simulation->timing,
                      .trace = trace,
+                     .horizon_ns = simulation->folded ? 0 : G_MAXINT64,
                      .is_varied = simulation->speed != NULL || simulation->jitter > 0};
   meetings_init(&engine->meetings, simulation->program);
   engine->lists = task_lists_new(trace, simulation->eager_bytes, &engine->meetings);
@@ -298,7 +319,8 @@ static void engine_init(Engine *engine, const Simulation *simulation) {
 static void describe_head(const Engine *engine, gint32 lane, GString *text) {
   gint32 rank = rank_of(lane), op = engine->lanes[lane].head;
   const Rank *state = &engine->ranks[rank];
-  int holder = held_by(state, op, &state->tasks[op], engine->now_ns);
+  gint64 ready_ns = 0;
+  int holder = held_by(state, op, &state->tasks[op], engine->horizon_ns, &ready_ns);
   g_string_append_printf(text, "\n  rank %d, stream %s: op %d ", rank, stream_info(lane % LANES_PER_RANK)->name, op);
   if (holder >= 0)
     g_string_append_printf(text, "waits for stream %s", stream_info(holder)->name);
@@ -315,7 +337,7 @@ static void assert_all_ended(const Engine *engine) {
       describe_head(engine, lane, text);
   if (n_stuck > 0)
     g_error("engine: %d streams stuck at %" G_GINT64_FORMAT " ns, though the program was verified:%s", n_stuck,
-            engine->now_ns, text->str);
+            engine->queue.now_ns, text->str);
 }
 
 static void engine_clear(Engine *engine) {

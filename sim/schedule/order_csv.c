@@ -167,10 +167,10 @@ static gboolean census_size(Census *census, GError **error) {
   double least = 2.0 * (top_stage->action.stage + 1.0) * (top_batch->action.micro_batch + 1.0);
   if (sheet->cells->len < least)
     return fail_input(error,
-                      "%s: %u actions, but %d stages (line %d, column %d) of %d micro-batches (line %d, column %d) "
-                      "need at least %.0f: some are missing",
-                      sheet->file, sheet->cells->len, top_stage->action.stage + 1, top_stage->row, top_stage->column,
-                      top_batch->action.micro_batch + 1, top_batch->row, top_batch->column, least);
+                      "%s: %u actions, but stages up to %d (line %d, column %d) with micro-batches up to %d (line %d, "
+                      "column %d) need at least %.0f: some are missing",
+                      sheet->file, sheet->cells->len, top_stage->action.stage, top_stage->row, top_stage->column,
+                      top_batch->action.micro_batch, top_batch->row, top_batch->column, least);
   census->n_stages = top_stage->action.stage + 1;
   census->n_micro_batches = top_batch->action.micro_batch + 1;
   return TRUE;
