@@ -1,11 +1,11 @@
 # Figures: reading the table, running its commands, taking a number out of what they print.
 #
-# A line of tests/data/figures.csv has `arguments` (commands of stepsim, separated by " ; ") and `value`, which says where
-# the number stands:
+# A row of tests/data/figures.csv has `arguments` (commands of stepsim, separated by " ; ") and `value`, which says
+# where the number stands:
 #
 #     value     term, or term OP term OP … with OP one of + - * /, worked off from left to right
-#     term      a number, or LABEL>LABEL…#K@C: in what command C prints (default 1), find the first label, after it the
-#               next …; the K-th number (default 1) after the last label
+#     term      a number, or LABEL>LABEL…#K@C: in what command C prints (default 1), find the first label, after it
+#               the next …; the K-th number (default 1) after the last label
 #
 # A label is plain text: a JSON key, or the words before a number. Needs the variable `stepsim`.
 
@@ -97,6 +97,10 @@ function term_value(term, commands,   which) {
   return number_in(run(commands[which]), term)
 }
 
+function apply(operator, a, b) {
+  return operator == "+" ? a + b : operator == "-" ? a - b : operator == "*" ? a * b : a / b
+}
+
 # The number of a row of the table; "" when some term has none or divides by zero.
 function row_value(arguments, value,   commands, words, n, i, operator, term, number, result) {
   split(arguments, commands, " ; ")
@@ -112,7 +116,7 @@ function row_value(arguments, value,   commands, words, n, i, operator, term, nu
     number = term_value(term, commands)
     if (number == "" || (operator == "/" && number == 0))
       return ""
-    result = operator == "+" ? result + number : operator == "-" ? result - number : operator == "*" ? result * number : result / number
+    result = apply(operator, result, number)
     operator = words[i]
     term = ""
   }

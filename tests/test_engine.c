@@ -700,7 +700,7 @@ int main(void) {
   suite_add_tcase(suite, runs_case());
   SRunner *runner = srunner_create(suite);
   srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_NORMAL);
+  srunner_run_all(runner, CK_SILENT);
   int n_failed = srunner_ntests_failed(runner);
   srunner_free(runner);
   return n_failed != 0;

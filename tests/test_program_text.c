@@ -317,7 +317,7 @@ int main(void) {
   suite_add_tcase(suite, tcase);
   SRunner *runner = srunner_create(suite);
   srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_NORMAL);
+  srunner_run_all(runner, CK_SILENT);
   int failures = srunner_ntests_failed(runner);
   srunner_free(runner);
   return failures != 0;

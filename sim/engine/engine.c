@@ -23,8 +23,6 @@
 #include "task.h"
 #include "variation.h"
 
-#include <string.h>
-
 /* Streams rounded up to a power of two: from lane to rank is a shift. */
 enum { LANES_PER_RANK = 16 };
 G_STATIC_ASSERT((int)N_STREAMS <= (int)LANES_PER_RANK);
@@ -32,8 +30,8 @@ G_STATIC_ASSERT((int)N_STREAMS <= (int)LANES_PER_RANK);
 typedef enum { LANE_HELD, LANE_READY, LANE_BUSY } LaneState;
 
 typedef struct {
-  gint64 free_ns; /* end of the op before the head */
   gint32 head;   /* op at the head; −1 when all have ended */
+  gint32 last;   /* op before the head; −1 none */
   gint32 chain;  /* next lane whose op ends by the same event; −1 none */
   guint16 holds; /* streams of this rank whose heads wait for an op of this lane */
   guint8 state;  /* LaneState */
@@ -62,6 +60,7 @@ typedef struct {
   Rank *ranks;
   gint32 *ended; /* first lanes of chains that end now, last in first out */
   gint32 n_ended;
+  gboolean runs_ahead; /* the horizon is the end of time */
   gboolean is_varied; /* compute times differ by rank or op */
   gint64 horizon_ns; /* ends up to here have come to pass: now, or the end of time */
   guint64 n_events;
@@ -180,54 +179,63 @@ static G_ALWAYS_INLINE inline void start(Engine *engine, gint32 lane, gint32 op,
   }
 }
 
+/* When the last of all that the head waits for on its rank ended. */
+static G_NO_INLINE gint64 latest_end(const Rank *state, const Lane *lane) {
+  const gint32 *after = state->list->ops[lane->head].after;
+  gint64 latest_ns = lane->last < 0 ? 0 : state->end_ns[lane->last];
+  for (int i = 0; i < OP_MAX_AFTER && after[i] >= 0; i++)
+    latest_ns = MAX(latest_ns, state->end_ns[after[i]]);
+  gint32 barrier = state->list->barrier != NULL ? state->list->barrier[lane->head] : -1;
+  return barrier < 0 ? latest_ns : MAX(latest_ns, state->end_ns[barrier]);
+}
+
+/* In time order, what was held until now becomes ready now. */
+static inline gint64 ready_time(const Engine *engine, const Rank *state, const Lane *lane) {
+  return engine->runs_ahead ? latest_end(state, lane) : engine->horizon_ns;
+}
+
 /* An op of a batch is ready: start all of them when the others are. */
-static void start_batch(Engine *engine, gint32 lane, gint32 op, gint64 ready_ns) {
-  gint32 first_lane = lane - lane % LANES_PER_RANK;
-  const Rank *state = &engine->ranks[rank_of(lane)];
+static void start_batch(Engine *engine, gint32 id, gint32 op) {
+  Lane *lanes = &engine->lanes[id - id % LANES_PER_RANK];
+  const Rank *state = &engine->ranks[rank_of(id)];
   const gint32 *next_in_batch = state->list->next_in_batch;
-  engine->lanes[lane].state = LANE_READY;
-  engine->lanes[lane].free_ns = ready_ns;
+  gint64 batch_ns = ready_time(engine, state, &engine->lanes[id]);
+  engine->lanes[id].state = LANE_READY;
   for (gint32 i = next_in_batch[op]; i != op; i = next_in_batch[i]) {
-    const Lane *other = &engine->lanes[first_lane + state->tasks[i].stream];
+    const Lane *other = &lanes[state->tasks[i].stream];
     if (other->head != i || other->state != LANE_READY)
       return;
-    ready_ns = MAX(ready_ns, other->free_ns);
+    batch_ns = MAX(batch_ns, ready_time(engine, state, other));
   }
   gint32 i = op;
   do {
-    start(engine, first_lane + state->tasks[i].stream, i, &state->tasks[i], ready_ns);
+    start(engine, id - id % LANES_PER_RANK + state->tasks[i].stream, i, &state->tasks[i], batch_ns);
     i = next_in_batch[i];
   } while (i != op);
 }
 
-/* Stream of an op that must end before `op` starts; −1: none, and *ready_ns is when the last of them ended. */
-static int held_by_others(const Rank *state, gint32 op, gint64 horizon_ns, gint64 *ready_ns) {
-  const TaskList *list = state->list;
-  gint32 befores[OP_MAX_AFTER] = {-1, -1, -1, -1};
-  memcpy(befores, &list->ops[op].after[1], sizeof(gint32) * (OP_MAX_AFTER - 1));
-  int n = 0;
-  while (befores[n] >= 0)
-    n++;
-  befores[n] = list->barrier != NULL ? list->barrier[op] : -1;
-  for (int i = 0; i < OP_MAX_AFTER && befores[i] >= 0; i++) {
-    gint64 end_ns = state->end_ns[befores[i]];
-    if ((guint64)end_ns > (guint64)horizon_ns)
-      return state->tasks[befores[i]].stream;
-    *ready_ns = MAX(*ready_ns, end_ns);
-  }
-  return -1;
+/* −1, never, compares as latest. */
+static inline gboolean has_ended(const Engine *engine, const Rank *state, gint32 op) {
+  return (guint64)state->end_ns[op] <= (guint64)engine->horizon_ns;
 }
 
-static inline int held_by(const Rank *state, gint32 op, const Task *task, gint64 horizon_ns, gint64 *ready_ns) {
-  if (task->after >= 0) {
-    gint64 end_ns = state->end_ns[task->after];
-    if ((guint64)end_ns > (guint64)horizon_ns)
-      return task->after_stream;
-    *ready_ns = MAX(*ready_ns, end_ns);
-  }
-  if (task->flags & (TASK_AFTER_OTHERS | TASK_AFTER_HOST))
-    return held_by_others(state, op, horizon_ns, ready_ns);
-  return -1;
+static gint32 held_by_others(const Engine *engine, const Rank *state, gint32 op) {
+  const gint32 *after = state->list->ops[op].after;
+  for (int i = 1; i < OP_MAX_AFTER && after[i] >= 0; i++)
+    if (!has_ended(engine, state, after[i]))
+      return after[i];
+  gint32 barrier = state->list->barrier != NULL ? state->list->barrier[op] : -1;
+  return barrier >= 0 && !has_ended(engine, state, barrier) ? barrier : -1;
+}
+
+/* Stream of an op that must end before `op` starts; −1: none. */
+static inline int held_by(const Engine *engine, const Rank *state, gint32 op, const Task *task) {
+  if (task->after >= 0 && !has_ended(engine, state, task->after))
+    return task->after_stream;
+  if (!(task->flags & (TASK_AFTER_OTHERS | TASK_AFTER_HOST)))
+    return -1;
+  gint32 holder = held_by_others(engine, state, op);
+  return holder < 0 ? -1 : state->tasks[holder].stream;
 }
 
 static inline void examine(Engine *engine, gint32 id) {
@@ -237,14 +245,15 @@ static inline void examine(Engine *engine, gint32 id) {
     return;
   const Rank *state = &engine->ranks[rank_of(id)];
   const Task *task = &state->tasks[op];
-  gint64 ready_ns = lane->free_ns;
-  int holder = held_by(state, op, task, engine->horizon_ns, &ready_ns);
-  if (holder >= 0)
+  int holder = held_by(engine, state, op, task);
+  if (holder >= 0) {
     engine->lanes[id - id % LANES_PER_RANK + holder].holds |= 1u << task->stream;
-  else if (task->flags & TASK_IN_BATCH)
-    start_batch(engine, id, op, ready_ns);
+    return;
+  }
+  if (task->flags & TASK_IN_BATCH)
+    start_batch(engine, id, op);
   else
-    start(engine, id, op, task, ready_ns);
+    start(engine, id, op, task, ready_time(engine, state, lane));
 }
 
 static void examine_streams(Engine *engine, gint32 first_lane, guint streams) {
@@ -260,7 +269,7 @@ static void end(Engine *engine, gint32 id) {
     const Rank *state = &engine->ranks[rank_of(id)];
     gint32 own = id % LANES_PER_RANK, first_lane = id - own, chain = lane->chain;
     guint streams = lane->holds | 1u << own;
-    lane->free_ns = state->end_ns[lane->head];
+    lane->last = lane->head;
     lane->head = state->tasks[lane->head].next;
     lane->chain = -1;
     lane->holds = 0;
@@ -290,7 +299,7 @@ static void init_rank(Engine *engine, gint32 rank) {
       (Rank){list->tasks, &trace->start_ns[first], &trace->end_ns[first], &trace->issue_ns[first], list};
   for (int stream = 0; stream < LANES_PER_RANK; stream++)
     engine->lanes[rank * LANES_PER_RANK + stream] =
-        (Lane){.head = stream < N_STREAMS ? list->head[stream] : -1, .chain = -1};
+        (Lane){.head = stream < N_STREAMS ? list->head[stream] : -1, .last = -1, .chain = -1};
 }
 
 static void engine_init(Engine *engine, const Simulation *simulation) {
@@ -301,6 +310,7 @@ static void engine_init(Engine *engine, const Simulation *simulation) {
                      .timing = simulation->timing,
                      .trace = trace,
                      .horizon_ns = simulation->folded ? 0 : G_MAXINT64,
+                     .runs_ahead = !simulation->folded,
                      .is_varied = simulation->speed != NULL || simulation->jitter > 0};
   meetings_init(&engine->meetings, simulation->program);
   engine->lists = task_lists_new(trace, simulation->eager_bytes, &engine->meetings);
@@ -319,8 +329,7 @@ static void engine_init(Engine *engine, const Simulation *simulation) {
 static void describe_head(const Engine *engine, gint32 lane, GString *text) {
   gint32 rank = rank_of(lane), op = engine->lanes[lane].head;
   const Rank *state = &engine->ranks[rank];
-  gint64 ready_ns = 0;
-  int holder = held_by(state, op, &state->tasks[op], engine->horizon_ns, &ready_ns);
+  int holder = held_by(engine, state, op, &state->tasks[op]);
   g_string_append_printf(text, "\n  rank %d, stream %s: op %d ", rank, stream_info(lane % LANES_PER_RANK)->name, op);
   if (holder >= 0)
     g_string_append_printf(text, "waits for stream %s", stream_info(holder)->name);

@@ -1,0 +1,138 @@
+/* A folded run stands for all ranks of a symmetric cluster, exactly: step, breakdown of every rank, and the times of
+ * every op, against the run of all ranks with every compute op expanded into its kernels and collectives.
+ *
+ * `test_folding N` draws N batches of plans instead of the suite's few. */
+#include "error.h"
+
+#include <check.h>
+#include <stdlib.h>
+
+#include "plan_cases.h"
+
+enum { BATCHES = 12, PLANS_PER_BATCH = 25, MAX_GPUS = 512 };
+
+/* Ops [folded, folded_end) of a folded list are what [expanded, expanded_end) of the expanded one are. */
+typedef struct {
+  int folded, folded_end, expanded, expanded_end;
+} Stretch;
+
+static gboolean is_cut(const Op *op) {
+  return op->action <= ACTION_B && (op->kind == OP_COMPUTE || op->stream == STREAM_TP);
+}
+
+static gboolean is_same_part(const Op *a, const Op *b) {
+  return is_cut(a) && is_cut(b) && a->action == b->action && a->stage == b->stage && a->micro_batch == b->micro_batch &&
+         a->step == b->step && a->unit == b->unit;
+}
+
+/* End of the stretch of ops that belong together, from `i` on. */
+static int stretch_end(const OpList *list, int i) {
+  int end = i + 1;
+  while (end < list->n_ops && is_same_part(&list->ops[i], &list->ops[end]))
+    end++;
+  return end;
+}
+
+/* Of Stretch; NULL when the lists do not say the same. */
+static GArray *stretches_of(const OpList *folded, const OpList *expanded) {
+  g_autoptr(GArray) stretches = g_array_new(FALSE, FALSE, sizeof(Stretch));
+  int i = 0, j = 0;
+  while (i < folded->n_ops && j < expanded->n_ops) {
+    const Op *a = &folded->ops[i], *b = &expanded->ops[j];
+    if (is_cut(a) ? !is_same_part(a, b) : a->kind != b->kind || a->action != b->action || a->stream != b->stream)
+      return NULL;
+    Stretch stretch = {i, stretch_end(folded, i), j, stretch_end(expanded, j)};
+    g_array_append_val(stretches, stretch);
+    i = stretch.folded_end;
+    j = stretch.expanded_end;
+  }
+  return i == folded->n_ops && j == expanded->n_ops ? g_steal_pointer(&stretches) : NULL;
+}
+
+static gint64 latest_end(const Trace *trace, int rank, int first, int end) {
+  gint64 latest_ns = -1;
+  for (int i = first; i < end; i++)
+    latest_ns = MAX(latest_ns, trace->end_ns[trace->first[rank] + (gsize)i]);
+  return latest_ns;
+}
+
+/* Starts as well, where the expanded stretch begins with a kernel as the folded op does. */
+static gboolean is_same_stretch(const Trace *folded, int representative, const Trace *all, int rank,
+                                const Stretch *stretch) {
+  if (latest_end(folded, representative, stretch->folded, stretch->folded_end) !=
+      latest_end(all, rank, stretch->expanded, stretch->expanded_end))
+    return FALSE;
+  const Op *first = &trace_list(all, rank)->ops[stretch->expanded];
+  if (first->stream == STREAM_TP)
+    return TRUE;
+  return folded->start_ns[folded->first[representative] + (gsize)stretch->folded] ==
+         all->start_ns[all->first[rank] + (gsize)stretch->expanded];
+}
+
+static void assert_same_times(const Case *drawn, const Prediction *folded, const Prediction *all) {
+  g_autofree char *text = case_text(drawn);
+  for (int pp = 0; pp < folded->program->n_ranks; pp++) {
+    g_autoptr(GArray) stretches = stretches_of(&folded->program->ranks[pp], &all->program->ranks[pp]);
+    ck_assert_msg(stretches != NULL, "%s\npipeline rank %d: expanded into other ops", text, pp);
+    for (int rank = 0; rank < all->trace->n_ranks; rank++)
+      for (guint i = 0; all->trace->pipeline_rank[rank] == pp && i < stretches->len; i++) {
+        const Stretch *stretch = &g_array_index(stretches, Stretch, i);
+        if (!is_same_stretch(folded->trace, pp, all->trace, rank, stretch))
+          ck_abort_msg("%s\nrank %d, pipeline rank %d: op %d of the folded list, %d of the expanded one", text, rank, pp,
+                       stretch->folded, stretch->expanded);
+      }
+  }
+}
+
+static void assert_same_metrics(const Case *drawn, const Prediction *folded, const Prediction *all) {
+  g_autofree char *text = case_text(drawn);
+  ck_assert_msg(folded->metrics->step_ns == all->metrics->step_ns, "%s\nstep %g and %g", text, folded->step_time_s,
+                all->step_time_s);
+  for (int rank = 0; rank < all->metrics->n_ranks; rank++) {
+    int pp = all->trace->pipeline_rank[rank];
+    for (int kind = 0; kind < N_BREAKDOWN; kind++)
+      if (folded->metrics->ranks[pp].ns[kind] != all->metrics->ranks[rank].ns[kind])
+        ck_abort_msg("%s\nrank %d, pipeline rank %d: %s %d and %d ns", text, rank, pp, breakdown_name(kind),
+                     (int)folded->metrics->ranks[pp].ns[kind], (int)all->metrics->ranks[rank].ns[kind]);
+  }
+}
+
+static void assert_folding_is_exact(const Case *drawn) {
+  g_autoptr(Plan) unfolded = plan_copy(drawn->plan);
+  unfolded->fold = FALSE;
+  g_autoptr(Prediction) folded = predict_case(drawn);
+  g_autoptr(Prediction) all = predict_on(drawn, drawn->cluster, unfolded);
+  ck_assert_int_eq(folded->trace->n_ranks, drawn->plan->pp);
+  ck_assert_int_eq(all->trace->n_ranks, drawn->plan->gpus);
+  assert_same_metrics(drawn, folded, all);
+  assert_same_times(drawn, folded, all);
+}
+
+/* Check's loop variable _i is the batch. */
+START_TEST(folded_run_is_the_run_of_all_ranks) {
+  Cluster *clusters[N_CASE_CLUSTERS];
+  read_case_clusters(clusters);
+  for (int i = 0; i < PLANS_PER_BATCH; i++) {
+    /* large ones are slow to run: a few are enough */
+    guint seed = (guint)(_i * PLANS_PER_BATCH + i);
+    g_auto(Case) drawn = random_case(seed, clusters, i % 5 == 0 ? MAX_GPUS : 64);
+    drawn.plan->steps = seed % 3 == 0 ? 3 : 1;
+    assert_folding_is_exact(&drawn);
+  }
+  free_case_clusters(clusters);
+}
+END_TEST
+
+int main(int argc, char **argv) {
+  TCase *tcase = tcase_create("folding");
+  tcase_set_timeout(tcase, 3600);
+  tcase_add_loop_test(tcase, folded_run_is_the_run_of_all_ranks, 0, argc > 1 ? atoi(argv[1]) : BATCHES);
+  Suite *suite = suite_create("folding");
+  suite_add_tcase(suite, tcase);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int failures = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failures != 0;
+}
