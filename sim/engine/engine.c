@@ -77,7 +77,7 @@ static inline void end_at(Engine *engine, gint32 lane, gint64 end_ns) {
     event_queue_add(&engine->queue, end_ns, lane);
 }
 
-static void vary(const Engine *engine, gint32 rank, gint32 op, gint64 *run_ns, gint64 *tail_ns) {
+static G_NO_INLINE void vary(const Engine *engine, gint32 rank, gint32 op, gint64 *run_ns, gint64 *tail_ns) {
   const Simulation *simulation = engine->simulation;
   double factor = simulation->speed != NULL ? simulation->speed[rank] : 1.0;
   if (simulation->jitter > 0)
@@ -85,35 +85,35 @@ static void vary(const Engine *engine, gint32 rank, gint32 op, gint64 *run_ns, g
   variation_scale(factor, run_ns, tail_ns);
 }
 
-static inline void start_compute(Engine *engine, gint32 lane, gint32 op, const Task *task, Ready ready) {
+static inline void start_compute(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 ready_ns, gint64 issue_ns) {
   gint32 rank = rank_of(lane);
   const Rank *state = &engine->ranks[rank];
   const OpTime *time = &engine->timing->works[task->work];
   gint64 run_ns = time->run_ns, tail_ns = time->tail_ns;
   if (engine->is_varied)
     vary(engine, rank, op, &run_ns, &tail_ns);
-  gint64 end_ns = MAX(add_ns(ready.ns, run_ns), add_ns(ready.issue_ns, tail_ns));
-  state->start_ns[op] = MAX(ready.ns, ready.issue_ns);
+  gint64 end_ns = MAX(add_ns(ready_ns, run_ns), add_ns(issue_ns, tail_ns));
+  state->start_ns[op] = MAX(ready_ns, issue_ns);
   state->end_ns[op] = end_ns;
   end_at(engine, lane, end_ns);
 }
 
-static void start_host(Engine *engine, gint32 lane, gint32 op, Ready ready) {
+static G_NO_INLINE void start_host(Engine *engine, gint32 lane, gint32 op, gint64 ready_ns, gint64 issue_ns) {
   const Rank *state = &engine->ranks[rank_of(lane)];
-  state->start_ns[op] = MAX(ready.ns, ready.issue_ns);
+  state->start_ns[op] = MAX(ready_ns, issue_ns);
   state->end_ns[op] = add_ns(state->start_ns[op], engine->timing->host_sync.run_ns);
   end_at(engine, lane, state->end_ns[op]);
 }
 
 /* Rendezvous: both end together, a transfer after the later of them arrived. Eager: the data is on its way once the send
  * arrived, and the receive ends when both it and the data are there. Either way the time is that of the send. */
-static inline void start_transfer(Engine *engine, gint32 lane, gint32 op, const Task *task, Ready ready) {
+static inline void start_transfer(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 ready_ns, gint64 issue_ns) {
   gint32 partner_rank = rank_of(lane) + task->peer_offset, match = task->match;
   const Rank *own = &engine->ranks[rank_of(lane)], *partner = &engine->ranks[partner_rank];
   const OpTime *times = engine->timing->transfers;
   gboolean is_send = task->kind == OP_SEND, is_eager = task->flags & TASK_IS_EAGER;
   gint64 partner_start_ns = partner->start_ns[match];
-  gint64 start_ns = MAX(ready.ns, add_ns(ready.issue_ns, times[task->work].host_ns));
+  gint64 start_ns = MAX(ready_ns, add_ns(issue_ns, times[task->work].host_ns));
   own->start_ns[op] = start_ns;
 
   if (partner_start_ns < 0 && !(is_eager && is_send))
@@ -138,11 +138,11 @@ static inline void start_transfer(Engine *engine, gint32 lane, gint32 op, const 
   end_at(engine, lane, end_ns);
 }
 
-static void start_collective(Engine *engine, gint32 lane, gint32 op, const Task *task, Ready ready) {
+static G_NO_INLINE void start_collective(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 ready_ns, gint64 issue_ns) {
   gint32 n_members, rank = rank_of(lane);
   const OpTime *time = &engine->timing->transfers[task->work];
   Meeting *meeting = meetings_at(&engine->meetings, rank, task->group, task->slot, &n_members);
-  gint64 start_ns = MAX(ready.ns, add_ns(ready.issue_ns, time->host_ns));
+  gint64 start_ns = MAX(ready_ns, add_ns(issue_ns, time->host_ns));
   engine->ranks[rank].start_ns[op] = start_ns;
   meeting->end_ns = MAX(meeting->end_ns, add_ns(start_ns, time->run_ns));
   engine->lanes[lane].chain = meeting->last;
@@ -159,23 +159,23 @@ static void start_collective(Engine *engine, gint32 lane, gint32 op, const Task 
 
 static G_ALWAYS_INLINE inline void start(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 ready_ns) {
   const Rank *state = &engine->ranks[rank_of(lane)];
-  Ready ready = {ready_ns, task->issue_offset_ns};
+  gint64 issue_ns = task->issue_offset_ns;
   if (task->flags & TASK_AFTER_HOST)
-    ready.issue_ns = add_ns(ready.issue_ns, state->end_ns[state->list->barrier[op]]);
-  state->issue_ns[op] = ready.issue_ns;
+    issue_ns = add_ns(issue_ns, state->end_ns[state->list->barrier[op]]);
+  state->issue_ns[op] = issue_ns;
   engine->lanes[lane].state = LANE_BUSY;
   switch ((OpKind)task->kind) {
   case OP_COMPUTE:
-    start_compute(engine, lane, op, task, ready);
+    start_compute(engine, lane, op, task, ready_ns, issue_ns);
     break;
   case OP_HOST:
-    start_host(engine, lane, op, ready);
+    start_host(engine, lane, op, ready_ns, issue_ns);
     break;
   case OP_COLLECTIVE:
-    start_collective(engine, lane, op, task, ready);
+    start_collective(engine, lane, op, task, ready_ns, issue_ns);
     break;
   default:
-    start_transfer(engine, lane, op, task, ready);
+    start_transfer(engine, lane, op, task, ready_ns, issue_ns);
   }
 }
 
@@ -195,7 +195,7 @@ static inline gint64 ready_time(const Engine *engine, const Rank *state, const L
 }
 
 /* An op of a batch is ready: start all of them when the others are. */
-static void start_batch(Engine *engine, gint32 id, gint32 op) {
+static G_NO_INLINE void start_batch(Engine *engine, gint32 id, gint32 op) {
   Lane *lanes = &engine->lanes[id - id % LANES_PER_RANK];
   const Rank *state = &engine->ranks[rank_of(id)];
   const gint32 *next_in_batch = state->list->next_in_batch;
@@ -219,7 +219,7 @@ static inline gboolean has_ended(const Engine *engine, const Rank *state, gint32
   return (guint64)state->end_ns[op] <= (guint64)engine->horizon_ns;
 }
 
-static gint32 held_by_others(const Engine *engine, const Rank *state, gint32 op) {
+static G_NO_INLINE gint32 held_by_others(const Engine *engine, const Rank *state, gint32 op) {
   const gint32 *after = state->list->ops[op].after;
   for (int i = 1; i < OP_MAX_AFTER && after[i] >= 0; i++)
     if (!has_ended(engine, state, after[i]))

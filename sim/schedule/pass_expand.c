@@ -149,19 +149,14 @@ static gint32 emit_collective(Expander *expander, Op op, gint32 waits_for) {
   return expander->last_tp = op_editor_add(&expander->editor, &op);
 }
 
-static gboolean has_collective(const SegmentList *list) {
-  for (int i = 0; i < list->n_segments; i++)
-    if (list->segments[i].is_collective)
-      return TRUE;
-  return FALSE;
-}
-
 /* One instance of a piece; each stream begins it when the other has ended the piece before. */
 static void expand_piece(Expander *expander, Op op, const Work *work, Piece piece) {
   const SegmentList *list = &expander->lists[piece][work->phase];
   g_autofree gint32 *indices = g_new(gint32, list->n_segments + 1);
   join_tp(expander, expander->last_tp);
-  if (expander->last_compute >= 0 && has_collective(list)) /* else nothing would ever take it */
+  if (expander->last_compute >= expander->first_of_op)
+    expander->tp.n = 0; /* that run has waited for all that the op waits for */
+  if (expander->last_compute >= 0)
     pending_add(&expander->tp, expander->last_compute);
   for (int i = 0; i < list->n_segments; i++) {
     const Segment *segment = &list->segments[i];
