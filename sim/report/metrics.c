@@ -47,6 +47,12 @@ typedef struct {
   gint64 hidden_ns;             /* tp collectives beside its kernels */
 } Split;
 
+/* The same where the host was `lead_ns` ahead of the op's start. */
+typedef struct {
+  Split split;
+  gint64 lead_ns;
+} Ahead;
+
 /* A stretch of running kernels, cut to the window; `before_ns` is the running time up to it. */
 typedef struct {
   gint64 start_ns, end_ns, before_ns;
@@ -63,7 +69,7 @@ typedef struct {
   const Program *program;
   gint64 from_ns, to_ns; /* the step's window */
 
-  Split *ahead; /* [works] with the host far ahead; NULL without a Timing */
+  Ahead *ahead; /* [works] NULL without a Timing */
 
   /* of the rank being walked */
   const OpList *list;
@@ -132,6 +138,13 @@ static gint32 cause_of(const Walk *walk, gint32 i, gint64 *time_ns) {
   return cause;
 }
 
+/* Nothing holds op `i` up any more, but it has not started: a transfer waits for the others of its batch, everything
+ * else for its launch. */
+static BreakdownKind launch_kind(const Walk *walk, gint32 i) {
+  const Op *op = &walk->list->ops[i];
+  return op->batch >= 0 ? wait_kind(walk, op) : BREAKDOWN_HOST;
+}
+
 /* Charge the part of [from, to) in which op `cause` was under way; returns where the unexplained rest ends. */
 static gint64 charge_cause(Walk *walk, gint32 cause, gint64 from_ns, gint64 to_ns) {
   const Op *op = &walk->list->ops[cause];
@@ -148,12 +161,10 @@ static void charge_idle(Walk *walk, gint32 i, gint64 from_ns, gint64 to_ns) {
   while (to_ns > from_ns) {
     gint64 time_ns;
     gint32 cause = cause_of(walk, i, &time_ns);
-    if (time_ns <= from_ns) {
-      /* Nothing in sight: a compute op waited for its launch, a transfer for the others of its batch. */
-      charge(walk, wait_kind(walk, &walk->list->ops[i]), from_ns, to_ns);
-      return;
-    }
-    if (cause < 0) {
+    time_ns = CLAMP(time_ns, from_ns, to_ns);
+    charge(walk, launch_kind(walk, i), time_ns, to_ns);
+    to_ns = time_ns;
+    if (to_ns > from_ns && cause < 0) {
       /* Issuing runs back to the last op that held the host up. */
       while (host_op >= i)
         host_op = walk->before[host_op];
@@ -184,14 +195,11 @@ static gboolean has_kernels(const Work *work) {
   return work->piece >= 0 || work->n_embedding + work->n_layers + work->n_head > 0;
 }
 
-/* What a work is charged when the host is far ahead: nearly always, so it is kept per work. */
-static Split split_ahead(const Timing *timing, const Work *work, OpTime time) {
-  Split split = {0};
-  if (work->piece >= 0)
-    split.charged_ns[work->recompute ? CHARGE_RECOMPUTE : CHARGE_COMPUTE] = time.run_ns;
-  else
-    timing_charge(timing, work, 0, time.run_ns - time.tail_ns, time.run_ns, split.charged_ns, &split.hidden_ns);
-  return split;
+/* Nearly always the host is far ahead, so what a work is charged then is kept. */
+static Ahead split_ahead(const Timing *timing, const Work *work, OpTime time) {
+  Ahead ahead = {.lead_ns = timing_host_lead(timing, work)};
+  timing_charge(timing, work, 0, -ahead.lead_ns, time.run_ns, ahead.split.charged_ns, &ahead.split.hidden_ns);
+  return ahead;
 }
 
 /* What the compute stream did during op `i`. A run of kernels between collectives is split here, at no cost per kernel:
@@ -201,8 +209,8 @@ static Split split_running(const Walk *walk, gint32 i, const Work *work) {
   gint32 w = walk->list->ops[i].work;
   OpTime time = timing->works[w];
   gint64 start_ns = walk->start_ns[i], end_ns = walk->end_ns[i], issue_ns = walk->issue_ns[i];
-  if (end_ns - start_ns == time.run_ns && issue_ns + time.tail_ns <= end_ns)
-    return walk->ahead[w];
+  if (end_ns - start_ns == time.run_ns && start_ns - issue_ns >= walk->ahead[w].lead_ns)
+    return walk->ahead[w].split;
   Split split = {0};
   if (work->piece < 0) {
     timing_charge(timing, work, start_ns, issue_ns, end_ns, split.charged_ns, &split.hidden_ns);
@@ -215,21 +223,16 @@ static Split split_running(const Walk *walk, gint32 i, const Work *work) {
   return split;
 }
 
-/* `visible_ns` of the op's `end − start` lie in the window. */
-static void charge_inside(Walk *walk, gint32 i, const Work *work, gint64 visible_ns) {
-  Split split = split_running(walk, i, work);
-  gint64 whole_ns = walk->end_ns[i] - walk->start_ns[i], left_ns = visible_ns;
-  if (visible_ns < whole_ns) { /* an op across the window's edge: in proportion, the rounding to compute */
-    double share = (double)visible_ns / (double)whole_ns;
-    for (int k = 0; k < N_CHARGES; k++)
-      split.charged_ns[k] = (gint64)(share * (double)split.charged_ns[k]);
-    split.hidden_ns = (gint64)(share * (double)split.hidden_ns);
-  }
-  for (int k = 0; k < N_CHARGES; k++) {
+/* [from, to) of the op lies in the window. */
+static void charge_inside(Walk *walk, gint32 i, const Work *work, gint64 from_ns, gint64 to_ns) {
+  Split split = {0};
+  if (from_ns == walk->start_ns[i] && to_ns == walk->end_ns[i])
+    split = split_running(walk, i, work);
+  else
+    timing_charge_part(walk->trace->timing, work, walk->start_ns[i], walk->issue_ns[i], from_ns, to_ns,
+                       split.charged_ns, &split.hidden_ns);
+  for (int k = 0; k < N_CHARGES; k++)
     walk->out->ns[charge_kinds[k]] += split.charged_ns[k];
-    left_ns -= split.charged_ns[k];
-  }
-  walk->out->ns[BREAKDOWN_COMPUTE] += left_ns;
   walk->out->hidden_ns[AXIS_TP] += split.hidden_ns;
 }
 
@@ -248,7 +251,7 @@ static void charge_running(Walk *walk, gint32 i, const Work *work) {
   if (work->phase == PHASE_OPTIMIZER)
     charge(walk, BREAKDOWN_OPTIMIZER, start_ns, end_ns);
   else if (walk->trace->timing && has_kernels(work))
-    charge_inside(walk, i, work, end_ns - start_ns);
+    charge_inside(walk, i, work, start_ns, end_ns);
   else
     charge(walk, work->recompute ? BREAKDOWN_RECOMPUTE : BREAKDOWN_COMPUTE, start_ns, end_ns);
 }
@@ -386,7 +389,7 @@ static void walk_init(Walk *walk, const Trace *trace) {
   walk->moving = g_new(Moving, n_most);
   if (!trace->timing)
     return;
-  walk->ahead = g_new0(Split, trace->program->works->len + 1);
+  walk->ahead = g_new0(Ahead, trace->program->works->len + 1);
   for (guint w = 0; w < trace->program->works->len; w++) {
     const Work *work = &g_array_index(trace->program->works, Work, w);
     if (has_kernels(work))

@@ -15,6 +15,8 @@
  * which is linear in k, so one of its ends is the maximum:  tail(n) = tail + (n−1)·max(run, host). */
 #include "timing.h"
 
+#include <string.h>
+
 OpTime op_time_join(OpTime first, OpTime second) {
   return (OpTime){.run_ns = first.run_ns + second.run_ns,
                   .tail_ns = MAX(first.tail_ns + second.run_ns, first.host_ns + second.tail_ns),
@@ -30,6 +32,7 @@ OpTime op_time_repeat(OpTime time, int n) {
 }
 
 typedef struct {
+  gint64 issue_ns; /* when the host begins to issue it */
   gint64 start_ns, end_ns;
 } Span;
 
@@ -63,6 +66,7 @@ static gint64 replay_items(const Stretch *stretch, gint64 streams_ns, gint64 hos
     if (is_left_out(stretch, i))
       continue;
     gint64 *stream_ns = &free_ns[item->is_collective != 0];
+    spans[i].issue_ns = issued_ns;
     issued_ns += item->launch_ns;
     spans[i].start_ns = MAX(MAX(*stream_ns, issued_ns), awaited_end(stretch, spans, i));
     *stream_ns = spans[i].end_ns = spans[i].start_ns + item->duration_ns;
@@ -86,25 +90,77 @@ static OpTime stretch_time(const Stretch *stretch, Span *spans) {
   return time;
 }
 
-/* What the compute stream does from `start_ns` to `end_ns`: kernels, and idle intervals charged to what ended them. */
-static void charge_spans(const Stretch *stretch, const Span *spans, gint64 start_ns, gint64 end_ns,
-                         gint64 charged[N_CHARGES]) {
+/* `spans` as a run has them. How long before the streams are free the host must begin, for every item to start as in the
+ * run: the end of the list may not show that an item beside the longest path was late. */
+static gint64 lead_of(const Stretch *stretch, const Span *spans) {
+  gint64 lead_ns = G_MININT64, issued_ns = 0;
+  for (int i = 0; i < stretch->n_items; i++) {
+    if (is_left_out(stretch, i))
+      continue;
+    issued_ns += stretch->items[i].launch_ns;
+    lead_ns = MAX(lead_ns, issued_ns - spans[i].start_ns);
+  }
+  return lead_ns;
+}
+
+/* What the compute stream does in a part of a replay. */
+typedef struct {
+  gint64 from_ns, to_ns; /* the part */
+  gint64 charged[N_CHARGES];
+  gint64 tp_hidden_ns;
+} ChargeSum;
+
+static gint64 overlap(const ChargeSum *sum, gint64 from_ns, gint64 to_ns) {
+  return MAX(MIN(to_ns, sum->to_ns) - MAX(from_ns, sum->from_ns), 0);
+}
+
+static void charge(ChargeSum *sum, Charge kind, gint64 from_ns, gint64 to_ns) {
+  sum->charged[kind] += overlap(sum, from_ns, to_ns);
+}
+
+static int collective_before(const Stretch *stretch, int i) {
+  while (--i >= 0 && !stretch->items[i].is_collective)
+    ;
+  return i;
+}
+
+/* The compute stream is idle in [from, to) until collective `i` ends: tp's while it runs, and while the collective runs
+ * that it follows on its stream; the host's where it only waits for its launch. */
+static void charge_tp_wait(const Stretch *stretch, const Span *spans, int i, gint64 from_ns, gint64 to_ns,
+                           ChargeSum *sum) {
+  while (to_ns > from_ns) {
+    gint64 start_ns = CLAMP(spans[i].start_ns, from_ns, to_ns);
+    charge(sum, CHARGE_TP, start_ns, to_ns);
+    int before = collective_before(stretch, i);
+    gboolean follows = before >= 0 && spans[before].end_ns > from_ns && spans[before].end_ns >= spans[i].issue_ns;
+    to_ns = follows ? MIN(spans[before].end_ns, start_ns) : from_ns;
+    charge(sum, CHARGE_HOST, to_ns, start_ns);
+    i = before;
+  }
+}
+
+/* From `start_ns` to `end_ns`: kernels, and idle intervals charged to what ended them. */
+static void charge_spans(const Stretch *stretch, const Span *spans, gint64 start_ns, gint64 end_ns, ChargeSum *sum) {
   gint64 at_ns = start_ns;
   for (int i = 0; i < stretch->n_items; i++) {
     const TimedItem *item = &stretch->items[i];
     if (item->is_collective)
       continue;
-    gboolean waited = awaited_end(stretch, spans, i) == spans[i].start_ns;
-    charged[waited ? CHARGE_TP : CHARGE_HOST] += spans[i].start_ns - at_ns;
-    charged[item->recompute ? CHARGE_RECOMPUTE : CHARGE_COMPUTE] += item->duration_ns;
+    gint64 awaited_ns = awaited_end(stretch, spans, i);
+    if (awaited_ns > at_ns) {
+      charge_tp_wait(stretch, spans, item->after - stretch->first, at_ns, awaited_ns, sum);
+      at_ns = awaited_ns;
+    }
+    charge(sum, CHARGE_HOST, at_ns, spans[i].start_ns);
+    charge(sum, item->recompute ? CHARGE_RECOMPUTE : CHARGE_COMPUTE, spans[i].start_ns, spans[i].end_ns);
     at_ns = spans[i].end_ns;
   }
-  charged[CHARGE_TP] += end_ns - at_ns; /* only the tp stream can still be running */
+  if (end_ns > at_ns) /* only the tp stream can still be running */
+    charge_tp_wait(stretch, spans, collective_before(stretch, stretch->n_items), at_ns, end_ns, sum);
 }
 
 /* Collective time beside running kernels. Both streams are in order, so two cursors meet every overlap. */
-static gint64 hidden_time(const Stretch *stretch, const Span *spans) {
-  gint64 hidden_ns = 0;
+static void add_hidden_time(const Stretch *stretch, const Span *spans, ChargeSum *sum) {
   int kernel = 0;
   for (int i = 0; i < stretch->n_items; i++) {
     if (!stretch->items[i].is_collective || is_left_out(stretch, i))
@@ -117,10 +173,10 @@ static gint64 hidden_time(const Stretch *stretch, const Span *spans) {
       else if (spans[k].start_ns >= spans[i].end_ns)
         break;
       else
-        hidden_ns += MIN(spans[k].end_ns, spans[i].end_ns) - MAX(spans[k].start_ns, spans[i].start_ns);
+        sum->tp_hidden_ns +=
+            overlap(sum, MAX(spans[k].start_ns, spans[i].start_ns), MIN(spans[k].end_ns, spans[i].end_ns));
     }
   }
-  return hidden_ns;
 }
 
 static Stretch whole_list(const TimedList *list) {
@@ -131,10 +187,12 @@ void timed_list_finish(TimedList *list) {
   g_autofree Span *spans = g_new(Span, list->n_items);
   Stretch stretch = whole_list(list);
   list->time = stretch_time(&stretch, spans);
-  for (int charge = 0; charge < N_CHARGES; charge++)
-    list->charged[charge] = 0;
-  charge_spans(&stretch, spans, 0, list->time.run_ns, list->charged);
-  list->tp_hidden_ns = hidden_time(&stretch, spans);
+  list->lead_ns = lead_of(&stretch, spans);
+  ChargeSum sum = {.from_ns = 0, .to_ns = list->time.run_ns};
+  charge_spans(&stretch, spans, 0, list->time.run_ns, &sum);
+  add_hidden_time(&stretch, spans, &sum);
+  memcpy(list->charged, sum.charged, sizeof sum.charged);
+  list->tp_hidden_ns = sum.tp_hidden_ns;
 }
 
 static gboolean is_run(const Work *work) {
@@ -176,6 +234,32 @@ OpTime timing_of_work(const Timing *timing, const Work *work) {
   for (int i = 0; i < N_PIECES; i++)
     time = op_time_join(time, op_time_repeat(timing->lists[pieces[i].piece][work->phase].time, pieces[i].n));
   return time;
+}
+
+/* Of n equal lists in a row, and of lists one after the other: a list has host time host − run less to spare than the
+ * one before it. */
+static gint64 lead_of_pieces(const Timing *timing, const Work *work) {
+  PieceCount pieces[N_PIECES];
+  pieces_of(work, pieces);
+  gint64 lead_ns = G_MININT64, behind_ns = 0;
+  for (int i = 0; i < N_PIECES; i++) {
+    const TimedList *list = &timing->lists[pieces[i].piece][work->phase];
+    if (pieces[i].n == 0 || list->n_items == 0)
+      continue;
+    gint64 each_ns = list->time.host_ns - list->time.run_ns;
+    lead_ns = MAX(lead_ns, list->lead_ns + behind_ns + MAX((pieces[i].n - 1) * each_ns, 0));
+    behind_ns += pieces[i].n * each_ns;
+  }
+  return lead_ns;
+}
+
+gint64 timing_host_lead(const Timing *timing, const Work *work) {
+  if (!is_run(work))
+    return lead_of_pieces(timing, work);
+  Stretch stretch = run_stretch(timing, work);
+  g_autofree Span *spans = g_new(Span, stretch.n_items);
+  stretch_time(&stretch, spans);
+  return lead_of(&stretch, spans);
 }
 
 /* One stretch after another of a work, each replayed from where the one before it ended. */
@@ -237,15 +321,9 @@ gint64 timing_replay(const Timing *timing, const Work *work, gint64 start_ns, gi
   return replay_work(timing, work, start_ns, issue_ns, visit_items, &visitor);
 }
 
-typedef struct {
-  gint64 charged[N_CHARGES];
-  gint64 tp_hidden_ns;
-} ChargeSum;
-
 static void visit_charges(const Replayed *replayed, gpointer data) {
-  ChargeSum *sum = data;
-  charge_spans(&replayed->stretch, replayed->spans, replayed->start_ns, replayed->end_ns, sum->charged);
-  sum->tp_hidden_ns += hidden_time(&replayed->stretch, replayed->spans);
+  charge_spans(&replayed->stretch, replayed->spans, replayed->start_ns, replayed->end_ns, data);
+  add_hidden_time(&replayed->stretch, replayed->spans, data);
 }
 
 /* The host far ahead: the lists' own sums, as often as they run. */
@@ -259,15 +337,12 @@ static void charge_ahead(const Timing *timing, const Work *work, ChargeSum *sum)
   }
 }
 
-/* Kernels of one kind on one stream: what is not theirs is the host's. */
-static void charge_run(const Work *work, OpTime time, gint64 length_ns, ChargeSum *sum) {
-  sum->charged[work->recompute ? CHARGE_RECOMPUTE : CHARGE_COMPUTE] += time.run_ns;
-  sum->charged[CHARGE_HOST] += length_ns - time.run_ns;
-}
-
 /* A record may be longer or shorter than its replay (speed factors, jitter): the difference is the kernels'. What a
  * short one takes away beyond them comes from the waits, so that no charge turns negative. */
-static void charge_difference(ChargeSum *sum, gint64 difference_ns) {
+static void charge_difference(ChargeSum *sum, gint64 length_ns) {
+  gint64 difference_ns = length_ns;
+  for (int charge = 0; charge < N_CHARGES; charge++)
+    difference_ns -= sum->charged[charge];
   for (int charge = 0; charge < N_CHARGES; charge++) {
     gint64 part_ns = MAX(difference_ns, -sum->charged[charge]);
     sum->charged[charge] += part_ns;
@@ -275,21 +350,29 @@ static void charge_difference(ChargeSum *sum, gint64 difference_ns) {
   }
 }
 
+static void add_charges(const ChargeSum *sum, gint64 charged[N_CHARGES], gint64 *tp_hidden_ns) {
+  for (int kind = 0; kind < N_CHARGES; kind++)
+    charged[kind] += sum->charged[kind];
+  *tp_hidden_ns += sum->tp_hidden_ns;
+}
+
 void timing_charge(const Timing *timing, const Work *work, gint64 start_ns, gint64 issue_ns, gint64 end_ns,
                    gint64 charged[N_CHARGES], gint64 *tp_hidden_ns) {
-  OpTime time = timing_of_work(timing, work);
-  gint64 length_ns = MAX(time.run_ns, time.tail_ns > 0 ? issue_ns + time.tail_ns - start_ns : 0);
-  ChargeSum sum = {0};
-  if (is_run(work))
-    charge_run(work, time, length_ns, &sum);
-  else if (length_ns == time.run_ns)
+  ChargeSum sum = {.from_ns = start_ns, .to_ns = G_MAXINT64};
+  if (!is_run(work) && start_ns - issue_ns >= timing_host_lead(timing, work))
     charge_ahead(timing, work, &sum);
   else
     replay_work(timing, work, start_ns, issue_ns, visit_charges, &sum);
-  charge_difference(&sum, end_ns - start_ns - length_ns);
-  for (int charge = 0; charge < N_CHARGES; charge++)
-    charged[charge] += sum.charged[charge];
-  *tp_hidden_ns += sum.tp_hidden_ns;
+  charge_difference(&sum, end_ns - start_ns);
+  add_charges(&sum, charged, tp_hidden_ns);
+}
+
+void timing_charge_part(const Timing *timing, const Work *work, gint64 start_ns, gint64 issue_ns, gint64 from_ns,
+                        gint64 to_ns, gint64 charged[N_CHARGES], gint64 *tp_hidden_ns) {
+  ChargeSum sum = {.from_ns = from_ns, .to_ns = to_ns};
+  replay_work(timing, work, start_ns, issue_ns, visit_charges, &sum);
+  charge_difference(&sum, to_ns - from_ns);
+  add_charges(&sum, charged, tp_hidden_ns);
 }
 
 void timing_free(Timing *timing) {

@@ -41,6 +41,7 @@ typedef struct {
   gint64
       charged[N_CHARGES]; /* (computed) run_ns split by what the compute stream does, host far ahead: sums to run_ns */
   gint64 tp_hidden_ns;    /* (computed) tp collective time beside running kernels */
+  gint64 lead_ns;         /* (computed) see timing_host_lead() */
 } TimedList;
 
 typedef struct {
@@ -66,6 +67,10 @@ void timed_list_finish(TimedList *list);
  * PHASE_OPTIMIZER nor bare orders. */
 OpTime timing_of_work(const Timing *timing, const Work *work);
 
+/* How long before the streams are free the host must begin to issue a work, for every item of it to start as with the
+ * host far ahead; may be negative. */
+gint64 timing_host_lead(const Timing *timing, const Work *work);
+
 /* One item of a replayed op. */
 typedef struct {
   const TimedItem *item;
@@ -76,6 +81,10 @@ typedef struct {
 gint64 timing_replay(const Timing *timing, const Work *work, gint64 start_ns, gint64 issue_ns,
                      void (*visit)(const ItemSpan *span, gpointer data), gpointer data);
 /* Split [start_ns, end) of such a replay by charge (end = the replay's end); adds to charged[N_CHARGES] and
- * *tp_hidden_ns. Fast where the host is ahead. */
+ * *tp_hidden_ns. An idle compute stream is charged to the collective it waits for while that runs, and to the host while
+ * that waits for its launch. Fast where the host is ahead. */
 void timing_charge(const Timing *timing, const Work *work, gint64 start_ns, gint64 issue_ns, gint64 end_ns,
                    gint64 charged[N_CHARGES], gint64 *tp_hidden_ns);
+/* The same of [from_ns, to_ns), a part of the replay. */
+void timing_charge_part(const Timing *timing, const Work *work, gint64 start_ns, gint64 issue_ns, gint64 from_ns,
+                        gint64 to_ns, gint64 charged[N_CHARGES], gint64 *tp_hidden_ns);
