@@ -1,42 +1,82 @@
-/* How fast the engine is: 1F1B over 16 stages with 512 micro-batches and their sends and receives, run many times.
- * Reported is the best run, setup included, in actions (F and B of one micro-batch on one stage) and events a second. */
+/* How fast the engine is on bare orders: folded, 1F1B over 16 stages with 512 micro-batches and their sends and
+ * receives; unfolded, 1F1B on 16,384 ranks. Reported is the best of several runs, setup included, in actions (one F or
+ * B of one micro-batch on one rank) and events a second. Optional argument: runs of each folded case. */
 #include "engine.h"
-#include "hand_program.h"
+#include "order.h"
+#include "passes.h"
+#include "timing_model.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { N_STAGES = 16, N_MICRO_BATCHES = 512 };
+enum { N_STAGES = 16, F_NS = 1000, I_NS = 1000, W_NS = 1000 };
 
-static void report(const char *name, const Simulation *simulation, int n_runs, gint64 n_actions) {
-  gint64 best_us = G_MAXINT64;
-  EngineStats stats;
-  for (int i = 0; i < n_runs; i++) {
-    gint64 start_us = g_get_monotonic_time();
-    g_autoptr(Trace) trace = engine_run(simulation, &stats);
-    best_us = MIN(best_us, g_get_monotonic_time() - start_us);
-  }
-  printf("%-40s %8.3f ms  %6.2f M actions/s  %6.2f M events/s\n", name, best_us / 1e3, (double)n_actions / best_us,
-         (double)stats.n_events / best_us);
+typedef struct {
+  const char *name;
+  int n_micro_batches;
+  gint64 eager_bytes; /* transfers of bare orders have 0 bytes: −1 makes all of them rendezvous */
+  gint64 wire_ns;
+  int tp, dp;
+  int runs_share; /* one in so many of the runs asked for */
+} Case;
+
+static const Case cases[] = {
+    {"folded, m 512, free transfers", 512, 0, 0, 1, 1, 1},
+    {"folded, m 512, rendezvous of 100 ns", 512, -1, 100, 1, 1, 1},
+    {"folded, m 512, eager of 100 ns", 512, 0, 100, 1, 1, 1},
+    {"16,384 ranks, m 64, rendezvous of 100 ns", 64, -1, 100, 8, 128, 100},
+};
+
+static Program *lower_1f1b(int n_micro_batches) {
+  g_autoptr(GError) error = NULL;
+  const ScheduleInfo *schedule = schedule_find("1f1b", &error);
+  g_assert_no_error(error);
+  g_autoptr(Order) order = order_new(schedule, N_STAGES, 1, n_micro_batches, &error);
+  g_assert_no_error(error);
+  Lowering lowering = {.order = order, .n_steps = 1};
+  Program *program = lower(&lowering, NULL, NULL, &error);
+  g_assert_no_error(error);
+  return program;
 }
 
-static void bench_1f1b(const char *name, gint64 eager_bytes, gint64 wire_ns, int n_runs) {
-  Hand hand;
-  hand_init(&hand, N_STAGES);
-  hand_1f1b(&hand, N_MICRO_BATCHES, 1000, 2000);
-  hand_finish(&hand);
-  for (int i = 0; i < hand.timing.n_transfers; i++)
-    hand.timing.transfers[i].run_ns = wire_ns;
-  Simulation simulation = {
-      .program = hand.program, .timing = &hand.timing, .folded = TRUE, .eager_bytes = eager_bytes};
-  report(name, &simulation, n_runs, 2 * N_STAGES * N_MICRO_BATCHES);
-  hand_clear(&hand);
+static Timing *uniform_timing(const Program *program, gint64 wire_ns) {
+  gint64 f_ns[N_STAGES], i_ns[N_STAGES], w_ns[N_STAGES];
+  for (int stage = 0; stage < N_STAGES; stage++) {
+    f_ns[stage] = F_NS;
+    i_ns[stage] = I_NS;
+    w_ns[stage] = W_NS;
+  }
+  return timing_of_times(program, f_ns, i_ns, w_ns, wire_ns);
+}
+
+static void run_case(const Case *c, int n_runs) {
+  g_autoptr(Program) program = lower_1f1b(c->n_micro_batches);
+  g_autoptr(Timing) timing = uniform_timing(program, c->wire_ns);
+  Layout layout = {.size = {[AXIS_TP] = c->tp, [AXIS_CP] = 1, [AXIS_EP] = 1, [AXIS_DP] = c->dp, [AXIS_PP] = N_STAGES},
+                   .stride = {1, c->tp, c->tp, c->tp, c->tp * c->dp},
+                   .dp_shard = c->dp,
+                   .n_ranks = c->tp * c->dp * N_STAGES};
+  Simulation simulation = {.program = program,
+                           .timing = timing,
+                           .layout = &layout,
+                           .folded = layout.n_ranks == N_STAGES,
+                           .eager_bytes = c->eager_bytes};
+  gint64 best_us = G_MAXINT64;
+  EngineStats stats;
+  for (int i = 0; i < MAX(n_runs / c->runs_share, 1); i++) {
+    gint64 start_us = g_get_monotonic_time();
+    Trace *trace = engine_run(&simulation, &stats);
+    best_us = MIN(best_us, g_get_monotonic_time() - start_us);
+    trace_free(trace);
+  }
+  double n_actions = 2.0 * c->n_micro_batches * stats.n_ranks;
+  printf("%-42s %10.3f ms  %6.2f M actions/s  %6.2f M events/s\n", c->name, best_us / 1e3, n_actions / best_us,
+         (double)stats.n_events / best_us);
 }
 
 int main(int argc, char **argv) {
   int n_runs = argc > 1 ? atoi(argv[1]) : 200;
-  bench_1f1b("1f1b 16×512, free transfers", 0, 0, n_runs);
-  bench_1f1b("1f1b 16×512, rendezvous of 100 ns", -1, 100, n_runs);
-  bench_1f1b("1f1b 16×512, eager of 100 ns", 0, 100, n_runs);
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++)
+    run_case(&cases[i], n_runs);
   return 0;
 }

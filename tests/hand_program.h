@@ -110,7 +110,8 @@ static inline void hand_after(Hand *hand, int rank, int op, int before) {
   op_add_after(hand_op(hand, rank, op), before);
 }
 
-/* One action of a pipeline: receive, compute, send, each after the one before it; −1: nobody to receive from or send to.
+/* One action of a pipeline: receive, compute, send, each after the one before it; −1: nobody to receive from or send
+ * to.
  */
 static inline void hand_action(Hand *hand, int rank, ActionKind kind, int micro_batch, int work, int from, int to) {
   gboolean forward = kind == ACTION_F;

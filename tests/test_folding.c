@@ -9,7 +9,7 @@
 
 #include "plan_cases.h"
 
-enum { BATCHES = 12, PLANS_PER_BATCH = 25, MAX_GPUS = 512 };
+enum { BATCHES = 40, PLANS_PER_BATCH = 25, MAX_GPUS = 512 };
 
 /* Ops [folded, folded_end) of a folded list are what [expanded, expanded_end) of the expanded one are. */
 typedef struct {
@@ -78,23 +78,26 @@ static void assert_same_times(const Case *drawn, const Prediction *folded, const
       for (guint i = 0; all->trace->pipeline_rank[rank] == pp && i < stretches->len; i++) {
         const Stretch *stretch = &g_array_index(stretches, Stretch, i);
         if (!is_same_stretch(folded->trace, pp, all->trace, rank, stretch))
-          ck_abort_msg("%s\nrank %d, pipeline rank %d: op %d of the folded list, %d of the expanded one", text, rank, pp,
-                       stretch->folded, stretch->expanded);
+          ck_abort_msg("%s\nrank %d, pipeline rank %d: op %d of the folded list, %d of the expanded one", text, rank,
+                       pp, stretch->folded, stretch->expanded);
       }
   }
+}
+
+static void assert_same_breakdown(const char *text, const RankBreakdown *folded, const RankBreakdown *all, int rank) {
+  for (int kind = 0; kind < N_BREAKDOWN; kind++)
+    if (folded->ns[kind] != all->ns[kind])
+      ck_abort_msg("%s\nrank %d: %s %d and %d ns", text, rank, breakdown_name(kind), (int)folded->ns[kind],
+                   (int)all->ns[kind]);
 }
 
 static void assert_same_metrics(const Case *drawn, const Prediction *folded, const Prediction *all) {
   g_autofree char *text = case_text(drawn);
   ck_assert_msg(folded->metrics->step_ns == all->metrics->step_ns, "%s\nstep %g and %g", text, folded->step_time_s,
                 all->step_time_s);
-  for (int rank = 0; rank < all->metrics->n_ranks; rank++) {
-    int pp = all->trace->pipeline_rank[rank];
-    for (int kind = 0; kind < N_BREAKDOWN; kind++)
-      if (folded->metrics->ranks[pp].ns[kind] != all->metrics->ranks[rank].ns[kind])
-        ck_abort_msg("%s\nrank %d, pipeline rank %d: %s %d and %d ns", text, rank, pp, breakdown_name(kind),
-                     (int)folded->metrics->ranks[pp].ns[kind], (int)all->metrics->ranks[rank].ns[kind]);
-  }
+  for (int rank = 0; rank < all->metrics->n_ranks; rank++)
+    assert_same_breakdown(text, &folded->metrics->ranks[all->trace->pipeline_rank[rank]], &all->metrics->ranks[rank],
+                          rank);
 }
 
 static void assert_folding_is_exact(const Case *drawn) {

@@ -237,12 +237,13 @@ START_TEST(a_launch_bound_op_is_charged_to_the_host_where_the_host_ends_the_wait
   Work work = {.phase = PHASE_F, .n_layers = 1, .piece = -1, .stage = -1};
   gint64 charged[N_CHARGES] = {0}, hidden = 0;
   /* From s = h = 0, issued at 100 … 500:   k0 [100,200)   c1 [200,280)   k2 [300,330)   k3 [400,420)   c4 [500,560)
-   * compute idles 100 before k0, 100 before k2, 70 before k3: the host's; 140 at the end until c4 is over: tp's. */
+   * compute idles 100 before k0, 100 before k2, 70 before k3 and, at the end, 80 until c4 is issued: the host's; the 60
+   * that c4 runs: tp's. */
   timing_charge(timing, &work, 0, 0, 560, charged, &hidden);
-  ck_assert_int_eq(charged[CHARGE_HOST], 270);
+  ck_assert_int_eq(charged[CHARGE_HOST], 350);
   ck_assert_int_eq(charged[CHARGE_COMPUTE], 120);
   ck_assert_int_eq(charged[CHARGE_RECOMPUTE], 30);
-  ck_assert_int_eq(charged[CHARGE_TP], 140);
+  ck_assert_int_eq(charged[CHARGE_TP], 60);
   ck_assert_int_eq(hidden, 0); /* no kernel runs beside c1 or c4 */
   timing_free(timing);
 }
@@ -291,6 +292,56 @@ START_TEST(charges_sum_to_the_record_whatever_it_is) {
 }
 END_TEST
 
+START_TEST(parts_of_a_replay_are_charged_what_the_whole_is) {
+  for (int trial = 0; trial < N_TRIALS; trial++) {
+    g_autoptr(Timing) timing = random_timing();
+    Work work = random_work(timing);
+    OpTime time = timing_of_work(timing, &work);
+    gint64 s = draw(400), h = draw(400);
+    gint64 end = MAX(s, MAX(s + time.run_ns, h + time.tail_ns));
+    gint64 cut = s + draw((int)(end - s) + 1);
+    gint64 whole[N_CHARGES] = {0}, parts[N_CHARGES] = {0}, whole_hidden = 0, parts_hidden = 0;
+    timing_charge(timing, &work, s, h, end, whole, &whole_hidden);
+    timing_charge_part(timing, &work, s, h, s, cut, parts, &parts_hidden);
+    timing_charge_part(timing, &work, s, h, cut, end, parts, &parts_hidden);
+    if (memcmp(whole, parts, sizeof whole) != 0 || whole_hidden != parts_hidden)
+      ck_abort_msg("trial %d: cut at %d of [%d, %d)", trial, (int)cut, (int)s, (int)end);
+  }
+}
+END_TEST
+
+typedef struct {
+  gint64 starts[2 * N_PIECES * 4 * MAX_ITEMS];
+  int n;
+} Starts;
+
+static void note_start(const ItemSpan *span, gpointer data) {
+  Starts *starts = data;
+  g_assert(starts->n < (int)G_N_ELEMENTS(starts->starts));
+  starts->starts[starts->n++] = span->start_ns;
+}
+
+static Starts starts_of(const Timing *timing, const Work *work, gint64 start_ns, gint64 issue_ns) {
+  Starts starts = {.n = 0};
+  timing_replay(timing, work, start_ns, issue_ns, note_start, &starts);
+  return starts;
+}
+
+START_TEST(the_lead_is_just_what_lets_every_item_start_on_time) {
+  for (int trial = 0; trial < N_TRIALS; trial++) {
+    g_autoptr(Timing) timing = random_timing();
+    Work work = random_work(timing);
+    gint64 lead = timing_host_lead(timing, &work);
+    Starts ahead = starts_of(timing, &work, 0, -1000000);
+    if (ahead.n == 0)
+      continue;
+    Starts just = starts_of(timing, &work, 0, -lead), late = starts_of(timing, &work, 0, 1 - lead);
+    if (memcmp(&ahead, &just, sizeof ahead) != 0 || memcmp(&ahead, &late, sizeof ahead) == 0)
+      ck_abort_msg("trial %d: lead %d", trial, (int)lead);
+  }
+}
+END_TEST
+
 START_TEST(stored_sums_are_the_replay_s_when_the_host_is_ahead) {
   for (int trial = 0; trial < 300; trial++) {
     TimedList list = random_list(1);
@@ -320,6 +371,8 @@ int main(void) {
   tcase_add_test(tcase, a_launch_bound_op_is_charged_to_the_host_where_the_host_ends_the_wait);
   tcase_add_test(tcase, a_stretched_record_adds_to_compute_and_a_short_one_never_turns_negative);
   tcase_add_test(tcase, charges_sum_to_the_record_whatever_it_is);
+  tcase_add_test(tcase, parts_of_a_replay_are_charged_what_the_whole_is);
+  tcase_add_test(tcase, the_lead_is_just_what_lets_every_item_start_on_time);
   tcase_add_test(tcase, stored_sums_are_the_replay_s_when_the_host_is_ahead);
   Suite *suite = suite_create("timing");
   suite_add_tcase(suite, tcase);

@@ -2,7 +2,8 @@
  *
  * Folded: one rank per op list; groups without pp have their members in step, so a collective starts when its one
  * recorded member arrives. Unfolded: every rank of the layout, every group's members apart. On symmetric clusters both
- * give the same record to the nanosecond. Nothing allocates in the event loop. Same input, same record. */
+ * give the same record to the nanosecond. Unfolded, each rank is followed as far ahead of the others as its inputs are
+ * known: the record does not depend on it. Nothing allocates in the event loop. Same input, same record. */
 #pragma once
 #include "trace.h"
 
@@ -12,7 +13,7 @@ typedef struct {
   const Layout *layout; /* may be NULL when folded */
   gboolean folded;
   gint64 eager_bytes;  /* sends up to this many bytes complete without their receiver */
-  const double *speed; /* unfolded: [layout ranks] factor on compute time; NULL = all 1 */
+  const double *speed; /* unfolded: [layout ranks] factor on compute time; NULL = all 1. Folded: NULL */
   double jitter;       /* standard deviation of each compute op's time as a share (normal, cut at ±3σ); 0 = none */
   guint64 seed;
 } Simulation;

@@ -2,8 +2,8 @@
  *
  * Sends and receives are paired on the way. Passes place the sends from one rank to another and their receives in the
  * same order, so the k-th send of a pair of ranks meets its k-th receive and no table of tags is needed; of a pair, the
- * ops that wait for partners form a chain through their `match`. Programs in which the tags along such a pair turn out to
- * stand in different orders are matched by program_match() instead. */
+ * ops that wait for partners form a chain through their `match`. Programs in which the tags along such a pair turn out
+ * to stand in different orders are matched by program_match() instead. */
 #include "task.h"
 
 #include "saturate.h"

@@ -24,9 +24,9 @@ typedef struct {
     gint32 match; /* send, receive: the partner's op in its list */
     gint32 slot;  /* collective: see meeting.h */
   };
-  guint8 kind;   /* OpKind */
-  guint8 stream; /* Stream */
-  guint8 flags;  /* TaskFlags */
+  guint8 kind;         /* OpKind */
+  guint8 stream;       /* Stream */
+  guint8 flags;        /* TaskFlags */
   guint8 after_stream; /* stream of `after` */
 } Task;
 

@@ -68,8 +68,7 @@ typedef struct {
   const Trace *trace;
   const Program *program;
   gint64 from_ns, to_ns; /* the step's window */
-
-  Ahead *ahead; /* [works] NULL without a Timing */
+  Ahead *ahead;          /* [works] NULL without a Timing */
 
   /* of the rank being walked */
   const OpList *list;
@@ -161,10 +160,9 @@ static void charge_idle(Walk *walk, gint32 i, gint64 from_ns, gint64 to_ns) {
   while (to_ns > from_ns) {
     gint64 time_ns;
     gint32 cause = cause_of(walk, i, &time_ns);
-    time_ns = CLAMP(time_ns, from_ns, to_ns);
-    charge(walk, launch_kind(walk, i), time_ns, to_ns);
-    to_ns = time_ns;
-    if (to_ns > from_ns && cause < 0) {
+    charge(walk, launch_kind(walk, i), CLAMP(time_ns, from_ns, to_ns), to_ns);
+    to_ns = CLAMP(time_ns, from_ns, to_ns);
+    if (cause < 0) {
       /* Issuing runs back to the last op that held the host up. */
       while (host_op >= i)
         host_op = walk->before[host_op];

@@ -10,7 +10,10 @@ typedef struct {
 } Part;
 
 Part part_of_op(const Program *program, const Op *op);
-double part_parameters(const Workload *workload, const Part *part); /* per tp rank */
+double part_parameters(const Workload *workload, const Part *part); /* that it computes with, per tp rank */
+/* The same, but a matrix that embedding and head share on one pipeline rank only with `keeper`, one of the two. Over
+ * all parts this sums to the stages' parameters. */
+double part_parameters_once(const Workload *workload, const Part *part, Piece keeper);
 /* Index of the Work that does `part` in `phase`. */
 gint32 part_work(Program *program, const Workload *workload, Phase phase, const Part *part);
 /* The whole stage. */

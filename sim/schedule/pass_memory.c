@@ -4,8 +4,9 @@
  *     B        drops it;  I drops a part and holds the output gradients W will need;  W drops the rest
  *     B, I     while they run: what is recomputed, the largest piece's
  *     receive  holds a boundary tensor until the op that consumes it has ended
- *     gather   ZeRO-3: holds the gathered piece until the op that uses it has ended
- *     B        ZeRO ≥ 2: holds the whole gradient of its pieces until their reduce-scatter has ended */
+ *     gather   ZeRO-3: holds the gathered piece until the op that uses it has ended (what embedding and head share:
+ * until the head's forward has) B        ZeRO ≥ 2: holds the whole gradient of its pieces until their reduce-scatter
+ * has ended */
 #include "lowering.h"
 #include "state_memory.h"
 
@@ -69,6 +70,16 @@ static double buffered_bytes(const Program *program, const Workload *workload, c
   return 0;
 }
 
+/* ZeRO-3: what embedding and head share stays from the embedding's forward, which drops that much less, to the head's.
+ */
+static double kept_bytes(const Workload *workload, const Op *op, const Part *part) {
+  if (workload->plan->zero < 3 || lowering_shards(workload) == 1 || op->action != ACTION_F)
+    return 0;
+  double parameters =
+      part_parameters_once(workload, part, PIECE_HEAD) - part_parameters_once(workload, part, PIECE_EMBEDDING);
+  return parameters * workload->plan->recipe.weights;
+}
+
 static gboolean is_reduce_of(const Op *op, gint32 backward) {
   return op->kind == OP_COLLECTIVE && op->action == ACTION_REDUCE_GRAD && op->after[0] == backward;
 }
@@ -101,6 +112,7 @@ static void annotate_rank(Program *program, OpList *list, const Workload *worklo
     Part part = part_of_op(program, op);
     PieceMemory memory = part_memory(workload, &part);
     add_activations(&effects[i], op, &memory);
+    effects[i].drop[MEMORY_BUFFERS] += kept_bytes(workload, op, &part);
     if (workload->plan->zero >= 2 && action_completes_gradient(op->action))
       add_gradient_buffers(list, effects, i, part_parameters(workload, &part) * workload->plan->recipe.gradients);
   }

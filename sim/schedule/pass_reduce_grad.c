@@ -77,7 +77,8 @@ static void reduce_backward(Reducer *reducer, int old_index) {
     gint32 index = op_editor_add(&reducer->editor, &piece);
     reducer->last_compute = index;
     op_editor_set_moved(&reducer->editor, old_index, index);
-    emit_reduce(reducer, &op, part_parameters(reducer->workload, part), index);
+    /* the embedding's backward completes the gradient of what it shares with the head */
+    emit_reduce(reducer, &op, part_parameters_once(reducer->workload, part, PIECE_EMBEDDING), index);
   }
 }
 

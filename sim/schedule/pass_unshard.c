@@ -21,9 +21,16 @@ typedef struct {
   Part part;
 } Piecewise;
 
+/* What embedding and head share is gathered by the one that comes first and kept for the other, as DeepSpeed does with
+ * parameters that are soon used again (stage3_max_reuse_distance). */
+static double gathered_bytes(const Workload *workload, const Op *user, const Part *part) {
+  Piece first = user->action == ACTION_F ? PIECE_EMBEDDING : PIECE_HEAD;
+  return part_parameters_once(workload, part, first) * workload->plan->recipe.weights;
+}
+
 static Op gather_op(Program *program, const Workload *workload, const Op *user, const Part *part) {
   return dp_collective(program, ACTION_UNSHARD, user->stage, user->micro_batch, COLLECTIVE_ALL_GATHER,
-                       AXIS_BIT_DP_SHARD, part_parameters(workload, part) * workload->plan->recipe.weights);
+                       AXIS_BIT_DP_SHARD, gathered_bytes(workload, user, part));
 }
 
 /* Cut the ops that need gathered parameters. */
@@ -44,7 +51,8 @@ static GArray *cut_ops(const Program *program, const OpList *list, const Workloa
       g_array_append_val(cuts, part);
     seen[op->stage] = TRUE;
     for (guint c = 0; c < cuts->len; c++) {
-      Piecewise piece = {i, c + 1 == cuts->len, needs, g_array_index(cuts, Part, c)};
+      const Part *cut = &g_array_index(cuts, Part, c);
+      Piecewise piece = {i, c + 1 == cuts->len, needs && gathered_bytes(workload, op, cut) > 0, *cut};
       g_array_append_val(pieces, piece);
     }
   }

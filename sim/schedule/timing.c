@@ -90,8 +90,8 @@ static OpTime stretch_time(const Stretch *stretch, Span *spans) {
   return time;
 }
 
-/* `spans` as a run has them. How long before the streams are free the host must begin, for every item to start as in the
- * run: the end of the list may not show that an item beside the longest path was late. */
+/* `spans` as a run has them. How long before the streams are free the host must begin, for every item to start as in
+ * the run: the end of the list may not show that an item beside the longest path was late. */
 static gint64 lead_of(const Stretch *stretch, const Span *spans) {
   gint64 lead_ns = G_MININT64, issued_ns = 0;
   for (int i = 0; i < stretch->n_items; i++) {
@@ -350,6 +350,15 @@ static void charge_difference(ChargeSum *sum, gint64 length_ns) {
   }
 }
 
+static void charge_replay(const Timing *timing, const Work *work, gint64 start_ns, gint64 issue_ns, ChargeSum *sum) {
+  replay_work(timing, work, start_ns, issue_ns, visit_charges, sum);
+  if (!is_run(work))
+    return;
+  gint64 kernels_ns = sum->charged[CHARGE_COMPUTE] + sum->charged[CHARGE_RECOMPUTE];
+  sum->charged[CHARGE_COMPUTE] = work->recompute ? 0 : kernels_ns; /* a run is of one kind */
+  sum->charged[CHARGE_RECOMPUTE] = work->recompute ? kernels_ns : 0;
+}
+
 static void add_charges(const ChargeSum *sum, gint64 charged[N_CHARGES], gint64 *tp_hidden_ns) {
   for (int kind = 0; kind < N_CHARGES; kind++)
     charged[kind] += sum->charged[kind];
@@ -362,7 +371,7 @@ void timing_charge(const Timing *timing, const Work *work, gint64 start_ns, gint
   if (!is_run(work) && start_ns - issue_ns >= timing_host_lead(timing, work))
     charge_ahead(timing, work, &sum);
   else
-    replay_work(timing, work, start_ns, issue_ns, visit_charges, &sum);
+    charge_replay(timing, work, start_ns, issue_ns, &sum);
   charge_difference(&sum, end_ns - start_ns);
   add_charges(&sum, charged, tp_hidden_ns);
 }
@@ -370,7 +379,7 @@ void timing_charge(const Timing *timing, const Work *work, gint64 start_ns, gint
 void timing_charge_part(const Timing *timing, const Work *work, gint64 start_ns, gint64 issue_ns, gint64 from_ns,
                         gint64 to_ns, gint64 charged[N_CHARGES], gint64 *tp_hidden_ns) {
   ChargeSum sum = {.from_ns = from_ns, .to_ns = to_ns};
-  replay_work(timing, work, start_ns, issue_ns, visit_charges, &sum);
+  charge_replay(timing, work, start_ns, issue_ns, &sum);
   charge_difference(&sum, to_ns - from_ns);
   add_charges(&sum, charged, tp_hidden_ns);
 }

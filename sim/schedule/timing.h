@@ -81,8 +81,8 @@ typedef struct {
 gint64 timing_replay(const Timing *timing, const Work *work, gint64 start_ns, gint64 issue_ns,
                      void (*visit)(const ItemSpan *span, gpointer data), gpointer data);
 /* Split [start_ns, end) of such a replay by charge (end = the replay's end); adds to charged[N_CHARGES] and
- * *tp_hidden_ns. An idle compute stream is charged to the collective it waits for while that runs, and to the host while
- * that waits for its launch. Fast where the host is ahead. */
+ * *tp_hidden_ns. An idle compute stream is charged to the collective it waits for while that runs, and to the host
+ * while that waits for its launch. Fast where the host is ahead. */
 void timing_charge(const Timing *timing, const Work *work, gint64 start_ns, gint64 issue_ns, gint64 end_ns,
                    gint64 charged[N_CHARGES], gint64 *tp_hidden_ns);
 /* The same of [from_ns, to_ns), a part of the replay. */

@@ -1,0 +1,384 @@
+/* The lowering passes, by example and by property. The examples are the texts of small programs after each pass, in
+ * tests/data/passes: read them beside passes.h. STEPSIM_UPDATE_GOLDEN=1 writes them anew; read what changed. */
+#include "error.h"
+
+#include <check.h>
+#include <math.h>
+#include <string.h>
+
+#include "order_run.h"
+#include "passes.h"
+#include "plan_cases.h"
+#include "verify.h"
+
+/* --- examples --- */
+
+typedef struct {
+  const char *name; /* of the file */
+  gboolean is_bare; /* an order alone */
+  int pp, dp, n_micro_batches, zero, zero_ranks, prefetch, steps;
+  gboolean overlap;
+} Example;
+
+static const Example examples[] = {
+    {"bare-1f1b", .is_bare = TRUE, .pp = 2, .dp = 1, .n_micro_batches = 2, .steps = 2},
+    {"pp2-dp2-zero1", .pp = 2, .dp = 2, .n_micro_batches = 2, .zero = 1, .steps = 1, .overlap = TRUE},
+    {"pp2-dp2-zero0-late", .pp = 2, .dp = 2, .n_micro_batches = 2, .steps = 1},
+    {"dp4-zero2-shards2-late", .pp = 1, .dp = 4, .n_micro_batches = 2, .zero = 2, .zero_ranks = 2, .steps = 1},
+    {"dp2-zero3-prefetch1", .pp = 1, .dp = 2, .n_micro_batches = 2, .zero = 3, .prefetch = 1, .steps = 1,
+     .overlap = TRUE},
+};
+
+static char *dump_bare(const Example *example, const char *pass) {
+  g_autoptr(Order) order = order_new(schedule_find("1f1b", NULL), example->pp, 1, example->n_micro_batches, NULL);
+  StageTimes times = {1, 1, 1};
+  char *dump = NULL;
+  g_autoptr(OrderRun) run = order_run_new(order, &times, example->steps, pass, &dump, NULL);
+  ck_assert_ptr_nonnull(run);
+  return dump;
+}
+
+static char *dump_plan(const Example *example, const char *pass) {
+  g_autoptr(Model) model = read_model(CASES_FIXTURES "/toy.json");
+  g_autoptr(Cluster) cluster = read_cluster("selene");
+  g_autoptr(Plan) plan = plan_new();
+  plan->pp = example->pp;
+  plan->dp = example->dp;
+  plan->global_batch = example->n_micro_batches * example->dp;
+  plan->zero = example->zero;
+  plan->zero_ranks = example->zero_ranks;
+  plan->prefetch = example->prefetch;
+  plan->overlap_grad = plan->overlap_param = example->overlap;
+  plan->bucket_parameters = 1; /* every piece a bucket */
+  plan->steps = example->steps;
+  g_autoptr(GError) error = NULL;
+  char *dump = predict_dump(model, cluster, plan, pass, &error);
+  ck_assert_msg(dump != NULL, "%s", error != NULL ? error->message : "");
+  return dump;
+}
+
+/* The texts after each pass; owned by the caller. */
+static char *story_of(const Example *example) {
+  g_autoptr(GString) story = g_string_new(NULL);
+  g_autofree char *before = NULL;
+  for (const Pass *pass = passes(); pass->name != NULL; pass++) {
+    char *dump = example->is_bare ? dump_bare(example, pass->name) : dump_plan(example, pass->name);
+    gboolean is_same = g_strcmp0(before, dump) == 0;
+    g_string_append_printf(story, "# after %s: %s\n%s", pass->name, pass->summary,
+                           is_same ? "# nothing to do\n" : dump);
+    g_free(before);
+    before = dump;
+  }
+  return g_string_free(g_steal_pointer(&story), FALSE);
+}
+
+/* Number of the first line in which the texts differ. */
+static int first_difference(const char *a, const char *b) {
+  int line = 1;
+  for (; *a != '\0' && *a == *b; a++, b++)
+    line += *a == '\n';
+  return line;
+}
+
+/* Check's loop variable _i is the example. */
+START_TEST(small_programs_are_lowered_as_written_down) {
+  const Example *example = &examples[_i];
+  g_autofree char *file = g_strconcat(CASES_FIXTURES, "/passes/", example->name, ".txt", NULL);
+  g_autofree char *story = story_of(example), *golden = NULL;
+  if (g_strcmp0(g_getenv("STEPSIM_UPDATE_GOLDEN"), "1") == 0)
+    ck_assert(g_file_set_contents(file, story, -1, NULL));
+  ck_assert_msg(g_file_get_contents(file, &golden, NULL, NULL), "%s is not there", file);
+  ck_assert_msg(strcmp(story, golden) == 0,
+                "%s:%d is no longer what the passes make; if that is right, run this test with STEPSIM_UPDATE_GOLDEN=1",
+                file, first_difference(story, golden));
+}
+END_TEST
+
+/* --- properties --- */
+
+enum { N_PLANS = 200, MAX_GPUS = 64 };
+
+static Cluster *clusters[N_CASE_CLUSTERS];
+
+static void set_up(void) {
+  read_case_clusters(clusters);
+}
+
+static void tear_down(void) {
+  free_case_clusters(clusters);
+}
+
+static double relative_difference(double a, double b) {
+  return fabs(a - b) / MAX(MAX(fabs(a), fabs(b)), 1e-300);
+}
+
+static const Effect *effect_of(const Program *program, const Op *op) {
+  return &g_array_index(program->effects, Effect, op->effect);
+}
+
+static const Transfer *transfer_of(const Program *program, const Op *op) {
+  return &g_array_index(program->transfers, Transfer, op->work);
+}
+
+START_TEST(lowered_and_expanded_programs_can_run) {
+  for (guint seed = 0; seed < N_PLANS; seed++) {
+    g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
+    drawn.plan->steps = 1 + (int)(seed % 3);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Prediction) prediction = predict_case(&drawn);
+    g_autoptr(Program) expanded = program_expand(prediction->program, prediction->workload);
+    g_autofree char *text = case_text(&drawn);
+    ck_assert_msg(program_verify(prediction->program, &error), "%s\n%s", text, error ? error->message : "");
+    ck_assert_msg(program_verify(expanded, &error), "%s\nexpanded: %s", text, error ? error->message : "");
+  }
+}
+END_TEST
+
+/* Bytes held less bytes dropped by the ops of one step, by category; and all held. */
+static void sum_effects(const Program *program, int rank, int step, double left[N_MEMORY], double held[N_MEMORY]) {
+  memset(left, 0, sizeof(double) * N_MEMORY);
+  memset(held, 0, sizeof(double) * N_MEMORY);
+  const OpList *list = &program->ranks[rank];
+  for (int i = 0; i < list->n_ops; i++)
+    for (int c = 0; list->ops[i].step == step && c < N_MEMORY; c++) {
+      const Effect *effect = effect_of(program, &list->ops[i]);
+      left[c] += effect->hold[c] - effect->drop[c];
+      held[c] += effect->hold[c];
+    }
+}
+
+START_TEST(what_a_step_holds_it_drops) {
+  for (guint seed = 0; seed < N_PLANS; seed++) {
+    g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
+    drawn.plan->steps = 2;
+    drawn.plan->fold = seed % 2 == 0;
+    g_autoptr(Prediction) prediction = predict_case(&drawn);
+    double total_held = 0;
+    for (int rank = 0; rank < drawn.plan->pp; rank++)
+      for (int step = 0; step < 2; step++) {
+        double left[N_MEMORY], held[N_MEMORY];
+        sum_effects(prediction->program, rank, step, left, held);
+        g_autofree char *text = case_text(&drawn);
+        total_held += held[MEMORY_ACTIVATIONS];
+        for (int c = 0; c < N_MEMORY; c++)
+          ck_assert_msg(fabs(left[c]) <= 1e-9 * held[c], "%s\nrank %d, step %d: %g of %g bytes of %s left", text, rank,
+                        step, left[c], held[c], memory_category_name(c));
+      }
+    ck_assert_double_gt(total_held, 0);
+  }
+}
+END_TEST
+
+static int order_in_flight(const GArray *actions) {
+  int now = 0, peak = 0;
+  for (guint i = 0; i < actions->len; i++) {
+    now += g_array_index(actions, Action, i).kind == ACTION_F ? 1 : -1;
+    peak = MAX(peak, now);
+  }
+  return peak;
+}
+
+START_TEST(a_program_holds_as_many_micro_batches_as_its_order) {
+  for (guint seed = 0; seed < N_PLANS; seed++) {
+    g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
+    drawn.plan->fold = seed % 2 == 0;
+    g_autoptr(Prediction) prediction = predict_case(&drawn);
+    const Plan *plan = drawn.plan;
+    g_autoptr(Order) order =
+        order_new(schedule_find(plan->schedule, NULL), plan->pp, plan->chunks, (int)plan->n_micro_batches, NULL);
+    g_autofree int *peak = g_new(int, plan->pp);
+    metrics_in_flight(prediction->trace, peak);
+    for (int rank = 0; rank < plan->pp; rank++)
+      ck_assert_int_eq(peak[rank], order_in_flight(order->actions[rank]));
+  }
+}
+END_TEST
+
+static double total_flops(const Program *program, int rank) {
+  const OpList *list = &program->ranks[rank];
+  double flops = 0;
+  for (int i = 0; i < list->n_ops; i++)
+    if (list->ops[i].kind == OP_COMPUTE)
+      flops += g_array_index(program->works, Work, list->ops[i].work).flops;
+  return flops;
+}
+
+START_TEST(expanding_keeps_work_and_memory) {
+  for (guint seed = 0; seed < N_PLANS; seed++) {
+    g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
+    g_autoptr(Prediction) prediction = predict_case(&drawn);
+    g_autoptr(Program) expanded = program_expand(prediction->program, prediction->workload);
+    g_autofree char *text = case_text(&drawn);
+    for (int rank = 0; rank < drawn.plan->pp; rank++) {
+      double flops = total_flops(prediction->program, rank), flops_after = total_flops(expanded, rank);
+      ck_assert_msg(relative_difference(flops, flops_after) < 1e-12, "%s\nrank %d: %g and %g FLOPs", text, rank, flops,
+                    flops_after);
+      double left[N_MEMORY], held[N_MEMORY], left_after[N_MEMORY], held_after[N_MEMORY];
+      sum_effects(prediction->program, rank, 0, left, held);
+      sum_effects(expanded, rank, 0, left_after, held_after);
+      for (int c = 0; c < N_MEMORY; c++)
+        ck_assert_msg(relative_difference(held[c], held_after[c]) < 1e-12, "%s\nrank %d: %g and %g bytes of %s", text,
+                      rank, held[c], held_after[c], memory_category_name(c));
+    }
+  }
+}
+END_TEST
+
+/* Unfused attention is counted in full, as the convention of Megatron's papers has it; the vocabularies need no
+ * padding; so the products of all ranks are the model's. */
+START_TEST(a_program_does_the_model_s_products) {
+  for (guint seed = 0; seed < N_PLANS; seed++) {
+    g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
+    drawn.plan->attention = ATTENTION_UNFUSED;
+    drawn.plan->recompute = RECOMPUTE_NONE;
+    drawn.plan->flops = FLOPS_MEGATRON;
+    g_autoptr(Prediction) prediction = predict_case(&drawn);
+    double flops = 0, expected = workload_model_flops(prediction->workload);
+    for (int rank = 0; rank < drawn.plan->pp; rank++)
+      flops += total_flops(prediction->program, rank) * drawn.plan->tp * drawn.plan->dp;
+    g_autofree char *text = case_text(&drawn);
+    ck_assert_msg(relative_difference(flops, expected) < 1e-9, "%s\n%g FLOPs, the model's %g", text, flops, expected);
+  }
+}
+END_TEST
+
+/* Bytes of a rank's ops with that action and collective. */
+static double total_bytes(const Program *program, int rank, ActionKind action, Collective collective) {
+  const OpList *list = &program->ranks[rank];
+  double bytes = 0;
+  for (int i = 0; i < list->n_ops; i++)
+    if (list->ops[i].kind == OP_COLLECTIVE && list->ops[i].action == action &&
+        transfer_of(program, &list->ops[i])->collective == collective)
+      bytes += transfer_of(program, &list->ops[i])->bytes;
+  return bytes;
+}
+
+static double rank_parameters(const Workload *workload, int rank) {
+  gint64 parameters = 0;
+  for (int stage = rank; stage < workload->n_stages; stage += workload->plan->pp)
+    parameters += workload->stages[stage].parameters;
+  return (double)parameters;
+}
+
+static void assert_bytes(const Case *drawn, const char *what, double bytes, double expected) {
+  if (relative_difference(bytes, expected) > 1e-9) {
+    g_autofree char *text = case_text(drawn);
+    ck_abort_msg("%s\n%s: %.0f bytes, expected %.0f", text, what, bytes, expected);
+  }
+}
+
+/* Every parameter has one gradient. With S shards and R = dp/S copies of them:
+ *
+ *     ZeRO-0      all-reduce of g bytes each, once a step
+ *     ZeRO-1      reduce-scatter of g each over the shards, then all-reduce of g/S each over the copies
+ *     ZeRO-2, 3   the same for every micro-batch */
+START_TEST(every_gradient_is_reduced_once) {
+  for (guint seed = 0; seed < N_PLANS; seed++) {
+    g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
+    const Plan *plan = drawn.plan;
+    g_autoptr(Prediction) prediction = predict_case(&drawn);
+    int shards = plan->zero > 0 ? plan->zero_ranks : 1, copies = plan->dp / shards;
+    for (int rank = 0; rank < plan->pp; rank++) {
+      const Program *program = prediction->program;
+      double gradients = rank_parameters(prediction->workload, rank) * plan->recipe.gradients;
+      gradients *= plan->zero >= 2 ? (double)plan->n_micro_batches : 1;
+      assert_bytes(&drawn, "reduce-scatter", total_bytes(program, rank, ACTION_REDUCE_GRAD, COLLECTIVE_REDUCE_SCATTER),
+                   shards > 1 ? gradients : 0);
+      assert_bytes(&drawn, "all-reduce", total_bytes(program, rank, ACTION_REDUCE_GRAD, COLLECTIVE_ALL_REDUCE),
+                   copies > 1 ? gradients / shards : 0);
+    }
+  }
+}
+END_TEST
+
+/* ZeRO-1 and 2 once a step, ZeRO-3 for every forward and every backward. */
+START_TEST(every_parameter_is_gathered_once_a_pass) {
+  for (guint seed = 0; seed < N_PLANS; seed++) {
+    g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
+    const Plan *plan = drawn.plan;
+    g_autoptr(Prediction) prediction = predict_case(&drawn);
+    double n_passes = plan->zero == 3 ? 2.0 * (double)plan->n_micro_batches : 1;
+    for (int rank = 0; rank < plan->pp; rank++) {
+      double weights = rank_parameters(prediction->workload, rank) * plan->recipe.weights;
+      assert_bytes(&drawn, "all-gather", total_bytes(prediction->program, rank, ACTION_UNSHARD, COLLECTIVE_ALL_GATHER),
+                   plan->zero > 0 && plan->zero_ranks > 1 ? n_passes * weights : 0);
+    }
+  }
+}
+END_TEST
+
+/* The gather an op waits for; −1 none. */
+static gint32 gather_of(const OpList *list, const Op *op) {
+  for (int i = 0; i < OP_MAX_AFTER && op->after[i] >= 0; i++)
+    if (list->ops[op->after[i]].action == ACTION_UNSHARD)
+      return op->after[i];
+  return -1;
+}
+
+/* The backward of an embedding whose matrix the head has gathered, and that has no positions. */
+static gboolean needs_no_gather(const Case *drawn, const Program *program, const Op *op) {
+  const Work *work = &g_array_index(program->works, Work, op->work);
+  return op->action == ACTION_B && work->n_embedding > 0 && work->n_layers + work->n_head == 0 && drawn->model.tied &&
+         drawn->model.positions != POSITIONS_LEARNED && drawn->plan->pp == 1;
+}
+
+/* Each F, I and B piece waits for its own gather, the k-th for the k-th; and that waits for piece k − w − 1, w the
+ * window. So it may run beside the w pieces before its own, and at most w + 1 gathered pieces are held. */
+static void assert_window(const Case *drawn, const Program *program, int rank, int window) {
+  g_autofree char *text = case_text(drawn);
+  const OpList *list = &program->ranks[rank];
+  g_autoptr(GArray) gathers = g_array_new(FALSE, FALSE, sizeof(int)), users = g_array_new(FALSE, FALSE, sizeof(int));
+  for (int i = 0; i < list->n_ops; i++) {
+    const Op *op = &list->ops[i];
+    if (op->action == ACTION_UNSHARD)
+      g_array_append_val(gathers, i);
+    else if (op->kind == OP_COMPUTE && op->action <= ACTION_B && !needs_no_gather(drawn, program, op))
+      g_array_append_val(users, i);
+  }
+  ck_assert_msg(gathers->len == users->len, "%s\n%d gathers for %d pieces", text, (int)gathers->len, (int)users->len);
+  for (int k = 0; k < (int)users->len; k++) {
+    int gather = g_array_index(gathers, int, k), user = g_array_index(users, int, k);
+    ck_assert_msg(gather_of(list, &list->ops[user]) == gather, "%s\nop %d does not wait for its gather", text, user);
+    gint32 opens = k > window ? g_array_index(users, int, k - window - 1) : -1;
+    ck_assert_msg(list->ops[gather].after[0] == opens && list->ops[gather].after[1] < 0,
+                  "%s\ngather %d waits for %d, expected %d", text, gather, list->ops[gather].after[0], opens);
+  }
+}
+
+START_TEST(zero_3_gathers_no_further_ahead_than_its_window) {
+  int n_seen = 0;
+  for (guint seed = 0; seed < 4 * N_PLANS; seed++) {
+    g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
+    if (drawn.plan->zero < 3 || drawn.plan->zero_ranks == 1)
+      continue;
+    g_autoptr(Prediction) prediction = predict_case(&drawn);
+    for (int rank = 0; rank < drawn.plan->pp; rank++)
+      assert_window(&drawn, prediction->program, rank, drawn.plan->overlap_param ? drawn.plan->prefetch : 0);
+    n_seen++;
+  }
+  ck_assert_int_gt(n_seen, N_PLANS / 4);
+}
+END_TEST
+
+int main(void) {
+  TCase *tcase = tcase_create("passes");
+  tcase_set_timeout(tcase, 120);
+  tcase_add_checked_fixture(tcase, set_up, tear_down);
+  tcase_add_loop_test(tcase, small_programs_are_lowered_as_written_down, 0, G_N_ELEMENTS(examples));
+  tcase_add_test(tcase, lowered_and_expanded_programs_can_run);
+  tcase_add_test(tcase, what_a_step_holds_it_drops);
+  tcase_add_test(tcase, a_program_holds_as_many_micro_batches_as_its_order);
+  tcase_add_test(tcase, expanding_keeps_work_and_memory);
+  tcase_add_test(tcase, a_program_does_the_model_s_products);
+  tcase_add_test(tcase, every_gradient_is_reduced_once);
+  tcase_add_test(tcase, every_parameter_is_gathered_once_a_pass);
+  tcase_add_test(tcase, zero_3_gathers_no_further_ahead_than_its_window);
+  Suite *suite = suite_create("passes");
+  suite_add_tcase(suite, tcase);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int failures = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failures != 0;
+}

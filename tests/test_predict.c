@@ -1,0 +1,263 @@
+/* Properties of whole predictions: times that add up, same input same output, chained steps, programs as text. */
+#include "error.h"
+
+#include <check.h>
+#include <glib/gstdio.h>
+#include <math.h>
+#include <string.h>
+
+#include "chrome_trace.h"
+#include "plan_cases.h"
+#include "program_text.h"
+
+enum { N_PLANS = 200, MAX_GPUS = 64 };
+
+static Cluster *clusters[N_CASE_CLUSTERS];
+
+static void set_up(void) {
+  read_case_clusters(clusters);
+}
+
+static void tear_down(void) {
+  free_case_clusters(clusters);
+}
+
+/* --- breakdown --- */
+
+static void assert_breakdown_sums_up(const Case *drawn, const Prediction *prediction) {
+  g_autofree char *text = case_text(drawn);
+  const Metrics *metrics = prediction->metrics;
+  double mean_s = 0;
+  for (int kind = 0; kind < N_BREAKDOWN; kind++)
+    mean_s += metrics->mean_s[kind];
+  for (int rank = 0; rank < metrics->n_ranks; rank++) {
+    gint64 sum_ns = 0;
+    for (int kind = 0; kind < N_BREAKDOWN; kind++) {
+      sum_ns += metrics->ranks[rank].ns[kind];
+      ck_assert_msg(metrics->ranks[rank].ns[kind] >= 0, "%s\nrank %d: negative %s", text, rank, breakdown_name(kind));
+    }
+    ck_assert_msg(sum_ns == metrics->step_ns, "%s\nrank %d: %d of %d ns", text, rank, (int)sum_ns,
+                  (int)metrics->step_ns);
+  }
+  ck_assert_msg(fabs(mean_s - prediction->step_time_s) < 1e-9, "%s\nmean %.12g of %.12g s", text, mean_s,
+                prediction->step_time_s);
+}
+
+START_TEST(breakdown_of_every_rank_sums_to_the_step) {
+  for (guint seed = 0; seed < N_PLANS; seed++) {
+    g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
+    drawn.plan->steps = seed % 2 == 0 ? 1 : 2;
+    drawn.plan->fold = seed % 4 < 2;
+    drawn.plan->jitter = seed % 8 == 7 ? 0.1 : 0;
+    g_autoptr(Prediction) prediction = predict_case(&drawn);
+    assert_breakdown_sums_up(&drawn, prediction);
+  }
+}
+END_TEST
+
+START_TEST(rates_follow_from_the_step_time) {
+  g_auto(Case) drawn = random_case(1, clusters, MAX_GPUS);
+  g_autoptr(Prediction) prediction = predict_case(&drawn);
+  const Plan *plan = prediction->workload->plan;
+  double tokens = (double)plan->global_batch * (double)plan->seq_len, step_s = prediction->step_time_s;
+  ck_assert_double_eq_tol(step_s, (double)prediction->metrics->step_ns * 1e-9, 1e-15);
+  ck_assert_double_eq_tol(prediction->tokens_per_s * step_s / tokens, 1, 1e-12);
+  ck_assert_double_eq_tol(prediction->tokens_per_s_per_gpu * plan->gpus / prediction->tokens_per_s, 1, 1e-12);
+  ck_assert_double_eq_tol(prediction->mfu * prediction->peak_flops / (prediction->tflops_per_gpu * 1e12), 1, 1e-12);
+  ck_assert_double_ge(prediction->hfu, prediction->mfu);
+}
+END_TEST
+
+/* --- same input, same output --- */
+
+static gboolean is_same_trace(const Trace *a, const Trace *b) {
+  if (a->n_ranks != b->n_ranks || a->first[a->n_ranks] != b->first[b->n_ranks])
+    return FALSE;
+  gsize bytes = a->first[a->n_ranks] * sizeof(gint64);
+  return memcmp(a->start_ns, b->start_ns, bytes) == 0 && memcmp(a->end_ns, b->end_ns, bytes) == 0 &&
+         memcmp(a->issue_ns, b->issue_ns, bytes) == 0;
+}
+
+/* The bytes of the Chrome trace; owned by the caller. */
+static char *chrome_bytes(const Prediction *prediction, gsize *length) {
+  g_autofree char *file = NULL, *bytes = NULL;
+  int descriptor = g_file_open_tmp("stepsim-trace-XXXXXX.json", &file, NULL);
+  ck_assert_int_ge(descriptor, 0);
+  g_close(descriptor, NULL);
+  ck_assert(chrome_trace_write(prediction->trace, file, NULL));
+  ck_assert(g_file_get_contents(file, &bytes, length, NULL));
+  g_unlink(file);
+  return g_steal_pointer(&bytes);
+}
+
+static void assert_same_output(const Case *drawn, const Prediction *a, const Prediction *b) {
+  g_autofree char *text = case_text(drawn);
+  ck_assert_msg(is_same_trace(a->trace, b->trace), "%s", text);
+  gsize a_length, b_length;
+  g_autofree char *a_bytes = chrome_bytes(a, &a_length), *b_bytes = chrome_bytes(b, &b_length);
+  ck_assert_msg(a_length == b_length && memcmp(a_bytes, b_bytes, a_length) == 0, "%s", text);
+}
+
+START_TEST(same_input_gives_the_same_trace_and_the_same_bytes) {
+  for (guint seed = 0; seed < 24; seed++) {
+    g_auto(Case) drawn = random_case(seed, clusters, 16), unrelated = random_case(seed + 1000, clusters, MAX_GPUS);
+    drawn.plan->fold = seed % 2 == 0;
+    drawn.plan->jitter = seed % 4 == 3 ? 0.05 : 0;
+    g_autoptr(Prediction) first = predict_case(&drawn);
+    g_autoptr(Prediction) second = predict_case(&drawn);
+    g_autoptr(Prediction) between = predict_case(&unrelated);
+    g_autoptr(Prediction) third = predict_case(&drawn);
+    assert_same_output(&drawn, first, second);
+    assert_same_output(&drawn, first, third);
+  }
+}
+END_TEST
+
+/* --- chained steps --- */
+
+static gint64 step_ns(const Case *drawn, int n_steps) {
+  g_autoptr(Plan) plan = plan_copy(drawn->plan);
+  plan->steps = n_steps;
+  g_autoptr(Prediction) prediction = predict_on(drawn, drawn->cluster, plan);
+  return prediction->metrics->step_ns;
+}
+
+/* The host reads the loss at the end of every step and issues nothing of the next before that. Step k + 1 begins when
+ * the last rank has read step k's, so at the latest then all ranks begin as in a first step: a steady step is never
+ * longer than the first.
+ *
+ * One pipeline rank: all ranks read at once, with every stream at rest. Each step is the first again, its own read
+ * included, to the nanosecond.
+ *
+ * Several, and a gradient norm over all of them: the norm ends everywhere at once; from there to the read is the same
+ * in every step, and a rank's read is all that its next step depends on. So all steps but the first are equal. */
+START_TEST(steps_in_a_row_take_the_time_of_one) {
+  for (guint seed = 0; seed < N_PLANS; seed++) {
+    g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
+    gint64 one_ns = step_ns(&drawn, 1), two_ns = step_ns(&drawn, 2), three_ns = step_ns(&drawn, 3);
+    gboolean as_derived = two_ns <= one_ns && three_ns <= one_ns;
+    if (drawn.plan->pp == 1)
+      as_derived = two_ns == one_ns && three_ns == one_ns;
+    else if (drawn.plan->grad_norm_barrier)
+      as_derived = as_derived && three_ns == two_ns;
+    if (!as_derived) {
+      g_autofree char *text = case_text(&drawn);
+      ck_abort_msg("%s\nsteps of %d, %d and %d ns", text, (int)one_ns, (int)two_ns, (int)three_ns);
+    }
+  }
+}
+END_TEST
+
+/* --- programs as text --- */
+
+static Prediction *predict_text(const Case *drawn, const char *text) {
+  g_autoptr(GError) error = NULL;
+  Program *program = program_from_text(text, "text", &error);
+  ck_assert_msg(program != NULL, "%s", error != NULL ? error->message : "");
+  Prediction *prediction = predict_program(&drawn->model, drawn->cluster, drawn->plan, program, &error);
+  ck_assert_msg(prediction != NULL, "%s", error != NULL ? error->message : "");
+  return prediction;
+}
+
+START_TEST(a_program_written_and_read_runs_as_before) {
+  for (guint seed = 0; seed < 60; seed++) {
+    g_auto(Case) drawn = random_case(seed, clusters, 16);
+    drawn.plan->fold = seed % 2 == 0;
+    drawn.plan->steps = seed % 3 == 0 ? 2 : 1;
+    g_autoptr(Prediction) direct = predict_case(&drawn);
+    g_autofree char *text = program_to_text(direct->program);
+    g_autoptr(Prediction) read = predict_text(&drawn, text);
+    g_autofree char *text_again = program_to_text(read->program);
+    ck_assert_int_eq(direct->program->expanded, !drawn.plan->fold);
+    ck_assert_str_eq(text_again, text);
+    ck_assert(is_same_trace(direct->trace, read->trace));
+    ck_assert(direct->memory->peak_bytes == read->memory->peak_bytes);
+  }
+}
+END_TEST
+
+/* Whole or expanded before it was written, folded or not when it runs: the same step. */
+START_TEST(a_program_may_be_expanded_before_or_after_it_is_written) {
+  for (guint seed = 0; seed < 40; seed++) {
+    g_auto(Case) drawn = random_case(seed, clusters, 16);
+    g_autoptr(Prediction) folded = predict_case(&drawn);
+    g_autofree char *whole = program_to_text(folded->program);
+    drawn.plan->fold = FALSE;
+    g_autoptr(Prediction) all = predict_text(&drawn, whole);
+    g_autofree char *expanded = program_to_text(all->program);
+    drawn.plan->fold = TRUE;
+    g_autoptr(Prediction) folded_runs = predict_text(&drawn, expanded);
+    ck_assert_int_eq(all->metrics->step_ns, folded->metrics->step_ns);
+    ck_assert_int_eq(folded_runs->metrics->step_ns, folded->metrics->step_ns);
+    ck_assert_int_eq(folded_runs->trace->n_ranks, drawn.plan->pp);
+  }
+}
+END_TEST
+
+START_TEST(a_program_of_another_plan_is_refused) {
+  g_auto(Case) drawn = random_case(3, clusters, MAX_GPUS);
+  g_autoptr(Prediction) direct = predict_case(&drawn);
+  g_autofree char *text = program_to_text(direct->program);
+  drawn.plan->global_batch += drawn.plan->micro_batch * drawn.plan->dp; /* one micro-batch more */
+  g_autoptr(GError) error = NULL;
+  Program *program = program_from_text(text, "text", NULL);
+  ck_assert_ptr_null(predict_program(&drawn.model, drawn.cluster, drawn.plan, program, &error));
+  ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
+  ck_assert_ptr_nonnull(strstr(error->message, "micro-batches"));
+}
+END_TEST
+
+/* --- what does not fit, and what cannot be --- */
+
+START_TEST(a_plan_that_does_not_fit_is_predicted_all_the_same) {
+  g_autoptr(Model) model = read_model("llama-3-70b");
+  g_autoptr(Plan) plan = plan_new();
+  plan->tp = 8;
+  plan->gpus = 8;
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Prediction) prediction = predict(model, clusters[0], plan, &error);
+  g_assert_no_error(error);
+  /* 70.6e9 parameters · 16 bytes / 8 = 141 GB of state alone, on 80 GiB = 86 GB */
+  ck_assert(!prediction->fits);
+  ck_assert_double_gt(prediction->memory->peak_bytes, 141e9);
+  ck_assert_double_gt(prediction->step_time_s, 0);
+  plan->pp = 4;
+  plan->gpus = 32;
+  g_autoptr(Prediction) spread = predict(model, clusters[0], plan, &error);
+  g_assert_no_error(error);
+  ck_assert(spread->fits);
+}
+END_TEST
+
+START_TEST(an_impossible_plan_is_refused) {
+  g_auto(Case) drawn = random_case(5, clusters, MAX_GPUS);
+  drawn.plan->pp = 11; /* more stages than layers */
+  drawn.plan->gpus = 0;
+  g_autoptr(GError) error = NULL;
+  ck_assert_ptr_null(predict(&drawn.model, drawn.cluster, drawn.plan, &error));
+  ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE));
+}
+END_TEST
+
+int main(void) {
+  TCase *tcase = tcase_create("predict");
+  tcase_set_timeout(tcase, 300);
+  tcase_add_checked_fixture(tcase, set_up, tear_down);
+  tcase_add_test(tcase, breakdown_of_every_rank_sums_to_the_step);
+  tcase_add_test(tcase, rates_follow_from_the_step_time);
+  tcase_add_test(tcase, same_input_gives_the_same_trace_and_the_same_bytes);
+  tcase_add_test(tcase, steps_in_a_row_take_the_time_of_one);
+  tcase_add_test(tcase, a_program_written_and_read_runs_as_before);
+  tcase_add_test(tcase, a_program_may_be_expanded_before_or_after_it_is_written);
+  tcase_add_test(tcase, a_program_of_another_plan_is_refused);
+  tcase_add_test(tcase, a_plan_that_does_not_fit_is_predicted_all_the_same);
+  tcase_add_test(tcase, an_impossible_plan_is_refused);
+  Suite *suite = suite_create("predict");
+  suite_add_tcase(suite, tcase);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int failures = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failures != 0;
+}

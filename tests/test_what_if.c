@@ -1,0 +1,290 @@
+/* What a changed machine does to a fixed plan: slower links, faster GPUs, a slow rank, jitter.
+ *
+ * A program runs by maxima and sums of durations: every op starts when the last of what it waits for has ended, in an
+ * order that times do not change. So a longer duration never ends anything earlier, and all durations times c end
+ * everything at c times its time. The bounds below follow from that; each rounded duration may add half a nanosecond.
+ */
+#include "error.h"
+
+#include <check.h>
+#include <math.h>
+
+#include "plan_cases.h"
+
+enum { N_PLANS = 200, MAX_GPUS = 64 };
+
+static Cluster *clusters[N_CASE_CLUSTERS];
+
+static void set_up(void) {
+  read_case_clusters(clusters);
+}
+
+static void tear_down(void) {
+  free_case_clusters(clusters);
+}
+
+/* --- links and GPUs --- */
+
+static void halve_scale_up(Cluster *cluster) {
+  cluster->scale_up_Bps /= 2;
+}
+
+static void halve_nics(Cluster *cluster) {
+  cluster->nic_Bps /= 2;
+}
+
+static void oversubscribe(Cluster *cluster) {
+  if (cluster->n_tiers == 0)
+    cluster->tiers[cluster->n_tiers++] = (FabricTier){.span_gpus = 1 << 20, .oversubscription = 1};
+  for (int i = 0; i < cluster->n_tiers; i++)
+    cluster->tiers[i].oversubscription *= 2;
+}
+
+static void double_gpu(Cluster *cluster) {
+  for (int number = 0; number < N_NUMBERS; number++)
+    cluster->gpu.peak_flops[number] *= 2;
+  cluster->gpu.hbm_Bps *= 2;
+}
+
+static const struct {
+  const char *name;
+  void (*change)(Cluster *cluster);
+  gboolean is_slower;
+} changes[] = {
+    {"half the scale-up bandwidth", halve_scale_up, TRUE},
+    {"half the NIC bandwidth", halve_nics, TRUE},
+    {"twice the oversubscription", oversubscribe, TRUE},
+    {"twice the GPU", double_gpu, FALSE},
+};
+
+static Prediction *predict_changed(const Case *drawn, void (*change)(Cluster *cluster)) {
+  Cluster changed = *drawn->cluster; /* shares what it points to */
+  change(&changed);
+  Prediction *prediction = predict_on(drawn, &changed, drawn->plan);
+  prediction->cluster = NULL; /* it ends here */
+  return prediction;
+}
+
+START_TEST(slower_links_never_shorten_a_step_and_faster_gpus_never_lengthen_it) {
+  int n_longer[G_N_ELEMENTS(changes)] = {0};
+  for (guint seed = 0; seed < N_PLANS; seed++) {
+    g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
+    g_autoptr(Prediction) before = predict_case(&drawn);
+    for (gsize i = 0; i < G_N_ELEMENTS(changes); i++) {
+      g_autoptr(Prediction) after = predict_changed(&drawn, changes[i].change);
+      gint64 longer_ns = after->metrics->step_ns - before->metrics->step_ns;
+      if (changes[i].is_slower ? longer_ns < 0 : longer_ns > 0) {
+        g_autofree char *text = case_text(&drawn);
+        ck_abort_msg("%s\n%s: %d ns longer", text, changes[i].name, (int)longer_ns);
+      }
+      n_longer[i] += longer_ns != 0;
+    }
+  }
+  for (gsize i = 0; i < G_N_ELEMENTS(changes); i++) /* or the property would be empty */
+    ck_assert_msg(n_longer[i] > N_PLANS / 10, "%s changed only %d plans", changes[i].name, n_longer[i]);
+}
+END_TEST
+
+/* One large gradient all-reduce over `gpus` at the end of the step, nothing beside it. */
+static Case one_all_reduce(int gpus) {
+  Case bound = {.model = gpt, .cluster = clusters[0], .plan = plan_new()};
+  bound.plan->gpus = gpus;
+  bound.plan->seq_len = 64;
+  bound.plan->overlap_grad = FALSE;
+  bound.plan->bucket_parameters = G_GINT64_CONSTANT(1) << 40;
+  return bound;
+}
+
+/* Exposed time of dp is α + x/B with x/B ≫ α, so with B/2 it comes close to twice as much; nothing else changes, and
+ * the step grows by the same nanoseconds. 8 GPUs of selene are one node, 64 are eight. */
+START_TEST(a_communication_bound_step_grows_by_what_its_link_lost) {
+  const struct {
+    int gpus;
+    void (*change)(Cluster *cluster);
+  } bounds[] = {{8, halve_scale_up}, {64, halve_nics}, {64, oversubscribe}};
+  for (gsize i = 0; i < G_N_ELEMENTS(bounds); i++) {
+    g_auto(Case) bound = one_all_reduce(bounds[i].gpus);
+    g_autoptr(Prediction) before = predict_case(&bound);
+    g_autoptr(Prediction) after = predict_changed(&bound, bounds[i].change);
+    gint64 before_ns = before->metrics->ranks[0].ns[BREAKDOWN_DP], after_ns = after->metrics->ranks[0].ns[BREAKDOWN_DP];
+    double ratio = (double)after_ns / (double)before_ns;
+    ck_assert_msg(ratio > 1.8 && ratio < 2, "%d GPUs: dp %g times as long", bounds[i].gpus, ratio);
+    ck_assert_int_eq(after->metrics->step_ns - before->metrics->step_ns, after_ns - before_ns);
+  }
+}
+END_TEST
+
+START_TEST(a_link_that_is_not_used_does_not_matter) {
+  g_auto(Case) one_node = one_all_reduce(8);
+  g_autoptr(Prediction) before = predict_case(&one_node);
+  g_autoptr(Prediction) after = predict_changed(&one_node, halve_nics);
+  ck_assert_int_eq(after->metrics->step_ns, before->metrics->step_ns);
+}
+END_TEST
+
+/* --- ranks that differ --- */
+
+static const double SLOW = 1.4;
+
+static Prediction *predict_slow(const Case *drawn, int rank) {
+  g_autoptr(Plan) plan = plan_copy(drawn->plan);
+  SlowRank slow = {rank, SLOW};
+  g_array_append_val(plan->slow_ranks, slow);
+  return predict_on(drawn, drawn->cluster, plan);
+}
+
+/* As expanded for a run of all ranks. */
+static Prediction *predict_unfolded(const Case *drawn) {
+  g_autoptr(Plan) plan = plan_copy(drawn->plan);
+  plan->fold = FALSE;
+  return predict_on(drawn, drawn->cluster, plan);
+}
+
+static int n_compute_ops(const Prediction *prediction, int pp) {
+  const OpList *list = &prediction->program->ranks[pp];
+  int n = 0;
+  for (int i = 0; i < list->n_ops; i++)
+    n += list->ops[i].kind == OP_COMPUTE;
+  return n;
+}
+
+/* Of all compute ops of a pipeline rank, each times `factor` and rounded as a clock rounds. */
+static gint64 compute_ns(const Prediction *prediction, int pp, double factor) {
+  const OpList *list = &prediction->program->ranks[pp];
+  gint64 sum_ns = 0;
+  for (int i = 0; i < list->n_ops; i++)
+    if (list->ops[i].kind == OP_COMPUTE)
+      sum_ns += llround((double)prediction->timing->works[list->ops[i].work].run_ns * factor);
+  return sum_ns;
+}
+
+/* One GPU, large kernels: the step is the first launch, the kernels one after the other, and the host's read. Only the
+ * kernels grow. */
+START_TEST(a_lone_slow_rank_takes_that_much_longer_to_compute) {
+  g_auto(Case) alone = {.model = gpt, .cluster = clusters[0], .plan = plan_new()};
+  alone.plan->micro_batch = 4;
+  alone.plan->global_batch = 16;
+  g_autoptr(Prediction) even = predict_unfolded(&alone);
+  g_autoptr(Prediction) slow = predict_slow(&alone, 0);
+  ck_assert_int_eq(slow->metrics->step_ns - even->metrics->step_ns, compute_ns(even, 0, SLOW) - compute_ns(even, 0, 1));
+  ck_assert_double_eq_tol(slow->step_time_s / even->step_time_s, SLOW, 1e-4);
+}
+END_TEST
+
+static void make_links_free(Cluster *cluster) {
+  cluster->scale_up_Bps = 1e18;
+  cluster->nic_Bps = 1e18;
+}
+
+START_TEST(one_slow_rank_of_four_holds_all_back_by_its_factor) {
+  Cluster free_links = *clusters[0];
+  make_links_free(&free_links);
+  for (int rank = 0; rank < 4; rank++) {
+    g_auto(Case) four = {.model = gpt, .cluster = &free_links, .plan = plan_new()};
+    four.plan->dp = 4;
+    four.plan->micro_batch = 4;
+    four.plan->global_batch = 64;
+    g_autoptr(Prediction) even = predict_unfolded(&four);
+    g_autoptr(Prediction) slow = predict_slow(&four, rank);
+    ck_assert_double_eq_tol(slow->step_time_s / even->step_time_s, SLOW, 1e-3);
+  }
+}
+END_TEST
+
+/* Stage 2 of 4 works all the while once it began: at least its work times 1.4, and no more than all stages slow. */
+START_TEST(a_slow_stage_costs_at_least_its_share_and_at_most_the_factor) {
+  g_auto(Case) pipeline = {.model = gpt, .cluster = clusters[0], .plan = plan_new()};
+  pipeline.plan->pp = 4;
+  pipeline.plan->micro_batch = 4;
+  pipeline.plan->global_batch = 64;
+  g_autoptr(Prediction) even = predict_unfolded(&pipeline);
+  for (int rank = 0; rank < 4; rank++) {
+    g_autoptr(Prediction) slow = predict_slow(&pipeline, rank);
+    gint64 n_ops = 0;
+    for (int pp = 0; pp < 4; pp++)
+      n_ops += n_compute_ops(even, pp);
+    ck_assert_int_ge(slow->metrics->step_ns, compute_ns(even, rank, SLOW));
+    ck_assert_int_gt(slow->metrics->step_ns, even->metrics->step_ns);
+    ck_assert_int_le(slow->metrics->step_ns, (gint64)(SLOW * (double)even->metrics->step_ns) + n_ops);
+  }
+}
+END_TEST
+
+START_TEST(a_slow_rank_never_speeds_anything_up) {
+  for (guint seed = 0; seed < N_PLANS; seed++) {
+    g_auto(Case) drawn = random_case(seed, clusters, 32);
+    g_autoptr(Prediction) even = predict_case(&drawn);
+    g_autoptr(Prediction) slow = predict_slow(&drawn, (int)(seed % (guint)drawn.plan->gpus));
+    gint64 n_ops = 0;
+    for (int pp = 0; pp < drawn.plan->pp; pp++)
+      n_ops += n_compute_ops(slow, pp);
+    gint64 most_ns = (gint64)(SLOW * (double)even->metrics->step_ns) + n_ops;
+    if (slow->metrics->step_ns < even->metrics->step_ns || slow->metrics->step_ns > most_ns) {
+      g_autofree char *text = case_text(&drawn);
+      ck_abort_msg("%s\n%d ns, with a slow rank %d ns", text, (int)even->metrics->step_ns, (int)slow->metrics->step_ns);
+    }
+  }
+}
+END_TEST
+
+/* --- jitter --- */
+
+static gint64 jittered_ns(const Case *drawn, double jitter, guint64 seed) {
+  g_autoptr(Plan) plan = plan_copy(drawn->plan);
+  plan->jitter = jitter;
+  plan->seed = seed;
+  g_autoptr(Prediction) prediction = predict_on(drawn, drawn->cluster, plan);
+  return prediction->metrics->step_ns;
+}
+
+START_TEST(jitter_follows_its_seed) {
+  for (guint seed = 0; seed < 20; seed++) {
+    g_auto(Case) drawn = random_case(seed, clusters, 32);
+    gint64 once_ns = jittered_ns(&drawn, 0.1, 7);
+    ck_assert_int_eq(jittered_ns(&drawn, 0.1, 7), once_ns);
+    ck_assert_int_ne(jittered_ns(&drawn, 0.1, 8), once_ns);
+  }
+}
+END_TEST
+
+/* Ranks that wait for each other wait for the slowest: the mean over seeds grows with the deviation. */
+START_TEST(the_mean_step_grows_with_jitter) {
+  g_auto(Case) drawn = {.model = gpt, .cluster = clusters[0], .plan = plan_new()};
+  drawn.plan->tp = 2;
+  drawn.plan->pp = 2;
+  drawn.plan->dp = 4;
+  drawn.plan->seq_len = 1024;
+  const double jitters[] = {0, 0.03, 0.1, 0.3};
+  double before_ns = 0;
+  for (gsize i = 0; i < G_N_ELEMENTS(jitters); i++) {
+    double mean_ns = 0;
+    for (guint64 seed = 1; seed <= 8; seed++)
+      mean_ns += (double)jittered_ns(&drawn, jitters[i], seed) / 8;
+    ck_assert_msg(mean_ns > before_ns, "jitter %g: %g ns, with less %g ns", jitters[i], mean_ns, before_ns);
+    before_ns = mean_ns;
+  }
+}
+END_TEST
+
+int main(void) {
+  TCase *tcase = tcase_create("what_if");
+  tcase_set_timeout(tcase, 300);
+  tcase_add_checked_fixture(tcase, set_up, tear_down);
+  tcase_add_test(tcase, slower_links_never_shorten_a_step_and_faster_gpus_never_lengthen_it);
+  tcase_add_test(tcase, a_communication_bound_step_grows_by_what_its_link_lost);
+  tcase_add_test(tcase, a_link_that_is_not_used_does_not_matter);
+  tcase_add_test(tcase, a_lone_slow_rank_takes_that_much_longer_to_compute);
+  tcase_add_test(tcase, one_slow_rank_of_four_holds_all_back_by_its_factor);
+  tcase_add_test(tcase, a_slow_stage_costs_at_least_its_share_and_at_most_the_factor);
+  tcase_add_test(tcase, a_slow_rank_never_speeds_anything_up);
+  tcase_add_test(tcase, jitter_follows_its_seed);
+  tcase_add_test(tcase, the_mean_step_grows_with_jitter);
+  Suite *suite = suite_create("what_if");
+  suite_add_tcase(suite, tcase);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int failures = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failures != 0;
+}
