@@ -106,6 +106,7 @@ START_TEST(same_input_gives_the_same_trace_and_the_same_bytes) {
     g_autoptr(Prediction) first = predict_case(&drawn);
     g_autoptr(Prediction) second = predict_case(&drawn);
     g_autoptr(Prediction) between = predict_case(&unrelated);
+    ck_assert_ptr_nonnull(between);
     g_autoptr(Prediction) third = predict_case(&drawn);
     assert_same_output(&drawn, first, second);
     assert_same_output(&drawn, first, third);

@@ -4,9 +4,8 @@
  *     B        drops it;  I drops a part and holds the output gradients W will need;  W drops the rest
  *     B, I     while they run: what is recomputed, the largest piece's
  *     receive  holds a boundary tensor until the op that consumes it has ended
- *     gather   ZeRO-3: holds the gathered piece until the op that uses it has ended (what embedding and head share:
- * until the head's forward has) B        ZeRO ≥ 2: holds the whole gradient of its pieces until their reduce-scatter
- * has ended */
+ *     gather   ZeRO-3: holds the gathered piece until the op that uses it has ended
+ *     B        ZeRO ≥ 2: holds the whole gradient of its pieces until their reduce-scatter has ended */
 #include "lowering.h"
 #include "state_memory.h"
 
