@@ -13,8 +13,10 @@
  *     predict     the façade over all of it
  *     commands/   one verb each: options → library → print
  */
+#include <fcntl.h>
 #include <locale.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "command.h"
 #include "error.h"
@@ -48,7 +50,31 @@ static const Command *find_command(const char *name, GError **error) {
   return NULL;
 }
 
+/* A standard stream that was closed would be taken by the next file opened, and what is printed would land in it: here
+ * it is one that cannot be written, so that printing fails as it should. */
+static void hold_standard_streams(void) {
+  int fd;
+  do
+    fd = open("/dev/null", O_RDONLY);
+  while (fd >= 0 && fd <= STDERR_FILENO);
+  if (fd >= 0)
+    close(fd);
+}
+
 static int run(int argc, char **argv, GError **error) {
+  static const char *const help[] = {"--help", "-h", "help", NULL};
+  if (argc < 2) {
+    print_usage(stderr);
+    return 2;
+  }
+  if (g_strv_contains(help, argv[1])) {
+    print_usage(stdout);
+    return 0;
+  }
+  if (g_strcmp0(argv[1], "--version") == 0) {
+    puts("stepsim " STEPSIM_VERSION);
+    return 0;
+  }
   const Command *command = find_command(argv[1], error);
   if (command == NULL)
     return 2;
@@ -57,26 +83,23 @@ static int run(int argc, char **argv, GError **error) {
   return command->run(argc - 1, argv + 1, error);
 }
 
+/* The exit status of an error, which is printed here and nowhere else. */
+static int report(const GError *error) {
+  if (g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_HELP)) {
+    fputs(error->message, stdout);
+    return 0;
+  }
+  fprintf(stderr, "stepsim: %s\n", error->message);
+  return g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE) ? 1 : 2;
+}
+
 int main(int argc, char **argv) {
   g_autoptr(GError) error = NULL;
+  hold_standard_streams();
   setlocale(LC_CTYPE, "");
-  if (argc < 2) {
-    print_usage(stderr);
-    return 2;
-  }
-  if (g_strcmp0(argv[1], "--help") == 0 || g_strcmp0(argv[1], "-h") == 0 || g_strcmp0(argv[1], "help") == 0) {
-    print_usage(stdout);
-    return 0;
-  }
-  if (g_strcmp0(argv[1], "--version") == 0) {
-    puts("stepsim " STEPSIM_VERSION);
-    return 0;
-  }
   int status = run(argc, argv, &error);
-  if (error != NULL) {
-    fprintf(stderr, "stepsim: %s\n", error->message);
-    status = g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE) ? 1 : 2;
-  }
+  if (error != NULL)
+    status = report(error);
   if (fflush(stdout) != 0 || ferror(stdout)) {
     perror("stepsim: standard output");
     return 2;

@@ -25,6 +25,16 @@ START_TEST(a_swap_is_one_edit) {
 }
 END_TEST
 
+START_TEST(a_common_start_is_nearer_than_common_letters) {
+  static const char *const options[] = {"--tp", "--price", "--global-batch", "--seq-len", NULL};
+  ck_assert_str_eq(suggest_nearest("--tp-size", options), "--tp"); /* "--price" is four edits away */
+  ck_assert_str_eq(suggest_nearest("--global-batch-size", options), "--global-batch");
+  ck_assert_str_eq(suggest_nearest("--glob", options), "--global-batch");
+  ck_assert_str_eq(suggest_nearest("--seq-length", options), "--seq-len");
+  ck_assert_ptr_null(suggest_nearest("--", options)); /* the start of all */
+}
+END_TEST
+
 START_TEST(noise_suggests_nothing) {
   ck_assert_ptr_null(suggest_nearest("qqqqqqqq", names));
   ck_assert_ptr_null(suggest_nearest("", names));
@@ -134,6 +144,7 @@ int main(void) {
   TCase *cases = tcase_create("suggest");
   tcase_add_test(cases, each_kind_of_slip_finds_the_name);
   tcase_add_test(cases, a_swap_is_one_edit);
+  tcase_add_test(cases, a_common_start_is_nearer_than_common_letters);
   tcase_add_test(cases, noise_suggests_nothing);
   tcase_add_test(cases, the_message_lists_all_and_asks_only_when_near);
   tcase_add_test(cases, messages_cannot_drive_the_terminal);

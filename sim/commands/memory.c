@@ -27,8 +27,7 @@ typedef struct {
   double capacity_bytes; /* of a GPU; 0 = not known */
   double reserved_bytes;
   gboolean has_activations;
-  int dp, shards, model_parallel;
-  const Plan *plan;
+  Plan *plan; /* completed; owned */
 } MemoryTable;
 
 static gboolean parse_options(MemoryOptions *o, int *argc, char ***argv, GError **error) {
@@ -49,11 +48,15 @@ static gboolean parse_options(MemoryOptions *o, int *argc, char ***argv, GError 
   return parser_run(parser, argc, argv, FALSE, error);
 }
 
+static int model_ranks(const MemoryTable *table) {
+  return table->plan->tp * table->plan->pp;
+}
+
 /* State alone: parameters spread evenly over tp × pp, then cut by ZeRO. */
 static void fill_state(MemoryTable *table) {
-  double on_gpu = table->parameters / table->model_parallel;
+  double on_gpu = table->parameters / model_ranks(table);
   for (int zero = 0; zero < 4; zero++) {
-    StateBytes state = state_memory(&table->plan->recipe, on_gpu, zero, table->shards);
+    StateBytes state = state_memory(&table->plan->recipe, on_gpu, zero, table->plan->zero_ranks);
     MemoryRow *row = &table->rows[zero];
     row->bytes[MEMORY_WEIGHTS] = state.weights_bytes;
     row->bytes[MEMORY_GRADIENTS] = state.gradients_bytes;
@@ -67,14 +70,14 @@ static gboolean fill_simulated(MemoryTable *table, const PlanOptions *o, GError 
   for (int zero = 0; zero < 4; zero++) {
     g_autoptr(Plan) plan = plan_copy(o->plan);
     plan->zero = zero;
+    if (zero == 0)
+      plan->zero_ranks = 0; /* shards nothing */
     g_autoptr(Prediction) prediction = predict(o->model, o->cluster, plan, error);
     if (prediction == NULL)
       return FALSE;
     MemoryRow *row = &table->rows[zero];
     memcpy(row->bytes, prediction->memory->at_peak.bytes, sizeof row->bytes);
     row->total_bytes = prediction->memory->peak_bytes + o->cluster->gpu.reserved_bytes;
-    table->dp = prediction->workload->plan->dp;
-    table->shards = prediction->workload->layout.dp_shard;
   }
   return TRUE;
 }
@@ -85,7 +88,8 @@ static void print_table(const MemoryTable *table, const char *title, GString *ou
                          "  recipe %s: %g weights + %g gradients + %g optimizer bytes per parameter; tp × pp %d, dp "
                          "%d, shards %d; GB = 1e9 bytes per GPU\n\n",
                          table->plan->recipe.name, table->plan->recipe.weights, table->plan->recipe.gradients,
-                         recipe_optimizer_bytes(&table->plan->recipe), table->model_parallel, table->dp, table->shards);
+                         recipe_optimizer_bytes(&table->plan->recipe), model_ranks(table), table->plan->dp,
+                         table->plan->zero_ranks);
   g_string_append(out, "           weights  gradients  optimizer");
   g_string_append(out, table->has_activations ? "  activations    buffers   reserved      total\n" : "      total\n");
   for (int zero = 0; zero < 4; zero++) {
@@ -112,8 +116,8 @@ static void print_limits(const MemoryTable *table, GString *out) {
                          state_memory_min_gpus(&table->plan->recipe, table->parameters, table->capacity_bytes));
   g_string_append_printf(out, "  largest model whose state fits with ZeRO-%d on these ranks: %.6g parameters\n",
                          table->plan->zero,
-                         state_memory_max_parameters(&table->plan->recipe, table->model_parallel, table->plan->zero,
-                                                     table->shards, table->capacity_bytes));
+                         state_memory_max_parameters(&table->plan->recipe, model_ranks(table), table->plan->zero,
+                                                     table->plan->zero_ranks, table->capacity_bytes));
 }
 
 static StateReport state_report(const MemoryTable *table) {
@@ -130,76 +134,84 @@ static StateReport state_report(const MemoryTable *table) {
   return report;
 }
 
-/* The sizes a bare number of parameters is cut by; plan_complete() checks a model's. */
-static gboolean check_sizes(const PlanOptions *o, GError **error) {
-  int dp = MAX(o->dp, 1);
-  if (o->tp < 1 || o->pp < 1 || o->dp < 0 || o->tp > 1 << 20 || o->pp > 1 << 20 || dp > 1 << 24)
-    return fail_input(error, "--tp %d, --pp %d, --dp %d: expected positive numbers", o->tp, o->pp, o->dp);
-  if (o->zero < 0 || o->zero > 3)
-    return fail_input(error, "--zero %d: expected 0, 1, 2 or 3", o->zero);
-  if (o->zero_ranks < 0 || (o->zero_ranks > 0 && dp % o->zero_ranks != 0))
-    return fail_input(error, "--zero-ranks %d does not divide --dp %d", o->zero_ranks, dp);
-  return TRUE;
-}
-
-static gboolean prepare(MemoryOptions *o, MemoryTable *table, GError **error) {
+/* Exactly one of the two ways to say how many parameters there are. */
+static gboolean read_parameters(MemoryOptions *o, MemoryTable *table, GError **error) {
   PlanOptions *p = &o->plan;
   if ((o->params != NULL) == (p->model_file != NULL))
     return fail_input(error, "give either --model FILE or --params N%s", o->params != NULL ? ", not both" : "");
   if (o->params != NULL && p->cluster_file != NULL)
     return fail_input(error, "--cluster %s needs --model: activations depend on its layers", p->cluster_file);
-  if (!check_sizes(p, error))
+  if (o->params != NULL && !units_parse_count(o->params, &table->parameters, error)) {
+    g_prefix_error(error, "--params: ");
     return FALSE;
+  }
   if (p->cluster_file != NULL ? !plan_options_finish(p, error) : !plan_options_make_plan(p, error))
     return FALSE;
   if (p->model_file != NULL && p->model == NULL && (p->model = model_read(p->model_file, error)) == NULL)
     return FALSE;
-  if (o->params != NULL && !units_parse_count(o->params, &table->parameters, error))
-    return FALSE;
   if (p->model != NULL)
     table->parameters = model_parameters(p->model);
-  if (p->cluster != NULL) {
-    table->capacity_bytes = p->cluster->gpu.hbm_bytes;
-    table->reserved_bytes = p->cluster->gpu.reserved_bytes;
-  }
-  if (o->capacity != NULL && !units_parse(o->capacity, UNIT_BYTES, &table->capacity_bytes, error))
-    return FALSE;
-  table->plan = p->plan;
-  table->dp = MAX(p->dp, 1);
-  table->shards = p->zero_ranks > 0 ? p->zero_ranks : table->dp;
-  table->model_parallel = p->tp * p->pp;
-  table->has_activations = p->cluster != NULL;
   return TRUE;
 }
 
-static int run(MemoryOptions *o, GError **error) {
-  MemoryTable table = {0};
-  if (!prepare(o, &table, error))
-    return 2;
-  if (!table.has_activations)
-    fill_state(&table);
-  else if (!fill_simulated(&table, &o->plan, error))
-    return 2;
-  StateReport report = state_report(&table);
+static gboolean read_capacity(const MemoryOptions *o, MemoryTable *table, GError **error) {
+  if (o->plan.cluster != NULL) {
+    table->capacity_bytes = o->plan.cluster->gpu.hbm_bytes;
+    table->reserved_bytes = o->plan.cluster->gpu.reserved_bytes;
+  }
+  if (o->capacity == NULL)
+    return TRUE;
+  if (!units_parse(o->capacity, UNIT_BYTES, &table->capacity_bytes, error)) {
+    g_prefix_error(error, "--capacity: ");
+    return FALSE;
+  }
+  if (table->capacity_bytes < 1)
+    return fail_input(error, "--capacity: found \"%.80s\", expected at least one byte", o->capacity);
+  return TRUE;
+}
+
+static gboolean prepare(MemoryOptions *o, MemoryTable *table, GError **error) {
+  if (!read_parameters(o, table, error) || !read_capacity(o, table, error))
+    return FALSE;
+  table->plan = plan_copy(o->plan.plan);
+  table->has_activations = o->plan.cluster != NULL;
+  return plan_complete(table->plan, o->plan.model, o->plan.cluster, error);
+}
+
+/* The exit status. */
+static int print(const MemoryOptions *o, const MemoryTable *table) {
+  StateReport report = state_report(table);
   g_autoptr(GString) out = g_string_new(NULL);
   if (o->plan.json) {
     g_autofree char *json = json_report_memory(&report);
     g_string_append(out, json);
   } else {
     g_autofree char *title = o->plan.model != NULL
-                                 ? g_strdup_printf("%s: %.0f parameters", o->plan.model->name, table.parameters)
-                                 : g_strdup_printf("%.6g parameters", table.parameters);
-    print_table(&table, title, out);
-    print_limits(&table, out);
+                                 ? g_strdup_printf("%s: %.0f parameters", o->plan.model->name, table->parameters)
+                                 : g_strdup_printf("%.6g parameters", table->parameters);
+    print_table(table, title, out);
+    print_limits(table, out);
   }
   fputs(out->str, stdout);
   return report.fits ? 0 : 1;
 }
 
+static int run(MemoryOptions *o, MemoryTable *table, GError **error) {
+  if (!prepare(o, table, error))
+    return 2;
+  if (!table->has_activations)
+    fill_state(table);
+  else if (!fill_simulated(table, &o->plan, error))
+    return 2;
+  return print(o, table);
+}
+
 int command_memory(int argc, char **argv, GError **error) {
   MemoryOptions options = {0};
-  int status = parse_options(&options, &argc, &argv, error) ? run(&options, error) : 2;
+  MemoryTable table = {0};
+  int status = parse_options(&options, &argc, &argv, error) ? run(&options, &table, error) : 2;
   plan_options_clear(&options.plan);
+  plan_free(table.plan);
   g_free(options.params);
   g_free(options.capacity);
   return status;

@@ -4,12 +4,16 @@
 
 #include "error.h"
 
+/* Of numbers whose default is not a number: in a Plan they are 0 when left open, but a 0 that was typed is a mistake.
+ * Not what G_MININT is parsed as: the parser takes no number that low. */
+enum { NOT_GIVEN = G_MININT };
+
 void plan_options_init(PlanOptions *options) {
   memset(options, 0, sizeof *options);
   options->tp = options->cp = options->ep = options->pp = options->chunks = options->steps = 1;
-  options->prefetch = -1;
+  options->gpus = options->dp = options->zero_ranks = options->prefetch = NOT_GIVEN;
+  options->micro_batch = options->global_batch = options->seq_len = options->bucket_parameters = NOT_GIVEN;
   options->seed = 1;
-  options->micro_batch = 1;
 }
 
 void plan_options_clear(PlanOptions *options) {
@@ -37,8 +41,8 @@ void plan_options_clear(PlanOptions *options) {
 
 static void add_files(Parser *parser, PlanOptions *o) {
   const GOptionEntry entries[] = {
-      {"model", 0, 0, G_OPTION_ARG_STRING, &o->model_file, "Hugging Face config.json, or a name in models/", "FILE"},
-      {"cluster", 0, 0, G_OPTION_ARG_STRING, &o->cluster_file, "cluster YAML, or a name in topologies/", "FILE"},
+      {"model", 0, 0, G_OPTION_ARG_FILENAME, &o->model_file, "Hugging Face config.json, or a name in models/", "FILE"},
+      {"cluster", 0, 0, G_OPTION_ARG_FILENAME, &o->cluster_file, "cluster YAML, or a name in topologies/", "FILE"},
       {"json", 0, 0, G_OPTION_ARG_NONE, &o->json, "print one JSON object", NULL},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
@@ -158,31 +162,54 @@ static gboolean parse_slow_ranks(const PlanOptions *o, Plan *plan, GError **erro
     double factor = parts[0] != NULL && parts[1] != NULL ? g_ascii_strtod(parts[1], &end) : 0;
     if (end == NULL || end == parts[1] || *end != '\0' ||
         !g_ascii_string_to_unsigned(parts[0], 10, 0, G_MAXINT, &rank, NULL))
-      return fail_input(error, "--slow-rank: found \"%s\", expected RANK=FACTOR, e.g. 5=1.4", *text);
+      return fail_input(error, "--slow-rank: found \"%.80s\", expected RANK=FACTOR, e.g. 5=1.4", *text);
     SlowRank slow = {rank, factor};
     g_array_append_val(plan->slow_ranks, slow);
   }
   return TRUE;
 }
 
+/* Numbers that may be left open. */
+static gboolean copy_open_numbers(const PlanOptions *o, Plan *plan, GError **error) {
+  const struct {
+    const char *option;
+    gint64 given;
+    int *target;
+    gint64 *wide_target;
+  } numbers[] = {
+      {"--gpus", o->gpus, &plan->gpus, NULL},
+      {"--dp", o->dp, &plan->dp, NULL},
+      {"--zero-ranks", o->zero_ranks, &plan->zero_ranks, NULL},
+      {"--micro-batch", o->micro_batch, NULL, &plan->micro_batch},
+      {"--global-batch", o->global_batch, NULL, &plan->global_batch},
+      {"--seq-len", o->seq_len, NULL, &plan->seq_len},
+      {"--bucket", o->bucket_parameters, NULL, &plan->bucket_parameters},
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS(numbers); i++) {
+    if (numbers[i].given == NOT_GIVEN)
+      continue;
+    if (numbers[i].given < 1)
+      return fail_input(error, "%s: found %" G_GINT64_FORMAT ", expected at least 1", numbers[i].option,
+                        numbers[i].given);
+    if (numbers[i].target != NULL)
+      *numbers[i].target = (int)numbers[i].given;
+    else
+      *numbers[i].wide_target = numbers[i].given;
+  }
+  return TRUE;
+}
+
 static void copy_numbers(const PlanOptions *o, Plan *plan) {
-  plan->gpus = o->gpus;
   plan->tp = o->tp;
   plan->cp = o->cp;
   plan->ep = o->ep;
-  plan->dp = o->dp;
   plan->pp = o->pp;
   plan->chunks = o->chunks;
   plan->zero = o->zero;
-  plan->zero_ranks = o->zero_ranks;
   plan->steps = o->steps;
-  plan->micro_batch = o->micro_batch;
-  plan->global_batch = o->global_batch;
-  plan->seq_len = o->seq_len;
-  plan->bucket_parameters = o->bucket_parameters;
   plan->seed = o->seed;
   plan->jitter = o->jitter;
-  if (o->prefetch >= 0)
+  if (o->prefetch != NOT_GIVEN)
     plan->prefetch = o->prefetch;
   if (o->schedule != NULL) {
     g_free(plan->schedule);
@@ -190,11 +217,20 @@ static void copy_numbers(const PlanOptions *o, Plan *plan) {
   }
 }
 
+/* Folding is given up silently only where nobody asked for it. */
+static gboolean check_fold(const PlanOptions *o, GError **error) {
+  if (g_strcmp0(o->fold, "on") != 0 || (o->jitter == 0 && o->slow_ranks == NULL))
+    return TRUE;
+  return fail_input(error, "--fold on and %s clash: ranks that differ cannot be stood for by one of them",
+                    o->slow_ranks != NULL ? "--slow-rank" : "--jitter");
+}
+
 gboolean plan_options_make_plan(PlanOptions *options, GError **error) {
   options->plan = plan_new();
   copy_numbers(options, options->plan);
-  return parse_choices(options, options->plan, error) && parse_switches(options, options->plan, error) &&
-         parse_slow_ranks(options, options->plan, error);
+  return copy_open_numbers(options, options->plan, error) && parse_choices(options, options->plan, error) &&
+         parse_switches(options, options->plan, error) && parse_slow_ranks(options, options->plan, error) &&
+         check_fold(options, error);
 }
 
 gboolean plan_options_finish(PlanOptions *options, GError **error) {

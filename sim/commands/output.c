@@ -1,14 +1,31 @@
 #include "output.h"
 
-#include <stdio.h>
+#include <string.h>
 
 #include "error.h"
+#include "whole_file.h"
 
 gboolean output_text(const char *file, const char *text, GError **error) {
-  if (g_strcmp0(file, "-") == 0) {
-    fputs(text, stdout);
-    return TRUE;
-  }
-  g_autoptr(GError) local = NULL;
-  return g_file_set_contents(file, text, -1, &local) ? TRUE : fail_input(error, "%s", local->message);
+  WholeFile out;
+  if (!whole_file_open(&out, file, error))
+    return FALSE;
+  whole_file_write(&out, text, strlen(text));
+  return whole_file_close(&out, error);
+}
+
+static gboolean is_printed(const Printed *option) {
+  return option->given || g_strcmp0(option->file, "-") == 0;
+}
+
+gboolean output_check_printed(const Printed *printed, gboolean *replaced, GError **error) {
+  const Printed *taker = NULL;
+  for (const Printed *option = printed; option->option != NULL && taker == NULL; option++)
+    if (is_printed(option) && !option->in_report)
+      taker = option;
+  *replaced = taker != NULL;
+  for (const Printed *option = printed; option->option != NULL && taker != NULL; option++)
+    if (is_printed(option) && option != taker)
+      return fail_input(error, "%s%s and %s%s clash: standard output holds one of them", taker->option,
+                        taker->file != NULL ? " -" : "", option->option, option->file != NULL ? " -" : "");
+  return TRUE;
 }

@@ -2,5 +2,17 @@
 #pragma once
 #include <glib.h>
 
-/* `file` "-" is standard output. INPUT naming the file and the reason. */
+/* `file` "-" is standard output. The file appears whole or not at all. INPUT naming the file and the reason. */
 gboolean output_text(const char *file, const char *text, GError **error);
+
+/* An option that prints to standard output. */
+typedef struct {
+  const char *option; /* "--json" */
+  gboolean given;
+  const char *file;   /* for options that print to a file: they count when it is "-" */
+  gboolean in_report; /* adds to the report: these go together, but not with what takes the report's place */
+} Printed;
+
+/* Of `printed` (ends with a NULL option) at most one takes the place of the report; *replaced says whether one does.
+ * INPUT naming two that clash. */
+gboolean output_check_printed(const Printed *printed, gboolean *replaced, GError **error);

@@ -1,3 +1,5 @@
+/* GLib's option table and help text, with a parser of its own: values are bytes as typed (GLib refuses UTF-8 in the C
+ * locale), numbers are decimal (GLib reads 010 as 8), and a mistake names the option and the nearest valid one. */
 #include "parser.h"
 
 #include <string.h>
@@ -9,15 +11,17 @@
 enum { MAX_LIST = 4096 };
 
 struct Parser {
-  GOptionContext *context;
+  const char *words, *summary, *example;
+  GArray *entries;  /* of GOptionEntry */
   GPtrArray *names; /* of "--name"; owned strings */
 };
 
 Parser *parser_new(const char *words, const char *summary, const char *example) {
   Parser *parser = g_new0(Parser, 1);
-  parser->context = g_option_context_new(words);
-  g_option_context_set_summary(parser->context, summary);
-  g_option_context_set_description(parser->context, example);
+  parser->words = words;
+  parser->summary = summary;
+  parser->example = example;
+  parser->entries = g_array_new(TRUE, TRUE, sizeof(GOptionEntry));
   parser->names = g_ptr_array_new_with_free_func(g_free);
   g_ptr_array_add(parser->names, g_strdup("--help"));
   return parser;
@@ -26,45 +30,151 @@ Parser *parser_new(const char *words, const char *summary, const char *example) 
 void parser_free(Parser *parser) {
   if (parser == NULL)
     return;
-  g_option_context_free(parser->context);
+  g_array_unref(parser->entries);
   g_ptr_array_free(parser->names, TRUE);
   g_free(parser);
 }
 
 void parser_add(Parser *parser, const GOptionEntry *entries) {
-  g_option_context_add_main_entries(parser->context, entries, NULL);
-  for (; entries->long_name != NULL; entries++)
+  for (; entries->long_name != NULL; entries++) {
+    g_array_append_val(parser->entries, *entries);
     g_ptr_array_add(parser->names, g_strdup_printf("--%s", entries->long_name));
+  }
 }
 
-/* GLib says only which option it does not know: the first of argv that is none of ours. */
-static gboolean fail_unknown_option(Parser *parser, int argc, char **argv, GError **error) {
+static char *help_text(const Parser *parser) {
+  GOptionContext *context = g_option_context_new(parser->words);
+  g_option_context_set_summary(context, parser->summary);
+  g_option_context_set_description(context, parser->example);
+  g_option_context_add_main_entries(context, (const GOptionEntry *)(void *)parser->entries->data, NULL);
+  char *text = g_option_context_get_help(context, TRUE, NULL);
+  g_option_context_free(context);
+  return text;
+}
+
+static gboolean asks_for_help(int argc, char **argv) {
+  for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+    if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+      return TRUE;
+  return FALSE;
+}
+
+static gboolean fail_unknown_option(Parser *parser, const char *name, GError **error) {
   g_ptr_array_add(parser->names, NULL);
-  const char *const *names = (const char *const *)parser->names->pdata;
-  for (int i = 1; i < argc; i++) {
-    g_autofree char *name = g_strndup(argv[i], strcspn(argv[i], "="));
-    if (!g_str_has_prefix(name, "-") || g_strv_contains(names, name))
-      continue;
-    const char *nearest = suggest_nearest(name, names);
-    return nearest != NULL ? fail_input(error, "unknown option %s; did you mean %s? (--help lists all)", name, nearest)
-                           : fail_input(error, "unknown option %s (--help lists all)", name);
+  const char *nearest = suggest_nearest(name, (const char *const *)parser->names->pdata);
+  if (nearest != NULL)
+    return fail_input(error, "unknown option %.80s; did you mean %s? (--help lists all)", name, nearest);
+  return fail_input(error, "unknown option %.80s (--help lists all)", name);
+}
+
+/* The entry of "--name" or "--name=value"; NULL when there is none. */
+static const GOptionEntry *find_entry(const Parser *parser, const char *argument) {
+  if (!g_str_has_prefix(argument, "--"))
+    return NULL;
+  gsize length = strcspn(argument + 2, "=");
+  for (guint i = 0; i < parser->entries->len; i++) {
+    const GOptionEntry *entry = &g_array_index(parser->entries, GOptionEntry, i);
+    if (strlen(entry->long_name) == length && strncmp(entry->long_name, argument + 2, length) == 0)
+      return entry;
   }
-  return fail_input(error, "unknown option (--help lists all)");
+  return NULL;
+}
+
+static gboolean set_integer(const GOptionEntry *entry, const char *text, GError **error) {
+  const gboolean is_wide = entry->arg == G_OPTION_ARG_INT64;
+  const gint64 most = is_wide ? G_MAXINT64 : G_MAXINT;
+  gint64 value;
+  if (!g_ascii_string_to_signed(text, 10, -most, most, &value, NULL))
+    return fail_input(error, "--%s: found \"%.80s\", expected a whole number%s", entry->long_name, text,
+                      is_wide ? "" : " below 2147483648");
+  if (is_wide)
+    *(gint64 *)entry->arg_data = value;
+  else
+    *(gint *)entry->arg_data = (gint)value;
+  return TRUE;
+}
+
+static gboolean set_double(const GOptionEntry *entry, const char *text, GError **error) {
+  char *end;
+  double value = g_ascii_strtod(text, &end);
+  if (end == text || *end != '\0' || g_ascii_isspace(text[0]) || strpbrk(text, "xX") != NULL)
+    return fail_input(error, "--%s: found \"%.80s\", expected a number", entry->long_name, text);
+  *(double *)entry->arg_data = value;
+  return TRUE;
+}
+
+static void add_string(char ***list, const char *text) {
+  guint n = *list != NULL ? g_strv_length(*list) : 0;
+  *list = g_renew(char *, *list, n + 2);
+  (*list)[n] = g_strdup(text);
+  (*list)[n + 1] = NULL;
+}
+
+static gboolean set_value(const GOptionEntry *entry, const char *text, GError **error) {
+  char **string = entry->arg_data;
+  switch (entry->arg) {
+  case G_OPTION_ARG_INT:
+  case G_OPTION_ARG_INT64:
+    return set_integer(entry, text, error);
+  case G_OPTION_ARG_DOUBLE:
+    return set_double(entry, text, error);
+  case G_OPTION_ARG_STRING:
+  case G_OPTION_ARG_FILENAME:
+    g_free(*string);
+    *string = g_strdup(text);
+    return TRUE;
+  case G_OPTION_ARG_STRING_ARRAY:
+    add_string(entry->arg_data, text);
+    return TRUE;
+  default:
+    g_assert_not_reached();
+  }
+}
+
+/* One option of argv and its value; *i moves past both. */
+static gboolean take_option(Parser *parser, int argc, char **argv, int *i, GError **error) {
+  const char *argument = argv[(*i)++], *equals = strchr(argument, '=');
+  const GOptionEntry *entry = find_entry(parser, argument);
+  if (entry == NULL) {
+    g_autofree char *name = g_strndup(argument, strcspn(argument, "="));
+    return fail_unknown_option(parser, name, error);
+  }
+  if (entry->arg == G_OPTION_ARG_NONE && equals != NULL)
+    return fail_input(error, "--%s takes no value, found \"%.80s\"", entry->long_name, equals + 1);
+  if (entry->arg == G_OPTION_ARG_NONE) {
+    *(gboolean *)entry->arg_data = TRUE;
+    return TRUE;
+  }
+  if (equals != NULL)
+    return set_value(entry, equals + 1, error);
+  if (*i >= argc || find_entry(parser, argv[*i]) != NULL)
+    return fail_input(error, "--%s: its value is missing (%s)", entry->long_name, entry->arg_description);
+  return set_value(entry, argv[(*i)++], error);
 }
 
 gboolean parser_run(Parser *parser, int *argc, char ***argv, gboolean allows_words, GError **error) {
-  g_autoptr(GError) local = NULL;
-  int given = *argc;
-  g_auto(GStrv) copy = g_new0(char *, given + 1);
-  for (int i = 0; i < given; i++)
-    copy[i] = g_strdup((*argv)[i]);
-  if (!g_option_context_parse(parser->context, argc, argv, &local)) {
-    if (g_error_matches(local, G_OPTION_ERROR, G_OPTION_ERROR_UNKNOWN_OPTION))
-      return fail_unknown_option(parser, given, copy, error);
-    return fail_input(error, "%s", local->message);
+  if (asks_for_help(*argc, *argv)) {
+    g_autofree char *text = help_text(parser);
+    return fail(error, STEPSIM_ERROR_HELP, "%s", text);
   }
-  if (!allows_words && *argc > 1)
-    return fail_input(error, "unexpected \"%s\": every value belongs to an option (--help lists them)", (*argv)[1]);
+  int n_words = 1;
+  gboolean options_ended = FALSE;
+  for (int i = 1; i < *argc;) {
+    char *argument = (*argv)[i];
+    if (options_ended || argument[0] != '-' || argument[1] == '\0') {
+      if (!allows_words)
+        return fail_input(error, "unexpected \"%.80s\": every value belongs to an option (--help lists them)",
+                          argument);
+      (*argv)[n_words++] = argument;
+      i++;
+    } else if (strcmp(argument, "--") == 0) {
+      options_ended = TRUE;
+      i++;
+    } else if (!take_option(parser, *argc, *argv, &i, error)) {
+      return FALSE;
+    }
+  }
+  *argc = n_words;
   return TRUE;
 }
 
@@ -73,7 +183,7 @@ gboolean parse_switch(const char *option, const char *text, gboolean *value, GEr
     return TRUE;
   gboolean is_on = g_strcmp0(text, "on") == 0;
   if (!is_on && g_strcmp0(text, "off") != 0)
-    return fail_input(error, "%s: found \"%s\", expected on or off", option, text);
+    return fail_input(error, "%s: found \"%.80s\", expected on or off", option, text);
   *value = is_on;
   return TRUE;
 }
@@ -87,11 +197,8 @@ static gboolean add_value(const char *option, gint64 value, GArray *list, GError
 
 static gboolean parse_one_count(const char *option, const char *text, gint64 *value, GError **error) {
   double count = 0;
-  g_autoptr(GError) local = NULL;
-  if (!units_parse_count(text, &count, &local))
-    return fail_input(error, "%s: %s", option, local->message);
-  if (count < 1 || count > 1e15 || count != (double)(gint64)count)
-    return fail_input(error, "%s: found \"%s\", expected a positive whole number", option, text);
+  if (!units_parse_count(text, &count, NULL) || count < 1 || count > 1e15 || count != (double)(gint64)count)
+    return fail_input(error, "%s: found \"%.80s\", expected a positive whole number", option, text);
   *value = (gint64)count;
   return TRUE;
 }
@@ -106,11 +213,14 @@ static gboolean add_range(const char *option, const char *text, GArray *list, GE
   if (last_and_factor[1] != NULL && !parse_one_count(option, last_and_factor[1], &factor, error))
     return FALSE;
   if (last < first || (last_and_factor[1] != NULL && factor < 2))
-    return fail_input(error, "%s: found \"%s\", expected FIRST..LAST or FIRST..LAST*FACTOR with FIRST ≤ LAST", option,
-                      text);
-  for (gint64 value = first; value <= last; value = factor > 1 ? value * factor : value + 1)
+    return fail_input(error, "%s: found \"%.80s\", expected FIRST..LAST or FIRST..LAST*FACTOR with FIRST ≤ LAST",
+                      option, text);
+  for (gint64 value = first; value <= last; value = factor > 1 ? value * factor : value + 1) {
     if (!add_value(option, value, list, error))
       return FALSE;
+    if (factor > 1 && value > last / factor)
+      break; /* the next would be beyond the last, or beyond int64 */
+  }
   return TRUE;
 }
 
@@ -124,6 +234,10 @@ GArray *parse_count_list(const char *option, const char *text, GError **error) {
                       : parse_one_count(option, *part, &value, error) && add_value(option, value, list, error);
     if (!ok)
       return NULL;
+  }
+  if (list->len == 0) {
+    fail_input(error, "%s: found nothing, expected counts such as 8 or 1,2,4 or 8..128*2", option);
+    return NULL;
   }
   return g_steal_pointer(&list);
 }

@@ -1,9 +1,12 @@
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "chrome_trace.h"
 #include "command.h"
+#include "data_path.h"
 #include "error.h"
+#include "gnuplot.h"
 #include "json_report.h"
 #include "kernel_table.h"
 #include "options.h"
@@ -15,10 +18,18 @@
 #include "timeline.h"
 #include "units.h"
 
+/* A training run at the predicted rate: of one number the other follows. */
+typedef struct {
+  double tokens, gpu_hours; /* 0: not asked for */
+  double price;             /* dollars per GPU-hour; < 0: the cluster's */
+} TrainingRun;
+
 typedef struct {
   PlanOptions plan;
   char *trace, *timeline, *dump, *dump_after, *program, *tokens, *price, *gpu_hours;
   gboolean kernels;
+  TrainingRun run;
+  gboolean no_report; /* standard output holds something else */
 } SimulateOptions;
 
 static void clear_options(SimulateOptions *o) {
@@ -29,6 +40,48 @@ static void clear_options(SimulateOptions *o) {
   plan_options_clear(&o->plan);
 }
 
+/* What would not be heeded beside something else is refused. */
+static gboolean check_outputs(SimulateOptions *o, GError **error) {
+  const struct {
+    const char *option, *file;
+  } needs_run[] = {{"--dump", o->dump}, {"--trace", o->trace}, {"--timeline", o->timeline}, {"--program", o->program}};
+  for (gsize i = 0; i < G_N_ELEMENTS(needs_run) && o->dump_after != NULL; i++)
+    if (needs_run[i].file != NULL)
+      return fail_input(error, "--dump-after and %s clash: nothing runs after that dump", needs_run[i].option);
+  const Printed printed[] = {{"--json", .given = o->plan.json},
+                             {"--dump-after", .given = o->dump_after != NULL},
+                             {"--dump", .file = o->dump},
+                             {"--trace", .file = o->trace},
+                             {"--kernels", .given = o->kernels, .in_report = TRUE},
+                             {"--tokens", .given = o->tokens != NULL, .in_report = TRUE},
+                             {"--gpu-hours", .given = o->gpu_hours != NULL, .in_report = TRUE},
+                             {NULL}};
+  return output_check_printed(printed, &o->no_report, error) &&
+         (o->timeline == NULL || gnuplot_check_file(o->timeline, error));
+}
+
+static gboolean parse_count(const char *option, const char *text, double *value, GError **error) {
+  if (text == NULL || units_parse_count(text, value, error))
+    return TRUE;
+  g_prefix_error(error, "%s: ", option);
+  return FALSE;
+}
+
+static gboolean parse_training(SimulateOptions *o, GError **error) {
+  if (o->tokens != NULL && o->gpu_hours != NULL)
+    return fail_input(error, "--tokens %.80s and --gpu-hours %.80s clash: one follows from the other", o->tokens,
+                      o->gpu_hours);
+  if (o->price != NULL && o->tokens == NULL && o->gpu_hours == NULL)
+    return fail_input(error, "--price needs --tokens or --gpu-hours");
+  o->run.price = -1;
+  if (o->price != NULL && !units_parse(o->price, UNIT_DOLLARS_PER_HOUR, &o->run.price, error)) {
+    g_prefix_error(error, "--price: ");
+    return FALSE;
+  }
+  return parse_count("--tokens", o->tokens, &o->run.tokens, error) &&
+         parse_count("--gpu-hours", o->gpu_hours, &o->run.gpu_hours, error);
+}
+
 static gboolean parse_options(SimulateOptions *o, int *argc, char ***argv, GError **error) {
   g_autoptr(Parser) parser =
       parser_new(NULL, "Predicts one training step: how long, where the time and the memory go.",
@@ -37,14 +90,16 @@ static gboolean parse_options(SimulateOptions *o, int *argc, char ***argv, GErro
                  "      --seq-len 8192 --global-batch 2048 --zero 1 --sequence-parallel on --timeline step.svg\n\n"
                  "Exit status: 0 done, 1 the plan is impossible or does not fit in memory, 2 bad usage or input.");
   const GOptionEntry entries[] = {
-      {"trace", 0, 0, G_OPTION_ARG_FILENAME, &o->trace, "write a Chrome trace, for ui.perfetto.dev", "FILE.json"},
+      {"trace", 0, 0, G_OPTION_ARG_FILENAME, &o->trace,
+       "write a Chrome trace, for ui.perfetto.dev (- is standard output, without a report)", "FILE.json"},
       {"timeline", 0, 0, G_OPTION_ARG_FILENAME, &o->timeline, "draw what every stage does", "FILE.svg|png|pdf"},
       {"kernels", 0, 0, G_OPTION_ARG_NONE, &o->kernels, "list the kernels with shapes, work and time", NULL},
       {"tokens", 0, 0, G_OPTION_ARG_STRING, &o->tokens, "training tokens, e.g. 15.6T: prints days and GPU-hours", "N"},
       {"price", 0, 0, G_OPTION_ARG_STRING, &o->price,
        "with --tokens or --gpu-hours: prints the cost (default: the cluster file's price)", "\"2.50 $/h\""},
       {"gpu-hours", 0, 0, G_OPTION_ARG_STRING, &o->gpu_hours, "a budget, e.g. 30.84M: prints the tokens it buys", "N"},
-      {"dump", 0, 0, G_OPTION_ARG_FILENAME, &o->dump, "write the Program as text (- is standard output)", "FILE"},
+      {"dump", 0, 0, G_OPTION_ARG_FILENAME, &o->dump,
+       "write the Program as text (- is standard output, without a report)", "FILE"},
       {"dump-after", 0, 0, G_OPTION_ARG_STRING, &o->dump_after,
        "print the Program after this pass and stop: place, unshard, send_recv, reduce_grad, optimizer, memory or steps",
        "PASS"},
@@ -53,16 +108,19 @@ static gboolean parse_options(SimulateOptions *o, int *argc, char ***argv, GErro
   plan_options_init(&o->plan);
   parser_add(parser, entries);
   plan_options_add(&o->plan, parser);
-  return parser_run(parser, argc, argv, FALSE, error) && plan_options_finish(&o->plan, error);
+  return parser_run(parser, argc, argv, FALSE, error) && check_outputs(o, error) && parse_training(o, error) &&
+         plan_options_finish(&o->plan, error);
 }
 
 static Prediction *make_prediction(const SimulateOptions *o, GError **error) {
   if (o->program == NULL)
     return predict(o->plan.model, o->plan.cluster, o->plan.plan, error);
-  g_autofree char *text = NULL;
-  g_autoptr(GError) local = NULL;
-  if (!g_file_get_contents(o->program, &text, NULL, &local)) {
-    fail_input(error, "%s", local->message);
+  gsize length;
+  g_autofree char *text = data_file_read(o->program, &length, error);
+  if (text == NULL)
+    return NULL;
+  if (strlen(text) != length) {
+    fail_input(error, "%s: found a zero byte, expected a program", o->program);
     return NULL;
   }
   Program *program = program_from_text(text, o->program, error);
@@ -70,59 +128,51 @@ static Prediction *make_prediction(const SimulateOptions *o, GError **error) {
 }
 
 /* Days, GPU-hours and dollars of a training run at the predicted rate. */
-static gboolean print_run(const SimulateOptions *o, const Prediction *prediction, GString *out, GError **error) {
-  double tokens = 0, gpu_hours = 0, price = o->plan.cluster->dollars_per_gpu_hour;
-  if (o->tokens == NULL && o->gpu_hours == NULL)
-    return o->price == NULL ? TRUE : fail_input(error, "--price needs --tokens or --gpu-hours");
-  if (o->tokens != NULL && o->gpu_hours != NULL)
-    return fail_input(error, "--tokens %s and --gpu-hours %s clash: one follows from the other", o->tokens,
-                      o->gpu_hours);
-  if (o->price != NULL && !units_parse(o->price, UNIT_DOLLARS_PER_HOUR, &price, error))
-    return FALSE;
+static void print_training(const SimulateOptions *o, const Prediction *prediction, GString *out) {
+  TrainingRun run = o->run;
   double tokens_per_gpu_hour = prediction->tokens_per_s_per_gpu * 3600;
-  if (o->tokens != NULL) {
-    if (!units_parse_count(o->tokens, &tokens, error))
-      return FALSE;
-    gpu_hours = tokens / tokens_per_gpu_hour;
-  } else {
-    if (!units_parse_count(o->gpu_hours, &gpu_hours, error))
-      return FALSE;
-    tokens = gpu_hours * tokens_per_gpu_hour;
-  }
-  double days = gpu_hours / prediction->workload->plan->gpus / 24;
-  g_string_append_printf(out, "\nTraining run  %.4g tokens at this rate: %.4g days, %.4g GPU-hours", tokens, days,
-                         gpu_hours);
-  if (price > 0)
-    g_string_append_printf(out, ", $%.4g at %.2f $ per GPU-hour", gpu_hours * price, price);
+  if (run.tokens > 0)
+    run.gpu_hours = run.tokens / tokens_per_gpu_hour;
+  else
+    run.tokens = run.gpu_hours * tokens_per_gpu_hour;
+  if (run.price < 0)
+    run.price = o->plan.cluster->dollars_per_gpu_hour;
+  double days = run.gpu_hours / prediction->workload->plan->gpus / 24;
+  g_string_append_printf(out, "\nTraining run  %.4g tokens at this rate: %.4g days, %.4g GPU-hours", run.tokens, days,
+                         run.gpu_hours);
+  if (run.price > 0)
+    g_string_append_printf(out, ", $%.4g at %.2f $ per GPU-hour", run.gpu_hours * run.price, run.price);
   g_string_append(out, " (no failures, no restarts)\n");
-  return TRUE;
 }
 
-static gboolean print_outputs(const SimulateOptions *o, const Prediction *prediction, GError **error) {
-  g_autofree int *in_flight = g_new0(int, prediction->program->n_ranks);
-  StepReport report = step_of_prediction(prediction, in_flight);
-  g_autoptr(GString) out = g_string_new(NULL);
+static gboolean write_files(const SimulateOptions *o, const Prediction *prediction, const StepReport *report,
+                            GError **error) {
   if (o->timeline != NULL) {
-    g_autofree char *plan = step_report_plan_line(report.plan);
-    g_autofree char *title = g_strdup_printf("%s on %d × %s (%s)\n%s", report.model_name, report.plan->gpus,
-                                             report.gpu_name, report.cluster_name, plan);
+    g_autofree char *plan = step_report_plan_line(report->plan);
+    g_autofree char *title = g_strdup_printf("%s on %d × %s (%s): %s", report->model_name, report->plan->gpus,
+                                             report->gpu_name, report->cluster_name, plan);
     if (!timeline_write(prediction->trace, title, o->timeline, error))
       return FALSE;
   }
   if (o->trace != NULL && !chrome_trace_write(prediction->trace, o->trace, error))
     return FALSE;
-  if (o->dump != NULL) {
-    g_autofree char *text = program_to_text(prediction->program);
-    if (!output_text(o->dump, text, error))
-      return FALSE;
-  }
+  g_autofree char *text = o->dump != NULL ? program_to_text(prediction->program) : NULL;
+  return text == NULL || output_text(o->dump, text, error);
+}
+
+static gboolean print_outputs(const SimulateOptions *o, const Prediction *prediction, GError **error) {
+  g_autofree int *in_flight = g_new0(int, prediction->program->n_ranks);
+  StepReport report = step_of_prediction(prediction, in_flight);
+  if (!write_files(o, prediction, &report, error))
+    return FALSE;
+  g_autoptr(GString) out = g_string_new(NULL);
   if (o->plan.json) {
     g_autofree char *json = json_report_step(&report);
     g_string_append(out, json);
-  } else {
+  } else if (!o->no_report) {
     text_report_step(out, &report, text_report_wants_colour(STDOUT_FILENO));
-    if (!print_run(o, prediction, out, error))
-      return FALSE;
+    if (o->run.tokens > 0 || o->run.gpu_hours > 0)
+      print_training(o, prediction, out);
     if (o->kernels)
       kernel_table_print(prediction->workload, prediction->timing, o->plan.cluster->gpu.peak_flops, out);
   }

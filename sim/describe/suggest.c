@@ -3,10 +3,14 @@
  *
  *     d(i, j) = min( d(i−1, j) + 1, d(i, j−1) + 1, d(i−1, j−1) + [a_i ≠ b_j], d(i−2, j−2) + 1 if swapped )
  *
+ * Beyond a few edits a name with the same start is nearer than one with the same letters.
+ *
  * A word is never compared when the lengths alone already put it out of reach: megabytes of noise cost nothing. */
 #include "suggest.h"
 
 #include <string.h>
+
+enum { FEW_EDITS = 2 }; /* a slip of the fingers; beyond it a common start says more */
 
 static size_t least(size_t a, size_t b) {
   return a < b ? a : b;
@@ -33,6 +37,24 @@ static size_t edit_distance(const char *a, size_t length_a, const char *b, size_
   return row[length_b];
 }
 
+/* The only name that begins with what was typed ("sim": simulate), else the longest one that what was typed goes on
+ * from ("--tp-size": --tp). */
+static const char *nearest_by_start(const char *typed, size_t typed_length, const char *const *names) {
+  const char *longer = NULL, *shorter = NULL;
+  int n_longer = 0;
+  for (size_t i = 0; names[i] != NULL; i++) {
+    size_t length = strlen(names[i]);
+    if (typed_length >= 3 && g_ascii_strncasecmp(names[i], typed, typed_length) == 0) {
+      longer = names[i];
+      n_longer++;
+    }
+    if (length >= 3 && length < typed_length && g_ascii_strncasecmp(names[i], typed, length) == 0 &&
+        g_ascii_ispunct(typed[length]) && (shorter == NULL || length > strlen(shorter)))
+      shorter = names[i];
+  }
+  return n_longer == 1 ? longer : shorter;
+}
+
 const char *suggest_nearest(const char *typed, const char *const *names) {
   if (typed == NULL || names == NULL)
     return NULL;
@@ -50,7 +72,9 @@ const char *suggest_nearest(const char *typed, const char *const *names) {
       nearest = names[i];
     }
   }
-  return nearest;
+  const char *by_start =
+      nearest == NULL || nearest_distance > FEW_EDITS ? nearest_by_start(typed, typed_length, names) : NULL;
+  return by_start != NULL ? by_start : nearest;
 }
 
 char *suggest_message(const char *typed, const char *const *names) {

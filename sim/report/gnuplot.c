@@ -22,9 +22,13 @@ static const char *format_of(const char *file, GError **error) {
   for (const char *const *format = formats; dot && *format; format++)
     if (g_ascii_strcasecmp(dot + 1, *format) == 0)
       return *format;
-  fail_input(error, "cannot tell the picture format of '%s': expected a name ending in .svg, .png or .pdf",
+  fail_input(error, "cannot tell the picture format of \"%.200s\": expected a name ending in .svg, .png or .pdf",
              file ? file : "");
   return NULL;
+}
+
+gboolean gnuplot_check_file(const char *file, GError **error) {
+  return format_of(file, error) != NULL;
 }
 
 /* In gnuplot's single quotes only the quote itself is special, and stands doubled. Control characters have no picture.

@@ -8,6 +8,8 @@ typedef struct {
   const char *value; /* any text; gnuplot reads numbers out of text by itself */
 } GnuplotVariable;
 
+/* Whether a picture can be named so: a suffix as below. INPUT. */
+gboolean gnuplot_check_file(const char *file, GError **error);
 /* Run plots/<script>.gp on `data` (the script's header says the columns) and write the picture to `file`, whose suffix
  * says the format: .svg, .png or .pdf. `variables` may be NULL. INPUT: unknown suffix, gnuplot not installed, script
  * not found, what gnuplot complained about, or a file that cannot be written; no part of a file is left then. */

@@ -14,7 +14,7 @@
 enum { BUFFER_BYTES = 1 << 18 };
 
 static gboolean fail_write(const char *file, int code, GError **error) {
-  return fail_input(error, "cannot write %s: %s", file, g_strerror(code));
+  return fail_input(error, "cannot write %s: %s", strcmp(file, "-") == 0 ? "standard output" : file, g_strerror(code));
 }
 
 static FILE *open_temporary(WholeFile *out, const struct stat *existing) {
@@ -35,6 +35,13 @@ static FILE *open_temporary(WholeFile *out, const struct stat *existing) {
   return fdopen(fd, "w");
 }
 
+/* Standard output, closed on its own: what was printed before comes before. */
+static FILE *open_standard(void) {
+  fflush(stdout);
+  int fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+  return fd >= 0 ? fdopen(fd, "w") : NULL;
+}
+
 gboolean whole_file_open(WholeFile *out, const char *file, GError **error) {
   *out = (WholeFile){.file = g_strdup(file ? file : "")};
   if (!file || !*file) {
@@ -43,8 +50,12 @@ gboolean whole_file_open(WholeFile *out, const char *file, GError **error) {
   }
   struct stat status;
   gboolean exists = stat(file, &status) == 0;
-  gboolean in_place = exists && !S_ISREG(status.st_mode);
-  out->stream = in_place ? fopen(file, "we") : open_temporary(out, exists ? &status : NULL);
+  if (strcmp(file, "-") == 0)
+    out->stream = open_standard();
+  else if (exists && !S_ISREG(status.st_mode))
+    out->stream = fopen(file, "we");
+  else
+    out->stream = open_temporary(out, exists ? &status : NULL);
   if (!out->stream) {
     int code = errno;
     whole_file_discard(out);

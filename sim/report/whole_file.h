@@ -1,5 +1,5 @@
 /* A file that appears whole or not at all: written under a temporary name in its own folder, renamed at the end.
- * Symbolic links are followed; devices and pipes are written in place. */
+ * Symbolic links are followed; devices and pipes are written in place, and "-" is standard output. */
 #pragma once
 #include <glib.h>
 #include <stdio.h>
