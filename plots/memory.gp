@@ -2,7 +2,7 @@
 #
 #     gnuplot -e "data='x.dat'; out='x.svg'; capacity=80" plots/memory.gp
 #
-# Columns of the data: "label" weights gradients optimizer activations buffers
+# Columns of the data: "label" weights gradients optimizer activations buffers reserved
 #   label   in double quotes, under the bar: "ZeRO-1"
 #   others  in GB (1e9 bytes)
 # Variables: data; out (.svg .png .pdf; '' = standard output, then format='svg'); title; capacity in GB, 0 = no line.
@@ -32,11 +32,12 @@ if (strlen(out)) { set output out }
 set encoding utf8
 
 # Solid fills from dark to light, each framed, so that a copy in black and white keeps the order.
-array colour[5] = ["#1f3f77", "#3f7fbf", "#e39a45", "#c4e3ae", "#f6f6f6"]
-array part[5] = ["weights", "gradients", "optimizer", "activations", "buffers"]
+array colour[6] = ["#1f3f77", "#3f7fbf", "#e39a45", "#c4e3ae", "#f6f6f6", "#d9d9d9"]
+array part[6] = ["weights", "gradients", "optimizer", "activations", "buffers", "reserved"]
+sum(w, g, o, a, b, r) = w + g + o + a + b + r # reserved: context and libraries
 
 total = 0
-stats data using ($2 + $3 + $4 + $5 + $6) nooutput
+stats data using (sum($2, $3, $4, $5, $6, $7)) nooutput
 n = STATS_records
 highest = STATS_max > capacity ? STATS_max : capacity
 
@@ -58,5 +59,11 @@ if (capacity > 0) {
   set label sprintf("capacity %.4g GB", capacity) at graph 1, first capacity right offset -0.5, 0.6 tc rgb "#b00020" front
 }
 
-plot for [i = 1:5] data using i + 1:xtic(1) lc rgb colour[i] title part[i], \
-     data using 0:($2 + $3 + $4 + $5 + $6):(sprintf("%.1f", $2 + $3 + $4 + $5 + $6)) with labels offset 0, 0.6 notitle
+# Totals stand on their bars, and inside those that end close below the line.
+below_line(total) = capacity > 0 && total <= capacity && total > capacity - 0.09 * highest
+label(total) = sprintf("%.1f", total)
+plot for [i = 1:6] data using i + 1:xtic(1) lc rgb colour[i] title part[i], \
+     data using 0:(below_line(sum($2, $3, $4, $5, $6, $7)) ? NaN : sum($2, $3, $4, $5, $6, $7)):\
+       (label(sum($2, $3, $4, $5, $6, $7))) with labels offset 0, 0.6 notitle, \
+     data using 0:(below_line(sum($2, $3, $4, $5, $6, $7)) ? sum($2, $3, $4, $5, $6, $7) - 0.07 * highest : NaN):\
+       (label(sum($2, $3, $4, $5, $6, $7))) with labels notitle

@@ -100,7 +100,8 @@ do for [lane = 0:n_lanes - 1:step] { set ytics add (sprintf("%d", lane) top(lane
 
 # The legend: a swatch and a text for each kind there is, in one centred line.
 entry_px(kind) = has(kind) ? 42 + 7.2 * strlen(meaning[kind + 1]) : 0
-total_px = 0
+shades = last_chunk > 0 ? "lighter: later model chunks" : ""
+total_px = 7.2 * strlen(shades)
 do for [kind = 0:10] { total_px = total_px + entry_px(kind) }
 at_px = (width - total_px) / 2.0
 do for [kind = 0:10] {
@@ -111,6 +112,7 @@ do for [kind = 0:10] {
   }
   at_px = at_px + entry_px(kind)
 }
+set label 30 shades at screen x_px(at_px), screen y_px(55) left font px(13)
 
 # A pixel is left between boxes that are wide enough to spare it; none is narrower than a pixel, or it would vanish.
 gap(start, end) = end - start > 5 * pixel ? 0.5 * pixel : 0

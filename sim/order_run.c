@@ -2,8 +2,13 @@
 
 #include <math.h>
 
+#include "error.h"
 #include "passes.h"
 #include "timing_model.h"
+
+/* Each forward pass comes with its backward, sends and receives, some 600 bytes in all; placing the sends looks at
+ * every rank for every pass. */
+static const double MAX_PASSES = 4e6, MAX_LOOKS = 5e8;
 
 static Timing *make_timing(const Program *program, const StageTimes *times) {
   int n_chunks = program->n_stages / program->n_ranks;
@@ -15,6 +20,17 @@ static Timing *make_timing(const Program *program, const StageTimes *times) {
     w[stage] = llround(times->w_ns / n_chunks);
   }
   return timing_of_times(program, f, i, w, 0);
+}
+
+gboolean order_run_check_size(int n_ranks, int n_chunks, gint64 n_micro_batches, int n_steps, GError **error) {
+  double passes = (double)n_ranks * n_chunks * n_micro_batches, looks = passes * n_ranks;
+  if (passes * n_steps <= MAX_PASSES && looks <= MAX_LOOKS)
+    return TRUE;
+  return fail_input(error,
+                    "--pp %d × --chunks %d × %" G_GINT64_FORMAT " micro-batches × --steps %d = %.4g forward passes: "
+                    "at most %.0f are run, with --pp %d at most %.0f in a step",
+                    n_ranks, n_chunks, n_micro_batches, n_steps, passes * n_steps, MAX_PASSES, n_ranks,
+                    MIN(MAX_PASSES, floor(MAX_LOOKS / n_ranks)));
 }
 
 OrderRun *order_run_new(const Order *order, const StageTimes *times, int n_steps, const char *dump_after, char **dump,

@@ -16,6 +16,8 @@ typedef struct {
   Metrics *metrics;
 } OrderRun;
 
+/* Whether a run of so many passes stays within seconds and a few GiB. INPUT naming the counts. */
+gboolean order_run_check_size(int n_ranks, int n_chunks, gint64 n_micro_batches, int n_steps, GError **error);
 /* IMPOSSIBLE when the order cannot run; `dump_after` and `dump` as lower(). */
 OrderRun *order_run_new(const Order *order, const StageTimes *times, int n_steps, const char *dump_after, char **dump,
                         GError **error);

@@ -5,7 +5,7 @@
 #include "timing_model.h"
 #include "units.h"
 
-/* An unfolded run keeps three int64 per rank and op; beyond this it would take the machine down instead of answering.
+/* A run keeps three int64 per recorded rank and op; beyond this it would take the machine down instead of answering.
  */
 static const double MAX_RECORD_BYTES = 16.0 * 1024 * 1024 * 1024;
 
@@ -52,17 +52,19 @@ static gboolean check_belongs(const Program *program, const Workload *workload, 
 }
 
 static gboolean check_record_count(const Program *program, const Workload *workload, GError **error) {
-  double n_ops = 0;
+  gboolean fold = workload->plan->fold;
+  double n_ops = 0, n_ranks = fold ? program->n_ranks : workload->layout.n_ranks;
   for (int rank = 0; rank < program->n_ranks; rank++)
     n_ops += program->ranks[rank].n_ops;
-  double bytes = n_ops * workload->layout.n_ranks / program->n_ranks * 3 * sizeof(gint64);
+  double bytes = n_ops / program->n_ranks * n_ranks * 3 * sizeof(gint64);
   if (bytes <= MAX_RECORD_BYTES)
     return TRUE;
   g_autofree char *needed = units_format(bytes, UNIT_BYTES);
   return fail_impossible(error,
-                         "an unfolded run of %d ranks (--fold off, --jitter or --slow-rank) with %.0f ops each needs "
-                         "%s of records; fold it, or use fewer GPUs, micro-batches or steps",
-                         workload->layout.n_ranks, n_ops / program->n_ranks, needed);
+                         "%s run of %.0f ranks with %.0f ops each needs %s of records; %suse fewer GPUs, "
+                         "micro-batches or steps",
+                         fold ? "a" : "an unfolded (--fold off, --jitter or --slow-rank)", n_ranks,
+                         n_ops / program->n_ranks, needed, fold ? "" : "fold it, or ");
 }
 
 static double *speed_factors(const Workload *workload) {
@@ -124,7 +126,7 @@ static Prediction *predict_steps(const Cluster *cluster, Workload *workload, Pro
   prediction->cluster = cluster;
   prediction->workload = workload;
   prediction->program = program;
-  if (!workload->plan->fold && !check_record_count(program, workload, error))
+  if (!check_record_count(program, workload, error))
     return NULL;
   prediction->timing = timing_model(program, workload, cluster);
   run(prediction);

@@ -89,6 +89,10 @@ static void assert_same_breakdown(const char *text, const RankBreakdown *folded,
     if (folded->ns[kind] != all->ns[kind])
       ck_abort_msg("%s\nrank %d: %s %d and %d ns", text, rank, breakdown_name(kind), (int)folded->ns[kind],
                    (int)all->ns[kind]);
+  for (int axis = 0; axis < N_AXES; axis++)
+    if (folded->hidden_ns[axis] != all->hidden_ns[axis])
+      ck_abort_msg("%s\nrank %d: hidden %s %d and %d ns", text, rank, axis_name(axis), (int)folded->hidden_ns[axis],
+                   (int)all->hidden_ns[axis]);
 }
 
 static void assert_same_metrics(const Case *drawn, const Prediction *folded, const Prediction *all) {

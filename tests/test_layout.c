@@ -124,6 +124,7 @@ START_TEST(shape_counts_nodes_and_domains) {
   ck_assert_int_eq(shape.max_per_node, 3);
   ck_assert_int_eq(shape.n_domains, 2);
   ck_assert_int_eq(shape.max_per_domain, 3);
+  ck_assert_int_eq(shape.min_per_domain, 3);
   ck_assert_int_eq(shape.span, 9);
 }
 END_TEST
@@ -155,12 +156,38 @@ START_TEST(tensor_parallelism_that_straddles_nodes_is_seen_in_the_worst_group) {
 }
 END_TEST
 
+START_TEST(a_domain_that_a_group_only_touches_has_the_fewest_links_out) {
+  /* tp 4 · dp 32 = 128 ranks a stage in domains of 72, dp in steps of 4. Stage 0: 18 members at 0 … 68, 14 at 72 … 124.
+   * Stage 1: 4 at 128 … 140, 18 at 144 … 212, 10 at 216 … 252. */
+  const Cluster nvl72 = cluster_of(4, 72);
+  const Layout layout = layout_of(4, 32, 2, 0);
+  const GroupShape dp = layout_group_shape(&layout, &nvl72, AXIS_BIT(AXIS_DP));
+  ck_assert_int_eq(dp.n_domains, 3);
+  ck_assert_int_eq(dp.max_per_domain, 18);
+  ck_assert_int_eq(dp.min_per_domain, 4);
+}
+END_TEST
+
+START_TEST(the_worst_group_is_the_one_that_leaves_a_domain_by_the_fewest_links) {
+  /* tp 4 · dp 5 in domains of 72: the stage at 60 has dp groups with 3 members below 72 and 2 above, that at 140 has 1
+   * below 144 and 4 above: as many domains and nodes, but one link for the whole group. */
+  const Cluster nvl72 = cluster_of(4, 72);
+  const Layout layout = layout_of(4, 5, 12, 0);
+  const GroupShape dp = layout_group_shape(&layout, &nvl72, AXIS_BIT(AXIS_DP));
+  ck_assert_int_eq(dp.n_domains, 2);
+  ck_assert_int_eq(dp.min_per_domain, 1);
+}
+END_TEST
+
 static gboolean is_worse(const GroupShape *a, const GroupShape *b) {
-  if (a->n_nodes != b->n_nodes)
-    return a->n_nodes > b->n_nodes;
-  if (a->span != b->span)
-    return a->span > b->span;
-  return a->n_domains != b->n_domains ? a->n_domains > b->n_domains : a->max_per_node > b->max_per_node;
+  const gboolean a_leaves = a->n_domains > 1, b_leaves = b->n_domains > 1;
+  if (a_leaves != b_leaves)
+    return a_leaves;
+  if (a_leaves && a->min_per_domain != b->min_per_domain)
+    return a->min_per_domain < b->min_per_domain;
+  if (a->n_domains != b->n_domains)
+    return a->n_domains > b->n_domains;
+  return a->n_nodes != b->n_nodes ? a->n_nodes > b->n_nodes : a->max_per_node > b->max_per_node;
 }
 
 static GroupShape worst_of_all_groups(const Layout *layout, const Cluster *cluster, AxisSet axes) {
@@ -189,6 +216,7 @@ START_TEST(worst_shape_equals_that_of_all_groups_one_by_one) {
     ck_assert_int_eq(quick.n_nodes, slow.n_nodes);
     ck_assert_int_eq(quick.max_per_node, slow.max_per_node);
     ck_assert_int_eq(quick.n_domains, slow.n_domains);
+    ck_assert_int_eq(quick.min_per_domain, slow.min_per_domain);
     ck_assert_int_eq(quick.span, slow.span);
   }
   g_rand_free(random);
@@ -247,6 +275,8 @@ int main(void) {
   tcase_add_test(tests, shape_counts_nodes_and_domains);
   tcase_add_test(tests, usual_groups_lie_where_people_expect_them);
   tcase_add_test(tests, tensor_parallelism_that_straddles_nodes_is_seen_in_the_worst_group);
+  tcase_add_test(tests, a_domain_that_a_group_only_touches_has_the_fewest_links_out);
+  tcase_add_test(tests, the_worst_group_is_the_one_that_leaves_a_domain_by_the_fewest_links);
   tcase_add_test(tests, worst_shape_equals_that_of_all_groups_one_by_one);
   tcase_add_test(tests, layers_that_divide_are_split_evenly);
   tcase_add_test(tests, embedding_and_head_count_as_layers_when_that_divides);

@@ -230,6 +230,33 @@ START_TEST(a_plan_that_does_not_fit_is_predicted_all_the_same) {
 }
 END_TEST
 
+static void raise_buffers(gint64 time_ns, const MemorySample *sample, gpointer most) {
+  *(double *)most = MAX(*(double *)most, sample->bytes[MEMORY_BUFFERS]);
+}
+
+START_TEST(gradients_do_not_pile_up_before_a_slow_network) {
+  /* Llama-2-7B, ZeRO-2: a layer of 202,383,360 parameters, 2 bytes each, fills a bucket; two may wait. */
+  g_autoptr(Model) model = read_model("llama-2-7b");
+  Cluster *cluster = read_cluster("selene");
+  cluster->scale_up_Bps /= 1000;
+  for (int overlap = 0; overlap < 2; overlap++) {
+    g_autoptr(Plan) plan = plan_new();
+    plan->dp = 8;
+    plan->zero = 2;
+    plan->global_batch = 16;
+    plan->seq_len = 512;
+    plan->overlap_grad = overlap;
+    g_autoptr(Prediction) prediction = predict(model, cluster, plan, NULL);
+    ck_assert_ptr_nonnull(prediction);
+    double most = 0;
+    memory_profile_visit(prediction->trace, 0, raise_buffers, &most);
+    ck_assert_double_gt(most, 0);
+    ck_assert_double_le(most, 2 * 202383360.0 * 2);
+  }
+  cluster_free(cluster);
+}
+END_TEST
+
 START_TEST(an_impossible_plan_is_refused) {
   g_auto(Case) drawn = random_case(5, clusters, MAX_GPUS);
   drawn.plan->pp = 11; /* more stages than layers */
@@ -252,6 +279,7 @@ int main(void) {
   tcase_add_test(tcase, a_program_may_be_expanded_before_or_after_it_is_written);
   tcase_add_test(tcase, a_program_of_another_plan_is_refused);
   tcase_add_test(tcase, a_plan_that_does_not_fit_is_predicted_all_the_same);
+  tcase_add_test(tcase, gradients_do_not_pile_up_before_a_slow_network);
   tcase_add_test(tcase, an_impossible_plan_is_refused);
   Suite *suite = suite_create("predict");
   suite_add_tcase(suite, tcase);

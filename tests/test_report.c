@@ -259,6 +259,7 @@ START_TEST(a_report_of_nothing_prints) {
   g_autofree char *text = render(&report, FALSE), *json = json_report_step(&report);
   ck_assert_ptr_null(strstr(text, "nan"));
   g_autoptr(JsonNode) root = parse(json);
+  ck_assert(JSON_NODE_HOLDS_OBJECT(root));
 }
 END_TEST
 

@@ -1,13 +1,13 @@
 /* stepsim collective: what one collective takes on a cluster, size by size, as nccl-tests prints it. */
 #include "collective_cost.h"
 
-#include <json-glib/json-glib.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "command.h"
 #include "error.h"
+#include "json_report.h"
 #include "parser.h"
 #include "units.h"
 
@@ -53,7 +53,7 @@ static gboolean parse_options(CollectiveOptions *o, int *argc, char ***argv, GEr
       "A size is the full buffer: of all_gather and reduce_scatter the side that is n times larger. GPUs of the\n"
       "nodes that are no members run the same collective at the same time, in groups like this one.");
   const GOptionEntry entries[] = {
-      {"cluster", 0, 0, G_OPTION_ARG_STRING, &o->cluster, "cluster YAML, or a name in topologies/", "FILE"},
+      {"cluster", 0, 0, G_OPTION_ARG_FILENAME, &o->cluster, "cluster YAML, or a name in topologies/", "FILE"},
       {"op", 0, 0, G_OPTION_ARG_STRING, &o->op,
        "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce, gather, scatter, send_recv or "
        "parameter_server (default all_reduce)",
@@ -79,10 +79,11 @@ static gboolean parse_size(const char *text, double *bytes, GError **error) {
   g_autofree char *quantity = g_strconcat(trimmed, is_bare ? " B" : NULL, NULL);
   g_autoptr(GError) local = NULL;
   double value;
-  if (!units_parse(quantity, UNIT_BYTES, &value, &local))
+  gboolean is_size = units_parse(quantity, UNIT_BYTES, &value, &local);
+  if (!is_size && !is_bare)
     return fail_input(error, "--bytes: %s", local->message);
-  if (value > max_bytes || value != floor(value))
-    return fail_input(error, "--bytes: found \"%.80s\", expected whole bytes, at most 1024 PiB", text);
+  if (!is_size || value > max_bytes || value != floor(value))
+    return fail_input(error, "--bytes: found \"%.80s\", expected whole bytes, at most 2^60 (1048576 TiB)", text);
   *bytes = value;
   return TRUE;
 }
@@ -118,7 +119,8 @@ static GArray *parse_sizes(const char *text, GError **error) {
     if (!add_sizes(sizes, *part, error))
       return NULL;
   if (sizes->len == 0 || sizes->len > MAX_SIZES) {
-    fail_input(error, "--bytes: found %u sizes, expected 1 to %d", sizes->len, MAX_SIZES);
+    fail_input(error, "--bytes: found %u sizes, expected 1 to %d, such as 1MiB,4MB or 1KiB..1GiB", sizes->len,
+               MAX_SIZES);
     return NULL;
   }
   return g_steal_pointer(&sizes);
@@ -158,6 +160,10 @@ static GArray *parse_ranks(const char *text, GError **error) {
   for (char **part = parts; *part != NULL; part++)
     if (!add_ranks(ranks, *part, error))
       return NULL;
+  if (ranks->len == 0) {
+    fail_input(error, "--ranks: found nothing, expected ranks such as 0,8,16 or 0..7");
+    return NULL;
+  }
   g_array_sort(ranks, compare_ranks);
   for (guint i = 1; i < ranks->len; i++)
     if (g_array_index(ranks, int, i) == g_array_index(ranks, int, i - 1)) {
@@ -275,48 +281,23 @@ static void print_table(const Request *request, GString *out) {
   }
 }
 
-static void build_number(JsonBuilder *builder, const char *name, double value) {
-  json_builder_set_member_name(builder, name);
-  json_builder_add_double_value(builder, value);
-}
-
-static void build_text(JsonBuilder *builder, const char *name, const char *value) {
-  json_builder_set_member_name(builder, name);
-  json_builder_add_string_value(builder, value);
-}
-
-static void build_size(JsonBuilder *builder, const Request *request, double bytes) {
-  CollectiveCost cost = cost_of_size(request, bytes);
-  json_builder_begin_object(builder);
-  build_text(builder, "op", collective_name(request->op));
-  json_builder_set_member_name(builder, "gpus");
-  json_builder_add_int_value(builder, request->shape.n);
-  json_builder_set_member_name(builder, "bytes");
-  json_builder_add_int_value(builder, (gint64)bytes);
-  build_number(builder, "time_s", cost.time_s);
-  build_number(builder, "algbw_Bps", cost.algbw_Bps);
-  build_number(builder, "busbw_Bps", cost.busbw_Bps);
-  build_text(builder, "algorithm", algorithm_names()[cost.algorithm]);
-  build_text(builder, "protocol", protocol_names()[cost.protocol]);
-  build_number(builder, "sent_bytes", collective_sent_bytes(request->op, request->shape.n, bytes));
-  json_builder_end_object(builder);
-}
-
 static void print_json(const Request *request, GString *out) {
-  g_autoptr(JsonBuilder) builder = json_builder_new();
-  const gboolean is_array = request->sizes->len > 1;
-  if (is_array)
-    json_builder_begin_array(builder);
-  for (guint i = 0; i < request->sizes->len; i++)
-    build_size(builder, request, g_array_index(request->sizes, double, i));
-  if (is_array)
-    json_builder_end_array(builder);
-  g_autoptr(JsonGenerator) generator = json_generator_new();
-  g_autoptr(JsonNode) root = json_builder_get_root(builder);
-  json_generator_set_root(generator, root);
-  json_generator_set_pretty(generator, TRUE);
-  json_generator_to_gstring(generator, out);
-  g_string_append_c(out, '\n');
+  g_autofree CollectiveReport *reports = g_new(CollectiveReport, request->sizes->len);
+  for (guint i = 0; i < request->sizes->len; i++) {
+    double bytes = g_array_index(request->sizes, double, i);
+    CollectiveCost cost = cost_of_size(request, bytes);
+    reports[i] = (CollectiveReport){.op = collective_name(request->op),
+                                    .n_gpus = request->shape.n,
+                                    .bytes = (gint64)bytes,
+                                    .time_s = cost.time_s,
+                                    .algbw_Bps = cost.algbw_Bps,
+                                    .busbw_Bps = cost.busbw_Bps,
+                                    .algorithm = algorithm_names()[cost.algorithm],
+                                    .protocol = protocol_names()[cost.protocol],
+                                    .sent_bytes = collective_sent_bytes(request->op, request->shape.n, bytes)};
+  }
+  g_autofree char *json = json_report_collectives(reports, (int)request->sizes->len);
+  g_string_append(out, json);
 }
 
 int command_collective(int argc, char **argv, GError **error) {

@@ -44,7 +44,7 @@ static gboolean parse_options(MemoryOptions *o, int *argc, char ***argv, GError 
                                   G_OPTION_ENTRY_NULL};
   plan_options_init(&o->plan);
   parser_add(parser, entries);
-  plan_options_add(&o->plan, parser);
+  plan_options_add(&o->plan, TRUE, parser);
   return parser_run(parser, argc, argv, FALSE, error);
 }
 

@@ -43,8 +43,13 @@ static void add_files(Parser *parser, PlanOptions *o) {
   const GOptionEntry entries[] = {
       {"model", 0, 0, G_OPTION_ARG_FILENAME, &o->model_file, "Hugging Face config.json, or a name in models/", "FILE"},
       {"cluster", 0, 0, G_OPTION_ARG_FILENAME, &o->cluster_file, "cluster YAML, or a name in topologies/", "FILE"},
-      {"json", 0, 0, G_OPTION_ARG_NONE, &o->json, "print one JSON object", NULL},
       G_OPTION_ENTRY_NULL};
+  parser_add(parser, entries);
+}
+
+static void add_json(Parser *parser, PlanOptions *o) {
+  const GOptionEntry entries[] = {{"json", 0, 0, G_OPTION_ARG_NONE, &o->json, "print one JSON object", NULL},
+                                  G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
 }
 
@@ -111,8 +116,10 @@ static void add_engine(Parser *parser, PlanOptions *o) {
   parser_add(parser, entries);
 }
 
-void plan_options_add(PlanOptions *options, Parser *parser) {
+void plan_options_add(PlanOptions *options, gboolean with_json, Parser *parser) {
   add_files(parser, options);
+  if (with_json)
+    add_json(parser, options);
   add_sizes(parser, options);
   add_methods(parser, options);
   add_engine(parser, options);

@@ -23,7 +23,8 @@ typedef struct {
 
 void plan_options_init(PlanOptions *options);
 void plan_options_clear(PlanOptions *options);
-void plan_options_add(PlanOptions *options, Parser *parser);
+/* `with_json`: the verb has an object to print. */
+void plan_options_add(PlanOptions *options, gboolean with_json, Parser *parser);
 /* Fill the plan alone. */
 gboolean plan_options_make_plan(PlanOptions *options, GError **error);
 /* Read the files and fill the plan. INPUT when --model or --cluster is missing or a value is wrong. */

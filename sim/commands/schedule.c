@@ -1,11 +1,15 @@
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "chrome_trace.h"
 #include "command.h"
 #include "draw.h"
 #include "error.h"
+#include "gnuplot.h"
 #include "json_report.h"
 #include "order_run.h"
 #include "output.h"
@@ -19,10 +23,13 @@
 /* A bare time unit is this many nanoseconds, so that halves … sixteenths of it are whole: lcm(1 … 16). */
 static const gint64 UNIT_NS = 720720;
 
+enum { NOT_GIVEN = G_MININT, MOST_RANKS = 4096, MOST_CHUNKS = 1024 };
+
 typedef struct {
   char *schedule, *times, *csv, *from, *timeline, *trace, *dump_after, *dump;
   gint pp, chunks, micro_batches, steps, width;
   gboolean draw, json;
+  gboolean no_report; /* standard output holds something else */
 } ScheduleOptions;
 
 typedef struct {
@@ -36,8 +43,28 @@ static void clear_options(ScheduleOptions *o) {
     g_clear_pointer(strings[i], g_free);
 }
 
+/* What would not be heeded beside something else is refused. */
+static gboolean check_outputs(ScheduleOptions *o, GError **error) {
+  const struct {
+    const char *option, *file;
+  } needs_run[] = {{"--dump", o->dump}, {"--trace", o->trace}, {"--timeline", o->timeline}};
+  for (gsize i = 0; i < G_N_ELEMENTS(needs_run) && o->dump_after != NULL; i++)
+    if (needs_run[i].file != NULL)
+      return fail_input(error, "--dump-after and %s clash: nothing runs after that dump", needs_run[i].option);
+  const Printed printed[] = {{"--json", .given = o->json},
+                             {"--dump-after", .given = o->dump_after != NULL},
+                             {"--csv", .file = o->csv},
+                             {"--dump", .file = o->dump},
+                             {"--trace", .file = o->trace},
+                             {"--draw", .given = o->draw, .in_report = TRUE},
+                             {NULL}};
+  return output_check_printed(printed, &o->no_report, error) &&
+         (o->timeline == NULL || gnuplot_check_file(o->timeline, error));
+}
+
 static gboolean parse_options(ScheduleOptions *o, int *argc, char ***argv, GError **error) {
-  *o = (ScheduleOptions){.chunks = 1, .steps = 1, .width = 0};
+  *o = (ScheduleOptions){
+      .pp = NOT_GIVEN, .chunks = NOT_GIVEN, .micro_batches = NOT_GIVEN, .steps = 1, .width = NOT_GIVEN};
   g_autoptr(Parser) parser =
       parser_new(NULL, "Runs a pipeline order alone, with given stage times and free communication.",
                  "Example:\n  stepsim schedule --schedule interleaved --pp 4 --chunks 2 --micro-batches 8 --times "
@@ -55,25 +82,30 @@ static gboolean parse_options(ScheduleOptions *o, int *argc, char ***argv, GErro
        "or with unit (default F=1,I=1,W=1)",
        "F=T,I=T,W=T"},
       {"from", 0, 0, G_OPTION_ARG_FILENAME, &o->from, "take the order from PyTorch's CSV instead", "FILE.csv"},
-      {"csv", 0, 0, G_OPTION_ARG_FILENAME, &o->csv, "write the order as PyTorch's CSV (- is standard output)", "FILE"},
+      {"csv", 0, 0, G_OPTION_ARG_FILENAME, &o->csv,
+       "write the order as PyTorch's CSV (- is standard output, without a report)", "FILE"},
       {"draw", 0, 0, G_OPTION_ARG_NONE, &o->draw, "draw it in the terminal", NULL},
-      {"width", 0, 0, G_OPTION_ARG_INT, &o->width, "columns of the drawing (default: $COLUMNS, or 120)", "N"},
+      {"width", 0, 0, G_OPTION_ARG_INT, &o->width,
+       "columns of the drawing, 40 to 10000 (default: $COLUMNS, the terminal's, or 120)", "N"},
       {"timeline", 0, 0, G_OPTION_ARG_FILENAME, &o->timeline, "draw it as a picture", "FILE.svg|png|pdf"},
-      {"trace", 0, 0, G_OPTION_ARG_FILENAME, &o->trace, "write a Chrome trace", "FILE.json"},
+      {"trace", 0, 0, G_OPTION_ARG_FILENAME, &o->trace, "write a Chrome trace (- is standard output, without a report)",
+       "FILE.json"},
       {"steps", 0, 0, G_OPTION_ARG_INT, &o->steps, "steps chained (default 1)", "N"},
-      {"dump", 0, 0, G_OPTION_ARG_FILENAME, &o->dump, "write the Program as text (- is standard output)", "FILE"},
+      {"dump", 0, 0, G_OPTION_ARG_FILENAME, &o->dump,
+       "write the Program as text (- is standard output, without a report)", "FILE"},
       {"dump-after", 0, 0, G_OPTION_ARG_STRING, &o->dump_after,
-       "print the Program after this pass: place, unshard, send_recv, reduce_grad, optimizer, memory or steps", "PASS"},
+       "print the Program after this pass and stop: place, unshard, send_recv, reduce_grad, optimizer, memory or steps",
+       "PASS"},
       {"json", 0, 0, G_OPTION_ARG_NONE, &o->json, "print one JSON object", NULL},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
-  return parser_run(parser, argc, argv, FALSE, error);
+  return parser_run(parser, argc, argv, FALSE, error) && check_outputs(o, error);
 }
 
 static gboolean parse_time(const char *text, double *ns, gboolean *bare, GError **error) {
   char *end = NULL;
   double number = g_ascii_strtod(text, &end);
-  if (end != text && *end == '\0') {
+  if (end != text && *end == '\0' && strpbrk(text, "xX") == NULL) {
     *bare = TRUE;
     *ns = number * UNIT_NS;
   } else {
@@ -85,7 +117,6 @@ static gboolean parse_time(const char *text, double *ns, gboolean *bare, GError 
     *bare = FALSE;
     *ns = seconds * 1e9;
   }
-  /* a day per op keeps sums of 10^5 ops far from the end of int64 */
   if (!isfinite(*ns) || *ns < 0 || *ns > 86400e9)
     return fail_input(error, "--times: found \"%s\", expected a time from 0 to one day", text);
   return TRUE;
@@ -123,27 +154,59 @@ static const char *schedule_name(const ScheduleOptions *o) {
   return o->schedule != NULL ? o->schedule : o->chunks > 1 ? "interleaved" : "1f1b";
 }
 
-static Order *make_order(const ScheduleOptions *o, GError **error) {
-  if (o->from != NULL) {
-    if (o->schedule != NULL || o->pp != 0 || o->micro_batches != 0) {
-      fail_input(error, "--from %s gives the order: --schedule, --pp, --chunks and --micro-batches clash with it",
-                 o->from);
+static gboolean check_count(const char *option, gint count, gint most, GError **error) {
+  if (count == NOT_GIVEN)
+    return fail_input(error, "%s is missing: an order needs --pp and --micro-batches, or --from FILE.csv", option);
+  if (count < 1 || count > most)
+    return fail_input(error, "%s: found %d, expected 1 to %d", option, count, most);
+  return TRUE;
+}
+
+static Order *read_order(const ScheduleOptions *o, GError **error) {
+  const struct {
+    const char *option;
+    gboolean given;
+  } clashing[] = {{"--schedule", o->schedule != NULL},
+                  {"--pp", o->pp != NOT_GIVEN},
+                  {"--chunks", o->chunks != NOT_GIVEN},
+                  {"--micro-batches", o->micro_batches != NOT_GIVEN}};
+  for (gsize i = 0; i < G_N_ELEMENTS(clashing); i++)
+    if (clashing[i].given) {
+      fail_input(error, "--from %.200s and %s clash: the file gives the order", o->from, clashing[i].option);
       return NULL;
     }
-    return order_read_csv(o->from, error);
-  }
-  if (o->pp < 1 || o->micro_batches < 1 || o->chunks < 1 || o->pp > 4096 || o->chunks > 1024 ||
-      (gint64)o->pp * o->chunks * o->micro_batches > 16 * 1000 * 1000) {
-    fail_input(error,
-               "--pp %d, --chunks %d, --micro-batches %d: each must be given and positive (at most 4096 ranks, 1024 "
-               "chunks and 16 million actions of a kind)",
-               o->pp, o->chunks, o->micro_batches);
+  struct stat status = {0};
+  if (stat(o->from, &status) == 0 && (S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode) || status.st_size > 1 << 28)) {
+    fail_input(error, "%s: a device or larger than 256 MiB, expected rows of actions", o->from);
     return NULL;
   }
+  return order_read_csv(o->from, error);
+}
+
+static Order *make_order(ScheduleOptions *o, GError **error) {
+  if (o->from != NULL)
+    return read_order(o, error);
+  if (o->chunks == NOT_GIVEN)
+    o->chunks = 1;
+  if (!check_count("--pp", o->pp, MOST_RANKS, error) || !check_count("--chunks", o->chunks, MOST_CHUNKS, error) ||
+      !check_count("--micro-batches", o->micro_batches, G_MAXINT, error))
+    return NULL;
   const ScheduleInfo *schedule = schedule_find(schedule_name(o), error);
-  if (schedule == NULL)
+  if (schedule == NULL || !order_run_check_size(o->pp, o->chunks, o->micro_batches, o->steps, error))
     return NULL;
   return order_new(schedule, o->pp, o->chunks, o->micro_batches, error);
+}
+
+/* Were all passes to run one after the other, their end would still have to be a time. */
+static gboolean check_length(const Order *order, const GivenTimes *times, int n_steps, GError **error) {
+  double pass_ns = times->stage.f_ns + times->stage.i_ns + times->stage.w_ns;
+  double ns = pass_ns * order->n_ranks * order->n_micro_batches * n_steps;
+  if (ns <= 4e18)
+    return TRUE;
+  return fail_input(error,
+                    "--times: %.4g s a micro-batch on each of %d ranks, times %d micro-batches and %d steps, is more "
+                    "than a century",
+                    pass_ns * 1e-9, order->n_ranks, order->n_micro_batches, n_steps);
 }
 
 static ScheduleReport make_report(const OrderRun *run, const GivenTimes *times, int *in_flight) {
@@ -165,7 +228,7 @@ static ScheduleReport make_report(const OrderRun *run, const GivenTimes *times, 
 }
 
 static void print_report(const ScheduleReport *report, const char *title, gboolean bare, GString *out) {
-  const char *unit = bare ? "" : " s";
+  const char *unit = bare ? " units of --times" : " s";
   g_string_append_printf(out, "%s\n", title);
   g_string_append_printf(out, "  makespan         %.6g%s\n", report->makespan, unit);
   g_string_append_printf(out, "  stage span       %.6g%s (longest last end − first start)\n", report->span, unit);
@@ -179,10 +242,18 @@ static void print_report(const ScheduleReport *report, const char *title, gboole
                          report->n_actions);
 }
 
+/* Of the terminal that standard output is; 0 when it is none. */
+static int terminal_width(void) {
+  struct winsize size;
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
 static int drawing_width(const ScheduleOptions *o) {
   const char *columns = g_getenv("COLUMNS");
-  gint64 width = o->width > 0 ? o->width : columns != NULL ? g_ascii_strtoll(columns, NULL, 10) : 0;
-  return CLAMP(width > 0 ? width : 120, 40, 10000);
+  gint64 width = o->width != NOT_GIVEN ? o->width : columns != NULL ? g_ascii_strtoll(columns, NULL, 10) : 0;
+  if (width <= 0)
+    width = terminal_width();
+  return (int)CLAMP(width > 0 ? width : 120, 40, 10000);
 }
 
 static gboolean print_outputs(const ScheduleOptions *o, const OrderRun *run, const GivenTimes *times, GError **error) {
@@ -205,20 +276,21 @@ static gboolean print_outputs(const ScheduleOptions *o, const OrderRun *run, con
   g_autofree char *json = o->json ? json_report_schedule(&report) : NULL;
   if (json != NULL)
     g_string_append(out, json);
-  else
+  else if (!o->no_report)
     print_report(&report, title, times->bare, out);
   fputs(out->str, stdout);
   return TRUE;
 }
 
-static gboolean run(const ScheduleOptions *o, GError **error) {
+static gboolean run(ScheduleOptions *o, GError **error) {
   GivenTimes times;
-  if (!parse_times(o->times, &times, error))
+  if (!parse_times(o->times, &times, error) || !check_count("--steps", o->steps, 1000, error))
     return FALSE;
-  if (o->steps < 1 || o->steps > 1000)
-    return fail_input(error, "--steps %d: expected 1 to 1000", o->steps);
+  if (o->width != NOT_GIVEN && o->width < 1)
+    return fail_input(error, "--width: found %d, expected columns", o->width);
   g_autoptr(Order) order = make_order(o, error);
-  if (order == NULL)
+  if (order == NULL || !check_length(order, &times, o->steps, error) ||
+      !order_run_check_size(order->n_ranks, order->n_stages / order->n_ranks, order->n_micro_batches, o->steps, error))
     return FALSE;
   g_autofree char *csv = o->csv != NULL ? order_to_csv(order) : NULL;
   if (csv != NULL && !output_text(o->csv, csv, error))

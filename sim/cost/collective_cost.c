@@ -109,15 +109,10 @@ static double nic_share_Bps(const Cluster *cluster) {
   return nic_Bps(cluster) / cluster->node_egress_gpus;
 }
 
-/* Members in the emptiest domain; exact when all others are full, as they are for runs of consecutive ranks. */
-static double fewest_per_domain(const GroupShape *shape) {
-  return MAX(1, shape->n - (shape->n_domains - 1) * shape->max_per_domain);
-}
-
 /* Members in `span_gpus` consecutive GPUs, for evenly spaced members: span = (n − 1)·stride + 1. */
 static double members_in_span(const GroupShape *shape, double span_gpus) {
   double stride = (double)(shape->span - 1) / (shape->n - 1);
-  return CLAMP(span_gpus / stride, fewest_per_domain(shape), shape->n);
+  return CLAMP(span_gpus / stride, shape->min_per_domain, shape->n);
 }
 
 /* From the innermost enclosure to the outermost; returns how many there are (none for n = 1). */
@@ -128,7 +123,7 @@ static int find_boundaries(const Cluster *cluster, const GroupShape *shape, Boun
   if (shape->n_domains < 2)
     return n_out;
   double member_Bps = nic_share_Bps(cluster);
-  double members = fewest_per_domain(shape);
+  double members = shape->min_per_domain;
   if (cluster->n_tiers > 0)
     member_Bps /= cluster->tiers[0].oversubscription;
   out[n_out++] = (Boundary){members, members * member_Bps, LINK_NET};
@@ -209,7 +204,7 @@ static double direct_s(const Cluster *cluster, Collective collective, const Grou
     wire_s = MAX(wire_s, out_bytes / sender_Bps(cluster, traits, &boundaries[i]));
   }
   double share = cluster->collectives.bandwidth_share[ALGORITHM_RING][protocol];
-  double net_messages = shape->n_domains > 1 ? traits->messages(n, fewest_per_domain(shape)) : 0;
+  double net_messages = shape->n_domains > 1 ? traits->messages(n, shape->min_per_domain) : 0;
   return latency_s(cluster, ALGORITHM_RING, protocol, traits->messages(n, 1), net_messages) + wire_s / share;
 }
 

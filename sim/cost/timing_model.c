@@ -7,8 +7,9 @@
  *
  * A folded run stands for all ranks of a stage, so a transfer takes as long as the worst-placed of them. Placement of
  * "rank r and rank r + d" depends on r only through r's place in its domain and tiers. When pipeline neighbours are a
- * domain or more apart they never share one, and whether a tier's boundary lies between them shows at the ends of the
- * stage; else a domain's worth of ranks from either end shows all cases. */
+ * domain or more apart they never share one; else a domain's worth of ranks from either end shows all cases. Whether a
+ * tier's boundary lies between them shows at the ends of a stage whose ranks follow each other. Where they do not (pp
+ * is not outermost), any rank of it may be the one beside a boundary. */
 #include "timing_model.h"
 
 #include "collective_cost.h"
@@ -93,11 +94,15 @@ static OpTime time_work(const Costing *costing, const Timing *timing, const Work
   return launched(kernel_cost_s(&costing->cluster->gpu, &item), costing->launch_ns);
 }
 
-/* The ranks with pp = 0 at which placement is looked at (see the story above); bounded by the domain, not by dp. */
+/* The ranks with pp = 0 at which placement is looked at (see the story above); bounded by the domain, not by dp, but
+ * where tiers may lie anywhere. */
 static GArray *representatives(const Layout *layout, const Cluster *cluster) {
   GArray *ranks = g_array_new(FALSE, FALSE, sizeof(int));
   int n_dp = layout->size[AXIS_DP];
   int n_ends = layout->stride[AXIS_PP] < cluster->domain_gpus ? MIN(n_dp, cluster->domain_gpus) : 1;
+  gboolean is_scattered = layout->stride[AXIS_PP] * layout->size[AXIS_PP] != layout->n_ranks;
+  if (cluster->n_tiers > 1 && is_scattered)
+    n_ends = n_dp;
   Coordinates at = {{0}};
   for (at.at[AXIS_DP] = 0; at.at[AXIS_DP] < n_dp; at.at[AXIS_DP]++) {
     if (at.at[AXIS_DP] == n_ends && n_dp > 2 * n_ends)

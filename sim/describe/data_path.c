@@ -68,7 +68,9 @@ static void fail_not_found(const char *subdir, const char *name, const char *bar
   const char *slash = strrchr(bare, '/');
   const char *nearest = slash == NULL ? NULL : suggest_nearest(slash + 1, (const char *const *)known);
   g_autofree char *expected = suggest_message(bare, (const char *const *)known);
-  if (known[0] == NULL)
+  if (g_file_test(name, G_FILE_TEST_IS_DIR))
+    fail_input(error, "%.200s: a folder, expected a file", name);
+  else if (known[0] == NULL)
     fail_input(error, "%.200s: no such file, and no %s/*%s was found", name, subdir, suffix);
   else if (nearest != NULL)
     fail_input(error, "%.200s: no such file; did you mean \"%s\"?", name, nearest);

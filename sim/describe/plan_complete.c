@@ -1,7 +1,7 @@
 /* A plan is completed and checked by a row of small steps, in an order in which each may rely on those before it:
  *
  *     ranges → ranks (dp, gpus) → sizes (batch, sequence, schedule) → batch → pipeline → tensor cut → sequence → ZeRO
- *            → machine → precision → disturbances
+ *            → machine → precision → disturbances → size of the simulation
  *
  * A single value out of any sense is bad usage (INPUT); values that clash are IMPOSSIBLE, and both are named. */
 #include <math.h>
@@ -14,6 +14,10 @@
 
 enum { MOST_RANKS = 1 << 24, MOST_MICRO_BATCHES = 1000000, DEFAULT_SEQ_LEN = 2048, MOST_DEFAULT_SEQ_LEN = 4096 };
 static const gint64 most_micro_batch_tokens = G_MAXINT32;
+/* What a run may take, so that it is refused at once instead of taking the machine down: a pass of a stage (some 600
+ * bytes with its backward and its sends), looks at a rank while sends are placed, a layer of one of all ranks (some 500
+ * bytes with its kernels). */
+static const double most_passes = 4e6, most_looks = 5e8, most_layer_passes = 16e6;
 
 typedef gboolean (*Step)(Plan *plan, const Model *model, const Cluster *cluster, GError **error);
 
@@ -220,10 +224,32 @@ static gboolean check_disturbances(Plan *plan, const Model *model, const Cluster
   return TRUE;
 }
 
+static gboolean check_run_size(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
+  if (cluster == NULL)
+    return TRUE; /* nothing runs */
+  double passes = (double)plan->pp * plan->chunks * plan->n_micro_batches * plan->steps;
+  if (passes > most_passes || passes / plan->steps * plan->pp > most_looks)
+    return fail_impossible(error,
+                           "pp %d × chunks %d × %" INT64 " micro-batches × steps %d = %.4g forward passes: at most "
+                           "%.0f are simulated, at pp %d at most %.0f in a step",
+                           plan->pp, plan->chunks, plan->n_micro_batches, plan->steps, passes, most_passes, plan->pp,
+                           MIN(most_passes, floor(most_looks / plan->pp)));
+  double depth = model != NULL ? model->n_layers : plan->pp * plan->chunks;
+  double layer_passes = depth * plan->n_micro_batches * plan->steps * plan->tp * plan->dp;
+  if (!plan->fold && layer_passes > most_layer_passes)
+    return fail_impossible(
+        error,
+        "every rank apart (--fold off, --jitter or --slow-rank): %.0f layers × %" INT64
+        " micro-batches × steps %d × tp %d × dp %d = %.4g, at most %.0f are simulated; fold the run, "
+        "or use fewer GPUs, micro-batches or steps",
+        depth, plan->n_micro_batches, plan->steps, plan->tp, plan->dp, layer_passes, most_layer_passes);
+  return TRUE;
+}
+
 gboolean plan_complete(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
   static const Step steps[] = {
       check_ranges,   complete_ranks, complete_sizes, check_batch,     check_pipeline,     check_tensor_cut,
-      check_sequence, check_zero,     check_machine,  check_precision, check_disturbances,
+      check_sequence, check_zero,     check_machine,  check_precision, check_disturbances, check_run_size,
   };
   for (size_t i = 0; i < G_N_ELEMENTS(steps); i++)
     if (!steps[i](plan, model, cluster, error))

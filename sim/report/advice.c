@@ -46,6 +46,8 @@ static void advise_tp(const Case *c, GString *out) {
   const Plan *plan = c->report->plan;
   g_string_append_printf(out, "tensor parallelism: %.1f %% of the step is exposed tp communication (tp %d).",
                          percent(c->share), plan->tp);
+  if (plan->jitter > 0 || (plan->slow_ranks != NULL && plan->slow_ranks->len > 0))
+    g_string_append(out, " Waiting for the slower ranks of a group is in it.");
   if (c->report->domain_gpus > 0 && plan->tp > c->report->domain_gpus)
     g_string_append_printf(out, " tp %d reaches beyond the %d GPUs of a scale-up domain: keep it inside.", plan->tp,
                            c->report->domain_gpus);
@@ -91,6 +93,8 @@ static void advise_host(const Case *c, GString *out) {
 static void advise_recompute(const Case *c, GString *out) {
   const StepReport *report = c->report;
   g_string_append_printf(out, "recompute: %.1f %% of the step repeats forward work.", percent(c->share));
+  if (!report->fits)
+    return; /* less of it would hold more */
   if (report->plan->recompute == RECOMPUTE_FULL)
     g_string_append(out, " --recompute selective repeats attention only.");
   else

@@ -38,15 +38,19 @@ static void begin_member(JsonBuilder *builder, const char *key) {
   json_builder_begin_object(builder);
 }
 
-/* Closes the outer object, takes the builder. */
-static char *finish(JsonBuilder *builder) {
-  json_builder_end_object(builder);
+/* Takes the builder, whose root is complete. */
+static char *print(JsonBuilder *builder) {
   g_autoptr(JsonNode) root = json_builder_get_root(builder);
   g_object_unref(builder);
   g_autofree char *text = json_to_string(root, TRUE);
   g_autoptr(GRegex) mark = g_regex_new("(?<=[0-9])(e[+-]?[0-9]+)\\.0\\b", 0, 0, NULL);
   g_autofree char *valid = g_regex_replace(mark, text, -1, 0, "\\1", 0, NULL);
   return g_strconcat(valid, "\n", NULL);
+}
+
+/* Closes the outer object, takes the builder. */
+static char *finish(JsonBuilder *builder) {
+  return print(json_builder_end_object(builder));
 }
 
 static void add_breakdown(JsonBuilder *builder, const StepReport *report) {
@@ -126,4 +130,29 @@ char *json_report_memory(const StateReport *report) {
   else
     add_number(builder, "min_gpus", NAN);
   return finish(builder);
+}
+
+static void add_collective(JsonBuilder *builder, const CollectiveReport *report) {
+  json_builder_begin_object(builder);
+  add_text(builder, "op", report->op);
+  add_count(builder, "gpus", report->n_gpus);
+  add_count(builder, "bytes", report->bytes);
+  add_number(builder, "time_s", report->time_s);
+  add_number(builder, "algbw_Bps", report->algbw_Bps);
+  add_number(builder, "busbw_Bps", report->busbw_Bps);
+  add_text(builder, "algorithm", report->algorithm);
+  add_text(builder, "protocol", report->protocol);
+  add_number(builder, "sent_bytes", report->sent_bytes);
+  json_builder_end_object(builder);
+}
+
+char *json_report_collectives(const CollectiveReport *reports, int n) {
+  JsonBuilder *builder = json_builder_new();
+  if (n != 1)
+    json_builder_begin_array(builder);
+  for (int i = 0; i < n; i++)
+    add_collective(builder, &reports[i]);
+  if (n != 1)
+    json_builder_end_array(builder);
+  return print(builder);
 }

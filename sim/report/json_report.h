@@ -1,5 +1,6 @@
-/* The JSON objects that scripts read: `--json` of simulate, schedule and memory. Keys are a contract (docs name them);
- * numbers are written so that reading them gives the same double; what is not a finite number is written as null. */
+/* The JSON objects that scripts read: `--json` of simulate, schedule, memory and collective. Keys are a contract (docs
+ * name them); numbers are written so that reading them gives the same double; what is not a finite number is written as
+ * null. */
 #pragma once
 #include "step_report.h"
 
@@ -27,3 +28,14 @@ typedef struct {
   double min_gpus; /* fewest GPUs that hold the state; not finite: unknown */
 } StateReport;
 char *json_report_memory(const StateReport *report);
+
+/* One collective of one size, as nccl-tests prints it. */
+typedef struct {
+  const char *op, *algorithm, *protocol;
+  int n_gpus;
+  gint64 bytes;
+  double time_s, algbw_Bps, busbw_Bps;
+  double sent_bytes; /* by each GPU; the root's, where there is one */
+} CollectiveReport;
+/* One object, or an array of them when n > 1. */
+char *json_report_collectives(const CollectiveReport *reports, int n);

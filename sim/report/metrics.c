@@ -11,6 +11,7 @@
 #include "metrics.h"
 
 #include "arrivals.h"
+#include "overlap.h"
 
 #include <string.h>
 
@@ -53,17 +54,6 @@ typedef struct {
   gint64 lead_ns;
 } Ahead;
 
-/* A stretch of running kernels, cut to the window; `before_ns` is the running time up to it. */
-typedef struct {
-  gint64 start_ns, end_ns, before_ns;
-} Running;
-
-/* The part of a communication record in which data moved. */
-typedef struct {
-  gint64 start_ns, end_ns;
-  guint8 stream, axis;
-} Moving;
-
 typedef struct {
   const Trace *trace;
   const Program *program;
@@ -81,9 +71,7 @@ typedef struct {
   /* scratch, as long as the longest list */
   gint64 *ready_ns; /* see arrivals.h */
   gint32 *before;   /* the op before on the same stream; −1 none */
-  Running *running;
-  Moving *moving;
-  int n_running, n_moving;
+  Overlap *overlap;
 } Walk;
 
 const char *breakdown_name(BreakdownKind kind) {
@@ -200,6 +188,13 @@ static Ahead split_ahead(const Timing *timing, const Work *work, OpTime time) {
   return ahead;
 }
 
+/* Op `i` ran as with the host far ahead. */
+static gboolean host_is_ahead(const Walk *walk, gint32 i) {
+  gint32 w = walk->list->ops[i].work;
+  return walk->end_ns[i] - walk->start_ns[i] == walk->trace->timing->works[w].run_ns &&
+         walk->start_ns[i] - walk->issue_ns[i] >= walk->ahead[w].lead_ns;
+}
+
 /* What the compute stream did during op `i`. A run of kernels between collectives is split here, at no cost per kernel:
  * what it takes longer than with the host far ahead is the host's, the rest (speed factors, jitter) its kernels'. */
 static Split split_running(const Walk *walk, gint32 i, const Work *work) {
@@ -207,7 +202,7 @@ static Split split_running(const Walk *walk, gint32 i, const Work *work) {
   gint32 w = walk->list->ops[i].work;
   OpTime time = timing->works[w];
   gint64 start_ns = walk->start_ns[i], end_ns = walk->end_ns[i], issue_ns = walk->issue_ns[i];
-  if (end_ns - start_ns == time.run_ns && start_ns - issue_ns >= walk->ahead[w].lead_ns)
+  if (host_is_ahead(walk, i))
     return walk->ahead[w].split;
   Split split = {0};
   if (work->piece < 0) {
@@ -232,6 +227,8 @@ static void charge_inside(Walk *walk, gint32 i, const Work *work, gint64 from_ns
   for (int k = 0; k < N_CHARGES; k++)
     walk->out->ns[charge_kinds[k]] += split.charged_ns[k];
   walk->out->hidden_ns[AXIS_TP] += split.hidden_ns;
+  gint64 kernels_ns = split.charged_ns[CHARGE_COMPUTE] + split.charged_ns[CHARGE_RECOMPUTE];
+  overlap_add_op(walk->overlap, i, from_ns, to_ns, kernels_ns, host_is_ahead(walk, i));
 }
 
 static void charge_running(Walk *walk, gint32 i, const Work *work) {
@@ -239,19 +236,15 @@ static void charge_running(Walk *walk, gint32 i, const Work *work) {
   gint64 end_ns = MIN(walk->end_ns[i], walk->to_ns);
   if (end_ns <= start_ns)
     return;
-  gint64 before_ns = 0;
-  if (walk->n_running > 0) {
-    const Running *previous = &walk->running[walk->n_running - 1];
-    before_ns = previous->before_ns + previous->end_ns - previous->start_ns;
-  }
-  walk->running[walk->n_running++] = (Running){start_ns, end_ns, before_ns};
-
-  if (work->phase == PHASE_OPTIMIZER)
-    charge(walk, BREAKDOWN_OPTIMIZER, start_ns, end_ns);
-  else if (walk->trace->timing && has_kernels(work))
+  if (walk->trace->timing && has_kernels(work)) {
     charge_inside(walk, i, work, start_ns, end_ns);
-  else
-    charge(walk, work->recompute ? BREAKDOWN_RECOMPUTE : BREAKDOWN_COMPUTE, start_ns, end_ns);
+    return;
+  }
+  BreakdownKind kind = work->phase == PHASE_OPTIMIZER ? BREAKDOWN_OPTIMIZER
+                       : work->recompute              ? BREAKDOWN_RECOMPUTE
+                                                      : BREAKDOWN_COMPUTE;
+  charge(walk, kind, start_ns, end_ns);
+  overlap_add_op(walk->overlap, i, start_ns, end_ns, end_ns - start_ns, TRUE);
 }
 
 static void note_span(Walk *walk, gint32 i) {
@@ -304,31 +297,7 @@ static void visit_other(Walk *walk, gint32 i) {
     return;
   int axis = kind_axis(wait_kind(walk, op));
   if (axis < N_AXES)
-    walk->moving[walk->n_moving++] = (Moving){start_ns, end_ns, op->stream, (guint8)axis};
-}
-
-/* Running time before `time_ns`. Times asked for only grow, so *next only moves on. */
-static gint64 running_before(const Walk *walk, int *next, gint64 time_ns) {
-  while (*next < walk->n_running && walk->running[*next].end_ns <= time_ns)
-    (*next)++;
-  if (*next < walk->n_running) {
-    const Running *running = &walk->running[*next];
-    return running->before_ns + MAX(time_ns - running->start_ns, 0);
-  }
-  if (walk->n_running == 0)
-    return 0;
-  const Running *last = &walk->running[walk->n_running - 1];
-  return last->before_ns + last->end_ns - last->start_ns;
-}
-
-static void add_hidden(Walk *walk) {
-  int next[N_STREAMS] = {0}; /* records of one stream follow each other */
-  for (int i = 0; i < walk->n_moving; i++) {
-    const Moving *moving = &walk->moving[i];
-    gint64 before_ns = running_before(walk, &next[moving->stream], moving->start_ns);
-    gint64 after_ns = running_before(walk, &next[moving->stream], moving->end_ns);
-    walk->out->hidden_ns[moving->axis] += MAX(after_ns - before_ns, 0);
-  }
+    overlap_add_transfer(walk->overlap, op->stream, axis, start_ns, end_ns);
 }
 
 static void begin_rank(Walk *walk, int rank, RankBreakdown *out) {
@@ -341,7 +310,7 @@ static void begin_rank(Walk *walk, int rank, RankBreakdown *out) {
   walk->cursor_ns = 0;
   walk->first_start_ns = -1;
   walk->last_end_ns = walk->work_ns = 0;
-  walk->n_running = walk->n_moving = 0;
+  overlap_begin_rank(walk->overlap, rank);
   for (int s = 0; s < N_STREAMS; s++)
     walk->last[s] = -1;
 }
@@ -363,7 +332,7 @@ static void walk_rank(Walk *walk) {
       last_other = i;
   }
   charge_tail(walk, last_other);
-  add_hidden(walk);
+  overlap_sum(walk->overlap, walk->out->hidden_ns);
 
   gint64 sum_ns = 0;
   for (int kind = 0; kind < N_BREAKDOWN; kind++)
@@ -383,8 +352,7 @@ static void walk_init(Walk *walk, const Trace *trace) {
     walk->from_ns = trace_step_end(trace, trace->program->n_steps - 2);
   walk->ready_ns = g_new(gint64, n_most);
   walk->before = g_new(gint32, n_most);
-  walk->running = g_new(Running, n_most);
-  walk->moving = g_new(Moving, n_most);
+  walk->overlap = overlap_new(trace);
   if (!trace->timing)
     return;
   walk->ahead = g_new0(Ahead, trace->program->works->len + 1);
@@ -398,8 +366,7 @@ static void walk_init(Walk *walk, const Trace *trace) {
 static void walk_clear(Walk *walk) {
   g_free(walk->ready_ns);
   g_free(walk->before);
-  g_free(walk->running);
-  g_free(walk->moving);
+  overlap_free(walk->overlap);
   g_free(walk->ahead);
 }
 

@@ -72,6 +72,7 @@ gboolean plot_memory(const MemoryBar *bars, int n_bars, double capacity_bytes, c
     append_number(data, bars[i].optimizer_bytes / 1e9);
     append_number(data, bars[i].activations_bytes / 1e9);
     append_number(data, bars[i].buffers_bytes / 1e9);
+    append_number(data, bars[i].reserved_bytes / 1e9);
     g_string_append_c(data, '\n');
   }
   char capacity[G_ASCII_DTOSTR_BUF_SIZE];

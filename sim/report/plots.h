@@ -18,8 +18,9 @@ typedef struct {
 gboolean plot_mfu(const MfuPoint *points, int n_points, const char *title, const char *file, GError **error);
 
 typedef struct {
-  const char *label;                                                                        /* under the bar */
-  double weights_bytes, gradients_bytes, optimizer_bytes, activations_bytes, buffers_bytes; /* per GPU */
+  const char *label; /* under the bar */
+  /* per GPU; reserved: context and libraries */
+  double weights_bytes, gradients_bytes, optimizer_bytes, activations_bytes, buffers_bytes, reserved_bytes;
 } MemoryBar;
 /* `capacity_bytes` 0: no line. */
 gboolean plot_memory(const MemoryBar *bars, int n_bars, double capacity_bytes, const char *title, const char *file,

@@ -54,6 +54,39 @@ static void append_label(GString *out, const char *label) {
   g_string_append_printf(out, "  %-14s", label);
 }
 
+/* "1 rank", "2 ranks" */
+static void append_count(GString *out, gint64 n, const char *one, const char *many) {
+  g_string_append_printf(out, "%" G_GINT64_FORMAT " %s", n, n == 1 ? one : many);
+}
+
+static void append_batch(GString *out, const Plan *plan) {
+  append_label(out, "batch");
+  append_count(out, plan->global_batch, "sequence", "sequences");
+  g_string_append_printf(out, " of %" G_GINT64_FORMAT " tokens: ", plan->seq_len);
+  append_count(out, plan->n_micro_batches, "micro-batch", "micro-batches");
+  g_string_append_printf(out, " of %" G_GINT64_FORMAT " on %s", plan->micro_batch, plan->dp > 1 ? "each of " : "");
+  append_count(out, plan->dp, "pipeline\n", "pipelines\n");
+}
+
+/* Ranks that were made to differ; nothing when there are none. */
+static void append_disturbances(GString *out, const Plan *plan) {
+  enum { MOST_SHOWN = 4 };
+  guint n_slow = plan->slow_ranks != NULL ? plan->slow_ranks->len : 0;
+  if (plan->jitter == 0 && n_slow == 0)
+    return;
+  append_label(out, "disturbed by");
+  if (plan->jitter > 0)
+    g_string_append_printf(out, "jitter of %.4g %% (seed %" G_GUINT64_FORMAT ")%s", percent(plan->jitter), plan->seed,
+                           n_slow > 0 ? "; " : "");
+  for (guint i = 0; i < MIN(n_slow, MOST_SHOWN); i++) {
+    const SlowRank *slow = &g_array_index(plan->slow_ranks, SlowRank, i);
+    g_string_append_printf(out, "%srank %d computing %.4g × as long", i > 0 ? ", " : "", slow->rank, slow->factor);
+  }
+  if (n_slow > MOST_SHOWN)
+    g_string_append_printf(out, " and %u more", n_slow - MOST_SHOWN);
+  g_string_append_c(out, '\n');
+}
+
 static void append_title(GString *out, const StepReport *report, gboolean colour) {
   const Plan *plan = report->plan;
   g_autofree char *plan_line = step_report_plan_line(plan);
@@ -62,11 +95,8 @@ static void append_title(GString *out, const StepReport *report, gboolean colour
   g_string_append_printf(out, colour ? "\033[1m%s\033[0m\n" : "%s\n", title);
   append_label(out, "plan");
   g_string_append_printf(out, "%s\n", plan_line);
-  append_label(out, "batch");
-  g_string_append_printf(out,
-                         "%" G_GINT64_FORMAT " sequences of %" G_GINT64_FORMAT " tokens: %" G_GINT64_FORMAT
-                         " micro-batches of %" G_GINT64_FORMAT " on each of %d pipelines\n",
-                         plan->global_batch, plan->seq_len, plan->n_micro_batches, plan->micro_batch, plan->dp);
+  append_batch(out, plan);
+  append_disturbances(out, plan);
 }
 
 static void append_speed(GString *out, const StepReport *report) {
@@ -134,7 +164,7 @@ static void append_in_flight(GString *out, const StepReport *report) {
   if (!report->in_flight)
     return;
   append_label(out, "in flight");
-  g_string_append(out, "micro-batches held, by pipeline rank:");
+  g_string_append_printf(out, "micro-batches%s held, by pipeline rank:", report->plan->chunks > 1 ? " × chunks" : "");
   for (int pp = 0; pp < report->plan->pp; pp++) {
     if (pp == 16) {
       g_string_append_printf(out, " … %d", report->in_flight[report->plan->pp - 1]);
@@ -175,7 +205,8 @@ static void append_advice(GString *out, const StepReport *report, gboolean colou
 }
 
 static void append_method(GString *out, const StepReport *report) {
-  g_string_append_printf(out, "\n%d ranks, %" G_GUINT64_FORMAT " events", report->n_ranks_simulated, report->n_events);
+  append_count(g_string_append_c(out, '\n'), report->n_ranks_simulated, "rank", "ranks");
+  append_count(g_string_append(out, ", "), (gint64)report->n_events, "event", "events");
   if (report->wall_s > 0) {
     g_string_append(out, " in ");
     append_quantity(out, report->wall_s, UNIT_SECONDS);

@@ -7,7 +7,7 @@
  *             dp                                       |-----|
  *
  * Neighbours of one kind closer than a fraction of a pixel are joined: a step of 405B has a million collectives, a
- * screen has two thousand columns. */
+ * screen has two thousand columns. Of passes that are shorter than that fraction one in each is drawn. */
 #include "timeline.h"
 
 #include "gnuplot.h"
@@ -44,6 +44,7 @@ typedef struct {
   double unit_ns;
   gint64 join_ns;       /* gaps up to this are not seen */
   Box pending[N_KINDS]; /* the last box of each kind, not yet written; end < 0: none */
+  gint64 shown_ns;      /* start of the last pass drawn */
   int lane;
   GArray *spans; /* of ItemSpan */
   GString *data;
@@ -76,6 +77,10 @@ static void write_box(Chart *chart, const Box *box) {
   g_string_append_printf(chart->data, "%d %d\n", box->chunk, box->micro_batch);
 }
 
+static gboolean is_pass(const Box *box) {
+  return box->kind <= KIND_B;
+}
+
 /* Communication is joined over any sub-pixel gap; computing only with the rest of the same pass. */
 static void add_box(Chart *chart, const Box *box) {
   Box *last = &chart->pending[box->kind];
@@ -83,6 +88,11 @@ static void add_box(Chart *chart, const Box *box) {
   if (near && last->micro_batch == box->micro_batch && last->chunk == box->chunk) {
     last->end_ns = MAX(last->end_ns, box->end_ns);
     return;
+  }
+  if (is_pass(box)) {
+    if (box->end_ns - box->start_ns < chart->join_ns && box->start_ns < chart->shown_ns + chart->join_ns)
+      return;
+    chart->shown_ns = box->start_ns;
   }
   write_box(chart, last);
   *last = *box;
@@ -130,6 +140,7 @@ static void add_op(Chart *chart, int rank, int index) {
 static void add_lane(Chart *chart, gint64 end_ns) {
   for (int kind = 0; kind < N_KINDS; kind++)
     chart->pending[kind].end_ns = -1;
+  chart->shown_ns = -chart->join_ns;
   Box idle = {.end_ns = end_ns, .kind = KIND_IDLE, .micro_batch = -1};
   write_box(chart, &idle);
   int rank = chart->rows.recorded[chart->lane];

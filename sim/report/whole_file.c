@@ -1,5 +1,10 @@
-/* The temporary lies beside its target, so that the rename stays within one file system and is atomic. Write errors
- * (a full disk shows up as late as the last flush or the close) are remembered, not returned from every write. */
+/* The temporary lies beside its target, so that the rename stays within one file system and is atomic:
+ *
+ *     open    an unnamed file in the target's folder (Linux), or one named .stepsim-…; killed now, the first leaves
+ * nothing close   name it .stepsim-…, rename that to the target
+ *
+ * Write errors (a full disk shows up as late as the last flush or the close) are remembered, not returned from every
+ * write. */
 #include "whole_file.h"
 
 #include "error.h"
@@ -17,19 +22,60 @@ static gboolean fail_write(const char *file, int code, GError **error) {
   return fail_input(error, "cannot write %s: %s", strcmp(file, "-") == 0 ? "standard output" : file, g_strerror(code));
 }
 
+/* The name under which an unnamed file is found while it is open. Owned by the caller. */
+static char *path_of_fd(int fd) {
+  return g_strdup_printf("/proc/self/fd/%d", fd);
+}
+
+/* Or −1 where the system has no unnamed files. */
+static int open_unnamed(const char *folder) {
+#ifdef O_TMPFILE
+  int fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+  g_autofree char *path = fd >= 0 ? path_of_fd(fd) : NULL;
+  if (!path || access(path, F_OK) == 0)
+    return fd;
+  close(fd); /* it could never be named */
+#endif
+  return -1;
+}
+
+static int open_named(WholeFile *out, const char *folder) {
+  out->temporary = g_build_filename(folder, ".stepsim-XXXXXX", NULL);
+  int fd = g_mkstemp_full(out->temporary, O_WRONLY | O_CLOEXEC, 0666);
+  int code = errno;
+  if (fd < 0)
+    g_clear_pointer(&out->temporary, g_free);
+  errno = code;
+  return fd;
+}
+
+/* An unnamed file gets a name of its own beside the target. */
+static void name_unnamed(WholeFile *out) {
+  enum { MOST_TRIES = 1000 }; /* names left by earlier runs that were killed right here */
+  g_autofree char *path = path_of_fd(fileno(out->stream));
+  g_autofree char *folder = g_path_get_dirname(out->target);
+  for (int i = 0; i < MOST_TRIES; i++) {
+    g_autofree char *name = g_strdup_printf("%s/.stepsim-%d-%d", folder, (int)getpid(), i);
+    if (linkat(AT_FDCWD, path, AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0) {
+      out->temporary = g_steal_pointer(&name);
+      return;
+    }
+    if (errno != EEXIST)
+      break;
+  }
+  out->failure = errno;
+}
+
 static FILE *open_temporary(WholeFile *out, const struct stat *existing) {
   char *resolved = existing ? realpath(out->file, NULL) : NULL;
   out->target = g_strdup(resolved ? resolved : out->file);
   free(resolved);
   g_autofree char *folder = g_path_get_dirname(out->target);
-  out->temporary = g_build_filename(folder, ".stepsim-XXXXXX", NULL);
-  int fd = g_mkstemp_full(out->temporary, O_WRONLY | O_CLOEXEC, 0666);
-  if (fd < 0) {
-    int code = errno;
-    g_clear_pointer(&out->temporary, g_free);
-    errno = code;
+  int fd = open_unnamed(folder);
+  if (fd < 0)
+    fd = open_named(out, folder);
+  if (fd < 0)
     return NULL;
-  }
   if (existing && fchmod(fd, existing->st_mode & 07777) != 0)
     out->failure = errno;
   return fdopen(fd, "w");
@@ -71,6 +117,10 @@ void whole_file_write(WholeFile *out, const char *data, gsize n_bytes) {
 }
 
 gboolean whole_file_close(WholeFile *out, GError **error) {
+  if (fflush(out->stream) != 0 && out->failure == 0)
+    out->failure = errno;
+  if (out->failure == 0 && out->target && !out->temporary)
+    name_unnamed(out);
   if (fclose(out->stream) != 0 && out->failure == 0)
     out->failure = errno;
   out->stream = NULL;

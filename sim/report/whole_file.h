@@ -7,7 +7,7 @@
 typedef struct {
   char *file;      /* as the user named it; owned */
   char *target;    /* what is replaced at the end; NULL when written in place; owned */
-  char *temporary; /* NULL when written in place; owned */
+  char *temporary; /* NULL when written in place, or while it has no name; owned */
   FILE *stream;    /* NULL when closed */
   int failure;     /* errno of the first failed write; 0 = none */
 } WholeFile;

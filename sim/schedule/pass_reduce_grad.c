@@ -6,7 +6,14 @@
  *
  * A bucket is at least bucket_parameters large (ZeRO-3: one piece, as it was gathered). With overlap_grad the backward
  * is cut where a bucket is full, so that its collective runs beside the rest; without, all of a stage's collectives
- * follow its last backward, and for ZeRO ≥ 2 the next compute op waits for them. */
+ * follow its last backward, and for ZeRO ≥ 2 the next compute op waits for them.
+ *
+ * ZeRO ≥ 2 has room for two whole buckets, as frameworks have (DeepSpeed's overlap_comm, FSDP's wait for the reduction
+ * before the last): one is filled while the other is reduced. So a bucket is not begun before the one two before it has
+ * been reduced, however slow the network:
+ *
+ *     compute   |  u−2  |  u−1  |·······|   u   |
+ *     dp                | reduce u−2    | reduce u−1    |                                                          */
 #include "lowering.h"
 
 typedef struct {
@@ -16,6 +23,8 @@ typedef struct {
   GArray *late;        /* of Op: collectives held back until the last compute op; owned */
   gint32 last_compute; /* new index */
   gint32 wait_for;     /* new index of a collective the next compute op waits for; −1 none */
+  gint32 reducing[2]; /* ZeRO ≥ 2: new indices of the collectives that free the two latest buckets, older first; −1 none
+                       */
 } Reducer;
 
 /* Collectives of `parameters` of one stage; their `after` is left to the caller. Returns how many (0..2). */
@@ -49,6 +58,10 @@ static void emit_reduce(Reducer *reducer, const Op *backward, double parameters,
     gint32 index = op_editor_add(&reducer->editor, &ops[i]);
     if (!plan->overlap_grad)
       reducer->wait_for = index;
+    if (i + 1 == n) {
+      reducer->reducing[0] = reducer->reducing[1];
+      reducer->reducing[1] = index;
+    }
   }
 }
 
@@ -58,7 +71,7 @@ static void reduce_backward(Reducer *reducer, int old_index) {
   Op op = op_editor_translate(&reducer->editor, old_index);
   Part whole = part_of_op(reducer->program, &op);
   g_autoptr(GArray) cuts = g_array_new(FALSE, FALSE, sizeof(Part));
-  if (plan->zero == 3 || !plan->overlap_grad)
+  if (plan->zero == 3 || (plan->zero < 2 && !plan->overlap_grad))
     g_array_append_val(cuts, whole);
   else
     part_cut(reducer->workload, &whole, TRUE, plan->bucket_parameters, cuts);
@@ -74,6 +87,8 @@ static void reduce_backward(Reducer *reducer, int old_index) {
     if (reducer->wait_for >= 0)
       op_add_after(&piece, reducer->wait_for);
     reducer->wait_for = -1;
+    if (plan->zero >= 2 && plan->overlap_grad)
+      op_add_after(&piece, reducer->reducing[0]);
     gint32 index = op_editor_add(&reducer->editor, &piece);
     reducer->last_compute = index;
     op_editor_set_moved(&reducer->editor, old_index, index);
@@ -100,7 +115,8 @@ static void reduce_rank(Program *program, OpList *list, const Workload *workload
                      .workload = workload,
                      .late = g_array_new(FALSE, FALSE, sizeof(Op)),
                      .last_compute = -1,
-                     .wait_for = -1};
+                     .wait_for = -1,
+                     .reducing = {-1, -1}};
   g_autofree gint32 *last = last_backwards(program, list);
   op_editor_init(&reducer.editor, list);
   for (int i = 0; i < list->n_ops; i++) {

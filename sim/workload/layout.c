@@ -123,46 +123,60 @@ void layout_group_members(const Layout *layout, AxisSet axes, int rank, int *mem
   expand_members(digits, n, base, members);
 }
 
-/* Blocks of `block` consecutive ranks that ascending `members` touch, and the most members in one. */
-static void count_blocks(const int *members, int n, int block, int *n_blocks, int *max_per_block) {
-  int in_block = 0, last = -1;
-  *n_blocks = *max_per_block = 0;
-  for (int i = 0; i < n; i++) {
-    const int at = members[i] / block;
-    *n_blocks += at != last;
-    in_block = at == last ? in_block + 1 : 1;
-    *max_per_block = MAX(*max_per_block, in_block);
-    last = at;
-  }
+/* How members lie in blocks of consecutive ranks (nodes, domains). */
+typedef struct {
+  int n_blocks; /* that hold any */
+  int most, fewest;
+} Blocks;
+
+static void count_block(Blocks *blocks, int n_members) {
+  blocks->most = MAX(blocks->most, n_members);
+  blocks->fewest = blocks->fewest == 0 ? n_members : MIN(blocks->fewest, n_members);
+}
+
+/* `members` ascending. */
+static Blocks count_blocks(const int *members, int n, int block) {
+  Blocks blocks = {0};
+  for (int i = 0, first = 0; i < n; i++)
+    if (i + 1 == n || members[i + 1] / block != members[i] / block) {
+      blocks.n_blocks++;
+      count_block(&blocks, i + 1 - first);
+      first = i + 1;
+    }
+  return blocks;
+}
+
+static void set_blocks(GroupShape *shape, Blocks domains, Blocks nodes) {
+  shape->n_domains = domains.n_blocks;
+  shape->max_per_domain = domains.most;
+  shape->min_per_domain = domains.fewest;
+  shape->n_nodes = nodes.n_blocks;
+  shape->max_per_node = nodes.most;
 }
 
 GroupShape layout_shape_of(const Cluster *cluster, const int *members, int n) {
   g_assert(n >= 1);
   GroupShape shape = {.n = n, .span = (gint64)members[n - 1] - members[0] + 1};
-  count_blocks(members, n, cluster->domain_gpus, &shape.n_domains, &shape.max_per_domain);
-  count_blocks(members, n, cluster->gpus_per_node, &shape.n_nodes, &shape.max_per_node);
+  set_blocks(&shape, count_blocks(members, n, cluster->domain_gpus), count_blocks(members, n, cluster->gpus_per_node));
   return shape;
 }
 
 /* The same for the progression base, base + stride, … of `n` members, without listing them. */
-static void count_progression_blocks(int base, Digit run, int block, int *n_blocks, int *max_per_block) {
-  if (run.stride >= block) {
-    *n_blocks = run.size;
-    *max_per_block = 1;
-    return;
-  }
+static Blocks count_progression_blocks(int base, Digit run, int block) {
+  if (run.stride >= block)
+    return (Blocks){run.size, 1, 1};
   const gint64 last = base + (gint64)(run.size - 1) * run.stride;
   const int first_block = base / block;
-  *n_blocks = (int)(last / block) - first_block + 1; /* a step shorter than a block skips none */
-  *max_per_block = 0;
-  /* Where the progression enters a block repeats after at most `stride` blocks. */
-  const int n_distinct = MIN(*n_blocks, run.stride + 2);
-  for (int i = 0; i < n_distinct; i++) {
-    const gint64 begin = (gint64)(first_block + i) * block, end = MIN(begin + block - 1, last);
+  Blocks blocks = {.n_blocks = (int)(last / block) - first_block + 1}; /* a step shorter than a block skips none */
+  /* Where the progression enters a block repeats after at most `stride` blocks; the last block may end early. */
+  const int n_distinct = MIN(blocks.n_blocks, run.stride + 2);
+  for (int i = 0; i <= n_distinct; i++) {
+    const gint64 begin = (gint64)(first_block + (i < n_distinct ? i : blocks.n_blocks - 1)) * block;
+    const gint64 end = MIN(begin + block - 1, last);
     const gint64 before = begin > base ? (begin - 1 - base) / run.stride + 1 : 0; /* members below `begin` */
-    const gint64 in_block = (end - base) / run.stride + 1 - before;
-    *max_per_block = MAX(*max_per_block, (int)in_block);
+    count_block(&blocks, (int)((end - base) / run.stride + 1 - before));
   }
+  return blocks;
 }
 
 /* `scratch` has room for a group of several runs. */
@@ -173,8 +187,8 @@ static GroupShape shape_at(const Cluster *cluster, const Digit *digits, int n_di
   }
   const Digit run = n_digits == 1 ? digits[0] : (Digit){1, 1};
   GroupShape shape = {.n = n, .span = (gint64)(run.size - 1) * run.stride + 1};
-  count_progression_blocks(base, run, cluster->domain_gpus, &shape.n_domains, &shape.max_per_domain);
-  count_progression_blocks(base, run, cluster->gpus_per_node, &shape.n_nodes, &shape.max_per_node);
+  set_blocks(&shape, count_progression_blocks(base, run, cluster->domain_gpus),
+             count_progression_blocks(base, run, cluster->gpus_per_node));
   return shape;
 }
 
@@ -215,12 +229,16 @@ static GArray *distinct_bases(const Digit *held, int n_held, int period) {
   return bases;
 }
 
-/* All groups of one set of axes span equally far. */
+/* All groups of one set of axes span equally far. The domain with the fewest members has the fewest links out. */
 static gboolean is_worse(const GroupShape *a, const GroupShape *b) {
-  if (a->n_nodes != b->n_nodes)
-    return a->n_nodes > b->n_nodes;
+  if ((a->n_domains > 1) != (b->n_domains > 1))
+    return a->n_domains > 1;
+  if (a->n_domains > 1 && a->min_per_domain != b->min_per_domain)
+    return a->min_per_domain < b->min_per_domain;
   if (a->n_domains != b->n_domains)
     return a->n_domains > b->n_domains;
+  if (a->n_nodes != b->n_nodes)
+    return a->n_nodes > b->n_nodes;
   return a->max_per_node > b->max_per_node; /* uneven over as many nodes: the fuller one is the bottleneck */
 }
 

@@ -42,13 +42,15 @@ typedef struct {
   int n;              /* members */
   int n_domains;      /* scale-up domains they touch */
   int max_per_domain; /* most members in one domain */
+  int min_per_domain; /* fewest in one of those domains: what leaves it has their links alone */
   int n_nodes, max_per_node;
   gint64 span; /* last member − first member + 1, for the fabric tier that holds them all */
 } GroupShape;
 
 /* Shape of an explicit list of ranks (ascending) on `cluster`. */
 GroupShape layout_shape_of(const Cluster *cluster, const int *members, int n);
-/* Worst shape (most nodes, then widest span) over all groups of `axes`: folded runs cost this one. */
+/* Worst shape over all groups of `axes` (all of equal span): in several domains rather than one, then fewest members in
+ * a domain, then most domains, most nodes. Folded runs cost this one. */
 GroupShape layout_group_shape(const Layout *layout, const Cluster *cluster, AxisSet axes);
 
 /* What a stage of the pipeline holds. */
