@@ -146,6 +146,23 @@ START_TEST(many_runs_become_bubble_mfu_and_memory_pictures) {
 }
 END_TEST
 
+START_TEST(a_breakdown_shows_the_parts_that_take_time) {
+  if (!has_gnuplot)
+    return;
+  /* 1F1B with bare times: ranks compute or wait for each other, and nothing else */
+  Fixture fixture = fixture_new("1f1b", 3, 1, 4, &times);
+  g_autoptr(Metrics) metrics = metrics_new(fixture.trace);
+  g_autofree char *file = in_folder("breakdown.svg");
+  g_autoptr(GError) error = NULL;
+  assert_drawn(plot_breakdown(fixture.trace, metrics, "breakdown", file, &error), error);
+  g_autofree char *picture = taken(file);
+  ck_assert_ptr_nonnull(strstr(picture, ">compute<"));
+  ck_assert_ptr_nonnull(strstr(picture, ">bubble<"));
+  ck_assert_ptr_null(strstr(picture, ">recompute<"));
+  fixture_clear(&fixture);
+}
+END_TEST
+
 START_TEST(one_point_is_a_picture_and_none_is_an_error) {
   g_autofree char *file = in_folder("few.svg");
   g_autoptr(GError) error = NULL;
@@ -235,6 +252,7 @@ int main(void) {
   tcase_add_test(tests, titles_are_text_and_nothing_else);
   tcase_add_test(tests, an_axis_of_relative_times_names_its_unit);
   tcase_add_test(tests, many_runs_become_bubble_mfu_and_memory_pictures);
+  tcase_add_test(tests, a_breakdown_shows_the_parts_that_take_time);
   tcase_add_test(tests, one_point_is_a_picture_and_none_is_an_error);
   tcase_add_test(tests, an_unknown_format_lists_the_known_ones);
   tcase_add_test(tests, what_gnuplot_complains_about_is_said);

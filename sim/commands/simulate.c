@@ -11,6 +11,7 @@
 #include "kernel_table.h"
 #include "options.h"
 #include "output.h"
+#include "plots.h"
 #include "predict.h"
 #include "program_text.h"
 #include "step_of_prediction.h"
@@ -26,14 +27,14 @@ typedef struct {
 
 typedef struct {
   PlanOptions plan;
-  char *trace, *timeline, *dump, *dump_after, *program, *tokens, *price, *gpu_hours;
+  char *trace, *timeline, *plot, *dump, *dump_after, *program, *tokens, *price, *gpu_hours;
   gboolean kernels;
   TrainingRun run;
   gboolean no_report; /* standard output holds something else */
 } SimulateOptions;
 
 static void clear_options(SimulateOptions *o) {
-  char **strings[] = {&o->trace,   &o->timeline, &o->dump,  &o->dump_after,
+  char **strings[] = {&o->trace,   &o->timeline, &o->plot,  &o->dump,     &o->dump_after,
                       &o->program, &o->tokens,   &o->price, &o->gpu_hours};
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_clear_pointer(strings[i], g_free);
@@ -44,7 +45,11 @@ static void clear_options(SimulateOptions *o) {
 static gboolean check_outputs(SimulateOptions *o, GError **error) {
   const struct {
     const char *option, *file;
-  } needs_run[] = {{"--dump", o->dump}, {"--trace", o->trace}, {"--timeline", o->timeline}, {"--program", o->program}};
+  } needs_run[] = {{"--dump", o->dump},
+                   {"--trace", o->trace},
+                   {"--timeline", o->timeline},
+                   {"--plot", o->plot},
+                   {"--program", o->program}};
   for (gsize i = 0; i < G_N_ELEMENTS(needs_run) && o->dump_after != NULL; i++)
     if (needs_run[i].file != NULL)
       return fail_input(error, "--dump-after and %s clash: nothing runs after that dump", needs_run[i].option);
@@ -57,7 +62,8 @@ static gboolean check_outputs(SimulateOptions *o, GError **error) {
                              {"--gpu-hours", .given = o->gpu_hours != NULL, .in_report = TRUE},
                              {NULL}};
   return output_check_printed(printed, &o->no_report, error) &&
-         (o->timeline == NULL || gnuplot_check_file(o->timeline, error));
+         (o->timeline == NULL || gnuplot_check_file(o->timeline, error)) &&
+         (o->plot == NULL || gnuplot_check_file(o->plot, error));
 }
 
 static gboolean parse_count(const char *option, const char *text, double *value, GError **error) {
@@ -93,6 +99,8 @@ static gboolean parse_options(SimulateOptions *o, int *argc, char ***argv, GErro
       {"trace", 0, 0, G_OPTION_ARG_FILENAME, &o->trace,
        "write a Chrome trace, for ui.perfetto.dev (- is standard output, without a report)", "FILE.json"},
       {"timeline", 0, 0, G_OPTION_ARG_FILENAME, &o->timeline, "draw what every stage does", "FILE.svg|png|pdf"},
+      {"plot", 0, 0, G_OPTION_ARG_FILENAME, &o->plot, "draw where the time goes on each pipeline rank",
+       "FILE.svg|png|pdf"},
       {"kernels", 0, 0, G_OPTION_ARG_NONE, &o->kernels, "list the kernels with shapes, work and time", NULL},
       {"tokens", 0, 0, G_OPTION_ARG_STRING, &o->tokens, "training tokens, e.g. 15.6T: prints days and GPU-hours", "N"},
       {"price", 0, 0, G_OPTION_ARG_STRING, &o->price,
@@ -154,6 +162,12 @@ static gboolean write_files(const SimulateOptions *o, const Prediction *predicti
     if (!timeline_write(prediction->trace, title, o->timeline, error))
       return FALSE;
   }
+  if (o->plot != NULL) {
+    g_autofree char *title = g_strdup_printf("Where the time goes: %s on %d × %s (%s)", report->model_name,
+                                             report->plan->gpus, report->gpu_name, report->cluster_name);
+    if (!plot_breakdown(prediction->trace, prediction->metrics, title, o->plot, error))
+      return FALSE;
+  }
   if (o->trace != NULL && !chrome_trace_write(prediction->trace, o->trace, error))
     return FALSE;
   g_autofree char *text = o->dump != NULL ? program_to_text(prediction->program) : NULL;
@@ -177,6 +191,10 @@ static gboolean print_outputs(const SimulateOptions *o, const Prediction *predic
       kernel_table_print(prediction->workload, prediction->timing, o->plan.cluster->gpu.peak_flops, out);
   }
   fputs(out->str, stdout);
+  if (o->no_report && !o->plan.json && !report.fits) /* the report would have said so */
+    return fail_impossible(error,
+                           "the plan does not fit: %.2f GB on the fullest GPU, capacity %.2f GB (GB = 1e9 bytes)",
+                           (report.peak_bytes + report.reserved_bytes) / 1e9, report.capacity_bytes / 1e9);
   return TRUE;
 }
 

@@ -31,16 +31,16 @@ static void print_list(const Workload *workload, const Timing *timing, Piece pie
   const WorkList *list = &workload->work[piece][phase];
   if (list->n_items == 0)
     return;
-  g_string_append_printf(out, "  %s %s: %.3f ms, %.3f TFLOP, %d kernels\n", piece_names[piece], phase_names[phase],
-                         timing->lists[piece][phase].time.run_ns * 1e-6, list->flops * 1e-12, list->n_items);
+  g_string_append_printf(out, "  %s %s: %.3f ms, %.3f TFLOP, %d kernel%s\n", piece_names[piece], phase_names[phase],
+                         timing->lists[piece][phase].time.run_ns * 1e-6, list->flops * 1e-12, list->n_items,
+                         list->n_items == 1 ? "" : "s");
   for (int i = 0; i < list->n_items; i++)
     print_item(&list->items[i], timing->lists[piece][phase].items[i].duration_ns, peak_flops, out);
 }
 
 void kernel_table_print(const Workload *workload, const Timing *timing, const double *peak_flops, GString *out) {
-  g_string_append_printf(
-      out,
-      "Kernels of one GPU and one micro-batch (matrix products m×n×k, C is m×n; collectives: MB is the full buffer)\n");
+  g_string_append_printf(out, "\nKernels of one GPU and one micro-batch (matrix products m×n×k, C is m×n; collectives: "
+                              "MB is the full buffer)\n");
   g_string_append_printf(out, "    %-26s%-30s%10s %10s %11s %11s %8s\n", "kernel", "shape", "GFLOP", "MB", "time us",
                          "at peak us", "of peak");
   for (int piece = 0; piece < N_PIECES; piece++) {

@@ -4,6 +4,7 @@
 
 #include "error.h"
 #include "gnuplot.h"
+#include "time_unit.h"
 #include <string.h>
 
 static void append_number(GString *data, double value) {
@@ -79,4 +80,41 @@ gboolean plot_memory(const MemoryBar *bars, int n_bars, double capacity_bytes, c
   g_ascii_formatd(capacity, sizeof capacity, "%.9g", capacity_bytes / 1e9);
   GnuplotVariable variables[] = {{"title", title}, {"capacity", capacity}, {NULL}};
   return gnuplot_run("memory", data->str, variables, file, error);
+}
+
+/* [pipeline rank][part], in nanoseconds. */
+static double *mean_parts(const Trace *trace, const Metrics *metrics) {
+  int n_pipeline = trace->program->n_ranks;
+  double *parts = g_new0(double, (gsize)n_pipeline *N_BREAKDOWN);
+  for (int rank = 0; rank < metrics->n_ranks; rank++)
+    for (int part = 0; part < N_BREAKDOWN; part++)
+      parts[trace->pipeline_rank[rank] * N_BREAKDOWN + part] +=
+          (double)metrics->ranks[rank].ns[part] * n_pipeline / metrics->n_ranks;
+  return parts;
+}
+
+gboolean plot_breakdown(const Trace *trace, const Metrics *metrics, const char *title, const char *file,
+                        GError **error) {
+  TimeUnit unit = time_unit_for(metrics->step_ns);
+  g_autofree double *parts = mean_parts(trace, metrics);
+  g_autoptr(GString) data = g_string_new("rank");
+  g_autoptr(GString) used = g_string_new(NULL);
+  gboolean is_used[N_BREAKDOWN] = {FALSE};
+  for (int part = 0; part < N_BREAKDOWN; part++) {
+    is_used[part] = metrics->mean_s[part] > 0;
+    if (!is_used[part])
+      continue;
+    g_string_append_c(data, ' ');
+    append_quoted(data, breakdown_name(part));
+    g_string_append_printf(used, "%d ", part + 1);
+  }
+  for (int rank = 0; rank < trace->program->n_ranks; rank++) {
+    g_string_append_printf(data, "\n%d", rank);
+    for (int part = 0; part < N_BREAKDOWN; part++)
+      if (is_used[part])
+        append_number(data, parts[rank * N_BREAKDOWN + part] / unit.ns);
+  }
+  g_string_append_c(data, '\n');
+  GnuplotVariable variables[] = {{"title", title}, {"unit", unit.name}, {"parts", used->str}, {NULL}};
+  return gnuplot_run("breakdown", data->str, variables, file, error);
 }

@@ -1,7 +1,7 @@
 /* Pictures of numbers that many runs gave: data in, picture out, through the scripts of plots/.
  * Errors of all: INPUT as gnuplot_run(). Rows of one series stand together, in the order they are drawn. */
 #pragma once
-#include <glib.h>
+#include "metrics.h"
 
 typedef struct {
   const char *schedule; /* the series */
@@ -25,3 +25,8 @@ typedef struct {
 /* `capacity_bytes` 0: no line. */
 gboolean plot_memory(const MemoryBar *bars, int n_bars, double capacity_bytes, const char *title, const char *file,
                      GError **error);
+
+/* Where the step's time goes on each pipeline rank: means over the recorded ranks of each, parts that nobody spends
+ * time on left out. */
+gboolean plot_breakdown(const Trace *trace, const Metrics *metrics, const char *title, const char *file,
+                        GError **error);
