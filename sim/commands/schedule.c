@@ -299,8 +299,11 @@ static gboolean run(ScheduleOptions *o, GError **error) {
   g_autoptr(OrderRun) order_run = order_run_new(order, &times.stage, o->steps, o->dump_after, &dump, error);
   if (dump != NULL)
     fputs(dump, stdout);
-  if (order_run == NULL)
+  if (order_run == NULL) {
+    if (o->from != NULL)
+      g_prefix_error(error, "%s: ", o->from);
     return FALSE;
+  }
   return o->dump_after != NULL || print_outputs(o, order_run, &times, error);
 }
 
