@@ -2,7 +2,7 @@
 #
 #     gnuplot -e "data='x.dat'; out='x.svg'" plots/breakdown.gp
 #
-# The data: a first line with the names of the parts in double quotes after "rank", then the columns: rank part…
+# Columns of the data: rank part…
 #   rank    pipeline rank, under the bar
 #   parts   times in `unit`
 # Variables: data; out (.svg .png .pdf; '' = standard output, then format='svg'); title; unit;
@@ -37,7 +37,9 @@ set encoding utf8
 array colour[12] = ["#2f5fa8", "#8fb0df", "#c23b3b", "#333333", "#a0522d", "#d1699e", "#d9a300", "#e6e6e6", "#7a3b8f", \
   "#5f9ea0", "#b0a58a", "#ffffff"]
 
-stats data using 1 skip 1 nooutput
+array name[12] = ["compute", "recompute", "tp", "pp", "cp", "ep", "dp", "bubble", "optimizer", "host", "offload", "other"]
+
+stats data using 1 nooutput
 n = STATS_records
 set title title font px(16)
 set xlabel "pipeline rank"
@@ -55,4 +57,4 @@ set boxwidth 0.75
 set style fill solid 1.0 border lc rgb "#444444"
 label(rank, row) = n <= 32 || int(row) % int(ceil(n / 32.0)) == 0 ? sprintf("%d", rank) : ""
 
-plot for [i = 1:words(parts)] data using i + 1:xtic(label($1, $0)) lc rgb colour[int(word(parts, i))] title columnheader(i + 1)
+plot for [i = 1:words(parts)] data using i + 1:xtic(label($1, $0)) lc rgb colour[int(word(parts, i))] title name[int(word(parts, i))]

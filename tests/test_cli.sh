@@ -128,6 +128,8 @@ done <<'TABLE'
 1|does not fit|simulate --model llama-3-70b --cluster dgx-h100
 1|forward passes: at most|simulate --model llama-3-8b --cluster dgx-h100 --gpus 8 --pp 8 --global-batch 1000000
 1|every rank apart;at most|simulate PLAN --global-batch 1000000 --fold off
+1|layer by layer;at most|simulate --model llama-3-8b --cluster dgx-h100 --gpus 8 --zero 3 --global-batch 4000000
+1|busy for;days|simulate --model llama-3.1-405b --cluster dgx-h100 --micro-batch 16 --seq-len 134217720 --global-batch 1600000
 # options that clash
 2|--fold on and --slow-rank clash|simulate PLAN --fold on --slow-rank 1=2
 2|--json and --kernels clash|simulate PLAN --kernels --json
@@ -275,6 +277,10 @@ bubble_overhead breakdown_s memory kernels engine" simulate $plan --json
   mkdir "fol der ü" && "$stepsim" simulate $plan --dump "fol der ü/pro gram" >out &&
     (cd "fol der ü" && env -i LC_ALL=C "$stepsim" simulate $plan --program "../fol der ü/pro gram" >../out 2>../err)
   result $? "names with spaces and letters beyond ASCII are read in any locale and place" "$(cat err)"
+
+  "$stepsim" plot mfu --model llama-3-8b --cluster dgx-h100 --tp 8 --global-batch 16 --gpu-list '8..32*2' \
+    --output mfu.svg >out 2>err && grep -q 'strong scaling: 16 sequences' mfu.svg && grep -q 'weak scaling: 0.5 ' mfu.svg
+  result $? "the series of a picture are named" "$(cat err)"
 
   for locale in C POSIX C.UTF-8 de_DE.UTF-8; do
     LC_ALL=$locale "$stepsim" simulate $plan --json | grep -v wall_s >"json.$locale"

@@ -153,11 +153,10 @@ static gboolean add_mfu(const PlotOptions *o, const char *series, int gpus, gint
   return TRUE;
 }
 
-/* Both series over all numbers of GPUs; `most` is the largest of those. */
-static gboolean add_scalings(const PlotOptions *o, const GArray *gpus, gint64 most, GArray *points, GError **error) {
+/* Both series over all numbers of GPUs; `most` is the largest of those. The points borrow the series' names. */
+static gboolean add_scalings(const PlotOptions *o, const char *strong, const char *weak, const GArray *gpus,
+                             gint64 most, GArray *points, GError **error) {
   gint64 batch = o->plan.plan->global_batch;
-  g_autofree char *strong = g_strdup_printf("strong scaling: %" G_GINT64_FORMAT " sequences a step", batch);
-  g_autofree char *weak = g_strdup_printf("weak scaling: %.4g sequences a step and GPU", (double)batch / most);
   for (guint i = 0; i < gpus->len; i++)
     if (!add_mfu(o, strong, g_array_index(gpus, gint64, i), batch, points, error))
       return FALSE;
@@ -192,7 +191,10 @@ static gboolean draw_mfu(PlotOptions *o, GError **error) {
   if (o->plan.plan->global_batch == 0)
     return fail_input(error, "--global-batch is missing: strong scaling keeps it fixed");
   g_autoptr(GArray) points = g_array_new(FALSE, FALSE, sizeof(MfuPoint));
-  if (!add_scalings(o, gpus, most, points, error))
+  gint64 batch = o->plan.plan->global_batch;
+  g_autofree char *strong = g_strdup_printf("strong scaling: %" G_GINT64_FORMAT " sequences a step", batch);
+  g_autofree char *weak = g_strdup_printf("weak scaling: %.4g sequences a step and GPU", (double)batch / most);
+  if (!add_scalings(o, strong, weak, gpus, most, points, error))
     return FALSE;
   if (points->len == 0)
     return fail_impossible(error, "no number of GPUs in --gpu-list %s can run this plan", o->gpu_list);

@@ -14,10 +14,12 @@
 
 enum { MOST_RANKS = 1 << 24, MOST_MICRO_BATCHES = 1000000, DEFAULT_SEQ_LEN = 2048, MOST_DEFAULT_SEQ_LEN = 4096 };
 static const gint64 most_micro_batch_tokens = G_MAXINT32;
-/* What a run may take, so that it is refused at once instead of taking the machine down: a pass of a stage (some 600
- * bytes with its backward and its sends), looks at a rank while sends are placed, a layer of one of all ranks (some 500
- * bytes with its kernels). */
-static const double most_passes = 4e6, most_looks = 5e8, most_layer_passes = 16e6;
+/* What a run may take, so that it is refused at once instead of taking the machine down: passes of a stage (some 600
+ * bytes each with its backward and its sends), looks at a rank while sends are placed, passes of a layer that has ops
+ * of its own (some 700 bytes). */
+static const double most_passes = 4e6, most_looks = 5e8, most_layer_passes = 8e6;
+/* A thousand such steps at a thousandth of the peak still end before int64 nanoseconds do. */
+static const double most_step_s_at_peak = 1e6;
 
 typedef gboolean (*Step)(Plan *plan, const Model *model, const Cluster *cluster, GError **error);
 
@@ -224,32 +226,60 @@ static gboolean check_disturbances(Plan *plan, const Model *model, const Cluster
   return TRUE;
 }
 
-static gboolean check_run_size(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
+/* Every stage's passes are there in any run. */
+static gboolean check_passes(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
   if (cluster == NULL)
     return TRUE; /* nothing runs */
   double passes = (double)plan->pp * plan->chunks * plan->n_micro_batches * plan->steps;
-  if (passes > most_passes || passes / plan->steps * plan->pp > most_looks)
-    return fail_impossible(error,
-                           "pp %d × chunks %d × %" INT64 " micro-batches × steps %d = %.4g forward passes: at most "
-                           "%.0f are simulated, at pp %d at most %.0f in a step",
-                           plan->pp, plan->chunks, plan->n_micro_batches, plan->steps, passes, most_passes, plan->pp,
-                           MIN(most_passes, floor(most_looks / plan->pp)));
-  double depth = model != NULL ? model->n_layers : plan->pp * plan->chunks;
-  double layer_passes = depth * plan->n_micro_batches * plan->steps * plan->tp * plan->dp;
-  if (!plan->fold && layer_passes > most_layer_passes)
-    return fail_impossible(
-        error,
-        "every rank apart (--fold off, --jitter or --slow-rank): %.0f layers × %" INT64
-        " micro-batches × steps %d × tp %d × dp %d = %.4g, at most %.0f are simulated; fold the run, "
-        "or use fewer GPUs, micro-batches or steps",
-        depth, plan->n_micro_batches, plan->steps, plan->tp, plan->dp, layer_passes, most_layer_passes);
-  return TRUE;
+  if (passes <= most_passes && passes / plan->steps * plan->pp <= most_looks)
+    return TRUE;
+  return fail_impossible(error,
+                         "pp %d × chunks %d × %" INT64 " micro-batches × steps %d = %.4g forward passes: at most %.0f "
+                         "are simulated, at pp %d at most %.0f in a step",
+                         plan->pp, plan->chunks, plan->n_micro_batches, plan->steps, passes, most_passes, plan->pp,
+                         MIN(most_passes, floor(most_looks / plan->pp)));
+}
+
+/* A layer has ops of its own where its gradients are reduced or its parameters gathered, in every micro-batch from
+ * ZeRO-2 on, and where ranks run apart, on each of them. */
+static gboolean check_layer_passes(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
+  if (cluster == NULL || model == NULL)
+    return TRUE;
+  double layers = (double)model->n_layers * plan->steps;
+  gint64 micro_batches = plan->zero >= 2 || !plan->fold ? plan->n_micro_batches : 1;
+  double ranks = plan->fold ? 1 : (double)plan->tp * plan->dp;
+  if (layers * micro_batches * ranks <= most_layer_passes)
+    return TRUE;
+  const char *why = plan->fold ? "layer by layer (ZeRO)" : "every rank apart (--fold off, --jitter or --slow-rank)";
+  return fail_impossible(error,
+                         "%s: %" INT64 " layers × %" INT64
+                         " micro-batches × steps %d × %.0f ranks = %.4g, at most %.0f "
+                         "are simulated; use fewer micro-batches or steps%s",
+                         why, model->n_layers, micro_batches, plan->steps, ranks, layers * micro_batches * ranks,
+                         most_layer_passes, plan->fold ? "" : ", or fold the run");
+}
+
+/* Two FLOPs per parameter and token, and attention, forward and twice backward. */
+static gboolean check_length(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
+  if (cluster == NULL || model == NULL)
+    return TRUE;
+  double attention = 2.0 * model->n_layers * model->n_heads * model->head_dim * plan->seq_len;
+  double flops = 6 * (model_parameters(model) + attention) * plan->global_batch * plan->seq_len;
+  double step_s = flops / plan->gpus / cluster->gpu.peak_flops[precision_info(plan->precision)->linear];
+  if (step_s <= most_step_s_at_peak)
+    return TRUE;
+  return fail_impossible(error,
+                         "global-batch %" INT64 " × seq-len %" INT64 " of model %s keep %d GPUs busy for %.3g days at "
+                         "their peak: at most %.3g days are simulated",
+                         plan->global_batch, plan->seq_len, model->name, plan->gpus, step_s / 86400,
+                         most_step_s_at_peak / 86400);
 }
 
 gboolean plan_complete(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
   static const Step steps[] = {
-      check_ranges,   complete_ranks, complete_sizes, check_batch,     check_pipeline,     check_tensor_cut,
-      check_sequence, check_zero,     check_machine,  check_precision, check_disturbances, check_run_size,
+      check_ranges,       complete_ranks, complete_sizes,     check_batch,   check_pipeline,
+      check_tensor_cut,   check_sequence, check_zero,         check_machine, check_precision,
+      check_disturbances, check_passes,   check_layer_passes, check_length,
   };
   for (size_t i = 0; i < G_N_ELEMENTS(steps); i++)
     if (!steps[i](plan, model, cluster, error))

@@ -97,24 +97,18 @@ gboolean plot_breakdown(const Trace *trace, const Metrics *metrics, const char *
                         GError **error) {
   TimeUnit unit = time_unit_for(metrics->step_ns);
   g_autofree double *parts = mean_parts(trace, metrics);
-  g_autoptr(GString) data = g_string_new("rank");
-  g_autoptr(GString) used = g_string_new(NULL);
-  gboolean is_used[N_BREAKDOWN] = {FALSE};
-  for (int part = 0; part < N_BREAKDOWN; part++) {
-    is_used[part] = metrics->mean_s[part] > 0;
-    if (!is_used[part])
-      continue;
-    g_string_append_c(data, ' ');
-    append_quoted(data, breakdown_name(part));
-    g_string_append_printf(used, "%d ", part + 1);
-  }
+  g_autoptr(GString) data = g_string_new(NULL);
+  g_autoptr(GString) used = g_string_new(NULL); /* numbers of the parts, from 1 */
+  for (int part = 0; part < N_BREAKDOWN; part++)
+    if (metrics->mean_s[part] > 0)
+      g_string_append_printf(used, "%d ", part + 1);
   for (int rank = 0; rank < trace->program->n_ranks; rank++) {
-    g_string_append_printf(data, "\n%d", rank);
+    g_string_append_printf(data, "%d", rank);
     for (int part = 0; part < N_BREAKDOWN; part++)
-      if (is_used[part])
+      if (metrics->mean_s[part] > 0)
         append_number(data, parts[rank * N_BREAKDOWN + part] / unit.ns);
+    g_string_append_c(data, '\n');
   }
-  g_string_append_c(data, '\n');
   GnuplotVariable variables[] = {{"title", title}, {"unit", unit.name}, {"parts", used->str}, {NULL}};
   return gnuplot_run("breakdown", data->str, variables, file, error);
 }
