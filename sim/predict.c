@@ -1,5 +1,7 @@
 #include "predict.h"
 
+#include <math.h>
+
 #include "error.h"
 #include "passes.h"
 #include "timing_model.h"
@@ -24,17 +26,33 @@ static Program *lower_plan(const Workload *workload, const char *dump_after, cha
   return program_expand(program, workload);
 }
 
-/* Every work of the program must name pieces and kernels this workload has. */
+/* FLOPs of the kernels a work names; −1 when this workload has no such kernels. */
+static double named_flops(const Work *work, const Workload *workload) {
+  if (work->piece < 0)
+    return work->n_embedding * workload->work[PIECE_EMBEDDING][work->phase].flops +
+           work->n_layers * workload->work[PIECE_LAYER][work->phase].flops +
+           work->n_head * workload->work[PIECE_HEAD][work->phase].flops;
+  const WorkList *list = &workload->work[work->piece][work->phase];
+  if (work->last_item >= list->n_items)
+    return -1;
+  double flops = 0;
+  for (int i = work->first_item; i <= work->last_item; i++)
+    flops += list->items[i].flops;
+  return flops;
+}
+
+/* Every work of the program must be made of this workload's pieces and kernels. */
 static gboolean check_works(const Program *program, const Workload *workload, GError **error) {
   for (guint i = 0; i < program->works->len; i++) {
     const Work *work = &g_array_index(program->works, Work, i);
     if (work->phase == PHASE_OPTIMIZER)
       continue;
-    if (work->piece >= 0 && work->last_item >= workload->work[work->piece][work->phase].n_items)
-      return fail_input(error, "the program's work %u names kernel %d, but the piece has %d under this plan", i,
-                        work->last_item, workload->work[work->piece][work->phase].n_items);
-    if (work->n_layers > workload->model->n_layers || (work->piece < 0 && work->stage >= 0))
+    double flops = named_flops(work, workload);
+    if (work->n_layers > workload->model->n_layers || (work->piece < 0 && work->stage >= 0) || flops < 0)
       return fail_input(error, "the program's work %u is not made of this model's pieces", i);
+    if (fabs(work->flops - flops) > 1e-9 * flops)
+      return fail_input(error, "the program's work %u has flops=%.17g, under this model and plan it would be %.17g", i,
+                        work->flops, flops);
   }
   return TRUE;
 }

@@ -228,6 +228,14 @@ check_keys() { # expected keys, arguments…
   result $? "keys of $1 --json" "$found"
 }
 
+check_picture() { # words parted by ;, kind, arguments…
+  expected=$1
+  shift
+  "$stepsim" plot "$@" --output picture.svg >out 2>err && has_words "$expected" "$(cat picture.svg)"
+  result $? "plot $1" "$(cat err) $(grep -o '<text>.*</text>' picture.svg)"
+  rm -f picture.svg
+}
+
 # shellcheck disable=SC2086 # the plan is a list of words
 {
   check_keys "step_time_s tokens_per_s tokens_per_s_per_gpu tflops_per_gpu mfu hfu flops_convention bubble_fraction \
@@ -238,6 +246,13 @@ bubble_overhead breakdown_s memory kernels engine" simulate $plan --json
     memory --params 7e9 --json
   check_keys "op gpus bytes time_s algbw_Bps busbw_Bps algorithm protocol sent_bytes" \
     collective --cluster dgx-h100 --bytes 1MiB --json
+
+  if command -v gnuplot >/dev/null; then
+    check_picture "gpipe;interleaved;pp 4" bubble --schedules gpipe,interleaved --pp 4 --chunks 2
+    check_picture "strong scaling: 64 sequences a step;weak scaling;llama-3-8b" \
+      mfu --model llama-3-8b --cluster dgx-h100 --tp 8 --gpu-list 8,16 --global-batch 64
+    check_picture "ZeRO-3;reserved;llama-3-8b" memory $plan
+  fi
 
   "$stepsim" simulate $plan --dump - >dump.txt && "$stepsim" simulate $plan --program dump.txt --dump again.txt >out &&
     cmp dump.txt again.txt

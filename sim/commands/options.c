@@ -84,7 +84,10 @@ static void add_methods(Parser *parser, PlanOptions *o) {
       {"precision", 0, 0, G_OPTION_ARG_STRING, &o->precision, "bf16, fp16, fp32, fp8, mxfp8 or nvfp4 (default bf16)",
        "NAME"},
       {"recipe", 0, 0, G_OPTION_ARG_STRING, &o->recipe,
-       "bytes per parameter: a preset or like w2+g4+p4+m4+v4 (default bf16+master; fp32 with --precision fp32)",
+       "bytes per parameter: bf16+master, megatron, no-master, fp32-grads, fp32, fp8+master, megatron-fp8, "
+       "deepseek-v3, or "
+       "like w2+g4+p4+m4+v4: weights, gradients, master copy, moments (default bf16+master; fp32 with --precision "
+       "fp32)",
        "NAME"},
       {"attention", 0, 0, G_OPTION_ARG_STRING, &o->attention, "flash or unfused (default flash)", "KIND"},
       {"overlap-grad", 0, 0, G_OPTION_ARG_STRING, &o->overlap_grad,

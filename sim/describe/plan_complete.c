@@ -250,7 +250,7 @@ static gboolean check_layer_passes(Plan *plan, const Model *model, const Cluster
   double ranks = plan->fold ? 1 : (double)plan->tp * plan->dp;
   if (layers * micro_batches * ranks <= most_layer_passes)
     return TRUE;
-  const char *why = plan->fold ? "layer by layer (ZeRO)" : "every rank apart (--fold off, --jitter or --slow-rank)";
+  const char *why = plan->fold ? "layer by layer" : "every rank apart (--fold off, --jitter or --slow-rank)";
   return fail_impossible(error,
                          "%s: %" INT64 " layers × %" INT64
                          " micro-batches × steps %d × %.0f ranks = %.4g, at most %.0f "
