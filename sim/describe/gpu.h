@@ -24,7 +24,7 @@ typedef struct {
   GpuTile tiles[GPU_MAX_TILES];
   int n_tiles;
   double under_load; /* (0, 1]: share of that left in a training step, where kernels follow each other for seconds under
-                        the power limit and beside collectives; fitted on measured steps */
+                        the power limit and beside collectives */
   double k_ramp;     /* prologue + epilogue, as elements of k */
   double kernel_latency_s; /* least time of any kernel on the device */
 
