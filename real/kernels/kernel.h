@@ -1,0 +1,259 @@
+/* The kernels a transformer step is made of, as plain data: what to do, on which memory. Each device runs them its own
+ * way; the plain CPU one is what the others are checked against.
+ *
+ * All matrices are row-major with a leading dimension in elements. `Number` says how elements are stored: FP32, BF16 or
+ * FP16; sums, statistics, losses and the optimizer's state are fp32 whatever the elements are. T tokens are b sequences
+ * of s. "+=" means the result is added to what is there. */
+#pragma once
+#include "precision.h"
+#include "work_item.h"
+
+typedef enum {
+  KERNEL_MATMUL,
+  KERNEL_NORM_FORWARD,
+  KERNEL_NORM_BACKWARD,
+  KERNEL_ROPE,
+  KERNEL_SOFTMAX_FORWARD,
+  KERNEL_SOFTMAX_BACKWARD,
+  KERNEL_FLASH_FORWARD,
+  KERNEL_FLASH_BACKWARD,
+  KERNEL_ACTIVATION_FORWARD,
+  KERNEL_ACTIVATION_BACKWARD,
+  KERNEL_ADD,
+  KERNEL_BIAS_GRADIENT,
+  KERNEL_EMBEDDING_FORWARD,
+  KERNEL_EMBEDDING_BACKWARD,
+  KERNEL_POSITIONS_FORWARD,
+  KERNEL_POSITIONS_BACKWARD,
+  KERNEL_LOSS_MAX,
+  KERNEL_LOSS_EXP,
+  KERNEL_LOSS_SOFTMAX,
+  KERNEL_LOSS_BACKWARD,
+  KERNEL_SUM_SQUARES,
+  KERNEL_ADAM,
+  KERNEL_CONVERT,
+  KERNEL_FILL,
+  KERNEL_INIT,
+  N_KERNELS
+} KernelKind;
+
+/* C (m×n) = A·B, or C += A·B, `batch` times with strides between matrices.
+ *   LAYOUT_TN  A (m×k), B stored as (n×k):  C = A·Bᵀ     forward: X·Wᵀ with W (out×in)
+ *   LAYOUT_NN  A (m×k), B (k×n):            C = A·B      input gradient: dY·W
+ *   LAYOUT_NT  A stored as (k×m), B (k×n):  C = Aᵀ·B     weight gradient: dYᵀ·X */
+typedef struct {
+  guint8 layout;     /* MatmulLayout */
+  guint8 number;     /* of A and B */
+  guint8 result;     /* Number of C */
+  guint8 accumulate; /* C += */
+  gint64 batch, m, n, k;
+  gint64 lda, ldb, ldc;
+  gint64 stride_a, stride_b, stride_c; /* elements; unused for batch 1 */
+  const void *a, *b;
+  void *c;
+  const void *bias; /* [n] of `number`, added to every row of C; NULL: none. Not with accumulate */
+  float alpha;      /* C = alpha·A·B */
+} MatmulKernel;
+
+/* y = (x − mean)·rstd·w + shift (LayerNorm), y = x·rstd·w (RMSNorm); rows × width. */
+typedef struct {
+  guint8 number, is_rms;
+  gint64 rows, width;
+  float epsilon;
+  const void *x, *weight, *shift; /* shift NULL: none */
+  void *y;
+  float *mean, *rstd; /* [rows] kept for backward; mean unused (may be NULL) for RMSNorm */
+  /* backward: dx = …, weight gradients += in `gradient` format */
+  const void *dy;
+  void *dx;
+  guint8 gradient; /* Number of dweight, dshift */
+  void *dweight, *dshift; /* dshift NULL: none */
+} NormKernel;
+
+/* Rotates pairs (j, j + d/2) of the first `n_heads` heads of each row of x in place by ±position·base^(−2j/d);
+ * position = row % seq_len. */
+typedef struct {
+  guint8 number;
+  guint8 inverse; /* backward */
+  gint64 rows, seq_len, n_heads, head_dim, ld;
+  double base;
+  void *x;
+} RopeKernel;
+
+/* Rows of attention scores: p = softmax(scale·s), keys after the query masked; backward ds = scale·p·(dp − Σ dp·p), in
+ * place of dp. matrices × (seq_len × seq_len), dense. */
+typedef struct {
+  guint8 number;
+  gint64 matrices, seq_len;
+  float scale;
+  void *scores;        /* forward: s → p in place; backward: p (read) */
+  void *dscores;       /* backward: dp → ds in place */
+} SoftmaxKernel;
+
+/* Causal fused attention over rows of q, k, v (T × ld, heads of head_dim side by side); query head h reads key head
+ * h / (n_heads / n_kv_heads). lse [b][n_heads][s]: log-sum-exp of scaled scores. Backward overwrites dq, dk, dv. */
+typedef struct {
+  guint8 number;
+  gint64 sequences, seq_len, n_heads, n_kv_heads, head_dim;
+  float scale;
+  gint64 ld_qkv; /* of q, k, v, dq, dk, dv */
+  gint64 ld_o;   /* of o and d_o */
+  const void *q, *k, *v;
+  void *o;
+  float *lse;
+  const void *d_o; /* backward: reads o, lse too */
+  void *dq, *dk, *dv;
+} FlashKernel;
+
+/* gelu (tanh form): y = gelu(x), rows × width. gated: x is rows × 2·width, y = silu(x[:, :width])·x[:, width:]. */
+typedef struct {
+  guint8 number, gated;
+  gint64 rows, width; /* of y */
+  const void *x;
+  void *y;
+  const void *dy;
+  void *dx; /* backward: shape of x */
+} ActivationKernel;
+
+/* out = a + b (+ bias per column); rows × width, dense; out may be a or b. */
+typedef struct {
+  guint8 number;
+  gint64 rows, width;
+  const void *a, *b, *bias; /* bias NULL: none */
+  void *out;
+} AddKernel;
+
+/* gradient[j] += Σ_rows dy[row][j]. */
+typedef struct {
+  guint8 number, gradient; /* Numbers of dy and of the gradient */
+  gint64 rows, width;
+  const void *dy;
+  void *out;
+} BiasGradientKernel;
+
+/* Rows of the word table held here: words [first_word, first_word + n_words); others give zeros.
+ * forward: out[t] = table[token[t]]. backward: gradient of the table += rows of dout. */
+typedef struct {
+  guint8 number, gradient;
+  gint64 tokens, width, first_word, n_words;
+  const gint32 *token;
+  const void *table;
+  void *out;
+  const void *dout;
+  void *dtable;
+} EmbeddingKernel;
+
+/* forward: x[t] += table[(first_row + t) % seq_len]; backward: gradient of the table += rows of dx. `first_row`: place
+ * of row 0 among the micro-batch's tokens (a shard under sequence parallelism). */
+typedef struct {
+  guint8 number, gradient;
+  gint64 rows, width, first_row, seq_len;
+  const void *table;
+  void *x;
+  const void *dx;
+  void *dtable;
+} PositionsKernel;
+
+/* Cross-entropy over a vocabulary cut by tp: columns [first_word, first_word + width) here, of which those ≥ n_words of
+ * the whole vocabulary are padding and count as −∞.
+ *   MAX      row_max[t] = max_j logits[t][j]
+ *   EXP      probabilities[t][j] = exp(logits − row_max) in fp32; row_sum[t] = Σ_j of it; row_target[t] = logits of the
+ *            target less row_max, 0 when the target is not here
+ *   SOFTMAX  probabilities /= row_sum;  *loss += loss_scale·Σ_t (log row_sum − row_target)
+ *   BACKWARD dlogits[t][j] = gradient_scale·(probabilities − [j is the target]) */
+typedef struct {
+  guint8 number; /* of logits and dlogits */
+  gint64 tokens, width, first_word, n_words;
+  const gint32 *target;
+  const void *logits;
+  float *row_max, *row_sum, *row_target;
+  float *probabilities;
+  double *loss;
+  double loss_scale;
+  float gradient_scale;
+  void *dlogits;
+} LossKernel;
+
+/* *sum += Σ g². */
+typedef struct {
+  guint8 gradient;
+  gint64 n;
+  const void *x;
+  double *sum;
+} SumSquaresKernel;
+
+/* AdamW on n elements (arXiv 1711.05101), gradients scaled by min(1, max_norm / √*norm_squared) first (NULL: not).
+ *   m = β1·m + (1−β1)·g;  v = β2·v + (1−β2)·g²;  p −= lr·(m/c1 / (√(v/c2) + ε) + decay·p),  c1 = 1 − β1^t …
+ * The fp32 `master` is updated and rounded to `weight`; without one (NULL) the weight itself is updated. The gradient
+ * is zeroed afterwards. */
+typedef struct {
+  guint8 number, gradient; /* Numbers of weight and gradient */
+  gint64 n;
+  void *weight;
+  float *master; /* NULL: none */
+  void *gradients;
+  float *m, *v;
+  const double *norm_squared;
+  float max_norm, lr, beta1, beta2, epsilon, decay, correction1, correction2;
+} AdamKernel;
+
+/* to[i] = from[i], or += ; formats may differ. */
+typedef struct {
+  guint8 from_number, to_number, accumulate;
+  gint64 n;
+  const void *from;
+  void *to;
+} ConvertKernel;
+
+/* n bytes of zero. */
+typedef struct {
+  gint64 bytes;
+  void *to;
+} FillKernel;
+
+/* A shard of a seeded matrix: element (r, c) of the whole, r = first_row + i, c = first_column + j, is
+ *   mean + deviation·√12·(u − ½),  u = uniform [0, 1) from kernel_random(seed, r·whole_width + c)
+ * so that every cut of the matrix holds the same numbers. Rows ≥ whole_rows are zero (padding). */
+typedef struct {
+  guint8 number;
+  gint64 rows, columns, ld;
+  gint64 first_row, first_column, whole_rows, whole_width;
+  guint64 seed;
+  float mean, deviation;
+  void *to;
+} InitKernel;
+
+typedef struct {
+  guint8 kind; /* KernelKind */
+  union {
+    MatmulKernel matmul;
+    NormKernel norm; /* both directions */
+    RopeKernel rope;
+    SoftmaxKernel softmax;
+    FlashKernel flash;
+    ActivationKernel activation;
+    AddKernel add;
+    BiasGradientKernel bias_gradient;
+    EmbeddingKernel embedding;
+    PositionsKernel positions;
+    LossKernel loss;
+    SumSquaresKernel sum_squares;
+    AdamKernel adam;
+    ConvertKernel convert;
+    FillKernel fill;
+    InitKernel init;
+  };
+} Kernel;
+
+const char *kernel_name(KernelKind kind);
+/* Bytes of one stored element: 4 or 2. */
+int kernel_element_bytes(Number number);
+
+/* Counter-based: the n-th number of a seed, uniform in [0, 2^32). The same on every device (SplitMix64's finalizer:
+ * Steele, Lea, Flood, OOPSLA 2014). */
+static inline guint32 kernel_random(guint64 seed, guint64 n) {
+  guint64 z = seed + (n + 1) * G_GUINT64_CONSTANT(0x9E3779B97F4A7C15);
+  z = (z ^ (z >> 30)) * G_GUINT64_CONSTANT(0xBF58476D1CE4E5B9);
+  z = (z ^ (z >> 27)) * G_GUINT64_CONSTANT(0x94D049BB133111EB);
+  return (guint32)((z ^ (z >> 31)) >> 32);
+}
