@@ -1,0 +1,39 @@
+#include "kernel.h"
+
+static const char *const names[N_KERNELS] = {
+    [KERNEL_MATMUL] = "matmul",
+    [KERNEL_NORM_FORWARD] = "norm",
+    [KERNEL_NORM_BACKWARD] = "norm.backward",
+    [KERNEL_ROPE] = "rope",
+    [KERNEL_SOFTMAX_FORWARD] = "softmax",
+    [KERNEL_SOFTMAX_BACKWARD] = "softmax.backward",
+    [KERNEL_FLASH_FORWARD] = "flash",
+    [KERNEL_FLASH_BACKWARD] = "flash.backward",
+    [KERNEL_ACTIVATION_FORWARD] = "activation",
+    [KERNEL_ACTIVATION_BACKWARD] = "activation.backward",
+    [KERNEL_ADD] = "add",
+    [KERNEL_BIAS_GRADIENT] = "bias_gradient",
+    [KERNEL_EMBEDDING_FORWARD] = "embedding",
+    [KERNEL_EMBEDDING_BACKWARD] = "embedding.backward",
+    [KERNEL_POSITIONS_FORWARD] = "positions",
+    [KERNEL_POSITIONS_BACKWARD] = "positions.backward",
+    [KERNEL_LOSS_MAX] = "loss.max",
+    [KERNEL_LOSS_EXP] = "loss.exp",
+    [KERNEL_LOSS_SOFTMAX] = "loss.softmax",
+    [KERNEL_LOSS_BACKWARD] = "loss.backward",
+    [KERNEL_SUM_SQUARES] = "sum_squares",
+    [KERNEL_ADAM] = "adam",
+    [KERNEL_CONVERT] = "convert",
+    [KERNEL_FILL] = "fill",
+    [KERNEL_INIT] = "init",
+};
+
+const char *kernel_name(KernelKind kind) {
+  g_assert((guint)kind < N_KERNELS);
+  return names[kind];
+}
+
+int kernel_element_bytes(Number number) {
+  g_assert(number == NUMBER_FP32 || number == NUMBER_BF16 || number == NUMBER_FP16);
+  return number == NUMBER_FP32 ? 4 : 2;
+}
