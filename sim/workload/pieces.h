@@ -33,6 +33,7 @@ Cut cut_of(const Model *model, const Plan *plan);
 /* Parameters on one tp rank: matrices cut, norms and biases of row-parallel linears whole. */
 gint64 cut_vocab_parameters(const Cut *cut); /* one vocabulary matrix */
 gint64 cut_piece_parameters(const Cut *cut, Piece piece);
+gint64 cut_whole_parameters(const Cut *cut, Piece piece); /* those that tp does not cut */
 
 enum { NO_ITEM = -1 };
 
@@ -60,13 +61,13 @@ void item_list_flash_attention(ItemList *list, const char *name, gboolean backwa
 void item_list_memory(ItemList *list, const char *name, double bytes);
 /* A memory kernel on the path of the input gradient: left out of W. */
 void item_list_input_gradient(ItemList *list, const char *name, double bytes);
-/* Over the tp group, full buffer `bytes`. Wait for the result before its use. */
-gint32 item_list_collective(ItemList *list, Collective collective, double bytes);
+/* Over the tp group, full buffer `bytes`. Wait for the result before its use. `operand` as WorkItem.operand. */
+gint32 item_list_collective(ItemList *list, Collective collective, const char *operand, double bytes);
 void item_list_wait(ItemList *list, gint32 collective); /* NO_ITEM: nothing to wait for */
 
 /* Activations (tokens × hidden) entering and leaving a tensor-parallel region; NO_ITEM where nothing is sent. */
-gint32 region_gather(ItemList *list); /* all_gather under sequence parallelism, else nothing */
-gint32 region_reduce(ItemList *list); /* reduce_scatter under sequence parallelism, all_reduce otherwise */
+gint32 region_gather(ItemList *list, const char *operand); /* all_gather under sequence parallelism, else nothing */
+gint32 region_reduce(ItemList *list, const char *operand); /* reduce_scatter under it, all_reduce otherwise */
 
 typedef struct LinearNames LinearNames;
 
