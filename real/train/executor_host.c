@@ -44,7 +44,7 @@ static void say(Executor *executor) {
   const Op *compute = head_of(executor, STREAM_COMPUTE);
   if (compute != NULL && has_started(executor, compute)) {
     g_autofree char *name = op_text(executor->program, compute);
-    world_say(world, FALSE, "was in %s", name);
+    world_say(world, FALSE, "%s", name);
     return;
   }
   for (int stream = 0; stream < N_STREAMS; stream++) {
@@ -52,10 +52,10 @@ static void say(Executor *executor) {
     if (op == NULL || !has_started(executor, op))
       continue;
     g_autofree char *text = wait_text(executor, op);
-    world_say(world, TRUE, "waited for %s", text);
+    world_say(world, TRUE, "waits for %s", text);
     return;
   }
-  world_say(world, FALSE, "issued ops");
+  world_say(world, FALSE, "issuing");
 }
 
 /* Why the device has failed, with the op at which each stream stands. */

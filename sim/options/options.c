@@ -106,7 +106,7 @@ static void add_methods(Parser *parser, PlanOptions *o) {
   parser_add(parser, entries);
 }
 
-static void add_engine(Parser *parser, PlanOptions *o) {
+static void add_simulated(Parser *parser, PlanOptions *o) {
   const GOptionEntry entries[] = {
       {"fold", 0, 0, G_OPTION_ARG_STRING, &o->fold,
        "one representative per pipeline rank: on or off (default on; off with jitter or slow ranks)", "SWITCH"},
@@ -119,13 +119,14 @@ static void add_engine(Parser *parser, PlanOptions *o) {
   parser_add(parser, entries);
 }
 
-void plan_options_add(PlanOptions *options, gboolean with_json, Parser *parser) {
+void plan_options_add(PlanOptions *options, PlanOptionSet set, Parser *parser) {
   add_files(parser, options);
-  if (with_json)
+  if (set & PLAN_OPTIONS_JSON)
     add_json(parser, options);
   add_sizes(parser, options);
   add_methods(parser, options);
-  add_engine(parser, options);
+  if (set & PLAN_OPTIONS_SIMULATED)
+    add_simulated(parser, options);
 }
 
 static gboolean parse_named(const char *option, const char *text, const char *const *names, guint *value,
