@@ -83,7 +83,7 @@ px(n) = sprintf(",%g", n * scale)
 if (strlen(out)) { set output out }
 set encoding utf8
 
-left_px = 130.0
+left_px = 145.0
 right_px = 30.0
 set lmargin at screen left_px / width
 set rmargin at screen 1 - right_px / width

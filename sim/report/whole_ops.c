@@ -191,8 +191,9 @@ static void meet(Joiner *joiner, guint first, guint end) {
   for (guint i = first; i < end; i++) {
     const Meeting *meeting = &g_array_index(joiner->meetings, Meeting, i);
     WholeOp *op = op_of(joiner, meeting);
-    if (latest_ns < op->end_ns)
-      op->ready_ns = latest_ns;
+    gboolean sends = op->action == ACTION_SEND_F || op->action == ACTION_SEND_B;
+    if (!sends || latest_ns < op->end_ns) /* else it was buffered and did not wait */
+      op->ready_ns = MIN(latest_ns, op->end_ns);
     if (meeting->turn >= 0)
       op->last = last->op;
     else if (end - first == 2)

@@ -6,10 +6,11 @@
 
 typedef struct {
   gint64 start_ns, end_ns;
-  gint64 ready_ns; /* latest start of the records that meet, in [start, end): before it the op waits, after it data
-                    * moves. Its own start where it meets nobody or the others came after its end (a buffered send) */
-  gint32 name;     /* WholeOps.names: "0F3" for computing, else the slice's */
-  gint32 kind;     /* WholeOps.names: "F", "send", "tp", … the slice's category */
+  /* Latest start of the records that meet, never outside its own: before it the op waits, after it data moves. The own
+   * start where it meets nobody, and of a send whose receive began after it ended (it was buffered). */
+  gint64 ready_ns;
+  gint32 name; /* WholeOps.names: "0F3" for computing, else the slice's */
+  gint32 kind; /* WholeOps.names: "F", "send", "tp", … the slice's category */
   gint32 step, stage, micro_batch, rank;
   gint32 peer; /* a receive: index of its send; a send: of its receive; −1 unknown, and for all others */
   gint32 last; /* a collective: index of the member that came last; −1 for all others */
