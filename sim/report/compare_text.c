@@ -47,7 +47,7 @@ static void append_step(GString *out, const Compare *compare, gboolean colour) {
   append_time(out, compare->measured.step_s);
   g_string_append(out, " measured, error");
   append_error(out, compare->predicted.step_s, compare->measured.step_s);
-  g_string_append_printf(out, "\n               (%s; error = predicted / measured - 1)\n", steps);
+  g_string_append_printf(out, "\n               (%s, from its first op on; error = predicted / measured - 1)\n", steps);
 }
 
 /* --- kinds ------------------------------------------------------------------------------------------------------- */
@@ -211,7 +211,8 @@ static void append_order(GString *out, const Compare *compare, gboolean colour) 
 }
 
 void compare_text(GString *out, const Compare *compare, int row, gboolean colour) {
-  TimeUnit unit = time_unit_for((gint64)(1e9 * MAX(compare->predicted.step_s, compare->measured.step_s)));
+  double step_s = MAX(compare->predicted.step_s, compare->measured.step_s);
+  TimeUnit unit = time_unit_for((gint64)(1e9 * step_s / 10)); /* so that a short phase has digits too */
   append_step(out, compare, colour);
   append_kinds(out, compare, colour);
   append_phases(out, compare, row, unit, colour);
