@@ -147,13 +147,9 @@ static Head run_task(CpuWorker *worker, const CpuCommand *command) {
   return has_ended ? HEAD_ENDED : HEAD_POLLED;
 }
 
-/* After a failure only events are served: nothing else runs, nobody waits. */
+/* After a failure nothing runs and nobody waits. */
 static Head run_command(CpuWorker *worker, CpuCommand *command) {
   gboolean is_skipped = atomic_load_explicit(&worker->all->has_failed, memory_order_acquire) != 0;
-  if (command->kind == COMMAND_RECORD) {
-    finish_event(worker->all, command->event);
-    return HEAD_ENDED;
-  }
   if (is_skipped)
     return HEAD_ENDED;
   switch ((CommandKind)command->kind) {
@@ -174,6 +170,12 @@ static Head run_head(CpuWorker *worker, CpuStream *stream) {
   CpuCommand *command = cpu_queue_head(&stream->queue);
   if (command == NULL)
     return HEAD_NONE;
+  if (command->kind == COMMAND_RECORD) { /* served after a failure too */
+    CpuEvent *event = command->event;
+    cpu_queue_pop(&stream->queue); /* first: whoever sees the event done may free the stream */
+    finish_event(worker->all, event);
+    return HEAD_ENDED;
+  }
   Head head = run_command(worker, command);
   if (head == HEAD_ENDED)
     cpu_queue_pop(&stream->queue);

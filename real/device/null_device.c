@@ -57,8 +57,10 @@ static void *null_allocate(Device *device, gint64 bytes, GError **error) {
 }
 
 static void null_release(Device *device, void *block) {
-  if (block != NULL)
-    munmap(block, (gsize)MAX(device_memory_drop(&((NullDevice *)device)->memory, block), 1));
+  if (block == NULL)
+    return;
+  gint64 bytes = device_memory_drop(&((NullDevice *)device)->memory, block);
+  munmap(block, (gsize)MAX(bytes, 1));
 }
 
 static void *null_allocate_host(Device *device, gint64 bytes, GError **error) {
