@@ -305,9 +305,11 @@ static void comm_group_free(CommGroup *base) {
   if (group == NULL)
     return;
   g_mutex_lock(&group->world->mpi_lock);
-  if (group->comm != MPI_COMM_NULL && !group->is_shared && !g_atomic_int_get(group->is_aborted))
+  if (group->comm != MPI_COMM_NULL && !group->is_channel && !g_atomic_int_get(group->is_aborted))
     MPI_Comm_free(&group->comm);
   g_mutex_unlock(&group->world->mpi_lock);
+  if (group->is_channel)
+    g_hash_table_remove(((MpiComm *)base->comm)->channels, &group->key);
   g_free(group->scratch);
   g_free(group);
 }
@@ -338,14 +340,15 @@ static CommGroup *comm_channel_new(Comm *base, int from, int to, gboolean is_for
   MpiComm *comm = (MpiComm *)base;
   int rank = world_rank(comm->world);
   g_assert((rank == from) != (rank == to));
-  g_autofree char *key = g_strdup_printf("%d>%d %d", from, to, is_forward != FALSE);
-  if (!g_hash_table_add(comm->channels, g_steal_pointer(&key))) {
+  gint64 key = ((gint64)from * world_size(comm->world) + to) * 2 + (is_forward != FALSE);
+  if (!g_hash_table_add(comm->channels, g_memdup2(&key, sizeof key))) {
     fail_impossible(error, "two %s channels from rank %d to rank %d", is_forward ? "forward" : "backward", from, to);
     return NULL;
   }
   MpiGroup *channel = group_alloc(comm);
   channel->comm = comm->direction[is_forward != FALSE];
-  channel->is_shared = TRUE;
+  channel->is_channel = TRUE;
+  channel->key = key;
   channel->peer = rank == from ? to : from;
   return &channel->base;
 }
@@ -386,7 +389,7 @@ static Comm *comm_open(World *world, Device *device, GError **error) {
   comm->world = world;
   comm->device = device;
   comm->direction[0] = comm->direction[1] = MPI_COMM_NULL;
-  comm->channels = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+  comm->channels = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);
   comm->calls = g_array_new(FALSE, FALSE, sizeof(Call));
   comm->staging = g_hash_table_new_full(NULL, NULL, NULL, staging_free);
   if (make_channels(comm, error))

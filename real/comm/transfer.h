@@ -8,15 +8,16 @@
 typedef struct {
   CommGroup base;
   World *world;
-  gint *is_aborted;   /* atomic, of the communication as a whole */
-  MPI_Comm comm;      /* a group's own (MPI_COMM_NULL for one member); shared by all channels of a direction */
-  int rank, size;     /* within it */
-  int peer;           /* channel: the other end, a global rank; −1 for a group */
-  int max_tag;        /* largest tag this MPI carries */
-  gboolean is_shared; /* `comm` is not the group's own */
-  guint n_issued;     /* transfers so far, by the thread that issues */
-  gint n_started;     /* atomic: they start in the order they were issued, whatever streams they are on */
-  gpointer scratch;   /* atomic: memory of a finished collective, for the next */
+  gint *is_aborted;    /* atomic, of the communication as a whole */
+  MPI_Comm comm;       /* a group's own (MPI_COMM_NULL for one member); shared by all channels of a direction */
+  int rank, size;      /* within it */
+  int peer;            /* channel: the other end, a global rank; −1 for a group */
+  int max_tag;         /* largest tag this MPI carries */
+  gboolean is_channel; /* `comm` is not its own */
+  gint64 key;          /* of a channel */
+  guint n_issued;      /* transfers so far, by the thread that issues */
+  gint n_started;      /* atomic: they start in the order they were issued, whatever streams they are on */
+  gpointer scratch;    /* atomic: memory of a finished collective, for the next */
 } MpiGroup;
 
 typedef enum { TRANSFER_SEND, TRANSFER_RECEIVE, TRANSFER_COLLECTIVE } TransferKind;
