@@ -256,7 +256,7 @@ static int run_all(Run *run, World *world, GError **error) {
   ExecutionResult result;
   run_or_fail(run, world, &result);
   const gboolean ok = report_run(run, world, &result, run->options.check ? &check : NULL, error);
-  const gboolean is_wrong = run->options.check && world_rank(world) == 0 && !check.is_passed;
+  const gboolean is_wrong = run->options.check && world_rank(world) == 0 && !check.is_passed; /* rank 0 has compared */
   execution_result_clear(&result);
   check_report_clear(&check);
   return ok && is_wrong ? 1 : 0;

@@ -238,6 +238,17 @@ static double update_norm2(const Summary *summary, const Whole *now, const char 
   return norm2;
 }
 
+/* A tensor's gradient of a step says less than the floor it is measured against. */
+static double floor2(const Summary *summary, const Whole *whole, int step) {
+  return 1e-6 * summary->mean2[step] * (double)whole->n;
+}
+
+static gboolean is_noise(const Summary *summary, const char *name) {
+  g_autofree char *key = g_strdup_printf("%d 0 %s", RECORD_GRADIENT, name);
+  const Whole *gradient = g_hash_table_lookup(summary->wholes, key);
+  return gradient != NULL && gradient->norm2 < floor2(summary, gradient, 0);
+}
+
 static void sum_up(gpointer key, gpointer value, gpointer data) {
   const Whole *whole = value;
   Summary *summary = data;
@@ -250,9 +261,10 @@ static void sum_up(gpointer key, gpointer value, gpointer data) {
     summary->report->n_missing += !whole->is_covered[i];
   summary->report->n_tensors += kind == RECORD_GRADIENT && step == 0;
   if (kind == RECORD_GRADIENT) {
-    const double floor2 = 1e-6 * summary->mean2[step] * (double)whole->n;
-    note(sqrt(whole->error2 / MAX(MAX(whole->norm2, floor2), G_MINDOUBLE)), name, &checked->gradient_error,
-         checked->gradient_worst);
+    note(sqrt(whole->error2 / MAX(MAX(whole->norm2, floor2(summary, whole, step)), G_MINDOUBLE)), name,
+         &checked->gradient_error, checked->gradient_worst);
+  } else if (step > 0 && is_noise(summary, name)) {
+    return;
   } else if (step > 0) {
     note(sqrt(whole->error2 / MAX(update_norm2(summary, whole, name), G_MINDOUBLE)), name, &checked->update_error,
          checked->update_worst);

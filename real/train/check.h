@@ -4,7 +4,7 @@
  * The error of a gradient is ‖g − g₁‖ / ‖g₁‖ over a whole tensor, g₁ the one-rank run's. A tensor whose gradient is but
  * noise (a key bias moves no softmax) is measured against a thousandth of the model's mean gradient instead. Updates
  * W_k − W_0 are held to a looser bound: Adam's first steps are signs of gradients, which noise turns where they are near
- * zero. */
+ * zero; where a whole tensor's gradient is noise, its updates are not judged. */
 #pragma once
 #include "executor.h"
 

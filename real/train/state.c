@@ -86,7 +86,7 @@ void state_open_bucket(Trainer *trainer, const Op *op, const Transfer *transfer,
     offset += block->n;
   }
   if (shared != NULL && transfer->n_head > 0) { /* the head's backward comes first */
-    shared->bucket = trainer->shared_gradient;
+    shared->bucket = trainer->shared_gradients[trainer->n_shared_opened++ % 2];
     launch(stream, (Kernel){.kind = KERNEL_FILL,
                             .fill = {.bytes = shared->n * kernel_element_bytes(number), .to = shared->bucket}});
   }

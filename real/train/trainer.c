@@ -93,8 +93,8 @@ static gboolean allocate_buffers(Trainer *trainer, int rank, GError **error) {
   for (int i = 0; i < 2 && ok && parameters->zero >= 2; i++)
     ok = (trainer->buckets[i] = device->allocate(trainer->device, MAX(trainer->bucket_bytes, 1), error)) != NULL;
   const Block *shared = parameters_shared_table(parameters);
-  if (ok && shared != NULL && parameters->zero >= 2)
-    ok = (trainer->shared_gradient = device->allocate(trainer->device, 4 * shared->n, error)) != NULL;
+  for (int i = 0; i < 2 && ok && shared != NULL && parameters->zero >= 2; i++)
+    ok = (trainer->shared_gradients[i] = device->allocate(trainer->device, 4 * shared->n, error)) != NULL;
   if (ok && shared != NULL && parameters->zero == 3)
     ok = (trainer->shared_gathered = device->allocate(trainer->device, 4 * shared->n, error)) != NULL;
   const int n_gathers = plan->overlap_param ? plan->prefetch + 1 : 1;
@@ -159,8 +159,8 @@ void trainer_free(Trainer *trainer) {
   if (trainer == NULL)
     return;
   void *const memory[] = {trainer->tokens, trainer->targets, trainer->losses,    trainer->norms,
-                          trainer->pack,   trainer->buckets[0], trainer->buckets[1], trainer->shared_gradient,
-                          trainer->shared_gathered};
+                          trainer->pack,   trainer->buckets[0], trainer->buckets[1], trainer->shared_gradients[0],
+                          trainer->shared_gradients[1], trainer->shared_gathered};
   for (gsize i = 0; i < G_N_ELEMENTS(memory); i++)
     trainer->device->type->release(trainer->device, memory[i]);
   for (guint i = 0; i < trainer->gather_buffers->len; i++)

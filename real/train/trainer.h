@@ -63,7 +63,8 @@ struct Trainer {
   GPtrArray *gather_buffers; /* of char *: device memory */
   gint64 gather_bytes;
   /* ZeRO-2, 3: a matrix that embedding and head share outlives bucket and buffer: used by both, moved with one */
-  char *shared_gradient, *shared_gathered;
+  char *shared_gradients[2], *shared_gathered;
+  int n_shared_opened;
   char *pack; /* whole parameters' gradients, packed */
 };
 
