@@ -1,12 +1,10 @@
-/* Each list is read in three steps: rows as they stand in the file, the rows sorted by their keys (so that a key found
- * twice stands beside itself), and the rows laid out as the cost model searches them. A row begins with the node it was
- * read from, for the line of the error. */
+/* Each list is read as rows sorted by their keys, and the rows are then laid out as the cost model searches them. */
 #include "measured_kernels.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { MAX_ROWS = 1 << 16 }; /* of a list; a file's limit of nodes is reached before */
+#include "yaml_rows.h"
 
 static const char *const layout_names[] = {"tn", "nn", "nt", NULL};
 static const char *const no_yes[] = {"no", "yes", NULL};
@@ -88,23 +86,16 @@ static int product_group(const MeasuredProduct *product) {
   return measured_group(product->number, product->layout, product->accumulate);
 }
 
-static int compare_keys(const gint64 *a, const gint64 *b, int n) {
-  int i = 0;
-  while (i < n - 1 && a[i] == b[i])
-    i++;
-  return (a[i] > b[i]) - (a[i] < b[i]);
-}
-
 int measured_product_compare(const MeasuredProduct *a, const MeasuredProduct *b) {
   const gint64 key[] = {product_group(a), a->batch * a->m, a->n, a->k, a->batch};
   const gint64 other[] = {product_group(b), b->batch * b->m, b->n, b->k, b->batch};
-  return compare_keys(key, other, G_N_ELEMENTS(key));
+  return yaml_rows_compare(key, other, G_N_ELEMENTS(key));
 }
 
 static int compare_attention(const MeasuredAttention *a, const MeasuredAttention *b) {
   const gint64 key[] = {a->number, a->backward, a->head_dim, a->seq_len, a->batch};
   const gint64 other[] = {b->number, b->backward, b->head_dim, b->seq_len, b->batch};
-  return compare_keys(key, other, G_N_ELEMENTS(key));
+  return yaml_rows_compare(key, other, G_N_ELEMENTS(key));
 }
 
 static int compare_product_rows(gconstpointer a, gconstpointer b) {
@@ -121,38 +112,6 @@ static int compare_kernel_rows(gconstpointer a, gconstpointer b) {
 
 static int compare_attention_rows(gconstpointer a, gconstpointer b) {
   return compare_attention(&((const AttentionRow *)a)->attention, &((const AttentionRow *)b)->attention);
-}
-
-/* Sort the rows; a key found twice fails at the later of the two lines. The sort is stable. */
-static gboolean sort_rows(GArray *rows, GCompareFunc compare, GError **error) {
-  g_array_sort(rows, compare);
-  guint size = g_array_get_element_size(rows);
-  for (guint i = 1; i < rows->len; i++) {
-    const char *row = rows->data + (gsize)i * size, *before = row - size;
-    if (compare(before, row) == 0)
-      return yaml_fail(*(const YamlNode *)row, error, "the same was measured twice, first in line %d",
-                       yaml_line(*(const YamlNode *)before));
-  }
-  return TRUE;
-}
-
-/* Rows of `list`, each filled by the fields after being set to `blank`; NULL with the error set. Texts in rows read so
- * far are freed by the array's clear function. */
-static GArray *read_rows(YamlNode list, const YamlField *fields, int n_fields, gconstpointer blank, guint row_size,
-                         GDestroyNotify clear, GError **error) {
-  int n_rows = yaml_list_length(list, MAX_ROWS, error);
-  if (n_rows < 0)
-    return NULL;
-  g_autoptr(GArray) rows = g_array_sized_new(FALSE, TRUE, row_size, (guint)n_rows);
-  g_array_set_clear_func(rows, clear);
-  for (YamlNode item = yaml_list_item(list, 0); yaml_is_present(item); item = yaml_list_next(item)) {
-    g_array_append_vals(rows, blank, 1);
-    char *row = rows->data + (gsize)(rows->len - 1) * row_size;
-    *(YamlNode *)row = item;
-    if (!yaml_map_read(item, fields, n_fields, row, error))
-      return NULL;
-  }
-  return g_steal_pointer(&rows);
 }
 
 /* `fields` with the names of number formats for its first field. */
@@ -195,7 +154,8 @@ static gboolean read_products(Draft *draft, GError **error) {
   static const ProductRow blank = {.product.batch = 1};
   YamlField fields[G_N_ELEMENTS(product_fields)];
   number_field(draft, fields, product_fields, sizeof product_fields);
-  g_autoptr(GArray) rows = read_rows(draft->products, fields, G_N_ELEMENTS(fields), &blank, sizeof blank, NULL, error);
+  const YamlRowType type = {sizeof blank, fields, G_N_ELEMENTS(fields), &blank, NULL, compare_product_rows};
+  g_autoptr(GArray) rows = yaml_rows_read(draft->products, &type, error);
   if (rows == NULL)
     return FALSE;
   for (guint i = 0; i < rows->len; i++) {
@@ -203,8 +163,6 @@ static gboolean read_products(Draft *draft, GError **error) {
     if (!check_number(draft, row->node, row->product.number, error))
       return FALSE;
   }
-  if (!sort_rows(rows, compare_product_rows, error))
-    return FALSE;
   lay_out_products(draft->measured, rows);
   return TRUE;
 }
@@ -236,9 +194,10 @@ static gboolean read_kernels(Draft *draft, GError **error) {
   if (!yaml_is_present(draft->kernels))
     return TRUE;
   static const KernelRow blank = {.name = NULL};
-  g_autoptr(GArray) rows = read_rows(draft->kernels, kernel_fields, G_N_ELEMENTS(kernel_fields), &blank, sizeof blank,
-                                     clear_kernel_row, error);
-  if (rows == NULL || !sort_rows(rows, compare_kernel_rows, error))
+  static const YamlRowType type = {sizeof blank, kernel_fields,    G_N_ELEMENTS(kernel_fields),
+                                   &blank,       clear_kernel_row, compare_kernel_rows};
+  g_autoptr(GArray) rows = yaml_rows_read(draft->kernels, &type, error);
+  if (rows == NULL)
     return FALSE;
   lay_out_curves(draft->measured, rows);
   return TRUE;
@@ -263,7 +222,8 @@ static gboolean read_attention(Draft *draft, GError **error) {
   static const AttentionRow blank = {.attention.number = 0};
   YamlField fields[G_N_ELEMENTS(attention_fields)];
   number_field(draft, fields, attention_fields, sizeof attention_fields);
-  g_autoptr(GArray) rows = read_rows(draft->attention, fields, G_N_ELEMENTS(fields), &blank, sizeof blank, NULL, error);
+  const YamlRowType type = {sizeof blank, fields, G_N_ELEMENTS(fields), &blank, NULL, compare_attention_rows};
+  g_autoptr(GArray) rows = yaml_rows_read(draft->attention, &type, error);
   if (rows == NULL)
     return FALSE;
   for (guint i = 0; i < rows->len; i++) {
@@ -271,8 +231,6 @@ static gboolean read_attention(Draft *draft, GError **error) {
     if (!check_number(draft, row->node, row->attention.number, error))
       return FALSE;
   }
-  if (!sort_rows(rows, compare_attention_rows, error))
-    return FALSE;
   lay_out_attention(draft->measured, rows);
   return TRUE;
 }
