@@ -1,6 +1,6 @@
 /* Whole predictions per second: GPT-3 175B class plans, folded, event-level, memory included, one core. Then the same
  * on a GPU whose file has 3,000 measured products around the shapes wanted, 200 points of memory kernels and 300 of
- * attention. */
+ * attention, in a cluster whose file has 24 curves of collectives. */
 #include <glib/gstdio.h>
 #include <stdio.h>
 
@@ -65,24 +65,48 @@ static char *measured_text(void) {
   return g_string_free(text, FALSE);
 }
 
-/* Give the cluster's GPU tables, through a file as anyone would. */
-static void add_tables(Cluster *cluster) {
-  g_autofree char *tables = measured_text(), *bare = NULL, *path = NULL;
-  g_assert_true(g_file_get_contents(STEPSIM_SOURCE_DATA "/topologies/gpus/a100-sxm4-80gb.yaml", &bare, NULL, NULL));
-  g_autofree char *text = g_strconcat(bare, tables, NULL);
+/* A shipped file with more text behind it, as a temporary one. Owned by the caller; to be unlinked. */
+static char *extended_file(const char *shipped, const char *more) {
+  g_autofree char *bare = NULL, *path = NULL, *source = g_build_filename(STEPSIM_SOURCE_DATA, shipped, NULL);
+  g_assert_true(g_file_get_contents(source, &bare, NULL, NULL));
+  GString *text = g_string_new(bare);
+  g_string_replace(text, "gpu: gpus/", "gpu: " STEPSIM_SOURCE_DATA "/topologies/gpus/", 1);
+  g_string_replace(text, "collectives: nccl/", "collectives: " STEPSIM_SOURCE_DATA "/topologies/nccl/", 1);
+  g_string_append(text, more);
   int file = g_file_open_tmp("stepsim-bench-XXXXXX.yaml", &path, NULL);
   g_assert_cmpint(file, >=, 0);
-  g_assert_true(g_file_set_contents(path, text, -1, NULL));
   g_close(file, NULL);
-  Gpu gpu = {0};
+  g_assert_true(g_file_set_contents(path, text->str, (gssize)text->len, NULL));
+  g_string_free(text, TRUE);
+  return g_steal_pointer(&path);
+}
+
+static void add_kernels(Cluster *cluster) {
+  g_autofree char *tables = measured_text(), *path = extended_file("topologies/gpus/a100-sxm4-80gb.yaml", tables);
   g_autoptr(GError) error = NULL;
+  gpu_clear(&cluster->gpu);
   gint64 begin_us = g_get_monotonic_time();
-  gpu_read(path, &gpu, &error);
+  gpu_read(path, &cluster->gpu, &error);
   g_assert_no_error(error);
   printf("%-42s %8.1f ms\n", "reading 3,000 products", (double)(g_get_monotonic_time() - begin_us) * 1e-3);
   g_unlink(path);
-  gpu_clear(&cluster->gpu);
-  cluster->gpu = gpu;
+}
+
+static void add_links(Cluster *cluster) {
+  const char *ops[] = {"all_reduce", "all_gather", "reduce_scatter"};
+  GString *text = g_string_new("measured:\n  source: this benchmark\n  collectives:\n");
+  for (int i = 0; i < 24 * 20; i++) {
+    int octave = 1 + i / 60, size = i % 20; /* groups of 2, 4 … 256, those beyond a node over several */
+    g_string_append_printf(text, "    - {op: %s, gpus: %d, nodes: %d, bytes: %d kB, time: %d us}\n", ops[i / 20 % 3],
+                           1 << octave, MAX(1 << octave >> 3, 1), 1 << size, 20 * octave + (1 << size) / 100);
+  }
+  g_autofree char *path = extended_file("topologies/selene.yaml", text->str);
+  g_string_free(text, TRUE);
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Cluster) measured = cluster_read(path, &error);
+  g_assert_no_error(error);
+  cluster->measured = g_steal_pointer(&measured->measured);
+  g_unlink(path);
 }
 
 static void bench(const Model *model, const Cluster *cluster) {
@@ -110,7 +134,8 @@ int main(void) {
   g_autoptr(Cluster) cluster = cluster_read("selene", &error);
   g_assert_no_error(error);
   bench(model, cluster);
-  add_tables(cluster);
+  add_kernels(cluster);
+  add_links(cluster);
   bench(model, cluster);
   return 0;
 }
