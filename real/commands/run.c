@@ -8,8 +8,7 @@
 #include "measured_report.h"
 #include "measured_trace.h"
 #include "options.h"
-#include "order.h"
-#include "passes.h"
+#include "plan_program.h"
 #include "program_text.h"
 #include "real_command.h"
 #include "timeline.h"
@@ -111,17 +110,6 @@ static gboolean make_workload(Run *run, World *world, GError **error) {
   return parameters_check(run->workload, error);
 }
 
-static Program *lowered_program(const Workload *workload, GError **error) {
-  const Plan *plan = workload->plan;
-  const ScheduleInfo *schedule = schedule_find(plan->schedule, error);
-  g_autoptr(Order) order =
-      schedule ? order_new(schedule, plan->pp, plan->chunks, (int)plan->n_micro_batches, error) : NULL;
-  if (order == NULL)
-    return NULL;
-  const Lowering lowering = {.order = order, .workload = workload, .n_steps = plan->steps};
-  return lower(&lowering, NULL, NULL, error);
-}
-
 static Program *given_program(const Run *run, GError **error) {
   const Workload *workload = run->workload;
   gsize length;
@@ -143,7 +131,7 @@ static Program *given_program(const Run *run, GError **error) {
 
 static gboolean make_program(Run *run, GError **error) {
   g_autoptr(Program) program =
-      run->options.program ? given_program(run, error) : lowered_program(run->workload, error);
+      run->options.program ? given_program(run, error) : program_of_plan(run->workload, error);
   if (program == NULL)
     return FALSE;
   run->program = program->expanded ? g_steal_pointer(&program) : program_expand(program, run->workload);

@@ -11,6 +11,9 @@ typedef struct Executor Executor;
 /* Called by the host at a step's end of gradients: after all reductions, before the optimizer, with every stream idle. */
 typedef gboolean (*GradientHook)(Trainer *trainer, int step, gpointer data, GError **error);
 
+/* Called after a run for every kernel's item, optimizer steps included, with the time it took on its stream. */
+typedef void (*ItemVisitor)(const WorkItem *item, int step, gint64 time_ns, gpointer data);
+
 typedef struct {
   const Workload *workload; /* plan.steps steps */
   const Program *program;   /* expanded */
@@ -24,6 +27,8 @@ typedef struct {
   gpointer hook_data;
   void (*progress)(int step, int n_steps, gpointer data); /* NULL: none */
   gpointer progress_data;
+  ItemVisitor visit_item; /* NULL: items are not timed apart */
+  gpointer visit_data;
 } Execution;
 
 typedef struct {
