@@ -16,7 +16,7 @@
 
 typedef struct {
   PlanOptions plan;
-  char *device, *comm, *trace, *timeline, *program, *memory;
+  char *device, *comm, *check_on, *trace, *timeline, *program, *memory;
   double start_timeout_s, stall_timeout_s, lr;
   gboolean check;
 } RunOptions;
@@ -31,7 +31,8 @@ typedef struct {
 
 static void clear_run(Run *run) {
   char **strings[] = {&run->options.device,   &run->options.comm,    &run->options.trace,
-                      &run->options.timeline, &run->options.program, &run->options.memory};
+                      &run->options.timeline, &run->options.program, &run->options.memory,
+                      &run->options.check_on};
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_clear_pointer(strings[i], g_free);
   plan_options_clear(&run->options.plan);
@@ -60,6 +61,8 @@ static gboolean parse_options(RunOptions *o, int argc, char **argv, GError **err
        "mpi, nccl or null (default mpi; nccl with --device cuda where it was built in)", "NAME"},
       {"check", 0, 0, G_OPTION_ARG_NONE, &o->check,
        "compare losses, every gradient and every update with the same model on one rank, then time", NULL},
+      {"check-on", 0, 0, G_OPTION_ARG_STRING, &o->check_on,
+       "device of that one rank: cpu checks another device's kernels (default: --device)", "NAME"},
       {"program", 0, 0, G_OPTION_ARG_FILENAME, &o->program,
        "run this Program's text (as stepsim simulate --dump writes it) instead of the plan's own", "FILE"},
       {"trace", 0, 0, G_OPTION_ARG_FILENAME, &o->trace, "write the measured trace, for Perfetto and stepsim compare",
@@ -165,6 +168,10 @@ static gboolean make_execution(Run *run, World *world, GError **error) {
   run->execution.training.seed = (guint64)o->plan.seed;
   if (run->execution.device == NULL)
     return FALSE;
+  if (o->check_on != NULL && (run->execution.check_device = device_find(o->check_on, error)) == NULL)
+    return FALSE;
+  if (o->check_on != NULL && !o->check)
+    return fail_input(error, "--check-on needs --check");
   run->execution.comm = find_comm(o, world, error);
   return run->execution.comm != NULL;
 }

@@ -129,6 +129,8 @@ static gboolean run_alone(const Execution *execution, GByteArray *records, doubl
   alone.program = program;
   alone.rank = 0;
   alone.comm = &null_comm;
+  if (execution->check_device != NULL)
+    alone.device = execution->check_device;
   alone.hook = write_down;
   alone.hook_data = records;
   ExecutionResult result;

@@ -20,6 +20,7 @@ typedef struct {
   World *world;
   int rank; /* in the layout; the world's, or 0 of a reference run */
   const DeviceType *device;
+  const DeviceType *check_device; /* of the one-rank run of check_numerics(); NULL: the same */
   const CommType *comm;
   gint64 capacity_bytes; /* 0: the device's */
   Training training;
