@@ -1,0 +1,9 @@
+/* A collective of a group, stepped until it is done. */
+#pragma once
+#include "transfer.h"
+
+typedef struct Exchange Exchange;
+
+Exchange *exchange_new(const TransferSpec *spec); /* copied */
+gboolean exchange_step(Exchange *exchange, gboolean *is_done, GError **error);
+void exchange_free(Exchange *exchange);
