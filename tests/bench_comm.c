@@ -41,7 +41,8 @@ static void must(Bench *bench, gboolean is_good, GError *error) {
 
 static void call(Bench *bench, const Operation *op, gint64 bytes) {
   if (op->collective != COLLECTIVE_SEND_RECV)
-    mpi_comm.collective(bench->all, bench->stream, op->collective, REDUCE_SUM, op->number, bench->in, bench->out,
+    mpi_comm.collective(bench->all, bench->stream, op->collective, REDUCE_SUM, op->number,
+                        op->collective == COLLECTIVE_BROADCAST ? bench->out : bench->in, bench->out,
                         bytes / kernel_element_bytes(op->number));
   else if (world_rank(bench->world) == 0)
     mpi_comm.send(bench->channel, bench->stream, 0, bench->in, bytes);

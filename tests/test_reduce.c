@@ -37,10 +37,10 @@ static double round_to(const Format *format, double x) {
   return fabs(rounded) > largest ? copysign((double)INFINITY, x) : rounded;
 }
 
-static void check_pair(const Format *format, guint16 a, guint16 b) {
+static void check_pair(const Format *format, guint16 a, guint16 b, CpuScratch *scratch) {
   guint16 sum;
   const void *parts[] = {&a, &b};
-  reduce_parts(format->element, REDUCE_SUM, parts, 2, &sum, 1);
+  reduce_parts(format->element, REDUCE_SUM, parts, 2, &sum, 1, scratch);
   double expected = round_to(format, (double)((float)decode(format, a) + (float)decode(format, b)));
   double found = decode(format, sum);
   ck_assert_msg(isnan(expected) ? isnan(found) : expected == found, "%04x + %04x: %04x = %g, not %g", a, b, sum, found,
@@ -48,16 +48,17 @@ static void check_pair(const Format *format, guint16 a, guint16 b) {
 }
 
 static void check_format(const Format *format) {
+  g_autoptr(CpuScratch) scratch = cpu_scratch_new();
   for (guint32 bits = 0; bits < 0x10000; bits++) {
     guint16 value = (guint16)bits, same;
     const void *parts[] = {&value};
-    reduce_parts(format->element, REDUCE_SUM, parts, 1, &same, 1);
+    reduce_parts(format->element, REDUCE_SUM, parts, 1, &same, 1, scratch);
     if (isnan(decode(format, value)))
       ck_assert(isnan(decode(format, same)));
     else
       ck_assert_uint_eq(value, same);
     for (guint32 k = 0; k < 8; k++)
-      check_pair(format, value, (guint16)kernel_random(7, bits * 8 + k));
+      check_pair(format, value, (guint16)kernel_random(7, bits * 8 + k), scratch);
   }
 }
 
@@ -73,15 +74,16 @@ END_TEST
 
 /* Longer than a block of the accumulator, into one of the parts, in every format and kind. */
 START_TEST(parts_are_reduced_in_place) {
-  enum { N = 1300 };
+  enum { N = 5000 };
+  g_autoptr(CpuScratch) scratch = cpu_scratch_new();
   float parts[3][N];
   double wide[3][N];
   for (int p = 0; p < 3; p++)
     for (int i = 0; i < N; i++)
       wide[p][i] = parts[p][i] = (float)((i * 13 + p * 7) % 29 - 14);
   const void *narrow_parts[] = {parts[0], parts[1], parts[2]}, *wide_parts[] = {wide[0], wide[1], wide[2]};
-  reduce_parts(ELEMENT_FP32, REDUCE_MAX, narrow_parts, 3, parts[1], N);
-  reduce_parts(ELEMENT_FP64, REDUCE_SUM, wide_parts, 3, wide[2], N);
+  reduce_parts(ELEMENT_FP32, REDUCE_MAX, narrow_parts, 3, parts[1], N, scratch);
+  reduce_parts(ELEMENT_FP64, REDUCE_SUM, wide_parts, 3, wide[2], N, scratch);
   for (int i = 0; i < N; i++) {
     int a = i * 13 % 29 - 14, b = (i * 13 + 7) % 29 - 14, c = (i * 13 + 14) % 29 - 14;
     ck_assert(parts[1][i] == (float)MAX(a, MAX(b, c)));
@@ -91,11 +93,12 @@ START_TEST(parts_are_reduced_in_place) {
 END_TEST
 
 START_TEST(nan_is_not_lost) {
+  g_autoptr(CpuScratch) scratch = cpu_scratch_new();
   float nan_value = NAN, one = 1, result;
   const void *first[] = {&nan_value, &one}, *second[] = {&one, &nan_value};
-  reduce_parts(ELEMENT_FP32, REDUCE_MAX, first, 2, &result, 1);
+  reduce_parts(ELEMENT_FP32, REDUCE_MAX, first, 2, &result, 1, scratch);
   ck_assert(isnan(result));
-  reduce_parts(ELEMENT_FP32, REDUCE_MAX, second, 2, &result, 1);
+  reduce_parts(ELEMENT_FP32, REDUCE_MAX, second, 2, &result, 1, scratch);
   ck_assert(isnan(result));
 }
 END_TEST
