@@ -33,6 +33,13 @@ says() { # extended regular expression, how often
   [ "$(grep -cE "^stepreal: $1" "$out")" -eq "${2:-1}" ]
 }
 
+# A launch in the background: $launcher.
+launch_beside() {
+  : >"$out" # now, not when the shell of the background comes to it
+  timeout -k 2 "$limit_s" "$mpirun" "$@" >"$out" 2>&1 &
+  launcher=$!
+}
+
 # Waits until the launched ranks say that they are running.
 started() {
   for _ in $(seq 100); do
@@ -71,8 +78,7 @@ failed && says 'rank 0: other ranks did not start within 1 s'
 check 'a rank that never starts is not waited for' $?
 
 for victim in 1 2 3; do # of three: the first, which has the witness, too
-  timeout -k 2 "$limit_s" "$mpirun" -n 3 "$rank" >"$out" 2>&1 &
-  launcher=$!
+  launch_beside -n 3 "$rank"
   started
   pid=$(pgrep -f -x "$rank" | sed -n "${victim}p")
   kill -KILL "$pid"
@@ -82,8 +88,7 @@ for victim in 1 2 3; do # of three: the first, which has the witness, too
   check "killed process $victim: the two others name it and what they wait for" $?
 done
 
-timeout -k 2 "$limit_s" "$mpirun" -n 3 "$rank" >"$out" 2>&1 &
-launcher=$!
+launch_beside -n 3 "$rank"
 started
 kill -TERM "$(pgrep -f -x "$rank" | sed -n 2p)"
 wait "$launcher"
@@ -91,7 +96,8 @@ status=$?
 failed && says 'rank [012]: ended by SIGTERM' && says 'rank [012]: stops: rank [012] failed: ended by SIGTERM' 2
 check 'SIGTERM to one rank ends all' $?
 
-"$mpirun" -n 3 "$rank" >"$out" 2>&1 &
+: >"$out"
+"$mpirun" -n 3 "$rank" >"$out" 2>&1 & # without timeout, whose death would not be the launcher's
 launcher=$!
 started
 kill -KILL "$launcher"

@@ -29,7 +29,7 @@ typedef struct {
 } Line;
 
 typedef struct {
-  _Alignas(CACHE_LINE) _Atomic int is_stalled;
+  _Alignas(CACHE_LINE) _Atomic int is_stalled, has_witness, is_told;
 } Header;
 
 struct Board {
@@ -137,6 +137,22 @@ void board_set_stalled(Board *board) {
 
 gboolean board_is_stalled(const Board *board) {
   return atomic_load(&board->header->is_stalled);
+}
+
+void board_set_witness(Board *board) {
+  atomic_store(&board->header->has_witness, TRUE);
+}
+
+gboolean board_has_witness(const Board *board) {
+  return atomic_load(&board->header->has_witness);
+}
+
+void board_set_told(Board *board) {
+  atomic_store(&board->header->is_told, TRUE);
+}
+
+gboolean board_is_told(const Board *board) {
+  return atomic_load(&board->header->is_told);
 }
 
 LineState board_state(const Board *board, int line) {

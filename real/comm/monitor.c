@@ -36,6 +36,7 @@ enum {
   LOOK_MS = 100,
   GRACE_MS = 300, /* for the cause of a signal */
   GRACE_LOOK_MS = 5,
+  WITNESS_MS = 1000,
   OTHERS_MS = 2000, /* for the others to have seen a failure */
   ABORT_S = 3,      /* an abort callback that takes longer is cut off */
 };
@@ -175,14 +176,15 @@ void monitor_exit(Monitor *monitor, int status) {
   _exit(status);
 }
 
-/* Another rank, or nobody's fault. */
+/* `message` NULL: it has been said. */
 static void end_with(Monitor *monitor, int status, LineState state, const char *message) {
   claim_end(monitor);
   if (is_watching(monitor) && state == LINE_FAILED)
     board_fail(monitor->board, monitor->line, message);
   else if (is_watching(monitor))
-    board_set_state(monitor->board, monitor->line, state); /* before the words: else the witness may say them again */
-  end_words_print(own_line(monitor).rank, message);
+    board_set_state(monitor->board, monitor->line, state);
+  if (message != NULL)
+    end_words_print(own_line(monitor).rank, message);
   run_abort(monitor);
   wait_for_others(monitor);
   monitor_exit(monitor, status);
@@ -201,6 +203,14 @@ static void look_for_failed(Monitor *monitor) {
   }
 }
 
+/* The witness tells of deaths, if there is one. */
+static gboolean has_been_told(Monitor *monitor) {
+  gint64 deadline_us = g_get_monotonic_time() + WITNESS_MS * 1000;
+  while (board_has_witness(monitor->board) && !board_is_told(monitor->board) && g_get_monotonic_time() < deadline_us)
+    g_usleep(1000);
+  return board_is_told(monitor->board);
+}
+
 static void look_for_dead(Monitor *monitor) {
   for (int i = 0; i < board_n_lines(monitor->board); i++) {
     if (i == monitor->line || !process_is_gone(monitor, i))
@@ -210,7 +220,7 @@ static void look_for_dead(Monitor *monitor) {
       continue;
     char message[END_WORDS_BYTES];
     end_words_of_death(&other, &own, message);
-    end_with(monitor, 1, LINE_ENDS, message);
+    end_with(monitor, 1, LINE_ENDS, has_been_told(monitor) ? NULL : message);
   }
 }
 

@@ -6,6 +6,8 @@
  *   rank 1 dies ──► launcher: SIGKILL to ranks 0, 2            witness: [1] [0] [2]  the first one is the cause
  *                                                               "rank 0: rank 1 (pid 12) died while it was in 0F3; …"
  *
+ * Ranks that live on (other launchers are slower) leave the telling to it, so that everything is said once.
+ *
  * The launcher notices that its socket to the rank is closed, which happens before the process has ended; so each rank
  * has a lifeline, a pipe that nobody writes to. A dying process closes its files last opened number first (Linux since
  * 4.3, task_work_run), so the lifeline has a high number.
@@ -24,7 +26,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SETTLE_MS = 500, MAX_FDS = 1024, LIFELINE_FD = 900 };
+enum { MAX_FDS = 1024, LIFELINE_FD = 900 };
 
 struct Witness {
   pid_t pid; /* −1: dismissed */
@@ -41,9 +43,8 @@ typedef struct {
 typedef struct {
   Board *board;
   int epoll;
-  int first;         /* line of the first death without a word; −1: none yet */
-  gboolean *is_dead; /* [lines] */
   gboolean is_blind; /* it cannot see all of them */
+  gboolean is_over;  /* told, or nothing to tell */
 } Watch;
 
 enum { EVENT_DEATH, EVENT_LIFELINE, N_EVENTS }; /* event number: line · N_EVENTS + this */
@@ -78,59 +79,45 @@ static gboolean has_cause_on_board(const Watch *watch) {
   return board_is_stalled(watch->board);
 }
 
-/* One round of events. */
-static void see(Watch *watch, int timeout_ms) {
-  struct epoll_event events[64];
-  int n = epoll_wait(watch->epoll, events, G_N_ELEMENTS(events), timeout_ms);
-  for (int i = 0; i < n; i++) {
-    int line = (int)events[i].data.u32 / N_EVENTS;
-    if (events[i].data.u32 % N_EVENTS == EVENT_DEATH)
-      watch->is_dead[line] = TRUE;
-    if (watch->first < 0 && is_silent(watch, line))
-      watch->first = line;
-  }
-}
-
-/* All have died or said something. */
-static gboolean is_settled(const Watch *watch) {
-  for (int i = 0; i < board_n_lines(watch->board); i++)
-    if (!watch->is_dead[i] && is_silent(watch, i))
-      return FALSE;
-  return TRUE;
-}
-
-static void speak(const Watch *watch) {
+/* `dead` was the first. */
+static void tell(const Watch *watch, int dead) {
   char message[END_WORDS_BYTES];
-  BoardLine dead = board_read(watch->board, watch->first);
+  BoardLine first = board_read(watch->board, dead);
   for (int i = 0; i < board_n_lines(watch->board); i++) {
-    if (i == watch->first || !watch->is_dead[i] || !is_silent(watch, i))
+    if (i == dead || !is_silent(watch, i))
       continue;
     BoardLine own = board_read(watch->board, i);
-    end_words_of_death(&dead, &own, message);
+    end_words_of_death(&first, &own, message);
     end_words_print(own.rank, message);
   }
+  board_set_told(watch->board);
+}
+
+static void see(Watch *watch) {
+  struct epoll_event event;
+  if (epoll_wait(watch->epoll, &event, 1, -1) < 1)
+    return; /* interrupted */
+  int line = (int)event.data.u32 / N_EVENTS;
+  gboolean is_cause = is_silent(watch, line) && !has_cause_on_board(watch);
+  if (is_cause)
+    tell(watch, line);
+  watch->is_over = is_cause || (line == 0 && event.data.u32 % N_EVENTS == EVENT_DEATH);
 }
 
 static void be_witness(int from_rank, pid_t rank) {
   Place place;
-  Watch watch = {.first = -1};
+  Watch watch = {0};
   if (read(from_rank, &place, sizeof place) != (gssize)sizeof place)
     return;
   watch.board = board_join(rank, place.fd, place.n_lines, NULL);
   if (watch.board == NULL)
     return;
-  watch.is_dead = g_new0(gboolean, place.n_lines);
   watch.epoll = epoll_create1(EPOLL_CLOEXEC);
   watch_processes(&watch, from_rank);
-  if (watch.is_blind)
-    return;
-  while (!watch.is_dead[0])
-    see(&watch, -1);
-  gint64 deadline_us = g_get_monotonic_time() + SETTLE_MS * 1000;
-  while (!is_settled(&watch) && g_get_monotonic_time() < deadline_us)
-    see(&watch, 10);
-  if (watch.first >= 0 && !has_cause_on_board(&watch))
-    speak(&watch);
+  if (!watch.is_blind)
+    board_set_witness(watch.board);
+  while (!watch.is_blind && !watch.is_over)
+    see(&watch);
 }
 
 /* Nothing that anybody waits to see closed stays open: the launcher's socket, standard output, other pipes. */
