@@ -42,12 +42,13 @@ static double best_s(const Bench *bench, const Kernel *kernel) {
 
 /* Numbers of that format around 0, in the first four blocks. */
 static void fill_pool(const Bench *bench, Number number) {
+  gint64 n = (gint64)POOL_FLOATS / 2 * (4 / kernel_element_bytes(number));
   Kernel init = {.kind = KERNEL_INIT,
                  .init = {.number = (guint8)number,
                           .rows = 1,
-                          .columns = POOL_FLOATS / 2,
+                          .columns = n,
                           .whole_rows = 1,
-                          .whole_width = POOL_FLOATS / 2,
+                          .whole_width = n,
                           .deviation = 0.5f,
                           .to = bench->pool}};
   gboolean ran = cpu_kernel_run(&init, bench->scratch, NULL);
@@ -317,10 +318,11 @@ int main(int argc, char **argv) {
     g_error("no instruction set \"%s\" here", argv[1]);
   for (gsize i = 0; i < POOL_FLOATS; i++)
     bench.pool[i] = (float)kernel_random(1, i) * 0x1p-32f;
-  bench_matmul(&bench, NUMBER_BF16, 1024, 1024, 1024);
   bench_matmul(&bench, NUMBER_FP32, 1024, 1024, 1024);
   bench_matmul(&bench, NUMBER_FP32, 2048, 4096, 1024);
   bench_matmul(&bench, NUMBER_FP32, 128, 768, 256);
+  bench_matmul(&bench, NUMBER_BF16, 1024, 1024, 1024);
+  fill_pool(&bench, NUMBER_FP32);
   bench_flash(&bench, 512, 12, 12, 64);
   bench_flash(&bench, 2048, 8, 2, 128);
   bench_rows(&bench);
