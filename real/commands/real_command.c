@@ -4,15 +4,6 @@
 
 #include "error.h"
 
-int real_command_report(const GError *error) {
-  if (g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_HELP)) {
-    fputs(error->message, stdout);
-    return 0;
-  }
-  fprintf(stderr, "stepreal: %s\n", error->message);
-  return g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE) ? 1 : 2;
-}
-
 int real_command_close(World *world, int status, GError **error) {
   const gboolean failed = error != NULL && *error != NULL;
   if (failed)
@@ -20,7 +11,7 @@ int real_command_close(World *world, int status, GError **error) {
   /* all ranks read the same command line and files: the first speaks for those that found the same mistake */
   const double first = -world_max(world, failed ? -world_rank(world) : -(double)G_MAXINT);
   if (failed && world_rank(world) == (int)first)
-    real_command_report(*error);
+    verbs_report("stepreal", *error);
   if (failed)
     g_clear_error(error);
   fflush(NULL);
