@@ -3,7 +3,7 @@
 #include "error.h"
 #include "suggest.h"
 
-static const CommType *const types[] = {NULL};
+static const CommType *const types[] = {&nccl_comm, NULL};
 
 const char *const *comm_names(void) {
   static const char *names[G_N_ELEMENTS(types) + 1];

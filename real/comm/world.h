@@ -38,6 +38,10 @@ void world_barrier(World *world);
 gint64 world_clock_offset(World *world);
 /* Host memory; collective. */
 void world_broadcast(World *world, void *data, gsize bytes, int root);
+/* `bytes` (at most 1 KiB) of host memory from members[0] to the other members (global ranks, ascending, this one among
+ * them). Called by the members only, in the same order for equal pairs of ranks. members[0] does not wait for the others
+ * to call: groups that form a circle may be opened in any order. FALSE with the error. */
+gboolean world_share(World *world, const int *members, int n, void *data, gsize bytes, GError **error);
 /* Root gets the parts of all ranks, concatenated by rank, and their sizes [size]; NULL elsewhere. Owned by the caller. */
 void *world_gather(World *world, const void *data, gsize bytes, gsize **sizes);
 double world_max(World *world, double value);
