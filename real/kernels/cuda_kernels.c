@@ -7,7 +7,6 @@
 CudaLane *cuda_lane_new(cudaStream_t stream) {
   CudaLane *lane = g_new0(CudaLane, 1);
   lane->stream = stream;
-  lane->outgrown = g_ptr_array_new();
   return lane;
 }
 
@@ -16,30 +15,11 @@ void cuda_lane_free(CudaLane *lane) {
     return;
   cuda_matmuls_free(lane->matmuls);
   cuda_attention_free(lane->attention);
-  for (guint i = 0; i < lane->outgrown->len; i++)
-    cudaFree(g_ptr_array_index(lane->outgrown, i));
-  g_ptr_array_unref(lane->outgrown);
-  cudaFree(lane->scratch);
+  cuda_scratch_clear(&lane->scratch);
   g_free(lane);
 }
 
-/* cudaFree waits for the whole device, and a stream of it may be waiting for another rank: what was outgrown is freed
- * with the lane. Growth by half more at least keeps the sum of it below three times the last. */
-void *cuda_lane_scratch(CudaLane *lane, gint64 bytes, GError **error) {
-  if (bytes <= lane->scratch_bytes)
-    return lane->scratch;
-  const gint64 wanted = MAX(bytes, lane->scratch_bytes * 3 / 2);
-  void *memory = NULL;
-  if (!CUDA_CALL(cudaMalloc(&memory, (gsize)wanted), error))
-    return NULL;
-  if (lane->scratch != NULL)
-    g_ptr_array_add(lane->outgrown, lane->scratch);
-  lane->scratch = memory;
-  lane->scratch_bytes = wanted;
-  return memory;
-}
-
-gint64 cuda_scratch_bytes(const Kernel *kernel) {
+gint64 cuda_kernel_scratch_bytes(const Kernel *kernel) {
   switch (kernel->kind) {
   case KERNEL_NORM_BACKWARD:
     return cuda_column_sum_scratch_bytes(kernel->norm.rows, kernel->norm.width, 2);
@@ -70,7 +50,7 @@ static gboolean run_flash(CudaLane *lane, const Kernel *kernel, GError **error) 
     return TRUE;
   if (!is_backward)
     return CUDA_CALL(cuda_flash_forward(&kernel->flash, lane->stream), error);
-  float *scratch = cuda_lane_scratch(lane, cuda_scratch_bytes(kernel), error);
+  float *scratch = cuda_scratch_get(&lane->scratch, cuda_kernel_scratch_bytes(kernel), error);
   return scratch != NULL && CUDA_CALL(cuda_flash_backward(&kernel->flash, scratch, lane->stream), error);
 }
 
@@ -130,7 +110,7 @@ static gboolean run(CudaLane *lane, const Kernel *kernel, GError **error) {
   case KERNEL_BIAS_GRADIENT:
   case KERNEL_EMBEDDING_BACKWARD:
   case KERNEL_SUM_SQUARES:
-    scratch = cuda_lane_scratch(lane, cuda_scratch_bytes(kernel), error);
+    scratch = cuda_scratch_get(&lane->scratch, cuda_kernel_scratch_bytes(kernel), error);
     break;
   default:
     return CUDA_CALL(run_simple(kernel, lane->stream), error);

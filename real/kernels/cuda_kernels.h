@@ -24,8 +24,8 @@ gboolean cuda_kernel_run(CudaLane *lane, const Kernel *kernel, GError **error);
 /* What ran the last fused attention here: "cuDNN 9.19.0", "own kernels (cuDNN: why not)", "" before the first. */
 const char *cuda_attention_backend(const CudaLane *lane);
 
-/* ---- families; `scratch` holds at least cuda_scratch_bytes(kernel) ---- */
-gint64 cuda_scratch_bytes(const Kernel *kernel);
+/* ---- families; `scratch` holds at least cuda_kernel_scratch_bytes(kernel) ---- */
+gint64 cuda_kernel_scratch_bytes(const Kernel *kernel);
 
 cudaError_t cuda_norm_forward(const NormKernel *kernel, cudaStream_t stream);
 cudaError_t cuda_norm_backward(const NormKernel *kernel, float *scratch, cudaStream_t stream);
