@@ -228,8 +228,14 @@ gboolean cudnn_graph_plan(CudnnGraph *graph) {
     return FALSE;
   if (try_heuristic(graph, operations, CUDNN_HEUR_MODE_A))
     return TRUE;
-  g_clear_pointer(&graph->why_not, g_free);
-  return try_heuristic(graph, operations, CUDNN_HEUR_MODE_FALLBACK);
+  char *why_not = g_steal_pointer(&graph->why_not); /* says more than the fallback's */
+  const gboolean ok = try_heuristic(graph, operations, CUDNN_HEUR_MODE_FALLBACK);
+  if (!ok) {
+    g_free(graph->why_not);
+    graph->why_not = g_steal_pointer(&why_not);
+  }
+  g_free(why_not);
+  return ok;
 }
 
 gboolean cudnn_graph_execute(CudnnGraph *graph, const gint64 *ids, void *const *memory, gint64 n, void *workspace) {

@@ -29,8 +29,12 @@ __global__ void add_partial(const double *__restrict__ partial, int n, double *t
 
 template <typename T, typename G> __global__ void adam(AdamKernel k) {
   float clip = 1.0f;
-  if (k.norm_squared != nullptr)
-    clip = (float)fmin(1.0, (double)k.max_norm / sqrt(*k.norm_squared));
+  if (k.norm_squared != nullptr) {
+    if (!isfinite(*k.norm_squared))
+      return; /* whoever reads the norm ends the run; the weights stay what they were */
+    const double norm = sqrt(*k.norm_squared);
+    clip = norm > (double)k.max_norm ? (float)((double)k.max_norm / norm) : 1.0f;
+  }
   T *weight = (T *)k.weight;
   G *gradients = (G *)k.gradients;
   for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < k.n; i += (int64_t)gridDim.x * blockDim.x) {

@@ -128,8 +128,9 @@ template <typename T> __global__ void init(InitKernel k) {
   double value = 0.0;
   if (k.first_row + row < k.whole_rows) {
     const guint64 at = (guint64)(k.first_row + row) * (guint64)k.whole_width + (guint64)(k.first_column + column);
-    const double uniform = kernel_random(k.seed, at) * (1.0 / 4294967296.0);
-    value = k.mean + k.deviation * sqrt(12.0) * (uniform - 0.5);
+    const double scale = (double)k.deviation * (3.4641016151377544 / 4294967296.0); /* √12 / 2³² */
+    const gint32 centred = (gint32)(kernel_random(k.seed, at) ^ 0x80000000u);    /* (u − ½)·2³², exactly */
+    value = k.mean + scale * (double)centred;
   }
   ((T *)k.to)[row * k.ld + column] = from_float<T>((float)value);
 }
