@@ -1,10 +1,11 @@
 #include "cuda_call.h"
 
 static gboolean fail_call(GError **error, const char *why, const char *call, const char *file, int line) {
-  int device = -1;
-  (void)cudaGetDevice(&device);
-  g_autofree char *name = g_path_get_basename(file);
-  return fail_impossible(error, "CUDA device %d: %s: %s (%s:%d)", device, call, why, name, line);
+  int device;
+  g_autofree char *file_name = g_path_get_basename(file);
+  g_autofree char *name = cudaGetDevice(&device) == cudaSuccess ? g_strdup_printf("CUDA device %d", device)
+                                                                : g_strdup("CUDA");
+  return fail_impossible(error, "%s: %s: %s (%s:%d)", name, call, why, file_name, line);
 }
 
 gboolean cuda_call_check(cudaError_t status, const char *call, const char *file, int line, GError **error) {
