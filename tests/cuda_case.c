@@ -37,6 +37,24 @@ static gint64 cell_bytes(int cell) {
   return cell == CELL_INT32 ? 4 : cell == CELL_DOUBLE ? 8 : kernel_element_bytes((Number)cell);
 }
 
+/* IEEE half: contents are well below its largest and need no care about infinity. Rounds to nearest even. */
+static guint16 half_encode(float value) {
+  int exponent;
+  const double magnitude = fabs((double)value);
+  frexp(magnitude, &exponent);
+  exponent = magnitude == 0 ? -14 : MAX(exponent - 1, -14);
+  const int whole = (int)nearbyint(ldexp(magnitude, 10 - exponent)); /* with the leading 1, when normal */
+  return (guint16)((signbit(value) ? 0x8000 : 0) | ((exponent + 14) * 1024 + whole)); /* carries into the exponent */
+}
+
+static double half_decode(guint16 half) {
+  const int exponent = half >> 10 & 31, mantissa = half & 1023;
+  const double sign = half & 0x8000 ? -1 : 1;
+  if (exponent == 31)
+    return mantissa == 0 ? sign * INFINITY : NAN;
+  return sign * (exponent == 0 ? ldexp(mantissa, -24) : ldexp(mantissa + 1024, exponent - 25));
+}
+
 static void write_cell(void *to, int cell, gint64 i, double value) {
   const float single = (float)value;
   guint32 bits;
@@ -50,7 +68,7 @@ static void write_cell(void *to, int cell, gint64 i, double value) {
   else if (cell == NUMBER_BF16)
     ((guint16 *)to)[i] = (guint16)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
   else
-    ((_Float16 *)to)[i] = (_Float16)single;
+    ((guint16 *)to)[i] = half_encode(single);
 }
 
 static double read_cell(const void *from, int cell, gint64 i) {
@@ -61,7 +79,7 @@ static double read_cell(const void *from, int cell, gint64 i) {
   if (cell == NUMBER_FP32)
     return (double)((const float *)from)[i];
   if (cell == NUMBER_FP16)
-    return (double)((const _Float16 *)from)[i];
+    return half_decode(((const guint16 *)from)[i]);
   const guint32 bits = (guint32)((const guint16 *)from)[i] << 16;
   float single;
   memcpy(&single, &bits, 4);
@@ -152,8 +170,8 @@ static double tolerance(int cell) {
 void case_compare(Case *c, Comparison *comparison) {
   void *found[G_N_ELEMENTS(c->buffers)] = {0}, *expected[G_N_ELEMENTS(c->buffers)] = {0};
   g_autofree char *attention = NULL;
-  gboolean is_well = case_run(c, comparison->reference, expected, &attention) &&
-                     case_run(c, comparison->device, found, &attention);
+  gboolean is_well =
+      case_run(c, comparison->reference, expected, &attention) && case_run(c, comparison->device, found, &attention);
   double worst = 0;
   for (int i = 0; is_well && i < c->n_buffers; i++) {
     const Buffer *buffer = &c->buffers[i];

@@ -92,10 +92,17 @@ static void softmax(Comparison *comparison, Number number, gint64 seq_len) {
 /* The log-sum-exp and output given to backward need not be the forward's: the formulas are compared. */
 static void flash(Comparison *comparison, Number number, gint64 seq_len, gint64 heads, gint64 kv_heads, gint64 dim) {
   const gint64 rows = 2 * seq_len, ld = (heads + 2 * kv_heads) * dim, ld_o = heads * dim;
-  const FlashKernel task = {.number = (guint8)number, .sequences = 2, .seq_len = seq_len, .n_heads = heads,
-                            .n_kv_heads = kv_heads, .head_dim = dim, .scale = 0.25f, .ld_qkv = ld, .ld_o = ld_o};
-  Case c = case_new(KERNEL_FLASH_FORWARD, "%s, seq_len %d, heads %d/%d, head_dim %d", number_name(number),
-                    (int)seq_len, (int)heads, (int)kv_heads, (int)dim);
+  const FlashKernel task = {.number = (guint8)number,
+                            .sequences = 2,
+                            .seq_len = seq_len,
+                            .n_heads = heads,
+                            .n_kv_heads = kv_heads,
+                            .head_dim = dim,
+                            .scale = 0.25f,
+                            .ld_qkv = ld,
+                            .ld_o = ld_o};
+  Case c = case_new(KERNEL_FLASH_FORWARD, "%s, seq_len %d, heads %d/%d, head_dim %d", number_name(number), (int)seq_len,
+                    (int)heads, (int)kv_heads, (int)dim);
   Case back = case_new(KERNEL_FLASH_BACKWARD, "%s, seq_len %d, heads %d/%d, head_dim %d", number_name(number),
                        (int)seq_len, (int)heads, (int)kv_heads, (int)dim);
   c.kernel.flash = back.kernel.flash = task;
@@ -138,8 +145,8 @@ static void pointwise(Comparison *comparison, Number number, gint64 rows, gint64
   const gint64 n = rows * width, n_x = gated ? 2 * n : n;
   Case c = case_new(KERNEL_ACTIVATION_FORWARD, "%s %s %d x %d", gated ? "silu gated" : "gelu", number_name(number),
                     (int)rows, (int)width);
-  Case back = case_new(KERNEL_ACTIVATION_BACKWARD, "%s %s %d x %d", gated ? "silu gated" : "gelu",
-                       number_name(number), (int)rows, (int)width);
+  Case back = case_new(KERNEL_ACTIVATION_BACKWARD, "%s %s %d x %d", gated ? "silu gated" : "gelu", number_name(number),
+                       (int)rows, (int)width);
   c.kernel.activation = back.kernel.activation =
       (ActivationKernel){.number = (guint8)number, .gated = (guint8)gated, .rows = rows, .width = width};
   case_in(&c, &c.kernel.activation.x, number, n_x, -6, 6);
@@ -164,8 +171,12 @@ static void tables(Comparison *comparison, Number number, Number gradient) {
   const gint64 tokens = 150, width = 65, n_words = 40;
   Case c = case_new(KERNEL_EMBEDDING_FORWARD, "%s", number_name(number));
   Case back = case_new(KERNEL_EMBEDDING_BACKWARD, "%s, gradient %s", number_name(number), number_name(gradient));
-  c.kernel.embedding = back.kernel.embedding = (EmbeddingKernel){
-      .number = (guint8)number, .gradient = (guint8)gradient, .tokens = tokens, .width = width, .first_word = 20, .n_words = n_words};
+  c.kernel.embedding = back.kernel.embedding = (EmbeddingKernel){.number = (guint8)number,
+                                                                 .gradient = (guint8)gradient,
+                                                                 .tokens = tokens,
+                                                                 .width = width,
+                                                                 .first_word = 20,
+                                                                 .n_words = n_words};
   case_in(&c, &c.kernel.embedding.token, CELL_INT32, tokens, 0, 80);
   case_in(&c, &c.kernel.embedding.table, number, n_words * width, -1, 1);
   case_out(&c, &c.kernel.embedding.out, number, tokens * width, 5, 6);
@@ -176,8 +187,12 @@ static void tables(Comparison *comparison, Number number, Number gradient) {
   case_compare(&back, comparison);
   Case at = case_new(KERNEL_POSITIONS_FORWARD, "%s", number_name(number));
   Case at_back = case_new(KERNEL_POSITIONS_BACKWARD, "%s, gradient %s", number_name(number), number_name(gradient));
-  at.kernel.positions = at_back.kernel.positions = (PositionsKernel){
-      .number = (guint8)number, .gradient = (guint8)gradient, .rows = 70, .width = width, .first_row = 50, .seq_len = 32};
+  at.kernel.positions = at_back.kernel.positions = (PositionsKernel){.number = (guint8)number,
+                                                                     .gradient = (guint8)gradient,
+                                                                     .rows = 70,
+                                                                     .width = width,
+                                                                     .first_row = 50,
+                                                                     .seq_len = 32};
   case_in(&at, &at.kernel.positions.table, number, 32 * width, -1, 1);
   case_out(&at, &at.kernel.positions.x, number, 70 * width, -1, 1);
   case_compare(&at, comparison);
@@ -188,8 +203,13 @@ static void tables(Comparison *comparison, Number number, Number gradient) {
 
 static Case loss_case(KernelKind kind, Number number, gint64 n_words) {
   Case c = case_new(kind, "%s, %d words", number_name(number), (int)n_words);
-  c.kernel.loss = (LossKernel){.number = (guint8)number, .tokens = 21, .width = 50, .first_word = 100,
-                               .n_words = n_words, .loss_scale = 0.5, .gradient_scale = 3.0f};
+  c.kernel.loss = (LossKernel){.number = (guint8)number,
+                               .tokens = 21,
+                               .width = 50,
+                               .first_word = 100,
+                               .n_words = n_words,
+                               .loss_scale = 0.5,
+                               .gradient_scale = 3.0f};
   return c;
 }
 
@@ -224,8 +244,16 @@ static void adam(Comparison *comparison, Number number, Number gradient, gboolea
   Case c = case_new(KERNEL_ADAM, "%s, gradient %s%s", number_name(number), number_name(gradient),
                     has_master ? ", master" : "");
   AdamKernel *t = &c.kernel.adam;
-  *t = (AdamKernel){.number = (guint8)number, .gradient = (guint8)gradient, .n = n, .max_norm = 1.0f, .lr = 0.01f,
-                    .beta1 = 0.9f, .beta2 = 0.95f, .epsilon = 1e-8f, .decay = 0.1f, .correction1 = 0.19f,
+  *t = (AdamKernel){.number = (guint8)number,
+                    .gradient = (guint8)gradient,
+                    .n = n,
+                    .max_norm = 1.0f,
+                    .lr = 0.01f,
+                    .beta1 = 0.9f,
+                    .beta2 = 0.95f,
+                    .epsilon = 1e-8f,
+                    .decay = 0.1f,
+                    .correction1 = 0.19f,
                     .correction2 = 0.0975f};
   case_out(&c, &t->weight, number, n, -1, 1);
   case_out(&c, &t->gradients, gradient, n, -1, 1);
@@ -266,8 +294,16 @@ static void single(Comparison *comparison, Number number) {
   case_out(&fill, &fill.kernel.fill.to, number, 100, 1, 2);
   case_compare(&fill, comparison);
   Case init = case_new(KERNEL_INIT, "%s", number_name(number));
-  init.kernel.init = (InitKernel){.number = (guint8)number, .rows = 20, .columns = 33, .ld = 40, .first_row = 90,
-                                  .first_column = 7, .whole_rows = 105, .whole_width = 1000, .seed = 42, .mean = 0.5f,
+  init.kernel.init = (InitKernel){.number = (guint8)number,
+                                  .rows = 20,
+                                  .columns = 33,
+                                  .ld = 40,
+                                  .first_row = 90,
+                                  .first_column = 7,
+                                  .whole_rows = 105,
+                                  .whole_width = 1000,
+                                  .seed = 42,
+                                  .mean = 0.5f,
                                   .deviation = 0.02f};
   case_out(&init, &init.kernel.init.to, number, 20 * 40, 3, 4);
   case_compare(&init, comparison);

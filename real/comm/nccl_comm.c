@@ -1,12 +1,12 @@
 /* Communication between GPUs through NCCL: a communicator for each group, and one of two ranks for each channel.
  *
- * Communicators are non-blocking (config.blocking = 0): a call that would wait for other ranks answers "in progress" and
- * is asked about until a deadline, so that a missing rank is an error and not a hang.
+ * Communicators are non-blocking (config.blocking = 0): a call that would wait for other ranks answers "in progress"
+ * and is asked about until a deadline, so that a missing rank is an error and not a hang.
  *
  *     group_new, channel_new     id from the first member through the world; initialisation starts
- *     first transfer  (settle)   all initialisations end; all channels connect, at once: one after another could wait in
- *                                a circle (0→1, 1→2, 2→0). Groups connect when they are initialised
- *     transfer                   is on the stream when the call returns
+ *     first transfer  (settle)   all initialisations end; all channels connect, at once: one after another could wait
+ * in a circle (0→1, 1→2, 2→0). Groups connect when they are initialised transfer                   is on the stream
+ * when the call returns
  *
  * So groups and channels are opened before the first transfer, or by all ranks between the same two. */
 #include "comm.h"
@@ -77,8 +77,8 @@ static gboolean await(NcclComm *comm, const NcclGroup *group, const char *what, 
   while ((state = ask_state(comm, group)) == ncclInProgress) {
     const gint64 waited = g_get_monotonic_time() - start;
     if (waited > TIMEOUT_US)
-      return fail_impossible(error, "rank %d: NCCL %s of %d ranks has not ended after %d s",
-                             world_rank(comm->world), what, group->n, (int)(TIMEOUT_US / G_USEC_PER_SEC));
+      return fail_impossible(error, "rank %d: NCCL %s of %d ranks has not ended after %d s", world_rank(comm->world),
+                             what, group->n, (int)(TIMEOUT_US / G_USEC_PER_SEC));
     if (cuda_device_has_failed(comm->device))
       return fail_impossible(error, "rank %d: NCCL %s given up: the device has failed", world_rank(comm->world), what);
     if (waited > 100)
@@ -91,8 +91,8 @@ static gboolean await(NcclComm *comm, const NcclGroup *group, const char *what, 
 
 /* ---- opening ---- */
 
-/* NCCL refuses two ranks of a communicator on one GPU of one host. Ranks that share a GPU say that they are on different
- * hosts, those with equal turns on their GPUs on the same: between these NVLink is still used. */
+/* NCCL refuses two ranks of a communicator on one GPU of one host. Ranks that share a GPU say that they are on
+ * different hosts, those with equal turns on their GPUs on the same: between these NVLink is still used. */
 static gboolean prepare_environment(const NcclComm *comm, GError **error) {
   setenv("NCCL_RUNTIME_CONNECT", "0", FALSE); /* all algorithms connect when the communicator is made */
   if (cuda_device_n_sharers(comm->device) <= 1)
@@ -325,8 +325,9 @@ static void all_reduce_doubles(CommGroup *base, DeviceStream *stream, double *va
   NcclGroup *group = (NcclGroup *)base;
   NcclComm *comm = comm_of(base);
   if (group->handle != NULL && enter(comm))
-    NCCL_TRANSFER(comm, group, ncclAllReduce(values, values, (gsize)n, ncclDouble, ncclSum, group->handle,
-                                             cuda_stream_handle(stream)));
+    NCCL_TRANSFER(
+        comm, group,
+        ncclAllReduce(values, values, (gsize)n, ncclDouble, ncclSum, group->handle, cuda_stream_handle(stream)));
 }
 
 /* NCCL has no tags: what is sent over a channel is received in the same order. */
@@ -335,8 +336,8 @@ static void send_data(CommGroup *base, DeviceStream *stream, int tag, const void
   NcclComm *comm = comm_of(base);
   g_assert(group->is_channel && group->is_sender);
   if (enter(comm))
-    NCCL_TRANSFER(comm, group, ncclSend(data, (gsize)bytes, ncclInt8, 1 - group->own, group->handle,
-                                        cuda_stream_handle(stream)));
+    NCCL_TRANSFER(comm, group,
+                  ncclSend(data, (gsize)bytes, ncclInt8, 1 - group->own, group->handle, cuda_stream_handle(stream)));
 }
 
 static void receive_data(CommGroup *base, DeviceStream *stream, int tag, void *data, gint64 bytes) {
@@ -344,8 +345,8 @@ static void receive_data(CommGroup *base, DeviceStream *stream, int tag, void *d
   NcclComm *comm = comm_of(base);
   g_assert(group->is_channel && !group->is_sender);
   if (enter(comm))
-    NCCL_TRANSFER(comm, group, ncclRecv(data, (gsize)bytes, ncclInt8, 1 - group->own, group->handle,
-                                        cuda_stream_handle(stream)));
+    NCCL_TRANSFER(comm, group,
+                  ncclRecv(data, (gsize)bytes, ncclInt8, 1 - group->own, group->handle, cuda_stream_handle(stream)));
 }
 
 static void batch_begin(Comm *base) {

@@ -1,8 +1,9 @@
 /* When GPU events were, on the host's CLOCK_MONOTONIC.
  *
- * CUDA tells the time between two events only (a float of milliseconds, so it resolves 2⁻²³ of that time: 0.06 µs at 1 s,
- * 1 µs at 10 s; events themselves resolve about 0.5 µs). So there is an anchor: an event whose host time is known. It is
- * recorded on an idle stream between two looks at the host's clock, several times; the closest pair bounds it best:
+ * CUDA tells the time between two events only (a float of milliseconds, so it resolves 2⁻²³ of that time: 0.06 µs at 1
+ * s, 1 µs at 10 s; events themselves resolve about 0.5 µs). So there is an anchor: an event whose host time is known.
+ * It is recorded on an idle stream between two looks at the host's clock, several times; the closest pair bounds it
+ * best:
  *
  *     host   before ──────────── after        the event was between them: ±(after − before)/2, some µs
  *     GPU             anchor
@@ -36,7 +37,7 @@ static gboolean take_anchor(CudaDevice *device, cudaEvent_t event, gint64 *befor
       return FALSE;
     best = MIN(best, *after - *before);
   }
-  for (int i = 0; i < N_TRIES && *after - *before > best + best / 4 && *after - *before > GOOD_BOUND_NS; i++)
+  for (int i = 0; i<N_TRIES && * after - *before> best + best / 4 && *after - *before > GOOD_BOUND_NS; i++)
     if (!bound_event(device, event, before, after, error))
       return FALSE;
   return TRUE;

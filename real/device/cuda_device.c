@@ -1,5 +1,5 @@
-/* A GPU through the CUDA runtime. A rank's lanes are non-blocking streams, its events are CUDA events, and everything is
- * put on streams by the one host thread; nothing here waits except sleep_until.
+/* A GPU through the CUDA runtime. A rank's lanes are non-blocking streams, its events are CUDA events, and everything
+ * is put on streams by the one host thread; nothing here waits except sleep_until.
  *
  *   cuda_stream.c     streams, events, launches, copies
  *   cuda_clock.c      event times on the host's clock
@@ -113,7 +113,8 @@ static Device *open_device(int local_rank, int n_local, gint64 capacity_bytes, G
 }
 
 static gboolean fail_memory(const CudaDevice *device, gint64 bytes, GError **error) {
-  g_autofree char *asked = units_format((double)bytes, UNIT_BYTES), *held = units_format((double)device->held_bytes, UNIT_BYTES);
+  g_autofree char *asked = units_format((double)bytes, UNIT_BYTES),
+                  *held = units_format((double)device->held_bytes, UNIT_BYTES);
   g_autofree char *capacity = units_format((double)device->capacity_bytes, UNIT_BYTES);
   return fail_impossible(error, "out of memory: %s asked for, %s held, capacity %s (CUDA device %d, shared by %d)",
                          asked, held, capacity, device->ordinal, device->n_sharers);

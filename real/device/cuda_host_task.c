@@ -43,7 +43,7 @@ struct CudaTasks {
   GCond wake;
   GPtrArray *queues;  /* of CudaQueue, not owned */
   CudaQueue *stepped; /* whose step runs just now, without the lock */
-  gint n_waiting;    /* tasks in all queues */
+  gint n_waiting;     /* tasks in all queues */
   gboolean is_closing;
 };
 
@@ -64,12 +64,13 @@ static gboolean is_reached(guint32 word, guint32 number) {
   return (gint32)(word - number) >= 0;
 }
 
-/* TRUE: the queue's first task has ended. The step runs without the lock: it may take a while, and only the poller takes
- * tasks off. */
+/* TRUE: the queue's first task has ended. The step runs without the lock: it may take a while, and only the poller
+ * takes tasks off. */
 static gboolean step_queue(CudaTasks *tasks, CudaQueue *queue) {
   Task *task = g_queue_peek_head(&queue->waiting);
   const gboolean has_failed = cuda_device_has_failed(&tasks->device->device);
-  if (task == NULL || (!has_failed && !is_reached((guint32)g_atomic_int_get((gint *)&queue->words->ready), task->number)))
+  if (task == NULL ||
+      (!has_failed && !is_reached((guint32)g_atomic_int_get((gint *)&queue->words->ready), task->number)))
     return FALSE;
   gboolean is_done = has_failed;
   if (!is_done) {

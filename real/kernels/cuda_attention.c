@@ -3,8 +3,8 @@
 #include "cuda_cudnn.h"
 
 struct CudaAttention {
-  Cudnn *cudnn;     /* NULL: cannot be used at all */
-  char *by_cudnn;   /* descriptions of the two ways */
+  Cudnn *cudnn;   /* NULL: cannot be used at all */
+  char *by_cudnn; /* descriptions of the two ways */
   char *by_own;
   const char *last; /* one of them; NULL before the first */
 };

@@ -3,8 +3,8 @@
 static gboolean fail_call(GError **error, const char *why, const char *call, const char *file, int line) {
   int device;
   g_autofree char *file_name = g_path_get_basename(file);
-  g_autofree char *name = cudaGetDevice(&device) == cudaSuccess ? g_strdup_printf("CUDA device %d", device)
-                                                                : g_strdup("CUDA");
+  g_autofree char *name =
+      cudaGetDevice(&device) == cudaSuccess ? g_strdup_printf("CUDA device %d", device) : g_strdup("CUDA");
   return fail_impossible(error, "%s: %s: %s (%s:%d)", name, call, why, file_name, line);
 }
 

@@ -27,8 +27,8 @@ enum {
   ID_DQ,
   ID_DK,
   ID_DV,
-  ID_DELTA,    /* D, in scratch */
-  ID_DQ_FP32,  /* in scratch */
+  ID_DELTA,   /* D, in scratch */
+  ID_DQ_FP32, /* in scratch */
   ID_SCALE,
   ID_MINUS_INFINITY,
   ID_ONE,
@@ -156,8 +156,8 @@ static CudnnTensor row_deltas(const Parts *p, CudnnTensor d_o) {
   const FlashKernel *k = p->k;
   const gint64 h = k->n_heads, s = k->seq_len, d = k->head_dim;
   CudnnTensor o = cudnn_tensor(p->graph, ID_O, p->type, head_shape(k, h, k->ld_o));
-  CudnnTensor product = apply(p, CUDNN_POINTWISE_MUL, d_o, o,
-                              (CudnnShape){{k->sequences, h, s, d}, {h * s * d, s * d, h * d, 1}});
+  CudnnTensor product =
+      apply(p, CUDNN_POINTWISE_MUL, d_o, o, (CudnnShape){{k->sequences, h, s, d}, {h * s * d, s * d, h * d, 1}});
   CudnnTensor sums = inner(p, CUDNN_DATA_FLOAT, row_shape(p));
   CudnnTensor delta = cudnn_tensor(p->graph, ID_DELTA, CUDNN_DATA_FLOAT, row_shape(p));
   cudnn_reduce(p->graph, CUDNN_REDUCE_TENSOR_ADD, product, sums);
@@ -293,8 +293,9 @@ static gboolean execute(Cudnn *cudnn, Plan *plan, const FlashKernel *k, gboolean
                               [ID_MINUS_INFINITY] = &minus_infinity,
                               [ID_ONE] = &one};
   static const gint64 forward[] = {ID_Q, ID_K, ID_V, ID_O, ID_LSE, ID_SCALE, ID_MINUS_INFINITY};
-  static const gint64 backward[] = {ID_Q,  ID_K,  ID_V,  ID_O,     ID_LSE,     ID_DO,    ID_DQ,
-                                    ID_DK, ID_DV, ID_DELTA, ID_DQ_FP32, ID_SCALE, ID_MINUS_INFINITY, ID_ONE};
+  static const gint64 backward[] = {
+      ID_Q,  ID_K, ID_V, ID_O, ID_LSE, ID_DO, ID_DQ, ID_DK, ID_DV, ID_DELTA, ID_DQ_FP32, ID_SCALE, ID_MINUS_INFINITY,
+      ID_ONE};
   const gint64 *ids = is_backward ? backward : forward;
   const gint64 n = is_backward ? G_N_ELEMENTS(backward) : G_N_ELEMENTS(forward);
   void *memory[N_IDS];

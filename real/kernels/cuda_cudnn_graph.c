@@ -182,8 +182,9 @@ static gboolean try_configuration(CudnnGraph *graph, cudnnBackendDescriptor_t co
   set_descriptor(graph, plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
   gint64 n = 0;
   if (!finalize(graph, plan, "plan") ||
-      !check(graph, graph->library->BackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
-                                                        CUDNN_TYPE_INT64, 1, &n, &graph->workspace_bytes),
+      !check(graph,
+             graph->library->BackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1,
+                                                 &n, &graph->workspace_bytes),
              "workspace size"))
     return FALSE;
   graph->plan = plan;
@@ -204,9 +205,9 @@ static gboolean try_heuristic(CudnnGraph *graph, cudnnBackendDescriptor_t operat
     configurations[i] = create(graph, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
   gint64 n = 0;
   if (graph->why_not != NULL ||
-      !check(graph, graph->library->BackendGetAttribute(heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                                                        CUDNN_TYPE_BACKEND_DESCRIPTOR, N_CONFIGURATIONS, &n,
-                                                        configurations),
+      !check(graph,
+             graph->library->BackendGetAttribute(heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                                 CUDNN_TYPE_BACKEND_DESCRIPTOR, N_CONFIGURATIONS, &n, configurations),
              "engine heuristic results"))
     return FALSE;
   for (gint64 i = 0; i < MIN(n, N_CONFIGURATIONS); i++) {

@@ -35,9 +35,7 @@ template <> __device__ __forceinline__ __half from_float<__half>(float x) {
 }
 
 /* N elements read or written at once. */
-template <typename T, int N> struct alignas(sizeof(T) * N) Pack {
-  T v[N];
-};
+template <typename T, int N> struct alignas(sizeof(T) * N) Pack { T v[N]; };
 
 struct SumOf {
   static __device__ __forceinline__ float of(float a, float b) {

@@ -17,8 +17,8 @@
 
 namespace {
 
-constexpr int TILE = 32;  /* columns at a time: one a lane */
-constexpr int ROWS = 4;   /* rows of a warp */
+constexpr int TILE = 32; /* columns at a time: one a lane */
+constexpr int ROWS = 4;  /* rows of a warp */
 constexpr int MAX_DIM = 256;
 
 /* Rows of one head of one sequence: element (i, d) is base[i·ld + d]. */
@@ -42,8 +42,7 @@ __device__ void load_rows(float *to, HeadRows<T> from, int first, int n, int seq
 }
 
 /* dots[r] = rows[r] · column. `rows`: the warp's first row. */
-__device__ __forceinline__ void dot_rows(const float *rows, const float *column, int dim, int pitch,
-                                         float dots[ROWS]) {
+__device__ __forceinline__ void dot_rows(const float *rows, const float *column, int dim, int pitch, float dots[ROWS]) {
   for (int r = 0; r < ROWS; r++)
     dots[r] = 0.0f;
 #pragma unroll 8
@@ -187,8 +186,8 @@ template <typename T, int PARTS> __global__ void flash_dq(FlashKernel k, const f
     add_columns<PARTS>(ds, keys, dim, pitch, sums);
   }
   const float factors[ROWS] = {k.scale, k.scale, k.scale, k.scale};
-  store_rows<T, PARTS>((T *)head_rows<T>(k.dq, k.ld_qkv, k, blockIdx.z, blockIdx.y).base, k.ld_qkv, first + own, n,
-                       dim, factors, sums);
+  store_rows<T, PARTS>((T *)head_rows<T>(k.dq, k.ld_qkv, k, blockIdx.z, blockIdx.y).base, k.ld_qkv, first + own, n, dim,
+                       factors, sums);
 }
 
 /* grid: (key tiles, n_kv_heads, sequences) */
@@ -221,10 +220,10 @@ template <typename T, int PARTS> __global__ void flash_dkv(FlashKernel k, const 
       add_columns<PARTS>(ds, q, dim, pitch, sum_k);
     }
   const float scales[ROWS] = {k.scale, k.scale, k.scale, k.scale}, ones[ROWS] = {1.0f, 1.0f, 1.0f, 1.0f};
-  store_rows<T, PARTS>((T *)head_rows<T>(k.dk, k.ld_qkv, k, blockIdx.z, blockIdx.y).base, k.ld_qkv, first + own, n,
-                       dim, scales, sum_k);
-  store_rows<T, PARTS>((T *)head_rows<T>(k.dv, k.ld_qkv, k, blockIdx.z, blockIdx.y).base, k.ld_qkv, first + own, n,
-                       dim, ones, sum_v);
+  store_rows<T, PARTS>((T *)head_rows<T>(k.dk, k.ld_qkv, k, blockIdx.z, blockIdx.y).base, k.ld_qkv, first + own, n, dim,
+                       scales, sum_k);
+  store_rows<T, PARTS>((T *)head_rows<T>(k.dv, k.ld_qkv, k, blockIdx.z, blockIdx.y).base, k.ld_qkv, first + own, n, dim,
+                       ones, sum_v);
 }
 
 /* More than 48 KiB of shared memory has to be asked for; a function's limit stays as it was set. */
@@ -251,8 +250,7 @@ template <typename T, int PARTS> cudaError_t launch_forward(const FlashKernel *k
   return cudaGetLastError();
 }
 
-template <typename T, int PARTS>
-cudaError_t launch_backward(const FlashKernel *k, float *delta, cudaStream_t stream) {
+template <typename T, int PARTS> cudaError_t launch_backward(const FlashKernel *k, float *delta, cudaStream_t stream) {
   const int warps = n_warps(k);
   const size_t bytes = sizeof(float) * (k->head_dim | 1) * 2 * (warps * ROWS + TILE);
   cudaError_t status = allow_shared(flash_dq<T, PARTS>, bytes);

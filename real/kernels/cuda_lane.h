@@ -7,7 +7,7 @@
 
 struct CudaLane {
   cudaStream_t stream;
-  CudaScratch scratch; /* for the kernel that runs, of cuda_kernel_scratch_bytes */
+  CudaScratch scratch;      /* for the kernel that runs, of cuda_kernel_scratch_bytes */
   CudaMatmuls *matmuls;     /* NULL until the first product */
   CudaAttention *attention; /* NULL until the first fused attention */
 };

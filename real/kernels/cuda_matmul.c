@@ -105,12 +105,11 @@ static gboolean describe_operation(Plan *plan, const MatmulKernel *k, GError **e
   const cublasOperation_t first = k->layout == LAYOUT_TN ? CUBLAS_OP_T : CUBLAS_OP_N;
   const cublasOperation_t second = k->layout == LAYOUT_NT ? CUBLAS_OP_T : CUBLAS_OP_N;
   if (!CUBLAS_CALL(cublasLtMatmulDescCreate(&plan->description, CUBLAS_COMPUTE_32F, CUDA_R_32F), error) ||
-      !CUBLAS_CALL(cublasLtMatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_TRANSA, &first,
-                                                  sizeof first),
+      !CUBLAS_CALL(cublasLtMatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first),
                    error) ||
-      !CUBLAS_CALL(cublasLtMatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_TRANSB, &second,
-                                                  sizeof second),
-                   error))
+      !CUBLAS_CALL(
+          cublasLtMatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second),
+          error))
     return FALSE;
   if (!plan->has_epilogue)
     return TRUE;
@@ -119,8 +118,8 @@ static gboolean describe_operation(Plan *plan, const MatmulKernel *k, GError **e
   return CUBLAS_CALL(cublasLtMatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
                                                     sizeof epilogue),
                      error) &&
-         CUBLAS_CALL(cublasLtMatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
-                                                    &bias_type, sizeof bias_type),
+         CUBLAS_CALL(cublasLtMatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &bias_type,
+                                                    sizeof bias_type),
                      error) &&
          CUBLAS_CALL(cublasLtMatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &k->bias,
                                                     sizeof k->bias),
@@ -134,9 +133,9 @@ static gboolean describe_matrix(cublasLtMatrixLayout_t *layout, Number number, g
   if (batch <= 1)
     return TRUE;
   const gint32 count = (gint32)batch;
-  return CUBLAS_CALL(cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count,
-                                                      sizeof count),
-                     error) &&
+  return CUBLAS_CALL(
+             cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count),
+             error) &&
          CUBLAS_CALL(cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride,
                                                       sizeof stride),
                      error);
@@ -182,11 +181,11 @@ static gboolean choose_algorithm(CudaMatmuls *matmuls, Plan *plan, const MatmulK
     return FALSE;
   cublasLtMatmulHeuristicResult_t results[N_HEURISTICS];
   int n = 0;
-  gboolean ok = set_preferences(preference, k, error) &&
-                CUBLAS_CALL(cublasLtMatmulAlgoGetHeuristic(matmuls->handle, plan->description, plan->first,
-                                                           plan->second, plan->result, plan->result, preference,
-                                                           N_HEURISTICS, results, &n),
-                            error);
+  gboolean ok =
+      set_preferences(preference, k, error) &&
+      CUBLAS_CALL(cublasLtMatmulAlgoGetHeuristic(matmuls->handle, plan->description, plan->first, plan->second,
+                                                 plan->result, plan->result, preference, N_HEURISTICS, results, &n),
+                  error);
   cublasLtMatmulPreferenceDestroy(preference);
   for (int i = 0; ok && i < n; i++)
     if (results[i].state == CUBLAS_STATUS_SUCCESS) {

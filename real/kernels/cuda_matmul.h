@@ -1,4 +1,5 @@
-/* Matrix products through cuBLASLt: the plan of a shape (descriptors and the heuristic's first algorithm) is made once. */
+/* Matrix products through cuBLASLt: the plan of a shape (descriptors and the heuristic's first algorithm) is made once.
+ */
 #pragma once
 #include "kernel.h"
 

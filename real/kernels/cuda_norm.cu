@@ -70,8 +70,8 @@ cudaError_t add_to_gradient(int gradient, const float *partial, int chunks, gint
                             cudaStream_t stream) {
   return with_number(gradient, [&](auto zero) {
     using G = decltype(zero);
-    add_chunks<G><<<(unsigned)ceil_div(width, BLOCK_THREADS), BLOCK_THREADS, 0, stream>>>(partial, chunks, width,
-                                                                                         (G *)to);
+    add_chunks<G>
+        <<<(unsigned)ceil_div(width, BLOCK_THREADS), BLOCK_THREADS, 0, stream>>>(partial, chunks, width, (G *)to);
     return cudaGetLastError();
   });
 }
@@ -183,8 +183,8 @@ cudaError_t cuda_norm_forward(const NormKernel *k, cudaStream_t stream) {
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
     constexpr int N = 16 / sizeof(T);
-    const bool wide = k->width % N == 0 && is_aligned(k->x) && is_aligned(k->weight) && is_aligned(k->shift) &&
-                      is_aligned(k->y);
+    const bool wide =
+        k->width % N == 0 && is_aligned(k->x) && is_aligned(k->weight) && is_aligned(k->shift) && is_aligned(k->y);
     return wide ? launch_forward<T, N>(k, stream) : launch_forward<T, 1>(k, stream);
   });
 }
@@ -203,8 +203,8 @@ cudaError_t cuda_norm_backward(const NormKernel *k, float *scratch, cudaStream_t
       status = add_to_gradient(k->gradient, scratch + chunks * k->width, chunks, k->width, k->dshift, stream);
     if (status != cudaSuccess)
       return status;
-    const bool wide = k->width % N == 0 && is_aligned(k->x) && is_aligned(k->weight) && is_aligned(k->dy) &&
-                      is_aligned(k->dx);
+    const bool wide =
+        k->width % N == 0 && is_aligned(k->x) && is_aligned(k->weight) && is_aligned(k->dy) && is_aligned(k->dx);
     return wide ? launch_backward<T, N>(k, stream) : launch_backward<T, 1>(k, stream);
   });
 }

@@ -129,7 +129,7 @@ template <typename T> __global__ void init(InitKernel k) {
   if (k.first_row + row < k.whole_rows) {
     const guint64 at = (guint64)(k.first_row + row) * (guint64)k.whole_width + (guint64)(k.first_column + column);
     const double scale = (double)k.deviation * (3.4641016151377544 / 4294967296.0); /* √12 / 2³² */
-    const gint32 centred = (gint32)(kernel_random(k.seed, at) ^ 0x80000000u);    /* (u − ½)·2³², exactly */
+    const gint32 centred = (gint32)(kernel_random(k.seed, at) ^ 0x80000000u);       /* (u − ½)·2³², exactly */
     value = k.mean + scale * (double)centred;
   }
   ((T *)k.to)[row * k.ld + column] = from_float<T>((float)value);
@@ -149,8 +149,8 @@ cudaError_t cuda_rope(const RopeKernel *k, cudaStream_t stream) {
 
 template <typename T, int N> static cudaError_t launch_activation(const ActivationKernel *k, cudaStream_t stream) {
   using P = Pack<T, N>;
-  activation_forward<T, N><<<row_grid(k->rows, k->width, N), BLOCK_THREADS, 0, stream>>>(
-      (const P *)k->x, (P *)k->y, k->width / N, k->gated);
+  activation_forward<T, N><<<row_grid(k->rows, k->width, N), BLOCK_THREADS, 0, stream>>>((const P *)k->x, (P *)k->y,
+                                                                                         k->width / N, k->gated);
   return cudaGetLastError();
 }
 
@@ -182,8 +182,8 @@ cudaError_t cuda_activation_backward(const ActivationKernel *k, cudaStream_t str
 
 template <typename T, int N> static cudaError_t launch_add(const AddKernel *k, cudaStream_t stream) {
   using P = Pack<T, N>;
-  add<T, N><<<row_grid(k->rows, k->width, N), BLOCK_THREADS, 0, stream>>>((const P *)k->a, (const P *)k->b,
-                                                                          (const P *)k->bias, (P *)k->out, k->width / N);
+  add<T, N><<<row_grid(k->rows, k->width, N), BLOCK_THREADS, 0, stream>>>(
+      (const P *)k->a, (const P *)k->b, (const P *)k->bias, (P *)k->out, k->width / N);
   return cudaGetLastError();
 }
 
@@ -191,8 +191,8 @@ cudaError_t cuda_add(const AddKernel *k, cudaStream_t stream) {
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
     constexpr int N = 16 / sizeof(T);
-    const bool wide = k->width % N == 0 && is_aligned(k->a) && is_aligned(k->b) && is_aligned(k->bias) &&
-                      is_aligned(k->out);
+    const bool wide =
+        k->width % N == 0 && is_aligned(k->a) && is_aligned(k->b) && is_aligned(k->bias) && is_aligned(k->out);
     return wide ? launch_add<T, N>(k, stream) : launch_add<T, 1>(k, stream);
   });
 }

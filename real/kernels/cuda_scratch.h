@@ -1,6 +1,6 @@
-/* Device memory that grows to what was asked for. Growing frees nothing: cudaFree waits for the whole device, and a stream
- * of it may be waiting for another rank. What was outgrown goes with the rest; growth by half more at least keeps the sum
- * below three times the last. All zero is an empty one. */
+/* Device memory that grows to what was asked for. Growing frees nothing: cudaFree waits for the whole device, and a
+ * stream of it may be waiting for another rank. What was outgrown goes with the rest; growth by half more at least
+ * keeps the sum below three times the last. All zero is an empty one. */
 #pragma once
 #include <glib.h>
 

@@ -102,8 +102,8 @@ template <typename T> __global__ void loss_backward(LossKernel k) {
 cudaError_t cuda_softmax_forward(const SoftmaxKernel *k, cudaStream_t stream) {
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
-    softmax_forward<T><<<(unsigned)(k->matrices * k->seq_len), BLOCK_THREADS, 0, stream>>>((T *)k->scores, k->seq_len,
-                                                                                          k->scale);
+    softmax_forward<T>
+        <<<(unsigned)(k->matrices * k->seq_len), BLOCK_THREADS, 0, stream>>>((T *)k->scores, k->seq_len, k->scale);
     return cudaGetLastError();
   });
 }
