@@ -28,6 +28,7 @@ static const Command commands[] = {
     {"memory", "who holds what, per GPU, under each ZeRO stage", command_memory},
     {"collective", "time and bus bandwidth of a collective, as nccl-tests prints it", command_collective},
     {"plot", "bubble, MFU and memory curves over many configurations", command_plot},
+    {"compare", "a predicted trace beside a measured one of the same Program", command_compare},
 };
 
 static void print_usage(FILE *out) {

@@ -167,6 +167,51 @@ START_TEST(a_folded_rank_says_whom_it_stands_for) {
 }
 END_TEST
 
+START_TEST(a_file_says_what_a_reader_needs_to_match_ranks) {
+  /* Folded orders have no layout but their pipeline; unfolded, tp 2 · dp 2 · pp 2: pipeline rank = rank / 4. */
+  Fixture fixture = fixture_new("1f1b", 2, 1, 1, &times);
+  g_autofree char *folded = written(fixture.trace, CHROME_DETAIL_AUTO);
+  ck_assert_ptr_nonnull(
+      strstr(folded, "\"layout\":{\"tp\":1,\"cp\":1,\"ep\":1,\"dp\":1,\"pp\":2},\"pipeline_stride\":1"));
+  ck_assert_ptr_nonnull(strstr(folded, "\"args\":{\"step\":0,\"action\":\"SEND_F\",\"stage\":0,"));
+  const Layout layout = {.size = {[AXIS_TP] = 2, [AXIS_CP] = 1, [AXIS_EP] = 1, [AXIS_DP] = 2, [AXIS_PP] = 2},
+                         .stride = {1, 2, 2, 2, 4},
+                         .dp_shard = 2,
+                         .n_ranks = 8};
+  g_autoptr(Trace) apart = trace_new(fixture.program, &layout, FALSE);
+  g_autofree char *unfolded = written(apart, CHROME_DETAIL_AUTO);
+  ck_assert_ptr_nonnull(
+      strstr(unfolded, "\"layout\":{\"tp\":2,\"cp\":1,\"ep\":1,\"dp\":2,\"pp\":2},\"pipeline_stride\":4"));
+  fixture_clear(&fixture);
+}
+END_TEST
+
+START_TEST(members_of_a_collective_share_a_group_number) {
+  /* dp 2 · pp 2, dp innermost: ranks 0 and 1 reduce together, 2 and 3 apart from them; folded, each is alone. */
+  const Group group = {.name = "dp", .axes = AXIS_BIT(AXIS_DP), .pp_first = -1, .pp_last = -1, .charge = AXIS_DP};
+  Hand hand = hand_new(2, 1);
+  for (int rank = 0; rank < 2; rank++)
+    hand_add(&hand, rank, hand_collective(&hand, &group, STREAM_DP, ACTION_REDUCE_GRAD, 8), 0, 0, 10);
+  g_autofree char *folded = written(hand_finish(&hand), CHROME_DETAIL_AUTO);
+  ck_assert_ptr_null(strstr(folded, "\"group\":"));
+  const Layout layout = {.size = {1, 1, 1, 2, 2}, .stride = {1, 1, 1, 1, 2}, .dp_shard = 2, .n_ranks = 4};
+  g_autoptr(Trace) apart = trace_new(hand.program, &layout, FALSE);
+  for (int rank = 0; rank < 4; rank++)
+    apart->start_ns[rank] = 0, apart->end_ns[rank] = 10;
+  g_autofree char *text = written(apart, CHROME_DETAIL_AUTO);
+  g_autoptr(JsonParser) parser = parsed(text);
+  JsonArray *events = events_of(parser);
+  for (guint i = 0; i < json_array_get_length(events); i++) {
+    JsonObject *event = json_array_get_object_element(events, i);
+    if (!is_event(event, "X", NULL))
+      continue;
+    JsonObject *args = json_object_get_object_member(event, "args");
+    ck_assert_int_eq(json_object_get_int_member(args, "group"), json_object_get_int_member(event, "pid") <= 2 ? 0 : 1);
+  }
+  hand_clear(&hand);
+}
+END_TEST
+
 START_TEST(the_same_trace_gives_the_same_bytes) {
   Fixture fixture = fixture_new("interleaved", 4, 2, 8, &times);
   g_autofree char *first = written(fixture.trace, CHROME_DETAIL_AUTO);
@@ -405,6 +450,8 @@ static void add_content_tests(TCase *tests) {
   tcase_add_test(tests, each_send_has_an_arrow_to_its_receive);
   tcase_add_test(tests, processes_and_threads_are_named);
   tcase_add_test(tests, a_folded_rank_says_whom_it_stands_for);
+  tcase_add_test(tests, a_file_says_what_a_reader_needs_to_match_ranks);
+  tcase_add_test(tests, members_of_a_collective_share_a_group_number);
   tcase_add_test(tests, the_same_trace_gives_the_same_bytes);
   tcase_add_test(tests, ops_that_never_ran_are_left_out);
   tcase_add_test(tests, kernels_nest_in_their_op_and_collectives_have_the_tp_track);

@@ -54,6 +54,7 @@ printf '0F0,0B0\n1F0,1B9\n' >bad.csv
 printf '0F0,0B0\n1F0,1B0\n' >good.csv
 printf 'program ranks=1 stages=1 micro_batches=1 steps=1 expanded=0\nrank 0\n  0 compute 0F0 work=x\n' >bad.program
 printf 'zero\0byte' >zero.program
+printf '{"traceEvents": [{"ph": "X"}]}\n' >foreign.json
 head -c 100000 /dev/zero | tr '\0' a >long
 plan='--model llama-3-8b --cluster dgx-h100 --gpus 8 --tp 8'
 
@@ -207,6 +208,19 @@ done <<'TABLE'
 2|--bytes;"-1"|collective --cluster dgx-h100 --bytes -1
 2|--bytes;did you mean "MiB"?|collective --cluster dgx-h100 --bytes 1Mib
 2|--algorithm of all_to_all;tree|collective --cluster dgx-h100 --op all_to_all --algorithm tree
+# compare
+2|found 0 files;PREDICTED.json MEASURED.json|compare
+2|found 3 files|compare a b c
+2|cannot read nowhere.json|compare nowhere.json nowhere.json
+2|Is a directory|compare . .
+2|broken.json:2:|compare broken.json broken.json
+2|byte 0x00;expected JSON|compare /dev/zero /dev/zero
+2|no otherData;simulate --trace|compare foreign.json foreign.json
+2|unknown option --tokens|compare a b --tokens 1
+2|--json and --csv - clash|compare a b --json --csv -
+2|x.bmp;.svg, .png or .pdf|compare a b --plot x.bmp
+2|--rank;found "x"|compare a b --rank x
+0|PREDICTED.json MEASURED.json;default: all;Example|compare --help
 # plot
 2|did you mean "bubble"?|plot buble --output x.svg
 2|one word|plot bubble mfu --pp 4 --output x.svg
@@ -296,6 +310,40 @@ bubble_overhead breakdown_s memory kernels engine" simulate $plan --json
   "$stepsim" plot mfu --model llama-3-8b --cluster dgx-h100 --tp 8 --global-batch 16 --gpu-list '8..32*2' \
     --output mfu.svg >out 2>err && grep -q 'strong scaling: 16 sequences' mfu.svg && grep -q 'weak scaling: 0.5 ' mfu.svg
   result $? "the series of a picture are named" "$(cat err)"
+
+  # two ranks of tp 2 on two stages; measured stands for the same run, which every number must then agree with
+  trace_plan='--model gpt2 --cluster dgx-h100 --gpus 8 --tp 2 --pp 2 --global-batch 8 --zero 1'
+  "$stepsim" simulate $trace_plan --fold off --trace one.json >out && cp one.json other.json &&
+    "$stepsim" simulate $trace_plan --fold off --trace one.json >out && cmp one.json other.json &&
+    "$stepsim" simulate $trace_plan --fold on --trace folded.json >out
+  result $? "the same plan gives the same trace" "$(ls -l one.json other.json)"
+  check_keys "step_time_s kinds phases ranks order" compare one.json other.json --json
+  for predicted in one.json folded.json; do
+    "$stepsim" compare $predicted other.json --json >compared.json 2>err &&
+      [ "$(grep -c 'error" : 0.0' compared.json)" -eq $((1 + 11 + 8 * 4 + 8 * 2)) ] &&
+      [ "$(grep -c 'error" : ' compared.json)" -eq $((1 + 11 + 8 * 4 + 8 * 2)) ] &&
+      grep -q '"inversions" : 0' compared.json && grep -q '"violations" : 0' compared.json
+    result $? "$predicted against its own run: no error in step, 11 kinds, 4 phases and 2 times of 8 ranks" \
+      "$(cat err; grep 'error" : [^0]' compared.json)"
+  done
+  "$stepsim" simulate $trace_plan --fold off --jitter 0.05 --seed 3 --trace other.json >out &&
+    "$stepsim" compare folded.json other.json >out 2>err && grep -q 'error  *-[0-9.]* %' out &&
+    grep -q 'every stream ran its ops in the planned order' out && grep -q 'no op ran before what it needs' out
+  result $? "a run with jitter is longer than predicted, in the same order" "$(cat err out)"
+  "$stepsim" compare one.json other.json --csv - --rank 3 >ops.csv 2>err &&
+    [ "$(cut -d, -f1 ops.csv | sort -u | tr '\n' ' ')" = "3 rank " ] && grep -q '^3,compute,"0F3",0,[0-9,]*$' ops.csv
+  result $? "one rank's ops as CSV" "$(cat err; head -3 ops.csv)"
+  if command -v gnuplot >/dev/null; then
+    "$stepsim" compare one.json other.json --plot both.svg >out 2>err &&
+      has_words "rank 7;predicted;measured;: error -;tensor-parallel" "$(cat both.svg)"
+    result $? "both timelines as a picture" "$(cat err)"
+  fi
+  "$stepsim" schedule --pp 2 --micro-batches 2 --trace small.json >out && ! "$stepsim" compare small.json one.json 2>err &&
+    has_words "not of one Program;has ranks 2;has 8" "$(cat err)"
+  result $? "traces of two programs are refused" "$(cat err)"
+  head -c 100000 one.json >cut.json
+  ! "$stepsim" compare cut.json one.json >out 2>err && grep -q 'cut.json:[0-9]*: .*in the middle' err
+  result $? "a trace that was cut off is refused, with line" "$(cat err)"
 
   for locale in C POSIX C.UTF-8 de_DE.UTF-8; do
     LC_ALL=$locale "$stepsim" simulate $plan --json | grep -v wall_s >"json.$locale"

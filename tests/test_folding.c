@@ -22,7 +22,7 @@ static gboolean is_cut(const Op *op) {
 
 static gboolean is_same_part(const Op *a, const Op *b) {
   return is_cut(a) && is_cut(b) && a->action == b->action && a->stage == b->stage && a->micro_batch == b->micro_batch &&
-         a->step == b->step && a->unit == b->unit;
+         a->step == b->step;
 }
 
 /* End of the stretch of ops that belong together, from `i` on. */

@@ -126,7 +126,7 @@ START_TEST(a_memory_kernel_takes_bytes_over_hbm) {
   assert_close(kernel_cost_memory_s(&gpu, 1e9), 2e-3 + latency_s);
   assert_close(kernel_cost_memory_s(&gpu, 0), latency_s);
   WorkItem item = {.kind = ITEM_MEMORY, .bytes = 1e9};
-  assert_close(kernel_cost_s(&gpu, &item), kernel_cost_memory_s(&gpu, 1e9));
+  assert_close(kernel_cost_s(&gpu, &item, NULL), kernel_cost_memory_s(&gpu, 1e9));
 }
 END_TEST
 
@@ -135,9 +135,9 @@ START_TEST(attention_runs_at_its_own_rates) {
   /* 8 heads × 1 block of 128 rows: 2 full waves on 4 SMs. 8e12·0.4 forward, 8e12·0.2 backward. */
   WorkItem item = {.kind = ITEM_ATTENTION, .number = NUMBER_BF16, .batch = 8, .m = 128, .n = 128, .k = 64};
   item.flops = 1e9;
-  assert_close(kernel_cost_s(&gpu, &item), 1e9 / 3.2e12 + latency_s);
+  assert_close(kernel_cost_s(&gpu, &item, NULL), 1e9 / 3.2e12 + latency_s);
   item.backward = TRUE;
-  assert_close(kernel_cost_s(&gpu, &item), 1e9 / 1.6e12 + latency_s);
+  assert_close(kernel_cost_s(&gpu, &item, NULL), 1e9 / 1.6e12 + latency_s);
 }
 END_TEST
 
@@ -146,11 +146,11 @@ START_TEST(attention_with_few_blocks_leaves_sms_idle) {
   /* 3 blocks on 4 SMs: 3/4 of the rate; 129 rows are 2 blocks a head, so 3 heads are 6 blocks in 2 waves: 6/8. */
   WorkItem item = {.kind = ITEM_ATTENTION, .number = NUMBER_BF16, .batch = 3, .m = 100, .n = 100, .k = 64};
   item.flops = 1e9;
-  assert_close(kernel_cost_s(&gpu, &item), 1e9 / (3.2e12 * 0.75) + latency_s);
+  assert_close(kernel_cost_s(&gpu, &item, NULL), 1e9 / (3.2e12 * 0.75) + latency_s);
   item.m = item.n = 129;
-  assert_close(kernel_cost_s(&gpu, &item), 1e9 / (3.2e12 * 0.75) + latency_s);
+  assert_close(kernel_cost_s(&gpu, &item, NULL), 1e9 / (3.2e12 * 0.75) + latency_s);
   item.batch = 2;
-  assert_close(kernel_cost_s(&gpu, &item), 1e9 / 3.2e12 + latency_s);
+  assert_close(kernel_cost_s(&gpu, &item, NULL), 1e9 / 3.2e12 + latency_s);
 }
 END_TEST
 

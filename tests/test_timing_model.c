@@ -237,7 +237,7 @@ static void lowered_clear(Lowered *lowered) {
 
 static double item_s(const Lowered *lowered, const WorkItem *item) {
   if (item->kind != ITEM_COLLECTIVE)
-    return kernel_cost_s(&lowered->cluster.gpu, item);
+    return kernel_cost_s(&lowered->cluster.gpu, item, NULL);
   GroupShape tp = layout_shape_of(&lowered->cluster, (const int[]){0, 1}, 2);
   return collective_cost(&lowered->cluster, item->collective, &tp, item->bytes, -1).time_s;
 }

@@ -1,92 +1,22 @@
-/* Communication between GPUs through NCCL: a communicator for each group, and one of two ranks for each channel.
- *
- * Communicators are non-blocking (config.blocking = 0): a call that would wait for other ranks answers "in progress"
- * and is asked about until a deadline, so that a missing rank is an error and not a hang.
- *
- *     group_new, channel_new     id from the first member through the world; initialisation starts
- *     first transfer  (settle)   all initialisations end; all channels connect, at once: one after another could wait
- * in a circle (0→1, 1→2, 2→0). Groups connect when they are initialised transfer                   is on the stream
- * when the call returns
- *
- * So groups and channels are opened before the first transfer, or by all ranks between the same two. */
-#include "comm.h"
+/* Communication between GPUs through NCCL: a communicator for each group, and one of two ranks for each channel
+ * (nccl_group.c opens and ends them). A transfer is on its stream when the call returns. NCCL has no tags: what is sent
+ * over a channel is received in the same order, and lengths that differ are not noticed. */
+#include "nccl_parts.h"
+
 #include "cuda_call.h"
 #include "cuda_device.h"
 
-#include <nccl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-static const gint64 TIMEOUT_US = 120 * G_USEC_PER_SEC; /* initialisation on thousands of ranks takes tens of seconds */
 static const gint64 ABORT_US = 2 * G_USEC_PER_SEC;
-
-typedef struct {
-  Comm comm;
-  World *world;
-  Device *device;
-  GPtrArray *groups; /* of NcclGroup, owned */
-  guint n_settled;   /* the first ones of groups: initialised and connected */
-  GPtrArray *batch;  /* of NcclGroup: used in the batch that is open */
-  int depth;         /* of batches */
-  GMutex lock;       /* held while a communicator is asked for its state, and to abort them */
-  gint is_aborted;   /* atomic */
-} NcclComm;
-
-typedef struct {
-  CommGroup group;
-  ncclComm_t handle; /* NULL: a group of one */
-  int n, own;        /* members; which one this rank is */
-  gboolean is_channel, is_sender;
-} NcclGroup;
-
-#define NCCL_CALL(comm, call, error) nccl_check((comm), NULL, (call), #call, __LINE__, (error))
 
 static NcclComm *comm_of(const CommGroup *group) {
   return (NcclComm *)group->comm;
 }
 
-static gboolean nccl_check(const NcclComm *comm, ncclComm_t handle, ncclResult_t result, const char *call, int line,
-                           GError **error) {
-  if (result == ncclSuccess || result == ncclInProgress)
-    return TRUE;
-  return fail_impossible(error, "rank %d: %s: %s; %s (nccl_comm.c:%d)", world_rank(comm->world), call,
-                         ncclGetErrorString(result), ncclGetLastError(handle), line);
-}
-
 static void fail_device(NcclComm *comm, GError *error) {
   cuda_device_fail(comm->device, error);
-}
-
-/* Its state now; ncclInternalError once aborted, when there is nothing left to ask. */
-static ncclResult_t ask_state(NcclComm *comm, const NcclGroup *group) {
-  ncclResult_t state = ncclInternalError;
-  g_mutex_lock(&comm->lock);
-  if (!g_atomic_int_get(&comm->is_aborted)) {
-    const ncclResult_t result = ncclCommGetAsyncError(group->handle, &state);
-    if (result != ncclSuccess)
-      state = result;
-  }
-  g_mutex_unlock(&comm->lock);
-  return state;
-}
-
-/* Until the group's last call is no longer in progress. `what` names it for the error. */
-static gboolean await(NcclComm *comm, const NcclGroup *group, const char *what, GError **error) {
-  const gint64 start = g_get_monotonic_time();
-  ncclResult_t state;
-  while ((state = ask_state(comm, group)) == ncclInProgress) {
-    const gint64 waited = g_get_monotonic_time() - start;
-    if (waited > TIMEOUT_US)
-      return fail_impossible(error, "rank %d: NCCL %s of %d ranks has not ended after %d s", world_rank(comm->world),
-                             what, group->n, (int)(TIMEOUT_US / G_USEC_PER_SEC));
-    if (cuda_device_has_failed(comm->device))
-      return fail_impossible(error, "rank %d: NCCL %s given up: the device has failed", world_rank(comm->world), what);
-    if (waited > 100)
-      g_usleep(20);
-  }
-  if (g_atomic_int_get(&comm->is_aborted))
-    return fail_impossible(error, "rank %d: NCCL %s aborted", world_rank(comm->world), what);
-  return nccl_check(comm, group->handle, state, what, __LINE__, error);
 }
 
 /* ---- opening ---- */
@@ -113,7 +43,7 @@ static gboolean watch(gpointer data, GError **error) {
   for (guint i = 0; i < comm->groups->len; i++) {
     const NcclGroup *group = g_ptr_array_index(comm->groups, i);
     if (group->handle != NULL && !g_atomic_int_get(&comm->is_aborted) &&
-        !nccl_check(comm, group->handle, ask_state(comm, group), "a transfer under way", __LINE__, error))
+        !nccl_check(comm, group->handle, nccl_state(comm, group), "a transfer under way", __FILE__, __LINE__, error))
       return FALSE;
   }
   return TRUE;
@@ -141,121 +71,6 @@ static Comm *open_comm(World *world, Device *device, GError **error) {
   return NULL;
 }
 
-/* Starts the initialisation; settle() waits for it. */
-static gboolean start_group(NcclComm *comm, NcclGroup *group, const int *members, GError **error) {
-  ncclUniqueId id = {{0}};
-  if (!CUDA_CALL(cudaSetDevice(cuda_device_ordinal(comm->device)), error) ||
-      (group->own == 0 && !NCCL_CALL(comm, ncclGetUniqueId(&id), error)) ||
-      !world_share(comm->world, members, group->n, &id, sizeof id, error))
-    return FALSE;
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
-  return NCCL_CALL(comm, ncclCommInitRankConfig(&group->handle, group->n, id, group->own, &config), error);
-}
-
-static NcclGroup *add_group(NcclComm *comm, const int *members, int n, GError **error) {
-  NcclGroup *group = g_new0(NcclGroup, 1);
-  group->group.comm = &comm->comm;
-  group->n = n;
-  group->own = -1;
-  for (int i = 0; i < n; i++)
-    if (members[i] == world_rank(comm->world))
-      group->own = i;
-  g_assert(group->own >= 0);
-  if (n > 1 && !start_group(comm, group, members, error)) {
-    g_free(group);
-    return NULL;
-  }
-  g_ptr_array_add(comm->groups, group);
-  return group;
-}
-
-static CommGroup *group_new(Comm *base, const int *members, int n, GError **error) {
-  return (CommGroup *)add_group((NcclComm *)base, members, n, error);
-}
-
-static CommGroup *channel_new(Comm *base, int from, int to, gboolean is_forward, GError **error) {
-  const int members[2] = {MIN(from, to), MAX(from, to)};
-  g_assert(from != to);
-  NcclGroup *group = add_group((NcclComm *)base, members, 2, error);
-  if (group == NULL)
-    return NULL;
-  group->is_channel = TRUE;
-  group->is_sender = from == world_rank(((NcclComm *)base)->world);
-  return &group->group;
-}
-
-/* A few bytes over a channel that was not used yet, on a stream of its own: streams of several channels are free to run
- * in any order. Called within one NCCL group for all channels. */
-static gboolean start_connecting(NcclComm *comm, const NcclGroup *group, void *memory, cudaStream_t *stream,
-                                 GError **error) {
-  const int peer = 1 - group->own;
-  if (!CUDA_CALL(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking), error))
-    return FALSE;
-  return group->is_sender
-             ? NCCL_CALL(comm, ncclSend(memory, 4, ncclInt8, peer, group->handle, *stream), error)
-             : NCCL_CALL(comm, ncclRecv((char *)memory + 128, 4, ncclInt8, peer, group->handle, *stream), error);
-}
-
-/* Until what was put on the streams has run; polled, so that it can end without them. */
-static gboolean await_streams(const NcclComm *comm, const GPtrArray *streams, GError **error) {
-  const gint64 start = g_get_monotonic_time();
-  for (guint i = 0; i < streams->len; i++) {
-    cudaError_t status;
-    while ((status = cudaStreamQuery(g_ptr_array_index(streams, i))) == cudaErrorNotReady) {
-      if (g_get_monotonic_time() - start > TIMEOUT_US || cuda_device_has_failed(comm->device))
-        return fail_impossible(error, "rank %d: NCCL channels do not connect", world_rank(comm->world));
-      g_usleep(50);
-    }
-    if (!CUDA_CALL(status, error))
-      return FALSE;
-  }
-  return TRUE;
-}
-
-static gboolean connect_channels(NcclComm *comm, GPtrArray *channels, GError **error) {
-  void *memory = NULL;
-  if (channels->len == 0)
-    return TRUE;
-  if (!CUDA_CALL(cudaMalloc(&memory, 256), error))
-    return FALSE;
-  g_autoptr(GPtrArray) streams = g_ptr_array_new();
-  gboolean ok = NCCL_CALL(comm, ncclGroupStart(), error);
-  for (guint i = 0; ok && i < channels->len; i++) {
-    cudaStream_t stream = NULL;
-    ok = start_connecting(comm, g_ptr_array_index(channels, i), memory, &stream, error);
-    if (stream != NULL)
-      g_ptr_array_add(streams, stream);
-  }
-  ok = NCCL_CALL(comm, ncclGroupEnd(), ok ? error : NULL) && ok;
-  for (guint i = 0; ok && i < channels->len; i++)
-    ok = await(comm, g_ptr_array_index(channels, i), "connection of a channel", error);
-  ok = ok && await_streams(comm, streams, error);
-  for (guint i = 0; ok && i < streams->len; i++)
-    (void)cudaStreamDestroy(g_ptr_array_index(streams, i));
-  if (ok) /* else something may still be using it: it is left to the process's end */
-    (void)cudaFree(memory);
-  return ok;
-}
-
-/* Brings what was opened since the last time into use. */
-static gboolean settle(NcclComm *comm, GError **error) {
-  if (comm->n_settled == comm->groups->len)
-    return TRUE;
-  g_autoptr(GPtrArray) channels = g_ptr_array_new();
-  for (guint i = comm->n_settled; i < comm->groups->len; i++) {
-    NcclGroup *group = g_ptr_array_index(comm->groups, i);
-    if (group->handle != NULL && !await(comm, group, "initialisation", error))
-      return FALSE;
-    if (group->is_channel)
-      g_ptr_array_add(channels, group);
-  }
-  if (!connect_channels(comm, channels, error))
-    return FALSE;
-  comm->n_settled = comm->groups->len;
-  return TRUE;
-}
-
 /* ---- transfers ---- */
 
 /* FALSE: nothing can be transferred (any more). */
@@ -265,7 +80,7 @@ static gboolean enter(NcclComm *comm) {
     return FALSE;
   if (g_atomic_int_get(&comm->is_aborted))
     fail_impossible(&error, "rank %d: NCCL was aborted", world_rank(comm->world));
-  else if (CUDA_CALL(cudaSetDevice(cuda_device_ordinal(comm->device)), &error) && settle(comm, &error))
+  else if (CUDA_CALL(cudaSetDevice(cuda_device_ordinal(comm->device)), &error) && nccl_settle(comm, &error))
     return TRUE;
   fail_device(comm, error);
   return FALSE;
@@ -274,11 +89,12 @@ static gboolean enter(NcclComm *comm) {
 /* After a call on the group: on its stream now, or when the batch ends. */
 static void leave(NcclComm *comm, NcclGroup *group, ncclResult_t result, const char *call, int line) {
   GError *error = NULL;
-  if (!nccl_check(comm, group->handle, result, call, line, &error) ||
-      (comm->depth == 0 && result == ncclInProgress && !await(comm, group, call, &error)))
+  if (!nccl_check(comm, group->handle, result, call, __FILE__, line, &error) ||
+      (comm->depth == 0 && result == ncclInProgress && !nccl_await(comm, group, call, &error)))
     fail_device(comm, error);
   else if (comm->depth > 0)
     g_ptr_array_add(comm->batch, group);
+  world_progress(comm->world);
 }
 
 #define NCCL_TRANSFER(comm, group, call) leave((comm), (group), (call), #call, __LINE__)
@@ -292,7 +108,7 @@ static void collective(CommGroup *base, DeviceStream *stream, Collective kind, R
                        const void *in, void *out, gint64 n) {
   NcclGroup *group = (NcclGroup *)base;
   NcclComm *comm = comm_of(base);
-  if (group->handle == NULL) {
+  if (group->n == 1) {
     if (in != out)
       comm->device->type->copy(stream, out, in, n * kernel_element_bytes(number));
     return;
@@ -324,13 +140,12 @@ static void collective(CommGroup *base, DeviceStream *stream, Collective kind, R
 static void all_reduce_doubles(CommGroup *base, DeviceStream *stream, double *values, int n) {
   NcclGroup *group = (NcclGroup *)base;
   NcclComm *comm = comm_of(base);
-  if (group->handle != NULL && enter(comm))
+  if (group->n > 1 && enter(comm))
     NCCL_TRANSFER(
         comm, group,
         ncclAllReduce(values, values, (gsize)n, ncclDouble, ncclSum, group->handle, cuda_stream_handle(stream)));
 }
 
-/* NCCL has no tags: what is sent over a channel is received in the same order. */
 static void send_data(CommGroup *base, DeviceStream *stream, int tag, const void *data, gint64 bytes) {
   NcclGroup *group = (NcclGroup *)base;
   NcclComm *comm = comm_of(base);
@@ -369,7 +184,7 @@ static void batch_end(Comm *base) {
   if (--comm->depth > 0 && ok)
     return;
   for (guint i = 0; ok && i < comm->batch->len; i++)
-    ok = await(comm, g_ptr_array_index(comm->batch, i), "batch", &error);
+    ok = nccl_await(comm, g_ptr_array_index(comm->batch, i), "batch", &error);
   if (comm->depth == 0)
     g_ptr_array_set_size(comm->batch, 0);
   if (!ok)
@@ -421,33 +236,13 @@ static void abort_comm(Comm *base) {
   abort_unref(job);
 }
 
-/* All are told to finish before any is waited for: each waits for its other members. */
-static gboolean finish_all(NcclComm *comm) {
-  gboolean ok = TRUE;
-  for (guint i = 0; i < comm->groups->len; i++) {
-    NcclGroup *group = g_ptr_array_index(comm->groups, i);
-    if (group->handle != NULL)
-      ok = NCCL_CALL(comm, ncclCommFinalize(group->handle), NULL) && ok;
-  }
-  for (guint i = 0; ok && i < comm->groups->len; i++) {
-    NcclGroup *group = g_ptr_array_index(comm->groups, i);
-    ok = group->handle == NULL || await(comm, group, "end", NULL);
-  }
-  for (guint i = 0; ok && i < comm->groups->len; i++) {
-    NcclGroup *group = g_ptr_array_index(comm->groups, i);
-    if (group->handle != NULL)
-      ok = NCCL_CALL(comm, ncclCommDestroy(g_steal_pointer(&group->handle)), NULL) && ok;
-  }
-  return ok;
-}
-
 static void close_comm(Comm *base) {
   if (base == NULL)
     return;
   NcclComm *comm = (NcclComm *)base;
   cuda_device_set_watch(comm->device, NULL, NULL);
   if (!g_atomic_int_get(&comm->is_aborted) &&
-      (cuda_device_has_failed(comm->device) || !settle(comm, NULL) || !finish_all(comm)))
+      (cuda_device_has_failed(comm->device) || !nccl_settle(comm, NULL) || !nccl_finish_all(comm)))
     abort_comm(base);
   if (g_atomic_int_get(&comm->is_aborted))
     return; /* the aborting thread may still look at it */
@@ -467,11 +262,11 @@ const CommType nccl_comm = {
     .open = open_comm,
     .close = close_comm,
     .abort = abort_comm,
-    .group_new = group_new,
+    .group_new = nccl_group_new,
     .group_free = group_free,
     .collective = collective,
     .all_reduce_doubles = all_reduce_doubles,
-    .channel_new = channel_new,
+    .channel_new = nccl_channel_new,
     .send = send_data,
     .receive = receive_data,
     .batch_begin = batch_begin,

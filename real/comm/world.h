@@ -4,17 +4,23 @@
  * Failure. Every rank has a line on a board in memory shared by the ranks of its machine: its process, what it is doing,
  * and, when it failed, why. A monitor thread watches the board and the processes behind it: when a rank dies or fails,
  * every other one says so (own rank, what it was doing or waiting for, the rank that failed, the cause), and exits with
- * status 1 within seconds. It also ends ranks that wait for one that never starts, and runs in which nothing moves. */
+ * status 1 within seconds. It also ends ranks that wait for one that never starts, and runs in which nothing moves.
+ * SIGTERM and SIGINT end a rank the same way, with status 143 and 130. Ranks on other machines are not on the board: the
+ * launcher ends those (and MPI_Abort is tried).
+ *
+ * The functions that exchange data end the run as world_fail() does when MPI fails. They are called by one thread; the
+ * threads of a device may use MPI beside it (mpi_call.h). */
 #pragma once
 #include <glib.h>
 
 typedef struct World World;
 
-/* Starts the monitor, then MPI (serialized: one thread at a time calls it). A rank that is alone needs no launcher. When
- * MPI has not come up in `start_timeout_s`, the process prints that ranks are missing and exits with status 1.
- * argc, argv may be changed by MPI. */
+/* Starts the monitor, then MPI (serialized: one thread at a time calls it), unless no launcher is in sight: a rank that
+ * is alone needs neither. When MPI has not come up in `start_timeout_s`, the process prints that ranks are missing and exits with status 1.
+ * argc, argv may be changed by MPI. To be called first: under a launcher it forks (witness.h), before threads and GPUs. */
 World *world_open(int *argc, char ***argv, double start_timeout_s, GError **error);
-/* `status`: of this rank; ≠ 0 ends the others too. Returns the exit status of the process. */
+/* `status`: of this rank; ≠ 0 ends the others too. 0 waits for the others to close. Returns the exit status of the
+ * process. NULL is fine. */
 int world_close(World *world, int status);
 
 int world_rank(const World *world);
@@ -22,26 +28,30 @@ int world_size(const World *world);
 int world_local_rank(const World *world); /* among the ranks on this machine */
 int world_n_local(const World *world);
 
-/* What this rank is doing, for the board: "waits for 1RECV_F0 from rank 0". Cheap: called once per op; text is cut at
- * 120 bytes. `is_waiting`: for another rank; when all ranks of the machine wait for `stall_timeout_s` the run is stuck
- * and every rank says what it waits for and exits. */
+/* What this rank is doing, for the board: the name of an op, "0F3"; or, with `is_waiting` (for another rank), a phrase,
+ * "waits for 1RECV_F0 from rank 0". Cheap: called once per op, by one thread; text is cut at 120 bytes. When all ranks of
+ * the machine wait and nothing moves for `stall_timeout_s` (0, as at first: for ever) the run is stuck and every rank says
+ * what it waits for and exits. */
 void world_say(World *world, gboolean is_waiting, const char *format, ...) G_GNUC_PRINTF(3, 4);
 void world_set_stall_timeout(World *world, double stall_timeout_s);
+/* Something was transferred: a run in which this is called is not stuck. Any thread. */
+void world_progress(World *world);
 /* This rank has failed: prints "stepreal: rank R: …", tells the others, and ends all of them. Does not return. */
 G_NORETURN void world_fail(World *world, const char *message);
-/* Called by the monitor thread before it ends the process after another rank's failure (to abort communicators). */
+/* Called before the process is ended because of another rank, by the monitor thread (to abort communicators); cut off
+ * when it takes longer than 3 s. */
 void world_on_abort(World *world, void (*abort)(gpointer data), gpointer data);
 
 void world_barrier(World *world);
 /* ns to add to this rank's CLOCK_MONOTONIC to get rank 0's; 0 on one machine. Collective: the least of some round
  * trips. */
 gint64 world_clock_offset(World *world);
+/* Host memory; both wait for the other. For what is exchanged before communicators exist: NCCL's ids. Messages between
+ * two ranks with one tag (0 … 32767) arrive in order; both sides say the same number of bytes. */
+void world_send(World *world, const void *data, gsize bytes, int to, int tag);
+void world_receive(World *world, void *data, gsize bytes, int from, int tag);
 /* Host memory; collective. */
 void world_broadcast(World *world, void *data, gsize bytes, int root);
-/* `bytes` (at most 1 KiB) of host memory from members[0] to the other members (global ranks, ascending, this one among
- * them). Called by the members only, in the same order for equal pairs of ranks. members[0] does not wait for the others
- * to call: groups that form a circle may be opened in any order. FALSE with the error. */
-gboolean world_share(World *world, const int *members, int n, void *data, gsize bytes, GError **error);
 /* Root gets the parts of all ranks, concatenated by rank, and their sizes [size]; NULL elsewhere. Owned by the caller. */
 void *world_gather(World *world, const void *data, gsize bytes, gsize **sizes);
 double world_max(World *world, double value);

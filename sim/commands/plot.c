@@ -54,7 +54,7 @@ static gboolean parse_options(PlotOptions *o, int *argc, char ***argv, GError **
       G_OPTION_ENTRY_NULL};
   plan_options_init(&o->plan);
   parser_add(parser, entries);
-  plan_options_add(&o->plan, FALSE, parser);
+  plan_options_add(&o->plan, PLAN_OPTIONS_SIMULATED, parser);
   return parser_run(parser, argc, argv, TRUE, error);
 }
 

@@ -115,7 +115,7 @@ static gboolean parse_options(SimulateOptions *o, int *argc, char ***argv, GErro
       G_OPTION_ENTRY_NULL};
   plan_options_init(&o->plan);
   parser_add(parser, entries);
-  plan_options_add(&o->plan, TRUE, parser);
+  plan_options_add(&o->plan, PLAN_OPTIONS_JSON | PLAN_OPTIONS_SIMULATED, parser);
   return parser_run(parser, argc, argv, FALSE, error) && check_outputs(o, error) && parse_training(o, error) &&
          plan_options_finish(&o->plan, error);
 }

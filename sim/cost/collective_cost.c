@@ -24,6 +24,8 @@
 
 #include <math.h>
 
+#include "measured_links_cost.h"
+
 static const char *const algorithm_name_list[] = {"ring", "tree", "direct", NULL};
 static const char *const protocol_name_list[] = {"LL", "LL128", "Simple", NULL};
 G_STATIC_ASSERT(G_N_ELEMENTS(algorithm_name_list) == ALGORITHM_DIRECT + 2);
@@ -237,14 +239,13 @@ static void try_algorithm(const Cluster *cluster, Collective collective, const G
   }
 }
 
-CollectiveCost collective_cost(const Cluster *cluster, Collective collective, const GroupShape *shape, double bytes,
-                               int algorithm) {
-  g_assert(collective < N_COLLECTIVES && shape->n > 0 && bytes >= 0);
+/* Of the model alone; time, algorithm and protocol. */
+static CollectiveCost modelled_cost(const Cluster *cluster, Collective collective, const GroupShape *shape,
+                                    double bytes, int algorithm) {
   guint allowed = traits_of[collective].algorithms;
   if (algorithm >= 0 && (allowed & 1u << algorithm))
     allowed = 1u << algorithm;
   CollectiveCost cost = {.time_s = INFINITY, .protocol = PROTOCOL_SIMPLE};
-  cost.bus_Bps = collective_bus_Bps(cluster, shape, &cost.link);
   cost.algorithm = allowed & DIRECT ? ALGORITHM_DIRECT : ALGORITHM_RING;
   if (shape->n == 1) {
     cost.time_s = 0;
@@ -254,6 +255,20 @@ CollectiveCost collective_cost(const Cluster *cluster, Collective collective, co
     if (allowed & 1u << a)
       try_algorithm(cluster, collective, shape, bytes, a, &cost);
   g_assert(isfinite(cost.time_s)); /* the library's data gives every algorithm a protocol */
+  return cost;
+}
+
+static double fastest_s(const Cluster *cluster, Collective collective, const GroupShape *shape, double bytes) {
+  return modelled_cost(cluster, collective, shape, bytes, -1).time_s;
+}
+
+CollectiveCost collective_cost(const Cluster *cluster, Collective collective, const GroupShape *shape, double bytes,
+                               int algorithm) {
+  g_assert(collective < N_COLLECTIVES && shape->n > 0 && bytes >= 0);
+  CollectiveCost cost = modelled_cost(cluster, collective, shape, bytes, algorithm);
+  cost.bus_Bps = collective_bus_Bps(cluster, shape, &cost.link);
+  if (algorithm < 0 && shape->n > 1 && cluster->measured != NULL)
+    cost.time_s = measured_collective_s(cluster, collective, shape, bytes, fastest_s, &cost.source);
   if (cost.time_s > 0) {
     cost.algbw_Bps = bytes / cost.time_s;
     cost.busbw_Bps = cost.algbw_Bps * collective_bus_factor(collective, shape->n);
@@ -261,16 +276,26 @@ CollectiveCost collective_cost(const Cluster *cluster, Collective collective, co
   return cost;
 }
 
+static double fabric_send_s(const Cluster *cluster, int from, int to, double bytes) {
+  double model_s = 0, first_tier_s = 0;
+  double Bps = nic_Bps(cluster) / MAX(1, cluster->node_egress_gpus);
+  for (int i = 0; i < MAX(cluster->n_tiers, 1); i++) {
+    gint64 span = i > 0 ? cluster->tiers[i - 1].span_gpus : cluster->domain_gpus;
+    if (cluster->n_tiers > 0 && from / span != to / span)
+      Bps /= cluster->tiers[i].oversubscription;
+    model_s = cluster->nic_latency_s + bytes / Bps;
+    if (i == 0)
+      first_tier_s = model_s;
+  }
+  return measured_send_s(cluster, SEND_OVER_FABRIC, bytes, model_s, first_tier_s);
+}
+
 double send_cost_s(const Cluster *cluster, int from, int to, double bytes) {
   if (from == to)
     return 0;
-  if (from / cluster->domain_gpus == to / cluster->domain_gpus)
-    return cluster->scale_up_latency_s + bytes / scale_up_Bps(cluster);
-  double Bps = nic_Bps(cluster) / MAX(1, cluster->node_egress_gpus);
-  for (int i = 0; i < cluster->n_tiers; i++) {
-    gint64 span = i > 0 ? cluster->tiers[i - 1].span_gpus : cluster->domain_gpus;
-    if (from / span != to / span)
-      Bps /= cluster->tiers[i].oversubscription;
-  }
-  return cluster->nic_latency_s + bytes / Bps;
+  if (from / cluster->domain_gpus != to / cluster->domain_gpus)
+    return fabric_send_s(cluster, from, to, bytes);
+  gboolean in_node = from / cluster->gpus_per_node == to / cluster->gpus_per_node;
+  double model_s = cluster->scale_up_latency_s + bytes / scale_up_Bps(cluster);
+  return measured_send_s(cluster, in_node ? SEND_IN_NODE : SEND_IN_DOMAIN, bytes, model_s, model_s);
 }

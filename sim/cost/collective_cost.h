@@ -8,9 +8,13 @@
  * α of a step is the library's hop latency on the kind of link crossed; a ring over N nodes crosses 2(N−1) of its
  * 2(n−1) steps between nodes. B is the bus bandwidth of the slowest link class: inside a domain the scale-up rate;
  * between nodes the share of the node's NICs that this group has while all groups of the same axis run beside it,
- * divided by the oversubscription of the tiers its span leaves. */
+ * divided by the oversubscription of the tiers its span leaves.
+ *
+ * That is the model. On a cluster whose file has curves of measured times, times come from them where they reach, as
+ * measured_links_cost.h says. */
 #pragma once
 #include "layout.h"
+#include "measured_cost.h"
 #include "work_item.h"
 
 typedef struct {
@@ -18,15 +22,17 @@ typedef struct {
   double algbw_Bps, busbw_Bps; /* 0 bytes: 0 */
   Algorithm algorithm;
   Protocol protocol;
-  double bus_Bps; /* bus bandwidth before protocol */
-  LinkKind link;  /* slowest link class */
+  double bus_Bps;    /* bus bandwidth before protocol */
+  LinkKind link;     /* slowest link class */
+  CostSource source; /* of time_s */
 } CollectiveCost;
 
 /* Bus bandwidth for a group of `shape` when all groups of its axis run at once. */
 double collective_bus_Bps(const Cluster *cluster, const GroupShape *shape, LinkKind *slowest);
-/* `algorithm` −1: the fastest; protocols: always the fastest. n = 1: zero time. IMPOSSIBLE-free: an algorithm that does
- * not exist for an operation falls back to the one that does (ALGORITHM_DIRECT for all-to-all, gather, scatter, send
- * and parameter server, which have no other). */
+/* `algorithm` −1: the fastest, by measured times where there are any (then algorithm and protocol are those that the
+ * model would take); else that algorithm, by the model; protocols: always the fastest. n = 1: zero time.
+ * IMPOSSIBLE-free: an algorithm that does not exist for an operation falls back to the one that does (ALGORITHM_DIRECT
+ * for all-to-all, gather, scatter, send and parameter server, which have no other). */
 CollectiveCost collective_cost(const Cluster *cluster, Collective collective, const GroupShape *shape, double bytes,
                                int algorithm);
 const char *const *algorithm_names(void); /* NULL-terminated, enum order */

@@ -84,7 +84,7 @@ static double attention_s(const Gpu *gpu, const WorkItem *item) {
   return MAX(item->flops / flops_per_s, hbm_s(gpu, item->bytes)) + gpu->kernel_latency_s;
 }
 
-double kernel_cost_s(const Gpu *gpu, const WorkItem *item) {
+double kernel_cost_model_s(const Gpu *gpu, const WorkItem *item) {
   switch ((ItemKind)item->kind) {
   case ITEM_MATMUL:
     return kernel_cost_matmul_s(gpu, item->number, item->batch, item->m, item->n, item->k, item->bytes);
@@ -96,4 +96,9 @@ double kernel_cost_s(const Gpu *gpu, const WorkItem *item) {
     break;
   }
   g_assert_not_reached();
+}
+
+double kernel_cost_s(const Gpu *gpu, const WorkItem *item, CostSource *source) {
+  CostSource ignored;
+  return measured_cost_s(gpu, item, kernel_cost_model_s, source != NULL ? source : &ignored);
 }

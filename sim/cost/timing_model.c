@@ -25,6 +25,7 @@ static const double longest_ns = (double)(G_MAXINT64 >> 10);
 typedef struct {
   WorkItem item;
   double time_s;
+  CostSource source;
 } Product;
 
 typedef struct {
@@ -57,7 +58,8 @@ static double product_s(Costing *costing, const WorkItem *item) {
     if (same_product(&known->item, item))
       return known->time_s;
   }
-  Product product = {*item, kernel_cost_s(&costing->cluster->gpu, item)};
+  Product product = {.item = *item};
+  product.time_s = kernel_cost_s(&costing->cluster->gpu, item, &product.source);
   g_array_append_val(costing->products, product);
   return product.time_s;
 }
@@ -67,7 +69,7 @@ static double item_s(Costing *costing, const WorkItem *item) {
     return collective_cost(costing->cluster, item->collective, &costing->tp, item->bytes, -1).time_s;
   if (item->kind == ITEM_MATMUL)
     return product_s(costing, item);
-  return kernel_cost_s(&costing->cluster->gpu, item);
+  return kernel_cost_s(&costing->cluster->gpu, item, NULL);
 }
 
 static void time_list(Costing *costing, const WorkList *work, TimedList *list) {
@@ -91,7 +93,7 @@ static OpTime time_work(const Costing *costing, const Timing *timing, const Work
   if (work->phase != PHASE_OPTIMIZER)
     return timing_of_work(timing, work);
   WorkItem item = workload_optimizer_item(costing->workload, work->parameters);
-  return launched(kernel_cost_s(&costing->cluster->gpu, &item), costing->launch_ns);
+  return launched(kernel_cost_s(&costing->cluster->gpu, &item, NULL), costing->launch_ns);
 }
 
 /* The ranks with pp = 0 at which placement is looked at (see the story above); bounded by the domain, not by dp, but
@@ -198,6 +200,14 @@ static void time_works(const Costing *costing, const Program *program, Timing *t
     timing->works[i] = time_work(costing, timing, &g_array_index(program->works, Work, i));
 }
 
+static void count_products(const GArray *products, Timing *timing) {
+  int *counts[N_COST_SOURCES] = {[COST_MODELLED] = &timing->n_modelled,
+                                 [COST_INTERPOLATED] = &timing->n_interpolated,
+                                 [COST_MEASURED] = &timing->n_measured};
+  for (guint i = 0; i < products->len; i++)
+    ++*counts[g_array_index(products, Product, i).source];
+}
+
 Timing *timing_model(const Program *program, const Workload *workload, const Cluster *cluster) {
   Costing costing = {
       .workload = workload,
@@ -215,7 +225,7 @@ Timing *timing_model(const Program *program, const Workload *workload, const Clu
   time_transfers(&costing, program, timing);
   /* reading a value back costs the host about what issuing a kernel does: both are one call into the driver */
   timing->host_sync = (OpTime){.run_ns = costing.launch_ns, .tail_ns = costing.launch_ns, .host_ns = costing.launch_ns};
-  timing->n_modelled = (int)costing.products->len;
+  count_products(costing.products, timing);
   g_array_unref(costing.products);
   g_array_unref(costing.ranks);
   return timing;

@@ -22,7 +22,7 @@ static const char *const protocol_keys[N_PROTOCOLS] = {
 
 typedef struct {
   Cluster cluster;
-  YamlNode gpu, collectives, node, scale_up, nic, fabric, tiers;
+  YamlNode gpu, collectives, node, scale_up, nic, fabric, tiers, measured;
 } Draft;
 
 #define IN_CLUSTER(member) offsetof(Draft, cluster.member)
@@ -35,6 +35,7 @@ static const YamlField top_fields[] = {
     {"node", FIELD_NODE, TRUE, offsetof(Draft, node)},
     {"fabric", FIELD_NODE, FALSE, offsetof(Draft, fabric)},
     {"max_gpus", FIELD_INT64, FALSE, IN_CLUSTER(max_gpus), 1, 1e9},
+    {"measured", FIELD_NODE, FALSE, offsetof(Draft, measured)},
     {"price", FIELD_QUANTITY, FALSE, IN_CLUSTER(dollars_per_gpu_hour), 1e-3, 1e6, UNIT_DOLLARS_PER_HOUR},
 };
 
@@ -213,11 +214,22 @@ static gboolean read_fabric(Draft *draft, GError **error) {
   return n_tiers >= 1;
 }
 
+static gboolean read_measured(Draft *draft, GError **error) {
+  if (!yaml_is_present(draft->measured))
+    return TRUE;
+  Cluster *cluster = &draft->cluster;
+  const LinkReach reach = {.gpus_per_node = cluster->gpus_per_node,
+                           .nodes_per_domain = cluster->domain_gpus / cluster->gpus_per_node,
+                           .has_nics = cluster->nics_per_node > 0};
+  cluster->measured = measured_links_read(draft->measured, &reach, error);
+  return cluster->measured != NULL;
+}
+
 static gboolean read_draft(YamlNode root, Draft *draft, GError **error) {
   return yaml_map_read(root, top_fields, G_N_ELEMENTS(top_fields), draft, error) &&
          yaml_map_read(draft->node, node_fields, G_N_ELEMENTS(node_fields), draft, error) &&
          read_scale_up(draft, error) && read_nics(draft, error) && read_fabric(draft, error) &&
-         read_parts(draft, error);
+         read_measured(draft, error) && read_parts(draft, error);
 }
 
 Cluster *cluster_read(const char *file, GError **error) {
@@ -242,5 +254,6 @@ void cluster_free(Cluster *cluster) {
   g_free(cluster->file);
   gpu_clear(&cluster->gpu);
   g_free(cluster->collectives.version);
+  measured_links_free(cluster->measured);
   g_free(cluster);
 }

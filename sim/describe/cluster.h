@@ -1,7 +1,9 @@
 /* A cluster: GPUs in nodes (or wider NVLink domains), NICs, a fabric of tiers, and how collectives behave on them.
- * Read from topologies/<name>.yaml. Bandwidths are per GPU (or per NIC) and per direction. */
+ * Read from topologies/<name>.yaml. Bandwidths are per GPU (or per NIC) and per direction. A file may also carry curves
+ * of measured times (measured_links.h), which then go before the constants. */
 #pragma once
 #include "gpu.h"
+#include "measured_links.h"
 
 enum { CLUSTER_MAX_TIERS = 6 };
 
@@ -50,6 +52,8 @@ typedef struct {
   gint64 max_gpus;             /* 0 = not stated */
   double host_memory_bytes;    /* per node; 0 = not stated */
   double dollars_per_gpu_hour; /* 0 = not stated */
+
+  MeasuredLinks *measured; /* owned; NULL: the file has no curves */
 } Cluster;
 
 /* Read `file`; a bare name `x` also means topologies/x.yaml (searched as model_read() does). The `gpu:` and

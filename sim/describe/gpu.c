@@ -1,6 +1,7 @@
 /* A GPU file is five mappings: what the chip is (top), its memory (hbm), and what its kernels reach of it (matmul,
  * attention, latency). Each is one table below: key, target, range, unit. A format that has a peak must say what share
- * of it large products sustain, and the reverse, so that no rate is ever half described. */
+ * of it large products sustain, and the reverse, so that no rate is ever half described. A sixth, `measured`, is
+ * optional and a reader of its own. */
 #include "gpu.h"
 
 #include <string.h>
@@ -10,7 +11,7 @@
 
 typedef struct {
   Gpu gpu;
-  YamlNode peak, hbm, matmul, sustained, tiles, attention, latency;
+  YamlNode peak, hbm, matmul, sustained, tiles, attention, latency, measured;
 } Draft;
 
 #define IN_GPU(member) offsetof(Draft, gpu.member)
@@ -25,6 +26,7 @@ static const YamlField top_fields[] = {
     {"matmul", FIELD_NODE, TRUE, offsetof(Draft, matmul)},
     {"attention", FIELD_NODE, TRUE, offsetof(Draft, attention)},
     {"latency", FIELD_NODE, TRUE, offsetof(Draft, latency)},
+    {"measured", FIELD_NODE, FALSE, offsetof(Draft, measured)},
 };
 
 static const YamlField hbm_fields[] = {
@@ -97,13 +99,20 @@ static gboolean read_tiles(Draft *draft, GError **error) {
   return n_tiles >= 1;
 }
 
+static gboolean read_measured(Draft *draft, GError **error) {
+  if (!yaml_is_present(draft->measured))
+    return TRUE;
+  draft->gpu.measured = measured_kernels_read(draft->measured, draft->gpu.peak_flops, error);
+  return draft->gpu.measured != NULL;
+}
+
 static gboolean read_draft(YamlNode root, Draft *draft, GError **error) {
   if (!yaml_map_read(root, top_fields, G_N_ELEMENTS(top_fields), draft, error) ||
       !yaml_map_read(draft->hbm, hbm_fields, G_N_ELEMENTS(hbm_fields), draft, error) ||
       !yaml_map_read(draft->matmul, matmul_fields, G_N_ELEMENTS(matmul_fields), draft, error) ||
       !yaml_map_read(draft->attention, attention_fields, G_N_ELEMENTS(attention_fields), draft, error) ||
       !yaml_map_read(draft->latency, latency_fields, G_N_ELEMENTS(latency_fields), draft, error) ||
-      !read_rates(draft, error) || !read_tiles(draft, error))
+      !read_rates(draft, error) || !read_tiles(draft, error) || !read_measured(draft, error))
     return FALSE;
   if (draft->gpu.reserved_bytes >= draft->gpu.hbm_bytes)
     return yaml_fail(draft->hbm, error, "found as much memory reserved as there is, expected less");
@@ -128,5 +137,6 @@ void gpu_clear(Gpu *gpu) {
     return;
   g_free(gpu->name);
   g_free(gpu->source);
+  measured_kernels_free(gpu->measured);
   memset(gpu, 0, sizeof *gpu);
 }

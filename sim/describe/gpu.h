@@ -1,7 +1,8 @@
 /* One kind of GPU: peaks, memory, and the few physical constants its kernels are costed with.
- * Read from topologies/gpus/<name>.yaml; every constant there has unit, source and date. */
+ * Read from topologies/gpus/<name>.yaml; every constant there has unit, source and date. A file may also carry tables
+ * of measured times (measured_kernels.h), which then go before the constants. */
 #pragma once
-#include "precision.h"
+#include "measured_kernels.h"
 
 enum { GPU_MAX_TILES = 12 };
 
@@ -35,6 +36,8 @@ typedef struct {
   double attention_forward, attention_backward;
 
   double host_launch_s; /* host time to issue one kernel from an eager framework */
+
+  MeasuredKernels *measured; /* owned; NULL: the file has no tables */
 } Gpu;
 
 gboolean gpu_read(const char *file, Gpu *gpu, GError **error);

@@ -284,6 +284,15 @@ YamlNode yaml_list_item(YamlNode list, int i) {
   return (YamlNode){list.file, index};
 }
 
+YamlNode yaml_list_next(YamlNode item) {
+  int next = node_at(item.file, item.index)->next;
+  return next == NONE ? (YamlNode){NULL, 0} : (YamlNode){item.file, next};
+}
+
+int yaml_line(YamlNode node) {
+  return node_at(node.file, node.index)->line;
+}
+
 const char *yaml_text(YamlNode node, GError **error) {
   if (!check_type(node, NODE_TEXT, error))
     return NULL;

@@ -50,6 +50,10 @@ gboolean yaml_map_read(YamlNode map, const YamlField *fields, int n_fields, void
 /* Items of a list of at most `max`; −1 with the error set when it is no list, empty or longer. */
 int yaml_list_length(YamlNode list, int max, GError **error);
 YamlNode yaml_list_item(YamlNode list, int i);
+/* The item after `item` in its list; zeroed after the last. Walks long lists, where yaml_list_item() counts from the
+ * start each time. */
+YamlNode yaml_list_next(YamlNode item);
+int yaml_line(YamlNode node); /* of its file, from 1 */
 
 /* The text of a leaf, borrowed; NULL with the error set when it is a list, a mapping or empty. */
 const char *yaml_text(YamlNode node, GError **error);

@@ -54,6 +54,8 @@ static void add_json(Parser *parser, PlanOptions *o) {
 }
 
 static void add_sizes(Parser *parser, PlanOptions *o) {
+  g_autofree char *steps =
+      g_strdup_printf("steps chained; more than 1 gives the steady state (default %d)", o->steps);
   const GOptionEntry entries[] = {
       {"gpus", 0, 0, G_OPTION_ARG_INT, &o->gpus, "GPUs in all (default: tp × pp × dp)", "N"},
       {"tp", 0, 0, G_OPTION_ARG_INT, &o->tp, "tensor parallel ranks (default 1)", "N"},
@@ -69,8 +71,7 @@ static void add_sizes(Parser *parser, PlanOptions *o) {
        "sequences per step (default: micro-batch × dp × 4·pp, or × 1 without a pipeline)", "N"},
       {"seq-len", 0, 0, G_OPTION_ARG_INT64, &o->seq_len,
        "tokens per sequence (default: the model's positions, at most 4096)", "N"},
-      {"steps", 0, 0, G_OPTION_ARG_INT, &o->steps, "steps chained; more than 1 gives the steady state (default 1)",
-       "N"},
+      {"steps", 0, 0, G_OPTION_ARG_INT, &o->steps, g_intern_string(steps), "N"},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
 }
@@ -106,7 +107,7 @@ static void add_methods(Parser *parser, PlanOptions *o) {
   parser_add(parser, entries);
 }
 
-static void add_engine(Parser *parser, PlanOptions *o) {
+static void add_simulated(Parser *parser, PlanOptions *o) {
   const GOptionEntry entries[] = {
       {"fold", 0, 0, G_OPTION_ARG_STRING, &o->fold,
        "one representative per pipeline rank: on or off (default on; off with jitter or slow ranks)", "SWITCH"},
@@ -119,13 +120,14 @@ static void add_engine(Parser *parser, PlanOptions *o) {
   parser_add(parser, entries);
 }
 
-void plan_options_add(PlanOptions *options, gboolean with_json, Parser *parser) {
+void plan_options_add(PlanOptions *options, PlanOptionSet set, Parser *parser) {
   add_files(parser, options);
-  if (with_json)
+  if (set & PLAN_OPTIONS_JSON)
     add_json(parser, options);
   add_sizes(parser, options);
   add_methods(parser, options);
-  add_engine(parser, options);
+  if (set & PLAN_OPTIONS_SIMULATED)
+    add_simulated(parser, options);
 }
 
 static gboolean parse_named(const char *option, const char *text, const char *const *names, guint *value,

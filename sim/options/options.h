@@ -23,8 +23,12 @@ typedef struct {
 
 void plan_options_init(PlanOptions *options);
 void plan_options_clear(PlanOptions *options);
-/* `with_json`: the verb has an object to print. */
-void plan_options_add(PlanOptions *options, gboolean with_json, Parser *parser);
+/* What a verb takes besides model, cluster and plan. */
+typedef enum {
+  PLAN_OPTIONS_JSON = 1 << 0,      /* --json: it has an object to print */
+  PLAN_OPTIONS_SIMULATED = 1 << 1, /* what only a simulation can vary: folding, jitter, slow ranks */
+} PlanOptionSet;
+void plan_options_add(PlanOptions *options, PlanOptionSet set, Parser *parser);
 /* Fill the plan alone. */
 gboolean plan_options_make_plan(PlanOptions *options, GError **error);
 /* Read the files and fill the plan. INPUT when --model or --cluster is missing or a value is wrong. */

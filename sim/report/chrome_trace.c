@@ -12,8 +12,7 @@
 #include "op_kernels.h"
 #include "whole_file.h"
 
-enum { THREADS_PER_PROCESS = 16 };
-G_STATIC_ASSERT((int)N_STREAMS <= (int)THREADS_PER_PROCESS);
+G_STATIC_ASSERT((int)N_STREAMS <= (int)CHROME_THREADS_PER_PROCESS);
 
 typedef struct {
   const Trace *trace;
@@ -47,6 +46,7 @@ static const struct {
     [ACTION_OPTIMIZER] = {"optimizer", "optimizer"},
     [ACTION_NORM] = {"norm", "gradient norm"},
     [ACTION_TIED_GRAD] = {"tied_grad", "tied gradient"},
+    [ACTION_WHOLE_GRAD] = {"whole_grad", "gradient of whole parameters"},
     [ACTION_SYNC] = {"sync", "sync"},
 };
 
@@ -55,7 +55,7 @@ static int process_id(int rank) {
 }
 
 static int thread_id(int rank, int stream) {
-  return process_id(rank) * THREADS_PER_PROCESS + stream;
+  return process_id(rank) * CHROME_THREADS_PER_PROCESS + stream;
 }
 
 /* `label` and a number that is not negative; a trace holds tens of millions, and printf() takes most of their time. */
@@ -192,8 +192,23 @@ static const char *slice_category(const Op *op) {
   return inside_layer ? stream_info(op->stream)->name : action_texts[op->action].category;
 }
 
-static void append_args(GString *text, const Program *program, const Op *op) {
+/* The same number on all recorded members of a collective's group, on no other rank; −1: it has no other member here.
+ */
+static gint64 meeting_group(const Trace *trace, int rank, const Transfer *transfer) {
+  const Program *program = trace->program;
+  const Group *group = &g_array_index(program->groups, Group, transfer->group);
+  if (trace->folded)
+    return group->spans_pp ? transfer->group : -1;
+  AxisSet axes = group->axes | (group->spans_pp ? AXIS_BIT(AXIS_PP) : 0);
+  return (gint64)layout_group_index(&trace->layout, axes, rank) * program->groups->len + transfer->group;
+}
+
+static void append_args(GString *text, const Trace *trace, int rank, const Op *op) {
+  const Program *program = trace->program;
   append_count(text, ",\"args\":{\"step\":", op->step);
+  g_string_append(text, ",\"action\":\"");
+  g_string_append(text, action_info(op->action)->name);
+  g_string_append_c(text, '"');
   if (op->stage >= 0)
     append_count(text, ",\"stage\":", op->stage);
   if (op->micro_batch >= 0)
@@ -204,6 +219,9 @@ static void append_args(GString *text, const Program *program, const Op *op) {
   if (transfer) {
     g_string_append(text, ",\"bytes\":");
     json_append_number(text, transfer->bytes);
+    gint64 group = op->kind == OP_COLLECTIVE ? meeting_group(trace, rank, transfer) : -1;
+    if (group >= 0)
+      append_count(text, ",\"group\":", group);
   } else if (op->kind == OP_COMPUTE && op->work >= 0) {
     g_string_append(text, ",\"flops\":");
     json_append_number(text, g_array_index(program->works, Work, op->work).flops);
@@ -219,7 +237,7 @@ static void write_op(Writer *writer, int rank, const Op *op, gint64 start_ns, gi
   g_string_append(writer->text, ",\"cat\":\"");
   g_string_append(writer->text, slice_category(op));
   g_string_append_c(writer->text, '"');
-  append_args(writer->text, program, op);
+  append_args(writer->text, writer->trace, rank, op);
   g_string_append_c(writer->text, '}');
 }
 
@@ -330,6 +348,18 @@ static void write_memory(Writer *writer, int rank) {
 
 /* --- the file ---------------------------------------------------------------------------------------------------- */
 
+/* Sizes of the axes and how far neighbouring pipeline ranks lie apart: orders without a model have pipeline ranks only.
+ */
+static void append_layout(GString *text, const Trace *trace) {
+  gboolean is_given = trace->layout.n_ranks > 0;
+  g_string_append(text, ",\"layout\":{");
+  for (int axis = 0; axis < N_AXES; axis++) {
+    int size = is_given ? trace->layout.size[axis] : (axis == AXIS_PP ? trace->program->n_ranks : 1);
+    g_string_append_printf(text, "%s\"%s\":%d", axis > 0 ? "," : "", axis_name((Axis)axis), size);
+  }
+  g_string_append_printf(text, "},\"pipeline_stride\":%d", is_given ? trace->layout.stride[AXIS_PP] : 1);
+}
+
 static void write_metadata(Writer *writer) {
   const Trace *trace = writer->trace;
   const Program *program = trace->program;
@@ -339,6 +369,7 @@ static void write_metadata(Writer *writer) {
   g_string_append(text, ",\"time_unit\":\"us\",\"memory_unit\":\"GB = 1e9 bytes\"");
   g_string_append_printf(text, ",\"folded\":%s,\"recorded_ranks\":%d,\"ranks\":%d", trace->folded ? "true" : "false",
                          trace->n_ranks, MAX(trace->layout.n_ranks, trace->n_ranks));
+  append_layout(text, trace);
   g_string_append_printf(text, ",\"stages\":%d,\"micro_batches\":%d,\"steps\":%d,\"detail\":\"", program->n_stages,
                          program->n_micro_batches, program->n_steps);
   if (writer->kernels)

@@ -2,7 +2,7 @@
  *
  * One process per recorded rank, one thread per stream it uses, one complete event per op; the kernels inside whole
  * compute ops as nested slices (tensor-parallel collectives on the tp track); an arrow from each send to its receive;
- * resident memory as counters. Source: Trace Event Format, Google,
+ * resident memory as counters. chrome_read.h reads it back. Source: Trace Event Format, Google,
  * docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU */
 #pragma once
 #include "trace.h"
@@ -14,6 +14,9 @@ typedef enum {
 } ChromeDetail;
 
 enum { CHROME_AUTO_SPANS = 200000 };
+
+/* Process number: recorded rank + 1; thread number: process · CHROME_THREADS_PER_PROCESS + stream. */
+enum { CHROME_THREADS_PER_PROCESS = 16 };
 
 /* INPUT naming the file and the reason when it cannot be written; no part of a file is left then. Same trace, same
  * bytes. */

@@ -156,3 +156,93 @@ char *json_report_collectives(const CollectiveReport *reports, int n) {
     json_builder_end_array(builder);
   return print(builder);
 }
+
+static void begin_list(JsonBuilder *builder, const char *key) {
+  json_builder_set_member_name(builder, key);
+  json_builder_begin_array(builder);
+}
+
+static void add_pair(JsonBuilder *builder, const char *what, double predicted, double measured, const char *error) {
+  g_autofree char *predicted_key = g_strconcat("predicted", what, NULL);
+  g_autofree char *measured_key = g_strconcat("measured", what, NULL);
+  add_number(builder, predicted_key, predicted);
+  add_number(builder, measured_key, measured);
+  if (error != NULL)
+    add_number(builder, error, compare_error(predicted, measured));
+}
+
+static double mean_s(gint64 sum_ns, gint64 n) {
+  return n > 0 ? 1e-9 * (double)sum_ns / (double)n : 0;
+}
+
+static void add_kind(JsonBuilder *builder, const Compare *compare, const CompareKind *kind) {
+  json_builder_begin_object(builder);
+  add_text(builder, "kind", name_table_text(compare->names, kind->name));
+  add_count(builder, "count", MAX(kind->n_predicted, kind->n_measured));
+  add_pair(builder, "_mean_s", mean_s(kind->predicted_ns, kind->n_predicted),
+           mean_s(kind->measured_ns, kind->n_measured), "error");
+  add_pair(builder, "_wait_mean_s", mean_s(kind->predicted_wait_ns, kind->n_predicted),
+           mean_s(kind->measured_wait_ns, kind->n_measured), NULL);
+  add_number(builder, "share_of_step", kind->measured_in_step_s / compare->measured.step_s);
+  add_number(builder, "difference_s", kind->predicted_in_step_s - kind->measured_in_step_s);
+  json_builder_end_object(builder);
+}
+
+static void add_phases(JsonBuilder *builder, const Compare *compare, const CompareRow *row) {
+  for (int phase = 0; phase < N_COMPARE_PHASES; phase++) {
+    json_builder_begin_object(builder);
+    add_count(builder, "rank", row->rank);
+    add_text(builder, "phase", compare_phase_name((ComparePhase)phase));
+    add_pair(builder, "_s", compare->predicted.ranks[row->predicted].phase_s[phase],
+             compare->measured.ranks[row->measured].phase_s[phase], "error");
+    json_builder_end_object(builder);
+  }
+}
+
+static void add_rank(JsonBuilder *builder, const Compare *compare, const CompareRow *row) {
+  double predicted_s = compare->predicted.ranks[row->predicted].busy_s;
+  double measured_s = compare->measured.ranks[row->measured].busy_s;
+  json_builder_begin_object(builder);
+  add_count(builder, "rank", row->rank);
+  add_count(builder, "pipeline_rank", row->pipeline_rank);
+  add_pair(builder, "_busy_s", predicted_s, measured_s, "busy_error");
+  add_pair(builder, "_idle_s", compare->predicted.mean_step_s - predicted_s, compare->measured.mean_step_s - measured_s,
+           "idle_error");
+  json_builder_end_object(builder);
+}
+
+static void add_texts(JsonBuilder *builder, const char *key, const GPtrArray *texts) {
+  begin_list(builder, key);
+  for (guint i = 0; i < texts->len; i++)
+    json_builder_add_string_value(builder, g_ptr_array_index(texts, i));
+  json_builder_end_array(builder);
+}
+
+char *json_report_compare(const Compare *compare, int row) {
+  int first = MAX(row, 0), end = row >= 0 ? row + 1 : compare->n_rows;
+  g_autofree char *steps = compare_steps_text(compare);
+  JsonBuilder *builder = begin();
+  begin_member(builder, "step_time_s");
+  add_pair(builder, "", compare->predicted.step_s, compare->measured.step_s, "error");
+  add_text(builder, "of", steps);
+  json_builder_end_object(builder);
+  begin_list(builder, "kinds");
+  for (guint i = 0; i < compare->kinds->len; i++)
+    add_kind(builder, compare, &g_array_index(compare->kinds, CompareKind, i));
+  json_builder_end_array(builder);
+  begin_list(builder, "phases");
+  for (int i = first; i < end; i++)
+    add_phases(builder, compare, &compare->rows[i]);
+  json_builder_end_array(builder);
+  begin_list(builder, "ranks");
+  for (int i = first; i < end; i++)
+    add_rank(builder, compare, &compare->rows[i]);
+  json_builder_end_array(builder);
+  begin_member(builder, "order");
+  add_count(builder, "inversions", compare->n_inversions);
+  add_texts(builder, "first", compare->inversions);
+  add_count(builder, "violations", compare->n_violations);
+  add_texts(builder, "first_violations", compare->violations);
+  json_builder_end_object(builder);
+  return finish(builder);
+}

@@ -1,7 +1,8 @@
-/* The JSON objects that scripts read: `--json` of simulate, schedule, memory and collective. Keys are a contract (docs
- * name them); numbers are written so that reading them gives the same double; what is not a finite number is written as
- * null. */
+/* The JSON objects that scripts read: `--json` of simulate, schedule, memory, collective and compare. Keys are a
+ * contract (docs name them); numbers are written so that reading them gives the same double; what is not a finite
+ * number is written as null. */
 #pragma once
+#include "compare.h"
 #include "step_report.h"
 
 /* One pretty-printed object and a newline; owned by the caller. */
@@ -39,3 +40,6 @@ typedef struct {
 } CollectiveReport;
 /* One object, or an array of them when n > 1. */
 char *json_report_collectives(const CollectiveReport *reports, int n);
+
+/* A predicted trace beside a measured one; `row` ≥ 0: phases and ranks of that row alone. */
+char *json_report_compare(const Compare *compare, int row);

@@ -108,8 +108,18 @@ int lowering_replicas(const Workload *workload) {
   return workload->plan->dp / lowering_shards(workload);
 }
 
-Op dp_collective(Program *program, ActionKind action, int stage, int micro_batch, Collective collective, AxisSet axes,
-                 double bytes) {
+double moved_parameters(const Workload *workload, const Moved *moved) {
+  return part_parameters_once(workload, &moved->part, moved->keeper);
+}
+
+static guint8 moved_tables(const Workload *workload, const Moved *moved) {
+  const Part *part = &moved->part;
+  gboolean is_without = moved_parameters(workload, moved) < part_parameters(workload, part);
+  return (guint8)(part->n_embedding + part->n_head - is_without);
+}
+
+Op dp_collective(Program *program, const Workload *workload, ActionKind action, int stage, Collective collective,
+                 AxisSet axes, const Moved *moved, double bytes) {
   Group group = {.name = axes == AXIS_BIT_DP_SHARD     ? "dp_shard"
                          : axes == AXIS_BIT_DP_REPLICA ? "dp_replica"
                                                        : "dp",
@@ -117,9 +127,17 @@ Op dp_collective(Program *program, ActionKind action, int stage, int micro_batch
                  .pp_first = -1,
                  .pp_last = -1,
                  .charge = AXIS_DP};
-  Transfer transfer = {
-      .group = program_group(program, &group), .source = -1, .target = -1, .collective = collective, .bytes = bytes};
-  Op op = op_new(OP_COLLECTIVE, STREAM_DP, action, stage, micro_batch);
+  Transfer transfer = {.group = program_group(program, &group),
+                       .source = -1,
+                       .target = -1,
+                       .collective = collective,
+                       .bytes = bytes,
+                       .n_embedding = (guint8)moved->part.n_embedding,
+                       .n_head = (guint8)moved->part.n_head,
+                       .n_tables = moved_tables(workload, moved),
+                       .n_layers = moved->part.n_layers};
+  Op op = op_new(OP_COLLECTIVE, STREAM_DP, action, stage, -1);
+  op.unit = moved->part.first_layer;
   op.work = program_transfer(program, &transfer);
   return op;
 }

@@ -29,9 +29,16 @@ gboolean action_completes_gradient(ActionKind kind);
 /* Ranks that share one set of ZeRO shards, and copies of that set. */
 int lowering_shards(const Workload *workload);
 int lowering_replicas(const Workload *workload);
-/* A collective of `bytes` on the dp stream over the axes given (a subset of dp). */
-Op dp_collective(Program *program, ActionKind action, int stage, int micro_batch, Collective collective, AxisSet axes,
-                 double bytes);
+/* Parameters that a collective moves: those of `part`, a matrix that embedding and head share on one pipeline rank only
+ * with `keeper`, one of the two. */
+typedef struct {
+  Part part;
+  Piece keeper;
+} Moved;
+double moved_parameters(const Workload *workload, const Moved *moved);
+/* A collective of `bytes` on the dp stream over the axes given (a subset of dp), for a stage's `moved`. */
+Op dp_collective(Program *program, const Workload *workload, ActionKind action, int stage, Collective collective,
+                 AxisSet axes, const Moved *moved, double bytes);
 
 void pass_place(Program *program, const Lowering *lowering);
 void pass_unshard(Program *program, const Lowering *lowering);

@@ -83,13 +83,16 @@ static gint32 run_work(Expander *expander, const Work *whole, Piece piece, const
   return program_work(expander->target, &work);
 }
 
-static gint32 tp_transfer(Expander *expander, const WorkItem *item) {
+static gint32 tp_transfer(Expander *expander, Piece piece, const WorkList *list, int item) {
   Group group = {.name = "tp", .axes = AXIS_BIT(AXIS_TP), .pp_first = -1, .pp_last = -1, .charge = AXIS_TP};
   Transfer transfer = {.group = program_group(expander->target, &group),
                        .source = -1,
                        .target = -1,
-                       .collective = item->collective,
-                       .bytes = item->bytes};
+                       .collective = list->items[item].collective,
+                       .bytes = list->items[item].bytes,
+                       .is_item = TRUE,
+                       .piece = piece,
+                       .item = item};
   return program_transfer(expander->target, &transfer);
 }
 
@@ -162,7 +165,7 @@ static void expand_piece(Expander *expander, Op op, const Work *work, Piece piec
     const Segment *segment = &list->segments[i];
     gint32 waits_for = segment->waits_for >= 0 ? indices[segment->waits_for] : -1;
     if (segment->is_collective) {
-      op.work = tp_transfer(expander, &expander->workload->work[piece][work->phase].items[segment->first_item]);
+      op.work = tp_transfer(expander, piece, &expander->workload->work[piece][work->phase], segment->first_item);
       indices[i] = emit_collective(expander, op, waits_for);
     } else {
       op.work = run_work(expander, work, piece, segment);
@@ -199,8 +202,12 @@ static void expand_op(Expander *expander, int old_index) {
   op.effect = 0;
   for (int i = 0; i < N_PIECES; i++) {
     Piece piece = work.phase == PHASE_F ? i : N_PIECES - 1 - i;
-    for (int n = 0; n < counts[piece]; n++)
-      expand_piece(expander, op, &work, piece);
+    for (int n = 0; n < counts[piece]; n++) {
+      Op instance = op;
+      if (piece == PIECE_LAYER)
+        instance.unit += work.phase == PHASE_F ? n : work.n_layers - 1 - n;
+      expand_piece(expander, instance, &work, piece);
+    }
   }
   if (expander->last_compute == compute_before) { /* no kernel in this phase: the op stays, for its place and memory */
     op.work = program_work(expander->target, &work);

@@ -1,6 +1,9 @@
 /* optimizer: what stands between the last gradient and the next step.
  *
  *     tied embedding   first and last stage sum the gradient of the matrix they share
+ *     whole gradients  under sequence parallelism each tp rank has seen its tokens alone: the gradients of norms and
+ *                      other parameters that all of them hold are summed over tp (arXiv 2205.05198; Megatron-LM's
+ *                      finalize_model_grads)
  *     norm             the global gradient norm: one number over all ranks that hold different gradients
  *     optimizer        one Adam step on what this rank owns
  *     all-gather       ZeRO-1/2 without overlap_param: the updated shards come together
@@ -41,6 +44,27 @@ static void add_tied_gradient(Program *program, OpEditor *editor, const Lowering
   op_editor_add(editor, &op);
 }
 
+static void add_whole_gradients(Program *program, OpEditor *editor, const Lowering *lowering, int rank) {
+  const Workload *workload = lowering->workload;
+  if (!workload->plan->sequence_parallel || workload->plan->tp == 1)
+    return;
+  double parameters = 0;
+  for (int stage = 0; stage < program->n_stages; stage++)
+    if (lowering->order->stage_rank[stage] == rank)
+      parameters += workload->stages[stage].whole_parameters;
+  Group group = {.name = "tp", .axes = AXIS_BIT(AXIS_TP), .pp_first = -1, .pp_last = -1, .charge = AXIS_TP};
+  Transfer transfer = {.group = program_group(program, &group),
+                       .source = -1,
+                       .target = -1,
+                       .collective = COLLECTIVE_ALL_REDUCE,
+                       .bytes = parameters * workload->plan->recipe.gradients / lowering_shards(workload)};
+  Op op = op_new(OP_COLLECTIVE, STREAM_TP, ACTION_WHOLE_GRAD, -1, -1);
+  op.work = program_transfer(program, &transfer);
+  add_after_last(&op, editor->ops, STREAM_COMPUTE);
+  add_after_last(&op, editor->ops, STREAM_DP);
+  op_editor_add(editor, &op);
+}
+
 static void add_norm(Program *program, OpEditor *editor, const Workload *workload) {
   AxisSet axes = AXIS_BIT(AXIS_TP) | (lowering_shards(workload) > 1 ? AXIS_BIT_DP_SHARD : 0);
   if (!workload->plan->grad_norm_barrier || layout_group_size(&workload->layout, axes) * program->n_ranks == 1)
@@ -59,6 +83,7 @@ static void add_norm(Program *program, OpEditor *editor, const Workload *workloa
   Op op = op_new(OP_COLLECTIVE, STREAM_DP, ACTION_NORM, -1, -1);
   op.work = program_transfer(program, &transfer);
   add_after_last(&op, editor->ops, STREAM_COMPUTE);
+  add_after_last(&op, editor->ops, STREAM_TP);
   op_editor_add(editor, &op);
 }
 
@@ -72,6 +97,7 @@ static void add_optimizer(Program *program, OpEditor *editor, const Lowering *lo
   Op op = op_new(OP_COMPUTE, STREAM_COMPUTE, ACTION_OPTIMIZER, -1, -1);
   op.work = program_work(program, &work);
   add_after_last(&op, editor->ops, STREAM_DP);
+  add_after_last(&op, editor->ops, STREAM_TP);
   op_editor_add(editor, &op);
 }
 
@@ -83,8 +109,10 @@ static void add_gathers(Program *program, OpEditor *editor, const Lowering *lowe
   for (int stage = 0; stage < program->n_stages; stage++) {
     if (lowering->order->stage_rank[stage] != rank)
       continue;
-    double bytes = (double)workload->stages[stage].parameters * plan->recipe.weights;
-    Op op = dp_collective(program, ACTION_UNSHARD, stage, -1, COLLECTIVE_ALL_GATHER, AXIS_BIT_DP_SHARD, bytes);
+    Moved moved = {part_of_stage(workload, stage), PIECE_EMBEDDING};
+    double bytes = moved_parameters(workload, &moved) * plan->recipe.weights;
+    Op op = dp_collective(program, workload, ACTION_UNSHARD, stage, COLLECTIVE_ALL_GATHER, AXIS_BIT_DP_SHARD, &moved,
+                          bytes);
     add_after_last(&op, editor->ops, STREAM_COMPUTE);
     op_editor_add(editor, &op);
   }
@@ -106,6 +134,7 @@ void pass_optimizer(Program *program, const Lowering *lowering) {
     for (int i = 0; i < program->ranks[rank].n_ops; i++)
       op_editor_copy(&editor, i);
     add_tied_gradient(program, &editor, lowering, rank);
+    add_whole_gradients(program, &editor, lowering, rank);
     add_norm(program, &editor, lowering->workload);
     add_optimizer(program, &editor, lowering, rank);
     add_gathers(program, &editor, lowering, rank);

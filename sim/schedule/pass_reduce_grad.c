@@ -27,28 +27,32 @@ typedef struct {
                        */
 } Reducer;
 
-/* Collectives of `parameters` of one stage; their `after` is left to the caller. Returns how many (0..2). */
-static int reduce_ops(Reducer *reducer, const Op *backward, double parameters, Op ops[2]) {
-  const Plan *plan = reducer->workload->plan;
-  double bytes = parameters * plan->recipe.gradients;
-  int shards = lowering_shards(reducer->workload), replicas = lowering_replicas(reducer->workload), n = 0;
-  int micro_batch = plan->zero >= 2 ? backward->micro_batch : -1;
+/* Collectives of the gradients of `part`; their `after` is left to the caller. Returns how many (0..2). The embedding's
+ * backward completes the gradient of what it shares with the head. */
+static int reduce_ops(Reducer *reducer, const Op *backward, const Part *part, Op ops[2]) {
+  const Workload *workload = reducer->workload;
+  const Plan *plan = workload->plan;
+  const Moved moved = {*part, PIECE_EMBEDDING};
+  double bytes = moved_parameters(workload, &moved) * plan->recipe.gradients;
+  int shards = lowering_shards(workload), replicas = lowering_replicas(workload), n = 0;
   if (plan->zero == 0 && plan->dp > 1)
-    ops[n++] = dp_collective(reducer->program, ACTION_REDUCE_GRAD, backward->stage, micro_batch, COLLECTIVE_ALL_REDUCE,
-                             AXIS_BIT(AXIS_DP), bytes);
+    ops[n++] = dp_collective(reducer->program, workload, ACTION_REDUCE_GRAD, backward->stage, COLLECTIVE_ALL_REDUCE,
+                             AXIS_BIT(AXIS_DP), &moved, bytes);
   if (plan->zero > 0 && shards > 1)
-    ops[n++] = dp_collective(reducer->program, ACTION_REDUCE_GRAD, backward->stage, micro_batch,
-                             COLLECTIVE_REDUCE_SCATTER, AXIS_BIT_DP_SHARD, bytes);
+    ops[n++] = dp_collective(reducer->program, workload, ACTION_REDUCE_GRAD, backward->stage, COLLECTIVE_REDUCE_SCATTER,
+                             AXIS_BIT_DP_SHARD, &moved, bytes);
   if (plan->zero > 0 && replicas > 1)
-    ops[n++] = dp_collective(reducer->program, ACTION_REDUCE_GRAD, backward->stage, micro_batch, COLLECTIVE_ALL_REDUCE,
-                             AXIS_BIT_DP_REPLICA, bytes / shards);
+    ops[n++] = dp_collective(reducer->program, workload, ACTION_REDUCE_GRAD, backward->stage, COLLECTIVE_ALL_REDUCE,
+                             AXIS_BIT_DP_REPLICA, &moved, bytes / shards);
+  for (int i = 0; i < n && plan->zero >= 2; i++)
+    ops[i].micro_batch = backward->micro_batch;
   return n;
 }
 
-static void emit_reduce(Reducer *reducer, const Op *backward, double parameters, gint32 after) {
+static void emit_reduce(Reducer *reducer, const Op *backward, const Part *part, gint32 after) {
   const Plan *plan = reducer->workload->plan;
   Op ops[2];
-  int n = reduce_ops(reducer, backward, parameters, ops);
+  int n = reduce_ops(reducer, backward, part, ops);
   for (int i = 0; i < n; i++) {
     if (!plan->overlap_grad && plan->zero < 2) {
       g_array_append_val(reducer->late, ops[i]);
@@ -92,8 +96,7 @@ static void reduce_backward(Reducer *reducer, int old_index) {
     gint32 index = op_editor_add(&reducer->editor, &piece);
     reducer->last_compute = index;
     op_editor_set_moved(&reducer->editor, old_index, index);
-    /* the embedding's backward completes the gradient of what it shares with the head */
-    emit_reduce(reducer, &op, part_parameters_once(reducer->workload, part, PIECE_EMBEDDING), index);
+    emit_reduce(reducer, &op, part, index);
   }
 }
 

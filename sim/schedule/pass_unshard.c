@@ -23,14 +23,17 @@ typedef struct {
 
 /* What embedding and head share is gathered by the one that comes first and kept for the other, as DeepSpeed does with
  * parameters that are soon used again (stage3_max_reuse_distance). */
-static double gathered_bytes(const Workload *workload, const Op *user, const Part *part) {
-  Piece first = user->action == ACTION_F ? PIECE_EMBEDDING : PIECE_HEAD;
-  return part_parameters_once(workload, part, first) * workload->plan->recipe.weights;
+static Moved gathered(const Op *user, const Part *part) {
+  return (Moved){*part, user->action == ACTION_F ? PIECE_EMBEDDING : PIECE_HEAD};
 }
 
 static Op gather_op(Program *program, const Workload *workload, const Op *user, const Part *part) {
-  return dp_collective(program, ACTION_UNSHARD, user->stage, user->micro_batch, COLLECTIVE_ALL_GATHER,
-                       AXIS_BIT_DP_SHARD, gathered_bytes(workload, user, part));
+  Moved moved = gathered(user, part);
+  double bytes = moved_parameters(workload, &moved) * workload->plan->recipe.weights;
+  Op op = dp_collective(program, workload, ACTION_UNSHARD, user->stage, COLLECTIVE_ALL_GATHER, AXIS_BIT_DP_SHARD,
+                        &moved, bytes);
+  op.micro_batch = user->micro_batch;
+  return op;
 }
 
 /* Cut the ops that need gathered parameters. */
@@ -52,7 +55,8 @@ static GArray *cut_ops(const Program *program, const OpList *list, const Workloa
     seen[op->stage] = TRUE;
     for (guint c = 0; c < cuts->len; c++) {
       const Part *cut = &g_array_index(cuts, Part, c);
-      Piecewise piece = {i, c + 1 == cuts->len, needs && gathered_bytes(workload, op, cut) > 0, *cut};
+      Moved moved = gathered(op, cut);
+      Piecewise piece = {i, c + 1 == cuts->len, needs && moved_parameters(workload, &moved) > 0, *cut};
       g_array_append_val(pieces, piece);
     }
   }

@@ -57,7 +57,8 @@ typedef struct {
   gint32 effect;      /* index into effects; 0 = none */
   gint32 peer;        /* OP_SEND/RECV: pipeline rank; else −1 */
   gint32 tag;         /* OP_SEND/RECV */
-  gint32 unit;        /* first layer within its stage this op covers (splits keep their place); 0 for whole stages */
+  gint32 unit; /* first layer within its stage this op covers (splits keep their place; expanded: the layer a run or tp
+                  collective belongs to); 0 for whole stages */
   gint32 after[OP_MAX_AFTER]; /* indices into this list, each smaller than the op's own; −1 = none, packed first */
 } Op;
 
@@ -83,6 +84,13 @@ typedef struct {
   gint32 source, target; /* pipeline ranks of a send */
   guint8 collective;     /* Collective */
   double bytes;          /* send: per GPU; collective: the full buffer S */
+  /* UNSHARD, REDUCE_GRAD: whose parameters; the layers count from the op's unit. A vocabulary matrix that embedding and
+   * head share moves with one of them only: n_tables says how many move. */
+  guint8 n_embedding, n_head, n_tables;
+  gint32 n_layers;
+  /* tp collective of an expanded program: which item of which piece's list */
+  guint8 is_item;
+  gint32 piece, item;
 } Transfer;
 
 typedef struct {

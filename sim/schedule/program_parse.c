@@ -104,13 +104,29 @@ static gboolean read_send(const Reader *reader, Transfer *transfer, GError **err
 }
 
 static gboolean read_collective(const Reader *reader, Transfer *transfer, GError **error) {
+  gint32 piece = -1, item = -1;
   const Field fields[] = {{"group", field_count, &transfer->group, TRUE},
-                          {"bytes", field_number, &transfer->bytes, TRUE}};
+                          {"bytes", field_number, &transfer->bytes, TRUE},
+                          {"embedding", field_byte, &transfer->n_embedding},
+                          {"layers", field_count, &transfer->n_layers},
+                          {"head", field_byte, &transfer->n_head},
+                          {"tables", field_byte, &transfer->n_tables},
+                          {"piece", field_piece, &piece},
+                          {"item", field_count, &item}};
   int collective = line_word_of(&reader->line, "neither send nor a collective:", line_word(&reader->line, 2),
                                 collective_names(), error);
   transfer->collective = (guint8)collective;
-  return collective >= 0 &&
-         line_read_fields(&reader->line, 3, line_n_words(&reader->line), fields, G_N_ELEMENTS(fields), error);
+  if (collective < 0 ||
+      !line_read_fields(&reader->line, 3, line_n_words(&reader->line), fields, G_N_ELEMENTS(fields), error))
+    return FALSE;
+  if ((piece < 0) != (item < 0))
+    return line_fail(&reader->line, error, "piece= and item= belong together");
+  if (piece >= 0) {
+    transfer->is_item = TRUE;
+    transfer->piece = piece;
+    transfer->item = item;
+  }
+  return TRUE;
 }
 
 static gboolean read_transfer_line(Reader *reader, GError **error) {

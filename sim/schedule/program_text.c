@@ -70,6 +70,12 @@ static void append_transfer(GString *out, guint i, const Transfer *transfer) {
   else
     g_string_append_printf(out, "%s group=%d", collective_name(transfer->collective), transfer->group);
   append_number(out, "bytes", transfer->bytes);
+  append_int_unless(out, "embedding", transfer->n_embedding, 0);
+  append_int_unless(out, "layers", transfer->n_layers, 0);
+  append_int_unless(out, "head", transfer->n_head, 0);
+  append_int_unless(out, "tables", transfer->n_tables, 0);
+  if (transfer->is_item)
+    g_string_append_printf(out, " piece=%s item=%d", piece_words[transfer->piece], transfer->item);
   g_string_append_c(out, '\n');
 }
 

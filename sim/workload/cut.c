@@ -58,19 +58,32 @@ static gint64 layer_parameters(const Cut *cut) {
   return parameters;
 }
 
-static gint64 embedding_parameters(const Cut *cut) {
-  const Model *model = cut->model;
+/* Of the embedding, without the word table. */
+static gint64 position_parameters(const Model *model) {
   const gint64 positions = model->positions == POSITIONS_LEARNED ? model->max_positions : 0;
-  return cut_vocab_parameters(cut) + positions * model->hidden + model->other_embedding_parameters;
+  return positions * model->hidden + model->other_embedding_parameters;
 }
 
 gint64 cut_piece_parameters(const Cut *cut, Piece piece) {
   switch (piece) {
   case PIECE_EMBEDDING:
-    return embedding_parameters(cut);
+    return cut_vocab_parameters(cut) + position_parameters(cut->model);
   case PIECE_LAYER:
     return layer_parameters(cut);
   default:
     return norm_parameters(cut->model) + cut_vocab_parameters(cut);
+  }
+}
+
+gint64 cut_whole_parameters(const Cut *cut, Piece piece) {
+  const Model *model = cut->model;
+  switch (piece) {
+  case PIECE_EMBEDDING:
+    return position_parameters(model);
+  case PIECE_LAYER: /* attn_out and mlp_down are cut by rows: their biases are whole */
+    return cut->n_norms * norm_parameters(model) + model->other_layer_parameters +
+           (model->linear_bias ? 2 * model->hidden : 0);
+  default:
+    return norm_parameters(model);
   }
 }

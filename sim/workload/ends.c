@@ -21,7 +21,7 @@ void embedding_forward(ItemList *list) {
   const Cut *cut = list->cut;
   const double e = cut->element_bytes, h = cut->model->hidden;
   item_list_memory(list, "embedding", 2 * e * cut->tokens * h);
-  item_list_wait(list, region_reduce(list));
+  item_list_wait(list, region_reduce(list, "embedding"));
   if (cut->model->positions == POSITIONS_LEARNED)
     item_list_memory(list, "positions", 3 * e * cut->split_tokens * h);
   if (cut->model->dropout)
@@ -33,7 +33,7 @@ void embedding_backward(ItemList *list) {
   const double e = cut->element_bytes, g = cut->gradient_bytes, h = cut->model->hidden;
   dropout_backward(list);
   if (list->input_gradients)
-    item_list_wait(list, region_gather(list));
+    item_list_wait(list, region_gather(list, "embedding.wgrad"));
   if (!list->weight_gradients)
     return;
   item_list_memory(list, "embedding.wgrad", 3 * e * cut->tokens * h + (2 * e + 2 * g) * cut_vocab_parameters(cut));
@@ -42,9 +42,9 @@ void embedding_backward(ItemList *list) {
 }
 
 /* Numbers per token that the ranks of tp must agree on. */
-static void loss_all_reduce(ItemList *list, int n) {
+static void loss_all_reduce(ItemList *list, const char *operand, int n) {
   for (int i = 0; i < n && list->cut->tp > 1; i++)
-    item_list_wait(list, item_list_collective(list, COLLECTIVE_ALL_REDUCE, loss_bytes * list->cut->tokens));
+    item_list_wait(list, item_list_collective(list, COLLECTIVE_ALL_REDUCE, operand, loss_bytes * list->cut->tokens));
 }
 
 /* Bytes per logit to convert between the element format and fp32. */
@@ -58,9 +58,9 @@ void head_forward(ItemList *list) {
   norm_forward(list, "final_norm");
   linear_column_forward(list, LINEAR_LOGITS);
   item_list_memory(list, "loss.max", (loss_cast_bytes(cut) + loss_bytes) * logits);
-  loss_all_reduce(list, 1);
+  loss_all_reduce(list, "loss.max", 1);
   item_list_memory(list, "loss.exp", 5 * loss_bytes * logits);
-  loss_all_reduce(list, 2);
+  loss_all_reduce(list, "loss.exp", 2);
   item_list_memory(list, "loss.softmax", 2 * loss_bytes * logits);
 }
 

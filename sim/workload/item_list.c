@@ -73,7 +73,7 @@ void item_list_input_gradient(ItemList *list, const char *name, double bytes) {
     item_list_memory(list, name, bytes);
 }
 
-gint32 item_list_collective(ItemList *list, Collective collective, double bytes) {
+gint32 item_list_collective(ItemList *list, Collective collective, const char *operand, double bytes) {
   static const char *const names[N_COLLECTIVES] = {
       [COLLECTIVE_ALL_REDUCE] = "tp.all_reduce",
       [COLLECTIVE_ALL_GATHER] = "tp.all_gather",
@@ -82,6 +82,7 @@ gint32 item_list_collective(ItemList *list, Collective collective, double bytes)
   g_assert(names[collective] != NULL);
   const WorkItem item = {
       .name = names[collective],
+      .operand = operand,
       .kind = ITEM_COLLECTIVE,
       .recompute = list->recompute != 0,
       .collective = collective,
@@ -100,15 +101,15 @@ static double region_bytes(const Cut *cut) {
   return cut->element_bytes * cut->tokens * cut->model->hidden;
 }
 
-gint32 region_gather(ItemList *list) {
+gint32 region_gather(ItemList *list, const char *operand) {
   if (!list->cut->sequence_parallel)
     return NO_ITEM;
-  return item_list_collective(list, COLLECTIVE_ALL_GATHER, region_bytes(list->cut));
+  return item_list_collective(list, COLLECTIVE_ALL_GATHER, operand, region_bytes(list->cut));
 }
 
-gint32 region_reduce(ItemList *list) {
+gint32 region_reduce(ItemList *list, const char *operand) {
   if (list->cut->tp == 1)
     return NO_ITEM;
   const Collective collective = list->cut->sequence_parallel ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE;
-  return item_list_collective(list, collective, region_bytes(list->cut));
+  return item_list_collective(list, collective, operand, region_bytes(list->cut));
 }

@@ -89,14 +89,14 @@ static void parallel_block_forward(ItemList *list) {
   attention_branch_forward(list);
   mlp_branch_forward(list);
   item_list_memory(list, "branch_sum", 3 * cut->element_bytes * cut->tokens * cut->model->hidden);
-  item_list_wait(list, region_reduce(list));
+  item_list_wait(list, region_reduce(list, "branch_sum"));
   residual_forward(list);
 }
 
 static void parallel_block_backward(ItemList *list) {
   dropout_backward(list);
   if (list->input_gradients)
-    item_list_wait(list, region_gather(list));
+    item_list_wait(list, region_gather(list, "mlp_down.dgrad"));
   mlp_branch_backward(list);
   attention_branch_backward(list);
   for (gint64 i = 0; i < list->cut->n_norms; i++)

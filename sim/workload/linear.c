@@ -110,7 +110,7 @@ static void weight_gradient(ItemList *list, const Linear *linear, gint64 bias_to
 void linear_column_forward(ItemList *list, LinearKind kind) {
   const Linear linear = linear_of(list->cut, kind);
   if (!linear.region_of_another)
-    item_list_wait(list, region_gather(list));
+    item_list_wait(list, region_gather(list, linear.names->forward));
   forward_product(list, &linear);
 }
 
@@ -119,13 +119,13 @@ void linear_column_backward(ItemList *list, LinearKind kind) {
   const Linear linear = linear_of(cut, kind);
   gint32 gathered = NO_ITEM, reduced = NO_ITEM;
   if (list->weight_gradients)
-    gathered = region_gather(list);
+    gathered = region_gather(list, linear.names->wgrad);
   if (list->input_gradients) {
     input_gradient(list, &linear);
     if (linear.joins_branches)
       item_list_memory(list, "branch_sum", 3 * cut->element_bytes * cut->tokens * linear.k);
     if (!linear.region_of_another)
-      reduced = region_reduce(list);
+      reduced = region_reduce(list, linear.names->dgrad);
   }
   if (list->weight_gradients) {
     item_list_wait(list, gathered);
@@ -138,14 +138,14 @@ void linear_row_forward(ItemList *list, LinearKind kind) {
   const Linear linear = linear_of(list->cut, kind);
   forward_product(list, &linear);
   if (!linear.region_of_another)
-    item_list_wait(list, region_reduce(list));
+    item_list_wait(list, region_reduce(list, linear.names->forward));
 }
 
 void linear_row_backward(ItemList *list, LinearKind kind) {
   const Linear linear = linear_of(list->cut, kind);
   if (list->input_gradients) {
     if (!linear.region_of_another)
-      item_list_wait(list, region_gather(list));
+      item_list_wait(list, region_gather(list, linear.names->dgrad));
     input_gradient(list, &linear);
   }
   if (list->weight_gradients)

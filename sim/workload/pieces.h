@@ -1,38 +1,13 @@
 /* Private to this floor: how a piece of the model becomes lists of kernels, and what it keeps.
  *
- *     Cut         sizes of one GPU's share under the plan           cut.c
+ *     Cut         sizes of one GPU's share under the plan           cut.h
  *     ItemList    a growing list of items on two streams            item_list.c
  *     Linear      a linear layer cut by tp, forward and backward    linear.c
  *     pieces      the layer (layer.c, attention.c), its ends (ends.c), and which phase lists what (pieces.c)
  *     memory      what a piece saves for its backward               piece_memory.c */
 #pragma once
+#include "cut.h"
 #include "workload.h"
-
-/* One GPU's share. Tokens are those of one micro-batch. */
-typedef struct {
-  const Model *model; /* borrowed */
-  const Plan *plan;   /* borrowed */
-  gint64 tp;
-  gboolean sequence_parallel;         /* and tp > 1 */
-  gint64 sequences, seq_len;          /* b, s */
-  gint64 tokens;                      /* b·s: what linear layers and attention see */
-  gint64 split_tokens;                /* what norms, dropout and residuals see: b·s/tp under sequence parallelism */
-  gint64 heads;                       /* query heads of this rank */
-  gint64 q_width, kv_width;           /* columns of Q; of K, and as many of V */
-  gint64 ffn_width, up_width;         /* columns of the activation's output; of its input: twice that when gated */
-  gint64 vocab_width;                 /* vocabulary padded to a multiple of 128·tp, cut by tp */
-  gint64 n_norms;                     /* in a layer */
-  gboolean shared_norm;               /* attention and MLP of a parallel block read one norm's output */
-  double element_bytes, linear_bytes; /* per element of activations; of the operands of a layer's linears */
-  gboolean casts;                     /* the linears multiply in a narrower format than activations have */
-  double gradient_bytes;              /* per element of the accumulated weight gradient */
-  double scores;                      /* elements of this rank's attention matrices: b·heads·s² */
-} Cut;
-
-Cut cut_of(const Model *model, const Plan *plan);
-/* Parameters on one tp rank: matrices cut, norms and biases of row-parallel linears whole. */
-gint64 cut_vocab_parameters(const Cut *cut); /* one vocabulary matrix */
-gint64 cut_piece_parameters(const Cut *cut, Piece piece);
 
 enum { NO_ITEM = -1 };
 
@@ -60,13 +35,13 @@ void item_list_flash_attention(ItemList *list, const char *name, gboolean backwa
 void item_list_memory(ItemList *list, const char *name, double bytes);
 /* A memory kernel on the path of the input gradient: left out of W. */
 void item_list_input_gradient(ItemList *list, const char *name, double bytes);
-/* Over the tp group, full buffer `bytes`. Wait for the result before its use. */
-gint32 item_list_collective(ItemList *list, Collective collective, double bytes);
+/* Over the tp group, full buffer `bytes`. Wait for the result before its use. `operand` as WorkItem.operand. */
+gint32 item_list_collective(ItemList *list, Collective collective, const char *operand, double bytes);
 void item_list_wait(ItemList *list, gint32 collective); /* NO_ITEM: nothing to wait for */
 
 /* Activations (tokens × hidden) entering and leaving a tensor-parallel region; NO_ITEM where nothing is sent. */
-gint32 region_gather(ItemList *list); /* all_gather under sequence parallelism, else nothing */
-gint32 region_reduce(ItemList *list); /* reduce_scatter under sequence parallelism, all_reduce otherwise */
+gint32 region_gather(ItemList *list, const char *operand); /* all_gather under sequence parallelism, else nothing */
+gint32 region_reduce(ItemList *list, const char *operand); /* reduce_scatter under it, all_reduce otherwise */
 
 typedef struct LinearNames LinearNames;
 

@@ -15,6 +15,12 @@ static gint64 stage_parameters(const Workload *workload, const StageLayers *laye
   return parameters;
 }
 
+static gint64 stage_whole_parameters(const Cut *cut, const StageLayers *layers) {
+  return layers->n_layers * cut_whole_parameters(cut, PIECE_LAYER) +
+         (layers->has_embedding ? cut_whole_parameters(cut, PIECE_EMBEDDING) : 0) +
+         (layers->has_head ? cut_whole_parameters(cut, PIECE_HEAD) : 0);
+}
+
 static void init_stages(Workload *workload, const Cut *cut) {
   const Model *model = workload->model;
   const Plan *plan = workload->plan;
@@ -27,6 +33,7 @@ static void init_stages(Workload *workload, const Cut *cut) {
   for (int i = 0; i < workload->n_stages; i++) {
     workload->stages[i].layers = layers[i];
     workload->stages[i].parameters = stage_parameters(workload, &layers[i]);
+    workload->stages[i].whole_parameters = stage_whole_parameters(cut, &layers[i]);
   }
   if (model->tied && !is_copied)
     workload->stages[workload->n_stages - 1].parameters -= cut_vocab_parameters(cut);

@@ -1,0 +1,18 @@
+/* How MPI is called here: through one macro, under the world's lock, errors as GErrors. Only for files that are built
+ * with MPI (HAVE_MPI). */
+#pragma once
+#include "world_state.h"
+
+/* Runs `call` and leaves the function with FALSE and *error filled (call, rank, line, MPI's words) when it fails. Never
+ * around a call that waits for another rank's transfer: the lock is held meanwhile. */
+#define MPI_TRY(world, error, call)                                                                                    \
+  do {                                                                                                                 \
+    g_mutex_lock(&(world)->mpi_lock);                                                                                  \
+    int mpi_code_ = (call);                                                                                            \
+    g_mutex_unlock(&(world)->mpi_lock);                                                                                \
+    if (mpi_code_ != MPI_SUCCESS)                                                                                      \
+      return mpi_fail((world), (error), mpi_code_, #call, __FILE__, __LINE__);                                         \
+  } while (0)
+
+/* Fills *error; always FALSE. */
+gboolean mpi_fail(World *world, GError **error, int code, const char *call, const char *file, int line);

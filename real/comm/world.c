@@ -1,0 +1,215 @@
+/* Opening and closing the world of ranks.
+ *
+ *   monitor ──► MPI_Init ──► who is on this machine ──► board: the first makes it, the others open it ──► watch
+ *      └── "other ranks did not start" ──────────────────────────────────────────────────────────────────┘
+ *
+ * A process that no launcher started is a world of one and leaves MPI alone: it starts at once, and says nothing. */
+#include "world_state.h"
+
+#include "error.h"
+#include "mpi_call.h"
+
+#include <stdarg.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What launchers put in the environment: MPICH, Slurm and Cray (PMI), OpenMPI and PRRTE, Intel, MVAPICH, Spectrum,
+ * Flux. A wrong hit only starts MPI for one rank. */
+static gboolean has_launcher(void) {
+  static const char *const prefixes[] = {"PMI_", "PMIX_", "OMPI_", "PRTE_", "SLURM_PROCID", "HYDI_",    "I_MPI_",
+                                         "MV2_", "PALS_", "ALPS_", "JSM_",  "MPI_LOCAL",    "FLUX_TASK"};
+  g_auto(GStrv) names = g_listenv();
+  for (char **name = names; *name != NULL; name++)
+    for (gsize i = 0; i < G_N_ELEMENTS(prefixes); i++)
+      if (g_str_has_prefix(*name, prefixes[i]))
+        return TRUE;
+  return FALSE;
+}
+
+#ifdef HAVE_MPI
+gboolean mpi_fail(World *world, GError **error, int code, const char *call, const char *file, int line) {
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int bytes;
+  g_mutex_lock(&world->mpi_lock);
+  MPI_Error_string(code, text, &bytes);
+  g_mutex_unlock(&world->mpi_lock);
+  g_autofree char *name = g_path_get_basename(file);
+  return fail_impossible(error, "%s on rank %d (%s:%d): %s", call, world->rank, name, line, g_strstrip(text));
+}
+
+static gboolean start_mpi(World *world, int *argc, char ***argv, GError **error) {
+  int provided, is_started;
+  MPI_TRY(world, error, MPI_Init_thread(argc, argv, MPI_THREAD_SERIALIZED, &provided));
+  MPI_TRY(world, error, MPI_Initialized(&is_started));
+  world->has_mpi = is_started;
+  if (provided < MPI_THREAD_SERIALIZED)
+    return fail_impossible(error, "this MPI cannot be called from several threads (MPI_THREAD_SERIALIZED)");
+  MPI_TRY(world, error, MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+  MPI_TRY(world, error, MPI_Comm_dup(MPI_COMM_WORLD, &world->all));
+  MPI_TRY(world, error, MPI_Comm_dup(MPI_COMM_WORLD, &world->messages));
+  MPI_TRY(world, error, MPI_Comm_rank(world->all, &world->rank));
+  MPI_TRY(world, error, MPI_Comm_size(world->all, &world->size));
+  return TRUE;
+}
+
+/* The board of all ranks of the machine, whose communicator is `local`. FALSE only when MPI fails: a rank that cannot
+ * open it makes all of them do without (world->board stays NULL). */
+static gboolean share_board(World *world, MPI_Comm local, GError **error) {
+  g_autoptr(GError) mapping = NULL;
+  int fd = -1;
+  if (world->local_rank == 0)
+    world->board = board_new(world->n_local, &fd, &mapping);
+  gint64 where[2] = {getpid(), fd};
+  MPI_TRY(world, error, MPI_Bcast(where, 2, MPI_INT64_T, 0, local));
+  if (world->local_rank != 0 && where[1] >= 0)
+    world->board = board_join(where[0], (int)where[1], world->n_local, &mapping);
+  int is_shared = world->board != NULL, all_share;
+  if (is_shared)
+    board_enter(world->board, world->local_rank, world->rank, witness_lifeline(world->witness));
+  MPI_TRY(world, error, MPI_Allreduce(&is_shared, &all_share, 1, MPI_INT, MPI_MIN, local));
+  if (all_share)
+    return TRUE;
+  if (mapping != NULL)
+    g_printerr("stepreal: rank %d: %s; failures of other ranks are left to MPI\n", world->rank, mapping->message);
+  g_clear_pointer(&world->board, board_free);
+  return TRUE;
+}
+
+static gboolean meet_neighbours(World *world, GError **error) {
+  MPI_Comm local;
+  MPI_TRY(world, error, MPI_Comm_split_type(world->all, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &local));
+  MPI_TRY(world, error, MPI_Comm_rank(local, &world->local_rank));
+  MPI_TRY(world, error, MPI_Comm_size(local, &world->n_local));
+  world->line = world->local_rank;
+  gboolean is_met = share_board(world, local, error);
+  MPI_TRY(world, error, MPI_Comm_free(&local));
+  return is_met;
+}
+
+/* The run ends by this rank's will; the board reaches this machine only. The lock may be held by a thread that waits
+ * for another rank: then the launcher has to notice. */
+static void leave(gpointer data) {
+  World *world = data;
+  if (world->n_local == world->size)
+    return;
+  for (int i = 0; i < 500; i++) {
+    if (g_mutex_trylock(&world->mpi_lock))
+      MPI_Abort(MPI_COMM_WORLD, 1);
+    g_usleep(1000);
+  }
+}
+#else
+static void leave(gpointer data) {
+}
+#endif
+
+static gboolean open_board(World *world, GError **error) {
+#ifdef HAVE_MPI
+  if (world->has_mpi && !meet_neighbours(world, error))
+    return FALSE;
+#endif
+  if (world->board == NULL) {
+    int fd;
+    world->line = 0;
+    world->board = board_new(1, &fd, error);
+    if (world->board == NULL)
+      return FALSE;
+    board_enter(world->board, 0, world->rank, -1);
+  }
+  if (world->witness != NULL && world->local_rank == 0 && board_n_lines(world->board) > 1)
+    witness_watch(world->witness, world->board);
+  else
+    witness_dismiss(world->witness);
+  monitor_watch(world->monitor, world->board, world->line, leave, world);
+  return TRUE;
+}
+
+World *world_open(int *argc, char ***argv, double start_timeout_s, GError **error) {
+  World *world = g_new0(World, 1);
+  gboolean is_launched = has_launcher(), is_open = TRUE;
+  world->size = world->n_local = 1;
+  g_mutex_init(&world->mpi_lock);
+  if (is_launched)
+    world->witness = witness_start(); /* before there are threads and MPI */
+  world->monitor = monitor_start(start_timeout_s, is_launched);
+#ifdef HAVE_MPI
+  if (is_launched)
+    is_open = start_mpi(world, argc, argv, error);
+#endif
+  if (is_open && open_board(world, error))
+    return world;
+  monitor_stop(world->monitor);
+  witness_stop(world->witness);
+  g_mutex_clear(&world->mpi_lock);
+  g_clear_pointer(&world->board, board_free);
+  g_free(world);
+  return NULL;
+}
+
+int world_close(World *world, int status) {
+  if (world == NULL)
+    return status;
+  if (status != 0) {
+    g_autofree char *failure = g_strdup_printf("it ended with status %d", status);
+    monitor_announce(world->monitor, failure, TRUE);
+    leave(world);
+    return status; /* MPI stays open: closing it would wait for the others */
+  }
+  board_set_state(world->board, world->line, LINE_FINISHED);
+#ifdef HAVE_MPI
+  if (world->has_mpi) {
+    MPI_Comm_free(&world->all);
+    MPI_Comm_free(&world->messages);
+    MPI_Finalize();
+  }
+#endif
+  board_set_state(world->board, world->line, LINE_GONE);
+  monitor_stop(world->monitor);
+  witness_stop(world->witness);
+  board_free(world->board);
+  g_mutex_clear(&world->mpi_lock);
+  g_free(world);
+  return status;
+}
+
+int world_rank(const World *world) {
+  return world->rank;
+}
+
+int world_size(const World *world) {
+  return world->size;
+}
+
+int world_local_rank(const World *world) {
+  return world->local_rank;
+}
+
+int world_n_local(const World *world) {
+  return world->n_local;
+}
+
+void world_say(World *world, gboolean is_waiting, const char *format, ...) {
+  char text[BOARD_TEXT_BYTES + 1];
+  va_list arguments;
+  va_start(arguments, format);
+  g_vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  board_say(world->board, world->line, is_waiting, text);
+}
+
+void world_progress(World *world) {
+  board_progress(world->board, world->line);
+}
+
+void world_set_stall_timeout(World *world, double stall_timeout_s) {
+  monitor_set_stall_timeout(world->monitor, stall_timeout_s);
+}
+
+void world_on_abort(World *world, void (*abort)(gpointer data), gpointer data) {
+  monitor_on_abort(world->monitor, abort, data);
+}
+
+void world_fail(World *world, const char *message) {
+  monitor_announce(world->monitor, message, FALSE);
+  monitor_exit(world->monitor, 1);
+}

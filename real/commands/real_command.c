@@ -1,0 +1,30 @@
+#include "real_command.h"
+
+#include <stdio.h>
+
+#include "error.h"
+
+int real_command_report(const GError *error) {
+  if (g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_HELP)) {
+    fputs(error->message, stdout);
+    return 0;
+  }
+  fprintf(stderr, "stepreal: %s\n", error->message);
+  return g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE) ? 1 : 2;
+}
+
+int real_command_close(World *world, int status, GError **error) {
+  const gboolean failed = error != NULL && *error != NULL;
+  if (failed)
+    status = g_error_matches(*error, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE) ? 1 : 2;
+  /* all ranks read the same command line and files: the first speaks for those that found the same mistake */
+  const double first = -world_max(world, failed ? -world_rank(world) : -(double)G_MAXINT);
+  if (failed && world_rank(world) == (int)first)
+    real_command_report(*error);
+  if (failed)
+    g_clear_error(error);
+  fflush(NULL);
+  status = (int)world_max(world, status);
+  world_close(world, 0); /* all are here and know: nobody has to be ended */
+  return status;
+}

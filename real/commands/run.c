@@ -1,0 +1,278 @@
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "chrome_trace.h"
+#include "data_path.h"
+#include "error.h"
+#include "measured_report.h"
+#include "measured_trace.h"
+#include "options.h"
+#include "plan_program.h"
+#include "program_text.h"
+#include "real_command.h"
+#include "timeline.h"
+#include "units.h"
+
+typedef struct {
+  PlanOptions plan;
+  char *device, *comm, *check_on, *trace, *timeline, *program, *memory;
+  double start_timeout_s, stall_timeout_s, lr;
+  gboolean check;
+} RunOptions;
+
+/* What a run needs, made from the options on every rank alike. */
+typedef struct {
+  RunOptions options;
+  Workload *workload;
+  Program *program;
+  Execution execution;
+} Run;
+
+static void clear_run(Run *run) {
+  char **strings[] = {&run->options.device,   &run->options.comm,    &run->options.trace,
+                      &run->options.timeline, &run->options.program, &run->options.memory,
+                      &run->options.check_on};
+  for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
+    g_clear_pointer(strings[i], g_free);
+  plan_options_clear(&run->options.plan);
+  workload_free(run->workload);
+  program_free(run->program);
+}
+
+static gboolean parse_options(RunOptions *o, int argc, char **argv, GError **error) {
+  plan_options_init(&o->plan);
+  o->plan.steps = 4;
+  o->start_timeout_s = 10;
+  o->stall_timeout_s = 60;
+  o->lr = training_default().lr;
+  g_autoptr(Parser) parser = parser_new(
+      NULL,
+      "Trains a model for some steps exactly as the plan's Program says, one MPI rank per processor, and reports what\n"
+      "was measured. The first step warms up; the others' median counts.",
+      "Example:\n"
+      "  mpirun -n 2 stepreal run --model tinystories-15m --pp 2 --global-batch 8 --precision fp32 --check \\\n"
+      "      --trace measured.json\n\n"
+      "Exit status: 0 done, 1 the run failed or its numbers are wrong, 2 bad usage or input.");
+  plan_options_add(&o->plan, PLAN_OPTIONS_JSON, parser);
+  const GOptionEntry entries[] = {
+      {"device", 0, 0, G_OPTION_ARG_STRING, &o->device, "cpu, cuda or null (default cpu)", "NAME"},
+      {"comm", 0, 0, G_OPTION_ARG_STRING, &o->comm,
+       "mpi, nccl or null (default mpi; nccl with --device cuda where it was built in)", "NAME"},
+      {"check", 0, 0, G_OPTION_ARG_NONE, &o->check,
+       "compare losses, every gradient and every update with the same model on one rank, then time", NULL},
+      {"check-on", 0, 0, G_OPTION_ARG_STRING, &o->check_on,
+       "device of that one rank: cpu checks another device's kernels (default: --device)", "NAME"},
+      {"program", 0, 0, G_OPTION_ARG_FILENAME, &o->program,
+       "run this Program's text (as stepsim simulate --dump writes it) instead of the plan's own", "FILE"},
+      {"trace", 0, 0, G_OPTION_ARG_FILENAME, &o->trace, "write the measured trace, for Perfetto and stepsim compare",
+       "FILE"},
+      {"timeline", 0, 0, G_OPTION_ARG_FILENAME, &o->timeline, "draw what every rank did (svg, png or pdf)", "FILE"},
+      {"memory", 0, 0, G_OPTION_ARG_STRING, &o->memory,
+       "device memory a rank may take, e.g. 2GiB (default: what there is)", "SIZE"},
+      {"lr", 0, 0, G_OPTION_ARG_DOUBLE, &o->lr, "learning rate of Adam (default 0.0003)", "RATE"},
+      {"seed", 0, 0, G_OPTION_ARG_INT64, &o->plan.seed, "of weights and tokens (default 1)", "N"},
+      {"start-timeout", 0, 0, G_OPTION_ARG_DOUBLE, &o->start_timeout_s,
+       "seconds until a rank that has not started ends the others (default 10)", "S"},
+      {"stall-timeout", 0, 0, G_OPTION_ARG_DOUBLE, &o->stall_timeout_s,
+       "seconds in which all ranks wait and nothing moves until the run is ended (default 60)", "S"},
+      G_OPTION_ENTRY_NULL};
+  parser_add(parser, entries);
+  return parser_run(parser, &argc, &argv, FALSE, error);
+}
+
+/* --- from options to an execution -------------------------------------------------------------------------------------- */
+
+static gboolean read_inputs(PlanOptions *options, GError **error) {
+  if (options->model_file == NULL)
+    return fail_input(error, "--model is missing: a Hugging Face config.json, or a name in models/ such as "
+                             "tinystories-15m");
+  if (!plan_options_make_plan(options, error))
+    return FALSE;
+  options->model = model_read(options->model_file, error);
+  if (options->model == NULL)
+    return FALSE;
+  if (options->cluster_file != NULL)
+    options->cluster = cluster_read(options->cluster_file, error);
+  return options->cluster_file == NULL || options->cluster != NULL;
+}
+
+static gboolean make_workload(Run *run, World *world, GError **error) {
+  Plan *plan = run->options.plan.plan;
+  const int n = world_size(world);
+  if (plan->gpus != 0 && plan->gpus != n)
+    return fail_input(error, "--gpus %d and %d ranks clash: start one rank per processor, mpirun -n %d stepreal …",
+                      plan->gpus, n, plan->gpus);
+  plan->gpus = n;
+  plan->fold = FALSE;
+  if (!plan_complete(plan, run->options.plan.model, NULL, error)) {
+    g_prefix_error(error, "on %d rank%s: ", n, n == 1 ? "" : "s");
+    return FALSE;
+  }
+  run->workload = workload_new(run->options.plan.model, plan);
+  return parameters_check(run->workload, error);
+}
+
+static Program *given_program(const Run *run, GError **error) {
+  const Workload *workload = run->workload;
+  gsize length;
+  g_autofree char *text = data_file_read(run->options.program, &length, error);
+  g_autoptr(Program) program = text ? program_from_text(text, run->options.program, error) : NULL;
+  if (program == NULL)
+    return NULL;
+  if (program->n_ranks != workload->plan->pp || program->n_stages != workload->n_stages ||
+      program->n_micro_batches != workload->plan->n_micro_batches || program->n_steps != workload->plan->steps) {
+    fail_input(error,
+               "%s has %d ranks, %d stages, %d micro-batches and %d steps, the plan pp %d, %d stages, %" G_GINT64_FORMAT
+               " micro-batches and %d steps",
+               run->options.program, program->n_ranks, program->n_stages, program->n_micro_batches, program->n_steps,
+               workload->plan->pp, workload->n_stages, workload->plan->n_micro_batches, workload->plan->steps);
+    return NULL;
+  }
+  return g_steal_pointer(&program);
+}
+
+static gboolean make_program(Run *run, GError **error) {
+  g_autoptr(Program) program =
+      run->options.program ? given_program(run, error) : program_of_plan(run->workload, error);
+  if (program == NULL)
+    return FALSE;
+  run->program = program->expanded ? g_steal_pointer(&program) : program_expand(program, run->workload);
+  return TRUE;
+}
+
+static const CommType *find_comm(const RunOptions *o, World *world, GError **error) {
+  const gboolean is_cuda = g_strcmp0(o->device, "cuda") == 0;
+  if (o->comm != NULL)
+    return comm_find(o->comm, error);
+  if (is_cuda && g_strv_contains(comm_names(), "nccl"))
+    return comm_find("nccl", error);
+  return comm_find(world_size(world) > 1 || g_strv_contains(comm_names(), "mpi") ? "mpi" : "null", error);
+}
+
+static gboolean make_execution(Run *run, World *world, GError **error) {
+  const RunOptions *o = &run->options;
+  double capacity = 0;
+  if (o->memory != NULL && !units_parse(o->memory, UNIT_BYTES, &capacity, error)) {
+    g_prefix_error(error, "--memory: ");
+    return FALSE;
+  }
+  run->execution = (Execution){.workload = run->workload,
+                               .program = run->program,
+                               .world = world,
+                               .rank = world_rank(world),
+                               .device = device_find(o->device ? o->device : "cpu", error),
+                               .capacity_bytes = (gint64)capacity,
+                               .training = training_default()};
+  run->execution.training.lr = o->lr;
+  run->execution.training.seed = (guint64)o->plan.seed;
+  if (run->execution.device == NULL)
+    return FALSE;
+  if (o->check_on != NULL && (run->execution.check_device = device_find(o->check_on, error)) == NULL)
+    return FALSE;
+  if (o->check_on != NULL && !o->check)
+    return fail_input(error, "--check-on needs --check");
+  run->execution.comm = find_comm(o, world, error);
+  return run->execution.comm != NULL;
+}
+
+static gboolean prepare(Run *run, World *world, GError **error) {
+  if (run->options.lr < 0 || run->options.start_timeout_s <= 0 || run->options.stall_timeout_s < 0)
+    return fail_input(error, "--lr, --start-timeout and --stall-timeout: expected numbers that are not negative");
+  return read_inputs(&run->options.plan, error) && make_workload(run, world, error) && make_program(run, error) &&
+         make_execution(run, world, error);
+}
+
+/* --- running ----------------------------------------------------------------------------------------------------------- */
+
+static void show_progress(int step, int n_steps, gpointer data) {
+  fprintf(stderr, "\rstep %d of %d%s", step + 1, n_steps, step + 1 == n_steps ? "\r\033[K" : "");
+  fflush(stderr);
+}
+
+static gboolean write_results(const Run *run, const Trace *trace, const MeasuredReport *report, GError **error) {
+  const RunOptions *o = &run->options;
+  if ((o->trace != NULL && !chrome_trace_write(trace, o->trace, error)) ||
+      (o->timeline != NULL && !timeline_write(trace, "Measured training step", o->timeline, error)))
+    return FALSE;
+  if (g_strcmp0(o->trace, "-") == 0 || g_strcmp0(o->timeline, "-") == 0)
+    return TRUE; /* standard output holds it, and nothing else */
+  g_autofree char *text = o->plan.json ? measured_report_json(report) : measured_report_text(report);
+  fputs(text, stdout);
+  return TRUE;
+}
+
+static gboolean report_run(const Run *run, World *world, const ExecutionResult *result, const CheckReport *check,
+                           GError **error) {
+  const Execution *execution = &run->execution;
+  g_autoptr(Trace) trace = measured_trace(world, run->workload, run->program, result);
+  g_autofree double *losses = measured_losses(world, run->workload, run->program->n_steps, result);
+  if (trace == NULL)
+    return TRUE;
+  g_autoptr(Metrics) metrics = metrics_new(trace);
+  g_autofree gint64 *steps_ns = measured_steps_ns(trace);
+  const Cluster *cluster = run->options.plan.cluster;
+  const Number number = precision_info(run->workload->plan->precision)->linear;
+  const MeasuredReport report = {.workload = run->workload,
+                                 .metrics = metrics,
+                                 .device = execution->device->name,
+                                 .comm = execution->comm->name,
+                                 .device_name = result->device_name,
+                                 .clock_Hz = result->clock_Hz,
+                                 .peak_flops = cluster != NULL ? cluster->gpu.peak_flops[number] : 0,
+                                 .steps_ns = steps_ns,
+                                 .losses = losses,
+                                 .n_steps = run->program->n_steps,
+                                 .median_ns = measured_median_ns(steps_ns, run->program->n_steps),
+                                 .check = check};
+  return write_results(run, trace, &report, error);
+}
+
+/* A run that fails in the middle ends all ranks at once. */
+static void run_or_fail(const Run *run, World *world, ExecutionResult *result) {
+  g_autoptr(GError) error = NULL;
+  Execution execution = run->execution;
+  if (world_rank(world) == 0 && isatty(STDERR_FILENO))
+    execution.progress = show_progress;
+  if (!execute(&execution, result, &error))
+    world_fail(world, error->message);
+}
+
+static void check_or_fail(const Run *run, World *world, CheckReport *check) {
+  g_autoptr(GError) error = NULL;
+  if (!check_numerics(&run->execution, check, &error))
+    world_fail(world, error->message);
+}
+
+static int run_all(Run *run, World *world, GError **error) {
+  CheckReport check = {0};
+  if (run->options.check)
+    check_or_fail(run, world, &check);
+  ExecutionResult result;
+  run_or_fail(run, world, &result);
+  const gboolean ok = report_run(run, world, &result, run->options.check ? &check : NULL, error);
+  const gboolean is_wrong = run->options.check && world_rank(world) == 0 && !check.is_passed; /* rank 0 has compared */
+  execution_result_clear(&result);
+  check_report_clear(&check);
+  return ok && is_wrong ? 1 : 0;
+}
+
+int command_run(int argc, char **argv, GError **error) {
+  Run run = {0};
+  if (!parse_options(&run.options, argc, argv, error)) {
+    clear_run(&run);
+    return 2;
+  }
+  World *world = world_open(&argc, &argv, run.options.start_timeout_s, error);
+  if (world == NULL) {
+    clear_run(&run);
+    return 1;
+  }
+  world_set_stall_timeout(world, run.options.stall_timeout_s);
+  int status = 0;
+  if (world_all(world, prepare(&run, world, error)))
+    status = run_all(&run, world, error);
+  status = real_command_close(world, status, error);
+  clear_run(&run);
+  return status;
+}

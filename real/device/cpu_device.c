@@ -1,0 +1,246 @@
+/* A rank's processor made of CPU cores: kernels run on a worker thread, everything else on a second one (cpu_worker.c);
+ * memory is the host's.
+ *
+ *      host thread ──launch, copy, record, wait, task──▶ queue of each stream ──▶ worker ──▶ events ──▶ sleep_until()
+ *
+ * The host thread only pushes. Memory is zeroed and thus touched when it is had, so that the first step does not pay
+ * for the system finding pages; large blocks start where huge pages do. */
+#include "cpu_worker.h"
+#include "device_memory.h"
+
+#include "error.h"
+
+#include <stdlib.h>
+#include <string.h>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
+enum { LINE_BYTES = 64, HUGE_PAGE_BYTES = 2 << 20 };
+
+typedef struct {
+  Device base;
+  CpuWorkers workers;
+  HostCores cores;
+  DeviceMemory memory;
+} CpuDevice;
+
+static void cpu_close(Device *device) {
+  if (device == NULL)
+    return;
+  CpuDevice *cpu = (CpuDevice *)device;
+  cpu_workers_stop(&cpu->workers);
+  host_cores_clear(&cpu->cores);
+  device_memory_clear(&cpu->memory);
+  g_free(cpu);
+}
+
+static Device *cpu_open(int local_rank, int n_local, gint64 capacity_bytes, GError **error) {
+  g_assert(local_rank >= 0 && local_rank < n_local && capacity_bytes >= 0);
+  CpuDevice *cpu = g_new0(CpuDevice, 1);
+  cpu->base.type = &cpu_device;
+  device_memory_init(&cpu->memory, capacity_bytes > 0 ? capacity_bytes : host_available_bytes() / n_local);
+  cpu->cores = host_cores(local_rank, n_local);
+  if (g_getenv("OPENBLAS_NUM_THREADS") == NULL) /* whoever set it knows better */
+    cpu_kernels_set_threads(1);
+  if (!cpu_workers_start(&cpu->workers, &cpu->cores, error)) {
+    cpu_close(&cpu->base);
+    return NULL;
+  }
+  return &cpu->base;
+}
+
+/* Zeroed; NULL: the system has none. Freed with free(). */
+static void *zeroed_block(gint64 bytes) {
+  gsize alignment = bytes >= HUGE_PAGE_BYTES ? HUGE_PAGE_BYTES : LINE_BYTES;
+  gsize rounded = ((gsize)MAX(bytes, 1) + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
+  void *block = NULL;
+  if (posix_memalign(&block, alignment, rounded) != 0)
+    return NULL;
+#ifdef __linux__
+  if (bytes >= HUGE_PAGE_BYTES)
+    madvise(block, rounded, MADV_HUGEPAGE);
+#endif
+  memset(block, 0, rounded);
+  return block;
+}
+
+static void *cpu_allocate(Device *device, gint64 bytes, GError **error) {
+  CpuDevice *cpu = (CpuDevice *)device;
+  if (!device_memory_fits(&cpu->memory, bytes, error))
+    return NULL;
+  void *block = zeroed_block(bytes);
+  if (block == NULL)
+    return device_memory_refused(&cpu->memory, bytes, error);
+  device_memory_hold(&cpu->memory, block, bytes);
+  return block;
+}
+
+static void cpu_release(Device *device, void *block) {
+  if (block == NULL)
+    return;
+  device_memory_drop(&((CpuDevice *)device)->memory, block);
+  free(block);
+}
+
+/* Not counted: staging is no memory of the device. */
+static void *cpu_allocate_host(Device *device, gint64 bytes, GError **error) {
+  void *block = zeroed_block(bytes);
+  return block != NULL ? block : device_memory_refused(&((CpuDevice *)device)->memory, bytes, error);
+}
+
+static void cpu_release_host(Device *device, void *block) {
+  free(block);
+}
+
+static DeviceStream *cpu_stream_new(Device *device, Stream kind, GError **error) {
+  CpuWorkers *workers = &((CpuDevice *)device)->workers;
+  CpuWorker *worker = &workers->worker[kind == STREAM_COMPUTE ? WORKER_COMPUTE : WORKER_COMMUNICATION];
+  int n = atomic_load(&worker->n_streams), i = 0;
+  while (i < n && worker->streams[i].is_used)
+    i++;
+  if (i == MAX_WORKER_STREAMS) {
+    fail_impossible(error, "more than %d streams on one device", MAX_WORKER_STREAMS);
+    return NULL;
+  }
+  CpuStream *stream = &worker->streams[i];
+  stream->base.device = device;
+  stream->worker = worker;
+  stream->is_used = TRUE;
+  if (i == n) {
+    cpu_queue_init(&stream->queue);
+    atomic_store_explicit(&worker->n_streams, n + 1, memory_order_release);
+  }
+  return &stream->base;
+}
+
+/* Its queue stays: the worker may be looking at it. */
+static void cpu_stream_free(DeviceStream *base) {
+  if (base == NULL)
+    return;
+  CpuStream *stream = (CpuStream *)base;
+  g_assert(cpu_queue_is_empty(&stream->queue) || atomic_load(&stream->worker->all->has_failed));
+  stream->is_used = FALSE;
+}
+
+static void push(DeviceStream *base, const CpuCommand *command) {
+  CpuStream *stream = (CpuStream *)base;
+  cpu_queue_push(&stream->queue, command);
+  bell_ring(stream->worker->bell);
+}
+
+static void cpu_launch(DeviceStream *stream, const Kernel *kernel) {
+  push(stream, &(CpuCommand){.kind = COMMAND_LAUNCH, .kernel = *kernel});
+}
+
+static void cpu_copy(DeviceStream *stream, void *to, const void *from, gint64 bytes) {
+  push(stream, &(CpuCommand){.kind = COMMAND_COPY, .copy = {to, from, bytes}});
+}
+
+static void cpu_host_task(DeviceStream *stream, HostStep step, gpointer data) {
+  push(stream, &(CpuCommand){.kind = COMMAND_HOST_TASK, .task = {step, data}});
+}
+
+static DeviceEvent *cpu_event_new(Device *device, GError **error) {
+  CpuEvent *event = g_new0(CpuEvent, 1);
+  event->base.device = device;
+  return &event->base;
+}
+
+static void cpu_event_free(DeviceEvent *event) {
+  g_free(event);
+}
+
+static void cpu_record(DeviceStream *stream, DeviceEvent *base) {
+  CpuEvent *event = (CpuEvent *)base;
+  event->is_recorded = TRUE;
+  atomic_store(&event->state, 0); /* before the push: the worker may come to it at once */
+  push(stream, &(CpuCommand){.kind = COMMAND_RECORD, .event = event});
+}
+
+static void cpu_wait(DeviceStream *stream, DeviceEvent *base) {
+  CpuEvent *event = (CpuEvent *)base;
+  g_assert(event->is_recorded); /* a GPU would not wait at all */
+  push(stream, &(CpuCommand){.kind = COMMAND_WAIT, .event = event});
+}
+
+static gboolean cpu_is_done(DeviceEvent *event) {
+  return cpu_event_is_done((CpuEvent *)event);
+}
+
+static gint64 cpu_event_ns(DeviceEvent *base) {
+  CpuEvent *event = (CpuEvent *)base;
+  g_assert(cpu_event_is_done(event));
+  return event->ns;
+}
+
+static gboolean cpu_sleep_until(DeviceEvent *base, gint64 timeout_ns) {
+  CpuEvent *event = (CpuEvent *)base;
+  CpuWorkers *workers = &((CpuDevice *)base->device)->workers;
+  Bell *bell = &workers->bells[BELL_HOST];
+  gint64 now_ns = host_now_ns();
+  gint64 deadline_ns = timeout_ns > G_MAXINT64 - now_ns ? G_MAXINT64 : now_ns + timeout_ns;
+  for (;;) {
+    unsigned seen = bell_epoch(bell);
+    if (cpu_event_call(event, BELL_HOST))
+      return TRUE;
+    if (atomic_load(&workers->has_failed) || host_now_ns() >= deadline_ns)
+      return FALSE;
+    bell_sleep(bell, seen, deadline_ns);
+  }
+}
+
+static gboolean cpu_check(Device *device, GError **error) {
+  return cpu_workers_check(&((CpuDevice *)device)->workers, error);
+}
+
+static void cpu_cancel(Device *device) {
+  GError *error = NULL;
+  fail_impossible(&error, "cancelled");
+  cpu_workers_fail(&((CpuDevice *)device)->workers, error);
+}
+
+static char *cpu_describe(Device *device) {
+  const HostCores *cores = &((CpuDevice *)device)->cores;
+  g_autofree char *name = host_processor_name();
+  g_autofree char *place =
+      cores->is_bound ? g_strdup_printf(", bound from core %d on", cores->first_core) : g_strdup(", not bound");
+  return g_strdup_printf("%s, %d core%s%s", name, cores->n_cores, cores->n_cores == 1 ? "" : "s", place);
+}
+
+static double cpu_clock_Hz(Device *device) {
+  return host_clock_Hz(((CpuDevice *)device)->cores.first_core);
+}
+
+static gint64 cpu_memory_bytes(Device *device) {
+  return ((CpuDevice *)device)->memory.capacity_bytes;
+}
+
+const DeviceType cpu_device = {
+    .name = "cpu",
+    .is_host_memory = TRUE,
+    .is_available = TRUE,
+    .open = cpu_open,
+    .close = cpu_close,
+    .allocate = cpu_allocate,
+    .release = cpu_release,
+    .stream_new = cpu_stream_new,
+    .stream_free = cpu_stream_free,
+    .event_new = cpu_event_new,
+    .event_free = cpu_event_free,
+    .record = cpu_record,
+    .wait = cpu_wait,
+    .is_done = cpu_is_done,
+    .event_ns = cpu_event_ns,
+    .launch = cpu_launch,
+    .copy = cpu_copy,
+    .allocate_host = cpu_allocate_host,
+    .release_host = cpu_release_host,
+    .host_task = cpu_host_task,
+    .sleep_until = cpu_sleep_until,
+    .check = cpu_check,
+    .cancel = cpu_cancel,
+    .describe = cpu_describe,
+    .clock_Hz = cpu_clock_Hz,
+    .memory_bytes = cpu_memory_bytes,
+};

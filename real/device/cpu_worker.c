@@ -1,0 +1,304 @@
+/* Two threads serve a rank's streams. The computing one has a stream to itself; all others share the second, which
+ * goes round their heads and never blocks in one of them:
+ *
+ *      compute         │ LAUNCH LAUNCH record(e) …          one thread
+ *      tp, dp, send …  │ wait(e) TASK …  ┐
+ *                      │ COPY …          ├ one thread: sweep: run each head as far as it goes
+ *                      │ TASK (polled)   ┘
+ *
+ * After a sweep in which nothing moved the thread pauses:
+ *   - heads that wait for events write their bell's number into the event, and whoever records it rings. The bit and
+ *     DONE are set by the same atomic operation on one word, so one of the two sees the other; no ring is sent to
+ *     anyone who does not wait, since waking a thread costs more than most commands.
+ *   - with host tasks pending (a message that has to be asked for) it polls. Where the rank has a core for each thread,
+ *     nearly all the time. Often it has one core for both: then waking up beside a kernel, only to find that nothing
+ * has come, costs the kernel 3 to 30 us, the more the more layers of virtual machine are below. So the computing thread
+ *     looks in itself, between two kernels, and the poller sleeps long:
+ *
+ *         one core │ kernel │sweep│ kernel │sweep│ kernel …      sweep: of the other thread's streams
+ *
+ *     While no kernel runs, the poller spins, yielding, for as long as a short message takes, then pauses shortly.
+ * Whoever sweeps holds the streams' lock: host tasks never run at the same time. */
+#include "cpu_worker.h"
+
+#include "error.h"
+
+#include <sched.h>
+#include <string.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
+
+enum {
+  POLL_SPIN_NS = 200000,        /* of polling without pause since something last moved, with no kernel running */
+  POLL_IDLE_PAUSE_NS = 20000,   /* between polls after that */
+  POLL_BUSY_PAUSE_NS = 2000000, /* beside kernels on the same core: for those that are longer */
+  LOOK_RECORD_NS = 20000,       /* between looks of the computing thread at the end of an op */
+  LOOK_KERNEL_NS = 200000,      /* and within one, whose time they are counted into */
+  POLL_MOVED_NS = 10000,        /* a sweep that took longer has moved data, though nothing has ended yet */
+  COPY_PIECE_BYTES = 1 << 20,   /* a sweep goes on to the other streams after so much: about 100 µs */
+  COMMANDS_PER_VISIT = 64,
+};
+
+gboolean cpu_event_call(CpuEvent *event, int number) {
+  return (atomic_fetch_or(&event->state, 2u << number) & EVENT_DONE) != 0;
+}
+
+gboolean cpu_event_is_done(const CpuEvent *event) {
+  return (atomic_load_explicit(&event->state, memory_order_acquire) & EVENT_DONE) != 0;
+}
+
+static void finish_event(CpuWorkers *workers, CpuEvent *event) {
+  event->ns = host_now_ns();
+  unsigned called = atomic_fetch_or(&event->state, EVENT_DONE); /* `event` may be gone after this */
+  for (int i = 0; i < N_BELLS; i++)
+    if (called & 2u << i)
+      bell_ring(&workers->bells[i]);
+}
+
+void cpu_workers_fail(CpuWorkers *workers, GError *error) {
+  pthread_mutex_lock(&workers->error_mutex);
+  if (workers->error == NULL)
+    workers->error = g_steal_pointer(&error);
+  pthread_mutex_unlock(&workers->error_mutex);
+  g_clear_error(&error);
+  atomic_store(&workers->has_failed, 1);
+  for (int i = 0; i < N_BELLS; i++)
+    bell_ring(&workers->bells[i]);
+}
+
+gboolean cpu_workers_check(CpuWorkers *workers, GError **error) {
+  if (!atomic_load(&workers->has_failed))
+    return TRUE;
+  pthread_mutex_lock(&workers->error_mutex);
+  if (error != NULL)
+    *error = g_error_copy(workers->error);
+  pthread_mutex_unlock(&workers->error_mutex);
+  return FALSE;
+}
+
+static void look_around(CpuWorker *worker, gint64 least_ns);
+
+/* What became of a stream's oldest command. */
+typedef enum {
+  HEAD_NONE,  /* there is none */
+  HEAD_ENDED, /* it was popped */
+  HEAD_MOVED, /* part of it was done */
+  HEAD_WAITS, /* for an event */
+  HEAD_POLLED /* a host task that is not done yet */
+} Head;
+
+static Head run_copy(CpuCommand *command) {
+  gint64 bytes = MIN(command->copy.bytes, COPY_PIECE_BYTES);
+  memmove(command->copy.to, command->copy.from, (gsize)bytes);
+  command->copy.to += bytes;
+  command->copy.from += bytes;
+  command->copy.bytes -= bytes;
+  return command->copy.bytes == 0 ? HEAD_ENDED : HEAD_MOVED;
+}
+
+static Head run_launch(CpuWorker *worker, const CpuCommand *command) {
+  GError *error = NULL;
+  if (!cpu_kernel_run(&command->kernel, worker->scratch, &error))
+    cpu_workers_fail(worker->all, error);
+  look_around(worker, LOOK_KERNEL_NS);
+  return HEAD_ENDED;
+}
+
+static Head run_task(CpuWorker *worker, const CpuCommand *command) {
+  GError *error = NULL;
+  gboolean has_ended = command->task.step(command->task.data, &error);
+  if (error != NULL)
+    cpu_workers_fail(worker->all, error);
+  return has_ended ? HEAD_ENDED : HEAD_POLLED;
+}
+
+/* After a failure nothing runs and nobody waits. */
+static Head run_command(CpuWorker *worker, CpuCommand *command) {
+  gboolean is_skipped = atomic_load_explicit(&worker->all->has_failed, memory_order_acquire) != 0;
+  if (is_skipped)
+    return HEAD_ENDED;
+  switch ((CommandKind)command->kind) {
+  case COMMAND_LAUNCH:
+    return run_launch(worker, command);
+  case COMMAND_COPY:
+    return run_copy(command);
+  case COMMAND_WAIT:
+    return cpu_event_is_done(command->event) ? HEAD_ENDED : HEAD_WAITS;
+  case COMMAND_HOST_TASK:
+    return run_task(worker, command);
+  default:
+    g_assert_not_reached();
+  }
+}
+
+static Head run_head(CpuWorker *worker, CpuStream *stream) {
+  CpuCommand *command = cpu_queue_head(&stream->queue);
+  if (command == NULL)
+    return HEAD_NONE;
+  if (command->kind == COMMAND_RECORD) { /* served after a failure too */
+    CpuEvent *event = command->event;
+    cpu_queue_pop(&stream->queue); /* first: whoever sees the event done may free the stream */
+    finish_event(worker->all, event);
+    look_around(worker, LOOK_RECORD_NS);
+    return HEAD_ENDED;
+  }
+  Head head = run_command(worker, command);
+  if (head == HEAD_ENDED)
+    cpu_queue_pop(&stream->queue);
+  return head;
+}
+
+typedef struct {
+  gboolean has_moved;
+  gboolean polls; /* host tasks are pending */
+} Sweep;
+
+/* Run each head as far as it goes. With `sweeping` held, as what follows. */
+static Sweep sweep(CpuWorker *worker) {
+  Sweep result = {FALSE, FALSE};
+  int n = atomic_load_explicit(&worker->n_streams, memory_order_acquire);
+  for (int i = 0; i < n; i++) {
+    Head head = HEAD_ENDED;
+    for (int visit = 0; head == HEAD_ENDED && visit < COMMANDS_PER_VISIT; visit++) {
+      head = run_head(worker, &worker->streams[i]);
+      result.has_moved |= head == HEAD_ENDED || head == HEAD_MOVED;
+    }
+    result.polls |= head == HEAD_POLLED;
+  }
+  return result;
+}
+
+/* Leave the bell's number with every event a head waits for. TRUE: one of them is done already. */
+static gboolean call_events(CpuWorker *worker) {
+  int n = atomic_load_explicit(&worker->n_streams, memory_order_acquire);
+  for (int i = 0; i < n; i++) {
+    const CpuCommand *command = cpu_queue_head(&worker->streams[i].queue);
+    if (command != NULL && command->kind == COMMAND_WAIT && cpu_event_call(command->event, (int)worker->kind))
+      return TRUE;
+  }
+  return FALSE;
+}
+
+/* Sweep until nothing moves any more and every event waited for will ring. TRUE: something moved. */
+static gboolean settle(CpuWorker *worker) {
+  gboolean has_moved = FALSE;
+  for (;;) {
+    gint64 start_ns = host_now_ns();
+    Sweep result = sweep(worker);
+    atomic_store(&worker->polls, result.polls);
+    if (result.has_moved || (result.polls && host_now_ns() - start_ns > POLL_MOVED_NS))
+      has_moved = TRUE;
+    else if (!call_events(worker))
+      return has_moved;
+    if (atomic_load(&worker->all->is_closing))
+      return has_moved;
+  }
+}
+
+/* On the computing thread: poll for the other one, which sleeps; not more often than every least_ns. */
+static void look_around(CpuWorker *worker, gint64 least_ns) {
+  CpuWorker *other = &worker->all->worker[WORKER_COMMUNICATION];
+  if (worker == other || !worker->all->share_core || !atomic_load_explicit(&other->polls, memory_order_relaxed))
+    return;
+  gint64 now_ns = host_now_ns();
+  if (now_ns - worker->looked_ns < least_ns || pthread_mutex_trylock(&other->sweeping) != 0)
+    return;
+  settle(other);
+  pthread_mutex_unlock(&other->sweeping);
+  worker->looked_ns = host_now_ns();
+}
+
+/* Nothing moves: until when to sleep, 0 not at all. */
+static gint64 pause_until_ns(const CpuWorker *worker, gint64 moved_ns) {
+  const CpuWorkers *all = worker->all;
+  const CpuWorker *compute = &all->worker[WORKER_COMPUTE], *other = &all->worker[WORKER_COMMUNICATION];
+  gboolean looks = worker == compute && all->share_core && atomic_load(&other->polls);
+  if (!atomic_load(&worker->polls) && !looks)
+    return G_MAXINT64;
+  gint64 now_ns = host_now_ns();
+  if (worker == other && all->share_core && atomic_load(&compute->is_awake))
+    return now_ns + POLL_BUSY_PAUSE_NS;
+  if (now_ns - moved_ns < POLL_SPIN_NS)
+    return 0;
+  return looks ? G_MAXINT64 : now_ns + POLL_IDLE_PAUSE_NS;
+}
+
+/* TRUE: someone rang. */
+static gboolean sleep_until_ns(CpuWorker *worker, unsigned seen, gint64 deadline_ns) {
+  atomic_store(&worker->is_awake, 0);
+  if (worker->kind == WORKER_COMPUTE && worker->all->share_core &&
+      atomic_load(&worker->all->worker[WORKER_COMMUNICATION].polls))
+    bell_ring(&worker->all->bells[WORKER_COMMUNICATION]); /* from here on it polls itself */
+  gboolean rung = bell_sleep(worker->bell, seen, deadline_ns);
+  atomic_store(&worker->is_awake, 1);
+  return rung;
+}
+
+static void *worker_main(void *data) {
+  CpuWorker *worker = data;
+  host_cores_bind(worker->all->cores);
+#ifdef __linux__
+  prctl(PR_SET_TIMERSLACK, 1UL); /* pauses are as short as asked for, not 50 µs longer */
+#endif
+  gint64 moved_ns = host_now_ns();
+  atomic_store(&worker->is_awake, 1);
+  while (!atomic_load(&worker->all->is_closing)) {
+    unsigned seen = bell_epoch(worker->bell);
+    pthread_mutex_lock(&worker->sweeping);
+    gboolean has_moved = settle(worker);
+    pthread_mutex_unlock(&worker->sweeping);
+    if (has_moved)
+      moved_ns = host_now_ns();
+    gint64 deadline_ns = pause_until_ns(worker, moved_ns);
+    if (deadline_ns > 0) {
+      if (sleep_until_ns(worker, seen, deadline_ns))
+        moved_ns = host_now_ns();
+      continue;
+    }
+    look_around(worker, 0);
+    sched_yield();
+  }
+  return NULL;
+}
+
+static gboolean start_worker(CpuWorkers *workers, WorkerKind kind, GError **error) {
+  CpuWorker *worker = &workers->worker[kind];
+  worker->kind = kind;
+  worker->all = workers;
+  worker->bell = &workers->bells[kind];
+  worker->scratch = cpu_scratch_new();
+  pthread_mutex_init(&worker->sweeping, NULL);
+  int status = pthread_create(&worker->thread, NULL, worker_main, worker);
+  if (status != 0)
+    return fail_impossible(error, "a thread could not be started: %s", g_strerror(status));
+  workers->n_threads++;
+  return TRUE;
+}
+
+gboolean cpu_workers_start(CpuWorkers *workers, const HostCores *cores, GError **error) {
+  workers->cores = cores;
+  workers->share_core = !cores->is_bound || cores->n_cores == 1;
+  pthread_mutex_init(&workers->error_mutex, NULL);
+  for (int i = 0; i < N_BELLS; i++)
+    bell_init(&workers->bells[i]);
+  return start_worker(workers, WORKER_COMPUTE, error) && start_worker(workers, WORKER_COMMUNICATION, error);
+}
+
+void cpu_workers_stop(CpuWorkers *workers) {
+  atomic_store(&workers->is_closing, 1);
+  for (int i = 0; i < N_BELLS; i++)
+    bell_ring(&workers->bells[i]);
+  for (int i = 0; i < workers->n_threads; i++)
+    pthread_join(workers->worker[i].thread, NULL);
+  for (int i = 0; i < N_WORKERS; i++) {
+    for (int j = 0; j < workers->worker[i].n_streams; j++)
+      cpu_queue_clear(&workers->worker[i].streams[j].queue);
+    cpu_scratch_free(workers->worker[i].scratch);
+    pthread_mutex_destroy(&workers->worker[i].sweeping);
+  }
+  for (int i = 0; i < N_BELLS; i++)
+    bell_clear(&workers->bells[i]);
+  pthread_mutex_destroy(&workers->error_mutex);
+  g_clear_error(&workers->error);
+}

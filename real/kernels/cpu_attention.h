@@ -1,0 +1,52 @@
+/* Private to the two directions of fused attention: one head's rows of one sequence as an fp32 matrix, and products of
+ * such panels. */
+#pragma once
+#include "cpu_number.h"
+
+#include <cblas.h>
+
+/* n rounded up to the widest vectors of floats there are. */
+static inline gint64 whole_vectors(gint64 n) {
+  return (n + 15) / 16 * 16;
+}
+
+/* Rows of head_dim elements, ld apart. */
+typedef struct {
+  float *data;
+  gint64 ld;
+} Panel;
+
+static inline float *panel_row(Panel panel, gint64 row) {
+  return panel.data + row * panel.ld;
+}
+
+/* `rows` rows from `first` (in elements, of row 0) on: where they lie when they are fp32, else widened into `buffer`.
+ */
+static inline Panel panel_in(const void *base, Number number, gint64 first, gint64 ld, gint64 rows, gint64 width,
+                             float *buffer) {
+  if (number == NUMBER_FP32)
+    return (Panel){(float *)(gsize)element_at(base, number, first), ld}; /* read only by those who got it so */
+  for (gint64 row = 0; row < rows; row++)
+    numbers_widen(element_at(base, number, first + row * ld), number, width, buffer + row * width);
+  return (Panel){buffer, width};
+}
+
+/* The same for results: to be written, then closed. */
+static inline Panel panel_out(void *base, Number number, gint64 first, gint64 ld, gint64 width, float *buffer) {
+  if (number == NUMBER_FP32)
+    return (Panel){element_of(base, number, first), ld};
+  return (Panel){buffer, width};
+}
+
+static inline void panel_close(void *base, Number number, gint64 first, gint64 ld, gint64 rows, gint64 width,
+                               Panel panel) {
+  for (gint64 row = 0; row < rows; row++)
+    row_close(base, number, first + row * ld, width, panel_row(panel, row));
+}
+
+/* c (m×n) = alpha·a·b + beta·c with a (m×k) and b (k×n), either of them turned. */
+static inline void panel_product(CBLAS_TRANSPOSE turn_a, CBLAS_TRANSPOSE turn_b, gint64 m, gint64 n, gint64 k,
+                                 float alpha, Panel a, Panel b, float beta, Panel c) {
+  cblas_sgemm(CblasRowMajor, turn_a, turn_b, (blasint)m, (blasint)n, (blasint)k, alpha, a.data, (blasint)a.ld, b.data,
+              (blasint)b.ld, beta, c.data, (blasint)c.ld);
+}

@@ -1,0 +1,41 @@
+/* Private to the CPU kernels: exponentials that loops can be vectorised over, and sums over rows. */
+#pragma once
+#include <glib.h>
+#include <string.h>
+
+/* e^x to 2 units in the last place over the whole range, ∞ and subnormal results included; NaN stays NaN.
+ *
+ *      x = n·ln 2 + r, |r| ≤ ½ ln 2        e^x = 2^n · e^r
+ *
+ * with a polynomial for e^r (S. Moshier, Cephes, expf). n is rounded by adding 1.5·2^23, which leaves it in the low
+ * bits of the sum; 2^n is applied in two halves, since 2^128 and 2^-149 are no normal fp32. */
+static inline __attribute__((always_inline)) float fast_exp(float x) {
+  const float round_at = 12582912.0f;
+  x = x > 89.0f ? 89.0f : x; /* e^89 overflows; comparisons are false for NaN, which goes through */
+  x = x < -104.0f ? -104.0f : x;
+  float shifted = x * 1.44269504088896341f + round_at;
+  float n = shifted - round_at;
+  float r = x - n * 0.693359375f;
+  r = r - n * -2.12194440e-4f;
+  float p = 1.9875691500e-4f;
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * (r * r) + r + 1.0f;
+  guint32 bits;
+  memcpy(&bits, &shifted, sizeof bits);
+  gint32 whole = (gint32)(bits - 0x4b400000u); /* the bits of 1.5·2^23 */
+  gint32 half = whole >> 1;
+  guint32 low_bits = (guint32)(half + 127) << 23, high_bits = (guint32)(whole - half + 127) << 23;
+  float low, high;
+  memcpy(&low, &low_bits, sizeof low);
+  memcpy(&high, &high_bits, sizeof high);
+  return p * low * high;
+}
+
+/* 1 / (1 + e^−x); exact at ±∞. */
+static inline __attribute__((always_inline)) float fast_sigmoid(float x) {
+  return 1.0f / (1.0f + fast_exp(-x));
+}

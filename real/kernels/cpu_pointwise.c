@@ -1,0 +1,174 @@
+/* Activations, residual additions, bias gradients and RoPE: each element on its own, or a sum down the columns. Bound
+ * by memory, except for the exponentials of the activations.
+ *
+ * gelu's tanh form is a sigmoid in disguise, ½(1 + tanh u) = σ(2u), so both activations are x·σ(something):
+ *
+ *      gelu(x) = x·σ(2u),  2u = √(8/π)·(x + 0.044715·x³)         (arXiv 1606.08415)
+ *      gated:  [g | u] → silu(g)·u,  silu(g) = g·σ(g)            (arXiv 2002.05202)
+ *
+ * RoPE turns pairs (j, j + d/2) of a head by position·base^(−2j/d) (arXiv 2104.09864); the angles' cosines and sines
+ * are kept for the next call. */
+#include "cpu_math.h"
+#include "cpu_number.h"
+
+#include <math.h>
+
+#define GELU_SCALE 1.5957691216057308f /* √(8/π) */
+#define GELU_CUBE 0.044715f
+
+static void gelu(const float *x, float *y, gint64 n) {
+#pragma omp simd
+  for (gint64 j = 0; j < n; j++)
+    y[j] = x[j] * fast_sigmoid(GELU_SCALE * (x[j] + GELU_CUBE * x[j] * x[j] * x[j]));
+}
+
+static void gelu_backward(const float *x, const float *dy, float *dx, gint64 n) {
+#pragma omp simd
+  for (gint64 j = 0; j < n; j++) {
+    float value = x[j], square = value * value;
+    float share = fast_sigmoid(GELU_SCALE * (value + GELU_CUBE * value * square));
+    float slope = GELU_SCALE * (1.0f + 3.0f * GELU_CUBE * square);
+    dx[j] = dy[j] * (share + value * share * (1.0f - share) * slope);
+  }
+}
+
+static void swiglu(const float *gate, const float *up, float *y, gint64 n) {
+#pragma omp simd
+  for (gint64 j = 0; j < n; j++)
+    y[j] = gate[j] * fast_sigmoid(gate[j]) * up[j];
+}
+
+/* dx [2n]: gate's gradient, then up's; may lie on gate and up. */
+static void swiglu_backward(const float *gate, const float *up, const float *dy, float *dx, gint64 n) {
+#pragma omp simd
+  for (gint64 j = 0; j < n; j++) {
+    float g = gate[j], u = up[j], share = fast_sigmoid(g);
+    dx[j] = dy[j] * u * share * (1.0f + g * (1.0f - share));
+    dx[n + j] = dy[j] * g * share;
+  }
+}
+
+void cpu_activation_forward(const Kernel *kernel, CpuScratch *scratch) {
+  const ActivationKernel *task = &kernel->activation;
+  Number number = (Number)task->number;
+  gint64 width = task->width, in_width = task->gated ? 2 * width : width;
+  float *buffer = cpu_scratch_floats(scratch, in_width + width);
+  for (gint64 row = 0; row < task->rows; row++) {
+    const float *x = row_in(task->x, number, row * in_width, in_width, buffer);
+    float *y = row_out(task->y, number, row * width, buffer + in_width);
+    if (task->gated)
+      swiglu(x, x + width, y, width);
+    else
+      gelu(x, y, width);
+    row_close(task->y, number, row * width, width, y);
+  }
+}
+
+void cpu_activation_backward(const Kernel *kernel, CpuScratch *scratch) {
+  const ActivationKernel *task = &kernel->activation;
+  Number number = (Number)task->number;
+  gint64 width = task->width, in_width = task->gated ? 2 * width : width;
+  float *buffer = cpu_scratch_floats(scratch, 2 * in_width + width);
+  for (gint64 row = 0; row < task->rows; row++) {
+    const float *x = row_in(task->x, number, row * in_width, in_width, buffer);
+    const float *dy = row_in(task->dy, number, row * width, width, buffer + in_width);
+    float *dx = row_out(task->dx, number, row * in_width, buffer + in_width + width);
+    if (task->gated)
+      swiglu_backward(x, x + width, dy, dx, width);
+    else
+      gelu_backward(x, dy, dx, width);
+    row_close(task->dx, number, row * in_width, in_width, dx);
+  }
+}
+
+void cpu_add(const Kernel *kernel, CpuScratch *scratch) {
+  const AddKernel *add = &kernel->add;
+  Number number = (Number)add->number;
+  gint64 width = add->width;
+  float *buffer = cpu_scratch_floats(scratch, 3 * width);
+  const float *bias = add->bias == NULL ? NULL : row_in(add->bias, number, 0, width, buffer);
+  for (gint64 row = 0; row < add->rows; row++) {
+    const float *a = row_in(add->a, number, row * width, width, buffer + width);
+    const float *b = row_in(add->b, number, row * width, width, buffer + 2 * width);
+    float *out = row_out(add->out, number, row * width, buffer + width);
+    if (bias == NULL) {
+#pragma omp simd
+      for (gint64 j = 0; j < width; j++)
+        out[j] = a[j] + b[j];
+    } else {
+#pragma omp simd
+      for (gint64 j = 0; j < width; j++)
+        out[j] = a[j] + b[j] + bias[j];
+    }
+    row_close(add->out, number, row * width, width, out);
+  }
+}
+
+/* Four rows at a time: a quarter of the traffic to the sums, and a shorter chain of roundings. */
+void cpu_bias_gradient(const Kernel *kernel, CpuScratch *scratch) {
+  const BiasGradientKernel *task = &kernel->bias_gradient;
+  Number number = (Number)task->number;
+  gint64 width = task->width, row = 0;
+  float *sum = cpu_scratch_floats(scratch, 5 * width), *buffer = sum + width;
+  memset(sum, 0, (gsize)width * sizeof(float));
+  for (; row + 4 <= task->rows; row += 4) {
+    const float *dy[4];
+    for (int i = 0; i < 4; i++)
+      dy[i] = row_in(task->dy, number, (row + i) * width, width, buffer + i * width);
+    const float *a = dy[0], *b = dy[1], *c = dy[2], *d = dy[3];
+#pragma omp simd
+    for (gint64 j = 0; j < width; j++)
+      sum[j] += (a[j] + b[j]) + (c[j] + d[j]);
+  }
+  for (; row < task->rows; row++) {
+    const float *dy = row_in(task->dy, number, row * width, width, buffer);
+#pragma omp simd
+    for (gint64 j = 0; j < width; j++)
+      sum[j] += dy[j];
+  }
+  row_add(task->out, (Number)task->gradient, 0, width, sum, buffer);
+}
+
+static void prepare_angles(CpuScratch *scratch, const RopeKernel *rope) {
+  gint64 half = rope->head_dim / 2;
+  if (scratch->angles != NULL && scratch->angles_seq_len == rope->seq_len &&
+      scratch->angles_head_dim == rope->head_dim && scratch->angles_base == rope->base)
+    return;
+  g_free(scratch->angles);
+  float *angles = scratch->angles = g_new(float, (gsize)(rope->seq_len * half * 2));
+  scratch->angles_seq_len = rope->seq_len;
+  scratch->angles_head_dim = rope->head_dim;
+  scratch->angles_base = rope->base;
+  for (gint64 j = 0; j < half; j++) {
+    double frequency = pow(rope->base, -2.0 * (double)j / (double)rope->head_dim);
+    for (gint64 position = 0; position < rope->seq_len; position++) {
+      angles[position * 2 * half + j] = (float)cos((double)position * frequency);
+      angles[position * 2 * half + half + j] = (float)sin((double)position * frequency);
+    }
+  }
+}
+
+static void turn(float *x, const float *cosine, const float *sine, float sign, gint64 half) {
+#pragma omp simd
+  for (gint64 j = 0; j < half; j++) {
+    float a = x[j], b = x[half + j], s = sign * sine[j];
+    x[j] = a * cosine[j] - b * s;
+    x[half + j] = b * cosine[j] + a * s;
+  }
+}
+
+void cpu_rope(const Kernel *kernel, CpuScratch *scratch) {
+  const RopeKernel *rope = &kernel->rope;
+  Number number = (Number)rope->number;
+  gint64 d = rope->head_dim, width = rope->n_heads * d;
+  g_assert(d % 2 == 0 && rope->ld >= width);
+  prepare_angles(scratch, rope);
+  float *buffer = cpu_scratch_floats(scratch, width);
+  for (gint64 row = 0; row < rope->rows; row++) {
+    const float *cosine = scratch->angles + row % rope->seq_len * d;
+    float *x = row_open(rope->x, number, row * rope->ld, width, buffer);
+    for (gint64 head = 0; head < rope->n_heads; head++)
+      turn(x + head * d, cosine, cosine + d / 2, rope->inverse ? -1.0f : 1.0f, d / 2);
+    row_close(rope->x, number, row * rope->ld, width, x);
+  }
+}

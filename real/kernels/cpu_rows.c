@@ -1,0 +1,161 @@
+/* Norms and softmax: kernels that need a sum over a row before they can write it. A row is read twice, the second time
+ * from cache:
+ *
+ *      x [width]  ──▶ Σ, Σ(x − mean)²  ──▶ y = (x − mean)·rstd·w + shift
+ *
+ * Norm backward, with x̂ = (x − mean)·rstd and g = dy·w (J. Ba et al., arXiv 1607.06450; RMSNorm arXiv 1910.07467):
+ *
+ *      dx = rstd·(g − ⟨g⟩ − x̂·⟨g·x̂⟩)      RMSNorm: mean = 0 and no ⟨g⟩
+ *      dw += Σ_rows dy·x̂,  dshift += Σ_rows dy
+ *
+ * The weight gradients are summed over the rows in fp32 and added to what is there once. */
+#include "cpu_math.h"
+#include "cpu_number.h"
+
+#include <math.h>
+
+static float sum_of(const float *x, gint64 n) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (gint64 j = 0; j < n; j++)
+    sum += x[j];
+  return sum;
+}
+
+static float squares_about(const float *x, float mean, gint64 n) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (gint64 j = 0; j < n; j++)
+    sum += (x[j] - mean) * (x[j] - mean);
+  return sum;
+}
+
+void cpu_norm_forward(const Kernel *kernel, CpuScratch *scratch) {
+  const NormKernel *norm = &kernel->norm;
+  Number number = (Number)norm->number;
+  gint64 width = norm->width;
+  float *buffer = cpu_scratch_floats(scratch, 4 * width);
+  const float *weight = row_in(norm->weight, number, 0, width, buffer);
+  const float *shift = NULL;
+  if (norm->shift != NULL)
+    shift = row_in(norm->shift, number, 0, width, buffer + width);
+  for (gint64 row = 0; row < norm->rows; row++) {
+    const float *x = row_in(norm->x, number, row * width, width, buffer + 2 * width);
+    float *y = row_out(norm->y, number, row * width, buffer + 3 * width);
+    float mean = norm->is_rms ? 0 : sum_of(x, width) / (float)width;
+    float rstd = 1.0f / sqrtf(squares_about(x, mean, width) / (float)width + norm->epsilon);
+    if (shift == NULL) {
+#pragma omp simd
+      for (gint64 j = 0; j < width; j++)
+        y[j] = (x[j] - mean) * rstd * weight[j];
+    } else {
+#pragma omp simd
+      for (gint64 j = 0; j < width; j++)
+        y[j] = (x[j] - mean) * rstd * weight[j] + shift[j];
+    }
+    row_close(norm->y, number, row * width, width, y);
+    if (!norm->is_rms)
+      norm->mean[row] = mean;
+    norm->rstd[row] = rstd;
+  }
+}
+
+typedef struct {
+  float g, gx; /* ⟨g⟩, ⟨g·x̂⟩ */
+} NormMeans;
+
+static NormMeans norm_means(const float *dy, const float *weight, const float *x, float mean, float rstd,
+                            gint64 width) {
+  float g = 0, gx = 0;
+#pragma omp simd reduction(+ : g, gx)
+  for (gint64 j = 0; j < width; j++) {
+    float scaled = dy[j] * weight[j];
+    g += scaled;
+    gx += scaled * (x[j] - mean);
+  }
+  return (NormMeans){g / (float)width, gx * rstd / (float)width};
+}
+
+void cpu_norm_backward(const Kernel *kernel, CpuScratch *scratch) {
+  const NormKernel *norm = &kernel->norm;
+  Number number = (Number)norm->number, gradient = (Number)norm->gradient;
+  gint64 width = norm->width;
+  float *buffer = cpu_scratch_floats(scratch, 6 * width);
+  float *dweight = buffer, *dshift = buffer + width;
+  memset(buffer, 0, (gsize)width * 2 * sizeof(float));
+  const float *weight = row_in(norm->weight, number, 0, width, buffer + 2 * width);
+  for (gint64 row = 0; row < norm->rows; row++) {
+    const float *x = row_in(norm->x, number, row * width, width, buffer + 3 * width);
+    const float *dy = row_in(norm->dy, number, row * width, width, buffer + 4 * width);
+    float *dx = row_out(norm->dx, number, row * width, buffer + 5 * width);
+    float mean = norm->is_rms ? 0 : norm->mean[row], rstd = norm->rstd[row];
+    NormMeans means = norm_means(dy, weight, x, mean, rstd, width);
+    float less = norm->is_rms ? 0 : means.g;
+#pragma omp simd
+    for (gint64 j = 0; j < width; j++) {
+      float normed = (x[j] - mean) * rstd, slope = dy[j];
+      dweight[j] += slope * normed;
+      dshift[j] += slope;
+      dx[j] = rstd * (slope * weight[j] - less - normed * means.gx);
+    }
+    row_close(norm->dx, number, row * width, width, dx);
+  }
+  row_add(norm->dweight, gradient, 0, width, dweight, buffer + 3 * width);
+  if (norm->dshift != NULL)
+    row_add(norm->dshift, gradient, 0, width, dshift, buffer + 3 * width);
+}
+
+/* p[0 … n) = softmax(scale·s[0 … n)). NaN is passed over by the maximum and comes back with the exponentials. */
+static void softmax(const float *s, float scale, gint64 n, float *p) {
+  float most = -INFINITY, sum = 0;
+#pragma omp simd reduction(max : most)
+  for (gint64 j = 0; j < n; j++)
+    most = scale * s[j] > most ? scale * s[j] : most;
+#pragma omp simd reduction(+ : sum)
+  for (gint64 j = 0; j < n; j++) {
+    float e = fast_exp(scale * s[j] - most);
+    p[j] = e;
+    sum += e;
+  }
+  float share = 1.0f / sum;
+#pragma omp simd
+  for (gint64 j = 0; j < n; j++)
+    p[j] *= share;
+}
+
+void cpu_softmax_forward(const Kernel *kernel, CpuScratch *scratch) {
+  const SoftmaxKernel *task = &kernel->softmax;
+  Number number = (Number)task->number;
+  gint64 n = task->seq_len;
+  float *buffer = cpu_scratch_floats(scratch, n);
+  for (gint64 row = 0; row < task->matrices * n; row++) {
+    gint64 n_seen = row % n + 1; /* keys up to the query's own */
+    const float *s = row_in(task->scores, number, row * n, n_seen, buffer);
+    float *p = row_out(task->scores, number, row * n, buffer);
+    softmax(s, task->scale, n_seen, p);
+    memset(p + n_seen, 0, (gsize)(n - n_seen) * sizeof(float));
+    row_close(task->scores, number, row * n, n, p);
+  }
+}
+
+void cpu_softmax_backward(const Kernel *kernel, CpuScratch *scratch) {
+  const SoftmaxKernel *task = &kernel->softmax;
+  Number number = (Number)task->number;
+  gint64 n = task->seq_len;
+  float *buffer = cpu_scratch_floats(scratch, 2 * n);
+  for (gint64 row = 0; row < task->matrices * n; row++) {
+    gint64 n_seen = row % n + 1;
+    const float *p = row_in(task->scores, number, row * n, n_seen, buffer);
+    const float *dp = row_in(task->dscores, number, row * n, n_seen, buffer + n);
+    float *ds = row_out(task->dscores, number, row * n, buffer + n);
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (gint64 j = 0; j < n_seen; j++)
+      sum += p[j] * dp[j];
+#pragma omp simd
+    for (gint64 j = 0; j < n_seen; j++)
+      ds[j] = task->scale * p[j] * (dp[j] - sum);
+    memset(ds + n_seen, 0, (gsize)(n - n_seen) * sizeof(float));
+    row_close(task->dscores, number, row * n, n, ds);
+  }
+}

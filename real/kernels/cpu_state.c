@@ -1,0 +1,117 @@
+/* Weights, gradients and the optimizer's state: one pass over flat memory, in chunks that stay in the nearest cache
+ * while they are widened, computed on and rounded:
+ *
+ *      weight, gradient  ──widen──▶ [CHUNK] fp32 ──▶ Adam ──round──▶ weight, gradient
+ *      master, m, v      ─────────── in place ───────────▶ */
+#include "cpu_number.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { CHUNK = 2048 }; /* elements: 8 KiB of fp32, four of them beside each other in 48 KiB */
+
+void cpu_sum_squares(const Kernel *kernel, CpuScratch *scratch) {
+  const SumSquaresKernel *task = &kernel->sum_squares;
+  float *buffer = cpu_scratch_floats(scratch, CHUNK);
+  double sum = 0;
+  for (gint64 first = 0; first < task->n; first += CHUNK) {
+    gint64 n = MIN(CHUNK, task->n - first);
+    const float *x = row_in(task->x, (Number)task->gradient, first, n, buffer);
+    double part = 0;
+#pragma omp simd reduction(+ : part)
+    for (gint64 i = 0; i < n; i++)
+      part += (double)x[i] * (double)x[i];
+    sum += part;
+  }
+  *task->sum += sum;
+}
+
+/* One chunk in fp32: p is the master, or the weight itself. */
+static void adam_chunk(const AdamKernel *adam, float scale, gint64 n, float *p, const float *gradient, float *m,
+                       float *v) {
+  float beta1 = adam->beta1, beta2 = adam->beta2, lr = adam->lr, epsilon = adam->epsilon, decay = adam->decay;
+  float per_c1 = 1.0f / adam->correction1, per_c2 = 1.0f / adam->correction2;
+#pragma omp simd
+  for (gint64 i = 0; i < n; i++) {
+    float g = gradient[i] * scale;
+    float mean = beta1 * m[i] + (1.0f - beta1) * g;
+    float square = beta2 * v[i] + (1.0f - beta2) * g * g;
+    m[i] = mean;
+    v[i] = square;
+    p[i] -= lr * (mean * per_c1 / (sqrtf(square * per_c2) + epsilon) + decay * p[i]);
+  }
+}
+
+void cpu_adam(const Kernel *kernel, CpuScratch *scratch) {
+  const AdamKernel *adam = &kernel->adam;
+  Number number = (Number)adam->number, gradient = (Number)adam->gradient;
+  float scale = 1;
+  if (adam->norm_squared != NULL) {
+    if (!isfinite(*adam->norm_squared))
+      return; /* whoever reads the norm ends the run; the weights stay what they were */
+    double norm = sqrt(*adam->norm_squared);
+    scale = norm > (double)adam->max_norm ? (float)((double)adam->max_norm / norm) : 1;
+  }
+  float *buffer = cpu_scratch_floats(scratch, 2 * CHUNK);
+  for (gint64 first = 0; first < adam->n; first += CHUNK) {
+    gint64 n = MIN(CHUNK, adam->n - first);
+    const float *g = row_in(adam->gradients, gradient, first, n, buffer);
+    if (adam->master != NULL) {
+      adam_chunk(adam, scale, n, adam->master + first, g, adam->m + first, adam->v + first);
+      numbers_round(adam->master + first, n, number, element_of(adam->weight, number, first));
+    } else {
+      float *p = row_open(adam->weight, number, first, n, buffer + CHUNK);
+      adam_chunk(adam, scale, n, p, g, adam->m + first, adam->v + first);
+      row_close(adam->weight, number, first, n, p);
+    }
+    memset(element_of(adam->gradients, gradient, first), 0, (gsize)(n * kernel_element_bytes(gradient)));
+  }
+}
+
+void cpu_convert(const Kernel *kernel, CpuScratch *scratch) {
+  const ConvertKernel *task = &kernel->convert;
+  Number from = (Number)task->from_number, to = (Number)task->to_number;
+  float *buffer = cpu_scratch_floats(scratch, 2 * CHUNK);
+  if (from == to && !task->accumulate) {
+    memmove(task->to, task->from, (gsize)(task->n * kernel_element_bytes(to)));
+    return;
+  }
+  for (gint64 first = 0; first < task->n; first += CHUNK) {
+    gint64 n = MIN(CHUNK, task->n - first);
+    const float *values = row_in(task->from, from, first, n, buffer);
+    if (task->accumulate)
+      row_add(task->to, to, first, n, values, buffer + CHUNK);
+    else
+      numbers_round(values, n, to, element_of(task->to, to, first));
+  }
+}
+
+void cpu_fill(const Kernel *kernel, CpuScratch *scratch) {
+  memset(kernel->fill.to, 0, (gsize)kernel->fill.bytes);
+}
+
+/* u − ½ = (r − 2^31) / 2^32 exactly; the rest in double, so that fused or not, fp32 gets the same value. */
+static void random_row(const InitKernel *init, guint64 first_index, float *row) {
+  double mean = (double)init->mean, scale = (double)init->deviation * 3.4641016151377544 * 0x1p-32; /* √12 */
+  guint64 seed = init->seed;
+#pragma omp simd
+  for (gint64 j = 0; j < init->columns; j++) {
+    gint32 centred = (gint32)(kernel_random(seed, first_index + (guint64)j) ^ 0x80000000u);
+    row[j] = (float)(mean + scale * (double)centred);
+  }
+}
+
+void cpu_init(const Kernel *kernel, CpuScratch *scratch) {
+  const InitKernel *init = &kernel->init;
+  Number number = (Number)init->number;
+  float *buffer = cpu_scratch_floats(scratch, init->columns);
+  for (gint64 i = 0; i < init->rows; i++) {
+    gint64 row = init->first_row + i;
+    float *out = row_out(init->to, number, i * init->ld, buffer);
+    if (row < init->whole_rows)
+      random_row(init, (guint64)(row * init->whole_width + init->first_column), out);
+    else
+      memset(out, 0, (gsize)init->columns * sizeof(float));
+    row_close(init->to, number, i * init->ld, init->columns, out);
+  }
+}

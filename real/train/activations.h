@@ -1,0 +1,94 @@
+/* What kernels write besides parameters: tensors saved between forward and backward, one Slot per micro-batch in flight
+ * in a stage, and scratch that lives within a piece.
+ *
+ *     slot of a stage    | x₀ | saved of layer 0 | x₁ | saved of layer 1 | … | head's |
+ *     boundary           activations and gradients on their way between stages
+ *
+ * A receive writes straight into x₀ of the slot it opens. With full recompute a slot keeps the layers' inputs only, and
+ * the saved tensors are the scratch's. Shapes in elements, row-major: T tokens × width; T′ = T/tp under sequence
+ * parallelism. */
+#pragma once
+#include "cut.h"
+#include "pool.h"
+
+typedef struct {
+  char *norm1, *norm2;              /* T′ × h */
+  float *mean1, *rstd1, *mean2, *rstd2; /* [T′] */
+  char *qkv;                        /* T × (q + 2·kv), rotated */
+  char *scores;                     /* unfused: b·heads × s × s */
+  float *lse;                       /* flash: b·heads × s */
+  char *attention;                  /* T × q */
+  char *x2;                         /* T′ × h: after attention's residual */
+  char *up;                         /* T × up_width */
+  char *activation;                 /* T × ffn_width */
+} SavedLayer;
+
+/* Gradients of the linears' outputs: what W multiplies with. With W apart from I they lie in the slot, else in scratch. */
+typedef struct {
+  char *d_down, *d_out;      /* T × h: gathered; unused without sequence parallelism (the streams' own are read) */
+  char *d_up, *d_qkv;        /* T × width */
+  char *d_x2;                /* T′ × h */
+} LayerGradients;
+
+typedef struct {
+  char *x;         /* T′ × h: what the final norm reads */
+  char *norm;      /* T′ × h */
+  float *mean, *rstd;
+  float *probabilities;                  /* T × vocab_width */
+  float *row_max, *row_sum, *row_target; /* [T] */
+  char *d_logits;                        /* T × vocab_width */
+} SavedHead;
+
+typedef struct {
+  int stage, micro_batch;
+  PoolPiece *piece;
+  PoolPiece *gradient_in; /* what RECV_B or the next stage on this rank wrote; NULL until then */
+  gboolean is_open;
+} Slot;
+
+typedef struct {
+  const Cut *cut; /* borrowed */
+  Device *device;
+  int n_stages, n_micro_batches;
+  gboolean has_w;      /* W runs apart from I */
+  gboolean saves_all;  /* else: full recompute, only inputs are kept */
+  gboolean saves_scores;
+  Pool *slots;         /* [n_stages]; unused for stages of other ranks */
+  Pool boundary;       /* T′ × h each */
+  Slot *open;          /* [n_stages · n_micro_batches] */
+  const StageLayers **layers; /* [n_stages]; borrowed */
+
+  /* scratch, one per rank */
+  char *arena; /* owned; what the pointers below point into */
+  SavedLayer scratch_layer;
+  LayerGradients scratch_gradients;
+  char *scratch_y;          /* T′ × h: recomputed output */
+  char *gathered, *partial; /* T × h */
+  char *reduced;            /* T × h */
+  char *d_stream[2];        /* T′ × h: gradients between layers, in turn */
+  char *d_norm;             /* T′ × h */
+  char *d_activation;       /* T × ffn_width */
+  char *d_scores;           /* unfused */
+  char *d_attention;        /* T × q */
+  char *d_embedding;        /* T × h: gathered */
+} Activations;
+
+/* `layers` [n_stages]: NULL for stages of other ranks. Everything but slots is allocated now. */
+gboolean activations_init(Activations *activations, const Cut *cut, Device *device, const StageLayers *const *layers,
+                          int n_stages, int n_micro_batches, gboolean has_w, GError **error);
+void activations_clear(Activations *activations);
+
+Slot *activations_slot(Activations *activations, int stage, int micro_batch);
+/* Opens it unless it is; `stream` is the one that writes first. */
+gboolean activations_open(Activations *activations, Slot *slot, DeviceStream *stream, GError **error);
+/* `last`: the end of the op that used it last. */
+void activations_close(Activations *activations, Slot *slot, DeviceEvent *last);
+
+/* Pointers into an open slot, or scratch. */
+SavedLayer activations_layer(const Activations *activations, const Slot *slot, int layer);
+LayerGradients activations_gradients(const Activations *activations, const Slot *slot, int layer);
+SavedHead activations_head(const Activations *activations, const Slot *slot);
+char *activations_input(const Activations *activations, const Slot *slot, int layer); /* x of a layer */
+/* Gradient of the input of `layer` (of the head: n_layers): in the slot when W runs apart. */
+char *activations_stream_gradient(const Activations *activations, const Slot *slot, int layer);
+char *activations_embedding_gradient(const Activations *activations, const Slot *slot);

@@ -1,0 +1,192 @@
+/* Attention between the QKV product and the output product. Rows of qkv hold this rank's heads side by side:
+ *
+ *     | q₀ … q_{n−1} | k₀ … k_{g−1} | v₀ … v_{g−1} |        n query heads read g key heads, n/g each
+ *
+ * Fused attention takes them as they are. The unfused products are batched over key heads, once for each sequence and
+ * each of the n/g query heads that share them; a sum over those (dK, dV) adds up. */
+#include "trainer.h"
+
+#include <math.h>
+
+static const Activations *memory(const ItemCall *call) {
+  return &call->trainer->activations;
+}
+
+static float scale_of(const Cut *cut) {
+  return 1 / sqrtf((float)cut->model->head_dim);
+}
+
+static gint64 qkv_width(const Cut *cut) {
+  return cut->q_width + 2 * cut->kv_width;
+}
+
+static char *column(const Cut *cut, char *qkv, gint64 first) {
+  return qkv + first * (gint64)cut->element_bytes;
+}
+
+static void run_rope(const ItemCall *call) {
+  const Cut *cut = memory(call)->cut;
+  const gboolean is_backward = call->argument;
+  char *qkv = is_backward ? activations_gradients(memory(call), call->slot, call->layer).d_qkv
+                          : activations_layer(memory(call), call->slot, call->layer).qkv;
+  Kernel kernel = {.kind = KERNEL_ROPE,
+                   .rope = {.number = (guint8)call->trainer->parameters->number,
+                            .inverse = is_backward != 0,
+                            .rows = cut->tokens,
+                            .seq_len = cut->seq_len,
+                            .n_heads = (cut->q_width + cut->kv_width) / cut->model->head_dim,
+                            .head_dim = cut->model->head_dim,
+                            .ld = qkv_width(cut),
+                            .base = 10000,
+                            .x = qkv}};
+  item_launch(call, &kernel);
+}
+
+static void run_flash(const ItemCall *call) {
+  const Cut *cut = memory(call)->cut;
+  const SavedLayer saved = activations_layer(memory(call), call->slot, call->layer);
+  const gint64 k = cut->q_width, v = cut->q_width + cut->kv_width;
+  const gboolean is_backward = call->argument;
+  Kernel kernel = {.kind = is_backward ? KERNEL_FLASH_BACKWARD : KERNEL_FLASH_FORWARD,
+                   .flash = {.number = (guint8)call->trainer->parameters->number,
+                             .sequences = cut->sequences,
+                             .seq_len = cut->seq_len,
+                             .n_heads = cut->heads,
+                             .n_kv_heads = cut->kv_width / cut->model->head_dim,
+                             .head_dim = cut->model->head_dim,
+                             .scale = scale_of(cut),
+                             .ld_qkv = qkv_width(cut),
+                             .ld_o = cut->q_width,
+                             .q = saved.qkv,
+                             .k = column(cut, saved.qkv, k),
+                             .v = column(cut, saved.qkv, v),
+                             .o = saved.attention,
+                             .lse = saved.lse}};
+  if (is_backward) {
+    char *d_qkv = activations_gradients(memory(call), call->slot, call->layer).d_qkv;
+    kernel.flash.d_o = memory(call)->d_attention;
+    kernel.flash.dq = d_qkv;
+    kernel.flash.dk = column(cut, d_qkv, k);
+    kernel.flash.dv = column(cut, d_qkv, v);
+  }
+  item_launch(call, &kernel);
+}
+
+/* --- unfused -------------------------------------------------------------------------------------------------------- */
+
+/* Matrices of one kind: s rows of ld elements. */
+typedef struct {
+  char *base;
+  gint64 ld;
+  gint64 of_sequence; /* elements from one sequence's to the next */
+  gint64 of_key_head; /* … from one key head's to the next */
+  gint64 of_query;    /* … among the query heads that share a key head; 0: it is that key head's own */
+} Operand;
+
+/* Columns of T × ld rows. */
+static Operand heads_at(const Cut *cut, char *base, gint64 ld, gboolean is_query) {
+  const gint64 d = cut->model->head_dim, shared = cut->q_width / cut->kv_width;
+  return (Operand){base, ld, cut->seq_len * ld, is_query ? shared * d : d, is_query ? d : 0};
+}
+
+static Operand scores_at(const Cut *cut, char *base) {
+  const gint64 s = cut->seq_len, shared = cut->q_width / cut->kv_width;
+  return (Operand){base, s, cut->heads * s * s, shared * s * s, s * s};
+}
+
+static char *operand_at(const Cut *cut, const Operand *operand, gint64 sequence, gint64 query) {
+  return operand->base + (sequence * operand->of_sequence + query * operand->of_query) * (gint64)cut->element_bytes;
+}
+
+/* C = A·B for all heads; where C is a key head's own, summed over the query heads that share it. */
+static void products(const ItemCall *call, Operand a, Operand b, Operand c) {
+  const Cut *cut = memory(call)->cut;
+  const WorkItem *item = call->item;
+  const gint64 shared = cut->q_width / cut->kv_width, key_heads = cut->heads / shared;
+  for (gint64 sequence = 0; sequence < cut->sequences; sequence++)
+    for (gint64 query = 0; query < shared; query++) {
+      Kernel kernel = {.kind = KERNEL_MATMUL,
+                       .matmul = {.layout = item->layout,
+                                  .number = item->number,
+                                  .result = item->number,
+                                  .accumulate = query > 0 && c.of_query == 0,
+                                  .batch = key_heads,
+                                  .m = item->m,
+                                  .n = item->n,
+                                  .k = item->k,
+                                  .lda = a.ld,
+                                  .ldb = b.ld,
+                                  .ldc = c.ld,
+                                  .stride_a = a.of_key_head,
+                                  .stride_b = b.of_key_head,
+                                  .stride_c = c.of_key_head,
+                                  .a = operand_at(cut, &a, sequence, query),
+                                  .b = operand_at(cut, &b, sequence, query),
+                                  .c = operand_at(cut, &c, sequence, query),
+                                  .alpha = 1}};
+      item_launch(call, &kernel);
+    }
+}
+
+typedef enum { SCORES, CONTEXT, CONTEXT_DV, CONTEXT_DP, SCORES_DQ, SCORES_DK } Product;
+
+static void run_product(const ItemCall *call) {
+  const Activations *activations = memory(call);
+  const Cut *cut = activations->cut;
+  const SavedLayer saved = activations_layer(activations, call->slot, call->layer);
+  char *d_qkv = activations_gradients(activations, call->slot, call->layer).d_qkv;
+  const gint64 ld = qkv_width(cut), k_at = cut->q_width, v_at = cut->q_width + cut->kv_width;
+  const Operand q = heads_at(cut, saved.qkv, ld, TRUE), k = heads_at(cut, column(cut, saved.qkv, k_at), ld, FALSE),
+                v = heads_at(cut, column(cut, saved.qkv, v_at), ld, FALSE);
+  const Operand out = heads_at(cut, saved.attention, cut->q_width, TRUE),
+                d_out = heads_at(cut, activations->d_attention, cut->q_width, TRUE);
+  const Operand p = scores_at(cut, saved.scores), dp = scores_at(cut, activations->d_scores);
+  switch ((Product)call->argument) {
+  case SCORES:
+    products(call, q, k, p);
+    return;
+  case CONTEXT:
+    products(call, p, v, out);
+    return;
+  case CONTEXT_DV:
+    products(call, p, d_out, heads_at(cut, column(cut, d_qkv, v_at), ld, FALSE));
+    return;
+  case CONTEXT_DP:
+    products(call, d_out, v, dp);
+    return;
+  case SCORES_DQ:
+    products(call, dp, k, heads_at(cut, d_qkv, ld, TRUE));
+    return;
+  case SCORES_DK:
+    products(call, dp, q, heads_at(cut, column(cut, d_qkv, k_at), ld, FALSE));
+    return;
+  }
+}
+
+static void run_softmax(const ItemCall *call) {
+  const Cut *cut = memory(call)->cut;
+  Kernel kernel = {.kind = call->argument ? KERNEL_SOFTMAX_BACKWARD : KERNEL_SOFTMAX_FORWARD,
+                   .softmax = {.number = (guint8)call->trainer->parameters->number,
+                               .matrices = cut->sequences * cut->heads,
+                               .seq_len = cut->seq_len,
+                               .scale = scale_of(cut),
+                               .scores = activations_layer(memory(call), call->slot, call->layer).scores,
+                               .dscores = memory(call)->d_scores}};
+  item_launch(call, &kernel);
+}
+
+const ItemKernel attention_kernels[] = {
+    {"rope", run_rope, FALSE},
+    {"rope.backward", run_rope, TRUE},
+    {"attention", run_flash, FALSE},
+    {"attention.backward", run_flash, TRUE},
+    {"scores", run_product, SCORES},
+    {"softmax", run_softmax, FALSE},
+    {"context", run_product, CONTEXT},
+    {"context.dv", run_product, CONTEXT_DV},
+    {"context.dp", run_product, CONTEXT_DP},
+    {"softmax.backward", run_softmax, TRUE},
+    {"scores.dq", run_product, SCORES_DQ},
+    {"scores.dk", run_product, SCORES_DK},
+    {NULL, NULL, 0},
+};

@@ -1,0 +1,128 @@
+/* Before the first layer and after the last: word and position tables, final norm, cross-entropy. The loss of a step is
+ * the mean over the global batch's tokens, so every rank scales its own by all of them and nothing is divided later. */
+#include "trainer.h"
+
+static const Activations *memory(const ItemCall *call) {
+  return &call->trainer->activations;
+}
+
+/* Index of the micro-batch's first token in tokens and targets. */
+static gint64 token_offset(const ItemCall *call) {
+  const gint64 n = call->trainer->workload->plan->n_micro_batches;
+  return (call->step * n + call->micro_batch) * memory(call)->cut->tokens;
+}
+
+static void run_embedding(const ItemCall *call) {
+  const Cut *cut = memory(call)->cut;
+  const Parameters *parameters = call->trainer->parameters;
+  const gboolean is_backward = call->argument;
+  const Block *block = item_block(call, BLOCK_TABLE);
+  Kernel kernel = {.kind = is_backward ? KERNEL_EMBEDDING_BACKWARD : KERNEL_EMBEDDING_FORWARD,
+                   .embedding = {.number = (guint8)parameters->number,
+                                 .gradient = (guint8)parameters->gradient_number,
+                                 .tokens = cut->tokens,
+                                 .width = cut->model->hidden,
+                                 .first_word = block->tensors[0].first_row,
+                                 .n_words = cut->vocab_width,
+                                 .token = call->trainer->tokens + token_offset(call)}};
+  if (is_backward) {
+    kernel.embedding.dout = cut->sequence_parallel ? activations_embedding_gradient(memory(call), call->slot)
+                                                   : activations_stream_gradient(memory(call), call->slot, 0);
+    kernel.embedding.dtable = block_gradient(parameters, block, ROLE_TABLE);
+  } else {
+    kernel.embedding.table = block_weight(parameters, block, ROLE_TABLE);
+    kernel.embedding.out = cut->tp > 1 ? memory(call)->partial : activations_input(memory(call), call->slot, 0);
+  }
+  item_launch(call, &kernel);
+}
+
+static void run_positions(const ItemCall *call) {
+  const Cut *cut = memory(call)->cut;
+  const Parameters *parameters = call->trainer->parameters;
+  const gboolean is_backward = call->argument;
+  const Block *block = item_block(call, BLOCK_POSITIONS);
+  Kernel kernel = {.kind = is_backward ? KERNEL_POSITIONS_BACKWARD : KERNEL_POSITIONS_FORWARD,
+                   .positions = {.number = (guint8)parameters->number,
+                                 .gradient = (guint8)parameters->gradient_number,
+                                 .rows = cut->split_tokens,
+                                 .width = cut->model->hidden,
+                                 .first_row = cut->sequence_parallel ? parameters->at.at[AXIS_TP] * cut->split_tokens : 0,
+                                 .seq_len = cut->seq_len}};
+  if (is_backward) {
+    kernel.positions.dx = activations_stream_gradient(memory(call), call->slot, 0);
+    kernel.positions.dtable = block_gradient(parameters, block, ROLE_POSITIONS);
+  } else {
+    kernel.positions.table = block_weight(parameters, block, ROLE_POSITIONS);
+    kernel.positions.x = activations_input(memory(call), call->slot, 0);
+  }
+  item_launch(call, &kernel);
+}
+
+static void run_final_norm(const ItemCall *call) {
+  const Cut *cut = memory(call)->cut;
+  const Parameters *parameters = call->trainer->parameters;
+  const gboolean is_backward = call->argument;
+  const SavedHead head = activations_head(memory(call), call->slot);
+  const Block *block = item_block(call, BLOCK_FINAL_NORM);
+  Kernel kernel = {.kind = is_backward ? KERNEL_NORM_BACKWARD : KERNEL_NORM_FORWARD,
+                   .norm = {.number = (guint8)parameters->number,
+                            .gradient = (guint8)parameters->gradient_number,
+                            .is_rms = cut->model->norm == NORM_RMSNORM,
+                            .rows = cut->split_tokens,
+                            .width = cut->model->hidden,
+                            .epsilon = 1e-5f,
+                            .x = head.x,
+                            .weight = block_weight(parameters, block, ROLE_NORM1),
+                            .shift = block_weight(parameters, block, ROLE_NORM1_SHIFT),
+                            .y = head.norm,
+                            .mean = head.mean,
+                            .rstd = head.rstd}};
+  if (is_backward) {
+    const int n_layers = call->trainer->workload->stages[call->stage].layers.n_layers;
+    const gboolean leaves_stage = n_layers == 0 && call->gradient_out != NULL;
+    kernel.norm.dy = item_reduced(call);
+    kernel.norm.dx =
+        leaves_stage ? call->gradient_out : activations_stream_gradient(memory(call), call->slot, n_layers);
+    kernel.norm.dweight = block_gradient(parameters, block, ROLE_NORM1);
+    kernel.norm.dshift = block_gradient(parameters, block, ROLE_NORM1_SHIFT);
+  }
+  item_launch(call, &kernel);
+}
+
+static void run_loss(const ItemCall *call) {
+  const Cut *cut = memory(call)->cut;
+  const Plan *plan = call->trainer->workload->plan;
+  const double tokens_per_step = (double)plan->global_batch * plan->seq_len;
+  const SavedHead head = activations_head(memory(call), call->slot);
+  Kernel kernel = {.kind = (guint8)call->argument,
+                   .loss = {.number = (guint8)call->trainer->parameters->number,
+                            .tokens = cut->tokens,
+                            .width = cut->vocab_width,
+                            .first_word = call->trainer->parameters->at.at[AXIS_TP] * cut->vocab_width,
+                            .n_words = cut->model->vocab,
+                            .target = call->trainer->targets + token_offset(call),
+                            .logits = head.d_logits, /* the product has left them there */
+                            .row_max = head.row_max,
+                            .row_sum = head.row_sum,
+                            .row_target = head.row_target,
+                            .probabilities = head.probabilities,
+                            .loss = &call->trainer->losses[call->step],
+                            .loss_scale = 1 / tokens_per_step,
+                            .gradient_scale = (float)(1 / tokens_per_step),
+                            .dlogits = head.d_logits}};
+  item_launch(call, &kernel);
+}
+
+const ItemKernel end_kernels[] = {
+    {"embedding", run_embedding, FALSE},
+    {"embedding.wgrad", run_embedding, TRUE},
+    {"positions", run_positions, FALSE},
+    {"positions.wgrad", run_positions, TRUE},
+    {"final_norm", run_final_norm, FALSE},
+    {"final_norm.backward", run_final_norm, TRUE},
+    {"loss.max", run_loss, KERNEL_LOSS_MAX},
+    {"loss.exp", run_loss, KERNEL_LOSS_EXP},
+    {"loss.softmax", run_loss, KERNEL_LOSS_SOFTMAX},
+    {"loss.backward", run_loss, KERNEL_LOSS_BACKWARD},
+    {NULL, NULL, 0},
+};

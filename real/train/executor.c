@@ -1,0 +1,320 @@
+/* One walk over the list. For each op:
+ *
+ *     stream   | wait after₀ | wait after₁ | record start | kernels or transfer | record end |
+ *
+ * The host runs ahead of the device until an op of the host stream, where it waits and watches. An action (0F3) is one
+ * or several runs of kernels with tp collectives between; its memory is taken at its first op and given back at its
+ * last. */
+#include "executor.h"
+
+#include "error.h"
+#include "executor_private.h"
+
+#include <string.h>
+
+/* --- actions: memory taken and given back ---------------------------------------------------------------------------- */
+
+static gsize place(const Executor *executor, int stage, int micro_batch) {
+  return (gsize)stage * executor->program->n_micro_batches + micro_batch;
+}
+
+static gboolean is_local(const Executor *executor, int stage) {
+  return executor->trainer->activations.layers[stage] != NULL;
+}
+
+/* Where the last layer of a stage writes: the next stage's input when that is on this rank, else what is sent. */
+static gboolean begin_forward(Executor *executor, const Op *op, DeviceStream *compute, GError **error) {
+  Activations *activations = &executor->trainer->activations;
+  Slot *slot = activations_slot(activations, op->stage, op->micro_batch);
+  if (!activations_open(activations, slot, compute, error))
+    return FALSE;
+  if (op->stage + 1 == executor->program->n_stages)
+    return TRUE;
+  if (is_local(executor, op->stage + 1)) {
+    Slot *next = activations_slot(activations, op->stage + 1, op->micro_batch);
+    if (!activations_open(activations, next, compute, error))
+      return FALSE;
+    executor->output = activations_input(activations, next, 0);
+    return TRUE;
+  }
+  PoolPiece *piece = pool_take(&activations->boundary, compute, error);
+  executor->outgoing[0][place(executor, op->stage, op->micro_batch)] = piece;
+  executor->output = piece != NULL ? piece->memory : NULL;
+  return piece != NULL;
+}
+
+static gboolean begin_backward(Executor *executor, const Op *op, DeviceStream *compute, GError **error) {
+  Activations *activations = &executor->trainer->activations;
+  if (op->stage == 0)
+    return TRUE;
+  PoolPiece *piece = pool_take(&activations->boundary, compute, error);
+  if (piece == NULL)
+    return FALSE;
+  executor->gradient_out = piece->memory;
+  if (is_local(executor, op->stage - 1))
+    activations_slot(activations, op->stage - 1, op->micro_batch)->gradient_in = piece;
+  else
+    executor->outgoing[1][place(executor, op->stage, op->micro_batch)] = piece;
+  return TRUE;
+}
+
+static gboolean begin_action(Executor *executor, const Op *op, GError **error) {
+  DeviceStream *compute = executor->streams[STREAM_COMPUTE];
+  executor->output = executor->gradient_out = NULL;
+  if (op->action == ACTION_F)
+    return begin_forward(executor, op, compute, error);
+  Slot *slot = activations_slot(&executor->trainer->activations, op->stage, op->micro_batch);
+  if (!slot->is_open)
+    return fail_impossible(error, "nothing is saved for it: its forward has not run, or its backward has");
+  return op->action == ACTION_W || begin_backward(executor, op, compute, error);
+}
+
+static void end_action(Executor *executor, const Op *op, DeviceEvent *end) {
+  Activations *activations = &executor->trainer->activations;
+  if (op->action == ACTION_B || op->action == ACTION_W)
+    activations_close(activations, activations_slot(activations, op->stage, op->micro_batch), end);
+}
+
+/* --- ops ------------------------------------------------------------------------------------------------------------- */
+
+static const Transfer *transfer_of(const Executor *executor, const Op *op) {
+  return &g_array_index(executor->program->transfers, Transfer, op->work);
+}
+
+static ItemCall item_call(Executor *executor, const Op *op) {
+  Activations *activations = &executor->trainer->activations;
+  return (ItemCall){.stream = executor->streams[op->stream],
+                    .stage = op->stage,
+                    .layer = op->unit,
+                    .micro_batch = op->micro_batch,
+                    .step = op->step,
+                    .slot = activations_slot(activations, op->stage, op->micro_batch),
+                    .output = executor->output,
+                    .gradient_out = executor->gradient_out};
+}
+
+/* The reduce that moves what a backward op writes: the next of its stage. −1: none. */
+static int reduce_after(const Executor *executor, int index) {
+  const OpList *list = executor->list;
+  for (int i = index; i < list->n_ops; i++)
+    if (list->ops[i].action == ACTION_REDUCE_GRAD && list->ops[i].stage == list->ops[index].stage)
+      return i;
+  return -1;
+}
+
+/* ZeRO-3: where the gathers that this op waits for have put its weights. */
+static void use_gathered(Executor *executor, const Op *op) {
+  for (int i = 0; i < OP_MAX_AFTER && op->after[i] >= 0; i++) {
+    const Op *gather = &executor->list->ops[op->after[i]];
+    if (gather->action == ACTION_UNSHARD)
+      state_use_gathered(executor->trainer, gather, transfer_of(executor, gather),
+                         executor->gather_buffer[op->after[i]]);
+  }
+}
+
+static gboolean open_bucket(Executor *executor, int index, GError **error) {
+  const int reduce = reduce_after(executor, index);
+  if (reduce < 0)
+    return fail_impossible(error, "no REDUCE_GRAD follows to take its gradient");
+  if (reduce == executor->open_reduce)
+    return TRUE;
+  const Op *op = &executor->list->ops[reduce];
+  state_open_bucket(executor->trainer, op, transfer_of(executor, op), executor->n_buckets++ % 2,
+                    executor->streams[STREAM_COMPUTE]);
+  executor->open_reduce = reduce;
+  return TRUE;
+}
+
+static void run_optimizer(Executor *executor, const Op *op) {
+  DeviceStream *stream = executor->streams[op->stream];
+  if (!executor->has_norm)
+    state_norm(executor->trainer, op->step, NULL, stream);
+  state_optimizer(executor->trainer, op->step, stream);
+}
+
+static gboolean run_compute(Executor *executor, int index, GError **error) {
+  const Op *op = &executor->list->ops[index];
+  const Work *work = &g_array_index(executor->program->works, Work, op->work);
+  if (work->phase == PHASE_OPTIMIZER) {
+    run_optimizer(executor, op);
+    return TRUE;
+  }
+  const int zero = executor->trainer->parameters->zero;
+  if (zero == 3)
+    use_gathered(executor, op);
+  if (zero >= 2 && (op->action == ACTION_B || op->action == ACTION_W) && !open_bucket(executor, index, error))
+    return FALSE;
+  const ItemCall call = item_call(executor, op);
+  for (int item = work->first_item; work->piece >= 0 && item <= work->last_item; item++)
+    trainer_run_item(executor->trainer, work->piece, work->phase, item, &call);
+  return TRUE;
+}
+
+static gboolean run_send(Executor *executor, int index, GError **error) {
+  const Op *op = &executor->list->ops[index];
+  Activations *activations = &executor->trainer->activations;
+  PoolPiece **outgoing = &executor->outgoing[op->action == ACTION_SEND_F ? 0 : 1][place(executor, op->stage, op->micro_batch)];
+  if (*outgoing == NULL)
+    return fail_impossible(error, "there is nothing to send: what makes it has not run");
+  executor->comm->type->send(executor_channel(executor, op), executor->streams[op->stream], op->tag,
+                             (*outgoing)->memory, activations->boundary.piece_bytes);
+  pool_piece_used(*outgoing, executor->end[index]);
+  pool_release(&activations->boundary, *outgoing);
+  *outgoing = NULL;
+  return TRUE;
+}
+
+static gboolean run_receive(Executor *executor, int index, GError **error) {
+  const Op *op = &executor->list->ops[index];
+  Activations *activations = &executor->trainer->activations;
+  DeviceStream *stream = executor->streams[op->stream];
+  Slot *slot = activations_slot(activations, op->stage, op->micro_batch);
+  char *target;
+  if (op->action == ACTION_RECV_F) {
+    if (!activations_open(activations, slot, stream, error))
+      return FALSE;
+    target = activations_input(activations, slot, 0);
+  } else {
+    slot->gradient_in = pool_take(&activations->boundary, stream, error);
+    if (slot->gradient_in == NULL)
+      return FALSE;
+    target = slot->gradient_in->memory;
+  }
+  executor->comm->type->receive(executor_channel(executor, op), stream, op->tag, target,
+                                activations->boundary.piece_bytes);
+  return TRUE;
+}
+
+/* A shard reduced over its shard group is reduced over its replicas by the op behind it. */
+static gboolean is_last_reduce(const Executor *executor, int index) {
+  const OpList *list = executor->list;
+  if (index + 1 >= list->n_ops)
+    return TRUE;
+  const Op *op = &list->ops[index], *next = &list->ops[index + 1];
+  return next->action != ACTION_REDUCE_GRAD || next->stage != op->stage || next->unit != op->unit ||
+         transfer_of(executor, op)->collective != COLLECTIVE_REDUCE_SCATTER ||
+         transfer_of(executor, next)->collective != COLLECTIVE_ALL_REDUCE;
+}
+
+static char *next_gather_buffer(Executor *executor, int index) {
+  const GPtrArray *buffers = executor->trainer->gather_buffers;
+  if (buffers->len == 0)
+    return NULL;
+  return executor->gather_buffer[index] = g_ptr_array_index(buffers, executor->n_gathers++ % buffers->len);
+}
+
+static gboolean run_collective(Executor *executor, int index, GError **error) {
+  const Op *op = &executor->list->ops[index];
+  const Transfer *transfer = transfer_of(executor, op);
+  Trainer *trainer = executor->trainer;
+  DeviceStream *stream = executor->streams[op->stream];
+  CommGroup *group = executor->groups[transfer->group];
+  switch ((ActionKind)op->action) {
+  case ACTION_UNSHARD:
+    state_unshard(trainer, op, transfer, group, stream, next_gather_buffer(executor, index));
+    return TRUE;
+  case ACTION_REDUCE_GRAD:
+    state_reduce(trainer, op, transfer, group, stream, is_last_reduce(executor, index));
+    return TRUE;
+  case ACTION_TIED_GRAD:
+    state_tied_gradient(trainer, group, stream);
+    return TRUE;
+  case ACTION_WHOLE_GRAD:
+    state_whole_gradients(trainer, group, stream);
+    return TRUE;
+  case ACTION_NORM:
+    state_norm(trainer, op->step, group, stream);
+    return TRUE;
+  default:
+    break;
+  }
+  if (!transfer->is_item)
+    return fail_impossible(error, "a collective of no known purpose");
+  ItemCall call = item_call(executor, op);
+  call.group = group;
+  trainer_run_item(trainer, transfer->piece, executor_phase(op), transfer->item, &call);
+  return TRUE;
+}
+
+static gboolean run_op(Executor *executor, int index, GError **error) {
+  const Op *op = &executor->list->ops[index];
+  if (executor->is_first[index] && !begin_action(executor, op, error))
+    return FALSE;
+  static gboolean (*const run[N_OP_KINDS])(Executor *, int, GError **) = {[OP_COMPUTE] = run_compute,
+                                                                          [OP_SEND] = run_send,
+                                                                          [OP_RECV] = run_receive,
+                                                                          [OP_COLLECTIVE] = run_collective};
+  if (!run[op->kind](executor, index, error))
+    return FALSE;
+  if (executor->is_last[index])
+    end_action(executor, op, executor->end[index]);
+  return TRUE;
+}
+
+/* --- issuing --------------------------------------------------------------------------------------------------------- */
+
+static void wait_for_inputs(Executor *executor, int index) {
+  const Op *op = &executor->list->ops[index];
+  for (int i = 0; i < OP_MAX_AFTER && op->after[i] >= 0; i++)
+    if (executor->list->ops[op->after[i]].kind != OP_HOST) /* it has ended: the host waited */
+      executor->device->type->wait(executor->streams[op->stream], executor->end[op->after[i]]);
+}
+
+static gboolean issue(Executor *executor, int index, GError **error) {
+  const Op *op = &executor->list->ops[index];
+  const DeviceType *device = executor->device->type;
+  executor->result->issue_ns[index] = executor_now_ns();
+  device->record(executor->streams[op->stream], executor->start[index]);
+  const gboolean ok = run_op(executor, index, error);
+  device->record(executor->streams[op->stream], executor->end[index]);
+  return ok;
+}
+
+/* Ops of one batch stand together in the list: all waits first, then all calls as one. Returns the op after them. */
+static int issue_batch(Executor *executor, int first, GError **error) {
+  const OpList *list = executor->list;
+  const gint32 batch = list->ops[first].batch;
+  int end = first + 1;
+  while (batch >= 0 && end < list->n_ops && list->ops[end].batch == batch && list->ops[end].step == list->ops[first].step)
+    end++;
+  for (int i = first; i < end; i++)
+    wait_for_inputs(executor, i);
+  if (end > first + 1)
+    executor->comm->type->batch_begin(executor->comm);
+  for (int i = first; i < end; i++)
+    if (!issue(executor, i, error)) {
+      g_autofree char *text = op_text(executor->program, &list->ops[i]);
+      g_prefix_error(error, "%s: ", text);
+      return -1;
+    }
+  if (end > first + 1)
+    executor->comm->type->batch_end(executor->comm);
+  return end;
+}
+
+static gboolean run_hook(Executor *executor, int index, GError **error) {
+  const Execution *execution = executor->execution;
+  const Op *op = &executor->list->ops[index];
+  if (op->action != ACTION_OPTIMIZER || execution->hook == NULL)
+    return TRUE;
+  wait_for_inputs(executor, index);
+  return executor_drain(executor, error) && execution->hook(executor->trainer, op->step, execution->hook_data, error);
+}
+
+gboolean executor_run(Executor *executor, GError **error) {
+  const OpList *list = executor->list;
+  for (int i = 0; i < list->n_ops;) {
+    if (list->ops[i].kind == OP_HOST) {
+      if (!executor_host_op(executor, i, error))
+        return FALSE;
+      i++;
+      continue;
+    }
+    if (!run_hook(executor, i, error))
+      return FALSE;
+    i = issue_batch(executor, i, error);
+    if (i < 0)
+      return FALSE;
+  }
+  return executor_drain(executor, error);
+}

@@ -1,0 +1,250 @@
+/* The host's part: it issues ahead of the device and waits only where the Program has it wait. While it waits it looks,
+ * every twentieth of a second, at the first op of each stream that has not ended, and says on the board what this rank
+ * is doing or waits for: what others print when something goes wrong. */
+#include "error.h"
+#include "executor_private.h"
+
+#include <math.h>
+#include <string.h>
+
+static const gint64 look_ns = 50 * 1000 * 1000;
+
+/* --- what it is doing ------------------------------------------------------------------------------------------------- */
+
+static const Op *head_of(Executor *executor, int stream) {
+  const OpList *list = executor->list;
+  int *cursor = &executor->cursor[stream];
+  while (*cursor < list->n_ops) {
+    const Op *op = &list->ops[*cursor];
+    const gboolean is_issued = executor->result->issue_ns[*cursor] > 0;
+    if (op->stream == stream && (!is_issued || !executor->device->type->is_done(executor->end[*cursor])))
+      return is_issued ? op : NULL;
+    (*cursor)++;
+  }
+  return NULL;
+}
+
+static gboolean has_started(const Executor *executor, const Op *op) {
+  return executor->device->type->is_done(executor->start[op - executor->list->ops]);
+}
+
+/* "1RECV_F0 from rank 0", "0REDUCE_GRAD with group dp". */
+static char *wait_text(const Executor *executor, const Op *op) {
+  g_autofree char *name = op_text(executor->program, op);
+  if (op->kind == OP_SEND || op->kind == OP_RECV)
+    return g_strdup_printf("%s %s rank %d", name, op->kind == OP_SEND ? "to" : "from",
+                           executor->execution->rank + (op->peer - executor->pp) *
+                                                           executor->execution->workload->layout.stride[AXIS_PP]);
+  const Transfer *transfer = &g_array_index(executor->program->transfers, Transfer, op->work);
+  return g_strdup_printf("%s with group %s", name, g_array_index(executor->program->groups, Group, transfer->group).name);
+}
+
+static void say(Executor *executor) {
+  World *world = executor->execution->world;
+  const Op *compute = head_of(executor, STREAM_COMPUTE);
+  if (compute != NULL && has_started(executor, compute)) {
+    g_autofree char *name = op_text(executor->program, compute);
+    world_say(world, FALSE, "%s", name);
+    return;
+  }
+  for (int stream = 0; stream < N_STREAMS; stream++) {
+    const Op *op = stream == STREAM_COMPUTE || stream == STREAM_HOST ? NULL : head_of(executor, stream);
+    if (op == NULL || !has_started(executor, op))
+      continue;
+    g_autofree char *text = wait_text(executor, op);
+    world_say(world, TRUE, "waits for %s", text);
+    return;
+  }
+  world_say(world, FALSE, "issuing");
+}
+
+/* Why the device has failed, with the op at which each stream stands. */
+static gboolean fail_at_op(Executor *executor, GError **error) {
+  g_autoptr(GError) cause = NULL;
+  if (executor->device->type->check(executor->device, &cause))
+    return TRUE;
+  const Op *op = head_of(executor, STREAM_COMPUTE);
+  for (int stream = 0; stream < N_STREAMS && cause != NULL; stream++) {
+    const Op *head = stream == STREAM_HOST ? NULL : head_of(executor, stream);
+    if (head != NULL && has_started(executor, head))
+      op = head;
+  }
+  g_autofree char *name = op != NULL ? op_text(executor->program, op) : g_strdup("after the last op");
+  return fail_impossible(error, "%s: %s", name, cause->message);
+}
+
+static gboolean wait_event(Executor *executor, DeviceEvent *event, GError **error) {
+  while (!executor->device->type->sleep_until(event, look_ns)) {
+    if (!fail_at_op(executor, error))
+      return FALSE;
+    say(executor);
+  }
+  return fail_at_op(executor, error);
+}
+
+gboolean executor_drain(Executor *executor, GError **error) {
+  const DeviceType *device = executor->device->type;
+  for (int stream = 0; stream < N_STREAMS; stream++) {
+    if (executor->streams[stream] == NULL)
+      continue;
+    DeviceEvent *event = device->event_new(executor->device, error);
+    if (event == NULL)
+      return FALSE;
+    device->record(executor->streams[stream], event);
+    const gboolean ok = wait_event(executor, event, error);
+    device->event_free(event);
+    if (!ok)
+      return FALSE;
+  }
+  return TRUE;
+}
+
+gboolean executor_read(Device *device, DeviceStream *stream, void *to, const void *from, gint64 bytes, GError **error) {
+  void *staging = device->type->allocate_host(device, bytes, error);
+  DeviceEvent *event = staging != NULL ? device->type->event_new(device, error) : NULL;
+  if (event == NULL)
+    return FALSE;
+  device->type->copy(stream, staging, from, bytes);
+  device->type->record(stream, event);
+  while (!device->type->sleep_until(event, look_ns) && device->type->check(device, error))
+    ;
+  memcpy(to, staging, (gsize)bytes);
+  device->type->event_free(event);
+  device->type->release_host(device, staging);
+  return device->type->check(device, error);
+}
+
+/* --- gradients that are not finite ------------------------------------------------------------------------------------- */
+
+static double element_at(const void *values, Number number, gint64 i) {
+  if (number == NUMBER_FP32)
+    return ((const float *)values)[i];
+  guint32 bits = (guint32)((const guint16 *)values)[i] << 16; /* bf16 */
+  float value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+static const Tensor *tensor_at(const Block *block, gint64 element) {
+  for (int i = block->n_tensors - 1; i >= 0; i--)
+    if (block->tensors[i].offset <= element)
+      return &block->tensors[i];
+  return &block->tensors[0];
+}
+
+/* The first tensor of this rank's share whose gradient is not finite; NULL: none. */
+static const Tensor *find_not_finite(Executor *executor, double *value) {
+  const Parameters *parameters = executor->trainer->parameters;
+  const Number number = parameters->gradient_number;
+  for (int b = 0; b < parameters->n_blocks; b++) {
+    const Block *block = &parameters->blocks[b];
+    const gint64 n = parameters->zero >= 2 ? block->shard_n : block->n;
+    const gint64 first = parameters->zero >= 2 ? block->shard_first : 0;
+    g_autofree char *values = g_malloc((gsize)n * 4 + 1);
+    if (n == 0 || !executor_read(executor->device, executor->streams[STREAM_COMPUTE], values, block->gradient,
+                                 n * kernel_element_bytes(number), NULL))
+      continue;
+    for (gint64 i = 0; i < n; i++)
+      if (!isfinite(*value = element_at(values, number, i)))
+        return tensor_at(block, first + i);
+  }
+  return NULL;
+}
+
+static gboolean check_norm(Executor *executor, const Op *op, GError **error) {
+  double norms[2];
+  if (!executor_read(executor->device, executor->streams[STREAM_COMPUTE], norms, &executor->trainer->norms[2 * op->step],
+                     sizeof norms, error))
+    return FALSE;
+  if (isfinite(norms[0]) && isfinite(norms[1]))
+    return TRUE;
+  g_autofree char *name = op_text(executor->program, op);
+  double value = norms[0];
+  const Tensor *tensor = isfinite(norms[0]) ? NULL : find_not_finite(executor, &value);
+  if (tensor != NULL)
+    return fail_impossible(error, "%s: the gradient of %s is %f", name, tensor->name, value);
+  if (isfinite(norms[0]))
+    g_usleep(G_USEC_PER_SEC); /* the rank at fault knows more, and speaks first */
+  return fail_impossible(error, "%s: the gradient norm is %f", name, isfinite(norms[0]) ? norms[1] : norms[0]);
+}
+
+gboolean executor_host_op(Executor *executor, int index, GError **error) {
+  const Op *op = &executor->list->ops[index];
+  const Execution *execution = executor->execution;
+  executor->result->issue_ns[index] = executor_now_ns();
+  for (int i = 0; i < OP_MAX_AFTER && op->after[i] >= 0; i++)
+    if (executor->list->ops[op->after[i]].kind != OP_HOST && !wait_event(executor, executor->end[op->after[i]], error))
+      return FALSE;
+  executor->result->start_ns[index] = executor_now_ns();
+  if (op->action == ACTION_SYNC && !check_norm(executor, op, error))
+    return FALSE;
+  executor->result->end_ns[index] = executor_now_ns();
+  if (execution->progress != NULL)
+    execution->progress(op->step, executor->program->n_steps, execution->progress_data);
+  return TRUE;
+}
+
+/* --- a whole run ------------------------------------------------------------------------------------------------------- */
+
+static gboolean collect(Executor *executor, GError **error) {
+  const DeviceType *device = executor->device->type;
+  ExecutionResult *result = executor->result;
+  for (int i = 0; i < executor->list->n_ops; i++) {
+    if (executor->list->ops[i].kind == OP_HOST)
+      continue;
+    result->start_ns[i] = device->event_ns(executor->start[i]);
+    result->end_ns[i] = device->event_ns(executor->end[i]);
+  }
+  return executor_read(executor->device, executor->streams[STREAM_COMPUTE], result->losses, executor->trainer->losses,
+                       executor->program->n_steps * (gint64)sizeof *result->losses, error);
+}
+
+/* Transfers and kernels stop. What was begun with other ranks cannot be taken apart without them: then memory is left to
+ * the process's end, which is near. */
+static void give_up(Executor *executor) {
+  if (executor->comm != NULL)
+    executor->comm->type->abort(executor->comm);
+  if (executor->device != NULL)
+    executor->device->type->cancel(executor->device);
+}
+
+static void visit_items(const Executor *executor) {
+  const Execution *execution = executor->execution;
+  const DeviceType *device = executor->device->type;
+  for (guint i = 0; i < executor->trainer->item_log->len; i++) {
+    const ItemRecord *record = &g_array_index(executor->trainer->item_log, ItemRecord, i);
+    execution->visit_item(record->item, record->step, device->event_ns(record->end) - device->event_ns(record->start),
+                          execution->visit_data);
+  }
+  for (int i = 0; i < executor->list->n_ops; i++) {
+    const Op *op = &executor->list->ops[i];
+    if (op->action != ACTION_OPTIMIZER)
+      continue;
+    const Work *work = &g_array_index(executor->program->works, Work, op->work);
+    const WorkItem item = workload_optimizer_item(execution->workload, work->parameters);
+    execution->visit_item(&item, op->step, executor->result->end_ns[i] - executor->result->start_ns[i],
+                          execution->visit_data);
+  }
+}
+
+gboolean execute(const Execution *execution, ExecutionResult *result, GError **error) {
+  memset(result, 0, sizeof *result);
+  Executor executor = {.execution = execution, .result = result};
+  const gboolean ok = executor_setup(&executor, error) && executor_run(&executor, error) && collect(&executor, error);
+  if (ok && execution->visit_item != NULL)
+    visit_items(&executor);
+  if (!ok)
+    give_up(&executor);
+  if (ok || execution->comm == &null_comm)
+    executor_clear(&executor);
+  return ok;
+}
+
+void execution_result_clear(ExecutionResult *result) {
+  g_free(result->start_ns);
+  g_free(result->end_ns);
+  g_free(result->issue_ns);
+  g_free(result->losses);
+  g_free(result->device_name);
+  memset(result, 0, sizeof *result);
+}

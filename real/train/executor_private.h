@@ -1,0 +1,43 @@
+/* Private to the executor: its state, and what is apart from the walk over the list (executor.c): making it ready
+ * (executor_setup.c), the host's part (executor_host.c). */
+#pragma once
+#include "executor.h"
+
+struct Executor {
+  const Execution *execution;
+  ExecutionResult *result;
+  const Program *program;
+  const OpList *list;
+  int pp;
+  Device *device;
+  Comm *comm;
+  DeviceStream *streams[N_STREAMS];
+  DeviceEvent **start, **end; /* [ops] */
+  CommGroup **groups;         /* [program groups]; NULL where this rank is no member */
+  CommGroup **channels;       /* [2 directions][pipeline ranks][pipeline ranks] from, to; NULL where unused */
+  Trainer *trainer;
+
+  guint8 *is_first, *is_last; /* [ops] of its action (F, I, W, B) */
+  gboolean has_norm;
+  PoolPiece **outgoing[2]; /* [stage · micro-batches + micro-batch]: activation, gradient made but not sent */
+  char **gather_buffer;    /* [ops] of an UNSHARD */
+  int n_gathers, n_buckets, open_reduce;
+  char *output, *gradient_out; /* of the action being issued */
+
+  int cursor[N_STREAMS]; /* first op of each stream that was not seen to end */
+};
+
+gint64 executor_now_ns(void);
+Phase executor_phase(const Op *op); /* F I W B */
+CommGroup *executor_channel(const Executor *executor, const Op *op);
+
+gboolean executor_setup(Executor *executor, GError **error);
+void executor_clear(Executor *executor);
+gboolean executor_run(Executor *executor, GError **error);
+
+/* The host waits for what the op waits for, reads the step's norm and refuses to go on from one that is not finite. */
+gboolean executor_host_op(Executor *executor, int index, GError **error);
+/* Until every stream has come to its end. */
+gboolean executor_drain(Executor *executor, GError **error);
+/* Device memory, now: every stream must be idle. */
+gboolean executor_read(Device *device, DeviceStream *stream, void *to, const void *from, gint64 bytes, GError **error);

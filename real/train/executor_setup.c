@@ -1,0 +1,259 @@
+/* Streams, events, groups and channels of one rank, all made before the first op is issued. Members of a group make it in
+ * the same order everywhere: groups by their number in the Program, then channels by direction, sender, receiver. */
+#include "error.h"
+#include "executor_private.h"
+
+#include <string.h>
+#include <time.h>
+
+gint64 executor_now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * G_GINT64_CONSTANT(1000000000) + now.tv_nsec;
+}
+
+char *op_text(const Program *program, const Op *op) {
+  g_autoptr(GString) text = g_string_new(NULL);
+  action_print(&(Action){op->stage, op->micro_batch, op->action}, text);
+  if (op->kind == OP_COLLECTIVE && op->action <= ACTION_B)
+    g_string_append_printf(text, " (%s)", stream_info(op->stream)->name);
+  if (program->n_steps > 1)
+    g_string_append_printf(text, " of step %d", op->step);
+  return g_string_free(g_steal_pointer(&text), FALSE);
+}
+
+Phase executor_phase(const Op *op) {
+  static const Phase phases[] = {
+      [ACTION_F] = PHASE_F, [ACTION_I] = PHASE_I, [ACTION_W] = PHASE_W, [ACTION_B] = PHASE_B};
+  g_assert(op->action <= ACTION_B);
+  return phases[op->action];
+}
+
+/* --- actions --------------------------------------------------------------------------------------------------------- */
+
+static gboolean belongs_to_action(const Op *op) {
+  return op->action <= ACTION_B && (op->kind == OP_COMPUTE || op->kind == OP_COLLECTIVE);
+}
+
+static gboolean same_action(const Op *a, const Op *b) {
+  return a->action == b->action && a->stage == b->stage && a->micro_batch == b->micro_batch && a->step == b->step;
+}
+
+/* Parts of an action stand together, with other streams' ops between. */
+static void find_actions(Executor *executor) {
+  const OpList *list = executor->list;
+  int last = -1;         /* op of an action */
+  int last_compute = -1; /* … on the compute stream */
+  for (int i = 0; i < list->n_ops; i++) {
+    const Op *op = &list->ops[i];
+    executor->has_norm = executor->has_norm || op->action == ACTION_NORM;
+    if (!belongs_to_action(op))
+      continue;
+    if (last < 0 || !same_action(&list->ops[last], op)) {
+      executor->is_first[i] = TRUE;
+      if (last_compute >= 0)
+        executor->is_last[last_compute] = TRUE;
+    }
+    last = i;
+    if (op->kind == OP_COMPUTE)
+      last_compute = i;
+  }
+  if (last_compute >= 0)
+    executor->is_last[last_compute] = TRUE;
+}
+
+/* --- groups and channels --------------------------------------------------------------------------------------------- */
+
+static int compare_ints(gconstpointer a, gconstpointer b) {
+  return *(const int *)a - *(const int *)b;
+}
+
+/* Ascending members of the rank's instance of a group; NULL where it is no member. */
+static int *group_members(const Executor *executor, const Group *group, int *n) {
+  const Layout *layout = &executor->execution->workload->layout;
+  const int rank = executor->execution->rank, stride = layout->stride[AXIS_PP];
+  const gboolean is_pair = group->spans_pp && group->pp_first >= 0 && group->pp_first != group->pp_last;
+  if (group->spans_pp && group->pp_first >= 0 && executor->pp != group->pp_first && executor->pp != group->pp_last)
+    return NULL;
+  const AxisSet axes = group->axes | (group->spans_pp && group->pp_first < 0 ? AXIS_BIT(AXIS_PP) : 0);
+  const int size = layout_group_size(layout, axes);
+  *n = is_pair ? 2 * size : size;
+  int *members = g_new(int, *n);
+  if (!is_pair) {
+    layout_group_members(layout, axes, rank, members);
+    return members;
+  }
+  layout_group_members(layout, axes, rank + (group->pp_first - executor->pp) * stride, members);
+  layout_group_members(layout, axes, rank + (group->pp_last - executor->pp) * stride, members + size);
+  qsort(members, (gsize)*n, sizeof *members, compare_ints);
+  return members;
+}
+
+static gboolean make_groups(Executor *executor, GError **error) {
+  const Program *program = executor->program;
+  for (guint i = 0; i < program->groups->len; i++) {
+    const Group *group = &g_array_index(program->groups, Group, i);
+    int n = 0;
+    g_autofree int *members = group_members(executor, group, &n);
+    if (members == NULL)
+      continue;
+    executor->groups[i] = executor->comm->type->group_new(executor->comm, members, n, error);
+    if (executor->groups[i] == NULL) {
+      g_prefix_error(error, "group %s: ", group->name);
+      return FALSE;
+    }
+  }
+  return TRUE;
+}
+
+static CommGroup **channel_at(const Executor *executor, gboolean is_forward, int from, int to) {
+  const int n = executor->program->n_ranks;
+  return &executor->channels[((is_forward ? 0 : 1) * n + from) * n + to];
+}
+
+CommGroup *executor_channel(const Executor *executor, const Op *op) {
+  const gboolean sends = op->kind == OP_SEND;
+  const gboolean is_forward = op->action == ACTION_SEND_F || op->action == ACTION_RECV_F;
+  return *channel_at(executor, is_forward, sends ? executor->pp : op->peer, sends ? op->peer : executor->pp);
+}
+
+/* [2][ranks][ranks]: which directions the Program uses. */
+static gboolean *used_channels(const Program *program) {
+  const int n = program->n_ranks;
+  gboolean *used = g_new0(gboolean, (gsize)2 * n * n);
+  for (int rank = 0; rank < n; rank++)
+    for (int i = 0; i < program->ranks[rank].n_ops; i++) {
+      const Op *op = &program->ranks[rank].ops[i];
+      if (op->kind == OP_SEND)
+        used[((op->action == ACTION_SEND_F ? 0 : 1) * n + rank) * n + op->peer] = TRUE;
+    }
+  return used;
+}
+
+static gboolean make_channels(Executor *executor, GError **error) {
+  const Layout *layout = &executor->execution->workload->layout;
+  const int n = executor->program->n_ranks, own = executor->execution->rank;
+  g_autofree gboolean *used = used_channels(executor->program);
+  for (int direction = 0; direction < 2; direction++)
+    for (int from = 0; from < n; from++)
+      for (int to = 0; to < n; to++) {
+        if (!used[(direction * n + from) * n + to] || (from != executor->pp && to != executor->pp))
+          continue;
+        const int stride = layout->stride[AXIS_PP];
+        CommGroup **channel = channel_at(executor, direction == 0, from, to);
+        *channel = executor->comm->type->channel_new(executor->comm, own + (from - executor->pp) * stride,
+                                                     own + (to - executor->pp) * stride, direction == 0, error);
+        if (*channel == NULL)
+          return FALSE;
+      }
+  return TRUE;
+}
+
+/* --- all of it -------------------------------------------------------------------------------------------------------- */
+
+static gboolean make_streams(Executor *executor, GError **error) {
+  gboolean used[N_STREAMS] = {[STREAM_COMPUTE] = TRUE};
+  for (int i = 0; i < executor->list->n_ops; i++)
+    used[executor->list->ops[i].stream] = TRUE;
+  for (int stream = 0; stream < N_STREAMS; stream++) {
+    if (!used[stream] || stream == STREAM_HOST)
+      continue;
+    executor->streams[stream] = executor->device->type->stream_new(executor->device, (Stream)stream, error);
+    if (executor->streams[stream] == NULL)
+      return FALSE;
+  }
+  return TRUE;
+}
+
+static gboolean make_events(Executor *executor, GError **error) {
+  for (int i = 0; i < executor->list->n_ops; i++) {
+    executor->start[i] = executor->device->type->event_new(executor->device, error);
+    executor->end[i] = executor->start[i] ? executor->device->type->event_new(executor->device, error) : NULL;
+    if (executor->end[i] == NULL)
+      return FALSE;
+  }
+  return TRUE;
+}
+
+static void size_tables(Executor *executor) {
+  const Program *program = executor->program;
+  const gsize n = (gsize)executor->list->n_ops, places = (gsize)program->n_stages * program->n_micro_batches;
+  ExecutionResult *result = executor->result;
+  result->n_ops = (int)n;
+  result->start_ns = g_new0(gint64, n + 1);
+  result->end_ns = g_new0(gint64, n + 1);
+  result->issue_ns = g_new0(gint64, n + 1);
+  result->losses = g_new0(double, program->n_steps);
+  executor->start = g_new0(DeviceEvent *, n + 1);
+  executor->end = g_new0(DeviceEvent *, n + 1);
+  executor->groups = g_new0(CommGroup *, program->groups->len + 1);
+  executor->channels = g_new0(CommGroup *, (gsize)2 * program->n_ranks * program->n_ranks);
+  executor->is_first = g_new0(guint8, n + 1);
+  executor->is_last = g_new0(guint8, n + 1);
+  executor->outgoing[0] = g_new0(PoolPiece *, places);
+  executor->outgoing[1] = g_new0(PoolPiece *, places);
+  executor->gather_buffer = g_new0(char *, n + 1);
+}
+
+gboolean executor_setup(Executor *executor, GError **error) {
+  const Execution *execution = executor->execution;
+  World *world = execution->world;
+  executor->program = execution->program;
+  executor->pp = layout_coordinates(&execution->workload->layout, execution->rank).at[AXIS_PP];
+  executor->list = &executor->program->ranks[executor->pp];
+  executor->open_reduce = -1;
+  size_tables(executor);
+  find_actions(executor);
+  executor->device = execution->device->open(world_local_rank(world), world_n_local(world), execution->capacity_bytes,
+                                             error);
+  if (executor->device == NULL)
+    return FALSE;
+  executor->result->device_name = executor->device->type->describe(executor->device);
+  executor->result->clock_Hz = executor->device->type->clock_Hz(executor->device);
+  executor->comm = execution->comm->open(world, executor->device, error);
+  if (executor->comm == NULL || !make_streams(executor, error) || !make_events(executor, error))
+    return FALSE;
+  executor->trainer = trainer_new(execution->workload, executor->program, execution->rank, executor->device,
+                                  executor->comm, executor->streams, &execution->training, error);
+  if (executor->trainer != NULL && execution->visit_item != NULL)
+    executor->trainer->item_log = g_array_new(FALSE, FALSE, sizeof(ItemRecord));
+  return executor->trainer != NULL && make_groups(executor, error) && make_channels(executor, error);
+}
+
+static void free_comm(Executor *executor) {
+  const int n = executor->program->n_ranks;
+  for (guint i = 0; i < executor->program->groups->len; i++)
+    if (executor->groups[i] != NULL)
+      executor->comm->type->group_free(executor->groups[i]);
+  for (int i = 0; i < 2 * n * n; i++)
+    if (executor->channels[i] != NULL)
+      executor->comm->type->group_free(executor->channels[i]);
+  executor->comm->type->close(executor->comm);
+}
+
+static void free_device(Executor *executor) {
+  const DeviceType *device = executor->device->type;
+  trainer_free(executor->trainer);
+  for (int i = 0; i < executor->list->n_ops; i++) {
+    if (executor->start[i] != NULL)
+      device->event_free(executor->start[i]);
+    if (executor->end[i] != NULL)
+      device->event_free(executor->end[i]);
+  }
+  for (int stream = 0; stream < N_STREAMS; stream++)
+    if (executor->streams[stream] != NULL)
+      device->stream_free(executor->streams[stream]);
+  device->close(executor->device);
+}
+
+void executor_clear(Executor *executor) {
+  if (executor->comm != NULL)
+    free_comm(executor);
+  if (executor->device != NULL)
+    free_device(executor);
+  void *const tables[] = {executor->start,       executor->end,     executor->groups,      executor->channels,
+                          executor->is_first,    executor->is_last, executor->outgoing[0], executor->outgoing[1],
+                          executor->gather_buffer};
+  for (gsize i = 0; i < G_N_ELEMENTS(tables); i++)
+    g_free(tables[i]);
+}

@@ -1,0 +1,136 @@
+/* A workload's lists say what is done by name; here each name finds its kernel, once per list. A name that stands twice
+ * in a list (the two norms of a layer) is told apart by its occurrence. */
+#include "error.h"
+#include "trainer.h"
+
+#include <string.h>
+
+void item_launch(const ItemCall *call, const Kernel *kernel) {
+  call->stream->device->type->launch(call->stream, kernel);
+}
+
+Block *item_block(const ItemCall *call, BlockKind kind) {
+  return parameters_block(call->trainer->parameters, call->stage, kind, call->layer);
+}
+
+/* Leading dimensions of dense operands by layout: A is m×k, or stored k×m; B is stored n×k, or k×n. */
+static MatmulKernel dense_product(const WorkItem *item) {
+  const gboolean a_is_stored = item->layout == LAYOUT_NT, b_is_stored = item->layout == LAYOUT_TN;
+  return (MatmulKernel){.layout = item->layout,
+                        .number = item->number,
+                        .result = item->number,
+                        .batch = 1,
+                        .m = item->m,
+                        .n = item->n,
+                        .k = item->k,
+                        .lda = a_is_stored ? item->m : item->k,
+                        .ldb = b_is_stored ? item->k : item->n,
+                        .ldc = item->n,
+                        .alpha = 1};
+}
+
+void item_product(const ItemCall *call, const void *a, const void *b, void *c, const void *bias) {
+  Kernel kernel = {.kind = KERNEL_MATMUL, .matmul = dense_product(call->item)};
+  kernel.matmul.a = a;
+  kernel.matmul.b = b;
+  kernel.matmul.c = c;
+  kernel.matmul.bias = bias;
+  item_launch(call, &kernel);
+}
+
+void item_weight_gradient(const ItemCall *call, const void *a, const void *b, void *gradient) {
+  Kernel kernel = {.kind = KERNEL_MATMUL, .matmul = dense_product(call->item)};
+  kernel.matmul.a = a;
+  kernel.matmul.b = b;
+  kernel.matmul.c = gradient;
+  kernel.matmul.accumulate = TRUE;
+  kernel.matmul.result = (guint8)call->trainer->parameters->gradient_number;
+  item_launch(call, &kernel);
+}
+
+const char *item_reduced(const ItemCall *call) {
+  const Activations *activations = &call->trainer->activations;
+  return call->trainer->parameters->cut.tp > 1 ? activations->reduced : activations->partial;
+}
+
+char *item_output_gradient(const ItemCall *call) {
+  const Trainer *trainer = call->trainer;
+  const StageLayers *layers = &trainer->workload->stages[call->stage].layers;
+  if (call->layer + 1 == layers->n_layers && !layers->has_head)
+    return call->slot->gradient_in->memory;
+  return activations_stream_gradient(&trainer->activations, call->slot, call->layer + 1);
+}
+
+static const ItemKernel *find_kernel(const char *name) {
+  const ItemKernel *const tables[] = {layer_kernels, attention_kernels, end_kernels};
+  for (gsize i = 0; i < G_N_ELEMENTS(tables); i++)
+    for (const ItemKernel *kernel = tables[i]; kernel->name != NULL; kernel++)
+      if (strcmp(kernel->name, name) == 0)
+        return kernel;
+  return NULL;
+}
+
+static gboolean same_thing(const WorkItem *a, const WorkItem *b) {
+  return strcmp(a->name, b->name) == 0 && g_strcmp0(a->operand, b->operand) == 0;
+}
+
+static gboolean bind_item(const WorkList *list, int i, ItemBinding *binding, GError **error) {
+  const WorkItem *item = &list->items[i];
+  for (int before = 0; before < i; before++)
+    binding->occurrence += same_thing(&list->items[before], item);
+  if (item->kind == ITEM_COLLECTIVE) {
+    binding->run = collective_function(item->operand, &binding->argument);
+  } else {
+    const ItemKernel *kernel = find_kernel(item->name);
+    binding->run = kernel != NULL ? kernel->run : NULL;
+    binding->argument = kernel != NULL ? kernel->argument : 0;
+  }
+  if (binding->run == NULL)
+    return fail_impossible(error, "there is no kernel for \"%s\"%s%s", item->name, item->operand ? " of " : "",
+                           item->operand ? item->operand : "");
+  return TRUE;
+}
+
+gboolean items_bind(Trainer *trainer, GError **error) {
+  for (int piece = 0; piece < N_PIECES; piece++)
+    for (int phase = 0; phase < PHASE_OPTIMIZER; phase++) {
+      const WorkList *list = &trainer->workload->work[piece][phase];
+      ItemBinding *items = trainer->lists[piece][phase].items = g_new0(ItemBinding, list->n_items + 1);
+      for (int i = 0; i < list->n_items; i++)
+        if (!bind_item(list, i, &items[i], error))
+          return FALSE;
+    }
+  return TRUE;
+}
+
+void items_clear(Trainer *trainer) {
+  for (int piece = 0; piece < N_PIECES; piece++)
+    for (int phase = 0; phase < PHASE_OPTIMIZER; phase++)
+      g_clear_pointer(&trainer->lists[piece][phase].items, g_free);
+}
+
+static void run_logged(const ItemBinding *binding, const ItemCall *call) {
+  Device *device = call->trainer->device;
+  ItemRecord record = {.item = call->item,
+                       .step = call->step,
+                       .start = device->type->event_new(device, NULL),
+                       .end = device->type->event_new(device, NULL)};
+  g_assert(record.start != NULL && record.end != NULL);
+  device->type->record(call->stream, record.start);
+  binding->run(call);
+  device->type->record(call->stream, record.end);
+  g_array_append_val(call->trainer->item_log, record);
+}
+
+void trainer_run_item(Trainer *trainer, Piece piece, Phase phase, int item, const ItemCall *where) {
+  const ItemBinding *binding = &trainer->lists[piece][phase].items[item];
+  ItemCall call = *where;
+  call.trainer = trainer;
+  call.item = &trainer->workload->work[piece][phase].items[item];
+  call.occurrence = binding->occurrence;
+  call.argument = binding->argument;
+  if (trainer->item_log == NULL || call.item->kind == ITEM_COLLECTIVE)
+    binding->run(&call);
+  else
+    run_logged(binding, &call);
+}

@@ -1,0 +1,355 @@
+/* The items of a layer outside attention, and the tp collectives around its linears.
+ *
+ *     x → norm1 → qkv … attention → attn_out → partial ─Σtp→ reduced → + x → x2
+ *     x2 → norm2 → mlp_up → up → activation → mlp_down → partial ─Σtp→ reduced → + x2 → next x
+ *
+ * Under sequence parallelism what enters a column-parallel linear is gathered first (into `gathered`), and so is the
+ * gradient of a row-parallel one's output (into d_out, d_down). Backward walks the same way from the end; dy is the
+ * gradient of the layer's output. */
+#include "trainer.h"
+
+/* As items name them. */
+typedef enum { QKV, ATTN_OUT, MLP_UP, MLP_DOWN, LOGITS } LinearName;
+
+static const struct {
+  BlockKind block;
+  Role weight, bias;  /* N_ROLES: none */
+  gboolean is_column; /* its bias is added by the product, else with the residual */
+} linears[] = {
+    [QKV] = {BLOCK_LAYER, ROLE_Q, ROLE_Q_BIAS, TRUE},
+    [ATTN_OUT] = {BLOCK_LAYER, ROLE_ATTN_OUT, ROLE_ATTN_OUT_BIAS, FALSE},
+    [MLP_UP] = {BLOCK_LAYER, ROLE_GATE, ROLE_GATE_BIAS, TRUE},
+    [MLP_DOWN] = {BLOCK_LAYER, ROLE_MLP_DOWN, ROLE_MLP_DOWN_BIAS, FALSE},
+    [LOGITS] = {BLOCK_OUTPUT, ROLE_TABLE, N_ROLES, TRUE},
+};
+
+static const Activations *memory(const ItemCall *call) {
+  return &call->trainer->activations;
+}
+
+static SavedLayer saved(const ItemCall *call) {
+  return activations_layer(memory(call), call->slot, call->layer);
+}
+
+static LayerGradients gradients(const ItemCall *call) {
+  return activations_gradients(memory(call), call->slot, call->layer);
+}
+
+static gboolean is_split(const ItemCall *call) {
+  return memory(call)->cut->sequence_parallel;
+}
+
+/* --- linears -------------------------------------------------------------------------------------------------------- */
+
+/* As saved: before it is gathered. */
+static char *linear_input(const ItemCall *call, LinearName name) {
+  switch (name) {
+  case QKV:
+    return saved(call).norm1;
+  case ATTN_OUT:
+    return saved(call).attention;
+  case MLP_UP:
+    return saved(call).norm2;
+  case MLP_DOWN:
+    return saved(call).activation;
+  default:
+    return activations_head(memory(call), call->slot).norm;
+  }
+}
+
+static char *linear_output(const ItemCall *call, LinearName name) {
+  switch (name) {
+  case QKV:
+    return saved(call).qkv;
+  case MLP_UP:
+    return saved(call).up;
+  case LOGITS: /* the loss has read them before their gradient takes their place */
+    return activations_head(memory(call), call->slot).d_logits;
+  default:
+    return memory(call)->partial;
+  }
+}
+
+/* Before it is gathered. */
+static char *output_gradient(const ItemCall *call, LinearName name) {
+  switch (name) {
+  case QKV:
+    return gradients(call).d_qkv;
+  case ATTN_OUT:
+    return gradients(call).d_x2;
+  case MLP_UP:
+    return gradients(call).d_up;
+  case MLP_DOWN:
+    return item_output_gradient(call);
+  default:
+    return activations_head(memory(call), call->slot).d_logits;
+  }
+}
+
+/* Of all tokens. */
+static char *whole_output_gradient(const ItemCall *call, LinearName name) {
+  if (!is_split(call) || linears[name].is_column)
+    return output_gradient(call, name);
+  return name == ATTN_OUT ? gradients(call).d_out : gradients(call).d_down;
+}
+
+static char *whole_input(const ItemCall *call, LinearName name) {
+  return is_split(call) && linears[name].is_column ? memory(call)->gathered : linear_input(call, name);
+}
+
+static char *input_gradient(const ItemCall *call, LinearName name) {
+  switch (name) {
+  case ATTN_OUT:
+    return memory(call)->d_attention;
+  case MLP_DOWN:
+    return memory(call)->d_activation;
+  default:
+    return memory(call)->partial;
+  }
+}
+
+static const void *weight_of(const ItemCall *call, BlockKind block, Role role) {
+  return role == N_ROLES ? NULL : block_weight(call->trainer->parameters, item_block(call, block), role);
+}
+
+static void *gradient_of(const ItemCall *call, BlockKind block, Role role) {
+  return role == N_ROLES ? NULL : block_gradient(call->trainer->parameters, item_block(call, block), role);
+}
+
+static void run_linear(const ItemCall *call) {
+  const LinearName name = (LinearName)call->argument;
+  const Role bias = linears[name].is_column ? linears[name].bias : N_ROLES;
+  item_product(call, whole_input(call, name), weight_of(call, linears[name].block, linears[name].weight),
+               linear_output(call, name), weight_of(call, linears[name].block, bias));
+}
+
+static void run_input_gradient(const ItemCall *call) {
+  const LinearName name = (LinearName)call->argument;
+  item_product(call, whole_output_gradient(call, name), weight_of(call, linears[name].block, linears[name].weight),
+               input_gradient(call, name), NULL);
+}
+
+static void run_weight_gradient(const ItemCall *call) {
+  const LinearName name = (LinearName)call->argument;
+  item_weight_gradient(call, whole_output_gradient(call, name), whole_input(call, name),
+                       gradient_of(call, linears[name].block, linears[name].weight));
+}
+
+/* A column-parallel bias sees all tokens, a row-parallel one those of this rank's stream. */
+static void run_bias_gradient(const ItemCall *call) {
+  const LinearName name = (LinearName)call->argument;
+  const Cut *cut = memory(call)->cut;
+  const gint64 width = name == QKV      ? cut->q_width + 2 * cut->kv_width
+                       : name == MLP_UP ? cut->up_width
+                                        : cut->model->hidden;
+  Kernel kernel = {.kind = KERNEL_BIAS_GRADIENT,
+                   .bias_gradient = {.number = (guint8)call->trainer->parameters->number,
+                                     .gradient = (guint8)call->trainer->parameters->gradient_number,
+                                     .rows = linears[name].is_column ? cut->tokens : cut->split_tokens,
+                                     .width = width,
+                                     .dy = output_gradient(call, name),
+                                     .out = gradient_of(call, linears[name].block, linears[name].bias)}};
+  item_launch(call, &kernel);
+}
+
+/* --- tp collectives -------------------------------------------------------------------------------------------------- */
+
+/* Over the whole tokens × hidden buffer. */
+static void run_collective(const ItemCall *call, const char *in, char *out) {
+  const Cut *cut = memory(call)->cut;
+  call->trainer->comm->type->collective(call->group, call->stream, (Collective)call->item->collective, REDUCE_SUM,
+                                        call->trainer->parameters->number, in, out, cut->tokens * cut->model->hidden);
+}
+
+static void gather_input(const ItemCall *call) {
+  run_collective(call, linear_input(call, (LinearName)call->argument), memory(call)->gathered);
+}
+
+static void gather_output_gradient(const ItemCall *call) {
+  const LinearName name = (LinearName)call->argument;
+  run_collective(call, output_gradient(call, name), whole_output_gradient(call, name));
+}
+
+static void reduce_partial(const ItemCall *call) {
+  run_collective(call, memory(call)->partial, memory(call)->reduced);
+}
+
+static void reduce_embedding(const ItemCall *call) {
+  run_collective(call, memory(call)->partial, activations_input(memory(call), call->slot, 0));
+}
+
+static void gather_embedding_gradient(const ItemCall *call) {
+  run_collective(call, activations_stream_gradient(memory(call), call->slot, 0),
+                 activations_embedding_gradient(memory(call), call->slot));
+}
+
+static void reduce_loss_terms(const ItemCall *call) {
+  const SavedHead head = activations_head(memory(call), call->slot);
+  const gboolean is_max = call->argument;
+  float *terms = is_max ? head.row_max : call->occurrence == 0 ? head.row_sum : head.row_target;
+  call->trainer->comm->type->collective(call->group, call->stream, COLLECTIVE_ALL_REDUCE,
+                                        is_max ? REDUCE_MAX : REDUCE_SUM, NUMBER_FP32, terms, terms,
+                                        memory(call)->cut->tokens);
+}
+
+static const ItemKernel collectives[] = {
+    {"qkv", gather_input, QKV},
+    {"qkv.wgrad", gather_input, QKV},
+    {"qkv.dgrad", reduce_partial, 0},
+    {"attn_out", reduce_partial, 0},
+    {"attn_out.dgrad", gather_output_gradient, ATTN_OUT},
+    {"mlp_up", gather_input, MLP_UP},
+    {"mlp_up.wgrad", gather_input, MLP_UP},
+    {"mlp_up.dgrad", reduce_partial, 0},
+    {"mlp_down", reduce_partial, 0},
+    {"mlp_down.dgrad", gather_output_gradient, MLP_DOWN},
+    {"logits", gather_input, LOGITS},
+    {"logits.wgrad", gather_input, LOGITS},
+    {"logits.dgrad", reduce_partial, 0},
+    {"embedding", reduce_embedding, 0},
+    {"embedding.wgrad", gather_embedding_gradient, 0},
+    {"loss.max", reduce_loss_terms, TRUE},
+    {"loss.exp", reduce_loss_terms, FALSE},
+    {NULL, NULL, 0},
+};
+
+ItemFunction collective_function(const char *operand, int *argument) {
+  for (const ItemKernel *kernel = collectives; kernel->name != NULL; kernel++)
+    if (g_strcmp0(kernel->name, operand) == 0) {
+      *argument = kernel->argument;
+      return kernel->run;
+    }
+  return NULL;
+}
+
+/* --- norms, activation, residuals ------------------------------------------------------------------------------------ */
+
+static char *layer_input(const ItemCall *call) {
+  return activations_input(memory(call), call->slot, call->layer);
+}
+
+/* Of a layer: 0 before attention, 1 before the MLP. */
+static NormKernel layer_norm(const ItemCall *call, int which) {
+  const Cut *cut = memory(call)->cut;
+  const SavedLayer layer = saved(call);
+  const Block *block = item_block(call, BLOCK_LAYER);
+  const Parameters *parameters = call->trainer->parameters;
+  return (NormKernel){.number = (guint8)parameters->number,
+                      .gradient = (guint8)parameters->gradient_number,
+                      .is_rms = cut->model->norm == NORM_RMSNORM,
+                      .rows = cut->split_tokens,
+                      .width = cut->model->hidden,
+                      .epsilon = 1e-5f,
+                      .x = which == 0 ? layer_input(call) : layer.x2,
+                      .weight = block_weight(parameters, block, which == 0 ? ROLE_NORM1 : ROLE_NORM2),
+                      .shift = block_weight(parameters, block, which == 0 ? ROLE_NORM1_SHIFT : ROLE_NORM2_SHIFT),
+                      .y = which == 0 ? layer.norm1 : layer.norm2,
+                      .mean = which == 0 ? layer.mean1 : layer.mean2,
+                      .rstd = which == 0 ? layer.rstd1 : layer.rstd2};
+}
+
+static void run_norm(const ItemCall *call) {
+  Kernel kernel = {.kind = KERNEL_NORM_FORWARD, .norm = layer_norm(call, call->occurrence)};
+  item_launch(call, &kernel);
+}
+
+/* Backward meets the MLP's norm first. */
+static void run_norm_backward(const ItemCall *call) {
+  const int which = 1 - call->occurrence;
+  const Parameters *parameters = call->trainer->parameters;
+  Kernel kernel = {.kind = KERNEL_NORM_BACKWARD, .norm = layer_norm(call, which)};
+  kernel.norm.dy = item_reduced(call);
+  kernel.norm.dx = memory(call)->d_norm;
+  const Block *block = item_block(call, BLOCK_LAYER);
+  kernel.norm.dweight = block_gradient(parameters, block, which == 0 ? ROLE_NORM1 : ROLE_NORM2);
+  kernel.norm.dshift = block_gradient(parameters, block, which == 0 ? ROLE_NORM1_SHIFT : ROLE_NORM2_SHIFT);
+  item_launch(call, &kernel);
+}
+
+static void add(const ItemCall *call, const char *a, const char *b, const void *bias, char *out) {
+  const Cut *cut = memory(call)->cut;
+  Kernel kernel = {.kind = KERNEL_ADD,
+                   .add = {.number = (guint8)call->trainer->parameters->number,
+                           .rows = cut->split_tokens,
+                           .width = cut->model->hidden,
+                           .a = a,
+                           .b = b,
+                           .bias = bias,
+                           .out = out}};
+  item_launch(call, &kernel);
+}
+
+/* Where the layer's output goes: into the slot of what follows in this stage, or to what the op was given. */
+static char *layer_output(const ItemCall *call) {
+  const StageLayers *layers = &call->trainer->workload->stages[call->stage].layers;
+  if (call->item->recompute)
+    return memory(call)->scratch_y;
+  if (call->layer + 1 < layers->n_layers || layers->has_head)
+    return activations_input(memory(call), call->slot, call->layer + 1);
+  return call->output;
+}
+
+static void run_residual(const ItemCall *call) {
+  if (call->occurrence == 0)
+    add(call, layer_input(call), item_reduced(call), weight_of(call, BLOCK_LAYER, ROLE_ATTN_OUT_BIAS), saved(call).x2);
+  else
+    add(call, saved(call).x2, item_reduced(call), weight_of(call, BLOCK_LAYER, ROLE_MLP_DOWN_BIAS), layer_output(call));
+}
+
+static void run_residual_gradient(const ItemCall *call) {
+  if (call->occurrence == 0) {
+    add(call, memory(call)->d_norm, item_output_gradient(call), NULL, gradients(call).d_x2);
+    return;
+  }
+  const gboolean leaves_stage = call->layer == 0 && call->gradient_out != NULL;
+  add(call, memory(call)->d_norm, gradients(call).d_x2, NULL,
+      leaves_stage ? call->gradient_out : activations_stream_gradient(memory(call), call->slot, call->layer));
+}
+
+static void run_activation(const ItemCall *call) {
+  const Cut *cut = memory(call)->cut;
+  const gboolean is_backward = call->argument;
+  Kernel kernel = {.kind = is_backward ? KERNEL_ACTIVATION_BACKWARD : KERNEL_ACTIVATION_FORWARD,
+                   .activation = {.number = (guint8)call->trainer->parameters->number,
+                                  .gated = cut->model->gated != 0,
+                                  .rows = cut->tokens,
+                                  .width = cut->ffn_width,
+                                  .x = saved(call).up,
+                                  .y = saved(call).activation}};
+  if (is_backward) {
+    kernel.activation.dy = memory(call)->d_activation;
+    kernel.activation.dx = gradients(call).d_up;
+  }
+  item_launch(call, &kernel);
+}
+
+const ItemKernel layer_kernels[] = {
+    {"norm", run_norm, 0},
+    {"norm.backward", run_norm_backward, 0},
+    {"residual", run_residual, 0},
+    {"residual.grad", run_residual_gradient, 0},
+    {"gelu", run_activation, FALSE},
+    {"gelu.backward", run_activation, TRUE},
+    {"silu_mul", run_activation, FALSE},
+    {"silu_mul.backward", run_activation, TRUE},
+    {"qkv", run_linear, QKV},
+    {"qkv.dgrad", run_input_gradient, QKV},
+    {"qkv.wgrad", run_weight_gradient, QKV},
+    {"qkv.bias_grad", run_bias_gradient, QKV},
+    {"attn_out", run_linear, ATTN_OUT},
+    {"attn_out.dgrad", run_input_gradient, ATTN_OUT},
+    {"attn_out.wgrad", run_weight_gradient, ATTN_OUT},
+    {"attn_out.bias_grad", run_bias_gradient, ATTN_OUT},
+    {"mlp_up", run_linear, MLP_UP},
+    {"mlp_up.dgrad", run_input_gradient, MLP_UP},
+    {"mlp_up.wgrad", run_weight_gradient, MLP_UP},
+    {"mlp_up.bias_grad", run_bias_gradient, MLP_UP},
+    {"mlp_down", run_linear, MLP_DOWN},
+    {"mlp_down.dgrad", run_input_gradient, MLP_DOWN},
+    {"mlp_down.wgrad", run_weight_gradient, MLP_DOWN},
+    {"mlp_down.bias_grad", run_bias_gradient, MLP_DOWN},
+    {"logits", run_linear, LOGITS},
+    {"logits.dgrad", run_input_gradient, LOGITS},
+    {"logits.wgrad", run_weight_gradient, LOGITS},
+    {NULL, NULL, 0},
+};

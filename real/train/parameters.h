@@ -1,0 +1,108 @@
+/* The model's parameters as one rank holds them: blocks of tensors, cut by tp, sharded by ZeRO.
+ *
+ * A Block is what is gathered, reduced and stepped as one: a layer, the word table, what else the embedding has, the
+ * head's norm, the head's matrix. Its tensors lie one behind the other in a flat vector, the ones that every tp rank
+ * holds whole first, padded so that the vector divides into equal, aligned shards:
+ *
+ *     | norms, biases (whole) | q | k | v | attn_out | …  | pad |
+ *     | shard 0        | shard 1        | shard 2        | …    |     shard i belongs to rank i of the shard group
+ *
+ * Under ZeRO-0 there is one shard. Every number starts from a seed and its place in the whole matrix, so that every
+ * plan starts from the same model. */
+#pragma once
+#include "cut.h"
+#include "device.h"
+#include "program.h"
+
+typedef enum {
+  ROLE_NORM1, /* before attention, or the final norm */
+  ROLE_NORM1_SHIFT,
+  ROLE_NORM2, /* before the MLP */
+  ROLE_NORM2_SHIFT,
+  ROLE_ATTN_OUT_BIAS,
+  ROLE_MLP_DOWN_BIAS,
+  ROLE_POSITIONS,
+  ROLE_Q, /* k and v follow: one matrix for the product */
+  ROLE_K,
+  ROLE_V,
+  ROLE_Q_BIAS,
+  ROLE_K_BIAS,
+  ROLE_V_BIAS,
+  ROLE_ATTN_OUT,
+  ROLE_GATE, /* up follows */
+  ROLE_UP,
+  ROLE_GATE_BIAS,
+  ROLE_UP_BIAS,
+  ROLE_MLP_DOWN,
+  ROLE_TABLE, /* the word table, or the head's matrix */
+  N_ROLES
+} Role;
+
+typedef enum { BLOCK_TABLE, BLOCK_POSITIONS, BLOCK_LAYER, BLOCK_FINAL_NORM, BLOCK_OUTPUT } BlockKind;
+
+/* A part of a matrix (rows × columns of whole_rows × whole_columns); vectors have one row. */
+typedef struct {
+  char *name; /* "layers.3.q.weight"; owned */
+  guint8 role;
+  gboolean is_whole; /* the same on every tp rank */
+  gint64 offset;     /* in the block, elements */
+  gint64 rows, columns, first_row, first_column, whole_rows, whole_columns;
+  float mean, deviation; /* of its first numbers */
+  guint64 seed;
+} Tensor;
+
+typedef struct {
+  BlockKind kind;
+  int stage, layer;         /* layer: of the model; −1 for the others */
+  gint64 n, n_whole;        /* elements, padded; of which the first are held whole by every tp rank */
+  gint64 offset_of[N_ROLES]; /* −1: none */
+  Tensor *tensors;          /* owned */
+  int n_tensors;
+  gint64 shard_first, shard_n; /* what this rank's optimizer updates */
+
+  /* device memory, owned */
+  void *weight;       /* [n]; ZeRO-3: [shard_n] */
+  void *gradient;     /* [n]; ZeRO-2, 3: [shard_n] */
+  float *master;      /* [shard_n], NULL when the recipe has none */
+  float *m, *v;       /* [shard_n] */
+
+  /* where the running op finds them whole, set as ops are issued */
+  char *gathered;     /* ZeRO-3 */
+  char *bucket;       /* ZeRO-2, 3: unreduced gradient */
+} Block;
+
+typedef struct {
+  const Workload *workload; /* borrowed */
+  Device *device;
+  Cut cut;
+  Coordinates at;       /* of this rank */
+  int n_shards, shard;  /* 1, 0 under ZeRO-0 */
+  int zero;             /* of the plan; 0 where there is one shard */
+  Number number, gradient_number;
+  Block *blocks; /* owned */
+  int n_blocks;
+  int *first_of_stage; /* [n_stages] index of the stage's first block, −1 where it is on another rank; owned */
+} Parameters;
+
+/* `is_local` [n_stages]. Allocates and fills everything on `stream`; returns before it is done. IMPOSSIBLE naming what
+ * of the model cannot be trained here. */
+Parameters *parameters_new(const Workload *workload, const gboolean *is_local, int rank, guint64 seed,
+                           DeviceStream *stream, GError **error);
+void parameters_free(Parameters *parameters);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Parameters, parameters_free)
+
+/* What stepreal can train and the executor can run; IMPOSSIBLE naming the first thing it cannot. */
+gboolean parameters_check(const Workload *workload, GError **error);
+
+/* NULL when the stage has none. BLOCK_OUTPUT of a tied model whose ends share a rank is its BLOCK_TABLE. */
+Block *parameters_block(const Parameters *parameters, int stage, BlockKind kind, int layer_in_stage);
+/* Blocks of a collective's parameters (Transfer.n_embedding …, op.unit). Appends Block pointers. */
+void parameters_moved(const Parameters *parameters, const Op *op, const Transfer *transfer, GPtrArray *blocks);
+/* The one matrix of embedding and head where both are on this rank; NULL where there is none. */
+Block *parameters_shared_table(const Parameters *parameters);
+/* The tied matrix of the last stage, which the first stage holds too. */
+gboolean parameters_is_copy(const Parameters *parameters, const Block *block);
+
+/* Where kernels read a weight and add to its gradient; they must be there (gathered, bucket). */
+const void *block_weight(const Parameters *parameters, const Block *block, Role role);
+void *block_gradient(const Parameters *parameters, const Block *block, Role role);

@@ -1,0 +1,257 @@
+/* What data parallelism and the optimizer do to blocks. A collective of the Program moves several blocks: one call of
+ * the library per block, issued as one batch.
+ *
+ *     ZeRO-0     gradient [n] all-reduced in place
+ *     ZeRO-1     gradient [n] reduce-scattered in place: this rank's shard of it is whole; weights gathered in place
+ *     ZeRO-2, 3  bucket [n] reduce-scattered in place, its shard added to the gradient [shard_n]
+ *     ZeRO-3     weights [shard_n] gathered into a buffer
+ *
+ * The global norm counts every parameter once: what all tp ranks hold by tp rank 0, a tied matrix by the first stage. */
+#include "trainer.h"
+
+#include <string.h>
+
+static void launch(DeviceStream *stream, Kernel kernel) {
+  stream->device->type->launch(stream, &kernel);
+}
+
+static char *at(void *base, gint64 element, Number number) {
+  return (char *)base + element * kernel_element_bytes(number);
+}
+
+static GPtrArray *moved_blocks(const Trainer *trainer, const Op *op, const Transfer *transfer) {
+  GPtrArray *blocks = g_ptr_array_new();
+  parameters_moved(trainer->parameters, op, transfer, blocks);
+  return blocks;
+}
+
+gint64 state_moved_bytes(const Trainer *trainer, const Op *op, const Transfer *transfer, int element_bytes) {
+  g_autoptr(GPtrArray) blocks = moved_blocks(trainer, op, transfer);
+  gint64 n = 0;
+  for (guint i = 0; i < blocks->len; i++)
+    n += ((const Block *)g_ptr_array_index(blocks, i))->n;
+  return n * element_bytes;
+}
+
+/* --- gathers -------------------------------------------------------------------------------------------------------- */
+
+/* Where a block of a gather comes to lie: one behind the other in the buffer, but a shared matrix in its own place. */
+static char *gathered_place(const Trainer *trainer, const Block *block, char *buffer, gint64 *offset) {
+  if (block == parameters_shared_table(trainer->parameters))
+    return trainer->shared_gathered;
+  char *place = at(buffer, *offset, trainer->parameters->number);
+  *offset += block->n;
+  return place;
+}
+
+void state_use_gathered(Trainer *trainer, const Op *op, const Transfer *transfer, char *buffer) {
+  g_autoptr(GPtrArray) blocks = moved_blocks(trainer, op, transfer);
+  gint64 offset = 0;
+  for (guint i = 0; i < blocks->len; i++) {
+    Block *block = g_ptr_array_index(blocks, i);
+    block->gathered = gathered_place(trainer, block, buffer, &offset);
+  }
+}
+
+void state_unshard(Trainer *trainer, const Op *op, const Transfer *transfer, CommGroup *group, DeviceStream *stream,
+                   char *buffer) {
+  const Parameters *parameters = trainer->parameters;
+  const Number number = parameters->number;
+  g_autoptr(GPtrArray) blocks = moved_blocks(trainer, op, transfer);
+  const CommType *comm = trainer->comm->type;
+  gint64 offset = 0;
+  comm->batch_begin(trainer->comm);
+  for (guint i = 0; i < blocks->len; i++) {
+    const Block *block = g_ptr_array_index(blocks, i);
+    const gboolean is_sharded = parameters->zero == 3;
+    const char *in = is_sharded ? block->weight : at(block->weight, block->shard_first, number);
+    char *out = is_sharded ? gathered_place(trainer, block, buffer, &offset) : block->weight;
+    comm->collective(group, stream, COLLECTIVE_ALL_GATHER, REDUCE_SUM, number, in, out, block->n);
+  }
+  comm->batch_end(trainer->comm);
+}
+
+/* --- gradients ------------------------------------------------------------------------------------------------------ */
+
+void state_open_bucket(Trainer *trainer, const Op *op, const Transfer *transfer, int which, DeviceStream *stream) {
+  const Number number = trainer->parameters->gradient_number;
+  g_autoptr(GPtrArray) blocks = moved_blocks(trainer, op, transfer);
+  Block *shared = parameters_shared_table(trainer->parameters);
+  gint64 offset = 0;
+  for (guint i = 0; i < blocks->len; i++) {
+    Block *block = g_ptr_array_index(blocks, i);
+    if (block == shared)
+      continue;
+    block->bucket = at(trainer->buckets[which], offset, number);
+    offset += block->n;
+  }
+  if (shared != NULL && transfer->n_head > 0) { /* the head's backward comes first */
+    shared->bucket = trainer->shared_gradients[trainer->n_shared_opened++ % 2];
+    launch(stream, (Kernel){.kind = KERNEL_FILL,
+                            .fill = {.bytes = shared->n * kernel_element_bytes(number), .to = shared->bucket}});
+  }
+  launch(stream, (Kernel){.kind = KERNEL_FILL,
+                          .fill = {.bytes = offset * kernel_element_bytes(number), .to = trainer->buckets[which]}});
+}
+
+/* The unreduced gradient, whole. */
+static char *unreduced(const Parameters *parameters, const Block *block) {
+  return parameters->zero >= 2 ? block->bucket : block->gradient;
+}
+
+static void add_to_shard(const Parameters *parameters, const Block *block, DeviceStream *stream) {
+  const Number number = parameters->gradient_number;
+  launch(stream, (Kernel){.kind = KERNEL_CONVERT,
+                          .convert = {.from_number = (guint8)number,
+                                      .to_number = (guint8)number,
+                                      .accumulate = TRUE,
+                                      .n = block->shard_n,
+                                      .from = at(block->bucket, block->shard_first, number),
+                                      .to = block->gradient}});
+}
+
+void state_reduce(Trainer *trainer, const Op *op, const Transfer *transfer, CommGroup *group, DeviceStream *stream,
+                  gboolean is_last) {
+  const Parameters *parameters = trainer->parameters;
+  const Number number = parameters->gradient_number;
+  g_autoptr(GPtrArray) blocks = moved_blocks(trainer, op, transfer);
+  const CommType *comm = trainer->comm->type;
+  const gboolean scatters = transfer->collective == COLLECTIVE_REDUCE_SCATTER;
+  comm->batch_begin(trainer->comm);
+  for (guint i = 0; i < blocks->len; i++) {
+    const Block *block = g_ptr_array_index(blocks, i);
+    char *whole = unreduced(parameters, block), *shard = at(whole, block->shard_first, number);
+    if (scatters)
+      comm->collective(group, stream, COLLECTIVE_REDUCE_SCATTER, REDUCE_SUM, number, whole, shard, block->n);
+    else /* ZeRO-0, or a shard among its replicas */
+      comm->collective(group, stream, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, number, shard, shard, block->shard_n);
+  }
+  comm->batch_end(trainer->comm);
+  for (guint i = 0; i < blocks->len && is_last && parameters->zero >= 2; i++)
+    add_to_shard(parameters, g_ptr_array_index(blocks, i), stream);
+}
+
+/* This rank's share of a block's gradient. */
+static char *own_gradient(const Parameters *parameters, const Block *block) {
+  return parameters->zero >= 2 ? block->gradient
+                               : at(block->gradient, block->shard_first, parameters->gradient_number);
+}
+
+void state_tied_gradient(Trainer *trainer, CommGroup *group, DeviceStream *stream) {
+  const Parameters *parameters = trainer->parameters;
+  for (int i = 0; i < parameters->n_blocks; i++) {
+    const Block *block = &parameters->blocks[i];
+    if (block->kind != BLOCK_TABLE && block->kind != BLOCK_OUTPUT)
+      continue;
+    char *gradient = own_gradient(parameters, block);
+    trainer->comm->type->collective(group, stream, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, parameters->gradient_number,
+                                    gradient, gradient, block->shard_n);
+  }
+}
+
+/* Elements of this rank's shard that every tp rank holds whole: they come first in a block. */
+static gint64 whole_in_shard(const Block *block) {
+  return CLAMP(block->n_whole - block->shard_first, 0, block->shard_n);
+}
+
+/* Between the blocks' gradients and the packed buffer. Returns elements. */
+static gint64 pack_whole(Trainer *trainer, DeviceStream *stream, gboolean out_again) {
+  const Parameters *parameters = trainer->parameters;
+  const Number number = parameters->gradient_number;
+  gint64 n = 0;
+  for (int i = 0; i < parameters->n_blocks; i++) {
+    const Block *block = &parameters->blocks[i];
+    const gint64 whole = whole_in_shard(block);
+    if (whole == 0)
+      continue;
+    char *packed = at(trainer->pack, n, number), *own = own_gradient(parameters, block);
+    stream->device->type->copy(stream, out_again ? own : packed, out_again ? packed : own,
+                               whole * kernel_element_bytes(number));
+    n += whole;
+  }
+  return n;
+}
+
+void state_whole_gradients(Trainer *trainer, CommGroup *group, DeviceStream *stream) {
+  const gint64 n = pack_whole(trainer, stream, FALSE);
+  trainer->comm->type->collective(group, stream, COLLECTIVE_ALL_REDUCE, REDUCE_SUM,
+                                  trainer->parameters->gradient_number, trainer->pack, trainer->pack, n);
+  pack_whole(trainer, stream, TRUE);
+}
+
+/* --- optimizer ------------------------------------------------------------------------------------------------------ */
+
+static void add_squares(const Trainer *trainer, const Block *block, double *sum, DeviceStream *stream) {
+  const Parameters *parameters = trainer->parameters;
+  const gint64 skipped = parameters->at.at[AXIS_TP] == 0 ? 0 : whole_in_shard(block);
+  if (parameters_is_copy(parameters, block) || skipped == block->shard_n)
+    return;
+  launch(stream, (Kernel){.kind = KERNEL_SUM_SQUARES,
+                          .sum_squares = {.gradient = (guint8)parameters->gradient_number,
+                                          .n = block->shard_n - skipped,
+                                          .x = at(own_gradient(parameters, block), skipped, parameters->gradient_number),
+                                          .sum = sum}});
+}
+
+void state_norm(Trainer *trainer, int step, CommGroup *group, DeviceStream *stream) {
+  double *own = &trainer->norms[2 * step], *all = own + 1;
+  for (int i = 0; i < trainer->parameters->n_blocks; i++)
+    add_squares(trainer, &trainer->parameters->blocks[i], own, stream);
+  stream->device->type->copy(stream, all, own, sizeof *own);
+  if (group != NULL)
+    trainer->comm->type->all_reduce_doubles(group, stream, all, 1);
+}
+
+static void step_block(const Trainer *trainer, const Block *block, int step, DeviceStream *stream) {
+  const Parameters *parameters = trainer->parameters;
+  const Training *training = &trainer->training;
+  char *weight = parameters->zero == 3 ? block->weight : at(block->weight, block->shard_first, parameters->number);
+  double power1 = 1, power2 = 1;
+  for (int i = 0; i <= step; i++) {
+    power1 *= training->beta1;
+    power2 *= training->beta2;
+  }
+  launch(stream,
+         (Kernel){.kind = KERNEL_ADAM,
+                  .adam = {.number = (guint8)parameters->number,
+                           .gradient = (guint8)parameters->gradient_number,
+                           .n = block->shard_n,
+                           .weight = weight,
+                           .master = block->master,
+                           .gradients = own_gradient(parameters, block),
+                           .m = block->m,
+                           .v = block->v,
+                           .norm_squared =
+                               trainer->workload->plan->grad_norm_barrier ? &trainer->norms[2 * step + 1] : NULL,
+                           .max_norm = (float)training->max_norm,
+                           .lr = (float)training->lr,
+                           .beta1 = (float)training->beta1,
+                           .beta2 = (float)training->beta2,
+                           .epsilon = (float)training->epsilon,
+                           .decay = (float)training->decay,
+                           .correction1 = (float)(1 - power1),
+                           .correction2 = (float)(1 - power2)}});
+}
+
+/* ZeRO-1: what the other ranks step is summed up anew in the next step. */
+static void zero_others(const Parameters *parameters, const Block *block, DeviceStream *stream) {
+  const Number number = parameters->gradient_number;
+  const gint64 after = block->shard_first + block->shard_n, bytes = kernel_element_bytes(number);
+  if (block->shard_first > 0)
+    launch(stream, (Kernel){.kind = KERNEL_FILL, .fill = {.bytes = block->shard_first * bytes, .to = block->gradient}});
+  if (after < block->n)
+    launch(stream, (Kernel){.kind = KERNEL_FILL,
+                            .fill = {.bytes = (block->n - after) * bytes, .to = at(block->gradient, after, number)}});
+}
+
+void state_optimizer(Trainer *trainer, int step, DeviceStream *stream) {
+  const Parameters *parameters = trainer->parameters;
+  for (int i = 0; i < parameters->n_blocks; i++) {
+    const Block *block = &parameters->blocks[i];
+    if (block->n == 0)
+      continue;
+    step_block(trainer, block, step, stream);
+    if (parameters->zero == 1)
+      zero_others(parameters, block, stream);
+  }
+}

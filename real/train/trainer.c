@@ -1,0 +1,180 @@
+/* Tokens are drawn from a seed by place: sequence of the global batch, position. So every plan trains on the same ones.
+ * u² of a uniform u makes early words common, so there is something to learn. */
+#include "trainer.h"
+
+#include "error.h"
+
+#include <string.h>
+
+Training training_default(void) {
+  return (Training){
+      .lr = 3e-4, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .decay = 0.1, .max_norm = 1.0, .seed = 1};
+}
+
+static gint32 token_at(const Trainer *trainer, guint64 sequence, guint64 position) {
+  const Plan *plan = trainer->workload->plan;
+  const double u = kernel_random(trainer->training.seed ^ G_GUINT64_CONSTANT(0x746F6B656E73),
+                                 sequence * (guint64)(plan->seq_len + 1) + position) /
+                   4294967296.0;
+  return (gint32)(u * u * (double)trainer->workload->model->vocab);
+}
+
+/* The micro-batches of a dp rank are consecutive sequences of the global batch. */
+static void draw_tokens(const Trainer *trainer, gint32 *tokens, gint32 *targets) {
+  const Plan *plan = trainer->workload->plan;
+  const gint64 per_rank = plan->n_micro_batches * plan->micro_batch;
+  gsize i = 0;
+  for (int step = 0; step < trainer->program->n_steps; step++)
+    for (gint64 sequence = 0; sequence < per_rank; sequence++)
+      for (gint64 position = 0; position < plan->seq_len; position++, i++) {
+        const gint64 global = (gint64)step * plan->global_batch +
+                              trainer->parameters->at.at[AXIS_DP] * per_rank + sequence;
+        tokens[i] = token_at(trainer, (guint64)global, (guint64)position);
+        targets[i] = token_at(trainer, (guint64)global, (guint64)position + 1);
+      }
+}
+
+static gboolean upload(Trainer *trainer, const void *from, gint64 bytes, void **to, GError **error) {
+  const DeviceType *device = trainer->device->type;
+  void *staging = device->allocate_host(trainer->device, bytes, error);
+  if (staging == NULL || (*to = device->allocate(trainer->device, bytes, error)) == NULL)
+    return FALSE;
+  memcpy(staging, from, (gsize)bytes);
+  DeviceEvent *copied = device->event_new(trainer->device, error);
+  if (copied == NULL)
+    return FALSE;
+  device->copy(trainer->streams[STREAM_COMPUTE], *to, staging, bytes);
+  device->record(trainer->streams[STREAM_COMPUTE], copied);
+  while (!device->sleep_until(copied, G_GINT64_CONSTANT(1000000000)) && device->check(trainer->device, error))
+    ;
+  device->event_free(copied);
+  device->release_host(trainer->device, staging);
+  return device->check(trainer->device, error);
+}
+
+static gboolean upload_tokens(Trainer *trainer, GError **error) {
+  const Plan *plan = trainer->workload->plan;
+  const gint64 n = trainer->program->n_steps * plan->n_micro_batches * plan->micro_batch * plan->seq_len;
+  g_autofree gint32 *tokens = g_new(gint32, (gsize)n), *targets = g_new(gint32, (gsize)n);
+  draw_tokens(trainer, tokens, targets);
+  return upload(trainer, tokens, n * (gint64)sizeof *tokens, (void **)&trainer->tokens, error) &&
+         upload(trainer, targets, n * (gint64)sizeof *targets, (void **)&trainer->targets, error);
+}
+
+/* Bytes of the largest bucket and the largest gather among this rank's ops, and of all whole parameters. */
+static void measure_buffers(Trainer *trainer, const OpList *list) {
+  const Parameters *parameters = trainer->parameters;
+  for (int i = 0; i < list->n_ops; i++) {
+    const Op *op = &list->ops[i];
+    if (op->action != ACTION_UNSHARD && op->action != ACTION_REDUCE_GRAD)
+      continue;
+    const Transfer *transfer = &g_array_index(trainer->program->transfers, Transfer, op->work);
+    const gboolean reduces = op->action == ACTION_REDUCE_GRAD;
+    const Number number = reduces ? parameters->gradient_number : parameters->number;
+    const gint64 bytes = state_moved_bytes(trainer, op, transfer, kernel_element_bytes(number));
+    gint64 *most = reduces ? &trainer->bucket_bytes : &trainer->gather_bytes;
+    *most = MAX(*most, bytes);
+  }
+}
+
+static gboolean allocate_buffers(Trainer *trainer, int rank, GError **error) {
+  const Parameters *parameters = trainer->parameters;
+  const DeviceType *device = trainer->device->type;
+  const Plan *plan = trainer->workload->plan;
+  const int steps = trainer->program->n_steps;
+  measure_buffers(trainer, &trainer->program->ranks[layout_coordinates(&trainer->workload->layout, rank).at[AXIS_PP]]);
+  gint64 whole = 0;
+  for (int i = 0; i < parameters->n_blocks; i++)
+    whole += parameters->blocks[i].n_whole;
+  trainer->losses = device->allocate(trainer->device, steps * (gint64)sizeof(double), error);
+  trainer->norms = trainer->losses ? device->allocate(trainer->device, 2 * steps * (gint64)sizeof(double), error) : NULL;
+  trainer->pack = trainer->norms ? device->allocate(trainer->device, 4 * MAX(whole, 1), error) : NULL;
+  gboolean ok = trainer->pack != NULL;
+  for (int i = 0; i < 2 && ok && parameters->zero >= 2; i++)
+    ok = (trainer->buckets[i] = device->allocate(trainer->device, MAX(trainer->bucket_bytes, 1), error)) != NULL;
+  const Block *shared = parameters_shared_table(parameters);
+  for (int i = 0; i < 2 && ok && shared != NULL && parameters->zero >= 2; i++)
+    ok = (trainer->shared_gradients[i] = device->allocate(trainer->device, 4 * shared->n, error)) != NULL;
+  if (ok && shared != NULL && parameters->zero == 3)
+    ok = (trainer->shared_gathered = device->allocate(trainer->device, 4 * shared->n, error)) != NULL;
+  const int n_gathers = plan->overlap_param ? plan->prefetch + 1 : 1;
+  for (int i = 0; i < n_gathers && ok && parameters->zero == 3; i++) {
+    char *buffer = device->allocate(trainer->device, MAX(trainer->gather_bytes, 1), error);
+    ok = buffer != NULL;
+    g_ptr_array_add(trainer->gather_buffers, buffer);
+  }
+  return ok;
+}
+
+/* Stages whose ops stand in this rank's list. */
+static gboolean *local_stages(const Program *program, int pp) {
+  gboolean *is_local = g_new0(gboolean, program->n_stages);
+  const OpList *list = &program->ranks[pp];
+  for (int i = 0; i < list->n_ops; i++)
+    if (list->ops[i].kind == OP_COMPUTE && list->ops[i].stage >= 0)
+      is_local[list->ops[i].stage] = TRUE;
+  return is_local;
+}
+
+static gboolean has_action(const OpList *list, ActionKind action) {
+  for (int i = 0; i < list->n_ops; i++)
+    if (list->ops[i].action == action)
+      return TRUE;
+  return FALSE;
+}
+
+static gboolean init_activations(Trainer *trainer, const gboolean *is_local, int pp, GError **error) {
+  const Workload *workload = trainer->workload;
+  g_autofree const StageLayers **layers = g_new0(const StageLayers *, workload->n_stages);
+  for (int stage = 0; stage < workload->n_stages; stage++)
+    if (is_local[stage])
+      layers[stage] = &workload->stages[stage].layers;
+  return activations_init(&trainer->activations, &trainer->parameters->cut, trainer->device, layers,
+                          workload->n_stages, trainer->program->n_micro_batches,
+                          has_action(&trainer->program->ranks[pp], ACTION_W), error);
+}
+
+Trainer *trainer_new(const Workload *workload, const Program *program, int rank, Device *device, Comm *comm,
+                     DeviceStream **streams, const Training *training, GError **error) {
+  if (!parameters_check(workload, error))
+    return NULL;
+  const int pp = layout_coordinates(&workload->layout, rank).at[AXIS_PP];
+  g_autoptr(Trainer) trainer = g_new0(Trainer, 1);
+  trainer->workload = workload;
+  trainer->program = program;
+  trainer->device = device;
+  trainer->comm = comm;
+  trainer->streams = streams;
+  trainer->training = *training;
+  trainer->gather_buffers = g_ptr_array_new();
+  g_autofree gboolean *is_local = local_stages(program, pp);
+  trainer->parameters = parameters_new(workload, is_local, rank, training->seed, streams[STREAM_COMPUTE], error);
+  if (trainer->parameters == NULL || !items_bind(trainer, error) || !init_activations(trainer, is_local, pp, error) ||
+      !upload_tokens(trainer, error) || !allocate_buffers(trainer, rank, error))
+    return NULL;
+  return g_steal_pointer(&trainer);
+}
+
+void trainer_free(Trainer *trainer) {
+  if (trainer == NULL)
+    return;
+  void *const memory[] = {trainer->tokens, trainer->targets, trainer->losses,    trainer->norms,
+                          trainer->pack,   trainer->buckets[0], trainer->buckets[1], trainer->shared_gradients[0],
+                          trainer->shared_gradients[1], trainer->shared_gathered};
+  for (gsize i = 0; i < G_N_ELEMENTS(memory); i++)
+    trainer->device->type->release(trainer->device, memory[i]);
+  for (guint i = 0; i < trainer->gather_buffers->len; i++)
+    trainer->device->type->release(trainer->device, g_ptr_array_index(trainer->gather_buffers, i));
+  g_ptr_array_unref(trainer->gather_buffers);
+  for (guint i = 0; trainer->item_log != NULL && i < trainer->item_log->len; i++) {
+    const ItemRecord *record = &g_array_index(trainer->item_log, ItemRecord, i);
+    trainer->device->type->event_free(record->start);
+    trainer->device->type->event_free(record->end);
+  }
+  g_clear_pointer(&trainer->item_log, g_array_unref);
+  items_clear(trainer);
+  if (trainer->activations.slots != NULL)
+    activations_clear(&trainer->activations);
+  parameters_free(trainer->parameters);
+  g_free(trainer);
+}

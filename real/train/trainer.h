@@ -1,0 +1,126 @@
+/* One rank's share of a real model in training: what the ops of a Program act on.
+ *
+ *     executor          which op next, on which stream, behind which events
+ *     trainer (this)    parameters, activations, tokens; an op's items → kernels (items.c), its data-parallel
+ *                       collectives, norm and optimizer (state.c)
+ *     device, comm      kernels and transfers */
+#pragma once
+#include "activations.h"
+#include "comm.h"
+#include "parameters.h"
+
+typedef struct Trainer Trainer;
+
+/* One item about to be launched. */
+typedef struct {
+  Trainer *trainer;
+  DeviceStream *stream;
+  CommGroup *group; /* COLLECTIVE */
+  const WorkItem *item;
+  int occurrence; /* of the item's name in its list, from 0 */
+  int argument;   /* LinearKind where the function serves several */
+  int stage, layer, micro_batch, step; /* layer within the stage */
+  Slot *slot;
+  char *output;       /* T′ × h: where the stage's last layer writes; NULL before the head */
+  char *gradient_out; /* T′ × h: where the stage's first layer writes; NULL behind the embedding */
+} ItemCall;
+
+typedef void (*ItemFunction)(const ItemCall *call);
+
+typedef struct {
+  ItemFunction run;
+  int argument, occurrence; /* as in ItemCall */
+} ItemBinding;
+
+typedef struct {
+  ItemBinding *items; /* as many as the workload's list; owned */
+} BoundList;
+
+typedef struct {
+  double lr, beta1, beta2, epsilon, decay, max_norm;
+  guint64 seed;
+} Training;
+
+/* When an item ran; kept only where somebody asks. */
+typedef struct {
+  const WorkItem *item;
+  int step;
+  DeviceEvent *start, *end; /* owned */
+} ItemRecord;
+
+struct Trainer {
+  const Workload *workload; /* borrowed, as all of these */
+  const Program *program;   /* expanded */
+  Device *device;
+  Comm *comm;
+  DeviceStream **streams; /* [N_STREAMS] */
+  Training training;
+
+  Parameters *parameters; /* owned from here on */
+  Activations activations;
+  BoundList lists[N_PIECES][N_PHASES];
+  GArray *item_log;       /* of ItemRecord; NULL: not kept */
+  gint32 *tokens, *targets; /* device: [steps][micro-batches][tokens] */
+  double *losses;           /* device: [steps] sum over this rank's tokens / tokens of the global batch */
+  double *norms;            /* device: [steps][2]: Σ g² of this rank's share; of all */
+
+  /* ZeRO-2, 3: two unreduced buckets in turn */
+  char *buckets[2];
+  gint64 bucket_bytes;
+  /* ZeRO-3: gathered pieces in turn, tables apart */
+  GPtrArray *gather_buffers; /* of char *: device memory */
+  gint64 gather_bytes;
+  /* ZeRO-2, 3: a matrix that embedding and head share outlives bucket and buffer: used by both, moved with one */
+  char *shared_gradients[2], *shared_gathered;
+  int n_shared_opened;
+  char *pack; /* whole parameters' gradients, packed */
+};
+
+/* `is_local` [n_stages]: stages of this rank. IMPOSSIBLE for what cannot be trained (parameters_check()). */
+Trainer *trainer_new(const Workload *workload, const Program *program, int rank, Device *device, Comm *comm,
+                     DeviceStream **streams, const Training *training, GError **error);
+void trainer_free(Trainer *trainer);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Trainer, trainer_free)
+
+Training training_default(void);
+
+/* Launch one item of a piece's list. */
+void trainer_run_item(Trainer *trainer, Piece piece, Phase phase, int item, const ItemCall *where);
+
+/* Names of item functions, private to items*.c. */
+typedef struct {
+  const char *name;
+  ItemFunction run;
+  int argument;
+} ItemKernel;
+extern const ItemKernel layer_kernels[], attention_kernels[], end_kernels[]; /* end with a NULL name */
+ItemFunction collective_function(const char *operand, int *argument);
+gboolean items_bind(Trainer *trainer, GError **error);
+void items_clear(Trainer *trainer);
+
+/* Short forms for items*.c. */
+void item_launch(const ItemCall *call, const Kernel *kernel);
+/* C = A·B in the item's layout and sizes, dense operands; the gradient's adds to it. */
+void item_product(const ItemCall *call, const void *a, const void *b, void *c, const void *bias);
+void item_weight_gradient(const ItemCall *call, const void *a, const void *b, void *gradient);
+Block *item_block(const ItemCall *call, BlockKind kind);
+/* After a row-parallel product or an input gradient: the sum over tp. */
+const char *item_reduced(const ItemCall *call);
+/* Gradient of the output of the call's layer. */
+char *item_output_gradient(const ItemCall *call);
+
+/* Data-parallel ops, norm and optimizer, on `stream`. `is_last`: no further collective reduces the same bucket. */
+void state_unshard(Trainer *trainer, const Op *op, const Transfer *transfer, CommGroup *group, DeviceStream *stream,
+                   char *buffer);
+void state_reduce(Trainer *trainer, const Op *op, const Transfer *transfer, CommGroup *group, DeviceStream *stream,
+                  gboolean is_last);
+void state_tied_gradient(Trainer *trainer, CommGroup *group, DeviceStream *stream);
+void state_whole_gradients(Trainer *trainer, CommGroup *group, DeviceStream *stream);
+/* Σ g² of this rank's share into norms[step][0] and [1]; `group` sums [1] over ranks (NULL: alone). */
+void state_norm(Trainer *trainer, int step, CommGroup *group, DeviceStream *stream);
+void state_optimizer(Trainer *trainer, int step, DeviceStream *stream);
+/* ZeRO-2, 3: the bucket that the reduce `transfer` of `op` will move, zeroed; which: 0 or 1. */
+void state_open_bucket(Trainer *trainer, const Op *op, const Transfer *transfer, int which, DeviceStream *stream);
+/* ZeRO-3: blocks of a gather lie in `buffer` from now on (in issue order). */
+void state_use_gathered(Trainer *trainer, const Op *op, const Transfer *transfer, char *buffer);
+gint64 state_moved_bytes(const Trainer *trainer, const Op *op, const Transfer *transfer, int element_bytes);

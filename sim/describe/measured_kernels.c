@@ -1,0 +1,275 @@
+/* Each list is read as rows sorted by their keys, and the rows are then laid out as the cost model searches them. */
+#include "measured_kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "yaml_rows.h"
+
+static const char *const layout_names[] = {"tn", "nn", "nt", NULL};
+static const char *const no_yes[] = {"no", "yes", NULL};
+static const char generic_name[] = "memory";
+G_STATIC_ASSERT(G_N_ELEMENTS(layout_names) == N_MEASURED_LAYOUTS + 1);
+
+typedef struct {
+  MeasuredKernels *measured;
+  YamlNode products, kernels, attention;
+  const double *peak_flops;
+  const char *number_names[N_NUMBERS + 1];
+} Draft;
+
+typedef struct {
+  char *source; /* owned until handed over */
+  double under_load;
+  YamlNode products, kernels, attention;
+} Top;
+
+typedef struct {
+  YamlNode node;
+  MeasuredProduct product;
+} ProductRow;
+
+typedef struct {
+  YamlNode node;
+  char *name; /* owned */
+  CurvePoint point;
+} KernelRow;
+
+typedef struct {
+  YamlNode node;
+  MeasuredAttention attention;
+} AttentionRow;
+
+static const YamlField top_fields[] = {
+    {"source", FIELD_TEXT, TRUE, offsetof(Top, source)},
+    {"under_load", FIELD_NUMBER, FALSE, offsetof(Top, under_load), 0.05, 1},
+    {"products", FIELD_NODE, FALSE, offsetof(Top, products)},
+    {"kernels", FIELD_NODE, FALSE, offsetof(Top, kernels)},
+    {"attention", FIELD_NODE, FALSE, offsetof(Top, attention)},
+};
+
+#define IN_PRODUCT(member) offsetof(ProductRow, product.member)
+#define IN_ATTENTION(member) offsetof(AttentionRow, attention.member)
+
+/* The names of number formats are filled in by number_field(). */
+static const YamlField product_fields[] = {
+    {"number", FIELD_CHOICE, TRUE, IN_PRODUCT(number)},
+    {"layout", FIELD_CHOICE, TRUE, IN_PRODUCT(layout), .names = layout_names},
+    {"accumulate", FIELD_CHOICE, FALSE, IN_PRODUCT(accumulate), .names = no_yes},
+    {"batch", FIELD_INT64, FALSE, IN_PRODUCT(batch), 1, 1e9},
+    {"m", FIELD_INT64, TRUE, IN_PRODUCT(m), 1, 1e9},
+    {"n", FIELD_INT64, TRUE, IN_PRODUCT(n), 1, 1e9},
+    {"k", FIELD_INT64, TRUE, IN_PRODUCT(k), 1, 1e9},
+    {"time", FIELD_QUANTITY, TRUE, IN_PRODUCT(time_s), 1e-9, 1e4, UNIT_SECONDS},
+};
+
+static const YamlField kernel_fields[] = {
+    {"name", FIELD_TEXT, TRUE, offsetof(KernelRow, name)},
+    {"bytes", FIELD_QUANTITY, TRUE, offsetof(KernelRow, point.size_bytes), 1, 1e15, UNIT_BYTES},
+    {"time", FIELD_QUANTITY, TRUE, offsetof(KernelRow, point.time_s), 1e-9, 1e4, UNIT_SECONDS},
+};
+
+static const YamlField attention_fields[] = {
+    {"number", FIELD_CHOICE, TRUE, IN_ATTENTION(number)},
+    {"backward", FIELD_CHOICE, TRUE, IN_ATTENTION(backward), .names = no_yes},
+    {"batch", FIELD_INT64, TRUE, IN_ATTENTION(batch), 1, 1e9},
+    {"seq_len", FIELD_INT64, TRUE, IN_ATTENTION(seq_len), 1, 1e9},
+    {"head_dim", FIELD_INT64, TRUE, IN_ATTENTION(head_dim), 1, 1e6},
+    {"time", FIELD_QUANTITY, TRUE, IN_ATTENTION(time_s), 1e-9, 1e4, UNIT_SECONDS},
+};
+
+int measured_group(int number, int layout, int accumulate) {
+  return (number * N_MEASURED_LAYOUTS + layout) * 2 + accumulate;
+}
+
+static int product_group(const MeasuredProduct *product) {
+  return measured_group(product->number, product->layout, product->accumulate);
+}
+
+int measured_product_compare(const MeasuredProduct *a, const MeasuredProduct *b) {
+  const gint64 key[] = {product_group(a), a->batch * a->m, a->n, a->k, a->batch};
+  const gint64 other[] = {product_group(b), b->batch * b->m, b->n, b->k, b->batch};
+  return yaml_rows_compare(key, other, G_N_ELEMENTS(key));
+}
+
+static int compare_attention(const MeasuredAttention *a, const MeasuredAttention *b) {
+  const gint64 key[] = {a->number, a->backward, a->head_dim, a->seq_len, a->batch};
+  const gint64 other[] = {b->number, b->backward, b->head_dim, b->seq_len, b->batch};
+  return yaml_rows_compare(key, other, G_N_ELEMENTS(key));
+}
+
+static int compare_product_rows(gconstpointer a, gconstpointer b) {
+  return measured_product_compare(&((const ProductRow *)a)->product, &((const ProductRow *)b)->product);
+}
+
+static int compare_kernel_rows(gconstpointer a, gconstpointer b) {
+  const KernelRow *row = a, *other = b;
+  int by_name = strcmp(row->name, other->name);
+  if (by_name != 0)
+    return by_name;
+  return (row->point.size_bytes > other->point.size_bytes) - (row->point.size_bytes < other->point.size_bytes);
+}
+
+static int compare_attention_rows(gconstpointer a, gconstpointer b) {
+  return compare_attention(&((const AttentionRow *)a)->attention, &((const AttentionRow *)b)->attention);
+}
+
+/* `fields` with the names of number formats for its first field. */
+static void number_field(const Draft *draft, YamlField *fields, const YamlField *pattern, gsize n_bytes) {
+  memcpy(fields, pattern, n_bytes);
+  fields[0].names = draft->number_names;
+}
+
+static gboolean check_number(const Draft *draft, YamlNode node, int number, GError **error) {
+  return draft->peak_flops[number] > 0 ||
+         yaml_fail(node, error, "found number %s, which peak lacks", number_name((Number)number));
+}
+
+/* products */
+
+static void index_groups(MeasuredKernels *measured) {
+  int product = 0;
+  for (int group = 0; group < (int)G_N_ELEMENTS(measured->group_first); group++) {
+    while (product < measured->n_products && product_group(&measured->products[product]) < group)
+      product++;
+    measured->group_first[group] = product;
+  }
+}
+
+static void lay_out_products(MeasuredKernels *measured, const GArray *rows) {
+  measured->n_products = (int)rows->len;
+  measured->products = g_new(MeasuredProduct, rows->len);
+  for (guint i = 0; i < rows->len; i++) {
+    MeasuredProduct *product = &measured->products[i];
+    *product = g_array_index(rows, ProductRow, i).product;
+    product->log2_rows = log2((double)(product->batch * product->m));
+    product->log2_n = log2((double)product->n);
+    product->log2_k = log2((double)product->k);
+  }
+}
+
+static gboolean read_products(Draft *draft, GError **error) {
+  if (!yaml_is_present(draft->products))
+    return TRUE;
+  static const ProductRow blank = {.product.batch = 1};
+  YamlField fields[G_N_ELEMENTS(product_fields)];
+  number_field(draft, fields, product_fields, sizeof product_fields);
+  const YamlRowType type = {sizeof blank, fields, G_N_ELEMENTS(fields), &blank, NULL, compare_product_rows};
+  g_autoptr(GArray) rows = yaml_rows_read(draft->products, &type, error);
+  if (rows == NULL)
+    return FALSE;
+  for (guint i = 0; i < rows->len; i++) {
+    const ProductRow *row = &g_array_index(rows, ProductRow, i);
+    if (!check_number(draft, row->node, row->product.number, error))
+      return FALSE;
+  }
+  lay_out_products(draft->measured, rows);
+  return TRUE;
+}
+
+/* kernels */
+
+static void clear_kernel_row(gpointer row) {
+  g_clear_pointer(&((KernelRow *)row)->name, g_free);
+}
+
+static void lay_out_curves(MeasuredKernels *measured, const GArray *rows) {
+  measured->points = g_new(CurvePoint, rows->len);
+  measured->curves = g_new0(MeasuredCurve, rows->len);
+  for (guint i = 0; i < rows->len; i++) {
+    const KernelRow *row = &g_array_index(rows, KernelRow, i);
+    MeasuredCurve *curve = measured->n_curves > 0 ? &measured->curves[measured->n_curves - 1] : NULL;
+    if (curve == NULL || strcmp(curve->name, row->name) != 0) {
+      curve = &measured->curves[measured->n_curves++];
+      *curve = (MeasuredCurve){g_strdup(row->name), {.first_point = (int)i}};
+    }
+    if (strcmp(row->name, generic_name) == 0)
+      measured->generic_curve = measured->n_curves - 1;
+    measured->points[i] = row->point;
+    curve->span.n_points++;
+  }
+}
+
+static gboolean read_kernels(Draft *draft, GError **error) {
+  if (!yaml_is_present(draft->kernels))
+    return TRUE;
+  static const KernelRow blank = {.name = NULL};
+  static const YamlRowType type = {sizeof blank, kernel_fields,    G_N_ELEMENTS(kernel_fields),
+                                   &blank,       clear_kernel_row, compare_kernel_rows};
+  g_autoptr(GArray) rows = yaml_rows_read(draft->kernels, &type, error);
+  if (rows == NULL)
+    return FALSE;
+  lay_out_curves(draft->measured, rows);
+  return TRUE;
+}
+
+/* attention */
+
+static void lay_out_attention(MeasuredKernels *measured, const GArray *rows) {
+  measured->n_attention = (int)rows->len;
+  measured->attention = g_new(MeasuredAttention, rows->len);
+  for (guint i = 0; i < rows->len; i++) {
+    MeasuredAttention *attention = &measured->attention[i];
+    *attention = g_array_index(rows, AttentionRow, i).attention;
+    attention->log2_batch = log2((double)attention->batch);
+    attention->log2_seq_len = log2((double)attention->seq_len);
+  }
+}
+
+static gboolean read_attention(Draft *draft, GError **error) {
+  if (!yaml_is_present(draft->attention))
+    return TRUE;
+  static const AttentionRow blank = {.attention.number = 0};
+  YamlField fields[G_N_ELEMENTS(attention_fields)];
+  number_field(draft, fields, attention_fields, sizeof attention_fields);
+  const YamlRowType type = {sizeof blank, fields, G_N_ELEMENTS(fields), &blank, NULL, compare_attention_rows};
+  g_autoptr(GArray) rows = yaml_rows_read(draft->attention, &type, error);
+  if (rows == NULL)
+    return FALSE;
+  for (guint i = 0; i < rows->len; i++) {
+    const AttentionRow *row = &g_array_index(rows, AttentionRow, i);
+    if (!check_number(draft, row->node, row->attention.number, error))
+      return FALSE;
+  }
+  lay_out_attention(draft->measured, rows);
+  return TRUE;
+}
+
+static gboolean read_top(YamlNode map, Draft *draft, GError **error) {
+  Top top = {.under_load = 1};
+  gboolean ok = yaml_map_read(map, top_fields, G_N_ELEMENTS(top_fields), &top, error);
+  draft->measured->source = top.source;
+  draft->measured->under_load = top.under_load;
+  draft->products = top.products;
+  draft->kernels = top.kernels;
+  draft->attention = top.attention;
+  if (ok && !yaml_is_present(top.products) && !yaml_is_present(top.kernels) && !yaml_is_present(top.attention))
+    return yaml_fail(map, error, "found no table, expected at least one of products, kernels, attention");
+  return ok;
+}
+
+MeasuredKernels *measured_kernels_read(YamlNode map, const double peak_flops[N_NUMBERS], GError **error) {
+  g_autoptr(MeasuredKernels) measured = g_new0(MeasuredKernels, 1);
+  measured->generic_curve = -1;
+  Draft draft = {.measured = measured, .peak_flops = peak_flops};
+  for (int i = 0; i < N_NUMBERS; i++)
+    draft.number_names[i] = number_name((Number)i);
+  if (!read_top(map, &draft, error) || !read_products(&draft, error) || !read_kernels(&draft, error) ||
+      !read_attention(&draft, error))
+    return NULL;
+  index_groups(measured);
+  return g_steal_pointer(&measured);
+}
+
+void measured_kernels_free(MeasuredKernels *measured) {
+  if (measured == NULL)
+    return;
+  for (int i = 0; i < measured->n_curves; i++)
+    g_free(measured->curves[i].name);
+  g_free(measured->source);
+  g_free(measured->products);
+  g_free(measured->curves);
+  g_free(measured->points);
+  g_free(measured->attention);
+  g_free(measured);
+}

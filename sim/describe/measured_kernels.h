@@ -1,0 +1,77 @@
+/* Times of kernels measured on one kind of GPU: the optional mapping `measured` of a GPU file.
+ *
+ *     measured:
+ *       source: stepreal calibrate, 2026-11-02, driver 570.86, 2 s of load before each product
+ *       under_load: 1.0
+ *       products:
+ *         - {number: bf16, layout: tn, m: 4096, n: 12288, k: 4096, time: 652 us}
+ *         - {number: bf16, layout: nt, accumulate: yes, batch: 1, m: 12288, n: 4096, k: 4096, time: 701 us}
+ *       kernels:
+ *         - {name: norm, bytes: 67108864 B, time: 41 us}
+ *         - {name: memory, bytes: 67108864 B, time: 38 us}
+ *       attention:
+ *         - {number: bf16, backward: yes, batch: 32, seq_len: 4096, head_dim: 128, time: 1.9 ms}
+ *
+ * `source` says what measured when and how; of the three lists any may be left out, not all. A product is C(m,n) =
+ * A(m,k) · B(k,n), `batch` times (default 1), in the operand layout that BLAS spells tn (forward), nn (input gradient)
+ * or nt (weight gradient); `accumulate` (default no) adds to C. A kernel's bytes are the nominal ones of the workload,
+ * each tensor read or written once; its name is the workload's (norm, silu_mul, loss.exp, adam …), and `memory` is the
+ * curve of all that have none of their own. A name that no kernel has is read by nobody. Attention is the fused causal
+ * kernel, batch = sequences × heads on the GPU.
+ *
+ * Times are of the device: from the end of the kernel before to the end of this one, as back to back on one stream.
+ * They are taken to be of a GPU under sustained load, so the file's matmul.under_load, which turns the rate of products
+ * run alone into that of a training step, does not touch them. Who measured a cool GPU says so with the mapping's own
+ * `under_load` (default 1): the share of the measured rate of products that a training step keeps. How the tables are
+ * used stands in cost/measured_cost.h. */
+#pragma once
+#include "curve_point.h"
+#include "precision.h"
+#include "yaml_node.h"
+
+enum { N_MEASURED_LAYOUTS = 3 }; /* tn, nn, nt: as MatmulLayout numbers them */
+
+typedef struct {
+  int number, layout, accumulate; /* Number, MatmulLayout, 0 or 1 */
+  gint64 batch, m, n, k;
+  double time_s;
+  double log2_rows, log2_n, log2_k; /* (computed) rows = batch·m */
+} MeasuredProduct;
+
+typedef struct {
+  char *name; /* owned */
+  CurveSpan span;
+} MeasuredCurve;
+
+typedef struct {
+  int number, backward; /* Number, 0 or 1 */
+  gint64 batch, seq_len, head_dim;
+  double time_s;
+  double log2_batch, log2_seq_len; /* (computed) */
+} MeasuredAttention;
+
+/* All arrays are owned and sorted. */
+typedef struct {
+  char *source;
+  double under_load;
+  MeasuredProduct *products; /* by number, layout, accumulate, batch·m, n, k, batch; no key twice */
+  int n_products;
+  int group_first[N_NUMBERS * N_MEASURED_LAYOUTS * 2 + 1]; /* (computed) see measured_group() */
+  MeasuredCurve *curves;                                   /* by name */
+  int n_curves;
+  int generic_curve; /* (computed) the one named "memory"; −1 none */
+  CurvePoint *points;
+  MeasuredAttention *attention; /* by number, backward, head_dim, seq_len, batch; no key twice */
+  int n_attention;
+} MeasuredKernels;
+
+/* Products of a group g are products[group_first[g]] up to products[group_first[g + 1]], without the latter. */
+int measured_group(int number, int layout, int accumulate);
+/* Three-way order of `products`. */
+int measured_product_compare(const MeasuredProduct *a, const MeasuredProduct *b);
+
+/* Read the mapping; NULL with the error set: unknown names with the nearest valid one, values out of range, a key of a
+ * list twice, a number format that `peak_flops` has no peak for. */
+MeasuredKernels *measured_kernels_read(YamlNode map, const double peak_flops[N_NUMBERS], GError **error);
+void measured_kernels_free(MeasuredKernels *measured);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(MeasuredKernels, measured_kernels_free)

@@ -1,0 +1,158 @@
+/* Rows sorted by curve and size; a curve is then a run of them. */
+#include "measured_links.h"
+
+#include <math.h>
+
+#include "yaml_rows.h"
+
+/* The collectives, in the order of the floor above that defines them; the cost model checks that they agree. */
+static const char *const op_names[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast",
+                                       "reduce",     "gather",     "scatter",        "send_recv",  "parameter_server",
+                                       NULL};
+static const char *const send_names[] = {
+    [SEND_IN_NODE] = "node", [SEND_IN_DOMAIN] = "domain", [SEND_OVER_FABRIC] = "fabric", NULL};
+G_STATIC_ASSERT(G_N_ELEMENTS(op_names) == N_MEASURED_OPS + 1);
+G_STATIC_ASSERT(G_N_ELEMENTS(send_names) == N_SEND_LINKS + 1);
+
+typedef struct {
+  char *source; /* owned until handed over */
+  YamlNode collectives, sends;
+} Top;
+
+typedef struct {
+  YamlNode node;
+  int op, gpus, nodes;
+  CurvePoint point;
+} CollectiveRow;
+
+typedef struct {
+  YamlNode node;
+  int link; /* SendLink */
+  CurvePoint point;
+} SendRow;
+
+static const YamlField top_fields[] = {
+    {"source", FIELD_TEXT, TRUE, offsetof(Top, source)},
+    {"collectives", FIELD_NODE, FALSE, offsetof(Top, collectives)},
+    {"sends", FIELD_NODE, FALSE, offsetof(Top, sends)},
+};
+
+static const YamlField collective_fields[] = {
+    {"op", FIELD_CHOICE, TRUE, offsetof(CollectiveRow, op), .names = op_names},
+    {"gpus", FIELD_INT, TRUE, offsetof(CollectiveRow, gpus), 2, 1e6},
+    {"nodes", FIELD_INT, FALSE, offsetof(CollectiveRow, nodes), 1, 1e6},
+    {"bytes", FIELD_QUANTITY, TRUE, offsetof(CollectiveRow, point.size_bytes), 1, 1e15, UNIT_BYTES},
+    {"time", FIELD_QUANTITY, TRUE, offsetof(CollectiveRow, point.time_s), 1e-9, 1e4, UNIT_SECONDS},
+};
+
+static const YamlField send_fields[] = {
+    {"link", FIELD_CHOICE, TRUE, offsetof(SendRow, link), .names = send_names},
+    {"bytes", FIELD_QUANTITY, TRUE, offsetof(SendRow, point.size_bytes), 1, 1e15, UNIT_BYTES},
+    {"time", FIELD_QUANTITY, TRUE, offsetof(SendRow, point.time_s), 1e-9, 1e4, UNIT_SECONDS},
+};
+
+const char *const *measured_op_names(void) {
+  return op_names;
+}
+
+static int compare_points(const CurvePoint *a, const CurvePoint *b) {
+  return (a->size_bytes > b->size_bytes) - (a->size_bytes < b->size_bytes);
+}
+
+static int compare_groups(const CollectiveRow *a, const CollectiveRow *b) {
+  const gint64 key[] = {a->op, a->gpus, a->nodes}, other[] = {b->op, b->gpus, b->nodes};
+  return yaml_rows_compare(key, other, G_N_ELEMENTS(key));
+}
+
+static int compare_collective_rows(gconstpointer a, gconstpointer b) {
+  const CollectiveRow *row = a, *other = b;
+  int by_group = compare_groups(row, other);
+  return by_group != 0 ? by_group : compare_points(&row->point, &other->point);
+}
+
+static int compare_send_rows(gconstpointer a, gconstpointer b) {
+  const SendRow *row = a, *other = b;
+  return row->link != other->link ? row->link - other->link : compare_points(&row->point, &other->point);
+}
+
+static gboolean check_group(const CollectiveRow *row, const LinkReach *reach, GError **error) {
+  if (row->gpus < row->nodes || row->gpus > (gint64)row->nodes * reach->gpus_per_node)
+    return yaml_fail(row->node, error, "found gpus %d over nodes %d, expected 1 to %d in each", row->gpus, row->nodes,
+                     reach->gpus_per_node);
+  if (row->nodes > reach->nodes_per_domain && !reach->has_nics)
+    return yaml_fail(row->node, error, "found nodes %d, expected at most %d, as the nodes have no nics", row->nodes,
+                     reach->nodes_per_domain);
+  return TRUE;
+}
+
+static void lay_out_collectives(MeasuredLinks *measured, const GArray *rows) {
+  measured->points = g_new(CurvePoint, rows->len);
+  measured->collectives = g_new(MeasuredCollective, rows->len);
+  for (guint i = 0; i < rows->len; i++) {
+    const CollectiveRow *row = &g_array_index(rows, CollectiveRow, i);
+    if (i == 0 || compare_groups(row, &g_array_index(rows, CollectiveRow, i - 1)) != 0)
+      measured->collectives[measured->n_collectives++] = (MeasuredCollective){
+          row->op, row->gpus, row->nodes, {.first_point = (int)i}, log2(row->gpus), log2(row->nodes)};
+    measured->points[i] = row->point;
+    measured->collectives[measured->n_collectives - 1].span.n_points++;
+  }
+}
+
+static gboolean read_collectives(YamlNode list, const LinkReach *reach, MeasuredLinks *measured, GError **error) {
+  static const CollectiveRow blank = {.nodes = 1};
+  static const YamlRowType type = {sizeof blank, collective_fields,      G_N_ELEMENTS(collective_fields), &blank,
+                                   NULL,         compare_collective_rows};
+  g_autoptr(GArray) rows = yaml_rows_read(list, &type, error);
+  if (rows == NULL)
+    return FALSE;
+  for (guint i = 0; i < rows->len; i++)
+    if (!check_group(&g_array_index(rows, CollectiveRow, i), reach, error))
+      return FALSE;
+  lay_out_collectives(measured, rows);
+  return TRUE;
+}
+
+static gboolean read_sends(YamlNode list, const LinkReach *reach, MeasuredLinks *measured, GError **error) {
+  static const SendRow blank = {.link = 0};
+  static const YamlRowType type = {sizeof blank, send_fields, G_N_ELEMENTS(send_fields),
+                                   &blank,       NULL,        compare_send_rows};
+  g_autoptr(GArray) rows = yaml_rows_read(list, &type, error);
+  if (rows == NULL)
+    return FALSE;
+  measured->send_points = g_new(CurvePoint, rows->len);
+  for (guint i = 0; i < rows->len; i++) {
+    const SendRow *row = &g_array_index(rows, SendRow, i);
+    if (row->link == SEND_OVER_FABRIC && !reach->has_nics)
+      return yaml_fail(row->node, error, "found link fabric, expected none, as the nodes have no nics");
+    CurveSpan *span = &measured->sends[row->link];
+    if (span->n_points++ == 0)
+      span->first_point = (int)i;
+    measured->send_points[i] = row->point;
+  }
+  return TRUE;
+}
+
+MeasuredLinks *measured_links_read(YamlNode map, const LinkReach *reach, GError **error) {
+  g_autoptr(MeasuredLinks) measured = g_new0(MeasuredLinks, 1);
+  Top top = {0};
+  gboolean ok = yaml_map_read(map, top_fields, G_N_ELEMENTS(top_fields), &top, error);
+  measured->source = top.source;
+  if (!ok || (yaml_is_present(top.collectives) && !read_collectives(top.collectives, reach, measured, error)) ||
+      (yaml_is_present(top.sends) && !read_sends(top.sends, reach, measured, error)))
+    return NULL;
+  if (measured->points == NULL && measured->send_points == NULL) {
+    yaml_fail(map, error, "found no table, expected at least one of collectives, sends");
+    return NULL;
+  }
+  return g_steal_pointer(&measured);
+}
+
+void measured_links_free(MeasuredLinks *measured) {
+  if (measured == NULL)
+    return;
+  g_free(measured->source);
+  g_free(measured->collectives);
+  g_free(measured->points);
+  g_free(measured->send_points);
+  g_free(measured);
+}

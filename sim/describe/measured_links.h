@@ -1,0 +1,55 @@
+/* Times of collectives and sends measured on one cluster: the optional mapping `measured` of a cluster file.
+ *
+ *     measured:
+ *       source: stepreal calibrate, 2026-11-02, NCCL 2.30.7, all groups of a size at once
+ *       collectives:
+ *         - {op: all_reduce, gpus: 8, nodes: 1, bytes: 1 MiB, time: 45 us}
+ *         - {op: all_reduce, gpus: 16, nodes: 2, bytes: 1 MiB, time: 88 us}
+ *       sends:
+ *         - {link: node, bytes: 1 MiB, time: 12 us}
+ *         - {link: fabric, bytes: 1 MiB, time: 45 us}
+ *
+ * `source` says what measured when and how; one of the two lists may be left out. A collective is that of a group of
+ * `gpus` over `nodes` nodes (default 1), as many in each; its bytes are the full buffer, as nccl-tests counts them (for
+ * all_gather and reduce_scatter the larger side). Times run from the last member's arrival to the end, while all groups
+ * that the GPUs form of that size run at once, as in a training step. A send goes inside a `node`, inside a scale-up
+ * `domain` of several nodes, or over the `fabric` between domains, from one switch of its first tier to the same. How
+ * the curves are used stands in cost/measured_links_cost.h. */
+#pragma once
+#include "curve_point.h"
+#include "yaml_node.h"
+
+enum { N_MEASURED_OPS = 10 };
+
+typedef enum { SEND_IN_NODE, SEND_IN_DOMAIN, SEND_OVER_FABRIC, N_SEND_LINKS } SendLink;
+
+typedef struct {
+  int op, gpus, nodes; /* op: as Collective numbers them */
+  CurveSpan span;      /* in points */
+  double log2_gpus, log2_nodes;
+} MeasuredCollective;
+
+/* All arrays are owned. */
+typedef struct {
+  char *source;
+  MeasuredCollective *collectives; /* by op, gpus, nodes */
+  int n_collectives;
+  CurvePoint *points;
+  CurveSpan sends[N_SEND_LINKS]; /* in send_points */
+  CurvePoint *send_points;
+} MeasuredLinks;
+
+/* What of the cluster decides which groups and sends there can be. */
+typedef struct {
+  int gpus_per_node, nodes_per_domain;
+  gboolean has_nics;
+} LinkReach;
+
+/* Read the mapping; NULL with the error set: unknown names with the nearest valid one, values out of range, a key of a
+ * list twice, more GPUs than the nodes have, more nodes than reach each other. */
+MeasuredLinks *measured_links_read(YamlNode map, const LinkReach *reach, GError **error);
+void measured_links_free(MeasuredLinks *measured);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(MeasuredLinks, measured_links_free)
+
+/* NULL-terminated: what `op` may be. */
+const char *const *measured_op_names(void);

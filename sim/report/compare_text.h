@@ -1,0 +1,10 @@
+/* A comparison for people, and for spreadsheets. */
+#pragma once
+#include "compare.h"
+
+/* Append tables: the step, kinds, phases, ranks, order. `row` ≥ 0: of the ranks that row alone. With `colour`, bold
+ * headings. */
+void compare_text(GString *out, const Compare *compare, int row, gboolean colour);
+/* One line per matched op, times in nanoseconds since the first op of its trace began; `row` as above. Owned by the
+ * caller. */
+char *compare_csv(const Compare *compare, int row);

@@ -1,0 +1,43 @@
+/* The ops of a trace read from a file, brought to one form that folded and unfolded runs share: what stands in several
+ * records for one action of a pipeline rank (runs of kernels between tensor-parallel collectives, layers of ZeRO-3) is
+ * one op from its first start to its last end. */
+#pragma once
+#include "chrome_read.h"
+
+typedef struct {
+  gint64 start_ns, end_ns;
+  /* Latest start of the records that meet, never outside its own: before it the op waits, after it data moves. The own
+   * start where it meets nobody, and of a send whose receive began after it ended (it was buffered). */
+  gint64 ready_ns;
+  gint32 name; /* WholeOps.names: "0F3" for computing, else the slice's */
+  gint32 kind; /* WholeOps.names: "F", "send", "tp", … the slice's category */
+  gint32 step, stage, micro_batch, rank;
+  gint32 peer; /* a receive: index of its send; a send: of its receive; −1 unknown, and for all others */
+  gint32 last; /* a collective: index of the member that came last; −1 for all others */
+  guint8 stream, action;
+} WholeOp;
+
+/* Texts of both traces that are compared, each once. */
+typedef struct {
+  GPtrArray *texts;
+  GHashTable *ids;
+} NameTable;
+NameTable *name_table_new(void);
+void name_table_free(NameTable *names);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(NameTable, name_table_free)
+const char *name_table_text(const NameTable *names, gint32 id);
+
+typedef struct {
+  int n_ranks;        /* recorded */
+  GArray *ops;        /* of WholeOp: ranks ascending, each in the order of its first records */
+  gsize *first;       /* [n_ranks + 1] */
+  GArray *inner;      /* of WholeOp: collectives inside computing, not among `ops` */
+  gsize *inner_first; /* [n_ranks + 1] */
+} WholeOps;
+
+WholeOps *whole_ops_new(const ChromeTrace *trace, NameTable *names);
+void whole_ops_free(WholeOps *ops);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(WholeOps, whole_ops_free)
+
+/* Time the op itself took: from when everyone it needs was there. */
+gint64 whole_op_moving_ns(const WholeOp *op);

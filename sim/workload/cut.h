@@ -1,0 +1,30 @@
+/* Sizes of one GPU's share of the model under a plan: what kernels are listed with, and what they are run with. */
+#pragma once
+#include "workload.h"
+
+/* One GPU's share. Tokens are those of one micro-batch. */
+typedef struct {
+  const Model *model; /* borrowed */
+  const Plan *plan;   /* borrowed */
+  gint64 tp;
+  gboolean sequence_parallel;         /* and tp > 1 */
+  gint64 sequences, seq_len;          /* b, s */
+  gint64 tokens;                      /* b·s: what linear layers and attention see */
+  gint64 split_tokens;                /* what norms, dropout and residuals see: b·s/tp under sequence parallelism */
+  gint64 heads;                       /* query heads of this rank */
+  gint64 q_width, kv_width;           /* columns of Q; of K, and as many of V */
+  gint64 ffn_width, up_width;         /* columns of the activation's output; of its input: twice that when gated */
+  gint64 vocab_width;                 /* vocabulary padded to a multiple of 128·tp, cut by tp */
+  gint64 n_norms;                     /* in a layer */
+  gboolean shared_norm;               /* attention and MLP of a parallel block read one norm's output */
+  double element_bytes, linear_bytes; /* per element of activations; of the operands of a layer's linears */
+  gboolean casts;                     /* the linears multiply in a narrower format than activations have */
+  double gradient_bytes;              /* per element of the accumulated weight gradient */
+  double scores;                      /* elements of this rank's attention matrices: b·heads·s² */
+} Cut;
+
+Cut cut_of(const Model *model, const Plan *plan);
+/* Parameters on one tp rank: matrices cut, norms and biases of row-parallel linears whole. */
+gint64 cut_vocab_parameters(const Cut *cut); /* one vocabulary matrix */
+gint64 cut_piece_parameters(const Cut *cut, Piece piece);
+gint64 cut_whole_parameters(const Cut *cut, Piece piece); /* those that tp does not cut */

@@ -1,0 +1,34 @@
+/* Traces written to a file and read back, with the read text in the test's own folder. */
+#pragma once
+#include "chrome_read.h"
+#include "chrome_trace.h"
+#include "error.h" /* before check.h, which has a macro fail() */
+#include <check.h>
+#include <glib/gstdio.h>
+
+static char *folder; /* of this run; removed at the end */
+
+static inline ChromeTrace *read_text(const char *text, gssize length, GError **error) {
+  g_autofree char *file = g_build_filename(folder, "read.json", NULL);
+  ck_assert(g_file_set_contents(file, text, length, NULL));
+  ChromeTrace *trace = chrome_read(file, error);
+  g_unlink(file);
+  return trace;
+}
+
+static inline char *text_of(const Trace *trace) {
+  g_autofree char *file = g_build_filename(folder, "written.json", NULL);
+  ck_assert(chrome_trace_write(trace, file, NULL));
+  char *text = NULL;
+  ck_assert(g_file_get_contents(file, &text, NULL, NULL));
+  g_unlink(file);
+  return text;
+}
+
+static inline ChromeTrace *read_back(const Trace *trace) {
+  g_autofree char *text = text_of(trace);
+  g_autoptr(GError) error = NULL;
+  ChromeTrace *read = read_text(text, -1, &error);
+  ck_assert_msg(read != NULL, "%s", error ? error->message : "");
+  return read;
+}

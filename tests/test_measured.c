@@ -1,0 +1,176 @@
+/* Tables of measured times in GPU files: what a sound one says arrives, sorted; a broken one is refused with its line,
+ * whatever the bytes. */
+#include "measured_fixture.h"
+#include "work_item.h"
+
+/* What the reader makes of tables. */
+
+START_TEST(every_table_arrives_sorted) {
+  Gpu gpu = {0};
+  ck_assert(read_gpu(gpu_text, &gpu, NULL));
+  const MeasuredKernels *measured = gpu.measured;
+  ck_assert_ptr_nonnull(measured);
+  ck_assert_str_eq(measured->source, "made up");
+  ck_assert_double_eq(measured->under_load, 0.9);
+  ck_assert_int_eq(measured->n_products, 3);
+  /* fp32 comes before bf16 */
+  const MeasuredProduct *product = &measured->products[0];
+  ck_assert(product->number == NUMBER_FP32 && product->layout == LAYOUT_NN && !product->accumulate);
+  ck_assert(product->batch == 1 && product->m == 2048 && product->n == 1024 && product->k == 512);
+  ck_assert_double_eq_tol(product->time_s, 90e-6, 1e-15);
+  ck_assert_double_eq(product->log2_rows, 11);
+  product = &measured->products[2];
+  ck_assert(product->number == NUMBER_BF16 && product->layout == LAYOUT_NT && product->accumulate);
+  int group = measured_group(NUMBER_BF16, LAYOUT_NT, TRUE);
+  ck_assert_int_eq(measured->group_first[group], 2);
+  ck_assert_int_eq(measured->group_first[group + 1], 3);
+  ck_assert_int_eq(measured->n_curves, 2);
+  ck_assert_str_eq(measured->curves[measured->generic_curve].name, "memory");
+  ck_assert_str_eq(measured->curves[1].name, "norm");
+  const CurvePoint *norm = &measured->points[measured->curves[1].span.first_point];
+  ck_assert_int_eq(measured->curves[1].span.n_points, 2);
+  ck_assert(norm[0].size_bytes == 1048576 && norm[1].size_bytes == 4194304);
+  ck_assert_int_eq(measured->n_attention, 2);
+  ck_assert(!measured->attention[0].backward && measured->attention[1].backward);
+  gpu_clear(&gpu);
+  ck_assert_ptr_null(gpu.measured);
+}
+END_TEST
+
+START_TEST(a_file_without_tables_has_none) {
+  Gpu gpu = {0};
+  ck_assert(read_gpu(bare_text, &gpu, NULL));
+  ck_assert_ptr_null(gpu.measured);
+  gpu_clear(&gpu);
+}
+END_TEST
+
+typedef struct {
+  const char *from, *to;
+  int lines_on; /* the error's line, after that of `from` */
+  const char *expected;
+} Break;
+
+static const Break breaks[] = {
+    {"measured:", "measure:", 0, "did you mean \"measured\"?"},
+    {"  under_load: 0.9", "  under_load: 0", 0, "expected a number from 0.05 to 1"},
+    {"  products:", "  product:", 0, "did you mean \"products\"?"},
+    {"layout: nn", "layout: nnn", 0, "expected one of tn, nn, nt"},
+    {"number: fp32", "number: pf32", 0, "did you mean \"fp32\"?"},
+    {"number: fp32", "number: fp16", 0, "found number fp16, which peak lacks"},
+    {"accumulate: yes", "accumulate: true", 0, "found \"true\", expected one of no, yes"},
+    {"m: 512, n: 1024", "m: 0, n: 1024", 0, "expected a whole number from 1 to 1000000000"},
+    {"m: 512, n: 1024", "m: 512", 0, "the key \"n\" is missing"},
+    {"time: 90 us", "time: 90", 0, "without a unit"},
+    {"time: 90 us", "time: 0 us", 0, "expected 1.000 ns to"},
+    {"- {number: fp32, layout: nn, m: 2048, n: 1024, k: 512, time: 90 us}",
+     "- {number: bf16, layout: tn, m: 2048, n: 512, k: 1024, time: 90 us}", 0,
+     "the same was measured twice, first in line"},
+    {"bytes: 4194304 B", "bytes: 4194304", 0, "without a unit"},
+    {"bytes: 4194304 B", "bytes: 1048576 B", 2, "the same was measured twice"},
+    {"name: memory", "name: \"\"", 0, "found nothing"},
+    {"backward: yes", "backward: no", 0, "the same was measured twice"},
+    {"backward: yes, ", "", 0, "the key \"backward\" is missing"},
+    {"batch: 32, seq_len: 1024, head_dim: 64, time: 40 us", "batch: 32, seq_len: 1k, head_dim: 64, time: 40 us", 0,
+     "found \"1k\""},
+};
+
+START_TEST(broken_tables_are_refused_with_their_line) {
+  for (guint i = 0; i < G_N_ELEMENTS(breaks); i++) {
+    const Break *broken = &breaks[i];
+    const char *at = strstr(gpu_text, broken->from);
+    ck_assert_msg(at != NULL && strstr(at + 1, broken->from) == NULL, "\"%s\" is not there once", broken->from);
+    int line = 1 + broken->lines_on;
+    for (const char *c = gpu_text; c < at; c++)
+      line += *c == '\n';
+    GString *edited = g_string_new(gpu_text);
+    g_string_replace(edited, broken->from, broken->to, 1);
+    g_autoptr(GError) error = NULL;
+    Gpu gpu = {0};
+    ck_assert_msg(!read_gpu(edited->str, &gpu, &error), "\"%s\" was accepted", broken->to);
+    g_string_free(edited, TRUE);
+    g_autofree char *place = g_strdup_printf("%s:%d: ", path, line);
+    ck_assert_msg(g_str_has_prefix(error->message, place), "\"%s\" does not begin with \"%s\"", error->message, place);
+    ck_assert_msg(strstr(error->message, broken->expected), "\"%s\" lacks \"%s\"", error->message, broken->expected);
+  }
+}
+END_TEST
+
+START_TEST(a_mapping_without_a_table_is_refused) {
+  const char *tables[] = {"", "  products: []\n", "  kernels: {}\n", "  attention: 7\n"};
+  const char *expected[] = {"at least one of products", "found 0 items", "expected a list", "expected a list"};
+  for (guint i = 0; i < G_N_ELEMENTS(tables); i++) {
+    g_autofree char *text = g_strconcat(bare_text, "measured:\n  source: this test\n", tables[i], NULL);
+    g_autoptr(GError) error = NULL;
+    Gpu gpu = {0};
+    ck_assert(!read_gpu(text, &gpu, &error));
+    ck_assert_msg(strstr(error->message, expected[i]) != NULL, "\"%s\"", error->message);
+  }
+}
+END_TEST
+
+/* Whatever the bytes, the reader either returns a GPU or says why not. */
+static void assert_answers(const char *text) {
+  g_autoptr(GError) error = NULL;
+  Gpu gpu = {0};
+  gboolean ok = read_gpu(text, &gpu, &error);
+  ck_assert(ok == (error == NULL));
+  gpu_clear(&gpu);
+}
+
+START_TEST(tables_cut_anywhere_are_read_or_refused) {
+  for (gsize length = strlen(bare_text); length < strlen(gpu_text); length++) {
+    g_autofree char *text = g_strndup(gpu_text, length);
+    assert_answers(text);
+  }
+}
+END_TEST
+
+START_TEST(tables_with_changed_bytes_are_read_or_refused) {
+  gint32 first = (gint32)strlen(bare_text), end = (gint32)strlen(gpu_text);
+  g_autoptr(GRand) random = g_rand_new_with_seed(3);
+  static const char bytes[] = "{}[]:,-\n 0129abky";
+  for (int round = 0; round < 1000; round++) {
+    g_autofree char *text = g_strdup(gpu_text);
+    for (int i = 0; i < 2; i++)
+      text[g_rand_int_range(random, first, end)] = bytes[g_rand_int_range(random, 0, (gint32)sizeof bytes - 1)];
+    assert_answers(text);
+  }
+}
+END_TEST
+
+START_TEST(three_thousand_products_are_read) {
+  GString *tables = g_string_new("  products:\n");
+  for (int i = 0; i < 3000; i++)
+    g_string_append_printf(tables,
+                           "    - {number: bf16, layout: tn, accumulate: no, batch: 1, m: %d, n: 512, k: 512, time: "
+                           "%d us}\n",
+                           3000 - i, i + 1);
+  Gpu gpu = gpu_with(tables->str);
+  g_string_free(tables, TRUE);
+  ck_assert_int_eq(gpu.measured->n_products, 3000);
+  for (int i = 0; i < 3000; i++)
+    ck_assert_int_eq(gpu.measured->products[i].m, i + 1);
+  gpu_clear(&gpu);
+}
+END_TEST
+
+int main(void) {
+  TCase *cases = tcase_create("measured");
+  tcase_add_checked_fixture(cases, set_up, tear_down);
+  tcase_add_test(cases, every_table_arrives_sorted);
+  tcase_add_test(cases, a_file_without_tables_has_none);
+  tcase_add_test(cases, broken_tables_are_refused_with_their_line);
+  tcase_add_test(cases, a_mapping_without_a_table_is_refused);
+  tcase_add_test(cases, tables_cut_anywhere_are_read_or_refused);
+  tcase_add_test(cases, tables_with_changed_bytes_are_read_or_refused);
+  tcase_add_test(cases, three_thousand_products_are_read);
+  Suite *suite = suite_create("measured");
+  suite_add_tcase(suite, cases);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return n_failed != 0;
+}
