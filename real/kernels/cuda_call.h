@@ -1,6 +1,5 @@
 /* The one way CUDA and cuBLASLt are called: what a call returned becomes a GError that names the call, what was wrong,
- * the device, and the line. Always TRUE or FALSE-with-error. (The rank is added where the process fails, world_fail.)
- */
+ * the device, and the line. Always TRUE or FALSE-with-error. The rank is added where the process fails: world_fail. */
 #pragma once
 #include "error.h"
 

@@ -1,5 +1,4 @@
-/* Matrix products through cuBLASLt: the plan of a shape (descriptors and the heuristic's first algorithm) is made once.
- */
+/* Matrix products through cuBLASLt: a shape's plan (descriptors, the heuristic's first algorithm) is made once. */
 #pragma once
 #include "kernel.h"
 
