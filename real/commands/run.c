@@ -10,6 +10,7 @@
 #include "options.h"
 #include "order.h"
 #include "passes.h"
+#include "program_fit.h"
 #include "program_text.h"
 #include "real_command.h"
 #include "timeline.h"
@@ -147,7 +148,10 @@ static gboolean make_program(Run *run, GError **error) {
   if (program == NULL)
     return FALSE;
   run->program = program->expanded ? g_steal_pointer(&program) : program_expand(program, run->workload);
-  return TRUE;
+  if (run->options.program == NULL || program_fits(run->program, run->workload, error))
+    return TRUE;
+  g_prefix_error(error, "%s: ", run->options.program);
+  return FALSE;
 }
 
 static const CommType *find_comm(const RunOptions *o, World *world, GError **error) {
