@@ -1,7 +1,7 @@
 # Thin: what is built and tested stands in meson.build. `make deps` installs Debian packages when something is missing.
 BUILD = build
 
-.PHONY: all deps demo check bench clean
+.PHONY: all deps demo check bench validation clean
 
 all: $(BUILD)/build.ninja
 	ninja -C $(BUILD)
@@ -14,7 +14,7 @@ deps:
 
 demo: deps
 	$(MAKE) --no-print-directory all
-	plots/demo.sh $(BUILD)/sim/stepsim out
+	plots/demo.sh $(BUILD)/sim/stepsim out $(BUILD)/real/stepreal
 
 check: deps
 	.ci/check $(BUILD)
@@ -22,6 +22,11 @@ check: deps
 bench: deps
 	$(MAKE) --no-print-directory all
 	meson test -C $(BUILD) --benchmark --verbose
+
+# steps on this machine's cores, predicted beside measured; writes docs/validation.md
+validation: deps
+	$(MAKE) --no-print-directory all
+	real/validate-cpu.sh $(BUILD) 3 docs/validation.md
 
 clean:
 	rm -rf $(BUILD) $(BUILD)-sanitize out

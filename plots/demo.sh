@@ -1,9 +1,11 @@
 #!/bin/sh
 # The main job, end to end: Llama-3.1-405B on 16,384 H100 predicted beside what was published, with its pictures.
-# usage: plots/demo.sh STEPSIM OUT_FOLDER
+# Then the same tools on this machine's own cores: calibrate, predict, execute, compare.
+# usage: plots/demo.sh STEPSIM OUT_FOLDER [STEPREAL]
 set -eu
 stepsim=$1
 out=$2
+stepreal=${3:-}
 mkdir -p "$out"
 
 # Tensor, pipeline and data parallel sizes, batch and sequence: Llama Team, The Llama 3 Herd of Models, arXiv 2407.21783,
@@ -30,3 +32,7 @@ echo "$mfu" | awk '{ printf "MFU predicted %.1f %%, published 41 %% (arXiv 2407.
 "$stepsim" plot memory $plan --output "$out/memory.svg"
 echo
 echo "Written: $out/timeline.svg, bubble.svg, mfu.svg, memory.svg, and trace.json for https://ui.perfetto.dev"
+
+[ -n "$stepreal" ] && [ -x "$stepreal" ] || exit 0
+echo
+real/demo.sh "$stepsim" "$stepreal" "$out"

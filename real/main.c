@@ -18,6 +18,7 @@
 
 static const RealCommand commands[] = {
     {"run", "execute a training step's Program on this machine's processors, check its numbers", command_run},
+    {"calibrate", "measure this machine; write a cluster file and a GPU file for stepsim", command_calibrate},
 };
 
 static void print_usage(FILE *out) {

@@ -21,7 +21,7 @@ typedef struct {
   Comm *comm;
   Device *device;
   DeviceStream *stream, *sends, *receives;
-  CommGroup *all, *to_next, *from_previous;
+  CommGroup *all, *to_next, *from_previous, *silent;
   float *values, *message;
 } Rank;
 
@@ -65,7 +65,8 @@ static gboolean open_rank(Rank *rank, GError **error) {
   rank->all = mpi_comm.group_new(rank->comm, members, size, error);
   rank->to_next = mpi_comm.channel_new(rank->comm, self, next, TRUE, error);
   rank->from_previous = mpi_comm.channel_new(rank->comm, previous, self, TRUE, error);
-  return rank->all != NULL && rank->to_next != NULL && rank->from_previous != NULL;
+  rank->silent = mpi_comm.channel_new(rank->comm, previous, self, FALSE, error); /* its other end is never made */
+  return rank->all != NULL && rank->silent != NULL && rank->to_next != NULL && rank->from_previous != NULL;
 }
 
 static void drain(Rank *rank) {
@@ -84,7 +85,7 @@ static void loop(Rank *rank, const Fault *fault, int i) {
   mpi_comm.receive(rank->from_previous, rank->receives, is_faulty && fault->expects_other_tag ? 77 : i % 7,
                    rank->message, N_MESSAGE);
   if (is_faulty && fault->stalls)
-    mpi_comm.receive(rank->from_previous, rank->receives, 0, rank->message, 4);
+    mpi_comm.receive(rank->silent, rank->receives, 0, rank->message, 4);
   world_say(rank->world, TRUE, "waits for 1RECV_F%d from rank %d", i, 1 - MIN(1, world_rank(rank->world)));
   drain(rank);
 }
@@ -104,7 +105,8 @@ int main(int argc, char **argv) {
   world_barrier(rank.world);
   if (world_rank(rank.world) == 0)
     g_printerr("running\n");
-  for (int i = 1; i != fault.close_after + 1 || world_rank(rank.world) != fault.rank; i++)
+  gboolean is_closer = fault.close_after > 0 && world_rank(rank.world) == fault.rank;
+  for (int i = 1; !is_closer || i <= fault.close_after; i++)
     loop(&rank, &fault, i);
   return world_close(rank.world, 3);
 }

@@ -136,6 +136,14 @@ static inline gboolean queue_drain(Device *base) {
   return device->error == NULL;
 }
 
+/* After a failure: what is still queued is skipped, and the device as new. */
+static inline void queue_recover(Device *base) {
+  QueueDevice *device = (QueueDevice *)base;
+  for (guint i = 0; i < device->streams->len; i++)
+    g_queue_clear_full(((QueueStream *)device->streams->pdata[i])->work, g_free);
+  g_clear_error(&device->error);
+}
+
 #define QUEUE_DEVICE(is_host)                                                                                          \
   {                                                                                                                    \
     .name = "queue", .is_host_memory = (is_host), .close = queue_close, .allocate = queue_allocate,                    \

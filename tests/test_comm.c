@@ -329,7 +329,7 @@ static void test_mismatch(Ranks *ranks, const char *name, gboolean is_forward, i
     is_good = ranks->rank == 0 ? is_done : !is_done && strstr(device->error->message, words) != NULL;
     if (!is_good && device->error != NULL)
       printf("# %s\n", device->error->message);
-    g_clear_error(&device->error);
+    queue_recover(ranks->device);
     ranks->type->group_free(channel);
     memory_free(ranks, data);
   }

@@ -1,306 +1,116 @@
 #!/bin/sh
-# test_cli.sh STEPSIM: what the command line does with mistakes and with odd surroundings (TAP).
-#
-# The table: exit status | words that must appear, parted by ; | arguments, as a shell reads them. A line with status 2
-# or with an error must print exactly one message, to standard error, and nothing to standard output.
-[ $# -eq 1 ] || { echo "usage: $0 STEPSIM" >&2; exit 2; }
-case $1 in /*) stepsim=$1 ;; *) stepsim=$PWD/$1 ;; esac
-work=$(mktemp -d) || exit 2
-trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
-cd "$work" || exit 2
+# What ranks do when one of them goes wrong: every process ends with a status, says why within seconds, and leaves
+# nothing behind.
+# usage: test_faults.sh MPIRUN FAULT_RANK
+set -u
+mpirun=$1
+rank=$2
+limit_s=10 # a run that lasts longer has failed; nothing here waits that long
+out=$(mktemp)
 n=0
+trap 'rm -f "$out"' EXIT
 
-result() { # status of the check, name, what to show when it failed
+check() { # name, status of the test itself
   n=$((n + 1))
-  if [ "$1" -eq 0 ]; then
-    echo "ok $n - $2"
+  if [ "$2" -eq 0 ]; then
+    echo "ok $n - $1"
   else
-    echo "not ok $n - $2"
-    printf '%s\n' "$3" | head -c 2000 | sed 's/^/# /'
+    echo "not ok $n - $1"
+    sed 's/^/# /' "$out"
   fi
 }
 
-has_words() { # words parted by ;, text
-  rest=$1
-  while [ -n "$rest" ]; do
-    word=${rest%%;*}
-    case $2 in *"$word"*) ;; *) return 1 ;; esac
-    case $rest in *\;*) rest=${rest#*;} ;; *) rest= ;; esac
+launch() { # options of mpirun and the ranks; output in $out, status in $status
+  timeout -k 2 "$limit_s" "$mpirun" "$@" >"$out" 2>&1
+  status=$?
+}
+
+failed() { # the run ended by itself, and not well
+  [ "$status" -ne 0 ] && [ "$status" -ne 124 ] && [ "$status" -ne 137 ]
+}
+
+says() { # extended regular expression, how often
+  [ "$(grep -cE "^stepreal: $1" "$out")" -eq "${2:-1}" ]
+}
+
+# A launch in the background: $launcher.
+launch_beside() {
+  : >"$out" # now, not when the shell of the background comes to it
+  timeout -k 2 "$limit_s" "$mpirun" "$@" >"$out" 2>&1 &
+  launcher=$!
+}
+
+# Waits until the launched ranks say that they are running.
+started() {
+  for _ in $(seq 100); do
+    grep -q '^running' "$out" && return 0
+    sleep 0.1
+  done
+  return 1
+}
+
+ours() { # the processes that are left (the dead that nobody has waited for do not count)
+  for pid in $(pgrep -f "^$rank" || true); do
+    [ "$(sed 's/.*) //; s/ .*//' "/proc/$pid/stat" 2>/dev/null)" = Z ] || echo "$pid"
   done
 }
 
-check_line() { # status|words|arguments
-  want=${1%%|*} words=${1#*|}
-  arguments=${words#*|} words=${words%%|*}
-  eval "set -- $arguments"
-  "$stepsim" "$@" >out 2>err </dev/null
-  got=$?
-  problem=
-  [ "$got" -eq "$want" ] || problem="exit status $got, expected $want;"
-  has_words "$words" "$(cat out err)" || problem="$problem not all of \"$words\" were printed;"
-  n_messages=$(grep -c '^stepsim: ' err)
-  [ "$want" -ne 2 ] || [ "$n_messages" -eq 1 ] || problem="$problem $n_messages messages;"
-  [ "$n_messages" -eq 0 ] || [ ! -s out ] || problem="$problem printed to standard output beside an error;"
-  [ "$(wc -c <err)" -lt 2000 ] || problem="$problem a message of $(wc -c <err) bytes;"
-  [ -z "$problem" ]
-  result $? "$want $(printf '%.100s' "$arguments")" "$problem $(cat err)"
-}
+shared_before=$(ls /dev/shm)
 
-printf 'name: x\nname: y\n' >twice.yaml
-printf 'name: x\ngpu: [\n' >broken.yaml
-printf '{"model_type": "llama",\n "hidden_size": }\n' >broken.json
-printf '{"model_type": "llama", "hidden_size": 4096' >cut.json
-printf '0F0,0B0\n1F0,1B9\n' >bad.csv
-printf '0F0,0B0\n1F0,1B0\n' >good.csv
-printf 'program ranks=1 stages=1 micro_batches=1 steps=1 expanded=0\nrank 0\n  0 compute 0F0 work=x\n' >bad.program
-printf 'zero\0byte' >zero.program
-head -c 100000 /dev/zero | tr '\0' a >long
-plan='--model llama-3-8b --cluster dgx-h100 --gpus 8 --tp 8'
+launch -n 3 "$rank" --rank 1 --fail-after 20
+failed && says 'rank 1: 0F3: cublasLtMatmul: made up' && says 'rank [02]: stops: rank 1 failed: 0F3: .*this rank waits for' 2
+check 'a rank that fails says so, and the others say why they stop' $?
 
-while IFS= read -r line; do
-  case $line in '' | \#*) continue ;; esac
-  check_line "$(printf '%s\n' "$line" | sed "s|PLAN|$plan|")"
-done <<'TABLE'
-# verbs
-2|no verb;did you mean "simulate"?|simulat
-2|no verb;did you mean "simulate"?|sim
-2|no verb|''
-2|no verb|'%s%n'
-0|usage: stepsim VERB;collective|--help
-0|Usage:;--micro-batches;Example|schedule --help
-0|Usage:;--tp=N|simulate --tp abc -h
-# options
-2|unknown option --tpp; did you mean --tp?|simulate PLAN --tpp 2
-2|unknown option --tp-size;did you mean --tp?|simulate PLAN --tp-size 2
-2|unknown option -tp;did you mean --tp?|simulate PLAN -tp 2
-2|unknown option;did you mean --micro-batches?|schedule --pp 4 --micro-batch 4
-2|unknown option --aaaa|simulate --$(cat long)
-2|unexpected "aaaa|simulate $(cat long)
-2|--tp: its value is missing|simulate PLAN --tp
-2|--model: its value is missing|simulate --model --cluster dgx-h100
-2|--json takes no value;yes|simulate PLAN --json=yes
-2|unexpected "extra"|simulate PLAN extra
-2|unexpected "extra"|simulate PLAN -- extra
-2|--model is missing|simulate --cluster dgx-h100
-2|--cluster is missing|simulate --model llama-3-8b
-0|tp 8|simulate PLAN --tp 2 --tp 8
-# numbers
-2|--tp;found "";whole number|simulate PLAN --tp ''
-2|--tp;found "abc"|simulate PLAN --tp abc
-2|--tp;found "1.5"|simulate PLAN --tp 1.5
-2|--tp;found "0x8"|simulate PLAN --tp 0x8
-2|--tp;found "2147483648"|simulate PLAN --tp 2147483648
-2|--tp;found "1e18"|simulate PLAN --tp 1e18
-2|--micro-batch;9223372036854775808|simulate PLAN --micro-batch 9223372036854775808
-2|tp: found 0|simulate PLAN --tp 0
-2|tp: found -1|simulate PLAN --tp -1
-0|tp 8|simulate PLAN --tp 08
-2|--dp: found 0|simulate --model llama-3-8b --cluster dgx-h100 --dp 0
-2|--gpus: found -8|simulate --model llama-3-8b --cluster dgx-h100 --gpus -8
-2|--global-batch: found 0|simulate PLAN --global-batch 0
-2|prefetch: found -5|simulate PLAN --prefetch -5
-2|steps: found 1001|simulate PLAN --steps 1001
-2|zero: found 4;0 to 3|simulate PLAN --zero 4
-2|jitter;nan|simulate PLAN --jitter nan
-2|--jitter;found "2%"|simulate PLAN --jitter 2%
-2|jitter;0 to 0.5|simulate PLAN --jitter 1e300
-2|--slow-rank;found "0=";RANK=FACTOR|simulate PLAN --slow-rank 0=
-2|slow-rank 0;nan|simulate PLAN --slow-rank 0=nan
-1|slow-rank 9 is not one of gpus 8|simulate PLAN --slow-rank 9=2
-0|disturbed by;rank 3|simulate PLAN --slow-rank 3=1.5
-# names
-2|--recompute;did you mean "full"?|simulate PLAN --recompute ful
-2|--sequence-parallel;found "yes";on or off|simulate PLAN --sequence-parallel yes
-2|precision;did you mean "bf16"?|simulate PLAN --precision bf17
-2|recipe;w2+g2+w2|simulate PLAN --recipe w2+g2+w2
-2|order;each once|simulate PLAN --order tp-dp-pp
-2|unknown schedule;did you mean "1f1b"?|simulate PLAN --schedule 1f2b
-2|no pass;did you mean "place"?|simulate PLAN --dump-after plaec
-# impossible plans
-1|tp 3 does not divide the attention heads 32|simulate --model llama-3-8b --cluster dgx-h100 --tp 3
-1|gpus 12 is not a multiple of tp 8|simulate --model llama-3-8b --cluster dgx-h100 --gpus 12 --tp 8
-1|gpus 12 is not whole nodes|simulate --model llama-3-8b --cluster dgx-h100 --gpus 12
-1|tp 8 × pp 1 × dp 8 = 64 is not gpus 8|simulate PLAN --dp 8
-1|64 stages are more than the 32 layers|simulate --model llama-3-8b --cluster dgx-h100 --pp 64
-1|schedule gpipe;chunks 2|simulate --model llama-3-8b --cluster dgx-h100 --pp 2 --chunks 2 --schedule gpipe
-1|global-batch 3 is not a multiple|simulate PLAN --global-batch 3 --micro-batch 2
-1|context parallelism is not modelled|simulate PLAN --cp 2
-1|does not fit|simulate --model llama-3-70b --cluster dgx-h100
-1|forward passes: at most|simulate --model llama-3-8b --cluster dgx-h100 --gpus 8 --pp 8 --global-batch 1000000
-1|every rank apart;at most|simulate PLAN --global-batch 1000000 --fold off
-1|layer by layer;at most|simulate --model llama-3-8b --cluster dgx-h100 --gpus 8 --zero 3 --global-batch 4000000
-1|busy for;days|simulate --model llama-3.1-405b --cluster dgx-h100 --micro-batch 16 --seq-len 134217720 --global-batch 1600000
-# options that clash
-2|--fold on and --slow-rank clash|simulate PLAN --fold on --slow-rank 1=2
-2|--json and --kernels clash|simulate PLAN --kernels --json
-2|--json and --dump - clash|simulate PLAN --dump - --json
-2|--json and --tokens clash|simulate PLAN --tokens 1T --json
-2|--dump - and --trace - clash|simulate PLAN --dump - --trace -
-2|--dump-after and --trace clash|simulate PLAN --dump-after place --trace t.json
-2|--tokens 1T and --gpu-hours 1M clash|simulate PLAN --tokens 1T --gpu-hours 1M
-2|--price needs --tokens|simulate PLAN --price '2 $/h'
-2|--price: found "2" without a unit|simulate PLAN --tokens 1T --price 2
-2|--tokens: found "5Q"|simulate PLAN --tokens 5Q
-2|--json and --draw clash|schedule --pp 4 --micro-batches 4 --draw --json
-2|--from good.csv and --chunks clash|schedule --from good.csv --chunks 2
-2|not both|memory --params 7e9 --model llama-3-8b
-2|--cluster dgx-h100 needs --model|memory --params 7e9 --cluster dgx-h100
-2|--gpus 3 and --ranks clash|collective --cluster dgx-h100 --ranks 0,1 --gpus 3
-2|--gpu-list and --gpus clash|plot mfu --output x.svg --gpu-list 8 PLAN --global-batch 8
-2|plot bubble and --gpu-list clash|plot bubble --pp 4 --output x.svg --gpu-list 8
-# files to read
-2|llama-3-8c;did you mean "llama-3-8b"?|simulate --model llama-3-8c --cluster dgx-h100
-2|dgx-h10;did you mean "dgx-h100"?|simulate --model llama-3-8b --cluster dgx-h10
-2|empty name|simulate --model '' --cluster dgx-h100
-2|a folder|simulate --model . --cluster dgx-h100
-2|broken.json:2:|simulate --model broken.json --cluster dgx-h100
-2|cut.json:1:|simulate --model cut.json --cluster dgx-h100
-2|twice.yaml:2:|simulate --model llama-3-8b --cluster twice.yaml
-2|broken.yaml:|simulate --model llama-3-8b --cluster broken.yaml
-2|/dev/zero;64 MiB|simulate --model /dev/zero --cluster dgx-h100
-2|/dev/zero;64 MiB|simulate --model llama-3-8b --cluster /dev/zero
-2|/dev/null:1:|simulate PLAN --program /dev/null
-2|/dev/zero;64 MiB|simulate PLAN --program /dev/zero
-2|bad.program:3:|simulate PLAN --program bad.program
-2|zero.program;zero byte|simulate PLAN --program zero.program
-2|bad.csv;line 2, column 2|schedule --from bad.csv
-2|/dev/zero|schedule --from /dev/zero
-2|nowhere.csv|schedule --from nowhere.csv
-# files to write
-2|cannot write nowhere/t.json|simulate PLAN --trace nowhere/t.json
-2|cannot write nowhere/d|simulate PLAN --dump nowhere/d
-2|cannot write .|simulate PLAN --dump .
-2|without a name|simulate PLAN --dump ''
-2|cannot write /dev/full|simulate PLAN --dump /dev/full
-2|x.bmp;.svg, .png or .pdf|simulate PLAN --timeline x.bmp
-2|x.bmp;.svg, .png or .pdf|plot bubble --pp 4 --output x.bmp
-2|--output is missing|plot bubble --pp 4
-# schedule
-2|--pp is missing|schedule --micro-batches 4
-2|--micro-batches: found 0|schedule --pp 4 --micro-batches 0
-2|at most 4000000|schedule --pp 4096 --micro-batches 4000
-2|at most 4000000|schedule --pp 8 --micro-batches 1000 --steps 1000
-1|gpipe has one chunk|schedule --pp 4 --micro-batches 4 --schedule gpipe --chunks 2
-2|--times;F=2|schedule --pp 4 --micro-batches 4 --times F=1,I=1,W=1,F=2
-2|--times;either all with a unit or none|schedule --pp 4 --micro-batches 4 --times F=1,I=1,W=1ms
-2|--times;found "nan"|schedule --pp 4 --micro-batches 4 --times F=nan,I=1,W=1
-2|century|schedule --pp 2 --micro-batches 1000000 --times F=1d,I=1d,W=1d
-2|--width: found -5|schedule --pp 4 --micro-batches 4 --draw --width -5
-0|makespan         9 units of --times|schedule --pp 2 --micro-batches 2
-0|"makespan" : 0|schedule --pp 2 --micro-batches 2 --times F=0,I=0,W=0 --json
-# memory
-2|give either --model FILE or --params N|memory
-2|--params: found "7G"|memory --params 7G
-2|--capacity: found "80" without a unit|memory --params 7e9 --capacity 80
-2|--capacity;at least one byte|memory --params 7e9 --capacity 0GB
-1|gpus 12 is not a multiple of tp 8|memory --params 7e9 --gpus 12 --tp 8
-1|at most 16777216 are modelled|memory --params 7e9 --tp 1048576 --pp 1048576
-1|tp 3 does not divide|memory --model llama-3-8b --tp 3
-0|dp 64, shards 64|memory --params 7e9 --gpus 64 --zero 1
-1|"fits" : false|memory --params 7e9 --capacity 80GB --json
-# collective
-2|--cluster is missing|collective
-2|--op;did you mean "all_reduce"?|collective --cluster dgx-h100 --op allreduce
-2|--ranks: found nothing|collective --cluster dgx-h100 --ranks ''
-2|--ranks: rank 0 is listed twice|collective --cluster dgx-h100 --ranks 0,0
-2|--ranks;FIRST..LAST|collective --cluster dgx-h100 --ranks 7..0
-2|--bytes;"-1"|collective --cluster dgx-h100 --bytes -1
-2|--bytes;did you mean "MiB"?|collective --cluster dgx-h100 --bytes 1Mib
-2|--algorithm of all_to_all;tree|collective --cluster dgx-h100 --op all_to_all --algorithm tree
-# plot
-2|did you mean "bubble"?|plot buble --output x.svg
-2|one word|plot bubble mfu --pp 4 --output x.svg
-2|2 to 1024 pipeline ranks|plot bubble --output x.svg
-2|forward passes|plot bubble --pp 4 --output x.svg --micro-batches 1..1e15*1e15
-2|--micro-batches: found nothing|plot bubble --pp 4 --output x.svg --micro-batches ''
-2|--gpu-list is missing|plot mfu --output x.svg
-TABLE
+launch -n 3 "$rank" --rank 2 --close-after 20
+failed && says 'rank [01]: stops: rank 2 failed: it ended with status 3' 2
+check 'a rank that ends with a status ends the others' $?
 
-keys() { # top-level keys of a pretty-printed object, on one line
-  sed -n 's/^  "\([A-Za-z_]*\)" :.*/\1/p' | tr '\n' ' '
-}
+launch -n 3 "$rank" --rank 1 --wrong-tag
+failed && says 'rank 1: receive from rank 0: rank 0 sent tag 1 where tag 77 is expected' && says 'rank [02]: stops: rank 1' 2
+check 'ends that disagree about a tag are told' $?
 
-check_keys() { # expected keys, arguments…
-  expected=$1
-  shift
-  found=$("$stepsim" "$@" | keys)
-  [ "$found" = "$expected " ]
-  result $? "keys of $1 --json" "$found"
-}
+launch -n 3 "$rank" --rank 1 --stall --stall-timeout 1
+failed && says 'rank [012]: stuck: .* nothing has moved for 1\..*; this rank waits for 1RECV_F' 3
+check 'when nothing moves every rank says what it waits for' $?
 
-check_picture() { # words parted by ;, kind, arguments…
-  expected=$1
-  shift
-  "$stepsim" plot "$@" --output picture.svg >out 2>err && has_words "$expected" "$(cat picture.svg)"
-  result $? "plot $1" "$(cat err) $(grep -o '<text>.*</text>' picture.svg)"
-  rm -f picture.svg
-}
+launch -n 1 "$rank" --start-timeout 1 : -n 1 sleep 60
+failed && says 'rank 0: other ranks did not start within 1 s'
+check 'a rank that never starts is not waited for' $?
 
-# shellcheck disable=SC2086 # the plan is a list of words
-{
-  check_keys "step_time_s tokens_per_s tokens_per_s_per_gpu tflops_per_gpu mfu hfu flops_convention bubble_fraction \
-bubble_overhead breakdown_s memory kernels engine" simulate $plan --json
-  check_keys "makespan span bubble_time bubble_fraction bubble_overhead in_flight actions" \
-    schedule --pp 4 --micro-batches 4 --json
-  check_keys "state_bytes_per_gpu weights_bytes gradients_bytes optimizer_bytes activations_bytes fits min_gpus" \
-    memory --params 7e9 --json
-  check_keys "op gpus bytes time_s algbw_Bps busbw_Bps algorithm protocol sent_bytes" \
-    collective --cluster dgx-h100 --bytes 1MiB --json
+for victim in 1 2 3; do # of three: the first, which has the witness, too
+  launch_beside -n 3 "$rank"
+  started
+  pid=$(pgrep -f -x "$rank" | sed -n "${victim}p")
+  kill -KILL "$pid"
+  wait "$launcher"
+  status=$?
+  failed && says "rank [012]: rank [012] \\(pid $pid\\) died .*; this rank " 2
+  check "killed process $victim: the two others name it and what they wait for" $?
+done
 
-  if command -v gnuplot >/dev/null; then
-    check_picture "gpipe;interleaved;pp 4" bubble --schedules gpipe,interleaved --pp 4 --chunks 2
-    check_picture "strong scaling: 64 sequences a step;weak scaling;llama-3-8b" \
-      mfu --model llama-3-8b --cluster dgx-h100 --tp 8 --gpu-list 8,16 --global-batch 64
-    check_picture "ZeRO-3;reserved;llama-3-8b" memory $plan
-  fi
+launch_beside -n 3 "$rank"
+started
+kill -TERM "$(pgrep -f -x "$rank" | sed -n 2p)"
+wait "$launcher"
+status=$?
+failed && says 'rank [012]: ended by SIGTERM' && says 'rank [012]: stops: rank [012] failed: ended by SIGTERM' 2
+check 'SIGTERM to one rank ends all' $?
 
-  "$stepsim" simulate $plan --dump - >dump.txt && "$stepsim" simulate $plan --program dump.txt --dump again.txt >out &&
-    cmp dump.txt again.txt
-  result $? "a dumped program is read back, and - holds nothing else" "$(head -3 dump.txt)"
+: >"$out"
+"$mpirun" -n 3 "$rank" >"$out" 2>&1 & # without timeout, whose death would not be the launcher's
+launcher=$!
+started
+kill -KILL "$launcher"
+wait "$launcher" 2>/dev/null
+for _ in $(seq 50); do
+  [ -z "$(ours)" ] && break
+  sleep 0.1
+done
+[ -z "$(ours)" ]
+check 'ranks end with their launcher' $?
 
-  "$stepsim" schedule --pp 3 --micro-batches 4 --csv - >order.csv && "$stepsim" schedule --from order.csv --csv - |
-    cmp - order.csv
-  result $? "a written order is read back, and - holds nothing else" "$(head -3 order.csv)"
-
-  "$stepsim" simulate $plan >&- 2>err
-  [ $? -eq 2 ] && grep -q 'standard output' err
-  result $? "closed standard output is an error" "$(cat err)"
-
-  "$stepsim" simulate --help >/dev/full 2>err
-  [ $? -eq 2 ] && grep -q 'standard output' err
-  result $? "help that cannot be printed is an error" "$(cat err)"
-
-  "$stepsim" simulate $plan --trace closed.json <&- >&- 2>&-
-  [ $? -eq 2 ] && grep -q '^{"displayTimeUnit"' closed.json && ! grep -q 'step time' closed.json
-  result $? "a file is no substitute for closed standard output" "$(head -c 200 closed.json)"
-
-  "$stepsim" simulate $plan --dump /dev/null >out 2>err && [ -c /dev/null ]
-  result $? "a device is written in place" "$(ls -l /dev/null)"
-
-  echo old >kept.txt
-  mkdir read-only && cp kept.txt read-only && chmod 555 read-only
-  if [ "$(id -u)" -ne 0 ]; then
-    ! "$stepsim" simulate $plan --dump read-only/kept.txt >out 2>err
-    result $? "a folder without write permission is an error" "$(cat err)"
-  fi
-  "$stepsim" simulate $plan --dump read-only/kept.txt --trace nowhere/t.json >out 2>err
-  [ $? -eq 2 ] && [ "$(cat read-only/kept.txt)" = old ]
-  result $? "an error leaves files as they were" "$(cat read-only/kept.txt)"
-  [ -z "$(find . -name '.stepsim-*')" ]
-  result $? "no temporary file is left" "$(find . -name '.stepsim-*')"
-
-  mkdir "fol der ü" && "$stepsim" simulate $plan --dump "fol der ü/pro gram" >out &&
-    (cd "fol der ü" && env -i LC_ALL=C "$stepsim" simulate $plan --program "../fol der ü/pro gram" >../out 2>../err)
-  result $? "names with spaces and letters beyond ASCII are read in any locale and place" "$(cat err)"
-
-  "$stepsim" plot mfu --model llama-3-8b --cluster dgx-h100 --tp 8 --global-batch 16 --gpu-list '8..32*2' \
-    --output mfu.svg >out 2>err && grep -q 'strong scaling: 16 sequences' mfu.svg && grep -q 'weak scaling: 0.5 ' mfu.svg
-  result $? "the series of a picture are named" "$(cat err)"
-
-  for locale in C POSIX C.UTF-8 de_DE.UTF-8; do
-    LC_ALL=$locale "$stepsim" simulate $plan --json | grep -v wall_s >"json.$locale"
-  done
-  cmp json.C json.POSIX && cmp json.C json.C.UTF-8 && cmp json.C json.de_DE.UTF-8
-  result $? "numbers do not depend on the locale" ""
-}
+[ -z "$(ours)" ]
+check 'no process is left' $?
+[ "$shared_before" = "$(ls /dev/shm)" ]
+check 'no shared memory is left' $?
 echo "1..$n"

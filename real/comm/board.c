@@ -21,7 +21,7 @@ typedef struct {
   _Alignas(CACHE_LINE) _Atomic gint64 pid;
   _Atomic gint64 start_time;
   _Atomic guint64 progress;
-  _Atomic int rank, state;
+  _Atomic int rank, state, lifeline;
   _Atomic guint32 sequence;
   _Atomic int is_waiting;
   _Atomic guint64 text[TEXT_WORDS];
@@ -29,7 +29,7 @@ typedef struct {
 } Line;
 
 typedef struct {
-  _Alignas(CACHE_LINE) _Atomic int is_stalled;
+  _Alignas(CACHE_LINE) _Atomic int is_stalled, has_witness, is_told;
 } Header;
 
 struct Board {
@@ -91,11 +91,16 @@ int board_n_lines(const Board *board) {
   return board->n_lines;
 }
 
-void board_enter(Board *board, int line, int rank) {
+int board_fd(const Board *board) {
+  return board->fd;
+}
+
+void board_enter(Board *board, int line, int rank, int lifeline) {
   Line *own = &board->lines[line];
   atomic_store(&own->pid, getpid());
   atomic_store(&own->start_time, board_process_start(getpid()));
   atomic_store(&own->rank, rank);
+  atomic_store(&own->lifeline, lifeline);
   atomic_store(&own->state, LINE_RUNS);
 }
 
@@ -134,6 +139,22 @@ gboolean board_is_stalled(const Board *board) {
   return atomic_load(&board->header->is_stalled);
 }
 
+void board_set_witness(Board *board) {
+  atomic_store(&board->header->has_witness, TRUE);
+}
+
+gboolean board_has_witness(const Board *board) {
+  return atomic_load(&board->header->has_witness);
+}
+
+void board_set_told(Board *board) {
+  atomic_store(&board->header->is_told, TRUE);
+}
+
+gboolean board_is_told(const Board *board) {
+  return atomic_load(&board->header->is_told);
+}
+
 LineState board_state(const Board *board, int line) {
   return (LineState)atomic_load(&board->lines[line].state);
 }
@@ -159,6 +180,7 @@ BoardLine board_read(const Board *board, int line) {
       .rank = atomic_load(&from->rank),
       .pid = atomic_load(&from->pid),
       .start_time = atomic_load(&from->start_time),
+      .lifeline = atomic_load(&from->lifeline),
       .progress = atomic_load(&from->progress),
   };
   for (int i = 0; i < MAX_READS && !read_text(from, &copy); i++)

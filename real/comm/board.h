@@ -23,6 +23,7 @@ typedef struct {
   int rank;          /* global */
   gint64 pid;        /* as the machine's processes see it */
   gint64 start_time; /* of that process, clock ticks since boot: tells it from a later one with the same pid */
+  int lifeline;      /* a file descriptor of it that its death closes; −1 none */
   guint64 progress;  /* counts what it said and what it moved */
   gboolean is_waiting;
   char text[BOARD_TEXT_BYTES + 1]; /* what it is doing; "" not said */
@@ -35,8 +36,9 @@ Board *board_join(gint64 pid, int fd, int n_lines, GError **error);
 void board_free(Board *board);
 
 int board_n_lines(const Board *board);
+int board_fd(const Board *board); /* in this process */
 /* This process takes `line`. */
-void board_enter(Board *board, int line, int rank);
+void board_enter(Board *board, int line, int rank, int lifeline);
 void board_say(Board *board, int line, gboolean is_waiting, const char *text);
 void board_progress(Board *board, int line);
 void board_set_state(Board *board, int line, LineState state);
@@ -45,6 +47,13 @@ void board_fail(Board *board, int line, const char *failure);
 /* Nothing moves any more: set by the first that notices, seen by all. */
 void board_set_stalled(Board *board);
 gboolean board_is_stalled(const Board *board);
+
+/* A death is told by one process for all (witness.h), so that every rank names the same one, once. `has_witness`: there is
+ * one that will; `told`: it has. */
+void board_set_witness(Board *board);
+gboolean board_has_witness(const Board *board);
+void board_set_told(Board *board);
+gboolean board_is_told(const Board *board);
 
 LineState board_state(const Board *board, int line);
 BoardLine board_read(const Board *board, int line);

@@ -16,13 +16,14 @@ typedef struct {
   const char *name; /* "mpi", "nccl", "null" */
   gboolean is_available;
 
-  Comm *(*open)(World *world, Device *device, GError **error);
+  Comm *(*open)(World *world, Device *device, GError **error); /* collective over all ranks */
   void (*close)(Comm *comm);
   /* Give up: transfers under way end, later ones fail. Never blocks for long. */
   void (*abort)(Comm *comm);
 
   /* `members`: global ranks, ascending, this one among them. Collective over the members, who all call in the same
-   * order. A group of one moves nothing but copies where input and output differ. */
+   * order; blocks until they do, so not while transfers are under way. A group of one moves nothing but copies where
+   * input and output differ. Calls on a group start in the order they are made, on whatever streams. */
   CommGroup *(*group_new)(Comm *comm, const int *members, int n, GError **error);
   void (*group_free)(CommGroup *group);
 
@@ -35,7 +36,8 @@ typedef struct {
   void (*all_reduce_doubles)(CommGroup *group, DeviceStream *stream, double *values, int n);
 
   /* Point to point along one direction of the pipeline: a Channel joins two ranks for one Stream (SEND_F and RECV_F are
-   * the two ends of one). Both ends call channel_new, in the same order for equal pairs. */
+   * the two ends of one). Both ends call channel_new, in the same order for equal pairs; waits for nobody. One channel per
+   * (from, to, is_forward) at a time. A receive whose tag or length is not what was sent fails and says both. */
   CommGroup *(*channel_new)(Comm *comm, int from, int to, gboolean is_forward, GError **error);
   void (*send)(CommGroup *channel, DeviceStream *stream, int tag, const void *data, gint64 bytes);
   void (*receive)(CommGroup *channel, DeviceStream *stream, int tag, void *data, gint64 bytes);

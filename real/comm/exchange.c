@@ -41,6 +41,13 @@ typedef struct {
   char *scratch; /* (size − 1, chunk) */
 } Slot;
 
+/* Kept from one collective of a group to the next: memory that is fresh from the system costs more than the transfer.
+ */
+typedef struct {
+  CpuScratch *kernels;
+  char *chunks; /* (N_SLOTS, size − 1, chunk) */
+} Scratch;
+
 struct Exchange {
   TransferSpec spec;
   gboolean has_scatter, has_gather;
@@ -50,7 +57,7 @@ struct Exchange {
   gint64 n_chunks, next_chunk;
   char *own_out; /* where the first element of the own part goes */
   Slot slots[N_SLOTS];
-  char *scratch;
+  Scratch *scratch;
 };
 
 /* A chunk of a part: elements [first, first + n) of the whole. */
@@ -103,15 +110,29 @@ static void plan(Exchange *exchange) {
   }
 }
 
-/* The group's scratch memory is for one collective at a time; a second one beside it gets its own. */
-static char *take_scratch(MpiGroup *group) {
-  gpointer scratch = g_atomic_pointer_exchange(&group->scratch, NULL);
-  return scratch != NULL ? scratch : g_malloc(2 * MAX(SCRATCH_BYTES, (group->size - 1) * MIN_CHUNK_BYTES));
+/* The group's scratch is for one collective at a time; a second one beside it gets its own. */
+static Scratch *take_scratch(MpiGroup *group) {
+  Scratch *scratch = g_atomic_pointer_exchange(&group->scratch, NULL);
+  if (scratch != NULL)
+    return scratch;
+  scratch = g_new0(Scratch, 1);
+  scratch->kernels = cpu_scratch_new();
+  scratch->chunks = g_malloc(N_SLOTS * MAX(SCRATCH_BYTES, (group->size - 1) * MIN_CHUNK_BYTES));
+  return scratch;
 }
 
-static void give_scratch(MpiGroup *group, char *scratch) {
+static void give_scratch(MpiGroup *group, Scratch *scratch) {
   if (!g_atomic_pointer_compare_and_exchange(&group->scratch, NULL, scratch))
-    g_free(scratch);
+    exchange_scratch_free(scratch);
+}
+
+void exchange_scratch_free(gpointer data) {
+  Scratch *scratch = data;
+  if (scratch == NULL)
+    return;
+  cpu_scratch_free(scratch->kernels);
+  g_free(scratch->chunks);
+  g_free(scratch);
 }
 
 Exchange *exchange_new(const TransferSpec *spec) {
@@ -234,7 +255,8 @@ static void reduce(Exchange *exchange, Slot *slot) {
     parts[p] =
         p == group->rank ? (const char *)spec->in + own.first * exchange->element : scratch_of(exchange, slot, p);
   reduce_parts(spec->element, spec->reduce, parts, group->size,
-               exchange->own_out + slot->chunk * exchange->chunk * exchange->element, own.n);
+               exchange->own_out + slot->chunk * exchange->chunk * exchange->element, own.n,
+               exchange->scratch->kernels);
 }
 
 static gboolean begin_chunk(Exchange *exchange, Slot *slot, GError **error) {
@@ -273,7 +295,7 @@ gboolean exchange_step(Exchange *exchange, gboolean *is_done, GError **error) {
     exchange->scratch = take_scratch(exchange->spec.group);
     for (int i = 0; i < N_SLOTS; i++)
       exchange->slots[i].scratch =
-          exchange->scratch + i * (exchange->spec.group->size - 1) * exchange->chunk * exchange->element;
+          exchange->scratch->chunks + i * (exchange->spec.group->size - 1) * exchange->chunk * exchange->element;
   }
   for (int i = 0; i < N_SLOTS; i++)
     if (!advance(exchange, &exchange->slots[i], error))

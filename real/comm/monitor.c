@@ -10,10 +10,16 @@
  * A launcher answers the death of a rank with SIGTERM to the others, which may come before the monitor has seen the
  * death; so a signal waits a moment for a cause that says more. The end is the same for all: one line on stderr, the
  * state on the board, the abort callback, a wait until the peers have said theirs (else the launcher would end them in
- * the middle), _exit. Whoever claims the end first does it; any other thread that comes to it sleeps for ever.
+ * the middle), _exit. A launcher that kills at once is the witness's business (witness.h). Whoever claims the end first
+ * does it; any other thread that comes to it sleeps for ever.
+ *
+ * A transport may answer the death of a peer with abort() in the middle of an MPI call (UCX does, when it copies out of
+ * the other's memory). So SIGABRT is taken over too: its thread sleeps while the monitor finds the cause.
  *
  * Ranks on other machines are not on the board: their failures show as MPI errors, or the launcher ends this one. */
 #include "monitor.h"
+
+#include "end_words.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,15 +36,21 @@ enum {
   LOOK_MS = 100,
   GRACE_MS = 300, /* for the cause of a signal */
   GRACE_LOOK_MS = 5,
+  WITNESS_MS = 1000,
   OTHERS_MS = 2000, /* for the others to have seen a failure */
   ABORT_S = 3,      /* an abort callback that takes longer is cut off */
-  MESSAGE_BYTES = 1024,
 };
+
+/* The signals that end a run, and what they are called. */
+static const struct {
+  int number;
+  const char *name;
+} signals[] = {{SIGTERM, "SIGTERM"}, {SIGINT, "SIGINT"}, {SIGABRT, "SIGABRT (an assertion, or a library gave up)"}};
 
 struct Monitor {
   GThread *thread;
   int wake[2]; /* a signal's number, or 0: look at what changed */
-  struct sigaction old_term, old_int;
+  struct sigaction old[G_N_ELEMENTS(signals)];
   gint64 start_us, start_timeout_us;
   pid_t launcher; /* 0: none */
   atomic_bool is_watching, is_stopping, is_ending;
@@ -62,53 +74,29 @@ struct Monitor {
   gint64 last_move_us;
 };
 
-/* Signal handlers have no argument: the only mutable global of the module. */
+/* Signal handlers have no argument: the only mutable globals of the module. */
 static volatile sig_atomic_t signal_fd = -1;
+static volatile sig_atomic_t monitor_thread; /* its id for the kernel */
 
+/* Async-signal-safe. abort() ends the process when this returns, so that thread stays here; but not the monitor. */
 static void on_signal(int number) {
   int saved = errno;
   char byte = (char)number;
   if (signal_fd >= 0 && write(signal_fd, &byte, 1) < 0)
     errno = saved; /* the pipe is full of signals already */
+  while (number == SIGABRT && syscall(SYS_gettid) != monitor_thread)
+    pause();
   errno = saved;
-}
-
-/* ---- words ---- */
-
-/* Before MPI is up only the launcher knows this rank. */
-static const char *launched_rank(void) {
-  static const char *const names[] = {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"};
-  for (gsize i = 0; i < G_N_ELEMENTS(names); i++)
-    if (g_getenv(names[i]) != NULL)
-      return g_getenv(names[i]);
-  return "?";
 }
 
 static gboolean is_watching(Monitor *monitor) {
   return atomic_load(&monitor->is_watching);
 }
 
-/* One write, so that the lines of several ranks do not mix. */
-static void print_line(Monitor *monitor, const char *message) {
-  char rank[32], text[MESSAGE_BYTES];
-  if (is_watching(monitor))
-    g_snprintf(rank, sizeof rank, "%d", board_read(monitor->board, monitor->line).rank);
-  else
-    g_strlcpy(rank, launched_rank(), sizeof rank);
-  int n = g_snprintf(text, sizeof text - 1, "stepreal: rank %s: %s", rank, message);
-  n = MIN(n, (int)sizeof text - 2);
-  text[n] = '\n';
-  if (write(STDERR_FILENO, text, (gsize)n + 1) < 0)
-    return; /* nobody listens */
-}
-
-/* "; this rank waits for 1RECV_F0 from rank 1", "; this rank was in 0F3", "". */
-static const char *own_words(Monitor *monitor, char *buffer, gsize bytes) {
-  BoardLine own = board_read(monitor->board, monitor->line);
-  buffer[0] = '\0';
-  if (own.text[0] != '\0')
-    g_snprintf(buffer, (gulong)bytes, "; this rank %s%s", own.is_waiting ? "" : "was in ", own.text);
-  return buffer;
+/* What is known of this rank. */
+static BoardLine own_line(Monitor *monitor) {
+  BoardLine unknown = {.rank = -1, .text = "starting"};
+  return is_watching(monitor) ? board_read(monitor->board, monitor->line) : unknown;
 }
 
 /* ---- processes ---- */
@@ -188,16 +176,15 @@ void monitor_exit(Monitor *monitor, int status) {
   _exit(status);
 }
 
-/* Another rank, or nobody's fault. */
+/* `message` NULL: it has been said. */
 static void end_with(Monitor *monitor, int status, LineState state, const char *message) {
   claim_end(monitor);
-  print_line(monitor, message);
-  if (is_watching(monitor)) {
-    if (state == LINE_FAILED)
-      board_fail(monitor->board, monitor->line, message);
-    else
-      board_set_state(monitor->board, monitor->line, state);
-  }
+  if (is_watching(monitor) && state == LINE_FAILED)
+    board_fail(monitor->board, monitor->line, message);
+  else if (is_watching(monitor))
+    board_set_state(monitor->board, monitor->line, state);
+  if (message != NULL)
+    end_words_print(own_line(monitor).rank, message);
   run_abort(monitor);
   wait_for_others(monitor);
   monitor_exit(monitor, status);
@@ -209,26 +196,31 @@ static void look_for_failed(Monitor *monitor) {
   for (int i = 0; i < board_n_lines(monitor->board); i++) {
     if (i == monitor->line || board_state(monitor->board, i) != LINE_FAILED)
       continue;
-    char message[MESSAGE_BYTES], own[256];
-    BoardLine other = board_read(monitor->board, i);
-    g_snprintf(message, sizeof message, "stops: rank %d failed: %s%s", other.rank, other.failure,
-               own_words(monitor, own, sizeof own));
+    char message[END_WORDS_BYTES];
+    BoardLine other = board_read(monitor->board, i), own = own_line(monitor);
+    end_words_of_failure(&other, &own, message);
     end_with(monitor, 1, LINE_ENDS, message);
   }
+}
+
+/* The witness tells of deaths, if there is one. */
+static gboolean has_been_told(Monitor *monitor) {
+  gint64 deadline_us = g_get_monotonic_time() + WITNESS_MS * 1000;
+  while (board_has_witness(monitor->board) && !board_is_told(monitor->board) && g_get_monotonic_time() < deadline_us)
+    g_usleep(1000);
+  return board_is_told(monitor->board);
 }
 
 static void look_for_dead(Monitor *monitor) {
   for (int i = 0; i < board_n_lines(monitor->board); i++) {
     if (i == monitor->line || !process_is_gone(monitor, i))
       continue;
-    BoardLine other = board_read(monitor->board, i); /* after its end: nothing changes any more */
+    BoardLine other = board_read(monitor->board, i), own = own_line(monitor); /* its last words: after its end */
     if (other.state != LINE_RUNS && other.state != LINE_FINISHED)
       continue;
-    char message[MESSAGE_BYTES], own[256];
-    const char *what = other.text[0] == '\0' ? "" : other.is_waiting ? " (it " : " while it was in ";
-    g_snprintf(message, sizeof message, "rank %d (pid %" G_GINT64_FORMAT ") died%s%s%s%s", other.rank, other.pid, what,
-               other.text, other.text[0] != '\0' && other.is_waiting ? ")" : "", own_words(monitor, own, sizeof own));
-    end_with(monitor, 1, LINE_ENDS, message);
+    char message[END_WORDS_BYTES];
+    end_words_of_death(&other, &own, message);
+    end_with(monitor, 1, LINE_ENDS, has_been_told(monitor) ? NULL : message);
   }
 }
 
@@ -244,9 +236,9 @@ static void look_for_stall(Monitor *monitor) {
     board_set_stalled(monitor->board);
   if (!board_is_stalled(monitor->board))
     return;
-  char message[MESSAGE_BYTES], own[256];
-  g_snprintf(message, sizeof message, "stuck: every rank of this machine waits and nothing has moved for %.1f s%s",
-             (double)(now_us - monitor->last_move_us) / 1e6, own_words(monitor, own, sizeof own));
+  char message[END_WORDS_BYTES];
+  BoardLine own = own_line(monitor);
+  end_words_of_stall((double)(now_us - monitor->last_move_us) / 1e6, &own, message);
   end_with(monitor, 1, LINE_ENDS, message);
 }
 
@@ -260,17 +252,20 @@ static void look_for_signal(Monitor *monitor) {
   gint64 wait_us = is_watching(monitor) ? GRACE_MS * 1000 : 0;
   if (monitor->signal == 0 || g_get_monotonic_time() - monitor->signal_us < wait_us)
     return;
-  char message[MESSAGE_BYTES], own[256] = "; the ranks were starting";
-  if (is_watching(monitor))
-    own_words(monitor, own, sizeof own);
-  g_snprintf(message, sizeof message, "ended by %s%s", monitor->signal == SIGINT ? "SIGINT" : "SIGTERM", own);
+  char message[END_WORDS_BYTES];
+  const char *name = "a signal";
+  for (gsize i = 0; i < G_N_ELEMENTS(signals); i++)
+    if (signals[i].number == monitor->signal)
+      name = signals[i].name;
+  BoardLine own = own_line(monitor);
+  end_words_of_signal(name, &own, message);
   end_with(monitor, 128 + monitor->signal, LINE_FAILED, message);
 }
 
 static void look_for_late_start(Monitor *monitor) {
   if (g_get_monotonic_time() - monitor->start_us < monitor->start_timeout_us)
     return;
-  char message[MESSAGE_BYTES];
+  char message[END_WORDS_BYTES];
   g_snprintf(message, sizeof message,
              "other ranks did not start within %g s: does every rank of the launch run this program?",
              (double)monitor->start_timeout_us / 1e6);
@@ -315,6 +310,7 @@ static void sleep_until_change(Monitor *monitor, struct pollfd *fds, int n_lines
 
 static gpointer run(gpointer data) {
   Monitor *monitor = data;
+  monitor_thread = (sig_atomic_t)syscall(SYS_gettid);
   g_autofree struct pollfd *fds = g_new0(struct pollfd, 1);
   int n_lines = 0;
   monitor->last_move_us = g_get_monotonic_time();
@@ -346,9 +342,9 @@ Monitor *monitor_start(double start_timeout_s, gboolean has_launcher) {
   monitor->launcher = has_launcher ? getppid() : 0;
   signal_fd = monitor->wake[1];
   struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-  sigaction(SIGTERM, &action, &monitor->old_term);
-  sigaction(SIGINT, &action, &monitor->old_int);
   monitor->thread = g_thread_new("monitor", run, monitor);
+  for (gsize i = 0; i < G_N_ELEMENTS(signals); i++)
+    sigaction(signals[i].number, &action, &monitor->old[i]);
   return monitor;
 }
 
@@ -386,7 +382,7 @@ void monitor_announce(Monitor *monitor, const char *failure, gboolean is_quiet) 
     prefer_death(monitor);
   claim_end(monitor);
   if (!is_quiet)
-    print_line(monitor, failure);
+    end_words_print(own_line(monitor).rank, failure);
   if (is_watching(monitor))
     board_fail(monitor->board, monitor->line, failure);
   wait_for_others(monitor);
@@ -398,8 +394,8 @@ void monitor_stop(Monitor *monitor) {
   atomic_store(&monitor->is_stopping, TRUE);
   wake(monitor);
   g_thread_join(monitor->thread);
-  sigaction(SIGTERM, &monitor->old_term, NULL);
-  sigaction(SIGINT, &monitor->old_int, NULL);
+  for (gsize i = 0; i < G_N_ELEMENTS(signals); i++)
+    sigaction(signals[i].number, &monitor->old[i], NULL);
   signal_fd = -1;
   for (int i = 0; monitor->pidfd != NULL && i < board_n_lines(monitor->board); i++)
     if (monitor->pidfd[i] >= 0)

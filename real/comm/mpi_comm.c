@@ -13,6 +13,7 @@
 #ifdef HAVE_MPI
 
 #include "error.h"
+#include "exchange.h"
 #include "mpi_call.h"
 #include "transfer.h"
 
@@ -310,7 +311,7 @@ static void comm_group_free(CommGroup *base) {
   g_mutex_unlock(&group->world->mpi_lock);
   if (group->is_channel)
     g_hash_table_remove(((MpiComm *)base->comm)->channels, &group->key);
-  g_free(group->scratch);
+  exchange_scratch_free(group->scratch);
   g_free(group);
 }
 

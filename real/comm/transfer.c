@@ -67,7 +67,7 @@ gboolean request_set_test(RequestSet *set, MpiGroup *group, gboolean *is_done, G
   for (int i = 0; code == MPI_ERR_IN_STATUS && i < set->n; i++)
     if (set->statuses[i].MPI_ERROR != MPI_SUCCESS && set->statuses[i].MPI_ERROR != MPI_ERR_PENDING)
       code = set->statuses[i].MPI_ERROR;
-  return mpi_fail(world, error, code, "MPI_Testall(set->n, set->requests, …)", __FILE__, __LINE__);
+  return mpi_fail(world, error, code, "MPI_Testall", __FILE__, __LINE__);
 }
 
 /* ---- messages ---- */
@@ -108,8 +108,8 @@ static gboolean check_message(const MpiTransfer *transfer, GError **error) {
     MPI_TRY(group->world, error, MPI_Get_count(&status, MPI_BYTE, &bytes));
     gint64 expected_bytes = piece_bytes(spec, i * (gint64)WORLD_MESSAGE_BYTES);
     if (status.MPI_TAG != expected)
-      return fail_impossible(error, "MPI_Irecv on rank %d: rank %d sent tag %d where tag %d is expected",
-                             group->world->rank, group->peer, status.MPI_TAG, expected);
+      return fail_impossible(error, "rank %d sent tag %d where tag %d is expected", group->peer, status.MPI_TAG,
+                             expected);
     if (bytes != expected_bytes)
       return fail_impossible(
           error, "MPI_Irecv on rank %d: rank %d sent %d bytes with tag %d where %" G_GINT64_FORMAT " are expected",
@@ -157,11 +157,9 @@ static gboolean go_on(MpiTransfer *transfer, gboolean *is_done, GError **error) 
                                     : step_message(transfer, is_done, error);
 }
 
-gboolean transfer_step(MpiTransfer *transfer, gboolean *is_done, GError **error) {
+/* The first call posts; not before those issued earlier have. */
+static gboolean step(MpiTransfer *transfer, gboolean *is_done, GError **error) {
   MpiGroup *group = transfer->spec.group;
-  *is_done = FALSE;
-  if (g_atomic_int_get(group->is_aborted))
-    return fail_impossible(error, "the communication was given up");
   if (transfer->is_started)
     return go_on(transfer, is_done, error);
   if ((guint)g_atomic_int_get(&group->n_started) != transfer->spec.ticket)
@@ -171,5 +169,26 @@ gboolean transfer_step(MpiTransfer *transfer, gboolean *is_done, GError **error)
     return FALSE;
   gboolean is_good = go_on(transfer, is_done, error); /* a collective posts its first chunks here */
   g_atomic_int_inc(&group->n_started);
+  return is_good;
+}
+
+/* "all_reduce of 1000 over 4 ranks: " */
+static void name_transfer(const TransferSpec *spec, GError **error) {
+  const MpiGroup *group = spec->group;
+  if (spec->kind == TRANSFER_COLLECTIVE)
+    g_prefix_error(error, "%s of %" G_GINT64_FORMAT " elements over %d ranks: ", collective_name(spec->collective),
+                   spec->n, group->size);
+  else
+    g_prefix_error(error, "%s rank %d: ", spec->kind == TRANSFER_SEND ? "send to" : "receive from", group->peer);
+}
+
+gboolean transfer_step(MpiTransfer *transfer, gboolean *is_done, GError **error) {
+  const TransferSpec *spec = &transfer->spec;
+  *is_done = FALSE;
+  gboolean is_good = g_atomic_int_get(spec->group->is_aborted)
+                         ? fail_impossible(error, "the communication was given up")
+                         : step(transfer, is_done, error);
+  if (!is_good)
+    name_transfer(spec, error);
   return is_good;
 }

@@ -65,7 +65,7 @@ static gboolean share_board(World *world, MPI_Comm local, GError **error) {
     world->board = board_join(where[0], (int)where[1], world->n_local, &mapping);
   int is_shared = world->board != NULL, all_share;
   if (is_shared)
-    board_enter(world->board, world->local_rank, world->rank);
+    board_enter(world->board, world->local_rank, world->rank, witness_lifeline(world->witness));
   MPI_TRY(world, error, MPI_Allreduce(&is_shared, &all_share, 1, MPI_INT, MPI_MIN, local));
   if (all_share)
     return TRUE;
@@ -114,8 +114,12 @@ static gboolean open_board(World *world, GError **error) {
     world->board = board_new(1, &fd, error);
     if (world->board == NULL)
       return FALSE;
-    board_enter(world->board, 0, world->rank);
+    board_enter(world->board, 0, world->rank, -1);
   }
+  if (world->witness != NULL && world->local_rank == 0 && board_n_lines(world->board) > 1)
+    witness_watch(world->witness, world->board);
+  else
+    witness_dismiss(world->witness);
   monitor_watch(world->monitor, world->board, world->line, leave, world);
   return TRUE;
 }
@@ -125,6 +129,8 @@ World *world_open(int *argc, char ***argv, double start_timeout_s, GError **erro
   gboolean is_launched = has_launcher(), is_open = TRUE;
   world->size = world->n_local = 1;
   g_mutex_init(&world->mpi_lock);
+  if (is_launched)
+    world->witness = witness_start(); /* before there are threads and MPI */
   world->monitor = monitor_start(start_timeout_s, is_launched);
 #ifdef HAVE_MPI
   if (is_launched)
@@ -133,6 +139,7 @@ World *world_open(int *argc, char ***argv, double start_timeout_s, GError **erro
   if (is_open && open_board(world, error))
     return world;
   monitor_stop(world->monitor);
+  witness_stop(world->witness);
   g_mutex_clear(&world->mpi_lock);
   g_clear_pointer(&world->board, board_free);
   g_free(world);
@@ -158,6 +165,7 @@ int world_close(World *world, int status) {
 #endif
   board_set_state(world->board, world->line, LINE_GONE);
   monitor_stop(world->monitor);
+  witness_stop(world->witness);
   board_free(world->board);
   g_mutex_clear(&world->mpi_lock);
   g_free(world);

@@ -17,7 +17,7 @@ typedef struct World World;
 
 /* Starts the monitor, then MPI (serialized: one thread at a time calls it), unless no launcher is in sight: a rank that
  * is alone needs neither. When MPI has not come up in `start_timeout_s`, the process prints that ranks are missing and exits with status 1.
- * argc, argv may be changed by MPI. */
+ * argc, argv may be changed by MPI. To be called first: under a launcher it forks (witness.h), before threads and GPUs. */
 World *world_open(int *argc, char ***argv, double start_timeout_s, GError **error);
 /* `status`: of this rank; ≠ 0 ends the others too. 0 waits for the others to close. Returns the exit status of the
  * process. NULL is fine. */

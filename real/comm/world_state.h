@@ -1,6 +1,7 @@
 /* What a World is made of, for the files of this folder. */
 #pragma once
 #include "monitor.h"
+#include "witness.h"
 #include "world.h"
 
 #ifdef HAVE_MPI
@@ -14,6 +15,7 @@ struct World {
   int rank, size, local_rank, n_local;
   gboolean has_mpi; /* FALSE: alone */
   Monitor *monitor;
+  Witness *witness; /* at work at the first rank of a machine; NULL without a launcher */
   Board *board;    /* of the ranks of this machine; of this one alone when they cannot share memory */
   int line;        /* this rank's on it */
   GMutex mpi_lock; /* one thread at a time is inside MPI */

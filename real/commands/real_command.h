@@ -8,6 +8,7 @@ typedef struct {
 } RealCommand;
 
 int command_run(int argc, char **argv, GError **error);
+int command_calibrate(int argc, char **argv, GError **error);
 
 /* Print an error that no other rank repeats and return the exit status it stands for. */
 int real_command_report(const GError *error);

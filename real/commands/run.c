@@ -8,8 +8,7 @@
 #include "measured_report.h"
 #include "measured_trace.h"
 #include "options.h"
-#include "order.h"
-#include "passes.h"
+#include "plan_program.h"
 #include "program_fit.h"
 #include "program_text.h"
 #include "real_command.h"
@@ -18,7 +17,7 @@
 
 typedef struct {
   PlanOptions plan;
-  char *device, *comm, *trace, *timeline, *program, *memory;
+  char *device, *comm, *check_on, *trace, *timeline, *program, *memory;
   double start_timeout_s, stall_timeout_s, lr;
   gboolean check;
 } RunOptions;
@@ -33,7 +32,8 @@ typedef struct {
 
 static void clear_run(Run *run) {
   char **strings[] = {&run->options.device,   &run->options.comm,    &run->options.trace,
-                      &run->options.timeline, &run->options.program, &run->options.memory};
+                      &run->options.timeline, &run->options.program, &run->options.memory,
+                      &run->options.check_on};
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_clear_pointer(strings[i], g_free);
   plan_options_clear(&run->options.plan);
@@ -62,6 +62,8 @@ static gboolean parse_options(RunOptions *o, int argc, char **argv, GError **err
        "mpi, nccl or null (default mpi; nccl with --device cuda where it was built in)", "NAME"},
       {"check", 0, 0, G_OPTION_ARG_NONE, &o->check,
        "compare losses, every gradient and every update with the same model on one rank, then time", NULL},
+      {"check-on", 0, 0, G_OPTION_ARG_STRING, &o->check_on,
+       "device of that one rank: cpu checks another device's kernels (default: --device)", "NAME"},
       {"program", 0, 0, G_OPTION_ARG_FILENAME, &o->program,
        "run this Program's text (as stepsim simulate --dump writes it) instead of the plan's own", "FILE"},
       {"trace", 0, 0, G_OPTION_ARG_FILENAME, &o->trace, "write the measured trace, for Perfetto and stepsim compare",
@@ -112,17 +114,6 @@ static gboolean make_workload(Run *run, World *world, GError **error) {
   return parameters_check(run->workload, error);
 }
 
-static Program *lowered_program(const Workload *workload, GError **error) {
-  const Plan *plan = workload->plan;
-  const ScheduleInfo *schedule = schedule_find(plan->schedule, error);
-  g_autoptr(Order) order =
-      schedule ? order_new(schedule, plan->pp, plan->chunks, (int)plan->n_micro_batches, error) : NULL;
-  if (order == NULL)
-    return NULL;
-  const Lowering lowering = {.order = order, .workload = workload, .n_steps = plan->steps};
-  return lower(&lowering, NULL, NULL, error);
-}
-
 static Program *given_program(const Run *run, GError **error) {
   const Workload *workload = run->workload;
   gsize length;
@@ -144,7 +135,7 @@ static Program *given_program(const Run *run, GError **error) {
 
 static gboolean make_program(Run *run, GError **error) {
   g_autoptr(Program) program =
-      run->options.program ? given_program(run, error) : lowered_program(run->workload, error);
+      run->options.program ? given_program(run, error) : program_of_plan(run->workload, error);
   if (program == NULL)
     return FALSE;
   run->program = program->expanded ? g_steal_pointer(&program) : program_expand(program, run->workload);
@@ -181,6 +172,10 @@ static gboolean make_execution(Run *run, World *world, GError **error) {
   run->execution.training.seed = (guint64)o->plan.seed;
   if (run->execution.device == NULL)
     return FALSE;
+  if (o->check_on != NULL && (run->execution.check_device = device_find(o->check_on, error)) == NULL)
+    return FALSE;
+  if (o->check_on != NULL && !o->check)
+    return fail_input(error, "--check-on needs --check");
   run->execution.comm = find_comm(o, world, error);
   return run->execution.comm != NULL;
 }

@@ -10,8 +10,7 @@
 #include "error.h"
 #include "executor_private.h"
 #include "measured_trace.h"
-#include "order.h"
-#include "passes.h"
+#include "plan_program.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -115,22 +114,14 @@ static Workload *alone_workload(const Workload *workload) {
   plan->sequence_parallel = FALSE;
   plan->recompute = RECOMPUTE_NONE;
   plan->n_micro_batches = plan->global_batch / plan->micro_batch;
+  g_free(plan->schedule);
+  plan->schedule = g_strdup("1f1b");
   return workload_new(workload->model, plan);
-}
-
-static Program *alone_program(const Workload *workload, GError **error) {
-  const ScheduleInfo *schedule = schedule_find("1f1b", error);
-  g_autoptr(Order) order = schedule ? order_new(schedule, 1, 1, (int)workload->plan->n_micro_batches, error) : NULL;
-  if (order == NULL)
-    return NULL;
-  const Lowering lowering = {.order = order, .workload = workload, .n_steps = workload->plan->steps};
-  g_autoptr(Program) whole = lower(&lowering, NULL, NULL, error);
-  return whole != NULL ? program_expand(whole, workload) : NULL;
 }
 
 static gboolean run_alone(const Execution *execution, GByteArray *records, double *losses, GError **error) {
   g_autoptr(Workload) workload = alone_workload(execution->workload);
-  g_autoptr(Program) program = alone_program(workload, error);
+  g_autoptr(Program) program = program_of_plan(workload, error);
   if (program == NULL)
     return FALSE;
   Execution alone = *execution;
@@ -138,6 +129,8 @@ static gboolean run_alone(const Execution *execution, GByteArray *records, doubl
   alone.program = program;
   alone.rank = 0;
   alone.comm = &null_comm;
+  if (execution->check_device != NULL)
+    alone.device = execution->check_device;
   alone.hook = write_down;
   alone.hook_data = records;
   ExecutionResult result;

@@ -11,12 +11,16 @@ typedef struct Executor Executor;
 /* Called by the host at a step's end of gradients: after all reductions, before the optimizer, with every stream idle. */
 typedef gboolean (*GradientHook)(Trainer *trainer, int step, gpointer data, GError **error);
 
+/* Called after a run for every kernel's item, optimizer steps included, with the time it took on its stream. */
+typedef void (*ItemVisitor)(const WorkItem *item, int step, gint64 time_ns, gpointer data);
+
 typedef struct {
   const Workload *workload; /* plan.steps steps */
   const Program *program;   /* expanded */
   World *world;
   int rank; /* in the layout; the world's, or 0 of a reference run */
   const DeviceType *device;
+  const DeviceType *check_device; /* of the one-rank run of check_numerics(); NULL: the same */
   const CommType *comm;
   gint64 capacity_bytes; /* 0: the device's */
   Training training;
@@ -24,6 +28,8 @@ typedef struct {
   gpointer hook_data;
   void (*progress)(int step, int n_steps, gpointer data); /* NULL: none */
   gpointer progress_data;
+  ItemVisitor visit_item; /* NULL: items are not timed apart */
+  gpointer visit_data;
 } Execution;
 
 typedef struct {

@@ -199,8 +199,8 @@ static gboolean collect(Executor *executor, GError **error) {
                        executor->program->n_steps * (gint64)sizeof *result->losses, error);
 }
 
-/* The process is about to end, and what was begun with other ranks cannot be taken apart without them: transfers and
- * kernels stop, memory is left to the process's end. */
+/* Transfers and kernels stop. What was begun with other ranks cannot be taken apart without them: then memory is left to
+ * the process's end, which is near. */
 static void give_up(Executor *executor) {
   if (executor->comm != NULL)
     executor->comm->type->abort(executor->comm);
@@ -208,14 +208,35 @@ static void give_up(Executor *executor) {
     executor->device->type->cancel(executor->device);
 }
 
+static void visit_items(const Executor *executor) {
+  const Execution *execution = executor->execution;
+  const DeviceType *device = executor->device->type;
+  for (guint i = 0; i < executor->trainer->item_log->len; i++) {
+    const ItemRecord *record = &g_array_index(executor->trainer->item_log, ItemRecord, i);
+    execution->visit_item(record->item, record->step, device->event_ns(record->end) - device->event_ns(record->start),
+                          execution->visit_data);
+  }
+  for (int i = 0; i < executor->list->n_ops; i++) {
+    const Op *op = &executor->list->ops[i];
+    if (op->action != ACTION_OPTIMIZER)
+      continue;
+    const Work *work = &g_array_index(executor->program->works, Work, op->work);
+    const WorkItem item = workload_optimizer_item(execution->workload, work->parameters);
+    execution->visit_item(&item, op->step, executor->result->end_ns[i] - executor->result->start_ns[i],
+                          execution->visit_data);
+  }
+}
+
 gboolean execute(const Execution *execution, ExecutionResult *result, GError **error) {
   memset(result, 0, sizeof *result);
   Executor executor = {.execution = execution, .result = result};
   const gboolean ok = executor_setup(&executor, error) && executor_run(&executor, error) && collect(&executor, error);
-  if (ok)
-    executor_clear(&executor);
-  else
+  if (ok && execution->visit_item != NULL)
+    visit_items(&executor);
+  if (!ok)
     give_up(&executor);
+  if (ok || execution->comm == &null_comm)
+    executor_clear(&executor);
   return ok;
 }
 

@@ -109,6 +109,19 @@ void items_clear(Trainer *trainer) {
       g_clear_pointer(&trainer->lists[piece][phase].items, g_free);
 }
 
+static void run_logged(const ItemBinding *binding, const ItemCall *call) {
+  Device *device = call->trainer->device;
+  ItemRecord record = {.item = call->item,
+                       .step = call->step,
+                       .start = device->type->event_new(device, NULL),
+                       .end = device->type->event_new(device, NULL)};
+  g_assert(record.start != NULL && record.end != NULL);
+  device->type->record(call->stream, record.start);
+  binding->run(call);
+  device->type->record(call->stream, record.end);
+  g_array_append_val(call->trainer->item_log, record);
+}
+
 void trainer_run_item(Trainer *trainer, Piece piece, Phase phase, int item, const ItemCall *where) {
   const ItemBinding *binding = &trainer->lists[piece][phase].items[item];
   ItemCall call = *where;
@@ -116,5 +129,8 @@ void trainer_run_item(Trainer *trainer, Piece piece, Phase phase, int item, cons
   call.item = &trainer->workload->work[piece][phase].items[item];
   call.occurrence = binding->occurrence;
   call.argument = binding->argument;
-  binding->run(&call);
+  if (trainer->item_log == NULL || call.item->kind == ITEM_COLLECTIVE)
+    binding->run(&call);
+  else
+    run_logged(binding, &call);
 }

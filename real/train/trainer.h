@@ -41,6 +41,13 @@ typedef struct {
   guint64 seed;
 } Training;
 
+/* When an item ran; kept only where somebody asks. */
+typedef struct {
+  const WorkItem *item;
+  int step;
+  DeviceEvent *start, *end; /* owned */
+} ItemRecord;
+
 struct Trainer {
   const Workload *workload; /* borrowed, as all of these */
   const Program *program;   /* expanded */
@@ -52,6 +59,7 @@ struct Trainer {
   Parameters *parameters; /* owned from here on */
   Activations activations;
   BoundList lists[N_PIECES][N_PHASES];
+  GArray *item_log;       /* of ItemRecord; NULL: not kept */
   gint32 *tokens, *targets; /* device: [steps][micro-batches][tokens] */
   double *losses;           /* device: [steps] sum over this rank's tokens / tokens of the global batch */
   double *norms;            /* device: [steps][2]: Σ g² of this rank's share; of all */

@@ -54,6 +54,8 @@ static void add_json(Parser *parser, PlanOptions *o) {
 }
 
 static void add_sizes(Parser *parser, PlanOptions *o) {
+  g_autofree char *steps =
+      g_strdup_printf("steps chained; more than 1 gives the steady state (default %d)", o->steps);
   const GOptionEntry entries[] = {
       {"gpus", 0, 0, G_OPTION_ARG_INT, &o->gpus, "GPUs in all (default: tp × pp × dp)", "N"},
       {"tp", 0, 0, G_OPTION_ARG_INT, &o->tp, "tensor parallel ranks (default 1)", "N"},
@@ -69,8 +71,7 @@ static void add_sizes(Parser *parser, PlanOptions *o) {
        "sequences per step (default: micro-batch × dp × 4·pp, or × 1 without a pipeline)", "N"},
       {"seq-len", 0, 0, G_OPTION_ARG_INT64, &o->seq_len,
        "tokens per sequence (default: the model's positions, at most 4096)", "N"},
-      {"steps", 0, 0, G_OPTION_ARG_INT, &o->steps, "steps chained; more than 1 gives the steady state (default 1)",
-       "N"},
+      {"steps", 0, 0, G_OPTION_ARG_INT, &o->steps, g_intern_string(steps), "N"},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
 }

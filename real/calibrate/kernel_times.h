@@ -1,0 +1,56 @@
+/* How long each kernel of real models takes here: layers of a model, cut as a plan cuts them, run forward, backward and
+ * through the optimizer by the executor itself, every item timed where it stands. So caches, clocks and neighbours are
+ * those of a training step. All ranks of the world run the same at once, as they will in training. */
+#pragma once
+#include "executor.h"
+
+typedef struct {
+  WorkItem item;           /* what identifies it: product, attention or memory kernel */
+  double median_s, spread; /* (third quartile − first) / median */
+  int n;
+} KernelTime;
+
+/* One cut of one model. */
+typedef struct {
+  const Model *model;
+  int tp;
+  gint64 micro_batch, seq_len;
+  gboolean sequence_parallel;
+  Precision precision;
+  Recipe recipe;
+  Attention attention;
+} CutCase;
+
+typedef struct KernelTimes KernelTimes;
+KernelTimes *kernel_times_new(void);
+void kernel_times_free(KernelTimes *times);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(KernelTimes, kernel_times_free)
+
+/* "tinystories-15m tp 2 micro-batch 1 × 256". Owned by the caller. */
+char *cut_case_text(const CutCase *cut);
+/* Run `n_steps` after one of warm-up and take in the times. IMPOSSIBLE: this model and cut cannot be run here (too large,
+ * heads not divisible …); what was measured before is kept. */
+gboolean kernel_times_measure(KernelTimes *times, const CutCase *cut, World *world, const DeviceType *device,
+                              int n_steps, GError **error);
+/* Products of a grid of sizes, for shapes no model had: sizes of m, n and k from `least`, each four times the one before,
+ * up to `most`, in all layouts. */
+gboolean kernel_times_measure_grid(KernelTimes *times, Number number, gint64 least, gint64 most, World *world,
+                                   const DeviceType *device, GError **error);
+
+typedef struct {
+  char *device_name; /* owned */
+  double clock_Hz;   /* 0: not known */
+  double memory_bytes;
+  double launch_s; /* host time to issue one kernel */
+  double kernel_s; /* least time of a kernel on the device */
+  double upload_Bps, download_Bps; /* between host and device; 0 where they are the same memory */
+} DeviceFacts;
+/* Launches, copies; adds the curve of a plain pass over memory (item "memory"). */
+gboolean kernel_times_measure_device(KernelTimes *times, World *world, const DeviceType *device, DeviceFacts *facts,
+                                     GError **error);
+
+/* In a fixed order; borrowed. */
+const KernelTime *kernel_times_all(KernelTimes *times, int *n);
+/* Text that kernel_times_read() takes back: one line per kernel. */
+void kernel_times_write(KernelTimes *times, GString *out);
+gboolean kernel_times_read_line(KernelTimes *times, const char *line);

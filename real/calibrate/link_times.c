@@ -1,0 +1,367 @@
+/* A transfer is timed on every rank by the events around it. The world meets before each, so all come at about the same
+ * time; it lasts from the last arrival to the last end:
+ *
+ *     rank 0    start ├──────────────────┤ end
+ *     rank 1         start ├─────────────────┤ end
+ *     time                 ├─────────────────┤
+ *
+ * Groups are neighbours, of 2, 4, … ranks and all; every group of a size runs at once, as in a training step. */
+#include "link_times.h"
+
+#include "error.h"
+
+#include <string.h>
+
+enum { N_WARM = 2 };
+
+/* --- state ------------------------------------------------------------------------------------------------------------ */
+
+typedef struct {
+  const LinkBench *bench;
+  LinkTimes *times;
+  Device *device;
+  Comm *comm;
+  DeviceStream *compute, *collectives, *sends, *receives;
+  DeviceEvent *start, *end;
+  char *in, *out;
+  gint64 clock_offset_ns;
+} Links;
+
+static gboolean make_streams(Links *links, GError **error) {
+  const DeviceType *type = links->bench->device;
+  DeviceStream **const streams[] = {&links->compute, &links->collectives, &links->sends, &links->receives};
+  const Stream kinds[] = {STREAM_COMPUTE, STREAM_DP, STREAM_SEND_F, STREAM_RECV_F};
+  for (gsize i = 0; i < G_N_ELEMENTS(kinds); i++)
+    if ((*streams[i] = type->stream_new(links->device, kinds[i], error)) == NULL)
+      return FALSE;
+  links->start = type->event_new(links->device, error);
+  links->end = links->start ? type->event_new(links->device, error) : NULL;
+  return links->end != NULL;
+}
+
+static gboolean open_links(Links *links, const LinkBench *bench, LinkTimes *times, GError **error) {
+  *links = (Links){.bench = bench, .times = times};
+  links->device =
+      bench->device->open(world_local_rank(bench->world), world_n_local(bench->world), 0, error);
+  if (links->device == NULL || (links->comm = bench->comm->open(bench->world, links->device, error)) == NULL ||
+      !make_streams(links, error))
+    return FALSE;
+  links->in = bench->device->allocate(links->device, bench->most_bytes, error);
+  links->out = links->in ? bench->device->allocate(links->device, bench->most_bytes, error) : NULL;
+  links->clock_offset_ns = world_clock_offset(bench->world);
+  return links->out != NULL;
+}
+
+static void close_links(Links *links) {
+  const DeviceType *type = links->bench->device;
+  type->release(links->device, links->in);
+  type->release(links->device, links->out);
+  links->bench->comm->close(links->comm);
+  type->event_free(links->start);
+  type->event_free(links->end);
+  DeviceStream *const streams[] = {links->compute, links->collectives, links->sends, links->receives};
+  for (gsize i = 0; i < G_N_ELEMENTS(streams); i++)
+    type->stream_free(streams[i]);
+  type->close(links->device);
+}
+
+static gboolean wait_end(const Links *links, GError **error) {
+  const DeviceType *type = links->bench->device;
+  while (!type->sleep_until(links->end, G_GINT64_CONSTANT(100000000)))
+    if (!type->check(links->device, error))
+      return FALSE;
+  return type->check(links->device, error);
+}
+
+/* --- times over all ranks ----------------------------------------------------------------------------------------------- */
+
+static int compare_doubles(gconstpointer a, gconstpointer b) {
+  const double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* `own`: start and end of each repeat on this rank. On rank 0: last start to last end, sorted, s. */
+static double *spans_of_all(const Links *links, const gint64 *own, int n) {
+  World *world = links->bench->world;
+  g_autofree gsize *sizes = NULL;
+  g_autofree gint64 *all = world_gather(world, own, 2 * sizeof *own * (gsize)n, &sizes);
+  if (all == NULL)
+    return NULL;
+  double *spans_s = g_new(double, n);
+  for (int i = 0; i < n; i++) {
+    gint64 start_ns = 0, end_ns = 0;
+    for (int rank = 0; rank < world_size(world); rank++) {
+      start_ns = MAX(start_ns, all[(rank * n + i) * 2]);
+      end_ns = MAX(end_ns, all[(rank * n + i) * 2 + 1]);
+    }
+    spans_s[i] = MAX(end_ns - start_ns, 1) * 1e-9;
+  }
+  qsort(spans_s, (gsize)n, sizeof *spans_s, compare_doubles);
+  return spans_s;
+}
+
+static void note_time(const Links *links, Collective op, int n_ranks, gint64 bytes, const double *sorted_s, int n) {
+  const LinkTime time = {.op = op,
+                         .n_ranks = n_ranks,
+                         .n_nodes = (n_ranks + world_n_local(links->bench->world) - 1) / world_n_local(links->bench->world),
+                         .bytes = bytes,
+                         .median_s = sorted_s[n / 2],
+                         .spread = (sorted_s[3 * n / 4] - sorted_s[n / 4]) / sorted_s[n / 2]};
+  g_array_append_val(links->times->times, time);
+}
+
+/* --- collectives ---------------------------------------------------------------------------------------------------------- */
+
+static void launch_collective(const Links *links, CommGroup *group, Collective op, gint64 n) {
+  links->comm->type->collective(group, links->collectives, op, REDUCE_SUM, NUMBER_FP32, links->in, links->out, n);
+}
+
+static gboolean time_collective(const Links *links, CommGroup *group, Collective op, int n_ranks, gint64 bytes,
+                                GError **error) {
+  const DeviceType *type = links->bench->device;
+  const int n = links->bench->n_repeats;
+  const gint64 elements = MAX(1, bytes / 4 / n_ranks) * n_ranks;
+  g_autofree gint64 *own = g_new(gint64, 2 * n);
+  for (int i = -N_WARM; i < n; i++) {
+    world_barrier(links->bench->world);
+    type->record(links->collectives, links->start);
+    launch_collective(links, group, op, elements);
+    type->record(links->collectives, links->end);
+    if (!wait_end(links, error))
+      return FALSE;
+    if (i >= 0) {
+      own[2 * i] = type->event_ns(links->start) + links->clock_offset_ns;
+      own[2 * i + 1] = type->event_ns(links->end) + links->clock_offset_ns;
+    }
+  }
+  g_autofree double *spans_s = spans_of_all(links, own, n);
+  if (spans_s != NULL)
+    note_time(links, op, n_ranks, elements * 4, spans_s, n);
+  return TRUE;
+}
+
+static void say(const Links *links, const char *format, ...) G_GNUC_PRINTF(2, 3);
+static void say(const Links *links, const char *format, ...) {
+  if (links->bench->progress == NULL || world_rank(links->bench->world) != 0)
+    return;
+  va_list arguments;
+  va_start(arguments, format);
+  g_autofree char *text = g_strdup_vprintf(format, arguments);
+  va_end(arguments);
+  links->bench->progress(text, links->bench->progress_data);
+}
+
+static gboolean time_group(const Links *links, CommGroup *group, int n_ranks, GError **error) {
+  static const Collective ops[] = {COLLECTIVE_ALL_REDUCE, COLLECTIVE_ALL_GATHER, COLLECTIVE_REDUCE_SCATTER};
+  for (gsize i = 0; i < G_N_ELEMENTS(ops); i++) {
+    say(links, "%s over %d ranks", collective_name(ops[i]), n_ranks);
+    for (gint64 bytes = links->bench->least_bytes; bytes <= links->bench->most_bytes; bytes *= 4)
+      if (!time_collective(links, group, ops[i], n_ranks, bytes, error))
+        return FALSE;
+  }
+  return TRUE;
+}
+
+static gboolean time_groups(const Links *links, GError **error) {
+  const int size = world_size(links->bench->world), rank = world_rank(links->bench->world);
+  for (int n = 2; n <= size; n = n < size && 2 * n > size ? size : 2 * n) {
+    if (size % n != 0)
+      continue;
+    g_autofree int *members = g_new(int, n);
+    for (int i = 0; i < n; i++)
+      members[i] = rank / n * n + i;
+    CommGroup *group = links->comm->type->group_new(links->comm, members, n, error);
+    if (group == NULL || !time_group(links, group, n, error))
+      return FALSE;
+    links->comm->type->group_free(group);
+  }
+  return TRUE;
+}
+
+/* --- sends ------------------------------------------------------------------------------------------------------------------ */
+
+/* Even ranks send to the odd one behind them. */
+static gboolean send_once(const Links *links, CommGroup *channel, gint64 bytes, gint64 *own, GError **error) {
+  const DeviceType *type = links->bench->device;
+  const gboolean sends = world_rank(links->bench->world) % 2 == 0;
+  DeviceStream *stream = sends ? links->sends : links->receives;
+  world_barrier(links->bench->world);
+  type->record(stream, links->start);
+  if (channel != NULL && sends)
+    links->comm->type->send(channel, stream, 0, links->in, bytes);
+  else if (channel != NULL)
+    links->comm->type->receive(channel, stream, 0, links->out, bytes);
+  type->record(stream, links->end);
+  if (!wait_end(links, error))
+    return FALSE;
+  own[0] = type->event_ns(links->start) + links->clock_offset_ns;
+  own[1] = type->event_ns(links->end) + links->clock_offset_ns;
+  return TRUE;
+}
+
+static gboolean time_sends(const Links *links, CommGroup *channel, GError **error) {
+  const int n = links->bench->n_repeats;
+  g_autofree gint64 *own = g_new(gint64, 2 * (gsize)(n + N_WARM));
+  say(links, "sends");
+  for (gint64 bytes = links->bench->least_bytes; bytes <= links->bench->most_bytes; bytes *= 4) {
+    for (int i = 0; i < n + N_WARM; i++)
+      if (!send_once(links, channel, bytes, own + 2 * i, error))
+        return FALSE;
+    g_autofree double *spans_s = spans_of_all(links, own + 2 * N_WARM, n);
+    if (spans_s != NULL)
+      note_time(links, COLLECTIVE_SEND_RECV, 2, bytes, spans_s, n);
+  }
+  return TRUE;
+}
+
+/* Does a send of `bytes` end though nobody receives for a while? The same answer on all ranks. */
+static gboolean is_eager(const Links *links, CommGroup *channel, gint64 bytes, gboolean *eager, GError **error) {
+  enum { DELAY_US = 20000 };
+  const DeviceType *type = links->bench->device;
+  const int rank = world_rank(links->bench->world);
+  gboolean ended = TRUE;
+  world_barrier(links->bench->world);
+  if (channel != NULL && rank % 2 == 0) {
+    links->comm->type->send(channel, links->sends, 0, links->in, bytes);
+    type->record(links->sends, links->end);
+    ended = type->sleep_until(links->end, DELAY_US * G_GINT64_CONSTANT(500));
+  } else {
+    g_usleep(DELAY_US);
+    if (channel != NULL)
+      links->comm->type->receive(channel, links->receives, 0, links->out, bytes);
+    type->record(links->receives, links->end);
+  }
+  *eager = world_all(links->bench->world, ended);
+  return wait_end(links, error);
+}
+
+static gboolean find_eager(const Links *links, CommGroup *channel, GError **error) {
+  for (gint64 bytes = 1 << 10; bytes <= MIN(links->bench->most_bytes, 1 << 22); bytes *= 2) {
+    gboolean eager = FALSE;
+    if (!is_eager(links, channel, bytes, &eager, error))
+      return FALSE;
+    if (!eager)
+      break;
+    links->times->eager_bytes = bytes;
+  }
+  return TRUE;
+}
+
+static gboolean measure_sends(const Links *links, GError **error) {
+  const int rank = world_rank(links->bench->world), first = rank / 2 * 2;
+  CommGroup *channel = NULL;
+  if (first + 1 < world_size(links->bench->world) &&
+      (channel = links->comm->type->channel_new(links->comm, first, first + 1, TRUE, error)) == NULL)
+    return FALSE;
+  const gboolean ok = time_sends(links, channel, error) && find_eager(links, channel, error);
+  if (ok && channel != NULL)
+    links->comm->type->group_free(channel);
+  return ok;
+}
+
+/* --- side by side -------------------------------------------------------------------------------------------------------------- */
+
+enum { BESIDE_SIZE = 512, N_BESIDE = 64 };
+
+static void launch_products(const Links *links) {
+  const Kernel kernel = {.kind = KERNEL_MATMUL,
+                         .matmul = {.layout = LAYOUT_TN,
+                                    .number = NUMBER_FP32,
+                                    .result = NUMBER_FP32,
+                                    .batch = 1,
+                                    .m = BESIDE_SIZE,
+                                    .n = BESIDE_SIZE,
+                                    .k = BESIDE_SIZE,
+                                    .lda = BESIDE_SIZE,
+                                    .ldb = BESIDE_SIZE,
+                                    .ldc = BESIDE_SIZE,
+                                    .a = links->in,
+                                    .b = links->in,
+                                    .c = links->in + 4 * BESIDE_SIZE * BESIDE_SIZE,
+                                    .alpha = 1}};
+  for (int i = 0; i < N_BESIDE; i++)
+    links->bench->device->launch(links->compute, &kernel);
+}
+
+/* Seconds that N_BESIDE products take on this rank while `n_collectives` all-reduces run. */
+static double time_products(const Links *links, CommGroup *group, int n_collectives, gint64 n, DeviceEvent *ends[2],
+                            double *collectives_s, GError **error) {
+  const DeviceType *type = links->bench->device;
+  world_barrier(links->bench->world);
+  type->record(links->collectives, ends[0]);
+  for (int i = 0; i < n_collectives; i++)
+    launch_collective(links, group, COLLECTIVE_ALL_REDUCE, n);
+  type->record(links->collectives, ends[1]);
+  type->record(links->compute, links->start);
+  launch_products(links);
+  type->record(links->compute, links->end);
+  while (!type->sleep_until(ends[1], G_GINT64_CONSTANT(100000000)) && type->check(links->device, error))
+    ;
+  if (!wait_end(links, error))
+    return -1;
+  *collectives_s = (type->event_ns(ends[1]) - type->event_ns(ends[0])) * 1e-9;
+  return (type->event_ns(links->end) - type->event_ns(links->start)) * 1e-9;
+}
+
+/* Enough all-reduces to last beyond the products. While both run, products go at 1/x of their speed:
+ * products beside = time with / time alone. */
+static gboolean measure_beside_group(const Links *links, CommGroup *group, GError **error) {
+  const DeviceType *type = links->bench->device;
+  const gint64 n = MIN(links->bench->most_bytes, 8 << 20) / 4 / world_size(links->bench->world) *
+                   world_size(links->bench->world);
+  DeviceEvent *ends[2] = {type->event_new(links->device, error), type->event_new(links->device, error)};
+  double one_s = 0, many_s = 0, none_s = 0, warm_s = 0;
+  say(links, "products beside an all_reduce");
+  gboolean ok = time_products(links, group, 2, n, ends, &warm_s, error) >= 0;
+  const double alone_s = ok ? time_products(links, group, 0, n, ends, &none_s, error) : -1;
+  ok = alone_s >= 0 && time_products(links, group, 4, n, ends, &one_s, error) >= 0;
+  const double each_s = world_max(links->bench->world, MAX(one_s / 4, 1e-9));
+  const int n_long = (int)CLAMP(2 * world_max(links->bench->world, alone_s) / each_s + 1, 4, 1000);
+  const double beside_s = ok ? time_products(links, group, n_long, n, ends, &many_s, error) : -1;
+  ok = ok && beside_s >= 0;
+  if (ok) {
+    double alone_each_s = 0;
+    world_barrier(links->bench->world);
+    type->record(links->collectives, ends[0]);
+    for (int i = 0; i < 4; i++)
+      launch_collective(links, group, COLLECTIVE_ALL_REDUCE, n);
+    type->record(links->collectives, links->end);
+    ok = wait_end(links, error);
+    alone_each_s = (type->event_ns(links->end) - type->event_ns(ends[0])) * 1e-9 / 4;
+    links->times->products_beside = beside_s / alone_s;
+    /* the products' share of the long run was slowed, the rest ran alone */
+    const double rest = (many_s - beside_s) / alone_each_s;
+    links->times->collective_beside = rest < n_long ? beside_s / ((n_long - rest) * alone_each_s) : 0;
+  }
+  type->event_free(ends[0]);
+  type->event_free(ends[1]);
+  return ok;
+}
+
+static gboolean measure_beside(const Links *links, GError **error) {
+  const int size = world_size(links->bench->world);
+  g_autofree int *members = g_new(int, size);
+  for (int i = 0; i < size; i++)
+    members[i] = i;
+  CommGroup *group = links->comm->type->group_new(links->comm, members, size, error);
+  if (group == NULL || !measure_beside_group(links, group, error))
+    return FALSE;
+  links->comm->type->group_free(group);
+  return TRUE;
+}
+
+gboolean link_times_measure(const LinkBench *bench, LinkTimes *times, GError **error) {
+  *times = (LinkTimes){.times = g_array_new(FALSE, FALSE, sizeof(LinkTime))};
+  if (world_size(bench->world) == 1)
+    return TRUE;
+  Links links;
+  if (!open_links(&links, bench, times, error) || !time_groups(&links, error) || !measure_sends(&links, error) ||
+      !measure_beside(&links, error))
+    return FALSE;
+  close_links(&links);
+  return TRUE;
+}
+
+void link_times_clear(LinkTimes *times) {
+  g_clear_pointer(&times->times, g_array_unref);
+}

@@ -1,0 +1,337 @@
+/* Where no description of the processor is given, the analytic fields are set so that the best that was measured is 1:
+ * peak = the fastest product, bandwidth = the fastest pass over memory, attention as a share of that peak. Tables carry
+ * the rest: what they hold is taken as it is, what they do not is the model's times the ratio found near it. */
+#include "machine_file.h"
+
+#include "error.h"
+#include "units.h"
+#include "whole_file.h"
+
+#include <string.h>
+
+/* Least FLOPs of a product, least bytes of a pass, that say something of a rate. */
+static const double telling_flops = 1e7, telling_bytes = 1e6;
+
+static char *beside(const char *file, const char *folder) {
+  g_autofree char *parent = g_path_get_dirname(file), *name = g_path_get_basename(file);
+  return g_build_filename(parent, folder, name, NULL);
+}
+
+char *machine_gpu_file(const char *file) {
+  return beside(file, "gpus");
+}
+
+char *machine_library_file(const char *file) {
+  return beside(file, "nccl");
+}
+
+static char *machine_name(const char *file) {
+  char *name = g_path_get_basename(file);
+  if (g_str_has_suffix(name, ".yaml"))
+    name[strlen(name) - strlen(".yaml")] = '\0';
+  return name;
+}
+
+static void append_time(GString *out, double time_s) {
+  g_string_append_printf(out, "%.6g us", time_s * 1e6);
+}
+
+/* --- rates --------------------------------------------------------------------------------------------------------------- */
+
+static double product_flops(const WorkItem *item) {
+  return 2.0 * item->batch * item->m * item->n * item->k;
+}
+
+/* Causal: half of all pairs; five products backward for two forward. */
+static double attention_flops(const WorkItem *item) {
+  const double forward = 2.0 * item->batch * item->m * (item->m + 1.0) * item->k;
+  return item->backward ? 2.5 * forward : forward;
+}
+
+/* Fastest product of a number format, FLOP/s; 0: none was measured. */
+static double best_product(const MachineDescription *machine, int number) {
+  double best = 0;
+  for (int i = 0; i < machine->n_kernels; i++) {
+    const KernelTime *time = &machine->kernels[i];
+    const double flops = product_flops(&time->item);
+    if (time->item.kind == ITEM_MATMUL && time->item.number == number && flops >= telling_flops)
+      best = MAX(best, flops / time->median_s);
+  }
+  return best;
+}
+
+static double peak_of(const MachineDescription *machine, int number) {
+  return machine->base != NULL ? machine->base->peak_flops[number] : best_product(machine, number);
+}
+
+static double best_attention(const MachineDescription *machine, gboolean backward) {
+  double best = 0;
+  for (int i = 0; i < machine->n_kernels; i++) {
+    const KernelTime *time = &machine->kernels[i];
+    if (time->item.kind == ITEM_ATTENTION && (time->item.backward != 0) == backward && peak_of(machine, time->item.number) > 0)
+      best = MAX(best, attention_flops(&time->item) / time->median_s / peak_of(machine, time->item.number));
+  }
+  return best > 0 ? CLAMP(best, 1e-3, 1) : 0.5;
+}
+
+static double best_memory(const MachineDescription *machine) {
+  double best = 0;
+  for (int i = 0; i < machine->n_kernels; i++) {
+    const KernelTime *time = &machine->kernels[i];
+    if (time->item.kind == ITEM_MEMORY && strcmp(time->item.name, "memory") == 0 && time->item.bytes >= telling_bytes)
+      best = MAX(best, time->item.bytes / time->median_s);
+  }
+  return best > 0 ? best : 1e10;
+}
+
+/* --- the processor --------------------------------------------------------------------------------------------------------- */
+
+static void append_rates(GString *out, const MachineDescription *machine) {
+  g_string_append(out, "\npeak:");
+  g_string_append(out, machine->base ? "\n" : "  # the fastest product measured: not a datasheet's\n");
+  for (int number = 0; number < N_NUMBERS; number++)
+    if (peak_of(machine, number) > 0)
+      g_string_append_printf(out, "  %s: %.6g TFLOP/s\n", number_name((Number)number), peak_of(machine, number) * 1e-12);
+  const double bandwidth = machine->base ? machine->base->hbm_Bps : best_memory(machine);
+  g_string_append_printf(out, "\nhbm:\n  capacity: %.0f B\n  reserved: %.0f B\n  bandwidth: %.6g GB/s\n  efficiency: %.4g\n",
+                         machine->base ? machine->base->hbm_bytes : machine->facts->memory_bytes,
+                         machine->base ? machine->base->reserved_bytes : 0, bandwidth * 1e-9,
+                         CLAMP(best_memory(machine) / bandwidth, 1e-3, 1));
+}
+
+static void append_matmul(GString *out, const MachineDescription *machine) {
+  const char *separator = "";
+  g_string_append(out, "\nmatmul:\n  sustained: {");
+  for (int number = 0; number < N_NUMBERS; number++) {
+    if (peak_of(machine, number) <= 0)
+      continue;
+    g_string_append_printf(out, "%s%s: %.4g", separator, number_name((Number)number),
+                           machine->base ? machine->base->sustained[number] : 1.0);
+    separator = ", ";
+  }
+  g_string_append_printf(out, "}\n  under_load: %.4g\n  k_ramp: %.6g\n  tiles:\n",
+                         machine->base ? machine->base->under_load : 1.0, machine->base ? machine->base->k_ramp : 16.0);
+  for (int i = 0; machine->base != NULL && i < machine->base->n_tiles; i++)
+    g_string_append_printf(out, "    - {m: %d, n: %d, efficiency: %.4g}\n", machine->base->tiles[i].m,
+                           machine->base->tiles[i].n, machine->base->tiles[i].efficiency);
+  if (machine->base == NULL)
+    g_string_append(out, "    - {m: 16, n: 16, efficiency: 1}\n");
+}
+
+static void append_products(GString *out, const MachineDescription *machine) {
+  static const char *const layouts[] = {[LAYOUT_TN] = "tn", [LAYOUT_NN] = "nn", [LAYOUT_NT] = "nt"};
+  const char *heading = "  products:\n";
+  for (int i = 0; i < machine->n_kernels; i++) {
+    const WorkItem *item = &machine->kernels[i].item;
+    if (item->kind != ITEM_MATMUL || peak_of(machine, item->number) <= 0)
+      continue;
+    g_string_append_printf(out,
+                           "%s    - {number: %s, layout: %s, accumulate: %s, batch: %" G_GINT64_FORMAT
+                           ", m: %" G_GINT64_FORMAT ", n: %" G_GINT64_FORMAT ", k: %" G_GINT64_FORMAT ", time: ",
+                           heading, number_name((Number)item->number), layouts[item->layout],
+                           item->accumulate ? "yes" : "no", item->batch, item->m, item->n, item->k);
+    append_time(out, machine->kernels[i].median_s);
+    g_string_append(out, "}\n");
+    heading = "";
+  }
+}
+
+static void append_passes(GString *out, const MachineDescription *machine) {
+  const char *heading = "  kernels:\n";
+  for (int i = 0; i < machine->n_kernels; i++) {
+    const WorkItem *item = &machine->kernels[i].item;
+    if (item->kind != ITEM_MEMORY || item->bytes < 1)
+      continue;
+    g_string_append_printf(out, "%s    - {name: %s, bytes: %.0f B, time: ", heading, item->name, item->bytes);
+    append_time(out, machine->kernels[i].median_s);
+    g_string_append(out, "}\n");
+    heading = "";
+  }
+}
+
+static void append_attention(GString *out, const MachineDescription *machine) {
+  const char *heading = "  attention:\n";
+  for (int i = 0; i < machine->n_kernels; i++) {
+    const WorkItem *item = &machine->kernels[i].item;
+    if (item->kind != ITEM_ATTENTION || peak_of(machine, item->number) <= 0)
+      continue;
+    g_string_append_printf(out,
+                           "%s    - {number: %s, backward: %s, batch: %" G_GINT64_FORMAT ", seq_len: %" G_GINT64_FORMAT
+                           ", head_dim: %" G_GINT64_FORMAT ", time: ",
+                           heading, number_name((Number)item->number), item->backward ? "yes" : "no", item->batch,
+                           item->m, item->k);
+    append_time(out, machine->kernels[i].median_s);
+    g_string_append(out, "}\n");
+    heading = "";
+  }
+}
+
+static char *gpu_text(const MachineDescription *machine) {
+  g_autofree char *name = machine_name(machine->file);
+  const DeviceFacts *facts = machine->facts;
+  GString *out = g_string_new(NULL);
+  g_string_append_printf(out, "# Written by stepreal calibrate; run it again rather than editing this.\n"
+                              "name: %s\nsource: >-\n  %s\nsms: %d\nclock: %.6g GHz\n",
+                         name, machine->source, machine->base ? machine->base->n_sms : 1,
+                         (machine->base            ? machine->base->clock_Hz
+                          : facts->clock_Hz >= 1e8 ? facts->clock_Hz
+                                                   : 1e9) *
+                             1e-9);
+  if (facts->upload_Bps > 0)
+    g_string_append_printf(out, "# copies: %.4g GB/s from host to device, %.4g GB/s back (pinned, 64 MiB)\n",
+                           facts->upload_Bps * 1e-9, facts->download_Bps * 1e-9);
+  append_rates(out, machine);
+  append_matmul(out, machine);
+  g_string_append_printf(out, "\nattention:\n  forward: %.4g\n  backward: %.4g\n", best_attention(machine, FALSE),
+                         best_attention(machine, TRUE));
+  g_string_append_printf(out, "\nlatency:\n  kernel: %.6g us\n  host_launch: %.6g us\n", facts->kernel_s * 1e6,
+                         facts->launch_s * 1e6);
+  g_string_append_printf(out, "\nmeasured:\n  source: >-\n    %s\n", machine->source);
+  append_products(out, machine);
+  append_passes(out, machine);
+  append_attention(out, machine);
+  return g_string_free(out, FALSE);
+}
+
+/* --- the cluster -------------------------------------------------------------------------------------------------------------- */
+
+/* The smallest or largest time of an operation over the widest group of `n_nodes`; NULL: none. */
+static const LinkTime *find_link(const LinkTimes *links, Collective op, int n_nodes, gboolean largest) {
+  const LinkTime *found = NULL;
+  for (guint i = 0; i < links->times->len; i++) {
+    const LinkTime *time = &g_array_index(links->times, LinkTime, i);
+    if (time->op != op || time->n_nodes != n_nodes)
+      continue;
+    if (found == NULL || time->n_ranks > found->n_ranks ||
+        (time->n_ranks == found->n_ranks && (largest ? time->bytes > found->bytes : time->bytes < found->bytes)))
+      found = time;
+  }
+  return found;
+}
+
+/* Of the widest all-reduce among `n_nodes`. */
+static double bus_Bps(const LinkTimes *links, int n_nodes) {
+  const LinkTime *time = find_link(links, COLLECTIVE_ALL_REDUCE, n_nodes, TRUE);
+  return time ? time->bytes / time->median_s * collective_bus_factor(COLLECTIVE_ALL_REDUCE, time->n_ranks) : 1e9;
+}
+
+static double least_send_s(const LinkTimes *links) {
+  const LinkTime *time = find_link(links, COLLECTIVE_SEND_RECV, 1, FALSE);
+  return time ? time->median_s : 1e-6;
+}
+
+static void append_link_tables(GString *out, const MachineDescription *machine) {
+  const GArray *times = machine->links->times;
+  const char *heading = "  collectives:\n";
+  g_string_append_printf(out, "\nmeasured:\n  source: >-\n    %s\n", machine->source);
+  for (guint i = 0; i < times->len; i++) {
+    const LinkTime *time = &g_array_index(times, LinkTime, i);
+    if (time->op == COLLECTIVE_SEND_RECV)
+      continue;
+    g_string_append_printf(out, "%s    - {op: %s, gpus: %d, nodes: %d, bytes: %" G_GINT64_FORMAT " B, time: ", heading,
+                           collective_name(time->op), time->n_ranks, time->n_nodes, time->bytes);
+    append_time(out, time->median_s);
+    g_string_append(out, "}\n");
+    heading = "";
+  }
+  heading = "  sends:\n";
+  for (guint i = 0; i < times->len; i++) {
+    const LinkTime *time = &g_array_index(times, LinkTime, i);
+    if (time->op != COLLECTIVE_SEND_RECV)
+      continue;
+    g_string_append_printf(out, "%s    - {link: node, bytes: %" G_GINT64_FORMAT " B, time: ", heading, time->bytes);
+    append_time(out, time->median_s);
+    g_string_append(out, "}\n");
+    heading = "";
+  }
+}
+
+static void append_beside(GString *out, const LinkTimes *links) {
+  if (links->products_beside > 0)
+    g_string_append_printf(out,
+                           "# Side by side: products beside an all_reduce of all ranks take %.3g times as long as alone"
+                           ", the all_reduce %.3g times.\n",
+                           links->products_beside, links->collective_beside);
+}
+
+static char *cluster_text(const MachineDescription *machine) {
+  g_autofree char *name = machine_name(machine->file);
+  const LinkTimes *links = machine->links;
+  const int n_nodes = (machine->n_ranks + machine->n_local - 1) / machine->n_local;
+  GString *out = g_string_new(NULL);
+  g_string_append_printf(out, "# Written by stepreal calibrate; run it again rather than editing this.\n"
+                              "name: %s\nsource: >-\n  %s\n",
+                         name, machine->source);
+  append_beside(out, links);
+  g_string_append_printf(out, "gpu: gpus/%s.yaml\ncollectives: nccl/%s.yaml\n\nnode:\n  gpus: %d\n  scale_up:\n"
+                              "    kind: %s\n    bandwidth: %.6g GB/s%s\n    efficiency: 1\n    latency: %.6g us\n",
+                         name, name, machine->n_local, machine->base ? "nvswitch" : "pcie", bus_Bps(links, 1) * 1e-9,
+                         machine->n_local > 1 ? "" : "  # assumed: one rank has no link", least_send_s(links) * 1e6);
+  g_string_append_printf(out, "  nics: %d\n", n_nodes > 1 ? machine->n_local : 0);
+  if (n_nodes > 1)
+    g_string_append_printf(out, "  nic:\n    bandwidth: %.6g GB/s\n    efficiency: 1\n    latency: %.6g us\n",
+                           bus_Bps(links, n_nodes) * 1e-9, least_send_s(links) * 1e6);
+  g_string_append_printf(out, "max_gpus: %d\n", machine->n_ranks);
+  if (links->times->len > 0)
+    append_link_tables(out, machine);
+  return g_string_free(out, FALSE);
+}
+
+/* --- the library ----------------------------------------------------------------------------------------------------------------- */
+
+static void append_protocols(GString *out, const char *indent, const char *value) {
+  static const char *const algorithms[] = {"ring", "tree"};
+  for (gsize i = 0; i < G_N_ELEMENTS(algorithms); i++)
+    g_string_append_printf(out, "%s%s: {ll: %s, ll128: %s, simple: %s}\n", indent, algorithms[i], value, value, value);
+}
+
+/* One protocol, whatever it is called: half of the smallest all-reduce is a fixed cost, half its steps'. */
+static char *library_text(const MachineDescription *machine) {
+  static const char *const links[] = {"nvlink", "pcie", "net"};
+  const LinkTime *least = find_link(machine->links, COLLECTIVE_ALL_REDUCE, 1, FALSE);
+  const double base_s = least ? least->median_s / 2 : 1e-6;
+  const double hop_s = least ? base_s / (2 * (least->n_ranks - 1)) : 1e-6;
+  g_autofree char *base = g_strdup_printf("%.6g us", base_s * 1e6), *hop = g_strdup_printf("%.6g us", hop_s * 1e6);
+  GString *out = g_string_new(NULL);
+  g_string_append_printf(out, "# Written by stepreal calibrate. Serves where the cluster's measured curves do not reach.\n"
+                              "version: measured\nsource: >-\n  %s\neager: %" G_GINT64_FORMAT " B\n\nbase:\n",
+                         machine->source, machine->links->eager_bytes);
+  append_protocols(out, "  ", base);
+  g_string_append(out, "hop:\n");
+  for (gsize i = 0; i < G_N_ELEMENTS(links); i++) {
+    g_string_append_printf(out, "  %s:\n", links[i]);
+    append_protocols(out, "    ", hop);
+  }
+  g_string_append(out, "bandwidth_share:\n");
+  append_protocols(out, "  ", "1");
+  return g_string_free(out, FALSE);
+}
+
+/* --- files -------------------------------------------------------------------------------------------------------------------------- */
+
+static gboolean make_folder(const char *file, GError **error) {
+  g_autofree char *folder = g_path_get_dirname(file);
+  if (g_mkdir_with_parents(folder, 0777) == 0)
+    return TRUE;
+  return fail_input(error, "%s: cannot make the folder", folder);
+}
+
+gboolean machine_files_write(const MachineDescription *machine, GError **error) {
+  g_autofree char *gpu_file = machine_gpu_file(machine->file), *library_file = machine_library_file(machine->file);
+  const char *const files[] = {gpu_file, library_file, machine->file}; /* the one that names the others last */
+  char *(*const texts[])(const MachineDescription *) = {gpu_text, library_text, cluster_text};
+  WholeFile out[G_N_ELEMENTS(files)] = {{0}};
+  gboolean ok = TRUE;
+  for (gsize i = 0; i < G_N_ELEMENTS(files) && ok; i++) {
+    g_autofree char *text = texts[i](machine);
+    ok = make_folder(files[i], error) && whole_file_open(&out[i], files[i], error);
+    if (ok)
+      whole_file_write(&out[i], text, strlen(text));
+  }
+  for (gsize i = 0; i < G_N_ELEMENTS(files); i++)
+    if (ok)
+      ok = whole_file_close(&out[i], error);
+    else
+      whole_file_discard(&out[i]);
+  return ok;
+}

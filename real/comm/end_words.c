@@ -1,0 +1,64 @@
+/* A rank waits for something or is in an op; every sentence has a place for that:
+ *
+ *   rank 1 (pid 123) died  [while it was in 0F3 | (it waits for …)]  [; this rank was in 1F2 | ; this rank waits for …]
+ */
+#include "end_words.h"
+
+#include <string.h>
+#include <unistd.h>
+
+static void append_own(const BoardLine *own, char *message) {
+  if (own->text[0] == '\0')
+    return;
+  g_strlcat(message, own->is_waiting ? "; this rank " : "; this rank was in ", END_WORDS_BYTES);
+  g_strlcat(message, own->text, END_WORDS_BYTES);
+}
+
+static void append_other(const BoardLine *other, char *message) {
+  if (other->text[0] == '\0')
+    return;
+  g_strlcat(message, other->is_waiting ? " (it " : " while it was in ", END_WORDS_BYTES);
+  g_strlcat(message, other->text, END_WORDS_BYTES);
+  g_strlcat(message, other->is_waiting ? ")" : "", END_WORDS_BYTES);
+}
+
+void end_words_of_death(const BoardLine *dead, const BoardLine *own, char *message) {
+  g_snprintf(message, END_WORDS_BYTES, "rank %d (pid %" G_GINT64_FORMAT ") died", dead->rank, dead->pid);
+  append_other(dead, message);
+  append_own(own, message);
+}
+
+void end_words_of_failure(const BoardLine *failed, const BoardLine *own, char *message) {
+  g_snprintf(message, END_WORDS_BYTES, "stops: rank %d failed: %s", failed->rank, failed->failure);
+  append_own(own, message);
+}
+
+void end_words_of_stall(double idle_s, const BoardLine *own, char *message) {
+  g_snprintf(message, END_WORDS_BYTES, "stuck: every rank of this machine waits and nothing has moved for %.1f s",
+             idle_s);
+  append_own(own, message);
+}
+
+void end_words_of_signal(const char *name, const BoardLine *own, char *message) {
+  g_snprintf(message, END_WORDS_BYTES, "ended by %s", name);
+  append_other(own, message);
+}
+
+/* Before MPI is up only the launcher knows this rank. */
+static const char *launched_rank(void) {
+  static const char *const names[] = {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"};
+  for (gsize i = 0; i < G_N_ELEMENTS(names); i++)
+    if (g_getenv(names[i]) != NULL)
+      return g_getenv(names[i]);
+  return "?";
+}
+
+void end_words_print(int rank, const char *message) {
+  char name[32], text[END_WORDS_BYTES + 64];
+  g_snprintf(name, sizeof name, "%d", rank);
+  g_snprintf(text, sizeof text - 1, "stepreal: rank %s: %s", rank < 0 ? launched_rank() : name, message);
+  gsize n = strlen(text);
+  text[n] = '\n';
+  if (write(STDERR_FILENO, text, n + 1) < 0)
+    return; /* nobody listens */
+}

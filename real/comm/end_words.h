@@ -1,0 +1,19 @@
+/* What a rank says when the run ends because of others. */
+#pragma once
+#include "board.h"
+
+enum { END_WORDS_BYTES = 1024 };
+
+/* "rank 1 (pid 123) died while it was in 0F3; this rank waits for 1RECV_F0 from rank 1" into message [END_WORDS_BYTES].
+ */
+void end_words_of_death(const BoardLine *dead, const BoardLine *own, char *message);
+/* "stops: rank 1 failed: …; this rank was in 0F3" */
+void end_words_of_failure(const BoardLine *failed, const BoardLine *own, char *message);
+/* "stuck: …" */
+void end_words_of_stall(double idle_s, const BoardLine *own, char *message);
+/* "ended by SIGTERM while it was in 0F3" */
+void end_words_of_signal(const char *name, const BoardLine *own, char *message);
+
+/* "stepreal: rank R: message" on standard error in one write, so that the lines of several ranks do not mix. `rank` <
+ * 0: not known yet. */
+void end_words_print(int rank, const char *message);

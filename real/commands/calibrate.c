@@ -1,0 +1,427 @@
+/* Cases (cuts of models) one after the other, then the grid, the device, the links. After each the times so far are kept
+ * in <output>.progress, so that a calibration that was ended goes on where it stood. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "data_path.h"
+#include "error.h"
+#include "machine_file.h"
+#include "options.h"
+#include "plan.h"
+#include "real_command.h"
+#include "units.h"
+
+typedef struct {
+  char *device, *comm, *output, *base, *tp, *micro_batch, *seq_len, *precision, *attention;
+  char **models;
+  gint repeats;
+  gdouble start_timeout_s;
+  gboolean quick, fresh;
+} CalibrateOptions;
+
+typedef struct {
+  CalibrateOptions options;
+  World *world;
+  const DeviceType *device;
+  const CommType *comm;
+  GPtrArray *models; /* of Model */
+  GArray *cases;     /* of CutCase */
+  Gpu base;
+  KernelTimes *times;
+  DeviceFacts facts;
+  LinkTimes links;
+  char *progress_file;
+  GHashTable *done; /* texts of cases, "grid" */
+  GString *skipped;
+  gint64 began_us;
+  int n_steps_done, n_steps;
+} Calibration;
+
+static const char *const cpu_models[] = {"tinystories-15m", "tinystories-42m", NULL};
+static const char *const cuda_models[] = {"llama-3-8b", "llama-2-13b", "llama-2-70b", "gpt3-175b", "llama-3.1-405b",
+                                          NULL};
+
+static gboolean parse_options(CalibrateOptions *o, int argc, char **argv, GError **error) {
+  o->start_timeout_s = 10;
+  g_autoptr(Parser) parser = parser_new(
+      NULL,
+      "Measures this machine: matrix products, memory-bound kernels and attention as layers of real models run them,\n"
+      "launches, copies, collectives and sends by size; writes a cluster file, a GPU file and a library file that\n"
+      "stepsim takes. Start as many ranks as the runs to be predicted will have. Ended early, it goes on where it\n"
+      "stood.",
+      "Example:\n"
+      "  mpirun -n 2 stepreal calibrate --model tinystories-15m --tp 1,2 --quick\n"
+      "  stepsim simulate --cluster this-machine --model tinystories-15m --gpus 2 --pp 2 --precision fp32\n\n"
+      "Exit status: 0 done, 1 nothing could be measured, 2 bad usage or input.");
+  const GOptionEntry entries[] = {
+      {"device", 0, 0, G_OPTION_ARG_STRING, &o->device, "cpu or cuda (default cpu)", "NAME"},
+      {"comm", 0, 0, G_OPTION_ARG_STRING, &o->comm, "mpi or nccl (default mpi; nccl with cuda where it was built in)",
+       "NAME"},
+      {"output", 0, 0, G_OPTION_ARG_FILENAME, &o->output, "cluster file (default topologies/this-machine.yaml)", "FILE"},
+      {"model", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->models,
+       "whose layers to run, may be given again (default: tinystories-15m and 42m; with cuda Llama and GPT-3 sizes)",
+       "FILE"},
+      {"tp", 0, 0, G_OPTION_ARG_STRING, &o->tp, "tensor parallel cuts of them (default 1,2; with cuda 1,2,4,8)", "LIST"},
+      {"micro-batch", 0, 0, G_OPTION_ARG_STRING, &o->micro_batch, "sequences per micro-batch (default 1)", "LIST"},
+      {"seq-len", 0, 0, G_OPTION_ARG_STRING, &o->seq_len,
+       "tokens per sequence (default: the model's positions, at most 4096)", "LIST"},
+      {"precision", 0, 0, G_OPTION_ARG_STRING, &o->precision, "fp32 or bf16 (default fp32; with cuda bf16)", "NAME"},
+      {"attention", 0, 0, G_OPTION_ARG_STRING, &o->attention, "flash or unfused (default flash)", "KIND"},
+      {"repeats", 0, 0, G_OPTION_ARG_INT, &o->repeats, "steps that count per case (default 5; quick 3)", "N"},
+      {"base", 0, 0, G_OPTION_ARG_FILENAME, &o->base,
+       "GPU file whose peaks, memory and tiles to keep, e.g. h200-sxm (default: the best that is measured)", "FILE"},
+      {"quick", 0, 0, G_OPTION_ARG_NONE, &o->quick, "seconds: the given models alone, no grid of other sizes", NULL},
+      {"fresh", 0, 0, G_OPTION_ARG_NONE, &o->fresh, "begin anew where an earlier calibration was ended", NULL},
+      {"start-timeout", 0, 0, G_OPTION_ARG_DOUBLE, &o->start_timeout_s,
+       "seconds until a rank that has not started ends the others (default 10)", "S"},
+      G_OPTION_ENTRY_NULL};
+  parser_add(parser, entries);
+  return parser_run(parser, &argc, &argv, FALSE, error);
+}
+
+static void clear(Calibration *c) {
+  CalibrateOptions *o = &c->options;
+  char **strings[] = {&o->device, &o->comm,    &o->output,    &o->base,     &o->tp,
+                      &o->micro_batch, &o->seq_len, &o->precision, &o->attention, &c->progress_file};
+  for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
+    g_clear_pointer(strings[i], g_free);
+  g_clear_pointer(&o->models, g_strfreev);
+  g_clear_pointer(&c->models, g_ptr_array_unref);
+  g_clear_pointer(&c->cases, g_array_unref);
+  g_clear_pointer(&c->done, g_hash_table_unref);
+  kernel_times_free(c->times);
+  g_free(c->facts.device_name);
+  link_times_clear(&c->links);
+  gpu_clear(&c->base);
+  if (c->skipped != NULL)
+    g_string_free(c->skipped, TRUE);
+}
+
+/* --- cases ------------------------------------------------------------------------------------------------------------- */
+
+static gboolean is_cuda(const Calibration *c) {
+  return strcmp(c->device->name, "cuda") == 0;
+}
+
+static gboolean read_models(Calibration *c, GError **error) {
+  const CalibrateOptions *o = &c->options;
+  const char *const *names = o->models ? (const char *const *)o->models : is_cuda(c) ? cuda_models : cpu_models;
+  c->models = g_ptr_array_new_with_free_func((GDestroyNotify)model_free);
+  for (gsize i = 0; names[i] != NULL && (i == 0 || o->models != NULL || !o->quick); i++) {
+    Model *model = model_read(names[i], error);
+    if (model == NULL)
+      return FALSE;
+    model->dropout = FALSE; /* kernels of dropout are not timed */
+    g_ptr_array_add(c->models, model);
+  }
+  return TRUE;
+}
+
+static GArray *counts_or(const char *option, const char *text, const char *usual, GError **error) {
+  return parse_count_list(option, text ? text : usual, error);
+}
+
+static void add_case(Calibration *c, const CutCase *cut) {
+  g_array_append_val(c->cases, *cut);
+  if (cut->tp > 1) {
+    CutCase split = *cut;
+    split.sequence_parallel = TRUE;
+    g_array_append_val(c->cases, split);
+  }
+}
+
+static void add_cases_of_model(Calibration *c, const CutCase *usual, const GArray *tps, const GArray *batches,
+                               const GArray *lengths) {
+  for (guint t = 0; t < tps->len; t++)
+    for (guint b = 0; b < batches->len; b++)
+      for (guint s = 0; s < MAX(lengths ? lengths->len : 1, 1); s++) {
+        CutCase cut = *usual;
+        cut.tp = (int)g_array_index(tps, gint64, t);
+        cut.micro_batch = g_array_index(batches, gint64, b);
+        cut.seq_len = lengths ? g_array_index(lengths, gint64, s) : CLAMP(usual->model->max_positions, 1, 4096);
+        add_case(c, &cut);
+      }
+}
+
+static gboolean make_cases(Calibration *c, GError **error) {
+  const CalibrateOptions *o = &c->options;
+  CutCase usual = {.precision = is_cuda(c) ? PRECISION_BF16 : PRECISION_FP32};
+  if (o->precision != NULL && !precision_parse(o->precision, &usual.precision, error))
+    return FALSE;
+  if (!recipe_parse(usual.precision == PRECISION_FP32 ? "fp32" : "megatron", &usual.recipe, error))
+    return FALSE;
+  const int attention = o->attention ? parse_choice("--attention", o->attention, attention_names(), error) : 0;
+  g_autoptr(GArray) tps = counts_or("--tp", o->tp, is_cuda(c) ? "1,2,4,8" : "1,2", error);
+  g_autoptr(GArray) batches = tps ? counts_or("--micro-batch", o->micro_batch, "1", error) : NULL;
+  g_autoptr(GArray) lengths = batches && o->seq_len ? counts_or("--seq-len", o->seq_len, NULL, error) : NULL;
+  if (attention < 0 || batches == NULL || (o->seq_len != NULL && lengths == NULL))
+    return FALSE;
+  usual.attention = (Attention)attention;
+  c->cases = g_array_new(FALSE, FALSE, sizeof(CutCase));
+  for (guint i = 0; i < c->models->len; i++) {
+    usual.model = g_ptr_array_index(c->models, i);
+    add_cases_of_model(c, &usual, tps, batches, lengths);
+  }
+  return TRUE;
+}
+
+static gboolean find_parts(Calibration *c, GError **error) {
+  CalibrateOptions *o = &c->options;
+  c->device = device_find(o->device ? o->device : "cpu", error);
+  if (c->device == NULL)
+    return FALSE;
+  const gboolean with_nccl = is_cuda(c) && g_strv_contains(comm_names(), "nccl");
+  const gboolean with_mpi = g_strv_contains(comm_names(), "mpi");
+  c->comm = comm_find(o->comm ? o->comm : with_nccl ? "nccl" : with_mpi ? "mpi" : "null", error);
+  if (c->comm == NULL)
+    return FALSE;
+  if (o->output == NULL)
+    o->output = g_strdup("topologies/this-machine.yaml");
+  if (o->repeats == 0)
+    o->repeats = o->quick ? 3 : 5;
+  if (o->repeats < 1 || o->repeats > 1000)
+    return fail_input(error, "--repeats: found %d, expected 1 to 1000", o->repeats);
+  g_autofree char *base = o->base ? data_path_find("topologies/gpus", o->base, ".yaml", error) : NULL;
+  return o->base == NULL || (base != NULL && gpu_read(base, &c->base, error));
+}
+
+/* --- progress ------------------------------------------------------------------------------------------------------------ */
+
+static char *header(const Calibration *c) {
+  return g_strdup_printf("stepreal calibrate, device %s, comm %s, %d ranks, %d repeats", c->device->name, c->comm->name,
+                         world_size(c->world), c->options.repeats);
+}
+
+static void read_progress_lines(Calibration *c, char *text) {
+  g_autofree char *expected = header(c);
+  g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
+  if (lines[0] == NULL || strcmp(lines[0], expected) != 0)
+    return; /* of another calibration */
+  for (char **line = lines + 1; *line != NULL; line++) {
+    if (g_str_has_prefix(*line, "done "))
+      g_hash_table_add(c->done, g_strdup(*line + strlen("done ")));
+    else
+      kernel_times_read_line(c->times, *line);
+  }
+}
+
+/* What was done before, the same on all ranks. */
+static void read_progress(Calibration *c) {
+  g_autofree char *text = NULL;
+  gsize length = 0;
+  if (world_rank(c->world) == 0 && !c->options.fresh)
+    g_file_get_contents(c->progress_file, &text, &length, NULL);
+  gint64 size = (gint64)length;
+  world_broadcast(c->world, &size, sizeof size, 0);
+  if (size == 0)
+    return;
+  if (text == NULL)
+    text = g_malloc0((gsize)size + 1);
+  world_broadcast(c->world, text, (gsize)size, 0);
+  read_progress_lines(c, text);
+}
+
+static gboolean write_progress(Calibration *c, const char *done, GError **error) {
+  g_hash_table_add(c->done, g_strdup(done));
+  if (world_rank(c->world) != 0)
+    return TRUE;
+  g_autofree char *first = header(c);
+  g_autoptr(GString) text = g_string_new(first);
+  g_string_append_c(text, '\n');
+  g_autoptr(GList) cases = g_list_sort(g_hash_table_get_keys(c->done), (GCompareFunc)strcmp);
+  for (const GList *one = cases; one != NULL; one = one->next)
+    g_string_append_printf(text, "done %s\n", (const char *)one->data);
+  kernel_times_write(c->times, text);
+  g_autofree char *folder = g_path_get_dirname(c->progress_file);
+  g_mkdir_with_parents(folder, 0777);
+  g_autoptr(GError) cause = NULL;
+  return g_file_set_contents(c->progress_file, text->str, (gssize)text->len, &cause) ||
+         fail_input(error, "%s", cause->message);
+}
+
+/* A bar on a terminal; elsewhere nothing: what is measured is printed at the end. */
+static void show(const char *what, gpointer data) {
+  const Calibration *c = data;
+  enum { WIDTH = 24 };
+  if (world_rank(c->world) != 0 || !isatty(STDERR_FILENO))
+    return;
+  const int filled = WIDTH * c->n_steps_done / MAX(c->n_steps, 1);
+  fprintf(stderr, "\r\033[K[%.*s%.*s] %3d %%  %.0f s  %s", filled, "########################", WIDTH - filled,
+          "........................", 100 * c->n_steps_done / MAX(c->n_steps, 1),
+          (g_get_monotonic_time() - c->began_us) * 1e-6, what);
+  fflush(stderr);
+}
+
+/* --- measuring ------------------------------------------------------------------------------------------------------------- */
+
+/* A case that cannot be run here is left out, on all ranks alike. */
+static gboolean measure_case(Calibration *c, const CutCase *cut, GError **error) {
+  g_autofree char *text = cut_case_text(cut);
+  g_autoptr(GError) cause = NULL;
+  show(text, c);
+  c->n_steps_done++;
+  if (g_hash_table_contains(c->done, text))
+    return TRUE;
+  world_barrier(c->world);
+  const gboolean ok = kernel_times_measure(c->times, cut, c->world, c->device, c->options.repeats, &cause);
+  if (!world_all(c->world, ok))
+    g_string_append_printf(c->skipped, "  left out: %s: %s\n", text, cause ? cause->message : "another rank could not");
+  return write_progress(c, text, error);
+}
+
+static gboolean measure_grid(Calibration *c, GError **error) {
+  show("products of a grid of sizes", c);
+  c->n_steps_done++;
+  if (c->options.quick || g_hash_table_contains(c->done, "grid"))
+    return TRUE;
+  const CutCase *first = &g_array_index(c->cases, CutCase, 0);
+  const Number number = precision_info(first->precision)->linear;
+  return kernel_times_measure_grid(c->times, number, is_cuda(c) ? 512 : 128, is_cuda(c) ? 8192 : 2048, c->world,
+                                   c->device, error) &&
+         write_progress(c, "grid", error);
+}
+
+static gboolean measure_links(Calibration *c, GError **error) {
+  const LinkBench bench = {.world = c->world,
+                           .device = c->device,
+                           .comm = c->comm,
+                           .least_bytes = 1 << 10,
+                           .most_bytes = c->options.quick ? 16 << 20 : 64 << 20,
+                           .n_repeats = c->options.quick ? 9 : 21,
+                           .progress = show,
+                           .progress_data = c};
+  show("links", c);
+  c->n_steps_done++;
+  return link_times_measure(&bench, &c->links, error);
+}
+
+static gboolean measure(Calibration *c, GError **error) {
+  c->n_steps = (int)c->cases->len + 3;
+  for (guint i = 0; i < c->cases->len; i++)
+    if (!measure_case(c, &g_array_index(c->cases, CutCase, i), error))
+      return FALSE;
+  int n;
+  kernel_times_all(c->times, &n);
+  if (n == 0)
+    return fail_impossible(error, "nothing could be measured:\n%s", c->skipped->str);
+  show("launches, copies, memory", c);
+  c->n_steps_done++;
+  return measure_grid(c, error) && kernel_times_measure_device(c->times, c->world, c->device, &c->facts, error) &&
+         measure_links(c, error);
+}
+
+/* --- what came of it --------------------------------------------------------------------------------------------------------- */
+
+static char *source_line(const Calibration *c) {
+  g_autoptr(GDateTime) now = g_date_time_new_now_utc();
+  g_autofree char *date = g_date_time_format(now, "%Y-%m-%d");
+  return g_strdup_printf("stepreal calibrate, %s, on %s; %d ranks at once, medians of %d steps of model layers after "
+                         "one of warm-up, communication %s",
+                         date, c->facts.device_name, world_size(c->world), c->options.repeats, c->comm->name);
+}
+
+static double median_spread(const KernelTime *kernels, int n) {
+  g_autofree double *spreads = g_new(double, (gsize)MAX(n, 1));
+  int n_counted = 0;
+  for (int i = 0; i < n; i++)
+    if (kernels[i].n > 1)
+      spreads[n_counted++] = kernels[i].spread;
+  for (int i = 1; i < n_counted; i++) /* insertion: some hundreds */
+    for (int k = i; k > 0 && spreads[k] < spreads[k - 1]; k--) {
+      const double spread = spreads[k];
+      spreads[k] = spreads[k - 1];
+      spreads[k - 1] = spread;
+    }
+  return n_counted > 0 ? spreads[n_counted / 2] : 0;
+}
+
+static void print_summary(const Calibration *c, const KernelTime *kernels, int n) {
+  int counts[ITEM_COLLECTIVE] = {0};
+  double best = 0;
+  for (int i = 0; i < n; i++) {
+    const WorkItem *item = &kernels[i].item;
+    counts[item->kind]++;
+    if (item->kind == ITEM_MATMUL)
+      best = MAX(best, 2.0 * item->batch * item->m * item->n * item->k / kernels[i].median_s);
+  }
+  g_autofree char *rate = units_format(best, UNIT_FLOPS_PER_SECOND);
+  g_autofree char *gpu_file = machine_gpu_file(c->options.output);
+  g_autofree char *library_file = machine_library_file(c->options.output);
+  printf("%s\n", c->facts.device_name);
+  printf("  %d products (fastest %s), %d memory-bound, %d attention; median spread %.1f %%\n", counts[ITEM_MATMUL], rate,
+         counts[ITEM_MEMORY], counts[ITEM_ATTENTION], 100 * median_spread(kernels, n));
+  printf("  launch %.3g us, least kernel %.3g us\n", c->facts.launch_s * 1e6, c->facts.kernel_s * 1e6);
+  for (guint i = 0; i < c->links.times->len; i++) {
+    const LinkTime *time = &g_array_index(c->links.times, LinkTime, i);
+    if (time->bytes < 1 << 20 || time->bytes >= 4 << 20)
+      continue;
+    g_autofree char *bytes = units_format((double)time->bytes, UNIT_BYTES);
+    printf("  %s over %d ranks, %s: %.4g us (spread %.1f %%)\n", collective_name(time->op), time->n_ranks, bytes,
+           time->median_s * 1e6, 100 * time->spread);
+  }
+  if (c->links.products_beside > 0)
+    printf("  products beside an all_reduce: %.2f × as long; it: %.2f ×\n", c->links.products_beside,
+           c->links.collective_beside);
+  fputs(c->skipped->str, stdout);
+  printf("  %.0f s; wrote %s, %s, %s\n", (g_get_monotonic_time() - c->began_us) * 1e-6, c->options.output, gpu_file,
+         library_file);
+}
+
+static gboolean publish(Calibration *c, GError **error) {
+  if (world_rank(c->world) != 0)
+    return TRUE;
+  if (isatty(STDERR_FILENO))
+    fputs("\r\033[K", stderr);
+  int n;
+  const KernelTime *kernels = kernel_times_all(c->times, &n);
+  g_autofree char *source = source_line(c);
+  const MachineDescription machine = {.file = c->options.output,
+                                      .source = source,
+                                      .facts = &c->facts,
+                                      .kernels = kernels,
+                                      .n_kernels = n,
+                                      .links = &c->links,
+                                      .base = c->options.base ? &c->base : NULL,
+                                      .n_ranks = world_size(c->world),
+                                      .n_local = world_n_local(c->world)};
+  if (!machine_files_write(&machine, error))
+    return FALSE;
+  unlink(c->progress_file);
+  print_summary(c, kernels, n);
+  return TRUE;
+}
+
+static void calibrate_or_fail(Calibration *c) {
+  g_autoptr(GError) error = NULL;
+  c->began_us = g_get_monotonic_time();
+  c->progress_file = g_strdup_printf("%s.progress", c->options.output);
+  c->done = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+  c->times = kernel_times_new();
+  c->skipped = g_string_new(NULL);
+  read_progress(c);
+  if (!measure(c, &error))
+    world_fail(c->world, error->message);
+}
+
+int command_calibrate(int argc, char **argv, GError **error) {
+  Calibration c = {0};
+  if (!parse_options(&c.options, argc, argv, error)) {
+    clear(&c);
+    return 2;
+  }
+  c.world = world_open(&argc, &argv, c.options.start_timeout_s, error);
+  if (c.world == NULL) {
+    clear(&c);
+    return 1;
+  }
+  const gboolean ok = find_parts(&c, error) && read_models(&c, error) && make_cases(&c, error);
+  if (world_all(c.world, ok)) {
+    calibrate_or_fail(&c);
+    publish(&c, error);
+  }
+  const int status = real_command_close(c.world, 0, error);
+  clear(&c);
+  return status;
+}

@@ -1,0 +1,473 @@
+/* The CPU kernels with a backward side: forward against plain references in double, backward against central
+ * differences of these references. The scalar differentiated is Σ dy·y with random dy. */
+#include "kernel_tensor.h"
+
+/* ---- norms ---- */
+
+typedef struct {
+  gint64 rows, width;
+  gboolean is_rms;
+  double epsilon;
+  const double *x, *w, *shift, *dy;
+} NormCase;
+
+static double norm_sum(gpointer data) {
+  const NormCase *norm = data;
+  double total = 0;
+  for (gint64 row = 0; row < norm->rows; row++) {
+    const double *x = norm->x + row * norm->width;
+    double sum = 0, squares = 0;
+    for (gint64 j = 0; j < norm->width; j++)
+      sum += x[j];
+    double mean = norm->is_rms ? 0 : sum / (double)norm->width;
+    for (gint64 j = 0; j < norm->width; j++)
+      squares += (x[j] - mean) * (x[j] - mean);
+    double rstd = 1 / sqrt(squares / (double)norm->width + norm->epsilon);
+    for (gint64 j = 0; j < norm->width; j++)
+      total += norm->dy[row * norm->width + j] * ((x[j] - mean) * rstd * norm->w[j] + norm->shift[j]);
+  }
+  return total;
+}
+
+static void try_norm(int test_case, gint64 rows, gint64 width, gboolean is_rms, Number gradient) {
+  Number number = case_number(test_case);
+  g_auto(Tensor) x = tensor_random(number, rows * width, 1, 1, 2);
+  g_auto(Tensor) w = tensor_random(number, width, 2, 1, 0.5);
+  g_auto(Tensor) shift = tensor_random(number, width, 3, 0, 1);
+  g_auto(Tensor) y = tensor_new(number, rows * width);
+  g_auto(Tensor) mean = tensor_new(NUMBER_FP32, rows);
+  g_auto(Tensor) rstd = tensor_new(NUMBER_FP32, rows);
+  g_auto(Tensor) dy = tensor_random(number, rows * width, 4, 0, 1);
+  g_auto(Tensor) dx = tensor_random(number, rows * width, 5, 0, 1);
+  g_auto(Tensor) dw = tensor_random(gradient, width, 6, 0, 1);
+  g_auto(Tensor) dshift = tensor_random(gradient, width, 7, 0, 1);
+  Kernel kernel = {.kind = KERNEL_NORM_FORWARD,
+                   .norm = {.number = (guint8)number,
+                            .is_rms = (guint8)is_rms,
+                            .rows = rows,
+                            .width = width,
+                            .epsilon = 0.01f,
+                            .x = x.data,
+                            .weight = w.data,
+                            .shift = shift.data,
+                            .y = y.data,
+                            .mean = mean.data,
+                            .rstd = rstd.data,
+                            .dy = dy.data,
+                            .dx = dx.data,
+                            .gradient = (guint8)gradient,
+                            .dweight = dw.data,
+                            .dshift = is_rms ? NULL : dshift.data}};
+  run_kernel(test_case, &kernel);
+  kernel.kind = KERNEL_NORM_BACKWARD;
+  run_kernel(test_case, &kernel);
+  NormCase norm = {rows, width, is_rms, 0.01, x.x, w.x, shift.x, dy.x};
+  double scale = sqrt((double)rows) * 3;
+  assert_gradient("dx", &dx, NULL, x.x, norm_sum, &norm, 40, 3);
+  assert_gradient("dweight", &dw, dw.x, w.x, norm_sum, &norm, 20, scale);
+  if (!is_rms)
+    assert_gradient("dshift", &dshift, dshift.x, shift.x, norm_sum, &norm, 20, scale);
+}
+
+START_TEST(norm_gradients) {
+  const gint64 widths[] = {1, 2, 17, 200};
+  for (guint i = 0; i < G_N_ELEMENTS(widths); i++)
+    for (int is_rms = 0; is_rms < 2; is_rms++) {
+      try_norm(_i, 1, widths[i], is_rms, case_number(_i));
+      try_norm(_i, 9, widths[i], is_rms, NUMBER_FP32);
+    }
+}
+END_TEST
+
+/* ---- activations ---- */
+
+typedef struct {
+  gint64 rows, width;
+  gboolean gated;
+  const double *x, *dy;
+} ActivationCase;
+
+static double activation_sum(gpointer data) {
+  const ActivationCase *activation = data;
+  gint64 n = activation->width;
+  double total = 0;
+  for (gint64 i = 0; i < activation->rows * n; i++) {
+    double x = activation->x[activation->gated ? i / n * 2 * n + i % n : i], y;
+    if (activation->gated)
+      y = x / (1 + exp(-x)) * activation->x[i / n * 2 * n + n + i % n];
+    else
+      y = 0.5 * x * (1 + tanh(sqrt(2 / G_PI) * (x + 0.044715 * x * x * x)));
+    total += activation->dy[i] * y;
+  }
+  return total;
+}
+
+START_TEST(activation_gradients) {
+  Number number = case_number(_i);
+  for (int gated = 0; gated < 2; gated++) {
+    enum { ROWS = 3, N = 37 };
+    gint64 in_width = gated ? 2 * N : N;
+    g_auto(Tensor) x = tensor_random(number, ROWS * in_width, 1, 0, 6);
+    g_auto(Tensor) dy = tensor_random(number, ROWS * N, 2, 0, 1);
+    g_auto(Tensor) dx = tensor_new(number, ROWS * in_width);
+    tensor_set(&x, 3, 30);
+    tensor_set(&x, 4, -30); /* e^30³ is beyond fp32: 0 and 1 must come out, not NaN */
+    Kernel kernel = {.kind = KERNEL_ACTIVATION_BACKWARD,
+                     .activation = {.number = (guint8)number,
+                                    .gated = (guint8)gated,
+                                    .rows = ROWS,
+                                    .width = N,
+                                    .x = x.data,
+                                    .dy = dy.data,
+                                    .dx = dx.data}};
+    run_kernel(_i, &kernel);
+    ActivationCase activation = {ROWS, N, gated, x.x, dy.x};
+    assert_gradient("dx", &dx, NULL, x.x, activation_sum, &activation, 0, 3);
+    kernel.activation.dx = x.data; /* in place */
+    run_kernel(_i, &kernel);
+    for (int i = 0; i < ROWS * in_width; i++)
+      ck_assert_double_eq(tensor_get(&x, i), tensor_get(&dx, i));
+  }
+}
+END_TEST
+
+/* ---- sums down the columns ---- */
+
+START_TEST(bias_gradients_are_added) {
+  for (int gradient = 0; gradient < 3; gradient++)
+    for (gint64 rows = 1; rows < 8; rows += 3) {
+      enum { N = 35 };
+      g_auto(Tensor) dy = tensor_random(case_number(_i), rows * N, 1, 0, 1);
+      g_auto(Tensor) out = tensor_random(tested_numbers[gradient], N, 2, 0, 1);
+      Kernel kernel = {.kind = KERNEL_BIAS_GRADIENT,
+                       .bias_gradient = {.number = (guint8)dy.number,
+                                         .gradient = (guint8)out.number,
+                                         .rows = rows,
+                                         .width = N,
+                                         .dy = dy.data,
+                                         .out = out.data}};
+      for (gint64 i = 0; i < rows * N; i++)
+        out.x[i % N] += dy.x[i];
+      run_kernel(_i, &kernel);
+      assert_tensor("out", &out, out.x, 2);
+    }
+}
+END_TEST
+
+/* One word 3000 times: added one by one, a bf16 gradient would stand still at 256. */
+START_TEST(embedding_gradients_are_summed_before_they_are_rounded) {
+  for (int gradient = 0; gradient < 3; gradient++) {
+    enum { T = 3040, N = 7, FIRST = 5, WORDS = 9 };
+    g_auto(Tensor) dout = tensor_random(case_number(_i), T * N, 1, 1, 0.5);
+    g_auto(Tensor) dtable = tensor_random(tested_numbers[gradient], WORDS * N, 2, 0, 1);
+    gint32 tokens[T];
+    for (int t = 0; t < T; t++) {
+      tokens[t] = t % 76 == 0 ? t / 76 % 20 : FIRST + 3;
+      for (int j = 0; j < N && tokens[t] >= FIRST && tokens[t] < FIRST + WORDS; j++)
+        dtable.x[(tokens[t] - FIRST) * N + j] += dout.x[t * N + j];
+    }
+    Kernel kernel = {.kind = KERNEL_EMBEDDING_BACKWARD,
+                     .embedding = {.number = (guint8)dout.number,
+                                   .gradient = (guint8)dtable.number,
+                                   .tokens = T,
+                                   .width = N,
+                                   .first_word = FIRST,
+                                   .n_words = WORDS,
+                                   .token = tokens,
+                                   .dout = dout.data,
+                                   .dtable = dtable.data}};
+    run_kernel(_i, &kernel);
+    for (int i = 0; i < WORDS * N; i++) /* 3000 additions in fp32 */
+      assert_near("dtable", i, tensor_get(&dtable, i), dtable.x[i], number_tolerance(dtable.number) + 3e-5, 1);
+  }
+}
+END_TEST
+
+START_TEST(position_gradients_are_added) {
+  enum { N = 5, S = 4, FIRST = 6 };
+  for (int rows = 1; rows < 12; rows += 5)
+    for (int gradient = 0; gradient < 3; gradient++) {
+      g_auto(Tensor) dx = tensor_random(case_number(_i), rows * N, 1, 0, 1);
+      g_auto(Tensor) dtable = tensor_random(tested_numbers[gradient], S * N, 2, 0, 1);
+      Kernel kernel = {.kind = KERNEL_POSITIONS_BACKWARD,
+                       .positions = {.number = (guint8)dx.number,
+                                     .gradient = (guint8)dtable.number,
+                                     .rows = rows,
+                                     .width = N,
+                                     .first_row = FIRST,
+                                     .seq_len = S,
+                                     .dx = dx.data,
+                                     .dtable = dtable.data}};
+      for (int i = 0; i < rows * N; i++)
+        dtable.x[(FIRST + i / N) % S * N + i % N] += dx.x[i];
+      run_kernel(_i, &kernel);
+      assert_tensor("dtable", &dtable, dtable.x, 2);
+    }
+}
+END_TEST
+
+/* ---- softmax ---- */
+
+typedef struct {
+  gint64 matrices, seq_len;
+  double scale;
+  const double *s, *dp;
+  double *p;
+} SoftmaxCase;
+
+static double softmax_sum(gpointer data) {
+  const SoftmaxCase *softmax = data;
+  gint64 n = softmax->seq_len;
+  double total = 0;
+  for (gint64 row = 0; row < softmax->matrices * n; row++) {
+    const double *s = softmax->s + row * n;
+    double *p = softmax->p + row * n, sum = 0;
+    for (gint64 j = 0; j <= row % n; j++)
+      sum += exp(softmax->scale * s[j]);
+    for (gint64 j = 0; j < n; j++) {
+      p[j] = j <= row % n ? exp(softmax->scale * s[j]) / sum : 0;
+      total += softmax->dp[row * n + j] * p[j];
+    }
+  }
+  return total;
+}
+
+START_TEST(softmax_and_its_gradient) {
+  Number number = case_number(_i);
+  const gint64 lengths[] = {1, 2, 19, 40};
+  for (guint i = 0; i < G_N_ELEMENTS(lengths); i++) {
+    gint64 n = lengths[i], elements = 2 * n * n;
+    g_auto(Tensor) s = tensor_random(number, elements, 1, 0, 8);
+    g_auto(Tensor) p = tensor_random(number, elements, 1, 0, 8);
+    g_auto(Tensor) dp = tensor_random(number, elements, 2, 0, 1);
+    g_autofree double *want = g_new0(double, elements);
+    Kernel kernel = {.kind = KERNEL_SOFTMAX_FORWARD,
+                     .softmax = {.number = (guint8)number,
+                                 .matrices = 2,
+                                 .seq_len = n,
+                                 .scale = 0.5f,
+                                 .scores = p.data,
+                                 .dscores = dp.data}};
+    run_kernel(_i, &kernel);
+    SoftmaxCase softmax = {2, n, 0.5, s.x, dp.x, want};
+    softmax_sum(&softmax);
+    assert_tensor("p", &p, want, 1);
+    kernel.kind = KERNEL_SOFTMAX_BACKWARD;
+    run_kernel(_i, &kernel);
+    assert_gradient("ds", &dp, NULL, s.x, softmax_sum, &softmax, 100, 1);
+  }
+}
+END_TEST
+
+/* ---- fused attention ---- */
+
+typedef struct {
+  FlashKernel flash;
+  const double *q, *k, *v, *d_o;
+  double *o, *lse;
+} FlashCase;
+
+static double flash_query(const FlashCase *c, gint64 sequence, gint64 head, gint64 query, double *scores) {
+  const FlashKernel *flash = &c->flash;
+  gint64 d = flash->head_dim, first = sequence * flash->seq_len;
+  gint64 kv_head = head / (flash->n_heads / flash->n_kv_heads);
+  const double *q = c->q + (first + query) * flash->ld_qkv + head * d;
+  double sum = 0, total = 0;
+  for (gint64 key = 0; key <= query; key++) {
+    const double *k = c->k + (first + key) * flash->ld_qkv + kv_head * d;
+    double dot = 0;
+    for (gint64 j = 0; j < d; j++)
+      dot += q[j] * k[j];
+    sum += scores[key] = exp((double)flash->scale * dot);
+  }
+  c->lse[(sequence * flash->n_heads + head) * flash->seq_len + query] = log(sum);
+  gint64 place = (first + query) * flash->ld_o + head * d;
+  for (gint64 j = 0; j < d; j++) {
+    double o = 0;
+    for (gint64 key = 0; key <= query; key++)
+      o += scores[key] / sum * c->v[(first + key) * flash->ld_qkv + kv_head * d + j];
+    c->o[place + j] = o;
+    total += c->d_o[place + j] * o;
+  }
+  return total;
+}
+
+static double flash_sum(gpointer data) {
+  const FlashCase *c = data;
+  g_autofree double *scores = g_new(double, c->flash.seq_len);
+  double total = 0;
+  for (gint64 sequence = 0; sequence < c->flash.sequences; sequence++)
+    for (gint64 head = 0; head < c->flash.n_heads; head++)
+      for (gint64 query = 0; query < c->flash.seq_len; query++)
+        total += flash_query(c, sequence, head, query, scores);
+  return total;
+}
+
+/* q, k, v side by side in rows, as a fused projection leaves them; the gradients likewise. */
+static void try_flash(int test_case, gint64 sequences, gint64 s, gint64 heads, gint64 kv_heads, gint64 d,
+                      int n_samples) {
+  Number number = case_number(test_case);
+  gint64 ld = (heads + 2 * kv_heads) * d, ld_o = heads * d + 3, rows = sequences * s;
+  g_auto(Tensor) qkv = tensor_random(number, rows * ld, 1, 0, 2);
+  g_auto(Tensor) dqkv = tensor_random(number, rows * ld, 2, 0, 2);
+  g_auto(Tensor) o = tensor_new(number, rows * ld_o);
+  g_auto(Tensor) d_o = tensor_random(number, rows * ld_o, 3, 0, 1);
+  g_auto(Tensor) lse = tensor_new(NUMBER_FP32, sequences * heads * s);
+  gint64 element = number == NUMBER_FP32 ? 4 : 2, k_at = heads * d, v_at = (heads + kv_heads) * d;
+  char *in = qkv.data, *out = dqkv.data;
+  FlashKernel flash = {.number = (guint8)number,
+                       .sequences = sequences,
+                       .seq_len = s,
+                       .n_heads = heads,
+                       .n_kv_heads = kv_heads,
+                       .head_dim = d,
+                       .scale = (float)(1 / sqrt((double)d)),
+                       .ld_qkv = ld,
+                       .ld_o = ld_o,
+                       .q = in,
+                       .k = in + k_at * element,
+                       .v = in + v_at * element,
+                       .o = o.data,
+                       .lse = lse.data,
+                       .d_o = d_o.data,
+                       .dq = out,
+                       .dk = out + k_at * element,
+                       .dv = out + v_at * element};
+  Kernel kernel = {.kind = KERNEL_FLASH_FORWARD, .flash = flash};
+  run_kernel(test_case, &kernel);
+  FlashCase c = {flash, qkv.x, qkv.x + k_at, qkv.x + v_at, d_o.x, o.x, lse.x};
+  flash_sum(&c);
+  assert_tensor("o", &o, o.x, 2);
+  assert_tensor("lse", &lse, lse.x, 2);
+  kernel.kind = KERNEL_FLASH_BACKWARD;
+  run_kernel(test_case, &kernel);
+  assert_gradient("dqkv", &dqkv, NULL, qkv.x, flash_sum, &c, n_samples, 8);
+}
+
+START_TEST(flash_attention_and_its_gradient) {
+  try_flash(_i, 1, 1, 1, 1, 2, 0);
+  try_flash(_i, 2, 3, 2, 1, 4, 0);
+  try_flash(_i, 2, 17, 4, 2, 6, 60);
+  try_flash(_i, 1, 128, 1, 1, 8, 30);
+  try_flash(_i, 1, 129, 2, 1, 5, 30);
+  try_flash(_i, 1, 300, 3, 1, 16, 30);
+}
+END_TEST
+
+/* ---- the loss ---- */
+
+typedef struct {
+  gint64 tokens, words, width; /* width: of the padded vocabulary */
+  const double *logits;
+  const gint32 *target;
+  double scale;
+} LossCase;
+
+static double loss_sum(gpointer data) {
+  const LossCase *loss = data;
+  double total = 0;
+  for (gint64 t = 0; t < loss->tokens; t++) {
+    double sum = 0;
+    for (gint64 j = 0; j < loss->words; j++)
+      sum += exp(loss->logits[t * loss->width + j]);
+    total += log(sum) - loss->logits[t * loss->width + loss->target[t]];
+  }
+  return loss->scale * total;
+}
+
+enum { LOSS_T = 5, LOSS_WORDS = 41, LOSS_SHARD = 22, LOSS_SHARDS = 3 }; /* the third shard is all padding */
+
+typedef struct {
+  Tensor logits, dlogits;
+  float row_max[LOSS_T], row_sum[LOSS_T], row_target[LOSS_T], probabilities[LOSS_T * LOSS_SHARD];
+  double loss;
+  Kernel kernel;
+} LossShard;
+
+static void run_shards(int test_case, LossShard *shards, KernelKind kind) {
+  for (int i = 0; i < LOSS_SHARDS; i++) {
+    shards[i].kernel.kind = kind;
+    run_kernel(test_case, &shards[i].kernel);
+  }
+}
+
+/* What the tensor-parallel ranks exchange. */
+static void exchange(LossShard *shards, gsize offset, gboolean is_max) {
+  for (int t = 0; t < LOSS_T; t++) {
+    float all = is_max ? -INFINITY : 0;
+    for (int i = 0; i < LOSS_SHARDS; i++) {
+      float value = ((float *)(void *)((char *)&shards[i] + offset))[t];
+      all = is_max ? fmaxf(all, value) : all + value;
+    }
+    for (int i = 0; i < LOSS_SHARDS; i++)
+      ((float *)(void *)((char *)&shards[i] + offset))[t] = all;
+  }
+}
+
+static void cut_logits(const Tensor *whole, const gint32 *target, LossShard *shards) {
+  for (int i = 0; i < LOSS_SHARDS; i++) {
+    LossShard *shard = &shards[i];
+    shard->logits = tensor_new(whole->number, LOSS_T * LOSS_SHARD);
+    shard->dlogits = tensor_random(whole->number, LOSS_T * LOSS_SHARD, 9, 0, 1);
+    for (int j = 0; j < LOSS_T * LOSS_SHARD; j++)
+      tensor_set(&shard->logits, j,
+                 whole->x[j / LOSS_SHARD * LOSS_SHARDS * LOSS_SHARD + i * LOSS_SHARD + j % LOSS_SHARD]);
+    shard->loss = 3;
+    shard->kernel.loss = (LossKernel){.number = (guint8)whole->number,
+                                      .tokens = LOSS_T,
+                                      .width = LOSS_SHARD,
+                                      .first_word = i * LOSS_SHARD,
+                                      .n_words = LOSS_WORDS,
+                                      .target = target,
+                                      .logits = shard->logits.data,
+                                      .row_max = shard->row_max,
+                                      .row_sum = shard->row_sum,
+                                      .row_target = shard->row_target,
+                                      .probabilities = shard->probabilities,
+                                      .loss = &shard->loss,
+                                      .loss_scale = 0.25,
+                                      .gradient_scale = 0.25f,
+                                      .dlogits = shard->dlogits.data};
+  }
+}
+
+START_TEST(the_loss_over_shards_and_its_gradient) {
+  enum { WIDTH = LOSS_SHARD * LOSS_SHARDS };
+  const gint32 target[LOSS_T] = {0, 21, 22, 40, 7};
+  g_auto(Tensor) logits = tensor_random(case_number(_i), LOSS_T * WIDTH, 1, 3, 5);
+  static LossShard shards[LOSS_SHARDS];
+  cut_logits(&logits, target, shards);
+  run_shards(_i, shards, KERNEL_LOSS_MAX);
+  exchange(shards, G_STRUCT_OFFSET(LossShard, row_max), TRUE);
+  run_shards(_i, shards, KERNEL_LOSS_EXP);
+  exchange(shards, G_STRUCT_OFFSET(LossShard, row_sum), FALSE);
+  exchange(shards, G_STRUCT_OFFSET(LossShard, row_target), FALSE);
+  run_shards(_i, shards, KERNEL_LOSS_SOFTMAX);
+  run_shards(_i, shards, KERNEL_LOSS_BACKWARD);
+  LossCase loss = {LOSS_T, LOSS_WORDS, WIDTH, logits.x, target, 0.25};
+  for (int i = 0; i < LOSS_SHARDS; i++) {
+    assert_near("loss", i, shards[i].loss, 3 + loss_sum(&loss), 1e-6, 1);
+    for (int j = 0; j < LOSS_T * LOSS_SHARD; j++) {
+      double *x = &logits.x[j / LOSS_SHARD * WIDTH + i * LOSS_SHARD + j % LOSS_SHARD];
+      assert_near("dlogits", j, tensor_get(&shards[i].dlogits, j), slope_at(loss_sum, &loss, x),
+                  1.1 * number_tolerance(logits.number), logits.number == NUMBER_FP32 ? 0.25 : 1e-4);
+    }
+    tensor_clear(&shards[i].logits);
+    tensor_clear(&shards[i].dlogits);
+  }
+}
+END_TEST
+
+int main(void) {
+  TCase *tcase = tcase_create("cpu_gradients");
+  int n = n_cases();
+  tcase_add_loop_test(tcase, norm_gradients, 0, n);
+  tcase_add_loop_test(tcase, activation_gradients, 0, n);
+  tcase_add_loop_test(tcase, bias_gradients_are_added, 0, n);
+  tcase_add_loop_test(tcase, embedding_gradients_are_summed_before_they_are_rounded, 0, n);
+  tcase_add_loop_test(tcase, position_gradients_are_added, 0, n);
+  tcase_add_loop_test(tcase, softmax_and_its_gradient, 0, n);
+  tcase_add_loop_test(tcase, flash_attention_and_its_gradient, 0, n);
+  tcase_add_loop_test(tcase, the_loss_over_shards_and_its_gradient, 0, n);
+  return run_suite("cpu_gradients", tcase);
+}
