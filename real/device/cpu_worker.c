@@ -10,15 +10,19 @@
  *   - heads that wait for events write their bell's number into the event, and whoever records it rings. The bit and
  *     DONE are set by the same atomic operation on one word, so one of the two sees the other; no ring is sent to
  *     anyone who does not wait, since waking a thread costs more than most commands.
- *   - with host tasks pending (a message that has to be asked for) it polls. A rank often has one core for both
- * threads: while a kernel runs, the poller only looks in every POLL_BUSY_PAUSE_NS. While none does, it spins, yielding,
- * for as long as a short message takes, then pauses more shortly. Times below are for Linux on current server cores: a
- * wake-up with its two context switches costs 3 to 5 µs. */
+ *   - with host tasks pending (a message that has to be asked for) it polls. Where the rank has a core for each thread,
+ *     nearly all the time. Often it has one core for both: then waking up beside a kernel, only to find that nothing
+ * has come, costs the kernel 3 to 30 us, the more the more layers of virtual machine are below. So the computing thread
+ *     looks in itself, between two kernels, and the poller sleeps long:
+ *
+ *         one core │ kernel │sweep│ kernel │sweep│ kernel …      sweep: of the other thread's streams
+ *
+ *     While no kernel runs, the poller spins, yielding, for as long as a short message takes, then pauses shortly.
+ * Whoever sweeps holds the streams' lock: host tasks never run at the same time. */
 #include "cpu_worker.h"
 
 #include "error.h"
 
-#include <errno.h>
 #include <sched.h>
 #include <string.h>
 #ifdef __linux__
@@ -26,52 +30,15 @@
 #endif
 
 enum {
-  POLL_SPIN_NS = 200000,      /* of polling without pause since something last moved, with no kernel running */
-  POLL_IDLE_PAUSE_NS = 20000, /* between polls after that */
-  POLL_BUSY_PAUSE_NS = 50000, /* beside a kernel: a poll then takes under a tenth of the core */
-  POLL_MOVED_NS = 10000,      /* a sweep that took longer has moved data, though nothing has ended yet */
-  COPY_PIECE_BYTES = 1 << 20, /* a sweep goes on to the other streams after so much: about 100 µs */
+  POLL_SPIN_NS = 200000,        /* of polling without pause since something last moved, with no kernel running */
+  POLL_IDLE_PAUSE_NS = 20000,   /* between polls after that */
+  POLL_BUSY_PAUSE_NS = 2000000, /* beside kernels on the same core: for those that are longer */
+  LOOK_RECORD_NS = 20000,       /* between looks of the computing thread at the end of an op */
+  LOOK_KERNEL_NS = 200000,      /* and within one, whose time they are counted into */
+  POLL_MOVED_NS = 10000,        /* a sweep that took longer has moved data, though nothing has ended yet */
+  COPY_PIECE_BYTES = 1 << 20,   /* a sweep goes on to the other streams after so much: about 100 µs */
   COMMANDS_PER_VISIT = 64,
 };
-
-void bell_init(Bell *bell) {
-  pthread_condattr_t monotonic;
-  pthread_condattr_init(&monotonic);
-  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-  pthread_mutex_init(&bell->mutex, NULL);
-  pthread_cond_init(&bell->cond, &monotonic);
-  pthread_condattr_destroy(&monotonic);
-}
-
-void bell_clear(Bell *bell) {
-  pthread_cond_destroy(&bell->cond);
-  pthread_mutex_destroy(&bell->mutex);
-}
-
-unsigned bell_epoch(Bell *bell) {
-  return atomic_load(&bell->epoch);
-}
-
-void bell_ring(Bell *bell) {
-  atomic_fetch_add(&bell->epoch, 1);
-  if (atomic_load(&bell->n_sleepers) == 0)
-    return;
-  pthread_mutex_lock(&bell->mutex); /* a sleeper has looked at the epoch under the lock, or will see the new one */
-  pthread_mutex_unlock(&bell->mutex);
-  pthread_cond_broadcast(&bell->cond);
-}
-
-void bell_sleep(Bell *bell, unsigned seen, gint64 deadline_ns) {
-  struct timespec deadline = {.tv_sec = deadline_ns / 1000000000, .tv_nsec = deadline_ns % 1000000000};
-  pthread_mutex_lock(&bell->mutex);
-  atomic_fetch_add(&bell->n_sleepers, 1);
-  int status = 0;
-  while (atomic_load(&bell->epoch) == seen && status != ETIMEDOUT)
-    status = deadline_ns == G_MAXINT64 ? pthread_cond_wait(&bell->cond, &bell->mutex)
-                                       : pthread_cond_timedwait(&bell->cond, &bell->mutex, &deadline);
-  atomic_fetch_sub(&bell->n_sleepers, 1);
-  pthread_mutex_unlock(&bell->mutex);
-}
 
 gboolean cpu_event_call(CpuEvent *event, int number) {
   return (atomic_fetch_or(&event->state, 2u << number) & EVENT_DONE) != 0;
@@ -110,6 +77,8 @@ gboolean cpu_workers_check(CpuWorkers *workers, GError **error) {
   return FALSE;
 }
 
+static void look_around(CpuWorker *worker, gint64 least_ns);
+
 /* What became of a stream's oldest command. */
 typedef enum {
   HEAD_NONE,  /* there is none */
@@ -119,11 +88,9 @@ typedef enum {
   HEAD_POLLED /* a host task that is not done yet */
 } Head;
 
-static Head run_copy(CpuWorker *worker, CpuCommand *command) {
+static Head run_copy(CpuCommand *command) {
   gint64 bytes = MIN(command->copy.bytes, COPY_PIECE_BYTES);
-  atomic_store_explicit(&worker->is_busy, 1, memory_order_relaxed);
   memmove(command->copy.to, command->copy.from, (gsize)bytes);
-  atomic_store_explicit(&worker->is_busy, 0, memory_order_relaxed);
   command->copy.to += bytes;
   command->copy.from += bytes;
   command->copy.bytes -= bytes;
@@ -132,10 +99,9 @@ static Head run_copy(CpuWorker *worker, CpuCommand *command) {
 
 static Head run_launch(CpuWorker *worker, const CpuCommand *command) {
   GError *error = NULL;
-  atomic_store_explicit(&worker->is_busy, 1, memory_order_relaxed);
   if (!cpu_kernel_run(&command->kernel, worker->scratch, &error))
     cpu_workers_fail(worker->all, error);
-  atomic_store_explicit(&worker->is_busy, 0, memory_order_relaxed);
+  look_around(worker, LOOK_KERNEL_NS);
   return HEAD_ENDED;
 }
 
@@ -156,7 +122,7 @@ static Head run_command(CpuWorker *worker, CpuCommand *command) {
   case COMMAND_LAUNCH:
     return run_launch(worker, command);
   case COMMAND_COPY:
-    return run_copy(worker, command);
+    return run_copy(command);
   case COMMAND_WAIT:
     return cpu_event_is_done(command->event) ? HEAD_ENDED : HEAD_WAITS;
   case COMMAND_HOST_TASK:
@@ -174,6 +140,7 @@ static Head run_head(CpuWorker *worker, CpuStream *stream) {
     CpuEvent *event = command->event;
     cpu_queue_pop(&stream->queue); /* first: whoever sees the event done may free the stream */
     finish_event(worker->all, event);
+    look_around(worker, LOOK_RECORD_NS);
     return HEAD_ENDED;
   }
   Head head = run_command(worker, command);
@@ -187,6 +154,7 @@ typedef struct {
   gboolean polls; /* host tasks are pending */
 } Sweep;
 
+/* Run each head as far as it goes. With `sweeping` held, as what follows. */
 static Sweep sweep(CpuWorker *worker) {
   Sweep result = {FALSE, FALSE};
   int n = atomic_load_explicit(&worker->n_streams, memory_order_acquire);
@@ -212,12 +180,59 @@ static gboolean call_events(CpuWorker *worker) {
   return FALSE;
 }
 
-static void pause_polling(CpuWorker *worker, unsigned seen, gint64 now_ns, gint64 moved_ns) {
-  gboolean computes = atomic_load_explicit(&worker->all->worker[WORKER_COMPUTE].is_busy, memory_order_relaxed) != 0;
-  if (!computes && now_ns - moved_ns < POLL_SPIN_NS)
-    sched_yield();
-  else
-    bell_sleep(worker->bell, seen, now_ns + (computes ? POLL_BUSY_PAUSE_NS : POLL_IDLE_PAUSE_NS));
+/* Sweep until nothing moves any more and every event waited for will ring. TRUE: something moved. */
+static gboolean settle(CpuWorker *worker) {
+  gboolean has_moved = FALSE;
+  for (;;) {
+    gint64 start_ns = host_now_ns();
+    Sweep result = sweep(worker);
+    atomic_store(&worker->polls, result.polls);
+    if (result.has_moved || (result.polls && host_now_ns() - start_ns > POLL_MOVED_NS))
+      has_moved = TRUE;
+    else if (!call_events(worker))
+      return has_moved;
+    if (atomic_load(&worker->all->is_closing))
+      return has_moved;
+  }
+}
+
+/* On the computing thread: poll for the other one, which sleeps; not more often than every least_ns. */
+static void look_around(CpuWorker *worker, gint64 least_ns) {
+  CpuWorker *other = &worker->all->worker[WORKER_COMMUNICATION];
+  if (worker == other || !worker->all->share_core || !atomic_load_explicit(&other->polls, memory_order_relaxed))
+    return;
+  gint64 now_ns = host_now_ns();
+  if (now_ns - worker->looked_ns < least_ns || pthread_mutex_trylock(&other->sweeping) != 0)
+    return;
+  settle(other);
+  pthread_mutex_unlock(&other->sweeping);
+  worker->looked_ns = host_now_ns();
+}
+
+/* Nothing moves: until when to sleep, 0 not at all. */
+static gint64 pause_until_ns(const CpuWorker *worker, gint64 moved_ns) {
+  const CpuWorkers *all = worker->all;
+  const CpuWorker *compute = &all->worker[WORKER_COMPUTE], *other = &all->worker[WORKER_COMMUNICATION];
+  gboolean looks = worker == compute && all->share_core && atomic_load(&other->polls);
+  if (!atomic_load(&worker->polls) && !looks)
+    return G_MAXINT64;
+  gint64 now_ns = host_now_ns();
+  if (worker == other && all->share_core && atomic_load(&compute->is_awake))
+    return now_ns + POLL_BUSY_PAUSE_NS;
+  if (now_ns - moved_ns < POLL_SPIN_NS)
+    return 0;
+  return looks ? G_MAXINT64 : now_ns + POLL_IDLE_PAUSE_NS;
+}
+
+/* TRUE: someone rang. */
+static gboolean sleep_until_ns(CpuWorker *worker, unsigned seen, gint64 deadline_ns) {
+  atomic_store(&worker->is_awake, 0);
+  if (worker->kind == WORKER_COMPUTE && worker->all->share_core &&
+      atomic_load(&worker->all->worker[WORKER_COMMUNICATION].polls))
+    bell_ring(&worker->all->bells[WORKER_COMMUNICATION]); /* from here on it polls itself */
+  gboolean rung = bell_sleep(worker->bell, seen, deadline_ns);
+  atomic_store(&worker->is_awake, 1);
+  return rung;
 }
 
 static void *worker_main(void *data) {
@@ -227,19 +242,22 @@ static void *worker_main(void *data) {
   prctl(PR_SET_TIMERSLACK, 1UL); /* pauses are as short as asked for, not 50 µs longer */
 #endif
   gint64 moved_ns = host_now_ns();
+  atomic_store(&worker->is_awake, 1);
   while (!atomic_load(&worker->all->is_closing)) {
     unsigned seen = bell_epoch(worker->bell);
-    gint64 start_ns = host_now_ns();
-    Sweep result = sweep(worker);
-    gint64 now_ns = result.has_moved || !result.polls ? start_ns : host_now_ns();
-    if (result.has_moved || now_ns - start_ns > POLL_MOVED_NS)
-      moved_ns = now_ns;
-    else if (call_events(worker))
+    pthread_mutex_lock(&worker->sweeping);
+    gboolean has_moved = settle(worker);
+    pthread_mutex_unlock(&worker->sweeping);
+    if (has_moved)
+      moved_ns = host_now_ns();
+    gint64 deadline_ns = pause_until_ns(worker, moved_ns);
+    if (deadline_ns > 0) {
+      if (sleep_until_ns(worker, seen, deadline_ns))
+        moved_ns = host_now_ns();
       continue;
-    else if (result.polls)
-      pause_polling(worker, seen, now_ns, moved_ns);
-    else
-      bell_sleep(worker->bell, seen, G_MAXINT64);
+    }
+    look_around(worker, 0);
+    sched_yield();
   }
   return NULL;
 }
@@ -250,6 +268,7 @@ static gboolean start_worker(CpuWorkers *workers, WorkerKind kind, GError **erro
   worker->all = workers;
   worker->bell = &workers->bells[kind];
   worker->scratch = cpu_scratch_new();
+  pthread_mutex_init(&worker->sweeping, NULL);
   int status = pthread_create(&worker->thread, NULL, worker_main, worker);
   if (status != 0)
     return fail_impossible(error, "a thread could not be started: %s", g_strerror(status));
@@ -259,6 +278,7 @@ static gboolean start_worker(CpuWorkers *workers, WorkerKind kind, GError **erro
 
 gboolean cpu_workers_start(CpuWorkers *workers, const HostCores *cores, GError **error) {
   workers->cores = cores;
+  workers->share_core = !cores->is_bound || cores->n_cores == 1;
   pthread_mutex_init(&workers->error_mutex, NULL);
   for (int i = 0; i < N_BELLS; i++)
     bell_init(&workers->bells[i]);
@@ -275,6 +295,7 @@ void cpu_workers_stop(CpuWorkers *workers) {
     for (int j = 0; j < workers->worker[i].n_streams; j++)
       cpu_queue_clear(&workers->worker[i].streams[j].queue);
     cpu_scratch_free(workers->worker[i].scratch);
+    pthread_mutex_destroy(&workers->worker[i].sweeping);
   }
   for (int i = 0; i < N_BELLS; i++)
     bell_clear(&workers->bells[i]);

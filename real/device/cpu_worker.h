@@ -1,27 +1,9 @@
 /* Private to the CPU device: threads that work streams off, the events between them, and the device's failure. */
 #pragma once
+#include "bell.h"
 #include "cpu_kernels.h"
 #include "cpu_queue.h"
 #include "host_machine.h"
-
-#include <pthread.h>
-
-/* Where a thread sleeps until something it cares about has happened:
- *      seen = bell_epoch(bell);  if (nothing to do)  bell_sleep(bell, seen, deadline_ns);
- * A ring between the two lines is not lost. */
-typedef struct {
-  atomic_uint epoch;
-  atomic_int n_sleepers;
-  pthread_mutex_t mutex;
-  pthread_cond_t cond;
-} Bell;
-
-void bell_init(Bell *bell);
-void bell_clear(Bell *bell);
-unsigned bell_epoch(Bell *bell);
-void bell_ring(Bell *bell);
-/* Until the next ring after `seen` or `deadline_ns` of CLOCK_MONOTONIC (G_MAXINT64: none). */
-void bell_sleep(Bell *bell, unsigned seen, gint64 deadline_ns);
 
 typedef enum { WORKER_COMPUTE, WORKER_COMMUNICATION, N_WORKERS } WorkerKind;
 enum { BELL_HOST = N_WORKERS, N_BELLS };
@@ -54,7 +36,10 @@ struct CpuWorker {
   Bell *bell;
   CpuStream streams[MAX_WORKER_STREAMS];
   atomic_int n_streams; /* only grows: streams that are free have empty queues */
-  atomic_int is_busy;   /* in a kernel or a copy */
+  atomic_int is_awake;
+  atomic_int polls;         /* host tasks were pending when its streams were last gone round */
+  gint64 looked_ns;         /* the computing one's: when it last went round the other's streams */
+  pthread_mutex_t sweeping; /* held by whoever goes round its streams */
   CpuScratch *scratch;
 };
 
@@ -62,6 +47,7 @@ struct CpuWorkers {
   CpuWorker worker[N_WORKERS];
   Bell bells[N_BELLS]; /* by WorkerKind, then the host's */
   const HostCores *cores;
+  gboolean share_core; /* both threads, or perhaps those of other ranks */
   atomic_int has_failed, is_closing;
   pthread_mutex_t error_mutex;
   GError *error; /* the first one; under error_mutex */

@@ -5,9 +5,10 @@
 
 #include <cblas.h>
 
-/* Queries and keys of a tile. Found on this kind of core (48 KiB L1, 2 MiB L2) with bench_kernels: larger tiles waste
- * more above the diagonal, smaller ones more in packing operands for sgemm. */
-enum { ATTENTION_TILE = 128 };
+/* n rounded up to the widest vectors of floats there are. */
+static inline gint64 whole_vectors(gint64 n) {
+  return (n + 15) / 16 * 16;
+}
 
 /* Rows of head_dim elements, ld apart. */
 typedef struct {

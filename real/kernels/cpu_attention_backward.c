@@ -15,6 +15,11 @@
 #include "cpu_attention.h"
 #include "cpu_math.h"
 
+#include <math.h>
+
+/* Of a tile: as in forward, with the roles changed. */
+enum { TILE_QUERIES = 512, TILE_KEYS = 64 };
+
 typedef struct {
   const FlashKernel *flash;
   gint64 sequence, head;
@@ -40,16 +45,23 @@ static void find_delta(Backward *backward) {
   }
 }
 
-/* S → P and dO·Vᵀ → dS in place, for the `n` keys the query sees; 0 for the rest. */
-static void slope_row(float *p, float *ds, float lse, float delta, float scale, gint64 n, gint64 width) {
+/* S → P and dO·Vᵀ → dS in place, for the `n_seen` keys the query sees; 0 for the rest. Whole vectors, as in forward. */
+static void slope_row(float *p, float *ds, float lse, float delta, float scale, gint64 n_seen, gint64 width) {
+  gint64 n = whole_vectors(n_seen);
+  for (gint64 j = n_seen; j < n; j++) {
+    p[j] = -INFINITY;
+    ds[j] = 0;
+  }
 #pragma omp simd
   for (gint64 j = 0; j < n; j++) {
     float e = fast_exp(p[j] - lse);
     p[j] = e;
     ds[j] = scale * e * (ds[j] - delta);
   }
-  memset(p + n, 0, (gsize)(width - n) * sizeof(float));
-  memset(ds + n, 0, (gsize)(width - n) * sizeof(float));
+  if (n < width) {
+    memset(p + n, 0, (gsize)(width - n) * sizeof(float));
+    memset(ds + n, 0, (gsize)(width - n) * sizeof(float));
+  }
 }
 
 static Panel below(Panel panel, gint64 row) {
@@ -59,7 +71,7 @@ static Panel below(Panel panel, gint64 row) {
 static void add_tile(Backward *backward, gint64 first_key, gint64 first_query) {
   const FlashKernel *flash = backward->flash;
   gint64 d = flash->head_dim, s = flash->seq_len;
-  gint64 n_keys = MIN(ATTENTION_TILE, s - first_key), n_queries = MIN(ATTENTION_TILE, s - first_query);
+  gint64 n_keys = MIN(TILE_KEYS, s - first_key), n_queries = MIN(TILE_QUERIES, s - first_query);
   Panel q = below(backward->q, first_query), d_o = below(backward->d_o, first_query);
   Panel k = below(backward->k, first_key), v = below(backward->v, first_key);
   Panel p = backward->p, ds = backward->ds;
@@ -85,8 +97,8 @@ static void backward_head(Backward *backward) {
   backward->d_o = panel_in(flash->d_o, number, o_place, flash->ld_o, s, d, backward->buffers[1]);
   backward->dq = panel_out(flash->dq, number, q_place, flash->ld_qkv, d, backward->buffers[2]);
   find_delta(backward);
-  for (gint64 key = 0; key < s; key += ATTENTION_TILE)
-    for (gint64 query = key; query < s; query += ATTENTION_TILE)
+  for (gint64 key = 0; key < s; key += TILE_KEYS)
+    for (gint64 query = key; query < s; query += TILE_QUERIES)
       add_tile(backward, key, query);
   panel_close(flash->dq, number, q_place, flash->ld_qkv, s, d, backward->dq);
 }
@@ -96,10 +108,10 @@ void cpu_flash_backward(const Kernel *kernel, CpuScratch *scratch) {
   Number number = (Number)flash->number;
   gint64 d = flash->head_dim, s = flash->seq_len, ld = flash->ld_qkv, group = flash->n_heads / flash->n_kv_heads;
   g_assert(flash->n_heads % flash->n_kv_heads == 0);
-  gint64 tile = MIN(s, ATTENTION_TILE), panel = number == NUMBER_FP32 ? 0 : s * d;
-  float *memory = cpu_scratch_floats(scratch, 2 * tile * tile + s + d + 7 * panel);
-  Backward backward = {.flash = flash, .p = {memory, tile}, .ds = {memory + tile * tile, tile}};
-  backward.delta = memory + 2 * tile * tile;
+  gint64 queries = MIN(s, TILE_QUERIES), keys = whole_vectors(MIN(s, TILE_KEYS)), panel = number == NUMBER_FP32 ? 0 : s * d;
+  float *memory = cpu_scratch_floats(scratch, 2 * queries * keys + s + d + 7 * panel);
+  Backward backward = {.flash = flash, .p = {memory, keys}, .ds = {memory + queries * keys, keys}};
+  backward.delta = memory + 2 * queries * keys;
   backward.row_buffer = backward.delta + s;
   for (int i = 0; i < 7; i++)
     backward.buffers[i] = backward.row_buffer + d + i * panel;
