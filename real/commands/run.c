@@ -187,6 +187,46 @@ static gboolean prepare(Run *run, World *world, GError **error) {
          make_execution(run, world, error);
 }
 
+/* --- one run on all ranks ---------------------------------------------------------------------------------------------- */
+
+enum { N_TRAITS = 3, TRAIT_BYTES = 65 };
+static const char *const trait_names[N_TRAITS] = {"model", "plan", "--check, --seed or --lr"};
+
+static void add_trait(char (*traits)[TRAIT_BYTES], int i, char *text) {
+  g_autofree char *sum = g_compute_checksum_for_string(G_CHECKSUM_SHA256, text, -1);
+  g_strlcpy(traits[i], sum, TRAIT_BYTES);
+  g_free(text);
+}
+
+/* What all ranks must agree about: sums of three texts. */
+static void find_traits(const Run *run, char (*traits)[TRAIT_BYTES]) {
+  const Model *model = run->workload->model;
+  const Layout *layout = &run->workload->layout;
+  GString *plan = g_string_new(NULL);
+  for (int axis = 0; axis < N_AXES; axis++)
+    g_string_append_printf(plan, "%d %d ", layout->size[axis], layout->stride[axis]);
+  g_autofree char *program = program_to_text(run->program);
+  g_string_append(plan, program);
+  add_trait(traits, 0, g_strdup_printf("%s %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %" G_GINT64_FORMAT, model->name,
+                                       (gint64)model->n_layers, (gint64)model->hidden, (gint64)model->vocab));
+  add_trait(traits, 1, g_string_free(plan, FALSE));
+  add_trait(traits, 2, g_strdup_printf("%d %" G_GINT64_FORMAT " %.17g", run->options.check,
+                                       (gint64)run->options.plan.seed, run->options.lr));
+}
+
+/* Ranks of different command lines would wait for each other, or train different models side by side. */
+static gboolean agrees_with_first(const Run *run, World *world, GError **error) {
+  char own[N_TRAITS][TRAIT_BYTES], first[N_TRAITS][TRAIT_BYTES];
+  find_traits(run, own);
+  memcpy(first, own, sizeof own);
+  world_broadcast(world, first, sizeof first, 0);
+  for (int i = 0; i < N_TRAITS; i++)
+    if (strcmp(own[i], first[i]) != 0)
+      return fail_input(error, "rank %d has another %s than rank 0: all ranks of a run need the same command line",
+                        world_rank(world), trait_names[i]);
+  return TRUE;
+}
+
 /* --- running ----------------------------------------------------------------------------------------------------------- */
 
 static void show_progress(int step, int n_steps, gpointer data) {
@@ -274,7 +314,7 @@ int command_run(int argc, char **argv, GError **error) {
   }
   world_set_stall_timeout(world, run.options.stall_timeout_s);
   int status = 0;
-  if (world_all(world, prepare(&run, world, error)))
+  if (world_all(world, prepare(&run, world, error)) && world_all(world, agrees_with_first(&run, world, error)))
     status = run_all(&run, world, error);
   status = real_command_close(world, status, error);
   clear_run(&run);
