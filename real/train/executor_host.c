@@ -55,7 +55,7 @@ static void say(Executor *executor) {
     world_say(world, TRUE, "waits for %s", text);
     return;
   }
-  world_say(world, FALSE, "issuing");
+  world_say(world, FALSE, "between ops");
 }
 
 /* Why the device has failed, with the op at which each stream stands. */
