@@ -44,11 +44,13 @@ static const RealCommand *find_command(const char *name, GError **error) {
 static int run(int argc, char **argv, GError **error) {
   static const char *const help[] = {"--help", "-h", "help", NULL};
   if (argc < 2) {
-    print_usage(stderr);
+    if (world_is_first_launched())
+      print_usage(stderr);
     return 2;
   }
   if (g_strv_contains(help, argv[1])) {
-    print_usage(stdout);
+    if (world_is_first_launched())
+      print_usage(stdout);
     return 0;
   }
   if (g_strcmp0(argv[1], "--version") == 0) {

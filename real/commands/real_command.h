@@ -10,7 +10,8 @@ typedef struct {
 int command_run(int argc, char **argv, GError **error);
 int command_calibrate(int argc, char **argv, GError **error);
 
-/* Print an error that no other rank repeats and return the exit status it stands for. */
+/* An error (or help) without a world to agree in: printed once, where the launcher tells its ranks apart. Returns the exit
+ * status it stands for. */
 int real_command_report(const GError *error);
 /* Ends a verb: with an error of any rank all end; the first rank that has one reports it. Returns the exit status. */
 int real_command_close(World *world, int status, GError **error);

@@ -1,3 +1,4 @@
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -41,6 +42,16 @@ static void clear_run(Run *run) {
   program_free(run->program);
 }
 
+static gboolean check_option(const char *name, double value, gboolean is_right, const char *expected, GError **error) {
+  return is_right || fail_input(error, "--%s: found %g, expected %s", name, value, expected);
+}
+
+static gboolean check_numbers(const RunOptions *o, GError **error) {
+  return check_option("lr", o->lr, o->lr >= 0 && isfinite(o->lr), "a number that is not negative", error) &&
+         check_option("start-timeout", o->start_timeout_s, o->start_timeout_s > 0, "seconds, more than 0", error) &&
+         check_option("stall-timeout", o->stall_timeout_s, o->stall_timeout_s >= 0, "seconds, or 0 for ever", error);
+}
+
 static gboolean parse_options(RunOptions *o, int argc, char **argv, GError **error) {
   plan_options_init(&o->plan);
   o->plan.steps = 4;
@@ -79,7 +90,7 @@ static gboolean parse_options(RunOptions *o, int argc, char **argv, GError **err
        "seconds in which all ranks wait and nothing moves until the run is ended (default 60)", "S"},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
-  return parser_run(parser, &argc, &argv, FALSE, error);
+  return parser_run(parser, &argc, &argv, FALSE, error) && check_numbers(o, error);
 }
 
 /* --- from options to an execution -------------------------------------------------------------------------------------- */
@@ -181,8 +192,6 @@ static gboolean make_execution(Run *run, World *world, GError **error) {
 }
 
 static gboolean prepare(Run *run, World *world, GError **error) {
-  if (run->options.lr < 0 || run->options.start_timeout_s <= 0 || run->options.stall_timeout_s < 0)
-    return fail_input(error, "--lr, --start-timeout and --stall-timeout: expected numbers that are not negative");
   return read_inputs(&run->options.plan, error) && make_workload(run, world, error) && make_program(run, error) &&
          make_execution(run, world, error);
 }
