@@ -26,7 +26,7 @@ bench: deps
 # steps on this machine's cores, predicted beside measured; writes docs/validation.md
 validation: deps
 	$(MAKE) --no-print-directory all
-	real/validate-cpu.sh $(BUILD) 3 docs/validation.md
+	real/validate-cpu.sh $(BUILD) 5 docs/validation.md
 
 clean:
 	rm -rf $(BUILD) $(BUILD)-sanitize out

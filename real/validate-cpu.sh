@@ -1,11 +1,12 @@
 #!/bin/sh
-# How well are steps on this machine's cores predicted? Calibrates with a rank per core (two at most), then predicts and
-# executes one plan after the other, several runs of each in turn, and prints a table; with a third argument the page
-# docs/validation.md is made from it.
-# usage: real/validate-cpu.sh BUILD_FOLDER [RUNS [PAGE]]
+# How well are steps on this machine's cores predicted? In rounds: calibrates with a rank on each of two cores, then
+# predicts and executes one plan after the other. Prints a table of medians over the rounds; with a third argument the
+# page docs/validation.md is made from it. A machine that others use changes its speed from minute to minute: that is
+# why every round is held against its own calibration.
+# usage: real/validate-cpu.sh BUILD_FOLDER [ROUNDS [PAGE]]
 set -eu
 build=$1
-runs=${2:-3}
+rounds=${2:-5}
 page=${3:-}
 stepsim=$build/sim/stepsim
 stepreal=$build/real/stepreal
@@ -28,33 +29,35 @@ END
 
 number() { sed -n "s/.*\"$1\" *: *\([-0-9.e+]*\).*/\1/p" | head -n 1; }
 
-mpirun -n 2 "$stepreal" calibrate --model "$model" --tp 1,2 --repeats 7 --quick --fresh \
-  --output "$out/this-machine.yaml" >"$out/calibrated"
+median() { sort -n | awk '{ t[NR] = $1 } END { print (t[int((NR + 1) / 2)] + t[int(NR / 2) + 1]) / 2 }'; }
+
+round=0
+while [ "$round" -lt "$rounds" ]; do
+  mpirun -n 2 "$stepreal" calibrate --model "$model" --tp 1,2 --repeats 5 --quick --fresh \
+    --output "$out/this-machine.yaml" </dev/null >"$out/calibrated"
+  while read -r plan; do
+    # shellcheck disable=SC2086 # lists of words
+    p=$("$stepsim" simulate $common $plan --gpus 2 --cluster "$out/this-machine.yaml" --steps 3 --fold off --json | number step_time_s)
+    # shellcheck disable=SC2086
+    m=$(mpirun -n 2 "$stepreal" run $common $plan --steps 5 --json </dev/null | number step_time_s)
+    echo "$plan|$p|$m" | awk -F'|' '{ printf "%s|%s|%s|%.4f\n", $1, $2, $3, 100 * ($2 / $3 - 1) }' >>"$out/measured"
+  done <"$out/plans"
+  round=$((round + 1))
+done
 cat "$out/calibrated"
 echo
 
-run=0
-while [ "$run" -lt "$runs" ]; do
-  while read -r plan; do
-    # shellcheck disable=SC2086 # lists of words
-    mpirun -n 2 "$stepreal" run $common $plan --steps 6 --json </dev/null >"$out/run.json"
-    echo "$plan|$(number step_time_s <"$out/run.json")" >>"$out/measured"
-  done <"$out/plans"
-  run=$((run + 1))
-done
-
+column() { awk -F'|' -v plan="$1" -v c="$2" '$1 == plan { print $c }' "$out/measured"; }
 while read -r plan; do
-  # shellcheck disable=SC2086
-  predicted=$("$stepsim" simulate $common $plan --gpus 2 --cluster "$out/this-machine.yaml" --steps 3 --fold off --json |
-    number step_time_s)
-  grep -F -- "$plan|" "$out/measured" | awk -F'|' -v plan="$plan" '$1 == plan { print $2 }' | sort -n |
-    awk -v plan="$plan" -v p="$predicted" '{ t[NR] = $1 }
-      END { m = (t[int((NR + 1) / 2)] + t[int(NR / 2) + 1]) / 2
-        printf "| `%s` | %.1f | %.1f | %.1f … %.1f | %+.1f %% |\n", plan, 1e3 * p, 1e3 * m, 1e3 * t[1], 1e3 * t[NR], 100 * (p / m - 1) }'
+  least=$(column "$plan" 4 | sort -n | head -n 1)
+  most=$(column "$plan" 4 | sort -n | tail -n 1)
+  printf '%s|%s|%s|%s|%s|%s\n' "$plan" "$(column "$plan" 2 | median)" "$(column "$plan" 3 | median)" \
+    "$(column "$plan" 4 | median)" "$least" "$most" |
+    awk -F'|' '{ printf "| `%s` | %.0f | %.0f | %+.1f %% | %+.1f … %+.1f %% |\n", $1, 1e3 * $2, 1e3 * $3, $4, $5, $6 }'
 done <"$out/plans" >"$out/rows"
 
 {
-  echo "| plan | predicted (ms) | measured, median (ms) | least … most | error |"
+  echo "| plan | predicted (ms) | measured (ms) | error | least … most |"
   echo "| --- | --- | --- | --- | --- |"
   cat "$out/rows"
 } >"$out/table"
@@ -64,7 +67,7 @@ cat "$out/table"
   cat "$(dirname "$0")/../docs/validation.md.in"
   echo
   echo "On two cores ($(sed -n 1p "$out/calibrated" | sed 's/, 1 core.*//')), $(date -u +%Y-%m-%d), $model, fp32, sequences of 256 tokens, 8 in a batch;"
-  echo "each measured figure is the median of $runs runs of five steps after a first one:"
+  echo "medians of $rounds rounds, each a calibration, then every plan predicted from it and run for four steps after a first one:"
   echo
   cat "$out/table"
 } >"$page.new"

@@ -11,7 +11,12 @@
  */
 static const double MAX_RECORD_BYTES = 16.0 * 1024 * 1024 * 1024;
 
-static Program *lower_plan(const Workload *workload, const char *dump_after, char **dump, GError **error) {
+/* Ops of whole pieces say nothing of the moment at which a kernel runs: they are enough where that makes no difference. */
+static gboolean needs_kernels(const Plan *plan, const Cluster *cluster) {
+  return !plan->fold || cluster->transfer_tax > 0;
+}
+
+static Program *lower_plan(const Workload *workload, const Cluster *cluster, const char *dump_after, char **dump, GError **error) {
   const Plan *plan = workload->plan;
   const ScheduleInfo *schedule = schedule_find(plan->schedule, error);
   if (schedule == NULL)
@@ -21,7 +26,7 @@ static Program *lower_plan(const Workload *workload, const char *dump_after, cha
     return NULL;
   Lowering lowering = {.order = order, .workload = workload, .n_steps = plan->steps};
   g_autoptr(Program) program = lower(&lowering, dump_after, dump, error);
-  if (program == NULL || plan->fold)
+  if (program == NULL || !needs_kernels(plan, cluster))
     return g_steal_pointer(&program);
   return program_expand(program, workload);
 }
@@ -107,7 +112,8 @@ static void run(Prediction *prediction) {
                            .eager_bytes = prediction->cluster->eager_bytes,
                            .speed = speed,
                            .jitter = plan->jitter,
-                           .seed = plan->seed};
+                           .seed = plan->seed,
+                           .transfer_tax = prediction->cluster->transfer_tax};
   gint64 before_us = g_get_monotonic_time();
   prediction->trace = engine_run(&simulation, &prediction->engine);
   prediction->wall_s = (g_get_monotonic_time() - before_us) * 1e-6;
@@ -156,7 +162,7 @@ Prediction *predict(const Model *model, const Cluster *cluster, const Plan *plan
   g_autoptr(Workload) workload = make_workload(model, cluster, plan, error);
   if (workload == NULL)
     return NULL;
-  Program *program = lower_plan(workload, NULL, NULL, error);
+  Program *program = lower_plan(workload, cluster, NULL, NULL, error);
   if (program == NULL)
     return NULL;
   return predict_steps(cluster, g_steal_pointer(&workload), program, error);
@@ -168,7 +174,7 @@ Prediction *predict_program(const Model *model, const Cluster *cluster, const Pl
   g_autoptr(Workload) workload = make_workload(model, cluster, plan, error);
   if (workload == NULL || !check_belongs(owned, workload, error))
     return NULL;
-  if (!workload->plan->fold && !owned->expanded) {
+  if (needs_kernels(workload->plan, cluster) && !owned->expanded) {
     Program *expanded = program_expand(owned, workload);
     program_free(owned);
     owned = expanded;
@@ -182,7 +188,7 @@ char *predict_dump(const Model *model, const Cluster *cluster, const Plan *plan,
   if (workload == NULL)
     return NULL;
   g_autofree char *dump = NULL;
-  g_autoptr(Program) program = lower_plan(workload, after_pass, &dump, error);
+  g_autoptr(Program) program = lower_plan(workload, cluster, after_pass, &dump, error);
   return program != NULL ? g_steal_pointer(&dump) : NULL;
 }
 

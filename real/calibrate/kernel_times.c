@@ -432,6 +432,47 @@ const KernelTime *kernel_times_all(KernelTimes *times, int *n) {
   return (const KernelTime *)(const void *)times->sorted->data;
 }
 
+/* What one rank has written. */
+static void add_medians(KernelTimes *sums, char *text) {
+  g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
+  for (char **line = lines; *line != NULL; line++) {
+    g_autoptr(KernelTimes) one = kernel_times_new();
+    int n = 0;
+    if (!kernel_times_read_line(one, *line))
+      continue;
+    const KernelTime *time = kernel_times_all(one, &n);
+    add_sample(sums, &time->item, time->median_s);
+  }
+}
+
+void kernel_times_share(KernelTimes *times, World *world) {
+  g_autoptr(GString) own = g_string_new(NULL);
+  kernel_times_write(times, own);
+  g_autofree gsize *sizes = NULL;
+  g_autofree char *all = world_gather(world, own->str, own->len, &sizes);
+  if (all == NULL)
+    return;
+  g_autoptr(KernelTimes) medians = kernel_times_new();
+  gsize at = 0;
+  for (int rank = 0; rank < world_size(world); at += sizes[rank], rank++) {
+    g_autofree char *text = g_strndup(all + at, sizes[rank]);
+    add_medians(medians, text);
+  }
+  GHashTableIter iter;
+  gpointer key, value;
+  g_hash_table_iter_init(&iter, medians->entries);
+  while (g_hash_table_iter_next(&iter, &key, &value)) {
+    const GArray *samples = ((Entry *)value)->samples;
+    Entry *entry = g_hash_table_lookup(times->entries, key);
+    double sum_s = 0;
+    for (guint i = 0; i < samples->len; i++)
+      sum_s += g_array_index(samples, double, i);
+    sum_up(entry);
+    g_array_set_size(entry->samples, 0); /* what follows is not of them */
+    entry->time.median_s = sum_s / samples->len;
+  }
+}
+
 void kernel_times_write(KernelTimes *times, GString *out) {
   int n;
   const KernelTime *all = kernel_times_all(times, &n);

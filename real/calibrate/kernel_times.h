@@ -49,6 +49,8 @@ typedef struct {
 gboolean kernel_times_measure_device(KernelTimes *times, World *world, const DeviceType *device, DeviceFacts *facts,
                                      GError **error);
 
+/* On rank 0: every median becomes the mean of all ranks', who have measured the same at the same time. Collective. */
+void kernel_times_share(KernelTimes *times, World *world);
 /* In a fixed order; borrowed. */
 const KernelTime *kernel_times_all(KernelTimes *times, int *n);
 /* Text that kernel_times_read() takes back: one line per kernel. */

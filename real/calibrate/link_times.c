@@ -261,7 +261,7 @@ static gboolean measure_sends(const Links *links, GError **error) {
 
 /* --- side by side -------------------------------------------------------------------------------------------------------------- */
 
-enum { BESIDE_SIZE = 512, N_BESIDE = 64 };
+enum { BESIDE_SIZE = 512, N_BESIDE = 32, MAX_BESIDE = 1000 };
 
 static void launch_products(const Links *links) {
   const Kernel kernel = {.kind = KERNEL_MATMUL,
@@ -283,58 +283,107 @@ static void launch_products(const Links *links) {
     links->bench->device->launch(links->compute, &kernel);
 }
 
-/* Seconds that N_BESIDE products take on this rank while `n_collectives` all-reduces run. */
-static double time_products(const Links *links, CommGroup *group, int n_collectives, gint64 n, DeviceEvent *ends[2],
-                            double *collectives_s, GError **error) {
+/* Seconds that N_BESIDE products take on this rank while `n_collectives` all-reduces of `n` elements run, one behind the
+ * other, each with its end in `ends`; −1: failed. */
+static double time_products(const Links *links, CommGroup *group, gint64 n, DeviceEvent *const *ends, int n_collectives,
+                            GError **error) {
   const DeviceType *type = links->bench->device;
   world_barrier(links->bench->world);
-  type->record(links->collectives, ends[0]);
-  for (int i = 0; i < n_collectives; i++)
+  for (int i = 0; i < n_collectives; i++) {
     launch_collective(links, group, COLLECTIVE_ALL_REDUCE, n);
-  type->record(links->collectives, ends[1]);
+    type->record(links->collectives, ends[i]);
+  }
   type->record(links->compute, links->start);
   launch_products(links);
   type->record(links->compute, links->end);
-  while (!type->sleep_until(ends[1], G_GINT64_CONSTANT(100000000)) && type->check(links->device, error))
-    ;
+  for (int i = 0; i < n_collectives; i++)
+    while (!type->sleep_until(ends[i], G_GINT64_CONSTANT(100000000)))
+      if (!type->check(links->device, error))
+        return -1;
   if (!wait_end(links, error))
     return -1;
-  *collectives_s = (type->event_ns(ends[1]) - type->event_ns(ends[0])) * 1e-9;
   return (type->event_ns(links->end) - type->event_ns(links->start)) * 1e-9;
 }
 
-/* Enough all-reduces to last beyond the products. While both run, products go at 1/x of their speed:
- * products beside = time with / time alone. */
+/* How many of the collectives ran beside the products: the last one in part. */
+static double count_beside(const Links *links, DeviceEvent *const *ends, int n) {
+  const DeviceType *type = links->bench->device;
+  const gint64 end_ns = type->event_ns(links->end);
+  gint64 before_ns = type->event_ns(links->start);
+  for (int i = 0; i < n; i++) {
+    const gint64 ns = type->event_ns(ends[i]);
+    if (ns > end_ns)
+      return i + (double)(end_ns - before_ns) / MAX(ns - before_ns, 1);
+    before_ns = ns;
+  }
+  return n;
+}
+
+/* One all-reduce among several alone, s. */
+static double time_alone(const Links *links, CommGroup *group, gint64 n, GError **error) {
+  enum { N_ALONE = 20 };
+  const DeviceType *type = links->bench->device;
+  world_barrier(links->bench->world);
+  type->record(links->collectives, links->start);
+  for (int i = 0; i < N_ALONE; i++)
+    launch_collective(links, group, COLLECTIVE_ALL_REDUCE, n);
+  type->record(links->collectives, links->end);
+  if (!wait_end(links, error))
+    return -1;
+  return (type->event_ns(links->end) - type->event_ns(links->start)) * 1e-9 / N_ALONE;
+}
+
+enum { N_SIDE_BY_SIDE = 7 };
+
+typedef struct {
+  double products, collective, tax;
+} SideBySide;
+
+static gboolean compare_once(const Links *links, CommGroup *group, gint64 n, DeviceEvent *const *ends,
+                             SideBySide *result, GError **error) {
+  World *world = links->bench->world;
+  const double each_s = time_alone(links, group, n, error);
+  const double alone_s = each_s < 0 ? -1 : time_products(links, group, n, ends, 0, error);
+  if (alone_s < 0)
+    return FALSE;
+  /* enough to last to the products' end, even if these slow down */
+  const int n_long = (int)CLAMP(2 * world_max(world, alone_s) / world_max(world, each_s), 4, MAX_BESIDE);
+  const double beside_s = time_products(links, group, n, ends, n_long, error);
+  if (beside_s < 0)
+    return FALSE;
+  const double n_beside = MAX(count_beside(links, ends, n_long), 0.1);
+  *result = (SideBySide){beside_s / alone_s, beside_s / (n_beside * each_s),
+                         CLAMP((beside_s - alone_s) / (n_beside * each_s), 0, 1)};
+  return TRUE;
+}
+
+static double median_of_field(const SideBySide *results, gsize offset) {
+  double values[N_SIDE_BY_SIDE];
+  for (int i = 0; i < N_SIDE_BY_SIDE; i++)
+    memcpy(&values[i], (const char *)&results[i] + offset, sizeof *values);
+  qsort(values, N_SIDE_BY_SIDE, sizeof *values, compare_doubles);
+  return values[N_SIDE_BY_SIDE / 2];
+}
+
 static gboolean measure_beside_group(const Links *links, CommGroup *group, GError **error) {
   const DeviceType *type = links->bench->device;
-  const gint64 n = MIN(links->bench->most_bytes, 8 << 20) / 4 / world_size(links->bench->world) *
-                   world_size(links->bench->world);
-  DeviceEvent *ends[2] = {type->event_new(links->device, error), type->event_new(links->device, error)};
-  double one_s = 0, many_s = 0, none_s = 0, warm_s = 0;
+  const int size = world_size(links->bench->world);
+  const gint64 n = MIN(links->bench->most_bytes, 1 << 20) / 4 / size * size;
+  DeviceEvent *ends[MAX_BESIDE];
+  SideBySide results[N_SIDE_BY_SIDE];
+  gboolean ok = TRUE;
   say(links, "products beside an all_reduce");
-  gboolean ok = time_products(links, group, 2, n, ends, &warm_s, error) >= 0;
-  const double alone_s = ok ? time_products(links, group, 0, n, ends, &none_s, error) : -1;
-  ok = alone_s >= 0 && time_products(links, group, 4, n, ends, &one_s, error) >= 0;
-  const double each_s = world_max(links->bench->world, MAX(one_s / 4, 1e-9));
-  const int n_long = (int)CLAMP(2 * world_max(links->bench->world, alone_s) / each_s + 1, 4, 1000);
-  const double beside_s = ok ? time_products(links, group, n_long, n, ends, &many_s, error) : -1;
-  ok = ok && beside_s >= 0;
+  for (int i = 0; i < MAX_BESIDE; i++)
+    ends[i] = type->event_new(links->device, error);
+  for (int i = 0; i < N_SIDE_BY_SIDE && ok; i++)
+    ok = compare_once(links, group, n, ends, &results[i], error);
+  for (int i = 0; i < MAX_BESIDE; i++)
+    type->event_free(ends[i]);
   if (ok) {
-    double alone_each_s = 0;
-    world_barrier(links->bench->world);
-    type->record(links->collectives, ends[0]);
-    for (int i = 0; i < 4; i++)
-      launch_collective(links, group, COLLECTIVE_ALL_REDUCE, n);
-    type->record(links->collectives, links->end);
-    ok = wait_end(links, error);
-    alone_each_s = (type->event_ns(links->end) - type->event_ns(ends[0])) * 1e-9 / 4;
-    links->times->products_beside = beside_s / alone_s;
-    /* the products' share of the long run was slowed, the rest ran alone */
-    const double rest = (many_s - beside_s) / alone_each_s;
-    links->times->collective_beside = rest < n_long ? beside_s / ((n_long - rest) * alone_each_s) : 0;
+    links->times->products_beside = median_of_field(results, offsetof(SideBySide, products));
+    links->times->collective_beside = median_of_field(results, offsetof(SideBySide, collective));
+    links->times->tax = median_of_field(results, offsetof(SideBySide, tax));
   }
-  type->event_free(ends[0]);
-  type->event_free(ends[1]);
   return ok;
 }
 

@@ -16,6 +16,7 @@ typedef struct {
   gint64 eager_bytes; /* largest send that ended though nobody received; 0: none */
   /* products beside an all-reduce of all ranks, and it beside them: time over time alone; 0: not measured */
   double products_beside, collective_beside;
+  double tax; /* seconds of products lost per second that the all-reduces beside them would have taken alone */
 } LinkTimes;
 
 typedef struct {

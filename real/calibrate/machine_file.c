@@ -252,6 +252,9 @@ static void append_beside(GString *out, const LinkTimes *links) {
                            "# Side by side: products beside an all_reduce of all ranks take %.3g times as long as alone"
                            ", the all_reduce %.3g times.\n",
                            links->products_beside, links->collective_beside);
+  if (links->tax > 0)
+    g_string_append_printf(out, "transfer_tax: %.3g  # seconds of products lost per second of all_reduce beside them\n",
+                           links->tax);
 }
 
 static char *cluster_text(const MachineDescription *machine) {

@@ -3,7 +3,7 @@
 #include "error.h"
 #include "suggest.h"
 
-static const CommType *const types[] = {&mpi_comm, &null_comm};
+static const CommType *const types[] = {&mpi_comm, &nccl_comm, &null_comm};
 
 const char *const *comm_names(void) {
   static const char *names[G_N_ELEMENTS(types) + 1];

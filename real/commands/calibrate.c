@@ -370,6 +370,7 @@ static void print_summary(const Calibration *c, const KernelTime *kernels, int n
 }
 
 static gboolean publish(Calibration *c, GError **error) {
+  kernel_times_share(c->times, c->world);
   if (world_rank(c->world) != 0)
     return TRUE;
   if (isatty(STDERR_FILENO))

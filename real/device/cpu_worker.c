@@ -7,17 +7,19 @@
  *                      │ TASK (polled)   ┘
  *
  * After a sweep in which nothing moved the thread pauses:
- *   - heads that wait for events write their bell's number into the event, and whoever records it rings. The bit and
+ *   - Heads that wait for events write their bell's number into the event, and whoever records it rings. The bit and
  *     DONE are set by the same atomic operation on one word, so one of the two sees the other; no ring is sent to
  *     anyone who does not wait, since waking a thread costs more than most commands.
- *   - with host tasks pending (a message that has to be asked for) it polls. Where the rank has a core for each thread,
- *     nearly all the time. Often it has one core for both: then waking up beside a kernel, only to find that nothing
- * has come, costs the kernel 3 to 30 us, the more the more layers of virtual machine are below. So the computing thread
- *     looks in itself, between two kernels, and the poller sleeps long:
+ *   - With host tasks pending (a message that has to be asked for) it polls.
+ *   - Where the rank has a core for each thread, both go on looking for as long as a short message takes, POLL_SPIN_NS,
+ *     before they sleep: waking up an idle core can take 20 us.
+ *   - Often the rank has one core for both. Then a thread that only waits sleeps at once, and a poller that woke up
+ *     beside a kernel, to find that nothing has come, would cost the kernel 3 to 30 us, the more the more layers of
+ *     virtual machine are below. So the computing thread looks in itself, between two kernels, and the poller sleeps
+ *     long; when the computing thread has nothing to do, it polls for POLL_SPIN_NS and then leaves it to the poller:
  *
  *         one core │ kernel │sweep│ kernel │sweep│ kernel …      sweep: of the other thread's streams
  *
- *     While no kernel runs, the poller spins, yielding, for as long as a short message takes, then pauses shortly.
  * Whoever sweeps holds the streams' lock: host tasks never run at the same time. */
 #include "cpu_worker.h"
 
@@ -30,8 +32,8 @@
 #endif
 
 enum {
-  POLL_SPIN_NS = 200000,        /* of polling without pause since something last moved, with no kernel running */
-  POLL_IDLE_PAUSE_NS = 20000,   /* between polls after that */
+  POLL_SPIN_NS = 200000,        /* of looking without pause since something last moved */
+  POLL_IDLE_PAUSE_NS = 20000,   /* between polls after that, with no kernel running */
   POLL_BUSY_PAUSE_NS = 2000000, /* beside kernels on the same core: for those that are longer */
   LOOK_RECORD_NS = 20000,       /* between looks of the computing thread at the end of an op */
   LOOK_KERNEL_NS = 200000,      /* and within one, whose time they are counted into */
@@ -213,15 +215,16 @@ static void look_around(CpuWorker *worker, gint64 least_ns) {
 static gint64 pause_until_ns(const CpuWorker *worker, gint64 moved_ns) {
   const CpuWorkers *all = worker->all;
   const CpuWorker *compute = &all->worker[WORKER_COMPUTE], *other = &all->worker[WORKER_COMMUNICATION];
-  gboolean looks = worker == compute && all->share_core && atomic_load(&other->polls);
-  if (!atomic_load(&worker->polls) && !looks)
+  gboolean polls = atomic_load(&worker->polls) != 0;
+  gboolean looks = worker == compute && all->share_core && atomic_load(&other->polls); /* polls for the other */
+  if (all->share_core && !polls && !looks)
     return G_MAXINT64;
   gint64 now_ns = host_now_ns();
   if (worker == other && all->share_core && atomic_load(&compute->is_awake))
     return now_ns + POLL_BUSY_PAUSE_NS;
   if (now_ns - moved_ns < POLL_SPIN_NS)
     return 0;
-  return looks ? G_MAXINT64 : now_ns + POLL_IDLE_PAUSE_NS;
+  return polls ? now_ns + POLL_IDLE_PAUSE_NS : G_MAXINT64;
 }
 
 /* TRUE: someone rang. */

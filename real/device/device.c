@@ -3,7 +3,7 @@
 #include "error.h"
 #include "suggest.h"
 
-static const DeviceType *const types[] = {&cpu_device, &null_device};
+static const DeviceType *const types[] = {&cpu_device, &cuda_device, &null_device};
 
 const char *const *device_names(void) {
   static const char *names[G_N_ELEMENTS(types) + 1];

@@ -14,7 +14,8 @@ typedef struct DeviceStream DeviceStream;
 typedef struct DeviceEvent DeviceEvent;
 
 /* Called again and again until it returns TRUE (done, or failed with the error set). It must not block: pollers serve
- * several streams with one thread. */
+ * several streams with one thread. Any of the device's threads may make a call, but never two at a time: tasks of all
+ * streams but compute exclude each other. */
 typedef gboolean (*HostStep)(gpointer data, GError **error);
 
 typedef struct {
@@ -33,9 +34,10 @@ typedef struct {
 
   /* One lane of a rank. The compute stream gets a thread (cpu) or a stream (cuda) of its own. */
   DeviceStream *(*stream_new)(Device *device, Stream stream, GError **error);
-  void (*stream_free)(DeviceStream *stream);
+  void (*stream_free)(DeviceStream *stream); /* once its last command, an event, is done or the device has failed */
 
-  /* An event is recorded once per use; recording again before the last use was waited for and read is a mistake. */
+  /* An event is recorded once per use; recording again before the last use was waited for and read is a mistake. So is
+   * calling wait() before record() was called: a GPU would not wait, the cpu and null devices assert. */
   DeviceEvent *(*event_new)(Device *device, GError **error);
   void (*event_free)(DeviceEvent *event);
   void (*record)(DeviceStream *stream, DeviceEvent *event); /* notes the time when the stream comes to it */
@@ -54,7 +56,8 @@ typedef struct {
   gboolean (*sleep_until)(DeviceEvent *event, gint64 timeout_ns);
   /* FALSE with the first error of anything launched so far. */
   gboolean (*check)(Device *device, GError **error);
-  /* Everything still queued ends without being done, as after a failure (used when another rank has failed). */
+  /* Everything still queued ends without being done, as after a failure (used when another rank has failed). check()
+   * then says IMPOSSIBLE "cancelled", unless something failed before. */
   void (*cancel)(Device *device);
 
   /* For reports: "Intel Xeon …, 1 core" or "NVIDIA H200"; current clock, 0 = not known. Owned by the caller. */

@@ -17,8 +17,8 @@
 #include <math.h>
 
 /* Of a tile. Few queries waste little above the diagonal, many keys share the cost of a row's ends and of packing for
- * sgemm; 128 KiB of scores stay in the second cache. From bench_kernels at 128 to 2048 tokens, heads of 64 and 128, on a
- * core with AVX-512 and 2 MiB of second cache, 2026. A query tile lies within one key tile: each row sees a key. */
+ * sgemm; 128 KiB of scores stay in the second cache. From bench_kernels at 128 to 2048 tokens, heads of 64 and 128, on
+ * a core with AVX-512 and 2 MiB of second cache, 2026. A query tile lies within one key tile: each row sees a key. */
 enum { TILE_QUERIES = 64, TILE_KEYS = 512 };
 _Static_assert(TILE_KEYS % TILE_QUERIES == 0, "a key tile starts where a query tile does");
 
@@ -35,13 +35,11 @@ typedef struct {
  * ones up to a whole vector are −∞, so that none is left to scalar code. */
 static void soften_row(Forward *forward, gint64 row, gint64 n_seen, gint64 width) {
   float *s = panel_row(forward->scores, row), *out = panel_row(forward->out, row);
-  float old = forward->most[row], most = old, sum = 0;
+  float old = forward->most[row], sum = 0;
   gint64 n = whole_vectors(n_seen);
   for (gint64 j = n_seen; j < n; j++)
     s[j] = -INFINITY;
-#pragma omp simd reduction(max : most)
-  for (gint64 j = 0; j < n; j++)
-    most = s[j] > most ? s[j] : most;
+  float here = row_max(s, 1, n), most = here > old ? here : old;
 #pragma omp simd reduction(+ : sum)
   for (gint64 j = 0; j < n; j++) {
     float e = fast_exp(s[j] - most);
@@ -113,7 +111,8 @@ void cpu_flash_forward(const Kernel *kernel, CpuScratch *scratch) {
   const FlashKernel *flash = &kernel->flash;
   gint64 d = flash->head_dim, s = flash->seq_len, group = flash->n_heads / flash->n_kv_heads;
   g_assert(flash->n_heads % flash->n_kv_heads == 0);
-  gint64 queries = MIN(s, TILE_QUERIES), keys = whole_vectors(MIN(s, TILE_KEYS)), panel = flash->number == NUMBER_FP32 ? 0 : s * d;
+  gint64 queries = MIN(s, TILE_QUERIES), keys = whole_vectors(MIN(s, TILE_KEYS)),
+         panel = flash->number == NUMBER_FP32 ? 0 : s * d;
   float *memory = cpu_scratch_floats(scratch, queries * keys + 2 * queries * d + d + 2 * panel);
   Forward forward = {.flash = flash, .scores = {memory, keys}, .out = {memory + queries * keys, d}};
   forward.q_buffer = forward.out.data + queries * d;

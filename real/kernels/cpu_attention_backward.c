@@ -108,7 +108,8 @@ void cpu_flash_backward(const Kernel *kernel, CpuScratch *scratch) {
   Number number = (Number)flash->number;
   gint64 d = flash->head_dim, s = flash->seq_len, ld = flash->ld_qkv, group = flash->n_heads / flash->n_kv_heads;
   g_assert(flash->n_heads % flash->n_kv_heads == 0);
-  gint64 queries = MIN(s, TILE_QUERIES), keys = whole_vectors(MIN(s, TILE_KEYS)), panel = number == NUMBER_FP32 ? 0 : s * d;
+  gint64 queries = MIN(s, TILE_QUERIES), keys = whole_vectors(MIN(s, TILE_KEYS)),
+         panel = number == NUMBER_FP32 ? 0 : s * d;
   float *memory = cpu_scratch_floats(scratch, 2 * queries * keys + s + d + 7 * panel);
   Backward backward = {.flash = flash, .p = {memory, keys}, .ds = {memory + queries * keys, keys}};
   backward.delta = memory + 2 * queries * keys;

@@ -103,11 +103,7 @@ void cpu_loss_max(const Kernel *kernel, CpuScratch *scratch) {
   float *buffer = cpu_scratch_floats(scratch, n);
   for (gint64 t = 0; t < loss->tokens; t++) {
     const float *logits = row_in(loss->logits, (Number)loss->number, t * loss->width, n, buffer);
-    float most = -INFINITY; /* NaN is passed over here and comes back with the exponentials */
-#pragma omp simd reduction(max : most)
-    for (gint64 j = 0; j < n; j++)
-      most = logits[j] > most ? logits[j] : most;
-    loss->row_max[t] = most;
+    loss->row_max[t] = row_max(logits, 1, n); /* NaN is passed over here and comes back with the exponentials */
   }
 }
 

@@ -91,7 +91,7 @@ void cpu_kernels_set_threads(int n) {
   openblas_set_num_threads(n);
 }
 
-/* Which Numbers a kernel mentions, NUMBER_FP32 where it mentions fewer than two or three. */
+/* Which Numbers a kernel mentions, NUMBER_FP32 where it mentions fewer than two. */
 static void kernel_numbers(const Kernel *kernel, guint8 numbers[2]) {
   numbers[0] = numbers[1] = NUMBER_FP32;
   switch ((KernelKind)kernel->kind) {

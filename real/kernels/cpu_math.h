@@ -1,6 +1,8 @@
 /* Private to the CPU kernels: exponentials that loops can be vectorised over, and sums over rows. */
 #pragma once
 #include <glib.h>
+
+#include <math.h>
 #include <string.h>
 
 /* e^x to 2 units in the last place over the whole range, ∞ and subnormal results included; NaN stays NaN.
@@ -38,4 +40,25 @@ static inline __attribute__((always_inline)) float fast_exp(float x) {
 /* 1 / (1 + e^−x); exact at ±∞. */
 static inline __attribute__((always_inline)) float fast_sigmoid(float x) {
   return 1.0f / (1.0f + fast_exp(-x));
+}
+
+/* The largest of scale·x[j], NaN passed over; −∞ for none. Lanes are written out: compilers do not all vectorise a
+ * maximum while NaN must be minded. */
+static inline float row_max(const float *x, float scale, gint64 n) {
+  enum { LANES = 16 };
+  float most[LANES];
+  for (int i = 0; i < LANES; i++)
+    most[i] = -INFINITY;
+  gint64 j = 0;
+  for (; j + LANES <= n; j += LANES) {
+#pragma omp simd
+    for (int i = 0; i < LANES; i++)
+      most[i] = scale * x[j + i] > most[i] ? scale * x[j + i] : most[i];
+  }
+  for (; j < n; j++)
+    most[0] = scale * x[j] > most[0] ? scale * x[j] : most[0];
+  for (int width = LANES / 2; width > 0; width /= 2)
+    for (int i = 0; i < width; i++)
+      most[i] = most[i + width] > most[i] ? most[i + width] : most[i];
+  return most[0];
 }

@@ -107,10 +107,7 @@ void cpu_norm_backward(const Kernel *kernel, CpuScratch *scratch) {
 
 /* p[0 … n) = softmax(scale·s[0 … n)). NaN is passed over by the maximum and comes back with the exponentials. */
 static void softmax(const float *s, float scale, gint64 n, float *p) {
-  float most = -INFINITY, sum = 0;
-#pragma omp simd reduction(max : most)
-  for (gint64 j = 0; j < n; j++)
-    most = scale * s[j] > most ? scale * s[j] : most;
+  float most = row_max(s, scale, n), sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (gint64 j = 0; j < n; j++) {
     float e = fast_exp(scale * s[j] - most);

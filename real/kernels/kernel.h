@@ -251,6 +251,9 @@ int kernel_element_bytes(Number number);
 
 /* Counter-based: the n-th number of a seed, uniform in [0, 2^32). The same on every device (SplitMix64's finalizer:
  * Steele, Lea, Flood, OOPSLA 2014). */
+#ifdef __CUDACC__
+__host__ __device__
+#endif
 static inline guint32 kernel_random(guint64 seed, guint64 n) {
   guint64 z = seed + (n + 1) * G_GUINT64_CONSTANT(0x9E3779B97F4A7C15);
   z = (z ^ (z >> 30)) * G_GUINT64_CONSTANT(0xBF58476D1CE4E5B9);

@@ -1,13 +1,6 @@
-/* The verbs of the command line. Each takes its own argv (argv[0] is the verb), prints to standard output and returns
- * the exit status: 0 done, 1 the answer is no (does not fit). With *error set the return value means nothing: main()
- * prints the error once and turns its code into the status. */
+/* The verbs of the command line; see verbs.h for what each is to do. */
 #pragma once
-#include <glib.h>
-
-typedef struct {
-  const char *name, *summary;
-  int (*run)(int argc, char **argv, GError **error);
-} Command;
+#include "verbs.h"
 
 int command_simulate(int argc, char **argv, GError **error);
 int command_schedule(int argc, char **argv, GError **error);

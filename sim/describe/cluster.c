@@ -35,6 +35,7 @@ static const YamlField top_fields[] = {
     {"node", FIELD_NODE, TRUE, offsetof(Draft, node)},
     {"fabric", FIELD_NODE, FALSE, offsetof(Draft, fabric)},
     {"max_gpus", FIELD_INT64, FALSE, IN_CLUSTER(max_gpus), 1, 1e9},
+    {"transfer_tax", FIELD_NUMBER, FALSE, IN_CLUSTER(transfer_tax), 0, 10},
     {"measured", FIELD_NODE, FALSE, offsetof(Draft, measured)},
     {"price", FIELD_QUANTITY, FALSE, IN_CLUSTER(dollars_per_gpu_hour), 1e-3, 1e6, UNIT_DOLLARS_PER_HOUR},
 };

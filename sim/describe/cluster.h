@@ -49,6 +49,7 @@ typedef struct {
 
   CollectiveLibrary collectives;
   gint64 eager_bytes;          /* sends up to this are buffered; larger ones rendezvous */
+  double transfer_tax;         /* seconds of kernels lost per second of a transfer of their GPU beside them; 0: none */
   gint64 max_gpus;             /* 0 = not stated */
   double host_memory_bytes;    /* per node; 0 = not stated */
   double dollars_per_gpu_hour; /* 0 = not stated */

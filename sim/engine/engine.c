@@ -19,6 +19,9 @@
  * outgrows the cache, put the horizon at the end of time. Then every end is taken at once, last in first out: a rank,
  * with those it meets, is followed as far as it goes before the next is touched. Same records, five times as fast.
  *
+ * With a transfer tax ranks stay in time order: a kernel's end moves when a transfer begins beside it. Ends only move
+ * later, so one that is taken too early is put back.
+ *
  * The state of a run is a few bytes per lane; records go straight into the trace, where `end ≤ horizon` also answers
  * whether an op has ended, and `start ≥ 0` whether a partner is there. What is rare is kept out of line, so that the
  * common way through examine and start keeps its registers. */
@@ -27,6 +30,7 @@
 #include "event_queue.h"
 #include "saturate.h"
 #include "task.h"
+#include "tax.h"
 #include "variation.h"
 
 /* Streams rounded up to a power of two: from lane to rank is a shift. */
@@ -58,6 +62,7 @@ typedef struct {
   EventQueue queue;
   Lane *lanes; /* [rank · LANES_PER_RANK + stream] */
   Rank *ranks;
+  TaxedTime *taxed; /* [ranks]; NULL without a tax */
   gint32 *ended; /* first lanes of chains that end within the horizon, last in first out */
   gint32 n_ended;
   gboolean runs_ahead; /* the horizon is the end of time, else now */
@@ -85,6 +90,16 @@ static G_NO_INLINE void vary(const Engine *engine, gint32 rank, gint32 op, gint6
   variation_scale(factor, run_ns, tail_ns);
 }
 
+/* A transfer of this rank runs from `from_ns` to `to_ns`: the kernel beside it ends later. */
+static G_NO_INLINE void tax_rank(Engine *engine, gint32 rank, gint64 from_ns, gint64 to_ns) {
+  const TaxSpan span = tax_add(&engine->taxed[rank], from_ns, to_ns);
+  const Lane *compute = &engine->lanes[rank * LANES_PER_RANK + STREAM_COMPUTE];
+  const Rank *state = &engine->ranks[rank];
+  if (compute->head >= 0 && compute->state == LANE_BUSY && state->tasks[compute->head].kind == OP_COMPUTE)
+    state->end_ns[compute->head] =
+        tax_end(engine->simulation->transfer_tax, span, state->start_ns[compute->head], state->end_ns[compute->head]);
+}
+
 static inline void start_compute(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 ready_ns,
                                  gint64 issue_ns) {
   gint32 rank = rank_of(lane);
@@ -95,6 +110,8 @@ static inline void start_compute(Engine *engine, gint32 lane, gint32 op, const T
     vary(engine, rank, op, &run_ns, &tail_ns);
   gint64 end_ns = MAX(add_ns(ready_ns, run_ns), add_ns(issue_ns, tail_ns));
   state->start_ns[op] = MAX(ready_ns, issue_ns);
+  if (engine->taxed != NULL)
+    end_ns = tax_end_of_kernel(engine->simulation->transfer_tax, &engine->taxed[rank], state->start_ns[op], end_ns);
   state->end_ns[op] = end_ns;
   end_at(engine, lane, end_ns);
 }
@@ -129,6 +146,10 @@ static inline void start_transfer(Engine *engine, gint32 lane, gint32 op, const 
   gint64 run_ns = times[is_send ? task->work : partner_task->work].run_ns;
   gint64 end_ns = add_ns(is_eager ? start_ns : MAX(start_ns, partner_start_ns), run_ns);
   own->end_ns[op] = end_ns;
+  if (engine->taxed != NULL) {
+    tax_rank(engine, rank_of(lane), end_ns - run_ns, end_ns);
+    tax_rank(engine, partner_rank, end_ns - run_ns, end_ns);
+  }
   if (partner_start_ns >= 0) {
     gint32 partner_lane = partner_rank * LANES_PER_RANK + partner_task->stream;
     partner->end_ns[match] = MAX(end_ns, partner_start_ns);
@@ -157,6 +178,8 @@ static G_NO_INLINE void start_collective(Engine *engine, gint32 lane, gint32 op,
   *meeting = (Meeting){.last = -1};
   for (gint32 member = lane; member >= 0; member = engine->lanes[member].chain)
     engine->ranks[rank_of(member)].end_ns[engine->lanes[member].head] = end_ns;
+  for (gint32 member = lane; member >= 0 && engine->taxed != NULL; member = engine->lanes[member].chain)
+    tax_rank(engine, rank_of(member), end_ns - time->run_ns, end_ns);
   end_at(engine, lane, end_ns);
 }
 
@@ -290,6 +313,13 @@ static void end(Engine *engine, gint32 id) {
   }
 }
 
+/* The kernel of this lane ends later than was thought when it was queued. */
+static inline gboolean is_too_early(const Engine *engine, gint32 lane) {
+  gint32 head = engine->lanes[lane].head;
+  return engine->taxed != NULL && head >= 0 &&
+         engine->ranks[rank_of(lane)].end_ns[head] > engine->horizon_ns;
+}
+
 static void run(Engine *engine) {
   for (gint32 rank = 0; rank < engine->trace->n_ranks; rank++)
     examine_streams(engine, rank * LANES_PER_RANK, (1u << N_STREAMS) - 1);
@@ -298,7 +328,10 @@ static void run(Engine *engine) {
     if (lane < 0)
       return;
     engine->horizon_ns = MAX(engine->horizon_ns, engine->queue.now_ns);
-    end(engine, lane);
+    if (is_too_early(engine, lane))
+      event_queue_add(&engine->queue, engine->ranks[rank_of(lane)].end_ns[engine->lanes[lane].head], lane);
+    else
+      end(engine, lane);
   }
 }
 
@@ -320,8 +353,8 @@ static void engine_init(Engine *engine, const Simulation *simulation) {
   *engine = (Engine){.simulation = simulation,
                      .timing = simulation->timing,
                      .trace = trace,
-                     .horizon_ns = simulation->folded ? 0 : G_MAXINT64,
-                     .runs_ahead = !simulation->folded,
+                     .horizon_ns = simulation->folded || simulation->transfer_tax > 0 ? 0 : G_MAXINT64,
+                     .runs_ahead = !simulation->folded && simulation->transfer_tax <= 0,
                      .is_varied = simulation->speed != NULL || simulation->jitter > 0};
   meetings_init(&engine->meetings, simulation->program);
   engine->lists = task_lists_new(trace, simulation->eager_bytes, &engine->meetings);
@@ -333,6 +366,8 @@ static void engine_init(Engine *engine, const Simulation *simulation) {
   engine->lanes = g_new(Lane, n_lanes);
   engine->ranks = g_new(Rank, trace->n_ranks);
   engine->ended = g_new(gint32, n_lanes);
+  if (simulation->transfer_tax > 0)
+    engine->taxed = g_new0(TaxedTime, trace->n_ranks);
   for (gint32 rank = 0; rank < trace->n_ranks; rank++)
     init_rank(engine, rank);
 }
@@ -367,6 +402,7 @@ static void engine_clear(Engine *engine) {
   g_free(engine->lanes);
   g_free(engine->ranks);
   g_free(engine->ended);
+  g_free(engine->taxed);
 }
 
 Trace *engine_run(const Simulation *simulation, EngineStats *stats) {

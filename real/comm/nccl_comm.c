@@ -1,0 +1,274 @@
+/* Communication between GPUs through NCCL: a communicator for each group, and one of two ranks for each channel
+ * (nccl_group.c opens and ends them). A transfer is on its stream when the call returns. NCCL has no tags: what is sent
+ * over a channel is received in the same order, and lengths that differ are not noticed. */
+#include "nccl_parts.h"
+
+#include "cuda_call.h"
+#include "cuda_device.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+static const gint64 ABORT_US = 2 * G_USEC_PER_SEC;
+
+static NcclComm *comm_of(const CommGroup *group) {
+  return (NcclComm *)group->comm;
+}
+
+static void fail_device(NcclComm *comm, GError *error) {
+  cuda_device_fail(comm->device, error);
+}
+
+/* ---- opening ---- */
+
+/* NCCL refuses two ranks of a communicator on one GPU of one host. Ranks that share a GPU say that they are on
+ * different hosts, those with equal turns on their GPUs on the same: between these NVLink is still used. */
+static gboolean prepare_environment(const NcclComm *comm, GError **error) {
+  setenv("NCCL_RUNTIME_CONNECT", "0", FALSE); /* all algorithms connect when the communicator is made */
+  if (cuda_device_n_sharers(comm->device) <= 1)
+    return TRUE;
+  int n_gpus = 1;
+  if (!CUDA_CALL(cudaGetDeviceCount(&n_gpus), error))
+    return FALSE;
+  char host[256] = "";
+  (void)gethostname(host, sizeof host - 1);
+  g_autofree char *id = g_strdup_printf("%s-%d", host, world_local_rank(comm->world) / n_gpus);
+  setenv("NCCL_HOSTID", id, FALSE);
+  return TRUE;
+}
+
+/* For the device, while it waits: an error of any communicator. */
+static gboolean watch(gpointer data, GError **error) {
+  NcclComm *comm = data;
+  for (guint i = 0; i < comm->groups->len; i++) {
+    const NcclGroup *group = g_ptr_array_index(comm->groups, i);
+    if (group->handle != NULL && !g_atomic_int_get(&comm->is_aborted) &&
+        !nccl_check(comm, group->handle, nccl_state(comm, group), "a transfer under way", __FILE__, __LINE__, error))
+      return FALSE;
+  }
+  return TRUE;
+}
+
+static void close_comm(Comm *base);
+
+static Comm *open_comm(World *world, Device *device, GError **error) {
+  if (device->type != &cuda_device) {
+    fail_input(error, "NCCL moves data between GPUs: it needs the device \"cuda\", not \"%s\"", device->type->name);
+    return NULL;
+  }
+  NcclComm *comm = g_new0(NcclComm, 1);
+  comm->comm.type = &nccl_comm;
+  comm->world = world;
+  comm->device = device;
+  comm->groups = g_ptr_array_new_with_free_func(g_free);
+  comm->batch = g_ptr_array_new();
+  g_mutex_init(&comm->lock);
+  if (prepare_environment(comm, error)) {
+    cuda_device_set_watch(device, watch, comm);
+    return &comm->comm;
+  }
+  close_comm(&comm->comm);
+  return NULL;
+}
+
+/* ---- transfers ---- */
+
+/* FALSE: nothing can be transferred (any more). */
+static gboolean enter(NcclComm *comm) {
+  GError *error = NULL;
+  if (cuda_device_has_failed(comm->device))
+    return FALSE;
+  if (g_atomic_int_get(&comm->is_aborted))
+    fail_impossible(&error, "rank %d: NCCL was aborted", world_rank(comm->world));
+  else if (CUDA_CALL(cudaSetDevice(cuda_device_ordinal(comm->device)), &error) && nccl_settle(comm, &error))
+    return TRUE;
+  fail_device(comm, error);
+  return FALSE;
+}
+
+/* After a call on the group: on its stream now, or when the batch ends. */
+static void leave(NcclComm *comm, NcclGroup *group, ncclResult_t result, const char *call, int line) {
+  GError *error = NULL;
+  if (!nccl_check(comm, group->handle, result, call, __FILE__, line, &error) ||
+      (comm->depth == 0 && result == ncclInProgress && !nccl_await(comm, group, call, &error)))
+    fail_device(comm, error);
+  else if (comm->depth > 0)
+    g_ptr_array_add(comm->batch, group);
+  world_progress(comm->world);
+}
+
+#define NCCL_TRANSFER(comm, group, call) leave((comm), (group), (call), #call, __LINE__)
+
+static ncclDataType_t data_type(Number number) {
+  g_assert(number == NUMBER_FP32 || number == NUMBER_BF16 || number == NUMBER_FP16);
+  return number == NUMBER_FP32 ? ncclFloat32 : number == NUMBER_BF16 ? ncclBfloat16 : ncclFloat16;
+}
+
+static void collective(CommGroup *base, DeviceStream *stream, Collective kind, ReduceKind reduce, Number number,
+                       const void *in, void *out, gint64 n) {
+  NcclGroup *group = (NcclGroup *)base;
+  NcclComm *comm = comm_of(base);
+  if (group->n == 1) {
+    if (in != out)
+      comm->device->type->copy(stream, out, in, n * kernel_element_bytes(number));
+    return;
+  }
+  if (!enter(comm))
+    return;
+  const ncclRedOp_t operation = reduce == REDUCE_MAX ? ncclMax : ncclSum;
+  const ncclDataType_t type = data_type(number);
+  const gsize all = (gsize)n, part = (gsize)(n / group->n);
+  cudaStream_t s = cuda_stream_handle(stream);
+  switch (kind) {
+  case COLLECTIVE_ALL_REDUCE:
+    NCCL_TRANSFER(comm, group, ncclAllReduce(in, out, all, type, operation, group->handle, s));
+    break;
+  case COLLECTIVE_ALL_GATHER:
+    NCCL_TRANSFER(comm, group, ncclAllGather(in, out, part, type, group->handle, s));
+    break;
+  case COLLECTIVE_REDUCE_SCATTER:
+    NCCL_TRANSFER(comm, group, ncclReduceScatter(in, out, part, type, operation, group->handle, s));
+    break;
+  case COLLECTIVE_BROADCAST:
+    NCCL_TRANSFER(comm, group, ncclBroadcast(in, out, all, type, 0, group->handle, s));
+    break;
+  default:
+    g_assert_not_reached();
+  }
+}
+
+static void all_reduce_doubles(CommGroup *base, DeviceStream *stream, double *values, int n) {
+  NcclGroup *group = (NcclGroup *)base;
+  NcclComm *comm = comm_of(base);
+  if (group->n > 1 && enter(comm))
+    NCCL_TRANSFER(
+        comm, group,
+        ncclAllReduce(values, values, (gsize)n, ncclDouble, ncclSum, group->handle, cuda_stream_handle(stream)));
+}
+
+static void send_data(CommGroup *base, DeviceStream *stream, int tag, const void *data, gint64 bytes) {
+  NcclGroup *group = (NcclGroup *)base;
+  NcclComm *comm = comm_of(base);
+  g_assert(group->is_channel && group->is_sender);
+  if (enter(comm))
+    NCCL_TRANSFER(comm, group,
+                  ncclSend(data, (gsize)bytes, ncclInt8, 1 - group->own, group->handle, cuda_stream_handle(stream)));
+}
+
+static void receive_data(CommGroup *base, DeviceStream *stream, int tag, void *data, gint64 bytes) {
+  NcclGroup *group = (NcclGroup *)base;
+  NcclComm *comm = comm_of(base);
+  g_assert(group->is_channel && !group->is_sender);
+  if (enter(comm))
+    NCCL_TRANSFER(comm, group,
+                  ncclRecv(data, (gsize)bytes, ncclInt8, 1 - group->own, group->handle, cuda_stream_handle(stream)));
+}
+
+static void batch_begin(Comm *base) {
+  NcclComm *comm = (NcclComm *)base;
+  GError *error = NULL;
+  if (comm->depth == 0 && !enter(comm))
+    return; /* nothing will be transferred in it */
+  if (NCCL_CALL(comm, ncclGroupStart(), &error))
+    comm->depth++;
+  else
+    fail_device(comm, error);
+}
+
+static void batch_end(Comm *base) {
+  NcclComm *comm = (NcclComm *)base;
+  GError *error = NULL;
+  if (comm->depth == 0)
+    return;
+  gboolean ok = NCCL_CALL(comm, ncclGroupEnd(), &error);
+  if (--comm->depth > 0 && ok)
+    return;
+  for (guint i = 0; ok && i < comm->batch->len; i++)
+    ok = nccl_await(comm, g_ptr_array_index(comm->batch, i), "batch", &error);
+  if (comm->depth == 0)
+    g_ptr_array_set_size(comm->batch, 0);
+  if (!ok)
+    fail_device(comm, error);
+}
+
+/* ---- ending ---- */
+
+typedef struct {
+  NcclComm *comm;
+  gint is_done; /* atomic */
+  gint n_holders;
+} Abort;
+
+static void abort_unref(Abort *job) {
+  if (g_atomic_int_dec_and_test(&job->n_holders))
+    g_free(job);
+}
+
+static gpointer abort_all(gpointer data) {
+  Abort *job = data;
+  NcclComm *comm = job->comm;
+  (void)cudaSetDevice(cuda_device_ordinal(comm->device));
+  for (guint i = 0; i < comm->groups->len; i++) {
+    const NcclGroup *group = g_ptr_array_index(comm->groups, i);
+    if (group->handle != NULL)
+      (void)ncclCommAbort(group->handle);
+  }
+  g_atomic_int_set(&job->is_done, TRUE);
+  abort_unref(job);
+  return NULL;
+}
+
+/* In a thread of its own, given two seconds: ncclCommAbort waits for calls under way in other threads. Any thread. */
+static void abort_comm(Comm *base) {
+  NcclComm *comm = (NcclComm *)base;
+  g_mutex_lock(&comm->lock);
+  const gboolean is_first = !g_atomic_int_get(&comm->is_aborted);
+  g_atomic_int_set(&comm->is_aborted, TRUE);
+  g_mutex_unlock(&comm->lock);
+  if (!is_first)
+    return;
+  Abort *job = g_new0(Abort, 1);
+  *job = (Abort){comm, FALSE, 2};
+  g_thread_unref(g_thread_new("nccl abort", abort_all, job));
+  const gint64 start = g_get_monotonic_time();
+  while (!g_atomic_int_get(&job->is_done) && g_get_monotonic_time() - start < ABORT_US)
+    g_usleep(1000);
+  abort_unref(job);
+}
+
+static void close_comm(Comm *base) {
+  if (base == NULL)
+    return;
+  NcclComm *comm = (NcclComm *)base;
+  cuda_device_set_watch(comm->device, NULL, NULL);
+  if (!g_atomic_int_get(&comm->is_aborted) &&
+      (cuda_device_has_failed(comm->device) || !nccl_settle(comm, NULL) || !nccl_finish_all(comm)))
+    abort_comm(base);
+  if (g_atomic_int_get(&comm->is_aborted))
+    return; /* the aborting thread may still look at it */
+  g_ptr_array_unref(comm->groups);
+  g_ptr_array_unref(comm->batch);
+  g_mutex_clear(&comm->lock);
+  g_free(comm);
+}
+
+/* Communicators end together, with the Comm: ending one alone would wait for its other members. */
+static void group_free(CommGroup *group) {
+}
+
+const CommType nccl_comm = {
+    .name = "nccl",
+    .is_available = TRUE,
+    .open = open_comm,
+    .close = close_comm,
+    .abort = abort_comm,
+    .group_new = nccl_group_new,
+    .group_free = group_free,
+    .collective = collective,
+    .all_reduce_doubles = all_reduce_doubles,
+    .channel_new = nccl_channel_new,
+    .send = send_data,
+    .receive = receive_data,
+    .batch_begin = batch_begin,
+    .batch_end = batch_end,
+};

@@ -1,0 +1,250 @@
+/* A GPU through the CUDA runtime. A rank's lanes are non-blocking streams, its events are CUDA events, and everything
+ * is put on streams by the one host thread; nothing here waits except sleep_until.
+ *
+ *   cuda_stream.c     streams, events, launches, copies
+ *   cuda_clock.c      event times on the host's clock
+ *   cuda_host_task.c  steps of the host in stream order
+ *   cuda_nvml.c       the current clock */
+#include "cuda_parts.h"
+#include "units.h"
+
+#include <stdlib.h>
+
+gboolean cuda_device_has_failed(const Device *device) {
+  return g_atomic_int_get(&((const CudaDevice *)device)->has_failed);
+}
+
+void cuda_device_fail(Device *base, GError *error) {
+  CudaDevice *device = (CudaDevice *)base;
+  g_mutex_lock(&device->lock);
+  if (device->failure == NULL)
+    device->failure = g_steal_pointer(&error);
+  g_mutex_unlock(&device->lock);
+  g_clear_error(&error);
+  g_atomic_int_set(&device->has_failed, TRUE);
+  if (device->tasks != NULL)
+    cuda_tasks_wake(device->tasks);
+}
+
+gboolean cuda_device_enter(CudaDevice *device) {
+  if (g_atomic_int_get(&device->has_failed))
+    return FALSE;
+  GError *error = NULL;
+  if (CUDA_CALL(cudaSetDevice(device->ordinal), &error))
+    return TRUE;
+  cuda_device_fail(&device->device, error);
+  return FALSE;
+}
+
+void cuda_device_set_watch(Device *base, gboolean (*watch)(gpointer, GError **), gpointer data) {
+  CudaDevice *device = (CudaDevice *)base;
+  device->watch = watch;
+  device->watch_data = data;
+}
+
+int cuda_device_ordinal(const Device *device) {
+  return ((const CudaDevice *)device)->ordinal;
+}
+
+int cuda_device_n_sharers(const Device *device) {
+  return ((const CudaDevice *)device)->n_sharers;
+}
+
+/* A rank has a dozen streams, some of them waiting for other ranks: with the default of 8 hardware queues a waiting
+ * stream would hold up another that shares its queue. And a kernel loaded at its first launch can wait for the whole GPU,
+ * a stream that waits for another rank among the rest, which would be for ever: all are loaded at the start. Read by
+ * CUDA when it starts. */
+static void prepare_environment(void) {
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", FALSE);
+  setenv("CUDA_MODULE_LOADING", "EAGER", FALSE);
+}
+
+static gboolean choose_gpu(CudaDevice *device, int local_rank, int n_local, GError **error) {
+  int n_gpus = 0;
+  if (!CUDA_CALL(cudaGetDeviceCount(&n_gpus), error))
+    return FALSE;
+  if (n_gpus == 0)
+    return fail_impossible(error, "no CUDA device on this machine");
+  device->ordinal = local_rank % n_gpus;
+  device->n_sharers = (n_local - device->ordinal + n_gpus - 1) / n_gpus;
+  return CUDA_CALL(cudaSetDevice(device->ordinal), error);
+}
+
+/* The capacity, where none is given: an equal share of the GPU's memory for each rank on it. */
+static gboolean open_parts(CudaDevice *device, gint64 capacity_bytes, GError **error) {
+  gsize free_bytes, total_bytes;
+  if (!CUDA_CALL(cudaMemGetInfo(&free_bytes, &total_bytes), error) ||
+      !CUDA_CALL(cudaStreamCreateWithFlags(&device->service, cudaStreamNonBlocking), error))
+    return FALSE;
+  device->capacity_bytes = capacity_bytes > 0 ? capacity_bytes : (gint64)total_bytes / MAX(1, device->n_sharers);
+  device->tasks = cuda_tasks_new(device, error);
+  return device->tasks != NULL && cuda_clock_open(device, error);
+}
+
+/* After a failure CUDA may refuse to give things back: what it answers is of no use here. */
+static void close_device(Device *base) {
+  CudaDevice *device = (CudaDevice *)base;
+  if (device == NULL)
+    return;
+  (void)cudaSetDevice(device->ordinal);
+  cuda_tasks_free(device->tasks);
+  cuda_clock_close(device);
+  if (device->service != NULL)
+    (void)cudaStreamDestroy(device->service);
+  GHashTableIter iter;
+  gpointer memory;
+  g_hash_table_iter_init(&iter, device->sizes);
+  while (g_hash_table_iter_next(&iter, &memory, NULL))
+    (void)cudaFree(memory);
+  g_hash_table_unref(device->sizes);
+  nvml_free(device->nvml);
+  g_clear_error(&device->failure);
+  g_mutex_clear(&device->lock);
+  g_free(device);
+}
+
+static Device *open_device(int local_rank, int n_local, gint64 capacity_bytes, GError **error) {
+  prepare_environment();
+  CudaDevice *device = g_new0(CudaDevice, 1);
+  device->device.type = &cuda_device;
+  device->sizes = g_hash_table_new_full(NULL, NULL, NULL, g_free);
+  g_mutex_init(&device->lock);
+  if (choose_gpu(device, local_rank, n_local, error) && open_parts(device, capacity_bytes, error))
+    return &device->device;
+  close_device(&device->device);
+  return NULL;
+}
+
+static gboolean fail_memory(const CudaDevice *device, gint64 bytes, GError **error) {
+  g_autofree char *asked = units_format((double)bytes, UNIT_BYTES),
+                  *held = units_format((double)device->held_bytes, UNIT_BYTES);
+  g_autofree char *capacity = units_format((double)device->capacity_bytes, UNIT_BYTES);
+  return fail_impossible(error, "out of memory: %s asked for, %s held, capacity %s (CUDA device %d, shared by %d)",
+                         asked, held, capacity, device->ordinal, device->n_sharers);
+}
+
+static void *allocate(Device *base, gint64 bytes, GError **error) {
+  CudaDevice *device = (CudaDevice *)base;
+  g_assert(bytes >= 0);
+  if (device->held_bytes + bytes > device->capacity_bytes) {
+    fail_memory(device, bytes, error);
+    return NULL;
+  }
+  if (!CUDA_CALL(cudaSetDevice(device->ordinal), error))
+    return NULL;
+  void *memory = NULL;
+  const cudaError_t status = cudaMalloc(&memory, (gsize)MAX(bytes, 1));
+  if (status == cudaErrorMemoryAllocation) {
+    (void)cudaGetLastError();
+    fail_memory(device, bytes, error);
+    return NULL;
+  }
+  if (!CUDA_CALL(status, error))
+    return NULL;
+  if (!CUDA_CALL(cudaMemsetAsync(memory, 0, (gsize)bytes, device->service), error) ||
+      !CUDA_CALL(cudaStreamSynchronize(device->service), error)) {
+    (void)cudaFree(memory);
+    return NULL;
+  }
+  device->held_bytes += bytes;
+  g_hash_table_insert(device->sizes, memory, g_memdup2(&bytes, sizeof bytes));
+  return memory;
+}
+
+static void release(Device *base, void *memory) {
+  CudaDevice *device = (CudaDevice *)base;
+  if (memory == NULL)
+    return;
+  const gint64 *bytes = g_hash_table_lookup(device->sizes, memory);
+  g_assert(bytes != NULL);
+  device->held_bytes -= *bytes;
+  g_hash_table_remove(device->sizes, memory);
+  (void)cudaSetDevice(device->ordinal);
+  (void)cudaFree(memory);
+}
+
+static void *allocate_host(Device *base, gint64 bytes, GError **error) {
+  void *memory = NULL;
+  if (!CUDA_CALL(cudaSetDevice(((CudaDevice *)base)->ordinal), error) ||
+      !CUDA_CALL(cudaHostAlloc(&memory, (gsize)MAX(bytes, 1), cudaHostAllocPortable), error))
+    return NULL;
+  return memory;
+}
+
+static void release_host(Device *base, void *memory) {
+  (void)cudaSetDevice(((CudaDevice *)base)->ordinal);
+  (void)cudaFreeHost(memory);
+}
+
+/* Errors of kernels come up in whatever is called next: cudaStreamQuery of the idle service stream tells them. */
+static gboolean check(Device *base, GError **error) {
+  CudaDevice *device = (CudaDevice *)base;
+  if (cuda_device_enter(device)) {
+    GError *found = NULL;
+    const cudaError_t status = cudaStreamQuery(device->service);
+    if (!CUDA_CALL(status == cudaErrorNotReady ? cudaSuccess : status, &found))
+      cuda_device_fail(base, found);
+  }
+  g_mutex_lock(&device->lock);
+  const gboolean is_well = device->failure == NULL;
+  if (!is_well)
+    g_propagate_error(error, g_error_copy(device->failure));
+  g_mutex_unlock(&device->lock);
+  return is_well;
+}
+
+/* Kernels that run end by themselves; what waits for the host is let go. */
+static void cancel(Device *base) {
+  GError *error = NULL;
+  fail_impossible(&error, "cancelled");
+  cuda_device_fail(base, error);
+}
+
+static char *describe(Device *base) {
+  CudaDevice *device = (CudaDevice *)base;
+  struct cudaDeviceProp properties;
+  if (cudaGetDeviceProperties(&properties, device->ordinal) != cudaSuccess)
+    return g_strdup("CUDA device");
+  g_autofree char *memory = units_format((double)properties.totalGlobalMem, UNIT_BYTES);
+  return g_strdup_printf("%s, %d SMs, %s", properties.name, properties.multiProcessorCount, memory);
+}
+
+static double clock_Hz(Device *base) {
+  CudaDevice *device = (CudaDevice *)base;
+  if (device->nvml == NULL)
+    device->nvml = nvml_new(device->ordinal);
+  return nvml_clock_Hz(device->nvml);
+}
+
+static gint64 memory_bytes(Device *base) {
+  return ((CudaDevice *)base)->capacity_bytes;
+}
+
+const DeviceType cuda_device = {
+    .name = "cuda",
+    .is_host_memory = FALSE,
+    .is_available = TRUE,
+    .open = open_device,
+    .close = close_device,
+    .allocate = allocate,
+    .release = release,
+    .stream_new = cuda_stream_new,
+    .stream_free = cuda_stream_free,
+    .event_new = cuda_event_new,
+    .event_free = cuda_event_free,
+    .record = cuda_stream_record,
+    .wait = cuda_stream_wait,
+    .is_done = cuda_event_is_done,
+    .event_ns = cuda_event_ns,
+    .launch = cuda_stream_launch,
+    .copy = cuda_stream_copy,
+    .allocate_host = allocate_host,
+    .release_host = release_host,
+    .host_task = cuda_stream_host_task,
+    .sleep_until = cuda_event_sleep_until,
+    .check = check,
+    .cancel = cancel,
+    .describe = describe,
+    .clock_Hz = clock_Hz,
+    .memory_bytes = memory_bytes,
+};

@@ -1,0 +1,18 @@
+/* The cuda device, for those who have to know that it is one: NCCL and the tests. */
+#pragma once
+#include "device.h"
+
+#include <cuda_runtime_api.h>
+
+cudaStream_t cuda_stream_handle(const DeviceStream *stream);
+int cuda_device_ordinal(const Device *device);
+/* Ranks of this machine that share the device's GPU, this one among them. */
+int cuda_device_n_sharers(const Device *device);
+/* Makes the device fail. `error` is taken; the first one is kept. Any thread. */
+void cuda_device_fail(Device *device, GError *error);
+gboolean cuda_device_has_failed(const Device *device);
+/* `watch` is called now and then while sleep_until waits; FALSE with the error makes the device fail. One at a time;
+ * NULL removes it. For errors that come up beside the streams, as NCCL's do. */
+void cuda_device_set_watch(Device *device, gboolean (*watch)(gpointer data, GError **error), gpointer data);
+/* Which fused attention ran last on this stream: see cuda_attention_backend. */
+const char *cuda_stream_attention(const DeviceStream *stream);

@@ -1,0 +1,4 @@
+#include "device.h"
+
+/* Where CUDA was not built in. */
+const DeviceType cuda_device = {.name = "cuda", .is_available = FALSE};

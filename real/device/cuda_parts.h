@@ -1,0 +1,87 @@
+/* Inside the cuda device: what its files share. */
+#pragma once
+#include "cuda_call.h"
+#include "cuda_device.h"
+#include "cuda_kernels.h"
+
+typedef struct CudaTasks CudaTasks;
+typedef struct CudaQueue CudaQueue;
+typedef struct Nvml Nvml;
+
+/* A GPU time and when it was by the host's clock. */
+typedef struct {
+  cudaEvent_t event;
+  gint64 ns;
+} CudaAnchor;
+
+typedef struct {
+  Device device;
+  int ordinal, n_sharers;
+  gint64 capacity_bytes, held_bytes; /* of allocate() */
+  GHashTable *sizes;                 /* memory → its bytes (gint64, owned) */
+  cudaStream_t service;              /* for zeroing memory and for anchors; always idle otherwise */
+  CudaAnchor anchor, spare;          /* event times are told from `anchor`; the next one is taken with `spare` */
+  CudaTasks *tasks;
+  Nvml *nvml;      /* NULL until asked */
+  GMutex lock;     /* of what follows */
+  GError *failure; /* the first */
+  gint has_failed; /* atomic: failed or cancelled */
+  gboolean (*watch)(gpointer data, GError **error);
+  gpointer watch_data;
+} CudaDevice;
+
+typedef struct {
+  DeviceStream stream;
+  cudaStream_t handle;
+  CudaLane *lane;
+  CudaQueue *queue; /* of host tasks */
+} CudaStream;
+
+typedef struct {
+  DeviceEvent event;
+  cudaEvent_t handle;
+} CudaEvent;
+
+/* Device calls concern the GPU that is current in the calling thread. Fails the device and returns FALSE when it cannot
+ * be made so, or has failed already. */
+gboolean cuda_device_enter(CudaDevice *device);
+
+/* cuda_clock.c */
+gboolean cuda_clock_open(CudaDevice *device, GError **error);
+void cuda_clock_close(CudaDevice *device);
+void cuda_clock_refresh(CudaDevice *device); /* takes a new anchor when the last one is old */
+gint64 cuda_clock_event_ns(CudaDevice *device, cudaEvent_t event);
+
+/* cuda_stream.c: members of DeviceType */
+DeviceStream *cuda_stream_new(Device *device, Stream stream, GError **error);
+void cuda_stream_free(DeviceStream *stream);
+DeviceEvent *cuda_event_new(Device *device, GError **error);
+void cuda_event_free(DeviceEvent *event);
+void cuda_stream_record(DeviceStream *stream, DeviceEvent *event);
+void cuda_stream_wait(DeviceStream *stream, DeviceEvent *event);
+gboolean cuda_event_is_done(DeviceEvent *event);
+gint64 cuda_event_ns(DeviceEvent *event);
+void cuda_stream_launch(DeviceStream *stream, const Kernel *kernel);
+void cuda_stream_copy(DeviceStream *stream, void *to, const void *from, gint64 bytes);
+gboolean cuda_event_sleep_until(DeviceEvent *event, gint64 timeout_ns);
+
+/* cuda_host_task.c */
+CudaTasks *cuda_tasks_new(CudaDevice *device, GError **error);
+void cuda_tasks_free(CudaTasks *tasks);
+CudaQueue *cuda_queue_new(CudaTasks *tasks, cudaStream_t stream, GError **error);
+/* Forgets its tasks and lets the stream go past them; then, once the stream is idle, the queue can be freed. */
+void cuda_queue_release(CudaQueue *queue);
+void cuda_queue_free(CudaQueue *queue);
+void cuda_stream_host_task(DeviceStream *stream, HostStep step, gpointer data);
+void cuda_tasks_wake(CudaTasks *tasks); /* after the device failed: streams are let go */
+
+/* cuda_nvml.c: 0 when it cannot be known. */
+Nvml *nvml_new(int ordinal);
+void nvml_free(Nvml *nvml);
+double nvml_clock_Hz(const Nvml *nvml);
+
+static inline gint64 host_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (gint64)now.tv_sec * 1000000000 + now.tv_nsec;
+}

@@ -1,0 +1,56 @@
+#include "cuda_attention.h"
+
+#include "cuda_cudnn.h"
+
+struct CudaAttention {
+  Cudnn *cudnn;   /* NULL: cannot be used at all */
+  char *by_cudnn; /* descriptions of the two ways */
+  char *by_own;
+  const char *last; /* one of them; NULL before the first */
+};
+
+static void set_reason(CudaAttention *attention, const char *why_not) {
+  g_free(attention->by_own);
+  attention->by_own = g_strdup_printf("own kernels (cuDNN: %s)", why_not);
+  attention->last = attention->by_own;
+}
+
+CudaAttention *cuda_attention_new(void) {
+  CudaAttention *attention = g_new0(CudaAttention, 1);
+  g_autofree char *why_not = NULL;
+  if (g_strcmp0(g_getenv("STEPREAL_CUDNN"), "0") == 0)
+    why_not = g_strdup("switched off");
+  else
+    attention->cudnn = cudnn_new(&why_not);
+  if (attention->cudnn == NULL)
+    set_reason(attention, why_not);
+  else
+    attention->by_cudnn = cudnn_describe(attention->cudnn);
+  return attention;
+}
+
+void cuda_attention_free(CudaAttention *attention) {
+  if (attention == NULL)
+    return;
+  cudnn_free(attention->cudnn);
+  g_free(attention->by_cudnn);
+  g_free(attention->by_own);
+  g_free(attention);
+}
+
+gboolean cuda_attention_run(CudaAttention *attention, const FlashKernel *kernel, gboolean is_backward,
+                            cudaStream_t stream) {
+  if (attention->cudnn == NULL)
+    return FALSE;
+  g_autofree char *why_not = NULL;
+  const gboolean is_done = cudnn_attention(attention->cudnn, kernel, is_backward, stream, &why_not);
+  if (is_done)
+    attention->last = attention->by_cudnn;
+  else
+    set_reason(attention, why_not);
+  return is_done;
+}
+
+const char *cuda_attention_describe(const CudaAttention *attention) {
+  return attention->last == NULL ? "" : attention->last;
+}

@@ -1,0 +1,20 @@
+#include "cuda_call.h"
+
+static gboolean fail_call(GError **error, const char *why, const char *call, const char *file, int line) {
+  int device;
+  g_autofree char *file_name = g_path_get_basename(file);
+  g_autofree char *name =
+      cudaGetDevice(&device) == cudaSuccess ? g_strdup_printf("CUDA device %d", device) : g_strdup("CUDA");
+  return fail_impossible(error, "%s: %s: %s (%s:%d)", name, call, why, file_name, line);
+}
+
+gboolean cuda_call_check(cudaError_t status, const char *call, const char *file, int line, GError **error) {
+  if (status == cudaSuccess)
+    return TRUE;
+  (void)cudaGetLastError(); /* an error that does not stick is reported once */
+  return fail_call(error, cudaGetErrorString(status), call, file, line);
+}
+
+gboolean cublas_call_check(cublasStatus_t status, const char *call, const char *file, int line, GError **error) {
+  return status == CUBLAS_STATUS_SUCCESS || fail_call(error, cublasLtGetStatusString(status), call, file, line);
+}

@@ -1,0 +1,100 @@
+/* What the CUDA kernels share: elements of three formats computed on as floats, packs of 16 bytes, sums over a block,
+ * and the choice of a template by Number.
+ *
+ * Work is laid out as a grid of (row, piece of the row): neighbouring threads hold neighbouring elements, so that reads
+ * and writes are coalesced. */
+#pragma once
+#include "cuda_kernels.h"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+constexpr int BLOCK_THREADS = 256;
+constexpr int WARP_THREADS = 32;
+constexpr unsigned ALL_LANES = 0xffffffffu;
+
+static __device__ __forceinline__ float to_float(float x) {
+  return x;
+}
+static __device__ __forceinline__ float to_float(__nv_bfloat16 x) {
+  return __bfloat162float(x);
+}
+static __device__ __forceinline__ float to_float(__half x) {
+  return __half2float(x);
+}
+
+template <typename T> __device__ __forceinline__ T from_float(float x);
+template <> __device__ __forceinline__ float from_float<float>(float x) {
+  return x;
+}
+template <> __device__ __forceinline__ __nv_bfloat16 from_float<__nv_bfloat16>(float x) {
+  return __float2bfloat16_rn(x);
+}
+template <> __device__ __forceinline__ __half from_float<__half>(float x) {
+  return __float2half_rn(x);
+}
+
+/* N elements read or written at once. */
+template <typename T, int N> struct alignas(sizeof(T) * N) Pack { T v[N]; };
+
+struct SumOf {
+  static __device__ __forceinline__ float of(float a, float b) {
+    return a + b;
+  }
+  static __device__ __forceinline__ double of(double a, double b) {
+    return a + b;
+  }
+};
+struct MaxOf {
+  static __device__ __forceinline__ float of(float a, float b) {
+    return fmaxf(a, b);
+  }
+};
+
+template <typename Op, typename V> __device__ __forceinline__ V warp_reduce(V value) {
+  for (int offset = WARP_THREADS / 2; offset > 0; offset /= 2)
+    value = Op::of(value, __shfl_xor_sync(ALL_LANES, value, offset));
+  return value;
+}
+
+/* Over a block of whole warps; every thread gets the result. The order of additions is fixed. `shared`: 32 values, free
+ * again after the call. */
+template <typename Op, typename V> __device__ V block_reduce(V value, V *shared) {
+  const int lane = threadIdx.x % WARP_THREADS, warp = threadIdx.x / WARP_THREADS;
+  value = warp_reduce<Op>(value);
+  if (lane == 0)
+    shared[warp] = value;
+  __syncthreads();
+  value = shared[0];
+  for (int i = 1; i < (int)blockDim.x / WARP_THREADS; i++)
+    value = Op::of(value, shared[i]);
+  __syncthreads();
+  return value;
+}
+
+/* f(element of the type that `number` names), the value itself unused. */
+template <typename F> static cudaError_t with_number(int number, F f) {
+  switch (number) {
+  case NUMBER_FP32:
+    return f(float());
+  case NUMBER_BF16:
+    return f(__nv_bfloat16());
+  case NUMBER_FP16:
+    return f(__half());
+  default:
+    return cudaErrorInvalidValue;
+  }
+}
+
+static inline bool is_aligned(const void *pointer) {
+  return (guintptr)pointer % 16 == 0; /* NULL is */
+}
+
+static inline int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+/* Rows × pieces of BLOCK_THREADS·per_thread columns. */
+static inline dim3 row_grid(int64_t rows, int64_t width, int per_thread) {
+  return dim3((unsigned)rows, (unsigned)ceil_div(width, (int64_t)BLOCK_THREADS * per_thread));
+}

@@ -1,0 +1,290 @@
+/* Causal fused attention in plain fp32 arithmetic: for fp32, and where cuDNN is missing or declines. Algorithm: online
+ * softmax over key tiles, arXiv 2205.14135; backward recomputes p from the log-sum-exp.
+ *
+ * All three kernels have one shape. A block holds a tile of ROWS (n_warps × 4) in shared memory and walks over tiles of
+ * 32 COLUMNS; a warp owns 4 rows. First a lane is a column: it computes 4 dot products (row · column) over head_dim.
+ * Then a lane is a set of dimensions (lane, lane + 32, …): it adds weight·column for the 32 columns, the weights coming
+ * from the other lanes by shuffle.
+ *
+ *     forward   rows = queries   columns = keys      o  += p·v
+ *     dq        rows = queries   columns = keys      dq += ds·k
+ *     dkv       rows = keys      columns = queries   dv += p·do,  dk += ds·q;  all query heads of a key head in turn
+ *
+ * No atomics: each output element has one owner, which adds in a fixed order. */
+#include "cuda_element.cuh"
+
+#include <math_constants.h>
+
+namespace {
+
+constexpr int TILE = 32; /* columns at a time: one a lane */
+constexpr int ROWS = 4;  /* rows of a warp */
+constexpr int MAX_DIM = 256;
+
+/* Rows of one head of one sequence: element (i, d) is base[i·ld + d]. */
+template <typename T> struct HeadRows {
+  const T *base;
+  int64_t ld;
+};
+
+template <typename T>
+__device__ HeadRows<T> head_rows(const void *base, int64_t ld, const FlashKernel &k, int64_t sequence, int64_t head) {
+  return {(const T *)base + sequence * k.seq_len * ld + head * k.head_dim, ld};
+}
+
+/* Rows [first, first + n) into shared memory, `pitch` floats apart; zeros past the end of the sequence. */
+template <typename T>
+__device__ void load_rows(float *to, HeadRows<T> from, int first, int n, int seq_len, int dim, int pitch) {
+  for (int i = threadIdx.x; i < n * dim; i += blockDim.x) {
+    const int row = i / dim, d = i % dim;
+    to[row * pitch + d] = first + row < seq_len ? to_float(from.base[(first + row) * from.ld + d]) : 0.0f;
+  }
+}
+
+/* dots[r] = rows[r] · column. `rows`: the warp's first row. */
+__device__ __forceinline__ void dot_rows(const float *rows, const float *column, int dim, int pitch, float dots[ROWS]) {
+  for (int r = 0; r < ROWS; r++)
+    dots[r] = 0.0f;
+#pragma unroll 8
+  for (int d = 0; d < dim; d++) {
+    const float value = column[d];
+    for (int r = 0; r < ROWS; r++)
+      dots[r] += rows[r * pitch + d] * value;
+  }
+}
+
+/* sums[r][i] += Σ over columns c of (weights[r] of lane c)·columns[c][lane + 32·i]. */
+template <int PARTS>
+__device__ __forceinline__ void add_columns(const float weights[ROWS], const float *columns, int dim, int pitch,
+                                            float sums[ROWS][PARTS]) {
+  const int lane = threadIdx.x % WARP_THREADS;
+  for (int c = 0; c < TILE; c++) {
+    float w[ROWS];
+    for (int r = 0; r < ROWS; r++)
+      w[r] = __shfl_sync(ALL_LANES, weights[r], c);
+#pragma unroll
+    for (int i = 0; i < PARTS; i++) {
+      const int d = lane + WARP_THREADS * i;
+      const float value = d < dim ? columns[c * pitch + d] : 0.0f;
+      for (int r = 0; r < ROWS; r++)
+        sums[r][i] += w[r] * value;
+    }
+  }
+}
+
+/* The warp's 4 rows of sums, each times its factor, to rows of `to` that lie in the sequence. */
+template <typename T, int PARTS>
+__device__ void store_rows(T *to, int64_t ld, int first, int seq_len, int dim, const float factors[ROWS],
+                           const float sums[ROWS][PARTS]) {
+  const int lane = threadIdx.x % WARP_THREADS;
+  for (int r = 0; r < ROWS; r++)
+#pragma unroll
+    for (int i = 0; i < PARTS; i++) {
+      const int d = lane + WARP_THREADS * i;
+      if (first + r < seq_len && d < dim)
+        to[(first + r) * ld + d] = from_float<T>(sums[r][i] * factors[r]);
+    }
+}
+
+/* One key tile's weights: the running maximum moves, old sums shrink by `keep`. */
+__device__ __forceinline__ void online_softmax(float scores[ROWS], float most[ROWS], float total[ROWS],
+                                               float keep[ROWS]) {
+  for (int r = 0; r < ROWS; r++) {
+    const float now = fmaxf(most[r], warp_reduce<MaxOf>(scores[r]));
+    const float base = now == -CUDART_INF_F ? 0.0f : now; /* nothing seen yet */
+    keep[r] = expf(most[r] - base);
+    scores[r] = expf(scores[r] - base);
+    total[r] = total[r] * keep[r] + warp_reduce<SumOf>(scores[r]);
+    most[r] = now;
+  }
+}
+
+/* grid: (query tiles, n_heads, sequences) */
+template <typename T, int PARTS> __global__ void flash_forward(FlashKernel k) {
+  extern __shared__ float shared[];
+  const int dim = (int)k.head_dim, n = (int)k.seq_len, pitch = dim | 1, warps = blockDim.x / WARP_THREADS;
+  const int lane = threadIdx.x % WARP_THREADS, own = threadIdx.x / WARP_THREADS * ROWS;
+  const int first = (int)(gridDim.x - 1 - blockIdx.x) * warps * ROWS; /* the longest rows start first */
+  const int64_t kv_head = blockIdx.y / (k.n_heads / k.n_kv_heads);
+  float *q = shared, *keys = q + warps * ROWS * pitch, *values = keys + TILE * pitch;
+  load_rows(q, head_rows<T>(k.q, k.ld_qkv, k, blockIdx.z, blockIdx.y), first, warps * ROWS, n, dim, pitch);
+  float sums[ROWS][PARTS] = {}, most[ROWS], total[ROWS] = {}, keep[ROWS], scores[ROWS];
+  for (int r = 0; r < ROWS; r++)
+    most[r] = -CUDART_INF_F;
+  const int end = min(n, first + warps * ROWS);
+  for (int start = 0; start < end; start += TILE) {
+    __syncthreads();
+    load_rows(keys, head_rows<T>(k.k, k.ld_qkv, k, blockIdx.z, kv_head), start, TILE, n, dim, pitch);
+    load_rows(values, head_rows<T>(k.v, k.ld_qkv, k, blockIdx.z, kv_head), start, TILE, n, dim, pitch);
+    __syncthreads();
+    dot_rows(q + own * pitch, keys + lane * pitch, dim, pitch, scores);
+    for (int r = 0; r < ROWS; r++)
+      scores[r] = start + lane <= first + own + r && start + lane < n ? scores[r] * k.scale : -CUDART_INF_F;
+    online_softmax(scores, most, total, keep);
+    for (int r = 0; r < ROWS; r++)
+#pragma unroll
+      for (int i = 0; i < PARTS; i++)
+        sums[r][i] *= keep[r];
+    add_columns<PARTS>(scores, values, dim, pitch, sums);
+  }
+  float inverse[ROWS];
+  for (int r = 0; r < ROWS; r++) {
+    inverse[r] = 1.0f / total[r];
+    if (lane == 0 && first + own + r < n)
+      k.lse[((int64_t)blockIdx.z * k.n_heads + blockIdx.y) * n + first + own + r] = most[r] + logf(total[r]);
+  }
+  store_rows<T, PARTS>((T *)head_rows<T>(k.o, k.ld_o, k, blockIdx.z, blockIdx.y).base, k.ld_o, first + own, n, dim,
+                       inverse, sums);
+}
+
+/* delta[b][h][i] = Σ_d do·o. A warp a (row, head). */
+template <typename T> __global__ void flash_delta(FlashKernel k, float *delta) {
+  const int64_t at = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) / WARP_THREADS;
+  if (at >= k.sequences * k.n_heads * k.seq_len)
+    return;
+  const int64_t i = at % k.seq_len, head = at / k.seq_len % k.n_heads, sequence = at / k.seq_len / k.n_heads;
+  const T *o = head_rows<T>(k.o, k.ld_o, k, sequence, head).base + i * k.ld_o;
+  const T *d_o = head_rows<T>(k.d_o, k.ld_o, k, sequence, head).base + i * k.ld_o;
+  float sum = 0.0f;
+  for (int64_t d = threadIdx.x % WARP_THREADS; d < k.head_dim; d += WARP_THREADS)
+    sum += to_float(o[d]) * to_float(d_o[d]);
+  sum = warp_reduce<SumOf>(sum);
+  if (threadIdx.x % WARP_THREADS == 0)
+    delta[at] = sum;
+}
+
+/* grid: (query tiles, n_heads, sequences) */
+template <typename T, int PARTS> __global__ void flash_dq(FlashKernel k, const float *__restrict__ delta) {
+  extern __shared__ float shared[];
+  const int dim = (int)k.head_dim, n = (int)k.seq_len, pitch = dim | 1, warps = blockDim.x / WARP_THREADS;
+  const int lane = threadIdx.x % WARP_THREADS, own = threadIdx.x / WARP_THREADS * ROWS;
+  const int first = (int)(gridDim.x - 1 - blockIdx.x) * warps * ROWS;
+  const int64_t kv_head = blockIdx.y / (k.n_heads / k.n_kv_heads);
+  const int64_t statistics = ((int64_t)blockIdx.z * k.n_heads + blockIdx.y) * n;
+  float *q = shared, *d_o = q + warps * ROWS * pitch, *keys = d_o + warps * ROWS * pitch;
+  float *values = keys + TILE * pitch;
+  load_rows(q, head_rows<T>(k.q, k.ld_qkv, k, blockIdx.z, blockIdx.y), first, warps * ROWS, n, dim, pitch);
+  load_rows(d_o, head_rows<T>(k.d_o, k.ld_o, k, blockIdx.z, blockIdx.y), first, warps * ROWS, n, dim, pitch);
+  float sums[ROWS][PARTS] = {}, p[ROWS], ds[ROWS], lse[ROWS], centre[ROWS];
+  for (int r = 0; r < ROWS; r++) {
+    const int row = min(n - 1, first + own + r);
+    lse[r] = k.lse[statistics + row];
+    centre[r] = delta[statistics + row];
+  }
+  const int end = min(n, first + warps * ROWS);
+  for (int start = 0; start < end; start += TILE) {
+    __syncthreads();
+    load_rows(keys, head_rows<T>(k.k, k.ld_qkv, k, blockIdx.z, kv_head), start, TILE, n, dim, pitch);
+    load_rows(values, head_rows<T>(k.v, k.ld_qkv, k, blockIdx.z, kv_head), start, TILE, n, dim, pitch);
+    __syncthreads();
+    dot_rows(q + own * pitch, keys + lane * pitch, dim, pitch, p);
+    dot_rows(d_o + own * pitch, values + lane * pitch, dim, pitch, ds);
+    for (int r = 0; r < ROWS; r++) {
+      const bool is_seen = start + lane <= first + own + r && start + lane < n;
+      ds[r] = is_seen ? expf(k.scale * p[r] - lse[r]) * (ds[r] - centre[r]) : 0.0f;
+    }
+    add_columns<PARTS>(ds, keys, dim, pitch, sums);
+  }
+  const float factors[ROWS] = {k.scale, k.scale, k.scale, k.scale};
+  store_rows<T, PARTS>((T *)head_rows<T>(k.dq, k.ld_qkv, k, blockIdx.z, blockIdx.y).base, k.ld_qkv, first + own, n, dim,
+                       factors, sums);
+}
+
+/* grid: (key tiles, n_kv_heads, sequences) */
+template <typename T, int PARTS> __global__ void flash_dkv(FlashKernel k, const float *__restrict__ delta) {
+  extern __shared__ float shared[];
+  const int dim = (int)k.head_dim, n = (int)k.seq_len, pitch = dim | 1, warps = blockDim.x / WARP_THREADS;
+  const int lane = threadIdx.x % WARP_THREADS, own = threadIdx.x / WARP_THREADS * ROWS;
+  const int first = (int)blockIdx.x * warps * ROWS, heads = (int)(k.n_heads / k.n_kv_heads);
+  float *keys = shared, *values = keys + warps * ROWS * pitch, *q = values + warps * ROWS * pitch;
+  float *d_o = q + TILE * pitch;
+  load_rows(keys, head_rows<T>(k.k, k.ld_qkv, k, blockIdx.z, blockIdx.y), first, warps * ROWS, n, dim, pitch);
+  load_rows(values, head_rows<T>(k.v, k.ld_qkv, k, blockIdx.z, blockIdx.y), first, warps * ROWS, n, dim, pitch);
+  float sum_k[ROWS][PARTS] = {}, sum_v[ROWS][PARTS] = {}, p[ROWS], ds[ROWS];
+  for (int head = (int)blockIdx.y * heads; head < ((int)blockIdx.y + 1) * heads; head++)
+    for (int start = first / TILE * TILE; start < n; start += TILE) {
+      __syncthreads();
+      load_rows(q, head_rows<T>(k.q, k.ld_qkv, k, blockIdx.z, head), start, TILE, n, dim, pitch);
+      load_rows(d_o, head_rows<T>(k.d_o, k.ld_o, k, blockIdx.z, head), start, TILE, n, dim, pitch);
+      __syncthreads();
+      const int64_t at = ((int64_t)blockIdx.z * k.n_heads + head) * n + min(n - 1, start + lane);
+      const float lse = k.lse[at], centre = delta[at];
+      dot_rows(keys + own * pitch, q + lane * pitch, dim, pitch, p);
+      dot_rows(values + own * pitch, d_o + lane * pitch, dim, pitch, ds);
+      for (int r = 0; r < ROWS; r++) {
+        const bool is_seen = first + own + r <= start + lane && start + lane < n;
+        p[r] = is_seen ? expf(k.scale * p[r] - lse) : 0.0f;
+        ds[r] = p[r] * (ds[r] - centre);
+      }
+      add_columns<PARTS>(p, d_o, dim, pitch, sum_v);
+      add_columns<PARTS>(ds, q, dim, pitch, sum_k);
+    }
+  const float scales[ROWS] = {k.scale, k.scale, k.scale, k.scale}, ones[ROWS] = {1.0f, 1.0f, 1.0f, 1.0f};
+  store_rows<T, PARTS>((T *)head_rows<T>(k.dk, k.ld_qkv, k, blockIdx.z, blockIdx.y).base, k.ld_qkv, first + own, n, dim,
+                       scales, sum_k);
+  store_rows<T, PARTS>((T *)head_rows<T>(k.dv, k.ld_qkv, k, blockIdx.z, blockIdx.y).base, k.ld_qkv, first + own, n, dim,
+                       ones, sum_v);
+}
+
+/* More than 48 KiB of shared memory has to be asked for; a function's limit stays as it was set. */
+template <typename K> cudaError_t allow_shared(K *function, size_t bytes) {
+  return cudaFuncSetAttribute((const void *)function, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+}
+
+/* Rows of a tile: 8 warps, 4 for wide heads (99 KiB of shared memory is what every GPU since sm_86 has). */
+int n_warps(const FlashKernel *k) {
+  return k->head_dim > 128 ? 4 : 8;
+}
+
+dim3 tile_grid(const FlashKernel *k, gint64 heads) {
+  return dim3((unsigned)ceil_div(k->seq_len, n_warps(k) * ROWS), (unsigned)heads, (unsigned)k->sequences);
+}
+
+template <typename T, int PARTS> cudaError_t launch_forward(const FlashKernel *k, cudaStream_t stream) {
+  const int warps = n_warps(k);
+  const size_t bytes = sizeof(float) * (k->head_dim | 1) * (warps * ROWS + 2 * TILE);
+  const cudaError_t status = allow_shared(flash_forward<T, PARTS>, bytes);
+  if (status != cudaSuccess)
+    return status;
+  flash_forward<T, PARTS><<<tile_grid(k, k->n_heads), warps * WARP_THREADS, bytes, stream>>>(*k);
+  return cudaGetLastError();
+}
+
+template <typename T, int PARTS> cudaError_t launch_backward(const FlashKernel *k, float *delta, cudaStream_t stream) {
+  const int warps = n_warps(k);
+  const size_t bytes = sizeof(float) * (k->head_dim | 1) * 2 * (warps * ROWS + TILE);
+  cudaError_t status = allow_shared(flash_dq<T, PARTS>, bytes);
+  if (status == cudaSuccess)
+    status = allow_shared(flash_dkv<T, PARTS>, bytes);
+  if (status != cudaSuccess)
+    return status;
+  const gint64 rows = k->sequences * k->n_heads * k->seq_len;
+  flash_delta<T><<<(unsigned)ceil_div(rows * WARP_THREADS, BLOCK_THREADS), BLOCK_THREADS, 0, stream>>>(*k, delta);
+  flash_dq<T, PARTS><<<tile_grid(k, k->n_heads), warps * WARP_THREADS, bytes, stream>>>(*k, delta);
+  flash_dkv<T, PARTS><<<tile_grid(k, k->n_kv_heads), warps * WARP_THREADS, bytes, stream>>>(*k, delta);
+  return cudaGetLastError();
+}
+
+} // namespace
+
+cudaError_t cuda_flash_forward(const FlashKernel *k, cudaStream_t stream) {
+  if (k->head_dim > MAX_DIM)
+    return cudaErrorInvalidValue;
+  return with_number(k->number, [&](auto zero) {
+    using T = decltype(zero);
+    return k->head_dim <= 64    ? launch_forward<T, 2>(k, stream)
+           : k->head_dim <= 128 ? launch_forward<T, 4>(k, stream)
+                                : launch_forward<T, 8>(k, stream);
+  });
+}
+
+cudaError_t cuda_flash_backward(const FlashKernel *k, float *scratch, cudaStream_t stream) {
+  if (k->head_dim > MAX_DIM)
+    return cudaErrorInvalidValue;
+  return with_number(k->number, [&](auto zero) {
+    using T = decltype(zero);
+    return k->head_dim <= 64    ? launch_backward<T, 2>(k, scratch, stream)
+           : k->head_dim <= 128 ? launch_backward<T, 4>(k, scratch, stream)
+                                : launch_backward<T, 8>(k, scratch, stream);
+  });
+}

@@ -1,0 +1,138 @@
+/* Which CUDA kernel runs a Kernel, and the scratch memory it gets. */
+#include "cuda_kernels.h"
+
+#include "cuda_call.h"
+#include "cuda_lane.h"
+
+CudaLane *cuda_lane_new(cudaStream_t stream) {
+  CudaLane *lane = g_new0(CudaLane, 1);
+  lane->stream = stream;
+  return lane;
+}
+
+void cuda_lane_free(CudaLane *lane) {
+  if (lane == NULL)
+    return;
+  cuda_matmuls_free(lane->matmuls);
+  cuda_attention_free(lane->attention);
+  cuda_scratch_clear(&lane->scratch);
+  g_free(lane);
+}
+
+gint64 cuda_kernel_scratch_bytes(const Kernel *kernel) {
+  switch (kernel->kind) {
+  case KERNEL_NORM_BACKWARD:
+    return cuda_column_sum_scratch_bytes(kernel->norm.rows, kernel->norm.width, 2);
+  case KERNEL_BIAS_GRADIENT:
+    return cuda_column_sum_scratch_bytes(kernel->bias_gradient.rows, kernel->bias_gradient.width, 1);
+  case KERNEL_EMBEDDING_BACKWARD:
+    return kernel->embedding.tokens * 2 * (gint64)sizeof(gint32);
+  case KERNEL_SUM_SQUARES:
+    return CUDA_SUM_SQUARES_BLOCKS * (gint64)sizeof(double);
+  case KERNEL_FLASH_BACKWARD:
+    return kernel->flash.sequences * kernel->flash.n_heads * kernel->flash.seq_len * (gint64)sizeof(float);
+  default:
+    return 0;
+  }
+}
+
+static gboolean run_matmul(CudaLane *lane, const Kernel *kernel, GError **error) {
+  if (lane->matmuls == NULL)
+    lane->matmuls = cuda_matmuls_new(error);
+  return lane->matmuls != NULL && cuda_matmul_run(lane->matmuls, &kernel->matmul, lane->stream, error);
+}
+
+static gboolean run_flash(CudaLane *lane, const Kernel *kernel, GError **error) {
+  const gboolean is_backward = kernel->kind == KERNEL_FLASH_BACKWARD;
+  if (lane->attention == NULL)
+    lane->attention = cuda_attention_new();
+  if (cuda_attention_run(lane->attention, &kernel->flash, is_backward, lane->stream))
+    return TRUE;
+  if (!is_backward)
+    return CUDA_CALL(cuda_flash_forward(&kernel->flash, lane->stream), error);
+  float *scratch = cuda_scratch_get(&lane->scratch, cuda_kernel_scratch_bytes(kernel), error);
+  return scratch != NULL && CUDA_CALL(cuda_flash_backward(&kernel->flash, scratch, lane->stream), error);
+}
+
+/* Kernels that need nothing but the stream. */
+static cudaError_t run_simple(const Kernel *kernel, cudaStream_t stream) {
+  switch (kernel->kind) {
+  case KERNEL_NORM_FORWARD:
+    return cuda_norm_forward(&kernel->norm, stream);
+  case KERNEL_ROPE:
+    return cuda_rope(&kernel->rope, stream);
+  case KERNEL_SOFTMAX_FORWARD:
+    return cuda_softmax_forward(&kernel->softmax, stream);
+  case KERNEL_SOFTMAX_BACKWARD:
+    return cuda_softmax_backward(&kernel->softmax, stream);
+  case KERNEL_ACTIVATION_FORWARD:
+    return cuda_activation_forward(&kernel->activation, stream);
+  case KERNEL_ACTIVATION_BACKWARD:
+    return cuda_activation_backward(&kernel->activation, stream);
+  case KERNEL_ADD:
+    return cuda_add(&kernel->add, stream);
+  case KERNEL_EMBEDDING_FORWARD:
+    return cuda_embedding_forward(&kernel->embedding, stream);
+  case KERNEL_POSITIONS_FORWARD:
+    return cuda_positions_forward(&kernel->positions, stream);
+  case KERNEL_POSITIONS_BACKWARD:
+    return cuda_positions_backward(&kernel->positions, stream);
+  case KERNEL_LOSS_MAX:
+    return cuda_loss_max(&kernel->loss, stream);
+  case KERNEL_LOSS_EXP:
+    return cuda_loss_exp(&kernel->loss, stream);
+  case KERNEL_LOSS_SOFTMAX:
+    return cuda_loss_softmax(&kernel->loss, stream);
+  case KERNEL_LOSS_BACKWARD:
+    return cuda_loss_backward(&kernel->loss, stream);
+  case KERNEL_ADAM:
+    return cuda_adam(&kernel->adam, stream);
+  case KERNEL_CONVERT:
+    return cuda_convert(&kernel->convert, stream);
+  case KERNEL_FILL:
+    return cudaMemsetAsync(kernel->fill.to, 0, (gsize)kernel->fill.bytes, stream);
+  case KERNEL_INIT:
+    return cuda_init(&kernel->init, stream);
+  default:
+    g_assert_not_reached();
+  }
+}
+
+static gboolean run(CudaLane *lane, const Kernel *kernel, GError **error) {
+  void *scratch = NULL;
+  switch (kernel->kind) {
+  case KERNEL_MATMUL:
+    return run_matmul(lane, kernel, error);
+  case KERNEL_FLASH_FORWARD:
+  case KERNEL_FLASH_BACKWARD:
+    return run_flash(lane, kernel, error);
+  case KERNEL_NORM_BACKWARD:
+  case KERNEL_BIAS_GRADIENT:
+  case KERNEL_EMBEDDING_BACKWARD:
+  case KERNEL_SUM_SQUARES:
+    scratch = cuda_scratch_get(&lane->scratch, cuda_kernel_scratch_bytes(kernel), error);
+    break;
+  default:
+    return CUDA_CALL(run_simple(kernel, lane->stream), error);
+  }
+  if (scratch == NULL)
+    return FALSE;
+  if (kernel->kind == KERNEL_NORM_BACKWARD)
+    return CUDA_CALL(cuda_norm_backward(&kernel->norm, scratch, lane->stream), error);
+  if (kernel->kind == KERNEL_BIAS_GRADIENT)
+    return CUDA_CALL(cuda_bias_gradient(&kernel->bias_gradient, scratch, lane->stream), error);
+  if (kernel->kind == KERNEL_EMBEDDING_BACKWARD)
+    return CUDA_CALL(cuda_embedding_backward(&kernel->embedding, scratch, lane->stream), error);
+  return CUDA_CALL(cuda_sum_squares(&kernel->sum_squares, scratch, lane->stream), error);
+}
+
+gboolean cuda_kernel_run(CudaLane *lane, const Kernel *kernel, GError **error) {
+  if (run(lane, kernel, error))
+    return TRUE;
+  g_prefix_error(error, "kernel %s: ", kernel_name(kernel->kind));
+  return FALSE;
+}
+
+const char *cuda_attention_backend(const CudaLane *lane) {
+  return lane->attention == NULL ? "" : cuda_attention_describe(lane->attention);
+}

@@ -1,0 +1,66 @@
+/* The kernels of kernel.h on an NVIDIA GPU. Above the line: what the cuda device calls. Below: the families of CUDA
+ * kernels, each in a .cu file of its own, that cuda_kernels.c chooses from.
+ *
+ * Results do not depend on timing: sums over rows go through partial sums in scratch memory, added in a fixed order; no
+ * atomics. Only cuDNN's attention backward (cuda_attention.h) is free to add in another order. */
+#pragma once
+#include "kernel.h"
+
+#include <cuda_runtime_api.h>
+
+/* What kernels on one stream need beside their operands: scratch memory, the plans of matrix products and attention.
+ * Made of its stream's device, which must be current. Memory is taken at first use and given back by free: a kernel
+ * that ran once with a shape allocates nothing when it runs again. */
+typedef struct CudaLane CudaLane;
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+CudaLane *cuda_lane_new(cudaStream_t stream);
+void cuda_lane_free(CudaLane *lane); /* the stream must be idle */
+/* Puts the kernel on the lane's stream. FALSE: it could not be launched (IMPOSSIBLE, naming kernel and call). */
+gboolean cuda_kernel_run(CudaLane *lane, const Kernel *kernel, GError **error);
+/* What ran the last fused attention here: "cuDNN 9.19.0", "own kernels (cuDNN: why not)", "" before the first. */
+const char *cuda_attention_backend(const CudaLane *lane);
+
+/* ---- families; `scratch` holds at least cuda_kernel_scratch_bytes(kernel) ---- */
+gint64 cuda_kernel_scratch_bytes(const Kernel *kernel);
+
+cudaError_t cuda_norm_forward(const NormKernel *kernel, cudaStream_t stream);
+cudaError_t cuda_norm_backward(const NormKernel *kernel, float *scratch, cudaStream_t stream);
+cudaError_t cuda_bias_gradient(const BiasGradientKernel *kernel, float *scratch, cudaStream_t stream);
+gint64 cuda_column_sum_scratch_bytes(gint64 rows, gint64 width, int n_sums);
+
+cudaError_t cuda_rope(const RopeKernel *kernel, cudaStream_t stream);
+cudaError_t cuda_activation_forward(const ActivationKernel *kernel, cudaStream_t stream);
+cudaError_t cuda_activation_backward(const ActivationKernel *kernel, cudaStream_t stream);
+cudaError_t cuda_add(const AddKernel *kernel, cudaStream_t stream);
+/* Adds bias [n] of `number` to every row of m × n elements of `result`. */
+cudaError_t cuda_add_bias(int number, int result, void *to, const void *bias, gint64 m, gint64 n, gint64 ld,
+                          cudaStream_t stream);
+cudaError_t cuda_convert(const ConvertKernel *kernel, cudaStream_t stream);
+cudaError_t cuda_init(const InitKernel *kernel, cudaStream_t stream);
+
+cudaError_t cuda_embedding_forward(const EmbeddingKernel *kernel, cudaStream_t stream);
+cudaError_t cuda_embedding_backward(const EmbeddingKernel *kernel, gint32 *scratch, cudaStream_t stream);
+cudaError_t cuda_positions_forward(const PositionsKernel *kernel, cudaStream_t stream);
+cudaError_t cuda_positions_backward(const PositionsKernel *kernel, cudaStream_t stream);
+
+cudaError_t cuda_softmax_forward(const SoftmaxKernel *kernel, cudaStream_t stream);
+cudaError_t cuda_softmax_backward(const SoftmaxKernel *kernel, cudaStream_t stream);
+cudaError_t cuda_loss_max(const LossKernel *kernel, cudaStream_t stream);
+cudaError_t cuda_loss_exp(const LossKernel *kernel, cudaStream_t stream);
+cudaError_t cuda_loss_softmax(const LossKernel *kernel, cudaStream_t stream);
+cudaError_t cuda_loss_backward(const LossKernel *kernel, cudaStream_t stream);
+
+cudaError_t cuda_sum_squares(const SumSquaresKernel *kernel, double *scratch, cudaStream_t stream);
+cudaError_t cuda_adam(const AdamKernel *kernel, cudaStream_t stream);
+enum { CUDA_SUM_SQUARES_BLOCKS = 1024 };
+
+cudaError_t cuda_flash_forward(const FlashKernel *kernel, cudaStream_t stream);
+cudaError_t cuda_flash_backward(const FlashKernel *kernel, float *scratch, cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif

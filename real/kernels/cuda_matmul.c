@@ -1,0 +1,250 @@
+/* cuBLASLt is column-major, we are row-major: a row-major matrix is the transpose of the same memory read column-major,
+ * so C = A·B is asked for as Cᵀ = Bᵀ·Aᵀ, (n×m) = (n×k)·(k×m), with our B first.
+ *
+ *             our B, first operand          our A, second operand
+ *   TN        (k×n) in memory, transposed   (k×m) as it is             C = A·Bᵀ
+ *   NN        (n×k) as it is                (k×m) as it is             C = A·B
+ *   NT        (n×k) as it is                (m×k) in memory, transp.   C = Aᵀ·B
+ *
+ * fp32 products are computed in fp32, not TF32; bf16 and fp16 ones are summed in fp32, never in the output's format. */
+#include "cuda_matmul.h"
+
+#include "cuda_call.h"
+#include "cuda_kernels.h"
+
+#include <string.h>
+
+/* What cuBLASLt's authors advise for Hopper is 32 MiB or more (cuBLAS 13 documentation, cublasSetWorkspace). */
+enum { WORKSPACE_BYTES = 64 << 20, MAX_ALIGNMENT_BYTES = 256, N_HEURISTICS = 8, N_SHAPE = 19 };
+
+/* All that the choice of an algorithm depends on. */
+typedef struct {
+  gint64 v[N_SHAPE];
+} Shape;
+
+typedef struct {
+  Shape shape;
+  cublasLtMatmulDesc_t description;
+  cublasLtMatrixLayout_t first, second, result; /* as cuBLASLt sees them */
+  cublasLtMatmulAlgo_t algorithm;
+  gboolean has_epilogue; /* the bias is added by the product; otherwise, where there is one, by a kernel after it */
+} Plan;
+
+struct CudaMatmuls {
+  cublasLtHandle_t handle;
+  void *workspace;
+  GHashTable *plans; /* Shape → Plan, which holds it */
+};
+
+static guint shape_hash(gconstpointer data) {
+  const Shape *shape = data;
+  guint64 hash = G_GUINT64_CONSTANT(0xcbf29ce484222325); /* FNV-1a, a word at a time */
+  for (int i = 0; i < N_SHAPE; i++)
+    hash = (hash ^ (guint64)shape->v[i]) * G_GUINT64_CONSTANT(0x100000001b3);
+  return (guint)(hash ^ (hash >> 32));
+}
+
+static gboolean shape_equal(gconstpointer a, gconstpointer b) {
+  return memcmp(a, b, sizeof(Shape)) == 0;
+}
+
+static guint32 alignment_bytes(const void *pointer) {
+  const guintptr address = (guintptr)pointer;
+  const guintptr lowest = address & (~address + 1);
+  return lowest == 0 || lowest > MAX_ALIGNMENT_BYTES ? MAX_ALIGNMENT_BYTES : (guint32)lowest;
+}
+
+static Shape shape_of(const MatmulKernel *k) {
+  const gboolean is_batch = k->batch > 1;
+  return (Shape){{k->layout, k->number, k->result, k->accumulate, k->batch, k->m, k->n, k->k, k->lda, k->ldb, k->ldc,
+                  is_batch ? k->stride_a : 0, is_batch ? k->stride_b : 0, is_batch ? k->stride_c : 0,
+                  alignment_bytes(k->a), alignment_bytes(k->b), alignment_bytes(k->c), k->bias != NULL,
+                  alignment_bytes(k->bias)}};
+}
+
+static cudaDataType_t data_type(Number number) {
+  g_assert(number == NUMBER_FP32 || number == NUMBER_BF16 || number == NUMBER_FP16);
+  return number == NUMBER_FP32 ? CUDA_R_32F : number == NUMBER_BF16 ? CUDA_R_16BF : CUDA_R_16F;
+}
+
+static void plan_free(gpointer data) {
+  Plan *plan = data;
+  if (plan == NULL)
+    return;
+  if (plan->description != NULL)
+    cublasLtMatmulDescDestroy(plan->description);
+  cublasLtMatrixLayout_t layouts[] = {plan->first, plan->second, plan->result};
+  for (gsize i = 0; i < G_N_ELEMENTS(layouts); i++)
+    if (layouts[i] != NULL)
+      cublasLtMatrixLayoutDestroy(layouts[i]);
+  g_free(plan);
+}
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Plan, plan_free)
+
+CudaMatmuls *cuda_matmuls_new(GError **error) {
+  CudaMatmuls *matmuls = g_new0(CudaMatmuls, 1);
+  matmuls->plans = g_hash_table_new_full(shape_hash, shape_equal, NULL, plan_free);
+  if (CUBLAS_CALL(cublasLtCreate(&matmuls->handle), error) &&
+      CUDA_CALL(cudaMalloc(&matmuls->workspace, WORKSPACE_BYTES), error))
+    return matmuls;
+  cuda_matmuls_free(matmuls);
+  return NULL;
+}
+
+void cuda_matmuls_free(CudaMatmuls *matmuls) {
+  if (matmuls == NULL)
+    return;
+  g_hash_table_unref(matmuls->plans);
+  cudaFree(matmuls->workspace);
+  if (matmuls->handle != NULL)
+    cublasLtDestroy(matmuls->handle);
+  g_free(matmuls);
+}
+
+static gboolean describe_operation(Plan *plan, const MatmulKernel *k, GError **error) {
+  const cublasOperation_t first = k->layout == LAYOUT_TN ? CUBLAS_OP_T : CUBLAS_OP_N;
+  const cublasOperation_t second = k->layout == LAYOUT_NT ? CUBLAS_OP_T : CUBLAS_OP_N;
+  if (!CUBLAS_CALL(cublasLtMatmulDescCreate(&plan->description, CUBLAS_COMPUTE_32F, CUDA_R_32F), error) ||
+      !CUBLAS_CALL(cublasLtMatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first),
+                   error) ||
+      !CUBLAS_CALL(
+          cublasLtMatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second),
+          error))
+    return FALSE;
+  if (!plan->has_epilogue)
+    return TRUE;
+  const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+  const gint32 bias_type = data_type(k->number);
+  return CUBLAS_CALL(cublasLtMatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
+                                                    sizeof epilogue),
+                     error) &&
+         CUBLAS_CALL(cublasLtMatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &bias_type,
+                                                    sizeof bias_type),
+                     error) &&
+         CUBLAS_CALL(cublasLtMatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &k->bias,
+                                                    sizeof k->bias),
+                     error);
+}
+
+static gboolean describe_matrix(cublasLtMatrixLayout_t *layout, Number number, gint64 rows, gint64 columns, gint64 ld,
+                                gint64 batch, gint64 stride, GError **error) {
+  if (!CUBLAS_CALL(cublasLtMatrixLayoutCreate(layout, data_type(number), (guint64)rows, (guint64)columns, ld), error))
+    return FALSE;
+  if (batch <= 1)
+    return TRUE;
+  const gint32 count = (gint32)batch;
+  return CUBLAS_CALL(
+             cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count),
+             error) &&
+         CUBLAS_CALL(cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride,
+                                                      sizeof stride),
+                     error);
+}
+
+static gboolean describe_matrices(Plan *plan, const MatmulKernel *k, GError **error) {
+  const gboolean is_tn = k->layout == LAYOUT_TN, is_nt = k->layout == LAYOUT_NT;
+  return describe_matrix(&plan->first, k->number, is_tn ? k->k : k->n, is_tn ? k->n : k->k, k->ldb, k->batch,
+                         k->stride_b, error) &&
+         describe_matrix(&plan->second, k->number, is_nt ? k->m : k->k, is_nt ? k->k : k->m, k->lda, k->batch,
+                         k->stride_a, error) &&
+         describe_matrix(&plan->result, k->result, k->n, k->m, k->ldc, k->batch, k->stride_c, error);
+}
+
+/* Algorithms may assume 256-byte aligned operands unless told otherwise. */
+static gboolean set_preferences(cublasLtMatmulPreference_t preference, const MatmulKernel *k, GError **error) {
+  const guint64 workspace = WORKSPACE_BYTES;
+  const guint32 first = alignment_bytes(k->b), second = alignment_bytes(k->a), result = alignment_bytes(k->c);
+  const guint32 reductions = CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  const struct {
+    cublasLtMatmulPreferenceAttributes_t attribute;
+    const void *value;
+    gsize bytes;
+  } all[] = {
+      {CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace},
+      {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions, sizeof reductions},
+      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &first, sizeof first},
+      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &second, sizeof second},
+      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &result, sizeof result},
+      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &result, sizeof result},
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS(all); i++)
+    if (!CUBLAS_CALL(cublasLtMatmulPreferenceSetAttribute(preference, all[i].attribute, all[i].value, all[i].bytes),
+                     error))
+      return FALSE;
+  return TRUE;
+}
+
+/* FALSE with the error, also when nothing fits the shape. */
+static gboolean choose_algorithm(CudaMatmuls *matmuls, Plan *plan, const MatmulKernel *k, GError **error) {
+  cublasLtMatmulPreference_t preference = NULL;
+  if (!CUBLAS_CALL(cublasLtMatmulPreferenceCreate(&preference), error))
+    return FALSE;
+  cublasLtMatmulHeuristicResult_t results[N_HEURISTICS];
+  int n = 0;
+  gboolean ok =
+      set_preferences(preference, k, error) &&
+      CUBLAS_CALL(cublasLtMatmulAlgoGetHeuristic(matmuls->handle, plan->description, plan->first, plan->second,
+                                                 plan->result, plan->result, preference, N_HEURISTICS, results, &n),
+                  error);
+  cublasLtMatmulPreferenceDestroy(preference);
+  for (int i = 0; ok && i < n; i++)
+    if (results[i].state == CUBLAS_STATUS_SUCCESS) {
+      plan->algorithm = results[i].algo;
+      return TRUE;
+    }
+  return ok ? fail_impossible(error, "cuBLASLt knows no algorithm for this product") : FALSE;
+}
+
+static Plan *plan_new(CudaMatmuls *matmuls, const MatmulKernel *k, gboolean has_epilogue, GError **error) {
+  g_autoptr(Plan) plan = g_new0(Plan, 1);
+  plan->shape = shape_of(k);
+  plan->has_epilogue = has_epilogue;
+  if (!describe_operation(plan, k, error) || !describe_matrices(plan, k, error) ||
+      !choose_algorithm(matmuls, plan, k, error))
+    return NULL;
+  return g_steal_pointer(&plan);
+}
+
+static Plan *find_plan(CudaMatmuls *matmuls, const MatmulKernel *k, GError **error) {
+  const Shape shape = shape_of(k);
+  Plan *plan = g_hash_table_lookup(matmuls->plans, &shape);
+  if (plan != NULL)
+    return plan;
+  /* the epilogue takes a bias in the result's format only, and not for every shape */
+  if (k->bias != NULL && k->number == k->result)
+    plan = plan_new(matmuls, k, TRUE, NULL);
+  if (plan == NULL)
+    plan = plan_new(matmuls, k, FALSE, error);
+  if (plan != NULL)
+    g_hash_table_insert(matmuls->plans, &plan->shape, plan);
+  return plan;
+}
+
+static gboolean add_bias(const MatmulKernel *k, cudaStream_t stream, GError **error) {
+  for (gint64 i = 0; i < k->batch; i++) {
+    char *matrix = (char *)k->c + i * (k->batch > 1 ? k->stride_c : 0) * kernel_element_bytes(k->result);
+    if (!CUDA_CALL(cuda_add_bias(k->number, k->result, matrix, k->bias, k->m, k->n, k->ldc, stream), error))
+      return FALSE;
+  }
+  return TRUE;
+}
+
+gboolean cuda_matmul_run(CudaMatmuls *matmuls, const MatmulKernel *k, cudaStream_t stream, GError **error) {
+  Plan *plan = find_plan(matmuls, k, error);
+  if (plan == NULL) {
+    g_prefix_error(error, "(%" G_GINT64_FORMAT "×%" G_GINT64_FORMAT ")·(%" G_GINT64_FORMAT "): ", k->m, k->k, k->n);
+    return FALSE;
+  }
+  if (plan->has_epilogue &&
+      !CUBLAS_CALL(cublasLtMatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &k->bias,
+                                                  sizeof k->bias),
+                   error))
+    return FALSE;
+  const float beta = k->accumulate ? 1.0f : 0.0f;
+  if (!CUBLAS_CALL(cublasLtMatmul(matmuls->handle, plan->description, &k->alpha, k->b, plan->first, k->a, plan->second,
+                                  &beta, k->c, plan->result, k->c, plan->result, &plan->algorithm, matmuls->workspace,
+                                  WORKSPACE_BYTES, stream),
+                   error))
+    return FALSE;
+  return k->bias == NULL || plan->has_epilogue || add_bias(k, stream, error);
+}

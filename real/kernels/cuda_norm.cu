@@ -1,0 +1,221 @@
+/* Norms, and the sums over rows that give the gradients of weights and biases.
+ *
+ * Sums over rows: rows are cut into chunks; a block adds the rows of one chunk for 32 columns into scratch
+ * [sum][chunk][width]; a second kernel adds the chunks in order to the gradient. */
+#include "cuda_element.cuh"
+
+namespace {
+
+constexpr int COLUMNS = 32;
+constexpr int ROW_LANES = 8;
+constexpr int MAX_CHUNKS = 128;
+
+int n_chunks(gint64 rows) {
+  return (int)MIN(MAX_CHUNKS, MAX(1, ceil_div(rows, 4 * ROW_LANES)));
+}
+
+/* What is added for a row and column: up to two sums. */
+template <typename T> struct BiasTerm {
+  const T *dy;
+  int64_t width;
+  __device__ void add(int64_t row, int64_t column, float sum[2]) const {
+    sum[0] += to_float(dy[row * width + column]);
+  }
+};
+
+template <typename T> struct NormTerm {
+  const T *dy, *x;
+  const float *mean, *rstd; /* mean NULL: RMSNorm */
+  int64_t width;
+  __device__ void add(int64_t row, int64_t column, float sum[2]) const {
+    const float d = to_float(dy[row * width + column]);
+    const float centre = mean == nullptr ? 0.0f : mean[row];
+    sum[0] += d * (to_float(x[row * width + column]) - centre) * rstd[row];
+    sum[1] += d;
+  }
+};
+
+template <typename Term>
+__global__ void sum_chunks(Term term, int64_t rows, int64_t width, int n_sums, float *__restrict__ partial) {
+  __shared__ float shared[2][ROW_LANES][COLUMNS];
+  const int64_t column = (int64_t)blockIdx.x * COLUMNS + threadIdx.x;
+  const int64_t per_chunk = (rows + gridDim.y - 1) / gridDim.y;
+  const int64_t first = blockIdx.y * per_chunk, end = min(rows, first + per_chunk);
+  float sum[2] = {0.0f, 0.0f};
+  if (column < width)
+    for (int64_t row = first + threadIdx.y; row < end; row += ROW_LANES)
+      term.add(row, column, sum);
+  for (int s = 0; s < 2; s++)
+    shared[s][threadIdx.y][threadIdx.x] = sum[s];
+  __syncthreads();
+  if ((int)threadIdx.y >= n_sums || column >= width)
+    return;
+  float total = 0.0f;
+  for (int i = 0; i < ROW_LANES; i++)
+    total += shared[threadIdx.y][i][threadIdx.x];
+  partial[((int64_t)threadIdx.y * gridDim.y + blockIdx.y) * width + column] = total;
+}
+
+template <typename G> __global__ void add_chunks(const float *__restrict__ partial, int chunks, int64_t width, G *to) {
+  const int64_t column = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (column >= width)
+    return;
+  float total = 0.0f;
+  for (int i = 0; i < chunks; i++)
+    total += partial[i * width + column];
+  to[column] = from_float<G>(to_float(to[column]) + total);
+}
+
+cudaError_t add_to_gradient(int gradient, const float *partial, int chunks, gint64 width, void *to,
+                            cudaStream_t stream) {
+  return with_number(gradient, [&](auto zero) {
+    using G = decltype(zero);
+    add_chunks<G>
+        <<<(unsigned)ceil_div(width, BLOCK_THREADS), BLOCK_THREADS, 0, stream>>>(partial, chunks, width, (G *)to);
+    return cudaGetLastError();
+  });
+}
+
+template <typename Term>
+cudaError_t sum_rows(Term term, gint64 rows, gint64 width, int n_sums, float *scratch, cudaStream_t stream) {
+  const dim3 grid((unsigned)ceil_div(width, COLUMNS), (unsigned)n_chunks(rows));
+  sum_chunks<<<grid, dim3(COLUMNS, ROW_LANES), 0, stream>>>(term, rows, width, n_sums, scratch);
+  return cudaGetLastError();
+}
+
+/* One block a row; the row is read again from cache for each pass. */
+template <typename T, int N>
+__global__ void norm_forward(const Pack<T, N> *__restrict__ x, const Pack<T, N> *__restrict__ weight,
+                             const Pack<T, N> *__restrict__ shift, Pack<T, N> *__restrict__ y, float *mean, float *rstd,
+                             int64_t packs, bool is_rms, float epsilon) {
+  __shared__ float shared[32];
+  const int64_t row = blockIdx.x;
+  x += row * packs, y += row * packs;
+  const float n = (float)(packs * N);
+  float centre = 0.0f, sum = 0.0f;
+  if (!is_rms) {
+    for (int64_t i = threadIdx.x; i < packs; i += blockDim.x) {
+      const Pack<T, N> p = x[i];
+      for (int j = 0; j < N; j++)
+        sum += to_float(p.v[j]);
+    }
+    centre = block_reduce<SumOf>(sum, shared) / n;
+    sum = 0.0f;
+  }
+  for (int64_t i = threadIdx.x; i < packs; i += blockDim.x) {
+    const Pack<T, N> p = x[i];
+    for (int j = 0; j < N; j++) {
+      const float d = to_float(p.v[j]) - centre;
+      sum += d * d;
+    }
+  }
+  const float scale = 1.0f / sqrtf(block_reduce<SumOf>(sum, shared) / n + epsilon);
+  for (int64_t i = threadIdx.x; i < packs; i += blockDim.x) {
+    Pack<T, N> p = x[i];
+    const Pack<T, N> w = weight[i];
+    for (int j = 0; j < N; j++) {
+      const float value = (to_float(p.v[j]) - centre) * scale * to_float(w.v[j]);
+      p.v[j] = from_float<T>(shift == nullptr ? value : value + to_float(shift[i].v[j]));
+    }
+    y[i] = p;
+  }
+  if (threadIdx.x == 0) {
+    rstd[row] = scale;
+    if (mean != nullptr)
+      mean[row] = centre;
+  }
+}
+
+/* With g = dy·w and the normalised x̂: dx = rstd·(g − mean(g) − x̂·mean(g·x̂)); RMSNorm without mean(g). */
+template <typename T, int N>
+__global__ void norm_backward(const Pack<T, N> *__restrict__ x, const Pack<T, N> *__restrict__ weight,
+                              const Pack<T, N> *dy, Pack<T, N> *dx, const float *__restrict__ mean,
+                              const float *__restrict__ rstd, int64_t packs) {
+  __shared__ float shared[32];
+  const int64_t row = blockIdx.x;
+  x += row * packs, dy += row * packs, dx += row * packs;
+  const float n = (float)(packs * N), scale = rstd[row], centre = mean == nullptr ? 0.0f : mean[row];
+  float sum_g = 0.0f, sum_gx = 0.0f;
+  for (int64_t i = threadIdx.x; i < packs; i += blockDim.x) {
+    const Pack<T, N> p = x[i], w = weight[i], d = dy[i];
+    for (int j = 0; j < N; j++) {
+      const float g = to_float(d.v[j]) * to_float(w.v[j]);
+      sum_g += g;
+      sum_gx += g * (to_float(p.v[j]) - centre) * scale;
+    }
+  }
+  const float mean_g = mean == nullptr ? 0.0f : block_reduce<SumOf>(sum_g, shared) / n;
+  const float mean_gx = block_reduce<SumOf>(sum_gx, shared) / n;
+  for (int64_t i = threadIdx.x; i < packs; i += blockDim.x) {
+    const Pack<T, N> p = x[i], w = weight[i];
+    Pack<T, N> d = dy[i];
+    for (int j = 0; j < N; j++) {
+      const float normal = (to_float(p.v[j]) - centre) * scale;
+      d.v[j] = from_float<T>(scale * (to_float(d.v[j]) * to_float(w.v[j]) - mean_g - normal * mean_gx));
+    }
+    dx[i] = d;
+  }
+}
+
+template <typename T, int N> cudaError_t launch_forward(const NormKernel *k, cudaStream_t stream) {
+  using P = Pack<T, N>;
+  norm_forward<T, N><<<(unsigned)k->rows, BLOCK_THREADS, 0, stream>>>(
+      (const P *)k->x, (const P *)k->weight, (const P *)k->shift, (P *)k->y, k->is_rms ? nullptr : k->mean, k->rstd,
+      k->width / N, k->is_rms, k->epsilon);
+  return cudaGetLastError();
+}
+
+template <typename T, int N> cudaError_t launch_backward(const NormKernel *k, cudaStream_t stream) {
+  using P = Pack<T, N>;
+  norm_backward<T, N><<<(unsigned)k->rows, BLOCK_THREADS, 0, stream>>>(
+      (const P *)k->x, (const P *)k->weight, (const P *)k->dy, (P *)k->dx, k->is_rms ? nullptr : k->mean, k->rstd,
+      k->width / N);
+  return cudaGetLastError();
+}
+
+} // namespace
+
+gint64 cuda_column_sum_scratch_bytes(gint64 rows, gint64 width, int n_sums) {
+  return (gint64)sizeof(float) * n_sums * n_chunks(rows) * width;
+}
+
+cudaError_t cuda_norm_forward(const NormKernel *k, cudaStream_t stream) {
+  return with_number(k->number, [&](auto zero) {
+    using T = decltype(zero);
+    constexpr int N = 16 / sizeof(T);
+    const bool wide =
+        k->width % N == 0 && is_aligned(k->x) && is_aligned(k->weight) && is_aligned(k->shift) && is_aligned(k->y);
+    return wide ? launch_forward<T, N>(k, stream) : launch_forward<T, 1>(k, stream);
+  });
+}
+
+/* The weight gradients come first: dx may take the place of dy. */
+cudaError_t cuda_norm_backward(const NormKernel *k, float *scratch, cudaStream_t stream) {
+  const int chunks = n_chunks(k->rows), n_sums = k->dshift == nullptr ? 1 : 2;
+  return with_number(k->number, [&](auto zero) {
+    using T = decltype(zero);
+    constexpr int N = 16 / sizeof(T);
+    const NormTerm<T> term = {(const T *)k->dy, (const T *)k->x, k->is_rms ? nullptr : k->mean, k->rstd, k->width};
+    cudaError_t status = sum_rows(term, k->rows, k->width, n_sums, scratch, stream);
+    if (status == cudaSuccess)
+      status = add_to_gradient(k->gradient, scratch, chunks, k->width, k->dweight, stream);
+    if (status == cudaSuccess && n_sums == 2)
+      status = add_to_gradient(k->gradient, scratch + chunks * k->width, chunks, k->width, k->dshift, stream);
+    if (status != cudaSuccess)
+      return status;
+    const bool wide =
+        k->width % N == 0 && is_aligned(k->x) && is_aligned(k->weight) && is_aligned(k->dy) && is_aligned(k->dx);
+    return wide ? launch_backward<T, N>(k, stream) : launch_backward<T, 1>(k, stream);
+  });
+}
+
+cudaError_t cuda_bias_gradient(const BiasGradientKernel *k, float *scratch, cudaStream_t stream) {
+  cudaError_t status = with_number(k->number, [&](auto zero) {
+    using T = decltype(zero);
+    const BiasTerm<T> term = {(const T *)k->dy, k->width};
+    return sum_rows(term, k->rows, k->width, 1, scratch, stream);
+  });
+  if (status == cudaSuccess)
+    status = add_to_gradient(k->gradient, scratch, n_chunks(k->rows), k->width, k->out, stream);
+  return status;
+}

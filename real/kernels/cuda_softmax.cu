@@ -1,0 +1,148 @@
+/* Softmax over rows: of attention scores (causal), and of logits with the cross-entropy's pieces. One block a row. */
+#include "cuda_element.cuh"
+
+#include <math_constants.h>
+
+namespace {
+
+/* Row r is query r % seq_len; keys after it are masked. */
+template <typename T> __global__ void softmax_forward(T *scores, int64_t seq_len, float scale) {
+  __shared__ float shared[32];
+  T *row = scores + blockIdx.x * seq_len;
+  const int64_t n = blockIdx.x % seq_len + 1;
+  float most = -CUDART_INF_F, sum = 0.0f;
+  for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
+    most = fmaxf(most, scale * to_float(row[i]));
+  most = block_reduce<MaxOf>(most, shared);
+  for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
+    sum += expf(scale * to_float(row[i]) - most);
+  const float inverse = 1.0f / block_reduce<SumOf>(sum, shared);
+  for (int64_t i = threadIdx.x; i < seq_len; i += blockDim.x)
+    row[i] = from_float<T>(i < n ? expf(scale * to_float(row[i]) - most) * inverse : 0.0f);
+}
+
+template <typename T>
+__global__ void softmax_backward(const T *__restrict__ scores, T *dscores, int64_t seq_len, float scale) {
+  __shared__ float shared[32];
+  const T *p = scores + blockIdx.x * seq_len;
+  T *dp = dscores + blockIdx.x * seq_len;
+  const int64_t n = blockIdx.x % seq_len + 1;
+  float sum = 0.0f;
+  for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
+    sum += to_float(p[i]) * to_float(dp[i]);
+  sum = block_reduce<SumOf>(sum, shared);
+  for (int64_t i = threadIdx.x; i < seq_len; i += blockDim.x)
+    dp[i] = from_float<T>(i < n ? scale * to_float(p[i]) * (to_float(dp[i]) - sum) : 0.0f);
+}
+
+/* Columns of the whole vocabulary that this shard really holds. */
+__host__ __device__ int64_t real_columns(const LossKernel &k) {
+  const int64_t n = k.n_words - k.first_word;
+  return n < 0 ? 0 : n < k.width ? n : k.width;
+}
+
+template <typename T> __global__ void loss_max(LossKernel k) {
+  __shared__ float shared[32];
+  const T *row = (const T *)k.logits + blockIdx.x * k.width;
+  const int64_t n = real_columns(k);
+  float most = -CUDART_INF_F;
+  for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
+    most = fmaxf(most, to_float(row[i]));
+  most = block_reduce<MaxOf>(most, shared);
+  if (threadIdx.x == 0)
+    k.row_max[blockIdx.x] = most;
+}
+
+template <typename T> __global__ void loss_exp(LossKernel k) {
+  __shared__ float shared[32];
+  const T *row = (const T *)k.logits + blockIdx.x * k.width;
+  float *probabilities = k.probabilities + blockIdx.x * k.width;
+  const int64_t n = real_columns(k), target = k.target[blockIdx.x] - k.first_word;
+  const float most = k.row_max[blockIdx.x];
+  float sum = 0.0f;
+  for (int64_t i = threadIdx.x; i < k.width; i += blockDim.x) {
+    const float value = i < n ? expf(to_float(row[i]) - most) : 0.0f;
+    probabilities[i] = value;
+    sum += value;
+  }
+  sum = block_reduce<SumOf>(sum, shared);
+  if (threadIdx.x == 0) {
+    k.row_sum[blockIdx.x] = sum;
+    k.row_target[blockIdx.x] = target >= 0 && target < n ? to_float(row[target]) - most : 0.0f;
+  }
+}
+
+__global__ void loss_divide(LossKernel k) {
+  float *probabilities = k.probabilities + blockIdx.x * k.width;
+  const float inverse = 1.0f / k.row_sum[blockIdx.x];
+  for (int64_t i = (int64_t)blockIdx.y * blockDim.x + threadIdx.x; i < k.width; i += (int64_t)gridDim.y * blockDim.x)
+    probabilities[i] *= inverse;
+}
+
+__global__ void loss_sum(LossKernel k) {
+  __shared__ double shared[32];
+  double sum = 0.0;
+  for (int64_t t = threadIdx.x; t < k.tokens; t += blockDim.x)
+    sum += log((double)k.row_sum[t]) - (double)k.row_target[t];
+  sum = block_reduce<SumOf>(sum, shared);
+  if (threadIdx.x == 0)
+    *k.loss += k.loss_scale * sum;
+}
+
+template <typename T> __global__ void loss_backward(LossKernel k) {
+  const int64_t column = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, at = blockIdx.x * k.width + column;
+  if (column >= k.width)
+    return;
+  const float hit = column == k.target[blockIdx.x] - k.first_word && column < real_columns(k) ? 1.0f : 0.0f;
+  ((T *)k.dlogits)[at] = from_float<T>(k.gradient_scale * (k.probabilities[at] - hit));
+}
+
+} // namespace
+
+cudaError_t cuda_softmax_forward(const SoftmaxKernel *k, cudaStream_t stream) {
+  return with_number(k->number, [&](auto zero) {
+    using T = decltype(zero);
+    softmax_forward<T>
+        <<<(unsigned)(k->matrices * k->seq_len), BLOCK_THREADS, 0, stream>>>((T *)k->scores, k->seq_len, k->scale);
+    return cudaGetLastError();
+  });
+}
+
+cudaError_t cuda_softmax_backward(const SoftmaxKernel *k, cudaStream_t stream) {
+  return with_number(k->number, [&](auto zero) {
+    using T = decltype(zero);
+    softmax_backward<T><<<(unsigned)(k->matrices * k->seq_len), BLOCK_THREADS, 0, stream>>>(
+        (const T *)k->scores, (T *)k->dscores, k->seq_len, k->scale);
+    return cudaGetLastError();
+  });
+}
+
+cudaError_t cuda_loss_max(const LossKernel *k, cudaStream_t stream) {
+  return with_number(k->number, [&](auto zero) {
+    using T = decltype(zero);
+    loss_max<T><<<(unsigned)k->tokens, BLOCK_THREADS, 0, stream>>>(*k);
+    return cudaGetLastError();
+  });
+}
+
+cudaError_t cuda_loss_exp(const LossKernel *k, cudaStream_t stream) {
+  return with_number(k->number, [&](auto zero) {
+    using T = decltype(zero);
+    loss_exp<T><<<(unsigned)k->tokens, BLOCK_THREADS, 0, stream>>>(*k);
+    return cudaGetLastError();
+  });
+}
+
+cudaError_t cuda_loss_softmax(const LossKernel *k, cudaStream_t stream) {
+  loss_divide<<<row_grid(k->tokens, k->width, 4), BLOCK_THREADS, 0, stream>>>(*k);
+  loss_sum<<<1, 1024, 0, stream>>>(*k);
+  return cudaGetLastError();
+}
+
+cudaError_t cuda_loss_backward(const LossKernel *k, cudaStream_t stream) {
+  return with_number(k->number, [&](auto zero) {
+    using T = decltype(zero);
+    loss_backward<T><<<row_grid(k->tokens, k->width, 1), BLOCK_THREADS, 0, stream>>>(*k);
+    return cudaGetLastError();
+  });
+}

@@ -1,0 +1,102 @@
+#include "verbs.h"
+
+#include <fcntl.h>
+#include <locale.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "error.h"
+#include "suggest.h"
+
+static void print_usage(const VerbTable *table, FILE *out) {
+  if (table->is_silent)
+    return;
+  fprintf(out, "usage: %s\n\n", table->usage);
+  for (gsize i = 0; i < table->n_commands; i++)
+    fprintf(out, "  %-12s %s\n", table->commands[i].name, table->commands[i].summary);
+  fprintf(out,
+          "\n%s VERB --help shows the options of a verb with their defaults and an example.\n"
+          "Exit status: %s\n",
+          table->program, table->statuses);
+}
+
+static const Command *find_command(const VerbTable *table, const char *name, GError **error) {
+  g_autofree const char **names = g_new0(const char *, table->n_commands + 1);
+  for (gsize i = 0; i < table->n_commands; i++) {
+    if (g_strcmp0(name, table->commands[i].name) == 0)
+      return &table->commands[i];
+    names[i] = table->commands[i].name;
+  }
+  g_autofree char *message = suggest_message(name, names);
+  fail_input(error, "no verb \"%s\": %s", name, message);
+  return NULL;
+}
+
+/* A standard stream that was closed would be taken by the next file opened, and what is printed would land in it: here
+ * it is one that cannot be written, so that printing fails as it should. */
+static void hold_standard_streams(void) {
+  int fd;
+  do
+    fd = open("/dev/null", O_RDONLY);
+  while (fd >= 0 && fd <= STDERR_FILENO);
+  if (fd >= 0)
+    close(fd);
+}
+
+static int run(const VerbTable *table, int argc, char **argv, GError **error) {
+  static const char *const help[] = {"--help", "-h", "help", NULL};
+  if (argc < 2) {
+    print_usage(table, stderr);
+    return 2;
+  }
+  if (g_strv_contains(help, argv[1])) {
+    print_usage(table, stdout);
+    return 0;
+  }
+  if (g_strcmp0(argv[1], "--version") == 0) {
+    printf("%s " STEPSIM_VERSION "\n", table->program);
+    return 0;
+  }
+  const Command *command = find_command(table, argv[1], error);
+  if (command == NULL)
+    return 2;
+  g_autofree char *name = g_strdup_printf("%s %s", table->program, command->name);
+  g_set_prgname(name);
+  return command->run(argc - 1, argv + 1, error);
+}
+
+static int status_of(const GError *error) {
+  if (g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_HELP))
+    return 0;
+  return g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE) ? 1 : 2;
+}
+
+int verbs_report(const char *program, const GError *error) {
+  if (status_of(error) == 0)
+    fputs(error->message, stdout);
+  else
+    fprintf(stderr, "%s: %s\n", program, error->message);
+  return status_of(error);
+}
+
+/* What is impossible may be so for this process alone. */
+static int report(const VerbTable *table, const GError *error) {
+  if (!table->is_silent || status_of(error) == 1)
+    return verbs_report(table->program, error);
+  return status_of(error);
+}
+
+int verbs_main(const VerbTable *table, int argc, char **argv) {
+  g_autoptr(GError) error = NULL;
+  hold_standard_streams();
+  setlocale(LC_CTYPE, "");
+  int status = run(table, argc, argv, &error);
+  if (error != NULL)
+    status = report(table, error);
+  if (fflush(stdout) != 0 || ferror(stdout)) {
+    g_autofree char *what = g_strdup_printf("%s: standard output", table->program);
+    perror(what);
+    return 2;
+  }
+  return status;
+}

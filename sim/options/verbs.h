@@ -1,0 +1,25 @@
+/* A program that is a table of verbs: what stepsim and stepreal have in common. */
+#pragma once
+#include <glib.h>
+
+/* A verb takes its own argv (argv[0] is the verb), prints to standard output and returns the exit status: 0 done, 1 the
+ * answer is no (does not fit, numbers are wrong). With *error set the return value means nothing: the error is printed
+ * once and its code becomes the status. */
+typedef struct {
+  const char *name, *summary;
+  int (*run)(int argc, char **argv, GError **error);
+} Command;
+
+typedef struct {
+  const char *program; /* "stepsim" */
+  const char *usage;   /* "stepsim VERB [OPTION…]" */
+  const char *statuses; /* what the exit status says */
+  const Command *commands;
+  gsize n_commands;
+  gboolean is_silent; /* another process of one launch prints what all of them would: help, mistakes in the arguments */
+} VerbTable;
+
+/* All of main(): usage, --help, --version, the verb, its error. Returns the exit status. */
+int verbs_main(const VerbTable *table, int argc, char **argv);
+/* Print an error; returns the exit status it stands for: 0 for help asked for, 1 impossible, 2 bad usage or input. */
+int verbs_report(const char *program, const GError *error);

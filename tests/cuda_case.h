@@ -1,0 +1,35 @@
+/* One kernel with its operands, run on two devices and compared. */
+#pragma once
+#include "device.h"
+
+enum { CELL_INT32 = N_NUMBERS, CELL_DOUBLE }; /* beside the Numbers */
+
+typedef struct {
+  gsize at; /* offset in Kernel of the pointer to it */
+  int cell; /* Number or CELL_… */
+  gint64 n;
+  double low, high; /* contents: uniform in between, the same on both devices */
+  gboolean is_output;
+} Buffer;
+
+typedef struct {
+  Kernel kernel;
+  char *name; /* kernel, formats, sizes */
+  Buffer buffers[16];
+  int n_buffers;
+  double slack; /* on the tolerance; 1 is what the output's format allows */
+} Case;
+
+typedef struct {
+  Device *device, *reference;
+  int n_run, n_bad;
+} Comparison;
+
+Case case_new(KernelKind kind, const char *format, ...) G_GNUC_PRINTF(2, 3);
+/* `slot`: the address of a pointer in c->kernel. */
+void case_in(Case *c, const void *slot, int cell, gint64 n, double low, double high);
+void case_out(Case *c, const void *slot, int cell, gint64 n, double low, double high);
+/* Runs it on both and prints how they differ; frees the case. */
+void case_compare(Case *c, Comparison *comparison);
+/* FALSE with the error printed. `memory` gets the contents of output buffers, one block each, owned by the caller. */
+gboolean case_run(const Case *c, Device *device, void **memory, char **attention);

@@ -1,0 +1,336 @@
+#include "cuda_cases.h"
+
+static const Number numbers[] = {NUMBER_FP32, NUMBER_BF16, NUMBER_FP16};
+
+static void matmul(Comparison *comparison, Number number, Number result, int layout, const gint64 size[4],
+                   gboolean accumulate, gboolean has_bias) {
+  const gint64 m = size[0], n = size[1], k = size[2], batch = size[3], pad = size[0] % 2 == 0 ? 0 : 3;
+  Case c = case_new(KERNEL_MATMUL, "%s to %s, layout %d, %d x %d x %d, batch %d%s%s", number_name(number),
+                    number_name(result), layout, (int)m, (int)n, (int)k, (int)batch, accumulate ? ", accumulate" : "",
+                    has_bias ? ", bias" : "");
+  MatmulKernel *t = &c.kernel.matmul;
+  t->layout = (guint8)layout, t->number = (guint8)number, t->result = (guint8)result;
+  t->accumulate = (guint8)accumulate, t->alpha = accumulate ? 1.0f : 0.5f;
+  t->batch = batch, t->m = m, t->n = n, t->k = k;
+  const gint64 rows_a = layout == LAYOUT_NT ? k : m, rows_b = layout == LAYOUT_TN ? n : k;
+  t->lda = (layout == LAYOUT_NT ? m : k) + pad, t->ldb = (layout == LAYOUT_TN ? k : n) + pad, t->ldc = n + pad;
+  t->stride_a = rows_a * t->lda, t->stride_b = rows_b * t->ldb, t->stride_c = m * t->ldc;
+  case_in(&c, &t->a, number, batch * t->stride_a, -1, 1);
+  case_in(&c, &t->b, number, batch * t->stride_b, -1, 1);
+  case_out(&c, &t->c, result, batch * t->stride_c, -1, 1);
+  if (has_bias)
+    case_in(&c, &t->bias, number, n, -1, 1);
+  case_compare(&c, comparison);
+}
+
+static void matmuls(Comparison *comparison, Number number) {
+  static const gint64 sizes[][4] = {{33, 65, 17, 1}, {128, 256, 64, 1}, {1, 7, 300, 1}, {48, 40, 24, 3}};
+  for (gsize i = 0; i < G_N_ELEMENTS(sizes); i++)
+    for (int layout = LAYOUT_TN; layout <= LAYOUT_NT; layout++) {
+      matmul(comparison, number, number, layout, sizes[i], FALSE, FALSE);
+      matmul(comparison, number, NUMBER_FP32, layout, sizes[i], TRUE, FALSE);
+      if (layout == LAYOUT_TN) {
+        matmul(comparison, number, number, layout, sizes[i], FALSE, TRUE);
+        matmul(comparison, number, NUMBER_FP32, layout, sizes[i], FALSE, TRUE);
+      }
+    }
+}
+
+static void norm(Comparison *comparison, Number number, Number gradient, gint64 rows, gint64 width, gboolean is_rms) {
+  Case c = case_new(KERNEL_NORM_FORWARD, "%s %s %d x %d", is_rms ? "rms" : "layer", number_name(number), (int)rows,
+                    (int)width);
+  NormKernel *t = &c.kernel.norm;
+  *t = (NormKernel){.number = (guint8)number, .is_rms = (guint8)is_rms, .rows = rows, .width = width, .epsilon = 1e-5f};
+  t->gradient = (guint8)gradient;
+  Case back = case_new(KERNEL_NORM_BACKWARD, "%s %s, gradient %s, %d x %d", is_rms ? "rms" : "layer",
+                       number_name(number), number_name(gradient), (int)rows, (int)width);
+  back.kernel.norm = *t;
+  case_in(&c, &t->x, number, rows * width, -2, 3);
+  case_in(&c, &t->weight, number, width, 0.5, 1.5);
+  case_out(&c, &t->y, number, rows * width, 0, 0);
+  case_out(&c, &t->rstd, NUMBER_FP32, rows, 0, 0);
+  if (!is_rms) {
+    case_in(&c, &t->shift, number, width, -1, 1);
+    case_out(&c, &t->mean, NUMBER_FP32, rows, 0, 0);
+  }
+  case_compare(&c, comparison);
+  t = &back.kernel.norm;
+  case_in(&back, &t->x, number, rows * width, -2, 3);
+  case_in(&back, &t->weight, number, width, 0.5, 1.5);
+  case_in(&back, &t->dy, number, rows * width, -1, 1);
+  case_in(&back, &t->rstd, NUMBER_FP32, rows, 0.5, 1);
+  case_out(&back, &t->dx, number, rows * width, 0, 0);
+  case_out(&back, &t->dweight, gradient, width, -1, 1);
+  if (!is_rms) {
+    case_in(&back, &t->mean, NUMBER_FP32, rows, 0.2, 0.7);
+    case_out(&back, &t->dshift, gradient, width, -1, 1);
+  }
+  case_compare(&back, comparison);
+}
+
+static void rope(Comparison *comparison, Number number, gboolean inverse) {
+  Case c = case_new(KERNEL_ROPE, "%s%s", number_name(number), inverse ? " inverse" : "");
+  RopeKernel *t = &c.kernel.rope;
+  *t = (RopeKernel){(guint8)number, (guint8)inverse, 2 * 4099, 4099, 3, 20, 100, 10000.0, NULL};
+  case_out(&c, &t->x, number, t->rows * t->ld, -1, 1);
+  case_compare(&c, comparison);
+}
+
+static void softmax(Comparison *comparison, Number number, gint64 seq_len) {
+  Case c = case_new(KERNEL_SOFTMAX_FORWARD, "%s 3 x %d", number_name(number), (int)seq_len);
+  Case back = case_new(KERNEL_SOFTMAX_BACKWARD, "%s 3 x %d", number_name(number), (int)seq_len);
+  const SoftmaxKernel task = {(guint8)number, 3, seq_len, 0.3f, NULL, NULL};
+  const gint64 n = 3 * seq_len * seq_len;
+  c.kernel.softmax = back.kernel.softmax = task;
+  case_out(&c, &c.kernel.softmax.scores, number, n, -20, 20);
+  case_compare(&c, comparison);
+  case_in(&back, &back.kernel.softmax.scores, number, n, 0, 0.1);
+  case_out(&back, &back.kernel.softmax.dscores, number, n, -1, 1);
+  case_compare(&back, comparison);
+}
+
+/* The log-sum-exp and output given to backward need not be the forward's: the formulas are compared. */
+static void flash(Comparison *comparison, Number number, gint64 seq_len, gint64 heads, gint64 kv_heads, gint64 dim) {
+  const gint64 rows = 2 * seq_len, ld = (heads + 2 * kv_heads) * dim, ld_o = heads * dim;
+  const FlashKernel task = {.number = (guint8)number,
+                            .sequences = 2,
+                            .seq_len = seq_len,
+                            .n_heads = heads,
+                            .n_kv_heads = kv_heads,
+                            .head_dim = dim,
+                            .scale = 0.25f,
+                            .ld_qkv = ld,
+                            .ld_o = ld_o};
+  Case c = case_new(KERNEL_FLASH_FORWARD, "%s, seq_len %d, heads %d/%d, head_dim %d", number_name(number), (int)seq_len,
+                    (int)heads, (int)kv_heads, (int)dim);
+  Case back = case_new(KERNEL_FLASH_BACKWARD, "%s, seq_len %d, heads %d/%d, head_dim %d", number_name(number),
+                       (int)seq_len, (int)heads, (int)kv_heads, (int)dim);
+  c.kernel.flash = back.kernel.flash = task;
+  c.slack = back.slack = 2;
+  FlashKernel *t = &c.kernel.flash;
+  case_in(&c, &t->q, number, rows * ld, -1, 1);
+  case_in(&c, &t->k, number, rows * ld, -1, 1);
+  case_in(&c, &t->v, number, rows * ld, -1, 1);
+  case_out(&c, &t->o, number, rows * ld_o, 0, 0);
+  case_out(&c, &t->lse, NUMBER_FP32, rows * heads, 0, 0);
+  case_compare(&c, comparison);
+  t = &back.kernel.flash;
+  case_in(&back, &t->q, number, rows * ld, -1, 1);
+  case_in(&back, &t->k, number, rows * ld, -1, 1);
+  case_in(&back, &t->v, number, rows * ld, -1, 1);
+  case_in(&back, &t->o, number, rows * ld_o, -0.2, 0.2);
+  case_in(&back, &t->lse, NUMBER_FP32, rows * heads, 3, 4);
+  case_in(&back, &t->d_o, number, rows * ld_o, -1, 1);
+  case_out(&back, &t->dq, number, rows * ld, 0, 0);
+  case_out(&back, &t->dk, number, rows * ld, 0, 0);
+  case_out(&back, &t->dv, number, rows * ld, 0, 0);
+  case_compare(&back, comparison);
+}
+
+/* Twice: with cuDNN where it takes the shape, and with the own kernels. */
+static void flashes(Comparison *comparison, Number number) {
+  for (int own = number == NUMBER_FP32; own < 2; own++) {
+    g_setenv("STEPREAL_CUDNN", own ? "0" : "1", TRUE);
+    flash(comparison, number, 45, 4, 2, 24);
+    flash(comparison, number, 128, 4, 4, 64);
+    flash(comparison, number, 200, 4, 1, 128);
+    flash(comparison, number, 33, 2, 2, 256);
+    if (own)
+      flash(comparison, number, 70, 3, 3, 21);
+  }
+  g_unsetenv("STEPREAL_CUDNN");
+}
+
+static void pointwise(Comparison *comparison, Number number, gint64 rows, gint64 width, gboolean gated) {
+  const gint64 n = rows * width, n_x = gated ? 2 * n : n;
+  Case c = case_new(KERNEL_ACTIVATION_FORWARD, "%s %s %d x %d", gated ? "silu gated" : "gelu", number_name(number),
+                    (int)rows, (int)width);
+  Case back = case_new(KERNEL_ACTIVATION_BACKWARD, "%s %s %d x %d", gated ? "silu gated" : "gelu", number_name(number),
+                       (int)rows, (int)width);
+  c.kernel.activation = back.kernel.activation =
+      (ActivationKernel){.number = (guint8)number, .gated = (guint8)gated, .rows = rows, .width = width};
+  case_in(&c, &c.kernel.activation.x, number, n_x, -6, 6);
+  case_out(&c, &c.kernel.activation.y, number, n, 0, 0);
+  case_compare(&c, comparison);
+  case_in(&back, &back.kernel.activation.x, number, n_x, -6, 6);
+  case_in(&back, &back.kernel.activation.dy, number, n, -1, 1);
+  case_out(&back, &back.kernel.activation.dx, number, n_x, 0, 0);
+  case_compare(&back, comparison);
+  Case sum = case_new(KERNEL_ADD, "%s %d x %d%s", number_name(number), (int)rows, (int)width, gated ? ", bias" : "");
+  AddKernel *t = &sum.kernel.add;
+  *t = (AddKernel){.number = (guint8)number, .rows = rows, .width = width};
+  case_in(&sum, &t->a, number, n, -1, 1);
+  case_in(&sum, &t->b, number, n, -1, 1);
+  case_out(&sum, &t->out, number, n, 0, 0);
+  if (gated)
+    case_in(&sum, &t->bias, number, width, -1, 1);
+  case_compare(&sum, comparison);
+}
+
+static void tables(Comparison *comparison, Number number, Number gradient) {
+  const gint64 tokens = 150, width = 65, n_words = 40;
+  Case c = case_new(KERNEL_EMBEDDING_FORWARD, "%s", number_name(number));
+  Case back = case_new(KERNEL_EMBEDDING_BACKWARD, "%s, gradient %s", number_name(number), number_name(gradient));
+  c.kernel.embedding = back.kernel.embedding = (EmbeddingKernel){.number = (guint8)number,
+                                                                 .gradient = (guint8)gradient,
+                                                                 .tokens = tokens,
+                                                                 .width = width,
+                                                                 .first_word = 20,
+                                                                 .n_words = n_words};
+  case_in(&c, &c.kernel.embedding.token, CELL_INT32, tokens, 0, 80);
+  case_in(&c, &c.kernel.embedding.table, number, n_words * width, -1, 1);
+  case_out(&c, &c.kernel.embedding.out, number, tokens * width, 5, 6);
+  case_compare(&c, comparison);
+  case_in(&back, &back.kernel.embedding.token, CELL_INT32, tokens, 0, 80);
+  case_in(&back, &back.kernel.embedding.dout, number, tokens * width, -1, 1);
+  case_out(&back, &back.kernel.embedding.dtable, gradient, n_words * width, -1, 1);
+  case_compare(&back, comparison);
+  Case at = case_new(KERNEL_POSITIONS_FORWARD, "%s", number_name(number));
+  Case at_back = case_new(KERNEL_POSITIONS_BACKWARD, "%s, gradient %s", number_name(number), number_name(gradient));
+  at.kernel.positions = at_back.kernel.positions = (PositionsKernel){.number = (guint8)number,
+                                                                     .gradient = (guint8)gradient,
+                                                                     .rows = 70,
+                                                                     .width = width,
+                                                                     .first_row = 50,
+                                                                     .seq_len = 32};
+  case_in(&at, &at.kernel.positions.table, number, 32 * width, -1, 1);
+  case_out(&at, &at.kernel.positions.x, number, 70 * width, -1, 1);
+  case_compare(&at, comparison);
+  case_in(&at_back, &at_back.kernel.positions.dx, number, 70 * width, -1, 1);
+  case_out(&at_back, &at_back.kernel.positions.dtable, gradient, 32 * width, -1, 1);
+  case_compare(&at_back, comparison);
+}
+
+static Case loss_case(KernelKind kind, Number number, gint64 n_words) {
+  Case c = case_new(kind, "%s, %d words", number_name(number), (int)n_words);
+  c.kernel.loss = (LossKernel){.number = (guint8)number,
+                               .tokens = 21,
+                               .width = 50,
+                               .first_word = 100,
+                               .n_words = n_words,
+                               .loss_scale = 0.5,
+                               .gradient_scale = 3.0f};
+  return c;
+}
+
+/* The second of shards of 50 words: whole, partly padding, all padding. */
+static void losses(Comparison *comparison, Number number, gint64 n_words) {
+  const gint64 tokens = 21, n = 21 * 50;
+  Case most = loss_case(KERNEL_LOSS_MAX, number, n_words), powers = loss_case(KERNEL_LOSS_EXP, number, n_words);
+  Case sum = loss_case(KERNEL_LOSS_SOFTMAX, number, n_words), back = loss_case(KERNEL_LOSS_BACKWARD, number, n_words);
+  case_in(&most, &most.kernel.loss.logits, number, n, -9, 9);
+  case_out(&most, &most.kernel.loss.row_max, NUMBER_FP32, tokens, 0, 0);
+  case_compare(&most, comparison);
+  case_in(&powers, &powers.kernel.loss.logits, number, n, -9, 9);
+  case_in(&powers, &powers.kernel.loss.target, CELL_INT32, tokens, 80, 150);
+  case_in(&powers, &powers.kernel.loss.row_max, NUMBER_FP32, tokens, 9, 10);
+  case_out(&powers, &powers.kernel.loss.probabilities, NUMBER_FP32, n, 0, 0);
+  case_out(&powers, &powers.kernel.loss.row_sum, NUMBER_FP32, tokens, 0, 0);
+  case_out(&powers, &powers.kernel.loss.row_target, NUMBER_FP32, tokens, 0, 0);
+  case_compare(&powers, comparison);
+  case_in(&sum, &sum.kernel.loss.row_sum, NUMBER_FP32, tokens, 1, 30);
+  case_in(&sum, &sum.kernel.loss.row_target, NUMBER_FP32, tokens, -5, 0);
+  case_out(&sum, &sum.kernel.loss.probabilities, NUMBER_FP32, n, 0, 1);
+  case_out(&sum, &sum.kernel.loss.loss, CELL_DOUBLE, 1, 2, 3);
+  case_compare(&sum, comparison);
+  case_in(&back, &back.kernel.loss.target, CELL_INT32, tokens, 80, 150);
+  case_in(&back, &back.kernel.loss.probabilities, NUMBER_FP32, n, 0, 1);
+  case_out(&back, &back.kernel.loss.dlogits, number, n, 0, 0);
+  case_compare(&back, comparison);
+}
+
+static void adam(Comparison *comparison, Number number, Number gradient, gboolean has_master) {
+  const gint64 n = 100003;
+  Case c = case_new(KERNEL_ADAM, "%s, gradient %s%s", number_name(number), number_name(gradient),
+                    has_master ? ", master" : "");
+  AdamKernel *t = &c.kernel.adam;
+  *t = (AdamKernel){.number = (guint8)number,
+                    .gradient = (guint8)gradient,
+                    .n = n,
+                    .max_norm = 1.0f,
+                    .lr = 0.01f,
+                    .beta1 = 0.9f,
+                    .beta2 = 0.95f,
+                    .epsilon = 1e-8f,
+                    .decay = 0.1f,
+                    .correction1 = 0.19f,
+                    .correction2 = 0.0975f};
+  case_out(&c, &t->weight, number, n, -1, 1);
+  case_out(&c, &t->gradients, gradient, n, -1, 1);
+  case_out(&c, &t->m, NUMBER_FP32, n, -0.1, 0.1);
+  case_out(&c, &t->v, NUMBER_FP32, n, 0, 0.1);
+  if (has_master) {
+    case_out(&c, &t->master, NUMBER_FP32, n, -1, 1);
+    case_in(&c, &t->norm_squared, CELL_DOUBLE, 1, 4, 9);
+  }
+  case_compare(&c, comparison);
+}
+
+static void state(Comparison *comparison, Number number, Number other) {
+  for (int accumulate = 0; accumulate < 2; accumulate++)
+    for (gint64 n = 1000; n <= 1003; n += 3) {
+      Case c = case_new(KERNEL_CONVERT, "%s to %s%s, %d", number_name(number), number_name(other),
+                        accumulate ? ", accumulate" : "", (int)n);
+      c.kernel.convert = (ConvertKernel){(guint8)number, (guint8)other, (guint8)accumulate, n, NULL, NULL};
+      case_in(&c, &c.kernel.convert.from, number, n, -1, 1);
+      case_out(&c, &c.kernel.convert.to, other, n, -1, 1);
+      case_compare(&c, comparison);
+    }
+  Case bias = case_new(KERNEL_BIAS_GRADIENT, "%s, gradient %s", number_name(number), number_name(other));
+  bias.kernel.bias_gradient = (BiasGradientKernel){(guint8)number, (guint8)other, 333, 65, NULL, NULL};
+  case_in(&bias, &bias.kernel.bias_gradient.dy, number, 333 * 65, -1, 1);
+  case_out(&bias, &bias.kernel.bias_gradient.out, other, 65, -1, 1);
+  case_compare(&bias, comparison);
+}
+
+static void single(Comparison *comparison, Number number) {
+  Case sum = case_new(KERNEL_SUM_SQUARES, "%s", number_name(number));
+  sum.kernel.sum_squares = (SumSquaresKernel){(guint8)number, 1000003, NULL, NULL};
+  case_in(&sum, &sum.kernel.sum_squares.x, number, 1000003, -1, 1);
+  case_out(&sum, &sum.kernel.sum_squares.sum, CELL_DOUBLE, 1, 1, 2);
+  case_compare(&sum, comparison);
+  Case fill = case_new(KERNEL_FILL, "%s", number_name(number));
+  fill.kernel.fill.bytes = 99 * kernel_element_bytes(number);
+  case_out(&fill, &fill.kernel.fill.to, number, 100, 1, 2);
+  case_compare(&fill, comparison);
+  Case init = case_new(KERNEL_INIT, "%s", number_name(number));
+  init.kernel.init = (InitKernel){.number = (guint8)number,
+                                  .rows = 20,
+                                  .columns = 33,
+                                  .ld = 40,
+                                  .first_row = 90,
+                                  .first_column = 7,
+                                  .whole_rows = 105,
+                                  .whole_width = 1000,
+                                  .seed = 42,
+                                  .mean = 0.5f,
+                                  .deviation = 0.02f};
+  case_out(&init, &init.kernel.init.to, number, 20 * 40, 3, 4);
+  case_compare(&init, comparison);
+}
+
+void compare_all_kernels(Comparison *comparison) {
+  for (gsize i = 0; i < G_N_ELEMENTS(numbers); i++) {
+    const Number number = numbers[i];
+    single(comparison, number);
+    matmuls(comparison, number);
+    flashes(comparison, number);
+    softmax(comparison, number, 33);
+    softmax(comparison, number, 512);
+    for (int flag = 0; flag < 2; flag++) {
+      rope(comparison, number, flag);
+      pointwise(comparison, number, 7, 65, flag);
+      pointwise(comparison, number, 9, 2048, flag);
+      norm(comparison, number, NUMBER_FP32, 300, 129, flag);
+      norm(comparison, number, number, 64, 4096, flag);
+    }
+    for (gint64 n_words = 90; n_words <= 200; n_words += 35) /* 90 125 160 195 */
+      losses(comparison, number, n_words);
+    for (gsize j = 0; j < G_N_ELEMENTS(numbers); j++) {
+      tables(comparison, number, numbers[j]);
+      state(comparison, number, numbers[j]);
+      adam(comparison, number, numbers[j], FALSE);
+      adam(comparison, number, numbers[j], TRUE);
+    }
+  }
+}

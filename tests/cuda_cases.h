@@ -1,0 +1,5 @@
+/* Every kernel in every format, at sizes that are and are not multiples of what kernels work in. */
+#pragma once
+#include "cuda_case.h"
+
+void compare_all_kernels(Comparison *comparison);

@@ -1,0 +1,157 @@
+/* Kernels of the cuda device against the cpu device, and its streams, events, host tasks and memory. Prints every
+ * difference and goes on; exits 77 where there is no GPU. STEPREAL_TEST_DEVICE names another device than cuda. */
+#include "cuda_case.h"
+
+#include "cuda_cases.h"
+#include "program.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const gint64 SECOND_NS = 1000 * 1000 * 1000;
+
+typedef struct {
+  int n_calls, n_needed; /* ends at the n_needed-th call */
+  GString *order;        /* gets `letter` then */
+  char letter;
+  gint held; /* atomic: does not end while it is set */
+} Step;
+
+static gboolean step(gpointer data, GError **error) {
+  Step *s = data;
+  if (g_atomic_int_get(&s->held) || ++s->n_calls < s->n_needed)
+    return FALSE;
+  g_string_append_c(s->order, s->letter);
+  return TRUE;
+}
+
+static void expect(gboolean is_true, const char *what, int *n_bad) {
+  printf("%s %s\n", is_true ? "ok  " : "FAIL", what);
+  fflush(stdout);
+  *n_bad += !is_true;
+}
+
+/* b waits for a's event, though it was filled first:  a: A ● C    b: (wait ●) B */
+static void check_order(Device *device, int *n_bad) {
+  const DeviceType *type = device->type;
+  g_autoptr(GString) order = g_string_new(NULL);
+  Step steps[] = {{0, 3, order, 'A', TRUE}, {0, 2, order, 'B', FALSE}};
+  DeviceStream *a = type->stream_new(device, STREAM_COMPUTE, NULL), *b = type->stream_new(device, STREAM_DP, NULL);
+  DeviceEvent *middle = type->event_new(device, NULL), *end = type->event_new(device, NULL);
+  const gint64 before = g_get_monotonic_time() * 1000;
+  type->host_task(a, step, &steps[0]);
+  type->record(a, middle);
+  type->wait(b, middle);
+  type->host_task(b, step, &steps[1]);
+  type->record(b, end);
+  expect(!type->sleep_until(end, SECOND_NS / 50), "a wait for a held task times out", n_bad);
+  expect(!type->is_done(middle), "an event after a held task is not done", n_bad);
+  g_atomic_int_set(&steps[0].held, FALSE);
+  expect(type->sleep_until(end, 10 * SECOND_NS), "the tasks end", n_bad);
+  const gint64 after = g_get_monotonic_time() * 1000 + 1000, slack = 50 * 1000;
+  expect(strcmp(order->str, "AB") == 0, "tasks run in the order of streams and events", n_bad);
+  const gint64 first = type->event_ns(middle), last = type->event_ns(end);
+  printf("     events at %+.1f and %+.1f us of the host's start, which took %.1f us\n", (double)(first - before) / 1e3,
+         (double)(last - before) / 1e3, (double)(after - before) / 1e3);
+  expect(before + SECOND_NS / 50 - slack < first && first <= last && last < after + slack,
+         "event times are on the host's clock", n_bad);
+  type->event_free(middle);
+  type->event_free(end);
+  type->stream_free(a);
+  type->stream_free(b);
+}
+
+/* Every stream of a rank waits for a task, the first for the last one's: none may hold up another. */
+static void check_many_streams(Device *device, int *n_bad) {
+  const DeviceType *type = device->type;
+  g_autoptr(GString) order = g_string_new(NULL);
+  DeviceStream *streams[N_STREAMS];
+  DeviceEvent *ends[N_STREAMS];
+  Step steps[N_STREAMS];
+  for (int i = 0; i < N_STREAMS; i++) {
+    streams[i] = type->stream_new(device, (Stream)i, NULL);
+    ends[i] = type->event_new(device, NULL);
+    steps[i] = (Step){0, 1, order, (char)('a' + i), TRUE};
+  }
+  for (int i = 0; i < N_STREAMS; i++) {
+    type->host_task(streams[i], step, &steps[i]);
+    type->record(streams[i], ends[i]);
+  }
+  gboolean ok = TRUE;
+  for (int i = N_STREAMS - 1; i >= 0; i--) {
+    g_atomic_int_set(&steps[i].held, FALSE);
+    ok = ok && type->sleep_until(ends[i], 5 * SECOND_NS);
+  }
+  expect(ok && order->len == N_STREAMS, "streams that wait do not hold up others", n_bad);
+  for (int i = 0; i < N_STREAMS; i++) {
+    type->stream_free(streams[i]);
+    type->event_free(ends[i]);
+  }
+}
+
+static void check_memory(Device *device, int *n_bad) {
+  g_autoptr(GError) error = NULL;
+  void *memory = device->type->allocate(device, G_GINT64_CONSTANT(1) << 50, &error);
+  printf("     %s\n", error == NULL ? "no error" : error->message);
+  expect(memory == NULL && error != NULL && g_str_has_prefix(error->message, "out of memory: "),
+         "too much memory is refused", n_bad);
+}
+
+static gboolean failing_step(gpointer data, GError **error) {
+  g_set_error_literal(error, G_FILE_ERROR, 0, "the step failed");
+  return TRUE;
+}
+
+/* A device that has failed says why, and what waits for it ends. */
+static void check_failure(const DeviceType *type, gboolean by_step, int *n_bad) {
+  g_autoptr(GError) error = NULL;
+  g_autoptr(GString) order = g_string_new(NULL);
+  Step held = {0, 1, order, 'H', TRUE};
+  Device *device = type->open(0, 1, 0, NULL);
+  DeviceStream *stream = type->stream_new(device, STREAM_COMPUTE, NULL);
+  DeviceStream *other = type->stream_new(device, STREAM_DP, NULL);
+  DeviceEvent *end = type->event_new(device, NULL);
+  type->host_task(stream, step, &held);
+  type->record(stream, end);
+  if (by_step)
+    type->host_task(other, failing_step, NULL);
+  else
+    type->cancel(device);
+  expect(!type->sleep_until(end, 10 * SECOND_NS), "a wait on a failed device is not done", n_bad);
+  expect(!type->check(device, &error), "a failed device says so", n_bad);
+  printf("     %s\n", error == NULL ? "no error" : error->message);
+  type->stream_free(stream);
+  type->stream_free(other);
+  type->event_free(end);
+  type->close(device);
+}
+
+int main(void) {
+  g_autoptr(GError) error = NULL;
+  const char *name = g_getenv("STEPREAL_TEST_DEVICE");
+  const DeviceType *type = device_find(name == NULL ? "cuda" : name, &error), *plain = device_find("cpu", NULL);
+  Device *device = type == NULL ? NULL : type->open(0, 1, 0, &error);
+  if (device == NULL) {
+    printf("skipped: %s\n", error->message);
+    return 77;
+  }
+  g_autofree char *description = type->describe(device);
+  printf("%s, clock %.0f MHz\n", description, type->clock_Hz(device) / 1e6);
+  Comparison comparison = {.device = device, .reference = plain == NULL ? NULL : plain->open(0, 1, 0, &error)};
+  int n_bad = 0;
+  check_memory(device, &n_bad);
+  check_order(device, &n_bad);
+  check_many_streams(device, &n_bad);
+  if (comparison.reference == NULL)
+    printf("kernels are not compared: no cpu device\n");
+  else
+    compare_all_kernels(&comparison);
+  check_failure(type, TRUE, &n_bad);
+  check_failure(type, FALSE, &n_bad);
+  if (comparison.reference != NULL)
+    plain->close(comparison.reference);
+  type->close(device);
+  printf("%d of %d kernels differ, %d other failures\n", comparison.n_bad, comparison.n_run, n_bad);
+  return comparison.n_bad + n_bad == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
