@@ -17,8 +17,11 @@ static const Command commands[] = {
 };
 
 int main(int argc, char **argv) {
-  const VerbTable table = {"stepreal", "[mpirun -n RANKS] stepreal VERB [OPTION…]",
-                           "0 done, 1 the run failed or its numbers are wrong, 2 bad usage or input.", commands,
-                           G_N_ELEMENTS(commands)};
+  const VerbTable table = {.program = "stepreal",
+                           .usage = "[mpirun -n RANKS] stepreal VERB [OPTION…]",
+                           .statuses = "0 done, 1 the run failed or its numbers are wrong, 2 bad usage or input.",
+                           .commands = commands,
+                           .n_commands = G_N_ELEMENTS(commands),
+                           .is_silent = !world_is_first_launched()};
   return verbs_main(&table, argc, argv);
 }

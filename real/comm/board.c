@@ -104,10 +104,19 @@ void board_enter(Board *board, int line, int rank, int lifeline) {
   atomic_store(&own->state, LINE_RUNS);
 }
 
+static gboolean says_already(Line *own, gboolean is_waiting, const guint64 *words) {
+  gboolean same = atomic_load_explicit(&own->is_waiting, memory_order_relaxed) == is_waiting;
+  for (int i = 0; i < TEXT_WORDS && same; i++)
+    same = atomic_load_explicit(&own->text[i], memory_order_relaxed) == words[i];
+  return same;
+}
+
 void board_say(Board *board, int line, gboolean is_waiting, const char *text) {
   Line *own = &board->lines[line];
   guint64 words[TEXT_WORDS] = {0};
   memcpy(words, text, strnlen(text, sizeof words));
+  if (says_already(own, is_waiting, words))
+    return;
   guint32 sequence = atomic_load_explicit(&own->sequence, memory_order_relaxed);
   atomic_store_explicit(&own->sequence, sequence + 1, memory_order_relaxed);
   atomic_thread_fence(memory_order_release);
@@ -204,16 +213,30 @@ guint64 board_total_progress(const Board *board, gboolean *all_wait) {
   return total;
 }
 
-gint64 board_process_start(gint64 pid) {
+/* "S 1 …": what follows the name in /proc/PID/stat; the name may hold anything, so count from the last bracket. NULL:
+ * there is no such process. Owned by the caller. */
+static char *process_fields(gint64 pid) {
   g_autofree char *path = g_strdup_printf("/proc/%" G_GINT64_FORMAT "/stat", pid);
   g_autofree char *text = NULL;
   if (!g_file_get_contents(path, &text, NULL, NULL))
+    return NULL;
+  const char *bracket = strrchr(text, ')');
+  return bracket != NULL && bracket[1] == ' ' ? g_strdup(bracket + 2) : NULL;
+}
+
+gint64 board_process_start(gint64 pid) {
+  g_autofree char *fields = process_fields(pid);
+  if (fields == NULL || fields[0] == 'Z' || fields[0] == 'X')
     return -1;
-  /* pid (name) state ppid … starttime is field 22; the name may hold anything, so count from the last bracket */
-  const char *field = strrchr(text, ')');
-  if (field == NULL || field[1] == '\0' || field[2] == 'Z' || field[2] == 'X')
-    return -1;
-  for (int i = 2; i < 22 && field != NULL; i++)
-    field = strchr(field + 1, ' ');
+  const char *field = fields;
+  for (int i = 3; i < 22 && field != NULL; i++) { /* from state, field 3, to starttime */
+    field = strchr(field, ' ');
+    field = field == NULL ? NULL : field + 1;
+  }
   return field == NULL ? -1 : g_ascii_strtoll(field, NULL, 10);
+}
+
+gboolean board_process_is_stopped(gint64 pid) {
+  g_autofree char *fields = process_fields(pid);
+  return fields != NULL && (fields[0] == 'T' || fields[0] == 't');
 }

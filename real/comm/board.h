@@ -24,7 +24,7 @@ typedef struct {
   gint64 pid;        /* as the machine's processes see it */
   gint64 start_time; /* of that process, clock ticks since boot: tells it from a later one with the same pid */
   int lifeline;      /* a file descriptor of it that its death closes; −1 none */
-  guint64 progress;  /* counts what it said and what it moved */
+  guint64 progress;  /* counts what it newly said and what it moved */
   gboolean is_waiting;
   char text[BOARD_TEXT_BYTES + 1]; /* what it is doing; "" not said */
   char failure[BOARD_FAILURE_BYTES];
@@ -39,6 +39,7 @@ int board_n_lines(const Board *board);
 int board_fd(const Board *board); /* in this process */
 /* This process takes `line`. */
 void board_enter(Board *board, int line, int rank, int lifeline);
+/* Counts as progress unless it says so already. */
 void board_say(Board *board, int line, gboolean is_waiting, const char *text);
 void board_progress(Board *board, int line);
 void board_set_state(Board *board, int line, LineState state);
@@ -63,3 +64,5 @@ guint64 board_total_progress(const Board *board, gboolean *all_wait);
 /* Clock ticks since boot at which process `pid` started; −1 when there is none, or it has ended and is only not yet
  * waited for. */
 gint64 board_process_start(gint64 pid);
+/* By SIGSTOP or a debugger. */
+gboolean board_process_is_stopped(gint64 pid);

@@ -33,9 +33,11 @@ void end_words_of_failure(const BoardLine *failed, const BoardLine *own, char *m
   append_own(own, message);
 }
 
-void end_words_of_stall(double idle_s, const BoardLine *own, char *message) {
-  g_snprintf(message, END_WORDS_BYTES, "stuck: every rank of this machine waits and nothing has moved for %.1f s",
-             idle_s);
+void end_words_of_stall(double idle_s, const BoardLine *stopped, const BoardLine *own, char *message) {
+  g_autofree char *who = stopped == NULL ? g_strdup("every rank of this machine waits")
+                                         : g_strdup_printf("rank %d (pid %" G_GINT64_FORMAT ") is stopped, the others wait",
+                                                           stopped->rank, stopped->pid);
+  g_snprintf(message, END_WORDS_BYTES, "stuck: %s and nothing has moved for %.1f s", who, idle_s);
   append_own(own, message);
 }
 
@@ -45,7 +47,7 @@ void end_words_of_signal(const char *name, const BoardLine *own, char *message) 
 }
 
 /* Before MPI is up only the launcher knows this rank. */
-static const char *launched_rank(void) {
+const char *end_words_launched_rank(void) {
   static const char *const names[] = {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"};
   for (gsize i = 0; i < G_N_ELEMENTS(names); i++)
     if (g_getenv(names[i]) != NULL)
@@ -56,7 +58,7 @@ static const char *launched_rank(void) {
 void end_words_print(int rank, const char *message) {
   char name[32], text[END_WORDS_BYTES + 64];
   g_snprintf(name, sizeof name, "%d", rank);
-  g_snprintf(text, sizeof text - 1, "stepreal: rank %s: %s", rank < 0 ? launched_rank() : name, message);
+  g_snprintf(text, sizeof text - 1, "stepreal: rank %s: %s", rank < 0 ? end_words_launched_rank() : name, message);
   gsize n = strlen(text);
   text[n] = '\n';
   if (write(STDERR_FILENO, text, n + 1) < 0)

@@ -9,11 +9,15 @@ enum { END_WORDS_BYTES = 1024 };
 void end_words_of_death(const BoardLine *dead, const BoardLine *own, char *message);
 /* "stops: rank 1 failed: …; this rank was in 0F3" */
 void end_words_of_failure(const BoardLine *failed, const BoardLine *own, char *message);
-/* "stuck: …" */
-void end_words_of_stall(double idle_s, const BoardLine *own, char *message);
+/* "stuck: every rank of this machine waits …", "stuck: rank 1 (pid 123) is stopped …" with `stopped`, which may be
+ * NULL. */
+void end_words_of_stall(double idle_s, const BoardLine *stopped, const BoardLine *own, char *message);
 /* "ended by SIGTERM while it was in 0F3" */
 void end_words_of_signal(const char *name, const BoardLine *own, char *message);
 
 /* "stepreal: rank R: message" on standard error in one write, so that the lines of several ranks do not mix. `rank` <
  * 0: not known yet. */
 void end_words_print(int rank, const char *message);
+
+/* The launcher's number of this rank, "?" where it gives none. */
+const char *end_words_launched_rank(void);

@@ -224,10 +224,30 @@ static void look_for_dead(Monitor *monitor) {
   }
 }
 
+/* A process that is stopped never says that it waits. −1: none; `others_wait`: all that run and are not stopped. */
+static int find_stopped(Monitor *monitor, gboolean *others_wait) {
+  int stopped = -1;
+  *others_wait = TRUE;
+  for (int i = 0; i < board_n_lines(monitor->board); i++) {
+    BoardLine line = board_read(monitor->board, i);
+    if (i == monitor->line || line.state != LINE_RUNS)
+      continue;
+    if (board_process_is_stopped(line.pid))
+      stopped = i;
+    else
+      *others_wait = *others_wait && line.is_waiting;
+  }
+  *others_wait = *others_wait && own_line(monitor).is_waiting;
+  return stopped;
+}
+
 static void look_for_stall(Monitor *monitor) {
   gint64 now_us = g_get_monotonic_time(), limit_us = atomic_load(&monitor->stall_timeout_us);
   gboolean all_wait;
   guint64 progress = board_total_progress(monitor->board, &all_wait);
+  gboolean others_wait;
+  if (progress == monitor->last_progress && !all_wait)
+    all_wait = find_stopped(monitor, &others_wait) >= 0 && others_wait;
   if (progress != monitor->last_progress || !all_wait) {
     monitor->last_progress = progress;
     monitor->last_move_us = now_us;
@@ -237,8 +257,9 @@ static void look_for_stall(Monitor *monitor) {
   if (!board_is_stalled(monitor->board))
     return;
   char message[END_WORDS_BYTES];
-  BoardLine own = own_line(monitor);
-  end_words_of_stall((double)(now_us - monitor->last_move_us) / 1e6, &own, message);
+  int stopped = find_stopped(monitor, &others_wait);
+  BoardLine own = own_line(monitor), other = stopped >= 0 ? board_read(monitor->board, stopped) : own;
+  end_words_of_stall((double)(now_us - monitor->last_move_us) / 1e6, stopped >= 0 ? &other : NULL, &own, message);
   end_with(monitor, 1, LINE_ENDS, message);
 }
 

@@ -6,6 +6,7 @@
  * A process that no launcher started is a world of one and leaves MPI alone: it starts at once, and says nothing. */
 #include "world_state.h"
 
+#include "end_words.h"
 #include "error.h"
 #include "mpi_call.h"
 
@@ -122,6 +123,11 @@ static gboolean open_board(World *world, GError **error) {
     witness_dismiss(world->witness);
   monitor_watch(world->monitor, world->board, world->line, leave, world);
   return TRUE;
+}
+
+gboolean world_is_first_launched(void) {
+  const char *rank = end_words_launched_rank();
+  return strcmp(rank, "0") == 0 || strcmp(rank, "?") == 0;
 }
 
 World *world_open(int *argc, char ***argv, double start_timeout_s, GError **error) {

@@ -23,6 +23,9 @@ World *world_open(int *argc, char ***argv, double start_timeout_s, GError **erro
  * process. NULL is fine. */
 int world_close(World *world, int status);
 
+/* For what is printed without a world, by all ranks alike: TRUE on the one that prints it. */
+gboolean world_is_first_launched(void);
+
 int world_rank(const World *world);
 int world_size(const World *world);
 int world_local_rank(const World *world); /* among the ranks on this machine */

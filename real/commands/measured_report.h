@@ -1,6 +1,6 @@
 /* What a run prints. */
 #pragma once
-#include "check.h"
+#include "numerics.h"
 #include "metrics.h"
 #include "model.h"
 

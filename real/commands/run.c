@@ -1,3 +1,4 @@
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include "measured_trace.h"
 #include "options.h"
 #include "plan_program.h"
+#include "program_fit.h"
 #include "program_text.h"
 #include "real_command.h"
 #include "timeline.h"
@@ -38,6 +40,16 @@ static void clear_run(Run *run) {
   plan_options_clear(&run->options.plan);
   workload_free(run->workload);
   program_free(run->program);
+}
+
+static gboolean check_option(const char *name, double value, gboolean is_right, const char *expected, GError **error) {
+  return is_right || fail_input(error, "--%s: found %g, expected %s", name, value, expected);
+}
+
+static gboolean check_numbers(const RunOptions *o, GError **error) {
+  return check_option("lr", o->lr, o->lr >= 0 && isfinite(o->lr), "a number that is not negative", error) &&
+         check_option("start-timeout", o->start_timeout_s, o->start_timeout_s > 0, "seconds, more than 0", error) &&
+         check_option("stall-timeout", o->stall_timeout_s, o->stall_timeout_s >= 0, "seconds, or 0 for ever", error);
 }
 
 static gboolean parse_options(RunOptions *o, int argc, char **argv, GError **error) {
@@ -78,7 +90,7 @@ static gboolean parse_options(RunOptions *o, int argc, char **argv, GError **err
        "seconds in which all ranks wait and nothing moves until the run is ended (default 60)", "S"},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
-  return parser_run(parser, &argc, &argv, FALSE, error);
+  return parser_run(parser, &argc, &argv, FALSE, error) && check_numbers(o, error);
 }
 
 /* --- from options to an execution -------------------------------------------------------------------------------------- */
@@ -138,7 +150,10 @@ static gboolean make_program(Run *run, GError **error) {
   if (program == NULL)
     return FALSE;
   run->program = program->expanded ? g_steal_pointer(&program) : program_expand(program, run->workload);
-  return TRUE;
+  if (run->options.program == NULL || program_fits(run->program, run->workload, error))
+    return TRUE;
+  g_prefix_error(error, "%s: ", run->options.program);
+  return FALSE;
 }
 
 static const CommType *find_comm(const RunOptions *o, World *world, GError **error) {
@@ -177,10 +192,48 @@ static gboolean make_execution(Run *run, World *world, GError **error) {
 }
 
 static gboolean prepare(Run *run, World *world, GError **error) {
-  if (run->options.lr < 0 || run->options.start_timeout_s <= 0 || run->options.stall_timeout_s < 0)
-    return fail_input(error, "--lr, --start-timeout and --stall-timeout: expected numbers that are not negative");
   return read_inputs(&run->options.plan, error) && make_workload(run, world, error) && make_program(run, error) &&
          make_execution(run, world, error);
+}
+
+/* --- one run on all ranks ---------------------------------------------------------------------------------------------- */
+
+enum { N_TRAITS = 3, TRAIT_BYTES = 65 };
+static const char *const trait_names[N_TRAITS] = {"model", "plan", "--check, --seed or --lr"};
+
+static void add_trait(char (*traits)[TRAIT_BYTES], int i, char *text) {
+  g_autofree char *sum = g_compute_checksum_for_string(G_CHECKSUM_SHA256, text, -1);
+  g_strlcpy(traits[i], sum, TRAIT_BYTES);
+  g_free(text);
+}
+
+/* What all ranks must agree about: sums of three texts. */
+static void find_traits(const Run *run, char (*traits)[TRAIT_BYTES]) {
+  const Model *model = run->workload->model;
+  const Layout *layout = &run->workload->layout;
+  GString *plan = g_string_new(NULL);
+  for (int axis = 0; axis < N_AXES; axis++)
+    g_string_append_printf(plan, "%d %d ", layout->size[axis], layout->stride[axis]);
+  g_autofree char *program = program_to_text(run->program);
+  g_string_append(plan, program);
+  add_trait(traits, 0, g_strdup_printf("%s %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %" G_GINT64_FORMAT, model->name,
+                                       (gint64)model->n_layers, (gint64)model->hidden, (gint64)model->vocab));
+  add_trait(traits, 1, g_string_free(plan, FALSE));
+  add_trait(traits, 2, g_strdup_printf("%d %" G_GINT64_FORMAT " %.17g", run->options.check,
+                                       (gint64)run->options.plan.seed, run->options.lr));
+}
+
+/* Ranks of different command lines would wait for each other, or train different models side by side. */
+static gboolean agrees_with_first(const Run *run, World *world, GError **error) {
+  char own[N_TRAITS][TRAIT_BYTES], first[N_TRAITS][TRAIT_BYTES];
+  find_traits(run, own);
+  memcpy(first, own, sizeof own);
+  world_broadcast(world, first, sizeof first, 0);
+  for (int i = 0; i < N_TRAITS; i++)
+    if (strcmp(own[i], first[i]) != 0)
+      return fail_input(error, "rank %d has another %s than rank 0: all ranks of a run need the same command line",
+                        world_rank(world), trait_names[i]);
+  return TRUE;
 }
 
 /* --- running ----------------------------------------------------------------------------------------------------------- */
@@ -270,7 +323,7 @@ int command_run(int argc, char **argv, GError **error) {
   }
   world_set_stall_timeout(world, run.options.stall_timeout_s);
   int status = 0;
-  if (world_all(world, prepare(&run, world, error)))
+  if (world_all(world, prepare(&run, world, error)) && world_all(world, agrees_with_first(&run, world, error)))
     status = run_all(&run, world, error);
   status = real_command_close(world, status, error);
   clear_run(&run);

@@ -132,6 +132,17 @@ static void run_optimizer(Executor *executor, const Op *op) {
   state_optimizer(executor->trainer, op->step, stream);
 }
 
+/* ZeRO-3: some gather has brought the weights of the piece. */
+static gboolean has_weights(const Executor *executor, const Op *op, const Work *work) {
+  static const BlockKind kinds[N_PIECES] = {
+      [PIECE_EMBEDDING] = BLOCK_TABLE, [PIECE_LAYER] = BLOCK_LAYER, [PIECE_HEAD] = BLOCK_OUTPUT};
+  if (work->piece < 0)
+    return TRUE;
+  const Block *block =
+      parameters_block(executor->trainer->parameters, op->stage, kinds[work->piece], op->unit);
+  return block == NULL || block->n == 0 || block->gathered != NULL;
+}
+
 static gboolean run_compute(Executor *executor, int index, GError **error) {
   const Op *op = &executor->list->ops[index];
   const Work *work = &g_array_index(executor->program->works, Work, op->work);
@@ -142,6 +153,8 @@ static gboolean run_compute(Executor *executor, int index, GError **error) {
   const int zero = executor->trainer->parameters->zero;
   if (zero == 3)
     use_gathered(executor, op);
+  if (zero == 3 && !has_weights(executor, op, work))
+    return fail_impossible(error, "its weights are in shards: it waits for no UNSHARD that gathers them");
   if (zero >= 2 && (op->action == ACTION_B || op->action == ACTION_W) && !open_bucket(executor, index, error))
     return FALSE;
   const ItemCall call = item_call(executor, op);

@@ -55,7 +55,7 @@ static void say(Executor *executor) {
     world_say(world, TRUE, "waits for %s", text);
     return;
   }
-  world_say(world, FALSE, "issuing");
+  world_say(world, FALSE, "between ops");
 }
 
 /* Why the device has failed, with the op at which each stream stands. */
@@ -230,7 +230,10 @@ static void visit_items(const Executor *executor) {
 gboolean execute(const Execution *execution, ExecutionResult *result, GError **error) {
   memset(result, 0, sizeof *result);
   Executor executor = {.execution = execution, .result = result};
-  const gboolean ok = executor_setup(&executor, error) && executor_run(&executor, error) && collect(&executor, error);
+  gboolean ok = executor_setup(&executor, error);
+  if (!ok)
+    g_prefix_error(error, "before the first op: ");
+  ok = ok && executor_run(&executor, error) && collect(&executor, error);
   if (ok && execution->visit_item != NULL)
     visit_items(&executor);
   if (!ok)

@@ -77,12 +77,50 @@ static void measure_buffers(Trainer *trainer, const OpList *list) {
   }
 }
 
+static gboolean waits_for(const Op *op, gint32 index) {
+  for (int i = 0; i < OP_MAX_AFTER && op->after[i] >= 0; i++)
+    if (op->after[i] == index)
+      return TRUE;
+  return FALSE;
+}
+
+static gboolean same_piece(const Program *program, const Op *a, const Op *b) {
+  return a->action == b->action && a->stage == b->stage && a->micro_batch == b->micro_batch && a->step == b->step &&
+         a->unit == b->unit &&
+         g_array_index(program->works, Work, a->work).piece == g_array_index(program->works, Work, b->work).piece;
+}
+
+/* Gathers from one to the end of the piece that waits for it: as many buffers it takes to leave its own alone. */
+static int count_gathers(const Program *program, const OpList *list, int gather) {
+  int n = 1, alive = 1;
+  const Op *user = NULL;
+  for (int i = gather + 1; i < list->n_ops && list->ops[i].kind != OP_HOST; i++) {
+    const Op *op = &list->ops[i];
+    if (op->kind == OP_COMPUTE && user != NULL && !same_piece(program, op, user))
+      break;
+    if (op->kind == OP_COMPUTE && user == NULL && waits_for(op, gather))
+      user = op;
+    n += op->action == ACTION_UNSHARD;
+    if (op->kind == OP_COMPUTE && user != NULL)
+      alive = n;
+  }
+  return alive;
+}
+
+static int most_gathers(const Program *program, const OpList *list) {
+  int most = 1;
+  for (int i = 0; i < list->n_ops; i++)
+    if (list->ops[i].action == ACTION_UNSHARD)
+      most = MAX(most, count_gathers(program, list, i));
+  return most;
+}
+
 static gboolean allocate_buffers(Trainer *trainer, int rank, GError **error) {
   const Parameters *parameters = trainer->parameters;
   const DeviceType *device = trainer->device->type;
-  const Plan *plan = trainer->workload->plan;
   const int steps = trainer->program->n_steps;
-  measure_buffers(trainer, &trainer->program->ranks[layout_coordinates(&trainer->workload->layout, rank).at[AXIS_PP]]);
+  const OpList *list = &trainer->program->ranks[layout_coordinates(&trainer->workload->layout, rank).at[AXIS_PP]];
+  measure_buffers(trainer, list);
   gint64 whole = 0;
   for (int i = 0; i < parameters->n_blocks; i++)
     whole += parameters->blocks[i].n_whole;
@@ -97,8 +135,8 @@ static gboolean allocate_buffers(Trainer *trainer, int rank, GError **error) {
     ok = (trainer->shared_gradients[i] = device->allocate(trainer->device, 4 * shared->n, error)) != NULL;
   if (ok && shared != NULL && parameters->zero == 3)
     ok = (trainer->shared_gathered = device->allocate(trainer->device, 4 * shared->n, error)) != NULL;
-  const int n_gathers = plan->overlap_param ? plan->prefetch + 1 : 1;
-  for (int i = 0; i < n_gathers && ok && parameters->zero == 3; i++) {
+  const int n_gathers = parameters->zero == 3 ? most_gathers(trainer->program, list) : 0;
+  for (int i = 0; i < n_gathers && ok; i++) {
     char *buffer = device->allocate(trainer->device, MAX(trainer->gather_bytes, 1), error);
     ok = buffer != NULL;
     g_ptr_array_add(trainer->gather_buffers, buffer);

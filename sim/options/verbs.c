@@ -9,6 +9,8 @@
 #include "suggest.h"
 
 static void print_usage(const VerbTable *table, FILE *out) {
+  if (table->is_silent)
+    return;
   fprintf(out, "usage: %s\n\n", table->usage);
   for (gsize i = 0; i < table->n_commands; i++)
     fprintf(out, "  %-12s %s\n", table->commands[i].name, table->commands[i].summary);
@@ -63,13 +65,25 @@ static int run(const VerbTable *table, int argc, char **argv, GError **error) {
   return command->run(argc - 1, argv + 1, error);
 }
 
-int verbs_report(const char *program, const GError *error) {
-  if (g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_HELP)) {
-    fputs(error->message, stdout);
+static int status_of(const GError *error) {
+  if (g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_HELP))
     return 0;
-  }
-  fprintf(stderr, "%s: %s\n", program, error->message);
   return g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE) ? 1 : 2;
+}
+
+int verbs_report(const char *program, const GError *error) {
+  if (status_of(error) == 0)
+    fputs(error->message, stdout);
+  else
+    fprintf(stderr, "%s: %s\n", program, error->message);
+  return status_of(error);
+}
+
+/* What is impossible may be so for this process alone. */
+static int report(const VerbTable *table, const GError *error) {
+  if (!table->is_silent || status_of(error) == 1)
+    return verbs_report(table->program, error);
+  return status_of(error);
 }
 
 int verbs_main(const VerbTable *table, int argc, char **argv) {
@@ -78,7 +92,7 @@ int verbs_main(const VerbTable *table, int argc, char **argv) {
   setlocale(LC_CTYPE, "");
   int status = run(table, argc, argv, &error);
   if (error != NULL)
-    status = verbs_report(table->program, error);
+    status = report(table, error);
   if (fflush(stdout) != 0 || ferror(stdout)) {
     g_autofree char *what = g_strdup_printf("%s: standard output", table->program);
     perror(what);

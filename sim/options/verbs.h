@@ -16,6 +16,7 @@ typedef struct {
   const char *statuses; /* what the exit status says */
   const Command *commands;
   gsize n_commands;
+  gboolean is_silent; /* another process of one launch prints what all of them would: help, mistakes in the arguments */
 } VerbTable;
 
 /* All of main(): usage, --help, --version, the verb, its error. Returns the exit status. */

@@ -5,7 +5,7 @@
  *
  * Rank 0 collects them all, runs the model alone, and lays every record over the whole matrices. Any number no record
  * has covered is missing. */
-#include "check.h"
+#include "numerics.h"
 
 #include "error.h"
 #include "executor_private.h"

@@ -1,0 +1,76 @@
+#include "program_fit.h"
+
+#include "error.h"
+#include "executor.h"
+
+static const Phase phase_of[] = {
+    [ACTION_F] = PHASE_F, [ACTION_I] = PHASE_I, [ACTION_W] = PHASE_W, [ACTION_B] = PHASE_B};
+
+/* Is the piece in the stage? `unit`: the layer. */
+static gboolean has_piece(const StageLayers *layers, int piece, int unit) {
+  if (piece == PIECE_LAYER)
+    return unit < layers->n_layers;
+  return piece == PIECE_EMBEDDING ? layers->has_embedding : piece == PIECE_HEAD && layers->has_head;
+}
+
+/* Items first … last of a piece, all of them collectives or none. */
+static gboolean has_items(const Workload *workload, const Op *op, int piece, int first, int last, gboolean collective) {
+  if (op->stage < 0 || !has_piece(&workload->stages[op->stage].layers, piece, op->unit))
+    return FALSE;
+  const WorkList *list = &workload->work[piece][phase_of[op->action]];
+  if (first < 0 || last >= list->n_items)
+    return FALSE;
+  for (int i = first; i <= last; i++)
+    if ((list->items[i].kind == ITEM_COLLECTIVE) != collective)
+      return FALSE;
+  return TRUE;
+}
+
+static gboolean compute_fits(const Program *program, const Workload *workload, const Op *op) {
+  const Work *work = &g_array_index(program->works, Work, op->work);
+  if (op->action > ACTION_B)
+    return work->phase == PHASE_OPTIMIZER;
+  return work->phase == phase_of[op->action] &&
+         has_items(workload, op, work->piece, work->first_item, work->last_item, FALSE);
+}
+
+/* A gather or a reduction: its layers are there, and it cuts them into as many shards as the plan does. */
+static gboolean movement_fits(const Workload *workload, const Op *op, const Transfer *transfer, const Group *group) {
+  const StageLayers *layers = op->stage >= 0 ? &workload->stages[op->stage].layers : NULL;
+  if (layers == NULL || op->unit + transfer->n_layers > layers->n_layers + layers->has_head ||
+      (transfer->n_layers > 0 && op->unit + transfer->n_layers > layers->n_layers) ||
+      transfer->n_embedding > layers->has_embedding || transfer->n_head > layers->has_head)
+    return FALSE;
+  const int n_shards = workload->plan->zero > 0 ? workload->layout.dp_shard : 1;
+  const gboolean cuts = op->action == ACTION_UNSHARD || transfer->collective != COLLECTIVE_ALL_REDUCE;
+  return !cuts || (!group->spans_pp && layout_group_size(&workload->layout, group->axes) == n_shards);
+}
+
+static gboolean collective_fits(const Program *program, const Workload *workload, const Op *op) {
+  const Transfer *transfer = &g_array_index(program->transfers, Transfer, op->work);
+  const Group *group = &g_array_index(program->groups, Group, transfer->group);
+  if (op->action == ACTION_UNSHARD || op->action == ACTION_REDUCE_GRAD)
+    return movement_fits(workload, op, transfer, group);
+  if (op->action > ACTION_B)
+    return TRUE;
+  return transfer->is_item && !group->spans_pp &&
+         layout_group_size(&workload->layout, group->axes) == workload->plan->tp &&
+         has_items(workload, op, transfer->piece, transfer->item, transfer->item, TRUE);
+}
+
+gboolean program_fits(const Program *program, const Workload *workload, GError **error) {
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    for (int i = 0; i < program->ranks[rank].n_ops; i++) {
+      const Op *op = &program->ranks[rank].ops[i];
+      const gboolean fits = op->kind == OP_COMPUTE      ? compute_fits(program, workload, op)
+                            : op->kind == OP_COLLECTIVE ? collective_fits(program, workload, op)
+                                                        : TRUE;
+      if (fits)
+        continue;
+      g_autofree char *name = op_text(program, op);
+      return fail_impossible(error, "rank %d, op %d (%s): the model under this plan has no such layer, kernels or "
+                                    "shards; is the program of another plan?",
+                             rank, i, name);
+    }
+  return TRUE;
+}

@@ -1,0 +1,318 @@
+/* The gradients of a whole model, assembled as the trainer assembles them, are the derivatives of its loss.
+ *
+ * Independent of any backward kernel: a run of two steps with learning rate 0, whose hook at the end of step 0 sets the
+ * weights; the loss of step 1 then says where they are.
+ *
+ *     step 0 | hook: w := w₀ + h·v | step 1: loss L(w₀ + h·v), hook: gradient g
+ *
+ *     g·v = (L(w₀ + h·v) − L(w₀ − h·v)) / 2h + O(h²)        for directions v of length 1 within one tensor
+ *
+ * w₀ is not the initial model, whose layers hardly do anything: its matrices are so large that attention chooses and
+ * activations bend. Three directions per tensor: along g, the element of the largest gradient, and random signs. */
+#include "executor.h"
+#include "plan_program.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static World *world; /* of one rank; opened once */
+
+/* ---- models and plans ---- */
+
+enum { LAYERS = 2, HIDDEN = 24, HEADS = 4, VOCAB = 50, SEQUENCE = 12, MICRO_BATCHES = 2 };
+
+static const Model llama = {.name = (char *)"llama",
+                            .n_layers = LAYERS,
+                            .hidden = HIDDEN,
+                            .n_heads = HEADS,
+                            .n_kv_heads = 2,
+                            .head_dim = 6,
+                            .ffn_hidden = 40,
+                            .vocab = VOCAB,
+                            .max_positions = SEQUENCE,
+                            .gated = TRUE,
+                            .n_norms_per_layer = 2,
+                            .norm = NORM_RMSNORM,
+                            .positions = POSITIONS_ROTARY};
+static const Model gpt2 = {.name = (char *)"gpt2",
+                           .n_layers = LAYERS,
+                           .hidden = HIDDEN,
+                           .n_heads = HEADS,
+                           .n_kv_heads = HEADS,
+                           .head_dim = 6,
+                           .ffn_hidden = 40,
+                           .vocab = VOCAB,
+                           .max_positions = SEQUENCE,
+                           .tied = TRUE,
+                           .qkv_bias = TRUE,
+                           .linear_bias = TRUE,
+                           .n_norms_per_layer = 2,
+                           .norm = NORM_LAYERNORM,
+                           .positions = POSITIONS_LEARNED};
+
+/* One key head for all, heads wider than hidden ÷ heads, biases of q, k and v beside RMSNorm, a tied gated model. */
+static Model mixed(void) {
+  Model model = llama;
+  model.name = (char *)"mixed";
+  model.n_kv_heads = 1;
+  model.head_dim = 10;
+  model.qkv_bias = TRUE;
+  model.tied = TRUE;
+  return model;
+}
+
+/* LayerNorm without shift, GELU without biases, rotary positions. */
+static Model bare(void) {
+  Model model = gpt2;
+  model.name = (char *)"bare";
+  model.qkv_bias = model.linear_bias = model.tied = FALSE;
+  model.bare_norms = TRUE;
+  model.positions = POSITIONS_ROTARY;
+  return model;
+}
+
+typedef enum { ORDER_B, ORDER_I_W, ORDER_TWO_STAGES } OrderKind;
+
+typedef struct {
+  const char *model;
+  Attention attention;
+  Recompute recompute;
+  OrderKind order;
+  int n_tensors; /* counted by hand: per layer, then the ends */
+} Case;
+
+static const Case cases[] = {
+    {"llama", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_B, LAYERS * 9 + 3},
+    {"gpt2", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_B, LAYERS * 16 + 4},
+    {"mixed", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_B, LAYERS * 12 + 2},
+    {"bare", ATTENTION_UNFUSED, RECOMPUTE_NONE, ORDER_B, LAYERS * 8 + 3},
+    {"llama", ATTENTION_UNFUSED, RECOMPUTE_SELECTIVE, ORDER_B, LAYERS * 9 + 3},
+    {"gpt2", ATTENTION_UNFUSED, RECOMPUTE_NONE, ORDER_B, LAYERS * 16 + 4},
+    {"gpt2", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_B, LAYERS * 16 + 4},
+    {"llama", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, LAYERS * 9 + 3},
+    {"gpt2", ATTENTION_UNFUSED, RECOMPUTE_NONE, ORDER_I_W, LAYERS * 16 + 4},
+    {"mixed", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_I_W, LAYERS * 12 + 2},
+    {"gpt2", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_TWO_STAGES, LAYERS * 16 + 4},
+};
+
+static Workload *make_workload(const Case *c) {
+  const Model models[] = {llama, gpt2, mixed(), bare()};
+  const Model *model = NULL;
+  for (gsize i = 0; i < G_N_ELEMENTS(models); i++)
+    if (strcmp(models[i].name, c->model) == 0)
+      model = &models[i];
+  g_autoptr(Plan) plan = plan_new();
+  plan->precision = PRECISION_FP32;
+  ck_assert(recipe_parse("fp32", &plan->recipe, NULL));
+  plan->attention = c->attention;
+  plan->recompute = c->recompute;
+  plan->chunks = c->order == ORDER_TWO_STAGES ? 2 : 1;
+  plan->micro_batch = 2;
+  plan->global_batch = plan->micro_batch * MICRO_BATCHES;
+  plan->seq_len = SEQUENCE;
+  plan->steps = 2;
+  g_autoptr(GError) error = NULL;
+  ck_assert_msg(plan_complete(plan, model, NULL, &error), "%s", error ? error->message : "");
+  return workload_new(model, plan);
+}
+
+static void add_actions(GArray *actions, ActionKind kind, int stage) {
+  for (int micro_batch = 0; micro_batch < MICRO_BATCHES; micro_batch++) {
+    const Action action = {stage, micro_batch, (guint8)kind};
+    g_array_append_val(actions, action);
+  }
+}
+
+/* F of all micro-batches, then the gradients in halves: every W waits while another micro-batch's I runs. */
+static Program *halves_program(const Workload *workload) {
+  g_autoptr(GError) error = NULL;
+  const ScheduleInfo *schedule = schedule_find("gpipe", &error);
+  g_autoptr(Order) order = order_new(schedule, 1, 1, MICRO_BATCHES, &error);
+  g_array_set_size(order->actions[0], 0);
+  add_actions(order->actions[0], ACTION_F, 0);
+  add_actions(order->actions[0], ACTION_I, 0);
+  add_actions(order->actions[0], ACTION_W, 0);
+  const Lowering lowering = {.order = order, .workload = workload, .n_steps = workload->plan->steps};
+  g_autoptr(Program) whole = lower(&lowering, NULL, NULL, &error);
+  ck_assert_msg(whole != NULL, "%s", error ? error->message : "");
+  return program_expand(whole, workload);
+}
+
+/* ---- runs ---- */
+
+/* Where one tensor lies. */
+typedef struct {
+  int block, tensor;
+  gint64 n;
+} Place;
+
+typedef struct {
+  Place place; /* that is moved; n = 0: none */
+  const float *direction;
+  double h;
+  GPtrArray *names;     /* out, of char *: NULL not wanted */
+  GArray *places;       /* out */
+  GPtrArray *gradients; /* out: float[n] of each */
+} Probe;
+
+/* Numbers of one sort for all plans: reproducible and far from the initial ones. */
+static double random_number(guint64 seed, gint64 i) {
+  return kernel_random(seed, (guint64)i) / 4294967296.0 * 2 - 1;
+}
+
+static void set_weights(Block *block, const Tensor *tensor) {
+  float *weight = (float *)block->weight + tensor->offset;
+  const gboolean is_vector = tensor->whole_rows == 1;
+  for (gint64 i = 0; i < tensor->rows * tensor->columns; i++)
+    weight[i] = (float)(tensor->mean + random_number(tensor->seed + 1, i) *
+                                           (is_vector ? 0.5 : 2.5 / sqrt((double)tensor->whole_columns)));
+}
+
+static void take_gradient(const Parameters *parameters, int b, int t, Probe *probe) {
+  const Block *block = &parameters->blocks[b];
+  const Tensor *tensor = &block->tensors[t];
+  const Place place = {b, t, tensor->rows * tensor->columns};
+  g_array_append_val(probe->places, place);
+  g_ptr_array_add(probe->names, g_strdup(tensor->name));
+  g_ptr_array_add(probe->gradients, g_memdup2((const float *)block->gradient + tensor->offset,
+                                              (gsize)place.n * sizeof(float)));
+}
+
+static gboolean probe_step(Trainer *trainer, int step, gpointer data, GError **error) {
+  Probe *probe = data;
+  Parameters *parameters = trainer->parameters;
+  for (int b = 0; b < parameters->n_blocks; b++)
+    for (int t = 0; t < parameters->blocks[b].n_tensors; t++) {
+      if (step == 0)
+        set_weights(&parameters->blocks[b], &parameters->blocks[b].tensors[t]);
+      else if (probe->names != NULL)
+        take_gradient(parameters, b, t, probe);
+    }
+  if (step == 0 && probe->place.n > 0) {
+    const Block *block = &parameters->blocks[probe->place.block];
+    float *weight = (float *)block->weight + block->tensors[probe->place.tensor].offset;
+    for (gint64 i = 0; i < probe->place.n; i++)
+      weight[i] += (float)(probe->h * probe->direction[i]);
+  }
+  return TRUE;
+}
+
+/* The loss of step 1. */
+static double run_probe(const Workload *workload, const Program *program, Probe *probe) {
+  Execution execution = {.workload = workload,
+                         .program = program,
+                         .world = world,
+                         .device = &cpu_device,
+                         .comm = &null_comm,
+                         .training = training_default(),
+                         .hook = probe_step,
+                         .hook_data = probe};
+  execution.training.lr = 0;
+  ExecutionResult result;
+  g_autoptr(GError) error = NULL;
+  ck_assert_msg(execute(&execution, &result, &error), "%s", error ? error->message : "");
+  const double loss = result.losses[1];
+  execution_result_clear(&result);
+  return loss;
+}
+
+/* ---- directions ---- */
+
+enum { ALONG_GRADIENT, LARGEST_ELEMENT, SIGNS, N_DIRECTIONS };
+static const char *const direction_names[] = {"along the gradient", "of its largest element", "of random signs"};
+
+static double length(const float *x, gint64 n) {
+  double sum = 0;
+  for (gint64 i = 0; i < n; i++)
+    sum += (double)x[i] * x[i];
+  return sqrt(sum);
+}
+
+static void make_direction(int kind, const float *gradient, gint64 n, float *direction) {
+  gint64 largest = 0;
+  for (gint64 i = 0; i < n; i++) {
+    largest = fabsf(gradient[i]) > fabsf(gradient[largest]) ? i : largest;
+    direction[i] = kind == ALONG_GRADIENT    ? gradient[i]
+                   : kind == LARGEST_ELEMENT ? 0
+                                             : (random_number((guint64)kind, i) < 0 ? -1 : 1);
+  }
+  if (kind == LARGEST_ELEMENT)
+    direction[largest] = 1;
+  const double norm = length(direction, n);
+  for (gint64 i = 0; i < n && norm > 0; i++)
+    direction[i] = (float)(direction[i] / norm);
+}
+
+static double slope(const Workload *workload, const Program *program, Place place, const float *direction, double h) {
+  Probe forth = {.place = place, .direction = direction, .h = h};
+  Probe back = {.place = place, .direction = direction, .h = -h};
+  return (run_probe(workload, program, &forth) - run_probe(workload, program, &back)) / (2 * h);
+}
+
+/* Central differences with h and 2h, their error of h² taken out: (4·D(h) − D(2h)) / 3. What is left is the noise of
+ * fp32 activations in the loss, some 1e-7 of it, over h. */
+static double derivative(const Workload *workload, const Program *program, Place place, const float *direction) {
+  const double h = 0.01;
+  return (4 * slope(workload, program, place, direction, h) - slope(workload, program, place, direction, 2 * h)) / 3;
+}
+
+static void check_tensor(const Workload *workload, const Program *program, const char *name, Place place,
+                         const float *gradient, double mean) { /* mean length of a tensor's gradient */
+  g_autofree float *direction = g_new(float, place.n);
+  for (int kind = 0; kind < N_DIRECTIONS; kind++) {
+    make_direction(kind, gradient, place.n, direction);
+    double expected = 0;
+    for (gint64 i = 0; i < place.n; i++)
+      expected += (double)gradient[i] * direction[i];
+    const double found = derivative(workload, program, place, direction);
+    const double tolerance = 2e-3 * fabs(expected) + 4e-4 * mean; /* worst seen: a third of it */
+    ck_assert_msg(fabs(found - expected) <= tolerance, "%s, %s: %g, the loss says %g", name, direction_names[kind],
+                  expected, found);
+  }
+}
+
+START_TEST(gradients_are_derivatives_of_the_loss) {
+  const Case *c = &cases[_i];
+  g_autoptr(Workload) workload = make_workload(c);
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Program) program =
+      c->order == ORDER_I_W ? halves_program(workload) : program_of_plan(workload, &error);
+  ck_assert_msg(program != NULL, "%s", error ? error->message : "");
+  Probe probe = {.names = g_ptr_array_new_with_free_func(g_free),
+                 .places = g_array_new(FALSE, FALSE, sizeof(Place)),
+                 .gradients = g_ptr_array_new_with_free_func(g_free)};
+  const double loss = run_probe(workload, program, &probe);
+  ck_assert_double_gt(loss, 0.5 * log(VOCAB));
+  double mean = 0;
+  for (guint i = 0; i < probe.names->len; i++)
+    mean += length(g_ptr_array_index(probe.gradients, i), g_array_index(probe.places, Place, i).n) / probe.names->len;
+  ck_assert_int_eq((int)probe.names->len, c->n_tensors);
+  for (guint i = 0; i < probe.names->len; i++)
+    check_tensor(workload, program, g_ptr_array_index(probe.names, i), g_array_index(probe.places, Place, i),
+                 g_ptr_array_index(probe.gradients, i), mean);
+  g_ptr_array_unref(probe.names);
+  g_array_unref(probe.places);
+  g_ptr_array_unref(probe.gradients);
+}
+END_TEST
+
+int main(int argc, char **argv) {
+  g_autoptr(GError) error = NULL;
+  world = world_open(&argc, &argv, 10, &error);
+  if (world == NULL)
+    return 2;
+  Suite *suite = suite_create("gradients");
+  TCase *tests = tcase_create("gradients");
+  tcase_set_timeout(tests, 60);
+  tcase_add_loop_test(tests, gradients_are_derivatives_of_the_loss, 0, G_N_ELEMENTS(cases));
+  suite_add_tcase(suite, tests);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_fork_status(runner, CK_NOFORK); /* the world has threads */
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  const int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return world_close(world, n_failed > 0);
+}

@@ -1,0 +1,184 @@
+#!/bin/sh
+# test_numerics.sh MPIRUN STEPREAL STEPSIM DATA: losses, gradients and updates under every kind of plan are those of one
+# rank, and the comparison notices programs that are wrong (TAP).
+#
+# The table: name | ranks | model | options. Every line is also run as it says: two steps, so that the second one's
+# gradients depend on the first one's optimizer. The errors stand behind each result.
+[ $# -eq 4 ] || { echo "usage: $0 MPIRUN STEPREAL STEPSIM DATA" >&2; exit 2; }
+absolute() {
+  case $1 in /*) echo "$1" ;; *) echo "$PWD/$1" ;; esac
+}
+mpirun=$(absolute "$1") stepreal=$(absolute "$2") stepsim=$(absolute "$3") data=$(absolute "$4")
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 2
+export OPENBLAS_NUM_THREADS=1
+n=0
+
+result() { # status of the check, name, what to show when it failed
+  n=$((n + 1))
+  if [ "$1" -eq 0 ]; then
+    echo "ok $n - $2"
+  else
+    echo "not ok $n - $2"
+    printf '%s\n' "$3" | head -c 2000 | sed 's/^/# /'
+  fi
+}
+
+number() { # key: its number in the report
+  sed -n "s/.*\"$1\": \([^,}]*\).*/\1/p" report.json
+}
+
+check_plan() { # name, ranks, model, options
+  # shellcheck disable=SC2086 # the options are a list of words
+  timeout 60 "$mpirun" -n "$2" "$stepreal" run --model "$data/models/$3.json" --global-batch 8 --steps 2 --check --json \
+    $4 >report.json 2>err </dev/null
+  status=$?
+  problem=
+  [ $status -eq 0 ] || problem="exit status $status;"
+  grep -q '"passed": true' report.json || problem="$problem not passed;"
+  [ "$(number missing)" = 0 ] || problem="$problem numbers are missing;"
+  [ ! -s err ] || problem="$problem messages;"
+  [ -z "$problem" ]
+  result $? "$1: $3, loss $(number loss_error), gradients $(number gradient_error), updates $(number update_error)" \
+    "$problem $4 $(cat err report.json)"
+}
+
+check_table() { # precision
+  while IFS='|' read -r name ranks model options; do
+    case $name in '' | \#*) continue ;; esac
+    check_plan "$name" "$ranks" "$model" "$1 $options"
+  done
+}
+
+check_table "--precision fp32" <<'TABLE'
+alone|1|tiny-llama|
+alone|1|tiny-gpt2|--micro-batch 2
+dp 2|2|tiny-llama|--dp 2
+dp 2|2|tiny-gpt2|--dp 2
+dp 2, overlap off|2|tiny-llama|--dp 2 --overlap-grad off --overlap-param off
+dp 2, many buckets|2|tiny-gpt2|--dp 2 --bucket 1
+dp 2, micro-batches of 2|2|tiny-llama|--dp 2 --micro-batch 2
+dp 2, no norm over ranks|2|tiny-llama|--dp 2 --grad-norm-barrier off
+tp 2|2|tiny-llama|--tp 2
+tp 2|2|tiny-gpt2|--tp 2
+tp 4, more than the key heads allow to share|4|tiny-llama|--tp 4
+tp 2, sequence parallel|2|tiny-llama|--tp 2 --sequence-parallel on
+tp 4, sequence parallel|4|tiny-gpt2|--tp 4 --sequence-parallel on
+pp 2, gpipe|2|tiny-llama|--pp 2 --schedule gpipe
+pp 2, 1f1b|2|tiny-gpt2|--pp 2
+pp 2, interleaved|2|tiny-llama|--pp 2 --schedule interleaved --chunks 2
+pp 4, gpipe|4|tiny-gpt2|--pp 4 --schedule gpipe
+pp 4, 1f1b|4|tiny-llama|--pp 4
+pp 4, micro-batches not a multiple of pp|4|tiny-gpt2|--pp 4 --global-batch 6
+pp 3, stages of unequal layers|3|tiny-llama|--pp 3
+ZeRO-1|2|tiny-llama|--dp 2 --zero 1
+ZeRO-1, overlap off|2|tiny-gpt2|--dp 2 --zero 1 --overlap-grad off --overlap-param off
+ZeRO-1, many buckets|2|tiny-gpt2|--dp 2 --zero 1 --bucket 1
+ZeRO-2|2|tiny-gpt2|--dp 2 --zero 2
+ZeRO-2, overlap off|2|tiny-llama|--dp 2 --zero 2 --overlap-grad off --overlap-param off
+ZeRO-2, many buckets|2|tiny-llama|--dp 2 --zero 2 --bucket 1
+ZeRO-3|2|tiny-llama|--dp 2 --zero 3
+ZeRO-3|2|tiny-gpt2|--dp 2 --zero 3
+ZeRO-3, overlap off|2|tiny-gpt2|--dp 2 --zero 3 --overlap-grad off --overlap-param off
+ZeRO-3, gathered far ahead|2|tiny-llama|--dp 2 --zero 3 --prefetch 3
+ZeRO-1 in shards of 2|4|tiny-gpt2|--dp 4 --zero 1 --zero-ranks 2
+ZeRO-2 in shards of 2|4|tiny-llama|--dp 4 --zero 2 --zero-ranks 2
+ZeRO-3 in shards of 2|4|tiny-gpt2|--dp 4 --zero 3 --zero-ranks 2
+ZeRO-3 over 3 ranks|3|tiny-llama|--dp 3 --zero 3 --global-batch 6
+dp 2 × pp 2|4|tiny-gpt2|--dp 2 --pp 2
+dp 2 × pp 2, ZeRO-1, interleaved|4|tiny-gpt2|--dp 2 --pp 2 --schedule interleaved --chunks 2 --zero 1
+tp 2 × pp 2, tied ends apart|4|tiny-gpt2|--tp 2 --pp 2
+dp 2 × tp 2, ZeRO-3|4|tiny-gpt2|--dp 2 --tp 2 --zero 3
+dp 2 × tp 2 × pp 2|8|tiny-llama|--dp 2 --tp 2 --pp 2
+dp 2 × tp 2 × pp 2, ZeRO-3, sequence parallel|8|tiny-gpt2|--dp 2 --tp 2 --pp 2 --zero 3 --sequence-parallel on
+dp 2 × tp 2 × pp 2, pp before dp|8|tiny-gpt2|--dp 2 --tp 2 --pp 2 --zero 1 --order tp-cp-ep-pp-dp
+unfused attention|2|tiny-llama|--tp 2 --attention unfused
+full recompute|2|tiny-llama|--dp 2 --recompute full
+full recompute|4|tiny-gpt2|--tp 2 --pp 2 --recompute full --sequence-parallel on
+full recompute of gathered weights|2|tiny-gpt2|--dp 2 --zero 3 --recompute full
+selective recompute|2|tiny-gpt2|--pp 2 --recompute selective --attention unfused
+selective recompute|2|tiny-llama|--tp 2 --recompute selective --attention unfused --sequence-parallel on
+TABLE
+
+# --- programs that are wrong ---------------------------------------------------------------------------------------------
+
+cat >without.awk <<'AWK'
+# The program without the ops that match `drop`, renumbered; what waited for one waits for what it waited for.
+/^rank/ { n = 0; delete now }
+/^ / {
+  after = list = ""
+  for (i = 1; i <= NF; i++)
+    if ($i ~ /^after=/) { after = substr($i, 7); place = i }
+  m = split(after, old, ",")
+  for (i = 1; i <= m; i++)
+    if (now[old[i]] != "") list = list (list == "" ? "" : ",") now[old[i]]
+  if ($0 ~ drop) { now[$1] = list; next }
+  now[$1] = n
+  if (after != "") $place = list == "" ? "" : "after=" list
+  $1 = "  " n++
+}
+{ print }
+AWK
+
+without() { # pattern of ops
+  awk -v drop="$1" -f without.awk
+}
+
+on_rank() { # pipeline rank, command of sed
+  sed "/^rank $1 /,/^rank $(($1 + 1)) /{$2}"
+}
+
+# The answer is exit status 1, nothing on standard error but messages, and the words; no crash, no wait.
+check_broken() { # what is wrong, ranks, model, options, edit, words
+  options="--model $data/models/$3.json --precision fp32 --global-batch 8 --steps 2 $4"
+  # shellcheck disable=SC2086
+  "$stepsim" simulate $options --cluster dgx-h100 --gpus "$2" --fold off --dump good.txt >/dev/null
+  eval "$5" <good.txt >broken.txt
+  # shellcheck disable=SC2086
+  timeout 30 "$mpirun" -n "$2" "$stepreal" run $options --program broken.txt --check >out 2>err </dev/null
+  status=$?
+  problem=
+  ! cmp -s good.txt broken.txt || problem="the edit changed nothing;"
+  [ $status -eq 1 ] || problem="$problem exit status $status;"
+  grep -q -e "$6" out err || problem="$problem no \"$6\";"
+  ! grep -v '^stepreal: ' err | grep -q -e signal -e ERROR || problem="$problem it crashed;"
+  [ -z "$problem" ]
+  result $? "$2 ranks, $4: $1" "$problem $(cat err out)"
+}
+
+while IFS='|' read -r name ranks model options edit words; do
+  case $name in '' | \#*) continue ;; esac
+  check_broken "$name" "$ranks" "$model" "$options" "$edit" "$words"
+done <<'TABLE'
+# a wrong micro-batch: rank 0 computes and sends 1 where rank 1 expects 2
+the activations of two micro-batches are exchanged|2|tiny-llama|--pp 2 --schedule gpipe|on_rank 0 's/F1 /FX /;s/F2 /F1 /;s/FX /F2 /'|NOT EQUAL
+gradients of two micro-batches are exchanged|2|tiny-llama|--pp 2 --schedule gpipe|on_rank 1 's/B1 /BX /;s/B2 /B1 /;s/BX /B2 /'|NOT EQUAL
+two forwards are exchanged, but not their receives|2|tiny-llama|--pp 2|on_rank 1 's/1F1 /1FX /;s/1F2 /1F1 /;s/1FX /1F2 /'|its receive
+# missing sums
+gradients are not reduced|2|tiny-llama|--dp 2 --overlap-grad off|without REDUCE_GRAD|NOT EQUAL
+… over the group of one|2|tiny-llama|--dp 2|sed 's/^group 0 dp axes=dp /group 0 dp axes=tp /'|NOT EQUAL
+one bucket's gradients are not reduced|2|tiny-llama|--dp 2 --zero 1 --bucket 1|without 'REDUCE_GRAD .*unit=2'|NOT EQUAL
+a layer's gradients of one micro-batch are not reduced|2|tiny-llama|--dp 2 --zero 3|without 'REDUCE_GRAD1 unit=2'|NOT EQUAL
+nothing is reduced|2|tiny-llama|--dp 2 --zero 3|without REDUCE_GRAD|no REDUCE_GRAD follows
+one tp sum of one micro-batch is missing|2|tiny-llama|--tp 2|without ' tp 0F3 unit=2 .*transfer=2'|NOT EQUAL
+tp sums of one layer's input gradients are missing|2|tiny-llama|--tp 2|without ' tp 0B[0-9] unit=1 .*transfer=7'|NOT EQUAL
+the tied matrix is not summed over its two stages|2|tiny-gpt2|--pp 2|without TIED_GRAD|NOT EQUAL
+what tp ranks hold whole is not summed over their tokens|2|tiny-gpt2|--tp 2 --sequence-parallel on|without WHOLE_GRAD|NOT EQUAL
+each rank clips by its own norm|2|tiny-gpt2|--tp 2|without NORM|NOT EQUAL
+# computing too little or too much
+a weight gradient of one layer and micro-batch is missing|2|tiny-llama|--tp 2|without 'compute 0B5 unit=2 work=11'|NOT EQUAL
+a weight gradient is added twice, another not at all|2|tiny-llama|--tp 2|sed '/compute 0B5 unit=2 /s/work=13/work=11/'|NOT EQUAL
+a layer's backward of one micro-batch is missing|1|tiny-llama||without 'compute 0B5 unit=2'|NOT EQUAL
+a layer runs twice, the next not at all|1|tiny-llama||sed 's/compute 0F5 unit=2 /compute 0F5 unit=1 /'|NOT EQUAL
+nothing is learned|2|tiny-gpt2|--tp 2|without OPTIMIZER|NOT EQUAL
+# weights that are not there
+weights are not gathered after the optimizer|2|tiny-llama|--dp 2 --zero 1|without UNSHARD|NOT EQUAL
+one gather is missing: another layer's weights are used|2|tiny-llama|--dp 2 --zero 3|without 'UNSHARD3 unit=1'|NOT EQUAL
+no gather is waited for|2|tiny-llama|--dp 2 --zero 3|sed '/compute 0F/s/after=[0-9,]*//'|waits for no UNSHARD
+# programs of another model or plan
+a layer that the stage has not|1|tiny-llama||sed 's/compute 0F5 unit=2 /compute 0F5 unit=4 /'|no such layer, kernels or shards
+kernels that the layer has not|1|tiny-llama||sed 's/items=0\.\.10/items=0..100/'|no such layer, kernels or shards
+a send that nobody makes|2|tiny-llama|--pp 2|without 0SEND_F3|has no send
+TABLE
+echo "1..$n"

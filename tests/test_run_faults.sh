@@ -1,0 +1,169 @@
+#!/bin/sh
+# What a real run does when something goes wrong in the middle of a step, or before the first: it ends within seconds,
+# with a status, and says which rank, at which op and why; nothing is left behind (TAP).
+# usage: test_run_faults.sh MPIRUN STEPREAL MODELS
+set -u
+[ $# -eq 3 ] || { echo "usage: $0 MPIRUN STEPREAL MODELS" >&2; exit 2; }
+mpirun=$1 stepreal=$2 models=$3
+limit_s=10
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+export TMPDIR="$work" OPENBLAS_NUM_THREADS=1
+out=$work/out
+n=0
+
+check() { # name, status of the test itself
+  n=$((n + 1))
+  if [ "$2" -eq 0 ]; then
+    echo "ok $n - $1"
+  else
+    echo "not ok $n - $1"
+    echo "# status $status"
+    sed 's/^/# /' "$out"
+  fi
+}
+
+says() { # extended regular expression, how often
+  [ "$(grep -cE "^stepreal: $1" "$out")" -eq "${2:-1}" ]
+}
+
+ended() { # status: by itself, in time, not well, without a crash
+  [ "$status" -ne 0 ] && [ "$status" -ne 124 ] && ! grep -q -e ERROR: -e 'Caught signal' "$out"
+}
+
+launch() { # arguments of mpirun
+  timeout -k 2 "$limit_s" "$mpirun" "$@" >"$out" 2>&1 </dev/null
+  status=$?
+}
+
+# --- ranks in the middle of a step ----------------------------------------------------------------------------------------
+
+# A run of many seconds, of which the test sees the beginning; a name of its own tells its processes from others'.
+name=$work/stepreal-$$
+ln -s "$stepreal" "$name"
+
+ours() { # the processes of ranks, in order; the dead that nobody has waited for do not count
+  for pid in $(pgrep -f "^$name run" || true); do
+    [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = witness ] ||
+      [ "$(sed 's/.*) //; s/ .*//' "/proc/$pid/stat" 2>/dev/null || echo Z)" = Z ] || echo "$pid"
+  done
+}
+
+is_computing() { # pid: a thread other than the first has worked for a tenth of a second
+  for task in "/proc/$1/task/"*; do
+    [ "${task##*/}" = "$1" ] || [ "$(sed 's/.*) //' "$task/stat" 2>/dev/null | cut -d' ' -f12)" -lt 10 ] || return 0
+  done
+  return 1
+}
+
+all_compute() { # ranks
+  [ "$(ours | wc -l)" -eq "$1" ] || return 1
+  for pid in $(ours); do
+    is_computing "$pid" || return 1
+  done
+}
+
+# Launches, waits until all ranks compute; the pid of the second rank is in $victim.
+launch_beside() { # ranks, options
+  ranks=$1
+  shift
+  : >"$out"
+  timeout -k 2 30 "$mpirun" -n "$ranks" "$name" run --model tinystories-15m --precision fp32 --seq-len 64 \
+    --global-batch 8 --steps 1000 "$@" >"$out" 2>&1 </dev/null &
+  launcher=$!
+  for _ in $(seq 150); do
+    all_compute "$ranks" && break
+    kill -0 "$launcher" 2>/dev/null || break
+    sleep 0.1
+  done
+  victim=$(ours | sed -n 2p)
+  victim=${victim:-$launcher}
+}
+
+# The status, and whether it came in time.
+wait_for_end() {
+  since=$(date +%s)
+  wait "$launcher"
+  status=$?
+  [ $(($(date +%s) - since)) -le "$limit_s" ]
+}
+
+at='([0-9A-Z_]+ .*of step [0-9]+.*|between ops)'
+in_an_op="(while it was in|\\(it waits for) $at"
+where="this rank (was in|waits for) $at"
+
+for plan in '2 --pp 2' '4 --dp 2 --tp 2' '2 --dp 2 --zero 3'; do
+  others=$((${plan%% *} - 1))
+  # shellcheck disable=SC2086 # the plan is a list of words
+  launch_beside $plan
+  kill -KILL "$victim"
+  wait_for_end && ended && says "rank [0-9]: rank [0-9] \\(pid $victim\\) died $in_an_op; $where" $others
+  check "${plan#* }: the others say which rank was killed, in which op, and where they are" $?
+  [ -z "$(ours)" ]
+  check "${plan#* }: no rank is left" $?
+done
+
+launch_beside 2 --pp 2
+kill -TERM "$victim"
+wait_for_end && ended && says "rank [01]: ended by SIGTERM $in_an_op" && says "rank [01]: stops: rank [01] failed: ended by SIGTERM.*; $where"
+check 'SIGTERM to a rank ends both' $?
+
+launch_beside 2 --pp 2 --stall-timeout 2
+kill -STOP "$victim"
+wait_for_end && ended && says "rank [01]: stuck: rank [01] \\(pid $victim\\) is stopped.*; this rank waits for [01](RECV|SEND)_[FB][0-9]+ of step [0-9]+ (from|to) rank [01]"
+check 'a rank that is stopped is named by the one that waits for it' $?
+kill -KILL "$victim" 2>/dev/null # where the launcher has not
+
+# --- runs that fail by themselves -----------------------------------------------------------------------------------------
+
+tiny="--model $models/tiny-llama.json --precision fp32 --global-batch 8"
+# shellcheck disable=SC2086 # a list of words
+{
+  launch -n 1 "$stepreal" run $tiny --dp 2 --start-timeout 1 : -n 1 sleep 60
+  ended && says 'rank 0: other ranks did not start within 1 s'
+  check 'a rank that never starts' $?
+
+  launch -n 2 "$stepreal" run $tiny --dp 2 --trace /dev/full
+  ended && says 'cannot write /dev/full: No space left on device'
+  check 'a full disk' $?
+
+  launch -n 2 "$stepreal" run $tiny --pp 2 --lr 1e38
+  ended && grep -qE '^stepreal: rank [01]: SYNC of step 1: the gradient of [a-z0-9_.]+ is -?(nan|inf)' "$out"
+  check 'a gradient that is not a number' $?
+
+  launch -n 4 "$stepreal" run $tiny --dp 2 --tp 2 --zero 3 --lr 1e38
+  ended && grep -qE '^stepreal: rank [0-3]: SYNC of step 1: the gradient of [a-z0-9_.]+ is -?(nan|inf)' "$out"
+  check 'a gradient that is not a number, in shards' $?
+
+  launch -n 2 "$stepreal" run $tiny --dp 2 --memory 1MiB
+  ended && grep -qE '^stepreal: rank [01]: before the first op: out of memory: [0-9.]+ kB asked for, .* capacity 1.049 MB' "$out"
+  check 'memory too small for the parameters' $?
+
+  launch -n 2 "$stepreal" run $tiny --pp 2 --memory 2MiB
+  ended && grep -qE '^stepreal: rank [01]: [01](F|RECV_F)[0-9] of step 0: out of memory' "$out"
+  check 'memory that ends in the middle of a step' $?
+
+  launch -n 1 "$stepreal" run $tiny --tp 1 : -n 1 "$stepreal" run $tiny --tp 2
+  ended && says 'rank 1 has another plan than rank 0: all ranks of a run need the same command line'
+  check 'ranks with different plans' $?
+
+  launch -n 1 "$stepreal" run $tiny --seed 2 : -n 1 "$stepreal" run $tiny
+  ended && says 'rank 1 has another --check, --seed or --lr than rank 0'
+  check 'ranks with different seeds' $?
+
+  launch -n 1 "$stepreal" run $tiny : -n 1 "$stepreal" run $tiny --model "$models/tiny-gpt2.json"
+  ended && says 'rank 1 has another model than rank 0'
+  check 'ranks with different models' $?
+}
+
+[ -z "$(ours)" ] && [ "$(ls -A "$work")" = "$(printf 'out\n%s' "${name##*/}")" ]
+check 'no process and no file is left' $?
+
+# Shared memory of our processes that nobody has open any more; others may run beside this test.
+left=
+for file in $(find /dev/shm -type f -newer "$name" 2>/dev/null); do
+  grep -qs "$file" /proc/[0-9]*/maps || left="$left $file"
+done
+[ -z "$left" ]
+check "no shared memory is left$left" $?
+echo "1..$n"

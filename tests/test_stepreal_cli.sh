@@ -1,0 +1,158 @@
+#!/bin/sh
+# test_stepreal_cli.sh MPIRUN STEPREAL STEPSIM DATA: what stepreal's command line does with mistakes, and what it writes
+# (TAP).
+#
+# The table: exit status | words that must appear, parted by ; | ranks | arguments. However many ranks there are, a
+# mistake is told by one of them, once, on standard error, and nothing goes to standard output.
+[ $# -eq 4 ] || { echo "usage: $0 MPIRUN STEPREAL STEPSIM DATA" >&2; exit 2; }
+mpirun=$1 stepreal=$2 stepsim=$3 data=$4
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 2
+export OPENBLAS_NUM_THREADS=1
+n=0
+
+result() { # status of the check, name, what to show when it failed
+  n=$((n + 1))
+  if [ "$1" -eq 0 ]; then
+    echo "ok $n - $2"
+  else
+    echo "not ok $n - $2"
+    printf '%s\n' "$3" | head -c 2000 | sed 's/^/# /'
+  fi
+}
+
+has_words() { # words parted by ;, text
+  rest=$1
+  while [ -n "$rest" ]; do
+    word=${rest%%;*}
+    case $2 in *"$word"*) ;; *) return 1 ;; esac
+    case $rest in *\;*) rest=${rest#*;} ;; *) rest= ;; esac
+  done
+}
+
+run() { # ranks, arguments
+  ranks=$1
+  shift
+  timeout 30 "$mpirun" -n "$ranks" "$stepreal" "$@" >out 2>err </dev/null
+  got=$?
+}
+
+check_line() { # status|words|ranks|arguments
+  IFS='|' read -r want words ranks arguments <<LINE
+$1
+LINE
+  eval "run $ranks $arguments"
+  problem=
+  [ "$got" -eq "$want" ] || problem="exit status $got, expected $want;"
+  has_words "$words" "$(cat out err)" || problem="$problem not all of \"$words\" were printed;"
+  n_messages=$(grep -c -e '^stepreal: ' -e '^usage: ' -e '^Usage:' err out | awk -F: '{ n += $NF } END { print n }')
+  [ "$n_messages" -eq 1 ] || problem="$problem $n_messages messages;"
+  [ "$want" -eq 0 ] || [ ! -s out ] || problem="$problem printed to standard output beside an error;"
+  [ -z "$problem" ]
+  result $? "$want $arguments" "$problem $(cat err out)"
+}
+
+cp "$data/models/tiny-llama.json" m.json
+"$stepsim" simulate --model m.json --cluster dgx-h100 --gpus 4 --pp 4 --global-batch 8 --dump four.txt >out
+while IFS= read -r line; do
+  case $line in '' | \#*) continue ;; esac
+  check_line "$line"
+done <<'TABLE'
+# verbs and help
+2|usage: [mpirun -n RANKS] stepreal VERB;calibrate|2|
+0|usage: [mpirun -n RANKS] stepreal VERB;calibrate|2|--help
+2|no verb "runn";did you mean "run"?|2|runn
+0|Usage:;(default 10);(default 0.0003);--steps=N;(default 4);Example:;mpirun -n 2 stepreal run;Exit status:|2|run --help
+# options
+2|--model is missing;tinystories-15m|2|run
+2|unknown option --modell; did you mean --model?|2|run --modell m.json
+2|unexpected "extra"|2|run --model m.json extra
+2|--memory: found "5" without a unit|2|run --model m.json --memory 5
+2|--lr: found nan|2|run --model m.json --lr nan
+2|--start-timeout: found 0|2|run --model m.json --start-timeout 0
+2|--stall-timeout: found -1|2|run --model m.json --stall-timeout -1
+2|steps: found 0|2|run --model m.json --steps 0
+2|--check-on needs --check|2|run --model m.json --check-on cpu
+2|no device "gpu";did you mean "cpu"?|2|run --model m.json --device gpu
+2|no communication "mpii";did you mean "mpi"?|2|run --model m.json --comm mpii
+2|unknown schedule "1f2b";did you mean "1f1b"?|2|run --model m.json --pp 2 --schedule 1f2b
+# files
+2|tinystories-15n;did you mean "tinystories-15m"?|2|run --model tinystories-15n
+2|nowhere.txt|2|run --model m.json --program nowhere.txt
+2|four.txt has 4 ranks, 4 stages;the plan pp 2|2|run --model m.json --pp 2 --global-batch 8 --program four.txt
+2|cannot write nowhere/t.json|2|run --model m.json --trace nowhere/t.json
+2|x.bmp;.svg, .png or .pdf|2|run --model m.json --timeline x.bmp
+# plans that cannot be
+2|--gpus 3 and 2 ranks clash;mpirun -n 3|2|run --model m.json --gpus 3
+1|on 2 ranks: ;dp 4 = 4 is not gpus 2|2|run --model m.json --dp 4
+1|tp 3 does not divide the attention heads 8|3|run --model m.json --tp 3
+1|global-batch 3 is not a multiple of micro-batch 2|2|run --model m.json --pp 2 --global-batch 3 --micro-batch 2
+# what cannot be trained
+1|the model gpt2 cannot be trained here: no kernels for dropout;set the config's dropout rates to 0|2|run --model gpt2
+1|--precision fp16 cannot be trained here: expected fp32 or bf16|2|run --model m.json --precision fp16
+1|--precision fp32 and --recipe megatron clash;use --recipe fp32|2|run --model m.json --precision fp32 --recipe megatron
+1|--precision bf16 and --recipe fp32 clash;use --recipe bf16+master|2|run --model m.json --recipe fp32
+TABLE
+
+# --- what it writes -------------------------------------------------------------------------------------------------------
+
+keys() { # of the object on one line, in order, those of inner objects among them
+  grep -o '"[A-Za-z_]*": ' out | tr -d '": ' | tr '\n' ' '
+}
+
+expected="step_time_s step_times_s tokens_per_s tokens_per_s_per_gpu tflops_per_gpu mfu flops_convention bubble_fraction \
+bubble_overhead breakdown_s compute recompute tp pp cp ep dp bubble optimizer host offload other losses device device_name \
+comm clock_Hz "
+is_json() { # the reader of models takes any JSON object, and says where one is broken
+  "$stepsim" simulate --model out --cluster dgx-h100 2>&1 | grep -q 'out:[0-9]*:.*\(expected JSON\|Parse\|parse\)' && return 1
+  [ "$(wc -l <out)" -eq 1 ]
+}
+run 2 run --model m.json --pp 2 --global-batch 8 --json
+[ "$got" -eq 0 ] && is_json && [ "$(keys)" = "$expected" ] && [ ! -s err ]
+result $? "keys of run --json" "$(keys) $(cat out err)"
+sum=$(tr -d '{}' <out | sed 's/.*"breakdown_s": //; s/, "losses.*//' | grep -o '[0-9.e-]*\(,\|$\)' | tr -d , | awk '{ s += $1 } END { printf "%.9f", s }')
+step=$(sed 's/.*"step_times_s": \[\([^]]*\)\].*/\1/' out | awk -F', ' '{ printf "%.9f", $NF }')
+awk -v a="$sum" -v b="$step" 'BEGIN { exit !(a > 0 && a - b < 1e-6 && b - a < 1e-6) }'
+result $? "the parts of the last step are its time" "sum $sum s, step $step s; $(cat out)"
+
+run 2 run --model m.json --dp 2 --precision fp32 --global-batch 8 --json --check
+[ "$got" -eq 0 ] && is_json && [ "$(keys)" = "${expected}check passed loss_error gradient_error update_error missing " ]
+result $? "keys of run --json --check" "$(keys) $(cat out err)"
+
+# The measured trace and the simulated one are of one Program.
+compare() { # name, ranks, plan
+  plan="--model m.json --precision fp32 --global-batch 8 --steps 3 $3"
+  rm -f ./*.trace
+  # shellcheck disable=SC2086 # the plan is a list of words
+  {
+    run "$2" run $plan --trace measured.trace
+    "$stepsim" simulate $plan --gpus "$2" --cluster dgx-h100 --fold off --trace predicted.trace >/dev/null 2>>err
+  }
+  "$stepsim" compare predicted.trace measured.trace >compared 2>>err
+  compared=$?
+  [ "$got" -eq 0 ] && [ $compared -eq 0 ] && grep -q 'every stream ran its ops in the planned order' compared &&
+    grep -q 'no op ran before what it needs' compared
+  result $? "$1: measured against simulated, in the planned order" "$(cat err compared)"
+}
+compare 'dp 2, ZeRO-1' 2 '--dp 2 --zero 1 --bucket 1'
+compare 'ZeRO-3' 2 '--dp 2 --zero 3'
+compare 'tp 2' 2 '--tp 2 --sequence-parallel on'
+compare 'interleaved' 2 '--pp 2 --schedule interleaved --chunks 2'
+compare 'dp 2 × pp 2, recompute' 4 '--dp 2 --pp 2 --recompute full'
+
+run 2 run --model m.json --dp 2 --steps 2 --trace -
+[ "$got" -eq 0 ] && head -c 20 out | grep -q '^{"displayTimeUnit"' && ! grep -q 'measured$' out
+result $? "a trace on standard output stands alone" "$(head -c 300 out; cat err)"
+
+if command -v gnuplot >/dev/null; then
+  run 2 run --model m.json --pp 2 --steps 2 --timeline drawn.svg
+  [ "$got" -eq 0 ] && grep -q 'Measured training step' drawn.svg
+  result $? "a drawn timeline" "$(cat err)"
+fi
+
+timeout 30 "$stepreal" run --model m.json --steps 2 --json >out 2>err </dev/null && is_json
+result $? "alone, without a launcher" "$(cat err out)"
+[ -z "$(find . -name '.stepsim-*')" ]
+result $? "no temporary file is left" "$(find . -name '.stepsim-*')"
+echo "1..$n"
