@@ -187,7 +187,7 @@ static gboolean probe_step(Trainer *trainer, int step, gpointer data, GError **e
     for (int t = 0; t < parameters->blocks[b].n_tensors; t++) {
       if (step == 0)
         set_weights(&parameters->blocks[b], &parameters->blocks[b].tensors[t]);
-      else if (probe->names != NULL)
+      else if (step == 1 && probe->names != NULL)
         take_gradient(parameters, b, t, probe);
     }
   if (step == 0 && probe->place.n > 0) {

@@ -112,7 +112,7 @@ static void append_parts(GString *out, const MeasuredReport *report) {
 }
 
 static void append_check(GString *out, const CheckReport *check) {
-  double loss = 0, gradient = 0, update = 0;
+  double loss = check->timed_loss_error, gradient = 0, update = 0;
   for (int i = 0; i < check->n_steps; i++) {
     const CheckedStep *step = &check->steps[i];
     loss = MAX(loss, ABS(step->loss - step->reference_loss) / ABS(step->reference_loss));

@@ -255,13 +255,15 @@ static gboolean write_results(const Run *run, const Trace *trace, const Measured
   return TRUE;
 }
 
-static gboolean report_run(const Run *run, World *world, const ExecutionResult *result, const CheckReport *check,
+static gboolean report_run(const Run *run, World *world, const ExecutionResult *result, CheckReport *check,
                            GError **error) {
   const Execution *execution = &run->execution;
   g_autoptr(Trace) trace = measured_trace(world, run->workload, run->program, result);
   g_autofree double *losses = measured_losses(world, run->workload, run->program->n_steps, result);
   if (trace == NULL)
     return TRUE;
+  if (check != NULL)
+    check_timed_losses(check, losses);
   g_autoptr(Metrics) metrics = metrics_new(trace);
   g_autofree gint64 *steps_ns = measured_steps_ns(trace);
   const Cluster *cluster = run->options.plan.cluster;

@@ -329,5 +329,8 @@ gboolean executor_run(Executor *executor, GError **error) {
     if (i < 0)
       return FALSE;
   }
-  return executor_drain(executor, error);
+  const Execution *execution = executor->execution;
+  return executor_drain(executor, error) &&
+         (execution->hook == NULL ||
+          execution->hook(executor->trainer, executor->program->n_steps, execution->hook_data, error));
 }

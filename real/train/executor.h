@@ -8,7 +8,8 @@
 
 typedef struct Executor Executor;
 
-/* Called by the host at a step's end of gradients: after all reductions, before the optimizer, with every stream idle. */
+/* Called by the host at a step's end of gradients: after all reductions, before the optimizer, with every stream idle;
+ * and once more at the end of the run, with step = n_steps. */
 typedef gboolean (*GradientHook)(Trainer *trainer, int step, gpointer data, GError **error);
 
 /* Called after a run for every kernel's item, optimizer steps included, with the time it took on its stream. */

@@ -1,10 +1,10 @@
-/* Before each optimizer step every rank writes down what it holds: for each tensor the part of its gradient and weights
- * that lies in this rank's shard, as records that say where in the whole matrix they belong.
+/* Before each optimizer step, and after the last, every rank writes down what it holds: for each tensor the part of its
+ * gradient and weights that lies in this rank's shard, as records that say where in the whole matrix they belong.
  *
  *     record   | name, kind, step, place in the whole matrix, range | values, fp32 |
  *
- * Rank 0 collects them all, runs the model alone, and lays every record over the whole matrices. Any number no record
- * has covered is missing. */
+ * Rank 0 collects them all, runs the model alone, and lays every record over whole matrices. Any number no record has
+ * covered is missing. */
 #include "numerics.h"
 
 #include "error.h"
@@ -25,12 +25,12 @@ typedef struct {
   gint64 begin, end;                                                  /* elements of the part that follow */
 } Record;
 
-/* A whole matrix of the one-rank run, and how far the records are from it. */
+/* A whole matrix, of the one-rank run or as the ranks' records make it. */
 typedef struct {
   float *values; /* owned */
   gint64 n;
   guint8 *is_covered; /* owned */
-  double error2, norm2;
+  double copies2;     /* Σ of squared differences of what several ranks hold */
 } Whole;
 
 /* --- writing down ----------------------------------------------------------------------------------------------------- */
@@ -82,9 +82,11 @@ static gboolean write_block(Trainer *trainer, const Block *block, int step, GByt
   const void *gradient = parameters->zero >= 2
                              ? block->gradient
                              : element(block->gradient, block->shard_first, parameters->gradient_number);
-  if (!read_floats(trainer, gradient, parameters->gradient_number, block->shard_n, values, error))
+  const gboolean has_gradient = step < trainer->program->n_steps;
+  if (has_gradient && !read_floats(trainer, gradient, parameters->gradient_number, block->shard_n, values, error))
     return FALSE;
-  write_records(out, block, RECORD_GRADIENT, step, values);
+  if (has_gradient)
+    write_records(out, block, RECORD_GRADIENT, step, values);
   const void *weight = block->master != NULL     ? (const void *)block->master
                        : parameters->zero == 3   ? block->weight
                                                  : element(block->weight, block->shard_first, parameters->number);
@@ -152,64 +154,76 @@ static void whole_free(gpointer data) {
   g_free(whole);
 }
 
-static char *record_key(const Record *record) {
-  return g_strdup_printf("%d %d %s", record->kind, record->step, record->name);
+static char *key_of(int kind, int step, const char *name) {
+  return g_strdup_printf("%d %d %s", kind, step, name);
 }
 
-/* Calls `visit` for each record of a block of them. */
-static void each_record(const guint8 *bytes, gsize n, void (*visit)(const Record *, const float *, gpointer),
-                        gpointer data) {
-  for (gsize at = 0; at < n;) {
-    Record record;
-    memcpy(&record, bytes + at, sizeof record);
-    const gsize n_values = (gsize)(record.end - record.begin);
-    g_autofree float *values = g_memdup2(bytes + at + sizeof record, n_values * sizeof *values);
-    visit(&record, values, data);
-    at += sizeof record + n_values * sizeof *values;
+static const Whole *find_whole(GHashTable *wholes, int kind, int step, const char *name) {
+  g_autofree char *key = key_of(kind, step, name);
+  return g_hash_table_lookup(wholes, key);
+}
+
+/* Takes a record into its whole matrix, made when it is the first. */
+static void lay(const Record *record, const float *values, GHashTable *wholes) {
+  g_autofree char *key = key_of(record->kind, record->step, record->name);
+  Whole *whole = g_hash_table_lookup(wholes, key);
+  if (whole == NULL) {
+    whole = g_new0(Whole, 1);
+    whole->n = record->whole_rows * record->whole_columns;
+    whole->values = g_new0(float, (gsize)whole->n);
+    whole->is_covered = g_new0(guint8, (gsize)whole->n);
+    g_hash_table_insert(wholes, g_steal_pointer(&key), whole);
   }
-}
-
-static void keep_reference(const Record *record, const float *values, gpointer data) {
-  Whole *whole = g_new0(Whole, 1);
-  whole->n = record->whole_rows * record->whole_columns;
-  whole->values = g_new0(float, (gsize)whole->n);
-  whole->is_covered = g_new0(guint8, (gsize)whole->n);
-  memcpy(whole->values, values, sizeof *values * (gsize)MIN(whole->n, record->end - record->begin));
-  for (gint64 i = 0; i < whole->n; i++)
-    whole->norm2 += (double)whole->values[i] * whole->values[i];
-  g_hash_table_insert(data, record_key(record), whole);
-}
-
-/* Copies on several ranks: the worst of each element counts. */
-static void compare_record(const Record *record, const float *values, gpointer data) {
-  g_autofree char *key = record_key(record);
-  Whole *whole = g_hash_table_lookup(data, key);
-  g_assert(whole != NULL);
   for (gint64 i = record->begin; i < record->end; i++) {
     const gint64 row = record->first_row + i / record->columns, column = record->first_column + i % record->columns;
     if (row >= record->whole_rows)
       continue; /* padding */
     const gint64 at = row * record->whole_columns + column;
-    const double error = (double)values[i - record->begin] - whole->values[at];
-    whole->error2 += isfinite(error) ? error * error : INFINITY;
+    const double difference = whole->is_covered[at] ? (double)values[i - record->begin] - whole->values[at] : 0;
+    whole->copies2 += isfinite(difference) ? difference * difference : INFINITY;
+    whole->values[at] = values[i - record->begin];
     whole->is_covered[at] = TRUE;
   }
 }
 
-typedef struct {
-  CheckReport *report;
-  GHashTable *wholes;
-  double *mean2; /* [steps] mean square of all gradients of the step */
-} Summary;
-
-static void add_mean(gpointer key, gpointer value, gpointer data) {
-  const Whole *whole = value;
-  double *sums = data;
-  int kind, step;
-  if (sscanf(key, "%d %d", &kind, &step) == 2 && kind == RECORD_GRADIENT) {
-    sums[2 * step] += whole->norm2;
-    sums[2 * step + 1] += (double)whole->n;
+/* All records of a block of them. */
+static GHashTable *lay_all(const guint8 *bytes, gsize n) {
+  GHashTable *wholes = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, whole_free);
+  for (gsize at = 0; at < n;) {
+    Record record;
+    memcpy(&record, bytes + at, sizeof record);
+    const gsize n_values = (gsize)(record.end - record.begin);
+    g_autofree float *values = g_memdup2(bytes + at + sizeof record, n_values * sizeof *values);
+    lay(&record, values, wholes);
+    at += sizeof record + n_values * sizeof *values;
   }
+  return wholes;
+}
+
+typedef struct {
+  const Execution *execution;
+  CheckReport *report;
+  GHashTable *reference, *own; /* Whole by key */
+  GPtrArray *names;            /* of tensors, in order */
+} Comparison;
+
+static double norm2(const Whole *whole) {
+  double sum = 0;
+  for (gint64 i = 0; whole != NULL && i < whole->n; i++)
+    sum += (double)whole->values[i] * whole->values[i];
+  return sum;
+}
+
+/* Σ g² over the model, and its mean over all numbers. */
+static double model_norm2(const Comparison *c, GHashTable *wholes, int step, double *mean2) {
+  double sum = 0, n = 0;
+  for (guint i = 0; i < c->names->len; i++) {
+    const Whole *whole = find_whole(wholes, RECORD_GRADIENT, step, g_ptr_array_index(c->names, i));
+    sum += norm2(whole);
+    n += whole != NULL ? (double)whole->n : 0;
+  }
+  *mean2 = sum / MAX(n, 1);
+  return sum;
 }
 
 static void note(double error, const char *name, double *worst, char *worst_name) {
@@ -219,52 +233,94 @@ static void note(double error, const char *name, double *worst, char *worst_name
   }
 }
 
-/* ‖W_k − W_0‖² of the one-rank run. */
-static double update_norm2(const Summary *summary, const Whole *now, const char *name) {
-  g_autofree char *first_key = g_strdup_printf("%d 0 %s", RECORD_WEIGHT, name);
-  const Whole *first = g_hash_table_lookup(summary->wholes, first_key);
-  double norm2 = 0;
-  for (gint64 i = 0; first != NULL && i < now->n; i++) {
-    const double update = (double)now->values[i] - first->values[i];
-    norm2 += update * update;
+static gint64 n_missing(const Whole *reference, const Whole *own) {
+  gint64 n = own == NULL ? reference->n : 0;
+  for (gint64 i = 0; own != NULL && i < own->n; i++)
+    n += !own->is_covered[i];
+  return n;
+}
+
+static double distance2(const Whole *a, const Whole *b) {
+  double sum = a->copies2;
+  for (gint64 i = 0; i < a->n; i++) {
+    const double difference = (double)a->values[i] - b->values[i];
+    sum += isfinite(difference) ? difference * difference : INFINITY;
   }
-  return norm2;
+  return sum;
 }
 
-/* A tensor's gradient of a step says less than the floor it is measured against. */
-static double floor2(const Summary *summary, const Whole *whole, int step) {
-  return 1e-6 * summary->mean2[step] * (double)whole->n;
-}
-
-static gboolean is_noise(const Summary *summary, const char *name) {
-  g_autofree char *key = g_strdup_printf("%d 0 %s", RECORD_GRADIENT, name);
-  const Whole *gradient = g_hash_table_lookup(summary->wholes, key);
-  return gradient != NULL && gradient->norm2 < floor2(summary, gradient, 0);
-}
-
-static void sum_up(gpointer key, gpointer value, gpointer data) {
-  const Whole *whole = value;
-  Summary *summary = data;
-  int kind, step, at = 0;
-  if (sscanf(key, "%d %d %n", &kind, &step, &at) != 2)
-    return;
-  const char *name = (const char *)key + at;
-  CheckedStep *checked = &summary->report->steps[step];
-  for (gint64 i = 0; i < whole->n; i++)
-    summary->report->n_missing += !whole->is_covered[i];
-  summary->report->n_tensors += kind == RECORD_GRADIENT && step == 0;
-  if (kind == RECORD_GRADIENT) {
-    note(sqrt(whole->error2 / MAX(MAX(whole->norm2, floor2(summary, whole, step)), G_MINDOUBLE)), name,
-         &checked->gradient_error, checked->gradient_worst);
-  } else if (step > 0 && is_noise(summary, name)) {
-    return;
-  } else if (step > 0) {
-    note(sqrt(whole->error2 / MAX(update_norm2(summary, whole, name), G_MINDOUBLE)), name, &checked->update_error,
-         checked->update_worst);
-  } else if (whole->error2 > 0) { /* not even the first weights are equal */
-    note(INFINITY, name, &checked->update_error, checked->update_worst);
+static void compare_gradients(const Comparison *c, int step) {
+  CheckedStep *checked = &c->report->steps[step];
+  double mean2;
+  model_norm2(c, c->reference, step, &mean2);
+  for (guint i = 0; i < c->names->len; i++) {
+    const char *name = g_ptr_array_index(c->names, i);
+    const Whole *reference = find_whole(c->reference, RECORD_GRADIENT, step, name);
+    const Whole *own = find_whole(c->own, RECORD_GRADIENT, step, name);
+    c->report->n_missing += n_missing(reference, own);
+    const double least2 = 1e-6 * mean2 * (double)reference->n;
+    if (own != NULL)
+      note(sqrt(distance2(own, reference) / MAX(MAX(norm2(reference), least2), G_MINDOUBLE)), name,
+           &checked->gradient_error, checked->gradient_worst);
   }
 }
+
+/* --- updates ----------------------------------------------------------------------------------------------------------- */
+
+/* Half a unit in the last place of what the optimizer writes, relative. */
+static double rounding(const Plan *plan) {
+  return plan->recipe.master > 0 || plan->precision == PRECISION_FP32 ? ldexp(1, -24) : ldexp(1, -8);
+}
+
+/* What Adam does to every tensor's gradients before it looks at any element. */
+static double clipping(const Comparison *c, int step) {
+  const double most = c->execution->training.max_norm;
+  double mean2;
+  const double norm = sqrt(model_norm2(c, c->own, step, &mean2));
+  return c->execution->workload->plan->grad_norm_barrier && norm > most ? most / norm : 1;
+}
+
+/* One step of Adam for a tensor, whose moments m, v go on; the error of what the ranks have made of it. */
+static double update_error(const Comparison *c, int step, const Whole *gradient, const Whole *before,
+                           const Whole *after, double scale, double *m, double *v) {
+  const Training *t = &c->execution->training;
+  const double correction1 = 1 - pow(t->beta1, step + 1), correction2 = 1 - pow(t->beta2, step + 1);
+  const double unit = rounding(c->execution->workload->plan);
+  double error2 = after->copies2, sum2 = 0;
+  for (gint64 i = 0; i < gradient->n; i++) {
+    const double g = scale * gradient->values[i];
+    m[i] = t->beta1 * m[i] + (1 - t->beta1) * g;
+    v[i] = t->beta2 * v[i] + (1 - t->beta2) * g * g;
+    const double update =
+        -t->lr * (m[i] / correction1 / (sqrt(v[i] / correction2) + t->epsilon) + t->decay * before->values[i]);
+    const double found = (double)after->values[i] - before->values[i];
+    const double error = fabs(found - update) - unit * fabs(after->values[i]);
+    error2 += isfinite(error) ? MAX(error, 0) * MAX(error, 0) : INFINITY;
+    sum2 += update * update;
+  }
+  return error2 > 0 ? sqrt(error2 / MAX(sum2, G_MINDOUBLE)) : 0;
+}
+
+static void compare_updates(const Comparison *c, const char *name, const double *scales) {
+  const int n_steps = c->report->n_steps;
+  const Whole *first = find_whole(c->reference, RECORD_WEIGHT, 0, name);
+  const Whole *before = find_whole(c->own, RECORD_WEIGHT, 0, name);
+  g_autofree double *m = g_new0(double, first->n), *v = g_new0(double, first->n);
+  if (before == NULL || distance2(before, first) > 0) /* not even the first weights are equal */
+    note(INFINITY, name, &c->report->steps[0].update_error, c->report->steps[0].update_worst);
+  for (int step = 0; step < n_steps; step++) {
+    const Whole *gradient = find_whole(c->own, RECORD_GRADIENT, step, name);
+    const Whole *after = find_whole(c->own, RECORD_WEIGHT, step + 1, name);
+    c->report->n_missing += n_missing(first, after);
+    if (gradient == NULL || before == NULL || after == NULL)
+      return; /* counted */
+    note(update_error(c, step, gradient, before, after, scales[step], m, v), name,
+         &c->report->steps[step].update_error, c->report->steps[step].update_worst);
+    before = after;
+  }
+}
+
+/* --- the verdict ------------------------------------------------------------------------------------------------------- */
 
 static void judge(CheckReport *report) {
   report->is_passed = report->n_missing == 0;
@@ -277,18 +333,33 @@ static void judge(CheckReport *report) {
   }
 }
 
+/* Names of the tensors of the one-rank run, in the order of its records. */
+static GPtrArray *tensor_names(const GByteArray *records) {
+  GPtrArray *names = g_ptr_array_new_with_free_func(g_free);
+  for (gsize at = 0; at < records->len;) {
+    Record record;
+    memcpy(&record, records->data + at, sizeof record);
+    if (record.kind == RECORD_GRADIENT && record.step == 0)
+      g_ptr_array_add(names, g_strdup(record.name));
+    at += sizeof record + (gsize)(record.end - record.begin) * sizeof(float);
+  }
+  return names;
+}
+
 /* Records of all ranks against the one-rank run's. */
-static void compare_all(CheckReport *report, const guint8 *records, gsize n, const GByteArray *reference) {
-  g_autoptr(GHashTable) wholes = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, whole_free);
-  each_record(reference->data, reference->len, keep_reference, wholes);
-  each_record(records, n, compare_record, wholes);
-  g_autofree double *sums = g_new0(double, 2 * (gsize)report->n_steps);
-  g_autofree double *mean2 = g_new0(double, report->n_steps);
-  g_hash_table_foreach(wholes, add_mean, sums);
-  for (int i = 0; i < report->n_steps; i++)
-    mean2[i] = sums[2 * i] / MAX(sums[2 * i + 1], 1);
-  Summary summary = {report, wholes, mean2};
-  g_hash_table_foreach(wholes, sum_up, &summary);
+static void compare_all(const Execution *execution, CheckReport *report, const guint8 *records, gsize n,
+                        const GByteArray *alone) {
+  g_autoptr(GHashTable) reference = lay_all(alone->data, alone->len), own = lay_all(records, n);
+  g_autoptr(GPtrArray) names = tensor_names(alone);
+  const Comparison c = {execution, report, reference, own, names};
+  report->n_tensors = names->len;
+  g_autofree double *scales = g_new(double, report->n_steps);
+  for (int step = 0; step < report->n_steps; step++) {
+    compare_gradients(&c, step);
+    scales[step] = clipping(&c, step);
+  }
+  for (guint i = 0; i < names->len; i++)
+    compare_updates(&c, g_ptr_array_index(names, i), scales);
   judge(report);
 }
 
@@ -298,7 +369,7 @@ static void set_tolerances(CheckReport *report, Precision precision) {
   const gboolean is_fp32 = precision == PRECISION_FP32;
   report->loss_tolerance = is_fp32 ? 1e-5 : 2e-3;
   report->gradient_tolerance = is_fp32 ? 1e-5 : 5e-2;
-  report->update_tolerance = is_fp32 ? 2e-2 : 5e-1;
+  report->update_tolerance = 1e-5;
 }
 
 gboolean check_numerics(const Execution *execution, CheckReport *report, GError **error) {
@@ -331,9 +402,17 @@ gboolean check_numerics(const Execution *execution, CheckReport *report, GError 
       report->steps[i].reference_loss = reference_losses[i];
     }
     if (ok)
-      compare_all(report, all, n, reference);
+      compare_all(execution, report, all, n, reference);
   }
   return ok;
+}
+
+void check_timed_losses(CheckReport *report, const double *losses) {
+  for (int i = 0; i < report->n_steps; i++) {
+    const double expected = report->steps[i].reference_loss, error = fabs(losses[i] - expected) / fabs(expected);
+    report->timed_loss_error = error <= report->timed_loss_error ? report->timed_loss_error : error;
+  }
+  report->is_passed = report->is_passed && report->timed_loss_error <= report->loss_tolerance;
 }
 
 void check_report_clear(CheckReport *report) {
@@ -351,6 +430,9 @@ void check_report_print(const CheckReport *report, GString *out) {
   }
   if (report->n_missing > 0)
     g_string_append_printf(out, "  %" G_GINT64_FORMAT " numbers are on no rank\n", report->n_missing);
+  if (!(report->timed_loss_error <= report->loss_tolerance))
+    g_string_append_printf(out, "  losses of the timed run: error %.2e; something is not waited for\n",
+                           report->timed_loss_error);
   g_string_append_printf(out, "  %s: losses within %g, gradients within %g, updates within %g (relative)\n",
                          report->is_passed ? "equal" : "NOT EQUAL", report->loss_tolerance, report->gradient_tolerance,
                          report->update_tolerance);
