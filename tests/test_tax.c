@@ -59,8 +59,8 @@ START_TEST(kernels_beside_a_collective_end_later) {
 }
 END_TEST
 
-/* A collective that begins in the middle of a kernel moves the end that was already known: rank 1's kernel of 40 has run
- * 10 when rank 0 sends for 20. */
+/* A collective that begins in the middle of a kernel moves the end that was already known: rank 1's kernel of 40 has
+ * run 10 when rank 0 sends for 20. */
 START_TEST(a_running_kernel_ends_later_when_a_transfer_begins) {
   Hand hand;
   hand_init(&hand, 2);
@@ -85,7 +85,8 @@ static void check_same_metrics(const Case *drawn, const Prediction *folded, cons
                 all->step_time_s);
   for (int rank = 0; rank < all->metrics->n_ranks; rank++)
     for (int kind = 0; kind < N_BREAKDOWN; kind++)
-      ck_assert_msg(folded->metrics->ranks[all->trace->pipeline_rank[rank]].ns[kind] == all->metrics->ranks[rank].ns[kind],
+      ck_assert_msg(folded->metrics->ranks[all->trace->pipeline_rank[rank]].ns[kind] ==
+                        all->metrics->ranks[rank].ns[kind],
                     "%s\nrank %d: %s", text, rank, breakdown_name((BreakdownKind)kind));
 }
 
