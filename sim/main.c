@@ -26,9 +26,8 @@ static const Command commands[] = {
 };
 
 int main(int argc, char **argv) {
-  const VerbTable table = {
-      "stepsim", "stepsim VERB [OPTION…]",
-      "0 done, 1 the configuration is impossible or does not fit, 2 bad usage or input.", commands,
-      G_N_ELEMENTS(commands)};
+  const VerbTable table = {"stepsim", "stepsim VERB [OPTION…]",
+                           "0 done, 1 the configuration is impossible or does not fit, 2 bad usage or input.", commands,
+                           G_N_ELEMENTS(commands)};
   return verbs_main(&table, argc, argv);
 }

@@ -11,12 +11,14 @@
  */
 static const double MAX_RECORD_BYTES = 16.0 * 1024 * 1024 * 1024;
 
-/* Ops of whole pieces say nothing of the moment at which a kernel runs: they are enough where that makes no difference. */
+/* Ops of whole pieces say nothing of the moment at which a kernel runs: they are enough where that makes no difference.
+ */
 static gboolean needs_kernels(const Plan *plan, const Cluster *cluster) {
   return !plan->fold || cluster->transfer_tax > 0;
 }
 
-static Program *lower_plan(const Workload *workload, const Cluster *cluster, const char *dump_after, char **dump, GError **error) {
+static Program *lower_plan(const Workload *workload, const Cluster *cluster, const char *dump_after, char **dump,
+                           GError **error) {
   const Plan *plan = workload->plan;
   const ScheduleInfo *schedule = schedule_find(plan->schedule, error);
   if (schedule == NULL)

@@ -176,8 +176,8 @@ static void take_gradient(const Parameters *parameters, int b, int t, Probe *pro
   const Place place = {b, t, tensor->rows * tensor->columns};
   g_array_append_val(probe->places, place);
   g_ptr_array_add(probe->names, g_strdup(tensor->name));
-  g_ptr_array_add(probe->gradients, g_memdup2((const float *)block->gradient + tensor->offset,
-                                              (gsize)place.n * sizeof(float)));
+  g_ptr_array_add(probe->gradients,
+                  g_memdup2((const float *)block->gradient + tensor->offset, (gsize)place.n * sizeof(float)));
 }
 
 static gboolean probe_step(Trainer *trainer, int step, gpointer data, GError **error) {
@@ -277,8 +277,7 @@ START_TEST(gradients_are_derivatives_of_the_loss) {
   const Case *c = &cases[_i];
   g_autoptr(Workload) workload = make_workload(c);
   g_autoptr(GError) error = NULL;
-  g_autoptr(Program) program =
-      c->order == ORDER_I_W ? halves_program(workload) : program_of_plan(workload, &error);
+  g_autoptr(Program) program = c->order == ORDER_I_W ? halves_program(workload) : program_of_plan(workload, &error);
   ck_assert_msg(program != NULL, "%s", error ? error->message : "");
   Probe probe = {.names = g_ptr_array_new_with_free_func(g_free),
                  .places = g_array_new(FALSE, FALSE, sizeof(Place)),

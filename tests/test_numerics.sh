@@ -2,7 +2,7 @@
 # test_numerics.sh MPIRUN STEPREAL STEPSIM DATA: losses, gradients and updates under every kind of plan are those of one
 # rank, and the comparison notices programs that are wrong (TAP).
 #
-# The table: name | ranks | model | options. Every line is also run as it says: two steps, so that the second one's
+# The table: name | ranks | model | options. Every line is also run as it says: three steps, so that later ones'
 # gradients depend on the first one's optimizer. The errors stand behind each result.
 [ $# -eq 4 ] || { echo "usage: $0 MPIRUN STEPREAL STEPSIM DATA" >&2; exit 2; }
 absolute() {
@@ -31,7 +31,7 @@ number() { # key: its number in the report
 
 check_plan() { # name, ranks, model, options
   # shellcheck disable=SC2086 # the options are a list of words
-  timeout 60 "$mpirun" -n "$2" "$stepreal" run --model "$data/models/$3.json" --global-batch 8 --steps 2 --check --json \
+  timeout 60 "$mpirun" -n "$2" "$stepreal" run --model "$data/models/$3.json" --global-batch 8 --steps 3 --check --json \
     $4 >report.json 2>err </dev/null
   status=$?
   problem=

@@ -127,7 +127,8 @@ START_TEST(lowered_programs_survive) {
 END_TEST
 
 START_TEST(numbers_are_written_short_and_read_back_exactly) {
-  static const double values[] = {1, 0.1, 1.0 / 3, 1e22, 123456789012345680.0, 5e-324, 1.7976931348623157e308, 2.0 / 3e7};
+  static const double values[] = {1,        0.1, 1.0 / 3, 1e22, 123456789012345680.0, 5e-324, 1.7976931348623157e308,
+                                  2.0 / 3e7};
   for (gsize i = 0; i < G_N_ELEMENTS(values); i++) {
     g_autoptr(Program) program = read_program(two_ranks);
     g_array_index(program->transfers, Transfer, 2).bytes = values[i];

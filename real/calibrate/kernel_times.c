@@ -47,14 +47,14 @@ void kernel_times_free(KernelTimes *times) {
   g_free(times);
 }
 
-/* --- keys ------------------------------------------------------------------------------------------------------------- */
+/* --- keys
+ * ------------------------------------------------------------------------------------------------------------- */
 
 static char *item_key(const WorkItem *item) {
   if (item->kind == ITEM_MATMUL)
-    return g_strdup_printf("product %s %d %d %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %" G_GINT64_FORMAT
-                           " %" G_GINT64_FORMAT,
-                           number_name((Number)item->number), item->layout, item->accumulate, item->batch, item->m,
-                           item->n, item->k);
+    return g_strdup_printf(
+        "product %s %d %d %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %" G_GINT64_FORMAT,
+        number_name((Number)item->number), item->layout, item->accumulate, item->batch, item->m, item->n, item->k);
   if (item->kind == ITEM_ATTENTION)
     return g_strdup_printf("attention %s %d %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %" G_GINT64_FORMAT,
                            number_name((Number)item->number), item->backward, item->batch, item->m, item->k);
@@ -107,7 +107,8 @@ static void add_sample(KernelTimes *times, const WorkItem *item, double time_s) 
   g_array_append_val(entry_of(times, item)->samples, time_s);
 }
 
-/* --- models ----------------------------------------------------------------------------------------------------------- */
+/* --- models
+ * ----------------------------------------------------------------------------------------------------------- */
 
 char *cut_case_text(const CutCase *cut) {
   return g_strdup_printf("%s %s, tp %d%s, %" G_GINT64_FORMAT " × %" G_GINT64_FORMAT " tokens", cut->model->name,
@@ -161,7 +162,8 @@ gboolean kernel_times_measure(KernelTimes *times, const CutCase *cut, World *wor
   return ok;
 }
 
-/* --- kernels by themselves ---------------------------------------------------------------------------------------------- */
+/* --- kernels by themselves
+ * ---------------------------------------------------------------------------------------------- */
 
 /* A device with one stream, and buffers to work on. */
 typedef struct {
@@ -274,7 +276,8 @@ gboolean kernel_times_measure_grid(KernelTimes *times, Number number, gint64 lea
   return ok;
 }
 
-/* --- the device ---------------------------------------------------------------------------------------------------------- */
+/* --- the device
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static double now_s(void) {
   struct timespec now;
@@ -314,12 +317,9 @@ static gboolean measure_memory(KernelTimes *times, Bench *bench, GError **error)
   char *to = from ? bench->type->allocate(bench->device, most, error) : NULL;
   gboolean ok = to != NULL;
   for (gint64 bytes = 64 << 10; ok && bytes <= most; bytes *= 4) {
-    const Kernel kernel = {.kind = KERNEL_CONVERT,
-                           .convert = {.from_number = NUMBER_FP32,
-                                       .to_number = NUMBER_FP32,
-                                       .n = bytes / 4,
-                                       .from = from,
-                                       .to = to}};
+    const Kernel kernel = {
+        .kind = KERNEL_CONVERT,
+        .convert = {.from_number = NUMBER_FP32, .to_number = NUMBER_FP32, .n = bytes / 4, .from = from, .to = to}};
     const WorkItem item = {.kind = ITEM_MEMORY, .name = "memory", .bytes = 2.0 * bytes};
     ok = sample_kernel(times, bench, &kernel, &item, error);
   }
@@ -375,7 +375,8 @@ gboolean kernel_times_measure_device(KernelTimes *times, World *world, const Dev
   return ok;
 }
 
-/* --- the table ------------------------------------------------------------------------------------------------------------ */
+/* --- the table
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static int compare_doubles(gconstpointer a, gconstpointer b) {
   const double x = *(const double *)a, y = *(const double *)b;
@@ -408,10 +409,15 @@ static int compare_times(gconstpointer a, gconstpointer b) {
   const int names = x->item.kind == ITEM_MEMORY ? strcmp(x->item.name, y->item.name) : 0;
   if (names != 0)
     return names;
-  const double keys[][2] = {{x->item.number, y->item.number}, {x->item.layout, y->item.layout},
-                            {x->item.accumulate, y->item.accumulate}, {x->item.backward, y->item.backward},
-                            {x->item.batch, y->item.batch}, {x->item.m, y->item.m}, {x->item.n, y->item.n},
-                            {x->item.k, y->item.k}, {x->item.bytes, y->item.bytes}};
+  const double keys[][2] = {{x->item.number, y->item.number},
+                            {x->item.layout, y->item.layout},
+                            {x->item.accumulate, y->item.accumulate},
+                            {x->item.backward, y->item.backward},
+                            {x->item.batch, y->item.batch},
+                            {x->item.m, y->item.m},
+                            {x->item.n, y->item.n},
+                            {x->item.k, y->item.k},
+                            {x->item.bytes, y->item.bytes}};
   for (gsize i = 0; i < G_N_ELEMENTS(keys); i++)
     if (keys[i][0] != keys[i][1])
       return keys[i][0] < keys[i][1] ? -1 : 1;

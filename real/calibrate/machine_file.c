@@ -36,7 +36,8 @@ static void append_time(GString *out, double time_s) {
   g_string_append_printf(out, "%.6g us", time_s * 1e6);
 }
 
-/* --- rates --------------------------------------------------------------------------------------------------------------- */
+/* --- rates
+ * --------------------------------------------------------------------------------------------------------------- */
 
 static double product_flops(const WorkItem *item) {
   return 2.0 * item->batch * item->m * item->n * item->k;
@@ -68,7 +69,8 @@ static double best_attention(const MachineDescription *machine, gboolean backwar
   double best = 0;
   for (int i = 0; i < machine->n_kernels; i++) {
     const KernelTime *time = &machine->kernels[i];
-    if (time->item.kind == ITEM_ATTENTION && (time->item.backward != 0) == backward && peak_of(machine, time->item.number) > 0)
+    if (time->item.kind == ITEM_ATTENTION && (time->item.backward != 0) == backward &&
+        peak_of(machine, time->item.number) > 0)
       best = MAX(best, attention_flops(&time->item) / time->median_s / peak_of(machine, time->item.number));
   }
   return best > 0 ? CLAMP(best, 1e-3, 1) : 0.5;
@@ -84,16 +86,19 @@ static double best_memory(const MachineDescription *machine) {
   return best > 0 ? best : 1e10;
 }
 
-/* --- the processor --------------------------------------------------------------------------------------------------------- */
+/* --- the processor
+ * --------------------------------------------------------------------------------------------------------- */
 
 static void append_rates(GString *out, const MachineDescription *machine) {
   g_string_append(out, "\npeak:");
   g_string_append(out, machine->base ? "\n" : "  # the fastest product measured: not a datasheet's\n");
   for (int number = 0; number < N_NUMBERS; number++)
     if (peak_of(machine, number) > 0)
-      g_string_append_printf(out, "  %s: %.6g TFLOP/s\n", number_name((Number)number), peak_of(machine, number) * 1e-12);
+      g_string_append_printf(out, "  %s: %.6g TFLOP/s\n", number_name((Number)number),
+                             peak_of(machine, number) * 1e-12);
   const double bandwidth = machine->base ? machine->base->hbm_Bps : best_memory(machine);
-  g_string_append_printf(out, "\nhbm:\n  capacity: %.0f B\n  reserved: %.0f B\n  bandwidth: %.6g GB/s\n  efficiency: %.4g\n",
+  g_string_append_printf(out,
+                         "\nhbm:\n  capacity: %.0f B\n  reserved: %.0f B\n  bandwidth: %.6g GB/s\n  efficiency: %.4g\n",
                          machine->base ? machine->base->hbm_bytes : machine->facts->memory_bytes,
                          machine->base ? machine->base->reserved_bytes : 0, bandwidth * 1e-9,
                          CLAMP(best_memory(machine) / bandwidth, 1e-3, 1));
@@ -170,8 +175,9 @@ static char *gpu_text(const MachineDescription *machine) {
   g_autofree char *name = machine_name(machine->file);
   const DeviceFacts *facts = machine->facts;
   GString *out = g_string_new(NULL);
-  g_string_append_printf(out, "# Written by stepreal calibrate; run it again rather than editing this.\n"
-                              "name: %s\nsource: >-\n  %s\nsms: %d\nclock: %.6g GHz\n",
+  g_string_append_printf(out,
+                         "# Written by stepreal calibrate; run it again rather than editing this.\n"
+                         "name: %s\nsource: >-\n  %s\nsms: %d\nclock: %.6g GHz\n",
                          name, machine->source, machine->base ? machine->base->n_sms : 1,
                          (machine->base            ? machine->base->clock_Hz
                           : facts->clock_Hz >= 1e8 ? facts->clock_Hz
@@ -193,7 +199,8 @@ static char *gpu_text(const MachineDescription *machine) {
   return g_string_free(out, FALSE);
 }
 
-/* --- the cluster -------------------------------------------------------------------------------------------------------------- */
+/* --- the cluster
+ * -------------------------------------------------------------------------------------------------------------- */
 
 /* The smallest or largest time of an operation over the widest group of `n_nodes`; NULL: none. */
 static const LinkTime *find_link(const LinkTimes *links, Collective op, int n_nodes, gboolean largest) {
@@ -262,12 +269,14 @@ static char *cluster_text(const MachineDescription *machine) {
   const LinkTimes *links = machine->links;
   const int n_nodes = (machine->n_ranks + machine->n_local - 1) / machine->n_local;
   GString *out = g_string_new(NULL);
-  g_string_append_printf(out, "# Written by stepreal calibrate; run it again rather than editing this.\n"
-                              "name: %s\nsource: >-\n  %s\n",
+  g_string_append_printf(out,
+                         "# Written by stepreal calibrate; run it again rather than editing this.\n"
+                         "name: %s\nsource: >-\n  %s\n",
                          name, machine->source);
   append_beside(out, links);
-  g_string_append_printf(out, "gpu: gpus/%s.yaml\ncollectives: nccl/%s.yaml\n\nnode:\n  gpus: %d\n  scale_up:\n"
-                              "    kind: %s\n    bandwidth: %.6g GB/s%s\n    efficiency: 1\n    latency: %.6g us\n",
+  g_string_append_printf(out,
+                         "gpu: gpus/%s.yaml\ncollectives: nccl/%s.yaml\n\nnode:\n  gpus: %d\n  scale_up:\n"
+                         "    kind: %s\n    bandwidth: %.6g GB/s%s\n    efficiency: 1\n    latency: %.6g us\n",
                          name, name, machine->n_local, machine->base ? "nvswitch" : "pcie", bus_Bps(links, 1) * 1e-9,
                          machine->n_local > 1 ? "" : "  # assumed: one rank has no link", least_send_s(links) * 1e6);
   g_string_append_printf(out, "  nics: %d\n", n_nodes > 1 ? machine->n_local : 0);
@@ -280,7 +289,8 @@ static char *cluster_text(const MachineDescription *machine) {
   return g_string_free(out, FALSE);
 }
 
-/* --- the library ----------------------------------------------------------------------------------------------------------------- */
+/* --- the library
+ * ----------------------------------------------------------------------------------------------------------------- */
 
 static void append_protocols(GString *out, const char *indent, const char *value) {
   static const char *const algorithms[] = {"ring", "tree"};
@@ -296,8 +306,9 @@ static char *library_text(const MachineDescription *machine) {
   const double hop_s = least ? base_s / (2 * (least->n_ranks - 1)) : 1e-6;
   g_autofree char *base = g_strdup_printf("%.6g us", base_s * 1e6), *hop = g_strdup_printf("%.6g us", hop_s * 1e6);
   GString *out = g_string_new(NULL);
-  g_string_append_printf(out, "# Written by stepreal calibrate. Serves where the cluster's measured curves do not reach.\n"
-                              "version: measured\nsource: >-\n  %s\neager: %" G_GINT64_FORMAT " B\n\nbase:\n",
+  g_string_append_printf(out,
+                         "# Written by stepreal calibrate. Serves where the cluster's measured curves do not reach.\n"
+                         "version: measured\nsource: >-\n  %s\neager: %" G_GINT64_FORMAT " B\n\nbase:\n",
                          machine->source, machine->links->eager_bytes);
   append_protocols(out, "  ", base);
   g_string_append(out, "hop:\n");
@@ -310,7 +321,9 @@ static char *library_text(const MachineDescription *machine) {
   return g_string_free(out, FALSE);
 }
 
-/* --- files -------------------------------------------------------------------------------------------------------------------------- */
+/* --- files
+ * --------------------------------------------------------------------------------------------------------------------------
+ */
 
 static gboolean make_folder(const char *file, GError **error) {
   g_autofree char *folder = g_path_get_dirname(file);

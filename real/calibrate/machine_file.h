@@ -18,5 +18,5 @@ typedef struct {
 
 /* Folders are made. INPUT naming the file that could not be written; then none of them was. */
 gboolean machine_files_write(const MachineDescription *machine, GError **error);
-char *machine_gpu_file(const char *file);     /* owned by the caller */
+char *machine_gpu_file(const char *file); /* owned by the caller */
 char *machine_library_file(const char *file);

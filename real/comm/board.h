@@ -49,8 +49,8 @@ void board_fail(Board *board, int line, const char *failure);
 void board_set_stalled(Board *board);
 gboolean board_is_stalled(const Board *board);
 
-/* A death is told by one process for all (witness.h), so that every rank names the same one, once. `has_witness`: there is
- * one that will; `told`: it has. */
+/* A death is told by one process for all (witness.h), so that every rank names the same one, once. `has_witness`: there
+ * is one that will; `told`: it has. */
 void board_set_witness(Board *board);
 gboolean board_has_witness(const Board *board);
 void board_set_told(Board *board);

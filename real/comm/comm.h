@@ -1,5 +1,5 @@
-/* How ranks exchange what is in device memory: `mpi` (host memory, staged where the device's is not), `nccl`, `null` (one
- * rank, or timing alone: moves nothing). One small table of functions each.
+/* How ranks exchange what is in device memory: `mpi` (host memory, staged where the device's is not), `nccl`, `null`
+ * (one rank, or timing alone: moves nothing). One small table of functions each.
  *
  * Calls with a stream return at once; the transfer happens later in stream order. A transfer that fails makes the
  * device fail, with a message that names the call. */
@@ -27,17 +27,17 @@ typedef struct {
   CommGroup *(*group_new)(Comm *comm, const int *members, int n, GError **error);
   void (*group_free)(CommGroup *group);
 
-  /* `n` elements of `number`:  ALL_REDUCE in[n] → out[n];  ALL_GATHER in[n / size] → out[n], member i's part at i·n/size;
-   * REDUCE_SCATTER in[n] → out[n / size];  BROADCAST from member 0. n is a multiple of the group's size where it is cut.
-   * In place as NCCL has it: out = in, or the own part of the other. `number` FP32, BF16 or FP16. */
+  /* `n` elements of `number`:  ALL_REDUCE in[n] → out[n];  ALL_GATHER in[n / size] → out[n], member i's part at
+   * i·n/size; REDUCE_SCATTER in[n] → out[n / size];  BROADCAST from member 0. n is a multiple of the group's size where
+   * it is cut. In place as NCCL has it: out = in, or the own part of the other. `number` FP32, BF16 or FP16. */
   void (*collective)(CommGroup *group, DeviceStream *stream, Collective collective, ReduceKind reduce, Number number,
                      const void *in, void *out, gint64 n);
   /* The same for `n` doubles in device memory, all_reduce in place: losses and norms. */
   void (*all_reduce_doubles)(CommGroup *group, DeviceStream *stream, double *values, int n);
 
   /* Point to point along one direction of the pipeline: a Channel joins two ranks for one Stream (SEND_F and RECV_F are
-   * the two ends of one). Both ends call channel_new, in the same order for equal pairs; waits for nobody. One channel per
-   * (from, to, is_forward) at a time. A receive whose tag or length is not what was sent fails and says both. */
+   * the two ends of one). Both ends call channel_new, in the same order for equal pairs; waits for nobody. One channel
+   * per (from, to, is_forward) at a time. A receive whose tag or length is not what was sent fails and says both. */
   CommGroup *(*channel_new)(Comm *comm, int from, int to, gboolean is_forward, GError **error);
   void (*send)(CommGroup *channel, DeviceStream *stream, int tag, const void *data, gint64 bytes);
   void (*receive)(CommGroup *channel, DeviceStream *stream, int tag, void *data, gint64 bytes);

@@ -34,9 +34,10 @@ void end_words_of_failure(const BoardLine *failed, const BoardLine *own, char *m
 }
 
 void end_words_of_stall(double idle_s, const BoardLine *stopped, const BoardLine *own, char *message) {
-  g_autofree char *who = stopped == NULL ? g_strdup("every rank of this machine waits")
-                                         : g_strdup_printf("rank %d (pid %" G_GINT64_FORMAT ") is stopped, the others wait",
-                                                           stopped->rank, stopped->pid);
+  g_autofree char *who = stopped == NULL
+                             ? g_strdup("every rank of this machine waits")
+                             : g_strdup_printf("rank %d (pid %" G_GINT64_FORMAT ") is stopped, the others wait",
+                                               stopped->rank, stopped->pid);
   g_snprintf(message, END_WORDS_BYTES, "stuck: %s and nothing has moved for %.1f s", who, idle_s);
   append_own(own, message);
 }

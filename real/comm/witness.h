@@ -1,5 +1,5 @@
-/* A process beside the first rank of a machine that tells of a rank's death in the name of all others, who may be killed
- * before they can. */
+/* A process beside the first rank of a machine that tells of a rank's death in the name of all others, who may be
+ * killed before they can. */
 #pragma once
 #include "board.h"
 

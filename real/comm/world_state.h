@@ -16,9 +16,9 @@ struct World {
   gboolean has_mpi; /* FALSE: alone */
   Monitor *monitor;
   Witness *witness; /* at work at the first rank of a machine; NULL without a launcher */
-  Board *board;    /* of the ranks of this machine; of this one alone when they cannot share memory */
-  int line;        /* this rank's on it */
-  GMutex mpi_lock; /* one thread at a time is inside MPI */
+  Board *board;     /* of the ranks of this machine; of this one alone when they cannot share memory */
+  int line;         /* this rank's on it */
+  GMutex mpi_lock;  /* one thread at a time is inside MPI */
 #ifdef HAVE_MPI
   MPI_Comm all;      /* collectives of this module, and what other modules make their communicators from */
   MPI_Comm messages; /* world_send, world_receive */

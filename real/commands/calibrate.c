@@ -1,5 +1,5 @@
-/* Cases (cuts of models) one after the other, then the grid, the device, the links. After each the times so far are kept
- * in <output>.progress, so that a calibration that was ended goes on where it stood. */
+/* Cases (cuts of models) one after the other, then the grid, the device, the links. After each the times so far are
+ * kept in <output>.progress, so that a calibration that was ended goes on where it stood. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -40,8 +40,8 @@ typedef struct {
 } Calibration;
 
 static const char *const cpu_models[] = {"tinystories-15m", "tinystories-42m", NULL};
-static const char *const cuda_models[] = {"llama-3-8b", "llama-2-13b", "llama-2-70b", "gpt3-175b", "llama-3.1-405b",
-                                          NULL};
+static const char *const cuda_models[] = {"llama-3-8b", "llama-2-13b",    "llama-2-70b",
+                                          "gpt3-175b",  "llama-3.1-405b", NULL};
 
 static gboolean parse_options(CalibrateOptions *o, int argc, char **argv, GError **error) {
   o->start_timeout_s = 10;
@@ -59,11 +59,13 @@ static gboolean parse_options(CalibrateOptions *o, int argc, char **argv, GError
       {"device", 0, 0, G_OPTION_ARG_STRING, &o->device, "cpu or cuda (default cpu)", "NAME"},
       {"comm", 0, 0, G_OPTION_ARG_STRING, &o->comm, "mpi or nccl (default mpi; nccl with cuda where it was built in)",
        "NAME"},
-      {"output", 0, 0, G_OPTION_ARG_FILENAME, &o->output, "cluster file (default topologies/this-machine.yaml)", "FILE"},
+      {"output", 0, 0, G_OPTION_ARG_FILENAME, &o->output, "cluster file (default topologies/this-machine.yaml)",
+       "FILE"},
       {"model", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->models,
        "whose layers to run, may be given again (default: tinystories-15m and 42m; with cuda Llama and GPT-3 sizes)",
        "FILE"},
-      {"tp", 0, 0, G_OPTION_ARG_STRING, &o->tp, "tensor parallel cuts of them (default 1,2; with cuda 1,2,4,8)", "LIST"},
+      {"tp", 0, 0, G_OPTION_ARG_STRING, &o->tp, "tensor parallel cuts of them (default 1,2; with cuda 1,2,4,8)",
+       "LIST"},
       {"micro-batch", 0, 0, G_OPTION_ARG_STRING, &o->micro_batch, "sequences per micro-batch (default 1)", "LIST"},
       {"seq-len", 0, 0, G_OPTION_ARG_STRING, &o->seq_len,
        "tokens per sequence (default: the model's positions, at most 4096)", "LIST"},
@@ -83,7 +85,7 @@ static gboolean parse_options(CalibrateOptions *o, int argc, char **argv, GError
 
 static void clear(Calibration *c) {
   CalibrateOptions *o = &c->options;
-  char **strings[] = {&o->device, &o->comm,    &o->output,    &o->base,     &o->tp,
+  char **strings[] = {&o->device,      &o->comm,    &o->output,    &o->base,      &o->tp,
                       &o->micro_batch, &o->seq_len, &o->precision, &o->attention, &c->progress_file};
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_clear_pointer(strings[i], g_free);
@@ -99,7 +101,8 @@ static void clear(Calibration *c) {
     g_string_free(c->skipped, TRUE);
 }
 
-/* --- cases ------------------------------------------------------------------------------------------------------------- */
+/* --- cases
+ * ------------------------------------------------------------------------------------------------------------- */
 
 static gboolean is_cuda(const Calibration *c) {
   return strcmp(c->device->name, "cuda") == 0;
@@ -187,7 +190,8 @@ static gboolean find_parts(Calibration *c, GError **error) {
   return o->base == NULL || (base != NULL && gpu_read(base, &c->base, error));
 }
 
-/* --- progress ------------------------------------------------------------------------------------------------------------ */
+/* --- progress
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static char *header(const Calibration *c) {
   return g_strdup_printf("stepreal calibrate, device %s, comm %s, %d ranks, %d repeats", c->device->name, c->comm->name,
@@ -254,7 +258,8 @@ static void show(const char *what, gpointer data) {
   fflush(stderr);
 }
 
-/* --- measuring ------------------------------------------------------------------------------------------------------------- */
+/* --- measuring
+ * ------------------------------------------------------------------------------------------------------------- */
 
 /* A case that cannot be run here is left out, on all ranks alike. */
 static gboolean measure_case(Calibration *c, const CutCase *cut, GError **error) {
@@ -312,7 +317,8 @@ static gboolean measure(Calibration *c, GError **error) {
          measure_links(c, error);
 }
 
-/* --- what came of it --------------------------------------------------------------------------------------------------------- */
+/* --- what came of it
+ * --------------------------------------------------------------------------------------------------------- */
 
 static char *source_line(const Calibration *c) {
   g_autoptr(GDateTime) now = g_date_time_new_now_utc();
@@ -350,8 +356,8 @@ static void print_summary(const Calibration *c, const KernelTime *kernels, int n
   g_autofree char *gpu_file = machine_gpu_file(c->options.output);
   g_autofree char *library_file = machine_library_file(c->options.output);
   printf("%s\n", c->facts.device_name);
-  printf("  %d products (fastest %s), %d memory-bound, %d attention; median spread %.1f %%\n", counts[ITEM_MATMUL], rate,
-         counts[ITEM_MEMORY], counts[ITEM_ATTENTION], 100 * median_spread(kernels, n));
+  printf("  %d products (fastest %s), %d memory-bound, %d attention; median spread %.1f %%\n", counts[ITEM_MATMUL],
+         rate, counts[ITEM_MEMORY], counts[ITEM_ATTENTION], 100 * median_spread(kernels, n));
   printf("  launch %.3g us, least kernel %.3g us\n", c->facts.launch_s * 1e6, c->facts.kernel_s * 1e6);
   for (guint i = 0; i < c->links.times->len; i++) {
     const LinkTime *time = &g_array_index(c->links.times, LinkTime, i);

@@ -26,7 +26,8 @@ static void append_speed(GString *out, const MeasuredReport *report) {
   g_autofree char *rate = units_format(flops_per_s(report), UNIT_FLOPS_PER_SECOND);
   g_string_append(out, "\nhow fast\n");
   if (report->n_steps > 1)
-    append_line(out, "step", g_strdup_printf("%s, median of %d after a first of %s", median, report->n_steps - 1, first));
+    append_line(out, "step",
+                g_strdup_printf("%s, median of %d after a first of %s", median, report->n_steps - 1, first));
   else
     append_line(out, "step", g_strdup_printf("%s (one step alone: not warmed up; --steps 5 gives a median)", median));
   append_line(out, "tokens", g_strdup_printf("%.4g /s", tokens_per_s(report)));
@@ -74,7 +75,8 @@ char *measured_report_text(const MeasuredReport *report) {
   return g_string_free(out, FALSE);
 }
 
-/* --- JSON ------------------------------------------------------------------------------------------------------------ */
+/* --- JSON ------------------------------------------------------------------------------------------------------------
+ */
 
 static void append_key(GString *out, const char *key) {
   if (out->str[out->len - 1] != '{')

@@ -1,8 +1,8 @@
 /* What a run prints. */
 #pragma once
-#include "numerics.h"
 #include "metrics.h"
 #include "model.h"
+#include "numerics.h"
 
 typedef struct {
   const Workload *workload;
@@ -18,5 +18,6 @@ typedef struct {
 } MeasuredReport;
 
 char *measured_report_text(const MeasuredReport *report);
-/* The keys of `stepsim simulate --json` that can be measured, `step_times_s`, `losses`, `check`. Owned by the caller. */
+/* The keys of `stepsim simulate --json` that can be measured, `step_times_s`, `losses`, `check`. Owned by the caller.
+ */
 char *measured_report_json(const MeasuredReport *report);

@@ -32,9 +32,8 @@ typedef struct {
 } Run;
 
 static void clear_run(Run *run) {
-  char **strings[] = {&run->options.device,   &run->options.comm,    &run->options.trace,
-                      &run->options.timeline, &run->options.program, &run->options.memory,
-                      &run->options.check_on};
+  char **strings[] = {&run->options.device,  &run->options.comm,   &run->options.trace,   &run->options.timeline,
+                      &run->options.program, &run->options.memory, &run->options.check_on};
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_clear_pointer(strings[i], g_free);
   plan_options_clear(&run->options.plan);
@@ -93,7 +92,8 @@ static gboolean parse_options(RunOptions *o, int argc, char **argv, GError **err
   return parser_run(parser, &argc, &argv, FALSE, error) && check_numbers(o, error);
 }
 
-/* --- from options to an execution -------------------------------------------------------------------------------------- */
+/* --- from options to an execution
+ * -------------------------------------------------------------------------------------- */
 
 static gboolean read_inputs(PlanOptions *options, GError **error) {
   if (options->model_file == NULL)
@@ -145,8 +145,7 @@ static Program *given_program(const Run *run, GError **error) {
 }
 
 static gboolean make_program(Run *run, GError **error) {
-  g_autoptr(Program) program =
-      run->options.program ? given_program(run, error) : program_of_plan(run->workload, error);
+  g_autoptr(Program) program = run->options.program ? given_program(run, error) : program_of_plan(run->workload, error);
   if (program == NULL)
     return FALSE;
   run->program = program->expanded ? g_steal_pointer(&program) : program_expand(program, run->workload);
@@ -196,7 +195,8 @@ static gboolean prepare(Run *run, World *world, GError **error) {
          make_execution(run, world, error);
 }
 
-/* --- one run on all ranks ---------------------------------------------------------------------------------------------- */
+/* --- one run on all ranks
+ * ---------------------------------------------------------------------------------------------- */
 
 enum { N_TRAITS = 3, TRAIT_BYTES = 65 };
 static const char *const trait_names[N_TRAITS] = {"model", "plan", "--check, --seed or --lr"};
@@ -216,11 +216,13 @@ static void find_traits(const Run *run, char (*traits)[TRAIT_BYTES]) {
     g_string_append_printf(plan, "%d %d ", layout->size[axis], layout->stride[axis]);
   g_autofree char *program = program_to_text(run->program);
   g_string_append(plan, program);
-  add_trait(traits, 0, g_strdup_printf("%s %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %" G_GINT64_FORMAT, model->name,
-                                       (gint64)model->n_layers, (gint64)model->hidden, (gint64)model->vocab));
+  add_trait(traits, 0,
+            g_strdup_printf("%s %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %" G_GINT64_FORMAT, model->name,
+                            (gint64)model->n_layers, (gint64)model->hidden, (gint64)model->vocab));
   add_trait(traits, 1, g_string_free(plan, FALSE));
-  add_trait(traits, 2, g_strdup_printf("%d %" G_GINT64_FORMAT " %.17g", run->options.check,
-                                       (gint64)run->options.plan.seed, run->options.lr));
+  add_trait(traits, 2,
+            g_strdup_printf("%d %" G_GINT64_FORMAT " %.17g", run->options.check, (gint64)run->options.plan.seed,
+                            run->options.lr));
 }
 
 /* Ranks of different command lines would wait for each other, or train different models side by side. */
@@ -236,7 +238,8 @@ static gboolean agrees_with_first(const Run *run, World *world, GError **error) 
   return TRUE;
 }
 
-/* --- running ----------------------------------------------------------------------------------------------------------- */
+/* --- running
+ * ----------------------------------------------------------------------------------------------------------- */
 
 static void show_progress(int step, int n_steps, gpointer data) {
   fprintf(stderr, "\rstep %d of %d%s", step + 1, n_steps, step + 1 == n_steps ? "\r\033[K" : "");

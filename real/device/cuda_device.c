@@ -51,9 +51,9 @@ int cuda_device_n_sharers(const Device *device) {
 }
 
 /* A rank has a dozen streams, some of them waiting for other ranks: with the default of 8 hardware queues a waiting
- * stream would hold up another that shares its queue. And a kernel loaded at its first launch can wait for the whole GPU,
- * a stream that waits for another rank among the rest, which would be for ever: all are loaded at the start. Read by
- * CUDA when it starts. */
+ * stream would hold up another that shares its queue. And a kernel loaded at its first launch can wait for the whole
+ * GPU, a stream that waits for another rank among the rest, which would be for ever: all are loaded at the start. Read
+ * by CUDA when it starts. */
 static void prepare_environment(void) {
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", FALSE);
   setenv("CUDA_MODULE_LOADING", "EAGER", FALSE);

@@ -45,9 +45,9 @@ typedef struct {
   gboolean (*is_done)(DeviceEvent *event);
   gint64 (*event_ns)(DeviceEvent *event); /* when it was reached; it must be done */
 
-  void (*launch)(DeviceStream *stream, const Kernel *kernel); /* `kernel` is copied */
+  void (*launch)(DeviceStream *stream, const Kernel *kernel);                   /* `kernel` is copied */
   void (*copy)(DeviceStream *stream, void *to, const void *from, gint64 bytes); /* any direction; pinned on cuda */
-  void *(*allocate_host)(Device *device, gint64 bytes, GError **error);        /* staging memory for copies */
+  void *(*allocate_host)(Device *device, gint64 bytes, GError **error);         /* staging memory for copies */
   void (*release_host)(Device *device, void *memory);
   /* `step(data)` in stream order. */
   void (*host_task)(DeviceStream *stream, HostStep step, gpointer data);

@@ -66,7 +66,7 @@ typedef struct {
   /* backward: dx = …, weight gradients += in `gradient` format */
   const void *dy;
   void *dx;
-  guint8 gradient; /* Number of dweight, dshift */
+  guint8 gradient;        /* Number of dweight, dshift */
   void *dweight, *dshift; /* dshift NULL: none */
 } NormKernel;
 
@@ -86,8 +86,8 @@ typedef struct {
   guint8 number;
   gint64 matrices, seq_len;
   float scale;
-  void *scores;        /* forward: s → p in place; backward: p (read) */
-  void *dscores;       /* backward: dp → ds in place */
+  void *scores;  /* forward: s → p in place; backward: p (read) */
+  void *dscores; /* backward: dp → ds in place */
 } SoftmaxKernel;
 
 /* Causal fused attention over rows of q, k, v (T × ld, heads of head_dim side by side); query head h reads key head
@@ -254,7 +254,8 @@ int kernel_element_bytes(Number number);
 #ifdef __CUDACC__
 __host__ __device__
 #endif
-static inline guint32 kernel_random(guint64 seed, guint64 n) {
+    static inline guint32
+    kernel_random(guint64 seed, guint64 n) {
   guint64 z = seed + (n + 1) * G_GUINT64_CONSTANT(0x9E3779B97F4A7C15);
   z = (z ^ (z >> 30)) * G_GUINT64_CONSTANT(0xBF58476D1CE4E5B9);
   z = (z ^ (z >> 27)) * G_GUINT64_CONSTANT(0x94D049BB133111EB);

@@ -1,7 +1,7 @@
 /* Sizes are counted and pointers handed out by one walk over each struct, with a Carver that either adds up bytes (no
  * memory yet) or cuts them off a piece: so the two cannot disagree.
  *
- *     slot   | x₀ … xₙ₋₁ | saved 0 … n−1 | head's | with W apart: gradients 0 … n−1, stream gradients, embedding's |  */
+ *     slot   | x₀ … xₙ₋₁ | saved 0 … n−1 | head's | with W apart: gradients 0 … n−1, stream gradients, embedding's | */
 #include "activations.h"
 
 #include "kernel.h"

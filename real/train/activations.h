@@ -12,27 +12,28 @@
 #include "pool.h"
 
 typedef struct {
-  char *norm1, *norm2;              /* T′ × h */
+  char *norm1, *norm2;                  /* T′ × h */
   float *mean1, *rstd1, *mean2, *rstd2; /* [T′] */
-  char *qkv;                        /* T × (q + 2·kv), rotated */
-  char *scores;                     /* unfused: b·heads × s × s */
-  float *lse;                       /* flash: b·heads × s */
-  char *attention;                  /* T × q */
-  char *x2;                         /* T′ × h: after attention's residual */
-  char *up;                         /* T × up_width */
-  char *activation;                 /* T × ffn_width */
+  char *qkv;                            /* T × (q + 2·kv), rotated */
+  char *scores;                         /* unfused: b·heads × s × s */
+  float *lse;                           /* flash: b·heads × s */
+  char *attention;                      /* T × q */
+  char *x2;                             /* T′ × h: after attention's residual */
+  char *up;                             /* T × up_width */
+  char *activation;                     /* T × ffn_width */
 } SavedLayer;
 
-/* Gradients of the linears' outputs: what W multiplies with. With W apart from I they lie in the slot, else in scratch. */
+/* Gradients of the linears' outputs: what W multiplies with. With W apart from I they lie in the slot, else in scratch.
+ */
 typedef struct {
-  char *d_down, *d_out;      /* T × h: gathered; unused without sequence parallelism (the streams' own are read) */
-  char *d_up, *d_qkv;        /* T × width */
-  char *d_x2;                /* T′ × h */
+  char *d_down, *d_out; /* T × h: gathered; unused without sequence parallelism (the streams' own are read) */
+  char *d_up, *d_qkv;   /* T × width */
+  char *d_x2;           /* T′ × h */
 } LayerGradients;
 
 typedef struct {
-  char *x;         /* T′ × h: what the final norm reads */
-  char *norm;      /* T′ × h */
+  char *x;    /* T′ × h: what the final norm reads */
+  char *norm; /* T′ × h */
   float *mean, *rstd;
   float *probabilities;                  /* T × vocab_width */
   float *row_max, *row_sum, *row_target; /* [T] */
@@ -50,12 +51,12 @@ typedef struct {
   const Cut *cut; /* borrowed */
   Device *device;
   int n_stages, n_micro_batches;
-  gboolean has_w;      /* W runs apart from I */
-  gboolean saves_all;  /* else: full recompute, only inputs are kept */
+  gboolean has_w;     /* W runs apart from I */
+  gboolean saves_all; /* else: full recompute, only inputs are kept */
   gboolean saves_scores;
-  Pool *slots;         /* [n_stages]; unused for stages of other ranks */
-  Pool boundary;       /* T′ × h each */
-  Slot *open;          /* [n_stages · n_micro_batches] */
+  Pool *slots;                /* [n_stages]; unused for stages of other ranks */
+  Pool boundary;              /* T′ × h each */
+  Slot *open;                 /* [n_stages · n_micro_batches] */
   const StageLayers **layers; /* [n_stages]; borrowed */
 
   /* scratch, one per rank */

@@ -72,7 +72,8 @@ static void run_flash(const ItemCall *call) {
   item_launch(call, &kernel);
 }
 
-/* --- unfused -------------------------------------------------------------------------------------------------------- */
+/* --- unfused --------------------------------------------------------------------------------------------------------
+ */
 
 /* Matrices of one kind: s rows of ld elements. */
 typedef struct {

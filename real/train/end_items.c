@@ -41,13 +41,14 @@ static void run_positions(const ItemCall *call) {
   const Parameters *parameters = call->trainer->parameters;
   const gboolean is_backward = call->argument;
   const Block *block = item_block(call, BLOCK_POSITIONS);
-  Kernel kernel = {.kind = is_backward ? KERNEL_POSITIONS_BACKWARD : KERNEL_POSITIONS_FORWARD,
-                   .positions = {.number = (guint8)parameters->number,
-                                 .gradient = (guint8)parameters->gradient_number,
-                                 .rows = cut->split_tokens,
-                                 .width = cut->model->hidden,
-                                 .first_row = cut->sequence_parallel ? parameters->at.at[AXIS_TP] * cut->split_tokens : 0,
-                                 .seq_len = cut->seq_len}};
+  Kernel kernel = {
+      .kind = is_backward ? KERNEL_POSITIONS_BACKWARD : KERNEL_POSITIONS_FORWARD,
+      .positions = {.number = (guint8)parameters->number,
+                    .gradient = (guint8)parameters->gradient_number,
+                    .rows = cut->split_tokens,
+                    .width = cut->model->hidden,
+                    .first_row = cut->sequence_parallel ? parameters->at.at[AXIS_TP] * cut->split_tokens : 0,
+                    .seq_len = cut->seq_len}};
   if (is_backward) {
     kernel.positions.dx = activations_stream_gradient(memory(call), call->slot, 0);
     kernel.positions.dtable = block_gradient(parameters, block, ROLE_POSITIONS);

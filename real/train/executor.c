@@ -12,7 +12,8 @@
 
 #include <string.h>
 
-/* --- actions: memory taken and given back ---------------------------------------------------------------------------- */
+/* --- actions: memory taken and given back ----------------------------------------------------------------------------
+ */
 
 static gsize place(const Executor *executor, int stage, int micro_batch) {
   return (gsize)stage * executor->program->n_micro_batches + micro_batch;
@@ -75,7 +76,8 @@ static void end_action(Executor *executor, const Op *op, DeviceEvent *end) {
     activations_close(activations, activations_slot(activations, op->stage, op->micro_batch), end);
 }
 
-/* --- ops ------------------------------------------------------------------------------------------------------------- */
+/* --- ops -------------------------------------------------------------------------------------------------------------
+ */
 
 static const Transfer *transfer_of(const Executor *executor, const Op *op) {
   return &g_array_index(executor->program->transfers, Transfer, op->work);
@@ -138,8 +140,7 @@ static gboolean has_weights(const Executor *executor, const Op *op, const Work *
       [PIECE_EMBEDDING] = BLOCK_TABLE, [PIECE_LAYER] = BLOCK_LAYER, [PIECE_HEAD] = BLOCK_OUTPUT};
   if (work->piece < 0)
     return TRUE;
-  const Block *block =
-      parameters_block(executor->trainer->parameters, op->stage, kinds[work->piece], op->unit);
+  const Block *block = parameters_block(executor->trainer->parameters, op->stage, kinds[work->piece], op->unit);
   return block == NULL || block->n == 0 || block->gathered != NULL;
 }
 
@@ -166,7 +167,8 @@ static gboolean run_compute(Executor *executor, int index, GError **error) {
 static gboolean run_send(Executor *executor, int index, GError **error) {
   const Op *op = &executor->list->ops[index];
   Activations *activations = &executor->trainer->activations;
-  PoolPiece **outgoing = &executor->outgoing[op->action == ACTION_SEND_F ? 0 : 1][place(executor, op->stage, op->micro_batch)];
+  PoolPiece **outgoing =
+      &executor->outgoing[op->action == ACTION_SEND_F ? 0 : 1][place(executor, op->stage, op->micro_batch)];
   if (*outgoing == NULL)
     return fail_impossible(error, "there is nothing to send: what makes it has not run");
   executor->comm->type->send(executor_channel(executor, op), executor->streams[op->stream], op->tag,
@@ -253,10 +255,8 @@ static gboolean run_op(Executor *executor, int index, GError **error) {
   const Op *op = &executor->list->ops[index];
   if (executor->is_first[index] && !begin_action(executor, op, error))
     return FALSE;
-  static gboolean (*const run[N_OP_KINDS])(Executor *, int, GError **) = {[OP_COMPUTE] = run_compute,
-                                                                          [OP_SEND] = run_send,
-                                                                          [OP_RECV] = run_receive,
-                                                                          [OP_COLLECTIVE] = run_collective};
+  static gboolean (*const run[N_OP_KINDS])(Executor *, int, GError **) = {
+      [OP_COMPUTE] = run_compute, [OP_SEND] = run_send, [OP_RECV] = run_receive, [OP_COLLECTIVE] = run_collective};
   if (!run[op->kind](executor, index, error))
     return FALSE;
   if (executor->is_last[index])
@@ -264,7 +264,8 @@ static gboolean run_op(Executor *executor, int index, GError **error) {
   return TRUE;
 }
 
-/* --- issuing --------------------------------------------------------------------------------------------------------- */
+/* --- issuing ---------------------------------------------------------------------------------------------------------
+ */
 
 static void wait_for_inputs(Executor *executor, int index) {
   const Op *op = &executor->list->ops[index];
@@ -288,7 +289,8 @@ static int issue_batch(Executor *executor, int first, GError **error) {
   const OpList *list = executor->list;
   const gint32 batch = list->ops[first].batch;
   int end = first + 1;
-  while (batch >= 0 && end < list->n_ops && list->ops[end].batch == batch && list->ops[end].step == list->ops[first].step)
+  while (batch >= 0 && end < list->n_ops && list->ops[end].batch == batch &&
+         list->ops[end].step == list->ops[first].step)
     end++;
   for (int i = first; i < end; i++)
     wait_for_inputs(executor, i);

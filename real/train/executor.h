@@ -1,5 +1,5 @@
-/* Runs one rank's list of an expanded, verified Program: issues every op on its stream, in list order, behind exactly the
- * events the Program names, and notes when each was issued, ready and done. Nothing is reordered.
+/* Runs one rank's list of an expanded, verified Program: issues every op on its stream, in list order, behind exactly
+ * the events the Program names, and notes when each was issued, ready and done. Nothing is reordered.
  *
  * To the Program's edges it adds those of memory that is used again (pool.h). */
 #pragma once
@@ -36,7 +36,8 @@ typedef struct {
 typedef struct {
   gint64 *start_ns, *end_ns, *issue_ns; /* [ops of this rank's list], CLOCK_MONOTONIC of this machine; owned */
   int n_ops;
-  double *losses; /* [steps] this rank's share: Σ over its tokens / tokens of the global batch; 0 without a head; owned */
+  double
+      *losses; /* [steps] this rank's share: Σ over its tokens / tokens of the global batch; 0 without a head; owned */
   char *device_name; /* owned */
   double clock_Hz;
 } ExecutionResult;

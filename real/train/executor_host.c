@@ -9,7 +9,8 @@
 
 static const gint64 look_ns = 50 * 1000 * 1000;
 
-/* --- what it is doing ------------------------------------------------------------------------------------------------- */
+/* --- what it is doing
+ * ------------------------------------------------------------------------------------------------- */
 
 static const Op *head_of(Executor *executor, int stream) {
   const OpList *list = executor->list;
@@ -33,10 +34,11 @@ static char *wait_text(const Executor *executor, const Op *op) {
   g_autofree char *name = op_text(executor->program, op);
   if (op->kind == OP_SEND || op->kind == OP_RECV)
     return g_strdup_printf("%s %s rank %d", name, op->kind == OP_SEND ? "to" : "from",
-                           executor->execution->rank + (op->peer - executor->pp) *
-                                                           executor->execution->workload->layout.stride[AXIS_PP]);
+                           executor->execution->rank +
+                               (op->peer - executor->pp) * executor->execution->workload->layout.stride[AXIS_PP]);
   const Transfer *transfer = &g_array_index(executor->program->transfers, Transfer, op->work);
-  return g_strdup_printf("%s with group %s", name, g_array_index(executor->program->groups, Group, transfer->group).name);
+  return g_strdup_printf("%s with group %s", name,
+                         g_array_index(executor->program->groups, Group, transfer->group).name);
 }
 
 static void say(Executor *executor) {
@@ -114,7 +116,8 @@ gboolean executor_read(Device *device, DeviceStream *stream, void *to, const voi
   return device->type->check(device, error);
 }
 
-/* --- gradients that are not finite ------------------------------------------------------------------------------------- */
+/* --- gradients that are not finite
+ * ------------------------------------------------------------------------------------- */
 
 static double element_at(const void *values, Number number, gint64 i) {
   if (number == NUMBER_FP32)
@@ -153,8 +156,8 @@ static const Tensor *find_not_finite(Executor *executor, double *value) {
 
 static gboolean check_norm(Executor *executor, const Op *op, GError **error) {
   double norms[2];
-  if (!executor_read(executor->device, executor->streams[STREAM_COMPUTE], norms, &executor->trainer->norms[2 * op->step],
-                     sizeof norms, error))
+  if (!executor_read(executor->device, executor->streams[STREAM_COMPUTE], norms,
+                     &executor->trainer->norms[2 * op->step], sizeof norms, error))
     return FALSE;
   if (isfinite(norms[0]) && isfinite(norms[1]))
     return TRUE;
@@ -184,7 +187,8 @@ gboolean executor_host_op(Executor *executor, int index, GError **error) {
   return TRUE;
 }
 
-/* --- a whole run ------------------------------------------------------------------------------------------------------- */
+/* --- a whole run
+ * ------------------------------------------------------------------------------------------------------- */
 
 static gboolean collect(Executor *executor, GError **error) {
   const DeviceType *device = executor->device->type;
@@ -199,8 +203,8 @@ static gboolean collect(Executor *executor, GError **error) {
                        executor->program->n_steps * (gint64)sizeof *result->losses, error);
 }
 
-/* Transfers and kernels stop. What was begun with other ranks cannot be taken apart without them: then memory is left to
- * the process's end, which is near. */
+/* Transfers and kernels stop. What was begun with other ranks cannot be taken apart without them: then memory is left
+ * to the process's end, which is near. */
 static void give_up(Executor *executor) {
   if (executor->comm != NULL)
     executor->comm->type->abort(executor->comm);

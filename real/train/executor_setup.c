@@ -1,5 +1,5 @@
-/* Streams, events, groups and channels of one rank, all made before the first op is issued. Members of a group make it in
- * the same order everywhere: groups by their number in the Program, then channels by direction, sender, receiver. */
+/* Streams, events, groups and channels of one rank, all made before the first op is issued. Members of a group make it
+ * in the same order everywhere: groups by their number in the Program, then channels by direction, sender, receiver. */
 #include "error.h"
 #include "executor_private.h"
 
@@ -29,7 +29,8 @@ Phase executor_phase(const Op *op) {
   return phases[op->action];
 }
 
-/* --- actions --------------------------------------------------------------------------------------------------------- */
+/* --- actions ---------------------------------------------------------------------------------------------------------
+ */
 
 static gboolean belongs_to_action(const Op *op) {
   return op->action <= ACTION_B && (op->kind == OP_COMPUTE || op->kind == OP_COLLECTIVE);
@@ -62,7 +63,8 @@ static void find_actions(Executor *executor) {
     executor->is_last[last_compute] = TRUE;
 }
 
-/* --- groups and channels --------------------------------------------------------------------------------------------- */
+/* --- groups and channels ---------------------------------------------------------------------------------------------
+ */
 
 static int compare_ints(gconstpointer a, gconstpointer b) {
   return *(const int *)a - *(const int *)b;
@@ -149,7 +151,8 @@ static gboolean make_channels(Executor *executor, GError **error) {
   return TRUE;
 }
 
-/* --- all of it -------------------------------------------------------------------------------------------------------- */
+/* --- all of it
+ * -------------------------------------------------------------------------------------------------------- */
 
 static gboolean make_streams(Executor *executor, GError **error) {
   gboolean used[N_STREAMS] = {[STREAM_COMPUTE] = TRUE};
@@ -204,8 +207,8 @@ gboolean executor_setup(Executor *executor, GError **error) {
   executor->open_reduce = -1;
   size_tables(executor);
   find_actions(executor);
-  executor->device = execution->device->open(world_local_rank(world), world_n_local(world), execution->capacity_bytes,
-                                             error);
+  executor->device =
+      execution->device->open(world_local_rank(world), world_n_local(world), execution->capacity_bytes, error);
   if (executor->device == NULL)
     return FALSE;
   executor->result->device_name = executor->device->type->describe(executor->device);
@@ -251,9 +254,9 @@ void executor_clear(Executor *executor) {
     free_comm(executor);
   if (executor->device != NULL)
     free_device(executor);
-  void *const tables[] = {executor->start,       executor->end,     executor->groups,      executor->channels,
-                          executor->is_first,    executor->is_last, executor->outgoing[0], executor->outgoing[1],
-                          executor->gather_buffer};
+  void *const tables[] = {executor->start,       executor->end,         executor->groups,
+                          executor->channels,    executor->is_first,    executor->is_last,
+                          executor->outgoing[0], executor->outgoing[1], executor->gather_buffer};
   for (gsize i = 0; i < G_N_ELEMENTS(tables); i++)
     g_free(tables[i]);
 }

@@ -39,7 +39,8 @@ static gboolean is_split(const ItemCall *call) {
   return memory(call)->cut->sequence_parallel;
 }
 
-/* --- linears -------------------------------------------------------------------------------------------------------- */
+/* --- linears --------------------------------------------------------------------------------------------------------
+ */
 
 /* As saved: before it is gathered. */
 static char *linear_input(const ItemCall *call, LinearName name) {
@@ -152,7 +153,8 @@ static void run_bias_gradient(const ItemCall *call) {
   item_launch(call, &kernel);
 }
 
-/* --- tp collectives -------------------------------------------------------------------------------------------------- */
+/* --- tp collectives --------------------------------------------------------------------------------------------------
+ */
 
 /* Over the whole tokens × hidden buffer. */
 static void run_collective(const ItemCall *call, const char *in, char *out) {
@@ -222,7 +224,8 @@ ItemFunction collective_function(const char *operand, int *argument) {
   return NULL;
 }
 
-/* --- norms, activation, residuals ------------------------------------------------------------------------------------ */
+/* --- norms, activation, residuals ------------------------------------------------------------------------------------
+ */
 
 static char *layer_input(const ItemCall *call) {
   return activations_input(memory(call), call->slot, call->layer);

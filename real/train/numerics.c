@@ -33,7 +33,8 @@ typedef struct {
   double copies2;     /* Σ of squared differences of what several ranks hold */
 } Whole;
 
-/* --- writing down ----------------------------------------------------------------------------------------------------- */
+/* --- writing down
+ * ----------------------------------------------------------------------------------------------------- */
 
 static gboolean read_floats(Trainer *trainer, const void *from, Number number, gint64 n, float *to, GError **error) {
   g_autofree char *raw = g_malloc((gsize)n * 4 + 1);
@@ -87,9 +88,9 @@ static gboolean write_block(Trainer *trainer, const Block *block, int step, GByt
     return FALSE;
   if (has_gradient)
     write_records(out, block, RECORD_GRADIENT, step, values);
-  const void *weight = block->master != NULL     ? (const void *)block->master
-                       : parameters->zero == 3   ? block->weight
-                                                 : element(block->weight, block->shard_first, parameters->number);
+  const void *weight = block->master != NULL   ? (const void *)block->master
+                       : parameters->zero == 3 ? block->weight
+                                               : element(block->weight, block->shard_first, parameters->number);
   if (!read_floats(trainer, weight, block->master != NULL ? NUMBER_FP32 : parameters->number, block->shard_n, values,
                    error))
     return FALSE;
@@ -106,7 +107,8 @@ static gboolean write_down(Trainer *trainer, int step, gpointer data, GError **e
   return TRUE;
 }
 
-/* --- the one-rank run -------------------------------------------------------------------------------------------------- */
+/* --- the one-rank run
+ * -------------------------------------------------------------------------------------------------- */
 
 static Workload *alone_workload(const Workload *workload) {
   g_autoptr(Plan) plan = plan_copy(workload->plan);
@@ -145,7 +147,8 @@ static gboolean run_alone(const Execution *execution, GByteArray *records, doubl
   return ok;
 }
 
-/* --- comparing --------------------------------------------------------------------------------------------------------- */
+/* --- comparing
+ * --------------------------------------------------------------------------------------------------------- */
 
 static void whole_free(gpointer data) {
   Whole *whole = data;
@@ -265,7 +268,8 @@ static void compare_gradients(const Comparison *c, int step) {
   }
 }
 
-/* --- updates ----------------------------------------------------------------------------------------------------------- */
+/* --- updates
+ * ----------------------------------------------------------------------------------------------------------- */
 
 /* Half a unit in the last place of what the optimizer writes, relative. */
 static double rounding(const Plan *plan) {
@@ -314,13 +318,14 @@ static void compare_updates(const Comparison *c, const char *name, const double 
     c->report->n_missing += n_missing(first, after);
     if (gradient == NULL || before == NULL || after == NULL)
       return; /* counted */
-    note(update_error(c, step, gradient, before, after, scales[step], m, v), name,
-         &c->report->steps[step].update_error, c->report->steps[step].update_worst);
+    note(update_error(c, step, gradient, before, after, scales[step], m, v), name, &c->report->steps[step].update_error,
+         c->report->steps[step].update_worst);
     before = after;
   }
 }
 
-/* --- the verdict ------------------------------------------------------------------------------------------------------- */
+/* --- the verdict
+ * ------------------------------------------------------------------------------------------------------- */
 
 static void judge(CheckReport *report) {
   report->is_passed = report->n_missing == 0;

@@ -2,35 +2,35 @@
  * parallelism.
  *
  *     losses      of each step: the one-rank run's
- *     gradients   of each step, tensor by tensor: ‖g − g₁‖ / ‖g₁‖, g₁ the one-rank run's. A tensor whose gradient is but
- *                 noise (a key bias moves no softmax) is measured against a thousandth of the model's mean gradient
- *     updates     of each step, tensor by tensor: ‖ΔW − ΔW′‖ / ‖ΔW′‖, ΔW′ what Adam makes of the gradients that the ranks
- *                 have shown, computed here in double; what rounding a weight may do does not count. (The one-rank run's
- *                 updates say little: Adam's first steps are signs of gradients, which noise turns where they are near 0)
+ *     gradients   of each step, tensor by tensor: ‖g − g₁‖ / ‖g₁‖, g₁ the one-rank run's. A tensor whose gradient is
+ * but noise (a key bias moves no softmax) is measured against a thousandth of the model's mean gradient updates     of
+ * each step, tensor by tensor: ‖ΔW − ΔW′‖ / ‖ΔW′‖, ΔW′ what Adam makes of the gradients that the ranks have shown,
+ * computed here in double; what rounding a weight may do does not count. (The one-rank run's updates say little: Adam's
+ * first steps are signs of gradients, which noise turns where they are near 0)
  *
  * The weights of the first step are equal bit by bit, and so are the copies of one number on several ranks. */
 #pragma once
 #include "executor.h"
 
 typedef struct {
-  double loss, reference_loss; /* of the global batch */
+  double loss, reference_loss;         /* of the global batch */
   double gradient_error, update_error; /* worst over tensors */
   char gradient_worst[64], update_worst[64];
 } CheckedStep;
 
 typedef struct {
   int n_steps;
-  CheckedStep *steps; /* owned */
+  CheckedStep *steps;                                          /* owned */
   double loss_tolerance, gradient_tolerance, update_tolerance; /* relative */
-  double timed_loss_error; /* of the run after, check_timed_losses() */
-  gint64 n_tensors, n_missing; /* tensors compared; elements no rank has shown */
+  double timed_loss_error;                                     /* of the run after, check_timed_losses() */
+  gint64 n_tensors, n_missing;                                 /* tensors compared; elements no rank has shown */
   gboolean is_passed;
 } CheckReport;
 
 /* Collective over the world; the report is filled on rank 0. The plan's steps are run. */
 gboolean check_numerics(const Execution *execution, CheckReport *report, GError **error);
-/* The checked run waits before every optimizer step, where it is written down. The losses [n_steps] of one that does not
- * must be the same: what the Program forgot to wait for shows here, if at all. On rank 0. */
+/* The checked run waits before every optimizer step, where it is written down. The losses [n_steps] of one that does
+ * not must be the same: what the Program forgot to wait for shows here, if at all. On rank 0. */
 void check_timed_losses(CheckReport *report, const double *losses);
 void check_report_clear(CheckReport *report);
 /* For people, several lines. */

@@ -13,7 +13,8 @@ enum { ALIGN = 8 }; /* elements: 16 bytes of the narrowest format */
 
 static const float weight_deviation = 0.02f; /* GPT-2's initializer_range; 1/√(2·layers) of it where layers add up */
 
-/* --- what can be trained -------------------------------------------------------------------------------------------- */
+/* --- what can be trained --------------------------------------------------------------------------------------------
+ */
 
 typedef struct {
   gboolean is_missing;
@@ -53,8 +54,9 @@ static gboolean check_plan(const Workload *workload, GError **error) {
   const Recipe *recipe = &plan->recipe;
   if ((recipe->gradients != 4 && recipe->gradients != 2) || (recipe->master != 4 && recipe->master != 0) ||
       recipe->moments != 8 || (plan->precision == PRECISION_FP32 && recipe->gradients != 4))
-    return fail_impossible(error, "--recipe %s cannot be trained here: gradients of 4 bytes (or 2 beside bf16), a "
-                                  "master copy of 4 or none, moments of 4 + 4",
+    return fail_impossible(error,
+                           "--recipe %s cannot be trained here: gradients of 4 bytes (or 2 beside bf16), a "
+                           "master copy of 4 or none, moments of 4 + 4",
                            recipe->name);
   return TRUE;
 }
@@ -63,7 +65,8 @@ gboolean parameters_check(const Workload *workload, GError **error) {
   return check_model(workload, error) && check_plan(workload, error);
 }
 
-/* --- layout --------------------------------------------------------------------------------------------------------- */
+/* --- layout ---------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct {
   const Parameters *parameters;
@@ -193,7 +196,7 @@ static char *block_prefix(const Workload *workload, BlockKind kind, int layer) {
 
 /* Tied matrices start equal, so that they stay equal. */
 static guint64 block_seed(const Workload *workload, guint64 seed, BlockKind kind, int layer) {
-  guint64 which = kind == BLOCK_LAYER                            ? (guint64)layer + 16
+  guint64 which = kind == BLOCK_LAYER                             ? (guint64)layer + 16
                   : kind == BLOCK_OUTPUT && workload->model->tied ? BLOCK_TABLE
                                                                   : (guint64)kind;
   return seed * G_GUINT64_CONSTANT(0xD1342543DE82EF95) + (which << 40);
@@ -241,7 +244,8 @@ static void add_stage(Parameters *parameters, GArray *blocks, int stage, guint64
   }
 }
 
-/* --- memory and numbers --------------------------------------------------------------------------------------------- */
+/* --- memory and numbers ---------------------------------------------------------------------------------------------
+ */
 
 static gboolean allocate(const Parameters *parameters, gint64 bytes, gpointer target, GError **error) {
   void **memory = target;
@@ -262,8 +266,9 @@ static gboolean allocate_block(const Parameters *parameters, Block *block, GErro
 }
 
 static void launch_convert(DeviceStream *stream, const float *from, Number number, void *to, gint64 n) {
-  Kernel kernel = {.kind = KERNEL_CONVERT,
-                   .convert = {.from_number = NUMBER_FP32, .to_number = (guint8)number, .n = n, .from = from, .to = to}};
+  Kernel kernel = {
+      .kind = KERNEL_CONVERT,
+      .convert = {.from_number = NUMBER_FP32, .to_number = (guint8)number, .n = n, .from = from, .to = to}};
   stream->device->type->launch(stream, &kernel);
 }
 
@@ -362,7 +367,8 @@ void parameters_free(Parameters *parameters) {
   g_free(parameters);
 }
 
-/* --- finding -------------------------------------------------------------------------------------------------------- */
+/* --- finding --------------------------------------------------------------------------------------------------------
+ */
 
 Block *parameters_block(const Parameters *parameters, int stage, BlockKind kind, int layer_in_stage) {
   const Workload *workload = parameters->workload;

@@ -53,31 +53,31 @@ typedef struct {
 
 typedef struct {
   BlockKind kind;
-  int stage, layer;         /* layer: of the model; −1 for the others */
-  gint64 n, n_whole;        /* elements, padded; of which the first are held whole by every tp rank */
+  int stage, layer;          /* layer: of the model; −1 for the others */
+  gint64 n, n_whole;         /* elements, padded; of which the first are held whole by every tp rank */
   gint64 offset_of[N_ROLES]; /* −1: none */
-  Tensor *tensors;          /* owned */
+  Tensor *tensors;           /* owned */
   int n_tensors;
   gint64 shard_first, shard_n; /* what this rank's optimizer updates */
 
   /* device memory, owned */
-  void *weight;       /* [n]; ZeRO-3: [shard_n] */
-  void *gradient;     /* [n]; ZeRO-2, 3: [shard_n] */
-  float *master;      /* [shard_n], NULL when the recipe has none */
-  float *m, *v;       /* [shard_n] */
+  void *weight;   /* [n]; ZeRO-3: [shard_n] */
+  void *gradient; /* [n]; ZeRO-2, 3: [shard_n] */
+  float *master;  /* [shard_n], NULL when the recipe has none */
+  float *m, *v;   /* [shard_n] */
 
   /* where the running op finds them whole, set as ops are issued */
-  char *gathered;     /* ZeRO-3 */
-  char *bucket;       /* ZeRO-2, 3: unreduced gradient */
+  char *gathered; /* ZeRO-3 */
+  char *bucket;   /* ZeRO-2, 3: unreduced gradient */
 } Block;
 
 typedef struct {
   const Workload *workload; /* borrowed */
   Device *device;
   Cut cut;
-  Coordinates at;       /* of this rank */
-  int n_shards, shard;  /* 1, 0 under ZeRO-0 */
-  int zero;             /* of the plan; 0 where there is one shard */
+  Coordinates at;      /* of this rank */
+  int n_shards, shard; /* 1, 0 under ZeRO-0 */
+  int zero;            /* of the plan; 0 where there is one shard */
   Number number, gradient_number;
   Block *blocks; /* owned */
   int n_blocks;

@@ -1,6 +1,6 @@
 /* Equal pieces of device memory that ops take and give back in list order, while the work on them runs later: whoever
- * takes a piece next first waits, on its own stream, for the events of those who used it last. There is always one piece
- * more than are held at a time, so that this wait is rarely felt. */
+ * takes a piece next first waits, on its own stream, for the events of those who used it last. There is always one
+ * piece more than are held at a time, so that this wait is rarely felt. */
 #pragma once
 #include "device.h"
 

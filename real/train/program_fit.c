@@ -68,8 +68,9 @@ gboolean program_fits(const Program *program, const Workload *workload, GError *
       if (fits)
         continue;
       g_autofree char *name = op_text(program, op);
-      return fail_impossible(error, "rank %d, op %d (%s): the model under this plan has no such layer, kernels or "
-                                    "shards; is the program of another plan?",
+      return fail_impossible(error,
+                             "rank %d, op %d (%s): the model under this plan has no such layer, kernels or "
+                             "shards; is the program of another plan?",
                              rank, i, name);
     }
   return TRUE;

@@ -6,7 +6,8 @@
  *     ZeRO-2, 3  bucket [n] reduce-scattered in place, its shard added to the gradient [shard_n]
  *     ZeRO-3     weights [shard_n] gathered into a buffer
  *
- * The global norm counts every parameter once: what all tp ranks hold by tp rank 0, a tied matrix by the first stage. */
+ * The global norm counts every parameter once: what all tp ranks hold by tp rank 0, a tied matrix by the first stage.
+ */
 #include "trainer.h"
 
 #include <string.h>
@@ -33,7 +34,8 @@ gint64 state_moved_bytes(const Trainer *trainer, const Op *op, const Transfer *t
   return n * element_bytes;
 }
 
-/* --- gathers -------------------------------------------------------------------------------------------------------- */
+/* --- gathers --------------------------------------------------------------------------------------------------------
+ */
 
 /* Where a block of a gather comes to lie: one behind the other in the buffer, but a shared matrix in its own place. */
 static char *gathered_place(const Trainer *trainer, const Block *block, char *buffer, gint64 *offset) {
@@ -71,7 +73,8 @@ void state_unshard(Trainer *trainer, const Op *op, const Transfer *transfer, Com
   comm->batch_end(trainer->comm);
 }
 
-/* --- gradients ------------------------------------------------------------------------------------------------------ */
+/* --- gradients ------------------------------------------------------------------------------------------------------
+ */
 
 void state_open_bucket(Trainer *trainer, const Op *op, const Transfer *transfer, int which, DeviceStream *stream) {
   const Number number = trainer->parameters->gradient_number;
@@ -133,8 +136,7 @@ void state_reduce(Trainer *trainer, const Op *op, const Transfer *transfer, Comm
 
 /* This rank's share of a block's gradient. */
 static char *own_gradient(const Parameters *parameters, const Block *block) {
-  return parameters->zero >= 2 ? block->gradient
-                               : at(block->gradient, block->shard_first, parameters->gradient_number);
+  return parameters->zero >= 2 ? block->gradient : at(block->gradient, block->shard_first, parameters->gradient_number);
 }
 
 void state_tied_gradient(Trainer *trainer, CommGroup *group, DeviceStream *stream) {
@@ -179,18 +181,20 @@ void state_whole_gradients(Trainer *trainer, CommGroup *group, DeviceStream *str
   pack_whole(trainer, stream, TRUE);
 }
 
-/* --- optimizer ------------------------------------------------------------------------------------------------------ */
+/* --- optimizer ------------------------------------------------------------------------------------------------------
+ */
 
 static void add_squares(const Trainer *trainer, const Block *block, double *sum, DeviceStream *stream) {
   const Parameters *parameters = trainer->parameters;
   const gint64 skipped = parameters->at.at[AXIS_TP] == 0 ? 0 : whole_in_shard(block);
   if (parameters_is_copy(parameters, block) || skipped == block->shard_n)
     return;
-  launch(stream, (Kernel){.kind = KERNEL_SUM_SQUARES,
-                          .sum_squares = {.gradient = (guint8)parameters->gradient_number,
-                                          .n = block->shard_n - skipped,
-                                          .x = at(own_gradient(parameters, block), skipped, parameters->gradient_number),
-                                          .sum = sum}});
+  launch(stream,
+         (Kernel){.kind = KERNEL_SUM_SQUARES,
+                  .sum_squares = {.gradient = (guint8)parameters->gradient_number,
+                                  .n = block->shard_n - skipped,
+                                  .x = at(own_gradient(parameters, block), skipped, parameters->gradient_number),
+                                  .sum = sum}});
 }
 
 void state_norm(Trainer *trainer, int step, CommGroup *group, DeviceStream *stream) {
@@ -212,25 +216,25 @@ static void step_block(const Trainer *trainer, const Block *block, int step, Dev
     power2 *= training->beta2;
   }
   launch(stream,
-         (Kernel){.kind = KERNEL_ADAM,
-                  .adam = {.number = (guint8)parameters->number,
-                           .gradient = (guint8)parameters->gradient_number,
-                           .n = block->shard_n,
-                           .weight = weight,
-                           .master = block->master,
-                           .gradients = own_gradient(parameters, block),
-                           .m = block->m,
-                           .v = block->v,
-                           .norm_squared =
-                               trainer->workload->plan->grad_norm_barrier ? &trainer->norms[2 * step + 1] : NULL,
-                           .max_norm = (float)training->max_norm,
-                           .lr = (float)training->lr,
-                           .beta1 = (float)training->beta1,
-                           .beta2 = (float)training->beta2,
-                           .epsilon = (float)training->epsilon,
-                           .decay = (float)training->decay,
-                           .correction1 = (float)(1 - power1),
-                           .correction2 = (float)(1 - power2)}});
+         (Kernel){
+             .kind = KERNEL_ADAM,
+             .adam = {.number = (guint8)parameters->number,
+                      .gradient = (guint8)parameters->gradient_number,
+                      .n = block->shard_n,
+                      .weight = weight,
+                      .master = block->master,
+                      .gradients = own_gradient(parameters, block),
+                      .m = block->m,
+                      .v = block->v,
+                      .norm_squared = trainer->workload->plan->grad_norm_barrier ? &trainer->norms[2 * step + 1] : NULL,
+                      .max_norm = (float)training->max_norm,
+                      .lr = (float)training->lr,
+                      .beta1 = (float)training->beta1,
+                      .beta2 = (float)training->beta2,
+                      .epsilon = (float)training->epsilon,
+                      .decay = (float)training->decay,
+                      .correction1 = (float)(1 - power1),
+                      .correction2 = (float)(1 - power2)}});
 }
 
 /* ZeRO-1: what the other ranks step is summed up anew in the next step. */

@@ -7,8 +7,7 @@
 #include <string.h>
 
 Training training_default(void) {
-  return (Training){
-      .lr = 3e-4, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .decay = 0.1, .max_norm = 1.0, .seed = 1};
+  return (Training){.lr = 3e-4, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .decay = 0.1, .max_norm = 1.0, .seed = 1};
 }
 
 static gint32 token_at(const Trainer *trainer, guint64 sequence, guint64 position) {
@@ -27,8 +26,8 @@ static void draw_tokens(const Trainer *trainer, gint32 *tokens, gint32 *targets)
   for (int step = 0; step < trainer->program->n_steps; step++)
     for (gint64 sequence = 0; sequence < per_rank; sequence++)
       for (gint64 position = 0; position < plan->seq_len; position++, i++) {
-        const gint64 global = (gint64)step * plan->global_batch +
-                              trainer->parameters->at.at[AXIS_DP] * per_rank + sequence;
+        const gint64 global =
+            (gint64)step * plan->global_batch + trainer->parameters->at.at[AXIS_DP] * per_rank + sequence;
         tokens[i] = token_at(trainer, (guint64)global, (guint64)position);
         targets[i] = token_at(trainer, (guint64)global, (guint64)position + 1);
       }
@@ -125,7 +124,8 @@ static gboolean allocate_buffers(Trainer *trainer, int rank, GError **error) {
   for (int i = 0; i < parameters->n_blocks; i++)
     whole += parameters->blocks[i].n_whole;
   trainer->losses = device->allocate(trainer->device, steps * (gint64)sizeof(double), error);
-  trainer->norms = trainer->losses ? device->allocate(trainer->device, 2 * steps * (gint64)sizeof(double), error) : NULL;
+  trainer->norms =
+      trainer->losses ? device->allocate(trainer->device, 2 * steps * (gint64)sizeof(double), error) : NULL;
   trainer->pack = trainer->norms ? device->allocate(trainer->device, 4 * MAX(whole, 1), error) : NULL;
   gboolean ok = trainer->pack != NULL;
   for (int i = 0; i < 2 && ok && parameters->zero >= 2; i++)
@@ -167,9 +167,8 @@ static gboolean init_activations(Trainer *trainer, const gboolean *is_local, int
   for (int stage = 0; stage < workload->n_stages; stage++)
     if (is_local[stage])
       layers[stage] = &workload->stages[stage].layers;
-  return activations_init(&trainer->activations, &trainer->parameters->cut, trainer->device, layers,
-                          workload->n_stages, trainer->program->n_micro_batches,
-                          has_action(&trainer->program->ranks[pp], ACTION_W), error);
+  return activations_init(&trainer->activations, &trainer->parameters->cut, trainer->device, layers, workload->n_stages,
+                          trainer->program->n_micro_batches, has_action(&trainer->program->ranks[pp], ACTION_W), error);
 }
 
 Trainer *trainer_new(const Workload *workload, const Program *program, int rank, Device *device, Comm *comm,
@@ -196,9 +195,16 @@ Trainer *trainer_new(const Workload *workload, const Program *program, int rank,
 void trainer_free(Trainer *trainer) {
   if (trainer == NULL)
     return;
-  void *const memory[] = {trainer->tokens, trainer->targets, trainer->losses,    trainer->norms,
-                          trainer->pack,   trainer->buckets[0], trainer->buckets[1], trainer->shared_gradients[0],
-                          trainer->shared_gradients[1], trainer->shared_gathered};
+  void *const memory[] = {trainer->tokens,
+                          trainer->targets,
+                          trainer->losses,
+                          trainer->norms,
+                          trainer->pack,
+                          trainer->buckets[0],
+                          trainer->buckets[1],
+                          trainer->shared_gradients[0],
+                          trainer->shared_gradients[1],
+                          trainer->shared_gathered};
   for (gsize i = 0; i < G_N_ELEMENTS(memory); i++)
     trainer->device->type->release(trainer->device, memory[i]);
   for (guint i = 0; i < trainer->gather_buffers->len; i++)

@@ -17,8 +17,8 @@ typedef struct {
   DeviceStream *stream;
   CommGroup *group; /* COLLECTIVE */
   const WorkItem *item;
-  int occurrence; /* of the item's name in its list, from 0 */
-  int argument;   /* LinearKind where the function serves several */
+  int occurrence;                      /* of the item's name in its list, from 0 */
+  int argument;                        /* LinearKind where the function serves several */
   int stage, layer, micro_batch, step; /* layer within the stage */
   Slot *slot;
   char *output;       /* T′ × h: where the stage's last layer writes; NULL before the head */
@@ -59,7 +59,7 @@ struct Trainer {
   Parameters *parameters; /* owned from here on */
   Activations activations;
   BoundList lists[N_PIECES][N_PHASES];
-  GArray *item_log;       /* of ItemRecord; NULL: not kept */
+  GArray *item_log;         /* of ItemRecord; NULL: not kept */
   gint32 *tokens, *targets; /* device: [steps][micro-batches][tokens] */
   double *losses;           /* device: [steps] sum over this rank's tokens / tokens of the global batch */
   double *norms;            /* device: [steps][2]: Σ g² of this rank's share; of all */

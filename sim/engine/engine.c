@@ -63,7 +63,7 @@ typedef struct {
   Lane *lanes; /* [rank · LANES_PER_RANK + stream] */
   Rank *ranks;
   TaxedTime *taxed; /* [ranks]; NULL without a tax */
-  gint32 *ended; /* first lanes of chains that end within the horizon, last in first out */
+  gint32 *ended;    /* first lanes of chains that end within the horizon, last in first out */
   gint32 n_ended;
   gboolean runs_ahead; /* the horizon is the end of time, else now */
   gboolean is_varied;  /* compute times differ by rank or op */
@@ -316,8 +316,7 @@ static void end(Engine *engine, gint32 id) {
 /* The kernel of this lane ends later than was thought when it was queued. */
 static inline gboolean is_too_early(const Engine *engine, gint32 lane) {
   gint32 head = engine->lanes[lane].head;
-  return engine->taxed != NULL && head >= 0 &&
-         engine->ranks[rank_of(lane)].end_ns[head] > engine->horizon_ns;
+  return engine->taxed != NULL && head >= 0 && engine->ranks[rank_of(lane)].end_ns[head] > engine->horizon_ns;
 }
 
 static void run(Engine *engine) {

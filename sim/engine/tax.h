@@ -1,5 +1,5 @@
-/* What transfers cost the kernels of their rank: the SMs, memory and cores that move data compute less. While a transfer
- * runs for a time d, d·tax of computing is lost:
+/* What transfers cost the kernels of their rank: the SMs, memory and cores that move data compute less. While a
+ * transfer runs for a time d, d·tax of computing is lost:
  *
  *     tax 0     transfers are free to the kernels beside them
  *     tax 0.2   kernels run at 0.8 of their rate beside a transfer

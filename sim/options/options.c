@@ -54,8 +54,7 @@ static void add_json(Parser *parser, PlanOptions *o) {
 }
 
 static void add_sizes(Parser *parser, PlanOptions *o) {
-  g_autofree char *steps =
-      g_strdup_printf("steps chained; more than 1 gives the steady state (default %d)", o->steps);
+  g_autofree char *steps = g_strdup_printf("steps chained; more than 1 gives the steady state (default %d)", o->steps);
   const GOptionEntry entries[] = {
       {"gpus", 0, 0, G_OPTION_ARG_INT, &o->gpus, "GPUs in all (default: tp × pp × dp)", "N"},
       {"tp", 0, 0, G_OPTION_ARG_INT, &o->tp, "tensor parallel ranks (default 1)", "N"},

@@ -11,8 +11,8 @@ typedef struct {
 } Command;
 
 typedef struct {
-  const char *program; /* "stepsim" */
-  const char *usage;   /* "stepsim VERB [OPTION…]" */
+  const char *program;  /* "stepsim" */
+  const char *usage;    /* "stepsim VERB [OPTION…]" */
   const char *statuses; /* what the exit status says */
   const Command *commands;
   gsize n_commands;

@@ -78,7 +78,8 @@ static guint transfer_hash(gconstpointer entry) {
   hash = hash_mix(hash, ((guint64)(guint)transfer->source << 32) | (guint)transfer->target);
   hash = hash_mix(hash, transfer->n_embedding | transfer->n_head << 8 | transfer->n_tables << 16 |
                             (guint64)(guint)transfer->n_layers << 32);
-  hash = hash_mix(hash, transfer->is_item | (guint64)(guint)transfer->piece << 8 | (guint64)(guint)transfer->item << 32);
+  hash =
+      hash_mix(hash, transfer->is_item | (guint64)(guint)transfer->piece << 8 | (guint64)(guint)transfer->item << 32);
   return hash_double(hash, transfer->bytes);
 }
 
@@ -86,8 +87,8 @@ static gboolean transfer_equal(gconstpointer a, gconstpointer b) {
   const Transfer *x = a, *y = b;
   return x->group == y->group && x->source == y->source && x->target == y->target && x->collective == y->collective &&
          x->bytes == y->bytes && x->n_embedding == y->n_embedding && x->n_head == y->n_head &&
-         x->n_tables == y->n_tables && x->n_layers == y->n_layers && x->is_item == y->is_item &&
-         x->piece == y->piece && x->item == y->item;
+         x->n_tables == y->n_tables && x->n_layers == y->n_layers && x->is_item == y->is_item && x->piece == y->piece &&
+         x->item == y->item;
 }
 
 static guint group_hash(gconstpointer entry) {

@@ -14,15 +14,15 @@ typedef enum {
 typedef enum { LAYOUT_TN, LAYOUT_NN, LAYOUT_NT } MatmulLayout;
 
 typedef struct {
-  const char *name;  /* static: "qkv", "attention", "mlp_up", "norm" … */
-  guint8 kind;       /* ItemKind */
-  guint8 number;     /* Number the matrix unit multiplies in (MATMUL, ATTENTION) */
-  guint8 layout;     /* MatmulLayout */
-  guint8 accumulate; /* MATMUL: C += (weight gradient into the main gradient) */
-  guint8 backward;   /* ATTENTION: the backward kernel */
-  guint8 recompute;  /* forward work done again in backward */
-  guint8 collective; /* COLLECTIVE: Collective */
-  const char *operand;   /* COLLECTIVE: static name of the kernel whose result it sums or whose operand it gathers */
+  const char *name;    /* static: "qkv", "attention", "mlp_up", "norm" … */
+  guint8 kind;         /* ItemKind */
+  guint8 number;       /* Number the matrix unit multiplies in (MATMUL, ATTENTION) */
+  guint8 layout;       /* MatmulLayout */
+  guint8 accumulate;   /* MATMUL: C += (weight gradient into the main gradient) */
+  guint8 backward;     /* ATTENTION: the backward kernel */
+  guint8 recompute;    /* forward work done again in backward */
+  guint8 collective;   /* COLLECTIVE: Collective */
+  const char *operand; /* COLLECTIVE: static name of the kernel whose result it sums or whose operand it gathers */
   gint32 after; /* index in the same list of an item on the other stream (compute ↔ tp) that must have ended; −1 none */
   gint64 batch, m, n, k; /* MATMUL */
   double flops;          /* exact, of this GPU: matmul 2·batch·m·n·k; attention causal (about half of full) */

@@ -40,7 +40,8 @@ typedef struct {
 typedef struct {
   StageLayers layers;
   gint64 parameters; /* on one tp rank of this stage; a tied matrix counts on both end stages */
-  gint64 whole_parameters; /* of these, what every tp rank holds whole: norms, positions, biases of row-parallel linears */
+  gint64
+      whole_parameters; /* of these, what every tp rank holds whole: norms, positions, biases of row-parallel linears */
 } StageWork;
 
 typedef struct {

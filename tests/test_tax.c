@@ -1,0 +1,129 @@
+/* What transfers cost the kernels beside them, worked out by hand. Times in nanoseconds. */
+#include "engine_fixture.h"
+#include "plan_cases.h"
+#include "tax.h"
+
+START_TEST(a_kernel_loses_the_tax_of_the_part_it_runs_beside) {
+  const TaxSpan span = {100, 150};
+  ck_assert_int_eq(tax_end(1, span, 0, 100), 100);   /* ended before */
+  ck_assert_int_eq(tax_end(1, span, 150, 190), 190); /* begins after */
+  ck_assert_int_eq(tax_end(1, span, 0, 120), 170);   /* stands still for 50 */
+  ck_assert_int_eq(tax_end(1, span, 130, 140), 160); /* … for the 20 that are left */
+  ck_assert_int_eq(tax_end(2, span, 0, 120), 220);
+  ck_assert_int_eq(tax_end(0.5, span, 0, 120), 140); /* 20 left at half the rate */
+  ck_assert_int_eq(tax_end(0.5, span, 0, 200), 225); /* 25 of 50 lost */
+  ck_assert_int_eq(tax_end(0, span, 0, 200), 200);
+}
+END_TEST
+
+START_TEST(transfers_that_overlap_count_once) {
+  TaxedTime time = {.n_spans = 0};
+  tax_add(&time, 10, 30);
+  const TaxSpan inside = tax_add(&time, 15, 25), beyond = tax_add(&time, 20, 50);
+  ck_assert_int_eq(inside.from_ns, inside.to_ns);
+  ck_assert_int_eq(beyond.from_ns, 30);
+  ck_assert_int_eq(beyond.to_ns, 50);
+  ck_assert_int_eq(tax_end_of_kernel(1, &time, 0, 20), 60); /* 10 before, then still from 10 to 50, 10 more */
+}
+END_TEST
+
+static Trace *run_taxed(const Hand *hand, double tax) {
+  const Simulation simulation = {
+      .program = hand->program, .timing = &hand->timing, .folded = TRUE, .transfer_tax = tax};
+  return engine_run(&simulation, NULL);
+}
+
+/* Two kernels of 20 and 30, a collective of 25 from the end of the first on; a third kernel waits for it:
+ *
+ *     compute   | 20 |  30 beside it      |   5 |
+ *     dp             |  25  |                                            */
+START_TEST(kernels_beside_a_collective_end_later) {
+  Hand hand;
+  hand_init(&hand, 1);
+  const int first = hand_compute(&hand, 0, hand_kernel(20));
+  const int collective = hand_collective(&hand, 0, STREAM_DP, dp_group, hand_kernel(25));
+  hand_after(&hand, 0, collective, first);
+  const int beside = hand_compute(&hand, 0, hand_kernel(30));
+  const int last = hand_compute(&hand, 0, hand_kernel(5));
+  hand_after(&hand, 0, last, collective);
+  hand_finish(&hand);
+  const double taxes[] = {0, 0.2, 1};
+  const gint64 ends[] = {50, 55, 75}; /* 20 + 30, + 0.2·25, + 25 */
+  for (gsize i = 0; i < G_N_ELEMENTS(taxes); i++) {
+    g_autoptr(Trace) trace = run_taxed(&hand, taxes[i]);
+    ASSERT_RECORD(trace, 0, collective, 20, 45);
+    ASSERT_RECORD(trace, 0, beside, 20, ends[i]);
+    ASSERT_RECORD(trace, 0, last, ends[i], ends[i] + 5);
+  }
+  hand_clear(&hand);
+}
+END_TEST
+
+/* A collective that begins in the middle of a kernel moves the end that was already known: rank 1's kernel of 40 has
+ * run 10 when rank 0 sends for 20. */
+START_TEST(a_running_kernel_ends_later_when_a_transfer_begins) {
+  Hand hand;
+  hand_init(&hand, 2);
+  const int before = hand_compute(&hand, 0, hand_kernel(10));
+  const int send = hand_send(&hand, 0, 1, 0, 1 << 20, hand_kernel(20));
+  hand_after(&hand, 0, send, before);
+  const int receive = hand_receive(&hand, 1, 0, 0, 1 << 20, hand_kernel(20));
+  const int kernel = hand_compute(&hand, 1, hand_kernel(40));
+  const int behind = hand_compute(&hand, 1, hand_kernel(1));
+  hand_finish(&hand);
+  g_autoptr(Trace) trace = run_taxed(&hand, 0.5);
+  ASSERT_RECORD(trace, 1, receive, 0, 30);
+  ASSERT_RECORD(trace, 1, kernel, 0, 50); /* 40 + 0.5·20 */
+  ASSERT_RECORD(trace, 1, behind, 50, 51);
+  hand_clear(&hand);
+}
+END_TEST
+
+static void check_same_metrics(const Case *drawn, const Prediction *folded, const Prediction *all) {
+  g_autofree char *text = case_text(drawn);
+  ck_assert_msg(folded->metrics->step_ns == all->metrics->step_ns, "%s\nstep %g and %g", text, folded->step_time_s,
+                all->step_time_s);
+  for (int rank = 0; rank < all->metrics->n_ranks; rank++)
+    for (int kind = 0; kind < N_BREAKDOWN; kind++)
+      ck_assert_msg(folded->metrics->ranks[all->trace->pipeline_rank[rank]].ns[kind] ==
+                        all->metrics->ranks[rank].ns[kind],
+                    "%s\nrank %d: %s", text, rank, breakdown_name((BreakdownKind)kind));
+}
+
+/* One representative per pipeline rank is still enough, and a tax never shortens a step. */
+START_TEST(folded_taxed_run_is_the_run_of_all_ranks) {
+  Cluster *clusters[N_CASE_CLUSTERS];
+  read_case_clusters(clusters);
+  for (guint seed = 0; seed < 40; seed++) {
+    g_auto(Case) drawn = random_case(seed, clusters, 32);
+    Cluster *cluster = (Cluster *)drawn.cluster;
+    cluster->transfer_tax = 0;
+    g_autoptr(Prediction) untaxed = predict_case(&drawn);
+    cluster->transfer_tax = 0.3;
+    g_autoptr(Prediction) folded = predict_case(&drawn);
+    drawn.plan->fold = FALSE;
+    g_autoptr(Prediction) all = predict_case(&drawn);
+    check_same_metrics(&drawn, folded, all);
+    ck_assert_int_ge(folded->metrics->step_ns, untaxed->metrics->step_ns);
+  }
+  free_case_clusters(clusters);
+}
+END_TEST
+
+int main(void) {
+  TCase *tcase = tcase_create("tax");
+  tcase_set_timeout(tcase, 120);
+  tcase_add_test(tcase, a_kernel_loses_the_tax_of_the_part_it_runs_beside);
+  tcase_add_test(tcase, transfers_that_overlap_count_once);
+  tcase_add_test(tcase, kernels_beside_a_collective_end_later);
+  tcase_add_test(tcase, a_running_kernel_ends_later_when_a_transfer_begins);
+  tcase_add_test(tcase, folded_taxed_run_is_the_run_of_all_ranks);
+  Suite *suite = suite_create("tax");
+  suite_add_tcase(suite, tcase);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  const int failures = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failures != 0;
+}
