@@ -351,11 +351,8 @@ static GPtrArray *tensor_names(const GByteArray *records) {
   return names;
 }
 
-/* Records of all ranks against the one-rank run's. */
-static void compare_all(const Execution *execution, CheckReport *report, const guint8 *records, gsize n,
-                        const GByteArray *alone) {
-  g_autoptr(GHashTable) reference = lay_all(alone->data, alone->len), own = lay_all(records, n);
-  g_autoptr(GPtrArray) names = tensor_names(alone);
+static void compare_all(const Execution *execution, CheckReport *report, GHashTable *reference, GHashTable *own,
+                        GPtrArray *names) {
   const Comparison c = {execution, report, reference, own, names};
   report->n_tensors = names->len;
   g_autofree double *scales = g_new(double, report->n_steps);
@@ -377,9 +374,8 @@ static void set_tolerances(CheckReport *report, Precision precision) {
   report->update_tolerance = 1e-5;
 }
 
-gboolean check_numerics(const Execution *execution, CheckReport *report, GError **error) {
-  const int n_steps = execution->program->n_steps;
-  memset(report, 0, sizeof *report);
+/* Runs the Program, collects what every rank holds. `own`, `losses`: on rank 0, NULL elsewhere. */
+static gboolean run_written(const Execution *execution, GHashTable **own, double **losses, GError **error) {
   g_autoptr(GByteArray) records = g_byte_array_new();
   Execution written = *execution;
   written.hook = write_down;
@@ -387,29 +383,49 @@ gboolean check_numerics(const Execution *execution, CheckReport *report, GError 
   ExecutionResult result;
   if (!execute(&written, &result, error))
     return FALSE;
-  g_autofree double *losses = measured_losses(execution->world, execution->workload, n_steps, &result);
-  g_autofree double *reference_losses = g_new0(double, n_steps);
+  *losses = measured_losses(execution->world, execution->workload, execution->program->n_steps, &result);
   execution_result_clear(&result);
   g_autofree gsize *sizes = NULL;
   g_autofree guint8 *all = world_gather(execution->world, records->data, records->len, &sizes);
-  gboolean ok = TRUE;
-  if (all != NULL) {
-    g_autoptr(GByteArray) reference = g_byte_array_new();
-    gsize n = 0;
-    for (int rank = 0; rank < world_size(execution->world); rank++)
-      n += sizes[rank];
-    report->n_steps = n_steps;
-    report->steps = g_new0(CheckedStep, n_steps);
-    set_tolerances(report, execution->workload->plan->precision);
-    ok = run_alone(execution, reference, reference_losses, error);
-    for (int i = 0; i < n_steps; i++) {
-      report->steps[i].loss = losses[i];
-      report->steps[i].reference_loss = reference_losses[i];
-    }
-    if (ok)
-      compare_all(execution, report, all, n, reference);
+  gsize n = 0;
+  for (int rank = 0; all != NULL && rank < world_size(execution->world); rank++)
+    n += sizes[rank];
+  *own = all != NULL ? lay_all(all, n) : NULL;
+  return TRUE;
+}
+
+/* The same model on one rank; NULL with the error set when it cannot run. */
+static GHashTable *run_reference(const Execution *execution, GPtrArray **names, double *losses, GError **error) {
+  g_autoptr(GByteArray) records = g_byte_array_new();
+  if (!run_alone(execution, records, losses, error))
+    return NULL;
+  *names = tensor_names(records);
+  return lay_all(records->data, records->len);
+}
+
+gboolean check_numerics(const Execution *execution, CheckReport *report, GError **error) {
+  const int n_steps = execution->program->n_steps;
+  memset(report, 0, sizeof *report);
+  g_autoptr(GHashTable) own = NULL;
+  g_autofree double *losses = NULL;
+  if (!run_written(execution, &own, &losses, error))
+    return FALSE;
+  if (own == NULL)
+    return TRUE;
+  g_autofree double *reference_losses = g_new0(double, n_steps);
+  g_autoptr(GPtrArray) names = NULL;
+  g_autoptr(GHashTable) reference = run_reference(execution, &names, reference_losses, error);
+  if (reference == NULL)
+    return FALSE;
+  report->n_steps = n_steps;
+  report->steps = g_new0(CheckedStep, n_steps);
+  for (int i = 0; i < n_steps; i++) {
+    report->steps[i].loss = losses[i];
+    report->steps[i].reference_loss = reference_losses[i];
   }
-  return ok;
+  set_tolerances(report, execution->workload->plan->precision);
+  compare_all(execution, report, reference, own, names);
+  return TRUE;
 }
 
 void check_timed_losses(CheckReport *report, const double *losses) {
