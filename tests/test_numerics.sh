@@ -76,6 +76,7 @@ ZeRO-1|2|tiny-llama|--dp 2 --zero 1
 ZeRO-1, overlap off|2|tiny-gpt2|--dp 2 --zero 1 --overlap-grad off --overlap-param off
 ZeRO-1, many buckets|2|tiny-gpt2|--dp 2 --zero 1 --bucket 1
 ZeRO-2|2|tiny-gpt2|--dp 2 --zero 2
+ZeRO-2, shards of one rank|2|tiny-llama|--dp 2 --zero 2 --zero-ranks 1
 ZeRO-2, overlap off|2|tiny-llama|--dp 2 --zero 2 --overlap-grad off --overlap-param off
 ZeRO-2, many buckets|2|tiny-llama|--dp 2 --zero 2 --bucket 1
 ZeRO-3|2|tiny-llama|--dp 2 --zero 3

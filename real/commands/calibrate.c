@@ -39,12 +39,15 @@ typedef struct {
   int n_steps_done, n_steps;
 } Calibration;
 
+enum { NOT_GIVEN = G_MININT };
+
 static const char *const cpu_models[] = {"tinystories-15m", "tinystories-42m", NULL};
 static const char *const cuda_models[] = {"llama-3-8b", "llama-2-13b",    "llama-2-70b",
                                           "gpt3-175b",  "llama-3.1-405b", NULL};
 
 static gboolean parse_options(CalibrateOptions *o, int argc, char **argv, GError **error) {
   o->start_timeout_s = 10;
+  o->repeats = NOT_GIVEN;
   g_autoptr(Parser) parser = parser_new(
       NULL,
       "Measures this machine: matrix products, memory-bound kernels and attention as layers of real models run them,\n"
@@ -73,7 +76,7 @@ static gboolean parse_options(CalibrateOptions *o, int argc, char **argv, GError
       {"attention", 0, 0, G_OPTION_ARG_STRING, &o->attention, "flash or unfused (default flash)", "KIND"},
       {"repeats", 0, 0, G_OPTION_ARG_INT, &o->repeats, "steps that count per case (default 5; quick 3)", "N"},
       {"base", 0, 0, G_OPTION_ARG_FILENAME, &o->base,
-       "GPU file whose peaks, memory and tiles to keep, e.g. h200-sxm (default: the best that is measured)", "FILE"},
+       "GPU file whose peaks, memory and tiles to keep, e.g. h200-sxm5-141gb (default: the best that is measured)", "FILE"},
       {"quick", 0, 0, G_OPTION_ARG_NONE, &o->quick, "seconds: the given models alone, no grid of other sizes", NULL},
       {"fresh", 0, 0, G_OPTION_ARG_NONE, &o->fresh, "begin anew where an earlier calibration was ended", NULL},
       {"start-timeout", 0, 0, G_OPTION_ARG_DOUBLE, &o->start_timeout_s,
@@ -182,7 +185,7 @@ static gboolean find_parts(Calibration *c, GError **error) {
     return FALSE;
   if (o->output == NULL)
     o->output = g_strdup("topologies/this-machine.yaml");
-  if (o->repeats == 0)
+  if (o->repeats == NOT_GIVEN)
     o->repeats = o->quick ? 3 : 5;
   if (o->repeats < 1 || o->repeats > 1000)
     return fail_input(error, "--repeats: found %d, expected 1 to 1000", o->repeats);
@@ -370,6 +373,8 @@ static void print_summary(const Calibration *c, const KernelTime *kernels, int n
   if (c->links.products_beside > 0)
     printf("  products beside an all_reduce: %.2f × as long; it: %.2f ×\n", c->links.products_beside,
            c->links.collective_beside);
+  if (c->links.times->len > 0 && c->links.tax <= 0)
+    printf("  no transfer_tax was written: products did not take longer beside it (do others use this machine?)\n");
   fputs(c->skipped->str, stdout);
   printf("  %.0f s; wrote %s, %s, %s\n", (g_get_monotonic_time() - c->began_us) * 1e-6, c->options.output, gpu_file,
          library_file);

@@ -27,24 +27,30 @@ typedef struct {
                        */
 } Reducer;
 
+/* Shards of one rank are no shards: whatever the stage, gradients are reduced once a step. */
+static int zero_stage(const Workload *workload) {
+  return lowering_shards(workload) > 1 ? workload->plan->zero : 0;
+}
+
 /* Collectives of the gradients of `part`; their `after` is left to the caller. Returns how many (0..2). The embedding's
  * backward completes the gradient of what it shares with the head. */
 static int reduce_ops(Reducer *reducer, const Op *backward, const Part *part, Op ops[2]) {
   const Workload *workload = reducer->workload;
   const Plan *plan = workload->plan;
+  const int zero = zero_stage(workload);
   const Moved moved = {*part, PIECE_EMBEDDING};
   double bytes = moved_parameters(workload, &moved) * plan->recipe.gradients;
   int shards = lowering_shards(workload), replicas = lowering_replicas(workload), n = 0;
-  if (plan->zero == 0 && plan->dp > 1)
+  if (zero == 0 && plan->dp > 1)
     ops[n++] = dp_collective(reducer->program, workload, ACTION_REDUCE_GRAD, backward->stage, COLLECTIVE_ALL_REDUCE,
                              AXIS_BIT(AXIS_DP), &moved, bytes);
-  if (plan->zero > 0 && shards > 1)
+  if (zero > 0 && shards > 1)
     ops[n++] = dp_collective(reducer->program, workload, ACTION_REDUCE_GRAD, backward->stage, COLLECTIVE_REDUCE_SCATTER,
                              AXIS_BIT_DP_SHARD, &moved, bytes);
-  if (plan->zero > 0 && replicas > 1)
+  if (zero > 0 && replicas > 1)
     ops[n++] = dp_collective(reducer->program, workload, ACTION_REDUCE_GRAD, backward->stage, COLLECTIVE_ALL_REDUCE,
                              AXIS_BIT_DP_REPLICA, &moved, bytes / shards);
-  for (int i = 0; i < n && plan->zero >= 2; i++)
+  for (int i = 0; i < n && zero >= 2; i++)
     ops[i].micro_batch = backward->micro_batch;
   return n;
 }
@@ -54,7 +60,7 @@ static void emit_reduce(Reducer *reducer, const Op *backward, const Part *part, 
   Op ops[2];
   int n = reduce_ops(reducer, backward, part, ops);
   for (int i = 0; i < n; i++) {
-    if (!plan->overlap_grad && plan->zero < 2) {
+    if (!plan->overlap_grad && zero_stage(reducer->workload) < 2) {
       g_array_append_val(reducer->late, ops[i]);
       continue;
     }
@@ -75,7 +81,7 @@ static void reduce_backward(Reducer *reducer, int old_index) {
   Op op = op_editor_translate(&reducer->editor, old_index);
   Part whole = part_of_op(reducer->program, &op);
   g_autoptr(GArray) cuts = g_array_new(FALSE, FALSE, sizeof(Part));
-  if (plan->zero == 3 || (plan->zero < 2 && !plan->overlap_grad))
+  if (zero_stage(reducer->workload) == 3 || (zero_stage(reducer->workload) < 2 && !plan->overlap_grad))
     g_array_append_val(cuts, whole);
   else
     part_cut(reducer->workload, &whole, TRUE, plan->bucket_parameters, cuts);
@@ -91,7 +97,7 @@ static void reduce_backward(Reducer *reducer, int old_index) {
     if (reducer->wait_for >= 0)
       op_add_after(&piece, reducer->wait_for);
     reducer->wait_for = -1;
-    if (plan->zero >= 2 && plan->overlap_grad)
+    if (zero_stage(reducer->workload) >= 2 && plan->overlap_grad)
       op_add_after(&piece, reducer->reducing[0]);
     gint32 index = op_editor_add(&reducer->editor, &piece);
     reducer->last_compute = index;
@@ -125,7 +131,7 @@ static void reduce_rank(Program *program, OpList *list, const Workload *workload
   for (int i = 0; i < list->n_ops; i++) {
     const Op *op = &list->ops[i];
     gboolean completes = op->kind == OP_COMPUTE && action_completes_gradient(op->action);
-    if (completes && (workload->plan->zero >= 2 || last[op->stage] == op->micro_batch)) {
+    if (completes && (zero_stage(workload) >= 2 || last[op->stage] == op->micro_batch)) {
       reduce_backward(&reducer, i);
       continue;
     }
