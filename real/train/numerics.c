@@ -365,12 +365,20 @@ static void compare_all(const Execution *execution, CheckReport *report, GHashTa
   judge(report);
 }
 
-/* Relative bounds. fp32: sums in another order. bf16: every stored number is rounded to 8 bits, and other cuts round
- * other partial sums; measured on small models (docs/validation.md). */
+/* Relative bounds, and the worst seen on CPU ranks (dp, tp, pp, ZeRO, recompute, micro-batches of 2; tests'
+ * tiny-llama and tiny-gpt2, 10 seeds, 3 steps; tinystories-15m, 2 seeds, 6 steps; 2026-11-21):
+ *
+ *                  fp32, bound   tiny   15M          bf16, bound   tiny   15M
+ *     losses            1e-5     2e-9   2.0e-8            2e-4     2.9e-5 5.6e-5
+ *     gradients         5e-5     2.7e-6 2.0e-5            5e-2     3.3e-2 3.5e-2
+ *     updates           1e-5     9e-8   4.5e-8            1e-5     9e-8   4.5e-8
+ *
+ * fp32: sums in another order, which tp changes most. bf16: every stored number is rounded to 8 bits, and other cuts round
+ * other partial sums; the gradients of norms and of q and k, which cancel, are worst. */
 static void set_tolerances(CheckReport *report, Precision precision) {
   const gboolean is_fp32 = precision == PRECISION_FP32;
-  report->loss_tolerance = is_fp32 ? 1e-5 : 2e-3;
-  report->gradient_tolerance = is_fp32 ? 1e-5 : 5e-2;
+  report->loss_tolerance = is_fp32 ? 1e-5 : 2e-4;
+  report->gradient_tolerance = is_fp32 ? 5e-5 : 5e-2;
   report->update_tolerance = 1e-5;
 }
 
