@@ -20,10 +20,11 @@ typedef struct {
 
 typedef struct {
   int n_steps;
-  CheckedStep *steps;                                          /* owned */
-  double loss_tolerance, gradient_tolerance, update_tolerance; /* relative */
-  double timed_loss_error;                                     /* of the run after, check_timed_losses() */
-  gint64 n_tensors, n_missing;                                 /* tensors compared; elements no rank has shown */
+  CheckedStep *steps; /* owned */
+  double loss_tolerance, first_tolerance, gradient_tolerance,
+      update_tolerance;        /* relative; first: first step's gradients */
+  double timed_loss_error;     /* of the run after, check_timed_losses() */
+  gint64 n_tensors, n_missing; /* tensors compared; elements no rank has shown */
   gboolean is_passed;
 } CheckReport;
 
