@@ -32,8 +32,8 @@ number() { # key: its number in the report
 check_plan() { # name, ranks, model, options
   [ "$2" -lt 4 ] && sequences=8 || sequences=4 # more ranks than cores are slow
   # shellcheck disable=SC2086 # the options are a list of words
-  timeout 60 "$mpirun" -n "$2" "$stepreal" run --model "$data/models/$3.json" --global-batch 8 --steps 3 --check --json \
-    --json $4 >report.json 2>err </dev/null
+  timeout 60 "$mpirun" -n "$2" "$stepreal" run --model "$data/models/$3.json" --global-batch $sequences --steps 3 \
+    --check --json $4 >report.json 2>err </dev/null
   status=$?
   problem=
   [ $status -eq 0 ] || problem="exit status $status;"
