@@ -285,7 +285,19 @@ static double now_s(void) {
   return now.tv_sec + now.tv_nsec * 1e-9;
 }
 
-static double median_of(GArray *values);
+static int compare_doubles(gconstpointer a, gconstpointer b) {
+  const double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static double quantile(const GArray *sorted, double q) {
+  return g_array_index(sorted, double, (guint)(q * (sorted->len - 1) + 0.5));
+}
+
+static double median_of(GArray *values) {
+  g_array_sort(values, compare_doubles);
+  return quantile(values, 0.5);
+}
 
 /* What issuing costs the host, and the least a kernel takes: many launches of one that does nothing to speak of. */
 static gboolean measure_launches(Bench *bench, DeviceFacts *facts, GError **error) {
@@ -377,20 +389,6 @@ gboolean kernel_times_measure_device(KernelTimes *times, World *world, const Dev
 
 /* --- the table
  * ------------------------------------------------------------------------------------------------------------ */
-
-static int compare_doubles(gconstpointer a, gconstpointer b) {
-  const double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-static double quantile(const GArray *sorted, double q) {
-  return g_array_index(sorted, double, (guint)(q * (sorted->len - 1) + 0.5));
-}
-
-static double median_of(GArray *values) {
-  g_array_sort(values, compare_doubles);
-  return quantile(values, 0.5);
-}
 
 static void sum_up(Entry *entry) {
   if (entry->samples->len == 0)
