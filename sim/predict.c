@@ -23,7 +23,7 @@ static Program *lower_plan(const Workload *workload, const Cluster *cluster, con
   const ScheduleInfo *schedule = schedule_find(plan->schedule, error);
   if (schedule == NULL)
     return NULL;
-  g_autoptr(Order) order = order_new(schedule, plan->pp, plan->chunks, plan->n_micro_batches, error);
+  g_autoptr(Order) order = order_new(schedule, (OrderShape){plan->pp, plan->chunks, plan->n_micro_batches, 0}, error);
   if (order == NULL)
     return NULL;
   Lowering lowering = {.order = order, .workload = workload, .n_steps = plan->steps};
@@ -143,7 +143,7 @@ static Workload *make_workload(const Model *model, const Cluster *cluster, const
   g_autoptr(Plan) completed = plan_copy(plan);
   if (!plan_complete(completed, model, cluster, error))
     return NULL;
-  return workload_new(model, completed);
+  return workload_new(model, completed, NULL);
 }
 
 /* Takes over `workload` and `program`. */

@@ -31,7 +31,7 @@ static Program *lower_1f1b(int n_micro_batches) {
   g_autoptr(GError) error = NULL;
   const ScheduleInfo *schedule = schedule_find("1f1b", &error);
   g_assert_no_error(error);
-  g_autoptr(Order) order = order_new(schedule, N_STAGES, 1, n_micro_batches, &error);
+  g_autoptr(Order) order = order_new(schedule, (OrderShape){N_STAGES, 1, n_micro_batches, 0}, &error);
   g_assert_no_error(error);
   Lowering lowering = {.order = order, .n_steps = 1};
   Program *program = lower(&lowering, NULL, NULL, &error);

@@ -66,7 +66,7 @@ G_GNUC_UNUSED static Plan *plan_of(int tp, gboolean sequence_parallel, Attention
 G_GNUC_UNUSED static Workload *workload_of(const Model *model, int tp, gboolean sequence_parallel, Attention attention,
                                            Recompute recompute) {
   g_autoptr(Plan) plan = plan_of(tp, sequence_parallel, attention, recompute);
-  return workload_new(model, plan);
+  return workload_new(model, plan, NULL);
 }
 
 enum { N_COMBINATIONS = 4 * 3 * 2 * N_RECOMPUTES * 3 };
@@ -79,7 +79,7 @@ G_GNUC_UNUSED static Workload *combination(int i) {
   const int model = i % 4, cut = i / 4 % 3, attention = i / 12 % 2, recompute = i / 24 % 3, precision = i / 72;
   g_autoptr(Plan) plan = plan_of(tps[cut], cut == 2, (Attention)attention, (Recompute)recompute);
   plan->precision = precisions[precision];
-  return workload_new(&models[model], plan);
+  return workload_new(&models[model], plan, NULL);
 }
 
 G_GNUC_UNUSED static const WorkItem *find(const WorkList *list, const char *name) {

@@ -30,9 +30,9 @@ END_TEST
 
 START_TEST(flash_keeps_nothing_quadratic_in_the_sequence) {
   g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
-  g_autoptr(Workload) two_short = workload_new(&llama, plan);
+  g_autoptr(Workload) two_short = workload_new(&llama, plan, NULL);
   plan->micro_batch = 1, plan->seq_len = 1024;
-  g_autoptr(Workload) one_long = workload_new(&llama, plan);
+  g_autoptr(Workload) one_long = workload_new(&llama, plan, NULL);
   ck_assert_double_eq(one_long->memory[PIECE_LAYER].saved_bytes, two_short->memory[PIECE_LAYER].saved_bytes);
   /* Per token: inputs of two norms and two linears 2·1024 each, Q K V (16 + 16)·64, attention's output 1024, gate and
    * up 2·2816, their product 2816, all in 2 bytes; one fp32 per head. */
@@ -114,7 +114,7 @@ START_TEST(stages_hold_the_model_and_a_copy_of_the_tied_matrix) {
   for (int i = 0; i < 2; i++) {
     g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
     plan->pp = 2, plan->chunks = 2, plan->gpus = 2;
-    g_autoptr(Workload) workload = workload_new(models[i], plan);
+    g_autoptr(Workload) workload = workload_new(models[i], plan, NULL);
     gint64 total = 0;
     for (int stage = 0; stage < workload->n_stages; stage++)
       total += workload->stages[stage].parameters;
@@ -143,10 +143,10 @@ END_TEST
 START_TEST(zero_shares_the_optimizer_among_a_shard_group) {
   g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
   plan->dp = 8, plan->gpus = 8, plan->zero_ranks = 4;
-  g_autoptr(Workload) whole = workload_new(&llama, plan);
+  g_autoptr(Workload) whole = workload_new(&llama, plan, NULL);
   ck_assert_double_eq(workload_optimizer_parameters(whole, 0), (double)model_parameters(&llama));
   plan->zero = 1;
-  g_autoptr(Workload) shared = workload_new(&llama, plan);
+  g_autoptr(Workload) shared = workload_new(&llama, plan, NULL);
   ck_assert_double_eq(workload_optimizer_parameters(shared, 0), model_parameters(&llama) / 4.0);
 }
 END_TEST
@@ -154,7 +154,7 @@ END_TEST
 static double step_flops(const Model *model, FlopsConvention convention, Recompute recompute, gboolean hardware) {
   g_autoptr(Plan) plan = plan_of(4, FALSE, ATTENTION_UNFUSED, recompute);
   plan->flops = convention;
-  g_autoptr(Workload) workload = workload_new(model, plan);
+  g_autoptr(Workload) workload = workload_new(model, plan, NULL);
   return hardware ? workload_hardware_flops(workload) : workload_model_flops(workload);
 }
 
@@ -191,7 +191,7 @@ START_TEST(items_of_a_step_sum_to_its_hardware_flops) {
   for (Recompute recompute = RECOMPUTE_NONE; recompute <= RECOMPUTE_FULL; recompute++) {
     g_autoptr(Plan) plan = plan_of(4, TRUE, ATTENTION_UNFUSED, recompute);
     plan->flops = FLOPS_MEGATRON;
-    g_autoptr(Workload) workload = workload_new(&llama, plan);
+    g_autoptr(Workload) workload = workload_new(&llama, plan, NULL);
     double flops = 0;
     for (Phase phase = PHASE_F; phase <= PHASE_W; phase++)
       flops += llama.n_layers * workload->work[PIECE_LAYER][phase].flops + workload->work[PIECE_HEAD][phase].flops;

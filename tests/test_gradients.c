@@ -115,7 +115,7 @@ static Workload *make_workload(const Case *c) {
   plan->steps = 2;
   g_autoptr(GError) error = NULL;
   ck_assert_msg(plan_complete(plan, model, NULL, &error), "%s", error ? error->message : "");
-  return workload_new(model, plan);
+  return workload_new(model, plan, NULL);
 }
 
 static void add_actions(GArray *actions, ActionKind kind, int stage) {
@@ -129,7 +129,7 @@ static void add_actions(GArray *actions, ActionKind kind, int stage) {
 static Program *halves_program(const Workload *workload) {
   g_autoptr(GError) error = NULL;
   const ScheduleInfo *schedule = schedule_find("gpipe", &error);
-  g_autoptr(Order) order = order_new(schedule, 1, 1, MICRO_BATCHES, &error);
+  g_autoptr(Order) order = order_new(schedule, (OrderShape){1, 1, MICRO_BATCHES, 0}, &error);
   g_array_set_size(order->actions[0], 0);
   add_actions(order->actions[0], ACTION_F, 0);
   add_actions(order->actions[0], ACTION_I, 0);

@@ -342,7 +342,7 @@ static void timed_init(Timed *timed) {
   timed->plan->tp = timed->plan->gpus = 2;
   timed->plan->global_batch = 8;
   ck_assert(plan_complete(timed->plan, timed->model, NULL, NULL));
-  timed->workload = workload_new(timed->model, timed->plan);
+  timed->workload = workload_new(timed->model, timed->plan, NULL);
 }
 
 static void timed_run(Timed *timed, const char *tables) {

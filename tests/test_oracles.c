@@ -80,7 +80,7 @@ static const Oracle interleaved = {"interleaved", MAX_CHUNKS, interleaved_ns, in
 
 static OrderRun *run_schedule(const char *name, int p, int v, int m, const Times *times) {
   g_autoptr(GError) error = NULL;
-  g_autoptr(Order) order = order_new(schedule_find(name, NULL), p, v, m, &error);
+  g_autoptr(Order) order = order_new(schedule_find(name, NULL), (OrderShape){p, v, m, 0}, &error);
   StageTimes stage = {(double)times->f_ns, (double)times->i_ns, (double)times->w_ns};
   OrderRun *run = order != NULL ? order_run_new(order, &stage, 1, NULL, NULL, &error) : NULL;
   if (run == NULL)
@@ -92,8 +92,8 @@ static OrderRun *run_schedule(const char *name, int p, int v, int m, const Times
 static void assert_oracle(const Oracle *oracle, int p, int v, int m, const Times *times) {
   g_autoptr(OrderRun) run = run_schedule(oracle->name, p, v, m, times);
   gint64 bubble_ns = oracle->bubble_ns(p, v, m, times), work_ns = m * whole_ns(times);
-  double bound = schedule_find(oracle->name, NULL)
-                     ->bubble_bound(p, v, m, (double)times->f_ns, (double)(times->i_ns + times->w_ns));
+  const PhaseTimes phases = {(double)times->f_ns, (double)times->i_ns, (double)times->w_ns, (double)whole_ns(times)};
+  double bound = schedule_find(oracle->name, NULL)->bubble((OrderShape){p, v, m, 0}, &phases).time;
   if (run->metrics->span_bubble_ns != bubble_ns || run->metrics->span_ns != work_ns + bubble_ns ||
       bound != (double)bubble_ns)
     ck_abort_msg("%s p=%d v=%d m=%d F=%d I=%d W=%d: bubble %d of a span of %d, closed form %d and %d; "

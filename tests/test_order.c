@@ -25,7 +25,7 @@ static gint64 input_time(const Order *order, const Ends *ends, const Action *act
     return s == 0 ? 0 : ends->f_end[s - 1][m];
   if (ends->f_end[s][m] < 0)
     return -1;
-  return s == order->n_stages - 1 ? ends->f_end[s][m] : ends->b_end[s + 1][m];
+  return s == order->placement->n_stages - 1 ? ends->f_end[s][m] : ends->b_end[s + 1][m];
 }
 
 static int peak_in_flight(const GArray *actions) {
@@ -39,15 +39,15 @@ static int peak_in_flight(const GArray *actions) {
 
 static Reference reference_run(const Order *order, gint64 f, gint64 b) {
   static Ends ends; /* too large for the stack */
-  memset(ends.f_end, 0xff, sizeof *ends.f_end * order->n_stages);
-  memset(ends.b_end, 0xff, sizeof *ends.b_end * order->n_stages);
+  memset(ends.f_end, 0xff, sizeof *ends.f_end * order->placement->n_stages);
+  memset(ends.b_end, 0xff, sizeof *ends.b_end * order->placement->n_stages);
   Reference reference = {0};
   gint64 now[MAX_RANKS] = {0}, first[MAX_RANKS], work[MAX_RANKS] = {0};
   guint at[MAX_RANKS] = {0};
   gboolean progress = TRUE;
   while (progress) {
     progress = FALSE;
-    for (int rank = 0; rank < order->n_ranks; rank++)
+    for (int rank = 0; rank < order->placement->n_ranks; rank++)
       for (; at[rank] < order->actions[rank]->len; at[rank]++) {
         const Action *action = &g_array_index(order->actions[rank], Action, at[rank]);
         gint64 input = input_time(order, &ends, action), duration = action->kind == ACTION_F ? f : b;
@@ -62,7 +62,7 @@ static Reference reference_run(const Order *order, gint64 f, gint64 b) {
         progress = TRUE;
       }
   }
-  for (int rank = 0; rank < order->n_ranks; rank++) {
+  for (int rank = 0; rank < order->placement->n_ranks; rank++) {
     if (at[rank] < order->actions[rank]->len)
       reference.span_bubble = -1;
     else if (reference.span_bubble >= 0)
@@ -76,7 +76,7 @@ static Order *make(const char *name, int p, int v, int m) {
   GError *error = NULL;
   const ScheduleInfo *schedule = schedule_find(name, &error);
   ck_assert_ptr_nonnull(schedule);
-  Order *order = order_new(schedule, p, v, m, &error);
+  Order *order = order_new(schedule, (OrderShape){p, v, m, 0}, &error);
   ck_assert_msg(order != NULL, "%s", error ? error->message : "");
   return order;
 }
@@ -85,14 +85,15 @@ static Order *make(const char *name, int p, int v, int m) {
  * file for every assertion, and millions of actions pass.) */
 static gboolean is_complete(const Order *order) {
   static guint8 seen[MAX_RANKS * MAX_CHUNKS][MAX_MICRO_BATCHES];
-  memset(seen, 0, sizeof *seen * order->n_stages);
-  for (int rank = 0; rank < order->n_ranks; rank++) {
-    if (order->actions[rank]->len != 2u * order->n_stages / order->n_ranks * order->n_micro_batches)
+  memset(seen, 0, sizeof *seen * order->placement->n_stages);
+  for (int rank = 0; rank < order->placement->n_ranks; rank++) {
+    if (order->actions[rank]->len !=
+        2u * order->placement->n_stages / order->placement->n_ranks * order->n_micro_batches)
       return FALSE;
     for (guint i = 0; i < order->actions[rank]->len; i++) {
       const Action *action = &g_array_index(order->actions[rank], Action, i);
       guint8 bit = action->kind == ACTION_F ? 1 : 2;
-      if (order->stage_rank[action->stage] != rank || seen[action->stage][action->micro_batch] & bit)
+      if (order->placement->stage_rank[action->stage] != rank || seen[action->stage][action->micro_batch] & bit)
         return FALSE;
       seen[action->stage][action->micro_batch] |= bit;
     }
@@ -101,9 +102,10 @@ static gboolean is_complete(const Order *order) {
 }
 
 static void assert_bubble_is_the_closed_form(const ScheduleInfo *schedule, int p, int v, int m, gint64 f, gint64 b) {
-  g_autoptr(Order) order = order_new(schedule, p, v, m, NULL);
+  g_autoptr(Order) order = order_new(schedule, (OrderShape){p, v, m, 0}, NULL);
   /* f, b are of one chunk, so of a whole rank v·f, v·b */
-  double bound = schedule->bubble_bound(p, v, m, (double)(v * f), (double)(v * b));
+  const PhaseTimes times = {(double)(v * f), (double)(v * b), 0, (double)(v * (f + b))};
+  double bound = schedule->bubble((OrderShape){p, v, m, 0}, &times).time;
   Reference reference = reference_run(order, f, b);
   if (!is_complete(order) || (double)reference.span_bubble != bound)
     ck_abort_msg("%s p=%d v=%d m=%d F=%d B=%d: bubble %" G_GINT64_FORMAT ", closed form %g", schedule->name, p, v, m,
@@ -199,7 +201,8 @@ START_TEST(impossible_counts_are_refused_with_the_reason) {
                {"interleaved", G_MAXINT, G_MAXINT, G_MAXINT, "more than"}};
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
     g_autoptr(GError) error = NULL;
-    Order *order = order_new(schedule_find(cases[i].name, NULL), cases[i].p, cases[i].v, cases[i].m, &error);
+    Order *order =
+        order_new(schedule_find(cases[i].name, NULL), (OrderShape){cases[i].p, cases[i].v, cases[i].m, 0}, &error);
     ck_assert_ptr_null(order);
     ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE));
     ck_assert_msg(strstr(error->message, cases[i].says) != NULL, "%s", error->message);
@@ -294,10 +297,11 @@ START_TEST(csv_gives_back_the_order_it_was_written_from) {
     g_autofree char *csv = order_to_csv(order);
     g_autoptr(Order) again = read_bytes(csv, -1, NULL);
     ck_assert_ptr_nonnull(again);
-    ck_assert_int_eq(again->n_ranks, order->n_ranks);
-    ck_assert_int_eq(again->n_stages, order->n_stages);
+    ck_assert_int_eq(again->placement->n_ranks, order->placement->n_ranks);
+    ck_assert_int_eq(again->placement->n_stages, order->placement->n_stages);
     ck_assert_int_eq(again->n_micro_batches, order->n_micro_batches);
-    ck_assert_mem_eq(again->stage_rank, order->stage_rank, sizeof(int) * order->n_stages);
+    ck_assert_mem_eq(again->placement->stage_rank, order->placement->stage_rank,
+                     sizeof(int) * order->placement->n_stages);
     g_autofree char *csv_again = order_to_csv(again);
     ck_assert_str_eq(csv_again, csv);
   }
@@ -309,11 +313,11 @@ START_TEST(csv_as_pytorch_writes_it_is_read) {
   g_autoptr(GError) error = NULL;
   g_autoptr(Order) order = read_bytes("0F0,,3F0,3I0,3W0,,0B0\r\n,1F0,2F0,,2B0, 1B0 \r\n", -1, &error);
   ck_assert_msg(order != NULL, "%s", error ? error->message : "");
-  ck_assert_int_eq(order->n_ranks, 2);
-  ck_assert_int_eq(order->n_stages, 4);
+  ck_assert_int_eq(order->placement->n_ranks, 2);
+  ck_assert_int_eq(order->placement->n_stages, 4);
   ck_assert_int_eq(order->n_micro_batches, 1);
   static const int ranks[] = {0, 1, 1, 0};
-  ck_assert_mem_eq(order->stage_rank, ranks, sizeof ranks);
+  ck_assert_mem_eq(order->placement->stage_rank, ranks, sizeof ranks);
   ck_assert_uint_eq(order->actions[0]->len, 5);
   ck_assert_int_eq(g_array_index(order->actions[0], Action, 3).kind, ACTION_W);
 }

@@ -30,7 +30,8 @@ static const Example examples[] = {
 };
 
 static char *dump_bare(const Example *example, const char *pass) {
-  g_autoptr(Order) order = order_new(schedule_find("1f1b", NULL), example->pp, 1, example->n_micro_batches, NULL);
+  g_autoptr(Order) order =
+      order_new(schedule_find("1f1b", NULL), (OrderShape){example->pp, 1, example->n_micro_batches, 0}, NULL);
   StageTimes times = {1, 1, 1};
   char *dump = NULL;
   g_autoptr(OrderRun) run = order_run_new(order, &times, example->steps, pass, &dump, NULL);
@@ -184,8 +185,8 @@ START_TEST(a_program_holds_as_many_micro_batches_as_its_order) {
     drawn.plan->fold = seed % 2 == 0;
     g_autoptr(Prediction) prediction = predict_case(&drawn);
     const Plan *plan = drawn.plan;
-    g_autoptr(Order) order =
-        order_new(schedule_find(plan->schedule, NULL), plan->pp, plan->chunks, (int)plan->n_micro_batches, NULL);
+    g_autoptr(Order) order = order_new(schedule_find(plan->schedule, NULL),
+                                       (OrderShape){plan->pp, plan->chunks, (int)plan->n_micro_batches, 0}, NULL);
     g_autofree int *peak = g_new(int, plan->pp);
     metrics_in_flight(prediction->trace, peak);
     for (int rank = 0; rank < plan->pp; rank++)

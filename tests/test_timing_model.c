@@ -219,8 +219,8 @@ static void lowered_init(Lowered *lowered) {
   lowered->plan->gpus = 8;
   lowered->plan->global_batch = 8;
   ck_assert(plan_complete(lowered->plan, lowered->model, NULL, NULL));
-  lowered->workload = workload_new(lowered->model, lowered->plan);
-  g_autoptr(Order) order = order_new(schedule_find("1f1b", NULL), 2, 1, 4, NULL);
+  lowered->workload = workload_new(lowered->model, lowered->plan, NULL);
+  g_autoptr(Order) order = order_new(schedule_find("1f1b", NULL), (OrderShape){2, 1, 4, 0}, NULL);
   Lowering lowering = {.order = order, .workload = lowered->workload, .n_steps = 1};
   lowered->program = lower(&lowering, NULL, NULL, NULL);
   ck_assert_ptr_nonnull(lowered->program);

@@ -283,7 +283,7 @@ START_TEST(lowered_orders_pass_for_every_schedule) {
       for (int m = 1; m <= 7; m++) {
         const ScheduleInfo *schedule = schedule_find(*name, NULL);
         g_autoptr(GError) error = NULL;
-        g_autoptr(Order) order = order_new(schedule, p, schedule->has_chunks ? 3 : 1, m, NULL);
+        g_autoptr(Order) order = order_new(schedule, (OrderShape){p, schedule->most_chunks > 1 ? 3 : 1, m, 0}, NULL);
         Lowering lowering = {.order = order, .n_steps = 2};
         g_autoptr(Program) program = lower(&lowering, NULL, NULL, &error);
         if (!program)
@@ -294,7 +294,7 @@ END_TEST
 
 START_TEST(an_order_that_cannot_run_is_named_when_lowered) {
   /* the last rank's first two actions, 1F0 and 1B0, swapped: a backward before its own forward */
-  Order *order = order_new(schedule_find("1f1b", NULL), 2, 1, 2, NULL);
+  Order *order = order_new(schedule_find("1f1b", NULL), (OrderShape){2, 1, 2, 0}, NULL);
   Action *first = &g_array_index(order->actions[1], Action, 0), *second = &g_array_index(order->actions[1], Action, 1);
   Action swap = *first;
   *first = *second;

@@ -292,7 +292,7 @@ END_TEST
 START_TEST(narrow_formats_convert_the_operands_of_the_layers) {
   g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
   plan->precision = PRECISION_FP8;
-  g_autoptr(Workload) workload = workload_new(&llama, plan);
+  g_autoptr(Workload) workload = workload_new(&llama, plan, NULL);
   const WorkList *forward = &workload->work[PIECE_LAYER][PHASE_F];
   ck_assert_int_eq(index_of(forward, "mlp_down"), index_of(forward, "mlp_down.cast") + 1);
   ck_assert_int_eq(find(forward, "mlp_down")->number, NUMBER_FP8);

@@ -59,7 +59,7 @@ static inline Fixture fixture_new(const char *schedule, int n_ranks, int n_chunk
   Fixture fixture = {0};
   const ScheduleInfo *info = schedule_find(schedule, &error);
   g_assert_no_error(error);
-  fixture.order = order_new(info, n_ranks, n_chunks, n_micro_batches, &error);
+  fixture.order = order_new(info, (OrderShape){n_ranks, n_chunks, n_micro_batches, 0}, &error);
   g_assert_no_error(error);
   Lowering lowering = {.order = fixture.order, .n_steps = 1};
   fixture.program = lower(&lowering, NULL, NULL, &error);

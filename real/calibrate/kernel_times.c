@@ -133,7 +133,7 @@ static Workload *short_workload(const CutCase *cut, int n_steps, GError **error)
   plan->fold = FALSE;
   if (!plan_complete(plan, model, NULL, error))
     return NULL;
-  g_autoptr(Workload) workload = workload_new(model, plan);
+  g_autoptr(Workload) workload = workload_new(model, plan, NULL);
   return parameters_check(workload, error) ? g_steal_pointer(&workload) : NULL;
 }
 

@@ -121,7 +121,7 @@ static gboolean make_workload(Run *run, World *world, GError **error) {
     g_prefix_error(error, "on %d rank%s: ", n, n == 1 ? "" : "s");
     return FALSE;
   }
-  run->workload = workload_new(run->options.plan.model, plan);
+  run->workload = workload_new(run->options.plan.model, plan, NULL);
   return parameters_check(run->workload, error);
 }
 

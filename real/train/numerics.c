@@ -120,7 +120,7 @@ static Workload *alone_workload(const Workload *workload) {
   plan->n_micro_batches = plan->global_batch / plan->micro_batch;
   g_free(plan->schedule);
   plan->schedule = g_strdup("1f1b");
-  return workload_new(workload->model, plan);
+  return workload_new(workload->model, plan, NULL);
 }
 
 static gboolean run_alone(const Execution *execution, GByteArray *records, double *losses, GError **error) {

@@ -4,7 +4,7 @@ Program *program_of_plan(const Workload *workload, GError **error) {
   const Plan *plan = workload->plan;
   const ScheduleInfo *schedule = schedule_find(plan->schedule, error);
   g_autoptr(Order) order =
-      schedule ? order_new(schedule, plan->pp, plan->chunks, (int)plan->n_micro_batches, error) : NULL;
+      schedule ? order_new(schedule, (OrderShape){plan->pp, plan->chunks, (int)plan->n_micro_batches, 0}, error) : NULL;
   if (order == NULL)
     return NULL;
   const Lowering lowering = {.order = order, .workload = workload, .n_steps = plan->steps};

@@ -70,19 +70,20 @@ static gboolean bubble_point(const ScheduleInfo *schedule, int pp, int chunks, i
                              GError **error) {
   /* divisible by 1 … 16 chunks */
   const StageTimes times = {720720, 720720, 720720};
-  int n_chunks = schedule->has_chunks ? chunks : 1;
-  g_autoptr(Order) order = order_new(schedule, pp, n_chunks, n_micro_batches, error);
+  const OrderShape shape = {pp, CLAMP(chunks, schedule->least_chunks, schedule->most_chunks), n_micro_batches, 0};
+  g_autoptr(Order) order = order_new(schedule, shape, error);
   if (order == NULL)
     return FALSE;
   g_autoptr(OrderRun) run = order_run_new(order, &times, 1, NULL, NULL, error);
   if (run == NULL)
     return FALSE;
-  double backward = times.i_ns + times.w_ns;
-  double bubble = schedule->bubble_bound(pp, n_chunks, n_micro_batches, times.f_ns, backward);
+  const double work = times.f_ns + times.i_ns + times.w_ns;
+  const PhaseTimes phases = {times.f_ns, times.i_ns, times.w_ns, work};
+  double bubble = schedule->bubble(shape, &phases).time;
   point->schedule = schedule->name;
   point->n_micro_batches = n_micro_batches;
   point->simulated = order_run_bubble_fraction(run);
-  point->closed_form = bubble / (bubble + n_micro_batches * (times.f_ns + backward));
+  point->closed_form = bubble / (bubble + n_micro_batches * work);
   return TRUE;
 }
 

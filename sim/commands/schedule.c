@@ -194,19 +194,19 @@ static Order *make_order(ScheduleOptions *o, GError **error) {
   const ScheduleInfo *schedule = schedule_find(schedule_name(o), error);
   if (schedule == NULL || !order_run_check_size(o->pp, o->chunks, o->micro_batches, o->steps, error))
     return NULL;
-  return order_new(schedule, o->pp, o->chunks, o->micro_batches, error);
+  return order_new(schedule, (OrderShape){o->pp, o->chunks, o->micro_batches, 0}, error);
 }
 
 /* Were all passes to run one after the other, their end would still have to be a time. */
 static gboolean check_length(const Order *order, const GivenTimes *times, int n_steps, GError **error) {
   double pass_ns = times->stage.f_ns + times->stage.i_ns + times->stage.w_ns;
-  double ns = pass_ns * order->n_ranks * order->n_micro_batches * n_steps;
+  double ns = pass_ns * order->placement->n_ranks * order->n_micro_batches * n_steps;
   if (ns <= 4e18)
     return TRUE;
   return fail_input(error,
                     "--times: %.4g s a micro-batch on each of %d ranks, times %d micro-batches and %d steps, is more "
                     "than a century",
-                    pass_ns * 1e-9, order->n_ranks, order->n_micro_batches, n_steps);
+                    pass_ns * 1e-9, order->placement->n_ranks, order->n_micro_batches, n_steps);
 }
 
 static ScheduleReport make_report(const OrderRun *run, const GivenTimes *times, int *in_flight) {
@@ -290,7 +290,8 @@ static gboolean run(ScheduleOptions *o, GError **error) {
     return fail_input(error, "--width: found %d, expected columns", o->width);
   g_autoptr(Order) order = make_order(o, error);
   if (order == NULL || !check_length(order, &times, o->steps, error) ||
-      !order_run_check_size(order->n_ranks, order->n_stages / order->n_ranks, order->n_micro_batches, o->steps, error))
+      !order_run_check_size(order->placement->n_ranks, order->placement->n_stages / order->placement->n_ranks,
+                            order->n_micro_batches, o->steps, error))
     return FALSE;
   g_autofree char *csv = o->csv != NULL ? order_to_csv(order) : NULL;
   if (csv != NULL && !output_text(o->csv, csv, error))

@@ -94,8 +94,8 @@ static gint32 gradient_of(const Cell *cell) {
 /* Activation from the stage before, or gradient from the stage after. */
 static gboolean check_input(const Walk *walk, gint32 i, int direction, GError **error) {
   const Op *op = &walk->ops[i];
-  int source = op->stage + (direction == FORWARD ? -1 : 1);
-  if (source < 0 || source >= walk->program->n_stages)
+  int source = stage_next(op->stage, direction == BACKWARD, walk->program->n_stages, walk->program->n_pipes);
+  if (source < 0)
     return TRUE;
   if (walk->stage_rank[source] == walk->rank) {
     const Cell *cell = cell_of(walk, op, source);
@@ -110,11 +110,21 @@ static gboolean check_input(const Walk *walk, gint32 i, int direction, GError **
   return comes_after(walk, i, receive) || fail_action(walk, i, error, "does not wait for its receive", op->stage, kind);
 }
 
+/* With two pipes, a micro-batch goes through the stages of one of them. */
+static gboolean goes_through(const Program *program, gsize cell) {
+  int micro_batch = (int)(cell % program->n_micro_batches),
+      stage = (int)(cell / program->n_micro_batches) % program->n_stages;
+  return micro_batch_pipe(micro_batch, program->n_micro_batches, program->n_pipes) ==
+         stage / (program->n_stages / program->n_pipes);
+}
+
 /* What must be over before the first part of an action. The compute stream is in order, so list order is enough for
  * what this rank computes itself. */
 static gboolean check_start(const Walk *walk, gint32 i, GError **error) {
   const Op *op = &walk->ops[i];
   const Cell *cell = cell_of(walk, op, op->stage);
+  if (!goes_through(walk->program, (gsize)(cell - walk->cells)))
+    return fail_at(walk, i, error, "is of a micro-batch that goes through the other pipe", "");
   if (cell->last[op->action] >= 0)
     return fail_at(walk, i, error, "runs a second time, apart from the first", "");
   gboolean in_halves = cell->last[ACTION_I] >= 0 || cell->last[ACTION_W] >= 0;
@@ -222,6 +232,8 @@ static gboolean fail_missing(const Program *program, gsize cell, const char *wha
 
 static gboolean check_all_there(const Walk *walk, gsize n_cells, GError **error) {
   for (gsize i = 0; i < n_cells; i++) {
+    if (!goes_through(walk->program, i))
+      continue;
     const gint32 *last = walk->cells[i].last;
     if (last[ACTION_F] < 0)
       return fail_missing(walk->program, i, "F", error);
@@ -243,7 +255,7 @@ static gsize count_cells(const Program *program, int *longest, GError **error) {
     *longest = MAX(*longest, program->ranks[rank].n_ops);
   }
   double n_cells = (double)program->n_steps * program->n_stages * program->n_micro_batches;
-  if (2 * n_cells <= (double)n_ops)
+  if (2 * n_cells / program->n_pipes <= (double)n_ops)
     return (gsize)n_cells;
   fail_impossible(error,
                   "%d steps of %d stages and %d micro-batches are at least %.0f compute ops, the program has "

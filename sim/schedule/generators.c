@@ -21,40 +21,19 @@
  * the one group is short by p − m slots at each of the v − 1 chunk changes, forward and backward. */
 #include "generators.h"
 
-Order *order_new_looped(int n_ranks, int n_chunks, int n_micro_batches) {
-  Order *order = g_new0(Order, 1);
-  order->n_ranks = n_ranks;
-  order->n_stages = n_ranks * n_chunks;
-  order->n_micro_batches = n_micro_batches;
-  order->actions = g_new0(GArray *, n_ranks);
-  for (int rank = 0; rank < n_ranks; rank++)
-    order->actions[rank] = g_array_sized_new(FALSE, FALSE, sizeof(Action), 2u * n_chunks * n_micro_batches);
-  order->stage_rank = g_new(int, order->n_stages);
-  for (int stage = 0; stage < order->n_stages; stage++)
-    order->stage_rank[stage] = stage % n_ranks;
-  return order;
-}
-
-void order_add(Order *order, int rank, ActionKind kind, int stage, int micro_batch) {
-  Action action = {.stage = stage, .micro_batch = micro_batch, .kind = (guint8)kind};
-  g_array_append_val(order->actions[rank], action);
-}
-
-Order *generate_gpipe(int n_ranks, int n_chunks, int n_micro_batches) {
-  Order *order = order_new_looped(n_ranks, n_chunks, n_micro_batches);
-  for (int rank = 0; rank < n_ranks; rank++) {
-    for (int m = 0; m < n_micro_batches; m++)
+void generate_gpipe(Order *order, OrderShape shape) {
+  for (int rank = 0; rank < shape.n_ranks; rank++) {
+    for (int m = 0; m < shape.n_micro_batches; m++)
       order_add(order, rank, ACTION_F, rank, m);
-    for (int m = 0; m < n_micro_batches; m++)
+    for (int m = 0; m < shape.n_micro_batches; m++)
       order_add(order, rank, ACTION_B, rank, m);
   }
-  return order;
 }
 
 /* Which slot of the walk over (chunk, micro-batch) pairs is what. One chunk and one group make it plain 1f1b. */
 typedef struct {
-  int n_chunks;
-  int group_size; /* of the smaller groups */
+  int n_chunks, n_micro_batches;
+  int group_size; /* of the smaller groups; what is left over for the last one may be less */
   int n_larger;   /* the first so many groups hold one micro-batch more */
 } Walk;
 
@@ -64,7 +43,7 @@ static int largest_group(const Walk *walk) {
 
 /* First micro-batch of a group. */
 static int group_start(const Walk *walk, int group) {
-  return group * walk->group_size + MIN(group, walk->n_larger);
+  return MIN(group * walk->group_size + MIN(group, walk->n_larger), walk->n_micro_batches);
 }
 
 static int group_of(const Walk *walk, int slot) {
@@ -82,7 +61,7 @@ static void add_slot(Order *order, const Walk *walk, int rank, ActionKind kind, 
   int chunk = within / size;
   if (kind != ACTION_F)
     chunk = walk->n_chunks - 1 - chunk;
-  order_add(order, rank, kind, chunk * order->n_ranks + rank, start + within % size);
+  order_add(order, rank, kind, chunk * order->placement->n_ranks + rank, start + within % size);
 }
 
 /* `n_warm_up` forwards, then forward and backward in turn, then the backwards left. */
@@ -97,30 +76,40 @@ static void add_one_forward_one_backward(Order *order, const Walk *walk, int ran
   }
 }
 
-Order *generate_1f1b(int n_ranks, int n_chunks, int n_micro_batches) {
-  Order *order = order_new_looped(n_ranks, n_chunks, n_micro_batches);
-  Walk walk = {.n_chunks = 1, .group_size = n_micro_batches};
-  for (int rank = 0; rank < n_ranks; rank++)
-    add_one_forward_one_backward(order, &walk, rank, n_ranks - rank - 1);
-  return order;
+void generate_1f1b(Order *order, OrderShape shape) {
+  Walk walk = {1, shape.n_micro_batches, .group_size = shape.n_micro_batches};
+  for (int rank = 0; rank < shape.n_ranks; rank++)
+    add_one_forward_one_backward(order, &walk, rank, shape.n_ranks - rank - 1);
 }
 
-Order *generate_interleaved(int n_ranks, int n_chunks, int n_micro_batches) {
-  if (n_chunks == 1) /* one round trip needs no second slot per rank: half of the warm-up is enough */
-    return generate_1f1b(n_ranks, n_chunks, n_micro_batches);
-  Order *order = order_new_looped(n_ranks, n_chunks, n_micro_batches);
-  int n_groups = MAX(1, n_micro_batches / n_ranks);
-  Walk walk = {n_chunks, .group_size = n_micro_batches / n_groups, .n_larger = n_micro_batches % n_groups};
-  for (int rank = 0; rank < n_ranks; rank++)
-    add_one_forward_one_backward(order, &walk, rank, 2 * (n_ranks - rank - 1) + (n_chunks - 1) * largest_group(&walk));
-  return order;
+void generate_interleaved(Order *order, OrderShape shape) {
+  int p = shape.n_ranks, v = shape.n_chunks, m = shape.n_micro_batches;
+  if (v == 1) { /* one round trip needs no second slot per rank: half of the warm-up is enough */
+    generate_1f1b(order, shape);
+    return;
+  }
+  int n_groups = MAX(1, m / p);
+  Walk walk = {v, m, .group_size = m / n_groups, .n_larger = m % n_groups};
+  if (shape.group > 0)
+    walk = (Walk){v, m, .group_size = MIN(shape.group, m)};
+  for (int rank = 0; rank < p; rank++)
+    add_one_forward_one_backward(order, &walk, rank, 2 * (p - rank - 1) + (v - 1) * largest_group(&walk));
 }
 
-double bubble_of_ramp(int n_ranks, int n_chunks, int n_micro_batches, double f, double b) {
-  return (n_ranks - 1) * (f + b);
+Bubble bubble_of_ramp(OrderShape shape, const PhaseTimes *times) {
+  return (Bubble){(shape.n_ranks - 1) * (times->f + times->i + times->w), TRUE};
 }
 
-double bubble_of_interleaved(int n_ranks, int n_chunks, int n_micro_batches, double f, double b) {
-  int stalls = (n_chunks - 1) * MAX(0, n_ranks - n_micro_batches);
-  return (n_ranks - 1 + stalls) * (f + b) / n_chunks;
+/* A short last group of given ones stalls. */
+Bubble bubble_of_interleaved(OrderShape shape, const PhaseTimes *times) {
+  int p = shape.n_ranks, v = shape.n_chunks, m = shape.n_micro_batches;
+  int stalls = (v - 1) * MAX(0, p - m);
+  gboolean is_even = shape.group == 0 || v == 1 || m <= shape.group || m % shape.group == 0;
+  return (Bubble){(p - 1 + stalls) * (times->f + times->i + times->w) / v, is_even};
+}
+
+const char *refusal_of_interleaved(OrderShape shape) {
+  return shape.group != 0 && shape.n_chunks > 1 && shape.group < MIN(shape.n_ranks, shape.n_micro_batches)
+             ? "needs groups of at least as many micro-batches as there are pipeline ranks"
+             : NULL;
 }

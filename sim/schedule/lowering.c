@@ -11,18 +11,9 @@ double part_parameters(const Workload *workload, const Part *part) {
          (double)part->n_head * workload->piece_parameters[PIECE_HEAD];
 }
 
-/* Of the matrix that embedding and head share when both are on one pipeline rank; else 0. */
-static double shared_parameters(const Workload *workload) {
-  gint64 pieces = workload->piece_parameters[PIECE_EMBEDDING] + workload->piece_parameters[PIECE_HEAD] +
-                  workload->model->n_layers * workload->piece_parameters[PIECE_LAYER];
-  for (int stage = 0; stage < workload->n_stages; stage++)
-    pieces -= workload->stages[stage].parameters;
-  return (double)pieces;
-}
-
 double part_parameters_once(const Workload *workload, const Part *part, Piece keeper) {
   gboolean has_other = keeper == PIECE_HEAD ? part->n_embedding > 0 : part->n_head > 0;
-  return part_parameters(workload, part) - (has_other ? shared_parameters(workload) : 0);
+  return part_parameters(workload, part) - (has_other ? (double)workload->shared_parameters : 0);
 }
 
 gint32 part_work(Program *program, const Workload *workload, Phase phase, const Part *part) {

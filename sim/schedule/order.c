@@ -1,17 +1,20 @@
-/* Schedules by name: one row each, in the order --help lists them. */
+/* Orders as data, and schedules by name: one row each, in the order --help lists them. */
 #include "order.h"
 #include "error.h"
 #include "generators.h"
 #include "suggest.h"
 #include <string.h>
 
+enum { ANY_CHUNKS = G_MAXINT };
+
 static const ScheduleInfo schedules[] = {
-    {"gpipe", "all forwards, then all backwards", FALSE, generate_gpipe, bubble_of_ramp},
-    {"1f1b", "one forward, one backward; at most p - rank micro-batches in flight", FALSE, generate_1f1b,
-     bubble_of_ramp},
-    {"interleaved", "1f1b over several chunks per rank; a bubble 1/chunks as long", TRUE, generate_interleaved,
-     bubble_of_interleaved},
+    {"gpipe", "all forwards, then all backwards", PLACEMENT_LOOP, 1, 1, FALSE, generate_gpipe, bubble_of_ramp, NULL},
+    {"1f1b", "one forward, one backward; at most p - rank micro-batches in flight", PLACEMENT_LOOP, 1, 1, FALSE,
+     generate_1f1b, bubble_of_ramp, NULL},
+    {"interleaved", "1f1b over several chunks per rank; a bubble 1/chunks as long", PLACEMENT_LOOP, 1, ANY_CHUNKS, TRUE,
+     generate_interleaved, bubble_of_interleaved, refusal_of_interleaved},
 };
+
 static const char *const names[] = {"gpipe", "1f1b", "interleaved", NULL};
 G_STATIC_ASSERT(G_N_ELEMENTS(names) == G_N_ELEMENTS(schedules) + 1);
 
@@ -31,33 +34,66 @@ const ScheduleInfo *schedule_find(const char *name, GError **error) {
   return NULL;
 }
 
-Order *order_new(const ScheduleInfo *schedule, int n_ranks, int n_chunks, int n_micro_batches, GError **error) {
-  if (n_ranks < 1 || n_chunks < 1 || n_micro_batches < 1) {
-    fail_impossible(error, "schedule %s: %d pipeline ranks, %d chunks, %d micro-batches: each must be at least 1",
-                    schedule->name, n_ranks, n_chunks, n_micro_batches);
-    return NULL;
-  }
-  if (n_chunks > 1 && !schedule->has_chunks) {
-    fail_impossible(error, "schedule %s has one chunk per pipeline rank, but %d chunks were asked for", schedule->name,
-                    n_chunks);
-    return NULL;
-  }
-  gint64 n_stages = (gint64)n_ranks * n_chunks;
-  if (n_stages > MAX_STAGES || 2 * n_stages * n_micro_batches > MAX_ACTIONS) {
-    fail_impossible(
+static gboolean check_chunks(const ScheduleInfo *schedule, int n_chunks, GError **error) {
+  if (n_chunks >= schedule->least_chunks && n_chunks <= schedule->most_chunks)
+    return TRUE;
+  if (schedule->most_chunks == 1)
+    return fail_impossible(error, "schedule %s has one chunk per pipeline rank, but %d chunks were asked for",
+                           schedule->name, n_chunks);
+  return fail_impossible(error, "schedule %s has %d chunks per pipeline rank, but %d were asked for", schedule->name,
+                         schedule->least_chunks, n_chunks);
+}
+
+static gboolean check_shape(const ScheduleInfo *schedule, OrderShape shape, GError **error) {
+  if (shape.n_ranks < 1 || shape.n_chunks < 1 || shape.n_micro_batches < 1)
+    return fail_impossible(error,
+                           "schedule %s: %d pipeline ranks, %d chunks, %d micro-batches: each must be at least 1",
+                           schedule->name, shape.n_ranks, shape.n_chunks, shape.n_micro_batches);
+  if (!check_chunks(schedule, shape.n_chunks, error))
+    return FALSE;
+  if (shape.group != 0 && !schedule->takes_group)
+    return fail_impossible(error, "schedule %s has no groups of micro-batches, but groups of %d were asked for",
+                           schedule->name, shape.group);
+  gint64 n_stages = (gint64)shape.n_ranks * shape.n_chunks;
+  if (n_stages > MAX_STAGES || 3 * n_stages * shape.n_micro_batches > MAX_ACTIONS)
+    return fail_impossible(
         error, "%d pipeline ranks × %d chunks × %d micro-batches is more than can be scheduled (%d stages, %d actions)",
-        n_ranks, n_chunks, n_micro_batches, MAX_STAGES, MAX_ACTIONS);
+        shape.n_ranks, shape.n_chunks, shape.n_micro_batches, MAX_STAGES, MAX_ACTIONS);
+  const char *refusal = schedule->refusal != NULL ? schedule->refusal(shape) : NULL;
+  return refusal == NULL ||
+         fail_impossible(error, "schedule %s %s: found %d pipeline ranks, %d chunks, %d micro-batches, groups of %d",
+                         schedule->name, refusal, shape.n_ranks, shape.n_chunks, shape.n_micro_batches, shape.group);
+}
+
+Order *order_new(const ScheduleInfo *schedule, OrderShape shape, GError **error) {
+  if (!check_shape(schedule, shape, error))
     return NULL;
-  }
-  return schedule->generate(n_ranks, n_chunks, n_micro_batches);
+  Placement *placement = placement_new(schedule->placement, shape.n_ranks, shape.n_chunks);
+  Order *order = order_new_empty(placement, shape.n_micro_batches);
+  schedule->generate(order, shape);
+  return order;
+}
+
+Order *order_new_empty(Placement *placement, int n_micro_batches) {
+  Order *order = g_new(Order, 1);
+  *order = (Order){placement, n_micro_batches, g_new(GArray *, placement->n_ranks)};
+  guint n_chunks = (guint)(placement->n_stages / placement->n_ranks);
+  for (int rank = 0; rank < placement->n_ranks; rank++)
+    order->actions[rank] = g_array_sized_new(FALSE, FALSE, sizeof(Action), 3 * n_chunks * (guint)n_micro_batches);
+  return order;
+}
+
+void order_add(Order *order, int rank, ActionKind kind, int stage, int micro_batch) {
+  Action action = {.stage = stage, .micro_batch = micro_batch, .kind = (guint8)kind};
+  g_array_append_val(order->actions[rank], action);
 }
 
 void order_free(Order *order) {
   if (!order)
     return;
-  for (int rank = 0; rank < order->n_ranks; rank++)
+  for (int rank = 0; rank < order->placement->n_ranks; rank++)
     g_array_unref(order->actions[rank]);
   g_free(order->actions);
-  g_free(order->stage_rank);
+  placement_free(order->placement);
   g_free(order);
 }

@@ -1,30 +1,54 @@
-/* A pipeline order: for each pipeline rank, the compute actions in the order it runs them. Says nothing of time or
- * communication. */
+/* A pipeline order: for each pipeline rank, the actions in the order it runs them. Says nothing of time. Generated
+ * orders have compute actions only; one read from a file may name its communication too. */
 #pragma once
 #include "action.h"
+#include "placement.h"
 
 typedef struct {
-  int n_ranks, n_stages, n_micro_batches; /* n_stages = ranks × chunks */
-  GArray **actions;                       /* [n_ranks] of Action; owned */
-  int *stage_rank;                        /* [n_stages] pipeline rank that holds the stage; owned */
+  Placement *placement; /* owned */
+  int n_micro_batches;
+  GArray **actions; /* [n_ranks] of Action; owned */
 } Order;
 
-/* What a generator can do; one row per schedule name. */
+/* What an order is asked to be. */
+typedef struct {
+  int n_ranks, n_chunks, n_micro_batches;
+  int group; /* interleaved: micro-batches that pass a chunk in a row; 0: as many as there are ranks, or a few more so
+                that all groups are about equal */
+} OrderShape;
+
+/* Of one rank, all its chunks, for one micro-batch; in any unit. */
+typedef struct {
+  double f, i, w;
+  double pair; /* F and B run as one (OVERLAP_F_B); F + I + W where nothing is gained */
+} PhaseTimes;
+
+/* Bubble on stage spans for uniform stages and free communication. */
+typedef struct {
+  double time;       /* in the unit of the times */
+  gboolean is_exact; /* else no order of this kind has a shorter one */
+} Bubble;
+
+/* What a schedule is; one row per name. */
 typedef struct {
   const char *name;
   const char *summary; /* one line for --help */
-  gboolean has_chunks; /* takes chunks > 1 */
-  Order *(*generate)(int n_ranks, int n_chunks, int n_micro_batches);
-  /* Bubble on stage spans for uniform stages and free communication, as a time, given F and B = I + W of a whole rank
-   * (all its chunks) for one micro-batch. */
-  double (*bubble_bound)(int n_ranks, int n_chunks, int n_micro_batches, double f, double b);
+  PlacementShape placement;
+  int least_chunks, most_chunks; /* per rank; the least is the default */
+  gboolean takes_group;
+  void (*generate)(Order *order, OrderShape shape); /* into an order without actions */
+  Bubble (*bubble)(OrderShape shape, const PhaseTimes *times);
+  const char *(*refusal)(OrderShape shape); /* why these counts cannot be, or NULL; the function may be NULL */
 } ScheduleInfo;
 
 const ScheduleInfo *schedule_find(const char *name, GError **error); /* INPUT with the valid names and the nearest */
 const char *const *schedule_names(void);                             /* NULL-terminated */
 
 /* Generate; IMPOSSIBLE when the schedule cannot take these counts (said why). */
-Order *order_new(const ScheduleInfo *schedule, int n_ranks, int n_chunks, int n_micro_batches, GError **error);
+Order *order_new(const ScheduleInfo *schedule, OrderShape shape, GError **error);
+/* Without actions yet; takes over `placement`. */
+Order *order_new_empty(Placement *placement, int n_micro_batches);
+void order_add(Order *order, int rank, ActionKind kind, int stage, int micro_batch);
 void order_free(Order *order);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Order, order_free)
 

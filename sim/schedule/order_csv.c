@@ -12,7 +12,7 @@
 
 char *order_to_csv(const Order *order) {
   GString *csv = g_string_new(NULL);
-  for (int rank = 0; rank < order->n_ranks; rank++) {
+  for (int rank = 0; rank < order->placement->n_ranks; rank++) {
     for (guint i = 0; i < order->actions[rank]->len; i++) {
       if (i > 0)
         g_string_append_c(csv, ',');
@@ -190,14 +190,12 @@ static gboolean take_census(Census *census, GError **error) {
 }
 
 static Order *order_of_census(Census *census) {
-  Order *order = g_new0(Order, 1);
-  order->n_ranks = census->sheet->n_rows;
-  order->n_stages = census->n_stages;
-  order->n_micro_batches = census->n_micro_batches;
-  order->stage_rank = g_steal_pointer(&census->stage_rank);
-  order->actions = g_new(GArray *, order->n_ranks);
-  for (int rank = 0; rank < order->n_ranks; rank++)
-    order->actions[rank] = g_array_new(FALSE, FALSE, sizeof(Action));
+  Placement *placement = g_new(Placement, 1);
+  *placement = (Placement){.n_ranks = census->sheet->n_rows,
+                           .n_stages = census->n_stages,
+                           .n_pipes = 1,
+                           .stage_rank = g_steal_pointer(&census->stage_rank)};
+  Order *order = order_new_empty(placement, census->n_micro_batches);
   for (guint i = 0; i < census->sheet->cells->len; i++) {
     const Cell *cell = cell_at(census->sheet, i);
     g_array_append_val(order->actions[cell->row - 1], cell->action);

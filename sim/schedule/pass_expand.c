@@ -261,6 +261,7 @@ static void expand_rank(Expander *expander, int rank) {
 Program *program_expand(const Program *program, const Workload *workload) {
   Program *target = program_new(program->n_ranks, program->n_stages, program->n_micro_batches);
   target->n_steps = program->n_steps;
+  target->n_pipes = program->n_pipes;
   target->expanded = TRUE;
   Expander expander = {.source = program, .workload = workload, .target = target};
   for (int piece = 0; piece < N_PIECES; piece++)

@@ -14,7 +14,7 @@ static void set_residents(Program *program, const Lowering *lowering) {
   for (int stage = 0; stage < program->n_stages; stage++) {
     double parameters = lowering->workload->stages[stage].parameters;
     StateBytes state = state_memory(&plan->recipe, parameters, plan->zero, lowering_shards(lowering->workload));
-    double *resident = program->ranks[lowering->order->stage_rank[stage]].resident;
+    double *resident = program->ranks[lowering->order->placement->stage_rank[stage]].resident;
     resident[MEMORY_WEIGHTS] += state.weights_bytes;
     resident[MEMORY_GRADIENTS] += state.gradients_bytes;
     resident[MEMORY_OPTIMIZER] += state.optimizer_bytes;

@@ -26,7 +26,7 @@ static void add_after_last(Op *op, const GArray *ops, Stream stream) {
 
 static void add_tied_gradient(Program *program, OpEditor *editor, const Lowering *lowering, int rank) {
   const Workload *workload = lowering->workload;
-  const int *stage_rank = lowering->order->stage_rank;
+  const int *stage_rank = lowering->order->placement->stage_rank;
   int first = stage_rank[0], last = stage_rank[program->n_stages - 1];
   if (workload->tied_parameters == 0 || first == last || (rank != first && rank != last))
     return;
@@ -50,7 +50,7 @@ static void add_whole_gradients(Program *program, OpEditor *editor, const Loweri
     return;
   double parameters = 0;
   for (int stage = 0; stage < program->n_stages; stage++)
-    if (lowering->order->stage_rank[stage] == rank)
+    if (lowering->order->placement->stage_rank[stage] == rank)
       parameters += workload->stages[stage].whole_parameters;
   Group group = {.name = "tp", .axes = AXIS_BIT(AXIS_TP), .pp_first = -1, .pp_last = -1, .charge = AXIS_TP};
   Transfer transfer = {.group = program_group(program, &group),
@@ -90,7 +90,7 @@ static void add_norm(Program *program, OpEditor *editor, const Workload *workloa
 static void add_optimizer(Program *program, OpEditor *editor, const Lowering *lowering, int rank) {
   double parameters = 0;
   for (int stage = 0; stage < program->n_stages; stage++)
-    if (lowering->order->stage_rank[stage] == rank)
+    if (lowering->order->placement->stage_rank[stage] == rank)
       parameters += workload_optimizer_parameters(lowering->workload, stage);
   Work work = {
       .phase = PHASE_OPTIMIZER, .stage = -1, .piece = -1, .first_item = -1, .last_item = -1, .parameters = parameters};
@@ -107,7 +107,7 @@ static void add_gathers(Program *program, OpEditor *editor, const Lowering *lowe
   if (plan->zero == 0 || plan->zero == 3 || plan->overlap_param || lowering_shards(workload) == 1)
     return;
   for (int stage = 0; stage < program->n_stages; stage++) {
-    if (lowering->order->stage_rank[stage] != rank)
+    if (lowering->order->placement->stage_rank[stage] != rank)
       continue;
     Moved moved = {part_of_stage(workload, stage), PIECE_EMBEDDING};
     double bytes = moved_parameters(workload, &moved) * plan->recipe.weights;

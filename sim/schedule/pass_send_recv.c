@@ -66,8 +66,7 @@ static gint64 weight_of(const DryRun *run, const Op *op) {
 static const Arrival *input_of(const DryRun *run, const Op *op) {
   if (op->action == ACTION_W)
     return NULL;
-  int source = is_forward(op) ? op->stage - 1 : op->stage + 1;
-  if (source < 0 || source >= run->program->n_stages)
+  if (stage_next(op->stage, !is_forward(op), run->program->n_stages, run->program->n_pipes) < 0)
     return NULL;
   return arrival_of(run, op->stage, op->micro_batch, is_forward(op));
 }
@@ -87,11 +86,27 @@ static gint64 next_start(const DryRun *run, int rank) {
   return input->time < 0 ? -1 : MAX(dry->time, input->time);
 }
 
+/* Activations usually go to the next rank (round the loop), gradients to the one before. */
+static Stream send_stream(const DryRun *run, gboolean forward, int from, int to) {
+  int usual = forward ? (from + 1) % run->program->n_ranks : (to + 1) % run->program->n_ranks;
+  gboolean is_usual = forward ? to == usual : from == usual;
+  if (forward)
+    return is_usual ? STREAM_SEND_F : STREAM_SEND_F_BACK;
+  return is_usual ? STREAM_SEND_B : STREAM_SEND_B_BACK;
+}
+
+/* The lane at the other end of a send's. */
+static Stream stream_of_receive(Stream send) {
+  return send + 1;
+}
+
 static Op transfer_op(DryRun *run, gboolean sends, const Op *producer, int target_stage, int from, int to) {
   gboolean forward = is_forward(producer);
   Transfer transfer = {
       .group = -1, .source = from, .target = to, .collective = COLLECTIVE_SEND_RECV, .bytes = run->boundary_bytes};
-  Stream stream = sends ? (forward ? STREAM_SEND_F : STREAM_SEND_B) : (forward ? STREAM_RECV_F : STREAM_RECV_B);
+  Stream stream = send_stream(run, forward, from, to);
+  if (!sends)
+    stream = stream_of_receive(stream);
   ActionKind action = sends ? (forward ? ACTION_SEND_F : ACTION_SEND_B) : (forward ? ACTION_RECV_F : ACTION_RECV_B);
   Op op =
       op_new(sends ? OP_SEND : OP_RECV, stream, action, sends ? producer->stage : target_stage, producer->micro_batch);
@@ -105,10 +120,10 @@ static Op transfer_op(DryRun *run, gboolean sends, const Op *producer, int targe
 static void publish(DryRun *run, int rank, const Op *producer, gint32 index, gint64 end) {
   if (producer->action == ACTION_W)
     return;
-  int target_stage = producer->stage + (is_forward(producer) ? 1 : -1);
-  if (target_stage < 0 || target_stage >= run->program->n_stages)
+  int target_stage = stage_next(producer->stage, is_forward(producer), run->program->n_stages, run->program->n_pipes);
+  if (target_stage < 0)
     return;
-  int to = run->order->stage_rank[target_stage];
+  int to = run->order->placement->stage_rank[target_stage];
   Arrival *arrival = arrival_of(run, target_stage, producer->micro_batch, is_forward(producer));
   *arrival = (Arrival){end, -1};
   if (to == rank)

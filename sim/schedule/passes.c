@@ -56,7 +56,9 @@ Program *lower(const Lowering *lowering, const char *dump_after, char **dump, GE
   if (dump_after != NULL && !check_pass_name(dump_after, error))
     return NULL;
   const Order *order = lowering->order;
-  g_autoptr(Program) program = program_new(order->n_ranks, order->n_stages, order->n_micro_batches);
+  const Placement *placement = order->placement;
+  g_autoptr(Program) program = program_new(placement->n_ranks, placement->n_stages, order->n_micro_batches);
+  program->n_pipes = placement->n_pipes;
   for (const Pass *pass = passes(); pass->name != NULL; pass++) {
     pass->run(program, lowering);
     if (g_strcmp0(dump_after, pass->name) == 0)

@@ -6,11 +6,20 @@
 #include <string.h>
 
 static const StreamInfo streams[N_STREAMS] = {
-    [STREAM_COMPUTE] = {"compute", FALSE, N_AXES}, [STREAM_TP] = {"tp", TRUE, AXIS_TP},
-    [STREAM_CP] = {"cp", TRUE, AXIS_CP},           [STREAM_EP] = {"ep", TRUE, AXIS_EP},
-    [STREAM_SEND_F] = {"send_f", TRUE, AXIS_PP},   [STREAM_RECV_F] = {"recv_f", TRUE, AXIS_PP},
-    [STREAM_SEND_B] = {"send_b", TRUE, AXIS_PP},   [STREAM_RECV_B] = {"recv_b", TRUE, AXIS_PP},
-    [STREAM_DP] = {"dp", TRUE, AXIS_DP},           [STREAM_COPY] = {"copy", FALSE, N_AXES},
+    [STREAM_COMPUTE] = {"compute", FALSE, N_AXES},
+    [STREAM_TP] = {"tp", TRUE, AXIS_TP},
+    [STREAM_CP] = {"cp", TRUE, AXIS_CP},
+    [STREAM_EP] = {"ep", TRUE, AXIS_EP},
+    [STREAM_SEND_F] = {"send_f", TRUE, AXIS_PP},
+    [STREAM_RECV_F] = {"recv_f", TRUE, AXIS_PP},
+    [STREAM_SEND_B] = {"send_b", TRUE, AXIS_PP},
+    [STREAM_RECV_B] = {"recv_b", TRUE, AXIS_PP},
+    [STREAM_SEND_F_BACK] = {"send_f_back", TRUE, AXIS_PP},
+    [STREAM_RECV_F_BACK] = {"recv_f_back", TRUE, AXIS_PP},
+    [STREAM_SEND_B_BACK] = {"send_b_back", TRUE, AXIS_PP},
+    [STREAM_RECV_B_BACK] = {"recv_b_back", TRUE, AXIS_PP},
+    [STREAM_DP] = {"dp", TRUE, AXIS_DP},
+    [STREAM_COPY] = {"copy", FALSE, N_AXES},
     [STREAM_HOST] = {"host", FALSE, N_AXES},
 };
 static const char *const memory_names[N_MEMORY] = {"weights", "gradients", "optimizer", "activations", "buffers"};
@@ -199,7 +208,7 @@ Program *program_new(int n_ranks, int n_stages, int n_micro_batches) {
   program->n_ranks = n_ranks;
   program->n_stages = n_stages;
   program->n_micro_batches = n_micro_batches;
-  program->n_steps = 1;
+  program->n_steps = program->n_pipes = 1;
   program->ranks = g_new0(OpList, n_ranks);
   program->works = g_array_new(FALSE, FALSE, sizeof(Work));
   program->transfers = g_array_new(FALSE, FALSE, sizeof(Transfer));

@@ -25,6 +25,10 @@ typedef enum {
   STREAM_RECV_F,
   STREAM_SEND_B,
   STREAM_RECV_B, /* pp_send and pp_recv, one lane per direction: a gradient never queues behind an activation */
+  STREAM_SEND_F_BACK,
+  STREAM_RECV_F_BACK,
+  STREAM_SEND_B_BACK,
+  STREAM_RECV_B_BACK, /* the same against the ranks' order, where a V's second leg or a second pipe comes back */
   STREAM_DP,
   STREAM_COPY,
   STREAM_HOST,
@@ -116,6 +120,7 @@ typedef struct ProgramIndex ProgramIndex;
 typedef struct {
   int n_ranks; /* pipeline ranks = op lists */
   int n_stages, n_micro_batches, n_steps;
+  int n_pipes;         /* as Placement.n_pipes; 1 in a new program */
   OpList *ranks;       /* [n_ranks] */
   GArray *works;       /* of Work */
   GArray *transfers;   /* of Transfer */

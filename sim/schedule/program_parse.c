@@ -21,11 +21,12 @@ typedef struct {
 } Reader;
 
 static gboolean read_program_line(Reader *reader, GError **error) {
-  gint32 n_ranks = 0, n_stages = 0, n_micro_batches = 0, n_steps = 1, expanded = 0;
+  gint32 n_ranks = 0, n_stages = 0, n_micro_batches = 0, n_steps = 1, n_pipes = 1, expanded = 0;
   const Field fields[] = {{"ranks", field_count, &n_ranks, TRUE},
                           {"stages", field_count, &n_stages, TRUE},
                           {"micro_batches", field_count, &n_micro_batches, TRUE},
                           {"steps", field_count, &n_steps},
+                          {"pipes", field_count, &n_pipes},
                           {"expanded", field_count, &expanded}};
   if (reader->program)
     return line_fail(&reader->line, error, "a second program line");
@@ -38,8 +39,12 @@ static gboolean read_program_line(Reader *reader, GError **error) {
                      "and 0 or 1",
                      n_ranks, n_stages, n_micro_batches, n_steps, expanded, MAX_RANKS, MAX_STAGES, MAX_MICRO_BATCHES,
                      MAX_STEPS);
+  if (n_pipes < 1 || n_pipes > 2 || n_stages % n_pipes != 0 || n_micro_batches % n_pipes != 0)
+    return line_fail(&reader->line, error, "pipes=%d; expected 1, or 2 with even numbers of stages and micro-batches",
+                     n_pipes);
   reader->program = program_new(n_ranks, n_stages, n_micro_batches);
   reader->program->n_steps = n_steps;
+  reader->program->n_pipes = n_pipes;
   reader->program->expanded = expanded;
   return TRUE;
 }

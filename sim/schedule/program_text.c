@@ -128,8 +128,11 @@ static void append_rank(GString *out, int rank, const OpList *list) {
 
 char *program_to_text(const Program *program) {
   GString *out = g_string_new(NULL);
-  g_string_append_printf(out, "program ranks=%d stages=%d micro_batches=%d steps=%d expanded=%d\n", program->n_ranks,
-                         program->n_stages, program->n_micro_batches, program->n_steps, program->expanded != 0);
+  g_string_append_printf(out, "program ranks=%d stages=%d micro_batches=%d steps=%d", program->n_ranks,
+                         program->n_stages, program->n_micro_batches, program->n_steps);
+  if (program->n_pipes > 1)
+    g_string_append_printf(out, " pipes=%d", program->n_pipes);
+  g_string_append_printf(out, " expanded=%d\n", program->expanded != 0);
   for (guint i = 0; i < program->groups->len; i++)
     append_group(out, i, &g_array_index(program->groups, Group, i));
   for (guint i = 0; i < program->works->len; i++)

@@ -7,9 +7,10 @@ const char *const axis_words[N_AXIS_BITS + 1] = {"tp", "cp", "ep", "dp", "pp", "
 
 OpKind program_words_usual_kind(Stream stream) {
   static const OpKind kinds[N_STREAMS] = {
-      [STREAM_COMPUTE] = OP_COMPUTE, [STREAM_TP] = OP_COLLECTIVE, [STREAM_CP] = OP_COLLECTIVE,
-      [STREAM_EP] = OP_COLLECTIVE,   [STREAM_SEND_F] = OP_SEND,   [STREAM_RECV_F] = OP_RECV,
-      [STREAM_SEND_B] = OP_SEND,     [STREAM_RECV_B] = OP_RECV,   [STREAM_DP] = OP_COLLECTIVE,
-      [STREAM_COPY] = OP_COLLECTIVE, [STREAM_HOST] = OP_HOST};
+      [STREAM_COMPUTE] = OP_COMPUTE,  [STREAM_TP] = OP_COLLECTIVE,    [STREAM_CP] = OP_COLLECTIVE,
+      [STREAM_EP] = OP_COLLECTIVE,    [STREAM_SEND_F] = OP_SEND,      [STREAM_RECV_F] = OP_RECV,
+      [STREAM_SEND_B] = OP_SEND,      [STREAM_RECV_B] = OP_RECV,      [STREAM_DP] = OP_COLLECTIVE,
+      [STREAM_SEND_F_BACK] = OP_SEND, [STREAM_RECV_F_BACK] = OP_RECV, [STREAM_SEND_B_BACK] = OP_SEND,
+      [STREAM_RECV_B_BACK] = OP_RECV, [STREAM_COPY] = OP_COLLECTIVE,  [STREAM_HOST] = OP_HOST};
   return kinds[stream];
 }

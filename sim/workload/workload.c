@@ -3,7 +3,8 @@
  *     stage 0               stage 1        …     stage n−1
  *     [embedding] layer×a   layer×b              layer×z [head]
  *
- * A tied vocabulary matrix lies on both end stages when they are on different pipeline ranks, and once otherwise. */
+ * A tied vocabulary matrix lies on both end stages when they are on different pipeline ranks, and once otherwise, as on
+ * the ranks where a V, or two pipes, begin and end. */
 #include "pieces.h"
 
 static gint64 stage_parameters(const Workload *workload, const StageLayers *layers) {
@@ -21,28 +22,53 @@ static gint64 stage_whole_parameters(const Cut *cut, const StageLayers *layers) 
          (layers->has_head ? cut_whole_parameters(cut, PIECE_HEAD) : 0);
 }
 
-static void init_stages(Workload *workload, const Cut *cut) {
-  const Model *model = workload->model;
-  const Plan *plan = workload->plan;
-  const gboolean is_copied = model->tied && plan->pp > 1;
-  workload->n_stages = plan->pp * plan->chunks;
-  workload->stages = g_new0(StageWork, (gsize)workload->n_stages);
-  workload->tied_parameters = is_copied ? cut_vocab_parameters(cut) : 0;
-  g_autofree StageLayers *layers = g_new(StageLayers, (gsize)workload->n_stages);
-  layout_split_layers((int)model->n_layers, workload->n_stages, layers);
-  for (int i = 0; i < workload->n_stages; i++) {
-    workload->stages[i].layers = layers[i];
-    workload->stages[i].parameters = stage_parameters(workload, &layers[i]);
-    workload->stages[i].whole_parameters = stage_whole_parameters(cut, &layers[i]);
-  }
-  if (model->tied && !is_copied)
-    workload->stages[workload->n_stages - 1].parameters -= cut_vocab_parameters(cut);
+/* Whether a stage's rank holds an embedding (head) too: two pipes have two of each. */
+static gboolean rank_has_embedding(const Workload *workload, int rank) {
+  const Placement *placement = workload->placement;
+  const int length = placement->n_stages / placement->n_pipes;
+  for (int first = 0; first < placement->n_stages; first += length)
+    if (placement->stage_rank[first] == rank)
+      return TRUE;
+  return FALSE;
 }
 
-Workload *workload_new(const Model *model, const Plan *plan) {
+static void share_vocabulary(Workload *workload, const Cut *cut) {
+  const gint64 vocabulary = cut_vocab_parameters(cut);
+  const Placement *placement = workload->placement;
+  if (!workload->model->tied)
+    return;
+  if (!rank_has_embedding(workload, placement->stage_rank[workload->n_stages - 1])) {
+    workload->tied_parameters = vocabulary;
+    return;
+  }
+  workload->shared_parameters = vocabulary;
+  for (int stage = 0; stage < workload->n_stages; stage++)
+    if (workload->stages[stage].layers.has_head)
+      workload->stages[stage].parameters -= vocabulary;
+}
+
+static void init_stages(Workload *workload, const Cut *cut) {
+  const Placement *placement = workload->placement;
+  const int length = placement->n_stages / placement->n_pipes;
+  workload->n_stages = placement->n_stages;
+  workload->stages = g_new0(StageWork, (gsize)workload->n_stages);
+  g_autofree StageLayers *layers = g_new(StageLayers, (gsize)length);
+  layout_split_layers((int)workload->model->n_layers, length, layers);
+  for (int i = 0; i < workload->n_stages; i++) {
+    workload->stages[i].layers = layers[i % length];
+    workload->stages[i].parameters = stage_parameters(workload, &layers[i % length]);
+    workload->stages[i].whole_parameters = stage_whole_parameters(cut, &layers[i % length]);
+  }
+  share_vocabulary(workload, cut);
+}
+
+Workload *workload_new(const Model *model, const Plan *plan, const Placement *placement) {
   Workload *workload = g_new0(Workload, 1);
   workload->model = model_copy(model);
   workload->plan = plan_copy(plan);
+  workload->placement =
+      placement != NULL ? placement_copy(placement) : placement_new(PLACEMENT_LOOP, plan->pp, plan->chunks);
+  g_assert(workload->placement->n_ranks == plan->pp && workload->placement->n_stages == plan->pp * plan->chunks);
   layout_init(&workload->layout, plan);
   const Cut cut = cut_of(workload->model, workload->plan);
   for (Piece piece = 0; piece < N_PIECES; piece++) {
@@ -63,6 +89,7 @@ void workload_free(Workload *workload) {
     for (Phase phase = 0; phase < N_PHASES; phase++)
       g_free(workload->work[piece][phase].items);
   g_free(workload->stages);
+  placement_free(workload->placement);
   model_free(workload->model);
   plan_free(workload->plan);
   g_free(workload);

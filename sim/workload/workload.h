@@ -16,6 +16,7 @@
  * 1909.08053 (tensor parallelism). */
 #pragma once
 #include "layout.h"
+#include "placement.h"
 #include "work_item.h"
 
 typedef enum { PIECE_EMBEDDING, PIECE_LAYER, PIECE_HEAD, N_PIECES } Piece;
@@ -39,7 +40,8 @@ typedef struct {
 
 typedef struct {
   StageLayers layers;
-  gint64 parameters; /* on one tp rank of this stage; a tied matrix counts on both end stages */
+  gint64 parameters; /* on one tp rank of this stage; a tied matrix counts on both end stages, or with the embedding's
+                        alone where one rank holds both */
   gint64
       whole_parameters; /* of these, what every tp rank holds whole: norms, positions, biases of row-parallel linears */
 } StageWork;
@@ -47,6 +49,7 @@ typedef struct {
 typedef struct {
   Model *model; /* owned copies */
   Plan *plan;
+  Placement *placement; /* owned copy */
   Layout layout;
   WorkList work[N_PIECES][N_PHASES]; /* PHASE_OPTIMIZER empty: see workload_optimizer_item */
   PieceMemory memory[N_PIECES];
@@ -54,12 +57,14 @@ typedef struct {
       piece_parameters[N_PIECES]; /* on one tp rank; EMBEDDING's and HEAD's when present (tied: the matrix in both) */
   StageWork *stages;              /* [pp · chunks], virtual stage order */
   int n_stages;
-  gint64 tied_parameters; /* of the matrix shared by first and last stage when pp > 1 and tied, per tp rank; else 0 */
-  double boundary_bytes;  /* activation of one micro-batch sent between stages, per GPU */
+  gint64 tied_parameters;   /* of the matrix shared by first and last stage on different ranks, per tp rank; else 0 */
+  gint64 shared_parameters; /* of the matrix that embedding and head share on one rank; else 0 */
+  double boundary_bytes;    /* activation of one micro-batch sent between stages, per GPU */
 } Workload;
 
-/* `plan` must be complete. Never fails: plan_complete() has refused what cannot be cut. */
-Workload *workload_new(const Model *model, const Plan *plan);
+/* `plan` must be complete, and `placement` of its pp × chunks stages; NULL is a loop. Never fails: plan_complete() has
+ * refused what cannot be cut. */
+Workload *workload_new(const Model *model, const Plan *plan, const Placement *placement);
 void workload_free(Workload *workload);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Workload, workload_free)
 
