@@ -26,8 +26,9 @@ typedef enum {
 
 typedef struct {
   gint32 stage;
-  gint32 micro_batch; /* −1 where the kind has none */
-  guint8 kind;        /* ActionKind */
+  gint32 micro_batch;   /* −1 where the kind has none */
+  guint8 kind;          /* ActionKind */
+  guint8 overlaps_next; /* this F and the B right after it in the rank's list run as one (OVERLAP_F_B) */
 } Action;
 
 typedef struct {
