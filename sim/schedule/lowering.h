@@ -40,6 +40,9 @@ double moved_parameters(const Workload *workload, const Moved *moved);
 Op dp_collective(Program *program, const Workload *workload, ActionKind action, int stage, Collective collective,
                  AxisSet axes, const Moved *moved, double bytes);
 
+/* The lane on which rank `from` sends an activation (forward) or a gradient to rank `to`; the receive's is the next. */
+Stream lowering_send_stream(int n_ranks, gboolean forward, int from, int to);
+
 void pass_place(Program *program, const Lowering *lowering);
 void pass_unshard(Program *program, const Lowering *lowering);
 void pass_send_recv(Program *program, const Lowering *lowering);
