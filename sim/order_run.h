@@ -7,6 +7,7 @@
 /* Of one pipeline rank for one micro-batch; a chunk takes its share, rounded to whole nanoseconds. */
 typedef struct {
   double f_ns, i_ns, w_ns;
+  double pair_ns; /* F and B that run as one (OVERLAP_F_B); 0: F + I + W, nothing is gained */
 } StageTimes;
 
 typedef struct {

@@ -79,8 +79,9 @@ static gboolean parse_options(ScheduleOptions *o, int *argc, char ***argv, GErro
       {"micro-batches", 0, 0, G_OPTION_ARG_INT, &o->micro_batches, "micro-batches per step", "N"},
       {"times", 0, 0, G_OPTION_ARG_STRING, &o->times,
        "time of one rank for one micro-batch, a chunk taking its share: forward, input gradient, weight gradient, bare "
-       "or with unit (default F=1,I=1,W=1)",
-       "F=T,I=T,W=T"},
+       "or with unit (default F=1,I=1,W=1); FB=T is that of a forward and a backward that run as one (OVERLAP_F_B; "
+       "default F + I + W)",
+       "F=T,I=T,W=T[,FB=T]"},
       {"from", 0, 0, G_OPTION_ARG_FILENAME, &o->from, "take the order from PyTorch's CSV instead", "FILE.csv"},
       {"csv", 0, 0, G_OPTION_ARG_FILENAME, &o->csv,
        "write the order as PyTorch's CSV (- is standard output, without a report)", "FILE"},
@@ -122,31 +123,41 @@ static gboolean parse_time(const char *text, double *ns, gboolean *bare, GError 
   return TRUE;
 }
 
+/* One of F=…, I=…, W=…, FB=…: its place in `letters`, or −1 with the error set. */
+static int parse_one_time(const char *part, const char *const *letters, const gboolean *given, double *const *fields,
+                          gboolean *bare, GError **error) {
+  g_auto(GStrv) sides = g_strsplit(part, "=", 2);
+  for (int i = 0; letters[i] != NULL; i++)
+    if (g_strcmp0(sides[0], letters[i]) == 0 && sides[1] != NULL && !given[i])
+      return parse_time(sides[1], fields[i], bare, error) ? i : -1;
+  fail_input(error, "--times: found \"%s\", expected each of F=…, I=… and W=… once, and FB=… at most once", part);
+  return -1;
+}
+
 static gboolean parse_times(const char *text, GivenTimes *times, GError **error) {
   *times = (GivenTimes){{UNIT_NS, UNIT_NS, UNIT_NS}, TRUE};
   if (text == NULL)
     return TRUE;
-  static const char *const letters[] = {"F", "I", "W", NULL};
-  double *fields[] = {&times->stage.f_ns, &times->stage.i_ns, &times->stage.w_ns};
-  gboolean given[3] = {FALSE}, bare[3];
+  static const char *const letters[] = {"F", "I", "W", "FB", NULL};
+  double *fields[] = {&times->stage.f_ns, &times->stage.i_ns, &times->stage.w_ns, &times->stage.pair_ns};
+  gboolean given[G_N_ELEMENTS(fields)] = {FALSE}, bare = FALSE;
+  int n_bare = 0, n_given = 0;
   g_auto(GStrv) parts = g_strsplit(text, ",", -1);
   for (char **part = parts; *part != NULL; part++) {
-    g_auto(GStrv) sides = g_strsplit(*part, "=", 2);
-    int which = -1;
-    for (int i = 0; i < 3; i++)
-      if (g_strcmp0(sides[0], letters[i]) == 0)
-        which = i;
-    if (which < 0 || sides[1] == NULL || given[which])
-      return fail_input(error, "--times: found \"%s\", expected each of F=…, I=… and W=… once", *part);
-    given[which] = TRUE;
-    if (!parse_time(sides[1], fields[which], &bare[which], error))
+    int which = parse_one_time(*part, letters, given, fields, &bare, error);
+    if (which < 0)
       return FALSE;
+    given[which] = TRUE;
+    n_bare += bare;
+    n_given++;
   }
   if (!given[0] || !given[1] || !given[2])
     return fail_input(error, "--times: found \"%s\", expected F=…,I=…,W=…", text);
-  if (bare[0] != bare[1] || bare[1] != bare[2])
+  if (n_bare != 0 && n_bare != n_given)
     return fail_input(error, "--times: found \"%s\": either all with a unit or none", text);
-  times->bare = bare[0];
+  if (given[3] && times->stage.pair_ns <= 0)
+    return fail_input(error, "--times: found \"%s\": FB=… must be more than 0", text);
+  times->bare = n_bare > 0;
   return TRUE;
 }
 
@@ -199,7 +210,7 @@ static Order *make_order(ScheduleOptions *o, GError **error) {
 
 /* Were all passes to run one after the other, their end would still have to be a time. */
 static gboolean check_length(const Order *order, const GivenTimes *times, int n_steps, GError **error) {
-  double pass_ns = times->stage.f_ns + times->stage.i_ns + times->stage.w_ns;
+  double pass_ns = MAX(times->stage.f_ns + times->stage.i_ns + times->stage.w_ns, times->stage.pair_ns);
   double ns = pass_ns * order->placement->n_ranks * order->n_micro_batches * n_steps;
   if (ns <= 4e18)
     return TRUE;

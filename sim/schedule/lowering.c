@@ -1,3 +1,4 @@
+/* Parts, collectives and lanes: what several passes need. */
 #include "lowering.h"
 
 Part part_of_op(const Program *program, const Op *op) {
@@ -105,6 +106,10 @@ int lowering_shards(const Workload *workload) {
 
 int lowering_replicas(const Workload *workload) {
   return workload->plan->dp / lowering_shards(workload);
+}
+
+gboolean lowering_gathers_early(const Workload *workload) {
+  return lowering_shards(workload) > 1 && (workload->plan->zero == 3 || workload->plan->overlap_param);
 }
 
 double moved_parameters(const Workload *workload, const Moved *moved) {

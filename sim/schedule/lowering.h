@@ -29,6 +29,9 @@ gboolean action_completes_gradient(ActionKind kind);
 /* Ranks that share one set of ZeRO shards, and copies of that set. */
 int lowering_shards(const Workload *workload);
 int lowering_replicas(const Workload *workload);
+/* Parameters are gathered when they are first needed (ZeRO-3; ZeRO-1 and 2 with overlap_param), not after the
+ * optimizer. */
+gboolean lowering_gathers_early(const Workload *workload);
 /* Parameters that a collective moves: those of `part`, a matrix that embedding and head share on one pipeline rank only
  * with `keeper`, one of the two. */
 typedef struct {
