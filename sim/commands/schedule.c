@@ -14,6 +14,8 @@
 #include "order_run.h"
 #include "output.h"
 #include "parser.h"
+#include "passes.h"
+#include "program_csv.h"
 #include "program_text.h"
 #include "text_report.h"
 #include "time_unit.h"
@@ -26,7 +28,7 @@ static const gint64 UNIT_NS = 720720;
 enum { NOT_GIVEN = G_MININT, MOST_RANKS = 4096, MOST_CHUNKS = 1024 };
 
 typedef struct {
-  char *schedule, *times, *csv, *from, *timeline, *trace, *dump_after, *dump;
+  char *schedule, *times, *csv, *csv_format, *from, *timeline, *trace, *dump_after, *dump;
   gint pp, chunks, micro_batches, steps, width;
   gboolean draw, json;
   gboolean no_report; /* standard output holds something else */
@@ -38,7 +40,8 @@ typedef struct {
 } GivenTimes;
 
 static void clear_options(ScheduleOptions *o) {
-  char **strings[] = {&o->schedule, &o->times, &o->csv, &o->from, &o->timeline, &o->trace, &o->dump_after, &o->dump};
+  char **strings[] = {&o->schedule, &o->times, &o->csv,        &o->csv_format, &o->from,
+                      &o->timeline, &o->trace, &o->dump_after, &o->dump};
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_clear_pointer(strings[i], g_free);
 }
@@ -58,6 +61,10 @@ static gboolean check_outputs(ScheduleOptions *o, GError **error) {
                              {"--trace", .file = o->trace},
                              {"--draw", .given = o->draw, .in_report = TRUE},
                              {NULL}};
+  if (o->csv_format != NULL && o->csv == NULL)
+    return fail_input(error, "--csv-format says how --csv FILE is written, which is missing");
+  if (o->csv_format != NULL && strcmp(o->csv_format, "compute") != 0 && strcmp(o->csv_format, "comms") != 0)
+    return fail_input(error, "--csv-format: found \"%s\", expected compute or comms", o->csv_format);
   return output_check_printed(printed, &o->no_report, error) &&
          (o->timeline == NULL || gnuplot_check_file(o->timeline, error));
 }
@@ -85,6 +92,10 @@ static gboolean parse_options(ScheduleOptions *o, int *argc, char ***argv, GErro
       {"from", 0, 0, G_OPTION_ARG_FILENAME, &o->from, "take the order from PyTorch's CSV instead", "FILE.csv"},
       {"csv", 0, 0, G_OPTION_ARG_FILENAME, &o->csv,
        "write the order as PyTorch's CSV (- is standard output, without a report)", "FILE"},
+      {"csv-format", 0, 0, G_OPTION_ARG_STRING, &o->csv_format,
+       "compute: F, I, W and B only; comms: with sends and receives where the passes put them (default: compute, or as "
+       "--from has it)",
+       "compute|comms"},
       {"draw", 0, 0, G_OPTION_ARG_NONE, &o->draw, "draw it in the terminal", NULL},
       {"width", 0, 0, G_OPTION_ARG_INT, &o->width,
        "columns of the drawing, 40 to 10000 (default: $COLUMNS, the terminal's, or 120)", "N"},
@@ -293,6 +304,24 @@ static gboolean print_outputs(const ScheduleOptions *o, const OrderRun *run, con
   return TRUE;
 }
 
+/* An order that names communication has it already; else the Program's is written. */
+static char *csv_of(const ScheduleOptions *o, const Order *order, GError **error) {
+  if (g_strcmp0(o->csv_format, "compute") == 0)
+    return order_to_compute_csv(order);
+  if (o->csv_format == NULL || order->has_send_recv || order->has_unshard || order->has_reduce_grad)
+    return order_to_csv(order);
+  Lowering lowering = {.order = order, .n_steps = 1};
+  g_autoptr(Program) program = lower(&lowering, NULL, NULL, error);
+  return program != NULL ? program_to_csv(program) : NULL;
+}
+
+static gboolean write_csv(const ScheduleOptions *o, const Order *order, GError **error) {
+  if (o->csv == NULL)
+    return TRUE;
+  g_autofree char *csv = csv_of(o, order, error);
+  return csv != NULL && output_text(o->csv, csv, error);
+}
+
 static gboolean run(ScheduleOptions *o, GError **error) {
   GivenTimes times;
   if (!parse_times(o->times, &times, error) || !check_count("--steps", o->steps, 1000, error))
@@ -304,8 +333,7 @@ static gboolean run(ScheduleOptions *o, GError **error) {
       !order_run_check_size(order->placement->n_ranks, order->placement->n_stages / order->placement->n_ranks,
                             order->n_micro_batches, o->steps, error))
     return FALSE;
-  g_autofree char *csv = o->csv != NULL ? order_to_csv(order) : NULL;
-  if (csv != NULL && !output_text(o->csv, csv, error))
+  if (!write_csv(o, order, error))
     return FALSE;
   g_autofree char *dump = NULL;
   g_autoptr(OrderRun) order_run = order_run_new(order, &times.stage, o->steps, o->dump_after, &dump, error);
