@@ -4,6 +4,7 @@
 #include <check.h>
 #include <glib/gstdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ScheduleDualPipeV of 2 ranks and 4 micro-batches, worked out from its steps (torch.distributed.pipelining, 2.9),
  * and what _add_unshard_reshard (window of 3), _add_reduce_grad and _add_send_recv make of it; rows end as
@@ -27,8 +28,9 @@ static inline Order *read_bytes(const char *bytes, gssize length, GError **error
   g_autofree char *file = NULL;
   int descriptor = g_file_open_tmp("stepsim-order-XXXXXX.csv", &file, NULL);
   ck_assert_int_ge(descriptor, 0);
+  gsize n_bytes = length < 0 ? strlen(bytes) : (gsize)length;
+  ck_assert_int_eq(write(descriptor, bytes, n_bytes), (gssize)n_bytes); /* without waiting for the disk */
   g_close(descriptor, NULL);
-  ck_assert(g_file_set_contents(file, bytes, length, NULL));
   Order *order = order_read_csv(file, error);
   g_unlink(file);
   return order;
