@@ -123,7 +123,7 @@ done <<'TABLE'
 1|gpus 12 is not whole nodes|simulate --model llama-3-8b --cluster dgx-h100 --gpus 12
 1|tp 8 × pp 1 × dp 8 = 64 is not gpus 8|simulate PLAN --dp 8
 1|64 stages are more than the 32 layers|simulate --model llama-3-8b --cluster dgx-h100 --pp 64
-1|schedule gpipe;chunks 2|simulate --model llama-3-8b --cluster dgx-h100 --pp 2 --chunks 2 --schedule gpipe
+1|schedule gpipe;2 chunks|simulate --model llama-3-8b --cluster dgx-h100 --pp 2 --chunks 2 --schedule gpipe
 1|global-batch 3 is not a multiple|simulate PLAN --global-batch 3 --micro-batch 2
 1|context parallelism is not modelled|simulate PLAN --cp 2
 1|does not fit|simulate --model llama-3-70b --cluster dgx-h100

@@ -11,6 +11,7 @@
 #include "error.h"
 #include "gnuplot.h"
 #include "json_report.h"
+#include "options.h"
 #include "order_run.h"
 #include "output.h"
 #include "parser.h"
@@ -23,11 +24,11 @@
 /* A bare time unit is this many nanoseconds, so that halves … sixteenths of it are whole: lcm(1 … 16). */
 static const gint64 UNIT_NS = 720720;
 
-enum { NOT_GIVEN = G_MININT, MOST_RANKS = 4096, MOST_CHUNKS = 1024 };
+enum { MOST_RANKS = 4096, MOST_CHUNKS = 1024 };
 
 typedef struct {
   char *schedule, *times, *csv, *from, *timeline, *trace, *dump_after, *dump;
-  gint pp, chunks, micro_batches, steps, width;
+  gint pp, chunks, micro_batches, group, steps, width;
   gboolean draw, json;
   gboolean no_report; /* standard output holds something else */
 } ScheduleOptions;
@@ -63,8 +64,12 @@ static gboolean check_outputs(ScheduleOptions *o, GError **error) {
 }
 
 static gboolean parse_options(ScheduleOptions *o, int *argc, char ***argv, GError **error) {
-  *o = (ScheduleOptions){
-      .pp = NOT_GIVEN, .chunks = NOT_GIVEN, .micro_batches = NOT_GIVEN, .steps = 1, .width = NOT_GIVEN};
+  *o = (ScheduleOptions){.pp = OPTION_NOT_GIVEN,
+                         .chunks = OPTION_NOT_GIVEN,
+                         .micro_batches = OPTION_NOT_GIVEN,
+                         .group = OPTION_NOT_GIVEN,
+                         .steps = 1,
+                         .width = OPTION_NOT_GIVEN};
   g_autoptr(Parser) parser =
       parser_new(NULL, "Runs a pipeline order alone, with given stage times and free communication.",
                  "Example:\n  stepsim schedule --schedule interleaved --pp 4 --chunks 2 --micro-batches 8 --times "
@@ -72,11 +77,12 @@ static gboolean parse_options(ScheduleOptions *o, int *argc, char ***argv, GErro
                  "Bubble is measured on stage spans: the longest (last end − first start) of a rank, less its work.\n"
                  "bubble_fraction is bubble / span, bubble_overhead is bubble / work.");
   const GOptionEntry entries[] = {
-      {"schedule", 0, 0, G_OPTION_ARG_STRING, &o->schedule,
-       "gpipe, 1f1b or interleaved (default 1f1b; interleaved with chunks)", "NAME"},
+      {"schedule", 0, 0, G_OPTION_ARG_STRING, &o->schedule, options_schedule_help(), "NAME"},
       {"pp", 0, 0, G_OPTION_ARG_INT, &o->pp, "pipeline ranks", "N"},
-      {"chunks", 0, 0, G_OPTION_ARG_INT, &o->chunks, "model chunks per rank (default 1)", "N"},
+      {"chunks", 0, 0, G_OPTION_ARG_INT, &o->chunks, "model chunks per rank (default: what the schedule needs)", "N"},
       {"micro-batches", 0, 0, G_OPTION_ARG_INT, &o->micro_batches, "micro-batches per step", "N"},
+      {"micro-batch-group", 0, 0, G_OPTION_ARG_INT, &o->group,
+       "interleaved: micro-batches that pass a chunk in a row (default: about as many as ranks)", "N"},
       {"times", 0, 0, G_OPTION_ARG_STRING, &o->times,
        "time of one rank for one micro-batch, a chunk taking its share: forward, input gradient, weight gradient, bare "
        "or with unit (default F=1,I=1,W=1)",
@@ -155,7 +161,7 @@ static const char *schedule_name(const ScheduleOptions *o) {
 }
 
 static gboolean check_count(const char *option, gint count, gint most, GError **error) {
-  if (count == NOT_GIVEN)
+  if (count == OPTION_NOT_GIVEN)
     return fail_input(error, "%s is missing: an order needs --pp and --micro-batches, or --from FILE.csv", option);
   if (count < 1 || count > most)
     return fail_input(error, "%s: found %d, expected 1 to %d", option, count, most);
@@ -167,9 +173,10 @@ static Order *read_order(const ScheduleOptions *o, GError **error) {
     const char *option;
     gboolean given;
   } clashing[] = {{"--schedule", o->schedule != NULL},
-                  {"--pp", o->pp != NOT_GIVEN},
-                  {"--chunks", o->chunks != NOT_GIVEN},
-                  {"--micro-batches", o->micro_batches != NOT_GIVEN}};
+                  {"--pp", o->pp != OPTION_NOT_GIVEN},
+                  {"--chunks", o->chunks != OPTION_NOT_GIVEN},
+                  {"--micro-batches", o->micro_batches != OPTION_NOT_GIVEN},
+                  {"--micro-batch-group", o->group != OPTION_NOT_GIVEN}};
   for (gsize i = 0; i < G_N_ELEMENTS(clashing); i++)
     if (clashing[i].given) {
       fail_input(error, "--from %.200s and %s clash: the file gives the order", o->from, clashing[i].option);
@@ -186,15 +193,20 @@ static Order *read_order(const ScheduleOptions *o, GError **error) {
 static Order *make_order(ScheduleOptions *o, GError **error) {
   if (o->from != NULL)
     return read_order(o, error);
-  if (o->chunks == NOT_GIVEN)
-    o->chunks = 1;
-  if (!check_count("--pp", o->pp, MOST_RANKS, error) || !check_count("--chunks", o->chunks, MOST_CHUNKS, error) ||
+  if (!check_count("--pp", o->pp, MOST_RANKS, error) ||
+      (o->chunks != OPTION_NOT_GIVEN && !check_count("--chunks", o->chunks, MOST_CHUNKS, error)) ||
+      (o->group != OPTION_NOT_GIVEN && !check_count("--micro-batch-group", o->group, G_MAXINT, error)) ||
       !check_count("--micro-batches", o->micro_batches, G_MAXINT, error))
     return NULL;
   const ScheduleInfo *schedule = schedule_find(schedule_name(o), error);
-  if (schedule == NULL || !order_run_check_size(o->pp, o->chunks, o->micro_batches, o->steps, error))
+  if (schedule == NULL)
     return NULL;
-  return order_new(schedule, (OrderShape){o->pp, o->chunks, o->micro_batches, 0}, error);
+  if (o->chunks == OPTION_NOT_GIVEN)
+    o->chunks = schedule->least_chunks;
+  if (!order_run_check_size(o->pp, o->chunks, o->micro_batches, o->steps, error))
+    return NULL;
+  const OrderShape shape = {o->pp, o->chunks, o->micro_batches, o->group != OPTION_NOT_GIVEN ? o->group : 0};
+  return order_new(schedule, shape, error);
 }
 
 /* Were all passes to run one after the other, their end would still have to be a time. */
@@ -250,7 +262,7 @@ static int terminal_width(void) {
 
 static int drawing_width(const ScheduleOptions *o) {
   const char *columns = g_getenv("COLUMNS");
-  gint64 width = o->width != NOT_GIVEN ? o->width : columns != NULL ? g_ascii_strtoll(columns, NULL, 10) : 0;
+  gint64 width = o->width != OPTION_NOT_GIVEN ? o->width : columns != NULL ? g_ascii_strtoll(columns, NULL, 10) : 0;
   if (width <= 0)
     width = terminal_width();
   return (int)CLAMP(width > 0 ? width : 120, 40, 10000);
@@ -286,7 +298,7 @@ static gboolean run(ScheduleOptions *o, GError **error) {
   GivenTimes times;
   if (!parse_times(o->times, &times, error) || !check_count("--steps", o->steps, 1000, error))
     return FALSE;
-  if (o->width != NOT_GIVEN && o->width < 1)
+  if (o->width != OPTION_NOT_GIVEN && o->width < 1)
     return fail_input(error, "--width: found %d, expected columns", o->width);
   g_autoptr(Order) order = make_order(o, error);
   if (order == NULL || !check_length(order, &times, o->steps, error) ||

@@ -3,16 +3,14 @@
 #include <string.h>
 
 #include "error.h"
-
-/* Of numbers whose default is not a number: in a Plan they are 0 when left open, but a 0 that was typed is a mistake.
- * Not what G_MININT is parsed as: the parser takes no number that low. */
-enum { NOT_GIVEN = G_MININT };
+#include "plan_order.h"
 
 void plan_options_init(PlanOptions *options) {
   memset(options, 0, sizeof *options);
-  options->tp = options->cp = options->ep = options->pp = options->chunks = options->steps = 1;
-  options->gpus = options->dp = options->zero_ranks = options->prefetch = NOT_GIVEN;
-  options->micro_batch = options->global_batch = options->seq_len = options->bucket_parameters = NOT_GIVEN;
+  options->tp = options->cp = options->ep = options->pp = options->steps = 1;
+  options->chunks = options->group = OPTION_NOT_GIVEN;
+  options->gpus = options->dp = options->zero_ranks = options->prefetch = OPTION_NOT_GIVEN;
+  options->micro_batch = options->global_batch = options->seq_len = options->bucket_parameters = OPTION_NOT_GIVEN;
   options->seed = 1;
 }
 
@@ -53,8 +51,15 @@ static void add_json(Parser *parser, PlanOptions *o) {
   parser_add(parser, entries);
 }
 
+const char *options_schedule_help(void) {
+  g_autofree char *names = g_strjoinv(", ", (char **)plan_order_names());
+  g_autofree char *help = g_strdup_printf("%s, or file:orders.csv (default 1f1b; interleaved with chunks)", names);
+  return g_intern_string(help);
+}
+
 static void add_sizes(Parser *parser, PlanOptions *o) {
   g_autofree char *steps = g_strdup_printf("steps chained; more than 1 gives the steady state (default %d)", o->steps);
+  const char *schedules = options_schedule_help();
   const GOptionEntry entries[] = {
       {"gpus", 0, 0, G_OPTION_ARG_INT, &o->gpus, "GPUs in all (default: tp × pp × dp)", "N"},
       {"tp", 0, 0, G_OPTION_ARG_INT, &o->tp, "tensor parallel ranks (default 1)", "N"},
@@ -62,9 +67,11 @@ static void add_sizes(Parser *parser, PlanOptions *o) {
       {"dp", 0, 0, G_OPTION_ARG_INT, &o->dp, "data parallel ranks (default: what is left of --gpus)", "N"},
       {"cp", 0, 0, G_OPTION_ARG_INT, &o->cp, "context parallel ranks (only 1 is modelled)", "N"},
       {"ep", 0, 0, G_OPTION_ARG_INT, &o->ep, "expert parallel ranks (only 1 is modelled)", "N"},
-      {"chunks", 0, 0, G_OPTION_ARG_INT, &o->chunks, "model chunks per pipeline rank (default 1)", "N"},
-      {"schedule", 0, 0, G_OPTION_ARG_STRING, &o->schedule,
-       "gpipe, 1f1b or interleaved (default 1f1b; interleaved with chunks)", "NAME"},
+      {"chunks", 0, 0, G_OPTION_ARG_INT, &o->chunks,
+       "model chunks per pipeline rank (default: what the schedule needs)", "N"},
+      {"schedule", 0, 0, G_OPTION_ARG_STRING, &o->schedule, schedules, "NAME"},
+      {"micro-batch-group", 0, 0, G_OPTION_ARG_INT, &o->group,
+       "interleaved: micro-batches that pass a chunk in a row (default: about as many as pipeline ranks)", "N"},
       {"micro-batch", 0, 0, G_OPTION_ARG_INT64, &o->micro_batch, "sequences per micro-batch (default 1)", "N"},
       {"global-batch", 0, 0, G_OPTION_ARG_INT64, &o->global_batch,
        "sequences per step (default: micro-batch × dp × 4·pp, or × 1 without a pipeline)", "N"},
@@ -194,10 +201,12 @@ static gboolean copy_open_numbers(const PlanOptions *o, Plan *plan, GError **err
       {"--micro-batch", o->micro_batch, NULL, &plan->micro_batch},
       {"--global-batch", o->global_batch, NULL, &plan->global_batch},
       {"--seq-len", o->seq_len, NULL, &plan->seq_len},
+      {"--chunks", o->chunks, &plan->chunks, NULL},
+      {"--micro-batch-group", o->group, &plan->group, NULL},
       {"--bucket", o->bucket_parameters, NULL, &plan->bucket_parameters},
   };
   for (gsize i = 0; i < G_N_ELEMENTS(numbers); i++) {
-    if (numbers[i].given == NOT_GIVEN)
+    if (numbers[i].given == OPTION_NOT_GIVEN)
       continue;
     if (numbers[i].given < 1)
       return fail_input(error, "%s: found %" G_GINT64_FORMAT ", expected at least 1", numbers[i].option,
@@ -215,12 +224,11 @@ static void copy_numbers(const PlanOptions *o, Plan *plan) {
   plan->cp = o->cp;
   plan->ep = o->ep;
   plan->pp = o->pp;
-  plan->chunks = o->chunks;
   plan->zero = o->zero;
   plan->steps = o->steps;
   plan->seed = o->seed;
   plan->jitter = o->jitter;
-  if (o->prefetch != NOT_GIVEN)
+  if (o->prefetch != OPTION_NOT_GIVEN)
     plan->prefetch = o->prefetch;
   if (o->schedule != NULL) {
     g_free(plan->schedule);

@@ -15,7 +15,7 @@ static const ScheduleInfo schedules[] = {
      generate_interleaved, bubble_of_interleaved, refusal_of_interleaved},
 };
 
-static const char *const names[] = {"gpipe", "1f1b", "interleaved", NULL};
+static const char *const names[] = {SCHEDULE_NAMES, NULL};
 G_STATIC_ASSERT(G_N_ELEMENTS(names) == G_N_ELEMENTS(schedules) + 1);
 
 /* Beyond these an order is a mistake, and its arrays would not be addressable. */
@@ -34,7 +34,7 @@ const ScheduleInfo *schedule_find(const char *name, GError **error) {
   return NULL;
 }
 
-static gboolean check_chunks(const ScheduleInfo *schedule, int n_chunks, GError **error) {
+gboolean schedule_check_chunks(const ScheduleInfo *schedule, int n_chunks, GError **error) {
   if (n_chunks >= schedule->least_chunks && n_chunks <= schedule->most_chunks)
     return TRUE;
   if (schedule->most_chunks == 1)
@@ -49,7 +49,7 @@ static gboolean check_shape(const ScheduleInfo *schedule, OrderShape shape, GErr
     return fail_impossible(error,
                            "schedule %s: %d pipeline ranks, %d chunks, %d micro-batches: each must be at least 1",
                            schedule->name, shape.n_ranks, shape.n_chunks, shape.n_micro_batches);
-  if (!check_chunks(schedule, shape.n_chunks, error))
+  if (!schedule_check_chunks(schedule, shape.n_chunks, error))
     return FALSE;
   if (shape.group != 0 && !schedule->takes_group)
     return fail_impossible(error, "schedule %s has no groups of micro-batches, but groups of %d were asked for",
