@@ -127,7 +127,7 @@ static void hold_shares(Program *program, const HeldShares *held) {
       [ACTION_I] = {.hold = {[MEMORY_ACTIVATIONS] = MAX(-i, 0)}, .drop = {[MEMORY_ACTIVATIONS] = MAX(i, 0)}},
       [ACTION_W] = {.drop = {[MEMORY_ACTIVATIONS] = w}},
       [ACTION_B] = {.drop = {[MEMORY_ACTIVATIONS] = i + w}}};
-  const double share = (double)program->n_ranks / program->n_stages;
+  const double share = (double)program->n_ranks * program->n_pipes / program->n_stages;
   for (int rank = 0; rank < program->n_ranks; rank++)
     for (int k = 0; k < program->ranks[rank].n_ops; k++) {
       Op *op = &program->ranks[rank].ops[k];
