@@ -12,7 +12,8 @@
 static const double MAX_PASSES = 4e6, MAX_LOOKS = 5e8;
 
 static Timing *make_timing(const Program *program, const StageTimes *times) {
-  int n_chunks = program->n_stages / program->n_ranks / program->n_pipes; /* that a micro-batch passes on a rank */
+  /* a micro-batch goes through the stages of one pipe only */
+  int n_chunks = program->n_stages / program->n_ranks / program->n_pipes;
   g_autofree gint64 *all = g_new(gint64, 3 * program->n_stages);
   gint64 *f = all, *i = all + program->n_stages, *w = all + 2 * program->n_stages;
   for (int stage = 0; stage < program->n_stages; stage++) {
