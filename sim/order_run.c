@@ -11,7 +11,7 @@
 static const double MAX_PASSES = 4e6, MAX_LOOKS = 5e8;
 
 static Timing *make_timing(const Program *program, const StageTimes *times) {
-  int n_chunks = program->n_stages / program->n_ranks;
+  int n_chunks = program->n_stages / program->n_ranks / program->n_pipes; /* that a micro-batch passes on a rank */
   g_autofree gint64 *all = g_new(gint64, 3 * program->n_stages);
   gint64 *f = all, *i = all + program->n_stages, *w = all + 2 * program->n_stages;
   for (int stage = 0; stage < program->n_stages; stage++) {
@@ -19,7 +19,7 @@ static Timing *make_timing(const Program *program, const StageTimes *times) {
     i[stage] = llround(times->i_ns / n_chunks);
     w[stage] = llround(times->w_ns / n_chunks);
   }
-  return timing_of_times(program, f, i, w, 0);
+  return timing_of_times(program, f, i, w, llround(times->send_ns));
 }
 
 gboolean order_run_check_size(int n_ranks, int n_chunks, gint64 n_micro_batches, int n_steps, GError **error) {
@@ -35,13 +35,19 @@ gboolean order_run_check_size(int n_ranks, int n_chunks, gint64 n_micro_batches,
 
 OrderRun *order_run_new(const Order *order, const StageTimes *times, int n_steps, const char *dump_after, char **dump,
                         GError **error) {
-  Lowering lowering = {.order = order, .n_steps = n_steps};
+  const OrderSetting setting = {.times = *times, .n_steps = n_steps};
+  return order_run_in(order, &setting, dump_after, dump, error);
+}
+
+OrderRun *order_run_in(const Order *order, const OrderSetting *setting, const char *dump_after, char **dump,
+                       GError **error) {
+  Lowering lowering = {.order = order, .n_steps = setting->n_steps, .held = setting->held, .barrier = setting->barrier};
   Program *program = lower(&lowering, dump_after, dump, error);
   if (program == NULL)
     return NULL;
   OrderRun *run = g_new0(OrderRun, 1);
   run->program = program;
-  run->timing = make_timing(program, times);
+  run->timing = make_timing(program, &setting->times);
   Simulation simulation = {.program = program, .timing = run->timing, .folded = TRUE};
   EngineStats stats;
   run->trace = engine_run(&simulation, &stats);

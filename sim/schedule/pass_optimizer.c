@@ -107,6 +107,19 @@ static void add_whole_gradients(Program *program, OpEditor *editor, const Loweri
   op_editor_add(editor, &op);
 }
 
+static void add_all_reduced_number(Program *program, OpEditor *editor, const Group *group) {
+  Transfer transfer = {.group = program_group(program, group),
+                       .source = -1,
+                       .target = -1,
+                       .collective = COLLECTIVE_ALL_REDUCE,
+                       .bytes = sizeof(float)};
+  Op op = op_new(OP_COLLECTIVE, STREAM_DP, ACTION_NORM, -1, -1);
+  op.work = program_transfer(program, &transfer);
+  add_after_last(&op, editor->ops, STREAM_COMPUTE);
+  add_after_last(&op, editor->ops, STREAM_TP);
+  op_editor_add(editor, &op);
+}
+
 static void add_norm(Program *program, OpEditor *editor, const Workload *workload) {
   AxisSet axes = AXIS_BIT(AXIS_TP) | (lowering_shards(workload) > 1 ? AXIS_BIT_DP_SHARD : 0);
   if (!workload->plan->grad_norm_barrier || layout_group_size(&workload->layout, axes) * program->n_ranks == 1)
@@ -117,16 +130,7 @@ static void add_norm(Program *program, OpEditor *editor, const Workload *workloa
                  .pp_first = -1,
                  .pp_last = -1,
                  .charge = AXIS_PP};
-  Transfer transfer = {.group = program_group(program, &group),
-                       .source = -1,
-                       .target = -1,
-                       .collective = COLLECTIVE_ALL_REDUCE,
-                       .bytes = sizeof(float)};
-  Op op = op_new(OP_COLLECTIVE, STREAM_DP, ACTION_NORM, -1, -1);
-  op.work = program_transfer(program, &transfer);
-  add_after_last(&op, editor->ops, STREAM_COMPUTE);
-  add_after_last(&op, editor->ops, STREAM_TP);
-  op_editor_add(editor, &op);
+  add_all_reduced_number(program, editor, &group);
 }
 
 static void add_optimizer(Program *program, OpEditor *editor, const Lowering *lowering, int rank) {
@@ -167,9 +171,26 @@ static void add_sync(OpEditor *editor) {
   op_editor_add(editor, &op);
 }
 
+/* A bare order's step ends on all ranks at once. */
+static void add_barriers(Program *program) {
+  Group group = {.name = "world", .spans_pp = TRUE, .pp_first = -1, .pp_last = -1, .charge = AXIS_PP};
+  for (int rank = 0; rank < program->n_ranks; rank++) {
+    OpEditor editor;
+    op_editor_init(&editor, &program->ranks[rank]);
+    for (int i = 0; i < program->ranks[rank].n_ops; i++)
+      op_editor_copy(&editor, i);
+    add_all_reduced_number(program, &editor, &group);
+    add_sync(&editor);
+    op_editor_finish(&editor);
+  }
+}
+
 void pass_optimizer(Program *program, const Lowering *lowering) {
-  if (lowering->workload == NULL)
+  if (lowering->workload == NULL) {
+    if (lowering->barrier && program->n_ranks > 1)
+      add_barriers(program);
     return;
+  }
   for (int rank = 0; rank < program->n_ranks; rank++) {
     OpEditor editor;
     op_editor_init(&editor, &program->ranks[rank]);
