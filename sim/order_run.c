@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "auto_order.h"
 #include "error.h"
 #include "passes.h"
 #include "timing_model.h"
@@ -53,6 +54,29 @@ OrderRun *order_run_in(const Order *order, const OrderSetting *setting, const ch
   run->trace = engine_run(&simulation, &stats);
   run->metrics = metrics_new(run->trace);
   return run;
+}
+
+Order *order_run_auto(const Placement *placement, int n_micro_batches, const OrderSetting *setting, double cap,
+                      GError **error) {
+  const double n_chunks = (double)placement->n_stages / placement->n_ranks;
+  const StageTimes *times = &setting->times;
+  const HeldShares *held = setting->held;
+  const StageCost cost = {llround(times->f_ns / n_chunks), llround(times->i_ns / n_chunks),
+                          llround(times->w_ns / n_chunks), held->f_holds / n_chunks,
+                          held->i_drops / n_chunks,        held->w_drops / n_chunks};
+  g_autofree StageCost *costs = g_new(StageCost, placement->n_stages);
+  g_autofree double *caps = g_new(double, placement->n_ranks);
+  for (int stage = 0; stage < placement->n_stages; stage++)
+    costs[stage] = cost;
+  for (int rank = 0; rank < placement->n_ranks; rank++)
+    caps[rank] = cap;
+  const OrderProblem problem = {.placement = placement,
+                                .n_micro_batches = n_micro_batches,
+                                .stages = costs,
+                                .send_ns = llround(times->send_ns),
+                                .cap = cap > 0 ? caps : NULL,
+                                .by_makespan = setting->barrier};
+  return auto_order_new(&problem, NULL, error);
 }
 
 void order_run_free(OrderRun *run) {

@@ -32,6 +32,11 @@ OrderRun *order_run_in(const Order *order, const OrderSetting *setting, const ch
 /* The same with times and steps alone. IMPOSSIBLE when the order cannot run; `dump_after` and `dump` as lower(). */
 OrderRun *order_run_new(const Order *order, const StageTimes *times, int n_steps, const char *dump_after, char **dump,
                         GError **error);
+/* auto: the order made for a uniform stage's times, sends and memory, each rank holding at most `cap` (0: no limit; in
+ * the unit of setting->held). Shortest stage span, or with a barrier shortest makespan. IMPOSSIBLE as auto_order_new().
+ */
+Order *order_run_auto(const Placement *placement, int n_micro_batches, const OrderSetting *setting, double cap,
+                      GError **error);
 void order_run_free(OrderRun *run);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(OrderRun, order_run_free)
 /* Bubble on the stage span as a share of the span. */

@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "auto_plan.h"
 #include "error.h"
 #include "passes.h"
 #include "plan_order.h"
@@ -21,7 +22,8 @@ static gboolean needs_kernels(const Plan *plan, const Cluster *cluster) {
 static Program *lower_plan(const Workload *workload, PlanOrder *choice, const Cluster *cluster, const char *dump_after,
                            char **dump, GError **error) {
   const Plan *plan = workload->plan;
-  g_autoptr(Order) order = plan_order_make(choice, plan, error);
+  g_autoptr(Order) order =
+      plan_order_is_auto(choice) ? auto_plan_order(workload, cluster, error) : plan_order_make(choice, plan, error);
   if (order == NULL)
     return NULL;
   Lowering lowering = {.order = order, .workload = workload, .n_steps = plan->steps};

@@ -16,6 +16,7 @@
 #include "order_run.h"
 #include "output.h"
 #include "parser.h"
+#include "plan_order.h"
 #include "program_text.h"
 #include "schedule_times.h"
 #include "text_report.h"
@@ -26,15 +27,16 @@
 enum { MOST_RANKS = 4096, MOST_CHUNKS = 1024 };
 
 typedef struct {
-  char *schedule, *times, *memory, *memory_plot, *barrier, *csv, *from, *timeline, *trace, *dump_after, *dump;
+  char *schedule, *times, *memory, *memory_cap, *memory_plot, *barrier, *csv, *from, *timeline, *trace, *dump_after,
+      *dump;
   gint pp, chunks, micro_batches, group, steps, width;
   gboolean draw, json;
   gboolean no_report; /* standard output holds something else */
 } ScheduleOptions;
 
 static void clear_options(ScheduleOptions *o) {
-  char **strings[] = {&o->schedule, &o->times,    &o->memory, &o->memory_plot, &o->barrier, &o->csv,
-                      &o->from,     &o->timeline, &o->trace,  &o->dump_after,  &o->dump};
+  char **strings[] = {&o->schedule, &o->times, &o->memory,   &o->memory_cap, &o->memory_plot, &o->barrier,
+                      &o->csv,      &o->from,  &o->timeline, &o->trace,      &o->dump_after,  &o->dump};
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_clear_pointer(strings[i], g_free);
 }
@@ -89,6 +91,8 @@ static gboolean parse_options(ScheduleOptions *o, int *argc, char ***argv, GErro
        "what a micro-batch leaves on a rank: F holds, I and W drop, in any unit (default F=1,I=0,W=1: micro-batches "
        "held)",
        "F=N,I=N,W=N"},
+      {"memory-cap", 0, 0, G_OPTION_ARG_STRING, &o->memory_cap,
+       "schedule auto: most a rank may hold, in the unit of --memory (default: no limit)", "N"},
       {"from", 0, 0, G_OPTION_ARG_FILENAME, &o->from, "take the order from PyTorch's CSV instead", "FILE.csv"},
       {"csv", 0, 0, G_OPTION_ARG_FILENAME, &o->csv,
        "write the order as PyTorch's CSV (- is standard output, without a report)", "FILE"},
@@ -151,20 +155,50 @@ static Order *read_order(const ScheduleOptions *o, GError **error) {
   return order_read_csv(o->from, error);
 }
 
-static Order *make_order(ScheduleOptions *o, GError **error) {
-  if (o->from != NULL)
-    return read_order(o, error);
+/* Counts as typed; chunks filled in by the schedule. */
+static gboolean check_counts(ScheduleOptions *o, const ScheduleInfo *schedule, GError **error) {
   if (!check_count("--pp", o->pp, MOST_RANKS, error) ||
       (o->chunks != OPTION_NOT_GIVEN && !check_count("--chunks", o->chunks, MOST_CHUNKS, error)) ||
       (o->group != OPTION_NOT_GIVEN && !check_count("--micro-batch-group", o->group, G_MAXINT, error)) ||
       !check_count("--micro-batches", o->micro_batches, G_MAXINT, error))
-    return NULL;
-  const ScheduleInfo *schedule = schedule_find(schedule_name(o), error);
-  if (schedule == NULL)
-    return NULL;
+    return FALSE;
   if (o->chunks == OPTION_NOT_GIVEN)
-    o->chunks = schedule->least_chunks;
-  if (!order_run_check_size(o->pp, o->chunks, o->micro_batches, o->steps, error))
+    o->chunks = schedule != NULL ? schedule->least_chunks : 1;
+  return order_run_check_size(o->pp, o->chunks, o->micro_batches, o->steps, error);
+}
+
+static gboolean read_cap(const ScheduleOptions *o, double *cap, GError **error) {
+  char *end = NULL;
+  *cap = o->memory_cap != NULL ? g_ascii_strtod(o->memory_cap, &end) : 0;
+  return o->memory_cap == NULL || (end != o->memory_cap && *end == '\0' && isfinite(*cap) && *cap > 0) ||
+         fail_input(error, "--memory-cap: found \"%.80s\", expected a number above 0, in the unit of --memory",
+                    o->memory_cap);
+}
+
+static Order *make_auto(ScheduleOptions *o, const OrderSetting *setting, GError **error) {
+  double cap;
+  if (o->group != OPTION_NOT_GIVEN) {
+    fail_input(error, "--micro-batch-group and --schedule auto clash: the order is made for the times");
+    return NULL;
+  }
+  if (!read_cap(o, &cap, error) || !check_counts(o, NULL, error))
+    return NULL;
+  g_autoptr(Placement) placement = plan_order_auto_placement(o->pp, o->chunks);
+  return order_run_auto(placement, o->micro_batches, setting, cap, error);
+}
+
+static Order *make_order(ScheduleOptions *o, const OrderSetting *setting, GError **error) {
+  const gboolean is_auto = g_strcmp0(o->schedule, "auto") == 0;
+  if (o->memory_cap != NULL && !is_auto) {
+    fail_input(error, "--memory-cap limits the order that --schedule auto makes; found another schedule");
+    return NULL;
+  }
+  if (o->from != NULL)
+    return read_order(o, error);
+  if (is_auto)
+    return make_auto(o, setting, error);
+  const ScheduleInfo *schedule = schedule_find(schedule_name(o), error);
+  if (schedule == NULL || !check_counts(o, schedule, error))
     return NULL;
   const OrderShape shape = {o->pp, o->chunks, o->micro_batches, o->group != OPTION_NOT_GIVEN ? o->group : 0};
   return order_new(schedule, shape, error);
@@ -280,7 +314,8 @@ static gboolean run(ScheduleOptions *o, GError **error) {
     return FALSE;
   if (o->width != OPTION_NOT_GIVEN && o->width < 1)
     return fail_input(error, "--width: found %d, expected columns", o->width);
-  g_autoptr(Order) order = make_order(o, error);
+  const OrderSetting setting = {times.stage, o->steps, barrier, &held};
+  g_autoptr(Order) order = make_order(o, &setting, error);
   if (order == NULL || !check_length(order, &times, o->steps, error) ||
       !order_run_check_size(order->placement->n_ranks, order->placement->n_stages / order->placement->n_ranks,
                             order->n_micro_batches, o->steps, error))
@@ -288,7 +323,6 @@ static gboolean run(ScheduleOptions *o, GError **error) {
   g_autofree char *csv = o->csv != NULL ? order_to_csv(order) : NULL;
   if (csv != NULL && !output_text(o->csv, csv, error))
     return FALSE;
-  const OrderSetting setting = {times.stage, o->steps, barrier, &held};
   return run_order(o, &times, &setting, order, error);
 }
 

@@ -4,6 +4,7 @@
 
 #include "error.h"
 #include "plan_order.h"
+#include "units.h"
 
 void plan_options_init(PlanOptions *options) {
   memset(options, 0, sizeof *options);
@@ -26,6 +27,7 @@ void plan_options_clear(PlanOptions *options) {
                       &options->overlap_grad,
                       &options->overlap_param,
                       &options->order,
+                      &options->memory_cap,
                       &options->fold,
                       &options->flops,
                       &options->grad_norm_barrier};
@@ -77,6 +79,8 @@ static void add_sizes(Parser *parser, PlanOptions *o) {
        "sequences per step (default: micro-batch × dp × 4·pp, or × 1 without a pipeline)", "N"},
       {"seq-len", 0, 0, G_OPTION_ARG_INT64, &o->seq_len,
        "tokens per sequence (default: the model's positions, at most 4096)", "N"},
+      {"memory-cap", 0, 0, G_OPTION_ARG_STRING, &o->memory_cap,
+       "schedule auto: what a GPU may hold in all, as 60GB (default: what it has)", "BYTES"},
       {"steps", 0, 0, G_OPTION_ARG_INT, &o->steps, g_intern_string(steps), "N"},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
@@ -244,12 +248,26 @@ static gboolean check_fold(const PlanOptions *o, GError **error) {
                     o->slow_ranks != NULL ? "--slow-rank" : "--jitter");
 }
 
+static gboolean parse_memory_cap(const PlanOptions *o, Plan *plan, GError **error) {
+  if (o->memory_cap == NULL)
+    return TRUE;
+  if (g_strcmp0(o->schedule, "auto") != 0)
+    return fail_input(error, "--memory-cap limits the order that --schedule auto makes; found --schedule %s",
+                      o->schedule != NULL ? o->schedule : "left out");
+  if (!units_parse(o->memory_cap, UNIT_BYTES, &plan->memory_cap, error)) {
+    g_prefix_error(error, "--memory-cap: ");
+    return FALSE;
+  }
+  return plan->memory_cap >= 1 ||
+         fail_input(error, "--memory-cap: found \"%.80s\", expected at least one byte", o->memory_cap);
+}
+
 gboolean plan_options_make_plan(PlanOptions *options, GError **error) {
   options->plan = plan_new();
   copy_numbers(options, options->plan);
   return copy_open_numbers(options, options->plan, error) && parse_choices(options, options->plan, error) &&
          parse_switches(options, options->plan, error) && parse_slow_ranks(options, options->plan, error) &&
-         check_fold(options, error);
+         parse_memory_cap(options, options->plan, error) && check_fold(options, error);
 }
 
 gboolean plan_options_finish(PlanOptions *options, GError **error) {

@@ -21,8 +21,7 @@ static void set_residents(Program *program, const Lowering *lowering) {
   }
 }
 
-/* Sums of saved activations over the pieces of a part, and the largest transient among them. */
-static PieceMemory part_memory(const Workload *workload, const Part *part) {
+PieceMemory part_memory(const Workload *workload, const Part *part) {
   int counts[N_PIECES] = {
       [PIECE_EMBEDDING] = part->n_embedding, [PIECE_LAYER] = part->n_layers, [PIECE_HEAD] = part->n_head};
   PieceMemory sum = {0};

@@ -61,6 +61,11 @@ void plan_order_clear(PlanOrder *choice) {
   g_clear_pointer(&choice->read, order_free);
 }
 
+Placement *plan_order_auto_placement(int n_ranks, int n_chunks) {
+  const PlanOrder automatic = {0};
+  return placement_new(shape_of(&automatic, n_chunks), n_ranks, n_chunks);
+}
+
 Placement *plan_order_placement(const PlanOrder *choice, const Plan *plan) {
   if (choice->read != NULL)
     return placement_copy(choice->read->placement);
