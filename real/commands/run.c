@@ -9,6 +9,7 @@
 #include "measured_report.h"
 #include "measured_trace.h"
 #include "options.h"
+#include "plan_order.h"
 #include "plan_program.h"
 #include "program_fit.h"
 #include "program_text.h"
@@ -117,11 +118,12 @@ static gboolean make_workload(Run *run, World *world, GError **error) {
                       plan->gpus, n, plan->gpus);
   plan->gpus = n;
   plan->fold = FALSE;
-  if (!plan_complete(plan, run->options.plan.model, NULL, error)) {
+  g_auto(PlanOrder) choice = {0};
+  run->workload = plan_order_workload(&choice, run->options.plan.model, NULL, plan, error);
+  if (run->workload == NULL) {
     g_prefix_error(error, "on %d rank%s: ", n, n == 1 ? "" : "s");
     return FALSE;
   }
-  run->workload = workload_new(run->options.plan.model, plan, NULL);
   return parameters_check(run->workload, error);
 }
 

@@ -27,6 +27,7 @@ static const ActionInfo infos[N_ACTIONS] = {
     [ACTION_OPTIMIZER] = {"OPTIMIZER", 'O', FALSE, FALSE},
     [ACTION_NORM] = {"NORM", 'N', FALSE, FALSE},
     [ACTION_TIED_GRAD] = {"TIED_GRAD", 'T', FALSE, FALSE},
+    [ACTION_COPY_GRAD] = {"COPY_GRAD", 'C', FALSE, FALSE},
     [ACTION_WHOLE_GRAD] = {"WHOLE_GRAD", 'L', FALSE, FALSE},
     [ACTION_SYNC] = {"SYNC", 'S', FALSE, FALSE},
 };

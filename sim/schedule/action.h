@@ -19,6 +19,7 @@ typedef enum {
   ACTION_OPTIMIZER,   /* not in PyTorch's grammar: the program's own ops below */
   ACTION_NORM,        /* global gradient norm */
   ACTION_TIED_GRAD,   /* all-reduce of the tied embedding's gradient */
+  ACTION_COPY_GRAD,   /* two pipes: all-reduce of a stage's gradient over its two copies */
   ACTION_WHOLE_GRAD,  /* sequence parallelism: all-reduce over tp of the gradients of what every tp rank holds whole */
   ACTION_SYNC,        /* host reads the loss */
   N_ACTIONS

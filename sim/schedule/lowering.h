@@ -18,6 +18,8 @@ double part_parameters_once(const Workload *workload, const Part *part, Piece ke
 gint32 part_work(Program *program, const Workload *workload, Phase phase, const Part *part);
 /* The whole stage. */
 Part part_of_stage(const Workload *workload, int stage);
+/* Sums of what the pieces of a part leave behind, and the largest transient among them. */
+PieceMemory part_memory(const Workload *workload, const Part *part);
 /* Cut `part` so that each cut has at least `least_parameters` (the last one what is left), in forward or in backward
  * order; 0 cuts piece by piece. Appends to `cuts` (of Part). */
 void part_cut(const Workload *workload, const Part *part, gboolean backward, double least_parameters, GArray *cuts);

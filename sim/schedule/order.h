@@ -54,8 +54,14 @@ typedef struct {
   const char *(*refusal)(OrderShape shape); /* why these counts cannot be, or NULL; the function may be NULL */
 } ScheduleInfo;
 
+/* All rows of the table, for lists of names. */
+#define SCHEDULE_NAMES                                                                                                 \
+  "gpipe", "1f1b", "interleaved", "looped-bfs", "zb-h1", "zb-h2", "zb-v", "v-half", "v-min", "dualpipe", "dualpipe-v"
 const ScheduleInfo *schedule_find(const char *name, GError **error); /* INPUT with the valid names and the nearest */
 const char *const *schedule_names(void);                             /* NULL-terminated */
+
+/* IMPOSSIBLE when the schedule has another number of chunks per rank. */
+gboolean schedule_check_chunks(const ScheduleInfo *schedule, int n_chunks, GError **error);
 
 /* Generate; IMPOSSIBLE when the schedule cannot take these counts (said why). */
 Order *order_new(const ScheduleInfo *schedule, OrderShape shape, GError **error);

@@ -22,8 +22,7 @@ static void set_residents(Program *program, const Lowering *lowering) {
   }
 }
 
-/* Sums of saved activations over the pieces of a part, and the largest transient among them. */
-static PieceMemory part_memory(const Workload *workload, const Part *part) {
+PieceMemory part_memory(const Workload *workload, const Part *part) {
   int counts[N_PIECES] = {
       [PIECE_EMBEDDING] = part->n_embedding, [PIECE_LAYER] = part->n_layers, [PIECE_HEAD] = part->n_head};
   PieceMemory sum = {0};
@@ -169,9 +168,33 @@ static void annotate_rank(Program *program, OpList *list, const Lowering *loweri
     list->ops[i].effect = program_effect(program, &effects[i]);
 }
 
+/* A bare order: shares of the rank's whole, one per chunk. */
+static void hold_shares(Program *program, const HeldShares *held) {
+  const double f = held->f_holds, i = held->i_drops, w = held->w_drops;
+  const Effect of_kind[] = {
+      [ACTION_F] = {.hold = {[MEMORY_ACTIVATIONS] = f}},
+      [ACTION_I] = {.hold = {[MEMORY_ACTIVATIONS] = MAX(-i, 0)}, .drop = {[MEMORY_ACTIVATIONS] = MAX(i, 0)}},
+      [ACTION_W] = {.drop = {[MEMORY_ACTIVATIONS] = w}},
+      [ACTION_B] = {.drop = {[MEMORY_ACTIVATIONS] = i + w}}};
+  const double share = (double)program->n_ranks * program->n_pipes / program->n_stages;
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    for (int k = 0; k < program->ranks[rank].n_ops; k++) {
+      Op *op = &program->ranks[rank].ops[k];
+      if (op->kind != OP_COMPUTE)
+        continue;
+      Effect effect = of_kind[op->action];
+      effect.hold[MEMORY_ACTIVATIONS] *= share;
+      effect.drop[MEMORY_ACTIVATIONS] *= share;
+      op->effect = program_effect(program, &effect);
+    }
+}
+
 void pass_memory(Program *program, const Lowering *lowering) {
-  if (lowering->workload == NULL)
+  if (lowering->workload == NULL) {
+    if (lowering->held != NULL)
+      hold_shares(program, lowering->held);
     return;
+  }
   set_residents(program, lowering);
   for (int rank = 0; rank < program->n_ranks; rank++)
     annotate_rank(program, &program->ranks[rank], lowering);

@@ -100,7 +100,7 @@ typedef struct {
 } Transfer;
 
 typedef struct {
-  const char *name;         /* static: "dp", "dp_shard", "dp_replica", "world", "embedding" */
+  const char *name;         /* static: "dp", "dp_shard", "dp_replica", "world", "embedding", "copies" */
   AxisSet axes;             /* besides pp */
   gboolean spans_pp;        /* members on several pipeline ranks: all of them, or `first` and `last` only */
   gint32 pp_first, pp_last; /* −1, −1: all pipeline ranks; else just these two */

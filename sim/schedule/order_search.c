@@ -1,0 +1,67 @@
+#include "order_search.h"
+
+/* Memory that takes one micro-batch from its F on a stage to the end, its W right after its I: what the stage holds,
+ * and on top of it either the most that an I adds or what the rank's later chunks need. */
+static void set_needs(FlatProblem *flat) {
+  for (int rank = 0; rank < flat->n_ranks; rank++) {
+    double later = 0;
+    for (int slot = flat->first_slot[rank]; slot < flat->first_slot[rank + 1]; slot++)
+      later = MAX(later, -flat->stages[flat->stage_at[slot]].i_drops);
+    flat->i_adds[rank] = later;
+    for (int slot = flat->first_slot[rank + 1] - 1; slot >= flat->first_slot[rank]; slot--) {
+      int stage = flat->stage_at[slot];
+      later += flat->stages[stage].f_holds;
+      flat->need[stage] = later;
+    }
+  }
+}
+
+void flat_problem_init(FlatProblem *flat, const OrderProblem *problem) {
+  const Placement *placement = problem->placement;
+  gsize n_ranks = (gsize)placement->n_ranks, n_stages = (gsize)placement->n_stages;
+  *flat = (FlatProblem){
+      placement->n_ranks,       placement->n_stages,    problem->n_micro_batches,     problem->send_ns,
+      problem->stages,          problem->cap,           problem->by_makespan,         placement->stage_rank,
+      g_new0(int, n_ranks + 1), g_new(int, n_stages),   g_new0(gint64, n_stages + 1), g_new(double, n_stages),
+      g_new(double, n_ranks),   g_new0(gint64, n_ranks)};
+  for (int stage = 0; stage < flat->n_stages; stage++) {
+    int rank = flat->rank_of[stage];
+    flat->first_slot[rank + 1]++;
+    flat->work_ns[rank] += flat->stages[stage].f_ns + flat->stages[stage].i_ns + flat->stages[stage].w_ns;
+    if (stage > 0 && flat->rank_of[stage - 1] != rank)
+      flat->wire_ns[stage] = flat->send_ns;
+  }
+  for (int rank = 0; rank < flat->n_ranks; rank++)
+    flat->first_slot[rank + 1] += flat->first_slot[rank];
+  g_autofree int *filled = g_memdup2(flat->first_slot, sizeof(int) * n_ranks);
+  for (int stage = 0; stage < flat->n_stages; stage++)
+    flat->stage_at[filled[flat->rank_of[stage]]++] = stage;
+  set_needs(flat);
+}
+
+void flat_problem_clear(FlatProblem *flat) {
+  g_free(flat->first_slot);
+  g_free(flat->stage_at);
+  g_free(flat->wire_ns);
+  g_free(flat->need);
+  g_free(flat->i_adds);
+  g_free(flat->work_ns);
+  *flat = (FlatProblem){0};
+}
+
+void flat_order_init(FlatOrder *order, const FlatProblem *flat) {
+  *order = (FlatOrder){.actions = g_new(Action, flat_first(flat, flat->n_ranks))};
+}
+
+void flat_order_clear(FlatOrder *order) {
+  g_clear_pointer(&order->actions, g_free);
+}
+
+gboolean flat_order_is_better(const FlatProblem *flat, const FlatOrder *a, const FlatOrder *b) {
+  if (a->excess != b->excess)
+    return a->excess < b->excess;
+  gint64 a_ns = flat_objective(flat, a), b_ns = flat_objective(flat, b);
+  if (a_ns != b_ns)
+    return a_ns < b_ns;
+  return a->span_ns + a->makespan_ns < b->span_ns + b->makespan_ns;
+}

@@ -1,0 +1,138 @@
+/* Timing of flat orders: as order_cost.c does it, without checks that a list of F, I and W made here needs no more. */
+#include "order_search.h"
+
+enum { NOBODY = -1 };
+static const gint64 NOT_YET = -1;
+
+void flat_timer_init(FlatTimer *timer, const FlatProblem *flat) {
+  gsize n = (gsize)flat->n_stages * (gsize)flat->n_micro_batches, n_ranks = (gsize)flat->n_ranks;
+  *timer = (FlatTimer){.f_end = g_new(gint64, 2 * n), .now = g_new(gint64, 2 * n_ranks)};
+  timer->i_end = timer->f_end + n;
+  timer->missing = timer->now + n_ranks;
+  timer->at = g_new(gsize, n_ranks);
+  timer->ready = g_new(int, n_ranks);
+}
+
+void flat_timer_clear(FlatTimer *timer) {
+  g_free(timer->f_end);
+  g_free(timer->now);
+  g_free(timer->at);
+  g_free(timer->ready);
+  *timer = (FlatTimer){0};
+}
+
+/* Run one rank as far as its inputs allow; `n_ready` grows by the ranks it wakes. Returns it. */
+static int run_rank(const FlatProblem *flat, FlatTimer *timer, const FlatOrder *order, int rank, gint64 *first,
+                    int n_ready) {
+  gint64 n = (gint64)flat->n_stages * flat->n_micro_batches, m = flat->n_micro_batches;
+  gsize end_of_list = flat_first(flat, rank + 1), at = timer->at[rank];
+  gint64 now = timer->now[rank];
+  for (; at < end_of_list; at++) {
+    const Action *action = &order->actions[at];
+    const StageCost *cost = &flat->stages[action->stage];
+    if (action->kind == ACTION_W) {
+      now += cost->w_ns;
+      continue;
+    }
+    gboolean forward = action->kind == ACTION_F;
+    int stage = action->stage;
+    gint64 place = stage * m + action->micro_batch, input = 0;
+    gboolean at_end = stage == (forward ? 0 : flat->n_stages - 1);
+    gint64 source = at_end ? (forward ? -1 : place) : forward ? place - m : n + place + m;
+    if (source >= 0) {
+      input = timer->f_end[source];
+      if (input == NOT_YET) {
+        timer->missing[rank] = source;
+        break;
+      }
+      input += at_end ? 0 : flat->wire_ns[forward ? stage : stage + 1];
+    }
+    now = MAX(now, input);
+    if (*first == NOT_YET)
+      *first = now;
+    now += forward ? cost->f_ns : cost->i_ns;
+    gint64 result = forward ? place : n + place;
+    timer->f_end[result] = now;
+    int to = forward ? stage + 1 : stage - 1;
+    if (to >= 0 && to < flat->n_stages && timer->missing[flat->rank_of[to]] == result) {
+      timer->missing[flat->rank_of[to]] = NOBODY;
+      timer->ready[n_ready++] = flat->rank_of[to];
+    }
+  }
+  timer->at[rank] = at;
+  timer->now[rank] = now;
+  return n_ready;
+}
+
+double flat_order_peak(const FlatProblem *flat, const FlatOrder *order, int rank) {
+  double held = 0, peak = 0;
+  for (gsize at = flat_first(flat, rank); at < flat_first(flat, rank + 1); at++) {
+    const StageCost *cost = &flat->stages[order->actions[at].stage];
+    held += order->actions[at].kind == ACTION_F ? cost->f_holds : 0;
+    held -= order->actions[at].kind == ACTION_I ? cost->i_drops : 0;
+    peak = MAX(peak, held);
+    held -= order->actions[at].kind == ACTION_W ? cost->w_drops : 0;
+  }
+  return peak;
+}
+
+gboolean flat_order_time(const FlatProblem *flat, FlatTimer *timer, FlatOrder *order) {
+  gsize n = (gsize)flat->n_stages * (gsize)flat->n_micro_batches;
+  g_autofree gint64 *first = g_new(gint64, flat->n_ranks);
+  for (gsize i = 0; i < 2 * n; i++)
+    timer->f_end[i] = NOT_YET;
+  int n_ready = 0;
+  for (int rank = flat->n_ranks - 1; rank >= 0; rank--) {
+    timer->at[rank] = flat_first(flat, rank);
+    timer->now[rank] = 0;
+    timer->missing[rank] = first[rank] = NOT_YET;
+    timer->ready[n_ready++] = rank;
+  }
+  while (n_ready > 0) {
+    int rank = timer->ready[n_ready - 1];
+    n_ready = run_rank(flat, timer, order, rank, &first[rank], n_ready - 1);
+  }
+  gint64 earliest = G_MAXINT64, last = 0;
+  order->span_ns = 0;
+  order->excess = 0;
+  for (int rank = 0; rank < flat->n_ranks; rank++) {
+    if (timer->at[rank] < flat_first(flat, rank + 1))
+      return FALSE;
+    order->span_ns = MAX(order->span_ns, timer->now[rank] - first[rank]);
+    earliest = MIN(earliest, first[rank]);
+    last = MAX(last, timer->now[rank]);
+    if (flat->cap)
+      order->excess = MAX(order->excess, flat_order_peak(flat, order, rank) - flat->cap[rank]);
+  }
+  order->makespan_ns = last - earliest;
+  return TRUE;
+}
+
+void flat_order_of(const FlatProblem *flat, const Order *order, FlatOrder *into) {
+  Action *out = into->actions;
+  for (int rank = 0; rank < flat->n_ranks; rank++)
+    for (guint at = 0; at < order->actions[rank]->len; at++) {
+      Action action = g_array_index(order->actions[rank], Action, at);
+      action.overlaps_next = FALSE;
+      if (action.kind == ACTION_B) {
+        action.kind = ACTION_I;
+        *out++ = action;
+        action.kind = ACTION_W;
+      }
+      if (action_info(action.kind)->is_compute)
+        *out++ = action;
+    }
+}
+
+void flat_order_in_sequence(const FlatProblem *flat, FlatOrder *order) {
+  Action *out = order->actions;
+  for (int rank = 0; rank < flat->n_ranks; rank++)
+    for (int m = 0; m < flat->n_micro_batches; m++) {
+      for (int slot = flat->first_slot[rank]; slot < flat->first_slot[rank + 1]; slot++)
+        *out++ = (Action){flat->stage_at[slot], m, ACTION_F, FALSE};
+      for (int slot = flat->first_slot[rank + 1] - 1; slot >= flat->first_slot[rank]; slot--) {
+        *out++ = (Action){flat->stage_at[slot], m, ACTION_I, FALSE};
+        *out++ = (Action){flat->stage_at[slot], m, ACTION_W, FALSE};
+      }
+    }
+}
