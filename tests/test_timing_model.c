@@ -202,6 +202,26 @@ START_TEST(bare_orders_take_the_given_times) {
 }
 END_TEST
 
+/* F = 10, I = 20, W = 30, the pair 47: F takes ⌊47 · 10/60 + ½⌋ = 8, B the 39 left; alone they take 10 and 50. */
+START_TEST(a_pair_shares_out_its_time) {
+  g_autoptr(Program) program = program_new(1, 1, 1);
+  const struct {
+    Phase phase;
+    guint8 overlapped;
+    gint64 expected_ns;
+  } cases[] = {{PHASE_F, FALSE, 10}, {PHASE_F, TRUE, 8}, {PHASE_B, TRUE, 39}, {PHASE_B, FALSE, 50}};
+  for (int i = 0; i < (int)G_N_ELEMENTS(cases); i++) {
+    Work work = {
+        .phase = cases[i].phase, .overlapped = cases[i].overlapped, .piece = -1, .first_item = -1, .last_item = -1};
+    ck_assert_int_eq(program_work(program, &work), i);
+  }
+  const gint64 f_ns = 10, i_ns = 20, w_ns = 30, pair_ns = 47;
+  g_autoptr(Timing) timing = timing_of_pair_times(program, &f_ns, &i_ns, &w_ns, &pair_ns, 0);
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++)
+    ck_assert_int_eq(timing->works[i].run_ns, cases[i].expected_ns);
+}
+END_TEST
+
 /* GPT-2 on tp 2 × dp 2 × pp 2. */
 typedef struct {
   Cluster cluster;
@@ -389,6 +409,7 @@ int main(void) {
   tcase_add_test(cases, transfers_are_launched_by_the_host);
   tcase_add_test(cases, a_group_over_stages_spans_them_on_the_machine);
   tcase_add_test(cases, bare_orders_take_the_given_times);
+  tcase_add_test(cases, a_pair_shares_out_its_time);
   tcase_add_test(cases, every_item_is_costed_and_rounded_up_once);
   tcase_add_test(cases, works_are_joined_from_their_pieces);
   tcase_add_test(cases, each_distinct_product_is_counted_as_modelled);

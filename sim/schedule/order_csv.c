@@ -251,7 +251,7 @@ static gboolean check_chunks(const Census *census, GError **error) {
 /* Two pipes: the first half of the micro-batches goes through the first half of the stages, the rest through the
  * others, and every rank has two stages. */
 static gboolean has_two_pipes(const Sheet *sheet, int n_stages, int n_micro_batches) {
-  if (sheet->n_rows < 2 || n_stages != 2 * sheet->n_rows || n_micro_batches % 2 != 0)
+  if (sheet->n_rows < 2 || n_stages != 2 * sheet->n_rows || n_micro_batches < 2)
     return FALSE;
   for (guint i = 0; i < sheet->cells->len; i++) {
     const Cell *cell = cell_at(sheet, i);

@@ -39,9 +39,8 @@ static gboolean read_program_line(Reader *reader, GError **error) {
                      "and 0 or 1",
                      n_ranks, n_stages, n_micro_batches, n_steps, expanded, MAX_RANKS, MAX_STAGES, MAX_MICRO_BATCHES,
                      MAX_STEPS);
-  if (n_pipes < 1 || n_pipes > 2 || n_stages % n_pipes != 0 || n_micro_batches % n_pipes != 0)
-    return line_fail(&reader->line, error, "pipes=%d; expected 1, or 2 with even numbers of stages and micro-batches",
-                     n_pipes);
+  if (n_pipes < 1 || n_pipes > 2 || n_stages % n_pipes != 0)
+    return line_fail(&reader->line, error, "pipes=%d; expected 1, or 2 with an even number of stages", n_pipes);
   reader->program = program_new(n_ranks, n_stages, n_micro_batches);
   reader->program->n_steps = n_steps;
   reader->program->n_pipes = n_pipes;
