@@ -166,6 +166,21 @@ static const CommType *find_comm(const RunOptions *o, World *world, GError **err
   return comm_find(world_size(world) > 1 || g_strv_contains(comm_names(), "mpi") ? "mpi" : "null", error);
 }
 
+/* What computes nothing, or moves nothing, has no numbers to compare. */
+static gboolean can_check(const Run *run, int n_ranks, GError **error) {
+  const Execution *execution = &run->execution;
+  const DeviceType *devices[] = {execution->device, execution->check_device};
+  static const char *const options[] = {"--device", "--check-on"};
+  for (gsize i = 0; i < G_N_ELEMENTS(devices); i++)
+    if (devices[i] == &null_device)
+      return fail_input(error, "--check and %s null clash: the device null computes nothing; use cpu or cuda",
+                        options[i]);
+  if (execution->comm == &null_comm && n_ranks > 1)
+    return fail_input(error, "--check and --comm null clash: nothing is moved between the %d ranks; use mpi or nccl",
+                      n_ranks);
+  return TRUE;
+}
+
 static gboolean make_execution(Run *run, World *world, GError **error) {
   const RunOptions *o = &run->options;
   double capacity = 0;
@@ -189,7 +204,7 @@ static gboolean make_execution(Run *run, World *world, GError **error) {
   if (o->check_on != NULL && !o->check)
     return fail_input(error, "--check-on needs --check");
   run->execution.comm = find_comm(o, world, error);
-  return run->execution.comm != NULL;
+  return run->execution.comm != NULL && (!o->check || can_check(run, world_size(world), error));
 }
 
 static gboolean prepare(Run *run, World *world, GError **error) {

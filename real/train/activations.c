@@ -136,7 +136,7 @@ static void walk_made(const Activations *activations, const StageLayers *layers,
   }
   if (layers->has_head)
     tensors->head.d_logits = carve(made, (double)cut->tokens * cut->vocab_width, element(cut));
-  if (layers->has_embedding)
+  if (layers->has_embedding && cut->sequence_parallel)
     tensors->embedding_gradient = carve(made, (double)cut->tokens * cut->model->hidden, element(cut));
 }
 

@@ -175,7 +175,7 @@ static void reduce_rank(Program *program, OpList *list, const Workload *workload
 
 /* Where the order says. */
 static void reduce_rank_as_told(Program *program, OpList *list, const Workload *workload) {
-  Reducer reducer = {.program = program, .workload = workload, .last_compute = -1};
+  Reducer reducer = {.program = program, .workload = workload, .keeper = last_end(list, workload), .last_compute = -1};
   op_editor_init(&reducer.editor, list);
   for (int i = 0; i < list->n_ops; i++) {
     if (list->ops[i].action != ACTION_REDUCE_GRAD) {
