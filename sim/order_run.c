@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "auto_order.h"
 #include "error.h"
 #include "passes.h"
 #include "timing_model.h"
@@ -11,15 +12,17 @@
 static const double MAX_PASSES = 4e6, MAX_LOOKS = 5e8;
 
 static Timing *make_timing(const Program *program, const StageTimes *times) {
-  int n_chunks = program->n_stages / program->n_ranks;
-  g_autofree gint64 *all = g_new(gint64, 3 * program->n_stages);
-  gint64 *f = all, *i = all + program->n_stages, *w = all + 2 * program->n_stages;
+  /* a micro-batch goes through the stages of one pipe only */
+  int n_chunks = program->n_stages / program->n_ranks / program->n_pipes;
+  g_autofree gint64 *all = g_new(gint64, 4 * program->n_stages);
+  gint64 *f = all, *i = f + program->n_stages, *w = i + program->n_stages, *pair = w + program->n_stages;
   for (int stage = 0; stage < program->n_stages; stage++) {
     f[stage] = llround(times->f_ns / n_chunks);
     i[stage] = llround(times->i_ns / n_chunks);
     w[stage] = llround(times->w_ns / n_chunks);
+    pair[stage] = times->pair_ns > 0 ? llround(times->pair_ns / n_chunks) : f[stage] + i[stage] + w[stage];
   }
-  return timing_of_times(program, f, i, w, 0);
+  return timing_of_pair_times(program, f, i, w, pair, llround(times->send_ns));
 }
 
 gboolean order_run_check_size(int n_ranks, int n_chunks, gint64 n_micro_batches, int n_steps, GError **error) {
@@ -35,18 +38,47 @@ gboolean order_run_check_size(int n_ranks, int n_chunks, gint64 n_micro_batches,
 
 OrderRun *order_run_new(const Order *order, const StageTimes *times, int n_steps, const char *dump_after, char **dump,
                         GError **error) {
-  Lowering lowering = {.order = order, .n_steps = n_steps};
+  const OrderSetting setting = {.times = *times, .n_steps = n_steps};
+  return order_run_in(order, &setting, dump_after, dump, error);
+}
+
+OrderRun *order_run_in(const Order *order, const OrderSetting *setting, const char *dump_after, char **dump,
+                       GError **error) {
+  Lowering lowering = {.order = order, .n_steps = setting->n_steps, .held = setting->held, .barrier = setting->barrier};
   Program *program = lower(&lowering, dump_after, dump, error);
   if (program == NULL)
     return NULL;
   OrderRun *run = g_new0(OrderRun, 1);
   run->program = program;
-  run->timing = make_timing(program, times);
+  run->timing = make_timing(program, &setting->times);
   Simulation simulation = {.program = program, .timing = run->timing, .folded = TRUE};
   EngineStats stats;
   run->trace = engine_run(&simulation, &stats);
   run->metrics = metrics_new(run->trace);
   return run;
+}
+
+Order *order_run_auto(const Placement *placement, int n_micro_batches, const OrderSetting *setting, double cap,
+                      GError **error) {
+  const double n_chunks = (double)placement->n_stages / placement->n_ranks;
+  const StageTimes *times = &setting->times;
+  const HeldShares *held = setting->held;
+  const StageCost cost = {llround(times->f_ns / n_chunks), llround(times->i_ns / n_chunks),
+                          llround(times->w_ns / n_chunks), held->f_holds / n_chunks,
+                          held->i_drops / n_chunks,        held->w_drops / n_chunks};
+  g_autofree StageCost *costs = g_new(StageCost, placement->n_stages);
+  g_autofree double *caps = g_new(double, placement->n_ranks);
+  for (int stage = 0; stage < placement->n_stages; stage++)
+    costs[stage] = cost;
+  for (int rank = 0; rank < placement->n_ranks; rank++)
+    caps[rank] = cap;
+  const OrderProblem problem = {.placement = placement,
+                                .n_micro_batches = n_micro_batches,
+                                .stages = costs,
+                                .send_ns = llround(times->send_ns),
+                                .cap = cap > 0 ? caps : NULL,
+                                .by_makespan = setting->barrier};
+  return auto_order_new(&problem, NULL, error);
 }
 
 void order_run_free(OrderRun *run) {

@@ -2,8 +2,10 @@
 
 #include <math.h>
 
+#include "auto_plan.h"
 #include "error.h"
 #include "passes.h"
+#include "plan_order.h"
 #include "timing_model.h"
 #include "units.h"
 
@@ -17,13 +19,11 @@ static gboolean needs_kernels(const Plan *plan, const Cluster *cluster) {
   return !plan->fold || cluster->transfer_tax > 0;
 }
 
-static Program *lower_plan(const Workload *workload, const Cluster *cluster, const char *dump_after, char **dump,
-                           GError **error) {
+static Program *lower_plan(const Workload *workload, PlanOrder *choice, const Cluster *cluster, const char *dump_after,
+                           char **dump, GError **error) {
   const Plan *plan = workload->plan;
-  const ScheduleInfo *schedule = schedule_find(plan->schedule, error);
-  if (schedule == NULL)
-    return NULL;
-  g_autoptr(Order) order = order_new(schedule, (OrderShape){plan->pp, plan->chunks, plan->n_micro_batches, 0}, error);
+  g_autoptr(Order) order =
+      plan_order_is_auto(choice) ? auto_plan_order(workload, cluster, error) : plan_order_make(choice, plan, error);
   if (order == NULL)
     return NULL;
   Lowering lowering = {.order = order, .workload = workload, .n_steps = plan->steps};
@@ -139,11 +139,10 @@ static void derive(Prediction *prediction) {
   prediction->fits = prediction->memory->peak_bytes + gpu->reserved_bytes <= gpu->hbm_bytes;
 }
 
-static Workload *make_workload(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
+static Workload *make_workload(const Model *model, const Cluster *cluster, const Plan *plan, PlanOrder *choice,
+                               GError **error) {
   g_autoptr(Plan) completed = plan_copy(plan);
-  if (!plan_complete(completed, model, cluster, error))
-    return NULL;
-  return workload_new(model, completed, NULL);
+  return plan_order_workload(choice, model, cluster, completed, error);
 }
 
 /* Takes over `workload` and `program`. */
@@ -161,10 +160,11 @@ static Prediction *predict_steps(const Cluster *cluster, Workload *workload, Pro
 }
 
 Prediction *predict(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
-  g_autoptr(Workload) workload = make_workload(model, cluster, plan, error);
+  g_auto(PlanOrder) choice = {0};
+  g_autoptr(Workload) workload = make_workload(model, cluster, plan, &choice, error);
   if (workload == NULL)
     return NULL;
-  Program *program = lower_plan(workload, cluster, NULL, NULL, error);
+  Program *program = lower_plan(workload, &choice, cluster, NULL, NULL, error);
   if (program == NULL)
     return NULL;
   return predict_steps(cluster, g_steal_pointer(&workload), program, error);
@@ -173,7 +173,8 @@ Prediction *predict(const Model *model, const Cluster *cluster, const Plan *plan
 Prediction *predict_program(const Model *model, const Cluster *cluster, const Plan *plan, Program *program,
                             GError **error) {
   g_autoptr(Program) owned = program;
-  g_autoptr(Workload) workload = make_workload(model, cluster, plan, error);
+  g_auto(PlanOrder) choice = {0};
+  g_autoptr(Workload) workload = make_workload(model, cluster, plan, &choice, error);
   if (workload == NULL || !check_belongs(owned, workload, error))
     return NULL;
   if (needs_kernels(workload->plan, cluster) && !owned->expanded) {
@@ -186,11 +187,12 @@ Prediction *predict_program(const Model *model, const Cluster *cluster, const Pl
 
 char *predict_dump(const Model *model, const Cluster *cluster, const Plan *plan, const char *after_pass,
                    GError **error) {
-  g_autoptr(Workload) workload = make_workload(model, cluster, plan, error);
+  g_auto(PlanOrder) choice = {0};
+  g_autoptr(Workload) workload = make_workload(model, cluster, plan, &choice, error);
   if (workload == NULL)
     return NULL;
   g_autofree char *dump = NULL;
-  g_autoptr(Program) program = lower_plan(workload, cluster, after_pass, &dump, error);
+  g_autoptr(Program) program = lower_plan(workload, &choice, cluster, after_pass, &dump, error);
   return program != NULL ? g_steal_pointer(&dump) : NULL;
 }
 

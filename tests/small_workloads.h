@@ -52,6 +52,7 @@ G_GNUC_UNUSED static Plan *plan_of(int tp, gboolean sequence_parallel, Attention
   Plan *plan = plan_new();
   plan->tp = tp;
   plan->dp = 1;
+  plan->chunks = 1;
   plan->gpus = tp;
   plan->sequence_parallel = sequence_parallel;
   plan->attention = attention;

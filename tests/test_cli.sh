@@ -123,7 +123,7 @@ done <<'TABLE'
 1|gpus 12 is not whole nodes|simulate --model llama-3-8b --cluster dgx-h100 --gpus 12
 1|tp 8 × pp 1 × dp 8 = 64 is not gpus 8|simulate PLAN --dp 8
 1|64 stages are more than the 32 layers|simulate --model llama-3-8b --cluster dgx-h100 --pp 64
-1|schedule gpipe;chunks 2|simulate --model llama-3-8b --cluster dgx-h100 --pp 2 --chunks 2 --schedule gpipe
+1|schedule gpipe;2 chunks|simulate --model llama-3-8b --cluster dgx-h100 --pp 2 --chunks 2 --schedule gpipe
 1|global-batch 3 is not a multiple|simulate PLAN --global-batch 3 --micro-batch 2
 1|context parallelism is not modelled|simulate PLAN --cp 2
 1|does not fit|simulate --model llama-3-70b --cluster dgx-h100
@@ -254,7 +254,7 @@ check_picture() { # words parted by ;, kind, arguments…
 {
   check_keys "step_time_s tokens_per_s tokens_per_s_per_gpu tflops_per_gpu mfu hfu flops_convention bubble_fraction \
 bubble_overhead breakdown_s memory kernels engine" simulate $plan --json
-  check_keys "makespan span bubble_time bubble_fraction bubble_overhead in_flight actions" \
+  check_keys "makespan step_time span bubble_time bubble_fraction bubble_overhead makespan_bubble_time makespan_bubble_fraction makespan_bubble_overhead closed_form_bubble closed_form_is_exact in_flight peak_memory actions" \
     schedule --pp 4 --micro-batches 4 --json
   check_keys "state_bytes_per_gpu weights_bytes gradients_bytes optimizer_bytes activations_bytes fits min_gpus" \
     memory --params 7e9 --json

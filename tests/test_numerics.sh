@@ -98,7 +98,60 @@ selective recompute|2|tiny-gpt2|--pp 2 --recompute selective --attention unfused
 selective recompute|2|tiny-llama|--tp 2 --recompute selective --attention unfused --sequence-parallel on
 TABLE
 
+# A V of two ranks whose weight gradients come last, the head's behind the embedding's.
+cat >late.csv <<'CSV'
+0F0,0F1,0F2,0F3,3F0,3F1,3F2,3F3,3I0,3I1,3I2,3I3,0I0,0W0,0I1,0W1,0I2,0W2,0I3,0W3,3W0,3W1,3W2,3W3
+1F0,2F0,1F1,2F1,1F2,2F2,1F3,2F3,2I0,1I0,2I1,1I1,2I2,1I2,2I3,1I3,2W0,2W1,2W2,2W3,1W0,1W1,1W2,1W3
+CSV
+
+check_table "--precision fp32" <<'TABLE'
+# every schedule: neighbours in the chain on one rank, both ends on one rank, W long after its I, two copies of a stage
+pp 2, interleaved in groups of 3|2|tiny-gpt2|--pp 2 --schedule interleaved --chunks 2 --micro-batch-group 3
+pp 2, looped-bfs|2|tiny-llama|--pp 2 --schedule looped-bfs --chunks 2
+pp 2, zb-h1|2|tiny-gpt2|--pp 2 --schedule zb-h1
+pp 2, zb-h2|2|tiny-llama|--pp 2 --schedule zb-h2
+pp 2, zb-v|2|tiny-gpt2|--pp 2 --schedule zb-v
+pp 2, v-half|2|tiny-llama|--pp 2 --schedule v-half
+pp 2, v-min|2|tiny-gpt2|--pp 2 --schedule v-min
+pp 2, dualpipe|2|tiny-llama|--pp 2 --schedule dualpipe
+pp 2, dualpipe|2|tiny-gpt2|--pp 2 --schedule dualpipe
+pp 2, dualpipe-v|2|tiny-gpt2|--pp 2 --schedule dualpipe-v
+pp 4, interleaved in groups of 5|4|tiny-gpt2-deep|--pp 4 --schedule interleaved --chunks 2 --micro-batch-group 5 --global-batch 9
+pp 4, looped-bfs|4|tiny-gpt2-deep|--pp 4 --schedule looped-bfs --chunks 2
+pp 4, zb-h1|4|tiny-gpt2|--pp 4 --schedule zb-h1
+pp 4, zb-h2|4|tiny-llama|--pp 4 --schedule zb-h2 --global-batch 6
+pp 4, zb-v|4|tiny-gpt2-deep|--pp 4 --schedule zb-v
+pp 4, v-half|4|tiny-gpt2-deep|--pp 4 --schedule v-half
+pp 4, v-min|4|tiny-gpt2-deep|--pp 4 --schedule v-min
+pp 4, dualpipe|4|tiny-llama|--pp 4 --schedule dualpipe --global-batch 8
+pp 4, dualpipe-v|4|tiny-gpt2-deep|--pp 4 --schedule dualpipe-v
+pp 3, zb-v, ends without layers|3|tiny-gpt2|--pp 3 --schedule zb-v --global-batch 6
+pp 3, interleaved, ends without layers|3|tiny-llama|--pp 3 --schedule interleaved --chunks 2 --global-batch 3
+# crossed with what else cuts a model
+tp 2, zb-v|4|tiny-llama|--tp 2 --pp 2 --schedule zb-v
+tp 2, zb-v, sequence parallel|4|tiny-gpt2|--tp 2 --pp 2 --schedule zb-v --sequence-parallel on
+tp 2, dualpipe, sequence parallel|4|tiny-gpt2|--tp 2 --pp 2 --schedule dualpipe --sequence-parallel on
+dp 2, zb-h1, ZeRO-1|4|tiny-gpt2|--dp 2 --pp 2 --schedule zb-h1 --zero 1
+dp 2, zb-h1, ZeRO-2|4|tiny-llama|--dp 2 --pp 2 --schedule zb-h1 --zero 2
+dp 2, zb-h1, ZeRO-3|4|tiny-gpt2|--dp 2 --pp 2 --schedule zb-h1 --zero 3
+dp 2, zb-v, ZeRO-2, many buckets|4|tiny-gpt2|--dp 2 --pp 2 --schedule zb-v --zero 2 --bucket 1 --global-batch 8
+dp 2, zb-v, ZeRO-3|4|tiny-gpt2|--dp 2 --pp 2 --schedule zb-v --zero 3 --global-batch 8
+dp 2, dualpipe|4|tiny-llama|--dp 2 --pp 2 --schedule dualpipe --global-batch 8
+dp 2, dualpipe, ZeRO-1|4|tiny-gpt2|--dp 2 --pp 2 --schedule dualpipe --global-batch 8 --zero 1
+dp 2, dualpipe, ZeRO-2, overlap off|4|tiny-llama|--dp 2 --pp 2 --schedule dualpipe --global-batch 8 --zero 2 --overlap-grad off
+dp 2, dualpipe, ZeRO-3|4|tiny-gpt2|--dp 2 --pp 2 --schedule dualpipe --global-batch 8 --zero 3
+W last of all, the head's last|2|tiny-gpt2|--pp 2 --schedule file:late.csv --global-batch 4
+W last of all, the head's last, dp 2|4|tiny-gpt2|--dp 2 --pp 2 --schedule file:late.csv --global-batch 8
+W last of all, the head's last, ZeRO-2|4|tiny-gpt2|--dp 2 --pp 2 --schedule file:late.csv --global-batch 8 --zero 2
+W last of all, the head's last, ZeRO-3|4|tiny-gpt2|--dp 2 --pp 2 --schedule file:late.csv --global-batch 8 --zero 3
+zb-h1, full recompute|2|tiny-gpt2|--pp 2 --schedule zb-h1 --recompute full
+tp 2, zb-v, full recompute, sequence parallel|4|tiny-llama|--tp 2 --pp 2 --schedule zb-v --recompute full --sequence-parallel on
+dualpipe, selective recompute|2|tiny-gpt2|--pp 2 --schedule dualpipe --recompute selective --attention unfused
+TABLE
+
 check_table "--precision bf16" <<'TABLE'
+pp 2, zb-v|2|tiny-gpt2|--pp 2 --schedule zb-v
+pp 2, dualpipe, gradients in fp32|2|tiny-llama|--pp 2 --schedule dualpipe --recipe megatron
 dp 2|2|tiny-gpt2|--dp 2
 dp 2, gradients in fp32|2|tiny-llama|--dp 2 --recipe megatron
 tp 2, sequence parallel|2|tiny-llama|--tp 2 --sequence-parallel on
@@ -174,12 +227,18 @@ tp sums of one layer's input gradients are missing|2|tiny-llama|--tp 2|without '
 the tied matrix is not summed over its two stages|2|tiny-gpt2|--pp 2|without TIED_GRAD|NOT EQUAL
 what tp ranks hold whole is not summed over their tokens|2|tiny-gpt2|--tp 2 --sequence-parallel on|without WHOLE_GRAD|NOT EQUAL
 each rank clips by its own norm|2|tiny-gpt2|--tp 2|without NORM|NOT EQUAL
+one copy of every stage keeps its gradients to itself|2|tiny-gpt2|--pp 2 --schedule dualpipe|without COPY_GRAD|NOT EQUAL
+… or those of one stage|2|tiny-llama|--pp 2 --schedule dualpipe|without '[02]COPY_GRAD'|NOT EQUAL
 # computing too little or too much
 a weight gradient of one layer and micro-batch is missing|2|tiny-llama|--tp 2|without 'compute 0B5 unit=2 work=11'|NOT EQUAL
 a weight gradient is added twice, another not at all|2|tiny-llama|--tp 2|sed '/compute 0B5 unit=2 /s/work=13/work=11/'|NOT EQUAL
 a layer's backward of one micro-batch is missing|1|tiny-llama||without 'compute 0B5 unit=2'|NOT EQUAL
 a layer runs twice, the next not at all|1|tiny-llama||sed 's/compute 0F5 unit=2 /compute 0F5 unit=1 /'|NOT EQUAL
 nothing is learned|2|tiny-gpt2|--tp 2|without OPTIMIZER|NOT EQUAL
+a weight gradient is lost|2|tiny-llama|--pp 2 --schedule zb-h1|without '1W5'|stage 1, micro-batch 5, step 0: W is missing
+… of one layer alone|2|tiny-llama|--pp 2 --schedule zb-h1|without '1W5 unit=1'|NOT EQUAL
+weight gradients of two micro-batches are exchanged|2|tiny-llama|--pp 2 --schedule zb-h1|on_rank 0 's/0W1 /0WX /;s/0W2 /0W1 /;s/0WX /0W2 /'|0W2 .*runs before its input gradient 0I2
+input gradients of two micro-batches are exchanged|2|tiny-llama|--pp 2 --schedule file:late.csv --global-batch 4|on_rank 0 's/3I1 /3IX /;s/3I2 /3I1 /;s/3IX /3I2 /;s/SEND_B1 /SEND_BX /;s/SEND_B2 /SEND_B1 /;s/SEND_BX /SEND_B2 /'|NOT EQUAL
 # weights that are not there
 weights are not gathered after the optimizer|2|tiny-llama|--dp 2 --zero 1|without UNSHARD|NOT EQUAL
 one gather is missing: another layer's weights are used|2|tiny-llama|--dp 2 --zero 3|without 'UNSHARD3 unit=1'|NOT EQUAL
@@ -197,5 +256,15 @@ plan="--model $data/models/tiny-llama.json --precision fp32 --global-batch 8 --s
   "$stepsim" simulate $plan --prefetch 4 --cluster dgx-h100 --gpus 2 --fold off --dump window.txt >/dev/null
   timeout 30 "$mpirun" -n 2 "$stepreal" run $plan --program window.txt --check >out 2>err </dev/null
   result $? "a Program with five gathers in flight has the buffers it needs" "$(cat err out)"
+}
+
+# A Program whose stages lie on other ranks than the plan's.
+plan="--model $data/models/tiny-llama.json --precision fp32 --global-batch 8 --steps 2 --pp 2 --chunks 2"
+# shellcheck disable=SC2086
+{
+  "$stepsim" simulate $plan --schedule zb-v --cluster dgx-h100 --gpus 2 --fold off --dump v.txt >/dev/null
+  timeout 30 "$mpirun" -n 2 "$stepreal" run $plan --schedule interleaved --program v.txt >out 2>err </dev/null
+  [ $? -eq 1 ] && grep -q 'stage 3 is on pipeline rank 1 under .* interleaved' err
+  result $? "a Program of a V is refused where the plan has a loop" "$(cat err out)"
 }
 echo "1..$n"

@@ -256,8 +256,9 @@ static double total_bytes(const Program *program, int rank, ActionKind action, C
 
 static double rank_parameters(const Workload *workload, int rank) {
   gint64 parameters = 0;
-  for (int stage = rank; stage < workload->n_stages; stage += workload->plan->pp)
-    parameters += workload->stages[stage].parameters;
+  for (int stage = 0; stage < workload->n_stages; stage++)
+    if (workload->placement->stage_rank[stage] == rank)
+      parameters += workload->stages[stage].parameters;
   return (double)parameters;
 }
 
@@ -273,20 +274,63 @@ static void assert_bytes(const Case *drawn, const char *what, double bytes, doub
  *     ZeRO-0      all-reduce of g bytes each, once a step
  *     ZeRO-1      reduce-scatter of g each over the shards, then all-reduce of g/S each over the copies
  *     ZeRO-2, 3   the same for every micro-batch */
+static void assert_reduced_once(const Case *drawn, const Prediction *prediction) {
+  const Plan *plan = drawn->plan;
+  const Workload *workload = prediction->workload;
+  int shards = plan->zero > 0 ? plan->zero_ranks : 1, copies = plan->dp / shards;
+  for (int rank = 0; rank < plan->pp; rank++) {
+    const Program *program = prediction->program;
+    double gradients = rank_parameters(workload, rank) * plan->recipe.gradients;
+    gradients *= plan->zero >= 2 ? (double)workload->plan->n_micro_batches / workload->placement->n_pipes : 1;
+    assert_bytes(drawn, "reduce-scatter", total_bytes(program, rank, ACTION_REDUCE_GRAD, COLLECTIVE_REDUCE_SCATTER),
+                 shards > 1 ? gradients : 0);
+    assert_bytes(drawn, "all-reduce", total_bytes(program, rank, ACTION_REDUCE_GRAD, COLLECTIVE_ALL_REDUCE),
+                 copies > 1 ? gradients / shards : 0);
+  }
+}
+
 START_TEST(every_gradient_is_reduced_once) {
   for (guint seed = 0; seed < N_PLANS; seed++) {
     g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
-    const Plan *plan = drawn.plan;
     g_autoptr(Prediction) prediction = predict_case(&drawn);
-    int shards = plan->zero > 0 ? plan->zero_ranks : 1, copies = plan->dp / shards;
-    for (int rank = 0; rank < plan->pp; rank++) {
-      const Program *program = prediction->program;
+    assert_reduced_once(&drawn, prediction);
+  }
+}
+END_TEST
+
+/* The k-th sum over copies of a rank's list; NULL when there are no more. */
+static const Op *copy_sum(const OpList *list, int k) {
+  for (int i = 0; i < list->n_ops; i++)
+    if (list->ops[i].action == ACTION_COPY_GRAD && k-- == 0)
+      return &list->ops[i];
+  return NULL;
+}
+
+/* Rank r holds stage r of one pipe and p + (p − 1 − r) of the other, rank p − 1 − r the copies of both: stages
+ * p − 1 − r and p + r. So each rank has two sums, g/S bytes for each of its parameters in all, and the k-th on both
+ * ranks are of stages that differ by p. A pipe's micro-batches are half of all (ZeRO-2, 3: as many reductions). */
+START_TEST(both_copies_of_a_stage_are_summed_once) {
+  for (guint seed = 0; seed < N_PLANS; seed++) {
+    g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
+    Plan *plan = drawn.plan;
+    const int p = plan->pp;
+    if (p % 2 != 0)
+      continue;
+    plan->chunks = 2;
+    g_free(plan->schedule);
+    plan->schedule = g_strdup("dualpipe");
+    plan->global_batch = plan->micro_batch * plan->dp * 2 * p;
+    g_autoptr(Prediction) prediction = predict_case(&drawn);
+    const Program *program = prediction->program;
+    assert_reduced_once(&drawn, prediction);
+    for (int rank = 0; rank < p; rank++) {
       double gradients = rank_parameters(prediction->workload, rank) * plan->recipe.gradients;
-      gradients *= plan->zero >= 2 ? (double)plan->n_micro_batches : 1;
-      assert_bytes(&drawn, "reduce-scatter", total_bytes(program, rank, ACTION_REDUCE_GRAD, COLLECTIVE_REDUCE_SCATTER),
-                   shards > 1 ? gradients : 0);
-      assert_bytes(&drawn, "all-reduce", total_bytes(program, rank, ACTION_REDUCE_GRAD, COLLECTIVE_ALL_REDUCE),
-                   copies > 1 ? gradients / shards : 0);
+      assert_bytes(&drawn, "copies", total_bytes(program, rank, ACTION_COPY_GRAD, COLLECTIVE_ALL_REDUCE),
+                   gradients / (plan->zero > 0 ? plan->zero_ranks : 1));
+      for (int k = 0; k < 2; k++) {
+        const Op *own = copy_sum(&program->ranks[rank], k), *other = copy_sum(&program->ranks[p - 1 - rank], k);
+        ck_assert(own != NULL && other != NULL && abs(own->stage - other->stage) == p && own->work == other->work);
+      }
     }
   }
 }
@@ -372,6 +416,7 @@ int main(void) {
   tcase_add_test(tcase, expanding_keeps_work_and_memory);
   tcase_add_test(tcase, a_program_does_the_model_s_products);
   tcase_add_test(tcase, every_gradient_is_reduced_once);
+  tcase_add_test(tcase, both_copies_of_a_stage_are_summed_once);
   tcase_add_test(tcase, every_parameter_is_gathered_once_a_pass);
   tcase_add_test(tcase, zero_3_gathers_no_further_ahead_than_its_window);
   Suite *suite = suite_create("passes");

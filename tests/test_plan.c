@@ -176,12 +176,6 @@ START_TEST(the_batch_has_to_divide) {
 }
 END_TEST
 
-START_TEST(flat_schedules_take_no_chunks) {
-  ASSERT_IMPOSSIBLE((plan->pp = 2, plan->chunks = 2, plan->schedule = g_strdup("1f1b")), "schedule 1f1b", "chunks 2");
-  ASSERT_IMPOSSIBLE((plan->pp = 2, plan->chunks = 2, plan->schedule = g_strdup("gpipe")), "schedule gpipe", "chunks 2");
-}
-END_TEST
-
 START_TEST(stages_need_a_layer_each) {
   ASSERT_IMPOSSIBLE((plan->pp = 4, plan->chunks = 4), "pp 4 × chunks 4 = 16 stages", "12 layers");
   ASSERT_IMPOSSIBLE(plan->pp = 13, "pp 13", "12 layers of model toy");
@@ -299,7 +293,7 @@ START_TEST(numbers_out_of_all_sense_are_bad_input) {
   ASSERT_INPUT(plan->gpus = (1 << 24) + 1, "gpus: found 16777217");
   ASSERT_INPUT(plan->dp = -1, "dp: found -1");
   ASSERT_INPUT(plan->pp = G_MININT, "pp: found -2147483648");
-  ASSERT_INPUT(plan->chunks = 0, "chunks: found 0");
+  ASSERT_INPUT(plan->chunks = -1, "chunks: found -1");
   ASSERT_INPUT(plan->micro_batch = -1, "micro-batch: found -1");
   ASSERT_INPUT(plan->micro_batch = G_MAXINT64, "micro-batch: found 9223372036854775807");
   ASSERT_INPUT(plan->global_batch = G_MAXINT64, "global-batch");
@@ -389,7 +383,6 @@ static void add_refusals(TCase *cases) {
   tcase_add_test(cases, ranks_have_to_multiply_to_the_gpus);
   tcase_add_test(cases, context_and_expert_parallelism_are_refused);
   tcase_add_test(cases, the_batch_has_to_divide);
-  tcase_add_test(cases, flat_schedules_take_no_chunks);
   tcase_add_test(cases, stages_need_a_layer_each);
   tcase_add_test(cases, tp_has_to_cut_every_matrix);
   tcase_add_test(cases, key_value_heads_are_cut_or_replicated);

@@ -136,19 +136,25 @@ START_TEST(what_is_not_a_number_is_null) {
 END_TEST
 
 START_TEST(a_schedule_has_the_documented_keys) {
-  const int in_flight[] = {3, 2, 1};
+  int in_flight[] = {3, 2, 1};
+  double peak_memory[] = {3, 2, 1};
   ScheduleReport report = {.makespan = 15,
                            .span = 15,
                            .bubble_time = 6,
                            .bubble_fraction = 0.4,
                            .bubble_overhead = 6.0 / 9,
+                           .closed_form_bubble = NAN,
                            .in_flight = in_flight,
-                           .n_stages = 3,
+                           .peak_memory = peak_memory,
+                           .n_ranks = 3,
                            .n_actions = 18};
   g_autofree char *text = json_report_schedule(&report);
   g_autoptr(JsonNode) root = parse(text);
   JsonObject *object = json_node_get_object(root);
-  check_keys(object, "makespan span bubble_time bubble_fraction bubble_overhead in_flight actions");
+  check_keys(object,
+             "makespan step_time span bubble_time bubble_fraction bubble_overhead makespan_bubble_time "
+             "makespan_bubble_fraction makespan_bubble_overhead closed_form_bubble closed_form_is_exact in_flight "
+             "peak_memory actions");
   JsonArray *array = json_object_get_array_member(object, "in_flight");
   ck_assert_uint_eq(json_array_get_length(array), 3);
   ck_assert_int_eq(json_array_get_int_element(array, 0), 3);

@@ -74,6 +74,9 @@ done <<'TABLE'
 2|--stall-timeout: found -1|2|run --model m.json --stall-timeout -1
 2|steps: found 0|2|run --model m.json --steps 0
 2|--check-on needs --check|2|run --model m.json --check-on cpu
+2|--check and --device null clash;the device null computes nothing;use cpu or cuda|2|run --model m.json --dp 2 --device null --check
+2|--check and --check-on null clash|2|run --model m.json --dp 2 --check --check-on null
+2|--check and --comm null clash;nothing is moved between the 2 ranks;use mpi or nccl|2|run --model m.json --dp 2 --comm null --check
 2|no device "gpu";did you mean "cpu"?|2|run --model m.json --device gpu
 2|no communication "mpii";did you mean "mpi"?|2|run --model m.json --comm mpii
 2|unknown schedule "1f2b";did you mean "1f1b"?|2|run --model m.json --pp 2 --schedule 1f2b
@@ -150,6 +153,14 @@ if command -v gnuplot >/dev/null; then
   [ "$got" -eq 0 ] && grep -q 'Measured training step' drawn.svg
   result $? "a drawn timeline" "$(cat err)"
 fi
+
+# A calibration that cannot write what it found keeps it, and says where.
+mkdir machine.yaml
+"$stepreal" calibrate --model m.json --tp 1 --repeats 1 --quick --output machine.yaml >out 2>err </dev/null
+got=$?
+[ $got -ne 0 ] && [ -s machine.yaml.progress ] && grep -q 'kept in machine.yaml.progress: the same command goes on' err
+result $? "a calibration that fails says what it keeps" "exit status $got; $(cat err)"
+rm -rf machine*
 
 timeout 30 "$stepreal" run --model m.json --steps 2 --json >out 2>err </dev/null && is_json
 result $? "alone, without a launcher" "$(cat err out)"

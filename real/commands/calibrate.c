@@ -1,6 +1,7 @@
 /* Cases (cuts of models) one after the other, then the grid, the device, the links. After each the times so far are
  * kept in <output>.progress, so that a calibration that was ended goes on where it stood. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -332,18 +333,18 @@ static char *source_line(const Calibration *c) {
                          date, c->facts.device_name, world_size(c->world), c->options.repeats, c->comm->name);
 }
 
+static int compare_doubles(gconstpointer a, gconstpointer b) {
+  const double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
 static double median_spread(const KernelTime *kernels, int n) {
   g_autofree double *spreads = g_new(double, (gsize)MAX(n, 1));
   int n_counted = 0;
   for (int i = 0; i < n; i++)
     if (kernels[i].n > 1)
       spreads[n_counted++] = kernels[i].spread;
-  for (int i = 1; i < n_counted; i++) /* insertion: some hundreds */
-    for (int k = i; k > 0 && spreads[k] < spreads[k - 1]; k--) {
-      const double spread = spreads[k];
-      spreads[k] = spreads[k - 1];
-      spreads[k - 1] = spread;
-    }
+  qsort(spreads, (gsize)n_counted, sizeof *spreads, compare_doubles);
   return n_counted > 0 ? spreads[n_counted / 2] : 0;
 }
 
@@ -381,6 +382,15 @@ static void print_summary(const Calibration *c, const KernelTime *kernels, int n
          library_file);
 }
 
+/* What was measured before a failure stays, and the user is told. */
+static char *with_progress(const Calibration *c, const char *message) {
+  if (!g_file_test(c->progress_file, G_FILE_TEST_EXISTS))
+    return g_strdup(message);
+  return g_strdup_printf("%s; what was measured so far is kept in %s: the same command goes on from there, --fresh "
+                         "begins anew",
+                         message, c->progress_file);
+}
+
 static gboolean publish(Calibration *c, GError **error) {
   kernel_times_share(c->times, c->world);
   if (world_rank(c->world) != 0)
@@ -399,8 +409,13 @@ static gboolean publish(Calibration *c, GError **error) {
                                       .base = c->options.base ? &c->base : NULL,
                                       .n_ranks = world_size(c->world),
                                       .n_local = world_n_local(c->world)};
-  if (!machine_files_write(&machine, error))
+  GError *cause = NULL;
+  if (!machine_files_write(&machine, &cause)) {
+    g_autofree char *text = with_progress(c, cause->message);
+    g_set_error_literal(error, cause->domain, cause->code, text);
+    g_error_free(cause);
     return FALSE;
+  }
   unlink(c->progress_file);
   print_summary(c, kernels, n);
   return TRUE;
@@ -414,8 +429,10 @@ static void calibrate_or_fail(Calibration *c) {
   c->times = kernel_times_new();
   c->skipped = g_string_new(NULL);
   read_progress(c);
-  if (!measure(c, &error))
-    world_fail(c->world, error->message);
+  if (!measure(c, &error)) {
+    g_autofree char *text = with_progress(c, error->message);
+    world_fail(c->world, text);
+  }
 }
 
 int command_calibrate(int argc, char **argv, GError **error) {

@@ -9,6 +9,7 @@
 #include "measured_report.h"
 #include "measured_trace.h"
 #include "options.h"
+#include "plan_order.h"
 #include "plan_program.h"
 #include "program_fit.h"
 #include "program_text.h"
@@ -117,11 +118,12 @@ static gboolean make_workload(Run *run, World *world, GError **error) {
                       plan->gpus, n, plan->gpus);
   plan->gpus = n;
   plan->fold = FALSE;
-  if (!plan_complete(plan, run->options.plan.model, NULL, error)) {
+  g_auto(PlanOrder) choice = {0};
+  run->workload = plan_order_workload(&choice, run->options.plan.model, NULL, plan, error);
+  if (run->workload == NULL) {
     g_prefix_error(error, "on %d rank%s: ", n, n == 1 ? "" : "s");
     return FALSE;
   }
-  run->workload = workload_new(run->options.plan.model, plan, NULL);
   return parameters_check(run->workload, error);
 }
 
@@ -164,6 +166,21 @@ static const CommType *find_comm(const RunOptions *o, World *world, GError **err
   return comm_find(world_size(world) > 1 || g_strv_contains(comm_names(), "mpi") ? "mpi" : "null", error);
 }
 
+/* What computes nothing, or moves nothing, has no numbers to compare. */
+static gboolean can_check(const Run *run, int n_ranks, GError **error) {
+  const Execution *execution = &run->execution;
+  const DeviceType *devices[] = {execution->device, execution->check_device};
+  static const char *const options[] = {"--device", "--check-on"};
+  for (gsize i = 0; i < G_N_ELEMENTS(devices); i++)
+    if (devices[i] == &null_device)
+      return fail_input(error, "--check and %s null clash: the device null computes nothing; use cpu or cuda",
+                        options[i]);
+  if (execution->comm == &null_comm && n_ranks > 1)
+    return fail_input(error, "--check and --comm null clash: nothing is moved between the %d ranks; use mpi or nccl",
+                      n_ranks);
+  return TRUE;
+}
+
 static gboolean make_execution(Run *run, World *world, GError **error) {
   const RunOptions *o = &run->options;
   double capacity = 0;
@@ -187,7 +204,7 @@ static gboolean make_execution(Run *run, World *world, GError **error) {
   if (o->check_on != NULL && !o->check)
     return fail_input(error, "--check-on needs --check");
   run->execution.comm = find_comm(o, world, error);
-  return run->execution.comm != NULL;
+  return run->execution.comm != NULL && (!o->check || can_check(run, world_size(world), error));
 }
 
 static gboolean prepare(Run *run, World *world, GError **error) {

@@ -1,7 +1,9 @@
 /* Sizes are counted and pointers handed out by one walk over each struct, with a Carver that either adds up bytes (no
  * memory yet) or cuts them off a piece: so the two cannot disagree.
  *
- *     slot   | x₀ … xₙ₋₁ | saved 0 … n−1 | head's | with W apart: gradients 0 … n−1, stream gradients, embedding's | */
+ *     for I       | x₀ … xₙ₋₁ | of layers 0 … n−1 | head's |
+ *     for W       | of layers 0 … n−1 | head's |
+ *     made by I   | recomputed for W, gradients 0 … n−1 | stream gradients | logits' | embedding's |             */
 #include "activations.h"
 
 #include "kernel.h"
@@ -35,21 +37,22 @@ static gboolean is_flash(const Cut *cut) {
   return cut->plan->attention == ATTENTION_FLASH;
 }
 
-static SavedLayer carve_layer(const Cut *cut, Carver *carver, gboolean with_scores) {
+/* What I reads, and what W reads (may be one carver). */
+static SavedLayer carve_layer(const Cut *cut, Carver *for_i, Carver *for_w, gboolean with_scores) {
   const int e = element(cut);
   const double t = cut->tokens;
-  SavedLayer saved = {.norm1 = carve(carver, stream_elements(cut), e), .norm2 = carve(carver, stream_elements(cut), e)};
-  saved.mean1 = carve(carver, cut->split_tokens, 4);
-  saved.rstd1 = carve(carver, cut->split_tokens, 4);
-  saved.mean2 = carve(carver, cut->split_tokens, 4);
-  saved.rstd2 = carve(carver, cut->split_tokens, 4);
-  saved.qkv = carve(carver, t * (cut->q_width + 2 * cut->kv_width), e);
-  saved.scores = !is_flash(cut) && with_scores ? carve(carver, cut->scores, e) : NULL;
-  saved.lse = is_flash(cut) ? carve(carver, (double)cut->sequences * cut->heads * cut->seq_len, 4) : NULL;
-  saved.attention = carve(carver, t * cut->q_width, e);
-  saved.x2 = carve(carver, stream_elements(cut), e);
-  saved.up = carve(carver, t * cut->up_width, e);
-  saved.activation = carve(carver, t * cut->ffn_width, e);
+  SavedLayer saved = {.norm1 = carve(for_w, stream_elements(cut), e), .norm2 = carve(for_w, stream_elements(cut), e)};
+  saved.attention = carve(for_w, t * cut->q_width, e);
+  saved.activation = carve(for_w, t * cut->ffn_width, e);
+  saved.mean1 = carve(for_i, cut->split_tokens, 4);
+  saved.rstd1 = carve(for_i, cut->split_tokens, 4);
+  saved.mean2 = carve(for_i, cut->split_tokens, 4);
+  saved.rstd2 = carve(for_i, cut->split_tokens, 4);
+  saved.qkv = carve(for_i, t * (cut->q_width + 2 * cut->kv_width), e);
+  saved.scores = !is_flash(cut) && with_scores ? carve(for_i, cut->scores, e) : NULL;
+  saved.lse = is_flash(cut) ? carve(for_i, (double)cut->sequences * cut->heads * cut->seq_len, 4) : NULL;
+  saved.x2 = carve(for_i, stream_elements(cut), e);
+  saved.up = carve(for_i, t * cut->up_width, e);
   return saved;
 }
 
@@ -64,19 +67,18 @@ static LayerGradients carve_gradients(const Cut *cut, Carver *carver) {
   return gradients;
 }
 
-static SavedHead carve_head(const Cut *cut, Carver *carver) {
+static SavedHead carve_head(const Cut *cut, Carver *for_i, Carver *for_w) {
   const int e = element(cut);
-  const double t = cut->tokens, logits = t * cut->vocab_width;
+  const double t = cut->tokens;
   return (SavedHead){
-      .x = carve(carver, stream_elements(cut), e),
-      .norm = carve(carver, stream_elements(cut), e),
-      .mean = carve(carver, cut->split_tokens, 4),
-      .rstd = carve(carver, cut->split_tokens, 4),
-      .probabilities = carve(carver, logits, 4),
-      .row_max = carve(carver, t, 4),
-      .row_sum = carve(carver, t, 4),
-      .row_target = carve(carver, t, 4),
-      .d_logits = carve(carver, logits, e),
+      .x = carve(for_i, stream_elements(cut), e),
+      .norm = carve(for_w, stream_elements(cut), e),
+      .mean = carve(for_i, cut->split_tokens, 4),
+      .rstd = carve(for_i, cut->split_tokens, 4),
+      .probabilities = carve(for_i, t * cut->vocab_width, 4),
+      .row_max = carve(for_i, t, 4),
+      .row_sum = carve(for_i, t, 4),
+      .row_target = carve(for_i, t, 4),
   };
 }
 
@@ -87,44 +89,79 @@ typedef struct {
   SavedLayer saved;
   LayerGradients gradients;
   SavedHead head;
-} SlotParts;
+} SlotTensors;
 
-static gint64 walk_slot(const Activations *activations, int stage, char *memory, SlotParts *parts) {
+static void walk_saved(const Activations *activations, const StageLayers *layers, Carver *carvers,
+                       SlotTensors *tensors) {
   const Cut *cut = activations->cut;
-  const StageLayers *layers = activations->layers[stage];
-  Carver carver = {.base = memory};
+  Carver *for_i = &carvers[PART_FOR_I], *for_w = &carvers[PART_FOR_W];
   for (int i = 0; i < layers->n_layers; i++) {
-    char *x = carve(&carver, stream_elements(cut), element(cut));
-    if (i == parts->layer)
-      parts->input = x;
+    char *x = carve(for_i, stream_elements(cut), element(cut));
+    if (i == tensors->layer)
+      tensors->input = x;
   }
   for (int i = 0; i < layers->n_layers && activations->saves_all; i++) {
-    SavedLayer saved = carve_layer(cut, &carver, activations->saves_scores);
-    if (i == parts->layer)
-      parts->saved = saved;
+    const SavedLayer saved = carve_layer(cut, for_i, for_w, activations->saves_scores);
+    if (i == tensors->layer)
+      tensors->saved = saved;
   }
   if (layers->has_head)
-    parts->head = carve_head(cut, &carver);
-  for (int i = 0; i < layers->n_layers && activations->has_w; i++) {
-    LayerGradients gradients = carve_gradients(cut, &carver);
-    if (i == parts->layer)
-      parts->gradients = gradients;
-  }
-  for (int i = 0; i <= layers->n_layers && activations->has_w; i++) {
-    char *gradient = carve(&carver, stream_elements(cut), element(cut));
-    if (i == parts->layer)
-      parts->stream_gradient = gradient;
-  }
-  if (activations->has_w && layers->has_embedding)
-    parts->embedding_gradient = carve(&carver, (double)cut->tokens * cut->model->hidden, element(cut));
-  return carver.bytes;
+    tensors->head = carve_head(cut, for_i, for_w);
 }
 
-static SlotParts slot_parts(const Activations *activations, const Slot *slot, int layer) {
-  SlotParts parts = {.layer = layer};
-  g_assert(slot->is_open);
-  walk_slot(activations, slot->stage, slot->piece->memory, &parts);
-  return parts;
+/* The gradient of the first layer's input stays only for an embedding before it: else it leaves the stage, as the one
+ * of the last layer's output comes into it. */
+static gboolean keeps_stream_gradient(const StageLayers *layers, int layer) {
+  return layer == 0 ? layers->has_embedding : layer < layers->n_layers || layers->has_head;
+}
+
+static void walk_made(const Activations *activations, const StageLayers *layers, Carver *made, SlotTensors *tensors) {
+  const Cut *cut = activations->cut;
+  Carver nothing = {0};
+  for (int i = 0; i < layers->n_layers; i++) {
+    SavedLayer again = {0};
+    if (!activations->saves_all)
+      again = carve_layer(cut, &nothing, made, FALSE);
+    const LayerGradients gradients = carve_gradients(cut, made);
+    if (i != tensors->layer)
+      continue;
+    tensors->gradients = gradients;
+    if (!activations->saves_all)
+      tensors->saved = again;
+  }
+  for (int i = 0; i <= layers->n_layers; i++) {
+    char *gradient = keeps_stream_gradient(layers, i) ? carve(made, stream_elements(cut), element(cut)) : NULL;
+    if (i == tensors->layer)
+      tensors->stream_gradient = gradient;
+  }
+  if (layers->has_head)
+    tensors->head.d_logits = carve(made, (double)cut->tokens * cut->vocab_width, element(cut));
+  if (layers->has_embedding && cut->sequence_parallel)
+    tensors->embedding_gradient = carve(made, (double)cut->tokens * cut->model->hidden, element(cut));
+}
+
+static void walk_slot(const Activations *activations, int stage, Carver *carvers, SlotTensors *tensors) {
+  const StageLayers *layers = activations->layers[stage];
+  walk_saved(activations, layers, carvers, tensors);
+  if (activations->has_w)
+    walk_made(activations, layers, &carvers[PART_MADE_BY_I], tensors);
+}
+
+/* `layer` −1: of no layer. */
+static SlotTensors slot_tensors(const Activations *activations, const Slot *slot, int layer) {
+  SlotTensors tensors = {.layer = layer};
+  Carver carvers[N_SLOT_PARTS];
+  for (int part = 0; part < N_SLOT_PARTS; part++)
+    carvers[part] = (Carver){.base = slot->parts[part] != NULL ? slot->parts[part]->memory : NULL};
+  walk_slot(activations, slot->stage, carvers, &tensors);
+  return tensors;
+}
+
+static gboolean has_head(const Activations *activations) {
+  for (int stage = 0; stage < activations->n_stages; stage++)
+    if (activations->layers[stage] != NULL && activations->layers[stage]->has_head)
+      return TRUE;
+  return FALSE;
 }
 
 static gint64 carve_scratch(Activations *activations, char *memory) {
@@ -132,7 +169,7 @@ static gint64 carve_scratch(Activations *activations, char *memory) {
   const int e = element(cut);
   const double t = cut->tokens, stream = stream_elements(cut), wide = t * cut->model->hidden;
   Carver carver = {.base = memory};
-  activations->scratch_layer = carve_layer(cut, &carver, TRUE);
+  activations->scratch_layer = carve_layer(cut, &carver, &carver, TRUE);
   activations->scratch_gradients = carve_gradients(cut, &carver);
   activations->scratch_y = carve(&carver, stream, e);
   activations->gathered = carve(&carver, wide, e);
@@ -145,7 +182,20 @@ static gint64 carve_scratch(Activations *activations, char *memory) {
   activations->d_scores = is_flash(cut) ? NULL : carve(&carver, cut->scores, e);
   activations->d_attention = carve(&carver, t * cut->q_width, e);
   activations->d_embedding = carve(&carver, wide, e);
+  const double logits = has_head(activations) ? t * cut->vocab_width : 0;
+  activations->logits = carve(&carver, logits, e);
+  activations->d_logits = activations->has_w ? NULL : carve(&carver, logits, e);
   return carver.bytes;
+}
+
+static void init_pools(Activations *activations, int stage) {
+  SlotTensors tensors = {.layer = -1};
+  Carver carvers[N_SLOT_PARTS] = {{0}};
+  if (activations->layers[stage] == NULL)
+    return;
+  walk_slot(activations, stage, carvers, &tensors);
+  for (int part = 0; part < N_SLOT_PARTS; part++)
+    pool_init(&activations->pools[stage * N_SLOT_PARTS + part], activations->device, carvers[part].bytes);
 }
 
 gboolean activations_init(Activations *activations, const Cut *cut, Device *device, const StageLayers *const *layers,
@@ -157,16 +207,14 @@ gboolean activations_init(Activations *activations, const Cut *cut, Device *devi
       .n_stages = n_stages,
       .n_micro_batches = n_micro_batches,
       .has_w = has_w,
-      .saves_all = recompute != RECOMPUTE_FULL || has_w,
+      .saves_all = recompute != RECOMPUTE_FULL,
       .saves_scores = recompute != RECOMPUTE_SELECTIVE,
-      .slots = g_new0(Pool, n_stages),
+      .pools = g_new0(Pool, (gsize)n_stages * N_SLOT_PARTS),
       .open = g_new0(Slot, (gsize)n_stages * n_micro_batches),
       .layers = g_memdup2(layers, sizeof *layers * (gsize)n_stages),
   };
   for (int stage = 0; stage < n_stages; stage++) {
-    SlotParts parts = {.layer = -1};
-    if (layers[stage] != NULL)
-      pool_init(&activations->slots[stage], device, walk_slot(activations, stage, NULL, &parts));
+    init_pools(activations, stage);
     for (int m = 0; m < n_micro_batches; m++)
       activations->open[stage * n_micro_batches + m] = (Slot){.stage = stage, .micro_batch = m};
   }
@@ -179,12 +227,12 @@ gboolean activations_init(Activations *activations, const Cut *cut, Device *devi
 }
 
 void activations_clear(Activations *activations) {
-  for (int stage = 0; stage < activations->n_stages; stage++)
-    pool_clear(&activations->slots[stage]);
+  for (int pool = 0; pool < activations->n_stages * N_SLOT_PARTS; pool++)
+    pool_clear(&activations->pools[pool]);
   pool_clear(&activations->boundary);
   if (activations->arena != NULL)
     activations->device->type->release(activations->device, activations->arena);
-  g_free(activations->slots);
+  g_free(activations->pools);
   g_free(activations->open);
   g_free(activations->layers);
   memset(activations, 0, sizeof *activations);
@@ -194,52 +242,87 @@ Slot *activations_slot(Activations *activations, int stage, int micro_batch) {
   return &activations->open[stage * activations->n_micro_batches + micro_batch];
 }
 
+static gboolean take_part(Activations *activations, Slot *slot, SlotPart part, DeviceStream *stream, GError **error) {
+  if (slot->parts[part] == NULL)
+    slot->parts[part] = pool_take(&activations->pools[slot->stage * N_SLOT_PARTS + part], stream, error);
+  return slot->parts[part] != NULL;
+}
+
+static void give_part(Activations *activations, Slot *slot, SlotPart part, DeviceEvent *last) {
+  if (slot->parts[part] == NULL)
+    return;
+  pool_piece_used(slot->parts[part], last);
+  pool_release(&activations->pools[slot->stage * N_SLOT_PARTS + part], slot->parts[part]);
+  slot->parts[part] = NULL;
+}
+
 gboolean activations_open(Activations *activations, Slot *slot, DeviceStream *stream, GError **error) {
-  if (slot->is_open)
-    return TRUE;
-  slot->piece = pool_take(&activations->slots[slot->stage], stream, error);
-  slot->is_open = slot->piece != NULL;
-  return slot->is_open;
+  return take_part(activations, slot, PART_FOR_I, stream, error) &&
+         take_part(activations, slot, PART_FOR_W, stream, error);
+}
+
+gboolean activations_open_backward(Activations *activations, Slot *slot, DeviceStream *stream, GError **error) {
+  return !activations->has_w || take_part(activations, slot, PART_MADE_BY_I, stream, error);
+}
+
+void activations_close_input(Activations *activations, Slot *slot, DeviceEvent *last) {
+  give_part(activations, slot, PART_FOR_I, last);
 }
 
 void activations_close(Activations *activations, Slot *slot, DeviceEvent *last) {
-  pool_piece_used(slot->piece, last);
-  pool_release(&activations->slots[slot->stage], slot->piece);
+  for (int part = 0; part < N_SLOT_PARTS; part++)
+    give_part(activations, slot, part, last);
   if (slot->gradient_in != NULL) {
     pool_piece_used(slot->gradient_in, last);
     pool_release(&activations->boundary, slot->gradient_in);
   }
-  slot->piece = slot->gradient_in = NULL;
-  slot->is_open = FALSE;
+  slot->gradient_in = NULL;
+}
+
+/* Full recompute: what W reads is where I has made it again, the rest within the piece. */
+static SavedLayer recomputed_layer(const Activations *activations, const Slot *slot, int layer) {
+  SavedLayer saved = activations->scratch_layer;
+  if (slot->parts[PART_MADE_BY_I] == NULL)
+    return saved;
+  const SavedLayer kept = slot_tensors(activations, slot, layer).saved;
+  saved.norm1 = kept.norm1;
+  saved.norm2 = kept.norm2;
+  saved.attention = kept.attention;
+  saved.activation = kept.activation;
+  return saved;
 }
 
 SavedLayer activations_layer(const Activations *activations, const Slot *slot, int layer) {
   if (!activations->saves_all)
-    return activations->scratch_layer;
-  SavedLayer saved = slot_parts(activations, slot, layer).saved;
+    return recomputed_layer(activations, slot, layer);
+  SavedLayer saved = slot_tensors(activations, slot, layer).saved;
   if (!activations->saves_scores)
     saved.scores = activations->scratch_layer.scores;
   return saved;
 }
 
 LayerGradients activations_gradients(const Activations *activations, const Slot *slot, int layer) {
-  return activations->has_w ? slot_parts(activations, slot, layer).gradients : activations->scratch_gradients;
+  return activations->has_w ? slot_tensors(activations, slot, layer).gradients : activations->scratch_gradients;
 }
 
 SavedHead activations_head(const Activations *activations, const Slot *slot) {
-  return slot_parts(activations, slot, -1).head;
+  SavedHead head = slot_tensors(activations, slot, -1).head;
+  head.logits = activations->logits;
+  if (!activations->has_w)
+    head.d_logits = activations->d_logits;
+  return head;
 }
 
 char *activations_input(const Activations *activations, const Slot *slot, int layer) {
   const StageLayers *layers = activations->layers[slot->stage];
-  return layer < layers->n_layers ? slot_parts(activations, slot, layer).input
-                                  : slot_parts(activations, slot, -1).head.x;
+  return layer < layers->n_layers ? slot_tensors(activations, slot, layer).input
+                                  : slot_tensors(activations, slot, -1).head.x;
 }
 
 char *activations_stream_gradient(const Activations *activations, const Slot *slot, int layer) {
-  return activations->has_w ? slot_parts(activations, slot, layer).stream_gradient : activations->d_stream[layer & 1];
+  return activations->has_w ? slot_tensors(activations, slot, layer).stream_gradient : activations->d_stream[layer & 1];
 }
 
 char *activations_embedding_gradient(const Activations *activations, const Slot *slot) {
-  return activations->has_w ? slot_parts(activations, slot, -1).embedding_gradient : activations->d_embedding;
+  return activations->has_w ? slot_tensors(activations, slot, -1).embedding_gradient : activations->d_embedding;
 }

@@ -1,12 +1,18 @@
 /* What kernels write besides parameters: tensors saved between forward and backward, one Slot per micro-batch in flight
- * in a stage, and scratch that lives within a piece.
+ * in a stage, and scratch that lives within a piece. A slot has three parts, after who reads a tensor last; each comes
+ * from a pool of its own stage and goes back as soon as it has been read:
  *
- *     slot of a stage    | x₀ | saved of layer 0 | x₁ | saved of layer 1 | … | head's |
- *     boundary           activations and gradients on their way between stages
+ *                   taken by     given back by
+ *     for I         F            I or B           inputs of norms, attention and activation; the softmax
+ *     for W         F            W or B           inputs of linears
+ *     made by I     I or B       W or B           where W runs apart: gradients of the linears' outputs
  *
- * A receive writes straight into x₀ of the slot it opens. With full recompute a slot keeps the layers' inputs only, and
- * the saved tensors are the scratch's. Shapes in elements, row-major: T tokens × width; T′ = T/tp under sequence
- * parallelism. */
+ *     boundary      activations and gradients on their way between stages
+ *
+ * So a rank holds what the Program says it holds, however late W runs. A receive writes straight into x₀ of the slot it
+ * opens. With full recompute the layers' inputs alone are kept from F; the other tensors are scratch, except that those
+ * W reads are made again by I and stay with what I makes. Shapes in elements, row-major: T tokens × width; T′ = T/tp
+ * under sequence parallelism. */
 #pragma once
 #include "cut.h"
 #include "pool.h"
@@ -37,14 +43,15 @@ typedef struct {
   float *mean, *rstd;
   float *probabilities;                  /* T × vocab_width */
   float *row_max, *row_sum, *row_target; /* [T] */
-  char *d_logits;                        /* T × vocab_width */
+  char *logits, *d_logits;               /* T × vocab_width; logits are scratch */
 } SavedHead;
+
+typedef enum { PART_FOR_I, PART_FOR_W, PART_MADE_BY_I, N_SLOT_PARTS } SlotPart;
 
 typedef struct {
   int stage, micro_batch;
-  PoolPiece *piece;
-  PoolPiece *gradient_in; /* what RECV_B or the next stage on this rank wrote; NULL until then */
-  gboolean is_open;
+  PoolPiece *parts[N_SLOT_PARTS]; /* NULL: not taken yet, or given back */
+  PoolPiece *gradient_in;         /* what RECV_B or the next stage on this rank wrote; NULL until then */
 } Slot;
 
 typedef struct {
@@ -54,7 +61,7 @@ typedef struct {
   gboolean has_w;     /* W runs apart from I */
   gboolean saves_all; /* else: full recompute, only inputs are kept */
   gboolean saves_scores;
-  Pool *slots;                /* [n_stages]; unused for stages of other ranks */
+  Pool *pools;                /* [n_stages][N_SLOT_PARTS]; unused for stages of other ranks */
   Pool boundary;              /* T′ × h each */
   Slot *open;                 /* [n_stages · n_micro_batches] */
   const StageLayers **layers; /* [n_stages]; borrowed */
@@ -72,6 +79,7 @@ typedef struct {
   char *d_scores;           /* unfused */
   char *d_attention;        /* T × q */
   char *d_embedding;        /* T × h: gathered */
+  char *logits, *d_logits;  /* T × vocab_width, where a head is; d_logits: where W does not run apart */
 } Activations;
 
 /* `layers` [n_stages]: NULL for stages of other ranks. Everything but slots is allocated now. */
@@ -80,12 +88,15 @@ gboolean activations_init(Activations *activations, const Cut *cut, Device *devi
 void activations_clear(Activations *activations);
 
 Slot *activations_slot(Activations *activations, int stage, int micro_batch);
-/* Opens it unless it is; `stream` is the one that writes first. */
+/* What a forward writes, taken unless it is; `stream` is the one that writes first. */
 gboolean activations_open(Activations *activations, Slot *slot, DeviceStream *stream, GError **error);
-/* `last`: the end of the op that used it last. */
+/* What an I or B makes for W. */
+gboolean activations_open_backward(Activations *activations, Slot *slot, DeviceStream *stream, GError **error);
+/* Give back what nobody reads after an I, and after a W or B. `last`: the end of that op. */
+void activations_close_input(Activations *activations, Slot *slot, DeviceEvent *last);
 void activations_close(Activations *activations, Slot *slot, DeviceEvent *last);
 
-/* Pointers into an open slot, or scratch. */
+/* Pointers into a slot, NULL for what lies in a part that is not there, or scratch. */
 SavedLayer activations_layer(const Activations *activations, const Slot *slot, int layer);
 LayerGradients activations_gradients(const Activations *activations, const Slot *slot, int layer);
 SavedHead activations_head(const Activations *activations, const Slot *slot);

@@ -27,11 +27,11 @@ static void run_embedding(const ItemCall *call) {
                                  .token = call->trainer->tokens + token_offset(call)}};
   if (is_backward) {
     kernel.embedding.dout = cut->sequence_parallel ? activations_embedding_gradient(memory(call), call->slot)
-                                                   : activations_stream_gradient(memory(call), call->slot, 0);
+                                                   : item_embedding_gradient(call);
     kernel.embedding.dtable = block_gradient(parameters, block, ROLE_TABLE);
   } else {
     kernel.embedding.table = block_weight(parameters, block, ROLE_TABLE);
-    kernel.embedding.out = cut->tp > 1 ? memory(call)->partial : activations_input(memory(call), call->slot, 0);
+    kernel.embedding.out = cut->tp > 1 ? memory(call)->partial : item_embedding_output(call);
   }
   item_launch(call, &kernel);
 }
@@ -50,11 +50,11 @@ static void run_positions(const ItemCall *call) {
                     .first_row = cut->sequence_parallel ? parameters->at.at[AXIS_TP] * cut->split_tokens : 0,
                     .seq_len = cut->seq_len}};
   if (is_backward) {
-    kernel.positions.dx = activations_stream_gradient(memory(call), call->slot, 0);
+    kernel.positions.dx = item_embedding_gradient(call);
     kernel.positions.dtable = block_gradient(parameters, block, ROLE_POSITIONS);
   } else {
     kernel.positions.table = block_weight(parameters, block, ROLE_POSITIONS);
-    kernel.positions.x = activations_input(memory(call), call->slot, 0);
+    kernel.positions.x = item_embedding_output(call);
   }
   item_launch(call, &kernel);
 }
@@ -102,7 +102,7 @@ static void run_loss(const ItemCall *call) {
                             .first_word = call->trainer->parameters->at.at[AXIS_TP] * cut->vocab_width,
                             .n_words = cut->model->vocab,
                             .target = call->trainer->targets + token_offset(call),
-                            .logits = head.d_logits, /* the product has left them there */
+                            .logits = head.logits,
                             .row_max = head.row_max,
                             .row_sum = head.row_sum,
                             .row_target = head.row_target,

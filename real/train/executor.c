@@ -23,16 +23,22 @@ static gboolean is_local(const Executor *executor, int stage) {
   return executor->trainer->activations.layers[stage] != NULL;
 }
 
+/* The stage after, or before, in the op's pipe; −1: none. */
+static int neighbour(const Executor *executor, const Op *op, gboolean forward) {
+  return stage_next(op->stage, forward, executor->program->n_stages, executor->program->n_pipes);
+}
+
 /* Where the last layer of a stage writes: the next stage's input when that is on this rank, else what is sent. */
 static gboolean begin_forward(Executor *executor, const Op *op, DeviceStream *compute, GError **error) {
   Activations *activations = &executor->trainer->activations;
   Slot *slot = activations_slot(activations, op->stage, op->micro_batch);
   if (!activations_open(activations, slot, compute, error))
     return FALSE;
-  if (op->stage + 1 == executor->program->n_stages)
+  const int after = neighbour(executor, op, TRUE);
+  if (after < 0)
     return TRUE;
-  if (is_local(executor, op->stage + 1)) {
-    Slot *next = activations_slot(activations, op->stage + 1, op->micro_batch);
+  if (is_local(executor, after)) {
+    Slot *next = activations_slot(activations, after, op->micro_batch);
     if (!activations_open(activations, next, compute, error))
       return FALSE;
     executor->output = activations_input(activations, next, 0);
@@ -46,14 +52,18 @@ static gboolean begin_forward(Executor *executor, const Op *op, DeviceStream *co
 
 static gboolean begin_backward(Executor *executor, const Op *op, DeviceStream *compute, GError **error) {
   Activations *activations = &executor->trainer->activations;
-  if (op->stage == 0)
+  if (!activations_open_backward(activations, activations_slot(activations, op->stage, op->micro_batch), compute,
+                                 error))
+    return FALSE;
+  const int before = neighbour(executor, op, FALSE);
+  if (before < 0)
     return TRUE;
   PoolPiece *piece = pool_take(&activations->boundary, compute, error);
   if (piece == NULL)
     return FALSE;
   executor->gradient_out = piece->memory;
-  if (is_local(executor, op->stage - 1))
-    activations_slot(activations, op->stage - 1, op->micro_batch)->gradient_in = piece;
+  if (is_local(executor, before))
+    activations_slot(activations, before, op->micro_batch)->gradient_in = piece;
   else
     executor->outgoing[1][place(executor, op->stage, op->micro_batch)] = piece;
   return TRUE;
@@ -64,16 +74,24 @@ static gboolean begin_action(Executor *executor, const Op *op, GError **error) {
   executor->output = executor->gradient_out = NULL;
   if (op->action == ACTION_F)
     return begin_forward(executor, op, compute, error);
-  Slot *slot = activations_slot(&executor->trainer->activations, op->stage, op->micro_batch);
-  if (!slot->is_open)
+  const Slot *slot = activations_slot(&executor->trainer->activations, op->stage, op->micro_batch);
+  if (op->action == ACTION_W)
+    return slot->parts[PART_MADE_BY_I] != NULL ||
+           fail_impossible(error, "nothing is kept for it: its input gradient has not run, or it has");
+  if (slot->parts[PART_FOR_I] == NULL)
     return fail_impossible(error, "nothing is saved for it: its forward has not run, or its backward has");
-  return op->action == ACTION_W || begin_backward(executor, op, compute, error);
+  if (op->action == ACTION_I && executor->trainer->parameters->zero >= 2)
+    state_use_early(executor->trainer, op);
+  return begin_backward(executor, op, compute, error);
 }
 
 static void end_action(Executor *executor, const Op *op, DeviceEvent *end) {
   Activations *activations = &executor->trainer->activations;
-  if (op->action == ACTION_B || op->action == ACTION_W)
-    activations_close(activations, activations_slot(activations, op->stage, op->micro_batch), end);
+  Slot *slot = activations_slot(activations, op->stage, op->micro_batch);
+  if (op->action == ACTION_I)
+    activations_close_input(activations, slot, end);
+  else if (op->action != ACTION_F)
+    activations_close(activations, slot, end);
 }
 
 /* --- ops -------------------------------------------------------------------------------------------------------------
@@ -233,6 +251,9 @@ static gboolean run_collective(Executor *executor, int index, GError **error) {
     return TRUE;
   case ACTION_TIED_GRAD:
     state_tied_gradient(trainer, group, stream);
+    return TRUE;
+  case ACTION_COPY_GRAD:
+    state_copied_gradient(trainer, op->stage, group, stream);
     return TRUE;
   case ACTION_WHOLE_GRAD:
     state_whole_gradients(trainer, group, stream);

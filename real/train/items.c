@@ -61,6 +61,20 @@ char *item_output_gradient(const ItemCall *call) {
   return activations_stream_gradient(&trainer->activations, call->slot, call->layer + 1);
 }
 
+static gboolean is_embedding_alone(const ItemCall *call) {
+  const StageLayers *layers = &call->trainer->workload->stages[call->stage].layers;
+  return layers->n_layers == 0 && !layers->has_head;
+}
+
+char *item_embedding_output(const ItemCall *call) {
+  return is_embedding_alone(call) ? call->output : activations_input(&call->trainer->activations, call->slot, 0);
+}
+
+char *item_embedding_gradient(const ItemCall *call) {
+  return is_embedding_alone(call) ? call->slot->gradient_in->memory
+                                  : activations_stream_gradient(&call->trainer->activations, call->slot, 0);
+}
+
 static const ItemKernel *find_kernel(const char *name) {
   const ItemKernel *const tables[] = {layer_kernels, attention_kernels, end_kernels};
   for (gsize i = 0; i < G_N_ELEMENTS(tables); i++)

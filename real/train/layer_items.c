@@ -64,8 +64,8 @@ static char *linear_output(const ItemCall *call, LinearName name) {
     return saved(call).qkv;
   case MLP_UP:
     return saved(call).up;
-  case LOGITS: /* the loss has read them before their gradient takes their place */
-    return activations_head(memory(call), call->slot).d_logits;
+  case LOGITS: /* read by the loss, within the piece */
+    return activations_head(memory(call), call->slot).logits;
   default:
     return memory(call)->partial;
   }
@@ -177,12 +177,11 @@ static void reduce_partial(const ItemCall *call) {
 }
 
 static void reduce_embedding(const ItemCall *call) {
-  run_collective(call, memory(call)->partial, activations_input(memory(call), call->slot, 0));
+  run_collective(call, memory(call)->partial, item_embedding_output(call));
 }
 
 static void gather_embedding_gradient(const ItemCall *call) {
-  run_collective(call, activations_stream_gradient(memory(call), call->slot, 0),
-                 activations_embedding_gradient(memory(call), call->slot));
+  run_collective(call, item_embedding_gradient(call), activations_embedding_gradient(memory(call), call->slot));
 }
 
 static void reduce_loss_terms(const ItemCall *call) {

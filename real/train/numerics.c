@@ -112,7 +112,8 @@ static gboolean write_down(Trainer *trainer, int step, gpointer data, GError **e
 
 static Workload *alone_workload(const Workload *workload) {
   g_autoptr(Plan) plan = plan_copy(workload->plan);
-  plan->gpus = plan->tp = plan->dp = plan->pp = plan->cp = plan->ep = plan->chunks = 1;
+  plan->gpus = plan->tp = plan->dp = plan->pp = plan->cp = plan->ep = plan->chunks = plan->n_pipes = 1;
+  plan->group = 0;
   plan->zero = 0;
   plan->zero_ranks = 1;
   plan->sequence_parallel = FALSE;

@@ -61,8 +61,21 @@ static gboolean check_plan(const Workload *workload, GError **error) {
   return TRUE;
 }
 
+/* Copies of a stage are summed between two ranks. */
+static gboolean check_placement(const Workload *workload, GError **error) {
+  const Placement *placement = workload->placement;
+  const int length = placement->n_stages / placement->n_pipes;
+  for (int stage = 0; stage < length && placement->n_pipes > 1; stage++)
+    if (placement->stage_rank[stage] == placement->stage_rank[stage + length])
+      return fail_impossible(error,
+                             "pipeline rank %d would hold both copies of stage %d: two pipes need an even number "
+                             "of pipeline ranks, found %d",
+                             placement->stage_rank[stage], stage, placement->n_ranks);
+  return TRUE;
+}
+
 gboolean parameters_check(const Workload *workload, GError **error) {
-  return check_model(workload, error) && check_plan(workload, error);
+  return check_model(workload, error) && check_plan(workload, error) && check_placement(workload, error);
 }
 
 /* --- layout ---------------------------------------------------------------------------------------------------------
@@ -108,6 +121,8 @@ static void add_tensor(Layouter *layouter, Role role, const char *name, gint64 r
   tensor.first_row = cut_rows ? tp * tensor.rows : 0;
   tensor.first_column = cut_columns ? tp * tensor.columns : 0;
   layouter->block->offset_of[role] = tensor.offset;
+  if (role <= ROLE_NORM2_SHIFT)
+    layouter->block->n_norms = tensor.offset + tensor.columns;
   if (tensor.is_whole)
     layouter->block->n_whole = tensor.offset + tensor.rows * tensor.columns;
   g_array_append_val(layouter->tensors, tensor);
@@ -225,7 +240,7 @@ static void add_block(const Parameters *parameters, GArray *blocks, BlockKind ki
 
 /* Embedding and head on one rank share a tied matrix: it lies with the embedding. */
 static gboolean shares_table(const Workload *workload) {
-  return workload->model->tied && workload->tied_parameters == 0;
+  return workload->shared_parameters > 0;
 }
 
 static void add_stage(Parameters *parameters, GArray *blocks, int stage, guint64 seed) {
@@ -370,11 +385,20 @@ void parameters_free(Parameters *parameters) {
 /* --- finding --------------------------------------------------------------------------------------------------------
  */
 
+/* The stage of this rank that begins a pipe; −1: none does. */
+static int first_stage(const Parameters *parameters) {
+  for (int stage = 0; stage < parameters->workload->n_stages; stage++)
+    if (parameters->first_of_stage[stage] >= 0 && parameters->workload->stages[stage].layers.has_embedding)
+      return stage;
+  return -1;
+}
+
 Block *parameters_block(const Parameters *parameters, int stage, BlockKind kind, int layer_in_stage) {
   const Workload *workload = parameters->workload;
-  if (kind == BLOCK_OUTPUT && shares_table(workload)) {
+  if (kind == BLOCK_OUTPUT && shares_table(workload) && workload->stages[stage].layers.has_head) {
     kind = BLOCK_TABLE;
-    stage = 0;
+    stage = first_stage(parameters);
+    g_assert(stage >= 0);
   }
   const int first = parameters->first_of_stage[stage];
   const int layer = kind == BLOCK_LAYER ? workload->stages[stage].layers.first_layer + layer_in_stage : -1;
@@ -407,11 +431,14 @@ void parameters_moved(const Parameters *parameters, const Op *op, const Transfer
 }
 
 Block *parameters_shared_table(const Parameters *parameters) {
-  return shares_table(parameters->workload) ? parameters_block(parameters, 0, BLOCK_TABLE, -1) : NULL;
+  const int stage = shares_table(parameters->workload) ? first_stage(parameters) : -1;
+  return stage >= 0 ? parameters_block(parameters, stage, BLOCK_TABLE, -1) : NULL;
 }
 
 gboolean parameters_is_copy(const Parameters *parameters, const Block *block) {
-  return block->kind == BLOCK_OUTPUT && parameters->workload->model->tied;
+  const Workload *workload = parameters->workload;
+  return (block->kind == BLOCK_OUTPUT && workload->model->tied) ||
+         block->stage >= workload->n_stages / workload->placement->n_pipes;
 }
 
 const void *block_weight(const Parameters *parameters, const Block *block, Role role) {

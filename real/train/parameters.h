@@ -55,6 +55,7 @@ typedef struct {
   BlockKind kind;
   int stage, layer;          /* layer: of the model; −1 for the others */
   gint64 n, n_whole;         /* elements, padded; of which the first are held whole by every tp rank */
+  gint64 n_norms;            /* … and of these the first are the norms', whose gradients I makes */
   gint64 offset_of[N_ROLES]; /* −1: none */
   Tensor *tensors;           /* owned */
   int n_tensors;
@@ -69,6 +70,7 @@ typedef struct {
   /* where the running op finds them whole, set as ops are issued */
   char *gathered; /* ZeRO-3 */
   char *bucket;   /* ZeRO-2, 3: unreduced gradient */
+  char *early;    /* … where W runs apart: [n_norms], since the last bucket was begun; the trainer's */
 } Block;
 
 typedef struct {
@@ -100,7 +102,7 @@ Block *parameters_block(const Parameters *parameters, int stage, BlockKind kind,
 void parameters_moved(const Parameters *parameters, const Op *op, const Transfer *transfer, GPtrArray *blocks);
 /* The one matrix of embedding and head where both are on this rank; NULL where there is none. */
 Block *parameters_shared_table(const Parameters *parameters);
-/* The tied matrix of the last stage, which the first stage holds too. */
+/* What another rank holds too, and is the one to count it: the tied matrix of the last stage, all of a second pipe. */
 gboolean parameters_is_copy(const Parameters *parameters, const Block *block);
 
 /* Where kernels read a weight and add to its gradient; they must be there (gathered, bucket). */

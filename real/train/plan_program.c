@@ -1,10 +1,19 @@
 #include "plan_program.h"
 
+#include "error.h"
+#include "plan_order.h"
+
 Program *program_of_plan(const Workload *workload, GError **error) {
-  const Plan *plan = workload->plan;
-  const ScheduleInfo *schedule = schedule_find(plan->schedule, error);
-  g_autoptr(Order) order =
-      schedule ? order_new(schedule, (OrderShape){plan->pp, plan->chunks, (int)plan->n_micro_batches, 0}, error) : NULL;
+  g_autoptr(Plan) plan = plan_copy(workload->plan);
+  g_auto(PlanOrder) choice = {0};
+  if (!plan_order_open(&choice, plan, error))
+    return NULL;
+  if (plan_order_is_auto(&choice)) {
+    fail_impossible(error, "schedule auto is made for predicted times: let stepsim simulate … --schedule auto --dump "
+                           "program.txt make it, and run that with --program program.txt");
+    return NULL;
+  }
+  g_autoptr(Order) order = plan_order_make(&choice, plan, error);
   if (order == NULL)
     return NULL;
   const Lowering lowering = {.order = order, .workload = workload, .n_steps = plan->steps};

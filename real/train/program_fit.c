@@ -46,9 +46,21 @@ static gboolean movement_fits(const Workload *workload, const Op *op, const Tran
   return !cuts || (!group->spans_pp && layout_group_size(&workload->layout, group->axes) == n_shards);
 }
 
+/* A sum over the two copies of a stage: between the ranks that hold them. */
+static gboolean copies_fit(const Workload *workload, const Op *op, const Group *group) {
+  const Placement *placement = workload->placement;
+  if (placement->n_pipes == 1 || op->stage < 0 || !group->spans_pp || group->axes != 0)
+    return FALSE;
+  const int half = placement->n_stages / 2, first = placement->stage_rank[op->stage % half],
+            second = placement->stage_rank[op->stage % half + half];
+  return group->pp_first == MIN(first, second) && group->pp_last == MAX(first, second);
+}
+
 static gboolean collective_fits(const Program *program, const Workload *workload, const Op *op) {
   const Transfer *transfer = &g_array_index(program->transfers, Transfer, op->work);
   const Group *group = &g_array_index(program->groups, Group, transfer->group);
+  if (op->action == ACTION_COPY_GRAD)
+    return copies_fit(workload, op, group);
   if (op->action == ACTION_UNSHARD || op->action == ACTION_REDUCE_GRAD)
     return movement_fits(workload, op, transfer, group);
   if (op->action > ACTION_B)
@@ -58,7 +70,27 @@ static gboolean collective_fits(const Program *program, const Workload *workload
          has_items(workload, op, transfer->piece, transfer->item, transfer->item, TRUE);
 }
 
+/* What lies on a rank depends on it: which ends share a matrix, which stages are copies. */
+static gboolean check_placement(const Program *program, const Workload *workload, GError **error) {
+  const Placement *placement = workload->placement;
+  if (program->n_pipes != placement->n_pipes)
+    return fail_impossible(error, "the program has %d pipes, the plan's schedule %s %d", program->n_pipes,
+                           workload->plan->schedule, placement->n_pipes);
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    for (int i = 0; i < program->ranks[rank].n_ops; i++) {
+      const Op *op = &program->ranks[rank].ops[i];
+      if (op->stage >= 0 && placement->stage_rank[op->stage] != rank)
+        return fail_impossible(error,
+                               "rank %d, op %d: stage %d is on pipeline rank %d under the plan's schedule %s; expected "
+                               "--schedule and --chunks as they were when the program was made",
+                               rank, i, op->stage, placement->stage_rank[op->stage], workload->plan->schedule);
+    }
+  return TRUE;
+}
+
 gboolean program_fits(const Program *program, const Workload *workload, GError **error) {
+  if (!check_placement(program, workload, error))
+    return FALSE;
   for (int rank = 0; rank < program->n_ranks; rank++)
     for (int i = 0; i < program->ranks[rank].n_ops; i++) {
       const Op *op = &program->ranks[rank].ops[i];

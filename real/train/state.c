@@ -6,8 +6,9 @@
  *     ZeRO-2, 3  bucket [n] reduce-scattered in place, its shard added to the gradient [shard_n]
  *     ZeRO-3     weights [shard_n] gathered into a buffer
  *
- * The global norm counts every parameter once: what all tp ranks hold by tp rank 0, a tied matrix by the first stage.
- */
+ * ZeRO-2, 3 with W apart from I: the gradients of norms, which I makes, add up beside the buckets, and the next bucket
+ * of their block takes them along. The global norm counts every parameter once: what all tp ranks hold by tp rank 0, a
+ * tied matrix by the first stage, a stage with two copies by the first pipe. */
 #include "trainer.h"
 
 #include <string.h>
@@ -76,10 +77,42 @@ void state_unshard(Trainer *trainer, const Op *op, const Transfer *transfer, Com
 /* --- gradients ------------------------------------------------------------------------------------------------------
  */
 
+static void fill_zero(DeviceStream *stream, char *to, gint64 n, Number number) {
+  launch(stream, (Kernel){.kind = KERNEL_FILL, .fill = {.bytes = n * kernel_element_bytes(number), .to = to}});
+}
+
+static void add_gradients(DeviceStream *stream, const char *from, char *to, gint64 n, Number number) {
+  launch(stream, (Kernel){.kind = KERNEL_CONVERT,
+                          .convert = {.from_number = (guint8)number,
+                                      .to_number = (guint8)number,
+                                      .accumulate = TRUE,
+                                      .n = n,
+                                      .from = from,
+                                      .to = to}});
+}
+
+void state_use_early(Trainer *trainer, const Op *op) {
+  const Parameters *parameters = trainer->parameters;
+  for (int i = parameters->first_of_stage[op->stage]; i < parameters->n_blocks; i++)
+    if (parameters->blocks[i].stage == op->stage && parameters->blocks[i].n_norms > 0)
+      parameters->blocks[i].bucket = parameters->blocks[i].early;
+}
+
+/* The one that is not being reduced; the Program has a bucket wait for the reduction before the last. */
+static void open_shared(Trainer *trainer, DeviceStream *stream) {
+  Block *shared = parameters_shared_table(trainer->parameters);
+  if (shared == NULL || trainer->is_shared_open)
+    return;
+  shared->bucket = trainer->shared_gradients[trainer->n_shared_opened++ % 2];
+  trainer->is_shared_open = TRUE;
+  fill_zero(stream, shared->bucket, shared->n, trainer->parameters->gradient_number);
+}
+
 void state_open_bucket(Trainer *trainer, const Op *op, const Transfer *transfer, int which, DeviceStream *stream) {
   const Number number = trainer->parameters->gradient_number;
   g_autoptr(GPtrArray) blocks = moved_blocks(trainer, op, transfer);
-  Block *shared = parameters_shared_table(trainer->parameters);
+  const Block *shared = parameters_shared_table(trainer->parameters);
+  open_shared(trainer, stream);
   gint64 offset = 0;
   for (guint i = 0; i < blocks->len; i++) {
     Block *block = g_ptr_array_index(blocks, i);
@@ -88,29 +121,19 @@ void state_open_bucket(Trainer *trainer, const Op *op, const Transfer *transfer,
     block->bucket = at(trainer->buckets[which], offset, number);
     offset += block->n;
   }
-  if (shared != NULL && transfer->n_head > 0) { /* the head's backward comes first */
-    shared->bucket = trainer->shared_gradients[trainer->n_shared_opened++ % 2];
-    launch(stream, (Kernel){.kind = KERNEL_FILL,
-                            .fill = {.bytes = shared->n * kernel_element_bytes(number), .to = shared->bucket}});
+  fill_zero(stream, trainer->buckets[which], offset, number);
+  for (guint i = 0; i < blocks->len; i++) {
+    const Block *block = g_ptr_array_index(blocks, i);
+    if (block->early == NULL)
+      continue;
+    add_gradients(stream, block->early, block->bucket, block->n_norms, number);
+    fill_zero(stream, block->early, block->n_norms, number);
   }
-  launch(stream, (Kernel){.kind = KERNEL_FILL,
-                          .fill = {.bytes = offset * kernel_element_bytes(number), .to = trainer->buckets[which]}});
 }
 
 /* The unreduced gradient, whole. */
 static char *unreduced(const Parameters *parameters, const Block *block) {
   return parameters->zero >= 2 ? block->bucket : block->gradient;
-}
-
-static void add_to_shard(const Parameters *parameters, const Block *block, DeviceStream *stream) {
-  const Number number = parameters->gradient_number;
-  launch(stream, (Kernel){.kind = KERNEL_CONVERT,
-                          .convert = {.from_number = (guint8)number,
-                                      .to_number = (guint8)number,
-                                      .accumulate = TRUE,
-                                      .n = block->shard_n,
-                                      .from = at(block->bucket, block->shard_first, number),
-                                      .to = block->gradient}});
 }
 
 void state_reduce(Trainer *trainer, const Op *op, const Transfer *transfer, CommGroup *group, DeviceStream *stream,
@@ -130,8 +153,12 @@ void state_reduce(Trainer *trainer, const Op *op, const Transfer *transfer, Comm
       comm->collective(group, stream, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, number, shard, shard, block->shard_n);
   }
   comm->batch_end(trainer->comm);
-  for (guint i = 0; i < blocks->len && is_last && parameters->zero >= 2; i++)
-    add_to_shard(parameters, g_ptr_array_index(blocks, i), stream);
+  for (guint i = 0; i < blocks->len && is_last && parameters->zero >= 2; i++) {
+    const Block *block = g_ptr_array_index(blocks, i);
+    add_gradients(stream, at(block->bucket, block->shard_first, number), block->gradient, block->shard_n, number);
+    if (block == parameters_shared_table(parameters))
+      trainer->is_shared_open = FALSE;
+  }
 }
 
 /* This rank's share of a block's gradient. */
@@ -149,6 +176,21 @@ void state_tied_gradient(Trainer *trainer, CommGroup *group, DeviceStream *strea
     trainer->comm->type->collective(group, stream, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, parameters->gradient_number,
                                     gradient, gradient, block->shard_n);
   }
+}
+
+void state_copied_gradient(Trainer *trainer, int stage, CommGroup *group, DeviceStream *stream) {
+  const Parameters *parameters = trainer->parameters;
+  const CommType *comm = trainer->comm->type;
+  comm->batch_begin(trainer->comm);
+  for (int i = parameters->first_of_stage[stage]; i < parameters->n_blocks; i++) {
+    const Block *block = &parameters->blocks[i];
+    if (block->stage != stage || block->n == 0)
+      continue;
+    char *gradient = own_gradient(parameters, block);
+    comm->collective(group, stream, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, parameters->gradient_number, gradient, gradient,
+                     block->shard_n);
+  }
+  comm->batch_end(trainer->comm);
 }
 
 /* Elements of this rank's shard that every tp rank holds whole: they come first in a block. */
@@ -240,12 +282,11 @@ static void step_block(const Trainer *trainer, const Block *block, int step, Dev
 /* ZeRO-1: what the other ranks step is summed up anew in the next step. */
 static void zero_others(const Parameters *parameters, const Block *block, DeviceStream *stream) {
   const Number number = parameters->gradient_number;
-  const gint64 after = block->shard_first + block->shard_n, bytes = kernel_element_bytes(number);
+  const gint64 after = block->shard_first + block->shard_n;
   if (block->shard_first > 0)
-    launch(stream, (Kernel){.kind = KERNEL_FILL, .fill = {.bytes = block->shard_first * bytes, .to = block->gradient}});
+    fill_zero(stream, block->gradient, block->shard_first, number);
   if (after < block->n)
-    launch(stream, (Kernel){.kind = KERNEL_FILL,
-                            .fill = {.bytes = (block->n - after) * bytes, .to = at(block->gradient, after, number)}});
+    fill_zero(stream, at(block->gradient, after, number), block->n - after, number);
 }
 
 void state_optimizer(Trainer *trainer, int step, DeviceStream *stream) {

@@ -114,6 +114,22 @@ static int most_gathers(const Program *program, const OpList *list) {
   return most;
 }
 
+static gboolean allocate_early(Trainer *trainer, GError **error) {
+  enum { ALIGN = 64 }; /* elements */
+  const Parameters *parameters = trainer->parameters;
+  const gint64 element_bytes = kernel_element_bytes(parameters->gradient_number);
+  gint64 n = 0, offset = 0;
+  for (int i = 0; i < parameters->n_blocks; i++)
+    n += (parameters->blocks[i].n_norms + ALIGN - 1) / ALIGN * ALIGN;
+  trainer->early = trainer->device->type->allocate(trainer->device, MAX(n, 1) * element_bytes, error);
+  for (int i = 0; i < parameters->n_blocks && trainer->early != NULL; i++) {
+    Block *block = &parameters->blocks[i];
+    block->early = block->n_norms > 0 ? trainer->early + offset * element_bytes : NULL;
+    offset += (block->n_norms + ALIGN - 1) / ALIGN * ALIGN;
+  }
+  return trainer->early != NULL;
+}
+
 static gboolean allocate_buffers(Trainer *trainer, int rank, GError **error) {
   const Parameters *parameters = trainer->parameters;
   const DeviceType *device = trainer->device->type;
@@ -135,6 +151,8 @@ static gboolean allocate_buffers(Trainer *trainer, int rank, GError **error) {
     ok = (trainer->shared_gradients[i] = device->allocate(trainer->device, 4 * shared->n, error)) != NULL;
   if (ok && shared != NULL && parameters->zero == 3)
     ok = (trainer->shared_gathered = device->allocate(trainer->device, 4 * shared->n, error)) != NULL;
+  if (ok && parameters->zero >= 2 && trainer->activations.has_w)
+    ok = allocate_early(trainer, error);
   const int n_gathers = parameters->zero == 3 ? most_gathers(trainer->program, list) : 0;
   for (int i = 0; i < n_gathers && ok; i++) {
     char *buffer = device->allocate(trainer->device, MAX(trainer->gather_bytes, 1), error);
@@ -200,6 +218,7 @@ void trainer_free(Trainer *trainer) {
                           trainer->losses,
                           trainer->norms,
                           trainer->pack,
+                          trainer->early,
                           trainer->buckets[0],
                           trainer->buckets[1],
                           trainer->shared_gradients[0],
@@ -217,7 +236,7 @@ void trainer_free(Trainer *trainer) {
   }
   g_clear_pointer(&trainer->item_log, g_array_unref);
   items_clear(trainer);
-  if (trainer->activations.slots != NULL)
+  if (trainer->activations.pools != NULL)
     activations_clear(&trainer->activations);
   parameters_free(trainer->parameters);
   g_free(trainer);

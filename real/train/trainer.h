@@ -70,10 +70,13 @@ struct Trainer {
   /* ZeRO-3: gathered pieces in turn, tables apart */
   GPtrArray *gather_buffers; /* of char *: device memory */
   gint64 gather_bytes;
-  /* ZeRO-2, 3: a matrix that embedding and head share outlives bucket and buffer: used by both, moved with one */
+  /* ZeRO-2, 3: a matrix that embedding and head share outlives bucket and buffer: used by both, moved with one. Its
+   * gradient adds up in one of two until that one is reduced. */
   char *shared_gradients[2], *shared_gathered;
   int n_shared_opened;
-  char *pack; /* whole parameters' gradients, packed */
+  gboolean is_shared_open;
+  char *early; /* ZeRO-2, 3 where W runs apart: the blocks' own (parameters.h) */
+  char *pack;  /* whole parameters' gradients, packed */
 };
 
 /* `is_local` [n_stages]: stages of this rank. IMPOSSIBLE for what cannot be trained (parameters_check()). */
@@ -108,6 +111,9 @@ Block *item_block(const ItemCall *call, BlockKind kind);
 const char *item_reduced(const ItemCall *call);
 /* Gradient of the output of the call's layer. */
 char *item_output_gradient(const ItemCall *call);
+/* T′ × h: where the embedding writes, and the gradient that comes back to it; a stage may have nothing else. */
+char *item_embedding_output(const ItemCall *call);
+char *item_embedding_gradient(const ItemCall *call);
 
 /* Data-parallel ops, norm and optimizer, on `stream`. `is_last`: no further collective reduces the same bucket. */
 void state_unshard(Trainer *trainer, const Op *op, const Transfer *transfer, CommGroup *group, DeviceStream *stream,
@@ -115,12 +121,16 @@ void state_unshard(Trainer *trainer, const Op *op, const Transfer *transfer, Com
 void state_reduce(Trainer *trainer, const Op *op, const Transfer *transfer, CommGroup *group, DeviceStream *stream,
                   gboolean is_last);
 void state_tied_gradient(Trainer *trainer, CommGroup *group, DeviceStream *stream);
+/* Two pipes: the gradient of a stage, which another rank has a copy of. */
+void state_copied_gradient(Trainer *trainer, int stage, CommGroup *group, DeviceStream *stream);
 void state_whole_gradients(Trainer *trainer, CommGroup *group, DeviceStream *stream);
 /* Σ g² of this rank's share into norms[step][0] and [1]; `group` sums [1] over ranks (NULL: alone). */
 void state_norm(Trainer *trainer, int step, CommGroup *group, DeviceStream *stream);
 void state_optimizer(Trainer *trainer, int step, DeviceStream *stream);
 /* ZeRO-2, 3: the bucket that the reduce `transfer` of `op` will move, zeroed; which: 0 or 1. */
 void state_open_bucket(Trainer *trainer, const Op *op, const Transfer *transfer, int which, DeviceStream *stream);
+/* ZeRO-2, 3: what the I `op` makes of weight gradients, those of norms, waits where the next buckets will take it. */
+void state_use_early(Trainer *trainer, const Op *op);
 /* ZeRO-3: blocks of a gather lie in `buffer` from now on (in issue order). */
 void state_use_gathered(Trainer *trainer, const Op *op, const Transfer *transfer, char *buffer);
 gint64 state_moved_bytes(const Trainer *trainer, const Op *op, const Transfer *transfer, int element_bytes);

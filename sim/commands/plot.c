@@ -104,6 +104,8 @@ static gboolean add_schedule(const char *name, const PlotOptions *o, const GArra
 }
 
 static gboolean draw_bubble(PlotOptions *o, GError **error) {
+  if (o->plan.chunks == OPTION_NOT_GIVEN)
+    o->plan.chunks = 1;
   int pp = o->plan.pp, chunks = o->plan.chunks;
   const Unheeded unheeded[] = {{"--gpu-list", o->gpu_list != NULL},
                                {"--model", o->plan.model_file != NULL},

@@ -9,6 +9,7 @@
 #include "gnuplot.h"
 #include "json_report.h"
 #include "kernel_table.h"
+#include "memory_timeline.h"
 #include "options.h"
 #include "output.h"
 #include "plots.h"
@@ -27,15 +28,15 @@ typedef struct {
 
 typedef struct {
   PlanOptions plan;
-  char *trace, *timeline, *plot, *dump, *dump_after, *program, *tokens, *price, *gpu_hours;
+  char *trace, *timeline, *plot, *memory_plot, *dump, *dump_after, *program, *tokens, *price, *gpu_hours;
   gboolean kernels;
   TrainingRun run;
   gboolean no_report; /* standard output holds something else */
 } SimulateOptions;
 
 static void clear_options(SimulateOptions *o) {
-  char **strings[] = {&o->trace,   &o->timeline, &o->plot,  &o->dump,     &o->dump_after,
-                      &o->program, &o->tokens,   &o->price, &o->gpu_hours};
+  char **strings[] = {&o->trace,      &o->memory_plot, &o->timeline, &o->plot,  &o->dump,
+                      &o->dump_after, &o->program,     &o->tokens,   &o->price, &o->gpu_hours};
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_clear_pointer(strings[i], g_free);
   plan_options_clear(&o->plan);
@@ -49,6 +50,7 @@ static gboolean check_outputs(SimulateOptions *o, GError **error) {
                    {"--trace", o->trace},
                    {"--timeline", o->timeline},
                    {"--plot", o->plot},
+                   {"--memory-plot", o->memory_plot},
                    {"--program", o->program}};
   for (gsize i = 0; i < G_N_ELEMENTS(needs_run) && o->dump_after != NULL; i++)
     if (needs_run[i].file != NULL)
@@ -63,7 +65,8 @@ static gboolean check_outputs(SimulateOptions *o, GError **error) {
                              {NULL}};
   return output_check_printed(printed, &o->no_report, error) &&
          (o->timeline == NULL || gnuplot_check_file(o->timeline, error)) &&
-         (o->plot == NULL || gnuplot_check_file(o->plot, error));
+         (o->plot == NULL || gnuplot_check_file(o->plot, error)) &&
+         (o->memory_plot == NULL || gnuplot_check_file(o->memory_plot, error));
 }
 
 static gboolean parse_count(const char *option, const char *text, double *value, GError **error) {
@@ -99,6 +102,8 @@ static gboolean parse_options(SimulateOptions *o, int *argc, char ***argv, GErro
       {"trace", 0, 0, G_OPTION_ARG_FILENAME, &o->trace,
        "write a Chrome trace, for ui.perfetto.dev (- is standard output, without a report)", "FILE.json"},
       {"timeline", 0, 0, G_OPTION_ARG_FILENAME, &o->timeline, "draw what every stage does", "FILE.svg|png|pdf"},
+      {"memory-plot", 0, 0, G_OPTION_ARG_FILENAME, &o->memory_plot, "draw what every stage holds over time",
+       "FILE.svg|png|pdf"},
       {"plot", 0, 0, G_OPTION_ARG_FILENAME, &o->plot, "draw where the time goes on each pipeline rank",
        "FILE.svg|png|pdf"},
       {"kernels", 0, 0, G_OPTION_ARG_NONE, &o->kernels, "list the kernels with shapes, work and time", NULL},
@@ -153,6 +158,18 @@ static void print_training(const SimulateOptions *o, const Prediction *predictio
   g_string_append(out, " (no failures, no restarts)\n");
 }
 
+static gboolean write_memory_plot(const SimulateOptions *o, const Prediction *prediction, const StepReport *report,
+                                  GError **error) {
+  if (o->memory_plot == NULL)
+    return TRUE;
+  const Gpu *gpu = &prediction->cluster->gpu;
+  g_autofree char *title = g_strdup_printf("Memory per GPU: %s on %d × %s (%s)", report->model_name, report->plan->gpus,
+                                           report->gpu_name, report->cluster_name);
+  const MemoryTimelineLook look = {title, "GB", 1e-9, gpu->hbm_bytes - gpu->reserved_bytes};
+  const TimeUnit unit = time_unit_for(trace_end(prediction->trace));
+  return memory_timeline_write(prediction->trace, unit, &look, o->memory_plot, error);
+}
+
 static gboolean write_files(const SimulateOptions *o, const Prediction *prediction, const StepReport *report,
                             GError **error) {
   if (o->timeline != NULL) {
@@ -168,6 +185,8 @@ static gboolean write_files(const SimulateOptions *o, const Prediction *predicti
     if (!plot_breakdown(prediction->trace, prediction->metrics, title, o->plot, error))
       return FALSE;
   }
+  if (!write_memory_plot(o, prediction, report, error))
+    return FALSE;
   if (o->trace != NULL && !chrome_trace_write(prediction->trace, o->trace, error))
     return FALSE;
   g_autofree char *text = o->dump != NULL ? program_to_text(prediction->program) : NULL;

@@ -24,7 +24,7 @@ Plan *plan_new(void) {
       .cp = 1,
       .ep = 1,
       .pp = 1,
-      .chunks = 1,
+      .n_pipes = 1,
       .micro_batch = 1,
       .recompute = RECOMPUTE_NONE,
       .precision = PRECISION_BF16,
@@ -58,6 +58,11 @@ void plan_free(Plan *plan) {
   g_free(plan->schedule);
   g_clear_pointer(&plan->slow_ranks, g_array_unref);
   g_free(plan);
+}
+
+void plan_default_schedule(Plan *plan) {
+  if (plan->schedule == NULL)
+    plan->schedule = g_strdup(plan->chunks > 1 ? "interleaved" : "1f1b");
 }
 
 const char *axis_name(Axis axis) {

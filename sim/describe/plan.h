@@ -20,8 +20,10 @@ typedef struct {
 typedef struct {
   int gpus;               /* 0 until completed */
   int tp, cp, ep, dp, pp; /* dp 0: what is left */
-  int chunks;             /* model chunks (virtual stages) per pipeline rank */
-  char *schedule;         /* owned: gpipe, 1f1b, interleaved; NULL: 1f1b, interleaved when chunks > 1 */
+  int chunks;             /* model chunks (virtual stages) per pipeline rank; 0: what the schedule needs */
+  char *schedule;         /* owned: a schedule's name, auto, file:orders.csv; NULL: 1f1b, interleaved when chunks > 1 */
+  int group;              /* interleaved: micro-batches that pass a chunk in a row; 0: as the schedule chooses */
+  double memory_cap;      /* auto: bytes a GPU may hold in all; 0: what the GPU has */
   gint64 micro_batch;     /* sequences per micro-batch */
   gint64 global_batch;    /* sequences per step; 0: micro_batch × dp × (4·pp, or 1 without a pipeline) */
   gint64 seq_len;         /* tokens per sequence; 0: the model's max_positions (2048 when unsaid) capped at 4096 */
@@ -45,6 +47,7 @@ typedef struct {
   double jitter;      /* standard deviation of compute time, as a share; 0 = none */
   GArray *slow_ranks; /* of SlowRank; owned */
 
+  int n_pipes; /* (set by the schedule) 2: two copies of the model run against each other; else 1 */
   /* (computed by plan_complete) */
   gint64 n_micro_batches; /* per pipeline and step = global_batch / (micro_batch · dp) */
 } Plan;
@@ -60,6 +63,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Plan, plan_free)
  * stages than layers, gpus not whole nodes or beyond the cluster, precision the GPU lacks, chunks with a schedule that
  * has none … */
 gboolean plan_complete(Plan *plan, const Model *model, const Cluster *cluster, GError **error);
+
+/* Choose 1f1b, or interleaved when there are chunks, where no schedule was named. */
+void plan_default_schedule(Plan *plan);
 
 /* Names, NULL-terminated in enum order, and parsers whose errors list them with the nearest. */
 const char *axis_name(Axis axis);

@@ -41,7 +41,8 @@ static const struct {
     INT_RANGE("ep", ep, 1, MOST_RANKS),
     INT_RANGE("dp", dp, 0, MOST_RANKS),
     INT_RANGE("pp", pp, 1, MOST_RANKS),
-    INT_RANGE("chunks", chunks, 1, 1 << 16),
+    INT_RANGE("chunks", chunks, 0, 1 << 16),
+    INT_RANGE("micro-batch-group", group, 0, 1000000),
     INT64_RANGE("micro-batch", micro_batch, 0, 1 << 20),
     INT64_RANGE("global-batch", global_batch, 0, G_GINT64_CONSTANT(1) << 40),
     INT64_RANGE("seq-len", seq_len, 0, 1 << 27),
@@ -97,8 +98,9 @@ static gboolean complete_sizes(Plan *plan, const Model *model, const Cluster *cl
     gint64 positions = model != NULL && model->max_positions > 0 ? model->max_positions : DEFAULT_SEQ_LEN;
     plan->seq_len = MIN(positions, MOST_DEFAULT_SEQ_LEN);
   }
-  if (plan->schedule == NULL)
-    plan->schedule = g_strdup(plan->chunks > 1 ? "interleaved" : "1f1b");
+  plan_default_schedule(plan);
+  if (plan->chunks == 0)
+    plan->chunks = 1;
   if (plan->bucket_parameters == 0) /* Megatron-LM's DDP default, core v0.5 (2024-02) */
     plan->bucket_parameters = MAX(40000000, 1000000 * (gint64)plan->dp);
   return TRUE;
@@ -123,11 +125,7 @@ static gboolean check_batch(Plan *plan, const Model *model, const Cluster *clust
 }
 
 static gboolean check_pipeline(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
-  gboolean is_flat = strcmp(plan->schedule, "gpipe") == 0 || strcmp(plan->schedule, "1f1b") == 0;
-  if (is_flat && plan->chunks > 1)
-    return fail_impossible(error, "schedule %s has one model chunk per rank, found chunks %d (interleaved takes them)",
-                           plan->schedule, plan->chunks);
-  gint64 n_stages = (gint64)plan->pp * plan->chunks;
+  gint64 n_stages = (gint64)plan->pp * plan->chunks / plan->n_pipes;
   /* two more is Megatron's other split: embedding and head are stages of their own */
   if (model != NULL && n_stages > model->n_layers && n_stages != model->n_layers + 2)
     return fail_impossible(error,

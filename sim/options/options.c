@@ -3,16 +3,15 @@
 #include <string.h>
 
 #include "error.h"
-
-/* Of numbers whose default is not a number: in a Plan they are 0 when left open, but a 0 that was typed is a mistake.
- * Not what G_MININT is parsed as: the parser takes no number that low. */
-enum { NOT_GIVEN = G_MININT };
+#include "plan_order.h"
+#include "units.h"
 
 void plan_options_init(PlanOptions *options) {
   memset(options, 0, sizeof *options);
-  options->tp = options->cp = options->ep = options->pp = options->chunks = options->steps = 1;
-  options->gpus = options->dp = options->zero_ranks = options->prefetch = NOT_GIVEN;
-  options->micro_batch = options->global_batch = options->seq_len = options->bucket_parameters = NOT_GIVEN;
+  options->tp = options->cp = options->ep = options->pp = options->steps = 1;
+  options->chunks = options->group = OPTION_NOT_GIVEN;
+  options->gpus = options->dp = options->zero_ranks = options->prefetch = OPTION_NOT_GIVEN;
+  options->micro_batch = options->global_batch = options->seq_len = options->bucket_parameters = OPTION_NOT_GIVEN;
   options->seed = 1;
 }
 
@@ -28,6 +27,7 @@ void plan_options_clear(PlanOptions *options) {
                       &options->overlap_grad,
                       &options->overlap_param,
                       &options->order,
+                      &options->memory_cap,
                       &options->fold,
                       &options->flops,
                       &options->grad_norm_barrier};
@@ -53,8 +53,15 @@ static void add_json(Parser *parser, PlanOptions *o) {
   parser_add(parser, entries);
 }
 
+const char *options_schedule_help(void) {
+  g_autofree char *names = g_strjoinv(", ", (char **)plan_order_names());
+  g_autofree char *help = g_strdup_printf("%s, or file:orders.csv (default 1f1b; interleaved with chunks)", names);
+  return g_intern_string(help);
+}
+
 static void add_sizes(Parser *parser, PlanOptions *o) {
   g_autofree char *steps = g_strdup_printf("steps chained; more than 1 gives the steady state (default %d)", o->steps);
+  const char *schedules = options_schedule_help();
   const GOptionEntry entries[] = {
       {"gpus", 0, 0, G_OPTION_ARG_INT, &o->gpus, "GPUs in all (default: tp × pp × dp)", "N"},
       {"tp", 0, 0, G_OPTION_ARG_INT, &o->tp, "tensor parallel ranks (default 1)", "N"},
@@ -62,14 +69,18 @@ static void add_sizes(Parser *parser, PlanOptions *o) {
       {"dp", 0, 0, G_OPTION_ARG_INT, &o->dp, "data parallel ranks (default: what is left of --gpus)", "N"},
       {"cp", 0, 0, G_OPTION_ARG_INT, &o->cp, "context parallel ranks (only 1 is modelled)", "N"},
       {"ep", 0, 0, G_OPTION_ARG_INT, &o->ep, "expert parallel ranks (only 1 is modelled)", "N"},
-      {"chunks", 0, 0, G_OPTION_ARG_INT, &o->chunks, "model chunks per pipeline rank (default 1)", "N"},
-      {"schedule", 0, 0, G_OPTION_ARG_STRING, &o->schedule,
-       "gpipe, 1f1b or interleaved (default 1f1b; interleaved with chunks)", "NAME"},
+      {"chunks", 0, 0, G_OPTION_ARG_INT, &o->chunks,
+       "model chunks per pipeline rank (default: what the schedule needs)", "N"},
+      {"schedule", 0, 0, G_OPTION_ARG_STRING, &o->schedule, schedules, "NAME"},
+      {"micro-batch-group", 0, 0, G_OPTION_ARG_INT, &o->group,
+       "interleaved: micro-batches that pass a chunk in a row (default: about as many as pipeline ranks)", "N"},
       {"micro-batch", 0, 0, G_OPTION_ARG_INT64, &o->micro_batch, "sequences per micro-batch (default 1)", "N"},
       {"global-batch", 0, 0, G_OPTION_ARG_INT64, &o->global_batch,
        "sequences per step (default: micro-batch × dp × 4·pp, or × 1 without a pipeline)", "N"},
       {"seq-len", 0, 0, G_OPTION_ARG_INT64, &o->seq_len,
        "tokens per sequence (default: the model's positions, at most 4096)", "N"},
+      {"memory-cap", 0, 0, G_OPTION_ARG_STRING, &o->memory_cap,
+       "schedule auto: what a GPU may hold in all, as 60GB (default: what it has)", "BYTES"},
       {"steps", 0, 0, G_OPTION_ARG_INT, &o->steps, g_intern_string(steps), "N"},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
@@ -194,10 +205,12 @@ static gboolean copy_open_numbers(const PlanOptions *o, Plan *plan, GError **err
       {"--micro-batch", o->micro_batch, NULL, &plan->micro_batch},
       {"--global-batch", o->global_batch, NULL, &plan->global_batch},
       {"--seq-len", o->seq_len, NULL, &plan->seq_len},
+      {"--chunks", o->chunks, &plan->chunks, NULL},
+      {"--micro-batch-group", o->group, &plan->group, NULL},
       {"--bucket", o->bucket_parameters, NULL, &plan->bucket_parameters},
   };
   for (gsize i = 0; i < G_N_ELEMENTS(numbers); i++) {
-    if (numbers[i].given == NOT_GIVEN)
+    if (numbers[i].given == OPTION_NOT_GIVEN)
       continue;
     if (numbers[i].given < 1)
       return fail_input(error, "%s: found %" G_GINT64_FORMAT ", expected at least 1", numbers[i].option,
@@ -215,12 +228,11 @@ static void copy_numbers(const PlanOptions *o, Plan *plan) {
   plan->cp = o->cp;
   plan->ep = o->ep;
   plan->pp = o->pp;
-  plan->chunks = o->chunks;
   plan->zero = o->zero;
   plan->steps = o->steps;
   plan->seed = o->seed;
   plan->jitter = o->jitter;
-  if (o->prefetch != NOT_GIVEN)
+  if (o->prefetch != OPTION_NOT_GIVEN)
     plan->prefetch = o->prefetch;
   if (o->schedule != NULL) {
     g_free(plan->schedule);
@@ -236,12 +248,26 @@ static gboolean check_fold(const PlanOptions *o, GError **error) {
                     o->slow_ranks != NULL ? "--slow-rank" : "--jitter");
 }
 
+static gboolean parse_memory_cap(const PlanOptions *o, Plan *plan, GError **error) {
+  if (o->memory_cap == NULL)
+    return TRUE;
+  if (g_strcmp0(o->schedule, "auto") != 0)
+    return fail_input(error, "--memory-cap limits the order that --schedule auto makes; found --schedule %s",
+                      o->schedule != NULL ? o->schedule : "left out");
+  if (!units_parse(o->memory_cap, UNIT_BYTES, &plan->memory_cap, error)) {
+    g_prefix_error(error, "--memory-cap: ");
+    return FALSE;
+  }
+  return plan->memory_cap >= 1 ||
+         fail_input(error, "--memory-cap: found \"%.80s\", expected at least one byte", o->memory_cap);
+}
+
 gboolean plan_options_make_plan(PlanOptions *options, GError **error) {
   options->plan = plan_new();
   copy_numbers(options, options->plan);
   return copy_open_numbers(options, options->plan, error) && parse_choices(options, options->plan, error) &&
          parse_switches(options, options->plan, error) && parse_slow_ranks(options, options->plan, error) &&
-         check_fold(options, error);
+         parse_memory_cap(options, options->plan, error) && check_fold(options, error);
 }
 
 gboolean plan_options_finish(PlanOptions *options, GError **error) {

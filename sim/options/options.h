@@ -8,18 +8,22 @@ typedef struct {
   char *model_file, *cluster_file;
   gboolean json;
   /* as typed; turned into `plan` by plan_options_make_plan() */
-  gint gpus, tp, cp, ep, dp, pp, chunks, zero, zero_ranks, steps, prefetch;
+  gint gpus, tp, cp, ep, dp, pp, chunks, group, zero, zero_ranks, steps, prefetch;
   gint64 micro_batch, global_batch, seq_len, bucket_parameters;
   gint64 seed;
   gdouble jitter;
   char *schedule, *recompute, *sequence_parallel, *precision, *recipe, *attention, *overlap_grad, *overlap_param;
-  char *grad_norm_barrier, *order, *fold, *flops;
+  char *grad_norm_barrier, *memory_cap, *order, *fold, *flops;
   char **slow_ranks;
 
   Model *model;     /* owned; read by plan_options_finish() */
   Cluster *cluster; /* owned */
   Plan *plan;       /* owned; not completed: predict() does that */
 } PlanOptions;
+
+/* What a number holds whose option was not typed; no option can be given it. Where a Plan has 0 for what was left open,
+ * a 0 that was typed is a mistake. */
+enum { OPTION_NOT_GIVEN = G_MININT };
 
 void plan_options_init(PlanOptions *options);
 void plan_options_clear(PlanOptions *options);
@@ -29,6 +33,8 @@ typedef enum {
   PLAN_OPTIONS_SIMULATED = 1 << 1, /* what only a simulation can vary: folding, jitter, slow ranks */
 } PlanOptionSet;
 void plan_options_add(PlanOptions *options, PlanOptionSet set, Parser *parser);
+/* Help of --schedule: all names and the default. Static. */
+const char *options_schedule_help(void);
 /* Fill the plan alone. */
 gboolean plan_options_make_plan(PlanOptions *options, GError **error);
 /* Read the files and fill the plan. INPUT when --model or --cluster is missing or a value is wrong. */

@@ -46,6 +46,7 @@ static const struct {
     [ACTION_OPTIMIZER] = {"optimizer", "optimizer"},
     [ACTION_NORM] = {"norm", "gradient norm"},
     [ACTION_TIED_GRAD] = {"tied_grad", "tied gradient"},
+    [ACTION_COPY_GRAD] = {"copy_grad", "gradient of both copies"},
     [ACTION_WHOLE_GRAD] = {"whole_grad", "gradient of whole parameters"},
     [ACTION_SYNC] = {"sync", "sync"},
 };

@@ -101,18 +101,33 @@ char *json_report_step(const StepReport *report) {
   return finish(builder);
 }
 
+static void add_ranks(JsonBuilder *builder, const char *name, const double *values, int n) {
+  json_builder_set_member_name(builder, name);
+  json_builder_begin_array(builder);
+  for (int rank = 0; rank < n; rank++)
+    json_builder_add_double_value(builder, values[rank]);
+  json_builder_end_array(builder);
+}
+
 char *json_report_schedule(const ScheduleReport *report) {
   JsonBuilder *builder = begin();
   add_number(builder, "makespan", report->makespan);
+  add_number(builder, "step_time", report->step_time);
   add_number(builder, "span", report->span);
   add_number(builder, "bubble_time", report->bubble_time);
   add_number(builder, "bubble_fraction", report->bubble_fraction);
   add_number(builder, "bubble_overhead", report->bubble_overhead);
+  add_number(builder, "makespan_bubble_time", report->makespan_bubble_time);
+  add_number(builder, "makespan_bubble_fraction", report->makespan_bubble_fraction);
+  add_number(builder, "makespan_bubble_overhead", report->makespan_bubble_overhead);
+  add_number(builder, "closed_form_bubble", report->closed_form_bubble);
+  add_flag(builder, "closed_form_is_exact", report->closed_form_is_exact);
   json_builder_set_member_name(builder, "in_flight");
   json_builder_begin_array(builder);
-  for (int stage = 0; stage < report->n_stages; stage++)
-    json_builder_add_int_value(builder, report->in_flight[stage]);
+  for (int rank = 0; rank < report->n_ranks; rank++)
+    json_builder_add_int_value(builder, report->in_flight[rank]);
   json_builder_end_array(builder);
+  add_ranks(builder, "peak_memory", report->peak_memory, report->n_ranks);
   add_count(builder, "actions", report->n_actions);
   return finish(builder);
 }

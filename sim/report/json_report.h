@@ -3,21 +3,12 @@
  * number is written as null. */
 #pragma once
 #include "compare.h"
+#include "schedule_report.h"
 #include "step_report.h"
 
 /* One pretty-printed object and a newline; owned by the caller. */
 char *json_report_step(const StepReport *report);
 
-/* An order run alone. Times are in the unit of the given stage times. */
-typedef struct {
-  double makespan;                         /* end of the last op */
-  double span;                             /* longest stage span: last end − first start */
-  double bubble_time;                      /* that span less its work */
-  double bubble_fraction, bubble_overhead; /* idle / step, idle / ideal */
-  const int *in_flight;                    /* [n_stages] peak micro-batches held */
-  int n_stages;
-  gint64 n_actions;
-} ScheduleReport;
 char *json_report_schedule(const ScheduleReport *report);
 
 /* Who holds what on one GPU. */

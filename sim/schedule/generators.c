@@ -4,6 +4,8 @@
  *     1f1b          warm-up of p − rank − 1 forwards, then F B pairs, then the backwards left
  *                   (PipeDream-flush; Narayanan et al., arXiv 2104.04473 §2.2)
  *     interleaved   the same over virtual micro-batches: groups of micro-batches pass chunk by chunk (ibid.)
+ *     looped-bfs    chunk by chunk, all micro-batches of one before the next: gpipe over chunks (breadth-first;
+ *                   Lamy-Poirier, arXiv 2211.05953 §4)
  *
  * Interleaved. Virtual micro-batch k is a (chunk, micro-batch) pair; forwards walk groups, in a group chunks, in a
  * chunk the group's micro-batches; backwards walk the same with the chunks reversed:
@@ -30,10 +32,21 @@ void generate_gpipe(Order *order, OrderShape shape) {
   }
 }
 
+void generate_looped_bfs(Order *order, OrderShape shape) {
+  for (int rank = 0; rank < shape.n_ranks; rank++) {
+    for (int chunk = 0; chunk < shape.n_chunks; chunk++)
+      for (int m = 0; m < shape.n_micro_batches; m++)
+        order_add(order, rank, ACTION_F, chunk * shape.n_ranks + rank, m);
+    for (int chunk = shape.n_chunks - 1; chunk >= 0; chunk--)
+      for (int m = 0; m < shape.n_micro_batches; m++)
+        order_add(order, rank, ACTION_B, chunk * shape.n_ranks + rank, m);
+  }
+}
+
 /* Which slot of the walk over (chunk, micro-batch) pairs is what. One chunk and one group make it plain 1f1b. */
 typedef struct {
   int n_chunks, n_micro_batches;
-  int group_size; /* of the smaller groups; what is left over for the last one may be less */
+  int group_size; /* of the smaller groups; what is left over for the last one may be less, but not below p */
   int n_larger;   /* the first so many groups hold one micro-batch more */
 } Walk;
 
@@ -100,16 +113,25 @@ Bubble bubble_of_ramp(OrderShape shape, const PhaseTimes *times) {
   return (Bubble){(shape.n_ranks - 1) * (times->f + times->i + times->w), TRUE};
 }
 
-/* A short last group of given ones stalls. */
 Bubble bubble_of_interleaved(OrderShape shape, const PhaseTimes *times) {
   int p = shape.n_ranks, v = shape.n_chunks, m = shape.n_micro_batches;
   int stalls = (v - 1) * MAX(0, p - m);
-  gboolean is_even = shape.group == 0 || v == 1 || m <= shape.group || m % shape.group == 0;
-  return (Bubble){(p - 1 + stalls) * (times->f + times->i + times->w) / v, is_even};
+  return (Bubble){(p - 1 + stalls) * (times->f + times->i + times->w) / v, TRUE};
+}
+
+/* As interleaved in one group of all micro-batches. */
+Bubble bubble_of_looped_bfs(OrderShape shape, const PhaseTimes *times) {
+  int p = shape.n_ranks, v = shape.n_chunks, stalls = (v - 1) * MAX(0, p - shape.n_micro_batches);
+  return (Bubble){(p - 1 + stalls) * (times->f + times->i + times->w) / v, TRUE};
 }
 
 const char *refusal_of_interleaved(OrderShape shape) {
-  return shape.group != 0 && shape.n_chunks > 1 && shape.group < MIN(shape.n_ranks, shape.n_micro_batches)
-             ? "needs groups of at least as many micro-batches as there are pipeline ranks"
-             : NULL;
+  int p = shape.n_ranks, m = shape.n_micro_batches, group = shape.group;
+  if (group == 0 || shape.n_chunks == 1)
+    return NULL;
+  if (group < MIN(p, m))
+    return "needs groups of at least as many micro-batches as there are pipeline ranks";
+  if (m > group && m % group != 0 && m % group < p) /* ranks would wait for each other */
+    return "needs a last group of at least as many micro-batches as there are pipeline ranks";
+  return NULL;
 }

@@ -18,6 +18,8 @@ double part_parameters_once(const Workload *workload, const Part *part, Piece ke
 gint32 part_work(Program *program, const Workload *workload, Phase phase, const Part *part);
 /* The whole stage. */
 Part part_of_stage(const Workload *workload, int stage);
+/* Sums of what the pieces of a part leave behind, and the largest transient among them. */
+PieceMemory part_memory(const Workload *workload, const Part *part);
 /* Cut `part` so that each cut has at least `least_parameters` (the last one what is left), in forward or in backward
  * order; 0 cuts piece by piece. Appends to `cuts` (of Part). */
 void part_cut(const Workload *workload, const Part *part, gboolean backward, double least_parameters, GArray *cuts);
@@ -29,6 +31,9 @@ gboolean action_completes_gradient(ActionKind kind);
 /* Ranks that share one set of ZeRO shards, and copies of that set. */
 int lowering_shards(const Workload *workload);
 int lowering_replicas(const Workload *workload);
+/* Parameters are gathered when they are first needed (ZeRO-3; ZeRO-1 and 2 with overlap_param), not after the
+ * optimizer. */
+gboolean lowering_gathers_early(const Workload *workload);
 /* Parameters that a collective moves: those of `part`, a matrix that embedding and head share on one pipeline rank only
  * with `keeper`, one of the two. */
 typedef struct {
@@ -39,6 +44,9 @@ double moved_parameters(const Workload *workload, const Moved *moved);
 /* A collective of `bytes` on the dp stream over the axes given (a subset of dp), for a stage's `moved`. */
 Op dp_collective(Program *program, const Workload *workload, ActionKind action, int stage, Collective collective,
                  AxisSet axes, const Moved *moved, double bytes);
+
+/* The lane on which rank `from` sends an activation (forward) or a gradient to rank `to`; the receive's is the next. */
+Stream lowering_send_stream(int n_ranks, gboolean forward, int from, int to);
 
 void pass_place(Program *program, const Lowering *lowering);
 void pass_unshard(Program *program, const Lowering *lowering);

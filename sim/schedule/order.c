@@ -13,9 +13,25 @@ static const ScheduleInfo schedules[] = {
      generate_1f1b, bubble_of_ramp, NULL},
     {"interleaved", "1f1b over several chunks per rank; a bubble 1/chunks as long", PLACEMENT_LOOP, 1, ANY_CHUNKS, TRUE,
      generate_interleaved, bubble_of_interleaved, refusal_of_interleaved},
+    {"looped-bfs", "breadth first: all micro-batches of a chunk before the next chunk", PLACEMENT_LOOP, 1, ANY_CHUNKS,
+     FALSE, generate_looped_bfs, bubble_of_looped_bfs, NULL},
+    {"zb-h1", "zero bubble in 1f1b's memory: a third of its bubble", PLACEMENT_LOOP, 1, 1, FALSE, generate_zb_h1,
+     bubble_of_zb_h1, NULL},
+    {"zb-h2", "zero bubble in twice 1f1b's memory: none at F = I = W", PLACEMENT_LOOP, 1, 1, FALSE, generate_zb_h2,
+     bubble_of_zb_h2, NULL},
+    {"zb-v", "zero bubble on a V in 1f1b's memory: none at F = I = W", PLACEMENT_V, 2, 2, FALSE, generate_zb_v,
+     bubble_of_zb_v, NULL},
+    {"v-half", "a V in half of 1f1b's memory, with half of its bubble", PLACEMENT_V, 2, 2, FALSE, generate_v_half,
+     bubble_of_v_half, NULL},
+    {"v-min", "a V in a third of 1f1b's memory, with two thirds of its bubble", PLACEMENT_V, 2, 2, FALSE,
+     generate_v_min, bubble_of_v_min, NULL},
+    {"dualpipe", "two pipes against each other, forward and backward as one; the weights twice",
+     PLACEMENT_BIDIRECTIONAL, 2, 2, FALSE, generate_dualpipe, bubble_of_dualpipe, refusal_of_dualpipe},
+    {"dualpipe-v", "dualpipe cut in half: one pipe on a V, the weights once", PLACEMENT_V, 2, 2, FALSE,
+     generate_dualpipe_v, bubble_of_dualpipe_v, NULL},
 };
 
-static const char *const names[] = {"gpipe", "1f1b", "interleaved", NULL};
+static const char *const names[] = {SCHEDULE_NAMES, NULL};
 G_STATIC_ASSERT(G_N_ELEMENTS(names) == G_N_ELEMENTS(schedules) + 1);
 
 /* Beyond these an order is a mistake, and its arrays would not be addressable. */
@@ -34,7 +50,7 @@ const ScheduleInfo *schedule_find(const char *name, GError **error) {
   return NULL;
 }
 
-static gboolean check_chunks(const ScheduleInfo *schedule, int n_chunks, GError **error) {
+gboolean schedule_check_chunks(const ScheduleInfo *schedule, int n_chunks, GError **error) {
   if (n_chunks >= schedule->least_chunks && n_chunks <= schedule->most_chunks)
     return TRUE;
   if (schedule->most_chunks == 1)
@@ -49,7 +65,7 @@ static gboolean check_shape(const ScheduleInfo *schedule, OrderShape shape, GErr
     return fail_impossible(error,
                            "schedule %s: %d pipeline ranks, %d chunks, %d micro-batches: each must be at least 1",
                            schedule->name, shape.n_ranks, shape.n_chunks, shape.n_micro_batches);
-  if (!check_chunks(schedule, shape.n_chunks, error))
+  if (!schedule_check_chunks(schedule, shape.n_chunks, error))
     return FALSE;
   if (shape.group != 0 && !schedule->takes_group)
     return fail_impossible(error, "schedule %s has no groups of micro-batches, but groups of %d were asked for",
@@ -76,7 +92,7 @@ Order *order_new(const ScheduleInfo *schedule, OrderShape shape, GError **error)
 
 Order *order_new_empty(Placement *placement, int n_micro_batches) {
   Order *order = g_new(Order, 1);
-  *order = (Order){placement, n_micro_batches, g_new(GArray *, placement->n_ranks)};
+  *order = (Order){placement, n_micro_batches, .actions = g_new(GArray *, placement->n_ranks)};
   guint n_chunks = (guint)(placement->n_stages / placement->n_ranks);
   for (int rank = 0; rank < placement->n_ranks; rank++)
     order->actions[rank] = g_array_sized_new(FALSE, FALSE, sizeof(Action), 3 * n_chunks * (guint)n_micro_batches);
@@ -91,9 +107,13 @@ void order_add(Order *order, int rank, ActionKind kind, int stage, int micro_bat
 void order_free(Order *order) {
   if (!order)
     return;
-  for (int rank = 0; rank < order->placement->n_ranks; rank++)
+  for (int rank = 0; rank < order->placement->n_ranks; rank++) {
     g_array_unref(order->actions[rank]);
+    if (order->idle != NULL)
+      g_array_unref(order->idle[rank]);
+  }
   g_free(order->actions);
+  g_free(order->idle);
   placement_free(order->placement);
   g_free(order);
 }

@@ -1,6 +1,9 @@
 /* optimizer: what stands between the last gradient and the next step.
  *
  *     tied embedding   first and last stage sum the gradient of the matrix they share
+ *     copies           with two pipes the two copies of a stage lie on ranks r and p − 1 − r, and each has seen its own
+ *                      pipe's micro-batches: their gradients are summed, stage by stage, in the same order on both
+ *                      (github.com/deepseek-ai/DualPipe leaves this sum to its user)
  *     whole gradients  under sequence parallelism each tp rank has seen its tokens alone: the gradients of norms and
  *                      other parameters that all of them hold are summed over tp (arXiv 2205.05198; Megatron-LM's
  *                      finalize_model_grads)
@@ -44,6 +47,45 @@ static void add_tied_gradient(Program *program, OpEditor *editor, const Lowering
   op_editor_add(editor, &op);
 }
 
+/* The latest op that adds to a stage's gradient; what embedding and head share is whole after the last op of all. */
+static gint32 last_of_stage(const GArray *ops, const Workload *workload, int stage) {
+  for (guint i = ops->len; i-- > 0 && workload->shared_parameters == 0;) {
+    const Op *op = &g_array_index(ops, Op, i);
+    if (op->kind == OP_COMPUTE && op->stage == stage)
+      return (gint32)i;
+  }
+  return last_on_stream(ops, STREAM_COMPUTE);
+}
+
+/* Of one stage on this rank, whose copy is on another. */
+static void add_copied_gradient(Program *program, OpEditor *editor, const Workload *workload, int stage, int rank,
+                                int other) {
+  Group group = {
+      .name = "copies", .spans_pp = TRUE, .pp_first = MIN(rank, other), .pp_last = MAX(rank, other), .charge = AXIS_PP};
+  Transfer transfer = {.group = program_group(program, &group),
+                       .source = -1,
+                       .target = -1,
+                       .collective = COLLECTIVE_ALL_REDUCE,
+                       .bytes = (double)workload->stages[stage].parameters * workload->plan->recipe.gradients /
+                                lowering_shards(workload)};
+  Op op = op_new(OP_COLLECTIVE, STREAM_DP, ACTION_COPY_GRAD, stage, -1);
+  op.work = program_transfer(program, &transfer);
+  op_add_after(&op, last_of_stage(editor->ops, workload, stage));
+  op_editor_add(editor, &op);
+}
+
+static void add_copied_gradients(Program *program, OpEditor *editor, const Lowering *lowering, int rank) {
+  const Placement *placement = lowering->order->placement;
+  const int length = placement->n_stages / placement->n_pipes;
+  for (int stage = 0; stage < length && placement->n_pipes > 1; stage++) {
+    const int first = placement->stage_rank[stage], second = placement->stage_rank[stage + length];
+    if (first == second || (rank != first && rank != second))
+      continue;
+    add_copied_gradient(program, editor, lowering->workload, rank == first ? stage : stage + length, rank,
+                        rank == first ? second : first);
+  }
+}
+
 static void add_whole_gradients(Program *program, OpEditor *editor, const Lowering *lowering, int rank) {
   const Workload *workload = lowering->workload;
   if (!workload->plan->sequence_parallel || workload->plan->tp == 1)
@@ -65,6 +107,19 @@ static void add_whole_gradients(Program *program, OpEditor *editor, const Loweri
   op_editor_add(editor, &op);
 }
 
+static void add_all_reduced_number(Program *program, OpEditor *editor, const Group *group) {
+  Transfer transfer = {.group = program_group(program, group),
+                       .source = -1,
+                       .target = -1,
+                       .collective = COLLECTIVE_ALL_REDUCE,
+                       .bytes = sizeof(float)};
+  Op op = op_new(OP_COLLECTIVE, STREAM_DP, ACTION_NORM, -1, -1);
+  op.work = program_transfer(program, &transfer);
+  add_after_last(&op, editor->ops, STREAM_COMPUTE);
+  add_after_last(&op, editor->ops, STREAM_TP);
+  op_editor_add(editor, &op);
+}
+
 static void add_norm(Program *program, OpEditor *editor, const Workload *workload) {
   AxisSet axes = AXIS_BIT(AXIS_TP) | (lowering_shards(workload) > 1 ? AXIS_BIT_DP_SHARD : 0);
   if (!workload->plan->grad_norm_barrier || layout_group_size(&workload->layout, axes) * program->n_ranks == 1)
@@ -75,16 +130,7 @@ static void add_norm(Program *program, OpEditor *editor, const Workload *workloa
                  .pp_first = -1,
                  .pp_last = -1,
                  .charge = AXIS_PP};
-  Transfer transfer = {.group = program_group(program, &group),
-                       .source = -1,
-                       .target = -1,
-                       .collective = COLLECTIVE_ALL_REDUCE,
-                       .bytes = sizeof(float)};
-  Op op = op_new(OP_COLLECTIVE, STREAM_DP, ACTION_NORM, -1, -1);
-  op.work = program_transfer(program, &transfer);
-  add_after_last(&op, editor->ops, STREAM_COMPUTE);
-  add_after_last(&op, editor->ops, STREAM_TP);
-  op_editor_add(editor, &op);
+  add_all_reduced_number(program, editor, &group);
 }
 
 static void add_optimizer(Program *program, OpEditor *editor, const Lowering *lowering, int rank) {
@@ -125,15 +171,33 @@ static void add_sync(OpEditor *editor) {
   op_editor_add(editor, &op);
 }
 
+/* A bare order's step ends on all ranks at once. */
+static void add_barriers(Program *program) {
+  Group group = {.name = "world", .spans_pp = TRUE, .pp_first = -1, .pp_last = -1, .charge = AXIS_PP};
+  for (int rank = 0; rank < program->n_ranks; rank++) {
+    OpEditor editor;
+    op_editor_init(&editor, &program->ranks[rank]);
+    for (int i = 0; i < program->ranks[rank].n_ops; i++)
+      op_editor_copy(&editor, i);
+    add_all_reduced_number(program, &editor, &group);
+    add_sync(&editor);
+    op_editor_finish(&editor);
+  }
+}
+
 void pass_optimizer(Program *program, const Lowering *lowering) {
-  if (lowering->workload == NULL)
+  if (lowering->workload == NULL) {
+    if (lowering->barrier && program->n_ranks > 1)
+      add_barriers(program);
     return;
+  }
   for (int rank = 0; rank < program->n_ranks; rank++) {
     OpEditor editor;
     op_editor_init(&editor, &program->ranks[rank]);
     for (int i = 0; i < program->ranks[rank].n_ops; i++)
       op_editor_copy(&editor, i);
     add_tied_gradient(program, &editor, lowering, rank);
+    add_copied_gradients(program, &editor, lowering, rank);
     add_whole_gradients(program, &editor, lowering, rank);
     add_norm(program, &editor, lowering->workload);
     add_optimizer(program, &editor, lowering, rank);

@@ -15,10 +15,18 @@
 #include "order.h"
 #include "program.h"
 
+/* What a micro-batch leaves behind on one rank, all its chunks, in any unit: F holds, I and W release. What I adds for
+ * W makes i_drops negative. */
+typedef struct {
+  double f_holds, i_drops, w_drops;
+} HeldShares;
+
 typedef struct {
   const Order *order;
   const Workload *workload; /* NULL: a bare order (times only; no bytes, no optimizer) */
   int n_steps;
+  const HeldShares *held; /* bare orders: activations; NULL: none */
+  gboolean barrier;       /* bare orders: no rank begins a step before all have ended the one before */
 } Lowering;
 
 typedef struct {

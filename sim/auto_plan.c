@@ -1,0 +1,87 @@
+/* Each stage's F, I and W are priced whole, as a folded run does it. What a rank may hold for its micro-batches is what
+ * its GPU has, less
+ *
+ *     weights, gradients, optimizer of its stages     as the memory pass counts them
+ *     the largest transient of its stages             one pass runs at a time
+ *     four boundary tensors                           received and not used yet, both directions of both lanes
+ *     ZeRO ≥ 2: two buckets, ZeRO-3: the gathered pieces of the prefetch window and the one in use            */
+#include "auto_plan.h"
+
+#include "auto_order.h"
+#include "error.h"
+#include "stage_works.h"
+#include "state_memory.h"
+#include "timing_model.h"
+
+enum { BOUNDARY_TENSORS = 4 };
+
+static void take_times(const Workload *workload, const Cluster *cluster, StageCost *costs, gint64 *send_ns) {
+  g_auto(StageWorks) works;
+  stage_works_init(&works, workload);
+  g_autoptr(Timing) timing = timing_model(works.program, workload, cluster);
+  for (int stage = 0; stage < workload->n_stages; stage++) {
+    const gint32 *work = &works.work[3 * stage];
+    costs[stage].f_ns = timing->works[work[0]].run_ns;
+    costs[stage].i_ns = timing->works[work[1]].run_ns;
+    costs[stage].w_ns = timing->works[work[2]].run_ns;
+  }
+  *send_ns = timing->n_transfers > 0 ? timing->transfers[0].run_ns : 0;
+}
+
+static void take_memory(const Workload *workload, int stage, StageCost *cost) {
+  PieceMemory memory = stage_memory(workload, stage);
+  cost->f_holds = memory.saved_bytes;
+  cost->i_drops = memory.released_by_I - memory.held_for_W;
+  cost->w_drops = memory.saved_bytes - cost->i_drops;
+}
+
+/* Buckets and gathered pieces of ZeRO. */
+static double zero_buffers(const Workload *workload) {
+  const Plan *plan = workload->plan;
+  double layer = (double)workload->piece_parameters[PIECE_LAYER], buffers = 0;
+  if (workload->layout.dp_shard == 1)
+    return 0;
+  if (plan->zero >= 2)
+    buffers += 2 * MAX(layer, (double)plan->bucket_parameters) * plan->recipe.gradients;
+  if (plan->zero == 3)
+    buffers += (plan->prefetch + 1) * layer * plan->recipe.weights;
+  return buffers;
+}
+
+/* What is left of a GPU for the micro-batches of each rank; owned by the caller. */
+static double *caps_of(const Workload *workload, const Cluster *cluster) {
+  const Plan *plan = workload->plan;
+  const Placement *placement = workload->placement;
+  const double most = plan->memory_cap > 0 ? plan->memory_cap : cluster->gpu.hbm_bytes - cluster->gpu.reserved_bytes;
+  double *caps = g_new(double, placement->n_ranks);
+  g_autofree double *transients = g_new0(double, placement->n_ranks);
+  for (int rank = 0; rank < placement->n_ranks; rank++)
+    caps[rank] = most - BOUNDARY_TENSORS * workload->boundary_bytes - zero_buffers(workload);
+  const int shards = plan->zero > 0 ? workload->layout.dp_shard : 1;
+  for (int stage = 0; stage < workload->n_stages; stage++) {
+    const int rank = placement->stage_rank[stage];
+    StateBytes state = state_memory(&plan->recipe, (double)workload->stages[stage].parameters, plan->zero, shards);
+    caps[rank] -= state.weights_bytes + state.gradients_bytes + state.optimizer_bytes;
+    transients[rank] = MAX(transients[rank], stage_memory(workload, stage).transient_bytes);
+  }
+  for (int rank = 0; rank < placement->n_ranks; rank++)
+    caps[rank] = MAX(caps[rank] - transients[rank], 0);
+  return caps;
+}
+
+Order *auto_plan_order(const Workload *workload, const Cluster *cluster, GError **error) {
+  g_autofree StageCost *costs = g_new(StageCost, workload->n_stages);
+  g_autofree double *caps = caps_of(workload, cluster);
+  OrderProblem problem = {.placement = workload->placement,
+                          .n_micro_batches = (int)workload->plan->n_micro_batches,
+                          .stages = costs,
+                          .cap = caps,
+                          .by_makespan = workload->plan->grad_norm_barrier};
+  take_times(workload, cluster, costs, &problem.send_ns);
+  for (int stage = 0; stage < workload->n_stages; stage++)
+    take_memory(workload, stage, &costs[stage]);
+  Order *order = auto_order_new(&problem, NULL, error);
+  if (order == NULL)
+    g_prefix_error(error, "schedule auto, bytes left for activations: ");
+  return order;
+}

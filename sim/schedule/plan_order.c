@@ -1,0 +1,100 @@
+#include "plan_order.h"
+#include "error.h"
+#include "suggest.h"
+#include <string.h>
+
+static const char file_prefix[] = "file:", auto_name[] = "auto";
+
+const char *const *plan_order_names(void) {
+  static const char *const names[] = {SCHEDULE_NAMES, auto_name, NULL};
+  return names;
+}
+
+/* auto on two chunks per rank makes a V: first and last stage on one rank, which the shortest bubbles need. */
+static PlacementShape shape_of(const PlanOrder *choice, int n_chunks) {
+  if (choice->info != NULL)
+    return choice->info->placement;
+  return n_chunks == 2 ? PLACEMENT_V : PLACEMENT_LOOP;
+}
+
+static gboolean open_file(PlanOrder *choice, Plan *plan, const char *file, GError **error) {
+  choice->read = order_read_csv(file, error);
+  if (choice->read == NULL)
+    return FALSE;
+  const Placement *placement = choice->read->placement;
+  int n_chunks = placement->n_stages / placement->n_ranks;
+  if (placement->n_ranks != plan->pp)
+    return fail_impossible(error, "%s is an order for %d pipeline ranks, the plan has pp %d", file, placement->n_ranks,
+                           plan->pp);
+  if (plan->chunks != 0 && plan->chunks != n_chunks)
+    return fail_impossible(error, "%s is an order for %d chunks per pipeline rank, the plan has chunks %d", file,
+                           n_chunks, plan->chunks);
+  plan->chunks = n_chunks;
+  plan->n_pipes = placement->n_pipes;
+  return TRUE;
+}
+
+static gboolean find_name(const char *name, PlanOrder *choice, GError **error) {
+  if (strcmp(name, auto_name) == 0)
+    return TRUE;
+  choice->info = schedule_find(name, NULL);
+  if (choice->info != NULL)
+    return TRUE;
+  g_autofree char *hint = suggest_message(name, plan_order_names());
+  return fail_input(error, "unknown schedule \"%.80s\": %s, or file:orders.csv", name, hint);
+}
+
+gboolean plan_order_open(PlanOrder *choice, Plan *plan, GError **error) {
+  *choice = (PlanOrder){0};
+  plan_default_schedule(plan);
+  if (g_str_has_prefix(plan->schedule, file_prefix))
+    return open_file(choice, plan, plan->schedule + strlen(file_prefix), error);
+  if (!find_name(plan->schedule, choice, error))
+    return FALSE;
+  if (plan->chunks == 0)
+    plan->chunks = choice->info != NULL ? choice->info->least_chunks : 1;
+  plan->n_pipes = shape_of(choice, plan->chunks) == PLACEMENT_BIDIRECTIONAL ? 2 : 1;
+  return choice->info == NULL || schedule_check_chunks(choice->info, plan->chunks, error);
+}
+
+void plan_order_clear(PlanOrder *choice) {
+  g_clear_pointer(&choice->read, order_free);
+}
+
+Placement *plan_order_auto_placement(int n_ranks, int n_chunks) {
+  const PlanOrder automatic = {0};
+  return placement_new(shape_of(&automatic, n_chunks), n_ranks, n_chunks);
+}
+
+Placement *plan_order_placement(const PlanOrder *choice, const Plan *plan) {
+  if (choice->read != NULL)
+    return placement_copy(choice->read->placement);
+  return placement_new(shape_of(choice, plan->chunks), plan->pp, plan->chunks);
+}
+
+Workload *plan_order_workload(PlanOrder *choice, const Model *model, const Cluster *cluster, Plan *plan,
+                              GError **error) {
+  if (!plan_order_open(choice, plan, error) || !plan_complete(plan, model, cluster, error))
+    return NULL;
+  g_autoptr(Placement) placement = plan_order_placement(choice, plan);
+  return workload_new(model, plan, placement);
+}
+
+gboolean plan_order_is_auto(const PlanOrder *choice) {
+  return choice->info == NULL && choice->read == NULL;
+}
+
+Order *plan_order_make(PlanOrder *choice, const Plan *plan, GError **error) {
+  g_assert(!plan_order_is_auto(choice));
+  if (choice->read == NULL) {
+    OrderShape shape = {plan->pp, plan->chunks, (int)plan->n_micro_batches, plan->group};
+    return order_new(choice->info, shape, error);
+  }
+  if (choice->read->n_micro_batches == plan->n_micro_batches)
+    return g_steal_pointer(&choice->read);
+  fail_impossible(error,
+                  "%s is an order for %d micro-batches, the plan has %" G_GINT64_FORMAT
+                  " (global-batch / (micro-batch × dp))",
+                  plan->schedule + strlen(file_prefix), choice->read->n_micro_batches, plan->n_micro_batches);
+  return NULL;
+}

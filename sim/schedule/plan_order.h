@@ -1,0 +1,33 @@
+/* The pipeline order a plan asks for: a schedule of the table, one made for its costs (auto), or one read from a file
+ * (file:orders.csv). Before a plan is complete it must know its chunks and pipes, which the schedule decides. */
+#pragma once
+#include "order.h"
+#include "workload.h"
+
+typedef struct {
+  const ScheduleInfo *info; /* NULL: auto, or read */
+  Order *read;              /* owned; NULL: not from a file */
+} PlanOrder;
+
+/* NULL-terminated: the schedules of the table, and "auto". */
+const char *const *plan_order_names(void);
+
+/* Fill what the schedule decides: plan->schedule, chunks and n_pipes where they were left open. INPUT for an unknown
+ * name (the valid ones and the nearest) or a file that cannot be read; IMPOSSIBLE when the file clashes with the plan's
+ * pp or chunks. Clear in any case. */
+gboolean plan_order_open(PlanOrder *choice, Plan *plan, GError **error);
+void plan_order_clear(PlanOrder *choice);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(PlanOrder, plan_order_clear)
+
+/* What auto makes an order for: a V on two chunks, else a loop. Owned by the caller. */
+Placement *plan_order_auto_placement(int n_ranks, int n_chunks);
+/* Where the plan's stages lie. Owned by the caller. */
+Placement *plan_order_placement(const PlanOrder *choice, const Plan *plan);
+/* Open, plan_complete() with its errors, and the workload on that placement. Owned by the caller. `cluster` as there.
+ */
+Workload *plan_order_workload(PlanOrder *choice, const Model *model, const Cluster *cluster, Plan *plan,
+                              GError **error);
+gboolean plan_order_is_auto(const PlanOrder *choice);
+/* The order, of a complete plan whose schedule is not auto. Owned by the caller. IMPOSSIBLE as order_new(), or when a
+ * file has other counts than the plan. */
+Order *plan_order_make(PlanOrder *choice, const Plan *plan, GError **error);

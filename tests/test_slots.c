@@ -1,0 +1,139 @@
+/* What stepreal keeps between forward and backward is what the Program says it keeps: part by part as large as the
+ * workload's PieceMemory, and no more of them than micro-batches in flight. */
+#include "activations.h"
+
+#include <check.h>
+
+#include "precision.h"
+#include "small_workloads.h"
+
+enum { N_MICRO_BATCHES = 8 };
+
+/* Activations of the one stage of a plan, on a device that computes nothing. */
+typedef struct {
+  Workload *workload; /* owned, as all of these */
+  Cut cut;
+  Device *device;
+  DeviceStream *stream;
+  DeviceEvent *event;
+  Activations activations;
+} Fixture;
+
+static void open_fixture(Fixture *fixture, Workload *workload, gboolean has_w) {
+  *fixture = (Fixture){.workload = workload, .cut = cut_of(workload->model, workload->plan)};
+  fixture->device = null_device.open(0, 1, G_GINT64_CONSTANT(1) << 40, NULL);
+  fixture->stream = null_device.stream_new(fixture->device, STREAM_COMPUTE, NULL);
+  fixture->event = null_device.event_new(fixture->device, NULL);
+  null_device.record(fixture->stream, fixture->event);
+  const StageLayers *layers[] = {&workload->stages[0].layers};
+  ck_assert(
+      activations_init(&fixture->activations, &fixture->cut, fixture->device, layers, 1, N_MICRO_BATCHES, has_w, NULL));
+}
+
+static void close_fixture(Fixture *fixture) {
+  activations_clear(&fixture->activations);
+  null_device.event_free(fixture->event);
+  null_device.stream_free(fixture->stream);
+  null_device.close(fixture->device);
+  workload_free(fixture->workload);
+}
+
+/* Every tensor begins on a multiple of 256 bytes; the two numbers per row that a norm keeps (4 bytes each, 4 in a
+ * layer, and with the loss's 5 in the head) are not among what PieceMemory counts. */
+static double slack_bytes(const Fixture *fixture) {
+  const double layers = fixture->workload->stages[0].layers.n_layers;
+  return 256 * (24 * layers + 24) + 4.0 * fixture->cut.tokens * (4 * layers + 5);
+}
+
+static void assert_part(const Fixture *fixture, SlotPart part, double expected) {
+  const double found = (double)fixture->activations.pools[part].piece_bytes;
+  ck_assert_msg(found >= expected && found <= expected + slack_bytes(fixture),
+                "part %d: %.0f bytes, expected %.0f (recompute %d, attention %d)", part, found, expected,
+                fixture->workload->plan->recompute, fixture->workload->plan->attention);
+}
+
+/* One stage of all pieces: embedding, n layers, head. F leaves saved, of which I frees released_by_I; I adds
+ * held_for_W. */
+START_TEST(a_slot_s_parts_are_as_large_as_the_program_s_memory) {
+  for (int attention = 0; attention < N_ATTENTIONS; attention++)
+    for (int recompute = 0; recompute < N_RECOMPUTES; recompute++)
+      for (int tp = 1; tp <= 2; tp++) {
+        Fixture fixture;
+        open_fixture(&fixture, workload_of(&llama, tp, FALSE, (Attention)attention, (Recompute)recompute), TRUE);
+        const double counts[N_PIECES] = {1, fixture.workload->stages[0].layers.n_layers, 1};
+        PieceMemory sum = {0};
+        for (int piece = 0; piece < N_PIECES; piece++) {
+          const PieceMemory *memory = &fixture.workload->memory[piece];
+          sum.saved_bytes += counts[piece] * memory->saved_bytes;
+          sum.released_by_I += counts[piece] * memory->released_by_I;
+          sum.held_for_W += counts[piece] * memory->held_for_W;
+        }
+        assert_part(&fixture, PART_FOR_I, sum.released_by_I);
+        assert_part(&fixture, PART_FOR_W, sum.saved_bytes - sum.released_by_I);
+        assert_part(&fixture, PART_MADE_BY_I, sum.held_for_W);
+        close_fixture(&fixture);
+      }
+}
+END_TEST
+
+static Slot *run_forward(Fixture *fixture, int micro_batch) {
+  Slot *slot = activations_slot(&fixture->activations, 0, micro_batch);
+  ck_assert(activations_open(&fixture->activations, slot, fixture->stream, NULL));
+  return slot;
+}
+
+static void assert_pieces(const Fixture *fixture, SlotPart part, guint most) {
+  const guint found = fixture->activations.pools[part].pieces->len;
+  ck_assert_msg(found <= most, "part %d: %u pieces, expected at most %u", part, found, most);
+}
+
+/* Each I follows its F, each W comes when all I are over: one micro-batch is in flight for I, all of them for W. A pool
+ * keeps two pieces more than are held: one to take while the other is still being read. Later steps take no more. */
+START_TEST(a_late_W_keeps_nothing_that_I_has_read) {
+  Fixture fixture;
+  open_fixture(&fixture, workload_of(&llama, 1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE), TRUE);
+  for (int step = 0; step < 3; step++) {
+    for (int m = 0; m < N_MICRO_BATCHES; m++) {
+      Slot *slot = run_forward(&fixture, m);
+      ck_assert(activations_open_backward(&fixture.activations, slot, fixture.stream, NULL));
+      activations_close_input(&fixture.activations, slot, fixture.event);
+      ck_assert_ptr_null(slot->parts[PART_FOR_I]);
+      ck_assert(slot->parts[PART_FOR_W] != NULL && slot->parts[PART_MADE_BY_I] != NULL);
+    }
+    for (int m = 0; m < N_MICRO_BATCHES; m++)
+      activations_close(&fixture.activations, activations_slot(&fixture.activations, 0, m), fixture.event);
+    assert_pieces(&fixture, PART_FOR_I, 1 + 2);
+    assert_pieces(&fixture, PART_FOR_W, N_MICRO_BATCHES + 2);
+    assert_pieces(&fixture, PART_MADE_BY_I, N_MICRO_BATCHES + 2);
+  }
+  close_fixture(&fixture);
+}
+END_TEST
+
+/* Where W runs with I, what I would make for it is scratch of the rank. */
+START_TEST(without_W_apart_nothing_is_made_for_it) {
+  Fixture fixture;
+  open_fixture(&fixture, workload_of(&llama, 1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE), FALSE);
+  Slot *slot = run_forward(&fixture, 0);
+  ck_assert(activations_open_backward(&fixture.activations, slot, fixture.stream, NULL));
+  ck_assert_ptr_null(slot->parts[PART_MADE_BY_I]);
+  ck_assert_int_eq(fixture.activations.pools[PART_MADE_BY_I].piece_bytes, 0);
+  activations_close(&fixture.activations, slot, fixture.event);
+  close_fixture(&fixture);
+}
+END_TEST
+
+int main(void) {
+  TCase *tcase = tcase_create("slots");
+  tcase_add_test(tcase, a_slot_s_parts_are_as_large_as_the_program_s_memory);
+  tcase_add_test(tcase, a_late_W_keeps_nothing_that_I_has_read);
+  tcase_add_test(tcase, without_W_apart_nothing_is_made_for_it);
+  Suite *suite = suite_create("slots");
+  suite_add_tcase(suite, tcase);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int failures = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failures != 0;
+}
