@@ -9,14 +9,14 @@
 #   start, end   in the unit named by xlabel
 #   chunk        model chunk of the rank, shown by shade; 0 where there is none
 #   micro_batch  number in the box; -1 none
-# Variables: data; out (.svg .png .pdf; '' = standard output, then format='svg'); title, xlabel, ylabel, width in pixels.
+# Variables: data; out (.svg .png .pdf; '' = standard output, then format='svg'); title, xlabel, ylabel; width in pixels
+#   (default 1600, or up to 3600 where that gives every pass room for its number).
 
 if (!exists("out")) { out = "timeline.svg" }
 if (!exists("format")) { format = out[strlen(out)-2:] }
 if (!exists("title")) { title = "" }
 if (!exists("xlabel")) { xlabel = "time" }
 if (!exists("ylabel")) { ylabel = "stage" }
-if (!exists("width")) { width = 1600 }
 
 mask = 0
 last_chunk = 0
@@ -24,6 +24,16 @@ stats data using (mask = mask | (1 << int($2)), last_chunk = ($5 > last_chunk ? 
 n_lanes = int(STATS_max_x) + 1
 span = STATS_max_y
 has(kind) = (mask >> kind) & 1
+
+digits(n) = n < 10 ? 1 : (n < 100 ? 2 : (n < 1000 ? 3 : 4))
+if (!exists("width")) {
+  least = span
+  most_digits = 1
+  stats data using (least = ($2 < 4 && $4 - $3 < least) ? $4 - $3 : least, \
+                    most_digits = ($2 < 4 && digits($6) > most_digits) ? digits($6) : most_digits, $1) nooutput
+  needed = least > 0 ? 110 + (6 * most_digits + 2) * span / least : 1600
+  width = needed > 1600 && needed <= 3600 ? ceil(needed) : 1600
+}
 
 # Sub-lanes only for the kinds of communication there are: place[kind] counts them from 0 below the compute lane.
 array place[10]
@@ -117,7 +127,6 @@ set label 30 shades at screen x_px(at_px), screen y_px(55) left font px(13)
 # A pixel is left between boxes that are wide enough to spare it; none is narrower than a pixel, or it would vanish.
 gap(start, end) = end - start > 5 * pixel ? 0.5 * pixel : 0
 right(start, end) = end - start > pixel ? end - gap(start, end) : start + pixel
-digits(n) = n < 10 ? 1 : (n < 100 ? 2 : (n < 1000 ? 3 : 4))
 fits(start, end, n) = n >= 0 && end - start > (6 * digits(n) + 1) * pixel
 dark(kind, chunk) = kind == 0 && share_of(chunk) < 0.35
 set style fill solid noborder

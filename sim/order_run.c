@@ -12,15 +12,17 @@
 static const double MAX_PASSES = 4e6, MAX_LOOKS = 5e8;
 
 static Timing *make_timing(const Program *program, const StageTimes *times) {
-  int n_chunks = program->n_stages / program->n_ranks / program->n_pipes; /* that a micro-batch passes on a rank */
-  g_autofree gint64 *all = g_new(gint64, 3 * program->n_stages);
-  gint64 *f = all, *i = all + program->n_stages, *w = all + 2 * program->n_stages;
+  /* a micro-batch goes through the stages of one pipe only */
+  int n_chunks = program->n_stages / program->n_ranks / program->n_pipes;
+  g_autofree gint64 *all = g_new(gint64, 4 * program->n_stages);
+  gint64 *f = all, *i = f + program->n_stages, *w = i + program->n_stages, *pair = w + program->n_stages;
   for (int stage = 0; stage < program->n_stages; stage++) {
     f[stage] = llround(times->f_ns / n_chunks);
     i[stage] = llround(times->i_ns / n_chunks);
     w[stage] = llround(times->w_ns / n_chunks);
+    pair[stage] = times->pair_ns > 0 ? llround(times->pair_ns / n_chunks) : f[stage] + i[stage] + w[stage];
   }
-  return timing_of_times(program, f, i, w, llround(times->send_ns));
+  return timing_of_pair_times(program, f, i, w, pair, llround(times->send_ns));
 }
 
 gboolean order_run_check_size(int n_ranks, int n_chunks, gint64 n_micro_batches, int n_steps, GError **error) {

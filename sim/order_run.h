@@ -8,7 +8,7 @@
 typedef struct {
   double f_ns, i_ns, w_ns;
   double send_ns; /* of an activation or a gradient to another rank */
-  double pair_ns; /* F and B as one (OVERLAP_F_B) */
+  double pair_ns; /* F and B that run as one (OVERLAP_F_B); 0: F + I + W, nothing is gained */
 } StageTimes;
 
 typedef struct {

@@ -5,6 +5,7 @@
  *     F = I = W        every combination
  *     unequal times    gpipe and 1f1b: every combination; interleaved: every p and v, and the m around which its order
  *                      changes shape (see edge_counts)
+ *     zero bubble …    each p, m at the edges and 128, equal and unequal times
  *
  * Millions of ops: `test_oracles K N` runs the K-th of N shares of the p, so that shares run side by side. */
 #include "error.h"
@@ -49,6 +50,31 @@ static gint64 interleaved_ns(int p, int v, int m, const Times *times) {
   return n_slots * (whole_ns(times) / v);
 }
 
+/* Rank 0's last gradient comes after all the last rank runs before its own last one; p in flight make rank 0 wait for
+ * its first. With m ≥ p and W ≤ F: (p − 1)(F + I − W). */
+static gint64 zb_h1_ns(int p, int v, int m, const Times *times) {
+  int n_behind = MIN(p, m) - 1; /* W's that the last rank runs after its last I */
+  return MAX((p - 1) * (times->f_ns + times->i_ns) - n_behind * times->w_ns,
+             (p - MIN(p, m)) * times->f_ns + (p - 1) * times->i_ns); /* before rank 0's first I */
+}
+
+/* (p − 1)(F + I − 2W) for the times here, unless forwards run out before the first gradient is back: rank q waits for
+ * it until forwards from rank q to p − 1 and gradients back to q are through. */
+static gint64 zb_h2_ns(int p, int v, int m, const Times *times) {
+  int n_behind = MIN(2 * p - 1, m) - 1;
+  gint64 bubble_ns = (p - 1) * (times->f_ns + times->i_ns) - n_behind * times->w_ns;
+  for (int q = 0; q < p; q++)
+    bubble_ns = MAX(bubble_ns, (p - q - MIN(m, 2 * (p - q) - 1)) * times->f_ns + (p - 1 - q) * times->i_ns);
+  return bubble_ns;
+}
+
+/* None at F = I = W from m = 2p on; else in each of the p − 1 turns half of 2(I − W) where F and W ≤ I, of 2F − I − W
+ * where I ≤ W ≤ F. */
+static gint64 zb_v_ns(int p, int v, int m, const Times *times) {
+  gint64 f_ns = times->f_ns, i_ns = times->i_ns, w_ns = times->w_ns;
+  return (p - 1) * (f_ns > i_ns ? 2 * f_ns - i_ns - w_ns : MAX(2 * (i_ns - w_ns), i_ns - f_ns)) / 2;
+}
+
 /* gpipe runs all forwards first. */
 static int in_flight_of_all(int p, int v, int m, int rank) {
   return m;
@@ -68,6 +94,24 @@ static int in_flight_of_interleaved(int p, int v, int m, int rank) {
   return MIN(2 * (p - rank - 1) + (v - 1) * largest_group + 1, v * m);
 }
 
+static int in_flight_of_all_chunks(int p, int v, int m, int rank) {
+  return v * m;
+}
+
+/* W comes `rank` micro-batches late, for the `rank` forwards fewer. */
+static int in_flight_of_zb_h1(int p, int v, int m, int rank) {
+  return MIN(p, m);
+}
+
+static int in_flight_of_zb_h2(int p, int v, int m, int rank) {
+  return MIN(2 * p - 1, m);
+}
+
+/* Chunks of half a rank; m ≥ 2p. */
+static int in_flight_of_zb_v(int p, int v, int m, int rank) {
+  return 2 * p;
+}
+
 typedef struct {
   const char *name;
   int max_chunks;
@@ -77,6 +121,11 @@ typedef struct {
 static const Oracle gpipe = {"gpipe", 1, ramp_ns, in_flight_of_all};
 static const Oracle one_f_one_b = {"1f1b", 1, ramp_ns, in_flight_of_ramp};
 static const Oracle interleaved = {"interleaved", MAX_CHUNKS, interleaved_ns, in_flight_of_interleaved};
+
+static const Oracle looped_bfs = {"looped-bfs", 4, interleaved_ns, in_flight_of_all_chunks};
+static const Oracle zb_h1 = {"zb-h1", 1, zb_h1_ns, in_flight_of_zb_h1};
+static const Oracle zb_h2 = {"zb-h2", 1, zb_h2_ns, in_flight_of_zb_h2};
+static const Oracle zb_v = {"zb-v", 2, zb_v_ns, in_flight_of_zb_v};
 
 static OrderRun *run_schedule(const char *name, int p, int v, int m, const Times *times) {
   g_autoptr(GError) error = NULL;
@@ -150,6 +199,57 @@ START_TEST(interleaved_bubble_is_exact_with_unequal_times) {
 }
 END_TEST
 
+START_TEST(zero_bubble_and_breadth_first_bubbles_are_exact) {
+  const Oracle *oracles[] = {&looped_bfs, &zb_h1, &zb_h2, &zb_v};
+  const Times times[] = {uniform, unequal[0], unequal[1]};
+  const int counts[] = {1, _i - 1, _i, 2 * _i - 1, 2 * _i, 3 * _i + 1, 128};
+  for (gsize k = 0; k < G_N_ELEMENTS(oracles); k++)
+    for (gsize c = 0; c < G_N_ELEMENTS(counts); c++)
+      for (gsize t = 0; t < G_N_ELEMENTS(times); t++)
+        if (counts[c] >= (oracles[k] == &zb_v ? 2 * _i : 1))
+          assert_oracle(oracles[k], _i, oracles[k]->max_chunks, counts[c], &times[t]);
+}
+END_TEST
+
+/* Slots of a chunk, 420 ns, at F = I = W. v-half: 3p − 7 for even and 3p − 8 for odd p (p − 1 up to p = 3); v-min:
+ * 4p − 7 for p = 2 mod 3, else 4p − 9; none on one rank. Chunks held: p + 3 and 2⌊p/3⌋ + 4 at most. */
+START_TEST(half_and_least_memory_cost_the_known_bubble) {
+  const int slots[] = {_i <= 3 ? _i - 1 : 3 * _i - 7 - _i % 2, _i == 1 ? 0 : 4 * _i - (_i % 3 == 2 ? 7 : 9)};
+  const int held[] = {_i + 3, 2 * (_i / 3) + 4};
+  const char *names[] = {"v-half", "v-min"};
+  for (int k = 0; k < 2; k++)
+    for (int m = _i + 1; m <= 128; m += 29) {
+      g_autoptr(OrderRun) run = run_schedule(names[k], _i, 2, m, &uniform);
+      int peak[MAX_RANKS];
+      metrics_in_flight(run->trace, peak);
+      for (int rank = 0; rank < _i; rank++)
+        if (peak[rank] > held[k] || run->metrics->span_bubble_ns != slots[k] * (WHOLE_NS / 2))
+          ck_abort_msg("%s p=%d m=%d: bubble %d of %d slots, rank %d holds %d", names[k], _i, m,
+                       (int)run->metrics->span_bubble_ns, slots[k], rank, peak[rank]);
+    }
+}
+END_TEST
+
+/* p + 1 stages' worth on every rank of a pair of pipes, 2p + 1 halves on a V. */
+START_TEST(dualpipe_runs_and_holds_one_more_than_1f1b) {
+  for (int m = 2 * _i; m <= 128; m += 27) {
+    int peak[MAX_RANKS];
+    g_autoptr(OrderRun) on_v = run_schedule("dualpipe-v", _i, 2, m, &unequal[0]);
+    metrics_in_flight(on_v->trace, peak);
+    for (int rank = 0; rank < _i; rank++)
+      if (peak[rank] != 2 * _i + 1)
+        ck_abort_msg("dualpipe-v p=%d m=%d: rank %d holds %d", _i, m, rank, peak[rank]);
+    if (_i % 2 != 0)
+      continue;
+    g_autoptr(OrderRun) both_ways = run_schedule("dualpipe", _i, 2, m + m % 2, &unequal[0]);
+    metrics_in_flight(both_ways->trace, peak);
+    for (int rank = 0; rank < _i; rank++)
+      if (peak[rank] != _i + 1)
+        ck_abort_msg("dualpipe p=%d m=%d: rank %d holds %d", _i, m + m % 2, rank, peak[rank]);
+  }
+}
+END_TEST
+
 START_TEST(one_micro_batch_on_four_ranks_idles_three_quarters) {
   /* span 4·(F + B), work F + B: 3/4; as idle over ideal, 3 */
   const char *names[] = {"gpipe", "1f1b"};
@@ -180,6 +280,9 @@ static TCase *share(int k, int n) {
     tcase_add_loop_test(tcase, gpipe_and_1f1b_bubbles_are_exact, p, p + 1);
     tcase_add_loop_test(tcase, interleaved_bubble_is_exact, p, p + 1);
     tcase_add_loop_test(tcase, interleaved_bubble_is_exact_with_unequal_times, p, p + 1);
+    tcase_add_loop_test(tcase, zero_bubble_and_breadth_first_bubbles_are_exact, p, p + 1);
+    tcase_add_loop_test(tcase, half_and_least_memory_cost_the_known_bubble, p, p + 1);
+    tcase_add_loop_test(tcase, dualpipe_runs_and_holds_one_more_than_1f1b, p, p + 1);
   }
   if (k == 0) {
     tcase_add_test(tcase, one_micro_batch_on_four_ranks_idles_three_quarters);

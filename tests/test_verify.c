@@ -283,7 +283,10 @@ START_TEST(lowered_orders_pass_for_every_schedule) {
       for (int m = 1; m <= 7; m++) {
         const ScheduleInfo *schedule = schedule_find(*name, NULL);
         g_autoptr(GError) error = NULL;
-        g_autoptr(Order) order = order_new(schedule, (OrderShape){p, schedule->most_chunks > 1 ? 3 : 1, m, 0}, NULL);
+        OrderShape shape = {p, CLAMP(3, schedule->least_chunks, schedule->most_chunks), m, 0};
+        if (schedule->placement == PLACEMENT_BIDIRECTIONAL && p % 2 != 0)
+          continue;
+        g_autoptr(Order) order = order_new(schedule, shape, NULL);
         Lowering lowering = {.order = order, .n_steps = 2};
         g_autoptr(Program) program = lower(&lowering, NULL, NULL, &error);
         if (!program)

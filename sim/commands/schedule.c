@@ -16,7 +16,9 @@
 #include "order_run.h"
 #include "output.h"
 #include "parser.h"
+#include "passes.h"
 #include "plan_order.h"
+#include "program_csv.h"
 #include "program_text.h"
 #include "schedule_times.h"
 #include "text_report.h"
@@ -27,16 +29,16 @@
 enum { MOST_RANKS = 4096, MOST_CHUNKS = 1024 };
 
 typedef struct {
-  char *schedule, *times, *memory, *memory_cap, *memory_plot, *barrier, *csv, *from, *timeline, *trace, *dump_after,
-      *dump;
+  char *schedule, *times, *memory, *memory_cap, *memory_plot, *barrier, *csv, *csv_format, *from, *timeline, *trace,
+      *dump_after, *dump;
   gint pp, chunks, micro_batches, group, steps, width;
   gboolean draw, json;
   gboolean no_report; /* standard output holds something else */
 } ScheduleOptions;
 
 static void clear_options(ScheduleOptions *o) {
-  char **strings[] = {&o->schedule, &o->times, &o->memory,   &o->memory_cap, &o->memory_plot, &o->barrier,
-                      &o->csv,      &o->from,  &o->timeline, &o->trace,      &o->dump_after,  &o->dump};
+  char **strings[] = {&o->schedule,   &o->times, &o->memory,   &o->memory_cap, &o->memory_plot, &o->barrier, &o->csv,
+                      &o->csv_format, &o->from,  &o->timeline, &o->trace,      &o->dump_after,  &o->dump};
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_clear_pointer(strings[i], g_free);
 }
@@ -57,6 +59,10 @@ static gboolean check_outputs(ScheduleOptions *o, GError **error) {
                              {"--trace", .file = o->trace},
                              {"--draw", .given = o->draw, .in_report = TRUE},
                              {NULL}};
+  if (o->csv_format != NULL && o->csv == NULL)
+    return fail_input(error, "--csv-format says how --csv FILE is written, which is missing");
+  if (o->csv_format != NULL && strcmp(o->csv_format, "compute") != 0 && strcmp(o->csv_format, "comms") != 0)
+    return fail_input(error, "--csv-format: found \"%s\", expected compute or comms", o->csv_format);
   return output_check_printed(printed, &o->no_report, error) &&
          (o->timeline == NULL || gnuplot_check_file(o->timeline, error)) &&
          (o->memory_plot == NULL || gnuplot_check_file(o->memory_plot, error));
@@ -96,6 +102,10 @@ static gboolean parse_options(ScheduleOptions *o, int *argc, char ***argv, GErro
       {"from", 0, 0, G_OPTION_ARG_FILENAME, &o->from, "take the order from PyTorch's CSV instead", "FILE.csv"},
       {"csv", 0, 0, G_OPTION_ARG_FILENAME, &o->csv,
        "write the order as PyTorch's CSV (- is standard output, without a report)", "FILE"},
+      {"csv-format", 0, 0, G_OPTION_ARG_STRING, &o->csv_format,
+       "compute: F, I, W and B only; comms: with sends and receives where the passes put them (default: compute, or as "
+       "--from has it)",
+       "compute|comms"},
       {"draw", 0, 0, G_OPTION_ARG_NONE, &o->draw, "draw it in the terminal", NULL},
       {"width", 0, 0, G_OPTION_ARG_INT, &o->width,
        "columns of the drawing, 40 to 10000 (default: $COLUMNS, the terminal's, or 120)", "N"},
@@ -211,7 +221,7 @@ static double time_unit_ns(const GivenTimes *times) {
 
 /* Were all passes to run one after the other, their end would still have to be a time. */
 static gboolean check_length(const Order *order, const GivenTimes *times, int n_steps, GError **error) {
-  double pass_ns = times->stage.f_ns + times->stage.i_ns + times->stage.w_ns;
+  double pass_ns = MAX(times->stage.f_ns + times->stage.i_ns + times->stage.w_ns, times->stage.pair_ns);
   double ns = pass_ns * order->placement->n_ranks * order->n_micro_batches * n_steps;
   if (ns <= 4e18)
     return TRUE;
@@ -258,8 +268,9 @@ static void add_closed_form(const ScheduleOptions *o, const GivenTimes *times, c
   if (schedule == NULL || stage->send_ns > 0)
     return;
   const double unit_ns = time_unit_ns(times);
+  const double work_ns = stage->f_ns + stage->i_ns + stage->w_ns;
   const PhaseTimes phases = {stage->f_ns / unit_ns, stage->i_ns / unit_ns, stage->w_ns / unit_ns,
-                             stage->pair_ns / unit_ns};
+                             (stage->pair_ns > 0 ? stage->pair_ns : work_ns) / unit_ns};
   const Program *program = run->program;
   const OrderShape shape = {program->n_ranks, program->n_stages / program->n_ranks, program->n_micro_batches,
                             o->group != OPTION_NOT_GIVEN ? o->group : 0};
@@ -288,6 +299,24 @@ static gboolean print_outputs(const ScheduleOptions *o, const OrderRun *run, con
     schedule_report_text(&report, title, times->bare ? " units of --times" : " s", out);
   fputs(out->str, stdout);
   return TRUE;
+}
+
+/* An order that names communication has it already; else the Program's is written. */
+static char *csv_of(const ScheduleOptions *o, const Order *order, GError **error) {
+  if (g_strcmp0(o->csv_format, "compute") == 0)
+    return order_to_compute_csv(order);
+  if (o->csv_format == NULL || order->has_send_recv || order->has_unshard || order->has_reduce_grad)
+    return order_to_csv(order);
+  Lowering lowering = {.order = order, .n_steps = 1};
+  g_autoptr(Program) program = lower(&lowering, NULL, NULL, error);
+  return program != NULL ? program_to_csv(program) : NULL;
+}
+
+static gboolean write_csv(const ScheduleOptions *o, const Order *order, GError **error) {
+  if (o->csv == NULL)
+    return TRUE;
+  g_autofree char *csv = csv_of(o, order, error);
+  return csv != NULL && output_text(o->csv, csv, error);
 }
 
 static gboolean run_order(const ScheduleOptions *o, const GivenTimes *times, const OrderSetting *setting,
@@ -320,8 +349,7 @@ static gboolean run(ScheduleOptions *o, GError **error) {
       !order_run_check_size(order->placement->n_ranks, order->placement->n_stages / order->placement->n_ranks,
                             order->n_micro_batches, o->steps, error))
     return FALSE;
-  g_autofree char *csv = o->csv != NULL ? order_to_csv(order) : NULL;
-  if (csv != NULL && !output_text(o->csv, csv, error))
+  if (!write_csv(o, order, error))
     return FALSE;
   return run_order(o, &times, &setting, order, error);
 }

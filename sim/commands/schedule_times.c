@@ -81,7 +81,7 @@ static gboolean read_time(const char *option, const char *text, Named *named, GE
 }
 
 gboolean parse_times(const char *text, GivenTimes *times, GError **error) {
-  *times = (GivenTimes){{BARE_UNIT_NS, BARE_UNIT_NS, BARE_UNIT_NS, 0, 3 * BARE_UNIT_NS}, TRUE, FALSE};
+  *times = (GivenTimes){{BARE_UNIT_NS, BARE_UNIT_NS, BARE_UNIT_NS}, TRUE};
   if (text == NULL)
     return TRUE;
   StageTimes *stage = &times->stage;
@@ -96,9 +96,8 @@ gboolean parse_times(const char *text, GivenTimes *times, GError **error) {
   for (gsize i = 1; i < G_N_ELEMENTS(all); i++)
     if (all[i].is_given && all[i].is_bare != times->bare)
       return fail_input(error, "--times: found \"%s\": either all with a unit or none", text);
-  times->is_pair = all[3].is_given;
-  if (!times->is_pair)
-    stage->pair_ns = stage->f_ns + stage->i_ns + stage->w_ns;
+  if (all[3].is_given && stage->pair_ns <= 0)
+    return fail_input(error, "--times: found \"%s\": FB=… must be more than 0", text);
   return TRUE;
 }
 

@@ -4,8 +4,7 @@
 
 typedef struct {
   StageTimes stage;
-  gboolean bare;    /* numbers without unit: relative times */
-  gboolean is_pair; /* FB was given */
+  gboolean bare; /* numbers without unit: relative times */
 } GivenTimes;
 
 /* A bare time unit is this many nanoseconds, so that halves … sixteenths of it are whole: lcm(1 … 16). */

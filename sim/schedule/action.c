@@ -3,7 +3,10 @@
  *     12SEND_F3      stage 12, SEND_F, micro-batch 3
  *     1UNSHARD       a kind without a micro-batch may leave it out …
  *     SYNC           … and the stage too, when it belongs to none
- */
+ *
+ * A cell of a CSV may also hold a forward and a backward that run as one, written by their parts:
+ *
+ *     (0F3;1B2)OVERLAP_F_B                                                                                         */
 #include "action.h"
 #include "error.h"
 #include <string.h>
@@ -62,8 +65,17 @@ static gboolean fail_grammar(const char *text, GError **error) {
                     escaped);
 }
 
+static gboolean fail_pair(const char *text, GError **error) {
+  g_autofree char *shown = g_strndup(text, 80);
+  g_autofree char *escaped = g_strescape(shown, NULL);
+  return fail_input(error,
+                    "\"%s\" is no pair: expected a forward and a whole backward that run as one, as "
+                    "(0F3;1B2)OVERLAP_F_B",
+                    escaped);
+}
+
 gboolean action_parse(const char *text, Action *action, GError **error) {
-  Action parsed;
+  Action parsed = {0};
   if (!text)
     return fail_grammar("", error);
   const char *at = text;
@@ -76,7 +88,7 @@ gboolean action_parse(const char *text, Action *action, GError **error) {
   if (kind < 0 || !parse_number(&at, &parsed.micro_batch) || *at != '\0')
     return fail_grammar(text, error);
   if (kind == ACTION_OVERLAP_F_B)
-    return fail_input(error, "\"%.40s\": overlapped pairs (OVERLAP_F_B) are reserved, not supported", text);
+    return fail_pair(text, error);
   if (infos[kind].has_micro_batch && (parsed.stage < 0 || parsed.micro_batch < 0))
     return fail_grammar(text, error);
   parsed.kind = (guint8)kind;
@@ -90,4 +102,37 @@ void action_print(const Action *action, GString *out) {
   g_string_append(out, action_info(action->kind)->name);
   if (action->micro_batch >= 0)
     g_string_append_printf(out, "%d", action->micro_batch);
+}
+
+/* "(0F3;1B2)OVERLAP_F_B" */
+static gboolean parse_pair(const char *text, Action actions[2], GError **error) {
+  const char *semicolon = strchr(text, ';'), *bracket = strchr(text, ')');
+  if (!semicolon || !bracket || semicolon > bracket || strcmp(bracket + 1, infos[ACTION_OVERLAP_F_B].name) != 0)
+    return fail_pair(text, error);
+  g_autofree char *first = g_strndup(text + 1, (gsize)(semicolon - text - 1));
+  g_autofree char *second = g_strndup(semicolon + 1, (gsize)(bracket - semicolon - 1));
+  if (!action_parse(g_strstrip(first), &actions[0], NULL) || !action_parse(g_strstrip(second), &actions[1], NULL) ||
+      actions[0].kind != ACTION_F || actions[1].kind != ACTION_B)
+    return fail_pair(text, error);
+  actions[0].overlaps_next = TRUE;
+  return TRUE;
+}
+
+int action_parse_cell(const char *text, Action actions[2], GError **error) {
+  if (text != NULL && *text == '(')
+    return parse_pair(text, actions, error) ? 2 : 0;
+  return action_parse(text, &actions[0], error) ? 1 : 0;
+}
+
+int action_print_cell(const Action *action, const Action *next, GString *out) {
+  if (!action->overlaps_next || next == NULL) {
+    action_print(action, out);
+    return 1;
+  }
+  g_string_append_c(out, '(');
+  action_print(action, out);
+  g_string_append_c(out, ';');
+  action_print(next, out);
+  g_string_append_printf(out, ")%s", infos[ACTION_OVERLAP_F_B].name);
+  return 2;
 }

@@ -15,7 +15,7 @@ typedef enum {
   ACTION_UNSHARD,
   ACTION_RESHARD,
   ACTION_REDUCE_GRAD,
-  ACTION_OVERLAP_F_B, /* reserved spelling; its parts are written in brackets */
+  ACTION_OVERLAP_F_B, /* a cell's spelling only: "(0F3;1B2)OVERLAP_F_B" is two actions, the first overlaps_next */
   ACTION_OPTIMIZER,   /* not in PyTorch's grammar: the program's own ops below */
   ACTION_NORM,        /* global gradient norm */
   ACTION_TIED_GRAD,   /* all-reduce of the tied embedding's gradient */
@@ -44,3 +44,10 @@ const ActionInfo *action_info(ActionKind kind);
 gboolean action_parse(const char *text, Action *action, GError **error);
 /* Append "0F3" to `out`. */
 void action_print(const Action *action, GString *out);
+
+/* One cell of PyTorch's CSV: an action, or a pair that runs as one, "(0F3;1B2)OVERLAP_F_B", which is the F with
+ * overlaps_next and the B. Returns how many there are, 1 or 2; 0 with INPUT naming the text and what was expected. */
+int action_parse_cell(const char *text, Action actions[2], GError **error);
+/* Append the cell that begins with `action`; `next` is what follows it in its rank's list, or NULL. Returns how many
+ * actions the cell holds. */
+int action_print_cell(const Action *action, const Action *next, GString *out);

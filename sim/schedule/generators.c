@@ -46,7 +46,7 @@ void generate_looped_bfs(Order *order, OrderShape shape) {
 /* Which slot of the walk over (chunk, micro-batch) pairs is what. One chunk and one group make it plain 1f1b. */
 typedef struct {
   int n_chunks, n_micro_batches;
-  int group_size; /* of the smaller groups; what is left over for the last one may be less */
+  int group_size; /* of the smaller groups; what is left over for the last one may be less, but not below p */
   int n_larger;   /* the first so many groups hold one micro-batch more */
 } Walk;
 
@@ -113,12 +113,10 @@ Bubble bubble_of_ramp(OrderShape shape, const PhaseTimes *times) {
   return (Bubble){(shape.n_ranks - 1) * (times->f + times->i + times->w), TRUE};
 }
 
-/* A short last group of given ones stalls. */
 Bubble bubble_of_interleaved(OrderShape shape, const PhaseTimes *times) {
   int p = shape.n_ranks, v = shape.n_chunks, m = shape.n_micro_batches;
   int stalls = (v - 1) * MAX(0, p - m);
-  gboolean is_even = shape.group == 0 || v == 1 || m <= shape.group || m % shape.group == 0;
-  return (Bubble){(p - 1 + stalls) * (times->f + times->i + times->w) / v, is_even};
+  return (Bubble){(p - 1 + stalls) * (times->f + times->i + times->w) / v, TRUE};
 }
 
 /* As interleaved in one group of all micro-batches. */
@@ -128,7 +126,12 @@ Bubble bubble_of_looped_bfs(OrderShape shape, const PhaseTimes *times) {
 }
 
 const char *refusal_of_interleaved(OrderShape shape) {
-  return shape.group != 0 && shape.n_chunks > 1 && shape.group < MIN(shape.n_ranks, shape.n_micro_batches)
-             ? "needs groups of at least as many micro-batches as there are pipeline ranks"
-             : NULL;
+  int p = shape.n_ranks, m = shape.n_micro_batches, group = shape.group;
+  if (group == 0 || shape.n_chunks == 1)
+    return NULL;
+  if (group < MIN(p, m))
+    return "needs groups of at least as many micro-batches as there are pipeline ranks";
+  if (m > group && m % group != 0 && m % group < p) /* ranks would wait for each other */
+    return "needs a last group of at least as many micro-batches as there are pipeline ranks";
+  return NULL;
 }

@@ -18,6 +18,7 @@ void generate_dualpipe_v(Order *order, OrderShape shape);
 Bubble bubble_of_ramp(OrderShape shape, const PhaseTimes *times); /* gpipe and 1f1b */
 Bubble bubble_of_interleaved(OrderShape shape, const PhaseTimes *times);
 Bubble bubble_of_looped_bfs(OrderShape shape, const PhaseTimes *times);
+/* forms and where they are exact: schedule_bubble.c */
 Bubble bubble_of_zb_h1(OrderShape shape, const PhaseTimes *times);
 Bubble bubble_of_zb_h2(OrderShape shape, const PhaseTimes *times);
 Bubble bubble_of_zb_v(OrderShape shape, const PhaseTimes *times);
@@ -26,5 +27,6 @@ Bubble bubble_of_v_min(OrderShape shape, const PhaseTimes *times);
 Bubble bubble_of_dualpipe(OrderShape shape, const PhaseTimes *times);
 Bubble bubble_of_dualpipe_v(OrderShape shape, const PhaseTimes *times);
 
-const char *refusal_of_interleaved(OrderShape shape);
+/* An even number of ranks. */
 const char *refusal_of_dualpipe(OrderShape shape);
+const char *refusal_of_interleaved(OrderShape shape);

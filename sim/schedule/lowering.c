@@ -1,3 +1,4 @@
+/* Parts, collectives and lanes: what several passes need. */
 #include "lowering.h"
 
 Part part_of_op(const Program *program, const Op *op) {
@@ -91,12 +92,24 @@ gboolean action_completes_gradient(ActionKind kind) {
   return kind == ACTION_B || kind == ACTION_W;
 }
 
+/* Activations usually go to the next rank (round the loop), gradients to the one before. */
+Stream lowering_send_stream(int n_ranks, gboolean forward, int from, int to) {
+  gboolean is_usual = forward ? to == (from + 1) % n_ranks : from == (to + 1) % n_ranks;
+  if (forward)
+    return is_usual ? STREAM_SEND_F : STREAM_SEND_F_BACK;
+  return is_usual ? STREAM_SEND_B : STREAM_SEND_B_BACK;
+}
+
 int lowering_shards(const Workload *workload) {
   return workload->plan->zero > 0 ? workload->layout.dp_shard : 1;
 }
 
 int lowering_replicas(const Workload *workload) {
   return workload->plan->dp / lowering_shards(workload);
+}
+
+gboolean lowering_gathers_early(const Workload *workload) {
+  return lowering_shards(workload) > 1 && (workload->plan->zero == 3 || workload->plan->overlap_param);
 }
 
 double moved_parameters(const Workload *workload, const Moved *moved) {

@@ -31,6 +31,9 @@ gboolean action_completes_gradient(ActionKind kind);
 /* Ranks that share one set of ZeRO shards, and copies of that set. */
 int lowering_shards(const Workload *workload);
 int lowering_replicas(const Workload *workload);
+/* Parameters are gathered when they are first needed (ZeRO-3; ZeRO-1 and 2 with overlap_param), not after the
+ * optimizer. */
+gboolean lowering_gathers_early(const Workload *workload);
 /* Parameters that a collective moves: those of `part`, a matrix that embedding and head share on one pipeline rank only
  * with `keeper`, one of the two. */
 typedef struct {
@@ -41,6 +44,9 @@ double moved_parameters(const Workload *workload, const Moved *moved);
 /* A collective of `bytes` on the dp stream over the axes given (a subset of dp), for a stage's `moved`. */
 Op dp_collective(Program *program, const Workload *workload, ActionKind action, int stage, Collective collective,
                  AxisSet axes, const Moved *moved, double bytes);
+
+/* The lane on which rank `from` sends an activation (forward) or a gradient to rank `to`; the receive's is the next. */
+Stream lowering_send_stream(int n_ranks, gboolean forward, int from, int to);
 
 void pass_place(Program *program, const Lowering *lowering);
 void pass_unshard(Program *program, const Lowering *lowering);

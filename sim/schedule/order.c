@@ -92,7 +92,7 @@ Order *order_new(const ScheduleInfo *schedule, OrderShape shape, GError **error)
 
 Order *order_new_empty(Placement *placement, int n_micro_batches) {
   Order *order = g_new(Order, 1);
-  *order = (Order){placement, n_micro_batches, g_new(GArray *, placement->n_ranks)};
+  *order = (Order){placement, n_micro_batches, .actions = g_new(GArray *, placement->n_ranks)};
   guint n_chunks = (guint)(placement->n_stages / placement->n_ranks);
   for (int rank = 0; rank < placement->n_ranks; rank++)
     order->actions[rank] = g_array_sized_new(FALSE, FALSE, sizeof(Action), 3 * n_chunks * (guint)n_micro_batches);
@@ -107,9 +107,13 @@ void order_add(Order *order, int rank, ActionKind kind, int stage, int micro_bat
 void order_free(Order *order) {
   if (!order)
     return;
-  for (int rank = 0; rank < order->placement->n_ranks; rank++)
+  for (int rank = 0; rank < order->placement->n_ranks; rank++) {
     g_array_unref(order->actions[rank]);
+    if (order->idle != NULL)
+      g_array_unref(order->idle[rank]);
+  }
   g_free(order->actions);
+  g_free(order->idle);
   placement_free(order->placement);
   g_free(order);
 }

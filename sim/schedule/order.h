@@ -4,10 +4,23 @@
 #include "action.h"
 #include "placement.h"
 
+/* Idle slots of a file before an action, which the order itself does not need. */
+typedef struct {
+  guint before; /* index into the rank's actions; their number: after the last */
+  guint n;
+} IdleSlots;
+
 typedef struct {
   Placement *placement; /* owned */
   int n_micro_batches;
   GArray **actions; /* [n_ranks] of Action; owned */
+  /* What communication the lists name; the passes put it where they do, and add what they do not name. */
+  gboolean has_send_recv;   /* SEND_F, RECV_F, SEND_B, RECV_B */
+  gboolean has_unshard;     /* UNSHARD, RESHARD */
+  gboolean has_reduce_grad; /* REDUCE_GRAD */
+  /* Of the file it was read from, so that it is written as it was: */
+  GArray **idle;         /* [n_ranks] of IdleSlots in list order; NULL: none; owned */
+  gboolean ends_in_crlf; /* rows end in "\r\n", as Python's csv module writes them */
 } Order;
 
 /* What an order is asked to be. */
@@ -58,7 +71,14 @@ void order_add(Order *order, int rank, ActionKind kind, int stage, int micro_bat
 void order_free(Order *order);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Order, order_free)
 
-/* CSV as PyTorch writes it: a row per rank, a cell per action; empty cells are idle slots and are skipped on reading.
- * Reading: INPUT with row and column. Stage → rank is taken from where each stage's actions stand. */
+/* CSV as PyTorch's pipelining schedules write it, compute only or with communication: a row per rank, a cell per action
+ * or overlapped pair, empty cells where the rank idles. What was read is written back byte for byte, where it ended its
+ * rows alike and had no blanks around its cells. */
 char *order_to_csv(const Order *order);
+char *order_to_compute_csv(const Order *order); /* without its communication */
+/* Stage → rank is taken from where each stage's actions stand; two pipes are recognised by the micro-batches that go
+ * through each half of the stages. INPUT with row and column of what is no action, doubled, missing, before its input,
+ * not received or not sent, or of where every rank is stuck. */
 Order *order_read_csv(const char *file, GError **error);
+/* Column in that CSV, from 1, of a rank's action. */
+int order_column(const Order *order, int rank, guint index);

@@ -4,8 +4,9 @@
  *     B        drops it;  I drops a part and holds the output gradients W will need;  W drops the rest
  *     B, I     while they run: what is recomputed, the largest piece's
  *     receive  holds a boundary tensor until the op that consumes it has ended
- *     gather   ZeRO-3: holds the gathered piece until the op that uses it has ended
- *     B        ZeRO ≥ 2: holds the whole gradient of its pieces until their reduce-scatter has ended */
+ *     gather   ZeRO-3: holds the gathered piece until the last op that uses it has ended
+ *     B        ZeRO ≥ 2: holds the whole gradient of its pieces until their reduce-scatter has ended; where the order
+ *              says when to reduce, a stage's first B holds the whole stage's */
 #include "lowering.h"
 #include "state_memory.h"
 
@@ -94,24 +95,73 @@ static void add_gradient_buffers(OpList *list, Effect *effects, int index, doubl
   effects[last].drop[MEMORY_BUFFERS] += bytes;
 }
 
-static void annotate_rank(Program *program, OpList *list, const Workload *workload) {
-  g_autofree Effect *effects = g_new0(Effect, list->n_ops + 1);
+/* The same where the order says when to reduce: a stage's gradient is held from its first backward to its collectives'
+ * end. */
+static void add_stage_gradients(const Program *program, const OpList *list, const Workload *workload, Effect *effects) {
+  g_autofree gint32 *first = g_new(gint32, program->n_stages), *last = g_new(gint32, program->n_stages);
+  for (int stage = 0; stage < program->n_stages; stage++)
+    first[stage] = last[stage] = -1;
   for (int i = 0; i < list->n_ops; i++) {
     const Op *op = &list->ops[i];
-    if (op->kind != OP_COMPUTE) {
-      effects[i].hold[MEMORY_BUFFERS] += op->kind == OP_HOST ? 0 : buffered_bytes(program, workload, op);
+    if (op->kind == OP_COMPUTE && action_completes_gradient(op->action) && first[op->stage] < 0)
+      first[op->stage] = i;
+    if (op->kind == OP_COLLECTIVE && op->action == ACTION_REDUCE_GRAD)
+      last[op->stage] = i;
+  }
+  for (int stage = 0; stage < program->n_stages; stage++) {
+    if (last[stage] < 0)
       continue;
-    }
-    for (int a = 0; a < OP_MAX_AFTER && op->after[a] >= 0; a++)
-      if (list->ops[op->after[a]].kind != OP_HOST && list->ops[op->after[a]].kind != OP_COMPUTE)
-        effects[i].drop[MEMORY_BUFFERS] += buffered_bytes(program, workload, &list->ops[op->after[a]]);
-    if (op->action == ACTION_OPTIMIZER)
+    Part part = part_of_stage(workload, stage);
+    double bytes = part_parameters(workload, &part) * workload->plan->recipe.gradients;
+    effects[first[stage]].hold[MEMORY_BUFFERS] += bytes;
+    effects[last[stage]].drop[MEMORY_BUFFERS] += bytes;
+  }
+}
+
+/* Whether the op computes with what came: of a pair that runs as one, each half waits for both inputs. */
+static gboolean uses(const Op *op, const Op *arrived) {
+  return arrived->kind == OP_COLLECTIVE ||
+         (arrived->kind == OP_RECV && arrived->stage == op->stage && arrived->micro_batch == op->micro_batch);
+}
+
+/* What arrives is held when it is under way, and dropped when the last op that waits for it has ended. */
+static void add_arrivals(const Program *program, const OpList *list, const Workload *workload, Effect *effects) {
+  g_autofree gint32 *user = g_new(gint32, list->n_ops + 1);
+  for (int i = 0; i < list->n_ops; i++) {
+    const Op *op = &list->ops[i];
+    user[i] = -1;
+    for (int a = 0; op->kind == OP_COMPUTE && a < OP_MAX_AFTER && op->after[a] >= 0; a++)
+      if (uses(op, &list->ops[op->after[a]]))
+        user[op->after[a]] = i;
+  }
+  for (int i = 0; i < list->n_ops; i++) {
+    const Op *op = &list->ops[i];
+    if (op->kind == OP_COMPUTE || op->kind == OP_HOST)
+      continue;
+    double bytes = buffered_bytes(program, workload, op);
+    effects[i].hold[MEMORY_BUFFERS] += bytes;
+    if (user[i] >= 0)
+      effects[user[i]].drop[MEMORY_BUFFERS] += bytes;
+  }
+}
+
+static void annotate_rank(Program *program, OpList *list, const Lowering *lowering) {
+  const Workload *workload = lowering->workload;
+  g_autofree Effect *effects = g_new0(Effect, list->n_ops + 1);
+  add_arrivals(program, list, workload, effects);
+  gboolean holds_gradients = workload->plan->zero >= 2;
+  if (holds_gradients && lowering->order->has_reduce_grad)
+    add_stage_gradients(program, list, workload, effects);
+  for (int i = 0; i < list->n_ops; i++) {
+    const Op *op = &list->ops[i];
+    if (op->kind != OP_COMPUTE || op->action == ACTION_OPTIMIZER)
       continue;
     Part part = part_of_op(program, op);
     PieceMemory memory = part_memory(workload, &part);
     add_activations(&effects[i], op, &memory);
-    effects[i].drop[MEMORY_BUFFERS] += kept_bytes(workload, op, &part);
-    if (workload->plan->zero >= 2 && action_completes_gradient(op->action))
+    if (!lowering->order->has_unshard)
+      effects[i].drop[MEMORY_BUFFERS] += kept_bytes(workload, op, &part);
+    if (holds_gradients && !lowering->order->has_reduce_grad && action_completes_gradient(op->action))
       add_gradient_buffers(list, effects, i, part_parameters(workload, &part) * workload->plan->recipe.gradients);
   }
   for (int i = 0; i < list->n_ops; i++)
@@ -147,5 +197,5 @@ void pass_memory(Program *program, const Lowering *lowering) {
   }
   set_residents(program, lowering);
   for (int rank = 0; rank < program->n_ranks; rank++)
-    annotate_rank(program, &program->ranks[rank], lowering->workload);
+    annotate_rank(program, &program->ranks[rank], lowering);
 }

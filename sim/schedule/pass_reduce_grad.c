@@ -13,7 +13,10 @@
  * been reduced, however slow the network:
  *
  *     compute   |  u−2  |  u−1  |·······|   u   |
- *     dp                | reduce u−2    | reduce u−1    |                                                          */
+ *     dp                | reduce u−2    | reduce u−1    |
+ *
+ * An order that says itself where to reduce (REDUCE_GRAD) is heeded: at each such place the whole stage's gradient is
+ * reduced, once a step under every ZeRO stage, when the op in front of it has ended.                              */
 #include "lowering.h"
 
 typedef struct {
@@ -33,12 +36,13 @@ static int zero_stage(const Workload *workload) {
   return lowering_shards(workload) > 1 ? workload->plan->zero : 0;
 }
 
-/* Whose backward comes last in the list: it completes the gradient of what embedding and head share. In one stage that
- * is the embedding's; where a V or two pipes bring both ends to one rank, the order decides. */
-static Piece last_end(const OpList *list, const Workload *workload) {
+/* Whose backward (or told reduction) comes last in the list: it completes the gradient of what embedding and head
+ * share. In one stage that is the embedding's; where a V or two pipes bring both ends to one rank, the order decides.
+ */
+static Piece last_end(const OpList *list, const Workload *workload, gboolean is_told) {
   for (int i = list->n_ops - 1; i >= 0; i--) {
     const Op *op = &list->ops[i];
-    if (op->kind != OP_COMPUTE || !action_completes_gradient(op->action))
+    if (is_told ? op->action != ACTION_REDUCE_GRAD : op->kind != OP_COMPUTE || !action_completes_gradient(op->action))
       continue;
     const StageLayers *layers = &workload->stages[op->stage].layers;
     if (layers->has_embedding || layers->has_head)
@@ -47,8 +51,8 @@ static Piece last_end(const OpList *list, const Workload *workload) {
   return PIECE_EMBEDDING;
 }
 
-/* Collectives of the gradients of `part`; their `after` is left to the caller. Returns how many (0..2). */
-static int reduce_ops(Reducer *reducer, const Op *backward, const Part *part, Op ops[2]) {
+/* Collectives of the gradients of a stage's `part`; their `after` is left to the caller. Returns how many (0..2). */
+static int reduce_ops(const Reducer *reducer, int stage, const Part *part, Op ops[2]) {
   const Workload *workload = reducer->workload;
   const Plan *plan = workload->plan;
   const int zero = zero_stage(workload);
@@ -56,24 +60,24 @@ static int reduce_ops(Reducer *reducer, const Op *backward, const Part *part, Op
   double bytes = moved_parameters(workload, &moved) * plan->recipe.gradients;
   int shards = lowering_shards(workload), replicas = lowering_replicas(workload), n = 0;
   if (zero == 0 && plan->dp > 1)
-    ops[n++] = dp_collective(reducer->program, workload, ACTION_REDUCE_GRAD, backward->stage, COLLECTIVE_ALL_REDUCE,
+    ops[n++] = dp_collective(reducer->program, workload, ACTION_REDUCE_GRAD, stage, COLLECTIVE_ALL_REDUCE,
                              AXIS_BIT(AXIS_DP), &moved, bytes);
   if (zero > 0 && shards > 1)
-    ops[n++] = dp_collective(reducer->program, workload, ACTION_REDUCE_GRAD, backward->stage, COLLECTIVE_REDUCE_SCATTER,
+    ops[n++] = dp_collective(reducer->program, workload, ACTION_REDUCE_GRAD, stage, COLLECTIVE_REDUCE_SCATTER,
                              AXIS_BIT_DP_SHARD, &moved, bytes);
   if (zero > 0 && replicas > 1)
-    ops[n++] = dp_collective(reducer->program, workload, ACTION_REDUCE_GRAD, backward->stage, COLLECTIVE_ALL_REDUCE,
+    ops[n++] = dp_collective(reducer->program, workload, ACTION_REDUCE_GRAD, stage, COLLECTIVE_ALL_REDUCE,
                              AXIS_BIT_DP_REPLICA, &moved, bytes / shards);
-  for (int i = 0; i < n && zero >= 2; i++)
-    ops[i].micro_batch = backward->micro_batch;
   return n;
 }
 
 static void emit_reduce(Reducer *reducer, const Op *backward, const Part *part, gint32 after) {
   const Plan *plan = reducer->workload->plan;
   Op ops[2];
-  int n = reduce_ops(reducer, backward, part, ops);
+  int n = reduce_ops(reducer, backward->stage, part, ops);
   for (int i = 0; i < n; i++) {
+    if (zero_stage(reducer->workload) >= 2)
+      ops[i].micro_batch = backward->micro_batch;
     if (!plan->overlap_grad && zero_stage(reducer->workload) < 2) {
       g_array_append_val(reducer->late, ops[i]);
       continue;
@@ -137,7 +141,7 @@ static gint32 *last_backwards(const Program *program, const OpList *list) {
 static void reduce_rank(Program *program, OpList *list, const Workload *workload) {
   Reducer reducer = {.program = program,
                      .workload = workload,
-                     .keeper = last_end(list, workload),
+                     .keeper = last_end(list, workload, FALSE),
                      .late = g_array_new(FALSE, FALSE, sizeof(Op)),
                      .last_compute = -1,
                      .wait_for = -1,
@@ -170,9 +174,35 @@ static void reduce_rank(Program *program, OpList *list, const Workload *workload
   g_array_free(reducer.late, TRUE);
 }
 
+/* Where the order says. */
+static void reduce_rank_as_told(Program *program, OpList *list, const Workload *workload) {
+  Reducer reducer = {
+      .program = program, .workload = workload, .keeper = last_end(list, workload, TRUE), .last_compute = -1};
+  op_editor_init(&reducer.editor, list);
+  for (int i = 0; i < list->n_ops; i++) {
+    if (list->ops[i].action != ACTION_REDUCE_GRAD) {
+      gint32 index = op_editor_copy(&reducer.editor, i);
+      if (list->ops[i].kind == OP_COMPUTE)
+        reducer.last_compute = index;
+      continue;
+    }
+    Op ops[2];
+    Part part = part_of_stage(workload, list->ops[i].stage);
+    int n = reduce_ops(&reducer, list->ops[i].stage, &part, ops);
+    for (int k = 0; k < n; k++) {
+      op_add_after(&ops[k], reducer.last_compute);
+      op_editor_add(&reducer.editor, &ops[k]);
+    }
+  }
+  op_editor_finish(&reducer.editor);
+}
+
 void pass_reduce_grad(Program *program, const Lowering *lowering) {
   if (lowering->workload == NULL || lowering->workload->plan->dp == 1)
     return;
   for (int rank = 0; rank < program->n_ranks; rank++)
-    reduce_rank(program, &program->ranks[rank], lowering->workload);
+    if (lowering->order->has_reduce_grad)
+      reduce_rank_as_told(program, &program->ranks[rank], lowering->workload);
+    else
+      reduce_rank(program, &program->ranks[rank], lowering->workload);
 }

@@ -3,19 +3,24 @@
  * The order is run dry, in abstract time (a piece's forward 1, its backward 2), always advancing the rank that can
  * start its next op first. When an op that produces something is scheduled, its send is placed right after it and the
  * receive on the peer's list at that same moment: so sends and receives of every pair of ranks stand in one global
- * order, and none can wait for another in a circle (as PyTorch's _add_send_recv does it). */
+ * order, and none can wait for another in a circle (as PyTorch's _add_send_recv does it).
+ *
+ * An order that names its own sends and receives is only translated: they stay where they stand.
+ *
+ * A pair that runs as one (OVERLAP_F_B) starts when both inputs are there, and sends both products at its end. */
 #include "lowering.h"
 
 /* What one (stage, micro-batch) waits for in one direction. */
 typedef struct {
   gint64 time;  /* abstract time it is there; −1 not yet */
-  gint32 index; /* the receive in the consumer's new list; −1: produced on the same rank */
+  gint32 index; /* the receive in the consumer's new list; −1: produced on the same rank, or not yet there */
 } Arrival;
 
 typedef struct {
   OpEditor editor;
   int cursor;  /* next old op */
   gint64 time; /* end of the last op */
+  Op held;     /* forward of a pair whose backward has not ended */
 } DryRank;
 
 typedef struct {
@@ -54,6 +59,17 @@ static gboolean is_first_part(const OpList *list, int index) {
   return TRUE;
 }
 
+/* The first part of the backward that runs as one with the forward at `index`; NULL when none does. */
+static const Op *second_of_pair(const OpList *list, int index) {
+  const Op *first = &list->ops[index];
+  if (!first->overlapped || !is_forward(first))
+    return NULL;
+  for (int i = index + 1; i < list->n_ops; i++)
+    if (list->ops[i].kind == OP_COMPUTE && !same_action(first, &list->ops[i]))
+      return &list->ops[i];
+  return NULL;
+}
+
 /* Abstract duration. */
 static gint64 weight_of(const DryRun *run, const Op *op) {
   Part part = part_of_op(run->program, op);
@@ -71,6 +87,12 @@ static const Arrival *input_of(const DryRun *run, const Op *op) {
   return arrival_of(run, op->stage, op->micro_batch, is_forward(op));
 }
 
+/* When an op's input is there; −1: not yet. */
+static gint64 input_time(const DryRun *run, const Op *op) {
+  const Arrival *input = input_of(run, op);
+  return input == NULL ? 0 : input->time;
+}
+
 /* Abstract time at which a rank's next op could start; −1 when its input has not been scheduled or nothing is left. */
 static gint64 next_start(const DryRun *run, int rank) {
   const DryRank *dry = &run->ranks[rank];
@@ -80,19 +102,11 @@ static gint64 next_start(const DryRun *run, int rank) {
   const Op *op = &list->ops[dry->cursor];
   if (op->kind != OP_COMPUTE || !is_first_part(list, dry->cursor))
     return dry->time;
-  const Arrival *input = input_of(run, op);
-  if (input == NULL)
-    return dry->time;
-  return input->time < 0 ? -1 : MAX(dry->time, input->time);
-}
-
-/* Activations usually go to the next rank (round the loop), gradients to the one before. */
-static Stream send_stream(const DryRun *run, gboolean forward, int from, int to) {
-  int usual = forward ? (from + 1) % run->program->n_ranks : (to + 1) % run->program->n_ranks;
-  gboolean is_usual = forward ? to == usual : from == usual;
-  if (forward)
-    return is_usual ? STREAM_SEND_F : STREAM_SEND_F_BACK;
-  return is_usual ? STREAM_SEND_B : STREAM_SEND_B_BACK;
+  const Op *second = second_of_pair(list, dry->cursor);
+  gint64 first_time = input_time(run, op), second_time = second != NULL ? input_time(run, second) : 0;
+  if (first_time < 0 || second_time < 0)
+    return -1;
+  return MAX(dry->time, MAX(first_time, second_time));
 }
 
 /* The lane at the other end of a send's. */
@@ -100,39 +114,76 @@ static Stream stream_of_receive(Stream send) {
   return send + 1;
 }
 
-static Op transfer_op(DryRun *run, gboolean sends, const Op *producer, int target_stage, int from, int to) {
-  gboolean forward = is_forward(producer);
-  Transfer transfer = {
-      .group = -1, .source = from, .target = to, .collective = COLLECTIVE_SEND_RECV, .bytes = run->boundary_bytes};
-  Stream stream = send_stream(run, forward, from, to);
+/* A product on its way: the activation or gradient of a stage and micro-batch. */
+typedef struct {
+  gboolean forward;
+  int stage, target_stage; /* that makes it, that takes it; target −1: none */
+  int micro_batch;
+  int from, to; /* their ranks */
+} Product;
+
+static Product product_of(const DryRun *run, gboolean forward, int stage, int micro_batch) {
+  const int *stage_rank = run->order->placement->stage_rank;
+  int target = stage_next(stage, forward, run->program->n_stages, run->program->n_pipes);
+  return (Product){forward, stage, target, micro_batch, stage_rank[stage], target >= 0 ? stage_rank[target] : -1};
+}
+
+static Op transfer_op(DryRun *run, gboolean sends, const Product *product) {
+  Transfer transfer = {.group = -1,
+                       .source = product->from,
+                       .target = product->to,
+                       .collective = COLLECTIVE_SEND_RECV,
+                       .bytes = run->boundary_bytes};
+  gboolean forward = product->forward;
+  Stream stream = lowering_send_stream(run->program->n_ranks, forward, product->from, product->to);
   if (!sends)
     stream = stream_of_receive(stream);
   ActionKind action = sends ? (forward ? ACTION_SEND_F : ACTION_SEND_B) : (forward ? ACTION_RECV_F : ACTION_RECV_B);
-  Op op =
-      op_new(sends ? OP_SEND : OP_RECV, stream, action, sends ? producer->stage : target_stage, producer->micro_batch);
+  Op op = op_new(sends ? OP_SEND : OP_RECV, stream, action, sends ? product->stage : product->target_stage,
+                 product->micro_batch);
   op.work = program_transfer(run->program, &transfer);
-  op.peer = sends ? to : from;
-  op.tag = (target_stage * run->program->n_micro_batches + producer->micro_batch) * 2 + (forward ? 0 : 1);
+  op.peer = sends ? product->to : product->from;
+  op.tag = (product->target_stage * run->program->n_micro_batches + product->micro_batch) * 2 + (forward ? 0 : 1);
   return op;
 }
 
-/* The last part of an F, I or B is done at `end`: pass its product on. */
+/* What an F, I or B made is there at `end`, when the op at `index` has ended: pass it on. */
 static void publish(DryRun *run, int rank, const Op *producer, gint32 index, gint64 end) {
   if (producer->action == ACTION_W)
     return;
-  int target_stage = stage_next(producer->stage, is_forward(producer), run->program->n_stages, run->program->n_pipes);
-  if (target_stage < 0)
+  Product product = product_of(run, is_forward(producer), producer->stage, producer->micro_batch);
+  if (product.target_stage < 0)
     return;
-  int to = run->order->placement->stage_rank[target_stage];
-  Arrival *arrival = arrival_of(run, target_stage, producer->micro_batch, is_forward(producer));
+  Arrival *arrival = arrival_of(run, product.target_stage, producer->micro_batch, product.forward);
   *arrival = (Arrival){end, -1};
-  if (to == rank)
+  if (product.to == rank)
     return;
-  Op send = transfer_op(run, TRUE, producer, target_stage, rank, to);
+  Op send = transfer_op(run, TRUE, &product);
   op_add_after(&send, index);
   op_editor_add(&run->ranks[rank].editor, &send);
-  Op receive = transfer_op(run, FALSE, producer, target_stage, rank, to);
-  arrival->index = op_editor_add(&run->ranks[to].editor, &receive);
+  Op receive = transfer_op(run, FALSE, &product);
+  arrival->index = op_editor_add(&run->ranks[product.to].editor, &receive);
+}
+
+/* The last part of an action is done. Of a pair, the forward's product waits for the backward's end. */
+static void finish_action(DryRun *run, int rank, const Op *op, gint32 index) {
+  DryRank *dry = &run->ranks[rank];
+  if (op->overlapped && is_forward(op)) {
+    dry->held = *op;
+    return;
+  }
+  if (op->overlapped)
+    publish(run, rank, &dry->held, index, dry->time);
+  publish(run, rank, op, index, dry->time);
+}
+
+/* Wait for the receive of a rank's own (`op`) input; of both inputs, when `op` begins a pair. */
+static void add_inputs(const DryRun *run, const OpList *list, int old_index, Op *op) {
+  const Op *second = second_of_pair(list, old_index);
+  const Arrival *inputs[] = {input_of(run, op), second != NULL ? input_of(run, second) : NULL};
+  for (gsize i = 0; i < G_N_ELEMENTS(inputs); i++)
+    if (inputs[i] != NULL)
+      op_add_after(op, inputs[i]->index);
 }
 
 static void advance(DryRun *run, int rank, gint64 start) {
@@ -140,18 +191,15 @@ static void advance(DryRun *run, int rank, gint64 start) {
   const OpList *list = &run->program->ranks[rank];
   int old_index = dry->cursor++;
   Op op = op_editor_translate(&dry->editor, old_index);
-  if (op.kind == OP_COMPUTE && is_first_part(list, old_index)) {
-    const Arrival *input = input_of(run, &op);
-    if (input != NULL && input->index >= 0)
-      op_add_after(&op, input->index);
-  }
+  if (op.kind == OP_COMPUTE && is_first_part(list, old_index))
+    add_inputs(run, list, old_index, &op);
   gint32 index = op_editor_add(&dry->editor, &op);
   op_editor_set_moved(&dry->editor, old_index, index);
   if (op.kind != OP_COMPUTE)
     return;
   dry->time = start + weight_of(run, &op);
   if (is_last_part(list, old_index))
-    publish(run, rank, &op, index, dry->time);
+    finish_action(run, rank, &op, index);
 }
 
 /* Advance the rank that can start first until nothing is left or nothing can go on; then the rest is copied as it
@@ -176,6 +224,71 @@ static void run_dry(DryRun *run) {
       op_editor_copy(&run->ranks[rank].editor, run->ranks[rank].cursor++);
 }
 
+/* --- an order that says where its transfers stand --- */
+
+/* Where the products of one rank are made, as indices into its new list: [stage][micro-batch][2], as arrivals. */
+typedef struct {
+  gint32 *made;  /* −1: not yet; owned */
+  gint32 held_f; /* entry of the forward of a pair whose backward is being copied; −1: none */
+} Told;
+
+static gsize entry_of(const DryRun *run, int stage, int micro_batch, gboolean forward) {
+  return (gsize)(arrival_of(run, stage, micro_batch, forward) - run->arrivals);
+}
+
+/* Fill in a place's transfer. */
+static Op told_transfer(DryRun *run, const Told *told, const Op *place) {
+  gboolean forward = place->action == ACTION_SEND_F || place->action == ACTION_RECV_F;
+  gboolean sends = place->kind == OP_SEND;
+  int stage = place->stage;
+  if (!sends)
+    stage = stage_next(stage, !forward, run->program->n_stages, run->program->n_pipes);
+  Product product = product_of(run, forward, stage, place->micro_batch);
+  Op op = transfer_op(run, sends, &product);
+  if (sends)
+    op_add_after(&op, told->made[entry_of(run, stage, place->micro_batch, forward)]);
+  return op;
+}
+
+static void note_made(const DryRun *run, Told *told, const Op *op, gint32 index) {
+  if (op->action == ACTION_W)
+    return;
+  gsize entry = entry_of(run, op->stage, op->micro_batch, is_forward(op));
+  told->made[entry] = index;
+  if (op->overlapped && is_forward(op))
+    told->held_f = (gint32)entry;
+  else if (op->overlapped && told->held_f >= 0)
+    told->made[told->held_f] = index;
+}
+
+static void translate_rank(DryRun *run, Told *told, int rank) {
+  OpEditor *editor = &run->ranks[rank].editor;
+  const OpList *list = &run->program->ranks[rank];
+  told->held_f = -1;
+  for (int i = 0; i < list->n_ops; i++) {
+    const Op *old = &list->ops[i];
+    gboolean is_place = old->kind == OP_SEND || old->kind == OP_RECV;
+    Op op = is_place ? told_transfer(run, told, old) : op_editor_translate(editor, i);
+    if (op.kind == OP_COMPUTE && is_first_part(list, i))
+      add_inputs(run, list, i, &op);
+    gint32 index = op_editor_add(editor, &op);
+    op_editor_set_moved(editor, i, index);
+    if (op.kind == OP_COMPUTE)
+      note_made(run, told, &op, index);
+    if (op.kind == OP_RECV)
+      arrival_of(run, op.stage, op.micro_batch, op.action == ACTION_RECV_F)->index = index;
+  }
+}
+
+static void translate(DryRun *run, gsize n_arrivals) {
+  Told told = {.made = g_new(gint32, n_arrivals)};
+  for (gsize i = 0; i < n_arrivals; i++)
+    told.made[i] = -1;
+  for (int rank = 0; rank < run->program->n_ranks; rank++)
+    translate_rank(run, &told, rank);
+  g_free(told.made);
+}
+
 void pass_send_recv(Program *program, const Lowering *lowering) {
   if (program->n_stages == 1)
     return;
@@ -189,7 +302,10 @@ void pass_send_recv(Program *program, const Lowering *lowering) {
   run.ranks = g_new0(DryRank, program->n_ranks);
   for (int rank = 0; rank < program->n_ranks; rank++)
     op_editor_init(&run.ranks[rank].editor, &program->ranks[rank]);
-  run_dry(&run);
+  if (lowering->order->has_send_recv)
+    translate(&run, n_arrivals);
+  else
+    run_dry(&run);
   for (int rank = 0; rank < program->n_ranks; rank++)
     op_editor_finish(&run.ranks[rank].editor);
   g_free(run.ranks);

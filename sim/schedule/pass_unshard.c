@@ -10,13 +10,18 @@
  * Without overlap_param w is 0: each gather waits for the piece before it, and the piece waits for the gather.
  *
  * ZeRO-1 and 2 gather once a step. With overlap_param that happens beside the first forward of each stage, bucket by
- * bucket, without a window: the gathered parameters stay. */
+ * bucket, without a window: the gathered parameters stay.
+ *
+ * An order that says itself where to gather (UNSHARD) is heeded: at each such place the whole stage is gathered, not
+ * before the op in front of it has ended, and all ops of the stage up to its next UNSHARD use what came. ZeRO-1 and 2
+ * need no more than the first. */
 #include "lowering.h"
 
 /* A compute op of the new list and the gather it needs first. */
 typedef struct {
   int old_index;
-  gboolean is_last; /* last part of its old op */
+  gboolean is_place; /* no compute op but a place of communication, kept as it is */
+  gboolean is_last;  /* last part of its old op */
   gboolean gathers;
   Part part;
 } Piecewise;
@@ -45,6 +50,11 @@ static GArray *cut_ops(const Program *program, const OpList *list, const Workloa
   GArray *pieces = g_array_sized_new(FALSE, FALSE, sizeof(Piecewise), list->n_ops * 2);
   for (int i = 0; i < list->n_ops; i++) {
     const Op *op = &list->ops[i];
+    if (op->kind != OP_COMPUTE) {
+      Piecewise place = {.old_index = i, .is_place = TRUE};
+      g_array_append_val(pieces, place);
+      continue;
+    }
     gboolean needs = zero3 ? op->action != ACTION_W : op->action == ACTION_F && !seen[op->stage];
     Part part = part_of_op(program, op);
     g_array_set_size(cuts, 0);
@@ -56,7 +66,10 @@ static GArray *cut_ops(const Program *program, const OpList *list, const Workloa
     for (guint c = 0; c < cuts->len; c++) {
       const Part *cut = &g_array_index(cuts, Part, c);
       Moved moved = gathered(op, cut);
-      Piecewise piece = {i, c + 1 == cuts->len, needs && moved_parameters(workload, &moved) > 0, *cut};
+      Piecewise piece = {.old_index = i,
+                         .is_last = c + 1 == cuts->len,
+                         .gathers = needs && moved_parameters(workload, &moved) > 0,
+                         .part = *cut};
       g_array_append_val(pieces, piece);
     }
   }
@@ -65,6 +78,10 @@ static GArray *cut_ops(const Program *program, const OpList *list, const Workloa
 
 static void emit_piece(Program *program, OpEditor *editor, const Workload *workload, const Piecewise *piece,
                        gint32 gather) {
+  if (piece->is_place) {
+    op_editor_copy(editor, piece->old_index);
+    return;
+  }
   Op op = op_editor_translate(editor, piece->old_index);
   op.unit = piece->part.first_layer;
   op.work = part_work(program, workload, phase_of_action(op.action), &piece->part);
@@ -111,14 +128,53 @@ static void unshard_rank(Program *program, OpList *list, const Workload *workloa
   op_editor_finish(&editor);
 }
 
+static Op stage_gather_op(Program *program, const Workload *workload, int stage) {
+  Part part = part_of_stage(workload, stage);
+  Moved moved = {part, part.n_embedding > 0 ? PIECE_EMBEDDING : PIECE_HEAD};
+  double bytes = moved_parameters(workload, &moved) * workload->plan->recipe.weights;
+  return dp_collective(program, workload, ACTION_UNSHARD, stage, COLLECTIVE_ALL_GATHER, AXIS_BIT_DP_SHARD, &moved,
+                       bytes);
+}
+
+/* Where the order says. */
+static void unshard_rank_as_told(Program *program, OpList *list, const Workload *workload) {
+  gboolean stays = workload->plan->zero < 3;
+  g_autofree gint32 *gather_of = g_new(gint32, program->n_stages); /* new index of each stage's latest; −1 none */
+  for (int stage = 0; stage < program->n_stages; stage++)
+    gather_of[stage] = -1;
+  gint32 last_compute = -1;
+  OpEditor editor;
+  op_editor_init(&editor, list);
+  for (int i = 0; i < list->n_ops; i++) {
+    const Op *old = &list->ops[i];
+    if (old->action == ACTION_UNSHARD) {
+      if (stays && gather_of[old->stage] >= 0)
+        continue;
+      Op gather = stage_gather_op(program, workload, old->stage);
+      op_add_after(&gather, last_compute);
+      gather_of[old->stage] = op_editor_add(&editor, &gather);
+      continue;
+    }
+    Op op = op_editor_translate(&editor, i);
+    if (op.kind == OP_COMPUTE && op.action != ACTION_W)
+      op_add_after(&op, gather_of[op.stage]);
+    gint32 index = op_editor_add(&editor, &op);
+    op_editor_set_moved(&editor, i, index);
+    if (op.kind == OP_COMPUTE)
+      last_compute = index;
+  }
+  op_editor_finish(&editor);
+}
+
 void pass_unshard(Program *program, const Lowering *lowering) {
   const Workload *workload = lowering->workload;
-  if (workload == NULL || lowering_shards(workload) == 1)
-    return;
+  if (workload == NULL || !lowering_gathers_early(workload))
+    return; /* nothing is sharded, or it is gathered after the optimizer */
   const Plan *plan = workload->plan;
-  if (plan->zero < 3 && !plan->overlap_param)
-    return; /* gathered after the optimizer */
   int window = plan->zero < 3 ? G_MAXINT / 2 : plan->overlap_param ? plan->prefetch : 0;
   for (int rank = 0; rank < program->n_ranks; rank++)
-    unshard_rank(program, &program->ranks[rank], workload, window);
+    if (lowering->order->has_unshard)
+      unshard_rank_as_told(program, &program->ranks[rank], workload);
+    else
+      unshard_rank(program, &program->ranks[rank], workload, window);
 }

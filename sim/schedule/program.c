@@ -67,7 +67,7 @@ static guint hash_double(guint hash, double value) {
 static guint work_hash(gconstpointer entry) {
   const Work *work = entry;
   guint hash = hash_mix(work->phase, (guint)work->n_layers);
-  hash = hash_mix(hash, work->n_embedding | work->n_head << 8 | work->recompute << 16);
+  hash = hash_mix(hash, work->n_embedding | work->n_head << 8 | work->recompute << 16 | (guint)work->overlapped << 24);
   hash = hash_mix(hash, ((guint64)(guint)work->piece << 32) | (guint)work->stage);
   hash = hash_mix(hash, ((guint64)(guint)work->first_item << 32) | (guint)work->last_item);
   return hash_double(hash_double(hash, work->parameters), work->flops);
@@ -76,9 +76,9 @@ static guint work_hash(gconstpointer entry) {
 static gboolean work_equal(gconstpointer a, gconstpointer b) {
   const Work *x = a, *y = b;
   return x->phase == y->phase && x->n_embedding == y->n_embedding && x->n_head == y->n_head &&
-         x->recompute == y->recompute && x->n_layers == y->n_layers && x->piece == y->piece &&
-         x->first_item == y->first_item && x->last_item == y->last_item && x->stage == y->stage &&
-         x->parameters == y->parameters && x->flops == y->flops;
+         x->recompute == y->recompute && x->overlapped == y->overlapped && x->n_layers == y->n_layers &&
+         x->piece == y->piece && x->first_item == y->first_item && x->last_item == y->last_item &&
+         x->stage == y->stage && x->parameters == y->parameters && x->flops == y->flops;
 }
 
 static guint transfer_hash(gconstpointer entry) {

@@ -46,13 +46,14 @@ typedef enum {
   N_MEMORY
 } MemoryCategory;
 
-enum { OP_MAX_AFTER = 4 };
+enum { OP_MAX_AFTER = 6 };
 
 typedef struct {
-  guint8 kind;   /* OpKind */
-  guint8 stream; /* Stream */
-  guint8 action; /* ActionKind: what this op is for */
-  guint8 pad;
+  guint8 kind;        /* OpKind */
+  guint8 stream;      /* Stream */
+  guint8 action;      /* ActionKind: what this op is for */
+  guint8 overlapped;  /* of an F and the B after it that run as one (OVERLAP_F_B): both wait for both inputs, and what
+                         both make is there when the B has ended. Left to themselves they run one after the other */
   gint32 stage;       /* virtual stage; −1 none */
   gint32 micro_batch; /* −1 none */
   gint32 step;        /* 0-based */
@@ -72,7 +73,8 @@ typedef struct {
 typedef struct {
   guint8 phase; /* Phase */
   guint8 n_embedding, n_head;
-  guint8 recompute; /* expanded: the run is forward work done again */
+  guint8 recompute;  /* expanded: the run is forward work done again */
+  guint8 overlapped; /* bare orders: an F or B of a pair, whose time is a share of the pair's */
   gint32 n_layers;
   gint32 piece; /* expanded: Piece the run belongs to; −1 otherwise */
   gint32 first_item,

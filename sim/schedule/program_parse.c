@@ -79,6 +79,7 @@ static gboolean read_work_line(Reader *reader, GError **error) {
                           {"piece", field_piece, &work.piece},
                           {"items", field_items, &work},
                           {"recompute", field_byte, &work.recompute},
+                          {"overlapped", field_byte, &work.overlapped},
                           {"stage", field_count, &work.stage},
                           {"parameters", field_number, &work.parameters},
                           {"flops", field_number, &work.flops}};
@@ -200,11 +201,17 @@ static gboolean read_stream(const Reader *reader, const char *text, Stream *stre
 
 static gboolean read_op_fields(const Reader *reader, Op *op, GError **error) {
   gint32 work = -1, transfer = -1;
-  const Field fields[] = {{"kind", field_kind, &op->kind},      {"step", field_count, &op->step},
-                          {"batch", field_count, &op->batch},   {"unit", field_count, &op->unit},
-                          {"peer", field_count, &op->peer},     {"tag", field_int, &op->tag},
-                          {"work", field_count, &work},         {"transfer", field_count, &transfer},
-                          {"effect", field_count, &op->effect}, {"after", field_after, op->after}};
+  const Field fields[] = {{"kind", field_kind, &op->kind},
+                          {"step", field_count, &op->step},
+                          {"batch", field_count, &op->batch},
+                          {"unit", field_count, &op->unit},
+                          {"peer", field_count, &op->peer},
+                          {"tag", field_int, &op->tag},
+                          {"work", field_count, &work},
+                          {"transfer", field_count, &transfer},
+                          {"effect", field_count, &op->effect},
+                          {"after", field_after, op->after},
+                          {"overlapped", field_byte, &op->overlapped}};
   if (!line_read_fields(&reader->line, 3, line_n_words(&reader->line), fields, G_N_ELEMENTS(fields), error))
     return FALSE;
   if (op->kind == OP_COMPUTE ? transfer >= 0 : work >= 0)

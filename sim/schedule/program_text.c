@@ -57,6 +57,7 @@ static void append_work(GString *out, guint i, const Work *work) {
   if (work->first_item >= 0 || work->last_item >= 0)
     g_string_append_printf(out, " items=%d..%d", work->first_item, work->last_item);
   append_int_unless(out, "recompute", work->recompute, 0);
+  append_int_unless(out, "overlapped", work->overlapped, 0);
   append_int_unless(out, "stage", work->stage, -1);
   append_number_unless_0(out, "parameters", work->parameters);
   append_number_unless_0(out, "flops", work->flops);
@@ -109,6 +110,7 @@ static void append_op(GString *out, int i, const Op *op) {
     g_string_append_printf(out, " kind=%s", op_kind_words[op->kind]);
   append_int_unless(out, "step", op->step, 0);
   append_int_unless(out, "batch", op->batch, -1);
+  append_int_unless(out, "overlapped", op->overlapped, 0);
   append_int_unless(out, "unit", op->unit, 0);
   append_int_unless(out, "peer", op->peer, -1);
   append_int_unless(out, "tag", op->tag, -1);
