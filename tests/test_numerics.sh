@@ -126,7 +126,7 @@ pp 2, v-min|2|tiny-gpt2|--pp 2 --schedule v-min
 pp 2, dualpipe|2|tiny-llama|--pp 2 --schedule dualpipe
 pp 2, dualpipe|2|tiny-gpt2|--pp 2 --schedule dualpipe
 pp 2, dualpipe-v|2|tiny-gpt2|--pp 2 --schedule dualpipe-v
-pp 4, interleaved in groups of 5|4|tiny-gpt2-deep|--pp 4 --schedule interleaved --chunks 2 --micro-batch-group 5 --global-batch 8
+pp 4, interleaved in groups of 5|4|tiny-gpt2-deep|--pp 4 --schedule interleaved --chunks 2 --micro-batch-group 5 --global-batch 9
 pp 4, looped-bfs|4|tiny-gpt2-deep|--pp 4 --schedule looped-bfs --chunks 2
 pp 4, zb-h1|4|tiny-gpt2|--pp 4 --schedule zb-h1
 pp 4, zb-h2|4|tiny-llama|--pp 4 --schedule zb-h2 --global-batch 6

@@ -1,8 +1,7 @@
-/* Orders: the grammar, the generators against closed forms, CSV to and from PyTorch. */
+/* Orders: the grammar, and the generators against closed forms. */
 #include "error.h"
 #include "order.h"
 #include <check.h>
-#include <glib/gstdio.h>
 #include <string.h>
 
 enum { MAX_RANKS = 16, MAX_CHUNKS = 8, MAX_MICRO_BATCHES = 64 };
@@ -277,105 +276,6 @@ START_TEST(what_is_no_action_is_refused_and_leaves_the_target_alone) {
 }
 END_TEST
 
-/* --- CSV --- */
-
-static Order *read_bytes(const char *bytes, gssize length, GError **error) {
-  g_autofree char *file = NULL;
-  int descriptor = g_file_open_tmp("stepsim-order-XXXXXX.csv", &file, NULL);
-  ck_assert_int_ge(descriptor, 0);
-  g_close(descriptor, NULL);
-  ck_assert(g_file_set_contents(file, bytes, length, NULL));
-  Order *order = order_read_csv(file, error);
-  g_unlink(file);
-  return order;
-}
-
-START_TEST(csv_gives_back_the_order_it_was_written_from) {
-  static const char *const names[] = {"gpipe", "1f1b", "interleaved"};
-  for (gsize i = 0; i < G_N_ELEMENTS(names); i++) {
-    g_autoptr(Order) order = make(names[i], 3, i == 2 ? 2 : 1, 5);
-    g_autofree char *csv = order_to_csv(order);
-    g_autoptr(Order) again = read_bytes(csv, -1, NULL);
-    ck_assert_ptr_nonnull(again);
-    ck_assert_int_eq(again->placement->n_ranks, order->placement->n_ranks);
-    ck_assert_int_eq(again->placement->n_stages, order->placement->n_stages);
-    ck_assert_int_eq(again->n_micro_batches, order->n_micro_batches);
-    ck_assert_mem_eq(again->placement->stage_rank, order->placement->stage_rank,
-                     sizeof(int) * order->placement->n_stages);
-    g_autofree char *csv_again = order_to_csv(again);
-    ck_assert_str_eq(csv_again, csv);
-  }
-}
-END_TEST
-
-START_TEST(csv_as_pytorch_writes_it_is_read) {
-  /* CRLF line ends, idle slots as empty cells, halves of a backward, a V-shaped placement */
-  g_autoptr(GError) error = NULL;
-  g_autoptr(Order) order = read_bytes("0F0,,3F0,3I0,3W0,,0B0\r\n,1F0,2F0,,2B0, 1B0 \r\n", -1, &error);
-  ck_assert_msg(order != NULL, "%s", error ? error->message : "");
-  ck_assert_int_eq(order->placement->n_ranks, 2);
-  ck_assert_int_eq(order->placement->n_stages, 4);
-  ck_assert_int_eq(order->n_micro_batches, 1);
-  static const int ranks[] = {0, 1, 1, 0};
-  ck_assert_mem_eq(order->placement->stage_rank, ranks, sizeof ranks);
-  ck_assert_uint_eq(order->actions[0]->len, 5);
-  ck_assert_int_eq(g_array_index(order->actions[0], Action, 3).kind, ACTION_W);
-}
-END_TEST
-
-START_TEST(csv_errors_name_the_place_and_what_is_wrong) {
-  static const struct {
-    const char *csv, *says;
-  } cases[] = {
-      {"", "empty"},
-      {"0F0,0B0\n\n", ":2: no action"},
-      {"0F0,0G0\n", ":1, column 2: \"0G0\""},
-      {"0F0,0SEND_F0,0B0\n", ":1, column 2: 0SEND_F0 is not a compute action: only compute-only"},
-      {"0F0,0B0,0F0\n", ":1, column 3: 0F0 is there twice"},
-      {"0F0,0B0,0W0\n", ":1, column 3: 0W0 repeats a gradient"},
-      {"0F0,0I0,0W0,0B0\n", ":1, column 4: 0B0 repeats a gradient"},
-      {"0F0,0B0\n0F1,0B1\n", ":2, column 1: 0F1 puts stage 0 on a second rank: row 1"},
-      {"0F0,0B0,0F1,0B0\n", "0B0 is there twice"},
-      {"0F0,0B0,0F1,0I1\n", "0W1 is missing"},
-      {"0F0,0F1,0B1,1B0\n", "need at least"},
-      {"0F0,0F1,0I1,0W1\n", "0B0 is missing"},
-      {"0B0,0W1,0I1,0B2\n", "some are missing"},
-      {"0F0,0B0,2F0,2B0\n1F0,1B0,1F1,1B1\n", "some are missing"},
-      {"0F0,0B0,2F0,2B0\n1F0,1B0\n", ":2: 1 stages in this row, but 2 in the first"},
-      {"0F0,2147483647B2147483647\n", "need at least"},
-  };
-  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
-    g_autoptr(GError) error = NULL;
-    g_autoptr(Order) order = read_bytes(cases[i].csv, -1, &error);
-    ck_assert_ptr_null(order);
-    ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
-    ck_assert_msg(strstr(error->message, cases[i].says) != NULL, "\"%s\" says: %s", cases[i].csv, error->message);
-  }
-  g_autoptr(GError) error = NULL;
-  ck_assert_ptr_null(order_read_csv("/nonexistent/order.csv", &error));
-  ck_assert_ptr_nonnull(strstr(error->message, "/nonexistent/order.csv"));
-  ck_assert_ptr_null(order_read_csv(NULL, NULL));
-}
-END_TEST
-
-START_TEST(noise_of_megabytes_is_refused_with_a_short_message) {
-  enum { SIZE = 10 * 1000 * 1000 };
-  static const char alphabets[][24] = {"0123456789FBIW,", "0F0,\n", "0", ",", "\n", {'a', '\0', '\x80', 1}};
-  g_autofree char *noise = g_malloc(SIZE);
-  for (gsize a = 0; a < G_N_ELEMENTS(alphabets); a++) {
-    gsize n = a == G_N_ELEMENTS(alphabets) - 1 ? 4 : strlen(alphabets[a]);
-    guint32 state = 1;
-    for (int i = 0; i < SIZE; i++) {
-      state = state * 1664525u + 1013904223u; /* Numerical Recipes' generator */
-      noise[i] = alphabets[a][(state >> 16) % n];
-    }
-    g_autoptr(GError) error = NULL;
-    ck_assert_ptr_null(read_bytes(noise, SIZE, &error));
-    ck_assert_uint_lt(strlen(error->message), 500);
-  }
-}
-END_TEST
-
 int main(void) {
   TCase *tcase = tcase_create("order");
   tcase_set_timeout(tcase, 60);
@@ -389,10 +289,6 @@ int main(void) {
   tcase_add_test(tcase, every_listed_schedule_is_found_and_a_wrong_one_gets_a_hint);
   tcase_add_test(tcase, actions_read_as_they_print);
   tcase_add_test(tcase, what_is_no_action_is_refused_and_leaves_the_target_alone);
-  tcase_add_test(tcase, csv_gives_back_the_order_it_was_written_from);
-  tcase_add_test(tcase, csv_as_pytorch_writes_it_is_read);
-  tcase_add_test(tcase, csv_errors_name_the_place_and_what_is_wrong);
-  tcase_add_test(tcase, noise_of_megabytes_is_refused_with_a_short_message);
   Suite *suite = suite_create("order");
   suite_add_tcase(suite, tcase);
   SRunner *runner = srunner_create(suite);

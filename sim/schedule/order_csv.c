@@ -275,6 +275,9 @@ static gboolean census_size(Census *census, GError **error) {
       top_batch = cell;
     n_compute += is_compute(cell);
   }
+  if (top_batch->action.micro_batch < 0)
+    return fail_input(error, "%s: no compute action; expected F, and B or I and W, of every stage and micro-batch",
+                      sheet->file);
   double most = (top_stage->action.stage + 1.0) * (top_batch->action.micro_batch + 1.0);
   census->n_pipes =
       most <= n_compute && has_two_pipes(sheet, top_stage->action.stage + 1, top_batch->action.micro_batch + 1) ? 2 : 1;

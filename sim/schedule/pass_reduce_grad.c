@@ -36,13 +36,12 @@ static int zero_stage(const Workload *workload) {
   return lowering_shards(workload) > 1 ? workload->plan->zero : 0;
 }
 
-/* Whose backward (or told reduction) comes last in the list: it completes the gradient of what embedding and head
- * share. In one stage that is the embedding's; where a V or two pipes bring both ends to one rank, the order decides.
- */
-static Piece last_end(const OpList *list, const Workload *workload, gboolean is_told) {
+/* Whose backward comes last in the list: it completes the gradient of what embedding and head share. In one stage that
+ * is the embedding's; where a V or two pipes bring both ends to one rank, the order decides. */
+static Piece last_end(const OpList *list, const Workload *workload) {
   for (int i = list->n_ops - 1; i >= 0; i--) {
     const Op *op = &list->ops[i];
-    if (is_told ? op->action != ACTION_REDUCE_GRAD : op->kind != OP_COMPUTE || !action_completes_gradient(op->action))
+    if (op->kind != OP_COMPUTE || !action_completes_gradient(op->action))
       continue;
     const StageLayers *layers = &workload->stages[op->stage].layers;
     if (layers->has_embedding || layers->has_head)
@@ -141,7 +140,7 @@ static gint32 *last_backwards(const Program *program, const OpList *list) {
 static void reduce_rank(Program *program, OpList *list, const Workload *workload) {
   Reducer reducer = {.program = program,
                      .workload = workload,
-                     .keeper = last_end(list, workload, FALSE),
+                     .keeper = last_end(list, workload),
                      .late = g_array_new(FALSE, FALSE, sizeof(Op)),
                      .last_compute = -1,
                      .wait_for = -1,
@@ -176,8 +175,7 @@ static void reduce_rank(Program *program, OpList *list, const Workload *workload
 
 /* Where the order says. */
 static void reduce_rank_as_told(Program *program, OpList *list, const Workload *workload) {
-  Reducer reducer = {
-      .program = program, .workload = workload, .keeper = last_end(list, workload, TRUE), .last_compute = -1};
+  Reducer reducer = {.program = program, .workload = workload, .keeper = last_end(list, workload), .last_compute = -1};
   op_editor_init(&reducer.editor, list);
   for (int i = 0; i < list->n_ops; i++) {
     if (list->ops[i].action != ACTION_REDUCE_GRAD) {
