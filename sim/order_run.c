@@ -60,7 +60,7 @@ OrderRun *order_run_in(const Order *order, const OrderSetting *setting, const ch
 
 Order *order_run_auto(const Placement *placement, int n_micro_batches, const OrderSetting *setting, double cap,
                       GError **error) {
-  const double n_chunks = (double)placement->n_stages / placement->n_ranks;
+  const double n_chunks = (double)placement->n_stages / placement->n_ranks / placement->n_pipes;
   const StageTimes *times = &setting->times;
   const HeldShares *held = setting->held;
   const StageCost cost = {llround(times->f_ns / n_chunks), llround(times->i_ns / n_chunks),

@@ -104,6 +104,16 @@ cat >late.csv <<'CSV'
 1F0,2F0,1F1,2F1,1F2,2F2,1F3,2F3,2I0,1I0,2I1,1I1,2I2,1I2,2I3,1I3,2W0,2W1,2W2,2W3,1W0,1W1,1W2,1W3
 CSV
 
+# Orders that say themselves when to send, gather and reduce, as PyTorch writes them: a V, and two pipes.
+cat >told-v.csv <<'CSV'
+0UNSHARD,0F0,0SEND_F0,0F1,0SEND_F1,0F2,0SEND_F2,3RECV_F0,3UNSHARD,3F0,3I0,3SEND_B0,3RECV_F1,3W0,3F1,3I1,3SEND_B1,3W1,0RECV_B0,0F3,0SEND_F3,0I0,3RECV_F2,0W0,3F2,3I2,3SEND_B2,3W2,0RECV_B1,0I1,0W1,3RECV_F3,3F3,3I3,3SEND_B3,3W3,3RESHARD,3REDUCE_GRAD,0RECV_B2,0I2,0W2,0RECV_B3,0I3,0W3,0RESHARD,0REDUCE_GRAD
+1RECV_F0,1RECV_F1,1UNSHARD,1F0,1RECV_F2,2UNSHARD,2F0,2SEND_F0,1F1,2RECV_B0,2F1,2SEND_F1,2I0,2W0,2RECV_B1,1F2,1I0,1SEND_B0,1RECV_F3,1W0,2F2,2SEND_F2,2I1,2W1,2RECV_B2,1F3,1I1,1SEND_B1,1W1,2F3,2SEND_F3,2I2,2RECV_B3,2W2,1I2,1SEND_B2,2I3,1I3,1SEND_B3,1W2,2W3,2RESHARD,2REDUCE_GRAD,1W3,1RESHARD,1REDUCE_GRAD
+CSV
+cat >told-pipes.csv <<'CSV'
+0UNSHARD,0F0,0SEND_F0,3RECV_F2,3UNSHARD,3F2,(0F1;3B2)OVERLAP_F_B,0SEND_F1,3SEND_B2,3RECV_F3,0RECV_B0,(3F3;0B0)OVERLAP_F_B,3B3,3RESHARD,3REDUCE_GRAD,3SEND_B3,0RECV_B1,0I1,0W1,0RESHARD,0REDUCE_GRAD
+1RECV_F0,2UNSHARD,2F2,2SEND_F2,1UNSHARD,1F0,(2F3;1B0)OVERLAP_F_B,1RECV_F1,2RECV_B2,2SEND_F3,1SEND_B0,(1F1;2B2)OVERLAP_F_B,2RECV_B3,1B1,1RESHARD,1REDUCE_GRAD,1SEND_B1,2I3,2W3,2RESHARD,2REDUCE_GRAD
+CSV
+
 check_table "--precision fp32" <<'TABLE'
 # every schedule: neighbours in the chain on one rank, both ends on one rank, W long after its I, two copies of a stage
 pp 2, interleaved in groups of 3|2|tiny-gpt2|--pp 2 --schedule interleaved --chunks 2 --micro-batch-group 3
@@ -144,6 +154,10 @@ W last of all, the head's last|2|tiny-gpt2|--pp 2 --schedule file:late.csv --glo
 W last of all, the head's last, dp 2|4|tiny-gpt2|--dp 2 --pp 2 --schedule file:late.csv --global-batch 8
 W last of all, the head's last, ZeRO-2|4|tiny-gpt2|--dp 2 --pp 2 --schedule file:late.csv --global-batch 8 --zero 2
 W last of all, the head's last, ZeRO-3|4|tiny-gpt2|--dp 2 --pp 2 --schedule file:late.csv --global-batch 8 --zero 3
+told when to gather and reduce, ZeRO-1|4|tiny-gpt2|--dp 2 --pp 2 --schedule file:told-v.csv --global-batch 8 --zero 1
+told when to gather and reduce, ZeRO-2|4|tiny-gpt2|--dp 2 --pp 2 --schedule file:told-v.csv --global-batch 8 --zero 2
+told when to gather and reduce, ZeRO-3|4|tiny-gpt2|--dp 2 --pp 2 --schedule file:told-v.csv --global-batch 8 --zero 3
+told when to gather and reduce, two pipes|4|tiny-llama|--dp 2 --pp 2 --schedule file:told-pipes.csv --global-batch 8 --zero 3
 zb-h1, full recompute|2|tiny-gpt2|--pp 2 --schedule zb-h1 --recompute full
 tp 2, zb-v, full recompute, sequence parallel|4|tiny-llama|--tp 2 --pp 2 --schedule zb-v --recompute full --sequence-parallel on
 dualpipe, selective recompute|2|tiny-gpt2|--pp 2 --schedule dualpipe --recompute selective --attention unfused

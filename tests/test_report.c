@@ -154,7 +154,7 @@ START_TEST(a_schedule_has_the_documented_keys) {
   check_keys(object,
              "makespan step_time span bubble_time bubble_fraction bubble_overhead makespan_bubble_time "
              "makespan_bubble_fraction makespan_bubble_overhead closed_form_bubble closed_form_is_exact in_flight "
-             "peak_memory actions");
+             "peak_memory actions sends");
   JsonArray *array = json_object_get_array_member(object, "in_flight");
   ck_assert_uint_eq(json_array_get_length(array), 3);
   ck_assert_int_eq(json_array_get_int_element(array, 0), 3);

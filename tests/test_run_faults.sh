@@ -110,7 +110,7 @@ check 'SIGTERM to a rank ends both' $?
 
 launch_beside 2 --pp 2 --stall-timeout 2
 kill -STOP "$victim"
-wait_for_end && ended && says "rank [01]: stuck: rank [01] \\(pid $victim\\) is stopped.*; this rank waits for [01](RECV|SEND)_[FB][0-9]+ of step [0-9]+ (from|to) rank [01]"
+wait_for_end && ended && says "rank [01]: stuck: rank [01] \\(pid $victim\\) is stopped.*; this rank waits for ([01](RECV|SEND)_[FB][0-9]+ of step [0-9]+ (from|to) rank [01]|[A-Z_]+ of step [0-9]+ with group [a-z_]+)"
 check 'a rank that is stopped is named by the one that waits for it' $?
 kill -KILL "$victim" 2>/dev/null # where the launcher has not
 

@@ -80,8 +80,10 @@ static gboolean begin_action(Executor *executor, const Op *op, GError **error) {
            fail_impossible(error, "nothing is kept for it: its input gradient has not run, or it has");
   if (slot->parts[PART_FOR_I] == NULL)
     return fail_impossible(error, "nothing is saved for it: its forward has not run, or its backward has");
-  if (op->action == ACTION_I && executor->trainer->parameters->zero >= 2)
+  if (op->action == ACTION_I && executor->trainer->parameters->zero >= 2) {
     state_use_early(executor->trainer, op);
+    executor->open_reduce = -1; /* the next W or B turns to its bucket again */
+  }
   return begin_backward(executor, op, compute, error);
 }
 
@@ -132,6 +134,26 @@ static void use_gathered(Executor *executor, const Op *op) {
   }
 }
 
+/* A shard reduced over its shard group is reduced over its replicas by the op behind it. */
+static gboolean is_last_reduce(const Executor *executor, int index) {
+  const OpList *list = executor->list;
+  if (index + 1 >= list->n_ops)
+    return TRUE;
+  const Op *op = &list->ops[index], *next = &list->ops[index + 1];
+  return next->action != ACTION_REDUCE_GRAD || next->stage != op->stage || next->unit != op->unit ||
+         transfer_of(executor, op)->collective != COLLECTIVE_REDUCE_SCATTER ||
+         transfer_of(executor, next)->collective != COLLECTIVE_ALL_REDUCE;
+}
+
+/* A stage's own bucket is begun anew when what it held has been reduced; for two in turn the Program sees to that. */
+static void await_bucket(Executor *executor, int reduce) {
+  int *before = &executor->stage_reduce[executor->list->ops[reduce].stage];
+  if (*before >= 0)
+    executor->device->type->wait(executor->streams[STREAM_COMPUTE],
+                                 executor->end[is_last_reduce(executor, *before) ? *before : *before + 1]);
+  *before = reduce;
+}
+
 static gboolean open_bucket(Executor *executor, int index, GError **error) {
   const int reduce = reduce_after(executor, index);
   if (reduce < 0)
@@ -139,8 +161,12 @@ static gboolean open_bucket(Executor *executor, int index, GError **error) {
   if (reduce == executor->open_reduce)
     return TRUE;
   const Op *op = &executor->list->ops[reduce];
-  state_open_bucket(executor->trainer, op, transfer_of(executor, op), executor->n_buckets++ % 2,
-                    executor->streams[STREAM_COMPUTE]);
+  const gboolean by_stage = executor->trainer->has_stage_buckets;
+  const gboolean is_new = !by_stage || executor->stage_reduce[op->stage] != reduce;
+  if (by_stage && is_new)
+    await_bucket(executor, reduce);
+  state_open_bucket(executor->trainer, op, transfer_of(executor, op), by_stage ? op->stage : executor->n_buckets++ % 2,
+                    is_new, executor->streams[STREAM_COMPUTE]);
   executor->open_reduce = reduce;
   return TRUE;
 }
@@ -216,17 +242,6 @@ static gboolean run_receive(Executor *executor, int index, GError **error) {
   executor->comm->type->receive(executor_channel(executor, op), stream, op->tag, target,
                                 activations->boundary.piece_bytes);
   return TRUE;
-}
-
-/* A shard reduced over its shard group is reduced over its replicas by the op behind it. */
-static gboolean is_last_reduce(const Executor *executor, int index) {
-  const OpList *list = executor->list;
-  if (index + 1 >= list->n_ops)
-    return TRUE;
-  const Op *op = &list->ops[index], *next = &list->ops[index + 1];
-  return next->action != ACTION_REDUCE_GRAD || next->stage != op->stage || next->unit != op->unit ||
-         transfer_of(executor, op)->collective != COLLECTIVE_REDUCE_SCATTER ||
-         transfer_of(executor, next)->collective != COLLECTIVE_ALL_REDUCE;
 }
 
 static char *next_gather_buffer(Executor *executor, int index) {

@@ -22,6 +22,7 @@ struct Executor {
   PoolPiece **outgoing[2]; /* [stage · micro-batches + micro-batch]: activation, gradient made but not sent */
   char **gather_buffer;    /* [ops] of an UNSHARD */
   int n_gathers, n_buckets, open_reduce;
+  int *stage_reduce;           /* [stages] the reduction that each stage's own bucket was begun for; −1: none yet */
   char *output, *gradient_out; /* of the action being issued */
 
   int cursor[N_STREAMS]; /* first op of each stream that was not seen to end */

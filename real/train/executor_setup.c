@@ -196,6 +196,9 @@ static void size_tables(Executor *executor) {
   executor->outgoing[0] = g_new0(PoolPiece *, places);
   executor->outgoing[1] = g_new0(PoolPiece *, places);
   executor->gather_buffer = g_new0(char *, n + 1);
+  executor->stage_reduce = g_new(int, program->n_stages);
+  for (int stage = 0; stage < program->n_stages; stage++)
+    executor->stage_reduce[stage] = -1;
 }
 
 gboolean executor_setup(Executor *executor, GError **error) {
@@ -254,9 +257,9 @@ void executor_clear(Executor *executor) {
     free_comm(executor);
   if (executor->device != NULL)
     free_device(executor);
-  void *const tables[] = {executor->start,       executor->end,         executor->groups,
-                          executor->channels,    executor->is_first,    executor->is_last,
-                          executor->outgoing[0], executor->outgoing[1], executor->gather_buffer};
+  void *const tables[] = {executor->start,         executor->end,         executor->groups,      executor->channels,
+                          executor->is_first,      executor->is_last,     executor->outgoing[0], executor->outgoing[1],
+                          executor->gather_buffer, executor->stage_reduce};
   for (gsize i = 0; i < G_N_ELEMENTS(tables); i++)
     g_free(tables[i]);
 }

@@ -108,7 +108,8 @@ static void open_shared(Trainer *trainer, DeviceStream *stream) {
   fill_zero(stream, shared->bucket, shared->n, trainer->parameters->gradient_number);
 }
 
-void state_open_bucket(Trainer *trainer, const Op *op, const Transfer *transfer, int which, DeviceStream *stream) {
+void state_open_bucket(Trainer *trainer, const Op *op, const Transfer *transfer, int which, gboolean is_new,
+                       DeviceStream *stream) {
   const Number number = trainer->parameters->gradient_number;
   g_autoptr(GPtrArray) blocks = moved_blocks(trainer, op, transfer);
   const Block *shared = parameters_shared_table(trainer->parameters);
@@ -121,7 +122,8 @@ void state_open_bucket(Trainer *trainer, const Op *op, const Transfer *transfer,
     block->bucket = at(trainer->buckets[which], offset, number);
     offset += block->n;
   }
-  fill_zero(stream, trainer->buckets[which], offset, number);
+  if (is_new)
+    fill_zero(stream, trainer->buckets[which], offset, number);
   for (guint i = 0; i < blocks->len; i++) {
     const Block *block = g_ptr_array_index(blocks, i);
     if (block->early == NULL)

@@ -76,42 +76,64 @@ static void measure_buffers(Trainer *trainer, const OpList *list) {
   }
 }
 
-static gboolean waits_for(const Op *op, gint32 index) {
+static gboolean same_action(const Op *a, const Op *b) {
+  return a->action == b->action && a->stage == b->stage && a->micro_batch == b->micro_batch && a->step == b->step;
+}
+
+/* The gathers an op waits for. Returns how many. */
+static int gathers_of(const OpList *list, const Op *op, gint32 gathers[OP_MAX_AFTER]) {
+  int n = 0;
   for (int i = 0; i < OP_MAX_AFTER && op->after[i] >= 0; i++)
-    if (op->after[i] == index)
-      return TRUE;
-  return FALSE;
+    if (list->ops[op->after[i]].action == ACTION_UNSHARD)
+      gathers[n++] = op->after[i];
+  return n;
 }
 
-static gboolean same_piece(const Program *program, const Op *a, const Op *b) {
-  return a->action == b->action && a->stage == b->stage && a->micro_batch == b->micro_batch && a->step == b->step &&
-         a->unit == b->unit &&
-         g_array_index(program->works, Work, a->work).piece == g_array_index(program->works, Work, b->work).piece;
-}
-
-/* Gathers from one to the end of the piece that waits for it: as many buffers it takes to leave its own alone. */
-static int count_gathers(const Program *program, const OpList *list, int gather) {
-  int n = 1, alive = 1;
+/* Gathers issued from one to its last use, itself among them: as many buffers it takes to leave its own alone, the most
+ * of all. What an op waits for, the rest of its action uses too, until a part of it waits for another gather. */
+static int most_gathers(const OpList *list) {
+  g_autofree int *number = g_new(int, list->n_ops + 1); /* of the latest gather up to an op */
+  gint32 used[OP_MAX_AFTER];
   const Op *user = NULL;
-  for (int i = gather + 1; i < list->n_ops && list->ops[i].kind != OP_HOST; i++) {
+  int most = 1, n = 0, n_used = 0;
+  for (int i = 0; i < list->n_ops; i++) {
     const Op *op = &list->ops[i];
-    if (op->kind == OP_COMPUTE && user != NULL && !same_piece(program, op, user))
-      break;
-    if (op->kind == OP_COMPUTE && user == NULL && waits_for(op, gather))
-      user = op;
     n += op->action == ACTION_UNSHARD;
-    if (op->kind == OP_COMPUTE && user != NULL)
-      alive = n;
+    number[i] = n;
+    if (op->kind != OP_COMPUTE)
+      continue;
+    gint32 gathers[OP_MAX_AFTER];
+    const int n_gathers = gathers_of(list, op, gathers);
+    if (n_gathers > 0 || user == NULL || !same_action(op, user)) {
+      memcpy(used, gathers, sizeof used);
+      n_used = n_gathers;
+      user = op;
+    }
+    for (int k = 0; k < n_used; k++)
+      most = MAX(most, n - number[used[k]] + 1);
   }
-  return alive;
+  return most;
 }
 
-static int most_gathers(const Program *program, const OpList *list) {
-  int most = 1;
-  for (int i = 0; i < list->n_ops; i++)
-    if (list->ops[i].action == ACTION_UNSHARD)
-      most = MAX(most, count_gathers(program, list, i));
-  return most;
+/* Where an order says itself when to reduce, several backward passes fill a bucket before it is reduced, and those of
+ * other stages come between. */
+static gboolean needs_stage_buckets(const Trainer *trainer, const OpList *list) {
+  g_autofree gint32 *next = g_new(gint32, trainer->workload->n_stages); /* reduction behind an op, by stage */
+  g_autofree const Op **filler = g_new0(const Op *, list->n_ops + 1);   /* of a reduction */
+  for (int stage = 0; stage < trainer->workload->n_stages; stage++)
+    next[stage] = -1;
+  for (int i = list->n_ops - 1; i >= 0; i--) {
+    const Op *op = &list->ops[i];
+    if (op->action == ACTION_REDUCE_GRAD)
+      next[op->stage] = i;
+    if (op->kind != OP_COMPUTE || (op->action != ACTION_B && op->action != ACTION_W) || next[op->stage] < 0)
+      continue;
+    const Op **other = &filler[next[op->stage]];
+    if (*other != NULL && !same_action(*other, op))
+      return TRUE;
+    *other = op;
+  }
+  return FALSE;
 }
 
 static gboolean allocate_early(Trainer *trainer, GError **error) {
@@ -130,6 +152,20 @@ static gboolean allocate_early(Trainer *trainer, GError **error) {
   return trainer->early != NULL;
 }
 
+static gboolean allocate_buckets(Trainer *trainer, const OpList *list, GError **error) {
+  trainer->has_stage_buckets = needs_stage_buckets(trainer, list);
+  trainer->n_buckets = trainer->has_stage_buckets ? trainer->workload->n_stages : 2;
+  trainer->buckets = g_new0(char *, trainer->n_buckets);
+  for (int i = 0; i < trainer->n_buckets; i++) {
+    if (trainer->has_stage_buckets && trainer->parameters->first_of_stage[i] < 0)
+      continue;
+    trainer->buckets[i] = trainer->device->type->allocate(trainer->device, MAX(trainer->bucket_bytes, 1), error);
+    if (trainer->buckets[i] == NULL)
+      return FALSE;
+  }
+  return TRUE;
+}
+
 static gboolean allocate_buffers(Trainer *trainer, int rank, GError **error) {
   const Parameters *parameters = trainer->parameters;
   const DeviceType *device = trainer->device->type;
@@ -144,8 +180,7 @@ static gboolean allocate_buffers(Trainer *trainer, int rank, GError **error) {
       trainer->losses ? device->allocate(trainer->device, 2 * steps * (gint64)sizeof(double), error) : NULL;
   trainer->pack = trainer->norms ? device->allocate(trainer->device, 4 * MAX(whole, 1), error) : NULL;
   gboolean ok = trainer->pack != NULL;
-  for (int i = 0; i < 2 && ok && parameters->zero >= 2; i++)
-    ok = (trainer->buckets[i] = device->allocate(trainer->device, MAX(trainer->bucket_bytes, 1), error)) != NULL;
+  ok = ok && (parameters->zero < 2 || allocate_buckets(trainer, list, error));
   const Block *shared = parameters_shared_table(parameters);
   for (int i = 0; i < 2 && ok && shared != NULL && parameters->zero >= 2; i++)
     ok = (trainer->shared_gradients[i] = device->allocate(trainer->device, 4 * shared->n, error)) != NULL;
@@ -153,7 +188,7 @@ static gboolean allocate_buffers(Trainer *trainer, int rank, GError **error) {
     ok = (trainer->shared_gathered = device->allocate(trainer->device, 4 * shared->n, error)) != NULL;
   if (ok && parameters->zero >= 2 && trainer->activations.has_w)
     ok = allocate_early(trainer, error);
-  const int n_gathers = parameters->zero == 3 ? most_gathers(trainer->program, list) : 0;
+  const int n_gathers = parameters->zero == 3 ? most_gathers(list) : 0;
   for (int i = 0; i < n_gathers && ok; i++) {
     char *buffer = device->allocate(trainer->device, MAX(trainer->gather_bytes, 1), error);
     ok = buffer != NULL;
@@ -219,13 +254,14 @@ void trainer_free(Trainer *trainer) {
                           trainer->norms,
                           trainer->pack,
                           trainer->early,
-                          trainer->buckets[0],
-                          trainer->buckets[1],
                           trainer->shared_gradients[0],
                           trainer->shared_gradients[1],
                           trainer->shared_gathered};
   for (gsize i = 0; i < G_N_ELEMENTS(memory); i++)
     trainer->device->type->release(trainer->device, memory[i]);
+  for (int i = 0; i < trainer->n_buckets; i++)
+    trainer->device->type->release(trainer->device, trainer->buckets[i]);
+  g_free(trainer->buckets);
   for (guint i = 0; i < trainer->gather_buffers->len; i++)
     trainer->device->type->release(trainer->device, g_ptr_array_index(trainer->gather_buffers, i));
   g_ptr_array_unref(trainer->gather_buffers);

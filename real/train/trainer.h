@@ -64,8 +64,10 @@ struct Trainer {
   double *losses;           /* device: [steps] sum over this rank's tokens / tokens of the global batch */
   double *norms;            /* device: [steps][2]: Σ g² of this rank's share; of all */
 
-  /* ZeRO-2, 3: two unreduced buckets in turn */
-  char *buckets[2];
+  /* ZeRO-2, 3: two unreduced buckets in turn, or one of each stage */
+  char **buckets;
+  int n_buckets;
+  gboolean has_stage_buckets;
   gint64 bucket_bytes;
   /* ZeRO-3: gathered pieces in turn, tables apart */
   GPtrArray *gather_buffers; /* of char *: device memory */
@@ -127,8 +129,10 @@ void state_whole_gradients(Trainer *trainer, CommGroup *group, DeviceStream *str
 /* Σ g² of this rank's share into norms[step][0] and [1]; `group` sums [1] over ranks (NULL: alone). */
 void state_norm(Trainer *trainer, int step, CommGroup *group, DeviceStream *stream);
 void state_optimizer(Trainer *trainer, int step, DeviceStream *stream);
-/* ZeRO-2, 3: the bucket that the reduce `transfer` of `op` will move, zeroed; which: 0 or 1. */
-void state_open_bucket(Trainer *trainer, const Op *op, const Transfer *transfer, int which, DeviceStream *stream);
+/* ZeRO-2, 3: gradients go from now on to the bucket that the reduce `transfer` of `op` will move, which is zeroed when
+ * it is new; which: of the buckets. */
+void state_open_bucket(Trainer *trainer, const Op *op, const Transfer *transfer, int which, gboolean is_new,
+                       DeviceStream *stream);
 /* ZeRO-2, 3: what the I `op` makes of weight gradients, those of norms, waits where the next buckets will take it. */
 void state_use_early(Trainer *trainer, const Op *op);
 /* ZeRO-3: blocks of a gather lie in `buffer` from now on (in issue order). */

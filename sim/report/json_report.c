@@ -129,6 +129,7 @@ char *json_report_schedule(const ScheduleReport *report) {
   json_builder_end_array(builder);
   add_ranks(builder, "peak_memory", report->peak_memory, report->n_ranks);
   add_count(builder, "actions", report->n_actions);
+  add_count(builder, "sends", report->n_sends);
   return finish(builder);
 }
 

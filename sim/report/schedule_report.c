@@ -15,11 +15,11 @@ static gint64 busiest_ns(const Metrics *metrics) {
   return most;
 }
 
-static gint64 count_actions(const Program *program) {
+static gint64 count_ops(const Program *program, OpKind kind) {
   gint64 n = 0;
   for (int rank = 0; rank < program->n_ranks; rank++)
     for (int i = 0; i < program->ranks[rank].n_ops; i++)
-      n += program->ranks[rank].ops[i].kind == OP_COMPUTE;
+      n += program->ranks[rank].ops[i].kind == kind;
   return n;
 }
 
@@ -51,7 +51,8 @@ void schedule_report_init(ScheduleReport *report, const Trace *trace, const Metr
       .makespan_bubble_overhead = share(step_idle, busiest),
       .closed_form_bubble = NAN,
       .in_flight = g_new0(int, trace->program->n_ranks),
-      .n_actions = count_actions(trace->program),
+      .n_actions = count_ops(trace->program, OP_COMPUTE),
+      .n_sends = count_ops(trace->program, OP_SEND),
   };
   metrics_in_flight(trace, report->in_flight);
   take_memory(report, trace);
@@ -95,6 +96,7 @@ void schedule_report_text(const ScheduleReport *report, const char *title, const
   g_string_append(out, "(peak micro-batches × chunks held, by rank)\n  memory           ");
   for (int rank = 0; rank < report->n_ranks; rank++)
     g_string_append_printf(out, "%.4g ", report->peak_memory[rank]);
-  g_string_append_printf(out, "(peak of --memory held, by rank)\n  actions          %" G_GINT64_FORMAT "\n",
-                         report->n_actions);
+  g_string_append_printf(
+      out, "(peak of --memory held, by rank)\n  actions          %" G_GINT64_FORMAT ", sends %" G_GINT64_FORMAT "\n",
+      report->n_actions, report->n_sends);
 }

@@ -17,7 +17,7 @@ typedef struct {
   int *in_flight;                                            /* [n_ranks] peak micro-batches × chunks held; owned */
   double *peak_memory; /* [n_ranks] most held, in the unit of the given memory; owned */
   int n_ranks, n_steps;
-  gint64 n_actions;
+  gint64 n_actions, n_sends; /* of all ranks and steps: F, I, W, B; activations and gradients to other ranks */
 } ScheduleReport;
 
 /* `unit_ns`: one unit of the given times. The closed form is left unknown. */

@@ -12,16 +12,21 @@
  * micro-batch is still free (`need`). Suppose all were stuck. No I could run, so no micro-batch is past the last stage;
  * take the most advanced F that waits, of chunk k on some rank. Nothing stands beyond it, so that rank holds chunks
  * ≤ k only; the last F it started was of a chunk < k (of chunk k, its micro-batch would wait further on), and left room
- * for chunk k. So the F could run. */
+ * for chunk k. So the F could run.
+ *
+ * With a guide, an order of F and I, the rank waits for the one whose turn it is, and other F and I run ahead of their
+ * turn only while it waits. An F ahead holds memory until its turn, so the guide up to there must fit with one
+ * micro-batch more. A guide that does not fit ends in a rank without memory; the pass then fails. */
 #include "auto_list.h"
-#include <string.h>
+#include <math.h>
 
 static const gint64 NEVER = G_MAXINT64;
 
-/* Per stage: micro-batches pass every action of a stage in order, so a count is a place in a queue. */
+/* Micro-batches pass every action of a stage in order, so a count is a place in a queue. */
 typedef struct {
   gint32 n_f, n_i, n_w; /* done */
   gint32 quota;         /* most micro-batches with F done and I not */
+  double ramp_holds;    /* memory of what comes here before the first gradient does */
 } StageState;
 
 typedef struct {
@@ -30,20 +35,25 @@ typedef struct {
   gint64 idle;  /* since its first start */
   double held;
   int n_w_pending;
-  guint8 waits; /* sleeps until `wake`, or until something comes */
-  Action *next; /* where its next action is written */
+  guint8 waits;        /* sleeps until `wake`, or until something comes */
+  guint8 has_i;        /* has run one */
+  Action *next;        /* where its next action is written */
+  const Action *guide; /* its place in the guide */
 } RankState;
 
 struct ListScheduler {
   const FlatProblem *flat;
   const ListRule *rule;
-  StageState *stages; /* [n_stages] */
-  RankState *ranks;   /* [n_ranks] */
-  gint64 *f_comes;    /* [n_stages · m] when an input is there; NEVER while unknown */
+  gint64 period_ns, trip_ns;   /* work of the busiest rank for a micro-batch; a micro-batch there and back */
+  gint64 pace_ns, patience_ns; /* of the rule */
+  StageState *stages;          /* [n_stages] */
+  RankState *ranks;            /* [n_ranks] */
+  gint64 *f_comes;             /* [n_stages · m] when an input is there; NEVER while unknown */
   gint64 *i_comes;
   gint64 *wake; /* [n_leaves] when a rank next decides; NEVER */
   int *winner;  /* [2 · n_leaves] tournament over `wake`: of equals the lower rank */
   int n_leaves;
+  gint64 n_steps;
 };
 
 ListScheduler *list_scheduler_new(const FlatProblem *flat) {
@@ -58,6 +68,11 @@ ListScheduler *list_scheduler_new(const FlatProblem *flat) {
     list->n_leaves *= 2;
   list->wake = g_new(gint64, list->n_leaves);
   list->winner = g_new(int, 2 * list->n_leaves);
+  list->period_ns = 1;
+  for (int rank = 0; rank < flat->n_ranks; rank++)
+    list->period_ns = MAX(list->period_ns, flat->work_ns[rank]);
+  for (int stage = 0; stage < flat->n_stages; stage++)
+    list->trip_ns += flat->stages[stage].f_ns + flat->stages[stage].i_ns + 2 * flat->wire_ns[stage];
   return list;
 }
 
@@ -99,35 +114,49 @@ static void announce(ListScheduler *list, int rank, gint64 time) {
 
 /* --- running an action --- */
 
+static gint64 *place_in(gint64 *comes, const FlatProblem *flat, int stage, gint32 micro_batch) {
+  return &comes[(gsize)stage * (gsize)flat->n_micro_batches + (gsize)micro_batch];
+}
+
 static void run_f(ListScheduler *list, int stage, gint64 end) {
   const FlatProblem *flat = list->flat;
-  gsize m = (gsize)flat->n_micro_batches, j = (gsize)list->stages[stage].n_f++;
+  gint32 j = list->stages[stage].n_f++;
   list->ranks[flat->rank_of[stage]].held += flat->stages[stage].f_holds;
+  if (stage == 0 && list->pace_ns > 0 && j + 1 < flat->n_micro_batches)
+    list->f_comes[j + 1] = end - flat->stages[0].f_ns + list->pace_ns;
   if (stage + 1 == flat->n_stages) {
-    list->i_comes[(gsize)stage * m + j] = end;
+    *place_in(list->i_comes, flat, stage, j) = end;
     return;
   }
   gint64 comes = end + flat->wire_ns[stage + 1];
-  list->f_comes[(gsize)(stage + 1) * m + j] = comes;
+  *place_in(list->f_comes, flat, stage + 1, j) = comes;
   announce(list, flat->rank_of[stage + 1], comes);
 }
 
 static void run_i(ListScheduler *list, int stage, gint64 end) {
   const FlatProblem *flat = list->flat;
-  gsize m = (gsize)flat->n_micro_batches, j = (gsize)list->stages[stage].n_i++;
+  gint32 j = list->stages[stage].n_i++;
   RankState *rank = &list->ranks[flat->rank_of[stage]];
   rank->held -= flat->stages[stage].i_drops;
   rank->n_w_pending++;
+  rank->has_i = TRUE;
   if (stage == 0)
     return;
   gint64 comes = end + flat->wire_ns[stage];
-  list->i_comes[(gsize)(stage - 1) * m + j] = comes;
+  *place_in(list->i_comes, flat, stage - 1, j) = comes;
   announce(list, flat->rank_of[stage - 1], comes);
+}
+
+static void run_w(ListScheduler *list, int stage) {
+  RankState *rank = &list->ranks[list->flat->rank_of[stage]];
+  list->stages[stage].n_w++;
+  rank->n_w_pending--;
+  rank->held -= list->flat->stages[stage].w_drops;
 }
 
 static void run_action(ListScheduler *list, int rank, ActionKind kind, int stage) {
   const StageCost *cost = &list->flat->stages[stage];
-  StageState *state = &list->stages[stage];
+  const StageState *state = &list->stages[stage];
   RankState *own = &list->ranks[rank];
   gint64 start = list->wake[rank];
   gint32 micro_batch = kind == ACTION_F ? state->n_f : kind == ACTION_I ? state->n_i : state->n_w;
@@ -143,37 +172,35 @@ static void run_action(ListScheduler *list, int rank, ActionKind kind, int stage
     run_f(list, stage, end);
   else if (kind == ACTION_I)
     run_i(list, stage, end);
-  else {
-    state->n_w++;
-    own->n_w_pending--;
-    own->held -= cost->w_drops;
-  }
+  else
+    run_w(list, stage);
   set_wake(list, rank, end);
 }
 
-/* --- choosing --- */
+/* --- what there is to choose from --- */
 
-/* What a rank could run: of F and of I the best that is there, and when the next one comes. */
 typedef struct {
-  int f, i; /* stages; −1: none now */
+  int f, i; /* stages: the F and the I to run now; −1: none */
   gint64 f_since, i_since;
   gint64 next; /* the earliest F or I known to come later */
   gboolean f_lacks_memory;
 } Options;
+
+static gboolean fits(const ListScheduler *list, int rank, double adds) {
+  return list->flat->cap == NULL || adds <= 0 || list->ranks[rank].held + adds <= list->flat->cap[rank];
+}
 
 static void look_at_f(const ListScheduler *list, int rank, int stage, gint64 now, Options *options) {
   const FlatProblem *flat = list->flat;
   const StageState *state = &list->stages[stage];
   if (state->n_f == flat->n_micro_batches || state->n_f - state->n_i >= state->quota)
     return;
-  gint64 comes = list->f_comes[(gsize)stage * (gsize)flat->n_micro_batches + (gsize)state->n_f];
+  gint64 comes = *place_in(list->f_comes, flat, stage, state->n_f);
   if (comes == NEVER)
     return;
-  if (flat->cap && list->ranks[rank].held + flat->need[stage] > flat->cap[rank]) {
+  if (!fits(list, rank, flat->need[stage]))
     options->f_lacks_memory = options->f_lacks_memory || comes <= now;
-    return;
-  }
-  if (comes > now)
+  else if (comes > now)
     options->next = MIN(options->next, comes);
   else if (options->f < 0 || !list->rule->by_arrival || comes < options->f_since) {
     options->f = stage;
@@ -186,11 +213,9 @@ static void look_at_i(const ListScheduler *list, int rank, int stage, gint64 now
   const StageState *state = &list->stages[stage];
   if (state->n_i == state->n_f)
     return;
-  gint64 comes = list->i_comes[(gsize)stage * (gsize)flat->n_micro_batches + (gsize)state->n_i];
-  if (comes == NEVER)
+  gint64 comes = *place_in(list->i_comes, flat, stage, state->n_i);
+  if (comes == NEVER || !fits(list, rank, -flat->stages[stage].i_drops)) /* a W will make it fit */
     return;
-  if (flat->cap && list->ranks[rank].held - flat->stages[stage].i_drops > flat->cap[rank])
-    return; /* a W gives room */
   if (comes > now)
     options->next = MIN(options->next, comes);
   else if (options->i < 0 || (list->rule->by_arrival && comes < options->i_since)) {
@@ -199,7 +224,127 @@ static void look_at_i(const ListScheduler *list, int rank, int stage, gint64 now
   }
 }
 
-/* The W to run: the first in the order of the pipe's end that is done by `limit`; −1: none is. */
+static void look_at_all(ListScheduler *list, int rank, gint64 now, Options *options) {
+  const FlatProblem *flat = list->flat;
+  list->n_steps += flat->first_slot[rank + 1] - flat->first_slot[rank];
+  for (int slot = flat->first_slot[rank]; slot < flat->first_slot[rank + 1]; slot++) {
+    look_at_f(list, rank, flat->stage_at[slot], now, options);
+    look_at_i(list, rank, flat->stage_at[slot], now, options);
+  }
+}
+
+/* --- what a guide leaves of it --- */
+
+static gboolean is_done(const ListScheduler *list, const Action *action) {
+  const StageState *state = &list->stages[action->stage];
+  return action->kind == ACTION_W || action->micro_batch < (action->kind == ACTION_F ? state->n_f : state->n_i);
+}
+
+/* The guide's next F or I that has not been done ahead of its turn. TRUE when it can run now. */
+static gboolean look_at_guide(ListScheduler *list, int rank, gint64 now, Options *options) {
+  const FlatProblem *flat = list->flat;
+  RankState *own = &list->ranks[rank];
+  const Action *end = list->rule->guide->actions + flat_first(flat, rank + 1);
+  for (; own->guide < end && is_done(list, own->guide); own->guide++)
+    list->n_steps++;
+  if (own->guide == end)
+    return FALSE;
+  gboolean forward = own->guide->kind == ACTION_F;
+  int stage = own->guide->stage;
+  gint64 comes = *place_in(forward ? list->f_comes : list->i_comes, flat, stage, own->guide->micro_batch);
+  double adds = !forward                              ? -flat->stages[stage].i_drops
+                : list->rule->guidance == GUIDE_LOOSE ? flat->need[stage]
+                                                      : flat->stages[stage].f_holds;
+  if (!fits(list, rank, adds))
+    options->f_lacks_memory = comes <= now;
+  else if (comes > now)
+    options->next = comes;
+  else {
+    *(forward ? &options->f : &options->i) = stage;
+    return TRUE;
+  }
+  return FALSE;
+}
+
+/* Memory to keep for the rank's chunks after `stage`: what comes there before their first gradient does, no more than
+ * an equal share of the memory, less what they hold. */
+static double reserve_of(const ListScheduler *list, int rank, int stage) {
+  const FlatProblem *flat = list->flat;
+  double share = flat->cap[rank] / (flat->first_slot[rank + 1] - flat->first_slot[rank]), reserve = 0;
+  for (int slot = flat->first_slot[rank]; slot < flat->first_slot[rank + 1]; slot++) {
+    const StageState *state = &list->stages[flat->stage_at[slot]];
+    double holds = (state->n_f - state->n_i) * flat->stages[flat->stage_at[slot]].f_holds;
+    if (flat->stage_at[slot] > stage)
+      reserve += MAX(0, MIN(state->ramp_holds, share) - holds);
+  }
+  return reserve;
+}
+
+/* What the rank would hold had it done every W it can. */
+static double held_without_w(const ListScheduler *list, int rank) {
+  const FlatProblem *flat = list->flat;
+  double held = list->ranks[rank].held;
+  for (int slot = flat->first_slot[rank]; slot < flat->first_slot[rank + 1]; slot++) {
+    const StageState *state = &list->stages[flat->stage_at[slot]];
+    held -= (state->n_i - state->n_w) * flat->stages[flat->stage_at[slot]].w_drops;
+  }
+  return held;
+}
+
+/* Whether memory allows the next F of `stage` ahead of its turn: the guide up to that turn, each W right after its I,
+ * with one more micro-batch held. */
+static gboolean has_room_ahead(ListScheduler *list, int rank, int stage) {
+  const FlatProblem *flat = list->flat;
+  const Action *end = list->rule->guide->actions + flat_first(flat, rank + 1);
+  double ahead = flat->stages[stage].f_holds;
+  if (flat->cap == NULL)
+    return TRUE;
+  gboolean keeps = list->rule->guidance == GUIDE_RAMP || list->rule->guidance == GUIDE_RESERVE;
+  if (!fits(list, rank, ahead + (keeps ? reserve_of(list, rank, stage) : 0)))
+    return FALSE;
+  double held = held_without_w(list, rank) + ahead;
+  for (const Action *action = list->ranks[rank].guide; action < end; action++) {
+    const StageCost *cost = &flat->stages[action->stage];
+    list->n_steps++;
+    if (is_done(list, action))
+      continue;
+    if (action->kind == ACTION_F && action->stage == stage)
+      return TRUE;
+    held += action->kind == ACTION_F ? cost->f_holds : -cost->i_drops;
+    if (held > flat->cap[rank])
+      return FALSE;
+    held -= action->kind == ACTION_I ? cost->w_drops : 0;
+  }
+  return TRUE;
+}
+
+static gboolean may_go_ahead(ListScheduler *list, int rank, int stage, gint64 now, gint64 until) {
+  const FlatProblem *flat = list->flat;
+  const StageState *state = &list->stages[stage];
+  if (flat->stages[stage].f_ns > until - now || state->n_f == flat->n_micro_batches ||
+      *place_in(list->f_comes, flat, stage, state->n_f) > now)
+    return FALSE;
+  if (list->rule->guidance == GUIDE_LOOSE)
+    return TRUE;
+  return (list->rule->guidance != GUIDE_RAMP || !list->ranks[rank].has_i) && has_room_ahead(list, rank, stage);
+}
+
+/* While the guide waits until `options->next`: what else there is and ends before. */
+static void look_around_guide(ListScheduler *list, int rank, gint64 now, Options *options) {
+  const FlatProblem *flat = list->flat;
+  gint64 until = options->next;
+  for (int slot = flat->first_slot[rank]; slot < flat->first_slot[rank + 1]; slot++) {
+    int stage = flat->stage_at[slot];
+    if (may_go_ahead(list, rank, stage, now, until))
+      look_at_f(list, rank, stage, now, options);
+    if (flat->stages[stage].i_ns <= until - now)
+      look_at_i(list, rank, stage, now, options);
+  }
+}
+
+/* --- choosing --- */
+
+/* The W to run: of those done by `limit` the oldest micro-batch's, of equals the furthest down the pipe; −1: none. */
 static int choose_w(const ListScheduler *list, int rank, gint64 now, gint64 limit) {
   const FlatProblem *flat = list->flat;
   int best = -1;
@@ -213,20 +358,25 @@ static int choose_w(const ListScheduler *list, int rank, gint64 now, gint64 limi
   return best;
 }
 
-static void decide(ListScheduler *list, int rank) {
-  const FlatProblem *flat = list->flat;
+static Options look(ListScheduler *list, int rank, gint64 now) {
   const ListRule *rule = list->rule;
+  Options options = {-1, -1, 0, 0, NEVER, FALSE};
+  int first_stage = list->flat->stage_at[list->flat->first_slot[rank]];
+  gboolean in_tail = rule->frees_tail && list->stages[first_stage].n_f == list->flat->n_micro_batches;
+  list->n_steps++;
+  if (rule->guide == NULL || in_tail)
+    look_at_all(list, rank, now, &options);
+  else if (!look_at_guide(list, rank, now, &options) && rule->guidance != GUIDE_STRICT)
+    look_around_guide(list, rank, now, &options);
+  return options;
+}
+
+static void decide(ListScheduler *list, int rank) {
   RankState *own = &list->ranks[rank];
   gint64 now = list->wake[rank];
-  Options options = {-1, -1, 0, 0, NEVER, FALSE};
-  for (int slot = flat->first_slot[rank]; slot < flat->first_slot[rank + 1]; slot++) {
-    look_at_f(list, rank, flat->stage_at[slot], now, &options);
-    look_at_i(list, rank, flat->stage_at[slot], now, &options);
-  }
-  if (options.f >= 0 && (options.i < 0 || rule->forward_first)) {
+  Options options = look(list, rank, now);
+  if (options.f >= 0 && (options.i < 0 || list->rule->forward_first)) {
     run_action(list, rank, ACTION_F, options.f);
-    if (options.f == 0 && rule->pace_ns > 0 && list->stages[0].n_f < flat->n_micro_batches)
-      list->f_comes[list->stages[0].n_f] = now + rule->pace_ns;
     return;
   }
   if (options.i >= 0) {
@@ -235,7 +385,7 @@ static void decide(ListScheduler *list, int rank) {
   }
   if (own->n_w_pending > 0) {
     gboolean may_wait =
-        options.next < NEVER && !options.f_lacks_memory && own->idle + options.next - own->now <= rule->idle_budget_ns;
+        options.next < NEVER && !options.f_lacks_memory && own->idle + options.next - own->now <= list->patience_ns;
     int stage = choose_w(list, rank, now, may_wait ? options.next : NEVER);
     if (stage >= 0) {
       run_action(list, rank, ACTION_W, stage);
@@ -248,17 +398,22 @@ static void decide(ListScheduler *list, int rank) {
 
 /* --- a whole pass --- */
 
-/* Least number of micro-batches that keep a stage busy: its round trip to the last stage and back, in periods of the
- * busiest rank. */
-static void set_quotas(ListScheduler *list, double depth) {
+/* Forwards of its rank run while a micro-batch goes from a stage to the last one and back: so many more come before the
+ * first gradient does. And `depth` times the micro-batches that keep the stage busy that long. */
+static void set_stages(ListScheduler *list, double depth) {
   const FlatProblem *flat = list->flat;
-  gint64 period = 1, trip = 0;
-  for (int rank = 0; rank < flat->n_ranks; rank++)
-    period = MAX(period, flat->work_ns[rank]);
+  gint64 trip = 0;
   for (int stage = flat->n_stages - 1; stage >= 0; stage--) {
-    trip += flat->stages[stage].f_ns + flat->stages[stage].i_ns;
-    double quota = depth > 0 ? depth * (double)trip / (double)period + 1 - 1e-6 : G_MAXINT32;
-    list->stages[stage].quota = (gint32)CLAMP(quota, 1, G_MAXINT32);
+    const StageCost *cost = &flat->stages[stage];
+    int rank = flat->rank_of[stage];
+    gint64 forwards_ns = 1;
+    for (int slot = flat->first_slot[rank]; slot < flat->first_slot[rank + 1]; slot++)
+      forwards_ns += flat->stages[flat->stage_at[slot]].f_ns;
+    double n_ramp = 1 + floor((double)(trip + cost->i_ns) / (double)forwards_ns);
+    trip += cost->f_ns + cost->i_ns;
+    double quota = depth > 0 ? floor(depth * (double)trip / (double)list->period_ns + 1 - 1e-6) : G_MAXINT32;
+    list->stages[stage] =
+        (StageState){.quota = (gint32)CLAMP(quota, 1, G_MAXINT32), .ramp_holds = n_ramp * cost->f_holds};
     trip += 2 * flat->wire_ns[stage];
   }
 }
@@ -267,14 +422,19 @@ static void start(ListScheduler *list, const ListRule *rule, FlatOrder *order) {
   const FlatProblem *flat = list->flat;
   gsize n = (gsize)flat->n_stages * (gsize)flat->n_micro_batches;
   list->rule = rule;
-  memset(list->stages, 0, sizeof(StageState) * (gsize)flat->n_stages);
-  set_quotas(list, rule->depth);
-  for (int rank = 0; rank < flat->n_ranks; rank++)
-    list->ranks[rank] = (RankState){.first = -1, .next = order->actions + flat_first(flat, rank)};
+  list->pace_ns = (gint64)(rule->pace * (double)list->period_ns);
+  list->patience_ns = (gint64)MIN(rule->patience * (double)list->trip_ns, (double)(G_MAXINT64 / 4));
+  set_stages(list, rule->depth);
+  for (int rank = 0; rank < flat->n_ranks; rank++) {
+    gsize first = flat_first(flat, rank);
+    list->ranks[rank] = (RankState){
+        .first = -1, .next = order->actions + first, .guide = rule->guide ? rule->guide->actions + first : NULL};
+  }
   for (gsize i = 0; i < 2 * n; i++)
     list->f_comes[i] = NEVER;
   for (int m = 0; m < flat->n_micro_batches; m++)
     list->f_comes[m] = 0;
+  list->n_steps = 0;
   start_tournament(list);
 }
 
@@ -295,9 +455,10 @@ static gboolean sum_up(const ListScheduler *list, FlatOrder *order) {
   return TRUE;
 }
 
-gboolean list_schedule(ListScheduler *list, const ListRule *rule, FlatOrder *order) {
+gboolean list_schedule(ListScheduler *list, const ListRule *rule, FlatOrder *order, gint64 *n_steps) {
   start(list, rule, order);
   while (list->wake[list->winner[1]] != NEVER)
     decide(list, list->winner[1]);
+  *n_steps += list->n_steps;
   return sum_up(list, order);
 }

@@ -1,27 +1,101 @@
+/* The search. A start is a source of a guide, or none, and a rule (auto_list.h):
+ *
+ *     screen    every start once, on a step of fewer micro-batches if that is cheaper: the ramps, where orders differ,
+ *               are as long there
+ *     descend   the best starts, one setting of the rule after the other, while steps are left
+ *     settle    the best ones found at full length, then descend there from the best
+ *
+ * What a pass costs is counted in actions looked at, so that the same problem always gets the same search. */
 #include "auto_order.h"
 #include "auto_list.h"
+#include "auto_pattern.h"
 #include "error.h"
 #include <string.h>
 
+/* Steps of the search: at least so many, and at least so many passes at full length. About 25 ns each. */
+static const gint64 LEAST_STEPS = 500000, LEAST_PASSES = 40;
+enum { N_KEPT = 6, NO_PATTERN = -1 };
+
 typedef struct {
-  const FlatProblem *flat;
+  const ScheduleInfo *schedule; /* the guide is this schedule's order; or NULL */
+  int pattern;                  /* or this pattern; or NO_PATTERN */
+} Source;
+
+typedef struct {
+  Source source;
+  ListRule rule; /* its guide is set when it is tried */
+  gint64 objective;
+} Trial;
+
+/* One length of the problem, with room to work. */
+typedef struct {
+  FlatProblem flat; /* borrows its arrays */
+  ListScheduler *list;
   FlatTimer timer;
-  FlatOrder best, trial;
+  FlatOrder guide, trial, best;
+  Source guide_source; /* what `guide` holds */
+  Trial kept[N_KEPT];  /* best first, no two of one objective */
+  int n_kept;
   gboolean has_best;
+} Length;
+
+typedef struct {
+  const OrderProblem *problem;
+  GArray *patterns; /* of VPattern */
+  gint64 bound_ns, steps_left;
 } Search;
 
-static void take_trial(Search *search) {
-  if (search->has_best && !flat_order_is_better(search->flat, &search->trial, &search->best))
-    return;
-  FlatOrder was = search->best;
-  search->best = search->trial;
-  search->trial = was;
-  search->has_best = TRUE;
+static void length_init(Length *length, const FlatProblem *flat, int n_micro_batches) {
+  *length = (Length){.flat = *flat, .guide_source = {NULL, NO_PATTERN}};
+  length->flat.n_micro_batches = n_micro_batches;
+  length->list = list_scheduler_new(&length->flat);
+  flat_timer_init(&length->timer, &length->flat);
+  flat_order_init(&length->guide, &length->flat);
+  flat_order_init(&length->trial, &length->flat);
+  flat_order_init(&length->best, &length->flat);
 }
 
-static void try_timed(Search *search) {
-  if (flat_order_time(search->flat, &search->timer, &search->trial))
-    take_trial(search);
+static void length_clear(Length *length) {
+  list_scheduler_free(length->list);
+  flat_timer_clear(&length->timer);
+  flat_order_clear(&length->guide);
+  flat_order_clear(&length->trial);
+  flat_order_clear(&length->best);
+}
+
+/* --- what was found --- */
+
+static void keep_best(Length *length) {
+  if (length->has_best && !flat_order_is_better(&length->flat, &length->trial, &length->best))
+    return;
+  FlatOrder was = length->best;
+  length->best = length->trial;
+  length->trial = was;
+  length->has_best = TRUE;
+}
+
+static void keep_trial(Length *length, const Trial *trial) {
+  int at = length->n_kept;
+  while (at > 0 && trial->objective < length->kept[at - 1].objective)
+    at--;
+  if (at == N_KEPT || (at > 0 && trial->objective == length->kept[at - 1].objective))
+    return;
+  length->n_kept = MIN(length->n_kept + 1, N_KEPT);
+  memmove(&length->kept[at + 1], &length->kept[at], sizeof(Trial) * (gsize)(length->n_kept - at - 1));
+  length->kept[at] = *trial;
+}
+
+static gboolean is_over(const Search *search, const Length *length) {
+  return search->steps_left <= 0 ||
+         (length->flat.n_micro_batches == search->problem->n_micro_batches && length->has_best &&
+          length->best.excess == 0 && flat_objective(&length->flat, &length->best) <= search->bound_ns);
+}
+
+/* --- guides --- */
+
+static OrderShape shape_of(const Search *search, const Length *length) {
+  const Placement *placement = search->problem->placement;
+  return (OrderShape){placement->n_ranks, placement->n_stages / placement->n_ranks, length->flat.n_micro_batches, 0};
 }
 
 static gboolean has_placement(const ScheduleInfo *schedule, const Placement *placement) {
@@ -32,38 +106,201 @@ static gboolean has_placement(const ScheduleInfo *schedule, const Placement *pla
   return memcmp(own->stage_rank, placement->stage_rank, sizeof(int) * (gsize)placement->n_stages) == 0;
 }
 
-/* The schedules of the table; those that refuse these counts are left out. */
-static void try_schedules(Search *search, const OrderProblem *problem) {
-  const Placement *placement = problem->placement;
-  OrderShape shape = {placement->n_ranks, placement->n_stages / placement->n_ranks, problem->n_micro_batches, 0};
-  for (const char *const *name = schedule_names(); *name; name++) {
-    const ScheduleInfo *schedule = schedule_find(*name, NULL);
-    if (!has_placement(schedule, placement))
-      continue;
-    g_autoptr(Order) order = order_new(schedule, shape, NULL);
+/* FALSE when the schedule refuses these counts. */
+static gboolean make_guide(Search *search, Length *length, const Source *source) {
+  if (source->schedule == length->guide_source.schedule && source->pattern == length->guide_source.pattern)
+    return TRUE;
+  if (source->schedule != NULL) {
+    g_autoptr(Order) order = order_new(source->schedule, shape_of(search, length), NULL);
     if (order == NULL)
+      return FALSE;
+    flat_order_of(&length->flat, order, &length->guide);
+  } else
+    v_pattern_fill(&length->flat, &g_array_index(search->patterns, VPattern, source->pattern), &length->guide);
+  length->guide_source = *source;
+  search->steps_left -= (gint64)flat_first(&length->flat, length->flat.n_ranks) / 4;
+  return TRUE;
+}
+
+/* --- trying --- */
+
+/* Fills in the objective; G_MAXINT64 where the trial leads to no order. */
+static void try_one(Search *search, Length *length, Trial *trial) {
+  gboolean guided = trial->source.schedule != NULL || trial->source.pattern != NO_PATTERN;
+  trial->objective = G_MAXINT64;
+  trial->rule.guide = guided ? &length->guide : NULL;
+  gint64 n_steps = 0;
+  if (guided && !make_guide(search, length, &trial->source))
+    return;
+  gboolean is_complete = list_schedule(length->list, &trial->rule, &length->trial, &n_steps);
+  search->steps_left -= n_steps;
+  if (!is_complete)
+    return;
+  trial->objective = flat_objective(&length->flat, &length->trial);
+  keep_trial(length, trial);
+  keep_best(length);
+}
+
+/* The table's schedules as they are. */
+static void try_schedules(Search *search, Length *length) {
+  for (const char *const *name = schedule_names(); *name; name++) {
+    Source source = {schedule_find(*name, NULL), NO_PATTERN};
+    if (!has_placement(source.schedule, search->problem->placement) || !make_guide(search, length, &source))
       continue;
-    flat_order_of(search->flat, order, &search->trial);
-    try_timed(search);
+    memcpy(length->trial.actions, length->guide.actions,
+           sizeof(Action) * flat_first(&length->flat, length->flat.n_ranks));
+    if (flat_order_time(&length->flat, &length->timer, &length->trial))
+      keep_best(length);
   }
 }
 
-static void try_rule(Search *search, ListScheduler *list, const ListRule *rule) {
-  if (list_schedule(list, rule, &search->trial))
-    take_trial(search);
+static void screen(Search *search, Length *length) {
+  static const ListRule free_rules[] = {{.patience = 0},
+                                        {.patience = 0.5},
+                                        {.depth = 1.35, .patience = 0.5, .forward_first = TRUE},
+                                        {.depth = 2.45, .patience = 0}};
+  static const ListRule guided_rules[] = {
+      {.guidance = GUIDE_STRICT, .patience = 0.35},
+      {.guidance = GUIDE_LOOSE, .patience = 0.2},
+      {.guidance = GUIDE_RESERVE, .frees_tail = TRUE, .forward_first = TRUE, .patience = 1}};
+  for (gsize i = 0; i < G_N_ELEMENTS(free_rules) && !is_over(search, length); i++)
+    try_one(search, length, &(Trial){{NULL, NO_PATTERN}, free_rules[i], 0});
+  for (const char *const *name = schedule_names(); *name; name++) {
+    Source source = {schedule_find(*name, NULL), NO_PATTERN};
+    if (has_placement(source.schedule, search->problem->placement))
+      for (gsize i = 0; i < G_N_ELEMENTS(guided_rules) && !is_over(search, length); i++)
+        try_one(search, length, &(Trial){source, guided_rules[i], 0});
+  }
+  gint64 reserve = search->steps_left / 2;
+  for (guint n = 0; n < search->patterns->len && search->steps_left > reserve; n++)
+    for (gsize i = 0; i < G_N_ELEMENTS(guided_rules) && !is_over(search, length); i++)
+      try_one(search, length, &(Trial){{NULL, (int)n}, guided_rules[i], 0});
 }
 
-static void try_rules(Search *search) {
-  static const double depths[] = {0, 1, 1.2, 1.5, 2, 2.5}, budgets[] = {0, 0.05, 0.2};
-  g_autoptr(ListScheduler) list = list_scheduler_new(search->flat);
-  gint64 work_ns = 0;
-  for (int rank = 0; rank < search->flat->n_ranks; rank++)
-    work_ns = MAX(work_ns, search->flat->work_ns[rank] * search->flat->n_micro_batches);
-  for (gsize d = 0; d < G_N_ELEMENTS(depths); d++)
-    for (gsize b = 0; b < G_N_ELEMENTS(budgets); b++)
-      for (int forward_first = 0; forward_first < 2; forward_first++)
-        try_rule(search, list,
-                 &(ListRule){depths[d], 0, (gint64)(budgets[b] * (double)work_ns), (gboolean)forward_first, FALSE});
+/* --- settings of a rule, one after the other --- */
+
+typedef enum {
+  SET_GUIDANCE,
+  SET_DEPTH,
+  SET_PATIENCE,
+  SET_TAIL,
+  SET_FORWARD,
+  SET_ARRIVAL,
+  SET_PACE,
+  N_SETTINGS
+} Setting;
+
+static const double depths[] = {0, 1, 1.1, 1.2, 1.35, 1.5, 1.75, 2, 2.15, 2.3, 2.4, 2.5, 2.6, 2.8, 3};
+static const double patiences[] = {0, 0.01, 0.03, 0.07, 0.15, 0.25, 0.35, 0.5, 0.75, 1, 1.5, 2.5, 1e9};
+static const double paces[] = {0, 0.25, 0.5, 1, 1.02};
+
+static int n_values(const Length *length, const Trial *trial, Setting setting) {
+  gboolean guided = trial->rule.guide != NULL;
+  gboolean has_chunks = length->flat.n_stages > length->flat.n_ranks;
+  switch (setting) {
+  case SET_GUIDANCE:
+    return guided ? N_GUIDANCES : 0;
+  case SET_DEPTH:
+    return guided ? 0 : G_N_ELEMENTS(depths);
+  case SET_PATIENCE:
+    return G_N_ELEMENTS(patiences);
+  case SET_TAIL:
+    return guided ? 2 : 0;
+  case SET_FORWARD:
+    return !guided || trial->rule.frees_tail ? 2 : 0;
+  case SET_ARRIVAL:
+    return has_chunks && (!guided || trial->rule.frees_tail) ? 2 : 0;
+  case SET_PACE:
+    return guided || !has_chunks ? 0 : G_N_ELEMENTS(paces);
+  default:
+    return 0;
+  }
+}
+
+static void set_value(ListRule *rule, Setting setting, int value) {
+  switch (setting) {
+  case SET_GUIDANCE:
+    rule->guidance = (Guidance)value;
+    break;
+  case SET_DEPTH:
+    rule->depth = depths[value];
+    break;
+  case SET_PATIENCE:
+    rule->patience = patiences[value];
+    break;
+  case SET_TAIL:
+    rule->frees_tail = value;
+    break;
+  case SET_FORWARD:
+    rule->forward_first = value;
+    break;
+  case SET_ARRIVAL:
+    rule->by_arrival = value;
+    break;
+  default:
+    rule->pace = paces[value];
+    break;
+  }
+}
+
+static void descend(Search *search, Length *length, Trial trial, gint64 n_steps) {
+  gint64 stop_at = MAX(0, search->steps_left - n_steps), before;
+  do {
+    before = trial.objective;
+    for (int setting = 0; setting < N_SETTINGS; setting++) {
+      Trial from = trial;
+      for (int value = 0; value < n_values(length, &from, setting); value++) {
+        Trial next = from;
+        set_value(&next.rule, setting, value);
+        if (is_over(search, length) || search->steps_left <= stop_at)
+          return;
+        if (memcmp(&next.rule, &from.rule, sizeof next.rule) != 0)
+          try_one(search, length, &next);
+        if (next.objective < trial.objective)
+          trial = next;
+      }
+    }
+  } while (trial.objective < before);
+}
+
+static void descend_from_kept(Search *search, Length *length, int n_starts) {
+  Trial starts[N_KEPT];
+  int n = MIN(n_starts, length->n_kept);
+  memcpy(starts, length->kept, sizeof starts);
+  for (int i = 0; i < n; i++)
+    descend(search, length, starts[i], search->steps_left / (n - i));
+}
+
+/* --- the whole --- */
+
+/* Micro-batches of a step whose ramps are a full one's, and which has steady state between them. */
+static int short_length(const FlatProblem *flat) {
+  return MIN(flat->n_micro_batches, 5 * flat->n_ranks / 2 + 8);
+}
+
+static void search_short(Search *search, const FlatProblem *flat, Length *full) {
+  Length length;
+  gint64 kept_back = search->steps_left / 2;
+  length_init(&length, flat, short_length(flat));
+  search->steps_left -= kept_back;
+  screen(search, &length);
+  descend_from_kept(search, &length, 3);
+  search->steps_left = MAX(0, search->steps_left) + kept_back;
+  for (int i = 0; i < length.n_kept && !is_over(search, full); i++)
+    try_one(search, full, &length.kept[i]);
+  length_clear(&length);
+}
+
+static void search_all(Search *search, const FlatProblem *flat, Length *full) {
+  gint64 n_actions = (gint64)flat_first(flat, flat->n_ranks);
+  search->steps_left = MAX(LEAST_STEPS, LEAST_PASSES * n_actions);
+  try_schedules(search, full);
+  v_patterns_find(flat, search->patterns);
+  if (n_actions * 100 > search->steps_left && short_length(flat) < flat->n_micro_batches)
+    search_short(search, flat, full);
+  else
+    screen(search, full);
+  descend_from_kept(search, full, 3);
 }
 
 static Order *order_of_flat(const FlatProblem *flat, const FlatOrder *from, const Placement *placement) {
@@ -76,16 +313,18 @@ static Order *order_of_flat(const FlatProblem *flat, const FlatOrder *from, cons
 }
 
 /* The order of least memory, or why not even that fits. */
-static gboolean try_sequence(Search *search, GError **error) {
-  flat_order_in_sequence(search->flat, &search->trial);
-  for (int rank = 0; search->flat->cap && rank < search->flat->n_ranks; rank++) {
-    double least = flat_order_peak(search->flat, &search->trial, rank);
-    if (least > search->flat->cap[rank])
+static gboolean try_sequence(Length *length, GError **error) {
+  const FlatProblem *flat = &length->flat;
+  flat_order_in_sequence(flat, &length->trial);
+  for (int rank = 0; flat->cap && rank < flat->n_ranks; rank++) {
+    double least = flat_order_peak(flat, &length->trial, rank);
+    if (least > flat->cap[rank])
       return fail_impossible(error,
                              "no order fits: rank %d holds at least %.12g for one micro-batch, its memory is %.12g",
-                             rank, least, search->flat->cap[rank]);
+                             rank, least, flat->cap[rank]);
   }
-  try_timed(search);
+  if (flat_order_time(flat, &length->timer, &length->trial))
+    keep_best(length);
   return TRUE;
 }
 
@@ -98,20 +337,17 @@ Order *auto_order_new(const OrderProblem *problem, OrderCost *cost, GError **err
   }
   g_auto(FlatProblem) flat = {0};
   flat_problem_init(&flat, problem);
-  Search search = {.flat = &flat};
-  flat_timer_init(&search.timer, &flat);
-  flat_order_init(&search.best, &flat);
-  flat_order_init(&search.trial, &flat);
+  g_autoptr(GArray) patterns = g_array_new(FALSE, FALSE, sizeof(VPattern));
+  Search search = {.problem = problem, .patterns = patterns, .bound_ns = order_lower_bound(problem)};
+  Length full;
+  length_init(&full, &flat, problem->n_micro_batches);
   Order *order = NULL;
-  if (try_sequence(&search, error)) {
-    try_schedules(&search, problem);
-    try_rules(&search);
-    order = order_of_flat(&flat, &search.best, problem->placement);
+  if (try_sequence(&full, error)) {
+    search_all(&search, &flat, &full);
+    order = order_of_flat(&flat, &full.best, problem->placement);
     if (cost != NULL && !order_evaluate(order, problem, cost, error))
       g_clear_pointer(&order, order_free);
   }
-  flat_order_clear(&search.best);
-  flat_order_clear(&search.trial);
-  flat_timer_clear(&search.timer);
+  length_clear(&full);
   return order;
 }

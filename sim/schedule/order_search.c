@@ -1,5 +1,8 @@
 #include "order_search.h"
 
+/* Sums of memory are rounded, and come back to 0 only nearly. */
+static const double ROUNDING = 1e-10;
+
 /* Memory that takes one micro-batch from its F on a stage to the end, its W right after its I: what the stage holds,
  * and on top of it either the most that an I adds or what the rank's later chunks need. */
 static void set_needs(FlatProblem *flat) {
@@ -7,7 +10,6 @@ static void set_needs(FlatProblem *flat) {
     double later = 0;
     for (int slot = flat->first_slot[rank]; slot < flat->first_slot[rank + 1]; slot++)
       later = MAX(later, -flat->stages[flat->stage_at[slot]].i_drops);
-    flat->i_adds[rank] = later;
     for (int slot = flat->first_slot[rank + 1] - 1; slot >= flat->first_slot[rank]; slot--) {
       int stage = flat->stage_at[slot];
       later += flat->stages[stage].f_holds;
@@ -16,14 +18,31 @@ static void set_needs(FlatProblem *flat) {
   }
 }
 
+static double *copy_cap(const OrderProblem *problem) {
+  if (problem->cap == NULL)
+    return NULL;
+  double *cap = g_new(double, problem->placement->n_ranks);
+  for (int rank = 0; rank < problem->placement->n_ranks; rank++)
+    cap[rank] = problem->cap[rank] * (1 + ROUNDING);
+  return cap;
+}
+
 void flat_problem_init(FlatProblem *flat, const OrderProblem *problem) {
   const Placement *placement = problem->placement;
   gsize n_ranks = (gsize)placement->n_ranks, n_stages = (gsize)placement->n_stages;
-  *flat = (FlatProblem){
-      placement->n_ranks,       placement->n_stages,    problem->n_micro_batches,     problem->send_ns,
-      problem->stages,          problem->cap,           problem->by_makespan,         placement->stage_rank,
-      g_new0(int, n_ranks + 1), g_new(int, n_stages),   g_new0(gint64, n_stages + 1), g_new(double, n_stages),
-      g_new(double, n_ranks),   g_new0(gint64, n_ranks)};
+  *flat = (FlatProblem){.n_ranks = placement->n_ranks,
+                        .n_stages = placement->n_stages,
+                        .n_micro_batches = problem->n_micro_batches,
+                        .send_ns = problem->send_ns,
+                        .stages = problem->stages,
+                        .cap = copy_cap(problem),
+                        .by_makespan = problem->by_makespan,
+                        .rank_of = placement->stage_rank,
+                        .first_slot = g_new0(int, n_ranks + 1),
+                        .stage_at = g_new(int, n_stages),
+                        .wire_ns = g_new0(gint64, n_stages + 1),
+                        .need = g_new(double, n_stages),
+                        .work_ns = g_new0(gint64, n_ranks)};
   for (int stage = 0; stage < flat->n_stages; stage++) {
     int rank = flat->rank_of[stage];
     flat->first_slot[rank + 1]++;
@@ -40,11 +59,11 @@ void flat_problem_init(FlatProblem *flat, const OrderProblem *problem) {
 }
 
 void flat_problem_clear(FlatProblem *flat) {
+  g_free(flat->cap);
   g_free(flat->first_slot);
   g_free(flat->stage_at);
   g_free(flat->wire_ns);
   g_free(flat->need);
-  g_free(flat->i_adds);
   g_free(flat->work_ns);
   *flat = (FlatProblem){0};
 }

@@ -8,7 +8,7 @@ typedef struct {
   int n_ranks, n_stages, n_micro_batches;
   gint64 send_ns;
   const StageCost *stages; /* [n_stages]; borrowed */
-  const double *cap;       /* [n_ranks]; borrowed or NULL */
+  double *cap;             /* [n_ranks] with room for rounding; owned; NULL */
   gboolean by_makespan;
   const int *rank_of; /* [n_stages]; borrowed */
   int *first_slot;    /* [n_ranks + 1] into `stage_at`; owned */
@@ -16,7 +16,6 @@ typedef struct {
   gint64 *wire_ns;    /* [n_stages + 1] between stage s − 1 and s: 0 or send_ns; 0 at both ends; owned */
   double *need;       /* [n_stages] memory that takes a micro-batch from its F here through every later chunk of
                          the rank and back; owned */
-  double *i_adds;     /* [n_ranks] most that an I adds, ≥ 0; owned */
   gint64 *work_ns;    /* [n_ranks] of one micro-batch; owned */
 } FlatProblem;
 
@@ -47,10 +46,10 @@ gboolean flat_order_is_better(const FlatProblem *flat, const FlatOrder *a, const
 
 /* Working memory to time orders of one problem. */
 typedef struct {
-  gint64 *f_end, *i_end; /* [n_stages · m]; owned, i_end within f_end's block */
-  gint64 *now, *missing; /* [n_ranks] free from; place waited for; owned, in one block */
-  gsize *at;             /* [n_ranks] next action; owned */
-  int *ready;            /* [n_ranks] ranks to take up; owned */
+  gint64 *f_end, *i_end;         /* [n_stages · m]; owned, i_end within f_end's block */
+  gint64 *now, *missing, *first; /* [n_ranks] free from; place waited for; first start; owned, in one block */
+  gsize *at;                     /* [n_ranks] next action; owned */
+  int *ready;                    /* [n_ranks] ranks to take up; owned */
 } FlatTimer;
 
 void flat_timer_init(FlatTimer *timer, const FlatProblem *flat);
@@ -59,8 +58,9 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(FlatTimer, flat_timer_clear)
 
 /* Fill in an order's span, makespan and excess, in O(actions). FALSE when it cannot run to its end. */
 gboolean flat_order_time(const FlatProblem *flat, FlatTimer *timer, FlatOrder *order);
-/* An order as F, I and W: B is cut in two, overlaps are taken apart, communication is left out. Neither makes an order
- * longer or lets it hold more. `order` must be complete. */
+/* An order as F, I and W: B is cut in two, overlaps are taken apart, communication is left out, and each stage's
+ * micro-batches are renumbered in the order they pass it. None of this makes an order longer or lets it hold more.
+ * `order` must be complete. */
 void flat_order_of(const FlatProblem *flat, const Order *order, FlatOrder *into);
 /* One micro-batch after the other: holds the least that any order can. */
 void flat_order_in_sequence(const FlatProblem *flat, FlatOrder *order);

@@ -6,9 +6,10 @@ static const gint64 NOT_YET = -1;
 
 void flat_timer_init(FlatTimer *timer, const FlatProblem *flat) {
   gsize n = (gsize)flat->n_stages * (gsize)flat->n_micro_batches, n_ranks = (gsize)flat->n_ranks;
-  *timer = (FlatTimer){.f_end = g_new(gint64, 2 * n), .now = g_new(gint64, 2 * n_ranks)};
+  *timer = (FlatTimer){.f_end = g_new(gint64, 2 * n), .now = g_new(gint64, 3 * n_ranks)};
   timer->i_end = timer->f_end + n;
   timer->missing = timer->now + n_ranks;
+  timer->first = timer->missing + n_ranks;
   timer->at = g_new(gsize, n_ranks);
   timer->ready = g_new(int, n_ranks);
 }
@@ -78,7 +79,7 @@ double flat_order_peak(const FlatProblem *flat, const FlatOrder *order, int rank
 
 gboolean flat_order_time(const FlatProblem *flat, FlatTimer *timer, FlatOrder *order) {
   gsize n = (gsize)flat->n_stages * (gsize)flat->n_micro_batches;
-  g_autofree gint64 *first = g_new(gint64, flat->n_ranks);
+  gint64 *first = timer->first;
   for (gsize i = 0; i < 2 * n; i++)
     timer->f_end[i] = NOT_YET;
   int n_ready = 0;
@@ -108,19 +109,23 @@ gboolean flat_order_time(const FlatProblem *flat, FlatTimer *timer, FlatOrder *o
   return TRUE;
 }
 
+/* One more action of a rank; `passed` counts those of each stage and kind before it. */
+static Action *add_renumbered(Action *out, gint32 (*passed)[ACTION_W + 1], int stage, ActionKind kind) {
+  *out = (Action){.stage = stage, .micro_batch = passed[stage][kind]++, .kind = (guint8)kind};
+  return out + 1;
+}
+
 void flat_order_of(const FlatProblem *flat, const Order *order, FlatOrder *into) {
+  g_autofree gint32(*passed)[ACTION_W + 1] = g_malloc0(sizeof *passed * (gsize)flat->n_stages);
   Action *out = into->actions;
   for (int rank = 0; rank < flat->n_ranks; rank++)
     for (guint at = 0; at < order->actions[rank]->len; at++) {
-      Action action = g_array_index(order->actions[rank], Action, at);
-      action.overlaps_next = FALSE;
-      if (action.kind == ACTION_B) {
-        action.kind = ACTION_I;
-        *out++ = action;
-        action.kind = ACTION_W;
-      }
-      if (action_info(action.kind)->is_compute)
-        *out++ = action;
+      const Action *action = &g_array_index(order->actions[rank], Action, at);
+      if (action->kind == ACTION_B) {
+        out = add_renumbered(out, passed, action->stage, ACTION_I);
+        out = add_renumbered(out, passed, action->stage, ACTION_W);
+      } else if (action_info(action->kind)->is_compute)
+        out = add_renumbered(out, passed, action->stage, action->kind);
     }
 }
 

@@ -1,0 +1,18 @@
+/* Private to auto_order: periodic orders on a V of two chunks, to be followed by a list schedule (ListRule.guide).
+ * Time is in slots; a period of 6 slots holds one micro-batch's F, I and W of both chunks. From rank to rank the four
+ * waves move on by so many slots each; a slower wave holds more micro-batches and leaves more room to others.
+ * Source: Qi et al., Pipeline Parallelism with Controllable Memory (arXiv 2405.15362) §3: building blocks on a V, and
+ * their lifespans as memory. */
+#pragma once
+#include "order_search.h"
+
+typedef struct {
+  guint8 f0, f1, i1, i0;            /* slots from one rank to the next: out, back, out, back */
+  guint8 turn_f, turn_loss, turn_i; /* slots from a wave's end to the next wave's start: F0 F1, F1 I1, I1 I0 */
+} VPattern;
+
+/* Append to `patterns` (of VPattern) those that let no two waves meet on a rank and, as far as lifespans tell, fit the
+ * memory; most memory first. None where the placement is not a V of two chunks. */
+void v_patterns_find(const FlatProblem *flat, GArray *patterns);
+/* F and I of all micro-batches in the pattern's order; each rank's W stand at its end, to be placed. */
+void v_pattern_fill(const FlatProblem *flat, const VPattern *pattern, FlatOrder *order);
