@@ -162,7 +162,8 @@ static void screen(Search *search, Length *length) {
   static const ListRule guided_rules[] = {
       {.guidance = GUIDE_STRICT, .patience = 0.35},
       {.guidance = GUIDE_LOOSE, .patience = 0.2},
-      {.guidance = GUIDE_RESERVE, .frees_tail = TRUE, .forward_first = TRUE, .patience = 1}};
+      {.guidance = GUIDE_RESERVE, .frees_tail = TRUE, .forward_first = TRUE, .patience = 1},
+      {.guidance = GUIDE_RAMP, .follows_w = TRUE, .frees_tail = TRUE, .forward_first = TRUE, .patience = 1}};
   for (gsize i = 0; i < G_N_ELEMENTS(free_rules) && !is_over(search, length); i++)
     try_one(search, length, &(Trial){{NULL, NO_PATTERN}, free_rules[i], 0});
   for (const char *const *name = schedule_names(); *name; name++) {
@@ -184,6 +185,7 @@ typedef enum {
   SET_DEPTH,
   SET_PATIENCE,
   SET_TAIL,
+  SET_W,
   SET_FORWARD,
   SET_ARRIVAL,
   SET_PACE,
@@ -205,6 +207,7 @@ static int n_values(const Length *length, const Trial *trial, Setting setting) {
   case SET_PATIENCE:
     return G_N_ELEMENTS(patiences);
   case SET_TAIL:
+  case SET_W:
     return guided ? 2 : 0;
   case SET_FORWARD:
     return !guided || trial->rule.frees_tail ? 2 : 0;
@@ -231,6 +234,9 @@ static void set_value(ListRule *rule, Setting setting, int value) {
   case SET_TAIL:
     rule->frees_tail = value;
     break;
+  case SET_W:
+    rule->follows_w = value;
+    break;
   case SET_FORWARD:
     rule->forward_first = value;
     break;
@@ -241,6 +247,12 @@ static void set_value(ListRule *rule, Setting setting, int value) {
     rule->pace = paces[value];
     break;
   }
+}
+
+static gboolean rules_equal(const ListRule *a, const ListRule *b) {
+  return a->guidance == b->guidance && a->follows_w == b->follows_w && a->frees_tail == b->frees_tail &&
+         a->depth == b->depth && a->pace == b->pace && a->patience == b->patience &&
+         a->forward_first == b->forward_first && a->by_arrival == b->by_arrival;
 }
 
 static void descend(Search *search, Length *length, Trial trial, gint64 n_steps) {
@@ -254,7 +266,7 @@ static void descend(Search *search, Length *length, Trial trial, gint64 n_steps)
         set_value(&next.rule, setting, value);
         if (is_over(search, length) || search->steps_left <= stop_at)
           return;
-        if (memcmp(&next.rule, &from.rule, sizeof next.rule) != 0)
+        if (!rules_equal(&next.rule, &from.rule))
           try_one(search, length, &next);
         if (next.objective < trial.objective)
           trial = next;
