@@ -180,7 +180,7 @@ static void run_action(ListScheduler *list, int rank, ActionKind kind, int stage
 /* --- what there is to choose from --- */
 
 typedef struct {
-  int f, i; /* stages: the F and the I to run now; −1: none */
+  int f, i, w; /* stages: the F and the I to run now, the W that the guide wants now; −1: none */
   gint64 f_since, i_since;
   gint64 next; /* the earliest F or I known to come later */
   gboolean f_lacks_memory;
@@ -237,10 +237,12 @@ static void look_at_all(ListScheduler *list, int rank, gint64 now, Options *opti
 
 static gboolean is_done(const ListScheduler *list, const Action *action) {
   const StageState *state = &list->stages[action->stage];
-  return action->kind == ACTION_W || action->micro_batch < (action->kind == ACTION_F ? state->n_f : state->n_i);
+  if (action->kind == ACTION_W)
+    return !list->rule->follows_w || action->micro_batch < state->n_w;
+  return action->micro_batch < (action->kind == ACTION_F ? state->n_f : state->n_i);
 }
 
-/* The guide's next F or I that has not been done ahead of its turn. TRUE when it can run now. */
+/* The guide's next action that has not been done ahead of its turn. TRUE when it can run now. */
 static gboolean look_at_guide(ListScheduler *list, int rank, gint64 now, Options *options) {
   const FlatProblem *flat = list->flat;
   RankState *own = &list->ranks[rank];
@@ -251,6 +253,10 @@ static gboolean look_at_guide(ListScheduler *list, int rank, gint64 now, Options
     return FALSE;
   gboolean forward = own->guide->kind == ACTION_F;
   int stage = own->guide->stage;
+  if (own->guide->kind == ACTION_W) { /* its I came before it in the guide */
+    options->w = stage;
+    return TRUE;
+  }
   gint64 comes = *place_in(forward ? list->f_comes : list->i_comes, flat, stage, own->guide->micro_batch);
   double adds = !forward                              ? -flat->stages[stage].i_drops
                 : list->rule->guidance == GUIDE_LOOSE ? flat->need[stage]
@@ -291,8 +297,8 @@ static double held_without_w(const ListScheduler *list, int rank) {
   return held;
 }
 
-/* Whether memory allows the next F of `stage` ahead of its turn: the guide up to that turn, each W right after its I,
- * with one more micro-batch held. */
+/* Whether memory allows the next F of `stage` ahead of its turn: the guide up to that turn, each W in its place or,
+ * where W are placed anew, right after its I, with one more micro-batch held. */
 static gboolean has_room_ahead(ListScheduler *list, int rank, int stage) {
   const FlatProblem *flat = list->flat;
   const Action *end = list->rule->guide->actions + flat_first(flat, rank + 1);
@@ -302,7 +308,8 @@ static gboolean has_room_ahead(ListScheduler *list, int rank, int stage) {
   gboolean keeps = list->rule->guidance == GUIDE_RAMP || list->rule->guidance == GUIDE_RESERVE;
   if (!fits(list, rank, ahead + (keeps ? reserve_of(list, rank, stage) : 0)))
     return FALSE;
-  double held = held_without_w(list, rank) + ahead;
+  gboolean follows_w = list->rule->follows_w;
+  double held = (follows_w ? list->ranks[rank].held : held_without_w(list, rank)) + ahead;
   for (const Action *action = list->ranks[rank].guide; action < end; action++) {
     const StageCost *cost = &flat->stages[action->stage];
     list->n_steps++;
@@ -310,10 +317,10 @@ static gboolean has_room_ahead(ListScheduler *list, int rank, int stage) {
       continue;
     if (action->kind == ACTION_F && action->stage == stage)
       return TRUE;
-    held += action->kind == ACTION_F ? cost->f_holds : -cost->i_drops;
+    held += action->kind == ACTION_F ? cost->f_holds : action->kind == ACTION_I ? -cost->i_drops : 0;
     if (held > flat->cap[rank])
       return FALSE;
-    held -= action->kind == ACTION_I ? cost->w_drops : 0;
+    held -= action->kind == (follows_w ? ACTION_W : ACTION_I) ? cost->w_drops : 0;
   }
   return TRUE;
 }
@@ -360,7 +367,7 @@ static int choose_w(const ListScheduler *list, int rank, gint64 now, gint64 limi
 
 static Options look(ListScheduler *list, int rank, gint64 now) {
   const ListRule *rule = list->rule;
-  Options options = {-1, -1, 0, 0, NEVER, FALSE};
+  Options options = {-1, -1, -1, 0, 0, NEVER, FALSE};
   int first_stage = list->flat->stage_at[list->flat->first_slot[rank]];
   gboolean in_tail = rule->frees_tail && list->stages[first_stage].n_f == list->flat->n_micro_batches;
   list->n_steps++;
@@ -381,6 +388,10 @@ static void decide(ListScheduler *list, int rank) {
   }
   if (options.i >= 0) {
     run_action(list, rank, ACTION_I, options.i);
+    return;
+  }
+  if (options.w >= 0) {
+    run_action(list, rank, ACTION_W, options.w);
     return;
   }
   if (own->n_w_pending > 0) {

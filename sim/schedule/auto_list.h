@@ -15,8 +15,9 @@ typedef enum {
 
 /* What a rank does when several actions could run. */
 typedef struct {
-  const FlatOrder *guide; /* an order to follow in F and I, W placed anew; not the one that is filled; borrowed; NULL */
+  const FlatOrder *guide; /* an order to follow; not the one that is filled; borrowed; NULL */
   Guidance guidance;
+  gboolean follows_w;     /* in W too, else they are placed anew */
   gboolean frees_tail;    /* the guide ends with the last F of the rank's first stage */
   double depth;           /* a stage may hold depth · (least number that keeps it busy) micro-batches; 0: any number */
   double pace;            /* least time between two first forwards of the pipe, in work of the busiest rank */

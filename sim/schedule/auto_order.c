@@ -13,8 +13,8 @@
 #include <string.h>
 
 /* Steps of the search: at least so many, and at least so many passes at full length. About 25 ns each. */
-static const gint64 LEAST_STEPS = 500000, LEAST_PASSES = 40;
-enum { N_KEPT = 6, NO_PATTERN = -1 };
+static const gint64 LEAST_STEPS = 600000, LEAST_PASSES = 45;
+enum { N_KEPT = 6, NO_PATTERN = -1, MAX_PATTERNS = 16 };
 
 typedef struct {
   const ScheduleInfo *schedule; /* the guide is this schedule's order; or NULL */
@@ -154,15 +154,17 @@ static void try_schedules(Search *search, Length *length) {
   }
 }
 
+static const ListRule free_rules[] = {{.patience = 0},
+                                      {.patience = 0.5},
+                                      {.depth = 1.35, .patience = 0.5, .forward_first = TRUE},
+                                      {.depth = 2.45, .patience = 0}};
+/* The first one is also for patterns: their steady state as it is, its ramps made shorter. */
+static const ListRule guided_rules[] = {
+    {.guidance = GUIDE_RAMP, .follows_w = TRUE, .frees_tail = TRUE, .patience = 1, .forward_first = TRUE},
+    {.guidance = GUIDE_STRICT, .patience = 0.2},
+    {.guidance = GUIDE_LOOSE, .patience = 0}};
+
 static void screen(Search *search, Length *length) {
-  static const ListRule free_rules[] = {{.patience = 0},
-                                        {.patience = 0.5},
-                                        {.depth = 1.35, .patience = 0.5, .forward_first = TRUE},
-                                        {.depth = 2.45, .patience = 0}};
-  static const ListRule guided_rules[] = {
-      {.guidance = GUIDE_STRICT, .patience = 0.35},
-      {.guidance = GUIDE_LOOSE, .patience = 0.2},
-      {.guidance = GUIDE_RESERVE, .frees_tail = TRUE, .forward_first = TRUE, .patience = 1}};
   for (gsize i = 0; i < G_N_ELEMENTS(free_rules) && !is_over(search, length); i++)
     try_one(search, length, &(Trial){{NULL, NO_PATTERN}, free_rules[i], 0});
   for (const char *const *name = schedule_names(); *name; name++) {
@@ -171,26 +173,25 @@ static void screen(Search *search, Length *length) {
       for (gsize i = 0; i < G_N_ELEMENTS(guided_rules) && !is_over(search, length); i++)
         try_one(search, length, &(Trial){source, guided_rules[i], 0});
   }
-  gint64 reserve = search->steps_left / 2;
-  for (guint n = 0; n < search->patterns->len && search->steps_left > reserve; n++)
-    for (gsize i = 0; i < G_N_ELEMENTS(guided_rules) && !is_over(search, length); i++)
-      try_one(search, length, &(Trial){{NULL, (int)n}, guided_rules[i], 0});
+  for (int n = 0; n < MIN((int)search->patterns->len, MAX_PATTERNS) && !is_over(search, length); n++)
+    try_one(search, length, &(Trial){{NULL, n}, guided_rules[0], 0});
 }
 
 /* --- settings of a rule, one after the other --- */
 
 typedef enum {
-  SET_GUIDANCE,
-  SET_DEPTH,
   SET_PATIENCE,
+  SET_DEPTH,
+  SET_GUIDANCE,
   SET_TAIL,
+  SET_W,
   SET_FORWARD,
   SET_ARRIVAL,
   SET_PACE,
   N_SETTINGS
 } Setting;
 
-static const double depths[] = {0, 1, 1.1, 1.2, 1.35, 1.5, 1.75, 2, 2.15, 2.3, 2.4, 2.5, 2.6, 2.8, 3};
+static const double depths[] = {0, 1, 1.1, 1.2, 1.35, 1.5, 1.75, 2, 2.15, 2.3, 2.4, 2.5, 2.55, 2.6, 2.7, 2.8, 3};
 static const double patiences[] = {0, 0.01, 0.03, 0.07, 0.15, 0.25, 0.35, 0.5, 0.75, 1, 1.5, 2.5, 1e9};
 static const double paces[] = {0, 0.25, 0.5, 1, 1.02};
 
@@ -205,6 +206,7 @@ static int n_values(const Length *length, const Trial *trial, Setting setting) {
   case SET_PATIENCE:
     return G_N_ELEMENTS(patiences);
   case SET_TAIL:
+  case SET_W:
     return guided ? 2 : 0;
   case SET_FORWARD:
     return !guided || trial->rule.frees_tail ? 2 : 0;
@@ -231,6 +233,9 @@ static void set_value(ListRule *rule, Setting setting, int value) {
   case SET_TAIL:
     rule->frees_tail = value;
     break;
+  case SET_W:
+    rule->follows_w = value;
+    break;
   case SET_FORWARD:
     rule->forward_first = value;
     break;
@@ -241,6 +246,12 @@ static void set_value(ListRule *rule, Setting setting, int value) {
     rule->pace = paces[value];
     break;
   }
+}
+
+static gboolean rules_equal(const ListRule *a, const ListRule *b) {
+  return a->guidance == b->guidance && a->follows_w == b->follows_w && a->frees_tail == b->frees_tail &&
+         a->depth == b->depth && a->pace == b->pace && a->patience == b->patience &&
+         a->forward_first == b->forward_first && a->by_arrival == b->by_arrival;
 }
 
 static void descend(Search *search, Length *length, Trial trial, gint64 n_steps) {
@@ -254,7 +265,7 @@ static void descend(Search *search, Length *length, Trial trial, gint64 n_steps)
         set_value(&next.rule, setting, value);
         if (is_over(search, length) || search->steps_left <= stop_at)
           return;
-        if (memcmp(&next.rule, &from.rule, sizeof next.rule) != 0)
+        if (!rules_equal(&next.rule, &from.rule))
           try_one(search, length, &next);
         if (next.objective < trial.objective)
           trial = next;

@@ -5,8 +5,9 @@
  *     I1             F1 on rank 0 + turn_loss + r · i1
  *     I0             I1 on rank p − 1 + turn_i + (p − 1 − r) · i0
  *
- * and micro-batch j comes 6 · j slots later. Two waves meet on a rank if their slots are equal modulo 6; as each moves
- * by whole slots a rank, ranks 0 … 5 tell. Slots between F and I of a chunk, over 6, are the micro-batches it holds. */
+ * and micro-batch j comes 6 · j slots later. The two slots of a period that are left are the W's. Two waves meet on a
+ * rank if their slots are equal modulo 6; as each moves by whole slots a rank, ranks 0 … 5 tell. Slots between F and I
+ * of a chunk, over 6, are the micro-batches it holds. */
 #include "auto_pattern.h"
 
 enum { PERIOD = 6, N_WAVES = 4, MAX_STEP = 4, MAX_TURN = 2, MAX_LOSS = 6 };
@@ -100,25 +101,44 @@ void v_patterns_find(const FlatProblem *flat, GArray *patterns) {
     g_array_append_val(patterns, g_array_index(found, Found, i).pattern);
 }
 
+/* Slots until the first one after `from` that equals `residue` modulo 6. */
+static gint64 wait_for(gint64 from, int residue) {
+  return 1 + (residue + PERIOD - 1 - from % PERIOD + PERIOD) % PERIOD;
+}
+
+/* W1 and W0: each in one of the two slots left, so that they wait least. */
+static void place_w(const gint64 slots[N_WAVES], gint64 w_slots[2]) {
+  int left[PERIOD], n_left = 0;
+  for (int residue = 0; residue < PERIOD; residue++) {
+    gboolean is_taken = FALSE;
+    for (int wave = 0; wave < N_WAVES; wave++)
+      is_taken = is_taken || slots[wave] % PERIOD == residue;
+    if (!is_taken)
+      left[n_left++] = residue;
+  }
+  gint64 straight = wait_for(slots[2], left[0]) + wait_for(slots[3], left[1]);
+  gint64 crossed = wait_for(slots[2], left[1]) + wait_for(slots[3], left[0]);
+  w_slots[0] = slots[2] + wait_for(slots[2], left[straight > crossed]);
+  w_slots[1] = slots[3] + wait_for(slots[3], left[straight <= crossed]);
+}
+
 void v_pattern_fill(const FlatProblem *flat, const VPattern *pattern, FlatOrder *order) {
-  static const ActionKind kinds[N_WAVES] = {ACTION_F, ACTION_F, ACTION_I, ACTION_I};
+  static const ActionKind kinds[N_WAVES + 2] = {ACTION_F, ACTION_F, ACTION_I, ACTION_I, ACTION_W, ACTION_W};
   Action *out = order->actions;
   for (int rank = 0; rank < flat->n_ranks; rank++) {
-    const int stages[N_WAVES] = {rank, flat->n_stages - 1 - rank, flat->n_stages - 1 - rank, rank};
-    gint64 slots[N_WAVES];
-    int done[N_WAVES] = {0};
+    const int near = rank, far = flat->n_stages - 1 - rank;
+    const int stages[N_WAVES + 2] = {near, far, far, near, far, near};
+    gint64 slots[N_WAVES + 2];
+    int done[N_WAVES + 2] = {0};
     waves_of(pattern, flat->n_ranks, rank, slots);
-    for (int n = 0; n < N_WAVES * flat->n_micro_batches; n++) {
+    place_w(slots, slots + N_WAVES);
+    for (int n = 0; n < (N_WAVES + 2) * flat->n_micro_batches; n++) {
       int next = -1;
-      for (int wave = 0; wave < N_WAVES; wave++)
+      for (int wave = 0; wave < N_WAVES + 2; wave++)
         if (done[wave] < flat->n_micro_batches && (next < 0 || slots[wave] < slots[next]))
           next = wave;
       *out++ = (Action){.stage = stages[next], .micro_batch = done[next]++, .kind = (guint8)kinds[next]};
       slots[next] += PERIOD;
-    }
-    for (int m = 0; m < flat->n_micro_batches; m++) {
-      *out++ = (Action){.stage = stages[0], .micro_batch = m, .kind = ACTION_W};
-      *out++ = (Action){.stage = stages[1], .micro_batch = m, .kind = ACTION_W};
     }
   }
 }

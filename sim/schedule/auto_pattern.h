@@ -14,5 +14,5 @@ typedef struct {
 /* Append to `patterns` (of VPattern) those that let no two waves meet on a rank and, as far as lifespans tell, fit the
  * memory; most memory first. None where the placement is not a V of two chunks. */
 void v_patterns_find(const FlatProblem *flat, GArray *patterns);
-/* F and I of all micro-batches in the pattern's order; each rank's W stand at its end, to be placed. */
+/* All micro-batches in the pattern's order. */
 void v_pattern_fill(const FlatProblem *flat, const VPattern *pattern, FlatOrder *order);
