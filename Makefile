@@ -1,7 +1,7 @@
 # Thin: what is built and tested stands in meson.build. `make deps` installs Debian packages when something is missing.
 BUILD = build
 
-.PHONY: all deps demo check bench validation clean
+.PHONY: all deps demo check bench validation schedules clean
 
 all: $(BUILD)/build.ninja
 	ninja -C $(BUILD)
@@ -27,6 +27,11 @@ bench: deps
 validation: deps
 	$(MAKE) --no-print-directory all
 	real/validate-cpu.sh $(BUILD) 5 docs/validation.md
+
+# every pipeline schedule drawn, with its bubble and memory; writes docs/schedules.md
+schedules: deps
+	$(MAKE) --no-print-directory all
+	docs/schedules.sh $(BUILD)/sim/stepsim docs
 
 clean:
 	rm -rf $(BUILD) $(BUILD)-sanitize out
