@@ -144,6 +144,8 @@ done <<'TABLE'
 2|--tokens: found "5Q"|simulate PLAN --tokens 5Q
 2|--json and --draw clash|schedule --pp 4 --micro-batches 4 --draw --json
 2|--from good.csv and --chunks clash|schedule --from good.csv --chunks 2
+2|--csv-format says how --csv FILE is written|schedule --from good.csv --csv-format comms
+2|--csv-format: found "json", expected compute or comms|schedule --from good.csv --csv - --csv-format json
 2|not both|memory --params 7e9 --model llama-3-8b
 2|--cluster dgx-h100 needs --model|memory --params 7e9 --cluster dgx-h100
 2|--gpus 3 and --ranks clash|collective --cluster dgx-h100 --ranks 0,1 --gpus 3
@@ -275,6 +277,13 @@ bubble_overhead breakdown_s memory kernels engine" simulate $plan --json
   "$stepsim" schedule --pp 3 --micro-batches 4 --csv - >order.csv && "$stepsim" schedule --from order.csv --csv - |
     cmp - order.csv
   result $? "a written order is read back, and - holds nothing else" "$(head -3 order.csv)"
+
+  "$stepsim" schedule --schedule dualpipe-v --pp 2 --micro-batches 6 --csv comms.csv --csv-format comms >one &&
+    "$stepsim" schedule --from comms.csv --csv again.csv >two && cmp comms.csv again.csv &&
+    "$stepsim" schedule --from comms.csv --csv - --csv-format compute >compute.csv &&
+    "$stepsim" schedule --schedule dualpipe-v --pp 2 --micro-batches 6 --csv - | cmp - compute.csv &&
+    grep -q 'OVERLAP_F_B,0SEND_F' comms.csv && [ "$(sed '1d;/closed form/d' one)" = "$(sed 1d two)" ]
+  result $? "an order with communication is read back and runs as long, or is left without it" "$(head -3 comms.csv)"
 
   "$stepsim" simulate $plan >&- 2>err
   [ $? -eq 2 ] && grep -q 'standard output' err
