@@ -30,9 +30,10 @@ typedef struct {
 } StageState;
 
 typedef struct {
-  gint64 now;   /* free from */
-  gint64 first; /* −1: nothing yet */
-  gint64 idle;  /* since its first start */
+  gint64 now;        /* free from */
+  gint64 first;      /* −1: nothing yet */
+  gint64 idle;       /* since its first start */
+  gint64 idle_limit; /* beyond it the span is beyond the limit */
   double held;
   int n_w_pending;
   guint8 waits;        /* sleeps until `wake`, or until something comes */
@@ -54,6 +55,7 @@ struct ListScheduler {
   int *winner;  /* [2 · n_leaves] tournament over `wake`: of equals the lower rank */
   int n_leaves;
   gint64 n_steps;
+  gboolean is_over_limit;
 };
 
 ListScheduler *list_scheduler_new(const FlatProblem *flat) {
@@ -164,8 +166,8 @@ static void run_action(ListScheduler *list, int rank, ActionKind kind, int stage
   *own->next++ = (Action){.stage = stage, .micro_batch = micro_batch, .kind = (guint8)kind};
   if (own->first < 0)
     own->first = start;
-  else
-    own->idle += start - own->now;
+  else if ((own->idle += start - own->now) > own->idle_limit)
+    list->is_over_limit = TRUE;
   own->now = end;
   own->waits = FALSE;
   if (kind == ACTION_F)
@@ -429,7 +431,7 @@ static void set_stages(ListScheduler *list, double depth) {
   }
 }
 
-static void start(ListScheduler *list, const ListRule *rule, FlatOrder *order) {
+static void start(ListScheduler *list, const ListRule *rule, gint64 limit_ns, FlatOrder *order) {
   const FlatProblem *flat = list->flat;
   gsize n = (gsize)flat->n_stages * (gsize)flat->n_micro_batches;
   list->rule = rule;
@@ -438,14 +440,17 @@ static void start(ListScheduler *list, const ListRule *rule, FlatOrder *order) {
   set_stages(list, rule->depth);
   for (int rank = 0; rank < flat->n_ranks; rank++) {
     gsize first = flat_first(flat, rank);
-    list->ranks[rank] = (RankState){
-        .first = -1, .next = order->actions + first, .guide = rule->guide ? rule->guide->actions + first : NULL};
+    list->ranks[rank] = (RankState){.first = -1,
+                                    .idle_limit = limit_ns - flat->work_ns[rank] * flat->n_micro_batches,
+                                    .next = order->actions + first,
+                                    .guide = rule->guide ? rule->guide->actions + first : NULL};
   }
   for (gsize i = 0; i < 2 * n; i++)
     list->f_comes[i] = NEVER;
   for (int m = 0; m < flat->n_micro_batches; m++)
     list->f_comes[m] = 0;
   list->n_steps = 0;
+  list->is_over_limit = FALSE;
   start_tournament(list);
 }
 
@@ -466,10 +471,10 @@ static gboolean sum_up(const ListScheduler *list, FlatOrder *order) {
   return TRUE;
 }
 
-gboolean list_schedule(ListScheduler *list, const ListRule *rule, FlatOrder *order, gint64 *n_steps) {
-  start(list, rule, order);
-  while (list->wake[list->winner[1]] != NEVER)
+gboolean list_schedule(ListScheduler *list, const ListRule *rule, gint64 limit_ns, FlatOrder *order, gint64 *n_steps) {
+  start(list, rule, limit_ns, order);
+  while (list->wake[list->winner[1]] != NEVER && !list->is_over_limit)
     decide(list, list->winner[1]);
   *n_steps += list->n_steps;
-  return sum_up(list, order);
+  return !list->is_over_limit && sum_up(list, order);
 }

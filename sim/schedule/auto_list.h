@@ -34,7 +34,7 @@ ListScheduler *list_scheduler_new(const FlatProblem *flat);
 void list_scheduler_free(ListScheduler *list);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ListScheduler, list_scheduler_free)
 
-/* Fill `order` (all of it, cost included) under `rule`, within the memory cap; FALSE when a rank had no memory to go
- * on: without a guide only where the cap is below what one micro-batch needs (FlatProblem.need). Adds to *n_steps what
- * the pass cost, in actions looked at. */
-gboolean list_schedule(ListScheduler *list, const ListRule *rule, FlatOrder *order, gint64 *n_steps);
+/* Fill `order` (all of it, cost included) under `rule`, within the memory cap; FALSE, as soon as that shows, when its
+ * span would be beyond `limit_ns` or a rank has no memory to go on: without a guide only where the cap is below what
+ * one micro-batch needs (FlatProblem.need). Adds to *n_steps what the pass cost, in actions looked at. */
+gboolean list_schedule(ListScheduler *list, const ListRule *rule, gint64 limit_ns, FlatOrder *order, gint64 *n_steps);

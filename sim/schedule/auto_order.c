@@ -13,12 +13,12 @@
 #include <string.h>
 
 /* Steps of the search: at least so many, and at least so many passes at full length. About 25 ns each. */
-static const gint64 LEAST_STEPS = 600000, LEAST_PASSES = 45;
-enum { N_KEPT = 6, NO_PATTERN = -1, MAX_PATTERNS = 16 };
+static const gint64 LEAST_STEPS = 650000, LEAST_PASSES = 55;
+enum { N_KEPT = 6, N_STARTS = 3, NO_PATTERN = -1, THE_BEST = -2, MAX_PATTERNS = 12 };
 
 typedef struct {
   const ScheduleInfo *schedule; /* the guide is this schedule's order; or NULL */
-  int pattern;                  /* or this pattern; or NO_PATTERN */
+  int pattern;                  /* or this pattern; NO_PATTERN; or THE_BEST order so far */
 } Source;
 
 typedef struct {
@@ -124,16 +124,16 @@ static gboolean make_guide(Search *search, Length *length, const Source *source)
 
 /* --- trying --- */
 
-/* Fills in the objective; G_MAXINT64 where the trial leads to no order. */
-static void try_one(Search *search, Length *length, Trial *trial) {
+/* Fills in the objective; G_MAXINT64 where the trial leads to no order as short as `limit_ns`. */
+static void try_one(Search *search, Length *length, gint64 limit_ns, Trial *trial) {
   gboolean guided = trial->source.schedule != NULL || trial->source.pattern != NO_PATTERN;
   trial->objective = G_MAXINT64;
   trial->rule.guide = guided ? &length->guide : NULL;
   gint64 n_steps = 0;
   if (guided && !make_guide(search, length, &trial->source))
     return;
-  gboolean is_complete = list_schedule(length->list, &trial->rule, &length->trial, &n_steps);
-  search->steps_left -= n_steps;
+  gboolean is_complete = list_schedule(length->list, &trial->rule, limit_ns, &length->trial, &n_steps);
+  search->steps_left -= n_steps + length->flat.n_stages;
   if (!is_complete)
     return;
   trial->objective = flat_objective(&length->flat, &length->trial);
@@ -160,21 +160,27 @@ static const ListRule free_rules[] = {{.patience = 0},
                                       {.depth = 2.45, .patience = 0}};
 /* The first one is also for patterns: their steady state as it is, its ramps made shorter. */
 static const ListRule guided_rules[] = {
-    {.guidance = GUIDE_RAMP, .follows_w = TRUE, .frees_tail = TRUE, .patience = 1, .forward_first = TRUE},
-    {.guidance = GUIDE_STRICT, .patience = 0.2},
+    {.guidance = GUIDE_RAMP, .follows_w = TRUE, .frees_tail = TRUE, .patience = 2.5, .forward_first = TRUE},
+    {.guidance = GUIDE_STRICT, .patience = 0},
+    {.guidance = GUIDE_STRICT, .patience = 0.25},
     {.guidance = GUIDE_LOOSE, .patience = 0}};
 
+/* As good as the starts that will be gone on with. */
+static gint64 limit_of_screening(const Length *length) {
+  return length->n_kept < N_STARTS ? G_MAXINT64 : length->kept[N_STARTS - 1].objective;
+}
+
 static void screen(Search *search, Length *length) {
-  for (gsize i = 0; i < G_N_ELEMENTS(free_rules) && !is_over(search, length); i++)
-    try_one(search, length, &(Trial){{NULL, NO_PATTERN}, free_rules[i], 0});
+  for (int n = 0; n < MIN((int)search->patterns->len, MAX_PATTERNS) && !is_over(search, length); n++)
+    try_one(search, length, limit_of_screening(length), &(Trial){{NULL, n}, guided_rules[0], 0});
   for (const char *const *name = schedule_names(); *name; name++) {
     Source source = {schedule_find(*name, NULL), NO_PATTERN};
     if (has_placement(source.schedule, search->problem->placement))
       for (gsize i = 0; i < G_N_ELEMENTS(guided_rules) && !is_over(search, length); i++)
-        try_one(search, length, &(Trial){source, guided_rules[i], 0});
+        try_one(search, length, limit_of_screening(length), &(Trial){source, guided_rules[i], 0});
   }
-  for (int n = 0; n < MIN((int)search->patterns->len, MAX_PATTERNS) && !is_over(search, length); n++)
-    try_one(search, length, &(Trial){{NULL, n}, guided_rules[0], 0});
+  for (gsize i = 0; i < G_N_ELEMENTS(free_rules) && !is_over(search, length); i++)
+    try_one(search, length, limit_of_screening(length), &(Trial){{NULL, NO_PATTERN}, free_rules[i], 0});
 }
 
 /* --- settings of a rule, one after the other --- */
@@ -266,7 +272,7 @@ static void descend(Search *search, Length *length, Trial trial, gint64 n_steps)
         if (is_over(search, length) || search->steps_left <= stop_at)
           return;
         if (!rules_equal(&next.rule, &from.rule))
-          try_one(search, length, &next);
+          try_one(search, length, trial.objective, &next);
         if (next.objective < trial.objective)
           trial = next;
       }
@@ -274,19 +280,48 @@ static void descend(Search *search, Length *length, Trial trial, gint64 n_steps)
   } while (trial.objective < before);
 }
 
-static void descend_from_kept(Search *search, Length *length, int n_starts) {
+static void descend_from_kept(Search *search, Length *length) {
   Trial starts[N_KEPT];
-  int n = MIN(n_starts, length->n_kept);
+  int n = MIN(N_STARTS, length->n_kept);
   memcpy(starts, length->kept, sizeof starts);
   for (int i = 0; i < n; i++)
     descend(search, length, starts[i], search->steps_left / (n - i));
 }
 
+/* The best order as a guide to a better one, as long as that goes on. */
+static void improve(Search *search, Length *length) {
+  static const ListRule rules[] = {{.guidance = GUIDE_STRICT},
+                                   {.guidance = GUIDE_LOOSE},
+                                   {.guidance = GUIDE_RESERVE, .frees_tail = TRUE, .forward_first = TRUE},
+                                   {.guidance = GUIDE_ROOM}};
+  gint64 before;
+  do {
+    before = flat_objective(&length->flat, &length->best);
+    memcpy(length->guide.actions, length->best.actions,
+           sizeof(Action) * flat_first(&length->flat, length->flat.n_ranks));
+    length->guide_source = (Source){NULL, THE_BEST};
+    for (gsize i = 0; i < G_N_ELEMENTS(rules); i++)
+      for (gsize n = 0; n < G_N_ELEMENTS(patiences) && !is_over(search, length); n++) {
+        Trial trial = {length->guide_source, rules[i], 0};
+        trial.rule.patience = patiences[n];
+        try_one(search, length, flat_objective(&length->flat, &length->best), &trial);
+      }
+  } while (flat_objective(&length->flat, &length->best) < before);
+}
+
 /* --- the whole --- */
 
-/* Micro-batches of a step whose ramps are a full one's, and which has steady state between them. */
+/* Micro-batches of a step whose ramps are a full one's, and which has steady state between them: what fits into a
+ * rank's memory, at least one a rank, and some more. */
 static int short_length(const FlatProblem *flat) {
-  return MIN(flat->n_micro_batches, 5 * flat->n_ranks / 2 + 8);
+  double fit = 2.0 * flat->n_ranks;
+  for (int rank = 0; flat->cap && rank < flat->n_ranks; rank++) {
+    double holds = 0;
+    for (int slot = flat->first_slot[rank]; slot < flat->first_slot[rank + 1]; slot++)
+      holds += flat->stages[flat->stage_at[slot]].f_holds;
+    fit = MIN(fit, holds > 0 ? flat->cap[rank] / holds : fit);
+  }
+  return (int)MIN(flat->n_micro_batches, 8 + 1.25 * MAX(fit, flat->n_ranks));
 }
 
 static void search_short(Search *search, const FlatProblem *flat, Length *full) {
@@ -295,10 +330,10 @@ static void search_short(Search *search, const FlatProblem *flat, Length *full) 
   length_init(&length, flat, short_length(flat));
   search->steps_left -= kept_back;
   screen(search, &length);
-  descend_from_kept(search, &length, 3);
+  descend_from_kept(search, &length);
   search->steps_left = MAX(0, search->steps_left) + kept_back;
   for (int i = 0; i < length.n_kept && !is_over(search, full); i++)
-    try_one(search, full, &length.kept[i]);
+    try_one(search, full, limit_of_screening(full), &length.kept[i]);
   length_clear(&length);
 }
 
@@ -311,7 +346,11 @@ static void search_all(Search *search, const FlatProblem *flat, Length *full) {
     search_short(search, flat, full);
   else
     screen(search, full);
-  descend_from_kept(search, full, 3);
+  gint64 kept_back = search->steps_left / 3;
+  search->steps_left -= kept_back;
+  descend_from_kept(search, full);
+  search->steps_left = MAX(0, search->steps_left) + kept_back;
+  improve(search, full);
 }
 
 static Order *order_of_flat(const FlatProblem *flat, const FlatOrder *from, const Placement *placement) {
