@@ -13,8 +13,8 @@
 #include <string.h>
 
 /* Steps of the search: at least so many, and at least so many passes at full length. About 25 ns each. */
-static const gint64 LEAST_STEPS = 650000, LEAST_PASSES = 55;
-enum { N_KEPT = 6, N_STARTS = 3, NO_PATTERN = -1, THE_BEST = -2, MAX_PATTERNS = 12 };
+static const gint64 LEAST_STEPS = 650000, LEAST_PASSES = 70;
+enum { N_KEPT = 6, N_STARTS = 3, N_FIXED = 3, NO_PATTERN = -1, THE_BEST = -2, MAX_PATTERNS = 12 };
 
 typedef struct {
   const ScheduleInfo *schedule; /* the guide is this schedule's order; or NULL */
@@ -39,9 +39,18 @@ typedef struct {
   gboolean has_best;
 } Length;
 
+/* A schedule of the table, and what it is as it stands. */
+typedef struct {
+  const ScheduleInfo *schedule;
+  double excess;
+  gint64 objective, other;
+} Fixed;
+
 typedef struct {
   const OrderProblem *problem;
-  GArray *patterns; /* of VPattern */
+  GArray *patterns;     /* of VPattern */
+  Fixed fixed[N_FIXED]; /* the best ones, best first, no two alike */
+  int n_fixed;
   gint64 bound_ns, steps_left;
 } Search;
 
@@ -141,6 +150,28 @@ static void try_one(Search *search, Length *length, gint64 limit_ns, Trial *tria
   keep_best(length);
 }
 
+static int compare_fixed(const Fixed *a, const Fixed *b) {
+  if (a->excess != b->excess)
+    return a->excess < b->excess ? -1 : 1;
+  if (a->objective != b->objective)
+    return a->objective < b->objective ? -1 : 1;
+  return (a->other > b->other) - (a->other < b->other);
+}
+
+static void keep_fixed(Search *search, const Length *length, const ScheduleInfo *schedule) {
+  gint64 objective = flat_objective(&length->flat, &length->trial);
+  gint64 other = length->trial.span_ns + length->trial.makespan_ns - objective;
+  Fixed one = {schedule, length->trial.excess, objective, other};
+  int at = search->n_fixed;
+  while (at > 0 && compare_fixed(&one, &search->fixed[at - 1]) < 0)
+    at--;
+  if (at == N_FIXED || (at > 0 && compare_fixed(&one, &search->fixed[at - 1]) == 0))
+    return;
+  search->n_fixed = MIN(search->n_fixed + 1, N_FIXED);
+  memmove(&search->fixed[at + 1], &search->fixed[at], sizeof(Fixed) * (gsize)(search->n_fixed - at - 1));
+  search->fixed[at] = one;
+}
+
 /* The table's schedules as they are. */
 static void try_schedules(Search *search, Length *length) {
   for (const char *const *name = schedule_names(); *name; name++) {
@@ -149,8 +180,10 @@ static void try_schedules(Search *search, Length *length) {
       continue;
     memcpy(length->trial.actions, length->guide.actions,
            sizeof(Action) * flat_first(&length->flat, length->flat.n_ranks));
-    if (flat_order_time(&length->flat, &length->timer, &length->trial))
-      keep_best(length);
+    if (!flat_order_time(&length->flat, &length->timer, &length->trial))
+      continue;
+    keep_fixed(search, length, source.schedule);
+    keep_best(length);
   }
 }
 
@@ -173,12 +206,10 @@ static gint64 limit_of_screening(const Length *length) {
 static void screen(Search *search, Length *length) {
   for (int n = 0; n < MIN((int)search->patterns->len, MAX_PATTERNS) && !is_over(search, length); n++)
     try_one(search, length, limit_of_screening(length), &(Trial){{NULL, n}, guided_rules[0], 0});
-  for (const char *const *name = schedule_names(); *name; name++) {
-    Source source = {schedule_find(*name, NULL), NO_PATTERN};
-    if (has_placement(source.schedule, search->problem->placement))
-      for (gsize i = 0; i < G_N_ELEMENTS(guided_rules) && !is_over(search, length); i++)
-        try_one(search, length, limit_of_screening(length), &(Trial){source, guided_rules[i], 0});
-  }
+  for (int n = 0; n < search->n_fixed; n++)
+    for (gsize i = 0; i < G_N_ELEMENTS(guided_rules) && !is_over(search, length); i++)
+      try_one(search, length, limit_of_screening(length),
+              &(Trial){{search->fixed[n].schedule, NO_PATTERN}, guided_rules[i], 0});
   for (gsize i = 0; i < G_N_ELEMENTS(free_rules) && !is_over(search, length); i++)
     try_one(search, length, limit_of_screening(length), &(Trial){{NULL, NO_PATTERN}, free_rules[i], 0});
 }
