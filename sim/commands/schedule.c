@@ -68,19 +68,7 @@ static gboolean check_outputs(ScheduleOptions *o, GError **error) {
          (o->memory_plot == NULL || gnuplot_check_file(o->memory_plot, error));
 }
 
-static gboolean parse_options(ScheduleOptions *o, int *argc, char ***argv, GError **error) {
-  *o = (ScheduleOptions){.pp = OPTION_NOT_GIVEN,
-                         .chunks = OPTION_NOT_GIVEN,
-                         .micro_batches = OPTION_NOT_GIVEN,
-                         .group = OPTION_NOT_GIVEN,
-                         .steps = 1,
-                         .width = OPTION_NOT_GIVEN};
-  g_autoptr(Parser) parser =
-      parser_new(NULL, "Runs a pipeline order alone, with given stage times and free communication.",
-                 "Example:\n  stepsim schedule --schedule interleaved --pp 4 --chunks 2 --micro-batches 8 --times "
-                 "F=1,I=1,W=1 --draw\n\n"
-                 "Bubble is measured on stage spans: the longest (last end − first start) of a rank, less its work.\n"
-                 "bubble_fraction is bubble / span, bubble_overhead is bubble / work.");
+static void add_entries(ScheduleOptions *o, Parser *parser) {
   const GOptionEntry entries[] = {
       {"schedule", 0, 0, G_OPTION_ARG_STRING, &o->schedule, options_schedule_help(), "NAME"},
       {"pp", 0, 0, G_OPTION_ARG_INT, &o->pp, "pipeline ranks", "N"},
@@ -128,6 +116,22 @@ static gboolean parse_options(ScheduleOptions *o, int *argc, char ***argv, GErro
       {"json", 0, 0, G_OPTION_ARG_NONE, &o->json, "print one JSON object", NULL},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
+}
+
+static gboolean parse_options(ScheduleOptions *o, int *argc, char ***argv, GError **error) {
+  *o = (ScheduleOptions){.pp = OPTION_NOT_GIVEN,
+                         .chunks = OPTION_NOT_GIVEN,
+                         .micro_batches = OPTION_NOT_GIVEN,
+                         .group = OPTION_NOT_GIVEN,
+                         .steps = 1,
+                         .width = OPTION_NOT_GIVEN};
+  g_autoptr(Parser) parser =
+      parser_new(NULL, "Runs a pipeline order alone, with given stage times and free communication.",
+                 "Example:\n  stepsim schedule --schedule interleaved --pp 4 --chunks 2 --micro-batches 8 --times "
+                 "F=1,I=1,W=1 --draw\n\n"
+                 "Bubble is measured on stage spans: the longest (last end − first start) of a rank, less its work.\n"
+                 "bubble_fraction is bubble / span, bubble_overhead is bubble / work.");
+  add_entries(o, parser);
   return parser_run(parser, argc, argv, FALSE, error) && check_outputs(o, error);
 }
 
