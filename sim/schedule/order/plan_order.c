@@ -44,9 +44,17 @@ static gboolean find_name(const char *name, PlanOrder *choice, GError **error) {
   return fail_input(error, "unknown schedule \"%.80s\": %s, or file:orders.csv", name, hint);
 }
 
-gboolean plan_order_open(PlanOrder *choice, Plan *plan, GError **error) {
-  *choice = (PlanOrder){0};
-  plan_default_schedule(plan);
+/* What the schedule's own runtime does; auto is run as the zero-bubble schedules are, a file is taken at its word. */
+static gboolean overlaps_p2p(const PlanOrder *choice) {
+  return choice->info == NULL || choice->info->overlaps_p2p;
+}
+
+/* Orders that put W off gain most of it from the next step's forwards running into this one's end. */
+static gboolean waits_for_norm(const PlanOrder *choice) {
+  return choice->info != NULL ? !choice->info->runs_on : choice->read != NULL;
+}
+
+static gboolean find_schedule(PlanOrder *choice, Plan *plan, GError **error) {
   if (g_str_has_prefix(plan->schedule, file_prefix))
     return open_file(choice, plan, plan->schedule + strlen(file_prefix), error);
   if (!find_name(plan->schedule, choice, error))
@@ -55,6 +63,18 @@ gboolean plan_order_open(PlanOrder *choice, Plan *plan, GError **error) {
     plan->chunks = choice->info != NULL ? choice->info->least_chunks : 1;
   plan->n_pipes = shape_of(choice, plan->chunks) == PLACEMENT_BIDIRECTIONAL ? 2 : 1;
   return choice->info == NULL || schedule_check_chunks(choice->info, plan->chunks, error);
+}
+
+gboolean plan_order_open(PlanOrder *choice, Plan *plan, GError **error) {
+  *choice = (PlanOrder){0};
+  plan_default_schedule(plan);
+  if (!find_schedule(choice, plan, error))
+    return FALSE;
+  if (plan->overlap_p2p < 0)
+    plan->overlap_p2p = overlaps_p2p(choice);
+  if (plan->grad_norm_barrier < 0)
+    plan->grad_norm_barrier = plan->pp == 1 || waits_for_norm(choice);
+  return TRUE;
 }
 
 void plan_order_clear(PlanOrder *choice) {
