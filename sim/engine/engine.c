@@ -326,7 +326,7 @@ static void run(Engine *engine) {
     gint32 lane = engine->n_ended > 0 ? engine->ended[--engine->n_ended] : event_queue_take(&engine->queue);
     if (lane < 0)
       return;
-    engine->horizon_ns = MAX(engine->horizon_ns, engine->queue.now_ns);
+    engine->horizon_ns = MAX(engine->horizon_ns, engine->queue.now);
     if (is_too_early(engine, lane))
       event_queue_add(&engine->queue, engine->ranks[rank_of(lane)].end_ns[engine->lanes[lane].head], lane);
     else
@@ -391,7 +391,7 @@ static void assert_all_ended(const Engine *engine) {
       describe_head(engine, lane, text);
   if (n_stuck > 0)
     g_error("engine: %d streams stuck at %" G_GINT64_FORMAT " ns, though the program was verified:%s", n_stuck,
-            engine->queue.now_ns, text->str);
+            engine->queue.now, text->str);
 }
 
 static void engine_clear(Engine *engine) {

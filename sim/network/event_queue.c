@@ -11,7 +11,9 @@
  * To take when nothing is due, the lowest used bucket is emptied: its earliest time becomes now, and each of its events
  * falls into a lower bucket. Adding is a few instructions; an event falls at most as often as time has bits that count,
  * seldom more than three times. Buckets are first in first out, and a bucket is filled from above only while it and
- * those below are empty: so events of equal time leave in the order they were added. */
+ * those below are empty: so events of equal time leave in the order they were added. As now moves only within the
+ * lowest used bucket, the bucket of an event is at any time the one that its time and now give: so it can be found and
+ * unlinked. */
 #include "event_queue.h"
 
 void event_queue_init(EventQueue *queue, gsize n_ids) {
@@ -23,27 +25,50 @@ void event_queue_clear(EventQueue *queue) {
   *queue = (EventQueue){0};
 }
 
-static inline guint bucket_of(gint64 time_ns, gint64 now_ns) {
-  guint64 differs = (guint64)time_ns ^ (guint64)now_ns;
+void event_queue_grow(EventQueue *queue, gsize n_ids) {
+  queue->events = g_renew(Event, queue->events, n_ids);
+}
+
+static inline guint bucket_of(gint64 at, gint64 now) {
+  guint64 differs = (guint64)at ^ (guint64)now;
   return differs == 0 ? 0 : 64 - __builtin_clzll(differs);
 }
 
 static inline void append(EventQueue *queue, gint32 id) {
   Event *event = &queue->events[id];
-  guint bucket = bucket_of(event->time_ns, queue->now_ns);
+  guint bucket = bucket_of(event->at, queue->now);
   event->next = -1;
-  if (queue->used >> bucket & 1)
-    queue->events[queue->buckets[bucket].last].next = id;
-  else
+  if (queue->used >> bucket & 1) {
+    event->prev = queue->buckets[bucket].last;
+    queue->events[event->prev].next = id;
+  } else {
     queue->buckets[bucket].first = id;
+  }
   queue->buckets[bucket].last = id;
   queue->used |= (guint64)1 << bucket;
 }
 
-void event_queue_add(EventQueue *queue, gint64 time_ns, gint32 id) {
-  g_assert(time_ns >= queue->now_ns);
-  queue->events[id].time_ns = time_ns;
+void event_queue_add(EventQueue *queue, gint64 at, gint32 id) {
+  g_assert(at >= queue->now);
+  queue->events[id].at = at;
   append(queue, id);
+}
+
+void event_queue_remove(EventQueue *queue, gint32 id) {
+  const Event *event = &queue->events[id];
+  guint bucket = bucket_of(event->at, queue->now);
+  EventBucket *ends = &queue->buckets[bucket];
+  gboolean is_first = ends->first == id, is_last = ends->last == id;
+  if (is_first && is_last)
+    queue->used &= ~((guint64)1 << bucket);
+  if (is_first)
+    ends->first = event->next;
+  else
+    queue->events[event->prev].next = event->next;
+  if (is_last)
+    ends->last = event->prev;
+  else
+    queue->events[event->next].prev = event->prev;
 }
 
 /* Nothing is due: move now to the earliest event of the lowest used bucket and take it; the others fall. */
@@ -51,13 +76,13 @@ static gint32 take_later(EventQueue *queue) {
   guint bucket = __builtin_ctzll(queue->used);
   gint32 first = queue->buckets[bucket].first;
   queue->used &= queue->used - 1;
-  queue->now_ns = queue->events[first].time_ns;
+  queue->now = queue->events[first].at;
   if (queue->events[first].next < 0)
     return first;
   gint32 earliest = first;
   for (gint32 id = queue->events[first].next; id >= 0; id = queue->events[id].next)
-    earliest = queue->events[id].time_ns < queue->events[earliest].time_ns ? id : earliest;
-  queue->now_ns = queue->events[earliest].time_ns;
+    earliest = queue->events[id].at < queue->events[earliest].at ? id : earliest;
+  queue->now = queue->events[earliest].at;
   for (gint32 id = first, next; id >= 0; id = next) {
     next = queue->events[id].next;
     if (id != earliest)
@@ -76,4 +101,15 @@ gint32 event_queue_take(EventQueue *queue) {
   if (next < 0)
     queue->used &= ~(guint64)1;
   return id;
+}
+
+gint64 event_queue_next(const EventQueue *queue) {
+  if (queue->used == 0)
+    return G_MAXINT64;
+  if (queue->used & 1)
+    return queue->now;
+  gint64 earliest = G_MAXINT64;
+  for (gint32 id = queue->buckets[__builtin_ctzll(queue->used)].first; id >= 0; id = queue->events[id].next)
+    earliest = MIN(earliest, queue->events[id].at);
+  return earliest;
 }

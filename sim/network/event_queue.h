@@ -1,0 +1,38 @@
+/* Future events in (time, sequence) order: of equal times the first added leaves first. At most one event per id, so
+ * adding never allocates. Time does not run backwards: what is added is not before what was taken last. Times are in
+ * the unit of the queue's owner: ns in the engine, ticks on the network. */
+#pragma once
+#include <glib.h>
+
+enum { EVENT_N_BUCKETS = 64 };
+
+typedef struct {
+  gint64 at;
+  gint32 next; /* id of the next event in its bucket; −1 last */
+  gint32 prev; /* id of the one before; meaningless for the first */
+} Event;
+
+typedef struct {
+  gint32 first, last; /* ids; meaningless while the bucket is empty */
+} EventBucket;
+
+typedef struct {
+  Event *events; /* [ids]; owned */
+  gint64 now;    /* time of the event taken last */
+  guint64 used;  /* bit b: bucket b is not empty */
+  EventBucket buckets[EVENT_N_BUCKETS];
+} EventQueue;
+
+void event_queue_init(EventQueue *queue, gsize n_ids);
+void event_queue_clear(EventQueue *queue);
+/* Make room for more ids; what is queued stays. */
+void event_queue_grow(EventQueue *queue, gsize n_ids);
+
+/* `id` must not be in the queue; at ≥ queue->now. */
+void event_queue_add(EventQueue *queue, gint64 at, gint32 id);
+/* `id` must be in the queue. */
+void event_queue_remove(EventQueue *queue, gint32 id);
+/* Take the earliest event, whose time becomes now. Returns its id; −1 when there is none. */
+gint32 event_queue_take(EventQueue *queue);
+/* The earliest time, without moving now to it: looks through one bucket. G_MAXINT64 when there is none. */
+gint64 event_queue_next(const EventQueue *queue);

@@ -1,0 +1,77 @@
+/* What flows.c and max_min.c share: the state of flows and links. Not for others. */
+#pragma once
+#include "event_queue.h"
+#include "flows.h"
+
+/* A flow on a link. The uses of one flow lie side by side in the order of its route; those of one link are chained. */
+typedef struct {
+  gint64 count; /* counts × weight */
+  gint32 link, flow;
+  gint32 next, prev; /* uses of the same link; −1 */
+} LinkUse;
+
+typedef enum { FLOW_FREE, FLOW_LATENT, FLOW_MOVING } FlowPhase;
+
+typedef struct {
+  double rate_Bps;        /* of one */
+  double remaining_bytes; /* at settled_ticks */
+  double cap_Bps;
+  double new_rate_Bps; /* (computed by max_min) −1: not yet */
+  gint64 settled_ticks;
+  gint64 weight;
+  guint64 tag, sequence;
+  gint32 first_use, n_uses; /* first_use: the next free flow while FLOW_FREE */
+  gint32 bound, new_bound;  /* the link that sets the rate; −1: the cap, or nothing does */
+  guint64 seen;             /* epoch of the part it was gathered into */
+  guint8 phase;             /* FlowPhase */
+} Flow;
+
+typedef struct {
+  double capacity_Bps;
+  double moved_bytes;
+  double bound_flow_ticks;
+  gint64 count; /* Σ over its uses */
+  gint32 first_use, n_uses;
+  guint64 seen;
+  gboolean is_dirty;
+  /* while a part is solved */
+  double left_Bps;
+  gint64 open;  /* Σ counts of flows without a rate */
+  gint64 taken; /* Σ counts of those given one in this round */
+} FlowLink;
+
+typedef struct {
+  double share_Bps;
+  gint32 link; /* ~flow: the share is that flow's cap */
+} LinkShare;
+
+struct Flows {
+  gint64 now_ticks;
+  Flow *flows; /* [n_flow_slots] */
+  gint32 n_flow_slots, free_flow, n_active;
+  LinkUse *uses; /* [n_use_slots]; a free block is chained through its first `next` */
+  gint32 n_use_slots, n_uses;
+  GArray *free_uses; /* gint32: by length of block, the first free one; −1 */
+  FlowLink *links;   /* [network links] */
+  gint32 n_links;
+  EventQueue queue;  /* an id is a flow */
+  gint64 next_ticks; /* earliest event; −1: to be looked up */
+  FlowEnd *ended;    /* [n_ended_slots] */
+  gint32 n_ended, n_ended_slots;
+  FlowsStats stats;
+
+  /* what the present moment changed: solved when time is asked for or moves on */
+  gint32 *dirty_flows; /* [n_flow_slots]: began to move */
+  gint32 *dirty_links; /* [n_links]: were left by one */
+  gint32 n_dirty_flows, n_dirty_links;
+
+  /* the part being solved */
+  guint64 epoch;
+  gint32 *part_flows;           /* [n_flow_slots] */
+  gint32 *part_links, *touched; /* [n_links] */
+  LinkShare *heap;              /* [n_links + n_flow_slots] */
+  gint32 n_part_flows, n_part_links, n_touched, n_heap;
+};
+
+/* Works out new_rate_Bps and new_bound of the flows of the part (part_flows, part_links). */
+void max_min_solve(Flows *flows);

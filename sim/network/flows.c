@@ -1,0 +1,399 @@
+/* A flow passes through two events:
+ *
+ *     flows_start ──latency──► moves bytes ──at rates that change──► ends
+ *                              joins its links                       leaves them
+ *
+ * Whoever joins or leaves a link makes it dirty. Before time is read or moves on, what is dirty is solved: a flow alone
+ * on all its links has what the narrowest leaves; otherwise the flows and links that hang together with what is dirty
+ * are gathered (breadth first: link → its flows → their links …) and handed to max_min.c. A flow whose rate stays the
+ * same is not touched: its end stays in the queue as it was. One whose rate changes has its bytes so far booked on its
+ * links, and its end moved.
+ *
+ * Links of infinite capacity only count bytes: they join nothing. */
+#include "flow_state.h"
+
+#include <math.h>
+#include <string.h>
+
+Flows *flows_new(const Network *network) {
+  Flows *flows = g_new0(Flows, 1);
+  flows->n_links = network_n_links(network);
+  flows->links = g_new0(FlowLink, flows->n_links);
+  for (gint32 i = 0; i < flows->n_links; i++) {
+    flows->links[i].capacity_Bps = network_link(network, i)->capacity_Bps;
+    flows->links[i].first_use = -1;
+  }
+  flows->dirty_links = g_new(gint32, flows->n_links);
+  flows->part_links = g_new(gint32, flows->n_links);
+  flows->touched = g_new(gint32, flows->n_links);
+  flows->heap = g_new(LinkShare, flows->n_links);
+  flows->free_uses = g_array_new(FALSE, FALSE, sizeof(gint32));
+  flows->free_flow = -1;
+  flows->next_ticks = TICKS_NEVER;
+  event_queue_init(&flows->queue, 0);
+  return flows;
+}
+
+void flows_free(Flows *flows) {
+  if (flows == NULL)
+    return;
+  g_free(flows->flows);
+  g_free(flows->uses);
+  g_array_free(flows->free_uses, TRUE);
+  g_free(flows->links);
+  event_queue_clear(&flows->queue);
+  g_free(flows->ended);
+  g_free(flows->dirty_flows);
+  g_free(flows->dirty_links);
+  g_free(flows->part_flows);
+  g_free(flows->part_links);
+  g_free(flows->touched);
+  g_free(flows->heap);
+  g_free(flows);
+}
+
+static G_NO_INLINE void add_flow_slots(Flows *flows) {
+  gint32 had = flows->n_flow_slots, have = MAX(2 * had, 64);
+  flows->flows = g_renew(Flow, flows->flows, have);
+  flows->dirty_flows = g_renew(gint32, flows->dirty_flows, have);
+  flows->part_flows = g_renew(gint32, flows->part_flows, have);
+  flows->heap = g_renew(LinkShare, flows->heap, flows->n_links + have);
+  event_queue_grow(&flows->queue, have);
+  for (gint32 f = have; f-- > had;) {
+    flows->flows[f] = (Flow){.first_use = flows->free_flow, .phase = FLOW_FREE};
+    flows->free_flow = f;
+  }
+  flows->n_flow_slots = have;
+}
+
+/* A block of n uses, side by side. Returns the first; 0 when n is 0. */
+static gint32 take_uses(Flows *flows, gint32 n) {
+  while (flows->free_uses->len <= (guint)n) {
+    gint32 none = -1;
+    g_array_append_val(flows->free_uses, none);
+  }
+  gint32 *free_block = &g_array_index(flows->free_uses, gint32, n), first = *free_block;
+  if (n == 0)
+    return 0;
+  if (first >= 0) {
+    *free_block = flows->uses[first].next;
+    return first;
+  }
+  if (flows->n_uses + n > flows->n_use_slots) {
+    flows->n_use_slots = MAX(2 * flows->n_use_slots, flows->n_uses + n + 256);
+    flows->uses = g_renew(LinkUse, flows->uses, flows->n_use_slots);
+  }
+  first = flows->n_uses;
+  flows->n_uses += n;
+  return first;
+}
+
+static void free_flow(Flows *flows, gint32 id) {
+  Flow *flow = &flows->flows[id];
+  if (flow->n_uses > 0) {
+    gint32 *free_block = &g_array_index(flows->free_uses, gint32, flow->n_uses);
+    flows->uses[flow->first_use].next = *free_block;
+    *free_block = flow->first_use;
+  }
+  flow->phase = FLOW_FREE;
+  flow->first_use = flows->free_flow;
+  flows->free_flow = id;
+  flows->n_active--;
+}
+
+static inline void queue_event(Flows *flows, gint64 at_ticks, gint32 id) {
+  event_queue_add(&flows->queue, at_ticks, id);
+  if (flows->next_ticks >= 0)
+    flows->next_ticks = MIN(flows->next_ticks, at_ticks);
+}
+
+/* Infinite ones are only counted on. */
+static void join_links(Flows *flows, const Flow *flow) {
+  for (gint32 u = flow->first_use; u < flow->first_use + flow->n_uses; u++) {
+    LinkUse *use = &flows->uses[u];
+    FlowLink *link = &flows->links[use->link];
+    if (isinf(link->capacity_Bps))
+      continue;
+    use->next = link->first_use;
+    use->prev = -1;
+    if (use->next >= 0)
+      flows->uses[use->next].prev = u;
+    link->first_use = u;
+    link->n_uses++;
+    link->count += use->count;
+  }
+}
+
+static void leave_links(Flows *flows, const Flow *flow) {
+  for (gint32 u = flow->first_use; u < flow->first_use + flow->n_uses; u++) {
+    LinkUse *use = &flows->uses[u];
+    FlowLink *link = &flows->links[use->link];
+    if (isinf(link->capacity_Bps))
+      continue;
+    if (use->prev >= 0)
+      flows->uses[use->prev].next = use->next;
+    else
+      link->first_use = use->next;
+    if (use->next >= 0)
+      flows->uses[use->next].prev = use->prev;
+    link->count -= use->count;
+    if (--link->n_uses > 0 && !link->is_dirty) {
+      link->is_dirty = TRUE;
+      flows->dirty_links[flows->n_dirty_links++] = use->link;
+    }
+  }
+}
+
+/* Book `bytes` of one, moved since it was last settled, on links. */
+static void book(Flows *flows, Flow *flow, double bytes) {
+  for (gint32 u = flow->first_use; u < flow->first_use + flow->n_uses; u++)
+    flows->links[flows->uses[u].link].moved_bytes += bytes * (double)flows->uses[u].count;
+  if (flow->bound >= 0)
+    flows->links[flow->bound].bound_flow_ticks +=
+        (double)(flows->now_ticks - flow->settled_ticks) * (double)flow->weight;
+  flow->settled_ticks = flows->now_ticks;
+}
+
+static inline double bytes_since_settled(const Flows *flows, const Flow *flow) {
+  double bytes = flow->rate_Bps * ((double)(flows->now_ticks - flow->settled_ticks) / TICKS_PER_S);
+  return MIN(bytes, flow->remaining_bytes);
+}
+
+static void set_rate(Flows *flows, gint32 id, double rate_Bps, gint32 bound) {
+  Flow *flow = &flows->flows[id];
+  if (rate_Bps == flow->rate_Bps && bound == flow->bound)
+    return;
+  if (flow->rate_Bps > 0) {
+    double bytes = bytes_since_settled(flows, flow);
+    book(flows, flow, bytes);
+    flow->remaining_bytes -= bytes;
+    flow->bound = bound;
+    if (rate_Bps == flow->rate_Bps)
+      return;
+    if (flows->queue.events[id].at == flows->next_ticks)
+      flows->next_ticks = -1;
+    event_queue_remove(&flows->queue, id);
+  }
+  flow->rate_Bps = rate_Bps;
+  flow->bound = bound;
+  queue_event(flows, add_ticks(flows->now_ticks, ticks_of_s(flow->remaining_bytes / rate_Bps)), id);
+}
+
+/* Sets the rate of a flow that is alone on its links; FALSE: it is not. */
+static gboolean set_alone(Flows *flows, gint32 id) {
+  const Flow *flow = &flows->flows[id];
+  double rate_Bps = flow->cap_Bps;
+  gint32 bound = -1;
+  for (gint32 u = flow->first_use; u < flow->first_use + flow->n_uses; u++) {
+    const LinkUse *use = &flows->uses[u];
+    const FlowLink *link = &flows->links[use->link];
+    if (isinf(link->capacity_Bps))
+      continue;
+    if (link->n_uses != 1)
+      return FALSE;
+    double share_Bps = link->capacity_Bps / (double)use->count;
+    if (share_Bps < rate_Bps || (share_Bps == rate_Bps && bound >= 0 && use->link < bound)) {
+      rate_Bps = share_Bps;
+      bound = use->link;
+    }
+  }
+  set_rate(flows, id, rate_Bps, bound);
+  return TRUE;
+}
+
+static inline void gather_link(Flows *flows, gint32 id) {
+  FlowLink *link = &flows->links[id];
+  if (link->seen == flows->epoch || link->n_uses == 0)
+    return;
+  link->seen = flows->epoch;
+  flows->part_links[flows->n_part_links++] = id;
+}
+
+static void gather_flow(Flows *flows, gint32 id) {
+  Flow *flow = &flows->flows[id];
+  if (flow->seen == flows->epoch)
+    return;
+  flow->seen = flows->epoch;
+  flows->part_flows[flows->n_part_flows++] = id;
+  for (gint32 u = flow->first_use; u < flow->first_use + flow->n_uses; u++)
+    gather_link(flows, flows->uses[u].link);
+}
+
+/* All that hangs together with dirty links and flows is one part, even if it is several components. */
+static void gather_part(Flows *flows) {
+  flows->n_part_flows = flows->n_part_links = 0;
+  flows->epoch++;
+  for (gint32 i = 0; i < flows->n_dirty_links; i++)
+    gather_link(flows, flows->dirty_links[i]);
+  for (gint32 i = 0; i < flows->n_dirty_flows; i++)
+    gather_flow(flows, flows->dirty_flows[i]);
+  for (gint32 i = 0; i < flows->n_part_links; i++) /* grows meanwhile */
+    for (gint32 u = flows->links[flows->part_links[i]].first_use; u >= 0; u = flows->uses[u].next)
+      gather_flow(flows, flows->uses[u].flow);
+}
+
+/* Solves what this moment has changed. */
+static void solve_dirty(Flows *flows) {
+  gint32 n_left = 0;
+  for (gint32 i = 0; i < flows->n_dirty_flows; i++)
+    if (!set_alone(flows, flows->dirty_flows[i]))
+      flows->dirty_flows[n_left++] = flows->dirty_flows[i];
+  flows->n_dirty_flows = n_left;
+  if (flows->n_dirty_flows + flows->n_dirty_links > 0) {
+    gather_part(flows);
+    max_min_solve(flows);
+    for (gint32 i = 0; i < flows->n_part_flows; i++) {
+      gint32 id = flows->part_flows[i];
+      set_rate(flows, id, flows->flows[id].new_rate_Bps, flows->flows[id].new_bound);
+    }
+    flows->stats.n_solves++;
+    flows->stats.n_rates += flows->n_part_flows;
+  }
+  for (gint32 i = 0; i < flows->n_dirty_links; i++)
+    flows->links[flows->dirty_links[i]].is_dirty = FALSE;
+  flows->n_dirty_flows = flows->n_dirty_links = 0;
+}
+
+static inline gboolean is_dirty(const Flows *flows) {
+  return flows->n_dirty_flows + flows->n_dirty_links > 0;
+}
+
+gint64 flows_next(Flows *flows) {
+  if (is_dirty(flows))
+    solve_dirty(flows);
+  if (flows->next_ticks < 0)
+    flows->next_ticks = MIN(event_queue_next(&flows->queue), TICKS_NEVER);
+  return flows->next_ticks;
+}
+
+void flows_start(Flows *flows, gint64 now_ticks, const FlowRequest *request) {
+  g_assert(now_ticks >= flows->now_ticks && request->weight >= 1 && request->bytes >= 0 && request->cap_Bps > 0);
+  if (now_ticks > flows->now_ticks) {
+    g_assert(now_ticks <= flows_next(flows));
+    flows->now_ticks = now_ticks;
+  }
+  if (flows->free_flow < 0)
+    add_flow_slots(flows);
+  gint32 id = flows->free_flow, n = request->route.n_links, first = take_uses(flows, n);
+  Flow *flow = &flows->flows[id];
+  flows->free_flow = flow->first_use;
+  *flow = (Flow){.remaining_bytes = request->bytes,
+                 .cap_Bps = request->cap_Bps,
+                 .weight = request->weight,
+                 .tag = request->tag,
+                 .sequence = flows->stats.n_starts++,
+                 .first_use = first,
+                 .n_uses = n,
+                 .bound = -1,
+                 .seen = flow->seen,
+                 .phase = FLOW_LATENT};
+  for (gint32 h = 0; h < n; h++) {
+    gint64 count = request->counts != NULL ? request->counts[h] : 1;
+    flows->uses[first + h] = (LinkUse){count * request->weight, request->route.links[h], id, -1, -1};
+    g_assert(count >= 1 && flows->links[request->route.links[h]].capacity_Bps > 0);
+  }
+  flows->n_active++;
+  queue_event(flows, add_ticks(now_ticks, request->route.latency_ticks), id);
+}
+
+static void end_flow(Flows *flows, gint32 id) {
+  Flow *flow = &flows->flows[id];
+  if (flows->n_ended == flows->n_ended_slots) {
+    flows->n_ended_slots = MAX(2 * flows->n_ended_slots, 64);
+    flows->ended = g_renew(FlowEnd, flows->ended, flows->n_ended_slots);
+  }
+  book(flows, flow, flow->remaining_bytes);
+  flows->ended[flows->n_ended++] = (FlowEnd){flow->tag, flow->sequence, flows->now_ticks};
+  free_flow(flows, id);
+}
+
+static gboolean is_unbounded(const Flows *flows, const Flow *flow) {
+  for (gint32 u = flow->first_use; u < flow->first_use + flow->n_uses; u++)
+    if (!isinf(flows->links[flows->uses[u].link].capacity_Bps))
+      return FALSE;
+  return isinf(flow->cap_Bps);
+}
+
+static void happen(Flows *flows, gint32 id) {
+  Flow *flow = &flows->flows[id];
+  flows->stats.n_events++;
+  if (flow->phase == FLOW_MOVING) {
+    leave_links(flows, flow);
+    end_flow(flows, id);
+    return;
+  }
+  flow->settled_ticks = flows->now_ticks;
+  if (flow->remaining_bytes == 0 || is_unbounded(flows, flow)) {
+    end_flow(flows, id);
+    return;
+  }
+  flow->phase = FLOW_MOVING;
+  join_links(flows, flow);
+  flows->dirty_flows[flows->n_dirty_flows++] = id;
+}
+
+/* Those that ended together, by sequence: an end that a change of rates moved was queued late. Shell's sort, as it
+ * needs no memory and nearly always finds them in order. */
+static void sort_ended(FlowEnd *ended, gint32 n) {
+  gint32 gap = 1;
+  for (gint32 i = 1; i < n && gap == 1; i++)
+    gap = ended[i - 1].sequence > ended[i].sequence ? n : 1;
+  for (gap = gap * 5 / 11; gap > 0; gap = gap == 2 ? 1 : gap * 5 / 11)
+    for (gint32 i = gap; i < n; i++) {
+      FlowEnd moving = ended[i];
+      gint32 at = i;
+      for (; at >= gap && ended[at - gap].sequence > moving.sequence; at -= gap)
+        ended[at] = ended[at - gap];
+      ended[at] = moving;
+    }
+}
+
+gint32 flows_advance(Flows *flows, gint64 to_ticks) {
+  g_assert(to_ticks >= flows->now_ticks);
+  flows->n_ended = 0;
+  for (gint64 at_ticks; (at_ticks = flows_next(flows)) <= to_ticks && at_ticks < TICKS_NEVER;) {
+    gint32 n_before = flows->n_ended;
+    flows->now_ticks = at_ticks;
+    do {
+      happen(flows, event_queue_take(&flows->queue));
+    } while (flows->queue.used & 1);
+    flows->next_ticks = -1;
+    sort_ended(flows->ended + n_before, flows->n_ended - n_before);
+  }
+  flows->now_ticks = to_ticks;
+  return flows->n_ended;
+}
+
+const FlowEnd *flows_ended(const Flows *flows) {
+  return flows->ended;
+}
+
+gint32 flows_n_active(const Flows *flows) {
+  return flows->n_active;
+}
+
+double flows_rate_Bps(Flows *flows, guint64 tag) {
+  if (is_dirty(flows))
+    solve_dirty(flows);
+  for (gint32 f = 0; f < flows->n_flow_slots; f++)
+    if (flows->flows[f].phase != FLOW_FREE && flows->flows[f].tag == tag)
+      return flows->flows[f].rate_Bps;
+  return -1;
+}
+
+LinkLoad flows_link_load(const Flows *flows, gint32 id) {
+  const FlowLink *link = &flows->links[id];
+  LinkLoad load = {link->moved_bytes, link->bound_flow_ticks};
+  for (gint32 u = link->first_use; u >= 0; u = flows->uses[u].next) {
+    const Flow *flow = &flows->flows[flows->uses[u].flow];
+    load.moved_bytes += bytes_since_settled(flows, flow) * (double)flows->uses[u].count;
+    if (flow->bound == id)
+      load.bound_flow_s += (double)(flows->now_ticks - flow->settled_ticks) * (double)flow->weight;
+  }
+  load.bound_flow_s /= TICKS_PER_S;
+  return load;
+}
+
+FlowsStats flows_stats(const Flows *flows) {
+  return flows->stats;
+}

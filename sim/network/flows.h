@@ -1,0 +1,72 @@
+/* Flows over routes, in virtual time: first the latency, then bytes at a max-min fair rate.
+ *
+ * Max-min fair: no flow can be given more without taking from one that has no more than it. With r_f the rate of flow
+ * f, k_fl how often it counts on link l, C_l the capacity and c_f a cap:
+ *
+ *     Σ_f k_fl · r_f ≤ C_l,   r_f ≤ c_f,   and each flow is at its cap or crosses a full link on which no rate is
+ * higher
+ *
+ * (Bertsekas and Gallager, Data Networks, 2nd ed., 6.5.2). Rates change only when a flow starts to move bytes or ends,
+ * and then only those of the flows that are joined to it by links, directly or through others. What changes at one
+ * moment is solved once. The result does not depend on what happened before: bit for bit it is what solving all anew
+ * would give.
+ *
+ * A flow may stand for several that are alike (folded runs): `weight` flows on the same route, and per link how many of
+ * the alike ones cross it (`counts`). All of them have the rate of the one. Exact where they are alike.
+ *
+ * Times are ticks (ticks.h). Nothing allocates once as many flows have been under way as ever will be. */
+#pragma once
+#include "routes.h"
+
+typedef struct Flows Flows;
+
+typedef struct {
+  Route route;          /* links are copied; latency_ticks is the flow's own, so it may be several times the route's */
+  const gint64 *counts; /* [route.n_links] ≥ 1: alike flows on each link; NULL: 1 on each */
+  gint64 weight;        /* ≥ 1; counts × weight < 2^40 */
+  double bytes;         /* ≥ 0, of one */
+  double cap_Bps;       /* > 0, of one; INFINITY: none */
+  guint64 tag;          /* the caller's */
+} FlowRequest;
+
+typedef struct {
+  guint64 tag;
+  guint64 sequence; /* of its start: 0, 1, … */
+  gint64 end_ticks;
+} FlowEnd;
+
+typedef struct {
+  guint64 n_starts, n_events; /* events: latencies over and flows ended */
+  guint64 n_solves;           /* of a component of more than one flow */
+  guint64 n_rates;            /* rates worked out in these */
+} FlowsStats;
+
+/* The network must outlive it and not grow any more. */
+Flows *flows_new(const Network *network);
+void flows_free(Flows *flows);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Flows, flows_free)
+
+/* A flow starts. now_ticks must not be before what was advanced to, nor after flows_next. A flow of 0 bytes, or whose
+ * links are all infinite and has no cap, ends with its latency. No dead links (routes have none). */
+void flows_start(Flows *flows, gint64 now_ticks, const FlowRequest *request);
+/* When something happens next (not always an end); TICKS_NEVER: nothing does. */
+gint64 flows_next(Flows *flows);
+/* Time moves on to `to_ticks`, which becomes the present. Returns how many flows ended. To start others when a flow
+ * ends, advance to flows_next only. */
+gint32 flows_advance(Flows *flows, gint64 to_ticks);
+/* Those, in the order of (end, sequence); until the next flows_advance. */
+const FlowEnd *flows_ended(const Flows *flows);
+
+gint32 flows_n_active(const Flows *flows);
+/* The rate of one (not times its weight), B/s, of a flow under way; 0 while in its latency; −1: none of that tag is.
+ * Looks through all flows. */
+double flows_rate_Bps(Flows *flows, guint64 tag);
+
+/* What a link has done up to the present. Utilisation over time: the difference of moved_bytes between two presents
+ * over capacity × time. The link that bounds a step is the one with the most bound_flow_s. */
+typedef struct {
+  double moved_bytes;  /* of all flows, weights and counts included */
+  double bound_flow_s; /* Σ over flows of the time during which this link set their rate, times weight */
+} LinkLoad;
+LinkLoad flows_link_load(const Flows *flows, gint32 link);
+FlowsStats flows_stats(const Flows *flows);
