@@ -1,19 +1,10 @@
-/* Time of collectives and sends: α–β per algorithm and protocol on the links a group spans.
+/* Time of collectives and sends on a cluster: α–β per algorithm and protocol on the links a group spans
+ * (collective_algorithms.h has the formulas), the fastest of them as the library's tuner would choose.
  *
- *     ring all-reduce        2(n−1)·α + 2(n−1)/n · S/B      all-gather, reduce-scatter: half of it
- *     tree all-reduce        2·((members per node − 1)·α_in + log2(nodes)·α_out) + 2·S/B_tree
- *     all-to-all, pairwise   (n−1)·α + (n−1)/n · S/B
- *     parameter server       ingress n·S, egress n·S at the server's link
- *
- * α of a step is the library's hop latency on the kind of link crossed; a ring over N nodes crosses 2(N−1) of its
- * 2(n−1) steps between nodes. B is the bus bandwidth of the slowest link class: inside a domain the scale-up rate;
- * between nodes the share of the node's NICs that this group has while all groups of the same axis run beside it,
- * divided by the oversubscription of the tiers its span leaves.
- *
- * That is the model. On a cluster whose file has curves of measured times, times come from them where they reach, as
- * measured_links_cost.h says. */
+ * That is the model. Times come first from the curves of measured times in the cluster's file, where they reach
+ * (measured_links_cost.h), then from latencies and bandwidths fitted on the machine (fitted_cost.h). */
 #pragma once
-#include "layout.h"
+#include "collective_algorithms.h"
 #include "measured_cost.h"
 #include "work_item.h"
 
@@ -22,23 +13,17 @@ typedef struct {
   double algbw_Bps, busbw_Bps; /* 0 bytes: 0 */
   Algorithm algorithm;
   Protocol protocol;
+  int sms;           /* that its channels keep busy meanwhile; 0: not known */
   double bus_Bps;    /* bus bandwidth before protocol */
   LinkKind link;     /* slowest link class */
-  CostSource source; /* of time_s */
+  CostSource source; /* of time_s; fits count as interpolated */
 } CollectiveCost;
 
-/* Bus bandwidth for a group of `shape` when all groups of its axis run at once. */
-double collective_bus_Bps(const Cluster *cluster, const GroupShape *shape, LinkKind *slowest);
-/* `algorithm` −1: the fastest, by measured times where there are any (then algorithm and protocol are those that the
- * model would take); else that algorithm, by the model; protocols: always the fastest. n = 1: zero time.
- * IMPOSSIBLE-free: an algorithm that does not exist for an operation falls back to the one that does (ALGORITHM_DIRECT
- * for all-to-all, gather, scatter, send and parameter server, which have no other). */
+/* `algorithm` −1: the fastest, by measured times where there are any (then algorithm and protocol are those that would
+ * be taken without them); else that algorithm, by fits of it or the model; protocols: always the fastest. n = 1: zero
+ * time. IMPOSSIBLE-free: an algorithm that does not exist for the operation, machine or group counts as −1. */
 CollectiveCost collective_cost(const Cluster *cluster, Collective collective, const GroupShape *shape, double bytes,
                                int algorithm);
-const char *const *algorithm_names(void); /* NULL-terminated, enum order */
-const char *const *protocol_names(void);
-/* Algorithms an operation can use, as bits 1 << Algorithm. */
-guint collective_algorithms(Collective collective);
 
 /* One send from rank a to rank b, by placement: scale-up links inside a domain, else one NIC share, tiers included. */
 double send_cost_s(const Cluster *cluster, int from, int to, double bytes);

@@ -31,25 +31,28 @@ static int ceil_div(int value, int by) {
   return (value + by - 1) / by;
 }
 
-/* Of a curve's group: consecutive nodes, as many members in each. */
-static GroupShape shape_of(const Cluster *cluster, const MeasuredCollective *curve) {
-  int per_node = ceil_div(curve->gpus, curve->nodes);
+GroupShape measured_group_shape(const Cluster *cluster, int gpus, int nodes) {
+  int per_node = ceil_div(gpus, nodes);
   int nodes_per_domain = cluster->domain_gpus / cluster->gpus_per_node;
-  GroupShape shape = {.n = curve->gpus, .n_nodes = curve->nodes, .max_per_node = per_node};
-  shape.n_domains = ceil_div(curve->nodes, nodes_per_domain);
-  shape.max_per_domain = (int)MIN((gint64)per_node * nodes_per_domain, curve->gpus);
-  shape.min_per_domain = (int)MAX(curve->gpus - (gint64)(shape.n_domains - 1) * shape.max_per_domain, 1);
-  shape.span = (gint64)(curve->nodes - 1) * cluster->gpus_per_node + per_node;
+  GroupShape shape = {.n = gpus, .n_nodes = nodes, .max_per_node = per_node};
+  shape.n_domains = ceil_div(nodes, nodes_per_domain);
+  shape.max_per_domain = (int)MIN((gint64)per_node * nodes_per_domain, gpus);
+  shape.min_per_domain = (int)MAX(gpus - (gint64)(shape.n_domains - 1) * shape.max_per_domain, 1);
+  shape.span = (gint64)(nodes - 1) * cluster->gpus_per_node + per_node;
   return shape;
 }
 
 /* In octaves; infinite when one stays inside a domain and the other does not. */
-static double distance_of(const GroupShape *wanted, double log2_gpus, double log2_nodes,
-                          const MeasuredCollective *curve, const GroupShape *shape) {
+static double distance_of(const GroupShape *wanted, double log2_gpus, double log2_nodes, double other_log2_gpus,
+                          double other_log2_nodes, const GroupShape *shape) {
   if ((wanted->n_domains == 1) != (shape->n_domains == 1))
     return INFINITY;
   double share = wanted->n_domains == 1 ? node_share_in_domain : 1;
-  return fabs(log2_gpus - curve->log2_gpus) + share * fabs(log2_nodes - curve->log2_nodes);
+  return fabs(log2_gpus - other_log2_gpus) + share * fabs(log2_nodes - other_log2_nodes);
+}
+
+double measured_group_distance(const GroupShape *wanted, const GroupShape *group) {
+  return distance_of(wanted, log2(wanted->n), log2(wanted->n_nodes), log2(group->n), log2(group->n_nodes), group);
 }
 
 /* NULL: none. Of equally near ones the smallest. */
@@ -62,8 +65,8 @@ static const MeasuredCollective *nearest_collective(const Cluster *cluster, Coll
     const MeasuredCollective *curve = &measured->collectives[i];
     if (curve->op != (int)collective)
       continue;
-    GroupShape shape = shape_of(cluster, curve);
-    double distance = distance_of(wanted, log2_gpus, log2_nodes, curve, &shape);
+    GroupShape shape = measured_group_shape(cluster, curve->gpus, curve->nodes);
+    double distance = distance_of(wanted, log2_gpus, log2_nodes, curve->log2_gpus, curve->log2_nodes, &shape);
     if (distance >= least)
       continue;
     nearest = curve;
@@ -84,7 +87,7 @@ double measured_collective_s(const Cluster *cluster, Collective collective, cons
   if (curve->gpus == shape->n && (curve->nodes == shape->n_nodes || shape->n_domains == 1))
     return measured_s;
   *source = COST_INTERPOLATED;
-  GroupShape measured_shape = shape_of(cluster, curve);
+  GroupShape measured_shape = measured_group_shape(cluster, curve->gpus, curve->nodes);
   double measured_model_s = model(cluster, collective, &measured_shape, bytes);
   if (measured_model_s <= 0) /* no bytes, and a library without latency: no ratio */
     return measured_s;

@@ -26,6 +26,11 @@
 #include "layout.h"
 #include "measured_cost.h"
 
+/* Of a group that a table names: consecutive nodes, as many members in each. */
+GroupShape measured_group_shape(const Cluster *cluster, int gpus, int nodes);
+/* Between a wanted and a measured group, in octaves; +∞ when one stays inside a domain and the other does not. */
+double measured_group_distance(const GroupShape *wanted, const GroupShape *group);
+
 typedef double (*CollectiveModel)(const Cluster *cluster, Collective collective, const GroupShape *shape, double bytes);
 
 /* shape->n > 1; cluster->measured may be NULL: `model` alone. */

@@ -15,14 +15,10 @@
 
 static const char *const scale_up_names[] = {
     [SCALE_UP_NVSWITCH] = "nvswitch", [SCALE_UP_NVLINK_MESH] = "nvlink_mesh", [SCALE_UP_PCIE] = "pcie", NULL};
-static const char *const link_names[N_LINKS] = {[LINK_NVLINK] = "nvlink", [LINK_PCIE] = "pcie", [LINK_NET] = "net"};
-static const char *const algorithm_keys[N_ALGORITHMS] = {[ALGORITHM_RING] = "ring", [ALGORITHM_TREE] = "tree"};
-static const char *const protocol_keys[N_PROTOCOLS] = {
-    [PROTOCOL_LL] = "ll", [PROTOCOL_LL128] = "ll128", [PROTOCOL_SIMPLE] = "simple"};
 
 typedef struct {
   Cluster cluster;
-  YamlNode gpu, collectives, node, scale_up, nic, fabric, tiers, measured;
+  YamlNode gpu, collectives, node, scale_up, nic, fabric, tiers, measured, fitted;
 } Draft;
 
 #define IN_CLUSTER(member) offsetof(Draft, cluster.member)
@@ -37,6 +33,7 @@ static const YamlField top_fields[] = {
     {"max_gpus", FIELD_INT64, FALSE, IN_CLUSTER(max_gpus), 1, 1e9},
     {"transfer_tax", FIELD_NUMBER, FALSE, IN_CLUSTER(transfer_tax), 0, 10},
     {"measured", FIELD_NODE, FALSE, offsetof(Draft, measured)},
+    {"fitted", FIELD_NODE, FALSE, offsetof(Draft, fitted)},
     {"price", FIELD_QUANTITY, FALSE, IN_CLUSTER(dollars_per_gpu_hour), 1e-3, 1e6, UNIT_DOLLARS_PER_HOUR},
 };
 
@@ -71,79 +68,6 @@ static const YamlField tier_fields[] = {
     {"oversubscription", FIELD_NUMBER, TRUE, offsetof(FabricTier, oversubscription), 1, 1e4},
 };
 
-/* The collective library's file. */
-
-typedef struct {
-  CollectiveLibrary library;
-  gint64 eager_bytes;
-  char *source;
-  YamlNode base, hop, share;
-} LibraryDraft;
-
-static const YamlField library_fields[] = {
-    {"version", FIELD_TEXT, TRUE, offsetof(LibraryDraft, library.version)},
-    {"source", FIELD_TEXT, TRUE, offsetof(LibraryDraft, source)},
-    {"eager", FIELD_BYTES, TRUE, offsetof(LibraryDraft, eager_bytes), 0, 1e12, UNIT_BYTES},
-    {"base", FIELD_NODE, TRUE, offsetof(LibraryDraft, base)},
-    {"hop", FIELD_NODE, TRUE, offsetof(LibraryDraft, hop)},
-    {"bandwidth_share", FIELD_NODE, TRUE, offsetof(LibraryDraft, share)},
-};
-
-/* The children of `map` under exactly the `n` names. */
-static gboolean read_children(YamlNode map, const char *const *names, int n, YamlNode *children, GError **error) {
-  YamlField fields[MAX(MAX((int)N_LINKS, (int)N_ALGORITHMS), (int)N_PROTOCOLS)];
-  g_assert(n <= (int)G_N_ELEMENTS(fields));
-  for (int i = 0; i < n; i++)
-    fields[i] = (YamlField){names[i], FIELD_NODE, TRUE, (size_t)i * sizeof *children};
-  return yaml_map_read(map, fields, n, children, error);
-}
-
-/* algorithm → protocol → one double of the kind `pattern` describes. */
-static gboolean read_protocol_table(YamlNode map, const YamlField *pattern, double values[N_ALGORITHMS][N_PROTOCOLS],
-                                    GError **error) {
-  YamlNode rows[N_ALGORITHMS];
-  if (!read_children(map, algorithm_keys, N_ALGORITHMS, rows, error))
-    return FALSE;
-  YamlField fields[N_PROTOCOLS];
-  for (int protocol = 0; protocol < N_PROTOCOLS; protocol++) {
-    fields[protocol] = *pattern;
-    fields[protocol].key = protocol_keys[protocol];
-    fields[protocol].offset = (size_t)protocol * sizeof values[0][0];
-  }
-  for (int algorithm = 0; algorithm < N_ALGORITHMS; algorithm++)
-    if (!yaml_map_read(rows[algorithm], fields, N_PROTOCOLS, values[algorithm], error))
-      return FALSE;
-  return TRUE;
-}
-
-static gboolean read_library_draft(YamlNode root, LibraryDraft *draft, GError **error) {
-  static const YamlField seconds = {.type = FIELD_QUANTITY, .required = TRUE, .max = 1, .unit = UNIT_SECONDS};
-  static const YamlField share = {.type = FIELD_NUMBER, .required = TRUE, .min = 1e-3, .max = 1};
-  CollectiveLibrary *library = &draft->library;
-  YamlNode links[N_LINKS];
-  if (!yaml_map_read(root, library_fields, G_N_ELEMENTS(library_fields), draft, error) ||
-      !read_protocol_table(draft->base, &seconds, library->base_s, error) ||
-      !read_protocol_table(draft->share, &share, library->bandwidth_share, error) ||
-      !read_children(draft->hop, link_names, N_LINKS, links, error))
-    return FALSE;
-  for (int link = 0; link < N_LINKS; link++)
-    if (!read_protocol_table(links[link], &seconds, library->hop_s[link], error))
-      return FALSE;
-  return TRUE;
-}
-
-static gboolean read_library(const char *file, Cluster *cluster, GError **error) {
-  g_autoptr(YamlFile) yaml = yaml_file_read(file, error);
-  if (yaml == NULL)
-    return FALSE;
-  LibraryDraft draft = {0};
-  gboolean ok = read_library_draft(yaml_file_root(yaml), &draft, error);
-  cluster->collectives = draft.library;
-  cluster->eager_bytes = draft.eager_bytes;
-  g_free(draft.source); /* required for people, read by nobody */
-  return ok;
-}
-
 /* The cluster's own file. */
 
 /* Owned by the caller; NULL with the error set. */
@@ -167,7 +91,7 @@ static gboolean read_parts(Draft *draft, GError **error) {
   if (gpu == NULL || !gpu_read(gpu, &cluster->gpu, error))
     return FALSE;
   g_autofree char *library = find_beside(draft->collectives, cluster->file, "topologies/nccl", error);
-  return library != NULL && read_library(library, cluster, error);
+  return library != NULL && collective_library_read(library, &cluster->collectives, &cluster->eager_bytes, error);
 }
 
 static gboolean read_scale_up(Draft *draft, GError **error) {
@@ -216,14 +140,21 @@ static gboolean read_fabric(Draft *draft, GError **error) {
 }
 
 static gboolean read_measured(Draft *draft, GError **error) {
-  if (!yaml_is_present(draft->measured))
-    return TRUE;
   Cluster *cluster = &draft->cluster;
   const LinkReach reach = {.gpus_per_node = cluster->gpus_per_node,
                            .nodes_per_domain = cluster->domain_gpus / cluster->gpus_per_node,
                            .has_nics = cluster->nics_per_node > 0};
-  cluster->measured = measured_links_read(draft->measured, &reach, error);
-  return cluster->measured != NULL;
+  if (yaml_is_present(draft->measured)) {
+    cluster->measured = measured_links_read(draft->measured, &reach, error);
+    if (cluster->measured == NULL)
+      return FALSE;
+  }
+  if (yaml_is_present(draft->fitted)) {
+    cluster->fitted = fitted_links_read(draft->fitted, &reach, error);
+    if (cluster->fitted == NULL)
+      return FALSE;
+  }
+  return TRUE;
 }
 
 static gboolean read_draft(YamlNode root, Draft *draft, GError **error) {
@@ -254,7 +185,8 @@ void cluster_free(Cluster *cluster) {
   g_free(cluster->source);
   g_free(cluster->file);
   gpu_clear(&cluster->gpu);
-  g_free(cluster->collectives.version);
+  collective_library_clear(&cluster->collectives);
   measured_links_free(cluster->measured);
+  fitted_links_free(cluster->fitted);
   g_free(cluster);
 }

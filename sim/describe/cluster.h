@@ -1,34 +1,22 @@
 /* A cluster: GPUs in nodes (or wider NVLink domains), NICs, a fabric of tiers, and how collectives behave on them.
  * Read from topologies/<name>.yaml. Bandwidths are per GPU (or per NIC) and per direction. A file may also carry curves
- * of measured times (measured_links.h), which then go before the constants. */
+ * of measured times (measured_links.h) and latencies and bandwidths fitted to such (fitted_links.h), which then go
+ * before the constants, curves before fits. */
 #pragma once
+#include "collective_library.h"
+#include "fitted_links.h"
 #include "gpu.h"
 #include "measured_links.h"
 
 enum { CLUSTER_MAX_TIERS = 6 };
 
 typedef enum { SCALE_UP_NVSWITCH, SCALE_UP_NVLINK_MESH, SCALE_UP_PCIE } ScaleUpKind;
-typedef enum { LINK_NVLINK, LINK_PCIE, LINK_NET, N_LINKS } LinkKind;
-
-/* Rings and trees have rows in the library's tables. Direct (pairwise sends) has none: it is costed with the ring's. */
-typedef enum { ALGORITHM_RING, ALGORITHM_TREE, N_ALGORITHMS, ALGORITHM_DIRECT = N_ALGORITHMS } Algorithm;
-typedef enum { PROTOCOL_LL, PROTOCOL_LL128, PROTOCOL_SIMPLE, N_PROTOCOLS } Protocol;
-
 /* A switch tier of the fabric: full bisection among `span_gpus` consecutive GPUs, times 1/oversubscription for what
  * leaves it. */
 typedef struct {
   gint64 span_gpus;
   double oversubscription; /* ≥ 1: uplink bandwidth out of the tier below is divided by this */
 } FabricTier;
-
-/* How the collective library turns link rates into time: data tagged with its version (topologies/nccl/<version>.yaml).
- */
-typedef struct {
-  char *version;                                     /* owned */
-  double base_s[N_ALGORITHMS][N_PROTOCOLS];          /* fixed cost of a collective */
-  double hop_s[N_LINKS][N_ALGORITHMS][N_PROTOCOLS];  /* per step over that kind of link */
-  double bandwidth_share[N_ALGORITHMS][N_PROTOCOLS]; /* share of bus bandwidth the protocol carries */
-} CollectiveLibrary;
 
 typedef struct {
   char *name, *source, *file; /* owned */
@@ -55,6 +43,7 @@ typedef struct {
   double dollars_per_gpu_hour; /* 0 = not stated */
 
   MeasuredLinks *measured; /* owned; NULL: the file has no curves */
+  FittedLinks *fitted;     /* owned; NULL: the file has no fits */
 } Cluster;
 
 /* Read `file`; a bare name `x` also means topologies/x.yaml (searched as model_read() does). The `gpu:` and

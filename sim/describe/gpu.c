@@ -16,9 +16,17 @@ typedef struct {
 
 #define IN_GPU(member) offsetof(Draft, gpu.member)
 
+static const char *const architecture_name_list[] = {"other", "volta", "ampere", "hopper", "blackwell", NULL};
+G_STATIC_ASSERT(G_N_ELEMENTS(architecture_name_list) == N_ARCHITECTURES + 1);
+
+const char *const *architecture_names(void) {
+  return architecture_name_list;
+}
+
 static const YamlField top_fields[] = {
     {"name", FIELD_TEXT, TRUE, IN_GPU(name)},
     {"source", FIELD_TEXT, TRUE, IN_GPU(source)},
+    {"architecture", FIELD_CHOICE, FALSE, IN_GPU(architecture), .names = architecture_name_list},
     {"sms", FIELD_INT, TRUE, IN_GPU(n_sms), 1, 10000},
     {"clock", FIELD_QUANTITY, TRUE, IN_GPU(clock_Hz), 1e8, 1e11, UNIT_HERTZ},
     {"peak", FIELD_NODE, TRUE, offsetof(Draft, peak)},

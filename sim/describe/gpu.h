@@ -6,6 +6,17 @@
 
 enum { GPU_MAX_TILES = 12 };
 
+/* Generations that the collective library tells apart. */
+typedef enum {
+  ARCHITECTURE_OTHER, /* also: not stated */
+  ARCHITECTURE_VOLTA,
+  ARCHITECTURE_AMPERE,
+  ARCHITECTURE_HOPPER,
+  ARCHITECTURE_BLACKWELL,
+  N_ARCHITECTURES
+} GpuArchitecture;
+const char *const *architecture_names(void); /* NULL-terminated, enum order */
+
 /* An output tile a matrix-product kernel may use. */
 typedef struct {
   int m, n;          /* rows, columns of C computed by one SM (or one pair) at a time */
@@ -14,6 +25,7 @@ typedef struct {
 
 typedef struct {
   char *name, *source; /* owned */
+  int architecture;    /* GpuArchitecture */
   int n_sms;
   double clock_Hz;              /* boost clock the peaks are stated at */
   double peak_flops[N_NUMBERS]; /* FLOP/s dense, at that clock; 0 = not supported */

@@ -75,12 +75,12 @@ static int compare_send_rows(gconstpointer a, gconstpointer b) {
   return row->link != other->link ? row->link - other->link : compare_points(&row->point, &other->point);
 }
 
-static gboolean check_group(const CollectiveRow *row, const LinkReach *reach, GError **error) {
-  if (row->gpus < row->nodes || row->gpus > (gint64)row->nodes * reach->gpus_per_node)
-    return yaml_fail(row->node, error, "found gpus %d over nodes %d, expected 1 to %d in each", row->gpus, row->nodes,
+gboolean link_reach_check(const LinkReach *reach, YamlNode node, int gpus, int nodes, GError **error) {
+  if (gpus < nodes || gpus > (gint64)nodes * reach->gpus_per_node)
+    return yaml_fail(node, error, "found gpus %d over nodes %d, expected 1 to %d in each", gpus, nodes,
                      reach->gpus_per_node);
-  if (row->nodes > reach->nodes_per_domain && !reach->has_nics)
-    return yaml_fail(row->node, error, "found nodes %d, expected at most %d, as the nodes have no nics", row->nodes,
+  if (nodes > reach->nodes_per_domain && !reach->has_nics)
+    return yaml_fail(node, error, "found nodes %d, expected at most %d, as the nodes have no nics", nodes,
                      reach->nodes_per_domain);
   return TRUE;
 }
@@ -105,9 +105,11 @@ static gboolean read_collectives(YamlNode list, const LinkReach *reach, Measured
   g_autoptr(GArray) rows = yaml_rows_read(list, &type, error);
   if (rows == NULL)
     return FALSE;
-  for (guint i = 0; i < rows->len; i++)
-    if (!check_group(&g_array_index(rows, CollectiveRow, i), reach, error))
+  for (guint i = 0; i < rows->len; i++) {
+    const CollectiveRow *row = &g_array_index(rows, CollectiveRow, i);
+    if (!link_reach_check(reach, row->node, row->gpus, row->nodes, error))
       return FALSE;
+  }
   lay_out_collectives(measured, rows);
   return TRUE;
 }

@@ -45,6 +45,9 @@ typedef struct {
   gboolean has_nics;
 } LinkReach;
 
+/* Whether a group of `gpus` over `nodes` nodes can be; INPUT at `node`. */
+gboolean link_reach_check(const LinkReach *reach, YamlNode node, int gpus, int nodes, GError **error);
+
 /* Read the mapping; NULL with the error set: unknown names with the nearest valid one, values out of range, a key of a
  * list twice, more GPUs than the nodes have, more nodes than reach each other. */
 MeasuredLinks *measured_links_read(YamlNode map, const LinkReach *reach, GError **error);

@@ -1,0 +1,307 @@
+/* One function per algorithm gives latency and wire time; a table ties them to names, a second one operations to
+ * algorithms. */
+#include "collective_algorithms.h"
+
+#include <math.h>
+
+/* Messages that leave an enclosure of `members` out of n, per sender (rooted: of the root). */
+static double messages_to_outsiders(double n, double members) {
+  return n - members;
+}
+
+static double messages_to_neighbour(double n, double members) {
+  return 1;
+}
+
+/* n pushes come in, n answers go out; the server itself is none of the n. */
+static double messages_of_server(double n, double members) {
+  return 2 * n;
+}
+
+enum {
+  RING = 1 << ALGORITHM_RING,
+  TREE = 1 << ALGORITHM_TREE,
+  NVLS = 1 << ALGORITHM_NVLS,
+  NVLS_TREE = 1 << ALGORITHM_NVLS_TREE,
+  PAT = 1 << ALGORITHM_PAT,
+  HIERARCHICAL = 1 << ALGORITHM_HIERARCHICAL,
+  PAIRWISE = 1 << ALGORITHM_PAIRWISE,
+  DIRECT = 1 << ALGORITHM_DIRECT,
+};
+
+typedef struct {
+  guint algorithms;
+  int ring_laps; /* RING: times round: all-reduce is a reduce-scatter and an all-gather */
+  double (*messages)(double n, double members); /* DIRECT */
+  gboolean message_is_part;                     /* DIRECT: a message is S/n; else S */
+  gboolean rooted;                              /* DIRECT: one rank's link carries all; else all members' do */
+} CollectiveTraits;
+
+static const CollectiveTraits traits_of[N_COLLECTIVES] = {
+    [COLLECTIVE_ALL_REDUCE] = {RING | TREE | NVLS | NVLS_TREE | HIERARCHICAL, .ring_laps = 2},
+    [COLLECTIVE_ALL_GATHER] = {RING | NVLS | PAT | HIERARCHICAL, .ring_laps = 1},
+    [COLLECTIVE_REDUCE_SCATTER] = {RING | NVLS | PAT | HIERARCHICAL, .ring_laps = 1},
+    [COLLECTIVE_BROADCAST] = {RING, .ring_laps = 1},
+    [COLLECTIVE_REDUCE] = {RING, .ring_laps = 1},
+    [COLLECTIVE_ALL_TO_ALL] = {DIRECT | PAIRWISE, 0, messages_to_outsiders, .message_is_part = TRUE, .rooted = FALSE},
+    [COLLECTIVE_GATHER] = {DIRECT, 0, messages_to_outsiders, .message_is_part = TRUE, .rooted = TRUE},
+    [COLLECTIVE_SCATTER] = {DIRECT, 0, messages_to_outsiders, .message_is_part = TRUE, .rooted = TRUE},
+    [COLLECTIVE_SEND_RECV] = {DIRECT, 0, messages_to_neighbour, .message_is_part = FALSE, .rooted = TRUE},
+    [COLLECTIVE_PARAMETER_SERVER] = {DIRECT, 0, messages_of_server, .message_is_part = FALSE, .rooted = TRUE},
+};
+
+/* What one call is about. */
+typedef struct {
+  const Cluster *cluster;
+  const CollectiveLibrary *library;
+  const CollectiveTraits *traits;
+  Collective collective;
+  const GroupShape *shape;
+  double bytes;
+  Protocol protocol;
+} Case;
+
+/* `steps` one after another, `net_steps` of them between domains. */
+static double latency_s(const Case *c, Algorithm table, double steps, double net_steps) {
+  const CollectiveLibrary *library = c->library;
+  return library->base_s[table][c->protocol] +
+         (steps - net_steps) * library->hop_s[scale_up_link(c->cluster)][table][c->protocol] +
+         net_steps * library->hop_s[LINK_NET][table][c->protocol];
+}
+
+static double share_of(const Case *c, Algorithm table) {
+  double inside = c->shape->n_domains == 1 ? c->library->one_node_share[table][c->protocol] : 0;
+  return inside > 0 ? inside : c->library->bandwidth_share[table][c->protocol];
+}
+
+/* 0: no limit */
+static double ll_limit_Bps(const Case *c) {
+  if (c->shape->n_domains == 1)
+    return c->library->by_architecture[c->cluster->gpu.architecture].ll_Bps;
+  return c->shape->n_domains == 2 ? c->library->two_nodes_ll_Bps : c->library->more_nodes_ll_Bps;
+}
+
+/* What the protocol carries of `bus_Bps`. */
+static double carried_Bps(const Case *c, Algorithm table, double bus_Bps) {
+  double Bps = bus_Bps * share_of(c, table);
+  double limit_Bps = c->protocol == PROTOCOL_LL ? ll_limit_Bps(c) : 0;
+  return limit_Bps > 0 ? MIN(Bps, limit_Bps) : Bps;
+}
+
+static double bus_Bps(const Case *c) {
+  return collective_bus_Bps(c->cluster, c->shape, NULL);
+}
+
+/* Large rings over nodes; NCCL's condition is 64 bytes for each rank's part of a channel. */
+static double plateau(const Case *c) {
+  const CollectiveLibrary *library = c->library;
+  int channels = MAX(library->by_architecture[c->cluster->gpu.architecture].channels, 1);
+  gboolean is_on_it = library->ring_plateau > 0 && c->collective == COLLECTIVE_ALL_REDUCE &&
+                      c->protocol == PROTOCOL_SIMPLE && c->shape->n_domains > 1 &&
+                      c->bytes >= 64.0 * channels * c->shape->n;
+  return is_on_it ? library->ring_plateau : 1;
+}
+
+/* A ring carries factor·S over each link, by what "bus bandwidth" means. */
+static AlgorithmTime ring_time(const Case *c) {
+  int laps = c->traits->ring_laps, n = c->shape->n;
+  return (AlgorithmTime){plateau(c) * latency_s(c, ALGORITHM_RING, laps * (n - 1), laps * (c->shape->n_domains - 1)),
+                         c->bytes * collective_bus_factor(c->collective, n) /
+                             carried_Bps(c, ALGORITHM_RING, bus_Bps(c))};
+}
+
+/* By size; between two sizes a straight line in log size. */
+static double tree_correction(const Case *c) {
+  const BandwidthCorrection *rows = c->library->tree_corrections;
+  int n = c->library->n_tree_corrections, i = 0;
+  if (n == 0)
+    return 1;
+  while (i < n && rows[i].bytes < c->bytes)
+    i++;
+  if (i == 0 || i == n)
+    return rows[MIN(i, n - 1)].share[c->protocol];
+  double from = rows[i - 1].share[c->protocol], to = rows[i].share[c->protocol];
+  return from + (to - from) * log(c->bytes / rows[i - 1].bytes) / log(rows[i].bytes / rows[i - 1].bytes);
+}
+
+/* Every link carries S each way, and half of the bus is lost to the turn (NCCL's ratio of bus to algorithm bandwidth
+ * for trees). */
+static AlgorithmTime tree_time(const Case *c) {
+  double chain_steps = 2.0 * (c->shape->max_per_domain - 1), tree_steps = 2 * log2(c->shape->n_domains);
+  double Bps = carried_Bps(c, ALGORITHM_TREE, bus_Bps(c)) * tree_correction(c);
+  return (AlgorithmTime){latency_s(c, ALGORITHM_TREE, chain_steps + tree_steps, tree_steps), 2 * c->bytes / Bps};
+}
+
+static double nvls_Bps(const Case *c, Algorithm table) {
+  return carried_Bps(c, table, scale_up_Bps(c->cluster)) *
+         c->library->by_architecture[c->cluster->gpu.architecture].nvls_share;
+}
+
+static AlgorithmTime nvls_time(const Case *c) {
+  double n = c->shape->n;
+  double link_bytes = c->collective == COLLECTIVE_ALL_REDUCE ? c->bytes * (1 + 1 / n) : c->bytes * (n - 1) / n;
+  return (AlgorithmTime){latency_s(c, ALGORITHM_NVLS, 1, 0), link_bytes / nvls_Bps(c, ALGORITHM_NVLS)};
+}
+
+static AlgorithmTime nvls_tree_time(const Case *c) {
+  double tree_steps = 2 * log2(c->shape->n_domains), net_share = c->shape->n_domains == 2 ? 1 : 2;
+  double inside_s = c->bytes * (1 + 1.0 / c->shape->max_per_domain) / nvls_Bps(c, ALGORITHM_NVLS_TREE);
+  double net_s = c->bytes * net_share / carried_Bps(c, ALGORITHM_NVLS_TREE, least_net_Bps(c->cluster, c->shape));
+  return (AlgorithmTime){latency_s(c, ALGORITHM_NVLS_TREE, 1 + tree_steps, tree_steps), MAX(inside_s, net_s)};
+}
+
+static AlgorithmTime pat_time(const Case *c) {
+  double steps = log2(c->shape->n) * c->library->pat_step_share;
+  double net_steps = c->shape->n_domains > 1 ? steps : 0;
+  return (AlgorithmTime){latency_s(c, ALGORITHM_PAT, steps, net_steps) + c->shape->n * c->library->pat_per_rank_s,
+                         c->bytes * collective_bus_factor(c->collective, c->shape->n) /
+                             carried_Bps(c, ALGORITHM_PAT, bus_Bps(c))};
+}
+
+/* The m rings over domains run side by side, each with S/m and an m-th of the domain's NICs: together S over all. */
+static AlgorithmTime hierarchical_time(const Case *c) {
+  double m = c->shape->max_per_domain, domains = c->shape->n_domains, laps = c->traits->ring_laps;
+  double inside_Bps = carried_Bps(c, ALGORITHM_RING, scale_up_Bps(c->cluster));
+  double net_Bps = carried_Bps(c, ALGORITHM_RING, least_net_Bps(c->cluster, c->shape));
+  double phases = laps + 1; /* each a collective of its own */
+  double steps_s = latency_s(c, ALGORITHM_RING, laps * (m - 1 + domains - 1), laps * (domains - 1));
+  return (AlgorithmTime){steps_s + (phases - 1) * c->library->base_s[ALGORITHM_RING][c->protocol],
+                         laps * c->bytes * ((m - 1) / m / inside_Bps + (domains - 1) / domains / net_Bps)};
+}
+
+/* Rate at which one sender's messages leave an enclosure. A rooted operation has its root's one NIC (or its share of
+ * several), and not more than the group may put through the boundary. */
+static double sender_Bps(const Case *c, const Boundary *boundary) {
+  if (!c->traits->rooted)
+    return boundary->Bps / boundary->members;
+  if (boundary->link != LINK_NET)
+    return boundary->Bps;
+  return MIN(boundary->Bps, MAX(nic_Bps(c->cluster), nic_share_Bps(c->cluster)));
+}
+
+/* Messages of plain sends are the ring's Simple protocol, one step each. */
+static double messages_latency_s(const Case *c) {
+  double n = c->shape->n;
+  double net_messages = c->shape->n_domains > 1 ? c->traits->messages(n, c->shape->min_per_domain) : 0;
+  return latency_s(c, ALGORITHM_RING, c->traits->messages(n, 1), net_messages);
+}
+
+/* Messages start one after another at their sender and overlap on the wires of the different enclosures. */
+static AlgorithmTime direct_time(const Case *c) {
+  double n = c->shape->n, message_bytes = c->traits->message_is_part ? c->bytes / n : c->bytes;
+  Boundary boundaries[MAX_BOUNDARIES];
+  int n_boundaries = enclosures_find(c->cluster, c->shape, boundaries);
+  double wire_s = 0;
+  for (int i = 0; i < n_boundaries; i++) {
+    double out_bytes = c->traits->messages(n, boundaries[i].members) * message_bytes;
+    wire_s = MAX(wire_s, out_bytes / sender_Bps(c, &boundaries[i]));
+  }
+  return (AlgorithmTime){messages_latency_s(c), wire_s / share_of(c, ALGORITHM_RING)};
+}
+
+/* A round's partners lie inside some enclosure and outside the one below it; all members send in it at once. */
+static AlgorithmTime pairwise_time(const Case *c) {
+  double n = c->shape->n, slowest_Bps = INFINITY, wire_s = 0;
+  Boundary boundaries[MAX_BOUNDARIES];
+  int n_boundaries = enclosures_find(c->cluster, c->shape, boundaries);
+  for (int i = 0; i < n_boundaries; i++) {
+    double beyond = i + 1 < n_boundaries ? messages_to_outsiders(n, boundaries[i + 1].members) : 0;
+    double rounds = messages_to_outsiders(n, boundaries[i].members) - beyond;
+    slowest_Bps = MIN(slowest_Bps, sender_Bps(c, &boundaries[i]));
+    wire_s += rounds * c->bytes / n / slowest_Bps;
+  }
+  return (AlgorithmTime){messages_latency_s(c), wire_s / share_of(c, ALGORITHM_RING)};
+}
+
+typedef struct {
+  AlgorithmTime (*time)(const Case *c);
+  Algorithm table; /* row of the library's tables */
+  gboolean automatic, simple_only;
+} AlgorithmTraits;
+
+static const AlgorithmTraits algorithms[] = {
+    [ALGORITHM_RING] = {ring_time, ALGORITHM_RING, .automatic = TRUE},
+    [ALGORITHM_TREE] = {tree_time, ALGORITHM_TREE, .automatic = TRUE},
+    [ALGORITHM_NVLS] = {nvls_time, ALGORITHM_NVLS, .automatic = TRUE},
+    [ALGORITHM_NVLS_TREE] = {nvls_tree_time, ALGORITHM_NVLS_TREE, .automatic = TRUE},
+    [ALGORITHM_PAT] = {pat_time, ALGORITHM_PAT, .automatic = TRUE},
+    [ALGORITHM_HIERARCHICAL] = {hierarchical_time, ALGORITHM_RING},
+    [ALGORITHM_PAIRWISE] = {pairwise_time, ALGORITHM_RING, .simple_only = TRUE},
+    [ALGORITHM_DIRECT] = {direct_time, ALGORITHM_RING, .automatic = TRUE, .simple_only = TRUE},
+};
+
+AlgorithmTime collective_algorithm_time(const Cluster *cluster, Collective collective, const GroupShape *shape,
+                                        double bytes, Algorithm algorithm, Protocol protocol) {
+  const AlgorithmTraits *traits = &algorithms[algorithm];
+  const Case c = {cluster, &cluster->collectives, &traits_of[collective], collective, shape, bytes, protocol};
+  if (cluster->collectives.bandwidth_share[traits->table][protocol] <= 0 ||
+      (traits->simple_only && protocol != PROTOCOL_SIMPLE))
+    return (AlgorithmTime){0, INFINITY};
+  return traits->time(&c);
+}
+
+guint collective_algorithms(Collective collective) {
+  g_assert(collective < N_COLLECTIVES);
+  return traits_of[collective].algorithms;
+}
+
+Algorithm collective_plain_algorithm(Collective collective) {
+  return collective_algorithms(collective) & DIRECT ? ALGORITHM_DIRECT : ALGORITHM_RING;
+}
+
+gboolean collective_algorithm_is_automatic(Algorithm algorithm) {
+  return algorithms[algorithm].automatic;
+}
+
+static const char *nvls_lacks(const Cluster *cluster, const GroupShape *shape) {
+  if (cluster->scale_up != SCALE_UP_NVSWITCH)
+    return "GPUs behind NVSwitches";
+  if (cluster->collectives.by_architecture[cluster->gpu.architecture].nvls_share <= 0)
+    return "switches that reduce (NVSwitch of Hopper and later: nvls_share of the GPU's architecture in the library)";
+  return shape->max_per_domain > 1 ? NULL : "several members in one scale-up domain";
+}
+
+const char *collective_algorithm_lacks(const Cluster *cluster, const GroupShape *shape, Algorithm algorithm) {
+  const char *over_domains = shape->n_domains > 1 ? NULL : "members in several scale-up domains";
+  const AlgorithmTraits *traits = &algorithms[algorithm];
+  if (cluster->collectives.bandwidth_share[traits->table][PROTOCOL_SIMPLE] <= 0)
+    return "a row in the collective library's tables";
+  switch (algorithm) {
+  case ALGORITHM_NVLS:
+    return shape->n_domains > 1 ? "all members in one scale-up domain" : nvls_lacks(cluster, shape);
+  case ALGORITHM_NVLS_TREE:
+    return over_domains != NULL ? over_domains : nvls_lacks(cluster, shape);
+  case ALGORITHM_PAT:
+    if (shape->max_per_node > 1)
+      return "one member a node";
+    return shape->n_nodes > 1 ? NULL : "members on several nodes";
+  case ALGORITHM_HIERARCHICAL:
+    if (over_domains != NULL)
+      return over_domains;
+    return shape->min_per_domain == shape->max_per_domain && shape->max_per_domain > 1
+               ? NULL
+               : "as many members, and several, in every scale-up domain";
+  default:
+    return NULL;
+  }
+}
+
+gboolean collective_algorithm_exists(const Cluster *cluster, Collective collective, const GroupShape *shape,
+                                     Algorithm algorithm) {
+  return (collective_algorithms(collective) & 1u << algorithm) != 0 &&
+         collective_algorithm_lacks(cluster, shape, algorithm) == NULL;
+}
+
+int collective_algorithm_sms(const Cluster *cluster, const GroupShape *shape, double bytes, Algorithm algorithm,
+                             Protocol protocol) {
+  const CollectiveLibrary *library = &cluster->collectives;
+  const ArchitectureLimits *limits = &library->by_architecture[cluster->gpu.architecture];
+  gboolean is_nvls = algorithm == ALGORITHM_NVLS || algorithm == ALGORITHM_NVLS_TREE;
+  int most = algorithms[algorithm].simple_only ? 0 : is_nvls ? limits->nvls_channels : limits->channels;
+  if (most == 0 || shape->n == 1)
+    return 0;
+  double least_bytes = library->channel_bytes[protocol];
+  if (algorithm == ALGORITHM_RING && protocol == PROTOCOL_LL)
+    least_bytes *= shape->n;
+  return least_bytes > 0 ? (int)CLAMP(bytes / least_bytes, 1, most) : most;
+}

@@ -1,0 +1,30 @@
+/* What limits a collective: the boundaries that its bytes cross. A group is seen as nested enclosures (a GPU, the
+ * scale-up domain around it, the fabric tiers around that), each with so many members in it and so much bandwidth out
+ * of it, while all groups of the same axis run at once. */
+#pragma once
+#include "cluster.h"
+#include "layout.h"
+
+typedef struct {
+  double members; /* of the group inside one enclosure */
+  double Bps;     /* out of the enclosure, for all of them together */
+  LinkKind link;
+} Boundary;
+
+enum { MAX_BOUNDARIES = 2 + CLUSTER_MAX_TIERS };
+
+/* From the innermost enclosure to the outermost; returns how many there are (none for n = 1). */
+int enclosures_find(const Cluster *cluster, const GroupShape *shape, Boundary out[MAX_BOUNDARIES]);
+
+LinkKind scale_up_link(const Cluster *cluster);
+/* Usable, per GPU and direction. */
+double scale_up_Bps(const Cluster *cluster);
+/* Usable, of one NIC. The cluster must have some. */
+double nic_Bps(const Cluster *cluster);
+/* A GPU's part of all its node's NICs, while every GPU of the node uses them. */
+double nic_share_Bps(const Cluster *cluster);
+/* Of what lies between domains; +∞ for a group inside one. */
+double least_net_Bps(const Cluster *cluster, const GroupShape *shape);
+
+/* The least of the bandwidths out of a group's enclosures: what a ring through all of them has. */
+double collective_bus_Bps(const Cluster *cluster, const GroupShape *shape, LinkKind *slowest);

@@ -1,0 +1,23 @@
+/* Times of collectives from the latencies and bandwidths fitted on a machine (describe/fitted_links.h), with the model
+ * to carry them to groups that were not measured.
+ *
+ *     time(S) = least over the rows of the nearest group g of   α' + S·factor(g)/busbw · wire(wanted, S) / wire(g, S)
+ *     α'      = α + latency(wanted) − latency(g)     if α ≥ latency(g): what the model lacks is a fixed cost
+ *               α · latency(wanted) / latency(g)     else: its steps are too slow
+ *
+ * wire and latency are the model's two parts for the row's algorithm and protocol. Nearest as for measured curves
+ * (measured_links_cost.h): fits inside a domain never serve groups over several, nor the reverse. For the group that
+ * was fitted both corrections vanish. A row whose algorithm the wanted group cannot run is carried by the plain one's.
+ */
+#pragma once
+#include "collective_algorithms.h"
+
+typedef struct {
+  double time_s;
+  Algorithm algorithm;
+  Protocol protocol;
+} FittedTime;
+
+/* FALSE: no fit reaches that operation and group. `algorithm` ≥ 0: only rows of that algorithm. shape->n > 1. */
+gboolean fitted_collective(const Cluster *cluster, Collective collective, const GroupShape *shape, double bytes,
+                           int algorithm, FittedTime *fitted);

@@ -1,0 +1,220 @@
+/* Three tables of the same shape (base, hop, bandwidth_share: algorithm → protocol → number) and what is not of that
+ * shape: limits by GPU generation, corrections by size. The required rows are those of ring and tree; the others stand
+ * in all three tables or in none. */
+#include "collective_library.h"
+
+#include <string.h>
+
+#include "yaml_node.h"
+
+static const char *const link_keys[N_LINKS] = {[LINK_NVLINK] = "nvlink", [LINK_PCIE] = "pcie", [LINK_NET] = "net"};
+static const char *const algorithm_name_list[] = {
+    [ALGORITHM_RING] = "ring",           [ALGORITHM_TREE] = "tree",     [ALGORITHM_NVLS] = "nvls",
+    [ALGORITHM_NVLS_TREE] = "nvls_tree", [ALGORITHM_PAT] = "pat",       [ALGORITHM_HIERARCHICAL] = "hierarchical",
+    [ALGORITHM_PAIRWISE] = "pairwise",   [ALGORITHM_DIRECT] = "direct", NULL};
+static const char *const protocol_name_list[] = {"LL", "LL128", "Simple", NULL};
+static const char *const protocol_key_list[] = {"ll", "ll128", "simple", NULL};
+G_STATIC_ASSERT(G_N_ELEMENTS(algorithm_name_list) == ALGORITHM_DIRECT + 2);
+G_STATIC_ASSERT(G_N_ELEMENTS(protocol_name_list) == N_PROTOCOLS + 1);
+G_STATIC_ASSERT(G_N_ELEMENTS(protocol_key_list) == N_PROTOCOLS + 1);
+
+const char *const *algorithm_names(void) {
+  return algorithm_name_list;
+}
+
+const char *const *protocol_names(void) {
+  return protocol_name_list;
+}
+
+const char *const *protocol_keys(void) {
+  return protocol_key_list;
+}
+
+typedef struct {
+  CollectiveLibrary library;
+  gint64 eager_bytes;
+  char *source;
+  YamlNode base, hop, share, one_node, by_architecture, ll_over_nodes, pat, channel_bytes, tree_corrections;
+} Draft;
+
+#define IN_LIBRARY(member) offsetof(Draft, library.member)
+
+static const YamlField top_fields[] = {
+    {"version", FIELD_TEXT, TRUE, IN_LIBRARY(version)},
+    {"source", FIELD_TEXT, TRUE, offsetof(Draft, source)},
+    {"eager", FIELD_BYTES, TRUE, offsetof(Draft, eager_bytes), 0, 1e12, UNIT_BYTES},
+    {"base", FIELD_NODE, TRUE, offsetof(Draft, base)},
+    {"hop", FIELD_NODE, TRUE, offsetof(Draft, hop)},
+    {"bandwidth_share", FIELD_NODE, TRUE, offsetof(Draft, share)},
+    {"bandwidth_share_one_node", FIELD_NODE, FALSE, offsetof(Draft, one_node)},
+    {"by_architecture", FIELD_NODE, FALSE, offsetof(Draft, by_architecture)},
+    {"ll_over_nodes", FIELD_NODE, FALSE, offsetof(Draft, ll_over_nodes)},
+    {"ring_plateau", FIELD_NUMBER, FALSE, IN_LIBRARY(ring_plateau), 1, 10},
+    {"pat", FIELD_NODE, FALSE, offsetof(Draft, pat)},
+    {"channel_bytes", FIELD_NODE, FALSE, offsetof(Draft, channel_bytes)},
+    {"tree_correction", FIELD_NODE, FALSE, offsetof(Draft, tree_corrections)},
+};
+
+static const YamlField ll_fields[] = {
+    {"two", FIELD_QUANTITY, TRUE, IN_LIBRARY(two_nodes_ll_Bps), 1e6, 1e14, UNIT_BYTES_PER_SECOND},
+    {"more", FIELD_QUANTITY, TRUE, IN_LIBRARY(more_nodes_ll_Bps), 1e6, 1e14, UNIT_BYTES_PER_SECOND},
+};
+
+static const YamlField pat_fields[] = {
+    {"step_share", FIELD_NUMBER, TRUE, IN_LIBRARY(pat_step_share), 0, 10},
+    {"per_rank", FIELD_QUANTITY, TRUE, IN_LIBRARY(pat_per_rank_s), 0, 1, UNIT_SECONDS},
+};
+
+static const YamlField architecture_fields[] = {
+    {"ll_max", FIELD_QUANTITY, FALSE, offsetof(ArchitectureLimits, ll_Bps), 1e6, 1e14, UNIT_BYTES_PER_SECOND},
+    {"nvls_share", FIELD_NUMBER, FALSE, offsetof(ArchitectureLimits, nvls_share), 1e-3, 1},
+    {"channels", FIELD_INT, FALSE, offsetof(ArchitectureLimits, channels), 1, 1024},
+    {"nvls_channels", FIELD_INT, FALSE, offsetof(ArchitectureLimits, nvls_channels), 1, 1024},
+};
+
+/* Mappings from the `n` names to a node each, the first `n_required` of which must be there. */
+static gboolean read_children(YamlNode map, const char *const *names, int n, int n_required, YamlNode *children,
+                              GError **error) {
+  YamlField fields[MAX(MAX((int)N_LINKS, (int)N_ALGORITHMS), (int)N_ARCHITECTURES)];
+  g_assert(n <= (int)G_N_ELEMENTS(fields));
+  for (int i = 0; i < n; i++)
+    fields[i] = (YamlField){names[i], FIELD_NODE, i < n_required, (size_t)i * sizeof *children};
+  return yaml_map_read(map, fields, n, children, error);
+}
+
+/* protocol → one double of the kind `pattern` describes. Only what `all` or Simple is must be there. */
+static gboolean read_protocols(YamlNode row, const YamlField *pattern, gboolean all, double *values, GError **error) {
+  YamlField fields[N_PROTOCOLS];
+  for (int protocol = 0; protocol < N_PROTOCOLS; protocol++) {
+    fields[protocol] = *pattern;
+    fields[protocol].key = protocol_key_list[protocol];
+    fields[protocol].offset = (size_t)protocol * sizeof *values;
+    fields[protocol].required = pattern->required && (all || protocol == PROTOCOL_SIMPLE);
+  }
+  return yaml_map_read(row, fields, N_PROTOCOLS, values, error);
+}
+
+/* algorithm → protocol → one double. `present` says which rows the first table had; the others must have the same. */
+static gboolean read_table(YamlNode map, const YamlField *pattern, double values[N_ALGORITHMS][N_PROTOCOLS],
+                           guint *present, GError **error) {
+  YamlNode rows[N_ALGORITHMS] = {{0}};
+  int n_required = pattern->required ? ALGORITHM_TREE + 1 : 0;
+  if (!read_children(map, algorithm_name_list, N_ALGORITHMS, n_required, rows, error))
+    return FALSE;
+  guint found = 0;
+  for (int a = 0; a < N_ALGORITHMS; a++) {
+    if (!yaml_is_present(rows[a]))
+      continue;
+    found |= 1u << a;
+    if (!read_protocols(rows[a], pattern, a <= ALGORITHM_TREE, values[a], error))
+      return FALSE;
+  }
+  if (*present == 0)
+    *present = found;
+  guint odd = pattern->required ? found ^ *present : found & ~*present;
+  if (odd == 0)
+    return TRUE;
+  const char *name = algorithm_name_list[g_bit_nth_lsf(odd, -1)];
+  return yaml_fail(map, error, "found %s row of %s, expected it in base, hop and bandwidth_share alike",
+                   found & odd ? "a" : "no", name);
+}
+
+static gboolean read_hops(Draft *draft, guint *present, GError **error) {
+  static const YamlField seconds = {.type = FIELD_QUANTITY, .required = TRUE, .max = 1, .unit = UNIT_SECONDS};
+  YamlNode links[N_LINKS];
+  if (!read_children(draft->hop, link_keys, N_LINKS, N_LINKS, links, error))
+    return FALSE;
+  for (int link = 0; link < N_LINKS; link++)
+    if (!read_table(links[link], &seconds, draft->library.hop_s[link], present, error))
+      return FALSE;
+  return TRUE;
+}
+
+static gboolean read_tables(Draft *draft, GError **error) {
+  static const YamlField seconds = {.type = FIELD_QUANTITY, .required = TRUE, .max = 1, .unit = UNIT_SECONDS};
+  static const YamlField share = {.type = FIELD_NUMBER, .required = TRUE, .min = 1e-3, .max = 1};
+  static const YamlField odd_share = {.type = FIELD_NUMBER, .min = 1e-3, .max = 1};
+  CollectiveLibrary *library = &draft->library;
+  guint present = 0;
+  return read_table(draft->base, &seconds, library->base_s, &present, error) &&
+         read_table(draft->share, &share, library->bandwidth_share, &present, error) &&
+         read_hops(draft, &present, error) &&
+         (!yaml_is_present(draft->one_node) ||
+          read_table(draft->one_node, &odd_share, library->one_node_share, &present, error));
+}
+
+static gboolean read_architectures(Draft *draft, GError **error) {
+  YamlNode rows[N_ARCHITECTURES] = {{0}};
+  if (!yaml_is_present(draft->by_architecture))
+    return TRUE;
+  if (!read_children(draft->by_architecture, architecture_names(), N_ARCHITECTURES, 0, rows, error))
+    return FALSE;
+  for (int a = 0; a < N_ARCHITECTURES; a++)
+    if (yaml_is_present(rows[a]) && !yaml_map_read(rows[a], architecture_fields, G_N_ELEMENTS(architecture_fields),
+                                                   &draft->library.by_architecture[a], error))
+      return FALSE;
+  return TRUE;
+}
+
+static gboolean read_correction(YamlNode item, BandwidthCorrection *correction, GError **error) {
+  static const YamlField fields[] = {
+      {"bytes", FIELD_QUANTITY, TRUE, offsetof(BandwidthCorrection, bytes), 1, 1e15, UNIT_BYTES},
+      {"ll", FIELD_NUMBER, TRUE, offsetof(BandwidthCorrection, share[PROTOCOL_LL]), 1e-3, 10},
+      {"ll128", FIELD_NUMBER, TRUE, offsetof(BandwidthCorrection, share[PROTOCOL_LL128]), 1e-3, 10},
+      {"simple", FIELD_NUMBER, TRUE, offsetof(BandwidthCorrection, share[PROTOCOL_SIMPLE]), 1e-3, 10},
+  };
+  return yaml_map_read(item, fields, G_N_ELEMENTS(fields), correction, error);
+}
+
+static gboolean read_corrections(Draft *draft, GError **error) {
+  if (!yaml_is_present(draft->tree_corrections))
+    return TRUE;
+  CollectiveLibrary *library = &draft->library;
+  int n = yaml_list_length(draft->tree_corrections, MAX_CORRECTIONS, error);
+  for (int i = 0; i < n; i++) {
+    YamlNode item = yaml_list_item(draft->tree_corrections, i);
+    if (!read_correction(item, &library->tree_corrections[i], error))
+      return FALSE;
+    if (i > 0 && library->tree_corrections[i].bytes <= library->tree_corrections[i - 1].bytes)
+      return yaml_fail(item, error, "found bytes %.0f after %.0f, expected ascending sizes",
+                       library->tree_corrections[i].bytes, library->tree_corrections[i - 1].bytes);
+  }
+  library->n_tree_corrections = n;
+  return n > 0;
+}
+
+static gboolean read_rest(Draft *draft, GError **error) {
+  static const YamlField bytes = {.type = FIELD_QUANTITY, .required = TRUE, .min = 1, .max = 1e12, .unit = UNIT_BYTES};
+  return read_architectures(draft, error) && read_corrections(draft, error) &&
+         (!yaml_is_present(draft->ll_over_nodes) ||
+          yaml_map_read(draft->ll_over_nodes, ll_fields, G_N_ELEMENTS(ll_fields), draft, error)) &&
+         (!yaml_is_present(draft->channel_bytes) ||
+          read_protocols(draft->channel_bytes, &bytes, TRUE, draft->library.channel_bytes, error));
+}
+
+/* The tables say whether there is a PAT; its own two constants come with them. */
+static gboolean read_pat(Draft *draft, YamlNode root, GError **error) {
+  if (yaml_is_present(draft->pat))
+    return yaml_map_read(draft->pat, pat_fields, G_N_ELEMENTS(pat_fields), draft, error);
+  if (draft->library.bandwidth_share[ALGORITHM_PAT][PROTOCOL_SIMPLE] > 0)
+    return yaml_fail(root, error, "the key \"pat\" is missing, as the tables have rows of pat");
+  return TRUE;
+}
+
+gboolean collective_library_read(const char *file, CollectiveLibrary *library, gint64 *eager_bytes, GError **error) {
+  g_autoptr(YamlFile) yaml = yaml_file_read(file, error);
+  if (yaml == NULL)
+    return FALSE;
+  Draft draft = {0};
+  YamlNode root = yaml_file_root(yaml);
+  gboolean ok = yaml_map_read(root, top_fields, G_N_ELEMENTS(top_fields), &draft, error) &&
+                read_tables(&draft, error) && read_rest(&draft, error) && read_pat(&draft, root, error);
+  *library = draft.library;
+  *eager_bytes = draft.eager_bytes;
+  g_free(draft.source); /* required for people, read by nobody */
+  return ok;
+}
+
+void collective_library_clear(CollectiveLibrary *library) {
+  g_clear_pointer(&library->version, g_free);
+}

@@ -1,0 +1,63 @@
+/* How a collective library turns link rates into time: constants of its own tuning model, tagged with its version.
+ * Read from topologies/nccl/<version>.yaml; every constant there has its source.
+ *
+ * Ring and tree must be there in all three protocols. An algorithm or protocol that the file leaves out does not exist
+ * in that version. */
+#pragma once
+#include "gpu.h"
+
+typedef enum { LINK_NVLINK, LINK_PCIE, LINK_NET, N_LINKS } LinkKind;
+
+/* The first N_ALGORITHMS have rows in the library's tables. The others are made of the ring's steps. */
+typedef enum {
+  ALGORITHM_RING,
+  ALGORITHM_TREE,      /* double binary tree over nodes, a chain inside each */
+  ALGORITHM_NVLS,      /* the switch of a scale-up domain reduces and multicasts */
+  ALGORITHM_NVLS_TREE, /* that inside domains, a double binary tree over them */
+  ALGORITHM_PAT,       /* parallel aggregated trees: logarithmic gather and scatter, one GPU a node */
+  N_ALGORITHMS,
+  ALGORITHM_HIERARCHICAL = N_ALGORITHMS, /* rings inside domains, then rings of equal members over domains */
+  ALGORITHM_PAIRWISE,                    /* all-to-all in n − 1 rounds, each GPU with one partner a round */
+  ALGORITHM_DIRECT,                      /* plain sends, all under way at once */
+} Algorithm;
+typedef enum { PROTOCOL_LL, PROTOCOL_LL128, PROTOCOL_SIMPLE, N_PROTOCOLS } Protocol;
+
+/* NULL-terminated, in the order of the enums. */
+const char *const *algorithm_names(void);
+const char *const *protocol_names(void); /* as the library prints them: LL, LL128, Simple */
+const char *const *protocol_keys(void);  /* as our files spell them: ll, ll128, simple */
+
+enum { MAX_CORRECTIONS = 64 };
+
+typedef struct {
+  double bytes;
+  double share[N_PROTOCOLS];
+} BandwidthCorrection;
+
+/* What differs between GPU generations. */
+typedef struct {
+  double ll_Bps;     /* most that LL carries inside one node; 0: not stated */
+  double nvls_share; /* of the bus bandwidth that in-switch reduction reaches; 0: the generation has none */
+  int channels;      /* most that one collective uses, each on an SM of its own; 0: not stated */
+  int nvls_channels;
+} ArchitectureLimits;
+
+typedef struct {
+  char *version;                                     /* owned */
+  double base_s[N_ALGORITHMS][N_PROTOCOLS];          /* fixed cost of a collective */
+  double hop_s[N_LINKS][N_ALGORITHMS][N_PROTOCOLS];  /* per step over that kind of link */
+  double bandwidth_share[N_ALGORITHMS][N_PROTOCOLS]; /* of bus bandwidth that the protocol carries; 0: no such thing */
+  double one_node_share[N_ALGORITHMS][N_PROTOCOLS];  /* the same inside one node; 0: no different */
+  ArchitectureLimits by_architecture[N_ARCHITECTURES];
+  double two_nodes_ll_Bps, more_nodes_ll_Bps; /* most that LL carries over nodes; 0: not stated */
+  double ring_plateau;                        /* factor on the latency of Simple ring all-reduces over nodes; 0: 1 */
+  double pat_step_share, pat_per_rank_s;      /* share of a hop that a step costs; time per rank beside the steps */
+  double channel_bytes[N_PROTOCOLS];          /* least that a channel is opened for; 0: not stated */
+  BandwidthCorrection tree_corrections[MAX_CORRECTIONS]; /* factor on a tree's bandwidth, by size, ascending */
+  int n_tree_corrections;
+} CollectiveLibrary;
+
+/* Fill `library` and the largest send that ends without its receiver. Unknown, missing and duplicate keys, missing
+ * units, absurd numbers: INPUT with file:line; then `library` still needs collective_library_clear(). */
+gboolean collective_library_read(const char *file, CollectiveLibrary *library, gint64 *eager_bytes, GError **error);
+void collective_library_clear(CollectiveLibrary *library);

@@ -1,0 +1,291 @@
+/* Closed forms of the algorithms beside ring, tree and plain sends; what the library's data adds to them; and its
+ * choice on machines where NCCL's own is known. */
+#include "toy_cluster.h"
+
+static const double KiB = 1024, MiB = 1048576;
+
+/* The toy's GPUs as Hopper, whose switches reduce at 3/4 of the scale-up rate: 150 GB/s. */
+static Cluster switched_cluster(void) {
+  Cluster cluster = toy_cluster();
+  CollectiveLibrary *library = &cluster.collectives;
+  cluster.gpu.architecture = ARCHITECTURE_HOPPER;
+  library->by_architecture[ARCHITECTURE_HOPPER] =
+      (ArchitectureLimits){.nvls_share = 0.75, .channels = 24, .nvls_channels = 16};
+  for (Algorithm a = ALGORITHM_NVLS; a <= ALGORITHM_NVLS_TREE; a++) {
+    library->bandwidth_share[a][PROTOCOL_SIMPLE] = 1;
+    library->hop_s[LINK_NVLINK][a][PROTOCOL_SIMPLE] = 25e-6;
+    library->hop_s[LINK_NET][a][PROTOCOL_SIMPLE] = 20e-6;
+  }
+  return cluster;
+}
+
+static const char *lacks(const Cluster *cluster, int n, int stride, Algorithm algorithm) {
+  GroupShape shape = shape_of(cluster, n, stride);
+  return collective_algorithm_lacks(cluster, &shape, algorithm);
+}
+
+START_TEST(in_switch_all_reduce_carries_a_buffer_and_a_part) {
+  Cluster cluster = switched_cluster();
+  /* 25 us + (1 + 1/8)·400 MB / 150 GB/s = 25 + 3000 us; the ring's 2·7/8·400 MB / 200 GB/s = 3500 us */
+  assert_close(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 8, 1, 400 * MB, ALGORITHM_NVLS).time_s, 3025e-6);
+  ck_assert_int_eq(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 8, 1, 400 * MB, -1).algorithm, ALGORITHM_NVLS);
+  /* all-gather: 7/8·400 MB come in: 25 + 2333 us; the ring is faster, 8 + 7·3 + 1750 */
+  assert_close(cost_of(&cluster, COLLECTIVE_ALL_GATHER, 8, 1, 400 * MB, ALGORITHM_NVLS).time_s,
+               25e-6 + 7.0 / 8 * 400 * MB / 150e9);
+  ck_assert_int_eq(cost_of(&cluster, COLLECTIVE_ALL_GATHER, 8, 1, 400 * MB, -1).algorithm, ALGORITHM_RING);
+}
+END_TEST
+
+START_TEST(switches_reduce_inside_domains_and_a_tree_joins_them) {
+  Cluster cluster = switched_cluster();
+  cluster.nic_Bps = 100e9; /* usable 80 GB/s a NIC, 640 a node */
+  /* 2 nodes: 25 + 2·1·20 us + (1 + 1/8)·400 MB / 150 GB/s = 65 + 3000; S over 640 GB/s is shorter, 625 us */
+  assert_close(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 16, 1, 400 * MB, ALGORITHM_NVLS_TREE).time_s, 3065e-6);
+  cluster.nic_Bps = 25e9;
+  /* 8 nodes, 160 GB/s a node: 25 + 2·3·20 us + 2·400 MB / 160 GB/s = 145 + 5000 */
+  assert_close(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 64, 1, 400 * MB, ALGORITHM_NVLS_TREE).time_s, 5145e-6);
+}
+END_TEST
+
+START_TEST(only_switches_that_can_reduce_do) {
+  Cluster cluster = switched_cluster();
+  ck_assert_ptr_null(lacks(&cluster, 8, 1, ALGORITHM_NVLS));
+  ck_assert_ptr_nonnull(strstr(lacks(&cluster, 16, 1, ALGORITHM_NVLS), "one scale-up domain"));
+  ck_assert_ptr_nonnull(strstr(lacks(&cluster, 8, 1, ALGORITHM_NVLS_TREE), "several scale-up domains"));
+  ck_assert_ptr_nonnull(strstr(lacks(&cluster, 4, 8, ALGORITHM_NVLS_TREE), "several members"));
+  cluster.gpu.architecture = ARCHITECTURE_AMPERE;
+  ck_assert_ptr_nonnull(strstr(lacks(&cluster, 8, 1, ALGORITHM_NVLS), "Hopper and later"));
+  cluster.gpu.architecture = ARCHITECTURE_HOPPER;
+  cluster.scale_up = SCALE_UP_NVLINK_MESH;
+  ck_assert_ptr_nonnull(strstr(lacks(&cluster, 8, 1, ALGORITHM_NVLS), "NVSwitch"));
+  /* what does not exist is not chosen, and asking for it gives what is */
+  ck_assert_int_eq(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 8, 1, 400 * MB, -1).algorithm, ALGORITHM_RING);
+  ck_assert_int_eq(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 8, 1, 400 * MB, ALGORITHM_NVLS).algorithm, ALGORITHM_RING);
+  ck_assert_ptr_nonnull(strstr(lacks(&cluster, 8, 8, ALGORITHM_PAT), "tables")); /* the toy's library has none */
+}
+END_TEST
+
+START_TEST(pat_is_logarithmic_in_nodes) {
+  Cluster cluster = toy_cluster();
+  CollectiveLibrary *library = &cluster.collectives;
+  library->bandwidth_share[ALGORITHM_PAT][PROTOCOL_SIMPLE] = 0.75;
+  library->base_s[ALGORITHM_PAT][PROTOCOL_SIMPLE] = 8e-6;
+  library->hop_s[LINK_NET][ALGORITHM_PAT][PROTOCOL_SIMPLE] = 14e-6;
+  library->pat_step_share = 0.25;
+  library->pat_per_rank_s = 2e-6;
+  /* 16 nodes, a GPU on each: 8 + 4·14/4 + 16·2 us + 15/16·32 MB / (0.75·20 GB/s) = 54 + 2000 us */
+  assert_close(cost_of(&cluster, COLLECTIVE_ALL_GATHER, 16, 8, 32 * MB, ALGORITHM_PAT).time_s, 2054e-6);
+  /* the ring needs 8 + 15·14 us + 1500: it wins this one, PAT the short ones */
+  ck_assert_int_eq(cost_of(&cluster, COLLECTIVE_ALL_GATHER, 16, 8, 32 * MB, -1).algorithm, ALGORITHM_RING);
+  ck_assert_int_eq(cost_of(&cluster, COLLECTIVE_REDUCE_SCATTER, 16, 8, MB, -1).algorithm, ALGORITHM_PAT);
+  ck_assert_ptr_nonnull(strstr(lacks(&cluster, 16, 4, ALGORITHM_PAT), "one member a node"));
+  ck_assert_ptr_null(lacks(&cluster, 16, 8, ALGORITHM_PAT));
+}
+END_TEST
+
+START_TEST(a_hierarchical_all_reduce_is_three_collectives) {
+  Cluster cluster = toy_cluster();
+  /* 32 ranks on 4 nodes, 400 MB. In the node, twice: 7·3 us + 7/8·400 MB / 200 GB/s = 1771 us. Between: 8 rings of
+   * 50 MB, each over a NIC of 20 GB/s: 2·3·14 us + 2·3/4·50 MB / 20 GB/s = 84 + 3750 us. Three bases of 8 us. */
+  double time_s = cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 32, 1, 400 * MB, ALGORITHM_HIERARCHICAL).time_s;
+  assert_close(time_s, 24e-6 + 2 * 1771e-6 + 3834e-6);
+  /* all-gather: 8 parts of 12.5 MB over nodes to 50 MB, then to 400 inside: half of that and two bases */
+  double gather_s = cost_of(&cluster, COLLECTIVE_ALL_GATHER, 32, 1, 400 * MB, ALGORITHM_HIERARCHICAL).time_s;
+  assert_close(gather_s, 16e-6 + 1771e-6 + 1917e-6);
+  /* the library does not do it by itself, even where it would win: 512 ranks, short messages */
+  ck_assert_double_lt(cost_of(&cluster, COLLECTIVE_ALL_GATHER, 512, 1, MB, ALGORITHM_HIERARCHICAL).time_s,
+                      cost_of(&cluster, COLLECTIVE_ALL_GATHER, 512, 1, MB, -1).time_s);
+  ck_assert_ptr_nonnull(strstr(lacks(&cluster, 12, 1, ALGORITHM_HIERARCHICAL), "as many members"));
+  ck_assert_ptr_nonnull(strstr(lacks(&cluster, 8, 1, ALGORITHM_HIERARCHICAL), "several scale-up domains"));
+}
+END_TEST
+
+START_TEST(pairwise_rounds_do_not_overlap) {
+  Cluster cluster = toy_cluster();
+  /* one node: as direct sends, 7 rounds of 10 MB: 8 + 7·3 us + 350 us */
+  assert_close(cost_of(&cluster, COLLECTIVE_ALL_TO_ALL, 8, 1, 80 * MB, ALGORITHM_PAIRWISE).time_s, 379e-6);
+  /* two nodes: 7 rounds inside of 5 MB / 200 GB/s = 25 us, 8 between at 20 GB/s = 250 us */
+  assert_close(cost_of(&cluster, COLLECTIVE_ALL_TO_ALL, 16, 1, 80 * MB, ALGORITHM_PAIRWISE).time_s,
+               8e-6 + 7 * 3e-6 + 8 * 14e-6 + 7 * 25e-6 + 8 * 250e-6);
+  /* two pods of 64 with uplinks of a quarter: 7 inside, 56 in the pod, 64 between pods at 5 GB/s; 0.625 MB each */
+  cluster.tiers[0] = (FabricTier){64, 1};
+  cluster.tiers[1] = (FabricTier){512, 4};
+  cluster.n_tiers = 2;
+  double wire_s = 0.625 * MB * (7 / 200e9 + 56 / 20e9 + 64 / 5e9);
+  assert_close(cost_of(&cluster, COLLECTIVE_ALL_TO_ALL, 128, 1, 80 * MB, ALGORITHM_PAIRWISE).time_s,
+               8e-6 + 7 * 3e-6 + 120 * 14e-6 + wire_s);
+  ck_assert_int_eq(cost_of(&cluster, COLLECTIVE_ALL_TO_ALL, 128, 1, 80 * MB, -1).algorithm, ALGORITHM_DIRECT);
+}
+END_TEST
+
+START_TEST(ll_carries_no_more_than_its_limit) {
+  Cluster cluster = switched_cluster();
+  CollectiveLibrary *library = &cluster.collectives;
+  library->bandwidth_share[ALGORITHM_RING][PROTOCOL_LL] = 0.5; /* 100 GB/s inside, 80 over nodes */
+  library->bandwidth_share[ALGORITHM_RING][PROTOCOL_SIMPLE] = 1e-3;
+  library->bandwidth_share[ALGORITHM_NVLS][PROTOCOL_SIMPLE] = 0;
+  library->by_architecture[ARCHITECTURE_HOPPER].ll_Bps = 70e9;
+  library->two_nodes_ll_Bps = 40e9;
+  library->more_nodes_ll_Bps = 20e9;
+  /* no latency: 7/8, 15/16 and 31/32 of 80 MB at 70, 40 and 20 GB/s */
+  const double expected_s[] = {1e-3, 1.875e-3, 3.875e-3};
+  for (int i = 0; i < 3; i++)
+    assert_close(cost_of(&cluster, COLLECTIVE_ALL_GATHER, 8 << i, 1, 80 * MB, ALGORITHM_RING).time_s, expected_s[i]);
+  cluster.gpu.architecture = ARCHITECTURE_OTHER; /* no limit stated */
+  assert_close(cost_of(&cluster, COLLECTIVE_ALL_GATHER, 8, 1, 80 * MB, ALGORITHM_RING).time_s, 0.7e-3);
+}
+END_TEST
+
+START_TEST(long_rings_over_nodes_pay_their_latency_times_the_plateau) {
+  Cluster cluster = toy_cluster();
+  cluster.collectives.ring_plateau = 1.5;
+  /* 16 ranks: 1.5·(8 + 28·3 + 2·14 us) + 30/16·160 MB / 160 GB/s = 180 + 1875 */
+  assert_close(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 16, 1, 160 * MB, ALGORITHM_RING).time_s, 2055e-6);
+  /* below 64 bytes for each rank's part not, nor inside a node, nor for an all-gather */
+  assert_close(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 16, 1, 1023, ALGORITHM_RING).time_s,
+               120e-6 + 30.0 / 16 * 1023 / 160e9);
+  assert_close(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 8, 1, 400 * MB, ALGORITHM_RING).time_s, 3550e-6);
+  assert_close(cost_of(&cluster, COLLECTIVE_ALL_GATHER, 16, 1, 160 * MB, ALGORITHM_RING).time_s,
+               8e-6 + 14 * 3e-6 + 14e-6 + 937.5e-6);
+}
+END_TEST
+
+START_TEST(a_tree_reaches_less_of_its_bandwidth_by_size) {
+  Cluster cluster = toy_cluster();
+  CollectiveLibrary *library = &cluster.collectives;
+  library->tree_corrections[0] = (BandwidthCorrection){1 * MiB, {1, 1, 0.5}};
+  library->tree_corrections[1] = (BandwidthCorrection){4 * MiB, {1, 1, 0.8}};
+  library->n_tree_corrections = 2;
+  /* 8 nodes: 155 us (see the tree's closed form) + 2·S / (160 GB/s · factor); halfway in log size 0.65 */
+  const double bytes[] = {KiB, MiB, 2 * MiB, 4 * MiB, 64 * MiB}, factor[] = {0.5, 0.5, 0.65, 0.8, 0.8};
+  for (int i = 0; i < 5; i++)
+    assert_close(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 64, 1, bytes[i], ALGORITHM_TREE).time_s,
+                 155e-6 + 2 * bytes[i] / (160e9 * factor[i]));
+}
+END_TEST
+
+START_TEST(one_node_may_have_a_share_of_its_own) {
+  Cluster cluster = toy_cluster();
+  cluster.collectives.one_node_share[ALGORITHM_TREE][PROTOCOL_SIMPLE] = 0.5;
+  /* 65 us and 2·400 MB at half of 200 GB/s; two nodes: 9 + 2·28 + 2·15 us, all of the 160 GB/s */
+  assert_close(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 8, 1, 400 * MB, ALGORITHM_TREE).time_s, 8065e-6);
+  assert_close(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 16, 1, 400 * MB, ALGORITHM_TREE).time_s, 5095e-6);
+}
+END_TEST
+
+START_TEST(channels_take_an_sm_each_and_fewer_for_little_data) {
+  Cluster cluster = switched_cluster();
+  cluster.collectives.channel_bytes[PROTOCOL_SIMPLE] = 32 * KiB;
+  ck_assert_int_eq(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 8, 1, 64 * MiB, ALGORITHM_RING).sms, 24);
+  ck_assert_int_eq(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 8, 1, 64 * MiB, ALGORITHM_NVLS).sms, 16);
+  ck_assert_int_eq(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 8, 1, 100 * KiB, ALGORITHM_RING).sms, 3); /* 100/32 */
+  ck_assert_int_eq(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 8, 1, 4, ALGORITHM_RING).sms, 1);
+  ck_assert_int_eq(cost_of(&cluster, COLLECTIVE_ALL_TO_ALL, 8, 1, 64 * MiB, -1).sms, 0); /* not known of sends */
+  ck_assert_int_eq(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 1, 1, 64 * MiB, -1).sms, 0);
+  cluster.gpu.architecture = ARCHITECTURE_OTHER;
+  ck_assert_int_eq(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 8, 1, 64 * MiB, ALGORITHM_RING).sms, 0);
+}
+END_TEST
+
+/* What NCCL 2.28.9 chose for float all-reduces on H100 nodes with 8 NICs of 400 Gb/s, by its own log
+ * (NCCL_DEBUG_SUBSYS=TUNING): one node 1 MiB Ring LL, from 9 MiB on NVLS; without NVLS, 9 to 27 MiB Ring LL128, from
+ * 128 MiB on Ring Simple; two nodes 1 MiB Tree LL128, from 9 MiB on NVLSTree. */
+START_TEST(the_choice_is_that_of_nccl_on_h100) {
+  static const struct {
+    int n;
+    double mib;
+    int asked;
+    Algorithm algorithm;
+    Protocol protocol;
+  } choices[] = {
+      {8, 1, -1, ALGORITHM_RING, PROTOCOL_LL},
+      {8, 9, -1, ALGORITHM_NVLS, PROTOCOL_SIMPLE},
+      {8, 512, -1, ALGORITHM_NVLS, PROTOCOL_SIMPLE},
+      {8, 9, ALGORITHM_RING, ALGORITHM_RING, PROTOCOL_LL128},
+      {8, 128, ALGORITHM_RING, ALGORITHM_RING, PROTOCOL_SIMPLE},
+      {16, 1, -1, ALGORITHM_TREE, PROTOCOL_LL128},
+      {16, 9, -1, ALGORITHM_NVLS_TREE, PROTOCOL_SIMPLE},
+      {16, 512, -1, ALGORITHM_NVLS_TREE, PROTOCOL_SIMPLE},
+  };
+  g_autoptr(Cluster) cluster = cluster_read("dgx-h100", NULL);
+  ck_assert_ptr_nonnull(cluster);
+  for (gsize i = 0; i < G_N_ELEMENTS(choices); i++) {
+    CollectiveCost cost =
+        cost_of(cluster, COLLECTIVE_ALL_REDUCE, choices[i].n, 1, choices[i].mib * MiB, choices[i].asked);
+    ck_assert_int_eq(cost.algorithm, choices[i].algorithm);
+    ck_assert_int_eq(cost.protocol, choices[i].protocol);
+  }
+}
+END_TEST
+
+/* The toy with a fit of all-reduces on the 8 GPUs of a node. */
+static FittedLinks *fit_of(double alpha_s, double busbw_Bps) {
+  FittedLinks *fitted = g_new0(FittedLinks, 1);
+  fitted->collectives = g_array_new(FALSE, FALSE, sizeof(FittedCollective));
+  FittedCollective fit = {COLLECTIVE_ALL_REDUCE, 8, 1, -1, PROTOCOL_SIMPLE, alpha_s, busbw_Bps};
+  g_array_append_val(fitted->collectives, fit);
+  return fitted;
+}
+
+START_TEST(a_fit_goes_before_the_model) {
+  Cluster cluster = toy_cluster();
+  g_autoptr(FittedLinks) fitted = fit_of(80e-6, 100e9);
+  cluster.fitted = fitted;
+  /* 80 us + 1.75·400 MB / 100 GB/s */
+  CollectiveCost cost = cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 8, 1, 400 * MB, -1);
+  assert_close(cost.time_s, 7080e-6);
+  ck_assert_int_eq(cost.source, COST_INTERPOLATED);
+  /* a second row with less latency and bandwidth: 20 us + 1.75·S / 50 GB/s takes over below 3.43 MB */
+  FittedCollective low = {COLLECTIVE_ALL_REDUCE, 8, 1, -1, PROTOCOL_LL128, 20e-6, 50e9};
+  g_array_append_val(fitted->collectives, low);
+  assert_close(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 8, 1, MB, -1).time_s, 55e-6);
+  ck_assert_int_eq(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 8, 1, 3.4 * MB, -1).protocol, PROTOCOL_LL128);
+  ck_assert_int_eq(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 8, 1, 3.5 * MB, -1).protocol, PROTOCOL_SIMPLE);
+  /* not for other operations, groups over nodes, or an algorithm that was not fitted */
+  assert_close(cost_of(&cluster, COLLECTIVE_BROADCAST, 8, 1, 400 * MB, -1).time_s, 2029e-6);
+  ck_assert_int_eq(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 16, 1, 400 * MB, -1).source, COST_MODELLED);
+  assert_close(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 8, 1, 400 * MB, ALGORITHM_TREE).time_s, 65e-6 + 4000e-6);
+  assert_close(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 8, 1, 400 * MB, ALGORITHM_RING).time_s, 7080e-6);
+}
+END_TEST
+
+START_TEST(a_fit_follows_the_model_to_other_groups) {
+  Cluster cluster = toy_cluster();
+  /* The model's 8 ranks: 50 us + 1.75·S / 200 GB/s; its 4: 8 + 6·3 = 26 us + 1.5·S / 200 GB/s. A fit of 80 us has 30
+   * more than its steps, which stay: 56 us; half the rate stays half: 1.5·400 MB / 100 GB/s. */
+  g_autoptr(FittedLinks) slow_start = fit_of(80e-6, 100e9);
+  cluster.fitted = slow_start;
+  assert_close(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 4, 1, 400 * MB, -1).time_s, 56e-6 + 6000e-6);
+  /* a fit of 25 us is half of the model's latency: so are the 26 us */
+  g_autoptr(FittedLinks) quick_start = fit_of(25e-6, 100e9);
+  cluster.fitted = quick_start;
+  assert_close(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 4, 1, 400 * MB, -1).time_s, 13e-6 + 6000e-6);
+  assert_close(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 4, 1, 0, -1).time_s, 13e-6);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("collective algorithms");
+  TCase *tests = tcase_create("all");
+  tcase_add_test(tests, in_switch_all_reduce_carries_a_buffer_and_a_part);
+  tcase_add_test(tests, switches_reduce_inside_domains_and_a_tree_joins_them);
+  tcase_add_test(tests, only_switches_that_can_reduce_do);
+  tcase_add_test(tests, pat_is_logarithmic_in_nodes);
+  tcase_add_test(tests, a_hierarchical_all_reduce_is_three_collectives);
+  tcase_add_test(tests, pairwise_rounds_do_not_overlap);
+  tcase_add_test(tests, ll_carries_no_more_than_its_limit);
+  tcase_add_test(tests, long_rings_over_nodes_pay_their_latency_times_the_plateau);
+  tcase_add_test(tests, a_tree_reaches_less_of_its_bandwidth_by_size);
+  tcase_add_test(tests, one_node_may_have_a_share_of_its_own);
+  tcase_add_test(tests, channels_take_an_sm_each_and_fewer_for_little_data);
+  tcase_add_test(tests, the_choice_is_that_of_nccl_on_h100);
+  tcase_add_test(tests, a_fit_goes_before_the_model);
+  tcase_add_test(tests, a_fit_follows_the_model_to_other_groups);
+  suite_add_tcase(suite, tests);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return n_failed == 0 ? 0 : 1;
+}
