@@ -115,6 +115,7 @@ static void run(Prediction *prediction) {
                            .speed = speed,
                            .jitter = plan->jitter,
                            .seed = plan->seed,
+                           .contended = plan->contention,
                            .transfer_tax = prediction->cluster->transfer_tax};
   gint64 before_us = g_get_monotonic_time();
   prediction->trace = engine_run(&simulation, &prediction->engine);

@@ -67,6 +67,10 @@ CollectiveCost collective_cost(const Cluster *cluster, Collective collective, co
     cost.time_s = measured_collective_s(cluster, collective, shape, bytes, fastest_s, &source);
     cost.source = source != COST_MODELLED ? source : cost.source;
   }
+  if (shape->n > 1)
+    cost.latency_s =
+        MIN(cost.time_s,
+            collective_algorithm_time(cluster, collective, shape, bytes, cost.algorithm, cost.protocol).latency_s);
   cost.bus_Bps = collective_bus_Bps(cluster, shape, &cost.link);
   cost.sms = collective_algorithm_sms(cluster, shape, bytes, cost.algorithm, cost.protocol);
   if (cost.time_s > 0) {

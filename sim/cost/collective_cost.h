@@ -10,6 +10,7 @@
 
 typedef struct {
   double time_s;
+  double latency_s;            /* of time_s: before bytes move; by the model, where time_s is measured or fitted */
   double algbw_Bps, busbw_Bps; /* 0 bytes: 0 */
   Algorithm algorithm;
   Protocol protocol;

@@ -14,6 +14,7 @@
 
 #include "collective_cost.h"
 #include "kernel_cost.h"
+#include "way_load.h"
 
 #include <math.h>
 #include <string.h>
@@ -119,13 +120,17 @@ static GArray *representatives(const Layout *layout, const Cluster *cluster) {
   return ranks;
 }
 
-static double worst_send_s(const Costing *costing, const Transfer *transfer) {
+static double worst_send_s(const Costing *costing, const Transfer *transfer, WayLoad *load) {
   int stride = costing->workload->layout.stride[AXIS_PP];
-  double worst_s = 0;
+  double worst_s = -1;
   for (guint i = 0; i < costing->ranks->len; i++) {
     int rank = g_array_index(costing->ranks, int, i);
     int from = rank + transfer->source * stride, to = rank + transfer->target * stride;
-    worst_s = MAX(worst_s, send_cost_s(costing->cluster, from, to, transfer->bytes));
+    double time_s = send_cost_s(costing->cluster, from, to, transfer->bytes);
+    if (time_s <= worst_s)
+      continue;
+    worst_s = time_s;
+    load->latency_ns = ns_of(MIN(time_s, send_way_load(costing->cluster, from, to, load)));
   }
   return worst_s;
 }
@@ -179,16 +184,27 @@ static GroupShape *group_shapes(const Costing *costing, const Program *program) 
   return shapes;
 }
 
+/* Collectives of tp alone are part of compute ops, whole or expanded: their time is the kernels' business. */
+static double collective_s(const Costing *costing, const Program *program, const Transfer *transfer,
+                           const GroupShape *shape, WayLoad *load) {
+  const Group *group = &g_array_index(program->groups, Group, transfer->group);
+  CollectiveCost cost = collective_cost(costing->cluster, transfer->collective, shape, transfer->bytes, -1);
+  if (group->spans_pp || group->axes != AXIS_BIT(AXIS_TP))
+    collective_way_load(costing->cluster, shape, cost.algorithm == ALGORITHM_DIRECT, load);
+  load->latency_ns = ns_of(cost.latency_s);
+  return cost.time_s;
+}
+
 static void time_transfers(const Costing *costing, const Program *program, Timing *timing) {
   g_autofree GroupShape *shapes = group_shapes(costing, program);
   timing->n_transfers = (int)program->transfers->len;
   timing->transfers = g_new0(OpTime, timing->n_transfers);
+  timing->loads = g_new0(WayLoad, timing->n_transfers);
   for (int i = 0; i < timing->n_transfers; i++) {
     const Transfer *transfer = &g_array_index(program->transfers, Transfer, i);
-    double time_s = transfer->group < 0 ? worst_send_s(costing, transfer)
-                                        : collective_cost(costing->cluster, transfer->collective,
-                                                          &shapes[transfer->group], transfer->bytes, -1)
-                                              .time_s;
+    WayLoad *load = &timing->loads[i];
+    double time_s = transfer->group < 0 ? worst_send_s(costing, transfer, load)
+                                        : collective_s(costing, program, transfer, &shapes[transfer->group], load);
     timing->transfers[i] = launched(time_s, costing->launch_ns);
   }
 }

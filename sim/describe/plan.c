@@ -35,6 +35,7 @@ Plan *plan_new(void) {
       .prefetch = 1,
       .overlap_p2p = -1,
       .grad_norm_barrier = -1,
+      .contention = TRUE,
       .fold = TRUE,
       .flops = FLOPS_CAUSAL,
       .seed = 1,

@@ -44,6 +44,7 @@ typedef struct {
   int grad_norm_barrier; /* the optimizer waits for the global gradient norm of all ranks: 1 or 0; −1: as the schedule
                             has it, or else 1 */
   int steps;             /* steps chained; 0: 1, or 3 where stages of a pipeline do not wait for each other */
+  gboolean contention;   /* transfers of a rank that share its links slow each other */
   gboolean fold;         /* one representative per pipeline rank */
   FlopsConvention flops;
   guint64 seed;

@@ -19,68 +19,19 @@
  * outgrows the cache, put the horizon at the end of time. Then every end is taken at once, last in first out: a rank,
  * with those it meets, is followed as far as it goes before the next is touched. Same records, five times as fast.
  *
- * With a transfer tax ranks stay in time order: a kernel's end moves when a transfer begins beside it. Ends only move
- * later, so one that is taken too early is put back.
+ * Where transfers of a rank may share its links (contention.h) their ends follow from one another, so ranks stay in
+ * time order. A transfer that all its ranks are ready for is due: it begins now, or when the host will have issued it,
+ * and ends when its flow does. Flows' events and the queue's are taken as their times come.
+ *
+ * With a transfer tax ranks stay in time order too: a kernel's end moves when a transfer begins beside it. Ends only
+ * move later, so one that is taken too early is put back.
  *
  * The state of a run is a few bytes per lane; records go straight into the trace, where `end ≤ horizon` also answers
  * whether an op has ended, and `start ≥ 0` whether a partner is there. What is rare is kept out of line, so that the
  * common way through examine and start keeps its registers. */
-#include "engine.h"
+#include "engine_state.h"
 
-#include "event_queue.h"
-#include "saturate.h"
-#include "task.h"
-#include "tax.h"
 #include "variation.h"
-
-/* Streams rounded up to a power of two: from lane to rank is a shift. */
-enum { LANES_PER_RANK = 16 };
-G_STATIC_ASSERT((int)N_STREAMS <= (int)LANES_PER_RANK);
-
-typedef enum { LANE_HELD, LANE_READY, LANE_BUSY } LaneState;
-
-typedef struct {
-  gint32 head;   /* op at the head; −1 when all have ended */
-  gint32 last;   /* op before the head; −1 none */
-  gint32 chain;  /* next lane whose op ends by the same event; −1 none */
-  guint16 holds; /* streams of this rank whose heads wait for an op of this lane */
-  guint8 state;  /* LaneState */
-} Lane;
-
-typedef struct {
-  const Task *tasks;
-  gint64 *start_ns, *end_ns, *issue_ns; /* of the trace, this rank's part */
-  const TaskList *list;
-} Rank;
-
-typedef struct {
-  const Simulation *simulation;
-  const Timing *timing;
-  Trace *trace;
-  TaskList *lists; /* [pipeline ranks] */
-  Meetings meetings;
-  EventQueue queue;
-  Lane *lanes; /* [rank · LANES_PER_RANK + stream] */
-  Rank *ranks;
-  TaxedTime *taxed; /* [ranks]; NULL without a tax */
-  gint32 *ended;    /* first lanes of chains that end within the horizon, last in first out */
-  gint32 n_ended;
-  gboolean runs_ahead; /* the horizon is the end of time, else now */
-  gboolean is_varied;  /* compute times differ by rank or op */
-  gint64 horizon_ns;   /* ends up to here have come to pass */
-  guint64 n_events;
-} Engine;
-
-static inline gint32 rank_of(gint32 lane) {
-  return (guint32)lane / LANES_PER_RANK;
-}
-
-static inline void end_at(Engine *engine, gint32 lane, gint64 end_ns) {
-  if (end_ns <= engine->horizon_ns)
-    engine->ended[engine->n_ended++] = lane;
-  else
-    event_queue_add(&engine->queue, end_ns, lane);
-}
 
 static G_NO_INLINE void vary(const Engine *engine, gint32 rank, gint32 op, gint64 *run_ns, gint64 *tail_ns) {
   const Simulation *simulation = engine->simulation;
@@ -88,16 +39,6 @@ static G_NO_INLINE void vary(const Engine *engine, gint32 rank, gint32 op, gint6
   if (simulation->jitter > 0)
     factor *= 1.0 + simulation->jitter * variation_normal(simulation->seed, rank, op);
   variation_scale(factor, run_ns, tail_ns);
-}
-
-/* A transfer of this rank runs from `from_ns` to `to_ns`: the kernel beside it ends later. */
-static G_NO_INLINE void tax_rank(Engine *engine, gint32 rank, gint64 from_ns, gint64 to_ns) {
-  const TaxSpan span = tax_add(&engine->taxed[rank], from_ns, to_ns);
-  const Lane *compute = &engine->lanes[rank * LANES_PER_RANK + STREAM_COMPUTE];
-  const Rank *state = &engine->ranks[rank];
-  if (compute->head >= 0 && compute->state == LANE_BUSY && state->tasks[compute->head].kind == OP_COMPUTE)
-    state->end_ns[compute->head] =
-        tax_end(engine->simulation->transfer_tax, span, state->start_ns[compute->head], state->end_ns[compute->head]);
 }
 
 static inline void start_compute(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 ready_ns,
@@ -134,7 +75,10 @@ static inline void start_transfer(Engine *engine, gint32 lane, gint32 op, const 
   gint64 partner_start_ns = partner->start_ns[match];
   gint64 start_ns = MAX(ready_ns, add_ns(issue_ns, times[task->work].host_ns));
   own->start_ns[op] = start_ns;
-
+  if (engine->contention != NULL) {
+    engine_start_contended(engine, lane, op, task);
+    return;
+  }
   if (partner_start_ns < 0 && !(is_eager && is_send))
     return;
   if (is_eager && !is_send) {
@@ -147,8 +91,8 @@ static inline void start_transfer(Engine *engine, gint32 lane, gint32 op, const 
   gint64 end_ns = add_ns(is_eager ? start_ns : MAX(start_ns, partner_start_ns), run_ns);
   own->end_ns[op] = end_ns;
   if (engine->taxed != NULL) {
-    tax_rank(engine, rank_of(lane), end_ns - run_ns, end_ns);
-    tax_rank(engine, partner_rank, end_ns - run_ns, end_ns);
+    engine_tax(engine, rank_of(lane), end_ns - run_ns, end_ns);
+    engine_tax(engine, partner_rank, end_ns - run_ns, end_ns);
   }
   if (partner_start_ns >= 0) {
     gint32 partner_lane = partner_rank * LANES_PER_RANK + partner_task->stream;
@@ -176,10 +120,14 @@ static G_NO_INLINE void start_collective(Engine *engine, gint32 lane, gint32 op,
 
   gint64 end_ns = meeting->end_ns;
   *meeting = (Meeting){.last = -1};
+  if (engine->contention != NULL) {
+    engine_begin_flow_at(engine, lane, end_ns - time->run_ns);
+    return;
+  }
   for (gint32 member = lane; member >= 0; member = engine->lanes[member].chain)
     engine->ranks[rank_of(member)].end_ns[engine->lanes[member].head] = end_ns;
   for (gint32 member = lane; member >= 0 && engine->taxed != NULL; member = engine->lanes[member].chain)
-    tax_rank(engine, rank_of(member), end_ns - time->run_ns, end_ns);
+    engine_tax(engine, rank_of(member), end_ns - time->run_ns, end_ns);
   end_at(engine, lane, end_ns);
 }
 
@@ -323,11 +271,15 @@ static void run(Engine *engine) {
   for (gint32 rank = 0; rank < engine->trace->n_ranks; rank++)
     examine_streams(engine, rank * LANES_PER_RANK, (1u << N_STREAMS) - 1);
   for (;;) {
+    if (engine->contention != NULL)
+      engine_advance_flows(engine);
     gint32 lane = engine->n_ended > 0 ? engine->ended[--engine->n_ended] : event_queue_take(&engine->queue);
     if (lane < 0)
       return;
     engine->horizon_ns = MAX(engine->horizon_ns, engine->queue.now);
-    if (is_too_early(engine, lane))
+    if (engine->lanes[lane].state == LANE_DUE)
+      engine_begin_flow(engine, lane);
+    else if (is_too_early(engine, lane))
       event_queue_add(&engine->queue, engine->ranks[rank_of(lane)].end_ns[engine->lanes[lane].head], lane);
     else
       end(engine, lane);
@@ -345,15 +297,25 @@ static void init_rank(Engine *engine, gint32 rank) {
         (Lane){.head = stream < N_STREAMS ? list->head[stream] : -1, .last = -1, .chain = -1};
 }
 
+/* Upper bound on the factor of any compute time. */
+static double slowest(const Simulation *simulation, const Trace *trace) {
+  double factor = 1;
+  for (int rank = 0; rank < trace->n_ranks && simulation->speed != NULL; rank++)
+    factor = MAX(factor, simulation->speed[rank]);
+  return factor * (1 + 3 * simulation->jitter);
+}
+
 static void engine_init(Engine *engine, const Simulation *simulation) {
   g_assert(simulation->speed == NULL || !simulation->folded);
   Trace *trace = trace_new(simulation->program, simulation->layout, simulation->folded);
   trace->timing = simulation->timing;
+  Contention *contention = simulation->contended ? contention_new(trace, slowest(simulation, trace)) : NULL;
+  gboolean in_order = simulation->folded || simulation->transfer_tax > 0 || contention != NULL;
   *engine = (Engine){.simulation = simulation,
                      .timing = simulation->timing,
                      .trace = trace,
-                     .horizon_ns = simulation->folded || simulation->transfer_tax > 0 ? 0 : G_MAXINT64,
-                     .runs_ahead = !simulation->folded && simulation->transfer_tax <= 0,
+                     .horizon_ns = in_order ? 0 : G_MAXINT64,
+                     .runs_ahead = !in_order,
                      .is_varied = simulation->speed != NULL || simulation->jitter > 0};
   meetings_init(&engine->meetings, simulation->program);
   engine->lists = task_lists_new(trace, simulation->eager_bytes, &engine->meetings);
@@ -365,6 +327,9 @@ static void engine_init(Engine *engine, const Simulation *simulation) {
   engine->lanes = g_new(Lane, n_lanes);
   engine->ranks = g_new(Rank, trace->n_ranks);
   engine->ended = g_new(gint32, n_lanes);
+  engine->contention = contention;
+  engine->members = g_array_new(FALSE, FALSE, sizeof(gint32));
+  engine->begin_ns = contention != NULL ? g_new(gint64, n_lanes) : NULL;
   if (simulation->transfer_tax > 0)
     engine->taxed = g_new0(TaxedTime, trace->n_ranks);
   for (gint32 rank = 0; rank < trace->n_ranks; rank++)
@@ -402,6 +367,9 @@ static void engine_clear(Engine *engine) {
   g_free(engine->ranks);
   g_free(engine->ended);
   g_free(engine->taxed);
+  contention_free(engine->contention);
+  g_array_unref(engine->members);
+  g_free(engine->begin_ns);
 }
 
 Trace *engine_run(const Simulation *simulation, EngineStats *stats) {

@@ -16,11 +16,19 @@
 #include <string.h>
 
 Flows *flows_new(const Network *network) {
+  gint32 n_links = network_n_links(network);
+  g_autofree double *capacity_Bps = g_new(double, n_links);
+  for (gint32 i = 0; i < n_links; i++)
+    capacity_Bps[i] = network_link(network, i)->capacity_Bps;
+  return flows_new_on_links(capacity_Bps, n_links);
+}
+
+Flows *flows_new_on_links(const double *capacity_Bps, gint32 n_links) {
   Flows *flows = g_new0(Flows, 1);
-  flows->n_links = network_n_links(network);
+  flows->n_links = n_links;
   flows->links = g_new0(FlowLink, flows->n_links);
   for (gint32 i = 0; i < flows->n_links; i++) {
-    flows->links[i].capacity_Bps = network_link(network, i)->capacity_Bps;
+    flows->links[i].capacity_Bps = capacity_Bps[i];
     flows->links[i].first_use = -1;
   }
   flows->dirty_links = g_new(gint32, flows->n_links);

@@ -41,8 +41,9 @@ typedef struct {
   guint64 n_rates;            /* rates worked out in these */
 } FlowsStats;
 
-/* The network must outlive it and not grow any more. */
+/* On the links of a network as it stands now, or on links of these capacities (≥ 0, copied) and no network. */
 Flows *flows_new(const Network *network);
+Flows *flows_new_on_links(const double *capacity_Bps, gint32 n_links);
 void flows_free(Flows *flows);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Flows, flows_free)
 

@@ -31,6 +31,7 @@ void plan_options_clear(PlanOptions *options) {
                       &options->fold,
                       &options->flops,
                       &options->overlap_p2p,
+                      &options->contention,
                       &options->grad_norm_barrier};
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_clear_pointer(strings[i], g_free);
@@ -131,6 +132,8 @@ static void add_simulated(Parser *parser, PlanOptions *o) {
   const GOptionEntry entries[] = {
       {"fold", 0, 0, G_OPTION_ARG_STRING, &o->fold,
        "one representative per pipeline rank: on or off (default on; off with jitter or slow ranks)", "SWITCH"},
+      {"contention", 0, 0, G_OPTION_ARG_STRING, &o->contention,
+       "transfers of a GPU that share its links slow each other: on or off (default on)", "SWITCH"},
       {"jitter", 0, 0, G_OPTION_ARG_DOUBLE, &o->jitter,
        "standard deviation of compute times as a share, e.g. 0.02 (default 0)", "SHARE"},
       {"seed", 0, 0, G_OPTION_ARG_INT64, &o->seed, "of the jitter (default 1)", "N"},
@@ -184,6 +187,7 @@ static gboolean parse_switches(const PlanOptions *o, Plan *plan, GError **error)
          parse_switch("--overlap-param", o->overlap_param, &plan->overlap_param, error) &&
          parse_switch("--overlap-p2p", o->overlap_p2p, &plan->overlap_p2p, error) &&
          parse_switch("--grad-norm-barrier", o->grad_norm_barrier, &plan->grad_norm_barrier, error) &&
+         parse_switch("--contention", o->contention, &plan->contention, error) &&
          parse_switch("--fold", o->fold, &plan->fold, error);
 }
 

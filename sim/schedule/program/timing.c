@@ -392,5 +392,6 @@ void timing_free(Timing *timing) {
       g_free(timing->lists[piece][phase].items);
   g_free(timing->works);
   g_free(timing->transfers);
+  g_free(timing->loads);
   g_free(timing);
 }

@@ -44,6 +44,17 @@ typedef struct {
   gint64 lead_ns;         /* (computed) see timing_host_lead() */
 } TimedList;
 
+/* What a transfer takes of the ways out of and into a rank while it has them to itself. A way is a kind of link on
+ * which a rank has a share of its own: its scale-up links, its part of the NICs and of each tier of the fabric above.
+ */
+enum { TIMING_MAX_WAYS = 8, TIMING_WHOLE_WAY = 1000 };
+
+typedef struct {
+  gint64 latency_ns;              /* of run_ns: before bytes move */
+  guint16 share[TIMING_MAX_WAYS]; /* in TIMING_WHOLE_WAY; a send's out of its source and into its target, a collective's
+                                      both ways at each member */
+} WayLoad;
+
 typedef struct {
   TimedList lists[N_PIECES][N_PHASES];
   OpTime *works; /* [program works]; owned */
@@ -51,6 +62,8 @@ typedef struct {
   OpTime *transfers; /* [program transfers]: run = on the wire from the moment both (all) sides are there; host =
                         launch; owned */
   int n_transfers;
+  WayLoad
+      *loads; /* [program transfers]: transfers of a rank share its ways; NULL: they do not disturb each other; owned */
   OpTime host_sync;                           /* OP_HOST: run = time the host takes after what it waits for */
   int n_measured, n_interpolated, n_modelled; /* distinct matrix products by where their time came from */
 } Timing;

@@ -1,0 +1,32 @@
+/* Transfers that share a rank's links slow each other: each is a flow (flows.h) over the ways it takes out of and into
+ * its ranks, with what it takes of them alone (WayLoad) as its cap. Alone it takes its own time to the nanosecond.
+ *
+ * Folded, a rank's ways are those of every rank it stands for: they do the same at the same time, so their flows are
+ * alike, and a rank's part of a link that several ranks have in common is the whole of its own. */
+#pragma once
+#include "trace.h"
+
+typedef struct Contention Contention;
+
+/* NULL: no rank has two streams of transfers with ways in common, so none can be slowed; or the run may last longer
+ * than flows' time goes (days). `slowest`: no compute op takes more than so many times its time. */
+Contention *contention_new(const Trace *trace, double slowest);
+void contention_free(Contention *contention);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Contention, contention_free)
+
+/* A transfer (Program.transfers) begins at now_ns; it is known by `lane`, of which one is under way at most. A send
+ * between two recorded ranks; or a collective with these. Not after contention_next_ns(). */
+void contention_send(Contention *contention, gint64 now_ns, gint32 lane, gint32 transfer, gint32 from, gint32 to);
+void contention_collective(Contention *contention, gint64 now_ns, gint32 lane, gint32 transfer, const gint32 *ranks,
+                           gint32 n_ranks);
+/* When something happens next; G_MAXINT64: nothing does. */
+gint64 contention_next_ns(Contention *contention);
+
+typedef struct {
+  gint32 lane;
+  gint64 end_ns; /* rounded up */
+} TransferEnd;
+
+/* Advance to contention_next_ns(). Returns the transfers that ended, in the order of (end, start): *n_ended of them,
+ * until the next call. */
+const TransferEnd *contention_advance(Contention *contention, gint32 *n_ended);

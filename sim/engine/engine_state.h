@@ -1,0 +1,71 @@
+/* What engine.c and transfers.c share: the state of a run. Not for others. */
+#pragma once
+#include "contention.h"
+#include "engine.h"
+#include "event_queue.h"
+#include "saturate.h"
+#include "task.h"
+#include "tax.h"
+
+/* Streams rounded up to a power of two: from lane to rank is a shift. */
+enum { LANES_PER_RANK = 16 };
+G_STATIC_ASSERT((int)N_STREAMS <= (int)LANES_PER_RANK);
+
+typedef enum { LANE_HELD, LANE_READY, LANE_BUSY, LANE_DUE } LaneState;
+
+typedef struct {
+  gint32 head;   /* op at the head; −1 when all have ended */
+  gint32 last;   /* op before the head; −1 none */
+  gint32 chain;  /* next lane whose op ends by the same event; −1 none */
+  guint16 holds; /* streams of this rank whose heads wait for an op of this lane */
+  guint8 state;  /* LaneState */
+} Lane;
+
+typedef struct {
+  const Task *tasks;
+  gint64 *start_ns, *end_ns, *issue_ns; /* of the trace, this rank's part */
+  const TaskList *list;
+} Rank;
+
+typedef struct {
+  const Simulation *simulation;
+  const Timing *timing;
+  Trace *trace;
+  TaskList *lists; /* [pipeline ranks] */
+  Meetings meetings;
+  EventQueue queue;
+  Lane *lanes; /* [rank · LANES_PER_RANK + stream] */
+  Rank *ranks;
+  TaxedTime *taxed;       /* [ranks]; NULL without a tax */
+  Contention *contention; /* NULL: transfers take their own times */
+  GArray *members;        /* of gint32: ranks of a collective that begins */
+  gint64 *begin_ns;       /* [lanes]: of the transfer under way; NULL without contention */
+  gint32 *ended;          /* first lanes of chains that end within the horizon, last in first out */
+  gint32 n_ended;
+  gboolean runs_ahead; /* the horizon is the end of time, else now */
+  gboolean is_varied;  /* compute times differ by rank or op */
+  gint64 horizon_ns;   /* ends up to here have come to pass */
+  guint64 n_events;
+} Engine;
+
+static inline gint32 rank_of(gint32 lane) {
+  return (guint32)lane / LANES_PER_RANK;
+}
+
+static inline void end_at(Engine *engine, gint32 lane, gint64 end_ns) {
+  if (end_ns <= engine->horizon_ns)
+    engine->ended[engine->n_ended++] = lane;
+  else
+    event_queue_add(&engine->queue, end_ns, lane);
+}
+
+/* A transfer of this rank runs from `from_ns` to `to_ns`: the kernel beside it ends later. Only with a tax. */
+void engine_tax(Engine *engine, gint32 rank, gint64 from_ns, gint64 to_ns);
+
+/* With contention only. The op at the head of the lane is ready, its start recorded: it begins now or later, when its
+ * partner (the last member of its collective) is there; of a collective the lanes of all members are chained. */
+void engine_start_contended(Engine *engine, gint32 lane, gint32 op, const Task *task);
+void engine_begin_flow_at(Engine *engine, gint32 lane, gint64 begin_ns);
+void engine_begin_flow(Engine *engine, gint32 lane);
+/* What the flows do before the next event, unless some lane has ended already. */
+void engine_advance_flows(Engine *engine);

@@ -1,0 +1,111 @@
+/* Transfers whose ends follow from one another: when one begins, what is known of it is a flow (contention.h); its end
+ * comes from the flows, which are asked before each event of the queue what they do first. */
+#include "engine_state.h"
+
+/* A transfer of this rank runs from `from_ns` to `to_ns`: the kernel beside it ends later. */
+void engine_tax(Engine *engine, gint32 rank, gint64 from_ns, gint64 to_ns) {
+  const TaxSpan span = tax_add(&engine->taxed[rank], from_ns, to_ns);
+  const Lane *compute = &engine->lanes[rank * LANES_PER_RANK + STREAM_COMPUTE];
+  const Rank *state = &engine->ranks[rank];
+  if (compute->head >= 0 && compute->state == LANE_BUSY && state->tasks[compute->head].kind == OP_COMPUTE)
+    state->end_ns[compute->head] =
+        tax_end(engine->simulation->transfer_tax, span, state->start_ns[compute->head], state->end_ns[compute->head]);
+}
+
+/* Kernels beside the transfer of this lane lose time to it: to its own as it begins, to the rest of it as it ends. */
+static G_NO_INLINE void tax_members(Engine *engine, gint32 lane, gint64 from_ns, gint64 to_ns) {
+  const Lane *head = &engine->lanes[lane];
+  const Task *task = &engine->ranks[rank_of(lane)].tasks[head->head];
+  if (task->kind == OP_SEND)
+    engine_tax(engine, rank_of(lane) + task->peer_offset, from_ns, to_ns);
+  for (gint32 member = lane; member >= 0; member = engine->lanes[member].chain)
+    engine_tax(engine, rank_of(member), from_ns, to_ns);
+}
+
+/* All ranks of the transfer of this lane are there: its flow begins. */
+void engine_begin_flow(Engine *engine, gint32 lane) {
+  gint32 rank = rank_of(lane), op = engine->lanes[lane].head;
+  const Task *task = &engine->ranks[rank].tasks[op];
+  engine->lanes[lane].state = LANE_BUSY;
+  engine->begin_ns[lane] = engine->horizon_ns;
+  if (engine->taxed != NULL)
+    tax_members(engine, lane, engine->horizon_ns,
+                add_ns(engine->horizon_ns, engine->timing->transfers[task->work].run_ns));
+  if (task->kind == OP_SEND) {
+    contention_send(engine->contention, engine->horizon_ns, lane, task->work, rank, rank + task->peer_offset);
+    return;
+  }
+  g_array_set_size(engine->members, 0);
+  for (gint32 member = lane; member >= 0; member = engine->lanes[member].chain) {
+    gint32 of_member = rank_of(member);
+    g_array_append_val(engine->members, of_member);
+  }
+  contention_collective(engine->contention, engine->horizon_ns, lane, task->work,
+                        (const gint32 *)(void *)engine->members->data, (gint32)engine->members->len);
+}
+
+void engine_begin_flow_at(Engine *engine, gint32 lane, gint64 begin_ns) {
+  if (begin_ns <= engine->horizon_ns) {
+    engine_begin_flow(engine, lane);
+    return;
+  }
+  engine->lanes[lane].state = LANE_DUE;
+  event_queue_add(&engine->queue, begin_ns, lane);
+}
+
+/* The receive of a send that ended, if it is there. */
+static void end_receive(Engine *engine, gint32 lane, const Task *send, gint64 end_ns) {
+  gint32 partner_rank = rank_of(lane) + send->peer_offset;
+  const Rank *partner = &engine->ranks[partner_rank];
+  gint64 partner_start_ns = partner->start_ns[send->match];
+  if (partner_start_ns < 0)
+    return;
+  gint32 partner_lane = partner_rank * LANES_PER_RANK + partner->tasks[send->match].stream;
+  partner->end_ns[send->match] = MAX(end_ns, partner_start_ns);
+  end_at(engine, partner_lane, partner->end_ns[send->match]);
+}
+
+static void end_flow(Engine *engine, gint32 lane, gint64 end_ns) {
+  gint32 rank = rank_of(lane), op = engine->lanes[lane].head;
+  const Task *task = &engine->ranks[rank].tasks[op];
+  for (gint32 member = lane; member >= 0; member = engine->lanes[member].chain)
+    engine->ranks[rank_of(member)].end_ns[engine->lanes[member].head] = end_ns;
+  if (engine->taxed != NULL)
+    tax_members(engine, lane, add_ns(engine->begin_ns[lane], engine->timing->transfers[task->work].run_ns), end_ns);
+  end_at(engine, lane, end_ns);
+  if (task->kind == OP_SEND)
+    end_receive(engine, lane, task, end_ns);
+}
+
+/* What the flows do before the next event. */
+void engine_advance_flows(Engine *engine) {
+  while (engine->n_ended == 0) {
+    gint64 next_ns = contention_next_ns(engine->contention);
+    if (next_ns == G_MAXINT64 || next_ns > event_queue_next(&engine->queue))
+      return;
+    gint32 n_ended;
+    const TransferEnd *ended = contention_advance(engine->contention, &n_ended);
+    for (gint32 i = 0; i < n_ended; i++)
+      end_flow(engine, ended[i].lane, ended[i].end_ns);
+  }
+}
+
+/* As start_transfer, with an end that is not known yet. */
+void engine_start_contended(Engine *engine, gint32 lane, gint32 op, const Task *task) {
+  gint32 partner_rank = rank_of(lane) + task->peer_offset, match = task->match;
+  const Rank *own = &engine->ranks[rank_of(lane)], *partner = &engine->ranks[partner_rank];
+  gboolean is_send = task->kind == OP_SEND, is_eager = task->flags & TASK_IS_EAGER;
+  gint64 start_ns = own->start_ns[op], partner_start_ns = partner->start_ns[match];
+  if (is_eager && !is_send) {
+    if (partner->end_ns[match] < 0) /* the send will find this one */
+      return;
+    own->end_ns[op] = MAX(start_ns, partner->end_ns[match]);
+    end_at(engine, lane, own->end_ns[op]);
+    return;
+  }
+  if (is_eager)
+    engine_begin_flow_at(engine, lane, start_ns);
+  else if (partner_start_ns >= 0)
+    engine_begin_flow_at(engine, is_send ? lane : partner_rank * LANES_PER_RANK + partner->tasks[match].stream,
+                         MAX(start_ns, partner_start_ns));
+}

@@ -1,0 +1,211 @@
+/* Transfers that share a rank's links, worked out by hand. Times in nanoseconds. */
+#include "engine_fixture.h"
+#include "plan_cases.h"
+
+enum { MAX_LOADS = 8, SCALE_UP = 0, NIC = 1 };
+
+typedef struct {
+  Hand hand;
+  WayLoad loads[MAX_LOADS]; /* [transfers] */
+} Loaded;
+
+/* What the op's transfer takes of one way: `share` thousandths after `latency_ns`. */
+static void load(Loaded *loaded, int rank, int op, int way, int share, gint64 latency_ns) {
+  int transfer = loaded->hand.program->ranks[rank].ops[op].work;
+  g_assert(transfer < MAX_LOADS);
+  loaded->loads[transfer].share[way] = (guint16)share;
+  loaded->loads[transfer].latency_ns = latency_ns;
+}
+
+static Trace *run(Loaded *loaded, const Simulation *with) {
+  Simulation simulation = *with;
+  loaded->hand.timing.loads = loaded->loads;
+  simulation.program = loaded->hand.program;
+  simulation.timing = &loaded->hand.timing;
+  simulation.contended = TRUE;
+  Trace *trace = engine_run(&simulation, NULL);
+  loaded->hand.timing.loads = NULL;
+  return trace;
+}
+
+static const Simulation folded = {.folded = TRUE, .eager_bytes = -1};
+
+/* Rank 0 sends to rank 1 (times: latency + wire) and to rank 2, both from the start. */
+static void hand_two_sends(Loaded *loaded, gint64 first_ns, gint64 second_ns) {
+  *loaded = (Loaded){.loads = {{0}}};
+  hand_init(&loaded->hand, 3);
+  hand_send(&loaded->hand, 0, 1, 0, 100, hand_kernel(first_ns));
+  int second = hand_send(&loaded->hand, 0, 2, 1, 200, hand_kernel(second_ns));
+  hand_op(&loaded->hand, 0, second)->stream = STREAM_SEND_B_BACK;
+  hand_receive(&loaded->hand, 1, 0, 0, 100, hand_kernel(first_ns));
+  hand_receive(&loaded->hand, 2, 0, 1, 200, hand_kernel(second_ns));
+  hand_finish(&loaded->hand);
+}
+
+/* 100 and 300 of bytes' time over one NIC, after 10 and 10: halves until 210, when the first has moved its 100; the
+ * second has 200 left and the NIC to itself, until 410. */
+START_TEST(sends_of_one_link_share_it) {
+  Loaded loaded;
+  hand_two_sends(&loaded, 110, 310);
+  load(&loaded, 0, 0, NIC, 1000, 10);
+  load(&loaded, 0, 1, NIC, 1000, 10);
+  g_autoptr(Trace) trace = run(&loaded, &folded);
+  ASSERT_RECORD(trace, 0, 0, 0, 210);
+  ASSERT_RECORD(trace, 1, 0, 0, 210);
+  ASSERT_RECORD(trace, 0, 1, 0, 410);
+  ASSERT_RECORD(trace, 2, 0, 0, 410);
+  hand_clear(&loaded.hand);
+}
+END_TEST
+
+START_TEST(sends_on_links_of_different_kinds_do_not_meet) {
+  Loaded loaded;
+  hand_two_sends(&loaded, 110, 310);
+  load(&loaded, 0, 0, NIC, 1000, 10);
+  load(&loaded, 0, 1, SCALE_UP, 1000, 10);
+  g_autoptr(Trace) trace = run(&loaded, &folded);
+  ASSERT_RECORD(trace, 0, 0, 0, 110);
+  ASSERT_RECORD(trace, 0, 1, 0, 310);
+  hand_clear(&loaded.hand);
+}
+END_TEST
+
+/* One that takes no more than 0.3 of the link keeps it; the other has 0.7: 140 of bytes' time take 200. */
+START_TEST(what_one_leaves_the_other_takes) {
+  Loaded loaded;
+  hand_two_sends(&loaded, 1000, 140);
+  load(&loaded, 0, 0, NIC, 300, 0);
+  load(&loaded, 0, 1, NIC, 1000, 0);
+  g_autoptr(Trace) trace = run(&loaded, &folded);
+  ASSERT_RECORD(trace, 0, 0, 0, 1000);
+  ASSERT_RECORD(trace, 0, 1, 0, 200);
+  hand_clear(&loaded.hand);
+}
+END_TEST
+
+/* Latency comes first and takes nothing of the link: from 90 on halves. The first has moved 90 of 100 by then: 20 more;
+ * then the second, which has moved 10, has 90 left. */
+START_TEST(latency_takes_no_part_of_a_link) {
+  Loaded loaded;
+  hand_two_sends(&loaded, 100, 190);
+  load(&loaded, 0, 0, NIC, 1000, 0);
+  load(&loaded, 0, 1, NIC, 1000, 90);
+  g_autoptr(Trace) trace = run(&loaded, &folded);
+  ASSERT_RECORD(trace, 0, 0, 0, 110);
+  ASSERT_RECORD(trace, 0, 1, 0, 200);
+  hand_clear(&loaded.hand);
+}
+END_TEST
+
+/* Links are full duplex: what leaves a rank does not disturb what arrives. */
+START_TEST(the_two_directions_of_a_link_do_not_meet) {
+  Loaded loaded = {.loads = {{0}}};
+  hand_init(&loaded.hand, 2);
+  int out = hand_send(&loaded.hand, 0, 1, 0, 100, hand_kernel(50));
+  int in = hand_receive(&loaded.hand, 0, 1, 1, 100, hand_kernel(70));
+  hand_receive(&loaded.hand, 1, 0, 0, 100, hand_kernel(50));
+  int back = hand_send(&loaded.hand, 1, 0, 1, 100, hand_kernel(70));
+  hand_finish(&loaded.hand);
+  load(&loaded, 0, out, NIC, 1000, 0);
+  load(&loaded, 1, back, NIC, 1000, 0);
+  g_autoptr(Trace) trace = run(&loaded, &folded);
+  ASSERT_RECORD(trace, 0, out, 0, 50);
+  ASSERT_RECORD(trace, 0, in, 0, 70);
+  hand_clear(&loaded.hand);
+}
+END_TEST
+
+/* A rank's collective of 100 from 0 and a send of 60 that begins at 20: halves from 20 to 140, when the send is
+ * through; the collective has moved 20 + 60 then, and ends at 160. Its other ranks see the same, folded or not. */
+START_TEST(a_send_slows_the_collective_beside_it) {
+  Loaded loaded = {.loads = {{0}}};
+  hand_init(&loaded.hand, 2);
+  int collective = hand_collective(&loaded.hand, 0, STREAM_DP, dp_group, hand_kernel(100));
+  int before = hand_compute(&loaded.hand, 0, hand_kernel(20));
+  int send = hand_send(&loaded.hand, 0, 1, 0, 100, hand_kernel(60));
+  hand_after(&loaded.hand, 0, send, before);
+  int receive = hand_receive(&loaded.hand, 1, 0, 0, 100, hand_kernel(60));
+  hand_finish(&loaded.hand);
+  load(&loaded, 0, collective, NIC, 1000, 0);
+  load(&loaded, 0, send, NIC, 1000, 0);
+  Layout layout = layout_of(1, 2, 2);
+  const Simulation all = {.layout = &layout, .eager_bytes = -1}, eager = {.folded = TRUE, .eager_bytes = 1 << 20};
+  const Simulation *runs[] = {&folded, &all, &eager};
+  for (gsize i = 0; i < G_N_ELEMENTS(runs); i++) {
+    g_autoptr(Trace) trace = run(&loaded, runs[i]);
+    for (int rank = 0; rank < trace->n_ranks; rank++)
+      if (trace->pipeline_rank[rank] == 0) {
+        ASSERT_RECORD(trace, rank, collective, 0, 160);
+        ASSERT_RECORD(trace, rank, send, 20, 140);
+      } else
+        ASSERT_RECORD(trace, rank, receive, 0, 140);
+  }
+  hand_clear(&loaded.hand);
+}
+END_TEST
+
+/* The same with a kernel of 200 beside both: it loses half of the 160 in which something is under way. */
+START_TEST(a_kernel_is_taxed_while_a_slowed_transfer_lasts) {
+  Loaded loaded = {.loads = {{0}}};
+  hand_init(&loaded.hand, 2);
+  int collective = hand_collective(&loaded.hand, 0, STREAM_DP, dp_group, hand_kernel(100));
+  int kernel = hand_compute(&loaded.hand, 0, hand_kernel(200));
+  int send = hand_send(&loaded.hand, 0, 1, 0, 100, hand_kernel(60));
+  hand_receive(&loaded.hand, 1, 0, 0, 100, hand_kernel(60));
+  hand_finish(&loaded.hand);
+  load(&loaded, 0, collective, NIC, 1000, 0);
+  load(&loaded, 0, send, NIC, 1000, 0);
+  const Simulation taxed = {.folded = TRUE, .eager_bytes = -1, .transfer_tax = 0.5};
+  g_autoptr(Trace) trace = run(&loaded, &taxed);
+  ASSERT_RECORD(trace, 0, send, 0, 120);       /* halves: 60 take 120 */
+  ASSERT_RECORD(trace, 0, collective, 0, 160); /* and its other 40 */
+  ASSERT_RECORD(trace, 0, kernel, 0, 280);
+  hand_clear(&loaded.hand);
+}
+END_TEST
+
+/* Where nothing meets, nothing changes; folded or not, it is the same step; and transfers only ever end later, op by op
+ * against the same program with times of their own, while nothing but transfers waits for transfers. */
+START_TEST(steps_of_plans_are_the_same_folded_and_unfolded) {
+  Cluster *clusters[N_CASE_CLUSTERS];
+  read_case_clusters(clusters);
+  int n_slowed = 0;
+  for (guint seed = 0; seed < 60; seed++) {
+    g_auto(Case) drawn = random_case(seed, clusters, 32);
+    g_autoptr(Prediction) contended = predict_case(&drawn);
+    drawn.plan->fold = FALSE;
+    g_autoptr(Prediction) all = predict_case(&drawn);
+    drawn.plan->contention = FALSE;
+    g_autoptr(Prediction) alone = predict_case(&drawn);
+    g_autofree char *text = case_text(&drawn);
+    ck_assert_msg(contended->metrics->step_ns == all->metrics->step_ns, "%s\nstep %g and %g", text,
+                  contended->step_time_s, all->step_time_s);
+    n_slowed += all->metrics->step_ns > alone->metrics->step_ns;
+    if (drawn.plan->pp == 1)
+      ck_assert_int_eq(all->metrics->step_ns, alone->metrics->step_ns);
+  }
+  ck_assert_int_gt(n_slowed, 5);
+  free_case_clusters(clusters);
+}
+END_TEST
+
+int main(void) {
+  TCase *tcase = tcase_create("contention");
+  tcase_set_timeout(tcase, 120);
+  tcase_add_test(tcase, sends_of_one_link_share_it);
+  tcase_add_test(tcase, sends_on_links_of_different_kinds_do_not_meet);
+  tcase_add_test(tcase, what_one_leaves_the_other_takes);
+  tcase_add_test(tcase, latency_takes_no_part_of_a_link);
+  tcase_add_test(tcase, the_two_directions_of_a_link_do_not_meet);
+  tcase_add_test(tcase, a_send_slows_the_collective_beside_it);
+  tcase_add_test(tcase, a_kernel_is_taxed_while_a_slowed_transfer_lasts);
+  tcase_add_test(tcase, steps_of_plans_are_the_same_folded_and_unfolded);
+  Suite *suite = suite_create("contention");
+  suite_add_tcase(suite, tcase);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int failures = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failures != 0;
+}
