@@ -10,13 +10,41 @@
 
 enum { OUT, IN, N_DIRECTIONS, LINKS_PER_RANK = TIMING_MAX_WAYS * N_DIRECTIONS };
 
+/* What a transfer takes, ready for a flow. */
+typedef struct {
+  int n_ways;
+  gint32 link[TIMING_MAX_WAYS]; /* of rank 0, outwards */
+  gint64 count[TIMING_MAX_WAYS];
+  double cap;
+  double bytes;
+  gint64 latency_ticks;
+} Demand;
+
 struct Contention {
-  const Timing *timing; /* borrowed */
+  Demand *demands; /* [program transfers]; owned */
   Flows *flows;
-  GArray *links;  /* of gint32: of the flow being made */
-  GArray *counts; /* of gint64 */
-  GArray *ended;  /* of TransferEnd */
+  gint32 *links; /* [n_slots] of the flow being made; owned */
+  gint64 *counts;
+  gsize n_slots, n_links;
+  GArray *ended; /* of TransferEnd */
 };
+
+static Demand demand_of(const WayLoad *load, gint64 run_ns) {
+  int widest = 0;
+  for (int way = 0; way < TIMING_MAX_WAYS; way++)
+    widest = MAX(widest, load->share[way]);
+  gint64 latency_ns = widest > 0 ? MIN(load->latency_ns, run_ns) : run_ns;
+  Demand demand = {.cap = widest > 0 ? widest : 1,
+                   .bytes = widest * 1e-9 * (double)(run_ns - latency_ns),
+                   .latency_ticks = ticks_of_ns(latency_ns)};
+  for (int way = 0; way < TIMING_MAX_WAYS; way++) {
+    if (load->share[way] == 0)
+      continue;
+    demand.link[demand.n_ways] = way * N_DIRECTIONS + OUT;
+    demand.count[demand.n_ways++] = MAX(1, (gint64)load->share[way] * TIMING_WHOLE_WAY / widest);
+  }
+  return demand;
+}
 
 /* Ways that the op takes at its rank, out and in, as bits. */
 static guint ways_of(const Program *program, const Timing *timing, const Op *op) {
@@ -73,11 +101,11 @@ Contention *contention_new(const Trace *trace, double slowest) {
   for (gint32 i = 0; i < n_links; i++)
     capacity[i] = (double)TIMING_WHOLE_WAY * TIMING_WHOLE_WAY;
   Contention *contention = g_new(Contention, 1);
-  *contention = (Contention){.timing = trace->timing,
+  *contention = (Contention){.demands = g_new(Demand, trace->timing->n_transfers),
                              .flows = flows_new_on_links(capacity, n_links),
-                             .links = g_array_new(FALSE, FALSE, sizeof(gint32)),
-                             .counts = g_array_new(FALSE, FALSE, sizeof(gint64)),
                              .ended = g_array_new(FALSE, FALSE, sizeof(TransferEnd))};
+  for (int i = 0; i < trace->timing->n_transfers; i++)
+    contention->demands[i] = demand_of(&trace->timing->loads[i], trace->timing->transfers[i].run_ns);
   return contention;
 }
 
@@ -85,71 +113,59 @@ void contention_free(Contention *contention) {
   if (contention == NULL)
     return;
   flows_free(contention->flows);
-  g_array_unref(contention->links);
-  g_array_unref(contention->counts);
+  g_free(contention->demands);
+  g_free(contention->links);
+  g_free(contention->counts);
   g_array_unref(contention->ended);
   g_free(contention);
 }
 
-static int widest_share(const WayLoad *load) {
-  int widest = 0;
-  for (int way = 0; way < TIMING_MAX_WAYS; way++)
-    widest = MAX(widest, load->share[way]);
-  return widest;
+/* Room for a flow at so many ranks. */
+static void begin(Contention *contention, gint32 n_ranks) {
+  gsize needed = (gsize)n_ranks * LINKS_PER_RANK;
+  contention->n_links = 0;
+  if (needed <= contention->n_slots)
+    return;
+  contention->links = g_renew(gint32, contention->links, needed);
+  contention->counts = g_renew(gint64, contention->counts, needed);
+  contention->n_slots = needed;
 }
 
-static void add_ways(Contention *contention, const WayLoad *load, gint32 rank, int direction) {
-  int widest = widest_share(load);
-  for (int way = 0; way < TIMING_MAX_WAYS; way++) {
-    if (load->share[way] == 0)
-      continue;
-    gint32 link = rank * LINKS_PER_RANK + way * N_DIRECTIONS + direction;
-    gint64 count = MAX(1, (gint64)load->share[way] * TIMING_WHOLE_WAY / widest);
-    g_array_append_val(contention->links, link);
-    g_array_append_val(contention->counts, count);
+static inline void add_ways(Contention *contention, const Demand *demand, gint32 rank, int direction) {
+  for (int i = 0; i < demand->n_ways; i++) {
+    contention->links[contention->n_links] = rank * LINKS_PER_RANK + demand->link[i] + direction;
+    contention->counts[contention->n_links++] = demand->count[i];
   }
 }
 
-static void begin(Contention *contention) {
-  g_array_set_size(contention->links, 0);
-  g_array_set_size(contention->counts, 0);
-}
-
-static void start(Contention *contention, gint64 now_ns, gint32 lane, gint32 transfer) {
-  const WayLoad *load = &contention->timing->loads[transfer];
-  gint64 run_ns = contention->timing->transfers[transfer].run_ns, latency_ns = MIN(load->latency_ns, run_ns);
-  double cap = widest_share(load), bytes = cap * 1e-9 * (double)(run_ns - latency_ns);
-  if (cap == 0) { /* on no link: time passes */
-    latency_ns = run_ns;
-    cap = 1;
-  }
-  const FlowRequest request = {.route = {.links = (const gint32 *)(void *)contention->links->data,
-                                         .n_links = (gint32)contention->links->len,
-                                         .latency_ticks = ticks_of_ns(latency_ns)},
-                               .counts = (const gint64 *)(void *)contention->counts->data,
+static void start(Contention *contention, gint64 now_ns, gint32 lane, const Demand *demand) {
+  const FlowRequest request = {.route = {.links = contention->links,
+                                         .n_links = (gint32)contention->n_links,
+                                         .latency_ticks = demand->latency_ticks},
+                               .counts = contention->counts,
                                .weight = 1,
-                               .bytes = bytes,
-                               .cap_Bps = cap,
+                               .bytes = demand->bytes,
+                               .cap_Bps = demand->cap,
                                .tag = (guint64)lane};
   flows_start(contention->flows, ticks_of_ns(now_ns), &request);
 }
 
 void contention_send(Contention *contention, gint64 now_ns, gint32 lane, gint32 transfer, gint32 from, gint32 to) {
-  const WayLoad *load = &contention->timing->loads[transfer];
-  begin(contention);
-  add_ways(contention, load, from, OUT);
-  add_ways(contention, load, to, IN);
-  start(contention, now_ns, lane, transfer);
+  const Demand *demand = &contention->demands[transfer];
+  begin(contention, N_DIRECTIONS);
+  add_ways(contention, demand, from, OUT);
+  add_ways(contention, demand, to, IN);
+  start(contention, now_ns, lane, demand);
 }
 
 void contention_collective(Contention *contention, gint64 now_ns, gint32 lane, gint32 transfer, const gint32 *ranks,
                            gint32 n_ranks) {
-  const WayLoad *load = &contention->timing->loads[transfer];
-  begin(contention);
+  const Demand *demand = &contention->demands[transfer];
+  begin(contention, n_ranks);
   for (gint32 i = 0; i < n_ranks; i++)
     for (int direction = OUT; direction < N_DIRECTIONS; direction++)
-      add_ways(contention, load, ranks[i], direction);
-  start(contention, now_ns, lane, transfer);
+      add_ways(contention, demand, ranks[i], direction);
+  start(contention, now_ns, lane, demand);
 }
 
 gint64 contention_next_ns(Contention *contention) {

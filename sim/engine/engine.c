@@ -267,22 +267,60 @@ static inline gboolean is_too_early(const Engine *engine, gint32 lane) {
   return engine->taxed != NULL && head >= 0 && engine->ranks[rank_of(lane)].end_ns[head] > engine->horizon_ns;
 }
 
+/* Two ends that are due together are of two ranks, as a rule, and both cold: what the first needs is fetched while what
+ * tells where the second's lies comes in. */
+static void prefetch_ends(const Engine *engine, const gint32 *lanes, int n) {
+  for (int i = 0; i < n; i++) {
+    const char *first_lane = (const char *)&engine->lanes[lanes[i] - lanes[i] % LANES_PER_RANK];
+    for (gsize byte = 0; byte < LANES_PER_RANK * sizeof(Lane); byte += CACHE_LINE_BYTES)
+      __builtin_prefetch(first_lane + byte);
+    __builtin_prefetch(&engine->ranks[rank_of(lanes[i])]);
+  }
+  for (int i = 0; i < n; i++) {
+    const Rank *state = &engine->ranks[rank_of(lanes[i])];
+    gint32 head = engine->lanes[lanes[i]].head, next = head >= 0 ? state->tasks[head].next : -1;
+    if (next < 0)
+      continue;
+    prefetch(state, next);
+    __builtin_prefetch(&state->issue_ns[next]);
+    if (state->tasks[next].after >= 0)
+      __builtin_prefetch(&state->end_ns[state->tasks[next].after]);
+  }
+}
+
+static inline void take(Engine *engine, gint32 lane) {
+  if (engine->lanes[lane].state == LANE_DUE)
+    engine_begin_flow(engine, lane);
+  else if (is_too_early(engine, lane))
+    event_queue_add(&engine->queue, engine->ranks[rank_of(lane)].end_ns[engine->lanes[lane].head], lane);
+  else
+    end(engine, lane);
+}
+
+static inline void take_ended(Engine *engine) {
+  while (engine->n_ended > 0)
+    take(engine, engine->ended[--engine->n_ended]);
+}
+
 static void run(Engine *engine) {
+  enum { MOST_AT_ONCE = 16 };
+  gint32 due[MOST_AT_ONCE];
   for (gint32 rank = 0; rank < engine->trace->n_ranks; rank++)
     examine_streams(engine, rank * LANES_PER_RANK, (1u << N_STREAMS) - 1);
   for (;;) {
-    if (engine->contention != NULL)
-      engine_advance_flows(engine);
-    gint32 lane = engine->n_ended > 0 ? engine->ended[--engine->n_ended] : event_queue_take(&engine->queue);
-    if (lane < 0)
+    take_ended(engine);
+    if (engine->contention != NULL && engine_advance_flows(engine))
+      continue;
+    int n_due = event_queue_take_due(&engine->queue, due, MOST_AT_ONCE);
+    if (n_due == 0)
       return;
     engine->horizon_ns = MAX(engine->horizon_ns, engine->queue.now);
-    if (engine->lanes[lane].state == LANE_DUE)
-      engine_begin_flow(engine, lane);
-    else if (is_too_early(engine, lane))
-      event_queue_add(&engine->queue, engine->ranks[rank_of(lane)].end_ns[engine->lanes[lane].head], lane);
-    else
-      end(engine, lane);
+    if (n_due > 1)
+      prefetch_ends(engine, due, n_due);
+    for (int i = 0; i < n_due; i++) {
+      take(engine, due[i]);
+      take_ended(engine);
+    }
   }
 }
 

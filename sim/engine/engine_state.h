@@ -67,5 +67,5 @@ void engine_tax(Engine *engine, gint32 rank, gint64 from_ns, gint64 to_ns);
 void engine_start_contended(Engine *engine, gint32 lane, gint32 op, const Task *task);
 void engine_begin_flow_at(Engine *engine, gint32 lane, gint64 begin_ns);
 void engine_begin_flow(Engine *engine, gint32 lane);
-/* What the flows do before the next event, unless some lane has ended already. */
-void engine_advance_flows(Engine *engine);
+/* What the flows do before the next event, as far as the first ends. Returns whether lanes have ended. */
+gboolean engine_advance_flows(Engine *engine);

@@ -8,9 +8,6 @@
 
 #include "saturate.h"
 
-/* So that no task lies across two lines. */
-enum { CACHE_LINE_BYTES = 64 };
-
 /* Ops of one pair of pipeline ranks (source, target) that have no partner yet. All are of one kind. */
 typedef struct {
   gint32 first, last; /* −1: none wait */
@@ -213,6 +210,7 @@ static void place_lists(Builder *builder) {
   gsize n_tasks = 0;
   for (int rank = 0; rank < program->n_ranks; rank++)
     n_tasks += program->ranks[rank].n_ops;
+  /* so that no task lies across two lines */
   Task *tasks = g_aligned_alloc(MAX(n_tasks, 1), sizeof(Task), CACHE_LINE_BYTES);
   for (int rank = 0; rank < program->n_ranks; rank++) {
     TaskList *list = &builder->lists[rank];

@@ -3,6 +3,8 @@
 #pragma once
 #include "meeting.h"
 
+enum { CACHE_LINE_BYTES = 64 };
+
 typedef enum {
   TASK_IS_EAGER = 1 << 0,     /* send, receive: the send does not wait for the receive */
   TASK_IN_BATCH = 1 << 1,     /* other ops start with it: TaskList.next_in_batch */

@@ -78,16 +78,17 @@ static void end_flow(Engine *engine, gint32 lane, gint64 end_ns) {
 }
 
 /* What the flows do before the next event. */
-void engine_advance_flows(Engine *engine) {
+gboolean engine_advance_flows(Engine *engine) {
   while (engine->n_ended == 0) {
     gint64 next_ns = contention_next_ns(engine->contention);
     if (next_ns == G_MAXINT64 || next_ns > event_queue_next(&engine->queue))
-      return;
+      return FALSE;
     gint32 n_ended;
     const TransferEnd *ended = contention_advance(engine->contention, &n_ended);
     for (gint32 i = 0; i < n_ended; i++)
       end_flow(engine, ended[i].lane, ended[i].end_ns);
   }
+  return TRUE;
 }
 
 /* As start_transfer, with an end that is not known yet. */

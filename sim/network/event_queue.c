@@ -103,6 +103,17 @@ gint32 event_queue_take(EventQueue *queue) {
   return id;
 }
 
+int event_queue_take_due(EventQueue *queue, gint32 *ids, int n) {
+  int n_taken = 0;
+  while (n_taken < n && (n_taken == 0 || queue->used & 1)) {
+    ids[n_taken] = event_queue_take(queue);
+    if (ids[n_taken] < 0)
+      break;
+    n_taken++;
+  }
+  return n_taken;
+}
+
 gint64 event_queue_next(const EventQueue *queue) {
   if (queue->used == 0)
     return G_MAXINT64;

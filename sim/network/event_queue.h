@@ -34,5 +34,7 @@ void event_queue_add(EventQueue *queue, gint64 at, gint32 id);
 void event_queue_remove(EventQueue *queue, gint32 id);
 /* Take the earliest event, whose time becomes now. Returns its id; −1 when there is none. */
 gint32 event_queue_take(EventQueue *queue);
+/* As many takes, up to `n`, as need not move now on but for the first. Returns how many ids there are. */
+int event_queue_take_due(EventQueue *queue, gint32 *ids, int n);
 /* The earliest time, without moving now to it: looks through one bucket. G_MAXINT64 when there is none. */
 gint64 event_queue_next(const EventQueue *queue);
