@@ -238,6 +238,8 @@ done <<'TABLE'
 2|--steps-of ring: found --op broadcast|collective --steps-of ring --op broadcast
 2|--steps-of and --cluster clash|collective --steps-of ring --cluster dgx-h100
 2|--output goes with --fit|collective --cluster dgx-h100 --output x.yaml
+2|--curves goes with --fit|collective --steps-of ring --curves
+0|measured:;bytes: 40000000 B, time: 1100 us|collective --fit own.log --op all_reduce --gpus 8 --curves
 2|--fit and --json clash|collective --fit x.log --json
 2|x.log|collective --fit x.log
 2|good.csv:1: found no table of nccl-tests|collective --fit good.csv
@@ -311,10 +313,12 @@ bubble_overhead breakdown_s memory kernels engine" simulate $plan --json
       collective --cluster dgx-h100 --gpus 16 --bytes 1MiB..1GiB --plot
   fi
 
-  { sed "s|gpus/|$data/topologies/gpus/|; s|nccl/|$data/topologies/nccl/|" "$data/topologies/dgx-h100.yaml" &&
-    "$stepsim" collective --fit own.log --op all_reduce --gpus 8; } >fitted.yaml
-  "$stepsim" collective --cluster ./fitted.yaml --bytes 100MB >out 2>err && has_words " 2150.00 " "$(cat out)"
-  result $? "what --fit prints makes a cluster file go by it" "$(cat err out)"
+  for curves in '' --curves; do # 400 us + 1.75 · 100 MB / 100 GB/s; the curve's line between 80 and 160 MB
+    { sed "s|gpus/|$data/topologies/gpus/|; s|nccl/|$data/topologies/nccl/|" "$data/topologies/dgx-h100.yaml" &&
+      "$stepsim" collective --fit own.log --op all_reduce --gpus 8 $curves; } >fitted.yaml
+    "$stepsim" collective --cluster ./fitted.yaml --bytes 100MB >out 2>err && has_words " 2150.00 " "$(cat out)"
+    result $? "what --fit $curves prints makes a cluster file go by it" "$(cat err out)"
+  done
 
   "$stepsim" simulate $plan --dump - >dump.txt && "$stepsim" simulate $plan --program dump.txt --dump again.txt >out &&
     cmp dump.txt again.txt

@@ -218,6 +218,26 @@ START_TEST(the_choice_is_that_of_nccl_on_h100) {
 }
 END_TEST
 
+START_TEST(more_bytes_never_take_less_time_on_shipped_machines) {
+  static const char *const clusters[] = {"dgx-h100", "selene", "vtrain-a100", "gb200-nvl72", "v100-dgx2"};
+  for (gsize i = 0; i < G_N_ELEMENTS(clusters); i++) {
+    g_autoptr(Cluster) cluster = cluster_read(clusters[i], NULL);
+    ck_assert_ptr_nonnull(cluster);
+    for (int n = 2; n <= 512; n *= 2)
+      for (Collective c = 0; c < N_COLLECTIVES; c++) {
+        GroupShape shape = shape_of(cluster, n, n < 64 ? 8 : 1);
+        double before_s = 0;
+        for (double bytes = 1; bytes < 1e11; bytes *= 1.3) {
+          double time_s = collective_cost(cluster, c, &shape, bytes, -1).time_s;
+          if (time_s < before_s)
+            ck_abort_msg("%s of %g bytes over %d of %s", collective_name(c), bytes, n, clusters[i]);
+          before_s = time_s;
+        }
+      }
+  }
+}
+END_TEST
+
 /* The toy with a fit of all-reduces on the 8 GPUs of a node. */
 static FittedLinks *fit_of(double alpha_s, double busbw_Bps) {
   FittedLinks *fitted = g_new0(FittedLinks, 1);
@@ -279,6 +299,7 @@ int main(void) {
   tcase_add_test(tests, one_node_may_have_a_share_of_its_own);
   tcase_add_test(tests, channels_take_an_sm_each_and_fewer_for_little_data);
   tcase_add_test(tests, the_choice_is_that_of_nccl_on_h100);
+  tcase_add_test(tests, more_bytes_never_take_less_time_on_shipped_machines);
   tcase_add_test(tests, a_fit_goes_before_the_model);
   tcase_add_test(tests, a_fit_follows_the_model_to_other_groups);
   suite_add_tcase(suite, tests);

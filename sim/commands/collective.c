@@ -64,6 +64,8 @@ static gboolean parse_options(CollectiveOptions *o, int *argc, char ***argv, GEr
        "ring or tree: print who sends which chunk to whom in each step instead (default 4 GPUs)", "NAME"},
       {"fit", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->logs,
        "fit latency and bandwidth to a log of nccl-tests instead, text or JSON (-J); may be given again", "LOG"},
+      {"curves", 0, 0, G_OPTION_ARG_NONE, &o->curves,
+       "--fit: write the measured times as curves (`measured`) instead of latency and bandwidth (`fitted`)", NULL},
       {"output", 0, 0, G_OPTION_ARG_FILENAME, &o->output, "--fit: where the lines for a cluster's YAML go (default -)",
        "FILE.yaml"},
       G_OPTION_ENTRY_NULL};
@@ -188,10 +190,9 @@ static gboolean check_clashes(const CollectiveOptions *o, GError **error) {
                   {"--bytes", o->bytes != NULL},
                   {"--algorithm", o->algorithm != NULL},
                   {"--plot", o->plot != NULL},
-                  {"--json", o->json},
-                  {"--output", o->logs == NULL && o->output != NULL}};
-  if (mode == NULL && o->output != NULL)
-    return fail_input(error, "--output goes with --fit");
+                  {"--json", o->json}};
+  if (o->logs == NULL && (o->output != NULL || o->curves))
+    return fail_input(error, "%s goes with --fit", o->curves ? "--curves" : "--output");
   for (gsize i = 0; mode != NULL && i < G_N_ELEMENTS(unheeded); i++)
     if (unheeded[i].given)
       return fail_input(error, "%s and %s clash: one takes the other's place", mode, unheeded[i].option);

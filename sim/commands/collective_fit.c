@@ -151,7 +151,20 @@ static void append_rows(const Run *run, const AlphaBetaFit *fit, GString *out) {
   }
 }
 
-static gboolean fit_runs(const Measured *measured, GString *report, GString *rows, GError **error) {
+/* The times themselves, one for each size: the middle one, the lower of two. Points are sorted by size, then time. */
+static void append_curve(const Run *run, GString *out) {
+  const CurvePoint *points = (const CurvePoint *)run->points->data;
+  guint n = run->points->len;
+  for (guint first = 0, end; first < n; first = end) {
+    for (end = first + 1; end < n && points[end].size_bytes == points[first].size_bytes; end++)
+      ;
+    g_string_append_printf(out, "    - {op: %s, gpus: %d, nodes: %d, bytes: %.0f B, time: %.6g us}\n",
+                           collective_name(run->op), run->n_gpus, run->n_nodes, points[first].size_bytes,
+                           points[(first + end - 1) / 2].time_s * 1e6);
+  }
+}
+
+static gboolean fit_runs(const Measured *measured, gboolean as_curves, GString *report, GString *rows, GError **error) {
   for (guint i = 0; i < measured->runs->len; i++) {
     const Run *run = &g_array_index(measured->runs, Run, i);
     AlphaBetaFit fit;
@@ -161,7 +174,10 @@ static gboolean fit_runs(const Measured *measured, GString *report, GString *row
                         run->place, collective_name(run->op), LEAST_FIT_POINTS);
     report_pieces(run, &fit, report);
     report_residuals(run, &fit, report);
-    append_rows(run, &fit, rows);
+    if (as_curves)
+      append_curve(run, rows);
+    else
+      append_rows(run, &fit, rows);
   }
   return TRUE;
 }
@@ -169,13 +185,12 @@ static gboolean fit_runs(const Measured *measured, GString *report, GString *row
 static gboolean fit_and_write(const CollectiveOptions *o, const Measured *measured, GError **error) {
   g_autoptr(GString) report = g_string_new(NULL);
   g_autoptr(GString) rows = g_string_new(NULL);
-  if (!fit_runs(measured, report, rows, error))
+  if (!fit_runs(measured, o->curves, report, rows, error))
     return FALSE;
   g_autofree char *shown = g_utf8_make_valid(measured->sources->str, -1);
   g_autofree char *quoted = g_strescape(shown, NULL);
-  g_string_printf(measured->sources,
-                  "fitted:\n  source: \"%s; fitted by stepsim collective --fit\"\n  collectives:\n%s", quoted,
-                  rows->str);
+  g_string_printf(measured->sources, "%s:\n  source: \"%s; %s by stepsim collective --fit\"\n  collectives:\n%s",
+                  o->curves ? "measured" : "fitted", quoted, o->curves ? "read" : "fitted", rows->str);
   fputs(report->str, stdout);
   return output_text(o->output != NULL ? o->output : "-", measured->sources->str, error);
 }

@@ -8,7 +8,7 @@ typedef struct {
   char *cluster, *op, *ranks, *bytes, *algorithm, *plot, *steps_of, *output; /* NULL: not given */
   char **logs;                                                               /* of --fit; NULL: not given */
   gint gpus;                                                                 /* NOT_GIVEN */
-  gboolean json;
+  gboolean json, curves;
 } CollectiveOptions;
 
 typedef struct {
