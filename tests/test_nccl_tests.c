@@ -117,6 +117,15 @@ START_TEST(columns_are_found_by_name) {
 }
 END_TEST
 
+START_TEST(a_table_alone_will_do) {
+  g_autoptr(NcclTestsLog) log = sound_log("# nThread 2 nGpus 4 minBytes 8 maxBytes 8\n"
+                                          "# size count type time algbw busbw\n"
+                                          "1000000 250000 float 100.0 10.00 10.00\n");
+  const NcclTestsTable *table = table_at(log, 0);
+  ck_assert(table->op == -1 && table->n_gpus == 8 && table->n_nodes == 1 && table->points->len == 1);
+}
+END_TEST
+
 typedef struct {
   const char *from, *to; /* in the sample; `to` NULL: the log ends before `from` */
   int line;              /* of the error */
@@ -147,8 +156,8 @@ START_TEST(broken_logs_are_refused_with_their_line) {
       {"#       size ", NULL, 2, "a run without measured times"},
       {"       65536  ", NULL, 2, "a run without measured times"},
       {"0.93    1.62", NULL, 18, "found 10 columns, expected the header's 13"},
-      {"#        (B) ", "#        (KB)", 18, "before the line of units"},
-      {"(us)", "(ms)", 17, "found the unit (ms), expected times in (us)"},
+      {"#        (B) ", "#        (KB)", 17, "found the unit (KB), expected (B), (us) and (GB/s)"},
+      {"(us)", "(ms)", 17, "found the unit (ms), expected (B), (us)"},
       {"(GB/s)", "(Gb/s)", 17, "found the unit (Gb/s)"},
       {"  70.61 ", "7061.0 ", 18, "are times in us"},
       {"  70.61 ", "  -70.6 ", 18, "expected times above 0"},
@@ -210,6 +219,7 @@ int main(void) {
   tcase_add_test(tests, several_programs_may_follow_each_other);
   tcase_add_test(tests, json_says_the_same);
   tcase_add_test(tests, columns_are_found_by_name);
+  tcase_add_test(tests, a_table_alone_will_do);
   tcase_add_test(tests, broken_logs_are_refused_with_their_line);
   tcase_add_test(tests, broken_json_is_refused_with_its_line);
   tcase_add_test(tests, damaged_logs_never_crash);

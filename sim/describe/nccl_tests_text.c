@@ -22,7 +22,7 @@ typedef struct {
   Columns sets[MAX_SETS];
   int n_sets, n_columns; /* 0 columns: no header yet */
   int n_stamps;          /* words of a time stamp behind the columns */
-  gboolean has_units;
+  int header_line;
   int line;
 } Reader;
 
@@ -47,6 +47,19 @@ static void begin_run(Reader *reader) {
   g_clear_pointer(&reader->group, g_free);
 }
 
+/* "nThread 1 nGpus 8 …": as many ranks as that, unless they are listed. */
+static void read_parameters(Reader *reader, char **words, int n_words) {
+  if (reader->table == NULL || reader->n_columns > 0)
+    begin_run(reader);
+  guint64 n_threads = 0, n_gpus = 0;
+  if (n_words >= 4 && strcmp(words[2], "nGpus") == 0 &&
+      g_ascii_string_to_unsigned(words[1], 10, 1, 4096, &n_threads, NULL) &&
+      g_ascii_string_to_unsigned(words[3], 10, 1, 4096, &n_gpus, NULL) && n_threads * n_gpus > 1) {
+    reader->table->n_gpus = (int)(n_threads * n_gpus);
+    reader->table->n_nodes = 1;
+  }
+}
+
 /* "Rank 0 Group 0 Pid 4711 on node1 device 0 …" */
 static void read_rank(Reader *reader, char **words, int n_words) {
   const char *group = "0", *host = NULL;
@@ -58,8 +71,10 @@ static void read_rank(Reader *reader, char **words, int n_words) {
   }
   if (reader->table == NULL || reader->n_columns > 0)
     begin_run(reader);
-  if (reader->group == NULL)
+  if (reader->group == NULL) {
     reader->group = g_strdup(group);
+    reader->table->n_gpus = 0;
+  }
   if (host == NULL || strcmp(group, reader->group) != 0)
     return;
   g_hash_table_add(reader->hosts, g_strdup(host));
@@ -71,7 +86,7 @@ static gboolean read_header(Reader *reader, char **words, int n_words, GError **
   if (reader->table == NULL || reader->n_columns > 0)
     begin_run(reader);
   reader->n_sets = reader->n_stamps = 0;
-  reader->has_units = FALSE;
+  reader->header_line = reader->line;
   for (int i = 0; i < n_words; i++) {
     Columns *set = reader->n_sets > 0 ? &reader->sets[reader->n_sets - 1] : NULL;
     if (strcmp(words[i], "cputime") == 0)
@@ -101,9 +116,8 @@ static gboolean read_units(Reader *reader, char **words, int n_words, GError **e
   static const char *const known[] = {"(B)", "(elements)", "(us)", "(GB/s)", "(%)", NULL};
   for (int i = 0; i < n_words && words[i][0] == '('; i++)
     if (!g_strv_contains(known, words[i]))
-      return fail_input(error, "%s:%d: found the unit %.20s, expected times in (us) and bandwidths in (GB/s)",
-                        reader->log->file, reader->line, words[i]);
-  reader->has_units = TRUE;
+      return fail_input(error, "%s:%d: found the unit %.20s, expected (B), (us) and (GB/s)", reader->log->file,
+                        reader->line, words[i]);
   return TRUE;
 }
 
@@ -137,9 +151,6 @@ static gboolean read_set(Reader *reader, char **words, const Columns *set, doubl
 static gboolean read_row(Reader *reader, char **words, int n_words, GError **error) {
   if (reader->table == NULL || reader->n_columns == 0)
     return fail_at(reader, error, "found numbers before a header that names their columns (size count type … time)");
-  if (!reader->has_units)
-    return fail_at(reader, error,
-                   "found numbers before the line of units, expected (B) … (us) (GB/s) under the header");
   if (n_words != reader->n_columns && n_words != reader->n_columns + reader->n_stamps)
     return fail_input(error, "%s:%d: found %d columns, expected the header's %d; is the log cut off?",
                       reader->log->file, reader->line, n_words, reader->n_columns);
@@ -162,13 +173,13 @@ static gboolean read_comment(Reader *reader, char **words, int n_words, GError *
     begin_run(reader);
     return nccl_tests_op(reader->log, reader->line, words[3], &reader->table->op, error);
   }
-  if (strcmp(words[0], "nThread") == 0 && (reader->table == NULL || reader->n_columns > 0))
-    begin_run(reader);
+  if (strcmp(words[0], "nThread") == 0)
+    read_parameters(reader, words, n_words);
   if (strcmp(words[0], "Rank") == 0)
     read_rank(reader, words, n_words);
   if (strcmp(words[0], "size") == 0)
     return read_header(reader, words, n_words, error);
-  if (strcmp(words[0], "(B)") == 0)
+  if (words[0][0] == '(' && reader->n_columns > 0 && reader->line == reader->header_line + 1)
     return read_units(reader, words, n_words, error);
   return TRUE;
 }
