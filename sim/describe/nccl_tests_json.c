@@ -50,10 +50,12 @@ static gboolean read_devices(const JsonFile *json, NcclTestsTable *table, GError
     JsonObject *device = object_at(devices, i);
     const char *host = "";
     gint64 group = first_group;
-    if (device == NULL || !json_file_text(json, device, "hostname", &host, error) ||
+    if (device == NULL)
+      return fail_input(error, "%s:%u: devices: found something else, expected objects", json->file,
+                        json_file_line(json, config, "devices"));
+    if (!json_file_text(json, device, "hostname", &host, error) ||
         !json_file_integer(json, device, "group", 0, G_MAXINT, &group, error))
-      return device != NULL || fail_input(error, "%s:%u: devices: found something else, expected objects", json->file,
-                                          json_file_line(json, config, "devices"));
+      return FALSE;
     first_group = i == 0 ? group : first_group;
     if (group != first_group)
       continue;
