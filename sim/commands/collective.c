@@ -120,9 +120,16 @@ static void print_reports(const Request *request, gboolean as_json) {
   fputs(out->str, stdout);
 }
 
+static int compare_sizes(gconstpointer a, gconstpointer b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
 static void add_series(const Request *request, int algorithm, GArray *points) {
-  for (guint i = 0; i < request->sizes->len; i++) {
-    double bytes = g_array_index(request->sizes, double, i);
+  g_autoptr(GArray) sizes = g_array_copy(request->sizes);
+  g_array_sort(sizes, compare_sizes);
+  for (guint i = 0; i < sizes->len; i++) {
+    double bytes = g_array_index(sizes, double, i);
     CollectiveCost cost = collective_cost(request->cluster, request->op, &request->shape, bytes, algorithm);
     BusbwPoint point = {algorithm < 0 ? "the library's choice" : algorithm_names()[algorithm], bytes, cost.busbw_Bps};
     if (bytes > 0)
@@ -148,7 +155,7 @@ static gboolean print_costs(const CollectiveOptions *o, GError **error) {
   Request request = {0};
   gboolean done = (o->plot == NULL || gnuplot_check_file(o->plot, error)) &&
                   collective_request_read(o, &request, error) && (o->plot == NULL || draw(&request, o->plot, error));
-  if (done && g_strcmp0(o->plot, "-") != 0)
+  if (done)
     print_reports(&request, o->json);
   collective_request_clear(&request);
   return done;
