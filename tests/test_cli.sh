@@ -5,6 +5,7 @@
 # or with an error must print exactly one message, to standard error, and nothing to standard output.
 [ $# -eq 1 ] || { echo "usage: $0 STEPSIM" >&2; exit 2; }
 case $1 in /*) stepsim=$1 ;; *) stepsim=$PWD/$1 ;; esac
+data=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d) || exit 2
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 cd "$work" || exit 2
@@ -55,6 +56,17 @@ printf '0F0,0B0\n1F0,1B0\n' >good.csv
 printf 'program ranks=1 stages=1 micro_batches=1 steps=1 expanded=0\nrank 0\n  0 compute 0F0 work=x\n' >bad.program
 printf 'zero\0byte' >zero.program
 printf '{"traceEvents": [{"ph": "X"}]}\n' >foreign.json
+cat >own.log <<'LOG'
+# as an old nccl-tests printed it, without the ranks: 400 us + 1.75 size / 100 GB/s
+not a line of ours
+7 of 9
+#  size  count  type  redop  time  algbw  busbw  error
+#  (B)  (elements)  (us)  (GB/s)  (GB/s)
+10000000 2500000 float sum 575.00 17.39 30.43 N/A
+40000000 10000000 float sum 1100.00 36.36 63.64 N/A
+80000000 20000000 float sum 1800.00 44.44 77.78 N/A
+160000000 40000000 float sum 3200.00 50.00 87.50 N/A
+LOG
 head -c 100000 /dev/zero | tr '\0' a >long
 plan='--model llama-3-8b --cluster dgx-h100 --gpus 8 --tp 8'
 
@@ -210,6 +222,35 @@ done <<'TABLE'
 2|--bytes;"-1"|collective --cluster dgx-h100 --bytes -1
 2|--bytes;did you mean "MiB"?|collective --cluster dgx-h100 --bytes 1Mib
 2|--algorithm of all_to_all;tree|collective --cluster dgx-h100 --op all_to_all --algorithm tree
+2|--algorithm of all_reduce;did you mean "nvls"?|collective --cluster dgx-h100 --algorithm nvlz
+1|--algorithm nvls;8 GPUs of selene;Hopper and later|collective --cluster selene --algorithm nvls
+1|--algorithm nvls;all members in one scale-up domain|collective --cluster dgx-h100 --gpus 16 --algorithm nvls
+1|--algorithm pat;one member a node|collective --cluster dgx-h100 --op all_gather --algorithm pat
+1|--algorithm hierarchical;as many members|collective --cluster dgx-h100 --gpus 12 --algorithm hierarchical
+0|float    none       0;Simple                0     -|collective --cluster dgx-h100 --op scatter --bytes 0
+0|134217728       4194304     float    none      -1;nvls|collective --cluster dgx-h100 --op all_gather --bytes 128MiB --algorithm nvls
+2|"busbw.txt";.svg|collective --cluster dgx-h100 --plot busbw.txt
+0|ring all_reduce over 4 GPUs;6 steps;2>3 b;*3**  **3*  ***3  3***|collective --steps-of ring
+0|tree all_reduce over 5 GPUs;broadcast|collective --steps-of tree --gpus 5
+2|--steps-of;found "rink";did you mean "ring"?|collective --steps-of rink
+2|--gpus: found 17, expected 2 to 16|collective --steps-of ring --gpus 17
+2|--steps-of tree: found --op all_gather|collective --steps-of tree --op all_gather
+2|--steps-of ring: found --op broadcast|collective --steps-of ring --op broadcast
+2|--steps-of and --cluster clash|collective --steps-of ring --cluster dgx-h100
+2|--output goes with --fit|collective --cluster dgx-h100 --output x.yaml
+2|--curves goes with --fit|collective --steps-of ring --curves
+0|measured:;bytes: 40000000 B, time: 1100 us|collective --fit own.log --op all_reduce --gpus 8 --curves
+2|--fit and --json clash|collective --fit x.log --json
+2|x.log|collective --fit x.log
+2|good.csv:1: found no table of nccl-tests|collective --fit good.csv
+2|foreign.json;"args"|collective --fit foreign.json
+2|broken.json:2|collective --fit broken.json
+2|zero byte|collective --fit zero.program
+2|own.log:4: the log does not say which operation|collective --fit own.log
+2|own.log:4: the log does not list its ranks|collective --fit own.log --op all_reduce
+2|own.log:6: found busbw 1.75 times algbw, expected 0.875;all_gather over 8 ranks|collective --fit own.log --op all_gather --gpus 8
+2|own.log:4: found 1 ranks|collective --fit own.log --op all_reduce --gpus 1
+0|Simple;400.0 us;protocol: simple, alpha: 400 us, busbw: 100 GB/s|collective --fit own.log --op all_reduce --gpus 8
 # compare
 2|found 0 files;PREDICTED.json MEASURED.json|compare
 2|found 3 files|compare a b c
@@ -247,8 +288,8 @@ check_keys() { # expected keys, arguments…
 check_picture() { # words parted by ;, kind, arguments…
   expected=$1
   shift
-  "$stepsim" plot "$@" --output picture.svg >out 2>err && has_words "$expected" "$(cat picture.svg)"
-  result $? "plot $1" "$(cat err) $(grep -o '<text>.*</text>' picture.svg)"
+  "$stepsim" "$@" picture.svg >out 2>err && has_words "$expected" "$(cat picture.svg)"
+  result $? "picture of $1 $2" "$(cat err) $(grep -o '<text>.*</text>' picture.svg)"
   rm -f picture.svg
 }
 
@@ -260,15 +301,24 @@ bubble_overhead breakdown_s memory kernels engine" simulate $plan --json
     schedule --pp 4 --micro-batches 4 --json
   check_keys "state_bytes_per_gpu weights_bytes gradients_bytes optimizer_bytes activations_bytes fits min_gpus" \
     memory --params 7e9 --json
-  check_keys "op gpus bytes time_s algbw_Bps busbw_Bps algorithm protocol sent_bytes" \
+  check_keys "op gpus bytes time_s algbw_Bps busbw_Bps algorithm protocol sent_bytes sms" \
     collective --cluster dgx-h100 --bytes 1MiB --json
 
   if command -v gnuplot >/dev/null; then
-    check_picture "gpipe;interleaved;pp 4" bubble --schedules gpipe,interleaved --pp 4 --chunks 2
+    check_picture "gpipe;interleaved;pp 4" plot bubble --schedules gpipe,interleaved --pp 4 --chunks 2 --output
     check_picture "strong scaling: 64 sequences a step;weak scaling;llama-3-8b" \
-      mfu --model llama-3-8b --cluster dgx-h100 --tp 8 --gpu-list 8,16 --global-batch 64
-    check_picture "ZeRO-3;reserved;llama-3-8b" memory $plan
+      plot mfu --model llama-3-8b --cluster dgx-h100 --tp 8 --gpu-list 8,16 --global-batch 64 --output
+    check_picture "ZeRO-3;reserved;llama-3-8b" plot memory $plan --output
+    check_picture "the library's choice;nvls_tree;hierarchical;a ring could reach 351 GB/s;all_reduce over 16 GPUs" \
+      collective --cluster dgx-h100 --gpus 16 --bytes 1MiB..1GiB --plot
   fi
+
+  for curves in '' --curves; do # 400 us + 1.75 · 100 MB / 100 GB/s; the curve's line between 80 and 160 MB
+    { sed "s|gpus/|$data/topologies/gpus/|; s|nccl/|$data/topologies/nccl/|" "$data/topologies/dgx-h100.yaml" &&
+      "$stepsim" collective --fit own.log --op all_reduce --gpus 8 $curves; } >fitted.yaml
+    "$stepsim" collective --cluster ./fitted.yaml --bytes 100MB >out 2>err && has_words " 2150.00 " "$(cat out)"
+    result $? "what --fit $curves prints makes a cluster file go by it" "$(cat err out)"
+  done
 
   "$stepsim" simulate $plan --dump - >dump.txt && "$stepsim" simulate $plan --program dump.txt --dump again.txt >out &&
     cmp dump.txt again.txt

@@ -218,6 +218,47 @@ START_TEST(the_choice_is_that_of_nccl_on_h100) {
 }
 END_TEST
 
+START_TEST(versions_of_the_library_choose_differently) {
+  g_autoptr(Cluster) cluster = cluster_read("dgx-h100", NULL);
+  ck_assert_ptr_nonnull(cluster);
+  /* 1 MiB over 8 H100, 351 GB/s: 2.30 has Ring LL at 6.6 + 14·0.6 us + 1.75 MiB / 141 GB/s = 28.0 us, NVLS at 25 +
+   * 9/8 MiB / (0.85·351 GB/s) = 29.0. 2.18 lets LL carry a quarter of the bus, 87.75 GB/s at most: 35.9 us; its NVLS
+   * begins with 23 us: 23 + 9/8 MiB / (0.9375·351 GB/s) = 26.6. */
+  CollectiveCost now = cost_of(cluster, COLLECTIVE_ALL_REDUCE, 8, 1, MiB, -1);
+  ck_assert(now.algorithm == ALGORITHM_RING && now.protocol == PROTOCOL_LL);
+  ck_assert_double_eq_tol(now.time_s, 28.0e-6, 0.05e-6);
+  collective_library_clear(&cluster->collectives);
+  ck_assert(collective_library_read(STEPSIM_SOURCE_DATA "/topologies/nccl/2.18.yaml", &cluster->collectives,
+                                    &cluster->eager_bytes, NULL));
+  ck_assert_str_eq(cluster->collectives.version, "2.18");
+  CollectiveCost then = cost_of(cluster, COLLECTIVE_ALL_REDUCE, 8, 1, MiB, -1);
+  ck_assert_int_eq(then.algorithm, ALGORITHM_NVLS);
+  ck_assert_double_eq_tol(then.time_s, 26.6e-6, 0.05e-6);
+  GroupShape nodes = shape_of(cluster, 16, 8);
+  ck_assert_ptr_nonnull(collective_algorithm_lacks(cluster, &nodes, ALGORITHM_PAT)); /* came with 2.23 */
+}
+END_TEST
+
+START_TEST(more_bytes_never_take_less_time_on_shipped_machines) {
+  static const char *const clusters[] = {"dgx-h100", "selene", "vtrain-a100", "gb200-nvl72", "v100-dgx2"};
+  for (gsize i = 0; i < G_N_ELEMENTS(clusters); i++) {
+    g_autoptr(Cluster) cluster = cluster_read(clusters[i], NULL);
+    ck_assert_ptr_nonnull(cluster);
+    for (int n = 2; n <= 512; n *= 2)
+      for (Collective c = 0; c < N_COLLECTIVES; c++) {
+        GroupShape shape = shape_of(cluster, n, n < 64 ? 8 : 1);
+        double before_s = 0;
+        for (double bytes = 1; bytes < 1e11; bytes *= 1.3) {
+          double time_s = collective_cost(cluster, c, &shape, bytes, -1).time_s;
+          if (time_s < before_s)
+            ck_abort_msg("%s of %g bytes over %d of %s", collective_name(c), bytes, n, clusters[i]);
+          before_s = time_s;
+        }
+      }
+  }
+}
+END_TEST
+
 /* The toy with a fit of all-reduces on the 8 GPUs of a node. */
 static FittedLinks *fit_of(double alpha_s, double busbw_Bps) {
   FittedLinks *fitted = g_new0(FittedLinks, 1);
@@ -279,6 +320,8 @@ int main(void) {
   tcase_add_test(tests, one_node_may_have_a_share_of_its_own);
   tcase_add_test(tests, channels_take_an_sm_each_and_fewer_for_little_data);
   tcase_add_test(tests, the_choice_is_that_of_nccl_on_h100);
+  tcase_add_test(tests, versions_of_the_library_choose_differently);
+  tcase_add_test(tests, more_bytes_never_take_less_time_on_shipped_machines);
   tcase_add_test(tests, a_fit_goes_before_the_model);
   tcase_add_test(tests, a_fit_follows_the_model_to_other_groups);
   suite_add_tcase(suite, tests);

@@ -1,18 +1,21 @@
-/* stepsim collective: what one collective takes on a cluster, size by size, as nccl-tests prints it. */
-#include "collective_cost.h"
+/* stepsim collective: what one collective takes on a cluster, size by size, as nccl-tests prints it; the same as a
+ * picture; one collective taken apart; latency and bandwidth fitted to nccl-tests' logs. */
+#include "collective_text.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "collective_request.h"
 #include "command.h"
 #include "error.h"
-#include "json_report.h"
+#include "gnuplot.h"
+#include "output.h"
 #include "parser.h"
+#include "plots.h"
+#include "suggest.h"
 #include "units.h"
 
-enum { MAX_RANKS = 1 << 22, MAX_SIZES = 4096, NOT_GIVEN = G_MININT };
-static const double max_bytes = 1ull << 60; /* beyond any buffer, and far from where doubles stop being whole */
+enum { DEFAULT_STEPS_GPUS = 4 };
 
 static const char *const link_names[N_LINKS] = {
     [LINK_NVLINK] = "NVLink",
@@ -20,238 +23,59 @@ static const char *const link_names[N_LINKS] = {
     [LINK_NET] = "the network",
 };
 
-typedef struct {
-  char *cluster, *op, *ranks, *bytes, *algorithm;
-  gint gpus;
-  gboolean json;
-} CollectiveOptions;
-
-/* What the options ask for. */
-typedef struct {
-  Cluster *cluster; /* owned */
-  Collective op;
-  int algorithm; /* −1: the fastest */
-  GroupShape shape;
-  GArray *sizes; /* of double: bytes; owned */
-} Request;
-
 static void clear_options(CollectiveOptions *o) {
-  char **strings[] = {&o->cluster, &o->op, &o->ranks, &o->bytes, &o->algorithm};
+  char **strings[] = {&o->cluster, &o->op, &o->ranks, &o->bytes, &o->algorithm, &o->plot, &o->steps_of, &o->output};
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_clear_pointer(strings[i], g_free);
+  g_clear_pointer(&o->logs, g_strfreev);
 }
 
-static void clear_request(Request *request) {
-  g_clear_pointer(&request->cluster, cluster_free);
-  g_clear_pointer(&request->sizes, g_array_unref);
+static Parser *new_parser(void) {
+  return parser_new(
+      NULL, "Time, algbw and busbw of a collective on a cluster, as nccl-tests prints them (GB = 1e9 bytes).",
+      "Examples:\n  stepsim collective --cluster dgx-h100 --op all_reduce --gpus 64 --bytes 1MiB..1GiB --plot ar.svg\n"
+      "  stepsim collective --steps-of ring --gpus 4\n"
+      "  stepsim collective --fit all_reduce.log --output fitted.yaml\n\n"
+      "A size is the full buffer: of all_gather and reduce_scatter the side that is n times larger. GPUs of the\n"
+      "nodes that are no members run the same collective at the same time, in groups like this one.\n"
+      "--fit prints lines to append to a cluster's YAML: its collectives then take the fitted times.");
 }
 
 static gboolean parse_options(CollectiveOptions *o, int *argc, char ***argv, GError **error) {
-  g_autoptr(Parser) parser = parser_new(
-      NULL, "Time, algbw and busbw of a collective on a cluster, as nccl-tests prints them (GB = 1e9 bytes).",
-      "Example:\n  stepsim collective --cluster dgx-h100 --op all_reduce --gpus 64 --bytes 1MiB..1GiB\n\n"
-      "A size is the full buffer: of all_gather and reduce_scatter the side that is n times larger. GPUs of the\n"
-      "nodes that are no members run the same collective at the same time, in groups like this one.");
+  g_autoptr(Parser) parser = new_parser();
   const GOptionEntry entries[] = {
       {"cluster", 0, 0, G_OPTION_ARG_FILENAME, &o->cluster, "cluster YAML, or a name in topologies/", "FILE"},
       {"op", 0, 0, G_OPTION_ARG_STRING, &o->op,
        "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce, gather, scatter, send_recv or "
-       "parameter_server (default all_reduce)",
+       "parameter_server (default all_reduce; of --fit: what the log says)",
        "NAME"},
-      {"gpus", 0, 0, G_OPTION_ARG_INT, &o->gpus, "members (default: as many as --ranks lists, or one node)", "N"},
-      {"ranks", 0, 0, G_OPTION_ARG_STRING, &o->ranks, "which GPUs, e.g. 0,8,16 or 0..7 (default: the first N)", "LIST"},
+      {"gpus", 0, 0, G_OPTION_ARG_INT, &o->gpus, "ranks 0 to N-1 take part (default: those of one node)", "N"},
+      {"ranks", 0, 0, G_OPTION_ARG_STRING, &o->ranks, "these take part instead, e.g. 0,8,16 or 0..7,16", "LIST"},
       {"bytes", 0, 0, G_OPTION_ARG_STRING, &o->bytes,
-       "sizes with a unit or as bytes, and ranges that double, e.g. 4e9 or 1MiB,4MB or 1KiB..1GiB (default "
-       "1KiB..4GiB)",
-       "SIZES"},
+       "sizes: 1MiB,4MB, or 1KiB..4GiB for each twice the one before (default 1KiB..4GiB)", "SIZES"},
       {"algorithm", 0, 0, G_OPTION_ARG_STRING, &o->algorithm,
-       "auto, ring, tree or direct; auto takes the fastest (default auto)", "NAME"},
+       "auto, ring, tree, nvls, nvls_tree, pat, hierarchical, pairwise or direct, as the operation, machine and group "
+       "allow; auto takes the library's fastest (default auto)",
+       "NAME"},
       {"json", 0, 0, G_OPTION_ARG_NONE, &o->json, "print one JSON object, or an array of them for several sizes", NULL},
+      {"plot", 0, 0, G_OPTION_ARG_FILENAME, &o->plot, "draw busbw against size, a line for each algorithm",
+       "FILE.svg|png|pdf"},
+      {"steps-of", 0, 0, G_OPTION_ARG_STRING, &o->steps_of,
+       "ring or tree: print who sends which chunk to whom in each step instead (default 4 GPUs)", "NAME"},
+      {"fit", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->logs,
+       "fit latency and bandwidth to a log of nccl-tests instead, text or JSON (-J); may be given again", "LOG"},
+      {"curves", 0, 0, G_OPTION_ARG_NONE, &o->curves,
+       "--fit: write the measured times as curves (`measured`) instead of latency and bandwidth (`fitted`)", NULL},
+      {"output", 0, 0, G_OPTION_ARG_FILENAME, &o->output, "--fit: where the lines for a cluster's YAML go (default -)",
+       "FILE.yaml"},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
   return parser_run(parser, argc, argv, FALSE, error);
 }
 
-/* With a unit, or a bare number of bytes. */
-static gboolean parse_size(const char *text, double *bytes, GError **error) {
-  g_autofree char *trimmed = g_strstrip(g_strdup(text));
-  gboolean is_bare = trimmed[0] != '\0' && g_ascii_isdigit(trimmed[strlen(trimmed) - 1]);
-  g_autofree char *quantity = g_strconcat(trimmed, is_bare ? " B" : NULL, NULL);
-  g_autoptr(GError) local = NULL;
-  double value;
-  gboolean is_size = units_parse(quantity, UNIT_BYTES, &value, &local);
-  if (!is_size && !is_bare)
-    return fail_input(error, "--bytes: %s", local->message);
-  if (!is_size || value > max_bytes || value != floor(value))
-    return fail_input(error, "--bytes: found \"%.80s\", expected whole bytes, at most 2^60 (1048576 TiB)", text);
-  *bytes = value;
-  return TRUE;
-}
-
-/* "a..b": a, 2a, 4a … up to b */
-static gboolean add_doubling(GArray *sizes, const char *text, const char *dots, GError **error) {
-  g_autofree char *first = g_strndup(text, dots - text);
-  double from, to;
-  if (!parse_size(first, &from, error) || !parse_size(dots + 2, &to, error))
-    return FALSE;
-  if (from < 1 || to < from)
-    return fail_input(error, "--bytes: found \"%.80s\", expected FIRST..LAST with 1 <= FIRST <= LAST", text);
-  for (double bytes = from; bytes <= to; bytes *= 2)
-    g_array_append_val(sizes, bytes);
-  return TRUE;
-}
-
-static gboolean add_sizes(GArray *sizes, const char *text, GError **error) {
-  const char *dots = strstr(text, "..");
-  if (dots != NULL)
-    return add_doubling(sizes, text, dots, error);
-  double bytes;
-  if (!parse_size(text, &bytes, error))
-    return FALSE;
-  g_array_append_val(sizes, bytes);
-  return TRUE;
-}
-
-static GArray *parse_sizes(const char *text, GError **error) {
-  g_autoptr(GArray) sizes = g_array_new(FALSE, FALSE, sizeof(double));
-  g_auto(GStrv) parts = g_strsplit(text, ",", -1);
-  for (char **part = parts; *part != NULL; part++)
-    if (!add_sizes(sizes, *part, error))
-      return NULL;
-  if (sizes->len == 0 || sizes->len > MAX_SIZES) {
-    fail_input(error, "--bytes: found %u sizes, expected 1 to %d, such as 1MiB,4MB or 1KiB..1GiB", sizes->len,
-               MAX_SIZES);
-    return NULL;
-  }
-  return g_steal_pointer(&sizes);
-}
-
-static gboolean parse_rank(const char *text, gint64 *rank, GError **error) {
-  g_autofree char *trimmed = g_strstrip(g_strdup(text));
-  if (!g_ascii_string_to_signed(trimmed, 10, 0, MAX_RANKS - 1, rank, NULL))
-    return fail_input(error, "--ranks: found \"%.80s\", expected a rank from 0 to %d", text, MAX_RANKS - 1);
-  return TRUE;
-}
-
-/* "5" or "0..7" */
-static gboolean add_ranks(GArray *ranks, const char *text, GError **error) {
-  const char *dots = strstr(text, "..");
-  g_autofree char *first = dots != NULL ? g_strndup(text, dots - text) : g_strdup(text);
-  gint64 from, to;
-  if (!parse_rank(first, &from, error) || !parse_rank(dots != NULL ? dots + 2 : first, &to, error))
-    return FALSE;
-  if (to < from)
-    return fail_input(error, "--ranks: found \"%.80s\", expected FIRST..LAST with FIRST <= LAST", text);
-  if (ranks->len + (to - from) >= MAX_RANKS)
-    return fail_input(error, "--ranks: more than %d ranks", MAX_RANKS);
-  for (int rank = (int)from; rank <= to; rank++)
-    g_array_append_val(ranks, rank);
-  return TRUE;
-}
-
-static int compare_ranks(gconstpointer a, gconstpointer b) {
-  return *(const int *)a - *(const int *)b;
-}
-
-/* Ascending, each once. */
-static GArray *parse_ranks(const char *text, GError **error) {
-  g_autoptr(GArray) ranks = g_array_new(FALSE, FALSE, sizeof(int));
-  g_auto(GStrv) parts = g_strsplit(text, ",", -1);
-  for (char **part = parts; *part != NULL; part++)
-    if (!add_ranks(ranks, *part, error))
-      return NULL;
-  if (ranks->len == 0) {
-    fail_input(error, "--ranks: found nothing, expected ranks such as 0,8,16 or 0..7");
-    return NULL;
-  }
-  g_array_sort(ranks, compare_ranks);
-  for (guint i = 1; i < ranks->len; i++)
-    if (g_array_index(ranks, int, i) == g_array_index(ranks, int, i - 1)) {
-      fail_input(error, "--ranks: rank %d is listed twice", g_array_index(ranks, int, i));
-      return NULL;
-    }
-  return g_steal_pointer(&ranks);
-}
-
-static GArray *first_ranks(int n) {
-  GArray *ranks = g_array_sized_new(FALSE, FALSE, sizeof(int), n);
-  for (int rank = 0; rank < n; rank++)
-    g_array_append_val(ranks, rank);
-  return ranks;
-}
-
-/* The members that --gpus and --ranks name together. */
-static GArray *choose_ranks(const CollectiveOptions *o, const Cluster *cluster, GError **error) {
-  const gboolean has_gpus = o->gpus != NOT_GIVEN;
-  if (has_gpus && (o->gpus < 1 || o->gpus > MAX_RANKS)) {
-    fail_input(error, "--gpus: found %d, expected 1 to %d", o->gpus, MAX_RANKS);
-    return NULL;
-  }
-  if (o->ranks == NULL)
-    return first_ranks(has_gpus ? o->gpus : cluster->gpus_per_node);
-  g_autoptr(GArray) ranks = parse_ranks(o->ranks, error);
-  if (ranks == NULL)
-    return NULL;
-  if (has_gpus && (guint)o->gpus != ranks->len) {
-    fail_input(error, "--gpus %d and --ranks clash: the list has %u", o->gpus, ranks->len);
-    return NULL;
-  }
-  return g_steal_pointer(&ranks);
-}
-
-static gboolean place_ranks(Request *request, const CollectiveOptions *o, GError **error) {
-  const Cluster *cluster = request->cluster;
-  g_autoptr(GArray) ranks = choose_ranks(o, cluster, error);
-  if (ranks == NULL)
-    return FALSE;
-  int last = g_array_index(ranks, int, ranks->len - 1);
-  if (cluster->max_gpus > 0 && last >= cluster->max_gpus)
-    return fail_impossible(error, "rank %d is beyond %s, which has %" G_GINT64_FORMAT " GPUs", last, cluster->name,
-                           cluster->max_gpus);
-  if (cluster->nics_per_node == 0 && last >= cluster->domain_gpus)
-    return fail_impossible(error, "rank %d is beyond %s: its %d GPUs are linked, but it has no NICs to others", last,
-                           cluster->name, cluster->domain_gpus);
-  request->shape = layout_shape_of(cluster, (const int *)ranks->data, (int)ranks->len);
-  return TRUE;
-}
-
-/* An algorithm the operation does not have is refused, not replaced. */
-static gboolean parse_algorithm(Request *request, const char *text, GError **error) {
-  const char *choices[ALGORITHM_DIRECT + 3] = {"auto"}; /* then those of the operation, then NULL */
-  int algorithms[ALGORITHM_DIRECT + 2] = {-1}, n = 1;
-  for (int a = 0; a <= ALGORITHM_DIRECT; a++)
-    if (collective_algorithms(request->op) & 1u << a) {
-      choices[n] = algorithm_names()[a];
-      algorithms[n++] = a;
-    }
-  g_autofree char *what = g_strdup_printf("--algorithm of %s", collective_name(request->op));
-  int choice = text != NULL ? parse_choice(what, text, choices, error) : 0;
-  request->algorithm = algorithms[MAX(choice, 0)];
-  return choice >= 0;
-}
-
-static gboolean read_request(const CollectiveOptions *o, Request *request, GError **error) {
-  if (o->cluster == NULL)
-    return fail_input(error, "--cluster is missing: a cluster YAML, or a name in topologies/ such as dgx-h100");
-  int op =
-      parse_choice("--op", o->op != NULL ? o->op : collective_name(COLLECTIVE_ALL_REDUCE), collective_names(), error);
-  if (op < 0)
-    return FALSE;
-  request->op = op;
-  request->sizes = parse_sizes(o->bytes != NULL ? o->bytes : "1KiB..4GiB", error);
-  if (request->sizes == NULL || !parse_algorithm(request, o->algorithm, error))
-    return FALSE;
-  request->cluster = cluster_read(o->cluster, error);
-  return request->cluster != NULL && place_ranks(request, o, error);
-}
-
-static CollectiveCost cost_of_size(const Request *request, double bytes) {
-  return collective_cost(request->cluster, request->op, &request->shape, bytes, request->algorithm);
-}
-
 static void print_head(const Request *request, GString *out) {
   const GroupShape *shape = &request->shape;
-  CollectiveCost cost = cost_of_size(request, 0);
+  CollectiveCost cost = collective_cost(request->cluster, request->op, shape, 0, request->algorithm);
   g_autofree char *bus = units_format(cost.bus_Bps, UNIT_BYTES_PER_SECOND);
   g_string_append_printf(out, "# %s on %s: %d GPUs on %d node%s (at most %d on one), %d scale-up domain%s\n",
                          collective_name(request->op), request->cluster->name, shape->n, shape->n_nodes,
@@ -264,52 +88,131 @@ static void print_head(const Request *request, GString *out) {
                            shape->n);
   else
     g_string_append(out, "# sent: bytes each GPU sends; the root's, where there is one\n");
-  g_string_append_printf(out, "#%15s %12s %10s %10s %10s %9s %15s\n", "size", "time", "algbw", "busbw", "algorithm",
-                         "protocol", "sent");
-  g_string_append_printf(out, "#%15s %12s %10s %10s %10s %9s %15s\n", "(B)", "(us)", "(GB/s)", "(GB/s)", "", "", "(B)");
 }
 
-static void print_table(const Request *request, GString *out) {
-  print_head(request, out);
-  for (guint i = 0; i < request->sizes->len; i++) {
-    double bytes = g_array_index(request->sizes, double, i);
-    CollectiveCost cost = cost_of_size(request, bytes);
-    g_string_append_printf(out, "%16.0f %12.2f %10.2f %10.2f %10s %9s %15.0f\n", bytes, cost.time_s * 1e6,
-                           cost.algbw_Bps / 1e9, cost.busbw_Bps / 1e9, algorithm_names()[cost.algorithm],
-                           protocol_names()[cost.protocol],
-                           collective_sent_bytes(request->op, request->shape.n, bytes));
+static CollectiveReport report_of_size(const Request *request, double bytes) {
+  CollectiveCost cost = collective_cost(request->cluster, request->op, &request->shape, bytes, request->algorithm);
+  return (CollectiveReport){.op = collective_name(request->op),
+                            .n_gpus = request->shape.n,
+                            .bytes = (gint64)bytes,
+                            .time_s = cost.time_s,
+                            .algbw_Bps = cost.algbw_Bps,
+                            .busbw_Bps = cost.busbw_Bps,
+                            .algorithm = algorithm_names()[cost.algorithm],
+                            .protocol = protocol_names()[cost.protocol],
+                            .sent_bytes = collective_sent_bytes(request->op, request->shape.n, bytes),
+                            .n_sms = cost.sms};
+}
+
+static void print_reports(const Request *request, gboolean as_json) {
+  int n = (int)request->sizes->len;
+  g_autofree CollectiveReport *reports = g_new(CollectiveReport, n);
+  for (int i = 0; i < n; i++)
+    reports[i] = report_of_size(request, g_array_index(request->sizes, double, i));
+  g_autoptr(GString) out = g_string_new(NULL);
+  if (as_json) {
+    g_autofree char *json = json_report_collectives(reports, n);
+    g_string_append(out, json);
+  } else {
+    print_head(request, out);
+    text_collectives(reports, n, out);
+  }
+  fputs(out->str, stdout);
+}
+
+static int compare_sizes(gconstpointer a, gconstpointer b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static void add_series(const Request *request, int algorithm, GArray *points) {
+  g_autoptr(GArray) sizes = g_array_copy(request->sizes);
+  g_array_sort(sizes, compare_sizes);
+  for (guint i = 0; i < sizes->len; i++) {
+    double bytes = g_array_index(sizes, double, i);
+    CollectiveCost cost = collective_cost(request->cluster, request->op, &request->shape, bytes, algorithm);
+    BusbwPoint point = {algorithm < 0 ? "the library's choice" : algorithm_names()[algorithm], bytes, cost.busbw_Bps};
+    if (bytes > 0)
+      g_array_append_val(points, point);
   }
 }
 
-static void print_json(const Request *request, GString *out) {
-  g_autofree CollectiveReport *reports = g_new(CollectiveReport, request->sizes->len);
-  for (guint i = 0; i < request->sizes->len; i++) {
-    double bytes = g_array_index(request->sizes, double, i);
-    CollectiveCost cost = cost_of_size(request, bytes);
-    reports[i] = (CollectiveReport){.op = collective_name(request->op),
-                                    .n_gpus = request->shape.n,
-                                    .bytes = (gint64)bytes,
-                                    .time_s = cost.time_s,
-                                    .algbw_Bps = cost.algbw_Bps,
-                                    .busbw_Bps = cost.busbw_Bps,
-                                    .algorithm = algorithm_names()[cost.algorithm],
-                                    .protocol = protocol_names()[cost.protocol],
-                                    .sent_bytes = collective_sent_bytes(request->op, request->shape.n, bytes)};
-  }
-  g_autofree char *json = json_report_collectives(reports, (int)request->sizes->len);
-  g_string_append(out, json);
+/* The choice, and every algorithm that it was made from or that could be asked for. */
+static gboolean draw(const Request *request, const char *file, GError **error) {
+  g_autoptr(GArray) points = g_array_new(FALSE, FALSE, sizeof(BusbwPoint));
+  add_series(request, request->algorithm, points);
+  for (int a = 0; a <= ALGORITHM_DIRECT && request->algorithm < 0; a++)
+    if (collective_algorithm_exists(request->cluster, request->op, &request->shape, (Algorithm)a))
+      add_series(request, a, points);
+  g_autofree char *title =
+      g_strdup_printf("%s over %d GPUs of %s", collective_name(request->op), request->shape.n, request->cluster->name);
+  gboolean has_ring = (collective_algorithms(request->op) & 1u << ALGORITHM_RING) != 0;
+  double limit_Bps = has_ring ? collective_bus_Bps(request->cluster, &request->shape, NULL) : 0;
+  return plot_busbw((const BusbwPoint *)points->data, (int)points->len, limit_Bps, title, file, error);
+}
+
+static gboolean print_costs(const CollectiveOptions *o, GError **error) {
+  Request request = {0};
+  gboolean done = (o->plot == NULL || gnuplot_check_file(o->plot, error)) &&
+                  collective_request_read(o, &request, error) && (o->plot == NULL || draw(&request, o->plot, error));
+  if (done)
+    print_reports(&request, o->json);
+  collective_request_clear(&request);
+  return done;
+}
+
+static gboolean print_steps(const CollectiveOptions *o, GError **error) {
+  static const char *const names[] = {"ring", "tree", NULL};
+  Collective op;
+  int which = parse_choice("--steps-of", o->steps_of, names, error);
+  if (which < 0 || !collective_op_parse(o->op != NULL ? o->op : collective_name(COLLECTIVE_ALL_REDUCE), &op, error))
+    return FALSE;
+  int n = o->gpus != NOT_GIVEN ? o->gpus : DEFAULT_STEPS_GPUS;
+  if (n < 2 || n > MAX_STEPS_GPUS)
+    return fail_input(error, "--gpus: found %d, expected 2 to %d with --steps-of", n, MAX_STEPS_GPUS);
+  if (which == 1 ? op != COLLECTIVE_ALL_REDUCE : op > COLLECTIVE_REDUCE_SCATTER)
+    return fail_input(error, "--steps-of %s: found --op %s, expected %s", names[which], collective_name(op),
+                      which == 1 ? "all_reduce" : "all_reduce, all_gather or reduce_scatter");
+  CollectiveSteps steps = which == 1 ? collective_steps_tree(n) : collective_steps_ring(op, n);
+  g_autoptr(GString) out = g_string_new(NULL);
+  g_string_append_printf(out,
+                         "# %s %s over %d GPUs: the buffer is cut into %d chunks, %d steps; a send adds (reduce) or "
+                         "replaces\n# right: what each GPU then has of each chunk: . nothing, 1 to %d summed, * all\n",
+                         names[which], collective_name(op), n, steps.n_chunks, steps.n_steps, n - 1);
+  text_collective_steps(&steps, out);
+  fputs(out->str, stdout);
+  collective_steps_clear(&steps);
+  return TRUE;
+}
+
+/* What takes the table's place heeds few of the options; the others are refused with it. */
+static gboolean check_clashes(const CollectiveOptions *o, GError **error) {
+  const char *mode = o->logs != NULL ? "--fit" : o->steps_of != NULL ? "--steps-of" : NULL;
+  const struct {
+    const char *option;
+    gboolean given;
+  } unheeded[] = {{"--steps-of", o->logs != NULL && o->steps_of != NULL},
+                  {"--cluster", o->cluster != NULL},
+                  {"--ranks", o->ranks != NULL},
+                  {"--bytes", o->bytes != NULL},
+                  {"--algorithm", o->algorithm != NULL},
+                  {"--plot", o->plot != NULL},
+                  {"--json", o->json}};
+  if (o->logs == NULL && (o->output != NULL || o->curves))
+    return fail_input(error, "%s goes with --fit", o->curves ? "--curves" : "--output");
+  for (gsize i = 0; mode != NULL && i < G_N_ELEMENTS(unheeded); i++)
+    if (unheeded[i].given)
+      return fail_input(error, "%s and %s clash: one takes the other's place", mode, unheeded[i].option);
+  return TRUE;
 }
 
 int command_collective(int argc, char **argv, GError **error) {
   CollectiveOptions options = {.gpus = NOT_GIVEN};
-  Request request = {0};
-  gboolean done = parse_options(&options, &argc, &argv, error) && read_request(&options, &request, error);
-  if (done) {
-    g_autoptr(GString) out = g_string_new(NULL);
-    (options.json ? print_json : print_table)(&request, out);
-    fputs(out->str, stdout);
-  }
-  clear_request(&request);
+  gboolean done = parse_options(&options, &argc, &argv, error) && check_clashes(&options, error);
+  if (done)
+    done = options.logs != NULL       ? collective_fit(&options, error)
+           : options.steps_of != NULL ? print_steps(&options, error)
+                                      : print_costs(&options, error);
   clear_options(&options);
   return done ? 0 : 2;
 }

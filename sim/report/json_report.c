@@ -159,6 +159,10 @@ static void add_collective(JsonBuilder *builder, const CollectiveReport *report)
   add_text(builder, "algorithm", report->algorithm);
   add_text(builder, "protocol", report->protocol);
   add_number(builder, "sent_bytes", report->sent_bytes);
+  if (report->n_sms > 0)
+    add_count(builder, "sms", report->n_sms);
+  else
+    add_number(builder, "sms", NAN);
   json_builder_end_object(builder);
 }
 

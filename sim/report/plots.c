@@ -61,6 +61,23 @@ gboolean plot_mfu(const MfuPoint *points, int n_points, const char *title, const
   return gnuplot_run("mfu", data->str, variables, file, error);
 }
 
+gboolean plot_busbw(const BusbwPoint *points, int n_points, double limit_Bps, const char *title, const char *file,
+                    GError **error) {
+  if (n_points <= 0)
+    return fail_empty(file, error);
+  g_autoptr(GString) data = g_string_new(NULL);
+  for (int i = 0; i < n_points; i++) {
+    begin_series(data, points[i].series, i > 0 ? points[i - 1].series : NULL);
+    append_number(data, points[i].bytes);
+    append_number(data, points[i].busbw_Bps / 1e9);
+    g_string_append_c(data, '\n');
+  }
+  char limit[G_ASCII_DTOSTR_BUF_SIZE];
+  g_ascii_formatd(limit, sizeof limit, "%.9g", limit_Bps / 1e9);
+  GnuplotVariable variables[] = {{"title", title}, {"limit", limit}, {NULL}};
+  return gnuplot_run("busbw", data->str, variables, file, error);
+}
+
 gboolean plot_memory(const MemoryBar *bars, int n_bars, double capacity_bytes, const char *title, const char *file,
                      GError **error) {
   if (n_bars <= 0)

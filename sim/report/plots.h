@@ -18,6 +18,15 @@ typedef struct {
 gboolean plot_mfu(const MfuPoint *points, int n_points, const char *title, const char *file, GError **error);
 
 typedef struct {
+  const char *series;
+  double bytes, busbw_Bps;
+} BusbwPoint;
+/* `limit_Bps`: what a ring could reach, as a line; 0: none. Of several series the first is the choice among the others.
+ */
+gboolean plot_busbw(const BusbwPoint *points, int n_points, double limit_Bps, const char *title, const char *file,
+                    GError **error);
+
+typedef struct {
   const char *label; /* under the bar */
   /* per GPU; reserved: context and libraries */
   double weights_bytes, gradients_bytes, optimizer_bytes, activations_bytes, buffers_bytes, reserved_bytes;

@@ -1,0 +1,30 @@
+/* What `stepsim collective` is asked: options to a cluster, an operation, the members and the sizes. */
+#pragma once
+#include "collective_cost.h"
+
+enum { NOT_GIVEN = G_MININT };
+
+typedef struct {
+  char *cluster, *op, *ranks, *bytes, *algorithm, *plot, *steps_of, *output; /* NULL: not given */
+  char **logs;                                                               /* of --fit; NULL: not given */
+  gint gpus;                                                                 /* NOT_GIVEN */
+  gboolean json, curves;
+} CollectiveOptions;
+
+typedef struct {
+  Cluster *cluster; /* owned */
+  Collective op;
+  int algorithm; /* −1: the fastest */
+  GroupShape shape;
+  GArray *sizes; /* of double: bytes; owned */
+} Request;
+
+/* INPUT, or IMPOSSIBLE where the cluster has no such ranks or algorithm. Cleared by the caller in any case. */
+gboolean collective_request_read(const CollectiveOptions *o, Request *request, GError **error);
+void collective_request_clear(Request *request);
+
+/* A name as --op takes it. */
+gboolean collective_op_parse(const char *text, Collective *op, GError **error);
+
+/* `--fit`: read the logs, fit, print or write the rows for a cluster file. */
+gboolean collective_fit(const CollectiveOptions *o, GError **error);
