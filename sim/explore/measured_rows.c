@@ -86,7 +86,7 @@ static const struct {
     {"memory_gb", offsetof(Cells, memory_gb), most_memory_gb},
 };
 
-static const char *const required[] = {"layers", "hidden", "heads", "cluster", "step_time_s"};
+static const char *const required[] = {"layers", "hidden", "heads", "cluster", "step_time_s", NULL};
 
 const char *measured_row_cell(const MeasuredRow *row, const char *column) {
   int index = csv_table_find_column(row->table, column);
@@ -99,6 +99,16 @@ static int line_of(const MeasuredRow *row) {
 
 char *measured_row_place(const MeasuredRow *row) {
   return g_strdup_printf("%s:%d", row->table->file, line_of(row));
+}
+
+char *measured_row_run(const MeasuredRow *row) {
+  static const char *const texts[] = {"cluster", "schedule", "framework"};
+  GString *run = g_string_new(NULL);
+  for (gsize i = 0; i < G_N_ELEMENTS(columns); i++)
+    g_string_append_printf(run, "%s\n", measured_row_cell(row, columns[i].name));
+  for (gsize i = 0; i < G_N_ELEMENTS(texts); i++)
+    g_string_append_printf(run, "%s\n", measured_row_cell(row, texts[i]));
+  return g_string_free(run, FALSE);
 }
 
 static gboolean fail_cell(const MeasuredRow *row, const char *column, const char *found, const char *expected,
@@ -287,18 +297,30 @@ static gboolean read_row(MeasuredRow *row, GError **error) {
   return TRUE;
 }
 
-/* A column near the missing one that nothing else reads is taken for its misspelling. */
+static gboolean is_read(const char *column) {
+  for (gsize i = 0; i < G_N_ELEMENTS(columns); i++)
+    if (strcmp(columns[i].name, column) == 0)
+      return TRUE;
+  return g_strv_contains(required, column);
+}
+
+/* A column near the missing one that nothing reads is taken for its misspelling. */
+static gboolean fail_missing(const CsvTable *table, const char *missing, GError **error) {
+  g_autoptr(GPtrArray) names = g_ptr_array_new();
+  for (guint i = 0; i < table->columns->len; i++)
+    if (!is_read(g_ptr_array_index(table->columns, i)))
+      g_ptr_array_add(names, g_ptr_array_index(table->columns, i));
+  g_ptr_array_add(names, NULL);
+  const char *near = suggest_nearest(missing, (const char *const *)names->pdata);
+  g_autofree char *found = near != NULL ? g_strdup_printf("\"%.80s\", but ", near) : g_strdup("");
+  return fail_input(error, "%s:1: found %sno column %s, expected layers, hidden, heads, cluster and step_time_s",
+                    table->file, found, missing);
+}
+
 static gboolean check_columns(const CsvTable *table, GError **error) {
-  for (gsize i = 0; i < G_N_ELEMENTS(required); i++) {
-    if (csv_table_find_column(table, required[i]) >= 0)
-      continue;
-    g_autoptr(GPtrArray) names = g_ptr_array_copy(table->columns, NULL, NULL);
-    g_ptr_array_add(names, NULL);
-    const char *near = suggest_nearest(required[i], (const char *const *)names->pdata);
-    g_autofree char *found = near != NULL ? g_strdup_printf("\"%.80s\", but ", near) : g_strdup("");
-    return fail_input(error, "%s:1: found %sno column %s, expected layers, hidden, heads, cluster and step_time_s",
-                      table->file, found, required[i]);
-  }
+  for (gsize i = 0; required[i] != NULL; i++)
+    if (csv_table_find_column(table, required[i]) < 0)
+      return fail_missing(table, required[i], error);
   return TRUE;
 }
 

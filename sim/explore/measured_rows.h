@@ -45,5 +45,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(MeasuredRows, measured_rows_free)
 
 /* The row's cell in the column of that name; "" where its table has no such column. Borrowed. */
 const char *measured_row_cell(const MeasuredRow *row, const char *column);
+/* What was run, as text: the same for rows that are predicted alike, whatever was measured. Owned by the caller. */
+char *measured_row_run(const MeasuredRow *row);
 /* "measured.csv:12". Owned by the caller. */
 char *measured_row_place(const MeasuredRow *row);

@@ -1,5 +1,5 @@
-/* Clusters are read first, each once; then every row is a job of its own, which writes nothing but its own entry of
- * `predictions`, so that threads cannot change a number; then errors are summed up in the order of the rows. */
+/* Clusters are read first, each once; then every distinct run is a job of its own, which writes nothing but its own
+ * entry, so that threads cannot change a number; then every row is held against its run, in the order of the rows. */
 #include "validation.h"
 
 #include <math.h>
@@ -38,58 +38,124 @@ static GHashTable *read_clusters(const MeasuredRows *rows) {
   return clusters;
 }
 
+/* A distinct run, as predict() answers it. */
 typedef struct {
-  Validation *validation;
-  GHashTable *clusters; /* read only */
-} Jobs;
+  const MeasuredRow *row; /* the first of that run */
+  double n_passes;        /* about how many its simulation has */
+  double step_time_s, peak_bytes, hardware_flops;
+  double peak_flops; /* of all its GPUs */
+  gboolean fits;
+  char *problem; /* owned; NULL: predicted */
+} Run;
 
-static void fill(RowPrediction *out, const MeasuredRow *row, const Prediction *prediction) {
-  out->step_time_s = prediction->step_time_s;
-  out->peak_bytes = prediction->memory->peak_bytes;
-  out->fits = prediction->fits;
-  out->error = prediction->step_time_s / row->step_time_s - 1; /* NAN stays NAN */
-  out->memory_error = out->peak_bytes / row->memory_bytes - 1;
-  out->utilisation = workload_hardware_flops(prediction->workload) /
-                     (row->step_time_s * prediction->workload->plan->gpus * prediction->peak_flops);
+static void run_clear(gpointer data) {
+  g_free(((Run *)data)->problem);
 }
 
-static void predict_row(gpointer job, gpointer data) {
-  const Jobs *jobs = data;
-  guint index = GPOINTER_TO_UINT(job) - 1;
-  const MeasuredRow *row = validation_row(jobs->validation, index);
-  RowPrediction *out = &jobs->validation->predictions[index];
+/* `data`: the clusters, only read. */
+static void predict_run(gpointer job, gpointer data) {
+  Run *run = job;
+  const MeasuredRow *row = run->row;
   if (row->problem != NULL) {
-    out->problem = g_strdup(row->problem);
+    run->problem = g_strdup(row->problem);
     return;
   }
-  const KnownCluster *known = g_hash_table_lookup(jobs->clusters, row->cluster);
+  const KnownCluster *known = g_hash_table_lookup(data, row->cluster);
   if (known->cluster == NULL) {
-    out->problem = g_strdup(known->problem);
+    run->problem = g_strdup(known->problem);
     return;
   }
   g_autoptr(GError) problem = NULL;
   g_autoptr(Prediction) prediction = predict(row->model, known->cluster, row->plan, &problem);
-  if (prediction != NULL)
-    fill(out, row, prediction);
-  else
-    out->problem = g_strdup(problem->message);
+  if (prediction == NULL) {
+    run->problem = g_strdup(problem->message);
+    return;
+  }
+  run->step_time_s = prediction->step_time_s;
+  run->peak_bytes = prediction->memory->peak_bytes;
+  run->fits = prediction->fits;
+  run->hardware_flops = workload_hardware_flops(prediction->workload);
+  run->peak_flops = prediction->workload->plan->gpus * prediction->peak_flops;
 }
 
-static void predict_rows(Validation *validation, GHashTable *clusters) {
-  Jobs jobs = {validation, clusters};
-  GThreadPool *pool =
-      validation->n_threads > 1 ? g_thread_pool_new(predict_row, &jobs, validation->n_threads, TRUE, NULL) : NULL;
+static double count_passes(const MeasuredRow *row) {
+  const Plan *plan = row->plan;
+  if (plan == NULL)
+    return 0;
+  double dp = plan->dp > 0 ? plan->dp : MAX(1, plan->gpus / ((double)plan->tp * plan->pp));
+  return (double)plan->pp * MAX(plan->chunks, 1) * plan->global_batch / (plan->micro_batch * dp);
+}
+
+static int compare_passes(gconstpointer a, gconstpointer b) {
+  const Run *x = *(Run *const *)a, *y = *(Run *const *)b;
+  if (x->n_passes != y->n_passes)
+    return x->n_passes < y->n_passes ? 1 : -1;
+  return (x > y) - (x < y);
+}
+
+/* The longest first, so that no thread is left with one when the others are done. */
+static void predict_runs(GArray *runs, GHashTable *clusters, int n_threads) {
+  g_autoptr(GPtrArray) jobs = g_ptr_array_new();
+  for (guint i = 0; i < runs->len; i++)
+    g_ptr_array_add(jobs, &g_array_index(runs, Run, i));
+  g_ptr_array_sort(jobs, compare_passes);
+  GThreadPool *pool = g_thread_pool_new(predict_run, clusters, n_threads, FALSE, NULL);
+  for (guint i = 0; i < jobs->len; i++)
+    g_thread_pool_push(pool, g_ptr_array_index(jobs, i), NULL);
+  g_thread_pool_free(pool, FALSE, TRUE);
+}
+
+/* The same run may have been measured again, with another release say: it is predicted once. GArray of Run; `which` has
+ * the index of each row's. */
+static GArray *distinct_runs(const Validation *validation, guint *which) {
+  GArray *runs = g_array_new(FALSE, FALSE, sizeof(Run));
+  g_array_set_clear_func(runs, run_clear);
+  g_autoptr(GHashTable) known = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL); /* to index + 1 */
   for (guint i = 0; i < validation->n_rows; i++) {
-    gpointer job = GUINT_TO_POINTER(i + 1); /* a pool takes no NULL */
-    if (pool != NULL)
-      g_thread_pool_push(pool, job, NULL);
-    else
-      predict_row(job, &jobs);
+    const MeasuredRow *row = validation_row(validation, i);
+    char *text = measured_row_run(row);
+    guint index = GPOINTER_TO_UINT(g_hash_table_lookup(known, text));
+    if (index == 0) {
+      Run run = {.row = row, .n_passes = count_passes(row)};
+      g_array_append_val(runs, run);
+      index = runs->len;
+    }
+    g_hash_table_replace(known, text, GUINT_TO_POINTER(index));
+    which[i] = index - 1;
   }
-  if (pool != NULL)
-    g_thread_pool_free(pool, FALSE, TRUE);
-  else
-    validation->n_threads = 1;
+  return runs;
+}
+
+static RowPrediction compare_row(const MeasuredRow *row, const Run *run) {
+  if (run->problem != NULL)
+    return (RowPrediction){.step_time_s = NAN,
+                           .error = NAN,
+                           .baseline_error = NAN,
+                           .peak_bytes = NAN,
+                           .memory_error = NAN,
+                           .utilisation = NAN,
+                           .problem = g_strdup(run->problem)};
+  return (RowPrediction){.step_time_s = run->step_time_s,
+                         .error = run->step_time_s / row->step_time_s - 1, /* NAN stays NAN */
+                         .baseline_error = NAN,
+                         .peak_bytes = run->peak_bytes,
+                         .memory_error = run->peak_bytes / row->memory_bytes - 1,
+                         .fits = run->fits,
+                         .utilisation = run->hardware_flops / (row->step_time_s * run->peak_flops)};
+}
+
+static void predict_rows(Validation *validation) {
+  g_autofree guint *which = g_new(guint, validation->n_rows);
+  g_autoptr(GArray) runs = distinct_runs(validation, which);
+  g_autoptr(GHashTable) clusters = read_clusters(validation->rows);
+  validation->n_runs = runs->len;
+  validation->n_threads = MIN(validation->n_threads, (int)runs->len);
+  gint64 before_us = g_get_monotonic_time();
+  predict_runs(runs, clusters, validation->n_threads);
+  validation->wall_s = (g_get_monotonic_time() - before_us) * 1e-6;
+  validation->predictions = g_new(RowPrediction, validation->n_rows);
+  for (guint i = 0; i < validation->n_rows; i++)
+    validation->predictions[i] = compare_row(validation_row(validation, i), &g_array_index(runs, Run, which[i]));
 }
 
 /* Rows by their cell in `column`: GArray of guint by name, and the names in order of appearance. */
@@ -216,12 +282,6 @@ static gboolean check_column(const MeasuredRows *rows, const char *by, GError **
 }
 
 Validation *validation_run(MeasuredRows *rows, const char *by, int n_threads, GError **error) {
-  static const RowPrediction nothing = {.step_time_s = NAN,
-                                        .error = NAN,
-                                        .baseline_error = NAN,
-                                        .peak_bytes = NAN,
-                                        .memory_error = NAN,
-                                        .utilisation = NAN};
   g_autoptr(Validation) validation = g_new0(Validation, 1);
   validation->rows = rows;
   validation->n_rows = rows->rows->len;
@@ -231,13 +291,7 @@ Validation *validation_run(MeasuredRows *rows, const char *by, int n_threads, GE
   if (by != NULL && !check_column(rows, by, error))
     return NULL;
   validation->n_threads = n_threads > 0 ? n_threads : (int)g_get_num_processors();
-  validation->predictions = g_new(RowPrediction, validation->n_rows);
-  for (guint i = 0; i < validation->n_rows; i++)
-    validation->predictions[i] = nothing;
-  g_autoptr(GHashTable) clusters = read_clusters(rows);
-  gint64 before_us = g_get_monotonic_time();
-  predict_rows(validation, clusters);
-  validation->wall_s = (g_get_monotonic_time() - before_us) * 1e-6;
+  predict_rows(validation);
   sum_up_groups(validation);
   return g_steal_pointer(&validation);
 }

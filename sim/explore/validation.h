@@ -37,16 +37,17 @@ typedef struct {
   MeasuredRows *rows;         /* owned */
   RowPrediction *predictions; /* [rows]; owned */
   guint n_rows;
-  char *by; /* owned; the column that groups rows */
+  guint n_runs; /* that differ: rows may be measurements of one run */
+  char *by;     /* owned; the column that groups rows */
   ValidationGroup all;
   GArray *groups; /* of ValidationGroup, in the order in which the rows bring them up */
   int n_threads;
   double wall_s; /* of predicting, clusters read before */
 } Validation;
 
-/* Predict every row on `n_threads` threads (0: as many as there are processors); the numbers do not depend on how many.
- * `by` names the column that groups rows; NULL is source. Takes over `rows`, also on failure. INPUT when no file has
- * the column named. */
+/* Predict every row (rows that ran the same once) on `n_threads` threads (0: as many as there are processors); the
+ * numbers do not depend on how many. `by` names the column that groups rows; NULL is source. Takes over `rows`, also on
+ * failure. INPUT when no file has the column named. */
 Validation *validation_run(MeasuredRows *rows, const char *by, int n_threads, GError **error);
 void validation_free(Validation *validation);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Validation, validation_free)

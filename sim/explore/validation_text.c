@@ -159,9 +159,10 @@ static void append_reasons(GString *out, const Validation *validation) {
 
 void validation_text(GString *out, const Validation *validation) {
   const ValidationGroup *all = &validation->all;
-  g_string_append_printf(out, "%u rows: %u predicted, %u failed; %.0f rows/s (%.2f s on %d thread%s)\n", all->n_rows,
-                         all->n_predicted, all->n_failed, all->n_rows / MAX(validation->wall_s, 1e-6),
-                         validation->wall_s, validation->n_threads, validation->n_threads == 1 ? "" : "s");
+  g_string_append_printf(out, "%u rows of %u runs: %u predicted, %u failed; %.0f rows/s (%.2f s on %d thread%s)\n",
+                         all->n_rows, validation->n_runs, all->n_predicted, all->n_failed,
+                         all->n_rows / MAX(validation->wall_s, 1e-6), validation->wall_s, validation->n_threads,
+                         validation->n_threads == 1 ? "" : "s");
   append_table(out, validation);
   if (all->n_predicted > 0)
     append_memory(out, all);
