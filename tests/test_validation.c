@@ -303,6 +303,21 @@ START_TEST(the_report_shows_the_worst_and_counts_reasons) {
 }
 END_TEST
 
+/* gpus and batch as the plan was completed: tp 2 × pp 2, and four micro-batches per stage. */
+START_TEST(the_report_is_one_line_a_row_whatever_the_cells_hold) {
+  g_autoptr(Validation) validation =
+      validate("id,source,model_name,layers,hidden,heads,vocab,seq_len,cluster,tp,pp,step_time_s\n"
+               "\"a\n\x1b[2J\",\"s\ns\",m\u00e9,2,256,4,1000,128,selene,2,2,1\n",
+               NULL, 1);
+  g_autoptr(GString) report = g_string_new(NULL);
+  validation_text(report, validation);
+  ck_assert_ptr_null(strchr(report->str, '\x1b'));
+  ck_assert_ptr_nonnull(strstr(report->str, "\ns s               1 "));
+  ck_assert_ptr_nonnull(strstr(report->str, "  a  [2J (stepsim-test-"));
+  ck_assert_ptr_nonnull(strstr(report->str, "m\u00e9 on 4 x selene, tp 2 pp 2 micro-batch 1 of 8\n"));
+}
+END_TEST
+
 START_TEST(the_picture_has_a_series_per_group) {
   static const Scaled scaled[] = {{"first & last", 1, 0}, {"other", 1.5, 0}, {"other", 0.5, 0}};
   g_autofree char *gnuplot = g_find_program_in_path("gnuplot");
@@ -375,6 +390,7 @@ int main(void) {
   tcase_add_test(cases, the_object_for_scripts_holds_what_was_found);
   tcase_add_test(cases, every_row_is_written_whole_with_its_prediction);
   tcase_add_test(cases, the_report_shows_the_worst_and_counts_reasons);
+  tcase_add_test(cases, the_report_is_one_line_a_row_whatever_the_cells_hold);
   tcase_add_test(cases, the_picture_has_a_series_per_group);
   tcase_add_test(cases, published_rows_are_modelled_but_for_cp_and_ep);
   Suite *suite = suite_create("validation");

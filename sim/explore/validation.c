@@ -45,6 +45,8 @@ typedef struct {
   double step_time_s, peak_bytes, hardware_flops;
   double peak_flops; /* of all its GPUs */
   gboolean fits;
+  int gpus;
+  gint64 global_batch;
   char *problem; /* owned; NULL: predicted */
 } Run;
 
@@ -75,7 +77,9 @@ static void predict_run(gpointer job, gpointer data) {
   run->peak_bytes = prediction->memory->peak_bytes;
   run->fits = prediction->fits;
   run->hardware_flops = workload_hardware_flops(prediction->workload);
-  run->peak_flops = prediction->workload->plan->gpus * prediction->peak_flops;
+  run->gpus = prediction->workload->plan->gpus;
+  run->global_batch = prediction->workload->plan->global_batch;
+  run->peak_flops = run->gpus * prediction->peak_flops;
 }
 
 static double count_passes(const MeasuredRow *row) {
@@ -141,6 +145,8 @@ static RowPrediction compare_row(const MeasuredRow *row, const Run *run) {
                          .peak_bytes = run->peak_bytes,
                          .memory_error = run->peak_bytes / row->memory_bytes - 1,
                          .fits = run->fits,
+                         .gpus = run->gpus,
+                         .global_batch = run->global_batch,
                          .utilisation = run->hardware_flops / (row->step_time_s * run->peak_flops)};
 }
 

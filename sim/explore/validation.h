@@ -19,7 +19,9 @@ typedef struct {
   double memory_error; /* NAN where not measured */
   gboolean fits;       /* with what they reserve */
   double utilisation;  /* FLOPs of the step with recomputation / (measured time × GPUs × peak); NAN as `error` */
-  char *problem;       /* owned; why it failed, NULL when it was predicted */
+  int gpus;            /* of the completed plan, as is the batch; 0 when it failed */
+  gint64 global_batch;
+  char *problem; /* owned; why it failed, NULL when it was predicted */
 } RowPrediction;
 
 typedef struct {

@@ -4,7 +4,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_WORST = 10, NAME_WIDTH = 22, MOST_REASONS = 20 };
+enum { N_WORST = 10, LEAST_NAME_WIDTH = 12, MOST_NAME_WIDTH = 40, MOST_REASONS = 20 };
+
+/* At most `most` characters of a cell, on one line and harmless to terminals. Owned by the caller. */
+static char *plain_text(const char *cell, glong most) {
+  char *text = g_utf8_substring(cell, 0, MIN(g_utf8_strlen(cell, -1), most));
+  for (char *at = text; *at != '\0'; at++)
+    if (g_ascii_iscntrl(*at))
+      *at = ' ';
+  return text;
+}
+
+static char *group_name(const ValidationGroup *group) {
+  return plain_text(*group->name != '\0' ? group->name : "(none)", MOST_NAME_WIDTH);
+}
+
+static int name_width(const Validation *validation) {
+  glong width = LEAST_NAME_WIDTH;
+  for (guint i = 0; i < validation->groups->len; i++) {
+    g_autofree char *name = group_name(&g_array_index(validation->groups, ValidationGroup, i));
+    width = MAX(width, g_utf8_strlen(name, -1));
+  }
+  return (int)width;
+}
 
 /* Of a share as a percentage, or a dash. */
 static void append_percent(GString *out, int width, gboolean is_signed, double share) {
@@ -14,9 +36,10 @@ static void append_percent(GString *out, int width, gboolean is_signed, double s
     g_string_append_printf(out, is_signed ? " %+*.1f" : " %*.1f", width, 100 * share);
 }
 
-static void append_group(GString *out, const ValidationGroup *group) {
-  const char *name = *group->name != '\0' ? group->name : "(none)";
-  g_string_append_printf(out, "%-*.*s %6u %9u %6u", NAME_WIDTH, NAME_WIDTH, name, group->n_rows, group->n_predicted,
+static void append_group(GString *out, const ValidationGroup *group, int width) {
+  g_autofree char *name = group_name(group);
+  int n_blanks = width - (int)g_utf8_strlen(name, -1);
+  g_string_append_printf(out, "%s%*s %6u %9u %6u", name, n_blanks, "", group->n_rows, group->n_predicted,
                          group->n_failed);
   append_percent(out, 7, FALSE, group->time.mape);
   append_percent(out, 7, FALSE, group->time.median_ape);
@@ -28,11 +51,12 @@ static void append_group(GString *out, const ValidationGroup *group) {
 }
 
 static void append_table(GString *out, const Validation *validation) {
-  g_string_append_printf(out, "\n%-*s %6s %9s %6s %7s %7s %7s %7s %9s %7s\n", NAME_WIDTH, "errors in %", "rows",
-                         "predicted", "failed", "MAPE", "median", "p90", "bias", "baseline", "memory");
+  int width = name_width(validation);
+  g_string_append_printf(out, "\n%-*s %6s %9s %6s %7s %7s %7s %7s %9s %7s\n", width, "errors in %", "rows", "predicted",
+                         "failed", "MAPE", "median", "p90", "bias", "baseline", "memory");
   for (guint i = 0; i < validation->groups->len; i++)
-    append_group(out, &g_array_index(validation->groups, ValidationGroup, i));
-  append_group(out, &validation->all);
+    append_group(out, &g_array_index(validation->groups, ValidationGroup, i), width);
+  append_group(out, &validation->all, width);
   g_string_append(out, "error: predicted / measured - 1; bias: its mean; baseline: MAPE of one constant share of the "
                        "peak per source, fitted to these rows\n");
 }
@@ -82,11 +106,13 @@ static void append_worst_row(GString *out, const Validation *validation, guint i
   const Plan *plan = row->plan;
   g_autofree char *place = measured_row_place(row);
   g_autofree char *where = g_path_get_basename(place);
+  g_autofree char *id = plain_text(row->id, MOST_NAME_WIDTH), *name = plain_text(row->model->name, MOST_NAME_WIDTH);
+  g_autofree char *cluster = plain_text(row->cluster, MOST_NAME_WIDTH);
   g_string_append_printf(out, "  %+8.1f  %12.5g  %12.5g  %s (%s): ", 100 * prediction->error, prediction->step_time_s,
-                         row->step_time_s, row->id, where);
-  g_string_append_printf(
-      out, "%.40s on %d x %s, tp %d pp %d micro-batch %" G_GINT64_FORMAT " of %" G_GINT64_FORMAT "\n", row->model->name,
-      plan->gpus, row->cluster, plan->tp, plan->pp, plan->micro_batch, plan->global_batch);
+                         row->step_time_s, id, where);
+  g_string_append_printf(out, "%s on %d x %s, tp %d pp %d micro-batch %" G_GINT64_FORMAT " of %" G_GINT64_FORMAT "\n",
+                         name, prediction->gpus, cluster, plan->tp, plan->pp, plan->micro_batch,
+                         prediction->global_batch);
 }
 
 static void append_worst(GString *out, const Validation *validation) {
