@@ -242,6 +242,8 @@ done <<'TABLE'
 2|--jobs: found 0|validate runs.csv --jobs 0
 2|--jobs: found 100000|validate runs.csv --jobs 100000
 2|--json and --rows - clash|validate runs.csv --json --rows -
+2|--json and --markdown - clash|validate runs.csv --json --markdown -
+0|source;worst rows;baseline MAPE|validate runs.csv --markdown -
 2|x.bmp;.svg, .png or .pdf|validate runs.csv --plot x.bmp
 2|nothing to draw|validate refused.csv --plot x.svg
 2|cannot write nowhere/r.csv|validate runs.csv --rows nowhere/r.csv

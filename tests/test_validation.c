@@ -318,6 +318,30 @@ START_TEST(the_report_is_one_line_a_row_whatever_the_cells_hold) {
 }
 END_TEST
 
+/* Errors 0 and −1/2; the second row is the worse, and each table has as many cells in every line. */
+START_TEST(the_table_for_documents_is_whole) {
+  static const Scaled scaled[] = {{"a|b", 1, 0}, {"a|b", 2, 0}};
+  g_autofree char *text = scaled_rows(scaled, 2);
+  g_autoptr(Validation) validation = validate(text, NULL, 1);
+  g_autofree char *table = validation_markdown(validation);
+  ck_assert_ptr_nonnull(
+      strstr(table, "\n| a\\|b | 2 | 2 | 0 | 25.0 | 25.0 | 45.0 | -25.0 | 25.0 | - | 2 / 2 | - |\n| all |"));
+  const char *worst = strstr(table, "| worst rows |");
+  ck_assert(worst != NULL && strstr(worst, "row/1") < strstr(worst, "row/0"));
+  ck_assert_ptr_nonnull(strstr(worst, " | -50.0 |\n"));
+  g_auto(GStrv) lines = g_strsplit(table, "\n", -1);
+  int expected = 13; /* bars around 12 columns */
+  for (int i = 0; lines[i] != NULL && lines[i + 1] != NULL; i++) {
+    int n_bars = 0;
+    for (const char *at = lines[i]; *at != '\0'; at++)
+      n_bars += *at == '|' && (at == lines[i] || at[-1] != '\\');
+    if (n_bars == 0)
+      expected = 6;
+    ck_assert_msg(n_bars == 0 || n_bars == expected, "%s", lines[i]);
+  }
+}
+END_TEST
+
 START_TEST(the_picture_has_a_series_per_group) {
   static const Scaled scaled[] = {{"first & last", 1, 0}, {"other", 1.5, 0}, {"other", 0.5, 0}};
   g_autofree char *gnuplot = g_find_program_in_path("gnuplot");
@@ -391,6 +415,7 @@ int main(void) {
   tcase_add_test(cases, every_row_is_written_whole_with_its_prediction);
   tcase_add_test(cases, the_report_shows_the_worst_and_counts_reasons);
   tcase_add_test(cases, the_report_is_one_line_a_row_whatever_the_cells_hold);
+  tcase_add_test(cases, the_table_for_documents_is_whole);
   tcase_add_test(cases, the_picture_has_a_series_per_group);
   tcase_add_test(cases, published_rows_are_modelled_but_for_cp_and_ep);
   Suite *suite = suite_create("validation");

@@ -11,7 +11,7 @@
 enum { NOT_GIVEN = G_MININT, MOST_JOBS = 1024 };
 
 typedef struct {
-  char *rows, *plot, *by;
+  char *rows, *plot, *markdown, *by;
   gint jobs;
   gboolean json;
   gboolean no_report; /* standard output holds something else */
@@ -20,11 +20,13 @@ typedef struct {
 static void clear_options(ValidateOptions *o) {
   g_clear_pointer(&o->rows, g_free);
   g_clear_pointer(&o->plot, g_free);
+  g_clear_pointer(&o->markdown, g_free);
   g_clear_pointer(&o->by, g_free);
 }
 
 static gboolean check_options(ValidateOptions *o, GError **error) {
-  const Printed printed[] = {{"--json", .given = o->json}, {"--rows", .file = o->rows}, {NULL}};
+  const Printed printed[] = {
+      {"--json", .given = o->json}, {"--rows", .file = o->rows}, {"--markdown", .file = o->markdown}, {NULL}};
   if (o->jobs != NOT_GIVEN && (o->jobs < 1 || o->jobs > MOST_JOBS))
     return fail_input(error, "--jobs: found %d, expected 1 to %d", o->jobs, MOST_JOBS);
   return output_check_printed(printed, &o->no_report, error) && (o->plot == NULL || gnuplot_check_file(o->plot, error));
@@ -49,6 +51,8 @@ static gboolean parse_options(ValidateOptions *o, int *argc, char ***argv, GErro
       {"rows", 0, 0, G_OPTION_ARG_FILENAME, &o->rows,
        "write every row with what was predicted (- is standard output, without a report)", "FILE"},
       {"plot", 0, 0, G_OPTION_ARG_FILENAME, &o->plot, "draw predicted against measured", "FILE.svg|png|pdf"},
+      {"markdown", 0, 0, G_OPTION_ARG_FILENAME, &o->markdown,
+       "write the table and the worst rows for a document (- is standard output, without a report)", "FILE"},
       {"by", 0, 0, G_OPTION_ARG_STRING, &o->by, "column that groups rows (default source)", "COLUMN"},
       {"jobs", 0, 0, G_OPTION_ARG_INT, &o->jobs, "threads that predict (default: one per processor)", "N"},
       G_OPTION_ENTRY_NULL};
@@ -61,6 +65,9 @@ static gboolean print_outputs(const ValidateOptions *o, const Validation *valida
     return FALSE;
   g_autofree char *rows = o->rows != NULL ? validation_csv(validation) : NULL;
   if (rows != NULL && !output_text(o->rows, rows, error))
+    return FALSE;
+  g_autofree char *markdown = o->markdown != NULL ? validation_markdown(validation) : NULL;
+  if (markdown != NULL && !output_text(o->markdown, markdown, error))
     return FALSE;
   g_autoptr(GString) out = g_string_new(NULL);
   g_autofree char *json = o->json ? validation_json(validation) : NULL;

@@ -195,3 +195,72 @@ void validation_text(GString *out, const Validation *validation) {
   append_worst(out, validation);
   append_reasons(out, validation);
 }
+
+/* A cell of a Markdown table. Owned by the caller. */
+static char *markdown_cell(const char *text) {
+  g_autofree char *plain = plain_text(text, MOST_NAME_WIDTH);
+  GString *cell = g_string_new(plain);
+  g_string_replace(cell, "|", "\\|", 0);
+  return g_string_free(cell, FALSE);
+}
+
+static void append_share(GString *out, gboolean is_signed, double share) {
+  append_percent(out, 0, is_signed, share);
+  g_string_append(out, " |");
+}
+
+static void append_right(GString *out, guint n_right, guint n) {
+  if (n > 0)
+    g_string_append_printf(out, " %u / %u |", n_right, n);
+  else
+    g_string_append(out, " - |");
+}
+
+static void append_markdown_group(GString *out, const ValidationGroup *group) {
+  g_autofree char *name = markdown_cell(*group->name != '\0' ? group->name : "(none)");
+  g_string_append_printf(out, "| %s | %u | %u | %u |", name, group->n_rows, group->n_predicted, group->n_failed);
+  append_share(out, FALSE, group->time.mape);
+  append_share(out, FALSE, group->time.median_ape);
+  append_share(out, FALSE, group->time.p90_ape);
+  append_share(out, TRUE, group->time.bias);
+  append_share(out, FALSE, group->baseline_mape);
+  append_share(out, FALSE, group->memory_mape);
+  append_right(out, group->n_ran_right, group->n_ran);
+  append_right(out, group->n_out_of_memory_right, group->n_out_of_memory);
+  g_string_append_c(out, '\n');
+}
+
+static void append_markdown_row(GString *out, const Validation *validation, guint index) {
+  const MeasuredRow *row = validation_row(validation, index);
+  const RowPrediction *prediction = &validation->predictions[index];
+  g_autofree char *id = markdown_cell(row->id), *name = markdown_cell(row->model->name);
+  g_autofree char *cluster = markdown_cell(row->cluster);
+  g_string_append_printf(out,
+                         "| %s | %s, %d × %s, tp %d, pp %d, micro-batch %" G_GINT64_FORMAT " of %" G_GINT64_FORMAT
+                         " | %.5g | %.5g | %+.1f |\n",
+                         id, name, prediction->gpus, cluster, row->plan->tp, row->plan->pp, row->plan->micro_batch,
+                         prediction->global_batch, prediction->step_time_s, row->step_time_s, 100 * prediction->error);
+}
+
+char *validation_markdown(const Validation *validation) {
+  GString *out = g_string_new("| ");
+  g_autofree char *by = markdown_cell(validation->by);
+  g_string_append_printf(out,
+                         "%s | rows | predicted | failed | MAPE %% | median %% | p90 %% | bias %% | baseline MAPE %% "
+                         "| memory MAPE %% | ran: said to fit | out of memory: said not to fit |\n",
+                         by);
+  g_string_append(out, "| --- |");
+  for (int i = 0; i < 11; i++)
+    g_string_append(out, " ---: |");
+  g_string_append_c(out, '\n');
+  for (guint i = 0; i < validation->groups->len; i++)
+    append_markdown_group(out, &g_array_index(validation->groups, ValidationGroup, i));
+  append_markdown_group(out, &validation->all);
+  g_autoptr(GArray) ranked = rank_rows(validation);
+  if (ranked->len > 0)
+    g_string_append(out, "\n| worst rows | what ran | predicted (s) | measured (s) | error % |\n"
+                         "| --- | --- | ---: | ---: | ---: |\n");
+  for (guint i = 0; i < MIN(ranked->len, N_WORST); i++)
+    append_markdown_row(out, validation, g_array_index(ranked, Ranked, i).row);
+  return g_string_free(out, FALSE);
+}
