@@ -11,6 +11,7 @@
  *     trace/      what happened
  *     report/     metrics, tables, JSON, Chrome trace, pictures: from the Trace alone
  *     predict     the façade over all of it
+ *     explore/    many predictions: measured runs predicted, errors by source
  *     options/    what verbs read from their command lines
  *     commands/   one verb each: options → library → print
  */
@@ -23,6 +24,7 @@ static const Command commands[] = {
     {"collective", "time and bus bandwidth of a collective, as nccl-tests prints it", command_collective},
     {"plot", "bubble, MFU and memory curves over many configurations", command_plot},
     {"compare", "a predicted trace beside a measured one of the same Program", command_compare},
+    {"validate", "published runs predicted: signed errors by source, a baseline beside them", command_validate},
 };
 
 int main(int argc, char **argv) {

@@ -67,6 +67,11 @@ not a line of ours
 80000000 20000000 float sum 1800.00 44.44 77.78 N/A
 160000000 40000000 float sum 3200.00 50.00 87.50 N/A
 LOG
+columns=layers,hidden,heads,cluster,step_time_s
+printf '%s,source\n2,256,4,selene,1,a\n2,256,4,selene,2,b\n' "$columns" >runs.csv
+printf '%s,cp\n2,256,4,selene,1,2\n' "$columns" >refused.csv
+printf '%s\n\n2,256,4,selene,soon\n' "$columns" >soon.csv
+printf '%s\n' "$columns" >headed.csv
 head -c 100000 /dev/zero | tr '\0' a >long
 plan='--model llama-3-8b --cluster dgx-h100 --gpus 8 --tp 8'
 
@@ -264,6 +269,29 @@ done <<'TABLE'
 2|x.bmp;.svg, .png or .pdf|compare a b --plot x.bmp
 2|--rank;found "x"|compare a b --rank x
 0|PREDICTED.json MEASURED.json;default: all;Example|compare --help
+# validate
+2|no file was given|validate
+2|nowhere.csv|validate nowhere.csv
+2|Is a directory|validate .
+2|/dev/zero;64 MiB|validate /dev/zero
+2|headed.csv:1:;no row|validate headed.csv
+2|soon.csv:3:;step_time_s;"soon"|validate soon.csv
+2|soon.csv:3:|validate runs.csv soon.csv
+2|good.csv:1:;no column layers|validate good.csv
+2|broken.json:1:|validate broken.json
+2|"sorce";did you mean "source"?|validate runs.csv --by sorce
+2|--jobs: found 0|validate runs.csv --jobs 0
+2|--jobs: found 100000|validate runs.csv --jobs 100000
+2|--json and --rows - clash|validate runs.csv --json --rows -
+2|--json and --markdown - clash|validate runs.csv --json --markdown -
+0|source;worst rows;baseline MAPE|validate runs.csv --markdown -
+2|x.bmp;.svg, .png or .pdf|validate runs.csv --plot x.bmp
+2|nothing to draw|validate refused.csv --plot x.svg
+2|cannot write nowhere/r.csv|validate runs.csv --rows nowhere/r.csv
+2|unknown option --job;did you mean --jobs?|validate runs.csv --job 1
+1|0 predicted, 1 failed;cp 2|validate refused.csv
+0|3 rows of 2 runs: 2 predicted, 1 failed;cp 2|validate runs.csv refused.csv --jobs 2
+0|FILE.csv...;step_time_s;Example|validate --help
 # plot
 2|did you mean "bubble"?|plot buble --output x.svg
 2|one word|plot bubble mfu --pp 4 --output x.svg
@@ -274,7 +302,7 @@ done <<'TABLE'
 TABLE
 
 keys() { # top-level keys of a pretty-printed object, on one line
-  sed -n 's/^  "\([A-Za-z_]*\)" :.*/\1/p' | tr '\n' ' '
+  sed -n 's/^  "\([A-Za-z0-9_]*\)" :.*/\1/p' | tr '\n' ' '
 }
 
 check_keys() { # expected keys, arguments…
@@ -303,6 +331,14 @@ bubble_overhead breakdown_s memory kernels engine" simulate $plan --json
     memory --params 7e9 --json
   check_keys "op gpus bytes time_s algbw_Bps busbw_Bps algorithm protocol sent_bytes sms" \
     collective --cluster dgx-h100 --bytes 1MiB --json
+
+  check_keys "rows predicted failed mape median_ape p90_ape bias baseline_mape timed memory_rows memory_mape memory_bias \
+out_of_memory rows_per_s threads groups" validate runs.csv --json
+
+  "$stepsim" validate runs.csv refused.csv --rows - >rows.csv 2>err && [ "$(wc -l <rows.csv)" -eq 4 ] &&
+    "$stepsim" validate rows.csv --rows again.csv >out 2>>err && cmp rows.csv again.csv &&
+    "$stepsim" validate runs.csv --by cluster --plot runs.svg >out 2>>err && grep -q '^selene  *2 ' out
+  result $? "validated rows are written, and read again, and - holds nothing else" "$(cat err rows.csv)"
 
   if command -v gnuplot >/dev/null; then
     check_picture "gpipe;interleaved;pp 4" plot bubble --schedules gpipe,interleaved --pp 4 --chunks 2 --output

@@ -200,24 +200,28 @@ static gboolean read_family(const JsonFile *json, const ModelFamily *family, Mod
          (family->read_details == NULL || family->read_details(json, model, error));
 }
 
-/* What only shows once everything is read. */
-static gboolean check_model(const JsonFile *json, const Model *model, GError **error) {
-  if (model->ffn_hidden < 1)
-    return fail_missing(json, &dimensions[N_REQUIRED], error);
+gboolean model_check(const Model *model, const char *where, GError **error) {
   if (model->n_heads % model->n_kv_heads != 0)
     return fail_input(error,
                       "%s: found %" G_GINT64_FORMAT " attention heads and %" G_GINT64_FORMAT
                       " key-value heads, expected the second to divide the first",
-                      json->file, model->n_heads, model->n_kv_heads);
-  if (model->positions == POSITIONS_LEARNED && model->max_positions == 0)
-    return fail_missing(json, &dimensions[N_DIMENSIONS - 1], error);
+                      where, model->n_heads, model->n_kv_heads);
   double width = (double)(model->n_heads + model->n_kv_heads) * (double)model->head_dim + (double)model->ffn_hidden;
   double matrices = 3.0 * (double)model->hidden * width * (double)model->n_layers;
   double tables = 2.0 * (double)model->hidden * (double)(model->vocab + model->max_positions);
   if (matrices + tables > most_parameters)
-    return fail_input(error, "%s: found sizes that make about %.0e parameters, expected at most %.0e", json->file,
+    return fail_input(error, "%s: found sizes that make about %.0e parameters, expected at most %.0e", where,
                       matrices + tables, most_parameters);
   return TRUE;
+}
+
+/* What only shows once everything is read. */
+static gboolean check_complete(const JsonFile *json, const Model *model, GError **error) {
+  if (model->ffn_hidden < 1)
+    return fail_missing(json, &dimensions[N_REQUIRED], error);
+  if (model->positions == POSITIONS_LEARNED && model->max_positions == 0)
+    return fail_missing(json, &dimensions[N_DIMENSIONS - 1], error);
+  return model_check(model, json->file, error);
 }
 
 static gboolean read_config(const JsonFile *json, Model *model, GError **error) {
@@ -226,7 +230,7 @@ static gboolean read_config(const JsonFile *json, Model *model, GError **error) 
       (ffn != NULL && !check_kind(json, ffn, error)))
     return FALSE;
   const ModelFamily *family = model_family_find(json, error);
-  return family != NULL && read_family(json, family, model, error) && check_model(json, model, error);
+  return family != NULL && read_family(json, family, model, error) && check_complete(json, model, error);
 }
 
 static char *name_of(const char *path) {

@@ -35,6 +35,9 @@ typedef struct {
  * …), GPT-2 (n_embd …), GPT-NeoX, MPT (d_model …), BLOOM, Falcon, OPT. Mixture-of-experts and encoder-decoder configs
  * are refused (IMPOSSIBLE) by name of the key. Errors: INPUT with file:line, what was found, what was expected. */
 Model *model_read(const char *file, GError **error);
+/* Whether the sizes of a model make sense together, each being at least 1: key-value heads divide the heads, parameters
+ * leave room to count with. INPUT, `where` before it. */
+gboolean model_check(const Model *model, const char *where, GError **error);
 Model *model_copy(const Model *model);
 void model_free(Model *model);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Model, model_free)

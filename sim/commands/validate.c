@@ -1,0 +1,102 @@
+#include <stdio.h>
+
+#include "command.h"
+#include "error.h"
+#include "gnuplot.h"
+#include "output.h"
+#include "parser.h"
+#include "validation_files.h"
+#include "validation_text.h"
+
+enum { NOT_GIVEN = G_MININT, MOST_JOBS = 1024 };
+
+typedef struct {
+  char *rows, *plot, *markdown, *by;
+  gint jobs;
+  gboolean json;
+  gboolean no_report; /* standard output holds something else */
+} ValidateOptions;
+
+static void clear_options(ValidateOptions *o) {
+  g_clear_pointer(&o->rows, g_free);
+  g_clear_pointer(&o->plot, g_free);
+  g_clear_pointer(&o->markdown, g_free);
+  g_clear_pointer(&o->by, g_free);
+}
+
+static gboolean check_options(ValidateOptions *o, GError **error) {
+  const Printed printed[] = {
+      {"--json", .given = o->json}, {"--rows", .file = o->rows}, {"--markdown", .file = o->markdown}, {NULL}};
+  if (o->jobs != NOT_GIVEN && (o->jobs < 1 || o->jobs > MOST_JOBS))
+    return fail_input(error, "--jobs: found %d, expected 1 to %d", o->jobs, MOST_JOBS);
+  return output_check_printed(printed, &o->no_report, error) && (o->plot == NULL || gnuplot_check_file(o->plot, error));
+}
+
+static gboolean parse_options(ValidateOptions *o, int *argc, char ***argv, GError **error) {
+  *o = (ValidateOptions){.jobs = NOT_GIVEN};
+  g_autoptr(Parser) parser = parser_new(
+      "FILE.csv...", "Predicts measured training steps and says how far off the predictions are, by source.",
+      "Example:\n  stepsim validate measured.csv out_of_memory.csv --rows errors.csv --plot errors.svg\n\n"
+      "A file has one run a row; columns are found by name: layers, hidden, heads, cluster and step_time_s (empty: "
+      "the\n"
+      "run ended out of memory) are required; id, source, model_name, kv_heads, ffn_hidden, gated, vocab, tied,\n"
+      "positions, seq_len, gpus, tp, pp, chunks, dp, zero, zero_ranks, micro_batch, global_batch, schedule, "
+      "recompute,\n"
+      "sequence_parallel, precision, attention, overlap_grad, overlap_param, framework and memory_gb (GB = 1e9 bytes)\n"
+      "are read, others left alone. Error is predicted / measured - 1. The baseline takes every step of a source at\n"
+      "one share of the peak, fitted to these rows. A row that cannot be predicted is counted, with the reason.\n\n"
+      "Exit status: 0 done, whatever the errors are; 1 no row can be predicted; 2 bad usage or input.");
+  const GOptionEntry entries[] = {
+      {"json", 0, 0, G_OPTION_ARG_NONE, &o->json, "print one JSON object", NULL},
+      {"rows", 0, 0, G_OPTION_ARG_FILENAME, &o->rows,
+       "write every row with what was predicted (- is standard output, without a report)", "FILE"},
+      {"plot", 0, 0, G_OPTION_ARG_FILENAME, &o->plot, "draw predicted against measured", "FILE.svg|png|pdf"},
+      {"markdown", 0, 0, G_OPTION_ARG_FILENAME, &o->markdown,
+       "write the table and the worst rows for a document (- is standard output, without a report)", "FILE"},
+      {"by", 0, 0, G_OPTION_ARG_STRING, &o->by, "column that groups rows (default source)", "COLUMN"},
+      {"jobs", 0, 0, G_OPTION_ARG_INT, &o->jobs, "threads that predict (default: one per processor)", "N"},
+      G_OPTION_ENTRY_NULL};
+  parser_add(parser, entries);
+  return parser_run(parser, argc, argv, TRUE, error) && check_options(o, error);
+}
+
+static gboolean print_outputs(const ValidateOptions *o, const Validation *validation, GError **error) {
+  if (o->plot != NULL && !validation_plot(validation, o->plot, error))
+    return FALSE;
+  g_autofree char *rows = o->rows != NULL ? validation_csv(validation) : NULL;
+  if (rows != NULL && !output_text(o->rows, rows, error))
+    return FALSE;
+  g_autofree char *markdown = o->markdown != NULL ? validation_markdown(validation) : NULL;
+  if (markdown != NULL && !output_text(o->markdown, markdown, error))
+    return FALSE;
+  g_autoptr(GString) out = g_string_new(NULL);
+  g_autofree char *json = o->json ? validation_json(validation) : NULL;
+  if (json != NULL)
+    g_string_append(out, json);
+  else if (!o->no_report)
+    validation_text(out, validation);
+  fputs(out->str, stdout);
+  return TRUE;
+}
+
+/* The exit status. */
+static int run(const ValidateOptions *o, int argc, char **argv, GError **error) {
+  if (argc < 2) {
+    fail_input(error, "no file was given, expected FILE.csv...");
+    return 2;
+  }
+  MeasuredRows *rows = measured_rows_read(argv + 1, argc - 1, error);
+  if (rows == NULL)
+    return 2;
+  g_autoptr(Validation) validation = validation_run(rows, o->by, o->jobs != NOT_GIVEN ? o->jobs : 0, error);
+  if (validation == NULL || !print_outputs(o, validation, error))
+    return 2;
+  return validation->all.n_predicted > 0 ? 0 : 1;
+}
+
+int command_validate(int argc, char **argv, GError **error) {
+  ValidateOptions options;
+  int status = parse_options(&options, &argc, &argv, error) ? run(&options, argc, argv, error) : 2;
+  clear_options(&options);
+  return status;
+}

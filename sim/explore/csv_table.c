@@ -1,0 +1,185 @@
+/* libcsv knows cells and rows but not lines, so it is fed line by line:
+ *
+ *     line 7   a,"b          a row begins: its line is 7; the quote is open, so no row has ended
+ *     line 8   c",d          the row ends
+ *     line 9                 no row is open: an empty line, not fed at all
+ */
+#include "csv_table.h"
+
+#include <csv.h>
+#include <math.h>
+#include <string.h>
+
+#include "data_path.h"
+#include "error.h"
+
+typedef struct {
+  CsvTable *table;
+  gboolean has_header, is_open;
+  int row_line;     /* where the row being read begins */
+  GPtrArray *cells; /* of the row being read */
+  GError *problem;
+} Reader;
+
+void csv_table_free(CsvTable *table) {
+  if (table == NULL)
+    return;
+  g_free(table->file);
+  g_clear_pointer(&table->columns, g_ptr_array_unref);
+  g_clear_pointer(&table->cells, g_ptr_array_unref);
+  g_clear_pointer(&table->lines, g_array_unref);
+  g_clear_pointer(&table->texts, g_string_chunk_free);
+  g_free(table);
+}
+
+static CsvTable *table_new(const char *file) {
+  CsvTable *table = g_new0(CsvTable, 1);
+  table->file = g_strdup(file);
+  table->columns = g_ptr_array_new();
+  table->cells = g_ptr_array_new();
+  table->lines = g_array_new(FALSE, FALSE, sizeof(int));
+  table->texts = g_string_chunk_new(64 << 10);
+  return table;
+}
+
+guint csv_table_n_rows(const CsvTable *table) {
+  return table->lines->len;
+}
+
+int csv_table_find_column(const CsvTable *table, const char *name) {
+  for (guint i = 0; i < table->columns->len; i++)
+    if (strcmp(g_ptr_array_index(table->columns, i), name) == 0)
+      return (int)i;
+  return -1;
+}
+
+const char *csv_table_cell(const CsvTable *table, guint row, int column) {
+  return g_ptr_array_index(table->cells, (gsize)row * table->columns->len + column);
+}
+
+static void take_cell(void *text, size_t length, void *data) {
+  Reader *reader = data;
+  if (reader->problem == NULL)
+    g_ptr_array_add(reader->cells, g_string_chunk_insert_len(reader->table->texts, text, (gssize)length));
+}
+
+static void take_header(Reader *reader) {
+  CsvTable *table = reader->table;
+  for (guint i = 0; i < reader->cells->len; i++) {
+    char *name = g_ptr_array_index(reader->cells, i);
+    if (name[0] != '\0' && csv_table_find_column(table, name) >= 0) {
+      fail_input(&reader->problem, "%s:%d: column \"%.80s\" is named twice", table->file, reader->row_line, name);
+      return;
+    }
+    g_ptr_array_add(table->columns, name);
+  }
+  reader->has_header = TRUE;
+}
+
+static void take_cells(Reader *reader) {
+  CsvTable *table = reader->table;
+  if (reader->cells->len != table->columns->len) {
+    fail_input(&reader->problem, "%s:%d: found %u cell%s, expected %u as the header names columns", table->file,
+               reader->row_line, reader->cells->len, reader->cells->len == 1 ? "" : "s", table->columns->len);
+    return;
+  }
+  for (guint i = 0; i < reader->cells->len; i++)
+    g_ptr_array_add(table->cells, g_ptr_array_index(reader->cells, i));
+  g_array_append_val(table->lines, reader->row_line);
+}
+
+static void take_row(int terminator, void *data) {
+  Reader *reader = data;
+  if (reader->problem == NULL)
+    (reader->has_header ? take_cells : take_header)(reader);
+  g_ptr_array_set_size(reader->cells, 0);
+  reader->is_open = FALSE;
+}
+
+/* Bytes up to and with the line's end. */
+static gsize line_length(const char *text, gsize length) {
+  gsize n = strcspn(text, "\r\n");
+  if (n == length)
+    return n;
+  return n + (text[n] == '\r' && text[n + 1] == '\n' ? 2 : 1);
+}
+
+static gboolean read_lines(struct csv_parser *parser, Reader *reader, const char *text, gsize length, GError **error) {
+  const char *file = reader->table->file;
+  int line = 0;
+  for (gsize at = 0, n = 0; at < length && reader->problem == NULL; at += n) {
+    n = line_length(text + at, length - at);
+    line++;
+    if (!reader->is_open && strspn(text + at, " \t\r\n") >= n)
+      continue;
+    if (!reader->is_open)
+      reader->row_line = line;
+    reader->is_open = TRUE;
+    if (csv_parse(parser, text + at, n, take_cell, take_row, reader) != n)
+      return fail_input(error,
+                        "%s:%d: a quote is out of place: a quoted cell ends at its quote, and a quote inside is "
+                        "written twice",
+                        file, line);
+  }
+  if (csv_fini(parser, take_cell, take_row, reader) != 0)
+    return fail_input(error, "%s:%d: a quote that opens in this row is never closed", file, reader->row_line);
+  if (reader->problem != NULL)
+    return g_propagate_error(error, g_steal_pointer(&reader->problem)), FALSE;
+  return csv_table_n_rows(reader->table) > 0 ||
+         fail_input(error, "%s:%d: found no row below the header, expected some", file, MAX(line, 1));
+}
+
+static gboolean check_text(const char *file, const char *text, gsize length, GError **error) {
+  const char *end;
+  if (g_utf8_validate_len(text, length, &end))
+    return TRUE;
+  int line = 1;
+  for (const char *at = text; at < end; at++)
+    line += *at == '\n';
+  return fail_input(error, "%s:%d: found byte 0x%02x, expected text in UTF-8", file, line, (guint)(guchar)*end);
+}
+
+CsvTable *csv_table_read(const char *file, GError **error) {
+  gsize length;
+  g_autofree char *text = data_file_read(file, &length, error);
+  if (text == NULL || !check_text(file, text, length, error))
+    return NULL;
+  static const char byte_order_mark[] = "\xef\xbb\xbf";
+  gsize skipped = g_str_has_prefix(text, byte_order_mark) ? strlen(byte_order_mark) : 0;
+  g_autoptr(CsvTable) table = table_new(file);
+  Reader reader = {.table = table, .row_line = 1, .cells = g_ptr_array_new()};
+  struct csv_parser parser;
+  int failed = csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI);
+  g_assert(failed == 0);
+  gboolean ok = read_lines(&parser, &reader, text + skipped, length - skipped, error);
+  csv_free(&parser);
+  g_ptr_array_unref(reader.cells);
+  g_clear_error(&reader.problem);
+  return ok ? g_steal_pointer(&table) : NULL;
+}
+
+void csv_append_cell(GString *out, const char *text) {
+  gsize length = strlen(text);
+  gboolean is_plain = strcspn(text, ",\"\r\n") == length &&
+                      (length == 0 || (!g_ascii_isspace(text[0]) && !g_ascii_isspace(text[length - 1])));
+  if (is_plain) {
+    g_string_append_len(out, text, (gssize)length);
+  } else {
+    gsize start = out->len;
+    g_string_set_size(out, start + 2 * length + 2); /* every byte a quote, and the two around */
+    g_string_set_size(out, start + csv_write(out->str + start, out->len - start, text, length));
+  }
+  g_string_append_c(out, ',');
+}
+
+void csv_append_number(GString *out, double value) {
+  char text[G_ASCII_DTOSTR_BUF_SIZE];
+  if (isfinite(value))
+    g_string_append(out, g_ascii_formatd(text, sizeof text, "%.9g", value));
+  g_string_append_c(out, ',');
+}
+
+void csv_end_row(GString *out) {
+  g_assert(out->len > 0 && out->str[out->len - 1] == ',');
+  out->str[out->len - 1] = '\n';
+}

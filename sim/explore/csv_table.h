@@ -1,0 +1,30 @@
+/* A CSV file whose first row names its columns (RFC 4180: quoted cells may hold commas, quotes and line ends), read
+ * with libcsv. Every row knows the line it begins in. */
+#pragma once
+#include <glib.h>
+
+typedef struct {
+  char *file;         /* owned */
+  GPtrArray *columns; /* of char *: names as the header has them, without duplicates; "" for a column without one */
+  GPtrArray *cells;   /* of const char *: row after row, columns->len each; the text is in `texts` */
+  GArray *lines;      /* of int: where each row begins, from 1 */
+  GStringChunk *texts;
+} CsvTable;
+
+/* Lines may end in LF, CR LF or CR; a byte order mark and empty lines are skipped; blanks around cells are not part of
+ * them. INPUT with file:line: not UTF-8, a quote out of place or never closed, a row with more or fewer cells than the
+ * header, a column named twice, a file without a row. */
+CsvTable *csv_table_read(const char *file, GError **error);
+void csv_table_free(CsvTable *table);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(CsvTable, csv_table_free)
+
+guint csv_table_n_rows(const CsvTable *table);
+/* −1: there is none of that name. */
+int csv_table_find_column(const CsvTable *table, const char *name);
+const char *csv_table_cell(const CsvTable *table, guint row, int column);
+
+/* Writing: append the cells of a row, then end it. A cell is quoted where it has to be. */
+void csv_append_cell(GString *out, const char *text);
+/* Nine significant digits, a point as decimal sign in any locale; not finite: an empty cell. */
+void csv_append_number(GString *out, double value);
+void csv_end_row(GString *out);

@@ -1,0 +1,362 @@
+/* A row's cells are read by a table of columns into numbers (words as their index), those into a Model and a Plan. */
+#include "measured_rows.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "error.h"
+#include "plan_order.h"
+#include "suggest.h"
+
+enum { MOST_GPUS = 1 << 24, DEFAULT_VOCAB = 51200, DEFAULT_SEQ_LEN = 2048, FFN_MULTIPLE = 256 };
+static const gint64 unknown = -1;
+static const double most_step_s = 1e9, most_memory_gb = 1e6, bytes_per_gb = 1e9;
+
+/* A row's numbers and words; −1 (or NAN) where unknown. */
+typedef struct {
+  gint64 layers, hidden, heads, kv_heads, ffn_hidden, vocab, experts;
+  gint64 gated, tied, positions;
+  gint64 gpus, tp, pp, chunks, cp, ep, dp, zero, zero_ranks, micro_batch, global_batch, seq_len;
+  gint64 recompute, sequence_parallel, precision, attention, overlap_grad, overlap_param;
+  double step_time_s, memory_gb;
+} Cells;
+
+static const char *const switch_names[] = {"off", "on", "0", "1", "false", "true", NULL}; /* odd ones are on */
+static const char *const position_names[] = {[POSITIONS_ROTARY] = "rotary",
+                                             [POSITIONS_LEARNED] = "learned",
+                                             [POSITIONS_ALIBI] = "alibi",
+                                             [POSITIONS_NONE] = "none",
+                                             NULL};
+
+static const char *const *switches(void) {
+  return switch_names;
+}
+
+static const char *const *positions(void) {
+  return position_names;
+}
+
+#define COUNT(column, low, high)                                                                                       \
+  { #column, offsetof(Cells, column), low, high, NULL }
+#define WORD(column, names)                                                                                            \
+  { #column, offsetof(Cells, column), 0, 0, names }
+
+static const struct {
+  const char *name;
+  size_t offset; /* of its gint64 in Cells */
+  gint64 least, most;
+  const char *const *(*words)(void); /* NULL: a count */
+} columns[] = {
+    COUNT(layers, 1, 100000),
+    COUNT(hidden, 1, 1 << 24),
+    COUNT(heads, 1, 1 << 20),
+    COUNT(kv_heads, 1, 1 << 20),
+    COUNT(ffn_hidden, 1, 1 << 26),
+    WORD(gated, switches),
+    COUNT(vocab, 1, 1 << 28),
+    WORD(tied, switches),
+    WORD(positions, positions),
+    COUNT(experts, 0, 1 << 20),
+    COUNT(seq_len, 1, 1 << 27),
+    COUNT(gpus, 1, MOST_GPUS),
+    COUNT(tp, 1, MOST_GPUS),
+    COUNT(pp, 1, MOST_GPUS),
+    COUNT(chunks, 1, 1 << 16),
+    COUNT(cp, 1, MOST_GPUS),
+    COUNT(ep, 1, MOST_GPUS),
+    COUNT(dp, 1, MOST_GPUS),
+    COUNT(zero, 0, 3),
+    COUNT(zero_ranks, 1, MOST_GPUS),
+    COUNT(micro_batch, 1, 1 << 20),
+    COUNT(global_batch, 1, G_GINT64_CONSTANT(1) << 40),
+    WORD(recompute, recompute_names),
+    WORD(sequence_parallel, switches),
+    WORD(precision, precision_names),
+    WORD(attention, attention_names),
+    WORD(overlap_grad, switches),
+    WORD(overlap_param, switches),
+};
+
+static const struct {
+  const char *name;
+  size_t offset; /* of its double in Cells */
+  double most;
+} quantities[] = {
+    {"step_time_s", offsetof(Cells, step_time_s), most_step_s},
+    {"memory_gb", offsetof(Cells, memory_gb), most_memory_gb},
+};
+
+static const char *const required[] = {"layers", "hidden", "heads", "cluster", "step_time_s", NULL};
+
+const char *measured_row_cell(const MeasuredRow *row, const char *column) {
+  int index = csv_table_find_column(row->table, column);
+  return index < 0 ? "" : csv_table_cell(row->table, row->index, index);
+}
+
+static int line_of(const MeasuredRow *row) {
+  return g_array_index(row->table->lines, int, row->index);
+}
+
+char *measured_row_place(const MeasuredRow *row) {
+  return g_strdup_printf("%s:%d", row->table->file, line_of(row));
+}
+
+char *measured_row_run(const MeasuredRow *row) {
+  static const char *const texts[] = {"cluster", "schedule", "framework"};
+  GString *run = g_string_new(NULL);
+  for (gsize i = 0; i < G_N_ELEMENTS(columns); i++)
+    g_string_append_printf(run, "%s\n", measured_row_cell(row, columns[i].name));
+  for (gsize i = 0; i < G_N_ELEMENTS(texts); i++)
+    g_string_append_printf(run, "%s\n", measured_row_cell(row, texts[i]));
+  return g_string_free(run, FALSE);
+}
+
+static gboolean fail_cell(const MeasuredRow *row, const char *column, const char *found, const char *expected,
+                          GError **error) {
+  return fail_input(error, "%s:%d: column %s: found \"%.80s\", expected %s", row->table->file, line_of(row), column,
+                    found, expected);
+}
+
+/* A plain decimal number: no hexadecimal, no nan. */
+static gboolean parse_number(const char *text, double *value) {
+  char *end;
+  *value = g_ascii_strtod(text, &end);
+  return end != text && *end == '\0' && text[strspn(text, "0123456789.+-eE")] == '\0' && isfinite(*value);
+}
+
+static gboolean read_count(const MeasuredRow *row, gsize column, gint64 *value, GError **error) {
+  const char *text = measured_row_cell(row, columns[column].name);
+  double number;
+  if (*text == '\0')
+    return TRUE;
+  if (parse_number(text, &number) && number == floor(number) && number >= (double)columns[column].least &&
+      number <= (double)columns[column].most) {
+    *value = (gint64)number;
+    return TRUE;
+  }
+  g_autofree char *expected =
+      g_strdup_printf("a whole number from %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT " or nothing",
+                      columns[column].least, columns[column].most);
+  return fail_cell(row, columns[column].name, text, expected, error);
+}
+
+/* The index of a word among `names`; `*value` is left alone where the cell is empty. */
+static gboolean read_word(const MeasuredRow *row, const char *column, const char *const *names, gint64 *value,
+                          GError **error) {
+  const char *text = measured_row_cell(row, column);
+  if (*text == '\0')
+    return TRUE;
+  g_autofree char *place = g_strdup_printf("%s:%d: column %s", row->table->file, line_of(row), column);
+  int index = parse_choice(place, text, names, error);
+  *value = names == switch_names ? index & 1 : index;
+  return index >= 0;
+}
+
+static gboolean read_quantity(const MeasuredRow *row, gsize quantity, double *value, GError **error) {
+  const char *text = measured_row_cell(row, quantities[quantity].name);
+  double number;
+  *value = NAN;
+  if (*text == '\0')
+    return TRUE;
+  if (parse_number(text, &number) && number > 0 && number <= quantities[quantity].most) {
+    *value = number;
+    return TRUE;
+  }
+  g_autofree char *expected = g_strdup_printf("a number above 0, at most %g, or nothing", quantities[quantity].most);
+  return fail_cell(row, quantities[quantity].name, text, expected, error);
+}
+
+static gboolean read_cells(const MeasuredRow *row, Cells *cells, GError **error) {
+  for (gsize i = 0; i < G_N_ELEMENTS(columns); i++) {
+    gint64 *value = (gint64 *)((char *)cells + columns[i].offset);
+    *value = unknown;
+    if (columns[i].words != NULL ? !read_word(row, columns[i].name, columns[i].words(), value, error)
+                                 : !read_count(row, i, value, error))
+      return FALSE;
+  }
+  for (gsize i = 0; i < G_N_ELEMENTS(quantities); i++)
+    if (!read_quantity(row, i, (double *)((char *)cells + quantities[i].offset), error))
+      return FALSE;
+  gint64 schedule;
+  return g_str_has_prefix(measured_row_cell(row, "schedule"), "file:") ||
+         read_word(row, "schedule", plan_order_names(), &schedule, error);
+}
+
+static gint64 or_else(gint64 value, gint64 otherwise) {
+  return value != unknown ? value : otherwise;
+}
+
+/* Llama's: two thirds of four times the hidden size, rounded up. */
+static gint64 default_ffn(const Model *model) {
+  if (!model->gated)
+    return 4 * model->hidden;
+  gint64 width = 8 * model->hidden / 3;
+  return (width + FFN_MULTIPLE - 1) / FFN_MULTIPLE * FFN_MULTIPLE;
+}
+
+static void set_family(const MeasuredRow *row, const Cells *cells, Model *model) {
+  model->gated = or_else(cells->gated, cells->positions == POSITIONS_ROTARY);
+  model->positions = or_else(cells->positions, model->gated ? POSITIONS_ROTARY : POSITIONS_LEARNED);
+  model->tied = or_else(cells->tied, model->positions != POSITIONS_ROTARY);
+  model->norm = model->gated ? NORM_RMSNORM : NORM_LAYERNORM;
+  model->qkv_bias = model->linear_bias = !model->gated;
+  model->dropout = !model->gated && model->positions == POSITIONS_LEARNED &&
+                   strcmp(measured_row_cell(row, "framework"), "pytorch-fsdp") != 0;
+  model->n_norms_per_layer = 2;
+}
+
+static gboolean check_known(const Cells *cells, GError **error) {
+  const struct {
+    const char *column;
+    gint64 value;
+  } needed[] = {{"layers", cells->layers}, {"hidden", cells->hidden}, {"heads", cells->heads}};
+  for (gsize i = 0; i < G_N_ELEMENTS(needed); i++)
+    if (needed[i].value == unknown)
+      return fail_impossible(error, "the row does not say %s", needed[i].column);
+  if (cells->experts > 1)
+    return fail_impossible(error, "experts %" G_GINT64_FORMAT ": mixture-of-experts layers are not modelled",
+                           cells->experts);
+  return TRUE;
+}
+
+static Model *make_model(const MeasuredRow *row, const Cells *cells, GError **error) {
+  if (!check_known(cells, error))
+    return NULL;
+  const char *name = measured_row_cell(row, "model_name");
+  g_autoptr(Model) model = g_new0(Model, 1);
+  model->name = g_strdup(*name != '\0' ? name : "of the row");
+  model->n_layers = cells->layers;
+  model->hidden = cells->hidden;
+  model->n_heads = cells->heads;
+  model->n_kv_heads = or_else(cells->kv_heads, cells->heads);
+  model->head_dim = cells->hidden / cells->heads;
+  model->vocab = or_else(cells->vocab, DEFAULT_VOCAB);
+  model->max_positions = or_else(cells->seq_len, DEFAULT_SEQ_LEN);
+  set_family(row, cells, model);
+  model->ffn_hidden = or_else(cells->ffn_hidden, default_ffn(model));
+  if (model->hidden % model->n_heads != 0) {
+    fail_impossible(error, "hidden %" G_GINT64_FORMAT " is not a multiple of heads %" G_GINT64_FORMAT, model->hidden,
+                    model->n_heads);
+    return NULL;
+  }
+  return model_check(model, "the row", error) ? g_steal_pointer(&model) : NULL;
+}
+
+static Plan *make_plan(const MeasuredRow *row, const Cells *cells) {
+  Plan *plan = plan_new();
+  plan->gpus = (int)or_else(cells->gpus, plan->gpus);
+  plan->tp = (int)or_else(cells->tp, plan->tp);
+  plan->pp = (int)or_else(cells->pp, plan->pp);
+  plan->cp = (int)or_else(cells->cp, plan->cp);
+  plan->ep = (int)or_else(cells->ep, plan->ep);
+  plan->dp = (int)or_else(cells->dp, plan->dp);
+  plan->chunks = (int)or_else(cells->chunks, plan->chunks);
+  plan->zero = (int)or_else(cells->zero, plan->zero);
+  plan->zero_ranks = (int)or_else(cells->zero_ranks, plan->zero_ranks);
+  plan->micro_batch = or_else(cells->micro_batch, plan->micro_batch);
+  plan->global_batch = or_else(cells->global_batch, plan->global_batch);
+  plan->seq_len = or_else(cells->seq_len, plan->seq_len);
+  plan->recompute = or_else(cells->recompute, plan->recompute);
+  plan->sequence_parallel = or_else(cells->sequence_parallel, plan->sequence_parallel);
+  plan->precision = or_else(cells->precision, plan->precision);
+  plan->attention = or_else(cells->attention, plan->attention);
+  plan->overlap_grad = or_else(cells->overlap_grad, plan->overlap_grad);
+  plan->overlap_param = or_else(cells->overlap_param, plan->overlap_param);
+  const char *schedule = measured_row_cell(row, "schedule");
+  plan->schedule = *schedule != '\0' ? g_strdup(schedule) : NULL;
+  if (plan->precision == PRECISION_FP32) {
+    gboolean known = recipe_parse("fp32", &plan->recipe, NULL);
+    g_assert(known);
+  }
+  return plan;
+}
+
+static void row_clear(gpointer data) {
+  MeasuredRow *row = data;
+  g_clear_pointer(&row->model, model_free);
+  g_clear_pointer(&row->plan, plan_free);
+  g_clear_pointer(&row->problem, g_free);
+}
+
+static gboolean read_row(MeasuredRow *row, GError **error) {
+  Cells cells;
+  if (!read_cells(row, &cells, error))
+    return FALSE;
+  row->id = measured_row_cell(row, "id");
+  row->cluster = measured_row_cell(row, "cluster");
+  row->step_time_s = cells.step_time_s;
+  row->memory_bytes = cells.memory_gb * bytes_per_gb;
+  g_autoptr(GError) problem = NULL;
+  row->model = make_model(row, &cells, &problem);
+  if (row->model == NULL)
+    row->problem = g_strdup(problem->message);
+  else if (*row->cluster == '\0')
+    row->problem = g_strdup("the row does not say cluster");
+  else
+    row->plan = make_plan(row, &cells);
+  return TRUE;
+}
+
+static gboolean is_read(const char *column) {
+  for (gsize i = 0; i < G_N_ELEMENTS(columns); i++)
+    if (strcmp(columns[i].name, column) == 0)
+      return TRUE;
+  return g_strv_contains(required, column);
+}
+
+/* A column near the missing one that nothing reads is taken for its misspelling. */
+static gboolean fail_missing(const CsvTable *table, const char *missing, GError **error) {
+  g_autoptr(GPtrArray) names = g_ptr_array_new();
+  for (guint i = 0; i < table->columns->len; i++)
+    if (!is_read(g_ptr_array_index(table->columns, i)))
+      g_ptr_array_add(names, g_ptr_array_index(table->columns, i));
+  g_ptr_array_add(names, NULL);
+  const char *near = suggest_nearest(missing, (const char *const *)names->pdata);
+  g_autofree char *found = near != NULL ? g_strdup_printf("\"%.80s\", but ", near) : g_strdup("");
+  return fail_input(error, "%s:1: found %sno column %s, expected layers, hidden, heads, cluster and step_time_s",
+                    table->file, found, missing);
+}
+
+static gboolean check_columns(const CsvTable *table, GError **error) {
+  for (gsize i = 0; required[i] != NULL; i++)
+    if (csv_table_find_column(table, required[i]) < 0)
+      return fail_missing(table, required[i], error);
+  return TRUE;
+}
+
+static gboolean read_file(MeasuredRows *rows, const char *file, GError **error) {
+  CsvTable *table = csv_table_read(file, error);
+  if (table == NULL)
+    return FALSE;
+  g_ptr_array_add(rows->tables, table);
+  if (!check_columns(table, error))
+    return FALSE;
+  for (guint i = 0; i < csv_table_n_rows(table); i++) {
+    MeasuredRow row = {.table = table, .index = i};
+    if (!read_row(&row, error)) {
+      row_clear(&row);
+      return FALSE;
+    }
+    g_array_append_val(rows->rows, row);
+  }
+  return TRUE;
+}
+
+MeasuredRows *measured_rows_read(char **files, int n_files, GError **error) {
+  g_autoptr(MeasuredRows) rows = g_new0(MeasuredRows, 1);
+  rows->tables = g_ptr_array_new_with_free_func((GDestroyNotify)csv_table_free);
+  rows->rows = g_array_new(FALSE, FALSE, sizeof(MeasuredRow));
+  g_array_set_clear_func(rows->rows, row_clear);
+  for (int i = 0; i < n_files; i++)
+    if (!read_file(rows, files[i], error))
+      return NULL;
+  return g_steal_pointer(&rows);
+}
+
+void measured_rows_free(MeasuredRows *rows) {
+  if (rows == NULL)
+    return;
+  g_clear_pointer(&rows->rows, g_array_unref);
+  g_clear_pointer(&rows->tables, g_ptr_array_unref);
+  g_free(rows);
+}

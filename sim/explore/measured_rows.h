@@ -1,0 +1,51 @@
+/* Measured training steps: rows of CSV files that say what was run, on what, and how long a step took.
+ *
+ * Columns are found by name, in any order; unknown ones are left alone. Required: layers, hidden, heads, cluster,
+ * step_time_s. An empty cell, like a column that is not there, stands for what is not known:
+ *
+ *     kv_heads       as many as heads            gated         1 with rotary positions, else 0
+ *     ffn_hidden     4·hidden; gated ⅔ of that,  positions     rotary in a gated model, else learned
+ *                    up to a multiple of 256     tied          0 with rotary positions, else 1
+ *     vocab          51200 (GPT-2's in Megatron) gpus, dp, tp, pp, chunks, zero, zero_ranks, micro_batch,
+ *     step_time_s    the run ended out of        global_batch, seq_len, schedule, recompute, precision, attention,
+ *                    memory                      sequence_parallel, overlap_grad, overlap_param: as a Plan has it
+ *
+ * A count may be written as 8 or 8.0, a switch as 0, 1, off, on, false or true. memory_gb is the framework's peak on
+ * the fullest GPU (without context and libraries) in GB = 1e9 bytes, so a source that prints GiB has to be converted.
+ *
+ * A gated model is Llama-like: RMSNorm, no biases. Any other is GPT-like: LayerNorm with biases, and dropout where
+ * positions are learned, as GPT-2's config has it, but not with pytorch-fsdp: LLM Foundry's MPT trains without. */
+#pragma once
+#include "csv_table.h"
+#include "plan.h"
+
+typedef struct {
+  const CsvTable *table; /* borrowed, as are the texts below */
+  guint index;           /* of the row in it */
+  const char *id;        /* "" when unknown */
+  const char *cluster;   /* as for cluster_read() */
+  double step_time_s;    /* NAN: ran out of memory */
+  double memory_bytes;   /* NAN: unknown */
+  Model *model;          /* owned; NULL with a problem */
+  Plan *plan;            /* owned, not completed; NULL with a problem */
+  char *problem;         /* owned; why this cannot be modelled, else NULL */
+} MeasuredRow;
+
+typedef struct {
+  GPtrArray *tables; /* of CsvTable, in the order of the files */
+  GArray *rows;      /* of MeasuredRow */
+} MeasuredRows;
+
+/* INPUT as csv_table_read(), and with file:line (where the row begins), column, found and expected: a required column
+ * that is missing, a number that is malformed or out of any sense, an unknown word. A row that says what is not
+ * modelled (experts, heads that do not divide) is no error: it has a `problem`. */
+MeasuredRows *measured_rows_read(char **files, int n_files, GError **error);
+void measured_rows_free(MeasuredRows *rows);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(MeasuredRows, measured_rows_free)
+
+/* The row's cell in the column of that name; "" where its table has no such column. Borrowed. */
+const char *measured_row_cell(const MeasuredRow *row, const char *column);
+/* What was run, as text: the same for rows that are predicted alike, whatever was measured. Owned by the caller. */
+char *measured_row_run(const MeasuredRow *row);
+/* "measured.csv:12". Owned by the caller. */
+char *measured_row_place(const MeasuredRow *row);

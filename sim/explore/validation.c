@@ -1,0 +1,316 @@
+/* Clusters are read first, each once; then every distinct run is a job of its own, which writes nothing but its own
+ * entry, so that threads cannot change a number; then every row is held against its run, in the order of the rows. */
+#include "validation.h"
+
+#include <math.h>
+
+#include "error.h"
+#include "predict.h"
+#include "suggest.h"
+
+static const char source_column[] = "source";
+
+typedef struct {
+  Cluster *cluster; /* NULL: it cannot be read */
+  char *problem;
+} KnownCluster;
+
+static void known_cluster_free(gpointer data) {
+  KnownCluster *known = data;
+  cluster_free(known->cluster);
+  g_free(known->problem);
+  g_free(known);
+}
+
+/* Of every name in the rows: KnownCluster by name. */
+static GHashTable *read_clusters(const MeasuredRows *rows) {
+  GHashTable *clusters = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, known_cluster_free);
+  for (guint i = 0; i < rows->rows->len; i++) {
+    const MeasuredRow *row = &g_array_index(rows->rows, MeasuredRow, i);
+    if (row->problem != NULL || g_hash_table_contains(clusters, row->cluster))
+      continue;
+    g_autoptr(GError) problem = NULL;
+    KnownCluster *known = g_new0(KnownCluster, 1);
+    known->cluster = cluster_read(row->cluster, &problem);
+    known->problem = problem != NULL ? g_strdup_printf("cluster %s", problem->message) : NULL;
+    g_hash_table_insert(clusters, (gpointer)row->cluster, known);
+  }
+  return clusters;
+}
+
+/* A distinct run, as predict() answers it. */
+typedef struct {
+  const MeasuredRow *row; /* the first of that run */
+  double n_passes;        /* about how many its simulation has */
+  double step_time_s, peak_bytes, hardware_flops;
+  double peak_flops; /* of all its GPUs */
+  gboolean fits;
+  int gpus;
+  gint64 global_batch;
+  char *problem; /* owned; NULL: predicted */
+} Run;
+
+static void run_clear(gpointer data) {
+  g_free(((Run *)data)->problem);
+}
+
+/* `data`: the clusters, only read. */
+static void predict_run(gpointer job, gpointer data) {
+  Run *run = job;
+  const MeasuredRow *row = run->row;
+  if (row->problem != NULL) {
+    run->problem = g_strdup(row->problem);
+    return;
+  }
+  const KnownCluster *known = g_hash_table_lookup(data, row->cluster);
+  if (known->cluster == NULL) {
+    run->problem = g_strdup(known->problem);
+    return;
+  }
+  g_autoptr(GError) problem = NULL;
+  g_autoptr(Prediction) prediction = predict(row->model, known->cluster, row->plan, &problem);
+  if (prediction == NULL) {
+    run->problem = g_strdup(problem->message);
+    return;
+  }
+  run->step_time_s = prediction->step_time_s;
+  run->peak_bytes = prediction->memory->peak_bytes;
+  run->fits = prediction->fits;
+  run->hardware_flops = workload_hardware_flops(prediction->workload);
+  run->gpus = prediction->workload->plan->gpus;
+  run->global_batch = prediction->workload->plan->global_batch;
+  run->peak_flops = run->gpus * prediction->peak_flops;
+}
+
+static double count_passes(const MeasuredRow *row) {
+  const Plan *plan = row->plan;
+  if (plan == NULL)
+    return 0;
+  double dp = plan->dp > 0 ? plan->dp : MAX(1, plan->gpus / ((double)plan->tp * plan->pp));
+  return (double)plan->pp * MAX(plan->chunks, 1) * plan->global_batch / (plan->micro_batch * dp);
+}
+
+static int compare_passes(gconstpointer a, gconstpointer b) {
+  const Run *x = *(Run *const *)a, *y = *(Run *const *)b;
+  if (x->n_passes != y->n_passes)
+    return x->n_passes < y->n_passes ? 1 : -1;
+  return (x > y) - (x < y);
+}
+
+/* The longest first, so that no thread is left with one when the others are done. */
+static void predict_runs(GArray *runs, GHashTable *clusters, int n_threads) {
+  g_autoptr(GPtrArray) jobs = g_ptr_array_new();
+  for (guint i = 0; i < runs->len; i++)
+    g_ptr_array_add(jobs, &g_array_index(runs, Run, i));
+  g_ptr_array_sort(jobs, compare_passes);
+  GThreadPool *pool = g_thread_pool_new(predict_run, clusters, n_threads, FALSE, NULL);
+  for (guint i = 0; i < jobs->len; i++)
+    g_thread_pool_push(pool, g_ptr_array_index(jobs, i), NULL);
+  g_thread_pool_free(pool, FALSE, TRUE);
+}
+
+/* The same run may have been measured again, with another release say: it is predicted once. GArray of Run; `which` has
+ * the index of each row's. */
+static GArray *distinct_runs(const Validation *validation, guint *which) {
+  GArray *runs = g_array_new(FALSE, FALSE, sizeof(Run));
+  g_array_set_clear_func(runs, run_clear);
+  g_autoptr(GHashTable) known = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL); /* to index + 1 */
+  for (guint i = 0; i < validation->n_rows; i++) {
+    const MeasuredRow *row = validation_row(validation, i);
+    char *text = measured_row_run(row);
+    guint index = GPOINTER_TO_UINT(g_hash_table_lookup(known, text));
+    if (index == 0) {
+      Run run = {.row = row, .n_passes = count_passes(row)};
+      g_array_append_val(runs, run);
+      index = runs->len;
+    }
+    g_hash_table_replace(known, text, GUINT_TO_POINTER(index));
+    which[i] = index - 1;
+  }
+  return runs;
+}
+
+static RowPrediction compare_row(const MeasuredRow *row, const Run *run) {
+  if (run->problem != NULL)
+    return (RowPrediction){.step_time_s = NAN,
+                           .error = NAN,
+                           .baseline_error = NAN,
+                           .peak_bytes = NAN,
+                           .memory_error = NAN,
+                           .utilisation = NAN,
+                           .problem = g_strdup(run->problem)};
+  return (RowPrediction){.step_time_s = run->step_time_s,
+                         .error = run->step_time_s / row->step_time_s - 1, /* NAN stays NAN */
+                         .baseline_error = NAN,
+                         .peak_bytes = run->peak_bytes,
+                         .memory_error = run->peak_bytes / row->memory_bytes - 1,
+                         .fits = run->fits,
+                         .gpus = run->gpus,
+                         .global_batch = run->global_batch,
+                         .utilisation = run->hardware_flops / (row->step_time_s * run->peak_flops)};
+}
+
+static void predict_rows(Validation *validation) {
+  g_autofree guint *which = g_new(guint, validation->n_rows);
+  g_autoptr(GArray) runs = distinct_runs(validation, which);
+  g_autoptr(GHashTable) clusters = read_clusters(validation->rows);
+  validation->n_runs = runs->len;
+  validation->n_threads = MIN(validation->n_threads, (int)runs->len);
+  gint64 before_us = g_get_monotonic_time();
+  predict_runs(runs, clusters, validation->n_threads);
+  validation->wall_s = (g_get_monotonic_time() - before_us) * 1e-6;
+  validation->predictions = g_new(RowPrediction, validation->n_rows);
+  for (guint i = 0; i < validation->n_rows; i++)
+    validation->predictions[i] = compare_row(validation_row(validation, i), &g_array_index(runs, Run, which[i]));
+}
+
+/* Rows by their cell in `column`: GArray of guint by name, and the names in order of appearance. */
+typedef struct {
+  GHashTable *members;
+  GPtrArray *names;
+} Partition;
+
+static void partition_clear(Partition *partition) {
+  g_clear_pointer(&partition->members, g_hash_table_unref);
+  g_clear_pointer(&partition->names, g_ptr_array_unref);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Partition, partition_clear)
+
+static Partition partition_rows(const Validation *validation, const char *column) {
+  Partition partition = {g_hash_table_new_full(g_str_hash, g_str_equal, NULL, (GDestroyNotify)g_array_unref),
+                         g_ptr_array_new()};
+  for (guint i = 0; i < validation->n_rows; i++) {
+    const char *name = measured_row_cell(validation_row(validation, i), column);
+    GArray *rows = g_hash_table_lookup(partition.members, name);
+    if (rows == NULL) {
+      rows = g_array_new(FALSE, FALSE, sizeof(guint));
+      g_hash_table_insert(partition.members, (gpointer)name, rows);
+      g_ptr_array_add(partition.names, (gpointer)name);
+    }
+    g_array_append_val(rows, i);
+  }
+  return partition;
+}
+
+static const GArray *partition_members(const Partition *partition, guint group) {
+  return g_hash_table_lookup(partition->members, g_ptr_array_index(partition->names, group));
+}
+
+/* The finite ones of a field over `rows`, in their order. */
+static GArray *finite_values(const Validation *validation, const GArray *rows, size_t offset) {
+  GArray *values = g_array_sized_new(FALSE, FALSE, sizeof(double), rows->len);
+  for (guint i = 0; i < rows->len; i++) {
+    const RowPrediction *prediction = &validation->predictions[g_array_index(rows, guint, i)];
+    double value = *(const double *)((const char *)prediction + offset);
+    if (isfinite(value))
+      g_array_append_val(values, value);
+  }
+  return values;
+}
+
+/* The baseline's time is utilisation · x · measured, with x = 1/share. */
+static void fit_baseline(Validation *validation, const GArray *rows) {
+  g_autoptr(GArray) utilisation = finite_values(validation, rows, offsetof(RowPrediction, utilisation));
+  if (utilisation->len == 0)
+    return;
+  double scale = error_stats_best_scale((const double *)utilisation->data, utilisation->len);
+  for (guint i = 0; i < rows->len; i++) {
+    RowPrediction *prediction = &validation->predictions[g_array_index(rows, guint, i)];
+    prediction->baseline_error = prediction->utilisation * scale - 1;
+  }
+}
+
+static ErrorStats stats_of(const Validation *validation, const GArray *rows, size_t offset, guint *n) {
+  g_autoptr(GArray) errors = finite_values(validation, rows, offset);
+  *n = errors->len;
+  return error_stats((const double *)errors->data, errors->len);
+}
+
+static void count_row(ValidationGroup *group, const MeasuredRow *row, const RowPrediction *prediction) {
+  group->n_rows++;
+  if (prediction->problem != NULL) {
+    group->n_failed++;
+    return;
+  }
+  group->n_predicted++;
+  gboolean ran = isfinite(row->step_time_s);
+  group->n_ran += ran;
+  group->n_ran_right += ran && prediction->fits;
+  group->n_out_of_memory += !ran;
+  group->n_out_of_memory_right += !ran && !prediction->fits;
+}
+
+static ValidationGroup sum_up(const Validation *validation, const char *name, const GArray *rows) {
+  ValidationGroup group = {.name = g_strdup(name)};
+  for (guint i = 0; i < rows->len; i++) {
+    guint row = g_array_index(rows, guint, i);
+    count_row(&group, validation_row(validation, row), &validation->predictions[row]);
+  }
+  guint n_baseline;
+  group.time = stats_of(validation, rows, offsetof(RowPrediction, error), &group.n_timed);
+  group.baseline_mape = stats_of(validation, rows, offsetof(RowPrediction, baseline_error), &n_baseline).mape;
+  ErrorStats memory = stats_of(validation, rows, offsetof(RowPrediction, memory_error), &group.n_memory);
+  group.memory_mape = memory.mape;
+  group.memory_bias = memory.bias;
+  return group;
+}
+
+static void group_clear(gpointer data) {
+  g_free(((ValidationGroup *)data)->name);
+}
+
+static void sum_up_groups(Validation *validation) {
+  g_auto(Partition) sources = partition_rows(validation, source_column);
+  for (guint i = 0; i < sources.names->len; i++)
+    fit_baseline(validation, partition_members(&sources, i));
+  g_auto(Partition) groups = partition_rows(validation, validation->by);
+  for (guint i = 0; i < groups.names->len; i++) {
+    ValidationGroup group = sum_up(validation, g_ptr_array_index(groups.names, i), partition_members(&groups, i));
+    g_array_append_val(validation->groups, group);
+  }
+  g_autoptr(GArray) everything = g_array_new(FALSE, FALSE, sizeof(guint));
+  for (guint i = 0; i < validation->n_rows; i++)
+    g_array_append_val(everything, i);
+  validation->all = sum_up(validation, "all", everything);
+}
+
+static gboolean check_column(const MeasuredRows *rows, const char *by, GError **error) {
+  g_autoptr(GPtrArray) names = g_ptr_array_new();
+  for (guint t = 0; t < rows->tables->len; t++) {
+    const CsvTable *table = g_ptr_array_index(rows->tables, t);
+    if (csv_table_find_column(table, by) >= 0)
+      return TRUE;
+    g_ptr_array_extend(names, table->columns, NULL, NULL);
+  }
+  g_ptr_array_add(names, NULL);
+  g_autofree char *expected = suggest_message(by, (const char *const *)names->pdata);
+  return fail_input(error, "no file has a column \"%.80s\" to group by, %s", by, expected);
+}
+
+Validation *validation_run(MeasuredRows *rows, const char *by, int n_threads, GError **error) {
+  g_autoptr(Validation) validation = g_new0(Validation, 1);
+  validation->rows = rows;
+  validation->n_rows = rows->rows->len;
+  validation->by = g_strdup(by != NULL ? by : source_column);
+  validation->groups = g_array_new(FALSE, FALSE, sizeof(ValidationGroup));
+  g_array_set_clear_func(validation->groups, group_clear);
+  if (by != NULL && !check_column(rows, by, error))
+    return NULL;
+  validation->n_threads = n_threads > 0 ? n_threads : (int)g_get_num_processors();
+  predict_rows(validation);
+  sum_up_groups(validation);
+  return g_steal_pointer(&validation);
+}
+
+void validation_free(Validation *validation) {
+  if (validation == NULL)
+    return;
+  for (guint i = 0; validation->predictions != NULL && i < validation->n_rows; i++)
+    g_free(validation->predictions[i].problem);
+  g_free(validation->predictions);
+  g_free(validation->by);
+  group_clear(&validation->all);
+  g_clear_pointer(&validation->groups, g_array_unref);
+  measured_rows_free(validation->rows);
+  g_free(validation);
+}

@@ -1,0 +1,266 @@
+#include "validation_text.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N_WORST = 10, LEAST_NAME_WIDTH = 12, MOST_NAME_WIDTH = 40, MOST_REASONS = 20 };
+
+/* At most `most` characters of a cell, on one line and harmless to terminals. Owned by the caller. */
+static char *plain_text(const char *cell, glong most) {
+  char *text = g_utf8_substring(cell, 0, MIN(g_utf8_strlen(cell, -1), most));
+  for (char *at = text; *at != '\0'; at++)
+    if (g_ascii_iscntrl(*at))
+      *at = ' ';
+  return text;
+}
+
+static char *group_name(const ValidationGroup *group) {
+  return plain_text(*group->name != '\0' ? group->name : "(none)", MOST_NAME_WIDTH);
+}
+
+static int name_width(const Validation *validation) {
+  glong width = LEAST_NAME_WIDTH;
+  for (guint i = 0; i < validation->groups->len; i++) {
+    g_autofree char *name = group_name(&g_array_index(validation->groups, ValidationGroup, i));
+    width = MAX(width, g_utf8_strlen(name, -1));
+  }
+  return (int)width;
+}
+
+/* Of a share as a percentage, or a dash. */
+static void append_percent(GString *out, int width, gboolean is_signed, double share) {
+  if (!isfinite(share))
+    g_string_append_printf(out, " %*s", width, "-");
+  else
+    g_string_append_printf(out, is_signed ? " %+*.1f" : " %*.1f", width, 100 * share);
+}
+
+static void append_group(GString *out, const ValidationGroup *group, int width) {
+  g_autofree char *name = group_name(group);
+  int n_blanks = width - (int)g_utf8_strlen(name, -1);
+  g_string_append_printf(out, "%s%*s %6u %9u %6u", name, n_blanks, "", group->n_rows, group->n_predicted,
+                         group->n_failed);
+  append_percent(out, 7, FALSE, group->time.mape);
+  append_percent(out, 7, FALSE, group->time.median_ape);
+  append_percent(out, 7, FALSE, group->time.p90_ape);
+  append_percent(out, 7, TRUE, group->time.bias);
+  append_percent(out, 9, FALSE, group->baseline_mape);
+  append_percent(out, 7, FALSE, group->memory_mape);
+  g_string_append_c(out, '\n');
+}
+
+static void append_table(GString *out, const Validation *validation) {
+  int width = name_width(validation);
+  g_string_append_printf(out, "\n%-*s %6s %9s %6s %7s %7s %7s %7s %9s %7s\n", width, "errors in %", "rows", "predicted",
+                         "failed", "MAPE", "median", "p90", "bias", "baseline", "memory");
+  for (guint i = 0; i < validation->groups->len; i++)
+    append_group(out, &g_array_index(validation->groups, ValidationGroup, i), width);
+  append_group(out, &validation->all, width);
+  g_string_append(out, "error: predicted / measured - 1; bias: its mean; baseline: MAPE of one constant share of the "
+                       "peak per source, fitted to these rows\n");
+}
+
+static void append_verdict(GString *out, const char *what, guint n, guint n_right, const char *verdict) {
+  if (n > 0)
+    g_string_append_printf(out, "  %-22s %6u rows, said %s of %u (%.1f %%)\n", what, n, verdict, n_right,
+                           100.0 * n_right / n);
+}
+
+static void append_memory(GString *out, const ValidationGroup *all) {
+  g_string_append(out, "\nMemory\n");
+  append_verdict(out, "ran", all->n_ran, all->n_ran_right, "to fit");
+  append_verdict(out, "ran out of memory", all->n_out_of_memory, all->n_out_of_memory_right, "not to fit");
+  if (all->n_memory > 0)
+    g_string_append_printf(out, "  %-22s %6u rows, MAPE %.1f %%, bias %+.1f %%\n", "measured peak", all->n_memory,
+                           100 * all->memory_mape, 100 * all->memory_bias);
+}
+
+typedef struct {
+  guint row;
+  double size; /* of the error */
+} Ranked;
+
+static int compare_worst(gconstpointer a, gconstpointer b) {
+  const Ranked *x = a, *y = b;
+  if (x->size != y->size)
+    return x->size < y->size ? 1 : -1;
+  return (x->row > y->row) - (x->row < y->row);
+}
+
+/* Every row with an error, worst first. Owned by the caller. */
+static GArray *rank_rows(const Validation *validation) {
+  GArray *ranked = g_array_new(FALSE, FALSE, sizeof(Ranked));
+  for (guint i = 0; i < validation->n_rows; i++) {
+    Ranked entry = {i, fabs(validation->predictions[i].error)};
+    if (isfinite(entry.size))
+      g_array_append_val(ranked, entry);
+  }
+  g_array_sort(ranked, compare_worst);
+  return ranked;
+}
+
+static void append_worst_row(GString *out, const Validation *validation, guint index) {
+  const MeasuredRow *row = validation_row(validation, index);
+  const RowPrediction *prediction = &validation->predictions[index];
+  const Plan *plan = row->plan;
+  g_autofree char *place = measured_row_place(row);
+  g_autofree char *where = g_path_get_basename(place);
+  g_autofree char *id = plain_text(row->id, MOST_NAME_WIDTH), *name = plain_text(row->model->name, MOST_NAME_WIDTH);
+  g_autofree char *cluster = plain_text(row->cluster, MOST_NAME_WIDTH);
+  g_string_append_printf(out, "  %+8.1f  %12.5g  %12.5g  %s (%s): ", 100 * prediction->error, prediction->step_time_s,
+                         row->step_time_s, id, where);
+  g_string_append_printf(out, "%s on %d x %s, tp %d pp %d micro-batch %" G_GINT64_FORMAT " of %" G_GINT64_FORMAT "\n",
+                         name, prediction->gpus, cluster, plan->tp, plan->pp, plan->micro_batch,
+                         prediction->global_batch);
+}
+
+static void append_worst(GString *out, const Validation *validation) {
+  g_autoptr(GArray) ranked = rank_rows(validation);
+  if (ranked->len == 0)
+    return;
+  g_string_append_printf(out, "\nWorst rows\n  %8s  %12s  %12s\n", "error %", "predicted s", "measured s");
+  for (guint i = 0; i < MIN(ranked->len, N_WORST); i++)
+    append_worst_row(out, validation, g_array_index(ranked, Ranked, i).row);
+}
+
+/* A reason without its numbers: "cp 2: …, expected 1" and "cp 4: …" are one kind. Owned by the caller. */
+static char *kind_of(const char *problem) {
+  GString *kind = g_string_new(NULL);
+  for (const char *at = problem; *at != '\0'; at++)
+    if (!g_ascii_isdigit(*at))
+      g_string_append_c(kind, *at);
+    else if (kind->len == 0 || kind->str[kind->len - 1] != '#')
+      g_string_append_c(kind, '#');
+  return g_string_free(kind, FALSE);
+}
+
+typedef struct {
+  guint n, first; /* rows; the first of them */
+} Reason;
+
+static int compare_reasons(gconstpointer a, gconstpointer b) {
+  const Reason *x = a, *y = b;
+  if (x->n != y->n)
+    return x->n < y->n ? 1 : -1;
+  return (x->first > y->first) - (x->first < y->first);
+}
+
+/* Kinds of reasons, most frequent first. Owned by the caller. */
+static GArray *count_reasons(const Validation *validation) {
+  GArray *reasons = g_array_new(FALSE, FALSE, sizeof(Reason));
+  g_autoptr(GHashTable) known = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL); /* to index + 1 */
+  for (guint i = 0; i < validation->n_rows; i++) {
+    if (validation->predictions[i].problem == NULL)
+      continue;
+    char *kind = kind_of(validation->predictions[i].problem);
+    guint index = GPOINTER_TO_UINT(g_hash_table_lookup(known, kind));
+    if (index == 0) {
+      Reason reason = {0, i};
+      g_array_append_val(reasons, reason);
+      index = reasons->len;
+    }
+    g_array_index(reasons, Reason, index - 1).n++;
+    g_hash_table_replace(known, kind, GUINT_TO_POINTER(index));
+  }
+  g_array_sort(reasons, compare_reasons);
+  return reasons;
+}
+
+static void append_reasons(GString *out, const Validation *validation) {
+  g_autoptr(GArray) reasons = count_reasons(validation);
+  if (reasons->len == 0)
+    return;
+  g_string_append(out, "\nFailed\n");
+  for (guint i = 0; i < MIN(reasons->len, MOST_REASONS); i++) {
+    const Reason *reason = &g_array_index(reasons, Reason, i);
+    g_autofree char *place = measured_row_place(validation_row(validation, reason->first));
+    g_autofree char *where = g_path_get_basename(place);
+    g_string_append_printf(out, "  %6u  %s (%s%s)\n", reason->n, validation->predictions[reason->first].problem,
+                           reason->n > 1 ? "such as " : "", where);
+  }
+  if (reasons->len > MOST_REASONS)
+    g_string_append_printf(out, "  and %u more kinds of reasons\n", reasons->len - MOST_REASONS);
+}
+
+void validation_text(GString *out, const Validation *validation) {
+  const ValidationGroup *all = &validation->all;
+  g_string_append_printf(out, "%u rows of %u runs: %u predicted, %u failed; %.0f rows/s (%.2f s on %d thread%s)\n",
+                         all->n_rows, validation->n_runs, all->n_predicted, all->n_failed,
+                         all->n_rows / MAX(validation->wall_s, 1e-6), validation->wall_s, validation->n_threads,
+                         validation->n_threads == 1 ? "" : "s");
+  append_table(out, validation);
+  if (all->n_predicted > 0)
+    append_memory(out, all);
+  append_worst(out, validation);
+  append_reasons(out, validation);
+}
+
+/* A cell of a Markdown table. Owned by the caller. */
+static char *markdown_cell(const char *text) {
+  g_autofree char *plain = plain_text(text, MOST_NAME_WIDTH);
+  GString *cell = g_string_new(plain);
+  g_string_replace(cell, "|", "\\|", 0);
+  return g_string_free(cell, FALSE);
+}
+
+static void append_share(GString *out, gboolean is_signed, double share) {
+  append_percent(out, 0, is_signed, share);
+  g_string_append(out, " |");
+}
+
+static void append_right(GString *out, guint n_right, guint n) {
+  if (n > 0)
+    g_string_append_printf(out, " %u / %u |", n_right, n);
+  else
+    g_string_append(out, " - |");
+}
+
+static void append_markdown_group(GString *out, const ValidationGroup *group) {
+  g_autofree char *name = markdown_cell(*group->name != '\0' ? group->name : "(none)");
+  g_string_append_printf(out, "| %s | %u | %u | %u |", name, group->n_rows, group->n_predicted, group->n_failed);
+  append_share(out, FALSE, group->time.mape);
+  append_share(out, FALSE, group->time.median_ape);
+  append_share(out, FALSE, group->time.p90_ape);
+  append_share(out, TRUE, group->time.bias);
+  append_share(out, FALSE, group->baseline_mape);
+  append_share(out, FALSE, group->memory_mape);
+  append_right(out, group->n_ran_right, group->n_ran);
+  append_right(out, group->n_out_of_memory_right, group->n_out_of_memory);
+  g_string_append_c(out, '\n');
+}
+
+static void append_markdown_row(GString *out, const Validation *validation, guint index) {
+  const MeasuredRow *row = validation_row(validation, index);
+  const RowPrediction *prediction = &validation->predictions[index];
+  g_autofree char *id = markdown_cell(row->id), *name = markdown_cell(row->model->name);
+  g_autofree char *cluster = markdown_cell(row->cluster);
+  g_string_append_printf(out,
+                         "| %s | %s, %d × %s, tp %d, pp %d, micro-batch %" G_GINT64_FORMAT " of %" G_GINT64_FORMAT
+                         " | %.5g | %.5g | %+.1f |\n",
+                         id, name, prediction->gpus, cluster, row->plan->tp, row->plan->pp, row->plan->micro_batch,
+                         prediction->global_batch, prediction->step_time_s, row->step_time_s, 100 * prediction->error);
+}
+
+char *validation_markdown(const Validation *validation) {
+  GString *out = g_string_new("| ");
+  g_autofree char *by = markdown_cell(validation->by);
+  g_string_append_printf(out,
+                         "%s | rows | predicted | failed | MAPE %% | median %% | p90 %% | bias %% | baseline MAPE %% "
+                         "| memory MAPE %% | ran: said to fit | out of memory: said not to fit |\n",
+                         by);
+  g_string_append(out, "| --- |");
+  for (int i = 0; i < 11; i++)
+    g_string_append(out, " ---: |");
+  g_string_append_c(out, '\n');
+  for (guint i = 0; i < validation->groups->len; i++)
+    append_markdown_group(out, &g_array_index(validation->groups, ValidationGroup, i));
+  append_markdown_group(out, &validation->all);
+  g_autoptr(GArray) ranked = rank_rows(validation);
+  if (ranked->len > 0)
+    g_string_append(out, "\n| worst rows | what ran | predicted (s) | measured (s) | error % |\n"
+                         "| --- | --- | ---: | ---: | ---: |\n");
+  for (guint i = 0; i < MIN(ranked->len, N_WORST); i++)
+    append_markdown_row(out, validation, g_array_index(ranked, Ranked, i).row);
+  return g_string_free(out, FALSE);
+}

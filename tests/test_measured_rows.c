@@ -1,0 +1,299 @@
+/* Rows of measured.csv: what a sound one says arrives in its model and plan; a broken file is refused with the line its
+ * row begins in; what is not modelled is kept, with the reason. */
+#include "csv_text.h"
+
+#include <math.h>
+
+/* All columns in another order than the documented one, with one that nobody knows. */
+static const char full_text[] =
+    "notes,step_time_s,memory_gb,framework,overlap_param,overlap_grad,attention,precision,sequence_parallel,recompute,"
+    "schedule,global_batch,micro_batch,zero_ranks,zero,dp,ep,cp,chunks,pp,tp,gpus,cluster,seq_len,moe_ffn_hidden,"
+    "experts_per_token,experts,positions,tied,vocab,gated,ffn_hidden,kv_heads,heads,hidden,layers,model_name,source,id,"
+    "colour\n"
+    "\"quoted, \"\"twice\"\"\nand "
+    "on\",1.25,32.5,nemo,off,on,unfused,fp8,on,selective,interleaved,64,2.0,4,2,8,1,1,3,4,2,"
+    "64,dgx-h100,1024,,,,rotary,1,32000,1,11008,8,32,4096,24,a model,a source,a/1,blue\n";
+
+START_TEST(every_cell_arrives) {
+  g_autoptr(MeasuredRows) rows = rows_of(full_text);
+  ck_assert_uint_eq(rows->rows->len, 1);
+  const MeasuredRow *row = nth_row(rows, 0);
+  ck_assert_msg(row->problem == NULL, "%s", row->problem);
+  const Model *model = row->model;
+  ck_assert_str_eq(model->name, "a model");
+  ck_assert(model->n_layers == 24 && model->hidden == 4096 && model->n_heads == 32 && model->n_kv_heads == 8);
+  ck_assert(model->head_dim == 128 && model->ffn_hidden == 11008 && model->vocab == 32000 && model->gated);
+  ck_assert(model->tied && model->positions == POSITIONS_ROTARY && model->max_positions == 1024);
+  const Plan *plan = row->plan;
+  ck_assert(plan->gpus == 64 && plan->tp == 2 && plan->pp == 4 && plan->dp == 8 && plan->cp == 1 && plan->ep == 1);
+  ck_assert(plan->chunks == 3 && plan->zero == 2 && plan->zero_ranks == 4);
+  ck_assert(plan->micro_batch == 2 && plan->global_batch == 64 && plan->seq_len == 1024);
+  ck_assert_str_eq(plan->schedule, "interleaved");
+  ck_assert(plan->recompute == RECOMPUTE_SELECTIVE && plan->sequence_parallel && plan->precision == PRECISION_FP8);
+  ck_assert(plan->attention == ATTENTION_UNFUSED && plan->overlap_grad && !plan->overlap_param);
+  ck_assert_str_eq(row->cluster, "dgx-h100");
+  ck_assert_str_eq(row->id, "a/1");
+  ck_assert_double_eq(row->step_time_s, 1.25);
+  ck_assert_double_eq(row->memory_bytes, 32.5e9);
+  ck_assert_str_eq(measured_row_cell(row, "notes"), "quoted, \"twice\"\nand on");
+  ck_assert_str_eq(measured_row_cell(row, "colour"), "blue");
+  ck_assert_str_eq(measured_row_cell(row, "taste"), "");
+}
+END_TEST
+
+START_TEST(empty_cells_and_missing_columns_are_the_default) {
+  g_autoptr(MeasuredRows) rows = rows_of("layers,hidden,heads,cluster,step_time_s,gated,tp\n"
+                                         "2,1024,16,selene,,,\n"
+                                         "2,1024,16,selene,,1,\n");
+  g_autoptr(Plan) plain = plan_new();
+  const MeasuredRow *gpt = nth_row(rows, 0), *llama = nth_row(rows, 1);
+  ck_assert(isnan(gpt->step_time_s) && isnan(gpt->memory_bytes));
+  ck_assert_str_eq(gpt->id, "");
+  ck_assert(gpt->model->n_kv_heads == 16 && gpt->model->vocab == 51200 && gpt->model->max_positions == 2048);
+  ck_assert(!gpt->model->gated && gpt->model->tied && gpt->model->positions == POSITIONS_LEARNED);
+  ck_assert_int_eq(gpt->model->ffn_hidden, 4096);
+  ck_assert(llama->model->gated && !llama->model->tied && llama->model->positions == POSITIONS_ROTARY);
+  /* 8·1024/3 = 2730.7, up to a multiple of 256 */
+  ck_assert_int_eq(llama->model->ffn_hidden, 2816);
+  ck_assert(gpt->plan->gpus == 0 && gpt->plan->dp == 0 && gpt->plan->tp == 1 && gpt->plan->chunks == 0);
+  ck_assert(gpt->plan->global_batch == 0 && gpt->plan->seq_len == 0 && gpt->plan->schedule == NULL);
+  ck_assert(gpt->plan->precision == plain->precision && gpt->plan->attention == plain->attention);
+  ck_assert(gpt->plan->overlap_grad == plain->overlap_grad && gpt->plan->recompute == plain->recompute);
+}
+END_TEST
+
+#define HEAD                                                                                                           \
+  "layers,hidden,heads,kv_heads,ffn_hidden,vocab,gated,tied,positions,seq_len,framework,cluster,step_time_s\n"
+
+static gint64 row_parameters(const char *text) {
+  g_autofree char *file = g_strconcat(HEAD, text, NULL);
+  g_autoptr(MeasuredRows) rows = rows_of(file);
+  ck_assert_ptr_null(nth_row(rows, 0)->problem);
+  return model_parameters(nth_row(rows, 0)->model);
+}
+
+/* The same sizes as the shipped config make the same model, biases and norms included. */
+START_TEST(a_row_makes_the_model_of_its_config) {
+  g_autoptr(Model) llama = model_read("llama-3-8b", NULL);
+  g_autoptr(Model) gpt = model_read("gpt2", NULL);
+  ck_assert(llama != NULL && gpt != NULL);
+  ck_assert_int_eq(row_parameters("32,4096,32,8,14336,128256,1,0,rotary,8192,nemo,selene,1\n"),
+                   model_parameters(llama));
+  ck_assert_int_eq(row_parameters("12,768,12,12,3072,50257,0,1,learned,1024,nemo,selene,1\n"), model_parameters(gpt));
+}
+END_TEST
+
+START_TEST(dropout_is_trained_with_as_gpt2_is_but_not_by_llm_foundry) {
+  g_autoptr(MeasuredRows) rows = rows_of(HEAD "2,64,4,,,,0,1,learned,32,megatron-lm,selene,1\n"
+                                              "2,64,4,,,,0,1,learned,32,pytorch-fsdp,selene,1\n"
+                                              "2,64,4,,,,1,0,rotary,32,megatron-lm,selene,1\n"
+                                              "2,64,4,,,,0,0,rotary,32,megatron-lm,selene,1\n");
+  static const struct {
+    gboolean dropout, bias;
+    Norm norm;
+  } expected[] = {{TRUE, TRUE, NORM_LAYERNORM},
+                  {FALSE, TRUE, NORM_LAYERNORM},
+                  {FALSE, FALSE, NORM_RMSNORM},
+                  {FALSE, TRUE, NORM_LAYERNORM}};
+  for (guint i = 0; i < G_N_ELEMENTS(expected); i++) {
+    const Model *model = nth_row(rows, i)->model;
+    ck_assert_int_eq(model->dropout, expected[i].dropout);
+    ck_assert(model->qkv_bias == expected[i].bias && model->linear_bias == expected[i].bias);
+    ck_assert_int_eq(model->norm, expected[i].norm);
+  }
+}
+END_TEST
+
+#define CORE "layers,hidden,heads,cluster,step_time_s\n"
+
+START_TEST(a_row_knows_the_line_it_begins_in) {
+  /* a mark, an empty line, a cell over three lines, all three kinds of line ends, no end at the last */
+  g_autoptr(MeasuredRows) rows = rows_of("\xef\xbb\xbf"
+                                         "layers,hidden,heads,cluster,step_time_s,notes\r\n"
+                                         "\r\n"
+                                         "2,64,4,selene,1,\"a\r\nb\n,c\"\r\n"
+                                         " 3 , 64,4 ,selene,2, two words \r"
+                                         "   \n"
+                                         "4,64,4,selene,3,");
+  static const struct {
+    int line, layers;
+    const char *notes;
+  } expected[] = {{3, 2, "a\r\nb\n,c"}, {6, 3, "two words"}, {8, 4, ""}};
+  ck_assert_uint_eq(rows->rows->len, G_N_ELEMENTS(expected));
+  for (guint i = 0; i < G_N_ELEMENTS(expected); i++) {
+    const MeasuredRow *row = nth_row(rows, i);
+    g_autofree char *place = measured_row_place(row), *ending = g_strdup_printf(".csv:%d", expected[i].line);
+    ck_assert_msg(g_str_has_suffix(place, ending), "%s", place);
+    ck_assert_int_eq(row->model->n_layers, expected[i].layers);
+    ck_assert_str_eq(measured_row_cell(row, "notes"), expected[i].notes);
+  }
+}
+END_TEST
+
+static const struct {
+  const char *text;
+  int line;
+  const char *words[3];
+} mistakes[] = {
+    {"", 1, {"no row"}},
+    {CORE, 1, {"no row"}},
+    {"layers,hiden,heads,cluster,step_time_s\n2,64,4,selene,1\n", 1, {"no column hidden", "\"hiden\""}},
+    {"hidden,heads,cluster,step_time_s,layer\n64,4,selene,1,2\n", 1, {"no column layers", "\"layer\""}},
+    {"hidden,heads,cluster,step_time_s\n64,4,selene,1\n", 1, {"no column layers"}},
+    {"layers,hidden,heads,cluster\n2,64,4,selene\n", 1, {"no column step_time_s"}},
+    {"layers,hidden,heads,cluster,step_time_s,layers\n2,64,4,selene,1,2\n", 1, {"layers", "twice"}},
+    {CORE "2,64,4,selene,1\n\n2,64,4,selene\n", 4, {"4 cells", "expected 5"}},
+    {CORE "2,64,4,selene,1,7\n", 2, {"6 cells", "expected 5"}},
+    {CORE "2,64,4,\"sel\"ene,1\n", 2, {"quote"}},
+    {CORE "2,64,4,sel\"ene,1\n", 2, {"quote"}},
+    {CORE "2,64,4,selene,1\n2,64,4,\"selene,1\n2,64,4,selene,1\n", 3, {"never closed"}},
+    {CORE "2,64,4,selene,1\n\n2,64,4,\"a\nb\",fast\n", 4, {"column step_time_s", "\"fast\"", "number above 0"}},
+    {CORE "2,64,4,selene,0\n", 2, {"step_time_s", "\"0\""}},
+    {CORE "2,64,4,selene,-1\n", 2, {"step_time_s", "\"-1\""}},
+    {CORE "2,64,4,selene,nan\n", 2, {"step_time_s", "\"nan\""}},
+    {CORE "2,64,4,selene,inf\n", 2, {"step_time_s", "\"inf\""}},
+    {CORE "2,64,4,selene,1e999\n", 2, {"step_time_s", "\"1e999\""}},
+    {CORE "2,64,4,selene,1 s\n", 2, {"step_time_s", "\"1 s\""}},
+    {CORE "2.5,64,4,selene,1\n", 2, {"layers", "\"2.5\"", "whole number from 1 to 100000"}},
+    {CORE "0x2,64,4,selene,1\n", 2, {"layers", "\"0x2\""}},
+    {CORE "0,64,4,selene,1\n", 2, {"layers", "\"0\""}},
+    {CORE "2,1e30,4,selene,1\n", 2, {"hidden", "\"1e30\""}},
+    {"zero," CORE "4,2,64,4,selene,1\n", 2, {"zero", "\"4\"", "from 0 to 3"}},
+    {"gated," CORE "yes,2,64,4,selene,1\n", 2, {"column gated", "\"yes\"", "on"}},
+    {"positions," CORE "rotory,2,64,4,selene,1\n", 2, {"positions", "did you mean \"rotary\""}},
+    {"precision," CORE "bf17,2,64,4,selene,1\n", 2, {"precision", "did you mean \"bf16\""}},
+    {"schedule," CORE "1f2b,2,64,4,selene,1\n", 2, {"schedule", "did you mean \"1f1b\""}},
+    {"recompute," CORE "ful,2,64,4,selene,1\n", 2, {"recompute", "did you mean \"full\""}},
+    {"attention," CORE "Flash,2,64,4,selene,1\n", 2, {"attention", "did you mean \"flash\""}},
+    {"memory_gb," CORE "80 GB,2,64,4,selene,1\n", 2, {"memory_gb", "\"80 GB\""}},
+    {CORE "2,64,4,sel\xff,1\n", 2, {"0xff", "UTF-8"}},
+};
+
+START_TEST(mistakes_are_refused_with_line_and_column) {
+  for (gsize i = 0; i < G_N_ELEMENTS(mistakes); i++) {
+    g_autoptr(GError) error = NULL;
+    g_autoptr(MeasuredRows) rows = read_rows(mistakes[i].text, strlen(mistakes[i].text), &error);
+    g_autofree char *line = g_strdup_printf(".csv:%d: ", mistakes[i].line);
+    ck_assert_msg(rows == NULL, "%s was accepted", mistakes[i].text);
+    ck_assert_msg(strstr(error->message, line) != NULL, "%s: %s", line, error->message);
+    for (gsize w = 0; w < G_N_ELEMENTS(mistakes[i].words) && mistakes[i].words[w] != NULL; w++)
+      ck_assert_msg(strstr(error->message, mistakes[i].words[w]) != NULL, "%s: %s", mistakes[i].words[w],
+                    error->message);
+    ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
+  }
+}
+END_TEST
+
+START_TEST(a_zero_byte_is_refused) {
+  static const char text[] = CORE "2,64,4,sel\0ene,1\n";
+  g_autoptr(GError) error = NULL;
+  ck_assert_ptr_null(read_rows(text, sizeof text - 1, &error));
+  ck_assert_msg(strstr(error->message, ".csv:2: ") != NULL, "%s", error->message);
+}
+END_TEST
+
+/* Whatever the bytes: an answer or a message, and the same twice. */
+START_TEST(broken_bytes_never_crash) {
+  g_autoptr(GRand) random = g_rand_new_with_seed(7);
+  int n_refused = 0;
+  for (int i = 0; i < 300; i++) {
+    g_autofree char *text = g_memdup2(full_text, sizeof full_text);
+    gsize length = i % 4 == 0 ? (gsize)g_rand_int_range(random, 0, sizeof full_text) : sizeof full_text - 1;
+    for (int n = g_rand_int_range(random, 1, 4); n > 0; n--)
+      text[g_rand_int_range(random, 0, sizeof full_text - 1)] = ",\"\n\r \xff\0-9e"[g_rand_int_range(random, 0, 10)];
+    g_autoptr(GError) error = NULL;
+    g_autoptr(MeasuredRows) rows = read_rows(text, length, &error);
+    if ((rows == NULL) != (error != NULL))
+      ck_abort_msg("neither rows nor a message, or both");
+    n_refused += rows == NULL;
+  }
+  ck_assert_int_gt(n_refused, 30);
+  ck_assert_int_lt(n_refused, 300);
+}
+END_TEST
+
+START_TEST(what_is_not_modelled_is_kept_with_its_reason) {
+  g_autoptr(MeasuredRows) rows = rows_of("experts,kv_heads," CORE ",,2,64,4,selene,1\n"
+                                         "8,,2,64,4,selene,1\n"
+                                         ",,2,64,5,selene,1\n"
+                                         ",3,2,64,4,selene,1\n"
+                                         ",,,64,4,selene,1\n"
+                                         ",,2,64,4,,1\n"
+                                         "1,,2,64,4,selene,1\n"
+                                         ",,100000,16777216,4,selene,1\n");
+  static const char *const reasons[] = {
+      NULL, "mixture-of-experts", "not a multiple of heads", "key-value heads", "not say layers", "not say cluster",
+      NULL, "parameters"};
+  ck_assert_uint_eq(rows->rows->len, G_N_ELEMENTS(reasons));
+  for (guint i = 0; i < G_N_ELEMENTS(reasons); i++) {
+    const char *problem = nth_row(rows, i)->problem;
+    ck_assert_msg((problem == NULL) == (reasons[i] == NULL), "row %u: %s", i, problem);
+    ck_assert_msg(problem == NULL || strstr(problem, reasons[i]) != NULL, "row %u: %s", i, problem);
+  }
+}
+END_TEST
+
+START_TEST(only_what_was_run_tells_runs_apart) {
+  g_autoptr(MeasuredRows) rows =
+      rows_of("notes,tp," CORE "a,1,2,64,4,selene,1\nb,1,2,64,4,selene,2\na,2,2,64,4,selene,1\n"
+              "a,1,2,64,4,dgx-h100,1\n");
+  g_autofree char *first = measured_row_run(nth_row(rows, 0)), *second = measured_row_run(nth_row(rows, 1));
+  g_autofree char *third = measured_row_run(nth_row(rows, 2)), *fourth = measured_row_run(nth_row(rows, 3));
+  ck_assert_str_eq(first, second);
+  ck_assert_str_ne(first, third);
+  ck_assert_str_ne(first, fourth);
+}
+END_TEST
+
+START_TEST(written_cells_are_read_back) {
+  static const char *const odd[] = {"", "plain", "a,b", "\"", "\"\"x\"", "two\nlines", " blanks ", "é", "\r"};
+  g_autoptr(GString) text = g_string_new(NULL);
+  for (gsize i = 0; i < G_N_ELEMENTS(odd); i++) {
+    g_autofree char *name = g_strdup_printf("c%zu", i);
+    csv_append_cell(text, name);
+  }
+  csv_end_row(text);
+  for (gsize i = 0; i < G_N_ELEMENTS(odd); i++)
+    csv_append_cell(text, odd[i]);
+  csv_end_row(text);
+  csv_append_number(text, 1.5);
+  csv_append_number(text, NAN);
+  for (gsize i = 2; i < G_N_ELEMENTS(odd); i++)
+    csv_append_number(text, -1e-9);
+  csv_end_row(text);
+  char *path = make_file(text->str, text->len);
+  g_autoptr(GError) error = NULL;
+  g_autoptr(CsvTable) table = csv_table_read(path, &error);
+  drop_file(path);
+  ck_assert_msg(table != NULL, "%s", error == NULL ? "" : error->message);
+  ck_assert_uint_eq(csv_table_n_rows(table), 2);
+  for (gsize i = 0; i < G_N_ELEMENTS(odd); i++)
+    ck_assert_str_eq(csv_table_cell(table, 0, (int)i), odd[i]);
+  ck_assert_str_eq(csv_table_cell(table, 1, 0), "1.5");
+  ck_assert_str_eq(csv_table_cell(table, 1, 1), "");
+  ck_assert_str_eq(csv_table_cell(table, 1, 2), "-1e-09");
+}
+END_TEST
+
+int main(void) {
+  TCase *cases = tcase_create("measured_rows");
+  tcase_add_test(cases, every_cell_arrives);
+  tcase_add_test(cases, empty_cells_and_missing_columns_are_the_default);
+  tcase_add_test(cases, a_row_makes_the_model_of_its_config);
+  tcase_add_test(cases, dropout_is_trained_with_as_gpt2_is_but_not_by_llm_foundry);
+  tcase_add_test(cases, a_row_knows_the_line_it_begins_in);
+  tcase_add_test(cases, mistakes_are_refused_with_line_and_column);
+  tcase_add_test(cases, a_zero_byte_is_refused);
+  tcase_add_test(cases, broken_bytes_never_crash);
+  tcase_add_test(cases, what_is_not_modelled_is_kept_with_its_reason);
+  tcase_add_test(cases, only_what_was_run_tells_runs_apart);
+  tcase_add_test(cases, written_cells_are_read_back);
+  Suite *suite = suite_create("measured_rows");
+  suite_add_tcase(suite, cases);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return n_failed != 0;
+}
