@@ -81,7 +81,7 @@ static gboolean rules_equal(const ListRule *a, const ListRule *b) {
 
 /* Patience for a step a little shorter than the trial's. */
 static void aim(Search *search, Length *length, Trial *trial) {
-  static const double parts[] = {0.998, 0.99, 0.97, 0.94, 0.9, 0.85};
+  static const double parts[] = {0.998, 0.99, 0.97, 0.94, 0.9, 0.87, 0.84, 0.8, 0.75, 0.7};
   Trial from = *trial;
   for (gsize i = 0; i < G_N_ELEMENTS(parts) && !search_is_over(search, length); i++) {
     Trial next = from;

@@ -13,9 +13,10 @@
 #include "error.h"
 #include "order_polish.h"
 
-/* Steps of the search, and of the polish: at least so many, and at least so many passes at full length. A step takes
- * about 25 ns. */
-static const gint64 LEAST_STEPS = 450000, LEAST_PASSES = 36, LEAST_POLISH = 150000, POLISH_PASSES = 18;
+/* Steps of the search: at least so many, and at least so many passes at full length; and those of the polish, which has
+ * a most too. A step takes about 25 ns. */
+static const gint64 LEAST_STEPS = 450000, LEAST_PASSES = 36;
+static const gint64 LEAST_POLISH = 150000, POLISH_PASSES = 18, MOST_POLISH = 2000000;
 enum { MAX_PATTERNS = 12 };
 
 /* --- where to start --- */
@@ -117,7 +118,7 @@ static void search_all(Search *search, const FlatProblem *flat, Length *full) {
   search_descend(search, full);
   search->steps_left = MAX(0, search->steps_left) + kept_back;
   search_improve(search, full);
-  search->steps_left = MAX(0, search->steps_left) + MAX(LEAST_POLISH, POLISH_PASSES * n_actions);
+  search->steps_left = MAX(0, search->steps_left) + CLAMP(POLISH_PASSES * n_actions, LEAST_POLISH, MOST_POLISH);
   polish_all(search, full);
 }
 
