@@ -18,9 +18,10 @@
  * turn only while it waits. An F ahead holds memory until its turn, so the guide up to there must fit with one
  * micro-batch more. A guide that does not fit ends in a rank without memory; the pass then fails. */
 #include "auto_list.h"
+#include "wake_queue.h"
 #include <math.h>
 
-static const gint64 NEVER = G_MAXINT64;
+enum { GLANCES_PER_STEP = 8 }; /* actions of a guide summed up in the time of a step */
 
 /* Micro-batches pass every action of a stage in order, so a count is a place in a queue. */
 typedef struct {
@@ -30,10 +31,11 @@ typedef struct {
 } StageState;
 
 typedef struct {
-  gint64 now;        /* free from */
-  gint64 first;      /* −1: nothing yet */
-  gint64 idle;       /* since its first start */
-  gint64 idle_limit; /* beyond it the span is beyond the limit */
+  gint64 now;         /* free from */
+  gint64 first;       /* −1: nothing yet */
+  gint64 idle;        /* since its first start */
+  gint64 idle_limit;  /* beyond it the span is beyond the limit */
+  gint64 patience_ns; /* how long it may idle in all for an F or I that a W would delay */
   double held;
   int n_w_pending;
   guint8 waits;        /* sleeps until `wake`, or until something comes */
@@ -45,31 +47,28 @@ typedef struct {
 struct ListScheduler {
   const FlatProblem *flat;
   const ListRule *rule;
-  gint64 period_ns, trip_ns;   /* work of the busiest rank for a micro-batch; a micro-batch there and back */
-  gint64 pace_ns, patience_ns; /* of the rule */
-  StageState *stages;          /* [n_stages] */
-  RankState *ranks;            /* [n_ranks] */
-  gint64 *f_comes;             /* [n_stages · m] when an input is there; NEVER while unknown */
+  gint64 period_ns, trip_ns; /* work of the busiest rank for a micro-batch; a micro-batch there and back */
+  gint64 bound_ns;           /* no order of the problem costs less */
+  gint64 pace_ns;            /* of the rule */
+  StageState *stages;        /* [n_stages] */
+  RankState *ranks;          /* [n_ranks] */
+  gint64 *f_comes;           /* [n_stages · m] when an input is there; NEVER while unknown */
   gint64 *i_comes;
-  gint64 *wake; /* [n_leaves] when a rank next decides; NEVER */
-  int *winner;  /* [2 · n_leaves] tournament over `wake`: of equals the lower rank */
-  int n_leaves;
+  WakeQueue wake; /* when a rank next decides */
   gint64 n_steps;
   gboolean is_over_limit;
 };
 
-ListScheduler *list_scheduler_new(const FlatProblem *flat) {
+ListScheduler *list_scheduler_new(const FlatProblem *flat, gint64 bound_ns) {
   ListScheduler *list = g_new0(ListScheduler, 1);
   gsize n = (gsize)flat->n_stages * (gsize)flat->n_micro_batches;
   list->flat = flat;
+  list->bound_ns = bound_ns;
   list->stages = g_new(StageState, flat->n_stages);
   list->ranks = g_new(RankState, flat->n_ranks);
   list->f_comes = g_new(gint64, 2 * n);
   list->i_comes = list->f_comes + n;
-  for (list->n_leaves = 1; list->n_leaves < flat->n_ranks;)
-    list->n_leaves *= 2;
-  list->wake = g_new(gint64, list->n_leaves);
-  list->winner = g_new(int, 2 * list->n_leaves);
+  wake_queue_init(&list->wake, flat->n_ranks);
   list->period_ns = 1;
   for (int rank = 0; rank < flat->n_ranks; rank++)
     list->period_ns = MAX(list->period_ns, flat->work_ns[rank]);
@@ -84,34 +83,14 @@ void list_scheduler_free(ListScheduler *list) {
   g_free(list->stages);
   g_free(list->ranks);
   g_free(list->f_comes);
-  g_free(list->wake);
-  g_free(list->winner);
+  wake_queue_clear(&list->wake);
   g_free(list);
-}
-
-/* --- who decides next --- */
-
-static void set_wake(ListScheduler *list, int rank, gint64 time) {
-  list->wake[rank] = time;
-  for (int node = (list->n_leaves + rank) / 2; node >= 1; node /= 2) {
-    int a = list->winner[2 * node], b = list->winner[2 * node + 1];
-    list->winner[node] = list->wake[b] < list->wake[a] ? b : a;
-  }
-}
-
-static void start_tournament(ListScheduler *list) {
-  for (int leaf = 0; leaf < list->n_leaves; leaf++) {
-    list->wake[leaf] = leaf < list->flat->n_ranks ? 0 : NEVER;
-    list->winner[list->n_leaves + leaf] = leaf;
-  }
-  for (int node = list->n_leaves - 1; node >= 1; node--)
-    list->winner[node] = list->winner[2 * node];
 }
 
 /* Something comes to `rank` at `time`: if it sleeps longer, it sleeps no longer. */
 static void announce(ListScheduler *list, int rank, gint64 time) {
-  if (list->ranks[rank].waits && time < list->wake[rank])
-    set_wake(list, rank, time);
+  if (list->ranks[rank].waits && time < list->wake.at[rank])
+    wake_queue_set(&list->wake, rank, time);
 }
 
 /* --- running an action --- */
@@ -160,7 +139,7 @@ static void run_action(ListScheduler *list, int rank, ActionKind kind, int stage
   const StageCost *cost = &list->flat->stages[stage];
   const StageState *state = &list->stages[stage];
   RankState *own = &list->ranks[rank];
-  gint64 start = list->wake[rank];
+  gint64 start = list->wake.at[rank];
   gint32 micro_batch = kind == ACTION_F ? state->n_f : kind == ACTION_I ? state->n_i : state->n_w;
   gint64 end = start + (kind == ACTION_F ? cost->f_ns : kind == ACTION_I ? cost->i_ns : cost->w_ns);
   *own->next++ = (Action){.stage = stage, .micro_batch = micro_batch, .kind = (guint8)kind};
@@ -176,7 +155,7 @@ static void run_action(ListScheduler *list, int rank, ActionKind kind, int stage
     run_i(list, stage, end);
   else
     run_w(list, stage);
-  set_wake(list, rank, end);
+  wake_queue_set(&list->wake, rank, end);
 }
 
 /* --- what there is to choose from --- */
@@ -312,19 +291,20 @@ static gboolean has_room_ahead(ListScheduler *list, int rank, int stage) {
     return FALSE;
   gboolean follows_w = list->rule->follows_w;
   double held = (follows_w ? list->ranks[rank].held : held_without_w(list, rank)) + ahead;
-  for (const Action *action = list->ranks[rank].guide; action < end; action++) {
+  const Action *from = list->ranks[rank].guide, *action = from;
+  gboolean has_room = TRUE;
+  for (; action < end && has_room; action++) {
     const StageCost *cost = &flat->stages[action->stage];
-    list->n_steps++;
     if (is_done(list, action))
       continue;
     if (action->kind == ACTION_F && action->stage == stage)
-      return TRUE;
+      break;
     held += action->kind == ACTION_F ? cost->f_holds : action->kind == ACTION_I ? -cost->i_drops : 0;
-    if (held > flat->cap[rank])
-      return FALSE;
+    has_room = held <= flat->cap[rank];
     held -= action->kind == (follows_w ? ACTION_W : ACTION_I) ? cost->w_drops : 0;
   }
-  return TRUE;
+  list->n_steps += (action - from) / GLANCES_PER_STEP;
+  return has_room;
 }
 
 static gboolean may_go_ahead(ListScheduler *list, int rank, int stage, gint64 now, gint64 until) {
@@ -380,9 +360,22 @@ static Options look(ListScheduler *list, int rank, gint64 now) {
   return options;
 }
 
+/* The F that a rank out of patience runs, though it delays the one whose turn it is; −1: none. */
+static int f_to_run_instead(ListScheduler *list, int rank, gint64 now, Options *options) {
+  const FlatProblem *flat = list->flat;
+  const RankState *own = &list->ranks[rank];
+  if (!own->has_i || list->rule->guide == NULL || list->rule->guidance == GUIDE_STRICT || options->next == NEVER ||
+      own->idle + options->next - own->now <= own->patience_ns)
+    return -1;
+  for (int slot = flat->first_slot[rank]; slot < flat->first_slot[rank + 1]; slot++)
+    if (may_go_ahead(list, rank, flat->stage_at[slot], now, NEVER))
+      look_at_f(list, rank, flat->stage_at[slot], now, options);
+  return options->f;
+}
+
 static void decide(ListScheduler *list, int rank) {
   RankState *own = &list->ranks[rank];
-  gint64 now = list->wake[rank];
+  gint64 now = list->wake.at[rank];
   Options options = look(list, rank, now);
   if (options.f >= 0 && (options.i < 0 || list->rule->forward_first)) {
     run_action(list, rank, ACTION_F, options.f);
@@ -398,15 +391,20 @@ static void decide(ListScheduler *list, int rank) {
   }
   if (own->n_w_pending > 0) {
     gboolean may_wait =
-        options.next < NEVER && !options.f_lacks_memory && own->idle + options.next - own->now <= list->patience_ns;
+        options.next < NEVER && !options.f_lacks_memory && own->idle + options.next - own->now <= own->patience_ns;
     int stage = choose_w(list, rank, now, may_wait ? options.next : NEVER);
     if (stage >= 0) {
       run_action(list, rank, ACTION_W, stage);
       return;
     }
   }
+  int ahead = f_to_run_instead(list, rank, now, &options);
+  if (ahead >= 0) {
+    run_action(list, rank, ACTION_F, ahead);
+    return;
+  }
   own->waits = TRUE;
-  set_wake(list, rank, options.next);
+  wake_queue_set(&list->wake, rank, options.next);
 }
 
 /* --- a whole pass --- */
@@ -431,17 +429,28 @@ static void set_stages(ListScheduler *list, double depth) {
   }
 }
 
+/* What a step as short as the bound leaves the rank, or a part of it; or more. */
+static gint64 patience_of(const ListScheduler *list, const ListRule *rule, int rank) {
+  double least = (double)(list->bound_ns - list->flat->work_ns[rank] * list->flat->n_micro_batches);
+  double patience = rule->patience < 0 ? (1 + rule->patience) * least : least + rule->patience * (double)list->trip_ns;
+  return (gint64)MIN(patience, (double)(G_MAXINT64 / 4));
+}
+
+double list_patience_for(const ListScheduler *list, gint64 span_ns) {
+  return MAX(0, (double)(span_ns - list->bound_ns) / (double)list->trip_ns);
+}
+
 static void start(ListScheduler *list, const ListRule *rule, gint64 limit_ns, FlatOrder *order) {
   const FlatProblem *flat = list->flat;
   gsize n = (gsize)flat->n_stages * (gsize)flat->n_micro_batches;
   list->rule = rule;
   list->pace_ns = (gint64)(rule->pace * (double)list->period_ns);
-  list->patience_ns = (gint64)MIN(rule->patience * (double)list->trip_ns, (double)(G_MAXINT64 / 4));
   set_stages(list, rule->depth);
   for (int rank = 0; rank < flat->n_ranks; rank++) {
     gsize first = flat_first(flat, rank);
     list->ranks[rank] = (RankState){.first = -1,
                                     .idle_limit = limit_ns - flat->work_ns[rank] * flat->n_micro_batches,
+                                    .patience_ns = patience_of(list, rule, rank),
                                     .next = order->actions + first,
                                     .guide = rule->guide ? rule->guide->actions + first : NULL};
   }
@@ -451,7 +460,7 @@ static void start(ListScheduler *list, const ListRule *rule, gint64 limit_ns, Fl
     list->f_comes[m] = 0;
   list->n_steps = 0;
   list->is_over_limit = FALSE;
-  start_tournament(list);
+  wake_queue_start(&list->wake);
 }
 
 static gboolean sum_up(const ListScheduler *list, FlatOrder *order) {
@@ -473,8 +482,8 @@ static gboolean sum_up(const ListScheduler *list, FlatOrder *order) {
 
 gboolean list_schedule(ListScheduler *list, const ListRule *rule, gint64 limit_ns, FlatOrder *order, gint64 *n_steps) {
   start(list, rule, limit_ns, order);
-  while (list->wake[list->winner[1]] != NEVER && !list->is_over_limit)
-    decide(list, list->winner[1]);
+  for (int rank; list->wake.at[rank = wake_queue_first(&list->wake)] != NEVER && !list->is_over_limit;)
+    decide(list, rank);
   *n_steps += list->n_steps;
   return !list->is_over_limit && sum_up(list, order);
 }
