@@ -11,18 +11,27 @@
  * every rank for every pass. */
 static const double MAX_PASSES = 4e6, MAX_LOOKS = 5e8;
 
+StageTimes order_run_pass_times(const StageTimes *times, int n_passes) {
+  StageTimes pass = {.f_ns = round(times->f_ns / n_passes),
+                     .i_ns = round(times->i_ns / n_passes),
+                     .w_ns = round(times->w_ns / n_passes),
+                     .send_ns = round(times->send_ns)};
+  pass.pair_ns = times->pair_ns > 0 ? round(times->pair_ns / n_passes) : pass.f_ns + pass.i_ns + pass.w_ns;
+  return pass;
+}
+
 static Timing *make_timing(const Program *program, const StageTimes *times) {
   /* a micro-batch goes through the stages of one pipe only */
-  int n_chunks = program->n_stages / program->n_ranks / program->n_pipes;
+  const StageTimes pass = order_run_pass_times(times, program->n_stages / program->n_ranks / program->n_pipes);
   g_autofree gint64 *all = g_new(gint64, 4 * program->n_stages);
   gint64 *f = all, *i = f + program->n_stages, *w = i + program->n_stages, *pair = w + program->n_stages;
   for (int stage = 0; stage < program->n_stages; stage++) {
-    f[stage] = llround(times->f_ns / n_chunks);
-    i[stage] = llround(times->i_ns / n_chunks);
-    w[stage] = llround(times->w_ns / n_chunks);
-    pair[stage] = times->pair_ns > 0 ? llround(times->pair_ns / n_chunks) : f[stage] + i[stage] + w[stage];
+    f[stage] = (gint64)pass.f_ns;
+    i[stage] = (gint64)pass.i_ns;
+    w[stage] = (gint64)pass.w_ns;
+    pair[stage] = (gint64)pass.pair_ns;
   }
-  return timing_of_pair_times(program, f, i, w, pair, llround(times->send_ns));
+  return timing_of_pair_times(program, f, i, w, pair, (gint64)pass.send_ns);
 }
 
 gboolean order_run_check_size(int n_ranks, int n_chunks, gint64 n_micro_batches, int n_steps, GError **error) {
@@ -60,12 +69,11 @@ OrderRun *order_run_in(const Order *order, const OrderSetting *setting, const ch
 
 Order *order_run_auto(const Placement *placement, int n_micro_batches, const OrderSetting *setting, double cap,
                       GError **error) {
-  const double n_chunks = (double)placement->n_stages / placement->n_ranks / placement->n_pipes;
-  const StageTimes *times = &setting->times;
+  const int n_passes = placement->n_stages / placement->n_ranks / placement->n_pipes;
+  const StageTimes pass = order_run_pass_times(&setting->times, n_passes);
   const HeldShares *held = setting->held;
-  const StageCost cost = {llround(times->f_ns / n_chunks), llround(times->i_ns / n_chunks),
-                          llround(times->w_ns / n_chunks), held->f_holds / n_chunks,
-                          held->i_drops / n_chunks,        held->w_drops / n_chunks};
+  const StageCost cost = {(gint64)pass.f_ns,        (gint64)pass.i_ns,        (gint64)pass.w_ns,
+                          held->f_holds / n_passes, held->i_drops / n_passes, held->w_drops / n_passes};
   g_autofree StageCost *costs = g_new(StageCost, placement->n_stages);
   g_autofree double *caps = g_new(double, placement->n_ranks);
   for (int stage = 0; stage < placement->n_stages; stage++)
@@ -75,7 +83,7 @@ Order *order_run_auto(const Placement *placement, int n_micro_batches, const Ord
   const OrderProblem problem = {.placement = placement,
                                 .n_micro_batches = n_micro_batches,
                                 .stages = costs,
-                                .send_ns = llround(times->send_ns),
+                                .send_ns = (gint64)pass.send_ns,
                                 .cap = cap > 0 ? caps : NULL,
                                 .by_makespan = setting->barrier};
   return auto_order_new(&problem, NULL, error);

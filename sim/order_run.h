@@ -25,6 +25,8 @@ typedef struct {
   Metrics *metrics;
 } OrderRun;
 
+/* What one of a rank's `n_passes` chunks takes as it is run: whole nanoseconds, and a pair's time filled in. */
+StageTimes order_run_pass_times(const StageTimes *times, int n_passes);
 /* Whether a run of so many passes stays within seconds and a few GiB. INPUT naming the counts. */
 gboolean order_run_check_size(int n_ranks, int n_chunks, gint64 n_micro_batches, int n_steps, GError **error);
 OrderRun *order_run_in(const Order *order, const OrderSetting *setting, const char *dump_after, char **dump,
