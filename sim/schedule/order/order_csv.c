@@ -187,7 +187,9 @@ static gboolean count_cell(Census *census, const Cell *cell, GError **error) {
   if (*seen & bit)
     return fail_cell(census->sheet, cell, error, "is there twice");
   if ((bit & halves && *seen & 1u << ACTION_B) || (action->kind == ACTION_B && *seen & halves))
-    return fail_cell(census->sheet, cell, error, "repeats a gradient: a micro-batch has either B, or I and W");
+    return fail_cell(
+        census->sheet, cell, error,
+        "repeats a gradient: a micro-batch has either B, or I and W (PyTorch up to 2.5 wrote BW, or B and W)");
   *seen |= (guint8)bit;
   int rank = cell->row - 1, *known = &census->stage_rank[action->stage];
   if (*known >= 0 && *known != rank) {
