@@ -120,7 +120,7 @@ pp 2, interleaved in groups of 3|2|tiny-gpt2|--pp 2 --schedule interleaved --chu
 pp 2, looped-bfs|2|tiny-llama|--pp 2 --schedule looped-bfs --chunks 2
 pp 2, zb-h1|2|tiny-gpt2|--pp 2 --schedule zb-h1
 pp 2, zb-h2|2|tiny-llama|--pp 2 --schedule zb-h2
-pp 2, zb-v|2|tiny-gpt2|--pp 2 --schedule zb-v
+pp 2, zb-v, all wait for the norm|2|tiny-gpt2|--pp 2 --schedule zb-v --grad-norm-barrier on
 pp 2, v-half|2|tiny-llama|--pp 2 --schedule v-half
 pp 2, v-min|2|tiny-gpt2|--pp 2 --schedule v-min
 pp 2, dualpipe|2|tiny-llama|--pp 2 --schedule dualpipe
@@ -142,9 +142,9 @@ tp 2, zb-v|4|tiny-llama|--tp 2 --pp 2 --schedule zb-v
 tp 2, zb-v, sequence parallel|4|tiny-gpt2|--tp 2 --pp 2 --schedule zb-v --sequence-parallel on
 tp 2, dualpipe, sequence parallel|4|tiny-gpt2|--tp 2 --pp 2 --schedule dualpipe --sequence-parallel on
 dp 2, zb-h1, ZeRO-1|4|tiny-gpt2|--dp 2 --pp 2 --schedule zb-h1 --zero 1
-dp 2, zb-h1, ZeRO-2|4|tiny-llama|--dp 2 --pp 2 --schedule zb-h1 --zero 2
-dp 2, zb-h1, ZeRO-3|4|tiny-gpt2|--dp 2 --pp 2 --schedule zb-h1 --zero 3
-dp 2, zb-v, ZeRO-2, many buckets|4|tiny-gpt2|--dp 2 --pp 2 --schedule zb-v --zero 2 --bucket 1 --global-batch 8
+dp 2, zb-h1, ZeRO-2|4|tiny-llama|--dp 2 --pp 2 --schedule zb-h1 --zero 2 --grad-norm-barrier on
+dp 2, zb-h1, ZeRO-3|4|tiny-gpt2|--dp 2 --pp 2 --schedule zb-h1 --zero 3 --grad-norm-barrier on
+dp 2, zb-v, ZeRO-2, many buckets|4|tiny-gpt2|--dp 2 --pp 2 --schedule zb-v --zero 2 --bucket 1 --global-batch 8 --grad-norm-barrier on
 dp 2, zb-v, ZeRO-3|4|tiny-gpt2|--dp 2 --pp 2 --schedule zb-v --zero 3 --global-batch 8
 dp 2, dualpipe|4|tiny-llama|--dp 2 --pp 2 --schedule dualpipe --global-batch 8
 dp 2, dualpipe, ZeRO-1|4|tiny-gpt2|--dp 2 --pp 2 --schedule dualpipe --global-batch 8 --zero 1

@@ -4,6 +4,7 @@
 #include "order_run.h"
 #include "passes.h"
 #include "plan_cases.h"
+#include "plan_order.h"
 #include "program_csv.h"
 #include "program_text.h"
 #include "verify.h"
@@ -243,6 +244,53 @@ START_TEST(sharding_in_the_order_costs_nothing_on_one_rank) {
 }
 END_TEST
 
+/* --- what a schedule's own runtime does --- */
+
+START_TEST(without_overlap_the_next_op_of_the_sender_waits_for_the_send) {
+  for (guint seed = 0; seed < N_PLANS; seed++) {
+    g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
+    g_autoptr(Prediction) prediction = predict_case(&drawn);
+    const Program *program = prediction->program;
+    for (int rank = 0; rank < program->n_ranks; rank++) {
+      const OpList *list = &program->ranks[rank];
+      for (gint32 i = 0; i < list->n_ops; i++) {
+        gint32 next = i + 1;
+        while (next < list->n_ops && list->ops[next].stream != STREAM_COMPUTE)
+          next++;
+        gboolean waits = next < list->n_ops && list->ops[next].kind == OP_COMPUTE && waits_for(&list->ops[next], i);
+        if (list->ops[i].kind == OP_SEND && next < list->n_ops && list->ops[next].kind == OP_COMPUTE &&
+            list->ops[next].action != ACTION_OPTIMIZER)
+          ck_assert_int_eq(waits, !drawn.plan->overlap_p2p);
+      }
+    }
+  }
+}
+END_TEST
+
+START_TEST(a_schedule_brings_what_its_runtime_does_and_the_plan_may_differ) {
+  static const struct {
+    const char *schedule;
+    gboolean overlaps_p2p, waits_for_norm;
+    int steps;
+  } cases[] = {{"1f1b", FALSE, TRUE, 1}, {"interleaved", FALSE, TRUE, 1}, {"zb-h2", TRUE, FALSE, 3},
+               {"zb-v", TRUE, FALSE, 3}, {"v-min", TRUE, FALSE, 3},       {"dualpipe", TRUE, TRUE, 1},
+               {"auto", TRUE, FALSE, 3}};
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++)
+    for (int given = -1; given <= 1; given++) {
+      g_autoptr(Plan) plan = plan_new();
+      g_auto(PlanOrder) choice = {0};
+      plan->schedule = g_strdup(cases[i].schedule);
+      plan->pp = 4;
+      plan->overlap_p2p = plan->grad_norm_barrier = given;
+      ck_assert(plan_order_open(&choice, plan, NULL));
+      ck_assert(plan_complete(plan, NULL, NULL, NULL));
+      ck_assert_int_eq(plan->overlap_p2p, given >= 0 ? given : cases[i].overlaps_p2p);
+      ck_assert_int_eq(plan->grad_norm_barrier, given >= 0 ? given : cases[i].waits_for_norm);
+      ck_assert_int_eq(plan->steps, given >= 0 ? (given ? 1 : 3) : cases[i].steps);
+    }
+}
+END_TEST
+
 int main(void) {
   TCase *tcase = tcase_create("order_lowering");
   tcase_set_timeout(tcase, 60);
@@ -253,6 +301,8 @@ int main(void) {
   tcase_add_test(tcase, transfers_stand_where_the_order_puts_them);
   tcase_add_test(tcase, a_plan_s_program_comes_back_as_an_order);
   tcase_add_test(tcase, sharding_in_the_order_costs_nothing_on_one_rank);
+  tcase_add_test(tcase, without_overlap_the_next_op_of_the_sender_waits_for_the_send);
+  tcase_add_test(tcase, a_schedule_brings_what_its_runtime_does_and_the_plan_may_differ);
   Suite *suite = suite_create("order_lowering");
   suite_add_tcase(suite, tcase);
   SRunner *runner = srunner_create(suite);

@@ -49,7 +49,7 @@ static char *dump_plan(const Example *example, const char *pass) {
   plan->zero = example->zero;
   plan->zero_ranks = example->zero_ranks;
   plan->prefetch = example->prefetch;
-  plan->overlap_grad = plan->overlap_param = example->overlap;
+  plan->overlap_grad = plan->overlap_param = plan->overlap_p2p = example->overlap;
   plan->bucket_parameters = 1; /* every piece a bucket */
   plan->steps = example->steps;
   g_autoptr(GError) error = NULL;

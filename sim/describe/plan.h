@@ -34,14 +34,17 @@ typedef struct {
   Precision precision;
   Recipe recipe;
   Attention attention;
-  gboolean overlap_grad;      /* gradient collectives beside backward */
-  gboolean overlap_param;     /* parameter gathers beside forward (and backward, ZeRO-3) */
-  Axis order[N_AXES];         /* rank order, innermost first */
-  gint64 bucket_parameters;   /* least parameters per gradient bucket; 0: Megatron's max(40e6, 1e6·dp) */
-  int prefetch;               /* ZeRO-3: layers gathered ahead of their use */
-  gboolean grad_norm_barrier; /* the optimizer waits for the global gradient norm of all ranks */
-  int steps;                  /* steps chained; ≥ 1 */
-  gboolean fold;              /* one representative per pipeline rank */
+  gboolean overlap_grad; /* gradient collectives beside backward */
+  int overlap_p2p; /* a rank computes on while it sends to the next stage: 1 or 0; −1: as the schedule has it, or else 0
+                    */
+  gboolean overlap_param;   /* parameter gathers beside forward (and backward, ZeRO-3) */
+  Axis order[N_AXES];       /* rank order, innermost first */
+  gint64 bucket_parameters; /* least parameters per gradient bucket; 0: Megatron's max(40e6, 1e6·dp) */
+  int prefetch;             /* ZeRO-3: layers gathered ahead of their use */
+  int grad_norm_barrier; /* the optimizer waits for the global gradient norm of all ranks: 1 or 0; −1: as the schedule
+                            has it, or else 1 */
+  int steps;             /* steps chained; 0: 1, or 3 where stages of a pipeline do not wait for each other */
+  gboolean fold;         /* one representative per pipeline rank */
   FlopsConvention flops;
   guint64 seed;
   double jitter;      /* standard deviation of compute time, as a share; 0 = none */

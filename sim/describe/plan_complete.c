@@ -13,6 +13,8 @@
 #define INT64 G_GINT64_FORMAT
 
 enum { MOST_RANKS = 1 << 24, MOST_MICRO_BATCHES = 1000000, DEFAULT_SEQ_LEN = 2048, MOST_DEFAULT_SEQ_LEN = 4096 };
+/* The second step begins as the first one ended; the third repeats it. */
+enum { STEPS_TO_STEADY = 3 };
 static const gint64 most_micro_batch_tokens = G_MAXINT32;
 /* What a run may take, so that it is refused at once instead of taking the machine down: passes of a stage (some 600
  * bytes each with its backward and its sends), looks at a rank while sends are placed, passes of a layer that has ops
@@ -50,7 +52,7 @@ static const struct {
     INT_RANGE("zero-ranks", zero_ranks, 0, MOST_RANKS),
     INT64_RANGE("bucket", bucket_parameters, 0, G_GINT64_CONSTANT(1) << 50),
     INT_RANGE("prefetch", prefetch, 0, 1 << 20),
-    INT_RANGE("steps", steps, 1, 1000),
+    INT_RANGE("steps", steps, 0, 1000),
 };
 
 static gboolean check_ranges(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
@@ -101,6 +103,12 @@ static gboolean complete_sizes(Plan *plan, const Model *model, const Cluster *cl
   plan_default_schedule(plan);
   if (plan->chunks == 0)
     plan->chunks = 1;
+  if (plan->overlap_p2p < 0)
+    plan->overlap_p2p = FALSE;
+  if (plan->grad_norm_barrier < 0)
+    plan->grad_norm_barrier = TRUE;
+  if (plan->steps == 0)
+    plan->steps = plan->grad_norm_barrier || plan->pp == 1 ? 1 : STEPS_TO_STEADY;
   if (plan->bucket_parameters == 0) /* Megatron-LM's DDP default, core v0.5 (2024-02) */
     plan->bucket_parameters = MAX(40000000, 1000000 * (gint64)plan->dp);
   return TRUE;

@@ -8,8 +8,8 @@
 
 void plan_options_init(PlanOptions *options) {
   memset(options, 0, sizeof *options);
-  options->tp = options->cp = options->ep = options->pp = options->steps = 1;
-  options->chunks = options->group = OPTION_NOT_GIVEN;
+  options->tp = options->cp = options->ep = options->pp = 1;
+  options->chunks = options->group = options->steps = OPTION_NOT_GIVEN;
   options->gpus = options->dp = options->zero_ranks = options->prefetch = OPTION_NOT_GIVEN;
   options->micro_batch = options->global_batch = options->seq_len = options->bucket_parameters = OPTION_NOT_GIVEN;
   options->seed = 1;
@@ -30,6 +30,7 @@ void plan_options_clear(PlanOptions *options) {
                       &options->memory_cap,
                       &options->fold,
                       &options->flops,
+                      &options->overlap_p2p,
                       &options->grad_norm_barrier};
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_clear_pointer(strings[i], g_free);
@@ -60,7 +61,9 @@ const char *options_schedule_help(void) {
 }
 
 static void add_sizes(Parser *parser, PlanOptions *o) {
-  g_autofree char *steps = g_strdup_printf("steps chained; more than 1 gives the steady state (default %d)", o->steps);
+  g_autofree char *given = o->steps != OPTION_NOT_GIVEN ? g_strdup_printf("%d", o->steps) : NULL;
+  g_autofree char *steps = g_strdup_printf("steps chained; more than 1 gives the steady state (default %s)",
+                                           given != NULL ? given : "1; 3 in a pipeline without --grad-norm-barrier");
   const char *schedules = options_schedule_help();
   const GOptionEntry entries[] = {
       {"gpus", 0, 0, G_OPTION_ARG_INT, &o->gpus, "GPUs in all (default: tp × pp × dp)", "N"},
@@ -105,11 +108,18 @@ static void add_methods(Parser *parser, PlanOptions *o) {
        "gradient collectives beside backward: on or off (default on)", "SWITCH"},
       {"overlap-param", 0, 0, G_OPTION_ARG_STRING, &o->overlap_param,
        "parameter gathers beside computing: on or off (default on)", "SWITCH"},
+      {"overlap-p2p", 0, 0, G_OPTION_ARG_STRING, &o->overlap_p2p,
+       "a stage computes on while it sends to the next: on or off (default off, as Megatron-LM runs 1f1b; on with "
+       "zb-*, "
+       "v-*, dualpipe* and auto)",
+       "SWITCH"},
       {"bucket", 0, 0, G_OPTION_ARG_INT64, &o->bucket_parameters,
        "least parameters in a gradient bucket (default max(40000000, 1000000·dp))", "N"},
       {"prefetch", 0, 0, G_OPTION_ARG_INT, &o->prefetch, "ZeRO-3: pieces gathered ahead of their use (default 1)", "N"},
       {"grad-norm-barrier", 0, 0, G_OPTION_ARG_STRING, &o->grad_norm_barrier,
-       "the optimizer waits for the norm over all ranks: on or off (default on)", "SWITCH"},
+       "the optimizer waits for the norm over all ranks: on or off (default on; off with zb-*, v-* and auto, whose "
+       "stages run on into the next step)",
+       "SWITCH"},
       {"order", 0, 0, G_OPTION_ARG_STRING, &o->order, "rank order, innermost first (default tp-cp-ep-dp-pp)", "AXES"},
       {"flops", 0, 0, G_OPTION_ARG_STRING, &o->flops,
        "FLOPs counted in MFU: causal, megatron (attention in full) or 6n (default causal)", "HOW"},
@@ -172,6 +182,7 @@ static gboolean parse_switches(const PlanOptions *o, Plan *plan, GError **error)
   return parse_switch("--sequence-parallel", o->sequence_parallel, &plan->sequence_parallel, error) &&
          parse_switch("--overlap-grad", o->overlap_grad, &plan->overlap_grad, error) &&
          parse_switch("--overlap-param", o->overlap_param, &plan->overlap_param, error) &&
+         parse_switch("--overlap-p2p", o->overlap_p2p, &plan->overlap_p2p, error) &&
          parse_switch("--grad-norm-barrier", o->grad_norm_barrier, &plan->grad_norm_barrier, error) &&
          parse_switch("--fold", o->fold, &plan->fold, error);
 }
@@ -207,6 +218,7 @@ static gboolean copy_open_numbers(const PlanOptions *o, Plan *plan, GError **err
       {"--seq-len", o->seq_len, NULL, &plan->seq_len},
       {"--chunks", o->chunks, &plan->chunks, NULL},
       {"--micro-batch-group", o->group, &plan->group, NULL},
+      {"--steps", o->steps, &plan->steps, NULL},
       {"--bucket", o->bucket_parameters, NULL, &plan->bucket_parameters},
   };
   for (gsize i = 0; i < G_N_ELEMENTS(numbers); i++) {
@@ -229,7 +241,6 @@ static void copy_numbers(const PlanOptions *o, Plan *plan) {
   plan->ep = o->ep;
   plan->pp = o->pp;
   plan->zero = o->zero;
-  plan->steps = o->steps;
   plan->seed = o->seed;
   plan->jitter = o->jitter;
   if (o->prefetch != OPTION_NOT_GIVEN)

@@ -5,6 +5,8 @@
  * receive on the peer's list at that same moment: so sends and receives of every pair of ranks stand in one global
  * order, and none can wait for another in a circle (as PyTorch's _add_send_recv does it).
  *
+ * Without overlap (overlap_p2p off) the next op of the sender waits for the send as well.
+ *
  * An order that names its own sends and receives is only translated: they stay where they stand.
  *
  * A pair that runs as one (OVERLAP_F_B) starts when both inputs are there, and sends both products at its end. */
@@ -18,15 +20,17 @@ typedef struct {
 
 typedef struct {
   OpEditor editor;
-  int cursor;  /* next old op */
-  gint64 time; /* end of the last op */
-  Op held;     /* forward of a pair whose backward has not ended */
+  int cursor;    /* next old op */
+  gint64 time;   /* end of the last op */
+  Op held;       /* forward of a pair whose backward has not ended */
+  GArray *sends; /* of gint32: what the last action sent, new indices; owned */
 } DryRank;
 
 typedef struct {
   Program *program;
   const Order *order;
   double boundary_bytes;
+  gboolean overlaps; /* a rank computes on while it sends */
   DryRank *ranks;
   Arrival *arrivals; /* [stage][micro-batch][2]: activation, gradient */
 } DryRun;
@@ -160,7 +164,8 @@ static void publish(DryRun *run, int rank, const Op *producer, gint32 index, gin
     return;
   Op send = transfer_op(run, TRUE, &product);
   op_add_after(&send, index);
-  op_editor_add(&run->ranks[rank].editor, &send);
+  gint32 sent = op_editor_add(&run->ranks[rank].editor, &send);
+  g_array_append_val(run->ranks[rank].sends, sent);
   Op receive = transfer_op(run, FALSE, &product);
   arrival->index = op_editor_add(&run->ranks[product.to].editor, &receive);
 }
@@ -186,6 +191,13 @@ static void add_inputs(const DryRun *run, const OpList *list, int old_index, Op 
       op_add_after(op, inputs[i]->index);
 }
 
+/* Without overlap a rank computes on when what it sent has gone. */
+static void await_sends(const DryRun *run, DryRank *dry, Op *op) {
+  for (guint i = 0; i < dry->sends->len && !run->overlaps; i++)
+    op_add_after(op, g_array_index(dry->sends, gint32, i));
+  g_array_set_size(dry->sends, 0);
+}
+
 static void advance(DryRun *run, int rank, gint64 start) {
   DryRank *dry = &run->ranks[rank];
   const OpList *list = &run->program->ranks[rank];
@@ -193,6 +205,8 @@ static void advance(DryRun *run, int rank, gint64 start) {
   Op op = op_editor_translate(&dry->editor, old_index);
   if (op.kind == OP_COMPUTE && is_first_part(list, old_index))
     add_inputs(run, list, old_index, &op);
+  if (op.kind == OP_COMPUTE)
+    await_sends(run, dry, &op);
   gint32 index = op_editor_add(&dry->editor, &op);
   op_editor_set_moved(&dry->editor, old_index, index);
   if (op.kind != OP_COMPUTE)
@@ -289,25 +303,36 @@ static void translate(DryRun *run, gsize n_arrivals) {
   g_free(told.made);
 }
 
+static void dry_rank_init(DryRank *dry, OpList *list) {
+  *dry = (DryRank){.sends = g_array_new(FALSE, FALSE, sizeof(gint32))};
+  op_editor_init(&dry->editor, list);
+}
+
+static void dry_rank_finish(DryRank *dry) {
+  op_editor_finish(&dry->editor);
+  g_array_unref(dry->sends);
+}
+
 void pass_send_recv(Program *program, const Lowering *lowering) {
   if (program->n_stages == 1)
     return;
   DryRun run = {.program = program,
                 .order = lowering->order,
-                .boundary_bytes = lowering->workload != NULL ? lowering->workload->boundary_bytes : 0};
+                .boundary_bytes = lowering->workload != NULL ? lowering->workload->boundary_bytes : 0,
+                .overlaps = lowering->workload == NULL || lowering->workload->plan->overlap_p2p};
   gsize n_arrivals = (gsize)program->n_stages * program->n_micro_batches * 2;
   run.arrivals = g_new(Arrival, n_arrivals);
   for (gsize i = 0; i < n_arrivals; i++)
     run.arrivals[i] = (Arrival){-1, -1};
   run.ranks = g_new0(DryRank, program->n_ranks);
   for (int rank = 0; rank < program->n_ranks; rank++)
-    op_editor_init(&run.ranks[rank].editor, &program->ranks[rank]);
+    dry_rank_init(&run.ranks[rank], &program->ranks[rank]);
   if (lowering->order->has_send_recv)
     translate(&run, n_arrivals);
   else
     run_dry(&run);
   for (int rank = 0; rank < program->n_ranks; rank++)
-    op_editor_finish(&run.ranks[rank].editor);
+    dry_rank_finish(&run.ranks[rank]);
   g_free(run.ranks);
   g_free(run.arrivals);
 }

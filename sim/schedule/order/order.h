@@ -49,6 +49,9 @@ typedef struct {
   PlacementShape placement;
   int least_chunks, most_chunks; /* per rank; the least is the default */
   gboolean takes_group;
+  gboolean overlaps_p2p; /* its authors' runtime computes on while it sends; the frameworks that run the others wait */
+  gboolean runs_on; /* a stage begins the next step without waiting for the others: its authors check the gradient norm
+                       afterwards (post-validation, Qi et al., arXiv 2401.10241 §4) */
   void (*generate)(Order *order, OrderShape shape); /* into an order without actions */
   Bubble (*bubble)(OrderShape shape, const PhaseTimes *times);
   const char *(*refusal)(OrderShape shape); /* why these counts cannot be, or NULL; the function may be NULL */

@@ -49,9 +49,17 @@ gboolean plan_order_find(PlanOrder *choice, const char *name, GError **error) {
   return fail_input(error, "unknown schedule \"%.80s\", no file:orders.csv either: %s", name, hint);
 }
 
-gboolean plan_order_open(PlanOrder *choice, Plan *plan, GError **error) {
-  *choice = (PlanOrder){0};
-  plan_default_schedule(plan);
+/* What the schedule's own runtime does; auto is run as the zero-bubble schedules are, a file is taken at its word. */
+static gboolean overlaps_p2p(const PlanOrder *choice) {
+  return choice->info == NULL || choice->info->overlaps_p2p;
+}
+
+/* Orders that put W off gain most of it from the next step's forwards running into this one's end. */
+static gboolean waits_for_norm(const PlanOrder *choice) {
+  return choice->info != NULL ? !choice->info->runs_on : choice->read != NULL;
+}
+
+static gboolean find_schedule(PlanOrder *choice, Plan *plan, GError **error) {
   const char *file = plan_order_file(plan->schedule);
   if (file != NULL)
     return open_file(choice, plan, file, error);
@@ -61,6 +69,18 @@ gboolean plan_order_open(PlanOrder *choice, Plan *plan, GError **error) {
     plan->chunks = choice->info != NULL ? choice->info->least_chunks : 1;
   plan->n_pipes = shape_of(choice, plan->chunks) == PLACEMENT_BIDIRECTIONAL ? 2 : 1;
   return choice->info == NULL || schedule_check_chunks(choice->info, plan->chunks, error);
+}
+
+gboolean plan_order_open(PlanOrder *choice, Plan *plan, GError **error) {
+  *choice = (PlanOrder){0};
+  plan_default_schedule(plan);
+  if (!find_schedule(choice, plan, error))
+    return FALSE;
+  if (plan->overlap_p2p < 0)
+    plan->overlap_p2p = overlaps_p2p(choice);
+  if (plan->grad_norm_barrier < 0)
+    plan->grad_norm_barrier = plan->pp == 1 || waits_for_norm(choice);
+  return TRUE;
 }
 
 void plan_order_clear(PlanOrder *choice) {

@@ -16,9 +16,9 @@ const char *const *plan_order_names(void);
 const char *plan_order_file(const char *schedule);
 /* A schedule of the table, or none for auto: choice->info. INPUT for any other name: the valid ones and the nearest. */
 gboolean plan_order_find(PlanOrder *choice, const char *name, GError **error);
-/* Fill what the schedule decides: plan->schedule, chunks and n_pipes where they were left open. INPUT for an unknown
- * name (the valid ones and the nearest) or a file that cannot be read; IMPOSSIBLE when the file clashes with the plan's
- * pp or chunks. Clear in any case. */
+/* Fill what the schedule decides: plan->schedule, chunks, n_pipes, overlap_p2p and grad_norm_barrier where they were
+ * left open. INPUT for an unknown name (the valid ones and the nearest) or a file that cannot be read; IMPOSSIBLE when
+ * the file clashes with the plan's pp or chunks. Clear in any case. */
 gboolean plan_order_open(PlanOrder *choice, Plan *plan, GError **error);
 void plan_order_clear(PlanOrder *choice);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(PlanOrder, plan_order_clear)
