@@ -1,9 +1,11 @@
 #include "order_run.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "auto_order.h"
 #include "error.h"
+#include "memory_profile.h"
 #include "passes.h"
 #include "timing_model.h"
 
@@ -67,6 +69,73 @@ OrderRun *order_run_in(const Order *order, const OrderSetting *setting, const ch
   return run;
 }
 
+/* --- auto --- */
+
+/* What an order for given costs is judged by. */
+typedef struct {
+  const OrderSetting *setting;
+  OrderProblem problem; /* for any placement of as many ranks and stages; borrows its arrays */
+  gboolean is_run;      /* else evaluated, which counts sends that wait for each other and gains of pairs for nothing */
+} Contest;
+
+/* Same rounding slack as sums of memory have. */
+static const double CAP_SLACK = 1e-9;
+
+static gboolean fits(const Contest *contest, const double *peak) {
+  for (int rank = 0; contest->problem.cap != NULL && rank < contest->problem.placement->n_ranks; rank++)
+    if (peak[rank] > contest->problem.cap[rank] * (1 + CAP_SLACK))
+      return FALSE;
+  return TRUE;
+}
+
+static gint64 cost_as_run(const Contest *contest, const Order *order) {
+  OrderSetting one_step = *contest->setting;
+  one_step.n_steps = 1;
+  g_autoptr(OrderRun) run = order_run_in(order, &one_step, NULL, NULL, NULL);
+  g_autoptr(MemoryProfile) memory = run != NULL ? memory_profile_new(run->trace) : NULL;
+  if (memory == NULL || !fits(contest, memory->rank_peak))
+    return G_MAXINT64;
+  return one_step.barrier ? trace_end(run->trace) : run->metrics->span_ns;
+}
+
+/* Span, or makespan with a barrier; G_MAXINT64 when it does not fit. */
+static gint64 cost_of(const Contest *contest, const Order *order) {
+  if (contest->is_run)
+    return cost_as_run(contest, order);
+  OrderProblem problem = contest->problem;
+  problem.placement = order->placement;
+  g_auto(OrderCost) cost = {0};
+  if (!order_evaluate(order, &problem, &cost, NULL) || !fits(contest, cost.peak))
+    return G_MAXINT64;
+  return problem.by_makespan ? cost.makespan_ns : cost.span_ns;
+}
+
+static gboolean is_same_placement(const Placement *a, const Placement *b) {
+  return memcmp(a->stage_rank, b->stage_rank, sizeof *a->stage_rank * (gsize)a->n_stages) == 0;
+}
+
+/* `best`, or the schedule of the table that is better: those on another placement the search has not seen, and none of
+ * them as it is run. Takes over `best`. */
+static Order *best_with_table(const Contest *contest, Order *best) {
+  const Placement *placement = contest->problem.placement;
+  const OrderShape shape = {placement->n_ranks, placement->n_stages / placement->n_ranks,
+                            contest->problem.n_micro_batches, 0};
+  gint64 least = cost_of(contest, best);
+  for (const char *const *name = schedule_names(); *name != NULL; name++) {
+    const ScheduleInfo *info = schedule_find(*name, NULL);
+    g_autoptr(Order) order = info->placement != PLACEMENT_BIDIRECTIONAL ? order_new(info, shape, NULL) : NULL;
+    if (order == NULL || (!contest->is_run && is_same_placement(order->placement, placement)))
+      continue;
+    gint64 cost = cost_of(contest, order);
+    if (cost >= least)
+      continue;
+    least = cost;
+    order_free(best);
+    best = g_steal_pointer(&order);
+  }
+  return best;
+}
+
 Order *order_run_auto(const Placement *placement, int n_micro_batches, const OrderSetting *setting, double cap,
                       GError **error) {
   const int n_passes = placement->n_stages / placement->n_ranks / placement->n_pipes;
@@ -80,13 +149,18 @@ Order *order_run_auto(const Placement *placement, int n_micro_batches, const Ord
     costs[stage] = cost;
   for (int rank = 0; rank < placement->n_ranks; rank++)
     caps[rank] = cap;
-  const OrderProblem problem = {.placement = placement,
-                                .n_micro_batches = n_micro_batches,
-                                .stages = costs,
-                                .send_ns = (gint64)pass.send_ns,
-                                .cap = cap > 0 ? caps : NULL,
-                                .by_makespan = setting->barrier};
-  return auto_order_new(&problem, NULL, error);
+  const Contest contest = {.setting = setting,
+                           .problem = {.placement = placement,
+                                       .n_micro_batches = n_micro_batches,
+                                       .stages = costs,
+                                       .send_ns = (gint64)pass.send_ns,
+                                       .cap = cap > 0 ? caps : NULL,
+                                       .by_makespan = setting->barrier},
+                           /* passes that are no shorter than a send never make one wait for another */
+                           .is_run = pass.send_ns > MIN(pass.f_ns, pass.i_ns) ||
+                                     pass.pair_ns < pass.f_ns + pass.i_ns + pass.w_ns};
+  Order *best = auto_order_new(&contest.problem, NULL, error);
+  return best != NULL ? best_with_table(&contest, best) : NULL;
 }
 
 void order_run_free(OrderRun *run) {
