@@ -199,6 +199,8 @@ done <<'TABLE'
 1|at least 2 micro-batches, one from each end|schedule --pp 4 --micro-batches 1 --schedule dualpipe
 0|a lower bound for these times|schedule --pp 4 --micro-batches 8 --schedule dualpipe-v --times F=1,I=1,W=1,FB=1.5
 0|good.csv: 2 pipeline ranks|schedule --schedule file:good.csv
+2|cannot draw z.svg: nothing in it takes any time|schedule --pp 4 --micro-batches 4 --times F=0,I=0,W=0 --timeline z.svg
+2|cannot draw z.svg: nothing in it takes any time|schedule --pp 4 --micro-batches 4 --times F=0,I=0,W=0 --memory-plot z.svg
 2|--width: found -5|schedule --pp 4 --micro-batches 4 --draw --width -5
 0|makespan         9 units of --times|schedule --pp 2 --micro-batches 2
 0|"makespan" : 0|schedule --pp 2 --micro-batches 2 --times F=0,I=0,W=0 --json

@@ -289,7 +289,8 @@ static void append_axis(GString *out, const Drawing *drawing, TimeUnit unit, int
     g_string_append(out, number);
   }
   int end = drawing->label_width + to - from;
-  append_repeated(out, " ", end - (int)(out->len - row_start) - (int)strlen(name));
+  if (*name != '\0')
+    append_repeated(out, " ", end - (int)(out->len - row_start) - (int)strlen(name));
   g_string_append_printf(out, "%s\n", name);
 }
 
