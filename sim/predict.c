@@ -172,8 +172,15 @@ static Prediction *predict_as_named(const Model *model, const Cluster *cluster, 
 
 /* --- auto --- */
 
-static gboolean holds(const Prediction *prediction, double memory_cap) {
-  return memory_cap > 0 ? prediction->memory->peak_bytes <= memory_cap : prediction->fits;
+enum { MOST_TRIES = 6 }; /* of making its order under a cap */
+
+/* Bytes a GPU may hold in all. */
+static double most_bytes(const Plan *plan, const Cluster *cluster) {
+  return plan->memory_cap > 0 ? plan->memory_cap : cluster->gpu.hbm_bytes - cluster->gpu.reserved_bytes;
+}
+
+static gboolean holds(const Prediction *prediction, double bytes) {
+  return prediction->memory->peak_bytes <= bytes;
 }
 
 /* Without what makes ranks differ, which no order is made for. */
@@ -185,13 +192,30 @@ static Plan *plan_of_equal_ranks(const Plan *plan) {
   return equal;
 }
 
+/* auto's order, predicted. It is made for what is known of memory before it is lowered; what it then holds too much is
+ * taken off what it may hold, in plan->memory_cap, and it is made again. NULL when none found holds at most `bytes`. */
+static Prediction *predict_made(const Model *model, const Cluster *cluster, Plan *plan, double bytes, GError **error) {
+  for (int i = 0; i < MOST_TRIES; i++) {
+    g_autoptr(Prediction) prediction = predict_as_named(model, cluster, plan, error);
+    if (prediction == NULL || holds(prediction, bytes))
+      return g_steal_pointer(&prediction);
+    plan->memory_cap = most_bytes(plan, cluster) - (prediction->memory->peak_bytes - bytes);
+    if (plan->memory_cap < 1)
+      break;
+  }
+  g_autofree char *text = units_format(bytes, UNIT_BYTES);
+  fail_impossible(error, "schedule auto: no order found that holds at most %s", text);
+  return NULL;
+}
+
 /* The fastest schedule of the table that fits, where it is faster than `made`, auto's order (NULL: there is none);
  * NULL: none. An order made for F, I and W knows neither what a whole backward hides that I alone does not, nor another
  * placement of its chunks. `opened`: what the plan leaves open is as auto has it. */
 static const char *faster_of_table(const Model *model, const Cluster *cluster, const Plan *opened,
                                    const Prediction *made) {
   const char *best = NULL;
-  gint64 least_ns = made != NULL && holds(made, opened->memory_cap) ? made->metrics->step_ns : G_MAXINT64;
+  const double bytes = most_bytes(opened, cluster);
+  gint64 least_ns = made != NULL ? made->metrics->step_ns : G_MAXINT64;
   for (const char *const *name = schedule_names(); *name != NULL; name++) {
     const ScheduleInfo *info = schedule_find(*name, NULL);
     if (info->placement == PLACEMENT_BIDIRECTIONAL || !schedule_check_chunks(info, opened->chunks, NULL))
@@ -200,7 +224,7 @@ static const char *faster_of_table(const Model *model, const Cluster *cluster, c
     g_free(plan->schedule);
     plan->schedule = g_strdup(*name);
     g_autoptr(Prediction) prediction = predict_as_named(model, cluster, plan, NULL);
-    if (prediction == NULL || !holds(prediction, opened->memory_cap) || prediction->metrics->step_ns >= least_ns)
+    if (prediction == NULL || !holds(prediction, bytes) || prediction->metrics->step_ns >= least_ns)
       continue;
     least_ns = prediction->metrics->step_ns;
     best = *name;
@@ -218,12 +242,13 @@ static Plan *settle_schedule(const Model *model, const Cluster *cluster, const P
     return plan_copy(plan);
   g_autoptr(Plan) equal = plan_of_equal_ranks(opened);
   g_autoptr(GError) reason = NULL;
-  g_autoptr(Prediction) made = predict_as_named(model, cluster, equal, &reason);
+  g_autoptr(Prediction) made = predict_made(model, cluster, equal, most_bytes(opened, cluster), &reason);
   const char *faster = faster_of_table(model, cluster, opened, made);
   if (made == NULL && faster == NULL) {
     g_propagate_error(error, g_steal_pointer(&reason));
     return NULL;
   }
+  opened->memory_cap = equal->memory_cap;
   if (faster != NULL) {
     g_free(opened->schedule);
     opened->schedule = g_strdup(faster);

@@ -1,10 +1,12 @@
 /* Schedule auto as it is run: sends that wait for each other, pairs that gain time and what a plan's backward hides
  * count for it as they do for the schedules of the table, of which none that fits is better. */
+#include "error.h"
+
+#include <check.h>
+
 #include "memory_profile.h"
 #include "order_run.h"
 #include "plan_order.h"
-
-#include <check.h>
 
 #include "plan_cases.h"
 
@@ -132,10 +134,39 @@ START_TEST(no_schedule_of_the_table_makes_a_plan_faster) {
 }
 END_TEST
 
+/* Caps from what a schedule of the table holds down to a fifth of its activations. */
+START_TEST(a_plan_holds_no_more_than_its_cap) {
+  int n_kept = 0;
+  for (guint seed = 0; n_kept < N_PLANS / 2; seed++) {
+    g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
+    g_autoptr(Prediction) free_of_cap = drawn.plan->pp > 1 ? predict_case(&drawn) : NULL;
+    if (free_of_cap == NULL)
+      continue;
+    const MemorySample *held = &free_of_cap->memory->at_peak;
+    double cap = free_of_cap->memory->peak_bytes - held->bytes[MEMORY_ACTIVATIONS] * (seed % 5) / 5;
+    g_free(drawn.plan->schedule);
+    drawn.plan->schedule = g_strdup("auto");
+    drawn.plan->memory_cap = cap;
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Prediction) prediction = predict(&drawn.model, drawn.cluster, drawn.plan, &error);
+    if (prediction == NULL && !g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE))
+      ck_abort_msg("seed %u: %s", seed, error->message);
+    if (prediction == NULL)
+      continue;
+    n_kept++;
+    if (prediction->memory->peak_bytes > cap) {
+      g_autofree char *text = case_text(&drawn);
+      ck_abort_msg("%s\nholds %.12g of %.12g bytes", text, prediction->memory->peak_bytes, cap);
+    }
+  }
+}
+END_TEST
+
 int main(void) {
   TCase *tcase = tcase_create("auto_run");
   tcase_add_unchecked_fixture(tcase, set_up, tear_down);
   tcase_add_test(tcase, no_schedule_of_the_table_makes_a_plan_faster);
+  tcase_add_test(tcase, a_plan_holds_no_more_than_its_cap);
   tcase_add_test(tcase, no_schedule_of_the_table_runs_better);
   Suite *suite = suite_create("auto_run");
   suite_add_tcase(suite, tcase);
