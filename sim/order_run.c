@@ -1,9 +1,11 @@
 #include "order_run.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "auto_order.h"
 #include "error.h"
+#include "memory_profile.h"
 #include "passes.h"
 #include "timing_model.h"
 
@@ -11,18 +13,27 @@
  * every rank for every pass. */
 static const double MAX_PASSES = 4e6, MAX_LOOKS = 5e8;
 
+StageTimes order_run_pass_times(const StageTimes *times, int n_passes) {
+  StageTimes pass = {.f_ns = round(times->f_ns / n_passes),
+                     .i_ns = round(times->i_ns / n_passes),
+                     .w_ns = round(times->w_ns / n_passes),
+                     .send_ns = round(times->send_ns)};
+  pass.pair_ns = times->pair_ns > 0 ? round(times->pair_ns / n_passes) : pass.f_ns + pass.i_ns + pass.w_ns;
+  return pass;
+}
+
 static Timing *make_timing(const Program *program, const StageTimes *times) {
   /* a micro-batch goes through the stages of one pipe only */
-  int n_chunks = program->n_stages / program->n_ranks / program->n_pipes;
+  const StageTimes pass = order_run_pass_times(times, program->n_stages / program->n_ranks / program->n_pipes);
   g_autofree gint64 *all = g_new(gint64, 4 * program->n_stages);
   gint64 *f = all, *i = f + program->n_stages, *w = i + program->n_stages, *pair = w + program->n_stages;
   for (int stage = 0; stage < program->n_stages; stage++) {
-    f[stage] = llround(times->f_ns / n_chunks);
-    i[stage] = llround(times->i_ns / n_chunks);
-    w[stage] = llround(times->w_ns / n_chunks);
-    pair[stage] = times->pair_ns > 0 ? llround(times->pair_ns / n_chunks) : f[stage] + i[stage] + w[stage];
+    f[stage] = (gint64)pass.f_ns;
+    i[stage] = (gint64)pass.i_ns;
+    w[stage] = (gint64)pass.w_ns;
+    pair[stage] = (gint64)pass.pair_ns;
   }
-  return timing_of_pair_times(program, f, i, w, pair, llround(times->send_ns));
+  return timing_of_pair_times(program, f, i, w, pair, (gint64)pass.send_ns);
 }
 
 gboolean order_run_check_size(int n_ranks, int n_chunks, gint64 n_micro_batches, int n_steps, GError **error) {
@@ -58,27 +69,98 @@ OrderRun *order_run_in(const Order *order, const OrderSetting *setting, const ch
   return run;
 }
 
+/* --- auto --- */
+
+/* What an order for given costs is judged by. */
+typedef struct {
+  const OrderSetting *setting;
+  OrderProblem problem; /* for any placement of as many ranks and stages; borrows its arrays */
+  gboolean is_run;      /* else evaluated, which counts sends that wait for each other and gains of pairs for nothing */
+} Contest;
+
+/* Same rounding slack as sums of memory have. */
+static const double CAP_SLACK = 1e-9;
+
+static gboolean fits(const Contest *contest, const double *peak) {
+  for (int rank = 0; contest->problem.cap != NULL && rank < contest->problem.placement->n_ranks; rank++)
+    if (peak[rank] > contest->problem.cap[rank] * (1 + CAP_SLACK))
+      return FALSE;
+  return TRUE;
+}
+
+static gint64 cost_as_run(const Contest *contest, const Order *order) {
+  OrderSetting one_step = *contest->setting;
+  one_step.n_steps = 1;
+  g_autoptr(OrderRun) run = order_run_in(order, &one_step, NULL, NULL, NULL);
+  g_autoptr(MemoryProfile) memory = run != NULL ? memory_profile_new(run->trace) : NULL;
+  if (memory == NULL || !fits(contest, memory->rank_peak))
+    return G_MAXINT64;
+  return one_step.barrier ? trace_end(run->trace) : run->metrics->span_ns;
+}
+
+/* Span, or makespan with a barrier; G_MAXINT64 when it does not fit. */
+static gint64 cost_of(const Contest *contest, const Order *order) {
+  if (contest->is_run)
+    return cost_as_run(contest, order);
+  OrderProblem problem = contest->problem;
+  problem.placement = order->placement;
+  g_auto(OrderCost) cost = {0};
+  if (!order_evaluate(order, &problem, &cost, NULL) || !fits(contest, cost.peak))
+    return G_MAXINT64;
+  return problem.by_makespan ? cost.makespan_ns : cost.span_ns;
+}
+
+static gboolean is_same_placement(const Placement *a, const Placement *b) {
+  return memcmp(a->stage_rank, b->stage_rank, sizeof *a->stage_rank * (gsize)a->n_stages) == 0;
+}
+
+/* `best`, or the schedule of the table that is better: those on another placement the search has not seen, and none of
+ * them as it is run. Takes over `best`. */
+static Order *best_with_table(const Contest *contest, Order *best) {
+  const Placement *placement = contest->problem.placement;
+  const OrderShape shape = {placement->n_ranks, placement->n_stages / placement->n_ranks,
+                            contest->problem.n_micro_batches, 0};
+  gint64 least = cost_of(contest, best);
+  for (const char *const *name = schedule_names(); *name != NULL; name++) {
+    const ScheduleInfo *info = schedule_find(*name, NULL);
+    g_autoptr(Order) order = info->placement != PLACEMENT_BIDIRECTIONAL ? order_new(info, shape, NULL) : NULL;
+    if (order == NULL || (!contest->is_run && is_same_placement(order->placement, placement)))
+      continue;
+    gint64 cost = cost_of(contest, order);
+    if (cost >= least)
+      continue;
+    least = cost;
+    order_free(best);
+    best = g_steal_pointer(&order);
+  }
+  return best;
+}
+
 Order *order_run_auto(const Placement *placement, int n_micro_batches, const OrderSetting *setting, double cap,
                       GError **error) {
-  const double n_chunks = (double)placement->n_stages / placement->n_ranks / placement->n_pipes;
-  const StageTimes *times = &setting->times;
+  const int n_passes = placement->n_stages / placement->n_ranks / placement->n_pipes;
+  const StageTimes pass = order_run_pass_times(&setting->times, n_passes);
   const HeldShares *held = setting->held;
-  const StageCost cost = {llround(times->f_ns / n_chunks), llround(times->i_ns / n_chunks),
-                          llround(times->w_ns / n_chunks), held->f_holds / n_chunks,
-                          held->i_drops / n_chunks,        held->w_drops / n_chunks};
+  const StageCost cost = {(gint64)pass.f_ns,        (gint64)pass.i_ns,        (gint64)pass.w_ns,
+                          held->f_holds / n_passes, held->i_drops / n_passes, held->w_drops / n_passes};
   g_autofree StageCost *costs = g_new(StageCost, placement->n_stages);
   g_autofree double *caps = g_new(double, placement->n_ranks);
   for (int stage = 0; stage < placement->n_stages; stage++)
     costs[stage] = cost;
   for (int rank = 0; rank < placement->n_ranks; rank++)
     caps[rank] = cap;
-  const OrderProblem problem = {.placement = placement,
-                                .n_micro_batches = n_micro_batches,
-                                .stages = costs,
-                                .send_ns = llround(times->send_ns),
-                                .cap = cap > 0 ? caps : NULL,
-                                .by_makespan = setting->barrier};
-  return auto_order_new(&problem, NULL, error);
+  const Contest contest = {.setting = setting,
+                           .problem = {.placement = placement,
+                                       .n_micro_batches = n_micro_batches,
+                                       .stages = costs,
+                                       .send_ns = (gint64)pass.send_ns,
+                                       .cap = cap > 0 ? caps : NULL,
+                                       .by_makespan = setting->barrier},
+                           /* passes that are no shorter than a send never make one wait for another */
+                           .is_run = pass.send_ns > MIN(pass.f_ns, pass.i_ns) ||
+                                     pass.pair_ns < pass.f_ns + pass.i_ns + pass.w_ns};
+  Order *best = auto_order_new(&contest.problem, NULL, error);
+  return best != NULL ? best_with_table(&contest, best) : NULL;
 }
 
 void order_run_free(OrderRun *run) {

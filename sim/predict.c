@@ -160,7 +160,7 @@ static Prediction *predict_steps(const Cluster *cluster, Workload *workload, Pro
   return g_steal_pointer(&prediction);
 }
 
-Prediction *predict(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
+static Prediction *predict_as_named(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
   g_auto(PlanOrder) choice = {0};
   g_autoptr(Workload) workload = make_workload(model, cluster, plan, &choice, error);
   if (workload == NULL)
@@ -169,6 +169,103 @@ Prediction *predict(const Model *model, const Cluster *cluster, const Plan *plan
   if (program == NULL)
     return NULL;
   return predict_steps(cluster, g_steal_pointer(&workload), program, error);
+}
+
+/* --- auto --- */
+
+enum { MOST_TRIES = 6 }; /* of making its order under a cap */
+
+/* Bytes a GPU may hold in all. */
+static double most_bytes(const Plan *plan, const Cluster *cluster) {
+  return plan->memory_cap > 0 ? plan->memory_cap : cluster->gpu.hbm_bytes - cluster->gpu.reserved_bytes;
+}
+
+static gboolean holds(const Prediction *prediction, double bytes) {
+  return prediction->memory->peak_bytes <= bytes;
+}
+
+/* Without what makes ranks differ, which no order is made for. */
+static Plan *plan_of_equal_ranks(const Plan *plan) {
+  Plan *equal = plan_copy(plan);
+  equal->fold = TRUE;
+  equal->jitter = 0;
+  g_array_set_size(equal->slow_ranks, 0);
+  return equal;
+}
+
+/* auto's order, predicted. It is made for what is known of memory before it is lowered; what it then holds too much is
+ * taken off what it may hold, in plan->memory_cap, and it is made again. NULL when none found holds at most `bytes`. */
+static Prediction *predict_made(const Model *model, const Cluster *cluster, Plan *plan, double bytes, GError **error) {
+  for (int i = 0; i < MOST_TRIES; i++) {
+    g_autoptr(Prediction) prediction = predict_as_named(model, cluster, plan, error);
+    if (prediction == NULL || holds(prediction, bytes))
+      return g_steal_pointer(&prediction);
+    plan->memory_cap = most_bytes(plan, cluster) - (prediction->memory->peak_bytes - bytes);
+    if (plan->memory_cap < 1)
+      break;
+  }
+  g_autofree char *text = units_format(bytes, UNIT_BYTES);
+  fail_impossible(error, "schedule auto: no order found that holds at most %s", text);
+  return NULL;
+}
+
+/* The fastest schedule of the table that fits, where it is faster than `made`, auto's order (NULL: there is none);
+ * NULL: none. An order made for F, I and W knows neither what a whole backward hides that I alone does not, nor another
+ * placement of its chunks. `opened`: what the plan leaves open is as auto has it. */
+static const char *faster_of_table(const Model *model, const Cluster *cluster, const Plan *opened,
+                                   const Prediction *made) {
+  const char *best = NULL;
+  const double bytes = most_bytes(opened, cluster);
+  gint64 least_ns = made != NULL ? made->metrics->step_ns : G_MAXINT64;
+  for (const char *const *name = schedule_names(); *name != NULL; name++) {
+    const ScheduleInfo *info = schedule_find(*name, NULL);
+    if (info->placement == PLACEMENT_BIDIRECTIONAL || !schedule_check_chunks(info, opened->chunks, NULL))
+      continue;
+    g_autoptr(Plan) plan = plan_of_equal_ranks(opened);
+    g_free(plan->schedule);
+    plan->schedule = g_strdup(*name);
+    g_autoptr(Prediction) prediction = predict_as_named(model, cluster, plan, NULL);
+    if (prediction == NULL || !holds(prediction, bytes) || prediction->metrics->step_ns >= least_ns)
+      continue;
+    least_ns = prediction->metrics->step_ns;
+    best = *name;
+  }
+  return best;
+}
+
+/* The plan as it is run: auto stands for the order made for it, or for a schedule of the table that is faster. */
+static Plan *settle_schedule(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
+  g_auto(PlanOrder) choice = {0};
+  g_autoptr(Plan) opened = plan_copy(plan);
+  if (!plan_order_open(&choice, opened, error))
+    return NULL;
+  if (!plan_order_is_auto(&choice))
+    return plan_copy(plan);
+  g_autoptr(Plan) equal = plan_of_equal_ranks(opened);
+  g_autoptr(GError) reason = NULL;
+  g_autoptr(Prediction) made = predict_made(model, cluster, equal, most_bytes(opened, cluster), &reason);
+  const char *faster = faster_of_table(model, cluster, opened, made);
+  if (made == NULL && faster == NULL) {
+    g_propagate_error(error, g_steal_pointer(&reason));
+    return NULL;
+  }
+  opened->memory_cap = equal->memory_cap;
+  if (faster != NULL) {
+    g_free(opened->schedule);
+    opened->schedule = g_strdup(faster);
+  }
+  return g_steal_pointer(&opened);
+}
+
+Prediction *predict(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
+  g_autoptr(Plan) settled = settle_schedule(model, cluster, plan, error);
+  Prediction *prediction = settled != NULL ? predict_as_named(model, cluster, settled, error) : NULL;
+  if (prediction == NULL || g_strcmp0(plan->schedule, settled->schedule) == 0 || plan->schedule == NULL)
+    return prediction;
+  Plan *run = prediction->workload->plan; /* auto, and what it stands for */
+  g_free(run->schedule);
+  run->schedule = g_strdup_printf("%s: %s", plan->schedule, settled->schedule);
+  return prediction;
 }
 
 Prediction *predict_program(const Model *model, const Cluster *cluster, const Plan *plan, Program *program,
@@ -189,7 +286,8 @@ Prediction *predict_program(const Model *model, const Cluster *cluster, const Pl
 char *predict_dump(const Model *model, const Cluster *cluster, const Plan *plan, const char *after_pass,
                    GError **error) {
   g_auto(PlanOrder) choice = {0};
-  g_autoptr(Workload) workload = make_workload(model, cluster, plan, &choice, error);
+  g_autoptr(Plan) settled = settle_schedule(model, cluster, plan, error);
+  g_autoptr(Workload) workload = settled != NULL ? make_workload(model, cluster, settled, &choice, error) : NULL;
   if (workload == NULL)
     return NULL;
   g_autofree char *dump = NULL;

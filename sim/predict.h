@@ -24,7 +24,10 @@ typedef struct {
 } Prediction;
 
 /* `plan` is completed on a copy. INPUT or IMPOSSIBLE as plan_complete() and lower(). A plan that does not fit in memory
- * is predicted all the same, with fits = FALSE. */
+ * is predicted all the same, with fits = FALSE. Schedule auto is the order made for the plan's times (auto_plan.h), or
+ * a schedule of the table with as many chunks where that fits and is faster between ranks that are all alike; the
+ * prediction's plan then names it, "auto: interleaved". It holds at most what a GPU has, or plan->memory_cap;
+ * IMPOSSIBLE when no order is found that does. */
 Prediction *predict(const Model *model, const Cluster *cluster, const Plan *plan, GError **error);
 /* The same with a Program of the caller's (read from text, say) in place of the lowered one; it must have been verified
  * and is taken over, also on failure. INPUT when it does not belong to this model and plan. */

@@ -161,6 +161,8 @@ done <<'TABLE'
 2|--tokens: found "5Q"|simulate PLAN --tokens 5Q
 2|--json and --draw clash|schedule --pp 4 --micro-batches 4 --draw --json
 2|--from good.csv and --chunks clash|schedule --from good.csv --chunks 2
+2|--from good.csv and --schedule clash|schedule --from good.csv --schedule file:good.csv
+2|--memory-cap limits the order that --schedule auto makes|schedule --from good.csv --memory-cap 8
 2|--csv-format says how --csv FILE is written|schedule --from good.csv --csv-format comms
 2|--csv-format: found "json", expected compute or comms|schedule --from good.csv --csv - --csv-format json
 2|not both|memory --params 7e9 --model llama-3-8b
@@ -184,7 +186,8 @@ done <<'TABLE'
 2|bad.program:3:|simulate PLAN --program bad.program
 2|zero.program;zero byte|simulate PLAN --program zero.program
 2|bad.csv;line 2, column 2|schedule --from bad.csv
-2|/dev/zero|schedule --from /dev/zero
+2|/dev/zero: a device|schedule --from /dev/zero
+2|/dev/zero: a device|simulate PLAN --pp 2 --schedule file:/dev/zero
 2|nowhere.csv|schedule --from nowhere.csv
 # files to write
 2|cannot write nowhere/t.json|simulate PLAN --trace nowhere/t.json
@@ -205,6 +208,16 @@ done <<'TABLE'
 2|--times;either all with a unit or none|schedule --pp 4 --micro-batches 4 --times F=1,I=1,W=1ms
 2|--times;found "nan"|schedule --pp 4 --micro-batches 4 --times F=nan,I=1,W=1
 2|century|schedule --pp 2 --micro-batches 1000000 --times F=1d,I=1d,W=1d
+2|F takes 0.0007207 ns;larger numbers|schedule --pp 4 --micro-batches 4 --times F=1e-9,I=1,W=1
+2|W takes 0.5 ns a chunk;at least a nanosecond|schedule --pp 4 --micro-batches 4 --schedule zb-v --times F=1s,I=1s,W=1ns
+2|unknown schedule "AUTO";v-half;auto;did you mean "auto"?|schedule --pp 4 --micro-batches 4 --schedule AUTO
+2|unknown schedule;file:orders.csv|schedule --pp 4 --micro-batches 4 --schedule good.csv
+2|--memory-cap: found "0x10"|schedule --pp 4 --micro-batches 4 --schedule auto --memory-cap 0x10
+1|at least 2 micro-batches, one from each end|schedule --pp 4 --micro-batches 1 --schedule dualpipe
+0|a lower bound for these times|schedule --pp 4 --micro-batches 8 --schedule dualpipe-v --times F=1,I=1,W=1,FB=1.5
+0|good.csv: 2 pipeline ranks|schedule --schedule file:good.csv
+2|cannot draw z.svg: nothing in it takes any time|schedule --pp 4 --micro-batches 4 --times F=0,I=0,W=0 --timeline z.svg
+2|cannot draw z.svg: nothing in it takes any time|schedule --pp 4 --micro-batches 4 --times F=0,I=0,W=0 --memory-plot z.svg
 2|--width: found -5|schedule --pp 4 --micro-batches 4 --draw --width -5
 0|makespan         9 units of --times|schedule --pp 2 --micro-batches 2
 0|"makespan" : 0|schedule --pp 2 --micro-batches 2 --times F=0,I=0,W=0 --json

@@ -48,7 +48,7 @@ START_TEST(a_small_schedule_is_drawn_exactly) {
                          "   1 |..F0B0--F1B1--....|\n"
                          "      0         5      s\n"
                          "      F forward   B backward   . idle\n"
-                         "      numbers: micro-batch, where there is room\n");
+                         "      numbers: micro-batch, where there is room; -: goes on\n");
   fixture_clear(&fixture);
 }
 END_TEST
@@ -85,6 +85,66 @@ START_TEST(idle_columns_are_the_bubble) {
 }
 END_TEST
 
+/* The rank's rows of all strips, one after the other. */
+static char *joined_row(const char *text, int rank) {
+  g_autofree char *label = g_strdup_printf("%4d |", rank);
+  GString *row = g_string_new(NULL);
+  for (const char *at = text; (at = strstr(at, label)) != NULL;) {
+    at += strlen(label);
+    g_string_append_len(row, at, strchr(at, '|') - at);
+  }
+  return g_string_free(row, FALSE);
+}
+
+START_TEST(what_is_too_long_goes_on_in_a_strip_below) {
+  /* 8 ranks of 117 units, a column each: 74 fit 80 columns, so two strips of 59 and 58 show what 200 columns show in
+   * one row. A backward cut by the end of a strip goes on as '-' where its number would stand. */
+  for (const char *const *name = (const char *const[]){"gpipe", "1f1b", NULL}; *name != NULL; name++) {
+    Fixture fixture = fixture_new(*name, 8, 1, 32, &unit_times);
+    g_autofree char *wide = drawn(fixture.trace, 200, FALSE), *strips = drawn(fixture.trace, 80, FALSE);
+    ck_assert_int_eq(count(strips, "   7 |"), 2);
+    ck_assert_ptr_nonnull(strstr(strips, "       60"));
+    ck_assert_int_eq(count(strips, " s\n"), 1);
+    for (int rank = 0; rank < 8; rank++) {
+      g_autofree char *row = joined_row(strips, rank), *whole = joined_row(wide, rank);
+      ck_assert_int_eq(strlen(row), 117);
+      for (int c = 0; c < 117; c++)
+        if (row[c] != whole[c] && !(c == 59 && row[c] == '-'))
+          ck_abort_msg("%s rank %d column %d:\n%s\n%s", *name, rank, c, row, whole);
+    }
+    fixture_clear(&fixture);
+  }
+}
+END_TEST
+
+START_TEST(no_pass_vanishes_while_strips_can_show_it) {
+  /* F = 1.000007 s: no grid with B fits any width. The whole is some 117 times as long as F, so two to four strips give
+   * F a column: every forward and backward of a rank has its letter. */
+  FixtureTimes odd = unit_times;
+  odd.compute_ns[ACTION_F] = 1000007000;
+  Fixture fixture = fixture_new("1f1b", 8, 1, 32, &odd);
+  for (int width = 40; width <= 110; width += 5) {
+    g_autofree char *text = drawn(fixture.trace, width, FALSE);
+    for (int rank = 0; rank < 8; rank++) {
+      g_autofree char *row = joined_row(text, rank);
+      ck_assert_int_eq(count(row, "F"), 32);
+      ck_assert_int_eq(count(row, "B"), 32);
+    }
+  }
+  fixture_clear(&fixture);
+}
+END_TEST
+
+START_TEST(more_rows_than_a_screen_has_are_not_made_more) {
+  Fixture fixture = fixture_new("1f1b", 40, 1, 40, &unit_times);
+  g_autofree char *text = drawn(fixture.trace, 80, FALSE);
+  ck_assert_int_eq(count(text, "  39 |"), 1);
+  ck_assert_ptr_nonnull(
+      strstr(text, "letters: what takes most of a column; numbers: micro-batch, where there is room"));
+  fixture_clear(&fixture);
+}
+END_TEST
+
 START_TEST(chunks_differ) {
   /* Interleaved, p = 2, v = 2: rank 0 has stages 0 and 2, the second drawn in lower case, and in a shade of its own. */
   Fixture fixture = fixture_new("interleaved", 2, 2, 2, &unit_times);
@@ -111,7 +171,8 @@ START_TEST(no_line_is_wider_than_asked) {
       g_autofree char *text = drawn(fixture.trace, width, width % 2);
       g_autofree char *plain = stripped(text);
       g_auto(GStrv) lines = g_strsplit(plain, "\n", -1);
-      for (int i = 0; i < 10; i++) /* header, 8 rows, axis; the legend's text has its own width */
+      const int n_lines = (int)g_strv_length(lines) - 3; /* all but the legend, whose text has its own width */
+      for (int i = 0; i < n_lines; i++)
         ck_assert_int_le(g_utf8_strlen(lines[i], -1), width);
     }
     fixture_clear(&fixture);
@@ -172,6 +233,9 @@ int main(void) {
   tcase_add_test(tests, a_small_schedule_is_drawn_exactly);
   tcase_add_test(tests, colour_shows_kind_by_background_and_micro_batch_by_number);
   tcase_add_test(tests, idle_columns_are_the_bubble);
+  tcase_add_test(tests, what_is_too_long_goes_on_in_a_strip_below);
+  tcase_add_test(tests, no_pass_vanishes_while_strips_can_show_it);
+  tcase_add_test(tests, more_rows_than_a_screen_has_are_not_made_more);
   tcase_add_test(tests, chunks_differ);
   tcase_add_test(tests, no_line_is_wider_than_asked);
   tcase_add_test(tests, a_scaled_column_shows_what_takes_most_of_it);

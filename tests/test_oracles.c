@@ -1,7 +1,7 @@
 /* Bubbles and micro-batches in flight of the classic schedules, against closed forms coded here once more, through the
  * whole chain: generator, lowering passes, verifier, engine, metrics.
  *
- *     p = 1 … 16 ranks, m = 1 … 64 micro-batches, v = 1 … 8 chunks, free communication
+ *     p = 1 … 16 ranks, m = 1 … 128 micro-batches (all to 36, then some), v = 1 … 8 chunks, free communication
  *     F = I = W        every combination
  *     unequal times    gpipe and 1f1b: every combination; interleaved: every p and v, and the m around which its order
  *                      changes shape (see edge_counts)
@@ -15,7 +15,7 @@
 
 #include "order_run.h"
 
-enum { MAX_RANKS = 16, MAX_CHUNKS = 8, MAX_MICRO_BATCHES = 64 };
+enum { MAX_RANKS = 16, MAX_CHUNKS = 8, MAX_MICRO_BATCHES = 128 };
 
 /* Of one rank (all its chunks) and one micro-batch. 840 = lcm(1 … 8): a chunk's share of each is whole for every v. */
 typedef struct {
@@ -159,8 +159,13 @@ static void assert_oracle(const Oracle *oracle, int p, int v, int m, const Times
 }
 
 static void assert_all_micro_batches(const Oracle *oracle, int p, int v, const Times *times) {
-  for (int m = 1; m <= MAX_MICRO_BATCHES; m++)
+  /* beyond 2p + 1 = 33 an order only goes on as it did: primes, powers of two, multiples of many p and their neighbours
+   */
+  static const int sparse[] = {41, 48, 63, 64, 65, 80, 97, 112, 127, MAX_MICRO_BATCHES};
+  for (int m = 1; m <= 36; m++)
     assert_oracle(oracle, p, v, m, times);
+  for (gsize i = 0; i < G_N_ELEMENTS(sparse); i++)
+    assert_oracle(oracle, p, v, sparse[i], times);
 }
 
 /* Check's loop variable _i is p. */
@@ -180,9 +185,10 @@ START_TEST(interleaved_bubble_is_exact) {
 }
 END_TEST
 
-/* One micro-batch; just fewer than ranks, as many, just more; one group and two, even and uneven; many groups. */
+/* One micro-batch; just fewer than ranks, as many, just more; one group and two, even and uneven; many groups, as even
+ * as a power of two and a prime make them. */
 static int edge_counts(int p, int counts[]) {
-  const int wanted[] = {1, 2, p - 1, p, p + 1, 2 * p - 1, 2 * p, 2 * p + 1, 3 * p + p / 2};
+  const int wanted[] = {1, 2, p - 1, p, p + 1, 2 * p - 1, 2 * p, 2 * p + 1, 3 * p + p / 2, 127, MAX_MICRO_BATCHES};
   int n = 0;
   for (gsize i = 0; i < G_N_ELEMENTS(wanted); i++)
     if (wanted[i] >= 1 && wanted[i] <= MAX_MICRO_BATCHES)

@@ -153,11 +153,25 @@ START_TEST(people_may_add_comments_blanks_and_crlf) {
 }
 END_TEST
 
-START_TEST(errors_name_the_line_what_was_found_and_the_nearest_name) {
-  static const struct {
-    Edit edit;
-    const char *says;
-  } cases[] = {
+/* A change to `everything`, and what the error about it says: the line, what was found, the nearest name. */
+typedef struct {
+  Edit edit;
+  const char *says;
+} Refusal;
+
+static void assert_refused(const Refusal *refusals, gsize n) {
+  for (gsize i = 0; i < n; i++) {
+    g_autofree char *text = edit_text(everything, (Edit[MAX_EDITS]){refusals[i].edit});
+    g_autoptr(GError) error = NULL;
+    ck_assert_msg(program_from_text(text, "test", &error) == NULL, "accepted \"%s\"", refusals[i].edit.to);
+    ck_assert_msg(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT), "%s", error->message);
+    ck_assert_msg(strstr(error->message, refusals[i].says) != NULL, "expected \"%s\" in: %s", refusals[i].says,
+                  error->message);
+  }
+}
+
+START_TEST(errors_in_the_counts_and_groups_are_named) {
+  static const Refusal refusals[] = {
       {{"program ranks=2", "progam ranks=2"}, "test:1: found \"progam\"; expected the program line first"},
       {{"ranks=2 ", ""}, "test:1: ranks= is missing"},
       {{"ranks=2 ", "ranks=2 ranks=2 "}, "test:1: ranks is there twice"},
@@ -179,6 +193,13 @@ START_TEST(errors_name_the_line_what_was_found_and_the_nearest_name) {
       {{"axes=tp+dp_shard", "axes="}, "test:3: axes=; expected axes"},
       {{"charge=cp", "charge=dp_shard"}, "test:3: charge \"dp_shard\": expected one of tp, cp, ep, dp, pp"},
       {{"pp=all", "pp=0"}, "test:4: pp=\"0\"; expected all, or two pipeline ranks"},
+  };
+  assert_refused(refusals, G_N_ELEMENTS(refusals));
+}
+END_TEST
+
+START_TEST(errors_in_works_transfers_and_effects_are_named) {
+  static const Refusal refusals[] = {
       {{"work 0 F", "work 0 FF"}, "test:6: phase \"FF\": expected one of F, I, W, B, OPTIMIZER"},
       {{"layers=12", "layer=12"}, "did you mean \"layers\"?"},
       {{"head=0 flops", "head=256 flops"}, "test:6: head=\"256\"; expected a whole number from 0 to 255"},
@@ -195,6 +216,13 @@ START_TEST(errors_name_the_line_what_was_found_and_the_nearest_name) {
        "test:17: found \"keep\"; expected hold or drop"},
       {{"hold weights=1", "hold weight=1"}, "did you mean \"weights\"?"},
       {{"effect 1 hold", "effect 0 hold"}, "test:17: found number \"0\"; expected 1"},
+  };
+  assert_refused(refusals, G_N_ELEMENTS(refusals));
+}
+END_TEST
+
+START_TEST(errors_in_the_ops_of_a_rank_are_named) {
+  static const Refusal refusals[] = {
       {{"rank 0 weights", "  0 compute 0F0 work=0\nrank 0 weights"}, "test:21: an op before the first rank line"},
       {{"rank 1 ", "rank 2 "}, "test:32: found number \"2\"; expected 1"},
       {{"rank 1 ", "rank 1\nrank 2 "}, "test:33: more ranks than the 2"},
@@ -209,14 +237,7 @@ START_TEST(errors_name_the_line_what_was_found_and_the_nearest_name) {
       {{"tag=0 transfer=0 after=0", "tag=0 work=0 after=0"}, "test:23: a send op has no work="},
       {{"rank 0 weights", "rnak 0 weights"}, "did you mean \"rank\"?"},
   };
-  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
-    g_autofree char *text = edit_text(everything, (Edit[MAX_EDITS]){cases[i].edit});
-    g_autoptr(GError) error = NULL;
-    ck_assert_msg(program_from_text(text, "test", &error) == NULL, "accepted \"%s\"", cases[i].edit.to);
-    ck_assert_msg(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT), "%s", error->message);
-    ck_assert_msg(strstr(error->message, cases[i].says) != NULL, "expected \"%s\" in: %s", cases[i].says,
-                  error->message);
-  }
+  assert_refused(refusals, G_N_ELEMENTS(refusals));
 }
 END_TEST
 
@@ -309,7 +330,9 @@ int main(void) {
   tcase_add_test(tcase, lowered_programs_survive);
   tcase_add_test(tcase, numbers_are_written_short_and_read_back_exactly);
   tcase_add_test(tcase, people_may_add_comments_blanks_and_crlf);
-  tcase_add_test(tcase, errors_name_the_line_what_was_found_and_the_nearest_name);
+  tcase_add_test(tcase, errors_in_the_counts_and_groups_are_named);
+  tcase_add_test(tcase, errors_in_works_transfers_and_effects_are_named);
+  tcase_add_test(tcase, errors_in_the_ops_of_a_rank_are_named);
   tcase_add_test(tcase, empty_cut_and_missing_texts_are_refused);
   tcase_add_test(tcase, mangled_texts_are_refused_or_mean_what_they_say);
   tcase_add_test(tcase, noise_of_megabytes_is_refused_with_a_short_message);

@@ -10,7 +10,8 @@ Program *program_of_plan(const Workload *workload, GError **error) {
     return NULL;
   if (plan_order_is_auto(&choice)) {
     fail_impossible(error, "schedule auto is made for predicted times: let stepsim simulate … --schedule auto --dump "
-                           "program.txt make it, and run that with --program program.txt");
+                           "program.txt make it, and run that with --program program.txt, and with the "
+                           "--schedule it names, if any");
     return NULL;
   }
   g_autoptr(Order) order = plan_order_make(&choice, plan, error);

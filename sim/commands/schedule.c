@@ -1,8 +1,6 @@
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "chrome_trace.h"
@@ -132,7 +130,14 @@ static gboolean parse_options(ScheduleOptions *o, int *argc, char ***argv, GErro
                  "Bubble is measured on stage spans: the longest (last end − first start) of a rank, less its work.\n"
                  "bubble_fraction is bubble / span, bubble_overhead is bubble / work.");
   add_entries(o, parser);
-  return parser_run(parser, argc, argv, FALSE, error) && check_outputs(o, error);
+  if (!parser_run(parser, argc, argv, FALSE, error))
+    return FALSE;
+  const char *file = o->schedule != NULL ? plan_order_file(o->schedule) : NULL;
+  if (file != NULL && o->from == NULL) { /* the same as --from */
+    o->from = g_strdup(file);
+    g_clear_pointer(&o->schedule, g_free);
+  }
+  return check_outputs(o, error);
 }
 
 static const char *schedule_name(const ScheduleOptions *o) {
@@ -161,11 +166,6 @@ static Order *read_order(const ScheduleOptions *o, GError **error) {
       fail_input(error, "--from %.200s and %s clash: the file gives the order", o->from, clashing[i].option);
       return NULL;
     }
-  struct stat status = {0};
-  if (stat(o->from, &status) == 0 && (S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode) || status.st_size > 1 << 28)) {
-    fail_input(error, "%s: a device or larger than 256 MiB, expected rows of actions", o->from);
-    return NULL;
-  }
   return order_read_csv(o->from, error);
 }
 
@@ -181,38 +181,32 @@ static gboolean check_counts(ScheduleOptions *o, const ScheduleInfo *schedule, G
   return order_run_check_size(o->pp, o->chunks, o->micro_batches, o->steps, error);
 }
 
-static gboolean read_cap(const ScheduleOptions *o, double *cap, GError **error) {
-  char *end = NULL;
-  *cap = o->memory_cap != NULL ? g_ascii_strtod(o->memory_cap, &end) : 0;
-  return o->memory_cap == NULL || (end != o->memory_cap && *end == '\0' && isfinite(*cap) && *cap > 0) ||
-         fail_input(error, "--memory-cap: found \"%.80s\", expected a number above 0, in the unit of --memory",
-                    o->memory_cap);
-}
-
 static Order *make_auto(ScheduleOptions *o, const OrderSetting *setting, GError **error) {
   double cap;
   if (o->group != OPTION_NOT_GIVEN) {
     fail_input(error, "--micro-batch-group and --schedule auto clash: the order is made for the times");
     return NULL;
   }
-  if (!read_cap(o, &cap, error) || !check_counts(o, NULL, error))
+  if (!parse_memory_cap(o->memory_cap, &cap, error) || !check_counts(o, NULL, error))
     return NULL;
   g_autoptr(Placement) placement = plan_order_auto_placement(o->pp, o->chunks);
   return order_run_auto(placement, o->micro_batches, setting, cap, error);
 }
 
 static Order *make_order(ScheduleOptions *o, const OrderSetting *setting, GError **error) {
-  const gboolean is_auto = g_strcmp0(o->schedule, "auto") == 0;
-  if (o->memory_cap != NULL && !is_auto) {
+  g_auto(PlanOrder) choice = {0};
+  if (o->from == NULL && !plan_order_find(&choice, schedule_name(o), error))
+    return NULL;
+  const ScheduleInfo *schedule = choice.info;
+  if (o->memory_cap != NULL && (o->from != NULL || schedule != NULL)) {
     fail_input(error, "--memory-cap limits the order that --schedule auto makes; found another schedule");
     return NULL;
   }
   if (o->from != NULL)
     return read_order(o, error);
-  if (is_auto)
+  if (schedule == NULL)
     return make_auto(o, setting, error);
-  const ScheduleInfo *schedule = schedule_find(schedule_name(o), error);
-  if (schedule == NULL || !check_counts(o, schedule, error))
+  if (!check_counts(o, schedule, error))
     return NULL;
   const OrderShape shape = {o->pp, o->chunks, o->micro_batches, o->group != OPTION_NOT_GIVEN ? o->group : 0};
   return order_new(schedule, shape, error);
@@ -221,6 +215,27 @@ static Order *make_order(ScheduleOptions *o, const OrderSetting *setting, GError
 /* Times are reported in the unit they were given in, or in seconds. */
 static double time_unit_ns(const GivenTimes *times) {
   return times->bare ? BARE_UNIT_NS : 1e9;
+}
+
+/* The clock counts nanoseconds: what takes some time must not take none. */
+static gboolean check_resolution(const Order *order, const GivenTimes *times, GError **error) {
+  const Placement *placement = order->placement;
+  const int n_passes = placement->n_stages / placement->n_ranks / placement->n_pipes;
+  const StageTimes *stage = &times->stage;
+  const struct {
+    const char *name;
+    double ns;
+  } all[] = {{"F", stage->f_ns / n_passes},
+             {"I", stage->i_ns / n_passes},
+             {"W", stage->w_ns / n_passes},
+             {"FB", stage->pair_ns / n_passes},
+             {"send", stage->send_ns}};
+  for (gsize i = 0; i < G_N_ELEMENTS(all); i++)
+    if (all[i].ns > 0 && all[i].ns < 1)
+      return fail_input(error, "--times: %s takes %.4g ns%s, expected 0 or at least a nanosecond%s", all[i].name,
+                        all[i].ns, n_passes > 1 ? " a chunk" : "",
+                        times->bare ? ": give larger numbers, only their ratios matter" : "");
+  return TRUE;
 }
 
 /* Were all passes to run one after the other, their end would still have to be a time. */
@@ -264,22 +279,22 @@ static gboolean write_texts(const ScheduleOptions *o, const OrderRun *run, GErro
   return text == NULL || output_text(o->dump, text, error);
 }
 
-/* The bubble the schedule is known to have, where it is one of the table's and its communication is free. */
+/* The bubble the schedule is known to have at the times that were run, where it is one of the table's and its
+ * communication is free. */
 static void add_closed_form(const ScheduleOptions *o, const GivenTimes *times, const OrderRun *run,
                             ScheduleReport *report) {
   const ScheduleInfo *schedule = o->from == NULL ? schedule_find(schedule_name(o), NULL) : NULL;
   const StageTimes *stage = &times->stage;
   if (schedule == NULL || stage->send_ns > 0)
     return;
-  const double unit_ns = time_unit_ns(times);
-  const double work_ns = stage->f_ns + stage->i_ns + stage->w_ns;
-  const PhaseTimes phases = {stage->f_ns / unit_ns, stage->i_ns / unit_ns, stage->w_ns / unit_ns,
-                             (stage->pair_ns > 0 ? stage->pair_ns : work_ns) / unit_ns};
   const Program *program = run->program;
-  const OrderShape shape = {program->n_ranks, program->n_stages / program->n_ranks, program->n_micro_batches,
+  const int n_chunks = program->n_stages / program->n_ranks, n_passes = n_chunks / program->n_pipes;
+  const StageTimes pass = order_run_pass_times(stage, n_passes);
+  const PhaseTimes phases = {pass.f_ns * n_passes, pass.i_ns * n_passes, pass.w_ns * n_passes, pass.pair_ns * n_passes};
+  const OrderShape shape = {program->n_ranks, n_chunks, program->n_micro_batches,
                             o->group != OPTION_NOT_GIVEN ? o->group : 0};
   const Bubble bubble = schedule->bubble(shape, &phases);
-  report->closed_form_bubble = bubble.time;
+  report->closed_form_bubble = bubble.time / time_unit_ns(times);
   report->closed_form_is_exact = bubble.is_exact;
 }
 
@@ -349,7 +364,7 @@ static gboolean run(ScheduleOptions *o, GError **error) {
     return fail_input(error, "--width: found %d, expected columns", o->width);
   const OrderSetting setting = {times.stage, o->steps, barrier, &held};
   g_autoptr(Order) order = make_order(o, &setting, error);
-  if (order == NULL || !check_length(order, &times, o->steps, error) ||
+  if (order == NULL || !check_resolution(order, &times, error) || !check_length(order, &times, o->steps, error) ||
       !order_run_check_size(order->placement->n_ranks, order->placement->n_stages / order->placement->n_ranks,
                             order->n_micro_batches, o->steps, error))
     return FALSE;

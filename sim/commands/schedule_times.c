@@ -121,3 +121,9 @@ gboolean parse_memory(const char *text, HeldShares *held, GError **error) {
                       held->i_drops + held->w_drops);
   return TRUE;
 }
+
+gboolean parse_memory_cap(const char *text, double *cap, GError **error) {
+  *cap = 0;
+  return text == NULL || (read_number(text, cap) && *cap > 0) ||
+         fail_input(error, "--memory-cap: found \"%.80s\", expected a number above 0, in the unit of --memory", text);
+}

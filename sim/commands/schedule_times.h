@@ -1,4 +1,5 @@
-/* What `stepsim schedule` is told about a stage: `--times F=1,I=1,W=1` and `--memory F=1,I=0,W=1`. */
+/* What `stepsim schedule` is told about a stage: `--times F=1,I=1,W=1`, `--memory F=1,I=0,W=1` and
+ * `--memory-cap 8`. */
 #pragma once
 #include "order_run.h"
 
@@ -15,3 +16,5 @@ enum { BARE_UNIT_NS = 720720 };
 gboolean parse_times(const char *text, GivenTimes *times, GError **error);
 /* F holds what I and W drop: the three must add up. */
 gboolean parse_memory(const char *text, HeldShares *held, GError **error);
+/* A number above 0; NULL: 0, no limit. */
+gboolean parse_memory_cap(const char *text, double *cap, GError **error);

@@ -5,7 +5,16 @@
  *     boxes    F0  idle  B0
  *
  * Exact grid: with g the greatest common divisor of all starts and ends, every box covers whole multiples of g, so g is
- * drawn as k ≥ 1 columns when end/g · k fits, and nothing is lost. */
+ * drawn as k ≥ 1 columns when end/g · k fits, and nothing is lost. What does not fit is broken into strips below each
+ * other, as text is into lines, unless that makes more rows than a screen has; columns are then the grid's, or as wide
+ * as the shortest box, which cannot vanish. A box cut by the end of a strip goes on in the next without a label:
+ *
+ *     0 |F0F1....B0|
+ *     1 |..F0B0--F1|
+ *        0
+ *     0 |--..B1--|
+ *     1 |B1--....|
+ *        5      s */
 #include "draw.h"
 
 #include "pipeline_rows.h"
@@ -13,6 +22,7 @@
 #include <string.h>
 
 enum { MIN_WIDTH = 40, MAX_WIDTH = 10000, N_SHADES = 4, IDLE = -1 };
+enum { MOST_STRIPS = 8, ROWS_OF_SCREEN = 64 };
 
 typedef struct {
   gint64 start_ns, end_ns;
@@ -29,8 +39,8 @@ typedef struct {
   gint64 shortest_ns; /* box */
   int n_digits;       /* of the largest micro-batch */
   int label_width;    /* columns */
-  int n_columns;
-  gboolean exact;
+  int n_columns;      /* of all strips */
+  int strip_columns;  /* of each but the last, which may be shorter */
   gboolean colour;
   gboolean numbers; /* colour: boxes are at least a column wide, so digits say more than letters */
   gboolean present[N_ACTIONS];
@@ -122,16 +132,25 @@ static void measure_boxes(Drawing *drawing) {
 
 /* --- columns ----------------------------------------------------------------------------------------------------- */
 
-/* Columns: the exact grid, magnified until the shortest box holds its label, or all the width there is. */
-static void choose_columns(Drawing *drawing, int available) {
+/* The exact grid: in one strip magnified until the shortest box holds its label. */
+static int exact_columns(const Drawing *drawing, int available) {
   gint64 n_units = drawing->end_ns / drawing->grid_ns;
-  drawing->exact = n_units <= available;
+  gint64 shortest_units = drawing->shortest_ns / drawing->grid_ns;
+  gint64 wanted = (drawing->n_digits + shortest_units) / shortest_units; /* ⌈(digits + 1) / shortest⌉ */
+  return (int)(n_units * CLAMP(available / n_units, 1, wanted));
+}
+
+/* Columns: the grid, or else such that each box has one, as far as the strips reach; else all the width there is. */
+static void choose_columns(Drawing *drawing, int available) {
+  const int most = available * CLAMP(ROWS_OF_SCREEN / drawing->rows.n_rows, 1, (int)MOST_STRIPS);
+  const double n_shortest = ceil((double)drawing->end_ns / (double)drawing->shortest_ns);
   drawing->n_columns = available;
-  if (drawing->exact) {
-    gint64 shortest_units = drawing->shortest_ns / drawing->grid_ns;
-    gint64 wanted = (drawing->n_digits + shortest_units) / shortest_units; /* ⌈(digits + 1) / shortest⌉ */
-    drawing->n_columns = (int)(n_units * CLAMP(available / n_units, 1, wanted));
-  }
+  if (drawing->end_ns / drawing->grid_ns <= most)
+    drawing->n_columns = exact_columns(drawing, available);
+  else if (n_shortest <= most)
+    drawing->n_columns = MAX(available, (int)n_shortest);
+  const int n_strips = (drawing->n_columns + available - 1) / available;
+  drawing->strip_columns = (drawing->n_columns + n_strips - 1) / n_strips;
   drawing->numbers = (double)drawing->shortest_ns * drawing->n_columns >= (double)drawing->end_ns;
 }
 
@@ -182,13 +201,13 @@ static void append_repeated(GString *out, const char *text, int n) {
     g_string_append(out, text);
 }
 
-static void append_plain(GString *out, const Box *box, int width) {
+static void append_plain(GString *out, const Box *box, int width, gboolean goes_on) {
   char letter = action_info(box->action)->glyph;
   if (box->chunk % 2 == 1)
     letter = g_ascii_tolower(letter);
   g_autofree char *label =
       box->micro_batch >= 0 ? g_strdup_printf("%c%d", letter, box->micro_batch) : g_strdup_printf("%c", letter);
-  int length = (int)strlen(label);
+  int length = goes_on ? 0 : (int)strlen(label);
   if (length > width)
     length = 1;
   g_string_append_len(out, label, length);
@@ -201,12 +220,12 @@ static void append_paint(GString *out, ActionKind action, int chunk, gboolean od
   g_string_append_printf(out, "\033[48;5;%d;38;5;%dm", look->background[shade], text_colours[look->text[shade]][odd]);
 }
 
-static void append_coloured(GString *out, const Drawing *drawing, const Box *box, int width) {
+static void append_coloured(GString *out, const Drawing *drawing, const Box *box, int width, gboolean goes_on) {
   g_autofree char *label = drawing->numbers && box->micro_batch >= 0
                                ? g_strdup_printf("%d", box->micro_batch)
                                : g_strdup_printf("%c", action_info(box->action)->glyph);
   int length = (int)strlen(label);
-  int shown = MIN(length, width); /* the last digits tell neighbours apart */
+  int shown = goes_on ? 0 : MIN(length, width); /* the last digits tell neighbours apart */
   append_paint(out, box->action, box->chunk, box->micro_batch >= 0 && box->micro_batch % 2 == 1);
   g_string_append(out, label + length - shown);
   append_repeated(out, " ", width - shown);
@@ -221,21 +240,23 @@ static void append_idle(GString *out, gboolean colour, int width) {
     g_string_append(out, "\033[0m");
 }
 
-static void append_row(GString *out, const Drawing *drawing, int row) {
+/* Columns `from` to before `to`. */
+static void append_row(GString *out, const Drawing *drawing, int row, int from, int to) {
   const GArray *boxes = drawing->boxes[row];
   g_autofree int *columns = g_new(int, drawing->n_columns);
   fill_columns(drawing, boxes, columns);
   g_string_append_printf(out, "%*d |", drawing->label_width - 2, row);
-  for (int c = 0, end; c < drawing->n_columns; c = end) {
-    for (end = c + 1; end < drawing->n_columns && columns[end] == columns[c]; end++)
+  for (int c = from, end; c < to; c = end) {
+    for (end = c + 1; end < to && columns[end] == columns[c]; end++)
       continue;
+    const gboolean goes_on = c > 0 && c == from && columns[c - 1] == columns[c];
     const Box *box = columns[c] == IDLE ? NULL : &g_array_index(boxes, Box, columns[c]);
     if (!box)
       append_idle(out, drawing->colour, end - c);
     else if (drawing->colour)
-      append_coloured(out, drawing, box, end - c);
+      append_coloured(out, drawing, box, end - c, goes_on);
     else
-      append_plain(out, box, end - c);
+      append_plain(out, box, end - c, goes_on);
   }
   g_string_append(out, "|\n");
 }
@@ -250,24 +271,37 @@ static double round_step(double least) {
   return 10 * power;
 }
 
-static void append_axis(GString *out, const Drawing *drawing, TimeUnit unit) {
+/* The unit stands at the end of the last strip's. */
+static void append_axis(GString *out, const Drawing *drawing, TimeUnit unit, int from, int to) {
   enum { COLUMNS_PER_TICK = 9 };
+  const char *name = to == drawing->n_columns ? unit.name : "";
   double columns_per_unit = drawing->n_columns * unit.ns / (double)drawing->end_ns;
   double step = round_step(COLUMNS_PER_TICK / columns_per_unit);
   gsize row_start = out->len;
   append_repeated(out, " ", drawing->label_width);
-  for (int tick = 0;; tick++) {
+  for (int tick = (int)ceil(from / columns_per_unit / step * (1 - 1e-12));; tick++) {
     char number[G_ASCII_DTOSTR_BUF_SIZE];
     g_ascii_formatd(number, sizeof number, "%.6g", tick * step);
-    int at = drawing->label_width + (int)lround(tick * step * columns_per_unit);
-    if (at + (int)strlen(number) > drawing->label_width + drawing->n_columns - 1 - (int)strlen(unit.name))
+    int at = drawing->label_width + (int)lround(tick * step * columns_per_unit) - from;
+    if (at + (int)strlen(number) > drawing->label_width + to - from - 1 - (int)strlen(name))
       break;
     append_repeated(out, " ", at - (int)(out->len - row_start));
     g_string_append(out, number);
   }
-  int end = drawing->label_width + drawing->n_columns;
-  append_repeated(out, " ", end - (int)(out->len - row_start) - (int)strlen(unit.name));
-  g_string_append_printf(out, "%s\n", unit.name);
+  int end = drawing->label_width + to - from;
+  if (*name != '\0')
+    append_repeated(out, " ", end - (int)(out->len - row_start) - (int)strlen(name));
+  g_string_append_printf(out, "%s\n", name);
+}
+
+static void append_strips(GString *out, const Drawing *drawing, TimeUnit unit) {
+  g_string_append_printf(out, "%*s\n", drawing->label_width - 2, "rank");
+  for (int from = 0; from < drawing->n_columns; from += drawing->strip_columns) {
+    int to = MIN(from + drawing->strip_columns, drawing->n_columns);
+    for (int row = 0; row < drawing->rows.n_rows; row++)
+      append_row(out, drawing, row, from, to);
+    append_axis(out, drawing, unit, from, to);
+  }
 }
 
 static void append_legend_entry(GString *out, const Drawing *drawing, ActionKind action) {
@@ -294,11 +328,14 @@ static void append_legend(GString *out, const Drawing *drawing) {
   append_idle(out, drawing->colour, 1);
   g_string_append(out, " idle\n");
   append_repeated(out, " ", drawing->label_width);
-  if (drawing->numbers)
-    g_string_append(out, drawing->colour ? "numbers: micro-batch (last digits where narrow)"
-                                         : "numbers: micro-batch, where there is room");
-  else
+  if (!drawing->numbers)
     g_string_append(out, "letters: what takes most of a column");
+  if (!drawing->numbers && !drawing->colour)
+    g_string_append(out, "; ");
+  if (drawing->numbers && drawing->colour)
+    g_string_append(out, "numbers: micro-batch (last digits where narrow)");
+  else if (!drawing->colour)
+    g_string_append(out, "numbers: micro-batch, where there is room; -: goes on");
   if (drawing->rows.n_chunks > 1)
     g_string_append(out, drawing->colour ? "; shades: chunks, the first darkest" : "; lower case: odd chunks");
   g_string_append_c(out, '\n');
@@ -315,10 +352,7 @@ void draw_schedule_in_units(const Trace *trace, TimeUnit unit, int width, gboole
     g_autofree char *last_row = g_strdup_printf("%d |", drawing.rows.n_rows - 1);
     drawing.label_width = MAX((int)strlen(last_row), (int)strlen("rank |"));
     choose_columns(&drawing, CLAMP(width, MIN_WIDTH, MAX_WIDTH) - drawing.label_width - 1);
-    g_string_append_printf(out, "%*s\n", drawing.label_width - 2, "rank");
-    for (int row = 0; row < drawing.rows.n_rows; row++)
-      append_row(out, &drawing, row);
-    append_axis(out, &drawing, unit);
+    append_strips(out, &drawing, unit);
     append_legend(out, &drawing);
   } else {
     g_string_append(out, "nothing ran\n");

@@ -31,6 +31,10 @@ gboolean gnuplot_check_file(const char *file, GError **error) {
   return format_of(file, error) != NULL;
 }
 
+gboolean gnuplot_check_span(gint64 end_ns, const char *file, GError **error) {
+  return end_ns > 0 || fail_input(error, "cannot draw %s: nothing in it takes any time", file);
+}
+
 /* In gnuplot's single quotes only the quote itself is special, and stands doubled. Control characters have no picture.
  */
 static void append_assignment(GString *code, const char *name, const char *value) {

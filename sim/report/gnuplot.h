@@ -10,6 +10,8 @@ typedef struct {
 
 /* Whether a picture can be named so: a suffix as below. INPUT. */
 gboolean gnuplot_check_file(const char *file, GError **error);
+/* Whether a time axis from 0 to `end_ns` can be drawn: no picture shows what takes no time. INPUT naming the file. */
+gboolean gnuplot_check_span(gint64 end_ns, const char *file, GError **error);
 /* Run plots/<script>.gp on `data` (the script's header says the columns) and write the picture to `file`, whose suffix
  * says the format: .svg, .png or .pdf. `variables` may be NULL. INPUT: unknown suffix, gnuplot not installed, script
  * not found, what gnuplot complained about, or a file that cannot be written; no part of a file is left then. */

@@ -72,6 +72,8 @@ static void add_lane(Curve *curve, const Trace *trace, int rank, gint64 end_ns) 
 gboolean memory_timeline_write(const Trace *trace, TimeUnit unit, const MemoryTimelineLook *look, const char *file,
                                GError **error) {
   gint64 end_ns = trace_end(trace);
+  if (!gnuplot_check_span(end_ns, file, error))
+    return FALSE;
   Curve curve = {
       .look = look, .unit_ns = unit.ns, .join_ns = end_ns / SPANS_PER_LANE, .data = g_string_new("# time held\n")};
   PipelineRows rows;

@@ -4,7 +4,7 @@
 #include "trace.h"
 
 /* `cap` in the unit of the trace's effects, drawn as a line in every lane; 0: none. `scale` turns that unit into
- * `unit_name`: 1e-9 and "GB" for bytes. INPUT as gnuplot_run(). */
+ * `unit_name`: 1e-9 and "GB" for bytes. INPUT as gnuplot_run(), or when nothing takes any time. */
 typedef struct {
   const char *title, *unit_name;
   double scale, cap;

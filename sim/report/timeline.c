@@ -179,7 +179,8 @@ char *timeline_data(const Trace *trace, double unit_ns, GError **error) {
 
 gboolean timeline_write_in_units(const Trace *trace, TimeUnit unit, const char *title, const char *file,
                                  GError **error) {
-  g_autofree char *data = timeline_data(trace, unit.ns, error);
+  g_autofree char *data =
+      gnuplot_check_span(trace_end(trace), file, error) ? timeline_data(trace, unit.ns, error) : NULL;
   if (!data)
     return FALSE;
   g_autofree char *xlabel = g_strdup_printf("time (%s)", unit.name);

@@ -4,7 +4,7 @@
 #include "time_unit.h"
 #include "trace.h"
 
-/* `file` ends in .svg, .png or .pdf. INPUT as gnuplot_run(). */
+/* `file` ends in .svg, .png or .pdf. INPUT as gnuplot_run(), or when nothing takes any time. */
 gboolean timeline_write(const Trace *trace, const char *title, const char *file, GError **error);
 /* The same with a time axis in `unit`: relative times of bare orders. */
 gboolean timeline_write_in_units(const Trace *trace, TimeUnit unit, const char *title, const char *file,

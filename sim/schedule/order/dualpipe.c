@@ -90,6 +90,7 @@ void generate_dualpipe_v(Order *order, OrderShape shape) {
 }
 
 const char *refusal_of_dualpipe(OrderShape shape) {
-  return shape.n_ranks % 2 != 0 ? "needs an even number of pipeline ranks, as pipes from both ends meet in the middle"
-                                : NULL;
+  if (shape.n_ranks % 2 != 0)
+    return "needs an even number of pipeline ranks, as pipes from both ends meet in the middle";
+  return shape.n_micro_batches < 2 ? "needs at least 2 micro-batches, one from each end" : NULL;
 }

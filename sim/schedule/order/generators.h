@@ -27,6 +27,6 @@ Bubble bubble_of_v_min(OrderShape shape, const PhaseTimes *times);
 Bubble bubble_of_dualpipe(OrderShape shape, const PhaseTimes *times);
 Bubble bubble_of_dualpipe_v(OrderShape shape, const PhaseTimes *times);
 
-/* An even number of ranks. */
+/* An even number of ranks, a micro-batch for each pipe. */
 const char *refusal_of_dualpipe(OrderShape shape);
 const char *refusal_of_interleaved(OrderShape shape);

@@ -13,6 +13,9 @@
 #include "order.h"
 #include "order_check.h"
 #include <string.h>
+#include <sys/stat.h>
+
+enum { MAX_BYTES = 1 << 28 };
 
 static const Action *action_at(const Order *order, int rank, guint i) {
   return i < order->actions[rank]->len ? &g_array_index(order->actions[rank], Action, i) : NULL;
@@ -184,7 +187,9 @@ static gboolean count_cell(Census *census, const Cell *cell, GError **error) {
   if (*seen & bit)
     return fail_cell(census->sheet, cell, error, "is there twice");
   if ((bit & halves && *seen & 1u << ACTION_B) || (action->kind == ACTION_B && *seen & halves))
-    return fail_cell(census->sheet, cell, error, "repeats a gradient: a micro-batch has either B, or I and W");
+    return fail_cell(
+        census->sheet, cell, error,
+        "repeats a gradient: a micro-batch has either B, or I and W (PyTorch up to 2.5 wrote BW, or B and W)");
   *seen |= (guint8)bit;
   int rank = cell->row - 1, *known = &census->stage_rank[action->stage];
   if (*known >= 0 && *known != rank) {
@@ -348,14 +353,26 @@ static Order *order_of_census(Census *census) {
   return order;
 }
 
-Order *order_read_csv(const char *file, GError **error) {
-  g_autofree char *text = NULL;
-  gsize length = 0;
+/* The file's text, owned by the caller; a device would not end. */
+static char *read_text(const char *file, gsize *length, GError **error) {
   g_autoptr(GError) reason = NULL;
-  if (!file || !g_file_get_contents(file, &text, &length, &reason)) {
-    fail_input(error, "cannot read an order: %s", reason ? reason->message : "no file named");
+  struct stat status = {0};
+  char *text = NULL;
+  if (file == NULL)
+    fail_input(error, "cannot read an order: no file named");
+  else if (stat(file, &status) == 0 &&
+           (S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode) || status.st_size > MAX_BYTES))
+    fail_input(error, "%s: a device or larger than 256 MiB, expected rows of actions", file);
+  else if (!g_file_get_contents(file, &text, length, &reason))
+    fail_input(error, "cannot read an order: %s", reason->message);
+  return text;
+}
+
+Order *order_read_csv(const char *file, GError **error) {
+  gsize length = 0;
+  g_autofree char *text = read_text(file, &length, error);
+  if (text == NULL)
     return NULL;
-  }
   Sheet sheet = {.file = file,
                  .cells = g_array_new(FALSE, FALSE, sizeof(Cell)),
                  .n_columns = g_array_new(FALSE, FALSE, sizeof(int))};

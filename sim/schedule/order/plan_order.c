@@ -34,14 +34,19 @@ static gboolean open_file(PlanOrder *choice, Plan *plan, const char *file, GErro
   return TRUE;
 }
 
-static gboolean find_name(const char *name, PlanOrder *choice, GError **error) {
+const char *plan_order_file(const char *schedule) {
+  return g_str_has_prefix(schedule, file_prefix) ? schedule + strlen(file_prefix) : NULL;
+}
+
+gboolean plan_order_find(PlanOrder *choice, const char *name, GError **error) {
+  *choice = (PlanOrder){0};
   if (strcmp(name, auto_name) == 0)
     return TRUE;
   choice->info = schedule_find(name, NULL);
   if (choice->info != NULL)
     return TRUE;
   g_autofree char *hint = suggest_message(name, plan_order_names());
-  return fail_input(error, "unknown schedule \"%.80s\": %s, or file:orders.csv", name, hint);
+  return fail_input(error, "unknown schedule \"%.80s\", no file:orders.csv either: %s", name, hint);
 }
 
 /* What the schedule's own runtime does; auto is run as the zero-bubble schedules are, a file is taken at its word. */
@@ -55,9 +60,10 @@ static gboolean waits_for_norm(const PlanOrder *choice) {
 }
 
 static gboolean find_schedule(PlanOrder *choice, Plan *plan, GError **error) {
-  if (g_str_has_prefix(plan->schedule, file_prefix))
-    return open_file(choice, plan, plan->schedule + strlen(file_prefix), error);
-  if (!find_name(plan->schedule, choice, error))
+  const char *file = plan_order_file(plan->schedule);
+  if (file != NULL)
+    return open_file(choice, plan, file, error);
+  if (!plan_order_find(choice, plan->schedule, error))
     return FALSE;
   if (plan->chunks == 0)
     plan->chunks = choice->info != NULL ? choice->info->least_chunks : 1;
@@ -115,6 +121,6 @@ Order *plan_order_make(PlanOrder *choice, const Plan *plan, GError **error) {
   fail_impossible(error,
                   "%s is an order for %d micro-batches, the plan has %" G_GINT64_FORMAT
                   " (global-batch / (micro-batch × dp))",
-                  plan->schedule + strlen(file_prefix), choice->read->n_micro_batches, plan->n_micro_batches);
+                  plan_order_file(plan->schedule), choice->read->n_micro_batches, plan->n_micro_batches);
   return NULL;
 }

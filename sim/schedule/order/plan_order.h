@@ -12,6 +12,10 @@ typedef struct {
 /* NULL-terminated: the schedules of the table, and "auto". */
 const char *const *plan_order_names(void);
 
+/* The file of "file:orders.csv", in the string given; NULL for any other name. */
+const char *plan_order_file(const char *schedule);
+/* A schedule of the table, or none for auto: choice->info. INPUT for any other name: the valid ones and the nearest. */
+gboolean plan_order_find(PlanOrder *choice, const char *name, GError **error);
 /* Fill what the schedule decides: plan->schedule, chunks, n_pipes, overlap_p2p and grad_norm_barrier where they were
  * left open. INPUT for an unknown name (the valid ones and the nearest) or a file that cannot be read; IMPOSSIBLE when
  * the file clashes with the plan's pp or chunks. Clear in any case. */

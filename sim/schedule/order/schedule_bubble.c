@@ -17,14 +17,19 @@
  *                 Exact where F and W ≤ I, and where I ≤ W ≤ F; so 0 at F = I = W.
  *     v-half      F = I = W: (p − 1)F/2 for p ≤ 3; from p = 4 on (3p − 7)F/2 for even and (3p − 8)F/2 for odd p;
  *                 exact for m ≥ (p + 5)/2. 1f1b's is 3(p − 1)F.
- *     v-min       F = I = W: (4p − 7)F/2 for p = 2 mod 3, (4p − 9)F/2 for others (0 for p = 1); exact for m ≥ (p +
- * 8)/3. dualpipe    m even and ≥ 2p, any times with F, I + W ≤ F&B ≤ F + I + W: (p/2 − 1)(2 F&B − min(F, I) − min(I, W)
- * − 2W). F or W ≤ I and nothing gained by pairs: (p/2 − 1)(F&B + B − 3W), as published. With F&B < F + B the published
- * form is what is left of the span over the work of the ranks that have the most pairs, of all from the first start to
- * the last end. dualpipe-v  the same for p/2 → p ranks and m ≥ 2p, with times of a chunk, half of the rank's.
+ *     v-min       F = I = W: (4p − 7)F/2 for p = 2 mod 3, (4p − 9)F/2 for others (0 for p = 1);
+ *                 exact for m ≥ (p + 8)/3.
+ *     dualpipe    m even and ≥ 2p, any times with F, I + W ≤ F&B ≤ F + I + W:
+ *                 (p/2 − 1)(2 F&B − min(F, I) − min(I, W) − 2W). F or W ≤ I and nothing gained by pairs:
+ *                 (p/2 − 1)(F&B + B − 3W), as published. With F&B < F + B the published form is what is left of
+ *                 the span over the work of the ranks that have the most pairs, of all from the first start to the
+ *                 last end.
+ *     dualpipe-v  the same for p/2 → p ranks and m ≥ 2p, with times of a chunk, half of the rank's.
  *
  * Elsewhere a bound that needs no order: a rank that holds the first stage spans a micro-batch's way through all stages
- * and back, p(F + I), and the W after it. */
+ * and back, p(F + I), and the W after it; its work is at most m(F + I + W). Where pairs take another time than what
+ * they are made of, F and I of that way take at least min(F, F&B) and min(I, F&B), W what is left of F&B at least, and
+ * the work is at most m times the larger of F&B and F + I + W. */
 #include "generators.h"
 
 /* Bound for any order on a V or on two pipes. */
@@ -86,15 +91,27 @@ static double bubble_of_pairs(int half, const PhaseTimes *stage) {
   return MAX(0, (half - 1) * (2 * stage->pair - hidden));
 }
 
+/* F&B is no shorter than either of the two, and no longer than both: elsewhere the form above does not hold. */
+static gboolean are_pairs_plain(const PhaseTimes *times) {
+  return times->pair >= MAX(times->f, times->i + times->w) && times->pair <= times->f + times->i + times->w;
+}
+
+/* As round_trip(); `last` is the share of a rank's W that comes after the last I. */
+static double round_trip_in_pairs(OrderShape shape, const PhaseTimes *times, double last) {
+  double pair = times->pair, whole = times->f + times->i + times->w;
+  double way = shape.n_ranks * (MIN(times->f, pair) + MIN(times->i, pair)) + last * CLAMP(pair - times->i, 0, times->w);
+  return MAX(0, way - shape.n_micro_batches * MAX(whole, pair));
+}
+
 Bubble bubble_of_dualpipe(OrderShape shape, const PhaseTimes *times) {
-  if (shape.n_micro_batches % 2 != 0 || shape.n_micro_batches < 2 * shape.n_ranks)
-    return (Bubble){round_trip(shape, times, times->w), FALSE};
+  if (shape.n_micro_batches % 2 != 0 || shape.n_micro_batches < 2 * shape.n_ranks || !are_pairs_plain(times))
+    return (Bubble){round_trip_in_pairs(shape, times, 1), FALSE};
   return (Bubble){bubble_of_pairs(shape.n_ranks / 2, times), TRUE};
 }
 
 Bubble bubble_of_dualpipe_v(OrderShape shape, const PhaseTimes *times) {
   const PhaseTimes chunk = {times->f / 2, times->i / 2, times->w / 2, times->pair / 2};
-  if (shape.n_micro_batches < 2 * shape.n_ranks && shape.n_ranks > 1)
-    return (Bubble){round_trip(shape, times, times->w / 2), FALSE};
+  if (shape.n_ranks > 1 && (shape.n_micro_batches < 2 * shape.n_ranks || !are_pairs_plain(times)))
+    return (Bubble){round_trip_in_pairs(shape, times, 0.5), FALSE};
   return (Bubble){bubble_of_pairs(shape.n_ranks, &chunk), TRUE};
 }

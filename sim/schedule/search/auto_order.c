@@ -139,8 +139,8 @@ static gboolean try_sequence(Length *length, GError **error) {
     double least = flat_order_peak(flat, &length->trial, rank);
     if (least > flat->cap[rank])
       return fail_impossible(error,
-                             "no order fits: rank %d holds at least %.12g for one micro-batch, its memory is %.12g",
-                             rank, least, flat->cap[rank]);
+                             "no order fits: rank %d holds at least %.9g for one micro-batch, its memory is %.9g", rank,
+                             least, flat->cap[rank]);
   }
   if (flat_order_time(flat, &length->timer, &length->trial))
     length_keep_best(length);

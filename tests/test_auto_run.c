@@ -1,0 +1,179 @@
+/* Schedule auto as it is run: sends that wait for each other, pairs that gain time and what a plan's backward hides
+ * count for it as they do for the schedules of the table, of which none that fits is better. */
+#include "error.h"
+
+#include <check.h>
+
+#include "memory_profile.h"
+#include "order_run.h"
+#include "plan_order.h"
+
+#include "plan_cases.h"
+
+enum { N_PROBLEMS = 60, N_PLANS = 60, MAX_GPUS = 64 };
+
+static Cluster *clusters[N_CASE_CLUSTERS];
+
+static void set_up(void) {
+  read_case_clusters(clusters);
+}
+
+static void tear_down(void) {
+  free_case_clusters(clusters);
+}
+
+typedef struct {
+  OrderShape shape;
+  OrderSetting setting;
+  HeldShares held;
+  double cap; /* 0: none */
+} Problem;
+
+static double draw_ns(GRand *random) {
+  return 2 * g_rand_int_range(random, 1, 20);
+}
+
+/* Few micro-batches, on which loops beat the V of two chunks; sends of up to twice the longest pass; a pair from F + I
+ * + W down to the longer of F and B. */
+static void draw_problem(Problem *problem, GRand *random) {
+  const double f = draw_ns(random), i = draw_ns(random), w = draw_ns(random);
+  const double longer = MAX(f, i + w), gain = g_rand_double(random) < 0.5 ? 0 : f + i + w - longer;
+  const double send = g_rand_double(random) < 0.5 ? 0 : 2 * draw_ns(random);
+  *problem = (Problem){
+      .shape = {g_rand_int_range(random, 1, 9), g_rand_int_range(random, 1, 3), g_rand_int_range(random, 1, 13), 0},
+      .setting = {.times = {f, i, w, send, f + i + w - gain}, .n_steps = 1, .barrier = g_rand_boolean(random)},
+      .held = {1, 0.25, 0.75}};
+  problem->setting.held = &problem->held;
+  problem->cap = g_rand_boolean(random) ? problem->shape.n_ranks + g_rand_int_range(random, 0, 3) : 0;
+}
+
+/* Span, or makespan with a barrier; G_MAXINT64 when a rank holds more than the cap. */
+static gint64 cost_ns(const Problem *problem, const Order *order) {
+  g_autoptr(GError) error = NULL;
+  g_autoptr(OrderRun) run = order_run_in(order, &problem->setting, NULL, NULL, &error);
+  if (run == NULL)
+    ck_abort_msg("%s", error->message);
+  g_autoptr(MemoryProfile) memory = memory_profile_new(run->trace);
+  if (problem->cap > 0 && memory->peak_bytes > problem->cap * (1 + 1e-9))
+    return G_MAXINT64;
+  return problem->setting.barrier ? trace_end(run->trace) : run->metrics->span_ns;
+}
+
+static gint64 best_of_table(const Problem *problem, const char **name) {
+  gint64 least = G_MAXINT64;
+  for (const char *const *candidate = schedule_names(); *candidate != NULL; candidate++) {
+    const ScheduleInfo *info = schedule_find(*candidate, NULL);
+    g_autoptr(Order) order = info->placement != PLACEMENT_BIDIRECTIONAL ? order_new(info, problem->shape, NULL) : NULL;
+    gint64 ns = order != NULL ? cost_ns(problem, order) : G_MAXINT64;
+    if (ns < least)
+      *name = *candidate;
+    least = MIN(least, ns);
+  }
+  return least;
+}
+
+START_TEST(no_schedule_of_the_table_runs_better) {
+  g_autoptr(GRand) random = g_rand_new_with_seed(5);
+  int n_moved = 0;
+  for (int k = 0; k < N_PROBLEMS; k++) {
+    Problem problem;
+    draw_problem(&problem, random);
+    const OrderShape *shape = &problem.shape;
+    g_autoptr(Placement) placement = plan_order_auto_placement(shape->n_ranks, shape->n_chunks);
+    g_autoptr(Order) order = order_run_auto(placement, shape->n_micro_batches, &problem.setting, problem.cap, NULL);
+    const char *name = "none";
+    const gint64 table = best_of_table(&problem, &name), found = order != NULL ? cost_ns(&problem, order) : G_MAXINT64;
+    if (order == NULL || found == G_MAXINT64 || found > table)
+      ck_abort_msg("problem %d, p=%d v=%d m=%d: auto %g, %s %g", k, shape->n_ranks, shape->n_chunks,
+                   shape->n_micro_batches, (double)found, name, (double)table);
+    n_moved +=
+        order->placement->stage_rank[order->placement->n_stages - 1] != placement->stage_rank[placement->n_stages - 1];
+  }
+  ck_assert_int_gt(n_moved, 0); /* … from the V to a loop */
+}
+END_TEST
+
+/* The same of a plan: what a whole backward hides and I apart does not counts too. */
+static gint64 best_of_plan(const Case *drawn) {
+  gint64 least = G_MAXINT64;
+  g_autoptr(Plan) plan = plan_copy(drawn->plan);
+  for (const char *const *name = schedule_names(); *name != NULL; name++) {
+    const ScheduleInfo *info = schedule_find(*name, NULL);
+    if (info->placement == PLACEMENT_BIDIRECTIONAL || !schedule_check_chunks(info, plan->chunks, NULL))
+      continue;
+    g_free(plan->schedule);
+    plan->schedule = g_strdup(*name);
+    g_autoptr(Prediction) prediction = predict(&drawn->model, drawn->cluster, plan, NULL);
+    if (prediction != NULL && prediction->fits)
+      least = MIN(least, prediction->metrics->step_ns);
+  }
+  return least;
+}
+
+START_TEST(no_schedule_of_the_table_makes_a_plan_faster) {
+  int n_named = 0, n_made = 0;
+  for (guint seed = 0; n_named + n_made < N_PLANS; seed++) {
+    g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
+    if (drawn.plan->pp == 1)
+      continue;
+    const gint64 least = best_of_plan(&drawn);
+    g_free(drawn.plan->schedule);
+    drawn.plan->schedule = g_strdup("auto");
+    g_autoptr(Prediction) prediction = predict_case(&drawn);
+    const char *named = prediction->workload->plan->schedule;
+    if (prediction->metrics->step_ns > least) {
+      g_autofree char *text = case_text(&drawn);
+      ck_abort_msg("%s\n%s: %g ns, best of the table %g", text, named, (double)prediction->metrics->step_ns,
+                   (double)least);
+    }
+    n_named += g_str_has_prefix(named, "auto: ");
+    n_made += strcmp(named, "auto") == 0;
+  }
+  ck_assert_int_gt(n_named, 0);
+  ck_assert_int_gt(n_made, 0);
+}
+END_TEST
+
+/* Caps from what a schedule of the table holds down to a fifth of its activations. */
+START_TEST(a_plan_holds_no_more_than_its_cap) {
+  int n_kept = 0;
+  for (guint seed = 0; n_kept < N_PLANS / 2; seed++) {
+    g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
+    g_autoptr(Prediction) free_of_cap = drawn.plan->pp > 1 ? predict_case(&drawn) : NULL;
+    if (free_of_cap == NULL)
+      continue;
+    const MemorySample *held = &free_of_cap->memory->at_peak;
+    double cap = free_of_cap->memory->peak_bytes - held->bytes[MEMORY_ACTIVATIONS] * (seed % 5) / 5;
+    g_free(drawn.plan->schedule);
+    drawn.plan->schedule = g_strdup("auto");
+    drawn.plan->memory_cap = cap;
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Prediction) prediction = predict(&drawn.model, drawn.cluster, drawn.plan, &error);
+    if (prediction == NULL && !g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE))
+      ck_abort_msg("seed %u: %s", seed, error->message);
+    if (prediction == NULL)
+      continue;
+    n_kept++;
+    if (prediction->memory->peak_bytes > cap) {
+      g_autofree char *text = case_text(&drawn);
+      ck_abort_msg("%s\nholds %.12g of %.12g bytes", text, prediction->memory->peak_bytes, cap);
+    }
+  }
+}
+END_TEST
+
+int main(void) {
+  TCase *tcase = tcase_create("auto_run");
+  tcase_add_unchecked_fixture(tcase, set_up, tear_down);
+  tcase_add_test(tcase, no_schedule_of_the_table_makes_a_plan_faster);
+  tcase_add_test(tcase, a_plan_holds_no_more_than_its_cap);
+  tcase_add_test(tcase, no_schedule_of_the_table_runs_better);
+  Suite *suite = suite_create("auto_run");
+  suite_add_tcase(suite, tcase);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return n_failed != 0;
+}
