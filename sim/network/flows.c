@@ -334,14 +334,15 @@ static void happen(Flows *flows, gint32 id) {
 
 /* Those that ended together, by sequence: an end that a change of rates moved was queued late. Shell's sort, as it
  * needs no memory and nearly always finds them in order. */
-static void sort_ended(FlowEnd *ended, gint32 n) {
-  gint32 gap = 1;
-  for (gint32 i = 1; i < n && gap == 1; i++)
-    gap = ended[i - 1].sequence > ended[i].sequence ? n : 1;
-  for (gap = gap * 5 / 11; gap > 0; gap = gap == 2 ? 1 : gap * 5 / 11)
-    for (gint32 i = gap; i < n; i++) {
+static void sort_ended(FlowEnd *ended, gint64 n) {
+  gint64 gap = 0;
+  for (gint64 i = 1; i < n && gap == 0; i++)
+    if (ended[i - 1].sequence > ended[i].sequence)
+      gap = MAX(n * 5 / 11, 1);
+  for (; gap > 0; gap = gap == 2 ? 1 : gap * 5 / 11)
+    for (gint64 i = gap; i < n; i++) {
       FlowEnd moving = ended[i];
-      gint32 at = i;
+      gint64 at = i;
       for (; at >= gap && ended[at - gap].sequence > moving.sequence; at -= gap)
         ended[at] = ended[at - gap];
       ended[at] = moving;
