@@ -86,6 +86,33 @@ static MessageProgram *make_random(Routes *routes, gint32 n, GError **error) {
   return program;
 }
 
+/* Everybody to a host drawn at random, 16 MB to 64 MB: one flow each, all at once. */
+static MessageProgram *make_scatter(Routes *routes, gint32 n, GError **error) {
+  g_autoptr(GRand) rand = g_rand_new_with_seed(6);
+  MessageProgram *program = message_program_new();
+  for (gint32 h = 0; h < n; h++) {
+    gint32 route = routes_find(routes, h, g_rand_int_range(rand, 0, n), 0, error);
+    message_program_send(program, route, g_rand_double_range(rand, 16e6, 64e6), 1);
+  }
+  return program;
+}
+
+/* As many rings as a leaf has hosts, ring r over host r of every leaf (data parallel groups on rails), one flow per
+ * hop. */
+static MessageProgram *make_rail_rings(Routes *routes, gint32 n, GError **error) {
+  enum { N_PER_LEAF = 32 };
+  MessageProgram *program = message_program_new();
+  gint32 n_leaves = n / N_PER_LEAF;
+  for (gint32 step = 0; step < 8; step++) /* of as many buckets */
+    for (gint32 h = 0; h < n; h++) {
+      gint32 route = routes_find(routes, h, (h + N_PER_LEAF) % n, 0, error);
+      gint32 item = message_program_send(program, route, 2.0 * (n_leaves - 1) / n_leaves * 64e6, 2 * (n_leaves - 1));
+      if (step > 0)
+        message_program_after(program, item - n);
+    }
+  return program;
+}
+
 static void run_case(const char *name, const Network *network, Maker make, gint32 n, int n_runs) {
   Meter meter = {.best_us = G_MAXINT64};
   FlowsStats stats = {0};
@@ -113,5 +140,12 @@ int main(int argc, char **argv) {
   run_case("1F1B, 128 stages, 1,024 micro-batches", crossbar, make_pipeline, 128, n_runs);
   run_case("ring all-reduce, 1,024 hosts, fat tree 2:1", tree, make_ring, 1024, n_runs);
   run_case("random flows, 1,024 hosts, fat tree 2:1", tree, make_random, 1024, 1);
+  for (gint32 n = 1024; n <= 16384; n *= 4) {
+    g_autoptr(Network) many = fat_tree_new(n / 32, 32, 16, 50e9, 50e9, 500e-9);
+    g_autofree char *rings = g_strdup_printf("8 all-reduces of 32 rings, %d hosts, 2:1", n);
+    g_autofree char *scatter = g_strdup_printf("a random flow per host, %d hosts, 2:1", n);
+    run_case(rings, many, make_rail_rings, n, 1);
+    run_case(scatter, many, make_scatter, n, 1);
+  }
   return 0;
 }

@@ -1,7 +1,11 @@
 #!/bin/sh
 # Ends of messages by SimGrid and by the network here, on the same platform: at most 0.1 % apart.
-# usage: test_simgrid.sh SIMGRID_PEER HOSTS_OF_RING…
+# usage: test_simgrid.sh [SIMGRID_PEER] HOSTS_OF_RING…      without SIMGRID_PEER: skips
 set -u
+if [ ! -x "$1" ]; then
+  echo "1..0 # SKIP SimGrid is not installed (Debian: libsimgrid-dev)"
+  exit 0
+fi
 peer=$1
 shift
 count=0
