@@ -71,7 +71,7 @@ static void write_route(FILE *file, gint32 from, gint32 to) {
   g_autoptr(GError) error = NULL;
   gint32 id = routes_find(scenario.routes, from, to, 0, &error);
   g_assert_no_error(error);
-  Route route = routes_get(scenario.routes, id);
+  NetRoute route = routes_get(scenario.routes, id);
   fprintf(file, "<route src=\"h%d\" dst=\"h%d\" symmetrical=\"NO\">", from, to);
   for (gint32 i = 0; i < route.n_links; i++)
     fprintf(file, "<link_ctn id=\"l%d\"/>", route.links[i]);

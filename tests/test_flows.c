@@ -39,7 +39,7 @@ START_TEST(bytes_follow_the_latency) {
   g_autoptr(Network) network = crossbar_new(2, 1e9, 3e-6, FALSE);
   g_autoptr(Routes) routes = routes_new(network, ROUTE_BY_LATENCY, ROUTE_HASHED);
   g_autoptr(Flows) flows = flows_new(network);
-  Route route = routes_get(routes, routes_find(routes, 0, 1, 0, NULL));
+  NetRoute route = routes_get(routes, routes_find(routes, 0, 1, 0, NULL));
   FlowRequest request = {.route = route, .weight = 1, .bytes = 5000, .cap_Bps = INFINITY, .tag = 7};
   flows_start(flows, ticks_of_ns(100), &request);
   /* 100 + 2 · 3,000 + 5,000 B at 1 B/ns */
@@ -156,7 +156,7 @@ START_TEST(a_shared_cable_has_one_capacity_both_ways) {
     g_autoptr(Routes) routes = routes_new(network, ROUTE_BY_LATENCY, ROUTE_HASHED);
     g_autoptr(Flows) flows = flows_new(network);
     for (gint32 from = 0; from < 2; from++) {
-      Route route = routes_get(routes, routes_find(routes, from, 1 - from, 0, NULL));
+      NetRoute route = routes_get(routes, routes_find(routes, from, 1 - from, 0, NULL));
       flows_start(flows, 0,
                   &(FlowRequest){.route = route, .weight = 1, .bytes = 1000, .cap_Bps = INFINITY, .tag = from});
     }

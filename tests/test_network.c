@@ -157,7 +157,7 @@ START_TEST(a_shift_by_destination_meets_on_no_link) {
   g_autoptr(Routes) routes = routes_new(tree, ROUTE_BY_LATENCY, ROUTE_BY_RAIL);
   g_autofree int *n_routes = g_new0(int, network_n_links(tree));
   for (gint32 h = 0; h < 32; h++) {
-    Route route = routes_get(routes, routes_find(routes, h, (h + 8) % 32, 0, NULL));
+    NetRoute route = routes_get(routes, routes_find(routes, h, (h + 8) % 32, 0, NULL));
     ck_assert_int_eq(route.n_links, 4);
     for (gint32 i = 0; i < 4; i++)
       ck_assert_int_eq(++n_routes[route.links[i]], 1);
@@ -172,7 +172,7 @@ START_TEST(labels_spread_over_all_equally_short_ways) {
   int n_used[8] = {0};
   for (guint label = 0; label < 256; label++) {
     gint32 id = routes_find(routes, 0, 3, label, NULL);
-    Route route = routes_get(routes, id), same = routes_get(again, routes_find(again, 0, 3, label, NULL));
+    NetRoute route = routes_get(routes, id), same = routes_get(again, routes_find(again, 0, 3, label, NULL));
     ck_assert_int_eq(routes_find(routes, 0, 3, label, NULL), id);
     ck_assert_int_eq(route.links[1], same.links[1]);
     gint32 spine = network_link(tree, route.links[1])->b; /* hosts 0 … 3, leaves 4, 5, spines 6 … 13 */
@@ -227,7 +227,7 @@ static void plain_distances(const Network *network, gint32 from, gint32 to, doub
   *best = MIN(MIN(distance[0][to], distance[1][to]), distance[2][to]);
 }
 
-static double cost_of_route(const Network *network, Route route, gint32 from, gint32 to) {
+static double cost_of_route(const Network *network, NetRoute route, gint32 from, gint32 to) {
   double cost = 0;
   gint32 at = from;
   for (gint32 i = 0; i < route.n_links; i++) {
@@ -269,9 +269,9 @@ START_TEST(routes_of_sixteen_thousand_hosts) {
   g_autoptr(Routes) routes = routes_new(tree, ROUTE_BY_LATENCY, ROUTE_HASHED);
   int n_wrong = 0;
   for (gint32 h = 0; h < 16384; h++) {
-    Route next = routes_get(routes, routes_find(routes, h, (h + 1) % 16384, 0, NULL));
+    NetRoute next = routes_get(routes, routes_find(routes, h, (h + 1) % 16384, 0, NULL));
     n_wrong += next.n_links != (h % 32 == 31 ? 4 : 2);
-    Route far = routes_get(routes, routes_find(routes, h, (h + 8192) % 16384, 0, NULL));
+    NetRoute far = routes_get(routes, routes_find(routes, h, (h + 8192) % 16384, 0, NULL));
     n_wrong += far.n_links != 4;
   }
   ck_assert_int_eq(n_wrong, 0);

@@ -329,14 +329,14 @@ gint32 routes_find(Routes *routes, gint32 from, gint32 to, guint16 label, GError
   return routes->kept->len - 1;
 }
 
-Route routes_get(const Routes *routes, gint32 route) {
+NetRoute routes_get(const Routes *routes, gint32 route) {
   g_assert(route >= 0 && (guint)route < routes->kept->len);
   const Kept *kept = &g_array_index(routes->kept, Kept, route);
-  return (Route){&g_array_index(routes->links, gint32, kept->first), kept->n_links, kept->latency_ticks};
+  return (NetRoute){&g_array_index(routes->links, gint32, kept->first), kept->n_links, kept->latency_ticks};
 }
 
 char *routes_text(const Routes *routes, gint32 route) {
-  Route kept = routes_get(routes, route);
+  NetRoute kept = routes_get(routes, route);
   GString *text = g_string_new(NULL);
   for (gint32 i = 0; i < kept.n_links; i++)
     g_string_append_printf(text, "%s%s", i == 0 ? "" : ", ", network_link(routes->network, kept.links[i])->name);
