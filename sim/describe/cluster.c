@@ -308,18 +308,23 @@ static gboolean read_draft(YamlNode root, Draft *draft, GError **error) {
          read_exceptions(draft, error);
 }
 
-Cluster *cluster_read(const char *file, GError **error) {
-  g_autofree char *path = data_path_find("topologies", file, ".yaml", error);
-  if (path == NULL)
-    return NULL;
-  g_autoptr(YamlFile) yaml = yaml_file_read(path, error);
-  if (yaml == NULL)
-    return NULL;
-  Draft draft = {.cluster.file = g_steal_pointer(&path)};
+static Cluster *read_yaml(const YamlFile *yaml, const char *file, GError **error) {
+  Draft draft = {.cluster.file = g_strdup(file)};
   gboolean ok = read_draft(yaml_file_root(yaml), &draft, error);
   g_autoptr(Cluster) cluster = g_new(Cluster, 1);
   *cluster = draft.cluster;
   return ok ? g_steal_pointer(&cluster) : NULL;
+}
+
+Cluster *cluster_read(const char *file, GError **error) {
+  g_autofree char *path = data_path_find("topologies", file, ".yaml", error);
+  g_autoptr(YamlFile) yaml = path != NULL ? yaml_file_read(path, error) : NULL;
+  return yaml != NULL ? read_yaml(yaml, path, error) : NULL;
+}
+
+Cluster *cluster_parse(const char *name, const char *text, GError **error) {
+  g_autoptr(YamlFile) yaml = yaml_file_parse(name, text, strlen(text), error);
+  return yaml != NULL ? read_yaml(yaml, name, error) : NULL;
 }
 
 void cluster_free(Cluster *cluster) {

@@ -81,6 +81,8 @@ typedef struct {
  * topologies/nccl. Unknown, missing and duplicate keys, missing units, absurd
  * numbers: INPUT with file:line. */
 Cluster *cluster_read(const char *file, GError **error);
+/* The same from a text in memory, which errors call `name`; other files are looked for beside a file of that name. */
+Cluster *cluster_parse(const char *name, const char *text, GError **error);
 void cluster_free(Cluster *cluster);
 /* IMPOSSIBLE when the first `n_gpus` GPUs have faulty links or other kinds of GPU among them: times are those of a
  * cluster whose nodes are alike, and would be too short. */

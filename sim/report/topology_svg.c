@@ -15,7 +15,7 @@
 #include "units.h"
 
 enum {
-  LEFT = 200, /* of the columns; left of it the rows' labels */
+  LEFT = 230, /* of the columns; left of it the rows' labels */
   COLUMN = 78,
   BOX_WIDTH = 66,
   BOX_HEIGHT = 32,
@@ -318,8 +318,9 @@ static void label_tiers(Picture *p) {
     if (!p->spots[v].is_shown || t->vertices[v].kind != VERTEX_TIER)
       continue;
     int tier = t->vertices[v].owner;
-    gint64 span = tier < t->cluster->n_tiers ? MIN(t->cluster->tiers[tier].span_gpus, t->n_gpus) : t->n_gpus;
-    g_autofree char *what = g_strdup_printf("joins %" G_GINT64_FORMAT " GPUs", span);
+    g_autofree char *what = tier < t->cluster->n_tiers
+                                ? g_strdup_printf("joins %" G_GINT64_FORMAT " GPUs", t->cluster->tiers[tier].span_gpus)
+                                : g_strdup("joins all");
     int above = net_above(t, v), link = above >= 0 ? topology_find_link(t, v, above) : -1;
     g_autofree char *Bps = link >= 0 ? units_format(t->links[link].Bps, UNIT_BYTES_PER_SECOND) : NULL;
     g_autofree char *links = Bps != NULL ? g_strdup_printf("uplink %s", Bps) : NULL;
@@ -341,7 +342,7 @@ static void label_rows(Picture *p) {
   g_autofree char *links = g_strjoinv("", (char **)parts);
   label_row(p, y, cluster->nics_per_node > 0 ? "GPUs and NICs" : "GPUs", links);
   if (cluster->scale_up == SCALE_UP_NVLINK_MESH) {
-    g_autofree char *mesh = g_strdup_printf("arcs: NVLink %s", nvlink != NULL ? nvlink : "");
+    g_autofree char *mesh = g_strdup_printf("arcs (thick: several links): %s", nvlink != NULL ? nvlink : "");
     append_text(p->labels, 14, y - 30, "start", 11, FALSE, mesh);
   }
   label_vertex_row(p, VERTEX_PCIE_SWITCH, "PCIe switches", CABLE_PCIE, "uplink");
@@ -361,8 +362,7 @@ static char *assemble(Picture *p) {
   const Cluster *cluster = p->topology->cluster;
   int width = MAX(p->width + 20, 640);
   g_autofree char *title =
-      g_strdup_printf("%s: the first of %d nodes, and what joins them; bandwidths per direction, GB = 1e9 B",
-                      cluster->name, p->topology->n_nodes);
+      g_strdup_printf("%s: one node, and what joins nodes; bandwidths per direction, GB = 1e9 B", cluster->name);
   append_text(p->labels, 14, 26, "start", 15, TRUE, title);
   GString *out = g_string_new(NULL);
   g_string_append_printf(out,

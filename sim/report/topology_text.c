@@ -147,13 +147,17 @@ static char *describe_nic(const Cluster *cluster, int nic) {
   g_autofree char *net = rate(cluster->nic_Bps);
   if (node->n_sockets == 0)
     return g_strdup_printf("nic%d   network %s, %s", nic, net, served);
-  gboolean is_direct = TRUE;
+  int n_served = 0, n_direct = 0;
   for (int i = 0; i < node->n_rails; i++)
-    if (node->rails[i].nic == nic)
-      is_direct &= node_topology_is_gpudirect(node, node->rails[i].gpu, nic);
+    if (node->rails[i].nic == nic) {
+      n_served++;
+      n_direct += node_topology_is_gpudirect(node, node->rails[i].gpu, nic);
+    }
   g_autofree char *slot = rate(node->nic_ports[nic].Bps);
-  return g_strdup_printf("nic%d   %s; network %s, %s%s", nic, slot, net, served,
-                         is_direct ? " (GPUDirect)" : " (through host memory)");
+  const char *how = n_direct == n_served ? " (GPUDirect)"
+                    : n_direct == 0      ? " (through host memory)"
+                                         : " (GPUDirect for those on its switches)";
+  return g_strdup_printf("nic%d   %s; network %s, %s%s", nic, slot, net, served, n_served > 0 ? how : "");
 }
 
 typedef struct {
