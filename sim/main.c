@@ -24,6 +24,7 @@ static const Command commands[] = {
     {"collective", "time and bus bandwidth of a collective, as nccl-tests prints it", command_collective},
     {"plot", "bubble, MFU and memory curves over many configurations", command_plot},
     {"compare", "a predicted trace beside a measured one of the same Program", command_compare},
+    {"topology", "how a cluster is wired: trees, paths, mistakes, a picture; imports of a machine", command_topology},
 };
 
 int main(int argc, char **argv) {

@@ -8,3 +8,4 @@ int command_memory(int argc, char **argv, GError **error);
 int command_collective(int argc, char **argv, GError **error);
 int command_plot(int argc, char **argv, GError **error);
 int command_compare(int argc, char **argv, GError **error);
+int command_topology(int argc, char **argv, GError **error);
