@@ -209,14 +209,30 @@ static inline void gather_link(Flows *flows, gint32 id) {
   flows->part_links[flows->n_part_links++] = id;
 }
 
+/* Of the links that the flow has to itself only the narrowest can bind it: the others are left out. */
 static void gather_flow(Flows *flows, gint32 id) {
   Flow *flow = &flows->flows[id];
   if (flow->seen == flows->epoch)
     return;
   flow->seen = flows->epoch;
   flows->part_flows[flows->n_part_flows++] = id;
-  for (gint32 u = flow->first_use; u < flow->first_use + flow->n_uses; u++)
-    gather_link(flows, flows->uses[u].link);
+  double least_Bps = INFINITY;
+  gint32 narrowest = -1;
+  for (gint32 u = flow->first_use; u < flow->first_use + flow->n_uses; u++) {
+    const LinkUse *use = &flows->uses[u];
+    const FlowLink *link = &flows->links[use->link];
+    if (link->n_uses != 1) {
+      gather_link(flows, use->link);
+      continue;
+    }
+    double share_Bps = link->capacity_Bps / (double)use->count;
+    if (share_Bps < least_Bps || (share_Bps == least_Bps && use->link < narrowest)) {
+      least_Bps = share_Bps;
+      narrowest = use->link;
+    }
+  }
+  if (narrowest >= 0)
+    gather_link(flows, narrowest);
 }
 
 /* All that hangs together with dirty links and flows is one part, even if it is several components. */
