@@ -6,6 +6,7 @@
  *     describe/   Model (Hugging Face config), Cluster (YAML), Plan (options)
  *     workload/   what must be computed and held: kernels, bytes, layout of ranks
  *     schedule/   in which order: actions → passes → the Program, its verifier, its text form
+ *     network/    links, routes, flows that share them fairly
  *     cost/       how long each distinct thing takes on the described hardware
  *     engine/     the virtual clock: events in (time, sequence) order
  *     trace/      what happened
@@ -25,6 +26,7 @@ static const Command commands[] = {
     {"plot", "bubble, MFU and memory curves over many configurations", command_plot},
     {"compare", "a predicted trace beside a measured one of the same Program", command_compare},
     {"validate", "published runs predicted: signed errors by source, a baseline beside them", command_validate},
+    {"topology", "how a cluster is wired: trees, paths, mistakes, a picture; imports of a machine", command_topology},
 };
 
 int main(int argc, char **argv) {

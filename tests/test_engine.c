@@ -393,7 +393,8 @@ static gint64 random_up_to(guint64 *state, gint64 limit) {
   return (gint64)(*state >> 33) % limit;
 }
 
-/* Against a plain search for the earliest, of equal times the first added, over random times, many of them equal. */
+/* Against a plain search for the earliest, of equal times the first added, over random times, many of them equal; some
+ * are removed before their time. */
 START_TEST(queue_is_ordered_by_time_then_sequence) {
   enum { N_IDS = 64, N_TURNS = 20000 };
   gint64 times_ns[N_IDS];
@@ -410,6 +411,11 @@ START_TEST(queue_is_ordered_by_time_then_sequence) {
       is_in[id] = TRUE;
       event_queue_add(&queue, times_ns[id], id);
     }
+    id = random_up_to(&state, N_IDS);
+    if (is_in[id] && random_up_to(&state, 4) == 0) {
+      event_queue_remove(&queue, id);
+      is_in[id] = FALSE;
+    }
     if (random_up_to(&state, 2) == 0)
       continue;
     int earliest = -1;
@@ -417,6 +423,7 @@ START_TEST(queue_is_ordered_by_time_then_sequence) {
       if (is_in[i] && (earliest < 0 || times_ns[i] < times_ns[earliest] ||
                        (times_ns[i] == times_ns[earliest] && sequences[i] < sequences[earliest])))
         earliest = i;
+    ck_assert(event_queue_next(&queue) == (earliest < 0 ? G_MAXINT64 : times_ns[earliest]));
     ck_assert_int_eq(event_queue_take(&queue), earliest);
     if (earliest >= 0) {
       ck_assert_int_eq(queue.now, times_ns[earliest]);

@@ -9,3 +9,4 @@ int command_collective(int argc, char **argv, GError **error);
 int command_plot(int argc, char **argv, GError **error);
 int command_compare(int argc, char **argv, GError **error);
 int command_validate(int argc, char **argv, GError **error);
+int command_topology(int argc, char **argv, GError **error);

@@ -18,7 +18,8 @@ static const char *const scale_up_names[] = {
 
 typedef struct {
   Cluster cluster;
-  YamlNode gpu, collectives, node, scale_up, nic, fabric, tiers, measured, fitted;
+  YamlNode gpu, collectives, node, scale_up, nic, fabric, leaves, tiers, measured, fitted, other_gpus, faults;
+  NodeTopologyKeys inside;
 } Draft;
 
 #define IN_CLUSTER(member) offsetof(Draft, cluster.member)
@@ -30,6 +31,8 @@ static const YamlField top_fields[] = {
     {"collectives", FIELD_NODE, TRUE, offsetof(Draft, collectives)},
     {"node", FIELD_NODE, TRUE, offsetof(Draft, node)},
     {"fabric", FIELD_NODE, FALSE, offsetof(Draft, fabric)},
+    {"other_gpus", FIELD_NODE, FALSE, offsetof(Draft, other_gpus)},
+    {"faults", FIELD_NODE, FALSE, offsetof(Draft, faults)},
     {"max_gpus", FIELD_INT64, FALSE, IN_CLUSTER(max_gpus), 1, 1e9},
     {"transfer_tax", FIELD_NUMBER, FALSE, IN_CLUSTER(transfer_tax), 0, 10},
     {"measured", FIELD_NODE, FALSE, offsetof(Draft, measured)},
@@ -42,6 +45,8 @@ static const YamlField node_fields[] = {
     {"scale_up", FIELD_NODE, TRUE, offsetof(Draft, scale_up)},
     {"nics", FIELD_INT, TRUE, IN_CLUSTER(nics_per_node), 0, 4096},
     {"nic", FIELD_NODE, FALSE, offsetof(Draft, nic)},
+    {"pcie", FIELD_NODE, FALSE, offsetof(Draft, inside.pcie)},
+    {"rails", FIELD_NODE, FALSE, offsetof(Draft, inside.rails)},
     {"host_memory", FIELD_QUANTITY, FALSE, IN_CLUSTER(host_memory_bytes), 1e6, 1e16, UNIT_BYTES},
 };
 
@@ -51,21 +56,35 @@ static const YamlField scale_up_fields[] = {
     {"efficiency", FIELD_NUMBER, TRUE, IN_CLUSTER(scale_up_efficiency), 1e-3, 1},
     {"latency", FIELD_QUANTITY, TRUE, IN_CLUSTER(scale_up_latency_s), 0, 1, UNIT_SECONDS},
     {"domain", FIELD_INT, FALSE, IN_CLUSTER(domain_gpus), 1, 65536},
+    {"mesh", FIELD_NODE, FALSE, offsetof(Draft, inside.mesh)},
 };
 
 static const YamlField nic_fields[] = {
     {"bandwidth", FIELD_QUANTITY, TRUE, IN_CLUSTER(nic_Bps), 1e6, 1e14, UNIT_BYTES_PER_SECOND},
     {"efficiency", FIELD_NUMBER, TRUE, IN_CLUSTER(nic_efficiency), 1e-3, 1},
     {"latency", FIELD_QUANTITY, TRUE, IN_CLUSTER(nic_latency_s), 0, 1, UNIT_SECONDS},
+    {"gpudirect", FIELD_CHOICE, FALSE, IN_CLUSTER(node.gpudirect), .names = gpudirect_names},
 };
 
 static const YamlField fabric_fields[] = {
-    {"tiers", FIELD_NODE, TRUE, offsetof(Draft, tiers)},
+    {"leaves", FIELD_NODE, FALSE, offsetof(Draft, leaves)},
+    {"tiers", FIELD_NODE, FALSE, offsetof(Draft, tiers)},
+};
+
+static const char *const leaf_kind_names[] = {
+    [LEAVES_RAIL_OPTIMISED] = "rail_optimised", [LEAVES_CLASSIC] = "classic", NULL};
+
+static const YamlField leaf_fields[] = {
+    {"kind", FIELD_CHOICE, TRUE, offsetof(FabricLeaves, kind), .names = leaf_kind_names},
+    {"nodes", FIELD_INT, TRUE, offsetof(FabricLeaves, n_nodes), 1, 1e6},
+    {"latency", FIELD_QUANTITY, FALSE, offsetof(FabricLeaves, latency_s), 0, 1, UNIT_SECONDS},
 };
 
 static const YamlField tier_fields[] = {
     {"span", FIELD_INT64, TRUE, offsetof(FabricTier, span_gpus), 1, 1e9},
     {"oversubscription", FIELD_NUMBER, TRUE, offsetof(FabricTier, oversubscription), 1, 1e4},
+    {"latency", FIELD_QUANTITY, FALSE, offsetof(FabricTier, latency_s), 0, 1, UNIT_SECONDS},
+    {"name", FIELD_TEXT, FALSE, offsetof(FabricTier, name)},
 };
 
 /* The cluster's own file. */
@@ -85,9 +104,13 @@ static char *find_beside(YamlNode node, const char *cluster_file, const char *su
   return found;
 }
 
+static char *find_gpu(YamlNode name, const char *cluster_file, GError **error) {
+  return find_beside(name, cluster_file, "topologies/gpus", error);
+}
+
 static gboolean read_parts(Draft *draft, GError **error) {
   Cluster *cluster = &draft->cluster;
-  g_autofree char *gpu = find_beside(draft->gpu, cluster->file, "topologies/gpus", error);
+  g_autofree char *gpu = find_gpu(draft->gpu, cluster->file, error);
   if (gpu == NULL || !gpu_read(gpu, &cluster->gpu, error))
     return FALSE;
   g_autofree char *library = find_beside(draft->collectives, cluster->file, "topologies/nccl", error);
@@ -116,27 +139,66 @@ static gboolean read_nics(Draft *draft, GError **error) {
   return yaml_map_read(draft->nic, nic_fields, G_N_ELEMENTS(nic_fields), draft, error);
 }
 
+static gboolean read_leaves(Draft *draft, GError **error) {
+  return !yaml_is_present(draft->leaves) ||
+         yaml_map_read(draft->leaves, leaf_fields, G_N_ELEMENTS(leaf_fields), &draft->cluster.leaves, error);
+}
+
+/* Blocks are called by it and a number: pod0, pod1 … */
+static gboolean check_tier_name(YamlNode item, const Cluster *cluster, int tier, GError **error) {
+  const char *name = cluster->tiers[tier].name;
+  if (name == NULL)
+    return TRUE;
+  if (strspn(name, "abcdefghijklmnopqrstuvwxyz_-") != strlen(name) || strlen(name) > 32)
+    return yaml_fail(item, error, "found name \"%.80s\", expected up to 32 small letters, such as pod", name);
+  static const char *const taken[] = {"leaf", "core", "tier", "node", "domain", NULL};
+  gboolean is_taken = g_strv_contains(taken, name);
+  for (int i = 0; i < tier; i++)
+    is_taken |= g_strcmp0(cluster->tiers[i].name, name) == 0;
+  return !is_taken || yaml_fail(item, error, "found name \"%s\", which is taken by others", name);
+}
+
+static gboolean read_tier(Draft *draft, YamlNode item, int i, gint64 below, GError **error) {
+  Cluster *cluster = &draft->cluster;
+  FabricTier *tier = &cluster->tiers[i];
+  cluster->n_tiers = i + 1; /* owns a name from here on */
+  if (!yaml_map_read(item, tier_fields, G_N_ELEMENTS(tier_fields), tier, error) ||
+      !check_tier_name(item, cluster, i, error))
+    return FALSE;
+  if (tier->span_gpus <= below)
+    return yaml_fail(item, error, "found span %" G_GINT64_FORMAT ", expected more than the %" G_GINT64_FORMAT " below",
+                     tier->span_gpus, below);
+  return TRUE;
+}
+
 static gboolean read_fabric(Draft *draft, GError **error) {
   if (!yaml_is_present(draft->fabric))
     return TRUE;
   Cluster *cluster = &draft->cluster;
-  if (!yaml_map_read(draft->fabric, fabric_fields, G_N_ELEMENTS(fabric_fields), draft, error))
+  if (!yaml_map_read(draft->fabric, fabric_fields, G_N_ELEMENTS(fabric_fields), draft, error) ||
+      !read_leaves(draft, error))
     return FALSE;
+  if (!yaml_is_present(draft->tiers))
+    return yaml_is_present(draft->leaves) || yaml_fail(draft->fabric, error, "the key \"tiers\" is missing");
   int n_tiers = yaml_list_length(draft->tiers, CLUSTER_MAX_TIERS, error);
-  gint64 below = cluster->gpus_per_node;
+  gint64 below = (gint64)cluster->gpus_per_node * MAX(cluster->leaves.n_nodes, 1);
   for (int i = 0; i < n_tiers; i++) {
-    YamlNode item = yaml_list_item(draft->tiers, i);
-    FabricTier *tier = &cluster->tiers[i];
-    if (!yaml_map_read(item, tier_fields, G_N_ELEMENTS(tier_fields), tier, error))
+    if (!read_tier(draft, yaml_list_item(draft->tiers, i), i, below, error))
       return FALSE;
-    if (tier->span_gpus <= below)
-      return yaml_fail(item, error,
-                       "found span %" G_GINT64_FORMAT ", expected more than the %" G_GINT64_FORMAT " below",
-                       tier->span_gpus, below);
-    below = tier->span_gpus;
+    below = cluster->tiers[i].span_gpus;
   }
-  cluster->n_tiers = n_tiers;
   return n_tiers >= 1;
+}
+
+/* The mesh is one of a whole domain, the rest is of a node. */
+static gboolean read_inside(Draft *draft, GError **error) {
+  Cluster *cluster = &draft->cluster;
+  if (yaml_is_present(draft->inside.mesh) && cluster->scale_up != SCALE_UP_NVLINK_MESH)
+    return yaml_fail(draft->inside.mesh, error, "found pairs of NVLinks, but kind is %s, expected nvlink_mesh",
+                     scale_up_names[cluster->scale_up]);
+  cluster->node.n_gpus = cluster->gpus_per_node;
+  cluster->node.n_nics = cluster->nics_per_node;
+  return node_topology_read(&cluster->node, &draft->inside, cluster->domain_gpus, error);
 }
 
 static gboolean read_measured(Draft *draft, GError **error) {
@@ -157,25 +219,43 @@ static gboolean read_measured(Draft *draft, GError **error) {
   return TRUE;
 }
 
+static gboolean read_exceptions(Draft *draft, GError **error) {
+  Cluster *cluster = &draft->cluster;
+  if (yaml_is_present(draft->other_gpus)) {
+    cluster->other_gpus = gpu_ranges_read(draft->other_gpus, cluster->file, find_gpu, error);
+    if (cluster->other_gpus == NULL)
+      return FALSE;
+  }
+  if (yaml_is_present(draft->faults))
+    cluster->faults = link_faults_read(draft->faults, error);
+  return !yaml_is_present(draft->faults) || cluster->faults != NULL;
+}
+
 static gboolean read_draft(YamlNode root, Draft *draft, GError **error) {
   return yaml_map_read(root, top_fields, G_N_ELEMENTS(top_fields), draft, error) &&
          yaml_map_read(draft->node, node_fields, G_N_ELEMENTS(node_fields), draft, error) &&
          read_scale_up(draft, error) && read_nics(draft, error) && read_fabric(draft, error) &&
-         read_measured(draft, error) && read_parts(draft, error);
+         read_inside(draft, error) && read_measured(draft, error) && read_parts(draft, error) &&
+         read_exceptions(draft, error);
 }
 
-Cluster *cluster_read(const char *file, GError **error) {
-  g_autofree char *path = data_path_find("topologies", file, ".yaml", error);
-  if (path == NULL)
-    return NULL;
-  g_autoptr(YamlFile) yaml = yaml_file_read(path, error);
-  if (yaml == NULL)
-    return NULL;
-  Draft draft = {.cluster.file = g_steal_pointer(&path)};
+static Cluster *read_yaml(const YamlFile *yaml, const char *file, GError **error) {
+  Draft draft = {.cluster.file = g_strdup(file)};
   gboolean ok = read_draft(yaml_file_root(yaml), &draft, error);
   g_autoptr(Cluster) cluster = g_new(Cluster, 1);
   *cluster = draft.cluster;
   return ok ? g_steal_pointer(&cluster) : NULL;
+}
+
+Cluster *cluster_read(const char *file, GError **error) {
+  g_autofree char *path = data_path_find("topologies", file, ".yaml", error);
+  g_autoptr(YamlFile) yaml = path != NULL ? yaml_file_read(path, error) : NULL;
+  return yaml != NULL ? read_yaml(yaml, path, error) : NULL;
+}
+
+Cluster *cluster_parse(const char *name, const char *text, GError **error) {
+  g_autoptr(YamlFile) yaml = yaml_file_parse(name, text, strlen(text), error);
+  return yaml != NULL ? read_yaml(yaml, name, error) : NULL;
 }
 
 void cluster_free(Cluster *cluster) {
@@ -188,5 +268,26 @@ void cluster_free(Cluster *cluster) {
   collective_library_clear(&cluster->collectives);
   measured_links_free(cluster->measured);
   fitted_links_free(cluster->fitted);
+  for (int i = 0; i < cluster->n_tiers; i++)
+    g_free(cluster->tiers[i].name);
+  node_topology_clear(&cluster->node);
+  g_clear_pointer(&cluster->other_gpus, g_array_unref);
+  g_clear_pointer(&cluster->faults, g_array_unref);
   g_free(cluster);
+}
+
+gboolean cluster_check_uniform(const Cluster *cluster, gint64 n_gpus, GError **error) {
+  if (cluster->faults != NULL)
+    return fail_impossible(error,
+                           "%s lists faults, and times are those of sound links: take the faults out to predict "
+                           "without them, or see what they do with stepsim topology",
+                           cluster->file);
+  gint64 n_nodes = (n_gpus + cluster->gpus_per_node - 1) / cluster->gpus_per_node;
+  const GpuRange *other = cluster->other_gpus != NULL ? &g_array_index(cluster->other_gpus, GpuRange, 0) : NULL;
+  if (other != NULL && other->first_node < n_nodes)
+    return fail_impossible(error,
+                           "node %d of %s has %s, the first %s: times are those of one kind of GPU; predict on "
+                           "the slower kind alone, which sets the pace",
+                           other->first_node, cluster->name, other->gpu.name, cluster->gpu.name);
+  return TRUE;
 }

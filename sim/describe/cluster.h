@@ -4,9 +4,10 @@
  * before the constants, curves before fits. */
 #pragma once
 #include "collective_library.h"
+#include "exceptions.h"
 #include "fitted_links.h"
-#include "gpu.h"
 #include "measured_links.h"
+#include "node_topology.h"
 
 enum { CLUSTER_MAX_TIERS = 6 };
 
@@ -16,7 +17,20 @@ typedef enum { SCALE_UP_NVSWITCH, SCALE_UP_NVLINK_MESH, SCALE_UP_PCIE } ScaleUpK
 typedef struct {
   gint64 span_gpus;
   double oversubscription; /* ≥ 1: uplink bandwidth out of the tier below is divided by this */
+  double latency_s;        /* that climbing to it adds to a path, on top of the NICs' */
+  char *name;              /* of a block, "pod"; owned; NULL: none */
 } FabricTier;
+
+/* The switches NICs are plugged into, where the file describes them (`fabric.leaves`). Below tier 0. */
+typedef enum {
+  LEAVES_RAIL_OPTIMISED, /* NIC k of every node of a group meets the others' in leaf k: a leaf per NIC of a node */
+  LEAVES_CLASSIC,        /* all NICs of a group's nodes in one leaf */
+} LeafKind;
+typedef struct {
+  LeafKind kind;
+  int n_nodes;      /* of a group; 0: leaves are not described */
+  double latency_s; /* that a path through one adds */
+} FabricLeaves;
 
 typedef struct {
   char *name, *source, *file; /* owned */
@@ -32,8 +46,13 @@ typedef struct {
   int nics_per_node; /* 0: a single node */
   double nic_Bps, nic_efficiency, nic_latency_s;
   double node_egress_gpus; /* (computed) GPUs sharing one NIC = gpus_per_node / nics_per_node; 0 without NICs */
+  FabricLeaves leaves;
   FabricTier tiers[CLUSTER_MAX_TIERS];
   int n_tiers; /* 0: full bisection everywhere */
+
+  NodeTopology node;  /* the inside of a node; derived where the file has no optional keys about it */
+  GArray *other_gpus; /* owned, of GpuRange; NULL: all nodes have `gpu` */
+  GArray *faults;     /* owned, of LinkFault; NULL: none */
 
   CollectiveLibrary collectives;
   gint64 eager_bytes;          /* sends up to this are buffered; larger ones rendezvous */
@@ -51,5 +70,10 @@ typedef struct {
  * topologies/nccl. Unknown, missing and duplicate keys, missing units, absurd
  * numbers: INPUT with file:line. */
 Cluster *cluster_read(const char *file, GError **error);
+/* The same from a text in memory, which errors call `name`; other files are looked for beside a file of that name. */
+Cluster *cluster_parse(const char *name, const char *text, GError **error);
 void cluster_free(Cluster *cluster);
+/* IMPOSSIBLE when the first `n_gpus` GPUs have faulty links or other kinds of GPU among them: times are those of a
+ * cluster whose nodes are alike, and would be too short. */
+gboolean cluster_check_uniform(const Cluster *cluster, gint64 n_gpus, GError **error);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Cluster, cluster_free)

@@ -202,7 +202,7 @@ static gboolean check_machine(Plan *plan, const Model *model, const Cluster *clu
   if (cluster->max_gpus > 0 && plan->gpus > cluster->max_gpus)
     return fail_impossible(error, "gpus %d is more than the %" INT64 " GPUs of cluster %s", plan->gpus,
                            cluster->max_gpus, cluster->name);
-  return TRUE;
+  return cluster_check_uniform(cluster, plan->gpus, error);
 }
 
 static gboolean check_precision(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {

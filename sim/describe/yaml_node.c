@@ -202,16 +202,18 @@ static gboolean read_text(YamlFile *file, const char *text, gsize length, GError
   return TRUE;
 }
 
-YamlFile *yaml_file_read(const char *path, GError **error) {
-  gsize length = 0;
-  g_autofree char *text = data_file_read(path, &length, error);
-  if (text == NULL)
-    return NULL;
+YamlFile *yaml_file_parse(const char *name, const char *text, gsize length, GError **error) {
   g_autoptr(YamlFile) file = g_new0(YamlFile, 1);
-  file->path = g_strdup(path);
+  file->path = g_strdup(name);
   file->nodes = g_array_new(FALSE, FALSE, sizeof(Node));
   file->texts = g_string_chunk_new(4096);
   return read_text(file, text, length, error) ? g_steal_pointer(&file) : NULL;
+}
+
+YamlFile *yaml_file_read(const char *path, GError **error) {
+  gsize length = 0;
+  g_autofree char *text = data_file_read(path, &length, error);
+  return text != NULL ? yaml_file_parse(path, text, length, error) : NULL;
 }
 
 void yaml_file_free(YamlFile *file) {

@@ -37,6 +37,8 @@ typedef struct {
 } YamlField;
 
 YamlFile *yaml_file_read(const char *path, GError **error);
+/* The same of a text in memory, which errors call `name`. */
+YamlFile *yaml_file_parse(const char *name, const char *text, gsize length, GError **error);
 void yaml_file_free(YamlFile *file);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(YamlFile, yaml_file_free)
 YamlNode yaml_file_root(const YamlFile *file);

@@ -217,14 +217,30 @@ static inline void gather_link(Flows *flows, gint32 id) {
   flows->part_links[flows->n_part_links++] = id;
 }
 
+/* Of the links that the flow has to itself only the narrowest can bind it: the others are left out. */
 static void gather_flow(Flows *flows, gint32 id) {
   Flow *flow = &flows->flows[id];
   if (flow->seen == flows->epoch)
     return;
   flow->seen = flows->epoch;
   flows->part_flows[flows->n_part_flows++] = id;
-  for (gint32 u = flow->first_use; u < flow->first_use + flow->n_uses; u++)
-    gather_link(flows, flows->uses[u].link);
+  double least_Bps = INFINITY;
+  gint32 narrowest = -1;
+  for (gint32 u = flow->first_use; u < flow->first_use + flow->n_uses; u++) {
+    const LinkUse *use = &flows->uses[u];
+    const FlowLink *link = &flows->links[use->link];
+    if (link->n_uses != 1) {
+      gather_link(flows, use->link);
+      continue;
+    }
+    double share_Bps = link->capacity_Bps / (double)use->count;
+    if (share_Bps < least_Bps || (share_Bps == least_Bps && use->link < narrowest)) {
+      least_Bps = share_Bps;
+      narrowest = use->link;
+    }
+  }
+  if (narrowest >= 0)
+    gather_link(flows, narrowest);
 }
 
 /* All that hangs together with dirty links and flows is one part, even if it is several components. */
@@ -342,14 +358,15 @@ static void happen(Flows *flows, gint32 id) {
 
 /* Those that ended together, by sequence: an end that a change of rates moved was queued late. Shell's sort, as it
  * needs no memory and nearly always finds them in order. */
-static void sort_ended(FlowEnd *ended, gint32 n) {
-  gint32 gap = 1;
-  for (gint32 i = 1; i < n && gap == 1; i++)
-    gap = ended[i - 1].sequence > ended[i].sequence ? n : 1;
-  for (gap = gap * 5 / 11; gap > 0; gap = gap == 2 ? 1 : gap * 5 / 11)
-    for (gint32 i = gap; i < n; i++) {
+static void sort_ended(FlowEnd *ended, gint64 n) {
+  gint64 gap = 0;
+  for (gint64 i = 1; i < n && gap == 0; i++)
+    if (ended[i - 1].sequence > ended[i].sequence)
+      gap = MAX(n * 5 / 11, 1);
+  for (; gap > 0; gap = gap == 2 ? 1 : gap * 5 / 11)
+    for (gint64 i = gap; i < n; i++) {
       FlowEnd moving = ended[i];
-      gint32 at = i;
+      gint64 at = i;
       for (; at >= gap && ended[at - gap].sequence > moving.sequence; at -= gap)
         ended[at] = ended[at - gap];
       ended[at] = moving;

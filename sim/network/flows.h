@@ -21,7 +21,7 @@
 typedef struct Flows Flows;
 
 typedef struct {
-  Route route;          /* links are copied; latency_ticks is the flow's own, so it may be several times the route's */
+  NetRoute route;       /* links are copied; latency_ticks is the flow's own, so it may be several times the route's */
   const gint64 *counts; /* [route.n_links] ≥ 1: alike flows on each link; NULL: 1 on each */
   gint64 weight;        /* ≥ 1; counts × weight < 2^40 */
   double bytes;         /* ≥ 0, of one */

@@ -14,15 +14,16 @@
 
 #include <math.h>
 
+/* Without a jump: which child is the lesser cannot be foreseen. */
 static inline gboolean is_before(LinkShare a, LinkShare b) {
-  return a.share_Bps < b.share_Bps || (a.share_Bps == b.share_Bps && a.link < b.link);
+  return (a.share_Bps < b.share_Bps) | ((a.share_Bps == b.share_Bps) & (a.link < b.link));
 }
 
 static void sift_down(Flows *flows, gint32 at) {
   LinkShare moving = flows->heap[at];
   for (gint32 child; (child = 2 * at + 1) < flows->n_heap; at = child) {
-    if (child + 1 < flows->n_heap && is_before(flows->heap[child + 1], flows->heap[child]))
-      child++;
+    if (child + 1 < flows->n_heap)
+      child += is_before(flows->heap[child + 1], flows->heap[child]);
     if (is_before(moving, flows->heap[child]))
       break;
     flows->heap[at] = flows->heap[child];
@@ -65,7 +66,7 @@ static void give(Flows *flows, Flow *flow, double rate_Bps, gint32 bound) {
   flow->new_bound = bound;
   for (gint32 u = flow->first_use; u < flow->first_use + flow->n_uses; u++) {
     FlowLink *link = &flows->links[flows->uses[u].link];
-    if (isinf(link->capacity_Bps))
+    if (link->seen != flows->epoch) /* not gathered: never the one that binds */
       continue;
     if (link->taken == 0)
       flows->touched[flows->n_touched++] = flows->uses[u].link;

@@ -31,6 +31,7 @@ typedef struct {
 
 struct Routes {
   const Network *network;
+  gint32 n_vertices;
   RouteOrder order;
   RouteRule rule;
   gint64 **away; /* [vertices] distances from it to the members of its group, by `local`; NULL until asked for */
@@ -57,7 +58,7 @@ Routes *routes_new(const Network *network, RouteOrder order, RouteRule rule) {
   gint32 n = network_n_vertices(network);
   g_assert(n <= MAX_VERTICES);
   Routes *routes = g_new0(Routes, 1);
-  *routes = (Routes){network, order, rule, g_new0(gint64 *, n), g_new0(gint64 *, n)};
+  *routes = (Routes){network, n, order, rule, g_new0(gint64 *, n), g_new0(gint64 *, n)};
   routes->links = g_array_new(FALSE, FALSE, sizeof(gint32));
   routes->kept = g_array_new(FALSE, FALSE, sizeof(Kept));
   routes->by_pair = g_hash_table_new(hash_pair, NULL);
@@ -70,7 +71,7 @@ Routes *routes_new(const Network *network, RouteOrder order, RouteRule rule) {
 void routes_free(Routes *routes) {
   if (routes == NULL)
     return;
-  for (gint32 i = 0; i < network_n_vertices(routes->network); i++) {
+  for (gint32 i = 0; i < routes->n_vertices; i++) {
     g_free(routes->away[i]);
     g_free(routes->back[i]);
   }
@@ -177,7 +178,7 @@ static void walk(Routes *routes, Ask *ask, gint32 at, const gint64 *distances, g
 }
 
 /* The ways between an end and the fabric. Returns the least cost. */
-static gint64 find_ways(Routes *routes, gint32 end, gboolean is_into, GArray *ways) {
+static gint64 find_ways(Routes *routes, gint32 end, gint32 other_end, gboolean is_into, GArray *ways) {
   const Network *network = routes->network;
   const NetVertex *vertex = network_vertex(network, end);
   g_array_set_size(ways, 0);
@@ -197,7 +198,8 @@ static gint64 find_ways(Routes *routes, gint32 end, gboolean is_into, GArray *wa
     const NetArc *arcs = network_arcs(network, members[m], is_into, &n_arcs);
     for (gint32 i = 0; i < n_arcs; i++) {
       Way way = {members[m], arcs[i].link, arcs[i].to, distances[m] + cost_of(routes, arcs[i].link)};
-      if (network_vertex(network, way.fabric)->node != NETWORK_FABRIC)
+      if (network_vertex(network, way.fabric)->node != NETWORK_FABRIC ||
+          (way.fabric != other_end && !passes_on(routes, way.fabric)))
         continue;
       g_array_append_val(ways, way);
       least = MIN(least, way.cost);
@@ -214,8 +216,8 @@ static gint64 cost_over(Routes *routes, const Way *out, const Way *in) {
 /* The least cost over the fabric, FAR if there is no way; fills both lists of ways. */
 static gint64 cost_over_fabric(Routes *routes, const Ask *ask) {
   gint64 least = FAR;
-  gint64 least_out = find_ways(routes, ask->from, FALSE, routes->ways_out);
-  gint64 least_in = find_ways(routes, ask->to, TRUE, routes->ways_in);
+  gint64 least_out = find_ways(routes, ask->from, ask->to, FALSE, routes->ways_out);
+  gint64 least_in = find_ways(routes, ask->to, ask->from, TRUE, routes->ways_in);
   if (least_out == FAR || least_in == FAR)
     return FAR;
   for (guint o = 0; o < routes->ways_out->len; o++) {
@@ -305,7 +307,7 @@ static gboolean append_links(Routes *routes, Ask *ask, GError **error) {
 }
 
 gint32 routes_find(Routes *routes, gint32 from, gint32 to, guint16 label, GError **error) {
-  gint32 n = network_n_vertices(routes->network);
+  gint32 n = routes->n_vertices;
   if (from < 0 || from >= n || to < 0 || to >= n) {
     fail_input(error, "route from vertex %d to %d: expected 0 … %d", from, to, n - 1);
     return -1;
@@ -327,14 +329,14 @@ gint32 routes_find(Routes *routes, gint32 from, gint32 to, guint16 label, GError
   return routes->kept->len - 1;
 }
 
-Route routes_get(const Routes *routes, gint32 route) {
+NetRoute routes_get(const Routes *routes, gint32 route) {
   g_assert(route >= 0 && (guint)route < routes->kept->len);
   const Kept *kept = &g_array_index(routes->kept, Kept, route);
-  return (Route){&g_array_index(routes->links, gint32, kept->first), kept->n_links, kept->latency_ticks};
+  return (NetRoute){&g_array_index(routes->links, gint32, kept->first), kept->n_links, kept->latency_ticks};
 }
 
 char *routes_text(const Routes *routes, gint32 route) {
-  Route kept = routes_get(routes, route);
+  NetRoute kept = routes_get(routes, route);
   GString *text = g_string_new(NULL);
   for (gint32 i = 0; i < kept.n_links; i++)
     g_string_append_printf(text, "%s%s", i == 0 ? "" : ", ", network_link(routes->network, kept.links[i])->name);

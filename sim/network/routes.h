@@ -26,7 +26,7 @@ typedef struct {
   const gint32 *links; /* in the order they are passed; until the next route is found */
   gint32 n_links;
   gint64 latency_ticks; /* of all of them */
-} Route;
+} NetRoute;
 
 /* The network must outlive it and not grow any more. */
 Routes *routes_new(const Network *network, RouteOrder order, RouteRule rule);
@@ -37,6 +37,6 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Routes, routes_free)
  * tells flows of one pair apart under ROUTE_HASHED, as ports do. From a vertex to itself: no links. Returns −1:
  * IMPOSSIBLE when no way leads there, INPUT when a vertex is not there. */
 gint32 routes_find(Routes *routes, gint32 from, gint32 to, guint16 label, GError **error);
-Route routes_get(const Routes *routes, gint32 route);
+NetRoute routes_get(const Routes *routes, gint32 route);
 /* The names of its links, as "gpu0>nic0, nic0>leaf0, leaf0>nic8, nic8>gpu8". Owned by the caller. */
 char *routes_text(const Routes *routes, gint32 route);

@@ -1,0 +1,240 @@
+/* From a cluster file, or from what a machine says of itself (imports), to the graph of its links; then what was asked
+ * for: the tree, a path, a picture, JSON, a cluster file. */
+#include <stdio.h>
+#include <string.h>
+
+#include "command.h"
+#include "error.h"
+#include "node_import.h"
+#include "output.h"
+#include "parser.h"
+#include "topology_report.h"
+#include "units.h"
+
+enum { MAX_GPUS = 262144, DEFAULT_MAX_GPUS = 65536 };
+
+typedef struct {
+  char *route, *svg;
+  char *nccl_xml, *nvidia_smi, *output; /* imports */
+  char *name, *gpu, *generation, *nic_bandwidth;
+  gint gpus;
+  gboolean json;
+  gboolean replaces_report; /* standard output has taken something else */
+} TopologyOptions;
+
+enum { NOT_GIVEN = G_MININT };
+
+static void clear_options(TopologyOptions *o) {
+  g_free(o->route);
+  g_free(o->svg);
+  g_free(o->nccl_xml);
+  g_free(o->nvidia_smi);
+  g_free(o->output);
+  g_free(o->name);
+  g_free(o->gpu);
+  g_free(o->generation);
+  g_free(o->nic_bandwidth);
+}
+
+static gboolean check_outputs(TopologyOptions *o, GError **error) {
+  const Printed printed[] = {{"--json", o->json, NULL, FALSE},
+                             {"--svg", FALSE, o->svg, FALSE},
+                             {"--output", FALSE, o->output, FALSE},
+                             {NULL, FALSE, NULL, FALSE}};
+  if (o->svg != NULL && strcmp(o->svg, "-") != 0 && !g_str_has_suffix(o->svg, ".svg"))
+    return fail_input(error, "--svg: found \"%.80s\", expected a name that ends in .svg", o->svg);
+  return output_check_printed(printed, &o->replaces_report, error);
+}
+
+static gboolean parse_options(TopologyOptions *o, int *argc, char ***argv, GError **error) {
+  g_autoptr(Parser) parser = parser_new(
+      "CLUSTER",
+      "Shows how a cluster is wired: its fabric and a node as trees with bandwidths, who shares what, and what looks "
+      "like a mistake.",
+      "Examples:\n  stepsim topology dgx-h100\n  stepsim topology llama3-h100 --route 0,3072\n"
+      "  stepsim topology selene --svg selene.svg\n"
+      "  stepsim topology --from-nccl-xml topo.xml --output our-node.yaml\n"
+      "  nvidia-smi topo -m >matrix; stepsim topology --from-nvidia-smi matrix --generation hopper --nic-bandwidth "
+      "\"400 Gb/s\"\n\n"
+      "Names of devices and switches are those that faults: in a cluster file takes: node0/gpu3, node0/nic1, "
+      "leaf0.3, …\n\nExit status: 0 done, with or without warnings; 1 errors in the description or no such path; 2 bad "
+      "usage or input.");
+  const GOptionEntry entries[] = {
+      {"route", 0, 0, G_OPTION_ARG_STRING, &o->route,
+       "the path between two GPUs by rank, hop by hop, with bandwidths and latencies", "A,B"},
+      {"gpus", 0, 0, G_OPTION_ARG_INT, &o->gpus,
+       "how many GPUs to look at (default: max_gpus, or a block of the last tier, or two domains)", "N"},
+      {"svg", 0, 0, G_OPTION_ARG_FILENAME, &o->svg, "draw the first node and the fabric above it", "FILE.svg"},
+      {"json", 0, 0, G_OPTION_ARG_NONE, &o->json, "print one JSON object: vertices, links, findings, the route", NULL},
+      {"from-nccl-xml", 0, 0, G_OPTION_ARG_FILENAME, &o->nccl_xml,
+       "instead of CLUSTER: a node as NCCL wrote it (NCCL_TOPO_DUMP_FILE)", "FILE.xml"},
+      {"from-nvidia-smi", 0, 0, G_OPTION_ARG_FILENAME, &o->nvidia_smi,
+       "instead of CLUSTER: a node as nvidia-smi topo -m prints it", "FILE"},
+      {"output", 0, 0, G_OPTION_ARG_FILENAME, &o->output,
+       "with an import: write it as a cluster file (- is standard output, without a report)", "FILE.yaml"},
+      {"name", 0, 0, G_OPTION_ARG_STRING, &o->name, "of the imported cluster (default: its file's)", "NAME"},
+      {"gpu", 0, 0, G_OPTION_ARG_STRING, &o->gpu,
+       "GPU of the imported cluster, a name in topologies/gpus (default: the usual one of its generation)", "NAME"},
+      {"generation", 0, 0, G_OPTION_ARG_STRING, &o->generation,
+       "of the imported GPUs: volta, ampere, hopper or blackwell (default: what the XML says)", "NAME"},
+      {"nic-bandwidth", 0, 0, G_OPTION_ARG_STRING, &o->nic_bandwidth,
+       "of an imported NIC, such as \"400 Gb/s\" (default: what the XML says)", "RATE"},
+      G_OPTION_ENTRY_NULL};
+  parser_add(parser, entries);
+  return parser_run(parser, argc, argv, TRUE, error) && check_outputs(o, error);
+}
+
+/* Two ranks; −1 where there is no route to show. */
+typedef struct {
+  gint64 from, to;
+} Ends;
+
+static gboolean parse_route(const char *text, Ends *ends, GError **error) {
+  *ends = (Ends){-1, -1};
+  if (text == NULL)
+    return TRUE;
+  g_auto(GStrv) parts = g_strsplit(text, ",", 3);
+  if (g_strv_length(parts) != 2 || !g_ascii_string_to_signed(parts[0], 10, 0, MAX_GPUS - 1, &ends->from, NULL) ||
+      !g_ascii_string_to_signed(parts[1], 10, 0, MAX_GPUS - 1, &ends->to, NULL))
+    return fail_input(error, "--route: found \"%.80s\", expected two ranks such as 0,8, each below %d", text, MAX_GPUS);
+  return TRUE;
+}
+
+static gint64 default_gpus(const Cluster *cluster) {
+  gint64 n_gpus = cluster->max_gpus;
+  if (n_gpus == 0 && cluster->nics_per_node == 0)
+    n_gpus = cluster->domain_gpus;
+  if (n_gpus == 0)
+    n_gpus = cluster->n_tiers > 0 ? cluster->tiers[cluster->n_tiers - 1].span_gpus : 2 * (gint64)cluster->domain_gpus;
+  return MIN(n_gpus, MAX(DEFAULT_MAX_GPUS, cluster->domain_gpus));
+}
+
+static gboolean choose_gpus(const TopologyOptions *o, const Cluster *cluster, const Ends *ends, gint64 *n_gpus,
+                            GError **error) {
+  if (o->gpus != NOT_GIVEN && (o->gpus < 1 || o->gpus > MAX_GPUS))
+    return fail_input(error, "--gpus: found %d, expected 1 to %d", o->gpus, MAX_GPUS);
+  *n_gpus = o->gpus != NOT_GIVEN ? o->gpus : default_gpus(cluster);
+  *n_gpus = MAX(*n_gpus, MAX(ends->from, ends->to) + 1);
+  return TRUE;
+}
+
+static gboolean print(const TopologyOptions *o, const Topology *t, const GArray *findings, const Route *route,
+                      const char *notes, GError **error) {
+  g_autofree char *svg = o->svg != NULL ? topology_svg(t) : NULL;
+  if (svg != NULL && !output_text(o->svg, svg, error))
+    return FALSE;
+  g_autoptr(GString) out = g_string_new(NULL);
+  g_autofree char *json = o->json ? topology_json(t, findings, route) : NULL;
+  if (json != NULL)
+    g_string_append(out, json);
+  else if (!o->replaces_report && route != NULL)
+    topology_text_route(out, t, route);
+  else if (!o->replaces_report)
+    topology_text(out, t, findings);
+  if (json == NULL && !o->replaces_report)
+    g_string_append(out, notes);
+  fputs(out->str, stdout);
+  return TRUE;
+}
+
+static int count_errors(const GArray *findings) {
+  int n = 0;
+  for (guint i = 0; i < findings->len; i++)
+    n += g_array_index(findings, Finding, i).is_error;
+  return n;
+}
+
+/* The exit status. */
+static int show(const TopologyOptions *o, const Cluster *cluster, const char *notes, GError **error) {
+  Ends ends;
+  gint64 n_gpus = 0;
+  if (!parse_route(o->route, &ends, error) || !choose_gpus(o, cluster, &ends, &n_gpus, error))
+    return 2;
+  g_autoptr(Topology) topology = topology_new(cluster, n_gpus, error);
+  if (topology == NULL)
+    return 2;
+  g_autoptr(GArray) findings = topology_check(topology);
+  g_autoptr(Route) route = ends.from >= 0 ? route_new(topology, (int)ends.from, (int)ends.to, error) : NULL;
+  if (ends.from >= 0 && route == NULL)
+    return 2;
+  if (!print(o, topology, findings, route, notes, error))
+    return 2;
+  gboolean shows_findings = o->json || route == NULL;
+  return shows_findings && count_errors(findings) > 0 ? 1 : 0;
+}
+
+/* Imports. */
+
+static gboolean check_import(const TopologyOptions *o, int n_words, GError **error) {
+  gboolean is_import = o->nccl_xml != NULL || o->nvidia_smi != NULL;
+  if (n_words + (o->nccl_xml != NULL) + (o->nvidia_smi != NULL) != 1)
+    return fail_input(error,
+                      "found %d cluster%s%s, expected one: a cluster YAML, a name in topologies/ such as dgx-h100, "
+                      "--from-nccl-xml or --from-nvidia-smi",
+                      n_words, n_words == 1 ? "" : "s", is_import ? " and an import" : "");
+  const struct {
+    const char *option, *given;
+  } only[] = {{"--output", o->output},
+              {"--name", o->name},
+              {"--gpu", o->gpu},
+              {"--generation", o->generation},
+              {"--nic-bandwidth", o->nic_bandwidth}};
+  for (gsize i = 0; i < G_N_ELEMENTS(only) && !is_import; i++)
+    if (only[i].given != NULL)
+      return fail_input(error, "%s goes with --from-nccl-xml or --from-nvidia-smi", only[i].option);
+  return TRUE;
+}
+
+/* "our-node" of "/tmp/our-node.yaml". Owned by the caller. */
+static char *default_name(const TopologyOptions *o) {
+  const char *file = o->output != NULL && strcmp(o->output, "-") != 0 ? o->output
+                     : o->nccl_xml != NULL                            ? o->nccl_xml
+                                                                      : o->nvidia_smi;
+  char *base = g_path_get_basename(file), *dot = strrchr(base, '.');
+  if (dot != NULL && dot > base)
+    *dot = '\0';
+  return base;
+}
+
+/* The text of a cluster file; owned by the caller. What was left out or assumed goes into `notes`. */
+static char *import_text(const TopologyOptions *o, GString *notes, GError **error) {
+  g_autofree char *name = o->name != NULL ? g_strdup(o->name) : default_name(o);
+  ImportChoices choices = {.name = name, .gpu = o->gpu, .generation = o->generation};
+  if (o->nic_bandwidth != NULL && !units_parse(o->nic_bandwidth, UNIT_BYTES_PER_SECOND, &choices.nic_Bps, error)) {
+    g_prefix_error(error, "--nic-bandwidth: ");
+    return NULL;
+  }
+  g_autoptr(NodeImport) import =
+      o->nccl_xml != NULL ? nccl_xml_read(o->nccl_xml, error) : smi_matrix_read(o->nvidia_smi, error);
+  if (import == NULL)
+    return NULL;
+  char *text = node_import_yaml(import, &choices, error);
+  for (guint i = 0; i < import->notes->len; i++)
+    g_string_append_printf(notes, "note: %s\n", (const char *)import->notes->pdata[i]);
+  return text;
+}
+
+/* What is shown is read from the text that is written. */
+static Cluster *import_cluster(const TopologyOptions *o, GString *notes, GError **error) {
+  g_autofree char *text = import_text(o, notes, error);
+  g_autoptr(Cluster) cluster =
+      text != NULL ? cluster_parse(o->output != NULL ? o->output : "import", text, error) : NULL;
+  if (cluster == NULL || (o->output != NULL && !output_text(o->output, text, error)))
+    return NULL;
+  return g_steal_pointer(&cluster);
+}
+
+static int run(const TopologyOptions *o, int argc, char **argv, GError **error) {
+  if (!check_import(o, argc - 1, error))
+    return 2;
+  g_autoptr(GString) notes = g_string_new(NULL);
+  g_autoptr(Cluster) cluster = argc == 2 ? cluster_read(argv[1], error) : import_cluster(o, notes, error);
+  return cluster != NULL ? show(o, cluster, notes->str, error) : 2;
+}
+
+int command_topology(int argc, char **argv, GError **error) {
+  TopologyOptions options = {.gpus = NOT_GIVEN};
+  int status = parse_options(&options, &argc, &argv, error) ? run(&options, argc, argv, error) : 2;
+  clear_options(&options);
+  return status;
+}

@@ -1,0 +1,28 @@
+/* A cluster's topology for people and scripts: text, picture and JSON of the same graph. Bandwidths are per direction,
+ * as specified, unless a column says otherwise; GB = 1e9 bytes. */
+#pragma once
+#include "route.h"
+#include "topology_check.h"
+
+/* Fabric and node as trees, who shares what, nodes that differ, totals, findings. */
+void topology_text(GString *out, const Topology *topology, const GArray *findings);
+/* A path hop by hop; the narrowest one is marked. */
+void topology_text_route(GString *out, const Topology *topology, const Route *route);
+
+/* {name, file, gpus, nodes, gpus_per_node, domain_gpus, totals{…_Bps}, vertices[]{name, kind, node}, links[]{a, b,
+ * kind, parallel, bandwidth_Bps, efficiency, factor, left_Bps, latency_s}, findings[]{severity, what, advice}, route}.
+ * Bandwidths that are not stated are null. `route` may be NULL. Owned by the caller. */
+char *topology_json(const Topology *topology, const GArray *findings, const Route *route);
+
+/* A picture as a complete SVG document: the first node, and one block of every level of the fabric above it. Kinds of
+ * links differ in dashes and width, not in colour alone. Owned by the caller. */
+char *topology_svg(const Topology *topology);
+
+/* What a whole cluster adds up to, per direction. */
+typedef struct {
+  double node_scale_up_Bps; /* of all GPUs of a node together */
+  double node_net_Bps;      /* of all its NICs */
+  double gpu_net_Bps;       /* a GPU's share of them */
+  double bisection_Bps;     /* between two halves of the topology's nodes, by the narrowest level; 0: one node */
+} TopologyTotals;
+TopologyTotals topology_totals(const Topology *topology);

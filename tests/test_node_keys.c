@@ -1,0 +1,182 @@
+/* What a cluster file says of a node's inside, of leaves, other GPUs and faults: taken as written, or refused with the
+ * line, what was found and what was expected. */
+#include "error.h" /* ahead of Check, which has a macro fail() */
+
+#include "topology_fixture.h"
+
+/* Everything that can be said, each key on a line of its own. */
+static const char whole[] =
+    HEAD "node:\n"                                                                           /* 5 */
+         "  gpus: 4\n"                                                                       /* 6 */
+         "  scale_up:\n"                                                                     /* 7 */
+         "    kind: nvlink_mesh\n"                                                           /* 8 */
+         "    bandwidth: 75 GB/s\n"                                                          /* 9 */
+         "    efficiency: 0.8\n"                                                             /* 10 */
+         "    latency: 10 us\n"                                                              /* 11 */
+         "    mesh:\n"                                                                       /* 12 */
+         "      link: 25 GB/s\n"                                                             /* 13 */
+         "      pairs:\n"                                                                    /* 14 */
+         "        - {gpus: [1, 0], links: 3}\n"                                              /* 15 */
+         "        - {gpus: [2, 3], links: 3}\n"                                              /* 16 */
+         "  nics: 2\n"                                                                       /* 17 */
+         "  nic: {bandwidth: 50 GB/s, efficiency: 0.9, latency: 20 us, gpudirect: always}\n" /* 18 */
+         "  pcie:\n"                                                                         /* 19 */
+         "    bandwidth: 64 GB/s\n"                                                          /* 20 */
+         "    latency: 0.5 us\n"                                                             /* 21 */
+         "    sockets:\n"                                                                    /* 22 */
+         "      - {gpus: [3]}\n"                                                             /* 23 */
+         "      - {nics: [1]}\n"                                                             /* 24 */
+         "    inter_socket: 20 GB/s\n"                                                       /* 25 */
+         "    switches:\n"                                                                   /* 26 */
+         "      - {socket: 0, uplink: 64 GB/s, nics: [0]}\n"                                 /* 27 */
+         "      - {switch: 0, uplink: 32 GB/s, gpus: [0, 1, 2]}\n"                           /* 28 */
+         "    slots:\n"                                                                      /* 29 */
+         "      - {gpu: 2, bandwidth: 16 GB/s}\n"                                            /* 30 */
+         "  rails:\n"                                                                        /* 31 */
+         "    - {nic: 1, gpus: [2, 3]}\n"                                                    /* 32 */
+         "    - {nic: 0, gpus: [0, 1]}\n"                                                    /* 33 */
+         "fabric:\n"                                                                         /* 34 */
+         "  leaves: {kind: classic, nodes: 4, latency: 0.3 us}\n"                            /* 35 */
+         "  tiers:\n"                                                                        /* 36 */
+         "    - {span: 64, oversubscription: 2, name: pod, latency: 0.6 us}\n"               /* 37 */
+         "other_gpus:\n"                                                                     /* 38 */
+         "  - {nodes: 8..15, gpu: a100-sxm4-80gb}\n"                                         /* 39 */
+         "  - {nodes: 3, gpu: h200-sxm5-141gb}\n"                                            /* 40 */
+         "faults:\n"                                                                         /* 41 */
+         "  - {at: node2/nic1, factor: dead}\n"                                              /* 42 */
+         "  - {link: [node0/gpu0, node0/gpu1], factor: 0.5}\n";                              /* 43 */
+
+START_TEST(every_key_lands_in_its_field) {
+  g_autoptr(Cluster) cluster = cluster_of(whole);
+  const NodeTopology *node = &cluster->node;
+  ck_assert_int_eq(node->n_pairs, 2);
+  ck_assert_int_eq(node->pairs[0].a, 0);
+  ck_assert_int_eq(node->pairs[0].b, 1);
+  ck_assert_int_eq(node->pairs[0].n_links, 3);
+  ck_assert_double_eq(node->mesh_link_Bps, 25e9);
+  ck_assert_int_eq(node->gpudirect, GPUDIRECT_ALWAYS);
+  ck_assert_double_eq_tol(node->pcie_latency_s, 5e-7, 1e-18);
+  ck_assert_int_eq(node->n_sockets, 2);
+  ck_assert_double_eq(node->inter_socket_Bps, 20e9);
+  ck_assert_int_eq(node->switches[1].parent, 0);
+  ck_assert_double_eq(node->switches[1].uplink_Bps, 32e9);
+  ck_assert_int_eq(node->gpu_ports[3].pcie_switch, -1);
+  ck_assert_int_eq(node->nic_ports[1].socket, 1);
+  ck_assert_double_eq(node->gpu_ports[2].Bps, 16e9);
+  ck_assert_double_eq(node->gpu_ports[1].Bps, 64e9);
+  ck_assert_int_eq(node->n_rails, 4);
+  ck_assert_int_eq(node->rails[3].nic, 1); /* sorted by GPU */
+  ck_assert_int_eq(cluster->leaves.n_nodes, 4);
+  ck_assert_str_eq(cluster->tiers[0].name, "pod");
+  const GpuRange *range = &g_array_index(cluster->other_gpus, GpuRange, 0);
+  ck_assert_int_eq(range->first_node, 3); /* sorted */
+  ck_assert_int_eq(range->last_node, 3);
+  ck_assert_str_eq(range[1].gpu.name, "a100-sxm4-80gb");
+  ck_assert_double_eq(g_array_index(cluster->faults, LinkFault, 0).factor, 0);
+}
+END_TEST
+
+typedef struct {
+  const char *from, *to;
+  int line;
+  const char *expected;
+} Break;
+
+START_TEST(each_mistake_is_refused_where_it_stands) {
+  static const Break breaks[] = {
+      {"gpus: [1, 0]", "gpus: [1, 4]", 15, "found GPU \"4\", expected 0 to 3"},
+      {"gpus: [1, 0]", "gpus: [1]", 15, "found 1 GPU, expected the two that are wired"},
+      {"gpus: [1, 0]", "gpus: [1, 1]", 15, "GPU 1 wired to itself"},
+      {"gpus: [2, 3], links", "gpus: [0, 1], links", 14, "the pair of GPUs 0 and 1 is listed twice"},
+      {"links: 3}\n        - {gpus: [2", "lanks: 3}\n        - {gpus: [2", 15, "did you mean \"links\"?"},
+      {"link: 25 GB/s", "link: 25", 13, "unit"},
+      {"kind: nvlink_mesh", "kind: nvswitch", 12, "expected nvlink_mesh"},
+      {"gpudirect: always", "gpudirect: allways", 18, "did you mean \"always\"?"},
+      {"{gpus: [3]}", "{gpus: [2]}", 28, "GPU 2 is plugged in twice"},
+      {"{gpus: [3]}", "{}", 19, "GPU 3 is plugged in nowhere"},
+      {"- {nics: [1]}\n", "- {}\n", 19, "NIC 1 is plugged in nowhere"},
+      {"socket: 0, uplink", "socket: 2, uplink", 27, "found socket \"2\", expected 0 to 1"},
+      {"switch: 0, uplink", "switch: 1, uplink", 28, "an earlier switch"},
+      {"switch: 0, uplink", "switch: 0, socket: 0, uplink", 28, "either \"socket\" or \"switch\""},
+      {"    inter_socket: 20 GB/s\n", "", 19, "the key \"inter_socket\" is missing"},
+      {"      - {nics: [1]}\n", "", 19, "NIC 1 is plugged in nowhere"},
+      {"{gpu: 2, bandwidth", "{gpu: 2, nic: 0, bandwidth", 30, "either \"gpu\" or \"nic\""},
+      {"{nic: 1, gpus: [2, 3]}", "{nic: 0, gpus: [1]}", 31, "NIC 0 is said twice to serve GPU 1"},
+      {"{nic: 1, gpus: [2, 3]}", "{nic: 2, gpus: [2]}", 32, "found NIC \"2\", expected 0 to 1"},
+      {"kind: classic", "kind: rail", 35, "rail_optimised"},
+      {"nodes: 4, latency", "nodes: 16, latency", 37, "found span 64, expected more than the 64 below"},
+      {"name: pod", "name: Pod 1", 37, "small letters"},
+      {"name: pod", "name: core", 37, "taken"},
+      {"nodes: 8..15", "nodes: 15..8", 39, "a range such as 16..31"},
+      {"nodes: 3, gpu", "nodes: 9, gpu", 38, "node 9 is in two ranges"},
+      {"h200-sxm5-141gb", "h200-sxm5-14gb", 40, "did you mean \"h200-sxm5-141gb\"?"},
+      {"factor: dead", "factor: 1", 42, "expected dead, or the share"},
+      {"factor: dead", "factor: 0", 42, "expected dead, or the share"},
+      {"factor: 0.5", "factor: nan", 43, "expected dead, or the share"},
+      {"[node0/gpu0, node0/gpu1]", "[node0/gpu0]", 43, "expected both"},
+      {"at: node2/nic1", "at: node2/nic1, link: [a, b]", 42, "either \"at\""},
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS(breaks); i++) {
+    const char *at = strstr(whole, breaks[i].from);
+    ck_assert_msg(at != NULL, "\"%s\" is not there", breaks[i].from);
+    g_autofree char *text =
+        g_strdup_printf("%.*s%s%s", (int)(at - whole), whole, breaks[i].to, at + strlen(breaks[i].from));
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Cluster) cluster = cluster_parse("t.yaml", text, &error);
+    ck_assert_msg(cluster == NULL, "\"%s\" is accepted", breaks[i].to);
+    ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
+    g_autofree char *place = g_strdup_printf("t.yaml:%d: ", breaks[i].line);
+    ck_assert_msg(g_str_has_prefix(error->message, place), "\"%s\": %s", breaks[i].to, error->message);
+    ck_assert_msg(strstr(error->message, breaks[i].expected) != NULL, "\"%s\": %s", breaks[i].to, error->message);
+  }
+}
+END_TEST
+
+START_TEST(gpus_spread_over_nics_in_order) {
+  static const struct {
+    int n_gpus, n_nics, n_rails;
+    Rail rails[8];
+  } cases[] = {{4, 2, 4, {{0, 0}, {1, 0}, {2, 1}, {3, 1}}},
+               {2, 4, 4, {{0, 0}, {0, 1}, {1, 2}, {1, 3}}},
+               {3, 2, 3, {{0, 0}, {1, 0}, {2, 1}}},
+               {2, 0, 0, {{0, 0}}}};
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    NodeTopology node = {.n_gpus = cases[i].n_gpus, .n_nics = cases[i].n_nics};
+    node_topology_spread_rails(&node);
+    ck_assert_int_eq(node.n_rails, cases[i].n_rails);
+    for (int rail = 0; rail < node.n_rails; rail++) {
+      ck_assert_int_eq(node.rails[rail].gpu, cases[i].rails[rail].gpu);
+      ck_assert_int_eq(node.rails[rail].nic, cases[i].rails[rail].nic);
+    }
+    node_topology_clear(&node);
+  }
+}
+END_TEST
+
+START_TEST(predictions_refuse_what_they_do_not_see) {
+  g_autoptr(Cluster) cluster = cluster_of(whole);
+  g_autoptr(GError) faulty = NULL, mixed = NULL;
+  ck_assert(!cluster_check_uniform(cluster, 4, &faulty));
+  ck_assert(g_error_matches(faulty, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE));
+  g_clear_pointer(&cluster->faults, g_array_unref);
+  ck_assert(cluster_check_uniform(cluster, 12, NULL)); /* nodes 0 to 2 are alike */
+  ck_assert(!cluster_check_uniform(cluster, 13, &mixed));
+  ck_assert_msg(strstr(mixed->message, "node 3") != NULL, "%s", mixed->message);
+}
+END_TEST
+
+int main(void) {
+  TCase *cases = tcase_create("node_keys");
+  tcase_add_test(cases, every_key_lands_in_its_field);
+  tcase_add_test(cases, each_mistake_is_refused_where_it_stands);
+  tcase_add_test(cases, gpus_spread_over_nics_in_order);
+  tcase_add_test(cases, predictions_refuse_what_they_do_not_see);
+  Suite *suite = suite_create("node_keys");
+  suite_add_tcase(suite, cases);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return n_failed != 0;
+}
