@@ -4,6 +4,7 @@
 
 #include "auto_plan.h"
 #include "error.h"
+#include "mixed_gpus.h"
 #include "passes.h"
 #include "plan_order.h"
 #include "timing_model.h"
@@ -92,21 +93,23 @@ static gboolean check_record_count(const Program *program, const Workload *workl
                          n_ops / program->n_ranks, needed, fold ? "" : "fold it, or ");
 }
 
-static double *speed_factors(const Workload *workload) {
+static double *speed_factors(const Workload *workload, const Cluster *cluster) {
   const GArray *slow = workload->plan->slow_ranks;
-  if (slow == NULL || slow->len == 0)
+  guint n_slow = slow != NULL ? slow->len : 0;
+  if (n_slow == 0 && cluster_other_gpus(cluster, workload->layout.n_ranks) == 0)
     return NULL;
   double *speed = g_new(double, workload->layout.n_ranks);
   for (int rank = 0; rank < workload->layout.n_ranks; rank++)
     speed[rank] = 1;
-  for (guint i = 0; i < slow->len; i++)
+  mixed_gpus_scale(workload, cluster, speed);
+  for (guint i = 0; i < n_slow; i++)
     speed[g_array_index(slow, SlowRank, i).rank] *= g_array_index(slow, SlowRank, i).factor;
   return speed;
 }
 
 static void run(Prediction *prediction) {
   const Plan *plan = prediction->workload->plan;
-  g_autofree double *speed = speed_factors(prediction->workload);
+  g_autofree double *speed = speed_factors(prediction->workload, prediction->cluster);
   Simulation simulation = {.program = prediction->program,
                            .timing = prediction->timing,
                            .layout = &prediction->workload->layout,
@@ -125,19 +128,19 @@ static void run(Prediction *prediction) {
 static void derive(Prediction *prediction) {
   const Workload *workload = prediction->workload;
   const Plan *plan = workload->plan;
-  const Gpu *gpu = &prediction->cluster->gpu;
   prediction->metrics = metrics_new(prediction->trace);
   prediction->memory = memory_profile_new(prediction->trace);
   double step_s = prediction->metrics->step_ns * 1e-9;
   prediction->step_time_s = step_s;
   prediction->tokens_per_s = (double)plan->global_batch * plan->seq_len / step_s;
   prediction->tokens_per_s_per_gpu = prediction->tokens_per_s / plan->gpus;
-  prediction->peak_flops = gpu->peak_flops[precision_info(plan->precision)->linear];
+  prediction->peak_flops = mixed_gpus_peak_flops(workload, prediction->cluster);
   double per_gpu = workload_model_flops(workload) / step_s / plan->gpus;
   prediction->tflops_per_gpu = per_gpu * 1e-12;
   prediction->mfu = per_gpu / prediction->peak_flops;
   prediction->hfu = workload_hardware_flops(workload) / step_s / plan->gpus / prediction->peak_flops;
-  prediction->fits = prediction->memory->peak_bytes + gpu->reserved_bytes <= gpu->hbm_bytes;
+  prediction->gpu_names = mixed_gpus_names(workload, prediction->cluster);
+  prediction->fits = prediction->memory->peak_bytes <= mixed_gpus_room_bytes(workload, prediction->cluster);
 }
 
 static Workload *make_workload(const Model *model, const Cluster *cluster, const Plan *plan, PlanOrder *choice,
@@ -304,5 +307,6 @@ void prediction_free(Prediction *prediction) {
   timing_free(prediction->timing);
   program_free(prediction->program);
   workload_free(prediction->workload);
+  g_free(prediction->gpu_names);
   g_free(prediction);
 }

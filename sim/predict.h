@@ -18,9 +18,10 @@ typedef struct {
   double step_time_s, tokens_per_s, tokens_per_s_per_gpu;
   double tflops_per_gpu; /* model FLOPs */
   double mfu, hfu;       /* against peak_flops */
-  double peak_flops;     /* of one GPU in the format of the linear layers */
+  double peak_flops;     /* of one GPU in the format of the linear layers; the mean of several kinds */
   double wall_s;         /* of the engine */
-  gboolean fits;         /* peak memory + reserved ≤ HBM */
+  gboolean fits;         /* peak memory + reserved ≤ HBM, of the smallest kind of GPU */
+  char *gpu_names;       /* of all kinds the plan runs on; owned */
 } Prediction;
 
 /* `plan` is completed on a copy. INPUT or IMPOSSIBLE as plan_complete() and lower(). A plan that does not fit in memory

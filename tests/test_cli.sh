@@ -72,6 +72,13 @@ printf '%s,source\n2,256,4,selene,1,a\n2,256,4,selene,2,b\n' "$columns" >runs.cs
 printf '%s,cp\n2,256,4,selene,1,2\n' "$columns" >refused.csv
 printf '%s\n\n2,256,4,selene,soon\n' "$columns" >soon.csv
 printf '%s\n' "$columns" >headed.csv
+wired='{name: t, source: made up, gpu: h100-sxm5-80gb, collectives: "2.30", node: {gpus: 4, nics: 2,
+  nic: {bandwidth: 400 Gb/s, efficiency: 1, latency: 1 us},
+  scale_up: {kind: nvswitch, bandwidth: 450 GB/s, efficiency: 1, latency: 1 us}'
+printf '%s, rails: [{nic: 0, gpus: [0, 1]}, {nic: 1, gpus: [2]}]}}\n' "$wired" >wiring.yaml
+printf '%s}, faults: [{at: node0/nic0, factor: dead}]}\n' "$wired" >faulty.yaml
+printf '<machine/>\n' >wiring.xml
+printf '      GPU0 GPU1 CPU Affinity\nGPU0   X  NV4  0-7\nGPU1  NV4  X   0-7\n' >matrix
 head -c 100000 /dev/zero | tr '\0' a >long
 plan='--model llama-3-8b --cluster dgx-h100 --gpus 8 --tp 8'
 
@@ -231,6 +238,32 @@ done <<'TABLE'
 1|tp 3 does not divide|memory --model llama-3-8b --tp 3
 0|dp 64, shards 64|memory --params 7e9 --gpus 64 --zero 1
 1|"fits" : false|memory --params 7e9 --capacity 80GB --json
+# topology
+0|node: 8;no mistakes found|topology dgx-h100
+0|leaf0.2;by way of node0/gpu2;bottleneck|topology dgx-h100 --route 1,10
+0|"vertices";"route": null|topology gb200-nvl72 --json
+0|<svg|topology selene --svg -
+1|GPU 3 is served by no NIC|topology wiring.yaml
+0|GPUDirect|topology wiring.yaml --route 0,4
+2|expected one: a cluster YAML|topology
+2|expected one: a cluster YAML|topology dgx-h100 selene
+2|did you mean "dgx-h100"?|topology dgx-h10
+2|--route: found "1";two ranks|topology dgx-h100 --route 1
+2|--route: found "0,-1"|topology dgx-h100 --route 0,-1
+1|24576|topology llama3-h100 --route 0,30000
+1|16 GPUs are beyond|topology simumax-b200 --gpus 16
+2|--gpus: found 0|topology dgx-h100 --gpus 0
+2|--svg;ends in .svg|topology dgx-h100 --svg picture.png
+2|--json and --svg - clash|topology dgx-h100 --json --svg -
+2|--output goes with|topology dgx-h100 --output x.yaml
+2|expected <system>|topology --from-nccl-xml wiring.xml
+2|No such file|topology --from-nccl-xml nowhere.xml
+2|and an import|topology dgx-h100 --from-nccl-xml wiring.xml
+2|no line of names|topology --from-nvidia-smi wiring.yaml
+2|--generation is missing|topology --from-nvidia-smi matrix
+2|--nic-bandwidth;unit|topology --from-nvidia-smi matrix --generation hopper --nic-bandwidth 400
+0|name: "our-node";kind: nvlink_mesh|topology --from-nvidia-smi matrix --generation ampere --name our-node --output -
+1|faults;stepsim topology|collective --cluster faulty.yaml
 # collective
 2|--cluster is missing|collective
 2|--op;did you mean "all_reduce"?|collective --cluster dgx-h100 --op allreduce

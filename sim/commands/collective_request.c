@@ -150,7 +150,7 @@ static gboolean place_ranks(Request *request, const CollectiveOptions *o, GError
   if (cluster->nics_per_node == 0 && last >= cluster->domain_gpus)
     return fail_impossible(error, "rank %d is beyond %s: its %d GPUs are linked, but it has no NICs to others", last,
                            cluster->name, cluster->domain_gpus);
-  if (!cluster_check_uniform(cluster, last + 1, error))
+  if (!cluster_check_sound(cluster, error))
     return FALSE;
   request->shape = layout_shape_of(cluster, (const int *)ranks->data, (int)ranks->len);
   return TRUE;

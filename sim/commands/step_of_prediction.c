@@ -1,11 +1,13 @@
 #include "step_of_prediction.h"
 
+#include "mixed_gpus.h"
+
 StepReport step_of_prediction(const Prediction *prediction, int *in_flight) {
   const Cluster *cluster = prediction->cluster;
   const Plan *plan = prediction->workload->plan;
   StepReport report = {.model_name = prediction->workload->model->name,
                        .cluster_name = cluster->name,
-                       .gpu_name = cluster->gpu.name,
+                       .gpu_name = prediction->gpu_names,
                        .plan = plan,
                        .n_layers = prediction->workload->model->n_layers,
                        .domain_gpus = cluster->domain_gpus,
@@ -25,7 +27,9 @@ StepReport step_of_prediction(const Prediction *prediction, int *in_flight) {
                        .n_ranks_simulated = prediction->engine.n_ranks,
                        .wall_s = prediction->wall_s};
   step_report_set_metrics(&report, prediction->metrics);
-  step_report_set_memory(&report, prediction->memory, cluster->gpu.reserved_bytes, cluster->gpu.hbm_bytes);
+  double reserved_bytes = cluster->gpu.reserved_bytes;
+  step_report_set_memory(&report, prediction->memory, reserved_bytes,
+                         mixed_gpus_room_bytes(prediction->workload, cluster) + reserved_bytes);
   step_report_set_traffic(&report, prediction->program, prediction->workload);
   metrics_in_flight(prediction->trace, in_flight);
   return report;

@@ -204,8 +204,8 @@ static char *import_text(const TopologyOptions *o, GString *notes, GError **erro
     g_prefix_error(error, "--nic-bandwidth: ");
     return NULL;
   }
-  g_autoptr(NodeImport) import =
-      o->nccl_xml != NULL ? nccl_xml_read(o->nccl_xml, error) : smi_matrix_read(o->nvidia_smi, error);
+  g_autoptr(NodeImport) import = o->nccl_xml != NULL ? node_import_read(o->nccl_xml, nccl_xml_parse, error)
+                                                     : node_import_read(o->nvidia_smi, smi_matrix_parse, error);
   if (import == NULL)
     return NULL;
   char *text = node_import_yaml(import, &choices, error);

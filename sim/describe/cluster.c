@@ -276,18 +276,18 @@ void cluster_free(Cluster *cluster) {
   g_free(cluster);
 }
 
-gboolean cluster_check_uniform(const Cluster *cluster, gint64 n_gpus, GError **error) {
-  if (cluster->faults != NULL)
-    return fail_impossible(error,
-                           "%s lists faults, and times are those of sound links: take the faults out to predict "
-                           "without them, or see what they do with stepsim topology",
-                           cluster->file);
-  gint64 n_nodes = (n_gpus + cluster->gpus_per_node - 1) / cluster->gpus_per_node;
-  const GpuRange *other = cluster->other_gpus != NULL ? &g_array_index(cluster->other_gpus, GpuRange, 0) : NULL;
-  if (other != NULL && other->first_node < n_nodes)
-    return fail_impossible(error,
-                           "node %d of %s has %s, the first %s: times are those of one kind of GPU; predict on "
-                           "the slower kind alone, which sets the pace",
-                           other->first_node, cluster->name, other->gpu.name, cluster->gpu.name);
-  return TRUE;
+gboolean cluster_check_sound(const Cluster *cluster, GError **error) {
+  return cluster->faults == NULL ||
+         fail_impossible(error,
+                         "%s lists faults, and times are those of sound links: take the faults out to predict without "
+                         "them, or see what they do with stepsim topology",
+                         cluster->file);
+}
+
+int cluster_other_gpus(const Cluster *cluster, gint64 n_gpus) {
+  int n = 0, n_ranges = cluster->other_gpus != NULL ? (int)cluster->other_gpus->len : 0;
+  while (n < n_ranges &&
+         (gint64)g_array_index(cluster->other_gpus, GpuRange, n).first_node * cluster->gpus_per_node < n_gpus)
+    n++;
+  return n;
 }

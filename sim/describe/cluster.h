@@ -73,7 +73,8 @@ Cluster *cluster_read(const char *file, GError **error);
 /* The same from a text in memory, which errors call `name`; other files are looked for beside a file of that name. */
 Cluster *cluster_parse(const char *name, const char *text, GError **error);
 void cluster_free(Cluster *cluster);
-/* IMPOSSIBLE when the first `n_gpus` GPUs have faulty links or other kinds of GPU among them: times are those of a
- * cluster whose nodes are alike, and would be too short. */
-gboolean cluster_check_uniform(const Cluster *cluster, gint64 n_gpus, GError **error);
+/* IMPOSSIBLE when links are degraded or dead: times are those of sound ones, and would be too short. */
+gboolean cluster_check_sound(const Cluster *cluster, GError **error);
+/* How many of the ranges in `other_gpus`, from the first on, have nodes among the first `n_gpus` GPUs. */
+int cluster_other_gpus(const Cluster *cluster, gint64 n_gpus);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Cluster, cluster_free)

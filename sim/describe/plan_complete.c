@@ -202,19 +202,26 @@ static gboolean check_machine(Plan *plan, const Model *model, const Cluster *clu
   if (cluster->max_gpus > 0 && plan->gpus > cluster->max_gpus)
     return fail_impossible(error, "gpus %d is more than the %" INT64 " GPUs of cluster %s", plan->gpus,
                            cluster->max_gpus, cluster->name);
-  return cluster_check_uniform(cluster, plan->gpus, error);
+  return cluster_check_sound(cluster, error);
+}
+
+static gboolean check_peaks(const Plan *plan, const Gpu *gpu, const Cluster *cluster, GError **error) {
+  const PrecisionInfo *info = precision_info(plan->precision);
+  const Number needed[] = {info->linear, info->element};
+  for (size_t i = 0; i < G_N_ELEMENTS(needed); i++)
+    if (!(gpu->peak_flops[needed[i]] > 0))
+      return fail_impossible(error, "precision %s multiplies in %s, which GPU %s of cluster %s has no peak rate for",
+                             info->name, number_name(needed[i]), gpu->name, cluster->name);
+  return TRUE;
 }
 
 static gboolean check_precision(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
   if (cluster == NULL)
     return TRUE;
-  const PrecisionInfo *info = precision_info(plan->precision);
-  const Number needed[] = {info->linear, info->element};
-  for (size_t i = 0; i < G_N_ELEMENTS(needed); i++)
-    if (!(cluster->gpu.peak_flops[needed[i]] > 0))
-      return fail_impossible(error, "precision %s multiplies in %s, which GPU %s of cluster %s has no peak rate for",
-                             info->name, number_name(needed[i]), cluster->gpu.name, cluster->name);
-  return TRUE;
+  gboolean ok = check_peaks(plan, &cluster->gpu, cluster, error);
+  for (int i = 0; ok && i < cluster_other_gpus(cluster, plan->gpus); i++)
+    ok = check_peaks(plan, &g_array_index(cluster->other_gpus, GpuRange, i).gpu, cluster, error);
+  return ok;
 }
 
 /* Ranks that differ cannot be stood for by one of them. */
@@ -227,7 +234,8 @@ static gboolean check_disturbances(Plan *plan, const Model *model, const Cluster
     if (!(slow->factor >= 0.1 && slow->factor <= 100))
       return fail_input(error, "slow-rank %d: found factor %g, expected 0.1 to 100", slow->rank, slow->factor);
   }
-  if (plan->jitter > 0 || plan->slow_ranks->len > 0)
+  gboolean is_mixed = cluster != NULL && cluster_other_gpus(cluster, plan->gpus) > 0;
+  if (plan->jitter > 0 || plan->slow_ranks->len > 0 || is_mixed)
     plan->fold = FALSE;
   return TRUE;
 }

@@ -263,6 +263,13 @@ static gboolean check_fold(const PlanOptions *o, GError **error) {
                     o->slow_ranks != NULL ? "--slow-rank" : "--jitter");
 }
 
+static gboolean check_fold_on_cluster(const PlanOptions *o, GError **error) {
+  if (g_strcmp0(o->fold, "on") != 0 || o->cluster->other_gpus == NULL)
+    return TRUE;
+  return fail_input(error, "--fold on and other_gpus of %s clash: ranks that differ cannot be stood for by one of them",
+                    o->cluster->name);
+}
+
 static gboolean parse_memory_cap(const PlanOptions *o, Plan *plan, GError **error) {
   if (o->memory_cap == NULL)
     return TRUE;
@@ -296,5 +303,5 @@ gboolean plan_options_finish(PlanOptions *options, GError **error) {
   if (options->model == NULL)
     return FALSE;
   options->cluster = cluster_read(options->cluster_file, error);
-  return options->cluster != NULL;
+  return options->cluster != NULL && check_fold_on_cluster(options, error);
 }

@@ -250,6 +250,10 @@ static void draw_link(Picture *p, const TopologyLink *link) {
   if (link->factor == 1)
     return;
   g_autofree char *text = link->factor == 0 ? g_strdup("× dead") : g_strdup_printf("× %.3g %%", 100 * link->factor);
+  if (link->kind == CABLE_NET) { /* near its lower end, below what it passes behind */
+    middle_x = (3 * a.x + bx) / 4;
+    middle_y = (3 * a.y + b.y) / 4;
+  }
   append_text(p->labels, middle_x + 4, middle_y, "start", 12, TRUE, text);
 }
 
@@ -342,8 +346,8 @@ static void label_rows(Picture *p) {
   g_autofree char *links = g_strjoinv("", (char **)parts);
   label_row(p, y, cluster->nics_per_node > 0 ? "GPUs and NICs" : "GPUs", links);
   if (cluster->scale_up == SCALE_UP_NVLINK_MESH) {
-    g_autofree char *mesh = g_strdup_printf("arcs (thick: several links): %s", nvlink != NULL ? nvlink : "");
-    append_text(p->labels, 14, y - 30, "start", 11, FALSE, mesh);
+    label_row(p, y - 62, "NVLink", nvlink);
+    append_text(p->labels, 14, y - 30, "start", 11, FALSE, "thick arcs: several links");
   }
   label_vertex_row(p, VERTEX_PCIE_SWITCH, "PCIe switches", CABLE_PCIE, "uplink");
   label_vertex_row(p, VERTEX_SOCKET, "CPU sockets", CABLE_SOCKETS, "between them");

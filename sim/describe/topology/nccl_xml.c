@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data_path.h"
 #include "error.h"
 #include "node_import.h"
 
@@ -94,11 +93,17 @@ static Tag tag_of(const char *name) {
   return TAG_OTHER;
 }
 
+/* GMarkup stands behind the tag it reports, and so at the start of the next line where the tag ends one. */
+static int line_of_tag(GMarkupParseContext *context) {
+  int line = 1, column = 1;
+  g_markup_parse_context_get_position(context, &line, &column);
+  return column == 1 ? MAX(line - 1, 1) : line;
+}
+
 static void on_start(GMarkupParseContext *context, const char *name, const char **names, const char **values,
                      gpointer data, GError **error) {
   Reader *r = data;
-  int line = 1;
-  g_markup_parse_context_get_position(context, &line, NULL);
+  int line = line_of_tag(context);
   Element element = {.tag = tag_of(name), .parent = r->open, .line = line, .index = NONE};
   if (n_elements(r) == 0 && element.tag != TAG_SYSTEM)
     fail_at(r, line, error, "found <%.40s>, expected <system>: a file that NCCL_TOPO_DUMP_FILE names", name);
@@ -121,12 +126,8 @@ static void on_end(GMarkupParseContext *context, const char *name, gpointer data
 }
 
 /* GLib's own errors name a line in their text; ours name the file, too. */
-static gboolean parse(Reader *r, GError **error) {
+static gboolean parse(Reader *r, const char *text, gsize length, GError **error) {
   static const GMarkupParser parser = {.start_element = on_start, .end_element = on_end};
-  gsize length = 0;
-  g_autofree char *text = data_file_read(r->file, &length, error);
-  if (text == NULL)
-    return FALSE;
   GMarkupParseContext *context = g_markup_parse_context_new(&parser, 0, r, NULL);
   g_autoptr(GError) problem = NULL;
   gboolean ok = g_markup_parse_context_parse(context, text, (gssize)length, &problem) &&
@@ -437,14 +438,14 @@ static gboolean build(Reader *r, GError **error) {
   return build_tree(r, error) && find_nvlinks(r, error);
 }
 
-NodeImport *nccl_xml_read(const char *file, GError **error) {
-  g_autoptr(NodeImport) import = node_import_new(g_strdup_printf("NCCL's topology XML %s", file));
-  Reader r = {.file = file,
+NodeImport *nccl_xml_parse(const char *name, const char *text, gsize length, GError **error) {
+  g_autoptr(NodeImport) import = node_import_new(g_strdup_printf("NCCL's topology XML %s", name));
+  Reader r = {.file = name,
               .elements = g_array_new(FALSE, FALSE, sizeof(Element)),
               .texts = g_string_chunk_new(4096),
               .open = NONE,
               .import = import};
-  gboolean ok = parse(&r, error) && build(&r, error);
+  gboolean ok = parse(&r, text, length, error) && build(&r, error);
   g_array_unref(r.elements);
   g_string_chunk_free(r.texts);
   return ok ? g_steal_pointer(&import) : NULL;

@@ -42,6 +42,12 @@ void node_import_note(NodeImport *import, const char *format, ...) {
   g_ptr_array_add(import->notes, note);
 }
 
+NodeImport *node_import_read(const char *file, NodeImportParser parse, GError **error) {
+  gsize length = 0;
+  g_autofree char *text = data_file_read(file, &length, error);
+  return text != NULL ? parse(file, text, length, error) : NULL;
+}
+
 /* Scale-up: what the NVLinks amount to. */
 
 typedef struct {

@@ -25,12 +25,16 @@ typedef struct {
   double nic_Bps;         /* wins over the dump's */
 } ImportChoices;
 
-/* `file` as NCCL_TOPO_DUMP_FILE writes it: system > cpu > pci (nested) > gpu > nvlink, nic > net. INPUT with file:line:
- * what is no such XML, devices without bus, GPUs or PCIe rates that make no sense, more than 1,024 of anything. */
-NodeImport *nccl_xml_read(const char *file, GError **error);
-/* `file` with what `nvidia-smi topo -m` prints. INPUT with file:line: no matrix, rows that are not the header's, an
- * unknown relation, two halves that disagree. */
-NodeImport *smi_matrix_read(const char *file, GError **error);
+/* What NCCL_TOPO_DUMP_FILE writes: system > cpu > pci (nested) > gpu > nvlink, nic > net. `length` bytes of `text`,
+ * NUL-terminated; errors call it `name`. INPUT with name:line: what is no such XML, devices outside of a bus, GPUs or
+ * PCIe rates that make no sense, more than 1,024 GPUs or NICs. */
+NodeImport *nccl_xml_parse(const char *name, const char *text, gsize length, GError **error);
+/* What `nvidia-smi topo -m` prints. INPUT with name:line: no matrix, rows that are not the header's, an unknown
+ * relation, two halves that disagree. */
+NodeImport *smi_matrix_parse(const char *name, const char *text, gsize length, GError **error);
+typedef NodeImport *(*NodeImportParser)(const char *name, const char *text, gsize length, GError **error);
+/* The same of a file. */
+NodeImport *node_import_read(const char *file, NodeImportParser parse, GError **error);
 NodeImport *node_import_new(char *source); /* takes the source; all else is zero */
 void node_import_free(NodeImport *import);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(NodeImport, node_import_free)

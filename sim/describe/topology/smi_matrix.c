@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data_path.h"
 #include "error.h"
 #include "node_import.h"
 #include "suggest.h"
@@ -178,6 +177,12 @@ static gboolean read_row(Reader *r, const GPtrArray *words, int line, GError **e
   return TRUE;
 }
 
+static gboolean is_relation(const char *word) {
+  Relation relation;
+  int n_links;
+  return parse_relation(word, &relation, &n_links);
+}
+
 /* "NIC0: mlx5_0" in the legend begins with a name, too, and a colon. */
 static gboolean read_lines(Reader *r, const char *text, GError **error) {
   g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
@@ -185,7 +190,8 @@ static gboolean read_lines(Reader *r, const char *text, GError **error) {
     g_autoptr(GPtrArray) words = split_line(lines[i]);
     if (words->len == 0)
       continue;
-    gboolean is_header = r->relations == NULL && is_numbered(word_at(words, 0), "GPU");
+    gboolean is_header =
+        r->relations == NULL && is_numbered(word_at(words, 0), "GPU") && !is_relation(word_at(words, 1));
     if (is_header ? !read_header(r, words, i + 1, error) : r->relations != NULL && !read_row(r, words, i + 1, error))
       return FALSE;
   }
@@ -195,7 +201,7 @@ static gboolean read_lines(Reader *r, const char *text, GError **error) {
 static gboolean check_whole(const Reader *r, GError **error) {
   int n = n_devices(r);
   if (r->import->node.n_gpus == 0)
-    return fail_input(error, "%s:1: found no line that begins with GPU0: expected what nvidia-smi topo -m prints",
+    return fail_input(error, "%s:1: found no line of names such as GPU0 GPU1: expected what nvidia-smi topo -m prints",
                       r->file);
   for (int i = 0; i < n; i++)
     if (!device_at(r, i)->has_row)
@@ -314,11 +320,7 @@ static void find_nvlinks(Reader *r) {
   r->import->switch_links = g_new0(int, node->n_gpus);
 }
 
-static gboolean read_matrix(Reader *r, GError **error) {
-  gsize length = 0;
-  g_autofree char *text = data_file_read(r->file, &length, error);
-  if (text == NULL)
-    return FALSE;
+static gboolean read_matrix(Reader *r, const char *text, gsize length, GError **error) {
   if (memchr(text, '\0', length) != NULL)
     return fail_input(error, "%s:1: found a NUL character, expected text", r->file);
   if (!read_lines(r, text, error) || !check_whole(r, error))
@@ -330,11 +332,11 @@ static gboolean read_matrix(Reader *r, GError **error) {
   return TRUE;
 }
 
-NodeImport *smi_matrix_read(const char *file, GError **error) {
-  g_autoptr(NodeImport) import = node_import_new(g_strdup_printf("nvidia-smi topo -m in %s", file));
-  Reader r = {.file = file, .devices = g_array_new(FALSE, FALSE, sizeof(Device)), .import = import};
+NodeImport *smi_matrix_parse(const char *name, const char *text, gsize length, GError **error) {
+  g_autoptr(NodeImport) import = node_import_new(g_strdup_printf("nvidia-smi topo -m in %s", name));
+  Reader r = {.file = name, .devices = g_array_new(FALSE, FALSE, sizeof(Device)), .import = import};
   g_array_set_clear_func(r.devices, clear_device);
-  gboolean ok = read_matrix(&r, error);
+  gboolean ok = read_matrix(&r, text, length, error);
   g_array_unref(r.devices);
   g_free(r.relations);
   g_free(r.nvlinks);

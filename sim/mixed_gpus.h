@@ -1,0 +1,16 @@
+/* A cluster with several kinds of GPU: every rank computes at the pace of its own, and where ranks meet (collectives,
+ * sends, the optimizer's barrier) the slowest is waited for. Such a run is simulated rank by rank. */
+#pragma once
+#include "cluster.h"
+#include "workload.h"
+
+/* How many times as long rank's GPU takes for the kernels of a layer, forward and backward, as the cluster's first
+ * kind: a factor per rank of the layout, multiplied into `speed` (n_ranks). Host launches are those of the first kind.
+ */
+void mixed_gpus_scale(const Workload *workload, const Cluster *cluster, double *speed);
+/* Mean over the plan's GPUs. */
+double mixed_gpus_peak_flops(const Workload *workload, const Cluster *cluster);
+/* The least that any kind among the plan's GPUs leaves to the model. */
+double mixed_gpus_room_bytes(const Workload *workload, const Cluster *cluster);
+/* "h100-sxm5-80gb", or "h100-sxm5-80gb and a100-sxm4-80gb (nodes 16 to 31)". Owned by the caller. */
+char *mixed_gpus_names(const Workload *workload, const Cluster *cluster);

@@ -1,0 +1,119 @@
+/* A job over several kinds of GPU goes at the pace of the slowest where its ranks meet. */
+#include "predict.h"
+
+#include "error.h" /* ahead of Check, which has a macro fail() */
+
+#include <check.h>
+#include <string.h>
+
+static Prediction *predict_text(const char *text, int pp, GError **error) {
+  g_autoptr(Model) model = model_read("llama-2-7b", error);
+  g_autoptr(Cluster) cluster = cluster_parse(STEPSIM_SOURCE_DATA "/topologies/mixed.yaml", text, error);
+  ck_assert(model != NULL && cluster != NULL);
+  g_autoptr(Plan) plan = plan_new();
+  plan->gpus = 16;
+  plan->tp = 8;
+  plan->pp = pp;
+  plan->global_batch = 16;
+  plan->seq_len = 2048;
+  plan->fold = FALSE;
+  Prediction *prediction = predict(model, cluster, plan, error);
+  if (prediction != NULL)
+    prediction->cluster = NULL; /* it ends here */
+  return prediction;
+}
+
+static char *cluster_text(const char *file) {
+  g_autofree char *path = g_strdup_printf(STEPSIM_SOURCE_DATA "/topologies/%s.yaml", file);
+  char *text = NULL;
+  ck_assert(g_file_get_contents(path, &text, NULL, NULL));
+  return text;
+}
+
+/* Node 1 of two has GPU `other`; NULL: none has. */
+static Prediction *predict_on(const char *file, const char *other, int pp, GError **error) {
+  g_autofree char *text = cluster_text(file);
+  g_autofree char *range =
+      other != NULL ? g_strdup_printf("\nother_gpus: [{nodes: 1, gpu: %s}]\n", other) : g_strdup("");
+  g_autofree char *whole = g_strconcat(text, range, NULL);
+  return predict_text(whole, pp, error);
+}
+
+/* dgx-h100's links with GPU `gpu` on all nodes. */
+static Prediction *predict_alone(const char *gpu, int pp) {
+  g_autofree char *text = cluster_text("dgx-h100");
+  g_auto(GStrv) parts = g_strsplit(text, "gpu: gpus/h100-sxm5-80gb.yaml", 2);
+  ck_assert_uint_eq(g_strv_length(parts), 2);
+  g_autofree char *key = g_strdup_printf("gpu: %s", gpu), *whole = g_strjoinv(key, parts);
+  GError *error = NULL;
+  Prediction *prediction = predict_text(whole, pp, &error);
+  ck_assert_msg(prediction != NULL, "%s", error != NULL ? error->message : "?");
+  return prediction;
+}
+
+static double step_s(const char *file, const char *other, int pp) {
+  GError *error = NULL;
+  g_autoptr(Prediction) prediction = predict_on(file, other, pp, &error);
+  ck_assert_msg(prediction != NULL, "%s", error != NULL ? error->message : "?");
+  return prediction->step_time_s;
+}
+
+START_TEST(naming_the_same_kind_again_changes_nothing) {
+  ck_assert_double_eq(step_s("dgx-h100", "h100-sxm5-80gb", 1), step_s("dgx-h100", NULL, 1));
+}
+END_TEST
+
+/* dp 2, a replica per node: both compute as much and meet at the gradients. With the links of dgx-h100 throughout, the
+ * mixed step lies between those of either kind alone and within 2 % of the slower's: only what is not a layer
+ * (embedding, head, optimizer) is scaled by the layers' factor. */
+START_TEST(replicas_go_at_the_pace_of_the_slower) {
+  const double fast_s = step_s("dgx-h100", NULL, 1), mixed_s = step_s("dgx-h100", "a100-sxm4-80gb", 1);
+  ck_assert_double_gt(mixed_s, 1.5 * fast_s); /* 989 against 312 TFLOP/s */
+  g_autoptr(Prediction) alone = predict_alone("a100-sxm4-80gb", 1);
+  ck_assert_double_eq_tol(mixed_s / alone->step_time_s, 1, 0.02);
+}
+END_TEST
+
+/* pp 2, a stage per node, 16 micro-batches of S on the slow stage: 16 S and the fast stage's S/2.8 at the ends against
+ * 17 S when both are slow, 0.96 of it; nearer to 1 by what is not computing. */
+START_TEST(stages_of_different_kinds_lie_between_either_alone) {
+  const double fast_s = step_s("dgx-h100", NULL, 2), mixed_s = step_s("dgx-h100", "a100-sxm4-80gb", 2);
+  g_autoptr(Prediction) slow = predict_alone("a100-sxm4-80gb", 2);
+  ck_assert_double_gt(mixed_s, 1.2 * fast_s);
+  ck_assert_double_lt(mixed_s, 0.99 * slow->step_time_s);
+}
+END_TEST
+
+START_TEST(the_peak_is_the_mean_and_the_names_are_all_there) {
+  GError *error = NULL;
+  g_autoptr(Prediction) prediction = predict_on("dgx-h100", "a100-sxm4-80gb", 1, &error);
+  ck_assert_double_eq_tol(prediction->peak_flops, (989.4e12 + 312e12) / 2, 1e12); /* 8 of each */
+  ck_assert_str_eq(prediction->gpu_names, "h100-sxm5-80gb and a100-sxm4-80gb (nodes 1 to 1)");
+}
+END_TEST
+
+START_TEST(a_kind_without_the_format_is_refused) {
+  GError *error = NULL;
+  ck_assert_ptr_null(predict_on("dgx-h100", "v100-sxm2-32gb", 1, &error)); /* no bf16 */
+  ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE));
+  ck_assert_msg(strstr(error->message, "v100-sxm2-32gb") != NULL, "%s", error->message);
+  g_error_free(error);
+}
+END_TEST
+
+int main(void) {
+  TCase *cases = tcase_create("mixed_gpus");
+  tcase_add_test(cases, naming_the_same_kind_again_changes_nothing);
+  tcase_add_test(cases, replicas_go_at_the_pace_of_the_slower);
+  tcase_add_test(cases, stages_of_different_kinds_lie_between_either_alone);
+  tcase_add_test(cases, the_peak_is_the_mean_and_the_names_are_all_there);
+  tcase_add_test(cases, a_kind_without_the_format_is_refused);
+  Suite *suite = suite_create("mixed_gpus");
+  suite_add_tcase(suite, cases);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return n_failed != 0;
+}

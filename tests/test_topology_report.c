@@ -1,0 +1,175 @@
+/* What is said of a topology: the tree's lines, the path's table, JSON that parses and names every link, a picture that
+ * is XML and shows every device of the first node once. */
+#include "data_path.h"
+#include "error.h" /* ahead of Check, which has a macro fail() */
+
+#include "topology_fixture.h"
+#include "topology_report.h"
+
+#include <json-glib/json-glib.h>
+
+static int count(const char *text, const char *what) {
+  int n = 0;
+  for (const char *at = text; (at = strstr(at, what)) != NULL; at += strlen(what))
+    n++;
+  return n;
+}
+
+static void assert_line(const char *text, const char *line) {
+  ck_assert_msg(count(text, line) == 1, "\"%s\" is there %d times:\n%s", line, count(text, line), text);
+}
+
+static char *text_of(const Topology *t) {
+  GString *out = g_string_new(NULL);
+  g_autoptr(GArray) findings = topology_check(t);
+  topology_text(out, t, findings);
+  return g_string_free(out, FALSE);
+}
+
+START_TEST(the_tree_says_who_shares_what) {
+  g_autoptr(Cluster) cluster = cluster_of(HEAD "node:\n  gpus: 4\n" NVSWITCH NICS PCIE);
+  g_autoptr(Topology) t = topology_of(cluster, 8);
+  g_autofree char *text = text_of(t);
+  assert_line(text, "│  └─ pcie0   uplink 60.00 GB/s, shared by 3 below\n");
+  assert_line(text, "│     └─ nic0   64.00 GB/s; network 50.00 GB/s, serves gpu0, gpu1 (GPUDirect)\n");
+  assert_line(text, "├─ NVSwitch: 400.0 GB/s per GPU, of which a large transfer reaches 320.0 GB/s\n");
+  /* 2 nodes: 2 · 2 NICs of 50 GB/s, half of them on either side */
+  assert_line(text, "8 GPUs in 2 nodes; per direction: scale-up 1.600 TB/s a node, network 100.0 GB/s a node and 25.00 "
+                    "GB/s a GPU, 100.0 GB/s between two halves\n");
+  assert_line(text, "a GPU reaches its scale-up peers 16 times as fast as the network\n"); /* 400 / 25 */
+  assert_line(text, "no mistakes found\n");
+}
+END_TEST
+
+/* Pods of 3,072 GPUs, 1:7: 3,072 · 50 / 7 = 21.94 TB/s, 50 / 7 = 7.143 GB/s per GPU; 8 pods have 4 · 21.94 between
+ * halves. */
+START_TEST(the_fabric_says_what_is_left_per_gpu) {
+  g_autoptr(Cluster) cluster = cluster_read("llama3-h100", NULL);
+  g_autoptr(Topology) t = topology_of(cluster, 24576);
+  g_autofree char *text = text_of(t);
+  assert_line(text, "tier0.0 (one of 8): joins 3072 GPUs; uplink 21.94 TB/s, 1:7 of what comes up: 7.143 GB/s per GPU "
+                    "when all send\n");
+  assert_line(text, "87.77 TB/s between two halves");
+}
+END_TEST
+
+START_TEST(exceptions_and_mistakes_are_listed) {
+  g_autoptr(Cluster) cluster =
+      cluster_of(HEAD "node:\n  gpus: 4\n" NVSWITCH NICS "other_gpus: [{nodes: 1, gpu: a100-sxm4-80gb}]\n"
+                      "faults:\n  - {at: node1/nic0, factor: dead}\n"
+                      "  - {link: [node0/gpu0, node0/nvswitch], factor: 0.5}\n");
+  g_autoptr(Topology) t = topology_of(cluster, 8);
+  g_autofree char *text = text_of(t);
+  assert_line(text, "nodes 1 to 1: a100-sxm4-80gb instead of h100-sxm5-80gb");
+  assert_line(text, "dead: node1/nic0 - core (network)\n");
+  assert_line(text, "degraded: node0/gpu0 - node0/nvswitch (NVLink) to 200.0 GB/s of 400.0 GB/s\n");
+  assert_line(text, "warning: node1/gpu0 has no live NIC: all that serve it are dead\n");
+}
+END_TEST
+
+START_TEST(a_path_is_told_hop_by_hop) {
+  g_autoptr(Cluster) cluster = cluster_of(HEAD "node:\n  gpus: 4\n" NVSWITCH NICS PCIE);
+  g_autoptr(Topology) t = topology_of(cluster, 8);
+  g_autoptr(Route) route = route_new(t, 0, 4, NULL);
+  g_autoptr(GString) out = g_string_new(NULL);
+  topology_text_route(out, t, route);
+  assert_line(out->str,
+              "GPU 0 (node0/gpu0) to GPU 4 (node1/gpu0): over the network, GPUDirect at the sender, GPUDirect at "
+              "the receiver\n");
+  /* slots carry 64 · 0.5 = 32 GB/s, less than the NIC's 45 */
+  assert_line(out->str, "64.00 GB/s    32.00 GB/s          0 s  ← bottleneck\n");
+  assert_line(out->str, "one transfer alone: 32.00 GB/s, after 20.00 us (software included)\n");
+  g_autoptr(Route) none = route_new(t, 3, 3, NULL);
+  topology_text_route(out, t, none);
+  assert_line(out->str, "the same GPU, no link is used\n");
+}
+END_TEST
+
+START_TEST(json_holds_the_whole_graph) {
+  g_autoptr(Cluster) cluster = cluster_read("dgx-h100", NULL);
+  g_autoptr(Topology) t = topology_of(cluster, 16);
+  g_autoptr(GArray) findings = topology_check(t);
+  g_autoptr(Route) route = route_new(t, 1, 10, NULL);
+  g_autofree char *text = topology_json(t, findings, route);
+  g_autoptr(JsonParser) parser = json_parser_new();
+  ck_assert(json_parser_load_from_data(parser, text, -1, NULL));
+  JsonObject *root = json_node_get_object(json_parser_get_root(parser));
+  ck_assert_int_eq(json_object_get_int_member(root, "gpus"), 16);
+  JsonArray *links = json_object_get_array_member(root, "links");
+  ck_assert_int_eq((int)json_array_get_length(links), t->n_links);
+  ck_assert_int_eq((int)json_array_get_length(json_object_get_array_member(root, "vertices")), t->n_vertices);
+  JsonObject *found = json_object_get_object_member(root, "route");
+  JsonArray *hops = json_object_get_array_member(found, "hops");
+  ck_assert_int_eq((int)json_array_get_length(hops), route->n_hops);
+  JsonObject *first = json_array_get_object_element(hops, 0);
+  JsonObject *link = json_array_get_object_element(links, (guint)json_object_get_int_member(first, "link"));
+  ck_assert_str_eq(json_object_get_string_member(first, "from"), "node0/gpu1");
+  ck_assert_str_eq(json_object_get_string_member(link, "kind"), "NVLink");
+  ck_assert_double_eq(json_object_get_double_member(link, "bandwidth_Bps"), 450e9);
+  /* mentions nothing that is not JSON, where bandwidths are not stated either */
+  g_autoptr(Cluster) bare = cluster_read("llama3-h100", NULL);
+  g_autoptr(Topology) small = topology_of(bare, 8);
+  g_autofree char *unstated = topology_json(small, findings, NULL);
+  ck_assert(json_parser_load_from_data(parser, unstated, -1, NULL));
+  ck_assert_int_ge(count(unstated, "\"bandwidth_Bps\": null"), 8);
+}
+END_TEST
+
+static gboolean is_xml(const char *text) {
+  static const GMarkupParser nothing = {NULL, NULL, NULL, NULL, NULL};
+  GMarkupParseContext *context = g_markup_parse_context_new(&nothing, 0, NULL, NULL);
+  gboolean ok =
+      g_markup_parse_context_parse(context, text, -1, NULL) && g_markup_parse_context_end_parse(context, NULL);
+  g_markup_parse_context_free(context);
+  return ok;
+}
+
+START_TEST(the_picture_shows_each_device_of_a_node_once) {
+  g_auto(GStrv) names = data_path_list("topologies", ".yaml");
+  for (int i = 0; names[i] != NULL; i++) {
+    g_autoptr(Cluster) cluster = cluster_read(names[i], NULL);
+    g_autoptr(Topology) t = topology_of(cluster, cluster->domain_gpus);
+    g_autofree char *svg = topology_svg(t);
+    ck_assert_msg(is_xml(svg), "%s", names[i]);
+    ck_assert_msg(strstr(svg, "nan") == NULL && strstr(svg, "inf") == NULL, "%s", names[i]);
+    for (int gpu = 0; gpu < cluster->gpus_per_node; gpu++) {
+      g_autofree char *label = g_strdup_printf(">gpu%d<", gpu);
+      ck_assert_msg(count(svg, label) == 1, "%s: %s", names[i], label);
+    }
+    for (int nic = 0; nic < cluster->nics_per_node; nic++) {
+      g_autofree char *label = g_strdup_printf(">nic%d<", nic);
+      ck_assert_msg(count(svg, label) == 1, "%s: %s", names[i], label);
+    }
+  }
+}
+END_TEST
+
+START_TEST(the_picture_marks_faults_in_words) {
+  g_autoptr(Cluster) cluster = cluster_of(HEAD "node:\n  gpus: 4\n" NVSWITCH NICS
+                                               "faults: [{link: [node0/nic0, core], factor: dead}, {link: [node0/gpu2, "
+                                               "node0/nvswitch], factor: 0.25}]\n");
+  g_autoptr(Topology) t = topology_of(cluster, 8);
+  g_autofree char *svg = topology_svg(t);
+  ck_assert_int_eq(count(svg, "× dead<"), 1);
+  ck_assert_int_eq(count(svg, "× 25 %<"), 1);
+}
+END_TEST
+
+int main(void) {
+  TCase *cases = tcase_create("topology_report");
+  tcase_add_test(cases, the_tree_says_who_shares_what);
+  tcase_add_test(cases, the_fabric_says_what_is_left_per_gpu);
+  tcase_add_test(cases, exceptions_and_mistakes_are_listed);
+  tcase_add_test(cases, a_path_is_told_hop_by_hop);
+  tcase_add_test(cases, json_holds_the_whole_graph);
+  tcase_add_test(cases, the_picture_shows_each_device_of_a_node_once);
+  tcase_add_test(cases, the_picture_marks_faults_in_words);
+  Suite *suite = suite_create("topology_report");
+  suite_add_tcase(suite, cases);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return n_failed != 0;
+}
