@@ -15,7 +15,7 @@
 
 /* Steps of the search: at least so many, and at least so many passes at full length; and those of the polish, which has
  * a most too. A step takes about 25 ns. */
-static const gint64 LEAST_STEPS = 450000, LEAST_PASSES = 36;
+static const gint64 LEAST_STEPS = 430000, LEAST_PASSES = 35;
 static const gint64 LEAST_POLISH = 150000, POLISH_PASSES = 18, MOST_POLISH = 2000000;
 enum { MAX_PATTERNS = 12 };
 

@@ -5,12 +5,13 @@
  *     I1             F1 on rank 0 + turn_loss + r · i1
  *     I0             I1 on rank p − 1 + turn_i + (p − 1 − r) · i0
  *
- * and micro-batch j comes 6 · j slots later. The two slots of a period that are left are the W's. Two waves meet on a
- * rank if their slots are equal modulo 6; as each moves by whole slots a rank, ranks 0 … 5 tell. Slots between F and I
- * of a chunk, over 6, are the micro-batches it holds. */
+ * where F0 and I1 may move on faster or slower from some rank on (a bend), so that memory between that of two straight
+ * patterns is used; and micro-batch j comes 6 · j slots later. The two slots of a period that are left are the W's. Two
+ * waves meet on a rank if their slots are equal modulo 6; as each moves by whole slots a rank, 6 ranks from the first
+ * on and from the bend on tell. Slots between F and I of a chunk, over 6, are the micro-batches it holds. */
 #include "auto_pattern.h"
 
-enum { PERIOD = 6, N_WAVES = 4, MAX_STEP = 4, MAX_TURN = 2, MAX_LOSS = 6 };
+enum { PERIOD = 6, N_WAVES = 4, MAX_STEP = 4, MAX_TURN = 2, MAX_LOSS = 6, MAX_BENDS = 64 };
 
 static gboolean is_v_of_two(const FlatProblem *flat) {
   if (flat->n_ranks < 2 || flat->n_stages != 2 * flat->n_ranks)
@@ -21,38 +22,51 @@ static gboolean is_v_of_two(const FlatProblem *flat) {
   return TRUE;
 }
 
+/* Slots from rank 0 to `rank` for F0 or I1, `step` slots a rank up to the bend. */
+static gint64 way_out(const VPattern *pattern, int step, int rank) {
+  return (gint64)MIN(rank, pattern->bend) * step + (gint64)MAX(0, rank - pattern->bend) * pattern->bent;
+}
+
 /* Slots of micro-batch 0 on a rank: F0, F1, I1, I0. */
 static void waves_of(const VPattern *pattern, int n_ranks, int rank, gint64 slots[N_WAVES]) {
   gint64 last = n_ranks - 1, to_go = last - rank;
-  gint64 f1 = last * pattern->f0 + pattern->turn_f, i1 = f1 + last * pattern->f1 + pattern->turn_loss;
-  slots[0] = (gint64)rank * pattern->f0;
+  gint64 f1 = way_out(pattern, pattern->f0, n_ranks - 1) + pattern->turn_f,
+         i1 = f1 + last * pattern->f1 + pattern->turn_loss;
+  slots[0] = way_out(pattern, pattern->f0, rank);
   slots[1] = f1 + to_go * pattern->f1;
-  slots[2] = i1 + (gint64)rank * pattern->i1;
-  slots[3] = i1 + last * pattern->i1 + pattern->turn_i + to_go * pattern->i0;
+  slots[2] = i1 + way_out(pattern, pattern->i1, rank);
+  slots[3] = i1 + way_out(pattern, pattern->i1, n_ranks - 1) + pattern->turn_i + to_go * pattern->i0;
 }
 
-static gboolean waves_meet(const VPattern *pattern, int n_ranks) {
-  for (int rank = 0; rank < MIN(n_ranks, PERIOD); rank++) {
-    gint64 slots[N_WAVES];
-    waves_of(pattern, n_ranks, rank, slots);
-    guint taken = 0;
-    for (int wave = 0; wave < N_WAVES; wave++) {
-      guint bit = 1u << (slots[wave] % PERIOD);
-      if (taken & bit)
-        return TRUE;
-      taken |= bit;
-    }
+static gboolean waves_meet_on(const VPattern *pattern, int n_ranks, int rank) {
+  gint64 slots[N_WAVES];
+  waves_of(pattern, n_ranks, rank, slots);
+  guint taken = 0;
+  for (int wave = 0; wave < N_WAVES; wave++) {
+    guint bit = 1u << (slots[wave] % PERIOD);
+    if (taken & bit)
+      return TRUE;
+    taken |= bit;
   }
   return FALSE;
 }
 
-/* Slots that a rank's micro-batches are held in all, most over ranks: the waves are straight lines, so an end has it.
- */
+static gboolean waves_meet(const VPattern *pattern, int n_ranks) {
+  for (int n = 0; n < PERIOD; n++)
+    if ((n < n_ranks && waves_meet_on(pattern, n_ranks, n)) ||
+        (pattern->bend + n < n_ranks && waves_meet_on(pattern, n_ranks, pattern->bend + n)))
+      return TRUE;
+  return FALSE;
+}
+
+/* Slots that a rank's micro-batches are held in all, most over ranks: between its ends and the bend the waves are
+ * straight lines, so one of these has it. */
 static gint64 slots_held(const VPattern *pattern, int n_ranks) {
   gint64 most = 0;
-  for (int end = 0; end < 2; end++) {
+  const int ends[] = {0, n_ranks - 1, MIN(pattern->bend, n_ranks - 1)};
+  for (gsize end = 0; end < G_N_ELEMENTS(ends); end++) {
     gint64 slots[N_WAVES];
-    waves_of(pattern, n_ranks, end * (n_ranks - 1), slots);
+    waves_of(pattern, n_ranks, ends[end], slots);
     most = MAX(most, slots[3] - slots[0] + slots[2] - slots[1]);
   }
   return most;
@@ -72,31 +86,59 @@ typedef struct {
   VPattern pattern;
 } Found;
 
-static int by_held(gconstpointer a, gconstpointer b, gpointer data) {
-  gint64 x = ((const Found *)a)->held, y = ((const Found *)b)->held;
-  return x > y ? -1 : x < y;
+/* Straight ones first, then those of most memory. */
+static int compare_found(gconstpointer a, gconstpointer b, gpointer data) {
+  const Found *x = a, *y = b;
+  const int n_ranks = GPOINTER_TO_INT(data);
+  gboolean x_is_bent = x->pattern.bend < n_ranks, y_is_bent = y->pattern.bend < n_ranks;
+  if (x_is_bent != y_is_bent)
+    return x_is_bent ? 1 : -1;
+  return x->held > y->held ? -1 : x->held < y->held;
+}
+
+typedef struct {
+  const FlatProblem *flat;
+  double most;   /* slots that may be held */
+  GArray *found; /* of Found */
+} Finder;
+
+/* With every turn, where no two waves meet and memory holds it. */
+static void try_turns(Finder *finder, VPattern pattern) {
+  for (int turn = 0; turn < MAX_TURN * MAX_TURN * MAX_LOSS; turn++) {
+    pattern.turn_f = (guint8)(1 + turn % MAX_TURN);
+    pattern.turn_loss = (guint8)(1 + turn / MAX_TURN % MAX_LOSS);
+    pattern.turn_i = (guint8)(1 + turn / (MAX_TURN * MAX_LOSS));
+    Found one = {slots_held(&pattern, finder->flat->n_ranks), pattern};
+    if ((double)one.held <= finder->most && !waves_meet(&pattern, finder->flat->n_ranks))
+      g_array_append_val(finder->found, one);
+  }
+}
+
+static void try_straight(Finder *finder) {
+  for (int step = 0; step < MAX_STEP * MAX_STEP * MAX_STEP * MAX_STEP; step++)
+    try_turns(finder, (VPattern){.f0 = (guint8)(1 + step % MAX_STEP),
+                                 .f1 = (guint8)(1 + step / MAX_STEP % MAX_STEP),
+                                 .i1 = (guint8)(1 + step / (MAX_STEP * MAX_STEP) % MAX_STEP),
+                                 .i0 = (guint8)(1 + step / (MAX_STEP * MAX_STEP * MAX_STEP)),
+                                 .bend = finder->flat->n_ranks});
+}
+
+static void try_bent(Finder *finder) {
+  const int n_ranks = finder->flat->n_ranks, stride = 1 + n_ranks / MAX_BENDS;
+  for (guint8 step = 1; step <= MAX_STEP; step++)
+    for (guint8 bent = 1; bent <= MAX_STEP; bent++)
+      for (int bend = 1; bent != step && bend < n_ranks - 1; bend += stride)
+        try_turns(finder, (VPattern){.f0 = step, .f1 = 1, .i1 = step, .i0 = 1, .bent = bent, .bend = bend});
 }
 
 void v_patterns_find(const FlatProblem *flat, GArray *patterns) {
   if (!is_v_of_two(flat))
     return;
-  double most = chunks_that_fit(flat) * PERIOD;
   g_autoptr(GArray) found = g_array_new(FALSE, FALSE, sizeof(Found));
-  const int n_steps = MAX_STEP * MAX_STEP * MAX_STEP * MAX_STEP, n_turns = MAX_TURN * MAX_TURN * MAX_LOSS;
-  for (int i = 0; i < n_steps * n_turns; i++) {
-    int step = i / n_turns, turn = i % n_turns;
-    VPattern pattern = {(guint8)(1 + step % MAX_STEP),
-                        (guint8)(1 + step / MAX_STEP % MAX_STEP),
-                        (guint8)(1 + step / (MAX_STEP * MAX_STEP) % MAX_STEP),
-                        (guint8)(1 + step / (MAX_STEP * MAX_STEP * MAX_STEP)),
-                        (guint8)(1 + turn % MAX_TURN),
-                        (guint8)(1 + turn / MAX_TURN % MAX_LOSS),
-                        (guint8)(1 + turn / (MAX_TURN * MAX_LOSS))};
-    Found one = {slots_held(&pattern, flat->n_ranks), pattern};
-    if ((double)one.held <= most && !waves_meet(&pattern, flat->n_ranks))
-      g_array_append_val(found, one);
-  }
-  g_array_sort_with_data(found, by_held, NULL);
+  Finder finder = {flat, chunks_that_fit(flat) * PERIOD, found};
+  try_straight(&finder);
+  try_bent(&finder);
+  g_array_sort_with_data(found, compare_found, GINT_TO_POINTER(flat->n_ranks));
   for (guint i = 0; i < found->len; i++)
     g_array_append_val(patterns, g_array_index(found, Found, i).pattern);
 }

@@ -9,10 +9,12 @@
 typedef struct {
   guint8 f0, f1, i1, i0;            /* slots from one rank to the next: out, back, out, back */
   guint8 turn_f, turn_loss, turn_i; /* slots from a wave's end to the next wave's start: F0 F1, F1 I1, I1 I0 */
+  guint8 bent;                      /* slots of F0 and I1 from rank `bend` on */
+  int bend;                         /* a rank; or as many as there are: straight */
 } VPattern;
 
 /* Append to `patterns` (of VPattern) those that let no two waves meet on a rank and, as far as lifespans tell, fit the
- * memory; most memory first. None where the placement is not a V of two chunks. */
+ * memory; straight ones before bent ones, most memory first. None where the placement is not a V of two chunks. */
 void v_patterns_find(const FlatProblem *flat, GArray *patterns);
 /* All micro-batches in the pattern's order. */
 void v_pattern_fill(const FlatProblem *flat, const VPattern *pattern, FlatOrder *order);
