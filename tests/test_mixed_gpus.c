@@ -64,13 +64,13 @@ START_TEST(naming_the_same_kind_again_changes_nothing) {
 END_TEST
 
 /* dp 2, a replica per node: both compute as much and meet at the gradients. With the links of dgx-h100 throughout, the
- * mixed step lies between those of either kind alone and within 2 % of the slower's: only what is not a layer
- * (embedding, head, optimizer) is scaled by the layers' factor. */
+ * mixed step lies between those of either kind alone and within 3 % of the slower's: what is not a layer (embedding,
+ * head, optimizer) is scaled by the layers' factor, and collectives go by the first kind's architecture. */
 START_TEST(replicas_go_at_the_pace_of_the_slower) {
   const double fast_s = step_s("dgx-h100", NULL, 1), mixed_s = step_s("dgx-h100", "a100-sxm4-80gb", 1);
   ck_assert_double_gt(mixed_s, 1.5 * fast_s); /* 989 against 312 TFLOP/s */
   g_autoptr(Prediction) alone = predict_alone("a100-sxm4-80gb", 1);
-  ck_assert_double_eq_tol(mixed_s / alone->step_time_s, 1, 0.02);
+  ck_assert_double_eq_tol(mixed_s / alone->step_time_s, 1, 0.03);
 }
 END_TEST
 
