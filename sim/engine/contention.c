@@ -120,6 +120,10 @@ void contention_free(Contention *contention) {
   g_free(contention);
 }
 
+gboolean contention_takes(const Contention *contention, gint32 transfer) {
+  return contention->demands[transfer].n_ways > 0;
+}
+
 /* Room for a flow at so many ranks. */
 static void begin(Contention *contention, gint32 n_ranks) {
   gsize needed = (gsize)n_ranks * LINKS_PER_RANK;

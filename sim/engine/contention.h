@@ -14,7 +14,10 @@ Contention *contention_new(const Trace *trace, double slowest);
 void contention_free(Contention *contention);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Contention, contention_free)
 
-/* A transfer (Program.transfers) begins at now_ns; it is known by `lane`, of which one is under way at most. A send
+/* Whether a transfer (Program.transfers) is on any link: others take their own time and are not begun here. */
+gboolean contention_takes(const Contention *contention, gint32 transfer);
+
+/* A transfer begins at now_ns; it is known by `lane`, of which one is under way at most. A send
  * between two recorded ranks; or a collective with these. Not after contention_next_ns(). */
 void contention_send(Contention *contention, gint64 now_ns, gint32 lane, gint32 transfer, gint32 from, gint32 to);
 void contention_collective(Contention *contention, gint64 now_ns, gint32 lane, gint32 transfer, const gint32 *ranks,

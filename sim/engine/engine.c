@@ -19,9 +19,9 @@
  * outgrows the cache, put the horizon at the end of time. Then every end is taken at once, last in first out: a rank,
  * with those it meets, is followed as far as it goes before the next is touched. Same records, five times as fast.
  *
- * Where transfers of a rank may share its links (contention.h) their ends follow from one another, so ranks stay in
- * time order. A transfer that all its ranks are ready for is due: it begins now, or when the host will have issued it,
- * and ends when its flow does. Flows' events and the queue's are taken as their times come.
+ * Where transfers of a rank may share its links (contention.h) their ends follow from one another. A transfer that all
+ * its ranks are ready for is due: it begins now, or when the host will have issued it, and ends when its flow does.
+ * Flows' events and the queue's are taken as their times come; ranks run ahead between them.
  *
  * With a transfer tax ranks stay in time order too: a kernel's end moves when a transfer begins beside it. Ends only
  * move later, so one that is taken too early is put back.
@@ -64,6 +64,11 @@ static G_NO_INLINE void start_host(Engine *engine, gint32 lane, gint32 op, gint6
   end_at(engine, lane, state->end_ns[op]);
 }
 
+/* Whether a transfer is a flow. */
+static inline gboolean is_contended(const Engine *engine, gint32 transfer) {
+  return engine->contention != NULL && contention_takes(engine->contention, transfer);
+}
+
 /* Rendezvous: both end together, a transfer after the later of them arrived. Eager: the data is on its way once the
  * send arrived, and the receive ends when both it and the data are there. Either way the time is that of the send. */
 static inline void start_transfer(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 ready_ns,
@@ -75,7 +80,7 @@ static inline void start_transfer(Engine *engine, gint32 lane, gint32 op, const 
   gint64 partner_start_ns = partner->start_ns[match];
   gint64 start_ns = MAX(ready_ns, add_ns(issue_ns, times[task->work].host_ns));
   own->start_ns[op] = start_ns;
-  if (engine->contention != NULL) {
+  if (is_contended(engine, is_send ? task->work : partner->tasks[match].work)) {
     engine_start_contended(engine, lane, op, task);
     return;
   }
@@ -120,7 +125,7 @@ static G_NO_INLINE void start_collective(Engine *engine, gint32 lane, gint32 op,
 
   gint64 end_ns = meeting->end_ns;
   *meeting = (Meeting){.last = -1};
-  if (engine->contention != NULL) {
+  if (is_contended(engine, task->work)) {
     engine_begin_flow_at(engine, lane, end_ns - time->run_ns);
     return;
   }
@@ -290,7 +295,7 @@ static void prefetch_ends(const Engine *engine, const gint32 *lanes, int n) {
 
 static inline void take(Engine *engine, gint32 lane) {
   if (engine->lanes[lane].state == LANE_DUE)
-    engine_begin_flow(engine, lane);
+    engine_begin_flow(engine, lane, engine->queue.now);
   else if (is_too_early(engine, lane))
     event_queue_add(&engine->queue, engine->ranks[rank_of(lane)].end_ns[engine->lanes[lane].head], lane);
   else
@@ -348,7 +353,7 @@ static void engine_init(Engine *engine, const Simulation *simulation) {
   Trace *trace = trace_new(simulation->program, simulation->layout, simulation->folded);
   trace->timing = simulation->timing;
   Contention *contention = simulation->contended ? contention_new(trace, slowest(simulation, trace)) : NULL;
-  gboolean in_order = simulation->folded || simulation->transfer_tax > 0 || contention != NULL;
+  gboolean in_order = simulation->folded || simulation->transfer_tax > 0;
   *engine = (Engine){.simulation = simulation,
                      .timing = simulation->timing,
                      .trace = trace,

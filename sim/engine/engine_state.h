@@ -37,7 +37,7 @@ typedef struct {
   Lane *lanes; /* [rank · LANES_PER_RANK + stream] */
   Rank *ranks;
   TaxedTime *taxed;       /* [ranks]; NULL without a tax */
-  Contention *contention; /* NULL: transfers take their own times */
+  Contention *contention; /* NULL: all transfers take their own times */
   GArray *members;        /* of gint32: ranks of a collective that begins */
   gint64 *begin_ns;       /* [lanes]: of the transfer under way; NULL without contention */
   gint32 *ended;          /* first lanes of chains that end within the horizon, last in first out */
@@ -66,6 +66,6 @@ void engine_tax(Engine *engine, gint32 rank, gint64 from_ns, gint64 to_ns);
  * partner (the last member of its collective) is there; of a collective the lanes of all members are chained. */
 void engine_start_contended(Engine *engine, gint32 lane, gint32 op, const Task *task);
 void engine_begin_flow_at(Engine *engine, gint32 lane, gint64 begin_ns);
-void engine_begin_flow(Engine *engine, gint32 lane);
+void engine_begin_flow(Engine *engine, gint32 lane, gint64 now_ns);
 /* What the flows do before the next event, as far as the first ends. Returns whether lanes have ended. */
 gboolean engine_advance_flows(Engine *engine);

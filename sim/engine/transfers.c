@@ -1,5 +1,8 @@
 /* Transfers whose ends follow from one another: when one begins, what is known of it is a flow (contention.h); its end
- * comes from the flows, which are asked before each event of the queue what they do first. */
+ * comes from the flows, which are asked before each event of the queue what they do first.
+ *
+ * Ranks may run ahead of the flows, up to transfers on links: what is due next in the queue then comes before anything
+ * that a rank has yet to find out, as all of them wait for the queue or for flows. So flows begin in time order. */
 #include "engine_state.h"
 
 /* A transfer of this rank runs from `from_ns` to `to_ns`: the kernel beside it ends later. */
@@ -23,16 +26,15 @@ static G_NO_INLINE void tax_members(Engine *engine, gint32 lane, gint64 from_ns,
 }
 
 /* All ranks of the transfer of this lane are there: its flow begins. */
-void engine_begin_flow(Engine *engine, gint32 lane) {
+void engine_begin_flow(Engine *engine, gint32 lane, gint64 now_ns) {
   gint32 rank = rank_of(lane), op = engine->lanes[lane].head;
   const Task *task = &engine->ranks[rank].tasks[op];
   engine->lanes[lane].state = LANE_BUSY;
-  engine->begin_ns[lane] = engine->horizon_ns;
+  engine->begin_ns[lane] = now_ns;
   if (engine->taxed != NULL)
-    tax_members(engine, lane, engine->horizon_ns,
-                add_ns(engine->horizon_ns, engine->timing->transfers[task->work].run_ns));
+    tax_members(engine, lane, now_ns, add_ns(now_ns, engine->timing->transfers[task->work].run_ns));
   if (task->kind == OP_SEND) {
-    contention_send(engine->contention, engine->horizon_ns, lane, task->work, rank, rank + task->peer_offset);
+    contention_send(engine->contention, now_ns, lane, task->work, rank, rank + task->peer_offset);
     return;
   }
   g_array_set_size(engine->members, 0);
@@ -40,13 +42,13 @@ void engine_begin_flow(Engine *engine, gint32 lane) {
     gint32 of_member = rank_of(member);
     g_array_append_val(engine->members, of_member);
   }
-  contention_collective(engine->contention, engine->horizon_ns, lane, task->work,
-                        (const gint32 *)(void *)engine->members->data, (gint32)engine->members->len);
+  contention_collective(engine->contention, now_ns, lane, task->work, (const gint32 *)(void *)engine->members->data,
+                        (gint32)engine->members->len);
 }
 
 void engine_begin_flow_at(Engine *engine, gint32 lane, gint64 begin_ns) {
-  if (begin_ns <= engine->horizon_ns) {
-    engine_begin_flow(engine, lane);
+  if (!engine->runs_ahead && begin_ns <= engine->horizon_ns) {
+    engine_begin_flow(engine, lane, engine->horizon_ns);
     return;
   }
   engine->lanes[lane].state = LANE_DUE;
