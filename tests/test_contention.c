@@ -1,5 +1,6 @@
 /* Transfers that share a rank's links, worked out by hand. Times in nanoseconds. */
 #include "engine_fixture.h"
+#include "link_use.h"
 #include "plan_cases.h"
 
 enum { MAX_LOADS = 8, SCALE_UP = 0, NIC = 1 };
@@ -164,6 +165,35 @@ START_TEST(a_kernel_is_taxed_while_a_slowed_transfer_lasts) {
 }
 END_TEST
 
+/* Of a step of 200, rank 0's NIC sends for 60 and reduces for 100; rank 1's is taken for 60, inwards.
+ * Latency counts as nothing. */
+START_TEST(a_link_is_in_use_while_bytes_have_it) {
+  Loaded loaded = {.loads = {{0}}};
+  hand_init(&loaded.hand, 2);
+  int collective = hand_collective(&loaded.hand, 0, STREAM_DP, dp_group, hand_kernel(110));
+  int send = hand_send(&loaded.hand, 0, 1, 0, 100, hand_kernel(60));
+  hand_receive(&loaded.hand, 1, 0, 0, 100, hand_kernel(60));
+  hand_compute(&loaded.hand, 1, hand_kernel(200)); /* so long is the step */
+  hand_finish(&loaded.hand);
+  load(&loaded, 0, collective, NIC, 1000, 10);
+  load(&loaded, 0, send, NIC, 1000, 0);
+  loaded.loads[loaded.hand.program->ranks[1].ops[0].work] = loaded.loads[loaded.hand.program->ranks[0].ops[send].work];
+  g_autoptr(Trace) trace = run(&loaded, &folded);
+  loaded.hand.timing.loads = loaded.loads;
+  g_autoptr(Metrics) metrics = metrics_new(trace);
+  LinkUse uses[TIMING_MAX_WAYS];
+  ck_assert(link_use_of(trace, metrics, uses));
+  ck_assert_int_eq(metrics->step_ns, 200);
+  ck_assert_double_eq_tol(uses[NIC].most, 160.0 / 200, 1e-12);
+  ck_assert_int_eq(uses[NIC].busiest, 0);
+  ck_assert_double_eq_tol(uses[NIC].mean, (160.0 + 60.0) / 2 / 200, 1e-12);
+  ck_assert_int_eq(uses[NIC + 1].busiest, -1); /* an uplink, which none takes */
+  loaded.hand.timing.loads = NULL;
+  ck_assert(!link_use_of(trace, metrics, uses));
+  hand_clear(&loaded.hand);
+}
+END_TEST
+
 /* Where nothing meets, nothing changes; folded or not, it is the same step; and transfers only ever end later, op by op
  * against the same program with times of their own, while nothing but transfers waits for transfers. */
 START_TEST(steps_of_plans_are_the_same_folded_and_unfolded) {
@@ -199,6 +229,7 @@ int main(void) {
   tcase_add_test(tcase, the_two_directions_of_a_link_do_not_meet);
   tcase_add_test(tcase, a_send_slows_the_collective_beside_it);
   tcase_add_test(tcase, a_kernel_is_taxed_while_a_slowed_transfer_lasts);
+  tcase_add_test(tcase, a_link_is_in_use_while_bytes_have_it);
   tcase_add_test(tcase, steps_of_plans_are_the_same_folded_and_unfolded);
   Suite *suite = suite_create("contention");
   suite_add_tcase(suite, tcase);

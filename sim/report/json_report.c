@@ -73,6 +73,23 @@ static void add_memory(JsonBuilder *builder, const StepReport *report) {
   json_builder_end_object(builder);
 }
 
+static void add_links(JsonBuilder *builder, const StepReport *report) {
+  json_builder_set_member_name(builder, "links");
+  json_builder_begin_array(builder);
+  for (int way = 0; way < TIMING_MAX_WAYS && report->cluster != NULL; way++) {
+    if (report->link_use[way].busiest < 0)
+      continue;
+    g_autofree char *name = link_use_name(report->cluster, way);
+    json_builder_begin_object(builder);
+    add_text(builder, "name", name);
+    add_number(builder, "used", report->link_use[way].mean);
+    add_number(builder, "most_used", report->link_use[way].most);
+    add_count(builder, "busiest_rank", report->link_use[way].busiest);
+    json_builder_end_object(builder);
+  }
+  json_builder_end_array(builder);
+}
+
 char *json_report_step(const StepReport *report) {
   JsonBuilder *builder = begin();
   add_number(builder, "step_time_s", report->step_time_s);
@@ -86,6 +103,7 @@ char *json_report_step(const StepReport *report) {
   add_number(builder, "bubble_overhead", report->bubble_overhead);
   add_breakdown(builder, report);
   add_memory(builder, report);
+  add_links(builder, report);
 
   begin_member(builder, "kernels");
   add_count(builder, "measured", report->n_measured);

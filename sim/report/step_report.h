@@ -1,8 +1,8 @@
 /* Everything that is printed about one step, as plain numbers: text_report.h and json_report.h write it. Simulated and
  * measured steps fill the same struct. Owns nothing. */
 #pragma once
+#include "link_use.h"
 #include "memory_profile.h"
-#include "metrics.h"
 
 typedef struct {
   /* what was run */
@@ -23,6 +23,9 @@ typedef struct {
   double bubble_fraction, bubble_overhead;
   double hidden_s[N_AXES], exposed_s[N_AXES];
   double traffic_bytes[N_AXES]; /* sent by a GPU per step, mean over pipeline ranks */
+
+  const Cluster *cluster;            /* NULL: what its links do is not known */
+  LinkUse link_use[TIMING_MAX_WAYS]; /* with a cluster */
 
   /* memory of the worst rank */
   double peak_bytes;             /* of the model: without reserved_bytes */

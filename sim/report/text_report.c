@@ -130,6 +130,21 @@ static void append_breakdown(GString *out, const StepReport *report, gboolean co
                          percent(report->bubble_fraction), percent(report->bubble_overhead));
 }
 
+static void append_links(GString *out, const StepReport *report) {
+  gboolean is_first = TRUE;
+  for (int way = 0; way < TIMING_MAX_WAYS && report->cluster != NULL; way++) {
+    const LinkUse *use = &report->link_use[way];
+    if (use->busiest < 0)
+      continue;
+    if (is_first)
+      g_string_append_printf(out, "  %-24s %8s   %s\n", "links, a GPU's part", "in use", "most on a rank");
+    is_first = FALSE;
+    g_autofree char *name = link_use_name(report->cluster, way);
+    g_string_append_printf(out, "  %-24s %6.2f %%   %6.2f %% on rank %d\n", name, percent(use->mean),
+                           percent(use->most), use->busiest);
+  }
+}
+
 static void append_communication(GString *out, const StepReport *report, gboolean colour) {
   append_heading(out, "Communication per GPU and step (exposed: nothing ran meanwhile; hidden: beside kernels)",
                  colour);
@@ -148,6 +163,7 @@ static void append_communication(GString *out, const StepReport *report, gboolea
   }
   if (n_lines == 0)
     g_string_append(out, "  none\n");
+  append_links(out, report);
 }
 
 static void append_bytes_line(GString *out, const char *label, double bytes, double capacity, const char *colour) {

@@ -1,0 +1,60 @@
+#include "link_use.h"
+
+typedef struct {
+  double out_ns[TIMING_MAX_WAYS], in_ns[TIMING_MAX_WAYS];
+} Taken;
+
+static void add_transfer(Taken *taken, const Timing *timing, const Op *op) {
+  const WayLoad *load = &timing->loads[op->work];
+  gint64 run_ns = timing->transfers[op->work].run_ns;
+  double wire_ns = (double)(run_ns - MIN(load->latency_ns, run_ns));
+  for (int way = 0; way < TIMING_MAX_WAYS; way++) {
+    double taken_ns = wire_ns * load->share[way] / TIMING_WHOLE_WAY;
+    taken->out_ns[way] += op->kind == OP_RECV ? 0 : taken_ns;
+    taken->in_ns[way] += op->kind == OP_SEND ? 0 : taken_ns;
+  }
+}
+
+/* Of the last step. */
+static Taken taken_by(const Trace *trace, const Metrics *metrics, int rank) {
+  const OpList *list = trace_list(trace, rank);
+  Taken taken = {{0}};
+  for (int i = 0; i < list->n_ops; i++) {
+    const Op *op = &list->ops[i];
+    if (op->step == trace->program->n_steps - 1 && op->kind != OP_COMPUTE && op->kind != OP_HOST)
+      add_transfer(&taken, trace->timing, op);
+  }
+  const RankBreakdown *breakdown = &metrics->ranks[rank];
+  double tp_ns = (double)(breakdown->hidden_ns[AXIS_TP] + breakdown->exposed_ns[AXIS_TP]);
+  taken.out_ns[0] += tp_ns;
+  taken.in_ns[0] += tp_ns;
+  return taken;
+}
+
+gboolean link_use_of(const Trace *trace, const Metrics *metrics, LinkUse *uses) {
+  for (int way = 0; way < TIMING_MAX_WAYS; way++)
+    uses[way] = (LinkUse){.busiest = -1};
+  if (trace->timing == NULL || trace->timing->loads == NULL || metrics->step_ns <= 0)
+    return FALSE;
+  for (int rank = 0; rank < trace->n_ranks; rank++) {
+    const Taken taken = taken_by(trace, metrics, rank);
+    for (int way = 0; way < TIMING_MAX_WAYS; way++) {
+      double use = MAX(taken.out_ns[way], taken.in_ns[way]) / (double)metrics->step_ns;
+      uses[way].mean += use / trace->n_ranks;
+      if (use > uses[way].most) {
+        uses[way].most = use;
+        uses[way].busiest = rank;
+      }
+    }
+  }
+  return TRUE;
+}
+
+char *link_use_name(const Cluster *cluster, int way) {
+  if (way == 0)
+    return g_strdup("scale-up links");
+  if (way == 1)
+    return g_strdup("NICs");
+  const FabricTier *below = &cluster->tiers[way - 2];
+  return g_strdup_printf("uplinks of %" G_GINT64_FORMAT " GPUs", below->span_gpus);
+}

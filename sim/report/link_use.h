@@ -1,0 +1,18 @@
+/* How much of its links a rank uses in a step: which link is the next to bound it. Of the bytes' time of each transfer,
+ * what it takes of each way (WayLoad, timing.h); the tp collectives inside compute ops take the scale-up links whole
+ * while they run. */
+#pragma once
+#include "cluster.h"
+#include "metrics.h"
+
+typedef struct {
+  double
+      mean; /* share of the step for which a rank's part of the way is taken, the fuller direction; mean over ranks */
+  double most; /* of the busiest rank */
+  int busiest; /* recorded rank; −1: the way is not used */
+} LinkUse;
+
+/* `uses` [TIMING_MAX_WAYS] is filled. FALSE: not known (a measured trace, or one whose timing has no loads). */
+gboolean link_use_of(const Trace *trace, const Metrics *metrics, LinkUse *uses);
+/* "scale-up links", "NICs", "uplinks of 3072 GPUs". Owned by the caller. */
+char *link_use_name(const Cluster *cluster, int way);
