@@ -68,7 +68,7 @@ set key inside left top vertical Left reverse samplen 4 spacing 1.25
 if (limit > 0) {
   set arrow from graph 0, first limit to graph 1, first limit nohead dt 2 lw 1.2 lc rgb "#666666"
   # right of the key, left of where the curves come up to the line
-  set label sprintf("a ring could reach %.4g GB/s", limit) at graph 0.4, first limit left offset 0, 0.5 textcolor rgb "#444444"
+  set label sprintf("ring: at most %.4g GB/s", limit) at graph 0.4, first limit left offset 0, 0.5 textcolor rgb "#444444"
 }
 
 # the choice, then the others in front of it
