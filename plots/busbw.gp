@@ -56,8 +56,9 @@ set xtics nomirror textcolor rgb "#333333" ()
 unit(power) = power < 10 ? "B" : power < 20 ? "KiB" : power < 30 ? "MiB" : power < 40 ? "GiB" : "TiB"
 scaled(power) = 2.0**(power < 10 ? power : power < 20 ? power - 10 : power < 30 ? power - 20 : \
                       power < 40 ? power - 30 : power - 40)
-first = ceil(log(STATS_min_x) / log(2) - 1e-9)
-last = floor(log(STATS_max_x) / log(2) + 1e-9)
+# sizes in the data have six digits
+first = ceil(log(STATS_min_x) / log(2) - 1e-4)
+last = floor(log(STATS_max_x) / log(2) + 1e-4)
 do for [power = first:last:1 + floor((last - first) / 11)] {
   set xtics add (sprintf("%.0f %s", scaled(power), unit(power)) 2.0**power)
 }
@@ -66,7 +67,8 @@ set ytics nomirror textcolor rgb "#333333"
 set key inside left top vertical Left reverse samplen 4 spacing 1.25
 if (limit > 0) {
   set arrow from graph 0, first limit to graph 1, first limit nohead dt 2 lw 1.2 lc rgb "#666666"
-  set label sprintf("a ring could reach %.4g GB/s", limit) at graph 0.99, first limit right offset 0, 0.5 textcolor rgb "#444444"
+  # right of the key, left of where the curves come up to the line
+  set label sprintf("ring: at most %.4g GB/s", limit) at graph 0.4, first limit left offset 0, 0.5 textcolor rgb "#444444"
 }
 
 # the choice, then the others in front of it

@@ -10,9 +10,9 @@ mkdir -p "$out"
 
 # Tensor, pipeline and data parallel sizes, batch and sequence: Llama Team, The Llama 3 Herd of Models, arXiv 2407.21783,
 # §3.3.2, table 4 (tp 8, cp 1, pp 16, dp 128, sequence 8,192, 16 sequences per dp rank, BF16 MFU 41 %). One layer per
-# model chunk, embedding and head as chunks of their own: ibid., "Pipeline parallelism".
+# model chunk, embedding and head as chunks of their own, asynchronous sends between stages: ibid., "Pipeline parallelism".
 plan="--model llama-3.1-405b --cluster llama3-h100 --gpus 16384 --tp 8 --pp 16 --dp 128 --chunks 8
-      --seq-len 8192 --global-batch 2048 --zero 2 --sequence-parallel on"
+      --seq-len 8192 --global-batch 2048 --zero 2 --sequence-parallel on --overlap-p2p on"
 
 echo "Llama-3.1-405B on 16,384 H100"
 echo
@@ -27,7 +27,7 @@ echo "$mfu" | awk '{ printf "MFU predicted %.1f %%, published 41 %% (arXiv 2407.
   --output "$out/bubble.svg"
 # shellcheck disable=SC2086
 "$stepsim" plot mfu ${plan%--gpus*} --tp 8 --pp 16 --chunks 8 --seq-len 8192 --global-batch 2048 --zero 2 \
-  --sequence-parallel on --gpu-list '1024..16384*2' --output "$out/mfu.svg"
+  --sequence-parallel on --overlap-p2p on --gpu-list '1024..16384*2' --output "$out/mfu.svg"
 # shellcheck disable=SC2086
 "$stepsim" plot memory $plan --output "$out/memory.svg"
 echo

@@ -391,7 +391,7 @@ out_of_memory rows_per_s threads groups" validate runs.csv --json
     check_picture "strong scaling: 64 sequences a step;weak scaling;llama-3-8b" \
       plot mfu --model llama-3-8b --cluster dgx-h100 --tp 8 --gpu-list 8,16 --global-batch 64 --output
     check_picture "ZeRO-3;reserved;llama-3-8b" plot memory $plan --output
-    check_picture "the library's choice;nvls_tree;hierarchical;a ring could reach 351 GB/s;all_reduce over 16 GPUs" \
+    check_picture "the library's choice;nvls_tree;hierarchical;ring: at most 351 GB/s;all_reduce over 16 GPUs" \
       collective --cluster dgx-h100 --gpus 16 --bytes 1MiB..1GiB --plot
   fi
 

@@ -342,6 +342,18 @@ START_TEST(the_lead_is_just_what_lets_every_item_start_on_time) {
 }
 END_TEST
 
+/* A stage of the pipeline may have an op for a phase that nothing is done in. */
+START_TEST(without_kernels_there_is_no_lead_and_all_of_a_record_is_compute) {
+  g_autoptr(Timing) timing = random_timing();
+  const Work none = {.phase = PHASE_I, .piece = -1, .first_item = -1, .last_item = -1, .stage = -1};
+  gint64 charged[N_CHARGES] = {0}, hidden = 0;
+  ck_assert_int_eq(timing_host_lead(timing, &none), 0);
+  timing_charge(timing, &none, 100, 100, 107, charged, &hidden);
+  ck_assert_int_eq(charged[CHARGE_COMPUTE], 7);
+  ck_assert_int_eq(hidden, 0);
+}
+END_TEST
+
 START_TEST(stored_sums_are_the_replay_s_when_the_host_is_ahead) {
   for (int trial = 0; trial < 300; trial++) {
     TimedList list = random_list(1);
@@ -373,6 +385,7 @@ int main(void) {
   tcase_add_test(tcase, charges_sum_to_the_record_whatever_it_is);
   tcase_add_test(tcase, parts_of_a_replay_are_charged_what_the_whole_is);
   tcase_add_test(tcase, the_lead_is_just_what_lets_every_item_start_on_time);
+  tcase_add_test(tcase, without_kernels_there_is_no_lead_and_all_of_a_record_is_compute);
   tcase_add_test(tcase, stored_sums_are_the_replay_s_when_the_host_is_ahead);
   Suite *suite = suite_create("timing");
   suite_add_tcase(suite, tcase);

@@ -83,6 +83,12 @@ static gint32 run_work(Expander *expander, const Work *whole, Piece piece, const
   return program_work(expander->target, &work);
 }
 
+/* Of a phase that is collectives at most: those are ops, and nothing of the piece is left to count. */
+static gint32 no_kernels(Expander *expander, Phase phase) {
+  const Work none = {.phase = phase, .stage = -1, .piece = -1, .first_item = -1, .last_item = -1};
+  return program_work(expander->target, &none);
+}
+
 static gint32 tp_transfer(Expander *expander, Piece piece, const WorkList *list, int item) {
   Group group = {.name = "tp", .axes = AXIS_BIT(AXIS_TP), .pp_first = -1, .pp_last = -1, .charge = AXIS_TP};
   Transfer transfer = {.group = program_group(expander->target, &group),
@@ -210,7 +216,7 @@ static void expand_op(Expander *expander, int old_index) {
     }
   }
   if (expander->last_compute == compute_before) { /* no kernel in this phase: the op stays, for its place and memory */
-    op.work = program_work(expander->target, &work);
+    op.work = no_kernels(expander, (Phase)work.phase);
     join_tp(expander, expander->last_tp);
     emit_run(expander, op, -1);
   }

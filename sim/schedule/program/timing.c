@@ -250,7 +250,7 @@ static gint64 lead_of_pieces(const Timing *timing, const Work *work) {
     lead_ns = MAX(lead_ns, list->lead_ns + behind_ns + MAX((pieces[i].n - 1) * each_ns, 0));
     behind_ns += pieces[i].n * each_ns;
   }
-  return lead_ns;
+  return lead_ns > G_MININT64 ? lead_ns : 0; /* without kernels any host is far ahead */
 }
 
 gint64 timing_host_lead(const Timing *timing, const Work *work) {
