@@ -286,68 +286,68 @@ START_TEST(more_gpus_than_there_are_is_impossible) {
 END_TEST
 
 /* Checks: each mistake alone in an otherwise sound file. */
+static const struct {
+  const char *text, *expected;
+  gboolean is_error;
+} mistakes[] = {
+    {HEAD "node:\n  gpus: 4\n" NVSWITCH NICS PCIE, NULL, FALSE},
+    {HEAD "node:\n  gpus: 4\n" NVSWITCH NICS PCIE "  rails: [{nic: 0, gpus: [0, 1]}, {nic: 1, gpus: [2]}]\n",
+     "GPU 3 is served by no NIC", TRUE},
+    {HEAD "node:\n  gpus: 4\n" NVSWITCH NICS "  rails: [{nic: 0, gpus: [0, 1, 2, 3]}]\n", "NIC 1 serves no GPU", FALSE},
+    {HEAD "node:\n  gpus: 4\n" NVSWITCH NICS PCIE "  rails: [{nic: 0, gpus: [0, 1, 2]}, {nic: 1, gpus: [3]}]\n",
+     "NIC 0 serves GPU 2 of another socket", FALSE},
+    {HEAD "node:\n  gpus: 4\n" NVSWITCH NICS PCIE "faults: [{at: node1/nic1, factor: dead}]\n",
+     "node1/gpu2 has no live NIC", FALSE},
+    {HEAD "node:\n  gpus: 2\n  nics: 0\n  scale_up:\n    kind: nvlink_mesh\n    bandwidth: 100 GB/s\n"
+          "    efficiency: 0.8\n    latency: 10 us\n    domain: 4\n    mesh: {link: 25 GB/s, pairs: [{gpus: [0, 1], "
+          "links: 4}, {gpus: [2, 3], links: 4}]}\n",
+     "2 of 4 GPUs cannot be reached from node0/gpu0, the first of them node1/gpu0", TRUE},
+    {HEAD "node:\n  gpus: 2\n  nics: 0\n  scale_up:\n    kind: nvlink_mesh\n    bandwidth: 150 GB/s\n"
+          "    efficiency: 0.8\n    latency: 10 us\n    mesh: {link: 25 GB/s, pairs: [{gpus: [0, 1], links: 4}]}\n",
+     "the 4 NVLinks of GPU 0 carry 100.0 GB/s, the node states 150.0 GB/s", FALSE},
+    {HEAD "node:\n  gpus: 1\n  nics: 1\n  nic: {bandwidth: 50 GB/s, efficiency: 0.9, latency: 20 us}\n" NVSWITCH
+          "  pcie: {bandwidth: 64 GB/s, sockets: [{}], switches: [{socket: 0, uplink: 200 GB/s, gpus: [0], nics: "
+          "[0]}]}\n",
+     "the uplink of PCIe switch 0, 200.0 GB/s, is faster than all that feeds it, 128.0 GB/s", FALSE},
+    {HEAD "node:\n  gpus: 1\n  nics: 1\n  nic: {bandwidth: 50 GB/s, efficiency: 0.9, latency: 20 us}\n" NVSWITCH
+          "  pcie: {bandwidth: 64 GB/s, sockets: [{}], switches: [{socket: 0, uplink: 64 Gb/s, gpus: [0], nics: "
+          "[0]}]}\n", /* 8 GB/s: exactly a sixteenth is not below it */
+     NULL, FALSE},
+    {HEAD "node:\n  gpus: 1\n  nics: 1\n  nic: {bandwidth: 50 GB/s, efficiency: 0.9, latency: 20 us}\n" NVSWITCH
+          "  pcie: {bandwidth: 64 GB/s, sockets: [{}], switches: [{socket: 0, uplink: 60 Gb/s, gpus: [0], nics: "
+          "[0]}]}\n",
+     "below a sixteenth of what feeds it", FALSE},
+    {HEAD "node:\n  gpus: 1\n  nics: 1\n  nic: {bandwidth: 50 GB/s, efficiency: 0.9, latency: 20 us}\n" NVSWITCH
+          "  pcie: {bandwidth: 32 GB/s, sockets: [{gpus: [0], nics: [0]}]}\n",
+     "NIC 0 carries 50.00 GB/s, more than the 32.00 GB/s of its PCIe slot", FALSE},
+    {HEAD "node:\n  gpus: 4\n" NVSWITCH NICS "fabric: {tiers: [{span: 30, oversubscription: 1}]}\n",
+     "tier 0: span 30 is not a multiple of the 4 GPUs of a node", TRUE},
+    {HEAD "node:\n  gpus: 4\n" NVSWITCH NICS
+          "fabric: {leaves: {kind: classic, nodes: 2}, tiers: [{span: 16, oversubscription: 1}, {span: 40, "
+          "oversubscription: 1}]}\n",
+     "tier 1: span 40 is not a multiple of the 16 GPUs", TRUE},
+    {HEAD "node:\n  gpus: 4\n  nics: 1\n  nic: {bandwidth: 400 GB/s, efficiency: 0.9, latency: 20 us}\n"
+          "  scale_up: {kind: nvswitch, bandwidth: 50 GB/s, efficiency: 0.8, latency: 10 us}\n",
+     "NVLink carries 50.00 GB/s per GPU, less than its share of the NICs, 100.0 GB/s", FALSE},
+    {HEAD "node:\n  gpus: 4\n  nics: 0\n"
+          "  scale_up: {kind: nvswitch, bandwidth: 9 TB/s, efficiency: 0.8, latency: 10 us}\n",
+     "scale-up over NVLink of 9.000 TB/s: such links have 20.00 GB/s to 3.600 TB/s", FALSE},
+};
+
 START_TEST(each_mistake_is_found) {
-  static const struct {
-    const char *text, *expected;
-    gboolean is_error;
-  } cases[] = {
-      {HEAD "node:\n  gpus: 4\n" NVSWITCH NICS PCIE, NULL, FALSE},
-      {HEAD "node:\n  gpus: 4\n" NVSWITCH NICS PCIE "  rails: [{nic: 0, gpus: [0, 1]}, {nic: 1, gpus: [2]}]\n",
-       "GPU 3 is served by no NIC", TRUE},
-      {HEAD "node:\n  gpus: 4\n" NVSWITCH NICS "  rails: [{nic: 0, gpus: [0, 1, 2, 3]}]\n", "NIC 1 serves no GPU",
-       FALSE},
-      {HEAD "node:\n  gpus: 4\n" NVSWITCH NICS PCIE "  rails: [{nic: 0, gpus: [0, 1, 2]}, {nic: 1, gpus: [3]}]\n",
-       "NIC 0 serves GPU 2 of another socket", FALSE},
-      {HEAD "node:\n  gpus: 4\n" NVSWITCH NICS PCIE "faults: [{at: node1/nic1, factor: dead}]\n",
-       "node1/gpu2 has no live NIC", FALSE},
-      {HEAD "node:\n  gpus: 2\n  nics: 0\n  scale_up:\n    kind: nvlink_mesh\n    bandwidth: 100 GB/s\n"
-            "    efficiency: 0.8\n    latency: 10 us\n    domain: 4\n    mesh: {link: 25 GB/s, pairs: [{gpus: [0, 1], "
-            "links: 4}, {gpus: [2, 3], links: 4}]}\n",
-       "2 of 4 GPUs cannot be reached from node0/gpu0, the first of them node1/gpu0", TRUE},
-      {HEAD "node:\n  gpus: 2\n  nics: 0\n  scale_up:\n    kind: nvlink_mesh\n    bandwidth: 150 GB/s\n"
-            "    efficiency: 0.8\n    latency: 10 us\n    mesh: {link: 25 GB/s, pairs: [{gpus: [0, 1], links: 4}]}\n",
-       "the 4 NVLinks of GPU 0 carry 100.0 GB/s, the node states 150.0 GB/s", FALSE},
-      {HEAD "node:\n  gpus: 1\n  nics: 1\n  nic: {bandwidth: 50 GB/s, efficiency: 0.9, latency: 20 us}\n" NVSWITCH
-            "  pcie: {bandwidth: 64 GB/s, sockets: [{}], switches: [{socket: 0, uplink: 200 GB/s, gpus: [0], nics: "
-            "[0]}]}\n",
-       "the uplink of PCIe switch 0, 200.0 GB/s, is faster than all that feeds it, 128.0 GB/s", FALSE},
-      {HEAD "node:\n  gpus: 1\n  nics: 1\n  nic: {bandwidth: 50 GB/s, efficiency: 0.9, latency: 20 us}\n" NVSWITCH
-            "  pcie: {bandwidth: 64 GB/s, sockets: [{}], switches: [{socket: 0, uplink: 64 Gb/s, gpus: [0], nics: "
-            "[0]}]}\n", /* 8 GB/s: exactly a sixteenth is not below it */
-       NULL, FALSE},
-      {HEAD "node:\n  gpus: 1\n  nics: 1\n  nic: {bandwidth: 50 GB/s, efficiency: 0.9, latency: 20 us}\n" NVSWITCH
-            "  pcie: {bandwidth: 64 GB/s, sockets: [{}], switches: [{socket: 0, uplink: 60 Gb/s, gpus: [0], nics: "
-            "[0]}]}\n",
-       "below a sixteenth of what feeds it", FALSE},
-      {HEAD "node:\n  gpus: 1\n  nics: 1\n  nic: {bandwidth: 50 GB/s, efficiency: 0.9, latency: 20 us}\n" NVSWITCH
-            "  pcie: {bandwidth: 32 GB/s, sockets: [{gpus: [0], nics: [0]}]}\n",
-       "NIC 0 carries 50.00 GB/s, more than the 32.00 GB/s of its PCIe slot", FALSE},
-      {HEAD "node:\n  gpus: 4\n" NVSWITCH NICS "fabric: {tiers: [{span: 30, oversubscription: 1}]}\n",
-       "tier 0: span 30 is not a multiple of the 4 GPUs of a node", TRUE},
-      {HEAD "node:\n  gpus: 4\n" NVSWITCH NICS
-            "fabric: {leaves: {kind: classic, nodes: 2}, tiers: [{span: 16, oversubscription: 1}, {span: 40, "
-            "oversubscription: 1}]}\n",
-       "tier 1: span 40 is not a multiple of the 16 GPUs", TRUE},
-      {HEAD "node:\n  gpus: 4\n  nics: 1\n  nic: {bandwidth: 400 GB/s, efficiency: 0.9, latency: 20 us}\n"
-            "  scale_up: {kind: nvswitch, bandwidth: 50 GB/s, efficiency: 0.8, latency: 10 us}\n",
-       "NVLink carries 50.00 GB/s per GPU, less than its share of the NICs, 100.0 GB/s", FALSE},
-      {HEAD "node:\n  gpus: 4\n  nics: 0\n"
-            "  scale_up: {kind: nvswitch, bandwidth: 9 TB/s, efficiency: 0.8, latency: 10 us}\n",
-       "scale-up over NVLink of 9.000 TB/s: such links have 20.00 GB/s to 3.600 TB/s", FALSE},
-  };
-  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
-    g_autoptr(Cluster) cluster = cluster_of(cases[i].text);
+  for (gsize i = 0; i < G_N_ELEMENTS(mistakes); i++) {
+    g_autoptr(Cluster) cluster = cluster_of(mistakes[i].text);
     g_autoptr(Topology) t =
         topology_of(cluster, cluster->nics_per_node > 0 ? 2 * cluster->domain_gpus : cluster->domain_gpus);
     g_autoptr(GArray) findings = topology_check(t);
     const Finding *first = findings->len > 0 ? &g_array_index(findings, Finding, 0) : NULL;
-    if (cases[i].expected == NULL) {
+    if (mistakes[i].expected == NULL) {
       ck_assert_msg(first == NULL, "case %zu: %s", i, first != NULL ? first->what : "");
       continue;
     }
     ck_assert_msg(first != NULL, "case %zu: nothing found", i);
-    ck_assert_msg(strstr(first->what, cases[i].expected) != NULL, "case %zu: \"%s\"", i, first->what);
-    ck_assert_int_eq(first->is_error, cases[i].is_error);
+    ck_assert_msg(strstr(first->what, mistakes[i].expected) != NULL, "case %zu: \"%s\"", i, first->what);
+    ck_assert_int_eq(first->is_error, mistakes[i].is_error);
     ck_assert(*first->advice != '\0');
   }
 }
