@@ -20,7 +20,28 @@ static gboolean needs_kernels(const Plan *plan, const Cluster *cluster) {
   return !plan->fold || cluster->transfer_tax > 0;
 }
 
-static Program *lower_plan(const Workload *workload, PlanOrder *choice, const Cluster *cluster, const char *dump_after,
+struct PredictScratch {
+  ProgramCache *programs;
+};
+
+PredictScratch *predict_scratch_new(void) {
+  PredictScratch *scratch = g_new(PredictScratch, 1);
+  *scratch = (PredictScratch){.programs = program_cache_new()};
+  return scratch;
+}
+
+void predict_scratch_free(PredictScratch *scratch) {
+  if (scratch == NULL)
+    return;
+  program_cache_free(scratch->programs);
+  g_free(scratch);
+}
+
+ProgramCacheStats predict_scratch_programs(const PredictScratch *scratch) {
+  return program_cache_stats(scratch->programs);
+}
+
+static Program *lower_anew(const Workload *workload, PlanOrder *choice, const Cluster *cluster, const char *dump_after,
                            char **dump, GError **error) {
   const Plan *plan = workload->plan;
   g_autoptr(Order) order =
@@ -28,8 +49,16 @@ static Program *lower_plan(const Workload *workload, PlanOrder *choice, const Cl
   if (order == NULL)
     return NULL;
   Lowering lowering = {.order = order, .workload = workload, .n_steps = plan->steps};
-  g_autoptr(Program) program = lower(&lowering, dump_after, dump, error);
-  if (program == NULL || !needs_kernels(plan, cluster))
+  return lower(&lowering, dump_after, dump, error);
+}
+
+/* An order of the table is lowered once per structure and scratch; auto's depends on times, a file's on the file. */
+static Program *lower_plan(PredictScratch *scratch, const Workload *workload, PlanOrder *choice, const Cluster *cluster,
+                           GError **error) {
+  g_autoptr(Program) program = scratch != NULL && choice->info != NULL
+                                   ? program_cache_lower(scratch->programs, choice, workload, error)
+                                   : lower_anew(workload, choice, cluster, NULL, NULL, error);
+  if (program == NULL || !needs_kernels(workload->plan, cluster))
     return g_steal_pointer(&program);
   return program_expand(program, workload);
 }
@@ -163,12 +192,13 @@ static Prediction *predict_steps(const Cluster *cluster, Workload *workload, Pro
   return g_steal_pointer(&prediction);
 }
 
-static Prediction *predict_as_named(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
+static Prediction *predict_as_named(PredictScratch *scratch, const Model *model, const Cluster *cluster,
+                                    const Plan *plan, GError **error) {
   g_auto(PlanOrder) choice = {0};
   g_autoptr(Workload) workload = make_workload(model, cluster, plan, &choice, error);
   if (workload == NULL)
     return NULL;
-  Program *program = lower_plan(workload, &choice, cluster, NULL, NULL, error);
+  Program *program = lower_plan(scratch, workload, &choice, cluster, error);
   if (program == NULL)
     return NULL;
   return predict_steps(cluster, g_steal_pointer(&workload), program, error);
@@ -198,9 +228,10 @@ static Plan *plan_of_equal_ranks(const Plan *plan) {
 
 /* auto's order, predicted. It is made for what is known of memory before it is lowered; what it then holds too much is
  * taken off what it may hold, in plan->memory_cap, and it is made again. NULL when none found holds at most `bytes`. */
-static Prediction *predict_made(const Model *model, const Cluster *cluster, Plan *plan, double bytes, GError **error) {
+static Prediction *predict_made(PredictScratch *scratch, const Model *model, const Cluster *cluster, Plan *plan,
+                                double bytes, GError **error) {
   for (int i = 0; i < MOST_TRIES; i++) {
-    g_autoptr(Prediction) prediction = predict_as_named(model, cluster, plan, error);
+    g_autoptr(Prediction) prediction = predict_as_named(scratch, model, cluster, plan, error);
     if (prediction == NULL || holds(prediction, bytes))
       return g_steal_pointer(&prediction);
     plan->memory_cap = most_bytes(plan, cluster) - (prediction->memory->peak_bytes - bytes);
@@ -215,8 +246,8 @@ static Prediction *predict_made(const Model *model, const Cluster *cluster, Plan
 /* The fastest schedule of the table that fits, where it is faster than `made`, auto's order (NULL: there is none);
  * NULL: none. An order made for F, I and W knows neither what a whole backward hides that I alone does not, nor another
  * placement of its chunks. `opened`: what the plan leaves open is as auto has it. */
-static const char *faster_of_table(const Model *model, const Cluster *cluster, const Plan *opened,
-                                   const Prediction *made) {
+static const char *faster_of_table(PredictScratch *scratch, const Model *model, const Cluster *cluster,
+                                   const Plan *opened, const Prediction *made) {
   const char *best = NULL;
   const double bytes = most_bytes(opened, cluster);
   gint64 least_ns = made != NULL ? made->metrics->step_ns : G_MAXINT64;
@@ -227,7 +258,7 @@ static const char *faster_of_table(const Model *model, const Cluster *cluster, c
     g_autoptr(Plan) plan = plan_of_equal_ranks(opened);
     g_free(plan->schedule);
     plan->schedule = g_strdup(*name);
-    g_autoptr(Prediction) prediction = predict_as_named(model, cluster, plan, NULL);
+    g_autoptr(Prediction) prediction = predict_as_named(scratch, model, cluster, plan, NULL);
     if (prediction == NULL || !holds(prediction, bytes) || prediction->metrics->step_ns >= least_ns)
       continue;
     least_ns = prediction->metrics->step_ns;
@@ -237,7 +268,8 @@ static const char *faster_of_table(const Model *model, const Cluster *cluster, c
 }
 
 /* The plan as it is run: auto stands for the order made for it, or for a schedule of the table that is faster. */
-static Plan *settle_schedule(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
+static Plan *settle_schedule(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
+                             GError **error) {
   g_auto(PlanOrder) choice = {0};
   g_autoptr(Plan) opened = plan_copy(plan);
   if (!plan_order_open(&choice, opened, error))
@@ -246,8 +278,8 @@ static Plan *settle_schedule(const Model *model, const Cluster *cluster, const P
     return plan_copy(plan);
   g_autoptr(Plan) equal = plan_of_equal_ranks(opened);
   g_autoptr(GError) reason = NULL;
-  g_autoptr(Prediction) made = predict_made(model, cluster, equal, most_bytes(opened, cluster), &reason);
-  const char *faster = faster_of_table(model, cluster, opened, made);
+  g_autoptr(Prediction) made = predict_made(scratch, model, cluster, equal, most_bytes(opened, cluster), &reason);
+  const char *faster = faster_of_table(scratch, model, cluster, opened, made);
   if (made == NULL && faster == NULL) {
     g_propagate_error(error, g_steal_pointer(&reason));
     return NULL;
@@ -260,15 +292,20 @@ static Plan *settle_schedule(const Model *model, const Cluster *cluster, const P
   return g_steal_pointer(&opened);
 }
 
-Prediction *predict(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
-  g_autoptr(Plan) settled = settle_schedule(model, cluster, plan, error);
-  Prediction *prediction = settled != NULL ? predict_as_named(model, cluster, settled, error) : NULL;
+Prediction *predict_with(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
+                         GError **error) {
+  g_autoptr(Plan) settled = settle_schedule(scratch, model, cluster, plan, error);
+  Prediction *prediction = settled != NULL ? predict_as_named(scratch, model, cluster, settled, error) : NULL;
   if (prediction == NULL || g_strcmp0(plan->schedule, settled->schedule) == 0 || plan->schedule == NULL)
     return prediction;
   Plan *run = prediction->workload->plan; /* auto, and what it stands for */
   g_free(run->schedule);
   run->schedule = g_strdup_printf("%s: %s", plan->schedule, settled->schedule);
   return prediction;
+}
+
+Prediction *predict(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
+  return predict_with(NULL, model, cluster, plan, error);
 }
 
 Prediction *predict_program(const Model *model, const Cluster *cluster, const Plan *plan, Program *program,
@@ -289,12 +326,12 @@ Prediction *predict_program(const Model *model, const Cluster *cluster, const Pl
 char *predict_dump(const Model *model, const Cluster *cluster, const Plan *plan, const char *after_pass,
                    GError **error) {
   g_auto(PlanOrder) choice = {0};
-  g_autoptr(Plan) settled = settle_schedule(model, cluster, plan, error);
+  g_autoptr(Plan) settled = settle_schedule(NULL, model, cluster, plan, error);
   g_autoptr(Workload) workload = settled != NULL ? make_workload(model, cluster, settled, &choice, error) : NULL;
   if (workload == NULL)
     return NULL;
   g_autofree char *dump = NULL;
-  g_autoptr(Program) program = lower_plan(workload, &choice, cluster, after_pass, &dump, error);
+  g_autoptr(Program) program = lower_anew(workload, &choice, cluster, after_pass, &dump, error);
   return program != NULL ? g_steal_pointer(&dump) : NULL;
 }
 

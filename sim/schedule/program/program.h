@@ -112,10 +112,17 @@ typedef struct {
 } Effect;
 
 typedef struct {
-  Op *ops; /* owned */
+  Op *ops; /* owned, or Program.shared's */
   int n_ops;
   double resident[N_MEMORY]; /* bytes held from the start to the end */
 } OpList;
+
+/* Op lists that several Programs run, each with tables of its own. Nothing changes them. */
+typedef struct {
+  int n_ranks;
+  Op **ops;       /* [n_ranks]; owned */
+  gint32 **match; /* [n_ranks] as program_match(); owned */
+} SharedOps;
 
 typedef struct ProgramIndex ProgramIndex;
 
@@ -129,6 +136,7 @@ typedef struct {
   GArray *groups;      /* of Group */
   GArray *effects;     /* of Effect; [0] is no change */
   gboolean expanded;   /* compute ops are single runs of kernels between tp collectives (see pass `expand`) */
+  SharedOps *shared;   /* holds the ops of all lists; NULL: each list its own */
   ProgramIndex *index; /* private: finds equal entries of the tables; owned */
 } Program;
 
@@ -143,6 +151,12 @@ const char *memory_category_name(MemoryCategory category);
 Program *program_new(int n_ranks, int n_stages, int n_micro_batches);
 void program_free(Program *program);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Program, program_free)
+
+/* From now on the ops of `program` are shared (a reference each); its sends and receives must match, `match` says how
+ * and is taken over. */
+void program_share_ops(Program *program, gint32 **match);
+/* Another program with the shared ops of `source` and copies of its tables, but no effects and nothing resident. */
+Program *program_new_sharing(const Program *source);
 
 /* Index of an equal entry, added when there is none. What an entry does not use is made uniform first: the collective
  * of a send, the ends of a collective, the pipeline ranks of a group without pp. */
