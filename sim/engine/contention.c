@@ -90,11 +90,15 @@ static double longest_run_ns(const Trace *trace, double slowest) {
   return longest_ns;
 }
 
+gboolean contention_is_possible(const Trace *trace) {
+  gboolean is_possible = FALSE;
+  for (int rank = 0; rank < trace->program->n_ranks && !is_possible; rank++)
+    is_possible = trace->timing->loads != NULL && can_meet(trace->program, trace->timing, rank);
+  return is_possible;
+}
+
 Contention *contention_new(const Trace *trace, double slowest) {
-  gboolean is_needed = FALSE;
-  for (int rank = 0; rank < trace->program->n_ranks && !is_needed; rank++)
-    is_needed = trace->timing->loads != NULL && can_meet(trace->program, trace->timing, rank);
-  if (!is_needed || longest_run_ns(trace, slowest) * TICKS_PER_NS >= (double)TICKS_NEVER)
+  if (!contention_is_possible(trace) || longest_run_ns(trace, slowest) * TICKS_PER_NS >= (double)TICKS_NEVER)
     return NULL;
   gint32 n_links = trace->n_ranks * LINKS_PER_RANK;
   g_autofree double *capacity = g_new(double, n_links);
@@ -118,6 +122,10 @@ void contention_free(Contention *contention) {
   g_free(contention->counts);
   g_array_unref(contention->ended);
   g_free(contention);
+}
+
+gboolean contention_is_idle(const Contention *contention) {
+  return flows_n_active(contention->flows) == 0;
 }
 
 gboolean contention_takes(const Contention *contention, gint32 transfer) {
@@ -170,6 +178,10 @@ void contention_collective(Contention *contention, gint64 now_ns, gint32 lane, g
     for (int direction = OUT; direction < N_DIRECTIONS; direction++)
       add_ways(contention, demand, ranks[i], direction);
   start(contention, now_ns, lane, demand);
+}
+
+gint64 contention_now_ns(const Contention *contention) {
+  return ticks_to_ns(flows_now(contention->flows));
 }
 
 gint64 contention_next_ns(Contention *contention) {

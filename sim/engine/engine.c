@@ -31,6 +31,7 @@
  * common way through examine and start keeps its registers. */
 #include "engine_state.h"
 
+#include "follow.h"
 #include "variation.h"
 
 static G_NO_INLINE void vary(const Engine *engine, gint32 rank, gint32 op, gint64 *run_ns, gint64 *tail_ns) {
@@ -110,21 +111,27 @@ static inline void start_transfer(Engine *engine, gint32 lane, gint32 op, const 
   end_at(engine, lane, end_ns);
 }
 
-static G_NO_INLINE void start_collective(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 ready_ns,
-                                         gint64 issue_ns) {
+gboolean engine_arrive(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 *end_ns) {
   gint32 n_members, rank = rank_of(lane);
-  const OpTime *time = &engine->timing->transfers[task->work];
   Meeting *meeting = meetings_at(&engine->meetings, rank, task->group, task->slot, &n_members);
-  gint64 start_ns = MAX(ready_ns, add_ns(issue_ns, time->host_ns));
-  engine->ranks[rank].start_ns[op] = start_ns;
-  meeting->end_ns = MAX(meeting->end_ns, add_ns(start_ns, time->run_ns));
+  gint64 run_ns = engine->timing->transfers[task->work].run_ns;
+  meeting->end_ns = MAX(meeting->end_ns, add_ns(engine->ranks[rank].start_ns[op], run_ns));
   engine->lanes[lane].chain = meeting->last;
   meeting->last = lane;
   if (++meeting->n_arrived < n_members)
-    return;
-
-  gint64 end_ns = meeting->end_ns;
+    return FALSE;
+  *end_ns = meeting->end_ns;
   *meeting = (Meeting){.last = -1};
+  return TRUE;
+}
+
+static G_NO_INLINE void start_collective(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 ready_ns,
+                                         gint64 issue_ns) {
+  const OpTime *time = &engine->timing->transfers[task->work];
+  gint64 end_ns;
+  engine->ranks[rank_of(lane)].start_ns[op] = MAX(ready_ns, add_ns(issue_ns, time->host_ns));
+  if (!engine_arrive(engine, lane, op, task, &end_ns))
+    return;
   if (is_contended(engine, task->work)) {
     engine_begin_flow_at(engine, lane, end_ns - time->run_ns);
     return;
@@ -225,6 +232,11 @@ static inline int held_by(const Engine *engine, const Rank *state, gint32 op, co
   return holder < 0 ? -1 : state->tasks[holder].stream;
 }
 
+gboolean engine_is_free(const Engine *engine, gint32 rank, gint32 op) {
+  const Rank *state = &engine->ranks[rank];
+  return held_by(engine, state, op, &state->tasks[op]) < 0;
+}
+
 static inline void examine(Engine *engine, gint32 id) {
   const Lane *lane = &engine->lanes[id];
   gint32 op = lane->head;
@@ -243,7 +255,7 @@ static inline void examine(Engine *engine, gint32 id) {
     start(engine, id, op, task, ready_time(engine, state, lane));
 }
 
-static void examine_streams(Engine *engine, gint32 first_lane, guint streams) {
+void engine_examine_streams(Engine *engine, gint32 first_lane, guint streams) {
   for (; streams != 0; streams &= streams - 1)
     examine(engine, first_lane + __builtin_ctz(streams));
 }
@@ -261,7 +273,7 @@ static void end(Engine *engine, gint32 id) {
     lane->chain = -1;
     lane->holds = 0;
     lane->state = LANE_HELD;
-    examine_streams(engine, first_lane, streams);
+    engine_examine_streams(engine, first_lane, streams);
     id = chain;
   }
 }
@@ -307,18 +319,25 @@ static inline void take_ended(Engine *engine) {
     take(engine, engine->ended[--engine->n_ended]);
 }
 
-static void run(Engine *engine) {
+/* Flows have come to rest, and all that happens now has happened: other records follow without the clock. */
+static gboolean is_at_rest(const Engine *engine) {
+  return engine->n_events >= engine->rest_after && contention_is_idle(engine->contention) &&
+         event_queue_next(&engine->queue) > engine->horizon_ns;
+}
+
+/* Returns whether all has ended: not when the run may rest, and does. */
+static gboolean run(Engine *engine) {
   enum { MOST_AT_ONCE = 16 };
   gint32 due[MOST_AT_ONCE];
-  for (gint32 rank = 0; rank < engine->trace->n_ranks; rank++)
-    examine_streams(engine, rank * LANES_PER_RANK, (1u << N_STREAMS) - 1);
   for (;;) {
     take_ended(engine);
     if (engine->contention != NULL && engine_advance_flows(engine))
       continue;
+    if (engine->rest_after > 0 && is_at_rest(engine))
+      return FALSE;
     int n_due = event_queue_take_due(&engine->queue, due, MOST_AT_ONCE);
     if (n_due == 0)
-      return;
+      return TRUE;
     engine->horizon_ns = MAX(engine->horizon_ns, engine->queue.now);
     if (n_due > 1)
       prefetch_ends(engine, due, n_due);
@@ -327,6 +346,12 @@ static void run(Engine *engine) {
       take_ended(engine);
     }
   }
+}
+
+static void run_all(Engine *engine) {
+  for (gint32 rank = 0; rank < engine->trace->n_ranks; rank++)
+    engine_examine_streams(engine, rank * LANES_PER_RANK, (1u << N_STREAMS) - 1);
+  run(engine);
 }
 
 static void init_rank(Engine *engine, gint32 rank) {
@@ -348,10 +373,7 @@ static double slowest(const Simulation *simulation, const Trace *trace) {
   return factor * (1 + 3 * simulation->jitter);
 }
 
-static void engine_init(Engine *engine, const Simulation *simulation) {
-  g_assert(simulation->speed == NULL || !simulation->folded);
-  Trace *trace = trace_new(simulation->program, simulation->layout, simulation->folded);
-  trace->timing = simulation->timing;
+static void engine_init(Engine *engine, const Simulation *simulation, Trace *trace) {
   Contention *contention = simulation->contended ? contention_new(trace, slowest(simulation, trace)) : NULL;
   gboolean in_order = simulation->folded || simulation->transfer_tax > 0;
   *engine = (Engine){.simulation = simulation,
@@ -415,13 +437,56 @@ static void engine_clear(Engine *engine) {
   g_free(engine->begin_ns);
 }
 
-Trace *engine_run(const Simulation *simulation, EngineStats *stats) {
+static void run_by_clock(const Simulation *simulation, Trace *trace, EngineStats *stats) {
   Engine engine;
-  engine_init(&engine, simulation);
-  run(&engine);
+  engine_init(&engine, simulation, trace);
+  run_all(&engine);
   assert_all_ended(&engine);
-  if (stats != NULL)
-    *stats = (EngineStats){.n_events = engine.n_events, .n_ranks = engine.trace->n_ranks};
+  stats->n_events = engine.n_events;
   engine_clear(&engine);
-  return engine.trace;
+}
+
+/* Where transfers get in each other's way the clock takes over, until they no longer do. Each time it runs on for
+ * longer, so that all the records made in vain between are not more than a few times those that stand. */
+static void run_following(const Simulation *simulation, Trace *trace, Follow *follow, EngineStats *stats) {
+  enum { FIRST_REST = 64, REST_GROWTH = 4 };
+  Engine engine = {0};
+  guint64 rest = FIRST_REST;
+  gint64 from_ns = -1, rest_ns = -1; /* the clock's last event; until when its transfers have ended */
+  for (gboolean has_ended = FALSE; !has_ended; rest *= REST_GROWTH) {
+    follow_records(follow);
+    gint64 conflict_ns = follow_conflict_ns(follow, rest_ns);
+    stats->n_events += follow_n_events(follow, from_ns, conflict_ns);
+    if (conflict_ns == G_MAXINT64)
+      break;
+    if (engine.trace == NULL)
+      engine_init(&engine, simulation, trace);
+    engine_resume(&engine, conflict_ns);
+    engine.rest_after = engine.n_events + rest;
+    has_ended = run(&engine);
+    if (has_ended)
+      assert_all_ended(&engine);
+    else
+      rest_ns = MAX(contention_now_ns(engine.contention), engine.horizon_ns);
+    from_ns = engine.horizon_ns;
+  }
+  if (engine.trace == NULL)
+    return;
+  stats->n_events += engine.n_events;
+  engine_clear(&engine);
+}
+
+Trace *engine_run(const Simulation *simulation, EngineStats *stats) {
+  g_assert(simulation->speed == NULL || !simulation->folded);
+  Trace *trace = trace_new(simulation->program, simulation->layout, simulation->folded);
+  trace->timing = simulation->timing;
+  EngineStats counted = {.n_ranks = trace->n_ranks};
+  g_autoptr(Follow) follow = follow_new(simulation, trace);
+  if (follow != NULL)
+    run_following(simulation, trace, follow, &counted);
+  else
+    run_by_clock(simulation, trace, &counted);
+  if (stats != NULL)
+    *stats = counted;
+  return trace;
 }

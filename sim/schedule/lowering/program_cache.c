@@ -344,10 +344,7 @@ static Kept *keep(Program *program, const Lowering *lowering) {
   renumber(kept);
   kept->recipes = memory_recipes(program, lowering, program->n_steps);
   find_equals(kept);
-  gint32 **match;
-  gboolean matched = program_match(program, &match, NULL);
-  g_assert(matched); /* it has been verified */
-  program_share_ops(program, match);
+  program_share_ops(program);
   return kept;
 }
 

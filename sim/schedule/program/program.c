@@ -2,6 +2,7 @@
  * table has a small open-addressing index of its entries. The arrays are open data: the index first takes in whatever
  * was appended to them directly (a reader keeps the numbers of its file, even of equal entries). */
 #include "program.h"
+#include "course.h"
 #include "error.h"
 #include <string.h>
 
@@ -219,10 +220,13 @@ Program *program_new(int n_ranks, int n_stages, int n_micro_batches) {
   return program;
 }
 
-void program_share_ops(Program *program, gint32 **match) {
-  g_assert(program->shared == NULL);
+void program_share_ops(Program *program) {
+  gint32 **match;
+  gboolean matched = program->shared == NULL && program_match(program, &match, NULL);
+  g_assert(matched);
+  Course *course = course_new(program, match);
   program->shared = g_rc_box_new(SharedOps);
-  *program->shared = (SharedOps){program->n_ranks, g_new(Op *, program->n_ranks), match};
+  *program->shared = (SharedOps){program->n_ranks, g_new(Op *, program->n_ranks), match, course};
   for (int rank = 0; rank < program->n_ranks; rank++)
     program->shared->ops[rank] = program->ranks[rank].ops;
 }
@@ -259,6 +263,7 @@ static void shared_ops_clear(gpointer data) {
   }
   g_free(shared->ops);
   g_free(shared->match);
+  course_free(shared->course);
 }
 
 static void free_ops(Program *program) {

@@ -117,11 +117,14 @@ typedef struct {
   double resident[N_MEMORY]; /* bytes held from the start to the end */
 } OpList;
 
+typedef struct Course Course;
+
 /* Op lists that several Programs run, each with tables of its own. Nothing changes them. */
 typedef struct {
   int n_ranks;
-  Op **ops;       /* [n_ranks]; owned */
-  gint32 **match; /* [n_ranks] as program_match(); owned */
+  Op **ops;       /* [n_ranks]; owned, as all here */
+  gint32 **match; /* [n_ranks] as program_match() */
+  Course *course; /* NULL: none (course.h) */
 } SharedOps;
 
 typedef struct ProgramIndex ProgramIndex;
@@ -152,9 +155,8 @@ Program *program_new(int n_ranks, int n_stages, int n_micro_batches);
 void program_free(Program *program);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Program, program_free)
 
-/* From now on the ops of `program` are shared (a reference each); its sends and receives must match, `match` says how
- * and is taken over. */
-void program_share_ops(Program *program, gint32 **match);
+/* From now on the ops of a verified program are shared (a reference each). */
+void program_share_ops(Program *program);
 /* Another program with the shared ops of `source` and copies of its tables, but no effects and nothing resident. */
 Program *program_new_sharing(const Program *source);
 

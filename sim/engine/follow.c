@@ -1,0 +1,253 @@
+/* Transfers are flows over ways (contention.h) and alone they take their own time to the nanosecond; so the records
+ * made here are those of the clock up to the moment at which a second transfer begins on a way, in one direction, that
+ * a first has not left. To find it, the transfers of each rank are put in order of their begin, which is nearly that of
+ * the list, and each is held against the latest end on its ways so far. */
+#include "follow.h"
+
+#include "contention.h"
+#include "course.h"
+#include "saturate.h"
+#include "ticks.h"
+
+#include <string.h>
+
+/* In doubles a time in ticks is exact to half a tick well beyond this. */
+static const gint64 LONGEST_NS = 100 * (gint64)1000000000;
+
+typedef struct {
+  gint64 begin_ns, end_ns;
+  guint ways;
+} Interval;
+
+struct Follow {
+  const Course *course;
+  const Timing *timing;
+  Trace *trace;
+  guint *ways;         /* [transfers] bits of the ways a transfer takes; 0: none, it takes its own time; owned */
+  gint64 *offset_ns;   /* [ops] host time from its last barrier to the op's issue; owned */
+  gint64 *meeting_ns;  /* [meetings] latest arrival + run so far; owned */
+  gint32 *n_coming;    /* [meetings]; owned */
+  Interval *intervals; /* of one rank in one direction; owned */
+};
+
+static gboolean is_eager(const Simulation *simulation) {
+  const GArray *transfers = simulation->program->transfers;
+  for (guint i = 0; i < transfers->len; i++) {
+    const Transfer *transfer = &g_array_index(transfers, Transfer, i);
+    if (transfer->group < 0 && transfer->bytes <= (double)simulation->eager_bytes)
+      return TRUE;
+  }
+  return FALSE;
+}
+
+static gint64 longest(const OpTime *times, int n) {
+  gint64 longest_ns = 0;
+  for (int i = 0; i < n; i++)
+    longest_ns = MAX(longest_ns, MAX(times[i].run_ns, MAX(times[i].tail_ns, times[i].host_ns)));
+  return longest_ns;
+}
+
+/* So short that no sum of times comes near the end of time, in ticks. */
+static gboolean is_short(const Timing *timing, gint32 n_ops) {
+  gint64 transfer_ns = longest(timing->transfers, timing->n_transfers);
+  gint64 longest_ns = MAX(longest(timing->works, timing->n_works), MAX(transfer_ns, longest(&timing->host_sync, 1)));
+  return longest_ns < LONGEST_NS && 3.0 * N_STREAMS * n_ops * (double)longest_ns * TICKS_PER_NS < (double)TICKS_NEVER;
+}
+
+static gboolean can_follow(const Simulation *simulation) {
+  const Program *program = simulation->program;
+  return simulation->folded && program->shared != NULL && program->shared->course != NULL &&
+         simulation->transfer_tax == 0 && simulation->jitter == 0 && simulation->speed == NULL &&
+         is_short(simulation->timing, program->shared->course->n_ops) && !is_eager(simulation);
+}
+
+static guint *ways_of_transfers(const Simulation *simulation, const Trace *trace) {
+  const Timing *timing = simulation->timing;
+  guint *ways = g_new0(guint, timing->n_transfers);
+  if (!simulation->contended || !contention_is_possible(trace))
+    return ways;
+  for (int i = 0; i < timing->n_transfers; i++)
+    for (int way = 0; way < TIMING_MAX_WAYS; way++)
+      ways[i] |= timing->loads[i].share[way] > 0 ? 1u << way : 0;
+  return ways;
+}
+
+static gint64 host_ns(const Timing *timing, const Op *op) {
+  return op->kind == OP_COMPUTE ? timing->works[op->work].host_ns
+         : op->kind == OP_HOST  ? 0
+                                : timing->transfers[op->work].host_ns;
+}
+
+/* The host runs on from op to op, and starts anew at the end of an OP_HOST. */
+static void find_offsets(Follow *follow) {
+  const Program *program = follow->trace->program;
+  gint64 *offset_ns = follow->offset_ns;
+  for (int rank = 0; rank < program->n_ranks; rank++) {
+    const OpList *list = &program->ranks[rank];
+    gint64 at_ns = 0;
+    for (int i = 0; i < list->n_ops; i++) {
+      *offset_ns++ = at_ns;
+      at_ns = list->ops[i].kind == OP_HOST ? 0 : at_ns + host_ns(follow->timing, &list->ops[i]);
+    }
+  }
+}
+
+Follow *follow_new(const Simulation *simulation, Trace *trace) {
+  if (!can_follow(simulation))
+    return NULL;
+  Follow *follow = g_new(Follow, 1);
+  const Course *course = simulation->program->shared->course;
+  *follow = (Follow){.course = course,
+                     .timing = simulation->timing,
+                     .trace = trace,
+                     .ways = ways_of_transfers(simulation, trace),
+                     .offset_ns = g_new(gint64, course->n_ops),
+                     .meeting_ns = g_new(gint64, course->n_meetings),
+                     .n_coming = g_new(gint32, course->n_meetings),
+                     .intervals = g_new(Interval, course->n_ops)};
+  find_offsets(follow);
+  return follow;
+}
+
+void follow_free(Follow *follow) {
+  if (follow == NULL)
+    return;
+  g_free(follow->ways);
+  g_free(follow->offset_ns);
+  g_free(follow->meeting_ns);
+  g_free(follow->n_coming);
+  g_free(follow->intervals);
+  g_free(follow);
+}
+
+static G_NO_INLINE gint64 after_others(const Follow *follow, const CourseStep *step, gint64 ready_ns) {
+  const Op *op = follow->course->ops[step->op];
+  gint32 first = step->after - op->after[0];
+  for (int i = 1; i < OP_MAX_AFTER && op->after[i] >= 0; i++)
+    ready_ns = MAX(ready_ns, follow->trace->end_ns[first + op->after[i]]);
+  return ready_ns;
+}
+
+/* Both, or all, are there: a transfer ends for all its members at once. */
+static void end_meeting(const Follow *follow, gint32 meeting) {
+  const Course *course = follow->course;
+  for (gint32 m = course->first_member[meeting]; m < course->first_member[meeting + 1]; m++)
+    follow->trace->end_ns[course->members[m]] = follow->meeting_ns[meeting];
+}
+
+static void start_step(const Follow *follow, const CourseStep *step, gint64 ready_ns, gint64 issue_ns) {
+  const Timing *timing = follow->timing;
+  gint64 *start_ns = follow->trace->start_ns, *end_ns = follow->trace->end_ns;
+  gint32 op = step->op;
+  if (step->kind == COURSE_COMPUTE) {
+    const OpTime *time = &timing->works[step->work];
+    start_ns[op] = MAX(ready_ns, issue_ns);
+    end_ns[op] = MAX(ready_ns + time->run_ns, issue_ns + time->tail_ns);
+    return;
+  }
+  if (step->kind == COURSE_HOST) {
+    start_ns[op] = MAX(ready_ns, issue_ns);
+    end_ns[op] = start_ns[op] + timing->host_sync.run_ns;
+    return;
+  }
+  const OpTime *time = &timing->transfers[step->work];
+  start_ns[op] = MAX(ready_ns, issue_ns + time->host_ns);
+  if (step->kind == COURSE_TRANSFER) {
+    if (start_ns[step->meets] >= 0)
+      end_ns[op] = end_ns[step->meets] = MAX(start_ns[op], start_ns[step->meets]) + time->run_ns;
+  } else if (step->kind == COURSE_COLLECTIVE) {
+    end_ns[op] = start_ns[op] + time->run_ns;
+  } else {
+    gint64 *meeting_ns = &follow->meeting_ns[step->meets];
+    *meeting_ns = MAX(*meeting_ns, start_ns[op] + time->run_ns);
+    if (--follow->n_coming[step->meets] == 0)
+      end_meeting(follow, step->meets);
+  }
+}
+
+void follow_records(Follow *follow) {
+  const Course *course = follow->course;
+  const gint64 *end_ns = follow->trace->end_ns;
+  for (int m = 0; m < course->n_meetings; m++) {
+    follow->meeting_ns[m] = 0;
+    follow->n_coming[m] = course->first_member[m + 1] - course->first_member[m];
+  }
+  for (gint32 s = 0; s < course->n_ops; s++) {
+    const CourseStep *step = &course->steps[s];
+    if (end_ns[step->op] >= 0)
+      continue;
+    gint64 ready_ns = step->before >= 0 ? end_ns[step->before] : 0, issue_ns = follow->offset_ns[step->op];
+    if (step->after >= 0)
+      ready_ns = MAX(ready_ns, end_ns[step->after]);
+    if (step->waits_for_more)
+      ready_ns = after_others(follow, step, ready_ns);
+    if (step->barrier >= 0) {
+      ready_ns = MAX(ready_ns, end_ns[step->barrier]);
+      issue_ns += end_ns[step->barrier];
+    }
+    follow->trace->issue_ns[step->op] = issue_ns;
+    start_step(follow, step, ready_ns, issue_ns);
+  }
+}
+
+/* --- transfers in each other's way --- */
+
+/* The rank's transfers out (without receives) or in (without sends), by begin. Returns how many. */
+static int sort_intervals(Follow *follow, int rank, OpKind left_out, gint64 from_ns) {
+  const Course *course = follow->course;
+  Interval *intervals = follow->intervals;
+  int n = 0;
+  for (gint32 t = course->first_transfer[rank]; t < course->first_transfer[rank + 1]; t++) {
+    const CourseTransfer *transfer = &course->transfers[t];
+    gint64 end_ns = follow->trace->end_ns[transfer->op];
+    guint ways = follow->ways[transfer->work];
+    if (ways == 0 || transfer->kind == left_out || end_ns <= from_ns)
+      continue;
+    const Interval added = {end_ns - follow->timing->transfers[transfer->work].run_ns, end_ns, ways};
+    int at = n++;
+    for (; at > 0 && intervals[at - 1].begin_ns > added.begin_ns; at--)
+      intervals[at] = intervals[at - 1];
+    intervals[at] = added;
+  }
+  return n;
+}
+
+static gint64 first_conflict(const Interval *intervals, int n) {
+  gint64 latest_ns[TIMING_MAX_WAYS] = {0};
+  for (int i = 0; i < n; i++)
+    for (guint ways = intervals[i].ways; ways != 0; ways &= ways - 1) {
+      gint64 *latest = &latest_ns[__builtin_ctz(ways)];
+      if (intervals[i].begin_ns < *latest)
+        return intervals[i].begin_ns;
+      *latest = MAX(*latest, intervals[i].end_ns);
+    }
+  return G_MAXINT64;
+}
+
+gint64 follow_conflict_ns(Follow *follow, gint64 from_ns) {
+  gint64 conflict_ns = G_MAXINT64;
+  for (int rank = 0; rank < follow->trace->n_ranks; rank++) {
+    int n = sort_intervals(follow, rank, OP_RECV, from_ns);
+    conflict_ns = MIN(conflict_ns, first_conflict(follow->intervals, n));
+    n = sort_intervals(follow, rank, OP_SEND, from_ns);
+    conflict_ns = MIN(conflict_ns, first_conflict(follow->intervals, n));
+  }
+  return conflict_ns;
+}
+
+/* The clock ends all members of a meeting by one event, and so both ends of a transfer, unless that is a flow. */
+static gboolean has_event(const Follow *follow, const CourseStep *step) {
+  if (step->kind == COURSE_TRANSFER)
+    return step->is_send || follow->ways[step->work] != 0;
+  return step->kind != COURSE_MEETING || follow->course->members[follow->course->first_member[step->meets]] == step->op;
+}
+
+guint64 follow_n_events(const Follow *follow, gint64 from_ns, gint64 to_ns) {
+  guint64 n = 0;
+  for (gint32 s = 0; s < follow->course->n_ops; s++) {
+    const CourseStep *step = &follow->course->steps[s];
+    gint64 end_ns = follow->trace->end_ns[step->op];
+    n += end_ns > from_ns && end_ns < to_ns && has_event(follow, step);
+  }
+  return n;
+}

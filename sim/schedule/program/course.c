@@ -1,0 +1,235 @@
+/* Kahn's way: an op whose predecessors have all ended is posted, and so takes its place in the order. Posted ops end at
+ * once, those that meet others when all are posted; what ends lets its successors go. Last in, first out: a rank is
+ * followed as far as it goes. */
+#include "course.h"
+
+#include <string.h>
+
+typedef struct {
+  Course *course;
+  const Program *program;
+  CourseStep *of;     /* [ops] the step of each */
+  gint32 *n_awaited;  /* [ops] predecessors that have not ended */
+  gint32 *first_next; /* [ops + 1] into next: successors */
+  gint32 *next;
+  gint32 *n_coming; /* [meetings] members not posted yet */
+  gint32 *ready;    /* ops to be posted, last in first out */
+  gint32 n_ready, n_posted;
+  guint8 *is_posted; /* [ops] */
+} Builder;
+
+static gboolean has_batches(const Program *program) {
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    for (int i = 0; i < program->ranks[rank].n_ops; i++)
+      if (program->ranks[rank].ops[i].batch >= 0)
+        return TRUE;
+  return FALSE;
+}
+
+static const Group *group_of(const Program *program, const Op *op) {
+  return &g_array_index(program->groups, Group, g_array_index(program->transfers, Transfer, op->work).group);
+}
+
+static CourseKind kind_of(const Program *program, const Op *op) {
+  static const CourseKind kinds[] = {[OP_COMPUTE] = COURSE_COMPUTE,
+                                     [OP_SEND] = COURSE_TRANSFER,
+                                     [OP_RECV] = COURSE_TRANSFER,
+                                     [OP_COLLECTIVE] = COURSE_COLLECTIVE,
+                                     [OP_HOST] = COURSE_HOST};
+  if (op->kind == OP_COLLECTIVE && group_of(program, op)->spans_pp)
+    return COURSE_MEETING;
+  return kinds[op->kind];
+}
+
+static gint32 in_row(gint32 first, gint32 op) {
+  return op < 0 ? -1 : first + op;
+}
+
+static void describe_rank(Builder *builder, int rank, gint32 *const *match) {
+  const OpList *list = &builder->program->ranks[rank];
+  Course *course = builder->course;
+  gint32 first = course->first[rank], last[N_STREAMS];
+  gint32 n_transfers = course->first_transfer[rank];
+  memset(last, 0xff, sizeof last);
+  for (gint32 i = 0; i < list->n_ops; i++) {
+    const Op *op = &list->ops[i];
+    CourseStep *step = &builder->of[first + i];
+    course->ops[first + i] = op;
+    *step = (CourseStep){.op = first + i,
+                         .before = in_row(first, last[op->stream]),
+                         .after = in_row(first, op->after[0]),
+                         .barrier = in_row(first, last[STREAM_HOST]),
+                         .work = op->work,
+                         .meets = -1,
+                         .kind = kind_of(builder->program, op),
+                         .is_send = op->kind == OP_SEND,
+                         .waits_for_more = op->after[1] >= 0};
+    if (step->kind == COURSE_TRANSFER)
+      step->meets = course->first[op->peer] + match[rank][i];
+    if (step->kind >= COURSE_TRANSFER)
+      course->transfers[n_transfers++] = (CourseTransfer){first + i, op->work, op->kind};
+    last[op->stream] = i;
+  }
+  course->first_transfer[rank + 1] = n_transfers;
+}
+
+/* The k-th collective of a group over pipeline ranks on each of its members. */
+static void number_meetings(Builder *builder) {
+  Course *course = builder->course;
+  const Program *program = builder->program;
+  g_autoptr(GArray) firsts = g_array_new(FALSE, FALSE, sizeof(gint32)); /* into members */
+  g_autoptr(GArray) members = g_array_new(FALSE, FALSE, sizeof(gint32));
+  for (guint g = 0; g < program->groups->len; g++) {
+    const Group *group = &g_array_index(program->groups, Group, g);
+    gboolean is_left = group->spans_pp;
+    for (gint32 k = 0; is_left; k++) {
+      guint n_before = members->len;
+      for (int rank = 0; rank < program->n_ranks; rank++) {
+        gint32 nth = 0;
+        for (gint32 t = course->first_transfer[rank]; t < course->first_transfer[rank + 1]; t++) {
+          const CourseTransfer *transfer = &course->transfers[t];
+          if (transfer->kind != OP_COLLECTIVE || group_of(program, course->ops[transfer->op]) != group || nth++ != k)
+            continue;
+          g_array_append_val(members, transfer->op);
+          builder->of[transfer->op].meets = course->n_meetings;
+        }
+      }
+      is_left = members->len > n_before;
+      if (!is_left)
+        break;
+      g_array_append_val(firsts, n_before);
+      course->n_meetings++;
+    }
+  }
+  g_array_append_val(firsts, members->len);
+  course->first_member = (gint32 *)(void *)g_array_free(g_steal_pointer(&firsts), FALSE);
+  course->members = (gint32 *)(void *)g_array_free(g_steal_pointer(&members), FALSE);
+}
+
+/* What an op waits for: the op before it, its `after`, the host. */
+enum { MOST_AWAITED = OP_MAX_AFTER + 2 };
+static int awaited(const Builder *builder, gint32 index, gint32 found[MOST_AWAITED]) {
+  const CourseStep *step = &builder->of[index];
+  const Op *op = builder->course->ops[index];
+  int n = 0;
+  if (step->before >= 0)
+    found[n++] = step->before;
+  if (step->barrier >= 0)
+    found[n++] = step->barrier;
+  if (step->after < 0)
+    return n;
+  gint32 first = step->after - op->after[0];
+  for (int k = 0; k < OP_MAX_AFTER && op->after[k] >= 0; k++)
+    found[n++] = first + op->after[k];
+  return n;
+}
+
+static void join(Builder *builder) {
+  gint32 n_ops = builder->course->n_ops, found[MOST_AWAITED];
+  for (gint32 i = 0; i < n_ops; i++) {
+    builder->n_awaited[i] = awaited(builder, i, found);
+    for (int k = 0; k < builder->n_awaited[i]; k++)
+      builder->first_next[found[k] + 1]++;
+  }
+  for (gint32 i = 0; i < n_ops; i++)
+    builder->first_next[i + 1] += builder->first_next[i];
+  builder->next = g_new(gint32, builder->first_next[n_ops] + 1);
+  g_autofree gint32 *fill = g_memdup2(builder->first_next, ((gsize)n_ops + 1) * sizeof(gint32));
+  for (gint32 i = 0; i < n_ops; i++) {
+    int n = awaited(builder, i, found);
+    for (int k = 0; k < n; k++)
+      builder->next[fill[found[k]]++] = i;
+  }
+}
+
+static void complete(Builder *builder, gint32 op) {
+  for (gint32 n = builder->first_next[op]; n < builder->first_next[op + 1]; n++)
+    if (--builder->n_awaited[builder->next[n]] == 0)
+      builder->ready[builder->n_ready++] = builder->next[n];
+}
+
+static void post(Builder *builder, gint32 op) {
+  const CourseStep *step = &builder->of[op];
+  const Course *course = builder->course;
+  builder->course->steps[builder->n_posted++] = *step;
+  builder->is_posted[op] = TRUE;
+  if (step->kind == COURSE_TRANSFER) {
+    if (!builder->is_posted[step->meets])
+      return;
+    complete(builder, step->meets);
+    complete(builder, op);
+  } else if (step->kind == COURSE_MEETING) {
+    if (--builder->n_coming[step->meets] > 0)
+      return;
+    for (gint32 m = course->first_member[step->meets]; m < course->first_member[step->meets + 1]; m++)
+      complete(builder, course->members[m]);
+  } else {
+    complete(builder, op);
+  }
+}
+
+static void walk(Builder *builder) {
+  const Course *course = builder->course;
+  for (int m = 0; m < course->n_meetings; m++)
+    builder->n_coming[m] = course->first_member[m + 1] - course->first_member[m];
+  for (gint32 i = course->n_ops; i-- > 0;)
+    if (builder->n_awaited[i] == 0)
+      builder->ready[builder->n_ready++] = i;
+  while (builder->n_ready > 0)
+    post(builder, builder->ready[--builder->n_ready]);
+  g_assert(builder->n_posted == course->n_ops); /* the program has been verified */
+}
+
+static Course *course_empty(const Program *program) {
+  Course *course = g_new0(Course, 1);
+  course->first = g_new0(gint32, program->n_ranks + 1);
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    course->first[rank + 1] = course->first[rank] + program->ranks[rank].n_ops;
+  course->n_ops = course->first[program->n_ranks];
+  course->steps = g_new(CourseStep, course->n_ops);
+  course->ops = g_new(const Op *, course->n_ops);
+  course->transfers = g_new(CourseTransfer, course->n_ops);
+  course->first_transfer = g_new0(gint32, program->n_ranks + 1);
+  return course;
+}
+
+Course *course_new(const Program *program, gint32 *const *match) {
+  if (has_batches(program))
+    return NULL;
+  Course *course = course_empty(program);
+  gsize n_ops = (gsize)course->n_ops;
+  Builder builder = {.course = course,
+                     .program = program,
+                     .of = g_new(CourseStep, n_ops),
+                     .n_awaited = g_new(gint32, n_ops),
+                     .first_next = g_new0(gint32, n_ops + 1),
+                     .ready = g_new(gint32, n_ops),
+                     .is_posted = g_new0(guint8, n_ops)};
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    describe_rank(&builder, rank, match);
+  number_meetings(&builder);
+  builder.n_coming = g_new(gint32, course->n_meetings + 1);
+  join(&builder);
+  walk(&builder);
+  g_free(builder.of);
+  g_free(builder.n_awaited);
+  g_free(builder.first_next);
+  g_free(builder.next);
+  g_free(builder.n_coming);
+  g_free(builder.ready);
+  g_free(builder.is_posted);
+  return course;
+}
+
+void course_free(Course *course) {
+  if (course == NULL)
+    return;
+  g_free(course->steps);
+  g_free(course->ops);
+  g_free(course->first);
+  g_free(course->first_member);
+  g_free(course->members);
+  g_free(course->first_transfer);
+  g_free(course->transfers);
+  g_free(course);
+}

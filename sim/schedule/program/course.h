@@ -1,0 +1,51 @@
+/* An order in which the records of a Program follow from one another, as long as no transfer slows another: each op
+ * after all that must have ended before it starts, of those that meet the last. Made of a verified Program; it depends
+ * on the ops alone, not on times.
+ *
+ * Ops are numbered through all lists in a row, as records of a folded trace are. */
+#pragma once
+#include "program.h"
+
+typedef enum {
+  COURSE_COMPUTE,
+  COURSE_HOST,
+  COURSE_TRANSFER,   /* send, receive */
+  COURSE_COLLECTIVE, /* members are copies of this list: in step */
+  COURSE_MEETING,    /* collective with members on several pipeline ranks */
+} CourseKind;
+
+typedef struct {
+  gint32 op;
+  gint32 before;  /* op before it on its stream; −1 none, as the others */
+  gint32 after;   /* Op.after[0] */
+  gint32 barrier; /* latest OP_HOST before it in its list */
+  gint32 work;    /* as Op.work */
+  gint32 meets;   /* transfer: its partner; meeting: its number */
+  guint8 kind;    /* CourseKind */
+  guint8 is_send;
+  guint8 waits_for_more; /* Op.after has more than one */
+} CourseStep;
+
+/* A transfer or collective, in list order. */
+typedef struct {
+  gint32 op, work;
+  guint8 kind; /* OpKind */
+} CourseTransfer;
+
+struct Course {
+  gint32 n_ops;
+  CourseStep *steps; /* [n_ops]; owned, as all below */
+  const Op **ops;    /* [n_ops] */
+  gint32 *first;     /* [ranks + 1] first op of each list */
+
+  int n_meetings;
+  gint32 *first_member; /* [meetings + 1] into members */
+  gint32 *members;      /* ops */
+
+  gint32 *first_transfer; /* [ranks + 1] into transfers */
+  CourseTransfer *transfers;
+};
+
+/* `match` as program_match(). NULL for programs with batches: of their ops none starts alone. */
+Course *course_new(const Program *program, gint32 *const *match);
+void course_free(Course *course);
