@@ -446,23 +446,23 @@ static void run_by_clock(const Simulation *simulation, Trace *trace, EngineStats
   engine_clear(&engine);
 }
 
-/* Where transfers get in each other's way the clock takes over, until they no longer do. Each time it runs on for
- * longer, so that all the records made in vain between are not more than a few times those that stand. */
+/* Where transfers get in each other's way the clock takes over, until they no longer do. To make a record without it
+ * costs a RECORDS_PER_EVENT-th of one of its events: it runs on for as long as those made in vain have cost. */
 static void run_following(const Simulation *simulation, Trace *trace, Follow *follow, EngineStats *stats) {
-  enum { FIRST_REST = 64, REST_GROWTH = 4 };
+  enum { LEAST_EVENTS = 32, RECORDS_PER_EVENT = 16 };
   Engine engine = {0};
-  guint64 rest = FIRST_REST;
   gint64 from_ns = -1, rest_ns = -1; /* the clock's last event; until when its transfers have ended */
-  for (gboolean has_ended = FALSE; !has_ended; rest *= REST_GROWTH) {
+  for (gboolean has_ended = FALSE; !has_ended;) {
     follow_records(follow);
     gint64 conflict_ns = follow_conflict_ns(follow, rest_ns);
-    stats->n_events += follow_n_events(follow, from_ns, conflict_ns);
+    guint64 n_in_vain = 0;
+    stats->n_events += follow_n_events(follow, from_ns, conflict_ns, &n_in_vain);
     if (conflict_ns == G_MAXINT64)
       break;
     if (engine.trace == NULL)
       engine_init(&engine, simulation, trace);
     engine_resume(&engine, conflict_ns);
-    engine.rest_after = engine.n_events + rest;
+    engine.rest_after = engine.n_events + LEAST_EVENTS + n_in_vain / RECORDS_PER_EVENT;
     has_ended = run(&engine);
     if (has_ended)
       assert_all_ended(&engine);

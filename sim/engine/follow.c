@@ -27,6 +27,7 @@ struct Follow {
   gint64 *offset_ns;   /* [ops] host time from its last barrier to the op's issue; owned */
   gint64 *meeting_ns;  /* [meetings] latest arrival + run so far; owned */
   gint32 *n_coming;    /* [meetings]; owned */
+  gint32 n_past;       /* steps from the first on that stand */
   Interval *intervals; /* of one rank in one direction; owned */
 };
 
@@ -172,7 +173,7 @@ void follow_records(Follow *follow) {
     follow->meeting_ns[m] = 0;
     follow->n_coming[m] = course->first_member[m + 1] - course->first_member[m];
   }
-  for (gint32 s = 0; s < course->n_ops; s++) {
+  for (gint32 s = follow->n_past; s < course->n_ops; s++) {
     const CourseStep *step = &course->steps[s];
     if (end_ns[step->op] >= 0)
       continue;
@@ -242,12 +243,17 @@ static gboolean has_event(const Follow *follow, const CourseStep *step) {
   return step->kind != COURSE_MEETING || follow->course->members[follow->course->first_member[step->meets]] == step->op;
 }
 
-guint64 follow_n_events(const Follow *follow, gint64 from_ns, gint64 to_ns) {
+guint64 follow_n_events(Follow *follow, gint64 from_ns, gint64 to_ns, guint64 *n_later) {
+  const Course *course = follow->course;
+  const gint64 *end_ns = follow->trace->end_ns;
   guint64 n = 0;
-  for (gint32 s = 0; s < follow->course->n_ops; s++) {
-    const CourseStep *step = &follow->course->steps[s];
-    gint64 end_ns = follow->trace->end_ns[step->op];
-    n += end_ns > from_ns && end_ns < to_ns && has_event(follow, step);
+  *n_later = 0;
+  for (gint32 s = follow->n_past; s < course->n_ops; s++) {
+    const CourseStep *step = &course->steps[s];
+    n += end_ns[step->op] > from_ns && end_ns[step->op] < to_ns && has_event(follow, step);
+    *n_later += end_ns[step->op] >= to_ns;
   }
+  while (follow->n_past < course->n_ops && end_ns[course->steps[follow->n_past].op] < to_ns)
+    follow->n_past++;
   return n;
 }

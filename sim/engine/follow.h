@@ -18,5 +18,6 @@ void follow_records(Follow *follow);
 /* When the first transfer begins to share a way with one under way, of those that end after from_ns
  * (−1: all); G_MAXINT64: none does. */
 gint64 follow_conflict_ns(Follow *follow, gint64 from_ns);
-/* As many events as the clock would have had, that end after from_ns (−1: all) and before to_ns. */
-guint64 follow_n_events(const Follow *follow, gint64 from_ns, gint64 to_ns);
+/* As many events as the clock would have had, that end after from_ns (−1: all) and before to_ns. *n_later: records that
+ * end later. */
+guint64 follow_n_events(Follow *follow, gint64 from_ns, gint64 to_ns, guint64 *n_later);
