@@ -171,6 +171,8 @@ void pass_memory(Program *program, const Lowering *lowering) {
       hold_shares(program, lowering->held);
     return;
   }
+  if (lowering->no_effects)
+    return;
   memory_set_residents(program, lowering->workload);
   g_autoptr(EffectRecipes) recipes = memory_recipes(program, lowering, 1);
   number_effects(program, recipes, lowering->workload);

@@ -22,9 +22,16 @@ typedef struct {
   OpEditor editor;
   int cursor;    /* next old op */
   gint64 time;   /* end of the last op */
+  gint64 start;  /* when its next op could start (next_start()) */
   Op held;       /* forward of a pair whose backward has not ended */
   GArray *sends; /* of gint32: what the last action sent, new indices; owned */
 } DryRank;
+
+/* The transfer of the sends from one rank to another. */
+typedef struct {
+  int to; /* −1: none yet */
+  gint32 transfer;
+} Lane;
 
 typedef struct {
   Program *program;
@@ -32,6 +39,7 @@ typedef struct {
   double boundary_bytes;
   gboolean overlaps; /* a rank computes on while it sends */
   DryRank *ranks;
+  Lane *lanes;       /* [rank][2]: the latest it sent to, forward and backward */
   Arrival *arrivals; /* [stage][micro-batch][2]: activation, gradient */
 } DryRun;
 
@@ -132,12 +140,20 @@ static Product product_of(const DryRun *run, gboolean forward, int stage, int mi
   return (Product){forward, stage, target, micro_batch, stage_rank[stage], target >= 0 ? stage_rank[target] : -1};
 }
 
+static gint32 transfer_of(DryRun *run, const Product *product) {
+  Lane *lane = &run->lanes[2 * product->from + (product->forward ? 0 : 1)];
+  if (lane->to != product->to) {
+    Transfer transfer = {.group = -1,
+                         .source = product->from,
+                         .target = product->to,
+                         .collective = COLLECTIVE_SEND_RECV,
+                         .bytes = run->boundary_bytes};
+    *lane = (Lane){product->to, program_transfer(run->program, &transfer)};
+  }
+  return lane->transfer;
+}
+
 static Op transfer_op(DryRun *run, gboolean sends, const Product *product) {
-  Transfer transfer = {.group = -1,
-                       .source = product->from,
-                       .target = product->to,
-                       .collective = COLLECTIVE_SEND_RECV,
-                       .bytes = run->boundary_bytes};
   gboolean forward = product->forward;
   Stream stream = lowering_send_stream(run->program->n_ranks, forward, product->from, product->to);
   if (!sends)
@@ -145,7 +161,7 @@ static Op transfer_op(DryRun *run, gboolean sends, const Product *product) {
   ActionKind action = sends ? (forward ? ACTION_SEND_F : ACTION_SEND_B) : (forward ? ACTION_RECV_F : ACTION_RECV_B);
   Op op = op_new(sends ? OP_SEND : OP_RECV, stream, action, sends ? product->stage : product->target_stage,
                  product->micro_batch);
-  op.work = program_transfer(run->program, &transfer);
+  op.work = transfer_of(run, product);
   op.peer = sends ? product->to : product->from;
   op.tag = (product->target_stage * run->program->n_micro_batches + product->micro_batch) * 2 + (forward ? 0 : 1);
   return op;
@@ -168,6 +184,7 @@ static void publish(DryRun *run, int rank, const Op *producer, gint32 index, gin
   g_array_append_val(run->ranks[rank].sends, sent);
   Op receive = transfer_op(run, FALSE, &product);
   arrival->index = op_editor_add(&run->ranks[product.to].editor, &receive);
+  run->ranks[product.to].start = next_start(run, product.to);
 }
 
 /* The last part of an action is done. Of a pair, the forward's product waits for the backward's end. */
@@ -217,13 +234,16 @@ static void advance(DryRun *run, int rank, gint64 start) {
 }
 
 /* Advance the rank that can start first until nothing is left or nothing can go on; then the rest is copied as it
- * stands, and the verifier says what is wrong with it. */
+ * stands, and the verifier says what is wrong with it. What a rank waits for only changes when it advances itself, or
+ * another publishes something for it. */
 static void run_dry(DryRun *run) {
+  for (int rank = 0; rank < run->program->n_ranks; rank++)
+    run->ranks[rank].start = next_start(run, rank);
   for (;;) {
     int best = -1;
     gint64 best_start = 0;
     for (int rank = 0; rank < run->program->n_ranks; rank++) {
-      gint64 start = next_start(run, rank);
+      gint64 start = run->ranks[rank].start;
       if (start >= 0 && (best < 0 || start < best_start)) {
         best = rank;
         best_start = start;
@@ -232,6 +252,7 @@ static void run_dry(DryRun *run) {
     if (best < 0)
       break;
     advance(run, best, best_start);
+    run->ranks[best].start = next_start(run, best);
   }
   for (int rank = 0; rank < run->program->n_ranks; rank++)
     while (run->ranks[rank].cursor < run->program->ranks[rank].n_ops)
@@ -324,6 +345,9 @@ void pass_send_recv(Program *program, const Lowering *lowering) {
   run.arrivals = g_new(Arrival, n_arrivals);
   for (gsize i = 0; i < n_arrivals; i++)
     run.arrivals[i] = (Arrival){-1, -1};
+  run.lanes = g_new(Lane, 2 * program->n_ranks);
+  for (int i = 0; i < 2 * program->n_ranks; i++)
+    run.lanes[i].to = -1;
   run.ranks = g_new0(DryRank, program->n_ranks);
   for (int rank = 0; rank < program->n_ranks; rank++)
     dry_rank_init(&run.ranks[rank], &program->ranks[rank]);
@@ -334,5 +358,6 @@ void pass_send_recv(Program *program, const Lowering *lowering) {
   for (int rank = 0; rank < program->n_ranks; rank++)
     dry_rank_finish(&run.ranks[rank]);
   g_free(run.ranks);
+  g_free(run.lanes);
   g_free(run.arrivals);
 }

@@ -394,7 +394,8 @@ Program *program_cache_lower(ProgramCache *cache, PlanOrder *choice, const Workl
   g_autoptr(Order) order = plan_order_make(choice, workload->plan, error);
   if (order == NULL)
     return NULL;
-  const Lowering lowering = {.order = order, .workload = workload, .n_steps = workload->plan->steps};
+  const Lowering lowering = {
+      .order = order, .workload = workload, .n_steps = workload->plan->steps, .no_effects = TRUE};
   g_autoptr(Program) program = lower(&lowering, NULL, NULL, error);
   if (program == NULL)
     return NULL;
