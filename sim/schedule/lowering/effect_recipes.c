@@ -5,10 +5,10 @@
 
 #include <string.h>
 
-typedef struct {
+struct Term {
   guint64 code;
   gint32 next; /* −1 last */
-} Term;
+};
 
 typedef struct {
   guint first, n; /* of codes */
@@ -17,7 +17,8 @@ typedef struct {
 struct EffectRecipes {
   GArray *codes;   /* of guint64: the terms of all recipes */
   GArray *recipes; /* of TermRange; [0] has none */
-  GArray *wanted;  /* of guint64: terms of the op asked for */
+  guint64 *wanted; /* terms of the op asked for */
+  guint n_wanted;  /* room for them */
   gint32 *slots;   /* recipe; 0 = free */
   guint n_slots;   /* a power of two */
 };
@@ -27,25 +28,30 @@ static guint64 term_code(TermKind kind, ActionKind action, gint32 of) {
 }
 
 void term_list_init(TermList *list, int n_ops) {
-  list->terms = g_array_sized_new(FALSE, FALSE, sizeof(Term), 2 * (guint)n_ops);
+  list->n_terms = 0;
+  list->n_slots = 2 * n_ops + 8;
+  list->terms = g_new(Term, list->n_slots);
   list->first = g_new(gint32, n_ops + 1);
   list->last = g_new(gint32, n_ops + 1);
   memset(list->first, 0xff, sizeof(gint32) * (gsize)(n_ops + 1));
 }
 
 void term_list_add(TermList *list, gint32 op, TermKind kind, ActionKind action, gint32 of) {
-  Term term = {term_code(kind, action, of), -1};
-  gint32 index = (gint32)list->terms->len;
-  g_array_append_val(list->terms, term);
+  gint32 index = list->n_terms++;
+  if (index == list->n_slots) {
+    list->n_slots *= 2;
+    list->terms = g_renew(Term, list->terms, list->n_slots);
+  }
+  list->terms[index] = (Term){term_code(kind, action, of), -1};
   if (list->first[op] < 0)
     list->first[op] = index;
   else
-    g_array_index(list->terms, Term, list->last[op]).next = index;
+    list->terms[list->last[op]].next = index;
   list->last[op] = index;
 }
 
 void term_list_clear(TermList *list) {
-  g_clear_pointer(&list->terms, g_array_unref);
+  g_clear_pointer(&list->terms, g_free);
   g_clear_pointer(&list->first, g_free);
   g_clear_pointer(&list->last, g_free);
 }
@@ -55,7 +61,6 @@ EffectRecipes *effect_recipes_new(void) {
   TermRange none = {0};
   recipes->codes = g_array_new(FALSE, FALSE, sizeof(guint64));
   recipes->recipes = g_array_new(FALSE, FALSE, sizeof(TermRange));
-  recipes->wanted = g_array_new(FALSE, FALSE, sizeof(guint64));
   g_array_append_val(recipes->recipes, none);
   recipes->n_slots = 64;
   recipes->slots = g_new0(gint32, recipes->n_slots);
@@ -67,7 +72,7 @@ void effect_recipes_free(EffectRecipes *recipes) {
     return;
   g_array_unref(recipes->codes);
   g_array_unref(recipes->recipes);
-  g_array_unref(recipes->wanted);
+  g_free(recipes->wanted);
   g_free(recipes->slots);
   g_free(recipes);
 }
@@ -117,23 +122,29 @@ static void make_room(EffectRecipes *recipes) {
   }
 }
 
-gint32 effect_recipes_find(EffectRecipes *recipes, const TermList *list, gint32 op) {
-  if (list->first[op] < 0)
-    return EFFECT_RECIPE_NONE;
-  g_array_set_size(recipes->wanted, 0);
-  for (gint32 at = list->first[op]; at >= 0;) {
-    const Term *term = &g_array_index(list->terms, Term, at);
-    g_array_append_val(recipes->wanted, term->code);
-    at = term->next;
+/* Returns how many. */
+static guint gather_codes(EffectRecipes *recipes, const TermList *list, gint32 op) {
+  guint n = 0;
+  for (gint32 at = list->first[op]; at >= 0; at = list->terms[at].next) {
+    if (n == recipes->n_wanted) {
+      recipes->n_wanted = 2 * n + 8;
+      recipes->wanted = g_renew(guint64, recipes->wanted, recipes->n_wanted);
+    }
+    recipes->wanted[n++] = list->terms[at].code;
   }
-  const guint64 *codes = (const guint64 *)(void *)recipes->wanted->data;
-  guint n = recipes->wanted->len;
+  return n;
+}
+
+gint32 effect_recipes_find(EffectRecipes *recipes, const TermList *list, gint32 op) {
+  guint n = gather_codes(recipes, list, op);
+  if (n == 0)
+    return EFFECT_RECIPE_NONE;
   make_room(recipes);
-  gint32 *slot = find_slot(recipes, codes, n);
+  gint32 *slot = find_slot(recipes, recipes->wanted, n);
   if (*slot == 0) {
-    TermRange recipe = {recipes->codes->len, n};
-    g_array_append_vals(recipes->codes, codes, n);
-    g_array_append_val(recipes->recipes, recipe);
+    TermRange range = {recipes->codes->len, n};
+    g_array_append_vals(recipes->codes, recipes->wanted, n);
+    g_array_append_val(recipes->recipes, range);
     *slot = (gint32)recipes->recipes->len - 1;
   }
   return *slot;

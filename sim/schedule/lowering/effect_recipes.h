@@ -16,8 +16,10 @@ typedef enum {
 } TermKind;
 
 /* The terms of each op of a list, in the order they are added. */
+typedef struct Term Term;
 typedef struct {
-  GArray *terms;        /* private; owned, as the others */
+  Term *terms; /* private; owned, as the others */
+  gint32 n_terms, n_slots;
   gint32 *first, *last; /* [ops] −1: none */
 } TermList;
 
