@@ -373,7 +373,7 @@ static double slowest(const Simulation *simulation, const Trace *trace) {
   return factor * (1 + 3 * simulation->jitter);
 }
 
-static void engine_init(Engine *engine, const Simulation *simulation, Trace *trace) {
+static void engine_init(Engine *engine, const Simulation *simulation, Trace *trace, gint64 now_ns) {
   Contention *contention = simulation->contended ? contention_new(trace, slowest(simulation, trace)) : NULL;
   gboolean in_order = simulation->folded || simulation->transfer_tax > 0;
   *engine = (Engine){.simulation = simulation,
@@ -383,7 +383,7 @@ static void engine_init(Engine *engine, const Simulation *simulation, Trace *tra
                      .runs_ahead = !in_order,
                      .is_varied = simulation->speed != NULL || simulation->jitter > 0};
   meetings_init(&engine->meetings, simulation->program);
-  engine->lists = task_lists_new(trace, simulation->eager_bytes, &engine->meetings);
+  engine->lists = task_lists_new(trace, simulation->eager_bytes, &engine->meetings, now_ns);
   meetings_finish(&engine->meetings, trace);
 
   g_assert(trace->n_ranks < G_MAXINT32 / LANES_PER_RANK);
@@ -439,7 +439,7 @@ static void engine_clear(Engine *engine) {
 
 static void run_by_clock(const Simulation *simulation, Trace *trace, EngineStats *stats) {
   Engine engine;
-  engine_init(&engine, simulation, trace);
+  engine_init(&engine, simulation, trace, 0);
   run_all(&engine);
   assert_all_ended(&engine);
   stats->n_events = engine.n_events;
@@ -460,7 +460,7 @@ static void run_following(const Simulation *simulation, Trace *trace, Follow *fo
     if (conflict_ns == G_MAXINT64)
       break;
     if (engine.trace == NULL)
-      engine_init(&engine, simulation, trace);
+      engine_init(&engine, simulation, trace, conflict_ns);
     engine_resume(&engine, conflict_ns);
     engine.rest_after = engine.n_events + LEAST_EVENTS + n_in_vain / RECORDS_PER_EVENT;
     has_ended = run(&engine);

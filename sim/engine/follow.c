@@ -19,16 +19,21 @@ typedef struct {
   guint ways;
 } Interval;
 
+typedef struct {
+  Interval *intervals; /* owned */
+  int n;
+} IntervalList;
+
 struct Follow {
   const Course *course;
   const Timing *timing;
   Trace *trace;
-  guint *ways;         /* [transfers] bits of the ways a transfer takes; 0: none, it takes its own time; owned */
-  gint64 *offset_ns;   /* [ops] host time from its last barrier to the op's issue; owned */
-  gint64 *meeting_ns;  /* [meetings] latest arrival + run so far; owned */
-  gint32 *n_coming;    /* [meetings]; owned */
-  gint32 n_past;       /* steps from the first on that stand */
-  Interval *intervals; /* of one rank in one direction; owned */
+  guint *ways;          /* [transfers] bits of the ways a transfer takes; 0: none, it takes its own time; owned */
+  gint64 *offset_ns;    /* [ops] host time from its last barrier to the op's issue; owned */
+  gint64 *meeting_ns;   /* [meetings] latest arrival + run so far; owned */
+  gint32 *n_coming;     /* [meetings]; owned */
+  gint32 n_past;        /* steps from the first on that stand */
+  IntervalList out, in; /* transfers of one rank */
 };
 
 static gboolean is_eager(const Simulation *simulation) {
@@ -105,7 +110,8 @@ Follow *follow_new(const Simulation *simulation, Trace *trace) {
                      .offset_ns = g_new(gint64, course->n_ops),
                      .meeting_ns = g_new(gint64, course->n_meetings),
                      .n_coming = g_new(gint32, course->n_meetings),
-                     .intervals = g_new(Interval, course->n_ops)};
+                     .out.intervals = g_new(Interval, course->most_transfers),
+                     .in.intervals = g_new(Interval, course->most_transfers)};
   find_offsets(follow);
   return follow;
 }
@@ -117,7 +123,8 @@ void follow_free(Follow *follow) {
   g_free(follow->offset_ns);
   g_free(follow->meeting_ns);
   g_free(follow->n_coming);
-  g_free(follow->intervals);
+  g_free(follow->out.intervals);
+  g_free(follow->in.intervals);
   g_free(follow);
 }
 
@@ -193,45 +200,51 @@ void follow_records(Follow *follow) {
 
 /* --- transfers in each other's way --- */
 
-/* The rank's transfers out (without receives) or in (without sends), by begin. Returns how many. */
-static int sort_intervals(Follow *follow, int rank, OpKind left_out, gint64 from_ns) {
+/* In order of begin, which is nearly the order in which they come. */
+static inline void add_interval(IntervalList *list, Interval added) {
+  int at = list->n++;
+  for (; at > 0 && list->intervals[at - 1].begin_ns > added.begin_ns; at--)
+    list->intervals[at] = list->intervals[at - 1];
+  list->intervals[at] = added;
+}
+
+/* The rank's transfers that end after from_ns, out and in; a collective goes both ways. */
+static void sort_intervals(Follow *follow, int rank, gint64 from_ns) {
   const Course *course = follow->course;
-  Interval *intervals = follow->intervals;
-  int n = 0;
+  follow->out.n = follow->in.n = 0;
   for (gint32 t = course->first_transfer[rank]; t < course->first_transfer[rank + 1]; t++) {
     const CourseTransfer *transfer = &course->transfers[t];
     gint64 end_ns = follow->trace->end_ns[transfer->op];
     guint ways = follow->ways[transfer->work];
-    if (ways == 0 || transfer->kind == left_out || end_ns <= from_ns)
+    if (ways == 0 || end_ns <= from_ns)
       continue;
     const Interval added = {end_ns - follow->timing->transfers[transfer->work].run_ns, end_ns, ways};
-    int at = n++;
-    for (; at > 0 && intervals[at - 1].begin_ns > added.begin_ns; at--)
-      intervals[at] = intervals[at - 1];
-    intervals[at] = added;
+    if (transfer->kind != OP_RECV)
+      add_interval(&follow->out, added);
+    if (transfer->kind != OP_SEND)
+      add_interval(&follow->in, added);
   }
-  return n;
 }
 
-static gint64 first_conflict(const Interval *intervals, int n) {
+static gint64 first_conflict(const IntervalList *list) {
   gint64 latest_ns[TIMING_MAX_WAYS] = {0};
-  for (int i = 0; i < n; i++)
-    for (guint ways = intervals[i].ways; ways != 0; ways &= ways - 1) {
+  for (int i = 0; i < list->n; i++) {
+    const Interval *interval = &list->intervals[i];
+    for (guint ways = interval->ways; ways != 0; ways &= ways - 1) {
       gint64 *latest = &latest_ns[__builtin_ctz(ways)];
-      if (intervals[i].begin_ns < *latest)
-        return intervals[i].begin_ns;
-      *latest = MAX(*latest, intervals[i].end_ns);
+      if (interval->begin_ns < *latest)
+        return interval->begin_ns;
+      *latest = MAX(*latest, interval->end_ns);
     }
+  }
   return G_MAXINT64;
 }
 
 gint64 follow_conflict_ns(Follow *follow, gint64 from_ns) {
   gint64 conflict_ns = G_MAXINT64;
   for (int rank = 0; rank < follow->trace->n_ranks; rank++) {
-    int n = sort_intervals(follow, rank, OP_RECV, from_ns);
-    conflict_ns = MIN(conflict_ns, first_conflict(follow->intervals, n));
-    n = sort_intervals(follow, rank, OP_SEND, from_ns);
-    conflict_ns = MIN(conflict_ns, first_conflict(follow->intervals, n));
+    sort_intervals(follow, rank, from_ns);
+    conflict_ns = MIN(conflict_ns, MIN(first_conflict(&follow->out), first_conflict(&follow->in)));
   }
   return conflict_ns;
 }

@@ -25,7 +25,7 @@ static void find_heads(Engine *engine, gint32 rank, gint64 now_ns) {
   const Rank *state = &engine->ranks[rank];
   for (int stream = 0; stream < LANES_PER_RANK; stream++)
     lanes[stream] = (Lane){.head = -1, .last = -1, .chain = -1};
-  for (gint32 i = 0; i < state->list->n_tasks; i++) {
+  for (gint32 i = state->list->n_past; i < state->list->n_tasks; i++) {
     Lane *lane = &lanes[state->tasks[i].stream];
     if (lane->head >= 0)
       forget(state, i);

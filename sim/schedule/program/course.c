@@ -71,6 +71,7 @@ static void describe_rank(Builder *builder, int rank, gint32 *const *match) {
     last[op->stream] = i;
   }
   course->first_transfer[rank + 1] = n_transfers;
+  course->most_transfers = MAX(course->most_transfers, n_transfers - course->first_transfer[rank]);
 }
 
 /* The k-th collective of a group over pipeline ranks on each of its members. */

@@ -44,6 +44,7 @@ struct Course {
 
   gint32 *first_transfer; /* [ranks + 1] into transfers */
   CourseTransfer *transfers;
+  int most_transfers; /* of a rank */
 };
 
 /* `match` as program_match(). NULL for programs with batches: of their ops none starts alone. */
