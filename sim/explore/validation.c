@@ -54,21 +54,29 @@ static void run_clear(gpointer data) {
   g_free(((Run *)data)->problem);
 }
 
-/* `data`: the clusters, only read. */
+/* What jobs share. */
+typedef struct {
+  GHashTable *clusters;   /* only read */
+  GAsyncQueue *scratches; /* of PredictScratch: one a thread, whose turn it is has one */
+} Runners;
+
 static void predict_run(gpointer job, gpointer data) {
   Run *run = job;
+  const Runners *runners = data;
   const MeasuredRow *row = run->row;
   if (row->problem != NULL) {
     run->problem = g_strdup(row->problem);
     return;
   }
-  const KnownCluster *known = g_hash_table_lookup(data, row->cluster);
+  const KnownCluster *known = g_hash_table_lookup(runners->clusters, row->cluster);
   if (known->cluster == NULL) {
     run->problem = g_strdup(known->problem);
     return;
   }
   g_autoptr(GError) problem = NULL;
-  g_autoptr(Prediction) prediction = predict(row->model, known->cluster, row->plan, &problem);
+  PredictScratch *scratch = g_async_queue_pop(runners->scratches);
+  g_autoptr(Prediction) prediction = predict_with(scratch, row->model, known->cluster, row->plan, &problem);
+  g_async_queue_push(runners->scratches, scratch);
   if (prediction == NULL) {
     run->problem = g_strdup(problem->message);
     return;
@@ -103,10 +111,14 @@ static void predict_runs(GArray *runs, GHashTable *clusters, int n_threads) {
   for (guint i = 0; i < runs->len; i++)
     g_ptr_array_add(jobs, &g_array_index(runs, Run, i));
   g_ptr_array_sort(jobs, compare_passes);
-  GThreadPool *pool = g_thread_pool_new(predict_run, clusters, n_threads, FALSE, NULL);
+  Runners runners = {clusters, g_async_queue_new_full((GDestroyNotify)predict_scratch_free)};
+  for (int i = 0; i < n_threads; i++)
+    g_async_queue_push(runners.scratches, predict_scratch_new());
+  GThreadPool *pool = g_thread_pool_new(predict_run, &runners, n_threads, FALSE, NULL);
   for (guint i = 0; i < jobs->len; i++)
     g_thread_pool_push(pool, g_ptr_array_index(jobs, i), NULL);
   g_thread_pool_free(pool, FALSE, TRUE);
+  g_async_queue_unref(runners.scratches);
 }
 
 /* The same run may have been measured again, with another release say: it is predicted once. GArray of Run; `which` has

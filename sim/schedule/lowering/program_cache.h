@@ -1,7 +1,7 @@
 /* Programs of one structure differ in their tables alone: how many FLOPs a work has, how many bytes a transfer. So the
  * op lists of a schedule, lowered and proved once, are lent to every plan that lowers to the same ones.
  *
- * A cache is for one thread. What it lends outlives it. */
+ * A cache is for one thread. What it lends outlives it, and may be freed by another. */
 #pragma once
 #include "plan_order.h"
 #include "program.h"

@@ -225,7 +225,7 @@ void program_share_ops(Program *program) {
   gboolean matched = program->shared == NULL && program_match(program, &match, NULL);
   g_assert(matched);
   Course *course = course_new(program, match);
-  program->shared = g_rc_box_new(SharedOps);
+  program->shared = g_atomic_rc_box_new(SharedOps);
   *program->shared = (SharedOps){program->n_ranks, g_new(Op *, program->n_ranks), match, course};
   for (int rank = 0; rank < program->n_ranks; rank++)
     program->shared->ops[rank] = program->ranks[rank].ops;
@@ -241,7 +241,7 @@ Program *program_new_sharing(const Program *source) {
   g_assert(source->shared != NULL);
   Program *program = g_new(Program, 1);
   *program = *source;
-  g_rc_box_acquire(program->shared);
+  g_atomic_rc_box_acquire(program->shared);
   program->ranks = g_new0(OpList, program->n_ranks);
   for (int rank = 0; rank < program->n_ranks; rank++) {
     program->ranks[rank].ops = source->ranks[rank].ops;
@@ -268,7 +268,7 @@ static void shared_ops_clear(gpointer data) {
 
 static void free_ops(Program *program) {
   if (program->shared != NULL) {
-    g_rc_box_release_full(program->shared, shared_ops_clear);
+    g_atomic_rc_box_release_full(program->shared, shared_ops_clear);
     return;
   }
   for (int rank = 0; rank < program->n_ranks; rank++)
