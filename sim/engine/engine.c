@@ -447,9 +447,11 @@ static void run_by_clock(const Simulation *simulation, Trace *trace, EngineStats
 }
 
 /* Where transfers get in each other's way the clock takes over, until they no longer do. To make a record without it
- * costs a RECORDS_PER_EVENT-th of one of its events: it runs on for as long as those made in vain have cost. */
+ * costs a RECORDS_PER_EVENT-th of one of its events: it runs on for as long as those made in vain have cost, and for
+ * longer the more often it is called. */
 static void run_following(const Simulation *simulation, Trace *trace, Follow *follow, EngineStats *stats) {
-  enum { LEAST_EVENTS = 32, RECORDS_PER_EVENT = 16 };
+  enum { LEAST_EVENTS = 32, RECORDS_PER_EVENT = 8, TURNS_UNTIL_TWICE = 4 };
+  int n_turns = 0;
   Engine engine = {0};
   gint64 from_ns = -1, rest_ns = -1; /* the clock's last event; until when its transfers have ended */
   for (gboolean has_ended = FALSE; !has_ended;) {
@@ -462,7 +464,8 @@ static void run_following(const Simulation *simulation, Trace *trace, Follow *fo
     if (engine.trace == NULL)
       engine_init(&engine, simulation, trace, conflict_ns);
     engine_resume(&engine, conflict_ns);
-    engine.rest_after = engine.n_events + LEAST_EVENTS + n_in_vain / RECORDS_PER_EVENT;
+    engine.rest_after =
+        engine.n_events + LEAST_EVENTS + (n_in_vain << MIN(n_turns++ / TURNS_UNTIL_TWICE, 20)) / RECORDS_PER_EVENT;
     has_ended = run(&engine);
     if (has_ended)
       assert_all_ended(&engine);

@@ -131,7 +131,7 @@ void follow_free(Follow *follow) {
 static G_NO_INLINE gint64 after_others(const Follow *follow, const CourseStep *step, gint64 ready_ns) {
   const Op *op = follow->course->ops[step->op];
   gint32 first = step->after - op->after[0];
-  for (int i = 1; i < OP_MAX_AFTER && op->after[i] >= 0; i++)
+  for (int i = 2; i < OP_MAX_AFTER && op->after[i] >= 0; i++)
     ready_ns = MAX(ready_ns, follow->trace->end_ns[first + op->after[i]]);
   return ready_ns;
 }
@@ -187,6 +187,8 @@ void follow_records(Follow *follow) {
     gint64 ready_ns = step->before >= 0 ? end_ns[step->before] : 0, issue_ns = follow->offset_ns[step->op];
     if (step->after >= 0)
       ready_ns = MAX(ready_ns, end_ns[step->after]);
+    if (step->after_too >= 0)
+      ready_ns = MAX(ready_ns, end_ns[step->after_too]);
     if (step->waits_for_more)
       ready_ns = after_others(follow, step, ready_ns);
     if (step->barrier >= 0) {

@@ -23,9 +23,12 @@ static void forget(const Rank *state, gint32 op) {
 static void find_heads(Engine *engine, gint32 rank, gint64 now_ns) {
   Lane *lanes = &engine->lanes[rank * LANES_PER_RANK];
   const Rank *state = &engine->ranks[rank];
+  gint32 *n_past = &engine->lists[rank].n_past; /* folded: a list is a rank's */
+  while (*n_past < state->list->n_tasks && state->end_ns[*n_past] >= 0 && state->end_ns[*n_past] < now_ns)
+    ++*n_past;
   for (int stream = 0; stream < LANES_PER_RANK; stream++)
     lanes[stream] = (Lane){.head = -1, .last = -1, .chain = -1};
-  for (gint32 i = state->list->n_past; i < state->list->n_tasks; i++) {
+  for (gint32 i = *n_past; i < state->list->n_tasks; i++) {
     Lane *lane = &lanes[state->tasks[i].stream];
     if (lane->head >= 0)
       forget(state, i);

@@ -1,6 +1,6 @@
 /* Kahn's way: an op whose predecessors have all ended is posted, and so takes its place in the order. Posted ops end at
- * once, those that meet others when all are posted; what ends lets its successors go. Last in, first out: a rank is
- * followed as far as it goes. */
+ * once, those that meet others when all are posted; what ends lets its successors go. First in, first out: all ranks go
+ * on side by side, about as they do in time. */
 #include "course.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ typedef struct {
   gint32 *first_next; /* [ops + 1] into next: successors */
   gint32 *next;
   gint32 *n_coming; /* [meetings] members not posted yet */
-  gint32 *ready;    /* ops to be posted, last in first out */
+  gint32 *ready;    /* [ops] in the order in which they came to be posted */
   gint32 n_ready, n_posted;
   guint8 *is_posted; /* [ops] */
 } Builder;
@@ -58,12 +58,13 @@ static void describe_rank(Builder *builder, int rank, gint32 *const *match) {
     *step = (CourseStep){.op = first + i,
                          .before = in_row(first, last[op->stream]),
                          .after = in_row(first, op->after[0]),
+                         .after_too = in_row(first, op->after[1]),
                          .barrier = in_row(first, last[STREAM_HOST]),
                          .work = op->work,
                          .meets = -1,
                          .kind = kind_of(builder->program, op),
                          .is_send = op->kind == OP_SEND,
-                         .waits_for_more = op->after[1] >= 0};
+                         .waits_for_more = op->after[2] >= 0};
     if (step->kind == COURSE_TRANSFER)
       step->meets = course->first[op->peer] + match[rank][i];
     if (step->kind >= COURSE_TRANSFER)
@@ -173,11 +174,11 @@ static void walk(Builder *builder) {
   const Course *course = builder->course;
   for (int m = 0; m < course->n_meetings; m++)
     builder->n_coming[m] = course->first_member[m + 1] - course->first_member[m];
-  for (gint32 i = course->n_ops; i-- > 0;)
+  for (gint32 i = 0; i < course->n_ops; i++)
     if (builder->n_awaited[i] == 0)
       builder->ready[builder->n_ready++] = i;
-  while (builder->n_ready > 0)
-    post(builder, builder->ready[--builder->n_ready]);
+  while (builder->n_posted < builder->n_ready)
+    post(builder, builder->ready[builder->n_posted]);
   g_assert(builder->n_posted == course->n_ops); /* the program has been verified */
 }
 

@@ -16,14 +16,15 @@ typedef enum {
 
 typedef struct {
   gint32 op;
-  gint32 before;  /* op before it on its stream; −1 none, as the others */
-  gint32 after;   /* Op.after[0] */
-  gint32 barrier; /* latest OP_HOST before it in its list */
-  gint32 work;    /* as Op.work */
-  gint32 meets;   /* transfer: its partner; meeting: its number */
-  guint8 kind;    /* CourseKind */
+  gint32 before;    /* op before it on its stream; −1 none, as the others */
+  gint32 after;     /* Op.after[0] */
+  gint32 after_too; /* Op.after[1] */
+  gint32 barrier;   /* latest OP_HOST before it in its list */
+  gint32 work;      /* as Op.work */
+  gint32 meets;     /* transfer: its partner; meeting: its number */
+  guint8 kind;      /* CourseKind */
   guint8 is_send;
-  guint8 waits_for_more; /* Op.after has more than one */
+  guint8 waits_for_more; /* Op.after has more than two */
 } CourseStep;
 
 /* A transfer or collective, in list order. */
