@@ -450,7 +450,7 @@ static void run_by_clock(const Simulation *simulation, Trace *trace, EngineStats
  * costs a RECORDS_PER_EVENT-th of one of its events: it runs on for as long as those made in vain have cost, and for
  * longer the more often it is called. */
 static void run_following(const Simulation *simulation, Trace *trace, Follow *follow, EngineStats *stats) {
-  enum { LEAST_EVENTS = 32, RECORDS_PER_EVENT = 8, TURNS_UNTIL_TWICE = 4 };
+  enum { LEAST_EVENTS = 32, RECORDS_PER_EVENT = 16, TURNS_UNTIL_TWICE = 4 };
   int n_turns = 0;
   Engine engine = {0};
   gint64 from_ns = -1, rest_ns = -1; /* the clock's last event; until when its transfers have ended */
