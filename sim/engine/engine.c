@@ -453,30 +453,26 @@ static void run_following(const Simulation *simulation, Trace *trace, Follow *fo
   enum { LEAST_EVENTS = 32, RECORDS_PER_EVENT = 16, TURNS_UNTIL_TWICE = 4 };
   int n_turns = 0;
   Engine engine = {0};
-  gint64 from_ns = -1, rest_ns = -1; /* the clock's last event; until when its transfers have ended */
+  gint64 rest_ns = -1; /* until when transfers have ended by the clock */
+  stats->n_events = follow_n_events(follow);
   for (gboolean has_ended = FALSE; !has_ended;) {
-    follow_records(follow);
+    guint64 n_left = (guint64)follow_records(follow, engine.horizon_ns);
     gint64 conflict_ns = follow_conflict_ns(follow, rest_ns);
-    guint64 n_in_vain = 0;
-    stats->n_events += follow_n_events(follow, from_ns, conflict_ns, &n_in_vain);
     if (conflict_ns == G_MAXINT64)
       break;
     if (engine.trace == NULL)
       engine_init(&engine, simulation, trace, conflict_ns);
     engine_resume(&engine, conflict_ns);
     engine.rest_after =
-        engine.n_events + LEAST_EVENTS + (n_in_vain << MIN(n_turns++ / TURNS_UNTIL_TWICE, 20)) / RECORDS_PER_EVENT;
+        engine.n_events + LEAST_EVENTS + (n_left << MIN(n_turns++ / TURNS_UNTIL_TWICE, 20)) / RECORDS_PER_EVENT;
     has_ended = run(&engine);
     if (has_ended)
       assert_all_ended(&engine);
     else
       rest_ns = MAX(contention_now_ns(engine.contention), engine.horizon_ns);
-    from_ns = engine.horizon_ns;
   }
-  if (engine.trace == NULL)
-    return;
-  stats->n_events += engine.n_events;
-  engine_clear(&engine);
+  if (engine.trace != NULL)
+    engine_clear(&engine);
 }
 
 Trace *engine_run(const Simulation *simulation, EngineStats *stats) {

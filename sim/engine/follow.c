@@ -33,6 +33,7 @@ struct Follow {
   gint64 *meeting_ns;   /* [meetings] latest arrival + run so far; owned */
   gint32 *n_coming;     /* [meetings]; owned */
   gint32 n_past;        /* steps from the first on that stand */
+  gint32 *first_left;   /* [ranks] the first transfer that may still end; owned */
   IntervalList out, in; /* transfers of one rank */
 };
 
@@ -110,6 +111,7 @@ Follow *follow_new(const Simulation *simulation, Trace *trace) {
                      .offset_ns = g_new(gint64, course->n_ops),
                      .meeting_ns = g_new(gint64, course->n_meetings),
                      .n_coming = g_new(gint32, course->n_meetings),
+                     .first_left = g_memdup2(course->first_transfer, sizeof(gint32) * (gsize)trace->n_ranks),
                      .out.intervals = g_new(Interval, course->most_transfers),
                      .in.intervals = g_new(Interval, course->most_transfers)};
   find_offsets(follow);
@@ -123,6 +125,7 @@ void follow_free(Follow *follow) {
   g_free(follow->offset_ns);
   g_free(follow->meeting_ns);
   g_free(follow->n_coming);
+  g_free(follow->first_left);
   g_free(follow->out.intervals);
   g_free(follow->in.intervals);
   g_free(follow);
@@ -173,9 +176,12 @@ static void start_step(const Follow *follow, const CourseStep *step, gint64 read
   }
 }
 
-void follow_records(Follow *follow) {
+gint32 follow_records(Follow *follow, gint64 past_ns) {
   const Course *course = follow->course;
   const gint64 *end_ns = follow->trace->end_ns;
+  while (follow->n_past < course->n_ops && end_ns[course->steps[follow->n_past].op] >= 0 &&
+         end_ns[course->steps[follow->n_past].op] <= past_ns)
+    follow->n_past++;
   for (int m = 0; m < course->n_meetings; m++) {
     follow->meeting_ns[m] = 0;
     follow->n_coming[m] = course->first_member[m + 1] - course->first_member[m];
@@ -198,6 +204,7 @@ void follow_records(Follow *follow) {
     follow->trace->issue_ns[step->op] = issue_ns;
     start_step(follow, step, ready_ns, issue_ns);
   }
+  return course->n_ops - follow->n_past;
 }
 
 /* --- transfers in each other's way --- */
@@ -213,8 +220,11 @@ static inline void add_interval(IntervalList *list, Interval added) {
 /* The rank's transfers that end after from_ns, out and in; a collective goes both ways. */
 static void sort_intervals(Follow *follow, int rank, gint64 from_ns) {
   const Course *course = follow->course;
+  gint32 *first = &follow->first_left[rank];
+  while (*first < course->first_transfer[rank + 1] && follow->trace->end_ns[course->transfers[*first].op] <= from_ns)
+    ++*first;
   follow->out.n = follow->in.n = 0;
-  for (gint32 t = course->first_transfer[rank]; t < course->first_transfer[rank + 1]; t++) {
+  for (gint32 t = *first; t < course->first_transfer[rank + 1]; t++) {
     const CourseTransfer *transfer = &course->transfers[t];
     gint64 end_ns = follow->trace->end_ns[transfer->op];
     guint ways = follow->ways[transfer->work];
@@ -251,24 +261,10 @@ gint64 follow_conflict_ns(Follow *follow, gint64 from_ns) {
   return conflict_ns;
 }
 
-/* The clock ends all members of a meeting by one event, and so both ends of a transfer, unless that is a flow. */
-static gboolean has_event(const Follow *follow, const CourseStep *step) {
-  if (step->kind == COURSE_TRANSFER)
-    return step->is_send || follow->ways[step->work] != 0;
-  return step->kind != COURSE_MEETING || follow->course->members[follow->course->first_member[step->meets]] == step->op;
-}
-
-guint64 follow_n_events(Follow *follow, gint64 from_ns, gint64 to_ns, guint64 *n_later) {
+guint64 follow_n_events(const Follow *follow) {
   const Course *course = follow->course;
-  const gint64 *end_ns = follow->trace->end_ns;
-  guint64 n = 0;
-  *n_later = 0;
-  for (gint32 s = follow->n_past; s < course->n_ops; s++) {
-    const CourseStep *step = &course->steps[s];
-    n += end_ns[step->op] > from_ns && end_ns[step->op] < to_ns && has_event(follow, step);
-    *n_later += end_ns[step->op] >= to_ns;
-  }
-  while (follow->n_past < course->n_ops && end_ns[course->steps[follow->n_past].op] < to_ns)
-    follow->n_past++;
+  guint64 n = (guint64)course->n_ops - (guint64)(course->first_member[course->n_meetings] - course->n_meetings);
+  for (gint32 t = 0; t < course->first_transfer[follow->trace->n_ranks]; t++)
+    n -= course->transfers[t].kind == OP_RECV && follow->ways[course->transfers[t].work] == 0;
   return n;
 }

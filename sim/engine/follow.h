@@ -13,11 +13,12 @@ Follow *follow_new(const Simulation *simulation, Trace *trace);
 void follow_free(Follow *follow);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Follow, follow_free)
 
-/* Fill all records that have no end yet, as if no transfer slowed another. */
-void follow_records(Follow *follow);
-/* When the first transfer begins to share a way with one under way, of those that end after from_ns
- * (−1: all); G_MAXINT64: none does. */
+/* Fill all records that have no end yet, as if no transfer slowed another. What ends up to past_ns stands for good.
+ * Returns about how many records may not. */
+gint32 follow_records(Follow *follow, gint64 past_ns);
+/* When the first transfer begins to share a way with one under way, of those that end after from_ns (−1: all), which
+ * never grows less; G_MAXINT64: none does. */
 gint64 follow_conflict_ns(Follow *follow, gint64 from_ns);
-/* As many events as the clock would have had, that end after from_ns (−1: all) and before to_ns. *n_later: records that
- * end later. */
-guint64 follow_n_events(Follow *follow, gint64 from_ns, gint64 to_ns, guint64 *n_later);
+/* As many events as the clock has in all: it ends the members of a meeting by one, and so both ends of a transfer that
+ * is no flow. */
+guint64 follow_n_events(const Follow *follow);
