@@ -20,13 +20,15 @@ static gboolean needs_kernels(const Plan *plan, const Cluster *cluster) {
   return !plan->fold || cluster->transfer_tax > 0;
 }
 
+enum { MOST_OPS_KEPT = 1 << 20 }; /* 150 MB; GPT-3 175B at pp 16, m 64 under 1f1b has 6,314 */
+
 struct PredictScratch {
   ProgramCache *programs;
 };
 
 PredictScratch *predict_scratch_new(void) {
   PredictScratch *scratch = g_new(PredictScratch, 1);
-  *scratch = (PredictScratch){.programs = program_cache_new()};
+  *scratch = (PredictScratch){.programs = program_cache_new(MOST_OPS_KEPT)};
   return scratch;
 }
 

@@ -6,13 +6,10 @@
 
 #include "contention.h"
 #include "course.h"
-#include "saturate.h"
 #include "ticks.h"
 
-#include <string.h>
-
-/* In doubles a time in ticks is exact to half a tick well beyond this. */
-static const gint64 LONGEST_NS = 100 * (gint64)1000000000;
+/* A transfer's time in ticks, worked out in doubles, is exact to half a tick well beyond this. */
+static const gint64 LONGEST_TRANSFER_NS = 100 * (gint64)1000000000;
 
 typedef struct {
   gint64 begin_ns, end_ns;
@@ -54,18 +51,21 @@ static gint64 longest(const OpTime *times, int n) {
   return longest_ns;
 }
 
-/* So short that no sum of times comes near the end of time, in ticks. */
-static gboolean is_short(const Timing *timing, gint32 n_ops) {
+/* So short that no sum of times comes near the end of time, in ticks, even if each transfer waits for one on each other
+ * stream. */
+static gboolean is_short(const Timing *timing, const Course *course, int n_ranks) {
   gint64 transfer_ns = longest(timing->transfers, timing->n_transfers);
-  gint64 longest_ns = MAX(longest(timing->works, timing->n_works), MAX(transfer_ns, longest(&timing->host_sync, 1)));
-  return longest_ns < LONGEST_NS && 3.0 * N_STREAMS * n_ops * (double)longest_ns * TICKS_PER_NS < (double)TICKS_NEVER;
+  gint64 work_ns = MAX(longest(timing->works, timing->n_works), longest(&timing->host_sync, 1));
+  double sum_ns = (double)course->n_ops * (double)work_ns +
+                  (double)N_STREAMS * course->first_transfer[n_ranks] * (double)transfer_ns;
+  return transfer_ns < LONGEST_TRANSFER_NS && 3 * sum_ns * TICKS_PER_NS < (double)TICKS_NEVER; /* run, tail and host */
 }
 
 static gboolean can_follow(const Simulation *simulation) {
   const Program *program = simulation->program;
   return simulation->folded && program->shared != NULL && program->shared->course != NULL &&
          simulation->transfer_tax == 0 && simulation->jitter == 0 && simulation->speed == NULL &&
-         is_short(simulation->timing, program->shared->course->n_ops) && !is_eager(simulation);
+         is_short(simulation->timing, program->shared->course, program->n_ranks) && !is_eager(simulation);
 }
 
 static guint *ways_of_transfers(const Simulation *simulation, const Trace *trace) {

@@ -19,9 +19,6 @@
 
 #include <string.h>
 
-/* Beyond so many ops (64 bytes each) kept, all are let go. */
-static const gsize MOST_OPS = 1u << 20;
-
 typedef struct {
   gint32 from; /* number in the program that was lowered */
   gint32 rank; /* of an optimizer; else −1 */
@@ -47,7 +44,7 @@ typedef struct {
 
 struct ProgramCache {
   GHashTable *kept; /* key (GArray of gint64) → Kept; owned */
-  gsize n_ops;
+  gsize n_ops, most_ops;
   ProgramCacheStats stats;
 };
 
@@ -350,8 +347,9 @@ static Kept *keep(Program *program, const Lowering *lowering) {
 
 /* --- the cache --- */
 
-ProgramCache *program_cache_new(void) {
+ProgramCache *program_cache_new(gsize most_ops) {
   ProgramCache *cache = g_new0(ProgramCache, 1);
+  cache->most_ops = most_ops;
   cache->kept = g_hash_table_new_full(key_hash, key_equal, (GDestroyNotify)g_array_unref, kept_free);
   return cache;
 }
@@ -372,7 +370,7 @@ static const Kept *add(ProgramCache *cache, GArray *key, Program *program, const
   gsize n_ops = 0;
   for (int rank = 0; rank < program->n_ranks; rank++)
     n_ops += program->ranks[rank].n_ops;
-  if (cache->n_ops + n_ops > MOST_OPS) {
+  if (cache->n_ops + n_ops > cache->most_ops) {
     g_hash_table_remove_all(cache->kept);
     cache->n_ops = 0;
   }

@@ -7,7 +7,9 @@
 #include "program.h"
 
 typedef struct ProgramCache ProgramCache;
-ProgramCache *program_cache_new(void);
+/* Keeps up to so many ops, of about 150 bytes each with what follows from them; when one more structure would exceed
+ * them, all are let go first. */
+ProgramCache *program_cache_new(gsize most_ops);
 void program_cache_free(ProgramCache *cache);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ProgramCache, program_cache_free)
 
