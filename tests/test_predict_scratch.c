@@ -12,7 +12,7 @@
 #include "plan_cases.h"
 #include "step_of_prediction.h"
 
-enum { BATCHES = 8, PLANS_PER_BATCH = 25, LIKENESSES = 3, MAX_GPUS = 4096 };
+enum { BATCHES = 12, PLANS_PER_BATCH = 25, LIKENESSES = 3, MAX_GPUS = 4096 };
 
 static Cluster *clusters[N_CASE_CLUSTERS];
 
@@ -106,6 +106,43 @@ static void change_sizes(GRand *rand, Case *drawn) {
   drawn->model.ffn_hidden *= PICK(rand, 1, 1, 2);
 }
 
+/* One thing that ops may depend on. */
+static void change_structure(GRand *rand, Case *drawn) {
+  Plan *plan = drawn->plan;
+  switch (g_rand_int_range(rand, 0, 10)) {
+  case 0:
+    plan->zero = g_rand_int_range(rand, 0, 4);
+    plan->zero_ranks = 0;
+    break;
+  case 1:
+    plan->overlap_p2p = !plan->overlap_p2p;
+    break;
+  case 2:
+    plan->overlap_grad = !plan->overlap_grad;
+    break;
+  case 3:
+    plan->overlap_param = !plan->overlap_param;
+    break;
+  case 4:
+    plan->prefetch = g_rand_int_range(rand, 0, 4);
+    break;
+  case 5:
+    plan->grad_norm_barrier = !plan->grad_norm_barrier;
+    break;
+  case 6:
+    plan->bucket_parameters = PICK(rand, 1, 10000000, 30000000);
+    break;
+  case 7:
+    plan->steps = PICK(rand, 1, 2, 3);
+    break;
+  case 8:
+    plan->sequence_parallel = !plan->sequence_parallel;
+    break;
+  default:
+    plan->global_batch += plan->micro_batch * plan->dp;
+  }
+}
+
 /* A plan that cannot be: more tp than anything has heads. */
 static void assert_same_failure(PredictScratch *scratch, const Case *drawn) {
   Case impossible = *drawn;
@@ -126,6 +163,8 @@ START_TEST(predictions_do_not_depend_on_the_ones_before) {
     assert_same(scratch, &drawn);
     for (int i = 0; i < LIKENESSES; i++) {
       change_sizes(rand, &drawn);
+      assert_same(scratch, &drawn);
+      change_structure(rand, &drawn);
       assert_same(scratch, &drawn);
     }
     if (seed % 5 == 0)
