@@ -29,12 +29,20 @@ typedef struct {
   CostSource source;
 } Product;
 
+/* A distinct collective over tp and its time. */
+typedef struct {
+  Collective collective;
+  double bytes;
+  double time_s;
+} TpCollective;
+
 typedef struct {
   const Workload *workload;
   const Cluster *cluster;
   gint64 launch_ns;
-  GArray *products; /* of Product; few tens: searched in order */
-  GArray *ranks;    /* of int: ranks of pipeline rank 0 that stand for all of it */
+  GArray *products;       /* of Product; few tens: searched in order */
+  GArray *tp_collectives; /* of TpCollective; a handful, likewise */
+  GArray *ranks;          /* of int: ranks of pipeline rank 0 that stand for all of it */
   GroupShape tp;
 } Costing;
 
@@ -65,9 +73,21 @@ static double product_s(Costing *costing, const WorkItem *item) {
   return product.time_s;
 }
 
+static double tp_collective_s(Costing *costing, const WorkItem *item) {
+  for (guint i = 0; i < costing->tp_collectives->len; i++) {
+    const TpCollective *known = &g_array_index(costing->tp_collectives, TpCollective, i);
+    if (known->collective == item->collective && known->bytes == item->bytes)
+      return known->time_s;
+  }
+  TpCollective found = {item->collective, item->bytes,
+                        collective_cost(costing->cluster, item->collective, &costing->tp, item->bytes, -1).time_s};
+  g_array_append_val(costing->tp_collectives, found);
+  return found.time_s;
+}
+
 static double item_s(Costing *costing, const WorkItem *item) {
   if (item->kind == ITEM_COLLECTIVE)
-    return collective_cost(costing->cluster, item->collective, &costing->tp, item->bytes, -1).time_s;
+    return tp_collective_s(costing, item);
   if (item->kind == ITEM_MATMUL)
     return product_s(costing, item);
   return kernel_cost_s(&costing->cluster->gpu, item, NULL);
@@ -230,6 +250,7 @@ Timing *timing_model(const Program *program, const Workload *workload, const Clu
       .cluster = cluster,
       .launch_ns = ns_of(cluster->gpu.host_launch_s),
       .products = g_array_new(FALSE, FALSE, sizeof(Product)),
+      .tp_collectives = g_array_new(FALSE, FALSE, sizeof(TpCollective)),
       .ranks = representatives(&workload->layout, cluster),
       .tp = layout_group_shape(&workload->layout, cluster, AXIS_BIT(AXIS_TP)),
   };
@@ -243,6 +264,7 @@ Timing *timing_model(const Program *program, const Workload *workload, const Clu
   timing->host_sync = (OpTime){.run_ns = costing.launch_ns, .tail_ns = costing.launch_ns, .host_ns = costing.launch_ns};
   count_products(costing.products, timing);
   g_array_unref(costing.products);
+  g_array_unref(costing.tp_collectives);
   g_array_unref(costing.ranks);
   return timing;
 }

@@ -197,12 +197,12 @@ static gboolean host_is_ahead(const Walk *walk, gint32 i) {
 
 /* What the compute stream did during op `i`. A run of kernels between collectives is split here, at no cost per kernel:
  * what it takes longer than with the host far ahead is the host's, the rest (speed factors, jitter) its kernels'. */
-static Split split_running(const Walk *walk, gint32 i, const Work *work) {
+static Split split_running(const Walk *walk, gint32 i, const Work *work, gboolean is_ahead) {
   const Timing *timing = walk->trace->timing;
   gint32 w = walk->list->ops[i].work;
   OpTime time = timing->works[w];
   gint64 start_ns = walk->start_ns[i], end_ns = walk->end_ns[i], issue_ns = walk->issue_ns[i];
-  if (host_is_ahead(walk, i))
+  if (is_ahead)
     return walk->ahead[w].split;
   Split split = {0};
   if (work->piece < 0) {
@@ -219,8 +219,9 @@ static Split split_running(const Walk *walk, gint32 i, const Work *work) {
 /* [from, to) of the op lies in the window. */
 static void charge_inside(Walk *walk, gint32 i, const Work *work, gint64 from_ns, gint64 to_ns) {
   Split split = {0};
+  gboolean is_ahead = host_is_ahead(walk, i);
   if (from_ns == walk->start_ns[i] && to_ns == walk->end_ns[i])
-    split = split_running(walk, i, work);
+    split = split_running(walk, i, work, is_ahead);
   else
     timing_charge_part(walk->trace->timing, work, walk->start_ns[i], walk->issue_ns[i], from_ns, to_ns,
                        split.charged_ns, &split.hidden_ns);
@@ -228,7 +229,7 @@ static void charge_inside(Walk *walk, gint32 i, const Work *work, gint64 from_ns
     walk->out->ns[charge_kinds[k]] += split.charged_ns[k];
   walk->out->hidden_ns[AXIS_TP] += split.hidden_ns;
   gint64 kernels_ns = split.charged_ns[CHARGE_COMPUTE] + split.charged_ns[CHARGE_RECOMPUTE];
-  overlap_add_op(walk->overlap, i, from_ns, to_ns, kernels_ns, host_is_ahead(walk, i));
+  overlap_add_op(walk->overlap, i, from_ns, to_ns, kernels_ns, is_ahead);
 }
 
 static void charge_running(Walk *walk, gint32 i, const Work *work) {

@@ -69,13 +69,18 @@ static void add_cuts(GArray *key, const Workload *workload, int stage, gboolean 
   }
 }
 
+static gboolean holds_alike(const StageLayers *a, const StageLayers *b) {
+  return a->n_layers == b->n_layers && a->has_embedding == b->has_embedding && a->has_head == b->has_head;
+}
+
+/* Stages that hold the same are cut alike: of a run of them the first is enough. */
 static void add_stages(GArray *key, const Workload *workload) {
   g_autoptr(GArray) cuts = g_array_new(FALSE, FALSE, sizeof(Part));
   const gboolean is_cut = workload->plan->dp > 1;
   for (int stage = 0; stage < workload->n_stages; stage++) {
     const StageLayers *layers = &workload->stages[stage].layers;
     add_number(key, (gint64)layers->n_layers << 2 | (layers->has_embedding ? 2 : 0) | (layers->has_head ? 1 : 0));
-    if (is_cut) {
+    if (is_cut && (stage == 0 || !holds_alike(layers, &workload->stages[stage - 1].layers))) {
       add_cuts(key, workload, stage, FALSE, cuts);
       add_cuts(key, workload, stage, TRUE, cuts);
     }
