@@ -170,8 +170,7 @@ static void add_barriers(Program *program) {
   for (int rank = 0; rank < program->n_ranks; rank++) {
     OpEditor editor;
     op_editor_init(&editor, &program->ranks[rank]);
-    for (int i = 0; i < program->ranks[rank].n_ops; i++)
-      op_editor_copy(&editor, i);
+    op_editor_copy_first(&editor, program->ranks[rank].n_ops);
     add_all_reduced_number(program, &editor, &group);
     add_sync(&editor);
     op_editor_finish(&editor);
@@ -187,8 +186,7 @@ void pass_optimizer(Program *program, const Lowering *lowering) {
   for (int rank = 0; rank < program->n_ranks; rank++) {
     OpEditor editor;
     op_editor_init(&editor, &program->ranks[rank]);
-    for (int i = 0; i < program->ranks[rank].n_ops; i++)
-      op_editor_copy(&editor, i);
+    op_editor_copy_first(&editor, program->ranks[rank].n_ops);
     add_tied_gradient(program, &editor, lowering, rank);
     add_copied_gradients(program, &editor, lowering, rank);
     add_whole_gradients(program, &editor, lowering, rank);
