@@ -75,33 +75,52 @@ static void describe_rank(Builder *builder, int rank, gint32 *const *match) {
   course->most_transfers = MAX(course->most_transfers, n_transfers - course->first_transfer[rank]);
 }
 
-/* The k-th collective of a group over pipeline ranks on each of its members. */
+/* Collectives of one group over pipeline ranks: rank by rank, equally many each. */
+typedef struct {
+  GArray *ops; /* of gint32; NULL: none yet */
+  int last_rank, n_members;
+} Sequence;
+
+static Sequence *sequences_of(const Builder *builder) {
+  const Course *course = builder->course;
+  const Program *program = builder->program;
+  Sequence *sequences = g_new0(Sequence, program->groups->len);
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    for (gint32 t = course->first_transfer[rank]; t < course->first_transfer[rank + 1]; t++) {
+      const CourseTransfer *transfer = &course->transfers[t];
+      if (builder->of[transfer->op].kind != COURSE_MEETING)
+        continue;
+      Sequence *sequence = &sequences[g_array_index(program->transfers, Transfer, transfer->work).group];
+      if (sequence->ops == NULL)
+        *sequence = (Sequence){g_array_new(FALSE, FALSE, sizeof(gint32)), -1, 0};
+      g_array_append_val(sequence->ops, transfer->op);
+      sequence->n_members += sequence->last_rank != rank;
+      sequence->last_rank = rank;
+    }
+  return sequences;
+}
+
+/* The k-th collective of a group is the k-th on each of its members. */
 static void number_meetings(Builder *builder) {
   Course *course = builder->course;
-  const Program *program = builder->program;
+  const guint n_groups = builder->program->groups->len;
+  g_autofree Sequence *sequences = sequences_of(builder);
   g_autoptr(GArray) firsts = g_array_new(FALSE, FALSE, sizeof(gint32)); /* into members */
   g_autoptr(GArray) members = g_array_new(FALSE, FALSE, sizeof(gint32));
-  for (guint g = 0; g < program->groups->len; g++) {
-    const Group *group = &g_array_index(program->groups, Group, g);
-    gboolean is_left = group->spans_pp;
-    for (gint32 k = 0; is_left; k++) {
-      guint n_before = members->len;
-      for (int rank = 0; rank < program->n_ranks; rank++) {
-        gint32 nth = 0;
-        for (gint32 t = course->first_transfer[rank]; t < course->first_transfer[rank + 1]; t++) {
-          const CourseTransfer *transfer = &course->transfers[t];
-          if (transfer->kind != OP_COLLECTIVE || group_of(program, course->ops[transfer->op]) != group || nth++ != k)
-            continue;
-          g_array_append_val(members, transfer->op);
-          builder->of[transfer->op].meets = course->n_meetings;
-        }
+  for (guint g = 0; g < n_groups; g++) {
+    const Sequence *sequence = &sequences[g];
+    int n_each = sequence->ops != NULL ? (int)sequence->ops->len / sequence->n_members : 0;
+    for (int k = 0; k < n_each; k++) {
+      g_array_append_val(firsts, members->len);
+      for (int member = 0; member < sequence->n_members; member++) {
+        gint32 op = g_array_index(sequence->ops, gint32, member * n_each + k);
+        g_array_append_val(members, op);
+        builder->of[op].meets = course->n_meetings;
       }
-      is_left = members->len > n_before;
-      if (!is_left)
-        break;
-      g_array_append_val(firsts, n_before);
       course->n_meetings++;
     }
+    if (sequence->ops != NULL)
+      g_array_unref(sequence->ops);
   }
   g_array_append_val(firsts, members->len);
   course->first_member = (gint32 *)(void *)g_array_free(g_steal_pointer(&firsts), FALSE);
