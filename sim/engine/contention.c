@@ -72,6 +72,26 @@ static gboolean can_meet(const Program *program, const Timing *timing, int rank)
   return FALSE;
 }
 
+static double longest_of(const OpTime *times, int n, double factor) {
+  double longest_ns = 0;
+  for (int i = 0; i < n; i++)
+    longest_ns =
+        MAX(longest_ns, factor * (double)times[i].run_ns + (double)times[i].tail_ns + (double)times[i].host_ns);
+  return longest_ns;
+}
+
+/* The same at a glance: as if every op took as long as the longest. */
+static double bound_on_longest_run_ns(const Trace *trace, double slowest) {
+  const Timing *timing = trace->timing;
+  double longest_ns = longest_of(timing->works, timing->n_works, slowest);
+  longest_ns = MAX(longest_ns, longest_of(timing->transfers, timing->n_transfers, N_STREAMS));
+  longest_ns = MAX(longest_ns, longest_of(&timing->host_sync, 1, N_STREAMS));
+  double n_ops = 0;
+  for (int rank = 0; rank < trace->program->n_ranks; rank++)
+    n_ops += trace->program->ranks[rank].n_ops;
+  return n_ops * longest_ns;
+}
+
 /* As if everything ran one after another, and every transfer beside one on each other stream. */
 static double longest_run_ns(const Trace *trace, double slowest) {
   const Timing *timing = trace->timing;
@@ -97,8 +117,13 @@ gboolean contention_is_possible(const Trace *trace) {
   return is_possible;
 }
 
+static gboolean is_too_long(const Trace *trace, double slowest) {
+  const double never_ns = (double)TICKS_NEVER / TICKS_PER_NS;
+  return 2 * bound_on_longest_run_ns(trace, slowest) >= never_ns && longest_run_ns(trace, slowest) >= never_ns;
+}
+
 Contention *contention_new(const Trace *trace, double slowest) {
-  if (!contention_is_possible(trace) || longest_run_ns(trace, slowest) * TICKS_PER_NS >= (double)TICKS_NEVER)
+  if (!contention_is_possible(trace) || is_too_long(trace, slowest))
     return NULL;
   gint32 n_links = trace->n_ranks * LINKS_PER_RANK;
   g_autofree double *capacity = g_new(double, n_links);

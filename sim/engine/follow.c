@@ -79,22 +79,20 @@ static guint *ways_of_transfers(const Simulation *simulation, const Trace *trace
   return ways;
 }
 
-static gint64 host_ns(const Timing *timing, const Op *op) {
-  return op->kind == OP_COMPUTE ? timing->works[op->work].host_ns
-         : op->kind == OP_HOST  ? 0
-                                : timing->transfers[op->work].host_ns;
+static inline gint64 host_ns(const Timing *timing, const CourseIssue *issue) {
+  return issue->kind == OP_COMPUTE ? timing->works[issue->work].host_ns
+         : issue->kind == OP_HOST  ? 0
+                                   : timing->transfers[issue->work].host_ns;
 }
 
 /* The host runs on from op to op, and starts anew at the end of an OP_HOST. */
 static void find_offsets(Follow *follow) {
-  const Program *program = follow->trace->program;
-  gint64 *offset_ns = follow->offset_ns;
-  for (int rank = 0; rank < program->n_ranks; rank++) {
-    const OpList *list = &program->ranks[rank];
+  const Course *course = follow->course;
+  for (int rank = 0; rank < follow->trace->n_ranks; rank++) {
     gint64 at_ns = 0;
-    for (int i = 0; i < list->n_ops; i++) {
-      *offset_ns++ = at_ns;
-      at_ns = list->ops[i].kind == OP_HOST ? 0 : at_ns + host_ns(follow->timing, &list->ops[i]);
+    for (gint32 i = course->first[rank]; i < course->first[rank + 1]; i++) {
+      follow->offset_ns[i] = at_ns;
+      at_ns = course->issues[i].kind == OP_HOST ? 0 : at_ns + host_ns(follow->timing, &course->issues[i]);
     }
   }
 }

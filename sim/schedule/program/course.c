@@ -55,6 +55,7 @@ static void describe_rank(Builder *builder, int rank, gint32 *const *match) {
     const Op *op = &list->ops[i];
     CourseStep *step = &builder->of[first + i];
     course->ops[first + i] = op;
+    course->issues[first + i] = (CourseIssue){op->work, op->kind};
     *step = (CourseStep){.op = first + i,
                          .before = in_row(first, last[op->stream]),
                          .after = in_row(first, op->after[0]),
@@ -209,6 +210,7 @@ static Course *course_empty(const Program *program) {
   course->n_ops = course->first[program->n_ranks];
   course->steps = g_new(CourseStep, course->n_ops);
   course->ops = g_new(const Op *, course->n_ops);
+  course->issues = g_new(CourseIssue, course->n_ops);
   course->transfers = g_new(CourseTransfer, course->n_ops);
   course->first_transfer = g_new0(gint32, program->n_ranks + 1);
   return course;
@@ -247,6 +249,7 @@ void course_free(Course *course) {
     return;
   g_free(course->steps);
   g_free(course->ops);
+  g_free(course->issues);
   g_free(course->first);
   g_free(course->first_member);
   g_free(course->members);

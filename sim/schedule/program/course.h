@@ -33,11 +33,18 @@ typedef struct {
   guint8 kind; /* OpKind */
 } CourseTransfer;
 
+/* What the host issues, in list order. */
+typedef struct {
+  gint32 work;
+  guint8 kind; /* OpKind */
+} CourseIssue;
+
 struct Course {
   gint32 n_ops;
-  CourseStep *steps; /* [n_ops]; owned, as all below */
-  const Op **ops;    /* [n_ops] */
-  gint32 *first;     /* [ranks + 1] first op of each list */
+  CourseIssue *issues; /* [n_ops]; owned */
+  CourseStep *steps;   /* [n_ops]; owned, as all below */
+  const Op **ops;      /* [n_ops] */
+  gint32 *first;       /* [ranks + 1] first op of each list */
 
   int n_meetings;
   gint32 *first_member; /* [meetings + 1] into members */
