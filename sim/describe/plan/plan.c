@@ -49,6 +49,7 @@ Plan *plan_new(void) {
 Plan *plan_copy(const Plan *plan) {
   Plan *copy = g_memdup2(plan, sizeof *plan);
   copy->schedule = g_strdup(plan->schedule);
+  copy->framework = g_strdup(plan->framework);
   copy->slow_ranks = g_array_copy(plan->slow_ranks);
   return copy;
 }
@@ -57,8 +58,19 @@ void plan_free(Plan *plan) {
   if (plan == NULL)
     return;
   g_free(plan->schedule);
+  g_free(plan->framework);
   g_clear_pointer(&plan->slow_ranks, g_array_unref);
   g_free(plan);
+}
+
+void plan_set_framework(Plan *plan, const char *name, const FrameworkMemory *memory) {
+  g_autofree char *replaced = plan->framework;
+  plan->framework = g_strdup(name);
+  plan->memory = *memory;
+  if (memory->recipe[0] == '\0' || plan->precision == PRECISION_FP32)
+    return;
+  gboolean known = recipe_parse(memory->recipe, &plan->recipe, NULL);
+  g_assert(known);
 }
 
 void plan_default_schedule(Plan *plan) {
