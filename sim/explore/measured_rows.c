@@ -242,7 +242,7 @@ static Model *make_model(const MeasuredRow *row, const Cells *cells, GError **er
   return model_check(model, "the row", error) ? g_steal_pointer(&model) : NULL;
 }
 
-static Plan *make_plan(const MeasuredRow *row, const Cells *cells, const FrameworkMemory *framework) {
+static Plan *make_plan(const MeasuredRow *row, const Cells *cells, const Framework *framework) {
   Plan *plan = plan_new();
   plan->gpus = (int)or_else(cells->gpus, plan->gpus);
   plan->tp = (int)or_else(cells->tp, plan->tp);
@@ -281,19 +281,19 @@ static void row_clear(gpointer data) {
 }
 
 /* What the framework of the row holds; NULL where it names none that is described, and on an error. Borrowed. */
-static const FrameworkMemory *row_framework(MeasuredRows *rows, const MeasuredRow *row, GError **error) {
+static const Framework *row_framework(MeasuredRows *rows, const MeasuredRow *row, GError **error) {
   const char *name = measured_row_cell(row, "framework");
   gpointer known;
   if (g_hash_table_lookup_extended(rows->frameworks, name, NULL, &known))
     return known;
-  g_autofree FrameworkMemory *memory = NULL;
+  g_autofree Framework *framework = NULL;
   if (framework_is_described(name)) {
-    memory = g_new0(FrameworkMemory, 1);
-    if (!framework_memory_read(name, memory, error))
+    framework = g_new0(Framework, 1);
+    if (!framework_read(name, framework, error))
       return NULL;
   }
-  const FrameworkMemory *found = memory;
-  g_hash_table_insert(rows->frameworks, g_strdup(name), g_steal_pointer(&memory));
+  const Framework *found = framework;
+  g_hash_table_insert(rows->frameworks, g_strdup(name), g_steal_pointer(&framework));
   return found;
 }
 
@@ -306,7 +306,7 @@ static gboolean read_row(MeasuredRows *rows, MeasuredRow *row, GError **error) {
   row->step_time_s = cells.step_time_s;
   row->memory_bytes = cells.memory_gb * bytes_per_gb;
   g_autoptr(GError) problem = NULL, unreadable = NULL;
-  const FrameworkMemory *framework = row_framework(rows, row, &unreadable);
+  const Framework *framework = row_framework(rows, row, &unreadable);
   if (unreadable != NULL) {
     g_propagate_error(error, g_steal_pointer(&unreadable));
     return FALSE;

@@ -173,12 +173,12 @@ static gboolean parse_named(const char *option, const char *text, const char *co
 static gboolean parse_framework(const PlanOptions *o, Plan *plan, GError **error) {
   if (o->framework == NULL)
     return TRUE;
-  FrameworkMemory memory;
-  if (!framework_memory_read(o->framework, &memory, error)) {
+  Framework framework;
+  if (!framework_read(o->framework, &framework, error)) {
     g_prefix_error(error, "--framework: ");
     return FALSE;
   }
-  plan_set_framework(plan, o->framework, &memory);
+  plan_set_framework(plan, o->framework, &framework);
   return TRUE;
 }
 

@@ -9,12 +9,13 @@
  * gradient.
  *
  *     compute   dX ─────────┬─ dW ─────┬─ next
- *     tp        gather X ───┘ reduce dX┘            (dW waits for the gather, next for the reduction)
+ *     tp        gather X ───┘ reduce dX┘            (dW waits for the gather, next for the reduction; under a framework
+ *                                                    that reduces alone, dW waits for both)
  *
  * Row-parallel: k cut, Y a partial sum, reduced after forward; its gradient is gathered before backward.
  *
  * Every operand and result moves once through HBM; an accumulated result is read and written. Narrow formats (fp8 …)
- * convert their operands by a kernel of its own that reads them once and writes them in both orientations, since narrow
+ * convert their operands by a kernel of its own that reads them and writes them in both orientations, since narrow
  * products need the summed dimension contiguous. The converted weights are made once a step and not counted. A bias is
  * added in the product's epilogue; its gradient is a pass over dY. */
 #include "pieces.h"
@@ -72,8 +73,10 @@ Linear linear_of(const Cut *cut, LinearKind kind) {
   return linear;
 }
 
+/* One scale for a whole tensor needs its largest element first: one more read. Scales of blocks do not. */
 static double cast_bytes(const Cut *cut, const Linear *linear, gint64 width) {
-  return (cut->element_bytes + 2 * linear->bytes) * cut->tokens * width;
+  const int n_reads = cut->plan->precision == PRECISION_FP8 ? 2 : 1;
+  return (n_reads * cut->element_bytes + 2 * linear->bytes) * cut->tokens * width;
 }
 
 static void forward_product(ItemList *list, const Linear *linear) {
@@ -127,6 +130,8 @@ void linear_column_backward(ItemList *list, LinearKind kind) {
     if (!linear.region_of_another)
       reduced = region_reduce(list, linear.names->dgrad);
   }
+  if (cut->plan->time.tensor_parallel == TP_ALONE)
+    item_list_wait(list, reduced);
   if (list->weight_gradients) {
     item_list_wait(list, gathered);
     weight_gradient(list, &linear, cut->tokens);

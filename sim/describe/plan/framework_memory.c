@@ -3,18 +3,12 @@
 
 #include <string.h>
 
-#include "data_path.h"
 #include "error.h"
 
 typedef struct {
   FrameworkMemory memory;
   char *recipe; /* owned */
 } Draft;
-
-typedef struct {
-  char *name, *source; /* owned */
-  YamlNode memory;
-} File;
 
 static const char *const logits_names[] = {"split", "whole", NULL};
 static const char *const gradient_names[] = {"fused", "dense", NULL};
@@ -37,13 +31,6 @@ static const YamlField memory_fields[] = {
     {"selective", FIELD_CHOICE, FALSE, IN_MEMORY(selective), .names = selective_names},
 };
 
-/* Everything but `name` and `source` is optional: other readers have keys of their own here. */
-static const YamlField file_fields[] = {
-    {"name", FIELD_TEXT, TRUE, offsetof(File, name)},
-    {"source", FIELD_TEXT, TRUE, offsetof(File, source)},
-    {"memory", FIELD_NODE, FALSE, offsetof(File, memory)},
-};
-
 static gboolean keep_recipe(YamlNode map, Draft *draft, GError **error) {
   Recipe recipe;
   if (draft->recipe == NULL)
@@ -62,28 +49,4 @@ gboolean framework_memory_parse(YamlNode map, FrameworkMemory *memory, GError **
   if (ok)
     *memory = draft.memory;
   return ok;
-}
-
-static gboolean read_file(const char *path, FrameworkMemory *memory, GError **error) {
-  g_autoptr(YamlFile) yaml = yaml_file_read(path, error);
-  if (yaml == NULL)
-    return FALSE;
-  File file = {0};
-  gboolean ok = yaml_map_read(yaml_file_root(yaml), file_fields, G_N_ELEMENTS(file_fields), &file, error);
-  *memory = (FrameworkMemory){0};
-  if (ok && yaml_is_present(file.memory))
-    ok = framework_memory_parse(file.memory, memory, error);
-  g_free(file.name);
-  g_free(file.source);
-  return ok;
-}
-
-gboolean framework_memory_read(const char *name, FrameworkMemory *memory, GError **error) {
-  g_autofree char *path = data_path_find("topologies/frameworks", name, ".yaml", error);
-  return path != NULL && read_file(path, memory, error);
-}
-
-gboolean framework_is_described(const char *name) {
-  g_auto(GStrv) names = data_path_list("topologies/frameworks", ".yaml");
-  return g_strv_contains((const char *const *)names, name);
 }

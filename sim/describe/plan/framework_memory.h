@@ -45,10 +45,3 @@ typedef struct {
 
 /* Fill *memory from the mapping. INPUT, "file:line: …", for an unknown key, a value out of range, an unknown recipe. */
 gboolean framework_memory_parse(YamlNode map, FrameworkMemory *memory, GError **error);
-
-/* That of the framework `name`, a file or a name in topologies/frameworks/. INPUT where there is none: the message
- * lists the names there are. */
-gboolean framework_memory_read(const char *name, FrameworkMemory *memory, GError **error);
-
-/* Whether topologies/frameworks/ has `name`. */
-gboolean framework_is_described(const char *name);

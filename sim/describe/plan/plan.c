@@ -63,10 +63,12 @@ void plan_free(Plan *plan) {
   g_free(plan);
 }
 
-void plan_set_framework(Plan *plan, const char *name, const FrameworkMemory *memory) {
+void plan_set_framework(Plan *plan, const char *name, const Framework *framework) {
+  const FrameworkMemory *memory = &framework->memory;
   g_autofree char *replaced = plan->framework;
   plan->framework = g_strdup(name);
   plan->memory = *memory;
+  plan->time = framework->time;
   if (memory->recipe[0] == '\0' || plan->precision == PRECISION_FP32)
     return;
   gboolean known = recipe_parse(memory->recipe, &plan->recipe, NULL);

@@ -1,7 +1,7 @@
 /* The parallel plan: how one training step is cut over GPUs and time. */
 #pragma once
 #include "cluster.h"
-#include "framework_memory.h"
+#include "framework.h"
 #include "model.h"
 #include "recipe.h"
 
@@ -37,6 +37,7 @@ typedef struct {
   Attention attention;
   char *framework;        /* owned; as topologies/frameworks/ names it; NULL: none */
   FrameworkMemory memory; /* what that framework holds besides; zeroed: nothing */
+  FrameworkTime time;     /* how it spends time; zeroed: unknown */
   gboolean overlap_grad;  /* gradient collectives beside backward */
   int overlap_p2p; /* a rank computes on while it sends to the next stage: 1 or 0; −1: as the schedule has it, or else 0
                     */
@@ -71,9 +72,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Plan, plan_free)
  * has none … */
 gboolean plan_complete(Plan *plan, const Model *model, const Cluster *cluster, GError **error);
 
-/* Run the plan under the framework `name`, which holds `memory`. Its recipe becomes the plan's, but with precision
+/* Run the plan under `framework`, called `name`. Its recipe becomes the plan's, but with precision
  * fp32; set another afterwards. */
-void plan_set_framework(Plan *plan, const char *name, const FrameworkMemory *memory);
+void plan_set_framework(Plan *plan, const char *name, const Framework *framework);
 
 /* Choose 1f1b, or interleaved when there are chunks, where no schedule was named. */
 void plan_default_schedule(Plan *plan);
