@@ -46,7 +46,7 @@ typedef enum {
   N_MEMORY
 } MemoryCategory;
 
-enum { OP_MAX_AFTER = 6 };
+enum { OP_MAX_AFTER = 8 };
 
 typedef struct {
   guint8 kind;        /* OpKind */
