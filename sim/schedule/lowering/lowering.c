@@ -127,6 +127,16 @@ Op product_transfer(Program *program, gboolean sends, const Product *product, do
   return op;
 }
 
+void lowering_await_sends(Op *op, const GArray *ops, const Plan *plan) {
+  for (guint i = ops->len; i-- > 0 && !plan->overlap_p2p;) {
+    const Op *before = &g_array_index(ops, Op, i);
+    if (before->kind == OP_COMPUTE)
+      return;
+    if (before->kind == OP_SEND)
+      op_add_after(op, (gint32)i);
+  }
+}
+
 static gboolean same_action(const Op *a, const Op *b) {
   return a->kind == OP_COMPUTE && b->kind == OP_COMPUTE && a->action == b->action && a->stage == b->stage &&
          a->micro_batch == b->micro_batch;

@@ -60,6 +60,10 @@ Op product_transfer(Program *program, gboolean sends, const Product *product, do
 gboolean op_begins_action(const OpList *list, int index);
 gboolean op_ends_action(const OpList *list, int index);
 
+/* Without overlap_p2p `op`, which will stand behind `ops`, waits for what was sent since the last compute op, as that
+ * op's successor would. */
+void lowering_await_sends(Op *op, const GArray *ops, const Plan *plan);
+
 /* The sends and receives of a runtime that waits for its transfers (Order.exchange; exchange.c). */
 void exchange_send_recv(Program *program, const Order *order, double boundary_bytes);
 
