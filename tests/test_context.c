@@ -8,7 +8,9 @@
 #include "lowering.h"
 #include "plan_cases.h"
 #include "plan_order.h"
+#include "program_text.h"
 #include "timing_model.h"
+#include "verify.h"
 
 static const CpComm all_comms[] = {CP_RING, CP_ALL_GATHER, CP_ULYSSES};
 
@@ -317,6 +319,29 @@ START_TEST(whole_ops_are_the_sum_of_their_kernels_and_collectives) {
 }
 END_TEST
 
+/* What is run is what the verifier proves, and the same again from its text. */
+START_TEST(programs_are_sound_and_survive_their_text) {
+  Cluster *clusters[N_CASE_CLUSTERS];
+  read_case_clusters(clusters);
+  for (guint seed = 200; seed < 206; seed++) {
+    g_auto(Case) drawn = random_cut_case(seed, clusters);
+    g_autoptr(Prediction) prediction = predict_case(&drawn);
+    g_autoptr(GError) error = NULL;
+    ck_assert_msg(program_verify(prediction->program, &error), "%s", error != NULL ? error->message : "");
+    g_autofree char *text = program_to_text(prediction->program);
+    ck_assert_ptr_nonnull(strstr(text, "cp axes=cp charge=cp"));
+    Program *read = program_from_text(text, "dump", &error);
+    ck_assert_msg(read != NULL, "%s", error != NULL ? error->message : "");
+    g_autofree char *again = program_to_text(read);
+    ck_assert(strcmp(text, again) == 0);
+    g_autoptr(Prediction) same = predict_program(&drawn.model, drawn.cluster, drawn.plan, read, &error);
+    ck_assert_msg(same != NULL, "%s", error != NULL ? error->message : "");
+    ck_assert_int_eq(same->metrics->step_ns, prediction->metrics->step_ns);
+  }
+  free_case_clusters(clusters);
+}
+END_TEST
+
 static Prediction *predict_plan(const Cluster *cluster, const Plan *plan) {
   g_autoptr(GError) error = NULL;
   Prediction *prediction = predict(&llama, cluster, plan, &error);
@@ -409,6 +434,7 @@ int main(void) {
   tcase_add_test(tcase, gathers_and_exchanges_are_exposed);
   tcase_add_test(tcase, folded_run_is_the_run_of_all_ranks);
   tcase_add_test(tcase, whole_ops_are_the_sum_of_their_kernels_and_collectives);
+  tcase_add_test(tcase, programs_are_sound_and_survive_their_text);
   tcase_add_test(tcase, gradients_and_shards_span_dp_and_cp);
   tcase_add_test(tcase, groups_of_cp_use_the_links_they_lie_on);
   tcase_add_test(tcase, slower_links_of_cp_never_shorten_the_step);

@@ -296,14 +296,18 @@ static gboolean check_layer_passes(Plan *plan, const Model *model, const Cluster
   double layers = (double)model->n_layers * plan->steps;
   gint64 micro_batches = plan->zero >= 2 || plan->cp > 1 || !plan->fold ? plan->n_micro_batches : 1;
   double ranks = plan->fold ? 1 : (double)plan->tp * plan_data_ranks(plan);
+  if (plan->cp_comm == CP_RING)
+    layers *= plan->cp; /* each step of the ring has ops of its own */
   if (layers * micro_batches * ranks <= most_layer_passes)
     return TRUE;
+  g_autofree char *ring =
+      plan->cp_comm == CP_RING && plan->cp > 1 ? g_strdup_printf(" × %d steps of the ring", plan->cp) : g_strdup("");
   const char *why = plan->fold ? "layer by layer" : "every rank apart (--fold off, --jitter or --slow-rank)";
   return fail_impossible(error,
-                         "%s: %" INT64 " layers × %" INT64
+                         "%s: %" INT64 " layers%s × %" INT64
                          " micro-batches × steps %d × %.0f ranks = %.4g, at most %.0f "
                          "are simulated; use fewer micro-batches or steps%s",
-                         why, model->n_layers, micro_batches, plan->steps, ranks, layers * micro_batches * ranks,
+                         why, model->n_layers, ring, micro_batches, plan->steps, ranks, layers * micro_batches * ranks,
                          most_layer_passes, plan->fold ? "" : ", or fold the run");
 }
 
