@@ -194,39 +194,43 @@ static gboolean host_is_ahead(const Walk *walk, gint32 i) {
 }
 
 /* What the compute stream did during op `i`. A run of kernels between collectives is split here, at no cost per kernel:
- * what it takes longer than with the host far ahead is the host's, the rest (speed factors, jitter) its kernels'. */
-static Split split_running(const Walk *walk, gint32 i, const Work *work) {
+ * what it takes longer than with the host far ahead is the host's, the rest (speed factors, jitter) its kernels'. In
+ * *scratch, where it is not kept. */
+static const Split *split_running(const Walk *walk, gint32 i, const Work *work, Split *scratch) {
   const Timing *timing = walk->trace->timing;
   gint32 w = walk->list->ops[i].work;
   OpTime time = timing->works[w];
   gint64 start_ns = walk->start_ns[i], end_ns = walk->end_ns[i], issue_ns = walk->issue_ns[i];
   if (host_is_ahead(walk, i))
-    return walk->ahead[w].split;
-  Split split = {0};
+    return &walk->ahead[w].split;
+  *scratch = (Split){0};
   if (work->piece < 0) {
-    timing_charge(timing, work, start_ns, issue_ns, end_ns, split.charged_ns, split.hidden_ns);
-    return split;
+    timing_charge(timing, work, start_ns, issue_ns, end_ns, scratch->charged_ns, scratch->hidden_ns);
+    return scratch;
   }
   gint64 late_ns = time.tail_ns > 0 ? issue_ns + time.tail_ns - start_ns - time.run_ns : 0;
-  split.charged_ns[CHARGE_HOST] = CLAMP(late_ns, 0, end_ns - start_ns);
-  split.charged_ns[work->recompute ? CHARGE_RECOMPUTE : CHARGE_COMPUTE] =
-      end_ns - start_ns - split.charged_ns[CHARGE_HOST];
-  return split;
+  scratch->charged_ns[CHARGE_HOST] = CLAMP(late_ns, 0, end_ns - start_ns);
+  scratch->charged_ns[work->recompute ? CHARGE_RECOMPUTE : CHARGE_COMPUTE] =
+      end_ns - start_ns - scratch->charged_ns[CHARGE_HOST];
+  return scratch;
 }
 
 /* [from, to) of the op lies in the window. */
 static void charge_inside(Walk *walk, gint32 i, const Work *work, gint64 from_ns, gint64 to_ns) {
-  Split split = {0};
-  if (from_ns == walk->start_ns[i] && to_ns == walk->end_ns[i])
-    split = split_running(walk, i, work);
-  else
+  Split scratch;
+  const Split *split = &scratch;
+  if (from_ns == walk->start_ns[i] && to_ns == walk->end_ns[i]) {
+    split = split_running(walk, i, work, &scratch);
+  } else {
+    scratch = (Split){0};
     timing_charge_part(walk->trace->timing, work, walk->start_ns[i], walk->issue_ns[i], from_ns, to_ns,
-                       split.charged_ns, split.hidden_ns);
+                       scratch.charged_ns, scratch.hidden_ns);
+  }
   for (int k = 0; k < N_CHARGES; k++)
-    walk->out->ns[charge_kinds[k]] += split.charged_ns[k];
+    walk->out->ns[charge_kinds[k]] += split->charged_ns[k];
   for (int axis = 0; axis < N_ITEM_AXES; axis++)
-    walk->out->hidden_ns[axis] += split.hidden_ns[axis];
-  gint64 kernels_ns = split.charged_ns[CHARGE_COMPUTE] + split.charged_ns[CHARGE_RECOMPUTE];
+    walk->out->hidden_ns[axis] += split->hidden_ns[axis];
+  gint64 kernels_ns = split->charged_ns[CHARGE_COMPUTE] + split->charged_ns[CHARGE_RECOMPUTE];
   overlap_add_op(walk->overlap, i, from_ns, to_ns, kernels_ns, host_is_ahead(walk, i));
 }
 
