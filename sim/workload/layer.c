@@ -8,8 +8,8 @@
  * Memory-bound kernels count each tensor they read and write once. Weight gradients of norms are made by the kernel
  * that makes the norm's input gradient, so they belong to I.
  *
- * Under a framework of plain kernels (framework_memory.h) RMSNorm, rotation and gate are single operations. Per element,
- * e bytes wide:
+ * Under a framework of plain kernels (framework_memory.h) RMSNorm, rotation and gate are single operations. Per
+ * element, e bytes wide:
  *
  *     RMSNorm   in fp32: convert (e + 4), square (8), mean (4), divide (8), convert back (4 + e), times the weight (2e)
  *       back    the weight's two gradients (5e) and a sum (e); convert (e + 4), the division's two (8 + 12) and a sum

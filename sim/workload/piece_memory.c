@@ -47,7 +47,7 @@ static LayerTensors layer_tensors(const Cut *cut) {
   if (framework->gathered == GATHERED_KEPT)
     tensors.linear_inputs += cut->linear_bytes * cut->n_norms * (t * cut->model->hidden - stream);
   if (flash) {
-    tensors.rest += 4.0 * cut->sequences * cut->heads * cut->seq_len;
+    tensors.rest += attention_row_sums_bytes(cut);
     if (cut->casts) /* flash wants its output as it was, not as attn_out's operand */
       tensors.rest += e * t * cut->q_width;
   } else {
@@ -63,13 +63,14 @@ static double layer_output_gradients(const Cut *cut) {
 }
 
 /* The gradient a backward kernel reads and the one it writes are alive together; the widest pair is the activation's,
- * or that of unfused attention's softmax. */
+ * that of unfused attention's softmax, or what attention cut by cp has in buffers. */
 static double widest_gradients(const Cut *cut) {
   const double activation = (double)cut->tokens * (cut->up_width + cut->ffn_width);
   const gboolean unfused = cut->plan->attention == ATTENTION_UNFUSED;
   const gboolean plain = cut->plan->memory.kernels == FRAMEWORK_KERNELS_PLAIN;
   const double softmax = unfused ? (plain ? cut->element_bytes + 8 : 2 * cut->element_bytes) * cut->scores : 0;
-  return MAX(cut->element_bytes * activation, softmax);
+  const double widest = MAX(cut->element_bytes * activation, softmax);
+  return cut->cp > 1 ? MAX(widest, context_buffer_bytes(cut)) : widest;
 }
 
 /* PyTorch's per-operation policy keeps attention's output and every other product of matrices, in the order in which
@@ -81,7 +82,7 @@ static double kept_products(const Cut *cut) {
     elements += stream;
   if (cut->sequence_parallel)
     elements += 2 * stream;
-  return cut->element_bytes * elements + 4.0 * cut->sequences * cut->heads * cut->seq_len;
+  return cut->element_bytes * elements + attention_row_sums_bytes(cut);
 }
 
 static PieceMemory layer_memory(const Cut *cut) {

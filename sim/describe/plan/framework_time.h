@@ -33,7 +33,7 @@ typedef struct {
 
 /* Zeroed: no framework. Enums are kept as int, as yaml_map_read() stores them. */
 typedef struct {
-  gboolean has_host;                                   /* else all of the following six are unknown */
+  gboolean has_host; /* else all of the following six are unknown */
   double layer_forward_s, layer_again_s, layer_backward_s;
   double ends_forward_s, ends_backward_s;
   double collective_s;

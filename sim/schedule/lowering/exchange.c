@@ -55,8 +55,8 @@ typedef struct {
   const Order *order;
   double boundary_bytes;
   gboolean is_synchronous; /* the host waits for exchanges */
-  Place *places;    /* [stage][micro-batch][2]: of its forward, of its backward; owned */
-  gint32 *received; /* [stage][micro-batch][2]: new index of the receive of its input; −1: none; owned */
+  Place *places;           /* [stage][micro-batch][2]: of its forward, of its backward; owned */
+  gint32 *received;        /* [stage][micro-batch][2]: new index of the receive of its input; −1: none; owned */
   RankExchange *ranks;
 } Exchanges;
 

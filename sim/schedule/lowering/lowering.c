@@ -157,11 +157,11 @@ gboolean op_begins_action(const OpList *list, int index) {
 }
 
 int lowering_shards(const Workload *workload) {
-  return workload->plan->zero > 0 ? workload->layout.dp_shard : 1;
+  return workload->plan->zero > 0 ? workload->layout.n_shards : 1;
 }
 
 int lowering_replicas(const Workload *workload) {
-  return workload->plan->dp / lowering_shards(workload);
+  return plan_data_ranks(workload->plan) / lowering_shards(workload);
 }
 
 gboolean lowering_gathers_early(const Workload *workload) {
@@ -180,10 +180,12 @@ static guint8 moved_tables(const Workload *workload, const Moved *moved) {
 
 Op dp_collective(Program *program, const Workload *workload, ActionKind action, int stage, Collective collective,
                  AxisSet axes, const Moved *moved, double bytes) {
+  /* the ranks of cp hold the same parameters: they are summed over, and sharded over, with those of dp */
+  gboolean with_cp = workload->plan->cp > 1 && axes != AXIS_BIT_DP_REPLICA;
   Group group = {.name = axes == AXIS_BIT_DP_SHARD     ? "dp_shard"
                          : axes == AXIS_BIT_DP_REPLICA ? "dp_replica"
                                                        : "dp",
-                 .axes = axes,
+                 .axes = axes | (with_cp ? AXIS_BIT(AXIS_CP) : 0),
                  .pp_first = -1,
                  .pp_last = -1,
                  .charge = AXIS_DP};

@@ -126,7 +126,9 @@ static void add_all_reduced_number(Program *program, OpEditor *editor, const Gro
 }
 
 static void add_norm(Program *program, OpEditor *editor, const Workload *workload) {
-  AxisSet axes = AXIS_BIT(AXIS_TP) | (lowering_shards(workload) > 1 ? AXIS_BIT_DP_SHARD : 0);
+  AxisSet axes = AXIS_BIT(AXIS_TP);
+  if (lowering_shards(workload) > 1)
+    axes |= AXIS_BIT_DP_SHARD | (workload->plan->cp > 1 ? AXIS_BIT(AXIS_CP) : 0);
   if (!workload->plan->grad_norm_barrier || layout_group_size(&workload->layout, axes) * program->n_ranks == 1)
     return;
   Group group = {.name = "world",
