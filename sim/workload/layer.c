@@ -8,7 +8,7 @@
  * Memory-bound kernels count each tensor they read and write once. Weight gradients of norms are made by the kernel
  * that makes the norm's input gradient, so they belong to I.
  *
- * Under a framework of plain kernels (framework_memory.h) RMSNorm, rotation and gate are single operations. Per
+ * Under a framework of plain kernels (framework_time.h) RMSNorm, rotation and gate are single operations. Per
  * element, e bytes wide:
  *
  *     RMSNorm   in fp32: convert (e + 4), square (8), mean (4), divide (8), convert back (4 + e), times the weight (2e)
@@ -23,7 +23,7 @@ static double stream_bytes(const Cut *cut) {
 }
 
 static gboolean is_plain(const Cut *cut) {
-  return cut->plan->memory.kernels == FRAMEWORK_KERNELS_PLAIN;
+  return cut->plan->time.kernels == FRAMEWORK_KERNELS_PLAIN;
 }
 
 static gboolean has_plain_norm(const Cut *cut) {
@@ -94,11 +94,15 @@ static double activation_elements(const Cut *cut, gboolean backward) {
   return (backward ? 2.0 : 1.0) * cut->up_width + cut->ffn_width;
 }
 
-static void mlp_branch_forward(ItemList *list) {
+static void mlp_activation_forward(ItemList *list) {
   const Cut *cut = list->cut;
-  linear_column_forward(list, LINEAR_MLP_UP);
   item_list_memory(list, cut->model->gated ? "silu_mul" : "gelu",
                    cut->element_bytes * cut->tokens * activation_elements(cut, FALSE));
+}
+
+static void mlp_branch_forward(ItemList *list) {
+  linear_column_forward(list, LINEAR_MLP_UP);
+  mlp_activation_forward(list);
   linear_row_forward(list, LINEAR_MLP_DOWN);
 }
 
@@ -143,6 +147,23 @@ void layer_forward(ItemList *list) {
   norm_forward(list, "norm");
   mlp_branch_forward(list);
   residual_forward(list);
+}
+
+/* Kept in the order in which products run: Q (not K), V, (not attn_out), the gate (not up), mlp_down; of two products
+ * of the MLP the first. */
+void layer_every_other_product(ItemList *list) {
+  const Cut *cut = list->cut;
+  norm_forward(list, "norm");
+  item_list_wait(list, region_gather(list, "qkv"));
+  linear_columns_forward(list, LINEAR_QKV, cut->kv_width);
+  rope(list, "rope");
+  linear_columns_forward(list, LINEAR_ATTN_OUT, cut->model->hidden);
+  residual_forward(list);
+  norm_forward(list, "norm");
+  item_list_wait(list, region_gather(list, "mlp_up"));
+  if (cut->model->gated)
+    linear_columns_forward(list, LINEAR_MLP_UP, cut->ffn_width);
+  mlp_activation_forward(list);
 }
 
 void layer_backward(ItemList *list) {

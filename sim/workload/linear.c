@@ -117,6 +117,12 @@ void linear_column_forward(ItemList *list, LinearKind kind) {
   forward_product(list, &linear);
 }
 
+void linear_columns_forward(ItemList *list, LinearKind kind, gint64 n) {
+  Linear linear = linear_of(list->cut, kind);
+  linear.n = n;
+  forward_product(list, &linear);
+}
+
 void linear_column_backward(ItemList *list, LinearKind kind) {
   const Cut *cut = list->cut;
   const Linear linear = linear_of(cut, kind);

@@ -1,6 +1,7 @@
 /* Which phase lists what. B lists both halves in one walk over the piece from its end, so it has exactly the kernels of
  * I and of W, each weight gradient next to the input gradient it can run beside. Full recompute walks the layer forward
- * once more before its input gradient; W finds everything kept by I. */
+ * once more before its input gradient, and a framework whose selective recompute keeps every other product what lies
+ * between those; W finds everything kept by I. */
 #include "pieces.h"
 
 static const struct {
@@ -16,6 +17,12 @@ static void list_backward(ItemList *list, Piece piece) {
   if (list->input_gradients && piece == PIECE_LAYER && list->cut->plan->recompute == RECOMPUTE_FULL) {
     list->recompute = TRUE;
     pieces[piece].forward(list);
+    list->recompute = FALSE;
+  }
+  if (list->input_gradients && piece == PIECE_LAYER && list->cut->plan->recompute == RECOMPUTE_SELECTIVE &&
+      list->cut->plan->memory.selective == SELECTIVE_PRODUCTS) {
+    list->recompute = TRUE;
+    layer_every_other_product(list);
     list->recompute = FALSE;
   }
   pieces[piece].backward(list);

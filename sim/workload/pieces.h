@@ -71,6 +71,8 @@ typedef enum { LINEAR_QKV, LINEAR_ATTN_OUT, LINEAR_MLP_UP, LINEAR_MLP_DOWN, LINE
 Linear linear_of(const Cut *cut, LinearKind kind);
 
 void linear_column_forward(ItemList *list, LinearKind kind);
+/* Its product over `n` of its columns alone. */
+void linear_columns_forward(ItemList *list, LinearKind kind, gint64 n);
 void linear_column_backward(ItemList *list, LinearKind kind);
 void linear_row_forward(ItemList *list, LinearKind kind);
 void linear_row_backward(ItemList *list, LinearKind kind);
@@ -91,6 +93,8 @@ void norm_backward(ItemList *list, const char *name);
 void dropout_backward(ItemList *list);
 
 void layer_forward(ItemList *list);
+/* What PyTorch's per-operation policy does not keep: all but attention, the results of tp and every other product. */
+void layer_every_other_product(ItemList *list);
 void layer_backward(ItemList *list);
 void embedding_forward(ItemList *list);
 void embedding_backward(ItemList *list);

@@ -8,8 +8,9 @@ typedef struct {
   YamlNode host, layer, ends, rates;
 } Draft;
 
+static const char *const kernel_names[] = {"fused", "plain", NULL};
 static const char *const sends_names[] = {"streams", "synchronous", NULL};
-static const char *const p2p_names[] = {"schedule", "never", "always", "chunks", NULL};
+static const char *const p2p_names[] = {"schedule", "always", "chunks", NULL};
 static const char *const tp_names[] = {"beside", "alone", "fused", NULL};
 
 #define IN_TIME(member) offsetof(Draft, time.member)
@@ -18,6 +19,7 @@ static const char *const tp_names[] = {"beside", "alone", "fused", NULL};
 static const YamlField time_fields[] = {
     {"host", FIELD_NODE, FALSE, offsetof(Draft, host)},
     {"arrival_spread", FIELD_QUANTITY, FALSE, IN_TIME(arrival_spread_s), 0, 1, UNIT_SECONDS},
+    {"kernels", FIELD_CHOICE, FALSE, IN_TIME(kernels), .names = kernel_names},
     {"sends", FIELD_CHOICE, FALSE, IN_TIME(sends), .names = sends_names},
     {"overlap_p2p", FIELD_CHOICE, FALSE, IN_TIME(overlap_p2p), .names = p2p_names},
     {"tensor_parallel", FIELD_CHOICE, FALSE, IN_TIME(tensor_parallel), .names = tp_names},

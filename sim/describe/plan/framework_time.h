@@ -8,8 +8,10 @@
  *         ends: {forward: 2 ms, backward: 0.6 ms}                    # those of the embedding, and of head and loss
  *         collective: 17 us         # one collective of tp
  *       arrival_spread: 45 us       # standard deviation of when the ranks of a group come to a collective
+ *       kernels: plain              # RMSNorm, rotation and gate are single operations; fused (default)
  *       sends: synchronous          # the host waits for what a stage exchanges before it issues more; else streams do
- *       overlap_p2p: chunks         # a stage computes on while it sends: never, always or where it has several chunks
+ *       overlap_p2p: chunks         # a stage computes on while it sends: always, where it has several chunks, or as
+ *                                   # the schedule has it (default: schedule)
  *       tensor_parallel: alone      # the reduction of an input gradient runs beside the weight gradient (default:
  *                                   # beside), alone, or in pieces beside the product it belongs to (fused)
  *       tensor_parallel_hidden: 0.85  # fused: share of a collective that runs beside its product
@@ -18,12 +20,13 @@
  *
  * products: a share of the GPU file's rate; attention: of the peak, in place of the GPU file's. */
 #pragma once
+#include "framework_memory.h"
 #include "gpu.h"
 #include "yaml_node.h"
 
 /* Enums of one key each; what stands first holds without the key. */
 typedef enum { SENDS_ON_STREAMS, SENDS_SYNCHRONOUS } FrameworkSends;
-typedef enum { P2P_OF_SCHEDULE, P2P_NEVER, P2P_ALWAYS, P2P_CHUNKS } FrameworkP2P;
+typedef enum { P2P_OF_SCHEDULE, P2P_ALWAYS, P2P_CHUNKS } FrameworkP2P;
 typedef enum { TP_BESIDE, TP_ALONE, TP_FUSED } FrameworkTensorParallel;
 
 typedef struct {
@@ -38,6 +41,7 @@ typedef struct {
   double ends_forward_s, ends_backward_s;
   double collective_s;
   double arrival_spread_s;
+  int kernels;         /* FrameworkKernels */
   int sends;           /* FrameworkSends */
   int overlap_p2p;     /* FrameworkP2P */
   int tensor_parallel; /* FrameworkTensorParallel */
