@@ -8,8 +8,10 @@
 Gpu framework_gpu(const FrameworkTime *framework, const Gpu *gpu) {
   const FrameworkRates *rates = &framework->rates[gpu->architecture];
   Gpu reached = *gpu;
-  if (rates->products > 0)
-    reached.under_load *= rates->products;
+  double products = rates->products > 0 ? rates->products : 1;
+  reached.under_load *= products;
+  for (int i = 0; i < N_NUMBERS; i++)
+    reached.under_load_of[i] *= products;
   if (rates->attention_forward > 0)
     reached.attention_forward = rates->attention_forward;
   if (rates->attention_backward > 0)

@@ -13,10 +13,7 @@
  *     loss.backward  times the loss's gradient (read 4, write 4), to the element format (read 4, write e)
  *
  * bytes per logit. Under cp the micro-batch's loss and its count of tokens are summed over the ranks that have its
- * other tokens (Megatron-LM's loss function). With fp32 activations the conversions fall away. A framework that gathers
- * the logits (framework_memory.h) has them whole on every rank of tp, and PyTorch's loss on them: log-softmax (read 4
- * twice, write 4) behind the conversion; back the zeroed gradient of what was picked (4), log-softmax (12), conversion.
- */
+ * other tokens (Megatron-LM's loss function). With fp32 activations the conversions fall away. */
 #include "pieces.h"
 
 static const double loss_bytes = 4; /* cross-entropy runs in fp32 */
@@ -57,46 +54,24 @@ static double loss_cast_bytes(const Cut *cut) {
   return cut->element_bytes < loss_bytes ? cut->element_bytes + loss_bytes : 0;
 }
 
-static gboolean gathers_logits(const Cut *cut) {
-  return cut->plan->memory.logits == LOGITS_WHOLE;
-}
-
-static void gathered_loss_forward(ItemList *list) {
-  const Cut *cut = list->cut;
-  const double logits = (double)cut->tokens * cut->vocab_width * cut->tp;
-  if (cut->tp > 1)
-    item_list_wait(list,
-                   item_list_collective(list, AXIS_TP, COLLECTIVE_ALL_GATHER, "logits", cut->element_bytes * logits));
-  item_list_memory(list, "loss.log_softmax", (loss_cast_bytes(cut) + 3 * loss_bytes) * logits);
-}
-
-static void cut_loss_forward(ItemList *list) {
+void head_forward(ItemList *list) {
   const Cut *cut = list->cut;
   const double logits = (double)cut->tokens * cut->vocab_width;
+  norm_forward(list, "final_norm");
+  linear_column_forward(list, LINEAR_LOGITS);
   item_list_memory(list, "loss.max", (loss_cast_bytes(cut) + loss_bytes) * logits);
   loss_all_reduce(list, "loss.max", 1);
   item_list_memory(list, "loss.exp", 5 * loss_bytes * logits);
   loss_all_reduce(list, "loss.exp", 2);
   item_list_memory(list, "loss.softmax", 2 * loss_bytes * logits);
-}
-
-void head_forward(ItemList *list) {
-  const Cut *cut = list->cut;
-  norm_forward(list, "final_norm");
-  linear_column_forward(list, LINEAR_LOGITS);
-  if (gathers_logits(cut))
-    gathered_loss_forward(list);
-  else
-    cut_loss_forward(list);
   if (cut->cp > 1)
-    item_list_collective(list, AXIS_CP, COLLECTIVE_ALL_REDUCE, "loss", 2 * loss_bytes);
+    item_list_collective(list, AXIS_CP, COLLECTIVE_ALL_REDUCE, "loss.softmax", 2 * loss_bytes);
 }
 
 void head_backward(ItemList *list) {
   const Cut *cut = list->cut;
-  const int n_shares = gathers_logits(cut) ? cut->tp : 1, n_passes = gathers_logits(cut) ? 4 : 2;
   item_list_input_gradient(list, "loss.backward",
-                           (n_passes * loss_bytes + loss_cast_bytes(cut)) * cut->tokens * cut->vocab_width * n_shares);
+                           (2 * loss_bytes + loss_cast_bytes(cut)) * cut->tokens * cut->vocab_width);
   linear_column_backward(list, LINEAR_LOGITS);
   norm_backward(list, "final_norm.backward");
 }

@@ -13,7 +13,7 @@
  *
  *     RMSNorm   in fp32: convert (e + 4), square (8), mean (4), divide (8), convert back (4 + e), times the weight (2e)
  *       back    the weight's two gradients (5e) and a sum (e); convert (e + 4), the division's two (8 + 12) and a sum
- *               (4), the square's (12), add (12), convert back (4 + e)
+ *               (4), the square's (a power, its factor and a product: 28), add (12), convert back (4 + e)
  *     rotation  swap the halves (negate, join: 3 tensors), two products and a sum (7), as far back
  *     gate      SiLU (2) and product (3); back: both factors' gradients (6), SiLU's (3), joined (4) */
 #include "pieces.h"
@@ -39,7 +39,7 @@ void norm_forward(ItemList *list, const char *name) {
 /* Reads the output's gradient and the input, writes the input's gradient. */
 void norm_backward(ItemList *list, const char *name) {
   const Cut *cut = list->cut;
-  double passes = has_plain_norm(cut) ? 8 + 56 / cut->element_bytes : 3;
+  double passes = has_plain_norm(cut) ? 8 + 72 / cut->element_bytes : 3;
   item_list_input_gradient(list, name, passes * stream_bytes(cut));
 }
 
