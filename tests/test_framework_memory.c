@@ -69,7 +69,7 @@ START_TEST(an_unknown_framework_suggests_the_nearest) {
 }
 END_TEST
 
-START_TEST(its_recipe_is_the_plans_but_in_fp32) {
+START_TEST(its_recipe_is_the_plans_but_in_fp32_and_fp16) {
   const FrameworkMemory memory = {.recipe = "megatron"}, none = {0};
   g_autoptr(Plan) plan = plan_new();
   plan_set_framework(plan, "other", &none);
@@ -86,6 +86,10 @@ START_TEST(its_recipe_is_the_plans_but_in_fp32) {
   plan_set_framework(single, "megatron-lm", &memory);
   ck_assert(known);
   ck_assert_str_eq(single->recipe.name, "fp32");
+  g_autoptr(Plan) half = plan_new();
+  half->precision = PRECISION_FP16;
+  plan_set_framework(half, "megatron-lm", &memory);
+  ck_assert_str_eq(half->recipe.name, "bf16+master");
 }
 END_TEST
 
@@ -139,9 +143,12 @@ START_TEST(a_loss_on_whole_logits_holds_them_on_every_rank) {
   g_autoptr(Workload) bare = workload_of(&llama, 4, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
   const double logits = tokens * 32768;
   const PieceMemory *head = &on_each->memory[PIECE_HEAD];
-  /* saved: inputs of norm and product, and 4 of the 20 bytes; the other 16 while backward runs */
+  /* saved: inputs of norm and product, and 4 of the 20 bytes; while backward runs the other 16, and in 16 bits what
+   * came of each of the 4 ranks and the product of this one */
   ck_assert_double_eq(head->saved_bytes, 2 * 2 * stream + 4 * logits);
-  ck_assert_double_eq(head->transient_bytes, 16 * logits);
+  ck_assert_double_eq(head->transient_bytes, (16 + 2 + 2.0 / 4) * logits);
+  g_autoptr(Workload) alone = workload_under(whole, 1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  ck_assert_double_eq(alone->memory[PIECE_HEAD].transient_bytes, 16 * logits); /* nothing to gather */
   ck_assert_double_eq(cut->memory[PIECE_HEAD].transient_bytes, 16 * logits / 4);
   ck_assert_double_eq(cut->memory[PIECE_HEAD].saved_bytes, bare->memory[PIECE_HEAD].saved_bytes);
   ck_assert_double_eq(bare->memory[PIECE_HEAD].transient_bytes, 2 * logits / 4);
@@ -229,7 +236,7 @@ int main(void) {
   tcase_add_test(cases, mistakes_are_refused_with_their_line);
   tcase_add_test(cases, every_shipped_framework_is_read);
   tcase_add_test(cases, an_unknown_framework_suggests_the_nearest);
-  tcase_add_test(cases, its_recipe_is_the_plans_but_in_fp32);
+  tcase_add_test(cases, its_recipe_is_the_plans_but_in_fp32_and_fp16);
   tcase_add_test(cases, plain_kernels_keep_what_fused_ones_do_not);
   tcase_add_test(cases, gathered_inputs_are_whole_on_every_rank);
   tcase_add_test(cases, a_loss_on_whole_logits_holds_them_on_every_rank);

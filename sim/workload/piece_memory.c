@@ -137,13 +137,16 @@ static PieceMemory head_memory(const Cut *cut) {
   const double logits = (double)cut->tokens * cut->vocab_width;
   const double gradient = cut->element_bytes * logits;
   const FrameworkMemory *framework = &cut->plan->memory;
-  const double seen = logits * (framework->logits == LOGITS_WHOLE ? cut->tp : 1); /* logits that the loss is made of */
+  const gboolean gathered = framework->logits == LOGITS_WHOLE && cut->tp > 1;
+  const double seen = gathered ? logits * cut->tp : logits; /* that the loss is made of */
+  const double pieces =
+      gathered ? cut->element_bytes * (seen + logits) : 0; /* what came of each rank, the own product */
   const double while_backward = framework->logit_bytes > 0 ? framework->logit_bytes - 4 : cut->element_bytes;
   return (PieceMemory){
       .saved_bytes = 2 * stream + 4 * seen,
       .released_by_I = stream + 4 * seen,
       .held_for_W = gradient,
-      .transient_bytes = while_backward * seen + vocabulary_gradient(cut),
+      .transient_bytes = while_backward * seen + pieces + vocabulary_gradient(cut),
   };
 }
 

@@ -5,8 +5,9 @@
  *     source: >-
  *       where the facts are from
  *     memory:
- *       recipe: megatron      # bytes per parameter of training in 16 bits or less, where none is asked for by name
- *       logits: whole         # split (default): a rank of tp has its columns of them; whole: gathered on every rank
+ *       recipe: megatron      # bytes per parameter of training in bf16 or narrower, where none is asked for by name
+ *       logits: whole         # split (default): a rank of tp has its columns of them; whole: gathered on every rank,
+ *                             # what came of each and its own are there too while backward runs
  *       logit_bytes: 20       # per logit while the head's backward runs (default: 4, and the gradient's element)
  *       vocabulary_gradients: dense  # of embedding and head: made whole in the element format, then accumulated;
  *                                    # fused (default): in place

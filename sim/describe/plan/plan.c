@@ -67,7 +67,7 @@ void plan_set_framework(Plan *plan, const char *name, const FrameworkMemory *mem
   g_autofree char *replaced = plan->framework;
   plan->framework = g_strdup(name);
   plan->memory = *memory;
-  if (memory->recipe[0] == '\0' || plan->precision == PRECISION_FP32)
+  if (memory->recipe[0] == '\0' || plan->precision == PRECISION_FP32 || plan->precision == PRECISION_FP16)
     return;
   gboolean known = recipe_parse(memory->recipe, &plan->recipe, NULL);
   g_assert(known);

@@ -71,8 +71,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Plan, plan_free)
  * has none … */
 gboolean plan_complete(Plan *plan, const Model *model, const Cluster *cluster, GError **error);
 
-/* Run the plan under the framework `name`, which holds `memory`. Its recipe becomes the plan's, but with precision
- * fp32; set another afterwards. */
+/* Run the plan under the framework `name`, which holds `memory`. Its recipe becomes the plan's, but not with precision
+ * fp32, nor fp16, whose loss scaling lets gradients stay in 16 bits; set another afterwards. */
 void plan_set_framework(Plan *plan, const char *name, const FrameworkMemory *memory);
 
 /* Choose 1f1b, or interleaved when there are chunks, where no schedule was named. */
