@@ -185,6 +185,46 @@ START_TEST(selective_by_products_keeps_every_other) {
 }
 END_TEST
 
+/* Of llama, 1024 tokens: K's columns, attn_out and up again: 2·1024·(512 + 1024 + 2816) FLOPs per token, and not
+ * attention; of gpt K, attn_out and mlp_down: 2·1024·(1024 + 1024 + 4096). */
+START_TEST(what_was_not_kept_is_made_again) {
+  const struct {
+    const Model *model;
+    double columns;
+  } cases[] = {{&llama, 512 + 1024 + 2816}, {&gpt, 1024 + 1024 + 4096}};
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++)
+    for (int tp = 1; tp <= 4; tp += 3) {
+      g_autoptr(Plan) plan = plan_of(tp, tp > 1, ATTENTION_FLASH, RECOMPUTE_SELECTIVE);
+      plan->memory.selective = SELECTIVE_PRODUCTS;
+      g_autoptr(Workload) workload = workload_new(cases[i].model, plan, NULL);
+      const double again = workload->work[PIECE_LAYER][PHASE_B].recompute_flops;
+      ck_assert_double_eq(again, tokens * 2 * 1024 * cases[i].columns / tp);
+      ck_assert_double_eq(workload->work[PIECE_LAYER][PHASE_I].recompute_flops, again);
+      ck_assert_double_eq(workload->work[PIECE_LAYER][PHASE_W].recompute_flops, 0);
+      /* the step's: 8 layers, 8 micro-batches, tp ranks */
+      const double hardware = workload_hardware_flops(workload) - workload_model_flops(workload);
+      ck_assert_double_eq_tol(hardware / (again * 8 * 8 * tp), 1, 1e-12);
+    }
+}
+END_TEST
+
+/* Sequence parallelism: inputs of qkv and up are gathered again, what was reduced and scattered is kept. */
+START_TEST(what_tp_has_scattered_is_not_made_again) {
+  g_autoptr(Plan) plan = plan_of(4, TRUE, ATTENTION_FLASH, RECOMPUTE_SELECTIVE);
+  plan->memory.selective = SELECTIVE_PRODUCTS;
+  g_autoptr(Workload) workload = workload_new(&llama, plan, NULL);
+  const WorkList *backward = &workload->work[PIECE_LAYER][PHASE_B];
+  int n_gathers = 0, n_others = 0;
+  for (int i = 0; i < backward->n_items; i++)
+    if (backward->items[i].recompute && backward->items[i].kind == ITEM_COLLECTIVE) {
+      n_gathers += backward->items[i].collective == COLLECTIVE_ALL_GATHER;
+      n_others += backward->items[i].collective != COLLECTIVE_ALL_GATHER;
+    }
+  ck_assert_int_eq(n_gathers, 2);
+  ck_assert_int_eq(n_others, 0);
+}
+END_TEST
+
 /* --- a whole step --- */
 
 static Prediction *predict_under(const Cluster *cluster, FrameworkMemory memory, int pp) {
@@ -242,6 +282,8 @@ int main(void) {
   tcase_add_test(cases, a_loss_on_whole_logits_holds_them_on_every_rank);
   tcase_add_test(cases, gradients_that_are_not_accumulated_in_place_are_made_whole);
   tcase_add_test(cases, selective_by_products_keeps_every_other);
+  tcase_add_test(cases, what_was_not_kept_is_made_again);
+  tcase_add_test(cases, what_tp_has_scattered_is_not_made_again);
   tcase_add_test(cases, spare_gradients_are_buffers_of_every_rank_once);
   tcase_add_test(cases, the_embeddings_gradient_comes_after_the_layers_are_done);
   Suite *suite = suite_create("framework_memory");

@@ -72,8 +72,7 @@ static double widest_gradients(const Cut *cut) {
   return MAX(cut->element_bytes * activation, softmax);
 }
 
-/* PyTorch's per-operation policy keeps attention's output and every other product of matrices, in the order in which
- * they run: Q (not K), V, (not attn_out), the gate (not up), mlp_down; and what tp has reduced. */
+/* keeps_every_other_product(); also what tp has reduced and scattered. */
 static double kept_products(const Cut *cut) {
   const double stream = (double)cut->split_tokens * cut->model->hidden, t = cut->tokens;
   double elements = t * (2 * cut->q_width + cut->kv_width + cut->ffn_width);
@@ -95,7 +94,7 @@ static PieceMemory layer_memory(const Cut *cut) {
     memory.transient_bytes += all - tensors.layer_input;
     break;
   case RECOMPUTE_SELECTIVE:
-    if (cut->plan->memory.selective == SELECTIVE_PRODUCTS) {
+    if (keeps_every_other_product(cut->plan)) {
       memory.saved_bytes = memory.released_by_I = tensors.layer_input + kept_products(cut);
       memory.held_for_W += tensors.linear_inputs;
       memory.transient_bytes += MAX(all - memory.saved_bytes, 0);

@@ -17,7 +17,8 @@
  *       norm_bytes: 6         # per element of the residual stream that a norm keeps besides its input (default 0)
  *       gathered: kept        # sequence parallelism: inputs of linears are kept as gathered; sharded (default)
  *       selective: products   # selective recompute keeps attention's output and every other product of matrices, as
- *                             # PyTorch's per-operation policy does; scores (default): all but attention's core
+ *                             # PyTorch's per-operation policy does, and makes the rest again (which takes its time);
+ *                             # scores (default): all but attention's core
  *
  * What lives for the whole step counts as `buffers`, the rest as `activations`. */
 #pragma once

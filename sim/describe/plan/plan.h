@@ -35,7 +35,7 @@ typedef struct {
   Precision precision;
   Recipe recipe;
   Attention attention;
-  char *framework;        /* owned; as topologies/frameworks/ names it; NULL: none */
+  char *framework;        /* owned; as it was named; NULL: none */
   FrameworkMemory memory; /* what that framework holds besides; zeroed: nothing */
   gboolean overlap_grad;  /* gradient collectives beside backward */
   int overlap_p2p; /* a rank computes on while it sends to the next stage: 1 or 0; −1: as the schedule has it, or else 0
