@@ -47,7 +47,7 @@ static LayerTensors layer_tensors(const Cut *cut) {
   if (framework->gathered == GATHERED_KEPT)
     tensors.linear_inputs += cut->linear_bytes * cut->n_norms * (t * cut->model->hidden - stream);
   if (flash) {
-    tensors.rest += 4.0 * cut->sequences * cut->heads * cut->seq_len;
+    tensors.rest += attention_row_sums_bytes(cut);
     if (cut->casts) /* flash wants its output as it was, not as attn_out's operand */
       tensors.rest += e * t * cut->q_width;
   } else {
@@ -63,13 +63,14 @@ static double layer_output_gradients(const Cut *cut) {
 }
 
 /* The gradient a backward kernel reads and the one it writes are alive together; the widest pair is the activation's,
- * or that of unfused attention's softmax. */
+ * that of unfused attention's softmax, or what attention cut by cp has in buffers. */
 static double widest_gradients(const Cut *cut) {
   const double activation = (double)cut->tokens * (cut->up_width + cut->ffn_width);
   const gboolean unfused = cut->plan->attention == ATTENTION_UNFUSED;
   const gboolean plain = cut->plan->memory.kernels == FRAMEWORK_KERNELS_PLAIN;
   const double softmax = unfused ? (plain ? cut->element_bytes + 8 : 2 * cut->element_bytes) * cut->scores : 0;
-  return MAX(cut->element_bytes * activation, softmax);
+  const double widest = MAX(cut->element_bytes * activation, softmax);
+  return cut->cp > 1 ? MAX(widest, context_buffer_bytes(cut)) : widest;
 }
 
 /* keeps_every_other_product(); also what tp has reduced and scattered. */
@@ -80,7 +81,7 @@ static double kept_products(const Cut *cut) {
     elements += stream;
   if (cut->sequence_parallel)
     elements += 2 * stream;
-  return cut->element_bytes * elements + 4.0 * cut->sequences * cut->heads * cut->seq_len;
+  return cut->element_bytes * elements + attention_row_sums_bytes(cut);
 }
 
 static PieceMemory layer_memory(const Cut *cut) {
@@ -138,8 +139,8 @@ static PieceMemory head_memory(const Cut *cut) {
   const FrameworkMemory *framework = &cut->plan->memory;
   const gboolean gathered = framework->logits == LOGITS_WHOLE && cut->tp > 1;
   const double seen = gathered ? logits * cut->tp : logits; /* that the loss is made of */
-  const double pieces =
-      gathered ? cut->element_bytes * (seen + logits) : 0; /* what came of each rank, the own product */
+  /* what came of each rank, and the own product */
+  const double pieces = gathered ? cut->element_bytes * (seen + logits) : 0;
   const double while_backward = framework->logit_bytes > 0 ? framework->logit_bytes - 4 : cut->element_bytes;
   return (PieceMemory){
       .saved_bytes = 2 * stream + 4 * seen,
