@@ -138,6 +138,8 @@ done <<'TABLE'
 2|--sequence-parallel;found "yes";on or off|simulate PLAN --sequence-parallel yes
 2|precision;did you mean "bf16"?|simulate PLAN --precision bf17
 2|recipe;w2+g2+w2|simulate PLAN --recipe w2+g2+w2
+2|--framework;did you mean "megatron-lm"|simulate PLAN --framework megatron-ml
+0|gradients         4.02 GB|simulate --model llama-3-8b --cluster dgx-h100 --gpus 8 --tp 8 --framework megatron-lm
 2|order;each once|simulate PLAN --order tp-dp-pp
 2|unknown schedule;did you mean "1f1b"?|simulate PLAN --schedule 1f2b
 2|no pass;did you mean "place"?|simulate PLAN --dump-after plaec

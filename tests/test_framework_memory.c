@@ -51,30 +51,30 @@ START_TEST(every_shipped_framework_is_read) {
   g_auto(GStrv) names = data_path_list("topologies/frameworks", ".yaml");
   ck_assert_uint_ge(g_strv_length(names), 3);
   for (char **name = names; *name != NULL; name++) {
-    FrameworkMemory memory;
+    Framework framework;
     g_autoptr(GError) error = NULL;
     ck_assert(framework_is_described(*name));
-    ck_assert_msg(framework_memory_read(*name, &memory, &error), "%s", error != NULL ? error->message : "");
+    ck_assert_msg(framework_read(*name, &framework, &error), "%s", error != NULL ? error->message : "");
   }
   ck_assert(!framework_is_described("megatron"));
 }
 END_TEST
 
 START_TEST(an_unknown_framework_suggests_the_nearest) {
-  FrameworkMemory memory;
+  Framework framework;
   g_autoptr(GError) error = NULL;
-  ck_assert(!framework_memory_read("megatron-ln", &memory, &error));
+  ck_assert(!framework_read("megatron-ln", &framework, &error));
   ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
   ck_assert_msg(strstr(error->message, "\"megatron-lm\"") != NULL, "%s", error->message);
 }
 END_TEST
 
-START_TEST(its_recipe_is_the_plans_but_in_fp32) {
-  const FrameworkMemory memory = {.recipe = "megatron"}, none = {0};
+START_TEST(its_recipe_is_the_plans_but_in_fp32_and_fp16) {
+  const Framework framework = {.memory = {.recipe = "megatron"}}, none = {0};
   g_autoptr(Plan) plan = plan_new();
   plan_set_framework(plan, "other", &none);
   ck_assert_str_eq(plan->recipe.name, "bf16+master");
-  plan_set_framework(plan, "megatron-lm", &memory);
+  plan_set_framework(plan, "megatron-lm", &framework);
   ck_assert_str_eq(plan->recipe.name, "megatron");
   ck_assert_str_eq(plan->framework, "megatron-lm");
   g_autoptr(Plan) copy = plan_copy(plan);
@@ -83,9 +83,13 @@ START_TEST(its_recipe_is_the_plans_but_in_fp32) {
   g_autoptr(Plan) single = plan_new();
   single->precision = PRECISION_FP32;
   gboolean known = recipe_parse("fp32", &single->recipe, NULL);
-  plan_set_framework(single, "megatron-lm", &memory);
+  plan_set_framework(single, "megatron-lm", &framework);
   ck_assert(known);
   ck_assert_str_eq(single->recipe.name, "fp32");
+  g_autoptr(Plan) half = plan_new();
+  half->precision = PRECISION_FP16;
+  plan_set_framework(half, "megatron-lm", &framework);
+  ck_assert_str_eq(half->recipe.name, "bf16+master");
 }
 END_TEST
 
@@ -139,9 +143,12 @@ START_TEST(a_loss_on_whole_logits_holds_them_on_every_rank) {
   g_autoptr(Workload) bare = workload_of(&llama, 4, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
   const double logits = tokens * 32768;
   const PieceMemory *head = &on_each->memory[PIECE_HEAD];
-  /* saved: inputs of norm and product, and 4 of the 20 bytes; the other 16 while backward runs */
+  /* saved: inputs of norm and product, and 4 of the 20 bytes; while backward runs the other 16, and in 16 bits what
+   * came of each of the 4 ranks and the product of this one */
   ck_assert_double_eq(head->saved_bytes, 2 * 2 * stream + 4 * logits);
-  ck_assert_double_eq(head->transient_bytes, 16 * logits);
+  ck_assert_double_eq(head->transient_bytes, (16 + 2 + 2.0 / 4) * logits);
+  g_autoptr(Workload) alone = workload_under(whole, 1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  ck_assert_double_eq(alone->memory[PIECE_HEAD].transient_bytes, 16 * logits); /* nothing to gather */
   ck_assert_double_eq(cut->memory[PIECE_HEAD].transient_bytes, 16 * logits / 4);
   ck_assert_double_eq(cut->memory[PIECE_HEAD].saved_bytes, bare->memory[PIECE_HEAD].saved_bytes);
   ck_assert_double_eq(bare->memory[PIECE_HEAD].transient_bytes, 2 * logits / 4);
@@ -175,6 +182,46 @@ START_TEST(selective_by_products_keeps_every_other) {
   ck_assert_double_eq(layer->saved_bytes + layer->transient_bytes,
                       full->memory[PIECE_LAYER].saved_bytes + full->memory[PIECE_LAYER].transient_bytes);
   ck_assert_double_eq(layer->held_for_W, full->memory[PIECE_LAYER].held_for_W);
+}
+END_TEST
+
+/* Of llama, 1024 tokens: K's columns, attn_out and up again: 2·1024·(512 + 1024 + 2816) FLOPs per token, and not
+ * attention; of gpt K, attn_out and mlp_down: 2·1024·(1024 + 1024 + 4096). */
+START_TEST(what_was_not_kept_is_made_again) {
+  const struct {
+    const Model *model;
+    double columns;
+  } cases[] = {{&llama, 512 + 1024 + 2816}, {&gpt, 1024 + 1024 + 4096}};
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++)
+    for (int tp = 1; tp <= 4; tp += 3) {
+      g_autoptr(Plan) plan = plan_of(tp, tp > 1, ATTENTION_FLASH, RECOMPUTE_SELECTIVE);
+      plan->memory.selective = SELECTIVE_PRODUCTS;
+      g_autoptr(Workload) workload = workload_new(cases[i].model, plan, NULL);
+      const double again = workload->work[PIECE_LAYER][PHASE_B].recompute_flops;
+      ck_assert_double_eq(again, tokens * 2 * 1024 * cases[i].columns / tp);
+      ck_assert_double_eq(workload->work[PIECE_LAYER][PHASE_I].recompute_flops, again);
+      ck_assert_double_eq(workload->work[PIECE_LAYER][PHASE_W].recompute_flops, 0);
+      /* the step's: 8 layers, 8 micro-batches, tp ranks */
+      const double hardware = workload_hardware_flops(workload) - workload_model_flops(workload);
+      ck_assert_double_eq_tol(hardware / (again * 8 * 8 * tp), 1, 1e-12);
+    }
+}
+END_TEST
+
+/* Sequence parallelism: inputs of qkv and up are gathered again, what was reduced and scattered is kept. */
+START_TEST(what_tp_has_scattered_is_not_made_again) {
+  g_autoptr(Plan) plan = plan_of(4, TRUE, ATTENTION_FLASH, RECOMPUTE_SELECTIVE);
+  plan->memory.selective = SELECTIVE_PRODUCTS;
+  g_autoptr(Workload) workload = workload_new(&llama, plan, NULL);
+  const WorkList *backward = &workload->work[PIECE_LAYER][PHASE_B];
+  int n_gathers = 0, n_others = 0;
+  for (int i = 0; i < backward->n_items; i++)
+    if (backward->items[i].recompute && backward->items[i].kind == ITEM_COLLECTIVE) {
+      n_gathers += backward->items[i].collective == COLLECTIVE_ALL_GATHER;
+      n_others += backward->items[i].collective != COLLECTIVE_ALL_GATHER;
+    }
+  ck_assert_int_eq(n_gathers, 2);
+  ck_assert_int_eq(n_others, 0);
 }
 END_TEST
 
@@ -229,12 +276,14 @@ int main(void) {
   tcase_add_test(cases, mistakes_are_refused_with_their_line);
   tcase_add_test(cases, every_shipped_framework_is_read);
   tcase_add_test(cases, an_unknown_framework_suggests_the_nearest);
-  tcase_add_test(cases, its_recipe_is_the_plans_but_in_fp32);
+  tcase_add_test(cases, its_recipe_is_the_plans_but_in_fp32_and_fp16);
   tcase_add_test(cases, plain_kernels_keep_what_fused_ones_do_not);
   tcase_add_test(cases, gathered_inputs_are_whole_on_every_rank);
   tcase_add_test(cases, a_loss_on_whole_logits_holds_them_on_every_rank);
   tcase_add_test(cases, gradients_that_are_not_accumulated_in_place_are_made_whole);
   tcase_add_test(cases, selective_by_products_keeps_every_other);
+  tcase_add_test(cases, what_was_not_kept_is_made_again);
+  tcase_add_test(cases, what_tp_has_scattered_is_not_made_again);
   tcase_add_test(cases, spare_gradients_are_buffers_of_every_rank_once);
   tcase_add_test(cases, the_embeddings_gradient_comes_after_the_layers_are_done);
   Suite *suite = suite_create("framework_memory");

@@ -90,6 +90,8 @@ static void unfused_backward(ItemList *list) {
 }
 
 void attention_forward(ItemList *list) {
+  if (list->every_other)
+    return; /* its output was kept */
   if (list->cut->plan->attention == ATTENTION_FLASH)
     flash(list, FALSE);
   else

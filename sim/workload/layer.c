@@ -149,23 +149,6 @@ void layer_forward(ItemList *list) {
   residual_forward(list);
 }
 
-/* Kept in the order in which products run: Q (not K), V, (not attn_out), the gate (not up), mlp_down; of two products
- * of the MLP the first. */
-void layer_every_other_product(ItemList *list) {
-  const Cut *cut = list->cut;
-  norm_forward(list, "norm");
-  item_list_wait(list, region_gather(list, "qkv"));
-  linear_columns_forward(list, LINEAR_QKV, cut->kv_width);
-  rope(list, "rope");
-  linear_columns_forward(list, LINEAR_ATTN_OUT, cut->model->hidden);
-  residual_forward(list);
-  norm_forward(list, "norm");
-  item_list_wait(list, region_gather(list, "mlp_up"));
-  if (cut->model->gated)
-    linear_columns_forward(list, LINEAR_MLP_UP, cut->ffn_width);
-  mlp_activation_forward(list);
-}
-
 void layer_backward(ItemList *list) {
   if (list->cut->model->parallel_block) {
     parallel_block_backward(list);

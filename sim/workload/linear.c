@@ -110,16 +110,25 @@ static void weight_gradient(ItemList *list, const Linear *linear, gint64 bias_to
     item_list_memory(list, linear->names->bias_grad, cut->element_bytes * bias_tokens * n);
 }
 
-void linear_column_forward(ItemList *list, LinearKind kind) {
-  const Linear linear = linear_of(list->cut, kind);
-  if (!linear.region_of_another)
-    item_list_wait(list, region_gather(list, linear.names->forward));
-  forward_product(list, &linear);
+/* Columns of the product that are made: all, or those of the products that were not kept. */
+static gint64 columns_made(const ItemList *list, LinearKind kind, const Linear *linear) {
+  const gboolean gated = list->cut->model->gated;
+  if (!list->every_other || kind == LINEAR_ATTN_OUT)
+    return linear->n;
+  if (kind == LINEAR_QKV)
+    return list->cut->kv_width;
+  if (kind == LINEAR_MLP_UP)
+    return gated ? linear->n / 2 : 0;
+  return gated ? 0 : linear->n;
 }
 
-void linear_columns_forward(ItemList *list, LinearKind kind, gint64 n) {
+void linear_column_forward(ItemList *list, LinearKind kind) {
   Linear linear = linear_of(list->cut, kind);
-  linear.n = n;
+  linear.n = columns_made(list, kind, &linear);
+  if (linear.n == 0)
+    return;
+  if (!linear.region_of_another)
+    item_list_wait(list, region_gather(list, linear.names->forward));
   forward_product(list, &linear);
 }
 
@@ -146,8 +155,10 @@ void linear_column_backward(ItemList *list, LinearKind kind) {
 }
 
 void linear_row_forward(ItemList *list, LinearKind kind) {
-  const Linear linear = linear_of(list->cut, kind);
-  forward_product(list, &linear);
+  Linear linear = linear_of(list->cut, kind);
+  linear.n = columns_made(list, kind, &linear);
+  if (linear.n > 0)
+    forward_product(list, &linear);
   if (!linear.region_of_another)
     item_list_wait(list, region_reduce(list, linear.names->forward));
 }

@@ -73,8 +73,7 @@ static double widest_gradients(const Cut *cut) {
   return cut->cp > 1 ? MAX(widest, context_buffer_bytes(cut)) : widest;
 }
 
-/* PyTorch's per-operation policy keeps attention's output and every other product of matrices, in the order in which
- * they run: Q (not K), V, (not attn_out), the gate (not up), mlp_down; and what tp has reduced. */
+/* keeps_every_other_product(); also what tp has reduced and scattered. */
 static double kept_products(const Cut *cut) {
   const double stream = (double)cut->split_tokens * cut->model->hidden, t = cut->tokens;
   double elements = t * (2 * cut->q_width + cut->kv_width + cut->ffn_width);
@@ -96,7 +95,7 @@ static PieceMemory layer_memory(const Cut *cut) {
     memory.transient_bytes += all - tensors.layer_input;
     break;
   case RECOMPUTE_SELECTIVE:
-    if (cut->plan->memory.selective == SELECTIVE_PRODUCTS) {
+    if (keeps_every_other_product(cut->plan)) {
       memory.saved_bytes = memory.released_by_I = tensors.layer_input + kept_products(cut);
       memory.held_for_W += tensors.linear_inputs;
       memory.transient_bytes += MAX(all - memory.saved_bytes, 0);
@@ -138,13 +137,16 @@ static PieceMemory head_memory(const Cut *cut) {
   const double logits = (double)cut->tokens * cut->vocab_width;
   const double gradient = cut->element_bytes * logits;
   const FrameworkMemory *framework = &cut->plan->memory;
-  const double seen = logits * (framework->logits == LOGITS_WHOLE ? cut->tp : 1); /* logits that the loss is made of */
+  const gboolean gathered = framework->logits == LOGITS_WHOLE && cut->tp > 1;
+  const double seen = gathered ? logits * cut->tp : logits; /* that the loss is made of */
+  /* what came of each rank, and the own product */
+  const double pieces = gathered ? cut->element_bytes * (seen + logits) : 0;
   const double while_backward = framework->logit_bytes > 0 ? framework->logit_bytes - 4 : cut->element_bytes;
   return (PieceMemory){
       .saved_bytes = 2 * stream + 4 * seen,
       .released_by_I = stream + 4 * seen,
       .held_for_W = gradient,
-      .transient_bytes = while_backward * seen + vocabulary_gradient(cut),
+      .transient_bytes = while_backward * seen + pieces + vocabulary_gradient(cut),
   };
 }
 

@@ -18,6 +18,7 @@ typedef struct {
   GArray *items;                              /* of WorkItem; owned */
   gboolean input_gradients, weight_gradients; /* the half of backward being listed: I, W, or both for B */
   gboolean recompute;                         /* what is added is forward work done again */
+  gboolean every_other;                       /* … of which attention and every other product were kept */
   gint32 last_compute;                        /* index of the latest compute item, or NO_ITEM */
   gint32 awaited;                             /* latest collective the next compute item needs, or NO_ITEM */
 } ItemList;
@@ -71,8 +72,6 @@ typedef enum { LINEAR_QKV, LINEAR_ATTN_OUT, LINEAR_MLP_UP, LINEAR_MLP_DOWN, LINE
 Linear linear_of(const Cut *cut, LinearKind kind);
 
 void linear_column_forward(ItemList *list, LinearKind kind);
-/* Its product over `n` of its columns alone. */
-void linear_columns_forward(ItemList *list, LinearKind kind, gint64 n);
 void linear_column_backward(ItemList *list, LinearKind kind);
 void linear_row_forward(ItemList *list, LinearKind kind);
 void linear_row_backward(ItemList *list, LinearKind kind);
@@ -93,8 +92,6 @@ void norm_backward(ItemList *list, const char *name);
 void dropout_backward(ItemList *list);
 
 void layer_forward(ItemList *list);
-/* What PyTorch's per-operation policy does not keep: all but attention, the results of tp and every other product. */
-void layer_every_other_product(ItemList *list);
 void layer_backward(ItemList *list);
 void embedding_forward(ItemList *list);
 void embedding_backward(ItemList *list);
@@ -102,5 +99,9 @@ void head_forward(ItemList *list);
 void head_backward(ItemList *list);
 
 /* The finished list of a phase; empty (NULL items) where a piece has nothing to do in it. */
+/* Selective recompute keeps attention's output and every other product of a layer, in the order in which PyTorch runs
+ * them: Q (not K), V, (not attn_out), the gate (not up), mlp_down; without a gate up (not mlp_down). */
+gboolean keeps_every_other_product(const Plan *plan);
+
 WorkList piece_list(const Cut *cut, Piece piece, Phase phase);
 PieceMemory piece_memory(const Cut *cut, Piece piece);

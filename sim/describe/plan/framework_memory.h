@@ -5,8 +5,9 @@
  *     source: >-
  *       where the facts are from
  *     memory:
- *       recipe: megatron      # bytes per parameter of training in 16 bits or less, where none is asked for by name
- *       logits: whole         # split (default): a rank of tp has its columns of them; whole: gathered on every rank
+ *       recipe: megatron      # bytes per parameter of training in bf16 or narrower, where none is asked for by name
+ *       logits: whole         # split (default): a rank of tp has its columns of them; whole: gathered on every rank,
+ *                             # what came of each and its own are there too while backward runs
  *       logit_bytes: 20       # per logit while the head's backward runs (default: 4, and the gradient's element)
  *       vocabulary_gradients: dense  # of embedding and head: made whole in the element format, then accumulated;
  *                                    # fused (default): in place
@@ -16,7 +17,8 @@
  *       norm_bytes: 6         # per element of the residual stream that a norm keeps besides its input (default 0)
  *       gathered: kept        # sequence parallelism: inputs of linears are kept as gathered; sharded (default)
  *       selective: products   # selective recompute keeps attention's output and every other product of matrices, as
- *                             # PyTorch's per-operation policy does; scores (default): all but attention's core
+ *                             # PyTorch's per-operation policy does, and makes the rest again (which takes its time);
+ *                             # scores (default): all but attention's core
  *
  * What lives for the whole step counts as `buffers`, the rest as `activations`. */
 #pragma once

@@ -71,7 +71,7 @@ void plan_set_framework(Plan *plan, const char *name, const Framework *framework
   plan->framework = g_strdup(name);
   plan->memory = *memory;
   plan->time = framework->time;
-  if (memory->recipe[0] == '\0' || plan->precision == PRECISION_FP32)
+  if (memory->recipe[0] == '\0' || plan->precision == PRECISION_FP32 || plan->precision == PRECISION_FP16)
     return;
   gboolean known = recipe_parse(memory->recipe, &plan->recipe, NULL);
   g_assert(known);

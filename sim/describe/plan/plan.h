@@ -40,7 +40,7 @@ typedef struct {
   Precision precision;
   Recipe recipe;
   Attention attention;
-  char *framework;        /* owned; as topologies/frameworks/ names it; NULL: none */
+  char *framework;        /* owned; as it was named; NULL: none */
   FrameworkMemory memory; /* what that framework holds besides; zeroed: nothing */
   FrameworkTime time;     /* how it spends time; zeroed: unknown */
   gboolean overlap_grad;  /* gradient collectives beside backward */
@@ -79,8 +79,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Plan, plan_free)
  * has none … */
 gboolean plan_complete(Plan *plan, const Model *model, const Cluster *cluster, GError **error);
 
-/* Run the plan under `framework`, called `name`. Its recipe becomes the plan's, but with precision
- * fp32; set another afterwards. */
+/* Run the plan under `framework`, called `name`. Its recipe becomes the plan's, but not with precision fp32, nor fp16,
+ * whose loss scaling lets gradients stay in 16 bits; set another afterwards. */
 void plan_set_framework(Plan *plan, const char *name, const Framework *framework);
 
 /* Choose 1f1b, or interleaved when there are chunks, where no schedule was named. */
