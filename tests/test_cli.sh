@@ -390,7 +390,7 @@ out_of_memory rows_per_s threads groups" validate runs.csv --json
     check_picture "gpipe;interleaved;pp 4" plot bubble --schedules gpipe,interleaved --pp 4 --chunks 2 --output
     check_picture "strong scaling: 64 sequences a step;weak scaling;llama-3-8b" \
       plot mfu --model llama-3-8b --cluster dgx-h100 --tp 8 --gpu-list 8,16 --global-batch 64 --output
-    check_picture "ZeRO-3;reserved;llama-3-8b" plot memory $plan --output
+    check_picture "zero 3;reserved;llama-3-8b" plot memory $plan --output
     check_picture "the library's choice;nvls_tree;hierarchical;ring: at most 351 GB/s;all_reduce over 16 GPUs" \
       collective --cluster dgx-h100 --gpus 16 --bytes 1MiB..1GiB --plot
   fi
