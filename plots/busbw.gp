@@ -32,13 +32,14 @@ set xtics ()
 unit(power) = power < 10 ? "B" : power < 20 ? "KiB" : power < 30 ? "MiB" : power < 40 ? "GiB" : "TiB"
 scaled(power) = 2.0**(power < 10 ? power : power < 20 ? power - 10 : power < 30 ? power - 20 : \
                       power < 40 ? power - 30 : power - 40)
+size(bytes) = sprintf("%.4g %s", scaled(log(bytes) / log(2) + 1e-9), unit(log(bytes) / log(2) + 1e-9))
 # sizes in the data have nine digits
 first = ceil(log(STATS_min_x) / log(2) - 1e-4)
 last = floor(log(STATS_max_x) / log(2) + 1e-4)
 do for [power = first:last:1 + floor((last - first) / 11)] {
   set xtics add (sprintf("%.0f %s", scaled(power), unit(power)) 2.0**power)
 }
-if (last - first < 1) { set xtics (sprintf("%g B", STATS_min_x) STATS_min_x, sprintf("%g B", STATS_max_x) STATS_max_x) }
+if (last - first < 1) { set xtics (size(STATS_min_x) STATS_min_x, size(STATS_max_x) STATS_max_x) }
 set key below center horizontal Left reverse samplen 3.5 spacing 1.25 height 0.8
 if (limit > 0) {
   set arrow from graph 0, first limit to graph 1, first limit nohead dt 2 lw 1.2 lc rgb "#666666"
@@ -51,7 +52,7 @@ if (n > 1 && is_text) {
   plot for [i = 1:n - 1] data index i using 1:2 with points pt i + 1 title columnheader(1), \
     data index 0 using 1:2 with points pt 1 title columnheader(1)
 } else { if (n > 1) {
-  plot data index 0 using 1:2 with lines lw 9 dt 1 lc rgb "#c8c8c8" title columnheader(1), \
+  plot data index 0 using 1:2 with linespoints lw 9 dt 1 pt 7 ps 1.2 * mark lc rgb "#c8c8c8" title columnheader(1), \
     for [i = 1:n - 1] data index i using 1:2 with linespoints lw 1.8 dt dash_of(i) pt mark_of(i) ps mark \
     lc rgb colour_of(i) title columnheader(1)
 } else {

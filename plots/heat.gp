@@ -69,6 +69,7 @@ if (!is_text) {
   set label 2 "–   cannot be" at screen 0.5 - 50.0 / width, screen base + 8.0 / height left font px(13)
   set label 3 zlabel at screen 0.5 + 70.0 / width, screen base + 8.0 / height left font px(13)
 }
+# Labels that are empty, not ones at NaN: gnuplot 5.4 crashes on a plot of labels that are nowhere.
 set style textbox opaque noborder fillcolor rgb "#dddddd"
 text_of(state, v) = state == 2 ? "–" : sprintf(digits, v)
 
@@ -79,7 +80,7 @@ if (is_text) {
       with boxxyerror lc rgb variable fs solid noborder notitle, \
     data using ($4 == 1 ? $1 : NaN):2:($1 - 0.47):($1 + 0.47):($2 - 0.46):($2 + 0.46) with boxxyerror \
       lc rgb "#777777" fs transparent pattern 4 border lc rgb "#555555" notitle, \
-    data using ($4 == 0 && is_dark($3) ? $1 : NaN):2:(text_of($4, $3)) with labels font px(14) tc rgb "white" notitle, \
-    data using ($4 == 0 && !is_dark($3) ? $1 : NaN):2:(text_of($4, $3)) with labels font px(14) tc rgb "black" notitle, \
-    data using ($4 != 0 ? $1 : NaN):2:(text_of($4, $3)) with labels boxed font px(14) tc rgb "#333333" notitle
+    data using 1:2:($4 == 0 && is_dark($3) ? text_of($4, $3) : "") with labels font px(14) tc rgb "white" notitle, \
+    data using 1:2:($4 == 0 && !is_dark($3) ? text_of($4, $3) : "") with labels font px(14) tc rgb "black" notitle, \
+    data using 1:2:($4 != 0 ? text_of($4, $3) : "") with labels boxed font px(14) tc rgb "#333333" notitle
 }

@@ -75,7 +75,8 @@ if (!is_text) {
 }
 if (capacity > 0) {
   set arrow from first capacity, graph 0 to first capacity, graph 1 nohead lw 1.5 dt 2 lc rgb "#555555"
-  set label sprintf("capacity %.4g GB", capacity) at first capacity, graph 0.03 right offset -0.7, 0 tc rgb "#444444"
+  set label 998 sprintf("capacity %.4g GB", capacity) at first capacity, graph 0.03 tc rgb "#444444"
+  if (capacity > left + 0.3 * span) { set label 998 right offset -0.7, 0 } else { set label 998 left offset 0.7, 0 }
 }
 
 plot data index 2 using 1:2 skip 1 with points pt 2 ps 0.9 * mark lc rgb "#999999" title "does not fit in memory", \

@@ -27,11 +27,11 @@ highest = STATS_records > 0 && STATS_max > capacity ? STATS_max : capacity
 if (!(highest > 0)) { highest = 1 }
 
 bar_px = n <= 12 ? 34 : (n <= 32 ? 24 : (n <= 64 ? 16 : 1000.0 / n))
-label_px = 8.2 * longest + 24
-if (label_px > 460) { label_px = 460 }
+label_px = 7.4 * longest + 24
+if (label_px > 560) { label_px = 560.0 }
 legend_px = 110.0 * n_parts
 legend_rows = ceil(legend_px / 860)
-width = 1000
+width = label_px > 360 ? int(640 + label_px) : 1000
 height = int((capacity > 0 ? 150 : 132) + 24 * legend_rows + n * bar_px)
 load ARG0[1:strstrt(ARG0."\n", "stack.gp\n") - 1]."look.gp"
 unset grid
@@ -62,11 +62,12 @@ set key below center horizontal Left reverse samplen 1.6 width 1 height 1
 if (!is_text) { set lmargin at screen label_px / width; set rmargin at screen 1 - 24.0 / width }
 if (capacity > 0) {
   if (!is_text) { set tmargin at screen 1 - 64.0 / height }
-  set label sprintf("capacity %.4g %s", capacity, unit) at first capacity, graph 1 right offset -0.5, 0.6 front font px(13)
+  set label 1 sprintf("capacity %.4g %s", capacity, unit) at first capacity, graph 1 offset -0.5, 0.6 front font px(13)
+  if (capacity > 0.3 * highest) { set label 1 right } else { set label 1 left }
 }
 most_named = 64
 named(row, text) = n <= most_named || int(row) % int(ceil(n / (1.0 * most_named))) == 0 ? text : ""
-shown = int(label_px / 8.2) - 2
+shown = int((label_px - 20) / 7.4)
 cut(text) = is_text || strlen(text) <= shown ? text : text[1:shown - 1]."…"
 # An end is written beyond the line where it would run into it.
 end_px = 62.0

@@ -14,13 +14,13 @@ if (!exists("title")) { title = "Predicted against measured step time" }
 width = 1000
 height = 800
 load ARG0[1:strstrt(ARG0."\n", "validation.gp\n") - 1]."look.gp"
-mark = 0.62 * mark
 
 # Open marks come first: many points lie close to the line.
 array open_mark[13] = [6, 2, 8, 1, 4, 10, 3, 12, 7, 5, 9, 13, 11]
 
 stats data using 1:2 skip 1 nooutput
 n = STATS_blocks
+mark = STATS_records < 100 ? mark : 0.62 * mark
 low = (STATS_min_x < STATS_min_y ? STATS_min_x : STATS_min_y) / 1.3
 high = (STATS_max_x > STATS_max_y ? STATS_max_x : STATS_max_y) * 1.3
 

@@ -196,7 +196,9 @@ static Picture *make_timeline(PlotOptions *o, char **files, GError **error) {
   g_autoptr(Prediction) prediction = predict_one(o, error);
   if (prediction == NULL)
     return NULL;
-  g_autofree char *title = title_of(o, "One step", o->plan.model, o->plan.cluster);
+  int n_steps = prediction->program->n_steps;
+  g_autofree char *what = n_steps > 1 ? g_strdup_printf("%d steps", n_steps) : g_strdup("One step");
+  g_autofree char *title = title_of(o, what, o->plan.model, o->plan.cluster);
   return timeline_picture(prediction->trace, title, output_columns(), error);
 }
 

@@ -11,8 +11,8 @@ static const struct {
   double scale;
 } values[N_RUN_VALUES] = {
     [RUN_MFU] = {"MFU (% of peak FLOP/s)", "%.1f", 100},
-    [RUN_TOKENS_PER_S] = {"thousand tokens per second", "%.4g", 1e-3},
-    [RUN_STEP_TIME] = {"time of a step (s)", "%.4g", 1},
+    [RUN_TOKENS_PER_S] = {"Thousand tokens per second", "%.4g", 1e-3},
+    [RUN_STEP_TIME] = {"Time of a step (s)", "%.4g", 1},
 };
 
 const char *const *run_value_names(void) {

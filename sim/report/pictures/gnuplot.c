@@ -132,6 +132,20 @@ gboolean gnuplot_run(const char *script, const char *data, const GnuplotVariable
   return picture && write_picture(picture, file, error);
 }
 
+/* A page begins with a form feed, its lines end in blanks, and the first and last ones are empty. */
+static char *without_margins(const char *page) {
+  g_auto(GStrv) lines = g_strsplit(page, "\n", -1);
+  GString *text = g_string_new(NULL);
+  for (char **line = lines; *line != NULL; line++) {
+    g_strchomp(*line);
+    if (text->len > 0 || **line != '\0')
+      g_string_append_printf(text, "%s\n", *line);
+  }
+  while (text->len > 1 && text->str[text->len - 2] == '\n')
+    g_string_truncate(text, text->len - 1);
+  return g_string_free(text, FALSE);
+}
+
 char *gnuplot_text(const char *script, const char *data, const GnuplotVariable *variables, int columns, int rows,
                    GError **error) {
   g_autofree char *columns_text = g_strdup_printf("%d", columns);
@@ -144,11 +158,6 @@ char *gnuplot_text(const char *script, const char *data, const GnuplotVariable *
   g_autoptr(GBytes) picture = draw(script, data, (const GnuplotVariable *)(void *)all->data, "txt", error);
   if (!picture)
     return NULL;
-  gsize n_bytes;
-  const char *bytes = g_bytes_get_data(picture, &n_bytes);
-  while (n_bytes > 0 && (bytes[0] == '\f' || bytes[0] == '\n')) { /* a page begins */
-    bytes++;
-    n_bytes--;
-  }
-  return g_strndup(bytes, n_bytes);
+  g_autofree char *page = g_strndup(g_bytes_get_data(picture, NULL), g_bytes_get_size(picture));
+  return without_margins(page);
 }
