@@ -305,24 +305,64 @@ START_TEST(one_point_is_a_picture_and_none_is_an_error) {
 }
 END_TEST
 
+/* The call of gnuplot that the comments at the head of a data file show, with names filled in. Owned by the caller. */
+static char *call_in(const char *data, const char *data_file, const char *picture_file) {
+  const char *call = strstr(data, "# gnuplot ");
+  ck_assert_ptr_nonnull(call);
+  GString *command = g_string_new_len(call + 2, strcspn(call + 2, "\n"));
+  ck_assert_uint_eq(g_string_replace(command, "THIS FILE", data_file, 0), 1);
+  ck_assert_uint_eq(g_string_replace(command, "FILE.svg", picture_file, 0), 1);
+  ck_assert_uint_eq(g_string_replace(command, " plots/", " " STEPSIM_SOURCE_DATA "/plots/", 0), 1);
+  g_string_append(command, " 2>/dev/null");
+  return g_string_free(command, FALSE);
+}
+
+/* The picture's text that such a call leaves. Owned by the caller. */
+static char *drawn_by_hand(const char *data, const char *data_file, const char *picture_name) {
+  g_autofree char *file = in_folder(picture_name);
+  g_autofree char *command = call_in(data, data_file, file);
+  int status = system(command);
+  ck_assert_msg(status == 0, "%d: %s", status, command);
+  return taken(file);
+}
+
 START_TEST(numbers_written_out_draw_the_same_picture) {
   if (!has_gnuplot)
     return;
   const MfuPoint mfus[] = {{"one", 8, 0.5, TRUE}, {"one", 4096, 0.4, FALSE}, {"two's", 8, 0.45, TRUE}};
   g_autoptr(Picture) picture = plot_mfu(mfus, G_N_ELEMENTS(mfus), "it's a title", NULL);
-  g_autofree char *data = picture_data(picture);
-  g_autofree char *data_file = in_folder("by_hand.dat"), *file = in_folder("by_hand.svg");
+  g_autofree char *data = picture_data(picture), *data_file = in_folder("by_hand.dat");
   ck_assert(g_file_set_contents(data_file, data, -1, NULL));
-  /* the second line is "# gnuplot …" with names to be filled in */
-  g_auto(GStrv) lines = g_strsplit(data, "\n", 3);
-  g_autoptr(GString) command = g_string_new(lines[1] + 2);
-  g_string_replace(command, "THIS FILE", data_file, 0);
-  g_string_replace(command, "FILE.svg", file, 0);
-  g_string_replace(command, "plots/mfu.gp", STEPSIM_SOURCE_DATA "/plots/mfu.gp", 0);
-  ck_assert_int_eq(system(command->str), 0);
-  g_autofree char *by_hand = taken(file), *drawn_here = drawn(g_steal_pointer(&picture), "mfu.svg");
-  ck_assert_str_eq(by_hand, drawn_here);
+  g_autofree char *by_hand = drawn_by_hand(data, data_file, "by_hand.svg");
   g_unlink(data_file);
+  g_autofree char *drawn_here = drawn(g_steal_pointer(&picture), "mfu.svg");
+  ck_assert_str_eq(by_hand, drawn_here);
+}
+END_TEST
+
+/* Every script but the one they share has a sample in tests/data/plots, whose head is the call. */
+START_TEST(every_script_draws_its_sample_by_itself) {
+  static const char folder_of_scripts[] = STEPSIM_SOURCE_DATA "/plots";
+  g_autoptr(GDir) scripts = g_dir_open(folder_of_scripts, 0, NULL);
+  int n = 0;
+  for (const char *name = g_dir_read_name(scripts); name != NULL && has_gnuplot; name = g_dir_read_name(scripts)) {
+    if (!g_str_has_suffix(name, ".gp") || strcmp(name, "look.gp") == 0)
+      continue;
+    g_autofree char *stem = g_strndup(name, strlen(name) - strlen(".gp"));
+    g_autofree char *sample = g_strdup_printf(STEPSIM_SOURCE_DATA "/tests/data/plots/%s.dat", stem);
+    g_autofree char *script = g_build_filename(folder_of_scripts, name, NULL);
+    g_autofree char *data = NULL, *code = NULL;
+    ck_assert_msg(g_file_get_contents(sample, &data, NULL, NULL), "%s has no sample", name);
+    ck_assert(g_file_get_contents(script, &code, NULL, NULL));
+    g_autofree char *svg = drawn_by_hand(data, sample, "sample.svg");
+    ck_assert_msg(count(svg, "<path") > 4, "%s drew %d paths", name, count(svg, "<path"));
+    if (strstr(code, ".txt;") != NULL) { /* its head says that it draws in letters too */
+      g_autofree char *text = drawn_by_hand(data, sample, "sample.txt");
+      ck_assert_msg(g_utf8_validate(text, -1, NULL) && count(text, "\n") > 10, "%s in letters: %s", name, text);
+    }
+    n++;
+  }
+  ck_assert_int_eq(n, has_gnuplot ? 10 : 0);
 }
 END_TEST
 
@@ -424,6 +464,7 @@ int main(void) {
   tcase_add_test(tests, the_front_is_what_none_beats_in_both);
   tcase_add_test(tests, a_front_alone_is_a_picture);
   tcase_add_test(tests, numbers_written_out_draw_the_same_picture);
+  tcase_add_test(tests, every_script_draws_its_sample_by_itself);
   tcase_add_test(tests, curves_are_drawn_in_letters_no_wider_than_asked);
   tcase_add_test(tests, a_breakdown_shows_the_parts_that_take_time);
   tcase_add_test(tests, one_point_is_a_picture_and_none_is_an_error);
