@@ -3,6 +3,7 @@
 #include "plot_figures.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "collective_request.h"
 #include "compare_plot.h"
@@ -18,14 +19,18 @@
 
 enum { MOST_GPUS = 1 << 24 };
 
-/* "<what>: llama-3-8b on dgx-h100; tp 8, zero 1", or --title. Owned by the caller. */
+static const char not_heeded[] = "that picture does not depend on it";
+
+/* "<what>: llama-3-8b on dgx-h100; tp 8, zero 1", or --title. What is NULL is not named. Owned by the caller. */
 static char *title_of(const PlotOptions *o, const char *what, const Model *model, const Cluster *cluster) {
   if (o->title != NULL)
     return g_strdup(o->title);
   g_autofree char *fixed = plot_options_fixed(o);
   GString *title = g_string_new(what);
-  if (model != NULL && cluster != NULL)
-    g_string_append_printf(title, ": %s on %s", model->name, cluster->name);
+  if (model != NULL)
+    g_string_append_printf(title, ": %s", model->name);
+  if (cluster != NULL)
+    g_string_append_printf(title, " on %s", cluster->name);
   if (*fixed != '\0')
     g_string_append_printf(title, "; %s", fixed);
   return g_string_free(title, FALSE);
@@ -33,9 +38,14 @@ static char *title_of(const PlotOptions *o, const char *what, const Model *model
 
 /* Of all combinations; a model or cluster that is varied is not named. */
 static char *title_of_variants(const PlotOptions *o, const char *what, const Variants *variants) {
-  const ManyRun *first = many_runs_get(variants->runs, 0);
-  gboolean is_one = variants->sources->len == 1;
-  return title_of(o, what, is_one ? first->model : NULL, is_one ? first->cluster : NULL);
+  const Model *model = many_runs_get(variants->runs, 0)->model;
+  const Cluster *cluster = many_runs_get(variants->runs, 0)->cluster;
+  for (guint i = 0; i < variants->axes->len; i++) {
+    const char *name = g_array_index(variants->axes, VaryAxis, i).name;
+    model = strcmp(name, "model") == 0 ? NULL : model;
+    cluster = strcmp(name, "cluster") == 0 ? NULL : cluster;
+  }
+  return title_of(o, what, model, cluster);
 }
 
 static int n_threads(const PlotOptions *o) {
@@ -57,7 +67,7 @@ static gboolean check_points(const GArray *points, const LeftOut *left_out, GErr
 static gboolean bubble_axes(const PlotOptions *o, BubbleAxes *axes, GError **error) {
   int pp = o->plan.pp, chunks = o->plan.chunks == OPTION_NOT_GIVEN ? 0 : o->plan.chunks;
   if (o->plan.schedule != NULL)
-    return fail_input(error, "plot bubble and --schedule (--schedules) clash: that picture does not depend on it");
+    return fail_input(error, "plot bubble and --schedule clash: --schedules says which there are");
   if (o->plan.global_batch != OPTION_NOT_GIVEN)
     return fail_input(error, "plot bubble and --global-batch clash: --micro-batches says how many there are");
   if (pp < 2 || pp > 1024 || (o->plan.chunks != OPTION_NOT_GIVEN && (chunks < 1 || chunks > 64)))
@@ -78,7 +88,10 @@ static gboolean bubble_axes(const PlotOptions *o, BubbleAxes *axes, GError **err
 static Picture *bubble_picture(PlotOptions *o, const BubbleAxes *axes, GError **error) {
   const gboolean is_predicted = o->plan.model_file != NULL || o->plan.cluster_file != NULL;
   g_autoptr(GPtrArray) left_out = g_ptr_array_new_with_free_func(g_free);
-  if (is_predicted && !plan_options_finish(&o->plan, error))
+  static const char *const uniform[] = {"pp", "chunks", NULL};
+  if (is_predicted
+          ? !plan_options_finish(&o->plan, error)
+          : !plot_options_check_plan(o, uniform, "plot bubble", "uniform stages need --pp and --chunks alone", error))
     return NULL;
   g_autoptr(GArray) points = is_predicted ? curves_bubble_predicted(axes, o->plan.model, o->plan.cluster, o->plan.plan,
                                                                     n_threads(o), left_out, error)
@@ -184,8 +197,8 @@ static Picture *make_memory_time(PlotOptions *o, char **files, GError **error) {
 }
 
 static gboolean refuse_plan(const PlotOptions *o, const char *file, GError **error) {
-  const char *option = o->plan.model_file != NULL ? "--model" : o->plan.cluster_file != NULL ? "--cluster" : NULL;
-  return option == NULL || fail_input(error, "%s and %s clash: the file says all that is drawn", file, option);
+  static const char *const none[] = {NULL};
+  return plot_options_check_plan(o, none, file, "the file says all that is drawn", error);
 }
 
 static Picture *make_timeline(PlotOptions *o, char **files, GError **error) {
@@ -251,10 +264,9 @@ static Picture *make_pareto(PlotOptions *o, char **files, GError **error) {
 }
 
 static Picture *make_busbw(PlotOptions *o, char **files, GError **error) {
-  if (o->plan.model_file != NULL) {
-    fail_input(error, "plot busbw and --model clash: that picture does not depend on it");
+  static const char *const heeded[] = {"cluster", "gpus", NULL};
+  if (!plot_options_check_plan(o, heeded, "plot busbw", not_heeded, error))
     return NULL;
-  }
   const CollectiveOptions options = {.cluster = o->plan.cluster_file,
                                      .op = o->op,
                                      .ranks = o->ranks,

@@ -128,6 +128,17 @@ static char *next_option(char **arguments, guint *i, const char **value) {
   return name;
 }
 
+gboolean plot_options_check_plan(const PlotOptions *o, const char *const *heeded, const char *picture, const char *why,
+                                 GError **error) {
+  for (guint i = 1; o->arguments[i] != NULL;) {
+    const char *value;
+    g_autofree char *name = next_option(o->arguments, &i, &value);
+    if (name != NULL && !is_own(name) && !g_strv_contains(heeded, name))
+      return fail_input(error, "%s and --%s clash: %s", picture, name, why);
+  }
+  return TRUE;
+}
+
 char *plot_options_fixed(const PlotOptions *o) {
   g_autoptr(GPtrArray) names = g_ptr_array_new_with_free_func(g_free);
   g_autoptr(GPtrArray) texts = g_ptr_array_new_with_free_func(g_free);

@@ -32,6 +32,10 @@ gboolean plot_options_parse(PlotOptions *o, const char *summary, const char *exa
 void plot_options_clear(PlotOptions *o);
 /* INPUT naming the first option that was typed and that `figure` would not heed. */
 gboolean plot_options_check(const PlotOptions *o, const char *figure, guint heeds, GError **error);
+/* INPUT naming the first option of a plan that was typed and is none of `heeded` (ends with NULL). `picture` as in
+ * "plot bubble and --tp clash", `why` behind it. */
+gboolean plot_options_check_plan(const PlotOptions *o, const char *const *heeded, const char *picture, const char *why,
+                                 GError **error);
 /* The options of the plan that were typed, but for model, cluster and what --vary names: "tp 8, global-batch 512".
  * Owned by the caller. */
 char *plot_options_fixed(const PlotOptions *o);
