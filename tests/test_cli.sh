@@ -360,7 +360,7 @@ done <<'TABLE'
 2|zero 1, tp x: --tp: found "x"|plot breakdown PLAN --vary zero=1 --vary tp=x --output x.svg
 1|all of 2 configurations are impossible; tp 3: gpus 8 is not a multiple of tp 3|plot breakdown PLAN --vary tp=3,6 --output x.svg
 2|--value: found "mfuu";did you mean "mfu"?|plot heat PLAN --value mfuu --output x.svg
-2|a table (sweep --csv) or --vary is missing|plot pareto PLAN --output x.svg
+2|or --vary is missing|plot pareto PLAN --output x.svg
 2|no column "sped"|plot pareto runs.csv --x layers --y sped --output x.svg
 2|there is no column "predicted_step_time_s"|plot validation runs.csv --output x.svg
 2|foreign.json|plot timeline foreign.json --output x.svg
@@ -420,7 +420,7 @@ out_of_memory rows_per_s threads groups" validate runs.csv --json
     check_picture "held (GB = 1e9 bytes);peak" plot memory-time $plan --output
     check_picture "Thousand tokens per second: llama-3-8b;cannot be" \
       plot heat $plan --value tokens_per_s --vary tp=2,4,8,16 --vary zero=0..2 --output
-    check_picture "the front;zero 3;capacity 85.9 GB" plot pareto $plan --vary zero=0,3 --output
+    check_picture "the front;zero 3;capacity 85.9 GB" plot pareto $plan --tp 4 --vary zero=0,3 --output
     check_picture "runs.csv" plot pareto runs.csv --x layers --y hidden --output
     check_picture "ring: at most" plot busbw --cluster dgx-h100 --gpus 16 --op reduce_scatter --output
     check_picture "forward;llama-3-8b on dgx-h100" plot timeline $plan --tp 4 --pp 2 --output

@@ -5,6 +5,7 @@
 #include <check.h>
 #include <glib/gstdio.h>
 #include <math.h>
+#include <sqlite3.h>
 #include <string.h>
 
 #include "many_runs.h"
@@ -191,6 +192,54 @@ START_TEST(a_sweeps_table_has_its_front) {
 }
 END_TEST
 
+/* A database with these statements run in it. Owned by the caller. */
+static char *database_of(const char *sql) {
+  char *file = g_build_filename(folder, "table.db", NULL);
+  g_unlink(file);
+  sqlite3 *database;
+  ck_assert_int_eq(sqlite3_open(file, &database), SQLITE_OK);
+  ck_assert_int_eq(sqlite3_exec(database, sql, NULL, NULL, NULL), SQLITE_OK);
+  sqlite3_close(database);
+  return file;
+}
+
+START_TEST(a_sweeps_database_is_drawn_as_its_table) {
+  g_autofree char *file = database_of(
+      "CREATE TABLE configurations (config INTEGER PRIMARY KEY, status TEXT, gpus INTEGER, tp INTEGER, "
+      "zero INTEGER, tokens_per_s REAL, memory_peak_bytes REAL);"
+      "INSERT INTO configurations VALUES (4, 'impossible', 64, 3, 1, NULL, NULL), (0, 'ran', 64, 1, 1, 300, "
+      "40e9), (1, 'ran', 64, 2, 1, 200, 20e9), (2, 'ran', 64, 2, 3, 150, 30e9), (3, 'out_of_memory', 64, 1, "
+      "0, 500, 95e9)");
+  g_autofree char *table = written(sweep);
+  const ParetoColumns columns = {.title = "t"};
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Picture) of_database = table_pareto_picture(file, &columns, &error);
+  ck_assert_msg(of_database != NULL, "%s", error != NULL ? error->message : "");
+  g_autoptr(Picture) of_table = table_pareto_picture(table, &columns, NULL);
+  ck_assert_str_eq(of_database->data->str, of_table->data->str);
+}
+END_TEST
+
+START_TEST(a_bad_database_says_what_is_wrong_with_it) {
+  const ParetoColumns columns = {NULL};
+  g_autoptr(GError) error = NULL;
+  g_autofree char *foreign = database_of("CREATE TABLE runs (x REAL)");
+  ck_assert_ptr_null(table_pareto_picture(foreign, &columns, &error));
+  assert_error(error, STEPSIM_ERROR_INPUT, "table.db: cannot be read as a database of a sweep: no such table");
+  g_clear_error(&error);
+  g_autofree char *empty = database_of("CREATE TABLE configurations (x REAL)");
+  ck_assert_ptr_null(table_pareto_picture(empty, &columns, &error));
+  assert_error(error, STEPSIM_ERROR_INPUT, "found no row in its table configurations");
+  g_clear_error(&error);
+  /* the magic, then noise */
+  g_autofree char *noise = g_strnfill(4096, 'x');
+  memcpy(noise, "SQLite format 3", sizeof "SQLite format 3");
+  ck_assert(g_file_set_contents(empty, noise, 4096, NULL));
+  ck_assert_ptr_null(table_pareto_picture(empty, &columns, &error));
+  assert_error(error, STEPSIM_ERROR_INPUT, "table.db: cannot be read as a database of a sweep: file is not a database");
+}
+END_TEST
+
 START_TEST(a_bad_table_is_named_with_line_and_column) {
   static const struct {
     const char *text, *y, *part;
@@ -263,6 +312,8 @@ int main(void) {
   tcase_add_test(tests, a_run_that_makes_no_sense_is_an_error_with_its_label);
   tcase_add_test(tests, bars_add_up_to_the_step_and_say_what_cannot_be);
   tcase_add_test(tests, a_sweeps_table_has_its_front);
+  tcase_add_test(tests, a_sweeps_database_is_drawn_as_its_table);
+  tcase_add_test(tests, a_bad_database_says_what_is_wrong_with_it);
   tcase_add_test(tests, a_bad_table_is_named_with_line_and_column);
   tcase_add_test(tests, validated_rows_become_series_with_their_error);
   tcase_add_test(tests, busbw_has_the_choice_first_and_no_size_of_nothing);
@@ -273,7 +324,9 @@ int main(void) {
   int n_failed = srunner_ntests_failed(runner);
   srunner_free(runner);
   g_autofree char *table = g_build_filename(folder, "table.csv", NULL);
+  g_autofree char *database = g_build_filename(folder, "table.db", NULL);
   g_unlink(table);
+  g_unlink(database);
   g_rmdir(folder);
   g_free(folder);
   model_free(model);

@@ -252,7 +252,7 @@ static Picture *make_pareto(PlotOptions *o, char **files, GError **error) {
   }
   if (o->vary == NULL || o->x != NULL || o->y != NULL) {
     fail_input(error, "plot pareto: %s",
-               o->vary == NULL ? "a table (sweep --csv) or --vary is missing"
+               o->vary == NULL ? "a table (of sweep: --csv or the database) or --vary is missing"
                                : "--x and --y name columns of a table, and none was given");
     return NULL;
   }
@@ -302,7 +302,7 @@ const Figure *figures(void) {
       {"memory-time", "memory of every pipeline rank over a step", 0, 0, make_memory_time},
       {"heat", "MFU, tokens per second or step time over two options: tp and pp, or those of two --vary",
        HEED_VARY | HEED_VALUE, 0, make_heat},
-      {"pareto", "throughput against memory, of a table (sweep --csv) or of all combinations of --vary",
+      {"pareto", "throughput against memory, of a table (of sweep) or of all combinations of --vary",
        HEED_VARY | HEED_AXES, 1, make_pareto},
       {"busbw", "bus bandwidth of a collective against size, per algorithm", HEED_COLLECTIVE, 0, make_busbw},
       {"validation", "predicted against measured step times, of a table (validate --rows)", HEED_BY, 1,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "csv_table.h"
+#include "database_table.h"
 #include "error.h"
 #include "plots.h"
 #include "suggest.h"
@@ -14,6 +15,10 @@ static const char *const plan_columns[] = {
     "cp",        "ep",           "chunks",        "schedule",  "micro_batch", "global_batch",
     "seq_len",   "zero",         "zero_ranks",    "recompute", "precision",   "sequence_parallel",
     "attention", "overlap_grad", "overlap_param", NULL};
+
+static CsvTable *read_table(const char *file, GError **error) {
+  return database_table_is(file) ? database_table_read(file, "configurations", error) : csv_table_read(file, error);
+}
 
 static int find_column(const CsvTable *table, const char *name, GError **error) {
   int column = csv_table_find_column(table, name);
@@ -68,12 +73,21 @@ static gboolean differs(const CsvTable *table, int column) {
   return FALSE;
 }
 
+/* Says nothing that the other column does not say: as zero_ranks where it is all of dp. */
+static gboolean repeats(const CsvTable *table, int column, const char *other) {
+  int same = csv_table_find_column(table, other);
+  for (guint row = 0; row < csv_table_n_rows(table) && same >= 0 && same != column; row++)
+    if (strcmp(csv_table_cell(table, row, column), csv_table_cell(table, row, same)) != 0)
+      return FALSE;
+  return same >= 0 && same != column;
+}
+
 /* GArray of int: the columns labels are made of. */
 static GArray *label_columns(const CsvTable *table) {
   GArray *columns = g_array_new(FALSE, FALSE, sizeof(int));
   for (const char *const *name = plan_columns; *name != NULL; name++) {
     int column = csv_table_find_column(table, *name);
-    if (column >= 0 && differs(table, column))
+    if (column >= 0 && differs(table, column) && !repeats(table, column, "dp"))
       g_array_append_val(columns, column);
   }
   int id = csv_table_find_column(table, "id");
@@ -141,7 +155,7 @@ static GArray *pareto_points(const CsvTable *table, const ParetoAxes *axes, GStr
 Picture *table_pareto_picture(const char *file, const ParetoColumns *columns, GError **error) {
   static const char *const known_x[] = {"memory_peak_bytes", "peak_bytes", "memory_gb", "predicted_memory_gb", NULL};
   static const char *const known_y[] = {"tokens_per_s", "tokens_per_s_per_gpu", "mfu", NULL};
-  g_autoptr(CsvTable) table = csv_table_read(file, error);
+  g_autoptr(CsvTable) table = read_table(file, error);
   if (table == NULL)
     return NULL;
   int fits_column = csv_table_find_column(table, "fits"), status = csv_table_find_column(table, "status");
@@ -174,7 +188,7 @@ static int compare_series(gconstpointer a, gconstpointer b, gpointer order) {
 }
 
 Picture *table_validation_picture(const char *file, const char *by, const char *title, GError **error) {
-  g_autoptr(CsvTable) table = csv_table_read(file, error);
+  g_autoptr(CsvTable) table = read_table(file, error);
   int measured = table != NULL ? find_column(table, "step_time_s", error) : -1;
   int predicted = measured >= 0 ? find_column(table, "predicted_step_time_s", error) : -1;
   int group = predicted >= 0 ? find_column(table, by != NULL ? by : "source", error) : -1;

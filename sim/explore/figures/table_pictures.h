@@ -1,5 +1,6 @@
-/* Pictures of tables that other verbs wrote: `sweep --csv`, `validate --rows`. Owned by the caller; NULL with INPUT, as
- * csv_table_read(), for a column that is missing (with the nearest name) or a cell that is no number (file:line). */
+/* Pictures of tables that other verbs wrote: `sweep --csv` or its database, `validate --rows`. Owned by the caller;
+ * NULL with INPUT, as csv_table_read() and database_table_read(), for a column that is missing (with the nearest name)
+ * or a cell that is no number (file:line). */
 #pragma once
 #include "picture.h"
 
