@@ -1,11 +1,11 @@
 #!/bin/sh
 # plots.sh STEPSIM [FOLDER]: writes FOLDER/plots.md and FOLDER/plots/*.svg (default: docs). Every picture is drawn by the
-# command that the page shows.
-[ $# -ge 1 ] || { echo "usage: $0 STEPSIM [FOLDER]" >&2; exit 2; }
+# command that the page shows. With --text nothing is drawn, and the page goes to standard output.
+[ $# -ge 1 ] || { echo "usage: $0 STEPSIM [FOLDER | --text]" >&2; exit 2; }
 stepsim=$1
 here=$(cd "$(dirname "$0")" && pwd)
 folder=${2:-$here}
-mkdir -p "$folder/plots" || exit 1
+[ "$folder" = --text ] || mkdir -p "$folder/plots" || exit 1
 tables=$(mktemp -d) || exit 1
 trap 'rm -rf "$tables"' EXIT
 page=$tables/plots.md
@@ -14,8 +14,10 @@ cp "$here/plots.md.in" "$page" || exit 1
 section() { # name, heading, words below it, arguments of plot without --output
   name=$1 heading=$2 words=$3
   shift 3
-  (cd "$tables" && "$stepsim" plot "$@" --output "$name.svg") || exit 1
-  mv "$tables/$name.svg" "$folder/plots/$name.svg" || exit 1
+  if [ "$folder" != --text ]; then
+    (cd "$tables" && "$stepsim" plot "$@" --output "$name.svg") || exit 1
+    mv "$tables/$name.svg" "$folder/plots/$name.svg" || exit 1
+  fi
   printf '\n## %s\n\n%s\n\n![%s](plots/%s.svg)\n\n    stepsim plot' "$heading" "$words" "$heading" "$name" >>"$page"
   printf ' %s' "$@" >>"$page"
   printf ' --output %s.svg\n' "$name" >>"$page"
@@ -59,7 +61,7 @@ model="--model llama-3-70b --cluster dgx-h100"
   section busbw 'Bus bandwidth of a collective' \
     'Every algorithm against size, and the choice among them.' \
     busbw --cluster dgx-h100 --gpus 64
-  "$stepsim" validate "$here/plots-measured.csv" --rows "$tables/rows.csv" >/dev/null || exit 1
+  [ "$folder" = --text ] || "$stepsim" validate "$here/plots-measured.csv" --rows "$tables/rows.csv" >/dev/null || exit 1
   section validation 'Predicted against measured' \
     'A table that `stepsim validate runs.csv --rows rows.csv` wrote; here of [published steps](plots-measured.csv) on A100, among them those the efficiency of that GPU was chosen on.' \
     validation rows.csv
@@ -67,4 +69,4 @@ model="--model llama-3-70b --cluster dgx-h100"
     'Predicted as here, or read from a trace that `simulate --trace` or `stepreal run --trace` wrote: `stepsim plot timeline trace.json`.' \
     timeline --model llama-3-8b --cluster dgx-h100 --pp 4 --chunks 2 --global-batch 8
 }
-mv "$page" "$folder/plots.md"
+if [ "$folder" = --text ]; then cat "$page"; else mv "$page" "$folder/plots.md"; fi

@@ -35,6 +35,7 @@ set key outside right top vertical Left reverse samplen 1.5 spacing 1.25
 set samples 100
 
 if (is_text) {
+  unset grid
   plot x with dots title "predicted = measured", \
     for [i = 0:n - 1] data index i using 1:2 with points pt i % 26 + 1 title columnheader(1)
 } else {
