@@ -40,9 +40,9 @@ set grid xtics lc rgb "#dddddd" lt 1
 # Each part has a colour and a filling of its own; neighbours differ in lightness, so that a copy in black and white
 # tells them apart. Fillings: 3 solid, 1 crossed, 4 and 5 slanted, 6 and 7 steep, 2 dense, 0 none.
 names = "compute recompute tp pp cp ep dp bubble optimizer host offload other weights gradients activations buffers reserved"
-colours = "#0072b2 #0072b2 #d55e00 #000000 #7a6a3a #cc79a7 #e69f00 #e2e2e2 #cc79a7 #56b4e9 #009e73 #666666 #0072b2 " \
-  ."#56b4e9 #e69f00 #d55e00 #bbbbbb"
-fillings = "3 4 5 1 6 7 3 3 3 4 5 0 3 3 5 7 1"
+colours = "#0072b2 #0072b2 #d55e00 #000000 #7a6a3a #cc79a7 #e69f00 #e2e2e2 #a8427a #56b4e9 #009e73 #666666 #0072b2 " \
+  ."#56b4e9 #f0e442 #d55e00 #999999"
+fillings = "3 4 5 1 6 2 3 3 7 4 5 0 3 3 3 5 1"
 array colour_no[n_parts]
 array filling_no[n_parts]
 do for [i = 1:n_parts] {
