@@ -20,21 +20,32 @@ if (!exists("digits")) { digits = "%.4g" }
 
 longest = 1
 longest_name = 1
+longest_column = 1
 stats data using 1:2 nooutput
 n_columns = int(STATS_max_x) + 1
 n_rows = int(STATS_max_y) + 1
 stats data using (longest = (strlen(sprintf(digits, $3)) > longest ? strlen(sprintf(digits, $3)) : longest), \
-  longest_name = (strlen(strcol(6)) > longest_name ? strlen(strcol(6)) : longest_name), $4 == 2 ? NaN : $3) nooutput
+  longest_name = (strlen(strcol(6)) > longest_name ? strlen(strcol(6)) : longest_name), \
+  longest_column = (strlen(strcol(5)) > longest_column ? strlen(strcol(5)) : longest_column), $4 == 2 ? NaN : $3) nooutput
 has_values = STATS_records > 0
 lowest = has_values ? STATS_min : 0
 highest = has_values ? STATS_max : 1
 
 cell_px = 10 * longest + 16
+cell_px = cell_px < 8.2 * longest_column + 12 ? 8.2 * longest_column + 12 : cell_px
 cell_px = cell_px < 74 ? 74 : cell_px
 left_px = 60 + 8.2 * longest_name
 wanted = left_px + 60 + cell_px * n_columns
 width = int(wanted < 760 ? 760 : (wanted > 2000 ? 2000 : wanted))
-height = int(190 + (n_rows > 24 ? 24 * 44 : 44 * n_rows))
+height = int(146 + (n_rows > 24 ? 24 * 44 : 44 * n_rows))
+# Many cells are small: so are their numbers, until there is no room for any; then only every so many have their name.
+cell_px = 1.0 * (width - left_px - 30) / n_columns
+row_px = 1.0 * (height - 146) / n_rows
+number_px = cell_px / (0.62 * longest) < row_px / 1.3 ? cell_px / (0.62 * longest) : row_px / 1.3
+number_px = number_px > 14 ? 14 : number_px
+has_room = number_px >= 6
+nth_column = int(ceil((8.2 * longest_column + 4) / cell_px))
+nth_row = int(ceil(17.0 / row_px))
 load ARG0[1:strstrt(ARG0."\n", "heat.gp\n") - 1]."look.gp"
 unset grid
 set border 0
@@ -69,18 +80,21 @@ if (!is_text) {
   set label 2 "–   cannot be" at screen 0.5 - 50.0 / width, screen base + 8.0 / height left font px(13)
   set label 3 zlabel at screen 0.5 + 70.0 / width, screen base + 8.0 / height left font px(13)
 }
-# Labels that are empty, not ones at NaN: gnuplot 5.4 crashes on a plot of labels that are nowhere.
+# Labels not wanted lie beyond the axis, not at NaN: gnuplot 5.4 crashes on a plot of labels that are all nowhere.
+shown_if(column, is_shown) = is_shown ? column : -100
 set style textbox opaque noborder fillcolor rgb "#dddddd"
-text_of(state, v) = state == 2 ? "–" : sprintf(digits, v)
+text_of(state, v) = state == 2 ? "–" : is_text || has_room ? sprintf(digits, v) : ""
+number_font = px(number_px < 6 ? 6 : number_px)
 
 if (is_text) {
   plot data using 1:2:(text_of($4, $3)):xtic(5):ytic(6) with labels notitle
 } else {
-  plot data using 1:2:($1 - 0.47):($1 + 0.47):($2 - 0.46):($2 + 0.46):($4 == 0 ? shade($3) : 0xdddddd):xtic(5):ytic(6) \
+  plot data using 1:2:($1 - 0.47):($1 + 0.47):($2 - 0.46):($2 + 0.46):($4 == 0 ? shade($3) : 0xdddddd):\
+      xtic(int($1) % nth_column == 0 ? strcol(5) : ""):ytic(int($2) % nth_row == 0 ? strcol(6) : "") \
       with boxxyerror lc rgb variable fs solid noborder notitle, \
     data using ($4 == 1 ? $1 : NaN):2:($1 - 0.47):($1 + 0.47):($2 - 0.46):($2 + 0.46) with boxxyerror \
       lc rgb "#777777" fs transparent pattern 4 border lc rgb "#555555" notitle, \
-    data using 1:2:($4 == 0 && is_dark($3) ? text_of($4, $3) : "") with labels font px(14) tc rgb "white" notitle, \
-    data using 1:2:($4 == 0 && !is_dark($3) ? text_of($4, $3) : "") with labels font px(14) tc rgb "black" notitle, \
-    data using 1:2:($4 != 0 ? text_of($4, $3) : "") with labels boxed font px(14) tc rgb "#333333" notitle
+    data using (shown_if($1, $4 == 0 && is_dark($3))):2:(text_of($4, $3)) with labels font number_font tc rgb "white" notitle, \
+    data using (shown_if($1, $4 == 0 && !is_dark($3))):2:(text_of($4, $3)) with labels font number_font tc rgb "black" notitle, \
+    data using (shown_if($1, $4 != 0 && has_room)):2:(text_of($4, $3)) with labels boxed font number_font tc rgb "#333333" notitle
 }

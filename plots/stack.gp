@@ -26,7 +26,7 @@ n = STATS_records + STATS_invalid
 highest = STATS_records > 0 && STATS_max > capacity ? STATS_max : capacity
 if (!(highest > 0)) { highest = 1 }
 
-bar_px = n <= 12 ? 34 : (n <= 32 ? 24 : (n <= 64 ? 16 : 1000.0 / n))
+bar_px = n <= 12 ? 34 : (n <= 32 ? 24 : (n <= 300 ? 16 : 4800.0 / n))
 label_px = 7.4 * longest + 24
 if (label_px > 560) { label_px = 560.0 }
 legend_px = 110.0 * n_parts
@@ -65,10 +65,12 @@ if (capacity > 0) {
   set label 1 sprintf("capacity %.4g %s", capacity, unit) at first capacity, graph 1 offset -0.5, 0.6 front font px(13)
   if (capacity > 0.3 * highest) { set label 1 right } else { set label 1 left }
 }
-most_named = 64
-named(row, text) = n <= most_named || int(row) % int(ceil(n / (1.0 * most_named))) == 0 ? text : ""
+named(row, text) = int(row) % int(ceil(13.0 / bar_px)) == 0 ? text : ""
 shown = int((label_px - 20) / 7.4)
 cut(text) = is_text || strlen(text) <= shown ? text : text[1:shown - 1]."…"
+# Thin bars would be nothing but their frames.
+border_colour = bar_px < 8 ? "#999999" : "#333333"
+
 # An end is written beyond the line where it would run into it.
 end_px = 62.0
 beside(end) = end < capacity && end + end_px / (width - label_px - 24) * highest * 1.1 > capacity ? capacity : end
@@ -78,9 +80,9 @@ if (is_text) {
 } else {
   plot for [i = 1:n_parts] data using (up_to(i)):0:(up_to(i - 1)):(up_to(i)):($0 - 0.36):($0 + 0.36):\
       ytic(named($0, cut(strcol(1)))) skip 1 with boxxyerror lc rgb colour_no[i] fs pattern int(filling_no[i]) \
-      border lc rgb "#333333" title word(parts, i), \
+      border lc rgb border_colour title word(parts, i), \
     data using (capacity > 0 ? capacity : NaN):(-0.6):(0):(n + 0.2) skip 1 every ::0::0 with vectors nohead lw 1.8 \
       dt (8, 5) lc rgb "#000000" notitle, \
-    data using (strlen(total) ? beside(up_to(n_parts)) : NaN):0:(strlen(total) ? sprintf(total, up_to(n_parts)) : "") skip 1 \
+    data using (strlen(total) ? beside(up_to(n_parts)) : NaN):0:(strlen(total) ? named($0, sprintf(total, up_to(n_parts))) : "") skip 1 \
       with labels left offset 0.6, 0 font label_font notitle
 }
