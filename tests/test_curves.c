@@ -188,7 +188,7 @@ START_TEST(a_sweeps_table_has_its_front) {
                                        "\"beaten\"\n30 150 \"tp 2, zero 3\"\n\n\n"
                                        "\"does not fit\"\n95 500 \"tp 1, zero 0\"\n");
   ck_assert_str_eq(picture_get(picture, "xlabel"), "memory_peak (GB = 1e9 bytes)");
-  ck_assert_str_eq(picture_get(picture, "title"), "Pareto front of 4 configurations in table.csv");
+  ck_assert_str_eq(picture_get(picture, "title"), "Pareto front of 4 configurations in table.csv: m, 64 GPUs");
 }
 END_TEST
 

@@ -111,6 +111,31 @@ static char *row_label(const CsvTable *table, guint row, const GArray *columns) 
   return g_string_free(label, FALSE);
 }
 
+/* The cell that all rows have in this column; NULL: there is none. */
+static const char *common_cell(const CsvTable *table, const char *name) {
+  int column = csv_table_find_column(table, name);
+  if (column < 0 || differs(table, column) || *csv_table_cell(table, 0, column) == '\0')
+    return NULL;
+  return csv_table_cell(table, 0, column);
+}
+
+/* What it is a table of: "Pareto front of 26 configurations in sweep.csv: llama-3-70b on dgx-h100, 64 GPUs". Owned by
+ * the caller. */
+static char *pareto_title(const CsvTable *table, const char *file, guint n_points) {
+  const char *model = common_cell(table, "model"), *cluster = common_cell(table, "cluster");
+  const char *gpus = common_cell(table, "gpus");
+  g_autofree char *base = g_path_get_basename(file);
+  GString *title = g_string_new(NULL);
+  g_string_append_printf(title, "Pareto front of %u configurations in %s", n_points, base);
+  if (model != NULL)
+    g_string_append_printf(title, ": %s", model);
+  if (cluster != NULL)
+    g_string_append_printf(title, " on %s", cluster);
+  if (gpus != NULL)
+    g_string_append_printf(title, ", %s GPUs", gpus);
+  return g_string_free(title, FALSE);
+}
+
 /* A column as an axis: its name, and what its numbers are divided by. */
 static char *axis_name(const CsvTable *table, int column, double *divisor) {
   const char *name = g_ptr_array_index(table->columns, column);
@@ -173,8 +198,7 @@ Picture *table_pareto_picture(const char *file, const ParetoColumns *columns, GE
     return NULL;
   ParetoPoint *first = (ParetoPoint *)(void *)points->data;
   pareto_rank(first, (const gboolean *)(void *)fits->data, (int)points->len);
-  g_autofree char *base = g_path_get_basename(file);
-  g_autofree char *title = g_strdup_printf("Pareto front of %u configurations in %s", points->len, base);
+  g_autofree char *title = pareto_title(table, file, points->len);
   const ParetoLook look = {columns->title != NULL ? columns->title : title, xlabel, ylabel, 0};
   return plot_pareto(first, (int)points->len, &look, error);
 }
