@@ -23,7 +23,7 @@ static const Command commands[] = {
     {"schedule", "a pipeline order alone: drawing, bubble, micro-batches in flight", command_schedule},
     {"memory", "who holds what, per GPU, under each ZeRO stage", command_memory},
     {"collective", "time and bus bandwidth of a collective, as nccl-tests prints it", command_collective},
-    {"plot", "figures over many configurations: curves, bars, maps, fronts, timelines", command_plot},
+    {"plot", "bubble, MFU and memory curves over many configurations", command_plot},
     {"compare", "a predicted trace beside a measured one of the same Program", command_compare},
     {"validate", "published runs predicted: signed errors by source, a baseline beside them", command_validate},
     {"topology", "how a cluster is wired: trees, paths, mistakes, a picture; imports of a machine", command_topology},
