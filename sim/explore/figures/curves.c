@@ -1,3 +1,5 @@
+/* A point is a run: of a bare order where stages are uniform, else of the plan with one thing replaced. All runs of a
+ * figure are made first and predicted side by side; points are then read off in the order of the runs. */
 #include "curves.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Read-only, through SQLite's own text of every value, so that numbers read as a table's cells do. */
 #include "database_table.h"
 
 #include <sqlite3.h>

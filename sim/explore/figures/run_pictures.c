@@ -1,3 +1,4 @@
+/* Runs become bars, cells or points in their order; one that is impossible keeps its place and says so. */
 #include "run_pictures.h"
 
 #include <math.h>

@@ -1,3 +1,10 @@
+/* Columns are found by name, as other verbs write them. What all rows have in common goes into the title, what differs
+ * into the labels:
+ *
+ *     model  gpus  tp  zero  …         title   … m, 64 GPUs
+ *     m      64    1   1               label   tp 1, zero 1
+ *     m      64    2   1                       tp 2, zero 1
+ */
 #include "table_pictures.h"
 
 #include <math.h>

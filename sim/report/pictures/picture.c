@@ -1,3 +1,10 @@
+/* One text goes three ways: to gnuplot for a file, to gnuplot's letters (or a drawing of our own, where letters need
+ * one) for a terminal, and out as it is, under the call that draws it:
+ *
+ *     rows → data + variables ─┬─ gnuplot → .svg .png .pdf
+ *                              ├─ text, or gnuplot → letters, then notes
+ *                              └─ "# gnuplot -e …" + data
+ */
 #include "picture.h"
 
 #include "gnuplot.h"
