@@ -62,14 +62,15 @@ static gboolean add_axis(GArray *facts, const Space *space, int axis, GError **e
   return ok;
 }
 
-/* The version alone would not tell two builds of one version apart, which may predict differently. */
+/* The version alone would not tell two builds of one version apart, which may predict differently. Nobody forges a
+ * build: MD5 is enough, and eight times as fast. */
 static void add_program(GArray *facts) {
   g_autofree char *contents = NULL;
   gsize length;
   g_autofree char *sum = g_file_get_contents("/proc/self/exe", &contents, &length, NULL)
-                             ? g_compute_checksum_for_data(G_CHECKSUM_SHA256, (const guchar *)contents, length)
+                             ? g_compute_checksum_for_data(G_CHECKSUM_MD5, (const guchar *)contents, length)
                              : NULL;
-  g_autofree char *value = g_strconcat("stepsim " STEPSIM_VERSION, sum != NULL ? ", sha256 " : "", sum, NULL);
+  g_autofree char *value = g_strconcat("stepsim " STEPSIM_VERSION, sum != NULL ? ", md5 " : "", sum, NULL);
   run_facts_add(facts, fact_program, value);
 }
 

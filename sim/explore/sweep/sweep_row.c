@@ -321,29 +321,38 @@ void sweep_row_set_asked(SweepRow *row, const SweepTable *table, const Space *sp
 }
 
 static gboolean is_word(char c) {
-  return g_ascii_isalnum(c) || c == '_' || c == '-' || c == '.';
+  return g_ascii_isalnum(c) || c == '_' || c == '-';
+}
+
+/* Bytes of the number that stands alone at the beginning of `text`, 0 where none does. */
+static gsize number_length(const char *text) {
+  static const char digits[] = "0123456789";
+  gsize n = text[0] == '-';
+  if (!g_ascii_isdigit(text[n]))
+    return 0;
+  n += strspn(text + n, digits);
+  if (text[n] == '.' && g_ascii_isdigit(text[n + 1]))
+    n += 1 + strspn(text + n + 1, digits);
+  if (text[n] == 'e' && (text[n + 1] == '+' || text[n + 1] == '-'))
+    n += 2 + strspn(text + n + 2, digits);
+  return is_word(text[n]) ? 0 : n;
+}
+
+/* Bytes of a word with what points are in it, "v1.2"; of anything else, one. */
+static gsize word_length(const char *text) {
+  gsize n = 1;
+  while ((is_word(text[n - 1]) || text[n - 1] == '.') && (is_word(text[n]) || (text[n] == '.' && is_word(text[n + 1]))))
+    n++;
+  return n;
 }
 
 /* A reason with N for each number that stands alone: "tp 3 × pp 5" → "tp N × pp N"; names keep theirs: llama-3-8b. */
 static char *kind_of(const char *reason) {
   GString *kind = g_string_new(NULL);
   while (*reason != '\0') {
-    gsize length = 0;
-    while (is_word(reason[length]))
-      length++;
-    while (length > 1 && reason[length - 1] == '.') /* that ends a sentence */
-      length--;
-    g_autofree char *word = g_strndup(reason, length);
-    char *end = word;
-    if (g_ascii_isdigit(word[0]) || (word[0] == '-' && g_ascii_isdigit(word[1])))
-      g_ascii_strtod(word, &end);
-    if (length > 0 && *end == '\0' && end != word)
-      g_string_append_c(kind, 'N');
-    else
-      g_string_append_len(kind, reason, (gssize)MAX(length, 1));
-    reason += MAX(length, 1);
-    if (length > 0 && *end == '\0' && end != word && *reason == '+') /* 1e+06 */
-      reason += 1 + strspn(reason + 1, "0123456789");
+    const gsize number = number_length(reason), length = number > 0 ? number : word_length(reason);
+    g_string_append_len(kind, number > 0 ? "N" : reason, number > 0 ? 1 : (gssize)length);
+    reason += length;
   }
   return g_string_free(kind, FALSE);
 }

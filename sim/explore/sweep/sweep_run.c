@@ -1,6 +1,6 @@
 /* One thread of one process writes; it hands out ranges and takes rows:
  *
- *     positions ──► ranges ──► this process's threads ──► rows ──► store (a transaction every half second)
+ *     positions ──► ranges ──► this process's threads ──► rows ──► store (a transaction every half second, or 256 rows)
  *                     └──────► other ranks' threads ────────┘
  *
  * A range goes to whoever asks, so a slow configuration holds up one thread alone, and near the end ranges are short.
@@ -15,7 +15,7 @@
 #include "sweep_pool.h"
 #include "sweep_talk.h"
 
-enum { MOST_RANGE = 32, RANGES_PER_THREAD = 2, SHARES_PER_THREAD = 8 };
+enum { MOST_RANGE = 32, RANGES_PER_THREAD = 2, SHARES_PER_THREAD = 8, COMMIT_ROWS = 256 };
 static const gint64 commit_every_us = 500000, wait_alone_us = 50000, wait_talking_us = 500;
 
 gint64 sweep_progress_n_now(const SweepProgress *progress) {
@@ -113,7 +113,8 @@ static void keep_batch(Sweeper *sweeper, SweepBatch *batch) {
 
 static void commit(Sweeper *sweeper) {
   const gint64 now_us = g_get_monotonic_time();
-  if (is_failed(sweeper) || sweeper->n_uncommitted == 0 || now_us - sweeper->committed_us < commit_every_us)
+  const gboolean is_due = sweeper->n_uncommitted >= COMMIT_ROWS || now_us - sweeper->committed_us >= commit_every_us;
+  if (is_failed(sweeper) || sweeper->n_uncommitted == 0 || !is_due)
     return;
   if (result_store_commit(sweeper->store, &sweeper->failure))
     sweeper->n_uncommitted = 0;

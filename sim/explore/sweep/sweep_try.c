@@ -69,8 +69,7 @@ static gboolean is_settled(const SweepProblem *problem, const SpacePoint *point,
 }
 
 static void set_prediction(const SweepProblem *problem, const Prediction *prediction, SweepRow *row) {
-  g_autofree int *in_flight = g_new0(int, prediction->program->n_ranks);
-  StepReport report = step_of_prediction(prediction, in_flight);
+  const StepReport report = step_of_prediction(prediction, NULL);
   sweep_row_set_plan(row, problem->table, report.plan);
   sweep_row_set_report(row, problem->table, &report);
   set_cost(problem, prediction->cluster, prediction, row);
