@@ -80,7 +80,7 @@ static const char example[] =
     "Examples:\n"
     "  stepsim sweep --model llama-3-70b --cluster dgx-h100 --gpus 256 --global-batch 512 --seq-len 8192 \\\n"
     "      --tp 1..8*2 --pp 1..16*2 --chunks 1,2,5 --micro-batch 1,2,4 --zero 0..3 --output 70b.db\n"
-    "  stepsim sweep --resume --output 70b.db --csv 70b.csv --objective cost --price \"2.50 $/h\"\n"
+    "  stepsim sweep --resume --output 70b.db --csv 70b.csv --objective cost\n"
     "  stepsim sweep --space space.yaml --sample 10000 --json\n"
     "  mpirun -n 64 stepsim sweep --space space.yaml --output big.db\n\n"
     "A space file has the same keys (\"tp: 1..8*2\", \"zero: [0, 1, 3]\"); options go before it. --output is an "
@@ -167,42 +167,74 @@ static gboolean is_complete(ResultStore *store, const SweepSetup *setup, gboolea
   return done != NULL;
 }
 
-/* A setup for a store with a sweep: its own, or the options' when those are the same. */
-static gboolean resume_setup(SweepOptions *o, ResultStore *store, SweepSetup *setup, gboolean *complete,
-                             GError **error) {
-  g_autoptr(GArray) kept = result_store_facts(store, error);
-  if (kept == NULL)
-    return FALSE;
-  if (!space_is_given(o->space) && o->space_file == NULL) {
-    if (!sweep_setup_from(setup, kept, TRUE, error) || !is_complete(store, setup, complete, error))
-      return FALSE;
-    if (*complete) /* its files need not be there any more */
-      return TRUE;
-    sweep_setup_clear(setup);
-    if (!sweep_setup_from(setup, kept, FALSE, error))
-      return FALSE;
-  } else if (!make_setup(o, setup, error)) {
-    return FALSE;
-  }
-  g_autoptr(GArray) facts = sweep_facts(setup, error);
-  return facts != NULL && result_store_check(store, facts, error) && is_complete(store, setup, complete, error);
+static gboolean is_described(const SweepOptions *o) {
+  return space_is_given(o->space) || o->space_file != NULL;
 }
 
-/* The setup, and a store that is begun. */
-static gboolean prepare(SweepOptions *o, ResultStore *store, SweepSetup *setup, gboolean *complete, GError **error) {
-  *complete = FALSE;
-  if (result_store_has_run(store)) {
-    if (!o->resume)
-      return fail_input(error, "%s holds a sweep already: --resume goes on with it, another --output keeps it",
-                        o->output);
-    return resume_setup(o, store, setup, complete, error) && check_price(o, setup, error);
-  }
-  if (o->resume && !space_is_given(o->space) && o->space_file == NULL)
-    return fail_input(error, "%s holds no sweep to resume", o->output);
-  if (!make_setup(o, setup, error) || !check_price(o, setup, error))
+/* The sweep of a store, from what it says itself. Of a complete one the files need not be there any more. */
+static gboolean take_setup(ResultStore *store, SweepSetup *setup, GError **error) {
+  gboolean complete;
+  g_autoptr(GArray) kept = result_store_facts(store, error);
+  if (kept == NULL || !sweep_setup_from(setup, kept, TRUE, error) || !is_complete(store, setup, &complete, error))
+    return FALSE;
+  if (complete)
+    return TRUE;
+  sweep_setup_clear(setup);
+  if (!sweep_setup_from(setup, kept, FALSE, error))
     return FALSE;
   g_autoptr(GArray) facts = sweep_facts(setup, error);
-  return facts != NULL && result_store_begin(store, facts, error);
+  return facts != NULL && result_store_check(store, facts, error);
+}
+
+/* What was typed beside --resume is what the sweep has. */
+static gboolean check_typed(const SweepOptions *o, const SweepSetup *setup, GError **error) {
+  const struct {
+    const char *option;
+    gboolean differs;
+  } typed[] = {{"--price", o->price != NULL && o->dollars_per_hour != setup->price},
+               {"--sample", o->sample != NOT_GIVEN && o->sample != setup->n_sample},
+               {"--sample-seed", o->sample_seed != NOT_GIVEN && o->sample_seed != setup->seed},
+               {"--prune", o->prune != NULL && o->prunes != setup->prune}};
+  for (gsize i = 0; i < G_N_ELEMENTS(typed); i++)
+    if (typed[i].differs)
+      return fail_input(error, "%s differs from that of the sweep in %s, which it belongs to", typed[i].option,
+                        o->output);
+  return TRUE;
+}
+
+/* Begin the store with a setup that options made, or go on with the same. */
+static gboolean join_setup(ResultStore *store, const SweepSetup *setup, GError **error) {
+  g_autoptr(GArray) facts = sweep_facts(setup, error);
+  if (facts == NULL)
+    return FALSE;
+  return result_store_has_run(store) ? result_store_check(store, facts, error)
+                                     : result_store_begin(store, facts, error);
+}
+
+/* The setup, and a store that is begun; NULL with the error set. A mistake in the options leaves no file behind. */
+static ResultStore *prepare(SweepOptions *o, const SweepTable *table, SweepSetup *setup, gboolean *complete,
+                            GError **error) {
+  const gboolean described = is_described(o) || !o->resume;
+  if (described && !(make_setup(o, setup, error) && check_price(o, setup, error)))
+    return NULL;
+  if (!described && !g_file_test(o->output, G_FILE_TEST_EXISTS)) {
+    fail_input(error, "there is no %s to resume", o->output);
+    return NULL;
+  }
+  g_autoptr(ResultStore) store = result_store_open(o->output, table, error);
+  if (store == NULL)
+    return NULL;
+  const gboolean has_run = result_store_has_run(store);
+  gboolean ok;
+  if (has_run && !o->resume)
+    ok = fail_input(error, "%s holds a sweep already: --resume goes on with it, another --output keeps it", o->output);
+  else if (described)
+    ok = join_setup(store, setup, error);
+  else if (has_run)
+    ok = take_setup(store, setup, error) && check_typed(o, setup, error) && check_price(o, setup, error);
+  else
+    ok = fail_input(error, "%s holds no sweep to resume", o->output);
+  return ok && is_complete(store, setup, complete, error) ? g_steal_pointer(&store) : NULL;
 }
 
 /* --- running --- */
@@ -211,6 +243,14 @@ static gboolean share(Ranks *ranks, ResultStore *store, const SweepSetup *setup,
   g_autoptr(GArray) facts = sweep_facts(setup, error);
   g_autoptr(GArray) done = facts != NULL ? result_store_indices(store, error) : NULL;
   return done != NULL && sweep_share(ranks, facts, done, error);
+}
+
+/* Of a store whose clusters are not read again. */
+static gboolean check_costs(const SweepReport *report, const gint64 *counts, GError **error) {
+  g_autoptr(GArray) best = sweep_report_best(report, error);
+  return best != NULL && (best->len > 0 || counts[SWEEP_RAN] == 0 ||
+                          fail_input(error, "--objective cost needs a price, and this sweep was run without: sweep "
+                                            "again with --price \"2.50 $/h\""));
 }
 
 static gboolean write_report(const SweepOptions *o, const SweepReport *report, GError **error) {
@@ -241,9 +281,11 @@ static void print_interrupted(const SweepOptions *o, const SweepProgress *progre
 /* The exit status. */
 static int report_sweep(const SweepOptions *o, const SweepReport *report, GError **error) {
   gint64 counts[N_SWEEP_STATUSES];
-  if (report->progress->signal == 0 && !write_report(o, report, error))
+  if (!sweep_report_counts(report, counts, error))
     return 2;
-  if (!sweep_report_counts(report, counts, error) || !result_store_finish(report->store, error))
+  if (report->progress->signal == 0 && !(check_costs(report, counts, error) && write_report(o, report, error)))
+    return 2;
+  if (!result_store_finish(report->store, error))
     return 2;
   if (report->progress->signal != 0) {
     print_interrupted(o, report->progress);
@@ -256,8 +298,8 @@ static int report_sweep(const SweepOptions *o, const SweepReport *report, GError
 static int run(SweepOptions *o, Ranks *ranks, const SweepTable *table, GError **error) {
   g_auto(SweepSetup) setup = {0};
   gboolean complete;
-  g_autoptr(ResultStore) store = result_store_open(o->output, table, error);
-  if (store == NULL || !prepare(o, store, &setup, &complete, error)) {
+  g_autoptr(ResultStore) store = prepare(o, table, &setup, &complete, error);
+  if (store == NULL) {
     if (ranks != NULL)
       sweep_share(ranks, NULL, NULL, NULL);
     return 2;
