@@ -295,7 +295,7 @@ static int report_sweep(const SweepOptions *o, const SweepReport *report, GError
 }
 
 /* The first rank, or the only one. `ranks` NULL: alone. */
-static int run(SweepOptions *o, Ranks *ranks, const SweepTable *table, GError **error) {
+static int run(SweepOptions *o, Ranks *ranks, const SweepTable *table, Interrupt *interrupt, GError **error) {
   g_auto(SweepSetup) setup = {0};
   gboolean complete;
   g_autoptr(ResultStore) store = prepare(o, table, &setup, &complete, error);
@@ -309,8 +309,9 @@ static int run(SweepOptions *o, Ranks *ranks, const SweepTable *table, GError **
   if (ranks != NULL && !(complete ? sweep_share(ranks, NULL, NULL, error) : share(ranks, store, &setup, error)))
     return 2;
   const int n_threads = sweep_threads(ranks, o->jobs != NOT_GIVEN ? o->jobs : 0);
-  if (!complete && !sweep_run(&setup, table, store, n_threads, ranks, &progress, error))
+  if (!complete && !sweep_run(&setup, table, store, n_threads, ranks, interrupt, &progress, error))
     return 2;
+  interrupt_clear(interrupt); /* from here on a signal ends the process as ever */
   const SweepReport report = {.store = store,
                               .table = table,
                               .space = setup.space,
@@ -322,13 +323,15 @@ static int run(SweepOptions *o, Ranks *ranks, const SweepTable *table, GError **
 
 static int run_ranks(SweepOptions *o, GError **error) {
   g_autoptr(SweepTable) table = sweep_table_new();
+  g_auto(Interrupt) interrupt;
+  interrupt_init(&interrupt); /* ahead of all threads, MPI's too, which take over what is held up */
   if (ranks_launched() == 1)
-    return run(o, NULL, table, error);
+    return run(o, NULL, table, &interrupt, error);
   g_autoptr(Ranks) ranks = ranks_join(error);
   if (ranks == NULL)
     return 2;
   if (ranks_rank(ranks) == 0)
-    return run(o, ranks, table, error);
+    return run(o, ranks, table, &interrupt, error);
   return sweep_serve(ranks, table, o->jobs != NOT_GIVEN ? o->jobs : 0, error) ? 0 : 2;
 }
 

@@ -357,12 +357,16 @@ static char *kind_of(const char *reason) {
   return g_string_free(kind, FALSE);
 }
 
+/* Bytes in a reason have units of their own, MB here and TB there. */
+static const char *const memory_kinds[N_SWEEP_STATUSES] = {
+    [SWEEP_OUT_OF_MEMORY] = "does not fit at its peak", [SWEEP_TOO_LARGE] = "cannot fit, whatever runs when"};
+
 void sweep_row_set_reason(SweepRow *row, SweepStatus status, char *reason) {
   row->status = status;
   g_free(row->reason);
   g_free(row->kind);
   row->reason = reason;
-  row->kind = kind_of(reason);
+  row->kind = memory_kinds[status] != NULL ? g_strdup(memory_kinds[status]) : kind_of(reason);
 }
 
 /* --- between processes --- */
