@@ -22,6 +22,7 @@ result() { # status of the check, name, what to show when it failed
 sweep() { # arguments; leaves out, err, got
   timeout 60 "$stepsim" sweep "$@" >out 2>err </dev/null
   got=$?
+  return "$got"
 }
 
 has_words() { # words parted by ;, text
@@ -144,6 +145,10 @@ cmp -s a.csv b.csv
 result $? "and loses no result" "$(diff a.csv b.csv | head -4)"
 sweep $small --output nowhere/x.db
 expect "a folder must be there" 2 "cannot open nowhere/x.db: No such file or directory"
+sweep $small --output ""
+expect "a file has a name" 2 "without a name"
+sweep $small --output :memory: && [ -s :memory: ]
+result $? "a file may have an odd one" "$(ls)"
 echo "a text that is longer than the header of a database, which has one hundred bytes, and surely no database at all" >text.db
 sweep $small --output text.db
 expect "a file of another kind is left alone" 2 "text.db is not a database"
