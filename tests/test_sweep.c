@@ -4,6 +4,7 @@
 
 #include "json_report.h"
 #include "memory_bound.h"
+#include "options.h"
 #include "predict.h"
 #include "sample.h"
 #include "step_of_prediction.h"
@@ -211,6 +212,26 @@ START_TEST(what_is_not_run_for_its_memory_does_not_fit) {
                "micro-batch=1,8\nglobal-batch=32\nzero=0,2,3\nattention=flash,unfused\nrecompute=none,selective\n"
                "fold=on,off\nsequence-parallel=on,off\n",
                0);
+  check_bounds("model=llama-3-8b\ncluster=dgx-h100\ngpus=16\ncp=2,4\npp=1,2\ncp-comm=ring,all-gather,ulysses\n"
+               "schedule=1f1b,zb-h1\nglobal-batch=16\nseq-len=8192\nzero=0,3\nrecompute=none,full\n",
+               0);
+}
+END_TEST
+
+START_TEST(every_option_of_a_plan_has_its_column) {
+  PlanOptions options;
+  plan_options_init(&options);
+  g_autoptr(Parser) parser = parser_new(NULL, NULL, NULL);
+  plan_options_add(&options, PLAN_OPTIONS_SIMULATED, parser);
+  g_autoptr(SweepTable) table = sweep_table_new();
+  for (const GOptionEntry *entry = parser_entries(parser); entry->long_name != NULL; entry++) {
+    g_autofree char *name = g_strdelimit(g_strdup(entry->long_name), "-", '_');
+    g_autofree char *in_bytes = g_strconcat(name, "_bytes", NULL);
+    ck_assert_msg(sweep_table_find(table, name) >= 0 || sweep_table_find(table, in_bytes) >= 0 ||
+                      entry->arg == G_OPTION_ARG_STRING_ARRAY, /* slow ranks are no axis */
+                  "--%s has no column", entry->long_name);
+  }
+  plan_options_clear(&options);
 }
 END_TEST
 
@@ -603,6 +624,7 @@ int main(void) {
   tcase_add_test(cases, rows_do_not_depend_on_the_number_of_threads);
   tcase_add_test(cases, every_number_is_that_of_simulate);
   tcase_add_test(cases, what_is_not_run_for_its_memory_does_not_fit);
+  tcase_add_test(cases, every_option_of_a_plan_has_its_column);
   tcase_add_test(cases, a_reason_has_a_kind_without_its_numbers);
   tcase_add_test(cases, rows_pass_between_processes_unchanged);
   tcase_add_test(cases, a_shuffle_has_every_number_once);
