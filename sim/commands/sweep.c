@@ -66,6 +66,8 @@ static gboolean check_options(SweepOptions *o, GError **error) {
       !check_range("--sample", o->sample, 1, G_MAXINT64 - 1, error) ||
       !check_range("--sample-seed", o->sample_seed, 0, G_MAXINT64, error))
     return FALSE;
+  if (o->csv != NULL && g_strcmp0(o->csv, o->output) == 0)
+    return fail_input(error, "--csv and --output are both %s: one would write over the other", o->csv);
   if (o->resume && o->output == NULL)
     return fail_input(error, "--resume needs --output: the file to go on with");
   if (o->sample_seed != NOT_GIVEN && o->sample == NOT_GIVEN && !o->resume)
@@ -79,7 +81,8 @@ static const char example[] =
     "The space is all their combinations; those that are impossible are counted, with the reason.\n\n"
     "Examples:\n"
     "  stepsim sweep --model llama-3-70b --cluster dgx-h100 --gpus 256 --global-batch 512 --seq-len 8192 \\\n"
-    "      --tp 1..8*2 --pp 1..16*2 --chunks 1,2,5 --micro-batch 1,2,4 --zero 0..3 --output 70b.db\n"
+    "      --sequence-parallel on --tp 1..8*2 --pp 1..16*2 --chunks 1,2,5 --micro-batch 1,2 --zero 0..3 \\\n"
+    "      --recompute none,full --output 70b.db\n"
     "  stepsim sweep --resume --output 70b.db --csv 70b.csv --objective cost\n"
     "  stepsim sweep --space space.yaml --sample 10000 --json\n"
     "  mpirun -n 64 stepsim sweep --space space.yaml --output big.db\n\n"
@@ -128,13 +131,15 @@ static gboolean check_size(const SweepOptions *o, const SweepSetup *setup, GErro
   if (setup->n_sample > n_all)
     return fail_input(error, "--sample %" G_GINT64_FORMAT " of a space of %" G_GINT64_FORMAT " configurations",
                       setup->n_sample, n_all);
+  if (n_all == G_MAXINT64)
+    return fail_input(error, "the space has more than 9.2e18 configurations, more than can be counted or drawn from: "
+                             "shorten the lists");
   if (n <= limit)
     return TRUE;
-  g_autofree char *text = n_all == G_MAXINT64 ? g_strdup("more than 9.2e18") : g_strdup_printf("%.4g", (double)n);
   return fail_input(error,
-                    "%s configurations are more than %" G_GINT64_FORMAT
+                    "%.4g configurations are more than %" G_GINT64_FORMAT
                     ": shorten the lists, draw some with --sample N, or allow them with --limit N",
-                    text, limit);
+                    (double)n, limit);
 }
 
 /* The space that options and --space describe. */
