@@ -31,8 +31,12 @@ static gboolean read_file(const char *path, Framework *framework, GError **error
   return ok;
 }
 
+char *framework_file(const char *name, GError **error) {
+  return data_path_find("topologies/frameworks", name, ".yaml", error);
+}
+
 gboolean framework_read(const char *name, Framework *framework, GError **error) {
-  g_autofree char *path = data_path_find("topologies/frameworks", name, ".yaml", error);
+  g_autofree char *path = framework_file(name, error);
   return path != NULL && read_file(path, framework, error);
 }
 

@@ -21,5 +21,8 @@ typedef struct {
  * mappings' readers. */
 gboolean framework_read(const char *name, Framework *framework, GError **error);
 
+/* The file that `name` means; owned by the caller. INPUT where there is none. */
+char *framework_file(const char *name, GError **error);
+
 /* Whether topologies/frameworks/ has `name`. */
 gboolean framework_is_described(const char *name);
