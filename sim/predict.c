@@ -14,10 +14,10 @@
  */
 static const double MAX_RECORD_BYTES = 16.0 * 1024 * 1024 * 1024;
 
-/* Ops of whole pieces say nothing of the moment at which a kernel runs: they are enough where that makes no difference.
- */
+/* Ops of whole pieces say nothing of the moment at which a kernel or a collective inside runs: they are enough where
+ * that makes no difference. Collectives of cp may cross nodes, and share NICs with sends and gradients there. */
 static gboolean needs_kernels(const Plan *plan, const Cluster *cluster) {
-  return !plan->fold || cluster->transfer_tax > 0;
+  return !plan->fold || cluster->transfer_tax > 0 || plan->cp > 1;
 }
 
 enum { MOST_OPS_KEPT = 1 << 20 }; /* 150 MB; GPT-3 175B at pp 16, m 64 under 1f1b has 6,314 */

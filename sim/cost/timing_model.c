@@ -13,6 +13,7 @@
 #include "timing_model.h"
 
 #include "collective_cost.h"
+#include "framework_cost.h"
 #include "kernel_cost.h"
 #include "way_load.h"
 
@@ -29,21 +30,23 @@ typedef struct {
   CostSource source;
 } Product;
 
-/* A distinct collective over tp and its time. */
+/* A distinct collective of an item and its time. */
 typedef struct {
   Collective collective;
+  int axis;
   double bytes;
   double time_s;
-} TpCollective;
+} ItemCollective;
 
 typedef struct {
   const Workload *workload;
   const Cluster *cluster;
+  Gpu gpu; /* as the framework reaches it; shares the tables of the cluster's */
   gint64 launch_ns;
-  GArray *products;       /* of Product; few tens: searched in order */
-  GArray *tp_collectives; /* of TpCollective; a handful, likewise */
-  GArray *ranks;          /* of int: ranks of pipeline rank 0 that stand for all of it */
-  GroupShape tp;
+  GArray *products;    /* of Product; few tens: searched in order */
+  GArray *collectives; /* of ItemCollective; a handful, likewise */
+  GArray *ranks;       /* of int: ranks of pipeline rank 0 that stand for all of it */
+  GroupShape groups[N_ITEM_AXES];
 } Costing;
 
 /* Up to whole nanoseconds, but not for the noise of sums in binary: 1007 us must not become 1007001 ns. */
@@ -68,32 +71,38 @@ static double product_s(Costing *costing, const WorkItem *item) {
       return known->time_s;
   }
   Product product = {.item = *item};
-  product.time_s = kernel_cost_s(&costing->cluster->gpu, item, &product.source);
+  product.time_s = kernel_cost_s(&costing->gpu, item, &product.source);
   g_array_append_val(costing->products, product);
   return product.time_s;
 }
 
-static double tp_collective_s(Costing *costing, const WorkItem *item) {
-  for (guint i = 0; i < costing->tp_collectives->len; i++) {
-    const TpCollective *known = &g_array_index(costing->tp_collectives, TpCollective, i);
-    if (known->collective == item->collective && known->bytes == item->bytes)
+static double collective_s(Costing *costing, const WorkItem *item) {
+  for (guint i = 0; i < costing->collectives->len; i++) {
+    const ItemCollective *known = &g_array_index(costing->collectives, ItemCollective, i);
+    if (known->collective == item->collective && known->axis == item->axis && known->bytes == item->bytes)
       return known->time_s;
   }
-  TpCollective found = {item->collective, item->bytes,
-                        collective_cost(costing->cluster, item->collective, &costing->tp, item->bytes, -1).time_s};
-  g_array_append_val(costing->tp_collectives, found);
-  return found.time_s;
+  const GroupShape *group = &costing->groups[item->axis];
+  double time_s = collective_cost(costing->cluster, item->collective, group, item->bytes, -1).time_s;
+  if (item->axis == AXIS_TP)
+    time_s = framework_collective_s(&costing->workload->plan->time, time_s, group->n);
+  ItemCollective found = {item->collective, item->axis, item->bytes, time_s};
+  g_array_append_val(costing->collectives, found);
+  return time_s;
 }
 
 static double item_s(Costing *costing, const WorkItem *item) {
   if (item->kind == ITEM_COLLECTIVE)
-    return tp_collective_s(costing, item);
+    return collective_s(costing, item);
   if (item->kind == ITEM_MATMUL)
     return product_s(costing, item);
-  return kernel_cost_s(&costing->cluster->gpu, item, NULL);
+  return kernel_cost_s(&costing->gpu, item, NULL);
 }
 
-static void time_list(Costing *costing, const WorkList *work, TimedList *list) {
+static void time_list(Costing *costing, Piece piece, Phase phase, TimedList *list) {
+  const WorkList *work = &costing->workload->work[piece][phase];
+  LaunchTimes launches =
+      framework_launches(&costing->workload->plan->time, work, piece, phase, costing->cluster->gpu.host_launch_s);
   list->n_items = work->n_items;
   list->items = g_new0(TimedItem, work->n_items);
   for (int i = 0; i < work->n_items; i++) {
@@ -101,10 +110,13 @@ static void time_list(Costing *costing, const WorkList *work, TimedList *list) {
     list->items[i] = (TimedItem){
         .name = item->name,
         .duration_ns = ns_of(item_s(costing, item)),
-        .launch_ns = costing->launch_ns,
+        .launch_ns = ns_of(item->kind == ITEM_COLLECTIVE ? launches.collective_s
+                           : item->recompute             ? launches.again_s
+                                                         : launches.kernel_s),
         .after = item->after,
         .is_collective = item->kind == ITEM_COLLECTIVE,
         .recompute = item->recompute,
+        .axis = item->axis,
     };
   }
   timed_list_finish(list);
@@ -114,7 +126,7 @@ static OpTime time_work(const Costing *costing, const Timing *timing, const Work
   if (work->phase != PHASE_OPTIMIZER)
     return timing_of_work(timing, work);
   WorkItem item = workload_optimizer_item(costing->workload, work->parameters);
-  return launched(kernel_cost_s(&costing->cluster->gpu, &item, NULL), costing->launch_ns);
+  return launched(kernel_cost_s(&costing->gpu, &item, NULL), costing->launch_ns);
 }
 
 /* The ranks with pp = 0 at which placement is looked at (see the story above); bounded by the domain, not by dp, but
@@ -204,7 +216,8 @@ static GroupShape *group_shapes(const Costing *costing, const Program *program) 
   return shapes;
 }
 
-/* Collectives of tp alone are part of compute ops, whole or expanded: their time is the kernels' business. */
+/* Collectives of tp alone are part of compute ops, whole or expanded: their time is the kernels' business. (With those
+ * of cp, which may cross nodes beside gradients and activations, a run is always expanded.) */
 static double collective_s(const Costing *costing, const Program *program, const Transfer *transfer,
                            const GroupShape *shape, WayLoad *load) {
   const Group *group = &g_array_index(program->groups, Group, transfer->group);
@@ -248,23 +261,25 @@ Timing *timing_model(const Program *program, const Workload *workload, const Clu
   Costing costing = {
       .workload = workload,
       .cluster = cluster,
+      .gpu = framework_gpu(&workload->plan->time, &cluster->gpu),
       .launch_ns = ns_of(cluster->gpu.host_launch_s),
       .products = g_array_new(FALSE, FALSE, sizeof(Product)),
-      .tp_collectives = g_array_new(FALSE, FALSE, sizeof(TpCollective)),
+      .collectives = g_array_new(FALSE, FALSE, sizeof(ItemCollective)),
       .ranks = representatives(&workload->layout, cluster),
-      .tp = layout_group_shape(&workload->layout, cluster, AXIS_BIT(AXIS_TP)),
   };
+  for (int axis = 0; axis < N_ITEM_AXES; axis++)
+    costing.groups[axis] = layout_group_shape(&workload->layout, cluster, AXIS_BIT(axis));
   Timing *timing = g_new0(Timing, 1);
   for (int piece = 0; piece < N_PIECES; piece++)
     for (int phase = 0; phase < N_PHASES; phase++)
-      time_list(&costing, &workload->work[piece][phase], &timing->lists[piece][phase]);
+      time_list(&costing, piece, phase, &timing->lists[piece][phase]);
   time_works(&costing, program, timing);
   time_transfers(&costing, program, timing);
   /* reading a value back costs the host about what issuing a kernel does: both are one call into the driver */
   timing->host_sync = (OpTime){.run_ns = costing.launch_ns, .tail_ns = costing.launch_ns, .host_ns = costing.launch_ns};
   count_products(costing.products, timing);
   g_array_unref(costing.products);
-  g_array_unref(costing.tp_collectives);
+  g_array_unref(costing.collectives);
   g_array_unref(costing.ranks);
   return timing;
 }

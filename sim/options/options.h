@@ -12,7 +12,8 @@ typedef struct {
   gint64 micro_batch, global_batch, seq_len, bucket_parameters;
   gint64 seed;
   gdouble jitter;
-  char *schedule, *recompute, *sequence_parallel, *precision, *recipe, *attention, *overlap_grad, *overlap_param;
+  char *schedule, *recompute, *sequence_parallel, *precision, *recipe, *attention, *cp_comm, *overlap_grad,
+      *overlap_param, *framework;
   char *overlap_p2p, *grad_norm_barrier, *memory_cap, *order, *contention, *fold, *flops;
   char **slow_ranks;
 
@@ -37,5 +38,7 @@ void plan_options_add(PlanOptions *options, PlanOptionSet set, Parser *parser);
 const char *options_schedule_help(void);
 /* Fill the plan alone. */
 gboolean plan_options_make_plan(PlanOptions *options, GError **error);
+/* INPUT when what was typed clashes with the cluster itself. */
+gboolean plan_options_check_cluster(const PlanOptions *options, const Cluster *cluster, GError **error);
 /* Read the files and fill the plan. INPUT when --model or --cluster is missing or a value is wrong. */
 gboolean plan_options_finish(PlanOptions *options, GError **error);

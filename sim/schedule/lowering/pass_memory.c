@@ -21,6 +21,8 @@ void memory_set_residents(Program *program, const Workload *workload) {
     resident[MEMORY_GRADIENTS] += state.gradients_bytes;
     resident[MEMORY_OPTIMIZER] += state.optimizer_bytes;
   }
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    program->ranks[rank].resident[MEMORY_BUFFERS] += workload->framework_bytes;
 }
 
 static gboolean holds_buffer(const Op *op, const Plan *plan) {

@@ -76,7 +76,7 @@ static gboolean holds_alike(const StageLayers *a, const StageLayers *b) {
 /* Stages that hold the same are cut alike: of a run of them the first is enough. */
 static void add_stages(GArray *key, const Workload *workload) {
   g_autoptr(GArray) cuts = g_array_new(FALSE, FALSE, sizeof(Part));
-  const gboolean is_cut = workload->plan->dp > 1;
+  const gboolean is_cut = plan_data_ranks(workload->plan) > 1;
   for (int stage = 0; stage < workload->n_stages; stage++) {
     const StageLayers *layers = &workload->stages[stage].layers;
     add_number(key, (gint64)layers->n_layers << 2 | (layers->has_embedding ? 2 : 0) | (layers->has_head ? 1 : 0));
@@ -99,10 +99,12 @@ static GArray *key_of(const PlanOrder *choice, const Workload *workload) {
       plan->zero,
       plan->prefetch,
       plan->overlap_p2p,
+      plan->time.sends,
       plan->grad_norm_barrier,
       plan->overlap_grad,
       plan->overlap_param,
-      plan->dp > 1,
+      plan->cp > 1, /* groups of dp then span its ranks */
+      plan_data_ranks(plan) > 1,
       lowering_shards(workload) > 1,
       lowering_replicas(workload) > 1,
       plan->tp > 1,
