@@ -14,10 +14,19 @@
 
 enum { BATCHES = 12, PLANS_PER_BATCH = 25, LIKENESSES = 3, MAX_GPUS = 4096 };
 
+static const char *const framework_names[] = {"megatron-lm",     "megatron-deepspeed", "nemo",
+                                              "megatron-bridge", "torchtitan",         "pytorch-fsdp"};
+enum { N_FRAMEWORKS = G_N_ELEMENTS(framework_names) };
+
 static Cluster *clusters[N_CASE_CLUSTERS];
+static Framework frameworks[N_FRAMEWORKS];
 
 static void set_up(void) {
   read_case_clusters(clusters);
+  for (int i = 0; i < N_FRAMEWORKS; i++) {
+    g_autoptr(GError) error = NULL;
+    ck_assert_msg(framework_read(framework_names[i], &frameworks[i], &error), "%s", error ? error->message : "");
+  }
 }
 
 static void tear_down(void) {
@@ -75,22 +84,55 @@ static void assert_same(PredictScratch *scratch, const Case *drawn) {
   ck_assert_msg(same_records(alone, with), "%s\nother records", text);
 }
 
+/* The plan in place of the case's where it can run. Takes it over. */
+static void take_if_possible(Case *drawn, Plan *plan) {
+  g_autoptr(Plan) left = plan;
+  g_autoptr(Prediction) prediction = predict(&drawn->model, drawn->cluster, plan, NULL);
+  if (prediction == NULL)
+    return;
+  left = drawn->plan;
+  drawn->plan = plan;
+}
+
 /* Of any schedule that takes the plan; the case's own where none does. */
 static void draw_schedule(GRand *rand, Case *drawn) {
   static const char *const names[] = {"zb-h1", "zb-h2",      "zb-v",       "v-half",
                                       "v-min", "looped-bfs", "dualpipe-v", "dualpipe"};
   if (coin(rand))
     return;
-  g_autoptr(Plan) plan = plan_copy(drawn->plan);
+  Plan *plan = plan_copy(drawn->plan);
   g_free(plan->schedule);
   plan->schedule = g_strdup(names[g_rand_int_range(rand, 0, G_N_ELEMENTS(names))]);
   plan->chunks = 0;
   plan->steps = PICK(rand, 0, 1, 2);
-  g_autoptr(Prediction) prediction = predict(&drawn->model, drawn->cluster, plan, NULL);
-  if (prediction == NULL)
-    return;
-  plan_free(drawn->plan);
-  drawn->plan = g_steal_pointer(&plan);
+  take_if_possible(drawn, plan);
+}
+
+static void set_framework(GRand *rand, Plan *plan) {
+  int i = g_rand_int_range(rand, 0, N_FRAMEWORKS);
+  g_free(plan->framework);
+  plan->framework = NULL;
+  plan_set_framework(plan, framework_names[i], &frameworks[i]);
+  if (coin(rand))
+    plan->overlap_p2p = -1; /* as the framework and the schedule have it */
+}
+
+static void draw_framework(GRand *rand, Case *drawn) {
+  Plan *plan = plan_copy(drawn->plan);
+  set_framework(rand, plan);
+  take_if_possible(drawn, plan);
+}
+
+/* Sequences cut over some of the ranks of dp, or over more. */
+static void draw_context(GRand *rand, Case *drawn) {
+  Plan *plan = plan_copy(drawn->plan);
+  plan->cp = PICK(rand, 2, 2, 4);
+  plan->cp_comm = (CpComm)g_rand_int_range(rand, 0, N_CP_COMMS);
+  plan->dp = PICK(rand, plan->dp, 1, 2);
+  plan->gpus = 0;
+  plan->zero_ranks = PICK(rand, 0, 0, 4);
+  plan->global_batch = plan->micro_batch * plan->dp * PICK(rand, 1, 2, 5);
+  take_if_possible(drawn, plan);
 }
 
 /* Other sizes, often of the same structure: the case's own tables must not show. */
@@ -109,7 +151,7 @@ static void change_sizes(GRand *rand, Case *drawn) {
 /* One thing that ops may depend on. */
 static void change_structure(GRand *rand, Case *drawn) {
   Plan *plan = drawn->plan;
-  switch (g_rand_int_range(rand, 0, 10)) {
+  switch (g_rand_int_range(rand, 0, 13)) {
   case 0:
     plan->zero = g_rand_int_range(rand, 0, 4);
     plan->zero_ranks = 0;
@@ -138,6 +180,16 @@ static void change_structure(GRand *rand, Case *drawn) {
   case 8:
     plan->sequence_parallel = !plan->sequence_parallel;
     break;
+  case 9:
+    set_framework(rand, plan);
+    break;
+  case 10:
+    plan->cp = PICK(rand, 1, 2, 4);
+    plan->gpus = plan->zero_ranks = 0;
+    break;
+  case 11:
+    plan->group = PICK(rand, 0, 1, plan->pp + 1);
+    break;
   default:
     plan->global_batch += plan->micro_batch * plan->dp;
   }
@@ -160,6 +212,10 @@ START_TEST(predictions_do_not_depend_on_the_ones_before) {
     g_autoptr(GRand) rand = g_rand_new_with_seed(number);
     g_auto(Case) drawn = random_case(number, clusters, MAX_GPUS);
     draw_schedule(rand, &drawn);
+    if (coin(rand))
+      draw_framework(rand, &drawn);
+    if (seed % 3 == 0)
+      draw_context(rand, &drawn);
     assert_same(scratch, &drawn);
     for (int i = 0; i < LIKENESSES; i++) {
       change_sizes(rand, &drawn);

@@ -143,6 +143,21 @@ static gboolean has_ended(const Course *course, const gint32 *place, gint32 op, 
   return latest < by;
 }
 
+/* Ops of a batch start together: each stands after all that the first op of it on any stream waits for. */
+static void assert_batches_in_course(const Program *program, const gint32 *place, int rank) {
+  const Course *course = program->shared->course;
+  const OpList *list = &program->ranks[rank];
+  const gint32 first = course->first[rank];
+  g_autofree gint32 *first_of_batch = op_list_batches(list);
+  for (gint32 i = 0; first_of_batch != NULL && i < list->n_ops; i++)
+    for (gint32 j = MAX(0, i - 8); first_of_batch[i] >= 0 && j < MIN(list->n_ops, i + 9); j++) {
+      const Op *other = &list->ops[j];
+      for (int a = 0; first_of_batch[j] == first_of_batch[i] && a < OP_MAX_AFTER && other->after[a] >= 0; a++)
+        if (!has_ended(course, place, first + other->after[a], place[first + i]))
+          ck_abort_msg("rank %d, op %d before op %d that its batch waits for", rank, i, other->after[a]);
+    }
+}
+
 static void assert_in_course(const Program *program) {
   const Course *course = program->shared->course;
   g_autofree gint32 *place = g_new(gint32, course->n_ops);
@@ -170,6 +185,7 @@ static void assert_in_course(const Program *program) {
       }
       last[op->stream] = i;
     }
+    assert_batches_in_course(program, place, rank);
   }
 }
 

@@ -76,7 +76,7 @@ static double product_s(Costing *costing, const WorkItem *item) {
   return product.time_s;
 }
 
-static double collective_s(Costing *costing, const WorkItem *item) {
+static double item_collective_s(Costing *costing, const WorkItem *item) {
   for (guint i = 0; i < costing->collectives->len; i++) {
     const ItemCollective *known = &g_array_index(costing->collectives, ItemCollective, i);
     if (known->collective == item->collective && known->axis == item->axis && known->bytes == item->bytes)
@@ -93,7 +93,7 @@ static double collective_s(Costing *costing, const WorkItem *item) {
 
 static double item_s(Costing *costing, const WorkItem *item) {
   if (item->kind == ITEM_COLLECTIVE)
-    return collective_s(costing, item);
+    return item_collective_s(costing, item);
   if (item->kind == ITEM_MATMUL)
     return product_s(costing, item);
   return kernel_cost_s(&costing->gpu, item, NULL);

@@ -129,11 +129,29 @@ void follow_free(Follow *follow) {
   g_free(follow);
 }
 
-static G_NO_INLINE gint64 after_others(const Follow *follow, const CourseStep *step, gint64 ready_ns) {
+static G_NO_INLINE gint64 after_more(const Follow *follow, const CourseStep *step, gint64 ready_ns) {
   const Op *op = follow->course->ops[step->op];
   gint32 first = step->after - op->after[0];
-  for (int i = 2; i < OP_MAX_AFTER && op->after[i] >= 0; i++)
+  for (int i = 0; i < OP_MAX_AFTER && op->after[i] >= 0; i++)
     ready_ns = MAX(ready_ns, follow->trace->end_ns[first + op->after[i]]);
+  return ready_ns;
+}
+
+/* The latest end of what an op waits for; of its host, by itself, elsewhere. */
+static inline gint64 ready_time(const Follow *follow, const CourseStep *step) {
+  const gint64 *end_ns = follow->trace->end_ns;
+  gint64 ready_ns = step->before >= 0 ? end_ns[step->before] : 0;
+  if (step->waits == COURSE_AFTER_MORE)
+    return after_more(follow, step, ready_ns);
+  if (step->waits == COURSE_AFTER_BATCH) {
+    for (gint32 a = step->after; a < step->after_too; a++)
+      ready_ns = MAX(ready_ns, end_ns[follow->course->awaited[a]]);
+    return ready_ns;
+  }
+  if (step->after >= 0)
+    ready_ns = MAX(ready_ns, end_ns[step->after]);
+  if (step->after_too >= 0)
+    ready_ns = MAX(ready_ns, end_ns[step->after_too]);
   return ready_ns;
 }
 
@@ -188,13 +206,7 @@ gint32 follow_records(Follow *follow, gint64 past_ns) {
     const CourseStep *step = &course->steps[s];
     if (end_ns[step->op] >= 0)
       continue;
-    gint64 ready_ns = step->before >= 0 ? end_ns[step->before] : 0, issue_ns = follow->offset_ns[step->op];
-    if (step->after >= 0)
-      ready_ns = MAX(ready_ns, end_ns[step->after]);
-    if (step->after_too >= 0)
-      ready_ns = MAX(ready_ns, end_ns[step->after_too]);
-    if (step->waits_for_more)
-      ready_ns = after_others(follow, step, ready_ns);
+    gint64 ready_ns = ready_time(follow, step), issue_ns = follow->offset_ns[step->op];
     if (step->barrier >= 0) {
       ready_ns = MAX(ready_ns, end_ns[step->barrier]);
       issue_ns += end_ns[step->barrier];

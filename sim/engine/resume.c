@@ -2,7 +2,7 @@
  * each is a flow with its ways to itself since it began:
  *
  *     ended before now         is past; the first op of a stream that has not is its head
- *     head, held by another    has no record, and is looked at when what holds it ends
+ *     head, held by another    has no record, and is looked at when what holds it ends; so is one whose batch is held
  *     head, free               has its start. Compute and host know their end. A transfer waits for its partners, or
  *                              begins later, or is under way: then its flow is begun at its time, in order
  *     behind a head            has no record
@@ -87,13 +87,33 @@ static void restore_collective(Engine *engine, gint32 lane, gint32 op, const Tas
   event_queue_add(&engine->queue, end_ns, lane);
 }
 
+/* Whether the head waits for nothing, and so do all ops that start with it; where one of them has ended all have
+ * started. */
+static gboolean is_free(const Engine *engine, gint32 lane, gint64 now_ns) {
+  const gint32 rank = rank_of(lane), head = engine->lanes[lane].head;
+  const Lane *lanes = &engine->lanes[lane - lane % LANES_PER_RANK];
+  const Rank *state = &engine->ranks[rank];
+  if (!engine_is_free(engine, rank, head))
+    return FALSE;
+  if (!(state->tasks[head].flags & TASK_IN_BATCH))
+    return TRUE;
+  const gint32 *next = state->list->next_in_batch;
+  for (gint32 i = next[head]; i != head; i = next[i]) {
+    if (state->end_ns[i] >= 0 && state->end_ns[i] < now_ns)
+      return TRUE;
+    if (lanes[state->tasks[i].stream].head != i || !engine_is_free(engine, rank, i))
+      return FALSE;
+  }
+  return TRUE;
+}
+
 /* Free heads are busy, the others held and without a record; at the beginning of time nothing has been looked at. */
 static void sort_heads(Engine *engine, gint64 now_ns) {
   for (gint32 lane = 0; lane < engine->trace->n_ranks * LANES_PER_RANK; lane++) {
     gint32 head = engine->lanes[lane].head;
     if (head < 0)
       continue;
-    if (now_ns > 0 && engine_is_free(engine, rank_of(lane), head))
+    if (now_ns > 0 && is_free(engine, lane, now_ns))
       engine->lanes[lane].state = LANE_BUSY;
     else
       forget(&engine->ranks[rank_of(lane)], head);

@@ -170,7 +170,7 @@ static void add_task(Builder *builder, int rank, gint32 index, Walk *walk) {
   *(before < 0 ? &list->head[op->stream] : &list->tasks[before].next) = index;
   walk->last_on_stream[op->stream] = index;
   issue(list, walk, index, time_of(builder, op)->host_ns);
-  if (op->batch >= 0)
+  if (op->batch >= 0 && walk->batch[index] >= list->n_past) /* else all of it has started */
     join_batch(list, index, walk->batch[index]);
   if (op->kind == OP_SEND || op->kind == OP_RECV || op->kind == OP_COLLECTIVE)
     meet(builder, rank, index, task);

@@ -16,15 +16,9 @@ typedef struct {
   gint32 *ready;    /* [ops] in the order in which they came to be posted */
   gint32 n_ready, n_posted;
   guint8 *is_posted; /* [ops] */
+  gint32 *batch;     /* [ops] number of the batch it starts with; −1: it starts alone; NULL without batches */
+  gint32 n_batches;
 } Builder;
-
-static gboolean has_batches(const Program *program) {
-  for (int rank = 0; rank < program->n_ranks; rank++)
-    for (int i = 0; i < program->ranks[rank].n_ops; i++)
-      if (program->ranks[rank].ops[i].batch >= 0)
-        return TRUE;
-  return FALSE;
-}
 
 static const Group *group_of(const Program *program, const Op *op) {
   return &g_array_index(program->groups, Group, g_array_index(program->transfers, Transfer, op->work).group);
@@ -65,7 +59,7 @@ static void describe_rank(Builder *builder, int rank, gint32 *const *match) {
                          .meets = -1,
                          .kind = kind_of(builder->program, op),
                          .is_send = op->kind == OP_SEND,
-                         .waits_for_more = op->after[2] >= 0};
+                         .waits = op->after[2] >= 0 ? COURSE_AFTER_MORE : COURSE_AFTER_FEW};
     if (step->kind == COURSE_TRANSFER)
       step->meets = course->first[op->peer] + match[rank][i];
     if (step->kind >= COURSE_TRANSFER)
@@ -128,9 +122,9 @@ static void number_meetings(Builder *builder) {
   course->members = (gint32 *)(void *)g_array_free(g_steal_pointer(&members), FALSE);
 }
 
-/* What an op waits for: the op before it, its `after`, the host. */
+/* What an op waits for by itself: the op before it, its `after`, the host. */
 enum { MOST_AWAITED = OP_MAX_AFTER + 2 };
-static int awaited(const Builder *builder, gint32 index, gint32 found[MOST_AWAITED]) {
+static int awaited_alone(const Builder *builder, gint32 index, gint32 found[MOST_AWAITED]) {
   const CourseStep *step = &builder->of[index];
   const Op *op = builder->course->ops[index];
   int n = 0;
@@ -146,21 +140,97 @@ static int awaited(const Builder *builder, gint32 index, gint32 found[MOST_AWAIT
   return n;
 }
 
+/* Of each stream the first op of a batch. */
+static void number_batches(Builder *builder, int rank) {
+  const OpList *list = &builder->program->ranks[rank];
+  const gint32 first_op = builder->course->first[rank];
+  g_autofree gint32 *first = op_list_batches(list);
+  if (first == NULL)
+    return;
+  if (builder->batch == NULL) {
+    builder->batch = g_new(gint32, builder->course->n_ops);
+    memset(builder->batch, 0xff, sizeof(gint32) * (gsize)builder->course->n_ops);
+  }
+  g_autofree guint *streams = g_new0(guint, list->n_ops); /* bits, at the first op of each batch */
+  for (gint32 i = 0; i < list->n_ops; i++) {
+    if (first[i] < 0 || streams[first[i]] >> list->ops[i].stream & 1)
+      continue;
+    streams[first[i]] |= 1u << list->ops[i].stream;
+    builder->batch[first_op + i] = first[i] == i ? builder->n_batches++ : builder->batch[first_op + first[i]];
+  }
+}
+
+/* What the ops of each batch wait for is put together, each once; begin[batch] has room for all of it. Returns where
+ * each ends. */
+static gint32 *gather_awaited(const Builder *builder, const gint32 *begin) {
+  gint32 found[MOST_AWAITED], *all = builder->course->awaited;
+  gint32 *end = g_memdup2(begin, sizeof(gint32) * (gsize)builder->n_batches);
+  for (gint32 i = 0; i < builder->course->n_ops; i++) {
+    const gint32 batch = builder->batch[i];
+    const int n = batch >= 0 ? awaited_alone(builder, i, found) : 0;
+    for (int k = 0; k < n; k++) {
+      gint32 at = begin[batch];
+      while (at < end[batch] && all[at] != found[k])
+        at++;
+      all[at] = found[k];
+      end[batch] = MAX(end[batch], at + 1);
+    }
+  }
+  return end;
+}
+
+static void describe_batches(Builder *builder) {
+  Course *course = builder->course;
+  for (int rank = 0; rank < builder->program->n_ranks; rank++)
+    number_batches(builder, rank);
+  if (builder->batch == NULL)
+    return;
+  gint32 found[MOST_AWAITED];
+  g_autofree gint32 *begin = g_new0(gint32, builder->n_batches + 1);
+  for (gint32 i = 0; i < course->n_ops; i++)
+    if (builder->batch[i] >= 0)
+      begin[builder->batch[i] + 1] += awaited_alone(builder, i, found);
+  for (gint32 b = 0; b < builder->n_batches; b++)
+    begin[b + 1] += begin[b];
+  course->awaited = g_new(gint32, begin[builder->n_batches] + 1);
+  g_autofree gint32 *end = gather_awaited(builder, begin);
+  for (gint32 i = 0; i < course->n_ops; i++) {
+    const gint32 batch = builder->batch[i];
+    if (batch < 0)
+      continue;
+    builder->of[i].waits = COURSE_AFTER_BATCH;
+    builder->of[i].after = begin[batch];
+    builder->of[i].after_too = end[batch];
+  }
+}
+
+/* What must have ended before an op starts. In `found`, where it does not lie elsewhere. */
+static const gint32 *awaited(const Builder *builder, gint32 index, gint32 found[MOST_AWAITED], int *n) {
+  const CourseStep *step = &builder->of[index];
+  if (step->waits == COURSE_AFTER_BATCH) {
+    *n = step->after_too - step->after;
+    return &builder->course->awaited[step->after];
+  }
+  *n = awaited_alone(builder, index, found);
+  return found;
+}
+
 static void join(Builder *builder) {
   gint32 n_ops = builder->course->n_ops, found[MOST_AWAITED];
   for (gint32 i = 0; i < n_ops; i++) {
-    builder->n_awaited[i] = awaited(builder, i, found);
+    const gint32 *ops = awaited(builder, i, found, &builder->n_awaited[i]);
     for (int k = 0; k < builder->n_awaited[i]; k++)
-      builder->first_next[found[k] + 1]++;
+      builder->first_next[ops[k] + 1]++;
   }
   for (gint32 i = 0; i < n_ops; i++)
     builder->first_next[i + 1] += builder->first_next[i];
   builder->next = g_new(gint32, builder->first_next[n_ops] + 1);
   g_autofree gint32 *fill = g_memdup2(builder->first_next, ((gsize)n_ops + 1) * sizeof(gint32));
   for (gint32 i = 0; i < n_ops; i++) {
-    int n = awaited(builder, i, found);
+    int n;
+    const gint32 *ops = awaited(builder, i, found, &n);
     for (int k = 0; k < n; k++)
-      builder->next[fill[found[k]]++] = i;
+      builder->next[fill[ops[k]]++] = i;
   }
 }
 
@@ -217,8 +287,6 @@ static Course *course_empty(const Program *program) {
 }
 
 Course *course_new(const Program *program, gint32 *const *match) {
-  if (has_batches(program))
-    return NULL;
   Course *course = course_empty(program);
   gsize n_ops = (gsize)course->n_ops;
   Builder builder = {.course = course,
@@ -231,6 +299,7 @@ Course *course_new(const Program *program, gint32 *const *match) {
   for (int rank = 0; rank < program->n_ranks; rank++)
     describe_rank(&builder, rank, match);
   number_meetings(&builder);
+  describe_batches(&builder);
   builder.n_coming = g_new(gint32, course->n_meetings + 1);
   join(&builder);
   walk(&builder);
@@ -241,6 +310,7 @@ Course *course_new(const Program *program, gint32 *const *match) {
   g_free(builder.n_coming);
   g_free(builder.ready);
   g_free(builder.is_posted);
+  g_free(builder.batch);
   return course;
 }
 
@@ -253,6 +323,7 @@ void course_free(Course *course) {
   g_free(course->first);
   g_free(course->first_member);
   g_free(course->members);
+  g_free(course->awaited);
   g_free(course->first_transfer);
   g_free(course->transfers);
   g_free(course);

@@ -1,6 +1,7 @@
 /* An order in which the records of a Program follow from one another, as long as no transfer slows another: each op
- * after all that must have ended before it starts, of those that meet the last. Made of a verified Program; it depends
- * on the ops alone, not on times.
+ * after all that must have ended before it starts, of those that meet the last. Ops of a batch start together, so each
+ * of them waits for all that any of them waits for; but of those on one stream only the first is held so, the others
+ * follow it. Made of a verified Program; it depends on the ops alone, not on times.
  *
  * Ops are numbered through all lists in a row, as records of a folded trace are. */
 #pragma once
@@ -14,17 +15,23 @@ typedef enum {
   COURSE_MEETING,    /* collective with members on several pipeline ranks */
 } CourseKind;
 
+typedef enum {
+  COURSE_AFTER_FEW,   /* after, after_too */
+  COURSE_AFTER_MORE,  /* and the rest of Op.after */
+  COURSE_AFTER_BATCH, /* Course.awaited [after, after_too): of all ops of its batch, before and barrier among them */
+} CourseAfter;
+
 typedef struct {
   gint32 op;
   gint32 before;    /* op before it on its stream; −1 none, as the others */
-  gint32 after;     /* Op.after[0] */
-  gint32 after_too; /* Op.after[1] */
+  gint32 after;     /* Op.after[0]; in a batch see CourseAfter */
+  gint32 after_too; /* Op.after[1]; likewise */
   gint32 barrier;   /* latest OP_HOST before it in its list */
   gint32 work;      /* as Op.work */
   gint32 meets;     /* transfer: its partner; meeting: its number */
   guint8 kind;      /* CourseKind */
   guint8 is_send;
-  guint8 waits_for_more; /* Op.after has more than two */
+  guint8 waits; /* CourseAfter */
 } CourseStep;
 
 /* A transfer or collective, in list order. */
@@ -49,12 +56,13 @@ struct Course {
   int n_meetings;
   gint32 *first_member; /* [meetings + 1] into members */
   gint32 *members;      /* ops */
+  gint32 *awaited;      /* ops that batches wait for; NULL without batches */
 
   gint32 *first_transfer; /* [ranks + 1] into transfers */
   CourseTransfer *transfers;
   int most_transfers; /* of a rank */
 };
 
-/* `match` as program_match(). NULL for programs with batches: of their ops none starts alone. */
+/* `match` as program_match(). */
 Course *course_new(const Program *program, gint32 *const *match);
 void course_free(Course *course);
