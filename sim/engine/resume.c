@@ -43,6 +43,11 @@ static gint64 now_of(const Engine *engine) {
   return engine->horizon_ns + 1; /* what ends then has not yet */
 }
 
+/* Under way until this very moment: what takes no time has not begun. */
+static gboolean ends_now(const Engine *engine, gint64 end_ns, gint32 transfer) {
+  return end_ns == now_of(engine) && engine->timing->transfers[transfer].run_ns > 0;
+}
+
 static void restore_transfer(Engine *engine, gint32 lane, gint32 op, const Task *task, GArray *begun) {
   const Rank *own = &engine->ranks[rank_of(lane)];
   gint32 partner_rank = rank_of(lane) + task->peer_offset;
@@ -51,7 +56,7 @@ static void restore_transfer(Engine *engine, gint32 lane, gint32 op, const Task 
   gint32 partner_lane = partner_rank * LANES_PER_RANK + partner_task->stream;
   gint64 end_ns = own->end_ns[op];
   gboolean is_flow = engine->contention != NULL && contention_takes(engine->contention, task->work);
-  if (is_flow && end_ns == now_of(engine)) {
+  if (is_flow && ends_now(engine, end_ns, task->work)) {
     event_queue_add(&engine->queue, end_ns, lane);
     return;
   }
@@ -71,11 +76,11 @@ static void restore_transfer(Engine *engine, gint32 lane, gint32 op, const Task 
 
 static void restore_collective(Engine *engine, gint32 lane, gint32 op, const Task *task, GArray *begun) {
   gint64 *record_ns = &engine->ranks[rank_of(lane)].end_ns[op], end_ns;
-  gboolean ends_now = *record_ns == now_of(engine);
+  gboolean is_over = ends_now(engine, *record_ns, task->work);
   *record_ns = -1;
   if (!engine_arrive(engine, lane, op, task, &end_ns))
     return;
-  if (ends_now) {
+  if (is_over) {
     end_ns = now_of(engine);
   } else if (engine->contention != NULL && contention_takes(engine->contention, task->work)) {
     Begun begin = {end_ns - engine->timing->transfers[task->work].run_ns, lane};
