@@ -20,7 +20,8 @@ static gboolean needs_kernels(const Plan *plan, const Cluster *cluster) {
   return !plan->fold || cluster->transfer_tax > 0 || plan->cp > 1;
 }
 
-enum { MOST_OPS_KEPT = 1 << 20 }; /* 150 MB; GPT-3 175B at pp 16, m 64 under 1f1b has 6,314 */
+/* 36 MB, so that a sweep on 64 threads stays below 2.5 GB. GPT-3 175B at pp 16, m 64 under 1f1b has 6,314. */
+enum { MOST_OPS_KEPT = 1 << 18 };
 
 struct PredictScratch {
   ProgramCache *programs;

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "error.h"
-#include "predict.h"
+#include "scratch_pool.h"
 #include "suggest.h"
 
 static const char source_column[] = "source";
@@ -56,8 +56,8 @@ static void run_clear(gpointer data) {
 
 /* What jobs share. */
 typedef struct {
-  GHashTable *clusters;   /* only read */
-  GAsyncQueue *scratches; /* of PredictScratch: one a thread, whose turn it is has one */
+  GHashTable *clusters; /* only read */
+  ScratchPool *scratches;
 } Runners;
 
 static void predict_run(gpointer job, gpointer data) {
@@ -74,9 +74,8 @@ static void predict_run(gpointer job, gpointer data) {
     return;
   }
   g_autoptr(GError) problem = NULL;
-  PredictScratch *scratch = g_async_queue_pop(runners->scratches);
-  g_autoptr(Prediction) prediction = predict_with(scratch, row->model, known->cluster, row->plan, &problem);
-  g_async_queue_push(runners->scratches, scratch);
+  g_autoptr(Prediction) prediction =
+      scratch_pool_predict(runners->scratches, row->model, known->cluster, row->plan, &problem);
   if (prediction == NULL) {
     run->problem = g_strdup(problem->message);
     return;
@@ -111,14 +110,12 @@ static void predict_runs(GArray *runs, GHashTable *clusters, int n_threads) {
   for (guint i = 0; i < runs->len; i++)
     g_ptr_array_add(jobs, &g_array_index(runs, Run, i));
   g_ptr_array_sort(jobs, compare_passes);
-  Runners runners = {clusters, g_async_queue_new_full((GDestroyNotify)predict_scratch_free)};
-  for (int i = 0; i < n_threads; i++)
-    g_async_queue_push(runners.scratches, predict_scratch_new());
+  g_autoptr(ScratchPool) scratches = scratch_pool_new(n_threads);
+  Runners runners = {clusters, scratches};
   GThreadPool *pool = g_thread_pool_new(predict_run, &runners, n_threads, FALSE, NULL);
   for (guint i = 0; i < jobs->len; i++)
     g_thread_pool_push(pool, g_ptr_array_index(jobs, i), NULL);
   g_thread_pool_free(pool, FALSE, TRUE);
-  g_async_queue_unref(runners.scratches);
 }
 
 /* The same run may have been measured again, with another release say: it is predicted once. GArray of Run; `which` has

@@ -39,12 +39,15 @@ typedef struct {
   GArray *works;          /* of WorkSource, one for each of its works */
   GArray *transfers;      /* of TransferSource */
   EffectRecipes *recipes; /* one for each of its effects */
-  GArray *equals;         /* of Pair: must be of equal bytes */
+  gsize n_ops;
+  GArray *equals; /* of Pair: must be of equal bytes */
 } Kept;
 
 struct ProgramCache {
-  GHashTable *kept; /* key (GArray of gint64) → Kept; owned */
-  gsize n_ops, most_ops;
+  GHashTable *kept;  /* key (GArray of gint64) → Kept: used since the tables were last turned; owned */
+  GHashTable *older; /* used between the two turns before; owned */
+  gsize n_ops;       /* of kept */
+  gsize most_ops;    /* of kept */
   ProgramCacheStats stats;
 };
 
@@ -348,16 +351,23 @@ static Kept *keep(Program *program, const Lowering *lowering) {
   renumber(kept);
   kept->recipes = memory_recipes(program, lowering, program->n_steps);
   find_equals(kept);
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    kept->n_ops += (gsize)program->ranks[rank].n_ops;
   program_share_ops(program);
   return kept;
 }
 
 /* --- the cache --- */
 
+static GHashTable *new_table(void) {
+  return g_hash_table_new_full(key_hash, key_equal, (GDestroyNotify)g_array_unref, kept_free);
+}
+
 ProgramCache *program_cache_new(gsize most_ops) {
   ProgramCache *cache = g_new0(ProgramCache, 1);
-  cache->most_ops = most_ops;
-  cache->kept = g_hash_table_new_full(key_hash, key_equal, (GDestroyNotify)g_array_unref, kept_free);
+  cache->most_ops = most_ops / 2;
+  cache->kept = new_table();
+  cache->older = new_table();
   return cache;
 }
 
@@ -365,6 +375,7 @@ void program_cache_free(ProgramCache *cache) {
   if (cache == NULL)
     return;
   g_hash_table_unref(cache->kept);
+  g_hash_table_unref(cache->older);
   g_free(cache);
 }
 
@@ -372,25 +383,29 @@ ProgramCacheStats program_cache_stats(const ProgramCache *cache) {
   return cache->stats;
 }
 
-/* Takes over the key. */
-static const Kept *add(ProgramCache *cache, GArray *key, Program *program, const Lowering *lowering) {
-  gsize n_ops = 0;
-  for (int rank = 0; rank < program->n_ranks; rank++)
-    n_ops += program->ranks[rank].n_ops;
-  if (cache->n_ops + n_ops > cache->most_ops) {
-    g_hash_table_remove_all(cache->kept);
+/* Takes over both; there is none of this key. */
+static void add(ProgramCache *cache, GArray *key, Kept *kept) {
+  if (cache->n_ops + kept->n_ops > cache->most_ops) {
+    g_hash_table_unref(cache->older);
+    cache->older = cache->kept;
+    cache->kept = new_table();
     cache->n_ops = 0;
   }
-  cache->n_ops += n_ops;
-  Kept *kept = keep(program, lowering);
-  g_hash_table_replace(cache->kept, key, kept);
-  return kept;
+  cache->n_ops += kept->n_ops;
+  g_hash_table_insert(cache->kept, key, kept);
+}
+
+static const Kept *find(ProgramCache *cache, const GArray *key) {
+  gpointer older_key, older;
+  if (g_hash_table_steal_extended(cache->older, key, &older_key, &older))
+    add(cache, older_key, older);
+  return g_hash_table_lookup(cache->kept, key);
 }
 
 Program *program_cache_lower(ProgramCache *cache, PlanOrder *choice, const Workload *workload, GError **error) {
   g_assert(choice->info != NULL);
   g_autoptr(GArray) key = key_of(choice, workload);
-  const Kept *kept = g_hash_table_lookup(cache->kept, key);
+  const Kept *kept = find(cache, key);
   Program *lent = kept != NULL ? lend(kept, workload) : NULL;
   if (lent != NULL) {
     cache->stats.n_lent++;
@@ -405,6 +420,11 @@ Program *program_cache_lower(ProgramCache *cache, PlanOrder *choice, const Workl
   if (program == NULL)
     return NULL;
   cache->stats.n_lowered++;
-  kept = add(cache, g_steal_pointer(&key), g_steal_pointer(&program), &lowering);
-  return lend(kept, workload);
+  Kept *made = keep(g_steal_pointer(&program), &lowering);
+  if (kept != NULL) {
+    cache->n_ops -= kept->n_ops;
+    g_hash_table_remove(cache->kept, key);
+  }
+  add(cache, g_steal_pointer(&key), made);
+  return lend(made, workload);
 }
