@@ -96,7 +96,7 @@ static gboolean check_record_count(const Program *program, const Workload *workl
 static double *speed_factors(const Workload *workload, const Cluster *cluster) {
   const GArray *slow = workload->plan->slow_ranks;
   guint n_slow = slow != NULL ? slow->len : 0;
-  if (n_slow == 0 && cluster_other_gpus(cluster, workload->layout.n_ranks) == 0)
+  if (n_slow == 0 && mixed_gpus_is_uniform(workload, cluster))
     return NULL;
   double *speed = g_new(double, workload->layout.n_ranks);
   for (int rank = 0; rank < workload->layout.n_ranks; rank++)

@@ -53,6 +53,9 @@ printf '{"model_type": "llama",\n "hidden_size": }\n' >broken.json
 printf '{"model_type": "llama", "hidden_size": 4096' >cut.json
 printf '0F0,0B0\n1F0,1B9\n' >bad.csv
 printf '0F0,0B0\n1F0,1B0\n' >good.csv
+printf 'rank,node,gpu\n0,0,0\n0,0,1\n' >twice.map
+echo 'login1 slots=8' >hosts.map
+echo '0,8,16,24' >line.map
 printf 'program ranks=1 stages=1 micro_batches=1 steps=1 expanded=0\nrank 0\n  0 compute 0F0 work=x\n' >bad.program
 printf 'zero\0byte' >zero.program
 printf '{"traceEvents": [{"ph": "X"}]}\n' >foreign.json
@@ -267,6 +270,12 @@ done <<'TABLE'
 # collective
 2|--cluster is missing|collective
 2|--op;did you mean "all_reduce"?|collective --cluster dgx-h100 --op allreduce
+2|twice.map:3: rank 0 is placed twice|collective --cluster dgx-h100 --rank-map twice.map
+2|hosts.map:1: found "login1", expected node|simulate --model llama-3-8b --cluster dgx-h100 --rank-map hosts.map
+1|rank map places 4 ranks;has 8|simulate --model llama-3-8b --cluster dgx-h100 --rank-map line.map --tp 8 --dp 1
+1|rank 4 is not in the rank map|collective --cluster dgx-h100 --rank-map line.map --ranks 0,4
+0|2 GPUs on 2 nodes|collective --cluster dgx-h100 --rank-map line.map --ranks 0..1 --bytes 1MiB
+0|ranks by map|simulate --model gpt2 --cluster dgx-h100 --rank-map line.map
 2|--ranks: found nothing|collective --cluster dgx-h100 --ranks ''
 2|--ranks: rank 0 is listed twice|collective --cluster dgx-h100 --ranks 0,0
 2|--ranks;FIRST..LAST|collective --cluster dgx-h100 --ranks 7..0

@@ -9,7 +9,7 @@
  * "rank r and rank r + d" depends on r only through r's place in its domain and tiers. When pipeline neighbours are a
  * domain or more apart they never share one; else a domain's worth of ranks from either end shows all cases. Whether a
  * tier's boundary lies between them shows at the ends of a stage whose ranks follow each other. Where they do not (pp
- * is not outermost), any rank of it may be the one beside a boundary. */
+ * is not outermost), or where a map places them, any rank of it may be the one beside a boundary. */
 #include "timing_model.h"
 
 #include "collective_cost.h"
@@ -104,7 +104,7 @@ static GArray *representatives(const Layout *layout, const Cluster *cluster) {
   int n_dp = layout->size[AXIS_DP];
   int n_ends = layout->stride[AXIS_PP] < cluster->domain_gpus ? MIN(n_dp, cluster->domain_gpus) : 1;
   gboolean is_scattered = layout->stride[AXIS_PP] * layout->size[AXIS_PP] != layout->n_ranks;
-  if (cluster->n_tiers > 1 && is_scattered)
+  if ((cluster->n_tiers > 1 && is_scattered) || layout->gpu_of_rank != NULL)
     n_ends = n_dp;
   Coordinates at = {{0}};
   for (at.at[AXIS_DP] = 0; at.at[AXIS_DP] < n_dp; at.at[AXIS_DP]++) {
@@ -125,7 +125,9 @@ static double worst_send_s(const Costing *costing, const Transfer *transfer, Way
   double worst_s = -1;
   for (guint i = 0; i < costing->ranks->len; i++) {
     int rank = g_array_index(costing->ranks, int, i);
-    int from = rank + transfer->source * stride, to = rank + transfer->target * stride;
+    const Layout *layout = &costing->workload->layout;
+    int from = layout_gpu(layout, rank + transfer->source * stride),
+        to = layout_gpu(layout, rank + transfer->target * stride);
     double time_s = send_cost_s(costing->cluster, from, to, transfer->bytes);
     if (time_s <= worst_s)
       continue;
@@ -146,11 +148,23 @@ static GroupShape pair_shape(const Costing *costing, const Group *group, int ran
   layout_group_members(layout, group->axes, rank + group->pp_first * stride, members);
   layout_group_members(layout, group->axes, rank + group->pp_last * stride, members + size);
   qsort(members, 2 * size, sizeof *members, compare_ranks);
+  layout_gpus_of(layout, members, 2 * size);
   return layout_shape_of(costing->cluster, members, 2 * size);
 }
 
-/* Most domains, then widest span, over the groups of the representative ranks; a rank of a group already seen is left
- * out. */
+static gboolean reaches_further(const GroupShape *a, const GroupShape *b) {
+  if (a->n_domains != b->n_domains)
+    return a->n_domains > b->n_domains;
+  for (int i = CLUSTER_MAX_TIERS - 1; i >= 0; i--)
+    if (a->tiers[i].n_spans != b->tiers[i].n_spans)
+      return a->tiers[i].n_spans > b->tiers[i].n_spans;
+    else if (a->tiers[i].fewest != b->tiers[i].fewest)
+      return a->tiers[i].fewest < b->tiers[i].fewest;
+  return FALSE;
+}
+
+/* Most domains, then most spans of the outermost tier, over the groups of the representative ranks; a rank of a group
+ * already seen is left out. */
 static GroupShape worst_pair_shape(const Costing *costing, const Group *group) {
   const Layout *layout = &costing->workload->layout;
   g_autofree int *members = g_new(int, 2 * layout_group_size(layout, group->axes));
@@ -161,7 +175,7 @@ static GroupShape worst_pair_shape(const Costing *costing, const Group *group) {
     if (!g_hash_table_add(seen, GINT_TO_POINTER(layout_group_index(layout, group->axes, rank))))
       continue;
     GroupShape shape = pair_shape(costing, group, rank, members);
-    if (shape.n_domains > worst.n_domains || (shape.n_domains == worst.n_domains && shape.span > worst.span))
+    if (worst.n == 0 || reaches_further(&shape, &worst))
       worst = shape;
   }
   return worst;

@@ -4,6 +4,7 @@
 
 #include "error.h"
 #include "plan_order.h"
+#include "rank_map.h"
 #include "units.h"
 
 void plan_options_init(PlanOptions *options) {
@@ -27,6 +28,7 @@ void plan_options_clear(PlanOptions *options) {
                       &options->overlap_grad,
                       &options->overlap_param,
                       &options->order,
+                      &options->rank_map,
                       &options->memory_cap,
                       &options->fold,
                       &options->flops,
@@ -130,6 +132,8 @@ static void add_methods(Parser *parser, PlanOptions *o) {
 
 static void add_simulated(Parser *parser, PlanOptions *o) {
   const GOptionEntry entries[] = {
+      {"rank-map", 0, 0, G_OPTION_ARG_FILENAME, &o->rank_map,
+       "which GPU each rank is on: a line of GPUs, a table rank,node,gpu or hosts (default: rank r on GPU r)", "FILE"},
       {"fold", 0, 0, G_OPTION_ARG_STRING, &o->fold,
        "one representative per pipeline rank: on or off (default on; off with jitter or slow ranks)", "SWITCH"},
       {"contention", 0, 0, G_OPTION_ARG_STRING, &o->contention,
@@ -292,6 +296,17 @@ gboolean plan_options_make_plan(PlanOptions *options, GError **error) {
          parse_memory_cap(options, options->plan, error) && check_fold(options, error);
 }
 
+static gboolean read_rank_map(PlanOptions *o, GError **error) {
+  if (o->rank_map == NULL)
+    return TRUE;
+  o->plan->rank_map = rank_map_read(o->rank_map, o->cluster, error);
+  if (o->plan->rank_map == NULL)
+    return FALSE;
+  if (o->gpus == OPTION_NOT_GIVEN && o->dp == OPTION_NOT_GIVEN)
+    o->plan->gpus = (int)o->plan->rank_map->len;
+  return TRUE;
+}
+
 gboolean plan_options_finish(PlanOptions *options, GError **error) {
   if (options->model_file == NULL)
     return fail_input(error, "--model is missing: a Hugging Face config.json, or a name in models/ such as llama-3-8b");
@@ -303,5 +318,5 @@ gboolean plan_options_finish(PlanOptions *options, GError **error) {
   if (options->model == NULL)
     return FALSE;
   options->cluster = cluster_read(options->cluster_file, error);
-  return options->cluster != NULL && check_fold_on_cluster(options, error);
+  return options->cluster != NULL && check_fold_on_cluster(options, error) && read_rank_map(options, error);
 }

@@ -13,7 +13,7 @@ typedef struct {
   gint64 seed;
   gdouble jitter;
   char *schedule, *recompute, *sequence_parallel, *precision, *recipe, *attention, *overlap_grad, *overlap_param;
-  char *overlap_p2p, *grad_norm_barrier, *memory_cap, *order, *contention, *fold, *flops;
+  char *overlap_p2p, *grad_norm_barrier, *memory_cap, *order, *rank_map, *contention, *fold, *flops;
   char **slow_ranks;
 
   Model *model;     /* owned; read by plan_options_finish() */

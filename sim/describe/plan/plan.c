@@ -50,6 +50,7 @@ Plan *plan_copy(const Plan *plan) {
   Plan *copy = g_memdup2(plan, sizeof *plan);
   copy->schedule = g_strdup(plan->schedule);
   copy->slow_ranks = g_array_copy(plan->slow_ranks);
+  copy->rank_map = plan->rank_map != NULL ? g_array_copy(plan->rank_map) : NULL;
   return copy;
 }
 
@@ -58,6 +59,7 @@ void plan_free(Plan *plan) {
     return;
   g_free(plan->schedule);
   g_clear_pointer(&plan->slow_ranks, g_array_unref);
+  g_clear_pointer(&plan->rank_map, g_array_unref);
   g_free(plan);
 }
 
