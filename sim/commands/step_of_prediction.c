@@ -26,8 +26,10 @@ StepReport step_of_prediction(const Prediction *prediction, int *in_flight) {
                        .n_events = prediction->engine.n_events,
                        .n_ranks_simulated = prediction->engine.n_ranks,
                        .wall_s = prediction->wall_s};
-  if (link_use_of(prediction->trace, prediction->metrics, report.link_use))
+  if (link_use_of(prediction->trace, prediction->metrics, report.link_use)) {
     report.cluster = cluster;
+    report.bounding = bounding_link_of(prediction->trace, prediction->metrics);
+  }
   step_report_set_metrics(&report, prediction->metrics);
   double reserved_bytes = cluster->gpu.reserved_bytes;
   step_report_set_memory(&report, prediction->memory, reserved_bytes,

@@ -65,9 +65,13 @@ static double product_s(Costing *costing, const WorkItem *item) {
   return product.time_s;
 }
 
-static double item_s(Costing *costing, const WorkItem *item) {
-  if (item->kind == ITEM_COLLECTIVE)
-    return collective_cost(costing->cluster, item->collective, &costing->tp, item->bytes, -1).time_s;
+static double item_s(Costing *costing, const WorkItem *item, double *latency_s) {
+  *latency_s = 0;
+  if (item->kind == ITEM_COLLECTIVE) {
+    CollectiveCost cost = collective_cost(costing->cluster, item->collective, &costing->tp, item->bytes, -1);
+    *latency_s = cost.latency_s;
+    return cost.time_s;
+  }
   if (item->kind == ITEM_MATMUL)
     return product_s(costing, item);
   return kernel_cost_s(&costing->cluster->gpu, item, NULL);
@@ -78,9 +82,11 @@ static void time_list(Costing *costing, const WorkList *work, TimedList *list) {
   list->items = g_new0(TimedItem, work->n_items);
   for (int i = 0; i < work->n_items; i++) {
     const WorkItem *item = &work->items[i];
+    double latency_s, time_s = item_s(costing, item, &latency_s);
     list->items[i] = (TimedItem){
         .name = item->name,
-        .duration_ns = ns_of(item_s(costing, item)),
+        .duration_ns = ns_of(time_s),
+        .latency_ns = ns_of(latency_s),
         .launch_ns = costing->launch_ns,
         .after = item->after,
         .is_collective = item->kind == ITEM_COLLECTIVE,
@@ -253,6 +259,7 @@ Timing *timing_model(const Program *program, const Workload *workload, const Clu
       time_list(&costing, &workload->work[piece][phase], &timing->lists[piece][phase]);
   time_works(&costing, program, timing);
   time_transfers(&costing, program, timing);
+  collective_way_load(cluster, &costing.tp, FALSE, &timing->tp);
   /* reading a value back costs the host about what issuing a kernel does: both are one call into the driver */
   timing->host_sync = (OpTime){.run_ns = costing.launch_ns, .tail_ns = costing.launch_ns, .host_ns = costing.launch_ns};
   count_products(costing.products, timing);

@@ -130,6 +130,20 @@ static void append_breakdown(GString *out, const StepReport *report, gboolean co
                          percent(report->bubble_fraction), percent(report->bubble_overhead));
 }
 
+/* The link that the rank waits for, of the rank that waits longest. */
+static void append_bounding_link(GString *out, const StepReport *report) {
+  const BoundingLink *bounding = &report->bounding;
+  if (bounding->way < 0) {
+    g_string_append(out, "  bounding link: none, no rank waits while bytes move\n");
+    return;
+  }
+  g_autofree char *name = link_use_name(report->cluster, bounding->way);
+  g_autofree char *busy = units_format(bounding->busy_s, UNIT_SECONDS);
+  g_autofree char *wait = units_format(bounding->wait_s, UNIT_SECONDS);
+  g_string_append_printf(out, "  bounding link: %s, %s of full use while rank %d waits (%s exposed)\n", name, busy,
+                         bounding->rank, wait);
+}
+
 static void append_links(GString *out, const StepReport *report) {
   gboolean is_first = TRUE;
   for (int way = 0; way < TIMING_MAX_WAYS && report->cluster != NULL; way++) {
@@ -143,6 +157,8 @@ static void append_links(GString *out, const StepReport *report) {
     g_string_append_printf(out, "  %-24s %6.2f %%   %6.2f %% on rank %d\n", name, percent(use->mean),
                            percent(use->most), use->busiest);
   }
+  if (!is_first)
+    append_bounding_link(out, report);
 }
 
 static void append_communication(GString *out, const StepReport *report, gboolean colour) {

@@ -29,6 +29,7 @@ typedef struct {
   const char *name;     /* static */
   gint64 duration_ns;   /* on its stream */
   gint64 launch_ns;     /* host time to issue it */
+  gint64 latency_ns;    /* of a collective's duration: before bytes move */
   gint32 after;         /* as WorkItem.after */
   guint8 is_collective; /* on the tp stream */
   guint8 recompute;
@@ -64,6 +65,8 @@ typedef struct {
   int n_transfers;
   WayLoad
       *loads; /* [program transfers]: transfers of a rank share its ways; NULL: they do not disturb each other; owned */
+  WayLoad tp; /* what a collective of tp alone takes of its members' ways, inside compute ops or beside them; 0:
+                 nothing, or not known */
   OpTime host_sync;                           /* OP_HOST: run = time the host takes after what it waits for */
   int n_measured, n_interpolated, n_modelled; /* distinct matrix products by where their time came from */
 } Timing;
