@@ -14,10 +14,31 @@
  */
 static const double MAX_RECORD_BYTES = 16.0 * 1024 * 1024 * 1024;
 
-/* Ops of whole pieces say nothing of the moment at which a kernel runs: they are enough where that makes no difference.
- */
-static gboolean needs_kernels(const Plan *plan, const Cluster *cluster) {
-  return !plan->fold || cluster->transfer_tax > 0;
+/* Passes of a layer (some 10 ops and 700 bytes each) that a folded program may have in pieces. */
+static const double MAX_LAYER_PASSES = 8e6;
+
+static gboolean tp_contends(const Program *program, const Workload *workload, const Cluster *cluster) {
+  return workload->plan->contention && timing_model_tp_meets(program, workload, cluster);
+}
+
+/* Ops of whole pieces say nothing of the moment at which a kernel or a collective of tp runs: they are enough where
+ * that makes no difference. Takes over `program`. */
+static Program *expand_if_needed(Program *program, const Workload *workload, const Cluster *cluster, GError **error) {
+  g_autoptr(Program) whole = program;
+  const Plan *plan = workload->plan;
+  const gboolean is_apart = !plan->fold || cluster->transfer_tax > 0;
+  if (whole->expanded || (!is_apart && !tp_contends(whole, workload, cluster)))
+    return g_steal_pointer(&whole);
+  const double passes = (double)workload->model->n_layers * (double)plan->n_micro_batches * plan->steps;
+  if (is_apart || passes <= MAX_LAYER_PASSES)
+    return program_expand(whole, workload);
+  fail_impossible(error,
+                  "collectives of tp %d share links with other transfers, and %" G_GINT64_FORMAT
+                  " layers × %" G_GINT64_FORMAT
+                  " micro-batches × steps %d are more than the %.0f that are followed one by one; use fewer "
+                  "micro-batches or steps, or --contention off",
+                  plan->tp, workload->model->n_layers, plan->n_micro_batches, plan->steps, MAX_LAYER_PASSES);
+  return NULL;
 }
 
 static Program *lower_plan(const Workload *workload, PlanOrder *choice, const Cluster *cluster, const char *dump_after,
@@ -28,10 +49,8 @@ static Program *lower_plan(const Workload *workload, PlanOrder *choice, const Cl
   if (order == NULL)
     return NULL;
   Lowering lowering = {.order = order, .workload = workload, .n_steps = plan->steps};
-  g_autoptr(Program) program = lower(&lowering, dump_after, dump, error);
-  if (program == NULL || !needs_kernels(plan, cluster))
-    return g_steal_pointer(&program);
-  return program_expand(program, workload);
+  Program *program = lower(&lowering, dump_after, dump, error);
+  return program != NULL ? expand_if_needed(program, workload, cluster, error) : NULL;
 }
 
 /* FLOPs of the kernels a work names; −1 when this workload has no such kernels. */
@@ -278,12 +297,8 @@ Prediction *predict_program(const Model *model, const Cluster *cluster, const Pl
   g_autoptr(Workload) workload = make_workload(model, cluster, plan, &choice, error);
   if (workload == NULL || !check_belongs(owned, workload, error))
     return NULL;
-  if (needs_kernels(workload->plan, cluster) && !owned->expanded) {
-    Program *expanded = program_expand(owned, workload);
-    program_free(owned);
-    owned = expanded;
-  }
-  return predict_steps(cluster, g_steal_pointer(&workload), g_steal_pointer(&owned), error);
+  Program *ready = expand_if_needed(g_steal_pointer(&owned), workload, cluster, error);
+  return ready != NULL ? predict_steps(cluster, g_steal_pointer(&workload), ready, error) : NULL;
 }
 
 char *predict_dump(const Model *model, const Cluster *cluster, const Plan *plan, const char *after_pass,

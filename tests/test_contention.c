@@ -171,10 +171,69 @@ START_TEST(steps_of_plans_are_the_same_folded_and_unfolded) {
     ck_assert_msg(contended->metrics->step_ns == all->metrics->step_ns, "%s\nstep %g and %g", text,
                   contended->step_time_s, all->step_time_s);
     n_slowed += all->metrics->step_ns > alone->metrics->step_ns;
-    if (drawn.plan->pp == 1)
+    if (drawn.plan->pp == 1 && drawn.plan->tp == 1)
       ck_assert_int_eq(all->metrics->step_ns, alone->metrics->step_ns);
   }
   ck_assert_int_gt(n_slowed, 5);
+  free_case_clusters(clusters);
+}
+END_TEST
+
+/* tp 4, dp 2 of a layer's worth on 8 GPUs of one node: the gradients' collective and tp's are on the same scale-up
+ * links. tp 8 on a node and dp over nodes: they are not, and the folded program stays whole. */
+static Prediction *predict_cut(Case *drawn, int tp, int dp) {
+  drawn->plan->tp = tp;
+  drawn->plan->dp = dp;
+  drawn->plan->gpus = tp * dp;
+  drawn->plan->global_batch = 2 * dp;
+  return predict_case(drawn);
+}
+
+START_TEST(collectives_of_tp_share_links_with_those_of_gradients) {
+  Cluster *clusters[N_CASE_CLUSTERS];
+  read_case_clusters(clusters);
+  Case drawn = {.model = llama, .cluster = clusters[1], .plan = plan_new()}; /* dgx-h100 */
+  drawn.plan->seq_len = 2048;
+  drawn.plan->sequence_parallel = TRUE; /* tp's collectives are on the way of the kernels */
+  drawn.plan->bucket_parameters = 1;    /* gradients go beside the backward pass */
+  g_autoptr(Prediction) together = predict_cut(&drawn, 4, 2);
+  drawn.plan->fold = FALSE;
+  g_autoptr(Prediction) apart = predict_case(&drawn);
+  drawn.plan->contention = FALSE;
+  g_autoptr(Prediction) alone = predict_case(&drawn);
+  ck_assert_int_eq(together->metrics->step_ns, apart->metrics->step_ns);
+  ck_assert_int_gt(together->metrics->step_ns, alone->metrics->step_ns);
+  ck_assert(together->program->expanded);
+  drawn.plan->fold = drawn.plan->contention = TRUE;
+  g_autoptr(Prediction) other_links = predict_cut(&drawn, 8, 2);
+  ck_assert(!other_links->program->expanded);
+  case_clear(&drawn);
+  free_case_clusters(clusters);
+}
+END_TEST
+
+/* tp 16 over two nodes and the send to the next stage leave by the same NICs. */
+START_TEST(collectives_of_tp_over_nodes_share_nics_with_sends) {
+  Cluster *clusters[N_CASE_CLUSTERS];
+  read_case_clusters(clusters);
+  Case drawn = {.model = gpt, .cluster = clusters[1], .plan = plan_new()};
+  drawn.model.n_layers = 4;
+  drawn.plan->pp = 2;
+  drawn.plan->tp = 16;
+  drawn.plan->gpus = 32;
+  drawn.plan->global_batch = 8;
+  drawn.plan->seq_len = 1024;
+  drawn.plan->overlap_p2p = TRUE;
+  drawn.plan->chunks = 2;
+  drawn.plan->schedule = g_strdup("interleaved");
+  g_autoptr(Prediction) together = predict_case(&drawn);
+  drawn.plan->fold = FALSE;
+  g_autoptr(Prediction) apart = predict_case(&drawn);
+  drawn.plan->contention = FALSE;
+  g_autoptr(Prediction) alone = predict_case(&drawn);
+  ck_assert_int_eq(together->metrics->step_ns, apart->metrics->step_ns);
+  ck_assert_int_gt(together->metrics->step_ns, alone->metrics->step_ns);
+  case_clear(&drawn);
   free_case_clusters(clusters);
 }
 END_TEST
@@ -191,6 +250,8 @@ int main(void) {
   tcase_add_test(tcase, a_kernel_is_taxed_while_a_slowed_transfer_lasts);
   tcase_add_test(tcase, a_link_is_in_use_while_bytes_have_it);
   tcase_add_test(tcase, steps_of_plans_are_the_same_folded_and_unfolded);
+  tcase_add_test(tcase, collectives_of_tp_share_links_with_those_of_gradients);
+  tcase_add_test(tcase, collectives_of_tp_over_nodes_share_nics_with_sends);
   Suite *suite = suite_create("contention");
   suite_add_tcase(suite, tcase);
   SRunner *runner = srunner_create(suite);

@@ -22,6 +22,11 @@
 /* Times beyond this (292 years / 2^10) are kept finite so that sums of them stay in 64 bits. */
 static const double longest_ns = (double)(G_MAXINT64 >> 10);
 
+/* Transfers that take less than this of the links of tp's collectives, as a share of the step's products (6 FLOPs a
+ * parameter and token) at the GPUs' peak, leave these alone: what either could lose to the other is less than twice
+ * that. */
+static const double least_meeting = 0.005;
+
 /* A distinct matrix product and its time. */
 typedef struct {
   WorkItem item;
@@ -36,6 +41,7 @@ typedef struct {
   GArray *products; /* of Product; few tens: searched in order */
   GArray *ranks;    /* of int: ranks of pipeline rank 0 that stand for all of it */
   GroupShape tp;
+  gboolean tp_meets; /* transfers of the program use links that collectives of tp do */
 } Costing;
 
 /* Up to whole nanoseconds, but not for the noise of sums in binary: 1007 us must not become 1007001 ns. */
@@ -196,6 +202,10 @@ static GroupShape group_shape(const Costing *costing, const Group *group) {
   return worst_pair_shape(costing, group);
 }
 
+static gboolean is_tp_alone(const Group *group) {
+  return !group->spans_pp && group->axes == AXIS_BIT(AXIS_TP);
+}
+
 /* Shapes of all groups of the program; owned by the caller. */
 static GroupShape *group_shapes(const Costing *costing, const Program *program) {
   GroupShape *shapes = g_new0(GroupShape, program->groups->len);
@@ -204,12 +214,13 @@ static GroupShape *group_shapes(const Costing *costing, const Program *program) 
   return shapes;
 }
 
-/* Collectives of tp alone are part of compute ops, whole or expanded: their time is the kernels' business. */
+/* Collectives of tp alone are on links in expanded programs only, and there where anything else is: elsewhere their
+ * time is the kernels' business. */
 static double collective_s(const Costing *costing, const Program *program, const Transfer *transfer,
                            const GroupShape *shape, WayLoad *load) {
   const Group *group = &g_array_index(program->groups, Group, transfer->group);
   CollectiveCost cost = collective_cost(costing->cluster, transfer->collective, shape, transfer->bytes, -1);
-  if (group->spans_pp || group->axes != AXIS_BIT(AXIS_TP))
+  if (costing->tp_meets || !is_tp_alone(group))
     collective_way_load(costing->cluster, shape, cost.algorithm == ALGORITHM_DIRECT, load);
   load->latency_ns = ns_of(cost.latency_s);
   return cost.time_s;
@@ -244,8 +255,8 @@ static void count_products(const GArray *products, Timing *timing) {
     ++*counts[g_array_index(products, Product, i).source];
 }
 
-Timing *timing_model(const Program *program, const Workload *workload, const Cluster *cluster) {
-  Costing costing = {
+static void costing_init(Costing *costing, const Workload *workload, const Cluster *cluster) {
+  *costing = (Costing){
       .workload = workload,
       .cluster = cluster,
       .launch_ns = ns_of(cluster->gpu.host_launch_s),
@@ -253,6 +264,77 @@ Timing *timing_model(const Program *program, const Workload *workload, const Clu
       .ranks = representatives(&workload->layout, cluster),
       .tp = layout_group_shape(&workload->layout, cluster, AXIS_BIT(AXIS_TP)),
   };
+}
+
+static void costing_clear(Costing *costing) {
+  g_array_unref(costing->products);
+  g_array_unref(costing->ranks);
+}
+
+/* What a transfer that is none of tp takes of the ways that collectives of tp take, in seconds of the whole of one. */
+static double taken_of_tp_s(const Costing *costing, const Program *program, const Transfer *transfer,
+                            const GroupShape *shapes, const WayLoad *tp) {
+  WayLoad load = {0};
+  double time_s;
+  if (transfer->group < 0)
+    time_s = worst_send_s(costing, transfer, &load);
+  else if (is_tp_alone(&g_array_index(program->groups, Group, transfer->group)))
+    return 0;
+  else
+    time_s = collective_s(costing, program, transfer, &shapes[transfer->group], &load);
+  double taken = 0;
+  for (int way = 0; way < TIMING_MAX_WAYS; way++)
+    if (tp->share[way] > 0)
+      taken = MAX(taken, load.share[way]);
+  return time_s * taken / TIMING_WHOLE_WAY;
+}
+
+/* The most of any pipeline rank in a step. */
+static double busiest_taken_s(const Program *program, const double *taken_s) {
+  double most_s = 0;
+  for (int rank = 0; rank < program->n_ranks; rank++) {
+    const OpList *list = &program->ranks[rank];
+    double sum_s = 0;
+    for (int i = 0; i < list->n_ops; i++)
+      if (list->ops[i].kind != OP_COMPUTE && list->ops[i].kind != OP_HOST)
+        sum_s += taken_s[list->ops[i].work];
+    most_s = MAX(most_s, sum_s / program->n_steps);
+  }
+  return most_s;
+}
+
+/* Other transfers take enough of the ways of tp's collectives to be worth a look at every one of these. Said of the
+ * plan rather than of the Program's form, so that whole and expanded ones agree. */
+static gboolean meets_tp(const Costing *costing, const Program *program) {
+  if (costing->tp.n < 2)
+    return FALSE;
+  const Plan *plan = costing->workload->plan;
+  const double peak_flops = costing->cluster->gpu.peak_flops[precision_info(plan->precision)->linear];
+  const double tokens = (double)plan->global_batch * (double)plan->seq_len;
+  const double least_step_s = 6 * model_parameters(costing->workload->model) * tokens / plan->gpus / peak_flops;
+  const int n = (int)program->transfers->len;
+  WayLoad tp;
+  collective_way_load(costing->cluster, &costing->tp, FALSE, &tp);
+  g_autofree GroupShape *shapes = group_shapes(costing, program);
+  g_autofree double *taken_s = g_new(double, n + 1);
+  double sum_s = 0;
+  for (int i = 0; i < n; i++)
+    sum_s += taken_s[i] = taken_of_tp_s(costing, program, &g_array_index(program->transfers, Transfer, i), shapes, &tp);
+  return sum_s > 0 && busiest_taken_s(program, taken_s) > least_meeting * least_step_s;
+}
+
+gboolean timing_model_tp_meets(const Program *program, const Workload *workload, const Cluster *cluster) {
+  Costing costing;
+  costing_init(&costing, workload, cluster);
+  gboolean meets = meets_tp(&costing, program);
+  costing_clear(&costing);
+  return meets;
+}
+
+Timing *timing_model(const Program *program, const Workload *workload, const Cluster *cluster) {
+  Costing costing;
+  costing_init(&costing, workload, cluster);
+  costing.tp_meets = program->expanded && meets_tp(&costing, program);
   Timing *timing = g_new0(Timing, 1);
   for (int piece = 0; piece < N_PIECES; piece++)
     for (int phase = 0; phase < N_PHASES; phase++)
@@ -263,8 +345,7 @@ Timing *timing_model(const Program *program, const Workload *workload, const Clu
   /* reading a value back costs the host about what issuing a kernel does: both are one call into the driver */
   timing->host_sync = (OpTime){.run_ns = costing.launch_ns, .tail_ns = costing.launch_ns, .host_ns = costing.launch_ns};
   count_products(costing.products, timing);
-  g_array_unref(costing.products);
-  g_array_unref(costing.ranks);
+  costing_clear(&costing);
   return timing;
 }
 

@@ -14,6 +14,7 @@
 
 enum { OUT, IN, N_DIRECTIONS, KERNELS = TIMING_MAX_WAYS * N_DIRECTIONS, N_COLUMNS };
 static const double unit = 1e-9; /* of a share */
+enum { MOST_KERNELS = 2000000 }; /* that are looked at one by one */
 
 typedef struct {
   gint64 time_ns, change;
@@ -24,6 +25,7 @@ typedef struct {
   const Trace *trace;
   gint64 from_ns, to_ns; /* the step's window */
   GArray *edges;         /* of Edge */
+  gboolean is_coarse;    /* compute ops are taken as a stretch of kernels and one of tp */
 } Edges;
 
 static void add_span(Edges *edges, int column, gint64 from_ns, gint64 to_ns, gint64 height) {
@@ -68,8 +70,27 @@ static void add_transfer(Edges *edges, const Op *op, gint64 ready_ns, gint64 end
              MIN(1, (double)(alone_ns - latency_ns) / (double)(end_ns - from_ns)));
 }
 
+/* The op's kernels as one stretch, then what tp leaves exposed of it as another. */
+static void add_coarse(Edges *edges, int rank, int i, const Op *op) {
+  const Trace *trace = edges->trace;
+  const gsize record = trace->first[rank] + (gsize)i;
+  const Work *work = &g_array_index(trace->program->works, Work, op->work);
+  const gint64 start_ns = trace->start_ns[record], end_ns = trace->end_ns[record];
+  gint64 charged_ns[N_CHARGES] = {0}, tp_hidden_ns = 0;
+  timing_charge(trace->timing, work, start_ns, trace->issue_ns[record], end_ns, charged_ns, &tp_hidden_ns);
+  const gint64 kernels_end_ns = end_ns - charged_ns[CHARGE_TP];
+  add_span(edges, KERNELS, start_ns, kernels_end_ns, 1);
+  add_load(edges, &trace->timing->tp, TRUE, TRUE, kernels_end_ns, end_ns, 1);
+}
+
 static void add_compute(Edges *edges, int rank, int i, GArray *spans) {
   const gsize record = edges->trace->first[rank] + (gsize)i;
+  const Op *op = &trace_list(edges->trace, rank)->ops[i];
+  const Work *work = &g_array_index(edges->trace->program->works, Work, op->work);
+  if (edges->is_coarse && work->n_embedding + work->n_layers + work->n_head > 0) {
+    add_coarse(edges, rank, i, op);
+    return;
+  }
   op_kernels(edges->trace, rank, i, spans);
   if (spans->len == 0)
     add_span(edges, KERNELS, edges->trace->start_ns[record], edges->trace->end_ns[record], 1);
@@ -135,7 +156,11 @@ GArray *link_timeline_of(const Trace *trace, const Metrics *metrics, int rank) {
     return NULL;
   const gint64 end_ns = trace_end(trace);
   g_autoptr(GArray) all = g_array_new(FALSE, FALSE, sizeof(Edge));
-  Edges edges = {.trace = trace, .from_ns = end_ns - metrics->step_ns, .to_ns = end_ns, .edges = all};
+  Edges edges = {.trace = trace,
+                 .from_ns = end_ns - metrics->step_ns,
+                 .to_ns = end_ns,
+                 .edges = all,
+                 .is_coarse = op_kernels_count_of(trace, rank) > MOST_KERNELS};
   add_rank(&edges, rank);
   return moments_of(&edges);
 }

@@ -17,8 +17,9 @@ typedef struct {
   double used[TIMING_MAX_WAYS]; /* share of the rank's part of each way, the fuller direction */
 } LinkMoment;
 
-/* Of the last step of a recorded rank: GArray of LinkMoment, ascending; the first is the step's begin, the last its
- * end. Owned by the caller. NULL: not known (as link_use_of()). */
+/* Of the last step of a recorded rank (where it has more kernels than two million, a compute op is one stretch of
+ * kernels, then one of what tp leaves exposed of it): GArray of LinkMoment, ascending; the first is the step's begin,
+ * the last its end. Owned by the caller. NULL: not known (as link_use_of()). */
 GArray *link_timeline_of(const Trace *trace, const Metrics *metrics, int rank);
 
 typedef struct {

@@ -22,7 +22,7 @@ typedef struct {
 
 /* What the next op of a stream still has to wait for. */
 typedef struct {
-  gint32 after[OP_MAX_AFTER];
+  gint32 after[OP_MAX_AFTER + 1]; /* the last one in makes room */
   int n;
 } Pending;
 
@@ -102,13 +102,33 @@ static gint32 tp_transfer(Expander *expander, Piece piece, const WorkList *list,
   return program_transfer(expander->target, &transfer);
 }
 
-static void pending_add(Pending *pending, gint32 index) {
+static int stream_of(const Expander *expander, gint32 index) {
+  return g_array_index(expander->editor.ops, Op, index).stream;
+}
+
+/* Keep the later of two that are on one stream: it ends after the earlier. FALSE: all are on different ones. */
+static gboolean make_room(const Expander *expander, Pending *pending) {
+  for (int i = 0; i < pending->n; i++)
+    for (int j = i + 1; j < pending->n; j++)
+      if (stream_of(expander, pending->after[i]) == stream_of(expander, pending->after[j])) {
+        pending->after[i] = MAX(pending->after[i], pending->after[j]);
+        pending->after[j] = pending->after[--pending->n];
+        return TRUE;
+      }
+  return FALSE;
+}
+
+static void pending_add(const Expander *expander, Pending *pending, gint32 index) {
+  if (index < 0)
+    return;
   for (int i = 0; i < pending->n; i++)
     if (pending->after[i] == index)
       return;
-  g_assert(pending->n < OP_MAX_AFTER);
-  if (index >= 0)
-    pending->after[pending->n++] = index;
+  pending->after[pending->n++] = index;
+  if (pending->n > OP_MAX_AFTER) {
+    const gboolean has_room = make_room(expander, pending);
+    g_assert(has_room); /* else it waits for more streams than OP_MAX_AFTER */
+  }
 }
 
 static void pending_flush(Pending *pending, Op *op) {
@@ -126,7 +146,7 @@ static void clear_after(Op *op) {
 static void join_tp(Expander *expander, gint32 tp) {
   if (tp <= expander->joined_tp)
     return;
-  pending_add(&expander->compute, tp);
+  pending_add(expander, &expander->compute, tp);
   expander->joined_tp = tp;
 }
 
@@ -134,9 +154,13 @@ static void join_tp(Expander *expander, gint32 tp) {
 static Op translate(const Expander *expander, int old_index) {
   const Op *old = &expander->editor.list->ops[old_index];
   Op op = op_editor_translate(&expander->editor, old_index);
+  Pending waits = {.n = 0};
+  for (int i = 0; i < OP_MAX_AFTER && op.after[i] >= 0; i++)
+    pending_add(expander, &waits, op.after[i]);
   for (int i = 0; i < OP_MAX_AFTER && old->after[i] >= 0; i++)
-    if (expander->trailing_tp[old->after[i]] >= 0)
-      op_add_after(&op, expander->trailing_tp[old->after[i]]);
+    pending_add(expander, &waits, expander->trailing_tp[old->after[i]]);
+  clear_after(&op);
+  pending_flush(&waits, &op);
   return op;
 }
 
@@ -166,7 +190,7 @@ static void expand_piece(Expander *expander, Op op, const Work *work, Piece piec
   if (expander->last_compute >= expander->first_of_op)
     expander->tp.n = 0; /* that run has waited for all that the op waits for */
   if (expander->last_compute >= 0)
-    pending_add(&expander->tp, expander->last_compute);
+    pending_add(expander, &expander->tp, expander->last_compute);
   for (int i = 0; i < list->n_segments; i++) {
     const Segment *segment = &list->segments[i];
     gint32 waits_for = segment->waits_for >= 0 ? indices[segment->waits_for] : -1;
@@ -201,8 +225,8 @@ static void expand_op(Expander *expander, int old_index) {
   expander->first_of_op = first;
   expander->tp.n = 0;
   for (int i = 0; i < OP_MAX_AFTER && op.after[i] >= 0; i++) {
-    pending_add(&expander->compute, op.after[i]);
-    pending_add(&expander->tp, op.after[i]);
+    pending_add(expander, &expander->compute, op.after[i]);
+    pending_add(expander, &expander->tp, op.after[i]);
   }
   clear_after(&op);
   op.effect = 0;
@@ -231,6 +255,9 @@ static void keep_op(Expander *expander, int old_index) {
   if (op.kind == OP_COMPUTE) {
     op.work = program_work(expander->target, &g_array_index(expander->source->works, Work, op.work));
     join_tp(expander, expander->last_tp);
+    for (int i = 0; i < OP_MAX_AFTER && op.after[i] >= 0; i++)
+      pending_add(expander, &expander->compute, op.after[i]);
+    clear_after(&op);
     pending_flush(&expander->compute, &op);
     expander->last_compute = expander->editor.ops->len;
   } else if (op.kind != OP_HOST) {
