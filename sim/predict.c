@@ -4,6 +4,7 @@
 
 #include "auto_plan.h"
 #include "error.h"
+#include "link_health.h"
 #include "mixed_gpus.h"
 #include "passes.h"
 #include "plan_order.h"
@@ -13,6 +14,8 @@
 /* A run keeps three int64 per recorded rank and op; beyond this it would take the machine down instead of answering.
  */
 static const double MAX_RECORD_BYTES = 16.0 * 1024 * 1024 * 1024;
+
+enum { MOST_GPUS_WITH_FAULTS = 1 << 18 }; /* all of which send at once */
 
 /* Passes of a layer (some 10 ops and 700 bytes each) that a folded program may have in pieces. */
 static const double MAX_LAYER_PASSES = 8e6;
@@ -279,10 +282,37 @@ static Plan *settle_schedule(const Model *model, const Cluster *cluster, const P
   return g_steal_pointer(&opened);
 }
 
+/* --- façade --- */
+
+/* The cluster as the plan's GPUs have it: `*worn` is a copy that knows what faults leave of its links, for the caller
+ * to free; the cluster itself where it lists none. NULL: IMPOSSIBLE or INPUT. */
+static const Cluster *cluster_in_use(const Cluster *cluster, const Plan *plan, Cluster **worn, GError **error) {
+  *worn = NULL;
+  if (cluster->faults == NULL || cluster->health != NULL)
+    return cluster;
+  const gint64 n_cut = (gint64)plan->tp * plan->pp * MAX(plan->dp, 1);
+  const gint64 n = plan->rank_map != NULL ? plan->rank_map->len : MAX(plan->gpus, n_cut);
+  if (n < 1 || n > MOST_GPUS_WITH_FAULTS) {
+    fail_impossible(error,
+                    "%s lists faults: what they leave is worked out for 1 to %d GPUs, the plan has %" G_GINT64_FORMAT,
+                    cluster->file, MOST_GPUS_WITH_FAULTS, n);
+    return NULL;
+  }
+  const int *gpus = plan->rank_map != NULL ? (const int *)(const void *)plan->rank_map->data : NULL;
+  return *worn = link_health_cluster(cluster, gpus, (int)n, error);
+}
+
 Prediction *predict(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
-  g_autoptr(Plan) settled = settle_schedule(model, cluster, plan, error);
-  Prediction *prediction = settled != NULL ? predict_as_named(model, cluster, settled, error) : NULL;
-  if (prediction == NULL || g_strcmp0(plan->schedule, settled->schedule) == 0 || plan->schedule == NULL)
+  Cluster *worn;
+  const Cluster *used = cluster_in_use(cluster, plan, &worn, error);
+  g_autoptr(Plan) settled = used != NULL ? settle_schedule(model, used, plan, error) : NULL;
+  Prediction *prediction = settled != NULL ? predict_as_named(model, used, settled, error) : NULL;
+  if (prediction == NULL) {
+    link_health_cluster_free(worn);
+    return NULL;
+  }
+  prediction->worn = worn;
+  if (g_strcmp0(plan->schedule, settled->schedule) == 0 || plan->schedule == NULL)
     return prediction;
   Plan *run = prediction->workload->plan; /* auto, and what it stands for */
   g_free(run->schedule);
@@ -290,8 +320,8 @@ Prediction *predict(const Model *model, const Cluster *cluster, const Plan *plan
   return prediction;
 }
 
-Prediction *predict_program(const Model *model, const Cluster *cluster, const Plan *plan, Program *program,
-                            GError **error) {
+static Prediction *predict_given(const Model *model, const Cluster *cluster, const Plan *plan, Program *program,
+                                 GError **error) {
   g_autoptr(Program) owned = program;
   g_auto(PlanOrder) choice = {0};
   g_autoptr(Workload) workload = make_workload(model, cluster, plan, &choice, error);
@@ -301,16 +331,35 @@ Prediction *predict_program(const Model *model, const Cluster *cluster, const Pl
   return ready != NULL ? predict_steps(cluster, g_steal_pointer(&workload), ready, error) : NULL;
 }
 
+Prediction *predict_program(const Model *model, const Cluster *cluster, const Plan *plan, Program *program,
+                            GError **error) {
+  Cluster *worn;
+  const Cluster *used = cluster_in_use(cluster, plan, &worn, error);
+  if (used == NULL) {
+    program_free(program);
+    return NULL;
+  }
+  Prediction *prediction = predict_given(model, used, plan, program, error);
+  if (prediction != NULL)
+    prediction->worn = worn;
+  else
+    link_health_cluster_free(worn);
+  return prediction;
+}
+
 char *predict_dump(const Model *model, const Cluster *cluster, const Plan *plan, const char *after_pass,
                    GError **error) {
+  Cluster *worn;
+  const Cluster *used = cluster_in_use(cluster, plan, &worn, error);
   g_auto(PlanOrder) choice = {0};
-  g_autoptr(Plan) settled = settle_schedule(model, cluster, plan, error);
-  g_autoptr(Workload) workload = settled != NULL ? make_workload(model, cluster, settled, &choice, error) : NULL;
-  if (workload == NULL)
-    return NULL;
-  g_autofree char *dump = NULL;
-  g_autoptr(Program) program = lower_plan(workload, &choice, cluster, after_pass, &dump, error);
-  return program != NULL ? g_steal_pointer(&dump) : NULL;
+  g_autoptr(Plan) settled = used != NULL ? settle_schedule(model, used, plan, error) : NULL;
+  g_autoptr(Workload) workload = settled != NULL ? make_workload(model, used, settled, &choice, error) : NULL;
+  char *dump = NULL;
+  g_autoptr(Program) program = workload != NULL ? lower_plan(workload, &choice, used, after_pass, &dump, error) : NULL;
+  if (program == NULL)
+    g_clear_pointer(&dump, g_free);
+  link_health_cluster_free(worn);
+  return dump;
 }
 
 void prediction_free(Prediction *prediction) {
@@ -322,6 +371,7 @@ void prediction_free(Prediction *prediction) {
   timing_free(prediction->timing);
   program_free(prediction->program);
   workload_free(prediction->workload);
+  link_health_cluster_free(prediction->worn);
   g_free(prediction->gpu_names);
   g_free(prediction);
 }

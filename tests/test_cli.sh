@@ -266,7 +266,7 @@ done <<'TABLE'
 2|--generation is missing|topology --from-nvidia-smi matrix
 2|--nic-bandwidth;unit|topology --from-nvidia-smi matrix --generation hopper --nic-bandwidth 400
 0|name: "our-node";kind: nvlink_mesh|topology --from-nvidia-smi matrix --generation ampere --name our-node --output -
-1|faults;stepsim topology|collective --cluster faulty.yaml
+0|# faults leave|collective --cluster faulty.yaml
 # collective
 2|--cluster is missing|collective
 2|--op;did you mean "all_reduce"?|collective --cluster dgx-h100 --op allreduce

@@ -13,6 +13,7 @@
 #include "parser.h"
 #include "plots.h"
 #include "suggest.h"
+#include "text_report.h"
 #include "units.h"
 
 enum { DEFAULT_STEPS_GPUS = 4 };
@@ -86,6 +87,10 @@ static void print_head(const Request *request, GString *out) {
                          shape->n_domains == 1 ? "" : "s");
   g_string_append_printf(out, "# bus %s, the slowest link is %s; library %s\n", bus, link_names[cost.link],
                          request->cluster->collectives.version);
+  if (request->cluster->health != NULL) {
+    g_string_append(out, "# ");
+    text_report_health(out, request->cluster);
+  }
   if (request->op == COLLECTIVE_PARAMETER_SERVER)
     g_string_append_printf(out, "# the server takes in %d x size, answers with as much, and its link carries both\n",
                            shape->n);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "link_health.h"
 #include "number_list.h"
 #include "rank_map.h"
 #include "suggest.h"
@@ -150,8 +151,11 @@ static gboolean place_ranks(Request *request, const CollectiveOptions *o, GError
   if (cluster->nics_per_node == 0 && last >= cluster->domain_gpus)
     return fail_impossible(error, "rank %d is beyond %s: its %d GPUs are linked, but it has no NICs to others", last,
                            cluster->name, cluster->domain_gpus);
-  if (!cluster_check_sound(cluster, error))
-    return FALSE;
+  if (cluster->faults != NULL) {
+    request->cluster->health = link_health_new(cluster, (const int *)(void *)ranks->data, (int)ranks->len, error);
+    if (cluster->health == NULL)
+      return FALSE;
+  }
   request->shape = layout_shape_of(cluster, (const int *)ranks->data, (int)ranks->len);
   return TRUE;
 }

@@ -130,6 +130,17 @@ static void append_breakdown(GString *out, const StepReport *report, gboolean co
                          percent(report->bubble_fraction), percent(report->bubble_overhead));
 }
 
+void text_report_health(GString *out, const Cluster *cluster) {
+  const LinkHealth *health = cluster->health;
+  g_string_append_printf(
+      out, "faults leave %.3g %% of scale-up links, %.3g %% of a GPU's NIC, %.3g %% of a domain's NICs",
+      percent(health->scale_up), percent(health->domain[0]), percent(health->domain[cluster->domain_gpus - 1]));
+  for (int tier = 1; tier < cluster->n_tiers; tier++)
+    g_string_append_printf(out, ", %.3g %% of uplinks of %" G_GINT64_FORMAT " GPUs", percent(health->tiers[tier]),
+                           cluster->tiers[tier - 1].span_gpus);
+  g_string_append(out, " where they are worst\n");
+}
+
 /* The link that the rank waits for, of the rank that waits longest. */
 static void append_bounding_link(GString *out, const StepReport *report) {
   const BoundingLink *bounding = &report->bounding;
@@ -159,6 +170,10 @@ static void append_links(GString *out, const StepReport *report) {
   }
   if (!is_first)
     append_bounding_link(out, report);
+  if (report->cluster != NULL && report->cluster->health != NULL) {
+    g_string_append(out, "  ");
+    text_report_health(out, report->cluster);
+  }
 }
 
 static void append_communication(GString *out, const StepReport *report, gboolean colour) {
