@@ -154,6 +154,33 @@ START_TEST(the_same_link_bounds_folded_and_unfolded_steps) {
 }
 END_TEST
 
+static BoundingLink bounding_with(Case *drawn, int n_micro_batches) {
+  drawn->plan->global_batch = n_micro_batches;
+  g_autoptr(Prediction) prediction = predict_case(drawn);
+  return bounding_link_of(prediction->trace, prediction->metrics);
+}
+
+/* tp alone, so that every micro-batch is like the one before. Some 2.5 million kernels are summed up op by op, a tenth
+ * of them one by one: what tp leaves exposed is as long for each micro-batch, and on the same links for no shorter, as
+ * latency counts too when ops are summed up. */
+START_TEST(very_many_kernels_are_summed_up_op_by_op) {
+  Cluster *clusters[N_CASE_CLUSTERS];
+  read_case_clusters(clusters);
+  Case drawn = {.model = llama, .cluster = clusters[1], .plan = plan_new()};
+  drawn.model.n_layers = 2;
+  drawn.plan->tp = 8;
+  drawn.plan->seq_len = 2048;
+  const BoundingLink fine = bounding_with(&drawn, 3000), coarse = bounding_with(&drawn, 30000);
+  ck_assert_int_eq(fine.way, SCALE_UP);
+  ck_assert_int_eq(coarse.way, SCALE_UP);
+  ck_assert_double_eq_tol(coarse.wait_s / fine.wait_s, 10, 0.1);
+  ck_assert_double_ge(coarse.busy_s, 9.9 * fine.busy_s);
+  ck_assert_double_le(coarse.busy_s, 1.001 * coarse.wait_s);
+  case_clear(&drawn);
+  free_case_clusters(clusters);
+}
+END_TEST
+
 int main(void) {
   TCase *tcase = tcase_create("link_timeline");
   tcase_add_test(tcase, moments_say_what_runs_and_what_moves);
@@ -162,6 +189,7 @@ int main(void) {
   tcase_add_test(tcase, without_loads_nothing_is_known);
   tcase_add_test(tcase, the_picture_has_a_lane_for_kernels_and_each_way_in_use);
   tcase_add_test(tcase, the_same_link_bounds_folded_and_unfolded_steps);
+  tcase_add_test(tcase, very_many_kernels_are_summed_up_op_by_op);
   Suite *suite = suite_create("link_timeline");
   suite_add_tcase(suite, tcase);
   SRunner *runner = srunner_create(suite);

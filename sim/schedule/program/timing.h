@@ -29,10 +29,10 @@ typedef struct {
   const char *name;     /* static */
   gint64 duration_ns;   /* on its stream */
   gint64 launch_ns;     /* host time to issue it */
-  gint64 latency_ns;    /* of a collective's duration: before bytes move */
   gint32 after;         /* as WorkItem.after */
   guint8 is_collective; /* on the tp stream */
   guint8 recompute;
+  gint64 latency_ns; /* of a collective's duration: before bytes move */
 } TimedItem;
 
 typedef struct {
