@@ -24,12 +24,13 @@ static gboolean tp_contends(const Program *program, const Workload *workload, co
   return workload->plan->contention && timing_model_tp_meets(program, workload, cluster);
 }
 
-/* Ops of whole pieces say nothing of the moment at which a kernel or a collective of tp runs: they are enough where
- * that makes no difference. Takes over `program`. */
+/* Ops of whole pieces say nothing of the moment at which a kernel or a collective inside runs: they are enough where
+ * that makes no difference. Collectives of cp may cross nodes, and share NICs with sends and gradients there. Takes
+ * over `program`. */
 static Program *expand_if_needed(Program *program, const Workload *workload, const Cluster *cluster, GError **error) {
   g_autoptr(Program) whole = program;
   const Plan *plan = workload->plan;
-  const gboolean is_apart = !plan->fold || cluster->transfer_tax > 0;
+  const gboolean is_apart = !plan->fold || cluster->transfer_tax > 0 || plan->cp > 1;
   if (whole->expanded || (!is_apart && !tp_contends(whole, workload, cluster)))
     return g_steal_pointer(&whole);
   const double passes = (double)workload->model->n_layers * (double)plan->n_micro_batches * plan->steps;

@@ -43,6 +43,9 @@ static gboolean check_model(const Workload *workload, GError **error) {
 static gboolean check_plan(const Workload *workload, GError **error) {
   const Plan *plan = workload->plan;
   const PrecisionInfo *precision = precision_info(plan->precision);
+  if (plan->cp > 1)
+    return fail_impossible(error, "cp %d: sequences cannot be cut here, expected 1 (stepsim simulate predicts it)",
+                           plan->cp);
   if (plan->precision != PRECISION_FP32 && plan->precision != PRECISION_BF16)
     return fail_impossible(error, "--precision %s cannot be trained here: expected fp32 or bf16", precision->name);
   if (plan->recipe.weights != precision->element_bytes)
@@ -51,6 +54,11 @@ static gboolean check_plan(const Workload *workload, GError **error) {
                            "use %s",
                            precision->name, plan->recipe.name, plan->recipe.weights, precision->element_bytes,
                            plan->precision == PRECISION_FP32 ? "--recipe fp32" : "--recipe bf16+master or megatron");
+  if (plan->recompute == RECOMPUTE_SELECTIVE && plan->memory.selective == SELECTIVE_PRODUCTS)
+    return fail_impossible(error,
+                           "--recompute selective as framework %s has it, product by product, cannot be trained here; "
+                           "leave --framework out, or use --recompute none or full",
+                           plan->framework);
   const Recipe *recipe = &plan->recipe;
   if ((recipe->gradients != 4 && recipe->gradients != 2) || (recipe->master != 4 && recipe->master != 0) ||
       recipe->moments != 8 || (plan->precision == PRECISION_FP32 && recipe->gradients != 4))

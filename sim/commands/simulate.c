@@ -13,9 +13,9 @@
 #include "memory_timeline.h"
 #include "options.h"
 #include "output.h"
-#include "plots.h"
 #include "predict.h"
 #include "program_text.h"
+#include "stack.h"
 #include "step_of_prediction.h"
 #include "text_report.h"
 #include "timeline.h"
@@ -125,7 +125,7 @@ static gboolean parse_options(SimulateOptions *o, int *argc, char ***argv, GErro
       G_OPTION_ENTRY_NULL};
   plan_options_init(&o->plan);
   parser_add(parser, entries);
-  plan_options_add(&o->plan, PLAN_OPTIONS_JSON | PLAN_OPTIONS_SIMULATED, parser);
+  plan_options_add(&o->plan, PLAN_OPTIONS_JSON | PLAN_OPTIONS_SIMULATED | PLAN_OPTIONS_PLACED, parser);
   return parser_run(parser, argc, argv, FALSE, error) && check_outputs(o, error) && parse_training(o, error) &&
          plan_options_finish(&o->plan, error);
 }
@@ -198,7 +198,8 @@ static gboolean write_files(const SimulateOptions *o, const Prediction *predicti
   if (o->plot != NULL) {
     g_autofree char *title = g_strdup_printf("Where the time goes: %s on %d × %s (%s)", report->model_name,
                                              report->plan->gpus, report->gpu_name, report->cluster_name);
-    if (!plot_breakdown(prediction->trace, prediction->metrics, title, o->plot, error))
+    g_autoptr(Stack) stack = stack_of_ranks(prediction->trace, prediction->metrics, title);
+    if (!picture_take(stack_picture(stack, 0, error), o->plot, error))
       return FALSE;
   }
   if (!write_memory_plot(o, prediction, report, error) || !write_link_plot(o, prediction, report, error))
@@ -212,6 +213,8 @@ static gboolean write_files(const SimulateOptions *o, const Prediction *predicti
 static gboolean print_outputs(const SimulateOptions *o, const Prediction *prediction, GError **error) {
   g_autofree int *in_flight = g_new0(int, prediction->program->n_ranks);
   StepReport report = step_of_prediction(prediction, in_flight);
+  if (report.cluster != NULL)
+    report.bounding = bounding_link_of(prediction->trace, prediction->metrics);
   if (!write_files(o, prediction, &report, error))
     return FALSE;
   g_autoptr(GString) out = g_string_new(NULL);

@@ -13,6 +13,7 @@
 #include "timing_model.h"
 
 #include "collective_cost.h"
+#include "framework_cost.h"
 #include "kernel_cost.h"
 #include "way_load.h"
 
@@ -37,10 +38,11 @@ typedef struct {
 typedef struct {
   const Workload *workload;
   const Cluster *cluster;
+  Gpu gpu; /* as the framework reaches it; shares the tables of the cluster's */
   gint64 launch_ns;
   GArray *products; /* of Product; few tens: searched in order */
   GArray *ranks;    /* of int: ranks of pipeline rank 0 that stand for all of it */
-  GroupShape tp;
+  GroupShape groups[N_ITEM_AXES];
   gboolean tp_meets; /* transfers of the program use links that collectives of tp do */
 } Costing;
 
@@ -66,7 +68,7 @@ static double product_s(Costing *costing, const WorkItem *item) {
       return known->time_s;
   }
   Product product = {.item = *item};
-  product.time_s = kernel_cost_s(&costing->cluster->gpu, item, &product.source);
+  product.time_s = kernel_cost_s(&costing->gpu, item, &product.source);
   g_array_append_val(costing->products, product);
   return product.time_s;
 }
@@ -74,16 +76,23 @@ static double product_s(Costing *costing, const WorkItem *item) {
 static double item_s(Costing *costing, const WorkItem *item, double *latency_s) {
   *latency_s = 0;
   if (item->kind == ITEM_COLLECTIVE) {
-    CollectiveCost cost = collective_cost(costing->cluster, item->collective, &costing->tp, item->bytes, -1);
-    *latency_s = cost.latency_s;
-    return cost.time_s;
+    const GroupShape *group = &costing->groups[item->axis];
+    const CollectiveCost cost = collective_cost(costing->cluster, item->collective, group, item->bytes, -1);
+    const double time_s = item->axis == AXIS_TP
+                              ? framework_collective_s(&costing->workload->plan->time, cost.time_s, group->n)
+                              : cost.time_s;
+    *latency_s = MIN(cost.latency_s, time_s);
+    return time_s;
   }
   if (item->kind == ITEM_MATMUL)
     return product_s(costing, item);
-  return kernel_cost_s(&costing->cluster->gpu, item, NULL);
+  return kernel_cost_s(&costing->gpu, item, NULL);
 }
 
-static void time_list(Costing *costing, const WorkList *work, TimedList *list) {
+static void time_list(Costing *costing, Piece piece, Phase phase, TimedList *list) {
+  const WorkList *work = &costing->workload->work[piece][phase];
+  LaunchTimes launches =
+      framework_launches(&costing->workload->plan->time, work, piece, phase, costing->cluster->gpu.host_launch_s);
   list->n_items = work->n_items;
   list->items = g_new0(TimedItem, work->n_items);
   for (int i = 0; i < work->n_items; i++) {
@@ -93,10 +102,13 @@ static void time_list(Costing *costing, const WorkList *work, TimedList *list) {
         .name = item->name,
         .duration_ns = ns_of(time_s),
         .latency_ns = ns_of(latency_s),
-        .launch_ns = costing->launch_ns,
+        .launch_ns = ns_of(item->kind == ITEM_COLLECTIVE ? launches.collective_s
+                           : item->recompute             ? launches.again_s
+                                                         : launches.kernel_s),
         .after = item->after,
         .is_collective = item->kind == ITEM_COLLECTIVE,
         .recompute = item->recompute,
+        .axis = item->axis,
     };
   }
   timed_list_finish(list);
@@ -106,7 +118,7 @@ static OpTime time_work(const Costing *costing, const Timing *timing, const Work
   if (work->phase != PHASE_OPTIMIZER)
     return timing_of_work(timing, work);
   WorkItem item = workload_optimizer_item(costing->workload, work->parameters);
-  return launched(kernel_cost_s(&costing->cluster->gpu, &item, NULL), costing->launch_ns);
+  return launched(kernel_cost_s(&costing->gpu, &item, NULL), costing->launch_ns);
 }
 
 /* The ranks with pp = 0 at which placement is looked at (see the story above); bounded by the domain, not by dp, but
@@ -215,15 +227,25 @@ static GroupShape *group_shapes(const Costing *costing, const Program *program) 
 }
 
 /* Collectives of tp alone are on links in expanded programs only, and there where anything else is: elsewhere their
- * time is the kernels' business. */
+ * time is the kernels' business. (With those of cp, which may cross nodes beside gradients and activations, a run is
+ * always expanded.) */
 static double collective_s(const Costing *costing, const Program *program, const Transfer *transfer,
                            const GroupShape *shape, WayLoad *load) {
   const Group *group = &g_array_index(program->groups, Group, transfer->group);
   CollectiveCost cost = collective_cost(costing->cluster, transfer->collective, shape, transfer->bytes, -1);
   if (costing->tp_meets || !is_tp_alone(group))
     collective_way_load(costing->cluster, shape, cost.algorithm == ALGORITHM_DIRECT, load);
-  load->latency_ns = ns_of(cost.latency_s);
-  return cost.time_s;
+  const double time_s = is_tp_alone(group) && transfer->is_item
+                            ? framework_collective_s(&costing->workload->plan->time, cost.time_s, shape->n)
+                            : cost.time_s;
+  load->latency_ns = ns_of(MIN(cost.latency_s, time_s));
+  return time_s;
+}
+
+/* A collective that was an item of a piece is issued as such. */
+static gint64 transfer_launch_ns(const Costing *costing, const Transfer *transfer) {
+  const FrameworkTime *framework = &costing->workload->plan->time;
+  return transfer->is_item && framework->has_host ? ns_of(framework->collective_s) : costing->launch_ns;
 }
 
 static void time_transfers(const Costing *costing, const Program *program, Timing *timing) {
@@ -236,7 +258,7 @@ static void time_transfers(const Costing *costing, const Program *program, Timin
     WayLoad *load = &timing->loads[i];
     double time_s = transfer->group < 0 ? worst_send_s(costing, transfer, load)
                                         : collective_s(costing, program, transfer, &shapes[transfer->group], load);
-    timing->transfers[i] = launched(time_s, costing->launch_ns);
+    timing->transfers[i] = launched(time_s, transfer_launch_ns(costing, transfer));
   }
 }
 
@@ -259,11 +281,13 @@ static void costing_init(Costing *costing, const Workload *workload, const Clust
   *costing = (Costing){
       .workload = workload,
       .cluster = cluster,
+      .gpu = framework_gpu(&workload->plan->time, &cluster->gpu),
       .launch_ns = ns_of(cluster->gpu.host_launch_s),
       .products = g_array_new(FALSE, FALSE, sizeof(Product)),
       .ranks = representatives(&workload->layout, cluster),
-      .tp = layout_group_shape(&workload->layout, cluster, AXIS_BIT(AXIS_TP)),
   };
+  for (int axis = 0; axis < N_ITEM_AXES; axis++)
+    costing->groups[axis] = layout_group_shape(&workload->layout, cluster, AXIS_BIT(axis));
 }
 
 static void costing_clear(Costing *costing) {
@@ -306,7 +330,7 @@ static double busiest_taken_s(const Program *program, const double *taken_s) {
 /* Other transfers take enough of the ways of tp's collectives to be worth a look at every one of these. Said of the
  * plan rather than of the Program's form, so that whole and expanded ones agree. */
 static gboolean meets_tp(const Costing *costing, const Program *program) {
-  if (costing->tp.n < 2)
+  if (costing->groups[AXIS_TP].n < 2)
     return FALSE;
   const Plan *plan = costing->workload->plan;
   const double peak_flops = costing->cluster->gpu.peak_flops[precision_info(plan->precision)->linear];
@@ -314,7 +338,7 @@ static gboolean meets_tp(const Costing *costing, const Program *program) {
   const double least_step_s = 6 * model_parameters(costing->workload->model) * tokens / plan->gpus / peak_flops;
   const int n = (int)program->transfers->len;
   WayLoad tp;
-  collective_way_load(costing->cluster, &costing->tp, FALSE, &tp);
+  collective_way_load(costing->cluster, &costing->groups[AXIS_TP], FALSE, &tp);
   g_autofree GroupShape *shapes = group_shapes(costing, program);
   g_autofree double *taken_s = g_new(double, n + 1);
   double sum_s = 0;
@@ -338,10 +362,10 @@ Timing *timing_model(const Program *program, const Workload *workload, const Clu
   Timing *timing = g_new0(Timing, 1);
   for (int piece = 0; piece < N_PIECES; piece++)
     for (int phase = 0; phase < N_PHASES; phase++)
-      time_list(&costing, &workload->work[piece][phase], &timing->lists[piece][phase]);
+      time_list(&costing, piece, phase, &timing->lists[piece][phase]);
   time_works(&costing, program, timing);
   time_transfers(&costing, program, timing);
-  collective_way_load(cluster, &costing.tp, FALSE, &timing->tp);
+  collective_way_load(cluster, &costing.groups[AXIS_TP], FALSE, &timing->tp);
   /* reading a value back costs the host about what issuing a kernel does: both are one call into the driver */
   timing->host_sync = (OpTime){.run_ns = costing.launch_ns, .tail_ns = costing.launch_ns, .host_ns = costing.launch_ns};
   count_products(costing.products, timing);

@@ -17,24 +17,12 @@ void plan_options_init(PlanOptions *options) {
 }
 
 void plan_options_clear(PlanOptions *options) {
-  char **strings[] = {&options->model_file,
-                      &options->cluster_file,
-                      &options->schedule,
-                      &options->recompute,
-                      &options->sequence_parallel,
-                      &options->precision,
-                      &options->recipe,
-                      &options->attention,
-                      &options->overlap_grad,
-                      &options->overlap_param,
-                      &options->order,
-                      &options->rank_map,
-                      &options->memory_cap,
-                      &options->fold,
-                      &options->flops,
-                      &options->overlap_p2p,
-                      &options->contention,
-                      &options->grad_norm_barrier};
+  char **strings[] = {
+      &options->model_file,        &options->cluster_file, &options->schedule,      &options->recompute,
+      &options->sequence_parallel, &options->precision,    &options->recipe,        &options->attention,
+      &options->cp_comm,           &options->overlap_grad, &options->overlap_param, &options->order,
+      &options->rank_map,          &options->memory_cap,   &options->fold,          &options->flops,
+      &options->overlap_p2p,       &options->framework,    &options->contention,    &options->grad_norm_barrier};
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_clear_pointer(strings[i], g_free);
   g_clear_pointer(&options->slow_ranks, g_strfreev);
@@ -69,11 +57,11 @@ static void add_sizes(Parser *parser, PlanOptions *o) {
                                            given != NULL ? given : "1; 3 in a pipeline without --grad-norm-barrier");
   const char *schedules = options_schedule_help();
   const GOptionEntry entries[] = {
-      {"gpus", 0, 0, G_OPTION_ARG_INT, &o->gpus, "GPUs in all (default: tp × pp × dp)", "N"},
+      {"gpus", 0, 0, G_OPTION_ARG_INT, &o->gpus, "GPUs in all (default: tp × cp × pp × dp)", "N"},
       {"tp", 0, 0, G_OPTION_ARG_INT, &o->tp, "tensor parallel ranks (default 1)", "N"},
       {"pp", 0, 0, G_OPTION_ARG_INT, &o->pp, "pipeline parallel ranks (default 1)", "N"},
       {"dp", 0, 0, G_OPTION_ARG_INT, &o->dp, "data parallel ranks (default: what is left of --gpus)", "N"},
-      {"cp", 0, 0, G_OPTION_ARG_INT, &o->cp, "context parallel ranks (only 1 is modelled)", "N"},
+      {"cp", 0, 0, G_OPTION_ARG_INT, &o->cp, "context parallel ranks, which cut every sequence (default 1)", "N"},
       {"ep", 0, 0, G_OPTION_ARG_INT, &o->ep, "expert parallel ranks (only 1 is modelled)", "N"},
       {"chunks", 0, 0, G_OPTION_ARG_INT, &o->chunks,
        "model chunks per pipeline rank (default: what the schedule needs)", "N"},
@@ -95,7 +83,8 @@ static void add_sizes(Parser *parser, PlanOptions *o) {
 static void add_methods(Parser *parser, PlanOptions *o) {
   const GOptionEntry entries[] = {
       {"zero", 0, 0, G_OPTION_ARG_INT, &o->zero, "ZeRO stage 0 to 3 (default 0)", "N"},
-      {"zero-ranks", 0, 0, G_OPTION_ARG_INT, &o->zero_ranks, "ranks one set of shards spans (default: all of dp)", "N"},
+      {"zero-ranks", 0, 0, G_OPTION_ARG_INT, &o->zero_ranks,
+       "ranks one set of shards spans, those of cp among them (default: all of dp × cp)", "N"},
       {"recompute", 0, 0, G_OPTION_ARG_STRING, &o->recompute, "none, selective or full (default none)", "WHAT"},
       {"sequence-parallel", 0, 0, G_OPTION_ARG_STRING, &o->sequence_parallel, "on or off (default off)", "SWITCH"},
       {"precision", 0, 0, G_OPTION_ARG_STRING, &o->precision, "bf16, fp16, fp32, fp8, mxfp8 or nvfp4 (default bf16)",
@@ -107,6 +96,10 @@ static void add_methods(Parser *parser, PlanOptions *o) {
        "fp32)",
        "NAME"},
       {"attention", 0, 0, G_OPTION_ARG_STRING, &o->attention, "flash or unfused (default flash)", "KIND"},
+      {"cp-comm", 0, 0, G_OPTION_ARG_STRING, &o->cp_comm,
+       "how attention reaches the tokens of other cp ranks: ring (keys and values pass round beside it; Transformer "
+       "Engine's p2p), all-gather (of keys and values before it) or ulysses (a2a: heads for tokens) (default ring)",
+       "HOW"},
       {"overlap-grad", 0, 0, G_OPTION_ARG_STRING, &o->overlap_grad,
        "gradient collectives beside backward: on or off (default on)", "SWITCH"},
       {"overlap-param", 0, 0, G_OPTION_ARG_STRING, &o->overlap_param,
@@ -117,12 +110,16 @@ static void add_methods(Parser *parser, PlanOptions *o) {
        "v-*, dualpipe* and auto)",
        "SWITCH"},
       {"bucket", 0, 0, G_OPTION_ARG_INT64, &o->bucket_parameters,
-       "least parameters in a gradient bucket (default max(40000000, 1000000·dp))", "N"},
+       "least parameters in a gradient bucket (default max(40000000, 1000000·dp·cp))", "N"},
       {"prefetch", 0, 0, G_OPTION_ARG_INT, &o->prefetch, "ZeRO-3: pieces gathered ahead of their use (default 1)", "N"},
       {"grad-norm-barrier", 0, 0, G_OPTION_ARG_STRING, &o->grad_norm_barrier,
        "the optimizer waits for the norm over all ranks: on or off (default on; off with zb-*, v-* and auto, whose "
        "stages run on into the next step)",
        "SWITCH"},
+      {"framework", 0, 0, G_OPTION_ARG_STRING, &o->framework,
+       "what runs the step, a file or a name in topologies/frameworks/: its memory is counted, and its recipe is the "
+       "default (default: none)",
+       "NAME"},
       {"order", 0, 0, G_OPTION_ARG_STRING, &o->order, "rank order, innermost first (default tp-cp-ep-dp-pp)", "AXES"},
       {"flops", 0, 0, G_OPTION_ARG_STRING, &o->flops,
        "FLOPs counted in MFU: causal, megatron (attention in full) or 6n (default causal)", "HOW"},
@@ -132,8 +129,6 @@ static void add_methods(Parser *parser, PlanOptions *o) {
 
 static void add_simulated(Parser *parser, PlanOptions *o) {
   const GOptionEntry entries[] = {
-      {"rank-map", 0, 0, G_OPTION_ARG_FILENAME, &o->rank_map,
-       "which GPU each rank is on: a line of GPUs, a table rank,node,gpu or hosts (default: rank r on GPU r)", "FILE"},
       {"fold", 0, 0, G_OPTION_ARG_STRING, &o->fold,
        "one representative per pipeline rank: on or off (default on; off with jitter or slow ranks)", "SWITCH"},
       {"contention", 0, 0, G_OPTION_ARG_STRING, &o->contention,
@@ -147,6 +142,14 @@ static void add_simulated(Parser *parser, PlanOptions *o) {
   parser_add(parser, entries);
 }
 
+static void add_placement(Parser *parser, PlanOptions *o) {
+  const GOptionEntry entries[] = {
+      {"rank-map", 0, 0, G_OPTION_ARG_FILENAME, &o->rank_map,
+       "which GPU each rank is on: a line of GPUs, a table rank,node,gpu or hosts (default: rank r on GPU r)", "FILE"},
+      G_OPTION_ENTRY_NULL};
+  parser_add(parser, entries);
+}
+
 void plan_options_add(PlanOptions *options, PlanOptionSet set, Parser *parser) {
   add_files(parser, options);
   if (set & PLAN_OPTIONS_JSON)
@@ -155,6 +158,8 @@ void plan_options_add(PlanOptions *options, PlanOptionSet set, Parser *parser) {
   add_methods(parser, options);
   if (set & PLAN_OPTIONS_SIMULATED)
     add_simulated(parser, options);
+  if (set & PLAN_OPTIONS_PLACED)
+    add_placement(parser, options);
 }
 
 static gboolean parse_named(const char *option, const char *text, const char *const *names, guint *value,
@@ -168,16 +173,33 @@ static gboolean parse_named(const char *option, const char *text, const char *co
   return TRUE;
 }
 
+/* Before what it has a default for. */
+static gboolean parse_framework(const PlanOptions *o, Plan *plan, GError **error) {
+  if (o->framework == NULL)
+    return TRUE;
+  Framework framework;
+  if (!framework_read(o->framework, &framework, error)) {
+    g_prefix_error(error, "--framework: ");
+    return FALSE;
+  }
+  plan_set_framework(plan, o->framework, &framework);
+  return TRUE;
+}
+
 static gboolean parse_choices(const PlanOptions *o, Plan *plan, GError **error) {
-  guint recompute = plan->recompute, attention = plan->attention, flops = plan->flops;
+  guint recompute = plan->recompute, attention = plan->attention, flops = plan->flops, cp_comm = plan->cp_comm;
   if (!parse_named("--recompute", o->recompute, recompute_names(), &recompute, error) ||
       !parse_named("--attention", o->attention, attention_names(), &attention, error) ||
+      !parse_named("--cp-comm", o->cp_comm, cp_comm_names(), &cp_comm, error) ||
       !parse_named("--flops", o->flops, flops_convention_names(), &flops, error))
     return FALSE;
   plan->recompute = recompute;
   plan->attention = attention;
+  plan->cp_comm = cp_comm;
   plan->flops = flops;
   if (o->precision != NULL && !precision_parse(o->precision, &plan->precision, error))
+    return FALSE;
+  if (!parse_framework(o, plan, error))
     return FALSE;
   const char *recipe = o->recipe != NULL ? o->recipe : plan->precision == PRECISION_FP32 ? "fp32" : NULL;
   if (recipe != NULL && !recipe_parse(recipe, &plan->recipe, error))
@@ -267,11 +289,11 @@ static gboolean check_fold(const PlanOptions *o, GError **error) {
                     o->slow_ranks != NULL ? "--slow-rank" : "--jitter");
 }
 
-static gboolean check_fold_on_cluster(const PlanOptions *o, GError **error) {
-  if (g_strcmp0(o->fold, "on") != 0 || o->cluster->other_gpus == NULL)
+gboolean plan_options_check_cluster(const PlanOptions *options, const Cluster *cluster, GError **error) {
+  if (g_strcmp0(options->fold, "on") != 0 || cluster->other_gpus == NULL)
     return TRUE;
   return fail_input(error, "--fold on and other_gpus of %s clash: ranks that differ cannot be stood for by one of them",
-                    o->cluster->name);
+                    cluster->name);
 }
 
 static gboolean parse_memory_cap(const PlanOptions *o, Plan *plan, GError **error) {
@@ -318,5 +340,6 @@ gboolean plan_options_finish(PlanOptions *options, GError **error) {
   if (options->model == NULL)
     return FALSE;
   options->cluster = cluster_read(options->cluster_file, error);
-  return options->cluster != NULL && check_fold_on_cluster(options, error) && read_rank_map(options, error);
+  return options->cluster != NULL && plan_options_check_cluster(options, options->cluster, error) &&
+         read_rank_map(options, error);
 }

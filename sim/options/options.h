@@ -12,7 +12,8 @@ typedef struct {
   gint64 micro_batch, global_batch, seq_len, bucket_parameters;
   gint64 seed;
   gdouble jitter;
-  char *schedule, *recompute, *sequence_parallel, *precision, *recipe, *attention, *overlap_grad, *overlap_param;
+  char *schedule, *recompute, *sequence_parallel, *precision, *recipe, *attention, *cp_comm, *overlap_grad,
+      *overlap_param, *framework;
   char *overlap_p2p, *grad_norm_barrier, *memory_cap, *order, *rank_map, *contention, *fold, *flops;
   char **slow_ranks;
 
@@ -31,11 +32,14 @@ void plan_options_clear(PlanOptions *options);
 typedef enum {
   PLAN_OPTIONS_JSON = 1 << 0,      /* --json: it has an object to print */
   PLAN_OPTIONS_SIMULATED = 1 << 1, /* what only a simulation can vary: folding, jitter, slow ranks */
+  PLAN_OPTIONS_PLACED = 1 << 2,    /* --rank-map: one plan on one cluster, read by plan_options_finish() */
 } PlanOptionSet;
 void plan_options_add(PlanOptions *options, PlanOptionSet set, Parser *parser);
 /* Help of --schedule: all names and the default. Static. */
 const char *options_schedule_help(void);
 /* Fill the plan alone. */
 gboolean plan_options_make_plan(PlanOptions *options, GError **error);
+/* INPUT when what was typed clashes with the cluster itself. */
+gboolean plan_options_check_cluster(const PlanOptions *options, const Cluster *cluster, GError **error);
 /* Read the files and fill the plan. INPUT when --model or --cluster is missing or a value is wrong. */
 gboolean plan_options_finish(PlanOptions *options, GError **error);

@@ -6,9 +6,9 @@
 typedef struct {
   const Model *model; /* borrowed */
   const Plan *plan;   /* borrowed */
-  gint64 tp;
+  gint64 tp, cp;
   gboolean sequence_parallel;         /* and tp > 1 */
-  gint64 sequences, seq_len;          /* b, s */
+  gint64 sequences, seq_len;          /* b; s, the tokens of a sequence that lie on this rank: all / cp */
   gint64 tokens;                      /* b·s: what linear layers and attention see */
   gint64 split_tokens;                /* what norms, dropout and residuals see: b·s/tp under sequence parallelism */
   gint64 heads;                       /* query heads of this rank */
@@ -27,4 +27,5 @@ Cut cut_of(const Model *model, const Plan *plan);
 /* Parameters on one tp rank: matrices cut, norms and biases of row-parallel linears whole. */
 gint64 cut_vocab_parameters(const Cut *cut); /* one vocabulary matrix */
 gint64 cut_piece_parameters(const Cut *cut, Piece piece);
+gint64 cut_layer_matrices(const Cut *cut);                /* elements of a layer's linears */
 gint64 cut_whole_parameters(const Cut *cut, Piece piece); /* those that tp does not cut */

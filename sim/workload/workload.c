@@ -78,6 +78,8 @@ Workload *workload_new(const Model *model, const Plan *plan, const Placement *pl
     workload->piece_parameters[piece] = cut_piece_parameters(&cut, piece);
   }
   init_stages(workload, &cut);
+  if (plan->memory.spare_gradients == SPARE_GRADIENTS_KEPT)
+    workload->framework_bytes = cut.element_bytes * cut_layer_matrices(&cut);
   workload->boundary_bytes = cut.element_bytes * cut.split_tokens * model->hidden;
   return workload;
 }
@@ -111,5 +113,5 @@ WorkItem workload_optimizer_item(const Workload *workload, double parameters) {
 double workload_optimizer_parameters(const Workload *workload, int stage) {
   g_assert(stage >= 0 && stage < workload->n_stages);
   const double parameters = workload->stages[stage].parameters;
-  return workload->plan->zero >= 1 ? parameters / workload->layout.dp_shard : parameters;
+  return workload->plan->zero >= 1 ? parameters / workload->layout.n_shards : parameters;
 }

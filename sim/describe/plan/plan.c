@@ -14,6 +14,8 @@ static const char *const recompute_table[N_RECOMPUTES + 1] = {
     [RECOMPUTE_NONE] = "none", [RECOMPUTE_SELECTIVE] = "selective", [RECOMPUTE_FULL] = "full"};
 static const char *const attention_table[N_ATTENTIONS + 1] = {
     [ATTENTION_FLASH] = "flash", [ATTENTION_UNFUSED] = "unfused"};
+static const char *const cp_comm_table[N_CP_COMMS + 1] = {
+    [CP_RING] = "ring", [CP_ALL_GATHER] = "all-gather", [CP_ULYSSES] = "ulysses"};
 static const char *const flops_table[N_FLOPS_CONVENTIONS + 1] = {
     [FLOPS_CAUSAL] = "causal", [FLOPS_MEGATRON] = "megatron", [FLOPS_6N] = "6n"};
 
@@ -49,6 +51,7 @@ Plan *plan_new(void) {
 Plan *plan_copy(const Plan *plan) {
   Plan *copy = g_memdup2(plan, sizeof *plan);
   copy->schedule = g_strdup(plan->schedule);
+  copy->framework = g_strdup(plan->framework);
   copy->slow_ranks = g_array_copy(plan->slow_ranks);
   copy->rank_map = plan->rank_map != NULL ? g_array_copy(plan->rank_map) : NULL;
   return copy;
@@ -58,9 +61,26 @@ void plan_free(Plan *plan) {
   if (plan == NULL)
     return;
   g_free(plan->schedule);
+  g_free(plan->framework);
   g_clear_pointer(&plan->slow_ranks, g_array_unref);
   g_clear_pointer(&plan->rank_map, g_array_unref);
   g_free(plan);
+}
+
+void plan_set_framework(Plan *plan, const char *name, const Framework *framework) {
+  const FrameworkMemory *memory = &framework->memory;
+  g_autofree char *replaced = plan->framework;
+  plan->framework = g_strdup(name);
+  plan->memory = *memory;
+  plan->time = framework->time;
+  if (memory->recipe[0] == '\0' || plan->precision == PRECISION_FP32 || plan->precision == PRECISION_FP16)
+    return;
+  gboolean known = recipe_parse(memory->recipe, &plan->recipe, NULL);
+  g_assert(known);
+}
+
+int plan_data_ranks(const Plan *plan) {
+  return plan->dp * plan->cp;
 }
 
 void plan_default_schedule(Plan *plan) {
@@ -79,6 +99,10 @@ const char *const *recompute_names(void) {
 
 const char *const *attention_names(void) {
   return attention_table;
+}
+
+const char *const *cp_comm_names(void) {
+  return cp_comm_table;
 }
 
 const char *const *flops_convention_names(void) {

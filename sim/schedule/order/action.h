@@ -22,6 +22,7 @@ typedef enum {
   ACTION_COPY_GRAD,   /* two pipes: all-reduce of a stage's gradient over its two copies */
   ACTION_WHOLE_GRAD,  /* sequence parallelism: all-reduce over tp of the gradients of what every tp rank holds whole */
   ACTION_SYNC,        /* host reads the loss */
+  ACTION_WAIT,        /* host waits for an exchange */
   N_ACTIONS
 } ActionKind;
 
@@ -30,6 +31,7 @@ typedef struct {
   gint32 micro_batch;   /* −1 where the kind has none */
   guint8 kind;          /* ActionKind */
   guint8 overlaps_next; /* this F and the B right after it in the rank's list run as one (OVERLAP_F_B) */
+  guint8 joins_next; /* this F and the B right after it are one round: nothing is exchanged between them (Exchange) */
 } Action;
 
 typedef struct {

@@ -26,15 +26,16 @@ StepReport step_of_prediction(const Prediction *prediction, int *in_flight) {
                        .n_events = prediction->engine.n_events,
                        .n_ranks_simulated = prediction->engine.n_ranks,
                        .wall_s = prediction->wall_s};
-  if (link_use_of(prediction->trace, prediction->metrics, report.link_use)) {
+  report.bounding.way = -1; /* for who asks: it takes a look at every kernel of a rank */
+  if (link_use_of(prediction->trace, prediction->metrics, report.link_use))
     report.cluster = cluster;
-    report.bounding = bounding_link_of(prediction->trace, prediction->metrics);
-  }
   step_report_set_metrics(&report, prediction->metrics);
   double reserved_bytes = cluster->gpu.reserved_bytes;
   step_report_set_memory(&report, prediction->memory, reserved_bytes,
                          mixed_gpus_room_bytes(prediction->workload, cluster) + reserved_bytes);
-  step_report_set_traffic(&report, prediction->program, prediction->workload);
-  metrics_in_flight(prediction->trace, in_flight);
+  if (in_flight != NULL) {
+    step_report_set_traffic(&report, prediction->program, prediction->workload);
+    metrics_in_flight(prediction->trace, in_flight);
+  }
   return report;
 }

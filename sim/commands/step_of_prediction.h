@@ -1,7 +1,0 @@
-/* From a Prediction to what is printed of it. */
-#pragma once
-#include "predict.h"
-#include "step_report.h"
-
-/* Borrows everything from `prediction`; `in_flight` (pp entries) is filled and borrowed. */
-StepReport step_of_prediction(const Prediction *prediction, int *in_flight);

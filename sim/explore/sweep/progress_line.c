@@ -1,0 +1,82 @@
+#include "progress_line.h"
+
+#include <math.h>
+#include <unistd.h>
+
+static const double terminal_every_s = 0.2, plain_every_s = 20;
+static const double rate_over_s = 10; /* configurations of one kind come together: the rate follows them */
+
+char *progress_thousands(gint64 n) {
+  g_autofree char *digits = g_strdup_printf("%" G_GINT64_FORMAT, n);
+  GString *text = g_string_new(digits);
+  for (gssize at = (gssize)text->len - 3; at > 0; at -= 3)
+    g_string_insert_c(text, at, ',');
+  return g_string_free(text, FALSE);
+}
+
+char *progress_counts(const gint64 counts[N_SWEEP_STATUSES]) {
+  static const char *const words[N_SWEEP_STATUSES] = {[SWEEP_RAN] = "ran",
+                                                      [SWEEP_OUT_OF_MEMORY] = "out of memory",
+                                                      [SWEEP_TOO_LARGE] = "too large to run",
+                                                      [SWEEP_IMPOSSIBLE] = "impossible"};
+  GString *text = g_string_new(NULL);
+  for (int status = 0; status < N_SWEEP_STATUSES; status++) {
+    g_autofree char *n = progress_thousands(counts[status]);
+    if (counts[status] > 0 || status == SWEEP_RAN)
+      g_string_append_printf(text, "%s%s %s", text->len > 0 ? ", " : "", n, words[status]);
+  }
+  return g_string_free(text, FALSE);
+}
+
+void progress_line_init(ProgressLine *line) {
+  *line = (ProgressLine){.is_terminal = isatty(STDERR_FILENO), .last_us = g_get_monotonic_time()};
+}
+
+/* "8 s", "12 min", "3.4 h", "5.6 days" */
+static char *duration(double s) {
+  if (s < 100)
+    return g_strdup_printf("%.0f s", ceil(s));
+  if (s < 6000)
+    return g_strdup_printf("%.0f min", s / 60);
+  return s < 360000 ? g_strdup_printf("%.1f h", s / 3600) : g_strdup_printf("%.1f days", s / 86400);
+}
+
+/* An average that forgets by 1/e in `rate_over_s`. */
+static void follow_rate(ProgressLine *line, gint64 n_now, double passed_s) {
+  const double rate = (double)(n_now - line->n_last) / passed_s;
+  line->rate = line->n_last == 0 ? rate : line->rate + (rate - line->rate) * (1 - exp(-passed_s / rate_over_s));
+  line->n_last = n_now;
+}
+
+static char *text_of(const ProgressLine *line, const SweepProgress *progress) {
+  const gint64 n = progress->n_before + sweep_progress_n_now(progress);
+  g_autofree char *done = progress_thousands(n), *wanted = progress_thousands(progress->n_wanted);
+  g_autofree char *counts = progress_counts(progress->n_now);
+  g_autofree char *left = line->rate > 0 ? duration((double)(progress->n_wanted - n) / line->rate) : g_strdup("?");
+  return g_strdup_printf("%s of %s (%.1f %%): %s; %.*f/s, %s left", done, wanted,
+                         100.0 * (double)n / (double)progress->n_wanted, counts, line->rate < 10 ? 1 : 0, line->rate,
+                         left);
+}
+
+void progress_line_show(ProgressLine *line, const SweepProgress *progress) {
+  const gint64 now_us = g_get_monotonic_time();
+  const double passed_s = 1e-6 * (double)(now_us - line->last_us);
+  if (passed_s < (line->is_terminal ? terminal_every_s : plain_every_s))
+    return;
+  line->last_us = now_us;
+  follow_rate(line, sweep_progress_n_now(progress), passed_s);
+  g_autofree char *text = text_of(line, progress);
+  if (!line->is_terminal) {
+    g_printerr("%s\n", text);
+    return;
+  }
+  const int n = (int)g_utf8_strlen(text, -1);
+  g_printerr("\r%s%*s", text, MAX(line->n_shown - n, 0), "");
+  line->n_shown = n;
+}
+
+void progress_line_end(ProgressLine *line) {
+  if (line->n_shown > 0)
+    g_printerr("\r%*s\r", line->n_shown, "");
+  line->n_shown = 0;
+}
