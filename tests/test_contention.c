@@ -238,6 +238,28 @@ START_TEST(collectives_of_tp_over_nodes_share_nics_with_sends) {
 }
 END_TEST
 
+/* What a framework adds to tp's collectives and their launches they have as ops of their own, too. */
+START_TEST(a_framework_is_the_same_folded_and_unfolded) {
+  Cluster *clusters[N_CASE_CLUSTERS];
+  read_case_clusters(clusters);
+  Case drawn = {.model = llama, .cluster = clusters[1], .plan = plan_new()};
+  drawn.plan->sequence_parallel = TRUE;
+  drawn.plan->seq_len = 1024;
+  drawn.plan->time = (FrameworkTime){.has_host = TRUE,
+                                     .layer_forward_s = 50e-6,
+                                     .layer_backward_s = 100e-6,
+                                     .collective_s = 8e-6,
+                                     .arrival_spread_s = 30e-6};
+  g_autoptr(Prediction) whole = predict_cut(&drawn, 8, 2);
+  drawn.plan->fold = FALSE;
+  g_autoptr(Prediction) apart = predict_case(&drawn);
+  ck_assert(!whole->program->expanded);
+  ck_assert_int_eq(whole->metrics->step_ns, apart->metrics->step_ns);
+  case_clear(&drawn);
+  free_case_clusters(clusters);
+}
+END_TEST
+
 int main(void) {
   TCase *tcase = tcase_create("contention");
   tcase_set_timeout(tcase, 120);
@@ -252,6 +274,7 @@ int main(void) {
   tcase_add_test(tcase, steps_of_plans_are_the_same_folded_and_unfolded);
   tcase_add_test(tcase, collectives_of_tp_share_links_with_those_of_gradients);
   tcase_add_test(tcase, collectives_of_tp_over_nodes_share_nics_with_sends);
+  tcase_add_test(tcase, a_framework_is_the_same_folded_and_unfolded);
   Suite *suite = suite_create("contention");
   suite_add_tcase(suite, tcase);
   SRunner *runner = srunner_create(suite);
