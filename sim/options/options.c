@@ -263,11 +263,11 @@ static gboolean check_fold(const PlanOptions *o, GError **error) {
                     o->slow_ranks != NULL ? "--slow-rank" : "--jitter");
 }
 
-static gboolean check_fold_on_cluster(const PlanOptions *o, GError **error) {
-  if (g_strcmp0(o->fold, "on") != 0 || o->cluster->other_gpus == NULL)
+gboolean plan_options_check_cluster(const PlanOptions *options, const Cluster *cluster, GError **error) {
+  if (g_strcmp0(options->fold, "on") != 0 || cluster->other_gpus == NULL)
     return TRUE;
   return fail_input(error, "--fold on and other_gpus of %s clash: ranks that differ cannot be stood for by one of them",
-                    o->cluster->name);
+                    cluster->name);
 }
 
 static gboolean parse_memory_cap(const PlanOptions *o, Plan *plan, GError **error) {
@@ -303,5 +303,5 @@ gboolean plan_options_finish(PlanOptions *options, GError **error) {
   if (options->model == NULL)
     return FALSE;
   options->cluster = cluster_read(options->cluster_file, error);
-  return options->cluster != NULL && check_fold_on_cluster(options, error);
+  return options->cluster != NULL && plan_options_check_cluster(options, options->cluster, error);
 }

@@ -37,5 +37,7 @@ void plan_options_add(PlanOptions *options, PlanOptionSet set, Parser *parser);
 const char *options_schedule_help(void);
 /* Fill the plan alone. */
 gboolean plan_options_make_plan(PlanOptions *options, GError **error);
+/* INPUT when what was typed clashes with the cluster itself. */
+gboolean plan_options_check_cluster(const PlanOptions *options, const Cluster *cluster, GError **error);
 /* Read the files and fill the plan. INPUT when --model or --cluster is missing or a value is wrong. */
 gboolean plan_options_finish(PlanOptions *options, GError **error);

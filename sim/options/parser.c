@@ -42,11 +42,15 @@ void parser_add(Parser *parser, const GOptionEntry *entries) {
   }
 }
 
+const GOptionEntry *parser_entries(const Parser *parser) {
+  return (const GOptionEntry *)(void *)parser->entries->data;
+}
+
 static char *help_text(const Parser *parser) {
   GOptionContext *context = g_option_context_new(parser->words);
   g_option_context_set_summary(context, parser->summary);
   g_option_context_set_description(context, parser->example);
-  g_option_context_add_main_entries(context, (const GOptionEntry *)(void *)parser->entries->data, NULL);
+  g_option_context_add_main_entries(context, parser_entries(parser), NULL);
   char *text = g_option_context_get_help(context, TRUE, NULL);
   g_option_context_free(context);
   return text;
@@ -129,6 +133,12 @@ static gboolean set_value(const GOptionEntry *entry, const char *text, GError **
   default:
     g_assert_not_reached();
   }
+}
+
+gboolean parser_set(Parser *parser, const char *name, const char *text, GError **error) {
+  g_autofree char *argument = g_strconcat("--", name, NULL);
+  const GOptionEntry *entry = find_entry(parser, argument);
+  return entry != NULL ? set_value(entry, text, error) : fail_unknown_option(parser, argument, error);
 }
 
 /* One option of argv and its value; *i moves past both. */

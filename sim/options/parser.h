@@ -11,6 +11,10 @@ Parser *parser_new(const char *words, const char *summary, const char *example);
 void parser_free(Parser *parser);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Parser, parser_free)
 void parser_add(Parser *parser, const GOptionEntry *entries);
+/* What was added, in that order; ends with a NULL long_name. Borrowed, until more is added. */
+const GOptionEntry *parser_entries(const Parser *parser);
+/* As if "--name text" stood on a command line. INPUT naming the option and what was expected. */
+gboolean parser_set(Parser *parser, const char *name, const char *text, GError **error);
 /* Parse argv in place; what is left are argv[0] and words. Words are an error unless `allows_words`. With --help or -h
  * among the options the error is STEPSIM_ERROR_HELP, its message the help text. */
 gboolean parser_run(Parser *parser, int *argc, char ***argv, gboolean allows_words, GError **error);

@@ -18,7 +18,7 @@
 #include "error.h"
 #include "suggest.h"
 
-enum { MAX_BYTES = 16 << 20, MAX_NODES = 1 << 16, MAX_DEPTH = 32, MAX_FIELDS = 32, NONE = -1 };
+enum { MAX_BYTES = 16 << 20, MAX_NODES = 1 << 16, MAX_DEPTH = 32, MAX_FIELDS = 64, NONE = -1 };
 
 typedef enum { NODE_TEXT, NODE_LIST, NODE_MAP } NodeType;
 static const char *const type_names[] = {[NODE_TEXT] = "a text", [NODE_LIST] = "a list", [NODE_MAP] = "a mapping"};

@@ -1,0 +1,86 @@
+/* A space of configurations: every option of a plan, the model and the cluster, with the values each may take.
+ *
+ *     --tp 1,2,4  --pp 1..3  --schedule 1f1b,zb-v      3 × 3 × 2 = 18 configurations
+ *
+ *     index 7 = 1·(3·2) + 0·2 + 1  →  tp 2, pp 1, schedule zb-v
+ *
+ * Axes stand in the order of --help, the last one turns fastest. A configuration is made from its index when it is
+ * wanted, so that a space of any size takes the memory of its lists. Values of an axis are separated by commas:
+ *
+ *     1,2,4          these           1..16      each from 1 to 16
+ *     1..16*2        1 2 4 8 16      8..64+8    8 16 24 … 64         ranges of whole numbers only
+ *
+ * The same keys and values stand in a file, where lists may also be YAML's:
+ *
+ *     model: llama-3-70b
+ *     cluster: [dgx-h100, dgx-a100]
+ *     tp: 1..8*2
+ *     zero: [0, 1..3] */
+#pragma once
+#include "cluster.h"
+#include "model.h"
+#include "parser.h"
+#include "plan.h"
+
+typedef struct Space Space;
+
+Space *space_new(void);
+void space_free(Space *space);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Space, space_free)
+
+/* Options --tp LIST … of a command line, one per axis, to be filled by parser_run(). */
+void space_add_options(Space *space, Parser *parser);
+/* Whether any axis was given. */
+gboolean space_is_given(const Space *space);
+/* Give one axis its values: `name` as "tp", `text` as "1,2,4"; what was given before goes. INPUT for an unknown name.
+ */
+gboolean space_set(Space *space, const char *name, const char *text, GError **error);
+/* Read a file's axes; those given before keep their values. INPUT with file:line, the nearest valid key. */
+gboolean space_read(Space *space, const char *file, GError **error);
+/* All axes given, one a line as "tp=1,2,4", in their order and with ranges written out: equal spaces have equal texts.
+ * Of a finished space. Owned by the caller. */
+char *space_text(const Space *space);
+/* Set the axes of such a text. INPUT naming the line. */
+gboolean space_set_text(Space *space, const char *text, GError **error);
+
+/* Once all axes are given: expand the lists, check each value by itself, read models and clusters. INPUT naming the
+ * option (or file:line), the value and what was expected; also for a value that stands there twice, an empty list, more
+ * than 65,536 values of one axis, and without a model or a cluster. After it the space does not change. */
+gboolean space_finish(Space *space, GError **error);
+/* As space_finish(), but reads no model and no cluster, so that there are no configurations to be had: for a space
+ * whose results are known. */
+gboolean space_finish_closed(Space *space, GError **error);
+
+/* Configurations; G_MAXINT64 when there are as many or more. */
+gint64 space_count(const Space *space);
+
+/* Axes that were given. */
+int space_n_axes(const Space *space);
+const char *space_axis_name(const Space *space, int axis); /* "tp" */
+int space_axis_n_values(const Space *space, int axis);
+/* The value of one axis in a configuration, as its option spells it. Borrowed. */
+const char *space_axis_value(const Space *space, int axis, gint64 index);
+/* "tp=2 pp=1 schedule=zb-v": the axes with more than one value. Owned by the caller. */
+char *space_label(const Space *space, gint64 index);
+
+/* Files that were read for a value: model or cluster of its index. Borrowed. */
+int space_n_models(const Space *space);
+int space_n_clusters(const Space *space);
+const Model *space_model(const Space *space, int i);
+const Cluster *space_cluster(const Space *space, int i);
+
+/* One configuration. */
+typedef struct {
+  const Model *model;     /* borrowed from the space */
+  const Cluster *cluster; /* borrowed from the space */
+  const Plan *plan;       /* borrowed from the reader, until it reads again; not completed: predict() does that */
+} SpacePoint;
+
+/* Makes configurations of a finished space; one per thread, any number of one space. */
+typedef struct SpaceReader SpaceReader;
+SpaceReader *space_reader_new(const Space *space);
+void space_reader_free(SpaceReader *reader);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(SpaceReader, space_reader_free)
+/* `index` from 0 to space_count() − 1. Values that clash with each other before any plan is made, say a memory cap
+ * with a schedule that takes none, are INPUT; others are found by plan_complete(). */
+gboolean space_reader_read(SpaceReader *reader, gint64 index, SpacePoint *point, GError **error);

@@ -1,0 +1,237 @@
+/* Spaces of configurations: what a list means, which configuration an index is, and what is refused. */
+#include "space.h"
+
+#include "error.h" /* ahead of Check, which has a macro fail() */
+#include <check.h>
+#include <glib/gstdio.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct {
+  const char *name, *text;
+} Given;
+
+/* Unfinished; ends with a NULL name. */
+static Space *space_with(const Given *given) {
+  Space *space = space_new();
+  ck_assert(space_set(space, "model", "gpt2", NULL));
+  ck_assert(space_set(space, "cluster", "selene", NULL));
+  for (; given->name != NULL; given++)
+    ck_assert(space_set(space, given->name, given->text, NULL));
+  return space;
+}
+
+static Space *finished(const Given *given) {
+  g_autoptr(GError) error = NULL;
+  Space *space = space_with(given);
+  gboolean ok = space_finish(space, &error);
+  ck_assert_msg(ok, "%s", error == NULL ? "no message" : error->message);
+  return space;
+}
+
+static void check_text(const Given *given, const char *expected) {
+  g_autoptr(Space) space = finished(given);
+  g_autofree char *text = space_text(space);
+  g_autofree char *whole = g_strconcat("model=gpt2\ncluster=selene\n", expected, NULL);
+  ck_assert_str_eq(text, whole);
+}
+
+START_TEST(ranges_are_written_out) {
+  check_text((Given[]){{"tp", "1..4"}, {NULL}}, "tp=1,2,3,4\n");
+  check_text((Given[]){{"tp", "1..16*2"}, {NULL}}, "tp=1,2,4,8,16\n");
+  check_text((Given[]){{"tp", "1..15*2"}, {NULL}}, "tp=1,2,4,8\n");
+  check_text((Given[]){{"gpus", "8..64+24"}, {NULL}}, "gpus=8,32,56\n");
+  check_text((Given[]){{"zero", "0..3"}, {NULL}}, "zero=0,1,2,3\n");
+  check_text((Given[]){{"tp", "3,6..8, 12..48*2"}, {NULL}}, "tp=3,6,7,8,12,24,48\n");
+  check_text((Given[]){{"tp", "5..5"}, {NULL}}, "tp=5\n");
+  check_text((Given[]){{"tp", "08"}, {NULL}}, "tp=8\n");
+  /* the next power would not fit int64 */
+  check_text((Given[]){{"seed", "1..4503599627370496*67108864"}, {NULL}}, "seed=1,67108864,4503599627370496\n");
+}
+END_TEST
+
+START_TEST(axes_stand_in_the_order_of_help_whatever_order_they_came_in) {
+  check_text((Given[]){{"zero", "1"}, {"pp", "2"}, {"tp", "4"}, {NULL}}, "tp=4\npp=2\nzero=1\n");
+}
+END_TEST
+
+START_TEST(an_index_is_written_in_mixed_radix_and_the_last_axis_turns_fastest) {
+  g_autoptr(Space) space =
+      finished((Given[]){{"tp", "1,2,4"}, {"pp", "1..3"}, {"schedule", "1f1b,gpipe"}, {"zero", "1"}, {NULL}});
+  ck_assert_int_eq(space_count(space), 3 * 3 * 2);
+  /* 7 = 1·(3·2) + 0·2 + 1 */
+  g_autofree char *label = space_label(space, 7);
+  ck_assert_str_eq(label, "tp=2 pp=1 schedule=gpipe");
+  g_autoptr(SpaceReader) reader = space_reader_new(space);
+  const int tp[] = {1, 2, 4};
+  const char *schedule[] = {"1f1b", "gpipe"};
+  int n_wrong = 0;
+  for (gint64 index = 0; index < 18; index++) {
+    SpacePoint point;
+    ck_assert(space_reader_read(reader, index, &point, NULL));
+    n_wrong += point.plan->tp != tp[index / 6] || point.plan->pp != 1 + index / 2 % 3 ||
+               strcmp(point.plan->schedule, schedule[index % 2]) != 0 || point.plan->zero != 1 || point.plan->dp != 0 ||
+               point.model != space_model(space, 0) || point.cluster != space_cluster(space, 0);
+  }
+  ck_assert_int_eq(n_wrong, 0);
+}
+END_TEST
+
+START_TEST(a_configuration_keeps_nothing_of_the_one_read_before) {
+  g_autoptr(Space) space = finished((Given[]){{"schedule", "auto,1f1b"}, {"memory-cap", "10GB"}, {NULL}});
+  g_autoptr(SpaceReader) reader = space_reader_new(space);
+  SpacePoint point;
+  ck_assert(space_reader_read(reader, 0, &point, NULL));
+  ck_assert(point.plan->memory_cap == 10e9);
+  g_autoptr(GError) error = NULL;
+  ck_assert(!space_reader_read(reader, 1, &point, &error)); /* only auto takes a cap */
+  ck_assert_ptr_nonnull(strstr(error->message, "--memory-cap limits the order that --schedule auto makes"));
+  ck_assert(space_reader_read(reader, 0, &point, NULL));
+}
+END_TEST
+
+START_TEST(models_and_clusters_are_axes_too) {
+  g_autoptr(Space) space =
+      finished((Given[]){{"model", "gpt2,llama-3-8b"}, {"cluster", "selene,dgx-h100"}, {"tp", "1,2"}, {NULL}});
+  ck_assert_int_eq(space_count(space), 8);
+  g_autoptr(SpaceReader) reader = space_reader_new(space);
+  SpacePoint point;
+  ck_assert(space_reader_read(reader, 6, &point, NULL)); /* 1·4 + 1·2 + 0 */
+  ck_assert_str_eq(point.cluster->name, "dgx-h100");
+  ck_assert(point.model == space_model(space, 1) && point.plan->tp == 1);
+}
+END_TEST
+
+START_TEST(a_space_larger_than_int64_is_counted_as_its_largest) {
+  g_autoptr(Space) space = finished((Given[]){
+      {"tp", "1..65536"}, {"pp", "1..65536"}, {"dp", "1..65536"}, {"micro-batch", "1..65536"}, {NULL}}); /* 2^64 */
+  ck_assert_int_eq(space_count(space), G_MAXINT64);
+}
+END_TEST
+
+START_TEST(equal_spaces_have_equal_texts_and_come_back_from_them) {
+  g_autoptr(Space) space = finished((Given[]){{"tp", "1..4*2"}, {"schedule", "1f1b,zb-v"}, {NULL}});
+  g_autofree char *text = space_text(space);
+  g_autoptr(Space) again = space_new();
+  ck_assert(!space_is_given(again));
+  ck_assert(space_set_text(again, text, NULL));
+  ck_assert(space_is_given(again));
+  ck_assert(space_finish(again, NULL));
+  g_autofree char *text_again = space_text(again);
+  ck_assert_str_eq(text, text_again);
+  ck_assert(!space_set_text(again, "tp\n", NULL));
+}
+END_TEST
+
+static char *write_file(const char *text) {
+  g_autofree char *path = NULL;
+  int fd = g_file_open_tmp("stepsim-space-XXXXXX.yaml", &path, NULL);
+  ck_assert_int_ge(fd, 0);
+  close(fd);
+  ck_assert(g_file_set_contents(path, text, -1, NULL));
+  return g_steal_pointer(&path);
+}
+
+/* The space of a file and of options typed beside it, as text; or the message of what is wrong with it. */
+static char *read_file(const char *yaml, const Given *typed) {
+  g_autofree char *path = write_file(yaml);
+  g_autoptr(Space) space = space_new();
+  for (; typed->name != NULL; typed++)
+    ck_assert(space_set(space, typed->name, typed->text, NULL));
+  g_autoptr(GError) error = NULL;
+  gboolean ok = space_read(space, path, &error) && space_finish(space, &error);
+  g_unlink(path);
+  return ok ? space_text(space) : g_strdup(error->message);
+}
+
+START_TEST(a_file_has_the_same_keys_lists_and_ranges) {
+  g_autofree char *text = read_file("model: gpt2\ncluster: selene\ntp: [1, 2..4]\npp: 1..4*2\nschedule: 1f1b,gpipe\n",
+                                    (Given[]){{"pp", "7"}, {NULL}}); /* typed options go before the file's */
+  ck_assert_str_eq(text, "model=gpt2\ncluster=selene\ntp=1,2,3,4\npp=7\nschedule=1f1b,gpipe\n");
+}
+END_TEST
+
+static void check_file_refused(const char *yaml, const char *part) {
+  g_autofree char *message = read_file(yaml, (Given[]){{"model", "gpt2"}, {"cluster", "selene"}, {NULL}});
+  ck_assert_msg(strstr(message, part) != NULL, "\"%s\" not in \"%s\"", part, message);
+}
+
+START_TEST(mistakes_in_a_file_name_their_line) {
+  check_file_refused("tp: 1\npq: 2\n", ".yaml:2: unknown key \"pq\"");
+  check_file_refused("tp: 1\nschedule: [1f1b, 1f2b]\n", ".yaml:2: unknown schedule \"1f2b\"");
+  check_file_refused("tp: 1\ntp: 2\n", "found twice");
+  check_file_refused("tp: {a: 1}\n", ".yaml:1: tp: found a mapping");
+  check_file_refused("tp:\n", ".yaml:1: tp: found nothing");
+}
+END_TEST
+
+static void check_refused(const char *name, const char *text, const char *part) {
+  g_autoptr(Space) space = space_with((Given[]){{name, text}, {NULL}});
+  g_autoptr(GError) error = NULL;
+  ck_assert_msg(!space_finish(space, &error), "--%s %s was taken", name, text);
+  ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
+  ck_assert_msg(strstr(error->message, part) != NULL, "\"%s\" not in \"%s\"", part, error->message);
+}
+
+START_TEST(a_value_that_makes_no_sense_by_itself_is_refused) {
+  check_refused("tp", "", "--tp: found nothing");
+  check_refused("tp", "1,,2", "--tp: found nothing between commas");
+  check_refused("tp", "1,2,1", "--tp: 1 stands twice");
+  check_refused("tp", "1..4,2", "--tp: 2 stands twice");
+  check_refused("tp", "4..1", "expected FIRST..LAST");
+  check_refused("tp", "0..8*2", "expected FIRST..LAST");
+  check_refused("tp", "1..8*1", "expected FIRST..LAST");
+  check_refused("tp", "1..8+0", "expected FIRST..LAST");
+  check_refused("tp", "1..", "expected FIRST..LAST");
+  check_refused("tp", "two", "--tp: found \"two\", expected a whole number");
+  check_refused("tp", "1,0", "tp: found 0, expected 1");
+  check_refused("tp", "1..100000", "more than 65536 values");
+  check_refused("gpus", "0", "--gpus: found 0, expected at least 1");
+  check_refused("zero", "0..4", "zero: found 4, expected 0 to 3");
+  check_refused("schedule", "1f1b,1f2b", "unknown schedule \"1f2b\"");
+  check_refused("recompute", "full,some", "--recompute: found \"some\"");
+  check_refused("overlap-grad", "on,of", "expected on or off");
+  check_refused("memory-cap", "10", "--memory-cap");
+  check_refused("jitter", "0..0.1", "expected a number");
+  check_refused("model", "gpt2,gpt-none", "gpt-none");
+  check_refused("cluster", "selene,atlantis", "atlantis");
+}
+END_TEST
+
+START_TEST(unknown_options_and_missing_files_are_refused) {
+  g_autoptr(Space) space = space_new();
+  g_autoptr(GError) error = NULL;
+  ck_assert(!space_set(space, "scheduel", "1f1b", &error));
+  ck_assert_ptr_nonnull(strstr(error->message, "did you mean \"schedule\"?"));
+  g_clear_error(&error);
+  ck_assert(!space_finish(space, &error));
+  ck_assert_ptr_nonnull(strstr(error->message, "--model is missing"));
+  g_clear_error(&error);
+  g_autoptr(Space) without = space_new();
+  ck_assert(space_set(without, "model", "gpt2", NULL) && !space_finish(without, &error));
+  ck_assert_ptr_nonnull(strstr(error->message, "--cluster is missing"));
+}
+END_TEST
+
+int main(void) {
+  TCase *cases = tcase_create("space");
+  tcase_add_test(cases, ranges_are_written_out);
+  tcase_add_test(cases, axes_stand_in_the_order_of_help_whatever_order_they_came_in);
+  tcase_add_test(cases, an_index_is_written_in_mixed_radix_and_the_last_axis_turns_fastest);
+  tcase_add_test(cases, a_configuration_keeps_nothing_of_the_one_read_before);
+  tcase_add_test(cases, models_and_clusters_are_axes_too);
+  tcase_add_test(cases, a_space_larger_than_int64_is_counted_as_its_largest);
+  tcase_add_test(cases, equal_spaces_have_equal_texts_and_come_back_from_them);
+  tcase_add_test(cases, a_file_has_the_same_keys_lists_and_ranges);
+  tcase_add_test(cases, mistakes_in_a_file_name_their_line);
+  tcase_add_test(cases, a_value_that_makes_no_sense_by_itself_is_refused);
+  tcase_add_test(cases, unknown_options_and_missing_files_are_refused);
+  Suite *suite = suite_create("space");
+  suite_add_tcase(suite, cases);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return n_failed != 0;
+}
