@@ -96,6 +96,13 @@ gboolean space_is_given(const Space *space) {
   return FALSE;
 }
 
+const char *space_given(const Space *space, const char *name) {
+  for (int i = 0; i < space->n_axes; i++)
+    if (strcmp(name, space->axes[i].name) == 0)
+      return space->axes[i].text;
+  return NULL;
+}
+
 static void set_text(SpaceAxis *axis, const char *text, const char *origin) {
   g_free(axis->text);
   g_free(axis->origin);

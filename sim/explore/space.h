@@ -32,6 +32,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Space, space_free)
 void space_add_options(Space *space, Parser *parser);
 /* Whether any axis was given. */
 gboolean space_is_given(const Space *space);
+/* What one axis was given, as "1,2,4"; NULL: nothing, or there is no such axis. Borrowed. */
+const char *space_given(const Space *space, const char *name);
 /* Give one axis its values: `name` as "tp", `text` as "1,2,4"; what was given before goes. INPUT for an unknown name.
  */
 gboolean space_set(Space *space, const char *name, const char *text, GError **error);

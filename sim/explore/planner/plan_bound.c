@@ -1,0 +1,96 @@
+/* A compute op takes its work's run_ns or longer, whatever the rest of the step does, and ops of a rank's compute
+ * stream run one after the other. So
+ *
+ *     step ≥ Σ over stages of a rank, over micro-batches, F + B     B = I + W at once, or the two apart if shorter
+ *
+ * for every rank: the fullest one counts. Where stages run on into the next step without waiting for each other, the
+ * step is the distance between two ends of steps: that of the rank which ended the first of the two is at least its own
+ * work, and which rank that is, is not known. There the emptiest one counts; and under schedule auto, which may lay
+ * stages out in several ways, a rank of the smallest stages.
+ *
+ * A rank holds its model state all the time, and a stage's backward of a micro-batch starts when all that its forward
+ * saved is there. Under 1f1b rank r has p − r micro-batches under way, or all there are. */
+#include "plan_bound.h"
+
+#include <string.h>
+
+#include "program.h"
+#include "state_memory.h"
+#include "timing_model.h"
+
+static gint64 run_ns(const Timing *timing, const StageLayers *layers, Phase phase) {
+  const Work work = {.phase = phase,
+                     .n_embedding = layers->has_embedding,
+                     .n_head = layers->has_head,
+                     .n_layers = layers->n_layers,
+                     .piece = -1,
+                     .first_item = -1,
+                     .last_item = -1,
+                     .stage = -1};
+  return timing_of_work(timing, &work).run_ns;
+}
+
+/* Of one micro-batch. */
+static gint64 stage_ns(const Timing *timing, const StageLayers *layers) {
+  gint64 apart_ns = run_ns(timing, layers, PHASE_I) + run_ns(timing, layers, PHASE_W);
+  return run_ns(timing, layers, PHASE_F) + MIN(run_ns(timing, layers, PHASE_B), apart_ns);
+}
+
+static gboolean ranks_differ(const Plan *plan, const Cluster *cluster) {
+  return plan->jitter > 0 || plan->slow_ranks->len > 0 || cluster_other_gpus(cluster, plan->gpus) > 0;
+}
+
+/* Of one micro-batch on a rank that may hold any stages. */
+static gint64 unplaced_ns(const Workload *workload, const Timing *timing) {
+  gint64 least_ns = G_MAXINT64;
+  for (int stage = 0; stage < workload->n_stages; stage++)
+    least_ns = MIN(least_ns, stage_ns(timing, &workload->stages[stage].layers));
+  return least_ns * (workload->n_stages / workload->plan->pp);
+}
+
+gint64 plan_bound_step_ns(const Workload *workload, const Cluster *cluster) {
+  const Plan *plan = workload->plan;
+  if (ranks_differ(plan, cluster))
+    return 0;
+  g_autoptr(Program) nothing = program_new(plan->pp, workload->n_stages, (int)plan->n_micro_batches);
+  g_autoptr(Timing) timing = timing_model(nothing, workload, cluster);
+  g_autofree gint64 *rank_ns = g_new0(gint64, plan->pp);
+  gint64 n_micro_batches = plan->n_micro_batches / workload->placement->n_pipes; /* each pipe has its part of them */
+  for (int stage = 0; stage < workload->n_stages; stage++)
+    rank_ns[workload->placement->stage_rank[stage]] +=
+        n_micro_batches * stage_ns(timing, &workload->stages[stage].layers);
+  gint64 least_ns = G_MAXINT64, most_ns = 0;
+  if (strcmp(plan->schedule, "auto") == 0)
+    return unplaced_ns(workload, timing) * n_micro_batches;
+  for (int rank = 0; rank < plan->pp; rank++) {
+    least_ns = MIN(least_ns, rank_ns[rank]);
+    most_ns = MAX(most_ns, rank_ns[rank]);
+  }
+  return plan->steps > 1 ? least_ns : most_ns;
+}
+
+static double saved_bytes(const Workload *workload, const StageLayers *layers) {
+  const PieceMemory *memory = workload->memory;
+  return layers->has_embedding * memory[PIECE_EMBEDDING].saved_bytes +
+         layers->n_layers * memory[PIECE_LAYER].saved_bytes + layers->has_head * memory[PIECE_HEAD].saved_bytes;
+}
+
+double plan_bound_bytes(const Workload *workload) {
+  const Plan *plan = workload->plan;
+  const Placement *placement = workload->placement;
+  g_autofree double *state_bytes = g_new0(double, plan->pp), *activation_bytes = g_new0(double, plan->pp);
+  gboolean is_1f1b = strcmp(plan->schedule, "1f1b") == 0;
+  for (int stage = 0; stage < workload->n_stages; stage++) {
+    int rank = placement->stage_rank[stage];
+    StateBytes state =
+        state_memory(&plan->recipe, workload->stages[stage].parameters, plan->zero, workload->layout.dp_shard);
+    gint64 n_held = is_1f1b ? MIN(plan->pp - rank, plan->n_micro_batches) : 1;
+    state_bytes[rank] += state_memory_total(&state);
+    activation_bytes[rank] =
+        MAX(activation_bytes[rank], (double)n_held * saved_bytes(workload, &workload->stages[stage].layers));
+  }
+  double most_bytes = 0;
+  for (int rank = 0; rank < plan->pp; rank++)
+    most_bytes = MAX(most_bytes, state_bytes[rank] + activation_bytes[rank]);
+  return most_bytes;
+}
