@@ -30,17 +30,17 @@ typedef struct {
 
 typedef struct {
   const PlannerRequest *request;
-  SpaceReader **readers;                          /* [threads] */
-  GHashTable **reasons;                           /* [threads] char * → count */
-  guint8 *screened;                               /* [configurations]: Screened */
-  double *bounds;                                 /* [configurations]: scores */
-  GArray *candidates;                             /* of Candidate, by bound */
-  PlanOutcome **outcomes;                         /* [candidates]; NULL: not simulated, impossible, or not kept */
-  guint first;                                    /* of the batch */
-  gboolean has_no_sequence_parallel, has_no_zero; /* the space does: with these switched off */
-  GError *problem;                                /* the first mistake in a configuration */
-  gint64 problem_at;                              /* its index */
-  GMutex lock;                                    /* of `problem` */
+  SpaceReader **readers;  /* [threads] */
+  GHashTable **reasons;   /* [threads] char * → count */
+  guint8 *screened;       /* [configurations]: Screened */
+  double *bounds;         /* [configurations]: scores */
+  GArray *candidates;     /* of Candidate, by bound */
+  PlanOutcome **outcomes; /* [candidates]; NULL: not simulated, impossible, or not kept */
+  guint first;            /* of the batch */
+  gboolean has_no_sequence_parallel, has_no_zero, has_1f1b; /* the space does */
+  GError *problem;                                          /* the first mistake in a configuration */
+  gint64 problem_at;                                        /* its index */
+  GMutex lock;                                              /* of `problem` */
 } Search;
 
 /* --- scores --- */
@@ -159,7 +159,8 @@ static Workload *make_workload(const SpacePoint *point, GError **error) {
 /* Does what another configuration of the space does. */
 static gboolean is_same(const Search *search, const Plan *plan) {
   return (search->has_no_sequence_parallel && plan->sequence_parallel && plan->tp == 1) ||
-         (search->has_no_zero && plan->zero > 0 && plan->dp == 1);
+         (search->has_no_zero && plan->zero > 0 && plan->dp == 1) ||
+         (search->has_1f1b && plan->chunks == 1 && strcmp(plan->schedule, "interleaved") == 0);
 }
 
 static Screened screen_workload(Search *search, gint64 index, const Workload *workload, const Cluster *cluster) {
@@ -367,6 +368,7 @@ static void search_init(Search *search, const PlannerRequest *request, gint64 n)
     search->reasons[thread] = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
   }
   search->has_no_sequence_parallel = has_value(request->space, "sequence-parallel", "off", TRUE);
+  search->has_1f1b = has_value(request->space, "schedule", "1f1b", FALSE);
   search->has_no_zero = has_value(request->space, "zero", "0", TRUE);
   search->screened = g_new0(guint8, n);
   search->bounds = g_new0(double, n);
