@@ -48,7 +48,7 @@ static Space *space_of_case(gsize i) {
                          {"schedule", "1f1b,interleaved,zb-h1"},
                          {"chunks", "1,2"},
                          {"zero", "0,1,3"},
-                         {"recompute", "none,full"},
+                         {"recompute", "none,selective,full"},
                          {NULL}};
   return space_of(given);
 }
@@ -89,9 +89,10 @@ static void check_bounds(const Prediction *prediction) {
     ck_abort_msg("bound %g bytes, peak %g", bound_bytes, prediction->memory->peak_bytes);
 }
 
-/* The space has sequence parallelism off, ZeRO 0 and 1f1b too. */
+/* The space has sequence parallelism off, ZeRO 0, no recomputation and 1f1b too. */
 static gboolean is_same(const Plan *plan) {
   return (plan->tp == 1 && plan->sequence_parallel) || (plan->dp == 1 && plan->zero > 0) ||
+         plan->recompute == RECOMPUTE_SELECTIVE || /* with flash attention, the default */
          (plan->chunks == 1 && strcmp(plan->schedule, "interleaved") == 0);
 }
 

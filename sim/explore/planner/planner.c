@@ -37,10 +37,10 @@ typedef struct {
   GArray *candidates;     /* of Candidate, by bound */
   PlanOutcome **outcomes; /* [candidates]; NULL: not simulated, impossible, or not kept */
   guint first;            /* of the batch */
-  gboolean has_no_sequence_parallel, has_no_zero, has_1f1b; /* the space does */
-  GError *problem;                                          /* the first mistake in a configuration */
-  gint64 problem_at;                                        /* its index */
-  GMutex lock;                                              /* of `problem` */
+  gboolean has_no_sequence_parallel, has_no_zero, has_1f1b, has_no_recompute; /* the space does */
+  GError *problem;                                                            /* the first mistake in a configuration */
+  gint64 problem_at;                                                          /* its index */
+  GMutex lock;                                                                /* of `problem` */
 } Search;
 
 /* --- scores --- */
@@ -160,6 +160,7 @@ static Workload *make_workload(const SpacePoint *point, GError **error) {
 static gboolean is_same(const Search *search, const Plan *plan) {
   return (search->has_no_sequence_parallel && plan->sequence_parallel && plan->tp == 1) ||
          (search->has_no_zero && plan->zero > 0 && plan->dp == 1) ||
+         (search->has_no_recompute && plan->recompute == RECOMPUTE_SELECTIVE && plan->attention == ATTENTION_FLASH) ||
          (search->has_1f1b && plan->chunks == 1 && strcmp(plan->schedule, "interleaved") == 0);
 }
 
@@ -368,6 +369,7 @@ static void search_init(Search *search, const PlannerRequest *request, gint64 n)
     search->reasons[thread] = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
   }
   search->has_no_sequence_parallel = has_value(request->space, "sequence-parallel", "off", TRUE);
+  search->has_no_recompute = has_value(request->space, "recompute", "none", TRUE);
   search->has_1f1b = has_value(request->space, "schedule", "1f1b", FALSE);
   search->has_no_zero = has_value(request->space, "zero", "0", TRUE);
   search->screened = g_new0(guint8, n);
