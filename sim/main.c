@@ -23,7 +23,7 @@ static const Command commands[] = {
     {"schedule", "a pipeline order alone: drawing, bubble, micro-batches in flight", command_schedule},
     {"memory", "who holds what, per GPU, under each ZeRO stage", command_memory},
     {"collective", "time and bus bandwidth of a collective, as nccl-tests prints it", command_collective},
-    {"plan", "the best plan of a space; what if, why the others lost, how to start it", command_plan},
+    {"plan", "the best plan, why the others lost, what each option is worth, how to start it", command_plan},
     {"explain", "why a step takes as long as it does, what would be next, what grows with the GPUs", command_explain},
     {"plot", "bubble, MFU and memory curves over many configurations", command_plot},
     {"compare", "a predicted trace beside a measured one of the same Program", command_compare},

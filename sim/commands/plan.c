@@ -75,9 +75,8 @@ static gboolean parse_options(PlanVerb *o, int *argc, char ***argv, GError **err
       NULL,
       "Finds the best plan: every combination of the values given is tried, as far as it could win. An option may be "
       "a\n"
-      "list or a range (1,2,4 or 1..8 or 1..16*2); what is left out of --tp --pp --chunks --schedule --micro-batch\n"
-      "--zero --recompute --sequence-parallel is tried as far as model, cluster and GPUs allow (schedules: 1f1b and\n"
-      "interleaved; micro-batches: 1 to 16), other options have their defaults.",
+      "list or a range (1,2,4 or 1..8 or 1..16*2); how the model is cut, the micro-batch, the schedule, ZeRO and\n"
+      "recomputation are tried as far as model, cluster and GPUs allow where they are left out.",
       "Example:\n"
       "  stepsim plan --model llama-3.1-405b --cluster llama3-h100 --gpus 16384 --global-batch 2048 --seq-len 8192 \\\n"
       "      --tokens 15.6T --emit megatron --emit-to llama.sh\n\n"
@@ -101,6 +100,7 @@ static gboolean parse_options(PlanVerb *o, int *argc, char ***argv, GError **err
   o->jobs = parallel_threads();
   o->space = space_new();
   parser_add(parser, entries);
+  plan_space_describe(o->space);
   space_add_options(o->space, parser);
   return parser_run(parser, argc, argv, FALSE, error) && parse_request(o, error) && plan_space_fill(o->space, error) &&
          space_finish(o->space, error);

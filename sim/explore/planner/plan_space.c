@@ -4,6 +4,7 @@
 #include "plan_space.h"
 
 #include "error.h"
+#include "plan_order.h"
 
 enum { MOST_TP = 1024 };
 
@@ -113,11 +114,45 @@ static gboolean fill_numbers(Space *space, const Space *ahead, const GArray *cas
          set_numbers(space, "chunks", chunks, error);
 }
 
+void plan_space_describe(Space *space) {
+  static const struct {
+    const char *name, *description;
+  } axes[] = {
+      {"gpus", "GPUs in all (to be given)"},
+      {"tp", "tensor parallel ranks (default: what divides GPUs, heads and sizes, within a scale-up domain)"},
+      {"pp", "pipeline parallel ranks (default: what divides the GPUs, up to one per layer)"},
+      {"dp", "data parallel ranks (default: what tp and pp leave of the GPUs)"},
+      {"chunks", "model chunks per pipeline rank (default: 1, and what cuts the layers evenly with some pp)"},
+      {"micro-batch", "sequences per micro-batch (default 1,2,4,8,16)"},
+      {"global-batch", "sequences per step (to be given)"},
+      {"zero", "ZeRO stage (default 0,1,2,3)"},
+      {"recompute", "none, selective or full (default none,selective,full)"},
+      {"sequence-parallel", "on or off (default on,off)"},
+  };
+  g_autofree char *names = g_strjoinv(", ", (char **)plan_order_names());
+  g_autofree char *schedules = g_strdup_printf("%s, or file:orders.csv (default 1f1b,interleaved)", names);
+  space_describe(space, "schedule", g_intern_string(schedules));
+  for (gsize i = 0; i < G_N_ELEMENTS(axes); i++)
+    space_describe(space, axes[i].name, axes[i].description);
+}
+
+/* Sequences, GPUs, model, cluster: what a search cannot choose. */
+static gboolean check_given(const Space *space, GError **error) {
+  static const struct {
+    const char *name, *why;
+  } needed[] = {{"model", "a Hugging Face config.json, or a name in models/ such as llama-3-8b"},
+                {"cluster", "a cluster YAML, or a name in topologies/ such as dgx-h100"},
+                {"gpus", "how many to plan for"},
+                {"global-batch", "sequences per step, which plans are compared at"}};
+  for (gsize i = 0; i < G_N_ELEMENTS(needed); i++)
+    if (space_given(space, needed[i].name) == NULL)
+      return fail_input(error, "--%s is missing: %s", needed[i].name, needed[i].why);
+  return TRUE;
+}
+
 gboolean plan_space_fill(Space *space, GError **error) {
-  if (space_given(space, "gpus") == NULL)
-    return fail_input(error, "--gpus is missing: how many to plan for");
-  if (space_given(space, "global-batch") == NULL)
-    return fail_input(error, "--global-batch is missing: sequences per step, which plans are compared at");
+  if (!check_given(space, error))
+    return FALSE;
   g_autoptr(Space) ahead = read_ahead(space, error);
   g_autoptr(GArray) cases = ahead != NULL ? cases_of(ahead, error) : NULL;
   return cases != NULL && fill_numbers(space, ahead, cases, error) &&

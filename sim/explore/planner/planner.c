@@ -12,6 +12,8 @@
 #include "plan_bound.h"
 #include "plan_order.h"
 
+#define INT64 G_GINT64_FORMAT
+
 enum { BATCH = 32 };
 
 static const char *const objectives[N_OBJECTIVES + 1] = {
@@ -30,11 +32,11 @@ typedef struct {
 
 typedef struct {
   const PlannerRequest *request;
-  SpaceReader **readers;  /* [threads] */
-  GHashTable **reasons;   /* [threads] char * → count */
-  guint8 *screened;       /* [configurations]: Screened */
-  double *bounds;         /* [configurations]: scores */
-  GArray *candidates;     /* of Candidate, by bound */
+  SpaceReader **readers; /* [threads] */
+  GHashTable **reasons;  /* [threads] char * → count */
+  guint8 *screened;      /* [configurations]: Screened */
+  double *bounds;     /* [configurations]: a candidate's score, excess bytes of one too large, tokens/s of a late one */
+  GArray *candidates; /* of Candidate, by bound */
   PlanOutcome **outcomes; /* [candidates]; NULL: not simulated, impossible, or not kept */
   guint first;            /* of the batch */
   gboolean has_no_sequence_parallel, has_no_zero, has_1f1b, has_no_recompute; /* the space does */
@@ -60,9 +62,8 @@ static double weight_of(const PlannerRequest *request, const Workload *workload,
   return 1 / tokens;
 }
 
-static gboolean is_late(const PlannerRequest *request, const Plan *plan, gint64 step_ns) {
-  double tokens = (double)plan->global_batch * (double)plan->seq_len;
-  return tokens < request->least_tokens_per_s * 1e-9 * (double)step_ns;
+static double tokens_per_s(const Plan *plan, gint64 step_ns) {
+  return (double)plan->global_batch * (double)plan->seq_len / (1e-9 * (double)step_ns);
 }
 
 /* --- one plan --- */
@@ -167,10 +168,12 @@ static gboolean is_same(const Search *search, const Plan *plan) {
 static Screened screen_workload(Search *search, gint64 index, const Workload *workload, const Cluster *cluster) {
   if (is_same(search, workload->plan))
     return SCREENED_SAME;
-  if (plan_bound_bytes(workload) > mixed_gpus_room_bytes(workload, cluster))
+  search->bounds[index] = plan_bound_bytes(workload) - mixed_gpus_room_bytes(workload, cluster);
+  if (search->bounds[index] > 0)
     return SCREENED_TOO_LARGE;
   gint64 bound_ns = plan_bound_step_ns(workload, cluster);
-  if (is_late(search->request, workload->plan, bound_ns))
+  search->bounds[index] = tokens_per_s(workload->plan, bound_ns);
+  if (search->bounds[index] < search->request->least_tokens_per_s)
     return SCREENED_LATE;
   search->bounds[index] = 1e-9 * (double)bound_ns * weight_of(search->request, workload, cluster);
   return SCREENED_CANDIDATE;
@@ -198,6 +201,14 @@ static int by_bound(gconstpointer a, gconstpointer b) {
   return x->index < y->index ? -1 : x->index > y->index;
 }
 
+/* How far what cannot be kept is from it. */
+static void note_miss(PlannerResult *result, Screened screened, double by) {
+  if (screened == SCREENED_TOO_LARGE)
+    result->least_excess_bytes = MIN(result->least_excess_bytes, by);
+  else if (screened == SCREENED_LATE)
+    result->most_late_tokens_per_s = MAX(result->most_late_tokens_per_s, by);
+}
+
 static void collect_candidates(Search *search, PlannerResult *result) {
   gint64 *counts[] = {[SCREENED_IMPOSSIBLE] = &result->n_impossible,
                       [SCREENED_SAME] = &result->n_same,
@@ -209,6 +220,7 @@ static void collect_candidates(Search *search, PlannerResult *result) {
       g_array_append_val(search->candidates, candidate);
     } else {
       ++*counts[search->screened[i]];
+      note_miss(result, (Screened)search->screened[i], search->bounds[i]);
     }
   }
   result->n_out_of_memory = result->n_too_large;
@@ -258,9 +270,11 @@ static void settle(const PlannerRequest *request, PlanOutcome *outcome, PlannerR
     return;
   }
   result->n_simulated++;
-  gboolean late = is_late(request, outcome->completed, llround(outcome->step_time_s * 1e9));
+  gboolean late = outcome->tokens_per_s < request->least_tokens_per_s;
   if (!outcome->fits || late) {
     ++*(outcome->fits ? &result->n_late : &result->n_out_of_memory);
+    note_miss(result, outcome->fits ? SCREENED_LATE : SCREENED_TOO_LARGE,
+              outcome->fits ? outcome->tokens_per_s : outcome->peak_bytes - outcome->capacity_bytes);
     plan_outcome_free(outcome);
     return;
   }
@@ -332,14 +346,21 @@ static void count_losers(const GArray *losers, PlannerResult *result) {
   }
 }
 
-static gboolean fail_without_plan(const PlannerResult *result, GError **error) {
-  const char *reason =
-      result->reasons->len > 0 ? g_array_index(result->reasons, PlannerReason, 0).text : "none is impossible";
-  return fail_impossible(
-      error,
-      "no plan of %" G_GINT64_FORMAT ": %" G_GINT64_FORMAT " are impossible (most of them: %s), "
-      "%" G_GINT64_FORMAT " do not fit in memory, %" G_GINT64_FORMAT " are too slow for the deadline",
-      result->n_configurations, result->n_impossible, reason, result->n_out_of_memory, result->n_late);
+/* What came nearest comes first. */
+static gboolean fail_without_plan(const PlannerRequest *request, const PlannerResult *result, GError **error) {
+  g_autoptr(GString) why = g_string_new(NULL);
+  if (result->n_late > 0)
+    g_string_append_printf(why,
+                           "; %" INT64 " are too slow for the deadline: the fastest trains on at most %.4g tokens/s, "
+                           "%.4g are needed",
+                           result->n_late, result->most_late_tokens_per_s, request->least_tokens_per_s);
+  if (result->n_out_of_memory > 0)
+    g_string_append_printf(why, "; %" INT64 " do not fit in memory: the smallest needs at least %.2f GB more",
+                           result->n_out_of_memory, result->least_excess_bytes / 1e9);
+  if (result->reasons->len > 0)
+    g_string_append_printf(why, "; %" INT64 " are impossible, most of them: %s", result->n_impossible,
+                           g_array_index(result->reasons, PlannerReason, 0).text);
+  return fail_impossible(error, "none of %" INT64 " plans can be had%s", result->n_configurations, why->str);
 }
 
 /* --- all of it --- */
@@ -405,7 +426,7 @@ static gboolean run(Search *search, PlannerResult *result, GError **error) {
   }
   collect_reasons(search, result);
   if (result->kept->len == 0)
-    return fail_without_plan(result, error);
+    return fail_without_plan(search->request, result, error);
   count_losers(losers, result);
   return TRUE;
 }
@@ -413,12 +434,13 @@ static gboolean run(Search *search, PlannerResult *result, GError **error) {
 PlannerResult *planner_search(const PlannerRequest *request, GError **error) {
   gint64 n = space_count(request->space), before_us = g_get_monotonic_time();
   if (n > PLANNER_MOST_CONFIGURATIONS) {
-    fail_input(error, "%" G_GINT64_FORMAT " configurations, at most %d are searched: give some options fewer values", n,
+    fail_input(error, "%" INT64 " configurations, at most %d are searched: give some options fewer values", n,
                PLANNER_MOST_CONFIGURATIONS);
     return NULL;
   }
   g_autoptr(PlannerResult) result = g_new0(PlannerResult, 1);
   result->n_configurations = n;
+  result->least_excess_bytes = INFINITY;
   result->reasons = g_array_new(FALSE, FALSE, sizeof(PlannerReason));
   g_array_set_clear_func(result->reasons, reason_clear);
   result->kept = g_ptr_array_new_with_free_func((GDestroyNotify)plan_outcome_free);

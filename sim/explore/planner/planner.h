@@ -57,6 +57,8 @@ typedef struct {
   gint64 n_impossible, n_out_of_memory, n_late, n_beaten_by_bound, n_slower; /* with n_same and the kept: all of them */
   gint64 n_too_large; /* of n_out_of_memory: by the bound, without simulation */
   gint64 n_simulated;
+  double least_excess_bytes;       /* of those out of memory, at least (INFINITY: none) */
+  double most_late_tokens_per_s;   /* of those too slow, at most (0: none) */
   gint64 n_slower_by[N_BREAKDOWN]; /* of n_slower: the part of the step in which the best gained most */
   GArray *reasons;                 /* of PlannerReason, most frequent first: why configurations are impossible */
   GPtrArray *kept;                 /* of PlanOutcome, best first; at least one */
