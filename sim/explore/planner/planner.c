@@ -35,14 +35,16 @@ typedef struct {
   SpaceReader **readers; /* [threads] */
   GHashTable **reasons;  /* [threads] char * → count */
   guint8 *screened;      /* [configurations]: Screened */
-  double *bounds;     /* [configurations]: a candidate's score, excess bytes of one too large, tokens/s of a late one */
-  GArray *candidates; /* of Candidate, by bound */
+  /* [configurations]: a candidate's score, excess bytes of one too large, tokens/s of a late one */
+  double *bounds;
+  GArray *candidates;     /* of Candidate, by bound */
   PlanOutcome **outcomes; /* [candidates]; NULL: not simulated, impossible, or not kept */
   guint first;            /* of the batch */
-  gboolean has_no_sequence_parallel, has_no_zero, has_1f1b, has_no_recompute; /* the space does */
-  GError *problem;                                                            /* the first mistake in a configuration */
-  gint64 problem_at;                                                          /* its index */
-  GMutex lock;                                                                /* of `problem` */
+  /* the space does: where doing without a thing and doing the thing for nothing are the same */
+  gboolean has_no_sequence_parallel, has_no_zero, has_1f1b, has_no_recompute;
+  GError *problem;   /* the first mistake in a configuration */
+  gint64 problem_at; /* its index */
+  GMutex lock;       /* of `problem` */
 } Search;
 
 /* --- scores --- */

@@ -27,6 +27,23 @@ static double behind(const PlanOutcome *best, const PlanOutcome *outcome) {
   return best->tokens_per_s / outcome->tokens_per_s - 1;
 }
 
+/* What is not as it is left out. */
+static void append_methods(GString *out, const Plan *plan) {
+  g_autoptr(Plan) left_out = plan_new();
+  if (plan->precision != left_out->precision)
+    g_string_append_printf(out, " --precision %s", precision_info(plan->precision)->name);
+  if (strcmp(plan->recipe.name, left_out->recipe.name) != 0)
+    g_string_append_printf(out, " --recipe %s", plan->recipe.name);
+  if (plan->attention != left_out->attention)
+    g_string_append_printf(out, " --attention %s", attention_names()[plan->attention]);
+  if (!plan->overlap_grad)
+    g_string_append(out, " --overlap-grad off");
+  if (!plan->overlap_param)
+    g_string_append(out, " --overlap-param off");
+  if (plan->overlap_p2p >= 0)
+    g_string_append_printf(out, " --overlap-p2p %s", plan->overlap_p2p ? "on" : "off");
+}
+
 char *planner_options(const PlanOutcome *outcome) {
   const Plan *plan = outcome->completed;
   const char *stands_for = strstr(plan->schedule, ": ");
@@ -41,6 +58,7 @@ char *planner_options(const PlanOutcome *outcome) {
                          plan->micro_batch, plan->global_batch, plan->seq_len);
   g_string_append_printf(out, " --zero %d --recompute %s --sequence-parallel %s", plan->zero,
                          recompute_names()[plan->recompute], plan->sequence_parallel ? "on" : "off");
+  append_methods(out, outcome->plan);
   return g_string_free(out, FALSE);
 }
 
