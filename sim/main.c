@@ -12,11 +12,12 @@
  *     trace/      what happened
  *     report/     metrics, tables, JSON, Chrome trace, pictures: from the Trace alone
  *     predict     the façade over all of it
- *     explore/    many predictions: measured runs predicted, errors by source; the best plan of a space; what if
+ *     explore/    many predictions: spaces swept, the best plan of one, what-ifs, measured runs predicted
  *     options/    what verbs read from their command lines
  *     commands/   one verb each: options → library → print
  */
 #include "command.h"
+#include "ranks.h"
 
 static const Command commands[] = {
     {"simulate", "one configuration: step time, MFU, where the time goes, memory", command_simulate},
@@ -27,13 +28,18 @@ static const Command commands[] = {
     {"explain", "why a step takes as long as it does, what would be next, what grows with the GPUs", command_explain},
     {"plot", "bubble, MFU and memory curves over many configurations", command_plot},
     {"compare", "a predicted trace beside a measured one of the same Program", command_compare},
+    {"sweep", "a space of configurations: the best, the Pareto front, why the rest lost", command_sweep},
     {"validate", "published runs predicted: signed errors by source, a baseline beside them", command_validate},
     {"topology", "how a cluster is wired: trees, paths, mistakes, a picture; imports of a machine", command_topology},
 };
 
 int main(int argc, char **argv) {
-  const VerbTable table = {"stepsim", "stepsim VERB [OPTION…]",
-                           "0 done, 1 the configuration is impossible or does not fit, 2 bad usage or input.", commands,
-                           G_N_ELEMENTS(commands)};
+  const VerbTable table = {.program = "stepsim",
+                           .usage = "stepsim VERB [OPTION…]",
+                           .statuses =
+                               "0 done, 1 the configuration is impossible or does not fit, 2 bad usage or input.",
+                           .commands = commands,
+                           .n_commands = G_N_ELEMENTS(commands),
+                           .is_silent = argc > 1 && g_str_equal(argv[1], "sweep") && ranks_is_other()};
   return verbs_main(&table, argc, argv);
 }

@@ -233,7 +233,7 @@ done <<'TABLE'
 2|--model is missing|plan
 2|--global-batch is missing|plan --model gpt2 --cluster selene --gpus 8
 2|--gpus is missing|plan --model gpt2 --cluster selene --global-batch 8
-2|--objective: found "speed";tokens_per_s, cost, mfu|plan --model gpt2 --cluster selene --gpus 8 --global-batch 8 --objective speed
+2|--objective: found "speed";mfu, tokens_per_s, cost|plan --model gpt2 --cluster selene --gpus 8 --global-batch 8 --objective speed
 2|--emit: found "megatorn";did you mean "megatron"?|plan --model gpt2 --cluster selene --gpus 8 --global-batch 8 --emit megatorn
 2|--emit-to x needs --emit|plan --model gpt2 --cluster selene --gpus 8 --global-batch 8 --emit-to x
 2|--json and --emit-to - clash|plan --model gpt2 --cluster selene --gpus 8 --global-batch 8 --emit megatron --emit-to - --json

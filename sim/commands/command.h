@@ -12,3 +12,4 @@ int command_plot(int argc, char **argv, GError **error);
 int command_compare(int argc, char **argv, GError **error);
 int command_validate(int argc, char **argv, GError **error);
 int command_topology(int argc, char **argv, GError **error);
+int command_sweep(int argc, char **argv, GError **error);

@@ -462,8 +462,12 @@ int space_axis_n_values(const Space *space, int axis) {
   return (int)given_axis(space, axis)->values->len;
 }
 
+const char *space_axis_nth(const Space *space, int axis, int i) {
+  return g_ptr_array_index(given_axis(space, axis)->values, i);
+}
+
 const char *space_axis_value(const Space *space, int axis, gint64 index) {
-  return g_ptr_array_index(given_axis(space, axis)->values, digit(space, axis, index));
+  return space_axis_nth(space, axis, digit(space, axis, index));
 }
 
 char *space_label(const Space *space, gint64 index) {

@@ -62,6 +62,7 @@ gint64 space_count(const Space *space);
 int space_n_axes(const Space *space);
 const char *space_axis_name(const Space *space, int axis); /* "tp" */
 int space_axis_n_values(const Space *space, int axis);
+const char *space_axis_nth(const Space *space, int axis, int i); /* its i-th value. Borrowed */
 /* The value of one axis in a configuration, as its option spells it. Borrowed. */
 const char *space_axis_value(const Space *space, int axis, gint64 index);
 /* "tp=2 pp=1 schedule=zb-v": the axes with more than one value. Owned by the caller. */

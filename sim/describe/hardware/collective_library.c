@@ -210,6 +210,7 @@ gboolean collective_library_read(const char *file, CollectiveLibrary *library, g
   gboolean ok = yaml_map_read(root, top_fields, G_N_ELEMENTS(top_fields), &draft, error) &&
                 read_tables(&draft, error) && read_rest(&draft, error) && read_pat(&draft, root, error);
   *library = draft.library;
+  library->file = g_strdup(file);
   *eager_bytes = draft.eager_bytes;
   g_free(draft.source); /* required for people, read by nobody */
   return ok;
@@ -217,4 +218,5 @@ gboolean collective_library_read(const char *file, CollectiveLibrary *library, g
 
 void collective_library_clear(CollectiveLibrary *library) {
   g_clear_pointer(&library->version, g_free);
+  g_clear_pointer(&library->file, g_free);
 }

@@ -43,7 +43,7 @@ typedef struct {
 } ArchitectureLimits;
 
 typedef struct {
-  char *version;                                     /* owned */
+  char *version, *file;                              /* owned */
   double base_s[N_ALGORITHMS][N_PROTOCOLS];          /* fixed cost of a collective */
   double hop_s[N_LINKS][N_ALGORITHMS][N_PROTOCOLS];  /* per step over that kind of link */
   double bandwidth_share[N_ALGORITHMS][N_PROTOCOLS]; /* of bus bandwidth that the protocol carries; 0: no such thing */

@@ -137,6 +137,7 @@ gboolean gpu_read(const char *file, Gpu *gpu, GError **error) {
     return FALSE;
   }
   *gpu = draft.gpu;
+  gpu->file = g_strdup(file);
   return TRUE;
 }
 
@@ -145,6 +146,7 @@ void gpu_clear(Gpu *gpu) {
     return;
   g_free(gpu->name);
   g_free(gpu->source);
+  g_free(gpu->file);
   measured_kernels_free(gpu->measured);
   memset(gpu, 0, sizeof *gpu);
 }

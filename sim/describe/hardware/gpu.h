@@ -24,7 +24,7 @@ typedef struct {
 } GpuTile;
 
 typedef struct {
-  char *name, *source; /* owned */
+  char *name, *source, *file; /* owned */
   int architecture;    /* GpuArchitecture */
   int n_sms;
   double clock_Hz;              /* boost clock the peaks are stated at */

@@ -13,17 +13,13 @@
  * Where stages run on into the next step without waiting for each other, the step is the distance between two ends of
  * steps: that of the rank which ended the first of the two is at least its own work, and which rank that is, is not
  * known. There the emptiest one counts; and under schedule auto, which may lay stages out in several ways, a rank of
- * the smallest stages.
- *
- * A rank holds its model state all the time, and a stage's backward of a micro-batch starts when all that its forward
- * saved is there. Under 1f1b rank r has p − r micro-batches under way, or all there are. */
+ * the smallest stages. */
 #include "plan_bound.h"
 
 #include <string.h>
 
 #include "order.h"
 #include "program.h"
-#include "state_memory.h"
 #include "timing_model.h"
 
 static gint64 run_ns(const Timing *timing, const StageLayers *layers, Phase phase) {
@@ -112,30 +108,4 @@ gint64 plan_bound_step_ns(const Workload *workload, const Cluster *cluster) {
   for (int stage = 0; stage < workload->n_stages; stage++)
     stages[stage] = stage_times(timing, &workload->stages[stage].layers);
   return bound_ns(workload, stages);
-}
-
-static double saved_bytes(const Workload *workload, const StageLayers *layers) {
-  const PieceMemory *memory = workload->memory;
-  return layers->has_embedding * memory[PIECE_EMBEDDING].saved_bytes +
-         layers->n_layers * memory[PIECE_LAYER].saved_bytes + layers->has_head * memory[PIECE_HEAD].saved_bytes;
-}
-
-double plan_bound_bytes(const Workload *workload) {
-  const Plan *plan = workload->plan;
-  const Placement *placement = workload->placement;
-  g_autofree double *state_bytes = g_new0(double, plan->pp), *activation_bytes = g_new0(double, plan->pp);
-  gboolean is_1f1b = strcmp(plan->schedule, "1f1b") == 0;
-  for (int stage = 0; stage < workload->n_stages; stage++) {
-    int rank = placement->stage_rank[stage];
-    StateBytes state =
-        state_memory(&plan->recipe, workload->stages[stage].parameters, plan->zero, workload->layout.dp_shard);
-    gint64 n_held = is_1f1b ? MIN(plan->pp - rank, plan->n_micro_batches) : 1;
-    state_bytes[rank] += state_memory_total(&state);
-    activation_bytes[rank] =
-        MAX(activation_bytes[rank], (double)n_held * saved_bytes(workload, &workload->stages[stage].layers));
-  }
-  double most_bytes = 0;
-  for (int rank = 0; rank < plan->pp; rank++)
-    most_bytes = MAX(most_bytes, state_bytes[rank] + activation_bytes[rank]);
-  return most_bytes;
 }

@@ -96,8 +96,8 @@ static GArray *values_of_pp(const Space *ahead, const GArray *cases, gint64 most
   if (axis == space_n_axes(ahead))
     return allowed(cases, most, allows_pp, NULL);
   GArray *values = g_array_new(FALSE, FALSE, sizeof(gint64));
-  for (gint64 i = 0; i < space_count(ahead); i++) {
-    gint64 value = g_ascii_strtoll(space_axis_value(ahead, axis, i), NULL, 10);
+  for (int i = 0; i < space_axis_n_values(ahead, axis); i++) {
+    gint64 value = g_ascii_strtoll(space_axis_nth(ahead, axis, i), NULL, 10);
     g_array_append_val(values, value);
   }
   return values;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "memory_bound.h"
 #include "mixed_gpus.h"
 #include "parallel.h"
 #include "plan_bound.h"
@@ -15,13 +16,6 @@
 #define INT64 G_GINT64_FORMAT
 
 enum { BATCH = 32 };
-
-static const char *const objectives[N_OBJECTIVES + 1] = {
-    [OBJECTIVE_TOKENS_PER_S] = "tokens_per_s", [OBJECTIVE_COST] = "cost", [OBJECTIVE_MFU] = "mfu"};
-
-const char *const *objective_names(void) {
-  return objectives;
-}
 
 typedef enum { SCREENED_CANDIDATE, SCREENED_IMPOSSIBLE, SCREENED_SAME, SCREENED_TOO_LARGE, SCREENED_LATE } Screened;
 
@@ -153,10 +147,9 @@ static gboolean check_frameworks(const PlannerRequest *request, const Workload *
          launch_check((LaunchFramework)request->framework, workload, error);
 }
 
-static Workload *make_workload(const SpacePoint *point, GError **error) {
-  g_auto(PlanOrder) choice = {0};
+static Workload *make_workload(const SpacePoint *point, PlanOrder *choice, GError **error) {
   g_autoptr(Plan) completed = plan_copy(point->plan);
-  return plan_order_workload(&choice, point->model, point->cluster, completed, error);
+  return plan_order_workload(choice, point->model, point->cluster, completed, error);
 }
 
 /* Does what another configuration of the space does. */
@@ -167,12 +160,15 @@ static gboolean is_same(const Search *search, const Plan *plan) {
          (search->has_1f1b && plan->chunks == 1 && strcmp(plan->schedule, "interleaved") == 0);
 }
 
-static Screened screen_workload(Search *search, gint64 index, const Workload *workload, const Cluster *cluster) {
+static Screened screen_workload(Search *search, gint64 index, const Workload *workload, PlanOrder *choice,
+                                const Cluster *cluster) {
+  MemoryBound memory;
   if (is_same(search, workload->plan))
     return SCREENED_SAME;
-  search->bounds[index] = plan_bound_bytes(workload) - mixed_gpus_room_bytes(workload, cluster);
-  if (search->bounds[index] > 0)
+  if (!memory_bound_fits(workload, choice, cluster, &memory)) {
+    search->bounds[index] = memory.least_bytes - memory.room_bytes;
     return SCREENED_TOO_LARGE;
+  }
   gint64 bound_ns = plan_bound_step_ns(workload, cluster);
   search->bounds[index] = tokens_per_s(workload->plan, bound_ns);
   if (search->bounds[index] < search->request->least_tokens_per_s)
@@ -185,15 +181,16 @@ static void screen(gint64 index, int thread, gpointer data) {
   Search *search = data;
   GError *error = NULL;
   SpacePoint point;
+  g_auto(PlanOrder) choice = {0};
   g_autoptr(Workload) workload = NULL;
   if (space_reader_read(search->readers[thread], index, &point, &error))
-    workload = make_workload(&point, &error);
+    workload = make_workload(&point, &choice, &error);
   if (workload == NULL || !check_frameworks(search->request, workload, &error)) {
     search->screened[index] = SCREENED_IMPOSSIBLE;
     take_error(search, thread, index, error);
     return;
   }
-  search->screened[index] = (guint8)screen_workload(search, index, workload, point.cluster);
+  search->screened[index] = (guint8)screen_workload(search, index, workload, &choice, point.cluster);
 }
 
 static int by_bound(gconstpointer a, gconstpointer b) {
@@ -369,17 +366,12 @@ static gboolean fail_without_plan(const PlannerRequest *request, const PlannerRe
 
 /* Whether an axis has a value; one that is not given has its default. */
 static gboolean has_value(const Space *space, const char *name, const char *value, gboolean is_default) {
-  const char *given = space_given(space, name);
-  if (given == NULL)
+  if (space_given(space, name) == NULL)
     return is_default;
-  gint64 stride = space_count(space); /* between neighbours on the axis */
-  for (int axis = 0; axis < space_n_axes(space); axis++) {
-    int n = space_axis_n_values(space, axis);
-    stride /= n;
-    for (int i = 0; i < n && strcmp(space_axis_name(space, axis), name) == 0; i++)
-      if (strcmp(space_axis_value(space, axis, i * stride), value) == 0)
+  for (int axis = 0; axis < space_n_axes(space); axis++)
+    for (int i = 0; i < space_axis_n_values(space, axis) && strcmp(space_axis_name(space, axis), name) == 0; i++)
+      if (strcmp(space_axis_nth(space, axis, i), value) == 0)
         return TRUE;
-  }
   return FALSE;
 }
 

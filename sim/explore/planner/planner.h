@@ -3,26 +3,19 @@
  *     every configuration ── impossible? ── too large for memory at least? ── its bound ──→ candidates
  *     candidates, least bound first ── simulated, until the next bound is no better than the last plan kept
  *
- * Bounds (plan_bound.h) are never above what a simulation gives, so the plans kept are those an exhaustive sweep would
- * keep, in its order; ties go to the lower index. Nothing depends on the number of threads. */
+ * Bounds (plan_bound.h, memory_bound.h) are never above what a simulation gives, so the plans kept are those an
+ * exhaustive sweep would keep, in its order; ties go to the lower index. Nothing depends on the number of threads. */
 #pragma once
 #include "launch.h"
+#include "objective.h"
 #include "predict.h"
 #include "space.h"
-
-typedef enum {
-  OBJECTIVE_TOKENS_PER_S, /* most tokens per second */
-  OBJECTIVE_COST,         /* least dollars per token; GPU time where no price is known */
-  OBJECTIVE_MFU,          /* highest MFU */
-  N_OBJECTIVES
-} Objective;
-const char *const *objective_names(void); /* NULL-terminated, enum order: "tokens_per_s" … */
 
 enum { PLANNER_ANY_FRAMEWORK = -1, PLANNER_MOST_CONFIGURATIONS = 20000000 };
 
 typedef struct {
-  const Space *space; /* finished; borrowed */
-  Objective objective;
+  const Space *space;          /* finished; borrowed */
+  Objective objective;         /* cost: GPU time where no price is known */
   int n_kept;                  /* plans kept, the best and its runners-up; ≥ 1 */
   int framework;               /* LaunchFramework that must be able to run it, or PLANNER_ANY_FRAMEWORK */
   double least_tokens_per_s;   /* 0: none. Slower plans are late */

@@ -32,7 +32,9 @@ StepReport step_of_prediction(const Prediction *prediction, int *in_flight) {
   double reserved_bytes = cluster->gpu.reserved_bytes;
   step_report_set_memory(&report, prediction->memory, reserved_bytes,
                          mixed_gpus_room_bytes(prediction->workload, cluster) + reserved_bytes);
-  step_report_set_traffic(&report, prediction->program, prediction->workload);
-  metrics_in_flight(prediction->trace, in_flight);
+  if (in_flight != NULL) {
+    step_report_set_traffic(&report, prediction->program, prediction->workload);
+    metrics_in_flight(prediction->trace, in_flight);
+  }
   return report;
 }

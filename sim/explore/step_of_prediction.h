@@ -3,5 +3,6 @@
 #include "predict.h"
 #include "step_report.h"
 
-/* Borrows everything from `prediction`; `in_flight` (pp entries) is filled and borrowed. */
+/* Borrows everything from `prediction`; `in_flight` (pp entries) is filled and borrowed. NULL leaves out it and the
+ * traffic per axis, which no row of a table has. */
 StepReport step_of_prediction(const Prediction *prediction, int *in_flight);

@@ -1,0 +1,340 @@
+/* sweep: a space of configurations tried, kept, compared.
+ *
+ *     options, --space ──┐
+ *                        ├──► setup ──► what is missing is tried ──► store ──► report, CSV
+ *     store (--resume) ──┘                                                                 */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "command.h"
+#include "error.h"
+#include "output.h"
+#include "suggest.h"
+#include "sweep_report.h"
+#include "units.h"
+
+enum { NOT_GIVEN = G_MININT, MOST_JOBS = 1024, DEFAULT_TOP = 10, MOST_TOP = 10000, DEFAULT_LIMIT = 1000000 };
+enum { STATUS_OF_SIGNAL = 128 }; /* a shell's exit status of what a signal ended, less the signal */
+
+typedef struct {
+  Space *space;
+  char *space_file, *output, *csv, *objective, *price, *prune;
+  gint jobs, top;
+  gint64 limit, sample, sample_seed;
+  gboolean resume, json;
+  gboolean no_report; /* standard output holds something else */
+  /* parsed */
+  Objective best_by;
+  double dollars_per_hour; /* < 0: the clusters' own */
+  gboolean prunes;
+} SweepOptions;
+
+static void clear_options(SweepOptions *o) {
+  char **strings[] = {&o->space_file, &o->output, &o->csv, &o->objective, &o->price, &o->prune};
+  for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
+    g_clear_pointer(strings[i], g_free);
+  g_clear_pointer(&o->space, space_free);
+}
+
+/* --- options --- */
+
+static gboolean check_range(const char *option, gint64 value, gint64 least, gint64 most, GError **error) {
+  return value == NOT_GIVEN || (value >= least && value <= most) ||
+         fail_input(error, "%s: found %" G_GINT64_FORMAT ", expected %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT, option,
+                    value, least, most);
+}
+
+static gboolean parse_values(SweepOptions *o, GError **error) {
+  int objective = o->objective != NULL ? parse_choice("--objective", o->objective, objective_names(), error) : 0;
+  if (objective < 0)
+    return FALSE;
+  o->best_by = (Objective)objective;
+  o->dollars_per_hour = -1;
+  if (o->price != NULL && !units_parse(o->price, UNIT_DOLLARS_PER_HOUR, &o->dollars_per_hour, error)) {
+    g_prefix_error(error, "--price: ");
+    return FALSE;
+  }
+  o->prunes = TRUE;
+  return parse_switch("--prune", o->prune, &o->prunes, error);
+}
+
+static gboolean check_options(SweepOptions *o, GError **error) {
+  const Printed printed[] = {{"--json", .given = o->json}, {"--csv", .file = o->csv}, {NULL}};
+  if (!check_range("--jobs", o->jobs, 1, MOST_JOBS, error) || !check_range("--top", o->top, 1, MOST_TOP, error) ||
+      !check_range("--limit", o->limit, 1, G_MAXINT64 - 1, error) ||
+      !check_range("--sample", o->sample, 1, G_MAXINT64 - 1, error) ||
+      !check_range("--sample-seed", o->sample_seed, 0, G_MAXINT64, error))
+    return FALSE;
+  if (o->resume && o->output == NULL)
+    return fail_input(error, "--resume needs --output: the file to go on with");
+  if (o->sample_seed != NOT_GIVEN && o->sample == NOT_GIVEN && !o->resume)
+    return fail_input(error, "--sample-seed needs --sample");
+  return output_check_printed(printed, &o->no_report, error) && parse_values(o, error);
+}
+
+static const char example[] =
+    "Every option of a plan, the model and the cluster take lists: 1,2,4, ranges 1..16, powers 1..16*2, steps "
+    "8..64+8.\n"
+    "The space is all their combinations; those that are impossible are counted, with the reason.\n\n"
+    "Examples:\n"
+    "  stepsim sweep --model llama-3-70b --cluster dgx-h100 --gpus 256 --global-batch 512 --seq-len 8192 \\\n"
+    "      --tp 1..8*2 --pp 1..16*2 --chunks 1,2,5 --micro-batch 1,2,4 --zero 0..3 --output 70b.db\n"
+    "  stepsim sweep --resume --output 70b.db --csv 70b.csv --objective cost\n"
+    "  stepsim sweep --space space.yaml --sample 10000 --json\n"
+    "  mpirun -n 64 stepsim sweep --space space.yaml --output big.db\n\n"
+    "A space file has the same keys (\"tp: 1..8*2\", \"zero: [0, 1, 3]\"); options go before it. --output is an "
+    "SQLite\n"
+    "file with a row per configuration (table configurations; table run says what was swept), written as the sweep\n"
+    "runs: however it ends, --resume goes on where it was, alone or with the same options.\n\n"
+    "Exit status: 0 done, 1 nothing that runs and fits was found, 2 bad usage or input, 130 interrupted.";
+
+static gboolean parse_options(SweepOptions *o, int *argc, char ***argv, GError **error) {
+  *o = (SweepOptions){.space = space_new(),
+                      .jobs = NOT_GIVEN,
+                      .top = NOT_GIVEN,
+                      .limit = NOT_GIVEN,
+                      .sample = NOT_GIVEN,
+                      .sample_seed = NOT_GIVEN};
+  g_autoptr(Parser) parser = parser_new(NULL, "Predicts a space of configurations and says which are best.", example);
+  const GOptionEntry entries[] = {
+      {"space", 0, 0, G_OPTION_ARG_FILENAME, &o->space_file, "the space, or what options leave open of it",
+       "FILE.yaml"},
+      {"output", 0, 0, G_OPTION_ARG_FILENAME, &o->output, "keep all results (SQLite)", "FILE.db"},
+      {"resume", 0, 0, G_OPTION_ARG_NONE, &o->resume, "go on with --output, or report it when it is complete", NULL},
+      {"csv", 0, 0, G_OPTION_ARG_FILENAME, &o->csv,
+       "write all rows at the end (- is standard output, without a report)", "FILE"},
+      {"json", 0, 0, G_OPTION_ARG_NONE, &o->json, "print one JSON object", NULL},
+      {"objective", 0, 0, G_OPTION_ARG_STRING, &o->objective, "mfu, tokens_per_s or cost (default mfu)", "NAME"},
+      {"top", 0, 0, G_OPTION_ARG_INT, &o->top, "best configurations listed (default 10)", "N"},
+      {"price", 0, 0, G_OPTION_ARG_STRING, &o->price, "of a GPU (default: the cluster file's price)", "\"2.50 $/h\""},
+      {"limit", 0, 0, G_OPTION_ARG_INT64, &o->limit, "refuse a larger space (default 1000000)", "N"},
+      {"sample", 0, 0, G_OPTION_ARG_INT64, &o->sample, "try N of the space, drawn at random", "N"},
+      {"sample-seed", 0, 0, G_OPTION_ARG_INT64, &o->sample_seed, "of the drawing (default 1)", "N"},
+      {"prune", 0, 0, G_OPTION_ARG_STRING, &o->prune,
+       "do not run what is known not to fit in memory: on or off (default on)", "SWITCH"},
+      {"jobs", 0, 0, G_OPTION_ARG_INT, &o->jobs, "threads, of each rank (default: one per processor)", "N"},
+      G_OPTION_ENTRY_NULL};
+  parser_add(parser, entries);
+  space_add_options(o->space, parser);
+  return parser_run(parser, argc, argv, FALSE, error) && check_options(o, error);
+}
+
+/* --- what to sweep --- */
+
+static gboolean check_size(const SweepOptions *o, const SweepSetup *setup, GError **error) {
+  const gint64 n = sweep_setup_count(setup), limit = o->limit != NOT_GIVEN ? o->limit : DEFAULT_LIMIT;
+  const gint64 n_all = space_count(setup->space);
+  if (setup->n_sample > n_all)
+    return fail_input(error, "--sample %" G_GINT64_FORMAT " of a space of %" G_GINT64_FORMAT " configurations",
+                      setup->n_sample, n_all);
+  if (n <= limit)
+    return TRUE;
+  g_autofree char *text = n_all == G_MAXINT64 ? g_strdup("more than 9.2e18") : g_strdup_printf("%.4g", (double)n);
+  return fail_input(error,
+                    "%s configurations are more than %" G_GINT64_FORMAT
+                    ": shorten the lists, draw some with --sample N, or allow them with --limit N",
+                    text, limit);
+}
+
+/* The space that options and --space describe. */
+static gboolean make_setup(SweepOptions *o, SweepSetup *setup, GError **error) {
+  if (o->space_file != NULL && !space_read(o->space, o->space_file, error))
+    return FALSE;
+  if (!space_finish(o->space, error))
+    return FALSE;
+  *setup = (SweepSetup){.space = g_steal_pointer(&o->space),
+                        .n_sample = o->sample != NOT_GIVEN ? o->sample : 0,
+                        .seed = o->sample_seed != NOT_GIVEN ? o->sample_seed : 1,
+                        .price = o->dollars_per_hour,
+                        .prune = o->prunes};
+  return check_size(o, setup, error);
+}
+
+/* Cost is not known of clusters without a price. */
+static gboolean check_price(const SweepOptions *o, const SweepSetup *setup, GError **error) {
+  for (int i = 0; o->best_by == OBJECTIVE_COST && setup->price < 0 && i < space_n_clusters(setup->space); i++) {
+    const Cluster *cluster = space_cluster(setup->space, i);
+    if (!(cluster->dollars_per_gpu_hour > 0))
+      return fail_input(error, "--objective cost needs a price: %s has none; add --price \"2.50 $/h\"", cluster->file);
+  }
+  return TRUE;
+}
+
+static gboolean is_complete(ResultStore *store, const SweepSetup *setup, gboolean *complete, GError **error) {
+  g_autoptr(GArray) done = result_store_indices(store, error);
+  *complete = done != NULL && done->len == sweep_setup_count(setup);
+  return done != NULL;
+}
+
+static gboolean is_described(const SweepOptions *o) {
+  return space_is_given(o->space) || o->space_file != NULL;
+}
+
+/* The sweep of a store, from what it says itself. Of a complete one the files need not be there any more. */
+static gboolean take_setup(ResultStore *store, SweepSetup *setup, GError **error) {
+  gboolean complete;
+  g_autoptr(GArray) kept = result_store_facts(store, error);
+  if (kept == NULL || !sweep_setup_from(setup, kept, TRUE, error) || !is_complete(store, setup, &complete, error))
+    return FALSE;
+  if (complete)
+    return TRUE;
+  sweep_setup_clear(setup);
+  if (!sweep_setup_from(setup, kept, FALSE, error))
+    return FALSE;
+  g_autoptr(GArray) facts = sweep_facts(setup, error);
+  return facts != NULL && result_store_check(store, facts, error);
+}
+
+/* What was typed beside --resume is what the sweep has. */
+static gboolean check_typed(const SweepOptions *o, const SweepSetup *setup, GError **error) {
+  const struct {
+    const char *option;
+    gboolean differs;
+  } typed[] = {{"--price", o->price != NULL && o->dollars_per_hour != setup->price},
+               {"--sample", o->sample != NOT_GIVEN && o->sample != setup->n_sample},
+               {"--sample-seed", o->sample_seed != NOT_GIVEN && o->sample_seed != setup->seed},
+               {"--prune", o->prune != NULL && o->prunes != setup->prune}};
+  for (gsize i = 0; i < G_N_ELEMENTS(typed); i++)
+    if (typed[i].differs)
+      return fail_input(error, "%s differs from that of the sweep in %s, which it belongs to", typed[i].option,
+                        o->output);
+  return TRUE;
+}
+
+/* Begin the store with a setup that options made, or go on with the same. */
+static gboolean join_setup(ResultStore *store, const SweepSetup *setup, GError **error) {
+  g_autoptr(GArray) facts = sweep_facts(setup, error);
+  if (facts == NULL)
+    return FALSE;
+  return result_store_has_run(store) ? result_store_check(store, facts, error)
+                                     : result_store_begin(store, facts, error);
+}
+
+/* The setup, and a store that is begun; NULL with the error set. A mistake in the options leaves no file behind. */
+static ResultStore *prepare(SweepOptions *o, const SweepTable *table, SweepSetup *setup, gboolean *complete,
+                            GError **error) {
+  const gboolean described = is_described(o) || !o->resume;
+  if (described && !(make_setup(o, setup, error) && check_price(o, setup, error)))
+    return NULL;
+  if (!described && !g_file_test(o->output, G_FILE_TEST_EXISTS)) {
+    fail_input(error, "there is no %s to resume", o->output);
+    return NULL;
+  }
+  g_autoptr(ResultStore) store = result_store_open(o->output, table, error);
+  if (store == NULL)
+    return NULL;
+  const gboolean has_run = result_store_has_run(store);
+  gboolean ok;
+  if (has_run && !o->resume)
+    ok = fail_input(error, "%s holds a sweep already: --resume goes on with it, another --output keeps it", o->output);
+  else if (described)
+    ok = join_setup(store, setup, error);
+  else if (has_run)
+    ok = take_setup(store, setup, error) && check_typed(o, setup, error) && check_price(o, setup, error);
+  else
+    ok = fail_input(error, "%s holds no sweep to resume", o->output);
+  return ok && is_complete(store, setup, complete, error) ? g_steal_pointer(&store) : NULL;
+}
+
+/* --- running --- */
+
+static gboolean share(Ranks *ranks, ResultStore *store, const SweepSetup *setup, GError **error) {
+  g_autoptr(GArray) facts = sweep_facts(setup, error);
+  g_autoptr(GArray) done = facts != NULL ? result_store_indices(store, error) : NULL;
+  return done != NULL && sweep_share(ranks, facts, done, error);
+}
+
+/* Of a store whose clusters are not read again. */
+static gboolean check_costs(const SweepReport *report, const gint64 *counts, GError **error) {
+  g_autoptr(GArray) best = sweep_report_best(report, error);
+  return best != NULL && (best->len > 0 || counts[SWEEP_RAN] == 0 ||
+                          fail_input(error, "--objective cost needs a price, and this sweep was run without: sweep "
+                                            "again with --price \"2.50 $/h\""));
+}
+
+static gboolean write_report(const SweepOptions *o, const SweepReport *report, GError **error) {
+  if (o->csv != NULL && !sweep_report_csv(report, o->csv, error))
+    return FALSE;
+  g_autoptr(GString) out = g_string_new(NULL);
+  if (o->json) {
+    g_autofree char *json = sweep_report_json(report, error);
+    if (json == NULL)
+      return FALSE;
+    g_string_append(out, json);
+  } else if (!o->no_report && !sweep_report_text(report, out, error)) {
+    return FALSE;
+  }
+  fputs(out->str, stdout);
+  return TRUE;
+}
+
+static void print_interrupted(const SweepOptions *o, const SweepProgress *progress) {
+  g_printerr("stepsim sweep: interrupted after %" G_GINT64_FORMAT " of %" G_GINT64_FORMAT " configurations",
+             progress->n_before + sweep_progress_n_now(progress), progress->n_wanted);
+  if (o->output != NULL)
+    g_printerr("; go on with: stepsim sweep --resume --output %s\n", o->output);
+  else
+    g_printerr("; nothing is kept without --output\n");
+}
+
+/* The exit status. */
+static int report_sweep(const SweepOptions *o, const SweepReport *report, GError **error) {
+  gint64 counts[N_SWEEP_STATUSES];
+  if (!sweep_report_counts(report, counts, error))
+    return 2;
+  if (report->progress->signal == 0 && !(check_costs(report, counts, error) && write_report(o, report, error)))
+    return 2;
+  if (!result_store_finish(report->store, error))
+    return 2;
+  if (report->progress->signal != 0) {
+    print_interrupted(o, report->progress);
+    return STATUS_OF_SIGNAL + report->progress->signal;
+  }
+  return counts[SWEEP_RAN] > 0 ? 0 : 1;
+}
+
+/* The first rank, or the only one. `ranks` NULL: alone. */
+static int run(SweepOptions *o, Ranks *ranks, const SweepTable *table, GError **error) {
+  g_auto(SweepSetup) setup = {0};
+  gboolean complete;
+  g_autoptr(ResultStore) store = prepare(o, table, &setup, &complete, error);
+  if (store == NULL) {
+    if (ranks != NULL)
+      sweep_share(ranks, NULL, NULL, NULL);
+    return 2;
+  }
+  const gint64 n = sweep_setup_count(&setup);
+  SweepProgress progress = {.n_wanted = n, .n_before = n};
+  if (ranks != NULL && !(complete ? sweep_share(ranks, NULL, NULL, error) : share(ranks, store, &setup, error)))
+    return 2;
+  const int n_threads = sweep_threads(ranks, o->jobs != NOT_GIVEN ? o->jobs : 0);
+  if (!complete && !sweep_run(&setup, table, store, n_threads, ranks, &progress, error))
+    return 2;
+  const SweepReport report = {.store = store,
+                              .table = table,
+                              .space = setup.space,
+                              .objective = o->best_by,
+                              .n_top = o->top != NOT_GIVEN ? o->top : DEFAULT_TOP,
+                              .progress = &progress};
+  return report_sweep(o, &report, error);
+}
+
+static int run_ranks(SweepOptions *o, GError **error) {
+  g_autoptr(SweepTable) table = sweep_table_new();
+  if (ranks_launched() == 1)
+    return run(o, NULL, table, error);
+  g_autoptr(Ranks) ranks = ranks_join(error);
+  if (ranks == NULL)
+    return 2;
+  if (ranks_rank(ranks) == 0)
+    return run(o, ranks, table, error);
+  return sweep_serve(ranks, table, o->jobs != NOT_GIVEN ? o->jobs : 0, error) ? 0 : 2;
+}
+
+int command_sweep(int argc, char **argv, GError **error) {
+  SweepOptions options;
+  int status = parse_options(&options, &argc, &argv, error) ? run_ranks(&options, error) : 2;
+  clear_options(&options);
+  return status;
+}

@@ -1,0 +1,17 @@
+/* A wish to end: Ctrl-C, or SIGTERM from a batch system. The first is told, the second ends the process as ever. */
+#pragma once
+#include <glib.h>
+#include <signal.h>
+
+typedef struct {
+  int fd;        /* of signals; −1: none */
+  sigset_t mask; /* before */
+  int signal;    /* that came; 0: none yet */
+} Interrupt;
+
+/* From now on, in this thread and those it starts, the signals wait to be asked for. */
+void interrupt_init(Interrupt *interrupt);
+void interrupt_clear(Interrupt *interrupt);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Interrupt, interrupt_clear)
+/* The signal that has come; 0: none. */
+int interrupt_poll(Interrupt *interrupt);

@@ -1,0 +1,122 @@
+/* A rank's compute stream runs its actions in list order, so what it holds between two of them does not depend on time:
+ *
+ *     held       weights, gradients, optimizer of its stages     as the memory pass counts them
+ *     F          + saved                                          at its start
+ *     B          + the first piece's transient                    while it runs, then − saved
+ *     I          the same, then + held for W − released by I
+ *     W          − what is left of the micro-batch
+ *
+ * The most along the list is a lower bound of the simulated peak. Left out is what depends on when transfers run: what
+ * was received early, gathered pieces, buckets of gradients. A backward may be cut into pieces, of which the stage's
+ * last one comes first, while everything saved is still there; so its transient counts and no other's. An order read
+ * from a file or made for its times is not made here: one micro-batch of the largest stage is held in any order. */
+#include "memory_bound.h"
+
+#include <math.h>
+
+#include "mixed_gpus.h"
+#include "stage_works.h"
+#include "state_memory.h"
+
+/* Sums of the same terms in another order may differ in their last bits. */
+static const double rounding = 1e-9;
+
+typedef struct {
+  double saved, released_by_I, held_for_W;
+  double transient; /* of the piece that backward begins with */
+} StageHeld;
+
+static StageHeld *stages_held(const Workload *workload) {
+  StageHeld *stages = g_new(StageHeld, workload->n_stages);
+  for (int s = 0; s < workload->n_stages; s++) {
+    const StageLayers *layers = &workload->stages[s].layers;
+    const Piece last = layers->has_head ? PIECE_HEAD : layers->n_layers > 0 ? PIECE_LAYER : PIECE_EMBEDDING;
+    const PieceMemory memory = stage_memory(workload, s);
+    stages[s] = (StageHeld){memory.saved_bytes, memory.released_by_I, memory.held_for_W,
+                            workload->memory[last].transient_bytes};
+  }
+  return stages;
+}
+
+/* Weights, gradients and optimizer of every pipeline rank. */
+static double *states_held(const Workload *workload) {
+  const Placement *placement = workload->placement;
+  const Plan *plan = workload->plan;
+  const int shards = plan->zero > 0 ? workload->layout.dp_shard : 1;
+  double *held = g_new0(double, placement->n_ranks);
+  for (int s = 0; s < workload->n_stages; s++) {
+    StateBytes state = state_memory(&plan->recipe, (double)workload->stages[s].parameters, plan->zero, shards);
+    held[placement->stage_rank[s]] += state_memory_total(&state);
+  }
+  return held;
+}
+
+/* The most that a list of actions holds of activations. */
+static double most_held(const GArray *actions, const StageHeld *stages) {
+  double held = 0, most = 0;
+  for (guint i = 0; i < actions->len; i++) {
+    const Action *action = &g_array_index(actions, Action, i);
+    if (!action_info(action->kind)->is_compute)
+      continue;
+    const StageHeld *stage = &stages[action->stage];
+    switch ((ActionKind)action->kind) {
+    case ACTION_F:
+      held += stage->saved;
+      most = fmax(most, held);
+      break;
+    case ACTION_B:
+      most = fmax(most, held + stage->transient);
+      held -= stage->saved;
+      break;
+    case ACTION_I:
+      most = fmax(most, held + stage->transient);
+      held += stage->held_for_W - stage->released_by_I;
+      most = fmax(most, held);
+      break;
+    default: /* W */
+      held -= stage->saved - stage->released_by_I + stage->held_for_W;
+      break;
+    }
+  }
+  return most;
+}
+
+/* One micro-batch of each rank's largest stage; entries of `most`, per pipeline rank. */
+static void hold_one(const Workload *workload, const StageHeld *stages, double *most) {
+  for (int s = 0; s < workload->n_stages; s++) {
+    double *rank = &most[workload->placement->stage_rank[s]];
+    *rank = fmax(*rank, stages[s].saved);
+  }
+}
+
+static void take_most(const double *states, const double *most, int n_ranks, MemoryBound *bound) {
+  for (int rank = 0; rank < n_ranks; rank++) {
+    const double bytes = states[rank] + most[rank];
+    if (bytes <= bound->least_bytes)
+      continue;
+    bound->least_bytes = bytes;
+    bound->state_bytes = states[rank];
+    bound->activation_bytes = most[rank];
+    bound->rank = rank;
+  }
+}
+
+static gboolean fits(const MemoryBound *bound) {
+  return bound->least_bytes <= bound->room_bytes * (1 + rounding);
+}
+
+gboolean memory_bound_fits(const Workload *workload, PlanOrder *choice, const Cluster *cluster, MemoryBound *bound) {
+  const int n_ranks = workload->placement->n_ranks;
+  *bound = (MemoryBound){.room_bytes = mixed_gpus_room_bytes(workload, cluster)};
+  g_autofree double *states = states_held(workload), *most = g_new0(double, n_ranks);
+  g_autofree StageHeld *stages = stages_held(workload);
+  hold_one(workload, stages, most);
+  take_most(states, most, n_ranks, bound);
+  if (!fits(bound) || choice->info == NULL)
+    return fits(bound);
+  g_autoptr(Order) order = plan_order_make(choice, workload->plan, NULL);
+  for (int rank = 0; order != NULL && rank < n_ranks; rank++)
+    most[rank] = most_held(order->actions[rank], stages);
+  take_most(states, most, n_ranks, bound);
+  return fits(bound);
+}

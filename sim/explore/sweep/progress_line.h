@@ -1,0 +1,20 @@
+/* "1,234 of 5,000 (24.7 %) …" on standard error: a line that is written over on a terminal, else a line now and then.
+ */
+#pragma once
+#include "sweep_run.h"
+
+typedef struct {
+  gboolean is_terminal;
+  gint64 began_us, last_us; /* monotonic */
+  int n_shown;              /* columns of the line that stands there */
+} ProgressLine;
+
+void progress_line_init(ProgressLine *line);
+/* Show it, when it is time to. */
+void progress_line_show(ProgressLine *line, const SweepProgress *progress);
+/* Take the line away. */
+void progress_line_end(ProgressLine *line);
+/* "310 ran, 42 out of memory, …" of what was tried since it began. Owned by the caller. */
+char *progress_counts(const gint64 counts[N_SWEEP_STATUSES]);
+/* "1,234,567". Owned by the caller. */
+char *progress_thousands(gint64 n);

@@ -1,0 +1,328 @@
+/* A write transaction is open from the moment the store is: begun, filled, committed, begun again. So a second process
+ * that wants to write finds the file locked, while readers see the last commit. Every statement is prepared once.
+ *
+ * A file that another program made is told by its application_id, one of a later schema by its user_version. */
+#include "result_store.h"
+
+#include <string.h>
+
+#include "error.h"
+
+enum { SCHEMA = 1, APPLICATION = 0x73747370 /* "stsp" */, WAIT_MS = 1500 };
+enum { HEAD_COLUMNS = 4 }; /* config, status, kind, reason */
+
+struct ResultStore {
+  char *file; /* owned; NULL: in memory */
+  const SweepTable *table;
+  sqlite3 *database;
+  sqlite3_stmt *insert;
+  gboolean has_run;
+};
+
+/* --- facts --- */
+
+static void clear_fact(gpointer data) {
+  RunFact *fact = data;
+  g_free(fact->name);
+  g_free(fact->value);
+}
+
+GArray *run_facts_new(void) {
+  GArray *facts = g_array_new(FALSE, FALSE, sizeof(RunFact));
+  g_array_set_clear_func(facts, clear_fact);
+  return facts;
+}
+
+void run_facts_add(GArray *facts, const char *name, const char *value) {
+  RunFact fact = {g_strdup(name), g_strdup(value)};
+  g_array_append_val(facts, fact);
+}
+
+const char *run_facts_find(const GArray *facts, const char *name) {
+  for (guint i = 0; i < facts->len; i++)
+    if (strcmp(g_array_index(facts, RunFact, i).name, name) == 0)
+      return g_array_index(facts, RunFact, i).value;
+  return NULL;
+}
+
+/* --- errors --- */
+
+static const char *name_of(const ResultStore *store) {
+  return store->file != NULL ? store->file : "the results in memory";
+}
+
+/* What SQLite says, and what to do about it. */
+static gboolean fail_store(const ResultStore *store, int status, GError **error) {
+  const char *file = name_of(store);
+  switch (status & 0xff) {
+  case SQLITE_NOTADB:
+    return fail_input(error, "%s is not a database: expected a file that sweep has written, or none", file);
+  case SQLITE_BUSY:
+  case SQLITE_LOCKED:
+    return fail_input(error, "%s is locked: another process writes to it", file);
+  case SQLITE_READONLY:
+    return fail_input(error, "cannot write %s: it, or its folder, is read-only", file);
+  case SQLITE_CANTOPEN:
+    return fail_input(
+        error, "cannot open %s: %s", file,
+        g_strerror(sqlite3_system_errno(store->database) != 0 ? sqlite3_system_errno(store->database) : ENOENT));
+  case SQLITE_FULL:
+    return fail_input(error, "cannot write %s: the disk is full; what was committed is kept", file);
+  case SQLITE_CORRUPT:
+    return fail_input(error, "%s is damaged: %s", file, sqlite3_errmsg(store->database));
+  case SQLITE_CONSTRAINT:
+    return fail_input(error, "%s has this configuration already: another process writes to it", file);
+  default:
+    return fail_input(error, "%s: %s (SQLite error %d)", file, sqlite3_errmsg(store->database), status);
+  }
+}
+
+static gboolean execute(ResultStore *store, const char *sql, GError **error) {
+  const int status = sqlite3_exec(store->database, sql, NULL, NULL, NULL);
+  return status == SQLITE_OK || fail_store(store, status, error);
+}
+
+sqlite3_stmt *result_store_query(ResultStore *store, GError **error, const char *sql) {
+  sqlite3_stmt *statement = NULL;
+  const int status = sqlite3_prepare_v2(store->database, sql, -1, &statement, NULL);
+  if (status != SQLITE_OK)
+    fail_store(store, status, error);
+  return status == SQLITE_OK ? statement : NULL;
+}
+
+gboolean result_store_check_end(ResultStore *store, int status, GError **error) {
+  return status == SQLITE_DONE || fail_store(store, status, error);
+}
+
+/* The one whole number a query gives. */
+static gboolean query_whole(ResultStore *store, const char *sql, gint64 *value, GError **error) {
+  sqlite3_stmt *statement = result_store_query(store, error, sql);
+  if (statement == NULL)
+    return FALSE;
+  const int status = sqlite3_step(statement);
+  if (status == SQLITE_ROW)
+    *value = sqlite3_column_int64(statement, 0);
+  sqlite3_finalize(statement);
+  return status == SQLITE_ROW || fail_store(store, status, error);
+}
+
+/* --- opening --- */
+
+/* A store is empty, or this program's with a schema it knows. */
+static gboolean check_schema(ResultStore *store, GError **error) {
+  gint64 schema = 0, application = 0, n_tables = 0;
+  if (!query_whole(store, "SELECT count(*) FROM sqlite_master", &n_tables, error) ||
+      !query_whole(store, "PRAGMA user_version", &schema, error) ||
+      !query_whole(store, "PRAGMA application_id", &application, error))
+    return FALSE;
+  if (n_tables == 0 && schema == 0)
+    return TRUE;
+  if (application != APPLICATION)
+    return fail_input(error, "%s is a database of another program: expected a file that sweep has written, or none",
+                      name_of(store));
+  if (schema != SCHEMA)
+    return fail_input(error, "%s has schema %" G_GINT64_FORMAT ", this program writes %d: use the program of its time",
+                      name_of(store), schema, SCHEMA);
+  store->has_run = TRUE;
+  return TRUE;
+}
+
+static gboolean prepare_insert(ResultStore *store, GError **error) {
+  const int n = HEAD_COLUMNS + sweep_table_n_columns(store->table);
+  g_autoptr(GString) sql = g_string_new("INSERT INTO configurations VALUES (?");
+  for (int i = 1; i < n; i++)
+    g_string_append(sql, ",?");
+  g_string_append_c(sql, ')');
+  store->insert = result_store_query(store, error, sql->str);
+  return store->insert != NULL;
+}
+
+static gboolean open_database(ResultStore *store, GError **error) {
+  const int status = sqlite3_open_v2(store->file != NULL ? store->file : ":memory:", &store->database,
+                                     SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
+  if (status != SQLITE_OK)
+    return fail_store(store, status, error);
+  sqlite3_extended_result_codes(store->database, TRUE);
+  sqlite3_busy_timeout(store->database, WAIT_MS);
+  return check_schema(store, error) &&
+         execute(store, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE", error) &&
+         check_schema(store, error); /* again: another process may have been faster */
+}
+
+ResultStore *result_store_open(const char *file, const SweepTable *table, GError **error) {
+  g_autoptr(ResultStore) store = g_new0(ResultStore, 1);
+  store->file = g_strdup(file);
+  store->table = table;
+  return open_database(store, error) ? g_steal_pointer(&store) : NULL;
+}
+
+void result_store_free(ResultStore *store) {
+  if (store == NULL)
+    return;
+  sqlite3_finalize(store->insert);
+  sqlite3_close(store->database);
+  g_free(store->file);
+  g_free(store);
+}
+
+sqlite3 *result_store_database(ResultStore *store) {
+  return store->database;
+}
+
+/* --- the run --- */
+
+gboolean result_store_has_run(const ResultStore *store) {
+  return store->has_run;
+}
+
+static const char *sql_type(CellType type) {
+  static const char *const names[] = {[CELL_WHOLE] = "INTEGER", [CELL_REAL] = "REAL", [CELL_TEXT] = "TEXT"};
+  return names[type];
+}
+
+static gboolean create_tables(ResultStore *store, GError **error) {
+  g_autoptr(GString) sql = g_string_new(NULL);
+  g_string_append_printf(sql,
+                         "PRAGMA user_version = %d; PRAGMA application_id = %d;"
+                         "CREATE TABLE run (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;"
+                         "CREATE TABLE configurations (config INTEGER PRIMARY KEY, status TEXT, kind TEXT, reason TEXT",
+                         SCHEMA, APPLICATION);
+  for (int i = 0; i < sweep_table_n_columns(store->table); i++) {
+    const SweepColumn *column = sweep_table_column(store->table, i);
+    g_string_append_printf(sql, ",\"%s\" %s", column->name, sql_type(column->type));
+  }
+  g_string_append(sql, ")");
+  return execute(store, sql->str, error);
+}
+
+static gboolean insert_fact(ResultStore *store, sqlite3_stmt *statement, const RunFact *fact, GError **error) {
+  sqlite3_bind_text(statement, 1, fact->name, -1, SQLITE_STATIC);
+  sqlite3_bind_text(statement, 2, fact->value, -1, SQLITE_STATIC);
+  const int status = sqlite3_step(statement);
+  sqlite3_reset(statement);
+  return status == SQLITE_DONE || fail_store(store, status, error);
+}
+
+gboolean result_store_begin(ResultStore *store, const GArray *facts, GError **error) {
+  g_assert(!store->has_run);
+  if (!create_tables(store, error))
+    return FALSE;
+  sqlite3_stmt *statement = result_store_query(store, error, "INSERT INTO run VALUES (?, ?)");
+  gboolean ok = statement != NULL;
+  for (guint i = 0; ok && i < facts->len; i++)
+    ok = insert_fact(store, statement, &g_array_index(facts, RunFact, i), error);
+  sqlite3_finalize(statement);
+  store->has_run = ok && result_store_commit(store, error);
+  return store->has_run;
+}
+
+GArray *result_store_facts(ResultStore *store, GError **error) {
+  g_autoptr(GArray) facts = run_facts_new();
+  if (!store->has_run)
+    return g_steal_pointer(&facts);
+  sqlite3_stmt *statement = result_store_query(store, error, "SELECT name, value FROM run ORDER BY name");
+  if (statement == NULL)
+    return NULL;
+  int status;
+  while ((status = sqlite3_step(statement)) == SQLITE_ROW)
+    run_facts_add(facts, (const char *)sqlite3_column_text(statement, 0),
+                  (const char *)sqlite3_column_text(statement, 1));
+  const gboolean ok = result_store_check_end(store, status, error);
+  sqlite3_finalize(statement);
+  return ok ? g_steal_pointer(&facts) : NULL;
+}
+
+/* "tp=1,2,4\npp=1\n" against "tp=1,2\npp=1\n" is said by its lines. */
+static void add_difference(GString *out, const char *name, const char *kept, const char *given) {
+  g_auto(GStrv) old = g_strsplit(kept != NULL ? kept : "", "\n", -1);
+  g_auto(GStrv) new = g_strsplit(given != NULL ? given : "", "\n", -1);
+  g_string_append_printf(out, "\n  %s: in the file", name);
+  for (char **line = old; *line != NULL; line++)
+    if (**line != '\0' && !g_strv_contains((const char *const *)new, *line))
+      g_string_append_printf(out, " %.200s", *line);
+  g_string_append(out, kept == NULL ? " nothing, now" : ", now");
+  for (char **line = new; *line != NULL; line++)
+    if (**line != '\0' && !g_strv_contains((const char *const *)old, *line))
+      g_string_append_printf(out, " %.200s", *line);
+  if (given == NULL)
+    g_string_append(out, " nothing");
+}
+
+gboolean result_store_check(ResultStore *store, const GArray *facts, GError **error) {
+  g_autoptr(GArray) kept = result_store_facts(store, error);
+  if (kept == NULL)
+    return FALSE;
+  g_autoptr(GString) differences = g_string_new(NULL);
+  for (guint i = 0; i < facts->len; i++) {
+    const RunFact *fact = &g_array_index(facts, RunFact, i);
+    const char *value = run_facts_find(kept, fact->name);
+    if (g_strcmp0(value, fact->value) != 0)
+      add_difference(differences, fact->name, value, fact->value);
+  }
+  for (guint i = 0; i < kept->len; i++) {
+    const RunFact *fact = &g_array_index(kept, RunFact, i);
+    if (run_facts_find(facts, fact->name) == NULL)
+      add_difference(differences, fact->name, fact->value, NULL);
+  }
+  return differences->len == 0 ||
+         fail_input(error, "%s holds another sweep, which this one cannot resume:%s", name_of(store), differences->str);
+}
+
+/* --- rows --- */
+
+GArray *result_store_indices(ResultStore *store, GError **error) {
+  g_autoptr(GArray) indices = g_array_new(FALSE, FALSE, sizeof(gint64));
+  if (!store->has_run)
+    return g_steal_pointer(&indices);
+  sqlite3_stmt *statement = result_store_query(store, error, "SELECT config FROM configurations ORDER BY config");
+  if (statement == NULL)
+    return NULL;
+  int status;
+  while ((status = sqlite3_step(statement)) == SQLITE_ROW) {
+    const gint64 index = sqlite3_column_int64(statement, 0);
+    g_array_append_val(indices, index);
+  }
+  const gboolean ok = result_store_check_end(store, status, error);
+  sqlite3_finalize(statement);
+  return ok ? g_steal_pointer(&indices) : NULL;
+}
+
+static void bind_cell(sqlite3_stmt *statement, int place, const Cell *cell) {
+  switch (cell->type) {
+  case CELL_NONE:
+    sqlite3_bind_null(statement, place);
+    break;
+  case CELL_WHOLE:
+    sqlite3_bind_int64(statement, place, cell->whole);
+    break;
+  case CELL_REAL:
+    sqlite3_bind_double(statement, place, cell->real);
+    break;
+  case CELL_TEXT:
+    sqlite3_bind_text(statement, place, cell->text, -1, SQLITE_STATIC);
+    break;
+  }
+}
+
+gboolean result_store_add(ResultStore *store, const SweepRow *row, GError **error) {
+  if (store->insert == NULL && !prepare_insert(store, error))
+    return FALSE;
+  sqlite3_stmt *statement = store->insert;
+  sqlite3_bind_int64(statement, 1, row->index);
+  sqlite3_bind_text(statement, 2, sweep_status_names()[row->status], -1, SQLITE_STATIC);
+  sqlite3_bind_text(statement, 3, row->kind, -1, SQLITE_STATIC);
+  sqlite3_bind_text(statement, 4, row->reason, -1, SQLITE_STATIC);
+  for (int i = 0; i < sweep_table_n_columns(store->table); i++)
+    bind_cell(statement, HEAD_COLUMNS + 1 + i, &row->cells[i]);
+  const int status = sqlite3_step(statement);
+  sqlite3_reset(statement);
+  return status == SQLITE_DONE || fail_store(store, status, error);
+}
+
+gboolean result_store_commit(ResultStore *store, GError **error) {
+  return execute(store, "COMMIT; BEGIN IMMEDIATE", error);
+}
+
+gboolean result_store_finish(ResultStore *store, GError **error) {
+  return execute(store, "COMMIT; PRAGMA wal_checkpoint(TRUNCATE)", error);
+}

@@ -1,0 +1,111 @@
+#include "sweep_facts.h"
+
+#include <math.h>
+
+#include "data_path.h"
+#include "error.h"
+#include "plan_order.h"
+
+static const char fact_program[] = "program", fact_space[] = "space", fact_sample[] = "sample", fact_seed[] = "seed";
+static const char fact_price[] = "price", fact_prune[] = "prune";
+
+void sweep_setup_clear(SweepSetup *setup) {
+  g_clear_pointer(&setup->space, space_free);
+}
+
+gint64 sweep_setup_count(const SweepSetup *setup) {
+  return setup->n_sample > 0 ? setup->n_sample : space_count(setup->space);
+}
+
+static gboolean add_file(GArray *facts, const char *file, GError **error, const char *format, ...) G_GNUC_PRINTF(4, 5);
+
+/* The SHA-256 of a file, named by `format`. */
+static gboolean add_file(GArray *facts, const char *file, GError **error, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  g_autofree char *name = g_strdup_vprintf(format, arguments);
+  va_end(arguments);
+  gsize length;
+  g_autofree char *text = data_file_read(file, &length, error);
+  if (text == NULL)
+    return FALSE;
+  g_autofree char *sum = g_compute_checksum_for_data(G_CHECKSUM_SHA256, (const guchar *)text, length);
+  g_autofree char *value = g_strconcat("sha256 ", sum, NULL);
+  run_facts_add(facts, name, value);
+  return TRUE;
+}
+
+static gboolean add_cluster(GArray *facts, const char *name, const Cluster *cluster, GError **error) {
+  gboolean ok = add_file(facts, cluster->file, error, "cluster %s", name) &&
+                add_file(facts, cluster->gpu.file, error, "GPU of cluster %s", name) &&
+                add_file(facts, cluster->collectives.file, error, "collectives of cluster %s", name);
+  for (guint i = 0; ok && cluster->other_gpus != NULL && i < cluster->other_gpus->len; i++) {
+    const GpuRange *range = &g_array_index(cluster->other_gpus, GpuRange, i);
+    ok = add_file(facts, range->gpu.file, error, "GPU of cluster %s from node %d", name, range->first_node);
+  }
+  return ok;
+}
+
+/* Files of one axis's values. */
+static gboolean add_axis(GArray *facts, const Space *space, int axis, GError **error) {
+  const char *name = space_axis_name(space, axis);
+  gboolean ok = TRUE;
+  for (int i = 0; ok && i < space_axis_n_values(space, axis); i++) {
+    const char *value = space_axis_nth(space, axis, i);
+    if (g_str_equal(name, "model"))
+      ok = add_file(facts, space_model(space, i)->file, error, "model %s", value);
+    else if (g_str_equal(name, "cluster"))
+      ok = add_cluster(facts, value, space_cluster(space, i), error);
+    else if (g_str_equal(name, "schedule") && plan_order_file(value) != NULL)
+      ok = add_file(facts, plan_order_file(value), error, "schedule %s", value);
+  }
+  return ok;
+}
+
+/* The version alone would not tell two builds of one version apart, which may predict differently. Nobody forges a
+ * build: MD5 is enough, and eight times as fast. */
+static void add_program(GArray *facts) {
+  g_autofree char *contents = NULL;
+  gsize length;
+  g_autofree char *sum = g_file_get_contents("/proc/self/exe", &contents, &length, NULL)
+                             ? g_compute_checksum_for_data(G_CHECKSUM_MD5, (const guchar *)contents, length)
+                             : NULL;
+  g_autofree char *value = g_strconcat("stepsim " STEPSIM_VERSION, sum != NULL ? ", md5 " : "", sum, NULL);
+  run_facts_add(facts, fact_program, value);
+}
+
+static void add_whole(GArray *facts, const char *name, gint64 value) {
+  g_autofree char *text = g_strdup_printf("%" G_GINT64_FORMAT, value);
+  run_facts_add(facts, name, text);
+}
+
+GArray *sweep_facts(const SweepSetup *setup, GError **error) {
+  g_autoptr(GArray) facts = run_facts_new();
+  g_autofree char *text = space_text(setup->space);
+  char price[G_ASCII_DTOSTR_BUF_SIZE];
+  add_program(facts);
+  run_facts_add(facts, fact_space, text);
+  add_whole(facts, fact_sample, setup->n_sample);
+  add_whole(facts, fact_seed, setup->n_sample > 0 ? setup->seed : 0);
+  run_facts_add(facts, fact_price, setup->price < 0 ? "" : g_ascii_dtostr(price, sizeof price, setup->price));
+  run_facts_add(facts, fact_prune, setup->prune ? "on" : "off");
+  for (int axis = 0; axis < space_n_axes(setup->space); axis++)
+    if (!add_axis(facts, setup->space, axis, error))
+      return NULL;
+  return g_steal_pointer(&facts);
+}
+
+gboolean sweep_setup_from(SweepSetup *setup, const GArray *facts, gboolean closed, GError **error) {
+  const char *space = run_facts_find(facts, fact_space), *price = run_facts_find(facts, fact_price);
+  const char *sample = run_facts_find(facts, fact_sample), *seed = run_facts_find(facts, fact_seed);
+  const char *prune = run_facts_find(facts, fact_prune);
+  if (space == NULL || price == NULL || prune == NULL || sample == NULL || seed == NULL ||
+      !g_ascii_string_to_signed(sample, 10, 0, G_MAXINT64, &setup->n_sample, NULL) ||
+      !g_ascii_string_to_signed(seed, 10, 0, G_MAXINT64, &setup->seed, NULL))
+    return fail_input(error, "the table run lacks what the sweep was: space, sample, seed, price or prune");
+  setup->price = *price == '\0' ? -1 : g_ascii_strtod(price, NULL);
+  setup->prune = g_str_equal(prune, "on");
+  setup->space = space_new();
+  return space_set_text(setup->space, space, error) &&
+         (closed ? space_finish_closed(setup->space, error) : space_finish(setup->space, error));
+}

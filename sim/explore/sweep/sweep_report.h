@@ -1,0 +1,39 @@
+/* What a sweep found, from its store alone: the best, what nothing beats, why the rest lost. */
+#pragma once
+#include "objective.h"
+#include "sweep_run.h"
+
+/* What is ordered by: a column, and whether less is better. */
+const char *objective_column(Objective objective);
+gboolean objective_is_least(Objective objective);
+
+typedef struct {
+  ResultStore *store;
+  const SweepTable *table;
+  const Space *space; /* finished */
+  Objective objective;
+  int n_top;
+  const SweepProgress *progress;
+} SweepReport;
+
+/* Rows of each status. */
+gboolean sweep_report_counts(const SweepReport *report, gint64 counts[N_SWEEP_STATUSES], GError **error);
+/* The best configurations that ran and fit, by the objective and then by index: at most n_top. GArray of gint64
+ * indices, owned by the caller; NULL with the error set. */
+GArray *sweep_report_best(const SweepReport *report, GError **error);
+/* Configurations that ran and fit and that no other beats in all of: tokens per second, peak memory, and dollars per
+ * token where prices are known. Of equal ones the first. As above, fastest first. */
+GArray *sweep_report_pareto(const SweepReport *report, GError **error);
+/* Reasons, the most frequent first: a query of status, kind, how many, and one of the reasons in full. */
+sqlite3_stmt *sweep_report_reasons(const SweepReport *report, GError **error);
+
+/* Numbers of one row; `columns` are names of real columns, `values` gets NAN where the row has none. */
+gboolean sweep_report_numbers(const SweepReport *report, gint64 index, const char *const *columns, int n_columns,
+                              double *values, GError **error);
+
+/* For people: columns of the axes that vary, and the numbers that decide. Appends to `out`. */
+gboolean sweep_report_text(const SweepReport *report, GString *out, GError **error);
+/* One object; owned by the caller. */
+char *sweep_report_json(const SweepReport *report, GError **error);
+/* All rows, in the order of their indices, as the database has them. The file appears whole or not at all. */
+gboolean sweep_report_csv(const SweepReport *report, const char *file, GError **error);

@@ -1,0 +1,445 @@
+/* Columns are one table built when the program starts on a sweep: name, type, and where in a Plan or in a StepReport
+ * the value stands. Filling a row, the schema of the store, the report and the bytes between processes walk it. */
+#include "sweep_row.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "link_use.h"
+
+#include "json_text.h"
+
+typedef enum { FROM_PLAN, FROM_REPORT, FROM_ELSEWHERE } Origin;
+typedef enum {
+  VALUE_INT,
+  VALUE_INT64,
+  VALUE_UINT64,
+  VALUE_DOUBLE,
+  VALUE_SWITCH, /* gboolean or int: −1 is left open */
+  VALUE_CHOICE, /* enum: a name */
+  VALUE_TEXT,   /* char * */
+  VALUE_CHARS,  /* char[] */
+} ValueType;
+
+typedef struct {
+  SweepColumn column;
+  Origin origin;
+  ValueType value;
+  gboolean zero_is_open; /* 0 stands for what was left open */
+  size_t offset;
+  const char *const *names; /* of a choice */
+} Source;
+
+struct SweepTable {
+  GArray *sources;  /* of Source */
+  GHashTable *find; /* name to index */
+};
+
+static const char *const status_names[N_SWEEP_STATUSES + 1] = {[SWEEP_RAN] = "ran",
+                                                               [SWEEP_OUT_OF_MEMORY] = "out_of_memory",
+                                                               [SWEEP_TOO_LARGE] = "too_large",
+                                                               [SWEEP_IMPOSSIBLE] = "impossible"};
+
+const char *const *sweep_status_names(void) {
+  return status_names;
+}
+
+/* --- the table --- */
+
+static CellType cell_type(ValueType value) {
+  static const CellType types[] = {
+      [VALUE_INT] = CELL_WHOLE,   [VALUE_INT64] = CELL_WHOLE, [VALUE_UINT64] = CELL_WHOLE, [VALUE_DOUBLE] = CELL_REAL,
+      [VALUE_SWITCH] = CELL_TEXT, [VALUE_CHOICE] = CELL_TEXT, [VALUE_TEXT] = CELL_TEXT,    [VALUE_CHARS] = CELL_TEXT};
+  return types[value];
+}
+
+static void add(SweepTable *table, const char *name, Source source) {
+  source.column = (SweepColumn){g_intern_string(name), cell_type(source.value), source.origin == FROM_PLAN};
+  g_hash_table_insert(table->find, (gpointer)source.column.name, GINT_TO_POINTER((int)table->sources->len + 1));
+  g_array_append_val(table->sources, source);
+}
+
+#define IN_PLAN(type, member)                                                                                          \
+  { .origin = FROM_PLAN, .value = type, .offset = offsetof(Plan, member) }
+#define OPEN_IN_PLAN(type, member)                                                                                     \
+  { .origin = FROM_PLAN, .value = type, .zero_is_open = TRUE, .offset = offsetof(Plan, member) }
+#define NAMED_IN_PLAN(member, table)                                                                                   \
+  { .origin = FROM_PLAN, .value = VALUE_CHOICE, .offset = offsetof(Plan, member), .names = table }
+#define IN_REPORT(type, member)                                                                                        \
+  { .origin = FROM_REPORT, .value = type, .offset = offsetof(StepReport, member) }
+#define ELSEWHERE(type)                                                                                                \
+  { .origin = FROM_ELSEWHERE, .value = type }
+
+static void add_plan(SweepTable *table) {
+  const struct {
+    const char *name;
+    Source source;
+  } columns[] = {
+      {"model", ELSEWHERE(VALUE_TEXT)},
+      {"cluster", ELSEWHERE(VALUE_TEXT)},
+      {"gpus", OPEN_IN_PLAN(VALUE_INT, gpus)},
+      {"tp", IN_PLAN(VALUE_INT, tp)},
+      {"pp", IN_PLAN(VALUE_INT, pp)},
+      {"dp", OPEN_IN_PLAN(VALUE_INT, dp)},
+      {"cp", IN_PLAN(VALUE_INT, cp)},
+      {"ep", IN_PLAN(VALUE_INT, ep)},
+      {"chunks", OPEN_IN_PLAN(VALUE_INT, chunks)},
+      {"schedule", IN_PLAN(VALUE_TEXT, schedule)},
+      {"micro_batch_group", OPEN_IN_PLAN(VALUE_INT, group)},
+      {"micro_batch", OPEN_IN_PLAN(VALUE_INT64, micro_batch)},
+      {"global_batch", OPEN_IN_PLAN(VALUE_INT64, global_batch)},
+      {"micro_batches", OPEN_IN_PLAN(VALUE_INT64, n_micro_batches)},
+      {"seq_len", OPEN_IN_PLAN(VALUE_INT64, seq_len)},
+      {"memory_cap_bytes", OPEN_IN_PLAN(VALUE_DOUBLE, memory_cap)},
+      {"steps", OPEN_IN_PLAN(VALUE_INT, steps)},
+      {"zero", IN_PLAN(VALUE_INT, zero)},
+      {"zero_ranks", OPEN_IN_PLAN(VALUE_INT, zero_ranks)},
+      {"recompute", NAMED_IN_PLAN(recompute, recompute_names())},
+      {"sequence_parallel", IN_PLAN(VALUE_SWITCH, sequence_parallel)},
+      {"precision", NAMED_IN_PLAN(precision, precision_names())},
+      {"recipe", IN_PLAN(VALUE_CHARS, recipe.name)},
+      {"attention", NAMED_IN_PLAN(attention, attention_names())},
+      {"overlap_grad", IN_PLAN(VALUE_SWITCH, overlap_grad)},
+      {"overlap_param", IN_PLAN(VALUE_SWITCH, overlap_param)},
+      {"overlap_p2p", IN_PLAN(VALUE_SWITCH, overlap_p2p)},
+      {"bucket", OPEN_IN_PLAN(VALUE_INT64, bucket_parameters)},
+      {"prefetch", IN_PLAN(VALUE_INT, prefetch)},
+      {"grad_norm_barrier", IN_PLAN(VALUE_SWITCH, grad_norm_barrier)},
+      {"order", ELSEWHERE(VALUE_TEXT)},
+      {"flops", NAMED_IN_PLAN(flops, flops_convention_names())},
+      {"fold", IN_PLAN(VALUE_SWITCH, fold)},
+      {"contention", IN_PLAN(VALUE_SWITCH, contention)},
+      {"jitter", IN_PLAN(VALUE_DOUBLE, jitter)},
+      {"seed", IN_PLAN(VALUE_UINT64, seed)},
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS(columns); i++)
+    add(table, columns[i].name, columns[i].source);
+}
+
+static void add_rates(SweepTable *table) {
+  const struct {
+    const char *name;
+    size_t offset;
+  } rates[] = {{"step_time_s", offsetof(StepReport, step_time_s)},
+               {"tokens_per_s", offsetof(StepReport, tokens_per_s)},
+               {"tokens_per_s_per_gpu", offsetof(StepReport, tokens_per_s_per_gpu)},
+               {"tflops_per_gpu", offsetof(StepReport, tflops_per_gpu)},
+               {"mfu", offsetof(StepReport, mfu)},
+               {"hfu", offsetof(StepReport, hfu)},
+               {"bubble_fraction", offsetof(StepReport, bubble_fraction)},
+               {"bubble_overhead", offsetof(StepReport, bubble_overhead)}};
+  for (gsize i = 0; i < G_N_ELEMENTS(rates); i++)
+    add(table, rates[i].name, (Source){.origin = FROM_REPORT, .value = VALUE_DOUBLE, .offset = rates[i].offset});
+  for (int kind = 0; kind < N_BREAKDOWN; kind++) {
+    g_autofree char *name = g_strdup_printf("breakdown_%s_s", breakdown_name((BreakdownKind)kind));
+    add(table, name,
+        (Source){.origin = FROM_REPORT,
+                 .value = VALUE_DOUBLE,
+                 .offset = offsetof(StepReport, breakdown_s) + (size_t)kind * sizeof(double)});
+  }
+}
+
+static void add_memory(SweepTable *table) {
+  add(table, "memory_peak_bytes", (Source)IN_REPORT(VALUE_DOUBLE, peak_bytes));
+  add(table, "memory_capacity_bytes", (Source)IN_REPORT(VALUE_DOUBLE, capacity_bytes));
+  add(table, "memory_fits", (Source)IN_REPORT(VALUE_INT, fits));
+  add(table, "memory_worst_rank", (Source)IN_REPORT(VALUE_INT, worst_rank));
+  for (int category = 0; category < N_MEMORY; category++) {
+    g_autofree char *name = g_strdup_printf("memory_%s_bytes", memory_category_name((MemoryCategory)category));
+    add(table, name,
+        (Source){.origin = FROM_REPORT,
+                 .value = VALUE_DOUBLE,
+                 .offset = offsetof(StepReport, memory_bytes) + (size_t)category * sizeof(double)});
+  }
+}
+
+static void add_rest(SweepTable *table) {
+  add(table, "links", (Source)ELSEWHERE(VALUE_TEXT));
+  add(table, "kernels_measured", (Source)IN_REPORT(VALUE_INT, n_measured));
+  add(table, "kernels_interpolated", (Source)IN_REPORT(VALUE_INT, n_interpolated));
+  add(table, "kernels_modelled", (Source)IN_REPORT(VALUE_INT, n_modelled));
+  add(table, "engine_events", (Source)IN_REPORT(VALUE_UINT64, n_events));
+  add(table, "engine_ranks_simulated", (Source)IN_REPORT(VALUE_INT, n_ranks_simulated));
+  add(table, "least_bytes", (Source)ELSEWHERE(VALUE_DOUBLE));
+  add(table, "dollars_per_gpu_hour", (Source)ELSEWHERE(VALUE_DOUBLE));
+  add(table, "dollars_per_million_tokens", (Source)ELSEWHERE(VALUE_DOUBLE));
+}
+
+SweepTable *sweep_table_new(void) {
+  SweepTable *table = g_new0(SweepTable, 1);
+  table->sources = g_array_new(FALSE, FALSE, sizeof(Source));
+  table->find = g_hash_table_new(g_str_hash, g_str_equal);
+  add_plan(table);
+  add_rates(table);
+  add_memory(table);
+  add_rest(table);
+  return table;
+}
+
+void sweep_table_free(SweepTable *table) {
+  if (table == NULL)
+    return;
+  g_array_unref(table->sources);
+  g_hash_table_unref(table->find);
+  g_free(table);
+}
+
+int sweep_table_n_columns(const SweepTable *table) {
+  return (int)table->sources->len;
+}
+
+const SweepColumn *sweep_table_column(const SweepTable *table, int column) {
+  return &g_array_index(table->sources, Source, column).column;
+}
+
+int sweep_table_find(const SweepTable *table, const char *name) {
+  return GPOINTER_TO_INT(g_hash_table_lookup(table->find, name)) - 1;
+}
+
+/* --- filling a row --- */
+
+void sweep_row_init(SweepRow *row, const SweepTable *table, gint64 index) {
+  *row = (SweepRow){.index = index, .cells = g_new0(Cell, table->sources->len)};
+}
+
+void sweep_row_clear(SweepRow *row, const SweepTable *table) {
+  for (guint i = 0; row->cells != NULL && i < table->sources->len; i++)
+    g_free(row->cells[i].text);
+  g_free(row->cells);
+  g_free(row->kind);
+  g_free(row->reason);
+  *row = (SweepRow){0};
+}
+
+static Cell whole_cell(gint64 value) {
+  return (Cell){.type = CELL_WHOLE, .whole = value};
+}
+
+static Cell real_cell(double value) {
+  return (Cell){.type = isfinite(value) ? CELL_REAL : CELL_NONE, .real = value};
+}
+
+/* "" is empty. */
+static Cell text_cell(const char *value) {
+  return (Cell){.type = value != NULL && *value != '\0' ? CELL_TEXT : CELL_NONE, .text = g_strdup(value)};
+}
+
+static Cell cell_of(const Source *source, gconstpointer object) {
+  const char *at = (const char *)object + source->offset;
+  switch (source->value) {
+  case VALUE_INT:
+    return whole_cell(*(const int *)(gconstpointer)at);
+  case VALUE_INT64:
+  case VALUE_UINT64:
+    return whole_cell(*(const gint64 *)(gconstpointer)at);
+  case VALUE_DOUBLE:
+    return real_cell(*(const double *)(gconstpointer)at);
+  case VALUE_SWITCH: {
+    const int value = *(const int *)(gconstpointer)at;
+    return text_cell(value < 0 ? NULL : value ? "on" : "off");
+  }
+  case VALUE_CHOICE:
+    return text_cell(source->names[*(const int *)(gconstpointer)at]);
+  case VALUE_TEXT:
+    return text_cell(*(char *const *)(gconstpointer)at);
+  default:
+    return text_cell(at);
+  }
+}
+
+static void set_cell(SweepRow *row, int column, Cell cell) {
+  g_free(row->cells[column].text);
+  row->cells[column] = cell;
+}
+
+static void set_from(SweepRow *row, const SweepTable *table, Origin origin, gconstpointer object) {
+  for (guint i = 0; i < table->sources->len; i++) {
+    const Source *source = &g_array_index(table->sources, Source, i);
+    if (source->origin != origin)
+      continue;
+    Cell cell = cell_of(source, object);
+    if (source->zero_is_open && cell.whole == 0 && cell.real == 0)
+      cell = (Cell){0};
+    set_cell(row, (int)i, cell);
+  }
+}
+
+void sweep_row_set_text(SweepRow *row, const SweepTable *table, const char *column, const char *value) {
+  set_cell(row, sweep_table_find(table, column), text_cell(value));
+}
+
+void sweep_row_set_real(SweepRow *row, const SweepTable *table, const char *column, double value) {
+  set_cell(row, sweep_table_find(table, column), real_cell(value));
+}
+
+void sweep_row_set_plan(SweepRow *row, const SweepTable *table, const Plan *plan) {
+  set_from(row, table, FROM_PLAN, plan);
+  g_autoptr(GString) order = g_string_new(NULL);
+  for (int i = 0; i < N_AXES; i++)
+    g_string_append_printf(order, "%s%s", i > 0 ? "-" : "", axis_name(plan->order[i]));
+  sweep_row_set_text(row, table, "order", order->str);
+}
+
+/* As `links` of simulate --json. */
+static char *links_text(const StepReport *report) {
+  char number[G_ASCII_DTOSTR_BUF_SIZE];
+  GString *text = g_string_new("[");
+  for (int way = 0; way < TIMING_MAX_WAYS && report->cluster != NULL; way++) {
+    const LinkUse *use = &report->link_use[way];
+    if (use->busiest < 0)
+      continue;
+    g_autofree char *name = link_use_name(report->cluster, way);
+    g_string_append(text, text->len > 1 ? ",{\"name\":" : "{\"name\":");
+    json_append_string(text, name);
+    g_string_append_printf(text, ",\"used\":%s", g_ascii_dtostr(number, sizeof number, use->mean));
+    g_string_append_printf(text, ",\"most_used\":%s", g_ascii_dtostr(number, sizeof number, use->most));
+    g_string_append_printf(text, ",\"busiest_rank\":%d}", use->busiest);
+  }
+  g_string_append_c(text, ']');
+  return g_string_free(text, FALSE);
+}
+
+void sweep_row_set_report(SweepRow *row, const SweepTable *table, const StepReport *report) {
+  set_from(row, table, FROM_REPORT, report);
+  g_autofree char *links = links_text(report);
+  sweep_row_set_text(row, table, "links", links);
+}
+
+void sweep_row_set_asked(SweepRow *row, const SweepTable *table, const Space *space) {
+  for (int axis = 0; axis < space_n_axes(space); axis++) {
+    g_autofree char *name = g_strdelimit(g_strdup(space_axis_name(space, axis)), "-", '_');
+    const char *value = space_axis_value(space, axis, row->index);
+    const int column = sweep_table_find(table, name);
+    if (column < 0)
+      continue;
+    const CellType type = sweep_table_column(table, column)->type;
+    set_cell(row, column,
+             type == CELL_WHOLE  ? whole_cell(g_ascii_strtoll(value, NULL, 10))
+             : type == CELL_REAL ? real_cell(g_ascii_strtod(value, NULL))
+                                 : text_cell(value));
+  }
+}
+
+static gboolean is_word(char c) {
+  return g_ascii_isalnum(c) || c == '_' || c == '-';
+}
+
+/* Bytes of the number that stands alone at the beginning of `text`, 0 where none does. */
+static gsize number_length(const char *text) {
+  static const char digits[] = "0123456789";
+  gsize n = text[0] == '-';
+  if (!g_ascii_isdigit(text[n]))
+    return 0;
+  n += strspn(text + n, digits);
+  if (text[n] == '.' && g_ascii_isdigit(text[n + 1]))
+    n += 1 + strspn(text + n + 1, digits);
+  if (text[n] == 'e' && (text[n + 1] == '+' || text[n + 1] == '-'))
+    n += 2 + strspn(text + n + 2, digits);
+  return is_word(text[n]) ? 0 : n;
+}
+
+/* Bytes of a word with what points are in it, "v1.2"; of anything else, one. */
+static gsize word_length(const char *text) {
+  gsize n = 1;
+  while ((is_word(text[n - 1]) || text[n - 1] == '.') && (is_word(text[n]) || (text[n] == '.' && is_word(text[n + 1]))))
+    n++;
+  return n;
+}
+
+/* A reason with N for each number that stands alone: "tp 3 × pp 5" → "tp N × pp N"; names keep theirs: llama-3-8b. */
+static char *kind_of(const char *reason) {
+  GString *kind = g_string_new(NULL);
+  while (*reason != '\0') {
+    const gsize number = number_length(reason), length = number > 0 ? number : word_length(reason);
+    g_string_append_len(kind, number > 0 ? "N" : reason, number > 0 ? 1 : (gssize)length);
+    reason += length;
+  }
+  return g_string_free(kind, FALSE);
+}
+
+void sweep_row_set_reason(SweepRow *row, SweepStatus status, char *reason) {
+  row->status = status;
+  g_free(row->reason);
+  g_free(row->kind);
+  row->reason = reason;
+  row->kind = kind_of(reason);
+}
+
+/* --- between processes --- */
+
+enum { NO_TEXT = -1 };
+
+static void pack_text(GByteArray *bytes, const char *text) {
+  const gint64 length = text != NULL ? (gint64)strlen(text) : NO_TEXT;
+  g_byte_array_append(bytes, (const guint8 *)&length, sizeof length);
+  if (text != NULL)
+    g_byte_array_append(bytes, (const guint8 *)text, (guint)length);
+}
+
+void sweep_row_pack(const SweepRow *row, const SweepTable *table, GByteArray *bytes) {
+  const gint64 head[] = {row->index, row->status};
+  g_byte_array_append(bytes, (const guint8 *)head, sizeof head);
+  pack_text(bytes, row->kind);
+  pack_text(bytes, row->reason);
+  for (guint i = 0; i < table->sources->len; i++) {
+    const Cell *cell = &row->cells[i];
+    const guint8 type = (guint8)cell->type;
+    g_byte_array_append(bytes, &type, 1);
+    if (cell->type == CELL_WHOLE)
+      g_byte_array_append(bytes, (const guint8 *)&cell->whole, sizeof cell->whole);
+    else if (cell->type == CELL_REAL)
+      g_byte_array_append(bytes, (const guint8 *)&cell->real, sizeof cell->real);
+    else if (cell->type == CELL_TEXT)
+      pack_text(bytes, cell->text);
+  }
+}
+
+typedef struct {
+  const guint8 *bytes;
+  gsize n, at;
+} Packed;
+
+static gboolean take(Packed *packed, gpointer target, gsize n) {
+  if (n > packed->n - packed->at)
+    return FALSE;
+  memcpy(target, packed->bytes + packed->at, n);
+  packed->at += n;
+  return TRUE;
+}
+
+static gboolean take_text(Packed *packed, char **text) {
+  gint64 length;
+  if (!take(packed, &length, sizeof length) || length < NO_TEXT || length > (gint64)(packed->n - packed->at))
+    return FALSE;
+  *text = length == NO_TEXT ? NULL : g_strndup((const char *)packed->bytes + packed->at, (gsize)length);
+  packed->at += (gsize)MAX(length, 0);
+  return TRUE;
+}
+
+static gboolean take_cell(Packed *packed, Cell *cell) {
+  guint8 type;
+  if (!take(packed, &type, 1) || type > CELL_TEXT)
+    return FALSE;
+  cell->type = (CellType)type;
+  if (type == CELL_WHOLE)
+    return take(packed, &cell->whole, sizeof cell->whole);
+  if (type == CELL_REAL)
+    return take(packed, &cell->real, sizeof cell->real);
+  return type == CELL_NONE || take_text(packed, &cell->text);
+}
+
+gboolean sweep_row_unpack(SweepRow *row, const SweepTable *table, const guint8 *bytes, gsize n_bytes, gsize *at) {
+  Packed packed = {bytes, n_bytes, *at};
+  gint64 head[2];
+  if (!take(&packed, head, sizeof head) || head[1] < 0 || head[1] >= N_SWEEP_STATUSES)
+    return FALSE;
+  sweep_row_init(row, table, head[0]);
+  row->status = (SweepStatus)head[1];
+  gboolean ok = take_text(&packed, &row->kind) && take_text(&packed, &row->reason);
+  for (guint i = 0; ok && i < table->sources->len; i++)
+    ok = take_cell(&packed, &row->cells[i]);
+  if (!ok)
+    sweep_row_clear(row, table);
+  *at = packed.at;
+  return ok;
+}

@@ -1,0 +1,104 @@
+/* What becomes of an index:
+ *
+ *     values clash, plan_complete() refuses, the order cannot be     impossible, with the reason
+ *     it holds more than a GPU has at some moment, whatever          too large, with the bound
+ *     predicted, and the peak does not fit                           out of memory, with all numbers
+ *     predicted                                                      ran */
+#include "sweep_try.h"
+
+#include "error.h"
+#include "memory_bound.h"
+#include "predict.h"
+#include "step_of_prediction.h"
+#include "units.h"
+
+struct SweepWorker {
+  const SweepProblem *problem;
+  SpaceReader *reader;
+};
+
+SweepWorker *sweep_worker_new(const SweepProblem *problem) {
+  SweepWorker *worker = g_new0(SweepWorker, 1);
+  worker->problem = problem;
+  worker->reader = space_reader_new(problem->space);
+  return worker;
+}
+
+void sweep_worker_free(SweepWorker *worker) {
+  if (worker == NULL)
+    return;
+  space_reader_free(worker->reader);
+  g_free(worker);
+}
+
+static void set_cost(const SweepProblem *problem, const Cluster *cluster, const Prediction *prediction, SweepRow *row) {
+  const double price = problem->price >= 0 ? problem->price : cluster->dollars_per_gpu_hour;
+  if (!(price > 0))
+    return;
+  const double dollars_per_s = price / 3600 * prediction->workload->plan->gpus;
+  sweep_row_set_real(row, problem->table, "dollars_per_gpu_hour", price);
+  sweep_row_set_real(row, problem->table, "dollars_per_million_tokens", dollars_per_s / prediction->tokens_per_s * 1e6);
+}
+
+static char *text_of_bytes(double bytes) {
+  return units_format(bytes, UNIT_BYTES);
+}
+
+/* Whether it is known, without a run, that the plan cannot be or does not fit; then the row says so. */
+static gboolean is_settled(const SweepProblem *problem, const SpacePoint *point, SweepRow *row) {
+  g_auto(PlanOrder) choice = {0};
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Plan) plan = plan_copy(point->plan);
+  g_autoptr(Workload) workload = plan_order_workload(&choice, point->model, point->cluster, plan, &error);
+  MemoryBound bound;
+  if (workload == NULL) {
+    sweep_row_set_reason(row, SWEEP_IMPOSSIBLE, g_strdup(error->message));
+    return TRUE;
+  }
+  if (memory_bound_fits(workload, &choice, point->cluster, &bound))
+    return FALSE;
+  g_autofree char *least = text_of_bytes(bound.least_bytes), *state = text_of_bytes(bound.state_bytes);
+  g_autofree char *activations = text_of_bytes(bound.activation_bytes), *room = text_of_bytes(bound.room_bytes);
+  sweep_row_set_plan(row, problem->table, workload->plan);
+  sweep_row_set_real(row, problem->table, "least_bytes", bound.least_bytes);
+  sweep_row_set_reason(row, SWEEP_TOO_LARGE,
+                       g_strdup_printf("pipeline rank %d holds at least %s (%s of weights, gradients and optimizer, %s "
+                                       "of activations), a GPU has %s for them",
+                                       bound.rank, least, state, activations, room));
+  return TRUE;
+}
+
+static void set_prediction(const SweepProblem *problem, const Prediction *prediction, SweepRow *row) {
+  const StepReport report = step_of_prediction(prediction, NULL);
+  sweep_row_set_plan(row, problem->table, report.plan);
+  sweep_row_set_report(row, problem->table, &report);
+  set_cost(problem, prediction->cluster, prediction, row);
+  row->status = SWEEP_RAN;
+  if (report.fits)
+    return;
+  g_autofree char *held = text_of_bytes(report.peak_bytes + report.reserved_bytes);
+  g_autofree char *capacity = text_of_bytes(report.capacity_bytes);
+  sweep_row_set_reason(row, SWEEP_OUT_OF_MEMORY,
+                       g_strdup_printf("rank %d holds %s at its peak with what libraries reserve, a GPU has %s",
+                                       report.worst_rank, held, capacity));
+}
+
+void sweep_worker_try(SweepWorker *worker, gint64 index, SweepRow *row) {
+  const SweepProblem *problem = worker->problem;
+  g_autoptr(GError) error = NULL;
+  SpacePoint point;
+  sweep_row_init(row, problem->table, index);
+  sweep_row_set_asked(row, problem->table, problem->space);
+  if (!space_reader_read(worker->reader, index, &point, &error)) {
+    sweep_row_set_reason(row, SWEEP_IMPOSSIBLE, g_strdup(error->message));
+    return;
+  }
+  sweep_row_set_plan(row, problem->table, point.plan);
+  if (problem->prune && is_settled(problem, &point, row))
+    return;
+  g_autoptr(Prediction) prediction = predict(point.model, point.cluster, point.plan, &error);
+  if (prediction != NULL)
+    set_prediction(problem, prediction, row);
+  else
+    sweep_row_set_reason(row, SWEEP_IMPOSSIBLE, g_strdup(error->message));
+}

@@ -1,0 +1,19 @@
+/* One configuration tried: legal, small enough, predicted. */
+#pragma once
+#include "sweep_row.h"
+
+typedef struct {
+  const Space *space;      /* finished; borrowed */
+  const SweepTable *table; /* borrowed */
+  double price;            /* dollars per GPU-hour; < 0: the cluster's own */
+  gboolean prune;          /* what cannot fit in memory is not run */
+} SweepProblem;
+
+/* What one thread needs; never fails. */
+typedef struct SweepWorker SweepWorker;
+SweepWorker *sweep_worker_new(const SweepProblem *problem);
+void sweep_worker_free(SweepWorker *worker);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(SweepWorker, sweep_worker_free)
+
+/* Initialises and fills `row`: the same whatever was tried before, by whichever worker. */
+void sweep_worker_try(SweepWorker *worker, gint64 index, SweepRow *row);

@@ -1,0 +1,609 @@
+/* Sweeps: rows are what predict() says, whoever tries them and in whatever order; what is not run does not fit; what a
+ * store refuses. */
+#include "sweep_report.h"
+
+#include "json_report.h"
+#include "memory_bound.h"
+#include "predict.h"
+#include "sample.h"
+#include "step_of_prediction.h"
+#include "sweep_talk.h"
+
+#include "error.h" /* ahead of Check, which has a macro fail() */
+#include <check.h>
+#include <glib/gstdio.h>
+#include <json-glib/json-glib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* --- setups --- */
+
+/* 2·3·2·2·2·4 = 192 configurations, of which some are impossible (pp 3 on 8 GPUs) and, with the batches of a large
+ * model, some do not fit. */
+static const char mixed_space[] = "model=llama-3-8b\ncluster=dgx-h100\ngpus=8\ntp=1,2\npp=1,2,3\nschedule=1f1b,zb-v\n"
+                                  "micro-batch=1,4\nglobal-batch=32\nseq-len=2048\nzero=0..3\nrecompute=none,full\n";
+
+static SweepSetup setup_of(const char *space) {
+  SweepSetup setup = {.space = space_new(), .price = 2, .prune = TRUE};
+  g_autoptr(GError) error = NULL;
+  gboolean ok = space_set_text(setup.space, space, &error) && space_finish(setup.space, &error);
+  ck_assert_msg(ok, "%s", error == NULL ? "no message" : error->message);
+  return setup;
+}
+
+static char *temporary_name(const char *suffix) {
+  g_autofree char *pattern = g_strconcat("stepsim-sweep-XXXXXX", suffix, NULL), *path = NULL;
+  int fd = g_file_open_tmp(pattern, &path, NULL);
+  ck_assert_int_ge(fd, 0);
+  close(fd);
+  g_unlink(path);
+  return g_steal_pointer(&path);
+}
+
+static ResultStore *begun_store(const char *file, const SweepTable *table, const SweepSetup *setup) {
+  g_autoptr(GError) error = NULL;
+  ResultStore *store = result_store_open(file, table, &error);
+  ck_assert_msg(store != NULL, "%s", error == NULL ? "no message" : error->message);
+  g_autoptr(GArray) facts = sweep_facts(setup, &error);
+  ck_assert(facts != NULL);
+  ck_assert(result_store_has_run(store) || result_store_begin(store, facts, &error));
+  return store;
+}
+
+static SweepReport report_of(ResultStore *store, const SweepTable *table, const SweepSetup *setup,
+                             const SweepProgress *progress) {
+  return (SweepReport){.store = store, .table = table, .space = setup->space, .n_top = 5, .progress = progress};
+}
+
+/* All rows as text. Owned by the caller. */
+static char *csv_of(ResultStore *store, const SweepTable *table, const SweepSetup *setup) {
+  const SweepProgress progress = {0};
+  const SweepReport report = report_of(store, table, setup, &progress);
+  g_autofree char *file = temporary_name(".csv");
+  char *text = NULL;
+  ck_assert(sweep_report_csv(&report, file, NULL));
+  ck_assert(g_file_get_contents(file, &text, NULL, NULL));
+  g_unlink(file);
+  return text;
+}
+
+static char *swept(const SweepSetup *setup, int n_threads, SweepProgress *progress) {
+  g_autoptr(SweepTable) table = sweep_table_new();
+  g_autoptr(ResultStore) store = begun_store(NULL, table, setup);
+  g_autoptr(GError) error = NULL;
+  ck_assert_msg(sweep_run(setup, table, store, n_threads, NULL, progress, &error), "%s",
+                error == NULL ? "no message" : error->message);
+  return csv_of(store, table, setup);
+}
+
+/* --- rows --- */
+
+START_TEST(rows_do_not_depend_on_the_number_of_threads) {
+  g_auto(SweepSetup) setup = setup_of(mixed_space);
+  SweepProgress one, four;
+  g_autofree char *alone = swept(&setup, 1, &one), *together = swept(&setup, 4, &four);
+  ck_assert_int_eq(sweep_progress_n_now(&one), 192);
+  ck_assert_int_gt(one.n_now[SWEEP_RAN], 0);
+  ck_assert_int_gt(one.n_now[SWEEP_TOO_LARGE], 0);
+  ck_assert_int_gt(one.n_now[SWEEP_IMPOSSIBLE], 0);
+  ck_assert(memcmp(one.n_now, four.n_now, sizeof one.n_now) == 0);
+  ck_assert(strcmp(alone, together) == 0);
+}
+END_TEST
+
+/* A member of simulate --json under the name of its column: memory.peak_bytes is memory_peak_bytes. */
+static char *column_name(const char *object, const char *member) {
+  if (g_str_equal(object, "breakdown_s"))
+    return g_strdup_printf("breakdown_%s_s", member);
+  return *object == '\0' ? g_strdup(member) : g_strdup_printf("%s_%s", object, member);
+}
+
+/* Numbers and flags of a JSON object that differ from the row's cells, or that the row lacks. */
+static int count_differences(const SweepRow *row, const SweepTable *table, JsonObject *object, const char *path,
+                             int *n_compared) {
+  int n_wrong = 0;
+  g_autoptr(GList) members = json_object_get_members(object);
+  for (GList *at = members; at != NULL; at = at->next) {
+    JsonNode *node = json_object_get_member(object, at->data);
+    if (JSON_NODE_HOLDS_OBJECT(node)) {
+      n_wrong += count_differences(row, table, json_node_get_object(node), at->data, n_compared);
+      continue;
+    }
+    g_autofree char *name = column_name(path, at->data);
+    if (!JSON_NODE_HOLDS_VALUE(node) || g_str_equal(name, "engine_wall_s") || g_str_equal(name, "flops_convention"))
+      continue;
+    const int column = sweep_table_find(table, name);
+    const Cell *cell = column < 0 ? NULL : &row->cells[column];
+    const GType type = json_node_get_value_type(node);
+    ++*n_compared;
+    if (cell == NULL || (type == G_TYPE_DOUBLE && cell->real != json_node_get_double(node)) ||
+        (type == G_TYPE_INT64 && cell->whole != json_node_get_int(node)) ||
+        (type == G_TYPE_BOOLEAN && cell->whole != json_node_get_boolean(node)))
+      n_wrong++;
+  }
+  return n_wrong;
+}
+
+/* What simulate --json prints of a configuration; NULL when it is impossible. */
+static char *simulated_json(const Space *space, gint64 index, gboolean *fits) {
+  g_autoptr(SpaceReader) reader = space_reader_new(space);
+  SpacePoint point;
+  if (!space_reader_read(reader, index, &point, NULL))
+    return NULL;
+  g_autoptr(Prediction) prediction = predict(point.model, point.cluster, point.plan, NULL);
+  if (prediction == NULL)
+    return NULL;
+  g_autofree int *in_flight = g_new0(int, prediction->program->n_ranks);
+  const StepReport report = step_of_prediction(prediction, in_flight);
+  *fits = report.fits;
+  return json_report_step(&report);
+}
+
+START_TEST(every_number_is_that_of_simulate) {
+  g_auto(SweepSetup) setup = setup_of(mixed_space);
+  g_autoptr(SweepTable) table = sweep_table_new();
+  const SweepProblem problem = sweep_problem(&setup, table);
+  g_autoptr(SweepWorker) worker = sweep_worker_new(&problem);
+  int n_wrong = 0, n_compared = 0, n_ran = 0;
+  for (gint64 i = 0; i < 60; i++) { /* in an order of their own: the worker keeps nothing */
+    const gint64 index = i * 77 % 192;
+    SweepRow row;
+    gboolean fits = FALSE;
+    sweep_worker_try(worker, index, &row);
+    g_autofree char *json = simulated_json(setup.space, index, &fits);
+    if (row.status == SWEEP_RAN || row.status == SWEEP_OUT_OF_MEMORY) {
+      g_autoptr(JsonNode) root = json_from_string(json, NULL);
+      n_wrong += count_differences(&row, table, json_node_get_object(root), "", &n_compared);
+      n_wrong += fits != (row.status == SWEEP_RAN);
+      n_ran++;
+    } else {
+      n_wrong += row.status == SWEEP_IMPOSSIBLE ? json != NULL : json == NULL || fits;
+    }
+    sweep_row_clear(&row, table);
+  }
+  ck_assert_int_eq(n_wrong, 0);
+  ck_assert_int_gt(n_ran, 20);
+  ck_assert_int_ge(n_compared, 34 * n_ran); /* 8 rates, 12 parts of the step, 9 of memory, 3 kernels, 2 of the engine */
+}
+END_TEST
+
+/* Every configuration that a bound refuses is simulated; every bound is held against the simulated peak. */
+static void check_bounds(const char *text, int least_too_large) {
+  g_auto(SweepSetup) setup = setup_of(text);
+  g_autoptr(SweepTable) table = sweep_table_new();
+  g_autoptr(SpaceReader) reader = space_reader_new(setup.space);
+  int n_too_large = 0, n_wrong = 0;
+  double tightest = 0;
+  for (gint64 index = 0; index < space_count(setup.space); index++) {
+    SpacePoint point;
+    ck_assert(space_reader_read(reader, index, &point, NULL));
+    g_auto(PlanOrder) choice = {0};
+    g_autoptr(Plan) plan = plan_copy(point.plan);
+    g_autoptr(Workload) workload = plan_order_workload(&choice, point.model, point.cluster, plan, NULL);
+    g_autoptr(Prediction) prediction = predict(point.model, point.cluster, point.plan, NULL);
+    if (workload == NULL || prediction == NULL)
+      continue;
+    MemoryBound bound;
+    const gboolean may_fit = memory_bound_fits(workload, &choice, point.cluster, &bound);
+    const double peak_bytes = prediction->memory->peak_bytes;
+    n_too_large += !may_fit;
+    n_wrong += (!may_fit && prediction->fits) || bound.least_bytes > peak_bytes * (1 + 1e-9);
+    tightest = MAX(tightest, may_fit ? bound.least_bytes / peak_bytes : 0);
+  }
+  ck_assert_int_eq(n_wrong, 0);
+  ck_assert_int_ge(n_too_large, least_too_large);
+  ck_assert_double_gt(tightest, 0.9); /* a bound of nothing would hold too */
+}
+
+START_TEST(what_is_not_run_for_its_memory_does_not_fit) {
+  check_bounds("model=llama-3-8b\ncluster=dgx-h100\ngpus=8\ntp=1,2\npp=2,4\n"
+               "schedule=gpipe,1f1b,zb-h1,zb-h2,zb-v,v-half,v-min,dualpipe,dualpipe-v\nmicro-batch=1,4\n"
+               "global-batch=64\nseq-len=2048\nzero=0..3\nrecompute=none,full\n",
+               30);
+  check_bounds("model=gpt2\ncluster=selene\ngpus=8\ntp=2\npp=2\nchunks=1,2,3\nschedule=interleaved,looped-bfs\n"
+               "micro-batch=1,8\nglobal-batch=64\nzero=0,2,3\nattention=flash,unfused\nrecompute=none,selective\n"
+               "fold=on,off\nsequence-parallel=on,off\n",
+               0);
+}
+END_TEST
+
+START_TEST(a_reason_has_a_kind_without_its_numbers) {
+  g_autoptr(SweepTable) table = sweep_table_new();
+  const struct {
+    const char *reason, *kind;
+  } cases[] = {{"gpus 16 is not a multiple of tp 1 × pp 3 = 3", "gpus N is not a multiple of tp N × pp N = N"},
+               {"model llama-3-8b has 32 layers.", "model llama-3-8b has N layers."},
+               {"at most 1.5e+06 or 1e-9, -4, 3.5 GB", "at most N or N, N, N GB"},
+               {"zero-ranks 2 does not divide dp 3; v100", "zero-ranks N does not divide dp N; v100"},
+               {"x.y.2 of gpt2.json: 7", "x.y.2 of gpt2.json: N"},
+               {"", ""}};
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    SweepRow row;
+    sweep_row_init(&row, table, 0);
+    sweep_row_set_reason(&row, SWEEP_IMPOSSIBLE, g_strdup(cases[i].reason));
+    ck_assert_str_eq(row.kind, cases[i].kind);
+    sweep_row_clear(&row, table);
+  }
+}
+END_TEST
+
+START_TEST(rows_pass_between_processes_unchanged) {
+  g_auto(SweepSetup) setup = setup_of(mixed_space);
+  g_autoptr(SweepTable) table = sweep_table_new();
+  const SweepProblem problem = sweep_problem(&setup, table);
+  g_autoptr(SweepWorker) worker = sweep_worker_new(&problem);
+  g_autoptr(GByteArray) bytes = g_byte_array_new(), again = g_byte_array_new();
+  for (gint64 index = 0; index < 192; index += 31) {
+    SweepRow row;
+    sweep_worker_try(worker, index, &row);
+    sweep_row_pack(&row, table, bytes);
+    sweep_row_clear(&row, table);
+  }
+  SweepRow row;
+  gsize at = 0;
+  int n = 0;
+  for (; at < bytes->len && sweep_row_unpack(&row, table, bytes->data, bytes->len, &at); n++) {
+    ck_assert_int_eq(row.index, 31 * n);
+    sweep_row_pack(&row, table, again);
+    sweep_row_clear(&row, table);
+  }
+  ck_assert_int_eq(n, 7);
+  ck_assert(again->len == bytes->len && memcmp(again->data, bytes->data, bytes->len) == 0);
+  int n_taken = 0; /* a row that is cut short is refused, wherever it is cut */
+  gsize first_ends = 0;
+  ck_assert(sweep_row_unpack(&row, table, bytes->data, bytes->len, &first_ends));
+  sweep_row_clear(&row, table);
+  for (gsize length = 0; length < first_ends; length++) {
+    at = 0;
+    n_taken += sweep_row_unpack(&row, table, bytes->data, length, &at);
+  }
+  ck_assert_int_eq(n_taken, 0);
+}
+END_TEST
+
+/* --- samples --- */
+
+START_TEST(a_shuffle_has_every_number_once) {
+  const gint64 sizes[] = {1, 2, 3, 4, 5, 16, 17, 1000, 4097};
+  for (gsize i = 0; i < G_N_ELEMENTS(sizes); i++) {
+    const Shuffle shuffle = shuffle_of(sizes[i], 7);
+    g_autofree guint8 *seen = g_new0(guint8, sizes[i]);
+    int n_wrong = 0;
+    for (gint64 position = 0; position < sizes[i]; position++) {
+      const gint64 number = shuffle_at(&shuffle, position);
+      n_wrong += number < 0 || number >= sizes[i] || seen[number]++ != 0;
+    }
+    ck_assert_int_eq(n_wrong, 0);
+  }
+}
+END_TEST
+
+START_TEST(a_sample_spreads_over_a_space_of_any_size_and_follows_its_seed) {
+  /* 4,096 numbers below 2^62 in 16 equal parts: 256 expected in each, 16 the standard deviation; 6 of them allowed */
+  const gint64 n = G_GINT64_CONSTANT(1) << 62;
+  const Shuffle shuffle = shuffle_of(n, 1), same = shuffle_of(n, 1), other = shuffle_of(n, 2);
+  int parts[16] = {0}, n_same = 0, n_other = 0;
+  for (gint64 position = 0; position < 4096; position++) {
+    const gint64 number = shuffle_at(&shuffle, position);
+    parts[number >> 58]++;
+    n_same += number == shuffle_at(&same, position);
+    n_other += number == shuffle_at(&other, position);
+  }
+  for (int i = 0; i < 16; i++)
+    ck_assert(parts[i] > 256 - 96 && parts[i] < 256 + 96);
+  ck_assert_int_eq(n_same, 4096);
+  ck_assert_int_le(n_other, 1);
+}
+END_TEST
+
+START_TEST(a_sampled_sweep_has_rows_of_the_whole_one) {
+  g_auto(SweepSetup) whole = setup_of(mixed_space), part = setup_of(mixed_space);
+  part.n_sample = 40;
+  part.seed = 3;
+  SweepProgress progress;
+  g_autofree char *all = swept(&whole, 2, &progress), *some = swept(&part, 2, &progress);
+  ck_assert_int_eq(sweep_progress_n_now(&progress), 40);
+  g_auto(GStrv) all_lines = g_strsplit(all, "\n", -1), some_lines = g_strsplit(some, "\n", -1);
+  ck_assert_int_eq(g_strv_length(some_lines), 42); /* a header, and nothing after the last line */
+  int n_missing = 0;
+  for (char **line = some_lines; *line != NULL; line++)
+    n_missing += !g_strv_contains((const char *const *)all_lines, *line);
+  ck_assert_int_eq(n_missing, 0);
+}
+END_TEST
+
+/* --- reports --- */
+
+typedef struct {
+  double tokens_per_s, memory, cost;
+  SweepStatus status;
+} Made;
+
+/* A store of made-up rows. */
+static ResultStore *store_of(const SweepTable *table, const SweepSetup *setup, const Made *made, int n) {
+  ResultStore *store = begun_store(NULL, table, setup);
+  for (int i = 0; i < n; i++) {
+    SweepRow row;
+    sweep_row_init(&row, table, i);
+    if (made[i].status == SWEEP_RAN) {
+      sweep_row_set_real(&row, table, "tokens_per_s", made[i].tokens_per_s);
+      sweep_row_set_real(&row, table, "mfu", made[i].tokens_per_s / 100);
+      sweep_row_set_real(&row, table, "memory_peak_bytes", made[i].memory);
+      sweep_row_set_real(&row, table, "dollars_per_million_tokens", made[i].cost);
+    } else {
+      sweep_row_set_reason(&row, made[i].status, g_strdup_printf("for reason %d", i));
+    }
+    ck_assert(result_store_add(store, &row, NULL));
+    sweep_row_clear(&row, table);
+  }
+  return store;
+}
+
+static void check_indices(GArray *found, const gint64 *expected, guint n) {
+  ck_assert_int_eq(found->len, n);
+  for (guint i = 0; i < n; i++)
+    ck_assert_int_eq(g_array_index(found, gint64, i), expected[i]);
+  g_array_unref(found);
+}
+
+START_TEST(the_front_has_what_nothing_beats_in_all_of_rate_memory_and_cost) {
+  g_auto(SweepSetup) setup = setup_of(mixed_space);
+  g_autoptr(SweepTable) table = sweep_table_new();
+  const Made made[] = {
+      {40, 20, 3, SWEEP_RAN},        /* 0: slower than 2, but smaller */
+      {30, 25, 4, SWEEP_RAN},        /* 1: beaten by 0 in all */
+      {50, 30, 2, SWEEP_RAN},        /* 2: the fastest */
+      {50, 30, 2, SWEEP_RAN},        /* 3: equal to 2, which is first */
+      {10, 99, 1, SWEEP_RAN},        /* 4: slow and large, but the cheapest */
+      {60, 10, 0.5, SWEEP_TOO_LARGE} /* 5: did not run */
+  };
+  g_autoptr(ResultStore) store = store_of(table, &setup, made, G_N_ELEMENTS(made));
+  const SweepProgress progress = {.n_wanted = 6};
+  SweepReport report = report_of(store, table, &setup, &progress);
+  check_indices(sweep_report_pareto(&report, NULL), (gint64[]){2, 0, 4}, 3);
+  check_indices(sweep_report_best(&report, NULL), (gint64[]){2, 3, 0, 1, 4}, 5); /* ties by index */
+  report.objective = OBJECTIVE_COST;
+  report.n_top = 2;
+  check_indices(sweep_report_best(&report, NULL), (gint64[]){4, 2}, 2);
+}
+END_TEST
+
+START_TEST(without_prices_the_front_is_of_rate_and_memory) {
+  g_auto(SweepSetup) setup = setup_of(mixed_space);
+  g_autoptr(SweepTable) table = sweep_table_new();
+  const Made made[] = {{40, 20, G_MAXDOUBLE * 10, SWEEP_RAN}, /* infinite: none */
+                       {50, 30, G_MAXDOUBLE * 10, SWEEP_RAN},
+                       {39, 20, G_MAXDOUBLE * 10, SWEEP_RAN}};
+  g_autoptr(ResultStore) store = store_of(table, &setup, made, G_N_ELEMENTS(made));
+  const SweepProgress progress = {.n_wanted = 3};
+  const SweepReport report = report_of(store, table, &setup, &progress);
+  check_indices(sweep_report_pareto(&report, NULL), (gint64[]){1, 0}, 2);
+}
+END_TEST
+
+START_TEST(the_json_is_one_object_whose_counts_add_up) {
+  g_auto(SweepSetup) setup = setup_of(mixed_space);
+  g_autoptr(SweepTable) table = sweep_table_new();
+  g_autoptr(ResultStore) store = begun_store(NULL, table, &setup);
+  SweepProgress progress;
+  ck_assert(sweep_run(&setup, table, store, 2, NULL, &progress, NULL));
+  const SweepReport report = report_of(store, table, &setup, &progress);
+  g_autofree char *json = sweep_report_json(&report, NULL);
+  g_autoptr(JsonNode) root = json_from_string(json, NULL);
+  ck_assert(root != NULL && JSON_NODE_HOLDS_OBJECT(root));
+  JsonObject *object = json_node_get_object(root);
+  gint64 sum = 0, refused = 0;
+  for (int status = 0; status < N_SWEEP_STATUSES; status++)
+    sum += json_object_get_int_member(object, sweep_status_names()[status]);
+  ck_assert_int_eq(sum, json_object_get_int_member(object, "configurations"));
+  JsonArray *reasons = json_object_get_array_member(object, "reasons");
+  for (guint i = 0; i < json_array_get_length(reasons); i++)
+    refused += json_object_get_int_member(json_array_get_object_element(reasons, i), "configurations");
+  ck_assert_int_eq(refused, sum - json_object_get_int_member(object, "ran"));
+  JsonArray *best = json_object_get_array_member(object, "best");
+  ck_assert_int_eq(json_array_get_length(best), 5);
+  JsonObject *first = json_array_get_object_element(best, 0);
+  gboolean fits;
+  g_autofree char *simulated = simulated_json(setup.space, json_object_get_int_member(first, "config"), &fits);
+  g_autoptr(JsonNode) again = json_from_string(simulated, NULL);
+  ck_assert(json_object_get_double_member(first, "mfu") ==
+            json_object_get_double_member(json_node_get_object(again), "mfu"));
+  ck_assert(json_object_get_array_member(first, "links") != NULL);
+}
+END_TEST
+
+/* --- stores --- */
+
+static void drop_store(char *file) {
+  const char *const suffixes[] = {"", "-wal", "-shm"};
+  for (gsize i = 0; i < G_N_ELEMENTS(suffixes); i++) {
+    g_autofree char *path = g_strconcat(file, suffixes[i], NULL);
+    g_unlink(path);
+  }
+  g_free(file);
+}
+
+START_TEST(a_resumed_sweep_repeats_nothing_and_ends_like_an_undisturbed_one) {
+  g_auto(SweepSetup) setup = setup_of(mixed_space);
+  g_autoptr(SweepTable) table = sweep_table_new();
+  SweepProgress progress;
+  g_autofree char *whole = swept(&setup, 2, &progress);
+  char *file = temporary_name(".db");
+  { /* a third of the rows, here and there, and some that were never committed */
+    g_autoptr(ResultStore) store = begun_store(file, table, &setup);
+    const SweepProblem problem = sweep_problem(&setup, table);
+    g_autoptr(SweepWorker) worker = sweep_worker_new(&problem);
+    for (gint64 index = 0; index < 192; index += index < 150 ? 3 : 1) {
+      SweepRow row;
+      sweep_worker_try(worker, index, &row);
+      ck_assert(result_store_add(store, &row, NULL));
+      sweep_row_clear(&row, table);
+      if (index < 150)
+        ck_assert(result_store_commit(store, NULL));
+    }
+  }
+  g_autoptr(ResultStore) store = begun_store(file, table, &setup);
+  ck_assert(sweep_run(&setup, table, store, 2, NULL, &progress, NULL));
+  ck_assert_int_eq(progress.n_before, 50); /* 0, 3 … 147 */
+  ck_assert_int_eq(sweep_progress_n_now(&progress), 142);
+  g_autofree char *resumed = csv_of(store, table, &setup);
+  ck_assert(strcmp(whole, resumed) == 0);
+  drop_store(file);
+}
+END_TEST
+
+static void check_refused(ResultStore *store, const SweepSetup *setup, const char *part) {
+  g_autoptr(GArray) facts = sweep_facts(setup, NULL);
+  g_autoptr(GError) error = NULL;
+  ck_assert(!result_store_check(store, facts, &error));
+  ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
+  ck_assert_msg(strstr(error->message, part) != NULL, "\"%s\" not in \"%s\"", part, error->message);
+}
+
+START_TEST(another_sweep_is_not_resumed_and_what_differs_is_said) {
+  g_auto(SweepSetup) setup = setup_of(mixed_space);
+  g_autoptr(SweepTable) table = sweep_table_new();
+  g_autoptr(ResultStore) store = begun_store(NULL, table, &setup);
+  g_autoptr(GArray) facts = sweep_facts(&setup, NULL);
+  ck_assert(result_store_check(store, facts, NULL));
+  g_auto(SweepSetup) other = setup_of("model=gpt2\ncluster=selene\ntp=1,2,4\n");
+  check_refused(store, &other, "tp=1,2 ");
+  check_refused(store, &other, "tp=1,2,4");
+  other = setup_of(mixed_space);
+  other.price = 3;
+  check_refused(store, &other, "price: in the file 2, now 3");
+  other.price = 2;
+  other.n_sample = 7;
+  check_refused(store, &other, "sample: in the file 0, now 7");
+}
+END_TEST
+
+START_TEST(changed_contents_of_an_input_are_another_sweep) {
+  g_autofree char *text = NULL, *path = NULL;
+  ck_assert(g_file_get_contents(STEPSIM_SOURCE_DATA "/models/gpt2.json", &text, NULL, NULL));
+  path = temporary_name(".json");
+  ck_assert(g_file_set_contents(path, text, -1, NULL));
+  g_autofree char *space = g_strdup_printf("model=%s\ncluster=selene\n", path);
+  g_auto(SweepSetup) setup = setup_of(space);
+  g_autoptr(SweepTable) table = sweep_table_new();
+  g_autoptr(ResultStore) store = begun_store(NULL, table, &setup);
+  g_autofree char *changed = g_strconcat(text, " ", NULL);
+  ck_assert(g_file_set_contents(path, changed, -1, NULL));
+  check_refused(store, &setup, "sha256");
+  check_refused(store, &setup, path);
+  g_unlink(path);
+}
+END_TEST
+
+static void check_open_fails(const char *file, const char *part) {
+  g_autoptr(SweepTable) table = sweep_table_new();
+  g_autoptr(GError) error = NULL;
+  g_autoptr(ResultStore) store = result_store_open(file, table, &error);
+  ck_assert(store == NULL);
+  ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
+  ck_assert_msg(strstr(error->message, part) != NULL, "\"%s\" not in \"%s\"", part, error->message);
+  ck_assert(strstr(error->message, file) != NULL);
+}
+
+static void execute(const char *file, const char *sql) {
+  sqlite3 *database;
+  ck_assert(sqlite3_open(file, &database) == SQLITE_OK);
+  ck_assert(sqlite3_exec(database, sql, NULL, NULL, NULL) == SQLITE_OK);
+  sqlite3_close(database);
+}
+
+START_TEST(what_is_no_store_of_this_program_is_refused_and_left_alone) {
+  char *file = temporary_name(".db");
+  const char words[] = "this is a text of more than a hundred bytes, which a database has as its header; so it is read "
+                       "as one, and found not to be";
+  ck_assert(g_file_set_contents(file, words, -1, NULL));
+  check_open_fails(file, "not a database");
+  g_autofree char *left = NULL;
+  ck_assert(g_file_get_contents(file, &left, NULL, NULL));
+  ck_assert_str_eq(left, words);
+  g_unlink(file);
+  execute(file, "CREATE TABLE recipes (name TEXT)");
+  check_open_fails(file, "database of another program");
+  g_unlink(file);
+  {
+    g_auto(SweepSetup) setup = setup_of(mixed_space);
+    g_autoptr(SweepTable) table = sweep_table_new();
+    g_autoptr(ResultStore) store = begun_store(file, table, &setup);
+    ck_assert(result_store_finish(store, NULL));
+  }
+  execute(file, "PRAGMA user_version = 2");
+  check_open_fails(file, "has schema 2, this program writes 1");
+  drop_store(file);
+  check_open_fails("/nonexistent/folder/x.db", "No such file or directory");
+  check_open_fails("/tmp", "cannot open /tmp");
+}
+END_TEST
+
+START_TEST(a_store_that_another_writes_is_locked_for_writers_and_open_for_readers) {
+  g_auto(SweepSetup) setup = setup_of(mixed_space);
+  g_autoptr(SweepTable) table = sweep_table_new();
+  char *file = temporary_name(".db");
+  g_autoptr(ResultStore) store = begun_store(file, table, &setup);
+  check_open_fails(file, "is locked: another process writes to it");
+  execute(file, "SELECT * FROM run");
+  drop_store(file);
+}
+END_TEST
+
+/* Every database opened from now on holds 20 pages at most: a full disk. */
+static int limit_pages(sqlite3 *database, char **message, const struct sqlite3_api_routines *api) {
+  return sqlite3_exec(database, "PRAGMA max_page_count = 20", NULL, NULL, NULL);
+}
+
+START_TEST(on_a_full_disk_what_was_committed_is_kept) {
+  g_auto(SweepSetup) setup = setup_of(mixed_space);
+  g_autoptr(SweepTable) table = sweep_table_new();
+  char *file = temporary_name(".db");
+  SweepProgress progress;
+  g_autofree char *whole = swept(&setup, 2, &progress);
+  sqlite3_auto_extension((void (*)(void))limit_pages);
+  {
+    g_autoptr(ResultStore) store = begun_store(file, table, &setup);
+    g_autoptr(GError) error = NULL;
+    ck_assert(!sweep_run(&setup, table, store, 2, NULL, &progress, &error));
+    ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
+    ck_assert_msg(strstr(error->message, "the disk is full") != NULL, "%s", error->message);
+  }
+  sqlite3_reset_auto_extension();
+  g_autoptr(ResultStore) store = begun_store(file, table, &setup); /* with room again */
+  ck_assert(sweep_run(&setup, table, store, 2, NULL, &progress, NULL));
+  g_autofree char *resumed = csv_of(store, table, &setup);
+  ck_assert(strcmp(whole, resumed) == 0);
+  drop_store(file);
+}
+END_TEST
+
+int main(void) {
+  TCase *cases = tcase_create("sweep");
+  tcase_add_test(cases, rows_do_not_depend_on_the_number_of_threads);
+  tcase_add_test(cases, every_number_is_that_of_simulate);
+  tcase_add_test(cases, what_is_not_run_for_its_memory_does_not_fit);
+  tcase_add_test(cases, a_reason_has_a_kind_without_its_numbers);
+  tcase_add_test(cases, rows_pass_between_processes_unchanged);
+  tcase_add_test(cases, a_shuffle_has_every_number_once);
+  tcase_add_test(cases, a_sample_spreads_over_a_space_of_any_size_and_follows_its_seed);
+  tcase_add_test(cases, a_sampled_sweep_has_rows_of_the_whole_one);
+  tcase_add_test(cases, the_front_has_what_nothing_beats_in_all_of_rate_memory_and_cost);
+  tcase_add_test(cases, without_prices_the_front_is_of_rate_and_memory);
+  tcase_add_test(cases, the_json_is_one_object_whose_counts_add_up);
+  tcase_add_test(cases, a_resumed_sweep_repeats_nothing_and_ends_like_an_undisturbed_one);
+  tcase_add_test(cases, another_sweep_is_not_resumed_and_what_differs_is_said);
+  tcase_add_test(cases, changed_contents_of_an_input_are_another_sweep);
+  tcase_add_test(cases, what_is_no_store_of_this_program_is_refused_and_left_alone);
+  tcase_add_test(cases, a_store_that_another_writes_is_locked_for_writers_and_open_for_readers);
+  tcase_add_test(cases, on_a_full_disk_what_was_committed_is_kept);
+  tcase_set_timeout(cases, 60);
+  Suite *suite = suite_create("sweep");
+  suite_add_tcase(suite, cases);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return n_failed != 0;
+}
