@@ -53,8 +53,12 @@ static Space *space_of_case(gsize i) {
 }
 
 static PlannerRequest request_of(const Space *space) {
-  return (PlannerRequest){
-      .space = space, .n_kept = 5, .framework = PLANNER_ANY_FRAMEWORK, .dollars_per_gpu_hour = -1, .n_threads = 1};
+  return (PlannerRequest){.space = space,
+                          .objective = OBJECTIVE_TOKENS_PER_S,
+                          .n_kept = 5,
+                          .framework = PLANNER_ANY_FRAMEWORK,
+                          .dollars_per_gpu_hour = -1,
+                          .n_threads = 1};
 }
 
 static PlannerResult *search(const PlannerRequest *request) {
