@@ -1,8 +1,10 @@
 /* Steps with a cost taken away, axes and their links, one plan on several sizes. */
 #include "error.h" /* ahead of Check, which has a macro fail() */
 #include "explanation.h"
+#include "step_of_prediction.h"
 
 #include <check.h>
+#include <json-glib/json-glib.h>
 #include <math.h>
 #include <string.h>
 
@@ -231,6 +233,44 @@ START_TEST(a_size_that_cannot_be_is_named) {
 }
 END_TEST
 
+/* --- all of it --- */
+
+START_TEST(text_and_json_say_the_same) {
+  g_autoptr(Plan) plan = plan_new();
+  plan->tp = 2;
+  plan->pp = 2;
+  plan->gpus = 16;
+  plan->seq_len = 2048;
+  plan->global_batch = 32;
+  const gint64 gpus[] = {16, 64};
+  g_autoptr(Scaling) scaling = scale(plan, gpus, 2, FALSE);
+  g_autoptr(Prediction) prediction = predict(&llama, clusters[0], plan, NULL);
+  g_autofree int *in_flight = g_new0(int, prediction->program->n_ranks);
+  StepReport step = step_of_prediction(prediction, in_flight);
+  g_autoptr(Explanation) explanation = explanation_new(prediction, &step, plan);
+  explanation->scaling = scaling;
+  g_autofree char *json = explain_json(explanation);
+  g_autoptr(JsonNode) root = json_from_string(json, NULL);
+  ck_assert_ptr_nonnull(root);
+  JsonObject *object = json_node_get_object(root);
+  ck_assert_double_eq(json_object_get_double_member(object, "step_time_s"), prediction->step_time_s);
+  ck_assert_uint_eq(json_array_get_length(json_object_get_array_member(object, "axes")), 3);
+  ck_assert_uint_eq(json_array_get_length(json_object_get_array_member(object, "what_if")), explanation->each->len);
+  ck_assert_double_lt(json_object_get_double_member(object, "no_bubble_s"), prediction->step_time_s);
+  ck_assert_double_lt(json_object_get_double_member(object, "large_batch_s"), prediction->step_time_s);
+  JsonObject *scaled = json_object_get_object_member(object, "scaling");
+  ck_assert_double_eq(json_object_get_double_member(scaled, "gpu_time_factor"), scaling->factor);
+  g_autoptr(GString) text = g_string_new(NULL);
+  explain_text(text, explanation);
+  JsonArray *verdict = json_object_get_array_member(scaled, "verdict");
+  for (guint i = 0; i < json_array_get_length(verdict); i++)
+    ck_assert_ptr_nonnull(strstr(text->str, json_array_get_string_element(verdict, i)));
+  for (guint i = 0; i < explanation->chain->len; i++) /* every name of a cost stands in the text */
+    ck_assert_ptr_nonnull(strstr(
+        text->str, what_if_name((WhatIf)g_bit_nth_lsf(g_array_index(explanation->chain, WhatIfStep, i).without, -1))));
+}
+END_TEST
+
 int main(void) {
   TCase *tcase = tcase_create("explain");
   tcase_set_timeout(tcase, 120);
@@ -244,6 +284,7 @@ int main(void) {
   tcase_add_test(tcase, strong_scaling_of_a_pipeline_loses_to_the_bubble);
   tcase_add_test(tcase, weak_scaling_keeps_the_work_of_a_gpu);
   tcase_add_test(tcase, a_size_that_cannot_be_is_named);
+  tcase_add_test(tcase, text_and_json_say_the_same);
   Suite *suite = suite_create("explain");
   suite_add_tcase(suite, tcase);
   SRunner *runner = srunner_create(suite);
