@@ -41,7 +41,7 @@ static void append_axis(GString *out, const Explanation *e, const AxisLinks *lin
   append_quantity(out, links->transfer_s, UNIT_SECONDS);
   g_string_append(out, " of transfers, ");
   append_quantity(out, links->transfer_s > 0 ? links->sent_bytes / links->transfer_s : 0, UNIT_BYTES_PER_SECOND);
-  g_string_append_printf(out, " (%s: ", narrowest);
+  g_string_append_printf(out, " (narrowest: %s, ", narrowest);
   append_quantity(out, links->link_Bps, UNIT_BYTES_PER_SECOND);
   g_string_append(out, " as specified); hidden ");
   append_quantity(out, links->hidden_s, UNIT_SECONDS);
@@ -182,7 +182,7 @@ static void append_what_ifs(GString *out, const Explanation *e) {
     append_row(out, e, what_if_name((WhatIf)what), 1e-9 * (double)step->step_ns, step->breakdown_s);
   }
   if (e->step->plan->pp > 1)
-    append_row(out, e, "no stage waits for another", 1e-9 * (double)e->no_bubble_ns, NULL);
+    append_row(out, e, "the fullest stage never waits", 1e-9 * (double)e->no_bubble_ns, NULL);
   if (e->large_batch_s > 0) {
     g_autofree char *what = g_strdup_printf("%d × the batch, same tokens", EXPLAIN_BATCH_FACTOR);
     append_row(out, e, what, e->large_batch_s, NULL);

@@ -11,5 +11,6 @@
  *     recompute   none, selective, full     sequence-parallel  on, off
  *
  * The space is not finished yet, nor by this. INPUT when --model, --cluster, --gpus or --global-batch is missing. */
-void plan_space_describe(Space *space); /* what is open in it, for --help */
 gboolean plan_space_fill(Space *space, GError **error);
+/* Say so in its options' help: before space_add_options(). */
+void plan_space_describe(Space *space);

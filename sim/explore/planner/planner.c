@@ -139,7 +139,7 @@ static void take_error(Search *search, int thread, gint64 index, GError *error) 
 
 /* --- screening --- */
 
-static gboolean check_frameworks(const PlannerRequest *request, const Workload *workload, GError **error) {
+static gboolean check_can_run(const PlannerRequest *request, const Workload *workload, GError **error) {
   if (workload->plan->pp == 1 && workload->plan->chunks > 1)
     return fail_impossible(error, "chunks %d: a pipeline of one rank has no chunks to interleave",
                            workload->plan->chunks);
@@ -185,7 +185,7 @@ static void screen(gint64 index, int thread, gpointer data) {
   g_autoptr(Workload) workload = NULL;
   if (space_reader_read(search->readers[thread], index, &point, &error))
     workload = make_workload(&point, &choice, &error);
-  if (workload == NULL || !check_frameworks(search->request, workload, &error)) {
+  if (workload == NULL || !check_can_run(search->request, workload, &error)) {
     search->screened[index] = SCREENED_IMPOSSIBLE;
     take_error(search, thread, index, error);
     return;
