@@ -31,10 +31,17 @@ static gint64 peak_ns(const Prediction *prediction, const WorkItem *item) {
 }
 
 static gint64 item_ns(const Prediction *prediction, const WorkItem *item, gint64 duration_ns, guint without) {
-  static const WhatIf free_kinds[] = {[ITEM_COLLECTIVE] = WHAT_IF_FREE_TP, [ITEM_MEMORY] = WHAT_IF_FUSED};
-  if (item->kind == ITEM_MATMUL || item->kind == ITEM_ATTENTION)
+  switch ((ItemKind)item->kind) {
+  case ITEM_MATMUL:
+  case ITEM_ATTENTION:
     return is_without(without, WHAT_IF_AT_PEAK) ? MIN(duration_ns, peak_ns(prediction, item)) : duration_ns;
-  return is_without(without, free_kinds[item->kind]) ? 0 : duration_ns;
+  case ITEM_MEMORY:
+    return is_without(without, WHAT_IF_FUSED) ? 0 : duration_ns;
+  case ITEM_COLLECTIVE:
+    return is_without(without, WHAT_IF_FREE_TP) ? 0 : duration_ns;
+  default:
+    return duration_ns;
+  }
 }
 
 static void change_list(const Prediction *prediction, const WorkList *work, TimedList *list, guint without) {
