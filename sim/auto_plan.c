@@ -39,7 +39,7 @@ static void take_memory(const Workload *workload, int stage, StageCost *cost) {
 static double zero_buffers(const Workload *workload) {
   const Plan *plan = workload->plan;
   double layer = (double)workload->piece_parameters[PIECE_LAYER], buffers = 0;
-  if (workload->layout.dp_shard == 1)
+  if (workload->layout.n_shards == 1)
     return 0;
   if (plan->zero >= 2)
     buffers += 2 * MAX(layer, (double)plan->bucket_parameters) * plan->recipe.gradients;
@@ -57,7 +57,7 @@ static double *caps_of(const Workload *workload, const Cluster *cluster) {
   g_autofree double *transients = g_new0(double, placement->n_ranks);
   for (int rank = 0; rank < placement->n_ranks; rank++)
     caps[rank] = most - BOUNDARY_TENSORS * workload->boundary_bytes - zero_buffers(workload);
-  const int shards = plan->zero > 0 ? workload->layout.dp_shard : 1;
+  const int shards = plan->zero > 0 ? workload->layout.n_shards : 1;
   for (int stage = 0; stage < workload->n_stages; stage++) {
     const int rank = placement->stage_rank[stage];
     StateBytes state = state_memory(&plan->recipe, (double)workload->stages[stage].parameters, plan->zero, shards);

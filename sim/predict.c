@@ -14,10 +14,10 @@
  */
 static const double MAX_RECORD_BYTES = 16.0 * 1024 * 1024 * 1024;
 
-/* Ops of whole pieces say nothing of the moment at which a kernel runs: they are enough where that makes no difference.
- */
+/* Ops of whole pieces say nothing of the moment at which a kernel or a collective inside runs: they are enough where
+ * that makes no difference. Collectives of cp may cross nodes, and share NICs with sends and gradients there. */
 static gboolean needs_kernels(const Plan *plan, const Cluster *cluster) {
-  return !plan->fold || cluster->transfer_tax > 0;
+  return !plan->fold || cluster->transfer_tax > 0 || plan->cp > 1;
 }
 
 static Program *lower_plan(const Workload *workload, PlanOrder *choice, const Cluster *cluster, const char *dump_after,

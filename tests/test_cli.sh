@@ -69,7 +69,7 @@ not a line of ours
 LOG
 columns=layers,hidden,heads,cluster,step_time_s
 printf '%s,source\n2,256,4,selene,1,a\n2,256,4,selene,2,b\n' "$columns" >runs.csv
-printf '%s,cp\n2,256,4,selene,1,2\n' "$columns" >refused.csv
+printf '%s,cp\n2,256,4,selene,1,3\n' "$columns" >refused.csv
 printf '%s\n\n2,256,4,selene,soon\n' "$columns" >soon.csv
 printf '%s\n' "$columns" >headed.csv
 wired='{name: t, source: made up, gpu: h100-sxm5-80gb, collectives: "2.30", node: {gpus: 4, nics: 2,
@@ -149,7 +149,9 @@ done <<'TABLE'
 1|64 stages are more than the 32 layers|simulate --model llama-3-8b --cluster dgx-h100 --pp 64
 1|schedule gpipe;2 chunks|simulate --model llama-3-8b --cluster dgx-h100 --pp 2 --chunks 2 --schedule gpipe
 1|global-batch 3 is not a multiple|simulate PLAN --global-batch 3 --micro-batch 2
-1|context parallelism is not modelled|simulate PLAN --cp 2
+1|gpus 8 is not a multiple of tp 8 × cp 2 × pp 1 = 16|simulate PLAN --cp 2
+1|seq-len 8190 is not a multiple of 2 × cp 4|simulate --model llama-3-8b --cluster dgx-h100 --cp 4 --seq-len 8190
+2|--cp-comm;"rnig";did you mean "ring"?|simulate PLAN --cp-comm rnig
 1|does not fit|simulate --model llama-3-70b --cluster dgx-h100
 1|forward passes: at most|simulate --model llama-3-8b --cluster dgx-h100 --gpus 8 --pp 8 --global-batch 1000000
 1|every rank apart;at most|simulate PLAN --global-batch 1000000 --fold off
@@ -361,8 +363,8 @@ done <<'TABLE'
 2|nothing to draw|validate refused.csv --plot x.svg
 2|cannot write nowhere/r.csv|validate runs.csv --rows nowhere/r.csv
 2|unknown option --job;did you mean --jobs?|validate runs.csv --job 1
-1|0 predicted, 1 failed;cp 2|validate refused.csv
-0|3 rows of 2 runs: 2 predicted, 1 failed;cp 2|validate runs.csv refused.csv --jobs 2
+1|0 predicted, 1 failed;cp 3|validate refused.csv
+0|3 rows of 2 runs: 2 predicted, 1 failed;cp 3|validate runs.csv refused.csv --jobs 2
 0|FILE.csv...;step_time_s;Example|validate --help
 # plot
 2|did you mean "bubble"?|plot buble --output x.svg

@@ -10,7 +10,7 @@ static Layout random_layout(GRand *random) {
   const int shard = g_rand_int_range(random, 1, 3);
   g_autoptr(Plan) plan = plan_new();
   plan->tp = size[AXIS_TP], plan->cp = size[AXIS_CP], plan->ep = size[AXIS_EP], plan->pp = size[AXIS_PP];
-  plan->dp = size[AXIS_DP] * shard, plan->zero_ranks = shard;
+  plan->dp = size[AXIS_DP] * shard, plan->zero_ranks = shard * plan->cp;
   for (int i = 0; i < N_AXES; i++)
     plan->order[i] = (Axis)i;
   for (int i = N_AXES - 1; i > 0; i--) {

@@ -313,6 +313,10 @@ START_TEST(attention_takes_the_nearest_ones_ratio) {
   assert_cost(&gpu, item, 1664.4096e-6 / (8 * (300 * 301.0 / 2) * 4 * 128e-12) * item.flops * 1e-12, COST_INTERPOLATED);
   item.number = NUMBER_FP32; /* another format is another kernel */
   assert_cost(&gpu, item, item.flops * 1e-12, COST_MODELLED);
+  item = attention_item(FALSE, 8, 256, 64); /* all pairs of 256 queries and 2048 keys are not what was measured */
+  item.n = 2048;
+  item.flops = 8 * 256 * 2048 * 4 * 64.0;
+  assert_cost(&gpu, item, 2 * item.flops * 1e-12, COST_INTERPOLATED);
   gpu_clear(&gpu);
 }
 END_TEST

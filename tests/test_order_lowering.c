@@ -258,8 +258,7 @@ START_TEST(without_overlap_the_next_op_of_the_sender_waits_for_the_send) {
         while (next < list->n_ops && list->ops[next].stream != STREAM_COMPUTE)
           next++;
         gboolean waits = next < list->n_ops && list->ops[next].kind == OP_COMPUTE && waits_for(&list->ops[next], i);
-        if (list->ops[i].kind == OP_SEND && next < list->n_ops && list->ops[next].kind == OP_COMPUTE &&
-            list->ops[next].action != ACTION_OPTIMIZER)
+        if (list->ops[i].kind == OP_SEND && next < list->n_ops && list->ops[next].kind == OP_COMPUTE)
           ck_assert_int_eq(waits, !drawn.plan->overlap_p2p);
       }
     }

@@ -161,8 +161,37 @@ START_TEST(ranks_have_to_multiply_to_the_gpus) {
 }
 END_TEST
 
-START_TEST(context_and_expert_parallelism_are_refused) {
-  ASSERT_IMPOSSIBLE(plan->cp = 2, "cp 2", "context parallelism is not modelled");
+START_TEST(context_parallelism_cuts_what_it_can) {
+  ASSERT_IMPOSSIBLE((plan->gpus = 16, plan->tp = 4, plan->cp = 3), "gpus 16", "tp 4 × cp 3 × pp 1 = 12");
+  ASSERT_IMPOSSIBLE((plan->gpus = 16, plan->cp = 4, plan->dp = 2), "tp 1 × cp 4 × pp 1 × dp 2 = 8", "gpus 16");
+  /* one early and one late piece for each of 4 ranks: multiples of 8 */
+  ASSERT_IMPOSSIBLE((plan->cp = 4, plan->seq_len = 4100), "seq-len 4100", "2 × cp 4");
+  ASSERT_IMPOSSIBLE((plan->cp = 2, plan->attention = ATTENTION_UNFUSED), "cp 2", "--attention flash");
+  ASSERT_IMPOSSIBLE((plan->cp = 64, plan->tp = 8, plan->sequence_parallel = TRUE, plan->seq_len = 128), "tp 8",
+                    "128 / cp 64 = 2");
+  /* tp 2 leaves a rank 16 heads, but 4 key-value heads, which 8 ranks cannot share out */
+  ASSERT_IMPOSSIBLE((plan->cp = 8, plan->tp = 2, plan->cp_comm = CP_ULYSSES), "ulysses", "cp 8", "16 heads",
+                    "4 key-value heads");
+  g_autoptr(Plan) plan = plan_new();
+  plan->cp = 8, plan->tp = 2, plan->gpus = 64, plan->seq_len = 8192;
+  assert_complete(plan);
+  ck_assert_int_eq(plan->dp, 4);
+  ck_assert_int_eq(plan_data_ranks(plan), 32);
+  ck_assert_int_eq(plan->zero_ranks, 32);
+  ck_assert_int_eq(plan->n_micro_batches, 1); /* dp alone deals out sequences */
+}
+END_TEST
+
+START_TEST(shards_span_the_ranks_of_cp_first) {
+  ASSERT_IMPOSSIBLE((plan->cp = 4, plan->dp = 4, plan->zero = 1, plan->zero_ranks = 2), "zero-ranks 2", "cp 4");
+  ASSERT_IMPOSSIBLE((plan->cp = 4, plan->dp = 4, plan->zero = 1, plan->zero_ranks = 12), "zero-ranks 12", "dp × cp 16");
+  g_autoptr(Plan) plan = plan_new();
+  plan->cp = 4, plan->dp = 4, plan->zero = 1, plan->zero_ranks = 8;
+  assert_complete(plan);
+}
+END_TEST
+
+START_TEST(expert_parallelism_is_refused) {
   ASSERT_IMPOSSIBLE(plan->ep = 8, "ep 8", "expert parallelism is not modelled");
 }
 END_TEST
@@ -381,7 +410,9 @@ static void add_defaults(TCase *cases) {
 
 static void add_refusals(TCase *cases) {
   tcase_add_test(cases, ranks_have_to_multiply_to_the_gpus);
-  tcase_add_test(cases, context_and_expert_parallelism_are_refused);
+  tcase_add_test(cases, context_parallelism_cuts_what_it_can);
+  tcase_add_test(cases, shards_span_the_ranks_of_cp_first);
+  tcase_add_test(cases, expert_parallelism_is_refused);
   tcase_add_test(cases, the_batch_has_to_divide);
   tcase_add_test(cases, stages_need_a_layer_each);
   tcase_add_test(cases, tp_has_to_cut_every_matrix);

@@ -231,7 +231,7 @@ START_TEST(errors_in_the_ops_of_a_rank_are_named) {
       {{"send_f 0SEND_F0", "sendf 0SEND_F0"}, "did you mean \"send_f\"?"},
       {{"send_f 0SEND_F0", "send_f 0SENDF0"}, "test:23: \"0SENDF0\" is no action"},
       {{"after=1,2\n", "after=1,2,\n"}, "test:25: after=\"1,2,\""},
-      {{"after=0,1,2,3", "after=0,1,2,3,0,1,2"}, "expected 1 to 6 op numbers"},
+      {{"after=0,1,2,3", "after=0,1,2,3,0,1,2,3,0"}, "expected 1 to 8 op numbers"},
       {{"kind=collective transfer=4\n  8", "kind=collectiv transfer=4\n  8"}, "did you mean \"collective\"?"},
       {{"0F0 work=0 effect=1", "0F0 transfer=0 effect=1"}, "test:22: a compute op has no transfer="},
       {{"tag=0 transfer=0 after=0", "tag=0 work=0 after=0"}, "test:23: a send op has no work="},

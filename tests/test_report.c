@@ -306,6 +306,28 @@ START_TEST(the_largest_part_comes_first) {
 }
 END_TEST
 
+START_TEST(exposed_exchange_of_keys_is_named_with_its_reach) {
+  /* tp 4 × cp 4 = 16 ranks next to each other, on domains of 8 */
+  Plan plan = sample_plan();
+  plan.cp = 4;
+  plan.cp_comm = CP_ALL_GATHER;
+  StepReport report = sample_report(&plan);
+  report.breakdown_s[BREAKDOWN_CP] = 1.0;
+  report.domain_gpus = 8;
+  g_autofree char *text = advice_text(&report);
+  ck_assert_ptr_nonnull(strstr(text, "context parallelism: 50.0 %"));
+  ck_assert_ptr_nonnull(strstr(text, "(cp 4, all-gather)"));
+  ck_assert_ptr_nonnull(strstr(text, "tp × cp = 16 reaches beyond the 8 GPUs"));
+  ck_assert_ptr_nonnull(strstr(text, "--cp-comm ring"));
+  plan.cp_comm = CP_RING;
+  report.domain_gpus = 16;
+  g_autofree char *fitting = advice_text(&report);
+  ck_assert_ptr_nonnull(strstr(fitting, "(cp 4, ring)"));
+  ck_assert_ptr_null(strstr(fitting, "beyond"));
+  ck_assert_ptr_null(strstr(fitting, "--cp-comm ring"));
+}
+END_TEST
+
 START_TEST(memory_that_does_not_fit_comes_before_all) {
   /* 30 + 2 GB on 24: 8 too many. Over dp 2, ZeRO-1 halves 12 GB of optimizer state; ZeRO-2 also 4 GB of gradients. */
   Plan plan = sample_plan();
@@ -416,6 +438,7 @@ int main(void) {
   tcase_add_test(tcase, a_report_of_nothing_prints);
   tcase_add_test(tcase, a_large_bubble_is_met_with_numbers);
   tcase_add_test(tcase, the_largest_part_comes_first);
+  tcase_add_test(tcase, exposed_exchange_of_keys_is_named_with_its_reach);
   tcase_add_test(tcase, memory_that_does_not_fit_comes_before_all);
   tcase_add_test(tcase, options_already_taken_are_not_advised);
   tcase_add_test(tcase, traffic_is_what_each_gpu_sends_per_step);

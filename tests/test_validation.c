@@ -171,7 +171,7 @@ static const char refused_text[] = "id," HEAD "a,s," PLAN ",1,\n"
                                    "e,t,2,256,4,1000,128,selene,16,2,2,1,6,1,1,\n";
 
 START_TEST(rows_that_fail_are_counted_with_their_reason) {
-  static const char *const reasons[] = {NULL, "context parallelism", "did you mean \"selene\"", "multiple of tp 2",
+  static const char *const reasons[] = {NULL, "tp 2 × cp 2 × pp 2", "did you mean \"selene\"", "multiple of tp 2",
                                         "global-batch 6"};
   g_autoptr(Validation) validation = validate(refused_text, NULL, 2);
   ck_assert_uint_eq(validation->n_rows, G_N_ELEMENTS(reasons));
@@ -192,7 +192,7 @@ static char *many_rows(void) {
   GString *text = g_string_new(head);
   for (int i = 0; i < 60; i++)
     g_string_append_printf(text, "r%d,s%d,%d,256,4,1000,128,selene,%d,%d,%d,1,%d,%d,%g,\n", i, i % 3, 2 + i % 7,
-                           4 << i % 3, 1 << i % 3, 1 << i % 2, 16 << i % 4, i % 11 == 0 ? 2 : 1, 0.01 * (1 + i));
+                           4 << i % 3, 1 << i % 3, 1 << i % 2, 16 << i % 4, i % 11 == 0 ? 3 : 1, 0.01 * (1 + i));
   return g_string_free(text, FALSE);
 }
 
@@ -244,7 +244,7 @@ START_TEST(the_object_for_scripts_holds_what_was_found) {
   JsonObject *failure = json_array_get_object_element(failed, 0);
   ck_assert_str_eq(json_object_get_string_member(failure, "id"), "x");
   ck_assert_str_eq(json_object_get_string_member(failure, "source"), "c");
-  ck_assert(strstr(json_object_get_string_member(failure, "reason"), "context parallelism"));
+  ck_assert(strstr(json_object_get_string_member(failure, "reason"), "tp 2 × cp 4 × pp 2 = 16"));
   JsonObject *groups = json_object_get_object_member(root, "groups");
   JsonObject *first = json_object_get_object_member(groups, "a \"b\""),
              *second = json_object_get_object_member(groups, "c");
@@ -278,7 +278,7 @@ START_TEST(every_row_is_written_whole_with_its_prediction) {
   close_to(g_ascii_strtod(measured_row_cell(&first, "predicted_memory_gb"), NULL), peak_bytes * 1e-9);
   ck_assert_str_eq(measured_row_cell(&second, "id"), "y");
   ck_assert_str_eq(measured_row_cell(&second, "ape"), "");
-  ck_assert(strstr(measured_row_cell(&second, "failure"), "context parallelism"));
+  ck_assert(strstr(measured_row_cell(&second, "failure"), "tp 2 × cp 2 × pp 2"));
 }
 END_TEST
 
@@ -298,7 +298,7 @@ START_TEST(the_report_shows_the_worst_and_counts_reasons) {
              *second = strstr(worst, "row/9");
   ck_assert(last != NULL && second != NULL && last < second);
   ck_assert(strstr(worst, "-90.9") && !strstr(worst, "row/0 ")); /* 1/11 − 1; ten of eleven are shown */
-  ck_assert(strstr(report->str, "   2  cp 2: context parallelism is not modelled"));
+  ck_assert(strstr(report->str, "   2  gpus 4 is not a multiple of tp 2 × cp 2 × pp 2"));
   ck_assert_ptr_null(strstr(report->str, "cp 4"));
 }
 END_TEST
@@ -383,13 +383,12 @@ static void check_published(const char *folder, const char *name, guint least_ro
     g_auto(PlanOrder) choice = {0};
     g_autoptr(Workload) workload =
         cluster == NULL ? NULL : plan_order_workload(&choice, row->model, cluster, plan, &problem);
-    if (workload == NULL && (problem == NULL || (!strstr(problem->message, "context parallelism is not modelled") &&
-                                                 !strstr(problem->message, "expert parallelism is not modelled"))))
+    if (workload == NULL && (problem == NULL || !strstr(problem->message, "expert parallelism is not modelled")))
       ck_abort_msg("%s on %s: %s", row->id, row->cluster, problem == NULL ? "no such cluster" : problem->message);
   }
 }
 
-START_TEST(published_rows_are_modelled_but_for_cp_and_ep) {
+START_TEST(published_rows_are_modelled_but_for_ep) {
   const char *shared = g_getenv("STEPSIM_SHARED");
   g_autofree char *folder = shared == NULL ? NULL : g_build_filename(shared, "measured", NULL);
   if (folder == NULL || !g_file_test(folder, G_FILE_TEST_IS_DIR))
@@ -417,7 +416,7 @@ int main(void) {
   tcase_add_test(cases, the_report_is_one_line_a_row_whatever_the_cells_hold);
   tcase_add_test(cases, the_table_for_documents_is_whole);
   tcase_add_test(cases, the_picture_has_a_series_per_group);
-  tcase_add_test(cases, published_rows_are_modelled_but_for_cp_and_ep);
+  tcase_add_test(cases, published_rows_are_modelled_but_for_ep);
   Suite *suite = suite_create("validation");
   suite_add_tcase(suite, cases);
   SRunner *runner = srunner_create(suite);

@@ -208,19 +208,26 @@ static gboolean run_compute(Executor *executor, int index, GError **error) {
   return TRUE;
 }
 
+static PoolPiece **outgoing_of(const Executor *executor, const Op *op) {
+  return &executor->outgoing[op->action == ACTION_SEND_F ? 0 : 1][place(executor, op->stage, op->micro_batch)];
+}
+
 static gboolean run_send(Executor *executor, int index, GError **error) {
   const Op *op = &executor->list->ops[index];
-  Activations *activations = &executor->trainer->activations;
-  PoolPiece **outgoing =
-      &executor->outgoing[op->action == ACTION_SEND_F ? 0 : 1][place(executor, op->stage, op->micro_batch)];
-  if (*outgoing == NULL)
+  const PoolPiece *outgoing = *outgoing_of(executor, op);
+  if (outgoing == NULL)
     return fail_impossible(error, "there is nothing to send: what makes it has not run");
-  executor->comm->type->send(executor_channel(executor, op), executor->streams[op->stream], op->tag,
-                             (*outgoing)->memory, activations->boundary.piece_bytes);
-  pool_piece_used(*outgoing, executor->end[index]);
-  pool_release(&activations->boundary, *outgoing);
-  *outgoing = NULL;
+  executor->comm->type->send(executor_channel(executor, op), executor->streams[op->stream], op->tag, outgoing->memory,
+                             executor->trainer->activations.boundary.piece_bytes);
   return TRUE;
+}
+
+/* What was sent is free when the send, whose end is recorded by now, has ended. */
+static void release_sent(Executor *executor, int index) {
+  PoolPiece **outgoing = outgoing_of(executor, &executor->list->ops[index]);
+  pool_piece_used(*outgoing, executor->end[index]);
+  pool_release(&executor->trainer->activations.boundary, *outgoing);
+  *outgoing = NULL;
 }
 
 static gboolean run_receive(Executor *executor, int index, GError **error) {
@@ -312,15 +319,20 @@ static void wait_for_inputs(Executor *executor, int index) {
 
 static gboolean issue(Executor *executor, int index, GError **error) {
   const Op *op = &executor->list->ops[index];
-  const DeviceType *device = executor->device->type;
   executor->result->issue_ns[index] = executor_now_ns();
-  device->record(executor->streams[op->stream], executor->start[index]);
-  const gboolean ok = run_op(executor, index, error);
-  device->record(executor->streams[op->stream], executor->end[index]);
-  return ok;
+  executor->device->type->record(executor->streams[op->stream], executor->start[index]);
+  return run_op(executor, index, error);
 }
 
-/* Ops of one batch stand together in the list: all waits first, then all calls as one. Returns the op after them. */
+static void record_end(Executor *executor, int index) {
+  const Op *op = &executor->list->ops[index];
+  executor->device->type->record(executor->streams[op->stream], executor->end[index]);
+  if (op->kind == OP_SEND)
+    release_sent(executor, index);
+}
+
+/* Ops of one batch stand together in the list: all waits first, then all calls as one, then all ends, since a batch is
+ * on its streams when all of it is. Returns the op after them. */
 static int issue_batch(Executor *executor, int first, GError **error) {
   const OpList *list = executor->list;
   const gint32 batch = list->ops[first].batch;
@@ -340,6 +352,8 @@ static int issue_batch(Executor *executor, int first, GError **error) {
     }
   if (end > first + 1)
     executor->comm->type->batch_end(executor->comm);
+  for (int i = first; i < end; i++)
+    record_end(executor, i);
   return end;
 }
 

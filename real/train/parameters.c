@@ -43,6 +43,9 @@ static gboolean check_model(const Workload *workload, GError **error) {
 static gboolean check_plan(const Workload *workload, GError **error) {
   const Plan *plan = workload->plan;
   const PrecisionInfo *precision = precision_info(plan->precision);
+  if (plan->cp > 1)
+    return fail_impossible(error, "cp %d: sequences cannot be cut here, expected 1 (stepsim simulate predicts it)",
+                           plan->cp);
   if (plan->precision != PRECISION_FP32 && plan->precision != PRECISION_BF16)
     return fail_impossible(error, "--precision %s cannot be trained here: expected fp32 or bf16", precision->name);
   if (plan->recipe.weights != precision->element_bytes)

@@ -85,11 +85,11 @@ static gboolean fill_simulated(MemoryTable *table, const PlanOptions *o, GError 
 static void print_table(const MemoryTable *table, const char *title, GString *out) {
   g_string_append_printf(out, "%s\n", title);
   g_string_append_printf(out,
-                         "  recipe %s: %g weights + %g gradients + %g optimizer bytes per parameter; tp × pp %d, dp "
+                         "  recipe %s: %g weights + %g gradients + %g optimizer bytes per parameter; tp × pp %d, dp%s "
                          "%d, shards %d; GB = 1e9 bytes per GPU\n\n",
                          table->plan->recipe.name, table->plan->recipe.weights, table->plan->recipe.gradients,
-                         recipe_optimizer_bytes(&table->plan->recipe), model_ranks(table), table->plan->dp,
-                         table->plan->zero_ranks);
+                         recipe_optimizer_bytes(&table->plan->recipe), model_ranks(table),
+                         table->plan->cp > 1 ? " × cp" : "", plan_data_ranks(table->plan), table->plan->zero_ranks);
   g_string_append(out, "           weights  gradients  optimizer");
   g_string_append(out, table->has_activations ? "  activations    buffers   reserved      total\n" : "      total\n");
   for (int zero = 0; zero < 4; zero++) {

@@ -200,8 +200,11 @@ static double memory_s(const Wanted *wanted, CostSource *source) {
 
 /* attention */
 
-/* batch sequences × heads of s tokens: s·(s+1)/2 pairs each, a number of products of head_dim per pair. */
+/* batch sequences × heads of s tokens: s·(s+1)/2 pairs each, a number of products of head_dim per pair. A block of
+ * another number of keys says by its FLOPs how many pairs it has: two products each forward, five backward. */
 static double attention_work(const WorkItem *item) {
+  if (item->n != item->m)
+    return item->flops / (item->backward ? 5 : 2);
   return (double)item->batch * item->m * (item->m + 1.0) * item->k;
 }
 
@@ -240,7 +243,8 @@ static double attention_s(const Wanted *wanted, CostSource *source) {
   const MeasuredAttention *nearest = nearest_attention(wanted->gpu->measured, item);
   if (nearest == NULL)
     return wanted->model(wanted->gpu, item);
-  gboolean is_equal = nearest->batch == item->batch && nearest->seq_len == item->m && nearest->head_dim == item->k;
+  gboolean is_equal = nearest->batch == item->batch && nearest->seq_len == item->m && item->n == item->m &&
+                      nearest->head_dim == item->k;
   *source = is_equal ? COST_MEASURED : COST_INTERPOLATED;
   return is_equal ? nearest->time_s : wanted->model(wanted->gpu, item) * attention_correction(wanted, nearest);
 }

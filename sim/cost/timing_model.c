@@ -35,7 +35,7 @@ typedef struct {
   gint64 launch_ns;
   GArray *products; /* of Product; few tens: searched in order */
   GArray *ranks;    /* of int: ranks of pipeline rank 0 that stand for all of it */
-  GroupShape tp;
+  GroupShape groups[N_ITEM_AXES];
 } Costing;
 
 /* Up to whole nanoseconds, but not for the noise of sums in binary: 1007 us must not become 1007001 ns. */
@@ -67,7 +67,7 @@ static double product_s(Costing *costing, const WorkItem *item) {
 
 static double item_s(Costing *costing, const WorkItem *item) {
   if (item->kind == ITEM_COLLECTIVE)
-    return collective_cost(costing->cluster, item->collective, &costing->tp, item->bytes, -1).time_s;
+    return collective_cost(costing->cluster, item->collective, &costing->groups[item->axis], item->bytes, -1).time_s;
   if (item->kind == ITEM_MATMUL)
     return product_s(costing, item);
   return kernel_cost_s(&costing->cluster->gpu, item, NULL);
@@ -85,6 +85,7 @@ static void time_list(Costing *costing, const WorkList *work, TimedList *list) {
         .after = item->after,
         .is_collective = item->kind == ITEM_COLLECTIVE,
         .recompute = item->recompute,
+        .axis = item->axis,
     };
   }
   timed_list_finish(list);
@@ -184,7 +185,8 @@ static GroupShape *group_shapes(const Costing *costing, const Program *program) 
   return shapes;
 }
 
-/* Collectives of tp alone are part of compute ops, whole or expanded: their time is the kernels' business. */
+/* Collectives of tp alone are part of compute ops, whole or expanded: their time is the kernels' business. (With those
+ * of cp, which may cross nodes beside gradients and activations, a run is always expanded.) */
 static double collective_s(const Costing *costing, const Program *program, const Transfer *transfer,
                            const GroupShape *shape, WayLoad *load) {
   const Group *group = &g_array_index(program->groups, Group, transfer->group);
@@ -231,8 +233,9 @@ Timing *timing_model(const Program *program, const Workload *workload, const Clu
       .launch_ns = ns_of(cluster->gpu.host_launch_s),
       .products = g_array_new(FALSE, FALSE, sizeof(Product)),
       .ranks = representatives(&workload->layout, cluster),
-      .tp = layout_group_shape(&workload->layout, cluster, AXIS_BIT(AXIS_TP)),
   };
+  for (int axis = 0; axis < N_ITEM_AXES; axis++)
+    costing.groups[axis] = layout_group_shape(&workload->layout, cluster, AXIS_BIT(axis));
   Timing *timing = g_new0(Timing, 1);
   for (int piece = 0; piece < N_PIECES; piece++)
     for (int phase = 0; phase < N_PHASES; phase++)

@@ -29,8 +29,8 @@ typedef struct {
 typedef struct {
   gint32 last_on_stream[N_STREAMS];
   gint32 barrier;
-  gint64 host_ns;          /* since the barrier */
-  GHashTable *batch_first; /* batch → first op of it + 1; NULL until a batch shows up */
+  gint64 host_ns; /* since the barrier */
+  gint32 *batch;  /* as op_list_batches(); owned */
 } Walk;
 
 static const OpTime *time_of(const Builder *builder, const Op *op) {
@@ -115,16 +115,9 @@ static gint32 *new_op_numbers(int n) {
 }
 
 /* Members that share a stream follow one another; only the first of each stream can hold the batch back. */
-static void join_batch(TaskList *list, Walk *walk, gint32 index) {
-  if (walk->batch_first == NULL) {
-    walk->batch_first = g_hash_table_new(NULL, NULL);
-    list->next_in_batch = new_op_numbers(list->n_tasks);
-  }
-  gpointer batch = GINT_TO_POINTER(list->ops[index].batch);
-  gint32 first = GPOINTER_TO_INT(g_hash_table_lookup(walk->batch_first, batch)) - 1;
+static void join_batch(TaskList *list, gint32 index, gint32 first) {
   gint32 *next = list->next_in_batch;
-  if (first < 0) {
-    g_hash_table_insert(walk->batch_first, batch, GINT_TO_POINTER(index + 1));
+  if (first == index) {
     next[index] = index;
     return;
   }
@@ -176,20 +169,22 @@ static void add_task(Builder *builder, int rank, gint32 index, Walk *walk) {
   walk->last_on_stream[op->stream] = index;
   issue(list, walk, index, time_of(builder, op)->host_ns);
   if (op->batch >= 0)
-    join_batch(list, walk, index);
+    join_batch(list, index, walk->batch[index]);
   if (op->kind == OP_SEND || op->kind == OP_RECV || op->kind == OP_COLLECTIVE)
     meet(builder, rank, index, task);
 }
 
 static void build_list(Builder *builder, int rank) {
   TaskList *list = &builder->lists[rank];
-  Walk walk = {.barrier = -1};
+  Walk walk = {.barrier = -1, .batch = op_list_batches(&builder->program->ranks[rank])};
+  if (walk.batch != NULL)
+    list->next_in_batch = new_op_numbers(list->n_tasks);
   for (int stream = 0; stream < N_STREAMS; stream++)
     walk.last_on_stream[stream] = list->head[stream] = -1;
   meetings_begin_list(builder->meetings);
   for (gint32 i = 0; i < list->n_tasks; i++)
     add_task(builder, rank, i, &walk);
-  g_clear_pointer(&walk.batch_first, g_hash_table_unref);
+  g_free(walk.batch);
 }
 
 /* A table of all pairs of ranks pays while it is small beside the lists. */

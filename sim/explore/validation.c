@@ -86,7 +86,7 @@ static double count_passes(const MeasuredRow *row) {
   const Plan *plan = row->plan;
   if (plan == NULL)
     return 0;
-  double dp = plan->dp > 0 ? plan->dp : MAX(1, plan->gpus / ((double)plan->tp * plan->pp));
+  double dp = plan->dp > 0 ? plan->dp : MAX(1, plan->gpus / ((double)plan->tp * plan->cp * plan->pp));
   return (double)plan->pp * MAX(plan->chunks, 1) * plan->global_batch / (plan->micro_batch * dp);
 }
 

@@ -124,7 +124,7 @@ static void append_worst(GString *out, const Validation *validation) {
     append_worst_row(out, validation, g_array_index(ranked, Ranked, i).row);
 }
 
-/* A reason without its numbers: "cp 2: …, expected 1" and "cp 4: …" are one kind. Owned by the caller. */
+/* A reason without its numbers: "ep 2: …, expected 1" and "ep 4: …" are one kind. Owned by the caller. */
 static char *kind_of(const char *problem) {
   GString *kind = g_string_new(NULL);
   for (const char *at = problem; *at != '\0'; at++)

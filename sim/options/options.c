@@ -24,6 +24,7 @@ void plan_options_clear(PlanOptions *options) {
                       &options->precision,
                       &options->recipe,
                       &options->attention,
+                      &options->cp_comm,
                       &options->overlap_grad,
                       &options->overlap_param,
                       &options->order,
@@ -67,11 +68,11 @@ static void add_sizes(Parser *parser, PlanOptions *o) {
                                            given != NULL ? given : "1; 3 in a pipeline without --grad-norm-barrier");
   const char *schedules = options_schedule_help();
   const GOptionEntry entries[] = {
-      {"gpus", 0, 0, G_OPTION_ARG_INT, &o->gpus, "GPUs in all (default: tp × pp × dp)", "N"},
+      {"gpus", 0, 0, G_OPTION_ARG_INT, &o->gpus, "GPUs in all (default: tp × cp × pp × dp)", "N"},
       {"tp", 0, 0, G_OPTION_ARG_INT, &o->tp, "tensor parallel ranks (default 1)", "N"},
       {"pp", 0, 0, G_OPTION_ARG_INT, &o->pp, "pipeline parallel ranks (default 1)", "N"},
       {"dp", 0, 0, G_OPTION_ARG_INT, &o->dp, "data parallel ranks (default: what is left of --gpus)", "N"},
-      {"cp", 0, 0, G_OPTION_ARG_INT, &o->cp, "context parallel ranks (only 1 is modelled)", "N"},
+      {"cp", 0, 0, G_OPTION_ARG_INT, &o->cp, "context parallel ranks, which cut every sequence (default 1)", "N"},
       {"ep", 0, 0, G_OPTION_ARG_INT, &o->ep, "expert parallel ranks (only 1 is modelled)", "N"},
       {"chunks", 0, 0, G_OPTION_ARG_INT, &o->chunks,
        "model chunks per pipeline rank (default: what the schedule needs)", "N"},
@@ -93,7 +94,8 @@ static void add_sizes(Parser *parser, PlanOptions *o) {
 static void add_methods(Parser *parser, PlanOptions *o) {
   const GOptionEntry entries[] = {
       {"zero", 0, 0, G_OPTION_ARG_INT, &o->zero, "ZeRO stage 0 to 3 (default 0)", "N"},
-      {"zero-ranks", 0, 0, G_OPTION_ARG_INT, &o->zero_ranks, "ranks one set of shards spans (default: all of dp)", "N"},
+      {"zero-ranks", 0, 0, G_OPTION_ARG_INT, &o->zero_ranks,
+       "ranks one set of shards spans, those of cp among them (default: all of dp × cp)", "N"},
       {"recompute", 0, 0, G_OPTION_ARG_STRING, &o->recompute, "none, selective or full (default none)", "WHAT"},
       {"sequence-parallel", 0, 0, G_OPTION_ARG_STRING, &o->sequence_parallel, "on or off (default off)", "SWITCH"},
       {"precision", 0, 0, G_OPTION_ARG_STRING, &o->precision, "bf16, fp16, fp32, fp8, mxfp8 or nvfp4 (default bf16)",
@@ -105,6 +107,10 @@ static void add_methods(Parser *parser, PlanOptions *o) {
        "fp32)",
        "NAME"},
       {"attention", 0, 0, G_OPTION_ARG_STRING, &o->attention, "flash or unfused (default flash)", "KIND"},
+      {"cp-comm", 0, 0, G_OPTION_ARG_STRING, &o->cp_comm,
+       "how attention reaches the tokens of other cp ranks: ring (keys and values pass round beside it; Transformer "
+       "Engine's p2p), all-gather (of keys and values before it) or ulysses (a2a: heads for tokens) (default ring)",
+       "HOW"},
       {"overlap-grad", 0, 0, G_OPTION_ARG_STRING, &o->overlap_grad,
        "gradient collectives beside backward: on or off (default on)", "SWITCH"},
       {"overlap-param", 0, 0, G_OPTION_ARG_STRING, &o->overlap_param,
@@ -115,7 +121,7 @@ static void add_methods(Parser *parser, PlanOptions *o) {
        "v-*, dualpipe* and auto)",
        "SWITCH"},
       {"bucket", 0, 0, G_OPTION_ARG_INT64, &o->bucket_parameters,
-       "least parameters in a gradient bucket (default max(40000000, 1000000·dp))", "N"},
+       "least parameters in a gradient bucket (default max(40000000, 1000000·dp·cp))", "N"},
       {"prefetch", 0, 0, G_OPTION_ARG_INT, &o->prefetch, "ZeRO-3: pieces gathered ahead of their use (default 1)", "N"},
       {"grad-norm-barrier", 0, 0, G_OPTION_ARG_STRING, &o->grad_norm_barrier,
        "the optimizer waits for the norm over all ranks: on or off (default on; off with zb-*, v-* and auto, whose "
@@ -165,13 +171,15 @@ static gboolean parse_named(const char *option, const char *text, const char *co
 }
 
 static gboolean parse_choices(const PlanOptions *o, Plan *plan, GError **error) {
-  guint recompute = plan->recompute, attention = plan->attention, flops = plan->flops;
+  guint recompute = plan->recompute, attention = plan->attention, flops = plan->flops, cp_comm = plan->cp_comm;
   if (!parse_named("--recompute", o->recompute, recompute_names(), &recompute, error) ||
       !parse_named("--attention", o->attention, attention_names(), &attention, error) ||
+      !parse_named("--cp-comm", o->cp_comm, cp_comm_names(), &cp_comm, error) ||
       !parse_named("--flops", o->flops, flops_convention_names(), &flops, error))
     return FALSE;
   plan->recompute = recompute;
   plan->attention = attention;
+  plan->cp_comm = cp_comm;
   plan->flops = flops;
   if (o->precision != NULL && !precision_parse(o->precision, &plan->precision, error))
     return FALSE;

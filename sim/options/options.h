@@ -12,7 +12,8 @@ typedef struct {
   gint64 micro_batch, global_batch, seq_len, bucket_parameters;
   gint64 seed;
   gdouble jitter;
-  char *schedule, *recompute, *sequence_parallel, *precision, *recipe, *attention, *overlap_grad, *overlap_param;
+  char *schedule, *recompute, *sequence_parallel, *precision, *recipe, *attention, *cp_comm, *overlap_grad,
+      *overlap_param;
   char *overlap_p2p, *grad_norm_barrier, *memory_cap, *order, *contention, *fold, *flops;
   char **slow_ranks;
 

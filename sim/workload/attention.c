@@ -2,47 +2,38 @@
  * dimension d.
  *
  * Flash (arXiv 2205.14135): one kernel forward, one backward; scores never reach HBM. A causal mask leaves s(s+1)/2
- * pairs of query and key, and each pair costs 4·d FLOPs forward (Q·Kᵀ and P·V); backward
- * does five such products instead of two. Dropout draws its mask again from the seed.
+ * pairs of query and key. Dropout draws its mask again from the seed.
  *
  * Unfused: each product is a batched one over all s² pairs (masked ones too), with passes over the scores between:
  *
  *     forward    S = Q·Kᵀ → softmax (scale and mask in it) → dropout → O = P·V
  *     backward   dV = Pᵀ·dO, dP = dO·Vᵀ → dropout → softmax → dQ = dS·K, dK = dSᵀ·Q
  *
+ * Where the sequence is cut by cp, flash attention is the story of context.c.
+ *
  * Selective recompute does the unfused forward again before its backward. Flash has nothing left to drop: the kernel
  * recomputes its scores anyway. */
 #include "pieces.h"
-
-static const double flash_backward_products = 5.0 / 2.0; /* over forward */
 
 double attention_pairs(gint64 seq_len) {
   return (double)seq_len * (seq_len + 1) / 2;
 }
 
-static double flash_flops(const Cut *cut) {
-  const double heads = (double)cut->sequences * cut->heads;
-  return heads * attention_pairs(cut->seq_len) * 4 * cut->model->head_dim;
-}
-
-/* A log-sum-exp in fp32 for each row of each head. */
-static double row_sums_bytes(const Cut *cut) {
+double attention_row_sums_bytes(const Cut *cut) {
   return 4.0 * cut->sequences * cut->heads * cut->seq_len;
 }
 
-/* Reads Q, K, V; writes O. */
-static void flash_forward(ItemList *list) {
+static void flash(ItemList *list, gboolean backward) {
   const Cut *cut = list->cut;
-  const double bytes = cut->element_bytes * cut->tokens * (2 * cut->q_width + 2 * cut->kv_width);
-  item_list_flash_attention(list, "attention", FALSE, flash_flops(cut), bytes + row_sums_bytes(cut));
-}
-
-/* Reads Q, K, V, O, dO; writes dQ, dK, dV. */
-static void flash_backward(ItemList *list) {
-  const Cut *cut = list->cut;
-  const double bytes = cut->element_bytes * cut->tokens * (4 * cut->q_width + 4 * cut->kv_width);
-  item_list_flash_attention(list, "attention.backward", TRUE, flash_flops(cut) * flash_backward_products,
-                            bytes + row_sums_bytes(cut));
+  const AttentionBlock whole = {.heads = cut->heads,
+                                .kv_heads = cut->kv_width / cut->model->head_dim,
+                                .queries = cut->seq_len,
+                                .keys = cut->seq_len,
+                                .pairs = attention_pairs(cut->seq_len)};
+  if (cut->cp == 1)
+    item_list_attention(list, backward, &whole);
+  else
+    context_attention(list, backward);
 }
 
 /* Batched products over the heads. One operand or the result is the s × s scores; of the two others (s × d) `n_kv` are
@@ -80,7 +71,7 @@ static void unfused_backward(ItemList *list) {
 
 void attention_forward(ItemList *list) {
   if (list->cut->plan->attention == ATTENTION_FLASH)
-    flash_forward(list);
+    flash(list, FALSE);
   else
     unfused_forward(list);
 }
@@ -89,7 +80,7 @@ void attention_backward(ItemList *list) {
   if (!list->input_gradients)
     return; /* no weights here */
   if (list->cut->plan->attention == ATTENTION_FLASH) {
-    flash_backward(list);
+    flash(list, TRUE);
     return;
   }
   if (list->cut->plan->recompute == RECOMPUTE_SELECTIVE) {

@@ -1,6 +1,6 @@
-/* What tensor parallelism leaves one GPU: heads, MLP columns and vocabulary rows are divided by tp, the residual stream
- * is whole, except that sequence parallelism divides its tokens (arXiv 2205.05198 §4.2.2). Where there are fewer K and
- * V heads than ranks, each is held by several of them. */
+/* What tensor and context parallelism leave one GPU: tokens are divided by cp; heads, MLP columns and vocabulary rows
+ * are divided by tp, the residual stream is whole, except that sequence parallelism divides its tokens (arXiv
+ * 2205.05198 §4.2.2). Where there are fewer K and V heads than ranks, each is held by several of them. */
 #include "pieces.h"
 
 /* Rows of the vocabulary matrix are padded to a multiple of this times tp, as Megatron-LM's
@@ -13,15 +13,16 @@ static gint64 round_up(gint64 value, gint64 multiple) {
 
 Cut cut_of(const Model *model, const Plan *plan) {
   const PrecisionInfo *precision = precision_info(plan->precision);
-  const gint64 tp = plan->tp, tokens = plan->micro_batch * plan->seq_len;
+  const gint64 tp = plan->tp, seq_len = plan->seq_len / plan->cp, tokens = plan->micro_batch * seq_len;
   const gboolean sequence_parallel = plan->sequence_parallel && tp > 1;
   Cut cut = {
       .model = model,
       .plan = plan,
       .tp = tp,
+      .cp = plan->cp,
       .sequence_parallel = sequence_parallel,
       .sequences = plan->micro_batch,
-      .seq_len = plan->seq_len,
+      .seq_len = seq_len,
       .tokens = tokens,
       .split_tokens = sequence_parallel ? tokens / tp : tokens,
       .heads = model->n_heads / tp,

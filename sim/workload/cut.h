@@ -6,9 +6,9 @@
 typedef struct {
   const Model *model; /* borrowed */
   const Plan *plan;   /* borrowed */
-  gint64 tp;
+  gint64 tp, cp;
   gboolean sequence_parallel;         /* and tp > 1 */
-  gint64 sequences, seq_len;          /* b, s */
+  gint64 sequences, seq_len;          /* b; s, the tokens of a sequence that lie on this rank: all / cp */
   gint64 tokens;                      /* b·s: what linear layers and attention see */
   gint64 split_tokens;                /* what norms, dropout and residuals see: b·s/tp under sequence parallelism */
   gint64 heads;                       /* query heads of this rank */

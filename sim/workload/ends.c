@@ -12,7 +12,8 @@
  *     loss.softmax   divide by the sum (read 4, write 4): saved for backward
  *     loss.backward  times the loss's gradient (read 4, write 4), to the element format (read 4, write e)
  *
- * bytes per logit. With fp32 activations the conversions fall away. */
+ * bytes per logit. Under cp the micro-batch's loss and its count of tokens are summed over the ranks that have its
+ * other tokens (Megatron-LM's loss function). With fp32 activations the conversions fall away. */
 #include "pieces.h"
 
 static const double loss_bytes = 4; /* cross-entropy runs in fp32 */
@@ -44,7 +45,8 @@ void embedding_backward(ItemList *list) {
 /* Numbers per token that the ranks of tp must agree on. */
 static void loss_all_reduce(ItemList *list, const char *operand, int n) {
   for (int i = 0; i < n && list->cut->tp > 1; i++)
-    item_list_wait(list, item_list_collective(list, COLLECTIVE_ALL_REDUCE, operand, loss_bytes * list->cut->tokens));
+    item_list_wait(list,
+                   item_list_collective(list, AXIS_TP, COLLECTIVE_ALL_REDUCE, operand, loss_bytes * list->cut->tokens));
 }
 
 /* Bytes per logit to convert between the element format and fp32. */
@@ -62,6 +64,8 @@ void head_forward(ItemList *list) {
   item_list_memory(list, "loss.exp", 5 * loss_bytes * logits);
   loss_all_reduce(list, "loss.exp", 2);
   item_list_memory(list, "loss.softmax", 2 * loss_bytes * logits);
+  if (cut->cp > 1)
+    item_list_collective(list, AXIS_CP, COLLECTIVE_ALL_REDUCE, "loss.softmax", 2 * loss_bytes);
 }
 
 void head_backward(ItemList *list) {

@@ -1,8 +1,9 @@
-/* Two in-order streams in one list. Only the edges that cross from one stream to the other are written down: the
+/* Three in-order streams in one list. Only the edges that cross from one stream to the other are written down: the
  * latest suffices, since everything before it on its stream has ended by then.
  *
  *     compute   norm ──┐        ┌─ qkv ── attention ── attn_out ──┐            ┌─ residual
- *     tp               └ gather ┘                                 └ all_reduce ┘          */
+ *     tp               └ gather ┘                                 └ all_reduce ┘
+ *     cp                                  (context.c)                                      */
 #include "pieces.h"
 
 void item_list_init(ItemList *list, const Cut *cut) {
@@ -48,20 +49,27 @@ void item_list_weight_gradient(ItemList *list, const char *name, Number number, 
   append_compute(list, item);
 }
 
-void item_list_flash_attention(ItemList *list, const char *name, gboolean backward, double flops, double bytes) {
+/* Each pair of query and key costs 4·d FLOPs forward (Q·Kᵀ and P·V); backward does five such products instead of two.
+ * Forward reads Q, K, V and writes O; backward reads Q, K, V, O, dO and writes dQ, dK, dV. Both move a log-sum-exp in
+ * fp32 for each row of each head. */
+void item_list_attention(ItemList *list, gboolean backward, const AttentionBlock *block) {
   const Cut *cut = list->cut;
-  append_compute(list, (WorkItem){
-                           .name = name,
-                           .kind = ITEM_ATTENTION,
-                           .number = precision_info(cut->plan->precision)->element,
-                           .backward = backward != 0,
-                           .batch = cut->sequences * cut->heads,
-                           .m = cut->seq_len,
-                           .n = cut->seq_len,
-                           .k = cut->model->head_dim,
-                           .flops = flops,
-                           .bytes = bytes,
-                       });
+  const double heads = (double)cut->sequences * block->heads, products = backward ? 5.0 / 2.0 : 1;
+  const double rows = (double)block->queries * block->heads + (double)block->keys * block->kv_heads;
+  append_compute(list,
+                 (WorkItem){
+                     .name = backward ? "attention.backward" : "attention",
+                     .kind = ITEM_ATTENTION,
+                     .number = precision_info(cut->plan->precision)->element,
+                     .backward = backward != 0,
+                     .batch = cut->sequences * block->heads,
+                     .m = block->queries,
+                     .n = block->keys,
+                     .k = cut->model->head_dim,
+                     .flops = heads * block->pairs * 4 * cut->model->head_dim * products,
+                     .bytes = cut->element_bytes * cut->sequences * cut->model->head_dim * (backward ? 4 : 2) * rows +
+                              4 * heads * block->queries,
+                 });
 }
 
 void item_list_memory(ItemList *list, const char *name, double bytes) {
@@ -73,19 +81,25 @@ void item_list_input_gradient(ItemList *list, const char *name, double bytes) {
     item_list_memory(list, name, bytes);
 }
 
-gint32 item_list_collective(ItemList *list, Collective collective, const char *operand, double bytes) {
-  static const char *const names[N_COLLECTIVES] = {
-      [COLLECTIVE_ALL_REDUCE] = "tp.all_reduce",
-      [COLLECTIVE_ALL_GATHER] = "tp.all_gather",
-      [COLLECTIVE_REDUCE_SCATTER] = "tp.reduce_scatter",
+gint32 item_list_collective(ItemList *list, Axis axis, Collective collective, const char *operand, double bytes) {
+  static const char *const names[N_ITEM_AXES][N_COLLECTIVES] = {
+      [AXIS_TP] = {[COLLECTIVE_ALL_REDUCE] = "tp.all_reduce",
+                   [COLLECTIVE_ALL_GATHER] = "tp.all_gather",
+                   [COLLECTIVE_REDUCE_SCATTER] = "tp.reduce_scatter"},
+      [AXIS_CP] = {[COLLECTIVE_ALL_REDUCE] = "cp.all_reduce",
+                   [COLLECTIVE_ALL_GATHER] = "cp.all_gather",
+                   [COLLECTIVE_REDUCE_SCATTER] = "cp.reduce_scatter",
+                   [COLLECTIVE_ALL_TO_ALL] = "cp.all_to_all",
+                   [COLLECTIVE_SEND_RECV] = "cp.send_recv"},
   };
-  g_assert(names[collective] != NULL);
+  g_assert((int)axis < N_ITEM_AXES && names[axis][collective] != NULL);
   const WorkItem item = {
-      .name = names[collective],
+      .name = names[axis][collective],
       .operand = operand,
       .kind = ITEM_COLLECTIVE,
       .recompute = list->recompute != 0,
       .collective = collective,
+      .axis = axis,
       .after = list->last_compute,
       .bytes = bytes,
   };
@@ -94,6 +108,9 @@ gint32 item_list_collective(ItemList *list, Collective collective, const char *o
 }
 
 void item_list_wait(ItemList *list, gint32 collective) {
+  if (collective != NO_ITEM && list->awaited != NO_ITEM)
+    g_assert(g_array_index(list->items, WorkItem, collective).axis ==
+             g_array_index(list->items, WorkItem, list->awaited).axis);
   list->awaited = MAX(list->awaited, collective);
 }
 
@@ -104,12 +121,12 @@ static double region_bytes(const Cut *cut) {
 gint32 region_gather(ItemList *list, const char *operand) {
   if (!list->cut->sequence_parallel)
     return NO_ITEM;
-  return item_list_collective(list, COLLECTIVE_ALL_GATHER, operand, region_bytes(list->cut));
+  return item_list_collective(list, AXIS_TP, COLLECTIVE_ALL_GATHER, operand, region_bytes(list->cut));
 }
 
 gint32 region_reduce(ItemList *list, const char *operand) {
   if (list->cut->tp == 1)
     return NO_ITEM;
   const Collective collective = list->cut->sequence_parallel ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE;
-  return item_list_collective(list, collective, operand, region_bytes(list->cut));
+  return item_list_collective(list, AXIS_TP, collective, operand, region_bytes(list->cut));
 }

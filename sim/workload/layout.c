@@ -25,16 +25,17 @@ void layout_init(Layout *layout, const Plan *plan) {
                [AXIS_EP] = plan->ep,
                [AXIS_DP] = plan->dp,
                [AXIS_PP] = plan->pp},
-      .dp_shard = plan->zero_ranks > 0 ? plan->zero_ranks : plan->dp,
+      .n_shards = plan->zero_ranks > 0 ? plan->zero_ranks : plan_data_ranks(plan),
       .n_ranks = 1,
   };
+  layout->dp_shard = layout->n_shards / plan->cp;
   for (int i = 0; i < N_AXES; i++) {
     const Axis axis = plan->order[i];
     g_assert(layout->stride[axis] == 0 && layout->size[axis] >= 1);
     layout->stride[axis] = layout->n_ranks;
     layout->n_ranks *= layout->size[axis];
   }
-  g_assert(layout->size[AXIS_DP] % layout->dp_shard == 0);
+  g_assert(layout->dp_shard > 0 && layout->size[AXIS_DP] % layout->dp_shard == 0);
 }
 
 int layout_rank(const Layout *layout, const Coordinates *at) {

@@ -23,6 +23,7 @@ typedef struct {
   int size[N_AXES];
   int stride[N_AXES]; /* rank difference of neighbours along the axis */
   int dp_shard;       /* ranks of dp that share one set of ZeRO shards (innermost part of dp) */
+  int n_shards;       /* of such a set: dp_shard · cp, whose ranks hold the same parameters too */
   int n_ranks;
 } Layout;
 

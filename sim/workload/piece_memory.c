@@ -33,7 +33,7 @@ static LayerTensors layer_tensors(const Cut *cut) {
   if (cut->model->dropout)
     tensors.rest += n_streams * stream;
   if (flash) {
-    tensors.rest += 4.0 * cut->sequences * cut->heads * cut->seq_len;
+    tensors.rest += attention_row_sums_bytes(cut);
     if (cut->casts) /* flash wants its output as it was, not as attn_out's operand */
       tensors.rest += e * t * cut->q_width;
   } else {
@@ -49,11 +49,12 @@ static double layer_output_gradients(const Cut *cut) {
 }
 
 /* The gradient a backward kernel reads and the one it writes are alive together; the widest pair is the activation's,
- * or that of unfused attention's softmax. */
+ * that of unfused attention's softmax, or what attention cut by cp has in buffers. */
 static double widest_gradients(const Cut *cut) {
   const double activation = (double)cut->tokens * (cut->up_width + cut->ffn_width);
   const double softmax = cut->plan->attention == ATTENTION_UNFUSED ? 2 * cut->scores : 0;
-  return cut->element_bytes * MAX(activation, softmax);
+  const double widest = cut->element_bytes * MAX(activation, softmax);
+  return cut->cp > 1 ? MAX(widest, context_buffer_bytes(cut)) : widest;
 }
 
 static PieceMemory layer_memory(const Cut *cut) {

@@ -1,9 +1,9 @@
 /* Private to this floor: how a piece of the model becomes lists of kernels, and what it keeps.
  *
  *     Cut         sizes of one GPU's share under the plan           cut.h
- *     ItemList    a growing list of items on two streams            item_list.c
+ *     ItemList    a growing list of items on their streams          item_list.c
  *     Linear      a linear layer cut by tp, forward and backward    linear.c
- *     pieces      the layer (layer.c, attention.c), its ends (ends.c), and which phase lists what (pieces.c)
+ *     pieces      the layer (layer.c, attention.c, context.c), its ends (ends.c), and which phase lists what (pieces.c)
  *     memory      what a piece saves for its backward               piece_memory.c */
 #pragma once
 #include "cut.h"
@@ -26,18 +26,28 @@ typedef struct {
   gint64 batch, m, n, k;
 } MatmulShape;
 
+/* What one attention kernel looks at, of each sequence of the micro-batch. */
+typedef struct {
+  gint64 heads, kv_heads;
+  gint64 queries, keys; /* rows of Q (and O); of K and V */
+  double pairs;         /* of query and key that the causal mask leaves in each head */
+} AttentionBlock;
+
 void item_list_init(ItemList *list, const Cut *cut);
 void item_list_matmul(ItemList *list, const char *name, Number number, MatmulLayout layout, MatmulShape shape,
                       double bytes);
 /* C += A·B into the main gradient. */
 void item_list_weight_gradient(ItemList *list, const char *name, Number number, MatmulShape shape, double bytes);
-void item_list_flash_attention(ItemList *list, const char *name, gboolean backward, double flops, double bytes);
+/* One fused attention kernel, forward or backward. */
+void item_list_attention(ItemList *list, gboolean backward, const AttentionBlock *block);
 void item_list_memory(ItemList *list, const char *name, double bytes);
 /* A memory kernel on the path of the input gradient: left out of W. */
 void item_list_input_gradient(ItemList *list, const char *name, double bytes);
-/* Over the tp group, full buffer `bytes`. Wait for the result before its use. `operand` as WorkItem.operand. */
-gint32 item_list_collective(ItemList *list, Collective collective, const char *operand, double bytes);
-void item_list_wait(ItemList *list, gint32 collective); /* NO_ITEM: nothing to wait for */
+/* Over the group of `axis` (tp or cp), full buffer `bytes`. Wait for the result before its use. `operand` as
+ * WorkItem.operand. */
+gint32 item_list_collective(ItemList *list, Axis axis, Collective collective, const char *operand, double bytes);
+/* The next compute item may wait for one axis only. NO_ITEM: nothing to wait for. */
+void item_list_wait(ItemList *list, gint32 collective);
 
 /* Activations (tokens × hidden) entering and leaving a tensor-parallel region; NO_ITEM where nothing is sent. */
 gint32 region_gather(ItemList *list, const char *operand); /* all_gather under sequence parallelism, else nothing */
@@ -67,6 +77,11 @@ void linear_row_backward(ItemList *list, LinearKind kind);
 
 /* Pairs of query and key that the causal mask leaves in one head of one sequence. */
 double attention_pairs(gint64 seq_len);
+double attention_row_sums_bytes(const Cut *cut); /* a log-sum-exp in fp32 for each row of each head */
+/* Flash attention over a sequence that is cut by cp > 1 (context.c). */
+void context_attention(ItemList *list, gboolean backward);
+/* Bytes that its gradients and buffers take while its backward runs. */
+double context_buffer_bytes(const Cut *cut);
 /* From Q, K and V to attention's output, and back. */
 void attention_forward(ItemList *list);
 void attention_backward(ItemList *list);

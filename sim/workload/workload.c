@@ -111,5 +111,5 @@ WorkItem workload_optimizer_item(const Workload *workload, double parameters) {
 double workload_optimizer_parameters(const Workload *workload, int stage) {
   g_assert(stage >= 0 && stage < workload->n_stages);
   const double parameters = workload->stages[stage].parameters;
-  return workload->plan->zero >= 1 ? parameters / workload->layout.dp_shard : parameters;
+  return workload->plan->zero >= 1 ? parameters / workload->layout.n_shards : parameters;
 }

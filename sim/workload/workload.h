@@ -2,8 +2,8 @@
  *
  * Every stage is  [embedding] layer × n [head + loss]; all layers are equal. So a plan has at most 3 pieces × 4 phases
  * of distinct work, and any op of any stage is a count of each. Compute items run in list order on the compute stream,
- * COLLECTIVE items in list order on the tp stream; `after` joins the two. A piece ends when both its streams have
- * ended.
+ * COLLECTIVE items in list order on the tp or the cp stream; `after` joins compute with either. A piece ends when all
+ * its streams have ended.
  *
  *     F   forward
  *     I   gradient with respect to the input (full recompute: forward again, then the gradient)
@@ -11,7 +11,8 @@
  *     B   I and W in one, as frameworks run them: layer by layer, each weight gradient beside the tp collective of its
  * input gradient
  *
- * Sizes are per GPU: hidden and heads cut by tp, the sequence by tp where sequence parallelism holds.
+ * Sizes are per GPU: the sequence cut by cp; hidden and heads by tp, the sequence once more by tp where sequence
+ * parallelism holds.
  * Formulas: Korthikanti et al., arXiv 2205.05198 §4 (activations, sequence parallelism); Shoeybi et al., arXiv
  * 1909.08053 (tensor parallelism). */
 #pragma once
@@ -21,6 +22,8 @@
 
 typedef enum { PIECE_EMBEDDING, PIECE_LAYER, PIECE_HEAD, N_PIECES } Piece;
 typedef enum { PHASE_F, PHASE_I, PHASE_W, PHASE_B, PHASE_OPTIMIZER, N_PHASES } Phase;
+/* Axes whose collectives are items: AXIS_TP and AXIS_CP. */
+enum { N_ITEM_AXES = AXIS_CP + 1 };
 
 typedef struct {
   WorkItem *items; /* owned by the Workload */
@@ -70,7 +73,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Workload, workload_free)
 
 /* One Adam step over `parameters` parameters on this GPU under the plan's recipe: one memory-bound kernel. */
 WorkItem workload_optimizer_item(const Workload *workload, double parameters);
-/* Parameters of a stage that this rank's optimizer updates (÷ shard group for ZeRO ≥ 1). */
+/* Parameters of a stage that this rank's optimizer updates (÷ shards for ZeRO ≥ 1). */
 double workload_optimizer_parameters(const Workload *workload, int stage);
 
 /* Model FLOPs of one step over all GPUs: exact products of the model, forward × 3, no recompute, by the plan's

@@ -14,6 +14,8 @@ static const char *const recompute_table[N_RECOMPUTES + 1] = {
     [RECOMPUTE_NONE] = "none", [RECOMPUTE_SELECTIVE] = "selective", [RECOMPUTE_FULL] = "full"};
 static const char *const attention_table[N_ATTENTIONS + 1] = {
     [ATTENTION_FLASH] = "flash", [ATTENTION_UNFUSED] = "unfused"};
+static const char *const cp_comm_table[N_CP_COMMS + 1] = {
+    [CP_RING] = "ring", [CP_ALL_GATHER] = "all-gather", [CP_ULYSSES] = "ulysses"};
 static const char *const flops_table[N_FLOPS_CONVENTIONS + 1] = {
     [FLOPS_CAUSAL] = "causal", [FLOPS_MEGATRON] = "megatron", [FLOPS_6N] = "6n"};
 
@@ -61,6 +63,10 @@ void plan_free(Plan *plan) {
   g_free(plan);
 }
 
+int plan_data_ranks(const Plan *plan) {
+  return plan->dp * plan->cp;
+}
+
 void plan_default_schedule(Plan *plan) {
   if (plan->schedule == NULL)
     plan->schedule = g_strdup(plan->chunks > 1 ? "interleaved" : "1f1b");
@@ -77,6 +83,10 @@ const char *const *recompute_names(void) {
 
 const char *const *attention_names(void) {
   return attention_table;
+}
+
+const char *const *cp_comm_names(void) {
+  return cp_comm_table;
 }
 
 const char *const *flops_convention_names(void) {

@@ -10,6 +10,10 @@ typedef enum { AXIS_TP, AXIS_CP, AXIS_EP, AXIS_DP, AXIS_PP, N_AXES } Axis;
 
 typedef enum { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, N_RECOMPUTES } Recompute;
 typedef enum { ATTENTION_FLASH, ATTENTION_UNFUSED, N_ATTENTIONS } Attention;
+/* How attention reaches the tokens of the other ranks of cp (Transformer Engine's p2p, all_gather, a2a): keys and
+ * values pass from rank to rank beside attention to those that have come (arXiv 2310.01889); are gathered before it
+ * (Llama 3, arXiv 2407.21783 §3.3.2); or heads are exchanged for tokens (DeepSpeed-Ulysses, arXiv 2309.14509). */
+typedef enum { CP_RING, CP_ALL_GATHER, CP_ULYSSES, N_CP_COMMS } CpComm;
 typedef enum { FLOPS_CAUSAL, FLOPS_MEGATRON, FLOPS_6N, N_FLOPS_CONVENTIONS } FlopsConvention;
 
 typedef struct {
@@ -20,15 +24,16 @@ typedef struct {
 typedef struct {
   int gpus;               /* 0 until completed */
   int tp, cp, ep, dp, pp; /* dp 0: what is left */
-  int chunks;             /* model chunks (virtual stages) per pipeline rank; 0: what the schedule needs */
-  char *schedule;         /* owned: a schedule's name, auto, file:orders.csv; NULL: 1f1b, interleaved when chunks > 1 */
-  int group;              /* interleaved: micro-batches that pass a chunk in a row; 0: as the schedule chooses */
-  double memory_cap;      /* auto: bytes a GPU may hold in all; 0: what the GPU has */
-  gint64 micro_batch;     /* sequences per micro-batch */
-  gint64 global_batch;    /* sequences per step; 0: micro_batch × dp × (4·pp, or 1 without a pipeline) */
-  gint64 seq_len;         /* tokens per sequence; 0: the model's max_positions (2048 when unsaid) capped at 4096 */
-  int zero;               /* 0..3 */
-  int zero_ranks;         /* ranks one set of shards spans; 0: all of dp */
+  CpComm cp_comm;
+  int chunks;          /* model chunks (virtual stages) per pipeline rank; 0: what the schedule needs */
+  char *schedule;      /* owned: a schedule's name, auto, file:orders.csv; NULL: 1f1b, interleaved when chunks > 1 */
+  int group;           /* interleaved: micro-batches that pass a chunk in a row; 0: as the schedule chooses */
+  double memory_cap;   /* auto: bytes a GPU may hold in all; 0: what the GPU has */
+  gint64 micro_batch;  /* sequences per micro-batch */
+  gint64 global_batch; /* sequences per step; 0: micro_batch × dp × (4·pp, or 1 without a pipeline) */
+  gint64 seq_len;      /* tokens per sequence; 0: the model's max_positions (2048 when unsaid) capped at 4096 */
+  int zero;            /* 0..3 */
+  int zero_ranks;      /* ranks one set of shards spans, cp among them; 0: all of dp · cp */
   Recompute recompute;
   gboolean sequence_parallel;
   Precision precision;
@@ -39,7 +44,8 @@ typedef struct {
                     */
   gboolean overlap_param;   /* parameter gathers beside forward (and backward, ZeRO-3) */
   Axis order[N_AXES];       /* rank order, innermost first */
-  gint64 bucket_parameters; /* least parameters per gradient bucket; 0: Megatron's max(40e6, 1e6·dp) */
+  gint64 bucket_parameters; /* least parameters per gradient bucket; 0: Megatron's max(40e6, 1e6·dp·cp)
+                             */
   int prefetch;             /* ZeRO-3: layers gathered ahead of their use */
   int grad_norm_barrier; /* the optimizer waits for the global gradient norm of all ranks: 1 or 0; −1: as the schedule
                             has it, or else 1 */
@@ -63,7 +69,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Plan, plan_free)
 
 /* Fill what was left open and check the plan against itself, the model and the cluster (either may be NULL: those
  * checks are left out). INPUT for a number that makes no sense by itself (tp 0). IMPOSSIBLE with both clashing options
- * and their values named: tp·cp·ep·dp·pp ≠ gpus, tp not dividing heads / kv heads / ffn, batch not divisible, more
+ * and their values named: tp·cp·ep·dp·pp ≠ gpus, tp not dividing heads / kv heads / ffn, 2·cp not dividing seq_len,
+ * heads that Ulysses cannot deal out, batch not divisible, more
  * stages than layers, gpus not whole nodes or beyond the cluster, precision the GPU lacks, chunks with a schedule that
  * has none … */
 gboolean plan_complete(Plan *plan, const Model *model, const Cluster *cluster, GError **error);
@@ -71,10 +78,14 @@ gboolean plan_complete(Plan *plan, const Model *model, const Cluster *cluster, G
 /* Choose 1f1b, or interleaved when there are chunks, where no schedule was named. */
 void plan_default_schedule(Plan *plan);
 
+/* dp · cp: ranks that hold the same parameters (before ZeRO) and see other tokens; gradients are summed over them. */
+int plan_data_ranks(const Plan *plan);
+
 /* Names, NULL-terminated in enum order, and parsers whose errors list them with the nearest. */
 const char *axis_name(Axis axis);
 const char *const *recompute_names(void);
 const char *const *attention_names(void);
+const char *const *cp_comm_names(void);
 const char *const *flops_convention_names(void);
 /* Index of `text` in `names`, or -1 with INPUT set: `what` names the option. */
 int parse_choice(const char *what, const char *text, const char *const *names, GError **error);

@@ -1,7 +1,7 @@
 /* A plan is completed and checked by a row of small steps, in an order in which each may rely on those before it:
  *
- *     ranges → ranks (dp, gpus) → sizes (batch, sequence, schedule) → batch → pipeline → tensor cut → sequence → ZeRO
- *            → machine → precision → disturbances → size of the simulation
+ *     ranges → ranks (dp, gpus) → sizes (batch, sequence, schedule) → batch → pipeline → tensor cut → context cut
+ *            → sequence → ZeRO → machine → precision → disturbances → size of the simulation
  *
  * A single value out of any sense is bad usage (INPUT); values that clash are IMPOSSIBLE, and both are named. */
 #include <math.h>
@@ -68,24 +68,26 @@ static gboolean check_ranges(Plan *plan, const Model *model, const Cluster *clus
   return TRUE;
 }
 
+/* "tp 2 × cp 4 × pp 8", cp where there is any; owned by the caller. */
+static char *model_ranks_text(const Plan *plan) {
+  g_autofree char *cp = plan->cp > 1 ? g_strdup_printf(" × cp %d", plan->cp) : g_strdup("");
+  return g_strdup_printf("tp %d%s × pp %d", plan->tp, cp, plan->pp);
+}
+
 static gboolean complete_ranks(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
-  if (plan->cp > 1)
-    return fail_impossible(error, "cp %d: context parallelism is not modelled, expected 1", plan->cp);
   if (plan->ep > 1)
     return fail_impossible(error, "ep %d: expert parallelism is not modelled, expected 1", plan->ep);
-  gint64 model_ranks = (gint64)plan->tp * plan->pp;
-  if (plan->dp == 0 && plan->gpus % model_ranks != 0)
-    return fail_impossible(error, "gpus %d is not a multiple of tp %d × pp %d = %" INT64, plan->gpus, plan->tp,
-                           plan->pp, model_ranks);
+  g_autofree char *text = model_ranks_text(plan);
+  double model_ranks = (double)plan->tp * plan->cp * plan->pp;
+  if (plan->dp == 0 && fmod(plan->gpus, model_ranks) != 0)
+    return fail_impossible(error, "gpus %d is not a multiple of %s = %.0f", plan->gpus, text, model_ranks);
   if (plan->dp == 0)
     plan->dp = MAX(1, (int)(plan->gpus / model_ranks));
-  double ranks = (double)model_ranks * plan->dp;
+  double ranks = model_ranks * plan->dp;
   if (plan->gpus != 0 && ranks != plan->gpus)
-    return fail_impossible(error, "tp %d × pp %d × dp %d = %.0f is not gpus %d", plan->tp, plan->pp, plan->dp, ranks,
-                           plan->gpus);
+    return fail_impossible(error, "%s × dp %d = %.0f is not gpus %d", text, plan->dp, ranks, plan->gpus);
   if (ranks > MOST_RANKS)
-    return fail_impossible(error, "tp %d × pp %d × dp %d = %.0f GPUs, at most %d are modelled", plan->tp, plan->pp,
-                           plan->dp, ranks, MOST_RANKS);
+    return fail_impossible(error, "%s × dp %d = %.0f GPUs, at most %d are modelled", text, plan->dp, ranks, MOST_RANKS);
   plan->gpus = (int)ranks;
   return TRUE;
 }
@@ -110,7 +112,7 @@ static gboolean complete_sizes(Plan *plan, const Model *model, const Cluster *cl
   if (plan->steps == 0)
     plan->steps = plan->grad_norm_barrier || plan->pp == 1 ? 1 : STEPS_TO_STEADY;
   if (plan->bucket_parameters == 0) /* Megatron-LM's DDP default, core v0.5 (2024-02) */
-    plan->bucket_parameters = MAX(40000000, 1000000 * (gint64)plan->dp);
+    plan->bucket_parameters = MAX(40000000, 1000000 * (gint64)plan_data_ranks(plan));
   return TRUE;
 }
 
@@ -162,7 +164,34 @@ static gboolean check_tensor_cut(Plan *plan, const Model *model, const Cluster *
   return TRUE;
 }
 
+/* Attention cut by cp: its kernel knows blocks of keys and what to merge them by, and a causal mask gives each rank the
+ * same work when it has one early and one late of 2·cp pieces of the sequence. */
+static gboolean check_context(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
+  if (plan->cp == 1)
+    return TRUE;
+  if (plan->attention != ATTENTION_FLASH)
+    return fail_impossible(error, "cp %d needs --attention flash: found %s", plan->cp,
+                           attention_names()[plan->attention]);
+  if (plan->seq_len % (2 * (gint64)plan->cp) != 0)
+    return fail_impossible(error,
+                           "seq-len %" INT64 " is not a multiple of 2 × cp %d: each rank takes one early and one late "
+                           "piece of a sequence, so that a causal mask leaves all the same work",
+                           plan->seq_len, plan->cp);
+  if (model == NULL || plan->cp_comm != CP_ULYSSES)
+    return TRUE;
+  gint64 heads = model->n_heads / plan->tp, kv_heads = MAX(1, model->n_kv_heads / plan->tp);
+  if (heads % plan->cp != 0 || kv_heads % plan->cp != 0)
+    return fail_impossible(error,
+                           "cp-comm ulysses deals out heads: cp %d does not divide the %" INT64 " heads and %" INT64
+                           " key-value heads that tp %d leaves a rank of model %s; use ring or all-gather",
+                           plan->cp, heads, kv_heads, plan->tp, model->name);
+  return TRUE;
+}
+
 static gboolean check_sequence(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
+  if (plan->sequence_parallel && plan->cp > 1 && plan->seq_len / plan->cp % plan->tp != 0)
+    return fail_impossible(error, "sequence-parallel on: tp %d does not divide seq-len %" INT64 " / cp %d = %" INT64,
+                           plan->tp, plan->seq_len, plan->cp, plan->seq_len / plan->cp);
   if (plan->sequence_parallel && plan->seq_len % plan->tp != 0)
     return fail_impossible(error, "sequence-parallel on: tp %d does not divide seq-len %" INT64, plan->tp,
                            plan->seq_len);
@@ -180,13 +209,18 @@ static gboolean check_sequence(Plan *plan, const Model *model, const Cluster *cl
 }
 
 static gboolean check_zero(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
-  if (plan->zero == 0 && plan->zero_ranks != 0 && plan->zero_ranks != plan->dp)
+  int data_ranks = plan_data_ranks(plan);
+  if (plan->zero == 0 && plan->zero_ranks != 0 && plan->zero_ranks != data_ranks)
     return fail_impossible(error, "zero-ranks %d says how far shards span, but zero 0 shards nothing",
                            plan->zero_ranks);
   if (plan->zero_ranks == 0)
-    plan->zero_ranks = plan->dp;
-  if (plan->dp % plan->zero_ranks != 0)
-    return fail_impossible(error, "zero-ranks %d does not divide dp %d", plan->zero_ranks, plan->dp);
+    plan->zero_ranks = data_ranks;
+  if (plan->cp > 1 && plan->zero_ranks % plan->cp != 0)
+    return fail_impossible(error, "zero-ranks %d is not a multiple of cp %d: shards span the ranks of cp first",
+                           plan->zero_ranks, plan->cp);
+  if (data_ranks % plan->zero_ranks != 0)
+    return fail_impossible(error, "zero-ranks %d does not divide dp%s %d", plan->zero_ranks,
+                           plan->cp > 1 ? " × cp" : "", data_ranks);
   return TRUE;
 }
 
@@ -255,21 +289,25 @@ static gboolean check_passes(Plan *plan, const Model *model, const Cluster *clus
 }
 
 /* A layer has ops of its own where its gradients are reduced or its parameters gathered, in every micro-batch from
- * ZeRO-2 on, and where ranks run apart, on each of them. */
+ * ZeRO-2 on and where attention is cut by cp, and where ranks run apart, on each of them. */
 static gboolean check_layer_passes(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
   if (cluster == NULL || model == NULL)
     return TRUE;
   double layers = (double)model->n_layers * plan->steps;
-  gint64 micro_batches = plan->zero >= 2 || !plan->fold ? plan->n_micro_batches : 1;
-  double ranks = plan->fold ? 1 : (double)plan->tp * plan->dp;
+  gint64 micro_batches = plan->zero >= 2 || plan->cp > 1 || !plan->fold ? plan->n_micro_batches : 1;
+  double ranks = plan->fold ? 1 : (double)plan->tp * plan_data_ranks(plan);
+  if (plan->cp_comm == CP_RING)
+    layers *= plan->cp; /* each step of the ring has ops of its own */
   if (layers * micro_batches * ranks <= most_layer_passes)
     return TRUE;
+  g_autofree char *ring =
+      plan->cp_comm == CP_RING && plan->cp > 1 ? g_strdup_printf(" × %d steps of the ring", plan->cp) : g_strdup("");
   const char *why = plan->fold ? "layer by layer" : "every rank apart (--fold off, --jitter or --slow-rank)";
   return fail_impossible(error,
-                         "%s: %" INT64 " layers × %" INT64
+                         "%s: %" INT64 " layers%s × %" INT64
                          " micro-batches × steps %d × %.0f ranks = %.4g, at most %.0f "
                          "are simulated; use fewer micro-batches or steps%s",
-                         why, model->n_layers, micro_batches, plan->steps, ranks, layers * micro_batches * ranks,
+                         why, model->n_layers, ring, micro_batches, plan->steps, ranks, layers * micro_batches * ranks,
                          most_layer_passes, plan->fold ? "" : ", or fold the run");
 }
 
@@ -291,9 +329,9 @@ static gboolean check_length(Plan *plan, const Model *model, const Cluster *clus
 
 gboolean plan_complete(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
   static const Step steps[] = {
-      check_ranges,       complete_ranks, complete_sizes,     check_batch,   check_pipeline,
-      check_tensor_cut,   check_sequence, check_zero,         check_machine, check_precision,
-      check_disturbances, check_passes,   check_layer_passes, check_length,
+      check_ranges,     complete_ranks,     complete_sizes, check_batch,        check_pipeline,
+      check_tensor_cut, check_context,      check_sequence, check_zero,         check_machine,
+      check_precision,  check_disturbances, check_passes,   check_layer_passes, check_length,
   };
   for (size_t i = 0; i < G_N_ELEMENTS(steps); i++)
     if (!steps[i](plan, model, cluster, error))

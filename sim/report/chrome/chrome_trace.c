@@ -21,10 +21,10 @@ typedef struct {
   GString *name; /* of a slice, before it is escaped */
   GString *text; /* events not yet handed to `out` */
   WholeFile out;
-  gint64 n_kernels;      /* kernels inside all ops */
-  gboolean kernels;      /* whether they are written */
-  gboolean tp_track;     /* whether tensor-parallel collectives are among them */
-  const char *separator; /* before the next event: nothing before the first */
+  gint64 n_kernels;             /* kernels inside all ops */
+  gboolean kernels;             /* whether they are written */
+  gboolean tracks[N_ITEM_AXES]; /* whether collectives of the axis are among them */
+  const char *separator;        /* before the next event: nothing before the first */
 } Writer;
 
 /* How each action reads on its slice, and the category it is filtered by. */
@@ -154,7 +154,8 @@ static void write_names(Writer *writer, int rank) {
   gboolean used[N_STREAMS] = {FALSE};
   for (int i = 0; i < list->n_ops; i++)
     used[list->ops[i].stream] = TRUE;
-  used[STREAM_TP] = used[STREAM_TP] || writer->tp_track;
+  used[STREAM_TP] = used[STREAM_TP] || writer->tracks[AXIS_TP];
+  used[STREAM_CP] = used[STREAM_CP] || writer->tracks[AXIS_CP];
   g_autofree char *process = process_name(writer->trace, rank);
   write_name(writer, "process", rank, 0, process, rank);
   for (int stream = 0; stream < N_STREAMS; stream++)
@@ -247,11 +248,13 @@ static void write_kernels(Writer *writer, int rank, int index) {
   for (guint i = 0; i < writer->spans->len; i++) {
     const ItemSpan *span = &g_array_index(writer->spans, ItemSpan, i);
     const TimedItem *item = span->item;
-    begin_slice(writer, rank, item->is_collective ? STREAM_TP : STREAM_COMPUTE, span->start_ns, span->end_ns);
+    const Stream stream = !item->is_collective ? STREAM_COMPUTE : item->axis == AXIS_CP ? STREAM_CP : STREAM_TP;
+    begin_slice(writer, rank, stream, span->start_ns, span->end_ns);
     g_string_append(writer->text, ",\"name\":");
     json_append_string(writer->text, item->name);
     g_string_append_printf(writer->text, ",\"cat\":\"%s\"}",
-                           item->is_collective ? "tp" : (item->recompute ? "recompute" : "kernel"));
+                           item->is_collective ? axis_name((Axis)item->axis)
+                                               : (item->recompute ? "recompute" : "kernel"));
   }
 }
 
@@ -399,11 +402,11 @@ static gboolean wants_kernels(const Trace *trace, ChromeDetail detail, gint64 n_
   return detail == CHROME_DETAIL_KERNELS && n_kernels > 0;
 }
 
-static gboolean has_collectives(const Timing *timing) {
+static gboolean has_collectives(const Timing *timing, Axis axis) {
   for (int piece = 0; piece < N_PIECES; piece++)
     for (int phase = 0; phase < N_PHASES; phase++)
       for (int i = 0; i < timing->lists[piece][phase].n_items; i++)
-        if (timing->lists[piece][phase].items[i].is_collective)
+        if (timing->lists[piece][phase].items[i].is_collective && timing->lists[piece][phase].items[i].axis == axis)
           return TRUE;
   return FALSE;
 }
@@ -411,7 +414,8 @@ static gboolean has_collectives(const Timing *timing) {
 gboolean chrome_trace_write_detail(const Trace *trace, ChromeDetail detail, const char *file, GError **error) {
   Writer writer = {.trace = trace, .n_kernels = op_kernels_count(trace), .separator = ""};
   writer.kernels = wants_kernels(trace, detail, writer.n_kernels);
-  writer.tp_track = writer.kernels && has_collectives(trace->timing);
+  for (int axis = 0; axis < N_ITEM_AXES; axis++)
+    writer.tracks[axis] = writer.kernels && has_collectives(trace->timing, (Axis)axis);
   if (!program_match(trace->program, &writer.match, error))
     return FALSE;
   gboolean written = whole_file_open(&writer.out, file, error);

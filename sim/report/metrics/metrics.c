@@ -36,16 +36,14 @@ static const BreakdownKind axis_kinds[N_AXES] = {
 };
 
 static const BreakdownKind charge_kinds[N_CHARGES] = {
-    [CHARGE_COMPUTE] = BREAKDOWN_COMPUTE,
-    [CHARGE_RECOMPUTE] = BREAKDOWN_RECOMPUTE,
-    [CHARGE_TP] = BREAKDOWN_TP,
-    [CHARGE_HOST] = BREAKDOWN_HOST,
+    [CHARGE_COMPUTE] = BREAKDOWN_COMPUTE, [CHARGE_RECOMPUTE] = BREAKDOWN_RECOMPUTE, [CHARGE_TP] = BREAKDOWN_TP,
+    [CHARGE_CP] = BREAKDOWN_CP,           [CHARGE_HOST] = BREAKDOWN_HOST,
 };
 
 /* What a compute op does inside. */
 typedef struct {
-  gint64 charged_ns[N_CHARGES]; /* sums to its length */
-  gint64 hidden_ns;             /* tp collectives beside its kernels */
+  gint64 charged_ns[N_CHARGES];  /* sums to its length */
+  gint64 hidden_ns[N_ITEM_AXES]; /* collectives of its items beside its kernels */
 } Split;
 
 /* The same where the host was `lead_ns` ahead of the op's start. */
@@ -184,7 +182,7 @@ static gboolean has_kernels(const Work *work) {
 /* Nearly always the host is far ahead, so what a work is charged then is kept. */
 static Ahead split_ahead(const Timing *timing, const Work *work, OpTime time) {
   Ahead ahead = {.lead_ns = timing_host_lead(timing, work)};
-  timing_charge(timing, work, 0, -ahead.lead_ns, time.run_ns, ahead.split.charged_ns, &ahead.split.hidden_ns);
+  timing_charge(timing, work, 0, -ahead.lead_ns, time.run_ns, ahead.split.charged_ns, ahead.split.hidden_ns);
   return ahead;
 }
 
@@ -196,38 +194,43 @@ static gboolean host_is_ahead(const Walk *walk, gint32 i) {
 }
 
 /* What the compute stream did during op `i`. A run of kernels between collectives is split here, at no cost per kernel:
- * what it takes longer than with the host far ahead is the host's, the rest (speed factors, jitter) its kernels'. */
-static Split split_running(const Walk *walk, gint32 i, const Work *work) {
+ * what it takes longer than with the host far ahead is the host's, the rest (speed factors, jitter) its kernels'. In
+ * *scratch, where it is not kept. */
+static const Split *split_running(const Walk *walk, gint32 i, const Work *work, Split *scratch) {
   const Timing *timing = walk->trace->timing;
   gint32 w = walk->list->ops[i].work;
   OpTime time = timing->works[w];
   gint64 start_ns = walk->start_ns[i], end_ns = walk->end_ns[i], issue_ns = walk->issue_ns[i];
   if (host_is_ahead(walk, i))
-    return walk->ahead[w].split;
-  Split split = {0};
+    return &walk->ahead[w].split;
+  *scratch = (Split){0};
   if (work->piece < 0) {
-    timing_charge(timing, work, start_ns, issue_ns, end_ns, split.charged_ns, &split.hidden_ns);
-    return split;
+    timing_charge(timing, work, start_ns, issue_ns, end_ns, scratch->charged_ns, scratch->hidden_ns);
+    return scratch;
   }
   gint64 late_ns = time.tail_ns > 0 ? issue_ns + time.tail_ns - start_ns - time.run_ns : 0;
-  split.charged_ns[CHARGE_HOST] = CLAMP(late_ns, 0, end_ns - start_ns);
-  split.charged_ns[work->recompute ? CHARGE_RECOMPUTE : CHARGE_COMPUTE] =
-      end_ns - start_ns - split.charged_ns[CHARGE_HOST];
-  return split;
+  scratch->charged_ns[CHARGE_HOST] = CLAMP(late_ns, 0, end_ns - start_ns);
+  scratch->charged_ns[work->recompute ? CHARGE_RECOMPUTE : CHARGE_COMPUTE] =
+      end_ns - start_ns - scratch->charged_ns[CHARGE_HOST];
+  return scratch;
 }
 
 /* [from, to) of the op lies in the window. */
 static void charge_inside(Walk *walk, gint32 i, const Work *work, gint64 from_ns, gint64 to_ns) {
-  Split split = {0};
-  if (from_ns == walk->start_ns[i] && to_ns == walk->end_ns[i])
-    split = split_running(walk, i, work);
-  else
+  Split scratch;
+  const Split *split = &scratch;
+  if (from_ns == walk->start_ns[i] && to_ns == walk->end_ns[i]) {
+    split = split_running(walk, i, work, &scratch);
+  } else {
+    scratch = (Split){0};
     timing_charge_part(walk->trace->timing, work, walk->start_ns[i], walk->issue_ns[i], from_ns, to_ns,
-                       split.charged_ns, &split.hidden_ns);
+                       scratch.charged_ns, scratch.hidden_ns);
+  }
   for (int k = 0; k < N_CHARGES; k++)
-    walk->out->ns[charge_kinds[k]] += split.charged_ns[k];
-  walk->out->hidden_ns[AXIS_TP] += split.hidden_ns;
-  gint64 kernels_ns = split.charged_ns[CHARGE_COMPUTE] + split.charged_ns[CHARGE_RECOMPUTE];
+    walk->out->ns[charge_kinds[k]] += split->charged_ns[k];
+  for (int axis = 0; axis < N_ITEM_AXES; axis++)
+    walk->out->hidden_ns[axis] += split->hidden_ns[axis];
+  gint64 kernels_ns = split->charged_ns[CHARGE_COMPUTE] + split->charged_ns[CHARGE_RECOMPUTE];
   overlap_add_op(walk->overlap, i, from_ns, to_ns, kernels_ns, host_is_ahead(walk, i));
 }
 
@@ -254,13 +257,14 @@ static void note_span(Walk *walk, gint32 i) {
   walk->work_ns += walk->end_ns[i] - walk->start_ns[i];
 }
 
-/* Work that is whole in a folded run ends with its tp collectives: until those have ended, the wait is tp's, whatever
- * else the next run of kernels waits for longer. Returns from when on the rest is to be explained. */
-static gint64 charge_tp_end(Walk *walk, gint32 i, gint64 from_ns, gint64 to_ns) {
+/* Work that is whole in a folded run ends with its items' collectives: until those have ended, the wait is theirs,
+ * whatever else the next run of kernels waits for longer. Returns from when on the rest is to be explained. */
+static gint64 charge_items_end(Walk *walk, gint32 i, gint64 from_ns, gint64 to_ns) {
   const Op *op = &walk->list->ops[i];
   for (int a = 0; a < OP_MAX_AFTER && op->after[a] >= 0; a++) {
     gint64 end_ns = MIN(walk->end_ns[op->after[a]], to_ns);
-    if (walk->list->ops[op->after[a]].stream != STREAM_TP || end_ns <= from_ns)
+    Stream stream = (Stream)walk->list->ops[op->after[a]].stream;
+    if ((stream != STREAM_TP && stream != STREAM_CP) || end_ns <= from_ns)
       continue;
     charge_idle(walk, op->after[a], from_ns, charge_cause(walk, op->after[a], from_ns, end_ns));
     return end_ns;
@@ -273,7 +277,7 @@ static void visit_compute(Walk *walk, gint32 i) {
   const Work *work = &g_array_index(walk->program->works, Work, op->work);
   gint64 idle_from_ns = MAX(walk->cursor_ns, walk->from_ns), idle_to_ns = MIN(walk->start_ns[i], walk->to_ns);
   if (idle_to_ns > idle_from_ns)
-    idle_from_ns = charge_tp_end(walk, i, idle_from_ns, idle_to_ns);
+    idle_from_ns = charge_items_end(walk, i, idle_from_ns, idle_to_ns);
   if (idle_to_ns > idle_from_ns)
     charge_idle(walk, i, idle_from_ns, idle_to_ns);
   charge_running(walk, i, work);

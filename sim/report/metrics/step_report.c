@@ -1,5 +1,5 @@
 /* Filling in the struct. The traffic of a step is counted from the Program: every transfer op once, and for whole
- * pieces (not expanded programs) the tp collectives listed in the pieces' work. */
+ * pieces (not expanded programs) the collectives listed in the pieces' work. */
 #include "step_report.h"
 
 #include <string.h>
@@ -22,23 +22,23 @@ void step_report_set_memory(StepReport *report, const MemoryProfile *profile, do
   memcpy(report->memory_bytes, profile->at_peak.bytes, sizeof report->memory_bytes);
 }
 
-/* Bytes one GPU sends for the tp collectives of one run of a piece. */
-static double piece_tp_bytes(const Workload *workload, Piece piece, Phase phase) {
+/* Bytes one GPU sends for the collectives of an axis in one run of a piece. */
+static double piece_bytes(const Workload *workload, Axis axis, Piece piece, Phase phase) {
   const WorkList *list = &workload->work[piece][phase];
-  int tp = layout_group_size(&workload->layout, AXIS_BIT(AXIS_TP));
+  int n = layout_group_size(&workload->layout, AXIS_BIT(axis));
   double sum = 0;
   for (int i = 0; i < list->n_items; i++)
-    if (list->items[i].kind == ITEM_COLLECTIVE)
-      sum += collective_sent_bytes((Collective)list->items[i].collective, tp, list->items[i].bytes);
+    if (list->items[i].kind == ITEM_COLLECTIVE && list->items[i].axis == axis)
+      sum += collective_sent_bytes((Collective)list->items[i].collective, n, list->items[i].bytes);
   return sum;
 }
 
-static double work_tp_bytes(const Workload *workload, const Work *work) {
+static double work_bytes(const Workload *workload, Axis axis, const Work *work) {
   if (work->phase == PHASE_OPTIMIZER)
     return 0;
-  return work->n_embedding * piece_tp_bytes(workload, PIECE_EMBEDDING, work->phase) +
-         work->n_layers * piece_tp_bytes(workload, PIECE_LAYER, work->phase) +
-         work->n_head * piece_tp_bytes(workload, PIECE_HEAD, work->phase);
+  return work->n_embedding * piece_bytes(workload, axis, PIECE_EMBEDDING, work->phase) +
+         work->n_layers * piece_bytes(workload, axis, PIECE_LAYER, work->phase) +
+         work->n_head * piece_bytes(workload, axis, PIECE_HEAD, work->phase);
 }
 
 static int group_members(const Layout *layout, const Group *group, int n_pipeline_ranks) {
@@ -66,16 +66,19 @@ void step_report_set_traffic(StepReport *report, const Program *program, const W
   memset(traffic, 0, sizeof report->traffic_bytes);
   if (!workload)
     return;
-  g_autofree double *inside = g_new0(double, program->works->len + 1); /* tp bytes of each distinct work */
+  g_autofree double *inside = g_new0(double, N_ITEM_AXES *(program->works->len + 1)); /* of each distinct work */
   for (guint w = 0; w < program->works->len && !program->expanded; w++)
-    inside[w] = work_tp_bytes(workload, &g_array_index(program->works, Work, w));
+    for (int axis = 0; axis < N_ITEM_AXES; axis++)
+      inside[w * N_ITEM_AXES + (guint)axis] = work_bytes(workload, (Axis)axis, &g_array_index(program->works, Work, w));
   for (int pp = 0; pp < program->n_ranks; pp++) {
     const OpList *list = &program->ranks[pp];
     for (int i = 0; i < list->n_ops; i++) {
       const Op *op = &list->ops[i];
+      for (int axis = 0; axis < N_ITEM_AXES && op->kind == OP_COMPUTE; axis++)
+        traffic[axis] += inside[op->work * N_ITEM_AXES + axis];
       if (op->kind == OP_COMPUTE)
-        traffic[AXIS_TP] += inside[op->work];
-      else if (op->kind != OP_HOST)
+        continue;
+      if (op->kind != OP_HOST)
         add_op_traffic(traffic, program, &workload->layout, op);
     }
   }
@@ -89,7 +92,7 @@ char *step_report_plan_line(const Plan *plan) {
   if (plan->chunks > 1)
     g_string_append_printf(line, " × %d chunks", plan->chunks);
   if (plan->cp > 1)
-    g_string_append_printf(line, ", cp %d", plan->cp);
+    g_string_append_printf(line, ", cp %d (%s)", plan->cp, cp_comm_names()[plan->cp_comm]);
   if (plan->ep > 1)
     g_string_append_printf(line, ", ep %d", plan->ep);
   g_string_append_printf(line, ", dp %d", plan->dp);

@@ -103,7 +103,10 @@ static void add_kernels(Chart *chart, int rank, int index) {
   for (guint i = 0; i < chart->spans->len; i++) {
     const ItemSpan *span = &g_array_index(chart->spans, ItemSpan, i);
     if (span->item->is_collective)
-      add_box(chart, &(Box){.start_ns = span->start_ns, .end_ns = span->end_ns, .kind = KIND_TP, .micro_batch = -1});
+      add_box(chart, &(Box){.start_ns = span->start_ns,
+                            .end_ns = span->end_ns,
+                            .kind = axis_kind((Axis)span->item->axis),
+                            .micro_batch = -1});
   }
 }
 

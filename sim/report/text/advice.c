@@ -58,6 +58,20 @@ static void advise_tp(const Case *c, GString *out) {
     g_string_append(out, " --sequence-parallel on cuts norms and dropout by tp at the same traffic.");
 }
 
+static void advise_cp(const Case *c, GString *out) {
+  const Plan *plan = c->report->plan;
+  g_string_append_printf(out, "context parallelism: %.1f %% of the step is exposed cp communication (cp %d, %s).",
+                         percent(c->share), plan->cp, cp_comm_names()[plan->cp_comm]);
+  int reach = plan->tp * plan->cp;
+  if (c->report->domain_gpus > 0 && plan->order[0] == AXIS_TP && plan->order[1] == AXIS_CP &&
+      reach > c->report->domain_gpus)
+    g_string_append_printf(out, " tp × cp = %d reaches beyond the %d GPUs of a scale-up domain.", reach,
+                           c->report->domain_gpus);
+  if (plan->cp_comm != CP_RING)
+    g_string_append(out, " --cp-comm ring runs it beside attention.");
+  g_string_append_printf(out, " --cp %d would send less, if its activations fit in memory.", plan->cp / 2);
+}
+
 static void advise_dp(const Case *c, GString *out) {
   const Plan *plan = c->report->plan;
   g_string_append_printf(out, "data parallelism: %.1f %% of the step is exposed dp communication (dp %d, ZeRO-%d).",
@@ -107,8 +121,9 @@ static void advise_recompute(const Case *c, GString *out) {
 static void advise_optimizer(const Case *c, GString *out) {
   const Plan *plan = c->report->plan;
   g_string_append_printf(out, "optimizer: %.1f %% of the step.", percent(c->share));
-  if (plan->zero == 0 && plan->dp > 1)
-    g_string_append_printf(out, " --zero 1 would split the update over %d ranks.", plan->dp);
+  int data_ranks = plan_data_ranks(plan);
+  if (plan->zero == 0 && data_ranks > 1)
+    g_string_append_printf(out, " --zero 1 would split the update over %d ranks.", data_ranks);
   g_string_append(out, " A larger --global-batch pays for it less often.");
 }
 
@@ -135,6 +150,7 @@ static const Rule rules[] = {
     {BREAKDOWN_COMPUTE, 0.5, advise_compute},
     {BREAKDOWN_BUBBLE, 0.15, advise_bubble},
     {BREAKDOWN_TP, 0.15, advise_tp},
+    {BREAKDOWN_CP, 0.1, advise_cp},
     {BREAKDOWN_DP, 0.1, advise_dp},
     {BREAKDOWN_PP, 0.05, advise_pp},
     {BREAKDOWN_HOST, 0.05, advise_host},
@@ -145,7 +161,7 @@ static const Rule rules[] = {
 static void advise_state(const StepReport *report, GString *out) {
   const Plan *plan = report->plan;
   static const MemoryCategory shards[] = {MEMORY_OPTIMIZER, MEMORY_GRADIENTS, MEMORY_WEIGHTS}; /* by ZeRO stage − 1 */
-  int ranks = plan->zero_ranks > 0 ? plan->zero_ranks : plan->dp;
+  int ranks = plan->zero_ranks > 0 ? plan->zero_ranks : plan_data_ranks(plan);
   double saved = 0;
   for (int stage = plan->zero; stage < 3 && ranks > 1; stage++) {
     saved += report->memory_bytes[shards[stage]] * (1 - 1.0 / ranks);

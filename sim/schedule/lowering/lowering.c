@@ -100,12 +100,68 @@ Stream lowering_send_stream(int n_ranks, gboolean forward, int from, int to) {
   return is_usual ? STREAM_SEND_B : STREAM_SEND_B_BACK;
 }
 
+Product product_of(const Program *program, const Order *order, gboolean forward, int stage, int micro_batch) {
+  const int *stage_rank = order->placement->stage_rank;
+  int target = stage_next(stage, forward, program->n_stages, program->n_pipes);
+  return (Product){forward, stage, target, micro_batch, stage_rank[stage], target >= 0 ? stage_rank[target] : -1};
+}
+
+/* The lane at the other end of a send's. */
+static Stream stream_of_receive(Stream send) {
+  return send + 1;
+}
+
+Op product_transfer(Program *program, gboolean sends, const Product *product, double bytes) {
+  Transfer transfer = {
+      .group = -1, .source = product->from, .target = product->to, .collective = COLLECTIVE_SEND_RECV, .bytes = bytes};
+  gboolean forward = product->forward;
+  Stream stream = lowering_send_stream(program->n_ranks, forward, product->from, product->to);
+  if (!sends)
+    stream = stream_of_receive(stream);
+  ActionKind action = sends ? (forward ? ACTION_SEND_F : ACTION_SEND_B) : (forward ? ACTION_RECV_F : ACTION_RECV_B);
+  Op op = op_new(sends ? OP_SEND : OP_RECV, stream, action, sends ? product->stage : product->target_stage,
+                 product->micro_batch);
+  op.work = program_transfer(program, &transfer);
+  op.peer = sends ? product->to : product->from;
+  op.tag = (product->target_stage * program->n_micro_batches + product->micro_batch) * 2 + (forward ? 0 : 1);
+  return op;
+}
+
+void lowering_await_sends(Op *op, const GArray *ops, const Plan *plan) {
+  for (guint i = ops->len; i-- > 0 && !plan->overlap_p2p;) {
+    const Op *before = &g_array_index(ops, Op, i);
+    if (before->kind == OP_COMPUTE)
+      return;
+    if (before->kind == OP_SEND)
+      op_add_after(op, (gint32)i);
+  }
+}
+
+static gboolean same_action(const Op *a, const Op *b) {
+  return a->kind == OP_COMPUTE && b->kind == OP_COMPUTE && a->action == b->action && a->stage == b->stage &&
+         a->micro_batch == b->micro_batch;
+}
+
+gboolean op_ends_action(const OpList *list, int index) {
+  for (int i = index + 1; i < list->n_ops; i++)
+    if (list->ops[i].kind == OP_COMPUTE)
+      return !same_action(&list->ops[index], &list->ops[i]);
+  return TRUE;
+}
+
+gboolean op_begins_action(const OpList *list, int index) {
+  for (int i = index - 1; i >= 0; i--)
+    if (list->ops[i].kind == OP_COMPUTE)
+      return !same_action(&list->ops[index], &list->ops[i]);
+  return TRUE;
+}
+
 int lowering_shards(const Workload *workload) {
-  return workload->plan->zero > 0 ? workload->layout.dp_shard : 1;
+  return workload->plan->zero > 0 ? workload->layout.n_shards : 1;
 }
 
 int lowering_replicas(const Workload *workload) {
-  return workload->plan->dp / lowering_shards(workload);
+  return plan_data_ranks(workload->plan) / lowering_shards(workload);
 }
 
 gboolean lowering_gathers_early(const Workload *workload) {
@@ -124,10 +180,12 @@ static guint8 moved_tables(const Workload *workload, const Moved *moved) {
 
 Op dp_collective(Program *program, const Workload *workload, ActionKind action, int stage, Collective collective,
                  AxisSet axes, const Moved *moved, double bytes) {
+  /* the ranks of cp hold the same parameters: they are summed over, and sharded over, with those of dp */
+  gboolean with_cp = workload->plan->cp > 1 && axes != AXIS_BIT_DP_REPLICA;
   Group group = {.name = axes == AXIS_BIT_DP_SHARD     ? "dp_shard"
                          : axes == AXIS_BIT_DP_REPLICA ? "dp_replica"
                                                        : "dp",
-                 .axes = axes,
+                 .axes = axes | (with_cp ? AXIS_BIT(AXIS_CP) : 0),
                  .pp_first = -1,
                  .pp_last = -1,
                  .charge = AXIS_DP};

@@ -45,6 +45,28 @@ double moved_parameters(const Workload *workload, const Moved *moved);
 Op dp_collective(Program *program, const Workload *workload, ActionKind action, int stage, Collective collective,
                  AxisSet axes, const Moved *moved, double bytes);
 
+/* An activation or gradient on its way from one stage to another. */
+typedef struct {
+  gboolean forward;
+  int stage, target_stage; /* that makes it, that takes it; target −1: none */
+  int micro_batch;
+  int from, to; /* their ranks */
+} Product;
+Product product_of(const Program *program, const Order *order, gboolean forward, int stage, int micro_batch);
+/* Its send, or its receive, of `bytes`. Waits for nothing yet. */
+Op product_transfer(Program *program, gboolean sends, const Product *product, double bytes);
+
+/* Whether a compute op is the first of its action: parts of one action stand together, with gathers between them. */
+gboolean op_begins_action(const OpList *list, int index);
+gboolean op_ends_action(const OpList *list, int index);
+
+/* Without overlap_p2p `op`, which will stand behind `ops`, waits for what was sent since the last compute op, as that
+ * op's successor would. */
+void lowering_await_sends(Op *op, const GArray *ops, const Plan *plan);
+
+/* The sends and receives of a runtime that waits for its transfers (Order.exchange; exchange.c). */
+void exchange_send_recv(Program *program, const Order *order, double boundary_bytes);
+
 /* The lane on which rank `from` sends an activation (forward) or a gradient to rank `to`; the receive's is the next. */
 Stream lowering_send_stream(int n_ranks, gboolean forward, int from, int to);
 

@@ -1,4 +1,4 @@
-/* expand: compute ops become runs of kernels, tp collectives become ops.
+/* expand: compute ops become runs of kernels, the collectives of their items become ops.
  *
  *     before   compute  |            0F3            |
  *
@@ -6,11 +6,14 @@
  *              tp                              |  AR  |                |  AR  |
  *
  * A run is a stretch of a piece's list without a collective in it, that nothing waits for but at its end, and that
- * waits for nothing but at its start. A piece begins when both streams have ended the one before it. */
+ * waits for nothing but at its start. A piece begins when all streams have ended the one before it. cp is like tp. */
 #include "lowering.h"
+
+#include <string.h>
 
 typedef struct {
   gboolean is_collective;
+  int axis; /* of a collective */
   int first_item, last_item;
   int waits_for; /* segment on the other stream; −1: where the piece begins */
 } Segment;
@@ -32,12 +35,13 @@ typedef struct {
   Program *target;
   SegmentList lists[N_PIECES][N_PHASES];
   OpEditor editor;
-  gint32 *trailing_tp; /* [old ops] tp op that ends the op beside its last run; −1 none */
-  gint32 first_of_op;  /* new index of the first op of the one being expanded */
-  gint32 last_compute; /* new indices; −1 none */
-  gint32 last_tp;
-  gint32 joined_tp; /* the latest tp op the compute stream waits for */
-  Pending compute, tp;
+  gint32 *trailing[N_ITEM_AXES]; /* [old ops] collective that ends the op beside its last run; −1 none */
+  gint32 first_of_op;            /* new index of the first op of the one being expanded */
+  gint32 last_compute;           /* new indices; −1 none */
+  gint32 last[N_ITEM_AXES];      /* of each axis */
+  gint32 joined[N_ITEM_AXES];    /* the latest that the compute stream waits for */
+  gint32 awaited[N_ITEM_AXES];   /* the latest that a run of it waits for */
+  Pending compute, axes[N_ITEM_AXES];
 } Expander;
 
 static gboolean starts_segment(const WorkList *list, const gboolean *ends_run, int i) {
@@ -58,6 +62,7 @@ static SegmentList segments_of(const WorkList *list) {
   for (int i = 0; i < list->n_items; i++) {
     if (starts_segment(list, ends_run, i)) {
       Segment segment = {.is_collective = list->items[i].kind == ITEM_COLLECTIVE,
+                         .axis = list->items[i].axis,
                          .first_item = i,
                          .waits_for = list->items[i].after >= 0 ? segment_of[list->items[i].after] : -1};
       g_array_append_val(segments, segment);
@@ -89,8 +94,9 @@ static gint32 no_kernels(Expander *expander, Phase phase) {
   return program_work(expander->target, &none);
 }
 
-static gint32 tp_transfer(Expander *expander, Piece piece, const WorkList *list, int item) {
-  Group group = {.name = "tp", .axes = AXIS_BIT(AXIS_TP), .pp_first = -1, .pp_last = -1, .charge = AXIS_TP};
+static gint32 item_transfer(Expander *expander, Piece piece, const WorkList *list, int item) {
+  const Axis axis = (Axis)list->items[item].axis;
+  Group group = {.name = axis_name(axis), .axes = AXIS_BIT(axis), .pp_first = -1, .pp_last = -1, .charge = axis};
   Transfer transfer = {.group = program_group(expander->target, &group),
                        .source = -1,
                        .target = -1,
@@ -122,60 +128,80 @@ static void clear_after(Op *op) {
     op->after[i] = -1;
 }
 
-/* The compute stream is to wait for tp op `tp`, unless it has. */
-static void join_tp(Expander *expander, gint32 tp) {
-  if (tp <= expander->joined_tp)
+/* The compute stream is to wait for op `collective` of an axis, unless it has. */
+static void join(Expander *expander, int axis, gint32 collective) {
+  if (collective <= expander->joined[axis])
     return;
-  pending_add(&expander->compute, tp);
-  expander->joined_tp = tp;
+  pending_add(&expander->compute, collective);
+  expander->joined[axis] = collective;
 }
 
-/* The old op with its dependencies as new indices, trailing tp collectives included. */
+static void join_all(Expander *expander) {
+  for (int axis = 0; axis < N_ITEM_AXES; axis++)
+    join(expander, axis, expander->last[axis]);
+}
+
+/* The old op with its dependencies as new indices, trailing collectives included. */
 static Op translate(const Expander *expander, int old_index) {
   const Op *old = &expander->editor.list->ops[old_index];
   Op op = op_editor_translate(&expander->editor, old_index);
   for (int i = 0; i < OP_MAX_AFTER && old->after[i] >= 0; i++)
-    if (expander->trailing_tp[old->after[i]] >= 0)
-      op_add_after(&op, expander->trailing_tp[old->after[i]]);
+    for (int axis = 0; axis < N_ITEM_AXES; axis++)
+      op_add_after(&op, expander->trailing[axis][old->after[i]]);
   return op;
 }
 
-static gint32 emit_run(Expander *expander, Op op, gint32 waits_for) {
+/* `axis`: that of `waits_for`. */
+static gint32 emit_run(Expander *expander, Op op, int axis, gint32 waits_for) {
   if (waits_for >= 0)
-    join_tp(expander, waits_for);
+    join(expander, axis, waits_for);
   pending_flush(&expander->compute, &op);
+  memcpy(expander->awaited, expander->joined, sizeof expander->joined);
   return expander->last_compute = op_editor_add(&expander->editor, &op);
 }
 
-static gint32 emit_collective(Expander *expander, Op op, gint32 waits_for) {
+static gint32 emit_collective(Expander *expander, Op op, int axis, gint32 waits_for) {
+  static const Stream streams[N_ITEM_AXES] = {[AXIS_TP] = STREAM_TP, [AXIS_CP] = STREAM_CP};
   op.kind = OP_COLLECTIVE;
-  op.stream = STREAM_TP;
+  op.stream = (guint8)streams[axis];
   if (waits_for >= 0) { /* a run of this op, which has waited for all that is pending */
-    expander->tp.n = 0;
+    expander->axes[axis].n = 0;
     op_add_after(&op, waits_for);
   }
-  pending_flush(&expander->tp, &op);
-  return expander->last_tp = op_editor_add(&expander->editor, &op);
+  pending_flush(&expander->axes[axis], &op);
+  return expander->last[axis] = op_editor_add(&expander->editor, &op);
 }
 
-/* One instance of a piece; each stream begins it when the other has ended the piece before. */
+/* The axis' stream begins a piece when the compute stream has ended the one before, and with it, but for what no run
+ * has waited for yet, those of the other axes. */
+static void begin_piece(Expander *expander, int axis) {
+  Pending *pending = &expander->axes[axis];
+  if (expander->last_compute >= expander->first_of_op)
+    pending->n = 0; /* that run has waited for all that the op waits for */
+  if (expander->last_compute >= 0)
+    pending_add(pending, expander->last_compute);
+  for (int other = 0; other < N_ITEM_AXES; other++)
+    if (other != axis && expander->last[other] > expander->awaited[other])
+      pending_add(pending, expander->last[other]);
+}
+
+/* One instance of a piece; each stream begins it when the others have ended the piece before. */
 static void expand_piece(Expander *expander, Op op, const Work *work, Piece piece) {
   const SegmentList *list = &expander->lists[piece][work->phase];
   g_autofree gint32 *indices = g_new(gint32, list->n_segments + 1);
-  join_tp(expander, expander->last_tp);
-  if (expander->last_compute >= expander->first_of_op)
-    expander->tp.n = 0; /* that run has waited for all that the op waits for */
-  if (expander->last_compute >= 0)
-    pending_add(&expander->tp, expander->last_compute);
+  join_all(expander);
+  for (int axis = 0; axis < N_ITEM_AXES; axis++)
+    begin_piece(expander, axis);
   for (int i = 0; i < list->n_segments; i++) {
     const Segment *segment = &list->segments[i];
     gint32 waits_for = segment->waits_for >= 0 ? indices[segment->waits_for] : -1;
     if (segment->is_collective) {
-      op.work = tp_transfer(expander, piece, &expander->workload->work[piece][work->phase], segment->first_item);
-      indices[i] = emit_collective(expander, op, waits_for);
+      op.work = item_transfer(expander, piece, &expander->workload->work[piece][work->phase], segment->first_item);
+      indices[i] = emit_collective(expander, op, segment->axis, waits_for);
     } else {
       op.work = run_work(expander, work, piece, segment);
-      indices[i] = emit_run(expander, op, waits_for);
+      int axis = segment->waits_for >= 0 ? list->segments[segment->waits_for].axis : 0;
+      indices[i] = emit_run(expander, op, axis, waits_for);
     }
   }
 }
@@ -199,10 +225,12 @@ static void expand_op(Expander *expander, int old_index) {
       [PIECE_EMBEDDING] = work.n_embedding, [PIECE_LAYER] = work.n_layers, [PIECE_HEAD] = work.n_head};
   gint32 effect = op.effect, first = expander->editor.ops->len, compute_before = expander->last_compute;
   expander->first_of_op = first;
-  expander->tp.n = 0;
+  for (int axis = 0; axis < N_ITEM_AXES; axis++)
+    expander->axes[axis].n = 0;
   for (int i = 0; i < OP_MAX_AFTER && op.after[i] >= 0; i++) {
     pending_add(&expander->compute, op.after[i]);
-    pending_add(&expander->tp, op.after[i]);
+    for (int axis = 0; axis < N_ITEM_AXES; axis++)
+      pending_add(&expander->axes[axis], op.after[i]);
   }
   clear_after(&op);
   op.effect = 0;
@@ -217,12 +245,13 @@ static void expand_op(Expander *expander, int old_index) {
   }
   if (expander->last_compute == compute_before) { /* no kernel in this phase: the op stays, for its place and memory */
     op.work = no_kernels(expander, (Phase)work.phase);
-    join_tp(expander, expander->last_tp);
-    emit_run(expander, op, -1);
+    join_all(expander);
+    emit_run(expander, op, 0, -1);
   }
   move_effect(expander, effect, first, expander->last_compute);
   op_editor_set_moved(&expander->editor, old_index, expander->last_compute);
-  expander->trailing_tp[old_index] = expander->last_tp > expander->joined_tp ? expander->last_tp : -1;
+  for (int axis = 0; axis < N_ITEM_AXES; axis++)
+    expander->trailing[axis][old_index] = expander->last[axis] > expander->joined[axis] ? expander->last[axis] : -1;
 }
 
 /* An op that is not cut. */
@@ -230,8 +259,9 @@ static void keep_op(Expander *expander, int old_index) {
   Op op = translate(expander, old_index);
   if (op.kind == OP_COMPUTE) {
     op.work = program_work(expander->target, &g_array_index(expander->source->works, Work, op.work));
-    join_tp(expander, expander->last_tp);
+    join_all(expander);
     pending_flush(&expander->compute, &op);
+    memcpy(expander->awaited, expander->joined, sizeof expander->joined);
     expander->last_compute = expander->editor.ops->len;
   } else if (op.kind != OP_HOST) {
     Transfer transfer = g_array_index(expander->source->transfers, Transfer, op.work);
@@ -249,19 +279,24 @@ static void expand_rank(Expander *expander, int rank) {
   *list = *source;
   list->ops = g_memdup2(source->ops, sizeof(Op) * source->n_ops);
   op_editor_init(&expander->editor, list);
-  expander->trailing_tp = g_new(gint32, source->n_ops + 1);
-  expander->last_compute = expander->last_tp = expander->joined_tp = -1;
-  expander->compute.n = expander->tp.n = 0;
+  expander->last_compute = -1;
+  expander->compute.n = 0;
+  for (int axis = 0; axis < N_ITEM_AXES; axis++) {
+    expander->trailing[axis] = g_new(gint32, source->n_ops + 1);
+    memset(expander->trailing[axis], -1, sizeof(gint32) * (gsize)(source->n_ops + 1));
+    expander->last[axis] = expander->joined[axis] = expander->awaited[axis] = -1;
+    expander->axes[axis].n = 0;
+  }
   for (int i = 0; i < source->n_ops; i++) {
     const Op *op = &source->ops[i];
-    expander->trailing_tp[i] = -1;
     if (op->kind == OP_COMPUTE && g_array_index(expander->source->works, Work, op->work).phase != PHASE_OPTIMIZER)
       expand_op(expander, i);
     else
       keep_op(expander, i);
   }
   op_editor_finish(&expander->editor);
-  g_free(expander->trailing_tp);
+  for (int axis = 0; axis < N_ITEM_AXES; axis++)
+    g_free(expander->trailing[axis]);
 }
 
 Program *program_expand(const Program *program, const Workload *workload) {

@@ -44,6 +44,7 @@ static void add_tied_gradient(Program *program, OpEditor *editor, const Lowering
   Op op = op_new(OP_COLLECTIVE, STREAM_DP, ACTION_TIED_GRAD, -1, -1);
   op.work = program_transfer(program, &transfer);
   add_after_last(&op, editor->ops, STREAM_COMPUTE);
+  lowering_await_sends(&op, editor->ops, workload->plan);
   op_editor_add(editor, &op);
 }
 
@@ -104,10 +105,12 @@ static void add_whole_gradients(Program *program, OpEditor *editor, const Loweri
   op.work = program_transfer(program, &transfer);
   add_after_last(&op, editor->ops, STREAM_COMPUTE);
   add_after_last(&op, editor->ops, STREAM_DP);
+  lowering_await_sends(&op, editor->ops, workload->plan);
   op_editor_add(editor, &op);
 }
 
-static void add_all_reduced_number(Program *program, OpEditor *editor, const Group *group) {
+/* `plan` NULL: a bare order, in which a rank computes on while it sends. */
+static void add_all_reduced_number(Program *program, OpEditor *editor, const Group *group, const Plan *plan) {
   Transfer transfer = {.group = program_group(program, group),
                        .source = -1,
                        .target = -1,
@@ -117,11 +120,15 @@ static void add_all_reduced_number(Program *program, OpEditor *editor, const Gro
   op.work = program_transfer(program, &transfer);
   add_after_last(&op, editor->ops, STREAM_COMPUTE);
   add_after_last(&op, editor->ops, STREAM_TP);
+  if (plan != NULL)
+    lowering_await_sends(&op, editor->ops, plan);
   op_editor_add(editor, &op);
 }
 
 static void add_norm(Program *program, OpEditor *editor, const Workload *workload) {
-  AxisSet axes = AXIS_BIT(AXIS_TP) | (lowering_shards(workload) > 1 ? AXIS_BIT_DP_SHARD : 0);
+  AxisSet axes = AXIS_BIT(AXIS_TP);
+  if (lowering_shards(workload) > 1)
+    axes |= AXIS_BIT_DP_SHARD | (workload->plan->cp > 1 ? AXIS_BIT(AXIS_CP) : 0);
   if (!workload->plan->grad_norm_barrier || layout_group_size(&workload->layout, axes) * program->n_ranks == 1)
     return;
   Group group = {.name = "world",
@@ -130,7 +137,7 @@ static void add_norm(Program *program, OpEditor *editor, const Workload *workloa
                  .pp_first = -1,
                  .pp_last = -1,
                  .charge = AXIS_PP};
-  add_all_reduced_number(program, editor, &group);
+  add_all_reduced_number(program, editor, &group, workload->plan);
 }
 
 static void add_optimizer(Program *program, OpEditor *editor, const Lowering *lowering, int rank) {
@@ -144,6 +151,7 @@ static void add_optimizer(Program *program, OpEditor *editor, const Lowering *lo
   op.work = program_work(program, &work);
   add_after_last(&op, editor->ops, STREAM_DP);
   add_after_last(&op, editor->ops, STREAM_TP);
+  lowering_await_sends(&op, editor->ops, lowering->workload->plan);
   op_editor_add(editor, &op);
 }
 
@@ -179,7 +187,7 @@ static void add_barriers(Program *program) {
     op_editor_init(&editor, &program->ranks[rank]);
     for (int i = 0; i < program->ranks[rank].n_ops; i++)
       op_editor_copy(&editor, i);
-    add_all_reduced_number(program, &editor, &group);
+    add_all_reduced_number(program, &editor, &group, NULL);
     add_sync(&editor);
     op_editor_finish(&editor);
   }

@@ -43,7 +43,7 @@ static gboolean has_place(const Workload *workload, const Action *action) {
   case ACTION_RESHARD: /* nothing to do: a buffer is dropped when its last user has ended */
     return FALSE;
   case ACTION_REDUCE_GRAD:
-    return workload != NULL && workload->plan->dp > 1;
+    return workload != NULL && plan_data_ranks(workload->plan) > 1;
   default:
     return TRUE;
   }

@@ -1,4 +1,4 @@
-/* reduce_grad: gradients are summed over data parallelism as soon as they are whole.
+/* reduce_grad: gradients are summed over data parallelism, cp included, as soon as they are whole.
  *
  *     ZeRO-0      all-reduce of each bucket, after the last micro-batch's backward
  *     ZeRO-1      reduce-scatter over the shards (and all-reduce of the shard over replicas), after the last one's
@@ -58,7 +58,7 @@ static int reduce_ops(const Reducer *reducer, int stage, const Part *part, Op op
   const Moved moved = {*part, reducer->keeper};
   double bytes = moved_parameters(workload, &moved) * plan->recipe.gradients;
   int shards = lowering_shards(workload), replicas = lowering_replicas(workload), n = 0;
-  if (zero == 0 && plan->dp > 1)
+  if (zero == 0 && replicas > 1)
     ops[n++] = dp_collective(reducer->program, workload, ACTION_REDUCE_GRAD, stage, COLLECTIVE_ALL_REDUCE,
                              AXIS_BIT(AXIS_DP), &moved, bytes);
   if (zero > 0 && shards > 1)
@@ -167,6 +167,7 @@ static void reduce_rank(Program *program, OpList *list, const Workload *workload
   for (guint i = 0; i < reducer.late->len; i++) {
     Op op = g_array_index(reducer.late, Op, i);
     op_add_after(&op, reducer.last_compute);
+    lowering_await_sends(&op, reducer.editor.ops, workload->plan);
     op_editor_add(&reducer.editor, &op);
   }
   op_editor_finish(&reducer.editor);
@@ -196,7 +197,7 @@ static void reduce_rank_as_told(Program *program, OpList *list, const Workload *
 }
 
 void pass_reduce_grad(Program *program, const Lowering *lowering) {
-  if (lowering->workload == NULL || lowering->workload->plan->dp == 1)
+  if (lowering->workload == NULL || plan_data_ranks(lowering->workload->plan) == 1)
     return;
   for (int rank = 0; rank < program->n_ranks; rank++)
     if (lowering->order->has_reduce_grad)

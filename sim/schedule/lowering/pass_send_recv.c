@@ -5,7 +5,8 @@
  * receive on the peer's list at that same moment: so sends and receives of every pair of ranks stand in one global
  * order, and none can wait for another in a circle (as PyTorch's _add_send_recv does it).
  *
- * Without overlap (overlap_p2p off) the next op of the sender waits for the send as well.
+ * Without overlap (overlap_p2p off) the next op of the sender waits for the send as well; where the runtime is known to
+ * exchange at certain points, it is done as there instead (exchange.c).
  *
  * An order that names its own sends and receives is only translated: they stay where they stand.
  *
@@ -43,33 +44,13 @@ static Arrival *arrival_of(const DryRun *run, int stage, int micro_batch, gboole
   return &run->arrivals[((gsize)stage * run->program->n_micro_batches + micro_batch) * 2 + (forward ? 0 : 1)];
 }
 
-static gboolean same_action(const Op *a, const Op *b) {
-  return a->kind == OP_COMPUTE && b->kind == OP_COMPUTE && a->action == b->action && a->stage == b->stage &&
-         a->micro_batch == b->micro_batch;
-}
-
-/* Parts of one action stand together, with gathers between them. */
-static gboolean is_last_part(const OpList *list, int index) {
-  for (int i = index + 1; i < list->n_ops; i++)
-    if (list->ops[i].kind == OP_COMPUTE)
-      return !same_action(&list->ops[index], &list->ops[i]);
-  return TRUE;
-}
-
-static gboolean is_first_part(const OpList *list, int index) {
-  for (int i = index - 1; i >= 0; i--)
-    if (list->ops[i].kind == OP_COMPUTE)
-      return !same_action(&list->ops[index], &list->ops[i]);
-  return TRUE;
-}
-
 /* The first part of the backward that runs as one with the forward at `index`; NULL when none does. */
 static const Op *second_of_pair(const OpList *list, int index) {
   const Op *first = &list->ops[index];
   if (!first->overlapped || !is_forward(first))
     return NULL;
   for (int i = index + 1; i < list->n_ops; i++)
-    if (list->ops[i].kind == OP_COMPUTE && !same_action(first, &list->ops[i]))
+    if (list->ops[i].kind == OP_COMPUTE && op_begins_action(list, i))
       return &list->ops[i];
   return NULL;
 }
@@ -104,7 +85,7 @@ static gint64 next_start(const DryRun *run, int rank) {
   if (dry->cursor >= list->n_ops)
     return -1;
   const Op *op = &list->ops[dry->cursor];
-  if (op->kind != OP_COMPUTE || !is_first_part(list, dry->cursor))
+  if (op->kind != OP_COMPUTE || !op_begins_action(list, dry->cursor))
     return dry->time;
   const Op *second = second_of_pair(list, dry->cursor);
   gint64 first_time = input_time(run, op), second_time = second != NULL ? input_time(run, second) : 0;
@@ -113,60 +94,22 @@ static gint64 next_start(const DryRun *run, int rank) {
   return MAX(dry->time, MAX(first_time, second_time));
 }
 
-/* The lane at the other end of a send's. */
-static Stream stream_of_receive(Stream send) {
-  return send + 1;
-}
-
-/* A product on its way: the activation or gradient of a stage and micro-batch. */
-typedef struct {
-  gboolean forward;
-  int stage, target_stage; /* that makes it, that takes it; target −1: none */
-  int micro_batch;
-  int from, to; /* their ranks */
-} Product;
-
-static Product product_of(const DryRun *run, gboolean forward, int stage, int micro_batch) {
-  const int *stage_rank = run->order->placement->stage_rank;
-  int target = stage_next(stage, forward, run->program->n_stages, run->program->n_pipes);
-  return (Product){forward, stage, target, micro_batch, stage_rank[stage], target >= 0 ? stage_rank[target] : -1};
-}
-
-static Op transfer_op(DryRun *run, gboolean sends, const Product *product) {
-  Transfer transfer = {.group = -1,
-                       .source = product->from,
-                       .target = product->to,
-                       .collective = COLLECTIVE_SEND_RECV,
-                       .bytes = run->boundary_bytes};
-  gboolean forward = product->forward;
-  Stream stream = lowering_send_stream(run->program->n_ranks, forward, product->from, product->to);
-  if (!sends)
-    stream = stream_of_receive(stream);
-  ActionKind action = sends ? (forward ? ACTION_SEND_F : ACTION_SEND_B) : (forward ? ACTION_RECV_F : ACTION_RECV_B);
-  Op op = op_new(sends ? OP_SEND : OP_RECV, stream, action, sends ? product->stage : product->target_stage,
-                 product->micro_batch);
-  op.work = program_transfer(run->program, &transfer);
-  op.peer = sends ? product->to : product->from;
-  op.tag = (product->target_stage * run->program->n_micro_batches + product->micro_batch) * 2 + (forward ? 0 : 1);
-  return op;
-}
-
 /* What an F, I or B made is there at `end`, when the op at `index` has ended: pass it on. */
 static void publish(DryRun *run, int rank, const Op *producer, gint32 index, gint64 end) {
   if (producer->action == ACTION_W)
     return;
-  Product product = product_of(run, is_forward(producer), producer->stage, producer->micro_batch);
+  Product product = product_of(run->program, run->order, is_forward(producer), producer->stage, producer->micro_batch);
   if (product.target_stage < 0)
     return;
   Arrival *arrival = arrival_of(run, product.target_stage, producer->micro_batch, product.forward);
   *arrival = (Arrival){end, -1};
   if (product.to == rank)
     return;
-  Op send = transfer_op(run, TRUE, &product);
+  Op send = product_transfer(run->program, TRUE, &product, run->boundary_bytes);
   op_add_after(&send, index);
   gint32 sent = op_editor_add(&run->ranks[rank].editor, &send);
   g_array_append_val(run->ranks[rank].sends, sent);
-  Op receive = transfer_op(run, FALSE, &product);
+  Op receive = product_transfer(run->program, FALSE, &product, run->boundary_bytes);
   arrival->index = op_editor_add(&run->ranks[product.to].editor, &receive);
 }
 
@@ -203,7 +146,7 @@ static void advance(DryRun *run, int rank, gint64 start) {
   const OpList *list = &run->program->ranks[rank];
   int old_index = dry->cursor++;
   Op op = op_editor_translate(&dry->editor, old_index);
-  if (op.kind == OP_COMPUTE && is_first_part(list, old_index))
+  if (op.kind == OP_COMPUTE && op_begins_action(list, old_index))
     add_inputs(run, list, old_index, &op);
   if (op.kind == OP_COMPUTE)
     await_sends(run, dry, &op);
@@ -212,7 +155,7 @@ static void advance(DryRun *run, int rank, gint64 start) {
   if (op.kind != OP_COMPUTE)
     return;
   dry->time = start + weight_of(run, &op);
-  if (is_last_part(list, old_index))
+  if (op_ends_action(list, old_index))
     finish_action(run, rank, &op, index);
 }
 
@@ -257,8 +200,8 @@ static Op told_transfer(DryRun *run, const Told *told, const Op *place) {
   int stage = place->stage;
   if (!sends)
     stage = stage_next(stage, !forward, run->program->n_stages, run->program->n_pipes);
-  Product product = product_of(run, forward, stage, place->micro_batch);
-  Op op = transfer_op(run, sends, &product);
+  Product product = product_of(run->program, run->order, forward, stage, place->micro_batch);
+  Op op = product_transfer(run->program, sends, &product, run->boundary_bytes);
   if (sends)
     op_add_after(&op, told->made[entry_of(run, stage, place->micro_batch, forward)]);
   return op;
@@ -283,7 +226,7 @@ static void translate_rank(DryRun *run, Told *told, int rank) {
     const Op *old = &list->ops[i];
     gboolean is_place = old->kind == OP_SEND || old->kind == OP_RECV;
     Op op = is_place ? told_transfer(run, told, old) : op_editor_translate(editor, i);
-    if (op.kind == OP_COMPUTE && is_first_part(list, i))
+    if (op.kind == OP_COMPUTE && op_begins_action(list, i))
       add_inputs(run, list, i, &op);
     gint32 index = op_editor_add(editor, &op);
     op_editor_set_moved(editor, i, index);
@@ -320,6 +263,10 @@ void pass_send_recv(Program *program, const Lowering *lowering) {
                 .order = lowering->order,
                 .boundary_bytes = lowering->workload != NULL ? lowering->workload->boundary_bytes : 0,
                 .overlaps = lowering->workload == NULL || lowering->workload->plan->overlap_p2p};
+  if (!run.overlaps && run.order->exchange != EXCHANGE_ALONE) {
+    exchange_send_recv(program, run.order, run.boundary_bytes);
+    return;
+  }
   gsize n_arrivals = (gsize)program->n_stages * program->n_micro_batches * 2;
   run.arrivals = g_new(Arrival, n_arrivals);
   for (gsize i = 0; i < n_arrivals; i++)

@@ -6,19 +6,29 @@
 
 #include "error.h"
 
+/* The passes number them from 0. */
+static int count_batches(const OpList *list) {
+  int n_batches = 0;
+  for (int i = 0; i < list->n_ops; i++)
+    n_batches = MAX(n_batches, list->ops[i].batch + 1);
+  return n_batches;
+}
+
 /* steps: the list again for every further step. What orders one step after another is the stream itself, and the host,
  * which issues nothing of the next step before it has read the loss of the last. */
 static void pass_steps(Program *program, const Lowering *lowering) {
   program->n_steps = lowering->n_steps;
   for (int rank = 0; rank < program->n_ranks; rank++) {
     OpList *list = &program->ranks[rank];
-    int n = list->n_ops;
+    int n = list->n_ops, n_batches = count_batches(list);
     list->ops = g_renew(Op, list->ops, (gsize)n * lowering->n_steps + 1);
     for (int step = 1; step < lowering->n_steps; step++)
       for (int i = 0; i < n; i++) {
         Op *op = &list->ops[step * n + i];
         *op = list->ops[i];
         op->step = step;
+        if (op->batch >= 0)
+          op->batch += step * n_batches;
         for (int a = 0; a < OP_MAX_AFTER && op->after[a] >= 0; a++)
           op->after[a] += step * n;
       }

@@ -30,6 +30,7 @@ typedef struct {
   gint32 micro_batch;   /* −1 where the kind has none */
   guint8 kind;          /* ActionKind */
   guint8 overlaps_next; /* this F and the B right after it in the rank's list run as one (OVERLAP_F_B) */
+  guint8 joins_next; /* this F and the B right after it are one round: nothing is exchanged between them (Exchange) */
 } Action;
 
 typedef struct {

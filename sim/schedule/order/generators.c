@@ -79,11 +79,14 @@ static void add_slot(Order *order, const Walk *walk, int rank, ActionKind kind, 
 
 /* `n_warm_up` forwards, then forward and backward in turn, then the backwards left. */
 static void add_one_forward_one_backward(Order *order, const Walk *walk, int rank, int n_warm_up) {
+  GArray *actions = order->actions[rank];
   int n_slots = walk->n_chunks * order->n_micro_batches;
   n_warm_up = MIN(n_warm_up, n_slots);
   for (int slot = 0; slot < n_slots + n_warm_up; slot++) {
     if (slot < n_slots)
       add_slot(order, walk, rank, ACTION_F, slot);
+    if (slot < n_slots && slot >= n_warm_up)
+      g_array_index(actions, Action, actions->len - 1).joins_next = order->exchange == EXCHANGE_ROUNDS;
     if (slot >= n_warm_up)
       add_slot(order, walk, rank, ACTION_B, slot - n_warm_up);
   }
@@ -91,6 +94,7 @@ static void add_one_forward_one_backward(Order *order, const Walk *walk, int ran
 
 void generate_1f1b(Order *order, OrderShape shape) {
   Walk walk = {1, shape.n_micro_batches, .group_size = shape.n_micro_batches};
+  order->exchange = EXCHANGE_PAIRS;
   for (int rank = 0; rank < shape.n_ranks; rank++)
     add_one_forward_one_backward(order, &walk, rank, shape.n_ranks - rank - 1);
 }
@@ -101,6 +105,7 @@ void generate_interleaved(Order *order, OrderShape shape) {
     generate_1f1b(order, shape);
     return;
   }
+  order->exchange = EXCHANGE_ROUNDS;
   int n_groups = MAX(1, m / p);
   Walk walk = {v, m, .group_size = m / n_groups, .n_larger = m % n_groups};
   if (shape.group > 0)

@@ -10,10 +10,19 @@ typedef struct {
   guint n;
 } IdleSlots;
 
+/* What the runtime that runs an order does about its transfers where it does not compute on meanwhile (overlap_p2p
+ * off). */
+typedef enum {
+  EXCHANGE_ALONE,  /* the next op waits for what was sent; receives were posted before */
+  EXCHANGE_PAIRS,  /* after every action what it made for what the next one needs; together where that is one peer's */
+  EXCHANGE_ROUNDS, /* after every round (Action.joins_next), with all peers together */
+} Exchange;
+
 typedef struct {
   Placement *placement; /* owned */
   int n_micro_batches;
   GArray **actions; /* [n_ranks] of Action; owned */
+  Exchange exchange;
   /* What communication the lists name; the passes put it where they do, and add what they do not name. */
   gboolean has_send_recv;   /* SEND_F, RECV_F, SEND_B, RECV_B */
   gboolean has_unshard;     /* UNSHARD, RESHARD */

@@ -46,7 +46,7 @@ typedef enum {
   N_MEMORY
 } MemoryCategory;
 
-enum { OP_MAX_AFTER = 6 };
+enum { OP_MAX_AFTER = 8 };
 
 typedef struct {
   guint8 kind;        /* OpKind */
@@ -154,6 +154,10 @@ gint32 program_effect(Program *program, const Effect *effect);
 Op op_new(OpKind kind, Stream stream, ActionKind action, int stage, int micro_batch);
 /* Add a dependency unless it is there already (−1: none to add); asserts there is room. */
 void op_add_after(Op *op, gint32 index);
+
+/* For each op the index of the first op of its batch, −1 for an op of none. NULL for a list without batches; owned by
+ * the caller. */
+gint32 *op_list_batches(const OpList *list);
 
 /* For each op list, the index in the peer's list of the op each send or receive matches (−1 for others), flat per rank.
  * IMPOSSIBLE naming the first unmatched op. */

@@ -4,7 +4,7 @@
  *     run    s = 0, h = −(host time of the whole list): every item is issued by 0, the streams alone decide
  *     tail   s = h = 0: paths from the streams are never longer than those from the first issue (launches ≥ 0)
  *
- * Both streams must have ended at a list's end, so a list that follows starts with both free at the same time; that is
+ * All streams must have ended at a list's end, so a list that follows starts with all free at the same time; that is
  * what lets lists join by the formulas of timing.h.
  *
  * n equal lists in a row. Unrolling tail = max(tail₁ + run₂, host₁ + tail₂), the host is ahead up to the k-th list and
@@ -36,7 +36,7 @@ typedef struct {
   gint64 start_ns, end_ns;
 } Span;
 
-/* A stretch of a list, and which of its items count: an expanded run leaves the tp stream to other ops. */
+/* A stretch of a list, and which of its items count: an expanded run leaves collectives to other ops. */
 typedef struct {
   const TimedItem *items;
   int n_items;
@@ -57,21 +57,28 @@ static gint64 awaited_end(const Stretch *stretch, const Span *spans, int i) {
   return spans[after].end_ns;
 }
 
-/* The recursion. `spans` has room for every item; those left out are untouched. Returns when both streams ended. */
+/* 0 compute, then the axes. */
+static int stream_of(const TimedItem *item) {
+  return item->is_collective ? 1 + item->axis : 0;
+}
+
+/* The recursion. `spans` has room for every item; those left out are untouched. Returns when all streams ended. */
 static gint64 replay_items(const Stretch *stretch, gint64 streams_ns, gint64 host_ns, Span *spans) {
-  gint64 free_ns[2] = {streams_ns, streams_ns}; /* compute, tp */
+  gint64 free_ns[1 + N_ITEM_AXES] = {streams_ns, streams_ns, streams_ns}, end_ns = streams_ns;
+  G_STATIC_ASSERT(G_N_ELEMENTS(free_ns) == 3);
   gint64 issued_ns = host_ns;
   for (int i = 0; i < stretch->n_items; i++) {
     const TimedItem *item = &stretch->items[i];
     if (is_left_out(stretch, i))
       continue;
-    gint64 *stream_ns = &free_ns[item->is_collective != 0];
+    gint64 *stream_ns = &free_ns[stream_of(item)];
     spans[i].issue_ns = issued_ns;
     issued_ns += item->launch_ns;
     spans[i].start_ns = MAX(MAX(*stream_ns, issued_ns), awaited_end(stretch, spans, i));
     *stream_ns = spans[i].end_ns = spans[i].start_ns + item->duration_ns;
+    end_ns = MAX(end_ns, spans[i].end_ns);
   }
-  return MAX(free_ns[0], free_ns[1]);
+  return end_ns;
 }
 
 static gint64 host_time(const Stretch *stretch) {
@@ -107,7 +114,7 @@ static gint64 lead_of(const Stretch *stretch, const Span *spans) {
 typedef struct {
   gint64 from_ns, to_ns; /* the part */
   gint64 charged[N_CHARGES];
-  gint64 tp_hidden_ns;
+  gint64 hidden_ns[N_ITEM_AXES];
 } ChargeSum;
 
 static gint64 overlap(const ChargeSum *sum, gint64 from_ns, gint64 to_ns) {
@@ -118,25 +125,40 @@ static void charge(ChargeSum *sum, Charge kind, gint64 from_ns, gint64 to_ns) {
   sum->charged[kind] += overlap(sum, from_ns, to_ns);
 }
 
-static int collective_before(const Stretch *stretch, int i) {
-  while (--i >= 0 && !stretch->items[i].is_collective)
+/* Of the same axis; −1 none. */
+static int collective_before(const Stretch *stretch, int i, int axis) {
+  while (--i >= 0 && !(stretch->items[i].is_collective && stretch->items[i].axis == axis))
     ;
   return i;
 }
 
-/* The compute stream is idle in [from, to) until collective `i` ends: tp's while it runs, and while the collective runs
- * that it follows on its stream; the host's where it only waits for its launch. */
-static void charge_tp_wait(const Stretch *stretch, const Span *spans, int i, gint64 from_ns, gint64 to_ns,
-                           ChargeSum *sum) {
+static const Charge axis_charges[N_ITEM_AXES] = {[AXIS_TP] = CHARGE_TP, [AXIS_CP] = CHARGE_CP};
+
+/* The compute stream is idle in [from, to) until collective `i` ends: its axis's while it runs, and while the
+ * collective runs that it follows on its stream; the host's where it only waits for its launch. */
+static void charge_wait(const Stretch *stretch, const Span *spans, int i, gint64 from_ns, gint64 to_ns,
+                        ChargeSum *sum) {
+  const int axis = stretch->items[i].axis;
   while (to_ns > from_ns) {
     gint64 start_ns = CLAMP(spans[i].start_ns, from_ns, to_ns);
-    charge(sum, CHARGE_TP, start_ns, to_ns);
-    int before = collective_before(stretch, i);
+    charge(sum, axis_charges[axis], start_ns, to_ns);
+    int before = collective_before(stretch, i, axis);
     gboolean follows = before >= 0 && spans[before].end_ns > from_ns && spans[before].end_ns >= spans[i].issue_ns;
     to_ns = follows ? MIN(spans[before].end_ns, start_ns) : from_ns;
     charge(sum, CHARGE_HOST, to_ns, start_ns);
     i = before;
   }
+}
+
+/* The collective that ends last; −1 none. */
+static int last_collective(const Stretch *stretch, const Span *spans) {
+  int last = -1;
+  for (int axis = 0; axis < N_ITEM_AXES; axis++) {
+    int i = collective_before(stretch, stretch->n_items, axis);
+    if (i >= 0 && (last < 0 || spans[i].end_ns > spans[last].end_ns))
+      last = i;
+  }
+  return last;
 }
 
 /* From `start_ns` to `end_ns`: kernels, and idle intervals charged to what ended them. */
@@ -148,32 +170,33 @@ static void charge_spans(const Stretch *stretch, const Span *spans, gint64 start
       continue;
     gint64 awaited_ns = awaited_end(stretch, spans, i);
     if (awaited_ns > at_ns) {
-      charge_tp_wait(stretch, spans, item->after - stretch->first, at_ns, awaited_ns, sum);
+      charge_wait(stretch, spans, item->after - stretch->first, at_ns, awaited_ns, sum);
       at_ns = awaited_ns;
     }
     charge(sum, CHARGE_HOST, at_ns, spans[i].start_ns);
     charge(sum, item->recompute ? CHARGE_RECOMPUTE : CHARGE_COMPUTE, spans[i].start_ns, spans[i].end_ns);
     at_ns = spans[i].end_ns;
   }
-  if (end_ns > at_ns) /* only the tp stream can still be running */
-    charge_tp_wait(stretch, spans, collective_before(stretch, stretch->n_items), at_ns, end_ns, sum);
+  if (end_ns > at_ns) /* only collectives can still be running */
+    charge_wait(stretch, spans, last_collective(stretch, spans), at_ns, end_ns, sum);
 }
 
-/* Collective time beside running kernels. Both streams are in order, so two cursors meet every overlap. */
+/* Collective time beside running kernels. Streams are in order, so a cursor for each axis meets every overlap. */
 static void add_hidden_time(const Stretch *stretch, const Span *spans, ChargeSum *sum) {
-  int kernel = 0;
+  int kernels[N_ITEM_AXES] = {0};
   for (int i = 0; i < stretch->n_items; i++) {
     if (!stretch->items[i].is_collective || is_left_out(stretch, i))
       continue;
-    for (int k = kernel; k < stretch->n_items; k++) {
+    const int axis = stretch->items[i].axis;
+    for (int k = kernels[axis]; k < stretch->n_items; k++) {
       if (stretch->items[k].is_collective)
         continue;
       if (spans[k].end_ns <= spans[i].start_ns)
-        kernel = k + 1; /* over before this collective, so before all later ones */
+        kernels[axis] = k + 1; /* over before this collective, so before all later ones */
       else if (spans[k].start_ns >= spans[i].end_ns)
         break;
       else
-        sum->tp_hidden_ns +=
+        sum->hidden_ns[axis] +=
             overlap(sum, MAX(spans[k].start_ns, spans[i].start_ns), MIN(spans[k].end_ns, spans[i].end_ns));
     }
   }
@@ -192,7 +215,7 @@ void timed_list_finish(TimedList *list) {
   charge_spans(&stretch, spans, 0, list->time.run_ns, &sum);
   add_hidden_time(&stretch, spans, &sum);
   memcpy(list->charged, sum.charged, sizeof sum.charged);
-  list->tp_hidden_ns = sum.tp_hidden_ns;
+  memcpy(list->hidden_ns, sum.hidden_ns, sizeof sum.hidden_ns);
 }
 
 static gboolean is_run(const Work *work) {
@@ -333,7 +356,8 @@ static void charge_ahead(const Timing *timing, const Work *work, ChargeSum *sum)
     const TimedList *list = &timing->lists[piece][work->phase];
     for (int charge = 0; charge < N_CHARGES; charge++)
       sum->charged[charge] += counts[piece] * list->charged[charge];
-    sum->tp_hidden_ns += counts[piece] * list->tp_hidden_ns;
+    for (int axis = 0; axis < N_ITEM_AXES; axis++)
+      sum->hidden_ns[axis] += counts[piece] * list->hidden_ns[axis];
   }
 }
 
@@ -359,29 +383,30 @@ static void charge_replay(const Timing *timing, const Work *work, gint64 start_n
   sum->charged[CHARGE_RECOMPUTE] = work->recompute ? kernels_ns : 0;
 }
 
-static void add_charges(const ChargeSum *sum, gint64 charged[N_CHARGES], gint64 *tp_hidden_ns) {
+static void add_charges(const ChargeSum *sum, gint64 charged[N_CHARGES], gint64 hidden_ns[N_ITEM_AXES]) {
   for (int kind = 0; kind < N_CHARGES; kind++)
     charged[kind] += sum->charged[kind];
-  *tp_hidden_ns += sum->tp_hidden_ns;
+  for (int axis = 0; axis < N_ITEM_AXES; axis++)
+    hidden_ns[axis] += sum->hidden_ns[axis];
 }
 
 void timing_charge(const Timing *timing, const Work *work, gint64 start_ns, gint64 issue_ns, gint64 end_ns,
-                   gint64 charged[N_CHARGES], gint64 *tp_hidden_ns) {
+                   gint64 charged[N_CHARGES], gint64 hidden_ns[N_ITEM_AXES]) {
   ChargeSum sum = {.from_ns = start_ns, .to_ns = G_MAXINT64};
   if (!is_run(work) && start_ns - issue_ns >= timing_host_lead(timing, work))
     charge_ahead(timing, work, &sum);
   else
     charge_replay(timing, work, start_ns, issue_ns, &sum);
   charge_difference(&sum, end_ns - start_ns);
-  add_charges(&sum, charged, tp_hidden_ns);
+  add_charges(&sum, charged, hidden_ns);
 }
 
 void timing_charge_part(const Timing *timing, const Work *work, gint64 start_ns, gint64 issue_ns, gint64 from_ns,
-                        gint64 to_ns, gint64 charged[N_CHARGES], gint64 *tp_hidden_ns) {
+                        gint64 to_ns, gint64 charged[N_CHARGES], gint64 hidden_ns[N_ITEM_AXES]) {
   ChargeSum sum = {.from_ns = from_ns, .to_ns = to_ns};
   charge_replay(timing, work, start_ns, issue_ns, &sum);
   charge_difference(&sum, to_ns - from_ns);
-  add_charges(&sum, charged, tp_hidden_ns);
+  add_charges(&sum, charged, hidden_ns);
 }
 
 void timing_free(Timing *timing) {

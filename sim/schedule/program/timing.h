@@ -1,8 +1,8 @@
 /* How long each distinct thing of a Program takes, and what follows from that under the Program's rules for one rank
  * left alone. Filled by an executor's cost model; read by the engine and by reports. Pure arithmetic: no clock here.
  *
- * A compute op is a list of items on two in-order streams (compute, tp), issued one by one by the host. With s the time
- * the streams are free and h the time the host begins to issue,
+ * A compute op is a list of items on three in-order streams (compute, tp, cp), issued one by one by the host. With s
+ * the time the streams are free and h the time the host begins to issue,
  *
  *     issued(i) = h + Σ_{j≤i} launch_j
  *     end(i)    = max(end of the item before it on its stream (or s), end(after_i), issued(i)) + duration_i
@@ -23,15 +23,16 @@ typedef struct {
   gint64 host_ns; /* host time to issue all of it */
 } OpTime;
 
-typedef enum { CHARGE_COMPUTE, CHARGE_RECOMPUTE, CHARGE_TP, CHARGE_HOST, N_CHARGES } Charge;
+typedef enum { CHARGE_COMPUTE, CHARGE_RECOMPUTE, CHARGE_TP, CHARGE_CP, CHARGE_HOST, N_CHARGES } Charge;
 
 typedef struct {
   const char *name;     /* static */
   gint64 duration_ns;   /* on its stream */
   gint64 launch_ns;     /* host time to issue it */
   gint32 after;         /* as WorkItem.after */
-  guint8 is_collective; /* on the tp stream */
+  guint8 is_collective; /* on the stream of its axis */
   guint8 recompute;
+  guint8 axis; /* of a collective: as WorkItem.axis */
 } TimedItem;
 
 typedef struct {
@@ -40,8 +41,8 @@ typedef struct {
   OpTime time; /* (computed) */
   gint64
       charged[N_CHARGES]; /* (computed) run_ns split by what the compute stream does, host far ahead: sums to run_ns */
-  gint64 tp_hidden_ns;    /* (computed) tp collective time beside running kernels */
-  gint64 lead_ns;         /* (computed) see timing_host_lead() */
+  gint64 hidden_ns[N_ITEM_AXES]; /* (computed) collective time of each axis beside running kernels */
+  gint64 lead_ns;                /* (computed) see timing_host_lead() */
 } TimedList;
 
 /* What a transfer takes of the ways out of and into a rank while it has them to itself. A way is a kind of link on
@@ -94,10 +95,10 @@ typedef struct {
 gint64 timing_replay(const Timing *timing, const Work *work, gint64 start_ns, gint64 issue_ns,
                      void (*visit)(const ItemSpan *span, gpointer data), gpointer data);
 /* Split [start_ns, end) of such a replay by charge (end = the replay's end); adds to charged[N_CHARGES] and
- * *tp_hidden_ns. An idle compute stream is charged to the collective it waits for while that runs, and to the host
- * while that waits for its launch. Fast where the host is ahead. */
+ * hidden_ns[N_ITEM_AXES]. An idle compute stream is charged to the collective it waits for while that runs, and to the
+ * host while that waits for its launch. Fast where the host is ahead. */
 void timing_charge(const Timing *timing, const Work *work, gint64 start_ns, gint64 issue_ns, gint64 end_ns,
-                   gint64 charged[N_CHARGES], gint64 *tp_hidden_ns);
+                   gint64 charged[N_CHARGES], gint64 hidden_ns[N_ITEM_AXES]);
 /* The same of [from_ns, to_ns), a part of the replay. */
 void timing_charge_part(const Timing *timing, const Work *work, gint64 start_ns, gint64 issue_ns, gint64 from_ns,
-                        gint64 to_ns, gint64 charged[N_CHARGES], gint64 *tp_hidden_ns);
+                        gint64 to_ns, gint64 charged[N_CHARGES], gint64 hidden_ns[N_ITEM_AXES]);

@@ -14,10 +14,6 @@ enum { MAX_RANKS_SHOWN = 16, ALL_STREAMS = (1 << N_STREAMS) - 1 };
 typedef enum { STATE_WAITING, STATE_IN_BATCH, STATE_POSTED, STATE_DONE } OpState;
 
 typedef struct {
-  int n_members, n_there;
-} Batch;
-
-typedef struct {
   const Op *ops;
   int n_ops;
   guint8 *state;          /* [n_ops] OpState; owned, as the arrays below */
@@ -26,7 +22,9 @@ typedef struct {
   gint32 head[N_STREAMS]; /* −1 = stream at its end */
   guint look_at;          /* bits of streams to look at */
   gboolean is_queued;
-  GHashTable *batches; /* batch → Batch; NULL without any */
+  gint32 *batch; /* [n_ops] as op_list_batches(); owned */
+  gint32
+      *n_missing; /* [n_ops] at the first op of a batch, its ops that are not there yet; owned; NULL without batches */
 } RankRun;
 
 typedef struct {
@@ -41,17 +39,14 @@ typedef struct {
 
 G_STATIC_ASSERT(N_STREAMS <= 16); /* bits of waiters */
 
-static void count_batch(RankRun *rank, const Op *op) {
-  if (op->batch < 0)
+static void count_batches(RankRun *rank, const OpList *list) {
+  rank->batch = op_list_batches(list);
+  if (rank->batch == NULL)
     return;
-  if (!rank->batches)
-    rank->batches = g_hash_table_new_full(NULL, NULL, NULL, g_free);
-  Batch *batch = g_hash_table_lookup(rank->batches, GINT_TO_POINTER(op->batch));
-  if (!batch) {
-    batch = g_new0(Batch, 1);
-    g_hash_table_insert(rank->batches, GINT_TO_POINTER(op->batch), batch);
-  }
-  batch->n_members++;
+  rank->n_missing = g_new0(gint32, list->n_ops);
+  for (gint32 i = 0; i < list->n_ops; i++)
+    if (rank->batch[i] >= 0)
+      rank->n_missing[rank->batch[i]]++;
 }
 
 static void rank_run_init(RankRun *rank, const OpList *list) {
@@ -71,15 +66,16 @@ static void rank_run_init(RankRun *rank, const OpList *list) {
     else
       rank->next[latest[op->stream]] = i;
     latest[op->stream] = i;
-    count_batch(rank, op);
   }
+  count_batches(rank, list);
 }
 
 static void rank_run_clear(RankRun *rank) {
   g_free(rank->state);
   g_free(rank->waiters);
   g_free(rank->next);
-  g_clear_pointer(&rank->batches, g_hash_table_unref);
+  g_free(rank->batch);
+  g_free(rank->n_missing);
 }
 
 static void look_again(Run *run, int r, guint streams) {
@@ -154,13 +150,13 @@ static gboolean batch_is_there(Run *run, int r, gint32 i) {
   RankRun *rank = &run->ranks[r];
   if (rank->ops[i].batch < 0)
     return TRUE;
-  Batch *batch = g_hash_table_lookup(rank->batches, GINT_TO_POINTER(rank->ops[i].batch));
+  gint32 *n_missing = &rank->n_missing[rank->batch[i]];
   if (rank->state[i] == STATE_WAITING) {
     rank->state[i] = STATE_IN_BATCH;
-    if (++batch->n_there == batch->n_members)
+    if (--*n_missing == 0)
       look_again(run, r, ALL_STREAMS);
   }
-  return batch->n_there == batch->n_members;
+  return *n_missing == 0;
 }
 
 static void look(Run *run, int r, int stream) {

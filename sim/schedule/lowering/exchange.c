@@ -1,0 +1,211 @@
+/* Sends and receives of a runtime that waits for them: between two rounds of computing a rank exchanges, in one go,
+ * what it made for what it needs next, and computes on when all of it is done.
+ *
+ *     pairs    a round is one action (1f1b)
+ *
+ *              F │ send F, receive B │ B │ send B, receive F │ F       one batch with one neighbour
+ *              F │ send F │ receive F │ F                              one after the other: two neighbours
+ *
+ *     rounds   a round is a forward and the backward right after it; an action alone while there is nothing to pair it
+ *              with (interleaved)
+ *
+ *              F B │ send F, send B, receive F, receive B │ F B        one batch with both neighbours
+ *
+ * No receive is posted before the round ahead of it has ended, so a sender waits for its neighbour's round. Facts:
+ * Megatron-LM, megatron/core/pipeline_parallel/schedules.py and p2p_communication.py (core 0.3 to 0.12) without
+ * overlap_p2p_comm: batch_isend_irecv over up to four tensors, then a wait for each.
+ *
+ * A receive stands before the round that needs it. But what goes round from the last rank to the first (a gradient:
+ * from the first to the last) is sent p rounds before it could be needed: where groups of micro-batches are larger than
+ * p it is needed later still, and waiting with the receive until then would hold up the sender. It stands as many
+ * rounds earlier as there are micro-batches beyond p. */
+#include "lowering.h"
+
+/* Place of an action on its rank. */
+typedef struct {
+  gint32 round;
+  gint32 ordinal; /* among the rank's forwards, or among its backwards */
+} Place;
+
+/* What one exchange moves. */
+typedef struct {
+  gint32 round; /* ahead of which it stands; the number of rounds: after the last */
+  gint32 target_stage, stage, micro_batch;
+  guint8 forward;
+} Move;
+
+/* Of one rank, in the order of their rounds. */
+typedef enum { MOVE_SEND, MOVE_RECEIVE_F, MOVE_RECEIVE_B, N_MOVES } MoveKind;
+
+typedef struct {
+  OpEditor editor;
+  GArray *moves[N_MOVES];                    /* of Move; owned */
+  guint next[N_MOVES];                       /* not yet placed */
+  gint32 last_compute;                       /* new index; −1 none */
+  gint32 first_of_exchange, end_of_exchange; /* new indices of the last exchange */
+  gint32 n_batches;
+} RankExchange;
+
+typedef struct {
+  Program *program;
+  const Order *order;
+  double boundary_bytes;
+  Place *places;    /* [stage][micro-batch][2]: of its forward, of its backward; owned */
+  gint32 *received; /* [stage][micro-batch][2]: new index of the receive of its input; −1: none; owned */
+  RankExchange *ranks;
+} Exchanges;
+
+static gsize entry_of(const Exchanges *run, int stage, int micro_batch, gboolean forward) {
+  return ((gsize)stage * run->program->n_micro_batches + micro_batch) * 2 + (forward ? 0 : 1);
+}
+
+static gboolean has_products(const Action *action) {
+  return action_info(action->kind)->is_compute && action->kind != ACTION_W;
+}
+
+static void find_places(Exchanges *run, int rank) {
+  const GArray *actions = run->order->actions[rank];
+  gint32 round = 0, n_done[2] = {0};
+  for (guint i = 0; i < actions->len; i++) {
+    const Action *action = &g_array_index(actions, Action, i);
+    const gboolean forward = action->kind == ACTION_F;
+    if (has_products(action))
+      run->places[entry_of(run, action->stage, action->micro_batch, forward)] = (Place){round, n_done[!forward]++};
+    round += !action->joins_next;
+  }
+}
+
+/* Ahead of which round of its rank a product is received. */
+static gint32 round_of_receive(const Exchanges *run, const Product *product) {
+  const Place *made = &run->places[entry_of(run, product->stage, product->micro_batch, product->forward)];
+  const Place *used = &run->places[entry_of(run, product->target_stage, product->micro_batch, product->forward)];
+  return used->round - MAX(0, used->ordinal - made->ordinal - run->program->n_ranks);
+}
+
+static void add_moves(Exchanges *run, int rank) {
+  const GArray *actions = run->order->actions[rank];
+  for (guint i = 0; i < actions->len; i++) {
+    const Action *action = &g_array_index(actions, Action, i);
+    if (!has_products(action))
+      continue;
+    const gboolean forward = action->kind == ACTION_F;
+    Product product = product_of(run->program, run->order, forward, action->stage, action->micro_batch);
+    if (product.target_stage < 0 || product.to == rank)
+      continue;
+    gint32 made = run->places[entry_of(run, action->stage, action->micro_batch, forward)].round;
+    Move move = {made + 1, product.target_stage, product.stage, product.micro_batch, (guint8)forward};
+    g_array_append_val(run->ranks[rank].moves[MOVE_SEND], move);
+    move.round = round_of_receive(run, &product);
+    g_array_append_val(run->ranks[product.to].moves[forward ? MOVE_RECEIVE_F : MOVE_RECEIVE_B], move);
+  }
+}
+
+static void place_move(Exchanges *run, RankExchange *own, MoveKind kind, const Move *move) {
+  Product product = product_of(run->program, run->order, move->forward, move->stage, move->micro_batch);
+  Op op = product_transfer(run->program, kind == MOVE_SEND, &product, run->boundary_bytes);
+  op_add_after(&op, own->last_compute);
+  gint32 index = op_editor_add(&own->editor, &op);
+  if (kind != MOVE_SEND)
+    run->received[entry_of(run, move->target_stage, move->micro_batch, move->forward)] = index;
+}
+
+static Op *new_op(const RankExchange *own, gint32 index) {
+  return &g_array_index(own->editor.ops, Op, index);
+}
+
+/* Whether the ops of the last exchange are issued together. */
+static gboolean is_batch(const Exchanges *run, const RankExchange *own) {
+  gint32 first = own->first_of_exchange, n = own->end_of_exchange - first;
+  return n > 1 &&
+         (run->order->exchange == EXCHANGE_ROUNDS || new_op(own, first)->peer == new_op(own, first + n - 1)->peer);
+}
+
+/* What stands ahead of `round`. */
+static void place_exchange(Exchanges *run, RankExchange *own, gint32 round) {
+  own->first_of_exchange = (gint32)own->editor.ops->len;
+  for (MoveKind kind = 0; kind < N_MOVES; kind++)
+    for (const GArray *moves = own->moves[kind]; own->next[kind] < moves->len; own->next[kind]++) {
+      const Move *move = &g_array_index(moves, Move, own->next[kind]);
+      g_assert(move->round >= round);
+      if (move->round > round)
+        break;
+      place_move(run, own, kind, move);
+    }
+  own->end_of_exchange = (gint32)own->editor.ops->len;
+  const gboolean together = is_batch(run, own);
+  for (gint32 i = own->first_of_exchange; i < own->end_of_exchange; i++)
+    if (together)
+      new_op(own, i)->batch = own->n_batches;
+    else if (i > own->first_of_exchange)
+      op_add_after(new_op(own, i), i - 1);
+  own->n_batches += together;
+}
+
+/* Computing goes on when the exchange is done. Of several receives on a stream the last says so. */
+static void await_exchange(const RankExchange *own, Op *op) {
+  for (gint32 i = own->first_of_exchange; i < own->end_of_exchange; i++)
+    if (i + 1 == own->end_of_exchange || new_op(own, i + 1)->stream != new_op(own, i)->stream)
+      op_add_after(op, i);
+}
+
+static void add_compute(Exchanges *run, RankExchange *own, int old_index, gboolean begins_round, gboolean begins) {
+  Op op = op_editor_translate(&own->editor, old_index);
+  if (begins_round)
+    await_exchange(own, &op);
+  if (begins && op.action != ACTION_W)
+    op_add_after(&op, run->received[entry_of(run, op.stage, op.micro_batch, op.action == ACTION_F)]);
+  own->last_compute = op_editor_add(&own->editor, &op);
+  op_editor_set_moved(&own->editor, old_index, own->last_compute);
+}
+
+static void rewrite_rank(Exchanges *run, int rank) {
+  RankExchange *own = &run->ranks[rank];
+  OpList *list = &run->program->ranks[rank];
+  const GArray *actions = run->order->actions[rank];
+  gint32 round = 0;
+  guint n_begun = 0;
+  op_editor_init(&own->editor, list);
+  for (int i = 0; i < list->n_ops; i++) {
+    if (list->ops[i].kind != OP_COMPUTE) {
+      op_editor_copy(&own->editor, i);
+      continue;
+    }
+    const gboolean begins = op_begins_action(list, i);
+    const gboolean begins_round = begins && (n_begun == 0 || !g_array_index(actions, Action, n_begun - 1).joins_next);
+    if (begins_round)
+      place_exchange(run, own, round++);
+    n_begun += begins;
+    add_compute(run, own, i, begins_round, begins);
+  }
+  place_exchange(run, own, round);
+  op_editor_finish(&own->editor);
+}
+
+void exchange_send_recv(Program *program, const Order *order, double boundary_bytes) {
+  const int n_ranks = program->n_ranks;
+  const gsize n_entries = (gsize)program->n_stages * program->n_micro_batches * 2;
+  Exchanges run = {program,
+                   order,
+                   boundary_bytes,
+                   .places = g_new0(Place, n_entries),
+                   .received = g_new(gint32, n_entries),
+                   .ranks = g_new0(RankExchange, n_ranks)};
+  for (gsize i = 0; i < n_entries; i++)
+    run.received[i] = -1;
+  for (int rank = 0; rank < n_ranks; rank++) {
+    run.ranks[rank].last_compute = -1;
+    for (MoveKind kind = 0; kind < N_MOVES; kind++)
+      run.ranks[rank].moves[kind] = g_array_new(FALSE, FALSE, sizeof(Move));
+    find_places(&run, rank);
+  }
+  for (int rank = 0; rank < n_ranks; rank++)
+    add_moves(&run, rank);
+  for (int rank = 0; rank < n_ranks; rank++) {
+    rewrite_rank(&run, rank);
+    for (MoveKind kind = 0; kind < N_MOVES; kind++)
+      g_array_unref(run.ranks[rank].moves[kind]);
+  }
+  g_free(run.ranks);
+  g_free(run.places);
+  g_free(run.received);
+}

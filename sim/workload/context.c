@@ -1,0 +1,191 @@
+/* Flash attention when each rank of cp has 1/cp of every sequence: s tokens of the S = cp·s.
+ *
+ * A sequence is dealt out in 2·cp pieces, an early and a late one to each rank, so that a causal mask leaves every rank
+ * S(S+1)/(2·cp) pairs of query and key (Llama 3, arXiv 2407.21783 §3.3.2; Megatron-LM's context parallelism):
+ *
+ *     cp = 4    rank  0 1 2 3 3 2 1 0
+ *
+ * Ring (arXiv 2310.01889; cp−1 steps): a rank attends to its own keys, s(s+1)/2 pairs, while they pass to the next
+ * rank, then to those of the rank before, and so on. Of an earlier rank's block all queries see the early half of the
+ * keys; of a later rank's the late half of the queries sees all: s²/2 pairs either way. (The first, which moves more
+ * bytes, is what is listed.) Each block's output is merged with those before it by their log-sum-exps. There are two
+ * buffers: a block comes in where the one before the present block was.
+ *
+ *     compute   attention 0 | attention 1, merge | attention 2, merge
+ *     cp        [KV of 1]     [KV of 2]
+ *
+ * Backward: the blocks come round once more, their gradients dKV one step behind them, each rank adding its part; a
+ * rank's own block is the last, and its gradient is whole there.
+ *
+ *     compute   attention 0 | attention 1, +dKV of 0 | attention 2, +dKV of 1
+ *     cp        [KV of 1]     [KV of 2, dKV of 0]      [dKV of 1]
+ *
+ * All-gather (Llama 3): K and V of the whole sequence are gathered, attention is one kernel; backward gathers them
+ * again and reduce-scatters dK and dV.
+ *
+ * Ulysses (arXiv 2309.14509): an all-to-all gives each rank 1/cp of the heads of all tokens, another brings the output
+ * back; backward does the same with dO and with dQ, dK, dV. Tensors are packed by peer before and unpacked after it. */
+#include "pieces.h"
+
+/* One tensor of this rank's tokens, `width` columns. */
+static double tensor_bytes(const Cut *cut, gint64 width) {
+  return cut->element_bytes * cut->tokens * width;
+}
+
+static double kv_bytes(const Cut *cut) {
+  return tensor_bytes(cut, 2 * cut->kv_width);
+}
+
+static gint64 kv_heads(const Cut *cut) {
+  return cut->kv_width / cut->model->head_dim;
+}
+
+static gint32 communicate(ItemList *list, Collective collective, const char *operand, double bytes) {
+  return item_list_collective(list, AXIS_CP, collective, operand, bytes);
+}
+
+/* --- ring --- */
+
+/* This rank's queries against its own keys. */
+static AttentionBlock own_block(const Cut *cut) {
+  return (AttentionBlock){.heads = cut->heads,
+                          .kv_heads = kv_heads(cut),
+                          .queries = cut->seq_len,
+                          .keys = cut->seq_len,
+                          .pairs = attention_pairs(cut->seq_len)};
+}
+
+/* Against another rank's. */
+static AttentionBlock other_block(const Cut *cut) {
+  AttentionBlock block = own_block(cut);
+  block.keys /= 2;
+  block.pairs = (double)block.queries * block.keys;
+  return block;
+}
+
+/* Reads two outputs with their row sums, writes one. */
+static void merge_outputs(ItemList *list) {
+  const Cut *cut = list->cut;
+  item_list_memory(list, "attention.merge", 3 * (tensor_bytes(cut, cut->q_width) + attention_row_sums_bytes(cut)));
+}
+
+static void ring_forward(ItemList *list) {
+  const Cut *cut = list->cut;
+  const AttentionBlock own = own_block(cut), other = other_block(cut);
+  gint32 coming = communicate(list, COLLECTIVE_SEND_RECV, "attention", kv_bytes(cut));
+  item_list_attention(list, FALSE, &own);
+  for (gint64 step = 1; step < cut->cp; step++) {
+    const gint32 here = coming;
+    if (step + 1 < cut->cp)
+      coming = communicate(list, COLLECTIVE_SEND_RECV, "attention", kv_bytes(cut));
+    item_list_wait(list, here);
+    item_list_attention(list, FALSE, &other);
+    merge_outputs(list);
+  }
+}
+
+static void ring_backward(ItemList *list) {
+  const Cut *cut = list->cut;
+  const AttentionBlock own = own_block(cut), other = other_block(cut);
+  gint32 coming = communicate(list, COLLECTIVE_SEND_RECV, "attention.backward", kv_bytes(cut));
+  item_list_attention(list, TRUE, &other);
+  for (gint64 step = 1; step < cut->cp; step++) {
+    const gboolean is_last = step + 1 == cut->cp;
+    const gint32 here = coming;
+    coming = communicate(list, COLLECTIVE_SEND_RECV, "attention.backward", is_last ? kv_bytes(cut) : 2 * kv_bytes(cut));
+    item_list_wait(list, here);
+    item_list_attention(list, TRUE, is_last ? &own : &other);
+    item_list_memory(list, "attention.dq_sum", 3 * tensor_bytes(cut, cut->q_width));
+    item_list_wait(list, coming);
+    item_list_memory(list, "attention.dkv_sum", 3 * kv_bytes(cut));
+  }
+}
+
+static void ring(ItemList *list, gboolean backward) {
+  if (backward)
+    ring_backward(list);
+  else
+    ring_forward(list);
+}
+
+/* --- all-gather --- */
+
+/* Both pieces of this rank's queries against the keys before them. */
+static AttentionBlock block_of_all_keys(const Cut *cut) {
+  AttentionBlock block = own_block(cut);
+  block.keys *= cut->cp;
+  block.pairs = attention_pairs(block.keys) / cut->cp;
+  return block;
+}
+
+static void gather_and_attend(ItemList *list, gboolean backward) {
+  const Cut *cut = list->cut;
+  const AttentionBlock block = block_of_all_keys(cut);
+  const char *operand = backward ? "attention.backward" : "attention";
+  item_list_wait(list, communicate(list, COLLECTIVE_ALL_GATHER, operand, cut->cp * kv_bytes(cut)));
+  item_list_attention(list, backward, &block);
+  if (backward)
+    item_list_wait(list, communicate(list, COLLECTIVE_REDUCE_SCATTER, operand, cut->cp * kv_bytes(cut)));
+}
+
+/* --- Ulysses --- */
+
+static AttentionBlock block_of_some_heads(const Cut *cut) {
+  const gint64 length = cut->seq_len * cut->cp;
+  return (AttentionBlock){.heads = cut->heads / cut->cp,
+                          .kv_heads = kv_heads(cut) / cut->cp,
+                          .queries = length,
+                          .keys = length,
+                          .pairs = attention_pairs(length)};
+}
+
+static void exchange(ItemList *list, const char *operand, gint64 width) {
+  const double bytes = tensor_bytes(list->cut, width);
+  item_list_memory(list, "attention.pack", 2 * bytes);
+  item_list_wait(list, communicate(list, COLLECTIVE_ALL_TO_ALL, operand, bytes));
+  item_list_memory(list, "attention.unpack", 2 * bytes);
+}
+
+static void exchange_and_attend(ItemList *list, gboolean backward) {
+  const Cut *cut = list->cut;
+  const AttentionBlock block = block_of_some_heads(cut);
+  const char *operand = backward ? "attention.backward" : "attention";
+  const gint64 qkv_width = cut->q_width + 2 * cut->kv_width;
+  exchange(list, operand, backward ? cut->q_width : qkv_width);
+  item_list_attention(list, backward, &block);
+  exchange(list, operand, backward ? qkv_width : cut->q_width);
+}
+
+/* --- buffers --- */
+
+/* dO and dQ; two blocks of K and V and two of dK and dV. */
+static double ring_buffer_bytes(const Cut *cut) {
+  return tensor_bytes(cut, 2 * cut->q_width) + 4 * kv_bytes(cut);
+}
+
+/* dO and dQ; K, V, dK and dV of the whole sequence. */
+static double gather_buffer_bytes(const Cut *cut) {
+  return tensor_bytes(cut, 2 * cut->q_width) + 2 * cut->cp * kv_bytes(cut);
+}
+
+/* dQ, dK and dV, packed and unpacked. */
+static double ulysses_buffer_bytes(const Cut *cut) {
+  return 2 * (tensor_bytes(cut, cut->q_width) + kv_bytes(cut));
+}
+
+static const struct {
+  void (*attend)(ItemList *list, gboolean backward);
+  double (*buffer_bytes)(const Cut *cut);
+} comms[N_CP_COMMS] = {
+    [CP_RING] = {ring, ring_buffer_bytes},
+    [CP_ALL_GATHER] = {gather_and_attend, gather_buffer_bytes},
+    [CP_ULYSSES] = {exchange_and_attend, ulysses_buffer_bytes},
+};
+
+void context_attention(ItemList *list, gboolean backward) {
+  comms[list->cut->plan->cp_comm].attend(list, backward);
+}
+
+double context_buffer_bytes(const Cut *cut) {
+  return comms[cut->plan->cp_comm].buffer_bytes(cut);
+}
