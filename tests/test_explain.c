@@ -29,6 +29,8 @@ START_TEST(nothing_taken_away_changes_nothing_and_anything_never_lengthens) {
   int n_shorter[N_WHAT_IFS] = {0};
   for (guint seed = 0; seed < N_PLANS; seed++) {
     g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
+    if (seed % 3 == 0)
+      add_cp(&drawn);
     drawn.plan->fold = seed % 4 != 0; /* expanded programs too */
     g_autoptr(Prediction) prediction = predict_case(&drawn);
     g_autoptr(Metrics) same = what_if_run(prediction, 0);

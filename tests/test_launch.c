@@ -59,6 +59,8 @@ static void visit_launches(LaunchFramework framework, void (*visit)(const Worklo
   int n_written = 0;
   for (guint seed = 0; seed < N_PLANS; seed++) {
     g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
+    if (seed % 4 == 0)
+      add_cp(&drawn);
     g_autoptr(Workload) workload = planned(&drawn.model, drawn.cluster, drawn.plan);
     g_autoptr(GError) error = NULL;
     g_autoptr(Launch) launch = launch_new(framework, workload, drawn.cluster->gpus_per_node, &error);
@@ -285,6 +287,7 @@ static void check_torchtitan(const Workload *workload, const Launch *launch) {
   gint64 gpus = json_object_get_int_member(parallelism, "data_parallel_replicate_degree") *
                 json_object_get_int_member(parallelism, "data_parallel_shard_degree") *
                 json_object_get_int_member(parallelism, "tensor_parallel_degree") *
+                json_object_get_int_member(parallelism, "context_parallel_degree") *
                 json_object_get_int_member(parallelism, "pipeline_parallel_degree");
   ck_assert_int_eq(gpus, workload->plan->gpus);
   if (workload->plan->pp > 1)

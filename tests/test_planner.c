@@ -43,6 +43,7 @@ static Space *space_of_case(gsize i) {
                          {"gpus", cases[i].gpus},
                          {"global-batch", cases[i].batch},
                          {"seq-len", "1024"},
+                         {"cp", i == 2 ? "1,2" : "1"},
                          {"micro-batch", "1,4"},
                          {"schedule", "1f1b,interleaved,zb-h1"},
                          {"chunks", "1,2"},
@@ -91,7 +92,7 @@ static void check_bound(const Prediction *prediction) {
 
 /* The space has sequence parallelism off, ZeRO 0, no recomputation and 1f1b too. */
 static gboolean is_same(const Plan *plan) {
-  return (plan->tp == 1 && plan->sequence_parallel) || (plan->dp == 1 && plan->zero > 0) ||
+  return (plan->tp == 1 && plan->sequence_parallel) || (plan_data_ranks(plan) == 1 && plan->zero > 0) ||
          plan->recompute == RECOMPUTE_SELECTIVE || /* with flash attention, the default */
          (plan->chunks == 1 && strcmp(plan->schedule, "interleaved") == 0);
 }

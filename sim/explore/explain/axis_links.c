@@ -1,6 +1,6 @@
 /* What a transfer takes of the ways out of a GPU (WayLoad, timing.h) says where it goes: the way it takes whole is the
- * one it goes at the rate of. Tensor-parallel collectives lie inside pieces of whole programs: their ways are those of
- * their group. */
+ * one it goes at the rate of. Tensor- and context-parallel collectives lie inside pieces of whole programs: their ways
+ * are those of their group. */
 #include "axis_links.h"
 
 #include "link_use.h"
@@ -33,9 +33,10 @@ static void add_transfers(AxisLinks *links, const Prediction *prediction) {
       add_ways(links, &timing->loads[i]);
 }
 
-static void add_tp_group(AxisLinks *links, const Prediction *prediction) {
+/* tp and cp. */
+static void add_group(AxisLinks *links, const Prediction *prediction) {
   WayLoad load = {0};
-  GroupShape shape = layout_group_shape(&prediction->workload->layout, prediction->cluster, AXIS_BIT(AXIS_TP));
+  GroupShape shape = layout_group_shape(&prediction->workload->layout, prediction->cluster, AXIS_BIT(links->axis));
   collective_way_load(prediction->cluster, &shape, FALSE, &load);
   add_ways(links, &load);
 }
@@ -73,10 +74,11 @@ static AxisLinks links_of(const Prediction *prediction, const StepReport *traffi
                      .hidden_s = prediction->metrics->hidden_s[axis],
                      .exposed_s = prediction->metrics->exposed_s[axis]};
   add_transfers(&links, prediction);
-  if (axis == AXIS_TP)
-    add_tp_group(&links, prediction);
+  gboolean is_inside = axis == AXIS_TP || axis == AXIS_CP; /* pieces */
+  if (is_inside)
+    add_group(&links, prediction);
   links.link_Bps = way_Bps(prediction->cluster, links.narrowest);
-  links.transfer_s = axis == AXIS_TP ? links.hidden_s + links.exposed_s : transfer_s(prediction, axis);
+  links.transfer_s = is_inside ? links.hidden_s + links.exposed_s : transfer_s(prediction, axis);
   return links;
 }
 

@@ -8,9 +8,13 @@
 #include "mixed_gpus.h"
 
 static const char *const names[N_WHAT_IFS] = {
-    [WHAT_IF_FREE_TP] = "no tp communication",           [WHAT_IF_FREE_DP] = "no dp communication",
-    [WHAT_IF_FREE_PP] = "no sends between stages",       [WHAT_IF_FREE_LAUNCHES] = "no kernel launches",
-    [WHAT_IF_FUSED] = "memory-bound kernels fused away", [WHAT_IF_AT_PEAK] = "products and attention at peak",
+    [WHAT_IF_FREE_TP] = "no tp communication",
+    [WHAT_IF_FREE_CP] = "no cp communication",
+    [WHAT_IF_FREE_DP] = "no dp communication",
+    [WHAT_IF_FREE_PP] = "no sends between stages",
+    [WHAT_IF_FREE_LAUNCHES] = "no kernel launches",
+    [WHAT_IF_FUSED] = "memory-bound kernels fused away",
+    [WHAT_IF_AT_PEAK] = "products and attention at peak",
     [WHAT_IF_FREE_OPTIMIZER] = "no optimizer",
 };
 
@@ -38,7 +42,7 @@ static gint64 item_ns(const Prediction *prediction, const WorkItem *item, gint64
   case ITEM_MEMORY:
     return is_without(without, WHAT_IF_FUSED) ? 0 : duration_ns;
   case ITEM_COLLECTIVE:
-    return is_without(without, WHAT_IF_FREE_TP) ? 0 : duration_ns;
+    return is_without(without, item->axis == AXIS_CP ? WHAT_IF_FREE_CP : WHAT_IF_FREE_TP) ? 0 : duration_ns;
   default:
     return duration_ns;
   }
@@ -80,6 +84,8 @@ static gboolean is_free_transfer(const Program *program, const Transfer *transfe
   switch ((Axis)group->charge) {
   case AXIS_TP:
     return is_without(without, WHAT_IF_FREE_TP);
+  case AXIS_CP:
+    return is_without(without, WHAT_IF_FREE_CP);
   case AXIS_DP:
     return is_without(without, WHAT_IF_FREE_DP);
   case AXIS_PP:

@@ -39,7 +39,7 @@ char *launch_command(const LaunchCase *c) {
 }
 
 gboolean launch_shards_in_part(const Plan *plan) {
-  return plan->zero > 0 && plan->zero_ranks > 0 && plan->zero_ranks < plan->dp;
+  return plan->zero > 0 && plan->zero_ranks > 0 && plan->zero_ranks < plan_data_ranks(plan);
 }
 
 /* "auto: interleaved" ran interleaved. */

@@ -38,6 +38,9 @@ static gboolean check_precision(const LaunchCase *c, GError **error) {
 }
 
 static gboolean check_sequence(const LaunchCase *c, GError **error) {
+  if (c->plan->cp > 1)
+    return fail_impossible(error, "deepspeed: DeepSpeed's configuration has no context parallelism, found cp %d",
+                           c->plan->cp);
   if (c->plan->tp == 1 || !c->plan->sequence_parallel)
     return TRUE;
   return fail_impossible(error,

@@ -154,10 +154,12 @@ static void add_pipeline(const LaunchCase *c, GString *out) {
 }
 
 static void add_parallelism(const LaunchCase *c, GString *out) {
+  static const char *const cp_comms[N_CP_COMMS] = {
+      [CP_RING] = "p2p", [CP_ALL_GATHER] = "all_gather", [CP_ULYSSES] = "a2a"};
   const Plan *plan = c->plan;
   add(out, "--tensor-model-parallel-size %d --pipeline-model-parallel-size %d", plan->tp, plan->pp);
   if (plan->cp > 1)
-    add(out, "--context-parallel-size %d", plan->cp);
+    add(out, "--context-parallel-size %d --cp-comm-type %s", plan->cp, cp_comms[plan->cp_comm]);
   add_flag(out, plan->tp > 1 && plan->sequence_parallel, "--sequence-parallel");
   add_flag(out, !order_is(plan, default_order), "--use-tp-pp-dp-mapping");
   add_pipeline(c, out);
@@ -167,7 +169,7 @@ static void add_parallelism(const LaunchCase *c, GString *out) {
 static void add_sharding(const LaunchCase *c, GString *out) {
   static const char *const strategies[] = {"", "", "optim_grads", "optim_grads_params"};
   const Plan *plan = c->plan;
-  if (plan->dp == 1)
+  if (plan_data_ranks(plan) == 1)
     return;
   add_flag(out, plan->zero >= 1, "--use-distributed-optimizer");
   if (plan->zero >= 2)
@@ -175,13 +177,13 @@ static void add_sharding(const LaunchCase *c, GString *out) {
   if (plan->zero >= 2 && plan->pp > 1)
     launch_notice(c, "zero %d in a pipeline: Megatron-LM does not say that its FSDP is tried with one", plan->zero);
   if (launch_shards_in_part(plan))
-    add(out, "--num-distributed-optimizer-instances %d", plan->dp / plan->zero_ranks);
+    add(out, "--num-distributed-optimizer-instances %d", plan_data_ranks(plan) / plan->zero_ranks);
   add_flag(out, plan->overlap_grad, "--overlap-grad-reduce");
   if (plan->zero >= 1 && plan->overlap_param && plan->overlap_grad)
     add(out, "--overlap-param-gather");
   else if (plan->zero >= 1 && plan->overlap_param)
     launch_notice(c, "predicted with --overlap-param on: Megatron-LM has it only beside --overlap-grad on");
-  if (plan->bucket_parameters != MAX(40000000, 1000000 * (gint64)plan->dp))
+  if (plan->bucket_parameters != MAX(40000000, 1000000 * (gint64)plan_data_ranks(plan)))
     add(out, "--ddp-bucket-size %" INT64, plan->bucket_parameters);
 }
 

@@ -16,7 +16,7 @@ void launch_notice(const LaunchCase *c, const char *format, ...) G_GNUC_PRINTF(2
 void launch_append_notices(const LaunchCase *c, GString *out);
 /* "torchrun --nnodes 2 --nproc-per-node 8". Owned by the caller. */
 char *launch_command(const LaunchCase *c);
-/* Whether the plan shards over fewer ranks than dp. */
+/* Whether the plan shards over fewer ranks than dp · cp. */
 gboolean launch_shards_in_part(const Plan *plan);
 
 gboolean launch_megatron_check(const LaunchCase *c, GError **error);

@@ -76,8 +76,16 @@ static gboolean check_precision(const LaunchCase *c, GError **error) {
                          precision_info(precision)->name);
 }
 
+static gboolean check_context(const LaunchCase *c, GError **error) {
+  if (c->plan->cp == 1 || c->plan->cp_comm != CP_ULYSSES)
+    return TRUE;
+  return fail_impossible(error, "torchtitan: torchtitan passes or gathers keys and values, found cp-comm %s with cp %d",
+                         cp_comm_names()[c->plan->cp_comm], c->plan->cp);
+}
+
 gboolean launch_torchtitan_check(const LaunchCase *c, GError **error) {
-  return check_schedule(c, error) && check_sharding(c, error) && check_tensor(c, error) && check_precision(c, error);
+  return check_context(c, error) && check_schedule(c, error) && check_sharding(c, error) && check_tensor(c, error) &&
+         check_precision(c, error);
 }
 
 /* --- what it is told --- */
@@ -107,7 +115,7 @@ static void add_training(const LaunchCase *c, GString *out) {
 
 static void add_data_parallelism(const LaunchCase *c, GString *out) {
   const Plan *plan = c->plan;
-  int shard = plan->zero == 0 ? 1 : plan->zero_ranks > 0 ? plan->zero_ranks : plan->dp;
+  int shard = plan->zero == 0 ? 1 : plan->zero_ranks / plan->cp; /* its shards span cp besides */
   g_string_append_printf(out, "data_parallel_replicate_degree = %d\ndata_parallel_shard_degree = %d\n",
                          plan->dp / shard, shard);
   if (plan->zero > 0)
@@ -145,6 +153,9 @@ static void add_parallelism(const LaunchCase *c, GString *out) {
   g_string_append(out, "\n[parallelism]\n");
   add_data_parallelism(c, out);
   g_string_append_printf(out, "tensor_parallel_degree = %d\ncontext_parallel_degree = %d\n", c->plan->tp, c->plan->cp);
+  if (c->plan->cp > 1)
+    g_string_append_printf(out, "context_parallel_rotate_method = \"%s\"\n",
+                           c->plan->cp_comm == CP_ALL_GATHER ? "allgather" : "alltoall");
   add_pipeline(c, out);
 }
 

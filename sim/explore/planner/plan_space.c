@@ -12,7 +12,7 @@ enum { MOST_TP = 1024 };
 typedef struct {
   const Model *model;
   const Cluster *cluster;
-  gint64 gpus;
+  gint64 gpus, seq_len;
 } Case;
 
 typedef gboolean (*Allows)(const Case *c, gint64 value, const GArray *pp);
@@ -63,9 +63,9 @@ static gboolean set_numbers(Space *space, const char *name, const GArray *values
   return set_open(space, name, text->str, error);
 }
 
-/* The same model, cluster, GPUs and pp alone, finished. */
+/* The same model, cluster, GPUs, pp and sequence alone, finished. */
 static Space *read_ahead(const Space *space, GError **error) {
-  static const char *const names[] = {"model", "cluster", "gpus", "pp"};
+  static const char *const names[] = {"model", "cluster", "gpus", "pp", "seq-len"};
   g_autoptr(Space) ahead = space_new();
   for (gsize i = 0; i < G_N_ELEMENTS(names); i++) {
     const char *text = space_given(space, names[i]);
@@ -82,7 +82,7 @@ static GArray *cases_of(const Space *ahead, GError **error) {
     SpacePoint point;
     if (!space_reader_read(reader, i, &point, error))
       return NULL;
-    Case c = {point.model, point.cluster, point.plan->gpus};
+    Case c = {point.model, point.cluster, point.plan->gpus, point.plan->seq_len};
     g_array_append_val(cases, c);
   }
   return g_steal_pointer(&cases);
@@ -101,6 +101,13 @@ static GArray *values_of_pp(const Space *ahead, const GArray *cases, gint64 most
     g_array_append_val(values, value);
   }
   return values;
+}
+
+static gboolean has_long_sequences(const GArray *cases) {
+  for (guint i = 0; i < cases->len; i++)
+    if (g_array_index(cases, Case, i).seq_len >= LONG_SEQUENCE)
+      return TRUE;
+  return FALSE;
 }
 
 static gboolean fill_numbers(Space *space, const Space *ahead, const GArray *cases, GError **error) {
@@ -122,6 +129,7 @@ void plan_space_describe(Space *space) {
       {"tp", "tensor parallel ranks (default: what divides GPUs, heads and sizes, within a scale-up domain)"},
       {"pp", "pipeline parallel ranks (default: what divides the GPUs, up to one per layer)"},
       {"dp", "data parallel ranks (default: what tp and pp leave of the GPUs)"},
+      {"cp", "context parallel ranks (default 1; with 32768 tokens per sequence or more 1,2,4,8,16)"},
       {"chunks", "model chunks per pipeline rank (default: 1, and what cuts the layers evenly with some pp)"},
       {"micro-batch", "sequences per micro-batch (default 1,2,4,8,16)"},
       {"global-batch", "sequences per step (to be given)"},
@@ -155,8 +163,9 @@ gboolean plan_space_fill(Space *space, GError **error) {
     return FALSE;
   g_autoptr(Space) ahead = read_ahead(space, error);
   g_autoptr(GArray) cases = ahead != NULL ? cases_of(ahead, error) : NULL;
-  return cases != NULL && fill_numbers(space, ahead, cases, error) &&
-         set_open(space, "schedule", "1f1b,interleaved", error) && set_open(space, "micro-batch", "1..16*2", error) &&
-         set_open(space, "zero", "0..3", error) && set_open(space, "recompute", "none,selective,full", error) &&
+  return cases != NULL && set_open(space, "cp", has_long_sequences(cases) ? "1..16*2" : "1", error) &&
+         fill_numbers(space, ahead, cases, error) && set_open(space, "schedule", "1f1b,interleaved", error) &&
+         set_open(space, "micro-batch", "1..16*2", error) && set_open(space, "zero", "0..3", error) &&
+         set_open(space, "recompute", "none,selective,full", error) &&
          set_open(space, "sequence-parallel", "on,off", error);
 }

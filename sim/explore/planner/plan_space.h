@@ -2,6 +2,8 @@
 #pragma once
 #include "space.h"
 
+enum { LONG_SEQUENCE = 32768 };
+
 /* Give every open one of these axes its values, from the model, the cluster and the GPUs given:
  *
  *     tp          what divides the GPUs, fits in a scale-up domain and cuts the model
@@ -9,6 +11,8 @@
  *     chunks      with which some pp of these cuts the layers evenly (embedding and head counted or not)
  *     schedule    1f1b, interleaved         micro-batch  1, 2, 4, 8, 16      zero  0 to 3
  *     recompute   none, selective, full     sequence-parallel  on, off
+ *
+ *     cp          1; from LONG_SEQUENCE tokens on also 2, 4, 8 and 16
  *
  * The space is not finished yet, nor by this. INPUT when --model, --cluster, --gpus or --global-batch is missing. */
 gboolean plan_space_fill(Space *space, GError **error);

@@ -155,7 +155,7 @@ static Workload *make_workload(const SpacePoint *point, PlanOrder *choice, GErro
 /* Does what another configuration of the space does. */
 static gboolean is_same(const Search *search, const Plan *plan) {
   return (search->has_no_sequence_parallel && plan->sequence_parallel && plan->tp == 1) ||
-         (search->has_no_zero && plan->zero > 0 && plan->dp == 1) ||
+         (search->has_no_zero && plan->zero > 0 && plan_data_ranks(plan) == 1) ||
          (search->has_no_recompute && plan->recompute == RECOMPUTE_SELECTIVE && plan->attention == ATTENTION_FLASH) ||
          (search->has_1f1b && plan->chunks == 1 && strcmp(plan->schedule, "interleaved") == 0);
 }

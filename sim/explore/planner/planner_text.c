@@ -50,7 +50,7 @@ char *planner_options(const PlanOutcome *outcome) {
   GString *out = g_string_new(NULL);
   g_string_append_printf(out, "--gpus %d --tp %d --pp %d", plan->gpus, plan->tp, plan->pp);
   if (plan->cp > 1)
-    g_string_append_printf(out, " --cp %d", plan->cp);
+    g_string_append_printf(out, " --cp %d --cp-comm %s", plan->cp, cp_comm_names()[plan->cp_comm]);
   g_string_append_printf(out, " --dp %d --schedule %s", plan->dp, stands_for != NULL ? stands_for + 2 : plan->schedule);
   if (plan->chunks > 1)
     g_string_append_printf(out, " --chunks %d", plan->chunks);

@@ -52,6 +52,10 @@ static gboolean cuts_evenly(gint64 n_layers, gint64 n_stages) {
   return n_stages <= n_layers + 2 && (n_layers % n_stages == 0 || (n_layers + 2) % n_stages == 0);
 }
 
+static gboolean step_cp(Plan *plan, const Model *model, int direction) {
+  return step_size(&plan->cp, direction);
+}
+
 /* To 1f1b's one chunk and from it; other schedules have the chunks they need. */
 static gboolean step_chunks(Plan *plan, const Model *model, int direction) {
   static const char *const steps[] = {"1f1b", "interleaved", NULL};
@@ -134,6 +138,9 @@ static char *tp_of(const Plan *plan) {
 static char *pp_of(const Plan *plan) {
   return number(plan->pp);
 }
+static char *cp_of(const Plan *plan) {
+  return number(plan->cp);
+}
 static char *chunks_of(const Plan *plan) {
   return number(plan->chunks);
 }
@@ -168,6 +175,7 @@ static char *overlap_p2p_of(const Plan *plan) {
 static const Knob knobs[] = {
     {"--tp", step_tp, tp_of},
     {"--pp", step_pp, pp_of},
+    {"--cp", step_cp, cp_of},
     {"--chunks", step_chunks, chunks_of},
     {"--schedule", step_schedule, schedule_of},
     {"--micro-batch", step_micro_batch, micro_batch_of},
