@@ -1,7 +1,7 @@
 # Thin: what is built and tested stands in meson.build. `make deps` installs Debian packages when something is missing.
 BUILD = build
 
-.PHONY: all deps demo check bench validation schedules clean
+.PHONY: all deps demo check bench validation schedules plots clean
 
 all: $(BUILD)/build.ninja
 	ninja -C $(BUILD)
@@ -32,6 +32,11 @@ validation: deps
 schedules: deps
 	$(MAKE) --no-print-directory all
 	docs/schedules.sh $(BUILD)/sim/stepsim docs
+
+# every figure of stepsim plot, drawn; writes docs/plots.md
+plots: deps
+	$(MAKE) --no-print-directory all
+	docs/plots.sh $(BUILD)/sim/stepsim docs
 
 clean:
 	rm -rf $(BUILD) $(BUILD)-sanitize out

@@ -1,71 +1,60 @@
-# Bubble against number of micro-batches: simulated points on the lines of the closed forms.
+# Bubble against number of micro-batches: what was simulated, and beside it the closed forms, dashed.
 #
 #     gnuplot -e "data='x.dat'; out='x.svg'" plots/bubble.gp
 #
 # The data: a block per schedule, blocks parted by two empty lines; the first line of a block is the schedule's name in
 # double quotes, then the columns: micro_batches simulated closed_form
-#   simulated, closed_form   bubble as a share; NaN where unknown
-# Variables: data; out (.svg .png .pdf; '' = standard output, then format='svg'); title, ylabel.
+#   simulated, closed_form   bubble as a share; NaN where unknown, or where a closed form is only a bound
+# Variables: data; out (.svg .png .pdf .txt; '' = standard output, then format='svg'); title, ylabel; join = 1 where the
+# simulated points are joined by a line, 0 where they lie on the closed forms; columns and rows of a .txt.
 
 if (!exists("out")) { out = "bubble.svg" }
 if (!exists("format")) { format = out[strlen(out)-2:] }
 if (!exists("title")) { title = "Pipeline bubble" }
 if (!exists("ylabel")) { ylabel = "bubble fraction: idle / step (%)" }
+if (!exists("join")) { join = 0 }
+join = int(join)
 
 width = 900
-height = 560
-# Fonts are given in pixels; the Cairo terminals count in points, at 96 and 100 pixels to the inch.
-if (format eq "svg") {
-  set terminal svg size width, height dynamic noenhanced font "Arial,15" background "white"
-  scale = 1
-  mark = 0.9
-} else { if (format eq "png") {
-  set terminal pngcairo size width, height noenhanced font "Liberation Sans,11.25" background "white"
-  scale = 0.75
-  mark = 1.3
-} else {
-  set terminal pdfcairo size width / 100.0, height / 100.0 noenhanced \
-    fontscale 1 font "Liberation Sans,10.8" background "white"
-  scale = 0.72
-  mark = 0.7
-} }
-px(n) = sprintf(",%g", n * scale)
-if (strlen(out)) { set output out }
-set encoding utf8
+height = 600
+load ARG0[1:strstrt(ARG0."\n", "bubble.gp\n") - 1]."look.gp"
+dash_of_form(i) = int(i) % 4 + 2
+dash_of_key(i) = join ? 1 : dash_of_form(i)
 
-# Colour, point and dash all differ, so that a copy in black and white still tells the schedules apart.
-array colour[8] = ["#2f5fa8", "#d1571c", "#3c8d2f", "#7a3b8f", "#b8860b", "#c23b6b", "#2a8f8f", "#444444"]
-array points[8] = [7, 5, 9, 13, 11, 6, 4, 8]
-nth(i) = i % 8 + 1
-
-stats data using 1 skip 1 nooutput
+known = 0
+stats data using (known = known + ($3 == $3), $1) skip 1 nooutput
 n = STATS_blocks
 most = STATS_max
 least = STATS_min
 
-set title title font px(16)
 set xlabel "micro-batches per step"
 set ylabel ylabel
 set logscale x 2
 set xrange [least / 1.15 : most * 1.15]
 set yrange [0:*]
 set offsets 0, 0, graph 0.04, 0
-set grid ytics lc rgb "#dddddd" lt 1
-set border 3 lc rgb "#666666"
-set xtics nomirror textcolor rgb "#333333" ()
+set xtics ()
 first = ceil(log(least) / log(2) - 1e-9)
 last = floor(log(most) / log(2) + 1e-9)
 do for [power = first:last:1 + floor((last - first) / 11)] { set xtics add (sprintf("%.0f", 2.0**power) 2.0**power) }
 if (last - first < 1) { set xtics (sprintf("%g", least) least, sprintf("%g", most) most) }
-set ytics nomirror textcolor rgb "#333333"
-set key outside right top vertical Left reverse samplen 3 spacing 1.25
-set rmargin 27
+set key below center horizontal Left reverse samplen 3.5 spacing 1.25 height 0.8
+if (is_text) { set key inside right top vertical }
 
-plot for [i = 0:n - 1] data index i using 1:(100 * $3) skip 1 with lines lw 1.8 dt nth(i) lc rgb colour[nth(i)] notitle, \
-     for [i = 0:n - 1] data index i using 1:(100 * $2) with points pt points[nth(i)] ps mark lc rgb colour[nth(i)] \
-       notitle, \
-     for [i = 0:n - 1] data index i using (NaN):(NaN) with linespoints lw 1.8 dt nth(i) pt points[nth(i)] ps mark \
-       lc rgb colour[nth(i)] title columnheader(1), \
-     keyentry with lines lw 0 lc rgb "white" title " ", \
-     keyentry with points pt 7 ps mark lc rgb "#444444" title "points: simulated", \
-     keyentry with lines lw 1.8 lc rgb "#444444" title "lines: closed form"
+# Earlier points are larger, so that later ones in the same place do not hide them.
+sized(i) = mark * (n > 1 ? 1.5 - 0.6 * i / (n - 1.0) : 1)
+if (is_text) {
+  plot for [i = 0:n - 1] data index i using 1:(100 * $2) skip 1 with points pt i + 1 notitle, \
+       for [i = 0:n - 1] data index i using (NaN):(NaN) with points pt i + 1 title columnheader(1)
+} else {
+  plot for [i = 0:n - 1] data index i using 1:(100 * $3) skip 1 with lines lw 1.8 dt dash_of_form(i) \
+         lc rgb colour_of(i) notitle, \
+       for [i = 0:n - 1] data index i using 1:(join ? 100 * $2 : NaN) skip 1 with lines lw 1.3 dt 1 \
+         lc rgb colour_of(i) notitle, \
+       for [i = 0:n - 1] data index i using 1:(100 * $2) skip 1 with points pt mark_of(i) ps sized(i) \
+         lc rgb colour_of(i) notitle, \
+       for [i = 0:n - 1] data index i using (NaN):(NaN) with linespoints lw 1.8 dt dash_of_key(i) pt mark_of(i) \
+         ps mark lc rgb colour_of(i) title columnheader(1), \
+       keyentry with lines lw (known > 0 ? 1.8 : 0) dt 2 lc rgb (known > 0 ? "#444444" : "white") \
+         title (known > 0 ? "dashed: closed form" : " ")
+}

@@ -67,21 +67,9 @@ lighter(c, share) = part(c, share, 16) + part(c, share, 8) + part(c, share, 0)
 share_of(chunk) = last_chunk > 0 ? 0.5 * chunk / last_chunk : 0
 shade(kind, chunk) = lighter(colour[int(kind) + 1], share_of(chunk))
 
-# Fonts are given in pixels; the Cairo terminals count in points, at 96 and 100 pixels to the inch.
-if (format eq "svg") {
-  set terminal svg size width, height dynamic noenhanced font "Arial,14" background "white"
-  scale = 1
-} else { if (format eq "png") {
-  set terminal pngcairo size width, height noenhanced font "Liberation Sans,10.5" background "white"
-  scale = 0.75
-} else {
-  set terminal pdfcairo size width / 100.0, height / 100.0 noenhanced \
-    fontscale 1 font "Liberation Sans,10" background "white"
-  scale = 0.72
-} }
-px(n) = sprintf(",%g", n * scale)
-if (strlen(out)) { set output out }
-set encoding utf8
+font_px = 14
+load ARG0[1:strstrt(ARG0."\n", "compare.gp\n") - 1]."look.gp"
+unset grid
 
 left_px = 145.0
 right_px = 30.0
@@ -93,7 +81,6 @@ pixel = 1.02 * span / (width - left_px - right_px)
 
 x_px(px) = px / (1.0 * width)
 y_px(px) = 1 - px / (1.0 * height)
-set label 1 title at screen 0.5, screen y_px(24) center font px(18)
 set label 2 xlabel at screen 0.5, screen y_px(height - 16) center font px(14)
 set xrange [0:1.02 * span]
 set yrange [n_lanes * lane_px:0]

@@ -3,7 +3,7 @@
 #     gnuplot -e "data='x.dat'; out='x.svg'; lanes=4" plots/memory_timeline.gp
 #
 # Data: a block per lane, two empty lines apart; columns: time held (a staircase, two points per step)
-# Variables: data; out (.svg .png .pdf; '' = standard output, then format='svg'); lanes; title, xlabel, ylabel;
+# Variables: data; out (.svg .png .pdf .txt; '' = standard output, then format='svg'); lanes; title, xlabel, ylabel;
 #   cap, drawn as a line in every lane, 0 = none; width in pixels.
 
 if (!exists("out")) { out = "memory_timeline.svg" }
@@ -23,28 +23,24 @@ if (most <= 0) { most = 1 }
 lane_px = lanes <= 8 ? 56 : (lanes <= 16 ? 40 : (lanes <= 32 ? 26 : 16))
 height = 130 + lanes * lane_px
 
-# Fonts are given in pixels; the Cairo terminals count in points, at 96 and 100 pixels to the inch.
-if (format eq "svg") {
-  set terminal svg size width, height dynamic noenhanced font "Arial,14" background "white"
-  scale = 1
-} else { if (format eq "png") {
-  set terminal pngcairo size width, height noenhanced font "Liberation Sans,10.5" background "white"
-  scale = 0.75
-} else {
-  set terminal pdfcairo size width / 100.0, height / 100.0 noenhanced \
-    fontscale 1 font "Liberation Sans,10" background "white"
-  scale = 0.72
-} }
-px(n) = sprintf(",%g", n * scale)
-if (strlen(out)) { set output out }
-set encoding utf8
+font_px = 14
+load ARG0[1:strstrt(ARG0."\n", "memory_timeline.gp\n") - 1]."look.gp"
+unset grid
 
+if (is_text) {
+    set xlabel xlabel
+  set ylabel ylabel
+  set yrange [0:*]
+  set key outside right
+  plot for [lane = 0:lanes - 1] data index lane using 1:2 with lines title sprintf("%d", lane), \
+    cap > 0 ? cap : NaN with lines title "cap"
+  exit
+}
 set lmargin at screen 80.0 / width
 set rmargin at screen 1 - 110.0 / width
 set tmargin at screen 1 - 50.0 / height
 set bmargin at screen 62.0 / height
 y_px(p) = 1 - p / (1.0 * height)
-set label 1 title at screen 0.5, screen y_px(24) center font px(18)
 set label 2 xlabel at screen 0.5, screen y_px(height - 16) center font px(14)
 set label 3 ylabel at screen 22.0 / width, screen 0.5 center rotate by 90 font px(14)
 array peak[lanes]

@@ -9,7 +9,8 @@
 #   start, end   in the unit named by xlabel
 #   chunk        model chunk of the rank, shown by shade; 0 where there is none
 #   micro_batch  number in the box; -1 none
-# Variables: data; out (.svg .png .pdf; '' = standard output, then format='svg'); title, xlabel, ylabel; width in pixels
+# Variables: data; out (.svg .png .pdf .txt; '' = standard output, then format='svg'); title, xlabel, ylabel; lanes = the
+#   names of the lanes, parted by spaces (default: their numbers); width in pixels
 #   (default 1600, or up to 3600 where that gives every pass room for its number).
 
 if (!exists("out")) { out = "timeline.svg" }
@@ -17,6 +18,7 @@ if (!exists("format")) { format = out[strlen(out)-2:] }
 if (!exists("title")) { title = "" }
 if (!exists("xlabel")) { xlabel = "time" }
 if (!exists("ylabel")) { ylabel = "stage" }
+if (!exists("lanes")) { lanes = "" }
 
 mask = 0
 last_chunk = 0
@@ -69,21 +71,23 @@ lighter(c, share) = part(c, share, 16) + part(c, share, 8) + part(c, share, 0)
 share_of(chunk) = last_chunk > 0 ? 0.5 * chunk / last_chunk : 0
 shade(kind, chunk) = lighter(colour[int(kind) + 1], share_of(chunk))
 
-# Fonts are given in pixels; the Cairo terminals count in points, at 96 and 100 pixels to the inch.
-if (format eq "svg") {
-  set terminal svg size width, height dynamic noenhanced font "Arial,14" background "white"
-  scale = 1
-} else { if (format eq "png") {
-  set terminal pngcairo size width, height noenhanced font "Liberation Sans,10.5" background "white"
-  scale = 0.75
-} else {
-  set terminal pdfcairo size width / 100.0, height / 100.0 noenhanced \
-    fontscale 1 font "Liberation Sans,10" background "white"
-  scale = 0.72
-} }
-px(n) = sprintf(",%g", n * scale)
-if (strlen(out)) { set output out }
-set encoding utf8
+font_px = 14
+load ARG0[1:strstrt(ARG0."\n", "timeline.gp\n") - 1]."look.gp"
+unset grid
+
+# In letters: a row per rank, in each column what is computed there.
+if (is_text) {
+  letters = "FIWBO"
+  letter(kind) = letters[int(kind) + 1:int(kind) + 1]
+    set xlabel xlabel
+  set ylabel ylabel
+  set xrange [0:span]
+  set yrange [n_lanes - 0.5:-0.5]
+  set ytics 1
+  unset key
+  plot data using (($2 < 5) ? ($3 + $4) / 2 : NaN):1:(letter($2)) with labels notitle
+  exit
+}
 
 left_px = 80.0
 right_px = 30.0
@@ -95,7 +99,6 @@ pixel = span / (width - left_px - right_px)
 
 x_px(px) = px / (1.0 * width)
 y_px(px) = 1 - px / (1.0 * height)
-set label 1 title at screen 0.5, screen y_px(24) center font px(18)
 set label 2 xlabel at screen 0.5, screen y_px(height - 16) center font px(14)
 set label 3 ylabel at screen x_px(22), screen 0.5 center rotate by 90 font px(14)
 set xrange [0:span]
@@ -106,7 +109,8 @@ set mxtics 5
 unset key
 step = n_lanes <= 32 ? 1 : ceil(n_lanes / 24.0)
 set ytics out nomirror scale 0 textcolor rgb "#333333" ()
-do for [lane = 0:n_lanes - 1:step] { set ytics add (sprintf("%d", lane) top(lane) + compute_height / 2) }
+name_of(lane) = lane < words(lanes) ? word(lanes, lane + 1) : sprintf("%d", lane)
+do for [lane = 0:n_lanes - 1:step] { set ytics add (name_of(lane) top(lane) + compute_height / 2) }
 
 # The legend: a swatch and a text for each kind there is, in one centred line.
 entry_px(kind) = has(kind) ? 42 + 7.2 * strlen(meaning[kind + 1]) : 0

@@ -56,7 +56,8 @@ static double *caps_of(const Workload *workload, const Cluster *cluster) {
   double *caps = g_new(double, placement->n_ranks);
   g_autofree double *transients = g_new0(double, placement->n_ranks);
   for (int rank = 0; rank < placement->n_ranks; rank++)
-    caps[rank] = most - BOUNDARY_TENSORS * workload->boundary_bytes - zero_buffers(workload);
+    caps[rank] =
+        most - workload->framework_bytes - BOUNDARY_TENSORS * workload->boundary_bytes - zero_buffers(workload);
   const int shards = plan->zero > 0 ? workload->layout.n_shards : 1;
   for (int stage = 0; stage < workload->n_stages; stage++) {
     const int rank = placement->stage_rank[stage];

@@ -138,6 +138,8 @@ done <<'TABLE'
 2|--sequence-parallel;found "yes";on or off|simulate PLAN --sequence-parallel yes
 2|precision;did you mean "bf16"?|simulate PLAN --precision bf17
 2|recipe;w2+g2+w2|simulate PLAN --recipe w2+g2+w2
+2|--framework;did you mean "megatron-lm"|simulate PLAN --framework megatron-ml
+0|gradients         4.02 GB|simulate --model llama-3-8b --cluster dgx-h100 --gpus 8 --tp 8 --framework megatron-lm
 2|order;each once|simulate PLAN --order tp-dp-pp
 2|unknown schedule;did you mean "1f1b"?|simulate PLAN --schedule 1f2b
 2|no pass;did you mean "place"?|simulate PLAN --dump-after plaec
@@ -373,6 +375,29 @@ done <<'TABLE'
 2|forward passes|plot bubble --pp 4 --output x.svg --micro-batches 1..1e15*1e15
 2|--micro-batches: found nothing|plot bubble --pp 4 --output x.svg --micro-batches ''
 2|--gpu-list is missing|plot mfu --output x.svg
+2|expected a word, what to draw|plot
+2|--terminal and --data - clash|plot memory --terminal --data -
+2|plot bubble and --tp clash|plot bubble --pp 4 --tp 2 --output x.svg
+2|plot busbw and --pp clash|plot busbw --cluster dgx-h100 --pp 2 --output x.svg
+2|plot mfu and --vary clash|plot mfu PLAN --gpu-list 8 --vary tp=1,2 --output x.svg
+2|runs.csv and --model clash|plot pareto runs.csv --model llama-3-8b --output x.svg
+2|found 1 --vary, expected two|plot heat PLAN --vary tp=1,2 --output x.svg
+2|did you mean --tp?|plot breakdown PLAN --vary tpp=1,2 --output x.svg
+2|--output is no option of a plan|plot breakdown PLAN --vary output=1 --output x.svg
+2|expected NAME=LIST|plot breakdown PLAN --vary tp= --output x.svg
+2|tp is varied twice|plot breakdown PLAN --vary tp=1 --vary tp=2 --output x.svg
+2|more than 4096 combinations|plot breakdown PLAN --vary tp=1..100 --vary pp=1..100 --output x.svg
+2|zero 1, tp x: --tp: found "x"|plot breakdown PLAN --vary zero=1 --vary tp=x --output x.svg
+1|all of 2 configurations are impossible; tp 3: gpus 8 is not a multiple of tp 3|plot breakdown PLAN --vary tp=3,6 --output x.svg
+2|--value: found "mfuu";did you mean "mfu"?|plot heat PLAN --value mfuu --output x.svg
+2|or --vary is missing|plot pareto PLAN --output x.svg
+2|no column "sped"|plot pareto runs.csv --x layers --y sped --output x.svg
+2|there is no column "predicted_step_time_s"|plot validation runs.csv --output x.svg
+2|foreign.json|plot timeline foreign.json --output x.svg
+2|cannot write nowhere/x.dat|plot bubble --pp 4 --data nowhere/x.dat
+0|zero 0;zero 3;W weights|plot memory PLAN --terminal
+0|gpus 8;across: tp;upward: zero|plot heat PLAN --vary tp=1,2,4 --vary zero=0..2 --terminal
+0|gnuplot -e;"1f1b"|plot bubble --pp 4 --data -
 TABLE
 
 keys() { # top-level keys of a pretty-printed object, on one line
@@ -418,7 +443,20 @@ out_of_memory rows_per_s threads groups" validate runs.csv --json
     check_picture "gpipe;interleaved;pp 4" plot bubble --schedules gpipe,interleaved --pp 4 --chunks 2 --output
     check_picture "strong scaling: 64 sequences a step;weak scaling;llama-3-8b" \
       plot mfu --model llama-3-8b --cluster dgx-h100 --tp 8 --gpu-list 8,16 --global-batch 64 --output
-    check_picture "ZeRO-3;reserved;llama-3-8b" plot memory $plan --output
+    check_picture "zero 3;reserved;llama-3-8b" plot memory $plan --output
+    check_picture "pp 2, recompute full;time of a step;on dgx-h100; gpus 8, tp 4" \
+      plot breakdown $plan --tp 4 --vary pp=1,2 --vary recompute=none,full --output
+    check_picture "rank 1;compute;bubble" plot breakdown $plan --tp 4 --pp 2 --output
+    check_picture "held (GB = 1e9 bytes);peak" plot memory-time $plan --output
+    check_picture "Thousand tokens per second: llama-3-8b;cannot be" \
+      plot heat $plan --value tokens_per_s --vary tp=2,4,8,16 --vary zero=0..2 --output
+    check_picture "the front;zero 3;capacity 85.9 GB" plot pareto $plan --tp 4 --vary zero=0,3 --output
+    check_picture "runs.csv" plot pareto runs.csv --x layers --y hidden --output
+    check_picture "ring: at most" plot busbw --cluster dgx-h100 --gpus 16 --op reduce_scatter --output
+    check_picture "forward;llama-3-8b on dgx-h100" plot timeline $plan --tp 4 --pp 2 --output
+    "$stepsim" simulate $plan --tp 4 --pp 2 --trace drawn.json >out 2>err
+    check_picture "drawn.json: one simulated step of;forward;tensor-parallel" plot timeline drawn.json --output
+    check_picture "published;MAPE" plot validation rows.csv --title "published, MAPE" --output
     check_picture "the library's choice;nvls_tree;hierarchical;ring: at most 351 GB/s;all_reduce over 16 GPUs" \
       collective --cluster dgx-h100 --gpus 16 --bytes 1MiB..1GiB --plot
   fi

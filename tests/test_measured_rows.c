@@ -31,6 +31,8 @@ START_TEST(every_cell_arrives) {
   ck_assert_str_eq(plan->schedule, "interleaved");
   ck_assert(plan->recompute == RECOMPUTE_SELECTIVE && plan->sequence_parallel && plan->precision == PRECISION_FP8);
   ck_assert(plan->attention == ATTENTION_UNFUSED && plan->overlap_grad && !plan->overlap_param);
+  ck_assert_str_eq(plan->framework, "nemo");
+  ck_assert_int_eq(plan->memory.spare_gradients, SPARE_GRADIENTS_KEPT);
   ck_assert_str_eq(row->cluster, "dgx-h100");
   ck_assert_str_eq(row->id, "a/1");
   ck_assert_double_eq(row->step_time_s, 1.25);
@@ -38,6 +40,24 @@ START_TEST(every_cell_arrives) {
   ck_assert_str_eq(measured_row_cell(row, "notes"), "quoted, \"twice\"\nand on");
   ck_assert_str_eq(measured_row_cell(row, "colour"), "blue");
   ck_assert_str_eq(measured_row_cell(row, "taste"), "");
+}
+END_TEST
+
+/* A framework that no file describes adds nothing; one that a file describes holds the same in each row. */
+START_TEST(a_framework_is_what_its_file_says_or_nothing) {
+  g_autoptr(MeasuredRows) rows = rows_of("layers,hidden,heads,cluster,step_time_s,framework\n"
+                                         "2,1024,16,selene,1,megatron-lm\n"
+                                         "2,1024,16,selene,1,of our own\n"
+                                         "2,1024,16,selene,1,megatron-lm\n"
+                                         "2,1024,16,selene,1,of our own\n");
+  for (guint i = 0; i < rows->rows->len; i++) {
+    const Plan *plan = nth_row(rows, i)->plan;
+    const FrameworkMemory none = {0};
+    gboolean described = i % 2 == 0;
+    ck_assert_str_eq(plan->recipe.name, described ? "megatron" : "bf16+master");
+    ck_assert_int_eq(memcmp(&plan->memory, &none, sizeof none) == 0, !described);
+    ck_assert_int_eq(plan->framework != NULL, described);
+  }
 }
 END_TEST
 
@@ -278,6 +298,7 @@ END_TEST
 int main(void) {
   TCase *cases = tcase_create("measured_rows");
   tcase_add_test(cases, every_cell_arrives);
+  tcase_add_test(cases, a_framework_is_what_its_file_says_or_nothing);
   tcase_add_test(cases, empty_cells_and_missing_columns_are_the_default);
   tcase_add_test(cases, a_row_makes_the_model_of_its_config);
   tcase_add_test(cases, dropout_is_trained_with_as_gpt2_is_but_not_by_llm_foundry);

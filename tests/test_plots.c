@@ -3,12 +3,15 @@
 
 #include "error.h"
 #include "gnuplot.h"
+#include "grid.h"
+#include "stack.h"
 #include "timeline.h"
 #include "trace_fixture.h"
 
 #include <check.h>
 #include <glib/gstdio.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static char *folder; /* of this run; removed at the end */
@@ -119,30 +122,74 @@ START_TEST(an_axis_of_relative_times_names_its_unit) {
 }
 END_TEST
 
-START_TEST(many_runs_become_bubble_mfu_and_memory_pictures) {
+/* The picture that gnuplot draws of it. Owned by the caller. */
+static char *drawn(Picture *picture, const char *name) {
+  g_autofree char *file = in_folder(name);
+  g_autoptr(GError) error = NULL;
+  ck_assert(picture != NULL);
+  assert_drawn(picture_take(picture, file, &error), error);
+  return taken(file);
+}
+
+START_TEST(many_runs_become_bubble_mfu_and_busbw_pictures) {
   if (!has_gnuplot)
     return;
   const BubblePoint bubbles[] = {{"1f1b", 8, 0.47, 0.4667}, {"1f1b", 16, 0.31, NAN}, {"a \"b\"", 8, 0.3, 0.3043}};
-  const MfuPoint mfus[] = {{"one", 8, 0.5}, {"one", 4096, 0.4}, {"two", 8, 0.45}};
-  const MemoryBar bars[] = {{"ZeRO-0", 2e9, 2e9, 12e9, 3e9, 1e9}, {"ZeRO-3", 1e8, 1e8, 5e8, 3e9, 1e9}};
-  g_autofree char *file = in_folder("plot.svg");
-  g_autoptr(GError) error = NULL;
+  const MfuPoint mfus[] = {{"one", 8, 0.5, TRUE}, {"one", 4096, 0.4, TRUE}, {"two", 8, 0.45, FALSE}};
+  const BusbwPoint bandwidths[] = {{"choice", 1 << 20, 3e10}, {"choice", 1 << 30, 3e11}, {"ring", 1 << 20, 1e10}};
 
-  assert_drawn(plot_bubble(bubbles, G_N_ELEMENTS(bubbles), "bubbles", file, &error), error);
-  g_autofree char *bubble = taken(file);
-  ck_assert_ptr_nonnull(strstr(bubble, "1f1b"));
+  g_autofree char *bubble = drawn(plot_bubble(bubbles, G_N_ELEMENTS(bubbles), FALSE, "bubbles", NULL), "b.svg");
+  ck_assert_ptr_nonnull(strstr(bubble, ">1f1b<"));
   ck_assert_ptr_nonnull(strstr(bubble, "a 'b'"));
+  ck_assert_ptr_nonnull(strstr(bubble, "dashed: closed form"));
 
-  assert_drawn(plot_mfu(mfus, G_N_ELEMENTS(mfus), "mfus", file, &error), error);
-  g_autofree char *mfu = taken(file);
+  g_autofree char *mfu = drawn(plot_mfu(mfus, G_N_ELEMENTS(mfus), "mfus", NULL), "m.svg");
   ck_assert_ptr_nonnull(strstr(mfu, ">4096<"));
+  ck_assert_ptr_nonnull(strstr(mfu, "does not fit in memory"));
+  g_autofree char *fitting = drawn(plot_mfu(mfus, 2, "mfus", NULL), "m.svg");
+  ck_assert_ptr_null(strstr(fitting, "does not fit in memory"));
 
-  /* Totals 2 + 2 + 12 + 3 + 1 = 20 GB and 0.1 + 0.1 + 0.5 + 3 + 1 = 4.7 GB stand on the bars. */
-  assert_drawn(plot_memory(bars, G_N_ELEMENTS(bars), 80e9, "memory", file, &error), error);
-  g_autofree char *memory = taken(file);
+  g_autofree char *busbw = drawn(plot_busbw(bandwidths, G_N_ELEMENTS(bandwidths), 3.5e11, "busbw", NULL), "b.svg");
+  ck_assert_ptr_nonnull(strstr(busbw, "ring: at most 350 GB/s"));
+  ck_assert_ptr_nonnull(strstr(busbw, ">1 MiB<"));
+}
+END_TEST
+
+/* Weights, gradients, optimizer, activations, buffers, reserved: 2 + 2 + 12 + 3 + 0 + 1 = 20 GB. */
+static const double big[N_STACK_MEMORY] = {2e9, 2e9, 12e9, 3e9, 0, 1e9};
+/* 0.1 + 0.1 + 0.5 + 3 + 0 + 1 = 4.7 GB. */
+static const double small[N_STACK_MEMORY] = {1e8, 1e8, 5e8, 3e9, 0, 1e9};
+
+static Picture *memory_of_two(int columns) {
+  g_autoptr(Stack) stack = stack_new_memory("memory", 80e9);
+  stack_add(stack, "zero 0", big);
+  stack_add(stack, "zero 3", small);
+  stack_add(stack, "zero 9 (cannot be)", NULL);
+  return stack_picture(stack, columns, NULL);
+}
+
+START_TEST(bars_end_with_their_totals_beside_the_capacity) {
+  if (!has_gnuplot)
+    return;
+  g_autofree char *memory = drawn(memory_of_two(80), "s.svg");
   ck_assert_ptr_nonnull(strstr(memory, "capacity 80 GB"));
-  ck_assert_ptr_nonnull(strstr(memory, "20.0"));
-  ck_assert_ptr_nonnull(strstr(memory, "4.7"));
+  ck_assert_ptr_nonnull(strstr(memory, ">20.0<"));
+  ck_assert_ptr_nonnull(strstr(memory, ">4.7<"));
+  ck_assert_ptr_nonnull(strstr(memory, "zero 9 (cannot be)"));
+  ck_assert_ptr_nonnull(strstr(memory, ">weights<"));
+  ck_assert_ptr_null(strstr(memory, ">buffers<")); /* nobody has any */
+}
+END_TEST
+
+START_TEST(bars_in_letters_are_as_long_as_their_shares) {
+  /* 72 columns: 18 of labels and 12 of margin leave 42 for 20 GB, 2.1 a GB. Running sums 2, 4, 16, 19, 20 GB end at
+   * columns 4, 8, 34, 40 and 42; 0.1, 0.2, 0.7, 3.7, 4.7 GB at 0, 0, 1, 8 and 10. */
+  g_autoptr(Picture) picture = memory_of_two(72);
+  g_autofree char *text = picture_text(picture, 72, NULL);
+  ck_assert_ptr_nonnull(strstr(text, "            zero 0 |WWWWGGGGOOOOOOOOOOOOOOOOOOOOOOOOOOAAAAAARR 20.0\n"));
+  ck_assert_ptr_nonnull(strstr(text, "            zero 3 |OAAAAAAARR 4.7\n"));
+  ck_assert_ptr_nonnull(strstr(text, "zero 9 (cannot be) | –\n"));
+  ck_assert_ptr_nonnull(strstr(text, "O optimizer  A activations  R reserved; capacity 80 GB\n"));
 }
 END_TEST
 
@@ -152,10 +199,9 @@ START_TEST(a_breakdown_shows_the_parts_that_take_time) {
   /* 1F1B with bare times: ranks compute or wait for each other, and nothing else */
   Fixture fixture = fixture_new("1f1b", 3, 1, 4, &times);
   g_autoptr(Metrics) metrics = metrics_new(fixture.trace);
-  g_autofree char *file = in_folder("breakdown.svg");
-  g_autoptr(GError) error = NULL;
-  assert_drawn(plot_breakdown(fixture.trace, metrics, "breakdown", file, &error), error);
-  g_autofree char *picture = taken(file);
+  g_autoptr(Stack) stack = stack_of_ranks(fixture.trace, metrics, "breakdown");
+  g_autofree char *picture = drawn(stack_picture(stack, 80, NULL), "breakdown.svg");
+  ck_assert_ptr_nonnull(strstr(picture, ">rank 2<"));
   ck_assert_ptr_nonnull(strstr(picture, ">compute<"));
   ck_assert_ptr_nonnull(strstr(picture, ">bubble<"));
   ck_assert_ptr_null(strstr(picture, ">recompute<"));
@@ -163,19 +209,178 @@ START_TEST(a_breakdown_shows_the_parts_that_take_time) {
 }
 END_TEST
 
-START_TEST(one_point_is_a_picture_and_none_is_an_error) {
-  g_autofree char *file = in_folder("few.svg");
+static const char *const grid_columns[] = {"1", "2"}, *const grid_rows[] = {"1f1b", "zb-h1"};
+
+static Grid grid_of(const GridCell *cells) {
+  return (Grid){.title = "map",
+                .xlabel = "tp",
+                .ylabel = "schedule",
+                .zlabel = "MFU (%)",
+                .digits = "%.1f",
+                .columns = grid_columns,
+                .rows = grid_rows,
+                .n_columns = 2,
+                .n_rows = 2,
+                .cells = cells};
+}
+
+START_TEST(a_map_marks_what_does_not_fit_and_what_cannot_be) {
+  const GridCell cells[] = {{41.24, GRID_FITS}, {52, GRID_DOES_NOT_FIT}, {0, GRID_CANNOT_BE}, {7, GRID_FITS}};
+  const Grid grid = grid_of(cells);
+  g_autoptr(Picture) picture = grid_picture(&grid, NULL);
+  g_autofree char *text = picture_text(picture, 80, NULL);
+  ck_assert_str_eq(text, "map\n"
+                         "zb-h1 |     -    7.0 \n"
+                         " 1f1b |  41.2   52.0x\n"
+                         "      |     1      2 \n"
+                         "across: tp; upward: schedule; MFU (%); x does not fit in memory, - cannot be\n");
+  if (!has_gnuplot)
+    return;
+  g_autofree char *svg = drawn(g_steal_pointer(&picture), "heat.svg");
+  ck_assert_ptr_nonnull(strstr(svg, ">41.2<"));
+  ck_assert_ptr_nonnull(strstr(svg, ">52.0<"));
+  ck_assert_ptr_nonnull(strstr(svg, ">zb-h1<"));
+}
+END_TEST
+
+START_TEST(a_map_of_nothing_that_fits_is_drawn_and_one_of_nothing_at_all_is_not) {
+  const GridCell full[] = {{1, GRID_DOES_NOT_FIT}, {2, GRID_DOES_NOT_FIT}, {1, GRID_DOES_NOT_FIT}, {0, GRID_CANNOT_BE}};
+  const GridCell none[] = {{0, GRID_CANNOT_BE}, {0, GRID_CANNOT_BE}, {0, GRID_CANNOT_BE}, {0, GRID_CANNOT_BE}};
+  Grid grid = grid_of(none);
   g_autoptr(GError) error = NULL;
-  ck_assert(!plot_bubble(NULL, 0, "t", file, &error));
+  ck_assert_ptr_null(grid_picture(&grid, &error));
+  assert_input_error(error, "none of the 4 cells");
+  grid = grid_of(full);
+  g_autoptr(Picture) picture = grid_picture(&grid, NULL);
+  ck_assert_ptr_nonnull(picture);
+  if (has_gnuplot) {
+    g_autofree char *svg = drawn(g_steal_pointer(&picture), "heat.svg");
+    ck_assert_ptr_nonnull(strstr(svg, ">2.0<"));
+  }
+}
+END_TEST
+
+START_TEST(the_front_is_what_none_beats_in_both) {
+  /* By hand: b (2, 5) and its equal c are reached by nothing with as little x and more y; a (1, 3) has least x; d (3,
+   * 5) is beaten by b, e (4, 4) too; f (9, 9) does not fit, so g (5, 6) is on the front though f has more y. */
+  ParetoPoint points[] = {{"g", 5, 6}, {"f", 9, 9}, {"e", 4, 4}, {"d", 3, 5}, {"c", 2, 5}, {"b", 2, 5}, {"a", 1, 3}};
+  const gboolean fits[] = {TRUE, FALSE, TRUE, TRUE, TRUE, TRUE, TRUE};
+  pareto_rank(points, fits, G_N_ELEMENTS(points));
+  g_autoptr(GString) places = g_string_new(NULL);
+  for (guint i = 0; i < G_N_ELEMENTS(points); i++)
+    g_string_append_printf(places, "%s%d ", points[i].label, points[i].place);
+  ck_assert_str_eq(places->str, "a0 b0 c0 d1 e1 g0 f2 ");
+}
+END_TEST
+
+START_TEST(a_front_alone_is_a_picture) {
+  if (!has_gnuplot)
+    return;
+  ParetoPoint points[] = {{"only \"one\"", 5, 6, PARETO_FRONT}};
+  const ParetoLook look = {"front", "x", "y", 0};
+  g_autofree char *one = drawn(plot_pareto(points, 1, &look, NULL), "p.svg");
+  ck_assert_ptr_nonnull(strstr(one, "only 'one'"));
+  points[0].place = PARETO_DOES_NOT_FIT;
+  const ParetoLook capped = {"front", "x", "y", 3};
+  g_autofree char *none = drawn(plot_pareto(points, 1, &capped, NULL), "p.svg");
+  ck_assert_ptr_nonnull(strstr(none, "capacity 3 GB"));
+}
+END_TEST
+
+START_TEST(one_point_is_a_picture_and_none_is_an_error) {
+  g_autoptr(GError) error = NULL;
+  ck_assert_ptr_null(plot_bubble(NULL, 0, FALSE, "t", &error));
   assert_input_error(error, "nothing to draw");
   if (!has_gnuplot)
     return;
   const BubblePoint bubble = {"1f1b", 6, 0.4, 0.4};
-  const MfuPoint mfu = {"s", 6, 0.4};
-  g_clear_error(&error);
-  assert_drawn(plot_bubble(&bubble, 1, "t", file, &error), error);
-  assert_drawn(plot_mfu(&mfu, 1, "t", file, &error), error);
-  g_unlink(file);
+  const MfuPoint mfu = {"s", 6, 0.4, TRUE};
+  const ValidationPoint validation = {"s", 6, 7};
+  g_autofree char *first = drawn(plot_bubble(&bubble, 1, TRUE, "t", NULL), "few.svg");
+  g_autofree char *second = drawn(plot_mfu(&mfu, 1, "t", NULL), "few.svg");
+  g_autofree char *third = drawn(plot_validation(&validation, 1, "t", NULL), "few.svg");
+  ck_assert_ptr_nonnull(strstr(first, ">6<"));
+  ck_assert_ptr_nonnull(strstr(second, ">6<"));
+  ck_assert_ptr_nonnull(strstr(third, "within ±10 %"));
+}
+END_TEST
+
+/* The call of gnuplot that the comments at the head of a data file show, with names filled in. Owned by the caller. */
+static char *call_in(const char *data, const char *data_file, const char *picture_file) {
+  const char *call = strstr(data, "# gnuplot ");
+  ck_assert_ptr_nonnull(call);
+  GString *command = g_string_new_len(call + 2, strcspn(call + 2, "\n"));
+  ck_assert_uint_eq(g_string_replace(command, "THIS FILE", data_file, 0), 1);
+  ck_assert_uint_eq(g_string_replace(command, "FILE.svg", picture_file, 0), 1);
+  ck_assert_uint_eq(g_string_replace(command, " plots/", " " STEPSIM_SOURCE_DATA "/plots/", 0), 1);
+  g_string_append(command, " 2>/dev/null");
+  return g_string_free(command, FALSE);
+}
+
+/* The picture's text that such a call leaves. Owned by the caller. */
+static char *drawn_by_hand(const char *data, const char *data_file, const char *picture_name) {
+  g_autofree char *file = in_folder(picture_name);
+  g_autofree char *command = call_in(data, data_file, file);
+  int status = system(command);
+  ck_assert_msg(status == 0, "%d: %s", status, command);
+  return taken(file);
+}
+
+START_TEST(numbers_written_out_draw_the_same_picture) {
+  if (!has_gnuplot)
+    return;
+  const MfuPoint mfus[] = {{"one", 8, 0.5, TRUE}, {"one", 4096, 0.4, FALSE}, {"two's", 8, 0.45, TRUE}};
+  g_autoptr(Picture) picture = plot_mfu(mfus, G_N_ELEMENTS(mfus), "it's a title", NULL);
+  g_autofree char *data = picture_data(picture), *data_file = in_folder("by_hand.dat");
+  ck_assert(g_file_set_contents(data_file, data, -1, NULL));
+  g_autofree char *by_hand = drawn_by_hand(data, data_file, "by_hand.svg");
+  g_unlink(data_file);
+  g_autofree char *drawn_here = drawn(g_steal_pointer(&picture), "mfu.svg");
+  ck_assert_str_eq(by_hand, drawn_here);
+}
+END_TEST
+
+/* Every script but the one they share has a sample in tests/data/plots, whose head is the call. */
+START_TEST(every_script_draws_its_sample_by_itself) {
+  static const char folder_of_scripts[] = STEPSIM_SOURCE_DATA "/plots";
+  g_autoptr(GDir) scripts = g_dir_open(folder_of_scripts, 0, NULL);
+  int n = 0;
+  for (const char *name = g_dir_read_name(scripts); name != NULL && has_gnuplot; name = g_dir_read_name(scripts)) {
+    if (!g_str_has_suffix(name, ".gp") || strcmp(name, "look.gp") == 0)
+      continue;
+    g_autofree char *stem = g_strndup(name, strlen(name) - strlen(".gp"));
+    g_autofree char *sample = g_strdup_printf(STEPSIM_SOURCE_DATA "/tests/data/plots/%s.dat", stem);
+    g_autofree char *script = g_build_filename(folder_of_scripts, name, NULL);
+    g_autofree char *data = NULL, *code = NULL;
+    ck_assert_msg(g_file_get_contents(sample, &data, NULL, NULL), "%s has no sample", name);
+    ck_assert(g_file_get_contents(script, &code, NULL, NULL));
+    g_autofree char *svg = drawn_by_hand(data, sample, "sample.svg");
+    ck_assert_msg(count(svg, "<path") > 4, "%s drew %d paths", name, count(svg, "<path"));
+    if (strstr(code, ".txt;") != NULL) { /* its head says that it draws in letters too */
+      g_autofree char *text = drawn_by_hand(data, sample, "sample.txt");
+      ck_assert_msg(g_utf8_validate(text, -1, NULL) && count(text, "\n") > 10, "%s in letters: %s", name, text);
+    }
+    n++;
+  }
+  ck_assert(n >= 10 || !has_gnuplot);
+}
+END_TEST
+
+START_TEST(curves_are_drawn_in_letters_no_wider_than_asked) {
+  if (!has_gnuplot)
+    return;
+  const MfuPoint mfus[] = {{"one", 8, 0.5, TRUE}, {"one", 4096, 0.4, FALSE}, {"two", 8, 0.45, TRUE}};
+  g_autofree char *title = g_strnfill(300, 'T');
+  g_autoptr(Picture) picture = plot_mfu(mfus, G_N_ELEMENTS(mfus), title, NULL);
+  g_autoptr(GError) error = NULL;
+  g_autofree char *text = picture_text(picture, 60, &error);
+  assert_drawn(text != NULL, error);
+  ck_assert_ptr_nonnull(strstr(text, "two"));
+  g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
+  glong widest = 0;
+  for (char **line = lines; *line != NULL; line++)
+    widest = MAX(widest, g_utf8_strlen(*line, -1));
+  ck_assert_int_le(widest, 60);
 }
 END_TEST
 
@@ -218,12 +423,12 @@ END_TEST
 START_TEST(without_gnuplot_the_message_says_so) {
   g_autofree char *path = g_strdup(g_getenv("PATH"));
   g_autofree char *file = in_folder("t.svg");
-  const MfuPoint point = {"s", 8, 0.5};
+  const MfuPoint point = {"s", 8, 0.5, TRUE};
   g_autoptr(GError) error = NULL;
   g_setenv("PATH", folder, TRUE);
-  gboolean drawn = plot_mfu(&point, 1, "t", file, &error);
+  gboolean is_drawn = picture_take(plot_mfu(&point, 1, "t", NULL), file, &error);
   g_setenv("PATH", path, TRUE);
-  ck_assert(!drawn);
+  ck_assert(!is_drawn);
   assert_input_error(error, "gnuplot: it is not installed");
 }
 END_TEST
@@ -251,7 +456,16 @@ int main(void) {
   tcase_add_test(tests, each_format_is_written);
   tcase_add_test(tests, titles_are_text_and_nothing_else);
   tcase_add_test(tests, an_axis_of_relative_times_names_its_unit);
-  tcase_add_test(tests, many_runs_become_bubble_mfu_and_memory_pictures);
+  tcase_add_test(tests, many_runs_become_bubble_mfu_and_busbw_pictures);
+  tcase_add_test(tests, bars_end_with_their_totals_beside_the_capacity);
+  tcase_add_test(tests, bars_in_letters_are_as_long_as_their_shares);
+  tcase_add_test(tests, a_map_marks_what_does_not_fit_and_what_cannot_be);
+  tcase_add_test(tests, a_map_of_nothing_that_fits_is_drawn_and_one_of_nothing_at_all_is_not);
+  tcase_add_test(tests, the_front_is_what_none_beats_in_both);
+  tcase_add_test(tests, a_front_alone_is_a_picture);
+  tcase_add_test(tests, numbers_written_out_draw_the_same_picture);
+  tcase_add_test(tests, every_script_draws_its_sample_by_itself);
+  tcase_add_test(tests, curves_are_drawn_in_letters_no_wider_than_asked);
   tcase_add_test(tests, a_breakdown_shows_the_parts_that_take_time);
   tcase_add_test(tests, one_point_is_a_picture_and_none_is_an_error);
   tcase_add_test(tests, an_unknown_format_lists_the_known_ones);

@@ -4,6 +4,7 @@
 
 #include "json_report.h"
 #include "memory_bound.h"
+#include "options.h"
 #include "predict.h"
 #include "sample.h"
 #include "step_of_prediction.h"
@@ -67,11 +68,19 @@ static char *csv_of(ResultStore *store, const SweepTable *table, const SweepSetu
   return text;
 }
 
+/* sweep_run(), without signals. */
+static gboolean run_sweep(const SweepSetup *setup, const SweepTable *table, ResultStore *store, SweepProgress *progress,
+                          GError **error) {
+  Interrupt none = {.fd = -1};
+  return sweep_run(setup, table, store, 2, NULL, &none, progress, error);
+}
+
 static char *swept(const SweepSetup *setup, int n_threads, SweepProgress *progress) {
   g_autoptr(SweepTable) table = sweep_table_new();
   g_autoptr(ResultStore) store = begun_store(NULL, table, setup);
   g_autoptr(GError) error = NULL;
-  ck_assert_msg(sweep_run(setup, table, store, n_threads, NULL, progress, &error), "%s",
+  Interrupt none = {.fd = -1};
+  ck_assert_msg(sweep_run(setup, table, store, n_threads, NULL, &none, progress, &error), "%s",
                 error == NULL ? "no message" : error->message);
   return csv_of(store, table, setup);
 }
@@ -170,7 +179,6 @@ END_TEST
 /* Every configuration that a bound refuses is simulated; every bound is held against the simulated peak. */
 static void check_bounds(const char *text, int least_too_large) {
   g_auto(SweepSetup) setup = setup_of(text);
-  g_autoptr(SweepTable) table = sweep_table_new();
   g_autoptr(SpaceReader) reader = space_reader_new(setup.space);
   int n_too_large = 0, n_wrong = 0;
   double tightest = 0;
@@ -198,12 +206,32 @@ static void check_bounds(const char *text, int least_too_large) {
 START_TEST(what_is_not_run_for_its_memory_does_not_fit) {
   check_bounds("model=llama-3-8b\ncluster=dgx-h100\ngpus=8\ntp=1,2\npp=2,4\n"
                "schedule=gpipe,1f1b,zb-h1,zb-h2,zb-v,v-half,v-min,dualpipe,dualpipe-v\nmicro-batch=1,4\n"
-               "global-batch=64\nseq-len=2048\nzero=0..3\nrecompute=none,full\n",
+               "global-batch=32\nseq-len=2048\nzero=0,1,3\nrecompute=none,full\n",
                30);
   check_bounds("model=gpt2\ncluster=selene\ngpus=8\ntp=2\npp=2\nchunks=1,2,3\nschedule=interleaved,looped-bfs\n"
-               "micro-batch=1,8\nglobal-batch=64\nzero=0,2,3\nattention=flash,unfused\nrecompute=none,selective\n"
+               "micro-batch=1,8\nglobal-batch=32\nzero=0,2,3\nattention=flash,unfused\nrecompute=none,selective\n"
                "fold=on,off\nsequence-parallel=on,off\n",
                0);
+  check_bounds("model=llama-3-8b\ncluster=dgx-h100\ngpus=16\ncp=2,4\npp=1,2\ncp-comm=ring,all-gather,ulysses\n"
+               "schedule=1f1b,zb-h1\nglobal-batch=16\nseq-len=8192\nzero=0,3\nrecompute=none,full\n",
+               0);
+}
+END_TEST
+
+START_TEST(every_option_of_a_plan_has_its_column) {
+  PlanOptions options;
+  plan_options_init(&options);
+  g_autoptr(Parser) parser = parser_new(NULL, NULL, NULL);
+  plan_options_add(&options, PLAN_OPTIONS_SIMULATED, parser);
+  g_autoptr(SweepTable) table = sweep_table_new();
+  for (const GOptionEntry *entry = parser_entries(parser); entry->long_name != NULL; entry++) {
+    g_autofree char *name = g_strdelimit(g_strdup(entry->long_name), "-", '_');
+    g_autofree char *in_bytes = g_strconcat(name, "_bytes", NULL);
+    ck_assert_msg(sweep_table_find(table, name) >= 0 || sweep_table_find(table, in_bytes) >= 0 ||
+                      entry->arg == G_OPTION_ARG_STRING_ARRAY, /* slow ranks are no axis */
+                  "--%s has no column", entry->long_name);
+  }
+  plan_options_clear(&options);
 }
 END_TEST
 
@@ -224,6 +252,17 @@ START_TEST(a_reason_has_a_kind_without_its_numbers) {
     ck_assert_str_eq(row.kind, cases[i].kind);
     sweep_row_clear(&row, table);
   }
+  char *kinds[2]; /* bytes are told in many units */
+  for (int i = 0; i < 2; i++) {
+    SweepRow row;
+    sweep_row_init(&row, table, 0);
+    sweep_row_set_reason(&row, SWEEP_TOO_LARGE, g_strdup(i ? "1.5 TB is too much" : "15 GB is too much"));
+    kinds[i] = g_strdup(row.kind);
+    sweep_row_clear(&row, table);
+  }
+  ck_assert_str_eq(kinds[0], kinds[1]);
+  g_free(kinds[0]);
+  g_free(kinds[1]);
 }
 END_TEST
 
@@ -386,7 +425,7 @@ START_TEST(the_json_is_one_object_whose_counts_add_up) {
   g_autoptr(SweepTable) table = sweep_table_new();
   g_autoptr(ResultStore) store = begun_store(NULL, table, &setup);
   SweepProgress progress;
-  ck_assert(sweep_run(&setup, table, store, 2, NULL, &progress, NULL));
+  ck_assert(run_sweep(&setup, table, store, &progress, NULL));
   const SweepReport report = report_of(store, table, &setup, &progress);
   g_autofree char *json = sweep_report_json(&report, NULL);
   g_autoptr(JsonNode) root = json_from_string(json, NULL);
@@ -443,7 +482,7 @@ START_TEST(a_resumed_sweep_repeats_nothing_and_ends_like_an_undisturbed_one) {
     }
   }
   g_autoptr(ResultStore) store = begun_store(file, table, &setup);
-  ck_assert(sweep_run(&setup, table, store, 2, NULL, &progress, NULL));
+  ck_assert(run_sweep(&setup, table, store, &progress, NULL));
   ck_assert_int_eq(progress.n_before, 50); /* 0, 3 … 147 */
   ck_assert_int_eq(sweep_progress_n_now(&progress), 142);
   g_autofree char *resumed = csv_of(store, table, &setup);
@@ -469,6 +508,7 @@ START_TEST(another_sweep_is_not_resumed_and_what_differs_is_said) {
   g_auto(SweepSetup) other = setup_of("model=gpt2\ncluster=selene\ntp=1,2,4\n");
   check_refused(store, &other, "tp=1,2 ");
   check_refused(store, &other, "tp=1,2,4");
+  sweep_setup_clear(&other);
   other = setup_of(mixed_space);
   other.price = 3;
   check_refused(store, &other, "price: in the file 2, now 3");
@@ -544,6 +584,7 @@ START_TEST(a_store_that_another_writes_is_locked_for_writers_and_open_for_reader
   g_autoptr(SweepTable) table = sweep_table_new();
   char *file = temporary_name(".db");
   g_autoptr(ResultStore) store = begun_store(file, table, &setup);
+  ck_assert(result_store_has_run(store));
   check_open_fails(file, "is locked: another process writes to it");
   execute(file, "SELECT * FROM run");
   drop_store(file);
@@ -565,13 +606,13 @@ START_TEST(on_a_full_disk_what_was_committed_is_kept) {
   {
     g_autoptr(ResultStore) store = begun_store(file, table, &setup);
     g_autoptr(GError) error = NULL;
-    ck_assert(!sweep_run(&setup, table, store, 2, NULL, &progress, &error));
+    ck_assert(!run_sweep(&setup, table, store, &progress, &error));
     ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
     ck_assert_msg(strstr(error->message, "the disk is full") != NULL, "%s", error->message);
   }
   sqlite3_reset_auto_extension();
   g_autoptr(ResultStore) store = begun_store(file, table, &setup); /* with room again */
-  ck_assert(sweep_run(&setup, table, store, 2, NULL, &progress, NULL));
+  ck_assert(run_sweep(&setup, table, store, &progress, NULL));
   g_autofree char *resumed = csv_of(store, table, &setup);
   ck_assert(strcmp(whole, resumed) == 0);
   drop_store(file);
@@ -583,6 +624,7 @@ int main(void) {
   tcase_add_test(cases, rows_do_not_depend_on_the_number_of_threads);
   tcase_add_test(cases, every_number_is_that_of_simulate);
   tcase_add_test(cases, what_is_not_run_for_its_memory_does_not_fit);
+  tcase_add_test(cases, every_option_of_a_plan_has_its_column);
   tcase_add_test(cases, a_reason_has_a_kind_without_its_numbers);
   tcase_add_test(cases, rows_pass_between_processes_unchanged);
   tcase_add_test(cases, a_shuffle_has_every_number_once);

@@ -22,6 +22,7 @@ result() { # status of the check, name, what to show when it failed
 sweep() { # arguments; leaves out, err, got
   timeout 60 "$stepsim" sweep "$@" >out 2>err </dev/null
   got=$?
+  return "$got"
 }
 
 has_words() { # words parted by ;, text
@@ -69,6 +70,8 @@ sweep $small --sample-seed 3
 expect "a seed needs a sample" 2 "--sample-seed needs --sample"
 sweep $small --json --csv -
 expect "standard output holds one thing" 2 "clash"
+sweep $small --output a.db --csv a.db
+expect "two files do not have one name" 2 "--csv and --output are both a.db"
 sweep --space nowhere.yaml
 expect "a space file must be there" 2 "nowhere.yaml"
 printf 'model: gpt2\ncluster: selene\ntp: [1, two]\n' >space.yaml
@@ -81,6 +84,9 @@ expect "a billion configurations are refused, with a way out" 2 "1e+09 configura
 sweep --model gpt2 --cluster selene --tp 1..1000 --pp 1..1000 --micro-batch 1..1000 --gpus 1..1000 --global-batch 1..1000 \
   --seq-len 1..1000 --zero-ranks 1..1000
 expect "more than can be counted are refused too" 2 "more than 9.2e18 configurations"
+sweep --model gpt2 --cluster selene --tp 1..1000 --pp 1..1000 --micro-batch 1..1000 --gpus 1..1000 --global-batch 1..1000 \
+  --seq-len 1..1000 --zero-ranks 1..1000 --sample 5
+expect "and not drawn from, as many would never be" 2 "more than 9.2e18 configurations"
 sweep --model gpt2 --cluster selene --tp 1..1000 --pp 1..1000 --micro-batch 1..1000 --gpus 1..1000 --sample 50
 [ "$got" -le 1 ] && got=0
 expect "a few of them can be drawn" 0 "50 configurations, a random sample"
@@ -144,6 +150,10 @@ cmp -s a.csv b.csv
 result $? "and loses no result" "$(diff a.csv b.csv | head -4)"
 sweep $small --output nowhere/x.db
 expect "a folder must be there" 2 "cannot open nowhere/x.db: No such file or directory"
+sweep $small --output ""
+expect "a file has a name" 2 "without a name"
+sweep $small --output :memory: && [ -s :memory: ]
+result $? "a file may have an odd one" "$(ls)"
 echo "a text that is longer than the header of a database, which has one hundred bytes, and surely no database at all" >text.db
 sweep $small --output text.db
 expect "a file of another kind is left alone" 2 "text.db is not a database"

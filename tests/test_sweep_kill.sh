@@ -3,7 +3,7 @@
 # table of one that was left alone (TAP).
 #
 # A file is swept, killed, resumed, killed … until it is complete; then it is held against the undisturbed table, and
-# the next file begins. Moments are drawn over the time that a whole sweep takes here and now.
+# the next file begins. Moments are drawn over most of the time that a whole sweep takes here and now.
 [ $# -eq 1 ] || { echo "usage: $0 STEPSIM" >&2; exit 2; }
 case $1 in /*) stepsim=$1 ;; *) stepsim=$PWD/$1 ;; esac
 work=$(mktemp -d) || exit 2
@@ -19,7 +19,7 @@ began=$(now_ms)
 sweep $space --output whole.db --csv whole.csv || { cat err >&2; echo "Bail out! the undisturbed sweep failed"; exit 1; }
 whole_ms=$(($(now_ms) - began))
 
-awk -v seed=1 -v n=1000 -v most="$whole_ms" 'BEGIN { srand(seed); for (i = 0; i < n; i++) printf "%.3f\n", rand() * most / 1000 }' >moments
+awk -v seed=1 -v n=1000 -v most="$whole_ms" 'BEGIN { srand(seed); for (i = 0; i < n; i++) printf "%.3f\n", rand() * 0.6 * most / 1000 }' >moments
 n_killed=0 n_partial=0 n_files=0 problem=
 while read -r moment && [ "$n_killed" -lt "$kills" ] && [ -z "$problem" ]; do
   "$stepsim" sweep $space --resume --output killed.db >out 2>err </dev/null &

@@ -182,7 +182,7 @@ gboolean executor_host_op(Executor *executor, int index, GError **error) {
   if (op->action == ACTION_SYNC && !check_norm(executor, op, error))
     return FALSE;
   executor->result->end_ns[index] = executor_now_ns();
-  if (execution->progress != NULL)
+  if (op->action == ACTION_SYNC && execution->progress != NULL)
     execution->progress(op->step, executor->program->n_steps, execution->progress_data);
   return TRUE;
 }

@@ -54,6 +54,11 @@ static gboolean check_plan(const Workload *workload, GError **error) {
                            "use %s",
                            precision->name, plan->recipe.name, plan->recipe.weights, precision->element_bytes,
                            plan->precision == PRECISION_FP32 ? "--recipe fp32" : "--recipe bf16+master or megatron");
+  if (plan->recompute == RECOMPUTE_SELECTIVE && plan->memory.selective == SELECTIVE_PRODUCTS)
+    return fail_impossible(error,
+                           "--recompute selective as framework %s has it, product by product, cannot be trained here; "
+                           "leave --framework out, or use --recompute none or full",
+                           plan->framework);
   const Recipe *recipe = &plan->recipe;
   if ((recipe->gradients != 4 && recipe->gradients != 2) || (recipe->master != 4 && recipe->master != 0) ||
       recipe->moments != 8 || (plan->precision == PRECISION_FP32 && recipe->gradients != 4))

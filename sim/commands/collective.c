@@ -7,11 +7,11 @@
 
 #include "collective_request.h"
 #include "command.h"
+#include "curves.h"
 #include "error.h"
 #include "gnuplot.h"
 #include "output.h"
 #include "parser.h"
-#include "plots.h"
 #include "suggest.h"
 #include "units.h"
 
@@ -120,41 +120,22 @@ static void print_reports(const Request *request, gboolean as_json) {
   fputs(out->str, stdout);
 }
 
-static int compare_sizes(gconstpointer a, gconstpointer b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-static void add_series(const Request *request, int algorithm, GArray *points) {
-  g_autoptr(GArray) sizes = g_array_copy(request->sizes);
-  g_array_sort(sizes, compare_sizes);
-  for (guint i = 0; i < sizes->len; i++) {
-    double bytes = g_array_index(sizes, double, i);
-    CollectiveCost cost = collective_cost(request->cluster, request->op, &request->shape, bytes, algorithm);
-    BusbwPoint point = {algorithm < 0 ? "the library's choice" : algorithm_names()[algorithm], bytes, cost.busbw_Bps};
-    if (bytes > 0)
-      g_array_append_val(points, point);
-  }
-}
-
 /* The choice, and every algorithm that it was made from or that could be asked for. */
-static gboolean draw(const Request *request, const char *file, GError **error) {
-  g_autoptr(GArray) points = g_array_new(FALSE, FALSE, sizeof(BusbwPoint));
-  add_series(request, request->algorithm, points);
-  for (int a = 0; a <= ALGORITHM_DIRECT && request->algorithm < 0; a++)
-    if (collective_algorithm_exists(request->cluster, request->op, &request->shape, (Algorithm)a))
-      add_series(request, a, points);
-  g_autofree char *title =
+Picture *collective_picture(const Request *request, const char *title, GError **error) {
+  g_autoptr(GArray) points =
+      curves_busbw(request->cluster, request->op, &request->shape, request->algorithm, request->sizes);
+  g_autofree char *own =
       g_strdup_printf("%s over %d GPUs of %s", collective_name(request->op), request->shape.n, request->cluster->name);
-  gboolean has_ring = (collective_algorithms(request->op) & 1u << ALGORITHM_RING) != 0;
-  double limit_Bps = has_ring ? collective_bus_Bps(request->cluster, &request->shape, NULL) : 0;
-  return plot_busbw((const BusbwPoint *)points->data, (int)points->len, limit_Bps, title, file, error);
+  return plot_busbw((const BusbwPoint *)(void *)points->data, (int)points->len,
+                    curves_busbw_limit(request->cluster, request->op, &request->shape), title != NULL ? title : own,
+                    error);
 }
 
 static gboolean print_costs(const CollectiveOptions *o, GError **error) {
   Request request = {0};
   gboolean done = (o->plot == NULL || gnuplot_check_file(o->plot, error)) &&
-                  collective_request_read(o, &request, error) && (o->plot == NULL || draw(&request, o->plot, error));
+                  collective_request_read(o, &request, error) &&
+                  (o->plot == NULL || picture_take(collective_picture(&request, NULL, error), o->plot, error));
   if (done)
     print_reports(&request, o->json);
   collective_request_clear(&request);

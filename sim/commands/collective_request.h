@@ -1,6 +1,7 @@
 /* What `stepsim collective` is asked: options to a cluster, an operation, the members and the sizes. */
 #pragma once
 #include "collective_cost.h"
+#include "picture.h"
 
 enum { NOT_GIVEN = G_MININT };
 
@@ -22,6 +23,9 @@ typedef struct {
 /* INPUT, or IMPOSSIBLE where the cluster has no such ranks or algorithm. Cleared by the caller in any case. */
 gboolean collective_request_read(const CollectiveOptions *o, Request *request, GError **error);
 void collective_request_clear(Request *request);
+
+/* Busbw against size, a curve per algorithm. `title` NULL: says what is drawn. Owned by the caller. */
+Picture *collective_picture(const Request *request, const char *title, GError **error);
 
 /* A name as --op takes it. */
 gboolean collective_op_parse(const char *text, Collective *op, GError **error);

@@ -1,6 +1,8 @@
 #include "output.h"
 
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "error.h"
 #include "whole_file.h"
@@ -11,6 +13,15 @@ gboolean output_text(const char *file, const char *text, GError **error) {
     return FALSE;
   whole_file_write(&out, text, strlen(text));
   return whole_file_close(&out, error);
+}
+
+int output_columns(void) {
+  struct winsize size;
+  const char *columns = g_getenv("COLUMNS");
+  gint64 width = columns != NULL ? g_ascii_strtoll(columns, NULL, 10) : 0;
+  if (width <= 0)
+    width = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+  return (int)CLAMP(width > 0 ? width : 120, 40, 10000);
 }
 
 static gboolean is_printed(const Printed *option) {

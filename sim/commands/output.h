@@ -5,6 +5,9 @@
 /* `file` "-" is standard output. The file appears whole or not at all. INPUT naming the file and the reason. */
 gboolean output_text(const char *file, const char *text, GError **error);
 
+/* Columns that drawings on standard output may take: $COLUMNS, the terminal's, or 120; 40 to 10,000. */
+int output_columns(void);
+
 /* An option that prints to standard output. */
 typedef struct {
   const char *option; /* "--json" */

@@ -1,6 +1,5 @@
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "chrome_trace.h"
@@ -250,18 +249,8 @@ static gboolean check_length(const Order *order, const GivenTimes *times, int n_
                     pass_ns * 1e-9, order->placement->n_ranks, order->n_micro_batches, n_steps);
 }
 
-/* Of the terminal that standard output is; 0 when it is none. */
-static int terminal_width(void) {
-  struct winsize size;
-  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
-}
-
 static int drawing_width(const ScheduleOptions *o) {
-  const char *columns = g_getenv("COLUMNS");
-  gint64 width = o->width != OPTION_NOT_GIVEN ? o->width : columns != NULL ? g_ascii_strtoll(columns, NULL, 10) : 0;
-  if (width <= 0)
-    width = terminal_width();
-  return (int)CLAMP(width > 0 ? width : 120, 40, 10000);
+  return o->width != OPTION_NOT_GIVEN ? CLAMP(o->width, 40, 10000) : output_columns();
 }
 
 static gboolean write_pictures(const ScheduleOptions *o, const OrderRun *run, TimeUnit unit, const char *title,

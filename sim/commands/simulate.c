@@ -12,9 +12,9 @@
 #include "memory_timeline.h"
 #include "options.h"
 #include "output.h"
-#include "plots.h"
 #include "predict.h"
 #include "program_text.h"
+#include "stack.h"
 #include "step_of_prediction.h"
 #include "text_report.h"
 #include "timeline.h"
@@ -182,7 +182,8 @@ static gboolean write_files(const SimulateOptions *o, const Prediction *predicti
   if (o->plot != NULL) {
     g_autofree char *title = g_strdup_printf("Where the time goes: %s on %d × %s (%s)", report->model_name,
                                              report->plan->gpus, report->gpu_name, report->cluster_name);
-    if (!plot_breakdown(prediction->trace, prediction->metrics, title, o->plot, error))
+    g_autoptr(Stack) stack = stack_of_ranks(prediction->trace, prediction->metrics, title);
+    if (!picture_take(stack_picture(stack, 0, error), o->plot, error))
       return FALSE;
   }
   if (!write_memory_plot(o, prediction, report, error))

@@ -66,6 +66,8 @@ static gboolean check_options(SweepOptions *o, GError **error) {
       !check_range("--sample", o->sample, 1, G_MAXINT64 - 1, error) ||
       !check_range("--sample-seed", o->sample_seed, 0, G_MAXINT64, error))
     return FALSE;
+  if (o->csv != NULL && g_strcmp0(o->csv, o->output) == 0)
+    return fail_input(error, "--csv and --output are both %s: one would write over the other", o->csv);
   if (o->resume && o->output == NULL)
     return fail_input(error, "--resume needs --output: the file to go on with");
   if (o->sample_seed != NOT_GIVEN && o->sample == NOT_GIVEN && !o->resume)
@@ -79,7 +81,8 @@ static const char example[] =
     "The space is all their combinations; those that are impossible are counted, with the reason.\n\n"
     "Examples:\n"
     "  stepsim sweep --model llama-3-70b --cluster dgx-h100 --gpus 256 --global-batch 512 --seq-len 8192 \\\n"
-    "      --tp 1..8*2 --pp 1..16*2 --chunks 1,2,5 --micro-batch 1,2,4 --zero 0..3 --output 70b.db\n"
+    "      --sequence-parallel on --tp 1..8*2 --pp 1..16*2 --chunks 1,2,5 --micro-batch 1,2 --zero 0..3 \\\n"
+    "      --recompute none,full --output 70b.db\n"
     "  stepsim sweep --resume --output 70b.db --csv 70b.csv --objective cost\n"
     "  stepsim sweep --space space.yaml --sample 10000 --json\n"
     "  mpirun -n 64 stepsim sweep --space space.yaml --output big.db\n\n"
@@ -128,13 +131,15 @@ static gboolean check_size(const SweepOptions *o, const SweepSetup *setup, GErro
   if (setup->n_sample > n_all)
     return fail_input(error, "--sample %" G_GINT64_FORMAT " of a space of %" G_GINT64_FORMAT " configurations",
                       setup->n_sample, n_all);
+  if (n_all == G_MAXINT64)
+    return fail_input(error, "the space has more than 9.2e18 configurations, more than can be counted or drawn from: "
+                             "shorten the lists");
   if (n <= limit)
     return TRUE;
-  g_autofree char *text = n_all == G_MAXINT64 ? g_strdup("more than 9.2e18") : g_strdup_printf("%.4g", (double)n);
   return fail_input(error,
-                    "%s configurations are more than %" G_GINT64_FORMAT
+                    "%.4g configurations are more than %" G_GINT64_FORMAT
                     ": shorten the lists, draw some with --sample N, or allow them with --limit N",
-                    text, limit);
+                    (double)n, limit);
 }
 
 /* The space that options and --space describe. */
@@ -295,7 +300,7 @@ static int report_sweep(const SweepOptions *o, const SweepReport *report, GError
 }
 
 /* The first rank, or the only one. `ranks` NULL: alone. */
-static int run(SweepOptions *o, Ranks *ranks, const SweepTable *table, GError **error) {
+static int run(SweepOptions *o, Ranks *ranks, const SweepTable *table, Interrupt *interrupt, GError **error) {
   g_auto(SweepSetup) setup = {0};
   gboolean complete;
   g_autoptr(ResultStore) store = prepare(o, table, &setup, &complete, error);
@@ -309,8 +314,9 @@ static int run(SweepOptions *o, Ranks *ranks, const SweepTable *table, GError **
   if (ranks != NULL && !(complete ? sweep_share(ranks, NULL, NULL, error) : share(ranks, store, &setup, error)))
     return 2;
   const int n_threads = sweep_threads(ranks, o->jobs != NOT_GIVEN ? o->jobs : 0);
-  if (!complete && !sweep_run(&setup, table, store, n_threads, ranks, &progress, error))
+  if (!complete && !sweep_run(&setup, table, store, n_threads, ranks, interrupt, &progress, error))
     return 2;
+  interrupt_clear(interrupt); /* from here on a signal ends the process as ever */
   const SweepReport report = {.store = store,
                               .table = table,
                               .space = setup.space,
@@ -322,13 +328,15 @@ static int run(SweepOptions *o, Ranks *ranks, const SweepTable *table, GError **
 
 static int run_ranks(SweepOptions *o, GError **error) {
   g_autoptr(SweepTable) table = sweep_table_new();
+  g_auto(Interrupt) interrupt;
+  interrupt_init(&interrupt); /* ahead of all threads, MPI's too, which take over what is held up */
   if (ranks_launched() == 1)
-    return run(o, NULL, table, error);
+    return run(o, NULL, table, &interrupt, error);
   g_autoptr(Ranks) ranks = ranks_join(error);
   if (ranks == NULL)
     return 2;
   if (ranks_rank(ranks) == 0)
-    return run(o, ranks, table, error);
+    return run(o, ranks, table, &interrupt, error);
   return sweep_serve(ranks, table, o->jobs != NOT_GIVEN ? o->jobs : 0, error) ? 0 : 2;
 }
 

@@ -32,7 +32,8 @@ static double peak_flops(const Gpu *gpu, Number number) {
 
 static double sustained_flops(const Gpu *gpu, Number number) {
   g_assert(gpu->sustained[number] > 0); /* gpu_read() asks for one beside each peak */
-  return peak_flops(gpu, number) * gpu->sustained[number] * gpu->under_load;
+  double left = gpu->under_load_of[number] > 0 ? gpu->under_load_of[number] : gpu->under_load;
+  return peak_flops(gpu, number) * gpu->sustained[number] * left;
 }
 
 static double hbm_s(const Gpu *gpu, double bytes) {

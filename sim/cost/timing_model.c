@@ -13,6 +13,7 @@
 #include "timing_model.h"
 
 #include "collective_cost.h"
+#include "framework_cost.h"
 #include "kernel_cost.h"
 #include "way_load.h"
 
@@ -32,6 +33,7 @@ typedef struct {
 typedef struct {
   const Workload *workload;
   const Cluster *cluster;
+  Gpu gpu; /* as the framework reaches it; shares the tables of the cluster's */
   gint64 launch_ns;
   GArray *products; /* of Product; few tens: searched in order */
   GArray *ranks;    /* of int: ranks of pipeline rank 0 that stand for all of it */
@@ -60,20 +62,26 @@ static double product_s(Costing *costing, const WorkItem *item) {
       return known->time_s;
   }
   Product product = {.item = *item};
-  product.time_s = kernel_cost_s(&costing->cluster->gpu, item, &product.source);
+  product.time_s = kernel_cost_s(&costing->gpu, item, &product.source);
   g_array_append_val(costing->products, product);
   return product.time_s;
 }
 
 static double item_s(Costing *costing, const WorkItem *item) {
-  if (item->kind == ITEM_COLLECTIVE)
-    return collective_cost(costing->cluster, item->collective, &costing->groups[item->axis], item->bytes, -1).time_s;
+  if (item->kind == ITEM_COLLECTIVE) {
+    const GroupShape *group = &costing->groups[item->axis];
+    double time_s = collective_cost(costing->cluster, item->collective, group, item->bytes, -1).time_s;
+    return item->axis == AXIS_TP ? framework_collective_s(&costing->workload->plan->time, time_s, group->n) : time_s;
+  }
   if (item->kind == ITEM_MATMUL)
     return product_s(costing, item);
-  return kernel_cost_s(&costing->cluster->gpu, item, NULL);
+  return kernel_cost_s(&costing->gpu, item, NULL);
 }
 
-static void time_list(Costing *costing, const WorkList *work, TimedList *list) {
+static void time_list(Costing *costing, Piece piece, Phase phase, TimedList *list) {
+  const WorkList *work = &costing->workload->work[piece][phase];
+  LaunchTimes launches =
+      framework_launches(&costing->workload->plan->time, work, piece, phase, costing->cluster->gpu.host_launch_s);
   list->n_items = work->n_items;
   list->items = g_new0(TimedItem, work->n_items);
   for (int i = 0; i < work->n_items; i++) {
@@ -81,7 +89,9 @@ static void time_list(Costing *costing, const WorkList *work, TimedList *list) {
     list->items[i] = (TimedItem){
         .name = item->name,
         .duration_ns = ns_of(item_s(costing, item)),
-        .launch_ns = costing->launch_ns,
+        .launch_ns = ns_of(item->kind == ITEM_COLLECTIVE ? launches.collective_s
+                           : item->recompute             ? launches.again_s
+                                                         : launches.kernel_s),
         .after = item->after,
         .is_collective = item->kind == ITEM_COLLECTIVE,
         .recompute = item->recompute,
@@ -95,7 +105,7 @@ static OpTime time_work(const Costing *costing, const Timing *timing, const Work
   if (work->phase != PHASE_OPTIMIZER)
     return timing_of_work(timing, work);
   WorkItem item = workload_optimizer_item(costing->workload, work->parameters);
-  return launched(kernel_cost_s(&costing->cluster->gpu, &item, NULL), costing->launch_ns);
+  return launched(kernel_cost_s(&costing->gpu, &item, NULL), costing->launch_ns);
 }
 
 /* The ranks with pp = 0 at which placement is looked at (see the story above); bounded by the domain, not by dp, but
@@ -230,6 +240,7 @@ Timing *timing_model(const Program *program, const Workload *workload, const Clu
   Costing costing = {
       .workload = workload,
       .cluster = cluster,
+      .gpu = framework_gpu(&workload->plan->time, &cluster->gpu),
       .launch_ns = ns_of(cluster->gpu.host_launch_s),
       .products = g_array_new(FALSE, FALSE, sizeof(Product)),
       .ranks = representatives(&workload->layout, cluster),
@@ -239,7 +250,7 @@ Timing *timing_model(const Program *program, const Workload *workload, const Clu
   Timing *timing = g_new0(Timing, 1);
   for (int piece = 0; piece < N_PIECES; piece++)
     for (int phase = 0; phase < N_PHASES; phase++)
-      time_list(&costing, &workload->work[piece][phase], &timing->lists[piece][phase]);
+      time_list(&costing, piece, phase, &timing->lists[piece][phase]);
   time_works(&costing, program, timing);
   time_transfers(&costing, program, timing);
   /* reading a value back costs the host about what issuing a kernel does: both are one call into the driver */

@@ -32,7 +32,7 @@ void csv_table_free(CsvTable *table) {
   g_free(table);
 }
 
-static CsvTable *table_new(const char *file) {
+CsvTable *csv_table_new(const char *file) {
   CsvTable *table = g_new0(CsvTable, 1);
   table->file = g_strdup(file);
   table->columns = g_ptr_array_new();
@@ -146,7 +146,7 @@ CsvTable *csv_table_read(const char *file, GError **error) {
     return NULL;
   static const char byte_order_mark[] = "\xef\xbb\xbf";
   gsize skipped = g_str_has_prefix(text, byte_order_mark) ? strlen(byte_order_mark) : 0;
-  g_autoptr(CsvTable) table = table_new(file);
+  g_autoptr(CsvTable) table = csv_table_new(file);
   Reader reader = {.table = table, .row_line = 1, .cells = g_ptr_array_new()};
   struct csv_parser parser;
   int failed = csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI);

@@ -18,6 +18,9 @@ CsvTable *csv_table_read(const char *file, GError **error);
 void csv_table_free(CsvTable *table);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(CsvTable, csv_table_free)
 
+/* One without columns or rows, to be filled by who reads tables from elsewhere. */
+CsvTable *csv_table_new(const char *file);
+
 guint csv_table_n_rows(const CsvTable *table);
 /* −1: there is none of that name. */
 int csv_table_find_column(const CsvTable *table, const char *name);

@@ -242,7 +242,7 @@ static Model *make_model(const MeasuredRow *row, const Cells *cells, GError **er
   return model_check(model, "the row", error) ? g_steal_pointer(&model) : NULL;
 }
 
-static Plan *make_plan(const MeasuredRow *row, const Cells *cells) {
+static Plan *make_plan(const MeasuredRow *row, const Cells *cells, const Framework *framework) {
   Plan *plan = plan_new();
   plan->gpus = (int)or_else(cells->gpus, plan->gpus);
   plan->tp = (int)or_else(cells->tp, plan->tp);
@@ -264,6 +264,8 @@ static Plan *make_plan(const MeasuredRow *row, const Cells *cells) {
   plan->overlap_param = or_else(cells->overlap_param, plan->overlap_param);
   const char *schedule = measured_row_cell(row, "schedule");
   plan->schedule = *schedule != '\0' ? g_strdup(schedule) : NULL;
+  if (framework != NULL)
+    plan_set_framework(plan, measured_row_cell(row, "framework"), framework);
   if (plan->precision == PRECISION_FP32) {
     gboolean known = recipe_parse("fp32", &plan->recipe, NULL);
     g_assert(known);
@@ -278,7 +280,24 @@ static void row_clear(gpointer data) {
   g_clear_pointer(&row->problem, g_free);
 }
 
-static gboolean read_row(MeasuredRow *row, GError **error) {
+/* What the framework of the row holds; NULL where it names none that is described, and on an error. Borrowed. */
+static const Framework *row_framework(MeasuredRows *rows, const MeasuredRow *row, GError **error) {
+  const char *name = measured_row_cell(row, "framework");
+  gpointer known;
+  if (g_hash_table_lookup_extended(rows->frameworks, name, NULL, &known))
+    return known;
+  g_autofree Framework *framework = NULL;
+  if (framework_is_described(name)) {
+    framework = g_new0(Framework, 1);
+    if (!framework_read(name, framework, error))
+      return NULL;
+  }
+  const Framework *found = framework;
+  g_hash_table_insert(rows->frameworks, g_strdup(name), g_steal_pointer(&framework));
+  return found;
+}
+
+static gboolean read_row(MeasuredRows *rows, MeasuredRow *row, GError **error) {
   Cells cells;
   if (!read_cells(row, &cells, error))
     return FALSE;
@@ -286,14 +305,19 @@ static gboolean read_row(MeasuredRow *row, GError **error) {
   row->cluster = measured_row_cell(row, "cluster");
   row->step_time_s = cells.step_time_s;
   row->memory_bytes = cells.memory_gb * bytes_per_gb;
-  g_autoptr(GError) problem = NULL;
+  g_autoptr(GError) problem = NULL, unreadable = NULL;
+  const Framework *framework = row_framework(rows, row, &unreadable);
+  if (unreadable != NULL) {
+    g_propagate_error(error, g_steal_pointer(&unreadable));
+    return FALSE;
+  }
   row->model = make_model(row, &cells, &problem);
   if (row->model == NULL)
     row->problem = g_strdup(problem->message);
   else if (*row->cluster == '\0')
     row->problem = g_strdup("the row does not say cluster");
   else
-    row->plan = make_plan(row, &cells);
+    row->plan = make_plan(row, &cells, framework);
   return TRUE;
 }
 
@@ -333,7 +357,7 @@ static gboolean read_file(MeasuredRows *rows, const char *file, GError **error) 
     return FALSE;
   for (guint i = 0; i < csv_table_n_rows(table); i++) {
     MeasuredRow row = {.table = table, .index = i};
-    if (!read_row(&row, error)) {
+    if (!read_row(rows, &row, error)) {
       row_clear(&row);
       return FALSE;
     }
@@ -345,6 +369,7 @@ static gboolean read_file(MeasuredRows *rows, const char *file, GError **error) 
 MeasuredRows *measured_rows_read(char **files, int n_files, GError **error) {
   g_autoptr(MeasuredRows) rows = g_new0(MeasuredRows, 1);
   rows->tables = g_ptr_array_new_with_free_func((GDestroyNotify)csv_table_free);
+  rows->frameworks = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
   rows->rows = g_array_new(FALSE, FALSE, sizeof(MeasuredRow));
   g_array_set_clear_func(rows->rows, row_clear);
   for (int i = 0; i < n_files; i++)
@@ -357,6 +382,7 @@ void measured_rows_free(MeasuredRows *rows) {
   if (rows == NULL)
     return;
   g_clear_pointer(&rows->rows, g_array_unref);
+  g_clear_pointer(&rows->frameworks, g_hash_table_unref);
   g_clear_pointer(&rows->tables, g_ptr_array_unref);
   g_free(rows);
 }

@@ -13,6 +13,8 @@
  * A count may be written as 8 or 8.0, a switch as 0, 1, off, on, false or true. memory_gb is the framework's peak on
  * the fullest GPU (without context and libraries) in GB = 1e9 bytes, so a source that prints GiB has to be converted.
  *
+ * framework names one of topologies/frameworks/, whose memory is then counted; any other word stands for none.
+ *
  * A gated model is Llama-like: RMSNorm, no biases. Any other is GPT-like: LayerNorm with biases, and dropout where
  * positions are learned, as GPT-2's config has it, but not with pytorch-fsdp: LLM Foundry's MPT trains without. */
 #pragma once
@@ -32,8 +34,9 @@ typedef struct {
 } MeasuredRow;
 
 typedef struct {
-  GPtrArray *tables; /* of CsvTable, in the order of the files */
-  GArray *rows;      /* of MeasuredRow */
+  GPtrArray *tables;      /* of CsvTable, in the order of the files */
+  GArray *rows;           /* of MeasuredRow */
+  GHashTable *frameworks; /* name → FrameworkMemory, or NULL where none is described */
 } MeasuredRows;
 
 /* INPUT as csv_table_read(), and with file:line (where the row begins), column, found and expected: a required column

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "error.h"
-#include "gnuplot.h"
 #include "json_text.h"
+#include "plots.h"
 
 static const double bytes_per_gb = 1e9;
 
@@ -163,18 +163,15 @@ char *validation_csv(const Validation *validation) {
   return g_string_free(out, FALSE);
 }
 
-/* A block per group: its name in quotes, then measured and predicted. */
-static void append_series(GString *data, const Validation *validation, const ValidationGroup *group) {
-  g_autofree char *name = g_strdup(*group->name != '\0' ? group->name : "(none)");
-  g_string_append_printf(data, "%s\"%s\"\n", data->len > 0 ? "\n\n" : "", g_strdelimit(name, "\"\n\r", '\''));
+/* The rows of a group that have both times. The points borrow the group's name. */
+static void add_points(GArray *points, const Validation *validation, const ValidationGroup *group) {
   for (guint i = 0; i < validation->n_rows; i++) {
     const MeasuredRow *row = validation_row(validation, i);
     if (!isfinite(validation->predictions[i].error) || strcmp(measured_row_cell(row, validation->by), group->name) != 0)
       continue;
-    char measured[G_ASCII_DTOSTR_BUF_SIZE], predicted[G_ASCII_DTOSTR_BUF_SIZE];
-    g_ascii_formatd(measured, sizeof measured, "%.9g", row->step_time_s);
-    g_ascii_formatd(predicted, sizeof predicted, "%.9g", validation->predictions[i].step_time_s);
-    g_string_append_printf(data, "%s %s\n", measured, predicted);
+    ValidationPoint point = {*group->name != '\0' ? group->name : "(none)", row->step_time_s,
+                             validation->predictions[i].step_time_s};
+    g_array_append_val(points, point);
   }
 }
 
@@ -194,11 +191,11 @@ gboolean validation_plot(const Validation *validation, const char *file, GError 
   if (groups->len == 0)
     return fail_input(error, "nothing to draw in %s: no row has both a predicted and a measured step time", file);
   g_ptr_array_sort(groups, compare_sizes);
-  g_autoptr(GString) data = g_string_new(NULL);
+  g_autoptr(GArray) points = g_array_new(FALSE, FALSE, sizeof(ValidationPoint));
   for (guint i = 0; i < groups->len; i++)
-    append_series(data, validation, g_ptr_array_index(groups, i));
+    add_points(points, validation, g_ptr_array_index(groups, i));
   g_autofree char *title = g_strdup_printf("Step time of %u published runs: predicted against measured, MAPE %.1f %%",
                                            validation->all.n_timed, 100 * validation->all.time.mape);
-  const GnuplotVariable variables[] = {{"title", title}, {NULL}};
-  return gnuplot_run("validation", data->str, variables, file, error);
+  const ValidationPoint *first = (const ValidationPoint *)(void *)points->data;
+  return picture_take(plot_validation(first, (int)points->len, title, error), file, error);
 }

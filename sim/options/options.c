@@ -32,6 +32,7 @@ void plan_options_clear(PlanOptions *options) {
                       &options->fold,
                       &options->flops,
                       &options->overlap_p2p,
+                      &options->framework,
                       &options->contention,
                       &options->grad_norm_barrier};
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
@@ -127,6 +128,10 @@ static void add_methods(Parser *parser, PlanOptions *o) {
        "the optimizer waits for the norm over all ranks: on or off (default on; off with zb-*, v-* and auto, whose "
        "stages run on into the next step)",
        "SWITCH"},
+      {"framework", 0, 0, G_OPTION_ARG_STRING, &o->framework,
+       "what runs the step, a file or a name in topologies/frameworks/: its memory is counted, and its recipe is the "
+       "default (default: none)",
+       "NAME"},
       {"order", 0, 0, G_OPTION_ARG_STRING, &o->order, "rank order, innermost first (default tp-cp-ep-dp-pp)", "AXES"},
       {"flops", 0, 0, G_OPTION_ARG_STRING, &o->flops,
        "FLOPs counted in MFU: causal, megatron (attention in full) or 6n (default causal)", "HOW"},
@@ -170,6 +175,19 @@ static gboolean parse_named(const char *option, const char *text, const char *co
   return TRUE;
 }
 
+/* Before what it has a default for. */
+static gboolean parse_framework(const PlanOptions *o, Plan *plan, GError **error) {
+  if (o->framework == NULL)
+    return TRUE;
+  Framework framework;
+  if (!framework_read(o->framework, &framework, error)) {
+    g_prefix_error(error, "--framework: ");
+    return FALSE;
+  }
+  plan_set_framework(plan, o->framework, &framework);
+  return TRUE;
+}
+
 static gboolean parse_choices(const PlanOptions *o, Plan *plan, GError **error) {
   guint recompute = plan->recompute, attention = plan->attention, flops = plan->flops, cp_comm = plan->cp_comm;
   if (!parse_named("--recompute", o->recompute, recompute_names(), &recompute, error) ||
@@ -182,6 +200,8 @@ static gboolean parse_choices(const PlanOptions *o, Plan *plan, GError **error) 
   plan->cp_comm = cp_comm;
   plan->flops = flops;
   if (o->precision != NULL && !precision_parse(o->precision, &plan->precision, error))
+    return FALSE;
+  if (!parse_framework(o, plan, error))
     return FALSE;
   const char *recipe = o->recipe != NULL ? o->recipe : plan->precision == PRECISION_FP32 ? "fp32" : NULL;
   if (recipe != NULL && !recipe_parse(recipe, &plan->recipe, error))

@@ -13,7 +13,7 @@ typedef struct {
   gint64 seed;
   gdouble jitter;
   char *schedule, *recompute, *sequence_parallel, *precision, *recipe, *attention, *cp_comm, *overlap_grad,
-      *overlap_param;
+      *overlap_param, *framework;
   char *overlap_p2p, *grad_norm_barrier, *memory_cap, *order, *contention, *fold, *flops;
   char **slow_ranks;
 

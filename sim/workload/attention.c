@@ -9,6 +9,10 @@
  *     forward    S = Q·Kᵀ → softmax (scale and mask in it) → dropout → O = P·V
  *     backward   dV = Pᵀ·dO, dP = dO·Vᵀ → dropout → softmax → dQ = dS·K, dK = dSᵀ·Q
  *
+ * The softmax is one fused kernel where it can be: it takes up to 4,096 keys, and groups of four matrices (Megatron-LM,
+ * fused_softmax.py, 2021-24). Elsewhere it is single operations in fp32: to fp32 (read e, write 4), scale (4, 4), mask
+ * (4, 4 and a byte of mask), softmax (4, 4), back (4, e); backward the same without the mask's read.
+ *
  * Where the sequence is cut by cp, flash attention is the story of context.c.
  *
  * Selective recompute does the unfused forward again before its backward. Flash has nothing left to drop: the kernel
@@ -47,11 +51,27 @@ static void scores_product(ItemList *list, const char *name, MatmulLayout layout
                    cut->element_bytes * (cut->scores + cut->tokens * widths));
 }
 
+enum { SOFTMAX_MAX_KEYS = 4096, SOFTMAX_MATRICES = 4 };
+
+static gboolean fuses_softmax(const Cut *cut) {
+  return cut->seq_len <= SOFTMAX_MAX_KEYS && cut->sequences * cut->heads % SOFTMAX_MATRICES == 0;
+}
+
+static double softmax_bytes(const Cut *cut) {
+  const double e = cut->element_bytes;
+  return (fuses_softmax(cut) ? 2 * e : 2 * e + 8 * 4 + 1) * cut->scores;
+}
+
+static double softmax_backward_bytes(const Cut *cut) {
+  const double e = cut->element_bytes;
+  return (fuses_softmax(cut) ? 3 * e : 2 * e + 9 * 4) * cut->scores;
+}
+
 static void unfused_forward(ItemList *list) {
   const Cut *cut = list->cut;
   const double e = cut->element_bytes;
   scores_product(list, "scores", LAYOUT_TN, TRUE, 1);
-  item_list_memory(list, "softmax", 2 * e * cut->scores);
+  item_list_memory(list, "softmax", softmax_bytes(cut));
   if (cut->model->dropout)
     item_list_memory(list, "dropout", (2 * e + 1) * cut->scores); /* a mask of one byte each */
   scores_product(list, "context", LAYOUT_NN, FALSE, 1);
@@ -64,12 +84,14 @@ static void unfused_backward(ItemList *list) {
   scores_product(list, "context.dp", LAYOUT_TN, TRUE, 1);
   if (cut->model->dropout)
     item_list_memory(list, "dropout.backward", (2 * e + 1) * cut->scores);
-  item_list_memory(list, "softmax.backward", 3 * e * cut->scores);
+  item_list_memory(list, "softmax.backward", softmax_backward_bytes(cut));
   scores_product(list, "scores.dq", LAYOUT_NN, FALSE, 1);
   scores_product(list, "scores.dk", LAYOUT_NT, FALSE, 1);
 }
 
 void attention_forward(ItemList *list) {
+  if (list->every_other)
+    return; /* its output was kept */
   if (list->cut->plan->attention == ATTENTION_FLASH)
     flash(list, FALSE);
   else

@@ -76,6 +76,15 @@ gint64 cut_piece_parameters(const Cut *cut, Piece piece) {
   }
 }
 
+gint64 cut_layer_matrices(const Cut *cut) {
+  gint64 elements = 0;
+  for (LinearKind kind = 0; kind < LINEAR_LOGITS; kind++) {
+    const Linear linear = linear_of(cut, kind);
+    elements += linear.n * linear.k;
+  }
+  return elements;
+}
+
 gint64 cut_whole_parameters(const Cut *cut, Piece piece) {
   const Model *model = cut->model;
   switch (piece) {

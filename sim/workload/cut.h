@@ -27,4 +27,5 @@ Cut cut_of(const Model *model, const Plan *plan);
 /* Parameters on one tp rank: matrices cut, norms and biases of row-parallel linears whole. */
 gint64 cut_vocab_parameters(const Cut *cut); /* one vocabulary matrix */
 gint64 cut_piece_parameters(const Cut *cut, Piece piece);
+gint64 cut_layer_matrices(const Cut *cut);                /* elements of a layer's linears */
 gint64 cut_whole_parameters(const Cut *cut, Piece piece); /* those that tp does not cut */

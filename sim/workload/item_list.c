@@ -125,7 +125,7 @@ gint32 region_gather(ItemList *list, const char *operand) {
 }
 
 gint32 region_reduce(ItemList *list, const char *operand) {
-  if (list->cut->tp == 1)
+  if (list->cut->tp == 1 || (list->every_other && list->cut->sequence_parallel)) /* reduce-scattered ones were kept */
     return NO_ITEM;
   const Collective collective = list->cut->sequence_parallel ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE;
   return item_list_collective(list, AXIS_TP, collective, operand, region_bytes(list->cut));

@@ -6,20 +6,41 @@
  * branches' partial sums are added before the one tp reduction.
  *
  * Memory-bound kernels count each tensor they read and write once. Weight gradients of norms are made by the kernel
- * that makes the norm's input gradient, so they belong to I. */
+ * that makes the norm's input gradient, so they belong to I.
+ *
+ * Under a framework of plain kernels (framework_time.h) RMSNorm, rotation and gate are single operations. Per
+ * element, e bytes wide:
+ *
+ *     RMSNorm   in fp32: convert (e + 4), square (8), mean (4), divide (8), convert back (4 + e), times the weight (2e)
+ *       back    the weight's two gradients (5e) and a sum (e); convert (e + 4), the division's two (8 + 12) and a sum
+ *               (4), the square's (a power, its factor and a product: 28), add (12), convert back (4 + e)
+ *     rotation  swap the halves (negate, join: 3 tensors), two products and a sum (7), as far back
+ *     gate      SiLU (2) and product (3); back: both factors' gradients (6), SiLU's (3), joined (4) */
 #include "pieces.h"
 
 static double stream_bytes(const Cut *cut) {
   return cut->element_bytes * cut->split_tokens * cut->model->hidden;
 }
 
+static gboolean is_plain(const Cut *cut) {
+  return cut->plan->time.kernels == FRAMEWORK_KERNELS_PLAIN;
+}
+
+static gboolean has_plain_norm(const Cut *cut) {
+  return is_plain(cut) && cut->model->norm == NORM_RMSNORM;
+}
+
 void norm_forward(ItemList *list, const char *name) {
-  item_list_memory(list, name, 2 * stream_bytes(list->cut));
+  const Cut *cut = list->cut;
+  double passes = has_plain_norm(cut) ? 4 + 28 / cut->element_bytes : 2;
+  item_list_memory(list, name, passes * stream_bytes(cut));
 }
 
 /* Reads the output's gradient and the input, writes the input's gradient. */
 void norm_backward(ItemList *list, const char *name) {
-  item_list_input_gradient(list, name, 3 * stream_bytes(list->cut));
+  const Cut *cut = list->cut;
+  double passes = has_plain_norm(cut) ? 8 + 72 / cut->element_bytes : 3;
+  item_list_input_gradient(list, name, passes * stream_bytes(cut));
 }
 
 /* One byte of mask per element. */
@@ -47,7 +68,8 @@ static void branch_backward_end(ItemList *list) {
 static void rope(ItemList *list, const char *name) {
   const Cut *cut = list->cut;
   if (cut->model->positions == POSITIONS_ROTARY)
-    item_list_memory(list, name, 2 * cut->element_bytes * cut->tokens * (cut->q_width + cut->kv_width));
+    item_list_memory(list, name,
+                     (is_plain(cut) ? 10 : 2) * cut->element_bytes * cut->tokens * (cut->q_width + cut->kv_width));
 }
 
 static void attention_branch_forward(ItemList *list) {
@@ -65,11 +87,22 @@ static void attention_branch_backward(ItemList *list) {
   linear_column_backward(list, LINEAR_QKV);
 }
 
-static void mlp_branch_forward(ItemList *list) {
+/* Elements of a token that the activation reads and writes, backward or forward. */
+static double activation_elements(const Cut *cut, gboolean backward) {
+  if (cut->model->gated && is_plain(cut))
+    return (backward ? 13.0 : 5.0) * cut->ffn_width;
+  return (backward ? 2.0 : 1.0) * cut->up_width + cut->ffn_width;
+}
+
+static void mlp_activation_forward(ItemList *list) {
   const Cut *cut = list->cut;
-  linear_column_forward(list, LINEAR_MLP_UP);
   item_list_memory(list, cut->model->gated ? "silu_mul" : "gelu",
-                   cut->element_bytes * cut->tokens * (cut->up_width + cut->ffn_width));
+                   cut->element_bytes * cut->tokens * activation_elements(cut, FALSE));
+}
+
+static void mlp_branch_forward(ItemList *list) {
+  linear_column_forward(list, LINEAR_MLP_UP);
+  mlp_activation_forward(list);
   linear_row_forward(list, LINEAR_MLP_DOWN);
 }
 
@@ -78,7 +111,7 @@ static void mlp_branch_backward(ItemList *list) {
   linear_row_backward(list, LINEAR_MLP_DOWN);
   /* reads the input and the output's gradient, writes the input's gradient */
   item_list_input_gradient(list, cut->model->gated ? "silu_mul.backward" : "gelu.backward",
-                           cut->element_bytes * cut->tokens * (2 * cut->up_width + cut->ffn_width));
+                           cut->element_bytes * cut->tokens * activation_elements(cut, TRUE));
   linear_column_backward(list, LINEAR_MLP_UP);
 }
 

@@ -9,12 +9,13 @@
  * gradient.
  *
  *     compute   dX ─────────┬─ dW ─────┬─ next
- *     tp        gather X ───┘ reduce dX┘            (dW waits for the gather, next for the reduction)
+ *     tp        gather X ───┘ reduce dX┘            (dW waits for the gather, next for the reduction; under a framework
+ *                                                    that reduces alone, dW waits for both)
  *
  * Row-parallel: k cut, Y a partial sum, reduced after forward; its gradient is gathered before backward.
  *
  * Every operand and result moves once through HBM; an accumulated result is read and written. Narrow formats (fp8 …)
- * convert their operands by a kernel of its own that reads them once and writes them in both orientations, since narrow
+ * convert their operands by a kernel of its own that reads them and writes them in both orientations, since narrow
  * products need the summed dimension contiguous. The converted weights are made once a step and not counted. A bias is
  * added in the product's epilogue; its gradient is a pass over dY. */
 #include "pieces.h"
@@ -72,8 +73,10 @@ Linear linear_of(const Cut *cut, LinearKind kind) {
   return linear;
 }
 
+/* One scale for a whole tensor needs its largest element first: one more read. Scales of blocks do not. */
 static double cast_bytes(const Cut *cut, const Linear *linear, gint64 width) {
-  return (cut->element_bytes + 2 * linear->bytes) * cut->tokens * width;
+  const int n_reads = cut->plan->precision == PRECISION_FP8 ? 2 : 1;
+  return (n_reads * cut->element_bytes + 2 * linear->bytes) * cut->tokens * width;
 }
 
 static void forward_product(ItemList *list, const Linear *linear) {
@@ -107,8 +110,23 @@ static void weight_gradient(ItemList *list, const Linear *linear, gint64 bias_to
     item_list_memory(list, linear->names->bias_grad, cut->element_bytes * bias_tokens * n);
 }
 
+/* Columns of the product that are made: all, or those of the products that were not kept. */
+static gint64 columns_made(const ItemList *list, LinearKind kind, const Linear *linear) {
+  const gboolean gated = list->cut->model->gated;
+  if (!list->every_other || kind == LINEAR_ATTN_OUT)
+    return linear->n;
+  if (kind == LINEAR_QKV)
+    return list->cut->kv_width;
+  if (kind == LINEAR_MLP_UP)
+    return gated ? linear->n / 2 : 0;
+  return gated ? 0 : linear->n;
+}
+
 void linear_column_forward(ItemList *list, LinearKind kind) {
-  const Linear linear = linear_of(list->cut, kind);
+  Linear linear = linear_of(list->cut, kind);
+  linear.n = columns_made(list, kind, &linear);
+  if (linear.n == 0)
+    return;
   if (!linear.region_of_another)
     item_list_wait(list, region_gather(list, linear.names->forward));
   forward_product(list, &linear);
@@ -127,6 +145,8 @@ void linear_column_backward(ItemList *list, LinearKind kind) {
     if (!linear.region_of_another)
       reduced = region_reduce(list, linear.names->dgrad);
   }
+  if (cut->plan->time.tensor_parallel == TP_ALONE)
+    item_list_wait(list, reduced);
   if (list->weight_gradients) {
     item_list_wait(list, gathered);
     weight_gradient(list, &linear, cut->tokens);
@@ -135,8 +155,10 @@ void linear_column_backward(ItemList *list, LinearKind kind) {
 }
 
 void linear_row_forward(ItemList *list, LinearKind kind) {
-  const Linear linear = linear_of(list->cut, kind);
-  forward_product(list, &linear);
+  Linear linear = linear_of(list->cut, kind);
+  linear.n = columns_made(list, kind, &linear);
+  if (linear.n > 0)
+    forward_product(list, &linear);
   if (!linear.region_of_another)
     item_list_wait(list, region_reduce(list, linear.names->forward));
 }

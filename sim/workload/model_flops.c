@@ -50,6 +50,12 @@ double workload_model_flops(const Workload *workload) {
   return passes * tokens_per_step(workload) * (workload->model->n_layers * layer + ends_flops(workload));
 }
 
+/* Of the products made again where every other one is kept: K's, attn_out, up; without a gate mlp_down. */
+static double other_products_flops(const Model *model) {
+  const double h = model->hidden, q = model->n_heads * model->head_dim, kv = model->n_kv_heads * model->head_dim;
+  return 2 * (h * kv + q * h + h * model->ffn_hidden);
+}
+
 /* One more forward of what is recomputed. Flash attention's own recomputation in backward is not counted: it is part of
  * the kernel and has no forward kernel of its own. */
 static double recompute_flops(const Workload *workload) {
@@ -59,6 +65,8 @@ static double recompute_flops(const Workload *workload) {
     layer = layer_linear_flops(workload) + attention;
   else if (workload->plan->recompute == RECOMPUTE_SELECTIVE && workload->plan->attention == ATTENTION_UNFUSED)
     layer = attention;
+  if (keeps_every_other_product(workload->plan))
+    layer += other_products_flops(workload->model);
   return tokens_per_step(workload) * workload->model->n_layers * layer;
 }
 

@@ -12,7 +12,14 @@
  *     input of mlp_down               e·T·f                                                  used by W
  *
  * Inputs of linears are kept in the format they multiply in. With dropout, unfused, e = 2, f = 4h and tp = 1 this sums
- * to s·b·h·(34 + 5·a·s/h). Full recompute keeps the layer's input alone; selective drops the scores. */
+ * to s·b·h·(34 + 5·a·s/h). Full recompute keeps the layer's input alone; selective drops the scores. A framework may
+ * keep more (framework_memory.h):
+ *
+ *     plain kernels                   e·T·(q + f)  copy of attention's output, the gate's activation;  used by I
+ *                                     unfused: 4·s² per head, the softmax in fp32
+ *     norms                           norm_bytes·T'·h  each                                  used by I
+ *     gathered inputs                 e·(T − T')·h     for each norm's output                used by W
+ *     selective by products           e·(T·(2q + kv + f) + T'·h)  instead of all this */
 #include "pieces.h"
 
 /* Of one layer without recompute. */
@@ -32,12 +39,19 @@ static LayerTensors layer_tensors(const Cut *cut) {
   tensors.rest = e * (n_streams * stream + t * (cut->q_width + 2 * cut->kv_width) + t * cut->up_width);
   if (cut->model->dropout)
     tensors.rest += n_streams * stream;
+  const FrameworkMemory *framework = &cut->plan->memory;
+  const gboolean plain = framework->kernels == FRAMEWORK_KERNELS_PLAIN;
+  tensors.rest += framework->norm_bytes * cut->n_norms * stream;
+  if (plain)
+    tensors.rest += e * t * (cut->q_width + (cut->model->gated ? cut->ffn_width : 0));
+  if (framework->gathered == GATHERED_KEPT)
+    tensors.linear_inputs += cut->linear_bytes * cut->n_norms * (t * cut->model->hidden - stream);
   if (flash) {
     tensors.rest += attention_row_sums_bytes(cut);
     if (cut->casts) /* flash wants its output as it was, not as attn_out's operand */
       tensors.rest += e * t * cut->q_width;
   } else {
-    tensors.scores = cut->scores * (cut->model->dropout ? 2 * e + 1 : e);
+    tensors.scores = cut->scores * ((cut->model->dropout ? 2 * e + 1 : e) + (plain ? 4 : 0));
   }
   return tensors;
 }
@@ -52,9 +66,22 @@ static double layer_output_gradients(const Cut *cut) {
  * that of unfused attention's softmax, or what attention cut by cp has in buffers. */
 static double widest_gradients(const Cut *cut) {
   const double activation = (double)cut->tokens * (cut->up_width + cut->ffn_width);
-  const double softmax = cut->plan->attention == ATTENTION_UNFUSED ? 2 * cut->scores : 0;
-  const double widest = cut->element_bytes * MAX(activation, softmax);
+  const gboolean unfused = cut->plan->attention == ATTENTION_UNFUSED;
+  const gboolean plain = cut->plan->memory.kernels == FRAMEWORK_KERNELS_PLAIN;
+  const double softmax = unfused ? (plain ? cut->element_bytes + 8 : 2 * cut->element_bytes) * cut->scores : 0;
+  const double widest = MAX(cut->element_bytes * activation, softmax);
   return cut->cp > 1 ? MAX(widest, context_buffer_bytes(cut)) : widest;
+}
+
+/* keeps_every_other_product(); also what tp has reduced and scattered. */
+static double kept_products(const Cut *cut) {
+  const double stream = (double)cut->split_tokens * cut->model->hidden, t = cut->tokens;
+  double elements = t * (2 * cut->q_width + cut->kv_width + cut->ffn_width);
+  if (cut->model->gated) /* a third product of the MLP; of two the second is not kept */
+    elements += stream;
+  if (cut->sequence_parallel)
+    elements += 2 * stream;
+  return cut->element_bytes * elements + attention_row_sums_bytes(cut);
 }
 
 static PieceMemory layer_memory(const Cut *cut) {
@@ -68,6 +95,12 @@ static PieceMemory layer_memory(const Cut *cut) {
     memory.transient_bytes += all - tensors.layer_input;
     break;
   case RECOMPUTE_SELECTIVE:
+    if (keeps_every_other_product(cut->plan)) {
+      memory.saved_bytes = memory.released_by_I = tensors.layer_input + kept_products(cut);
+      memory.held_for_W += tensors.linear_inputs;
+      memory.transient_bytes += MAX(all - memory.saved_bytes, 0);
+      break;
+    }
     memory.saved_bytes = all - tensors.scores;
     memory.released_by_I = tensors.rest;
     memory.transient_bytes += tensors.scores;
@@ -80,6 +113,12 @@ static PieceMemory layer_memory(const Cut *cut) {
   return memory;
 }
 
+/* Of one vocabulary matrix in the element format, where it is not accumulated in place. */
+static double vocabulary_gradient(const Cut *cut) {
+  const gboolean dense = cut->plan->memory.vocabulary_gradients == VOCABULARY_GRADIENTS_DENSE;
+  return dense ? cut->element_bytes * cut_vocab_parameters(cut) : 0;
+}
+
 /* The dropout mask; token numbers are too few to count. W needs the gradient of all tokens. */
 static PieceMemory embedding_memory(const Cut *cut) {
   const double mask = cut->model->dropout ? (double)cut->split_tokens * cut->model->hidden : 0;
@@ -87,6 +126,7 @@ static PieceMemory embedding_memory(const Cut *cut) {
       .saved_bytes = mask,
       .released_by_I = mask,
       .held_for_W = cut->element_bytes * cut->tokens * cut->model->hidden,
+      .transient_bytes = vocabulary_gradient(cut),
   };
 }
 
@@ -96,11 +136,17 @@ static PieceMemory head_memory(const Cut *cut) {
   const double stream = cut->element_bytes * cut->split_tokens * cut->model->hidden;
   const double logits = (double)cut->tokens * cut->vocab_width;
   const double gradient = cut->element_bytes * logits;
+  const FrameworkMemory *framework = &cut->plan->memory;
+  const gboolean gathered = framework->logits == LOGITS_WHOLE && cut->tp > 1;
+  const double seen = gathered ? logits * cut->tp : logits; /* that the loss is made of */
+  /* what came of each rank, and the own product */
+  const double pieces = gathered ? cut->element_bytes * (seen + logits) : 0;
+  const double while_backward = framework->logit_bytes > 0 ? framework->logit_bytes - 4 : cut->element_bytes;
   return (PieceMemory){
-      .saved_bytes = 2 * stream + 4 * logits,
-      .released_by_I = stream + 4 * logits,
+      .saved_bytes = 2 * stream + 4 * seen,
+      .released_by_I = stream + 4 * seen,
       .held_for_W = gradient,
-      .transient_bytes = gradient,
+      .transient_bytes = while_backward * seen + pieces + vocabulary_gradient(cut),
   };
 }
 

@@ -1,6 +1,7 @@
 /* Which phase lists what. B lists both halves in one walk over the piece from its end, so it has exactly the kernels of
  * I and of W, each weight gradient next to the input gradient it can run beside. Full recompute walks the layer forward
- * once more before its input gradient; W finds everything kept by I. */
+ * once more before its input gradient, selective recompute by products leaves out what was kept; W finds everything
+ * kept by I. */
 #include "pieces.h"
 
 static const struct {
@@ -12,11 +13,18 @@ static const struct {
     [PIECE_HEAD] = {head_forward, head_backward},
 };
 
+gboolean keeps_every_other_product(const Plan *plan) {
+  return plan->recompute == RECOMPUTE_SELECTIVE && plan->memory.selective == SELECTIVE_PRODUCTS;
+}
+
 static void list_backward(ItemList *list, Piece piece) {
-  if (list->input_gradients && piece == PIECE_LAYER && list->cut->plan->recompute == RECOMPUTE_FULL) {
+  const Plan *plan = list->cut->plan;
+  const gboolean every_other = keeps_every_other_product(plan);
+  if (list->input_gradients && piece == PIECE_LAYER && (plan->recompute == RECOMPUTE_FULL || every_other)) {
     list->recompute = TRUE;
+    list->every_other = every_other;
     pieces[piece].forward(list);
-    list->recompute = FALSE;
+    list->recompute = list->every_other = FALSE;
   }
   pieces[piece].backward(list);
 }

@@ -18,6 +18,7 @@ typedef struct {
   GArray *items;                              /* of WorkItem; owned */
   gboolean input_gradients, weight_gradients; /* the half of backward being listed: I, W, or both for B */
   gboolean recompute;                         /* what is added is forward work done again */
+  gboolean every_other;                       /* … of which attention and every other product were kept */
   gint32 last_compute;                        /* index of the latest compute item, or NO_ITEM */
   gint32 awaited;                             /* latest collective the next compute item needs, or NO_ITEM */
 } ItemList;
@@ -98,5 +99,9 @@ void head_forward(ItemList *list);
 void head_backward(ItemList *list);
 
 /* The finished list of a phase; empty (NULL items) where a piece has nothing to do in it. */
+/* Selective recompute keeps attention's output and every other product of a layer, in the order in which PyTorch runs
+ * them: Q (not K), V, (not attn_out), the gate (not up), mlp_down; without a gate up (not mlp_down). */
+gboolean keeps_every_other_product(const Plan *plan);
+
 WorkList piece_list(const Cut *cut, Piece piece, Phase phase);
 PieceMemory piece_memory(const Cut *cut, Piece piece);

@@ -62,6 +62,7 @@ typedef struct {
   int n_stages;
   gint64 tied_parameters;   /* of the matrix shared by first and last stage on different ranks, per tp rank; else 0 */
   gint64 shared_parameters; /* of the matrix that embedding and head share on one rank; else 0 */
+  double framework_bytes;   /* what the plan's framework keeps on every rank all the time */
   double boundary_bytes;    /* activation of one micro-batch sent between stages, per GPU */
 } Workload;
 

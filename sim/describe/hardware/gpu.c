@@ -11,7 +11,7 @@
 
 typedef struct {
   Gpu gpu;
-  YamlNode peak, hbm, matmul, sustained, tiles, attention, latency, measured;
+  YamlNode peak, hbm, matmul, sustained, under_load_of, tiles, attention, latency, measured;
 } Draft;
 
 #define IN_GPU(member) offsetof(Draft, gpu.member)
@@ -47,6 +47,7 @@ static const YamlField hbm_fields[] = {
 static const YamlField matmul_fields[] = {
     {"sustained", FIELD_NODE, TRUE, offsetof(Draft, sustained)},
     {"under_load", FIELD_NUMBER, TRUE, IN_GPU(under_load), 0.05, 1},
+    {"under_load_of", FIELD_NODE, FALSE, offsetof(Draft, under_load_of)},
     {"k_ramp", FIELD_NUMBER, TRUE, IN_GPU(k_ramp), 0, 1e5},
     {"tiles", FIELD_NODE, TRUE, offsetof(Draft, tiles)},
 };
@@ -84,6 +85,9 @@ static gboolean read_rates(Draft *draft, GError **error) {
   Gpu *gpu = &draft->gpu;
   if (!read_per_number(draft->peak, &flops, gpu->peak_flops, error) ||
       !read_per_number(draft->sustained, &share, gpu->sustained, error))
+    return FALSE;
+  if (yaml_is_present(draft->under_load_of) &&
+      !read_per_number(draft->under_load_of, &share, gpu->under_load_of, error))
     return FALSE;
   gboolean any = FALSE;
   for (int i = 0; i < N_NUMBERS; i++) {

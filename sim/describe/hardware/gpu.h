@@ -38,6 +38,7 @@ typedef struct {
   int n_tiles;
   double under_load; /* (0, 1]: share of that left in a training step, where kernels follow each other for seconds under
                         the power limit and beside collectives */
+  double under_load_of[N_NUMBERS]; /* the same of one format, in its place; 0: under_load */
   double k_ramp;     /* prologue + epilogue, as elements of k */
   double kernel_latency_s; /* least time of any kernel on the device */
 

@@ -51,6 +51,7 @@ Plan *plan_new(void) {
 Plan *plan_copy(const Plan *plan) {
   Plan *copy = g_memdup2(plan, sizeof *plan);
   copy->schedule = g_strdup(plan->schedule);
+  copy->framework = g_strdup(plan->framework);
   copy->slow_ranks = g_array_copy(plan->slow_ranks);
   return copy;
 }
@@ -59,8 +60,21 @@ void plan_free(Plan *plan) {
   if (plan == NULL)
     return;
   g_free(plan->schedule);
+  g_free(plan->framework);
   g_clear_pointer(&plan->slow_ranks, g_array_unref);
   g_free(plan);
+}
+
+void plan_set_framework(Plan *plan, const char *name, const Framework *framework) {
+  const FrameworkMemory *memory = &framework->memory;
+  g_autofree char *replaced = plan->framework;
+  plan->framework = g_strdup(name);
+  plan->memory = *memory;
+  plan->time = framework->time;
+  if (memory->recipe[0] == '\0' || plan->precision == PRECISION_FP32 || plan->precision == PRECISION_FP16)
+    return;
+  gboolean known = recipe_parse(memory->recipe, &plan->recipe, NULL);
+  g_assert(known);
 }
 
 int plan_data_ranks(const Plan *plan) {

@@ -1,6 +1,7 @@
 /* The parallel plan: how one training step is cut over GPUs and time. */
 #pragma once
 #include "cluster.h"
+#include "framework.h"
 #include "model.h"
 #include "recipe.h"
 
@@ -39,7 +40,10 @@ typedef struct {
   Precision precision;
   Recipe recipe;
   Attention attention;
-  gboolean overlap_grad; /* gradient collectives beside backward */
+  char *framework;        /* owned; as it was named; NULL: none */
+  FrameworkMemory memory; /* what that framework holds besides; zeroed: nothing */
+  FrameworkTime time;     /* how it spends time; zeroed: unknown */
+  gboolean overlap_grad;  /* gradient collectives beside backward */
   int overlap_p2p; /* a rank computes on while it sends to the next stage: 1 or 0; −1: as the schedule has it, or else 0
                     */
   gboolean overlap_param;   /* parameter gathers beside forward (and backward, ZeRO-3) */
@@ -74,6 +78,10 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Plan, plan_free)
  * stages than layers, gpus not whole nodes or beyond the cluster, precision the GPU lacks, chunks with a schedule that
  * has none … */
 gboolean plan_complete(Plan *plan, const Model *model, const Cluster *cluster, GError **error);
+
+/* Run the plan under `framework`, called `name`. Its recipe becomes the plan's, but not with precision fp32, nor fp16,
+ * whose loss scaling lets gradients stay in 16 bits; set another afterwards. */
+void plan_set_framework(Plan *plan, const char *name, const Framework *framework);
 
 /* Choose 1f1b, or interleaved when there are chunks, where no schedule was named. */
 void plan_default_schedule(Plan *plan);

@@ -14,6 +14,7 @@
 
 #include <math.h>
 
+#include "lowering.h"
 #include "mixed_gpus.h"
 #include "stage_works.h"
 #include "state_memory.h"
@@ -42,7 +43,7 @@ static StageHeld *stages_held(const Workload *workload) {
 static double *states_held(const Workload *workload) {
   const Placement *placement = workload->placement;
   const Plan *plan = workload->plan;
-  const int shards = plan->zero > 0 ? workload->layout.dp_shard : 1;
+  const int shards = lowering_shards(workload);
   double *held = g_new0(double, placement->n_ranks);
   for (int s = 0; s < workload->n_stages; s++) {
     StateBytes state = state_memory(&plan->recipe, (double)workload->stages[s].parameters, plan->zero, shards);

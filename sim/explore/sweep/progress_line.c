@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 static const double terminal_every_s = 0.2, plain_every_s = 20;
+static const double rate_over_s = 10; /* configurations of one kind come together: the rate follows them */
 
 char *progress_thousands(gint64 n) {
   g_autofree char *digits = g_strdup_printf("%" G_GINT64_FORMAT, n);
@@ -28,8 +29,7 @@ char *progress_counts(const gint64 counts[N_SWEEP_STATUSES]) {
 }
 
 void progress_line_init(ProgressLine *line) {
-  const gint64 now_us = g_get_monotonic_time();
-  *line = (ProgressLine){.is_terminal = isatty(STDERR_FILENO), .began_us = now_us, .last_us = now_us};
+  *line = (ProgressLine){.is_terminal = isatty(STDERR_FILENO), .last_us = g_get_monotonic_time()};
 }
 
 /* "8 s", "12 min", "3.4 h", "5.6 days" */
@@ -41,22 +41,31 @@ static char *duration(double s) {
   return s < 360000 ? g_strdup_printf("%.1f h", s / 3600) : g_strdup_printf("%.1f days", s / 86400);
 }
 
-static char *text_of(const ProgressLine *line, const SweepProgress *progress, gint64 now_us) {
-  const gint64 n_now = sweep_progress_n_now(progress), n = progress->n_before + n_now;
-  const double rate = (double)n_now / MAX(1e-6 * (double)(now_us - line->began_us), 1e-3);
+/* An average that forgets by 1/e in `rate_over_s`. */
+static void follow_rate(ProgressLine *line, gint64 n_now, double passed_s) {
+  const double rate = (double)(n_now - line->n_last) / passed_s;
+  line->rate = line->n_last == 0 ? rate : line->rate + (rate - line->rate) * (1 - exp(-passed_s / rate_over_s));
+  line->n_last = n_now;
+}
+
+static char *text_of(const ProgressLine *line, const SweepProgress *progress) {
+  const gint64 n = progress->n_before + sweep_progress_n_now(progress);
   g_autofree char *done = progress_thousands(n), *wanted = progress_thousands(progress->n_wanted);
   g_autofree char *counts = progress_counts(progress->n_now);
-  g_autofree char *left = n_now > 0 ? duration((double)(progress->n_wanted - n) / rate) : g_strdup("?");
+  g_autofree char *left = line->rate > 0 ? duration((double)(progress->n_wanted - n) / line->rate) : g_strdup("?");
   return g_strdup_printf("%s of %s (%.1f %%): %s; %.*f/s, %s left", done, wanted,
-                         100.0 * (double)n / (double)progress->n_wanted, counts, rate < 10 ? 1 : 0, rate, left);
+                         100.0 * (double)n / (double)progress->n_wanted, counts, line->rate < 10 ? 1 : 0, line->rate,
+                         left);
 }
 
 void progress_line_show(ProgressLine *line, const SweepProgress *progress) {
   const gint64 now_us = g_get_monotonic_time();
-  if (1e-6 * (double)(now_us - line->last_us) < (line->is_terminal ? terminal_every_s : plain_every_s))
+  const double passed_s = 1e-6 * (double)(now_us - line->last_us);
+  if (passed_s < (line->is_terminal ? terminal_every_s : plain_every_s))
     return;
   line->last_us = now_us;
-  g_autofree char *text = text_of(line, progress, now_us);
+  follow_rate(line, sweep_progress_n_now(progress), passed_s);
+  g_autofree char *text = text_of(line, progress);
   if (!line->is_terminal) {
     g_printerr("%s\n", text);
     return;

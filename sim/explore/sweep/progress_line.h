@@ -5,8 +5,10 @@
 
 typedef struct {
   gboolean is_terminal;
-  gint64 began_us, last_us; /* monotonic */
-  int n_shown;              /* columns of the line that stands there */
+  gint64 last_us; /* monotonic */
+  gint64 n_last;  /* tried until then */
+  double rate;    /* configurations per second, of the last seconds more than of those before */
+  int n_shown;    /* columns of the line that stands there */
 } ProgressLine;
 
 void progress_line_init(ProgressLine *line);

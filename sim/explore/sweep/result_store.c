@@ -138,8 +138,14 @@ static gboolean prepare_insert(ResultStore *store, GError **error) {
 }
 
 static gboolean open_database(ResultStore *store, GError **error) {
-  const int status = sqlite3_open_v2(store->file != NULL ? store->file : ":memory:", &store->database,
-                                     SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
+  if (store->file != NULL && *store->file == '\0') /* to SQLite, a file that nobody finds again */
+    return fail_input(error, "cannot keep results in a file without a name");
+  /* names that begin with a colon mean something to SQLite: ":memory:" */
+  g_autofree char *path = store->file == NULL     ? g_strdup(":memory:")
+                          : store->file[0] == ':' ? g_strconcat("./", store->file, NULL)
+                                                  : g_strdup(store->file);
+  const int status =
+      sqlite3_open_v2(path, &store->database, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
   if (status != SQLITE_OK)
     return fail_store(store, status, error);
   sqlite3_extended_result_codes(store->database, TRUE);

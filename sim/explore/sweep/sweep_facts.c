@@ -46,6 +46,11 @@ static gboolean add_cluster(GArray *facts, const char *name, const Cluster *clus
   return ok;
 }
 
+static gboolean add_framework(GArray *facts, const char *name, GError **error) {
+  g_autofree char *file = framework_file(name, error);
+  return file != NULL && add_file(facts, file, error, "framework %s", name);
+}
+
 /* Files of one axis's values. */
 static gboolean add_axis(GArray *facts, const Space *space, int axis, GError **error) {
   const char *name = space_axis_name(space, axis);
@@ -56,6 +61,8 @@ static gboolean add_axis(GArray *facts, const Space *space, int axis, GError **e
       ok = add_file(facts, space_model(space, i)->file, error, "model %s", value);
     else if (g_str_equal(name, "cluster"))
       ok = add_cluster(facts, value, space_cluster(space, i), error);
+    else if (g_str_equal(name, "framework"))
+      ok = add_framework(facts, value, error);
     else if (g_str_equal(name, "schedule") && plan_order_file(value) != NULL)
       ok = add_file(facts, plan_order_file(value), error, "schedule %s", value);
   }

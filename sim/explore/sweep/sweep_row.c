@@ -83,6 +83,7 @@ static void add_plan(SweepTable *table) {
       {"dp", OPEN_IN_PLAN(VALUE_INT, dp)},
       {"cp", IN_PLAN(VALUE_INT, cp)},
       {"ep", IN_PLAN(VALUE_INT, ep)},
+      {"cp_comm", NAMED_IN_PLAN(cp_comm, cp_comm_names())},
       {"chunks", OPEN_IN_PLAN(VALUE_INT, chunks)},
       {"schedule", IN_PLAN(VALUE_TEXT, schedule)},
       {"micro_batch_group", OPEN_IN_PLAN(VALUE_INT, group)},
@@ -99,6 +100,7 @@ static void add_plan(SweepTable *table) {
       {"precision", NAMED_IN_PLAN(precision, precision_names())},
       {"recipe", IN_PLAN(VALUE_CHARS, recipe.name)},
       {"attention", NAMED_IN_PLAN(attention, attention_names())},
+      {"framework", IN_PLAN(VALUE_TEXT, framework)},
       {"overlap_grad", IN_PLAN(VALUE_SWITCH, overlap_grad)},
       {"overlap_param", IN_PLAN(VALUE_SWITCH, overlap_param)},
       {"overlap_p2p", IN_PLAN(VALUE_SWITCH, overlap_p2p)},
@@ -357,12 +359,16 @@ static char *kind_of(const char *reason) {
   return g_string_free(kind, FALSE);
 }
 
+/* Bytes in a reason have units of their own, MB here and TB there. */
+static const char *const memory_kinds[N_SWEEP_STATUSES] = {
+    [SWEEP_OUT_OF_MEMORY] = "does not fit at its peak", [SWEEP_TOO_LARGE] = "cannot fit, whatever runs when"};
+
 void sweep_row_set_reason(SweepRow *row, SweepStatus status, char *reason) {
   row->status = status;
   g_free(row->reason);
   g_free(row->kind);
   row->reason = reason;
-  row->kind = kind_of(reason);
+  row->kind = memory_kinds[status] != NULL ? g_strdup(memory_kinds[status]) : kind_of(reason);
 }
 
 /* --- between processes --- */

@@ -10,7 +10,6 @@
 #include <math.h>
 
 #include "error.h"
-#include "interrupt.h"
 #include "progress_line.h"
 #include "sweep_pool.h"
 #include "sweep_talk.h"
@@ -191,7 +190,7 @@ static void sweep_all(Sweeper *sweeper, int n_threads, Interrupt *interrupt) {
 }
 
 gboolean sweep_run(const SweepSetup *setup, const SweepTable *table, ResultStore *store, int n_threads, Ranks *ranks,
-                   SweepProgress *progress, GError **error) {
+                   Interrupt *interrupt, SweepProgress *progress, GError **error) {
   const gint64 began_us = g_get_monotonic_time();
   const int n_ranks = ranks != NULL ? ranks_count(ranks) : 1;
   g_autoptr(GArray) done = result_store_indices(store, error);
@@ -203,8 +202,6 @@ gboolean sweep_run(const SweepSetup *setup, const SweepTable *table, ResultStore
                               .n_ranks = n_ranks};
   const SweepProblem problem = sweep_problem(setup, table);
   const SweepPositions positions = sweep_positions(setup, done);
-  g_auto(Interrupt) interrupt;
-  interrupt_init(&interrupt); /* before there are threads, which take over what is held up */
   g_autoptr(SweepPool) pool = sweep_pool_new(&problem, &positions, n_threads);
   Sweeper sweeper = {.table = table,
                      .store = store,
@@ -215,7 +212,7 @@ gboolean sweep_run(const SweepSetup *setup, const SweepTable *table, ResultStore
                      .n_others = n_ranks - 1,
                      .told = g_new0(gboolean, n_ranks),
                      .committed_us = began_us};
-  sweep_all(&sweeper, n_threads, &interrupt);
+  sweep_all(&sweeper, n_threads, interrupt);
   g_free(sweeper.told);
   progress->wall_s = 1e-6 * (double)(g_get_monotonic_time() - began_us);
   if (sweeper.failure != NULL)

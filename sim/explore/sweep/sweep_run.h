@@ -1,6 +1,7 @@
 /* Trying all configurations of a sweep that are not in its store yet, on threads and, under a launcher, on other
  * processes. */
 #pragma once
+#include "interrupt.h"
 #include "ranks.h"
 #include "sweep_facts.h"
 
@@ -17,14 +18,15 @@ typedef struct {
 gint64 sweep_progress_n_now(const SweepProgress *progress);
 
 /* Try what is missing and add it to `store`, in no particular order; rows do not depend on the number of threads or
- * ranks. `ranks` is NULL for this process alone, else this is its first. With SIGINT or SIGTERM what runs is finished
- * and kept. Says how far it is on standard error. FALSE when the store cannot be written or a rank is lost: what was
- * committed is kept. */
+ * ranks. `ranks` is NULL for this process alone, else this is its first. With a signal that `interrupt` (initialised)
+ * tells what runs is finished and kept. Says how far it is on standard error. FALSE when the store cannot be written or
+ * a rank is lost: what was committed is kept. */
 gboolean sweep_run(const SweepSetup *setup, const SweepTable *table, ResultStore *store, int n_threads, Ranks *ranks,
-                   SweepProgress *progress, GError **error);
+                   Interrupt *interrupt, SweepProgress *progress, GError **error);
 
 /* What another rank than the first does: its setup from the first one, then configurations until there are no more.
- * `n_threads` 0: its share of the machine. FALSE when this or another rank fails; the first rank says why. */
+ * `n_threads` 0: its share of the machine. Signals are the first rank's business: they must be held up here. FALSE when
+ * this or another rank fails; the first rank says why. */
 gboolean sweep_serve(Ranks *ranks, const SweepTable *table, int n_threads, GError **error);
 /* The first rank tells the others what to sweep and which indices (gint64, ascending) are done, or with NULL that there
  * is nothing to do; FALSE when one of them cannot. */

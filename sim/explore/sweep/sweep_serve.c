@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "error.h"
-#include "interrupt.h"
 #include "sweep_talk.h"
 
 enum { FIRST_RANK = 0, RANGES_PER_THREAD = 2 };
@@ -150,8 +149,6 @@ gboolean sweep_serve(Ranks *ranks, const SweepTable *table, int n_threads, GErro
     return FALSE;
   }
   n_threads = sweep_threads(ranks, n_threads);
-  g_auto(Interrupt) interrupt; /* the first rank decides */
-  interrupt_init(&interrupt);
   g_autoptr(GByteArray) bytes = g_byte_array_new();
   const SweepProblem what = sweep_problem(&setup, table);
   const SweepPositions positions = sweep_positions(&setup, done);

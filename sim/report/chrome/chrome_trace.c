@@ -49,6 +49,7 @@ static const struct {
     [ACTION_COPY_GRAD] = {"copy_grad", "gradient of both copies"},
     [ACTION_WHOLE_GRAD] = {"whole_grad", "gradient of whole parameters"},
     [ACTION_SYNC] = {"sync", "sync"},
+    [ACTION_WAIT] = {"wait", "host waits"},
 };
 
 static int process_id(int rank) {

@@ -8,6 +8,8 @@
 
 enum { MOST_LANES = 16, SPANS_PER_LANE = 6000 };
 
+enum { SIDE_PREDICTED, SIDE_MEASURED, SIDE_ALONE };
+
 /* The numbers plots/compare.gp knows the kinds by, those of plots/timeline.gp. */
 typedef enum {
   KIND_F,
@@ -66,7 +68,10 @@ static void append_time(Chart *chart, gint64 time_ns) {
 static void write_box(Chart *chart, int kind, const Box *box) {
   if (box->end_ns < 0)
     return;
-  g_string_append_printf(chart->data, "%d %d %d ", chart->lane, chart->side, kind);
+  g_string_append_printf(chart->data, "%d ", chart->lane);
+  if (chart->side != SIDE_ALONE)
+    g_string_append_printf(chart->data, "%d ", chart->side);
+  g_string_append_printf(chart->data, "%d ", kind);
   append_time(chart, box->start_ns);
   append_time(chart, box->end_ns);
   g_string_append_printf(chart->data, "%d %d\n", box->chunk, box->micro_batch);
@@ -146,19 +151,23 @@ static GArray *chosen_rows(const Compare *compare, int row) {
   return chosen;
 }
 
-char *compare_plot_data(const Compare *compare, int row, double unit_ns) {
-  Chart chart = {.compare = compare,
+static Chart chart_new(const Compare *compare, double unit_ns, const char *columns) {
+  return (Chart){.compare = compare,
                  .unit_ns = unit_ns,
                  .join_ns = span_ns(compare) / SPANS_PER_LANE,
                  .chunk = g_new(int, compare->predicted.trace->n_stages),
-                 .data = g_string_new("# lane side kind start end chunk micro_batch\n")};
+                 .data = g_string_new(columns)};
+}
+
+char *compare_plot_data(const Compare *compare, int row, double unit_ns) {
+  Chart chart = chart_new(compare, unit_ns, "# lane side kind start end chunk micro_batch\n");
   g_autoptr(GArray) chosen = chosen_rows(compare, row);
   for (guint i = 0; i < chosen->len; i++) {
     const CompareRow *drawn = &compare->rows[g_array_index(chosen, int, i)];
     chart.lane = (int)i;
-    chart.side = 0;
+    chart.side = SIDE_PREDICTED;
     add_side(&chart, &compare->predicted, drawn->predicted);
-    chart.side = 1;
+    chart.side = SIDE_MEASURED;
     add_side(&chart, &compare->measured, drawn->measured);
   }
   g_free(chart.chunk);
@@ -193,4 +202,33 @@ gboolean compare_plot(const Compare *compare, int row, const char *file, GError 
   g_autofree char *lanes = lane_labels(compare, row);
   GnuplotVariable variables[] = {{"title", title}, {"xlabel", xlabel}, {"lanes", lanes}, {NULL}};
   return gnuplot_run("compare", data, variables, file, error);
+}
+
+/* Compared with itself, a trace is checked and cut into whole ops and steps as any other. */
+Picture *compare_trace_picture(const ChromeTrace *trace, const char *title, GError **error) {
+  g_autoptr(Compare) compare = compare_new(trace, trace, error);
+  if (compare == NULL || !gnuplot_check_span(span_ns(compare), trace->file, error))
+    return NULL;
+  TimeUnit unit = time_unit_for(span_ns(compare));
+  Chart chart = chart_new(compare, unit.ns, "# lane kind start end chunk micro_batch\n");
+  g_autoptr(GArray) chosen = chosen_rows(compare, -1);
+  for (guint i = 0; i < chosen->len; i++) {
+    chart.lane = (int)i;
+    chart.side = SIDE_ALONE;
+    add_side(&chart, &compare->predicted, compare->rows[g_array_index(chosen, int, i)].predicted);
+  }
+  g_free(chart.chunk);
+  g_autofree char *base = g_path_get_basename(trace->file);
+  g_autofree char *own =
+      g_strdup_printf("%s: one %s step of %.4g %s", base, trace->is_measured ? "measured" : "simulated",
+                      1e9 * compare->predicted.step_s / unit.ns, unit.name);
+  g_autofree char *xlabel = g_strdup_printf("time since the step began (%s)", unit.name);
+  g_autofree char *lanes = lane_labels(compare, -1);
+  Picture *picture = picture_new("timeline", title != NULL ? title : own);
+  picture_set(picture, "xlabel", xlabel);
+  picture_set(picture, "ylabel", "rank");
+  picture_set(picture, "lanes", lanes);
+  g_string_append(picture->data, chart.data->str);
+  g_string_free(chart.data, TRUE);
+  return picture;
 }

@@ -102,22 +102,62 @@ static gboolean write_picture(GBytes *picture, const char *file, GError **error)
   return whole_file_close(&out, error);
 }
 
-gboolean gnuplot_run(const char *script, const char *data, const GnuplotVariable *variables, const char *file,
-                     GError **error) {
-  const char *format = format_of(file, error);
-  if (!format)
-    return FALSE;
+char *gnuplot_assignments(const GnuplotVariable *variables) {
+  GString *code = g_string_new(NULL);
+  for (; variables && variables->name; variables++)
+    append_assignment(code, variables->name, variables->value);
+  return g_string_free(code, FALSE);
+}
+
+/* What the script wrote in this format, or NULL. */
+static GBytes *draw(const char *script, const char *data, const GnuplotVariable *variables, const char *format,
+                    GError **error) {
   g_autofree char *path = data_path_find("plots", script, ".gp", error);
   g_autofree char *data_file = path ? write_data(data, error) : NULL;
   if (!data_file)
-    return FALSE;
-  g_autoptr(GString) code = g_string_new(NULL);
-  append_assignment(code, "data", data_file);
-  append_assignment(code, "out", "");
-  append_assignment(code, "format", format);
-  for (; variables && variables->name; variables++)
-    append_assignment(code, variables->name, variables->value);
-  g_autoptr(GBytes) picture = run_script(path, code->str, error);
+    return NULL;
+  const GnuplotVariable own[] = {{"data", data_file}, {"out", ""}, {"format", format}, {NULL}};
+  g_autofree char *first = gnuplot_assignments(own);
+  g_autofree char *rest = gnuplot_assignments(variables);
+  g_autofree char *code = g_strconcat(first, rest, NULL);
+  GBytes *picture = run_script(path, code, error);
   g_unlink(data_file);
+  return picture;
+}
+
+gboolean gnuplot_run(const char *script, const char *data, const GnuplotVariable *variables, const char *file,
+                     GError **error) {
+  const char *format = format_of(file, error);
+  g_autoptr(GBytes) picture = format ? draw(script, data, variables, format, error) : NULL;
   return picture && write_picture(picture, file, error);
+}
+
+/* A page begins with a form feed, its lines end in blanks, and the first and last ones are empty. */
+static char *without_margins(const char *page) {
+  g_auto(GStrv) lines = g_strsplit(page, "\n", -1);
+  GString *text = g_string_new(NULL);
+  for (char **line = lines; *line != NULL; line++) {
+    g_strchomp(*line);
+    if (text->len > 0 || **line != '\0')
+      g_string_append_printf(text, "%s\n", *line);
+  }
+  while (text->len > 1 && text->str[text->len - 2] == '\n')
+    g_string_truncate(text, text->len - 1);
+  return g_string_free(text, FALSE);
+}
+
+char *gnuplot_text(const char *script, const char *data, const GnuplotVariable *variables, int columns, int rows,
+                   GError **error) {
+  g_autofree char *columns_text = g_strdup_printf("%d", columns);
+  g_autofree char *rows_text = g_strdup_printf("%d", rows);
+  g_autoptr(GArray) all = g_array_new(TRUE, TRUE, sizeof(GnuplotVariable));
+  const GnuplotVariable size[] = {{"columns", columns_text}, {"rows", rows_text}};
+  g_array_append_vals(all, size, G_N_ELEMENTS(size));
+  for (; variables && variables->name; variables++)
+    g_array_append_val(all, *variables);
+  g_autoptr(GBytes) picture = draw(script, data, (const GnuplotVariable *)(void *)all->data, "txt", error);
+  if (!picture)
+    return NULL;
+  g_autofree char *page = g_strndup(g_bytes_get_data(picture, NULL), g_bytes_get_size(picture));
+  return without_margins(page);
 }

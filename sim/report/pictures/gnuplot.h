@@ -17,3 +17,9 @@ gboolean gnuplot_check_span(gint64 end_ns, const char *file, GError **error);
  * not found, what gnuplot complained about, or a file that cannot be written; no part of a file is left then. */
 gboolean gnuplot_run(const char *script, const char *data, const GnuplotVariable *variables, const char *file,
                      GError **error);
+/* The same drawn in letters, for a terminal of so many columns and rows; no escape sequences. Owned by the caller; NULL
+ * with an error as gnuplot_run(). */
+char *gnuplot_text(const char *script, const char *data, const GnuplotVariable *variables, int columns, int rows,
+                   GError **error);
+/* The variables as gnuplot's code: "title='…'; limit='…'; ". Owned by the caller. */
+char *gnuplot_assignments(const GnuplotVariable *variables);

@@ -69,26 +69,27 @@ static void add_lane(Curve *curve, const Trace *trace, int rank, gint64 end_ns) 
   g_string_append(curve->data, "\n\n");
 }
 
-gboolean memory_timeline_write(const Trace *trace, TimeUnit unit, const MemoryTimelineLook *look, const char *file,
-                               GError **error) {
+Picture *memory_timeline_picture(const Trace *trace, TimeUnit unit, const MemoryTimelineLook *look) {
   gint64 end_ns = trace_end(trace);
-  if (!gnuplot_check_span(end_ns, file, error))
-    return FALSE;
-  Curve curve = {
-      .look = look, .unit_ns = unit.ns, .join_ns = end_ns / SPANS_PER_LANE, .data = g_string_new("# time held\n")};
+  Picture *picture = picture_new("memory_timeline", look->title);
+  g_string_append(picture->data, "# time held\n");
+  Curve curve = {.look = look, .unit_ns = unit.ns, .join_ns = end_ns / SPANS_PER_LANE, .data = picture->data};
   PipelineRows rows;
   pipeline_rows_init(&rows, trace);
   for (int row = 0; row < rows.n_rows; row++)
     add_lane(&curve, trace, rows.recorded[row], end_ns);
-  g_autofree char *lanes = g_strdup_printf("%d", rows.n_rows);
+  picture_set_number(picture, "lanes", rows.n_rows);
   pipeline_rows_clear(&rows);
   g_autofree char *xlabel = g_strdup_printf("time (%s)", unit.name);
   g_autofree char *ylabel = g_strdup_printf("held (%s)", look->unit_name);
-  char cap[G_ASCII_DTOSTR_BUF_SIZE];
-  g_ascii_dtostr(cap, sizeof cap, look->cap * look->scale);
-  GnuplotVariable variables[] = {{"title", look->title}, {"xlabel", xlabel}, {"ylabel", ylabel},
-                                 {"lanes", lanes},       {"cap", cap},       {NULL}};
-  gboolean ok = gnuplot_run("memory_timeline", curve.data->str, variables, file, error);
-  g_string_free(curve.data, TRUE);
-  return ok;
+  picture_set(picture, "xlabel", xlabel);
+  picture_set(picture, "ylabel", ylabel);
+  picture_set_number(picture, "cap", look->cap * look->scale);
+  return picture;
+}
+
+gboolean memory_timeline_write(const Trace *trace, TimeUnit unit, const MemoryTimelineLook *look, const char *file,
+                               GError **error) {
+  return gnuplot_check_span(trace_end(trace), file, error) &&
+         picture_take(memory_timeline_picture(trace, unit, look), file, error);
 }

@@ -1,5 +1,6 @@
 /* Memory of each pipeline rank over a step, as a picture: a lane per rank, the height what it holds. */
 #pragma once
+#include "picture.h"
 #include "time_unit.h"
 #include "trace.h"
 
@@ -11,3 +12,5 @@ typedef struct {
 } MemoryTimelineLook;
 gboolean memory_timeline_write(const Trace *trace, TimeUnit unit, const MemoryTimelineLook *look, const char *file,
                                GError **error);
+/* The same, not drawn yet. Owned by the caller. */
+Picture *memory_timeline_picture(const Trace *trace, TimeUnit unit, const MemoryTimelineLook *look);

@@ -3,129 +3,118 @@
 #include "plots.h"
 
 #include "error.h"
-#include "gnuplot.h"
-#include "time_unit.h"
+#include <math.h>
 #include <string.h>
 
-static void append_number(GString *data, double value) {
-  char text[G_ASCII_DTOSTR_BUF_SIZE];
-  g_string_append_c(data, ' ');
-  g_string_append(data, g_ascii_formatd(text, sizeof text, "%.9g", value));
+static Picture *new_picture(const char *script, const char *title, int n_points, GError **error) {
+  if (n_points > 0)
+    return picture_new(script, title);
+  fail_input(error, "nothing to draw: there are no points");
+  return NULL;
 }
 
-/* gnuplot ends a quoted name at the next double quote and a row at its line end. */
-static void append_quoted(GString *data, const char *name) {
-  g_autofree char *clean = g_strdup(name);
-  g_strdelimit(clean, "\"\n\r", '\'');
-  g_string_append_printf(data, "\"%s\"", clean);
-}
-
-static void begin_series(GString *data, const char *name, const char *previous) {
-  if (previous && strcmp(name, previous) == 0)
-    return;
-  g_string_append(data, previous ? "\n\n" : "");
-  append_quoted(data, name);
-  g_string_append_c(data, '\n');
-}
-
-static gboolean fail_empty(const char *file, GError **error) {
-  return fail_input(error, "nothing to draw in %s: there are no points", file);
-}
-
-gboolean plot_bubble(const BubblePoint *points, int n_points, const char *title, const char *file, GError **error) {
-  if (n_points <= 0)
-    return fail_empty(file, error);
-  g_autoptr(GString) data = g_string_new(NULL);
+Picture *plot_bubble(const BubblePoint *points, int n_points, gboolean joined, const char *title, GError **error) {
+  Picture *picture = new_picture("bubble", title, n_points, error);
+  if (picture == NULL)
+    return NULL;
+  picture_set_number(picture, "join", joined);
   for (int i = 0; i < n_points; i++) {
-    begin_series(data, points[i].schedule, i > 0 ? points[i - 1].schedule : NULL);
-    g_string_append_printf(data, "%d", points[i].n_micro_batches);
-    append_number(data, points[i].simulated);
-    append_number(data, points[i].closed_form);
-    g_string_append_c(data, '\n');
+    picture_begin_series(picture, points[i].schedule, i > 0 ? points[i - 1].schedule : NULL);
+    picture_add_number(picture, points[i].n_micro_batches);
+    picture_add_number(picture, points[i].simulated);
+    picture_add_number(picture, points[i].closed_form);
+    picture_end_row(picture);
   }
-  GnuplotVariable variables[] = {{"title", title}, {NULL}};
-  return gnuplot_run("bubble", data->str, variables, file, error);
+  return picture;
 }
 
-gboolean plot_mfu(const MfuPoint *points, int n_points, const char *title, const char *file, GError **error) {
-  if (n_points <= 0)
-    return fail_empty(file, error);
-  g_autoptr(GString) data = g_string_new(NULL);
+Picture *plot_mfu(const MfuPoint *points, int n_points, const char *title, GError **error) {
+  Picture *picture = new_picture("mfu", title, n_points, error);
+  for (int i = 0; picture != NULL && i < n_points; i++) {
+    picture_begin_series(picture, points[i].series, i > 0 ? points[i - 1].series : NULL);
+    picture_add_number(picture, points[i].n_gpus);
+    picture_add_number(picture, points[i].mfu);
+    picture_add_number(picture, points[i].fits);
+    picture_end_row(picture);
+  }
+  return picture;
+}
+
+Picture *plot_busbw(const BusbwPoint *points, int n_points, double limit_Bps, const char *title, GError **error) {
+  Picture *picture = new_picture("busbw", title, n_points, error);
+  if (picture == NULL)
+    return NULL;
+  picture_set_number(picture, "limit", limit_Bps / 1e9);
   for (int i = 0; i < n_points; i++) {
-    begin_series(data, points[i].series, i > 0 ? points[i - 1].series : NULL);
-    g_string_append_printf(data, "%d", points[i].n_gpus);
-    append_number(data, points[i].mfu);
-    g_string_append_c(data, '\n');
+    picture_begin_series(picture, points[i].series, i > 0 ? points[i - 1].series : NULL);
+    picture_add_number(picture, points[i].bytes);
+    picture_add_number(picture, points[i].busbw_Bps / 1e9);
+    picture_end_row(picture);
   }
-  GnuplotVariable variables[] = {{"title", title}, {NULL}};
-  return gnuplot_run("mfu", data->str, variables, file, error);
+  return picture;
 }
 
-gboolean plot_busbw(const BusbwPoint *points, int n_points, double limit_Bps, const char *title, const char *file,
-                    GError **error) {
-  if (n_points <= 0)
-    return fail_empty(file, error);
-  g_autoptr(GString) data = g_string_new(NULL);
+Picture *plot_validation(const ValidationPoint *points, int n_points, const char *title, GError **error) {
+  Picture *picture = new_picture("validation", title, n_points, error);
+  for (int i = 0; picture != NULL && i < n_points; i++) {
+    picture_begin_series(picture, points[i].series, i > 0 ? points[i - 1].series : NULL);
+    picture_add_number(picture, points[i].measured_s);
+    picture_add_number(picture, points[i].predicted_s);
+    picture_end_row(picture);
+  }
+  return picture;
+}
+
+/* By x, then falling y; qsort is not stable, so equal ones go by label. */
+static int compare_points(const void *a, const void *b) {
+  const ParetoPoint *p = a, *q = b;
+  if (p->x != q->x)
+    return p->x < q->x ? -1 : 1;
+  if (p->y != q->y)
+    return p->y > q->y ? -1 : 1;
+  return strcmp(p->label, q->label);
+}
+
+/* One pass from small x on: whoever is not above the best y so far is beaten, but for an equal of that best. */
+void pareto_rank(ParetoPoint *points, const gboolean *fits, int n_points) {
+  for (int i = 0; i < n_points; i++)
+    points[i].place = fits[i] ? PARETO_BEATEN : PARETO_DOES_NOT_FIT;
+  qsort(points, (gsize)n_points, sizeof *points, compare_points);
+  const ParetoPoint *best = NULL;
   for (int i = 0; i < n_points; i++) {
-    begin_series(data, points[i].series, i > 0 ? points[i - 1].series : NULL);
-    append_number(data, points[i].bytes);
-    append_number(data, points[i].busbw_Bps / 1e9);
-    g_string_append_c(data, '\n');
+    if (points[i].place == PARETO_DOES_NOT_FIT)
+      continue;
+    if (best == NULL || points[i].y > best->y || (points[i].y == best->y && points[i].x == best->x)) {
+      points[i].place = PARETO_FRONT;
+      best = &points[i];
+    }
   }
-  char limit[G_ASCII_DTOSTR_BUF_SIZE];
-  g_ascii_formatd(limit, sizeof limit, "%.9g", limit_Bps / 1e9);
-  GnuplotVariable variables[] = {{"title", title}, {"limit", limit}, {NULL}};
-  return gnuplot_run("busbw", data->str, variables, file, error);
 }
 
-gboolean plot_memory(const MemoryBar *bars, int n_bars, double capacity_bytes, const char *title, const char *file,
-                     GError **error) {
-  if (n_bars <= 0)
-    return fail_empty(file, error);
-  g_autoptr(GString) data = g_string_new(NULL);
-  for (int i = 0; i < n_bars; i++) {
-    append_quoted(data, bars[i].label);
-    append_number(data, bars[i].weights_bytes / 1e9);
-    append_number(data, bars[i].gradients_bytes / 1e9);
-    append_number(data, bars[i].optimizer_bytes / 1e9);
-    append_number(data, bars[i].activations_bytes / 1e9);
-    append_number(data, bars[i].buffers_bytes / 1e9);
-    append_number(data, bars[i].reserved_bytes / 1e9);
-    g_string_append_c(data, '\n');
+Picture *plot_pareto(const ParetoPoint *points, int n_points, const ParetoLook *look, GError **error) {
+  static const char *const names[N_PARETO] = {"front", "beaten", "does not fit"};
+  Picture *picture = new_picture("pareto", look->title, n_points, error);
+  if (picture == NULL)
+    return NULL;
+  picture_set(picture, "xlabel", look->xlabel);
+  picture_set(picture, "ylabel", look->ylabel);
+  picture_set_number(picture, "capacity", look->capacity);
+  for (int place = 0; place < N_PARETO; place++) {
+    int n = 0;
+    picture_begin_block(picture, names[place]);
+    for (int i = 0; i < n_points; i++) {
+      if ((int)points[i].place != place)
+        continue;
+      picture_add_number(picture, points[i].x);
+      picture_add_number(picture, points[i].y);
+      picture_add_text(picture, points[i].label);
+      picture_end_row(picture);
+      if (place == PARETO_FRONT)
+        g_string_append_printf(picture->notes, "%12.6g %12.6g  %s\n", points[i].x, points[i].y, points[i].label);
+      n++;
+    }
+    if (n == 0) /* an empty block would not count as one */
+      g_string_append(picture->data, "NaN NaN \"\"\n");
   }
-  char capacity[G_ASCII_DTOSTR_BUF_SIZE];
-  g_ascii_formatd(capacity, sizeof capacity, "%.9g", capacity_bytes / 1e9);
-  GnuplotVariable variables[] = {{"title", title}, {"capacity", capacity}, {NULL}};
-  return gnuplot_run("memory", data->str, variables, file, error);
-}
-
-/* [pipeline rank][part], in nanoseconds. */
-static double *mean_parts(const Trace *trace, const Metrics *metrics) {
-  int n_pipeline = trace->program->n_ranks;
-  double *parts = g_new0(double, (gsize)n_pipeline *N_BREAKDOWN);
-  for (int rank = 0; rank < metrics->n_ranks; rank++)
-    for (int part = 0; part < N_BREAKDOWN; part++)
-      parts[trace->pipeline_rank[rank] * N_BREAKDOWN + part] +=
-          (double)metrics->ranks[rank].ns[part] * n_pipeline / metrics->n_ranks;
-  return parts;
-}
-
-gboolean plot_breakdown(const Trace *trace, const Metrics *metrics, const char *title, const char *file,
-                        GError **error) {
-  TimeUnit unit = time_unit_for(metrics->step_ns);
-  g_autofree double *parts = mean_parts(trace, metrics);
-  g_autoptr(GString) data = g_string_new(NULL);
-  g_autoptr(GString) used = g_string_new(NULL); /* numbers of the parts, from 1 */
-  for (int part = 0; part < N_BREAKDOWN; part++)
-    if (metrics->mean_s[part] > 0)
-      g_string_append_printf(used, "%d ", part + 1);
-  for (int rank = 0; rank < trace->program->n_ranks; rank++) {
-    g_string_append_printf(data, "%d", rank);
-    for (int part = 0; part < N_BREAKDOWN; part++)
-      if (metrics->mean_s[part] > 0)
-        append_number(data, parts[rank * N_BREAKDOWN + part] / unit.ns);
-    g_string_append_c(data, '\n');
-  }
-  GnuplotVariable variables[] = {{"title", title}, {"unit", unit.name}, {"parts", used->str}, {NULL}};
-  return gnuplot_run("breakdown", data->str, variables, file, error);
+  return picture;
 }

@@ -1,21 +1,23 @@
-/* Pictures of numbers that many runs gave: data in, picture out, through the scripts of plots/.
- * Errors of all: INPUT as gnuplot_run(). Rows of one series stand together, in the order they are drawn. */
+/* Curves and points of numbers that many runs gave, as pictures drawn by the scripts of plots/. Owned by the caller;
+ * NULL with INPUT where there are no points. Rows of one series stand together, in the order they are drawn. */
 #pragma once
-#include "metrics.h"
+#include "picture.h"
 
 typedef struct {
   const char *schedule; /* the series */
   int n_micro_batches;
   double simulated, closed_form; /* bubble fraction, idle / step; NAN = unknown */
 } BubblePoint;
-gboolean plot_bubble(const BubblePoint *points, int n_points, const char *title, const char *file, GError **error);
+/* `joined`: the simulated points are joined by lines; else they are to lie on the closed forms. */
+Picture *plot_bubble(const BubblePoint *points, int n_points, gboolean joined, const char *title, GError **error);
 
 typedef struct {
   const char *series;
   int n_gpus;
-  double mfu; /* share */
+  double mfu;    /* share */
+  gboolean fits; /* in memory */
 } MfuPoint;
-gboolean plot_mfu(const MfuPoint *points, int n_points, const char *title, const char *file, GError **error);
+Picture *plot_mfu(const MfuPoint *points, int n_points, const char *title, GError **error);
 
 typedef struct {
   const char *series;
@@ -23,19 +25,26 @@ typedef struct {
 } BusbwPoint;
 /* `limit_Bps`: what a ring could reach, as a line; 0: none. Of several series the first is the choice among the others.
  */
-gboolean plot_busbw(const BusbwPoint *points, int n_points, double limit_Bps, const char *title, const char *file,
-                    GError **error);
+Picture *plot_busbw(const BusbwPoint *points, int n_points, double limit_Bps, const char *title, GError **error);
+
+typedef enum { PARETO_FRONT, PARETO_BEATEN, PARETO_DOES_NOT_FIT, N_PARETO } ParetoPlace;
+typedef struct {
+  const char *label; /* listed beside the picture */
+  double x, y;       /* in the units of the axes' names; less x and more y is better */
+  ParetoPlace place; /* (set by pareto_rank()) */
+} ParetoPoint;
+typedef struct {
+  const char *title, *xlabel, *ylabel;
+  double capacity; /* a line across x; 0: none */
+} ParetoLook;
+/* Fill `place`: what fits and is beaten by none. A point beats another that has no less x and no more y, unless they
+ * are equal in both: then both may be on the front. `fits[i]` FALSE: point i is PARETO_DOES_NOT_FIT. Sorts by x, then
+ * falling y, then as they came; `fits` is in the order given. */
+void pareto_rank(ParetoPoint *points, const gboolean *fits, int n_points);
+Picture *plot_pareto(const ParetoPoint *points, int n_points, const ParetoLook *look, GError **error);
 
 typedef struct {
-  const char *label; /* under the bar */
-  /* per GPU; reserved: context and libraries */
-  double weights_bytes, gradients_bytes, optimizer_bytes, activations_bytes, buffers_bytes, reserved_bytes;
-} MemoryBar;
-/* `capacity_bytes` 0: no line. */
-gboolean plot_memory(const MemoryBar *bars, int n_bars, double capacity_bytes, const char *title, const char *file,
-                     GError **error);
-
-/* Where the step's time goes on each pipeline rank: means over the recorded ranks of each, parts that nobody spends
- * time on left out. */
-gboolean plot_breakdown(const Trace *trace, const Metrics *metrics, const char *title, const char *file,
-                        GError **error);
+  const char *series;
+  double measured_s, predicted_s; /* both above 0 */
+} ValidationPoint;
+Picture *plot_validation(const ValidationPoint *points, int n_points, const char *title, GError **error);

@@ -10,6 +10,7 @@
  * screen has two thousand columns. Of passes that are shorter than that fraction one in each is drawn. */
 #include "timeline.h"
 
+#include "draw.h"
 #include "gnuplot.h"
 #include "op_kernels.h"
 #include "pipeline_rows.h"
@@ -180,17 +181,36 @@ char *timeline_data(const Trace *trace, double unit_ns, GError **error) {
   return data;
 }
 
+static Picture *picture_in_units(const Trace *trace, TimeUnit unit, const char *title, GError **error) {
+  g_autofree char *data = timeline_data(trace, unit.ns, error);
+  if (!data)
+    return NULL;
+  Picture *picture = picture_new("timeline", title ? title : "");
+  g_autofree char *xlabel = g_strdup_printf("time (%s)", unit.name);
+  picture_set(picture, "xlabel", xlabel);
+  picture_set(picture, "ylabel", trace->program->n_stages > trace->program->n_ranks ? "pipeline rank" : "stage");
+  g_string_append(picture->data, data);
+  return picture;
+}
+
 gboolean timeline_write_in_units(const Trace *trace, TimeUnit unit, const char *title, const char *file,
                                  GError **error) {
-  g_autofree char *data =
-      gnuplot_check_span(trace_end(trace), file, error) ? timeline_data(trace, unit.ns, error) : NULL;
-  if (!data)
-    return FALSE;
-  g_autofree char *xlabel = g_strdup_printf("time (%s)", unit.name);
-  gboolean chunked = trace->program->n_stages > trace->program->n_ranks;
-  GnuplotVariable variables[] = {
-      {"title", title ? title : ""}, {"xlabel", xlabel}, {"ylabel", chunked ? "pipeline rank" : "stage"}, {NULL}};
-  return gnuplot_run("timeline", data, variables, file, error);
+  return gnuplot_check_span(trace_end(trace), file, error) &&
+         picture_take(picture_in_units(trace, unit, title, error), file, error);
+}
+
+Picture *timeline_picture(const Trace *trace, const char *title, int columns, GError **error) {
+  gint64 end_ns = trace_end(trace);
+  Picture *picture = gnuplot_check_span(end_ns, "the timeline", error)
+                         ? picture_in_units(trace, time_unit_for(end_ns), title, error)
+                         : NULL;
+  if (!picture)
+    return NULL;
+  GString *text = g_string_new(title);
+  g_string_append_c(text, '\n');
+  draw_schedule(trace, columns, FALSE, text);
+  picture->text = g_string_free(text, FALSE);
+  return picture;
 }
 
 gboolean timeline_write(const Trace *trace, const char *title, const char *file, GError **error) {

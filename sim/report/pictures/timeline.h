@@ -1,6 +1,7 @@
 /* A picture of the step: a lane per pipeline rank with what its compute stream ran, and below it thin lanes with its
  * communication. Drawn by plots/timeline.gp. */
 #pragma once
+#include "picture.h"
 #include "time_unit.h"
 #include "trace.h"
 
@@ -9,6 +10,9 @@ gboolean timeline_write(const Trace *trace, const char *title, const char *file,
 /* The same with a time axis in `unit`: relative times of bare orders. */
 gboolean timeline_write_in_units(const Trace *trace, TimeUnit unit, const char *title, const char *file,
                                  GError **error);
+/* The same, not drawn yet; in a terminal of so many columns as draw_schedule() has it. Owned by the caller; NULL with
+ * INPUT when nothing takes any time, or a send of the program has no receive. */
+Picture *timeline_picture(const Trace *trace, const char *title, int columns, GError **error);
 
 /* The rows plots/timeline.gp reads, times in `unit_ns` nanoseconds. Owned by the caller; NULL with an error when a
  * send of the program has no receive. */

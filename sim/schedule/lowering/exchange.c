@@ -18,7 +18,11 @@
  * A receive stands before the round that needs it. But what goes round from the last rank to the first (a gradient:
  * from the first to the last) is sent p rounds before it could be needed: where groups of micro-batches are larger than
  * p it is needed later still, and waiting with the receive until then would hold up the sender. It stands as many
- * rounds earlier as there are micro-batches beyond p. */
+ * rounds earlier as there are micro-batches beyond p.
+ *
+ * A framework whose sends are synchronous has the host wait for the exchange and for all computing before it
+ * (torch.cuda.synchronize() behind batch_isend_irecv in the p2p_communication.py of Megatron-LM up to core 0.3): it
+ * cannot issue ahead from one round to the next. */
 #include "lowering.h"
 
 /* Place of an action on its rank. */
@@ -50,8 +54,9 @@ typedef struct {
   Program *program;
   const Order *order;
   double boundary_bytes;
-  Place *places;    /* [stage][micro-batch][2]: of its forward, of its backward; owned */
-  gint32 *received; /* [stage][micro-batch][2]: new index of the receive of its input; −1: none; owned */
+  gboolean is_synchronous; /* the host waits for exchanges */
+  Place *places;           /* [stage][micro-batch][2]: of its forward, of its backward; owned */
+  gint32 *received;        /* [stage][micro-batch][2]: new index of the receive of its input; −1: none; owned */
   RankExchange *ranks;
 } Exchanges;
 
@@ -148,7 +153,19 @@ static void await_exchange(const RankExchange *own, Op *op) {
       op_add_after(op, i);
 }
 
+/* Between an exchange and the round after it. */
+static void add_wait(RankExchange *own) {
+  if (own->first_of_exchange == own->end_of_exchange)
+    return;
+  Op op = op_new(OP_HOST, STREAM_HOST, ACTION_WAIT, -1, -1);
+  await_exchange(own, &op);
+  op_add_after(&op, own->last_compute);
+  op_editor_add(&own->editor, &op);
+}
+
 static void add_compute(Exchanges *run, RankExchange *own, int old_index, gboolean begins_round, gboolean begins) {
+  if (begins_round && run->is_synchronous)
+    add_wait(own);
   Op op = op_editor_translate(&own->editor, old_index);
   if (begins_round)
     await_exchange(own, &op);
@@ -181,12 +198,13 @@ static void rewrite_rank(Exchanges *run, int rank) {
   op_editor_finish(&own->editor);
 }
 
-void exchange_send_recv(Program *program, const Order *order, double boundary_bytes) {
+void exchange_send_recv(Program *program, const Order *order, double boundary_bytes, gboolean is_synchronous) {
   const int n_ranks = program->n_ranks;
   const gsize n_entries = (gsize)program->n_stages * program->n_micro_batches * 2;
   Exchanges run = {program,
                    order,
                    boundary_bytes,
+                   is_synchronous,
                    .places = g_new0(Place, n_entries),
                    .received = g_new(gint32, n_entries),
                    .ranks = g_new0(RankExchange, n_ranks)};

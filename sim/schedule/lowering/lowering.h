@@ -64,8 +64,9 @@ gboolean op_ends_action(const OpList *list, int index);
  * op's successor would. */
 void lowering_await_sends(Op *op, const GArray *ops, const Plan *plan);
 
-/* The sends and receives of a runtime that waits for its transfers (Order.exchange; exchange.c). */
-void exchange_send_recv(Program *program, const Order *order, double boundary_bytes);
+/* The sends and receives of a runtime that waits for its transfers (Order.exchange; exchange.c); synchronous: its host
+ * waits as well. */
+void exchange_send_recv(Program *program, const Order *order, double boundary_bytes, gboolean is_synchronous);
 
 /* The lane on which rank `from` sends an activation (forward) or a gradient to rank `to`; the receive's is the next. */
 Stream lowering_send_stream(int n_ranks, gboolean forward, int from, int to);

@@ -20,6 +20,8 @@ static void set_residents(Program *program, const Lowering *lowering) {
     resident[MEMORY_GRADIENTS] += state.gradients_bytes;
     resident[MEMORY_OPTIMIZER] += state.optimizer_bytes;
   }
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    program->ranks[rank].resident[MEMORY_BUFFERS] += lowering->workload->framework_bytes;
 }
 
 PieceMemory part_memory(const Workload *workload, const Part *part) {
@@ -31,8 +33,13 @@ PieceMemory part_memory(const Workload *workload, const Part *part) {
     sum.saved_bytes += counts[piece] * one->saved_bytes;
     sum.released_by_I += counts[piece] * one->released_by_I;
     sum.held_for_W += counts[piece] * one->held_for_W;
-    if (counts[piece] > 0)
+    if (counts[piece] > 0 && piece != PIECE_EMBEDDING)
       sum.transient_bytes = MAX(sum.transient_bytes, one->transient_bytes);
+  }
+  if (part->n_embedding > 0) { /* last of all in a backward: what the others saved is gone by then */
+    const PieceMemory *embedding = &workload->memory[PIECE_EMBEDDING];
+    const double gone = sum.saved_bytes - counts[PIECE_EMBEDDING] * embedding->saved_bytes;
+    sum.transient_bytes = MAX(sum.transient_bytes, embedding->transient_bytes - gone);
   }
   return sum;
 }

@@ -264,7 +264,8 @@ void pass_send_recv(Program *program, const Lowering *lowering) {
                 .boundary_bytes = lowering->workload != NULL ? lowering->workload->boundary_bytes : 0,
                 .overlaps = lowering->workload == NULL || lowering->workload->plan->overlap_p2p};
   if (!run.overlaps && run.order->exchange != EXCHANGE_ALONE) {
-    exchange_send_recv(program, run.order, run.boundary_bytes);
+    exchange_send_recv(program, run.order, run.boundary_bytes,
+                       lowering->workload->plan->time.sends == SENDS_SYNCHRONOUS);
     return;
   }
   gsize n_arrivals = (gsize)program->n_stages * program->n_micro_batches * 2;

@@ -30,6 +30,7 @@ static const ActionInfo infos[N_ACTIONS] = {
     [ACTION_COPY_GRAD] = {"COPY_GRAD", 'C', FALSE, FALSE},
     [ACTION_WHOLE_GRAD] = {"WHOLE_GRAD", 'L', FALSE, FALSE},
     [ACTION_SYNC] = {"SYNC", 'S', FALSE, FALSE},
+    [ACTION_WAIT] = {"WAIT", 'H', FALSE, FALSE},
 };
 
 const ActionInfo *action_info(ActionKind kind) {

@@ -22,6 +22,7 @@ typedef enum {
   ACTION_COPY_GRAD,   /* two pipes: all-reduce of a stage's gradient over its two copies */
   ACTION_WHOLE_GRAD,  /* sequence parallelism: all-reduce over tp of the gradients of what every tp rank holds whole */
   ACTION_SYNC,        /* host reads the loss */
+  ACTION_WAIT,        /* host waits for an exchange */
   N_ACTIONS
 } ActionKind;
 

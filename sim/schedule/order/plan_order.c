@@ -71,13 +71,26 @@ static gboolean find_schedule(PlanOrder *choice, Plan *plan, GError **error) {
   return choice->info == NULL || schedule_check_chunks(choice->info, plan->chunks, error);
 }
 
+/* A schedule whose own runtime overlaps keeps that under any framework. */
+static gboolean framework_overlaps(const Plan *plan, gboolean of_schedule) {
+  switch ((FrameworkP2P)plan->time.overlap_p2p) {
+  case P2P_ALWAYS:
+    return TRUE;
+  case P2P_CHUNKS:
+    return of_schedule || plan->chunks > 1;
+  case P2P_OF_SCHEDULE:
+    break;
+  }
+  return of_schedule;
+}
+
 gboolean plan_order_open(PlanOrder *choice, Plan *plan, GError **error) {
   *choice = (PlanOrder){0};
   plan_default_schedule(plan);
   if (!find_schedule(choice, plan, error))
     return FALSE;
   if (plan->overlap_p2p < 0)
-    plan->overlap_p2p = overlaps_p2p(choice);
+    plan->overlap_p2p = framework_overlaps(plan, overlaps_p2p(choice));
   if (plan->grad_norm_barrier < 0)
     plan->grad_norm_barrier = plan->pp == 1 || waits_for_norm(choice);
   return TRUE;

@@ -1,0 +1,312 @@
+/* Plans that differ are read as if each had been typed: the command line once more, with "--tp 4 --pp 2" behind it. An
+ * option given twice counts as given last, so every option can be varied, and is checked, as it is on its own. */
+#include "plot_options.h"
+
+#include <string.h>
+
+#include "error.h"
+
+enum { MOST_VARIANTS = 4096 };
+
+static const struct {
+  const char *name;
+  Heed heed;
+  gsize offset;
+  const char *help, *value;
+} figure_options[] = {
+    {"schedules", HEED_SCHEDULES, offsetof(PlotOptions, schedules),
+     "bubble: names (default 1f1b, and interleaved with --chunks above 1)", "NAME,…"},
+    {"micro-batches", HEED_SCHEDULES, offsetof(PlotOptions, micro_batches), "bubble: counts (default pp..16·pp*2)",
+     "LIST"},
+    {"gpu-list", HEED_GPU_LIST, offsetof(PlotOptions, gpu_list), "mfu: numbers of GPUs, e.g. 1024..16384*2", "LIST"},
+    {"value", HEED_VALUE, offsetof(PlotOptions, value), "heat: mfu, tokens_per_s or step_time_s (default mfu)", "NAME"},
+    {"op", HEED_COLLECTIVE, offsetof(PlotOptions, op), "busbw: the collective (default all_reduce)", "NAME"},
+    {"ranks", HEED_COLLECTIVE, offsetof(PlotOptions, ranks), "busbw: who takes part, e.g. 0,8,16 (default: --gpus)",
+     "LIST"},
+    {"bytes", HEED_COLLECTIVE, offsetof(PlotOptions, bytes), "busbw: sizes (default 1KiB..4GiB)", "SIZES"},
+    {"algorithm", HEED_COLLECTIVE, offsetof(PlotOptions, algorithm), "busbw: one alone (default: all there are)",
+     "NAME"},
+    {"x", HEED_AXES, offsetof(PlotOptions, x), "pareto: column that is better when less (default: the memory's)",
+     "COLUMN"},
+    {"y", HEED_AXES, offsetof(PlotOptions, y), "pareto: column that is better when more (default tokens_per_s)",
+     "COLUMN"},
+    {"by", HEED_BY, offsetof(PlotOptions, by), "validation: column that groups rows (default source)", "COLUMN"},
+};
+
+static char **string_at(const PlotOptions *o, gsize offset) {
+  return (char **)((char *)o + offset);
+}
+
+static void add_own_options(PlotOptions *o, Parser *parser) {
+  const GOptionEntry shared[] = {
+      {"output", 0, 0, G_OPTION_ARG_FILENAME, &o->output, "write the picture", "FILE.svg|png|pdf"},
+      {"terminal", 0, 0, G_OPTION_ARG_NONE, &o->terminal, "show it here, in letters", NULL},
+      {"data", 0, 0, G_OPTION_ARG_FILENAME, &o->data,
+       "write the numbers, and how gnuplot draws them (- is standard output)", "FILE"},
+      {"title", 0, 0, G_OPTION_ARG_STRING, &o->title, "above the picture (default: what is drawn, of what)", "TEXT"},
+      {"vary", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->vary,
+       "breakdown, memory, heat, pareto: an option of the plan and its values, e.g. pp=1,2,4 or tp=1..8*2 or "
+       "schedule=1f1b,zb-h1; may be given again: all combinations",
+       "NAME=LIST"},
+      {"jobs", 0, 0, G_OPTION_ARG_INT, &o->jobs, "threads that predict (default: one per processor)", "N"},
+      G_OPTION_ENTRY_NULL};
+  parser_add(parser, shared);
+  for (gsize i = 0; i < G_N_ELEMENTS(figure_options); i++) {
+    const GOptionEntry entry[] = {{figure_options[i].name, 0, 0, G_OPTION_ARG_STRING,
+                                   string_at(o, figure_options[i].offset), figure_options[i].help,
+                                   figure_options[i].value},
+                                  G_OPTION_ENTRY_NULL};
+    parser_add(parser, entry);
+  }
+}
+
+gboolean plot_options_parse(PlotOptions *o, const char *summary, const char *example, int *argc, char ***argv,
+                            GError **error) {
+  *o = (PlotOptions){.jobs = OPTION_NOT_GIVEN, .arguments = g_new0(char *, *argc + 1)};
+  for (int i = 0; i < *argc; i++)
+    o->arguments[i] = g_strdup((*argv)[i]);
+  g_autoptr(Parser) parser = parser_new("FIGURE [FILE]", summary, example);
+  plan_options_init(&o->plan);
+  add_own_options(o, parser);
+  plan_options_add(&o->plan, PLAN_OPTIONS_SIMULATED, parser);
+  if (!parser_run(parser, argc, argv, TRUE, error))
+    return FALSE;
+  return o->jobs == OPTION_NOT_GIVEN || o->jobs >= 1 ||
+         fail_input(error, "--jobs: found %d, expected at least 1", o->jobs);
+}
+
+void plot_options_clear(PlotOptions *o) {
+  for (gsize i = 0; i < G_N_ELEMENTS(figure_options); i++)
+    g_clear_pointer(string_at(o, figure_options[i].offset), g_free);
+  char **strings[] = {&o->output, &o->data, &o->title};
+  for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
+    g_clear_pointer(strings[i], g_free);
+  g_clear_pointer(&o->vary, g_strfreev);
+  g_clear_pointer(&o->arguments, g_strfreev);
+  plan_options_clear(&o->plan);
+}
+
+gboolean plot_options_check(const PlotOptions *o, const char *figure, guint heeds, GError **error) {
+  if (o->vary != NULL && !(heeds & HEED_VARY))
+    return fail_input(error, "plot %s and --vary clash: that picture does not depend on it", figure);
+  for (gsize i = 0; i < G_N_ELEMENTS(figure_options); i++)
+    if (*string_at(o, figure_options[i].offset) != NULL && !(heeds & figure_options[i].heed))
+      return fail_input(error, "plot %s and --%s clash: that picture does not depend on it", figure,
+                        figure_options[i].name);
+  return TRUE;
+}
+
+/* An option of this verb, not of a plan. */
+static gboolean is_own(const char *name) {
+  static const char *const shared[] = {"output", "terminal", "data", "title", "vary", "jobs", NULL};
+  for (gsize i = 0; i < G_N_ELEMENTS(figure_options); i++)
+    if (strcmp(name, figure_options[i].name) == 0)
+      return TRUE;
+  return g_strv_contains(shared, name);
+}
+
+static gboolean is_varied(const PlotOptions *o, const char *name) {
+  gsize length = strlen(name);
+  for (char **vary = o->vary; vary != NULL && *vary != NULL; vary++)
+    if (strncmp(*vary, name, length) == 0 && (*vary)[length] == '=')
+      return TRUE;
+  return FALSE;
+}
+
+/* The name and value of the option at arguments[*i], which moves past both; NULL: a word. Owned by the caller. */
+static char *next_option(char **arguments, guint *i, const char **value) {
+  const char *argument = arguments[(*i)++];
+  if (!g_str_has_prefix(argument, "--"))
+    return NULL;
+  const char *equals = strchr(argument, '=');
+  char *name = equals != NULL ? g_strndup(argument + 2, (gsize)(equals - argument) - 2) : g_strdup(argument + 2);
+  *value = "";
+  if (equals != NULL)
+    *value = equals + 1;
+  else if (strcmp(name, "terminal") != 0 && arguments[*i] != NULL)
+    *value = arguments[(*i)++];
+  return name;
+}
+
+gboolean plot_options_check_plan(const PlotOptions *o, const char *const *heeded, const char *picture, const char *why,
+                                 GError **error) {
+  for (guint i = 1; o->arguments[i] != NULL;) {
+    const char *value;
+    g_autofree char *name = next_option(o->arguments, &i, &value);
+    if (name != NULL && !is_own(name) && !g_strv_contains(heeded, name))
+      return fail_input(error, "%s and --%s clash: %s", picture, name, why);
+  }
+  return TRUE;
+}
+
+char *plot_options_fixed(const PlotOptions *o) {
+  g_autoptr(GPtrArray) names = g_ptr_array_new_with_free_func(g_free);
+  g_autoptr(GPtrArray) texts = g_ptr_array_new_with_free_func(g_free);
+  for (guint i = 1; o->arguments[i] != NULL;) {
+    const char *value;
+    char *name = next_option(o->arguments, &i, &value);
+    gboolean is_left_out = name == NULL || is_own(name) || is_varied(o, name) || strcmp(name, "model") == 0 ||
+                           strcmp(name, "cluster") == 0;
+    guint at;
+    if (is_left_out) {
+      g_free(name);
+      continue;
+    }
+    if (g_ptr_array_find_with_equal_func(names, name, g_str_equal, &at)) {
+      g_ptr_array_remove_index(names, at);
+      g_ptr_array_remove_index(texts, at);
+    }
+    g_ptr_array_add(names, name);
+    g_ptr_array_add(texts, g_strdup_printf("%s %s", name, value));
+  }
+  g_ptr_array_add(texts, NULL);
+  return g_strjoinv(", ", (char **)texts->pdata);
+}
+
+static void vary_axis_clear(gpointer data) {
+  VaryAxis *axis = data;
+  g_free(axis->name);
+  g_strfreev(axis->values);
+}
+
+/* "4" and names as they are, "1..16*2" and "0..3" as the numbers they stand for. */
+static gboolean add_values(const char *option, const char *text, GPtrArray *values, GError **error) {
+  if (!g_ascii_isdigit(*text) || strstr(text, "..") == NULL) {
+    g_ptr_array_add(values, g_strdup(text));
+    return TRUE;
+  }
+  gboolean from_zero = g_str_has_prefix(text, "0..");
+  g_autofree char *range = from_zero ? g_strconcat("1", text + 1, NULL) : g_strdup(text);
+  g_autoptr(GArray) numbers = parse_count_list(option, range, error);
+  if (numbers == NULL)
+    return FALSE;
+  if (from_zero)
+    g_ptr_array_add(values, g_strdup("0"));
+  for (guint i = 0; i < numbers->len; i++)
+    g_ptr_array_add(values, g_strdup_printf("%" G_GINT64_FORMAT, g_array_index(numbers, gint64, i)));
+  return TRUE;
+}
+
+static gboolean add_axis(GArray *axes, const char *text, GError **error) {
+  const char *equals = strchr(text, '=');
+  if (equals == NULL || equals == text || equals[1] == '\0')
+    return fail_input(error, "--vary: found \"%.80s\", expected NAME=LIST, e.g. pp=1,2,4", text);
+  g_autofree char *name = g_strndup(text, (gsize)(equals - text));
+  if (is_own(name))
+    return fail_input(error, "--vary: --%s is no option of a plan", name);
+  for (guint i = 0; i < axes->len; i++)
+    if (strcmp(g_array_index(axes, VaryAxis, i).name, name) == 0)
+      return fail_input(error, "--vary: %s is varied twice; give one list", name);
+  g_autofree char *option = g_strdup_printf("--vary %s", name);
+  g_auto(GStrv) parts = g_strsplit(equals + 1, ",", -1);
+  g_autoptr(GPtrArray) values = g_ptr_array_new_with_free_func(g_free);
+  for (char **part = parts; *part != NULL; part++)
+    if (!add_values(option, *part, values, error))
+      return FALSE;
+  g_ptr_array_add(values, NULL);
+  VaryAxis axis = {g_steal_pointer(&name), g_strdupv((char **)values->pdata)};
+  g_array_append_val(axes, axis);
+  return TRUE;
+}
+
+/* The value of an axis in combination `index`, the last axis fastest. */
+static const char *value_at(const GArray *axes, guint axis, guint index) {
+  for (guint i = axes->len - 1; i > axis; i--)
+    index /= g_strv_length(g_array_index(axes, VaryAxis, i).values);
+  const VaryAxis *at = &g_array_index(axes, VaryAxis, axis);
+  return at->values[index % g_strv_length(at->values)];
+}
+
+/* A model and a cluster that were read before for the same files. */
+static const PlanOptions *find_source(const Variants *variants, const PlanOptions *wanted) {
+  for (guint i = 0; i < variants->sources->len; i++) {
+    const PlanOptions *source = g_ptr_array_index(variants->sources, i);
+    if (g_strcmp0(source->model_file, wanted->model_file) == 0 &&
+        g_strcmp0(source->cluster_file, wanted->cluster_file) == 0)
+      return source;
+  }
+  return NULL;
+}
+
+static void free_source(gpointer data) {
+  plan_options_clear(data);
+  g_free(data);
+}
+
+/* The command line with the values of combination `index` behind it; texts are borrowed but those in `made`. */
+static GPtrArray *arguments_of(const PlotOptions *o, const GArray *axes, guint index, GPtrArray *made) {
+  GPtrArray *arguments = g_ptr_array_new();
+  for (guint i = 0; o->arguments[i] != NULL && strcmp(o->arguments[i], "--") != 0; i++)
+    g_ptr_array_add(arguments, o->arguments[i]);
+  for (guint axis = 0; axis < axes->len; axis++) {
+    g_ptr_array_add(made, g_strdup_printf("--%s", g_array_index(axes, VaryAxis, axis).name));
+    g_ptr_array_add(arguments, g_ptr_array_index(made, made->len - 1));
+    g_ptr_array_add(arguments, (gpointer)value_at(axes, axis, index));
+  }
+  return arguments;
+}
+
+static char *label_of(const GArray *axes, guint index) {
+  GString *label = g_string_new(NULL);
+  for (guint axis = 0; axis < axes->len; axis++)
+    g_string_append_printf(label, "%s%s %s", axis > 0 ? ", " : "", g_array_index(axes, VaryAxis, axis).name,
+                           value_at(axes, axis, index));
+  return g_string_free(label, FALSE);
+}
+
+static gboolean add_run(Variants *variants, PlotOptions *varied, const char *label, GError **error) {
+  const PlanOptions *source = find_source(variants, &varied->plan);
+  if (source != NULL ? !plan_options_make_plan(&varied->plan, error) : !plan_options_finish(&varied->plan, error))
+    return FALSE;
+  Plan *plan = g_steal_pointer(&varied->plan.plan);
+  if (source == NULL) {
+    PlanOptions *own = g_new(PlanOptions, 1);
+    *own = varied->plan;
+    plan_options_init(&varied->plan);
+    g_ptr_array_add(variants->sources, own);
+    source = own;
+  }
+  many_runs_add(variants->runs, label, source->model, source->cluster, plan);
+  return TRUE;
+}
+
+static gboolean add_variant(Variants *variants, const PlotOptions *o, guint index, GError **error) {
+  g_autoptr(GPtrArray) made = g_ptr_array_new_with_free_func(g_free);
+  g_autoptr(GPtrArray) arguments = arguments_of(o, variants->axes, index, made);
+  g_autofree char *label = label_of(variants->axes, index);
+  int argc = (int)arguments->len;
+  g_ptr_array_add(arguments, NULL);
+  char **argv = (char **)arguments->pdata;
+  PlotOptions varied;
+  gboolean done =
+      plot_options_parse(&varied, NULL, NULL, &argc, &argv, error) && add_run(variants, &varied, label, error);
+  plot_options_clear(&varied);
+  if (!done)
+    g_prefix_error(error, "%s: ", label);
+  return done;
+}
+
+gboolean variants_make(Variants *variants, const PlotOptions *o, char **vary, GError **error) {
+  variants->axes = g_array_new(FALSE, FALSE, sizeof(VaryAxis));
+  g_array_set_clear_func(variants->axes, vary_axis_clear);
+  variants->sources = g_ptr_array_new_with_free_func(free_source);
+  variants->runs = many_runs_new();
+  guint n = 1;
+  for (char **text = vary; *text != NULL; text++) {
+    if (!add_axis(variants->axes, *text, error))
+      return FALSE;
+    n *= g_strv_length(g_array_index(variants->axes, VaryAxis, variants->axes->len - 1).values);
+    if (n > MOST_VARIANTS)
+      return fail_input(error, "--vary: more than %d combinations", MOST_VARIANTS);
+  }
+  for (guint index = 0; index < n; index++)
+    if (!add_variant(variants, o, index, error))
+      return FALSE;
+  return TRUE;
+}
+
+void variants_clear(Variants *variants) {
+  g_clear_pointer(&variants->runs, g_array_unref);
+  g_clear_pointer(&variants->axes, g_array_unref);
+  g_clear_pointer(&variants->sources, g_ptr_array_unref);
+}

@@ -1,0 +1,61 @@
+/* A framework is known by a few sums: what its host spends on a layer, what its libraries reach. They are spread here
+ * over the kernels that the simulation has: a layer's host time in equal parts, as the order of launches decides which
+ * kernel waits for the host, and their single times hardly. */
+#include "framework_cost.h"
+
+#include <math.h>
+
+Gpu framework_gpu(const FrameworkTime *framework, const Gpu *gpu) {
+  const FrameworkRates *rates = &framework->rates[gpu->architecture];
+  Gpu reached = *gpu;
+  double products = rates->products > 0 ? rates->products : 1;
+  reached.under_load *= products;
+  for (int i = 0; i < N_NUMBERS; i++)
+    reached.under_load_of[i] *= products;
+  if (rates->attention_forward > 0)
+    reached.attention_forward = rates->attention_forward;
+  if (rates->attention_backward > 0)
+    reached.attention_backward = rates->attention_backward;
+  return reached;
+}
+
+/* Φ⁻¹(p) for p in [½, 1) by bisection: 60 halvings of [0, 8] leave less than a double resolves. */
+static double normal_quantile(double p) {
+  double low = 0, high = 8;
+  for (int i = 0; i < 60; i++) {
+    double middle = (low + high) / 2;
+    if (erfc(-middle / sqrt(2)) / 2 < p)
+      low = middle;
+    else
+      high = middle;
+  }
+  return (low + high) / 2;
+}
+
+double framework_lateness_s(const FrameworkTime *framework, int n) {
+  return n < 2 || framework->arrival_spread_s == 0
+             ? 0
+             : framework->arrival_spread_s * normal_quantile((n - 0.375) / (n + 0.25));
+}
+
+double framework_collective_s(const FrameworkTime *framework, double time_s, int n) {
+  double seen = framework->tensor_parallel == TP_FUSED ? 1 - framework->tensor_parallel_hidden : 1;
+  return time_s * seen + framework_lateness_s(framework, n);
+}
+
+LaunchTimes framework_launches(const FrameworkTime *framework, const WorkList *work, Piece piece, Phase phase,
+                               double each_s) {
+  if (!framework->has_host)
+    return (LaunchTimes){each_s, each_s, each_s};
+  int n_kernels = 0, n_again = 0;
+  for (int i = 0; i < work->n_items; i++)
+    if (work->items[i].kind != ITEM_COLLECTIVE)
+      work->items[i].recompute ? n_again++ : n_kernels++;
+  double backward_s = piece == PIECE_LAYER ? framework->layer_backward_s : framework->ends_backward_s;
+  double forward_s = piece == PIECE_LAYER ? framework->layer_forward_s : framework->ends_forward_s;
+  /* I and W apart: as if each were half of B */
+  double share = phase == PHASE_I || phase == PHASE_W ? 0.5 : 1;
+  return (LaunchTimes){.kernel_s = (phase == PHASE_F ? forward_s : share * backward_s) / MAX(n_kernels, 1),
+                       .again_s = framework->layer_again_s / MAX(n_again, 1),
+                       .collective_s = framework->collective_s};
+}

@@ -1,0 +1,26 @@
+/* What a framework makes of a GPU's kernels and collectives (describe/plan/framework_time.h). */
+#pragma once
+#include "framework_time.h"
+#include "gpu.h"
+#include "timing.h"
+
+/* `gpu` as the framework's libraries reach it. Shares the tables of `gpu`: not to be cleared. */
+Gpu framework_gpu(const FrameworkTime *framework, const Gpu *gpu);
+
+/* Seconds between the mean of when `n` ranks come to a collective and the last of them: the expected largest of n
+ * normally distributed numbers, Φ⁻¹((n − 0.375)/(n + 0.25)) standard deviations (Blom, "Statistical Estimates and
+ * Transformed Beta-Variables", 1958). 0 for n < 2. */
+double framework_lateness_s(const FrameworkTime *framework, int n);
+
+/* Seconds a tp collective of `time_s` and over `n` ranks takes of its stream: the last rank awaited, without the part
+ * that runs inside the product it belongs to. */
+double framework_collective_s(const FrameworkTime *framework, double time_s, int n);
+
+/* Host seconds to issue each kind of item of a piece's list. */
+typedef struct {
+  double kernel_s, again_s, collective_s; /* again: a recomputed kernel */
+} LaunchTimes;
+/* What the framework spends on a piece, in equal parts for each of its kernels; `each_s` per kernel where that is
+ * unknown. */
+LaunchTimes framework_launches(const FrameworkTime *framework, const WorkList *work, Piece piece, Phase phase,
+                               double each_s);

@@ -1,0 +1,28 @@
+/* A training framework, by name: what it does besides what the model and the plan ask for. Read from
+ * topologies/frameworks/<name>.yaml:
+ *
+ *     name: megatron-lm
+ *     source: >-
+ *       where the facts are from
+ *     memory: …  # framework_memory.h
+ *     time: …    # framework_time.h
+ */
+#pragma once
+#include "framework_memory.h"
+#include "framework_time.h"
+
+/* Zeroed: none. */
+typedef struct {
+  FrameworkMemory memory;
+  FrameworkTime time;
+} Framework;
+
+/* `name` is a file or a name in topologies/frameworks/. INPUT where there is none, with the names there are, and as its
+ * mappings' readers. */
+gboolean framework_read(const char *name, Framework *framework, GError **error);
+
+/* The file that `name` means; owned by the caller. INPUT where there is none. */
+char *framework_file(const char *name, GError **error);
+
+/* Whether topologies/frameworks/ has `name`. */
+gboolean framework_is_described(const char *name);

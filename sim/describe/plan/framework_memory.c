@@ -1,0 +1,52 @@
+/* One table of keys; what they mean for the bytes of a piece of the model stands where those are counted. */
+#include "framework_memory.h"
+
+#include <string.h>
+
+#include "error.h"
+
+typedef struct {
+  FrameworkMemory memory;
+  char *recipe; /* owned */
+} Draft;
+
+static const char *const logits_names[] = {"split", "whole", NULL};
+static const char *const gradient_names[] = {"fused", "dense", NULL};
+static const char *const spare_names[] = {"none", "kept", NULL};
+static const char *const kernel_names[] = {"fused", "plain", NULL};
+static const char *const gathered_names[] = {"sharded", "kept", NULL};
+static const char *const selective_names[] = {"scores", "products", NULL};
+
+#define IN_MEMORY(member) offsetof(Draft, memory.member)
+
+static const YamlField memory_fields[] = {
+    {"recipe", FIELD_TEXT, FALSE, offsetof(Draft, recipe)},
+    {"logits", FIELD_CHOICE, FALSE, IN_MEMORY(logits), .names = logits_names},
+    {"logit_bytes", FIELD_NUMBER, FALSE, IN_MEMORY(logit_bytes), 4, 64},
+    {"vocabulary_gradients", FIELD_CHOICE, FALSE, IN_MEMORY(vocabulary_gradients), .names = gradient_names},
+    {"spare_gradients", FIELD_CHOICE, FALSE, IN_MEMORY(spare_gradients), .names = spare_names},
+    {"norm_bytes", FIELD_NUMBER, FALSE, IN_MEMORY(norm_bytes), 0, 64},
+    {"kernels", FIELD_CHOICE, FALSE, IN_MEMORY(kernels), .names = kernel_names},
+    {"gathered", FIELD_CHOICE, FALSE, IN_MEMORY(gathered), .names = gathered_names},
+    {"selective", FIELD_CHOICE, FALSE, IN_MEMORY(selective), .names = selective_names},
+};
+
+static gboolean keep_recipe(YamlNode map, Draft *draft, GError **error) {
+  Recipe recipe;
+  if (draft->recipe == NULL)
+    return TRUE;
+  if (!recipe_parse(draft->recipe, &recipe, error))
+    return yaml_prefix(map, error);
+  g_strlcpy(draft->memory.recipe, recipe.name, sizeof draft->memory.recipe);
+  return TRUE;
+}
+
+gboolean framework_memory_parse(YamlNode map, FrameworkMemory *memory, GError **error) {
+  Draft draft = {0};
+  gboolean ok =
+      yaml_map_read(map, memory_fields, G_N_ELEMENTS(memory_fields), &draft, error) && keep_recipe(map, &draft, error);
+  g_free(draft.recipe);
+  if (ok)
+    *memory = draft.memory;
+  return ok;
+}

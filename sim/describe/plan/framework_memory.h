@@ -1,0 +1,49 @@
+/* What a training framework holds in memory besides the tensors that every one of them needs: the mapping `memory` of
+ * topologies/frameworks/<name>.yaml. All keys are optional; without them, as without a framework, nothing is added.
+ *
+ *     name: megatron-lm
+ *     source: >-
+ *       where the facts are from
+ *     memory:
+ *       recipe: megatron      # bytes per parameter of training in bf16 or narrower, where none is asked for by name
+ *       logits: whole         # split (default): a rank of tp has its columns of them; whole: gathered on every rank,
+ *                             # what came of each and its own are there too while backward runs
+ *       logit_bytes: 20       # per logit while the head's backward runs (default: 4, and the gradient's element)
+ *       vocabulary_gradients: dense  # of embedding and head: made whole in the element format, then accumulated;
+ *                                    # fused (default): in place
+ *       spare_gradients: kept # one weight gradient for each linear of a layer, in the element format, for good; none
+ *       kernels: plain        # one operation each: the gate's activation and a copy of attention's output are kept, an
+ *                             # unfused softmax in fp32 too; fused (default)
+ *       norm_bytes: 6         # per element of the residual stream that a norm keeps besides its input (default 0)
+ *       gathered: kept        # sequence parallelism: inputs of linears are kept as gathered; sharded (default)
+ *       selective: products   # selective recompute keeps attention's output and every other product of matrices, as
+ *                             # PyTorch's per-operation policy does, and makes the rest again (which takes its time);
+ *                             # scores (default): all but attention's core
+ *
+ * What lives for the whole step counts as `buffers`, the rest as `activations`. */
+#pragma once
+#include "recipe.h"
+#include "yaml_node.h"
+
+typedef enum { LOGITS_SPLIT, LOGITS_WHOLE } FrameworkLogits;
+typedef enum { VOCABULARY_GRADIENTS_FUSED, VOCABULARY_GRADIENTS_DENSE } VocabularyGradients;
+typedef enum { SPARE_GRADIENTS_NONE, SPARE_GRADIENTS_KEPT } SpareGradients;
+typedef enum { FRAMEWORK_KERNELS_FUSED, FRAMEWORK_KERNELS_PLAIN } FrameworkKernels;
+typedef enum { GATHERED_SHARDED, GATHERED_KEPT } GatheredInputs;
+typedef enum { SELECTIVE_SCORES, SELECTIVE_PRODUCTS } SelectiveRecompute;
+
+/* Zeroed: a framework that adds nothing. Enums are kept as int, as yaml_map_read() stores them. */
+typedef struct {
+  char recipe[32];          /* a name for recipe_parse(); "": none */
+  int logits;               /* FrameworkLogits */
+  double logit_bytes;       /* 0: as every framework needs */
+  int vocabulary_gradients; /* VocabularyGradients */
+  int spare_gradients;      /* SpareGradients */
+  int kernels;              /* FrameworkKernels */
+  double norm_bytes;
+  int gathered;  /* GatheredInputs */
+  int selective; /* SelectiveRecompute */
+} FrameworkMemory;
+
+/* Fill *memory from the mapping. INPUT, "file:line: …", for an unknown key, a value out of range, an unknown recipe. */
+gboolean framework_memory_parse(YamlNode map, FrameworkMemory *memory, GError **error);

@@ -1,0 +1,88 @@
+/* One table of keys per mapping. */
+#include "framework_time.h"
+
+#include "error.h"
+
+typedef struct {
+  FrameworkTime time;
+  YamlNode host, layer, ends, rates;
+} Draft;
+
+static const char *const kernel_names[] = {"fused", "plain", NULL};
+static const char *const sends_names[] = {"streams", "synchronous", NULL};
+static const char *const p2p_names[] = {"schedule", "always", "chunks", NULL};
+static const char *const tp_names[] = {"beside", "alone", "fused", NULL};
+
+#define IN_TIME(member) offsetof(Draft, time.member)
+#define SECONDS(member) TRUE, IN_TIME(member), 0, 1, UNIT_SECONDS
+
+static const YamlField time_fields[] = {
+    {"host", FIELD_NODE, FALSE, offsetof(Draft, host)},
+    {"arrival_spread", FIELD_QUANTITY, FALSE, IN_TIME(arrival_spread_s), 0, 1, UNIT_SECONDS},
+    {"kernels", FIELD_CHOICE, FALSE, IN_TIME(kernels), .names = kernel_names},
+    {"sends", FIELD_CHOICE, FALSE, IN_TIME(sends), .names = sends_names},
+    {"overlap_p2p", FIELD_CHOICE, FALSE, IN_TIME(overlap_p2p), .names = p2p_names},
+    {"tensor_parallel", FIELD_CHOICE, FALSE, IN_TIME(tensor_parallel), .names = tp_names},
+    {"tensor_parallel_hidden", FIELD_NUMBER, FALSE, IN_TIME(tensor_parallel_hidden), 0, 1},
+    {"rates", FIELD_NODE, FALSE, offsetof(Draft, rates)},
+};
+
+static const YamlField host_fields[] = {
+    {"layer", FIELD_NODE, TRUE, offsetof(Draft, layer)},
+    {"ends", FIELD_NODE, TRUE, offsetof(Draft, ends)},
+    {"collective", FIELD_QUANTITY, SECONDS(collective_s)},
+};
+
+static const YamlField layer_fields[] = {
+    {"forward", FIELD_QUANTITY, SECONDS(layer_forward_s)},
+    {"again", FIELD_QUANTITY, SECONDS(layer_again_s)},
+    {"backward", FIELD_QUANTITY, SECONDS(layer_backward_s)},
+};
+
+static const YamlField ends_fields[] = {
+    {"forward", FIELD_QUANTITY, SECONDS(ends_forward_s)},
+    {"backward", FIELD_QUANTITY, SECONDS(ends_backward_s)},
+};
+
+static const YamlField rate_fields[] = {
+    {"products", FIELD_NUMBER, FALSE, offsetof(FrameworkRates, products), 0.05, 1},
+    {"attention_forward", FIELD_NUMBER, FALSE, offsetof(FrameworkRates, attention_forward), 1e-3, 1},
+    {"attention_backward", FIELD_NUMBER, FALSE, offsetof(FrameworkRates, attention_backward), 1e-3, 1},
+};
+
+static gboolean parse_host(Draft *draft, GError **error) {
+  if (!yaml_is_present(draft->host))
+    return TRUE;
+  draft->time.has_host = TRUE;
+  return yaml_map_read(draft->host, host_fields, G_N_ELEMENTS(host_fields), draft, error) &&
+         yaml_map_read(draft->layer, layer_fields, G_N_ELEMENTS(layer_fields), draft, error) &&
+         yaml_map_read(draft->ends, ends_fields, G_N_ELEMENTS(ends_fields), draft, error);
+}
+
+/* A mapping from GPU generation to one of rates. */
+static gboolean parse_rates(Draft *draft, GError **error) {
+  if (!yaml_is_present(draft->rates))
+    return TRUE;
+  YamlNode nodes[N_ARCHITECTURES] = {0};
+  YamlField fields[N_ARCHITECTURES];
+  for (int i = 0; i < N_ARCHITECTURES; i++)
+    fields[i] = (YamlField){.key = architecture_names()[i], .type = FIELD_NODE, .offset = (size_t)i * sizeof *nodes};
+  if (!yaml_map_read(draft->rates, fields, N_ARCHITECTURES, nodes, error))
+    return FALSE;
+  for (int i = 0; i < N_ARCHITECTURES; i++)
+    if (yaml_is_present(nodes[i]) &&
+        !yaml_map_read(nodes[i], rate_fields, G_N_ELEMENTS(rate_fields), &draft->time.rates[i], error))
+      return FALSE;
+  return TRUE;
+}
+
+gboolean framework_time_parse(YamlNode map, FrameworkTime *time, GError **error) {
+  Draft draft = {0};
+  if (!yaml_map_read(map, time_fields, G_N_ELEMENTS(time_fields), &draft, error) || !parse_host(&draft, error) ||
+      !parse_rates(&draft, error))
+    return FALSE;
+  if (draft.time.tensor_parallel_hidden > 0 && draft.time.tensor_parallel != TP_FUSED)
+    return yaml_fail(map, error, "found tensor_parallel_hidden, expected it with \"tensor_parallel: fused\" only");
+  *time = draft.time;
+  return TRUE;
+}

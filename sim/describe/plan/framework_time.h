@@ -1,0 +1,53 @@
+/* How a training framework spends time beyond the arithmetic that every one of them needs: the mapping `time` of
+ * topologies/frameworks/<name>.yaml. All keys are optional; without them, as without a framework, kernels are issued at
+ * the GPU file's host_launch each, and run at its rates.
+ *
+ *     time:
+ *       host:                       # on the CPU, to issue
+ *         layer: {forward: 1.2 ms, again: 1.1 ms, backward: 0.9 ms}  # a layer's kernels; again: when recomputed
+ *         ends: {forward: 2 ms, backward: 0.6 ms}                    # those of the embedding, and of head and loss
+ *         collective: 17 us         # one collective of tp
+ *       arrival_spread: 45 us       # standard deviation of when the ranks of a group come to a collective
+ *       kernels: plain              # RMSNorm, rotation and gate are single operations; fused (default)
+ *       sends: synchronous          # the host waits for what a stage exchanges before it issues more; else streams do
+ *       overlap_p2p: chunks         # a stage computes on while it sends: always, where it has several chunks, or as
+ *                                   # the schedule has it (default: schedule)
+ *       tensor_parallel: alone      # the reduction of an input gradient runs beside the weight gradient (default:
+ *                                   # beside), alone, or in pieces beside the product it belongs to (fused)
+ *       tensor_parallel_hidden: 0.85  # fused: share of a collective that runs beside its product
+ *       rates:                      # by GPU generation, what its libraries reach
+ *         hopper: {products: 0.8, attention_forward: 0.35, attention_backward: 0.3}
+ *
+ * products: a share of the GPU file's rate; attention: of the peak, in place of the GPU file's. */
+#pragma once
+#include "framework_memory.h"
+#include "gpu.h"
+#include "yaml_node.h"
+
+/* Enums of one key each; what stands first holds without the key. */
+typedef enum { SENDS_ON_STREAMS, SENDS_SYNCHRONOUS } FrameworkSends;
+typedef enum { P2P_OF_SCHEDULE, P2P_ALWAYS, P2P_CHUNKS } FrameworkP2P;
+typedef enum { TP_BESIDE, TP_ALONE, TP_FUSED } FrameworkTensorParallel;
+
+typedef struct {
+  double products;                              /* (0, 1]; 0: 1 */
+  double attention_forward, attention_backward; /* (0, 1]; 0: the GPU file's */
+} FrameworkRates;
+
+/* Zeroed: no framework. Enums are kept as int, as yaml_map_read() stores them. */
+typedef struct {
+  gboolean has_host; /* else all of the following six are unknown */
+  double layer_forward_s, layer_again_s, layer_backward_s;
+  double ends_forward_s, ends_backward_s;
+  double collective_s;
+  double arrival_spread_s;
+  int kernels;         /* FrameworkKernels */
+  int sends;           /* FrameworkSends */
+  int overlap_p2p;     /* FrameworkP2P */
+  int tensor_parallel; /* FrameworkTensorParallel */
+  double tensor_parallel_hidden;
+  FrameworkRates rates[N_ARCHITECTURES];
+} FrameworkTime;
+
+/* Fill *time from the mapping. INPUT, "file:line: …", for an unknown key and a value out of range. */
+gboolean framework_time_parse(YamlNode map, FrameworkTime *time, GError **error);

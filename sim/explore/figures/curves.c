@@ -1,0 +1,183 @@
+/* A point is a run: of a bare order where stages are uniform, else of the plan with one thing replaced. All runs of a
+ * figure are made first and predicted side by side; points are then read off in the order of the runs. */
+#include "curves.h"
+
+#include <math.h>
+
+#include "error.h"
+#include "many_runs.h"
+#include "order_run.h"
+
+static void leave_out(LeftOut *left_out, const char *series, const char *at, gint64 value, const char *why) {
+  g_ptr_array_add(left_out, g_strdup_printf("%s at %" G_GINT64_FORMAT " %s: %s", series, value, at, why));
+}
+
+static int chunks_of(const ScheduleInfo *schedule, int chunks) {
+  return CLAMP(chunks, schedule->least_chunks, schedule->most_chunks);
+}
+
+/* Lives for ever: there are few. */
+static const char *series_of(const ScheduleInfo *schedule, int chunks) {
+  g_autofree char *name = chunks > 1 ? g_strdup_printf("%s, %d chunks", schedule->name, chunks) : NULL;
+  return name != NULL ? g_intern_string(name) : schedule->name;
+}
+
+/* Uniform stages, the backward twice the forward, as in a transformer without recomputation. */
+static gboolean uniform_point(const ScheduleInfo *schedule, OrderShape shape, BubblePoint *point, GError **error) {
+  /* divisible by 1 … 16 chunks */
+  const StageTimes times = {720720, 720720, 720720};
+  g_autoptr(Order) order = order_new(schedule, shape, error);
+  g_autoptr(OrderRun) run = order != NULL ? order_run_new(order, &times, 1, NULL, NULL, error) : NULL;
+  if (run == NULL)
+    return FALSE;
+  const double work = times.f_ns + times.i_ns + times.w_ns;
+  const PhaseTimes phases = {times.f_ns, times.i_ns, times.w_ns, work};
+  const Bubble bubble = schedule->bubble(shape, &phases);
+  *point =
+      (BubblePoint){.schedule = series_of(schedule, shape.n_chunks),
+                    .n_micro_batches = shape.n_micro_batches,
+                    .simulated = order_run_bubble_fraction(run),
+                    .closed_form = bubble.is_exact ? bubble.time / (bubble.time + shape.n_micro_batches * work) : NAN};
+  return TRUE;
+}
+
+static gboolean add_uniform(const BubbleAxes *axes, const ScheduleInfo *schedule, GArray *points, LeftOut *left_out,
+                            GError **error) {
+  for (guint i = 0; i < axes->counts->len; i++) {
+    gint64 n = g_array_index(axes->counts, gint64, i);
+    if (!order_run_check_size(axes->pp, MAX(axes->chunks, 1), n, 1, error))
+      return FALSE;
+    const OrderShape shape = {axes->pp, chunks_of(schedule, axes->chunks), (int)n, 0};
+    g_autoptr(GError) problem = NULL;
+    BubblePoint point;
+    if (uniform_point(schedule, shape, &point, &problem)) {
+      g_array_append_val(points, point);
+    } else if (g_error_matches(problem, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE)) {
+      leave_out(left_out, schedule->name, "micro-batches", n, problem->message);
+    } else {
+      g_propagate_error(error, g_steal_pointer(&problem));
+      return FALSE;
+    }
+  }
+  return TRUE;
+}
+
+GArray *curves_bubble(const BubbleAxes *axes, LeftOut *left_out, GError **error) {
+  g_autoptr(GArray) points = g_array_new(FALSE, FALSE, sizeof(BubblePoint));
+  for (char **name = axes->schedules; *name != NULL; name++) {
+    const ScheduleInfo *schedule = schedule_find(*name, error);
+    if (schedule == NULL || !add_uniform(axes, schedule, points, left_out, error))
+      return NULL;
+  }
+  return g_steal_pointer(&points);
+}
+
+/* Until the plan is complete its dp may be open: what is left of its GPUs. */
+static gint64 dp_of(const Plan *plan) {
+  gint64 others = (gint64)plan->tp * plan->cp * plan->ep * plan->pp;
+  return plan->dp > 0 ? plan->dp : MAX(1, plan->gpus / MAX(others, 1));
+}
+
+GArray *curves_bubble_predicted(const BubbleAxes *axes, const Model *model, const Cluster *cluster, const Plan *plan,
+                                int n_threads, LeftOut *left_out, GError **error) {
+  g_autoptr(GArray) runs = many_runs_new();
+  g_autoptr(GPtrArray) series = g_ptr_array_new();
+  for (char **name = axes->schedules; *name != NULL; name++) {
+    const ScheduleInfo *schedule = schedule_find(*name, error);
+    if (schedule == NULL)
+      return NULL;
+    int chunks = chunks_of(schedule, axes->chunks);
+    for (guint i = 0; i < axes->counts->len; i++) {
+      Plan *varied = plan_copy(plan);
+      g_free(varied->schedule);
+      varied->schedule = g_strdup(*name);
+      varied->chunks = chunks;
+      varied->global_batch = g_array_index(axes->counts, gint64, i) * plan->micro_batch * dp_of(plan);
+      many_runs_add(runs, *name, model, cluster, varied);
+      g_ptr_array_add(series, (gpointer)series_of(schedule, chunks));
+    }
+  }
+  if (!many_runs_predict(runs, n_threads, error))
+    return NULL;
+  GArray *points = g_array_new(FALSE, FALSE, sizeof(BubblePoint));
+  for (guint i = 0; i < runs->len; i++) {
+    const ManyRun *run = many_runs_get(runs, i);
+    gint64 n = g_array_index(axes->counts, gint64, i % axes->counts->len);
+    BubblePoint point = {g_ptr_array_index(series, i), (int)n, run->bubble_fraction, run->closed_form_bubble};
+    if (run->problem != NULL)
+      leave_out(left_out, run->label, "micro-batches", n, run->problem);
+    else
+      g_array_append_val(points, point);
+  }
+  return points;
+}
+
+static void add_scaling(GArray *runs, const char *label, const Model *model, const Cluster *cluster, const Plan *plan,
+                        int gpus, gint64 global_batch) {
+  Plan *varied = plan_copy(plan);
+  varied->gpus = gpus;
+  varied->dp = 0;
+  varied->global_batch = global_batch;
+  many_runs_add(runs, label, model, cluster, varied);
+}
+
+GArray *curves_mfu(const Model *model, const Cluster *cluster, const Plan *plan, const GArray *gpus, int n_threads,
+                   LeftOut *left_out, GError **error) {
+  gint64 batch = plan->global_batch, most = 1;
+  for (guint i = 0; i < gpus->len; i++)
+    most = MAX(most, g_array_index(gpus, gint64, i));
+  g_autofree char *strong = g_strdup_printf("strong scaling: %" G_GINT64_FORMAT " sequences a step", batch);
+  g_autofree char *weak = g_strdup_printf("weak scaling: %.4g sequences a step and GPU", (double)batch / (double)most);
+  g_autoptr(GArray) runs = many_runs_new();
+  for (guint i = 0; i < gpus->len; i++)
+    add_scaling(runs, strong, model, cluster, plan, (int)g_array_index(gpus, gint64, i), batch);
+  for (guint i = 0; i < gpus->len; i++) {
+    gint64 n = g_array_index(gpus, gint64, i);
+    add_scaling(runs, weak, model, cluster, plan, (int)n, MAX(1, batch / most * n + batch % most * n / most));
+  }
+  if (!many_runs_predict(runs, n_threads, error))
+    return NULL;
+  GArray *points = g_array_new(FALSE, FALSE, sizeof(MfuPoint));
+  for (guint i = 0; i < runs->len; i++) {
+    const ManyRun *run = many_runs_get(runs, i);
+    MfuPoint point = {g_intern_string(run->label), run->plan->gpus, run->mfu, run->fits};
+    if (run->problem != NULL)
+      leave_out(left_out, run->label, "GPUs", run->plan->gpus, run->problem);
+    else
+      g_array_append_val(points, point);
+  }
+  return points;
+}
+
+static int compare_sizes(gconstpointer a, gconstpointer b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static void add_busbw(GArray *points, const Cluster *cluster, Collective op, const GroupShape *shape, int algorithm,
+                      const GArray *sizes) {
+  for (guint i = 0; i < sizes->len; i++) {
+    double bytes = g_array_index(sizes, double, i);
+    CollectiveCost cost = collective_cost(cluster, op, shape, bytes, algorithm);
+    BusbwPoint point = {algorithm < 0 ? "the library's choice" : algorithm_names()[algorithm], bytes, cost.busbw_Bps};
+    if (bytes > 0)
+      g_array_append_val(points, point);
+  }
+}
+
+GArray *curves_busbw(const Cluster *cluster, Collective op, const GroupShape *shape, int algorithm,
+                     const GArray *sizes) {
+  g_autoptr(GArray) sorted = g_array_copy((GArray *)sizes);
+  g_array_sort(sorted, compare_sizes);
+  GArray *points = g_array_new(FALSE, FALSE, sizeof(BusbwPoint));
+  add_busbw(points, cluster, op, shape, algorithm, sorted);
+  for (int a = 0; a <= ALGORITHM_DIRECT && algorithm < 0; a++)
+    if (collective_algorithm_exists(cluster, op, shape, (Algorithm)a))
+      add_busbw(points, cluster, op, shape, a, sorted);
+  return points;
+}
+
+double curves_busbw_limit(const Cluster *cluster, Collective op, const GroupShape *shape) {
+  gboolean has_ring = (collective_algorithms(op) & 1u << ALGORITHM_RING) != 0;
+  return has_ring ? collective_bus_Bps(cluster, shape, NULL) : 0;
+}

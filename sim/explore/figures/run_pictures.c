@@ -1,0 +1,124 @@
+/* Runs become bars, cells or points in their order; one that is impossible keeps its place and says so. */
+#include "run_pictures.h"
+
+#include <math.h>
+
+#include "error.h"
+#include "many_runs.h"
+#include "stack.h"
+
+static const struct {
+  const char *label, *digits;
+  double scale;
+} values[N_RUN_VALUES] = {
+    [RUN_MFU] = {"MFU (% of peak FLOP/s)", "%.1f", 100},
+    [RUN_TOKENS_PER_S] = {"Thousand tokens per second", "%.4g", 1e-3},
+    [RUN_STEP_TIME] = {"Time of a step (s)", "%.4g", 1},
+};
+
+const char *const *run_value_names(void) {
+  static const char *const names[] = {"mfu", "tokens_per_s", "step_time_s", NULL};
+  return names;
+}
+
+const char *run_value_label(RunValue value) {
+  return values[value].label;
+}
+
+/* Owned by the caller. */
+static char *label_of(const ManyRun *run) {
+  return g_strconcat(run->label, run->problem != NULL ? " (cannot be)" : run->fits ? "" : " (does not fit)", NULL);
+}
+
+static gboolean check_possible(const GArray *runs, GError **error) {
+  if (many_runs_count_possible(runs) > 0)
+    return TRUE;
+  const ManyRun *first = many_runs_get(runs, 0);
+  return fail_impossible(error, "nothing to draw, all of %u configurations are impossible; %s: %s", runs->len,
+                         first->label, first->problem);
+}
+
+Picture *runs_breakdown_picture(const GArray *runs, const char *title, int columns, GError **error) {
+  if (!check_possible(runs, error))
+    return NULL;
+  double longest_s = 0;
+  for (guint i = 0; i < runs->len; i++)
+    longest_s = MAX(longest_s, many_runs_get(runs, i)->step_time_s);
+  g_autoptr(Stack) stack = stack_new_times(title, longest_s);
+  for (guint i = 0; i < runs->len; i++) {
+    const ManyRun *run = many_runs_get(runs, i);
+    g_autofree char *label = label_of(run);
+    stack_add(stack, label, run->problem == NULL ? run->breakdown_s : NULL);
+  }
+  return stack_picture(stack, columns, error);
+}
+
+/* Of all runs where they agree, else 0. */
+static double common_capacity(const GArray *runs) {
+  double capacity = many_runs_get(runs, 0)->cluster->gpu.hbm_bytes;
+  for (guint i = 1; i < runs->len; i++)
+    if (many_runs_get(runs, i)->cluster->gpu.hbm_bytes != capacity)
+      return 0;
+  return capacity;
+}
+
+Picture *runs_memory_picture(const GArray *runs, const char *title, int columns, GError **error) {
+  if (!check_possible(runs, error))
+    return NULL;
+  g_autoptr(Stack) stack = stack_new_memory(title, common_capacity(runs));
+  for (guint i = 0; i < runs->len; i++) {
+    const ManyRun *run = many_runs_get(runs, i);
+    double bytes[N_STACK_MEMORY];
+    for (int category = 0; category < N_MEMORY; category++)
+      bytes[category] = run->memory_bytes[category];
+    bytes[N_MEMORY] = run->reserved_bytes;
+    g_autofree char *label = label_of(run);
+    stack_add(stack, label, run->problem == NULL ? bytes : NULL);
+  }
+  return stack_picture(stack, columns, error);
+}
+
+static double value_of(const ManyRun *run, RunValue value) {
+  const double all[N_RUN_VALUES] = {
+      [RUN_MFU] = run->mfu, [RUN_TOKENS_PER_S] = run->tokens_per_s, [RUN_STEP_TIME] = run->step_time_s};
+  return all[value] * values[value].scale;
+}
+
+Picture *runs_grid_picture(const GArray *runs, RunValue value, const Grid *look, GError **error) {
+  g_assert(runs->len == (guint)(look->n_rows * look->n_columns));
+  if (!check_possible(runs, error))
+    return NULL;
+  g_autofree GridCell *cells = g_new0(GridCell, runs->len);
+  for (guint i = 0; i < runs->len; i++) {
+    const ManyRun *run = many_runs_get(runs, i);
+    cells[i].state = run->problem != NULL ? GRID_CANNOT_BE : run->fits ? GRID_FITS : GRID_DOES_NOT_FIT;
+    cells[i].value = run->problem != NULL ? 0 : value_of(run, value);
+  }
+  Grid grid = *look;
+  grid.cells = cells;
+  grid.zlabel = values[value].label;
+  grid.digits = values[value].digits;
+  return grid_picture(&grid, error);
+}
+
+Picture *runs_pareto_picture(const GArray *runs, const char *title, GError **error) {
+  if (!check_possible(runs, error))
+    return NULL;
+  g_autofree ParetoPoint *points = g_new0(ParetoPoint, runs->len);
+  g_autofree gboolean *fits = g_new0(gboolean, runs->len);
+  int n = 0;
+  for (guint i = 0; i < runs->len; i++) {
+    const ManyRun *run = many_runs_get(runs, i);
+    if (run->problem != NULL)
+      continue;
+    fits[n] = run->fits;
+    points[n++] =
+        (ParetoPoint){.label = run->label, .x = (run->peak_bytes + run->reserved_bytes) * 1e-9, .y = run->tokens_per_s};
+  }
+  pareto_rank(points, fits, n);
+  const ParetoLook look = {.title = title,
+                           .xlabel = "memory of the fullest GPU (GB = 1e9 bytes)",
+                           .ylabel = "tokens per second",
+                           .capacity = common_capacity(runs) * 1e-9};
+  return plot_pareto(points, n, &look, error);
+}

@@ -1,0 +1,253 @@
+/* Columns are found by name, as other verbs write them. What all rows have in common goes into the title, what differs
+ * into the labels:
+ *
+ *     model  gpus  tp  zero  …         title   … m, 64 GPUs
+ *     m      64    1   1               label   tp 1, zero 1
+ *     m      64    2   1                       tp 2, zero 1
+ */
+#include "table_pictures.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "csv_table.h"
+#include "database_table.h"
+#include "error.h"
+#include "plots.h"
+#include "suggest.h"
+
+/* Of plans, in the order labels name them. */
+static const char *const plan_columns[] = {
+    "model",     "cluster",      "gpus",          "tp",        "pp",          "dp",
+    "cp",        "ep",           "chunks",        "schedule",  "micro_batch", "global_batch",
+    "seq_len",   "zero",         "zero_ranks",    "recompute", "precision",   "sequence_parallel",
+    "attention", "overlap_grad", "overlap_param", NULL};
+
+static CsvTable *read_table(const char *file, GError **error) {
+  return database_table_is(file) ? database_table_read(file, "configurations", error) : csv_table_read(file, error);
+}
+
+static int find_column(const CsvTable *table, const char *name, GError **error) {
+  int column = csv_table_find_column(table, name);
+  if (column >= 0)
+    return column;
+  g_autoptr(GPtrArray) names = g_ptr_array_new();
+  g_ptr_array_extend(names, table->columns, NULL, NULL);
+  g_ptr_array_add(names, NULL);
+  g_autofree char *expected = suggest_message(name, (const char *const *)names->pdata);
+  fail_input(error, "%s: there is no column \"%.80s\", %s", table->file, name, expected);
+  return -1;
+}
+
+/* The column that was named, or else the first there is of `known` (ends with NULL). */
+static int choose_column(const CsvTable *table, const char *named, const char *const *known, GError **error) {
+  if (named != NULL)
+    return find_column(table, named, error);
+  for (const char *const *name = known; *name != NULL; name++)
+    if (csv_table_find_column(table, *name) >= 0)
+      return csv_table_find_column(table, *name);
+  g_autofree char *expected = g_strjoinv(", ", (char **)known);
+  fail_input(error, "%s: found none of the columns %s; name one with --x or --y", table->file, expected);
+  return -1;
+}
+
+/* Empty: NAN. */
+static gboolean read_number(const CsvTable *table, guint row, int column, double *value, GError **error) {
+  const char *text = csv_table_cell(table, row, column);
+  char *end;
+  *value = *text != '\0' ? g_ascii_strtod(text, &end) : NAN;
+  if (*text == '\0' || (end != text && *end == '\0' && isfinite(*value)))
+    return TRUE;
+  return fail_input(error, "%s:%d: %s: found \"%.80s\", expected a number", table->file,
+                    g_array_index(table->lines, int, row), (char *)g_ptr_array_index(table->columns, column), text);
+}
+
+static gboolean read_fits(const CsvTable *table, guint row, int column, gboolean *fits, GError **error) {
+  static const char *const yes[] = {"1", "yes", "true", "", "ran", NULL};
+  static const char *const no[] = {"0", "no", "false", "out_of_memory", "too_large", "impossible", NULL};
+  const char *text = column >= 0 ? csv_table_cell(table, row, column) : "";
+  g_autofree char *lower = g_ascii_strdown(text, -1);
+  *fits = g_strv_contains(yes, lower);
+  return *fits || g_strv_contains(no, lower) ||
+         fail_input(error, "%s:%d: %s: found \"%.80s\", expected 1 or 0, or what a sweep writes", table->file,
+                    g_array_index(table->lines, int, row), (char *)g_ptr_array_index(table->columns, column), text);
+}
+
+static gboolean differs(const CsvTable *table, int column) {
+  for (guint row = 1; row < csv_table_n_rows(table); row++)
+    if (strcmp(csv_table_cell(table, row, column), csv_table_cell(table, 0, column)) != 0)
+      return TRUE;
+  return FALSE;
+}
+
+/* Says nothing that the other column does not say: as zero_ranks where it is all of dp. */
+static gboolean repeats(const CsvTable *table, int column, const char *other) {
+  int same = csv_table_find_column(table, other);
+  for (guint row = 0; row < csv_table_n_rows(table) && same >= 0 && same != column; row++)
+    if (strcmp(csv_table_cell(table, row, column), csv_table_cell(table, row, same)) != 0)
+      return FALSE;
+  return same >= 0 && same != column;
+}
+
+/* GArray of int: the columns labels are made of. */
+static GArray *label_columns(const CsvTable *table) {
+  GArray *columns = g_array_new(FALSE, FALSE, sizeof(int));
+  for (const char *const *name = plan_columns; *name != NULL; name++) {
+    int column = csv_table_find_column(table, *name);
+    if (column >= 0 && differs(table, column) && !repeats(table, column, "dp"))
+      g_array_append_val(columns, column);
+  }
+  int id = csv_table_find_column(table, "id");
+  if (columns->len == 0 && id >= 0)
+    g_array_append_val(columns, id);
+  return columns;
+}
+
+static char *row_label(const CsvTable *table, guint row, const GArray *columns) {
+  GString *label = g_string_new(NULL);
+  for (guint i = 0; i < columns->len; i++) {
+    int column = g_array_index(columns, int, i);
+    const char *cell = csv_table_cell(table, row, column);
+    if (*cell == '\0')
+      continue;
+    g_autofree char *name = g_strdelimit(g_strdup(g_ptr_array_index(table->columns, column)), "_", '-');
+    g_string_append_printf(label, "%s%s %s", label->len > 0 ? ", " : "", name, cell);
+  }
+  if (label->len == 0)
+    g_string_append_printf(label, "line %d", g_array_index(table->lines, int, row));
+  return g_string_free(label, FALSE);
+}
+
+/* The cell that all rows have in this column; NULL: there is none. */
+static const char *common_cell(const CsvTable *table, const char *name) {
+  int column = csv_table_find_column(table, name);
+  if (column < 0 || differs(table, column) || *csv_table_cell(table, 0, column) == '\0')
+    return NULL;
+  return csv_table_cell(table, 0, column);
+}
+
+/* What it is a table of: "Pareto front of 26 configurations in sweep.csv: llama-3-70b on dgx-h100, 64 GPUs". Owned by
+ * the caller. */
+static char *pareto_title(const CsvTable *table, const char *file, guint n_points) {
+  const char *model = common_cell(table, "model"), *cluster = common_cell(table, "cluster");
+  const char *gpus = common_cell(table, "gpus");
+  g_autofree char *base = g_path_get_basename(file);
+  GString *title = g_string_new(NULL);
+  g_string_append_printf(title, "Pareto front of %u configurations in %s", n_points, base);
+  if (model != NULL)
+    g_string_append_printf(title, ": %s", model);
+  if (cluster != NULL)
+    g_string_append_printf(title, " on %s", cluster);
+  if (gpus != NULL)
+    g_string_append_printf(title, ", %s GPUs", gpus);
+  return g_string_free(title, FALSE);
+}
+
+/* A column as an axis: its name, and what its numbers are divided by. */
+static char *axis_name(const CsvTable *table, int column, double *divisor) {
+  const char *name = g_ptr_array_index(table->columns, column);
+  gboolean is_bytes = g_str_has_suffix(name, "_bytes");
+  *divisor = is_bytes ? 1e9 : 1;
+  g_autofree char *stem = g_strndup(name, is_bytes ? strlen(name) - strlen("_bytes") : strlen(name));
+  return is_bytes ? g_strdup_printf("%s (GB = 1e9 bytes)", stem) : g_strdup(name);
+}
+
+typedef struct {
+  int x, y, fits; /* columns; fits −1: none */
+  double x_divisor, y_divisor;
+} ParetoAxes;
+
+/* GArray of ParetoPoint; labels live in `texts`. */
+static GArray *pareto_points(const CsvTable *table, const ParetoAxes *axes, GStringChunk *texts, GArray *fits,
+                             GError **error) {
+  g_autoptr(GArray) points = g_array_new(FALSE, FALSE, sizeof(ParetoPoint));
+  g_autoptr(GArray) columns = label_columns(table);
+  for (guint row = 0; row < csv_table_n_rows(table); row++) {
+    ParetoPoint point;
+    gboolean is_fit;
+    if (!read_number(table, row, axes->x, &point.x, error) || !read_number(table, row, axes->y, &point.y, error) ||
+        !read_fits(table, row, axes->fits, &is_fit, error))
+      return NULL;
+    if (isnan(point.x) || isnan(point.y))
+      continue;
+    g_autofree char *label = row_label(table, row, columns);
+    point.label = g_string_chunk_insert(texts, label);
+    point.x /= axes->x_divisor;
+    point.y /= axes->y_divisor;
+    g_array_append_val(points, point);
+    g_array_append_val(fits, is_fit);
+  }
+  if (points->len > 0)
+    return g_steal_pointer(&points);
+  fail_input(error, "nothing to draw: no row of %s has both %s and %s", table->file,
+             (char *)g_ptr_array_index(table->columns, axes->x), (char *)g_ptr_array_index(table->columns, axes->y));
+  return NULL;
+}
+
+Picture *table_pareto_picture(const char *file, const ParetoColumns *columns, GError **error) {
+  static const char *const known_x[] = {"memory_peak_bytes", "peak_bytes", "memory_gb", "predicted_memory_gb", NULL};
+  static const char *const known_y[] = {"tokens_per_s", "tokens_per_s_per_gpu", "mfu", NULL};
+  g_autoptr(CsvTable) table = read_table(file, error);
+  if (table == NULL)
+    return NULL;
+  int fits_column = csv_table_find_column(table, "fits"), status = csv_table_find_column(table, "status");
+  ParetoAxes axes = {.fits = fits_column >= 0 ? fits_column : status};
+  axes.x = choose_column(table, columns->x, known_x, error);
+  axes.y = axes.x >= 0 ? choose_column(table, columns->y, known_y, error) : -1;
+  if (axes.y < 0)
+    return NULL;
+  g_autofree char *xlabel = axis_name(table, axes.x, &axes.x_divisor);
+  g_autofree char *ylabel = axis_name(table, axes.y, &axes.y_divisor);
+  g_autoptr(GStringChunk) texts = g_string_chunk_new(4096);
+  g_autoptr(GArray) fits = g_array_new(FALSE, FALSE, sizeof(gboolean));
+  g_autoptr(GArray) points = pareto_points(table, &axes, texts, fits, error);
+  if (points == NULL)
+    return NULL;
+  ParetoPoint *first = (ParetoPoint *)(void *)points->data;
+  pareto_rank(first, (const gboolean *)(void *)fits->data, (int)points->len);
+  g_autofree char *title = pareto_title(table, file, points->len);
+  const ParetoLook look = {columns->title != NULL ? columns->title : title, xlabel, ylabel, 0};
+  return plot_pareto(first, (int)points->len, &look, error);
+}
+
+/* In the order in which the table brings series up; stable within. */
+static int compare_series(gconstpointer a, gconstpointer b, gpointer order) {
+  const ValidationPoint *p = a, *q = b;
+  guint x = GPOINTER_TO_UINT(g_hash_table_lookup(order, p->series));
+  guint y = GPOINTER_TO_UINT(g_hash_table_lookup(order, q->series));
+  return (x > y) - (x < y);
+}
+
+Picture *table_validation_picture(const char *file, const char *by, const char *title, GError **error) {
+  g_autoptr(CsvTable) table = read_table(file, error);
+  int measured = table != NULL ? find_column(table, "step_time_s", error) : -1;
+  int predicted = measured >= 0 ? find_column(table, "predicted_step_time_s", error) : -1;
+  int group = predicted >= 0 ? find_column(table, by != NULL ? by : "source", error) : -1;
+  if (group < 0)
+    return NULL;
+  g_autoptr(GArray) points = g_array_new(FALSE, FALSE, sizeof(ValidationPoint));
+  g_autoptr(GHashTable) order = g_hash_table_new(g_str_hash, g_str_equal);
+  double sum = 0;
+  for (guint row = 0; row < csv_table_n_rows(table); row++) {
+    const char *series = csv_table_cell(table, row, group);
+    ValidationPoint point = {*series != '\0' ? series : "(none)", 0, 0};
+    if (!read_number(table, row, measured, &point.measured_s, error) ||
+        !read_number(table, row, predicted, &point.predicted_s, error))
+      return NULL;
+    if (!(point.measured_s > 0 && point.predicted_s > 0))
+      continue;
+    if (!g_hash_table_contains(order, point.series))
+      g_hash_table_insert(order, (gpointer)point.series, GUINT_TO_POINTER(g_hash_table_size(order) + 1));
+    g_array_append_val(points, point);
+    sum += fabs(point.predicted_s / point.measured_s - 1);
+  }
+  if (points->len == 0) {
+    fail_input(error, "nothing to draw: no row of %s has both a predicted and a measured step time", file);
+    return NULL;
+  }
+  g_array_sort_with_data(points, compare_series, order);
+  g_autofree char *own = g_strdup_printf("Step time of %u runs: predicted against measured, MAPE %.1f %%", points->len,
+                                         100 * sum / points->len);
+  return plot_validation((const ValidationPoint *)(void *)points->data, (int)points->len, title != NULL ? title : own,
+                         error);
+}

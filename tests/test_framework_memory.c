@@ -1,0 +1,297 @@
+/* What a framework holds besides: its file, and what that makes of the bytes of a piece. */
+#include "data_path.h"
+#include "error.h" /* ahead of Check, which has a macro fail() */
+
+#include <check.h>
+#include <string.h>
+
+#include "plan_cases.h"
+
+static FrameworkMemory parse(const char *text) {
+  FrameworkMemory memory = {0};
+  g_autoptr(GError) error = NULL;
+  g_autoptr(YamlFile) file = yaml_file_parse("test.yaml", text, strlen(text), &error);
+  ck_assert_msg(file != NULL && framework_memory_parse(yaml_file_root(file), &memory, &error), "%s",
+                error != NULL ? error->message : "");
+  return memory;
+}
+
+static void assert_refused(const char *text, const char *message) {
+  FrameworkMemory memory = {.logit_bytes = 7};
+  g_autoptr(GError) error = NULL;
+  g_autoptr(YamlFile) file = yaml_file_parse("test.yaml", text, strlen(text), &error);
+  ck_assert(file != NULL && !framework_memory_parse(yaml_file_root(file), &memory, &error));
+  ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
+  ck_assert_msg(strstr(error->message, message) != NULL, "%s", error->message);
+  ck_assert_double_eq(memory.logit_bytes, 7); /* as it was */
+}
+
+START_TEST(every_key_arrives) {
+  FrameworkMemory memory =
+      parse("recipe: megatron\nlogits: whole\nlogit_bytes: 20\nvocabulary_gradients: dense\nspare_gradients: kept\n"
+            "kernels: plain\nnorm_bytes: 6\ngathered: kept\nselective: products\n");
+  ck_assert_str_eq(memory.recipe, "megatron");
+  ck_assert(memory.logits == LOGITS_WHOLE && memory.vocabulary_gradients == VOCABULARY_GRADIENTS_DENSE);
+  ck_assert(memory.spare_gradients == SPARE_GRADIENTS_KEPT && memory.kernels == FRAMEWORK_KERNELS_PLAIN);
+  ck_assert(memory.gathered == GATHERED_KEPT && memory.selective == SELECTIVE_PRODUCTS);
+  ck_assert(memory.logit_bytes == 20 && memory.norm_bytes == 6);
+}
+END_TEST
+
+START_TEST(mistakes_are_refused_with_their_line) {
+  assert_refused("recipe: bf16+master\nlogitz: whole\n", "test.yaml:2");
+  assert_refused("logits: halved\n", "whole");
+  assert_refused("recipe: megatrom\n", "megatron");
+  assert_refused("norm_bytes: -1\n", "norm_bytes");
+  assert_refused("logit_bytes: 2\n", "logit_bytes"); /* less than the fp32 softmax alone */
+}
+END_TEST
+
+START_TEST(every_shipped_framework_is_read) {
+  g_auto(GStrv) names = data_path_list("topologies/frameworks", ".yaml");
+  ck_assert_uint_ge(g_strv_length(names), 3);
+  for (char **name = names; *name != NULL; name++) {
+    Framework framework;
+    g_autoptr(GError) error = NULL;
+    ck_assert(framework_is_described(*name));
+    ck_assert_msg(framework_read(*name, &framework, &error), "%s", error != NULL ? error->message : "");
+  }
+  ck_assert(!framework_is_described("megatron"));
+}
+END_TEST
+
+START_TEST(an_unknown_framework_suggests_the_nearest) {
+  Framework framework;
+  g_autoptr(GError) error = NULL;
+  ck_assert(!framework_read("megatron-ln", &framework, &error));
+  ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
+  ck_assert_msg(strstr(error->message, "\"megatron-lm\"") != NULL, "%s", error->message);
+}
+END_TEST
+
+START_TEST(its_recipe_is_the_plans_but_in_fp32_and_fp16) {
+  const Framework framework = {.memory = {.recipe = "megatron"}}, none = {0};
+  g_autoptr(Plan) plan = plan_new();
+  plan_set_framework(plan, "other", &none);
+  ck_assert_str_eq(plan->recipe.name, "bf16+master");
+  plan_set_framework(plan, "megatron-lm", &framework);
+  ck_assert_str_eq(plan->recipe.name, "megatron");
+  ck_assert_str_eq(plan->framework, "megatron-lm");
+  g_autoptr(Plan) copy = plan_copy(plan);
+  ck_assert_str_eq(copy->framework, "megatron-lm");
+  ck_assert_str_eq(copy->memory.recipe, "megatron");
+  g_autoptr(Plan) single = plan_new();
+  single->precision = PRECISION_FP32;
+  gboolean known = recipe_parse("fp32", &single->recipe, NULL);
+  plan_set_framework(single, "megatron-lm", &framework);
+  ck_assert(known);
+  ck_assert_str_eq(single->recipe.name, "fp32");
+  g_autoptr(Plan) half = plan_new();
+  half->precision = PRECISION_FP16;
+  plan_set_framework(half, "megatron-lm", &framework);
+  ck_assert_str_eq(half->recipe.name, "bf16+master");
+}
+END_TEST
+
+/* --- bytes of pieces ---
+ *
+ * llama of small_workloads.h: 1024 tokens (2 sequences of 512), hidden 1024, 16 heads and 8 of K and V of 64, MLP 2816,
+ * vocabulary 32768; 2 bytes per element. */
+
+static const double tokens = 2 * 512, stream = 2 * 512 * 1024.0;
+
+static Workload *workload_under(FrameworkMemory memory, int tp, gboolean sequence_parallel, Attention attention,
+                                Recompute recompute) {
+  g_autoptr(Plan) plan = plan_of(tp, sequence_parallel, attention, recompute);
+  plan->memory = memory;
+  return workload_new(&llama, plan, NULL);
+}
+
+/* What the framework adds to what a layer saves. */
+static double added_to_layer(FrameworkMemory memory, int tp, gboolean sequence_parallel, Attention attention) {
+  g_autoptr(Workload) bare = workload_of(&llama, tp, sequence_parallel, attention, RECOMPUTE_NONE);
+  g_autoptr(Workload) run = workload_under(memory, tp, sequence_parallel, attention, RECOMPUTE_NONE);
+  return run->memory[PIECE_LAYER].saved_bytes - bare->memory[PIECE_LAYER].saved_bytes;
+}
+
+START_TEST(plain_kernels_keep_what_fused_ones_do_not) {
+  const FrameworkMemory plain = {.kernels = FRAMEWORK_KERNELS_PLAIN}, norm = {.norm_bytes = 6};
+  /* silu(gate), 2816 wide, and attention's output once more, 1024 wide; of tp 4 a quarter */
+  ck_assert_double_eq(added_to_layer(plain, 1, FALSE, ATTENTION_FLASH), 2 * tokens * (2816 + 1024));
+  ck_assert_double_eq(added_to_layer(plain, 4, FALSE, ATTENTION_FLASH), 2 * tokens * (2816 + 1024) / 4);
+  /* and the softmax in fp32: 2 sequences, 16 heads, 512² scores */
+  ck_assert_double_eq(added_to_layer(plain, 1, FALSE, ATTENTION_UNFUSED),
+                      2 * tokens * (2816 + 1024) + 4.0 * 2 * 16 * 512 * 512);
+  /* two norms; tp does not cut them, sequence parallelism does */
+  ck_assert_double_eq(added_to_layer(norm, 4, FALSE, ATTENTION_FLASH), 2 * 6 * stream);
+  ck_assert_double_eq(added_to_layer(norm, 4, TRUE, ATTENTION_FLASH), 2 * 6 * stream / 4);
+}
+END_TEST
+
+START_TEST(gathered_inputs_are_whole_on_every_rank) {
+  const FrameworkMemory memory = {.gathered = GATHERED_KEPT};
+  /* inputs of qkv and mlp_up: 2 bytes per element whole, of which a quarter was counted */
+  ck_assert_double_eq(added_to_layer(memory, 4, TRUE, ATTENTION_FLASH), 2 * 2 * stream * 3 / 4);
+  ck_assert_double_eq(added_to_layer(memory, 4, FALSE, ATTENTION_FLASH), 0);
+}
+END_TEST
+
+START_TEST(a_loss_on_whole_logits_holds_them_on_every_rank) {
+  const FrameworkMemory whole = {.logits = LOGITS_WHOLE, .logit_bytes = 20}, split = {.logit_bytes = 20};
+  g_autoptr(Workload) on_each = workload_under(whole, 4, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  g_autoptr(Workload) cut = workload_under(split, 4, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  g_autoptr(Workload) bare = workload_of(&llama, 4, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  const double logits = tokens * 32768;
+  const PieceMemory *head = &on_each->memory[PIECE_HEAD];
+  /* saved: inputs of norm and product, and 4 of the 20 bytes; while backward runs the other 16, and in 16 bits what
+   * came of each of the 4 ranks and the product of this one */
+  ck_assert_double_eq(head->saved_bytes, 2 * 2 * stream + 4 * logits);
+  ck_assert_double_eq(head->transient_bytes, (16 + 2 + 2.0 / 4) * logits);
+  g_autoptr(Workload) alone = workload_under(whole, 1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  ck_assert_double_eq(alone->memory[PIECE_HEAD].transient_bytes, 16 * logits); /* nothing to gather */
+  ck_assert_double_eq(cut->memory[PIECE_HEAD].transient_bytes, 16 * logits / 4);
+  ck_assert_double_eq(cut->memory[PIECE_HEAD].saved_bytes, bare->memory[PIECE_HEAD].saved_bytes);
+  ck_assert_double_eq(bare->memory[PIECE_HEAD].transient_bytes, 2 * logits / 4);
+}
+END_TEST
+
+START_TEST(gradients_that_are_not_accumulated_in_place_are_made_whole) {
+  const FrameworkMemory memory = {.vocabulary_gradients = VOCABULARY_GRADIENTS_DENSE,
+                                  .spare_gradients = SPARE_GRADIENTS_KEPT};
+  g_autoptr(Workload) workload = workload_under(memory, 4, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  g_autoptr(Workload) bare = workload_of(&llama, 4, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  const double matrix = 2 * 32768 / 4 * 1024.0;
+  ck_assert_double_eq(workload->memory[PIECE_HEAD].transient_bytes - bare->memory[PIECE_HEAD].transient_bytes, matrix);
+  ck_assert_double_eq(workload->memory[PIECE_EMBEDDING].transient_bytes, matrix);
+  /* qkv, attn_out, gate and up, down */
+  const double elements = 1024.0 * (1024 + 2 * 512) + 1024 * 1024 + 1024 * 2 * 2816 + 2816 * 1024;
+  ck_assert_double_eq(workload->framework_bytes, 2 * elements / 4);
+  ck_assert_double_eq(bare->framework_bytes, 0);
+}
+END_TEST
+
+START_TEST(selective_by_products_keeps_every_other) {
+  const FrameworkMemory memory = {.selective = SELECTIVE_PRODUCTS};
+  g_autoptr(Workload) workload = workload_under(memory, 1, FALSE, ATTENTION_FLASH, RECOMPUTE_SELECTIVE);
+  g_autoptr(Workload) full = workload_of(&llama, 1, FALSE, ATTENTION_FLASH, RECOMPUTE_FULL);
+  const PieceMemory *layer = &workload->memory[PIECE_LAYER];
+  /* the layer's input; Q 1024, V 512, attention 1024 and its fp32 sums, the gate 2816, the MLP's output 1024 */
+  const double kept = 2 * tokens * (1024 + 1024 + 512 + 1024 + 2816 + 1024) + 4 * 16 * tokens;
+  ck_assert_double_eq(layer->saved_bytes, kept);
+  /* what is made again is alive beside it, as with full recompute */
+  ck_assert_double_eq(layer->saved_bytes + layer->transient_bytes,
+                      full->memory[PIECE_LAYER].saved_bytes + full->memory[PIECE_LAYER].transient_bytes);
+  ck_assert_double_eq(layer->held_for_W, full->memory[PIECE_LAYER].held_for_W);
+}
+END_TEST
+
+/* Of llama, 1024 tokens: K's columns, attn_out and up again: 2·1024·(512 + 1024 + 2816) FLOPs per token, and not
+ * attention; of gpt K, attn_out and mlp_down: 2·1024·(1024 + 1024 + 4096). */
+START_TEST(what_was_not_kept_is_made_again) {
+  const struct {
+    const Model *model;
+    double columns;
+  } cases[] = {{&llama, 512 + 1024 + 2816}, {&gpt, 1024 + 1024 + 4096}};
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++)
+    for (int tp = 1; tp <= 4; tp += 3) {
+      g_autoptr(Plan) plan = plan_of(tp, tp > 1, ATTENTION_FLASH, RECOMPUTE_SELECTIVE);
+      plan->memory.selective = SELECTIVE_PRODUCTS;
+      g_autoptr(Workload) workload = workload_new(cases[i].model, plan, NULL);
+      const double again = workload->work[PIECE_LAYER][PHASE_B].recompute_flops;
+      ck_assert_double_eq(again, tokens * 2 * 1024 * cases[i].columns / tp);
+      ck_assert_double_eq(workload->work[PIECE_LAYER][PHASE_I].recompute_flops, again);
+      ck_assert_double_eq(workload->work[PIECE_LAYER][PHASE_W].recompute_flops, 0);
+      /* the step's: 8 layers, 8 micro-batches, tp ranks */
+      const double hardware = workload_hardware_flops(workload) - workload_model_flops(workload);
+      ck_assert_double_eq_tol(hardware / (again * 8 * 8 * tp), 1, 1e-12);
+    }
+}
+END_TEST
+
+/* Sequence parallelism: inputs of qkv and up are gathered again, what was reduced and scattered is kept. */
+START_TEST(what_tp_has_scattered_is_not_made_again) {
+  g_autoptr(Plan) plan = plan_of(4, TRUE, ATTENTION_FLASH, RECOMPUTE_SELECTIVE);
+  plan->memory.selective = SELECTIVE_PRODUCTS;
+  g_autoptr(Workload) workload = workload_new(&llama, plan, NULL);
+  const WorkList *backward = &workload->work[PIECE_LAYER][PHASE_B];
+  int n_gathers = 0, n_others = 0;
+  for (int i = 0; i < backward->n_items; i++)
+    if (backward->items[i].recompute && backward->items[i].kind == ITEM_COLLECTIVE) {
+      n_gathers += backward->items[i].collective == COLLECTIVE_ALL_GATHER;
+      n_others += backward->items[i].collective != COLLECTIVE_ALL_GATHER;
+    }
+  ck_assert_int_eq(n_gathers, 2);
+  ck_assert_int_eq(n_others, 0);
+}
+END_TEST
+
+/* --- a whole step --- */
+
+static Prediction *predict_under(const Cluster *cluster, FrameworkMemory memory, int pp) {
+  g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  plan->pp = pp;
+  plan->gpus = pp;
+  plan->memory = memory;
+  g_autoptr(GError) error = NULL;
+  Prediction *prediction = predict(&llama, cluster, plan, &error);
+  ck_assert_msg(prediction != NULL, "%s", error != NULL ? error->message : "");
+  return prediction;
+}
+
+START_TEST(spare_gradients_are_buffers_of_every_rank_once) {
+  g_autoptr(Cluster) cluster = read_cluster("selene");
+  const FrameworkMemory memory = {.spare_gradients = SPARE_GRADIENTS_KEPT}, none = {0};
+  g_autoptr(Prediction) bare = predict_under(cluster, none, 2), run = predict_under(cluster, memory, 2);
+  const double spare = run->workload->framework_bytes;
+  ck_assert_double_gt(spare, 0);
+  for (int rank = 0; rank < 2; rank++)
+    ck_assert_double_eq(run->memory->rank_peak[rank], bare->memory->rank_peak[rank] + spare);
+  ck_assert_double_eq(run->memory->at_peak.bytes[MEMORY_BUFFERS], bare->memory->at_peak.bytes[MEMORY_BUFFERS] + spare);
+  ck_assert_int_eq(run->metrics->step_ns, bare->metrics->step_ns);
+}
+END_TEST
+
+/* The embedding's gradient comes when the layers of its micro-batch have given back what they saved: on a first stage
+ * with other micro-batches in flight, or alone, it must not be added to the peak at the start of a backward. Here one
+ * layer of four saves less than the gradient takes, and four save more. */
+START_TEST(the_embeddings_gradient_comes_after_the_layers_are_done) {
+  g_autoptr(Cluster) cluster = read_cluster("selene");
+  const FrameworkMemory memory = {.vocabulary_gradients = VOCABULARY_GRADIENTS_DENSE}, none = {0};
+  g_autoptr(Prediction) bare = predict_under(cluster, none, 2), run = predict_under(cluster, memory, 2);
+  const PieceMemory *pieces = run->workload->memory;
+  const double layers = 4 * pieces[PIECE_LAYER].saved_bytes, gradient = pieces[PIECE_EMBEDDING].transient_bytes;
+  ck_assert_double_gt(gradient, pieces[PIECE_LAYER].transient_bytes);
+  ck_assert_double_lt(gradient - layers, pieces[PIECE_LAYER].transient_bytes);
+  ck_assert_double_eq(run->memory->rank_peak[0], bare->memory->rank_peak[0]);
+  g_autoptr(Prediction) thin = predict_under(cluster, memory, 8), thin_bare = predict_under(cluster, none, 8);
+  const double excess = gradient - pieces[PIECE_LAYER].saved_bytes - pieces[PIECE_LAYER].transient_bytes;
+  ck_assert_double_gt(excess, 0);
+  ck_assert_double_eq(thin->memory->rank_peak[0], thin_bare->memory->rank_peak[0] + excess);
+}
+END_TEST
+
+int main(void) {
+  TCase *cases = tcase_create("framework_memory");
+  tcase_add_test(cases, every_key_arrives);
+  tcase_add_test(cases, mistakes_are_refused_with_their_line);
+  tcase_add_test(cases, every_shipped_framework_is_read);
+  tcase_add_test(cases, an_unknown_framework_suggests_the_nearest);
+  tcase_add_test(cases, its_recipe_is_the_plans_but_in_fp32_and_fp16);
+  tcase_add_test(cases, plain_kernels_keep_what_fused_ones_do_not);
+  tcase_add_test(cases, gathered_inputs_are_whole_on_every_rank);
+  tcase_add_test(cases, a_loss_on_whole_logits_holds_them_on_every_rank);
+  tcase_add_test(cases, gradients_that_are_not_accumulated_in_place_are_made_whole);
+  tcase_add_test(cases, selective_by_products_keeps_every_other);
+  tcase_add_test(cases, what_was_not_kept_is_made_again);
+  tcase_add_test(cases, what_tp_has_scattered_is_not_made_again);
+  tcase_add_test(cases, spare_gradients_are_buffers_of_every_rank_once);
+  tcase_add_test(cases, the_embeddings_gradient_comes_after_the_layers_are_done);
+  Suite *suite = suite_create("framework_memory");
+  suite_add_tcase(suite, cases);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return n_failed != 0;
+}

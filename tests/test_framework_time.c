@@ -1,0 +1,208 @@
+/* How a framework spends time: its file's keys, what they make of kernels, collectives and pipelines. */
+#include "data_path.h"
+#include "error.h" /* ahead of Check, which has a macro fail() */
+
+#include <check.h>
+#include <math.h>
+#include <string.h>
+
+#include "framework_cost.h"
+#include "plan_cases.h"
+#include "predict.h"
+
+static gboolean parse(const char *text, FrameworkTime *time, GError **error) {
+  g_autoptr(YamlFile) file = yaml_file_parse("f.yaml", text, strlen(text), error);
+  ck_assert_ptr_nonnull(file);
+  return framework_time_parse(yaml_file_root(file), time, error);
+}
+
+START_TEST(keys_fill_the_struct) {
+  FrameworkTime time;
+  ck_assert(parse("host:\n"
+                  "  layer: {forward: 2 ms, again: 1 ms, backward: 3 ms}\n"
+                  "  ends: {forward: 4 ms, backward: 5 ms}\n"
+                  "  collective: 6 us\n"
+                  "arrival_spread: 7 us\n"
+                  "kernels: plain\n"
+                  "sends: synchronous\n"
+                  "overlap_p2p: chunks\n"
+                  "tensor_parallel: fused\n"
+                  "tensor_parallel_hidden: 0.5\n"
+                  "rates:\n"
+                  "  hopper: {products: 0.9, attention_forward: 0.3, attention_backward: 0.2}\n",
+                  &time, NULL));
+  ck_assert(time.has_host);
+  ck_assert_double_eq_tol(time.layer_again_s, 1e-3, 1e-12);
+  ck_assert_double_eq_tol(time.ends_backward_s, 5e-3, 1e-12);
+  ck_assert_double_eq_tol(time.collective_s, 6e-6, 1e-15);
+  ck_assert_double_eq_tol(time.arrival_spread_s, 7e-6, 1e-15);
+  ck_assert_int_eq(time.kernels, FRAMEWORK_KERNELS_PLAIN);
+  ck_assert_int_eq(time.sends, SENDS_SYNCHRONOUS);
+  ck_assert_int_eq(time.overlap_p2p, P2P_CHUNKS);
+  ck_assert_int_eq(time.tensor_parallel, TP_FUSED);
+  ck_assert_double_eq(time.rates[ARCHITECTURE_HOPPER].attention_backward, 0.2);
+  ck_assert_double_eq(time.rates[ARCHITECTURE_AMPERE].products, 0);
+}
+END_TEST
+
+START_TEST(bad_files_are_refused) {
+  static const struct {
+    const char *text, *expected;
+  } cases[] = {
+      {"sneds: synchronous\n", "sends"},
+      {"sends: sometimes\n", "synchronous"},
+      {"arrival_spread: 5\n", "unit"},
+      {"host: {collective: 1 us}\n", "layer"},
+      {"rates:\n  hoper: {products: 0.9}\n", "hopper"},
+      {"rates:\n  hopper: {products: 1.9}\n", "products"},
+      {"tensor_parallel_hidden: 0.5\n", "fused"},
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    FrameworkTime time;
+    g_autoptr(GError) error = NULL;
+    ck_assert_msg(!parse(cases[i].text, &time, &error), "%s was taken", cases[i].text);
+    ck_assert_msg(strstr(error->message, cases[i].expected) != NULL, "%s", error->message);
+    ck_assert_msg(strstr(error->message, "f.yaml:") != NULL, "%s", error->message);
+  }
+}
+END_TEST
+
+START_TEST(every_shipped_framework_is_read) {
+  g_auto(GStrv) names = data_path_list("topologies/frameworks", ".yaml");
+  ck_assert_uint_ge(g_strv_length(names), 6);
+  for (char **name = names; *name != NULL; name++) {
+    Framework framework;
+    g_autoptr(GError) error = NULL;
+    ck_assert_msg(framework_read(*name, &framework, &error), "%s", error != NULL ? error->message : "");
+  }
+}
+END_TEST
+
+/* Expected largest of n standard normal numbers: 0.5642, 1.4236, 2.5076 for n = 2, 8, 100 (Harter 1961, tables); Blom's
+ * formula is within 5 %. */
+START_TEST(the_last_rank_is_as_late_as_order_statistics_say) {
+  const FrameworkTime time = {.arrival_spread_s = 1};
+  ck_assert_double_eq(framework_lateness_s(&time, 1), 0);
+  ck_assert_double_eq_tol(framework_lateness_s(&time, 2), 0.5642, 0.03);
+  ck_assert_double_eq_tol(framework_lateness_s(&time, 8), 1.4236, 0.03);
+  ck_assert_double_eq_tol(framework_lateness_s(&time, 100), 2.5076, 0.03);
+}
+END_TEST
+
+START_TEST(a_fused_collective_shows_what_is_not_hidden) {
+  const FrameworkTime fused = {.tensor_parallel = TP_FUSED, .tensor_parallel_hidden = 0.75};
+  const FrameworkTime alone = {.tensor_parallel = TP_ALONE};
+  ck_assert_double_eq_tol(framework_collective_s(&fused, 8e-3, 4), 2e-3, 1e-15);
+  ck_assert_double_eq_tol(framework_collective_s(&alone, 8e-3, 4), 8e-3, 1e-15);
+}
+END_TEST
+
+START_TEST(rates_are_of_the_gpu_generation) {
+  FrameworkTime time = {0};
+  time.rates[ARCHITECTURE_HOPPER] = (FrameworkRates){0.5, 0.3, 0};
+  Gpu gpu = {.architecture = ARCHITECTURE_HOPPER, .under_load = 0.8, .attention_forward = 0.6, .attention_backward = 0.4};
+  gpu.under_load_of[NUMBER_FP8] = 0.6;
+  Gpu reached = framework_gpu(&time, &gpu);
+  ck_assert_double_eq_tol(reached.under_load, 0.4, 1e-15);
+  ck_assert_double_eq_tol(reached.under_load_of[NUMBER_FP8], 0.3, 1e-15);
+  ck_assert_double_eq(reached.under_load_of[NUMBER_BF16], 0);
+  ck_assert_double_eq(reached.attention_forward, 0.3);
+  ck_assert_double_eq(reached.attention_backward, 0.4);
+  gpu.architecture = ARCHITECTURE_AMPERE;
+  ck_assert_double_eq(framework_gpu(&time, &gpu).under_load, 0.8);
+}
+END_TEST
+
+/* gpt2 on one GPU, one micro-batch, with a host far slower than its kernels: the step is the host's time. 12 layers,
+ * embedding and head: forward 2·1 + 12·10 ms, backward 2·1 + 12·20 ms, with full recompute 12·5 ms more. */
+static double host_bound_step_s(Recompute recompute) {
+  g_autoptr(Model) model = model_read("gpt2", NULL);
+  g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);
+  g_autoptr(Plan) plan = plan_new();
+  Framework slow = {.time = {.has_host = TRUE,
+                             .layer_forward_s = 10e-3,
+                             .layer_again_s = 5e-3,
+                             .layer_backward_s = 20e-3,
+                             .ends_forward_s = 1e-3,
+                             .ends_backward_s = 1e-3}};
+  plan_set_framework(plan, "slow", &slow);
+  plan->gpus = 1;
+  plan->global_batch = 1;
+  plan->seq_len = 128;
+  plan->recompute = recompute;
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Prediction) prediction = predict(model, cluster, plan, &error);
+  ck_assert_msg(prediction != NULL, "%s", error != NULL ? error->message : "");
+  return prediction->step_time_s;
+}
+
+START_TEST(a_step_of_small_kernels_takes_the_hosts_time) {
+  double plain_s = host_bound_step_s(RECOMPUTE_NONE), again_s = host_bound_step_s(RECOMPUTE_FULL);
+  ck_assert_double_eq_tol(plain_s, 0.364, 0.01); /* and the last kernels and the optimizer */
+  ck_assert_double_eq_tol(again_s - plain_s, 0.060, 0.001);
+}
+END_TEST
+
+static int n_host_waits(const Program *program) {
+  int n = 0;
+  for (int i = 0; i < program->ranks[0].n_ops; i++)
+    n += program->ranks[0].ops[i].action == ACTION_WAIT;
+  return n;
+}
+
+/* 1f1b over 2 stages, 4 micro-batches. Rank 0 exchanges ahead of F1 (sends F0) and of B0 … B3 (receives; all but the last
+ * send as well); nothing comes or goes ahead of F0, F2 and F3. */
+START_TEST(synchronous_sends_have_the_host_wait_for_every_exchange) {
+  g_autoptr(Model) model = model_read("gpt2", NULL);
+  g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);
+  for (int sends = SENDS_ON_STREAMS; sends <= SENDS_SYNCHRONOUS; sends++) {
+    g_autoptr(Plan) plan = plan_new();
+    plan->gpus = 2;
+    plan->pp = 2;
+    plan->global_batch = 4;
+    plan->time.sends = sends;
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Prediction) prediction = predict(model, cluster, plan, &error);
+    ck_assert_msg(prediction != NULL, "%s", error != NULL ? error->message : "");
+    ck_assert_int_eq(n_host_waits(prediction->program), sends == SENDS_SYNCHRONOUS ? 5 : 0);
+  }
+}
+END_TEST
+
+START_TEST(interleaved_overlaps_its_sends_where_the_framework_does) {
+  g_autoptr(Model) model = model_read("gpt2", NULL);
+  g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);
+  for (int chunks = 1; chunks <= 2; chunks++) {
+    g_autoptr(Plan) plan = plan_new();
+    plan->gpus = 2;
+    plan->pp = 2;
+    plan->chunks = chunks;
+    plan->global_batch = 4;
+    plan->time.overlap_p2p = P2P_CHUNKS;
+    g_autoptr(Prediction) prediction = predict(model, cluster, plan, NULL);
+    ck_assert_ptr_nonnull(prediction);
+    ck_assert_int_eq(prediction->workload->plan->overlap_p2p, chunks == 2);
+  }
+}
+END_TEST
+
+int main(void) {
+  TCase *cases = tcase_create("framework_time");
+  tcase_add_test(cases, keys_fill_the_struct);
+  tcase_add_test(cases, bad_files_are_refused);
+  tcase_add_test(cases, every_shipped_framework_is_read);
+  tcase_add_test(cases, the_last_rank_is_as_late_as_order_statistics_say);
+  tcase_add_test(cases, a_fused_collective_shows_what_is_not_hidden);
+  tcase_add_test(cases, rates_are_of_the_gpu_generation);
+  tcase_add_test(cases, a_step_of_small_kernels_takes_the_hosts_time);
+  tcase_add_test(cases, synchronous_sends_have_the_host_wait_for_every_exchange);
+  tcase_add_test(cases, interleaved_overlaps_its_sends_where_the_framework_does);
+  Suite *suite = suite_create("framework_time");
+  suite_add_tcase(suite, cases);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return n_failed != 0;
+}
