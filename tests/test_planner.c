@@ -47,7 +47,7 @@ static Space *space_of_case(gsize i) {
                          {"micro-batch", i % 2 == 0 ? "1,4" : "2"},
                          {"schedule", "1f1b,interleaved,zb-h1"},
                          {"chunks", "1,2"},
-                         {"zero", "0,1,3"},
+                         {"zero", i % 3 == 0 ? "0,1,3" : "0,3"},
                          {"recompute", i == 0 ? "none,selective,full" : "none,full"},
                          {NULL}};
   return space_of(given);
@@ -163,22 +163,30 @@ START_TEST(published_plans_are_the_best_or_nearly) {
     int tp, pp;
   } published[] = {{"megatron-530b", "2240", "2240", 8, 35}, {"megatron-1t", "3072", "3072", 8, 64}};
   for (gsize i = 0; i < G_N_ELEMENTS(published); i++) {
-    const Given given[] = {{"model", published[i].model}, {"cluster", "selene"},
-                           {"gpus", published[i].gpus},   {"global-batch", published[i].batch},
-                           {"seq-len", "2048"},           {"precision", "fp16"},
-                           {"recipe", "megatron"},        {"attention", "unfused"},
-                           {"recompute", "full"},         {"zero", "0"},
-                           {"sequence-parallel", "off"},  {"overlap-grad", "off"},
-                           {"overlap-param", "off"},      {NULL}};
+    const Given given[] = {{"model", published[i].model},
+                           {"cluster", "selene"},
+                           {"gpus", published[i].gpus},
+                           {"global-batch", published[i].batch},
+                           {"seq-len", "2048"},
+                           {"precision", "fp16"},
+                           {"recipe", "megatron"},
+                           {"attention", "unfused"},
+                           {"recompute", "full"},
+                           {"zero", "0"},
+                           {"sequence-parallel", "off"},
+                           {"overlap-grad", "off"},
+                           {"overlap-param", "off"},
+                           {"micro-batch", "1"},
+                           {NULL}};
     g_autoptr(Space) space = space_of(given);
     PlannerRequest request = request_of(space);
-    request.n_kept = 3;
+    request.n_kept = 2;
     request.n_threads = 2;
     g_autoptr(PlannerResult) result = search(&request);
     const PlanOutcome *best = result->kept->pdata[0], *found = NULL;
     for (guint k = 0; k < result->kept->len && found == NULL; k++) {
       const Plan *plan = ((PlanOutcome *)result->kept->pdata[k])->completed;
-      if (plan->tp == published[i].tp && plan->pp == published[i].pp && plan->micro_batch == 1)
+      if (plan->tp == published[i].tp && plan->pp == published[i].pp)
         found = result->kept->pdata[k];
     }
     ck_assert_msg(found != NULL && found->step_time_s < 1.02 * best->step_time_s, "%s on %s", published[i].model,
