@@ -63,8 +63,9 @@ static void append_axes(GString *out, const Explanation *e) {
 static void say_compute(const Explanation *e, GString *out) {
   const StepReport *step = e->step;
   double running_s = step->breakdown_s[BREAKDOWN_COMPUTE] + step->breakdown_s[BREAKDOWN_RECOMPUTE];
-  g_string_append_printf(out, "computes, with recomputation at %.1f %% of the %s peak while it does",
-                         percent(step->hfu * step->step_time_s / running_s), step->peak_number);
+  g_string_append_printf(out, "computes, at %.1f %% of the %s peak while it does%s",
+                         percent(step->hfu * step->step_time_s / running_s), step->peak_number,
+                         running_s > step->breakdown_s[BREAKDOWN_COMPUTE] ? " (recomputed work counted)" : "");
 }
 
 static void say_recompute(const Explanation *e, GString *out) {
