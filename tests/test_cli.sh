@@ -235,6 +235,32 @@ done <<'TABLE'
 2|--width: found -5|schedule --pp 4 --micro-batches 4 --draw --width -5
 0|makespan         9 units of --times|schedule --pp 2 --micro-batches 2
 0|"makespan" : 0|schedule --pp 2 --micro-batches 2 --times F=0,I=0,W=0 --json
+# plan, explain
+0|Usage:;--objective;Example|plan --help
+2|--model is missing|plan
+2|--global-batch is missing|plan --model gpt2 --cluster selene --gpus 8
+2|--gpus is missing|plan --model gpt2 --cluster selene --global-batch 8
+2|--objective: found "speed";mfu, tokens_per_s, cost|plan --model gpt2 --cluster selene --gpus 8 --global-batch 8 --objective speed
+2|--emit: found "megatorn";did you mean "megatron"?|plan --model gpt2 --cluster selene --gpus 8 --global-batch 8 --emit megatorn
+2|--emit-to x needs --emit|plan --model gpt2 --cluster selene --gpus 8 --global-batch 8 --emit-to x
+2|--json and --emit-to - clash|plan --model gpt2 --cluster selene --gpus 8 --global-batch 8 --emit megatron --emit-to - --json
+2|--deadline needs --tokens|plan --model gpt2 --cluster selene --gpus 8 --global-batch 8 --deadline 3d
+2|--deadline;without a unit|plan --model gpt2 --cluster selene --gpus 8 --global-batch 8 --tokens 1T --deadline 3
+2|--price;without a unit|plan --model gpt2 --cluster selene --gpus 8 --global-batch 8 --price 3
+2|--top: found 0|plan --model gpt2 --cluster selene --gpus 8 --global-batch 8 --top 0
+2|--jobs: found 0|plan --model gpt2 --cluster selene --gpus 8 --global-batch 8 --jobs 0
+1|too slow for the deadline|plan --model gpt2 --cluster selene --gpus 8 --global-batch 8 --tokens 100T --deadline 3min
+1|do not fit in memory;GB more|plan --model gpt3-175b --cluster selene --gpus 8 --global-batch 8
+0|the best of;Runners-up;Why the others lost;One step from the best;training;--sequence-parallel|plan --model gpt2 --cluster selene --gpus 8 --global-batch 8 --tokens 1T
+0|MEGATRON_ARGS=(;--tensor-model-parallel-size 2|plan --model gpt2 --cluster selene --gpus 8 --tp 2 --global-batch 8 --seq-len 1024 --emit megatron --emit-to -
+0|"train_batch_size" : 8|plan --model gpt2 --cluster selene --gpus 8 --tp 1 --zero 0 --overlap-grad off --global-batch 8 --emit deepspeed --emit-to -
+0|What crosses which link;Where the time goes;What if;One after the other|explain PLAN
+0|Strong scaling;it is bubble|explain --model llama-3-8b --cluster dgx-h100 --gpus 16,128 --tp 2 --pp 2 --global-batch 64 --zero 1
+0|Weak scaling|explain --model llama-3-8b --cluster dgx-h100 --gpus 16,32 --tp 2 --pp 2 --global-batch 64 --zero 1 --weak
+2|--tp: found several values;only --gpus|explain --model gpt2 --cluster selene --gpus 8 --tp 1,2
+2|--weak needs several --gpus|explain PLAN --weak
+2|--global-batch is missing|explain --model gpt2 --cluster selene --gpus 8,16
+1|on 12 GPUs: ;whole nodes|explain --model gpt2 --cluster selene --gpus 8,12 --global-batch 96
 # memory
 2|give either --model FILE or --params N|memory
 2|--params: found "7G"|memory --params 7G
