@@ -52,6 +52,7 @@ static void change_list(const Prediction *prediction, const WorkList *work, Time
   for (int i = 0; i < list->n_items; i++) {
     TimedItem *item = &list->items[i];
     item->duration_ns = item_ns(prediction, &work->items[i], item->duration_ns, without);
+    item->latency_ns = MIN(item->latency_ns, item->duration_ns);
     if (is_without(without, WHAT_IF_FREE_LAUNCHES))
       item->launch_ns = 0;
   }
@@ -124,6 +125,8 @@ Timing *what_if_timing(const Prediction *prediction, guint without) {
       change_list(prediction, &prediction->workload->work[piece][phase], &timing->lists[piece][phase], without);
   change_works(prediction->program, timing, without);
   change_transfers(prediction->program, timing, without);
+  if (is_without(without, WHAT_IF_FREE_TP))
+    timing->tp = (WayLoad){0};
   timing->host_sync = changed(timing->host_sync, FALSE, is_without(without, WHAT_IF_FREE_LAUNCHES));
   if (is_without(without, WHAT_IF_FREE_LAUNCHES))
     timing->host_sync = (OpTime){0};
