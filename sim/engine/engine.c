@@ -32,6 +32,7 @@
 #include "engine_state.h"
 
 #include "follow.h"
+#include "prefetch.h"
 #include "variation.h"
 
 static G_NO_INLINE void vary(const Engine *engine, gint32 rank, gint32 op, gint64 *run_ns, gint64 *tail_ns) {
@@ -141,13 +142,6 @@ static G_NO_INLINE void start_collective(Engine *engine, gint32 lane, gint32 op,
   for (gint32 member = lane; member >= 0 && engine->taxed != NULL; member = engine->lanes[member].chain)
     engine_tax(engine, rank_of(member), end_ns - time->run_ns, end_ns);
   end_at(engine, lane, end_ns);
-}
-
-/* The op that its stream examines next: by then other ranks have had their turns, and its lines would be cold. */
-static inline void prefetch(const Rank *state, gint32 next) {
-  __builtin_prefetch(&state->tasks[next]);
-  __builtin_prefetch(&state->end_ns[next]);
-  __builtin_prefetch(&state->start_ns[next]);
 }
 
 static G_ALWAYS_INLINE inline void start(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 ready_ns) {
@@ -284,27 +278,6 @@ static inline gboolean is_too_early(const Engine *engine, gint32 lane) {
   return engine->taxed != NULL && head >= 0 && engine->ranks[rank_of(lane)].end_ns[head] > engine->horizon_ns;
 }
 
-/* Two ends that are due together are of two ranks, as a rule, and both cold: what the first needs is fetched while what
- * tells where the second's lies comes in. */
-static void prefetch_ends(const Engine *engine, const gint32 *lanes, int n) {
-  for (int i = 0; i < n; i++) {
-    const char *first_lane = (const char *)&engine->lanes[lanes[i] - lanes[i] % LANES_PER_RANK];
-    for (gsize byte = 0; byte < LANES_PER_RANK * sizeof(Lane); byte += CACHE_LINE_BYTES)
-      __builtin_prefetch(first_lane + byte);
-    __builtin_prefetch(&engine->ranks[rank_of(lanes[i])]);
-  }
-  for (int i = 0; i < n; i++) {
-    const Rank *state = &engine->ranks[rank_of(lanes[i])];
-    gint32 head = engine->lanes[lanes[i]].head, next = head >= 0 ? state->tasks[head].next : -1;
-    if (next < 0)
-      continue;
-    prefetch(state, next);
-    __builtin_prefetch(&state->issue_ns[next]);
-    if (state->tasks[next].after >= 0)
-      __builtin_prefetch(&state->end_ns[state->tasks[next].after]);
-  }
-}
-
 static inline void take(Engine *engine, gint32 lane) {
   if (engine->lanes[lane].state == LANE_DUE)
     engine_begin_flow(engine, lane, engine->queue.now);
@@ -315,12 +288,15 @@ static inline void take(Engine *engine, gint32 lane) {
 }
 
 static inline void take_ended(Engine *engine) {
-  while (engine->n_ended > 0)
+  while (engine->n_ended > 0) {
+    if (engine->contention != NULL)
+      prefetch_ended(engine);
     take(engine, engine->ended[--engine->n_ended]);
+  }
 }
 
 /* Flows have come to rest, and all that happens now has happened: other records follow without the clock. */
-static gboolean is_at_rest(const Engine *engine) {
+static gboolean is_at_rest(Engine *engine) {
   return engine->n_events >= engine->rest_after && contention_is_idle(engine->contention) &&
          event_queue_next(&engine->queue) > engine->horizon_ns;
 }
