@@ -327,7 +327,7 @@ static WayLoad *random_loads(guint64 *state, const Timing *timing) {
  * which are ready before others, and among waits of the host, they are the clock's. */
 START_TEST(shared_programs_run_as_by_the_clock) {
   guint64 state = 21;
-  for (int i = 0; i < 400; i++) {
+  for (int i = 0; i < 4000; i++) {
     Hand hand;
     hand_random(&hand, &state, 1 + random_up_to(&state, 4), 1 + random_up_to(&state, 6));
     g_autofree WayLoad *loads = random_loads(&state, &hand.timing);

@@ -432,15 +432,15 @@ static void run_following(const Simulation *simulation, Trace *trace, Follow *fo
   gint64 rest_ns = -1; /* until when transfers have ended by the clock */
   stats->n_events = follow_n_events(follow);
   for (gboolean has_ended = FALSE; !has_ended;) {
-    guint64 n_left = (guint64)follow_records(follow, engine.horizon_ns);
-    gint64 conflict_ns = follow_conflict_ns(follow, rest_ns);
+    gint32 n_made;
+    gint64 conflict_ns = follow_to_conflict(follow, engine.horizon_ns, rest_ns, &n_made);
     if (conflict_ns == G_MAXINT64)
       break;
     if (engine.trace == NULL)
       engine_init(&engine, simulation, trace, conflict_ns);
     engine_resume(&engine, conflict_ns);
-    engine.rest_after =
-        engine.n_events + LEAST_EVENTS + (n_left << MIN(n_turns++ / TURNS_UNTIL_TWICE, 20)) / RECORDS_PER_EVENT;
+    engine.rest_after = engine.n_events + LEAST_EVENTS +
+                        ((guint64)n_made << MIN(n_turns++ / TURNS_UNTIL_TWICE, 20)) / RECORDS_PER_EVENT;
     has_ended = run(&engine);
     if (has_ended)
       assert_all_ended(&engine);

@@ -25,13 +25,15 @@ struct Follow {
   const Course *course;
   const Timing *timing;
   Trace *trace;
-  guint *ways;          /* [transfers] bits of the ways a transfer takes; 0: none, it takes its own time; owned */
-  gint64 *offset_ns;    /* [ops] host time from its last barrier to the op's issue; owned */
-  gint64 *meeting_ns;   /* [meetings] latest arrival + run so far; owned */
-  gint32 *n_coming;     /* [meetings]; owned */
-  gint32 n_past;        /* steps from the first on that stand */
-  gint32 *first_left;   /* [ranks] the first transfer that may still end; owned */
-  IntervalList out, in; /* transfers of one rank */
+  guint *ways;           /* [transfers] bits of the ways a transfer takes; 0: none, it takes its own time; owned */
+  gint64 *offset_ns;     /* [ops] host time from its last barrier to the op's issue; owned */
+  gint64 *meeting_ns;    /* [meetings] latest arrival + run so far; owned */
+  gint32 *n_coming;      /* [meetings]; owned */
+  gint32 n_past;         /* steps from the first on that stand */
+  gint32 *first_left;    /* [ranks] the first transfer that may still end; owned */
+  gint32 *last_transfer; /* [ranks] no op behind it is a transfer with a record; −1: none is; owned */
+  gboolean has_ways;     /* some transfer takes one */
+  IntervalList out, in;  /* transfers of one rank */
 };
 
 static gboolean is_eager(const Simulation *simulation) {
@@ -110,8 +112,13 @@ Follow *follow_new(const Simulation *simulation, Trace *trace) {
                      .meeting_ns = g_new(gint64, course->n_meetings),
                      .n_coming = g_new(gint32, course->n_meetings),
                      .first_left = g_memdup2(course->first_transfer, sizeof(gint32) * (gsize)trace->n_ranks),
+                     .last_transfer = g_new(gint32, trace->n_ranks),
                      .out.intervals = g_new(Interval, course->most_transfers),
                      .in.intervals = g_new(Interval, course->most_transfers)};
+  for (int rank = 0; rank < trace->n_ranks; rank++)
+    follow->last_transfer[rank] = -1;
+  for (int i = 0; i < simulation->timing->n_transfers; i++)
+    follow->has_ways |= follow->ways[i] != 0;
   find_offsets(follow);
   return follow;
 }
@@ -124,6 +131,7 @@ void follow_free(Follow *follow) {
   g_free(follow->meeting_ns);
   g_free(follow->n_coming);
   g_free(follow->first_left);
+  g_free(follow->last_transfer);
   g_free(follow->out.intervals);
   g_free(follow->in.intervals);
   g_free(follow);
@@ -192,7 +200,18 @@ static void start_step(const Follow *follow, const CourseStep *step, gint64 read
   }
 }
 
-gint32 follow_records(Follow *follow, gint64 past_ns) {
+/* All but its host's launch of the op itself: when what it waits for has ended, and when it is issued. */
+static inline gint64 ready_and_issue(const Follow *follow, const CourseStep *step, gint64 *issue_ns) {
+  gint64 ready_ns = ready_time(follow, step);
+  *issue_ns = follow->offset_ns[step->op];
+  if (step->barrier < 0)
+    return ready_ns;
+  *issue_ns += follow->trace->end_ns[step->barrier];
+  return MAX(ready_ns, follow->trace->end_ns[step->barrier]);
+}
+
+/* What ends up to past_ns stands for good; meetings are held anew. */
+static void begin_turn(Follow *follow, gint64 past_ns) {
   const Course *course = follow->course;
   const gint64 *end_ns = follow->trace->end_ns;
   while (follow->n_past < course->n_ops && end_ns[course->steps[follow->n_past].op] >= 0 &&
@@ -202,19 +221,36 @@ gint32 follow_records(Follow *follow, gint64 past_ns) {
     follow->meeting_ns[m] = 0;
     follow->n_coming[m] = course->first_member[m + 1] - course->first_member[m];
   }
-  for (gint32 s = follow->n_past; s < course->n_ops; s++) {
-    const CourseStep *step = &course->steps[s];
+}
+
+/* Fill the records of these steps that have no end yet. */
+static void make_records(Follow *follow, gint32 begin, gint32 end) {
+  const gint64 *end_ns = follow->trace->end_ns;
+  for (gint32 s = begin; s < end; s++) {
+    const CourseStep *step = &follow->course->steps[s];
     if (end_ns[step->op] >= 0)
       continue;
-    gint64 ready_ns = ready_time(follow, step), issue_ns = follow->offset_ns[step->op];
-    if (step->barrier >= 0) {
-      ready_ns = MAX(ready_ns, end_ns[step->barrier]);
-      issue_ns += end_ns[step->barrier];
-    }
+    gint64 issue_ns, ready_ns = ready_and_issue(follow, step, &issue_ns);
     follow->trace->issue_ns[step->op] = issue_ns;
     start_step(follow, step, ready_ns, issue_ns);
+    if (step->kind >= COURSE_TRANSFER)
+      follow->last_transfer[step->rank] = MAX(follow->last_transfer[step->rank], step->op);
   }
-  return course->n_ops - follow->n_past;
+}
+
+/* What steps from `from` on wait for, but for those that have ended, ends at this moment or later: none has started
+ * before, nor is it only the host that they wait for. */
+static gint64 earliest_ready(const Follow *follow, gint32 from) {
+  const Course *course = follow->course;
+  gint64 earliest_ns = G_MAXINT64;
+  for (gint32 s = from; from < course->n_ops && s < course->open[from]; s++) {
+    const CourseStep *step = &course->steps[s];
+    gint64 issue_ns, ready_ns = follow->trace->end_ns[step->op];
+    if (ready_ns < 0)
+      ready_ns = ready_and_issue(follow, step, &issue_ns);
+    earliest_ns = MIN(earliest_ns, ready_ns);
+  }
+  return earliest_ns;
 }
 
 /* --- transfers in each other's way --- */
@@ -231,12 +267,16 @@ static inline void add_interval(IntervalList *list, Interval added) {
 static void sort_intervals(Follow *follow, int rank, gint64 from_ns) {
   const Course *course = follow->course;
   gint32 *first = &follow->first_left[rank];
-  while (*first < course->first_transfer[rank + 1] && follow->trace->end_ns[course->transfers[*first].op] <= from_ns)
+  const gint64 *ends_ns = follow->trace->end_ns;
+  while (*first < course->first_transfer[rank + 1] && ends_ns[course->transfers[*first].op] >= 0 &&
+         ends_ns[course->transfers[*first].op] <= from_ns)
     ++*first;
   follow->out.n = follow->in.n = 0;
   for (gint32 t = *first; t < course->first_transfer[rank + 1]; t++) {
     const CourseTransfer *transfer = &course->transfers[t];
-    gint64 end_ns = follow->trace->end_ns[transfer->op];
+    if (transfer->op > follow->last_transfer[rank])
+      break;
+    gint64 end_ns = ends_ns[transfer->op];
     guint ways = follow->ways[transfer->work];
     if (ways == 0 || end_ns <= from_ns)
       continue;
@@ -262,12 +302,36 @@ static gint64 first_conflict(const IntervalList *list) {
   return G_MAXINT64;
 }
 
-gint64 follow_conflict_ns(Follow *follow, gint64 from_ns) {
+/* When the first transfer begins to share a way with one under way, of those that have a record and end after from_ns,
+ * which never grows less. */
+static gint64 conflict_after(Follow *follow, gint64 from_ns) {
   gint64 conflict_ns = G_MAXINT64;
   for (int rank = 0; rank < follow->trace->n_ranks; rank++) {
     sort_intervals(follow, rank, from_ns);
     conflict_ns = MIN(conflict_ns, MIN(first_conflict(&follow->out), first_conflict(&follow->in)));
   }
+  return conflict_ns;
+}
+
+/* Records are made a stretch of the course at a time, the next twice as long: what is found among them counts up to the
+ * moment before which no other op is ready. */
+gint64 follow_to_conflict(Follow *follow, gint64 past_ns, gint64 rest_ns, gint32 *n_made) {
+  enum { STEPS_OF_A_RANK = 16 };
+  const gint32 n_ops = follow->course->n_ops;
+  gint32 n_steps = follow->has_ways ? STEPS_OF_A_RANK * follow->trace->n_ranks : n_ops;
+  gint64 conflict_ns, until_ns;
+  begin_turn(follow, past_ns);
+  gint32 made = follow->n_past;
+  do {
+    const gint32 end = n_ops - made > n_steps ? made + n_steps : n_ops;
+    make_records(follow, made, end);
+    made = end;
+    n_steps = 2 * MIN(n_steps, n_ops / 2);
+    until_ns = earliest_ready(follow, made);
+    conflict_ns = follow->has_ways ? conflict_after(follow, rest_ns) : G_MAXINT64;
+    rest_ns = MAX(rest_ns, until_ns);
+  } while (conflict_ns > until_ns);
+  *n_made = made - follow->n_past;
   return conflict_ns;
 }
 

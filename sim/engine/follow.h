@@ -13,12 +13,11 @@ Follow *follow_new(const Simulation *simulation, Trace *trace);
 void follow_free(Follow *follow);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Follow, follow_free)
 
-/* Fill all records that have no end yet, as if no transfer slowed another. What ends up to past_ns stands for good.
- * Returns about how many records may not. */
-gint32 follow_records(Follow *follow, gint64 past_ns);
-/* When the first transfer begins to share a way with one under way, of those that end after from_ns (−1: all), which
- * never grows less; G_MAXINT64: none does. */
-gint64 follow_conflict_ns(Follow *follow, gint64 from_ns);
+/* Fill records that have no end yet, as if no transfer slowed another, up to the first moment at which one would: when
+ * a transfer begins to share a way with one under way. That moment is the result, and some records beyond it are made;
+ * G_MAXINT64: there is none, and all are. What ends up to past_ns stands for good, and transfers that end up to rest_ns
+ * (−1: none do) share with none after it; neither ever grows less. *n_made: about how many records may not stand. */
+gint64 follow_to_conflict(Follow *follow, gint64 past_ns, gint64 rest_ns, gint32 *n_made);
 /* As many events as the clock has in all: it ends the members of a meeting by one, and so both ends of a transfer that
  * is no flow. */
 guint64 follow_n_events(const Follow *follow);

@@ -20,22 +20,18 @@ static void forget(const Rank *state, gint32 op) {
   state->start_ns[op] = state->end_ns[op] = state->issue_ns[op] = -1;
 }
 
+/* Heads only move on. Records of a stream are made in order, so behind the first op without one there are none. */
 static void find_heads(Engine *engine, gint32 rank, gint64 now_ns) {
   Lane *lanes = &engine->lanes[rank * LANES_PER_RANK];
   const Rank *state = &engine->ranks[rank];
-  gint32 *n_past = &engine->lists[rank].n_past; /* folded: a list is a rank's */
-  while (*n_past < state->list->n_tasks && state->end_ns[*n_past] >= 0 && state->end_ns[*n_past] < now_ns)
-    ++*n_past;
-  for (int stream = 0; stream < LANES_PER_RANK; stream++)
-    lanes[stream] = (Lane){.head = -1, .last = -1, .chain = -1};
-  for (gint32 i = *n_past; i < state->list->n_tasks; i++) {
-    Lane *lane = &lanes[state->tasks[i].stream];
-    if (lane->head >= 0)
+  for (int stream = 0; stream < N_STREAMS; stream++) {
+    gint32 head = lanes[stream].head, last = lanes[stream].last;
+    for (; head >= 0 && state->end_ns[head] >= 0 && state->end_ns[head] < now_ns; head = state->tasks[head].next)
+      last = head;
+    lanes[stream] = (Lane){.head = head, .last = last, .chain = -1};
+    for (gint32 i = head < 0 ? -1 : state->tasks[head].next; i >= 0 && state->start_ns[i] >= 0;
+         i = state->tasks[i].next)
       forget(state, i);
-    else if (state->end_ns[i] < now_ns)
-      lane->last = i;
-    else
-      lane->head = i;
   }
 }
 

@@ -58,7 +58,7 @@ static void describe_rank(Builder *builder, int rank, gint32 *const *match) {
                          .work = op->work,
                          .meets = -1,
                          .kind = kind_of(builder->program, op),
-                         .is_send = op->kind == OP_SEND,
+                         .rank = (guint16)rank,
                          .waits = op->after[2] >= 0 ? COURSE_AFTER_MORE : COURSE_AFTER_FEW};
     if (step->kind == COURSE_TRANSFER)
       step->meets = course->first[op->peer] + match[rank][i];
@@ -267,8 +267,10 @@ static void walk(Builder *builder) {
   for (gint32 i = 0; i < course->n_ops; i++)
     if (builder->n_awaited[i] == 0)
       builder->ready[builder->n_ready++] = i;
-  while (builder->n_posted < builder->n_ready)
+  while (builder->n_posted < builder->n_ready) {
+    course->open[builder->n_posted] = builder->n_ready;
     post(builder, builder->ready[builder->n_posted]);
+  }
   g_assert(builder->n_posted == course->n_ops); /* the program has been verified */
 }
 
@@ -279,6 +281,7 @@ static Course *course_empty(const Program *program) {
     course->first[rank + 1] = course->first[rank] + program->ranks[rank].n_ops;
   course->n_ops = course->first[program->n_ranks];
   course->steps = g_new(CourseStep, course->n_ops);
+  course->open = g_new(gint32, course->n_ops);
   course->ops = g_new(const Op *, course->n_ops);
   course->issues = g_new(CourseIssue, course->n_ops);
   course->transfers = g_new(CourseTransfer, course->n_ops);
@@ -287,6 +290,8 @@ static Course *course_empty(const Program *program) {
 }
 
 Course *course_new(const Program *program, gint32 *const *match) {
+  if (program->n_ranks > G_MAXUINT16)
+    return NULL;
   Course *course = course_empty(program);
   gsize n_ops = (gsize)course->n_ops;
   Builder builder = {.course = course,
@@ -318,6 +323,7 @@ void course_free(Course *course) {
   if (course == NULL)
     return;
   g_free(course->steps);
+  g_free(course->open);
   g_free(course->ops);
   g_free(course->issues);
   g_free(course->first);

@@ -29,9 +29,9 @@ typedef struct {
   gint32 barrier;   /* latest OP_HOST before it in its list */
   gint32 work;      /* as Op.work */
   gint32 meets;     /* transfer: its partner; meeting: its number */
+  guint16 rank;     /* whose list it is of */
   guint8 kind;      /* CourseKind */
-  guint8 is_send;
-  guint8 waits; /* CourseAfter */
+  guint8 waits;     /* CourseAfter */
 } CourseStep;
 
 /* A transfer or collective, in list order. */
@@ -51,6 +51,7 @@ struct Course {
   CourseIssue *issues; /* [n_ops]; owned */
   CourseStep *steps;   /* [n_ops]; owned, as all below */
   const Op **ops;      /* [n_ops] */
+  gint32 *open;        /* [n_ops]: steps s … open[s] − 1 wait for none from s on; all others from s on do */
   gint32 *first;       /* [ranks + 1] first op of each list */
 
   int n_meetings;
@@ -63,6 +64,6 @@ struct Course {
   int most_transfers; /* of a rank */
 };
 
-/* `match` as program_match(). */
+/* `match` as program_match(). NULL for more ranks than a step can tell apart. */
 Course *course_new(const Program *program, gint32 *const *match);
 void course_free(Course *course);
