@@ -1,12 +1,12 @@
 /* Whole predictions per second of processor time: GPT-3 175B class plans, folded, event-level, memory included, one
- * core. Three sets of plans, each predicted alone and by a scratch that meets it for the first time, and again. Then
+ * core. Three sets of plans, each predicted alone, then by a scratch that meets it, and again. Then
  * single plans; and the same on a GPU whose file has 3,000 measured products around the shapes wanted, 200 points of
  * memory kernels and 300 of attention, in a cluster whose file has 24 curves of collectives.
  *
  * Instructions per event, which a loaded machine does not change:
  *
  *     valgrind --tool=callgrind build/tests/bench_predict count 1      I₁ instructions, E events
- *     valgrind --tool=callgrind build/tests/bench_predict count 2      I₂: the sets once more, their structures known
+ *     valgrind --tool=callgrind build/tests/bench_predict count 2      I₂: each plan once more, its structure known
  *     (I₂ − I₁) / E */
 #include <glib/gstdio.h>
 #include <stdio.h>
@@ -71,21 +71,24 @@ static GPtrArray *plans_of(const Set *set, const Model *model, const Cluster *cl
   return plans;
 }
 
-static guint64 predict_all(PredictScratch *scratch, const GPtrArray *plans, const Model *model,
+/* Each plan `n` times in a row. Returns the events of once all. */
+static guint64 predict_all(PredictScratch *scratch, const GPtrArray *plans, guint n, const Model *model,
                            const Cluster *cluster) {
   guint64 n_events = 0;
-  for (guint i = 0; i < plans->len; i++) {
+  for (guint i = 0; i < plans->len * n; i++) {
     g_autoptr(GError) error = NULL;
-    g_autoptr(Prediction) prediction = predict_with(scratch, model, cluster, g_ptr_array_index(plans, i), &error);
+    g_autoptr(Prediction) prediction = predict_with(scratch, model, cluster, g_ptr_array_index(plans, i / n), &error);
     g_assert_no_error(error);
     n_events += prediction->engine.n_events;
   }
-  return n_events;
+  return n_events / n;
 }
 
-static double seconds_of(PredictScratch *scratch, const GPtrArray *plans, const Model *model, const Cluster *cluster) {
+static double seconds_of(PredictScratch *scratch, const Plan *plan, const Model *model, const Cluster *cluster) {
   clock_t begin = clock();
-  predict_all(scratch, plans, model, cluster);
+  Prediction *prediction = predict_with(scratch, model, cluster, plan, NULL);
+  g_assert_nonnull(prediction);
+  prediction_free(prediction);
   return (double)(clock() - begin) / CLOCKS_PER_SEC;
 }
 
@@ -104,12 +107,16 @@ static double median(double seconds[ROUNDS]) {
 static void bench_set(const Set *set, const Model *model, const Cluster *cluster) {
   g_autoptr(GPtrArray) plans = plans_of(set, model, cluster);
   double alone[ROUNDS], first[ROUNDS], again[ROUNDS];
-  guint64 n_events = predict_all(NULL, plans, model, cluster);
+  guint64 n_events = predict_all(NULL, plans, 1, model, cluster);
   for (int i = 0; i < ROUNDS; i++) {
     g_autoptr(PredictScratch) scratch = predict_scratch_new();
-    alone[i] = seconds_of(NULL, plans, model, cluster);
-    first[i] = seconds_of(scratch, plans, model, cluster);
-    again[i] = seconds_of(scratch, plans, model, cluster);
+    alone[i] = first[i] = again[i] = 0;
+    for (guint k = 0; k < plans->len; k++) {
+      const Plan *plan = g_ptr_array_index(plans, k);
+      alone[i] += seconds_of(NULL, plan, model, cluster);
+      first[i] += seconds_of(scratch, plan, model, cluster);
+      again[i] += seconds_of(scratch, plan, model, cluster);
+    }
   }
   double again_s = median(again);
   printf("%-46s %3u plans, %5.0f events each: alone %6.0f/s, structure new %6.0f/s, known %6.0f/s (%.0f ns/event)\n",
@@ -117,14 +124,12 @@ static void bench_set(const Set *set, const Model *model, const Cluster *cluster
          plans->len / again_s, again_s * 1e9 / (double)n_events);
 }
 
-/* All sets `n` times by one scratch. */
+/* Each plan of all sets `n` times by one scratch. */
 static void count_events(int n, const Model *model, const Cluster *cluster) {
   g_autoptr(PredictScratch) scratch = predict_scratch_new();
-  guint64 n_events = 0;
   for (gsize s = 0; s < G_N_ELEMENTS(sets); s++) {
     g_autoptr(GPtrArray) plans = plans_of(&sets[s], model, cluster);
-    for (int i = 0; i < n; i++)
-      n_events = predict_all(scratch, plans, model, cluster);
+    guint64 n_events = predict_all(scratch, plans, (guint)n, model, cluster);
     printf("%-46s %3u plans, E = %" G_GUINT64_FORMAT " events\n", sets[s].name, plans->len, n_events);
   }
 }

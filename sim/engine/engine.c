@@ -422,12 +422,13 @@ static void run_by_clock(const Simulation *simulation, Trace *trace, EngineStats
   engine_clear(&engine);
 }
 
-/* Where transfers get in each other's way the clock takes over, until they no longer do. To make a record without it
- * costs a RECORDS_PER_EVENT-th of one of its events: it runs on for as long as those made in vain have cost, and for
- * longer the more often it is called. */
+/* Where transfers get in each other's way the clock takes over, until they no longer do. To call it costs about as much
+ * as MOST_PATIENCE / 16 of its events, and to make a record without it a RECORDS_PER_EVENT-th of one: it runs on for as
+ * long as those made in vain have cost, and for longer and longer while it is called again soon, in less than SOON
+ * records of a rank. */
 static void run_following(const Simulation *simulation, Trace *trace, Follow *follow, EngineStats *stats) {
-  enum { LEAST_EVENTS = 32, RECORDS_PER_EVENT = 16, TURNS_UNTIL_TWICE = 4 };
-  int n_turns = 0;
+  enum { LEAST_PATIENCE = 32, MOST_PATIENCE = 1024, RECORDS_PER_EVENT = 16, SOON = 17 };
+  guint64 patience = LEAST_PATIENCE; /* events */
   Engine engine = {0};
   gint64 rest_ns = -1; /* until when transfers have ended by the clock */
   stats->n_events = follow_n_events(follow);
@@ -439,8 +440,8 @@ static void run_following(const Simulation *simulation, Trace *trace, Follow *fo
     if (engine.trace == NULL)
       engine_init(&engine, simulation, trace, conflict_ns);
     engine_resume(&engine, conflict_ns);
-    engine.rest_after = engine.n_events + LEAST_EVENTS +
-                        ((guint64)n_made << MIN(n_turns++ / TURNS_UNTIL_TWICE, 20)) / RECORDS_PER_EVENT;
+    patience = n_made < SOON * trace->n_ranks ? MIN(4 * patience, MOST_PATIENCE) : LEAST_PATIENCE;
+    engine.rest_after = engine.n_events + patience + (guint64)n_made / RECORDS_PER_EVENT;
     has_ended = run(&engine);
     if (has_ended)
       assert_all_ended(&engine);
