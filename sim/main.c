@@ -26,7 +26,7 @@ static const Command commands[] = {
     {"collective", "time and bus bandwidth of a collective, as nccl-tests prints it", command_collective},
     {"plan", "the best plan, why the others lost, what each option is worth, how to start it", command_plan},
     {"explain", "why a step takes as long as it does, what would be next, what grows with the GPUs", command_explain},
-    {"plot", "bubble, MFU and memory curves over many configurations", command_plot},
+    {"plot", "figures over many configurations: bubble, MFU, memory, fronts, maps, timelines", command_plot},
     {"compare", "a predicted trace beside a measured one of the same Program", command_compare},
     {"sweep", "a space of configurations: the best, the Pareto front, why the rest lost", command_sweep},
     {"validate", "published runs predicted: signed errors by source, a baseline beside them", command_validate},
