@@ -8,29 +8,37 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data_path.h"
 #include "json_report.h"
 #include "plan_cases.h"
 #include "step_of_prediction.h"
 
 enum { BATCHES = 12, PLANS_PER_BATCH = 25, LIKENESSES = 3, MAX_GPUS = 4096 };
 
-static const char *const framework_names[] = {"megatron-lm",     "megatron-deepspeed", "nemo",
-                                              "megatron-bridge", "torchtitan",         "pytorch-fsdp"};
-enum { N_FRAMEWORKS = G_N_ELEMENTS(framework_names) };
-
 static Cluster *clusters[N_CASE_CLUSTERS];
-static Framework frameworks[N_FRAMEWORKS];
+static GStrv framework_names; /* of all that are shipped */
+static GArray *frameworks;    /* of Framework, the same */
+
+static void read_frameworks(void) {
+  framework_names = data_path_list("topologies/frameworks", ".yaml");
+  frameworks = g_array_new(FALSE, FALSE, sizeof(Framework));
+  for (char **name = framework_names; *name != NULL; name++) {
+    g_autoptr(GError) error = NULL;
+    Framework framework;
+    ck_assert_msg(framework_read(*name, &framework, &error), "%s", error ? error->message : "");
+    g_array_append_val(frameworks, framework);
+  }
+}
 
 static void set_up(void) {
   read_case_clusters(clusters);
-  for (int i = 0; i < N_FRAMEWORKS; i++) {
-    g_autoptr(GError) error = NULL;
-    ck_assert_msg(framework_read(framework_names[i], &frameworks[i], &error), "%s", error ? error->message : "");
-  }
+  read_frameworks();
 }
 
 static void tear_down(void) {
   free_case_clusters(clusters);
+  g_strfreev(framework_names);
+  g_array_unref(frameworks);
 }
 
 static char *json_of(const Prediction *prediction) {
@@ -109,10 +117,8 @@ static void draw_schedule(GRand *rand, Case *drawn) {
 }
 
 static void set_framework(GRand *rand, Plan *plan) {
-  int i = g_rand_int_range(rand, 0, N_FRAMEWORKS);
-  g_free(plan->framework);
-  plan->framework = NULL;
-  plan_set_framework(plan, framework_names[i], &frameworks[i]);
+  int i = g_rand_int_range(rand, 0, (gint32)frameworks->len);
+  plan_set_framework(plan, framework_names[i], &g_array_index(frameworks, Framework, i));
   if (coin(rand))
     plan->overlap_p2p = -1; /* as the framework and the schedule have it */
 }
