@@ -195,6 +195,11 @@ static GroupShape *group_shapes(const Costing *costing, const Program *program) 
   return shapes;
 }
 
+/* A collective among the kernels of a piece, which costs what it does within a whole op (item_s). */
+static gboolean is_of_kernels(const Program *program, const Transfer *transfer) {
+  return transfer->is_item && g_array_index(program->groups, Group, transfer->group).axes == AXIS_BIT(AXIS_TP);
+}
+
 /* Collectives of tp alone are part of compute ops, whole or expanded: their time is the kernels' business. (With those
  * of cp, which may cross nodes beside gradients and activations, a run is always expanded.) */
 static double collective_s(const Costing *costing, const Program *program, const Transfer *transfer,
@@ -203,8 +208,18 @@ static double collective_s(const Costing *costing, const Program *program, const
   CollectiveCost cost = collective_cost(costing->cluster, transfer->collective, shape, transfer->bytes, -1);
   if (group->spans_pp || group->axes != AXIS_BIT(AXIS_TP))
     collective_way_load(costing->cluster, shape, cost.algorithm == ALGORITHM_DIRECT, load);
-  load->latency_ns = ns_of(cost.latency_s);
-  return cost.time_s;
+  double time_s = is_of_kernels(program, transfer)
+                      ? framework_collective_s(&costing->workload->plan->time, cost.time_s, shape->n)
+                      : cost.time_s;
+  load->latency_ns = ns_of(MIN(cost.latency_s, time_s));
+  return time_s;
+}
+
+static gint64 transfer_launch_ns(const Costing *costing, const Program *program, const Transfer *transfer) {
+  const FrameworkTime *framework = &costing->workload->plan->time;
+  return framework->has_host && transfer->group >= 0 && is_of_kernels(program, transfer)
+             ? ns_of(framework->collective_s)
+             : costing->launch_ns;
 }
 
 static void time_transfers(const Costing *costing, const Program *program, Timing *timing) {
@@ -217,7 +232,7 @@ static void time_transfers(const Costing *costing, const Program *program, Timin
     WayLoad *load = &timing->loads[i];
     double time_s = transfer->group < 0 ? worst_send_s(costing, transfer, load)
                                         : collective_s(costing, program, transfer, &shapes[transfer->group], load);
-    timing->transfers[i] = launched(time_s, costing->launch_ns);
+    timing->transfers[i] = launched(time_s, transfer_launch_ns(costing, program, transfer));
   }
 }
 
