@@ -343,6 +343,55 @@ START_TEST(a_step_waits_for_the_shared_link) {
 }
 END_TEST
 
+/* A cluster with one of its inner links halved; its wiring is the caller's to free. */
+static Cluster with_half(const Cluster *cluster, guint seed) {
+  Cluster half = *cluster;
+  NodeTopology *node = &half.node;
+  if (seed % 3 == 0 && node->n_switches > 0) {
+    node->switches = g_memdup2(node->switches, sizeof *node->switches * (gsize)node->n_switches);
+    node->switches[seed % (guint)node->n_switches].uplink_Bps /= 2;
+  } else if (seed % 3 == 1) {
+    node->gpu_ports = g_memdup2(node->gpu_ports, sizeof *node->gpu_ports * (gsize)node->n_gpus);
+    node->gpu_ports[seed % (guint)node->n_gpus].Bps /= 8;
+  } else {
+    node->inter_socket_Bps /= 2;
+    node->mesh_link_Bps /= 2;
+  }
+  half.wiring = wiring_new(&half);
+  return half;
+}
+
+static void clear_half(Cluster *half, const Cluster *cluster) {
+  wiring_free(half->wiring);
+  if (half->node.switches != cluster->node.switches)
+    g_free(half->node.switches);
+  if (half->node.gpu_ports != cluster->node.gpu_ports)
+    g_free(half->node.gpu_ports);
+}
+
+START_TEST(halving_a_link_never_shortens_a_step) {
+  g_autoptr(Cluster) pairs = cluster_of(pairs_text);
+  g_autoptr(Cluster) mesh = read_cluster("dgx-1-v100");
+  g_autoptr(Cluster) tree = read_cluster("a100-pcie");
+  Cluster *const clusters[N_CASE_CLUSTERS] = {pairs, mesh, tree, pairs, mesh, tree};
+  int n_longer = 0;
+  for (guint seed = 0; seed < 90; seed++) {
+    g_auto(Case) drawn = random_case(seed, clusters, 64);
+    drawn.plan->contention = FALSE; /* shares follow who meets whom */
+    g_autoptr(Prediction) before = predict_case(&drawn);
+    Cluster half = with_half(drawn.cluster, seed);
+    g_autoptr(Prediction) after = predict_on(&drawn, &half, drawn.plan);
+    const gint64 was_ns = before->metrics->step_ns, is_ns = after->metrics->step_ns;
+    g_autofree char *text = case_text(&drawn);
+    if (is_ns < was_ns)
+      ck_abort_msg("%s\n%d ns, with half of a link %d", text, (int)was_ns, (int)is_ns);
+    n_longer += is_ns > was_ns;
+    clear_half(&half, drawn.cluster);
+  }
+  ck_assert_int_gt(n_longer, 15);
+}
+END_TEST
+
 int main(void) {
   TCase *tcase = tcase_create("wiring");
   tcase_add_test(tcase, gpus_share_the_uplink_to_their_nics);
@@ -357,6 +406,7 @@ int main(void) {
   tcase_add_test(tcase, gpus_that_nothing_joins_are_impossible);
   tcase_add_test(tcase, wide_domains_are_left_as_stated_and_say_so);
   tcase_add_test(tcase, a_step_waits_for_the_shared_link);
+  tcase_add_test(tcase, halving_a_link_never_shortens_a_step);
   Suite *suite = suite_create("wiring");
   suite_add_tcase(suite, tcase);
   SRunner *runner = srunner_create(suite);
