@@ -7,7 +7,10 @@
  *
  * The NIC share of a member is its node's NICs divided by its node's GPUs: beside this group, the other groups of the
  * same axis use the GPUs that are not its members. A pod of P GPUs has uplinks for P·share/oversubscription, and P/M
- * such groups lie in it, which leaves M·share/oversubscription to each. */
+ * such groups lie in it, which leaves M·share/oversubscription to each.
+ *
+ * Scale-up rate and NIC share are what the file states times what the described inside of a node leaves of it
+ * (wiring.h), times what faults leave of that (link_health.h). */
 #include "enclosures.h"
 
 #include <math.h>
