@@ -188,8 +188,12 @@ static void start_step(const Follow *follow, const CourseStep *step, gint64 read
   const OpTime *time = &timing->transfers[step->work];
   start_ns[op] = MAX(ready_ns, issue_ns + time->host_ns);
   if (step->kind == COURSE_TRANSFER) {
-    if (start_ns[step->meets] >= 0)
-      end_ns[op] = end_ns[step->meets] = MAX(start_ns[op], start_ns[step->meets]) + time->run_ns;
+    if (start_ns[step->meets] < 0)
+      return;
+    end_ns[op] = end_ns[step->meets] = MAX(start_ns[op], start_ns[step->meets]) + time->run_ns;
+    /* the clock may have started the partner: then its own step finds it done */
+    gint32 *last = &follow->last_transfer[follow->course->ops[op]->peer];
+    *last = MAX(*last, step->meets);
   } else if (step->kind == COURSE_COLLECTIVE) {
     end_ns[op] = start_ns[op] + time->run_ns;
   } else {
