@@ -394,6 +394,17 @@ START_TEST(the_options_shown_give_the_step_shown) {
                          {"seq-len", "1024"},
                          {"precision", "fp16"},
                          {"recipe", "megatron"},
+                         {"framework", "megatron-deepspeed"},
+                         {"order", "tp-cp-ep-pp-dp"},
+                         {"prefetch", "2"},
+                         {"bucket", "1000000"},
+                         {"zero-ranks", "2"},
+                         {"grad-norm-barrier", "off"},
+                         {"contention", "off"},
+                         {"steps", "2"},
+                         {"jitter", "0.01"},
+                         {"seed", "7"},
+                         {"flops", "megatron"},
                          {"attention", "unfused"},
                          {"overlap-grad", "on,off"},
                          {"overlap-param", "on,off"},
@@ -418,6 +429,7 @@ START_TEST(the_options_shown_give_the_step_shown) {
     g_autoptr(Prediction) prediction = predict(point.model, point.cluster, point.plan, NULL);
     ck_assert_ptr_nonnull(prediction);
     ck_assert_double_eq(prediction->step_time_s, kept->step_time_s);
+    ck_assert_double_eq(prediction->mfu, kept->mfu);
   }
 }
 END_TEST
