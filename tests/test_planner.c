@@ -385,7 +385,30 @@ START_TEST(the_json_object_has_what_the_text_has) {
 }
 END_TEST
 
-/* What is shown of the best plan can be typed again: the same step comes out. */
+/* What is shown of the best plans can be typed again: the same steps come out. */
+static void assert_typed_again(const Given *given) {
+  g_autoptr(Space) space = space_of(given);
+  PlannerRequest request = request_of(space);
+  g_autoptr(PlannerResult) result = search(&request);
+  for (guint k = 0; k < result->kept->len; k++) {
+    const PlanOutcome *kept = result->kept->pdata[k];
+    g_autofree char *options = planner_options(kept);
+    g_autoptr(Space) typed = space_new();
+    ck_assert(space_set(typed, "model", cases[2].model, NULL) && space_set(typed, "cluster", cases[2].cluster, NULL));
+    g_auto(GStrv) words = g_strsplit(options, " ", -1);
+    for (char **word = words; word[0] != NULL; word += 2)
+      ck_assert(space_set(typed, word[0] + 2, word[1], NULL));
+    ck_assert(space_finish(typed, NULL));
+    g_autoptr(SpaceReader) reader = space_reader_new(typed);
+    SpacePoint point;
+    ck_assert(space_reader_read(reader, 0, &point, NULL));
+    g_autoptr(Prediction) prediction = predict(point.model, point.cluster, point.plan, NULL);
+    ck_assert_ptr_nonnull(prediction);
+    ck_assert_double_eq(prediction->step_time_s, kept->step_time_s);
+    ck_assert_double_eq(prediction->mfu, kept->mfu);
+  }
+}
+
 START_TEST(the_options_shown_give_the_step_shown) {
   const Given given[] = {{"model", cases[2].model},
                          {"cluster", cases[2].cluster},
@@ -415,26 +438,23 @@ START_TEST(the_options_shown_give_the_step_shown) {
                          {"overlap-p2p", "on"},
                          {"micro-batch", "1"},
                          {NULL}};
-  g_autoptr(Space) space = space_of(given);
-  PlannerRequest request = request_of(space);
-  g_autoptr(PlannerResult) result = search(&request);
-  for (guint k = 0; k < result->kept->len; k++) {
-    const PlanOutcome *kept = result->kept->pdata[k];
-    g_autofree char *options = planner_options(kept);
-    g_autoptr(Space) typed = space_new();
-    ck_assert(space_set(typed, "model", cases[2].model, NULL) && space_set(typed, "cluster", cases[2].cluster, NULL));
-    g_auto(GStrv) words = g_strsplit(options, " ", -1);
-    for (char **word = words; word[0] != NULL; word += 2)
-      ck_assert(space_set(typed, word[0] + 2, word[1], NULL));
-    ck_assert(space_finish(typed, NULL));
-    g_autoptr(SpaceReader) reader = space_reader_new(typed);
-    SpacePoint point;
-    ck_assert(space_reader_read(reader, 0, &point, NULL));
-    g_autoptr(Prediction) prediction = predict(point.model, point.cluster, point.plan, NULL);
-    ck_assert_ptr_nonnull(prediction);
-    ck_assert_double_eq(prediction->step_time_s, kept->step_time_s);
-    ck_assert_double_eq(prediction->mfu, kept->mfu);
-  }
+  assert_typed_again(given);
+  /* a schedule of the table stands for auto, and runs as auto does */
+  const Given left_to_auto[] = {{"model", cases[2].model},
+                                {"cluster", cases[2].cluster},
+                                {"gpus", "16"},
+                                {"global-batch", "16"},
+                                {"seq-len", "1024"},
+                                {"schedule", "auto"},
+                                {"pp", "2"},
+                                {"tp", "2"},
+                                {"chunks", "17"},
+                                {"sequence-parallel", "on"},
+                                {"zero", "1"},
+                                {"recompute", "none"},
+                                {"micro-batch", "1"},
+                                {NULL}};
+  assert_typed_again(left_to_auto);
 }
 END_TEST
 

@@ -49,18 +49,21 @@ static void append_methods(GString *out, const Plan *plan, const Plan *left_out)
     g_string_append_printf(out, " --flops %s", flops_convention_names()[plan->flops]);
 }
 
-/* The switches that may be left to the schedule are −1 then. */
+/* What may be left to the schedule, and stands open in a plan then. */
+static void append_pipeline(GString *out, const Plan *plan, const Plan *left_out) {
+  append_switch(out, "overlap-p2p", plan->overlap_p2p, left_out->overlap_p2p);
+  append_switch(out, "grad-norm-barrier", plan->grad_norm_barrier, left_out->grad_norm_barrier);
+  append_count(out, "steps", plan->steps, left_out->steps);
+}
+
 static void append_runtime(GString *out, const Plan *plan, const Plan *left_out) {
   append_switch(out, "overlap-grad", plan->overlap_grad, left_out->overlap_grad);
   append_switch(out, "overlap-param", plan->overlap_param, left_out->overlap_param);
-  append_switch(out, "overlap-p2p", plan->overlap_p2p, left_out->overlap_p2p);
-  append_switch(out, "grad-norm-barrier", plan->grad_norm_barrier, left_out->grad_norm_barrier);
   append_switch(out, "contention", plan->contention, left_out->contention);
   append_count(out, "zero-ranks", plan->zero_ranks, left_out->zero_ranks);
   append_count(out, "micro-batch-group", plan->group, left_out->group);
   append_count(out, "bucket", plan->bucket_parameters, left_out->bucket_parameters);
   append_count(out, "prefetch", plan->prefetch, left_out->prefetch);
-  append_count(out, "steps", plan->steps, left_out->steps);
   append_order(out, plan, left_out);
   append_share(out, "jitter", plan->jitter);
   append_count(out, "seed", (gint64)plan->seed, (gint64)left_out->seed);
@@ -87,6 +90,8 @@ char *planner_options(const PlanOutcome *outcome) {
                          recompute_names()[plan->recompute], plan->sequence_parallel ? "on" : "off");
   g_autoptr(Plan) left_out = plan_new();
   append_methods(out, outcome->plan, left_out);
+  /* the schedule that stands for auto runs as auto does */
+  append_pipeline(out, stands_for != NULL ? plan : outcome->plan, left_out);
   append_runtime(out, outcome->plan, left_out);
   return g_string_free(out, FALSE);
 }
