@@ -300,6 +300,8 @@ done <<'TABLE'
 2|--nic-bandwidth;unit|topology --from-nvidia-smi matrix --generation hopper --nic-bandwidth 400
 0|name: "our-node";kind: nvlink_mesh|topology --from-nvidia-smi matrix --generation ampere --name our-node --output -
 0|# faults leave|collective --cluster faulty.yaml
+0|# node wiring: of 120.0 GB/s a GPU rings inside a node get 20.00 GB/s among 2;NVLinks|collective --cluster dgx-1-v100
+0|node wiring:;12.64 GB/s among 8; the inter-socket link node0/socket0 - node0/socket1|simulate --model gpt2 --cluster a100-pcie --gpus 8 --global-batch 8 --precision fp16
 # collective
 2|--cluster is missing|collective
 2|--op;did you mean "all_reduce"?|collective --cluster dgx-h100 --op allreduce

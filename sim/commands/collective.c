@@ -87,6 +87,10 @@ static void print_head(const Request *request, GString *out) {
                          shape->n_domains == 1 ? "" : "s");
   g_string_append_printf(out, "# bus %s, the slowest link is %s; library %s\n", bus, link_names[cost.link],
                          request->cluster->collectives.version);
+  if (request->cluster->wiring != NULL) {
+    g_string_append(out, "# ");
+    text_report_wiring(out, request->cluster);
+  }
   if (request->cluster->health != NULL) {
     g_string_append(out, "# ");
     text_report_health(out, request->cluster);

@@ -156,6 +156,8 @@ static gboolean place_ranks(Request *request, const CollectiveOptions *o, GError
     if (cluster->health == NULL)
       return FALSE;
   }
+  if (!cluster_check_sound(cluster, error))
+    return FALSE;
   request->shape = layout_shape_of(cluster, (const int *)ranks->data, (int)ranks->len);
   return TRUE;
 }

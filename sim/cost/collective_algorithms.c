@@ -161,7 +161,7 @@ static AlgorithmTime pat_time(const Case *c) {
 /* The m rings over domains run side by side, each with S/m and an m-th of the domain's NICs: together S over all. */
 static AlgorithmTime hierarchical_time(const Case *c) {
   double m = c->shape->max_per_domain, domains = c->shape->n_domains, laps = c->traits->ring_laps;
-  double inside_Bps = carried_Bps(c, ALGORITHM_RING, scale_up_Bps(c->cluster));
+  double inside_Bps = carried_Bps(c, ALGORITHM_RING, group_scale_up_Bps(c->cluster, c->shape, FALSE));
   double net_Bps = carried_Bps(c, ALGORITHM_RING, least_net_Bps(c->cluster, c->shape));
   double phases = laps + 1; /* each a collective of its own */
   double steps_s = latency_s(c, ALGORITHM_RING, laps * (m - 1 + domains - 1), laps * (domains - 1));
@@ -190,7 +190,7 @@ static double messages_latency_s(const Case *c) {
 static AlgorithmTime direct_time(const Case *c) {
   double n = c->shape->n, message_bytes = c->traits->message_is_part ? c->bytes / n : c->bytes;
   Boundary boundaries[MAX_BOUNDARIES];
-  int n_boundaries = enclosures_find(c->cluster, c->shape, boundaries);
+  int n_boundaries = enclosures_find(c->cluster, c->shape, TRUE, boundaries);
   double wire_s = 0;
   for (int i = 0; i < n_boundaries; i++) {
     double out_bytes = c->traits->messages(n, boundaries[i].members) * message_bytes;
@@ -203,7 +203,7 @@ static AlgorithmTime direct_time(const Case *c) {
 static AlgorithmTime pairwise_time(const Case *c) {
   double n = c->shape->n, slowest_Bps = INFINITY, wire_s = 0;
   Boundary boundaries[MAX_BOUNDARIES];
-  int n_boundaries = enclosures_find(c->cluster, c->shape, boundaries);
+  int n_boundaries = enclosures_find(c->cluster, c->shape, TRUE, boundaries);
   for (int i = 0; i < n_boundaries; i++) {
     double beyond = i + 1 < n_boundaries ? messages_to_outsiders(n, boundaries[i + 1].members) : 0;
     double rounds = messages_to_outsiders(n, boundaries[i].members) - beyond;

@@ -7,10 +7,15 @@
  *
  * The NIC share of a member is its node's NICs divided by its node's GPUs: beside this group, the other groups of the
  * same axis use the GPUs that are not its members. A pod of P GPUs has uplinks for P·share/oversubscription, and P/M
- * such groups lie in it, which leaves M·share/oversubscription to each. */
+ * such groups lie in it, which leaves M·share/oversubscription to each.
+ *
+ * Scale-up rate and NIC share are what the file states times what the described inside of a node leaves of it
+ * (wiring.h), times what faults leave of that (link_health.h). */
 #include "enclosures.h"
 
 #include <math.h>
+
+#include "wiring.h"
 
 LinkKind scale_up_link(const Cluster *cluster) {
   return cluster->scale_up == SCALE_UP_PCIE ? LINK_PCIE : LINK_NVLINK;
@@ -19,6 +24,14 @@ LinkKind scale_up_link(const Cluster *cluster) {
 double scale_up_Bps(const Cluster *cluster) {
   return cluster->scale_up_Bps * cluster->scale_up_efficiency *
          (cluster->health != NULL ? cluster->health->scale_up : 1);
+}
+
+double group_scale_up_Bps(const Cluster *cluster, const GroupShape *shape, gboolean is_direct) {
+  return scale_up_Bps(cluster) * wiring_group_share(cluster->wiring, shape->max_per_domain, shape->gap, is_direct);
+}
+
+double send_scale_up_Bps(const Cluster *cluster, int from, int to) {
+  return scale_up_Bps(cluster) * wiring_send_share(cluster->wiring, from, to);
 }
 
 double nic_Bps(const Cluster *cluster) {
@@ -30,18 +43,19 @@ double nic_share_Bps(const Cluster *cluster) {
   return nic_Bps(cluster) / cluster->node_egress_gpus;
 }
 
-double domain_health(const Cluster *cluster, int members) {
-  return cluster->health != NULL ? cluster->health->domain[CLAMP(members, 1, cluster->domain_gpus) - 1] : 1;
+double domain_share(const Cluster *cluster, int members) {
+  const double wired = wiring_egress_share(cluster->wiring);
+  return cluster->health != NULL ? wired * cluster->health->domain[CLAMP(members, 1, cluster->domain_gpus) - 1] : wired;
 }
 
 double tier_health(const Cluster *cluster, int tier) {
   return cluster->health != NULL ? cluster->health->tiers[tier] : 1;
 }
 
-int enclosures_find(const Cluster *cluster, const GroupShape *shape, Boundary out[MAX_BOUNDARIES]) {
+int enclosures_find(const Cluster *cluster, const GroupShape *shape, gboolean is_direct, Boundary out[MAX_BOUNDARIES]) {
   int n_out = 0;
   if (shape->max_per_domain > 1)
-    out[n_out++] = (Boundary){1, scale_up_Bps(cluster), scale_up_link(cluster)};
+    out[n_out++] = (Boundary){1, group_scale_up_Bps(cluster, shape, is_direct), scale_up_link(cluster)};
   if (shape->n_domains < 2)
     return n_out;
   double member_Bps = nic_share_Bps(cluster);
@@ -49,7 +63,7 @@ int enclosures_find(const Cluster *cluster, const GroupShape *shape, Boundary ou
     member_Bps /= cluster->tiers[0].oversubscription;
   out[n_out++] =
       (Boundary){shape->min_per_domain,
-                 shape->min_per_domain * member_Bps * domain_health(cluster, shape->min_per_domain), LINK_NET};
+                 shape->min_per_domain * member_Bps * domain_share(cluster, shape->min_per_domain), LINK_NET};
   for (int i = 1; i < cluster->n_tiers; i++) {
     const TierShape *below = &shape->tiers[i - 1];
     if (below->n_spans < 2)
@@ -63,7 +77,7 @@ int enclosures_find(const Cluster *cluster, const GroupShape *shape, Boundary ou
 
 double least_net_Bps(const Cluster *cluster, const GroupShape *shape) {
   Boundary boundaries[MAX_BOUNDARIES];
-  int n_boundaries = enclosures_find(cluster, shape, boundaries);
+  int n_boundaries = enclosures_find(cluster, shape, FALSE, boundaries);
   double least = INFINITY;
   for (int i = 0; i < n_boundaries; i++)
     if (boundaries[i].link == LINK_NET)
@@ -73,7 +87,7 @@ double least_net_Bps(const Cluster *cluster, const GroupShape *shape) {
 
 double collective_bus_Bps(const Cluster *cluster, const GroupShape *shape, LinkKind *slowest) {
   Boundary boundaries[MAX_BOUNDARIES];
-  int n_boundaries = enclosures_find(cluster, shape, boundaries);
+  int n_boundaries = enclosures_find(cluster, shape, FALSE, boundaries);
   Boundary least = {1, scale_up_Bps(cluster), scale_up_link(cluster)};
   for (int i = 0; i < n_boundaries; i++)
     if (i == 0 || boundaries[i].Bps < least.Bps)

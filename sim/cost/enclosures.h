@@ -13,19 +13,23 @@ typedef struct {
 
 enum { MAX_BOUNDARIES = 2 + CLUSTER_MAX_TIERS };
 
-/* From the innermost enclosure to the outermost; returns how many there are (none for n = 1). */
-int enclosures_find(const Cluster *cluster, const GroupShape *shape, Boundary out[MAX_BOUNDARIES]);
+/* From the innermost enclosure to the outermost; returns how many there are (none for n = 1). is_direct: each member
+ * sends to all others rather than to the next, which a mesh and a PCIe tree carry otherwise. */
+int enclosures_find(const Cluster *cluster, const GroupShape *shape, gboolean is_direct, Boundary out[MAX_BOUNDARIES]);
 
 LinkKind scale_up_link(const Cluster *cluster);
-/* Usable, per GPU and direction. */
+/* Usable, per GPU and direction, while nothing inside the node is shared. */
 double scale_up_Bps(const Cluster *cluster);
+/* The same as the node's wiring leaves it to the members of a group, and to a send between two GPUs of a domain. */
+double group_scale_up_Bps(const Cluster *cluster, const GroupShape *shape, gboolean is_direct);
+double send_scale_up_Bps(const Cluster *cluster, int from, int to);
 /* Usable, of one NIC. The cluster must have some. */
 double nic_Bps(const Cluster *cluster);
 /* A GPU's part of all its node's NICs, while every GPU of the node uses them. */
 double nic_share_Bps(const Cluster *cluster);
-/* Share that faults leave of what so many members carry out of a domain, and of what leaves the spans below a tier; 1
- * where all is sound. */
-double domain_health(const Cluster *cluster, int members);
+/* Share that the wiring of nodes and faults leave of what so many members carry out of a domain, and faults of what
+ * leaves the spans below a tier; 1 where all is sound and carries what is stated. */
+double domain_share(const Cluster *cluster, int members);
 double tier_health(const Cluster *cluster, int tier);
 /* Of what lies between domains; +∞ for a group inside one. */
 double least_net_Bps(const Cluster *cluster, const GroupShape *shape);

@@ -46,6 +46,7 @@ GroupShape measured_group_shape(const Cluster *cluster, int gpus, int nodes) {
   shape.n_domains = ceil_div(nodes, nodes_per_domain);
   shape.max_per_domain = (int)MIN((gint64)per_node * nodes_per_domain, gpus);
   shape.min_per_domain = (int)MAX(gpus - (gint64)(shape.n_domains - 1) * shape.max_per_domain, 1);
+  shape.gap = shape.max_per_domain > 1 ? 1 : 0;
   shape.span = (gint64)(nodes - 1) * cluster->gpus_per_node + per_node;
   for (int i = 0; i + 1 < cluster->n_tiers; i++)
     shape.tiers[i] = consecutive_in(MAX(cluster->tiers[i].span_gpus / cluster->gpus_per_node, 1), &shape);

@@ -15,7 +15,7 @@ void collective_way_load(const Cluster *cluster, const GroupShape *shape, gboole
   if (shape->n < 2)
     return;
   Boundary boundaries[MAX_BOUNDARIES];
-  int n_boundaries = enclosures_find(cluster, shape, boundaries), net_way = 1;
+  int n_boundaries = enclosures_find(cluster, shape, is_direct, boundaries), net_way = 1;
   double least_Bps = collective_bus_Bps(cluster, shape, NULL);
   for (int i = 0; i < n_boundaries; i++) {
     int way = boundaries[i].link == LINK_NET ? net_way++ : 0;

@@ -176,9 +176,23 @@ static void set_blocks(GroupShape *shape, Blocks domains, Blocks nodes) {
   shape->max_per_node = nodes.most;
 }
 
+static int common_gap(int a, int b) {
+  return a == 0 || a == b ? b : b == 0 ? a : -1;
+}
+
+/* `members` ascending. */
+static int gap_of(const int *members, int n, int domain_gpus) {
+  int gap = 0;
+  for (int i = 1; i < n; i++)
+    if (members[i] / domain_gpus == members[i - 1] / domain_gpus)
+      gap = common_gap(gap, members[i] - members[i - 1]);
+  return gap;
+}
+
 GroupShape layout_shape_of(const Cluster *cluster, const int *members, int n) {
   g_assert(n >= 1);
-  GroupShape shape = {.n = n, .span = (gint64)members[n - 1] - members[0] + 1};
+  GroupShape shape = {
+      .n = n, .gap = gap_of(members, n, cluster->domain_gpus), .span = (gint64)members[n - 1] - members[0] + 1};
   set_blocks(&shape, count_blocks(members, n, cluster->domain_gpus), count_blocks(members, n, cluster->gpus_per_node));
   for (int i = 0; i < n_inner_tiers(cluster); i++) {
     const Blocks spans = count_blocks(members, n, cluster->tiers[i].span_gpus);
@@ -215,6 +229,7 @@ static GroupShape shape_at(const Cluster *cluster, const Digit *digits, int n_di
   GroupShape shape = {.n = n, .span = (gint64)(run.size - 1) * run.stride + 1};
   set_blocks(&shape, count_progression_blocks(base, run, cluster->domain_gpus),
              count_progression_blocks(base, run, cluster->gpus_per_node));
+  shape.gap = shape.max_per_domain > 1 ? run.stride : 0;
   for (int i = 0; i < n_inner_tiers(cluster); i++) {
     const Blocks spans = count_progression_blocks(base, run, cluster->tiers[i].span_gpus);
     shape.tiers[i] = (TierShape){spans.n_blocks, spans.fewest};
@@ -281,10 +296,12 @@ static void take_tiers(GroupShape *worst, const GroupShape *other) {
 
 static void take_worse(GroupShape *worst, const GroupShape *shape) {
   GroupShape tiers = *worst;
+  const int gap = common_gap(worst->gap, shape->gap);
   if (worst->n == 0 || is_worse(shape, worst))
     *worst = *shape;
   take_tiers(worst, shape);
   take_tiers(worst, &tiers);
+  worst->gap = gap;
 }
 
 /* Ranks may be on any GPUs: every group is looked at. */

@@ -59,7 +59,8 @@ typedef struct {
   int max_per_domain; /* most members in one domain */
   int min_per_domain; /* fewest in one of those domains: what leaves it has their links alone */
   int n_nodes, max_per_node;
-  gint64 span;                        /* last member − first member + 1 */
+  int gap;     /* GPUs from one member of a domain to the next; 0: no domain has two; −1: uneven */
+  gint64 span; /* last member − first member + 1 */
   TierShape tiers[CLUSTER_MAX_TIERS]; /* of all tiers but the last, out of which nothing leads */
 } GroupShape;
 

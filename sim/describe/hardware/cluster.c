@@ -11,6 +11,7 @@
 
 #include "data_path.h"
 #include "error.h"
+#include "wiring.h"
 #include "yaml_node.h"
 
 static const char *const scale_up_names[] = {
@@ -244,6 +245,8 @@ static Cluster *read_yaml(const YamlFile *yaml, const char *file, GError **error
   gboolean ok = read_draft(yaml_file_root(yaml), &draft, error);
   g_autoptr(Cluster) cluster = g_new(Cluster, 1);
   *cluster = draft.cluster;
+  if (ok)
+    cluster->wiring = wiring_new(cluster);
   return ok ? g_steal_pointer(&cluster) : NULL;
 }
 
@@ -278,6 +281,7 @@ void cluster_free(Cluster *cluster) {
   for (int i = 0; i < cluster->n_tiers; i++)
     g_free(cluster->tiers[i].name);
   node_topology_clear(&cluster->node);
+  wiring_free(cluster->wiring);
   g_clear_pointer(&cluster->other_gpus, g_array_unref);
   g_clear_pointer(&cluster->faults, g_array_unref);
   link_health_free(cluster->health);
@@ -285,6 +289,8 @@ void cluster_free(Cluster *cluster) {
 }
 
 gboolean cluster_check_sound(const Cluster *cluster, GError **error) {
+  if (cluster->wiring != NULL && cluster->wiring->no_path != NULL)
+    return fail_impossible(error, "%s: %s", cluster->file, cluster->wiring->no_path);
   return cluster->faults == NULL || cluster->health != NULL ||
          fail_impossible(error,
                          "%s lists faults, and times are those of sound links: take the faults out to predict without "

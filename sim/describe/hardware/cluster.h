@@ -41,6 +41,9 @@ typedef struct {
 void link_health_free(LinkHealth *health);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(LinkHealth, link_health_free)
 
+/* What the described inside of a node leaves of them (topology/wiring.h). */
+typedef struct NodeWiring NodeWiring;
+
 typedef struct {
   char *name, *source, *file; /* owned */
   Gpu gpu;
@@ -60,6 +63,7 @@ typedef struct {
   int n_tiers; /* 0: full bisection everywhere */
 
   NodeTopology node;  /* the inside of a node; derived where the file has no optional keys about it */
+  NodeWiring *wiring; /* (computed) owned; NULL: the node carries all that is stated, or is not described */
   GArray *other_gpus; /* owned, of GpuRange; NULL: all nodes have `gpu` */
   GArray *faults;     /* owned, of LinkFault; NULL: none */
   LinkHealth *health; /* owned; NULL: all links are sound, or faults have not been looked at */
@@ -84,7 +88,7 @@ Cluster *cluster_read(const char *file, GError **error);
 Cluster *cluster_parse(const char *name, const char *text, GError **error);
 void cluster_free(Cluster *cluster);
 /* IMPOSSIBLE when links are degraded or dead and `health` does not say what is left of them: times would be those of
- * sound ones, and too short. */
+ * sound ones, and too short; and when the node's links as described do not join its GPUs. */
 gboolean cluster_check_sound(const Cluster *cluster, GError **error);
 /* How many of the ranges in `other_gpus`, from the first on, have nodes among the first `n_gpus` GPUs. */
 int cluster_other_gpus(const Cluster *cluster, gint64 n_gpus);

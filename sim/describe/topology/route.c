@@ -238,24 +238,43 @@ static void fail_way(const Way *way, int from, int to, GError **error) {
   fail_impossible(error, "no path from %s to %s: the link %s - %s is dead, and there is no other way", a, b, x, y);
 }
 
-Route *route_new(const Topology *topology, int from, int to, GError **error) {
+static Way way_of(const Topology *topology, int from, int to) {
   g_assert(from >= 0 && from < topology->n_gpus && to >= 0 && to < topology->n_gpus);
-  Way way = {.topology = topology, .hops = g_array_new(FALSE, FALSE, sizeof(RouteHop)), .peer = -1, .dead = -1};
-  if (!find_way(&way, from, to)) {
-    fail_way(&way, from, to, error);
-    g_array_unref(way.hops);
-    return NULL;
-  }
+  return (Way){.topology = topology, .hops = g_array_new(FALSE, FALSE, sizeof(RouteHop)), .peer = -1, .dead = -1};
+}
+
+/* Takes the way's hops. */
+static Route *route_of(Way *way, int from, int to) {
   Route *route = g_new(Route, 1);
   *route = (Route){.from = from,
                    .to = to,
-                   .n_hops = (int)way.hops->len,
-                   .uses_net = way.uses_net,
-                   .is_staged = {way.is_staged[0], way.is_staged[1]},
-                   .peer = way.peer};
-  route->hops = (RouteHop *)(void *)g_array_free(way.hops, FALSE);
-  sum_up(topology, route);
+                   .n_hops = (int)way->hops->len,
+                   .uses_net = way->uses_net,
+                   .is_staged = {way->is_staged[0], way->is_staged[1]},
+                   .peer = way->peer};
+  route->hops = (RouteHop *)(void *)g_array_free(way->hops, FALSE);
+  sum_up(way->topology, route);
   return route;
+}
+
+static Route *finish(Way *way, gboolean is_found, int from, int to, GError **error) {
+  if (is_found)
+    return route_of(way, from, to);
+  fail_way(way, from, to, error);
+  g_array_unref(way->hops);
+  return NULL;
+}
+
+Route *route_new(const Topology *topology, int from, int to, GError **error) {
+  Way way = way_of(topology, from, to);
+  const gboolean is_found = find_way(&way, from, to);
+  return finish(&way, is_found, from, to, error);
+}
+
+Route *route_over_nics(const Topology *topology, int from, int to, int nic, GError **error) {
+  Way way = way_of(topology, from, to);
+  const gboolean is_found = over_nics(&way, from, to, nic, nic);
+  return finish(&way, is_found, from, to, error);
 }
 
 void route_free(Route *route) {

@@ -31,5 +31,7 @@ typedef struct {
 
 /* IMPOSSIBLE when every way has a dead link, or there is none. GPUs are those of the topology. */
 Route *route_new(const Topology *topology, int from, int to, GError **error);
+/* The same between two domains, through NIC `nic` of both nodes. */
+Route *route_over_nics(const Topology *topology, int from, int to, int nic, GError **error);
 void route_free(Route *route);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Route, route_free)

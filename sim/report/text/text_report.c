@@ -7,6 +7,7 @@
 
 #include "advice.h"
 #include "units.h"
+#include "wiring.h"
 
 enum { BAR_COLUMNS = 24 };
 
@@ -141,6 +142,10 @@ void text_report_health(GString *out, const Cluster *cluster) {
   g_string_append(out, " where they are worst\n");
 }
 
+void text_report_wiring(GString *out, const Cluster *cluster) {
+  g_string_append_printf(out, "node wiring: %s\n", cluster->wiring->text);
+}
+
 /* The link that the rank waits for, of the rank that waits longest. */
 static void append_bounding_link(GString *out, const StepReport *report) {
   const BoundingLink *bounding = &report->bounding;
@@ -170,6 +175,10 @@ static void append_links(GString *out, const StepReport *report) {
   }
   if (!is_first)
     append_bounding_link(out, report);
+  if (report->cluster != NULL && report->cluster->wiring != NULL) {
+    g_string_append(out, "  ");
+    text_report_wiring(out, report->cluster);
+  }
   if (report->cluster != NULL && report->cluster->health != NULL) {
     g_string_append(out, "  ");
     text_report_health(out, report->cluster);

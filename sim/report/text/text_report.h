@@ -9,3 +9,5 @@ void text_report_step(GString *out, const StepReport *report, gboolean colour);
 gboolean text_report_wants_colour(int fd);
 /* A line on what the cluster's faults leave of its links (cluster->health is set). */
 void text_report_health(GString *out, const Cluster *cluster);
+/* A line on what the inside of its nodes carries of what is stated per GPU (cluster->wiring is set). */
+void text_report_wiring(GString *out, const Cluster *cluster);
