@@ -385,21 +385,8 @@ START_TEST(the_json_object_has_what_the_text_has) {
 }
 END_TEST
 
-/* What is shown of the best plan can be typed again: the same step comes out. */
-START_TEST(the_options_shown_give_the_step_shown) {
-  const Given given[] = {{"model", cases[2].model},
-                         {"cluster", cases[2].cluster},
-                         {"gpus", "16"},
-                         {"global-batch", "16"},
-                         {"seq-len", "1024"},
-                         {"precision", "fp16"},
-                         {"recipe", "megatron"},
-                         {"attention", "unfused"},
-                         {"overlap-grad", "on,off"},
-                         {"overlap-param", "on,off"},
-                         {"overlap-p2p", "on"},
-                         {"micro-batch", "1"},
-                         {NULL}};
+/* What is shown of the best plans can be typed again: the same steps come out. */
+static void assert_typed_again(const Given *given) {
   g_autoptr(Space) space = space_of(given);
   PlannerRequest request = request_of(space);
   g_autoptr(PlannerResult) result = search(&request);
@@ -418,7 +405,56 @@ START_TEST(the_options_shown_give_the_step_shown) {
     g_autoptr(Prediction) prediction = predict(point.model, point.cluster, point.plan, NULL);
     ck_assert_ptr_nonnull(prediction);
     ck_assert_double_eq(prediction->step_time_s, kept->step_time_s);
+    ck_assert_double_eq(prediction->mfu, kept->mfu);
   }
+}
+
+START_TEST(the_options_shown_give_the_step_shown) {
+  const Given given[] = {{"model", cases[2].model},
+                         {"cluster", cases[2].cluster},
+                         {"gpus", "16"},
+                         {"global-batch", "16"},
+                         {"seq-len", "1024"},
+                         {"precision", "fp16"},
+                         {"recipe", "megatron"},
+                         {"framework", "megatron-deepspeed"},
+                         {"order", "tp-cp-ep-pp-dp"},
+                         {"prefetch", "2"},
+                         {"bucket", "1000000"},
+                         {"zero-ranks", "2"},
+                         {"grad-norm-barrier", "off"},
+                         {"contention", "off"},
+                         {"flops", "megatron"},
+                         {"steps", "2"},
+                         {"jitter", "0.01"},
+                         {"seed", "7"},
+                         {"tp", "2"},
+                         {"pp", "2"},
+                         {"zero", "1,3"},
+                         {"recompute", "none,full"},
+                         {"attention", "unfused"},
+                         {"overlap-grad", "off"},
+                         {"overlap-param", "off"},
+                         {"overlap-p2p", "on"},
+                         {"micro-batch", "1"},
+                         {NULL}};
+  assert_typed_again(given);
+  /* a schedule of the table stands for auto, and runs as auto does */
+  const Given left_to_auto[] = {{"model", cases[2].model},
+                                {"cluster", cases[2].cluster},
+                                {"gpus", "16"},
+                                {"global-batch", "16"},
+                                {"seq-len", "1024"},
+                                {"schedule", "auto"},
+                                {"pp", "2"},
+                                {"tp", "2"},
+                                {"chunks", "17"},
+                                {"sequence-parallel", "on"},
+                                {"zero", "1"},
+                                {"recompute", "none"},
+                                {"micro-batch", "1"},
+                                {NULL}};
+  assert_typed_again(left_to_auto);
 }
 END_TEST
 

@@ -27,41 +27,6 @@ static double behind(const PlanOutcome *best, const PlanOutcome *outcome) {
   return best->tokens_per_s / outcome->tokens_per_s - 1;
 }
 
-/* What is not as it is left out. */
-static void append_methods(GString *out, const Plan *plan) {
-  g_autoptr(Plan) left_out = plan_new();
-  if (plan->precision != left_out->precision)
-    g_string_append_printf(out, " --precision %s", precision_info(plan->precision)->name);
-  if (strcmp(plan->recipe.name, left_out->recipe.name) != 0)
-    g_string_append_printf(out, " --recipe %s", plan->recipe.name);
-  if (plan->attention != left_out->attention)
-    g_string_append_printf(out, " --attention %s", attention_names()[plan->attention]);
-  if (!plan->overlap_grad)
-    g_string_append(out, " --overlap-grad off");
-  if (!plan->overlap_param)
-    g_string_append(out, " --overlap-param off");
-  if (plan->overlap_p2p >= 0)
-    g_string_append_printf(out, " --overlap-p2p %s", plan->overlap_p2p ? "on" : "off");
-}
-
-char *planner_options(const PlanOutcome *outcome) {
-  const Plan *plan = outcome->completed;
-  const char *stands_for = strstr(plan->schedule, ": ");
-  GString *out = g_string_new(NULL);
-  g_string_append_printf(out, "--gpus %d --tp %d --pp %d", plan->gpus, plan->tp, plan->pp);
-  if (plan->cp > 1)
-    g_string_append_printf(out, " --cp %d --cp-comm %s", plan->cp, cp_comm_names()[plan->cp_comm]);
-  g_string_append_printf(out, " --dp %d --schedule %s", plan->dp, stands_for != NULL ? stands_for + 2 : plan->schedule);
-  if (plan->chunks > 1)
-    g_string_append_printf(out, " --chunks %d", plan->chunks);
-  g_string_append_printf(out, " --micro-batch %" INT64 " --global-batch %" INT64 " --seq-len %" INT64,
-                         plan->micro_batch, plan->global_batch, plan->seq_len);
-  g_string_append_printf(out, " --zero %d --recompute %s --sequence-parallel %s", plan->zero,
-                         recompute_names()[plan->recompute], plan->sequence_parallel ? "on" : "off");
-  append_methods(out, outcome->plan);
-  return g_string_free(out, FALSE);
-}
-
 static char *plan_line(const PlanOutcome *outcome) {
   g_autofree char *line = step_report_plan_line(outcome->completed);
   return g_strdup_printf("%s; micro-batch %" INT64, line, outcome->completed->micro_batch);

@@ -1,0 +1,97 @@
+/* A plan as options that give it again: those that say how the model is cut and the batch, then what is not as it is
+ * left out. */
+#include <string.h>
+
+#include "planner_report.h"
+
+#define INT64 G_GINT64_FORMAT
+
+/* A name as one word of a shell. */
+static void append_name(GString *out, const char *option, const char *name) {
+  const gboolean is_plain = strpbrk(name, " \t\n'\"\\$`&;|<>()*?[]{}~#!") == NULL;
+  g_autofree char *quoted = is_plain ? g_strdup(name) : g_shell_quote(name);
+  g_string_append_printf(out, " --%s %s", option, quoted);
+}
+
+static void append_switch(GString *out, const char *option, gboolean is_on, gboolean left_out) {
+  if (is_on != left_out)
+    g_string_append_printf(out, " --%s %s", option, is_on ? "on" : "off");
+}
+
+static void append_count(GString *out, const char *option, gint64 count, gint64 left_out) {
+  if (count != left_out)
+    g_string_append_printf(out, " --%s %" INT64, option, count);
+}
+
+static void append_share(GString *out, const char *option, double share) {
+  char text[G_ASCII_DTOSTR_BUF_SIZE];
+  if (share != 0)
+    g_string_append_printf(out, " --%s %s", option, g_ascii_dtostr(text, sizeof text, share));
+}
+
+static void append_order(GString *out, const Plan *plan, const Plan *left_out) {
+  if (memcmp(plan->order, left_out->order, sizeof plan->order) == 0)
+    return;
+  for (int i = 0; i < N_AXES; i++)
+    g_string_append_printf(out, "%s%s", i == 0 ? " --order " : "-", axis_name(plan->order[i]));
+}
+
+static void append_methods(GString *out, const Plan *plan, const Plan *left_out) {
+  if (plan->framework != NULL)
+    append_name(out, "framework", plan->framework);
+  if (plan->precision != left_out->precision)
+    g_string_append_printf(out, " --precision %s", precision_info(plan->precision)->name);
+  if (strcmp(plan->recipe.name, left_out->recipe.name) != 0 || plan->framework != NULL)
+    g_string_append_printf(out, " --recipe %s", plan->recipe.name);
+  if (plan->attention != left_out->attention)
+    g_string_append_printf(out, " --attention %s", attention_names()[plan->attention]);
+  if (plan->flops != left_out->flops)
+    g_string_append_printf(out, " --flops %s", flops_convention_names()[plan->flops]);
+}
+
+/* What may be left to the schedule, and stands open in a plan then. */
+static void append_pipeline(GString *out, const Plan *plan, const Plan *left_out) {
+  append_switch(out, "overlap-p2p", plan->overlap_p2p, left_out->overlap_p2p);
+  append_switch(out, "grad-norm-barrier", plan->grad_norm_barrier, left_out->grad_norm_barrier);
+  append_count(out, "steps", plan->steps, left_out->steps);
+}
+
+static void append_runtime(GString *out, const Plan *plan, const Plan *left_out) {
+  append_switch(out, "overlap-grad", plan->overlap_grad, left_out->overlap_grad);
+  append_switch(out, "overlap-param", plan->overlap_param, left_out->overlap_param);
+  append_switch(out, "contention", plan->contention, left_out->contention);
+  append_count(out, "zero-ranks", plan->zero_ranks, left_out->zero_ranks);
+  append_count(out, "micro-batch-group", plan->group, left_out->group);
+  append_count(out, "bucket", plan->bucket_parameters, left_out->bucket_parameters);
+  append_count(out, "prefetch", plan->prefetch, left_out->prefetch);
+  append_order(out, plan, left_out);
+  append_share(out, "jitter", plan->jitter);
+  append_count(out, "seed", (gint64)plan->seed, (gint64)left_out->seed);
+  if (plan->jitter == 0)
+    append_switch(out, "fold", plan->fold, left_out->fold);
+}
+
+char *planner_options(const PlanOutcome *outcome) {
+  const Plan *plan = outcome->completed;
+  const char *stands_for = strstr(plan->schedule, ": ");
+  GString *out = g_string_new(NULL);
+  g_string_append_printf(out, "--gpus %d --tp %d --pp %d", plan->gpus, plan->tp, plan->pp);
+  if (plan->cp > 1)
+    g_string_append_printf(out, " --cp %d --cp-comm %s", plan->cp, cp_comm_names()[plan->cp_comm]);
+  g_string_append_printf(out, " --dp %d", plan->dp);
+  append_name(out, "schedule", stands_for != NULL ? stands_for + 2 : plan->schedule);
+  if (strcmp(plan->schedule, "auto") == 0 && outcome->plan->memory_cap > 0)
+    g_string_append_printf(out, " --memory-cap %.0fB", outcome->plan->memory_cap);
+  if (plan->chunks > 1)
+    g_string_append_printf(out, " --chunks %d", plan->chunks);
+  g_string_append_printf(out, " --micro-batch %" INT64 " --global-batch %" INT64 " --seq-len %" INT64,
+                         plan->micro_batch, plan->global_batch, plan->seq_len);
+  g_string_append_printf(out, " --zero %d --recompute %s --sequence-parallel %s", plan->zero,
+                         recompute_names()[plan->recompute], plan->sequence_parallel ? "on" : "off");
+  g_autoptr(Plan) left_out = plan_new();
+  append_methods(out, outcome->plan, left_out);
+  /* the schedule that stands for auto runs as auto does */
+  append_pipeline(out, stands_for != NULL ? plan : outcome->plan, left_out);
+  append_runtime(out, outcome->plan, left_out);
+  return g_string_free(out, FALSE);
+}
