@@ -12,7 +12,7 @@
  *     trace/      what happened
  *     report/     metrics, tables, JSON, Chrome trace, pictures: from the Trace alone
  *     predict     the façade over all of it
- *     explore/    many predictions: spaces swept, measured runs predicted
+ *     explore/    many predictions: spaces swept, the best plan of one, what-ifs, measured runs predicted
  *     options/    what verbs read from their command lines
  *     commands/   one verb each: options → library → print
  */
@@ -24,7 +24,9 @@ static const Command commands[] = {
     {"schedule", "a pipeline order alone: drawing, bubble, micro-batches in flight", command_schedule},
     {"memory", "who holds what, per GPU, under each ZeRO stage", command_memory},
     {"collective", "time and bus bandwidth of a collective, as nccl-tests prints it", command_collective},
-    {"plot", "bubble, MFU and memory curves over many configurations", command_plot},
+    {"plan", "the best plan, why the others lost, what each option is worth, how to start it", command_plan},
+    {"explain", "why a step takes as long as it does, what would be next, what grows with the GPUs", command_explain},
+    {"plot", "figures over many configurations: bubble, MFU, memory, fronts, maps, timelines", command_plot},
     {"compare", "a predicted trace beside a measured one of the same Program", command_compare},
     {"sweep", "a space of configurations: the best, the Pareto front, why the rest lost", command_sweep},
     {"validate", "published runs predicted: signed errors by source, a baseline beside them", command_validate},

@@ -15,51 +15,92 @@ static double layer_s(const Workload *workload, const Gpu *gpu) {
   return time_s;
 }
 
-/* The plan's ranks in a range: [*first, result). */
-static int ranks_of(const Workload *workload, const Cluster *cluster, const GpuRange *range, int *first) {
-  gint64 n_ranks = workload->layout.n_ranks, per_node = cluster->gpus_per_node;
-  *first = (int)MIN(range->first_node * per_node, n_ranks);
-  return (int)MIN((range->last_node + 1) * per_node, n_ranks);
+/* Which of the cluster's other kinds rank's GPU is; NULL: the first kind. */
+static const GpuRange *range_of(const Workload *workload, const Cluster *cluster, int rank) {
+  const int node = layout_gpu(&workload->layout, rank) / cluster->gpus_per_node;
+  for (guint i = 0; cluster->other_gpus != NULL && i < cluster->other_gpus->len; i++) {
+    const GpuRange *range = &g_array_index(cluster->other_gpus, GpuRange, i);
+    if (node >= range->first_node && node <= range->last_node)
+      return range;
+  }
+  return NULL;
+}
+
+/* [other kinds of the cluster] ranks of the plan on each; owned by the caller. NULL: there are no other kinds. */
+static int *ranks_of_kinds(const Workload *workload, const Cluster *cluster) {
+  if (cluster->other_gpus == NULL)
+    return NULL;
+  int *n_ranks = g_new0(int, cluster->other_gpus->len);
+  for (int rank = 0; rank < workload->layout.n_ranks; rank++) {
+    const GpuRange *range = range_of(workload, cluster, rank);
+    if (range != NULL)
+      n_ranks[range - (const GpuRange *)(const void *)cluster->other_gpus->data]++;
+  }
+  return n_ranks;
+}
+
+/* The i-th other kind of the cluster; NULL where the plan has no rank on it. */
+static const GpuRange *kind_used(const Cluster *cluster, const int *n_ranks, guint i) {
+  return n_ranks[i] > 0 ? &g_array_index(cluster->other_gpus, GpuRange, i) : NULL;
+}
+
+static guint n_kinds(const Cluster *cluster) {
+  return cluster->other_gpus != NULL ? cluster->other_gpus->len : 0;
+}
+
+gboolean mixed_gpus_is_uniform(const Workload *workload, const Cluster *cluster) {
+  g_autofree int *n_ranks = ranks_of_kinds(workload, cluster);
+  for (guint i = 0; i < n_kinds(cluster); i++)
+    if (n_ranks[i] > 0)
+      return FALSE;
+  return TRUE;
 }
 
 void mixed_gpus_scale(const Workload *workload, const Cluster *cluster, double *speed) {
-  int n_ranges = cluster_other_gpus(cluster, workload->layout.n_ranks);
-  double usual_s = n_ranges > 0 ? layer_s(workload, &cluster->gpu) : 0;
-  for (int i = 0; i < n_ranges && usual_s > 0; i++) {
-    const GpuRange *range = &g_array_index(cluster->other_gpus, GpuRange, i);
-    double factor = layer_s(workload, &range->gpu) / usual_s;
-    int rank, end = ranks_of(workload, cluster, range, &rank);
-    for (; rank < end; rank++)
-      speed[rank] *= factor;
+  g_autofree int *n_ranks = ranks_of_kinds(workload, cluster);
+  g_autofree double *factors = g_new(double, n_kinds(cluster) + 1);
+  const double usual_s = n_kinds(cluster) > 0 ? layer_s(workload, &cluster->gpu) : 0;
+  for (guint i = 0; i < n_kinds(cluster); i++) {
+    const GpuRange *range = kind_used(cluster, n_ranks, i);
+    factors[i] = range != NULL && usual_s > 0 ? layer_s(workload, &range->gpu) / usual_s : 1;
+  }
+  for (int rank = 0; rank < workload->layout.n_ranks; rank++) {
+    const GpuRange *range = range_of(workload, cluster, rank);
+    if (range != NULL)
+      speed[rank] *= factors[range - (const GpuRange *)(const void *)cluster->other_gpus->data];
   }
 }
 
 double mixed_gpus_peak_flops(const Workload *workload, const Cluster *cluster) {
-  Number number = precision_info(workload->plan->precision)->linear;
-  int n_ranks = workload->layout.n_ranks;
+  const Number number = precision_info(workload->plan->precision)->linear;
+  g_autofree int *n_ranks = ranks_of_kinds(workload, cluster);
   double excess = 0; /* over all being of the first kind */
-  for (int i = 0; i < cluster_other_gpus(cluster, n_ranks); i++) {
-    const GpuRange *range = &g_array_index(cluster->other_gpus, GpuRange, i);
-    int first, end = ranks_of(workload, cluster, range, &first);
-    excess += (end - first) * (range->gpu.peak_flops[number] - cluster->gpu.peak_flops[number]);
+  for (guint i = 0; i < n_kinds(cluster); i++) {
+    const GpuRange *range = kind_used(cluster, n_ranks, i);
+    if (range != NULL)
+      excess += n_ranks[i] * (range->gpu.peak_flops[number] - cluster->gpu.peak_flops[number]);
   }
-  return cluster->gpu.peak_flops[number] + excess / n_ranks;
+  return cluster->gpu.peak_flops[number] + excess / workload->layout.n_ranks;
 }
 
 double mixed_gpus_room_bytes(const Workload *workload, const Cluster *cluster) {
   double room_bytes = cluster->gpu.hbm_bytes - cluster->gpu.reserved_bytes;
-  for (int i = 0; i < cluster_other_gpus(cluster, workload->layout.n_ranks); i++) {
-    const Gpu *gpu = &g_array_index(cluster->other_gpus, GpuRange, i).gpu;
-    room_bytes = MIN(room_bytes, gpu->hbm_bytes - gpu->reserved_bytes);
+  g_autofree int *n_ranks = ranks_of_kinds(workload, cluster);
+  for (guint i = 0; i < n_kinds(cluster); i++) {
+    const GpuRange *range = kind_used(cluster, n_ranks, i);
+    if (range != NULL)
+      room_bytes = MIN(room_bytes, range->gpu.hbm_bytes - range->gpu.reserved_bytes);
   }
   return room_bytes;
 }
 
 char *mixed_gpus_names(const Workload *workload, const Cluster *cluster) {
   GString *names = g_string_new(cluster->gpu.name);
-  for (int i = 0; i < cluster_other_gpus(cluster, workload->layout.n_ranks); i++) {
-    const GpuRange *range = &g_array_index(cluster->other_gpus, GpuRange, i);
-    g_string_append_printf(names, " and %s (nodes %d to %d)", range->gpu.name, range->first_node, range->last_node);
+  g_autofree int *n_ranks = ranks_of_kinds(workload, cluster);
+  for (guint i = 0; i < n_kinds(cluster); i++) {
+    const GpuRange *range = kind_used(cluster, n_ranks, i);
+    if (range != NULL)
+      g_string_append_printf(names, " and %s (nodes %d to %d)", range->gpu.name, range->first_node, range->last_node);
   }
   return g_string_free(names, FALSE);
 }

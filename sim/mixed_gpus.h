@@ -4,6 +4,8 @@
 #include "cluster.h"
 #include "workload.h"
 
+/* All of the plan's GPUs are of the cluster's first kind. */
+gboolean mixed_gpus_is_uniform(const Workload *workload, const Cluster *cluster);
 /* How many times as long rank's GPU takes for the kernels of a layer, forward and backward, as the cluster's first
  * kind: a factor per rank of the layout, multiplied into `speed` (n_ranks). Host launches are those of the first kind.
  */

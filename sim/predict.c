@@ -4,6 +4,7 @@
 
 #include "auto_plan.h"
 #include "error.h"
+#include "link_health.h"
 #include "mixed_gpus.h"
 #include "passes.h"
 #include "plan_order.h"
@@ -14,10 +15,34 @@
  */
 static const double MAX_RECORD_BYTES = 16.0 * 1024 * 1024 * 1024;
 
+enum { MOST_GPUS_WITH_FAULTS = 1 << 18 }; /* all of which send at once */
+
+/* Passes of a layer (some 10 ops and 700 bytes each) that a folded program may have in pieces. */
+static const double MAX_LAYER_PASSES = 8e6;
+
+static gboolean tp_contends(const Program *program, const Workload *workload, const Cluster *cluster) {
+  return workload->plan->contention && timing_model_tp_meets(program, workload, cluster);
+}
+
 /* Ops of whole pieces say nothing of the moment at which a kernel or a collective inside runs: they are enough where
- * that makes no difference. Collectives of cp may cross nodes, and share NICs with sends and gradients there. */
-static gboolean needs_kernels(const Plan *plan, const Cluster *cluster) {
-  return !plan->fold || cluster->transfer_tax > 0 || plan->cp > 1;
+ * that makes no difference. Collectives of cp may cross nodes, and share NICs with sends and gradients there. Takes
+ * over `program`. */
+static Program *expand_if_needed(Program *program, const Workload *workload, const Cluster *cluster, GError **error) {
+  g_autoptr(Program) whole = program;
+  const Plan *plan = workload->plan;
+  const gboolean is_apart = !plan->fold || cluster->transfer_tax > 0 || plan->cp > 1;
+  if (whole->expanded || (!is_apart && !tp_contends(whole, workload, cluster)))
+    return g_steal_pointer(&whole);
+  const double passes = (double)workload->model->n_layers * (double)plan->n_micro_batches * plan->steps;
+  if (is_apart || passes <= MAX_LAYER_PASSES)
+    return program_expand(whole, workload);
+  fail_impossible(error,
+                  "collectives of tp %d share links with other transfers, and %" G_GINT64_FORMAT
+                  " layers × %" G_GINT64_FORMAT
+                  " micro-batches × steps %d are more than the %.0f that are followed one by one; use fewer "
+                  "micro-batches or steps, or --contention off",
+                  plan->tp, workload->model->n_layers, plan->n_micro_batches, plan->steps, MAX_LAYER_PASSES);
+  return NULL;
 }
 
 static Program *lower_plan(const Workload *workload, PlanOrder *choice, const Cluster *cluster, const char *dump_after,
@@ -28,10 +53,8 @@ static Program *lower_plan(const Workload *workload, PlanOrder *choice, const Cl
   if (order == NULL)
     return NULL;
   Lowering lowering = {.order = order, .workload = workload, .n_steps = plan->steps};
-  g_autoptr(Program) program = lower(&lowering, dump_after, dump, error);
-  if (program == NULL || !needs_kernels(plan, cluster))
-    return g_steal_pointer(&program);
-  return program_expand(program, workload);
+  Program *program = lower(&lowering, dump_after, dump, error);
+  return program != NULL ? expand_if_needed(program, workload, cluster, error) : NULL;
 }
 
 /* FLOPs of the kernels a work names; −1 when this workload has no such kernels. */
@@ -96,7 +119,7 @@ static gboolean check_record_count(const Program *program, const Workload *workl
 static double *speed_factors(const Workload *workload, const Cluster *cluster) {
   const GArray *slow = workload->plan->slow_ranks;
   guint n_slow = slow != NULL ? slow->len : 0;
-  if (n_slow == 0 && cluster_other_gpus(cluster, workload->layout.n_ranks) == 0)
+  if (n_slow == 0 && mixed_gpus_is_uniform(workload, cluster))
     return NULL;
   double *speed = g_new(double, workload->layout.n_ranks);
   for (int rank = 0; rank < workload->layout.n_ranks; rank++)
@@ -260,10 +283,37 @@ static Plan *settle_schedule(const Model *model, const Cluster *cluster, const P
   return g_steal_pointer(&opened);
 }
 
+/* --- façade --- */
+
+/* The cluster as the plan's GPUs have it: `*worn` is a copy that knows what faults leave of its links, for the caller
+ * to free; the cluster itself where it lists none. NULL: IMPOSSIBLE or INPUT. */
+static const Cluster *cluster_in_use(const Cluster *cluster, const Plan *plan, Cluster **worn, GError **error) {
+  *worn = NULL;
+  if (cluster->faults == NULL || cluster->health != NULL)
+    return cluster;
+  const gint64 n_cut = (gint64)plan->tp * plan->pp * MAX(plan->dp, 1);
+  const gint64 n = plan->rank_map != NULL ? plan->rank_map->len : MAX(plan->gpus, n_cut);
+  if (n < 1 || n > MOST_GPUS_WITH_FAULTS) {
+    fail_impossible(error,
+                    "%s lists faults: what they leave is worked out for 1 to %d GPUs, the plan has %" G_GINT64_FORMAT,
+                    cluster->file, MOST_GPUS_WITH_FAULTS, n);
+    return NULL;
+  }
+  const int *gpus = plan->rank_map != NULL ? (const int *)(const void *)plan->rank_map->data : NULL;
+  return *worn = link_health_cluster(cluster, gpus, (int)n, error);
+}
+
 Prediction *predict(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
-  g_autoptr(Plan) settled = settle_schedule(model, cluster, plan, error);
-  Prediction *prediction = settled != NULL ? predict_as_named(model, cluster, settled, error) : NULL;
-  if (prediction == NULL || g_strcmp0(plan->schedule, settled->schedule) == 0 || plan->schedule == NULL)
+  Cluster *worn;
+  const Cluster *used = cluster_in_use(cluster, plan, &worn, error);
+  g_autoptr(Plan) settled = used != NULL ? settle_schedule(model, used, plan, error) : NULL;
+  Prediction *prediction = settled != NULL ? predict_as_named(model, used, settled, error) : NULL;
+  if (prediction == NULL) {
+    link_health_cluster_free(worn);
+    return NULL;
+  }
+  prediction->worn = worn;
+  if (g_strcmp0(plan->schedule, settled->schedule) == 0 || plan->schedule == NULL)
     return prediction;
   Plan *run = prediction->workload->plan; /* auto, and what it stands for */
   g_free(run->schedule);
@@ -271,31 +321,46 @@ Prediction *predict(const Model *model, const Cluster *cluster, const Plan *plan
   return prediction;
 }
 
-Prediction *predict_program(const Model *model, const Cluster *cluster, const Plan *plan, Program *program,
-                            GError **error) {
+static Prediction *predict_given(const Model *model, const Cluster *cluster, const Plan *plan, Program *program,
+                                 GError **error) {
   g_autoptr(Program) owned = program;
   g_auto(PlanOrder) choice = {0};
   g_autoptr(Workload) workload = make_workload(model, cluster, plan, &choice, error);
   if (workload == NULL || !check_belongs(owned, workload, error))
     return NULL;
-  if (needs_kernels(workload->plan, cluster) && !owned->expanded) {
-    Program *expanded = program_expand(owned, workload);
-    program_free(owned);
-    owned = expanded;
+  Program *ready = expand_if_needed(g_steal_pointer(&owned), workload, cluster, error);
+  return ready != NULL ? predict_steps(cluster, g_steal_pointer(&workload), ready, error) : NULL;
+}
+
+Prediction *predict_program(const Model *model, const Cluster *cluster, const Plan *plan, Program *program,
+                            GError **error) {
+  Cluster *worn;
+  const Cluster *used = cluster_in_use(cluster, plan, &worn, error);
+  if (used == NULL) {
+    program_free(program);
+    return NULL;
   }
-  return predict_steps(cluster, g_steal_pointer(&workload), g_steal_pointer(&owned), error);
+  Prediction *prediction = predict_given(model, used, plan, program, error);
+  if (prediction != NULL)
+    prediction->worn = worn;
+  else
+    link_health_cluster_free(worn);
+  return prediction;
 }
 
 char *predict_dump(const Model *model, const Cluster *cluster, const Plan *plan, const char *after_pass,
                    GError **error) {
+  Cluster *worn;
+  const Cluster *used = cluster_in_use(cluster, plan, &worn, error);
   g_auto(PlanOrder) choice = {0};
-  g_autoptr(Plan) settled = settle_schedule(model, cluster, plan, error);
-  g_autoptr(Workload) workload = settled != NULL ? make_workload(model, cluster, settled, &choice, error) : NULL;
-  if (workload == NULL)
-    return NULL;
-  g_autofree char *dump = NULL;
-  g_autoptr(Program) program = lower_plan(workload, &choice, cluster, after_pass, &dump, error);
-  return program != NULL ? g_steal_pointer(&dump) : NULL;
+  g_autoptr(Plan) settled = used != NULL ? settle_schedule(model, used, plan, error) : NULL;
+  g_autoptr(Workload) workload = settled != NULL ? make_workload(model, used, settled, &choice, error) : NULL;
+  char *dump = NULL;
+  g_autoptr(Program) program = workload != NULL ? lower_plan(workload, &choice, used, after_pass, &dump, error) : NULL;
+  if (program == NULL)
+    g_clear_pointer(&dump, g_free);
+  link_health_cluster_free(worn);
+  return dump;
 }
 
 void prediction_free(Prediction *prediction) {
@@ -307,6 +372,7 @@ void prediction_free(Prediction *prediction) {
   timing_free(prediction->timing);
   program_free(prediction->program);
   workload_free(prediction->workload);
+  link_health_cluster_free(prediction->worn);
   g_free(prediction->gpu_names);
   g_free(prediction);
 }

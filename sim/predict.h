@@ -6,7 +6,8 @@
 #include "order.h"
 
 typedef struct {
-  const Cluster *cluster; /* borrowed */
+  const Cluster *cluster; /* borrowed, or `worn` */
+  Cluster *worn;          /* the cluster with what its faults leave of its links; owned; NULL: it lists none */
   Workload *workload;     /* holds copies of model and completed plan */
   Program *program;       /* what was run: expanded when not folded */
   Timing *timing;

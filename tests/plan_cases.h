@@ -108,6 +108,19 @@ static inline Case random_case(guint seed, Cluster *const *clusters, int max_gpu
   }
 }
 
+/* Twice the GPUs, in cp; FALSE, and the plan as it was, where that cannot be. */
+static inline gboolean add_cp(Case *drawn) {
+  g_autoptr(Plan) with_cp = plan_copy(drawn->plan);
+  with_cp->cp = 2;
+  with_cp->gpus *= 2;
+  with_cp->zero_ranks = 0;
+  if (!plan_complete(with_cp, &drawn->model, drawn->cluster, NULL))
+    return FALSE;
+  plan_free(drawn->plan);
+  drawn->plan = g_steal_pointer(&with_cp);
+  return TRUE;
+}
+
 static inline void case_clear(Case *drawn) {
   plan_free(drawn->plan);
 }

@@ -53,6 +53,9 @@ printf '{"model_type": "llama",\n "hidden_size": }\n' >broken.json
 printf '{"model_type": "llama", "hidden_size": 4096' >cut.json
 printf '0F0,0B0\n1F0,1B9\n' >bad.csv
 printf '0F0,0B0\n1F0,1B0\n' >good.csv
+printf 'rank,node,gpu\n0,0,0\n0,0,1\n' >twice.map
+echo 'login1 slots=8' >hosts.map
+echo '0,8,16,24' >line.map
 printf 'program ranks=1 stages=1 micro_batches=1 steps=1 expanded=0\nrank 0\n  0 compute 0F0 work=x\n' >bad.program
 printf 'zero\0byte' >zero.program
 printf '{"traceEvents": [{"ph": "X"}]}\n' >foreign.json
@@ -232,6 +235,32 @@ done <<'TABLE'
 2|--width: found -5|schedule --pp 4 --micro-batches 4 --draw --width -5
 0|makespan         9 units of --times|schedule --pp 2 --micro-batches 2
 0|"makespan" : 0|schedule --pp 2 --micro-batches 2 --times F=0,I=0,W=0 --json
+# plan, explain
+0|Usage:;--objective;Example|plan --help
+2|--model is missing|plan
+2|--global-batch is missing|plan --model gpt2 --cluster selene --gpus 8
+2|--gpus is missing|plan --model gpt2 --cluster selene --global-batch 8
+2|--objective: found "speed";mfu, tokens_per_s, cost|plan --model gpt2 --cluster selene --gpus 8 --global-batch 8 --objective speed
+2|--emit: found "megatorn";did you mean "megatron"?|plan --model gpt2 --cluster selene --gpus 8 --global-batch 8 --emit megatorn
+2|--emit-to x needs --emit|plan --model gpt2 --cluster selene --gpus 8 --global-batch 8 --emit-to x
+2|--json and --emit-to - clash|plan --model gpt2 --cluster selene --gpus 8 --global-batch 8 --emit megatron --emit-to - --json
+2|--deadline needs --tokens|plan --model gpt2 --cluster selene --gpus 8 --global-batch 8 --deadline 3d
+2|--deadline;without a unit|plan --model gpt2 --cluster selene --gpus 8 --global-batch 8 --tokens 1T --deadline 3
+2|--price;without a unit|plan --model gpt2 --cluster selene --gpus 8 --global-batch 8 --price 3
+2|--top: found 0|plan --model gpt2 --cluster selene --gpus 8 --global-batch 8 --top 0
+2|--jobs: found 0|plan --model gpt2 --cluster selene --gpus 8 --global-batch 8 --jobs 0
+1|too slow for the deadline|plan --model gpt2 --cluster selene --gpus 8 --global-batch 8 --tokens 100T --deadline 3min
+1|do not fit in memory;GB more|plan --model gpt3-175b --cluster selene --gpus 8 --global-batch 8
+0|the best of;Runners-up;Why the others lost;One step from the best;training;--sequence-parallel|plan --model gpt2 --cluster selene --gpus 8 --global-batch 8 --tokens 1T
+0|MEGATRON_ARGS=(;--tensor-model-parallel-size 2|plan --model gpt2 --cluster selene --gpus 8 --tp 2 --global-batch 8 --seq-len 1024 --emit megatron --emit-to -
+0|"train_batch_size" : 8|plan --model gpt2 --cluster selene --gpus 8 --tp 1 --zero 0 --overlap-grad off --global-batch 8 --emit deepspeed --emit-to -
+0|What crosses which link;Where the time goes;What if;One after the other|explain PLAN
+0|Strong scaling;it is bubble|explain --model llama-3-8b --cluster dgx-h100 --gpus 16,128 --tp 2 --pp 2 --global-batch 64 --zero 1
+0|Weak scaling|explain --model llama-3-8b --cluster dgx-h100 --gpus 16,32 --tp 2 --pp 2 --global-batch 64 --zero 1 --weak
+2|--tp: found several values;only --gpus|explain --model gpt2 --cluster selene --gpus 8 --tp 1,2
+2|--weak needs several --gpus|explain PLAN --weak
+2|--global-batch is missing|explain --model gpt2 --cluster selene --gpus 8,16
+1|on 12 GPUs: ;whole nodes|explain --model gpt2 --cluster selene --gpus 8,12 --global-batch 96
 # memory
 2|give either --model FILE or --params N|memory
 2|--params: found "7G"|memory --params 7G
@@ -267,10 +296,16 @@ done <<'TABLE'
 2|--generation is missing|topology --from-nvidia-smi matrix
 2|--nic-bandwidth;unit|topology --from-nvidia-smi matrix --generation hopper --nic-bandwidth 400
 0|name: "our-node";kind: nvlink_mesh|topology --from-nvidia-smi matrix --generation ampere --name our-node --output -
-1|faults;stepsim topology|collective --cluster faulty.yaml
+0|# faults leave|collective --cluster faulty.yaml
 # collective
 2|--cluster is missing|collective
 2|--op;did you mean "all_reduce"?|collective --cluster dgx-h100 --op allreduce
+2|twice.map:3: rank 0 is placed twice|collective --cluster dgx-h100 --rank-map twice.map
+2|hosts.map:1: found "login1", expected node|simulate --model llama-3-8b --cluster dgx-h100 --rank-map hosts.map
+1|rank map places 4 ranks;has 8|simulate --model llama-3-8b --cluster dgx-h100 --rank-map line.map --tp 8 --dp 1
+1|rank 4 is not in the rank map|collective --cluster dgx-h100 --rank-map line.map --ranks 0,4
+0|2 GPUs on 2 nodes|collective --cluster dgx-h100 --rank-map line.map --ranks 0..1 --bytes 1MiB
+0|ranks by map|simulate --model gpt2 --cluster dgx-h100 --rank-map line.map
 2|--ranks: found nothing|collective --cluster dgx-h100 --ranks ''
 2|--ranks: rank 0 is listed twice|collective --cluster dgx-h100 --ranks 0,0
 2|--ranks;FIRST..LAST|collective --cluster dgx-h100 --ranks 7..0
@@ -405,7 +440,7 @@ check_picture() { # words parted by ;, kind, arguments…
 # shellcheck disable=SC2086 # the plan is a list of words
 {
   check_keys "step_time_s tokens_per_s tokens_per_s_per_gpu tflops_per_gpu mfu hfu flops_convention bubble_fraction \
-bubble_overhead breakdown_s memory links kernels engine" simulate $plan --json
+bubble_overhead breakdown_s memory links bounding_link kernels engine" simulate $plan --json
   check_keys "makespan step_time span bubble_time bubble_fraction bubble_overhead makespan_bubble_time makespan_bubble_fraction makespan_bubble_overhead closed_form_bubble closed_form_is_exact in_flight peak_memory actions sends" \
     schedule --pp 4 --micro-batches 4 --json
   check_keys "state_bytes_per_gpu weights_bytes gradients_bytes optimizer_bytes activations_bytes fits min_gpus" \

@@ -213,6 +213,20 @@ START_TEST(oversubscription_binds_only_groups_with_few_members_in_a_pod) {
 }
 END_TEST
 
+START_TEST(the_pod_with_the_fewest_members_binds_an_uneven_group) {
+  Cluster cluster = podded_cluster();
+  /* seven nodes of one pod and one of the next, a member in each: the last has 5 GB/s of its pod's uplinks for all that
+   * the ring brings there, though the members' mean would have four times as much */
+  const int gpus[] = {0, 8, 16, 24, 32, 40, 48, 64};
+  GroupShape shape = layout_shape_of(&cluster, gpus, 8);
+  assert_close(collective_bus_Bps(&cluster, &shape, NULL) / GB, 5);
+  /* two neighbours on either side of a pod's end are as far apart as any */
+  const int neighbours[] = {63, 64};
+  shape = layout_shape_of(&cluster, neighbours, 2);
+  assert_close(collective_bus_Bps(&cluster, &shape, NULL) / GB, 5);
+}
+END_TEST
+
 START_TEST(a_group_inside_a_pod_does_not_pay_what_lies_above) {
   Cluster cluster = podded_cluster();
   assert_close(bus_of(&cluster, 2, 32) / GB, 20);
@@ -382,6 +396,7 @@ static Suite *collective_cost_suite(void) {
   tcase_add_test(cases, a_domain_wider_than_a_node_counts_as_one);
   tcase_add_test(cases, pcie_uses_its_own_hops);
   tcase_add_test(cases, oversubscription_binds_only_groups_with_few_members_in_a_pod);
+  tcase_add_test(cases, the_pod_with_the_fewest_members_binds_an_uneven_group);
   tcase_add_test(cases, a_group_inside_a_pod_does_not_pay_what_lies_above);
   tcase_add_test(cases, the_first_tier_thins_what_leaves_the_node_and_tiers_add_up);
   tcase_add_test(cases, all_to_all_is_bound_by_what_leaves_each_enclosure);

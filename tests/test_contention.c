@@ -1,47 +1,7 @@
 /* Transfers that share a rank's links, worked out by hand. Times in nanoseconds. */
-#include "engine_fixture.h"
 #include "link_use.h"
+#include "loaded_program.h"
 #include "plan_cases.h"
-
-enum { MAX_LOADS = 8, SCALE_UP = 0, NIC = 1 };
-
-typedef struct {
-  Hand hand;
-  WayLoad loads[MAX_LOADS]; /* [transfers] */
-} Loaded;
-
-/* What the op's transfer takes of one way: `share` thousandths after `latency_ns`. */
-static void load(Loaded *loaded, int rank, int op, int way, int share, gint64 latency_ns) {
-  int transfer = loaded->hand.program->ranks[rank].ops[op].work;
-  g_assert(transfer < MAX_LOADS);
-  loaded->loads[transfer].share[way] = (guint16)share;
-  loaded->loads[transfer].latency_ns = latency_ns;
-}
-
-static Trace *run(Loaded *loaded, const Simulation *with) {
-  Simulation simulation = *with;
-  loaded->hand.timing.loads = loaded->loads;
-  simulation.program = loaded->hand.program;
-  simulation.timing = &loaded->hand.timing;
-  simulation.contended = TRUE;
-  Trace *trace = engine_run(&simulation, NULL);
-  loaded->hand.timing.loads = NULL;
-  return trace;
-}
-
-static const Simulation folded = {.folded = TRUE, .eager_bytes = -1};
-
-/* Rank 0 sends to rank 1 (times: latency + wire) and to rank 2, both from the start. */
-static void hand_two_sends(Loaded *loaded, gint64 first_ns, gint64 second_ns) {
-  *loaded = (Loaded){.loads = {{0}}};
-  hand_init(&loaded->hand, 3);
-  hand_send(&loaded->hand, 0, 1, 0, 100, hand_kernel(first_ns));
-  int second = hand_send(&loaded->hand, 0, 2, 1, 200, hand_kernel(second_ns));
-  hand_op(&loaded->hand, 0, second)->stream = STREAM_SEND_B_BACK;
-  hand_receive(&loaded->hand, 1, 0, 0, 100, hand_kernel(first_ns));
-  hand_receive(&loaded->hand, 2, 0, 1, 200, hand_kernel(second_ns));
-  hand_finish(&loaded->hand);
-}
 
 /* 100 and 300 of bytes' time over one NIC, after 10 and 10: halves until 210, when the first has moved its 100; the
  * second has 200 left and the NIC to itself, until 410. */
@@ -211,10 +171,91 @@ START_TEST(steps_of_plans_are_the_same_folded_and_unfolded) {
     ck_assert_msg(contended->metrics->step_ns == all->metrics->step_ns, "%s\nstep %g and %g", text,
                   contended->step_time_s, all->step_time_s);
     n_slowed += all->metrics->step_ns > alone->metrics->step_ns;
-    if (drawn.plan->pp == 1)
+    if (drawn.plan->pp == 1 && drawn.plan->tp == 1)
       ck_assert_int_eq(all->metrics->step_ns, alone->metrics->step_ns);
   }
   ck_assert_int_gt(n_slowed, 5);
+  free_case_clusters(clusters);
+}
+END_TEST
+
+/* tp 4, dp 2 of a layer's worth on 8 GPUs of one node: the gradients' collective and tp's are on the same scale-up
+ * links. tp 8 on a node and dp over nodes: they are not, and the folded program stays whole. */
+static Prediction *predict_cut(Case *drawn, int tp, int dp) {
+  drawn->plan->tp = tp;
+  drawn->plan->dp = dp;
+  drawn->plan->gpus = tp * dp;
+  drawn->plan->global_batch = 2 * dp;
+  return predict_case(drawn);
+}
+
+START_TEST(collectives_of_tp_share_links_with_those_of_gradients) {
+  Cluster *clusters[N_CASE_CLUSTERS];
+  read_case_clusters(clusters);
+  Case drawn = {.model = llama, .cluster = clusters[1], .plan = plan_new()}; /* dgx-h100 */
+  drawn.plan->seq_len = 2048;
+  drawn.plan->sequence_parallel = TRUE; /* tp's collectives are on the way of the kernels */
+  drawn.plan->bucket_parameters = 1;    /* gradients go beside the backward pass */
+  g_autoptr(Prediction) together = predict_cut(&drawn, 4, 2);
+  drawn.plan->fold = FALSE;
+  g_autoptr(Prediction) apart = predict_case(&drawn);
+  drawn.plan->contention = FALSE;
+  g_autoptr(Prediction) alone = predict_case(&drawn);
+  ck_assert_int_eq(together->metrics->step_ns, apart->metrics->step_ns);
+  ck_assert_int_gt(together->metrics->step_ns, alone->metrics->step_ns);
+  ck_assert(together->program->expanded);
+  drawn.plan->fold = drawn.plan->contention = TRUE;
+  g_autoptr(Prediction) other_links = predict_cut(&drawn, 8, 2);
+  ck_assert(!other_links->program->expanded);
+  case_clear(&drawn);
+  free_case_clusters(clusters);
+}
+END_TEST
+
+/* tp 16 over two nodes and the send to the next stage leave by the same NICs. */
+START_TEST(collectives_of_tp_over_nodes_share_nics_with_sends) {
+  Cluster *clusters[N_CASE_CLUSTERS];
+  read_case_clusters(clusters);
+  Case drawn = {.model = gpt, .cluster = clusters[1], .plan = plan_new()};
+  drawn.model.n_layers = 4;
+  drawn.plan->pp = 2;
+  drawn.plan->tp = 16;
+  drawn.plan->gpus = 32;
+  drawn.plan->global_batch = 8;
+  drawn.plan->seq_len = 1024;
+  drawn.plan->overlap_p2p = TRUE;
+  drawn.plan->chunks = 2;
+  drawn.plan->schedule = g_strdup("interleaved");
+  g_autoptr(Prediction) together = predict_case(&drawn);
+  drawn.plan->fold = FALSE;
+  g_autoptr(Prediction) apart = predict_case(&drawn);
+  drawn.plan->contention = FALSE;
+  g_autoptr(Prediction) alone = predict_case(&drawn);
+  ck_assert_int_eq(together->metrics->step_ns, apart->metrics->step_ns);
+  ck_assert_int_gt(together->metrics->step_ns, alone->metrics->step_ns);
+  case_clear(&drawn);
+  free_case_clusters(clusters);
+}
+END_TEST
+
+/* What a framework adds to tp's collectives and their launches they have as ops of their own, too. */
+START_TEST(a_framework_is_the_same_folded_and_unfolded) {
+  Cluster *clusters[N_CASE_CLUSTERS];
+  read_case_clusters(clusters);
+  Case drawn = {.model = llama, .cluster = clusters[1], .plan = plan_new()};
+  drawn.plan->sequence_parallel = TRUE;
+  drawn.plan->seq_len = 1024;
+  drawn.plan->time = (FrameworkTime){.has_host = TRUE,
+                                     .layer_forward_s = 50e-6,
+                                     .layer_backward_s = 100e-6,
+                                     .collective_s = 8e-6,
+                                     .arrival_spread_s = 30e-6};
+  g_autoptr(Prediction) whole = predict_cut(&drawn, 8, 2);
+  drawn.plan->fold = FALSE;
+  g_autoptr(Prediction) apart = predict_case(&drawn);
+  ck_assert(!whole->program->expanded);
+  ck_assert_int_eq(whole->metrics->step_ns, apart->metrics->step_ns);
+  case_clear(&drawn);
   free_case_clusters(clusters);
 }
 END_TEST
@@ -231,6 +272,9 @@ int main(void) {
   tcase_add_test(tcase, a_kernel_is_taxed_while_a_slowed_transfer_lasts);
   tcase_add_test(tcase, a_link_is_in_use_while_bytes_have_it);
   tcase_add_test(tcase, steps_of_plans_are_the_same_folded_and_unfolded);
+  tcase_add_test(tcase, collectives_of_tp_share_links_with_those_of_gradients);
+  tcase_add_test(tcase, collectives_of_tp_over_nodes_share_nics_with_sends);
+  tcase_add_test(tcase, a_framework_is_the_same_folded_and_unfolded);
   Suite *suite = suite_create("contention");
   suite_add_tcase(suite, tcase);
   SRunner *runner = srunner_create(suite);

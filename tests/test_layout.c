@@ -223,6 +223,57 @@ START_TEST(worst_shape_equals_that_of_all_groups_one_by_one) {
 }
 END_TEST
 
+START_TEST(members_are_counted_in_the_spans_of_every_tier) {
+  /* spans of 8 and 16 GPUs below the last tier: GPUs 0 4 7 | 8 12 || 16 → 3 + 2 + 1, and 5 + 1 */
+  Cluster cluster = cluster_of(4, 4);
+  cluster.n_tiers = 3;
+  cluster.tiers[0].span_gpus = 8;
+  cluster.tiers[1].span_gpus = 16;
+  cluster.tiers[2].span_gpus = 1024;
+  const int members[] = {0, 4, 7, 8, 12, 16};
+  const GroupShape shape = layout_shape_of(&cluster, members, 6);
+  ck_assert_int_eq(shape.tiers[0].n_spans, 3);
+  ck_assert_int_eq(shape.tiers[0].fewest, 1);
+  ck_assert_int_eq(shape.tiers[1].n_spans, 2);
+  ck_assert_int_eq(shape.tiers[1].fewest, 1);
+  const GroupShape five = layout_shape_of(&cluster, members, 5);
+  ck_assert_int_eq(five.tiers[0].fewest, 2);
+  ck_assert_int_eq(five.tiers[1].n_spans, 1);
+}
+END_TEST
+
+/* Fewest members of any group in a span that the group leaves; 0: none leaves one. */
+static int fewest_of_all_groups(const Layout *layout, const Cluster *cluster, AxisSet axes, int tier) {
+  const int size = layout_group_size(layout, axes);
+  g_autofree int *members = g_new(int, size);
+  int fewest = 0;
+  for (int rank = 0; rank < layout->n_ranks; rank++) {
+    layout_group_members(layout, axes, rank, members);
+    const TierShape shape = layout_shape_of(cluster, members, size).tiers[tier];
+    if (shape.n_spans > 1 && (fewest == 0 || shape.fewest < fewest))
+      fewest = shape.fewest;
+  }
+  return fewest;
+}
+
+START_TEST(of_every_tier_the_fewest_members_of_any_group_count) {
+  GRand *random = g_rand_new_with_seed(5);
+  for (int run = 0; run < 400; run++) {
+    const Layout layout = random_layout(random);
+    const AxisSet axes = random_axes(random);
+    Cluster cluster = cluster_of(4, 4);
+    cluster.n_tiers = 3;
+    for (int i = 0; i < 3; i++)
+      cluster.tiers[i].span_gpus = (gint64)g_rand_int_range(random, 4, 12) << (2 * i);
+    const GroupShape shape = layout_group_shape(&layout, &cluster, axes);
+    for (int i = 0; i < 2; i++)
+      ck_assert_int_eq(shape.tiers[i].n_spans > 1 ? shape.tiers[i].fewest : 0,
+                       fewest_of_all_groups(&layout, &cluster, axes, i));
+  }
+  g_rand_free(random);
+}
+END_TEST
+
 static void assert_split(int n_layers, int n_stages, const int *expected) {
   g_autofree StageLayers *stages = g_new(StageLayers, n_stages);
   layout_split_layers(n_layers, n_stages, stages);
@@ -278,6 +329,8 @@ int main(void) {
   tcase_add_test(tests, a_domain_that_a_group_only_touches_has_the_fewest_links_out);
   tcase_add_test(tests, the_worst_group_is_the_one_that_leaves_a_domain_by_the_fewest_links);
   tcase_add_test(tests, worst_shape_equals_that_of_all_groups_one_by_one);
+  tcase_add_test(tests, members_are_counted_in_the_spans_of_every_tier);
+  tcase_add_test(tests, of_every_tier_the_fewest_members_of_any_group_count);
   tcase_add_test(tests, layers_that_divide_are_split_evenly);
   tcase_add_test(tests, embedding_and_head_count_as_layers_when_that_divides);
   tcase_add_test(tests, other_layers_are_balanced_with_the_larger_stages_in_the_middle);

@@ -2,7 +2,7 @@
 # test_pages.sh STEPSIM: pages of docs that scripts write say what their commands print now, and each of their pictures is
 # there. The page of published steps is held against them where they lie beside the repository.
 docs=$(dirname "$0")/../docs
-measured=$docs/../../shared/measured
+measured=${STEPSIM_SHARED:-$docs/../../shared}/measured
 work=$(mktemp -d) || exit 99
 trap 'rm -rf "$work"' EXIT
 stepsim=$1

@@ -121,9 +121,16 @@ static const Transfer *transfer_of(const Program *program, const Op *op) {
   return &g_array_index(program->transfers, Transfer, op->work);
 }
 
+/* Folded without contention, which takes some programs apart by itself. */
+static Case draw_whole(guint seed) {
+  Case drawn = random_case(seed, clusters, MAX_GPUS);
+  drawn.plan->contention = FALSE;
+  return drawn;
+}
+
 START_TEST(lowered_and_expanded_programs_can_run) {
   for (guint seed = 0; seed < N_PLANS; seed++) {
-    g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
+    g_auto(Case) drawn = draw_whole(seed);
     drawn.plan->steps = 1 + (int)(seed % 3);
     g_autoptr(GError) error = NULL;
     g_autoptr(Prediction) prediction = predict_case(&drawn);
@@ -150,7 +157,7 @@ static void sum_effects(const Program *program, int rank, int step, double left[
 
 START_TEST(what_a_step_holds_it_drops) {
   for (guint seed = 0; seed < N_PLANS; seed++) {
-    g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
+    g_auto(Case) drawn = draw_whole(seed);
     drawn.plan->steps = 2;
     drawn.plan->fold = seed % 2 == 0;
     g_autoptr(Prediction) prediction = predict_case(&drawn);
@@ -181,7 +188,7 @@ static int order_in_flight(const GArray *actions) {
 
 START_TEST(a_program_holds_as_many_micro_batches_as_its_order) {
   for (guint seed = 0; seed < N_PLANS; seed++) {
-    g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
+    g_auto(Case) drawn = draw_whole(seed);
     drawn.plan->fold = seed % 2 == 0;
     g_autoptr(Prediction) prediction = predict_case(&drawn);
     const Plan *plan = drawn.plan;
@@ -206,7 +213,8 @@ static double total_flops(const Program *program, int rank) {
 
 START_TEST(expanding_keeps_work_and_memory) {
   for (guint seed = 0; seed < N_PLANS; seed++) {
-    g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
+    g_auto(Case) drawn = draw_whole(seed);
+    drawn.plan->contention = FALSE; /* which expands some programs by itself */
     g_autoptr(Prediction) prediction = predict_case(&drawn);
     g_autoptr(Program) expanded = program_expand(prediction->program, prediction->workload);
     g_autofree char *text = case_text(&drawn);
@@ -229,7 +237,7 @@ END_TEST
  * padding; so the products of all ranks are the model's. */
 START_TEST(a_program_does_the_model_s_products) {
   for (guint seed = 0; seed < N_PLANS; seed++) {
-    g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
+    g_auto(Case) drawn = draw_whole(seed);
     drawn.plan->attention = ATTENTION_UNFUSED;
     drawn.plan->recompute = RECOMPUTE_NONE;
     drawn.plan->flops = FLOPS_MEGATRON;
@@ -291,7 +299,7 @@ static void assert_reduced_once(const Case *drawn, const Prediction *prediction)
 
 START_TEST(every_gradient_is_reduced_once) {
   for (guint seed = 0; seed < N_PLANS; seed++) {
-    g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
+    g_auto(Case) drawn = draw_whole(seed);
     g_autoptr(Prediction) prediction = predict_case(&drawn);
     assert_reduced_once(&drawn, prediction);
   }
@@ -311,7 +319,7 @@ static const Op *copy_sum(const OpList *list, int k) {
  * ranks are of stages that differ by p. A pipe's micro-batches are half of all (ZeRO-2, 3: as many reductions). */
 START_TEST(both_copies_of_a_stage_are_summed_once) {
   for (guint seed = 0; seed < N_PLANS; seed++) {
-    g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
+    g_auto(Case) drawn = draw_whole(seed);
     Plan *plan = drawn.plan;
     const int p = plan->pp;
     if (p % 2 != 0)
@@ -339,7 +347,7 @@ END_TEST
 /* ZeRO-1 and 2 once a step, ZeRO-3 for every forward and every backward. */
 START_TEST(every_parameter_is_gathered_once_a_pass) {
   for (guint seed = 0; seed < N_PLANS; seed++) {
-    g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
+    g_auto(Case) drawn = draw_whole(seed);
     const Plan *plan = drawn.plan;
     g_autoptr(Prediction) prediction = predict_case(&drawn);
     double n_passes = plan->zero == 3 ? 2.0 * (double)plan->n_micro_batches : 1;
@@ -393,7 +401,7 @@ static void assert_window(const Case *drawn, const Program *program, int rank, i
 START_TEST(zero_3_gathers_no_further_ahead_than_its_window) {
   int n_seen = 0;
   for (guint seed = 0; seed < 4 * N_PLANS; seed++) {
-    g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
+    g_auto(Case) drawn = draw_whole(seed);
     if (drawn.plan->zero < 3 || drawn.plan->zero_ranks == 1)
       continue;
     g_autoptr(Prediction) prediction = predict_case(&drawn);

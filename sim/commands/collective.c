@@ -13,6 +13,7 @@
 #include "output.h"
 #include "parser.h"
 #include "suggest.h"
+#include "text_report.h"
 #include "units.h"
 
 enum { DEFAULT_STEPS_GPUS = 4 };
@@ -24,7 +25,8 @@ static const char *const link_names[N_LINKS] = {
 };
 
 static void clear_options(CollectiveOptions *o) {
-  char **strings[] = {&o->cluster, &o->op, &o->ranks, &o->bytes, &o->algorithm, &o->plot, &o->steps_of, &o->output};
+  char **strings[] = {&o->cluster,   &o->op,   &o->ranks,    &o->rank_map, &o->bytes,
+                      &o->algorithm, &o->plot, &o->steps_of, &o->output};
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_clear_pointer(strings[i], g_free);
   g_clear_pointer(&o->logs, g_strfreev);
@@ -51,6 +53,8 @@ static gboolean parse_options(CollectiveOptions *o, int *argc, char ***argv, GEr
        "NAME"},
       {"gpus", 0, 0, G_OPTION_ARG_INT, &o->gpus, "ranks 0 to N-1 take part (default: those of one node)", "N"},
       {"ranks", 0, 0, G_OPTION_ARG_STRING, &o->ranks, "these take part instead, e.g. 0,8,16 or 0..7,16", "LIST"},
+      {"rank-map", 0, 0, G_OPTION_ARG_FILENAME, &o->rank_map,
+       "which GPU each rank is on: a line of GPUs, a table rank,node,gpu or hosts (default: rank r on GPU r)", "FILE"},
       {"bytes", 0, 0, G_OPTION_ARG_STRING, &o->bytes,
        "sizes: 1MiB,4MB, or 1KiB..4GiB for each twice the one before (default 1KiB..4GiB)", "SIZES"},
       {"algorithm", 0, 0, G_OPTION_ARG_STRING, &o->algorithm,
@@ -83,6 +87,10 @@ static void print_head(const Request *request, GString *out) {
                          shape->n_domains == 1 ? "" : "s");
   g_string_append_printf(out, "# bus %s, the slowest link is %s; library %s\n", bus, link_names[cost.link],
                          request->cluster->collectives.version);
+  if (request->cluster->health != NULL) {
+    g_string_append(out, "# ");
+    text_report_health(out, request->cluster);
+  }
   if (request->op == COLLECTIVE_PARAMETER_SERVER)
     g_string_append_printf(out, "# the server takes in %d x size, answers with as much, and its link carries both\n",
                            shape->n);
@@ -175,6 +183,7 @@ static gboolean check_clashes(const CollectiveOptions *o, GError **error) {
   } unheeded[] = {{"--steps-of", o->logs != NULL && o->steps_of != NULL},
                   {"--cluster", o->cluster != NULL},
                   {"--ranks", o->ranks != NULL},
+                  {"--rank-map", o->rank_map != NULL},
                   {"--bytes", o->bytes != NULL},
                   {"--algorithm", o->algorithm != NULL},
                   {"--plot", o->plot != NULL},

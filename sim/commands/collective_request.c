@@ -5,6 +5,9 @@
 #include <string.h>
 
 #include "error.h"
+#include "link_health.h"
+#include "number_list.h"
+#include "rank_map.h"
 #include "suggest.h"
 #include "units.h"
 
@@ -65,29 +68,6 @@ static GArray *parse_sizes(const char *text, GError **error) {
   return g_steal_pointer(&sizes);
 }
 
-static gboolean parse_rank(const char *text, gint64 *rank, GError **error) {
-  g_autofree char *trimmed = g_strstrip(g_strdup(text));
-  if (!g_ascii_string_to_signed(trimmed, 10, 0, MAX_RANKS - 1, rank, NULL))
-    return fail_input(error, "--ranks: found \"%.80s\", expected a rank from 0 to %d", text, MAX_RANKS - 1);
-  return TRUE;
-}
-
-/* "5" or "0..7" */
-static gboolean add_ranks(GArray *ranks, const char *text, GError **error) {
-  const char *dots = strstr(text, "..");
-  g_autofree char *first = dots != NULL ? g_strndup(text, dots - text) : g_strdup(text);
-  gint64 from, to;
-  if (!parse_rank(first, &from, error) || !parse_rank(dots != NULL ? dots + 2 : first, &to, error))
-    return FALSE;
-  if (to < from)
-    return fail_input(error, "--ranks: found \"%.80s\", expected FIRST..LAST with FIRST <= LAST", text);
-  if (ranks->len + (to - from) >= MAX_RANKS)
-    return fail_input(error, "--ranks: more than %d ranks", MAX_RANKS);
-  for (int rank = (int)from; rank <= to; rank++)
-    g_array_append_val(ranks, rank);
-  return TRUE;
-}
-
 static int compare_ranks(gconstpointer a, gconstpointer b) {
   return *(const int *)a - *(const int *)b;
 }
@@ -95,10 +75,10 @@ static int compare_ranks(gconstpointer a, gconstpointer b) {
 /* Ascending, each once. */
 static GArray *parse_ranks(const char *text, GError **error) {
   g_autoptr(GArray) ranks = g_array_new(FALSE, FALSE, sizeof(int));
-  g_auto(GStrv) parts = g_strsplit(text, ",", -1);
-  for (char **part = parts; *part != NULL; part++)
-    if (!add_ranks(ranks, *part, error))
-      return NULL;
+  if (!number_list_read(text, "rank", MAX_RANKS - 1, MAX_RANKS, ranks, error)) {
+    g_prefix_error(error, "--ranks: ");
+    return NULL;
+  }
   if (ranks->len == 0) {
     fail_input(error, "--ranks: found nothing, expected ranks such as 0,8,16 or 0..7");
     return NULL;
@@ -119,15 +99,15 @@ static GArray *first_ranks(int n) {
   return ranks;
 }
 
-/* The members that --gpus and --ranks name together. */
-static GArray *choose_ranks(const CollectiveOptions *o, const Cluster *cluster, GError **error) {
+/* The members that --gpus and --ranks name together; `n_default` where neither is given. */
+static GArray *choose_ranks(const CollectiveOptions *o, int n_default, GError **error) {
   const gboolean has_gpus = o->gpus != NOT_GIVEN;
   if (has_gpus && (o->gpus < 1 || o->gpus > MAX_RANKS)) {
     fail_input(error, "--gpus: found %d, expected 1 to %d", o->gpus, MAX_RANKS);
     return NULL;
   }
   if (o->ranks == NULL)
-    return first_ranks(has_gpus ? o->gpus : cluster->gpus_per_node);
+    return first_ranks(has_gpus ? o->gpus : n_default);
   g_autoptr(GArray) ranks = parse_ranks(o->ranks, error);
   if (ranks == NULL)
     return NULL;
@@ -138,9 +118,30 @@ static GArray *choose_ranks(const CollectiveOptions *o, const Cluster *cluster, 
   return g_steal_pointer(&ranks);
 }
 
+/* From ranks to their GPUs by --rank-map, ascending. */
+static gboolean map_ranks(const GArray *map, GArray *ranks, GError **error) {
+  for (guint i = 0; i < ranks->len; i++) {
+    int *rank = &g_array_index(ranks, int, i);
+    if (*rank >= (int)map->len)
+      return fail_impossible(error, "rank %d is not in the rank map, which places ranks 0 to %u", *rank, map->len - 1);
+    *rank = g_array_index(map, int, *rank);
+  }
+  g_array_sort(ranks, compare_ranks);
+  return TRUE;
+}
+
+/* GPUs of the members, ascending. */
+static GArray *choose_gpus(const CollectiveOptions *o, const Cluster *cluster, GError **error) {
+  if (o->rank_map == NULL)
+    return choose_ranks(o, cluster->gpus_per_node, error);
+  g_autoptr(GArray) map = rank_map_read(o->rank_map, cluster, error);
+  g_autoptr(GArray) ranks = map != NULL ? choose_ranks(o, (int)map->len, error) : NULL;
+  return ranks != NULL && map_ranks(map, ranks, error) ? g_steal_pointer(&ranks) : NULL;
+}
+
 static gboolean place_ranks(Request *request, const CollectiveOptions *o, GError **error) {
   const Cluster *cluster = request->cluster;
-  g_autoptr(GArray) ranks = choose_ranks(o, cluster, error);
+  g_autoptr(GArray) ranks = choose_gpus(o, cluster, error);
   if (ranks == NULL)
     return FALSE;
   int last = g_array_index(ranks, int, ranks->len - 1);
@@ -150,8 +151,11 @@ static gboolean place_ranks(Request *request, const CollectiveOptions *o, GError
   if (cluster->nics_per_node == 0 && last >= cluster->domain_gpus)
     return fail_impossible(error, "rank %d is beyond %s: its %d GPUs are linked, but it has no NICs to others", last,
                            cluster->name, cluster->domain_gpus);
-  if (!cluster_check_sound(cluster, error))
-    return FALSE;
+  if (cluster->faults != NULL) {
+    request->cluster->health = link_health_new(cluster, (const int *)(void *)ranks->data, (int)ranks->len, error);
+    if (cluster->health == NULL)
+      return FALSE;
+  }
   request->shape = layout_shape_of(cluster, (const int *)ranks->data, (int)ranks->len);
   return TRUE;
 }

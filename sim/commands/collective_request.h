@@ -6,9 +6,9 @@
 enum { NOT_GIVEN = G_MININT };
 
 typedef struct {
-  char *cluster, *op, *ranks, *bytes, *algorithm, *plot, *steps_of, *output; /* NULL: not given */
-  char **logs;                                                               /* of --fit; NULL: not given */
-  gint gpus;                                                                 /* NOT_GIVEN */
+  char *cluster, *op, *ranks, *rank_map, *bytes, *algorithm, *plot, *steps_of, *output; /* NULL: not given */
+  char **logs;                                                                          /* of --fit; NULL: not given */
+  gint gpus;                                                                            /* NOT_GIVEN */
   gboolean json, curves;
 } CollectiveOptions;
 

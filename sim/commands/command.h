@@ -6,6 +6,8 @@ int command_simulate(int argc, char **argv, GError **error);
 int command_schedule(int argc, char **argv, GError **error);
 int command_memory(int argc, char **argv, GError **error);
 int command_collective(int argc, char **argv, GError **error);
+int command_plan(int argc, char **argv, GError **error);
+int command_explain(int argc, char **argv, GError **error);
 int command_plot(int argc, char **argv, GError **error);
 int command_compare(int argc, char **argv, GError **error);
 int command_validate(int argc, char **argv, GError **error);

@@ -9,6 +9,7 @@
 #include "gnuplot.h"
 #include "json_report.h"
 #include "kernel_table.h"
+#include "link_plot.h"
 #include "memory_timeline.h"
 #include "options.h"
 #include "output.h"
@@ -28,15 +29,15 @@ typedef struct {
 
 typedef struct {
   PlanOptions plan;
-  char *trace, *timeline, *plot, *memory_plot, *dump, *dump_after, *program, *tokens, *price, *gpu_hours;
+  char *trace, *timeline, *plot, *memory_plot, *link_plot, *dump, *dump_after, *program, *tokens, *price, *gpu_hours;
   gboolean kernels;
   TrainingRun run;
   gboolean no_report; /* standard output holds something else */
 } SimulateOptions;
 
 static void clear_options(SimulateOptions *o) {
-  char **strings[] = {&o->trace,      &o->memory_plot, &o->timeline, &o->plot,  &o->dump,
-                      &o->dump_after, &o->program,     &o->tokens,   &o->price, &o->gpu_hours};
+  char **strings[] = {&o->trace,      &o->link_plot, &o->memory_plot, &o->timeline, &o->plot,     &o->dump,
+                      &o->dump_after, &o->program,   &o->tokens,      &o->price,    &o->gpu_hours};
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_clear_pointer(strings[i], g_free);
   plan_options_clear(&o->plan);
@@ -51,6 +52,7 @@ static gboolean check_outputs(SimulateOptions *o, GError **error) {
                    {"--timeline", o->timeline},
                    {"--plot", o->plot},
                    {"--memory-plot", o->memory_plot},
+                   {"--link-plot", o->link_plot},
                    {"--program", o->program}};
   for (gsize i = 0; i < G_N_ELEMENTS(needs_run) && o->dump_after != NULL; i++)
     if (needs_run[i].file != NULL)
@@ -66,7 +68,8 @@ static gboolean check_outputs(SimulateOptions *o, GError **error) {
   return output_check_printed(printed, &o->no_report, error) &&
          (o->timeline == NULL || gnuplot_check_file(o->timeline, error)) &&
          (o->plot == NULL || gnuplot_check_file(o->plot, error)) &&
-         (o->memory_plot == NULL || gnuplot_check_file(o->memory_plot, error));
+         (o->memory_plot == NULL || gnuplot_check_file(o->memory_plot, error)) &&
+         (o->link_plot == NULL || gnuplot_check_file(o->link_plot, error));
 }
 
 static gboolean parse_count(const char *option, const char *text, double *value, GError **error) {
@@ -104,6 +107,8 @@ static gboolean parse_options(SimulateOptions *o, int *argc, char ***argv, GErro
       {"timeline", 0, 0, G_OPTION_ARG_FILENAME, &o->timeline, "draw what every stage does", "FILE.svg|png|pdf"},
       {"memory-plot", 0, 0, G_OPTION_ARG_FILENAME, &o->memory_plot, "draw what every stage holds over time",
        "FILE.svg|png|pdf"},
+      {"link-plot", 0, 0, G_OPTION_ARG_FILENAME, &o->link_plot,
+       "draw how much of its links a rank uses over time: the one that waits longest for them", "FILE.svg|png|pdf"},
       {"plot", 0, 0, G_OPTION_ARG_FILENAME, &o->plot, "draw where the time goes on each pipeline rank",
        "FILE.svg|png|pdf"},
       {"kernels", 0, 0, G_OPTION_ARG_NONE, &o->kernels, "list the kernels with shapes, work and time", NULL},
@@ -120,7 +125,7 @@ static gboolean parse_options(SimulateOptions *o, int *argc, char ***argv, GErro
       G_OPTION_ENTRY_NULL};
   plan_options_init(&o->plan);
   parser_add(parser, entries);
-  plan_options_add(&o->plan, PLAN_OPTIONS_JSON | PLAN_OPTIONS_SIMULATED, parser);
+  plan_options_add(&o->plan, PLAN_OPTIONS_JSON | PLAN_OPTIONS_SIMULATED | PLAN_OPTIONS_PLACED, parser);
   return parser_run(parser, argc, argv, FALSE, error) && check_outputs(o, error) && parse_training(o, error) &&
          plan_options_finish(&o->plan, error);
 }
@@ -170,6 +175,17 @@ static gboolean write_memory_plot(const SimulateOptions *o, const Prediction *pr
   return memory_timeline_write(prediction->trace, unit, &look, o->memory_plot, error);
 }
 
+static gboolean write_link_plot(const SimulateOptions *o, const Prediction *prediction, const StepReport *report,
+                                GError **error) {
+  if (o->link_plot == NULL)
+    return TRUE;
+  g_autofree char *title =
+      g_strdup_printf("Links in use on rank %d: %s on %d × %s (%s)", report->bounding.rank, report->model_name,
+                      report->plan->gpus, report->gpu_name, report->cluster_name);
+  return link_plot_write(prediction->trace, prediction->metrics, prediction->cluster, report->bounding.rank, title,
+                         o->link_plot, error);
+}
+
 static gboolean write_files(const SimulateOptions *o, const Prediction *prediction, const StepReport *report,
                             GError **error) {
   if (o->timeline != NULL) {
@@ -186,7 +202,7 @@ static gboolean write_files(const SimulateOptions *o, const Prediction *predicti
     if (!picture_take(stack_picture(stack, 0, error), o->plot, error))
       return FALSE;
   }
-  if (!write_memory_plot(o, prediction, report, error))
+  if (!write_memory_plot(o, prediction, report, error) || !write_link_plot(o, prediction, report, error))
     return FALSE;
   if (o->trace != NULL && !chrome_trace_write(prediction->trace, o->trace, error))
     return FALSE;
@@ -197,6 +213,8 @@ static gboolean write_files(const SimulateOptions *o, const Prediction *predicti
 static gboolean print_outputs(const SimulateOptions *o, const Prediction *prediction, GError **error) {
   g_autofree int *in_flight = g_new0(int, prediction->program->n_ranks);
   StepReport report = step_of_prediction(prediction, in_flight);
+  if (report.cluster != NULL)
+    report.bounding = bounding_link_of(prediction->trace, prediction->metrics);
   if (!write_files(o, prediction, &report, error))
     return FALSE;
   g_autoptr(GString) out = g_string_new(NULL);

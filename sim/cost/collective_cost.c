@@ -53,8 +53,8 @@ static double fastest_s(const Cluster *cluster, Collective collective, const Gro
   return estimated_cost(cluster, collective, shape, bytes, -1).time_s;
 }
 
-CollectiveCost collective_cost(const Cluster *cluster, Collective collective, const GroupShape *shape, double bytes,
-                               int algorithm) {
+static CollectiveCost cost_of(const Cluster *cluster, Collective collective, const GroupShape *shape, double bytes,
+                              int algorithm) {
   g_assert(collective < N_COLLECTIVES && shape->n > 0 && bytes >= 0);
   CollectiveCost cost = nothing_yet(collective);
   cost.time_s = 0;
@@ -80,26 +80,67 @@ CollectiveCost collective_cost(const Cluster *cluster, Collective collective, co
   return cost;
 }
 
-static double fabric_send_s(const Cluster *cluster, int from, int to, double bytes) {
-  double model_s = 0, first_tier_s = 0;
+/* What was measured or fitted was so on sound links: it is longer by what the model is. */
+static CollectiveCost cost_with_faults(const Cluster *cluster, Collective collective, const GroupShape *shape,
+                                       double bytes, int algorithm) {
+  Cluster sound = *cluster, bare = *cluster;
+  sound.health = NULL;
+  bare.measured = NULL;
+  bare.fitted = NULL;
+  CollectiveCost model = cost_of(&bare, collective, shape, bytes, algorithm);
+  CollectiveCost cost = cost_of(&sound, collective, shape, bytes, algorithm);
+  if (cost.source == COST_MODELLED)
+    return model;
+  bare.health = NULL;
+  const double slow_down = model.time_s / cost_of(&bare, collective, shape, bytes, algorithm).time_s;
+  cost.time_s *= slow_down;
+  cost.algbw_Bps /= slow_down;
+  cost.busbw_Bps /= slow_down;
+  cost.bus_Bps = model.bus_Bps;
+  cost.link = model.link;
+  return cost;
+}
+
+CollectiveCost collective_cost(const Cluster *cluster, Collective collective, const GroupShape *shape, double bytes,
+                               int algorithm) {
+  const gboolean has_faults = cluster->health != NULL && shape->n > 1;
+  return (has_faults ? cost_with_faults : cost_of)(cluster, collective, shape, bytes, algorithm);
+}
+
+/* A send by the model alone; `first_tier_s`: over the first tier alone (other links: the same). */
+static double modelled_send_s(const Cluster *cluster, int from, int to, double bytes, double *first_tier_s) {
+  if (from / cluster->domain_gpus == to / cluster->domain_gpus)
+    return *first_tier_s = cluster->scale_up_latency_s + bytes / scale_up_Bps(cluster);
+  double model_s = 0, left = domain_health(cluster, 1);
   double Bps = nic_Bps(cluster) / MAX(1, cluster->node_egress_gpus);
   for (int i = 0; i < MAX(cluster->n_tiers, 1); i++) {
     gint64 span = i > 0 ? cluster->tiers[i - 1].span_gpus : cluster->domain_gpus;
-    if (cluster->n_tiers > 0 && from / span != to / span)
+    if (cluster->n_tiers > 0 && from / span != to / span) {
       Bps /= cluster->tiers[i].oversubscription;
-    model_s = cluster->nic_latency_s + bytes / Bps;
+      left = MIN(left, tier_health(cluster, i));
+    }
+    model_s = cluster->nic_latency_s + bytes / (Bps * left);
     if (i == 0)
-      first_tier_s = model_s;
+      *first_tier_s = model_s;
   }
-  return measured_send_s(cluster, SEND_OVER_FABRIC, bytes, model_s, first_tier_s);
+  return model_s;
+}
+
+static SendLink link_between(const Cluster *cluster, int from, int to) {
+  if (from / cluster->domain_gpus != to / cluster->domain_gpus)
+    return SEND_OVER_FABRIC;
+  return from / cluster->gpus_per_node == to / cluster->gpus_per_node ? SEND_IN_NODE : SEND_IN_DOMAIN;
 }
 
 double send_cost_s(const Cluster *cluster, int from, int to, double bytes) {
   if (from == to)
     return 0;
-  if (from / cluster->domain_gpus != to / cluster->domain_gpus)
-    return fabric_send_s(cluster, from, to, bytes);
-  gboolean in_node = from / cluster->gpus_per_node == to / cluster->gpus_per_node;
-  double model_s = cluster->scale_up_latency_s + bytes / scale_up_Bps(cluster);
-  return measured_send_s(cluster, in_node ? SEND_IN_NODE : SEND_IN_DOMAIN, bytes, model_s, model_s);
+  const SendLink link = link_between(cluster, from, to);
+  double first_tier_s, model_s = modelled_send_s(cluster, from, to, bytes, &first_tier_s);
+  if (cluster->health == NULL)
+    return measured_send_s(cluster, link, bytes, model_s, first_tier_s);
+  Cluster sound = *cluster; /* what was measured was measured on sound links */
+  sound.health = NULL;
+  double sound_s = modelled_send_s(&sound, from, to, bytes, &first_tier_s);
+  return measured_send_s(cluster, link, bytes, sound_s, first_tier_s) * (model_s / sound_s);
 }

@@ -17,7 +17,8 @@ LinkKind scale_up_link(const Cluster *cluster) {
 }
 
 double scale_up_Bps(const Cluster *cluster) {
-  return cluster->scale_up_Bps * cluster->scale_up_efficiency;
+  return cluster->scale_up_Bps * cluster->scale_up_efficiency *
+         (cluster->health != NULL ? cluster->health->scale_up : 1);
 }
 
 double nic_Bps(const Cluster *cluster) {
@@ -29,10 +30,12 @@ double nic_share_Bps(const Cluster *cluster) {
   return nic_Bps(cluster) / cluster->node_egress_gpus;
 }
 
-/* Members in `span_gpus` consecutive GPUs, for evenly spaced members: span = (n − 1)·stride + 1. */
-static double members_in_span(const GroupShape *shape, double span_gpus) {
-  double stride = (double)(shape->span - 1) / (shape->n - 1);
-  return CLAMP(span_gpus / stride, shape->min_per_domain, shape->n);
+double domain_health(const Cluster *cluster, int members) {
+  return cluster->health != NULL ? cluster->health->domain[CLAMP(members, 1, cluster->domain_gpus) - 1] : 1;
+}
+
+double tier_health(const Cluster *cluster, int tier) {
+  return cluster->health != NULL ? cluster->health->tiers[tier] : 1;
 }
 
 int enclosures_find(const Cluster *cluster, const GroupShape *shape, Boundary out[MAX_BOUNDARIES]) {
@@ -42,17 +45,18 @@ int enclosures_find(const Cluster *cluster, const GroupShape *shape, Boundary ou
   if (shape->n_domains < 2)
     return n_out;
   double member_Bps = nic_share_Bps(cluster);
-  double members = shape->min_per_domain;
   if (cluster->n_tiers > 0)
     member_Bps /= cluster->tiers[0].oversubscription;
-  out[n_out++] = (Boundary){members, members * member_Bps, LINK_NET};
+  out[n_out++] =
+      (Boundary){shape->min_per_domain,
+                 shape->min_per_domain * member_Bps * domain_health(cluster, shape->min_per_domain), LINK_NET};
   for (int i = 1; i < cluster->n_tiers; i++) {
-    if (shape->span <= cluster->tiers[i - 1].span_gpus)
+    const TierShape *below = &shape->tiers[i - 1];
+    if (below->n_spans < 2)
       break;
     /* uplinks thin out tier by tier: what tier i carries is a part of what tier i − 1 does */
     member_Bps /= cluster->tiers[i].oversubscription;
-    members = members_in_span(shape, (double)cluster->tiers[i - 1].span_gpus);
-    out[n_out++] = (Boundary){members, members * member_Bps, LINK_NET};
+    out[n_out++] = (Boundary){below->fewest, below->fewest * member_Bps * tier_health(cluster, i), LINK_NET};
   }
   return n_out;
 }

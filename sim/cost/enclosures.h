@@ -23,6 +23,10 @@ double scale_up_Bps(const Cluster *cluster);
 double nic_Bps(const Cluster *cluster);
 /* A GPU's part of all its node's NICs, while every GPU of the node uses them. */
 double nic_share_Bps(const Cluster *cluster);
+/* Share that faults leave of what so many members carry out of a domain, and of what leaves the spans below a tier; 1
+ * where all is sound. */
+double domain_health(const Cluster *cluster, int members);
+double tier_health(const Cluster *cluster, int tier);
 /* Of what lies between domains; +∞ for a group inside one. */
 double least_net_Bps(const Cluster *cluster, const GroupShape *shape);
 

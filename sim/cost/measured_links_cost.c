@@ -31,6 +31,14 @@ static int ceil_div(int value, int by) {
   return (value + by - 1) / by;
 }
 
+/* Of consecutive nodes, all but the last as full. */
+static TierShape consecutive_in(gint64 span_nodes, const GroupShape *shape) {
+  TierShape tier = {.n_spans = (int)((shape->n_nodes + span_nodes - 1) / span_nodes)};
+  gint64 full = span_nodes * shape->max_per_node;
+  tier.fewest = (int)CLAMP(shape->n - (tier.n_spans - 1) * full, 1, full);
+  return tier;
+}
+
 GroupShape measured_group_shape(const Cluster *cluster, int gpus, int nodes) {
   int per_node = ceil_div(gpus, nodes);
   int nodes_per_domain = cluster->domain_gpus / cluster->gpus_per_node;
@@ -39,6 +47,8 @@ GroupShape measured_group_shape(const Cluster *cluster, int gpus, int nodes) {
   shape.max_per_domain = (int)MIN((gint64)per_node * nodes_per_domain, gpus);
   shape.min_per_domain = (int)MAX(gpus - (gint64)(shape.n_domains - 1) * shape.max_per_domain, 1);
   shape.span = (gint64)(nodes - 1) * cluster->gpus_per_node + per_node;
+  for (int i = 0; i + 1 < cluster->n_tiers; i++)
+    shape.tiers[i] = consecutive_in(MAX(cluster->tiers[i].span_gpus / cluster->gpus_per_node, 1), &shape);
   return shape;
 }
 

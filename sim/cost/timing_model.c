@@ -9,7 +9,7 @@
  * "rank r and rank r + d" depends on r only through r's place in its domain and tiers. When pipeline neighbours are a
  * domain or more apart they never share one; else a domain's worth of ranks from either end shows all cases. Whether a
  * tier's boundary lies between them shows at the ends of a stage whose ranks follow each other. Where they do not (pp
- * is not outermost), any rank of it may be the one beside a boundary. */
+ * is not outermost), or where a map places them, any rank of it may be the one beside a boundary. */
 #include "timing_model.h"
 
 #include "collective_cost.h"
@@ -22,6 +22,11 @@
 
 /* Times beyond this (292 years / 2^10) are kept finite so that sums of them stay in 64 bits. */
 static const double longest_ns = (double)(G_MAXINT64 >> 10);
+
+/* Transfers that take less than this of the links of tp's collectives, as a share of the step's products (6 FLOPs a
+ * parameter and token) at the GPUs' peak, leave these alone: what either could lose to the other is less than twice
+ * that. */
+static const double least_meeting = 0.005;
 
 /* A distinct matrix product and its time. */
 typedef struct {
@@ -38,6 +43,7 @@ typedef struct {
   GArray *products; /* of Product; few tens: searched in order */
   GArray *ranks;    /* of int: ranks of pipeline rank 0 that stand for all of it */
   GroupShape groups[N_ITEM_AXES];
+  gboolean tp_meets; /* transfers of the program use links that collectives of tp do */
 } Costing;
 
 /* Up to whole nanoseconds, but not for the noise of sums in binary: 1007 us must not become 1007001 ns. */
@@ -67,11 +73,16 @@ static double product_s(Costing *costing, const WorkItem *item) {
   return product.time_s;
 }
 
-static double item_s(Costing *costing, const WorkItem *item) {
+static double item_s(Costing *costing, const WorkItem *item, double *latency_s) {
+  *latency_s = 0;
   if (item->kind == ITEM_COLLECTIVE) {
     const GroupShape *group = &costing->groups[item->axis];
-    double time_s = collective_cost(costing->cluster, item->collective, group, item->bytes, -1).time_s;
-    return item->axis == AXIS_TP ? framework_collective_s(&costing->workload->plan->time, time_s, group->n) : time_s;
+    const CollectiveCost cost = collective_cost(costing->cluster, item->collective, group, item->bytes, -1);
+    const double time_s = item->axis == AXIS_TP
+                              ? framework_collective_s(&costing->workload->plan->time, cost.time_s, group->n)
+                              : cost.time_s;
+    *latency_s = MIN(cost.latency_s, time_s);
+    return time_s;
   }
   if (item->kind == ITEM_MATMUL)
     return product_s(costing, item);
@@ -86,9 +97,11 @@ static void time_list(Costing *costing, Piece piece, Phase phase, TimedList *lis
   list->items = g_new0(TimedItem, work->n_items);
   for (int i = 0; i < work->n_items; i++) {
     const WorkItem *item = &work->items[i];
+    double latency_s, time_s = item_s(costing, item, &latency_s);
     list->items[i] = (TimedItem){
         .name = item->name,
-        .duration_ns = ns_of(item_s(costing, item)),
+        .duration_ns = ns_of(time_s),
+        .latency_ns = ns_of(latency_s),
         .launch_ns = ns_of(item->kind == ITEM_COLLECTIVE ? launches.collective_s
                            : item->recompute             ? launches.again_s
                                                          : launches.kernel_s),
@@ -115,7 +128,7 @@ static GArray *representatives(const Layout *layout, const Cluster *cluster) {
   int n_dp = layout->size[AXIS_DP];
   int n_ends = layout->stride[AXIS_PP] < cluster->domain_gpus ? MIN(n_dp, cluster->domain_gpus) : 1;
   gboolean is_scattered = layout->stride[AXIS_PP] * layout->size[AXIS_PP] != layout->n_ranks;
-  if (cluster->n_tiers > 1 && is_scattered)
+  if ((cluster->n_tiers > 1 && is_scattered) || layout->gpu_of_rank != NULL)
     n_ends = n_dp;
   Coordinates at = {{0}};
   for (at.at[AXIS_DP] = 0; at.at[AXIS_DP] < n_dp; at.at[AXIS_DP]++) {
@@ -136,7 +149,9 @@ static double worst_send_s(const Costing *costing, const Transfer *transfer, Way
   double worst_s = -1;
   for (guint i = 0; i < costing->ranks->len; i++) {
     int rank = g_array_index(costing->ranks, int, i);
-    int from = rank + transfer->source * stride, to = rank + transfer->target * stride;
+    const Layout *layout = &costing->workload->layout;
+    int from = layout_gpu(layout, rank + transfer->source * stride),
+        to = layout_gpu(layout, rank + transfer->target * stride);
     double time_s = send_cost_s(costing->cluster, from, to, transfer->bytes);
     if (time_s <= worst_s)
       continue;
@@ -157,11 +172,23 @@ static GroupShape pair_shape(const Costing *costing, const Group *group, int ran
   layout_group_members(layout, group->axes, rank + group->pp_first * stride, members);
   layout_group_members(layout, group->axes, rank + group->pp_last * stride, members + size);
   qsort(members, 2 * size, sizeof *members, compare_ranks);
+  layout_gpus_of(layout, members, 2 * size);
   return layout_shape_of(costing->cluster, members, 2 * size);
 }
 
-/* Most domains, then widest span, over the groups of the representative ranks; a rank of a group already seen is left
- * out. */
+static gboolean reaches_further(const GroupShape *a, const GroupShape *b) {
+  if (a->n_domains != b->n_domains)
+    return a->n_domains > b->n_domains;
+  for (int i = CLUSTER_MAX_TIERS - 1; i >= 0; i--)
+    if (a->tiers[i].n_spans != b->tiers[i].n_spans)
+      return a->tiers[i].n_spans > b->tiers[i].n_spans;
+    else if (a->tiers[i].fewest != b->tiers[i].fewest)
+      return a->tiers[i].fewest < b->tiers[i].fewest;
+  return FALSE;
+}
+
+/* Most domains, then most spans of the outermost tier, over the groups of the representative ranks; a rank of a group
+ * already seen is left out. */
 static GroupShape worst_pair_shape(const Costing *costing, const Group *group) {
   const Layout *layout = &costing->workload->layout;
   g_autofree int *members = g_new(int, 2 * layout_group_size(layout, group->axes));
@@ -172,7 +199,7 @@ static GroupShape worst_pair_shape(const Costing *costing, const Group *group) {
     if (!g_hash_table_add(seen, GINT_TO_POINTER(layout_group_index(layout, group->axes, rank))))
       continue;
     GroupShape shape = pair_shape(costing, group, rank, members);
-    if (shape.n_domains > worst.n_domains || (shape.n_domains == worst.n_domains && shape.span > worst.span))
+    if (worst.n == 0 || reaches_further(&shape, &worst))
       worst = shape;
   }
   return worst;
@@ -187,6 +214,10 @@ static GroupShape group_shape(const Costing *costing, const Group *group) {
   return worst_pair_shape(costing, group);
 }
 
+static gboolean is_tp_alone(const Group *group) {
+  return !group->spans_pp && group->axes == AXIS_BIT(AXIS_TP);
+}
+
 /* Shapes of all groups of the program; owned by the caller. */
 static GroupShape *group_shapes(const Costing *costing, const Program *program) {
   GroupShape *shapes = g_new0(GroupShape, program->groups->len);
@@ -195,16 +226,26 @@ static GroupShape *group_shapes(const Costing *costing, const Program *program) 
   return shapes;
 }
 
-/* Collectives of tp alone are part of compute ops, whole or expanded: their time is the kernels' business. (With those
- * of cp, which may cross nodes beside gradients and activations, a run is always expanded.) */
+/* Collectives of tp alone are on links in expanded programs only, and there where anything else is: elsewhere their
+ * time is the kernels' business. (With those of cp, which may cross nodes beside gradients and activations, a run is
+ * always expanded.) */
 static double collective_s(const Costing *costing, const Program *program, const Transfer *transfer,
                            const GroupShape *shape, WayLoad *load) {
   const Group *group = &g_array_index(program->groups, Group, transfer->group);
   CollectiveCost cost = collective_cost(costing->cluster, transfer->collective, shape, transfer->bytes, -1);
-  if (group->spans_pp || group->axes != AXIS_BIT(AXIS_TP))
+  if (costing->tp_meets || !is_tp_alone(group))
     collective_way_load(costing->cluster, shape, cost.algorithm == ALGORITHM_DIRECT, load);
-  load->latency_ns = ns_of(cost.latency_s);
-  return cost.time_s;
+  const double time_s = is_tp_alone(group) && transfer->is_item
+                            ? framework_collective_s(&costing->workload->plan->time, cost.time_s, shape->n)
+                            : cost.time_s;
+  load->latency_ns = ns_of(MIN(cost.latency_s, time_s));
+  return time_s;
+}
+
+/* A collective that was an item of a piece is issued as such. */
+static gint64 transfer_launch_ns(const Costing *costing, const Transfer *transfer) {
+  const FrameworkTime *framework = &costing->workload->plan->time;
+  return transfer->is_item && framework->has_host ? ns_of(framework->collective_s) : costing->launch_ns;
 }
 
 static void time_transfers(const Costing *costing, const Program *program, Timing *timing) {
@@ -217,7 +258,7 @@ static void time_transfers(const Costing *costing, const Program *program, Timin
     WayLoad *load = &timing->loads[i];
     double time_s = transfer->group < 0 ? worst_send_s(costing, transfer, load)
                                         : collective_s(costing, program, transfer, &shapes[transfer->group], load);
-    timing->transfers[i] = launched(time_s, costing->launch_ns);
+    timing->transfers[i] = launched(time_s, transfer_launch_ns(costing, transfer));
   }
 }
 
@@ -236,8 +277,8 @@ static void count_products(const GArray *products, Timing *timing) {
     ++*counts[g_array_index(products, Product, i).source];
 }
 
-Timing *timing_model(const Program *program, const Workload *workload, const Cluster *cluster) {
-  Costing costing = {
+static void costing_init(Costing *costing, const Workload *workload, const Cluster *cluster) {
+  *costing = (Costing){
       .workload = workload,
       .cluster = cluster,
       .gpu = framework_gpu(&workload->plan->time, &cluster->gpu),
@@ -246,18 +287,89 @@ Timing *timing_model(const Program *program, const Workload *workload, const Clu
       .ranks = representatives(&workload->layout, cluster),
   };
   for (int axis = 0; axis < N_ITEM_AXES; axis++)
-    costing.groups[axis] = layout_group_shape(&workload->layout, cluster, AXIS_BIT(axis));
+    costing->groups[axis] = layout_group_shape(&workload->layout, cluster, AXIS_BIT(axis));
+}
+
+static void costing_clear(Costing *costing) {
+  g_array_unref(costing->products);
+  g_array_unref(costing->ranks);
+}
+
+/* What a transfer that is none of tp takes of the ways that collectives of tp take, in seconds of the whole of one. */
+static double taken_of_tp_s(const Costing *costing, const Program *program, const Transfer *transfer,
+                            const GroupShape *shapes, const WayLoad *tp) {
+  WayLoad load = {0};
+  double time_s;
+  if (transfer->group < 0)
+    time_s = worst_send_s(costing, transfer, &load);
+  else if (is_tp_alone(&g_array_index(program->groups, Group, transfer->group)))
+    return 0;
+  else
+    time_s = collective_s(costing, program, transfer, &shapes[transfer->group], &load);
+  double taken = 0;
+  for (int way = 0; way < TIMING_MAX_WAYS; way++)
+    if (tp->share[way] > 0)
+      taken = MAX(taken, load.share[way]);
+  return time_s * taken / TIMING_WHOLE_WAY;
+}
+
+/* The most of any pipeline rank in a step. */
+static double busiest_taken_s(const Program *program, const double *taken_s) {
+  double most_s = 0;
+  for (int rank = 0; rank < program->n_ranks; rank++) {
+    const OpList *list = &program->ranks[rank];
+    double sum_s = 0;
+    for (int i = 0; i < list->n_ops; i++)
+      if (list->ops[i].kind != OP_COMPUTE && list->ops[i].kind != OP_HOST)
+        sum_s += taken_s[list->ops[i].work];
+    most_s = MAX(most_s, sum_s / program->n_steps);
+  }
+  return most_s;
+}
+
+/* Other transfers take enough of the ways of tp's collectives to be worth a look at every one of these. Said of the
+ * plan rather than of the Program's form, so that whole and expanded ones agree. */
+static gboolean meets_tp(const Costing *costing, const Program *program) {
+  if (costing->groups[AXIS_TP].n < 2)
+    return FALSE;
+  const Plan *plan = costing->workload->plan;
+  const double peak_flops = costing->cluster->gpu.peak_flops[precision_info(plan->precision)->linear];
+  const double tokens = (double)plan->global_batch * (double)plan->seq_len;
+  const double least_step_s = 6 * model_parameters(costing->workload->model) * tokens / plan->gpus / peak_flops;
+  const int n = (int)program->transfers->len;
+  WayLoad tp;
+  collective_way_load(costing->cluster, &costing->groups[AXIS_TP], FALSE, &tp);
+  g_autofree GroupShape *shapes = group_shapes(costing, program);
+  g_autofree double *taken_s = g_new(double, n + 1);
+  double sum_s = 0;
+  for (int i = 0; i < n; i++)
+    sum_s += taken_s[i] = taken_of_tp_s(costing, program, &g_array_index(program->transfers, Transfer, i), shapes, &tp);
+  return sum_s > 0 && busiest_taken_s(program, taken_s) > least_meeting * least_step_s;
+}
+
+gboolean timing_model_tp_meets(const Program *program, const Workload *workload, const Cluster *cluster) {
+  Costing costing;
+  costing_init(&costing, workload, cluster);
+  gboolean meets = meets_tp(&costing, program);
+  costing_clear(&costing);
+  return meets;
+}
+
+Timing *timing_model(const Program *program, const Workload *workload, const Cluster *cluster) {
+  Costing costing;
+  costing_init(&costing, workload, cluster);
+  costing.tp_meets = program->expanded && meets_tp(&costing, program);
   Timing *timing = g_new0(Timing, 1);
   for (int piece = 0; piece < N_PIECES; piece++)
     for (int phase = 0; phase < N_PHASES; phase++)
       time_list(&costing, piece, phase, &timing->lists[piece][phase]);
   time_works(&costing, program, timing);
   time_transfers(&costing, program, timing);
+  collective_way_load(cluster, &costing.groups[AXIS_TP], FALSE, &timing->tp);
   /* reading a value back costs the host about what issuing a kernel does: both are one call into the driver */
   timing->host_sync = (OpTime){.run_ns = costing.launch_ns, .tail_ns = costing.launch_ns, .host_ns = costing.launch_ns};
   count_products(costing.products, timing);
-  g_array_unref(costing.products);
-  g_array_unref(costing.ranks);
+  costing_clear(&costing);
   return timing;
 }
 

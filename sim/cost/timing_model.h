@@ -6,6 +6,10 @@
 /* `workload` is what the program was lowered from. Times are rounded up to whole nanoseconds here, once per item and
  * transfer. */
 Timing *timing_model(const Program *program, const Workload *workload, const Cluster *cluster);
+/* Whether collectives of tp alone run on links that other transfers of the program use as well (tp over nodes, say, or
+ * stages and replicas inside a scale-up domain) enough to matter. In an expanded program they then take part in
+ * contention. */
+gboolean timing_model_tp_meets(const Program *program, const Workload *workload, const Cluster *cluster);
 /* For bare orders: F, I, W ns per stage (arrays of n_stages); B = I + W; transfers take no time, or `send_ns`. */
 Timing *timing_of_times(const Program *program, const gint64 *f_ns, const gint64 *i_ns, const gint64 *w_ns,
                         gint64 send_ns);

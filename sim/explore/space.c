@@ -96,6 +96,24 @@ gboolean space_is_given(const Space *space) {
   return FALSE;
 }
 
+static SpaceAxis *find_axis(const Space *space, const char *name) {
+  for (int i = 0; i < space->n_axes; i++)
+    if (strcmp(name, space->axes[i].name) == 0)
+      return &space->axes[i];
+  return NULL;
+}
+
+const char *space_given(const Space *space, const char *name) {
+  const SpaceAxis *axis = find_axis(space, name);
+  return axis != NULL ? axis->text : NULL;
+}
+
+void space_describe(Space *space, const char *name, const char *description) {
+  SpaceAxis *axis = find_axis(space, name);
+  g_assert(axis != NULL);
+  axis->description = description;
+}
+
 static void set_text(SpaceAxis *axis, const char *text, const char *origin) {
   g_free(axis->text);
   g_free(axis->origin);

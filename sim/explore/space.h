@@ -30,8 +30,12 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Space, space_free)
 
 /* Options --tp LIST … of a command line, one per axis, to be filled by parser_run(). */
 void space_add_options(Space *space, Parser *parser);
+/* Say of one axis, there must be such, what --help says: for a verb whose defaults are others. Static text. */
+void space_describe(Space *space, const char *name, const char *description);
 /* Whether any axis was given. */
 gboolean space_is_given(const Space *space);
+/* What one axis was given, as "1,2,4"; NULL: nothing, or there is no such axis. Borrowed. */
+const char *space_given(const Space *space, const char *name);
 /* Give one axis its values: `name` as "tp", `text` as "1,2,4"; what was given before goes. INPUT for an unknown name.
  */
 gboolean space_set(Space *space, const char *name, const char *text, GError **error);

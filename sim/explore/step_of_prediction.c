@@ -26,6 +26,7 @@ StepReport step_of_prediction(const Prediction *prediction, int *in_flight) {
                        .n_events = prediction->engine.n_events,
                        .n_ranks_simulated = prediction->engine.n_ranks,
                        .wall_s = prediction->wall_s};
+  report.bounding.way = -1; /* for who asks: it takes a look at every kernel of a rank */
   if (link_use_of(prediction->trace, prediction->metrics, report.link_use))
     report.cluster = cluster;
   step_report_set_metrics(&report, prediction->metrics);

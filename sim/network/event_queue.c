@@ -17,7 +17,7 @@
 #include "event_queue.h"
 
 void event_queue_init(EventQueue *queue, gsize n_ids) {
-  *queue = (EventQueue){.events = g_new(Event, n_ids)};
+  *queue = (EventQueue){.events = g_new(Event, n_ids), .next = G_MAXINT64};
 }
 
 void event_queue_clear(EventQueue *queue) {
@@ -51,12 +51,15 @@ static inline void append(EventQueue *queue, gint32 id) {
 void event_queue_add(EventQueue *queue, gint64 at, gint32 id) {
   g_assert(at >= queue->now);
   queue->events[id].at = at;
+  queue->next = MIN(queue->next, at);
   append(queue, id);
 }
 
 void event_queue_remove(EventQueue *queue, gint32 id) {
   const Event *event = &queue->events[id];
   guint bucket = bucket_of(event->at, queue->now);
+  if (event->at == queue->next)
+    queue->next = G_MININT64;
   EventBucket *ends = &queue->buckets[bucket];
   gboolean is_first = ends->first == id, is_last = ends->last == id;
   if (is_first && is_last)
@@ -94,6 +97,7 @@ static gint32 take_later(EventQueue *queue) {
 gint32 event_queue_take(EventQueue *queue) {
   if (queue->used == 0)
     return -1;
+  queue->next = G_MININT64;
   if (!(queue->used & 1))
     return take_later(queue);
   gint32 id = queue->buckets[0].first, next = queue->events[id].next;
@@ -114,7 +118,7 @@ int event_queue_take_due(EventQueue *queue, gint32 *ids, int n) {
   return n_taken;
 }
 
-gint64 event_queue_next(const EventQueue *queue) {
+static gint64 find_next(const EventQueue *queue) {
   if (queue->used == 0)
     return G_MAXINT64;
   if (queue->used & 1)
@@ -123,4 +127,10 @@ gint64 event_queue_next(const EventQueue *queue) {
   for (gint32 id = queue->buckets[__builtin_ctzll(queue->used)].first; id >= 0; id = queue->events[id].next)
     earliest = MIN(earliest, queue->events[id].at);
   return earliest;
+}
+
+gint64 event_queue_next(EventQueue *queue) {
+  if (queue->next == G_MININT64)
+    queue->next = find_next(queue);
+  return queue->next;
 }

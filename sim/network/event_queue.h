@@ -20,6 +20,7 @@ typedef struct {
   Event *events; /* [ids]; owned */
   gint64 now;    /* time of the event taken last */
   guint64 used;  /* bit b: bucket b is not empty */
+  gint64 next;   /* what event_queue_next() found, lowered by what was added since; G_MININT64: to be looked for */
   EventBucket buckets[EVENT_N_BUCKETS];
 } EventQueue;
 
@@ -37,4 +38,4 @@ gint32 event_queue_take(EventQueue *queue);
 /* As many takes, up to `n`, as need not move now on but for the first. Returns how many ids there are. */
 int event_queue_take_due(EventQueue *queue, gint32 *ids, int n);
 /* The earliest time, without moving now to it: looks through one bucket. G_MAXINT64 when there is none. */
-gint64 event_queue_next(const EventQueue *queue);
+gint64 event_queue_next(EventQueue *queue);

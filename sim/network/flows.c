@@ -406,6 +406,14 @@ double flows_rate_Bps(Flows *flows, guint64 tag) {
   return -1;
 }
 
+void flows_rates(Flows *flows, double *rates_Bps, guint64 n) {
+  if (is_dirty(flows))
+    solve_dirty(flows);
+  for (gint32 f = 0; f < flows->n_flow_slots; f++)
+    if (flows->flows[f].phase != FLOW_FREE && flows->flows[f].tag < n)
+      rates_Bps[flows->flows[f].tag] = flows->flows[f].rate_Bps;
+}
+
 LinkLoad flows_link_load(const Flows *flows, gint32 id) {
   const FlowLink *link = &flows->links[id];
   LinkLoad load = {link->moved_bytes, link->bound_flow_ticks};

@@ -63,6 +63,9 @@ gint32 flows_n_active(const Flows *flows);
  * Looks through all flows. */
 double flows_rate_Bps(Flows *flows, guint64 tag);
 
+/* rates_Bps[tag] = that, of all flows under way whose tags are below n; the others stay as they are. */
+void flows_rates(Flows *flows, double *rates_Bps, guint64 n);
+
 /* What a link has done up to the present. Utilisation over time: the difference of moved_bytes between two presents
  * over capacity × time. The link that bounds a step is the one with the most bound_flow_s. */
 typedef struct {

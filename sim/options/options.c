@@ -4,6 +4,7 @@
 
 #include "error.h"
 #include "plan_order.h"
+#include "rank_map.h"
 #include "units.h"
 
 void plan_options_init(PlanOptions *options) {
@@ -16,25 +17,12 @@ void plan_options_init(PlanOptions *options) {
 }
 
 void plan_options_clear(PlanOptions *options) {
-  char **strings[] = {&options->model_file,
-                      &options->cluster_file,
-                      &options->schedule,
-                      &options->recompute,
-                      &options->sequence_parallel,
-                      &options->precision,
-                      &options->recipe,
-                      &options->attention,
-                      &options->cp_comm,
-                      &options->overlap_grad,
-                      &options->overlap_param,
-                      &options->order,
-                      &options->memory_cap,
-                      &options->fold,
-                      &options->flops,
-                      &options->overlap_p2p,
-                      &options->framework,
-                      &options->contention,
-                      &options->grad_norm_barrier};
+  char **strings[] = {
+      &options->model_file,        &options->cluster_file, &options->schedule,      &options->recompute,
+      &options->sequence_parallel, &options->precision,    &options->recipe,        &options->attention,
+      &options->cp_comm,           &options->overlap_grad, &options->overlap_param, &options->order,
+      &options->rank_map,          &options->memory_cap,   &options->fold,          &options->flops,
+      &options->overlap_p2p,       &options->framework,    &options->contention,    &options->grad_norm_barrier};
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_clear_pointer(strings[i], g_free);
   g_clear_pointer(&options->slow_ranks, g_strfreev);
@@ -154,6 +142,14 @@ static void add_simulated(Parser *parser, PlanOptions *o) {
   parser_add(parser, entries);
 }
 
+static void add_placement(Parser *parser, PlanOptions *o) {
+  const GOptionEntry entries[] = {
+      {"rank-map", 0, 0, G_OPTION_ARG_FILENAME, &o->rank_map,
+       "which GPU each rank is on: a line of GPUs, a table rank,node,gpu or hosts (default: rank r on GPU r)", "FILE"},
+      G_OPTION_ENTRY_NULL};
+  parser_add(parser, entries);
+}
+
 void plan_options_add(PlanOptions *options, PlanOptionSet set, Parser *parser) {
   add_files(parser, options);
   if (set & PLAN_OPTIONS_JSON)
@@ -162,6 +158,8 @@ void plan_options_add(PlanOptions *options, PlanOptionSet set, Parser *parser) {
   add_methods(parser, options);
   if (set & PLAN_OPTIONS_SIMULATED)
     add_simulated(parser, options);
+  if (set & PLAN_OPTIONS_PLACED)
+    add_placement(parser, options);
 }
 
 static gboolean parse_named(const char *option, const char *text, const char *const *names, guint *value,
@@ -320,6 +318,17 @@ gboolean plan_options_make_plan(PlanOptions *options, GError **error) {
          parse_memory_cap(options, options->plan, error) && check_fold(options, error);
 }
 
+static gboolean read_rank_map(PlanOptions *o, GError **error) {
+  if (o->rank_map == NULL)
+    return TRUE;
+  o->plan->rank_map = rank_map_read(o->rank_map, o->cluster, error);
+  if (o->plan->rank_map == NULL)
+    return FALSE;
+  if (o->gpus == OPTION_NOT_GIVEN && o->dp == OPTION_NOT_GIVEN)
+    o->plan->gpus = (int)o->plan->rank_map->len;
+  return TRUE;
+}
+
 gboolean plan_options_finish(PlanOptions *options, GError **error) {
   if (options->model_file == NULL)
     return fail_input(error, "--model is missing: a Hugging Face config.json, or a name in models/ such as llama-3-8b");
@@ -331,5 +340,6 @@ gboolean plan_options_finish(PlanOptions *options, GError **error) {
   if (options->model == NULL)
     return FALSE;
   options->cluster = cluster_read(options->cluster_file, error);
-  return options->cluster != NULL && plan_options_check_cluster(options, options->cluster, error);
+  return options->cluster != NULL && plan_options_check_cluster(options, options->cluster, error) &&
+         read_rank_map(options, error);
 }

@@ -14,7 +14,7 @@ typedef struct {
   gdouble jitter;
   char *schedule, *recompute, *sequence_parallel, *precision, *recipe, *attention, *cp_comm, *overlap_grad,
       *overlap_param, *framework;
-  char *overlap_p2p, *grad_norm_barrier, *memory_cap, *order, *contention, *fold, *flops;
+  char *overlap_p2p, *grad_norm_barrier, *memory_cap, *order, *rank_map, *contention, *fold, *flops;
   char **slow_ranks;
 
   Model *model;     /* owned; read by plan_options_finish() */
@@ -32,6 +32,7 @@ void plan_options_clear(PlanOptions *options);
 typedef enum {
   PLAN_OPTIONS_JSON = 1 << 0,      /* --json: it has an object to print */
   PLAN_OPTIONS_SIMULATED = 1 << 1, /* what only a simulation can vary: folding, jitter, slow ranks */
+  PLAN_OPTIONS_PLACED = 1 << 2,    /* --rank-map: one plan on one cluster, read by plan_options_finish() */
 } PlanOptionSet;
 void plan_options_add(PlanOptions *options, PlanOptionSet set, Parser *parser);
 /* Help of --schedule: all names and the default. Static. */

@@ -9,8 +9,12 @@
  *
  *     node of 4      |0 1 2 3|4 5 6 7|8 …        σ = 3, base 1:  1 . . 4 . . 7 . . 10   → nodes 0 1 1 2
  *
- * That is why the worst group of 16,384 ranks is found by looking at no more bases than a domain has GPUs. */
+ * That is why the worst group of 16,384 ranks is found by looking at no more bases than a domain has GPUs; tiers of the
+ * fabric, where a cluster has several and the ranks leave the first, need a look at every base. Ranks placed by a map
+ * follow no progression: their groups are listed. */
 #include "layout.h"
+
+#include <stdlib.h>
 
 enum { N_DIGITS = N_AXES + 1 };
 
@@ -27,6 +31,7 @@ void layout_init(Layout *layout, const Plan *plan) {
                [AXIS_PP] = plan->pp},
       .n_shards = plan->zero_ranks > 0 ? plan->zero_ranks : plan_data_ranks(plan),
       .n_ranks = 1,
+      .gpu_of_rank = plan->rank_map != NULL ? (const int *)(const void *)plan->rank_map->data : NULL,
   };
   layout->dp_shard = layout->n_shards / plan->cp;
   for (int i = 0; i < N_AXES; i++) {
@@ -124,7 +129,18 @@ void layout_group_members(const Layout *layout, AxisSet axes, int rank, int *mem
   expand_members(digits, n, base, members);
 }
 
-/* How members lie in blocks of consecutive ranks (nodes, domains). */
+static int compare_gpus(gconstpointer a, gconstpointer b) {
+  return *(const int *)a - *(const int *)b;
+}
+
+void layout_gpus_of(const Layout *layout, int *members, int n) {
+  for (int i = 0; i < n; i++)
+    members[i] = layout_gpu(layout, members[i]);
+  if (layout->gpu_of_rank != NULL)
+    qsort(members, (gsize)n, sizeof *members, compare_gpus);
+}
+
+/* How members lie in blocks of consecutive GPUs (nodes, domains, spans of tiers). */
 typedef struct {
   int n_blocks; /* that hold any */
   int most, fewest;
@@ -136,7 +152,7 @@ static void count_block(Blocks *blocks, int n_members) {
 }
 
 /* `members` ascending. */
-static Blocks count_blocks(const int *members, int n, int block) {
+static Blocks count_blocks(const int *members, int n, gint64 block) {
   Blocks blocks = {0};
   for (int i = 0, first = 0; i < n; i++)
     if (i + 1 == n || members[i + 1] / block != members[i] / block) {
@@ -145,6 +161,11 @@ static Blocks count_blocks(const int *members, int n, int block) {
       first = i + 1;
     }
   return blocks;
+}
+
+/* Tiers that have another above them. */
+static int n_inner_tiers(const Cluster *cluster) {
+  return MAX(cluster->n_tiers - 1, 0);
 }
 
 static void set_blocks(GroupShape *shape, Blocks domains, Blocks nodes) {
@@ -159,15 +180,19 @@ GroupShape layout_shape_of(const Cluster *cluster, const int *members, int n) {
   g_assert(n >= 1);
   GroupShape shape = {.n = n, .span = (gint64)members[n - 1] - members[0] + 1};
   set_blocks(&shape, count_blocks(members, n, cluster->domain_gpus), count_blocks(members, n, cluster->gpus_per_node));
+  for (int i = 0; i < n_inner_tiers(cluster); i++) {
+    const Blocks spans = count_blocks(members, n, cluster->tiers[i].span_gpus);
+    shape.tiers[i] = (TierShape){spans.n_blocks, spans.fewest};
+  }
   return shape;
 }
 
 /* The same for the progression base, base + stride, … of `n` members, without listing them. */
-static Blocks count_progression_blocks(int base, Digit run, int block) {
+static Blocks count_progression_blocks(int base, Digit run, gint64 block) {
   if (run.stride >= block)
     return (Blocks){run.size, 1, 1};
   const gint64 last = base + (gint64)(run.size - 1) * run.stride;
-  const int first_block = base / block;
+  const int first_block = (int)(base / block);
   Blocks blocks = {.n_blocks = (int)(last / block) - first_block + 1}; /* a step shorter than a block skips none */
   /* Where the progression enters a block repeats after at most `stride` blocks; the last block may end early. */
   const int n_distinct = MIN(blocks.n_blocks, run.stride + 2);
@@ -190,6 +215,10 @@ static GroupShape shape_at(const Cluster *cluster, const Digit *digits, int n_di
   GroupShape shape = {.n = n, .span = (gint64)(run.size - 1) * run.stride + 1};
   set_blocks(&shape, count_progression_blocks(base, run, cluster->domain_gpus),
              count_progression_blocks(base, run, cluster->gpus_per_node));
+  for (int i = 0; i < n_inner_tiers(cluster); i++) {
+    const Blocks spans = count_progression_blocks(base, run, cluster->tiers[i].span_gpus);
+    shape.tiers[i] = (TierShape){spans.n_blocks, spans.fewest};
+  }
   return shape;
 }
 
@@ -230,7 +259,7 @@ static GArray *distinct_bases(const Digit *held, int n_held, int period) {
   return bases;
 }
 
-/* All groups of one set of axes span equally far. The domain with the fewest members has the fewest links out. */
+/* The domain with the fewest members has the fewest links out. */
 static gboolean is_worse(const GroupShape *a, const GroupShape *b) {
   if ((a->n_domains > 1) != (b->n_domains > 1))
     return a->n_domains > 1;
@@ -243,18 +272,54 @@ static gboolean is_worse(const GroupShape *a, const GroupShape *b) {
   return a->max_per_node > b->max_per_node; /* uneven over as many nodes: the fuller one is the bottleneck */
 }
 
+/* Of each tier the worst: a span that a group leaves with the fewest members. */
+static void take_tiers(GroupShape *worst, const GroupShape *other) {
+  for (int i = 0; i < CLUSTER_MAX_TIERS; i++)
+    if (other->tiers[i].n_spans > 1 && (worst->tiers[i].n_spans < 2 || other->tiers[i].fewest < worst->tiers[i].fewest))
+      worst->tiers[i] = other->tiers[i];
+}
+
+static void take_worse(GroupShape *worst, const GroupShape *shape) {
+  GroupShape tiers = *worst;
+  if (worst->n == 0 || is_worse(shape, worst))
+    *worst = *shape;
+  take_tiers(worst, shape);
+  take_tiers(worst, &tiers);
+}
+
+/* Ranks may be on any GPUs: every group is looked at. */
+static GroupShape mapped_group_shape(const Layout *layout, const Cluster *cluster, AxisSet axes) {
+  Digit digits[N_DIGITS], held[N_DIGITS];
+  const int n_digits = digits_of(layout, axes, TRUE, digits), n_held = digits_of(layout, axes, FALSE, held);
+  const int n = layout_group_size(layout, axes), n_groups = layout->n_ranks / n;
+  g_autofree int *bases = g_new(int, (gsize)n_groups), *members = g_new(int, (gsize)n);
+  expand_members(held, n_held, 0, bases);
+  GroupShape worst = {0};
+  for (int i = 0; i < n_groups; i++) {
+    expand_members(digits, n_digits, bases[i], members);
+    layout_gpus_of(layout, members, n);
+    const GroupShape shape = layout_shape_of(cluster, members, n);
+    take_worse(&worst, &shape);
+  }
+  return worst;
+}
+
 GroupShape layout_group_shape(const Layout *layout, const Cluster *cluster, AxisSet axes) {
+  if (layout->gpu_of_rank != NULL)
+    return mapped_group_shape(layout, cluster, axes);
   Digit digits[N_DIGITS], held[N_DIGITS];
   const int n_digits = digits_of(layout, axes, TRUE, digits), n_held = digits_of(layout, axes, FALSE, held);
   const int n = layout_group_size(layout, axes);
-  const gint64 period = least_common_multiple(cluster->gpus_per_node, cluster->domain_gpus);
+  /* where tiers begin, each place among all ranks is another */
+  const gboolean has_tiers = n_inner_tiers(cluster) > 0 && layout->n_ranks > cluster->tiers[0].span_gpus;
+  const gint64 period =
+      has_tiers ? layout->n_ranks : least_common_multiple(cluster->gpus_per_node, cluster->domain_gpus);
   g_autoptr(GArray) bases = distinct_bases(held, n_held, (int)MIN(period, layout->n_ranks));
   g_autofree int *scratch = n_digits > 1 ? g_new(int, (gsize)n) : NULL;
   GroupShape worst = {0};
   for (guint b = 0; b < bases->len; b++) {
     const GroupShape shape = shape_at(cluster, digits, n_digits, g_array_index(bases, int, b), scratch, n);
-    if (b == 0 || is_worse(&shape, &worst))
-      worst = shape;
+    take_worse(&worst, &shape);
   }
   return worst;
 }

@@ -25,9 +25,15 @@ typedef struct {
   int dp_shard;       /* ranks of dp that share one set of ZeRO shards (innermost part of dp) */
   int n_shards;       /* of such a set: dp_shard · cp, whose ranks hold the same parameters too */
   int n_ranks;
+  const int *gpu_of_rank; /* borrowed from the plan; NULL: rank r is on GPU r */
 } Layout;
 
+/* `layout` is good as long as `plan`. */
 void layout_init(Layout *layout, const Plan *plan);
+/* The GPU of the cluster that a rank is on, counted node by node. */
+static inline int layout_gpu(const Layout *layout, int rank) {
+  return layout->gpu_of_rank != NULL ? layout->gpu_of_rank[rank] : rank;
+}
 int layout_rank(const Layout *layout, const Coordinates *at);
 Coordinates layout_coordinates(const Layout *layout, int rank);
 
@@ -37,21 +43,31 @@ int layout_group_size(const Layout *layout, AxisSet axes);
 int layout_group_index(const Layout *layout, AxisSet axes, int rank);
 /* Ranks of the group that contains `rank`, ascending; `members` has room for the group's size. */
 void layout_group_members(const Layout *layout, AxisSet axes, int rank, int *members);
+/* From ranks to their GPUs, ascending. */
+void layout_gpus_of(const Layout *layout, int *members, int n);
 
-/* How a set of ranks lies on the machine: what a collective's cost depends on. */
+/* How a set of GPUs lies in the spans of a tier of the fabric. */
+typedef struct {
+  int n_spans; /* that hold any; 0 or 1: nothing leaves them */
+  int fewest;  /* members in one of those */
+} TierShape;
+
+/* How a set of GPUs lies on the machine: what a collective's cost depends on. */
 typedef struct {
   int n;              /* members */
   int n_domains;      /* scale-up domains they touch */
   int max_per_domain; /* most members in one domain */
   int min_per_domain; /* fewest in one of those domains: what leaves it has their links alone */
   int n_nodes, max_per_node;
-  gint64 span; /* last member − first member + 1, for the fabric tier that holds them all */
+  gint64 span;                        /* last member − first member + 1 */
+  TierShape tiers[CLUSTER_MAX_TIERS]; /* of all tiers but the last, out of which nothing leads */
 } GroupShape;
 
-/* Shape of an explicit list of ranks (ascending) on `cluster`. */
+/* Shape of an explicit list of GPUs (ascending) on `cluster`. */
 GroupShape layout_shape_of(const Cluster *cluster, const int *members, int n);
-/* Worst shape over all groups of `axes` (all of equal span): in several domains rather than one, then fewest members in
- * a domain, then most domains, most nodes. Folded runs cost this one. */
+/* Worst shape over all groups of `axes`: in several domains rather than one, then fewest members in a domain, then most
+ * domains, most nodes; with, of every tier, the fewest members that any of these groups has in a span it leaves. All
+ * runs cost this one. */
 GroupShape layout_group_shape(const Layout *layout, const Cluster *cluster, AxisSet axes);
 
 /* What a stage of the pipeline holds. */

@@ -69,7 +69,7 @@ Workload *workload_new(const Model *model, const Plan *plan, const Placement *pl
   workload->placement =
       placement != NULL ? placement_copy(placement) : placement_new(PLACEMENT_LOOP, plan->pp, plan->chunks);
   g_assert(workload->placement->n_ranks == plan->pp && workload->placement->n_stages == plan->pp * plan->chunks);
-  layout_init(&workload->layout, plan);
+  layout_init(&workload->layout, workload->plan);
   const Cut cut = cut_of(workload->model, workload->plan);
   for (Piece piece = 0; piece < N_PIECES; piece++) {
     for (Phase phase = PHASE_F; phase < PHASE_OPTIMIZER; phase++)

@@ -258,6 +258,13 @@ Cluster *cluster_parse(const char *name, const char *text, GError **error) {
   return yaml != NULL ? read_yaml(yaml, name, error) : NULL;
 }
 
+void link_health_free(LinkHealth *health) {
+  if (health == NULL)
+    return;
+  g_free(health->domain);
+  g_free(health);
+}
+
 void cluster_free(Cluster *cluster) {
   if (cluster == NULL)
     return;
@@ -273,11 +280,12 @@ void cluster_free(Cluster *cluster) {
   node_topology_clear(&cluster->node);
   g_clear_pointer(&cluster->other_gpus, g_array_unref);
   g_clear_pointer(&cluster->faults, g_array_unref);
+  link_health_free(cluster->health);
   g_free(cluster);
 }
 
 gboolean cluster_check_sound(const Cluster *cluster, GError **error) {
-  return cluster->faults == NULL ||
+  return cluster->faults == NULL || cluster->health != NULL ||
          fail_impossible(error,
                          "%s lists faults, and times are those of sound links: take the faults out to predict without "
                          "them, or see what they do with stepsim topology",

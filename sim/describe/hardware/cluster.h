@@ -32,6 +32,15 @@ typedef struct {
   double latency_s; /* that a path through one adds */
 } FabricLeaves;
 
+/* What a file's faults leave of the bandwidths of a job's links, as shares (cost/link_health.h works them out). */
+typedef struct {
+  double scale_up;
+  double *domain;                  /* [domain_gpus] of what m + 1 members carry out of a domain; owned */
+  double tiers[CLUSTER_MAX_TIERS]; /* [i ≥ 1] out of a span of tier i − 1 */
+} LinkHealth;
+void link_health_free(LinkHealth *health);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(LinkHealth, link_health_free)
+
 typedef struct {
   char *name, *source, *file; /* owned */
   Gpu gpu;
@@ -53,6 +62,7 @@ typedef struct {
   NodeTopology node;  /* the inside of a node; derived where the file has no optional keys about it */
   GArray *other_gpus; /* owned, of GpuRange; NULL: all nodes have `gpu` */
   GArray *faults;     /* owned, of LinkFault; NULL: none */
+  LinkHealth *health; /* owned; NULL: all links are sound, or faults have not been looked at */
 
   CollectiveLibrary collectives;
   gint64 eager_bytes;          /* sends up to this are buffered; larger ones rendezvous */
@@ -73,7 +83,8 @@ Cluster *cluster_read(const char *file, GError **error);
 /* The same from a text in memory, which errors call `name`; other files are looked for beside a file of that name. */
 Cluster *cluster_parse(const char *name, const char *text, GError **error);
 void cluster_free(Cluster *cluster);
-/* IMPOSSIBLE when links are degraded or dead: times are those of sound ones, and would be too short. */
+/* IMPOSSIBLE when links are degraded or dead and `health` does not say what is left of them: times would be those of
+ * sound ones, and too short. */
 gboolean cluster_check_sound(const Cluster *cluster, GError **error);
 /* How many of the ranges in `other_gpus`, from the first on, have nodes among the first `n_gpus` GPUs. */
 int cluster_other_gpus(const Cluster *cluster, gint64 n_gpus);

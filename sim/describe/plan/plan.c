@@ -53,6 +53,7 @@ Plan *plan_copy(const Plan *plan) {
   copy->schedule = g_strdup(plan->schedule);
   copy->framework = g_strdup(plan->framework);
   copy->slow_ranks = g_array_copy(plan->slow_ranks);
+  copy->rank_map = plan->rank_map != NULL ? g_array_copy(plan->rank_map) : NULL;
   return copy;
 }
 
@@ -62,6 +63,7 @@ void plan_free(Plan *plan) {
   g_free(plan->schedule);
   g_free(plan->framework);
   g_clear_pointer(&plan->slow_ranks, g_array_unref);
+  g_clear_pointer(&plan->rank_map, g_array_unref);
   g_free(plan);
 }
 

@@ -48,6 +48,7 @@ typedef struct {
                     */
   gboolean overlap_param;   /* parameter gathers beside forward (and backward, ZeRO-3) */
   Axis order[N_AXES];       /* rank order, innermost first */
+  GArray *rank_map;         /* of int: the GPU of each rank (rank_map.h); owned; NULL: rank r is on GPU r */
   gint64 bucket_parameters; /* least parameters per gradient bucket; 0: Megatron's max(40e6, 1e6·dp·cp)
                              */
   int prefetch;             /* ZeRO-3: layers gathered ahead of their use */

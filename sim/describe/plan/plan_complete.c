@@ -9,6 +9,7 @@
 
 #include "error.h"
 #include "plan.h"
+#include "rank_map.h"
 
 #define INT64 G_GINT64_FORMAT
 
@@ -225,12 +226,14 @@ static gboolean check_zero(Plan *plan, const Model *model, const Cluster *cluste
 }
 
 static gboolean check_machine(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
+  if (plan->rank_map != NULL && !rank_map_check(plan->rank_map, plan->gpus, cluster, error))
+    return FALSE;
   if (cluster == NULL)
     return TRUE;
-  if (plan->gpus > cluster->gpus_per_node && plan->gpus % cluster->gpus_per_node != 0)
+  if (plan->rank_map == NULL && plan->gpus > cluster->gpus_per_node && plan->gpus % cluster->gpus_per_node != 0)
     return fail_impossible(error, "gpus %d is not whole nodes: cluster %s has %d GPUs per node", plan->gpus,
                            cluster->name, cluster->gpus_per_node);
-  if (plan->gpus > cluster->domain_gpus && cluster->nics_per_node == 0)
+  if (plan->rank_map == NULL && plan->gpus > cluster->domain_gpus && cluster->nics_per_node == 0)
     return fail_impossible(error, "gpus %d need a network: cluster %s joins %d GPUs and has no NICs", plan->gpus,
                            cluster->name, cluster->domain_gpus);
   if (cluster->max_gpus > 0 && plan->gpus > cluster->max_gpus)
@@ -253,7 +256,7 @@ static gboolean check_precision(Plan *plan, const Model *model, const Cluster *c
   if (cluster == NULL)
     return TRUE;
   gboolean ok = check_peaks(plan, &cluster->gpu, cluster, error);
-  for (int i = 0; ok && i < cluster_other_gpus(cluster, plan->gpus); i++)
+  for (int i = 0; ok && i < cluster_other_gpus(cluster, rank_map_extent(plan->rank_map, plan->gpus)); i++)
     ok = check_peaks(plan, &g_array_index(cluster->other_gpus, GpuRange, i).gpu, cluster, error);
   return ok;
 }
@@ -268,7 +271,7 @@ static gboolean check_disturbances(Plan *plan, const Model *model, const Cluster
     if (!(slow->factor >= 0.1 && slow->factor <= 100))
       return fail_input(error, "slow-rank %d: found factor %g, expected 0.1 to 100", slow->rank, slow->factor);
   }
-  gboolean is_mixed = cluster != NULL && cluster_other_gpus(cluster, plan->gpus) > 0;
+  gboolean is_mixed = cluster != NULL && cluster_other_gpus(cluster, rank_map_extent(plan->rank_map, plan->gpus)) > 0;
   if (plan->jitter > 0 || plan->slow_ranks->len > 0 || is_mixed)
     plan->fold = FALSE;
   return TRUE;

@@ -10,16 +10,11 @@
 #include "whole_file.h"
 
 static const struct {
-  const char *name, *column;
+  const char *column;
   gboolean is_least;
-} objectives[N_OBJECTIVES] = {[OBJECTIVE_MFU] = {"mfu", "mfu", FALSE},
-                              [OBJECTIVE_TOKENS_PER_S] = {"tokens_per_s", "tokens_per_s", FALSE},
-                              [OBJECTIVE_COST] = {"cost", "dollars_per_million_tokens", TRUE}};
-
-const char *const *objective_names(void) {
-  static const char *const names[] = {"mfu", "tokens_per_s", "cost", NULL};
-  return names;
-}
+} objectives[N_OBJECTIVES] = {[OBJECTIVE_MFU] = {"mfu", FALSE},
+                              [OBJECTIVE_TOKENS_PER_S] = {"tokens_per_s", FALSE},
+                              [OBJECTIVE_COST] = {"dollars_per_million_tokens", TRUE}};
 
 const char *objective_column(Objective objective) {
   return objectives[objective].column;
@@ -240,7 +235,7 @@ char *sweep_report_json(const SweepReport *report, GError **error) {
   for (int status = 0; status < N_SWEEP_STATUSES; status++)
     g_string_append_printf(out, ",\n  \"%s\": %" G_GINT64_FORMAT, sweep_status_names()[status], counts[status]);
   g_string_append(out, ",\n  \"objective\": ");
-  json_append_string(out, objectives[report->objective].name);
+  json_append_string(out, objective_names()[report->objective]);
   if (!append_rows(report, out, "best", sweep_report_best(report, error), error) ||
       !append_rows(report, out, "pareto", sweep_report_pareto(report, error), error) ||
       !append_reasons(report, out, error))

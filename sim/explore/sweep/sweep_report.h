@@ -1,9 +1,8 @@
 /* What a sweep found, from its store alone: the best, what nothing beats, why the rest lost. */
 #pragma once
+#include "objective.h"
 #include "sweep_run.h"
 
-typedef enum { OBJECTIVE_MFU, OBJECTIVE_TOKENS_PER_S, OBJECTIVE_COST, N_OBJECTIVES } Objective;
-const char *const *objective_names(void); /* NULL-terminated: mfu, tokens_per_s, cost */
 /* What is ordered by: a column, and whether less is better. */
 const char *objective_column(Objective objective);
 gboolean objective_is_least(Objective objective);

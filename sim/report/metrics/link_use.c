@@ -1,5 +1,7 @@
 #include "link_use.h"
 
+#include "link_timeline.h"
+
 typedef struct {
   double out_ns[TIMING_MAX_WAYS], in_ns[TIMING_MAX_WAYS];
 } Taken;
@@ -21,13 +23,17 @@ static Taken taken_by(const Trace *trace, const Metrics *metrics, int rank) {
   Taken taken = {{0}};
   for (int i = 0; i < list->n_ops; i++) {
     const Op *op = &list->ops[i];
-    if (op->step == trace->program->n_steps - 1 && op->kind != OP_COMPUTE && op->kind != OP_HOST)
+    if (op->step == trace->program->n_steps - 1 && op->kind != OP_COMPUTE && op->kind != OP_HOST &&
+        !link_is_of_tp(trace->program, op))
       add_transfer(&taken, trace->timing, op);
   }
   const RankBreakdown *breakdown = &metrics->ranks[rank];
   double tp_ns = (double)(breakdown->hidden_ns[AXIS_TP] + breakdown->exposed_ns[AXIS_TP]);
-  taken.out_ns[0] += tp_ns;
-  taken.in_ns[0] += tp_ns;
+  for (int way = 0; way < TIMING_MAX_WAYS; way++) {
+    double taken_ns = tp_ns * trace->timing->tp.share[way] / TIMING_WHOLE_WAY;
+    taken.out_ns[way] += taken_ns;
+    taken.in_ns[way] += taken_ns;
+  }
   return taken;
 }
 

@@ -1,6 +1,6 @@
 /* How much of its links a rank uses in a step: which link is the next to bound it. Of the bytes' time of each transfer,
- * what it takes of each way (WayLoad, timing.h); the tp collectives inside compute ops take the scale-up links whole
- * while they run. */
+ * what it takes of each way (WayLoad, timing.h); tp collectives, most of them inside compute ops, take their load
+ * (Timing.tp) while they run. */
 #pragma once
 #include "cluster.h"
 #include "metrics.h"

@@ -45,13 +45,18 @@ static gint64 count_items(const Timing *timing, const Work *work) {
   return count;
 }
 
+gint64 op_kernels_count_of(const Trace *trace, int rank) {
+  const OpList *list = trace_list(trace, rank);
+  gint64 count = 0;
+  for (int i = 0; i < list->n_ops; i++)
+    if (trace->end_ns[trace->first[rank] + (gsize)i] >= 0 && has_items(trace, &list->ops[i]))
+      count += count_items(trace->timing, &g_array_index(trace->program->works, Work, list->ops[i].work));
+  return count;
+}
+
 gint64 op_kernels_count(const Trace *trace) {
   gint64 count = 0;
-  for (int rank = 0; rank < trace->n_ranks; rank++) {
-    const OpList *list = trace_list(trace, rank);
-    for (int i = 0; i < list->n_ops; i++)
-      if (trace->end_ns[trace->first[rank] + (gsize)i] >= 0 && has_items(trace, &list->ops[i]))
-        count += count_items(trace->timing, &g_array_index(trace->program->works, Work, list->ops[i].work));
-  }
+  for (int rank = 0; rank < trace->n_ranks; rank++)
+    count += op_kernels_count_of(trace, rank);
   return count;
 }

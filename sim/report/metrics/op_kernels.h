@@ -6,5 +6,6 @@
  * in list order. Empty for ops without any (optimizer, bare orders, measured traces, ops that never ran). Where an
  * executor stretched the op (jitter, slow ranks) they are stretched with it. */
 void op_kernels(const Trace *trace, int rank, int index, GArray *spans);
-/* How many spans op_kernels() gives over all records of the trace. */
+/* How many spans op_kernels() gives over all records of a recorded rank, and of the trace. */
+gint64 op_kernels_count_of(const Trace *trace, int rank);
 gint64 op_kernels_count(const Trace *trace);

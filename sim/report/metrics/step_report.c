@@ -98,6 +98,8 @@ char *step_report_plan_line(const Plan *plan) {
   g_string_append_printf(line, ", dp %d", plan->dp);
   if (plan->zero > 0)
     g_string_append_printf(line, ", ZeRO-%d", plan->zero);
+  if (plan->rank_map != NULL)
+    g_string_append(line, ", ranks by map");
   if (plan->sequence_parallel)
     g_string_append(line, ", sequence parallel");
   if (plan->schedule)

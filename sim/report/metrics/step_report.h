@@ -1,6 +1,7 @@
 /* Everything that is printed about one step, as plain numbers: text_report.h and json_report.h write it. Simulated and
  * measured steps fill the same struct. Owns nothing. */
 #pragma once
+#include "link_timeline.h"
 #include "link_use.h"
 #include "memory_profile.h"
 
@@ -26,6 +27,7 @@ typedef struct {
 
   const Cluster *cluster;            /* NULL: what its links do is not known */
   LinkUse link_use[TIMING_MAX_WAYS]; /* with a cluster */
+  BoundingLink bounding;             /* with a cluster */
 
   /* memory of the worst rank */
   double peak_bytes;             /* of the model: without reserved_bytes */

@@ -90,6 +90,22 @@ static void add_links(JsonBuilder *builder, const StepReport *report) {
   json_builder_end_array(builder);
 }
 
+static void add_bounding_link(JsonBuilder *builder, const StepReport *report) {
+  const BoundingLink *bounding = &report->bounding;
+  if (report->cluster == NULL || bounding->way < 0) {
+    json_builder_set_member_name(builder, "bounding_link");
+    json_builder_add_null_value(builder);
+    return;
+  }
+  g_autofree char *name = link_use_name(report->cluster, bounding->way);
+  begin_member(builder, "bounding_link");
+  add_text(builder, "name", name);
+  add_count(builder, "rank", bounding->rank);
+  add_number(builder, "busy_s", bounding->busy_s);
+  add_number(builder, "exposed_s", bounding->wait_s);
+  json_builder_end_object(builder);
+}
+
 char *json_report_step(const StepReport *report) {
   JsonBuilder *builder = begin();
   add_number(builder, "step_time_s", report->step_time_s);
@@ -104,6 +120,7 @@ char *json_report_step(const StepReport *report) {
   add_breakdown(builder, report);
   add_memory(builder, report);
   add_links(builder, report);
+  add_bounding_link(builder, report);
 
   begin_member(builder, "kernels");
   add_count(builder, "measured", report->n_measured);

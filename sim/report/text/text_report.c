@@ -130,6 +130,31 @@ static void append_breakdown(GString *out, const StepReport *report, gboolean co
                          percent(report->bubble_fraction), percent(report->bubble_overhead));
 }
 
+void text_report_health(GString *out, const Cluster *cluster) {
+  const LinkHealth *health = cluster->health;
+  g_string_append_printf(
+      out, "faults leave %.3g %% of scale-up links, %.3g %% of a GPU's NIC, %.3g %% of a domain's NICs",
+      percent(health->scale_up), percent(health->domain[0]), percent(health->domain[cluster->domain_gpus - 1]));
+  for (int tier = 1; tier < cluster->n_tiers; tier++)
+    g_string_append_printf(out, ", %.3g %% of uplinks of %" G_GINT64_FORMAT " GPUs", percent(health->tiers[tier]),
+                           cluster->tiers[tier - 1].span_gpus);
+  g_string_append(out, " where they are worst\n");
+}
+
+/* The link that the rank waits for, of the rank that waits longest. */
+static void append_bounding_link(GString *out, const StepReport *report) {
+  const BoundingLink *bounding = &report->bounding;
+  if (bounding->way < 0) {
+    g_string_append(out, "  bounding link: none, no rank waits while bytes move\n");
+    return;
+  }
+  g_autofree char *name = link_use_name(report->cluster, bounding->way);
+  g_autofree char *busy = units_format(bounding->busy_s, UNIT_SECONDS);
+  g_autofree char *wait = units_format(bounding->wait_s, UNIT_SECONDS);
+  g_string_append_printf(out, "  bounding link: %s, %s of full use while rank %d waits (%s exposed)\n", name, busy,
+                         bounding->rank, wait);
+}
+
 static void append_links(GString *out, const StepReport *report) {
   gboolean is_first = TRUE;
   for (int way = 0; way < TIMING_MAX_WAYS && report->cluster != NULL; way++) {
@@ -142,6 +167,12 @@ static void append_links(GString *out, const StepReport *report) {
     g_autofree char *name = link_use_name(report->cluster, way);
     g_string_append_printf(out, "  %-24s %6.2f %%   %6.2f %% on rank %d\n", name, percent(use->mean),
                            percent(use->most), use->busiest);
+  }
+  if (!is_first)
+    append_bounding_link(out, report);
+  if (report->cluster != NULL && report->cluster->health != NULL) {
+    g_string_append(out, "  ");
+    text_report_health(out, report->cluster);
   }
 }
 

@@ -7,3 +7,5 @@ void text_report_step(GString *out, const StepReport *report, gboolean colour);
 
 /* Whether file descriptor `fd` is a terminal and the environment does not object (NO_COLOR, TERM=dumb). */
 gboolean text_report_wants_colour(int fd);
+/* A line on what the cluster's faults leave of its links (cluster->health is set). */
+void text_report_health(GString *out, const Cluster *cluster);

@@ -25,7 +25,7 @@ typedef struct {
 
 /* What the next op of a stream still has to wait for. */
 typedef struct {
-  gint32 after[OP_MAX_AFTER];
+  gint32 after[OP_MAX_AFTER + 1]; /* the last one in makes room */
   int n;
 } Pending;
 
@@ -108,13 +108,33 @@ static gint32 item_transfer(Expander *expander, Piece piece, const WorkList *lis
   return program_transfer(expander->target, &transfer);
 }
 
-static void pending_add(Pending *pending, gint32 index) {
+static int stream_of(const Expander *expander, gint32 index) {
+  return g_array_index(expander->editor.ops, Op, index).stream;
+}
+
+/* Keep the later of two that are on one stream: it ends after the earlier. FALSE: all are on different ones. */
+static gboolean make_room(const Expander *expander, Pending *pending) {
+  for (int i = 0; i < pending->n; i++)
+    for (int j = i + 1; j < pending->n; j++)
+      if (stream_of(expander, pending->after[i]) == stream_of(expander, pending->after[j])) {
+        pending->after[i] = MAX(pending->after[i], pending->after[j]);
+        pending->after[j] = pending->after[--pending->n];
+        return TRUE;
+      }
+  return FALSE;
+}
+
+static void pending_add(const Expander *expander, Pending *pending, gint32 index) {
+  if (index < 0)
+    return;
   for (int i = 0; i < pending->n; i++)
     if (pending->after[i] == index)
       return;
-  g_assert(pending->n < OP_MAX_AFTER);
-  if (index >= 0)
-    pending->after[pending->n++] = index;
+  pending->after[pending->n++] = index;
+  if (pending->n > OP_MAX_AFTER) {
+    const gboolean has_room = make_room(expander, pending);
+    g_assert(has_room); /* else it waits for more streams than OP_MAX_AFTER */
+  }
 }
 
 static void pending_flush(Pending *pending, Op *op) {
@@ -132,7 +152,7 @@ static void clear_after(Op *op) {
 static void join(Expander *expander, int axis, gint32 collective) {
   if (collective <= expander->joined[axis])
     return;
-  pending_add(&expander->compute, collective);
+  pending_add(expander, &expander->compute, collective);
   expander->joined[axis] = collective;
 }
 
@@ -145,9 +165,14 @@ static void join_all(Expander *expander) {
 static Op translate(const Expander *expander, int old_index) {
   const Op *old = &expander->editor.list->ops[old_index];
   Op op = op_editor_translate(&expander->editor, old_index);
+  Pending waits = {.n = 0};
+  for (int i = 0; i < OP_MAX_AFTER && op.after[i] >= 0; i++)
+    pending_add(expander, &waits, op.after[i]);
   for (int i = 0; i < OP_MAX_AFTER && old->after[i] >= 0; i++)
     for (int axis = 0; axis < N_ITEM_AXES; axis++)
-      op_add_after(&op, expander->trailing[axis][old->after[i]]);
+      pending_add(expander, &waits, expander->trailing[axis][old->after[i]]);
+  clear_after(&op);
+  pending_flush(&waits, &op);
   return op;
 }
 
@@ -179,10 +204,10 @@ static void begin_piece(Expander *expander, int axis) {
   if (expander->last_compute >= expander->first_of_op)
     pending->n = 0; /* that run has waited for all that the op waits for */
   if (expander->last_compute >= 0)
-    pending_add(pending, expander->last_compute);
+    pending_add(expander, pending, expander->last_compute);
   for (int other = 0; other < N_ITEM_AXES; other++)
     if (other != axis && expander->last[other] > expander->awaited[other])
-      pending_add(pending, expander->last[other]);
+      pending_add(expander, pending, expander->last[other]);
 }
 
 /* One instance of a piece; each stream begins it when the others have ended the piece before. */
@@ -228,9 +253,9 @@ static void expand_op(Expander *expander, int old_index) {
   for (int axis = 0; axis < N_ITEM_AXES; axis++)
     expander->axes[axis].n = 0;
   for (int i = 0; i < OP_MAX_AFTER && op.after[i] >= 0; i++) {
-    pending_add(&expander->compute, op.after[i]);
+    pending_add(expander, &expander->compute, op.after[i]);
     for (int axis = 0; axis < N_ITEM_AXES; axis++)
-      pending_add(&expander->axes[axis], op.after[i]);
+      pending_add(expander, &expander->axes[axis], op.after[i]);
   }
   clear_after(&op);
   op.effect = 0;
@@ -260,6 +285,9 @@ static void keep_op(Expander *expander, int old_index) {
   if (op.kind == OP_COMPUTE) {
     op.work = program_work(expander->target, &g_array_index(expander->source->works, Work, op.work));
     join_all(expander);
+    for (int i = 0; i < OP_MAX_AFTER && op.after[i] >= 0; i++)
+      pending_add(expander, &expander->compute, op.after[i]);
+    clear_after(&op);
     pending_flush(&expander->compute, &op);
     memcpy(expander->awaited, expander->joined, sizeof expander->joined);
     expander->last_compute = expander->editor.ops->len;

@@ -32,7 +32,8 @@ typedef struct {
   gint32 after;         /* as WorkItem.after */
   guint8 is_collective; /* on the stream of its axis */
   guint8 recompute;
-  guint8 axis; /* of a collective: as WorkItem.axis */
+  guint8 axis;       /* of a collective: as WorkItem.axis */
+  gint64 latency_ns; /* of a collective's duration: before bytes move */
 } TimedItem;
 
 typedef struct {
@@ -65,6 +66,8 @@ typedef struct {
   int n_transfers;
   WayLoad
       *loads; /* [program transfers]: transfers of a rank share its ways; NULL: they do not disturb each other; owned */
+  WayLoad tp; /* what a collective of tp alone takes of its members' ways, inside compute ops or beside them; 0:
+                 nothing, or not known */
   OpTime host_sync;                           /* OP_HOST: run = time the host takes after what it waits for */
   int n_measured, n_interpolated, n_modelled; /* distinct matrix products by where their time came from */
 } Timing;

@@ -1,0 +1,106 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "command.h"
+#include "error.h"
+#include "explanation.h"
+#include "step_of_prediction.h"
+
+typedef struct {
+  Space *space;
+  gboolean json, weak;
+} ExplainVerb;
+
+/* Sizes may be several, everything else is one plan. */
+static gboolean check_axes(const Space *space, GError **error) {
+  for (int axis = 0; axis < space_n_axes(space); axis++)
+    if (space_axis_n_values(space, axis) > 1 && strcmp(space_axis_name(space, axis), "gpus") != 0)
+      return fail_input(error, "--%s: found several values, expected one: only --gpus may be a list here",
+                        space_axis_name(space, axis));
+  return TRUE;
+}
+
+static gboolean parse_options(ExplainVerb *o, int *argc, char ***argv, GError **error) {
+  g_autoptr(Parser) parser = parser_new(
+      NULL,
+      "Explains a step: which axis crosses which link, where the time goes, what would be next if a cost were taken\n"
+      "away; with several --gpus, what grows from the first size to the last (dp grows, the rest of the plan stays).",
+      "Example:\n"
+      "  stepsim explain --model llama-3-70b --cluster dgx-h100 --gpus 64,512 --tp 8 --pp 4 --global-batch 512 \\\n"
+      "      --seq-len 8192 --zero 1 --sequence-parallel on\n\n"
+      "Exit status: 0 done, 1 the plan is impossible or does not fit in memory, 2 bad usage or input.");
+  const GOptionEntry entries[] = {{"weak", 0, 0, G_OPTION_ARG_NONE, &o->weak,
+                                   "with several --gpus: the batch grows with them (default: it stays, strong scaling)",
+                                   NULL},
+                                  {"json", 0, 0, G_OPTION_ARG_NONE, &o->json, "print one JSON object", NULL},
+                                  G_OPTION_ENTRY_NULL};
+  o->space = space_new();
+  parser_add(parser, entries);
+  space_add_options(o->space, parser);
+  if (!parser_run(parser, argc, argv, FALSE, error) || !space_finish(o->space, error) || !check_axes(o->space, error))
+    return FALSE;
+  if (o->weak && space_count(o->space) == 1)
+    return fail_input(error, "--weak needs several --gpus, such as 16,128");
+  return TRUE;
+}
+
+static GArray *sizes_of(const Space *space, SpaceReader *reader, GError **error) {
+  g_autoptr(GArray) sizes = g_array_new(FALSE, FALSE, sizeof(gint64));
+  for (gint64 i = 0; i < space_count(space); i++) {
+    SpacePoint point;
+    if (!space_reader_read(reader, i, &point, error))
+      return NULL;
+    gint64 gpus = point.plan->gpus;
+    g_array_append_val(sizes, gpus);
+  }
+  return g_steal_pointer(&sizes);
+}
+
+/* Strong and weak scaling need to know from which batch. */
+static Scaling *make_scaling(const ExplainVerb *o, const SpacePoint *point, const GArray *sizes, GError **error) {
+  if (point->plan->global_batch == 0) {
+    fail_input(error, "--global-batch is missing: sequences per step, which %s",
+               o->weak ? "grow with the GPUs" : "stay the same");
+    return NULL;
+  }
+  return scaling_new(point->model, point->cluster, point->plan, sizes, o->weak, error);
+}
+
+static int explain(const ExplainVerb *o, const SpacePoint *point, const Scaling *scaling, GError **error) {
+  g_autoptr(Prediction) prediction = predict(point->model, point->cluster, point->plan, error);
+  if (prediction == NULL)
+    return 2;
+  g_autofree int *in_flight = g_new0(int, prediction->program->n_ranks);
+  StepReport step = step_of_prediction(prediction, in_flight);
+  g_autoptr(Explanation) explanation = explanation_new(prediction, &step, point->plan);
+  explanation->scaling = scaling;
+  explanation->is_weak = o->weak;
+  if (o->json) {
+    g_autofree char *json = explain_json(explanation);
+    fputs(json, stdout);
+  } else {
+    g_autoptr(GString) text = g_string_new(NULL);
+    explain_text(text, explanation);
+    fputs(text->str, stdout);
+  }
+  return step.fits ? 0 : 1;
+}
+
+static int run(const ExplainVerb *o, GError **error) {
+  g_autoptr(SpaceReader) reader = space_reader_new(o->space);
+  g_autoptr(GArray) sizes = sizes_of(o->space, reader, error);
+  SpacePoint point;
+  if (sizes == NULL || !space_reader_read(reader, 0, &point, error))
+    return 2;
+  if (sizes->len == 1)
+    return explain(o, &point, NULL, error);
+  g_autoptr(Scaling) scaling = make_scaling(o, &point, sizes, error);
+  return scaling != NULL ? explain(o, &point, scaling, error) : 2;
+}
+
+int command_explain(int argc, char **argv, GError **error) {
+  ExplainVerb options = {0};
+  int status = parse_options(&options, &argc, &argv, error) ? run(&options, error) : 2;
+  space_free(options.space);
+  return status;
+}

@@ -1,0 +1,172 @@
+#include <math.h>
+#include <stdio.h>
+
+#include "command.h"
+#include "error.h"
+#include "output.h"
+#include "parallel.h"
+#include "plan_order.h"
+#include "plan_space.h"
+#include "planner_report.h"
+#include "units.h"
+
+typedef struct {
+  Space *space;
+  char *objective, *tokens, *deadline, *price, *emit, *emit_to;
+  gint top, jobs;
+  gboolean json;
+  double n_tokens; /* 0: not given */
+  PlannerRequest request;
+} PlanVerb;
+
+static void clear(PlanVerb *o) {
+  char *strings[] = {o->objective, o->tokens, o->deadline, o->price, o->emit, o->emit_to};
+  for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
+    g_free(strings[i]);
+  space_free(o->space);
+}
+
+static gboolean prefixed(const char *option, gboolean ok, GError **error) {
+  if (!ok)
+    g_prefix_error(error, "%s: ", option);
+  return ok;
+}
+
+static gboolean parse_money_and_time(PlanVerb *o, GError **error) {
+  double deadline_s = 0;
+  if (o->tokens != NULL && !prefixed("--tokens", units_parse_count(o->tokens, &o->n_tokens, error), error))
+    return FALSE;
+  if (o->deadline != NULL && !prefixed("--deadline", units_parse(o->deadline, UNIT_SECONDS, &deadline_s, error), error))
+    return FALSE;
+  if (o->deadline != NULL && o->tokens == NULL)
+    return fail_input(error, "--deadline needs --tokens: how many are to be trained on by then");
+  if (o->deadline != NULL && !(deadline_s > 0))
+    return fail_input(error, "--deadline: found \"%.80s\", expected a time above zero, such as 60d", o->deadline);
+  o->request.least_tokens_per_s = deadline_s > 0 ? o->n_tokens / deadline_s : 0;
+  o->request.dollars_per_gpu_hour = -1;
+  return o->price == NULL ||
+         prefixed("--price", units_parse(o->price, UNIT_DOLLARS_PER_HOUR, &o->request.dollars_per_gpu_hour, error),
+                  error);
+}
+
+static gboolean parse_request(PlanVerb *o, GError **error) {
+  int objective = o->objective != NULL ? parse_choice("--objective", o->objective, objective_names(), error)
+                                       : OBJECTIVE_TOKENS_PER_S;
+  int framework = o->emit != NULL && objective >= 0 ? parse_choice("--emit", o->emit, launch_names(), error)
+                                                    : PLANNER_ANY_FRAMEWORK;
+  if (objective < 0 || (o->emit != NULL && framework < 0))
+    return FALSE;
+  if (o->emit_to != NULL && o->emit == NULL)
+    return fail_input(error, "--emit-to %.80s needs --emit megatron, deepspeed or torchtitan", o->emit_to);
+  if (o->top < 1 || o->top > 1000)
+    return fail_input(error, "--top: found %d, expected 1 to 1000", o->top);
+  if (o->jobs < 1 || o->jobs > 1024)
+    return fail_input(error, "--jobs: found %d, expected 1 to 1024", o->jobs);
+  o->request.objective = (Objective)objective;
+  o->request.framework = framework;
+  o->request.n_kept = o->top;
+  o->request.n_threads = o->jobs;
+  o->request.space = o->space;
+  return parse_money_and_time(o, error);
+}
+
+static gboolean parse_options(PlanVerb *o, int *argc, char ***argv, GError **error) {
+  g_autoptr(Parser) parser = parser_new(
+      NULL,
+      "Finds the best plan: every combination of the values given is tried, as far as it could win. An option may be "
+      "a\n"
+      "list or a range (1,2,4 or 1..8 or 1..16*2); how the model is cut, the micro-batch, the schedule, ZeRO and\n"
+      "recomputation are tried as far as model, cluster and GPUs allow where they are left out.",
+      "Example:\n"
+      "  stepsim plan --model llama-3.1-405b --cluster llama3-h100 --gpus 16384 --global-batch 2048 --seq-len 8192 \\\n"
+      "      --tokens 15.6T --emit megatron --emit-to llama.sh\n\n"
+      "Exit status: 0 done, 1 no plan is possible and fits (and is in time), 2 bad usage or input.");
+  const GOptionEntry entries[] = {
+      {"objective", 0, 0, G_OPTION_ARG_STRING, &o->objective,
+       "tokens_per_s, cost (least $ per token) or mfu (default tokens_per_s)", "WHAT"},
+      {"top", 0, 0, G_OPTION_ARG_INT, &o->top, "plans shown, the best and its runners-up (default 5)", "N"},
+      {"tokens", 0, 0, G_OPTION_ARG_STRING, &o->tokens, "training tokens, e.g. 15.6T: prints days and GPU-hours", "N"},
+      {"deadline", 0, 0, G_OPTION_ARG_STRING, &o->deadline, "with --tokens: leaves out plans that take longer", "60d"},
+      {"price", 0, 0, G_OPTION_ARG_STRING, &o->price, "of a GPU (default: the cluster file's price)", "\"2.50 $/h\""},
+      {"emit", 0, 0, G_OPTION_ARG_STRING, &o->emit,
+       "only plans this framework can run, and how to start the best: megatron (arguments), deepspeed (JSON) or "
+       "torchtitan (TOML)",
+       "FRAMEWORK"},
+      {"emit-to", 0, 0, G_OPTION_ARG_FILENAME, &o->emit_to, "write that there (- is standard output, alone)", "FILE"},
+      {"jobs", 0, 0, G_OPTION_ARG_INT, &o->jobs, "threads (default: one per processor)", "N"},
+      {"json", 0, 0, G_OPTION_ARG_NONE, &o->json, "print one JSON object", NULL},
+      G_OPTION_ENTRY_NULL};
+  o->top = 5;
+  o->jobs = parallel_threads();
+  o->space = space_new();
+  parser_add(parser, entries);
+  plan_space_describe(o->space);
+  space_add_options(o->space, parser);
+  return parser_run(parser, argc, argv, FALSE, error) && parse_request(o, error) && plan_space_fill(o->space, error) &&
+         space_finish(o->space, error);
+}
+
+static Launch *make_launch(const PlanVerb *o, const PlanOutcome *best, GError **error) {
+  g_auto(PlanOrder) choice = {0};
+  g_autoptr(Plan) plan = plan_copy(best->plan);
+  g_autoptr(Workload) workload = plan_order_workload(&choice, best->model, best->cluster, plan, error);
+  return workload != NULL
+             ? launch_new((LaunchFramework)o->request.framework, workload, best->cluster->gpus_per_node, error)
+             : NULL;
+}
+
+/* A file of its own, with what it does not say itself told beside it. */
+static gboolean write_launch(const PlanVerb *o, const Launch *launch, GError **error) {
+  for (guint i = 0; i < launch->notices->len; i++)
+    fprintf(stderr, "stepsim plan: notice: %s\n", (const char *)launch->notices->pdata[i]);
+  return output_text(o->emit_to, launch->text, error);
+}
+
+static void print(const PlanVerb *o, const PlannerReport *report) {
+  if (o->json) {
+    g_autofree char *json = planner_json(report);
+    fputs(json, stdout);
+    return;
+  }
+  g_autoptr(GString) text = g_string_new(NULL);
+  planner_text(text, report);
+  fputs(text->str, stdout);
+}
+
+static gboolean report_best(const PlanVerb *o, const PlannerResult *result, GError **error) {
+  const PlanOutcome *best = result->kept->pdata[0];
+  g_autoptr(Launch) launch = o->emit != NULL ? make_launch(o, best, error) : NULL;
+  if (o->emit != NULL && launch == NULL)
+    return FALSE;
+  if (o->emit_to != NULL && !write_launch(o, launch, error))
+    return FALSE;
+  if (g_strcmp0(o->emit_to, "-") == 0)
+    return TRUE;
+  g_autoptr(GArray) sensitivity = sensitivity_new(best, &o->request);
+  TrainingCost cost =
+      training_cost_of(o->n_tokens, best->tokens_per_s, best->completed->gpus, best->dollars_per_gpu_hour);
+  const PlannerReport report = {.request = &o->request,
+                                .result = result,
+                                .sensitivity = sensitivity,
+                                .cost = o->tokens != NULL ? &cost : NULL,
+                                .launch = o->emit_to == NULL ? launch : NULL,
+                                .framework = o->emit};
+  print(o, &report);
+  return TRUE;
+}
+
+static int run(const PlanVerb *o, GError **error) {
+  const Printed printed[] = {{"--json", .given = o->json}, {"--emit-to", .file = o->emit_to}, {NULL}};
+  gboolean replaced;
+  if (!output_check_printed(printed, &replaced, error))
+    return 2;
+  g_autoptr(PlannerResult) result = planner_search(&o->request, error);
+  return result != NULL && report_best(o, result, error) ? 0 : 2;
+}
+
+int command_plan(int argc, char **argv, GError **error) {
+  PlanVerb options = {0};
+  int status = parse_options(&options, &argc, &argv, error) ? run(&options, error) : 2;
+  clear(&options);
+  return status;
+}

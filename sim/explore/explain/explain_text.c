@@ -1,0 +1,266 @@
+/* Sections (a) axes and links, (b) where the time goes, in sentences, (c) what if, (d) sizes. */
+#include <math.h>
+
+#include "explanation.h"
+#include "link_use.h"
+#include "units.h"
+
+#define INT64 G_GINT64_FORMAT
+
+/* Of the step, for a sentence of its own. */
+static const double least_share = 0.002;
+/* … and for a row of the what-ifs. */
+static const double least_row = 0.0001;
+
+static double percent(double share) {
+  return 100 * share;
+}
+
+static void append_quantity(GString *out, double value, UnitKind unit) {
+  g_autofree char *text = units_format(value, unit);
+  g_string_append(out, text);
+}
+
+static void append_title(GString *out, const Explanation *e) {
+  const StepReport *step = e->step;
+  g_autofree char *plan = step_report_plan_line(step->plan);
+  g_string_append_printf(out, "%s on %d × %s (%s)\n  plan       %s\n  step time  ", step->model_name, step->plan->gpus,
+                         step->gpu_name, step->cluster_name, plan);
+  append_quantity(out, step->step_time_s, UNIT_SECONDS);
+  g_string_append_printf(out, ", MFU %.2f %%%s\n", percent(step->mfu), step->fits ? "" : "; does not fit in memory");
+}
+
+/* --- (a) --- */
+
+static void append_axis(GString *out, const Explanation *e, const AxisLinks *links) {
+  g_autofree char *names = axis_links_names(e->prediction->cluster, links->ways);
+  g_autofree char *narrowest = link_use_name(e->prediction->cluster, links->narrowest);
+  g_string_append_printf(out, "  %s %d crosses %s: a GPU sends ", axis_name(links->axis), links->size, names);
+  append_quantity(out, links->sent_bytes, UNIT_BYTES);
+  g_string_append(out, " a step in ");
+  append_quantity(out, links->transfer_s, UNIT_SECONDS);
+  g_string_append(out, " of transfers, ");
+  append_quantity(out, links->transfer_s > 0 ? links->sent_bytes / links->transfer_s : 0, UNIT_BYTES_PER_SECOND);
+  g_string_append_printf(out, " (narrowest: %s, ", narrowest);
+  append_quantity(out, links->link_Bps, UNIT_BYTES_PER_SECOND);
+  g_string_append(out, " as specified); hidden ");
+  append_quantity(out, links->hidden_s, UNIT_SECONDS);
+  g_string_append(out, ", exposed ");
+  append_quantity(out, links->exposed_s, UNIT_SECONDS);
+  g_string_append(out, ".\n");
+}
+
+static void append_axes(GString *out, const Explanation *e) {
+  g_string_append(out, "\nWhat crosses which link\n");
+  for (guint i = 0; i < e->axes->len; i++)
+    append_axis(out, e, &g_array_index(e->axes, AxisLinks, i));
+  if (e->axes->len == 0)
+    g_string_append(out, "  nothing: one GPU\n");
+}
+
+/* --- (b) --- */
+
+static void say_compute(const Explanation *e, GString *out) {
+  const StepReport *step = e->step;
+  double running_s = step->breakdown_s[BREAKDOWN_COMPUTE] + step->breakdown_s[BREAKDOWN_RECOMPUTE];
+  g_string_append_printf(out, "computes, at %.1f %% of the %s peak while it does%s",
+                         percent(step->hfu * step->step_time_s / running_s), step->peak_number,
+                         running_s > step->breakdown_s[BREAKDOWN_COMPUTE] ? " (recomputed work counted)" : "");
+}
+
+static void say_recompute(const Explanation *e, GString *out) {
+  g_string_append_printf(out, "repeats forward work (recompute %s)", recompute_names()[e->step->plan->recompute]);
+}
+
+static void say_bubble(const Explanation *e, GString *out) {
+  const Plan *plan = e->step->plan;
+  g_string_append(out, "waits for other stages");
+  if (plan->pp == 1)
+    return;
+  g_string_append_printf(out, " (pp %d, %" INT64 " micro-batches", plan->pp, plan->n_micro_batches);
+  if (plan->chunks > 1)
+    g_string_append_printf(out, " × %d chunks", plan->chunks);
+  g_string_append_printf(out, "; equal stages of 1f1b or interleaved would wait %.1f %% of their work)",
+                         percent((double)(plan->pp - 1) / plan->chunks / (double)plan->n_micro_batches));
+}
+
+/* Of an axis: what it waits for, and what is hidden. */
+static void say_axis(const Explanation *e, GString *out, Axis axis, const char *what) {
+  g_string_append_printf(out, "waits for %s; ", what);
+  append_quantity(out, e->step->hidden_s[axis], UNIT_SECONDS);
+  g_string_append(out, " more of it runs beside kernels");
+}
+
+static void say_tp(const Explanation *e, GString *out) {
+  say_axis(e, out, AXIS_TP, "tensor-parallel collectives inside layers");
+}
+static void say_dp(const Explanation *e, GString *out) {
+  say_axis(e, out, AXIS_DP, "gradients to be summed or parameters to be gathered");
+}
+static void say_pp(const Explanation *e, GString *out) {
+  say_axis(e, out, AXIS_PP, "activations and their gradients on the wire between stages");
+}
+static void say_cp(const Explanation *e, GString *out) {
+  say_axis(e, out, AXIS_CP, "context-parallel transfers");
+}
+static void say_optimizer(const Explanation *e, GString *out) {
+  g_string_append(out, "updates parameters");
+}
+static void say_host(const Explanation *e, GString *out) {
+  g_string_append(out, "waits for the host to launch kernels");
+}
+static void say_other(const Explanation *e, GString *out) {
+  g_string_append(out, "is the norm of all gradients and the like");
+}
+
+static void (*const sentences[N_BREAKDOWN])(const Explanation *e, GString *out) = {
+    [BREAKDOWN_COMPUTE] = say_compute, [BREAKDOWN_RECOMPUTE] = say_recompute,
+    [BREAKDOWN_BUBBLE] = say_bubble,   [BREAKDOWN_TP] = say_tp,
+    [BREAKDOWN_DP] = say_dp,           [BREAKDOWN_PP] = say_pp,
+    [BREAKDOWN_CP] = say_cp,           [BREAKDOWN_OPTIMIZER] = say_optimizer,
+    [BREAKDOWN_HOST] = say_host,
+};
+
+static gint by_time(gconstpointer a, gconstpointer b, gpointer data) {
+  const double *breakdown_s = data;
+  double x = breakdown_s[*(const int *)a], y = breakdown_s[*(const int *)b];
+  return x != y ? (x > y ? -1 : 1) : *(const int *)a - *(const int *)b;
+}
+
+static void append_breakdown(GString *out, const Explanation *e) {
+  int order[N_BREAKDOWN];
+  double shown = 0;
+  for (int kind = 0; kind < N_BREAKDOWN; kind++)
+    order[kind] = kind;
+  g_qsort_with_data(order, N_BREAKDOWN, sizeof *order, by_time, (gpointer)e->step->breakdown_s);
+  g_string_append(out, "\nWhere the time goes, mean over ranks\n");
+  for (int i = 0; i < N_BREAKDOWN; i++) {
+    double share = e->step->breakdown_s[order[i]] / e->step->step_time_s;
+    if (share < least_share)
+      break;
+    g_string_append_printf(out, "  %5.1f %%, ", percent(share));
+    append_quantity(out, e->step->breakdown_s[order[i]], UNIT_SECONDS);
+    g_string_append_printf(out, ", %s: ", breakdown_name((BreakdownKind)order[i]));
+    (sentences[order[i]] != NULL ? sentences[order[i]] : say_other)(e, out);
+    g_string_append(out, ".\n");
+    shown += share;
+  }
+  if (shown < 1 - least_share)
+    g_string_append_printf(out, "  %5.1f %% is spread over smaller parts.\n", percent(1 - shown));
+}
+
+/* --- (c) --- */
+
+/* The greatest part that is not computing. */
+static BreakdownKind next_bound(const double *breakdown_s) {
+  int most = -1;
+  for (int kind = 0; kind < N_BREAKDOWN; kind++)
+    if (kind != BREAKDOWN_COMPUTE && (most < 0 || breakdown_s[kind] > breakdown_s[most]))
+      most = kind;
+  return (BreakdownKind)most;
+}
+
+static void append_row(GString *out, const Explanation *e, const char *what, double step_s, const double *breakdown_s) {
+  g_autofree char *time = units_format(step_s, UNIT_SECONDS);
+  int padding = 34 - (int)g_utf8_strlen(what, -1); /* printf counts bytes */
+  g_string_append_printf(out, "  %s%*s %10s %+7.2f %%", what, MAX(padding, 0), "", time,
+                         percent(step_s / e->step->step_time_s - 1));
+  if (breakdown_s != NULL) {
+    BreakdownKind next = next_bound(breakdown_s);
+    g_string_append_printf(out, "   %s %.1f %%", breakdown_name(next), percent(breakdown_s[next] / step_s));
+  }
+  g_string_append_c(out, '\n');
+}
+
+static void append_what_ifs(GString *out, const Explanation *e) {
+  g_string_append(out, "\nWhat if (simulated again with one cost taken away): step, change, then the greatest wait\n");
+  append_row(out, e, "as it is", e->step->step_time_s, e->step->breakdown_s);
+  for (guint i = 0; i < e->each->len; i++) {
+    const WhatIfStep *step = &g_array_index(e->each, WhatIfStep, i);
+    int what = g_bit_nth_lsf(step->without, -1);
+    if (1 - 1e-9 * (double)step->step_ns / e->step->step_time_s < least_row)
+      continue;
+    append_row(out, e, what_if_name((WhatIf)what), 1e-9 * (double)step->step_ns, step->breakdown_s);
+  }
+  if (e->step->plan->pp > 1)
+    append_row(out, e, "the fullest stage never waits", 1e-9 * (double)e->no_bubble_ns, NULL);
+  if (e->large_batch_s > 0) {
+    g_autofree char *what = g_strdup_printf("%d × the batch, same tokens", EXPLAIN_BATCH_FACTOR);
+    append_row(out, e, what, e->large_batch_s, NULL);
+  }
+}
+
+static void append_chain(GString *out, const Explanation *e) {
+  if (e->chain->len == 0)
+    return;
+  g_string_append(out, "\nOne after the other, each time what then gains most\n");
+  guint before = 0;
+  for (guint i = 0; i < e->chain->len; i++) {
+    const WhatIfStep *step = &g_array_index(e->chain, WhatIfStep, i);
+    int what = g_bit_nth_lsf(step->without & ~before, -1);
+    append_row(out, e, what_if_name((WhatIf)what), 1e-9 * (double)step->step_ns, step->breakdown_s);
+    before = step->without;
+  }
+}
+
+/* --- (d) --- */
+
+static void append_sizes(GString *out, const Scaling *scaling) {
+  g_string_append_printf(out, "  %-12s", "GPUs");
+  for (guint i = 0; i < scaling->sizes->len; i++)
+    g_string_append_printf(out, " %10d", g_array_index(scaling->sizes, ScalingSize, i).gpus);
+  g_string_append_printf(out, "\n  %-12s", "micro-batches");
+  for (guint i = 0; i < scaling->sizes->len; i++)
+    g_string_append_printf(out, " %*" INT64, i == 0 ? 9 : 10,
+                           g_array_index(scaling->sizes, ScalingSize, i).n_micro_batches);
+  g_string_append_printf(out, "\n  %-12s", "step");
+  for (guint i = 0; i < scaling->sizes->len; i++) {
+    g_autofree char *time = units_format(g_array_index(scaling->sizes, ScalingSize, i).step_time_s, UNIT_SECONDS);
+    g_string_append_printf(out, " %10s", time);
+  }
+  g_string_append_printf(out, "\n  %-12s", "MFU, %");
+  for (guint i = 0; i < scaling->sizes->len; i++)
+    g_string_append_printf(out, " %10.2f", percent(g_array_index(scaling->sizes, ScalingSize, i).mfu));
+}
+
+/* GPU time per token by part of the step, the first size's whole being 100. */
+static void append_parts(GString *out, const Scaling *scaling) {
+  double whole = 0;
+  for (int kind = 0; kind < N_BREAKDOWN; kind++)
+    whole += g_array_index(scaling->sizes, ScalingSize, 0).gpu_s_per_token[kind];
+  g_string_append(out, "\n  GPU time per token, the first size's = 100\n");
+  for (int kind = 0; kind < N_BREAKDOWN; kind++) {
+    double most = 0;
+    for (guint i = 0; i < scaling->sizes->len; i++)
+      most = MAX(most, g_array_index(scaling->sizes, ScalingSize, i).gpu_s_per_token[kind] / whole);
+    if (most < least_share)
+      continue;
+    g_string_append_printf(out, "  %-12s", breakdown_name((BreakdownKind)kind));
+    for (guint i = 0; i < scaling->sizes->len; i++)
+      g_string_append_printf(out, " %10.2f",
+                             percent(g_array_index(scaling->sizes, ScalingSize, i).gpu_s_per_token[kind] / whole));
+    g_string_append_c(out, '\n');
+  }
+}
+
+static void append_scaling(GString *out, const Explanation *e) {
+  if (e->scaling == NULL)
+    return;
+  g_string_append_printf(out, "\n%s scaling of the same plan: dp grows with the GPUs, the batch %s\n",
+                         e->is_weak ? "Weak" : "Strong", e->is_weak ? "too" : "stays");
+  append_sizes(out, e->scaling);
+  append_parts(out, e->scaling);
+  g_autoptr(GPtrArray) verdict =
+      explain_scaling_verdict(e->scaling, e->prediction->workload->plan, e->prediction->cluster->domain_gpus);
+  for (guint i = 0; i < verdict->len; i++)
+    g_string_append_printf(out, "  %s\n", (const char *)verdict->pdata[i]);
+}
+
+void explain_text(GString *out, const Explanation *explanation) {
+  append_title(out, explanation);
+  append_axes(out, explanation);
+  append_breakdown(out, explanation);
+  append_what_ifs(out, explanation);
+  append_chain(out, explanation);
+  append_scaling(out, explanation);
+}

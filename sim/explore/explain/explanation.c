@@ -1,0 +1,33 @@
+#include "explanation.h"
+
+static const double least_gain = 0.005; /* of the step, for a link of the chain */
+
+/* Everything a step does once (bubble, gradients, optimizer) then counts an eighth. */
+static double large_batch_s(const Prediction *prediction, const Plan *plan) {
+  g_autoptr(Plan) large = plan_copy(plan);
+  large->gpus = prediction->workload->plan->gpus;
+  large->global_batch = EXPLAIN_BATCH_FACTOR * prediction->workload->plan->global_batch;
+  g_autoptr(Prediction) then = predict(prediction->workload->model, prediction->cluster, large, NULL);
+  return then != NULL ? then->step_time_s / EXPLAIN_BATCH_FACTOR : 0;
+}
+
+Explanation *explanation_new(const Prediction *prediction, const StepReport *step, const Plan *plan) {
+  Explanation *explanation = g_new0(Explanation, 1);
+  explanation->prediction = prediction;
+  explanation->step = step;
+  explanation->axes = axis_links_new(prediction);
+  explanation->each = what_if_each(prediction);
+  explanation->chain = what_if_chain(prediction, least_gain);
+  explanation->no_bubble_ns = what_if_no_bubble_ns(prediction->metrics);
+  explanation->large_batch_s = large_batch_s(prediction, plan);
+  return explanation;
+}
+
+void explanation_free(Explanation *explanation) {
+  if (explanation == NULL)
+    return;
+  g_array_unref(explanation->axes);
+  g_array_unref(explanation->each);
+  g_array_unref(explanation->chain);
+  g_free(explanation);
+}

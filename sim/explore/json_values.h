@@ -1,0 +1,14 @@
+/* Members of JSON objects built with json-glib, as the tables of json_report.h write them: numbers read back as the
+ * same doubles, what is not finite is null. */
+#pragma once
+#include <json-glib/json-glib.h>
+
+void json_add_number(JsonBuilder *builder, const char *key, double value);
+void json_add_count(JsonBuilder *builder, const char *key, gint64 value);
+void json_add_flag(JsonBuilder *builder, const char *key, gboolean value);
+void json_add_text(JsonBuilder *builder, const char *key, const char *value); /* NULL: null */
+void json_begin_object(JsonBuilder *builder, const char *key);                /* NULL: an element of a list */
+void json_begin_list(JsonBuilder *builder, const char *key);
+void json_add_texts(JsonBuilder *builder, const char *key, const GPtrArray *texts);
+/* Takes the builder, whose root is complete; text and a newline, owned by the caller. */
+char *json_finish(JsonBuilder *builder);

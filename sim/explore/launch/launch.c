@@ -1,0 +1,76 @@
+/* One row per framework: what it is called, whether it can, how it is written down. */
+#include "launch.h"
+
+#include <string.h>
+
+#include "launch_parts.h"
+
+static const char *const names[N_LAUNCHES + 1] = {
+    [LAUNCH_MEGATRON] = "megatron", [LAUNCH_DEEPSPEED] = "deepspeed", [LAUNCH_TORCHTITAN] = "torchtitan"};
+
+static const struct {
+  gboolean (*check)(const LaunchCase *c, GError **error);
+  char *(*write)(const LaunchCase *c);
+} frameworks[N_LAUNCHES] = {
+    [LAUNCH_MEGATRON] = {launch_megatron_check, launch_megatron_write},
+    [LAUNCH_DEEPSPEED] = {launch_deepspeed_check, launch_deepspeed_write},
+    [LAUNCH_TORCHTITAN] = {launch_torchtitan_check, launch_torchtitan_write},
+};
+
+const char *const *launch_names(void) {
+  return names;
+}
+
+void launch_notice(const LaunchCase *c, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  g_ptr_array_add(c->notices, g_strdup_vprintf(format, arguments));
+  va_end(arguments);
+}
+
+void launch_append_notices(const LaunchCase *c, GString *out) {
+  for (guint i = 0; i < c->notices->len; i++)
+    g_string_append_printf(out, "# notice: %s\n", (const char *)c->notices->pdata[i]);
+}
+
+char *launch_command(const LaunchCase *c) {
+  int per_node = MIN(c->gpus_per_node, c->plan->gpus);
+  return g_strdup_printf("torchrun --nnodes %d --nproc-per-node %d", c->plan->gpus / per_node, per_node);
+}
+
+gboolean launch_shards_in_part(const Plan *plan) {
+  return plan->zero > 0 && plan->zero_ranks > 0 && plan->zero_ranks < plan_data_ranks(plan);
+}
+
+/* "auto: interleaved" ran interleaved. */
+static const char *schedule_run(const Plan *plan) {
+  const char *stands_for = strstr(plan->schedule, ": ");
+  return stands_for != NULL ? stands_for + 2 : plan->schedule;
+}
+
+static LaunchCase case_of(const Workload *workload, int gpus_per_node, GPtrArray *notices) {
+  return (LaunchCase){workload, workload->model, workload->plan, schedule_run(workload->plan), gpus_per_node, notices};
+}
+
+gboolean launch_check(LaunchFramework framework, const Workload *workload, GError **error) {
+  LaunchCase c = case_of(workload, 1, NULL);
+  return frameworks[framework].check(&c, error);
+}
+
+Launch *launch_new(LaunchFramework framework, const Workload *workload, int gpus_per_node, GError **error) {
+  if (!launch_check(framework, workload, error))
+    return NULL;
+  Launch *launch = g_new0(Launch, 1);
+  launch->notices = g_ptr_array_new_with_free_func(g_free);
+  LaunchCase c = case_of(workload, gpus_per_node, launch->notices);
+  launch->text = frameworks[framework].write(&c);
+  return launch;
+}
+
+void launch_free(Launch *launch) {
+  if (launch == NULL)
+    return;
+  g_free(launch->text);
+  g_ptr_array_unref(launch->notices);
+  g_free(launch);
+}

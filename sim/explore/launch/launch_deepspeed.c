@@ -1,0 +1,151 @@
+/* DeepSpeed's configuration file. Its pipeline engine runs 1F1B with one chunk per rank and shards the optimizer alone
+ * (ZeRO-1) in a pipeline; tensor parallelism is AutoTP. How many stages there are is said twice: in the file and to the
+ * PipelineModule of the user's program. */
+#include <json-glib/json-glib.h>
+
+#include "error.h"
+#include "launch_parts.h"
+
+/* --- what it cannot do --- */
+
+static gboolean check_pipeline(const LaunchCase *c, GError **error) {
+  const Plan *plan = c->plan;
+  if (plan->pp == 1)
+    return TRUE;
+  if (g_strcmp0(c->schedule, "1f1b") != 0)
+    return fail_impossible(error, "deepspeed: DeepSpeed's pipelines run the schedule 1f1b, found %s", c->schedule);
+  if (plan->zero >= 2)
+    return fail_impossible(error, "deepspeed: DeepSpeed's pipelines take ZeRO 0 and 1, found zero %d with pp %d",
+                           plan->zero, plan->pp);
+  return TRUE;
+}
+
+static gboolean check_shards(const LaunchCase *c, GError **error) {
+  if (!launch_shards_in_part(c->plan) || c->plan->zero == 3)
+    return TRUE;
+  return fail_impossible(error,
+                         "deepspeed: DeepSpeed shards over part of dp (MiCS) with zero 3 alone, found zero %d with "
+                         "zero-ranks %d of dp %d",
+                         c->plan->zero, c->plan->zero_ranks, c->plan->dp);
+}
+
+static gboolean check_precision(const LaunchCase *c, GError **error) {
+  const Precision precision = c->plan->precision;
+  if (precision == PRECISION_FP32 || precision == PRECISION_FP16 || precision == PRECISION_BF16)
+    return TRUE;
+  return fail_impossible(error, "deepspeed: DeepSpeed's configuration has no precision %s, expected fp32, fp16 or bf16",
+                         precision_info(precision)->name);
+}
+
+static gboolean check_sequence(const LaunchCase *c, GError **error) {
+  if (c->plan->cp > 1)
+    return fail_impossible(error, "deepspeed: DeepSpeed's configuration has no context parallelism, found cp %d",
+                           c->plan->cp);
+  if (c->plan->tp == 1 || !c->plan->sequence_parallel)
+    return TRUE;
+  return fail_impossible(error,
+                         "deepspeed: DeepSpeed's tensor parallelism does not cut norms along the sequence, found "
+                         "sequence-parallel on with tp %d",
+                         c->plan->tp);
+}
+
+gboolean launch_deepspeed_check(const LaunchCase *c, GError **error) {
+  return check_pipeline(c, error) && check_shards(c, error) && check_precision(c, error) && check_sequence(c, error);
+}
+
+/* --- what it is told --- */
+
+static void add_count(JsonBuilder *builder, const char *key, gint64 value) {
+  json_builder_set_member_name(builder, key);
+  json_builder_add_int_value(builder, value);
+}
+
+static void add_switch(JsonBuilder *builder, const char *key, gboolean value) {
+  json_builder_set_member_name(builder, key);
+  json_builder_add_boolean_value(builder, value);
+}
+
+static void begin(JsonBuilder *builder, const char *key) {
+  json_builder_set_member_name(builder, key);
+  json_builder_begin_object(builder);
+}
+
+static void add_batch(const LaunchCase *c, JsonBuilder *builder) {
+  add_count(builder, "train_batch_size", c->plan->global_batch);
+  add_count(builder, "train_micro_batch_size_per_gpu", c->plan->micro_batch);
+  add_count(builder, "gradient_accumulation_steps", c->plan->n_micro_batches);
+}
+
+static void add_zero(const LaunchCase *c, JsonBuilder *builder) {
+  const Plan *plan = c->plan;
+  begin(builder, "zero_optimization");
+  add_count(builder, "stage", plan->zero);
+  if (plan->zero > 0) {
+    add_switch(builder, "overlap_comm", plan->overlap_grad);
+    add_switch(builder, "reduce_scatter", TRUE);
+    add_switch(builder, "contiguous_gradients", TRUE);
+    add_count(builder, "reduce_bucket_size", plan->bucket_parameters);
+    add_count(builder, "allgather_bucket_size", plan->bucket_parameters);
+  }
+  if (plan->zero == 3)
+    add_count(builder, "stage3_prefetch_bucket_size",
+              plan->overlap_param ? plan->prefetch * c->workload->piece_parameters[PIECE_LAYER] : 0);
+  if (plan->zero == 3 && launch_shards_in_part(plan))
+    add_count(builder, "mics_shard_size", plan->zero_ranks);
+  json_builder_end_object(builder);
+  if (plan->zero == 0 && plan->overlap_grad && plan->dp > 1)
+    launch_notice(c, "predicted with --overlap-grad on: without ZeRO DeepSpeed reduces gradients after backward");
+  if ((plan->zero == 1 || plan->zero == 2) && plan->overlap_param && plan->dp > 1)
+    launch_notice(c, "predicted with --overlap-param on: DeepSpeed gathers parameters at the end of the step");
+}
+
+static void add_precision(const LaunchCase *c, JsonBuilder *builder) {
+  const char *section = c->plan->precision == PRECISION_BF16 ? "bf16" : "fp16";
+  if (c->plan->precision != PRECISION_FP32) {
+    begin(builder, section);
+    add_switch(builder, "enabled", TRUE);
+    json_builder_end_object(builder);
+  }
+  begin(builder, "data_types");
+  json_builder_set_member_name(builder, "grad_accum_dtype");
+  json_builder_add_string_value(builder, c->plan->recipe.gradients == 4 ? "fp32" : section);
+  json_builder_end_object(builder);
+}
+
+static void add_parallelism(const LaunchCase *c, JsonBuilder *builder) {
+  const Plan *plan = c->plan;
+  if (plan->tp > 1) {
+    begin(builder, "tensor_parallel");
+    add_count(builder, "autotp_size", plan->tp);
+    json_builder_end_object(builder);
+  }
+  if (plan->pp == 1)
+    return;
+  begin(builder, "pipeline");
+  add_count(builder, "stages", plan->pp);
+  add_count(builder, "activation_checkpoint_interval", plan->recompute == RECOMPUTE_FULL ? 1 : 0);
+  json_builder_end_object(builder);
+  launch_notice(c, "the model must be a PipelineModule with num_stages=%d", plan->pp);
+}
+
+static void notice_recompute(const LaunchCase *c) {
+  if (c->plan->recompute == RECOMPUTE_SELECTIVE)
+    launch_notice(c, "predicted with --recompute selective: DeepSpeed's checkpoints are whole layers; the model's code "
+                     "must recompute attention alone");
+  else if (c->plan->recompute == RECOMPUTE_FULL && c->plan->pp == 1)
+    launch_notice(c, "predicted with --recompute full: the model's code must checkpoint each layer");
+}
+
+char *launch_deepspeed_write(const LaunchCase *c) {
+  g_autoptr(JsonBuilder) builder = json_builder_new();
+  json_builder_begin_object(builder);
+  add_batch(c, builder);
+  add_zero(c, builder);
+  add_precision(c, builder);
+  add_parallelism(c, builder);
+  json_builder_end_object(builder);
+  notice_recompute(c);
+  g_autoptr(JsonNode) root = json_builder_get_root(builder);
+  g_autofree char *text = json_to_string(root, TRUE);
+  return g_strconcat(text, "\n", NULL);
+}

@@ -1,0 +1,236 @@
+/* Megatron-LM's arguments, as a Bash array. Its schedules are 1F1B and interleaved 1F1B, its distributed optimizer is
+ * ZeRO-1, its own FSDP ZeRO-2 and 3.
+ *
+ * Stages need not have equal numbers of layers here. Megatron-LM cuts evenly, or evenly with embedding and loss counted
+ * as a layer each, or as a layout says stage by stage, "Et|tt|tL": the first of these that is the plan's cut is
+ * written. */
+#include "error.h"
+#include "launch_parts.h"
+
+#define INT64 G_GINT64_FORMAT
+
+/* --- what it cannot do --- */
+
+static gboolean check_schedule(const LaunchCase *c, GError **error) {
+  static const char *const known[] = {"1f1b", "interleaved", NULL};
+  if (c->plan->pp == 1 || g_strv_contains(known, c->schedule))
+    return TRUE;
+  return fail_impossible(error, "megatron: Megatron-LM runs the schedules 1f1b and interleaved, found %s", c->schedule);
+}
+
+static gboolean check_model(const LaunchCase *c, GError **error) {
+  if (c->model->parallel_block)
+    return fail_impossible(error,
+                           "megatron: model %s computes attention and MLP side by side, Megatron-LM's GPT does not",
+                           c->model->name);
+  if (c->model->positions == POSITIONS_ALIBI)
+    return fail_impossible(error, "megatron: model %s has ALiBi positions, Megatron-LM has none", c->model->name);
+  return TRUE;
+}
+
+/* Orders that Megatron-LM lays ranks out in. */
+static gboolean order_is(const Plan *plan, const Axis *order) {
+  for (int i = 0, j = 0; i < N_AXES; i++) {
+    gint64 size[N_AXES] = {plan->tp, plan->cp, plan->ep, plan->dp, plan->pp};
+    if (size[plan->order[i]] == 1)
+      continue; /* stands anywhere */
+    while (j < N_AXES && order[j] != plan->order[i])
+      j++;
+    if (j == N_AXES)
+      return FALSE;
+  }
+  return TRUE;
+}
+
+static const Axis default_order[N_AXES] = {AXIS_TP, AXIS_CP, AXIS_EP, AXIS_DP, AXIS_PP};
+static const Axis pp_before_dp[N_AXES] = {AXIS_TP, AXIS_CP, AXIS_EP, AXIS_PP, AXIS_DP};
+
+static gboolean check_order(const LaunchCase *c, GError **error) {
+  if (order_is(c->plan, default_order) || order_is(c->plan, pp_before_dp))
+    return TRUE;
+  return fail_impossible(error,
+                         "megatron: Megatron-LM orders ranks tp-cp-ep-dp-pp or tp-cp-ep-pp-dp, found another --order");
+}
+
+gboolean launch_megatron_check(const LaunchCase *c, GError **error) {
+  return check_schedule(c, error) && check_model(c, error) && check_order(c, error);
+}
+
+/* --- what it is told --- */
+
+static void add(GString *out, const char *format, ...) G_GNUC_PRINTF(2, 3);
+
+static void add(GString *out, const char *format, ...) {
+  g_string_append(out, "    ");
+  va_list arguments;
+  va_start(arguments, format);
+  g_string_append_vprintf(out, format, arguments);
+  va_end(arguments);
+  g_string_append_c(out, '\n');
+}
+
+static void add_flag(GString *out, gboolean is_set, const char *flag) {
+  if (is_set)
+    add(out, "%s", flag);
+}
+
+static void add_model(const LaunchCase *c, GString *out) {
+  const Model *model = c->model;
+  static const char *const positions[] = {
+      [POSITIONS_ROTARY] = "rope", [POSITIONS_LEARNED] = "learned_absolute", [POSITIONS_NONE] = "none"};
+  add(out, "--num-layers %" INT64 " --hidden-size %" INT64 " --ffn-hidden-size %" INT64, model->n_layers, model->hidden,
+      model->ffn_hidden);
+  add(out, "--num-attention-heads %" INT64 " --kv-channels %" INT64, model->n_heads, model->head_dim);
+  if (model->n_kv_heads != model->n_heads)
+    add(out, "--group-query-attention --num-query-groups %" INT64, model->n_kv_heads);
+  add(out, "--vocab-size %" INT64, model->vocab);
+  add(out, "--seq-length %" INT64 " --max-position-embeddings %" INT64, c->plan->seq_len,
+      MAX(model->max_positions, c->plan->seq_len));
+  add(out, "--position-embedding-type %s", positions[model->positions]);
+  add(out, "--normalization %s", model->norm == NORM_RMSNORM ? "RMSNorm" : "LayerNorm");
+  add_flag(out, model->gated, "--swiglu");
+  add_flag(out, !model->tied, "--untie-embeddings-and-output-weights");
+  add_flag(out, !model->linear_bias, "--disable-bias-linear");
+  add_flag(out, model->qkv_bias && !model->linear_bias, "--add-qkv-bias");
+  if (!model->dropout)
+    add(out, "--hidden-dropout 0 --attention-dropout 0");
+  if (model->bare_norms)
+    launch_notice(c, "model %s has LayerNorms without a shift, Megatron-LM's have one", model->name);
+}
+
+/* Layers of a stage; with `counted` the embedding and the head as one more. */
+static gint64 stage_layers(const Workload *workload, int stage, gboolean counted) {
+  const StageLayers *layers = &workload->stages[stage].layers;
+  return layers->n_layers + (counted ? layers->has_embedding + layers->has_head : 0);
+}
+
+static gboolean is_even(const Workload *workload, gboolean counted) {
+  for (int stage = 1; stage < workload->n_stages; stage++)
+    if (stage_layers(workload, stage, counted) != stage_layers(workload, 0, counted))
+      return FALSE;
+  return TRUE;
+}
+
+static void add_layout(const Workload *workload, GString *out) {
+  g_autoptr(GString) layout = g_string_new(NULL);
+  for (int stage = 0; stage < workload->n_stages; stage++) {
+    const StageLayers *layers = &workload->stages[stage].layers;
+    g_string_append(layout, stage > 0 ? "|" : "");
+    g_string_append(layout, layers->has_embedding ? "E" : "");
+    for (gint64 i = 0; i < layers->n_layers; i++)
+      g_string_append_c(layout, 't');
+    g_string_append(layout, layers->has_head ? "L" : "");
+  }
+  add(out, "--pipeline-model-parallel-layout '%s'", layout->str);
+}
+
+static void add_stages(const LaunchCase *c, GString *out) {
+  gboolean as_layers = !is_even(c->workload, FALSE) && is_even(c->workload, TRUE);
+  if (!is_even(c->workload, FALSE) && !as_layers) {
+    add_layout(c->workload, out); /* says the chunks too */
+    return;
+  }
+  if (as_layers)
+    add(out, "--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split");
+  if (c->plan->chunks > 1)
+    add(out, "--num-virtual-stages-per-pipeline-rank %d", c->plan->chunks);
+}
+
+static void add_pipeline(const LaunchCase *c, GString *out) {
+  const Plan *plan = c->plan;
+  if (plan->pp == 1)
+    return;
+  add_stages(c, out);
+  if (plan->chunks == 1 && plan->overlap_p2p)
+    launch_notice(c, "predicted with --overlap-p2p on: Megatron-LM waits for its sends under 1f1b");
+  if (plan->chunks == 1)
+    return;
+  if (plan->group > 0)
+    add(out, "--microbatch-group-size-per-virtual-pipeline-stage %d", plan->group);
+  if (!plan->overlap_p2p && plan->pp > 2)
+    add(out, "--no-overlap-p2p-communication");
+  else if (!plan->overlap_p2p)
+    launch_notice(c, "predicted with --overlap-p2p off: Megatron-LM needs it on with chunks on pp 2");
+}
+
+static void add_parallelism(const LaunchCase *c, GString *out) {
+  static const char *const cp_comms[N_CP_COMMS] = {
+      [CP_RING] = "p2p", [CP_ALL_GATHER] = "all_gather", [CP_ULYSSES] = "a2a"};
+  const Plan *plan = c->plan;
+  add(out, "--tensor-model-parallel-size %d --pipeline-model-parallel-size %d", plan->tp, plan->pp);
+  if (plan->cp > 1)
+    add(out, "--context-parallel-size %d --cp-comm-type %s", plan->cp, cp_comms[plan->cp_comm]);
+  add_flag(out, plan->tp > 1 && plan->sequence_parallel, "--sequence-parallel");
+  add_flag(out, !order_is(plan, default_order), "--use-tp-pp-dp-mapping");
+  add_pipeline(c, out);
+  add(out, "--micro-batch-size %" INT64 " --global-batch-size %" INT64, plan->micro_batch, plan->global_batch);
+}
+
+static void add_sharding(const LaunchCase *c, GString *out) {
+  static const char *const strategies[] = {"", "", "optim_grads", "optim_grads_params"};
+  const Plan *plan = c->plan;
+  if (plan_data_ranks(plan) == 1)
+    return;
+  add_flag(out, plan->zero >= 1, "--use-distributed-optimizer");
+  if (plan->zero >= 2)
+    add(out, "--use-megatron-fsdp --data-parallel-sharding-strategy %s", strategies[plan->zero]);
+  if (plan->zero >= 2 && plan->pp > 1)
+    launch_notice(c, "zero %d in a pipeline: Megatron-LM does not say that its FSDP is tried with one", plan->zero);
+  if (launch_shards_in_part(plan))
+    add(out, "--num-distributed-optimizer-instances %d", plan_data_ranks(plan) / plan->zero_ranks);
+  add_flag(out, plan->overlap_grad, "--overlap-grad-reduce");
+  if (plan->zero >= 1 && plan->overlap_param && plan->overlap_grad)
+    add(out, "--overlap-param-gather");
+  else if (plan->zero >= 1 && plan->overlap_param)
+    launch_notice(c, "predicted with --overlap-param on: Megatron-LM has it only beside --overlap-grad on");
+  if (plan->bucket_parameters != MAX(40000000, 1000000 * (gint64)plan_data_ranks(plan)))
+    add(out, "--ddp-bucket-size %" INT64, plan->bucket_parameters);
+}
+
+static void add_precision(const LaunchCase *c, GString *out) {
+  static const char *const formats[N_PRECISIONS] = {
+      [PRECISION_FP16] = "--fp16",
+      [PRECISION_BF16] = "--bf16",
+      [PRECISION_FP8] = "--bf16 --fp8-format hybrid --fp8-recipe tensorwise",
+      [PRECISION_MXFP8] = "--bf16 --fp8-format e4m3 --fp8-recipe mxfp8",
+      [PRECISION_NVFP4] = "--bf16 --fp4-format e2m1 --fp4-recipe nvfp4",
+  };
+  const Recipe *recipe = &c->plan->recipe;
+  const char *format = formats[c->plan->precision];
+  if (format != NULL)
+    add(out, "%s", format);
+  if (format != NULL && c->plan->precision != PRECISION_FP16)
+    add_flag(out, recipe->gradients == 2, "--grad-reduce-in-bf16");
+  else
+    add_flag(out, format != NULL && recipe->gradients == 4, "--accumulate-allreduce-grads-in-fp32");
+  gboolean is_fp8 = c->plan->precision == PRECISION_FP8 || c->plan->precision == PRECISION_MXFP8;
+  add_flag(out, is_fp8 && recipe->weights == 1, "--fp8-param-gather");
+  if (recipe->moments != 8 || (recipe->master != 4 && c->plan->precision != PRECISION_FP32))
+    launch_notice(c, "recipe %s: Megatron-LM keeps a master copy of 4 and moments of 8 bytes per parameter",
+                  recipe->name);
+}
+
+static void add_recompute(const LaunchCase *c, GString *out) {
+  if (c->plan->recompute == RECOMPUTE_FULL)
+    add(out, "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1");
+  else if (c->plan->recompute == RECOMPUTE_SELECTIVE)
+    add(out, "--recompute-granularity selective --recompute-modules core_attn");
+  add(out, "--attention-backend %s", c->plan->attention == ATTENTION_FLASH ? "flash" : "unfused");
+}
+
+char *launch_megatron_write(const LaunchCase *c) {
+  g_autoptr(GString) arguments = g_string_new(NULL);
+  add_model(c, arguments);
+  add_parallelism(c, arguments);
+  add_sharding(c, arguments);
+  add_precision(c, arguments);
+  add_recompute(c, arguments);
+  if (c->plan->pp > 1 && !c->plan->grad_norm_barrier)
+    launch_notice(c, "predicted with --grad-norm-barrier off: Megatron-LM waits for the norm of all gradients");
+  GString *out = g_string_new("# Megatron-LM: model and plan; data, optimizer and checkpoints are yours to add.\n");
+  g_autofree char *command = launch_command(c);
+  g_string_append_printf(out, "# %s pretrain_gpt.py \"${MEGATRON_ARGS[@]}\"\n", command);
+  launch_append_notices(c, out);
+  g_string_append_printf(out, "MEGATRON_ARGS=(\n%s)\n", arguments->str);
+  return g_string_free(out, FALSE);
+}

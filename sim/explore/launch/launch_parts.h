@@ -1,0 +1,27 @@
+/* What launch.c and the writers of each framework share. */
+#pragma once
+#include "launch.h"
+
+typedef struct {
+  const Workload *workload;
+  const Model *model;
+  const Plan *plan;
+  const char *schedule; /* what is run: the one auto stands for */
+  int gpus_per_node;
+  GPtrArray *notices;
+} LaunchCase;
+
+void launch_notice(const LaunchCase *c, const char *format, ...) G_GNUC_PRINTF(2, 3);
+/* All notices as comment lines. */
+void launch_append_notices(const LaunchCase *c, GString *out);
+/* "torchrun --nnodes 2 --nproc-per-node 8". Owned by the caller. */
+char *launch_command(const LaunchCase *c);
+/* Whether the plan shards over fewer ranks than dp · cp. */
+gboolean launch_shards_in_part(const Plan *plan);
+
+gboolean launch_megatron_check(const LaunchCase *c, GError **error);
+char *launch_megatron_write(const LaunchCase *c);
+gboolean launch_deepspeed_check(const LaunchCase *c, GError **error);
+char *launch_deepspeed_write(const LaunchCase *c);
+gboolean launch_torchtitan_check(const LaunchCase *c, GError **error);
+char *launch_torchtitan_write(const LaunchCase *c);

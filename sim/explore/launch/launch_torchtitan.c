@@ -1,0 +1,192 @@
+/* torchtitan's job configuration, TOML. Its schedules are PyTorch's; FSDP is ZeRO-2 when parameters stay gathered after
+ * forward and ZeRO-3 when they do not; replicas around it make HSDP; its tensor parallelism always cuts norms along the
+ * sequence. */
+#include <string.h>
+
+#include "error.h"
+#include "launch_parts.h"
+
+#define INT64 G_GINT64_FORMAT
+
+/* PyTorch's names (torch.distributed.pipelining, 2.8, 2025). */
+static const struct {
+  const char *ours, *theirs;
+} schedules[] = {
+    {"gpipe", "GPipe"},          {"1f1b", "1F1B"},          {"interleaved", "Interleaved1F1B"},
+    {"looped-bfs", "LoopedBFS"}, {"zb-v", "ZBVZeroBubble"}, {"dualpipe-v", "DualPipeV"},
+};
+
+/* Models that torchtitan has, by our names. */
+static const struct {
+  const char *ours, *name, *flavor;
+} models[] = {
+    {"llama-3-8b", "llama3", "8B"},     {"llama-3.1-8b", "llama3", "8B"},     {"llama-3-70b", "llama3", "70B"},
+    {"llama-3.1-70b", "llama3", "70B"}, {"llama-3.1-405b", "llama3", "405B"},
+};
+
+static const char *schedule_name(const LaunchCase *c) {
+  for (gsize i = 0; i < G_N_ELEMENTS(schedules); i++)
+    if (g_strcmp0(schedules[i].ours, c->schedule) == 0)
+      return schedules[i].theirs;
+  return NULL;
+}
+
+/* --- what it cannot do --- */
+
+static gboolean check_schedule(const LaunchCase *c, GError **error) {
+  if (c->plan->pp == 1 || schedule_name(c) != NULL)
+    return TRUE;
+  g_autoptr(GString) names = g_string_new(NULL);
+  for (gsize i = 0; i < G_N_ELEMENTS(schedules); i++)
+    g_string_append_printf(names, "%s%s", i > 0 ? ", " : "", schedules[i].ours);
+  return fail_impossible(error,
+                         "torchtitan: torchtitan runs the schedules %s by name, found %s (stepsim schedule --csv "
+                         "writes what its pipeline_parallel_schedule_csv reads)",
+                         names->str, c->schedule);
+}
+
+static gboolean check_sharding(const LaunchCase *c, GError **error) {
+  const Plan *plan = c->plan;
+  if (plan->dp > 1 && plan->zero == 1)
+    return fail_impossible(error,
+                           "torchtitan: torchtitan shards gradients with the optimizer, expected zero 0, 2 or 3, "
+                           "found zero 1");
+  if (plan->dp > 1 && plan->zero == 0 && plan->tp * plan->pp * plan->cp > 1)
+    return fail_impossible(error,
+                           "torchtitan: torchtitan replicates without sharding only where nothing else is cut, "
+                           "found zero 0 with tp %d and pp %d",
+                           plan->tp, plan->pp);
+  return TRUE;
+}
+
+static gboolean check_tensor(const LaunchCase *c, GError **error) {
+  if (c->plan->tp == 1 || c->plan->sequence_parallel)
+    return TRUE;
+  return fail_impossible(error,
+                         "torchtitan: torchtitan's tensor parallelism always cuts norms along the sequence, found "
+                         "sequence-parallel off with tp %d",
+                         c->plan->tp);
+}
+
+static gboolean check_precision(const LaunchCase *c, GError **error) {
+  const Precision precision = c->plan->precision;
+  if (precision != PRECISION_FP16 && precision != PRECISION_NVFP4)
+    return TRUE;
+  return fail_impossible(error, "torchtitan: torchtitan trains in bf16, fp32, fp8 or mxfp8, found %s",
+                         precision_info(precision)->name);
+}
+
+static gboolean check_context(const LaunchCase *c, GError **error) {
+  if (c->plan->cp == 1 || c->plan->cp_comm != CP_ULYSSES)
+    return TRUE;
+  return fail_impossible(error, "torchtitan: torchtitan passes or gathers keys and values, found cp-comm %s with cp %d",
+                         cp_comm_names()[c->plan->cp_comm], c->plan->cp);
+}
+
+gboolean launch_torchtitan_check(const LaunchCase *c, GError **error) {
+  return check_context(c, error) && check_schedule(c, error) && check_sharding(c, error) && check_tensor(c, error) &&
+         check_precision(c, error);
+}
+
+/* --- what it is told --- */
+
+static void add_model(const LaunchCase *c, GString *out) {
+  gboolean fp8 = c->plan->precision == PRECISION_FP8, mx = c->plan->precision == PRECISION_MXFP8;
+  gsize i = 0;
+  while (i < G_N_ELEMENTS(models) && g_strcmp0(models[i].ours, c->model->name) != 0)
+    i++;
+  g_string_append(out, "\n[model]\n");
+  if (i < G_N_ELEMENTS(models))
+    g_string_append_printf(out, "name = \"%s\"\nflavor = \"%s\"\n", models[i].name, models[i].flavor);
+  else
+    launch_notice(c, "model %s: set [model] name and flavor to one that torchtitan has registered with its sizes",
+                  c->model->name);
+  g_string_append_printf(out, "converters = [%s]\n", fp8 ? "\"float8\"" : mx ? "\"mx\"" : "");
+}
+
+static void add_training(const LaunchCase *c, GString *out) {
+  const Plan *plan = c->plan;
+  gint64 local = plan->pp > 1 ? plan->global_batch / plan->dp : plan->micro_batch;
+  g_string_append_printf(out, "\n[training]\nlocal_batch_size = %" INT64 "\nglobal_batch_size = %" INT64 "\n", local,
+                         plan->global_batch);
+  g_string_append_printf(out, "seq_len = %" INT64 "\nmixed_precision_param = \"%s\"\n", plan->seq_len,
+                         plan->precision == PRECISION_FP32 ? "float32" : "bfloat16");
+}
+
+static void add_data_parallelism(const LaunchCase *c, GString *out) {
+  const Plan *plan = c->plan;
+  int shard = plan->zero == 0 ? 1 : plan->zero_ranks / plan->cp; /* its shards span cp besides */
+  g_string_append_printf(out, "data_parallel_replicate_degree = %d\ndata_parallel_shard_degree = %d\n",
+                         plan->dp / shard, shard);
+  if (plan->zero > 0)
+    g_string_append_printf(out, "fsdp_reshard_after_forward = \"%s\"\n", plan->zero == 3 ? "always" : "never");
+  if (plan->zero > 0 && plan->dp > 1 && (!plan->overlap_grad || !plan->overlap_param))
+    launch_notice(c, "predicted with --overlap-grad or --overlap-param off: FSDP always overlaps both");
+  if (plan->zero == 0 && plan->dp > 1)
+    launch_notice(c, "zero 0 is DDP: its buckets are PyTorch's");
+}
+
+static void add_pipeline(const LaunchCase *c, GString *out) {
+  const Plan *plan = c->plan;
+  g_string_append_printf(out, "pipeline_parallel_degree = %d\n", plan->pp);
+  if (plan->pp == 1)
+    return;
+  g_string_append_printf(out, "pipeline_parallel_schedule = \"%s\"\npipeline_parallel_microbatch_size = %" INT64 "\n",
+                         schedule_name(c), plan->micro_batch);
+  const StageWork *stages = c->workload->stages;
+  g_string_append(out, "pipeline_parallel_split_points = [");
+  gint64 first = 0;
+  for (int stage = 1; stage < c->workload->n_stages; stage++) {
+    first += stages[stage - 1].layers.n_layers;
+    const char *separator = stage > 1 ? ", " : "";
+    if (first < c->model->n_layers)
+      g_string_append_printf(out, "%s\"layers.%" INT64 "\"", separator, first);
+    else
+      g_string_append_printf(out, "%s\"norm\"", separator); /* the head alone */
+  }
+  g_string_append(out, "]\n");
+  if (plan->group > 0)
+    launch_notice(c, "predicted with --micro-batch-group %d: PyTorch chooses it from the ranks", plan->group);
+}
+
+static void add_parallelism(const LaunchCase *c, GString *out) {
+  g_string_append(out, "\n[parallelism]\n");
+  add_data_parallelism(c, out);
+  g_string_append_printf(out, "tensor_parallel_degree = %d\ncontext_parallel_degree = %d\n", c->plan->tp, c->plan->cp);
+  if (c->plan->cp > 1)
+    g_string_append_printf(out, "context_parallel_rotate_method = \"%s\"\n",
+                           c->plan->cp_comm == CP_ALL_GATHER ? "allgather" : "alltoall");
+  add_pipeline(c, out);
+}
+
+static void add_recompute(const LaunchCase *c, GString *out) {
+  static const char *const modes[] = {
+      [RECOMPUTE_NONE] = "none", [RECOMPUTE_SELECTIVE] = "selective", [RECOMPUTE_FULL] = "full"};
+  g_string_append_printf(out, "\n[activation_checkpoint]\nmode = \"%s\"\n", modes[c->plan->recompute]);
+  if (c->plan->recompute != RECOMPUTE_SELECTIVE)
+    return;
+  g_string_append(out, "selective_ac_option = \"op\"\n");
+  launch_notice(c, "predicted with --recompute selective, attention alone: torchtitan's op option recomputes more");
+}
+
+static void add_precision(const LaunchCase *c, GString *out) {
+  if (c->plan->precision == PRECISION_FP8)
+    g_string_append(out, "\n[float8]\nrecipe_name = \"tensorwise\"\n");
+  else if (c->plan->precision == PRECISION_MXFP8)
+    g_string_append(out, "\n[mx]\nrecipe_name = \"mxfp8\"\n");
+}
+
+char *launch_torchtitan_write(const LaunchCase *c) {
+  g_autoptr(GString) sections = g_string_new(NULL);
+  add_model(c, sections);
+  add_training(c, sections);
+  add_parallelism(c, sections);
+  add_recompute(c, sections);
+  add_precision(c, sections);
+  GString *out = g_string_new("# torchtitan: plan and model; data, optimizer and checkpoints are yours to add.\n");
+  g_autofree char *command = launch_command(c);
+  g_string_append_printf(out, "# %s -m torchtitan.train --job.config_file FILE.toml\n", command);
+  launch_append_notices(c, out);
+  g_string_append(out, sections->str);
+  return g_string_free(out, FALSE);
+}

@@ -1,0 +1,10 @@
+/* What configurations are ranked by. */
+#pragma once
+
+typedef enum {
+  OBJECTIVE_MFU,
+  OBJECTIVE_TOKENS_PER_S, /* most tokens per second */
+  OBJECTIVE_COST,         /* least dollars per token */
+  N_OBJECTIVES
+} Objective;
+const char *const *objective_names(void); /* NULL-terminated: mfu, tokens_per_s, cost */

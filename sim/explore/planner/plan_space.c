@@ -1,0 +1,171 @@
+/* The lists depend on what the model and the cluster are, which is read ahead in a space of their own. With several
+ * models, clusters or numbers of GPUs a list is the union of what each allows; what does not go together is found
+ * impossible later. */
+#include "plan_space.h"
+
+#include "error.h"
+#include "plan_order.h"
+
+enum { MOST_TP = 1024 };
+
+/* Model, cluster and GPUs of one combination. */
+typedef struct {
+  const Model *model;
+  const Cluster *cluster;
+  gint64 gpus, seq_len;
+} Case;
+
+typedef gboolean (*Allows)(const Case *c, gint64 value, const GArray *pp);
+
+static gboolean allows_tp(const Case *c, gint64 tp, const GArray *pp) {
+  const Model *model = c->model;
+  return c->gpus % tp == 0 && tp <= MAX(c->cluster->domain_gpus, c->cluster->gpus_per_node) &&
+         model->n_heads % tp == 0 && model->hidden % tp == 0 && model->ffn_hidden % tp == 0 &&
+         (model->n_kv_heads % tp == 0 || tp % model->n_kv_heads == 0);
+}
+
+static gboolean allows_pp(const Case *c, gint64 value, const GArray *pp) {
+  return c->gpus % value == 0 && (value <= c->model->n_layers || value == c->model->n_layers + 2);
+}
+
+static gboolean allows_chunks(const Case *c, gint64 chunks, const GArray *pp) {
+  if (chunks == 1)
+    return TRUE;
+  for (guint i = 0; i < pp->len; i++) {
+    gint64 n_stages = g_array_index(pp, gint64, i) * chunks, n_layers = c->model->n_layers;
+    if (g_array_index(pp, gint64, i) > 1 && (n_layers % n_stages == 0 || (n_layers + 2) % n_stages == 0))
+      return TRUE;
+  }
+  return FALSE;
+}
+
+/* Values from 1 to `most` that some case allows. */
+static GArray *allowed(const GArray *cases, gint64 most, Allows allows, const GArray *pp) {
+  GArray *values = g_array_new(FALSE, FALSE, sizeof(gint64));
+  for (gint64 value = 1; value <= most; value++) {
+    gboolean is_allowed = FALSE;
+    for (guint i = 0; i < cases->len && !is_allowed; i++)
+      is_allowed = allows(&g_array_index(cases, Case, i), value, pp);
+    if (is_allowed)
+      g_array_append_val(values, value);
+  }
+  return values;
+}
+
+static gboolean set_open(Space *space, const char *name, const char *text, GError **error) {
+  return space_given(space, name) != NULL || space_set(space, name, text, error);
+}
+
+static gboolean set_numbers(Space *space, const char *name, const GArray *values, GError **error) {
+  g_autoptr(GString) text = g_string_new(NULL);
+  for (guint i = 0; i < values->len; i++)
+    g_string_append_printf(text, "%s%" G_GINT64_FORMAT, i > 0 ? "," : "", g_array_index(values, gint64, i));
+  return set_open(space, name, text->str, error);
+}
+
+/* The same model, cluster, GPUs, pp and sequence alone, finished. */
+static Space *read_ahead(const Space *space, GError **error) {
+  static const char *const names[] = {"model", "cluster", "gpus", "pp", "seq-len"};
+  g_autoptr(Space) ahead = space_new();
+  for (gsize i = 0; i < G_N_ELEMENTS(names); i++) {
+    const char *text = space_given(space, names[i]);
+    if (text != NULL && !space_set(ahead, names[i], text, error))
+      return NULL;
+  }
+  return space_finish(ahead, error) ? g_steal_pointer(&ahead) : NULL;
+}
+
+static GArray *cases_of(const Space *ahead, GError **error) {
+  g_autoptr(GArray) cases = g_array_new(FALSE, FALSE, sizeof(Case));
+  g_autoptr(SpaceReader) reader = space_reader_new(ahead);
+  for (gint64 i = 0; i < space_count(ahead); i++) {
+    SpacePoint point;
+    if (!space_reader_read(reader, i, &point, error))
+      return NULL;
+    Case c = {point.model, point.cluster, point.plan->gpus, point.plan->seq_len};
+    g_array_append_val(cases, c);
+  }
+  return g_steal_pointer(&cases);
+}
+
+/* What stands in the list of pp, where there is one. */
+static GArray *values_of_pp(const Space *ahead, const GArray *cases, gint64 most) {
+  int axis = 0;
+  while (axis < space_n_axes(ahead) && g_strcmp0(space_axis_name(ahead, axis), "pp") != 0)
+    axis++;
+  if (axis == space_n_axes(ahead))
+    return allowed(cases, most, allows_pp, NULL);
+  GArray *values = g_array_new(FALSE, FALSE, sizeof(gint64));
+  for (int i = 0; i < space_axis_n_values(ahead, axis); i++) {
+    gint64 value = g_ascii_strtoll(space_axis_nth(ahead, axis, i), NULL, 10);
+    g_array_append_val(values, value);
+  }
+  return values;
+}
+
+static gboolean has_long_sequences(const GArray *cases) {
+  for (guint i = 0; i < cases->len; i++)
+    if (g_array_index(cases, Case, i).seq_len >= LONG_SEQUENCE)
+      return TRUE;
+  return FALSE;
+}
+
+static gboolean fill_numbers(Space *space, const Space *ahead, const GArray *cases, GError **error) {
+  gint64 most_layers = 1;
+  for (guint i = 0; i < cases->len; i++)
+    most_layers = MAX(most_layers, g_array_index(cases, Case, i).model->n_layers + 2);
+  g_autoptr(GArray) tp = allowed(cases, MOST_TP, allows_tp, NULL);
+  g_autoptr(GArray) pp = values_of_pp(ahead, cases, most_layers);
+  g_autoptr(GArray) chunks = allowed(cases, most_layers, allows_chunks, pp);
+  return set_numbers(space, "tp", tp, error) && set_numbers(space, "pp", pp, error) &&
+         set_numbers(space, "chunks", chunks, error);
+}
+
+void plan_space_describe(Space *space) {
+  static const struct {
+    const char *name, *description;
+  } axes[] = {
+      {"gpus", "GPUs in all (to be given)"},
+      {"tp", "tensor parallel ranks (default: what divides GPUs, heads and sizes, within a scale-up domain)"},
+      {"pp", "pipeline parallel ranks (default: what divides the GPUs, up to one per layer)"},
+      {"dp", "data parallel ranks (default: what tp and pp leave of the GPUs)"},
+      {"cp", "context parallel ranks (default 1; with 32768 tokens per sequence or more 1,2,4,8,16)"},
+      {"chunks", "model chunks per pipeline rank (default: 1, and what cuts the layers evenly with some pp)"},
+      {"micro-batch", "sequences per micro-batch (default 1,2,4,8,16)"},
+      {"global-batch", "sequences per step (to be given)"},
+      {"zero", "ZeRO stage (default 0,1,2,3)"},
+      {"recompute", "none, selective or full (default none,selective,full)"},
+      {"sequence-parallel", "on or off (default on,off)"},
+  };
+  g_autofree char *names = g_strjoinv(", ", (char **)plan_order_names());
+  g_autofree char *schedules = g_strdup_printf("%s, or file:orders.csv (default 1f1b,interleaved)", names);
+  space_describe(space, "schedule", g_intern_string(schedules));
+  for (gsize i = 0; i < G_N_ELEMENTS(axes); i++)
+    space_describe(space, axes[i].name, axes[i].description);
+}
+
+/* Sequences, GPUs, model, cluster: what a search cannot choose. */
+static gboolean check_given(const Space *space, GError **error) {
+  static const struct {
+    const char *name, *why;
+  } needed[] = {{"model", "a Hugging Face config.json, or a name in models/ such as llama-3-8b"},
+                {"cluster", "a cluster YAML, or a name in topologies/ such as dgx-h100"},
+                {"gpus", "how many to plan for"},
+                {"global-batch", "sequences per step, which plans are compared at"}};
+  for (gsize i = 0; i < G_N_ELEMENTS(needed); i++)
+    if (space_given(space, needed[i].name) == NULL)
+      return fail_input(error, "--%s is missing: %s", needed[i].name, needed[i].why);
+  return TRUE;
+}
+
+gboolean plan_space_fill(Space *space, GError **error) {
+  if (!check_given(space, error))
+    return FALSE;
+  g_autoptr(Space) ahead = read_ahead(space, error);
+  g_autoptr(GArray) cases = ahead != NULL ? cases_of(ahead, error) : NULL;
+  return cases != NULL && set_open(space, "cp", has_long_sequences(cases) ? "1..16*2" : "1", error) &&
+         fill_numbers(space, ahead, cases, error) && set_open(space, "schedule", "1f1b,interleaved", error) &&
+         set_open(space, "micro-batch", "1..16*2", error) && set_open(space, "zero", "0..3", error) &&
+         set_open(space, "recompute", "none,selective,full", error) &&
+         set_open(space, "sequence-parallel", "on,off", error);
+}

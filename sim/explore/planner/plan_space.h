@@ -1,0 +1,20 @@
+/* What a search for the best plan tries where its options leave something open. */
+#pragma once
+#include "space.h"
+
+enum { LONG_SEQUENCE = 32768 };
+
+/* Give every open one of these axes its values, from the model, the cluster and the GPUs given:
+ *
+ *     tp          what divides the GPUs, fits in a scale-up domain and cuts the model
+ *     pp          what divides the GPUs, up to a stage per layer
+ *     chunks      with which some pp of these cuts the layers evenly (embedding and head counted or not)
+ *     schedule    1f1b, interleaved         micro-batch  1, 2, 4, 8, 16      zero  0 to 3
+ *     recompute   none, selective, full     sequence-parallel  on, off
+ *
+ *     cp          1; from LONG_SEQUENCE tokens on also 2, 4, 8 and 16
+ *
+ * The space is not finished yet, nor by this. INPUT when --model, --cluster, --gpus or --global-batch is missing. */
+gboolean plan_space_fill(Space *space, GError **error);
+/* Say so in its options' help: before space_add_options(). */
+void plan_space_describe(Space *space);

@@ -1,0 +1,71 @@
+/* The best plan of a space, by trying all that could be it.
+ *
+ *     every configuration ── impossible? ── too large for memory at least? ── its bound ──→ candidates
+ *     candidates, least bound first ── simulated, until the next bound is no better than the last plan kept
+ *
+ * Bounds (plan_bound.h, memory_bound.h) are never above what a simulation gives, so the plans kept are those an
+ * exhaustive sweep would keep, in its order; ties go to the lower index. Nothing depends on the number of threads. */
+#pragma once
+#include "launch.h"
+#include "objective.h"
+#include "predict.h"
+#include "space.h"
+
+enum { PLANNER_ANY_FRAMEWORK = -1, PLANNER_MOST_CONFIGURATIONS = 20000000 };
+
+typedef struct {
+  const Space *space;          /* finished; borrowed */
+  Objective objective;         /* cost: GPU time where no price is known */
+  int n_kept;                  /* plans kept, the best and its runners-up; ≥ 1 */
+  int framework;               /* LaunchFramework that must be able to run it, or PLANNER_ANY_FRAMEWORK */
+  double least_tokens_per_s;   /* 0: none. Slower plans are late */
+  double dollars_per_gpu_hour; /* < 0: each cluster's own */
+  int n_threads;               /* ≥ 1 */
+} PlannerRequest;
+
+/* A simulated plan. */
+typedef struct {
+  gint64 index;           /* in the space */
+  const Model *model;     /* borrowed from the space */
+  const Cluster *cluster; /* borrowed from the space */
+  Plan *plan;             /* owned; as given: not completed */
+  Plan *completed;        /* owned */
+  double score;           /* least is best; comparable within one search */
+  double step_time_s, tokens_per_s, mfu;
+  double breakdown_s[N_BREAKDOWN];   /* means over ranks */
+  double peak_bytes, capacity_bytes; /* what GPUs reserve counts in the peak */
+  gboolean fits;
+  double dollars_per_gpu_hour; /* 0: not known */
+} PlanOutcome;
+
+typedef struct {
+  char *text; /* the reason, its numbers as "…"; owned */
+  gint64 n;
+} PlannerReason;
+
+typedef struct {
+  gint64 n_configurations;
+  gint64 n_same; /* do what another one does that the space has too: sequence parallelism without tp, ZeRO without dp,
+                    interleaving without chunks, selective recomputation of what flash attention does not keep */
+  gint64 n_impossible, n_out_of_memory, n_late, n_beaten_by_bound, n_slower; /* with n_same and the kept: all of them */
+  gint64 n_too_large; /* of n_out_of_memory: by the bound, without simulation */
+  gint64 n_simulated;
+  double least_excess_bytes;       /* of those out of memory, at least (INFINITY: none) */
+  double most_late_tokens_per_s;   /* of those too slow, at most (0: none) */
+  gint64 n_slower_by[N_BREAKDOWN]; /* of n_slower: the part of the step in which the best gained most */
+  GArray *reasons;                 /* of PlannerReason, most frequent first: why configurations are impossible */
+  GPtrArray *kept;                 /* of PlanOutcome, best first; at least one */
+  double wall_s;
+} PlannerResult;
+
+/* IMPOSSIBLE when no configuration is possible, fits and is in time: with the counts, and what is nearest. INPUT for a
+ * space of more than PLANNER_MOST_CONFIGURATIONS and for a mistake in a configuration. */
+PlannerResult *planner_search(const PlannerRequest *request, GError **error);
+void planner_result_free(PlannerResult *result);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(PlannerResult, planner_result_free)
+
+/* Simulate one plan. NULL with *error set as predict(). */
+PlanOutcome *plan_outcome_new(const Model *model, const Cluster *cluster, const Plan *plan,
+                              const PlannerRequest *request, GError **error);
+void plan_outcome_free(PlanOutcome *outcome);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(PlanOutcome, plan_outcome_free)

@@ -1,0 +1,209 @@
+/* Sections: the best plan, its runners-up and where they lose, why the others lost, one step from the best, how to
+ * start it. */
+#include "planner_report.h"
+
+#include <string.h>
+
+#include "step_report.h"
+#include "units.h"
+
+#define INT64 G_GINT64_FORMAT
+
+enum { MOST_PARTS = 3, MOST_REASONS = 6 };
+/* A part of the step that differs by less than this share of the best step is not worth a word. */
+static const double least_part = 0.001;
+
+static double percent(double share) {
+  return 100 * share;
+}
+
+static void append_time(GString *out, double seconds) {
+  g_autofree char *text = units_format(seconds, UNIT_SECONDS);
+  g_string_append(out, text);
+}
+
+/* How much longer than the best for the same tokens: +0.05 is 5 %. */
+static double behind(const PlanOutcome *best, const PlanOutcome *outcome) {
+  return best->tokens_per_s / outcome->tokens_per_s - 1;
+}
+
+/* What is not as it is left out. */
+static void append_methods(GString *out, const Plan *plan) {
+  g_autoptr(Plan) left_out = plan_new();
+  if (plan->precision != left_out->precision)
+    g_string_append_printf(out, " --precision %s", precision_info(plan->precision)->name);
+  if (strcmp(plan->recipe.name, left_out->recipe.name) != 0)
+    g_string_append_printf(out, " --recipe %s", plan->recipe.name);
+  if (plan->attention != left_out->attention)
+    g_string_append_printf(out, " --attention %s", attention_names()[plan->attention]);
+  if (!plan->overlap_grad)
+    g_string_append(out, " --overlap-grad off");
+  if (!plan->overlap_param)
+    g_string_append(out, " --overlap-param off");
+  if (plan->overlap_p2p >= 0)
+    g_string_append_printf(out, " --overlap-p2p %s", plan->overlap_p2p ? "on" : "off");
+}
+
+char *planner_options(const PlanOutcome *outcome) {
+  const Plan *plan = outcome->completed;
+  const char *stands_for = strstr(plan->schedule, ": ");
+  GString *out = g_string_new(NULL);
+  g_string_append_printf(out, "--gpus %d --tp %d --pp %d", plan->gpus, plan->tp, plan->pp);
+  if (plan->cp > 1)
+    g_string_append_printf(out, " --cp %d --cp-comm %s", plan->cp, cp_comm_names()[plan->cp_comm]);
+  g_string_append_printf(out, " --dp %d --schedule %s", plan->dp, stands_for != NULL ? stands_for + 2 : plan->schedule);
+  if (plan->chunks > 1)
+    g_string_append_printf(out, " --chunks %d", plan->chunks);
+  g_string_append_printf(out, " --micro-batch %" INT64 " --global-batch %" INT64 " --seq-len %" INT64,
+                         plan->micro_batch, plan->global_batch, plan->seq_len);
+  g_string_append_printf(out, " --zero %d --recompute %s --sequence-parallel %s", plan->zero,
+                         recompute_names()[plan->recompute], plan->sequence_parallel ? "on" : "off");
+  append_methods(out, outcome->plan);
+  return g_string_free(out, FALSE);
+}
+
+static char *plan_line(const PlanOutcome *outcome) {
+  g_autofree char *line = step_report_plan_line(outcome->completed);
+  return g_strdup_printf("%s; micro-batch %" INT64, line, outcome->completed->micro_batch);
+}
+
+static void append_best(GString *out, const PlannerReport *report) {
+  const PlanOutcome *best = report->result->kept->pdata[0];
+  const Plan *plan = best->completed;
+  g_autofree char *line = plan_line(best), *options = planner_options(best);
+  g_string_append_printf(out, "%s on %d × %s (%s): the best of %" INT64 " plans by %s\n", best->model->name, plan->gpus,
+                         best->cluster->gpu.name, best->cluster->name, report->result->n_configurations,
+                         objective_names()[report->request->objective]);
+  g_string_append_printf(out, "  plan        %s\n  options     %s\n  step time   ", line, options);
+  append_time(out, best->step_time_s);
+  g_string_append_printf(out, "\n  throughput  %.0f tokens/s, MFU %.2f %%\n", best->tokens_per_s, percent(best->mfu));
+  g_string_append_printf(out, "  memory      %.2f GB of %.2f GB on the fullest GPU (GB = 1e9 bytes)\n",
+                         best->peak_bytes / 1e9, best->capacity_bytes / 1e9);
+  g_string_append(out, "  step        ");
+  for (int kind = 0; kind < N_BREAKDOWN; kind++)
+    if (best->breakdown_s[kind] > least_part * best->step_time_s)
+      g_string_append_printf(out, "%s %.1f %%  ", breakdown_name((BreakdownKind)kind),
+                             percent(best->breakdown_s[kind] / best->step_time_s));
+  g_string_append_c(out, '\n');
+}
+
+static void append_cost(GString *out, const PlannerReport *report) {
+  const TrainingCost *cost = report->cost;
+  if (cost == NULL)
+    return;
+  g_string_append_printf(out, "  training    %.4g tokens: %.4g days, %.4g GPU-hours", cost->tokens, cost->days,
+                         cost->gpu_hours);
+  if (cost->dollars > 0)
+    g_string_append_printf(out, ", $%.4g at %.2f $ per GPU-hour", cost->dollars, cost->dollars_per_gpu_hour);
+  g_string_append(out, " (no failures, no restarts)\n");
+}
+
+/* The parts of the step that differ most, per step of the best's tokens: "bubble +120 ms, tp −3.1 ms". */
+static void append_difference(GString *out, const PlanOutcome *best, const PlanOutcome *other) {
+  double scale = (1 + behind(best, other)) * best->step_time_s / other->step_time_s;
+  double lost_s[N_BREAKDOWN];
+  for (int kind = 0; kind < N_BREAKDOWN; kind++)
+    lost_s[kind] = other->breakdown_s[kind] * scale - best->breakdown_s[kind];
+  int n = 0;
+  for (; n < MOST_PARTS; n++) {
+    int most = 0;
+    for (int kind = 1; kind < N_BREAKDOWN; kind++)
+      if (ABS(lost_s[kind]) > ABS(lost_s[most]))
+        most = kind;
+    if (ABS(lost_s[most]) < least_part * best->step_time_s)
+      break;
+    g_string_append_printf(out, "%s%s %s", n > 0 ? ", " : "", breakdown_name((BreakdownKind)most),
+                           lost_s[most] > 0 ? "+" : "−");
+    append_time(out, ABS(lost_s[most]));
+    lost_s[most] = 0;
+  }
+  if (n == 0)
+    g_string_append(out, "as the best");
+}
+
+static void append_runners_up(GString *out, const PlannerReport *report) {
+  const GPtrArray *kept = report->result->kept;
+  const PlanOutcome *best = kept->pdata[0];
+  if (kept->len == 1)
+    return;
+  g_string_append(out, "\nRunners-up: step, behind the best for the same tokens, memory, where they differ\n");
+  for (guint i = 1; i < kept->len; i++) {
+    const PlanOutcome *other = kept->pdata[i];
+    g_autofree char *line = plan_line(other), *time = units_format(other->step_time_s, UNIT_SECONDS);
+    g_string_append_printf(out, "  %u. %s\n     %10s %+7.2f %% %7.2f GB  ", i, line, time, percent(behind(best, other)),
+                           other->peak_bytes / 1e9);
+    append_difference(out, best, other);
+    g_string_append_c(out, '\n');
+  }
+}
+
+static void append_count(GString *out, gint64 n, const char *what) {
+  if (n > 0)
+    g_string_append_printf(out, "  %9" INT64 "  %s\n", n, what);
+}
+
+static void append_losers(GString *out, const PlannerReport *report) {
+  const PlannerResult *result = report->result;
+  g_string_append(out, "\nWhy the others lost\n");
+  append_count(out, result->n_same, "do what another plan does");
+  append_count(out, result->n_impossible, "are impossible");
+  for (guint i = 0; i < MIN(result->reasons->len, MOST_REASONS); i++) {
+    const PlannerReason *reason = &g_array_index(result->reasons, PlannerReason, i);
+    g_string_append_printf(out, "  %9s    %" INT64 ": %s\n", "", reason->n, reason->text);
+  }
+  if (result->reasons->len > MOST_REASONS)
+    g_string_append_printf(out, "  %9s    and %u other reasons\n", "", result->reasons->len - MOST_REASONS);
+  append_count(out, result->n_out_of_memory, "do not fit in memory");
+  append_count(out, result->n_late, "are too slow for the deadline");
+  append_count(out, result->n_beaten_by_bound,
+               "take longer for kernels, tp communication and the least bubble alone than the last plan above in all");
+  append_count(out, result->n_slower, "were simulated and are slower, most of all by");
+  for (int kind = 0; kind < N_BREAKDOWN; kind++)
+    if (result->n_slower_by[kind] > 0)
+      g_string_append_printf(out, "  %9s    %" INT64 ": %s\n", "", result->n_slower_by[kind],
+                             breakdown_name((BreakdownKind)kind));
+}
+
+static void append_step(GString *out, const PlanOutcome *best, const SensitivityStep *step) {
+  g_autofree char *change = g_strdup_printf("%s → %s", step->from, step->to);
+  g_string_append_printf(out, "  %-20s %-22s ", step->option, change);
+  if (step->outcome == NULL) {
+    g_string_append_printf(out, "impossible: %s\n", step->problem);
+    return;
+  }
+  g_string_append_printf(out, "%+7.2f %%  ", percent(behind(best, step->outcome)));
+  if (!step->outcome->fits)
+    g_string_append_printf(out, "does not fit, %.2f GB too many; ",
+                           (step->outcome->peak_bytes - step->outcome->capacity_bytes) / 1e9);
+  append_difference(out, best, step->outcome);
+  g_string_append_c(out, '\n');
+}
+
+static void append_sensitivity(GString *out, const PlannerReport *report) {
+  g_string_append(out, "\nOne step from the best: time for the same tokens, where it goes\n");
+  for (guint i = 0; i < report->sensitivity->len; i++)
+    append_step(out, report->result->kept->pdata[0], &g_array_index(report->sensitivity, SensitivityStep, i));
+}
+
+static void append_launch(GString *out, const PlannerReport *report) {
+  if (report->launch == NULL)
+    return;
+  g_string_append_printf(out, "\nTo start it with %s\n", report->framework);
+  if (report->launch->text[0] == '{') /* no comments there */
+    for (guint i = 0; i < report->launch->notices->len; i++)
+      g_string_append_printf(out, "notice: %s\n", (const char *)report->launch->notices->pdata[i]);
+  g_string_append(out, report->launch->text);
+}
+
+void planner_text(GString *out, const PlannerReport *report) {
+  append_best(out, report);
+  append_cost(out, report);
+  append_runners_up(out, report);
+  append_losers(out, report);
+  append_sensitivity(out, report);
+  append_launch(out, report);
+  g_string_append_printf(out, "\n%" INT64 " plans simulated of %" INT64 " in ", report->result->n_simulated,
+                         report->result->n_configurations);
+  append_time(out, report->result->wall_s);
+  g_string_append_c(out, '\n');
+}

@@ -1,0 +1,251 @@
+/* One row per option: how its value is stepped down (−1) and up (+1), and how it reads. What follows from others (dp,
+ * the ranks a shard spans, chunks where the schedule decides) is left open again before a step, so that it follows
+ * anew. */
+#include "sensitivity.h"
+
+#include <string.h>
+
+#include "parallel.h"
+
+/* A step changes the plan and says TRUE, or there is none that way. */
+typedef struct {
+  const char *option;
+  gboolean (*step)(Plan *plan, const Model *model, int direction);
+  char *(*value)(const Plan *plan);
+} Knob;
+
+static gboolean step_size(int *size, int direction) {
+  if (direction < 0 && (*size < 2 || *size % 2 != 0))
+    return FALSE;
+  *size = direction < 0 ? *size / 2 : *size * 2;
+  return TRUE;
+}
+
+static gboolean step_wide_size(gint64 *size, int direction) {
+  if (direction < 0 && (*size < 2 || *size % 2 != 0))
+    return FALSE;
+  *size = direction < 0 ? *size / 2 : *size * 2;
+  return TRUE;
+}
+
+static gboolean step_within(int *value, int direction, int last) {
+  if (*value + direction < 0 || *value + direction > last)
+    return FALSE;
+  *value += direction;
+  return TRUE;
+}
+
+static gboolean step_tp(Plan *plan, const Model *model, int direction) {
+  return step_size(&plan->tp, direction);
+}
+
+static gboolean step_pp(Plan *plan, const Model *model, int direction) {
+  if (plan->pp == 2 && direction < 0) { /* nothing is left to interleave */
+    g_free(plan->schedule);
+    plan->schedule = g_strdup("1f1b");
+    plan->chunks = 0;
+  }
+  return step_size(&plan->pp, direction);
+}
+
+static gboolean cuts_evenly(gint64 n_layers, gint64 n_stages) {
+  return n_stages <= n_layers + 2 && (n_layers % n_stages == 0 || (n_layers + 2) % n_stages == 0);
+}
+
+static gboolean step_cp(Plan *plan, const Model *model, int direction) {
+  return step_size(&plan->cp, direction);
+}
+
+/* To 1f1b's one chunk and from it; other schedules have the chunks they need. */
+static gboolean step_chunks(Plan *plan, const Model *model, int direction) {
+  static const char *const steps[] = {"1f1b", "interleaved", NULL};
+  if (plan->pp == 1 || !g_strv_contains(steps, plan->schedule))
+    return FALSE;
+  int chunks = plan->chunks + direction;
+  while (chunks > 1 && (gint64)chunks * plan->pp <= model->n_layers + 2 &&
+         !cuts_evenly(model->n_layers, (gint64)chunks * plan->pp))
+    chunks += direction;
+  if (chunks < 1 || (gint64)chunks * plan->pp > model->n_layers + 2)
+    return FALSE;
+  plan->chunks = chunks;
+  g_free(plan->schedule);
+  plan->schedule = g_strdup(chunks > 1 ? "interleaved" : "1f1b");
+  return TRUE;
+}
+
+/* Zero-bubble schedules: on one chunk, and on two that make a V. */
+static gboolean step_schedule(Plan *plan, const Model *model, int direction) {
+  const char *other = direction < 0 ? "zb-h1" : "zb-v";
+  if (plan->pp == 1 || strcmp(plan->schedule, other) == 0)
+    return FALSE;
+  g_free(plan->schedule);
+  plan->schedule = g_strdup(other);
+  plan->chunks = plan->group = plan->steps = 0;
+  plan->overlap_p2p = plan->grad_norm_barrier = -1;
+  return TRUE;
+}
+
+static gboolean step_micro_batch(Plan *plan, const Model *model, int direction) {
+  return step_wide_size(&plan->micro_batch, direction);
+}
+
+static gboolean step_global_batch(Plan *plan, const Model *model, int direction) {
+  return step_wide_size(&plan->global_batch, direction);
+}
+
+static gboolean step_zero(Plan *plan, const Model *model, int direction) {
+  return step_within(&plan->zero, direction, 3);
+}
+
+static gboolean step_recompute(Plan *plan, const Model *model, int direction) {
+  int recompute = (int)plan->recompute;
+  gboolean ok = step_within(&recompute, direction, N_RECOMPUTES - 1);
+  plan->recompute = (Recompute)recompute;
+  return ok;
+}
+
+static gboolean step_sequence_parallel(Plan *plan, const Model *model, int direction) {
+  plan->sequence_parallel = !plan->sequence_parallel;
+  return direction > 0 && plan->tp > 1;
+}
+
+static gboolean step_overlap_grad(Plan *plan, const Model *model, int direction) {
+  plan->overlap_grad = !plan->overlap_grad;
+  return direction > 0;
+}
+
+static gboolean step_overlap_param(Plan *plan, const Model *model, int direction) {
+  plan->overlap_param = !plan->overlap_param;
+  return direction > 0 && plan->zero > 0;
+}
+
+static gboolean step_overlap_p2p(Plan *plan, const Model *model, int direction) {
+  plan->overlap_p2p = !plan->overlap_p2p;
+  return direction > 0 && plan->pp > 1;
+}
+
+static char *number(gint64 value) {
+  return g_strdup_printf("%" G_GINT64_FORMAT, value);
+}
+
+static char *on_or_off(gboolean is_on) {
+  return g_strdup(is_on ? "on" : "off");
+}
+
+static char *tp_of(const Plan *plan) {
+  return number(plan->tp);
+}
+static char *pp_of(const Plan *plan) {
+  return number(plan->pp);
+}
+static char *cp_of(const Plan *plan) {
+  return number(plan->cp);
+}
+static char *chunks_of(const Plan *plan) {
+  return number(plan->chunks);
+}
+static char *schedule_of(const Plan *plan) {
+  return g_strdup(plan->schedule);
+}
+static char *micro_batch_of(const Plan *plan) {
+  return number(plan->micro_batch);
+}
+static char *global_batch_of(const Plan *plan) {
+  return number(plan->global_batch);
+}
+static char *zero_of(const Plan *plan) {
+  return number(plan->zero);
+}
+static char *recompute_of(const Plan *plan) {
+  return g_strdup(recompute_names()[plan->recompute]);
+}
+static char *sequence_parallel_of(const Plan *plan) {
+  return on_or_off(plan->sequence_parallel);
+}
+static char *overlap_grad_of(const Plan *plan) {
+  return on_or_off(plan->overlap_grad);
+}
+static char *overlap_param_of(const Plan *plan) {
+  return on_or_off(plan->overlap_param);
+}
+static char *overlap_p2p_of(const Plan *plan) {
+  return on_or_off(plan->overlap_p2p);
+}
+
+static const Knob knobs[] = {
+    {"--tp", step_tp, tp_of},
+    {"--pp", step_pp, pp_of},
+    {"--cp", step_cp, cp_of},
+    {"--chunks", step_chunks, chunks_of},
+    {"--schedule", step_schedule, schedule_of},
+    {"--micro-batch", step_micro_batch, micro_batch_of},
+    {"--global-batch", step_global_batch, global_batch_of},
+    {"--zero", step_zero, zero_of},
+    {"--recompute", step_recompute, recompute_of},
+    {"--sequence-parallel", step_sequence_parallel, sequence_parallel_of},
+    {"--overlap-grad", step_overlap_grad, overlap_grad_of},
+    {"--overlap-param", step_overlap_param, overlap_param_of},
+    {"--overlap-p2p", step_overlap_p2p, overlap_p2p_of},
+};
+
+/* What was left open stays open but for what the table steps. */
+static Plan *base_of(const PlanOutcome *best) {
+  Plan *plan = plan_copy(best->plan);
+  const Plan *completed = best->completed;
+  plan->gpus = completed->gpus;
+  plan->dp = 0;
+  plan->chunks = completed->chunks;
+  plan->micro_batch = completed->micro_batch;
+  plan->global_batch = completed->global_batch;
+  plan->overlap_p2p = completed->overlap_p2p;
+  const char *stands_for = strstr(completed->schedule, ": ");
+  g_free(plan->schedule);
+  plan->schedule = g_strdup(stands_for != NULL ? stands_for + 2 : completed->schedule);
+  return plan;
+}
+
+typedef struct {
+  const PlanOutcome *best;
+  const PlannerRequest *request;
+  GPtrArray *plans; /* of each step */
+  GArray *steps;
+} Steps;
+
+static void simulate(gint64 index, int thread, gpointer data) {
+  const Steps *work = data;
+  SensitivityStep *step = &g_array_index(work->steps, SensitivityStep, index);
+  g_autoptr(GError) error = NULL;
+  step->outcome =
+      plan_outcome_new(work->best->model, work->best->cluster, work->plans->pdata[index], work->request, &error);
+  step->problem = error != NULL ? g_strdup(error->message) : NULL;
+}
+
+static void step_clear(gpointer data) {
+  SensitivityStep *step = data;
+  g_free(step->from);
+  g_free(step->to);
+  g_free(step->problem);
+  plan_outcome_free(step->outcome);
+}
+
+static void add_step(Steps *work, const Plan *base, const Knob *knob, int direction) {
+  g_autoptr(Plan) plan = plan_copy(base);
+  if (!knob->step(plan, work->best->model, direction))
+    return;
+  SensitivityStep step = {.option = knob->option, .from = knob->value(base), .to = knob->value(plan)};
+  g_array_append_val(work->steps, step);
+  g_ptr_array_add(work->plans, g_steal_pointer(&plan));
+}
+
+GArray *sensitivity_new(const PlanOutcome *best, const PlannerRequest *request) {
+  Steps work = {best, request, g_ptr_array_new_with_free_func((GDestroyNotify)plan_free),
+                g_array_new(FALSE, TRUE, sizeof(SensitivityStep))};
+  g_array_set_clear_func(work.steps, step_clear);
+  g_autoptr(Plan) base = base_of(best);
+  for (gsize i = 0; i < G_N_ELEMENTS(knobs); i++)
+    for (int direction = -1; direction <= 1; direction += 2)
+      add_step(&work, base, &knobs[i], direction);
+  parallel_for(work.steps->len, request->n_threads, simulate, &work);
+  g_ptr_array_unref(work.plans);
+  return work.steps;
+}

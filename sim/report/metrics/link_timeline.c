@@ -1,0 +1,194 @@
+/* Every kernel and every transfer is two edges, a rise and a fall; sorted by time they are walked once:
+ *
+ *     kernels    ┌──────┐   ┌────┐
+ *     NICs out     ┌───────────┐
+ *     moments    1 2    3   4  5 6      one for each time at which something changes
+ *
+ * Shares are summed as whole numbers, so that what rose falls to nothing again. */
+#include "link_timeline.h"
+
+#include <math.h>
+
+#include "arrivals.h"
+#include "op_kernels.h"
+
+enum { OUT, IN, N_DIRECTIONS, KERNELS = TIMING_MAX_WAYS * N_DIRECTIONS, N_COLUMNS };
+static const double unit = 1e-9; /* of a share */
+enum { MOST_KERNELS = 2000000 }; /* that are looked at one by one */
+
+typedef struct {
+  gint64 time_ns, change;
+  int column;
+} Edge;
+
+typedef struct {
+  const Trace *trace;
+  gint64 from_ns, to_ns; /* the step's window */
+  GArray *edges;         /* of Edge */
+  gboolean is_coarse;    /* compute ops are taken as a stretch of kernels and one of tp */
+} Edges;
+
+static void add_span(Edges *edges, int column, gint64 from_ns, gint64 to_ns, gint64 height) {
+  from_ns = MAX(from_ns, edges->from_ns);
+  to_ns = MIN(to_ns, edges->to_ns);
+  if (to_ns <= from_ns || height == 0)
+    return;
+  const Edge pair[] = {{from_ns, height, column}, {to_ns, -height, column}};
+  g_array_append_vals(edges->edges, pair, 2);
+}
+
+/* `pace`: of what it would take alone. */
+static void add_load(Edges *edges, const WayLoad *load, gboolean out, gboolean in, gint64 from_ns, gint64 to_ns,
+                     double pace) {
+  for (int way = 0; way < TIMING_MAX_WAYS; way++) {
+    const gint64 height = llround(pace * load->share[way] / TIMING_WHOLE_WAY / unit);
+    if (out)
+      add_span(edges, way * N_DIRECTIONS + OUT, from_ns, to_ns, height);
+    if (in)
+      add_span(edges, way * N_DIRECTIONS + IN, from_ns, to_ns, height);
+  }
+}
+
+gboolean link_is_of_tp(const Program *program, const Op *op) {
+  if (op->kind != OP_COLLECTIVE)
+    return FALSE;
+  const Transfer *transfer = &g_array_index(program->transfers, Transfer, op->work);
+  const Group *group = &g_array_index(program->groups, Group, transfer->group);
+  return !group->spans_pp && group->axes == AXIS_BIT(AXIS_TP);
+}
+
+/* Its bytes move from when all are there and the latency has passed, to its end. */
+static void add_transfer(Edges *edges, const Op *op, gint64 ready_ns, gint64 end_ns) {
+  const Timing *timing = edges->trace->timing;
+  const gboolean is_tp = link_is_of_tp(edges->trace->program, op);
+  const WayLoad *load = is_tp ? &timing->tp : &timing->loads[op->work];
+  const gint64 alone_ns = timing->transfers[op->work].run_ns,
+               latency_ns = MIN(timing->loads[op->work].latency_ns, alone_ns);
+  const gint64 from_ns = MIN(ready_ns + latency_ns, end_ns);
+  if (end_ns > from_ns)
+    add_load(edges, load, op->kind != OP_RECV, op->kind != OP_SEND, from_ns, end_ns,
+             MIN(1, (double)(alone_ns - latency_ns) / (double)(end_ns - from_ns)));
+}
+
+/* The op's kernels as one stretch, then what tp leaves exposed of it as another. */
+static void add_coarse(Edges *edges, int rank, int i, const Op *op) {
+  const Trace *trace = edges->trace;
+  const gsize record = trace->first[rank] + (gsize)i;
+  const Work *work = &g_array_index(trace->program->works, Work, op->work);
+  const gint64 start_ns = trace->start_ns[record], end_ns = trace->end_ns[record];
+  gint64 charged_ns[N_CHARGES] = {0}, hidden_ns[N_ITEM_AXES] = {0};
+  timing_charge(trace->timing, work, start_ns, trace->issue_ns[record], end_ns, charged_ns, hidden_ns);
+  const gint64 kernels_end_ns = end_ns - charged_ns[CHARGE_TP];
+  add_span(edges, KERNELS, start_ns, kernels_end_ns, 1);
+  add_load(edges, &trace->timing->tp, TRUE, TRUE, kernels_end_ns, end_ns, 1);
+}
+
+static void add_compute(Edges *edges, int rank, int i, GArray *spans) {
+  const gsize record = edges->trace->first[rank] + (gsize)i;
+  const Op *op = &trace_list(edges->trace, rank)->ops[i];
+  const Work *work = &g_array_index(edges->trace->program->works, Work, op->work);
+  if (edges->is_coarse && work->n_embedding + work->n_layers + work->n_head > 0) {
+    add_coarse(edges, rank, i, op);
+    return;
+  }
+  op_kernels(edges->trace, rank, i, spans);
+  if (spans->len == 0)
+    add_span(edges, KERNELS, edges->trace->start_ns[record], edges->trace->end_ns[record], 1);
+  for (guint k = 0; k < spans->len; k++) {
+    const ItemSpan *span = &g_array_index(spans, ItemSpan, k);
+    if (span->item->is_collective)
+      add_load(edges, &edges->trace->timing->tp, TRUE, TRUE, MIN(span->start_ns + span->item->latency_ns, span->end_ns),
+               span->end_ns, 1);
+    else
+      add_span(edges, KERNELS, span->start_ns, span->end_ns, 1);
+  }
+}
+
+static void add_rank(Edges *edges, int rank) {
+  const OpList *list = trace_list(edges->trace, rank);
+  const gsize first = edges->trace->first[rank];
+  g_autoptr(Arrivals) arrivals = arrivals_new(edges->trace);
+  g_autofree gint64 *ready_ns = g_new(gint64, list->n_ops + 1);
+  g_autoptr(GArray) spans = g_array_new(FALSE, FALSE, sizeof(ItemSpan));
+  arrivals_of_rank(arrivals, rank, ready_ns);
+  for (int i = 0; i < list->n_ops; i++) {
+    const gint64 end_ns = edges->trace->end_ns[first + (gsize)i];
+    if (end_ns <= edges->from_ns || list->ops[i].kind == OP_HOST)
+      continue; /* of a step before, or never ran */
+    if (list->ops[i].kind == OP_COMPUTE)
+      add_compute(edges, rank, i, spans);
+    else
+      add_transfer(edges, &list->ops[i], ready_ns[i], end_ns);
+  }
+}
+
+static int compare_edges(gconstpointer a, gconstpointer b) {
+  const Edge *x = a, *y = b;
+  return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
+}
+
+static void append_moment(GArray *moments, gint64 time_ns, const gint64 heights[N_COLUMNS]) {
+  LinkMoment moment = {.time_ns = time_ns, .computes = heights[KERNELS] > 0};
+  for (int way = 0; way < TIMING_MAX_WAYS; way++)
+    moment.used[way] = unit * (double)MAX(heights[way * N_DIRECTIONS + OUT], heights[way * N_DIRECTIONS + IN]);
+  g_array_append_val(moments, moment);
+}
+
+static GArray *moments_of(Edges *edges) {
+  GArray *moments = g_array_new(FALSE, FALSE, sizeof(LinkMoment));
+  gint64 heights[N_COLUMNS] = {0}, time_ns = edges->from_ns;
+  g_array_sort(edges->edges, compare_edges);
+  for (guint i = 0; i < edges->edges->len; i++) {
+    const Edge *edge = &g_array_index(edges->edges, Edge, i);
+    if (edge->time_ns > time_ns)
+      append_moment(moments, time_ns, heights);
+    time_ns = edge->time_ns;
+    heights[edge->column] += edge->change;
+  }
+  append_moment(moments, time_ns, heights);
+  if (time_ns < edges->to_ns)
+    append_moment(moments, edges->to_ns, heights);
+  return moments;
+}
+
+GArray *link_timeline_of(const Trace *trace, const Metrics *metrics, int rank) {
+  if (trace->timing == NULL || trace->timing->loads == NULL || metrics->step_ns <= 0)
+    return NULL;
+  const gint64 end_ns = trace_end(trace);
+  g_autoptr(GArray) all = g_array_new(FALSE, FALSE, sizeof(Edge));
+  Edges edges = {.trace = trace,
+                 .from_ns = end_ns - metrics->step_ns,
+                 .to_ns = end_ns,
+                 .edges = all,
+                 .is_coarse = op_kernels_count_of(trace, rank) > MOST_KERNELS};
+  add_rank(&edges, rank);
+  return moments_of(&edges);
+}
+
+static gint64 wait_ns(const RankBreakdown *rank) {
+  gint64 sum_ns = 0;
+  for (int axis = 0; axis < N_AXES; axis++)
+    sum_ns += rank->exposed_ns[axis];
+  return sum_ns;
+}
+
+BoundingLink bounding_link_of(const Trace *trace, const Metrics *metrics) {
+  BoundingLink bounding = {.way = -1};
+  for (int rank = 1; rank < metrics->n_ranks; rank++)
+    if (wait_ns(&metrics->ranks[rank]) > wait_ns(&metrics->ranks[bounding.rank]))
+      bounding.rank = rank;
+  bounding.wait_s = (double)wait_ns(&metrics->ranks[bounding.rank]) * 1e-9;
+  g_autoptr(GArray) moments = bounding.wait_s > 0 ? link_timeline_of(trace, metrics, bounding.rank) : NULL;
+  double busy_ns[TIMING_MAX_WAYS] = {0};
+  for (guint i = 0; moments != NULL && i + 1 < moments->len; i++) {
+    const LinkMoment *moment = &g_array_index(moments, LinkMoment, i);
+    for (int way = 0; way < TIMING_MAX_WAYS && !moment->computes; way++)
+      busy_ns[way] += moment->used[way] * (double)(moment[1].time_ns - moment->time_ns);
+  }
+  for (int way = 0; way < TIMING_MAX_WAYS; way++)
+    if (busy_ns[way] * 1e-9 > bounding.busy_s) {
+      bounding.way = way;
+      bounding.busy_s = busy_ns[way] * 1e-9;
+    }
+  return bounding;
+}

@@ -1,0 +1,299 @@
+/* Steps with a cost taken away, axes and their links, one plan on several sizes. */
+#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "explanation.h"
+#include "step_of_prediction.h"
+
+#include <check.h>
+#include <json-glib/json-glib.h>
+#include <math.h>
+#include <string.h>
+
+#include "plan_cases.h"
+
+enum { N_PLANS = 200, MAX_GPUS = 64 };
+
+static Cluster *clusters[N_CASE_CLUSTERS];
+
+static void set_up(void) {
+  read_case_clusters(clusters);
+}
+
+static void tear_down(void) {
+  free_case_clusters(clusters);
+}
+
+/* --- what if --- */
+
+/* Every op starts when the last of what it waits for has ended: less time anywhere never ends anything later. */
+START_TEST(nothing_taken_away_changes_nothing_and_anything_never_lengthens) {
+  int n_shorter[N_WHAT_IFS] = {0};
+  for (guint seed = 0; seed < N_PLANS; seed++) {
+    g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
+    if (seed % 3 == 0)
+      add_cp(&drawn);
+    drawn.plan->fold = seed % 4 != 0;       /* expanded programs too */
+    drawn.plan->contention = seed % 2 == 0; /* with it, who meets whom changes with times, and shares with that */
+    g_autoptr(Prediction) prediction = predict_case(&drawn);
+    g_autoptr(Metrics) same = what_if_run(prediction, 0);
+    if (same->step_ns != prediction->metrics->step_ns)
+      ck_abort_msg("seed %u: %d ns apart", seed, (int)(same->step_ns - prediction->metrics->step_ns));
+    for (int what = 0; what < N_WHAT_IFS; what++) {
+      g_autoptr(Metrics) without = what_if_run(prediction, 1u << what);
+      if (!drawn.plan->contention && without->step_ns > same->step_ns) {
+        g_autofree char *text = case_text(&drawn);
+        ck_abort_msg("%s\n%s: %d ns longer", text, what_if_name((WhatIf)what), (int)(without->step_ns - same->step_ns));
+      }
+      n_shorter[what] += without->step_ns < same->step_ns;
+    }
+  }
+  for (int what = 0; what < N_WHAT_IFS; what++) /* or the property would be empty */
+    ck_assert_msg(n_shorter[what] > 0, "%s shortened nothing", what_if_name((WhatIf)what));
+}
+END_TEST
+
+static Case lone_gpu(void) {
+  Case lone = {.model = llama, .cluster = clusters[0], .plan = plan_new()};
+  lone.plan->micro_batch = 2;
+  lone.plan->global_batch = 8;
+  lone.plan->seq_len = 1024;
+  return lone;
+}
+
+/* What is left of one GPU's step when all else is taken away is products and attention at the peak: all FLOPs of the
+ * step over the peak, each kernel rounded up to a nanosecond. Every kernel of the model takes some nanoseconds; there
+ * are fewer than 100 with FLOPs in a layer, 8 layers, 4 micro-batches. */
+START_TEST(with_all_costs_away_flops_over_peak_are_left) {
+  g_auto(Case) lone = lone_gpu();
+  g_autoptr(Prediction) prediction = predict_case(&lone);
+  g_autoptr(Metrics) least = what_if_run(prediction, (1u << N_WHAT_IFS) - 1);
+  double flops = 0;
+  const Workload *workload = prediction->workload;
+  const int counts[N_PIECES] = {1, (int)workload->model->n_layers, 1};
+  for (int piece = 0; piece < N_PIECES; piece++)
+    flops += counts[piece] * (workload->work[piece][PHASE_F].flops + workload->work[piece][PHASE_B].flops);
+  double expected_ns = 1e9 * 4 * flops / prediction->cluster->gpu.peak_flops[NUMBER_BF16];
+  ck_assert_double_gt(expected_ns, 1e6);
+  ck_assert_double_eq_tol((double)least->step_ns, expected_ns, 8 * 4 * 100);
+}
+END_TEST
+
+START_TEST(what_is_taken_away_is_no_part_of_the_step_any_more) {
+  g_auto(Case) drawn = {.model = llama, .cluster = clusters[0], .plan = plan_new()};
+  drawn.plan->tp = drawn.plan->pp = drawn.plan->dp = 4;
+  drawn.plan->global_batch = 32;
+  drawn.plan->seq_len = 2048;
+  drawn.plan->overlap_grad = FALSE;
+  g_autoptr(Prediction) prediction = predict_case(&drawn);
+  static const struct {
+    WhatIf what;
+    BreakdownKind kind;
+  } parts[] = {{WHAT_IF_FREE_TP, BREAKDOWN_TP},
+               {WHAT_IF_FREE_DP, BREAKDOWN_DP},
+               {WHAT_IF_FREE_PP, BREAKDOWN_PP},
+               {WHAT_IF_FREE_OPTIMIZER, BREAKDOWN_OPTIMIZER}};
+  for (gsize i = 0; i < G_N_ELEMENTS(parts); i++) {
+    g_autoptr(Metrics) without = what_if_run(prediction, 1u << parts[i].what);
+    double before_s = prediction->metrics->mean_s[parts[i].kind], after_s = without->mean_s[parts[i].kind];
+    ck_assert_msg(before_s > 0 && after_s < 0.02 * before_s, "%s: %g s of %g s left", what_if_name(parts[i].what),
+                  after_s, before_s);
+  }
+}
+END_TEST
+
+START_TEST(the_chain_takes_away_more_and_more) {
+  g_auto(Case) lone = lone_gpu();
+  g_autoptr(Prediction) prediction = predict_case(&lone);
+  g_autoptr(GArray) each = what_if_each(prediction), chain = what_if_chain(prediction, 0.001);
+  ck_assert_uint_ge(each->len, 2);
+  ck_assert_uint_ge(chain->len, 2);
+  /* the first link is the best alone */
+  ck_assert_uint_eq(g_array_index(chain, WhatIfStep, 0).without, g_array_index(each, WhatIfStep, 0).without);
+  for (guint i = 1; i < chain->len; i++) {
+    const WhatIfStep *before = &g_array_index(chain, WhatIfStep, i - 1), *after = &g_array_index(chain, WhatIfStep, i);
+    ck_assert_int_lt(after->step_ns, before->step_ns);
+    ck_assert_uint_eq(after->without & before->without, before->without);
+  }
+}
+END_TEST
+
+/* --- axes --- */
+
+static const AxisLinks *find_axis(const GArray *axes, Axis axis) {
+  for (guint i = 0; i < axes->len; i++)
+    if (g_array_index(axes, AxisLinks, i).axis == axis)
+      return &g_array_index(axes, AxisLinks, i);
+  return NULL;
+}
+
+/* selene: domains of 8, full bisection. tp 4 · dp 2 fill a domain; the pipeline crosses from domain to domain. A GPU of
+ * a stage but the last sends each micro-batch's activation down, of a stage but the first its gradient up: 2(p − 1)/p
+ * boundary tensors per micro-batch on average. */
+START_TEST(axes_inside_a_domain_take_its_links_and_others_the_network) {
+  g_auto(Case) drawn = {.model = llama, .cluster = clusters[0], .plan = plan_new()};
+  drawn.plan->tp = drawn.plan->pp = 4;
+  drawn.plan->dp = 2;
+  drawn.plan->global_batch = 16;
+  drawn.plan->seq_len = 1024;
+  g_autoptr(Prediction) prediction = predict_case(&drawn);
+  g_autoptr(GArray) axes = axis_links_new(prediction);
+  ck_assert_uint_eq(axes->len, 3);
+  ck_assert_uint_eq(find_axis(axes, AXIS_TP)->ways, 1);
+  ck_assert_uint_eq(find_axis(axes, AXIS_DP)->ways, 1);
+  ck_assert_uint_eq(find_axis(axes, AXIS_PP)->ways, 2);
+  ck_assert_double_eq(find_axis(axes, AXIS_TP)->link_Bps, 300e9);
+  ck_assert_double_eq(find_axis(axes, AXIS_PP)->link_Bps, 25e9);
+  double boundary_bytes = prediction->workload->boundary_bytes;
+  ck_assert_double_eq_tol(find_axis(axes, AXIS_PP)->sent_bytes, 8 * 2 * 0.75 * boundary_bytes, 1);
+  ck_assert_ptr_null(find_axis(axes, AXIS_CP));
+}
+END_TEST
+
+/* Pods of 3,072 GPUs behind uplinks of a seventh: 8,192 of dp leave them. */
+START_TEST(an_axis_wider_than_a_pod_takes_its_uplinks) {
+  const Cluster *llama3 = clusters[4];
+  ck_assert_str_eq(llama3->name, "llama3-h100");
+  g_auto(Case) drawn = {.model = llama, .cluster = llama3, .plan = plan_new()};
+  drawn.plan->dp = 8192;
+  drawn.plan->zero = 1;
+  drawn.plan->seq_len = 1024;
+  g_autoptr(Prediction) prediction = predict_case(&drawn);
+  g_autoptr(GArray) axes = axis_links_new(prediction);
+  const AxisLinks *dp = find_axis(axes, AXIS_DP);
+  g_autofree char *names = axis_links_names(llama3, dp->ways);
+  ck_assert_str_eq(names, "scale-up links, NICs and uplinks of 3072 GPUs");
+}
+END_TEST
+
+/* --- sizes --- */
+
+static Scaling *scale(const Plan *plan, const gint64 *gpus, guint n, gboolean is_weak) {
+  g_autoptr(GArray) sizes = g_array_new(FALSE, FALSE, sizeof(gint64));
+  g_array_append_vals(sizes, gpus, n);
+  g_autoptr(GError) error = NULL;
+  Scaling *scaling = scaling_new(&llama, clusters[0], plan, sizes, is_weak, &error);
+  ck_assert_msg(scaling != NULL, "%s", error != NULL ? error->message : "");
+  return scaling;
+}
+
+/* FLOPs per token and peak stay, so MFU falls by the factor that GPU time per token grows by, which is the sum of what
+ * its parts grew by. From 64 micro-batches per pipeline to 8 the bubble is what grew most. */
+START_TEST(strong_scaling_of_a_pipeline_loses_to_the_bubble) {
+  g_autoptr(Plan) plan = plan_new();
+  plan->pp = 4;
+  plan->tp = 2;
+  plan->seq_len = 2048;
+  plan->global_batch = 128;
+  const gint64 gpus[] = {16, 32, 128};
+  g_autoptr(Scaling) scaling = scale(plan, gpus, 3, FALSE);
+  const ScalingSize *first = &g_array_index(scaling->sizes, ScalingSize, 0);
+  const ScalingSize *last = &g_array_index(scaling->sizes, ScalingSize, 2);
+  ck_assert_int_eq(first->n_micro_batches, 64);
+  ck_assert_int_eq(last->n_micro_batches, 8);
+  ck_assert_double_eq_tol(first->mfu / last->mfu, scaling->factor, 1e-9);
+  double grew = 0, gpu_s = 0;
+  for (int kind = 0; kind < N_BREAKDOWN; kind++) {
+    grew += scaling->grew[kind];
+    gpu_s += last->gpu_s_per_token[kind];
+  }
+  ck_assert_double_eq_tol(grew, scaling->factor - 1, 1e-6);
+  ck_assert_double_eq_tol(gpu_s, last->gpus / last->tokens_per_s, 1e-6 * gpu_s);
+  ck_assert_double_gt(scaling->factor, 1.1);
+  ck_assert_int_eq(scaling->order[0], BREAKDOWN_BUBBLE);
+  g_autoptr(GPtrArray) verdict = explain_scaling_verdict(scaling, plan, 8);
+  ck_assert_uint_ge(verdict->len, 2);
+  ck_assert_ptr_nonnull(strstr(verdict->pdata[1], "is bubble: a pipeline has 8 micro-batches where it had 64"));
+}
+END_TEST
+
+/* Each pipeline keeps its micro-batches; only dp's collectives grow. */
+START_TEST(weak_scaling_keeps_the_work_of_a_gpu) {
+  g_autoptr(Plan) plan = plan_new();
+  plan->pp = 4;
+  plan->seq_len = 2048;
+  plan->global_batch = 128;
+  const gint64 gpus[] = {64, 256}; /* stages lie beyond a domain from each other at both */
+  g_autoptr(Scaling) scaling = scale(plan, gpus, 2, TRUE);
+  const ScalingSize *first = &g_array_index(scaling->sizes, ScalingSize, 0);
+  const ScalingSize *last = &g_array_index(scaling->sizes, ScalingSize, 1);
+  ck_assert_int_eq(last->global_batch, 512);
+  ck_assert_int_eq(last->n_micro_batches, first->n_micro_batches);
+  ck_assert_double_eq_tol(scaling->grew[BREAKDOWN_COMPUTE], 0, 1e-6);
+  ck_assert_int_eq(scaling->order[0], BREAKDOWN_DP);
+}
+END_TEST
+
+START_TEST(a_size_that_cannot_be_is_named) {
+  g_autoptr(Plan) plan = plan_new();
+  plan->pp = 4;
+  plan->global_batch = 32;
+  g_autoptr(GArray) sizes = g_array_new(FALSE, FALSE, sizeof(gint64));
+  const gint64 gpus[] = {16, 24, 1024};
+  g_array_append_vals(sizes, gpus, 3);
+  g_autoptr(GError) error = NULL;
+  ck_assert_ptr_null(scaling_new(&llama, clusters[0], plan, sizes, FALSE, &error));
+  ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE));
+  ck_assert_msg(g_str_has_prefix(error->message, "on 24 GPUs: "), "%s", error->message);
+}
+END_TEST
+
+/* --- all of it --- */
+
+START_TEST(text_and_json_say_the_same) {
+  g_autoptr(Plan) plan = plan_new();
+  plan->tp = 2;
+  plan->pp = 2;
+  plan->gpus = 16;
+  plan->seq_len = 2048;
+  plan->global_batch = 32;
+  const gint64 gpus[] = {16, 64};
+  g_autoptr(Scaling) scaling = scale(plan, gpus, 2, FALSE);
+  g_autoptr(Prediction) prediction = predict(&llama, clusters[0], plan, NULL);
+  g_autofree int *in_flight = g_new0(int, prediction->program->n_ranks);
+  StepReport step = step_of_prediction(prediction, in_flight);
+  g_autoptr(Explanation) explanation = explanation_new(prediction, &step, plan);
+  explanation->scaling = scaling;
+  g_autofree char *json = explain_json(explanation);
+  g_autoptr(JsonNode) root = json_from_string(json, NULL);
+  ck_assert_ptr_nonnull(root);
+  JsonObject *object = json_node_get_object(root);
+  ck_assert_double_eq(json_object_get_double_member(object, "step_time_s"), prediction->step_time_s);
+  ck_assert_uint_eq(json_array_get_length(json_object_get_array_member(object, "axes")), 3);
+  ck_assert_uint_eq(json_array_get_length(json_object_get_array_member(object, "what_if")), explanation->each->len);
+  ck_assert_double_lt(json_object_get_double_member(object, "no_bubble_s"), prediction->step_time_s);
+  ck_assert_double_lt(json_object_get_double_member(object, "large_batch_s"), prediction->step_time_s);
+  JsonObject *scaled = json_object_get_object_member(object, "scaling");
+  ck_assert_double_eq(json_object_get_double_member(scaled, "gpu_time_factor"), scaling->factor);
+  g_autoptr(GString) text = g_string_new(NULL);
+  explain_text(text, explanation);
+  JsonArray *verdict = json_object_get_array_member(scaled, "verdict");
+  for (guint i = 0; i < json_array_get_length(verdict); i++)
+    ck_assert_ptr_nonnull(strstr(text->str, json_array_get_string_element(verdict, i)));
+  for (guint i = 0; i < explanation->chain->len; i++) /* every name of a cost stands in the text */
+    ck_assert_ptr_nonnull(strstr(
+        text->str, what_if_name((WhatIf)g_bit_nth_lsf(g_array_index(explanation->chain, WhatIfStep, i).without, -1))));
+}
+END_TEST
+
+int main(void) {
+  TCase *tcase = tcase_create("explain");
+  tcase_set_timeout(tcase, 120);
+  tcase_add_checked_fixture(tcase, set_up, tear_down);
+  tcase_add_test(tcase, nothing_taken_away_changes_nothing_and_anything_never_lengthens);
+  tcase_add_test(tcase, with_all_costs_away_flops_over_peak_are_left);
+  tcase_add_test(tcase, what_is_taken_away_is_no_part_of_the_step_any_more);
+  tcase_add_test(tcase, the_chain_takes_away_more_and_more);
+  tcase_add_test(tcase, axes_inside_a_domain_take_its_links_and_others_the_network);
+  tcase_add_test(tcase, an_axis_wider_than_a_pod_takes_its_uplinks);
+  tcase_add_test(tcase, strong_scaling_of_a_pipeline_loses_to_the_bubble);
+  tcase_add_test(tcase, weak_scaling_keeps_the_work_of_a_gpu);
+  tcase_add_test(tcase, a_size_that_cannot_be_is_named);
+  tcase_add_test(tcase, text_and_json_say_the_same);
+  Suite *suite = suite_create("explain");
+  suite_add_tcase(suite, tcase);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int failures = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failures != 0;
+}

@@ -1,0 +1,399 @@
+/* What plans are started with, read back by parsers that are not ours and held against the names that the frameworks
+ * know: tests/data/megatron-arguments.txt, deepspeed-keys.txt, torchtitan-keys.txt. */
+#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "launch.h"
+#include "plan_order.h"
+
+#include <check.h>
+#include <glib/gstdio.h>
+#include <json-glib/json-glib.h>
+#include <string.h>
+
+#include "plan_cases.h"
+
+enum { N_PLANS = 200, MAX_GPUS = 512 };
+
+static Cluster *clusters[N_CASE_CLUSTERS];
+
+static void set_up(void) {
+  read_case_clusters(clusters);
+}
+
+static void tear_down(void) {
+  free_case_clusters(clusters);
+}
+
+/* First word of each line of a data file → the rest. */
+static GHashTable *read_names(const char *file) {
+  g_autofree char *path = g_strconcat(CASES_FIXTURES, "/", file, NULL), *text = NULL;
+  ck_assert(g_file_get_contents(path, &text, NULL, NULL));
+  GHashTable *names = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
+  g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
+  for (char **line = lines; *line != NULL; line++) {
+    g_auto(GStrv) words = g_strsplit(*line, " ", 2);
+    if (words[0] != NULL && words[0][0] != '#' && words[1] != NULL)
+      g_hash_table_insert(names, g_strdup(words[0]), g_strdup(words[1]));
+  }
+  ck_assert_uint_gt(g_hash_table_size(names), 20);
+  return names;
+}
+
+static Workload *planned(const Model *model, const Cluster *cluster, const Plan *plan) {
+  g_autoptr(GError) error = NULL;
+  g_auto(PlanOrder) choice = {0};
+  g_autoptr(Plan) completed = plan_copy(plan);
+  Workload *workload = plan_order_workload(&choice, model, cluster, completed, &error);
+  ck_assert_msg(workload != NULL, "%s", error != NULL ? error->message : "");
+  return workload;
+}
+
+static Launch *launch_of(LaunchFramework framework, const Workload *workload) {
+  g_autoptr(GError) error = NULL;
+  Launch *launch = launch_new(framework, workload, 8, &error);
+  ck_assert_msg(launch != NULL, "%s", error != NULL ? error->message : "");
+  return launch;
+}
+
+/* Plans drawn at random; those the framework refuses are refused as impossible. */
+static void visit_launches(LaunchFramework framework, void (*visit)(const Workload *workload, const Launch *launch)) {
+  int n_written = 0;
+  for (guint seed = 0; seed < N_PLANS; seed++) {
+    g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
+    if (seed % 4 == 0)
+      add_cp(&drawn);
+    g_autoptr(Workload) workload = planned(&drawn.model, drawn.cluster, drawn.plan);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Launch) launch = launch_new(framework, workload, drawn.cluster->gpus_per_node, &error);
+    if (launch == NULL) {
+      if (!g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE))
+        ck_abort_msg("%s", error->message);
+      continue;
+    }
+    visit(workload, launch);
+    n_written++;
+  }
+  ck_assert_int_gt(n_written, N_PLANS / 20); /* or nothing was looked at */
+}
+
+/* --- Megatron-LM --- */
+
+/* The words between the array's parentheses, without quotes, NULL-terminated. */
+static char **megatron_words(const char *text) {
+  const char *start = strstr(text, "MEGATRON_ARGS=("), *end = strrchr(text, ')');
+  ck_assert_ptr_nonnull(start);
+  ck_assert_ptr_nonnull(end);
+  g_autofree char *inside = g_strndup(start + strlen("MEGATRON_ARGS=("), end - start - strlen("MEGATRON_ARGS=("));
+  char **words = NULL;
+  g_autoptr(GError) error = NULL;
+  ck_assert_msg(g_shell_parse_argv(inside, NULL, &words, &error), "%s", error != NULL ? error->message : "");
+  return words;
+}
+
+/* The value of an argument; NULL: not there. */
+static const char *value_of(char **words, const char *name) {
+  for (; *words != NULL; words++)
+    if (strcmp(*words, name) == 0)
+      return words[1] != NULL ? words[1] : "";
+  return NULL;
+}
+
+/* A layout of stages, "Et|tt|tL": as many as ranks × chunks, all layers, one embedding, one head. */
+static void check_layout(const Workload *workload, const char *layout) {
+  g_auto(GStrv) stages = g_strsplit(layout, "|", -1);
+  ck_assert_uint_eq(g_strv_length(stages), workload->n_stages);
+  gint64 n_layers = 0;
+  for (char **stage = stages; *stage != NULL; stage++)
+    for (const char *at = *stage; *at != '\0'; at++)
+      n_layers += *at == 't';
+  ck_assert_int_eq(n_layers, workload->model->n_layers);
+  ck_assert_int_eq(stages[0][0], 'E');
+  ck_assert_int_eq(layout[strlen(layout) - 1], 'L');
+}
+
+static void check_megatron(const Workload *workload, const Launch *launch) {
+  g_autoptr(GHashTable) names = read_names("megatron-arguments.txt");
+  g_auto(GStrv) words = megatron_words(launch->text);
+  for (char **word = words; *word != NULL; word++) {
+    const char *kind = g_hash_table_lookup(names, *word);
+    gboolean has_value = word[1] != NULL && !g_str_has_prefix(word[1], "--");
+    if (kind == NULL || has_value != (strcmp(kind, "value") == 0))
+      ck_abort_msg("%s %s", *word, kind == NULL ? "is no argument" : "should be a flag, or should not");
+    word += has_value;
+  }
+  const char *layout = value_of(words, "--pipeline-model-parallel-layout");
+  if (layout != NULL)
+    check_layout(workload, layout);
+  ck_assert(layout == NULL || value_of(words, "--num-virtual-stages-per-pipeline-rank") == NULL);
+}
+
+START_TEST(megatron_knows_every_argument_it_is_given) {
+  visit_launches(LAUNCH_MEGATRON, check_megatron);
+}
+END_TEST
+
+static Plan *plan_of_llama(void) {
+  Plan *plan = plan_new();
+  plan->gpus = 16384;
+  plan->tp = 8;
+  plan->pp = 16;
+  plan->chunks = 8;
+  plan->seq_len = 8192;
+  plan->global_batch = 2048;
+  plan->zero = 1;
+  plan->sequence_parallel = TRUE;
+  plan->recompute = RECOMPUTE_SELECTIVE;
+  return plan;
+}
+
+/* 126 layers and two ends over 16 × 8 stages: each end is a stage of its own, as Megatron-LM counts it. */
+START_TEST(megatron_is_told_what_the_plan_says) {
+  g_autoptr(Model) model = read_model("llama-3.1-405b");
+  g_autoptr(Cluster) cluster = read_cluster("llama3-h100");
+  g_autoptr(Plan) plan = plan_of_llama();
+  g_autoptr(Workload) workload = planned(model, cluster, plan);
+  g_autoptr(Launch) launch = launch_of(LAUNCH_MEGATRON, workload);
+  g_auto(GStrv) words = megatron_words(launch->text);
+  static const char *const expected[][2] = {{"--tensor-model-parallel-size", "8"},
+                                            {"--pipeline-model-parallel-size", "16"},
+                                            {"--num-virtual-stages-per-pipeline-rank", "8"},
+                                            {"--micro-batch-size", "1"},
+                                            {"--global-batch-size", "2048"},
+                                            {"--seq-length", "8192"},
+                                            {"--num-layers", "126"},
+                                            {"--hidden-size", "16384"},
+                                            {"--ffn-hidden-size", "53248"},
+                                            {"--num-attention-heads", "128"},
+                                            {"--num-query-groups", "8"},
+                                            {"--position-embedding-type", "rope"},
+                                            {"--normalization", "RMSNorm"},
+                                            {"--recompute-granularity", "selective"}};
+  for (gsize i = 0; i < G_N_ELEMENTS(expected); i++)
+    ck_assert_str_eq(value_of(words, expected[i][0]), expected[i][1]);
+  static const char *const flags[] = {"--sequence-parallel",
+                                      "--use-distributed-optimizer",
+                                      "--overlap-grad-reduce",
+                                      "--overlap-param-gather",
+                                      "--account-for-embedding-in-pipeline-split",
+                                      "--account-for-loss-in-pipeline-split",
+                                      "--swiglu",
+                                      "--bf16",
+                                      "--disable-bias-linear"};
+  for (gsize i = 0; i < G_N_ELEMENTS(flags); i++)
+    ck_assert_ptr_nonnull(value_of(words, flags[i]));
+  ck_assert_ptr_nonnull(strstr(launch->text, "--nnodes 2048 --nproc-per-node 8"));
+}
+END_TEST
+
+/* 8 layers over 3 ranks × 2 chunks: neither 8 nor 8 + 2 divides by 6. */
+START_TEST(megatron_gets_a_layout_where_no_even_cut_is_the_plan_s) {
+  g_autoptr(Plan) plan = plan_new();
+  plan->pp = 3;
+  plan->chunks = 2;
+  plan->global_batch = 12;
+  g_autoptr(Workload) workload = planned(&gpt, NULL, plan);
+  g_autoptr(Launch) launch = launch_of(LAUNCH_MEGATRON, workload);
+  g_auto(GStrv) words = megatron_words(launch->text);
+  const char *layout = value_of(words, "--pipeline-model-parallel-layout");
+  ck_assert_ptr_nonnull(layout);
+  check_layout(workload, layout);
+}
+END_TEST
+
+/* --- DeepSpeed and torchtitan: trees of keys --- */
+
+static const char *kind_of(JsonNode *node) {
+  if (JSON_NODE_HOLDS_ARRAY(node))
+    return "list";
+  GType type = json_node_get_value_type(node);
+  return type == G_TYPE_INT64     ? "integer"
+         : type == G_TYPE_STRING  ? "string"
+         : type == G_TYPE_BOOLEAN ? "boolean"
+                                  : "number";
+}
+
+static void check_keys(JsonObject *object, const char *section, GHashTable *names) {
+  g_autoptr(GList) members = json_object_get_members(object);
+  for (GList *member = members; member != NULL; member = member->next) {
+    JsonNode *node = json_object_get_member(object, member->data);
+    g_autofree char *key = g_strconcat(section, *section != '\0' ? "." : "", member->data, NULL);
+    if (JSON_NODE_HOLDS_OBJECT(node)) {
+      check_keys(json_node_get_object(node), key, names);
+      continue;
+    }
+    const char *kind = g_hash_table_lookup(names, key);
+    if (kind == NULL || strcmp(kind, kind_of(node)) != 0)
+      ck_abort_msg("%s: %s, expected %s", key, kind_of(node), kind != NULL ? kind : "no such key");
+  }
+}
+
+static JsonNode *parse_json(const char *text) {
+  g_autoptr(GError) error = NULL;
+  JsonNode *root = json_from_string(text, &error);
+  ck_assert_msg(root != NULL, "%s\n%s", error != NULL ? error->message : "", text);
+  return root;
+}
+
+static void check_deepspeed(const Workload *workload, const Launch *launch) {
+  g_autoptr(GHashTable) names = read_names("deepspeed-keys.txt");
+  g_autoptr(JsonNode) root = parse_json(launch->text);
+  JsonObject *config = json_node_get_object(root);
+  check_keys(config, "", names);
+  /* what DeepSpeed itself checks when it starts */
+  gint64 batch = json_object_get_int_member(config, "train_micro_batch_size_per_gpu") *
+                 json_object_get_int_member(config, "gradient_accumulation_steps") * workload->plan->dp;
+  if (batch != json_object_get_int_member(config, "train_batch_size") || batch != workload->plan->global_batch)
+    ck_abort_msg("batches do not multiply: %s", launch->text);
+  JsonObject *zero = json_object_get_object_member(config, "zero_optimization");
+  if (json_object_get_int_member(zero, "stage") != workload->plan->zero)
+    ck_abort_msg("another ZeRO stage: %s", launch->text);
+}
+
+START_TEST(deepspeed_knows_every_key_and_batches_multiply) {
+  visit_launches(LAUNCH_DEEPSPEED, check_deepspeed);
+}
+END_TEST
+
+/* TOML as JSON, by Python's tomllib; NULL where there is none. */
+static JsonNode *parse_toml(const char *text) {
+  g_autofree char *file = NULL, *out = NULL, *python = g_find_program_in_path("python3");
+  int fd = g_file_open_tmp("launch-XXXXXX.toml", &file, NULL), status = 0;
+  ck_assert_int_ge(fd, 0);
+  g_close(fd, NULL);
+  ck_assert(g_file_set_contents(file, text, -1, NULL));
+  char *command[] = {python, (char *)"-c",
+                     (char *)"import sys\ntry: import tomllib, json\nexcept ImportError: sys.exit(77)\n"
+                             "print(json.dumps(tomllib.load(open(sys.argv[1], 'rb'))))",
+                     file, NULL};
+  gboolean ran =
+      python != NULL && g_spawn_sync(NULL, command, NULL, G_SPAWN_DEFAULT, NULL, NULL, &out, NULL, &status, NULL);
+  g_remove(file);
+  if (!ran || g_spawn_check_wait_status(status, NULL) == FALSE) {
+    ck_assert_msg(!ran || WEXITSTATUS(status) == 77, "no TOML:\n%s", text);
+    return NULL;
+  }
+  return parse_json(out);
+}
+
+static void check_torchtitan(const Workload *workload, const Launch *launch) {
+  static int n_parsed; /* a Python each */
+  if (n_parsed++ >= 8)
+    return;
+  g_autoptr(GHashTable) names = read_names("torchtitan-keys.txt");
+  g_autoptr(JsonNode) root = parse_toml(launch->text);
+  if (root == NULL)
+    return;
+  check_keys(json_node_get_object(root), "", names);
+  JsonObject *parallelism = json_object_get_object_member(json_node_get_object(root), "parallelism");
+  gint64 gpus = json_object_get_int_member(parallelism, "data_parallel_replicate_degree") *
+                json_object_get_int_member(parallelism, "data_parallel_shard_degree") *
+                json_object_get_int_member(parallelism, "tensor_parallel_degree") *
+                json_object_get_int_member(parallelism, "context_parallel_degree") *
+                json_object_get_int_member(parallelism, "pipeline_parallel_degree");
+  ck_assert_int_eq(gpus, workload->plan->gpus);
+  if (workload->plan->pp > 1)
+    ck_assert_uint_eq(
+        json_array_get_length(json_object_get_array_member(parallelism, "pipeline_parallel_split_points")),
+        workload->n_stages - 1);
+}
+
+START_TEST(torchtitan_knows_every_key_and_degrees_multiply) {
+  visit_launches(LAUNCH_TORCHTITAN, check_torchtitan);
+}
+END_TEST
+
+/* --- what cannot be --- */
+
+static void set_schedule(Plan *plan, const char *schedule) {
+  g_free(plan->schedule);
+  plan->schedule = g_strdup(schedule);
+}
+
+static void spoil_nothing(Plan *plan) {
+}
+static void spoil_schedule(Plan *plan) {
+  set_schedule(plan, "zb-h1");
+}
+static void spoil_zero_1(Plan *plan) {
+  plan->zero = 1;
+}
+static void spoil_zero_2(Plan *plan) {
+  plan->zero = 2;
+}
+static void spoil_sequence(Plan *plan) {
+  plan->zero = 2;
+  plan->sequence_parallel = FALSE;
+}
+
+START_TEST(what_a_framework_cannot_run_is_refused_with_the_reason) {
+  static const struct {
+    LaunchFramework framework;
+    void (*spoil)(Plan *plan);
+    const char *reason;
+  } cases[] = {
+      {LAUNCH_MEGATRON, spoil_nothing, NULL},
+      {LAUNCH_MEGATRON, spoil_schedule, "zb-h1"},
+      {LAUNCH_DEEPSPEED, spoil_nothing, "sequence-parallel"},
+      {LAUNCH_DEEPSPEED, spoil_schedule, "zb-h1"},
+      {LAUNCH_DEEPSPEED, spoil_zero_2, "zero 2 with pp 2"},
+      {LAUNCH_TORCHTITAN, spoil_zero_2, NULL},
+      {LAUNCH_TORCHTITAN, spoil_zero_1, "zero 1"},
+      {LAUNCH_TORCHTITAN, spoil_schedule, "zb-h1"},
+      {LAUNCH_TORCHTITAN, spoil_sequence, "sequence-parallel off"},
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autoptr(Plan) plan = plan_new();
+    plan->tp = plan->pp = plan->dp = 2;
+    plan->global_batch = 16;
+    plan->sequence_parallel = TRUE;
+    cases[i].spoil(plan);
+    g_autoptr(Workload) workload = planned(&llama, clusters[0], plan);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Launch) launch = launch_new(cases[i].framework, workload, 8, &error);
+    ck_assert_int_eq(launch != NULL, cases[i].reason == NULL);
+    if (launch == NULL)
+      ck_assert_msg(strstr(error->message, cases[i].reason) != NULL, "%s", error->message);
+  }
+}
+END_TEST
+
+/* No comment can stand in JSON: the notice stands beside it. */
+START_TEST(what_is_done_otherwise_is_noticed) {
+  g_autoptr(Plan) plan = plan_new();
+  plan->dp = 4;
+  plan->global_batch = 16;
+  plan->zero = 1;
+  plan->recompute = RECOMPUTE_SELECTIVE;
+  g_autoptr(Workload) workload = planned(&llama, clusters[0], plan);
+  g_autoptr(Launch) deepspeed = launch_of(LAUNCH_DEEPSPEED, workload);
+  ck_assert_uint_eq(deepspeed->notices->len, 2); /* parameters gathered at the end; attention recomputed by the model */
+  g_free(plan->schedule);
+  plan->schedule = NULL;
+  plan->pp = 4;
+  plan->overlap_p2p = 1;
+  g_autoptr(Workload) pipeline = planned(&llama, clusters[0], plan);
+  g_autoptr(Launch) megatron = launch_of(LAUNCH_MEGATRON, pipeline);
+  ck_assert_uint_eq(megatron->notices->len, 1);
+  ck_assert_ptr_nonnull(strstr(megatron->text, "# notice: predicted with --overlap-p2p on"));
+}
+END_TEST
+
+int main(void) {
+  TCase *tcase = tcase_create("launch");
+  tcase_set_timeout(tcase, 60);
+  tcase_add_checked_fixture(tcase, set_up, tear_down);
+  tcase_add_test(tcase, megatron_knows_every_argument_it_is_given);
+  tcase_add_test(tcase, megatron_is_told_what_the_plan_says);
+  tcase_add_test(tcase, megatron_gets_a_layout_where_no_even_cut_is_the_plan_s);
+  tcase_add_test(tcase, deepspeed_knows_every_key_and_batches_multiply);
+  tcase_add_test(tcase, torchtitan_knows_every_key_and_degrees_multiply);
+  tcase_add_test(tcase, what_a_framework_cannot_run_is_refused_with_the_reason);
+  tcase_add_test(tcase, what_is_done_otherwise_is_noticed);
+  Suite *suite = suite_create("launch");
+  suite_add_tcase(suite, tcase);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int failures = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failures != 0;
+}

@@ -1,0 +1,231 @@
+/* What faults leave of a job's links, by hand; and what predictions make of it. */
+#include "error.h" /* ahead of Check, which has a macro fail() */
+
+#include <string.h>
+
+#include "collective_cost.h"
+#include "link_health.h"
+#include "plan_cases.h"
+
+static void clear_fault(gpointer fault) {
+  g_free(((LinkFault *)fault)->a);
+  g_free(((LinkFault *)fault)->b);
+}
+
+/* `b` NULL: every link of a. */
+static void add_fault(Cluster *cluster, const char *a, const char *b, double factor) {
+  if (cluster->faults == NULL) {
+    cluster->faults = g_array_new(FALSE, FALSE, sizeof(LinkFault));
+    g_array_set_clear_func(cluster->faults, clear_fault);
+  }
+  const LinkFault fault = {g_strdup(a), g_strdup(b), factor, 1};
+  g_array_append_val(cluster->faults, fault);
+}
+
+static LinkHealth *health_of(const Cluster *cluster, int n_gpus) {
+  g_autoptr(GError) error = NULL;
+  LinkHealth *health = link_health_new(cluster, NULL, n_gpus, &error);
+  ck_assert_msg(health != NULL, "%s", error != NULL ? error->message : "");
+  return health;
+}
+
+static void assert_share(double share, double expected) {
+  ck_assert_double_eq_tol(share, expected, 1e-9);
+}
+
+START_TEST(a_dead_nic_makes_two_gpus_share_one) {
+  g_autoptr(Cluster) cluster = read_cluster("dgx-h100"); /* a NIC for each of 8 GPUs */
+  add_fault(cluster, "node1/nic2", NULL, 0);
+  g_autoptr(LinkHealth) health = health_of(cluster, 24);
+  /* GPUs 2 and 3 have half of NIC 3 each, six GPUs their own: of m members the slowest are these two */
+  assert_share(health->scale_up, 1);
+  assert_share(health->domain[0], 0.5);
+  assert_share(health->domain[1], 0.5);
+  assert_share(health->domain[2], 2.0 / 3);
+  assert_share(health->domain[7], 7.0 / 8);
+}
+END_TEST
+
+START_TEST(neighbours_that_are_dead_too_are_passed_over) {
+  g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
+  add_fault(cluster, "node0/nic2", NULL, 0);
+  add_fault(cluster, "node0/nic3", NULL, 0);
+  g_autoptr(LinkHealth) health = health_of(cluster, 16);
+  /* GPUs 2, 3 and 4 have a third of NIC 4 each */
+  assert_share(health->domain[0], 1.0 / 3);
+  assert_share(health->domain[7], 6.0 / 8);
+}
+END_TEST
+
+START_TEST(a_degraded_scale_up_link_is_the_slowest_of_its_ring) {
+  g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
+  add_fault(cluster, "node0/gpu1", "node0/nvswitch", 0.25);
+  g_autoptr(LinkHealth) health = health_of(cluster, 16);
+  assert_share(health->scale_up, 0.25);
+  assert_share(health->domain[0], 1);
+}
+END_TEST
+
+START_TEST(an_uplink_is_worn_for_what_leaves_its_pod) {
+  g_autoptr(Cluster) cluster = read_cluster("llama3-h100"); /* pods of 3072 GPUs, 1:7 above */
+  add_fault(cluster, "tier0.1", "tier1.0", 0.5);
+  g_autoptr(LinkHealth) health = health_of(cluster, 3 * 3072);
+  assert_share(health->tiers[1], 0.5);
+  assert_share(health->domain[0], 1);
+  g_autoptr(LinkHealth) one_pod = health_of(cluster, 3072);
+  assert_share(one_pod->tiers[1], 1);
+}
+END_TEST
+
+START_TEST(only_the_links_of_the_job_count) {
+  g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
+  add_fault(cluster, "node2/nic0", NULL, 0);
+  add_fault(cluster, "node2/gpu5", "node2/nvswitch", 0.5);
+  g_autoptr(LinkHealth) elsewhere = health_of(cluster, 16);
+  for (int m = 0; m < 8; m++)
+    ck_assert_double_eq(elsewhere->domain[m], 1); /* exactly */
+  ck_assert_double_eq(elsewhere->scale_up, 1);
+  const int others[] = {4, 12, 20}; /* beside it on node 2: GPUs 0 and 1 share, 4 does not */
+  g_autoptr(LinkHealth) beside = link_health_new(cluster, others, 3, NULL);
+  assert_share(beside->domain[0], 1);
+  const int it[] = {1, 9, 17};
+  g_autoptr(LinkHealth) shares = link_health_new(cluster, it, 3, NULL);
+  assert_share(shares->domain[0], 0.5);
+}
+END_TEST
+
+START_TEST(a_gpu_without_any_way_is_impossible) {
+  g_autoptr(Cluster) cluster = read_cluster("gb200-nvl72");
+  add_fault(cluster, "node3/gpu1", NULL, 0);
+  g_autoptr(GError) error = NULL;
+  ck_assert_ptr_null(link_health_new(cluster, NULL, 72, &error));
+  ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE));
+  ck_assert_ptr_nonnull(strstr(error->message, "is dead"));
+}
+END_TEST
+
+/* --- costs --- */
+
+START_TEST(boundaries_carry_what_is_left) {
+  g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
+  int ranks[16];
+  for (int rank = 0; rank < 16; rank++)
+    ranks[rank] = rank;
+  const GroupShape two_nodes = layout_shape_of(cluster, ranks, 16);
+  const int pair[] = {0, 8};
+  const GroupShape one_each = layout_shape_of(cluster, pair, 2);
+  const double all_Bps = least_net_Bps(cluster, &two_nodes), one_Bps = least_net_Bps(cluster, &one_each);
+  add_fault(cluster, "node0/nic5", NULL, 0);
+  cluster->health = health_of(cluster, 16);
+  assert_share(least_net_Bps(cluster, &two_nodes) / all_Bps, 7.0 / 8);
+  assert_share(least_net_Bps(cluster, &one_each) / one_Bps, 0.5);
+  /* a send over half of a NIC: latency as ever, twice the time on the wire */
+  const double faulty_s = send_cost_s(cluster, 0, 8, 1e9);
+  LinkHealth *health = g_steal_pointer(&cluster->health);
+  const double sound_s = send_cost_s(cluster, 0, 8, 1e9);
+  link_health_free(health);
+  assert_share((faulty_s - cluster->nic_latency_s) / (sound_s - cluster->nic_latency_s), 2);
+}
+END_TEST
+
+/* What was measured on sound links takes longer by what the model says. */
+START_TEST(measured_times_are_those_of_sound_links) {
+  g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
+  const int pair[] = {0, 8};
+  const GroupShape shape = layout_shape_of(cluster, pair, 2);
+  CurvePoint point = {.size_bytes = 1e9, .time_s = 1};
+  MeasuredCollective curve = {.op = COLLECTIVE_ALL_REDUCE, .gpus = 2, .nodes = 2, .span = {.n_points = 1}};
+  MeasuredLinks measured = {.points = &point, .collectives = &curve, .n_collectives = 1};
+  const double model_s = collective_cost(cluster, COLLECTIVE_ALL_REDUCE, &shape, 1e9, -1).time_s;
+  cluster->health = g_new0(LinkHealth, 1);
+  cluster->health->domain = g_new(double, cluster->domain_gpus);
+  for (int m = 0; m < cluster->domain_gpus; m++)
+    cluster->health->domain[m] = 0.5;
+  cluster->health->scale_up = 1;
+  const double faulty_s = collective_cost(cluster, COLLECTIVE_ALL_REDUCE, &shape, 1e9, -1).time_s;
+  cluster->measured = &measured;
+  assert_share(collective_cost(cluster, COLLECTIVE_ALL_REDUCE, &shape, 1e9, -1).time_s, faulty_s / model_s);
+  cluster->measured = NULL;
+}
+END_TEST
+
+/* --- predictions --- */
+
+/* On two nodes of 8, tp inside, dp between. */
+static gint64 step_ns(const Cluster *cluster, int first_node, gboolean fold) {
+  Case drawn = {.model = llama, .cluster = cluster, .plan = plan_new()};
+  drawn.plan->tp = 8;
+  drawn.plan->dp = 2;
+  drawn.plan->seq_len = 512;
+  drawn.plan->fold = fold;
+  if (first_node > 0) {
+    drawn.plan->rank_map = g_array_new(FALSE, FALSE, sizeof(int));
+    for (int gpu = first_node * 8; gpu < first_node * 8 + 16; gpu++)
+      g_array_append_val(drawn.plan->rank_map, gpu);
+  }
+  g_autoptr(Prediction) prediction = predict_case(&drawn);
+  const gint64 ns = prediction->metrics->step_ns;
+  case_clear(&drawn);
+  return ns;
+}
+
+START_TEST(a_step_waits_for_the_worn_link_unless_it_is_placed_elsewhere) {
+  g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
+  const gint64 sound_ns = step_ns(cluster, 0, TRUE);
+  add_fault(cluster, "node1/nic4", NULL, 0);
+  const gint64 worn_ns = step_ns(cluster, 0, TRUE);
+  ck_assert_int_gt(worn_ns, sound_ns);
+  ck_assert_int_eq(step_ns(cluster, 0, FALSE), worn_ns);
+  ck_assert_int_eq(step_ns(cluster, 2, TRUE), sound_ns);
+}
+END_TEST
+
+START_TEST(faults_never_shorten_a_step_and_those_of_other_nodes_leave_it) {
+  Cluster *clusters[N_CASE_CLUSTERS];
+  read_case_clusters(clusters);
+  int n_longer = 0;
+  for (guint seed = 0; seed < 60; seed++) {
+    g_auto(Case) drawn = random_case(seed, clusters, 64);
+    drawn.plan->contention = FALSE; /* shares follow who meets whom */
+    g_autoptr(Prediction) sound = predict_case(&drawn);
+    Cluster worn = *drawn.cluster;
+    worn.faults = NULL;
+    add_fault(&worn, "node1000/nic0", NULL, 0.5);
+    g_autoptr(Prediction) elsewhere = predict_on(&drawn, &worn, drawn.plan);
+    add_fault(&worn, "node0/nic0", NULL, 0.5);
+    g_autoptr(Prediction) here = predict_on(&drawn, &worn, drawn.plan);
+    const gint64 ns = sound->metrics->step_ns;
+    g_autofree char *text = case_text(&drawn);
+    if (elsewhere->metrics->step_ns != ns || here->metrics->step_ns < ns)
+      ck_abort_msg("%s\nsound %d ns, a fault elsewhere %d, here %d", text, (int)ns, (int)elsewhere->metrics->step_ns,
+                   (int)here->metrics->step_ns);
+    n_longer += here->metrics->step_ns > ns;
+    g_array_unref(worn.faults);
+  }
+  ck_assert_int_gt(n_longer, 10);
+  free_case_clusters(clusters);
+}
+END_TEST
+
+int main(void) {
+  TCase *tcase = tcase_create("link_health");
+  tcase_set_timeout(tcase, 60);
+  tcase_add_test(tcase, a_dead_nic_makes_two_gpus_share_one);
+  tcase_add_test(tcase, neighbours_that_are_dead_too_are_passed_over);
+  tcase_add_test(tcase, a_degraded_scale_up_link_is_the_slowest_of_its_ring);
+  tcase_add_test(tcase, an_uplink_is_worn_for_what_leaves_its_pod);
+  tcase_add_test(tcase, only_the_links_of_the_job_count);
+  tcase_add_test(tcase, a_gpu_without_any_way_is_impossible);
+  tcase_add_test(tcase, boundaries_carry_what_is_left);
+  tcase_add_test(tcase, measured_times_are_those_of_sound_links);
+  tcase_add_test(tcase, a_step_waits_for_the_worn_link_unless_it_is_placed_elsewhere);
+  tcase_add_test(tcase, faults_never_shorten_a_step_and_those_of_other_nodes_leave_it);
+  Suite *suite = suite_create("link_health");
+  suite_add_tcase(suite, tcase);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int failures = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failures != 0;
+}

@@ -1,0 +1,201 @@
+/* What a rank does with its links over time, worked out by hand. Times in nanoseconds. */
+#include "link_timeline.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "link_plot.h"
+#include "loaded_program.h"
+#include "plan_cases.h"
+
+/* A kernel of 100 and, beside it, a collective of 10 latency and 100 of bytes' time on the NICs, which takes half of
+ * the scale-up links; a kernel of 90 waits for both:
+ *
+ *     kernels    0 ───────────── 100      110 ── 200
+ *     bytes         10 ──────────────── 110
+ */
+static Trace *reduce_beside_kernel(Loaded *loaded) {
+  *loaded = (Loaded){.loads = {{0}}};
+  hand_init(&loaded->hand, 1);
+  hand_compute(&loaded->hand, 0, hand_kernel(100));
+  const int reduce = hand_collective(&loaded->hand, 0, STREAM_DP, dp_group, hand_kernel(110));
+  const int last = hand_compute(&loaded->hand, 0, hand_kernel(90));
+  hand_after(&loaded->hand, 0, last, reduce);
+  hand_finish(&loaded->hand);
+  load(loaded, 0, reduce, NIC, 1000, 10);
+  load(loaded, 0, reduce, SCALE_UP, 500, 10);
+  Trace *trace = run(loaded, &folded);
+  loaded->hand.timing.loads = loaded->loads;
+  return trace;
+}
+
+static void assert_moment(const GArray *moments, guint i, gint64 time_ns, gboolean computes, double nic) {
+  ck_assert_uint_lt(i, moments->len);
+  const LinkMoment *moment = &g_array_index(moments, LinkMoment, i);
+  ck_assert_int_eq(moment->time_ns, time_ns);
+  ck_assert_int_eq(moment->computes, computes);
+  ck_assert_double_eq_tol(moment->used[NIC], nic, 1e-12);
+  ck_assert_double_eq_tol(moment->used[SCALE_UP], nic / 2, 1e-12);
+}
+
+START_TEST(moments_say_what_runs_and_what_moves) {
+  Loaded loaded;
+  g_autoptr(Trace) trace = reduce_beside_kernel(&loaded);
+  g_autoptr(Metrics) metrics = metrics_new(trace);
+  g_autoptr(GArray) moments = link_timeline_of(trace, metrics, 0);
+  ck_assert_uint_eq(moments->len, 5);
+  assert_moment(moments, 0, 0, TRUE, 0);
+  assert_moment(moments, 1, 10, TRUE, 1);
+  assert_moment(moments, 2, 100, FALSE, 1);
+  assert_moment(moments, 3, 110, TRUE, 0);
+  assert_moment(moments, 4, 200, FALSE, 0);
+  hand_clear(&loaded.hand);
+}
+END_TEST
+
+START_TEST(the_bounding_link_is_the_one_in_use_while_nothing_runs) {
+  Loaded loaded;
+  g_autoptr(Trace) trace = reduce_beside_kernel(&loaded);
+  g_autoptr(Metrics) metrics = metrics_new(trace);
+  const BoundingLink bounding = bounding_link_of(trace, metrics);
+  ck_assert_int_eq(bounding.way, NIC); /* from 100 to 110; the scale-up links for half of that */
+  ck_assert_int_eq(bounding.rank, 0);
+  ck_assert_double_eq_tol(bounding.wait_s, 10e-9, 1e-18);
+  ck_assert_double_eq_tol(bounding.busy_s, 10e-9, 1e-18);
+  hand_clear(&loaded.hand);
+}
+END_TEST
+
+/* As in test_contention: 100 and 300 of bytes share the NIC until 210, each at half its pace, 1 together. */
+START_TEST(slowed_transfers_take_less_of_a_link_for_longer) {
+  Loaded loaded;
+  hand_two_sends(&loaded, 110, 310);
+  load(&loaded, 0, 0, NIC, 1000, 10);
+  load(&loaded, 0, 1, NIC, 1000, 10);
+  g_autoptr(Trace) trace = run(&loaded, &folded);
+  loaded.hand.timing.loads = loaded.loads;
+  g_autoptr(Metrics) metrics = metrics_new(trace);
+  g_autoptr(GArray) moments = link_timeline_of(trace, metrics, 1); /* the receiver of the first */
+  ck_assert_int_eq(g_array_index(moments, LinkMoment, 1).time_ns, 10);
+  ck_assert_double_eq_tol(g_array_index(moments, LinkMoment, 1).used[NIC], 0.5, 1e-9);
+  ck_assert_int_eq(g_array_index(moments, LinkMoment, 2).time_ns, 210);
+  g_autoptr(GArray) sender = link_timeline_of(trace, metrics, 0);
+  double sum_ns = 0; /* 400 of bytes' time in all, however they were shared */
+  for (guint i = 0; i + 1 < sender->len; i++) {
+    const LinkMoment *moment = &g_array_index(sender, LinkMoment, i);
+    sum_ns += moment->used[NIC] * (double)(moment[1].time_ns - moment->time_ns);
+  }
+  ck_assert_double_eq_tol(sum_ns, 400, 1);
+  hand_clear(&loaded.hand);
+}
+END_TEST
+
+START_TEST(without_loads_nothing_is_known) {
+  Loaded loaded;
+  g_autoptr(Trace) trace = reduce_beside_kernel(&loaded);
+  loaded.hand.timing.loads = NULL;
+  g_autoptr(Metrics) metrics = metrics_new(trace);
+  ck_assert_ptr_null(link_timeline_of(trace, metrics, 0));
+  ck_assert_int_eq(bounding_link_of(trace, metrics).way, -1);
+  hand_clear(&loaded.hand);
+}
+END_TEST
+
+START_TEST(the_picture_has_a_lane_for_kernels_and_each_way_in_use) {
+  Loaded loaded;
+  g_autoptr(Trace) trace = reduce_beside_kernel(&loaded);
+  g_autoptr(Metrics) metrics = metrics_new(trace);
+  const Cluster cluster = {.n_tiers = 0};
+  g_autoptr(GPtrArray) names = g_ptr_array_new_with_free_func(g_free);
+  g_autofree char *data = link_plot_data(trace, metrics, &cluster, 0, 1, names);
+  ck_assert_uint_eq(names->len, 3);
+  ck_assert_str_eq(names->pdata[0], "kernels");
+  ck_assert_str_eq(names->pdata[1], "scale-up links");
+  ck_assert_str_eq(names->pdata[2], "NICs");
+  double sums[3] = {0};
+  g_auto(GStrv) lanes = g_strsplit(data, "\n\n\n", -1);
+  for (int lane = 0; lane < 3; lane++) {
+    g_auto(GStrv) lines = g_strsplit(lanes[lane], "\n", -1);
+    int n = 0;
+    for (char **line = lines; *line != NULL; line++)
+      if (**line != '#' && **line != '\0' && n++ % 2 == 0) /* stairs: every second point begins a slot */
+        sums[lane] += g_ascii_strtod(strchr(*line, ' '), NULL) * 200 / 1600;
+  }
+  ck_assert_double_eq_tol(sums[0], 190, 0.01); /* kernels of 100 and 90 */
+  ck_assert_double_eq_tol(sums[1], 50, 0.01);
+  ck_assert_double_eq_tol(sums[2], 100, 0.01);
+  hand_clear(&loaded.hand);
+}
+END_TEST
+
+static gboolean is_near(double a, double b) {
+  return fabs(a - b) <= 1e-8 + 1e-6 * fabs(b);
+}
+
+START_TEST(the_same_link_bounds_folded_and_unfolded_steps) {
+  Cluster *clusters[N_CASE_CLUSTERS];
+  read_case_clusters(clusters);
+  int n_bound = 0;
+  for (guint seed = 100; seed < 160; seed++) {
+    g_auto(Case) drawn = random_case(seed, clusters, 32);
+    g_autoptr(Prediction) one = predict_case(&drawn);
+    drawn.plan->fold = FALSE;
+    g_autoptr(Prediction) all = predict_case(&drawn);
+    const BoundingLink a = bounding_link_of(one->trace, one->metrics), b = bounding_link_of(all->trace, all->metrics);
+    g_autofree char *text = case_text(&drawn);
+    if (!is_near(a.wait_s, b.wait_s))
+      ck_abort_msg("%s\nwaits %g and %g s", text, a.wait_s, b.wait_s);
+    if (a.rank == all->trace->pipeline_rank[b.rank] && (a.way != b.way || !is_near(a.busy_s, b.busy_s)))
+      ck_abort_msg("%s\nway %d for %g s and %d for %g s", text, a.way, a.busy_s, b.way, b.busy_s);
+    n_bound += a.way >= 0;
+  }
+  ck_assert_int_gt(n_bound, 30);
+  free_case_clusters(clusters);
+}
+END_TEST
+
+static BoundingLink bounding_with(Case *drawn, int n_micro_batches) {
+  drawn->plan->global_batch = n_micro_batches;
+  g_autoptr(Prediction) prediction = predict_case(drawn);
+  return bounding_link_of(prediction->trace, prediction->metrics);
+}
+
+/* tp alone, so that every micro-batch is like the one before. Some 2.5 million kernels are summed up op by op, a tenth
+ * of them one by one: what tp leaves exposed is as long for each micro-batch, and on the same links for no shorter, as
+ * latency counts too when ops are summed up. */
+START_TEST(very_many_kernels_are_summed_up_op_by_op) {
+  Cluster *clusters[N_CASE_CLUSTERS];
+  read_case_clusters(clusters);
+  Case drawn = {.model = llama, .cluster = clusters[1], .plan = plan_new()};
+  drawn.model.n_layers = 2;
+  drawn.plan->tp = 8;
+  drawn.plan->seq_len = 2048;
+  const BoundingLink fine = bounding_with(&drawn, 3000), coarse = bounding_with(&drawn, 30000);
+  ck_assert_int_eq(fine.way, SCALE_UP);
+  ck_assert_int_eq(coarse.way, SCALE_UP);
+  ck_assert_double_eq_tol(coarse.wait_s / fine.wait_s, 10, 0.1);
+  ck_assert_double_ge(coarse.busy_s, 9.9 * fine.busy_s);
+  ck_assert_double_le(coarse.busy_s, 1.001 * coarse.wait_s);
+  case_clear(&drawn);
+  free_case_clusters(clusters);
+}
+END_TEST
+
+int main(void) {
+  TCase *tcase = tcase_create("link_timeline");
+  tcase_add_test(tcase, moments_say_what_runs_and_what_moves);
+  tcase_add_test(tcase, the_bounding_link_is_the_one_in_use_while_nothing_runs);
+  tcase_add_test(tcase, slowed_transfers_take_less_of_a_link_for_longer);
+  tcase_add_test(tcase, without_loads_nothing_is_known);
+  tcase_add_test(tcase, the_picture_has_a_lane_for_kernels_and_each_way_in_use);
+  tcase_add_test(tcase, the_same_link_bounds_folded_and_unfolded_steps);
+  tcase_add_test(tcase, very_many_kernels_are_summed_up_op_by_op);
+  Suite *suite = suite_create("link_timeline");
+  suite_add_tcase(suite, tcase);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int failures = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failures != 0;
+}
