@@ -35,7 +35,7 @@ near_px = 15
 n_listed = most_listed + 1
 quoted(text) = "\"".text."\" "
 x_px(x) = 780.0 * (x - left) / span
-y_px(y) = 430.0 * (y - floor_of_y) / (high - floor_of_y)
+y_px(y) = 440.0 * (y - floor_of_y) / (high - floor_of_y)
 is_far(x, y) = abs(x_px(x) - last_x) > 1.6 * near_px || abs(y_px(y) - last_y) > near_px
 choose(x, y, label) = x == x && is_far(x, y) ? (n_listed = n_listed + 1, last_x = x_px(x), last_y = y_px(y), \
   list = list.quoted(label), numbers = numbers.sprintf(" %d", n_listed), 0) : (numbers = numbers." 0", 0)
@@ -48,13 +48,20 @@ while (n_listed > most_listed) {
   stats data index 0 using (choose($1, $2, strcol(3))) skip 1 nooutput
   near_px = near_px * 1.5
 }
-list_lines = n_listed > 4 ? n_listed : 4
+list_lines = n_listed
+longest = 0
+do for [i = 1:n_listed] { longest = strlen(word(list, i)) > longest ? strlen(word(list, i)) : longest }
 number(row) = word(numbers, int(row) + 1)
 is_numbered(row) = number(row) ne "0"
 
-width = 1000
+# The picture is as wide as its longest label, to a bound.
+label_px = 7.4
 list_px = 20
-height = 560 + list_px * list_lines
+width = int(140 + ceil(label_px * longest))
+width = width < 1000 ? 1000 : (width > 1800 ? 1800 : width)
+shown = int((width - 139) / label_px)
+cut(text) = strlen(text) <= shown ? text : text[1:shown - 1]."…"
+height = 590 + list_px * list_lines
 load ARG0[1:strstrt(ARG0."\n", "pareto.gp\n") - 1]."look.gp"
 
 set xlabel xlabel
@@ -66,11 +73,13 @@ set grid xtics ytics lc rgb "#dddddd" lt 1
 set key below
 if (is_text) { unset grid }
 if (!is_text) {
-  set key at screen 0.98, screen (24.0 + list_px * list_lines) / height right top vertical Left reverse samplen 1
-  set bmargin at screen (64.0 + list_px * list_lines) / height
+  set key at screen 0.5, screen (44.0 + list_px * list_lines) / height center top horizontal Left reverse samplen 1
+  set lmargin at screen 110.0 / width
+  set rmargin at screen 1 - 30.0 / width
+  set bmargin at screen (104.0 + list_px * list_lines) / height
   do for [i = 1:n_listed] {
-    set label sprintf("%d   %s", i, word(list, i)) \
-      at screen 0.09, screen (12.0 + list_px * (list_lines - i)) / height left font px(13)
+    set label sprintf("%d   %s", i, cut(word(list, i))) \
+      at screen 90.0 / width, screen (12.0 + list_px * (list_lines - i)) / height left font px(13)
   }
 }
 if (capacity > 0) {

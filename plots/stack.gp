@@ -27,8 +27,8 @@ highest = STATS_records > 0 && STATS_max > capacity ? STATS_max : capacity
 if (!(highest > 0)) { highest = 1 }
 
 bar_px = n <= 12 ? 34 : (n <= 32 ? 24 : (n <= 300 ? 16 : 4800.0 / n))
-label_px = 7.4 * longest + 24
-if (label_px > 560) { label_px = 560.0 }
+label_px = 8.4 * longest + 24
+if (label_px > 640) { label_px = 640.0 }
 legend_px = 110.0 * n_parts
 legend_rows = ceil(legend_px / 860)
 width = label_px > 360 ? int(640 + label_px) : 1000
@@ -66,7 +66,7 @@ if (capacity > 0) {
   if (capacity > 0.3 * highest) { set label 1 right } else { set label 1 left }
 }
 named(row, text) = int(row) % int(ceil(13.0 / bar_px)) == 0 ? text : ""
-shown = int((label_px - 20) / 7.4)
+shown = int((label_px - 20) / 8.4)
 cut(text) = is_text || strlen(text) <= shown ? text : text[1:shown - 1]."…"
 # Thin bars would be nothing but their frames.
 border_colour = bar_px < 8 ? "#999999" : "#333333"

@@ -45,7 +45,31 @@ static Program *expand_if_needed(Program *program, const Workload *workload, con
   return NULL;
 }
 
-static Program *lower_plan(const Workload *workload, PlanOrder *choice, const Cluster *cluster, const char *dump_after,
+/* 36 MB, so that a sweep on 64 threads stays below 2.5 GB. GPT-3 175B at pp 16, m 64 under 1f1b has 6,314. */
+enum { MOST_OPS_KEPT = 1 << 18 };
+
+struct PredictScratch {
+  ProgramCache *programs;
+};
+
+PredictScratch *predict_scratch_new(void) {
+  PredictScratch *scratch = g_new(PredictScratch, 1);
+  *scratch = (PredictScratch){.programs = program_cache_new(MOST_OPS_KEPT)};
+  return scratch;
+}
+
+void predict_scratch_free(PredictScratch *scratch) {
+  if (scratch == NULL)
+    return;
+  program_cache_free(scratch->programs);
+  g_free(scratch);
+}
+
+ProgramCacheStats predict_scratch_programs(const PredictScratch *scratch) {
+  return program_cache_stats(scratch->programs);
+}
+
+static Program *lower_anew(const Workload *workload, PlanOrder *choice, const Cluster *cluster, const char *dump_after,
                            char **dump, GError **error) {
   const Plan *plan = workload->plan;
   g_autoptr(Order) order =
@@ -53,7 +77,15 @@ static Program *lower_plan(const Workload *workload, PlanOrder *choice, const Cl
   if (order == NULL)
     return NULL;
   Lowering lowering = {.order = order, .workload = workload, .n_steps = plan->steps};
-  Program *program = lower(&lowering, dump_after, dump, error);
+  return lower(&lowering, dump_after, dump, error);
+}
+
+/* An order of the table is lowered once per structure and scratch; auto's depends on times, a file's on the file. */
+static Program *lower_plan(PredictScratch *scratch, const Workload *workload, PlanOrder *choice, const Cluster *cluster,
+                           GError **error) {
+  Program *program = scratch != NULL && choice->info != NULL
+                         ? program_cache_lower(scratch->programs, choice, workload, error)
+                         : lower_anew(workload, choice, cluster, NULL, NULL, error);
   return program != NULL ? expand_if_needed(program, workload, cluster, error) : NULL;
 }
 
@@ -186,12 +218,13 @@ static Prediction *predict_steps(const Cluster *cluster, Workload *workload, Pro
   return g_steal_pointer(&prediction);
 }
 
-static Prediction *predict_as_named(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
+static Prediction *predict_as_named(PredictScratch *scratch, const Model *model, const Cluster *cluster,
+                                    const Plan *plan, GError **error) {
   g_auto(PlanOrder) choice = {0};
   g_autoptr(Workload) workload = make_workload(model, cluster, plan, &choice, error);
   if (workload == NULL)
     return NULL;
-  Program *program = lower_plan(workload, &choice, cluster, NULL, NULL, error);
+  Program *program = lower_plan(scratch, workload, &choice, cluster, error);
   if (program == NULL)
     return NULL;
   return predict_steps(cluster, g_steal_pointer(&workload), program, error);
@@ -221,9 +254,10 @@ static Plan *plan_of_equal_ranks(const Plan *plan) {
 
 /* auto's order, predicted. It is made for what is known of memory before it is lowered; what it then holds too much is
  * taken off what it may hold, in plan->memory_cap, and it is made again. NULL when none found holds at most `bytes`. */
-static Prediction *predict_made(const Model *model, const Cluster *cluster, Plan *plan, double bytes, GError **error) {
+static Prediction *predict_made(PredictScratch *scratch, const Model *model, const Cluster *cluster, Plan *plan,
+                                double bytes, GError **error) {
   for (int i = 0; i < MOST_TRIES; i++) {
-    g_autoptr(Prediction) prediction = predict_as_named(model, cluster, plan, error);
+    g_autoptr(Prediction) prediction = predict_as_named(scratch, model, cluster, plan, error);
     if (prediction == NULL || holds(prediction, bytes))
       return g_steal_pointer(&prediction);
     plan->memory_cap = most_bytes(plan, cluster) - (prediction->memory->peak_bytes - bytes);
@@ -238,8 +272,8 @@ static Prediction *predict_made(const Model *model, const Cluster *cluster, Plan
 /* The fastest schedule of the table that fits, where it is faster than `made`, auto's order (NULL: there is none);
  * NULL: none. An order made for F, I and W knows neither what a whole backward hides that I alone does not, nor another
  * placement of its chunks. `opened`: what the plan leaves open is as auto has it. */
-static const char *faster_of_table(const Model *model, const Cluster *cluster, const Plan *opened,
-                                   const Prediction *made) {
+static const char *faster_of_table(PredictScratch *scratch, const Model *model, const Cluster *cluster,
+                                   const Plan *opened, const Prediction *made) {
   const char *best = NULL;
   const double bytes = most_bytes(opened, cluster);
   gint64 least_ns = made != NULL ? made->metrics->step_ns : G_MAXINT64;
@@ -250,7 +284,7 @@ static const char *faster_of_table(const Model *model, const Cluster *cluster, c
     g_autoptr(Plan) plan = plan_of_equal_ranks(opened);
     g_free(plan->schedule);
     plan->schedule = g_strdup(*name);
-    g_autoptr(Prediction) prediction = predict_as_named(model, cluster, plan, NULL);
+    g_autoptr(Prediction) prediction = predict_as_named(scratch, model, cluster, plan, NULL);
     if (prediction == NULL || !holds(prediction, bytes) || prediction->metrics->step_ns >= least_ns)
       continue;
     least_ns = prediction->metrics->step_ns;
@@ -260,7 +294,8 @@ static const char *faster_of_table(const Model *model, const Cluster *cluster, c
 }
 
 /* The plan as it is run: auto stands for the order made for it, or for a schedule of the table that is faster. */
-static Plan *settle_schedule(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
+static Plan *settle_schedule(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
+                             GError **error) {
   g_auto(PlanOrder) choice = {0};
   g_autoptr(Plan) opened = plan_copy(plan);
   if (!plan_order_open(&choice, opened, error))
@@ -269,8 +304,8 @@ static Plan *settle_schedule(const Model *model, const Cluster *cluster, const P
     return plan_copy(plan);
   g_autoptr(Plan) equal = plan_of_equal_ranks(opened);
   g_autoptr(GError) reason = NULL;
-  g_autoptr(Prediction) made = predict_made(model, cluster, equal, most_bytes(opened, cluster), &reason);
-  const char *faster = faster_of_table(model, cluster, opened, made);
+  g_autoptr(Prediction) made = predict_made(scratch, model, cluster, equal, most_bytes(opened, cluster), &reason);
+  const char *faster = faster_of_table(scratch, model, cluster, opened, made);
   if (made == NULL && faster == NULL) {
     g_propagate_error(error, g_steal_pointer(&reason));
     return NULL;
@@ -281,6 +316,19 @@ static Plan *settle_schedule(const Model *model, const Cluster *cluster, const P
     opened->schedule = g_strdup(faster);
   }
   return g_steal_pointer(&opened);
+}
+
+/* The plan on the cluster as its GPUs have it. */
+static Prediction *predict_in_use(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
+                                  GError **error) {
+  g_autoptr(Plan) settled = settle_schedule(scratch, model, cluster, plan, error);
+  Prediction *prediction = settled != NULL ? predict_as_named(scratch, model, cluster, settled, error) : NULL;
+  if (prediction == NULL || g_strcmp0(plan->schedule, settled->schedule) == 0 || plan->schedule == NULL)
+    return prediction;
+  Plan *run = prediction->workload->plan; /* auto, and what it stands for */
+  g_free(run->schedule);
+  run->schedule = g_strdup_printf("%s: %s", plan->schedule, settled->schedule);
+  return prediction;
 }
 
 /* --- façade --- */
@@ -303,22 +351,20 @@ static const Cluster *cluster_in_use(const Cluster *cluster, const Plan *plan, C
   return *worn = link_health_cluster(cluster, gpus, (int)n, error);
 }
 
-Prediction *predict(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
+Prediction *predict_with(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
+                         GError **error) {
   Cluster *worn;
   const Cluster *used = cluster_in_use(cluster, plan, &worn, error);
-  g_autoptr(Plan) settled = used != NULL ? settle_schedule(model, used, plan, error) : NULL;
-  Prediction *prediction = settled != NULL ? predict_as_named(model, used, settled, error) : NULL;
-  if (prediction == NULL) {
+  Prediction *prediction = used != NULL ? predict_in_use(scratch, model, used, plan, error) : NULL;
+  if (prediction != NULL)
+    prediction->worn = worn;
+  else
     link_health_cluster_free(worn);
-    return NULL;
-  }
-  prediction->worn = worn;
-  if (g_strcmp0(plan->schedule, settled->schedule) == 0 || plan->schedule == NULL)
-    return prediction;
-  Plan *run = prediction->workload->plan; /* auto, and what it stands for */
-  g_free(run->schedule);
-  run->schedule = g_strdup_printf("%s: %s", plan->schedule, settled->schedule);
   return prediction;
+}
+
+Prediction *predict(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
+  return predict_with(NULL, model, cluster, plan, error);
 }
 
 static Prediction *predict_given(const Model *model, const Cluster *cluster, const Plan *plan, Program *program,
@@ -353,11 +399,13 @@ char *predict_dump(const Model *model, const Cluster *cluster, const Plan *plan,
   Cluster *worn;
   const Cluster *used = cluster_in_use(cluster, plan, &worn, error);
   g_auto(PlanOrder) choice = {0};
-  g_autoptr(Plan) settled = used != NULL ? settle_schedule(model, used, plan, error) : NULL;
+  g_autoptr(Plan) settled = used != NULL ? settle_schedule(NULL, model, used, plan, error) : NULL;
   g_autoptr(Workload) workload = settled != NULL ? make_workload(model, used, settled, &choice, error) : NULL;
   char *dump = NULL;
-  g_autoptr(Program) program = workload != NULL ? lower_plan(workload, &choice, used, after_pass, &dump, error) : NULL;
-  if (program == NULL)
+  g_autoptr(Program) program = workload != NULL ? lower_anew(workload, &choice, used, after_pass, &dump, error) : NULL;
+  g_autoptr(Program) ready =
+      program != NULL ? expand_if_needed(g_steal_pointer(&program), workload, used, error) : NULL;
+  if (ready == NULL)
     g_clear_pointer(&dump, g_free);
   link_health_cluster_free(worn);
   return dump;

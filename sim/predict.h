@@ -4,6 +4,7 @@
 #include "memory_profile.h"
 #include "metrics.h"
 #include "order.h"
+#include "program_cache.h"
 
 typedef struct {
   const Cluster *cluster; /* borrowed, or `worn` */
@@ -31,8 +32,20 @@ typedef struct {
  * prediction's plan then names it, "auto: interleaved". It holds at most what a GPU has, or plan->memory_cap;
  * IMPOSSIBLE when no order is found that does. */
 Prediction *predict(const Model *model, const Cluster *cluster, const Plan *plan, GError **error);
-/* The same with a Program of the caller's (read from text, say) in place of the lowered one; it must have been verified
- * and is taken over, also on failure. INPUT when it does not belong to this model and plan. */
+
+/* What predictions made one after another need not do twice: above all, Programs of one structure are lowered and
+ * proved once. For one thread; predictions do not depend on it, to the bit, and outlive it. */
+typedef struct PredictScratch PredictScratch;
+PredictScratch *predict_scratch_new(void);
+void predict_scratch_free(PredictScratch *scratch);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(PredictScratch, predict_scratch_free)
+ProgramCacheStats predict_scratch_programs(const PredictScratch *scratch);
+/* predict() with what the scratch has from earlier ones; NULL: none. A failed prediction leaves it usable. */
+Prediction *predict_with(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
+                         GError **error);
+
+/* predict() with a Program of the caller's (read from text, say) in place of the lowered one; it must have been
+ * verified and is taken over, also on failure. INPUT when it does not belong to this model and plan. */
 Prediction *predict_program(const Model *model, const Cluster *cluster, const Plan *plan, Program *program,
                             GError **error);
 void prediction_free(Prediction *prediction);

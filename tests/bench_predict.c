@@ -1,35 +1,152 @@
-/* Whole predictions per second: GPT-3 175B class plans, folded, event-level, memory included, one core. Then the same
- * on a GPU whose file has 3,000 measured products around the shapes wanted, 200 points of memory kernels and 300 of
- * attention, in a cluster whose file has 24 curves of collectives. */
+/* Whole predictions per second of processor time: GPT-3 175B class plans, folded, event-level, memory included, one
+ * core. Three sets of plans, each predicted alone, then by a scratch that meets it, and again. Then
+ * single plans; and the same on a GPU whose file has 3,000 measured products around the shapes wanted, 200 points of
+ * memory kernels and 300 of attention, in a cluster whose file has 24 curves of collectives.
+ *
+ * Instructions per event, which a loaded machine does not change:
+ *
+ *     valgrind --tool=callgrind build/tests/bench_predict count 1      I₁ instructions, E events
+ *     valgrind --tool=callgrind build/tests/bench_predict count 2      I₂: each plan once more, its structure known
+ *     (I₂ − I₁) / E */
 #include <glib/gstdio.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
 #include "predict.h"
 
 typedef struct {
-  const char *name;
+  const char *name, *schedule;
   int tp, pp, dp, chunks, global_batch, zero;
 } Case;
 
 static const Case cases[] = {
-    {"tp 8, pp 8, 1f1b, m 16", 8, 8, 16, 1, 256, 1},
-    {"tp 8, pp 16, 1f1b, m 64", 8, 16, 8, 1, 512, 1},
-    {"tp 8, pp 8, interleaved 4 chunks, m 32", 8, 8, 8, 4, 256, 1},
-    {"tp 8, dp 64, ZeRO-3, m 4", 8, 1, 64, 1, 256, 3},
+    {"tp 8, pp 8, 1f1b, m 16", "1f1b", 8, 8, 16, 1, 256, 1},
+    {"tp 8, pp 16, 1f1b, m 64", "1f1b", 8, 16, 8, 1, 512, 1},
+    {"tp 8, pp 8, interleaved 4 chunks, m 32", "interleaved", 8, 8, 8, 4, 256, 1},
+    {"tp 8, dp 64, ZeRO-3, m 4", "1f1b", 8, 1, 64, 1, 256, 3},
 };
 
-static double seconds_per_prediction(const Model *model, const Cluster *cluster, const Plan *plan, Timing *counts) {
-  gint64 begin_us = g_get_monotonic_time(), end_us = begin_us;
-  int n = 0;
-  while (end_us - begin_us < 500 * 1000) {
+/* Every pp ≤ 16 and m ≤ 64 in powers of two, each with ZeRO 0 and 1, tp 8, dp 8. */
+typedef struct {
+  const char *name;
+  const char *schedules[4];
+  int least_pp, chunks;
+} Set;
+
+static const Set sets[] = {
+    {"pp 1..16, m 8..64, 1f1b and gpipe", {"1f1b", "gpipe"}, 1, 1},
+    {"pp 2..16, m 8..64, zb-h1 and zb-v (3 steps)", {"zb-h1", "zb-v"}, 2, 0},
+    {"pp 2..16, m 8..64, interleaved, 4 chunks", {"interleaved"}, 2, 4},
+};
+
+static Plan *plan_of(const Case *c) {
+  Plan *plan = plan_new();
+  g_free(plan->schedule);
+  plan->schedule = g_strdup(c->schedule);
+  plan->tp = c->tp;
+  plan->pp = c->pp;
+  plan->dp = c->dp;
+  plan->chunks = c->chunks;
+  plan->zero = c->zero;
+  plan->global_batch = c->global_batch;
+  plan->sequence_parallel = TRUE;
+  return plan;
+}
+
+/* Of Plan. Those that the model has too few layers for are left out. */
+static GPtrArray *plans_of(const Set *set, const Model *model, const Cluster *cluster) {
+  GPtrArray *plans = g_ptr_array_new_with_free_func((GDestroyNotify)plan_free);
+  for (int s = 0; s < 4 && set->schedules[s] != NULL; s++)
+    for (int pp = set->least_pp; pp <= 16; pp *= 2)
+      for (int m = 8; m <= 64; m *= 2)
+        for (int zero = 0; zero < 2; zero++) {
+          const Case c = {"", set->schedules[s], 8, pp, 8, set->chunks, 8 * m, zero};
+          g_autoptr(Plan) plan = plan_of(&c);
+          g_autoptr(Prediction) prediction = predict(model, cluster, plan, NULL);
+          if (prediction != NULL)
+            g_ptr_array_add(plans, g_steal_pointer(&plan));
+        }
+  return plans;
+}
+
+/* Each plan `n` times in a row. Returns the events of once all. */
+static guint64 predict_all(PredictScratch *scratch, const GPtrArray *plans, guint n, const Model *model,
+                           const Cluster *cluster) {
+  guint64 n_events = 0;
+  for (guint i = 0; i < plans->len * n; i++) {
     g_autoptr(GError) error = NULL;
-    g_autoptr(Prediction) prediction = predict(model, cluster, plan, &error);
+    g_autoptr(Prediction) prediction = predict_with(scratch, model, cluster, g_ptr_array_index(plans, i / n), &error);
+    g_assert_no_error(error);
+    n_events += prediction->engine.n_events;
+  }
+  return n_events / n;
+}
+
+static double seconds_of(PredictScratch *scratch, const Plan *plan, const Model *model, const Cluster *cluster) {
+  clock_t begin = clock();
+  Prediction *prediction = predict_with(scratch, model, cluster, plan, NULL);
+  g_assert_nonnull(prediction);
+  prediction_free(prediction);
+  return (double)(clock() - begin) / CLOCKS_PER_SEC;
+}
+
+static int compare_seconds(gconstpointer a, gconstpointer b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+enum { ROUNDS = 5 };
+
+static double median(double seconds[ROUNDS]) {
+  qsort(seconds, ROUNDS, sizeof *seconds, compare_seconds);
+  return seconds[ROUNDS / 2];
+}
+
+static void bench_set(const Set *set, const Model *model, const Cluster *cluster) {
+  g_autoptr(GPtrArray) plans = plans_of(set, model, cluster);
+  double alone[ROUNDS], first[ROUNDS], again[ROUNDS];
+  guint64 n_events = predict_all(NULL, plans, 1, model, cluster);
+  for (int i = 0; i < ROUNDS; i++) {
+    g_autoptr(PredictScratch) scratch = predict_scratch_new();
+    alone[i] = first[i] = again[i] = 0;
+    for (guint k = 0; k < plans->len; k++) {
+      const Plan *plan = g_ptr_array_index(plans, k);
+      alone[i] += seconds_of(NULL, plan, model, cluster);
+      first[i] += seconds_of(scratch, plan, model, cluster);
+      again[i] += seconds_of(scratch, plan, model, cluster);
+    }
+  }
+  double again_s = median(again);
+  printf("%-46s %3u plans, %5.0f events each: alone %6.0f/s, structure new %6.0f/s, known %6.0f/s (%.0f ns/event)\n",
+         set->name, plans->len, (double)n_events / plans->len, plans->len / median(alone), plans->len / median(first),
+         plans->len / again_s, again_s * 1e9 / (double)n_events);
+}
+
+/* Each plan of all sets `n` times by one scratch. */
+static void count_events(int n, const Model *model, const Cluster *cluster) {
+  g_autoptr(PredictScratch) scratch = predict_scratch_new();
+  for (gsize s = 0; s < G_N_ELEMENTS(sets); s++) {
+    g_autoptr(GPtrArray) plans = plans_of(&sets[s], model, cluster);
+    guint64 n_events = predict_all(scratch, plans, (guint)n, model, cluster);
+    printf("%-46s %3u plans, E = %" G_GUINT64_FORMAT " events\n", sets[s].name, plans->len, n_events);
+  }
+}
+
+static double seconds_per_prediction(const Model *model, const Cluster *cluster, const Plan *plan, Timing *counts) {
+  g_autoptr(PredictScratch) scratch = predict_scratch_new();
+  clock_t begin = clock(), end = begin;
+  int n = 0;
+  while (end - begin < CLOCKS_PER_SEC / 2) {
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Prediction) prediction = predict_with(scratch, model, cluster, plan, &error);
     g_assert_no_error(error);
     *counts = *prediction->timing;
     n++;
-    end_us = g_get_monotonic_time();
+    end = clock();
   }
-  return (end_us - begin_us) * 1e-6 / n;
+  return (double)(end - begin) / CLOCKS_PER_SEC / n;
 }
 
 /* Half octaves around the shapes of a 175B layer on 8 GPUs, none of them hit. */
@@ -112,14 +229,7 @@ static void add_links(Cluster *cluster) {
 static void bench(const Model *model, const Cluster *cluster) {
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
     const Case *c = &cases[i];
-    g_autoptr(Plan) plan = plan_new();
-    plan->tp = c->tp;
-    plan->pp = c->pp;
-    plan->dp = c->dp;
-    plan->chunks = c->chunks;
-    plan->zero = c->zero;
-    plan->global_batch = c->global_batch;
-    plan->sequence_parallel = TRUE;
+    g_autoptr(Plan) plan = plan_of(c);
     Timing counts; /* of its numbers only */
     double seconds = seconds_per_prediction(model, cluster, plan, &counts);
     printf("%-42s %8.0f us/prediction  %8.0f predictions/s, %d of %d products interpolated\n", c->name, seconds * 1e6,
@@ -127,12 +237,18 @@ static void bench(const Model *model, const Cluster *cluster) {
   }
 }
 
-int main(void) {
+int main(int argc, char **argv) {
   g_autoptr(GError) error = NULL;
   g_autoptr(Model) model = model_read("megatron-175b", &error);
   g_assert_no_error(error);
   g_autoptr(Cluster) cluster = cluster_read("selene", &error);
   g_assert_no_error(error);
+  if (argc > 2 && strcmp(argv[1], "count") == 0) {
+    count_events(atoi(argv[2]), model, cluster);
+    return 0;
+  }
+  for (gsize i = 0; i < G_N_ELEMENTS(sets); i++)
+    bench_set(&sets[i], model, cluster);
   bench(model, cluster);
   add_kernels(cluster);
   add_links(cluster);

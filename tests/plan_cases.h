@@ -134,17 +134,18 @@ static inline char *case_text(const Case *drawn) {
   for (int i = 0; i < N_AXES; i++)
     g_string_append_printf(order, "%s%s", i > 0 ? "-" : "", axis_name(plan->order[i]));
   return g_strdup_printf(
-      "%s of %d layers (tied %d) on %s: --tp %d --pp %d --dp %d --chunks %d --schedule %s --order %s --micro-batch %d "
+      "%s of %d layers (tied %d) on %s: --tp %d --pp %d --dp %d --cp %d --cp-comm %s "
+      "--framework %s --chunks %d --schedule %s --order %s --micro-batch %d "
       "--global-batch %d --seq-len %d --zero %d --zero-ranks %d --overlap-grad %d --overlap-param %d --overlap-p2p %d "
       "--prefetch %d "
       "--bucket %d --grad-norm-barrier %d --recompute %s --attention %s --sequence-parallel %d --precision %s "
       "--recipe %s --steps %d",
-      model->name, (int)model->n_layers, model->tied, drawn->cluster->name, plan->tp, plan->pp, plan->dp, plan->chunks,
-      plan->schedule, order->str, (int)plan->micro_batch, (int)plan->global_batch, (int)plan->seq_len, plan->zero,
-      plan->zero_ranks, plan->overlap_grad, plan->overlap_param, plan->overlap_p2p, plan->prefetch,
-      (int)plan->bucket_parameters, plan->grad_norm_barrier, recompute_names()[plan->recompute],
-      attention_names()[plan->attention], plan->sequence_parallel, precision_info(plan->precision)->name,
-      plan->recipe.name, plan->steps);
+      model->name, (int)model->n_layers, model->tied, drawn->cluster->name, plan->tp, plan->pp, plan->dp, plan->cp,
+      cp_comm_names()[plan->cp_comm], plan->framework != NULL ? plan->framework : "none", plan->chunks, plan->schedule,
+      order->str, (int)plan->micro_batch, (int)plan->global_batch, (int)plan->seq_len, plan->zero, plan->zero_ranks,
+      plan->overlap_grad, plan->overlap_param, plan->overlap_p2p, plan->prefetch, (int)plan->bucket_parameters,
+      plan->grad_norm_barrier, recompute_names()[plan->recompute], attention_names()[plan->attention],
+      plan->sequence_parallel, precision_info(plan->precision)->name, plan->recipe.name, plan->steps);
 }
 
 static inline Prediction *predict_on(const Case *drawn, const Cluster *cluster, const Plan *plan) {

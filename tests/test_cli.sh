@@ -168,6 +168,9 @@ done <<'TABLE'
 2|--json and --dump - clash|simulate PLAN --dump - --json
 2|--json and --tokens clash|simulate PLAN --tokens 1T --json
 2|--dump - and --trace - clash|simulate PLAN --dump - --trace -
+2|--dump and --trace are both ./t.json|simulate PLAN --dump t.json --trace ./t.json
+2|--output and --data are both x.svg|plot bubble --pp 4 --output ./x.svg --data x.svg
+2|--rows and --markdown are both ./r|validate runs.csv --rows r --markdown ./r
 2|--dump-after and --trace clash|simulate PLAN --dump-after place --trace t.json
 2|--tokens 1T and --gpu-hours 1M clash|simulate PLAN --tokens 1T --gpu-hours 1M
 2|--price needs --tokens|simulate PLAN --price '2 $/h'

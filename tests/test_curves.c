@@ -192,6 +192,22 @@ START_TEST(a_sweeps_table_has_its_front) {
 }
 END_TEST
 
+/* What runs the step and how cp communicates tell rows apart; seq_len, which only the impossible row lacks, does not.
+ */
+START_TEST(what_is_not_drawn_differs_in_nothing) {
+  g_autofree char *file = written("status,tp,cp,seq_len,framework,cp_comm,tokens_per_s,memory_peak_bytes\n"
+                                  "ran,1,2,4096,nemo,ring,300,40e9\n"
+                                  "ran,1,2,4096,torchtitan,ulysses,200,20e9\n"
+                                  "impossible,3,4,,nemo,ring,,\n");
+  const ParetoColumns columns = {NULL};
+  g_autoptr(Picture) picture = table_pareto_picture(file, &columns, NULL);
+  ck_assert_ptr_nonnull(picture);
+  ck_assert_msg(strstr(picture->data->str, "20 200 \"framework torchtitan, cp-comm ulysses\"\n"
+                                           "40 300 \"framework nemo, cp-comm ring\"\n") != NULL,
+                "%s", picture->data->str);
+}
+END_TEST
+
 /* A database with these statements run in it. Owned by the caller. */
 static char *database_of(const char *sql) {
   char *file = g_build_filename(folder, "table.db", NULL);
@@ -312,6 +328,7 @@ int main(void) {
   tcase_add_test(tests, a_run_that_makes_no_sense_is_an_error_with_its_label);
   tcase_add_test(tests, bars_add_up_to_the_step_and_say_what_cannot_be);
   tcase_add_test(tests, a_sweeps_table_has_its_front);
+  tcase_add_test(tests, what_is_not_drawn_differs_in_nothing);
   tcase_add_test(tests, a_sweeps_database_is_drawn_as_its_table);
   tcase_add_test(tests, a_bad_database_says_what_is_wrong_with_it);
   tcase_add_test(tests, a_bad_table_is_named_with_line_and_column);

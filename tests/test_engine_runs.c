@@ -311,6 +311,40 @@ START_TEST(random_programs_run_as_the_semantics_say) {
   }
 }
 END_TEST
+
+/* All or half of one or two ways, from the start or later. */
+static WayLoad *random_loads(guint64 *state, const Timing *timing) {
+  WayLoad *loads = g_new0(WayLoad, timing->n_transfers);
+  for (int i = 0; i < timing->n_transfers; i++) {
+    loads[i].latency_ns = random_up_to(state, timing->transfers[i].run_ns + 1);
+    for (int way = 0; way < 2; way++)
+      loads[i].share[way] = (guint16)(random_up_to(state, 3) * TIMING_WHOLE_WAY / 2);
+  }
+  return loads;
+}
+
+/* Of shared ops the engine makes records without a clock as far as no transfer slows another: in batches some ops of
+ * which are ready before others, and among waits of the host, they are the clock's. */
+START_TEST(shared_programs_run_as_by_the_clock) {
+  guint64 state = 21;
+  for (int i = 0; i < 4000; i++) {
+    Hand hand;
+    hand_random(&hand, &state, 1 + random_up_to(&state, 4), 1 + random_up_to(&state, 6));
+    g_autofree WayLoad *loads = random_loads(&state, &hand.timing);
+    hand.timing.loads = loads;
+    Simulation simulation = {
+        .program = hand.program, .timing = &hand.timing, .folded = TRUE, .eager_bytes = -1, .contended = i % 4 > 0};
+    EngineStats by_clock, shared;
+    g_autoptr(Trace) expected = engine_run(&simulation, &by_clock);
+    program_share_ops(hand.program);
+    g_autoptr(Trace) trace = engine_run(&simulation, &shared);
+    if (!same_records(trace, expected) || by_clock.n_events != shared.n_events)
+      ck_abort_msg("program %d", i);
+    hand_clear(&hand);
+  }
+}
+END_TEST
+
 static TCase *runs_case(void) {
   TCase *tests = tcase_create("runs");
   tcase_add_test(tests, one_f_one_b_meets_its_closed_form);
@@ -322,6 +356,7 @@ static TCase *runs_case(void) {
   tcase_add_test(tests, jitter_is_normal_and_cut_at_three);
   tcase_add_test(tests, absurd_durations_end_at_the_end_of_time);
   tcase_add_test(tests, random_programs_run_as_the_semantics_say);
+  tcase_add_test(tests, shared_programs_run_as_by_the_clock);
   tcase_add_test(tests, empty_lists_run);
   tcase_add_test(tests, steps_of_a_trace_are_told_apart);
   tcase_add_test(tests, partner_of_a_rank_has_the_same_other_coordinates);

@@ -2,6 +2,7 @@
  * every op, against the run of all ranks with every compute op expanded into its kernels and collectives.
  *
  * `test_folding N` draws N batches of plans instead of the suite's few. */
+#include "data_path.h"
 #include "error.h"
 
 #include <check.h>
@@ -115,6 +116,16 @@ static void assert_folding_is_exact(const Case *drawn) {
   assert_same_times(drawn, folded, all);
 }
 
+/* One of the shipped frameworks: what it does to kernels and collectives, the host and the exchanges it does apart. */
+static void draw_framework(Plan *plan, guint seed) {
+  g_auto(GStrv) names = data_path_list("topologies/frameworks", ".yaml");
+  const char *name = names[seed % g_strv_length(names)];
+  Framework framework;
+  g_autoptr(GError) error = NULL;
+  ck_assert_msg(framework_read(name, &framework, &error), "%s", error != NULL ? error->message : "");
+  plan_set_framework(plan, name, &framework);
+}
+
 /* Check's loop variable _i is the batch. */
 START_TEST(folded_run_is_the_run_of_all_ranks) {
   Cluster *clusters[N_CASE_CLUSTERS];
@@ -128,6 +139,8 @@ START_TEST(folded_run_is_the_run_of_all_ranks) {
       g_free(drawn.plan->schedule);
       drawn.plan->schedule = g_strdup("zb-h1");
     }
+    if (seed % 3 == 1)
+      draw_framework(drawn.plan, seed / 3);
     assert_folding_is_exact(&drawn);
   }
   free_case_clusters(clusters);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "link_plot.h"
+#include "link_use.h"
 #include "loaded_program.h"
 #include "plan_cases.h"
 
@@ -154,6 +155,50 @@ START_TEST(the_same_link_bounds_folded_and_unfolded_steps) {
 }
 END_TEST
 
+/* Of the scale-up links by megatron-1.7b's ranks, the most of any. Takes the plan over. */
+static double most_of_links(Plan *plan) {
+  g_autoptr(Plan) owned = plan;
+  g_autoptr(Model) model = model_read("megatron-1.7b", NULL);
+  g_autoptr(Cluster) cluster = cluster_read("selene", NULL);
+  g_autoptr(Prediction) prediction = predict(model, cluster, plan, NULL);
+  ck_assert_ptr_nonnull(prediction);
+  LinkUse uses[TIMING_MAX_WAYS];
+  ck_assert(link_use_of(prediction->trace, prediction->metrics, uses));
+  return uses[SCALE_UP].most;
+}
+
+/* Gathers of ZeRO-3 run beside collectives of tp and slow them: those are under way for longer than what they take. */
+START_TEST(no_link_is_in_use_for_longer_than_the_step) {
+  Plan *plan = plan_new();
+  plan->tp = plan->cp = 2;
+  plan->cp_comm = CP_ALL_GATHER;
+  plan->zero = 3;
+  plan->seq_len = 96;
+  plan->global_batch = 8;
+  const double most = most_of_links(plan);
+  ck_assert_double_gt(most, 0.8);
+  ck_assert_double_le(most, 1);
+}
+END_TEST
+
+/* The same bytes in a step that takes more than twice as long. */
+START_TEST(waiting_for_a_straggler_uses_no_link) {
+  double most[2];
+  for (int i = 0; i < 2; i++) {
+    const SlowRank rank = {.rank = 1, .factor = i == 0 ? 1 : 10};
+    Plan *plan = plan_new();
+    plan->tp = 8;
+    plan->seq_len = 512;
+    plan->global_batch = 8;
+    plan->fold = FALSE;
+    g_array_append_val(plan->slow_ranks, rank);
+    most[i] = most_of_links(plan);
+  }
+  ck_assert_double_gt(most[0], 0.3);
+  ck_assert_double_lt(most[1], most[0] / 2);
+}
+END_TEST
+
 static BoundingLink bounding_with(Case *drawn, int n_micro_batches) {
   drawn->plan->global_batch = n_micro_batches;
   g_autoptr(Prediction) prediction = predict_case(drawn);
@@ -189,6 +234,8 @@ int main(void) {
   tcase_add_test(tcase, without_loads_nothing_is_known);
   tcase_add_test(tcase, the_picture_has_a_lane_for_kernels_and_each_way_in_use);
   tcase_add_test(tcase, the_same_link_bounds_folded_and_unfolded_steps);
+  tcase_add_test(tcase, no_link_is_in_use_for_longer_than_the_step);
+  tcase_add_test(tcase, waiting_for_a_straggler_uses_no_link);
   tcase_add_test(tcase, very_many_kernels_are_summed_up_op_by_op);
   Suite *suite = suite_create("link_timeline");
   suite_add_tcase(suite, tcase);

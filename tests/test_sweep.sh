@@ -56,6 +56,10 @@ sweep $small --schedule 1f1b,1f2b
 expect "a wrong value is found before anything runs" 2 "unknown schedule \"1f2b\""
 sweep $small --seq-len ""
 expect "an empty list is a mistake" 2 "--seq-len: found nothing"
+sweep $small --output - --jobs 1
+expect "standard output takes no database" 2 "--output -: standard output takes no database"
+sweep $small --output x.db --csv ./x.db
+expect "two names of one file are one file" 2 "--output and --csv are both ./x.db"
 sweep $small --jobs 0
 expect "there must be a thread" 2 "--jobs: found 0, expected 1 to"
 sweep $small --objective speed
@@ -71,7 +75,7 @@ expect "a seed needs a sample" 2 "--sample-seed needs --sample"
 sweep $small --json --csv -
 expect "standard output holds one thing" 2 "clash"
 sweep $small --output a.db --csv a.db
-expect "two files do not have one name" 2 "--csv and --output are both a.db"
+expect "two files do not have one name" 2 "--output and --csv are both a.db"
 sweep --space nowhere.yaml
 expect "a space file must be there" 2 "nowhere.yaml"
 printf 'model: gpt2\ncluster: selene\ntp: [1, two]\n' >space.yaml
@@ -173,8 +177,11 @@ if [ "$(id -u)" -ne 0 ] || [ -n "$as_user" ]; then
   mkdir shut && cp a.db shut && chmod 755 "$work" shut && chmod 444 shut/a.db && [ "$(id -u)" -eq 0 ] || chmod 555 shut
   $as_user "$stepsim" sweep --resume --output shut/a.db >out 2>err
   got=$?
-  chmod 755 shut
   expect "a file that may not be written is an error" 2 "shut/a.db;read-only"
+  $as_user "$stepsim" plot pareto shut/a.db --data - >out 2>err
+  got=$?
+  chmod 755 shut
+  expect "but it can be drawn" 0 '"front"'
 fi
 
 # --- ending early

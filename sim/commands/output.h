@@ -16,6 +16,15 @@ typedef struct {
   gboolean in_report; /* adds to the report: these go together, but not with what takes the report's place */
 } Printed;
 
+/* A file that an option names; NULL: not given. */
+typedef struct {
+  const char *option, *file;
+} Written;
+
+/* Of `written` (ends with a NULL option) no two are one file, under whatever names: one would be written over the
+ * other. Standard output and devices are left alone. INPUT naming both. */
+gboolean output_check_apart(const Written *written, GError **error);
+
 /* Of `printed` (ends with a NULL option) at most one takes the place of the report; *replaced says whether one does.
  * INPUT naming two that clash. */
 gboolean output_check_printed(const Printed *printed, gboolean *replaced, GError **error);

@@ -307,7 +307,7 @@ const Figure *figures(void) {
       {"busbw", "bus bandwidth of a collective against size, per algorithm", HEED_COLLECTIVE, 0, make_busbw},
       {"validation", "predicted against measured step times, of a table (validate --rows)", HEED_BY, 1,
        make_validation},
-      {"timeline", "what every pipeline rank does over a step: predicted, or of a trace (--trace)", 0, 1,
+      {"timeline", "what every pipeline rank does over a step: predicted, or of a trace (simulate --trace)", 0, 1,
        make_timeline},
       {NULL}};
   return all;

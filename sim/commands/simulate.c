@@ -45,15 +45,15 @@ static void clear_options(SimulateOptions *o) {
 
 /* What would not be heeded beside something else is refused. */
 static gboolean check_outputs(SimulateOptions *o, GError **error) {
-  const struct {
-    const char *option, *file;
-  } needs_run[] = {{"--dump", o->dump},
-                   {"--trace", o->trace},
-                   {"--timeline", o->timeline},
-                   {"--plot", o->plot},
-                   {"--memory-plot", o->memory_plot},
-                   {"--link-plot", o->link_plot},
-                   {"--program", o->program}};
+  const Written written[] = {{"--dump", o->dump},
+                             {"--trace", o->trace},
+                             {"--timeline", o->timeline},
+                             {"--plot", o->plot},
+                             {"--memory-plot", o->memory_plot},
+                             {"--link-plot", o->link_plot},
+                             {NULL}};
+  const Written needs_run[] = {
+      written[0], written[1], written[2], written[3], written[4], written[5], {"--program", o->program}};
   for (gsize i = 0; i < G_N_ELEMENTS(needs_run) && o->dump_after != NULL; i++)
     if (needs_run[i].file != NULL)
       return fail_input(error, "--dump-after and %s clash: nothing runs after that dump", needs_run[i].option);
@@ -65,7 +65,7 @@ static gboolean check_outputs(SimulateOptions *o, GError **error) {
                              {"--tokens", .given = o->tokens != NULL, .in_report = TRUE},
                              {"--gpu-hours", .given = o->gpu_hours != NULL, .in_report = TRUE},
                              {NULL}};
-  return output_check_printed(printed, &o->no_report, error) &&
+  return output_check_apart(written, error) && output_check_printed(printed, &o->no_report, error) &&
          (o->timeline == NULL || gnuplot_check_file(o->timeline, error)) &&
          (o->plot == NULL || gnuplot_check_file(o->plot, error)) &&
          (o->memory_plot == NULL || gnuplot_check_file(o->memory_plot, error)) &&

@@ -66,8 +66,11 @@ static gboolean check_options(SweepOptions *o, GError **error) {
       !check_range("--sample", o->sample, 1, G_MAXINT64 - 1, error) ||
       !check_range("--sample-seed", o->sample_seed, 0, G_MAXINT64, error))
     return FALSE;
-  if (o->csv != NULL && g_strcmp0(o->csv, o->output) == 0)
-    return fail_input(error, "--csv and --output are both %s: one would write over the other", o->csv);
+  const Written written[] = {{"--output", o->output}, {"--csv", o->csv}, {NULL}};
+  if (!output_check_apart(written, error))
+    return FALSE;
+  if (g_strcmp0(o->output, "-") == 0)
+    return fail_input(error, "--output -: standard output takes no database; --csv - prints the rows");
   if (o->resume && o->output == NULL)
     return fail_input(error, "--resume needs --output: the file to go on with");
   if (o->sample_seed != NOT_GIVEN && o->sample == NOT_GIVEN && !o->resume)

@@ -38,8 +38,9 @@ static gboolean check_options(ValidateOptions *o, GError **error) {
       {"--json", .given = o->json}, {"--rows", .file = o->rows}, {"--markdown", .file = o->markdown}, {NULL}};
   if (o->jobs != NOT_GIVEN && (o->jobs < 1 || o->jobs > MOST_JOBS))
     return fail_input(error, "--jobs: found %d, expected 1 to %d", o->jobs, MOST_JOBS);
-  return parse_parts(o, error) && output_check_printed(printed, &o->no_report, error) &&
-         (o->plot == NULL || gnuplot_check_file(o->plot, error));
+  const Written written[] = {{"--rows", o->rows}, {"--plot", o->plot}, {"--markdown", o->markdown}, {NULL}};
+  return parse_parts(o, error) && output_check_apart(written, error) &&
+         output_check_printed(printed, &o->no_report, error) && (o->plot == NULL || gnuplot_check_file(o->plot, error));
 }
 
 /* The end of --help. Owned by the caller. */
@@ -50,10 +51,10 @@ static char *help_text(void) {
       "A file has one run a row; columns are found by name: layers, hidden, heads, cluster and step_time_s (empty: "
       "the\n"
       "run ended out of memory) are required; id, source, model_name, kv_heads, ffn_hidden, gated, vocab, tied,\n"
-      "positions, seq_len, gpus, tp, pp, chunks, dp, zero, zero_ranks, micro_batch, global_batch, schedule, "
-      "recompute,\n"
-      "sequence_parallel, precision, attention, overlap_grad, overlap_param, framework and memory_gb (GB = 1e9 bytes)\n"
-      "are read, others left alone. Error is predicted / measured - 1. The baseline takes every step of a source at\n"
+      "positions, experts, seq_len, gpus, tp, pp, chunks, cp, ep, dp, zero, zero_ranks, micro_batch, global_batch,\n"
+      "schedule, recompute, sequence_parallel, precision, attention, overlap_grad, overlap_param, framework and "
+      "memory_gb\n(GB = 1e9 bytes) are read, others left alone. Error is predicted / measured - 1. The baseline takes "
+      "every step of a source at\n"
       "one share of the peak, fitted to these rows. A row that cannot be predicted is counted, with the reason.\n\n"
       "--without takes parts of the model away, to see what they are worth:\n",
       parts, "\nExit status: 0 done, whatever the errors are; 1 no row can be predicted; 2 bad usage or input.", NULL);

@@ -35,13 +35,22 @@ typedef struct {
   CostSource source;
 } Product;
 
+/* A distinct collective of an item and its time. */
+typedef struct {
+  Collective collective;
+  int axis;
+  double bytes;
+  double time_s, latency_s;
+} ItemCollective;
+
 typedef struct {
   const Workload *workload;
   const Cluster *cluster;
   Gpu gpu; /* as the framework reaches it; shares the tables of the cluster's */
   gint64 launch_ns;
-  GArray *products; /* of Product; few tens: searched in order */
-  GArray *ranks;    /* of int: ranks of pipeline rank 0 that stand for all of it */
+  GArray *products;    /* of Product; few tens: searched in order */
+  GArray *collectives; /* of ItemCollective; a handful, likewise */
+  GArray *ranks;       /* of int: ranks of pipeline rank 0 that stand for all of it */
   GroupShape groups[N_ITEM_AXES];
   gboolean tp_meets; /* transfers of the program use links that collectives of tp do */
 } Costing;
@@ -73,17 +82,29 @@ static double product_s(Costing *costing, const WorkItem *item) {
   return product.time_s;
 }
 
+static double item_collective_s(Costing *costing, const WorkItem *item, double *latency_s) {
+  for (guint i = 0; i < costing->collectives->len; i++) {
+    const ItemCollective *known = &g_array_index(costing->collectives, ItemCollective, i);
+    if (known->collective == item->collective && known->axis == item->axis && known->bytes == item->bytes) {
+      *latency_s = known->latency_s;
+      return known->time_s;
+    }
+  }
+  const GroupShape *group = &costing->groups[item->axis];
+  const CollectiveCost cost = collective_cost(costing->cluster, item->collective, group, item->bytes, -1);
+  const double time_s = item->axis == AXIS_TP
+                            ? framework_collective_s(&costing->workload->plan->time, cost.time_s, group->n)
+                            : cost.time_s;
+  ItemCollective found = {item->collective, item->axis, item->bytes, time_s, MIN(cost.latency_s, time_s)};
+  g_array_append_val(costing->collectives, found);
+  *latency_s = found.latency_s;
+  return time_s;
+}
+
 static double item_s(Costing *costing, const WorkItem *item, double *latency_s) {
   *latency_s = 0;
-  if (item->kind == ITEM_COLLECTIVE) {
-    const GroupShape *group = &costing->groups[item->axis];
-    const CollectiveCost cost = collective_cost(costing->cluster, item->collective, group, item->bytes, -1);
-    const double time_s = item->axis == AXIS_TP
-                              ? framework_collective_s(&costing->workload->plan->time, cost.time_s, group->n)
-                              : cost.time_s;
-    *latency_s = MIN(cost.latency_s, time_s);
-    return time_s;
-  }
+  if (item->kind == ITEM_COLLECTIVE)
+    return item_collective_s(costing, item, latency_s);
   if (item->kind == ITEM_MATMUL)
     return product_s(costing, item);
   return kernel_cost_s(&costing->gpu, item, NULL);
@@ -284,6 +305,7 @@ static void costing_init(Costing *costing, const Workload *workload, const Clust
       .gpu = framework_gpu(&workload->plan->time, &cluster->gpu),
       .launch_ns = ns_of(cluster->gpu.host_launch_s),
       .products = g_array_new(FALSE, FALSE, sizeof(Product)),
+      .collectives = g_array_new(FALSE, FALSE, sizeof(ItemCollective)),
       .ranks = representatives(&workload->layout, cluster),
   };
   for (int axis = 0; axis < N_ITEM_AXES; axis++)
@@ -292,6 +314,7 @@ static void costing_init(Costing *costing, const Workload *workload, const Clust
 
 static void costing_clear(Costing *costing) {
   g_array_unref(costing->products);
+  g_array_unref(costing->collectives);
   g_array_unref(costing->ranks);
 }
 

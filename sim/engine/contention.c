@@ -72,6 +72,26 @@ static gboolean can_meet(const Program *program, const Timing *timing, int rank)
   return FALSE;
 }
 
+static double longest_of(const OpTime *times, int n, double factor) {
+  double longest_ns = 0;
+  for (int i = 0; i < n; i++)
+    longest_ns =
+        MAX(longest_ns, factor * (double)times[i].run_ns + (double)times[i].tail_ns + (double)times[i].host_ns);
+  return longest_ns;
+}
+
+/* The same at a glance: as if every op took as long as the longest. */
+static double bound_on_longest_run_ns(const Trace *trace, double slowest) {
+  const Timing *timing = trace->timing;
+  double longest_ns = longest_of(timing->works, timing->n_works, slowest);
+  longest_ns = MAX(longest_ns, longest_of(timing->transfers, timing->n_transfers, N_STREAMS));
+  longest_ns = MAX(longest_ns, longest_of(&timing->host_sync, 1, N_STREAMS));
+  double n_ops = 0;
+  for (int rank = 0; rank < trace->program->n_ranks; rank++)
+    n_ops += trace->program->ranks[rank].n_ops;
+  return n_ops * longest_ns;
+}
+
 /* As if everything ran one after another, and every transfer beside one on each other stream. */
 static double longest_run_ns(const Trace *trace, double slowest) {
   const Timing *timing = trace->timing;
@@ -90,11 +110,20 @@ static double longest_run_ns(const Trace *trace, double slowest) {
   return longest_ns;
 }
 
+gboolean contention_is_possible(const Trace *trace) {
+  gboolean is_possible = FALSE;
+  for (int rank = 0; rank < trace->program->n_ranks && !is_possible; rank++)
+    is_possible = trace->timing->loads != NULL && can_meet(trace->program, trace->timing, rank);
+  return is_possible;
+}
+
+static gboolean is_too_long(const Trace *trace, double slowest) {
+  const double never_ns = (double)TICKS_NEVER / TICKS_PER_NS;
+  return 2 * bound_on_longest_run_ns(trace, slowest) >= never_ns && longest_run_ns(trace, slowest) >= never_ns;
+}
+
 Contention *contention_new(const Trace *trace, double slowest) {
-  gboolean is_needed = FALSE;
-  for (int rank = 0; rank < trace->program->n_ranks && !is_needed; rank++)
-    is_needed = trace->timing->loads != NULL && can_meet(trace->program, trace->timing, rank);
-  if (!is_needed || longest_run_ns(trace, slowest) * TICKS_PER_NS >= (double)TICKS_NEVER)
+  if (!contention_is_possible(trace) || is_too_long(trace, slowest))
     return NULL;
   gint32 n_links = trace->n_ranks * LINKS_PER_RANK;
   g_autofree double *capacity = g_new(double, n_links);
@@ -118,6 +147,10 @@ void contention_free(Contention *contention) {
   g_free(contention->counts);
   g_array_unref(contention->ended);
   g_free(contention);
+}
+
+gboolean contention_is_idle(const Contention *contention) {
+  return flows_n_active(contention->flows) == 0;
 }
 
 gboolean contention_takes(const Contention *contention, gint32 transfer) {
@@ -170,6 +203,10 @@ void contention_collective(Contention *contention, gint64 now_ns, gint32 lane, g
     for (int direction = OUT; direction < N_DIRECTIONS; direction++)
       add_ways(contention, demand, ranks[i], direction);
   start(contention, now_ns, lane, demand);
+}
+
+gint64 contention_now_ns(const Contention *contention) {
+  return ticks_to_ns(flows_now(contention->flows));
 }
 
 gint64 contention_next_ns(Contention *contention) {

@@ -8,12 +8,16 @@
 
 typedef struct Contention Contention;
 
+/* Whether some rank has two streams of transfers with ways in common. */
+gboolean contention_is_possible(const Trace *trace);
 /* NULL: no rank has two streams of transfers with ways in common, so none can be slowed; or the run may last longer
  * than flows' time goes (days). `slowest`: no compute op takes more than so many times its time. */
 Contention *contention_new(const Trace *trace, double slowest);
 void contention_free(Contention *contention);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Contention, contention_free)
 
+/* No transfer is under way. */
+gboolean contention_is_idle(const Contention *contention);
 /* Whether a transfer (Program.transfers) is on any link: others take their own time and are not begun here. */
 gboolean contention_takes(const Contention *contention, gint32 transfer);
 
@@ -22,6 +26,8 @@ gboolean contention_takes(const Contention *contention, gint32 transfer);
 void contention_send(Contention *contention, gint64 now_ns, gint32 lane, gint32 transfer, gint32 from, gint32 to);
 void contention_collective(Contention *contention, gint64 now_ns, gint32 lane, gint32 transfer, const gint32 *ranks,
                            gint32 n_ranks);
+/* Up to when all has happened. */
+gint64 contention_now_ns(const Contention *contention);
 /* When something happens next; G_MAXINT64: nothing does. */
 gint64 contention_next_ns(Contention *contention);
 

@@ -31,6 +31,8 @@
  * common way through examine and start keeps its registers. */
 #include "engine_state.h"
 
+#include "follow.h"
+#include "prefetch.h"
 #include "variation.h"
 
 static G_NO_INLINE void vary(const Engine *engine, gint32 rank, gint32 op, gint64 *run_ns, gint64 *tail_ns) {
@@ -110,21 +112,27 @@ static inline void start_transfer(Engine *engine, gint32 lane, gint32 op, const 
   end_at(engine, lane, end_ns);
 }
 
-static G_NO_INLINE void start_collective(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 ready_ns,
-                                         gint64 issue_ns) {
+gboolean engine_arrive(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 *end_ns) {
   gint32 n_members, rank = rank_of(lane);
-  const OpTime *time = &engine->timing->transfers[task->work];
   Meeting *meeting = meetings_at(&engine->meetings, rank, task->group, task->slot, &n_members);
-  gint64 start_ns = MAX(ready_ns, add_ns(issue_ns, time->host_ns));
-  engine->ranks[rank].start_ns[op] = start_ns;
-  meeting->end_ns = MAX(meeting->end_ns, add_ns(start_ns, time->run_ns));
+  gint64 run_ns = engine->timing->transfers[task->work].run_ns;
+  meeting->end_ns = MAX(meeting->end_ns, add_ns(engine->ranks[rank].start_ns[op], run_ns));
   engine->lanes[lane].chain = meeting->last;
   meeting->last = lane;
   if (++meeting->n_arrived < n_members)
-    return;
-
-  gint64 end_ns = meeting->end_ns;
+    return FALSE;
+  *end_ns = meeting->end_ns;
   *meeting = (Meeting){.last = -1};
+  return TRUE;
+}
+
+static G_NO_INLINE void start_collective(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 ready_ns,
+                                         gint64 issue_ns) {
+  const OpTime *time = &engine->timing->transfers[task->work];
+  gint64 end_ns;
+  engine->ranks[rank_of(lane)].start_ns[op] = MAX(ready_ns, add_ns(issue_ns, time->host_ns));
+  if (!engine_arrive(engine, lane, op, task, &end_ns))
+    return;
   if (is_contended(engine, task->work)) {
     engine_begin_flow_at(engine, lane, end_ns - time->run_ns);
     return;
@@ -134,13 +142,6 @@ static G_NO_INLINE void start_collective(Engine *engine, gint32 lane, gint32 op,
   for (gint32 member = lane; member >= 0 && engine->taxed != NULL; member = engine->lanes[member].chain)
     engine_tax(engine, rank_of(member), end_ns - time->run_ns, end_ns);
   end_at(engine, lane, end_ns);
-}
-
-/* The op that its stream examines next: by then other ranks have had their turns, and its lines would be cold. */
-static inline void prefetch(const Rank *state, gint32 next) {
-  __builtin_prefetch(&state->tasks[next]);
-  __builtin_prefetch(&state->end_ns[next]);
-  __builtin_prefetch(&state->start_ns[next]);
 }
 
 static G_ALWAYS_INLINE inline void start(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 ready_ns) {
@@ -225,6 +226,11 @@ static inline int held_by(const Engine *engine, const Rank *state, gint32 op, co
   return holder < 0 ? -1 : state->tasks[holder].stream;
 }
 
+gboolean engine_is_free(const Engine *engine, gint32 rank, gint32 op) {
+  const Rank *state = &engine->ranks[rank];
+  return held_by(engine, state, op, &state->tasks[op]) < 0;
+}
+
 static inline void examine(Engine *engine, gint32 id) {
   const Lane *lane = &engine->lanes[id];
   gint32 op = lane->head;
@@ -243,7 +249,7 @@ static inline void examine(Engine *engine, gint32 id) {
     start(engine, id, op, task, ready_time(engine, state, lane));
 }
 
-static void examine_streams(Engine *engine, gint32 first_lane, guint streams) {
+void engine_examine_streams(Engine *engine, gint32 first_lane, guint streams) {
   for (; streams != 0; streams &= streams - 1)
     examine(engine, first_lane + __builtin_ctz(streams));
 }
@@ -261,7 +267,7 @@ static void end(Engine *engine, gint32 id) {
     lane->chain = -1;
     lane->holds = 0;
     lane->state = LANE_HELD;
-    examine_streams(engine, first_lane, streams);
+    engine_examine_streams(engine, first_lane, streams);
     id = chain;
   }
 }
@@ -270,34 +276,6 @@ static void end(Engine *engine, gint32 id) {
 static inline gboolean is_too_early(const Engine *engine, gint32 lane) {
   gint32 head = engine->lanes[lane].head;
   return engine->taxed != NULL && head >= 0 && engine->ranks[rank_of(lane)].end_ns[head] > engine->horizon_ns;
-}
-
-static inline void prefetch_lanes(const Engine *engine, gint32 lane) {
-  const char *first_lane = (const char *)&engine->lanes[lane - lane % LANES_PER_RANK];
-  for (gsize byte = 0; byte < LANES_PER_RANK * sizeof(Lane); byte += CACHE_LINE_BYTES)
-    __builtin_prefetch(first_lane + byte);
-  __builtin_prefetch(&engine->ranks[rank_of(lane)]);
-}
-
-/* The op after the head, and what it waits for. */
-static inline void prefetch_next(const Engine *engine, gint32 lane) {
-  const Rank *state = &engine->ranks[rank_of(lane)];
-  gint32 head = engine->lanes[lane].head, next = head >= 0 ? state->tasks[head].next : -1;
-  if (next < 0)
-    return;
-  prefetch(state, next);
-  __builtin_prefetch(&state->issue_ns[next]);
-  if (state->tasks[next].after >= 0)
-    __builtin_prefetch(&state->end_ns[state->tasks[next].after]);
-}
-
-/* Two ends that are due together are of two ranks, as a rule, and both cold: what the first needs is fetched while what
- * tells where the second's lies comes in. */
-static void prefetch_ends(const Engine *engine, const gint32 *lanes, int n) {
-  for (int i = 0; i < n; i++)
-    prefetch_lanes(engine, lanes[i]);
-  for (int i = 0; i < n; i++)
-    prefetch_next(engine, lanes[i]);
 }
 
 static inline void take(Engine *engine, gint32 lane) {
@@ -309,15 +287,6 @@ static inline void take(Engine *engine, gint32 lane) {
     end(engine, lane);
 }
 
-/* Transfers end many at once, each of other ranks: those that are taken next but a few are fetched meanwhile. */
-static inline void prefetch_ended(const Engine *engine) {
-  enum { FAR = 8, NEAR = 4 };
-  if (engine->n_ended > FAR)
-    prefetch_lanes(engine, engine->ended[engine->n_ended - 1 - FAR]);
-  if (engine->n_ended > NEAR)
-    prefetch_next(engine, engine->ended[engine->n_ended - 1 - NEAR]);
-}
-
 static inline void take_ended(Engine *engine) {
   while (engine->n_ended > 0) {
     if (engine->contention != NULL)
@@ -326,18 +295,25 @@ static inline void take_ended(Engine *engine) {
   }
 }
 
-static void run(Engine *engine) {
+/* Flows have come to rest, and all that happens now has happened: other records follow without the clock. */
+static gboolean is_at_rest(Engine *engine) {
+  return engine->n_events >= engine->rest_after && contention_is_idle(engine->contention) &&
+         event_queue_next(&engine->queue) > engine->horizon_ns;
+}
+
+/* Returns whether all has ended: not when the run may rest, and does. */
+static gboolean run(Engine *engine) {
   enum { MOST_AT_ONCE = 16 };
   gint32 due[MOST_AT_ONCE];
-  for (gint32 rank = 0; rank < engine->trace->n_ranks; rank++)
-    examine_streams(engine, rank * LANES_PER_RANK, (1u << N_STREAMS) - 1);
   for (;;) {
     take_ended(engine);
     if (engine->contention != NULL && engine_advance_flows(engine))
       continue;
+    if (engine->rest_after > 0 && is_at_rest(engine))
+      return FALSE;
     int n_due = event_queue_take_due(&engine->queue, due, MOST_AT_ONCE);
     if (n_due == 0)
-      return;
+      return TRUE;
     engine->horizon_ns = MAX(engine->horizon_ns, engine->queue.now);
     if (n_due > 1)
       prefetch_ends(engine, due, n_due);
@@ -346,6 +322,12 @@ static void run(Engine *engine) {
       take_ended(engine);
     }
   }
+}
+
+static void run_all(Engine *engine) {
+  for (gint32 rank = 0; rank < engine->trace->n_ranks; rank++)
+    engine_examine_streams(engine, rank * LANES_PER_RANK, (1u << N_STREAMS) - 1);
+  run(engine);
 }
 
 static void init_rank(Engine *engine, gint32 rank) {
@@ -367,10 +349,7 @@ static double slowest(const Simulation *simulation, const Trace *trace) {
   return factor * (1 + 3 * simulation->jitter);
 }
 
-static void engine_init(Engine *engine, const Simulation *simulation) {
-  g_assert(simulation->speed == NULL || !simulation->folded);
-  Trace *trace = trace_new(simulation->program, simulation->layout, simulation->folded);
-  trace->timing = simulation->timing;
+static void engine_init(Engine *engine, const Simulation *simulation, Trace *trace, gint64 now_ns) {
   Contention *contention = simulation->contended ? contention_new(trace, slowest(simulation, trace)) : NULL;
   gboolean in_order = simulation->folded || simulation->transfer_tax > 0;
   *engine = (Engine){.simulation = simulation,
@@ -380,7 +359,7 @@ static void engine_init(Engine *engine, const Simulation *simulation) {
                      .runs_ahead = !in_order,
                      .is_varied = simulation->speed != NULL || simulation->jitter > 0};
   meetings_init(&engine->meetings, simulation->program);
-  engine->lists = task_lists_new(trace, simulation->eager_bytes, &engine->meetings);
+  engine->lists = task_lists_new(trace, simulation->eager_bytes, &engine->meetings, now_ns);
   meetings_finish(&engine->meetings, trace);
 
   g_assert(trace->n_ranks < G_MAXINT32 / LANES_PER_RANK);
@@ -434,13 +413,56 @@ static void engine_clear(Engine *engine) {
   g_free(engine->begin_ns);
 }
 
-Trace *engine_run(const Simulation *simulation, EngineStats *stats) {
+static void run_by_clock(const Simulation *simulation, Trace *trace, EngineStats *stats) {
   Engine engine;
-  engine_init(&engine, simulation);
-  run(&engine);
+  engine_init(&engine, simulation, trace, 0);
+  run_all(&engine);
   assert_all_ended(&engine);
-  if (stats != NULL)
-    *stats = (EngineStats){.n_events = engine.n_events, .n_ranks = engine.trace->n_ranks};
+  stats->n_events = engine.n_events;
   engine_clear(&engine);
-  return engine.trace;
+}
+
+/* Where transfers get in each other's way the clock takes over, until they no longer do. To call it costs about as much
+ * as MOST_PATIENCE / 16 of its events, and to make a record without it a RECORDS_PER_EVENT-th of one: it runs on for as
+ * long as those made in vain have cost, and for longer and longer while it is called again soon, in less than SOON
+ * records of a rank. */
+static void run_following(const Simulation *simulation, Trace *trace, Follow *follow, EngineStats *stats) {
+  enum { LEAST_PATIENCE = 32, MOST_PATIENCE = 1024, RECORDS_PER_EVENT = 16, SOON = 17 };
+  guint64 patience = LEAST_PATIENCE; /* events */
+  Engine engine = {0};
+  gint64 rest_ns = -1; /* until when transfers have ended by the clock */
+  stats->n_events = follow_n_events(follow);
+  for (gboolean has_ended = FALSE; !has_ended;) {
+    gint32 n_made;
+    gint64 conflict_ns = follow_to_conflict(follow, engine.horizon_ns, rest_ns, &n_made);
+    if (conflict_ns == G_MAXINT64)
+      break;
+    if (engine.trace == NULL)
+      engine_init(&engine, simulation, trace, conflict_ns);
+    engine_resume(&engine, conflict_ns);
+    patience = n_made < SOON * trace->n_ranks ? MIN(4 * patience, MOST_PATIENCE) : LEAST_PATIENCE;
+    engine.rest_after = engine.n_events + patience + (guint64)n_made / RECORDS_PER_EVENT;
+    has_ended = run(&engine);
+    if (has_ended)
+      assert_all_ended(&engine);
+    else
+      rest_ns = MAX(contention_now_ns(engine.contention), engine.horizon_ns);
+  }
+  if (engine.trace != NULL)
+    engine_clear(&engine);
+}
+
+Trace *engine_run(const Simulation *simulation, EngineStats *stats) {
+  g_assert(simulation->speed == NULL || !simulation->folded);
+  Trace *trace = trace_new(simulation->program, simulation->layout, simulation->folded);
+  trace->timing = simulation->timing;
+  EngineStats counted = {.n_ranks = trace->n_ranks};
+  g_autoptr(Follow) follow = follow_new(simulation, trace);
+  if (follow != NULL)
+    run_following(simulation, trace, follow, &counted);
+  else
+    run_by_clock(simulation, trace, &counted);
+  if (stats != NULL)
+    *stats = counted;
+  return trace;
 }

@@ -46,6 +46,7 @@ typedef struct {
   gboolean is_varied;  /* compute times differ by rank or op */
   gint64 horizon_ns;   /* ends up to here have come to pass */
   guint64 n_events;
+  guint64 rest_after; /* with contention: the run may stop after so many events, when its flows are at rest; 0: never */
 } Engine;
 
 static inline gint32 rank_of(gint32 lane) {
@@ -58,6 +59,18 @@ static inline void end_at(Engine *engine, gint32 lane, gint64 end_ns) {
   else
     event_queue_add(&engine->queue, end_ns, lane);
 }
+
+/* Look at the heads of these streams of a rank: those that nothing holds start now. */
+void engine_examine_streams(Engine *engine, gint32 first_lane, guint streams);
+/* Whether an op waits for nothing of its rank any more. */
+gboolean engine_is_free(const Engine *engine, gint32 rank, gint32 op);
+/* The op's record has its start: it arrives at its collective. Returns whether it is the last; the lanes of all are
+ * then chained, and *end_ns is when it ends alone. */
+gboolean engine_arrive(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 *end_ns);
+
+/* Take over from records that follow from one another (follow.h): what ends before now_ns has come to pass; what is
+ * under way then goes on, what starts later has no record any more. */
+void engine_resume(Engine *engine, gint64 now_ns);
 
 /* A transfer of this rank runs from `from_ns` to `to_ns`: the kernel beside it ends later. Only with a tax. */
 void engine_tax(Engine *engine, gint32 rank, gint64 from_ns, gint64 to_ns);

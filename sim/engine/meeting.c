@@ -63,7 +63,12 @@ void meetings_finish(Meetings *meetings, const Trace *trace) {
     n_meetings += (gsize)n_instances * group->n_slots;
   }
   meetings->meetings = g_new(Meeting, n_meetings);
-  for (gsize i = 0; i < n_meetings; i++)
+  meetings->n_meetings = n_meetings;
+  meetings_empty(meetings);
+}
+
+void meetings_empty(Meetings *meetings) {
+  for (gsize i = 0; i < meetings->n_meetings; i++)
     meetings->meetings[i] = (Meeting){.last = -1};
 }
 

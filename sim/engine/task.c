@@ -103,7 +103,9 @@ static void meet(Builder *builder, int rank, gint32 index, Task *task) {
   task->peer_offset = (op->peer - rank) * builder->peer_stride;
   if (transfer->bytes <= builder->eager_bytes)
     task->flags |= TASK_IS_EAGER;
-  if (builder->unpaired != NULL)
+  if (builder->program->shared != NULL)
+    task->match = builder->program->shared->match[rank][index];
+  else if (builder->unpaired != NULL)
     pair_up(builder, rank, index);
 }
 
@@ -160,7 +162,7 @@ static void add_task(Builder *builder, int rank, gint32 index, Walk *walk) {
   task->next = -1;
   task->work = op->work;
   task->after = op->after[0];
-  task->after_stream = op->after[0] >= 0 ? list->tasks[op->after[0]].stream : 0;
+  task->after_stream = op->after[0] >= 0 ? list->ops[op->after[0]].stream : 0;
   task->kind = op->kind;
   task->stream = op->stream;
   task->flags = op->after[1] >= 0 ? TASK_AFTER_OTHERS : 0;
@@ -168,10 +170,23 @@ static void add_task(Builder *builder, int rank, gint32 index, Walk *walk) {
   *(before < 0 ? &list->head[op->stream] : &list->tasks[before].next) = index;
   walk->last_on_stream[op->stream] = index;
   issue(list, walk, index, time_of(builder, op)->host_ns);
-  if (op->batch >= 0)
+  if (op->batch >= 0 && walk->batch[index] >= list->n_past) /* else all of it has started */
     join_batch(list, index, walk->batch[index]);
   if (op->kind == OP_SEND || op->kind == OP_RECV || op->kind == OP_COLLECTIVE)
     meet(builder, rank, index, task);
+}
+
+/* What an op that has ended leaves behind for those after it. */
+static void pass_by(Builder *builder, const Op *op, gint32 index, Walk *walk) {
+  if (op->kind == OP_COLLECTIVE)
+    meetings_number(builder->meetings, g_array_index(builder->program->transfers, Transfer, op->work).group,
+                    op->stream);
+  if (op->kind == OP_HOST) {
+    walk->barrier = index;
+    walk->host_ns = 0;
+  } else {
+    walk->host_ns = add_ns(walk->host_ns, time_of(builder, op)->host_ns);
+  }
 }
 
 static void build_list(Builder *builder, int rank) {
@@ -182,7 +197,11 @@ static void build_list(Builder *builder, int rank) {
   for (int stream = 0; stream < N_STREAMS; stream++)
     walk.last_on_stream[stream] = list->head[stream] = -1;
   meetings_begin_list(builder->meetings);
-  for (gint32 i = 0; i < list->n_tasks; i++)
+  for (gint32 i = 0; i < list->n_past; i++)
+    pass_by(builder, &list->ops[i], i, &walk);
+  if (walk.barrier >= 0)
+    list->barrier = new_op_numbers(list->n_tasks);
+  for (gint32 i = list->n_past; i < list->n_tasks; i++)
     add_task(builder, rank, i, &walk);
   g_free(walk.batch);
 }
@@ -200,7 +219,16 @@ static Unpaired *unpaired_new(const Program *program) {
   return unpaired;
 }
 
-static void place_lists(Builder *builder) {
+/* Ops from the first of the list on that have ended before now_ns. */
+static gint32 count_past(const Trace *trace, int rank, gint64 now_ns) {
+  const gint64 *end_ns = trace->end_ns + trace->first[rank];
+  gint32 n = 0;
+  while (n < trace->program->ranks[rank].n_ops && end_ns[n] >= 0 && end_ns[n] < now_ns)
+    n++;
+  return n;
+}
+
+static void place_lists(Builder *builder, const Trace *trace, gint64 now_ns) {
   const Program *program = builder->program;
   gsize n_tasks = 0;
   for (int rank = 0; rank < program->n_ranks; rank++)
@@ -212,27 +240,28 @@ static void place_lists(Builder *builder) {
     list->ops = program->ranks[rank].ops;
     list->n_tasks = program->ranks[rank].n_ops;
     list->tasks = tasks;
+    list->n_past = now_ns > 0 ? count_past(trace, rank, now_ns) : 0;
     tasks += list->n_tasks;
   }
 }
 
-TaskList *task_lists_new(const Trace *trace, gint64 eager_bytes, Meetings *meetings) {
+TaskList *task_lists_new(const Trace *trace, gint64 eager_bytes, Meetings *meetings, gint64 now_ns) {
   const Program *program = trace->program;
   Builder builder = {.program = program,
                      .timing = trace->timing,
                      .meetings = meetings,
                      .lists = g_new0(TaskList, program->n_ranks),
-                     .unpaired = unpaired_new(program),
+                     .unpaired = program->shared == NULL ? unpaired_new(program) : NULL,
                      .tags_agree = TRUE,
                      .eager_bytes = eager_bytes,
                      .peer_stride = trace->folded ? 1 : trace->layout.stride[AXIS_PP]};
   assert_times(trace->timing->works, trace->timing->n_works, program->works->len);
   assert_times(trace->timing->transfers, trace->timing->n_transfers, program->transfers->len);
   assert_times(&trace->timing->host_sync, 1, 1);
-  place_lists(&builder);
+  place_lists(&builder, trace, now_ns);
   for (int rank = 0; rank < program->n_ranks; rank++)
     build_list(&builder, rank);
-  if (!all_paired(&builder))
+  if (program->shared == NULL && !all_paired(&builder))
     match_by_tag(&builder);
   g_free(builder.unpaired);
   return builder.lists;

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "error.h"
-#include "predict.h"
+#include "scratch_pool.h"
 #include "suggest.h"
 
 static const char source_column[] = "source";
@@ -54,21 +54,28 @@ static void run_clear(gpointer data) {
   g_free(((Run *)data)->problem);
 }
 
-/* `data`: the clusters, only read. */
+/* What jobs share. */
+typedef struct {
+  GHashTable *clusters; /* only read */
+  ScratchPool *scratches;
+} Runners;
+
 static void predict_run(gpointer job, gpointer data) {
   Run *run = job;
+  const Runners *runners = data;
   const MeasuredRow *row = run->row;
   if (row->problem != NULL) {
     run->problem = g_strdup(row->problem);
     return;
   }
-  const KnownCluster *known = g_hash_table_lookup(data, row->cluster);
+  const KnownCluster *known = g_hash_table_lookup(runners->clusters, row->cluster);
   if (known->cluster == NULL) {
     run->problem = g_strdup(known->problem);
     return;
   }
   g_autoptr(GError) problem = NULL;
-  g_autoptr(Prediction) prediction = predict(row->model, known->cluster, row->plan, &problem);
+  g_autoptr(Prediction) prediction =
+      scratch_pool_predict(runners->scratches, row->model, known->cluster, row->plan, &problem);
   if (prediction == NULL) {
     run->problem = g_strdup(problem->message);
     return;
@@ -103,7 +110,9 @@ static void predict_runs(GArray *runs, GHashTable *clusters, int n_threads) {
   for (guint i = 0; i < runs->len; i++)
     g_ptr_array_add(jobs, &g_array_index(runs, Run, i));
   g_ptr_array_sort(jobs, compare_passes);
-  GThreadPool *pool = g_thread_pool_new(predict_run, clusters, n_threads, FALSE, NULL);
+  g_autoptr(ScratchPool) scratches = scratch_pool_new(n_threads);
+  Runners runners = {clusters, scratches};
+  GThreadPool *pool = g_thread_pool_new(predict_run, &runners, n_threads, FALSE, NULL);
   for (guint i = 0; i < jobs->len; i++)
     g_thread_pool_push(pool, g_ptr_array_index(jobs, i), NULL);
   g_thread_pool_free(pool, FALSE, TRUE);

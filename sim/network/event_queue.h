@@ -26,6 +26,8 @@ typedef struct {
 
 void event_queue_init(EventQueue *queue, gsize n_ids);
 void event_queue_clear(EventQueue *queue);
+/* Let go of all events; now becomes now. */
+void event_queue_empty(EventQueue *queue, gint64 now);
 /* Make room for more ids; what is queued stays. */
 void event_queue_grow(EventQueue *queue, gsize n_ids);
 

@@ -393,6 +393,10 @@ const FlowEnd *flows_ended(const Flows *flows) {
   return flows->ended;
 }
 
+gint64 flows_now(const Flows *flows) {
+  return flows->now_ticks;
+}
+
 gint32 flows_n_active(const Flows *flows) {
   return flows->n_active;
 }

@@ -58,6 +58,7 @@ gint32 flows_advance(Flows *flows, gint64 to_ticks);
 /* Those, in the order of (end, sequence); until the next flows_advance. */
 const FlowEnd *flows_ended(const Flows *flows);
 
+gint64 flows_now(const Flows *flows); /* the present, in ticks */
 gint32 flows_n_active(const Flows *flows);
 /* The rate of one (not times its weight), B/s, of a flow under way; 0 while in its latency; −1: none of that tag is.
  * Looks through all flows. */

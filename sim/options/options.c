@@ -117,7 +117,8 @@ static void add_methods(Parser *parser, PlanOptions *o) {
        "stages run on into the next step)",
        "SWITCH"},
       {"framework", 0, 0, G_OPTION_ARG_STRING, &o->framework,
-       "what runs the step, a file or a name in topologies/frameworks/: its memory is counted, and its recipe is the "
+       "what runs the step, a file or a name in topologies/frameworks/: its time and memory are counted, and its "
+       "recipe is the "
        "default (default: none)",
        "NAME"},
       {"order", 0, 0, G_OPTION_ARG_STRING, &o->order, "rank order, innermost first (default tp-cp-ep-dp-pp)", "AXES"},

@@ -1,6 +1,7 @@
 /* Read-only, through SQLite's own text of every value, so that numbers read as a table's cells do. */
 #include "database_table.h"
 
+#include <glib/gstdio.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
@@ -63,11 +64,41 @@ static CsvTable *read_from(sqlite3 *database, const char *file, const char *name
   return NULL;
 }
 
-CsvTable *database_table_read(const char *file, const char *table, GError **error) {
+/* `name` is a path, or a URI with settings. *status is SQLite's, of the last thing it did. */
+static CsvTable *read_named(const char *name, const char *file, const char *table, int *status, GError **error) {
   sqlite3 *database = NULL;
-  CsvTable *read = sqlite3_open_v2(file, &database, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK
-                       ? read_from(database, file, table, error)
-                       : fail_database(database, file, error);
+  *status = sqlite3_open_v2(name, &database, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL);
+  CsvTable *read =
+      *status == SQLITE_OK ? read_from(database, file, table, error) : fail_database(database, file, error);
+  *status = sqlite3_errcode(database);
   sqlite3_close(database);
+  return read;
+}
+
+/* The file as one that nothing changes, for which SQLite needs no files of its own beside it; NULL where rows may still
+ * stand in its log. Owned by the caller. */
+static char *immutable_name(const char *file) {
+  g_autofree char *log = g_strconcat(file, "-wal", NULL), *path = g_canonicalize_filename(file, NULL);
+  g_autofree char *uri = g_filename_to_uri(path, NULL, NULL);
+  GStatBuf log_stat;
+  if (uri == NULL || (g_stat(log, &log_stat) == 0 && log_stat.st_size > 0))
+    return NULL;
+  return g_strconcat(uri, "?immutable=1", NULL);
+}
+
+CsvTable *database_table_read(const char *file, const char *table, GError **error) {
+  g_autofree char *path = g_canonicalize_filename(file, NULL); /* which is no URI, whatever the name */
+  g_autoptr(GError) problem = NULL;
+  int status;
+  CsvTable *read = read_named(path, file, table, &status, &problem);
+  g_autofree char *immutable = read == NULL && (status == SQLITE_READONLY || status == SQLITE_CANTOPEN)
+                                   ? immutable_name(file)
+                                   : NULL; /* a folder that takes no files */
+  if (immutable != NULL) {
+    g_clear_error(&problem);
+    read = read_named(immutable, file, table, &status, &problem);
+  }
+  if (read == NULL)
+    g_propagate_error(error, g_steal_pointer(&problem));
   return read;
 }

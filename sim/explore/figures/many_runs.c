@@ -5,6 +5,7 @@
 
 #include "error.h"
 #include "plan_order.h"
+#include "scratch_pool.h"
 
 static void many_run_clear(gpointer data) {
   ManyRun *run = data;
@@ -76,6 +77,7 @@ static void take(ManyRun *run, const Prediction *prediction) {
 typedef struct {
   GArray *runs;
   GError **problems; /* [runs] */
+  ScratchPool *scratches;
 } Jobs;
 
 /* A job is a run's number from 1. */
@@ -83,15 +85,17 @@ static void predict_one(gpointer job, gpointer data) {
   guint i = GPOINTER_TO_UINT(job) - 1;
   const Jobs *all = data;
   ManyRun *run = many_runs_get(all->runs, i);
-  g_autoptr(Prediction) prediction = predict(run->model, run->cluster, run->plan, &all->problems[i]);
+  g_autoptr(Prediction) prediction =
+      scratch_pool_predict(all->scratches, run->model, run->cluster, run->plan, &all->problems[i]);
   if (prediction != NULL)
     take(run, prediction);
 }
 
 gboolean many_runs_predict(GArray *runs, int n_threads, GError **error) {
   g_autofree GError **problems = g_new0(GError *, runs->len);
-  Jobs all = {runs, problems};
   int most = n_threads > 0 ? n_threads : (int)g_get_num_processors();
+  g_autoptr(ScratchPool) scratches = scratch_pool_new(most);
+  Jobs all = {runs, problems, scratches};
   GThreadPool *pool = g_thread_pool_new(predict_one, &all, most, FALSE, NULL);
   for (guint i = 0; i < runs->len; i++)
     g_thread_pool_push(pool, GUINT_TO_POINTER(i + 1), NULL);

@@ -1,9 +1,10 @@
-/* Columns are found by name, as other verbs write them. What all rows have in common goes into the title, what differs
- * into the labels:
+/* Columns are found by name, as other verbs write them. What all rows that are drawn have in common goes into the
+ * title, what differs into the labels:
  *
- *     model  gpus  tp  zero  …         title   … m, 64 GPUs
- *     m      64    1   1               label   tp 1, zero 1
- *     m      64    2   1                       tp 2, zero 1
+ *     model  gpus  tp  zero  …  mfu         title   … m, 64 GPUs
+ *     m      64    1   1        0.4         label   tp 1, zero 1
+ *     m      64    2   1        0.3                 tp 2, zero 1
+ *     m      8     4   2
  */
 #include "table_pictures.h"
 
@@ -18,10 +19,43 @@
 
 /* Of plans, in the order labels name them. */
 static const char *const plan_columns[] = {
-    "model",     "cluster",      "gpus",          "tp",        "pp",          "dp",
-    "cp",        "ep",           "chunks",        "schedule",  "micro_batch", "global_batch",
-    "seq_len",   "zero",         "zero_ranks",    "recompute", "precision",   "sequence_parallel",
-    "attention", "overlap_grad", "overlap_param", NULL};
+    "model",
+    "cluster",
+    "gpus",
+    "tp",
+    "pp",
+    "dp",
+    "cp",
+    "ep",
+    "chunks",
+    "schedule",
+    "micro_batch",
+    "global_batch",
+    "seq_len",
+    "zero",
+    "zero_ranks",
+    "recompute",
+    "framework",
+    "precision",
+    "recipe",
+    "sequence_parallel",
+    "attention",
+    "cp_comm",
+    "order",
+    "overlap_grad",
+    "overlap_param",
+    "overlap_p2p",
+    "steps",
+    "micro_batch_group",
+    "bucket",
+    "prefetch",
+    "contention",
+    "memory_cap_bytes",
+    "jitter",
+    "seed",
+    "grad_norm_barrier",
+    NULL,
+};
 
 static CsvTable *read_table(const char *file, GError **error) {
   return database_table_is(file) ? database_table_read(file, "configurations", error) : csv_table_read(file, error);
@@ -73,31 +107,43 @@ static gboolean read_fits(const CsvTable *table, guint row, int column, gboolean
                     g_array_index(table->lines, int, row), (char *)g_ptr_array_index(table->columns, column), text);
 }
 
-static gboolean differs(const CsvTable *table, int column) {
-  for (guint row = 1; row < csv_table_n_rows(table); row++)
-    if (strcmp(csv_table_cell(table, row, column), csv_table_cell(table, 0, column)) != 0)
+/* A table and those of its rows that are drawn. */
+typedef struct {
+  const CsvTable *table;
+  GArray *rows; /* of guint */
+} Drawn;
+
+static guint drawn_row(const Drawn *drawn, guint i) {
+  return g_array_index(drawn->rows, guint, i);
+}
+
+static gboolean differs(const Drawn *drawn, int column) {
+  for (guint i = 1; i < drawn->rows->len; i++)
+    if (strcmp(csv_table_cell(drawn->table, drawn_row(drawn, i), column),
+               csv_table_cell(drawn->table, drawn_row(drawn, 0), column)) != 0)
       return TRUE;
   return FALSE;
 }
 
 /* Says nothing that the other column does not say: as zero_ranks where it is all of dp. */
-static gboolean repeats(const CsvTable *table, int column, const char *other) {
-  int same = csv_table_find_column(table, other);
-  for (guint row = 0; row < csv_table_n_rows(table) && same >= 0 && same != column; row++)
-    if (strcmp(csv_table_cell(table, row, column), csv_table_cell(table, row, same)) != 0)
+static gboolean repeats(const Drawn *drawn, int column, const char *other) {
+  int same = csv_table_find_column(drawn->table, other);
+  for (guint i = 0; i < drawn->rows->len && same >= 0 && same != column; i++)
+    if (strcmp(csv_table_cell(drawn->table, drawn_row(drawn, i), column),
+               csv_table_cell(drawn->table, drawn_row(drawn, i), same)) != 0)
       return FALSE;
   return same >= 0 && same != column;
 }
 
 /* GArray of int: the columns labels are made of. */
-static GArray *label_columns(const CsvTable *table) {
+static GArray *label_columns(const Drawn *drawn) {
   GArray *columns = g_array_new(FALSE, FALSE, sizeof(int));
   for (const char *const *name = plan_columns; *name != NULL; name++) {
-    int column = csv_table_find_column(table, *name);
-    if (column >= 0 && differs(table, column) && !repeats(table, column, "dp"))
+    int column = csv_table_find_column(drawn->table, *name);
+    if (column >= 0 && differs(drawn, column) && !repeats(drawn, column, "dp"))
       g_array_append_val(columns, column);
   }
-  int id = csv_table_find_column(table, "id");
+  int id = csv_table_find_column(drawn->table, "id");
   if (columns->len == 0 && id >= 0)
     g_array_append_val(columns, id);
   return columns;
@@ -119,21 +165,22 @@ static char *row_label(const CsvTable *table, guint row, const GArray *columns) 
 }
 
 /* The cell that all rows have in this column; NULL: there is none. */
-static const char *common_cell(const CsvTable *table, const char *name) {
-  int column = csv_table_find_column(table, name);
-  if (column < 0 || differs(table, column) || *csv_table_cell(table, 0, column) == '\0')
+static const char *common_cell(const Drawn *drawn, const char *name) {
+  int column = csv_table_find_column(drawn->table, name);
+  if (column < 0 || differs(drawn, column))
     return NULL;
-  return csv_table_cell(table, 0, column);
+  const char *cell = csv_table_cell(drawn->table, drawn_row(drawn, 0), column);
+  return *cell != '\0' ? cell : NULL;
 }
 
 /* What it is a table of: "Pareto front of 26 configurations in sweep.csv: llama-3-70b on dgx-h100, 64 GPUs". Owned by
  * the caller. */
-static char *pareto_title(const CsvTable *table, const char *file, guint n_points) {
-  const char *model = common_cell(table, "model"), *cluster = common_cell(table, "cluster");
-  const char *gpus = common_cell(table, "gpus");
+static char *pareto_title(const Drawn *drawn, const char *file) {
+  const char *model = common_cell(drawn, "model"), *cluster = common_cell(drawn, "cluster");
+  const char *gpus = common_cell(drawn, "gpus");
   g_autofree char *base = g_path_get_basename(file);
   GString *title = g_string_new(NULL);
-  g_string_append_printf(title, "Pareto front of %u configurations in %s", n_points, base);
+  g_string_append_printf(title, "Pareto front of %u configurations in %s", drawn->rows->len, base);
   if (model != NULL)
     g_string_append_printf(title, ": %s", model);
   if (cluster != NULL)
@@ -157,25 +204,23 @@ typedef struct {
   double x_divisor, y_divisor;
 } ParetoAxes;
 
-/* GArray of ParetoPoint; labels live in `texts`. */
-static GArray *pareto_points(const CsvTable *table, const ParetoAxes *axes, GStringChunk *texts, GArray *fits,
-                             GError **error) {
+/* GArray of ParetoPoint, without labels, and of whether each fits, of the rows that have both numbers. */
+static GArray *pareto_points(Drawn *drawn, const ParetoAxes *axes, GArray *fits, GError **error) {
+  const CsvTable *table = drawn->table;
   g_autoptr(GArray) points = g_array_new(FALSE, FALSE, sizeof(ParetoPoint));
-  g_autoptr(GArray) columns = label_columns(table);
   for (guint row = 0; row < csv_table_n_rows(table); row++) {
-    ParetoPoint point;
+    ParetoPoint point = {0};
     gboolean is_fit;
     if (!read_number(table, row, axes->x, &point.x, error) || !read_number(table, row, axes->y, &point.y, error) ||
         !read_fits(table, row, axes->fits, &is_fit, error))
       return NULL;
     if (isnan(point.x) || isnan(point.y))
       continue;
-    g_autofree char *label = row_label(table, row, columns);
-    point.label = g_string_chunk_insert(texts, label);
     point.x /= axes->x_divisor;
     point.y /= axes->y_divisor;
     g_array_append_val(points, point);
     g_array_append_val(fits, is_fit);
+    g_array_append_val(drawn->rows, row);
   }
   if (points->len > 0)
     return g_steal_pointer(&points);
@@ -184,30 +229,51 @@ static GArray *pareto_points(const CsvTable *table, const ParetoAxes *axes, GStr
   return NULL;
 }
 
-Picture *table_pareto_picture(const char *file, const ParetoColumns *columns, GError **error) {
+/* The labels live in `texts`. */
+static void label_points(const Drawn *drawn, GArray *points, GStringChunk *texts) {
+  g_autoptr(GArray) columns = label_columns(drawn);
+  for (guint i = 0; i < points->len; i++) {
+    g_autofree char *label = row_label(drawn->table, drawn_row(drawn, i), columns);
+    g_array_index(points, ParetoPoint, i).label = g_string_chunk_insert(texts, label);
+  }
+}
+
+static gboolean choose_axes(const CsvTable *table, const ParetoColumns *columns, ParetoAxes *axes, GError **error) {
   static const char *const known_x[] = {"memory_peak_bytes", "peak_bytes", "memory_gb", "predicted_memory_gb", NULL};
   static const char *const known_y[] = {"tokens_per_s", "tokens_per_s_per_gpu", "mfu", NULL};
+  int fits = csv_table_find_column(table, "fits"), status = csv_table_find_column(table, "status");
+  axes->fits = fits >= 0 ? fits : status;
+  axes->x = choose_column(table, columns->x, known_x, error);
+  axes->y = axes->x >= 0 ? choose_column(table, columns->y, known_y, error) : -1;
+  return axes->y >= 0;
+}
+
+static Picture *pareto_picture_of(Drawn *drawn, const char *file, const ParetoColumns *columns, GError **error) {
+  ParetoAxes axes;
+  if (!choose_axes(drawn->table, columns, &axes, error))
+    return NULL;
+  g_autofree char *xlabel = axis_name(drawn->table, axes.x, &axes.x_divisor);
+  g_autofree char *ylabel = axis_name(drawn->table, axes.y, &axes.y_divisor);
+  g_autoptr(GArray) fits = g_array_new(FALSE, FALSE, sizeof(gboolean));
+  g_autoptr(GArray) points = pareto_points(drawn, &axes, fits, error);
+  if (points == NULL)
+    return NULL;
+  g_autoptr(GStringChunk) texts = g_string_chunk_new(4096);
+  label_points(drawn, points, texts);
+  ParetoPoint *first = (ParetoPoint *)(void *)points->data;
+  pareto_rank(first, (const gboolean *)(void *)fits->data, (int)points->len);
+  g_autofree char *title = pareto_title(drawn, file);
+  const ParetoLook look = {columns->title != NULL ? columns->title : title, xlabel, ylabel, 0};
+  return plot_pareto(first, (int)points->len, &look, error);
+}
+
+Picture *table_pareto_picture(const char *file, const ParetoColumns *columns, GError **error) {
   g_autoptr(CsvTable) table = read_table(file, error);
   if (table == NULL)
     return NULL;
-  int fits_column = csv_table_find_column(table, "fits"), status = csv_table_find_column(table, "status");
-  ParetoAxes axes = {.fits = fits_column >= 0 ? fits_column : status};
-  axes.x = choose_column(table, columns->x, known_x, error);
-  axes.y = axes.x >= 0 ? choose_column(table, columns->y, known_y, error) : -1;
-  if (axes.y < 0)
-    return NULL;
-  g_autofree char *xlabel = axis_name(table, axes.x, &axes.x_divisor);
-  g_autofree char *ylabel = axis_name(table, axes.y, &axes.y_divisor);
-  g_autoptr(GStringChunk) texts = g_string_chunk_new(4096);
-  g_autoptr(GArray) fits = g_array_new(FALSE, FALSE, sizeof(gboolean));
-  g_autoptr(GArray) points = pareto_points(table, &axes, texts, fits, error);
-  if (points == NULL)
-    return NULL;
-  ParetoPoint *first = (ParetoPoint *)(void *)points->data;
-  pareto_rank(first, (const gboolean *)(void *)fits->data, (int)points->len);
-  g_autofree char *title = pareto_title(table, file, points->len);
-  const ParetoLook look = {columns->title != NULL ? columns->title : title, xlabel, ylabel, 0};
-  return plot_pareto(first, (int)points->len, &look, error);
+  g_autoptr(GArray) rows = g_array_new(FALSE, FALSE, sizeof(guint));
+  Drawn drawn = {table, rows};
+  return pareto_picture_of(&drawn, file, columns, error);
 }
 
 /* In the order in which the table brings series up; stable within. */

@@ -15,12 +15,14 @@
 struct SweepWorker {
   const SweepProblem *problem;
   SpaceReader *reader;
+  PredictScratch *scratch; /* neighbours of a range are often of one structure */
 };
 
 SweepWorker *sweep_worker_new(const SweepProblem *problem) {
   SweepWorker *worker = g_new0(SweepWorker, 1);
   worker->problem = problem;
   worker->reader = space_reader_new(problem->space);
+  worker->scratch = predict_scratch_new();
   return worker;
 }
 
@@ -28,6 +30,7 @@ void sweep_worker_free(SweepWorker *worker) {
   if (worker == NULL)
     return;
   space_reader_free(worker->reader);
+  predict_scratch_free(worker->scratch);
   g_free(worker);
 }
 
@@ -96,7 +99,7 @@ void sweep_worker_try(SweepWorker *worker, gint64 index, SweepRow *row) {
   sweep_row_set_plan(row, problem->table, point.plan);
   if (problem->prune && is_settled(problem, &point, row))
     return;
-  g_autoptr(Prediction) prediction = predict(point.model, point.cluster, point.plan, &error);
+  g_autoptr(Prediction) prediction = predict_with(worker->scratch, point.model, point.cluster, point.plan, &error);
   if (prediction != NULL)
     set_prediction(problem, prediction, row);
   else

@@ -11,7 +11,7 @@
 
 struct Arrivals {
   const Trace *trace;
-  gint32 **match;
+  gint32 **match; /* the program's own where its ops are shared; else owned */
   int n_groups;
   int *count;      /* [n_groups] collectives of the group on one member */
   gint64 **latest; /* [n_groups] [instances × count]; NULL where the own start is the last */
@@ -94,14 +94,23 @@ static void collect_starts(Arrivals *arrivals) {
   }
 }
 
+static void match(Arrivals *arrivals) {
+  const Program *program = arrivals->trace->program;
+  if (program->shared != NULL) {
+    arrivals->match = program->shared->match;
+    return;
+  }
+  gboolean matched = program_match(program, &arrivals->match, NULL);
+  g_assert(matched); /* a Program that ran has been verified */
+}
+
 Arrivals *arrivals_new(const Trace *trace) {
   Arrivals *arrivals = g_new0(Arrivals, 1);
   arrivals->trace = trace;
   arrivals->n_groups = (int)trace->program->groups->len;
   arrivals->count = g_new0(int, arrivals->n_groups + 1);
   arrivals->latest = g_new0(gint64 *, arrivals->n_groups + 1);
-  gboolean matched = program_match(trace->program, &arrivals->match, NULL);
-  g_assert(matched); /* a Program that ran has been verified */
+  match(arrivals);
 
   count_collectives(arrivals);
   allocate_latest(arrivals);
@@ -117,7 +126,8 @@ Arrivals *arrivals_new(const Trace *trace) {
 void arrivals_free(Arrivals *arrivals) {
   if (!arrivals)
     return;
-  program_match_free(arrivals->trace->program, arrivals->match);
+  if (arrivals->trace->program->shared == NULL)
+    program_match_free(arrivals->trace->program, arrivals->match);
   for (int g = 0; g < arrivals->n_groups; g++)
     g_free(arrivals->latest[g]);
   g_free(arrivals->latest);

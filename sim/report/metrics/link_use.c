@@ -6,34 +6,39 @@ typedef struct {
   double out_ns[TIMING_MAX_WAYS], in_ns[TIMING_MAX_WAYS];
 } Taken;
 
+static void add(Taken *taken, const WayLoad *load, double out_ns, double in_ns) {
+  for (int way = 0; way < TIMING_MAX_WAYS; way++) {
+    taken->out_ns[way] += out_ns * load->share[way] / TIMING_WHOLE_WAY;
+    taken->in_ns[way] += in_ns * load->share[way] / TIMING_WHOLE_WAY;
+  }
+}
+
 static void add_transfer(Taken *taken, const Timing *timing, const Op *op) {
   const WayLoad *load = &timing->loads[op->work];
   gint64 run_ns = timing->transfers[op->work].run_ns;
   double wire_ns = (double)(run_ns - MIN(load->latency_ns, run_ns));
-  for (int way = 0; way < TIMING_MAX_WAYS; way++) {
-    double taken_ns = wire_ns * load->share[way] / TIMING_WHOLE_WAY;
-    taken->out_ns[way] += op->kind == OP_RECV ? 0 : taken_ns;
-    taken->in_ns[way] += op->kind == OP_SEND ? 0 : taken_ns;
-  }
+  add(taken, load, op->kind == OP_RECV ? 0 : wire_ns, op->kind == OP_SEND ? 0 : wire_ns);
 }
 
-/* Of the last step. */
+/* Of the last step. Collectives of tp take no more than they would alone: where they are slowed, or wait for a member,
+ * they are under way for longer. */
 static Taken taken_by(const Trace *trace, const Metrics *metrics, int rank) {
   const OpList *list = trace_list(trace, rank);
   Taken taken = {{0}};
+  double tp_ns = 0;
   for (int i = 0; i < list->n_ops; i++) {
     const Op *op = &list->ops[i];
-    if (op->step == trace->program->n_steps - 1 && op->kind != OP_COMPUTE && op->kind != OP_HOST &&
-        !link_is_of_tp(trace->program, op))
+    if (op->step != trace->program->n_steps - 1 || op->kind == OP_COMPUTE || op->kind == OP_HOST)
+      continue;
+    if (link_is_of_tp(trace->program, op))
+      tp_ns += (double)trace->timing->transfers[op->work].run_ns;
+    else
       add_transfer(&taken, trace->timing, op);
   }
   const RankBreakdown *breakdown = &metrics->ranks[rank];
-  double tp_ns = (double)(breakdown->hidden_ns[AXIS_TP] + breakdown->exposed_ns[AXIS_TP]);
-  for (int way = 0; way < TIMING_MAX_WAYS; way++) {
-    double taken_ns = tp_ns * trace->timing->tp.share[way] / TIMING_WHOLE_WAY;
-    taken.out_ns[way] += taken_ns;
-    taken.in_ns[way] += taken_ns;
-  }
+  const double under_way_ns = (double)(breakdown->hidden_ns[AXIS_TP] + breakdown->exposed_ns[AXIS_TP]);
+  tp_ns = trace->program->expanded ? MIN(tp_ns, under_way_ns) : under_way_ns;
+  add(&taken, &trace->timing->tp, tp_ns, tp_ns);
   return taken;
 }
 

@@ -14,11 +14,12 @@ typedef struct {
   gboolean holds;
 } Cursor;
 
-/* The lists that are not empty, and the time of each one's next op apart, so that the earliest is found without a jump:
- * which list is next is as good as random. */
+/* The lists that are not empty, by the time of their next op, earlier lists first where times are equal. A list whose
+ * op was taken moves back among them, mostly by a place or two. */
 typedef struct {
   Cursor cursors[N_LISTS];
-  gint64 next_ns[N_LISTS]; /* G_MAXINT64 when none is left */
+  gint64 next_ns[N_LISTS]; /* of each in `order`; G_MAXINT64 when none is left */
+  int order[N_LISTS];      /* of cursors */
   int n;
 } Merge;
 
@@ -60,7 +61,7 @@ static void replay_clear(Replay *replay) {
 }
 
 /* Which lists an op belongs to; an op that never started or ended changes nothing there. */
-static guint8 op_flags(const Replay *replay, const Op *op, gsize record) {
+static inline guint8 op_flags(const Replay *replay, const Op *op, gsize record) {
   guint8 flags = replay->flags[op->effect];
   if (flags && replay->trace->start_ns[record] < 0)
     flags &= ~HAS_HOLD;
@@ -93,9 +94,24 @@ static void sort_ops(Replay *replay, int rank, int offsets[N_LISTS + 1]) {
   }
 }
 
-static void merge_look(Merge *merge, int c) {
+/* Put cursor `c` in its place among those behind `from`, which are in order; `from` itself is free. */
+static inline void merge_place_back(Merge *merge, int c, int from, int n) {
   const Cursor *cursor = &merge->cursors[c];
-  merge->next_ns[c] = cursor->next < cursor->end ? cursor->time_ns[*cursor->next] : G_MAXINT64;
+  gint64 next_ns = cursor->next < cursor->end ? cursor->time_ns[*cursor->next] : G_MAXINT64;
+  int at = from;
+  for (; at + 1 < n &&
+         (merge->next_ns[at + 1] < next_ns || (merge->next_ns[at + 1] == next_ns && merge->order[at + 1] < c));
+       at++) {
+    merge->next_ns[at] = merge->next_ns[at + 1];
+    merge->order[at] = merge->order[at + 1];
+  }
+  merge->next_ns[at] = next_ns;
+  merge->order[at] = c;
+}
+
+static void merge_begin(Merge *merge) {
+  for (int c = merge->n - 1; c >= 0; c--) /* the later ones are in order behind it */
+    merge_place_back(merge, c, c, merge->n);
 }
 
 static void merge_init(Merge *merge, Replay *replay, int rank) {
@@ -111,31 +127,21 @@ static void merge_init(Merge *merge, Replay *replay, int rank) {
                                         .end = replay->indices + offsets[l + 1],
                                         .time_ns = (holds ? trace->start_ns : trace->end_ns) + trace->first[rank],
                                         .holds = holds};
-    merge_look(merge, merge->n++);
+    merge->n++;
   }
-}
-
-/* The first of those with the earliest time; its time in *time_ns. */
-static int merge_first(const Merge *merge, gint64 *time_ns) {
-  int first = 0;
-  *time_ns = G_MAXINT64;
-  for (int c = 0; c < merge->n; c++) {
-    gboolean earlier = merge->next_ns[c] < *time_ns;
-    first = earlier ? c : first;
-    *time_ns = earlier ? merge->next_ns[c] : *time_ns;
-  }
-  return first;
+  merge_begin(merge);
 }
 
 /* The next change of the merge, as an index into replay->changes; −1 when none is left. */
-static int merge_next(Merge *merge, const OpList *list, gint64 *time_ns) {
-  int first = merge_first(merge, time_ns);
+static inline int merge_next(Merge *merge, const OpList *list, gint64 *time_ns) {
+  *time_ns = merge->n > 0 ? merge->next_ns[0] : G_MAXINT64;
   if (*time_ns == G_MAXINT64)
     return -1;
+  int first = merge->order[0];
   Cursor *cursor = &merge->cursors[first];
   int change = 2 * list->ops[*cursor->next].effect + cursor->holds;
   cursor->next++;
-  merge_look(merge, first);
+  merge_place_back(merge, first, 0, merge->n);
   return change;
 }
 

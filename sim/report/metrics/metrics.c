@@ -196,12 +196,12 @@ static gboolean host_is_ahead(const Walk *walk, gint32 i) {
 /* What the compute stream did during op `i`. A run of kernels between collectives is split here, at no cost per kernel:
  * what it takes longer than with the host far ahead is the host's, the rest (speed factors, jitter) its kernels'. In
  * *scratch, where it is not kept. */
-static const Split *split_running(const Walk *walk, gint32 i, const Work *work, Split *scratch) {
+static const Split *split_running(const Walk *walk, gint32 i, const Work *work, gboolean is_ahead, Split *scratch) {
   const Timing *timing = walk->trace->timing;
   gint32 w = walk->list->ops[i].work;
   OpTime time = timing->works[w];
   gint64 start_ns = walk->start_ns[i], end_ns = walk->end_ns[i], issue_ns = walk->issue_ns[i];
-  if (host_is_ahead(walk, i))
+  if (is_ahead)
     return &walk->ahead[w].split;
   *scratch = (Split){0};
   if (work->piece < 0) {
@@ -219,8 +219,9 @@ static const Split *split_running(const Walk *walk, gint32 i, const Work *work, 
 static void charge_inside(Walk *walk, gint32 i, const Work *work, gint64 from_ns, gint64 to_ns) {
   Split scratch;
   const Split *split = &scratch;
+  gboolean is_ahead = host_is_ahead(walk, i);
   if (from_ns == walk->start_ns[i] && to_ns == walk->end_ns[i]) {
-    split = split_running(walk, i, work, &scratch);
+    split = split_running(walk, i, work, is_ahead, &scratch);
   } else {
     scratch = (Split){0};
     timing_charge_part(walk->trace->timing, work, walk->start_ns[i], walk->issue_ns[i], from_ns, to_ns,
@@ -231,7 +232,7 @@ static void charge_inside(Walk *walk, gint32 i, const Work *work, gint64 from_ns
   for (int axis = 0; axis < N_ITEM_AXES; axis++)
     walk->out->hidden_ns[axis] += split->hidden_ns[axis];
   gint64 kernels_ns = split->charged_ns[CHARGE_COMPUTE] + split->charged_ns[CHARGE_RECOMPUTE];
-  overlap_add_op(walk->overlap, i, from_ns, to_ns, kernels_ns, host_is_ahead(walk, i));
+  overlap_add_op(walk->overlap, i, from_ns, to_ns, kernels_ns, is_ahead);
 }
 
 static void charge_running(Walk *walk, gint32 i, const Work *work) {

@@ -106,5 +106,7 @@ char *step_report_plan_line(const Plan *plan) {
     g_string_append_printf(line, "; %s", plan->schedule);
   g_string_append_printf(line, "; %s, recompute %s, %s attention", precision_info(plan->precision)->name,
                          recompute_names()[plan->recompute], attention_names()[plan->attention]);
+  if (plan->framework != NULL)
+    g_string_append_printf(line, "; as %s", plan->framework);
   return g_string_free(line, FALSE);
 }

@@ -17,6 +17,12 @@ double part_parameters_once(const Workload *workload, const Part *part, Piece ke
   return part_parameters(workload, part) - (has_other ? (double)workload->shared_parameters : 0);
 }
 
+double part_flops(const Workload *workload, Phase phase, const Part *part) {
+  return part->n_embedding * workload->work[PIECE_EMBEDDING][phase].flops +
+         part->n_layers * workload->work[PIECE_LAYER][phase].flops +
+         part->n_head * workload->work[PIECE_HEAD][phase].flops;
+}
+
 gint32 part_work(Program *program, const Workload *workload, Phase phase, const Part *part) {
   Work work = {.phase = phase,
                .n_embedding = part->n_embedding,
@@ -26,9 +32,7 @@ gint32 part_work(Program *program, const Workload *workload, Phase phase, const 
                .piece = -1,
                .first_item = -1,
                .last_item = -1};
-  work.flops = part->n_embedding * workload->work[PIECE_EMBEDDING][phase].flops +
-               part->n_layers * workload->work[PIECE_LAYER][phase].flops +
-               part->n_head * workload->work[PIECE_HEAD][phase].flops;
+  work.flops = part_flops(workload, phase, part);
   return program_work(program, &work);
 }
 
@@ -166,6 +170,31 @@ int lowering_replicas(const Workload *workload) {
 
 gboolean lowering_gathers_early(const Workload *workload) {
   return lowering_shards(workload) > 1 && (workload->plan->zero == 3 || workload->plan->overlap_param);
+}
+
+double tied_gradient_bytes(const Workload *workload) {
+  /* sharded gradients are summed shard by shard */
+  return workload->tied_parameters * workload->plan->recipe.gradients / lowering_shards(workload);
+}
+
+double copied_gradient_bytes(const Workload *workload, int stage) {
+  return (double)workload->stages[stage].parameters * workload->plan->recipe.gradients / lowering_shards(workload);
+}
+
+double whole_gradient_bytes(const Workload *workload, int rank) {
+  double parameters = 0;
+  for (int stage = 0; stage < workload->n_stages; stage++)
+    if (workload->placement->stage_rank[stage] == rank)
+      parameters += workload->stages[stage].whole_parameters;
+  return parameters * workload->plan->recipe.gradients / lowering_shards(workload);
+}
+
+double optimizer_parameters(const Workload *workload, int rank) {
+  double parameters = 0;
+  for (int stage = 0; stage < workload->n_stages; stage++)
+    if (workload->placement->stage_rank[stage] == rank)
+      parameters += workload_optimizer_parameters(workload, stage);
+  return parameters;
 }
 
 double moved_parameters(const Workload *workload, const Moved *moved) {

@@ -14,6 +14,7 @@ double part_parameters(const Workload *workload, const Part *part); /* that it c
 /* The same, but a matrix that embedding and head share on one pipeline rank only with `keeper`, one of the two. Over
  * all parts this sums to the stages' parameters. */
 double part_parameters_once(const Workload *workload, const Part *part, Piece keeper);
+double part_flops(const Workload *workload, Phase phase, const Part *part);
 /* Index of the Work that does `part` in `phase`. */
 gint32 part_work(Program *program, const Workload *workload, Phase phase, const Part *part);
 /* The whole stage. */
@@ -44,6 +45,12 @@ double moved_parameters(const Workload *workload, const Moved *moved);
 /* A collective of `bytes` on the dp stream over the axes given (a subset of dp), for a stage's `moved`. */
 Op dp_collective(Program *program, const Workload *workload, ActionKind action, int stage, Collective collective,
                  AxisSet axes, const Moved *moved, double bytes);
+
+/* What the optimizer pass moves and updates, by rank or stage. Bytes as Transfer.bytes. */
+double tied_gradient_bytes(const Workload *workload);
+double copied_gradient_bytes(const Workload *workload, int stage);
+double whole_gradient_bytes(const Workload *workload, int rank);
+double optimizer_parameters(const Workload *workload, int rank);
 
 /* An activation or gradient on its way from one stage to another. */
 typedef struct {

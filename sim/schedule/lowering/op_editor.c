@@ -30,6 +30,13 @@ gint32 op_editor_copy(OpEditor *editor, int old_index) {
   return index;
 }
 
+void op_editor_copy_first(OpEditor *editor, int n) {
+  g_assert(editor->ops->len == 0); /* so every op keeps its index */
+  g_array_append_vals(editor->ops, editor->list->ops, (guint)n);
+  for (int i = 0; i < n; i++)
+    editor->moved[i] = i;
+}
+
 void op_editor_set_moved(OpEditor *editor, int old_index, gint32 new_index) {
   editor->moved[old_index] = new_index;
 }

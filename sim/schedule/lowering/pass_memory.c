@@ -7,83 +7,26 @@
  *     gather   ZeRO-3: holds the gathered piece until the last op that uses it has ended
  *     B        ZeRO ≥ 2: holds the whole gradient of its pieces until their reduce-scatter has ended; where the order
  *              says when to reduce, a stage's first B holds the whole stage's */
+#include "effect_recipes.h"
 #include "lowering.h"
 #include "state_memory.h"
 
-static void set_residents(Program *program, const Lowering *lowering) {
-  const Plan *plan = lowering->workload->plan;
+void memory_set_residents(Program *program, const Workload *workload) {
+  const Plan *plan = workload->plan;
   for (int stage = 0; stage < program->n_stages; stage++) {
-    double parameters = lowering->workload->stages[stage].parameters;
-    StateBytes state = state_memory(&plan->recipe, parameters, plan->zero, lowering_shards(lowering->workload));
-    double *resident = program->ranks[lowering->order->placement->stage_rank[stage]].resident;
+    double parameters = workload->stages[stage].parameters;
+    StateBytes state = state_memory(&plan->recipe, parameters, plan->zero, lowering_shards(workload));
+    double *resident = program->ranks[workload->placement->stage_rank[stage]].resident;
     resident[MEMORY_WEIGHTS] += state.weights_bytes;
     resident[MEMORY_GRADIENTS] += state.gradients_bytes;
     resident[MEMORY_OPTIMIZER] += state.optimizer_bytes;
   }
   for (int rank = 0; rank < program->n_ranks; rank++)
-    program->ranks[rank].resident[MEMORY_BUFFERS] += lowering->workload->framework_bytes;
+    program->ranks[rank].resident[MEMORY_BUFFERS] += workload->framework_bytes;
 }
 
-PieceMemory part_memory(const Workload *workload, const Part *part) {
-  int counts[N_PIECES] = {
-      [PIECE_EMBEDDING] = part->n_embedding, [PIECE_LAYER] = part->n_layers, [PIECE_HEAD] = part->n_head};
-  PieceMemory sum = {0};
-  for (int piece = 0; piece < N_PIECES; piece++) {
-    const PieceMemory *one = &workload->memory[piece];
-    sum.saved_bytes += counts[piece] * one->saved_bytes;
-    sum.released_by_I += counts[piece] * one->released_by_I;
-    sum.held_for_W += counts[piece] * one->held_for_W;
-    if (counts[piece] > 0 && piece != PIECE_EMBEDDING)
-      sum.transient_bytes = MAX(sum.transient_bytes, one->transient_bytes);
-  }
-  if (part->n_embedding > 0) { /* last of all in a backward: what the others saved is gone by then */
-    const PieceMemory *embedding = &workload->memory[PIECE_EMBEDDING];
-    const double gone = sum.saved_bytes - counts[PIECE_EMBEDDING] * embedding->saved_bytes;
-    sum.transient_bytes = MAX(sum.transient_bytes, embedding->transient_bytes - gone);
-  }
-  return sum;
-}
-
-static void add_activations(Effect *effect, const Op *op, const PieceMemory *memory) {
-  double *hold = &effect->hold[MEMORY_ACTIVATIONS], *drop = &effect->drop[MEMORY_ACTIVATIONS];
-  switch ((ActionKind)op->action) {
-  case ACTION_F:
-    *hold += memory->saved_bytes;
-    break;
-  case ACTION_B:
-    *hold += memory->transient_bytes;
-    *drop += memory->transient_bytes + memory->saved_bytes;
-    break;
-  case ACTION_I:
-    *hold += memory->transient_bytes + memory->held_for_W;
-    *drop += memory->transient_bytes + memory->released_by_I;
-    break;
-  case ACTION_W:
-    *drop += memory->saved_bytes - memory->released_by_I + memory->held_for_W;
-    break;
-  default:
-    break; /* optimizer: in place */
-  }
-}
-
-/* Bytes a collective or a receive keeps in a buffer until its user has ended. */
-static double buffered_bytes(const Program *program, const Workload *workload, const Op *op) {
-  const Transfer *transfer = &g_array_index(program->transfers, Transfer, op->work);
-  if (op->kind == OP_RECV)
-    return transfer->bytes;
-  if (op->kind == OP_COLLECTIVE && op->action == ACTION_UNSHARD && workload->plan->zero == 3)
-    return transfer->bytes;
-  return 0;
-}
-
-/* ZeRO-3: what embedding and head share stays from the embedding's forward, which drops that much less, to the head's.
- */
-static double kept_bytes(const Workload *workload, const Op *op, const Part *part) {
-  if (workload->plan->zero < 3 || lowering_shards(workload) == 1 || op->action != ACTION_F)
-    return 0;
-  double parameters =
-      part_parameters_once(workload, part, PIECE_HEAD) - part_parameters_once(workload, part, PIECE_EMBEDDING);
-  return parameters * workload->plan->recipe.weights;
+static gboolean holds_buffer(const Op *op, const Plan *plan) {
+  return op->kind == OP_RECV || (op->kind == OP_COLLECTIVE && op->action == ACTION_UNSHARD && plan->zero == 3);
 }
 
 static gboolean is_reduce_of(const Op *op, gint32 backward) {
@@ -91,20 +34,20 @@ static gboolean is_reduce_of(const Op *op, gint32 backward) {
 }
 
 /* ZeRO ≥ 2: the unreduced gradient of a backward lives until the last collective that reads it. */
-static void add_gradient_buffers(OpList *list, Effect *effects, int index, double bytes) {
+static void add_gradient_buffers(TermList *terms, const OpList *list, int index) {
   int last = -1;
   for (int i = index + 1; i < list->n_ops && i <= index + 2; i++)
     if (is_reduce_of(&list->ops[i], index))
       last = i;
   if (last < 0)
     return;
-  effects[index].hold[MEMORY_BUFFERS] += bytes;
-  effects[last].drop[MEMORY_BUFFERS] += bytes;
+  term_list_add(terms, index, TERM_HOLD_GRADIENT, 0, list->ops[index].work);
+  term_list_add(terms, last, TERM_DROP_GRADIENT, 0, list->ops[index].work);
 }
 
 /* The same where the order says when to reduce: a stage's gradient is held from its first backward to its collectives'
  * end. */
-static void add_stage_gradients(const Program *program, const OpList *list, const Workload *workload, Effect *effects) {
+static void add_stage_gradients(TermList *terms, const Program *program, const OpList *list) {
   g_autofree gint32 *first = g_new(gint32, program->n_stages), *last = g_new(gint32, program->n_stages);
   for (int stage = 0; stage < program->n_stages; stage++)
     first[stage] = last[stage] = -1;
@@ -118,10 +61,8 @@ static void add_stage_gradients(const Program *program, const OpList *list, cons
   for (int stage = 0; stage < program->n_stages; stage++) {
     if (last[stage] < 0)
       continue;
-    Part part = part_of_stage(workload, stage);
-    double bytes = part_parameters(workload, &part) * workload->plan->recipe.gradients;
-    effects[first[stage]].hold[MEMORY_BUFFERS] += bytes;
-    effects[last[stage]].drop[MEMORY_BUFFERS] += bytes;
+    term_list_add(terms, first[stage], TERM_HOLD_STAGE_GRADIENT, 0, stage);
+    term_list_add(terms, last[stage], TERM_DROP_STAGE_GRADIENT, 0, stage);
   }
 }
 
@@ -132,7 +73,7 @@ static gboolean uses(const Op *op, const Op *arrived) {
 }
 
 /* What arrives is held when it is under way, and dropped when the last op that waits for it has ended. */
-static void add_arrivals(const Program *program, const OpList *list, const Workload *workload, Effect *effects) {
+static void add_arrivals(TermList *terms, const OpList *list, const Plan *plan) {
   g_autofree gint32 *user = g_new(gint32, list->n_ops + 1);
   for (int i = 0; i < list->n_ops; i++) {
     const Op *op = &list->ops[i];
@@ -143,36 +84,66 @@ static void add_arrivals(const Program *program, const OpList *list, const Workl
   }
   for (int i = 0; i < list->n_ops; i++) {
     const Op *op = &list->ops[i];
-    if (op->kind == OP_COMPUTE || op->kind == OP_HOST)
+    if (!holds_buffer(op, plan))
       continue;
-    double bytes = buffered_bytes(program, workload, op);
-    effects[i].hold[MEMORY_BUFFERS] += bytes;
+    term_list_add(terms, i, TERM_HOLD_BUFFER, 0, op->work);
     if (user[i] >= 0)
-      effects[user[i]].drop[MEMORY_BUFFERS] += bytes;
+      term_list_add(terms, user[i], TERM_DROP_BUFFER, 0, op->work);
   }
 }
 
-static void annotate_rank(Program *program, OpList *list, const Lowering *lowering) {
+static void add_terms(TermList *terms, const Program *program, const OpList *list, const Lowering *lowering) {
   const Workload *workload = lowering->workload;
-  g_autofree Effect *effects = g_new0(Effect, list->n_ops + 1);
-  add_arrivals(program, list, workload, effects);
+  const Order *order = lowering->order;
+  add_arrivals(terms, list, workload->plan);
   gboolean holds_gradients = workload->plan->zero >= 2;
-  if (holds_gradients && lowering->order->has_reduce_grad)
-    add_stage_gradients(program, list, workload, effects);
+  if (holds_gradients && order->has_reduce_grad)
+    add_stage_gradients(terms, program, list);
+  /* what embedding and head share stays from the embedding's forward to the head's */
+  gboolean keeps_shared = !order->has_unshard && workload->plan->zero == 3 && lowering_shards(workload) > 1;
   for (int i = 0; i < list->n_ops; i++) {
     const Op *op = &list->ops[i];
     if (op->kind != OP_COMPUTE || op->action == ACTION_OPTIMIZER)
       continue;
-    Part part = part_of_op(program, op);
-    PieceMemory memory = part_memory(workload, &part);
-    add_activations(&effects[i], op, &memory);
-    if (!lowering->order->has_unshard)
-      effects[i].drop[MEMORY_BUFFERS] += kept_bytes(workload, op, &part);
-    if (holds_gradients && !lowering->order->has_reduce_grad && action_completes_gradient(op->action))
-      add_gradient_buffers(list, effects, i, part_parameters(workload, &part) * workload->plan->recipe.gradients);
+    term_list_add(terms, i, TERM_ACTIVATIONS, op->action, op->work);
+    if (keeps_shared && op->action == ACTION_F)
+      term_list_add(terms, i, TERM_KEPT, 0, op->work);
+    if (holds_gradients && !order->has_reduce_grad && action_completes_gradient(op->action))
+      add_gradient_buffers(terms, list, i);
   }
-  for (int i = 0; i < list->n_ops; i++)
-    list->ops[i].effect = program_effect(program, &effects[i]);
+}
+
+EffectRecipes *memory_recipes(Program *program, const Lowering *lowering, int n_steps) {
+  EffectRecipes *recipes = effect_recipes_new();
+  for (int rank = 0; rank < program->n_ranks; rank++) {
+    OpList step = program->ranks[rank];
+    step.n_ops /= n_steps;
+    g_auto(TermList) terms;
+    term_list_init(&terms, step.n_ops);
+    add_terms(&terms, program, &step, lowering);
+    for (int i = 0; i < step.n_ops; i++)
+      step.ops[i].effect = effect_recipes_find(recipes, &terms, i);
+    for (int i = step.n_ops; i < program->ranks[rank].n_ops; i++)
+      step.ops[i].effect = step.ops[i - step.n_ops].effect;
+  }
+  return recipes;
+}
+
+/* Effects by value, in the order in which ops have them. */
+static void number_effects(Program *program, const EffectRecipes *recipes, const Workload *workload) {
+  gint32 n_recipes = effect_recipes_count(recipes);
+  g_autofree gint32 *number = g_new(gint32, n_recipes); /* of each recipe; −1: none yet */
+  for (gint32 recipe = 0; recipe < n_recipes; recipe++)
+    number[recipe] = recipe == EFFECT_RECIPE_NONE ? 0 : -1;
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    for (int i = 0; i < program->ranks[rank].n_ops; i++) {
+      gint32 recipe = program->ranks[rank].ops[i].effect;
+      if (number[recipe] < 0) {
+        Effect effect = effect_recipes_evaluate(recipes, recipe, program, workload);
+        number[recipe] = program_effect(program, &effect);
+      }
+      program->ranks[rank].ops[i].effect = number[recipe];
+    }
 }
 
 /* A bare order: shares of the rank's whole, one per chunk. */
@@ -202,7 +173,9 @@ void pass_memory(Program *program, const Lowering *lowering) {
       hold_shares(program, lowering->held);
     return;
   }
-  set_residents(program, lowering);
-  for (int rank = 0; rank < program->n_ranks; rank++)
-    annotate_rank(program, &program->ranks[rank], lowering);
+  if (lowering->no_effects)
+    return;
+  memory_set_residents(program, lowering->workload);
+  g_autoptr(EffectRecipes) recipes = memory_recipes(program, lowering, 1);
+  number_effects(program, recipes, lowering->workload);
 }

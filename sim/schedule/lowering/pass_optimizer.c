@@ -34,13 +34,11 @@ static void add_tied_gradient(Program *program, OpEditor *editor, const Lowering
   if (workload->tied_parameters == 0 || first == last || (rank != first && rank != last))
     return;
   Group group = {.name = "embedding", .spans_pp = TRUE, .pp_first = first, .pp_last = last, .charge = AXIS_PP};
-  /* sharded gradients are summed shard by shard */
-  double bytes = workload->tied_parameters * workload->plan->recipe.gradients / lowering_shards(workload);
   Transfer transfer = {.group = program_group(program, &group),
                        .source = -1,
                        .target = -1,
                        .collective = COLLECTIVE_ALL_REDUCE,
-                       .bytes = bytes};
+                       .bytes = tied_gradient_bytes(workload)};
   Op op = op_new(OP_COLLECTIVE, STREAM_DP, ACTION_TIED_GRAD, -1, -1);
   op.work = program_transfer(program, &transfer);
   add_after_last(&op, editor->ops, STREAM_COMPUTE);
@@ -67,8 +65,7 @@ static void add_copied_gradient(Program *program, OpEditor *editor, const Worklo
                        .source = -1,
                        .target = -1,
                        .collective = COLLECTIVE_ALL_REDUCE,
-                       .bytes = (double)workload->stages[stage].parameters * workload->plan->recipe.gradients /
-                                lowering_shards(workload)};
+                       .bytes = copied_gradient_bytes(workload, stage)};
   Op op = op_new(OP_COLLECTIVE, STREAM_DP, ACTION_COPY_GRAD, stage, -1);
   op.work = program_transfer(program, &transfer);
   op_add_after(&op, last_of_stage(editor->ops, workload, stage));
@@ -91,16 +88,12 @@ static void add_whole_gradients(Program *program, OpEditor *editor, const Loweri
   const Workload *workload = lowering->workload;
   if (!workload->plan->sequence_parallel || workload->plan->tp == 1)
     return;
-  double parameters = 0;
-  for (int stage = 0; stage < program->n_stages; stage++)
-    if (lowering->order->placement->stage_rank[stage] == rank)
-      parameters += workload->stages[stage].whole_parameters;
   Group group = {.name = "tp", .axes = AXIS_BIT(AXIS_TP), .pp_first = -1, .pp_last = -1, .charge = AXIS_TP};
   Transfer transfer = {.group = program_group(program, &group),
                        .source = -1,
                        .target = -1,
                        .collective = COLLECTIVE_ALL_REDUCE,
-                       .bytes = parameters * workload->plan->recipe.gradients / lowering_shards(workload)};
+                       .bytes = whole_gradient_bytes(workload, rank)};
   Op op = op_new(OP_COLLECTIVE, STREAM_TP, ACTION_WHOLE_GRAD, -1, -1);
   op.work = program_transfer(program, &transfer);
   add_after_last(&op, editor->ops, STREAM_COMPUTE);
@@ -141,12 +134,12 @@ static void add_norm(Program *program, OpEditor *editor, const Workload *workloa
 }
 
 static void add_optimizer(Program *program, OpEditor *editor, const Lowering *lowering, int rank) {
-  double parameters = 0;
-  for (int stage = 0; stage < program->n_stages; stage++)
-    if (lowering->order->placement->stage_rank[stage] == rank)
-      parameters += workload_optimizer_parameters(lowering->workload, stage);
-  Work work = {
-      .phase = PHASE_OPTIMIZER, .stage = -1, .piece = -1, .first_item = -1, .last_item = -1, .parameters = parameters};
+  Work work = {.phase = PHASE_OPTIMIZER,
+               .stage = -1,
+               .piece = -1,
+               .first_item = -1,
+               .last_item = -1,
+               .parameters = optimizer_parameters(lowering->workload, rank)};
   Op op = op_new(OP_COMPUTE, STREAM_COMPUTE, ACTION_OPTIMIZER, -1, -1);
   op.work = program_work(program, &work);
   add_after_last(&op, editor->ops, STREAM_DP);
@@ -185,8 +178,7 @@ static void add_barriers(Program *program) {
   for (int rank = 0; rank < program->n_ranks; rank++) {
     OpEditor editor;
     op_editor_init(&editor, &program->ranks[rank]);
-    for (int i = 0; i < program->ranks[rank].n_ops; i++)
-      op_editor_copy(&editor, i);
+    op_editor_copy_first(&editor, program->ranks[rank].n_ops);
     add_all_reduced_number(program, &editor, &group, NULL);
     add_sync(&editor);
     op_editor_finish(&editor);
@@ -202,8 +194,7 @@ void pass_optimizer(Program *program, const Lowering *lowering) {
   for (int rank = 0; rank < program->n_ranks; rank++) {
     OpEditor editor;
     op_editor_init(&editor, &program->ranks[rank]);
-    for (int i = 0; i < program->ranks[rank].n_ops; i++)
-      op_editor_copy(&editor, i);
+    op_editor_copy_first(&editor, program->ranks[rank].n_ops);
     add_tied_gradient(program, &editor, lowering, rank);
     add_copied_gradients(program, &editor, lowering, rank);
     add_whole_gradients(program, &editor, lowering, rank);

@@ -137,6 +137,12 @@ static gint32 *last_backwards(const Program *program, const OpList *list) {
   return last;
 }
 
+/* Whether the gradient that the op completes is reduced behind it. */
+static inline gboolean is_reduced(const Op *op, int zero, const gint32 *last) {
+  return op->kind == OP_COMPUTE && action_completes_gradient(op->action) &&
+         (zero >= 2 || last[op->stage] == op->micro_batch);
+}
+
 static void reduce_rank(Program *program, OpList *list, const Workload *workload) {
   Reducer reducer = {.program = program,
                      .workload = workload,
@@ -146,11 +152,16 @@ static void reduce_rank(Program *program, OpList *list, const Workload *workload
                      .wait_for = -1,
                      .reducing = {-1, -1}};
   g_autofree gint32 *last = last_backwards(program, list);
+  const int zero = zero_stage(workload);
   op_editor_init(&reducer.editor, list);
-  for (int i = 0; i < list->n_ops; i++) {
+  int n_before = 0; /* ops in front of all reductions */
+  for (; n_before < list->n_ops && !is_reduced(&list->ops[n_before], zero, last); n_before++)
+    if (list->ops[n_before].kind == OP_COMPUTE)
+      reducer.last_compute = n_before;
+  op_editor_copy_first(&reducer.editor, n_before);
+  for (int i = n_before; i < list->n_ops; i++) {
     const Op *op = &list->ops[i];
-    gboolean completes = op->kind == OP_COMPUTE && action_completes_gradient(op->action);
-    if (completes && (zero_stage(workload) >= 2 || last[op->stage] == op->micro_batch)) {
+    if (is_reduced(op, zero, last)) {
       reduce_backward(&reducer, i);
       continue;
     }

@@ -23,6 +23,7 @@ typedef struct {
   OpEditor editor;
   int cursor;    /* next old op */
   gint64 time;   /* end of the last op */
+  gint64 start;  /* when its next op could start (next_start()) */
   Op held;       /* forward of a pair whose backward has not ended */
   GArray *sends; /* of gint32: what the last action sent, new indices; owned */
 } DryRank;
@@ -111,6 +112,7 @@ static void publish(DryRun *run, int rank, const Op *producer, gint32 index, gin
   g_array_append_val(run->ranks[rank].sends, sent);
   Op receive = product_transfer(run->program, FALSE, &product, run->boundary_bytes);
   arrival->index = op_editor_add(&run->ranks[product.to].editor, &receive);
+  run->ranks[product.to].start = next_start(run, product.to);
 }
 
 /* The last part of an action is done. Of a pair, the forward's product waits for the backward's end. */
@@ -160,13 +162,16 @@ static void advance(DryRun *run, int rank, gint64 start) {
 }
 
 /* Advance the rank that can start first until nothing is left or nothing can go on; then the rest is copied as it
- * stands, and the verifier says what is wrong with it. */
+ * stands, and the verifier says what is wrong with it. What a rank waits for only changes when it advances itself, or
+ * another publishes something for it. */
 static void run_dry(DryRun *run) {
+  for (int rank = 0; rank < run->program->n_ranks; rank++)
+    run->ranks[rank].start = next_start(run, rank);
   for (;;) {
     int best = -1;
     gint64 best_start = 0;
     for (int rank = 0; rank < run->program->n_ranks; rank++) {
-      gint64 start = next_start(run, rank);
+      gint64 start = run->ranks[rank].start;
       if (start >= 0 && (best < 0 || start < best_start)) {
         best = rank;
         best_start = start;
@@ -175,6 +180,7 @@ static void run_dry(DryRun *run) {
     if (best < 0)
       break;
     advance(run, best, best_start);
+    run->ranks[best].start = next_start(run, best);
   }
   for (int rank = 0; rank < run->program->n_ranks; rank++)
     while (run->ranks[rank].cursor < run->program->ranks[rank].n_ops)

@@ -22,6 +22,7 @@ typedef struct {
   int old_index;
   gboolean is_place; /* no compute op but a place of communication, kept as it is */
   gboolean is_last;  /* last part of its old op */
+  gboolean is_whole; /* all of it */
   gboolean gathers;
   Part part;
 } Piecewise;
@@ -68,6 +69,7 @@ static GArray *cut_ops(const Program *program, const OpList *list, const Workloa
       Moved moved = gathered(op, cut);
       Piecewise piece = {.old_index = i,
                          .is_last = c + 1 == cuts->len,
+                         .is_whole = cuts->len == 1,
                          .gathers = needs && moved_parameters(workload, &moved) > 0,
                          .part = *cut};
       g_array_append_val(pieces, piece);
@@ -84,7 +86,8 @@ static void emit_piece(Program *program, OpEditor *editor, const Workload *workl
   }
   Op op = op_editor_translate(editor, piece->old_index);
   op.unit = piece->part.first_layer;
-  op.work = part_work(program, workload, phase_of_action(op.action), &piece->part);
+  if (!piece->is_whole)
+    op.work = part_work(program, workload, phase_of_action(op.action), &piece->part);
   if (gather >= 0)
     op_add_after(&op, gather);
   gint32 index = op_editor_add(editor, &op);

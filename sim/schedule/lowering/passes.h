@@ -26,6 +26,7 @@ typedef struct {
   const Workload *workload; /* NULL: a bare order (times only; no bytes, no optimizer) */
   int n_steps;
   const HeldShares *held; /* bare orders: activations; NULL: none */
+  gboolean no_effects;    /* pass memory does nothing: what ops hold and drop is found otherwise */
   gboolean barrier;       /* bare orders: no rank begins a step before all have ended the one before */
 } Lowering;
 

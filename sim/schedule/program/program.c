@@ -2,6 +2,7 @@
  * table has a small open-addressing index of its entries. The arrays are open data: the index first takes in whatever
  * was appended to them directly (a reader keeps the numbers of its file, even of equal entries). */
 #include "program.h"
+#include "course.h"
 #include "error.h"
 #include <string.h>
 
@@ -219,11 +220,65 @@ Program *program_new(int n_ranks, int n_stages, int n_micro_batches) {
   return program;
 }
 
+void program_share_ops(Program *program) {
+  gint32 **match;
+  gboolean matched = program->shared == NULL && program_match(program, &match, NULL);
+  g_assert(matched);
+  Course *course = course_new(program, match);
+  program->shared = g_atomic_rc_box_new(SharedOps);
+  *program->shared = (SharedOps){program->n_ranks, g_new(Op *, program->n_ranks), match, course};
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    program->shared->ops[rank] = program->ranks[rank].ops;
+}
+
+static GArray *array_copy(const GArray *array) {
+  guint size = g_array_get_element_size((GArray *)array);
+  GArray *copy = g_array_sized_new(FALSE, FALSE, size, array->len);
+  return g_array_append_vals(copy, array->data, array->len);
+}
+
+Program *program_new_sharing(const Program *source) {
+  g_assert(source->shared != NULL);
+  Program *program = g_new(Program, 1);
+  *program = *source;
+  g_atomic_rc_box_acquire(program->shared);
+  program->ranks = g_new0(OpList, program->n_ranks);
+  for (int rank = 0; rank < program->n_ranks; rank++) {
+    program->ranks[rank].ops = source->ranks[rank].ops;
+    program->ranks[rank].n_ops = source->ranks[rank].n_ops;
+  }
+  program->works = array_copy(source->works);
+  program->transfers = array_copy(source->transfers);
+  program->groups = array_copy(source->groups);
+  program->effects = g_array_new(FALSE, FALSE, sizeof(Effect));
+  program->index = g_new0(ProgramIndex, 1);
+  return program;
+}
+
+static void shared_ops_clear(gpointer data) {
+  SharedOps *shared = data;
+  for (int rank = 0; rank < shared->n_ranks; rank++) {
+    g_free(shared->ops[rank]);
+    g_free(shared->match[rank]);
+  }
+  g_free(shared->ops);
+  g_free(shared->match);
+  course_free(shared->course);
+}
+
+static void free_ops(Program *program) {
+  if (program->shared != NULL) {
+    g_atomic_rc_box_release_full(program->shared, shared_ops_clear);
+    return;
+  }
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    g_free(program->ranks[rank].ops);
+}
+
 void program_free(Program *program) {
   if (!program)
     return;
-  for (int rank = 0; rank < program->n_ranks; rank++)
-    g_free(program->ranks[rank].ops);
+  free_ops(program);
   for (int table = 0; table < N_TABLES; table++)
     g_free(program->index->tables[table].slots);
   g_free(program->index);

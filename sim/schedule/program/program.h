@@ -112,10 +112,20 @@ typedef struct {
 } Effect;
 
 typedef struct {
-  Op *ops; /* owned */
+  Op *ops; /* owned, or Program.shared's */
   int n_ops;
   double resident[N_MEMORY]; /* bytes held from the start to the end */
 } OpList;
+
+typedef struct Course Course;
+
+/* Op lists that several Programs run, each with tables of its own. Nothing changes them. */
+typedef struct {
+  int n_ranks;
+  Op **ops;       /* [n_ranks]; owned, as all here */
+  gint32 **match; /* [n_ranks] as program_match() */
+  Course *course; /* NULL: none (course.h) */
+} SharedOps;
 
 typedef struct ProgramIndex ProgramIndex;
 
@@ -129,6 +139,7 @@ typedef struct {
   GArray *groups;      /* of Group */
   GArray *effects;     /* of Effect; [0] is no change */
   gboolean expanded;   /* compute ops are single runs of kernels between tp collectives (see pass `expand`) */
+  SharedOps *shared;   /* holds the ops of all lists; NULL: each list its own */
   ProgramIndex *index; /* private: finds equal entries of the tables; owned */
 } Program;
 
@@ -143,6 +154,11 @@ const char *memory_category_name(MemoryCategory category);
 Program *program_new(int n_ranks, int n_stages, int n_micro_batches);
 void program_free(Program *program);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Program, program_free)
+
+/* From now on the ops of a verified program are shared (a reference each). */
+void program_share_ops(Program *program);
+/* Another program with the shared ops of `source` and copies of its tables, but no effects and nothing resident. */
+Program *program_new_sharing(const Program *source);
 
 /* Index of an equal entry, added when there is none. What an entry does not use is made uniform first: the collective
  * of a send, the ends of a collective, the pipeline ranks of a group without pp. */

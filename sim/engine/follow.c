@@ -1,0 +1,344 @@
+/* Transfers are flows over ways (contention.h) and alone they take their own time to the nanosecond; so the records
+ * made here are those of the clock up to the moment at which a second transfer begins on a way, in one direction, that
+ * a first has not left. To find it, the transfers of each rank are put in order of their begin, which is nearly that of
+ * the list, and each is held against the latest end on its ways so far. */
+#include "follow.h"
+
+#include "contention.h"
+#include "course.h"
+#include "ticks.h"
+
+/* A transfer's time in ticks, worked out in doubles, is exact to half a tick well beyond this. */
+static const gint64 LONGEST_TRANSFER_NS = 100 * (gint64)1000000000;
+
+typedef struct {
+  gint64 begin_ns, end_ns;
+  guint ways;
+} Interval;
+
+typedef struct {
+  Interval *intervals; /* owned */
+  int n;
+} IntervalList;
+
+struct Follow {
+  const Course *course;
+  const Timing *timing;
+  Trace *trace;
+  guint *ways;           /* [transfers] bits of the ways a transfer takes; 0: none, it takes its own time; owned */
+  gint64 *offset_ns;     /* [ops] host time from its last barrier to the op's issue; owned */
+  gint64 *meeting_ns;    /* [meetings] latest arrival + run so far; owned */
+  gint32 *n_coming;      /* [meetings]; owned */
+  gint32 n_past;         /* steps from the first on that stand */
+  gint32 *first_left;    /* [ranks] the first transfer that may still end; owned */
+  gint32 *last_transfer; /* [ranks] no op behind it is a transfer with a record; −1: none is; owned */
+  gboolean has_ways;     /* some transfer takes one */
+  IntervalList out, in;  /* transfers of one rank */
+};
+
+static gboolean is_eager(const Simulation *simulation) {
+  const GArray *transfers = simulation->program->transfers;
+  for (guint i = 0; i < transfers->len; i++) {
+    const Transfer *transfer = &g_array_index(transfers, Transfer, i);
+    if (transfer->group < 0 && transfer->bytes <= (double)simulation->eager_bytes)
+      return TRUE;
+  }
+  return FALSE;
+}
+
+static gint64 longest(const OpTime *times, int n) {
+  gint64 longest_ns = 0;
+  for (int i = 0; i < n; i++)
+    longest_ns = MAX(longest_ns, MAX(times[i].run_ns, MAX(times[i].tail_ns, times[i].host_ns)));
+  return longest_ns;
+}
+
+/* So short that no sum of times comes near the end of time, in ticks, even if each transfer waits for one on each other
+ * stream. */
+static gboolean is_short(const Timing *timing, const Course *course, int n_ranks) {
+  gint64 transfer_ns = longest(timing->transfers, timing->n_transfers);
+  gint64 work_ns = MAX(longest(timing->works, timing->n_works), longest(&timing->host_sync, 1));
+  double sum_ns = (double)course->n_ops * (double)work_ns +
+                  (double)N_STREAMS * course->first_transfer[n_ranks] * (double)transfer_ns;
+  return transfer_ns < LONGEST_TRANSFER_NS && 3 * sum_ns * TICKS_PER_NS < (double)TICKS_NEVER; /* run, tail and host */
+}
+
+static gboolean can_follow(const Simulation *simulation) {
+  const Program *program = simulation->program;
+  return simulation->folded && program->shared != NULL && program->shared->course != NULL &&
+         simulation->transfer_tax == 0 && simulation->jitter == 0 && simulation->speed == NULL &&
+         is_short(simulation->timing, program->shared->course, program->n_ranks) && !is_eager(simulation);
+}
+
+static guint *ways_of_transfers(const Simulation *simulation, const Trace *trace) {
+  const Timing *timing = simulation->timing;
+  guint *ways = g_new0(guint, timing->n_transfers);
+  if (!simulation->contended || !contention_is_possible(trace))
+    return ways;
+  for (int i = 0; i < timing->n_transfers; i++)
+    for (int way = 0; way < TIMING_MAX_WAYS; way++)
+      ways[i] |= timing->loads[i].share[way] > 0 ? 1u << way : 0;
+  return ways;
+}
+
+static inline gint64 host_ns(const Timing *timing, const CourseIssue *issue) {
+  return issue->kind == OP_COMPUTE ? timing->works[issue->work].host_ns
+         : issue->kind == OP_HOST  ? 0
+                                   : timing->transfers[issue->work].host_ns;
+}
+
+/* The host runs on from op to op, and starts anew at the end of an OP_HOST. */
+static void find_offsets(Follow *follow) {
+  const Course *course = follow->course;
+  for (int rank = 0; rank < follow->trace->n_ranks; rank++) {
+    gint64 at_ns = 0;
+    for (gint32 i = course->first[rank]; i < course->first[rank + 1]; i++) {
+      follow->offset_ns[i] = at_ns;
+      at_ns = course->issues[i].kind == OP_HOST ? 0 : at_ns + host_ns(follow->timing, &course->issues[i]);
+    }
+  }
+}
+
+Follow *follow_new(const Simulation *simulation, Trace *trace) {
+  if (!can_follow(simulation))
+    return NULL;
+  Follow *follow = g_new(Follow, 1);
+  const Course *course = simulation->program->shared->course;
+  *follow = (Follow){.course = course,
+                     .timing = simulation->timing,
+                     .trace = trace,
+                     .ways = ways_of_transfers(simulation, trace),
+                     .offset_ns = g_new(gint64, course->n_ops),
+                     .meeting_ns = g_new(gint64, course->n_meetings),
+                     .n_coming = g_new(gint32, course->n_meetings),
+                     .first_left = g_memdup2(course->first_transfer, sizeof(gint32) * (gsize)trace->n_ranks),
+                     .last_transfer = g_new(gint32, trace->n_ranks),
+                     .out.intervals = g_new(Interval, course->most_transfers),
+                     .in.intervals = g_new(Interval, course->most_transfers)};
+  for (int rank = 0; rank < trace->n_ranks; rank++)
+    follow->last_transfer[rank] = -1;
+  for (int i = 0; i < simulation->timing->n_transfers; i++)
+    follow->has_ways |= follow->ways[i] != 0;
+  find_offsets(follow);
+  return follow;
+}
+
+void follow_free(Follow *follow) {
+  if (follow == NULL)
+    return;
+  g_free(follow->ways);
+  g_free(follow->offset_ns);
+  g_free(follow->meeting_ns);
+  g_free(follow->n_coming);
+  g_free(follow->first_left);
+  g_free(follow->last_transfer);
+  g_free(follow->out.intervals);
+  g_free(follow->in.intervals);
+  g_free(follow);
+}
+
+static G_NO_INLINE gint64 after_more(const Follow *follow, const CourseStep *step, gint64 ready_ns) {
+  const Op *op = follow->course->ops[step->op];
+  gint32 first = step->after - op->after[0];
+  for (int i = 0; i < OP_MAX_AFTER && op->after[i] >= 0; i++)
+    ready_ns = MAX(ready_ns, follow->trace->end_ns[first + op->after[i]]);
+  return ready_ns;
+}
+
+/* The latest end of what an op waits for; of its host, by itself, elsewhere. */
+static inline gint64 ready_time(const Follow *follow, const CourseStep *step) {
+  const gint64 *end_ns = follow->trace->end_ns;
+  gint64 ready_ns = step->before >= 0 ? end_ns[step->before] : 0;
+  if (step->waits == COURSE_AFTER_MORE)
+    return after_more(follow, step, ready_ns);
+  if (step->waits == COURSE_AFTER_BATCH) {
+    for (gint32 a = step->after; a < step->after_too; a++)
+      ready_ns = MAX(ready_ns, end_ns[follow->course->awaited[a]]);
+    return ready_ns;
+  }
+  if (step->after >= 0)
+    ready_ns = MAX(ready_ns, end_ns[step->after]);
+  if (step->after_too >= 0)
+    ready_ns = MAX(ready_ns, end_ns[step->after_too]);
+  return ready_ns;
+}
+
+/* Both, or all, are there: a transfer ends for all its members at once. */
+static void end_meeting(const Follow *follow, gint32 meeting) {
+  const Course *course = follow->course;
+  for (gint32 m = course->first_member[meeting]; m < course->first_member[meeting + 1]; m++)
+    follow->trace->end_ns[course->members[m]] = follow->meeting_ns[meeting];
+}
+
+static void start_step(const Follow *follow, const CourseStep *step, gint64 ready_ns, gint64 issue_ns) {
+  const Timing *timing = follow->timing;
+  gint64 *start_ns = follow->trace->start_ns, *end_ns = follow->trace->end_ns;
+  gint32 op = step->op;
+  if (step->kind == COURSE_COMPUTE) {
+    const OpTime *time = &timing->works[step->work];
+    start_ns[op] = MAX(ready_ns, issue_ns);
+    end_ns[op] = MAX(ready_ns + time->run_ns, issue_ns + time->tail_ns);
+    return;
+  }
+  if (step->kind == COURSE_HOST) {
+    start_ns[op] = MAX(ready_ns, issue_ns);
+    end_ns[op] = start_ns[op] + timing->host_sync.run_ns;
+    return;
+  }
+  const OpTime *time = &timing->transfers[step->work];
+  start_ns[op] = MAX(ready_ns, issue_ns + time->host_ns);
+  if (step->kind == COURSE_TRANSFER) {
+    if (start_ns[step->meets] >= 0)
+      end_ns[op] = end_ns[step->meets] = MAX(start_ns[op], start_ns[step->meets]) + time->run_ns;
+  } else if (step->kind == COURSE_COLLECTIVE) {
+    end_ns[op] = start_ns[op] + time->run_ns;
+  } else {
+    gint64 *meeting_ns = &follow->meeting_ns[step->meets];
+    *meeting_ns = MAX(*meeting_ns, start_ns[op] + time->run_ns);
+    if (--follow->n_coming[step->meets] == 0)
+      end_meeting(follow, step->meets);
+  }
+}
+
+/* All but its host's launch of the op itself: when what it waits for has ended, and when it is issued. */
+static inline gint64 ready_and_issue(const Follow *follow, const CourseStep *step, gint64 *issue_ns) {
+  gint64 ready_ns = ready_time(follow, step);
+  *issue_ns = follow->offset_ns[step->op];
+  if (step->barrier < 0)
+    return ready_ns;
+  *issue_ns += follow->trace->end_ns[step->barrier];
+  return MAX(ready_ns, follow->trace->end_ns[step->barrier]);
+}
+
+/* What ends up to past_ns stands for good; meetings are held anew. */
+static void begin_turn(Follow *follow, gint64 past_ns) {
+  const Course *course = follow->course;
+  const gint64 *end_ns = follow->trace->end_ns;
+  while (follow->n_past < course->n_ops && end_ns[course->steps[follow->n_past].op] >= 0 &&
+         end_ns[course->steps[follow->n_past].op] <= past_ns)
+    follow->n_past++;
+  for (int m = 0; m < course->n_meetings; m++) {
+    follow->meeting_ns[m] = 0;
+    follow->n_coming[m] = course->first_member[m + 1] - course->first_member[m];
+  }
+}
+
+/* Fill the records of these steps that have no end yet. */
+static void make_records(Follow *follow, gint32 begin, gint32 end) {
+  const gint64 *end_ns = follow->trace->end_ns;
+  for (gint32 s = begin; s < end; s++) {
+    const CourseStep *step = &follow->course->steps[s];
+    if (end_ns[step->op] >= 0)
+      continue;
+    gint64 issue_ns, ready_ns = ready_and_issue(follow, step, &issue_ns);
+    follow->trace->issue_ns[step->op] = issue_ns;
+    start_step(follow, step, ready_ns, issue_ns);
+    if (step->kind >= COURSE_TRANSFER)
+      follow->last_transfer[step->rank] = MAX(follow->last_transfer[step->rank], step->op);
+  }
+}
+
+/* What steps from `from` on wait for, but for those that have ended, ends at this moment or later: none has started
+ * before, nor is it only the host that they wait for. */
+static gint64 earliest_ready(const Follow *follow, gint32 from) {
+  const Course *course = follow->course;
+  gint64 earliest_ns = G_MAXINT64;
+  for (gint32 s = from; from < course->n_ops && s < course->open[from]; s++) {
+    const CourseStep *step = &course->steps[s];
+    gint64 issue_ns, ready_ns = follow->trace->end_ns[step->op];
+    if (ready_ns < 0)
+      ready_ns = ready_and_issue(follow, step, &issue_ns);
+    earliest_ns = MIN(earliest_ns, ready_ns);
+  }
+  return earliest_ns;
+}
+
+/* --- transfers in each other's way --- */
+
+/* In order of begin, which is nearly the order in which they come. */
+static inline void add_interval(IntervalList *list, Interval added) {
+  int at = list->n++;
+  for (; at > 0 && list->intervals[at - 1].begin_ns > added.begin_ns; at--)
+    list->intervals[at] = list->intervals[at - 1];
+  list->intervals[at] = added;
+}
+
+/* The rank's transfers that end after from_ns, out and in; a collective goes both ways. */
+static void sort_intervals(Follow *follow, int rank, gint64 from_ns) {
+  const Course *course = follow->course;
+  gint32 *first = &follow->first_left[rank];
+  const gint64 *ends_ns = follow->trace->end_ns;
+  while (*first < course->first_transfer[rank + 1] && ends_ns[course->transfers[*first].op] >= 0 &&
+         ends_ns[course->transfers[*first].op] <= from_ns)
+    ++*first;
+  follow->out.n = follow->in.n = 0;
+  for (gint32 t = *first; t < course->first_transfer[rank + 1]; t++) {
+    const CourseTransfer *transfer = &course->transfers[t];
+    if (transfer->op > follow->last_transfer[rank])
+      break;
+    gint64 end_ns = ends_ns[transfer->op];
+    guint ways = follow->ways[transfer->work];
+    if (ways == 0 || end_ns <= from_ns)
+      continue;
+    const Interval added = {end_ns - follow->timing->transfers[transfer->work].run_ns, end_ns, ways};
+    if (transfer->kind != OP_RECV)
+      add_interval(&follow->out, added);
+    if (transfer->kind != OP_SEND)
+      add_interval(&follow->in, added);
+  }
+}
+
+static gint64 first_conflict(const IntervalList *list) {
+  gint64 latest_ns[TIMING_MAX_WAYS] = {0};
+  for (int i = 0; i < list->n; i++) {
+    const Interval *interval = &list->intervals[i];
+    for (guint ways = interval->ways; ways != 0; ways &= ways - 1) {
+      gint64 *latest = &latest_ns[__builtin_ctz(ways)];
+      if (interval->begin_ns < *latest)
+        return interval->begin_ns;
+      *latest = MAX(*latest, interval->end_ns);
+    }
+  }
+  return G_MAXINT64;
+}
+
+/* When the first transfer begins to share a way with one under way, of those that have a record and end after from_ns,
+ * which never grows less. */
+static gint64 conflict_after(Follow *follow, gint64 from_ns) {
+  gint64 conflict_ns = G_MAXINT64;
+  for (int rank = 0; rank < follow->trace->n_ranks; rank++) {
+    sort_intervals(follow, rank, from_ns);
+    conflict_ns = MIN(conflict_ns, MIN(first_conflict(&follow->out), first_conflict(&follow->in)));
+  }
+  return conflict_ns;
+}
+
+/* Records are made a stretch of the course at a time, the next twice as long: what is found among them counts up to the
+ * moment before which no other op is ready. */
+gint64 follow_to_conflict(Follow *follow, gint64 past_ns, gint64 rest_ns, gint32 *n_made) {
+  enum { STEPS_OF_A_RANK = 16 };
+  const gint32 n_ops = follow->course->n_ops;
+  gint32 n_steps = follow->has_ways ? STEPS_OF_A_RANK * follow->trace->n_ranks : n_ops;
+  gint64 conflict_ns, until_ns;
+  begin_turn(follow, past_ns);
+  gint32 made = follow->n_past;
+  do {
+    const gint32 end = n_ops - made > n_steps ? made + n_steps : n_ops;
+    make_records(follow, made, end);
+    made = end;
+    n_steps = 2 * MIN(n_steps, n_ops / 2);
+    until_ns = earliest_ready(follow, made);
+    conflict_ns = follow->has_ways ? conflict_after(follow, rest_ns) : G_MAXINT64;
+    rest_ns = MAX(rest_ns, until_ns);
+  } while (conflict_ns > until_ns);
+  *n_made = made - follow->n_past;
+  return conflict_ns;
+}
+
+guint64 follow_n_events(const Follow *follow) {
+  const Course *course = follow->course;
+  guint64 n = (guint64)course->n_ops - (guint64)(course->first_member[course->n_meetings] - course->n_meetings);
+  for (gint32 t = 0; t < course->first_transfer[follow->trace->n_ranks]; t++)
+    n -= course->transfers[t].kind == OP_RECV && follow->ways[course->transfers[t].work] == 0;
+  return n;
+}

@@ -1,0 +1,47 @@
+/* What the engine will touch soon, fetched into the cache while it is at something else. Not for others. */
+#pragma once
+#include "engine_state.h"
+
+/* The op that its stream examines next: by then other ranks have had their turns, and its lines would be cold. */
+static inline void prefetch(const Rank *state, gint32 next) {
+  __builtin_prefetch(&state->tasks[next]);
+  __builtin_prefetch(&state->end_ns[next]);
+  __builtin_prefetch(&state->start_ns[next]);
+}
+
+static inline void prefetch_lanes(const Engine *engine, gint32 lane) {
+  const char *first_lane = (const char *)&engine->lanes[lane - lane % LANES_PER_RANK];
+  for (gsize byte = 0; byte < LANES_PER_RANK * sizeof(Lane); byte += CACHE_LINE_BYTES)
+    __builtin_prefetch(first_lane + byte);
+  __builtin_prefetch(&engine->ranks[rank_of(lane)]);
+}
+
+/* The op after the head, and what it waits for. */
+static inline void prefetch_next(const Engine *engine, gint32 lane) {
+  const Rank *state = &engine->ranks[rank_of(lane)];
+  gint32 head = engine->lanes[lane].head, next = head >= 0 ? state->tasks[head].next : -1;
+  if (next < 0)
+    return;
+  prefetch(state, next);
+  __builtin_prefetch(&state->issue_ns[next]);
+  if (state->tasks[next].after >= 0)
+    __builtin_prefetch(&state->end_ns[state->tasks[next].after]);
+}
+
+/* Two ends that are due together are of two ranks, as a rule, and both cold: what the first needs is fetched while what
+ * tells where the second's lies comes in. */
+static inline void prefetch_ends(const Engine *engine, const gint32 *lanes, int n) {
+  for (int i = 0; i < n; i++)
+    prefetch_lanes(engine, lanes[i]);
+  for (int i = 0; i < n; i++)
+    prefetch_next(engine, lanes[i]);
+}
+
+/* Transfers end many at once, each of other ranks: those that are taken next but a few are fetched meanwhile. */
+static inline void prefetch_ended(const Engine *engine) {
+  enum { FAR = 8, NEAR = 4 };
+  if (engine->n_ended > FAR)
+    prefetch_lanes(engine, engine->ended[engine->n_ended - 1 - FAR]);
+  if (engine->n_ended > NEAR)
+    prefetch_next(engine, engine->ended[engine->n_ended - 1 - NEAR]);
+}

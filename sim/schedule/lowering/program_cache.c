@@ -1,0 +1,430 @@
+/* What the passes read falls into two: what decides which ops there are, and in which order they wait for one another
+ * (the key, below), and sizes, which only ever end up in the tables. A kept Program therefore has the ops, and for each
+ * entry of its tables where the size comes from:
+ *
+ *     work       pieces of a stage: their FLOPs;  the optimizer's: parameters of the rank
+ *     transfer   the action it is for, and what it moves
+ *     effect     a recipe (effect_recipes.h)
+ *
+ * Entries of one source, not those of equal size, share a number, as sizes that are equal under one plan need not be
+ * under the next.
+ *
+ * The proof of a Program (verify.h) reads sizes in one place: members of a collective over pipeline ranks must give
+ * equal bytes. Where that rests on two entries being equal, it is looked at again for each plan. */
+#include "program_cache.h"
+
+#include "effect_recipes.h"
+#include "error.h"
+#include "passes.h"
+
+#include <string.h>
+
+typedef struct {
+  gint32 from; /* number in the program that was lowered */
+  gint32 rank; /* of an optimizer; else −1 */
+} WorkSource;
+
+typedef struct {
+  gint32 from;
+  guint8 action; /* ActionKind; ACTION_SEND_F for all sends */
+  gint32 of;     /* COPY_GRAD: the stage; WHOLE_GRAD: the rank; else −1 */
+} TransferSource;
+
+typedef struct {
+  gint32 a, b; /* transfers */
+} Pair;
+
+typedef struct {
+  Program *program;       /* shared ops; its tables have the sizes of the plan it was lowered for */
+  GArray *works;          /* of WorkSource, one for each of its works */
+  GArray *transfers;      /* of TransferSource */
+  EffectRecipes *recipes; /* one for each of its effects */
+  gsize n_ops;
+  GArray *equals; /* of Pair: must be of equal bytes */
+} Kept;
+
+struct ProgramCache {
+  GHashTable *kept;  /* key (GArray of gint64) → Kept: used since the tables were last turned; owned */
+  GHashTable *older; /* used between the two turns before; owned */
+  gsize n_ops;       /* of kept */
+  gsize most_ops;    /* of kept */
+  ProgramCacheStats stats;
+};
+
+/* --- what decides the ops --- */
+
+static void add_number(GArray *key, gint64 number) {
+  g_array_append_val(key, number);
+}
+
+/* Where a stage's parameters are cut into gathers and buckets, and which of these move anything. */
+static void add_cuts(GArray *key, const Workload *workload, int stage, gboolean backward, GArray *cuts) {
+  const Part part = part_of_stage(workload, stage);
+  const double least = workload->plan->zero == 3 ? 0 : (double)workload->plan->bucket_parameters;
+  g_array_set_size(cuts, 0);
+  part_cut(workload, &part, backward, least, cuts);
+  for (guint c = 0; c < cuts->len; c++) {
+    const Part *cut = &g_array_index(cuts, Part, c);
+    gint64 moves = (part_parameters_once(workload, cut, PIECE_EMBEDDING) > 0 ? 1 : 0) |
+                   (part_parameters_once(workload, cut, PIECE_HEAD) > 0 ? 2 : 0);
+    add_number(key,
+               (gint64)cut->first_layer << 32 | cut->n_layers << 4 | cut->n_head << 3 | cut->n_embedding << 2 | moves);
+  }
+}
+
+static gboolean holds_alike(const StageLayers *a, const StageLayers *b) {
+  return a->n_layers == b->n_layers && a->has_embedding == b->has_embedding && a->has_head == b->has_head;
+}
+
+/* Stages that hold the same are cut alike: of a run of them the first is enough. */
+static void add_stages(GArray *key, const Workload *workload) {
+  g_autoptr(GArray) cuts = g_array_new(FALSE, FALSE, sizeof(Part));
+  const gboolean is_cut = plan_data_ranks(workload->plan) > 1;
+  for (int stage = 0; stage < workload->n_stages; stage++) {
+    const StageLayers *layers = &workload->stages[stage].layers;
+    add_number(key, (gint64)layers->n_layers << 2 | (layers->has_embedding ? 2 : 0) | (layers->has_head ? 1 : 0));
+    if (is_cut && (stage == 0 || !holds_alike(layers, &workload->stages[stage - 1].layers))) {
+      add_cuts(key, workload, stage, FALSE, cuts);
+      add_cuts(key, workload, stage, TRUE, cuts);
+    }
+  }
+}
+
+static GArray *key_of(const PlanOrder *choice, const Workload *workload) {
+  const Plan *plan = workload->plan;
+  const gint64 numbers[] = {
+      (gint64)GPOINTER_TO_SIZE(choice->info), /* a row of a static table */
+      plan->pp,
+      plan->chunks,
+      plan->n_micro_batches,
+      plan->group,
+      plan->steps,
+      plan->zero,
+      plan->prefetch,
+      plan->overlap_p2p,
+      plan->time.sends,
+      plan->grad_norm_barrier,
+      plan->overlap_grad,
+      plan->overlap_param,
+      plan->cp > 1, /* groups of dp then span its ranks */
+      plan_data_ranks(plan) > 1,
+      lowering_shards(workload) > 1,
+      lowering_replicas(workload) > 1,
+      plan->tp > 1,
+      plan->sequence_parallel,
+      workload->tied_parameters > 0,
+      workload->shared_parameters > 0,
+  };
+  GArray *key = g_array_new(FALSE, FALSE, sizeof(gint64));
+  g_array_append_vals(key, numbers, G_N_ELEMENTS(numbers));
+  add_stages(key, workload);
+  return key;
+}
+
+static guint key_hash(gconstpointer data) {
+  const GArray *key = data;
+  guint64 hash = key->len;
+  for (guint i = 0; i < key->len; i++) {
+    hash = (hash ^ (guint64)g_array_index(key, gint64, i)) * 0x9E3779B97F4A7C15u; /* 2⁶⁴ / golden ratio */
+    hash ^= hash >> 32;
+  }
+  return (guint)hash;
+}
+
+static gboolean key_equal(gconstpointer a, gconstpointer b) {
+  const GArray *x = a, *y = b;
+  return x->len == y->len && memcmp(x->data, y->data, x->len * sizeof(gint64)) == 0;
+}
+
+/* --- sizes --- */
+
+static double moved_bytes(const Workload *workload, const Transfer *transfer, double bytes_per_parameter) {
+  const Part part = {transfer->n_embedding, transfer->n_layers, transfer->n_head, 0};
+  gboolean is_without = transfer->n_tables < transfer->n_embedding + transfer->n_head;
+  double parameters = part_parameters(workload, &part) - (is_without ? (double)workload->shared_parameters : 0);
+  return parameters * bytes_per_parameter;
+}
+
+static double transfer_bytes(const Workload *workload, const Program *program, const Transfer *transfer,
+                             const TransferSource *source) {
+  const Recipe *recipe = &workload->plan->recipe;
+  if (transfer->group < 0)
+    return workload->boundary_bytes;
+  switch ((ActionKind)source->action) {
+  case ACTION_UNSHARD:
+    return moved_bytes(workload, transfer, recipe->weights);
+  case ACTION_REDUCE_GRAD: {
+    double bytes = moved_bytes(workload, transfer, recipe->gradients);
+    gboolean of_shard = g_array_index(program->groups, Group, transfer->group).axes == AXIS_BIT_DP_REPLICA;
+    return of_shard ? bytes / lowering_shards(workload) : bytes;
+  }
+  case ACTION_TIED_GRAD:
+    return tied_gradient_bytes(workload);
+  case ACTION_COPY_GRAD:
+    return copied_gradient_bytes(workload, source->of);
+  case ACTION_WHOLE_GRAD:
+    return whole_gradient_bytes(workload, source->of);
+  default:
+    g_assert(source->action == ACTION_NORM);
+    return transfer->bytes; /* one number */
+  }
+}
+
+/* The entry under this workload's sizes. */
+static Work sized_work(const Work *work, const WorkSource *source, const Workload *workload) {
+  Work sized = *work;
+  const Part part = {work->n_embedding, work->n_layers, work->n_head, 0};
+  if (work->phase == PHASE_OPTIMIZER)
+    sized.parameters = optimizer_parameters(workload, source->rank);
+  else
+    sized.flops = part_flops(workload, work->phase, &part);
+  return sized;
+}
+
+static gboolean bytes_agree(const Kept *kept, const Program *program) {
+  const Transfer *transfers = (const Transfer *)(void *)program->transfers->data;
+  for (guint i = 0; i < kept->equals->len; i++) {
+    const Pair *pair = &g_array_index(kept->equals, Pair, i);
+    if (transfers[pair->a].bytes != transfers[pair->b].bytes)
+      return FALSE;
+  }
+  return TRUE;
+}
+
+static void size_tables(const Kept *kept, Program *program, const Workload *workload) {
+  for (guint i = 0; i < program->works->len; i++) {
+    Work *work = &g_array_index(program->works, Work, i);
+    *work = sized_work(work, &g_array_index(kept->works, WorkSource, i), workload);
+  }
+  for (guint i = 0; i < program->transfers->len; i++) {
+    Transfer *transfer = &g_array_index(program->transfers, Transfer, i);
+    transfer->bytes = transfer_bytes(workload, program, transfer, &g_array_index(kept->transfers, TransferSource, i));
+  }
+  g_array_set_size(program->effects, (guint)effect_recipes_count(kept->recipes));
+  for (guint i = 0; i < program->effects->len; i++)
+    g_array_index(program->effects, Effect, i) = effect_recipes_evaluate(kept->recipes, (gint32)i, program, workload);
+  memory_set_residents(program, workload);
+}
+
+/* A program that runs the kept one's ops, its tables sized. NULL when members of a collective would give different
+ * bytes. */
+static Program *lend(const Kept *kept, const Workload *workload) {
+  const Program *source = kept->program;
+  g_autoptr(Program) program = program_new_sharing(source);
+  size_tables(kept, program, workload);
+  return bytes_agree(kept, program) ? g_steal_pointer(&program) : NULL;
+}
+
+/* --- keeping a program --- */
+
+/* Entries of the lowered program turned into those of the kept one. */
+typedef struct {
+  Kept *kept;
+  const Program *lowered; /* its tables as they were */
+  gint32 *works;          /* [lowered works] new number; −1 none yet. Not of optimizers */
+  gint32 *sends;          /* [lowered transfers] the same, of sends */
+  int rank;
+  gint32 optimizer; /* of the rank; −1 none yet */
+} Renumbering;
+
+static gint32 add_work(Renumbering *renumbering, gint32 from, gint32 rank) {
+  WorkSource source = {from, rank};
+  g_array_append_val(renumbering->kept->works, source);
+  return (gint32)renumbering->kept->works->len - 1;
+}
+
+static gint32 kept_work(Renumbering *renumbering, const Op *op) {
+  gboolean is_optimizer = g_array_index(renumbering->lowered->works, Work, op->work).phase == PHASE_OPTIMIZER;
+  gint32 *number = is_optimizer ? &renumbering->optimizer : &renumbering->works[op->work];
+  if (*number < 0)
+    *number = add_work(renumbering, op->work, is_optimizer ? renumbering->rank : -1);
+  return *number;
+}
+
+static gint32 find_transfer(GArray *sources, const TransferSource *wanted) {
+  for (guint i = 0; i < sources->len; i++) {
+    const TransferSource *source = &g_array_index(sources, TransferSource, i);
+    if (source->from == wanted->from && source->action == wanted->action && source->of == wanted->of)
+      return (gint32)i;
+  }
+  g_array_append_vals(sources, wanted, 1);
+  return (gint32)sources->len - 1;
+}
+
+static gint32 kept_transfer(Renumbering *renumbering, const Op *op) {
+  GArray *sources = renumbering->kept->transfers;
+  TransferSource source = {op->work, op->action, -1};
+  if (op->kind == OP_COLLECTIVE) {
+    source.of = op->action == ACTION_COPY_GRAD ? op->stage : op->action == ACTION_WHOLE_GRAD ? renumbering->rank : -1;
+    return find_transfer(sources, &source);
+  }
+  gint32 *number = &renumbering->sends[op->work];
+  source.action = ACTION_SEND_F;
+  if (*number < 0)
+    *number = find_transfer(sources, &source);
+  return *number;
+}
+
+static void renumber_rank(Renumbering *renumbering, int rank) {
+  OpList *list = &renumbering->kept->program->ranks[rank];
+  renumbering->rank = rank;
+  renumbering->optimizer = -1;
+  for (int i = 0; i < list->n_ops; i++) {
+    Op *op = &list->ops[i];
+    if (op->kind == OP_COMPUTE)
+      op->work = kept_work(renumbering, op);
+    else if (op->kind != OP_HOST)
+      op->work = kept_transfer(renumbering, op);
+  }
+}
+
+/* The tables of the kept program, from those of the lowered one. */
+static void pick_entries(Kept *kept, GArray *works, GArray *transfers) {
+  for (guint i = 0; i < kept->works->len; i++)
+    g_array_append_val(kept->program->works,
+                       g_array_index(works, Work, g_array_index(kept->works, WorkSource, i).from));
+  for (guint i = 0; i < kept->transfers->len; i++)
+    g_array_append_val(kept->program->transfers,
+                       g_array_index(transfers, Transfer, g_array_index(kept->transfers, TransferSource, i).from));
+}
+
+static void renumber(Kept *kept) {
+  Program *program = kept->program;
+  Renumbering renumbering = {.kept = kept,
+                             .lowered = program,
+                             .works = g_new(gint32, program->works->len),
+                             .sends = g_new(gint32, program->transfers->len)};
+  memset(renumbering.works, 0xff, program->works->len * sizeof *renumbering.works);
+  memset(renumbering.sends, 0xff, program->transfers->len * sizeof *renumbering.sends);
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    renumber_rank(&renumbering, rank);
+  g_free(renumbering.works);
+  g_free(renumbering.sends);
+  g_autoptr(GArray) works = g_steal_pointer(&program->works), transfers = g_steal_pointer(&program->transfers);
+  program->works = g_array_new(FALSE, FALSE, sizeof(Work));
+  program->transfers = g_array_new(FALSE, FALSE, sizeof(Transfer));
+  pick_entries(kept, works, transfers);
+}
+
+/* The k-th collective of each group over pipeline ranks on every member, against its first member's. */
+static void find_equals(Kept *kept) {
+  const Program *program = kept->program;
+  for (guint g = 0; g < program->groups->len; g++) {
+    if (!g_array_index(program->groups, Group, g).spans_pp)
+      continue;
+    g_autoptr(GArray) first = g_array_new(FALSE, FALSE, sizeof(gint32)); /* transfers of the first member */
+    int n_members = 0;
+    for (int rank = 0; rank < program->n_ranks; rank++) {
+      guint k = 0;
+      for (int i = 0; i < program->ranks[rank].n_ops; i++) {
+        const Op *op = &program->ranks[rank].ops[i];
+        if (op->kind != OP_COLLECTIVE || g_array_index(program->transfers, Transfer, op->work).group != (gint32)g)
+          continue;
+        if (n_members == 0)
+          g_array_append_val(first, op->work);
+        Pair pair = {g_array_index(first, gint32, k++), op->work};
+        if (pair.a != pair.b)
+          g_array_append_val(kept->equals, pair);
+      }
+      n_members += k > 0;
+    }
+  }
+}
+
+static void kept_free(gpointer data) {
+  Kept *kept = data;
+  program_free(kept->program);
+  g_array_unref(kept->works);
+  g_array_unref(kept->transfers);
+  effect_recipes_free(kept->recipes);
+  g_array_unref(kept->equals);
+  g_free(kept);
+}
+
+/* Takes over a verified program. */
+static Kept *keep(Program *program, const Lowering *lowering) {
+  Kept *kept = g_new0(Kept, 1);
+  *kept = (Kept){.program = program,
+                 .works = g_array_new(FALSE, FALSE, sizeof(WorkSource)),
+                 .transfers = g_array_new(FALSE, FALSE, sizeof(TransferSource)),
+                 .equals = g_array_new(FALSE, FALSE, sizeof(Pair))};
+  renumber(kept);
+  kept->recipes = memory_recipes(program, lowering, program->n_steps);
+  find_equals(kept);
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    kept->n_ops += (gsize)program->ranks[rank].n_ops;
+  program_share_ops(program);
+  return kept;
+}
+
+/* --- the cache --- */
+
+static GHashTable *new_table(void) {
+  return g_hash_table_new_full(key_hash, key_equal, (GDestroyNotify)g_array_unref, kept_free);
+}
+
+ProgramCache *program_cache_new(gsize most_ops) {
+  ProgramCache *cache = g_new0(ProgramCache, 1);
+  cache->most_ops = most_ops / 2;
+  cache->kept = new_table();
+  cache->older = new_table();
+  return cache;
+}
+
+void program_cache_free(ProgramCache *cache) {
+  if (cache == NULL)
+    return;
+  g_hash_table_unref(cache->kept);
+  g_hash_table_unref(cache->older);
+  g_free(cache);
+}
+
+ProgramCacheStats program_cache_stats(const ProgramCache *cache) {
+  return cache->stats;
+}
+
+/* Takes over both; there is none of this key. */
+static void add(ProgramCache *cache, GArray *key, Kept *kept) {
+  if (cache->n_ops + kept->n_ops > cache->most_ops) {
+    g_hash_table_unref(cache->older);
+    cache->older = cache->kept;
+    cache->kept = new_table();
+    cache->n_ops = 0;
+  }
+  cache->n_ops += kept->n_ops;
+  g_hash_table_insert(cache->kept, key, kept);
+}
+
+static const Kept *find(ProgramCache *cache, const GArray *key) {
+  gpointer older_key, older;
+  if (g_hash_table_steal_extended(cache->older, key, &older_key, &older))
+    add(cache, older_key, older);
+  return g_hash_table_lookup(cache->kept, key);
+}
+
+Program *program_cache_lower(ProgramCache *cache, PlanOrder *choice, const Workload *workload, GError **error) {
+  g_assert(choice->info != NULL);
+  g_autoptr(GArray) key = key_of(choice, workload);
+  const Kept *kept = find(cache, key);
+  Program *lent = kept != NULL ? lend(kept, workload) : NULL;
+  if (lent != NULL) {
+    cache->stats.n_lent++;
+    return lent;
+  }
+  g_autoptr(Order) order = plan_order_make(choice, workload->plan, error);
+  if (order == NULL)
+    return NULL;
+  const Lowering lowering = {
+      .order = order, .workload = workload, .n_steps = workload->plan->steps, .no_effects = TRUE};
+  g_autoptr(Program) program = lower(&lowering, NULL, NULL, error);
+  if (program == NULL)
+    return NULL;
+  cache->stats.n_lowered++;
+  Kept *made = keep(g_steal_pointer(&program), &lowering);
+  if (kept != NULL) {
+    cache->n_ops -= kept->n_ops;
+    g_hash_table_remove(cache->kept, key);
+  }
+  add(cache, g_steal_pointer(&key), made);
+  return lend(made, workload);
+}

@@ -1,0 +1,25 @@
+/* Programs of one structure differ in their tables alone: how many FLOPs a work has, how many bytes a transfer. So the
+ * op lists of a schedule, lowered and proved once, are lent to every plan that lowers to the same ones.
+ *
+ * A cache is for one thread. What it lends outlives it, and may be freed by another. */
+#pragma once
+#include "plan_order.h"
+#include "program.h"
+
+typedef struct ProgramCache ProgramCache;
+/* Keeps up to so many ops, of about 140 bytes each with what follows from them, in two halves: when one is full the
+ * other is let go, but for what has been used since it was. The latest structure stays, however large. */
+ProgramCache *program_cache_new(gsize most_ops);
+void program_cache_free(ProgramCache *cache);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(ProgramCache, program_cache_free)
+
+/* The Program of a plan whose schedule is one of the table (choice->info): what lower() makes of it, with every op's
+ * work, transfer and effect of the same values under other numbers, and with shared ops. Verified; errors as
+ * plan_order_make() and lower(). */
+Program *program_cache_lower(ProgramCache *cache, PlanOrder *choice, const Workload *workload, GError **error);
+
+typedef struct {
+  guint64 n_lowered; /* structures lowered and proved */
+  guint64 n_lent;    /* programs made of one that was there already */
+} ProgramCacheStats;
+ProgramCacheStats program_cache_stats(const ProgramCache *cache);

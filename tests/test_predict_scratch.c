@@ -1,0 +1,252 @@
+/* What a scratch keeps from one prediction to the next changes none: over plans drawn at random, and their like of
+ * other sizes, the report is the same bytes as of a prediction made alone, and the trace the same records.
+ *
+ * `test_predict_scratch N` draws N batches of plans instead of the suite's few. */
+#include "error.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "data_path.h"
+#include "json_report.h"
+#include "plan_cases.h"
+#include "step_of_prediction.h"
+
+enum { BATCHES = 12, PLANS_PER_BATCH = 25, LIKENESSES = 3, MAX_GPUS = 4096 };
+
+static Cluster *clusters[N_CASE_CLUSTERS];
+static GStrv framework_names; /* of all that are shipped */
+static GArray *frameworks;    /* of Framework, the same */
+
+static void read_frameworks(void) {
+  framework_names = data_path_list("topologies/frameworks", ".yaml");
+  frameworks = g_array_new(FALSE, FALSE, sizeof(Framework));
+  for (char **name = framework_names; *name != NULL; name++) {
+    g_autoptr(GError) error = NULL;
+    Framework framework;
+    ck_assert_msg(framework_read(*name, &framework, &error), "%s", error ? error->message : "");
+    g_array_append_val(frameworks, framework);
+  }
+}
+
+static void set_up(void) {
+  read_case_clusters(clusters);
+  read_frameworks();
+}
+
+static void tear_down(void) {
+  free_case_clusters(clusters);
+  g_strfreev(framework_names);
+  g_array_unref(frameworks);
+}
+
+static char *json_of(const Prediction *prediction) {
+  g_autofree int *in_flight = g_new(int, prediction->program->n_ranks);
+  StepReport report = step_of_prediction(prediction, in_flight);
+  report.wall_s = 0; /* of the wall clock */
+  return json_report_step(&report);
+}
+
+static gboolean same_values(const Prediction *a, const Prediction *b, int rank, int i) {
+  const Program *p = a->program, *q = b->program;
+  const Op *x = &p->ranks[rank].ops[i], *y = &q->ranks[rank].ops[i];
+  if (memcmp(&g_array_index(p->effects, Effect, x->effect), &g_array_index(q->effects, Effect, y->effect),
+             sizeof(Effect)) != 0)
+    return FALSE;
+  if (x->kind == OP_HOST)
+    return TRUE;
+  if (x->kind != OP_COMPUTE)
+    return g_array_index(p->transfers, Transfer, x->work).bytes == g_array_index(q->transfers, Transfer, y->work).bytes;
+  const Work *u = &g_array_index(p->works, Work, x->work), *v = &g_array_index(q->works, Work, y->work);
+  return u->flops == v->flops && u->parameters == v->parameters;
+}
+
+static gboolean same_records(const Prediction *a, const Prediction *b) {
+  const Trace *x = a->trace, *y = b->trace;
+  gsize n = x->first[x->n_ranks], bytes = n * sizeof(gint64);
+  if (x->n_ranks != y->n_ranks || n != y->first[y->n_ranks] || memcmp(x->start_ns, y->start_ns, bytes) != 0 ||
+      memcmp(x->end_ns, y->end_ns, bytes) != 0 || memcmp(x->issue_ns, y->issue_ns, bytes) != 0)
+    return FALSE;
+  for (int rank = 0; rank < a->program->n_ranks; rank++)
+    for (int i = 0; i < a->program->ranks[rank].n_ops; i++)
+      if (!same_values(a, b, rank, i))
+        return FALSE;
+  return TRUE;
+}
+
+/* Without a prediction, with the same error. */
+static void assert_same(PredictScratch *scratch, const Case *drawn) {
+  g_autoptr(GError) error_alone = NULL, error = NULL;
+  g_autoptr(Prediction) alone = predict(&drawn->model, drawn->cluster, drawn->plan, &error_alone);
+  g_autoptr(Prediction) with = predict_with(scratch, &drawn->model, drawn->cluster, drawn->plan, &error);
+  g_autofree char *text = case_text(drawn);
+  ck_assert_msg((alone != NULL) == (with != NULL), "%s\nalone: %s, with a scratch: %s", text,
+                alone != NULL ? "done" : error_alone->message, with != NULL ? "done" : error->message);
+  if (alone == NULL) {
+    ck_assert_str_eq(error_alone->message, error->message);
+    return;
+  }
+  g_autofree char *expected = json_of(alone), *found = json_of(with);
+  ck_assert_msg(strcmp(expected, found) == 0, "%s\nalone:\n%s\nwith a scratch:\n%s", text, expected, found);
+  ck_assert_msg(same_records(alone, with), "%s\nother records", text);
+}
+
+/* The plan in place of the case's where it can run. Takes it over. */
+static void take_if_possible(Case *drawn, Plan *plan) {
+  g_autoptr(Plan) left = plan;
+  g_autoptr(Prediction) prediction = predict(&drawn->model, drawn->cluster, plan, NULL);
+  if (prediction == NULL)
+    return;
+  left = drawn->plan;
+  drawn->plan = plan;
+}
+
+/* Of any schedule that takes the plan; the case's own where none does. */
+static void draw_schedule(GRand *rand, Case *drawn) {
+  static const char *const names[] = {"zb-h1", "zb-h2",      "zb-v",       "v-half",
+                                      "v-min", "looped-bfs", "dualpipe-v", "dualpipe"};
+  if (coin(rand))
+    return;
+  Plan *plan = plan_copy(drawn->plan);
+  g_free(plan->schedule);
+  plan->schedule = g_strdup(names[g_rand_int_range(rand, 0, G_N_ELEMENTS(names))]);
+  plan->chunks = 0;
+  plan->steps = PICK(rand, 0, 1, 2);
+  take_if_possible(drawn, plan);
+}
+
+static void set_framework(GRand *rand, Plan *plan) {
+  int i = g_rand_int_range(rand, 0, (gint32)frameworks->len);
+  plan_set_framework(plan, framework_names[i], &g_array_index(frameworks, Framework, i));
+  if (coin(rand))
+    plan->overlap_p2p = -1; /* as the framework and the schedule have it */
+}
+
+static void draw_framework(GRand *rand, Case *drawn) {
+  Plan *plan = plan_copy(drawn->plan);
+  set_framework(rand, plan);
+  take_if_possible(drawn, plan);
+}
+
+/* Sequences cut over some of the ranks of dp, or over more. */
+static void draw_context(GRand *rand, Case *drawn) {
+  Plan *plan = plan_copy(drawn->plan);
+  plan->cp = PICK(rand, 2, 2, 4);
+  plan->cp_comm = (CpComm)g_rand_int_range(rand, 0, N_CP_COMMS);
+  plan->dp = PICK(rand, plan->dp, 1, 2);
+  plan->gpus = 0;
+  plan->zero_ranks = PICK(rand, 0, 0, 4);
+  plan->global_batch = plan->micro_batch * plan->dp * PICK(rand, 1, 2, 5);
+  take_if_possible(drawn, plan);
+}
+
+/* Other sizes, often of the same structure: the case's own tables must not show. */
+static void change_sizes(GRand *rand, Case *drawn) {
+  Plan *plan = drawn->plan;
+  plan->seq_len = PICK(rand, 64, 256, 1024, 2048);
+  plan->recompute = (Recompute)g_rand_int_range(rand, 0, N_RECOMPUTES);
+  plan->attention = (Attention)g_rand_int_range(rand, 0, N_ATTENTIONS);
+  recipe_parse(recipe_names()[g_rand_int_range(rand, 0, 3)], &plan->recipe, NULL);
+  plan->gpus = 0;
+  plan->tp = PICK(rand, plan->tp, plan->tp, 1, 2, 4);
+  drawn->model.tied ^= g_rand_int_range(rand, 0, 4) == 0;
+  drawn->model.ffn_hidden *= PICK(rand, 1, 1, 2);
+}
+
+/* One thing that ops may depend on. */
+static void change_structure(GRand *rand, Case *drawn) {
+  Plan *plan = drawn->plan;
+  switch (g_rand_int_range(rand, 0, 13)) {
+  case 0:
+    plan->zero = g_rand_int_range(rand, 0, 4);
+    plan->zero_ranks = 0;
+    break;
+  case 1:
+    plan->overlap_p2p = !plan->overlap_p2p;
+    break;
+  case 2:
+    plan->overlap_grad = !plan->overlap_grad;
+    break;
+  case 3:
+    plan->overlap_param = !plan->overlap_param;
+    break;
+  case 4:
+    plan->prefetch = g_rand_int_range(rand, 0, 4);
+    break;
+  case 5:
+    plan->grad_norm_barrier = !plan->grad_norm_barrier;
+    break;
+  case 6:
+    plan->bucket_parameters = PICK(rand, 1, 10000000, 30000000);
+    break;
+  case 7:
+    plan->steps = PICK(rand, 1, 2, 3);
+    break;
+  case 8:
+    plan->sequence_parallel = !plan->sequence_parallel;
+    break;
+  case 9:
+    set_framework(rand, plan);
+    break;
+  case 10:
+    plan->cp = PICK(rand, 1, 2, 4);
+    plan->gpus = plan->zero_ranks = 0;
+    break;
+  case 11:
+    plan->group = PICK(rand, 0, 1, plan->pp + 1);
+    break;
+  default:
+    plan->global_batch += plan->micro_batch * plan->dp;
+  }
+}
+
+/* A plan that cannot be: more tp than anything has heads. */
+static void assert_same_failure(PredictScratch *scratch, const Case *drawn) {
+  Case impossible = *drawn;
+  g_autoptr(Plan) plan = plan_copy(drawn->plan);
+  plan->tp = 7;
+  plan->gpus = 0;
+  impossible.plan = plan;
+  assert_same(scratch, &impossible);
+}
+
+START_TEST(predictions_do_not_depend_on_the_ones_before) {
+  g_autoptr(PredictScratch) scratch = predict_scratch_new();
+  for (guint seed = 0; seed < PLANS_PER_BATCH; seed++) {
+    guint number = (guint)_i * PLANS_PER_BATCH + seed;
+    g_autoptr(GRand) rand = g_rand_new_with_seed(number);
+    g_auto(Case) drawn = random_case(number, clusters, MAX_GPUS);
+    draw_schedule(rand, &drawn);
+    if (coin(rand))
+      draw_framework(rand, &drawn);
+    if (seed % 3 == 0)
+      draw_context(rand, &drawn);
+    assert_same(scratch, &drawn);
+    for (int i = 0; i < LIKENESSES; i++) {
+      change_sizes(rand, &drawn);
+      assert_same(scratch, &drawn);
+      change_structure(rand, &drawn);
+      assert_same(scratch, &drawn);
+    }
+    if (seed % 5 == 0)
+      assert_same_failure(scratch, &drawn);
+  }
+  ck_assert_uint_gt(predict_scratch_programs(scratch).n_lent, PLANS_PER_BATCH / 2);
+}
+END_TEST
+
+int main(int argc, char **argv) {
+  TCase *tcase = tcase_create("scratch");
+  tcase_add_checked_fixture(tcase, set_up, tear_down);
+  tcase_set_timeout(tcase, 3600);
+  tcase_add_loop_test(tcase, predictions_do_not_depend_on_the_ones_before, 0, argc > 1 ? atoi(argv[1]) : BATCHES);
+  Suite *suite = suite_create("predict_scratch");
+  suite_add_tcase(suite, tcase);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int failures = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failures != 0;
+}

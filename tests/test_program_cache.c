@@ -1,0 +1,215 @@
+/* Programs from a cache are what lowering makes of the plan, whatever was kept before; and the course that comes with
+ * them lists every op once, after all it waits for. */
+#include <check.h>
+#include <string.h>
+
+#include "course.h"
+#include "passes.h"
+#include "program_cache.h"
+#include "small_workloads.h"
+
+typedef struct {
+  const char *schedule;
+  int tp, pp, dp, chunks, n_micro_batches, zero, steps;
+  gint64 seq_len;
+} Case;
+
+/* Pairs of one structure, one after the other, and structures that differ in one thing. */
+static const Case cases[] = {
+    {"1f1b", 1, 4, 2, 1, 8, 1, 1, 512},        {"1f1b", 2, 4, 2, 1, 8, 1, 1, 256},
+    {"1f1b", 2, 4, 2, 1, 8, 0, 1, 256},        {"1f1b", 2, 4, 1, 1, 8, 1, 1, 256},
+    {"gpipe", 1, 4, 2, 1, 8, 1, 1, 512},       {"interleaved", 1, 2, 2, 2, 6, 2, 1, 512},
+    {"interleaved", 1, 2, 4, 2, 6, 2, 1, 256}, {"1f1b", 1, 1, 4, 1, 3, 3, 2, 512},
+    {"1f1b", 1, 1, 4, 1, 3, 3, 2, 1024},       {"zb-v", 1, 2, 2, 2, 6, 1, 3, 512},
+    {"zb-v", 2, 2, 2, 2, 6, 1, 3, 512},        {"dualpipe", 1, 2, 2, 2, 6, 1, 1, 512},
+    {"dualpipe", 2, 2, 2, 2, 6, 1, 1, 256},    {"zb-h1", 1, 4, 2, 1, 8, 0, 3, 512},
+};
+
+static Workload *workload_of_case(const Case *c, PlanOrder *choice) {
+  g_autoptr(Plan) plan = plan_new();
+  g_autoptr(GError) error = NULL;
+  g_free(plan->schedule);
+  plan->schedule = g_strdup(c->schedule);
+  plan->tp = c->tp;
+  plan->pp = c->pp;
+  plan->dp = c->dp;
+  plan->chunks = c->chunks;
+  plan->zero = c->zero;
+  plan->steps = c->steps;
+  plan->seq_len = c->seq_len;
+  plan->sequence_parallel = c->tp > 1;
+  plan->bucket_parameters = 1000000;
+  plan->global_batch = (gint64)c->n_micro_batches * c->dp;
+  Workload *workload = plan_order_workload(choice, &gpt, NULL, plan, &error);
+  ck_assert_msg(workload != NULL, "%s: %s", c->schedule, error != NULL ? error->message : "");
+  return workload;
+}
+
+static gboolean same_sizes(const Program *a, const Program *b, const Op *x, const Op *y) {
+  const Effect *e = &g_array_index(a->effects, Effect, x->effect), *f = &g_array_index(b->effects, Effect, y->effect);
+  if (memcmp(e, f, sizeof *e) != 0)
+    return FALSE;
+  if (x->kind == OP_HOST)
+    return TRUE;
+  if (x->kind == OP_COMPUTE) {
+    const Work *u = &g_array_index(a->works, Work, x->work), *v = &g_array_index(b->works, Work, y->work);
+    return u->phase == v->phase && u->n_layers == v->n_layers && u->n_embedding == v->n_embedding &&
+           u->n_head == v->n_head && u->flops == v->flops && u->parameters == v->parameters;
+  }
+  const Transfer *u = &g_array_index(a->transfers, Transfer, x->work),
+                 *v = &g_array_index(b->transfers, Transfer, y->work);
+  return u->group == v->group && u->source == v->source && u->target == v->target && u->collective == v->collective &&
+         u->bytes == v->bytes && u->n_layers == v->n_layers && u->n_tables == v->n_tables;
+}
+
+/* All but the numbers of table entries. */
+static gboolean same_op(const Op *x, const Op *y) {
+  Op a = *x, b = *y;
+  a.work = b.work = a.effect = b.effect = 0;
+  return memcmp(&a, &b, sizeof a) == 0;
+}
+
+static void assert_same(const Program *a, const Program *b) {
+  ck_assert_int_eq(a->n_ranks, b->n_ranks);
+  ck_assert_int_eq(a->n_steps, b->n_steps);
+  for (int rank = 0; rank < a->n_ranks; rank++) {
+    ck_assert_int_eq(a->ranks[rank].n_ops, b->ranks[rank].n_ops);
+    ck_assert_mem_eq(a->ranks[rank].resident, b->ranks[rank].resident, sizeof a->ranks[rank].resident);
+    for (int i = 0; i < a->ranks[rank].n_ops; i++) {
+      const Op *x = &a->ranks[rank].ops[i], *y = &b->ranks[rank].ops[i];
+      if (!same_op(x, y) || !same_sizes(a, b, x, y))
+        ck_abort_msg("rank %d, op %d", rank, i);
+    }
+  }
+}
+
+/* Through a cache, and lowered. */
+static void assert_as_lowered(ProgramCache *cache, const Case *c) {
+  g_auto(PlanOrder) choice = {0};
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Workload) workload = workload_of_case(c, &choice);
+  g_autoptr(Order) order = plan_order_make(&choice, workload->plan, &error);
+  const Lowering lowering = {.order = order, .workload = workload, .n_steps = workload->plan->steps};
+  g_autoptr(Program) lowered = lower(&lowering, NULL, NULL, &error);
+  g_assert_no_error(error);
+  g_autoptr(Program) program = program_cache_lower(cache, &choice, workload, &error);
+  g_assert_no_error(error);
+  assert_same(program, lowered);
+}
+
+START_TEST(programs_from_a_cache_are_as_lowered) {
+  g_autoptr(ProgramCache) cache = program_cache_new(1 << 20);
+  for (int round = 0; round < 2; round++)
+    for (gsize i = 0; i < G_N_ELEMENTS(cases); i++)
+      assert_as_lowered(cache, &cases[i]);
+  /* the second round finds all; in the first the second interleaved and the second ZeRO-3 find the one before, while
+   * tp 2 beside tp 1 (with sequence parallelism) adds the sum of whole gradients */
+  ck_assert_uint_eq(program_cache_stats(cache).n_lent, G_N_ELEMENTS(cases) + 2);
+  ck_assert_uint_eq(program_cache_stats(cache).n_lowered, G_N_ELEMENTS(cases) - 2);
+}
+END_TEST
+
+START_TEST(a_cache_without_room_lowers_each_plan) {
+  g_autoptr(ProgramCache) cache = program_cache_new(1);
+  for (gsize i = 0; i < 5; i++)
+    assert_as_lowered(cache, &cases[i]);
+  ck_assert_uint_eq(program_cache_stats(cache).n_lent, 0);
+  ck_assert_uint_eq(program_cache_stats(cache).n_lowered, 5);
+}
+END_TEST
+
+START_TEST(a_program_outlives_its_cache) {
+  g_auto(PlanOrder) choice = {0};
+  g_autoptr(Workload) workload = workload_of_case(&cases[0], &choice);
+  ProgramCache *cache = program_cache_new(1 << 20);
+  g_autoptr(Program) program = program_cache_lower(cache, &choice, workload, NULL);
+  program_cache_free(cache);
+  g_autoptr(Order) order = plan_order_make(&choice, workload->plan, NULL);
+  const Lowering lowering = {.order = order, .workload = workload, .n_steps = 1};
+  g_autoptr(Program) lowered = lower(&lowering, NULL, NULL, NULL);
+  assert_same(program, lowered);
+}
+END_TEST
+
+/* What an op waits for has ended: it stands before, and if it meets others, so do they. */
+static gboolean has_ended(const Course *course, const gint32 *place, gint32 op, gint32 by) {
+  const CourseStep *step = &course->steps[place[op]];
+  gint32 latest = place[op];
+  if (step->kind == COURSE_TRANSFER)
+    latest = MAX(latest, place[step->meets]);
+  if (step->kind == COURSE_MEETING)
+    for (gint32 m = course->first_member[step->meets]; m < course->first_member[step->meets + 1]; m++)
+      latest = MAX(latest, place[course->members[m]]);
+  return latest < by;
+}
+
+/* Ops of a batch start together: each stands after all that the first op of it on any stream waits for. */
+static void assert_batches_in_course(const Program *program, const gint32 *place, int rank) {
+  const Course *course = program->shared->course;
+  const OpList *list = &program->ranks[rank];
+  const gint32 first = course->first[rank];
+  g_autofree gint32 *first_of_batch = op_list_batches(list);
+  for (gint32 i = 0; first_of_batch != NULL && i < list->n_ops; i++)
+    for (gint32 j = MAX(0, i - 8); first_of_batch[i] >= 0 && j < MIN(list->n_ops, i + 9); j++) {
+      const Op *other = &list->ops[j];
+      for (int a = 0; first_of_batch[j] == first_of_batch[i] && a < OP_MAX_AFTER && other->after[a] >= 0; a++)
+        if (!has_ended(course, place, first + other->after[a], place[first + i]))
+          ck_abort_msg("rank %d, op %d before op %d that its batch waits for", rank, i, other->after[a]);
+    }
+}
+
+static void assert_in_course(const Program *program) {
+  const Course *course = program->shared->course;
+  g_autofree gint32 *place = g_new(gint32, course->n_ops);
+  memset(place, 0xff, sizeof *place * (gsize)course->n_ops);
+  for (gint32 s = 0; s < course->n_ops; s++) {
+    if (place[course->steps[s].op] >= 0)
+      ck_abort_msg("op %d twice", course->steps[s].op);
+    place[course->steps[s].op] = s;
+  }
+  for (int rank = 0; rank < program->n_ranks; rank++) {
+    gint32 first = course->first[rank], last[N_STREAMS];
+    memset(last, 0xff, sizeof last);
+    for (gint32 i = 0; i < program->ranks[rank].n_ops; i++) {
+      const Op *op = &program->ranks[rank].ops[i];
+      gint32 by = place[first + i];
+      if (by < 0)
+        ck_abort_msg("rank %d, op %d missing", rank, i);
+      for (int a = 0; a < OP_MAX_AFTER && op->after[a] >= 0; a++)
+        if (!has_ended(course, place, first + op->after[a], by))
+          ck_abort_msg("rank %d, op %d before its after %d", rank, i, op->after[a]);
+      for (int k = 0; k < 2; k++) { /* its stream, the host */
+        gint32 before = last[k == 0 ? op->stream : STREAM_HOST];
+        if (before >= 0 && !has_ended(course, place, first + before, by))
+          ck_abort_msg("rank %d, op %d before op %d", rank, i, before);
+      }
+      last[op->stream] = i;
+    }
+    assert_batches_in_course(program, place, rank);
+  }
+}
+
+START_TEST(the_course_lists_every_op_after_all_it_waits_for) {
+  g_autoptr(ProgramCache) cache = program_cache_new(1 << 20);
+  g_auto(PlanOrder) choice = {0};
+  g_autoptr(Workload) workload = workload_of_case(&cases[_i], &choice);
+  g_autoptr(Program) program = program_cache_lower(cache, &choice, workload, NULL);
+  assert_in_course(program);
+}
+END_TEST
+
+int main(void) {
+  TCase *tcase = tcase_create("program_cache");
+  tcase_add_test(tcase, programs_from_a_cache_are_as_lowered);
+  tcase_add_test(tcase, a_cache_without_room_lowers_each_plan);
+  tcase_add_test(tcase, a_program_outlives_its_cache);
+  tcase_add_loop_test(tcase, the_course_lists_every_op_after_all_it_waits_for, 0, G_N_ELEMENTS(cases));
+  Suite *suite = suite_create("program_cache");
+  suite_add_tcase(suite, tcase);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int failures = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failures != 0;
+}
