@@ -1,13 +1,13 @@
 #!/bin/sh
 # How well are steps on this machine's cores predicted? In rounds: calibrates with a rank on each of two cores, then
-# predicts and executes one plan after the other. Prints a table of medians over the rounds; with a third argument the
-# page docs/validation.md is made from it. A machine that others use changes its speed from minute to minute: that is
-# why every round is held against its own calibration.
-# usage: real/validate-cpu.sh BUILD_FOLDER [ROUNDS [PAGE]]
+# predicts and executes one plan after the other. Prints a table of medians over the rounds; a third argument names the
+# file that has it for the page docs/validation.md. A machine that others use changes its speed from minute to minute:
+# that is why every round is held against its own calibration.
+# usage: real/validate-cpu.sh BUILD_FOLDER [ROUNDS [FILE]]
 set -eu
 build=$1
 rounds=${2:-5}
-page=${3:-}
+file=${3:-}
 stepsim=$build/sim/stepsim
 stepreal=$build/real/stepreal
 out=$(mktemp -d)
@@ -62,14 +62,12 @@ done <"$out/plans" >"$out/rows"
   cat "$out/rows"
 } >"$out/table"
 cat "$out/table"
-[ -n "$page" ] || exit 0
+[ -n "$file" ] || exit 0
 {
-  cat "$(dirname "$0")/../docs/validation.md.in"
-  echo
   echo "On two cores ($(sed -n 1p "$out/calibrated" | sed 's/, 1 core.*//')), $(date -u +%Y-%m-%d), $model, fp32, sequences of 256 tokens, 8 in a batch;"
   echo "medians of $rounds rounds, each a calibration, then every plan predicted from it and run for four steps after a first one:"
   echo
   cat "$out/table"
-} >"$page.new"
-mv "$page.new" "$page"
-echo "Written: $page"
+} >"$file.new"
+mv "$file.new" "$file"
+echo "Written: $file"

@@ -379,6 +379,14 @@ done <<'TABLE'
 2|nothing to draw|validate refused.csv --plot x.svg
 2|cannot write nowhere/r.csv|validate runs.csv --rows nowhere/r.csv
 2|unknown option --job;did you mean --jobs?|validate runs.csv --job 1
+2|--without: found "hots";framework, host, waits;did you mean "host"?|validate runs.csv --without hots
+2|--without: found "";expected one of framework|validate runs.csv --without skew,
+2|--without: "skew" is named twice|validate runs.csv --without skew,host,skew
+2|--json and --markdown - clash|validate runs.csv --without skew --json --markdown -
+0|without host, skew;errors in %|validate runs.csv --without skew,host
+0|"without" : ["skew", "contention"]|validate runs.csv --without contention,skew --json
+0|Without memory.;baseline MAPE|validate runs.csv --without memory --markdown -
+0|--without=PART;tensor-parallel ;contention |validate --help
 1|0 predicted, 1 failed;cp 3|validate refused.csv
 0|3 rows of 2 runs: 2 predicted, 1 failed;cp 3|validate runs.csv refused.csv --jobs 2
 0|FILE.csv...;step_time_s;Example|validate --help
@@ -446,7 +454,7 @@ bubble_overhead breakdown_s memory links bounding_link kernels engine" simulate 
     collective --cluster dgx-h100 --bytes 1MiB --json
 
   check_keys "rows predicted failed mape median_ape p90_ape bias baseline_mape timed memory_rows memory_mape memory_bias \
-out_of_memory rows_per_s threads groups" validate runs.csv --json
+out_of_memory without rows_per_s threads groups" validate runs.csv --json
 
   "$stepsim" validate runs.csv refused.csv --rows - >rows.csv 2>err && [ "$(wc -l <rows.csv)" -eq 4 ] &&
     "$stepsim" validate rows.csv --rows again.csv >out 2>>err && cmp rows.csv again.csv &&

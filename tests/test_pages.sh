@@ -1,28 +1,79 @@
 #!/bin/sh
 # test_pages.sh STEPSIM: pages of docs that scripts write say what their commands print now, and each of their pictures is
-# there.
+# there. The page of published steps is held against them where they lie beside the repository.
 docs=$(dirname "$0")/../docs
+measured=${STEPSIM_SHARED:-$docs/../../shared}/measured
 work=$(mktemp -d) || exit 99
 trap 'rm -rf "$work"' EXIT
+stepsim=$1
 n=0
-for page in schedules plots; do
-  "$docs/$page.sh" "$1" --text > "$work/$page.md"
+
+result() { # status, what is tested, lines that say more
   n=$((n + 1))
-  if cmp -s "$work/$page.md" "$docs/$page.md"; then
-    echo "ok $n - docs/$page.md is current"
+  if [ "$1" -eq 0 ]; then
+    echo "ok $n - $2"
   else
-    echo "not ok $n - docs/$page.md is current: make $page writes it"
-    diff "$docs/$page.md" "$work/$page.md" | sed 's/^/# /'
+    echo "not ok $n - $2"
+    echo "$3" | sed 's/^/# /'
+  fi
+}
+
+print_page() {
+  case $1 in
+    validation) "$docs/$1.sh" "$stepsim" "$measured" --text ;;
+    *) "$docs/$1.sh" "$stepsim" --text ;;
+  esac
+}
+
+for page in schedules plots validation; do
+  if [ "$page" = validation ] && [ ! -r "$measured/measured.csv" ]; then
+    n=$((n + 1))
+    echo "ok $n - docs/$page.md is current # SKIP no published steps beside the repository"
+  else
+    print_page "$page" >"$work/$page.md" 2>"$work/err"
+    difference=$(diff "$docs/$page.md" "$work/$page.md" 2>&1)
+    result $? "docs/$page.md is current (make $page writes it)" "$difference"
   fi
   missing=$(sed -n 's/^!\[.*\](\(.*\))$/\1/p' "$docs/$page.md" | while read -r picture; do
     [ -s "$docs/$picture" ] || echo "$picture"
   done)
-  n=$((n + 1))
-  if [ -z "$missing" ] && grep -q '^!\[' "$docs/$page.md"; then
-    echo "ok $n - pictures of docs/$page.md are there"
-  else
-    echo "not ok $n - pictures of docs/$page.md are there"
-    echo "# missing: $missing"
-  fi
+  [ -z "$missing" ] && grep -q '^!\[' "$docs/$page.md"
+  result $? "pictures of docs/$page.md are there" "missing: $missing"
 done
+
+# The page of published steps made of a few of them: the worst is explained, the others are asked for.
+mkdir "$work/docs" "$work/measured" || exit 99
+cp "$docs/validation.sh" "$docs/validation.md.in" "$docs/validation-cpu.txt" "$work/docs"
+head -n 6 "$docs/plots-measured.csv" >"$work/measured/measured.csv"
+sed -n '1p; 2s/[^,]*$//p' "$docs/plots-measured.csv" >"$work/measured/out_of_memory.csv"
+worst=$("$stepsim" validate "$work"/measured/*.csv --markdown - | awk '/^\| worst/ { getline; getline; print $2; exit }')
+echo "$worst because of | the test" >"$work/docs/validation-rows.txt"
+page=$work/docs/validation.md
+if command -v gnuplot >/dev/null; then
+  "$work/docs/validation.sh" "$stepsim" "$work/measured" >"$work/out" 2>"$work/err" &&
+    grep -q "^| $worst |.*| because of | the test |$" "$page" && grep -q '| not explained yet |$' "$page" &&
+    [ "$(awk '/\| not explained yet \|$/ { print "for " $2 "," }' "$page" | sort -u)" = \
+      "$(grep -o 'for [^ ]*,' "$work/err" | sort)" ]
+  result $? "worst rows without an explanation are named, each once" "$worst; $(cat "$work/err")"
+  ! grep '{{' "$page" >&2 && grep -q '^Of 6 rows 6 are predicted. Of the 5 with' "$page" &&
+    grep -q '^| all | 6 | 5 |' "$page" && grep -q '^\* \*\*tensor-parallel\*\*: ' "$page"
+  result $? "the page has the tables of the rows it was given" "$(grep '^Of\|^| all' "$page")"
+  [ "$(awk -F'|' '/^\| all \|/ && NF > 11 { print NF; exit }' "$page")" -eq \
+    $((4 + $("$stepsim" validate --help | sed -n '/^--without takes/,/^$/p' | grep -c '^  '))) ] &&
+    cmp "$work/docs/validation-parts.txt" - <<END
+$(sed -n '/^| source | all parts |/,/^$/p' "$page" | sed '$d')
+END
+  result $? "the table of parts has a column for each" "$(cat "$work/docs/validation-parts.txt")"
+  "$work/docs/validation.sh" "$stepsim" "$work/measured" --text 2>/dev/null | cmp - "$page"
+  result $? "the page is the same when its parts are not made anew" "$(cat "$page")"
+  sed -i 's/^\(| all |\) [^ ]* /\1 99.9 /' "$work/docs/validation-parts.txt"
+  "$work/docs/validation.sh" "$stepsim" "$work/measured" --text 2>/dev/null | cmp - "$page"
+  result $? "the errors of the whole model are made anew" "$(cat "$page")"
+  [ "$(grep -c '<use' "$work/docs/validation.svg")" -ge 5 ] &&
+    [ "$(grep -c '<g' "$work/docs/validation.svg")" -eq "$(grep -c '</g>' "$work/docs/validation.svg")" ]
+  result $? "the picture has a point for each row, and its groups end" "$(grep -c '<g' "$work/docs/validation.svg")"
+fi
+"$work/docs/validation.sh" "$stepsim" "$work/nowhere" >"$work/out" 2>"$work/err"
+[ $? -eq 2 ] && grep -q "cannot read $work/nowhere/measured.csv" "$work/err"
+result $? "a folder without published steps is refused" "$(cat "$work/err")"
 echo "1..$n"

@@ -11,7 +11,8 @@
 enum { NOT_GIVEN = G_MININT, MOST_JOBS = 1024 };
 
 typedef struct {
-  char *rows, *plot, *markdown, *by;
+  char *rows, *plot, *markdown, *by, *without;
+  Parts parts; /* (computed) those named in `without` */
   gint jobs;
   gboolean json;
   gboolean no_report; /* standard output holds something else */
@@ -22,6 +23,14 @@ static void clear_options(ValidateOptions *o) {
   g_clear_pointer(&o->plot, g_free);
   g_clear_pointer(&o->markdown, g_free);
   g_clear_pointer(&o->by, g_free);
+  g_clear_pointer(&o->without, g_free);
+}
+
+static gboolean parse_parts(ValidateOptions *o, GError **error) {
+  if (o->without == NULL || parts_parse(o->without, &o->parts, error))
+    return TRUE;
+  g_prefix_error(error, "--without: ");
+  return FALSE;
 }
 
 static gboolean check_options(ValidateOptions *o, GError **error) {
@@ -30,14 +39,14 @@ static gboolean check_options(ValidateOptions *o, GError **error) {
   if (o->jobs != NOT_GIVEN && (o->jobs < 1 || o->jobs > MOST_JOBS))
     return fail_input(error, "--jobs: found %d, expected 1 to %d", o->jobs, MOST_JOBS);
   const Written written[] = {{"--rows", o->rows}, {"--plot", o->plot}, {"--markdown", o->markdown}, {NULL}};
-  return output_check_apart(written, error) && output_check_printed(printed, &o->no_report, error) &&
-         (o->plot == NULL || gnuplot_check_file(o->plot, error));
+  return parse_parts(o, error) && output_check_apart(written, error) &&
+         output_check_printed(printed, &o->no_report, error) && (o->plot == NULL || gnuplot_check_file(o->plot, error));
 }
 
-static gboolean parse_options(ValidateOptions *o, int *argc, char ***argv, GError **error) {
-  *o = (ValidateOptions){.jobs = NOT_GIVEN};
-  g_autoptr(Parser) parser = parser_new(
-      "FILE.csv...", "Predicts measured training steps and says how far off the predictions are, by source.",
+/* The end of --help. Owned by the caller. */
+static char *help_text(void) {
+  g_autofree char *parts = parts_help();
+  return g_strconcat(
       "Example:\n  stepsim validate measured.csv out_of_memory.csv --rows errors.csv --plot errors.svg\n\n"
       "A file has one run a row; columns are found by name: layers, hidden, heads, cluster and step_time_s (empty: "
       "the\n"
@@ -47,7 +56,15 @@ static gboolean parse_options(ValidateOptions *o, int *argc, char ***argv, GErro
       "memory_gb\n(GB = 1e9 bytes) are read, others left alone. Error is predicted / measured - 1. The baseline takes "
       "every step of a source at\n"
       "one share of the peak, fitted to these rows. A row that cannot be predicted is counted, with the reason.\n\n"
-      "Exit status: 0 done, whatever the errors are; 1 no row can be predicted; 2 bad usage or input.");
+      "--without takes parts of the model away, to see what they are worth:\n",
+      parts, "\nExit status: 0 done, whatever the errors are; 1 no row can be predicted; 2 bad usage or input.", NULL);
+}
+
+static gboolean parse_options(ValidateOptions *o, int *argc, char ***argv, GError **error) {
+  *o = (ValidateOptions){.jobs = NOT_GIVEN};
+  g_autofree char *help = help_text();
+  g_autoptr(Parser) parser = parser_new(
+      "FILE.csv...", "Predicts measured training steps and says how far off the predictions are, by source.", help);
   const GOptionEntry entries[] = {
       {"json", 0, 0, G_OPTION_ARG_NONE, &o->json, "print one JSON object", NULL},
       {"rows", 0, 0, G_OPTION_ARG_FILENAME, &o->rows,
@@ -56,6 +73,7 @@ static gboolean parse_options(ValidateOptions *o, int *argc, char ***argv, GErro
       {"markdown", 0, 0, G_OPTION_ARG_FILENAME, &o->markdown,
        "write the table and the worst rows for a document (- is standard output, without a report)", "FILE"},
       {"by", 0, 0, G_OPTION_ARG_STRING, &o->by, "column that groups rows (default source)", "COLUMN"},
+      {"without", 0, 0, G_OPTION_ARG_STRING, &o->without, "parts of the model to take away (below)", "PART[,PART...]"},
       {"jobs", 0, 0, G_OPTION_ARG_INT, &o->jobs, "threads that predict (default: one per processor)", "N"},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
@@ -90,6 +108,7 @@ static int run(const ValidateOptions *o, int argc, char **argv, GError **error) 
   MeasuredRows *rows = measured_rows_read(argv + 1, argc - 1, error);
   if (rows == NULL)
     return 2;
+  measured_rows_take_away(rows, o->parts);
   g_autoptr(Validation) validation = validation_run(rows, o->by, o->jobs != NOT_GIVEN ? o->jobs : 0, error);
   if (validation == NULL || !print_outputs(o, validation, error))
     return 2;

@@ -378,6 +378,15 @@ MeasuredRows *measured_rows_read(char **files, int n_files, GError **error) {
   return g_steal_pointer(&rows);
 }
 
+void measured_rows_take_away(MeasuredRows *rows, Parts parts) {
+  rows->without |= parts;
+  for (guint i = 0; i < rows->rows->len; i++) {
+    const MeasuredRow *row = &g_array_index(rows->rows, MeasuredRow, i);
+    if (row->plan != NULL)
+      parts_take_away(parts, row->plan);
+  }
+}
+
 void measured_rows_free(MeasuredRows *rows) {
   if (rows == NULL)
     return;

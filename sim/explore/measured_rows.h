@@ -13,13 +13,14 @@
  * A count may be written as 8 or 8.0, a switch as 0, 1, off, on, false or true. memory_gb is the framework's peak on
  * the fullest GPU (without context and libraries) in GB = 1e9 bytes, so a source that prints GiB has to be converted.
  *
- * framework names one of topologies/frameworks/, whose memory is then counted; any other word stands for none.
+ * framework names one of topologies/frameworks/, whose memory and time are then counted; any other word stands for
+ * none.
  *
  * A gated model is Llama-like: RMSNorm, no biases. Any other is GPT-like: LayerNorm with biases, and dropout where
  * positions are learned, as GPT-2's config has it, but not with pytorch-fsdp: LLM Foundry's MPT trains without. */
 #pragma once
+#include "ablation.h"
 #include "csv_table.h"
-#include "plan.h"
 
 typedef struct {
   const CsvTable *table; /* borrowed, as are the texts below */
@@ -36,7 +37,8 @@ typedef struct {
 typedef struct {
   GPtrArray *tables;      /* of CsvTable, in the order of the files */
   GArray *rows;           /* of MeasuredRow */
-  GHashTable *frameworks; /* name → FrameworkMemory, or NULL where none is described */
+  GHashTable *frameworks; /* name → Framework, or NULL where none is described */
+  Parts without;          /* of the model: left out of their plans */
 } MeasuredRows;
 
 /* INPUT as csv_table_read(), and with file:line (where the row begins), column, found and expected: a required column
@@ -45,6 +47,9 @@ typedef struct {
 MeasuredRows *measured_rows_read(char **files, int n_files, GError **error);
 void measured_rows_free(MeasuredRows *rows);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(MeasuredRows, measured_rows_free)
+
+/* Leave `parts` of the model out of every row's plan. */
+void measured_rows_take_away(MeasuredRows *rows, Parts parts);
 
 /* The row's cell in the column of that name; "" where its table has no such column. Borrowed. */
 const char *measured_row_cell(const MeasuredRow *row, const char *column);

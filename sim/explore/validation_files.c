@@ -102,10 +102,24 @@ static void add_group(Members *members, const Validation *validation, const Vali
   add_verdicts(members, group);
 }
 
+static void add_parts(Members *members, Parts parts) {
+  begin_member(members, "without");
+  g_string_append_c(members->out, '[');
+  const char *comma = "";
+  for (int i = 0; i < parts_count(); i++)
+    if (parts & 1u << i) {
+      g_string_append(members->out, comma);
+      json_append_string(members->out, part_name(i));
+      comma = ", ";
+    }
+  g_string_append_c(members->out, ']');
+}
+
 char *validation_json(const Validation *validation) {
   const Members none = {.out = g_string_new(NULL)};
   Members members = begin_object(&none);
   add_group(&members, validation, &validation->all, NULL);
+  add_parts(&members, validation->rows->without);
   add_number(&members, "rows_per_s", validation->n_rows / MAX(validation->wall_s, 1e-6));
   add_count(&members, "threads", (guint)validation->n_threads);
   begin_member(&members, "groups");

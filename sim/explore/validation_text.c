@@ -189,6 +189,10 @@ void validation_text(GString *out, const Validation *validation) {
                          all->n_rows, validation->n_runs, all->n_predicted, all->n_failed,
                          all->n_rows / MAX(validation->wall_s, 1e-6), validation->wall_s, validation->n_threads,
                          validation->n_threads == 1 ? "" : "s");
+  if (validation->rows->without != 0) {
+    g_autofree char *parts = parts_text(validation->rows->without);
+    g_string_append_printf(out, "without %s\n", parts);
+  }
   append_table(out, validation);
   if (all->n_predicted > 0)
     append_memory(out, all);
@@ -243,10 +247,13 @@ static void append_markdown_row(GString *out, const Validation *validation, guin
 }
 
 char *validation_markdown(const Validation *validation) {
-  GString *out = g_string_new("| ");
+  g_autofree char *parts = parts_text(validation->rows->without);
+  GString *out = g_string_new(NULL);
+  if (validation->rows->without != 0)
+    g_string_append_printf(out, "Without %s.\n\n", parts);
   g_autofree char *by = markdown_cell(validation->by);
   g_string_append_printf(out,
-                         "%s | rows | predicted | failed | MAPE %% | median %% | p90 %% | bias %% | baseline MAPE %% "
+                         "| %s | rows | predicted | failed | MAPE %% | median %% | p90 %% | bias %% | baseline MAPE %% "
                          "| memory MAPE %% | ran: said to fit | out of memory: said not to fit |\n",
                          by);
   g_string_append(out, "| --- |");

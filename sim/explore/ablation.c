@@ -1,0 +1,134 @@
+/* All that is taken away is a matter of the Plan: a part's fields are set to what they are in a plan that never heard
+ * of it. The framework as a whole is all its parts, so taking these away one by one and together comes to the same. */
+#include "ablation.h"
+
+#include <string.h>
+
+#include "error.h"
+#include "suggest.h"
+
+static void without_host(Plan *plan) {
+  FrameworkTime *time = &plan->time;
+  time->has_host = FALSE;
+  time->layer_forward_s = time->layer_again_s = time->layer_backward_s = 0;
+  time->ends_forward_s = time->ends_backward_s = 0;
+  time->collective_s = 0;
+}
+
+static void without_waits(Plan *plan) {
+  plan->time.sends = SENDS_ON_STREAMS;
+  plan->time.overlap_p2p = P2P_OF_SCHEDULE;
+}
+
+static void without_rates(Plan *plan) {
+  memset(plan->time.rates, 0, sizeof(plan->time.rates));
+}
+
+static void without_kernels(Plan *plan) {
+  plan->time.kernels = FRAMEWORK_KERNELS_FUSED;
+}
+
+static void without_tensor_parallel(Plan *plan) {
+  plan->time.tensor_parallel = TP_BESIDE;
+  plan->time.tensor_parallel_hidden = 0;
+}
+
+static void without_skew(Plan *plan) {
+  plan->time.arrival_spread_s = 0;
+}
+
+static void without_memory(Plan *plan) {
+  if (plan->memory.recipe[0] != '\0' && plan->precision != PRECISION_FP32) {
+    g_autoptr(Plan) fresh = plan_new();
+    plan->recipe = fresh->recipe;
+  }
+  plan->memory = (FrameworkMemory){0};
+}
+
+static void without_framework(Plan *plan) {
+  without_memory(plan);
+  plan->time = (FrameworkTime){0};
+}
+
+static void without_contention(Plan *plan) {
+  plan->contention = FALSE;
+}
+
+static const struct {
+  const char *name, *meaning;
+  void (*take_away)(Plan *plan);
+} part_table[] = {
+    {"framework", "all that the row's framework says, of time and of memory", without_framework},
+    {"host", "host time of its layers and collectives: each kernel takes the GPU file's host_launch", without_host},
+    {"waits", "how it sends between stages: on streams of their own, beside computing only where the schedule does",
+     without_waits},
+    {"rates", "what its libraries reach of a GPU generation: products and attention at the GPU file's rates",
+     without_rates},
+    {"kernels", "norm, rotation and gate of single operations: they are fused", without_kernels},
+    {"tensor-parallel", "how it runs collectives of tp: the reduction of an input gradient beside the weight gradient",
+     without_tensor_parallel},
+    {"skew", "the spread of ranks that come to a collective: all come at once", without_skew},
+    {"memory", "what it holds besides, and its recipe of bytes per parameter", without_memory},
+    {"contention", "transfers that share links: each has its links for itself", without_contention},
+};
+
+int parts_count(void) {
+  return G_N_ELEMENTS(part_table);
+}
+
+const char *part_name(int i) {
+  g_assert(i >= 0 && i < parts_count());
+  return part_table[i].name;
+}
+
+const char *part_meaning(int i) {
+  g_assert(i >= 0 && i < parts_count());
+  return part_table[i].meaning;
+}
+
+static gboolean add_part(const char *name, Parts *parts, GError **error) {
+  for (int i = 0; i < parts_count(); i++)
+    if (strcmp(name, part_table[i].name) == 0) {
+      if (*parts & 1u << i)
+        return fail_input(error, "\"%s\" is named twice", name);
+      *parts |= 1u << i;
+      return TRUE;
+    }
+  const char *names[G_N_ELEMENTS(part_table) + 1] = {NULL};
+  for (int i = 0; i < parts_count(); i++)
+    names[i] = part_table[i].name;
+  g_autofree char *expected = suggest_message(name, names);
+  return fail_input(error, "found \"%.80s\", %s", name, expected);
+}
+
+gboolean parts_parse(const char *text, Parts *parts, GError **error) {
+  g_auto(GStrv) names = g_strsplit(text, ",", -1);
+  *parts = 0;
+  if (names[0] == NULL)
+    return add_part("", parts, error);
+  for (int i = 0; names[i] != NULL; i++)
+    if (!add_part(g_strstrip(names[i]), parts, error))
+      return FALSE;
+  return TRUE;
+}
+
+char *parts_text(Parts parts) {
+  GString *text = g_string_new(NULL);
+  for (int i = 0; i < parts_count(); i++)
+    if (parts & 1u << i)
+      g_string_append_printf(text, "%s%s", text->len > 0 ? ", " : "", part_table[i].name);
+  return g_string_free(text, FALSE);
+}
+
+char *parts_help(void) {
+  GString *text = g_string_new(NULL);
+  for (int i = 0; i < parts_count(); i++)
+    g_string_append_printf(text, "  %-16s %s\n", part_table[i].name, part_table[i].meaning);
+  return g_string_free(text, FALSE);
+}
+
+void parts_take_away(Parts parts, Plan *plan) {
+  for (int i = 0; i < parts_count(); i++)
+    if (parts & 1u << i)
+      part_table[i].take_away(plan);
+}
