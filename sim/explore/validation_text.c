@@ -183,6 +183,28 @@ static void append_reasons(GString *out, const Validation *validation) {
     g_string_append_printf(out, "  and %u more kinds of reasons\n", reasons->len - MOST_REASONS);
 }
 
+static int compare_names(gconstpointer a, gconstpointer b) {
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Names of frameworks that nothing describes, with the nearest that is. */
+static void append_unknown_frameworks(GString *out, const Validation *validation) {
+  g_autoptr(GPtrArray) names = g_ptr_array_new();
+  GHashTableIter iter;
+  gpointer name, framework;
+  g_hash_table_iter_init(&iter, validation->rows->frameworks);
+  while (g_hash_table_iter_next(&iter, &name, &framework))
+    if (framework == NULL && *(const char *)name != '\0')
+      g_ptr_array_add(names, name);
+  g_ptr_array_sort(names, compare_names);
+  for (guint i = 0; i < names->len; i++) {
+    g_autoptr(GError) unknown = NULL;
+    g_free(framework_file(names->pdata[i], &unknown));
+    g_string_append_printf(out, "nothing is added for a framework without a description: %s\n",
+                           unknown != NULL ? unknown->message : (const char *)names->pdata[i]);
+  }
+}
+
 void validation_text(GString *out, const Validation *validation) {
   const ValidationGroup *all = &validation->all;
   g_string_append_printf(out, "%u rows of %u runs: %u predicted, %u failed; %.0f rows/s (%.2f s on %d thread%s)\n",
@@ -193,6 +215,7 @@ void validation_text(GString *out, const Validation *validation) {
     g_autofree char *parts = parts_text(validation->rows->without);
     g_string_append_printf(out, "without %s\n", parts);
   }
+  append_unknown_frameworks(out, validation);
   append_table(out, validation);
   if (all->n_predicted > 0)
     append_memory(out, all);
