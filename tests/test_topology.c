@@ -219,6 +219,12 @@ static Topology *faulty(const char *faults, Cluster **cluster, GError **error) {
   return topology_new(*cluster, 8, error);
 }
 
+/* 16 GPUs are nodes 0 to 3 of 4, and one block of a tier that spans them, without a core above. */
+#define NOT_THERE(name, more)                                                                                          \
+  { "  - {at: " name ", factor: dead}\n" more, "t.yaml:19: faults: found \"" name "\"" }
+#define SIXTEEN "max_gpus: 16\n"
+#define JOINED SIXTEEN "fabric:\n  tiers: [{span: 16, oversubscription: 1}]\n"
+
 START_TEST(faults_take_bandwidth_from_the_links_they_name) {
   g_autoptr(Cluster) cluster = NULL;
   g_autoptr(Topology) t = faulty("  - {at: node1/nic0, factor: dead}\n"
@@ -246,6 +252,22 @@ START_TEST(dead_links_are_avoided_or_named) {
 }
 END_TEST
 
+START_TEST(faults_at_other_parts_of_the_cluster_are_taken) {
+  /* the last node of 4, and the second block of 8 GPUs with the core above both: not among the first 8 */
+  static const char *const faults[] = {
+      "  - {at: node3/nic1, factor: dead}\n" SIXTEEN,
+      "  - {at: tier0.1, factor: 0.5}\n" SIXTEEN "fabric:\n  tiers: [{span: 8, oversubscription: 1}]\n",
+      "  - {at: core, factor: 0.5}\n" SIXTEEN "fabric:\n  tiers: [{span: 8, oversubscription: 1}]\n",
+      "  - {at: leaf3, factor: 0.5}\n" SIXTEEN "fabric:\n  tiers: [{span: 16, oversubscription: 2}]\n"};
+  for (gsize i = 0; i < G_N_ELEMENTS(faults); i++) {
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Cluster) cluster = NULL;
+    g_autoptr(Topology) t = faulty(faults[i], &cluster, &error);
+    ck_assert_msg(t != NULL, "%s: %s", faults[i], error != NULL ? error->message : "");
+  }
+}
+END_TEST
+
 START_TEST(no_path_left_is_impossible_and_says_why) {
   g_autoptr(Cluster) cluster = NULL;
   g_autoptr(Topology) t =
@@ -262,7 +284,13 @@ START_TEST(faults_at_what_is_not_there_are_refused) {
     const char *fault, *expected;
   } cases[] = {{"  - {at: node0/nic3, factor: dead}\n", "t.yaml:19: faults: found \"node0/nic3\""},
                {"  - {at: nod0/nic1, factor: dead}\n", "did you mean \"node0/nic1\"?"},
-               {"  - {link: [node0/gpu0, node1/gpu0], factor: 0.5}\n", "no link between node0/gpu0 and node1/gpu0"}};
+               {"  - {link: [node0/gpu0, node1/gpu0], factor: 0.5}\n", "no link between node0/gpu0 and node1/gpu0"},
+               {"  - {at: node4/nic0, factor: dead}\n" SIXTEEN, "expected a device or switch that t has with 16 GPUs"},
+               NOT_THERE("node4/nvswitch", SIXTEEN),
+               NOT_THERE("node999999999999/nic0", ""),
+               NOT_THERE("leaf0", ""),
+               NOT_THERE("tier0.1", JOINED),
+               NOT_THERE("core", JOINED)};
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
     g_autoptr(GError) error = NULL;
     g_autoptr(Cluster) cluster = NULL;
@@ -374,6 +402,7 @@ int main(void) {
   tcase_add_test(cases, dead_links_are_avoided_or_named);
   tcase_add_test(cases, no_path_left_is_impossible_and_says_why);
   tcase_add_test(cases, faults_at_what_is_not_there_are_refused);
+  tcase_add_test(cases, faults_at_other_parts_of_the_cluster_are_taken);
   tcase_add_test(cases, more_gpus_than_there_are_is_impossible);
   tcase_add_test(cases, each_mistake_is_found);
   Suite *suite = suite_create("topology");

@@ -13,8 +13,6 @@
 #include "suggest.h"
 #include "topology_parts.h"
 
-enum { MAX_LINKS = 1 << 24 };
-
 typedef struct {
   Topology *topology;
   const Cluster *cluster;
@@ -320,9 +318,9 @@ static gboolean check_size(const Cluster *cluster, gint64 n_gpus, GError **error
                                                            : cluster->domain_gpus * (cluster->domain_gpus - 1.0) / 2;
   double n_links =
       (double)n_gpus / cluster->gpus_per_node * per_node + ((double)n_gpus / cluster->domain_gpus + 1) * pairs;
-  return n_links <= MAX_LINKS ||
+  return n_links <= TOPOLOGY_MOST_LINKS ||
          fail_impossible(error, "%" G_GINT64_FORMAT " GPUs of %s have about %.0f links, expected at most %d", n_gpus,
-                         cluster->name, n_links, MAX_LINKS);
+                         cluster->name, n_links, TOPOLOGY_MOST_LINKS);
 }
 
 /* Leaves are described, or implied, one per node, by a first tier that carries less than the NICs. */

@@ -156,9 +156,40 @@ int topology_find_vertex(const Topology *t, const char *name) {
   return found != NULL ? (int)(found - t->vertices) : -1;
 }
 
+/* Every GPU has a link, so where a file states no number, the most links are the most GPUs. */
+static gint64 most_gpus(const Cluster *cluster) {
+  gint64 n = cluster->max_gpus > 0 ? cluster->max_gpus : TOPOLOGY_MOST_LINKS;
+  if (cluster->nics_per_node == 0)
+    n = MIN(n, cluster->domain_gpus);
+  return ((n - 1) / cluster->gpus_per_node + 1) * cluster->gpus_per_node; /* whole nodes */
+}
+
+/* Leaves that are not described stand below a first tier that carries less than the NICs, one per node. */
+static gint64 gpus_of_leaf(const Cluster *cluster) {
+  if (cluster->leaves.n_nodes > 0)
+    return (gint64)cluster->leaves.n_nodes * cluster->gpus_per_node;
+  return cluster->n_tiers > 0 && cluster->tiers[0].oversubscription > 1 ? cluster->gpus_per_node : G_MAXINT64;
+}
+
 gboolean topology_name_is_valid(const Cluster *cluster, const char *name) {
   TopologyVertex vertex;
-  return parse_name(cluster, name, &vertex);
+  if (!parse_name(cluster, name, &vertex))
+    return FALSE;
+  const gint64 n_gpus = most_gpus(cluster), leaf_gpus = gpus_of_leaf(cluster);
+  switch (vertex.kind) {
+  case VERTEX_NVSWITCH:
+    return (gint64)vertex.owner * cluster->domain_gpus < n_gpus;
+  case VERTEX_LEAF:
+    return leaf_gpus < G_MAXINT64 && vertex.owner <= (n_gpus - 1) / leaf_gpus;
+  case VERTEX_TIER:
+    if (cluster->nics_per_node == 0)
+      return FALSE;
+    return vertex.owner < cluster->n_tiers
+               ? vertex.index <= (n_gpus - 1) / cluster->tiers[vertex.owner].span_gpus
+               : cluster->n_tiers == 0 || cluster->tiers[cluster->n_tiers - 1].span_gpus < n_gpus;
+  default:
+    return (gint64)vertex.owner * cluster->gpus_per_node < n_gpus;
+  }
 }
 
 /* Of the node that the name begins with, and of the fabric. */
@@ -176,6 +207,10 @@ static GPtrArray *candidates(const Topology *t, const char *name) {
 }
 
 char *topology_name_advice(const Topology *t, const char *name) {
+  TopologyVertex beyond;
+  if (parse_name(t->cluster, name, &beyond))
+    return g_strdup_printf("expected a device or switch that %s has with %" G_GINT64_FORMAT " GPUs", t->cluster->name,
+                           most_gpus(t->cluster));
   g_autoptr(GPtrArray) names = candidates(t, name);
   const char *near = suggest_nearest(name, (const char *const *)names->pdata);
   return near != NULL ? g_strdup_printf("expected a device or switch such as node0/gpu0; did you mean \"%s\"?", near)

@@ -2,7 +2,9 @@
 #pragma once
 #include "topology.h"
 
-/* Whether a cluster of any size could have a vertex of that name. */
+enum { TOPOLOGY_MOST_LINKS = 1 << 24 };
+
+/* Whether the cluster, with as many GPUs as it can have, has a vertex of that name. */
 gboolean topology_name_is_valid(const Cluster *cluster, const char *name);
 /* "expected …; did you mean …?" Owned by the caller. */
 char *topology_name_advice(const Topology *topology, const char *name);
