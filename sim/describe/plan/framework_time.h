@@ -9,7 +9,8 @@
  *         collective: 17 us         # one collective of tp
  *       arrival_spread: 45 us       # standard deviation of when the ranks of a group come to a collective
  *       kernels: plain              # RMSNorm, rotation and gate are single operations; fused (default)
- *       sends: synchronous          # the host waits for what a stage exchanges before it issues more; else streams do
+ *       sends: synchronous          # the host waits for what a stage exchanges before it issues more, in 1f1b and
+ *                                   # interleaved without overlap of sends; else, and elsewhere, streams do
  *       overlap_p2p: chunks         # a stage computes on while it sends: always, where it has several chunks, or as
  *                                   # the schedule has it (default: schedule)
  *       tensor_parallel: alone      # the reduction of an input gradient runs beside the weight gradient (default:

@@ -1,74 +1,35 @@
-/* A JsonBuilder per object; json-glib prints doubles with 17 significant digits, which round-trip. It also marks
- * numbers without a point as doubles by a trailing ".0", even behind an exponent: 1e-08.0 is not JSON (seen in 1.6), so
- * the mark is taken off there. */
+/* One object per verb, its members by table and report. */
 #include "json_report.h"
 
-#include <json-glib/json-glib.h>
 #include <math.h>
 
-static void add_number(JsonBuilder *builder, const char *key, double value) {
-  json_builder_set_member_name(builder, key);
-  if (isfinite(value))
-    json_builder_add_double_value(builder, value);
-  else
-    json_builder_add_null_value(builder);
-}
-
-static void add_count(JsonBuilder *builder, const char *key, gint64 value) {
-  json_builder_set_member_name(builder, key);
-  json_builder_add_int_value(builder, value);
-}
-
-static void add_flag(JsonBuilder *builder, const char *key, gboolean value) {
-  json_builder_set_member_name(builder, key);
-  json_builder_add_boolean_value(builder, value);
-}
-
-static void add_text(JsonBuilder *builder, const char *key, const char *value) {
-  json_builder_set_member_name(builder, key);
-  json_builder_add_string_value(builder, value);
-}
+#include "json_values.h"
 
 static JsonBuilder *begin(void) {
   return json_builder_begin_object(json_builder_new());
 }
 
-static void begin_member(JsonBuilder *builder, const char *key) {
-  json_builder_set_member_name(builder, key);
-  json_builder_begin_object(builder);
-}
-
-/* Takes the builder, whose root is complete. */
-static char *print(JsonBuilder *builder) {
-  g_autoptr(JsonNode) root = json_builder_get_root(builder);
-  g_object_unref(builder);
-  g_autofree char *text = json_to_string(root, TRUE);
-  g_autoptr(GRegex) mark = g_regex_new("(?<=[0-9])(e[+-]?[0-9]+)\\.0\\b", 0, 0, NULL);
-  g_autofree char *valid = g_regex_replace(mark, text, -1, 0, "\\1", 0, NULL);
-  return g_strconcat(valid, "\n", NULL);
-}
-
 /* Closes the outer object, takes the builder. */
 static char *finish(JsonBuilder *builder) {
-  return print(json_builder_end_object(builder));
+  return json_finish(json_builder_end_object(builder));
 }
 
 static void add_breakdown(JsonBuilder *builder, const StepReport *report) {
-  begin_member(builder, "breakdown_s");
+  json_begin_object(builder, "breakdown_s");
   for (int kind = 0; kind < N_BREAKDOWN; kind++)
-    add_number(builder, breakdown_name((BreakdownKind)kind), report->breakdown_s[kind]);
+    json_add_number(builder, breakdown_name((BreakdownKind)kind), report->breakdown_s[kind]);
   json_builder_end_object(builder);
 }
 
 static void add_memory(JsonBuilder *builder, const StepReport *report) {
-  begin_member(builder, "memory");
-  add_number(builder, "peak_bytes", report->peak_bytes);
-  add_number(builder, "capacity_bytes", report->capacity_bytes);
-  add_flag(builder, "fits", report->fits);
-  add_count(builder, "worst_rank", report->worst_rank);
+  json_begin_object(builder, "memory");
+  json_add_number(builder, "peak_bytes", report->peak_bytes);
+  json_add_number(builder, "capacity_bytes", report->capacity_bytes);
+  json_add_flag(builder, "fits", report->fits);
+  json_add_count(builder, "worst_rank", report->worst_rank);
   for (int category = 0; category < N_MEMORY; category++) {
     g_autofree char *key = g_strconcat(memory_category_name((MemoryCategory)category), "_bytes", NULL);
-    add_number(builder, key, report->memory_bytes[category]);
+    json_add_number(builder, key, report->memory_bytes[category]);
   }
   json_builder_end_object(builder);
 }
@@ -81,10 +42,10 @@ static void add_links(JsonBuilder *builder, const StepReport *report) {
       continue;
     g_autofree char *name = link_use_name(report->cluster, way);
     json_builder_begin_object(builder);
-    add_text(builder, "name", name);
-    add_number(builder, "used", report->link_use[way].mean);
-    add_number(builder, "most_used", report->link_use[way].most);
-    add_count(builder, "busiest_rank", report->link_use[way].busiest);
+    json_add_text(builder, "name", name);
+    json_add_number(builder, "used", report->link_use[way].mean);
+    json_add_number(builder, "most_used", report->link_use[way].most);
+    json_add_count(builder, "busiest_rank", report->link_use[way].busiest);
     json_builder_end_object(builder);
   }
   json_builder_end_array(builder);
@@ -98,40 +59,40 @@ static void add_bounding_link(JsonBuilder *builder, const StepReport *report) {
     return;
   }
   g_autofree char *name = link_use_name(report->cluster, bounding->way);
-  begin_member(builder, "bounding_link");
-  add_text(builder, "name", name);
-  add_count(builder, "rank", bounding->rank);
-  add_number(builder, "busy_s", bounding->busy_s);
-  add_number(builder, "exposed_s", bounding->wait_s);
+  json_begin_object(builder, "bounding_link");
+  json_add_text(builder, "name", name);
+  json_add_count(builder, "rank", bounding->rank);
+  json_add_number(builder, "busy_s", bounding->busy_s);
+  json_add_number(builder, "exposed_s", bounding->wait_s);
   json_builder_end_object(builder);
 }
 
 char *json_report_step(const StepReport *report) {
   JsonBuilder *builder = begin();
-  add_number(builder, "step_time_s", report->step_time_s);
-  add_number(builder, "tokens_per_s", report->tokens_per_s);
-  add_number(builder, "tokens_per_s_per_gpu", report->tokens_per_s_per_gpu);
-  add_number(builder, "tflops_per_gpu", report->tflops_per_gpu);
-  add_number(builder, "mfu", report->mfu);
-  add_number(builder, "hfu", report->hfu);
-  add_text(builder, "flops_convention", flops_convention_names()[report->plan->flops]);
-  add_number(builder, "bubble_fraction", report->bubble_fraction);
-  add_number(builder, "bubble_overhead", report->bubble_overhead);
+  json_add_number(builder, "step_time_s", report->step_time_s);
+  json_add_number(builder, "tokens_per_s", report->tokens_per_s);
+  json_add_number(builder, "tokens_per_s_per_gpu", report->tokens_per_s_per_gpu);
+  json_add_number(builder, "tflops_per_gpu", report->tflops_per_gpu);
+  json_add_number(builder, "mfu", report->mfu);
+  json_add_number(builder, "hfu", report->hfu);
+  json_add_text(builder, "flops_convention", flops_convention_names()[report->plan->flops]);
+  json_add_number(builder, "bubble_fraction", report->bubble_fraction);
+  json_add_number(builder, "bubble_overhead", report->bubble_overhead);
   add_breakdown(builder, report);
   add_memory(builder, report);
   add_links(builder, report);
   add_bounding_link(builder, report);
 
-  begin_member(builder, "kernels");
-  add_count(builder, "measured", report->n_measured);
-  add_count(builder, "interpolated", report->n_interpolated);
-  add_count(builder, "modelled", report->n_modelled);
+  json_begin_object(builder, "kernels");
+  json_add_count(builder, "measured", report->n_measured);
+  json_add_count(builder, "interpolated", report->n_interpolated);
+  json_add_count(builder, "modelled", report->n_modelled);
   json_builder_end_object(builder);
 
-  begin_member(builder, "engine");
-  add_count(builder, "events", (gint64)report->n_events);
-  add_count(builder, "ranks_simulated", report->n_ranks_simulated);
-  add_number(builder, "wall_s", report->wall_s);
+  json_begin_object(builder, "engine");
+  json_add_count(builder, "events", (gint64)report->n_events);
+  json_add_count(builder, "ranks_simulated", report->n_ranks_simulated);
+  json_add_number(builder, "wall_s", report->wall_s);
   json_builder_end_object(builder);
   return finish(builder);
 }
@@ -146,58 +107,58 @@ static void add_ranks(JsonBuilder *builder, const char *name, const double *valu
 
 char *json_report_schedule(const ScheduleReport *report) {
   JsonBuilder *builder = begin();
-  add_number(builder, "makespan", report->makespan);
-  add_number(builder, "step_time", report->step_time);
-  add_number(builder, "span", report->span);
-  add_number(builder, "bubble_time", report->bubble_time);
-  add_number(builder, "bubble_fraction", report->bubble_fraction);
-  add_number(builder, "bubble_overhead", report->bubble_overhead);
-  add_number(builder, "makespan_bubble_time", report->makespan_bubble_time);
-  add_number(builder, "makespan_bubble_fraction", report->makespan_bubble_fraction);
-  add_number(builder, "makespan_bubble_overhead", report->makespan_bubble_overhead);
-  add_number(builder, "closed_form_bubble", report->closed_form_bubble);
-  add_flag(builder, "closed_form_is_exact", report->closed_form_is_exact);
+  json_add_number(builder, "makespan", report->makespan);
+  json_add_number(builder, "step_time", report->step_time);
+  json_add_number(builder, "span", report->span);
+  json_add_number(builder, "bubble_time", report->bubble_time);
+  json_add_number(builder, "bubble_fraction", report->bubble_fraction);
+  json_add_number(builder, "bubble_overhead", report->bubble_overhead);
+  json_add_number(builder, "makespan_bubble_time", report->makespan_bubble_time);
+  json_add_number(builder, "makespan_bubble_fraction", report->makespan_bubble_fraction);
+  json_add_number(builder, "makespan_bubble_overhead", report->makespan_bubble_overhead);
+  json_add_number(builder, "closed_form_bubble", report->closed_form_bubble);
+  json_add_flag(builder, "closed_form_is_exact", report->closed_form_is_exact);
   json_builder_set_member_name(builder, "in_flight");
   json_builder_begin_array(builder);
   for (int rank = 0; rank < report->n_ranks; rank++)
     json_builder_add_int_value(builder, report->in_flight[rank]);
   json_builder_end_array(builder);
   add_ranks(builder, "peak_memory", report->peak_memory, report->n_ranks);
-  add_count(builder, "actions", report->n_actions);
-  add_count(builder, "sends", report->n_sends);
+  json_add_count(builder, "actions", report->n_actions);
+  json_add_count(builder, "sends", report->n_sends);
   return finish(builder);
 }
 
 char *json_report_memory(const StateReport *report) {
   JsonBuilder *builder = begin();
-  add_number(builder, "state_bytes_per_gpu", report->state_bytes_per_gpu);
-  add_number(builder, "weights_bytes", report->weights_bytes);
-  add_number(builder, "gradients_bytes", report->gradients_bytes);
-  add_number(builder, "optimizer_bytes", report->optimizer_bytes);
-  add_number(builder, "activations_bytes", report->activations_bytes);
-  add_flag(builder, "fits", report->fits);
+  json_add_number(builder, "state_bytes_per_gpu", report->state_bytes_per_gpu);
+  json_add_number(builder, "weights_bytes", report->weights_bytes);
+  json_add_number(builder, "gradients_bytes", report->gradients_bytes);
+  json_add_number(builder, "optimizer_bytes", report->optimizer_bytes);
+  json_add_number(builder, "activations_bytes", report->activations_bytes);
+  json_add_flag(builder, "fits", report->fits);
   if (fabs(report->min_gpus) < 9e15) /* a whole number, written as one */
-    add_count(builder, "min_gpus", (gint64)report->min_gpus);
+    json_add_count(builder, "min_gpus", (gint64)report->min_gpus);
   else
-    add_number(builder, "min_gpus", NAN);
+    json_add_number(builder, "min_gpus", NAN);
   return finish(builder);
 }
 
 static void add_collective(JsonBuilder *builder, const CollectiveReport *report) {
   json_builder_begin_object(builder);
-  add_text(builder, "op", report->op);
-  add_count(builder, "gpus", report->n_gpus);
-  add_count(builder, "bytes", report->bytes);
-  add_number(builder, "time_s", report->time_s);
-  add_number(builder, "algbw_Bps", report->algbw_Bps);
-  add_number(builder, "busbw_Bps", report->busbw_Bps);
-  add_text(builder, "algorithm", report->algorithm);
-  add_text(builder, "protocol", report->protocol);
-  add_number(builder, "sent_bytes", report->sent_bytes);
+  json_add_text(builder, "op", report->op);
+  json_add_count(builder, "gpus", report->n_gpus);
+  json_add_count(builder, "bytes", report->bytes);
+  json_add_number(builder, "time_s", report->time_s);
+  json_add_number(builder, "algbw_Bps", report->algbw_Bps);
+  json_add_number(builder, "busbw_Bps", report->busbw_Bps);
+  json_add_text(builder, "algorithm", report->algorithm);
+  json_add_text(builder, "protocol", report->protocol);
+  json_add_number(builder, "sent_bytes", report->sent_bytes);
   if (report->n_sms > 0)
-    add_count(builder, "sms", report->n_sms);
+    json_add_count(builder, "sms", report->n_sms);
   else
-    add_number(builder, "sms", NAN);
+    json_add_number(builder, "sms", NAN);
   json_builder_end_object(builder);
 }
 
@@ -209,7 +170,7 @@ char *json_report_collectives(const CollectiveReport *reports, int n) {
     add_collective(builder, &reports[i]);
   if (n != 1)
     json_builder_end_array(builder);
-  return print(builder);
+  return json_finish(builder);
 }
 
 static void begin_list(JsonBuilder *builder, const char *key) {
@@ -220,10 +181,10 @@ static void begin_list(JsonBuilder *builder, const char *key) {
 static void add_pair(JsonBuilder *builder, const char *what, double predicted, double measured, const char *error) {
   g_autofree char *predicted_key = g_strconcat("predicted", what, NULL);
   g_autofree char *measured_key = g_strconcat("measured", what, NULL);
-  add_number(builder, predicted_key, predicted);
-  add_number(builder, measured_key, measured);
+  json_add_number(builder, predicted_key, predicted);
+  json_add_number(builder, measured_key, measured);
   if (error != NULL)
-    add_number(builder, error, compare_error(predicted, measured));
+    json_add_number(builder, error, compare_error(predicted, measured));
 }
 
 static double mean_s(gint64 sum_ns, gint64 n) {
@@ -232,22 +193,22 @@ static double mean_s(gint64 sum_ns, gint64 n) {
 
 static void add_kind(JsonBuilder *builder, const Compare *compare, const CompareKind *kind) {
   json_builder_begin_object(builder);
-  add_text(builder, "kind", name_table_text(compare->names, kind->name));
-  add_count(builder, "count", MAX(kind->n_predicted, kind->n_measured));
+  json_add_text(builder, "kind", name_table_text(compare->names, kind->name));
+  json_add_count(builder, "count", MAX(kind->n_predicted, kind->n_measured));
   add_pair(builder, "_mean_s", mean_s(kind->predicted_ns, kind->n_predicted),
            mean_s(kind->measured_ns, kind->n_measured), "error");
   add_pair(builder, "_wait_mean_s", mean_s(kind->predicted_wait_ns, kind->n_predicted),
            mean_s(kind->measured_wait_ns, kind->n_measured), NULL);
-  add_number(builder, "share_of_step", kind->measured_in_step_s / compare->measured.step_s);
-  add_number(builder, "difference_s", kind->predicted_in_step_s - kind->measured_in_step_s);
+  json_add_number(builder, "share_of_step", kind->measured_in_step_s / compare->measured.step_s);
+  json_add_number(builder, "difference_s", kind->predicted_in_step_s - kind->measured_in_step_s);
   json_builder_end_object(builder);
 }
 
 static void add_phases(JsonBuilder *builder, const Compare *compare, const CompareRow *row) {
   for (int phase = 0; phase < N_COMPARE_PHASES; phase++) {
     json_builder_begin_object(builder);
-    add_count(builder, "rank", row->rank);
-    add_text(builder, "phase", compare_phase_name((ComparePhase)phase));
+    json_add_count(builder, "rank", row->rank);
+    json_add_text(builder, "phase", compare_phase_name((ComparePhase)phase));
     add_pair(builder, "_s", compare->predicted.ranks[row->predicted].phase_s[phase],
              compare->measured.ranks[row->measured].phase_s[phase], "error");
     json_builder_end_object(builder);
@@ -258,8 +219,8 @@ static void add_rank(JsonBuilder *builder, const Compare *compare, const Compare
   double predicted_s = compare->predicted.ranks[row->predicted].busy_s;
   double measured_s = compare->measured.ranks[row->measured].busy_s;
   json_builder_begin_object(builder);
-  add_count(builder, "rank", row->rank);
-  add_count(builder, "pipeline_rank", row->pipeline_rank);
+  json_add_count(builder, "rank", row->rank);
+  json_add_count(builder, "pipeline_rank", row->pipeline_rank);
   add_pair(builder, "_busy_s", predicted_s, measured_s, "busy_error");
   add_pair(builder, "_idle_s", compare->predicted.mean_step_s - predicted_s, compare->measured.mean_step_s - measured_s,
            "idle_error");
@@ -277,9 +238,9 @@ char *json_report_compare(const Compare *compare, int row) {
   int first = MAX(row, 0), end = row >= 0 ? row + 1 : compare->n_rows;
   g_autofree char *steps = compare_steps_text(compare);
   JsonBuilder *builder = begin();
-  begin_member(builder, "step_time_s");
+  json_begin_object(builder, "step_time_s");
   add_pair(builder, "", compare->predicted.step_s, compare->measured.step_s, "error");
-  add_text(builder, "of", steps);
+  json_add_text(builder, "of", steps);
   json_builder_end_object(builder);
   begin_list(builder, "kinds");
   for (guint i = 0; i < compare->kinds->len; i++)
@@ -293,10 +254,10 @@ char *json_report_compare(const Compare *compare, int row) {
   for (int i = first; i < end; i++)
     add_rank(builder, compare, &compare->rows[i]);
   json_builder_end_array(builder);
-  begin_member(builder, "order");
-  add_count(builder, "inversions", compare->n_inversions);
+  json_begin_object(builder, "order");
+  json_add_count(builder, "inversions", compare->n_inversions);
   add_texts(builder, "first", compare->inversions);
-  add_count(builder, "violations", compare->n_violations);
+  json_add_count(builder, "violations", compare->n_violations);
   add_texts(builder, "first_violations", compare->violations);
   json_builder_end_object(builder);
   return finish(builder);

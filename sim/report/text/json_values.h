@@ -1,4 +1,4 @@
-/* Members of JSON objects built with json-glib, as the tables of json_report.h write them: numbers read back as the
+/* Members of JSON objects built with json-glib, as all verbs write them: numbers read back as the
  * same doubles, what is not finite is null. */
 #pragma once
 #include <json-glib/json-glib.h>

@@ -1,5 +1,6 @@
-/* json-glib marks numbers without a point as doubles by a trailing ".0", even behind an exponent: 1e-08.0 is not JSON
- * (seen in 1.6), so the mark is taken off there. */
+/* json-glib prints doubles with 17 significant digits, which round-trip. It also marks numbers without a point as
+ * doubles by a trailing ".0", even behind an exponent: 1e-08.0 is not JSON (seen in 1.6), so the mark is taken off
+ * there. */
 #include "json_values.h"
 
 #include <math.h>
