@@ -45,6 +45,9 @@ static void append_methods(GString *out, const Plan *plan, const Plan *left_out)
     g_string_append_printf(out, " --recipe %s", plan->recipe.name);
   if (plan->attention != left_out->attention)
     g_string_append_printf(out, " --attention %s", attention_names()[plan->attention]);
+  if (plan->norm_kernel >= 0 &&
+      (plan->norm_kernel == FRAMEWORK_KERNELS_PLAIN) != (plan->time.kernels == FRAMEWORK_KERNELS_PLAIN))
+    g_string_append_printf(out, " --norm-kernel %s", norm_kernel_names()[plan->norm_kernel]);
   if (plan->flops != left_out->flops)
     g_string_append_printf(out, " --flops %s", flops_convention_names()[plan->flops]);
 }

@@ -100,6 +100,7 @@ static void add_plan(SweepTable *table) {
       {"precision", NAMED_IN_PLAN(precision, precision_names())},
       {"recipe", IN_PLAN(VALUE_CHARS, recipe.name)},
       {"attention", NAMED_IN_PLAN(attention, attention_names())},
+      {"norm_kernel", NAMED_IN_PLAN(norm_kernel, norm_kernel_names())},
       {"framework", IN_PLAN(VALUE_TEXT, framework)},
       {"overlap_grad", IN_PLAN(VALUE_SWITCH, overlap_grad)},
       {"overlap_param", IN_PLAN(VALUE_SWITCH, overlap_param)},
