@@ -169,20 +169,26 @@ static AlgorithmTime hierarchical_time(const Case *c) {
                          laps * c->bytes * ((m - 1) / m / inside_Bps + (domains - 1) / domains / net_Bps)};
 }
 
+/* Of the group inside the enclosure that a sender's messages leave: the root's where there is one, else the one with
+ * the fewest, as most of its messages go out. */
+static double members_inside(const Case *c, const Boundary *boundary) {
+  return c->traits->rooted ? boundary->with_root : boundary->members;
+}
+
 /* Rate at which one sender's messages leave an enclosure. A rooted operation has its root's one NIC (or its share of
  * several), and not more than the group may put through the boundary. */
 static double sender_Bps(const Case *c, const Boundary *boundary) {
-  if (!c->traits->rooted)
-    return boundary->Bps / boundary->members;
-  if (boundary->link != LINK_NET)
-    return boundary->Bps;
-  return MIN(boundary->Bps, MAX(nic_Bps(c->cluster), nic_share_Bps(c->cluster)));
+  const double member_Bps = boundary->Bps / boundary->members;
+  if (!c->traits->rooted || boundary->link != LINK_NET)
+    return member_Bps;
+  const double own_Bps = MAX(nic_Bps(c->cluster), nic_share_Bps(c->cluster)) * domain_health(c->cluster, 1, 0);
+  return MIN(member_Bps * boundary->with_root, own_Bps);
 }
 
 /* Messages of plain sends are the ring's Simple protocol, one step each. */
 static double messages_latency_s(const Case *c) {
-  double n = c->shape->n;
-  double net_messages = c->shape->n_domains > 1 ? c->traits->messages(n, c->shape->min_per_domain) : 0;
+  double n = c->shape->n, beside = c->traits->rooted ? c->shape->root_per_domain : c->shape->min_per_domain;
+  double net_messages = c->shape->n_domains > 1 ? c->traits->messages(n, beside) : 0;
   return latency_s(c, ALGORITHM_RING, c->traits->messages(n, 1), net_messages);
 }
 
@@ -193,7 +199,7 @@ static AlgorithmTime direct_time(const Case *c) {
   int n_boundaries = enclosures_find(c->cluster, c->shape, TRUE, boundaries);
   double wire_s = 0;
   for (int i = 0; i < n_boundaries; i++) {
-    double out_bytes = c->traits->messages(n, boundaries[i].members) * message_bytes;
+    double out_bytes = c->traits->messages(n, members_inside(c, &boundaries[i])) * message_bytes;
     wire_s = MAX(wire_s, out_bytes / sender_Bps(c, &boundaries[i]));
   }
   return (AlgorithmTime){messages_latency_s(c), wire_s / share_of(c, ALGORITHM_RING)};

@@ -16,6 +16,10 @@
  *     direct         messages·α + the longest of what crosses each boundary, over its bandwidth
  *     pairwise       (n−1)·α + the sum over rounds of S/n over the slowest boundary that the round crosses
  *
+ * Gather and scatter have a root: what crosses a boundary is what goes to or comes from the members outside the root's
+ * own enclosure, all of it through the root's links. A broadcast or reduction is a ring through all members, each of
+ * which passes on all of S, so that it does not matter which of them is the root.
+ *
  * B_nvls is the scale-up rate times the generation's share. Ring, tree and PAT cross every boundary with all their
  * channels, so their B is the least of the bandwidths; oversubscription binds them only when it exceeds the members of
  * a pod over those of a domain. Sources: NCCL v2.30.7 src/graph/tuning.cc; Thakur et al., IJHPCA 19(1), 2005; Sanders

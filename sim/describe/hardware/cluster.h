@@ -35,7 +35,8 @@ typedef struct {
 /* What a file's faults leave of the bandwidths of a job's links, as shares (cost/link_health.h works them out). */
 typedef struct {
   double scale_up;
-  double *domain;                  /* [domain_gpus] of what m + 1 members carry out of a domain; owned */
+  double *domain; /* [domain_gpus²] of what a group carries out of a domain, at (members − 1)·domain_gpus + gap, GPUs
+                     from one member to the next; gap 0: the slowest of all gaps. Owned */
   double tiers[CLUSTER_MAX_TIERS]; /* [i ≥ 1] out of a span of tier i − 1 */
 } LinkHealth;
 void link_health_free(LinkHealth *health);
