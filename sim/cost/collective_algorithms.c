@@ -61,12 +61,23 @@ typedef struct {
   Protocol protocol;
 } Case;
 
+/* A step inside a domain, and one between two. Those of a ring over domains are posted to the network alike. */
+static double inner_hop_s(const Case *c, Algorithm table) {
+  const double hop_s = c->library->hop_s[scale_up_link(c->cluster)][table][c->protocol];
+  const gboolean is_posted = table == ALGORITHM_RING && c->shape->n_domains > 1;
+  return is_posted ? MAX(hop_s, c->library->net_overhead_s[c->protocol]) : hop_s;
+}
+
+static double outer_hop_s(const Case *c, Algorithm table) {
+  const double lone_s = c->library->lone_hop_s[c->protocol];
+  const gboolean is_lone = table == ALGORITHM_RING && c->shape->max_per_domain == 1 && lone_s > 0;
+  return is_lone ? lone_s : c->library->hop_s[LINK_NET][table][c->protocol];
+}
+
 /* `steps` one after another, `net_steps` of them between domains. */
 static double latency_s(const Case *c, Algorithm table, double steps, double net_steps) {
-  const CollectiveLibrary *library = c->library;
-  return library->base_s[table][c->protocol] +
-         (steps - net_steps) * library->hop_s[scale_up_link(c->cluster)][table][c->protocol] +
-         net_steps * library->hop_s[LINK_NET][table][c->protocol];
+  return c->library->base_s[table][c->protocol] + (steps - net_steps) * inner_hop_s(c, table) +
+         net_steps * outer_hop_s(c, table);
 }
 
 static double share_of(const Case *c, Algorithm table) {
@@ -81,9 +92,29 @@ static double ll_limit_Bps(const Case *c) {
   return c->shape->n_domains == 2 ? c->library->two_nodes_ll_Bps : c->library->more_nodes_ll_Bps;
 }
 
+/* Of `n` channels over domains together; INFINITY: no limit. */
+static double channels_limit_Bps(const Case *c, ChannelLimit limit, int n) {
+  const OverNodes *most = &c->library->by_architecture[c->cluster->gpu.architecture].channel_max[limit];
+  const double Bps = c->shape->n_domains == 2 ? most->two_nodes_Bps : most->more_nodes_Bps;
+  return c->shape->n_domains > 1 && Bps > 0 ? n * Bps : INFINITY;
+}
+
+/* What the channels carry of `bus_Bps`: of a tree any protocol's, and LL128's of either. */
+static double through_channels_Bps(const Case *c, Algorithm table, double bus_Bps) {
+  const int n = collective_ring_channels(c->cluster, c->shape);
+  double Bps = bus_Bps * share_of(c, table);
+  if (table == ALGORITHM_TREE) {
+    const double simple = c->library->bandwidth_share[ALGORITHM_TREE][PROTOCOL_SIMPLE];
+    Bps = MIN(Bps, channels_limit_Bps(c, CHANNEL_TREE, n) * share_of(c, table) / simple);
+  }
+  if (c->protocol == PROTOCOL_LL128 && table <= ALGORITHM_TREE)
+    Bps = MIN(Bps, channels_limit_Bps(c, table == ALGORITHM_TREE ? CHANNEL_TREE_LL128 : CHANNEL_RING_LL128, n));
+  return Bps;
+}
+
 /* What the protocol carries of `bus_Bps`. */
 static double carried_Bps(const Case *c, Algorithm table, double bus_Bps) {
-  double Bps = bus_Bps * share_of(c, table);
+  double Bps = through_channels_Bps(c, table, bus_Bps);
   double limit_Bps = c->protocol == PROTOCOL_LL ? ll_limit_Bps(c) : 0;
   return limit_Bps > 0 ? MIN(Bps, limit_Bps) : Bps;
 }
@@ -147,7 +178,11 @@ static AlgorithmTime nvls_tree_time(const Case *c) {
   double tree_steps = 2 * log2(c->shape->n_domains), net_share = c->shape->n_domains == 2 ? 1 : 2;
   double inside_s = c->bytes * (1 + 1.0 / c->shape->max_per_domain) / nvls_Bps(c, ALGORITHM_NVLS_TREE);
   double net_s = c->bytes * net_share / carried_Bps(c, ALGORITHM_NVLS_TREE, least_net_Bps(c->cluster, c->shape));
-  return (AlgorithmTime){latency_s(c, ALGORITHM_NVLS_TREE, 1 + tree_steps, tree_steps), MAX(inside_s, net_s)};
+  /* a channel for each GPU of a domain, which pulls its part through the switch */
+  double bus_Bps = channels_limit_Bps(c, CHANNEL_NVLS_TREE, c->shape->max_per_domain);
+  double channels_s = c->bytes * collective_bus_factor(c->collective, c->shape->n) / bus_Bps;
+  return (AlgorithmTime){latency_s(c, ALGORITHM_NVLS_TREE, 1 + tree_steps, tree_steps),
+                         MAX(MAX(inside_s, net_s), channels_s)};
 }
 
 static AlgorithmTime pat_time(const Case *c) {
@@ -298,12 +333,29 @@ gboolean collective_algorithm_exists(const Cluster *cluster, Collective collecti
          collective_algorithm_lacks(cluster, shape, algorithm) == NULL;
 }
 
+/* One per NIC, at the highest of the search's rates below the NIC's (48 of 50 GB/s, 24 of 25). Channels of 25 GB/s and
+ * more are halved into two: before Hopper always, since then where there are at most four of them or where they have
+ * twice that. */
+int collective_ring_channels(const Cluster *cluster, const GroupShape *shape) {
+  const double searched_share = 0.96, least_split_Bps = 25e9, split_at_any_number_Bps = 50e9;
+  const int most_split = 4;
+  if (shape->n_domains < 2)
+    return 0;
+  const int n = MAX((int)(shape->min_per_domain / cluster->node_egress_gpus), 1);
+  const double Bps = cluster->nic_Bps * searched_share;
+  const gboolean is_split = Bps >= least_split_Bps && (cluster->gpu.architecture < ARCHITECTURE_HOPPER ||
+                                                       n <= most_split || Bps >= split_at_any_number_Bps);
+  return is_split ? 2 * n : n;
+}
+
 int collective_algorithm_sms(const Cluster *cluster, const GroupShape *shape, double bytes, Algorithm algorithm,
                              Protocol protocol) {
   const CollectiveLibrary *library = &cluster->collectives;
   const ArchitectureLimits *limits = &library->by_architecture[cluster->gpu.architecture];
   gboolean is_nvls = algorithm == ALGORITHM_NVLS || algorithm == ALGORITHM_NVLS_TREE;
   int most = algorithms[algorithm].simple_only ? 0 : is_nvls ? limits->nvls_channels : limits->channels;
+  if (most > 0 && !is_nvls && shape->n_domains > 1)
+    most = MIN(most, 2 * collective_ring_channels(cluster, shape)); /* each is there twice, for two trees */
   if (most == 0 || shape->n == 1)
     return 0;
   double least_bytes = library->channel_bytes[protocol];
