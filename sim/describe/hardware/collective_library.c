@@ -52,6 +52,7 @@ static const YamlField top_fields[] = {
     {"ll_over_nodes", FIELD_NODE, FALSE, offsetof(Draft, ll_over_nodes)},
     {"net_overhead", FIELD_NODE, FALSE, offsetof(Draft, net_overhead)},
     {"lone_member_hop", FIELD_NODE, FALSE, offsetof(Draft, lone_hop)},
+    {"send_channel", FIELD_QUANTITY, FALSE, IN_LIBRARY(send_channel_Bps), 1e6, 1e14, UNIT_BYTES_PER_SECOND},
     {"ring_plateau", FIELD_NUMBER, FALSE, IN_LIBRARY(ring_plateau), 1, 10},
     {"pat", FIELD_NODE, FALSE, offsetof(Draft, pat)},
     {"channel_bytes", FIELD_NODE, FALSE, offsetof(Draft, channel_bytes)},

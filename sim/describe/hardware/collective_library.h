@@ -67,6 +67,7 @@ typedef struct {
   double two_nodes_ll_Bps, more_nodes_ll_Bps; /* most that LL carries over nodes; 0: not stated */
   double net_overhead_s[N_PROTOCOLS];         /* a step inside a node of a ring over nodes takes no less; 0: any */
   double lone_hop_s[N_PROTOCOLS];             /* a ring's step between nodes with one member each; 0: as others */
+  double send_channel_Bps;                    /* a plain send has a channel for each of this; 0: not stated */
   double ring_plateau;                        /* factor on the latency of Simple ring all-reduces over nodes; 0: 1 */
   double pat_step_share, pat_per_rank_s;      /* share of a hop that a step costs; time per rank beside the steps */
   double channel_bytes[N_PROTOCOLS];          /* least that a channel is opened for; 0: not stated */

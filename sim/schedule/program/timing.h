@@ -66,8 +66,10 @@ typedef struct {
   int n_transfers;
   WayLoad
       *loads; /* [program transfers]: transfers of a rank share its ways; NULL: they do not disturb each other; owned */
-  WayLoad tp; /* what a collective of tp alone takes of its members' ways, inside compute ops or beside them; 0:
-                 nothing, or not known */
+  double *taxes; /* [program transfers]: seconds of kernels lost per second of it beside them; NULL: all are free. Then
+                    the program must be expanded, so that a kernel is not longer than it is. Owned */
+  WayLoad tp;    /* what a collective of tp alone takes of its members' ways, inside compute ops or beside them; 0:
+                    nothing, or not known */
   OpTime host_sync;                           /* OP_HOST: run = time the host takes after what it waits for */
   int n_measured, n_interpolated, n_modelled; /* distinct matrix products by where their time came from */
 } Timing;
