@@ -277,7 +277,7 @@ static void time_transfers(const Costing *costing, const Program *program, Timin
   g_autofree GroupShape *shapes = group_shapes(costing, program);
   timing->n_transfers = (int)program->transfers->len;
   timing->transfers = g_new0(OpTime, timing->n_transfers);
-  timing->loads = g_new0(WayLoad, timing->n_transfers);
+  timing->loads = g_new0(WayLoad, timing->n_transfers + 1); /* known, also where there are none */
   g_autofree double *taxes = g_new0(double, timing->n_transfers);
   for (int i = 0; i < timing->n_transfers; i++) {
     const Transfer *transfer = &g_array_index(program->transfers, Transfer, i);

@@ -114,7 +114,7 @@ static Timing *copy_of(const Timing *timing) {
     }
   copy->works = g_memdup2(timing->works, timing->n_works * sizeof *timing->works);
   copy->transfers = g_memdup2(timing->transfers, timing->n_transfers * sizeof *timing->transfers);
-  copy->loads = g_memdup2(timing->loads, timing->n_transfers * sizeof *timing->loads);
+  copy->loads = g_memdup2(timing->loads, (timing->n_transfers + 1) * sizeof *timing->loads);
   copy->taxes = g_memdup2(timing->taxes, timing->n_transfers * sizeof *timing->taxes);
   return copy;
 }
