@@ -196,7 +196,11 @@ static AlgorithmTime pat_time(const Case *c) {
 /* The m rings over domains run side by side, each with S/m and an m-th of the domain's NICs: together S over all. */
 static AlgorithmTime hierarchical_time(const Case *c) {
   double m = c->shape->max_per_domain, domains = c->shape->n_domains, laps = c->traits->ring_laps;
-  double inside_Bps = carried_Bps(c, ALGORITHM_RING, group_scale_up_Bps(c->cluster, c->shape, FALSE));
+  GroupShape domain = *c->shape; /* its rings are those of a domain alone */
+  domain.n_domains = 1;
+  Case inside = *c;
+  inside.shape = &domain;
+  double inside_Bps = carried_Bps(&inside, ALGORITHM_RING, group_scale_up_Bps(c->cluster, c->shape, FALSE));
   double net_Bps = carried_Bps(c, ALGORITHM_RING, least_net_Bps(c->cluster, c->shape));
   double phases = laps + 1; /* each a collective of its own */
   double steps_s = latency_s(c, ALGORITHM_RING, laps * (m - 1 + domains - 1), laps * (domains - 1));

@@ -55,19 +55,11 @@ static void add_to_stage(StageUse *stage, const double use[TIMING_MAX_WAYS]) {
     stage->mean[way] += (use[way] - stage->mean[way]) / stage->n;
 }
 
-/* The first of the ranks that a recorded one stands for. */
-static int first_rank(const Trace *trace, int rank) {
-  if (!trace->folded || trace->layout.n_ranks == 0)
-    return rank;
-  const Coordinates at = {.at = {[AXIS_PP] = rank}};
-  return layout_rank(&trace->layout, &at);
-}
-
 static void take_busiest(const Trace *trace, int rank, const double use[TIMING_MAX_WAYS], LinkUse *uses) {
   for (int way = 0; way < TIMING_MAX_WAYS; way++)
     if (use[way] > uses[way].most) {
       uses[way].most = use[way];
-      uses[way].busiest = first_rank(trace, rank);
+      uses[way].busiest = trace_first_rank(trace, rank);
     }
 }
 

@@ -158,7 +158,7 @@ static void append_bounding_link(GString *out, const StepReport *report) {
   g_autofree char *busy = units_format(bounding->busy_s, UNIT_SECONDS);
   g_autofree char *wait = units_format(bounding->wait_s, UNIT_SECONDS);
   g_string_append_printf(out, "  bounding link: %s, %s of full use while rank %d waits (%s exposed)\n", name, busy,
-                         bounding->rank, wait);
+                         bounding->first_rank, wait);
 }
 
 static void append_links(GString *out, const StepReport *report) {
