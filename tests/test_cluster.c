@@ -259,13 +259,6 @@ static const Break cluster_breaks[] = {
     {"gpu: gpu.yaml", "gpu: {name: x}", 0, "found a mapping, expected a text"},
     {"collectives: \"2.30\"", "collectives: 2.3", 0, "did you mean \"2.30\"?"},
     {"price: 3.50 $/h", "price: 3.50", 0, "without a unit"},
-    {"price: 3.50 $/h", "transfer_tax: much", 0, "found \"much\", expected a number from 0 to 10, numbers by kind"},
-    {"price: 3.50 $/h", "transfer_tax: 11", 0, "found \"11\", expected a number from 0 to 10"},
-    {"price: 3.50 $/h", "transfer_tax: nan", 0, "found \"nan\""},
-    {"price: 3.50 $/h", "transfer_tax: 0.2 s", 0, "found \"0.2 s\""},
-    {"price: 3.50 $/h", "transfer_tax: [0.2]", 0, "found a list"},
-    {"price: 3.50 $/h", "transfer_tax: {nvlnk: 0.2}", 0, "did you mean \"nvlink\"?"},
-    {"price: 3.50 $/h", "transfer_tax: {net: -1}", 0, "found \"-1\""},
     {"node:", "node: &n", 0, "found an anchor"},
     {"name: fixture", "name: *n", 0, "found an alias (*n)"},
     {"name: fixture", "name: !!str fixture", 0, "found a tag"},
@@ -350,30 +343,6 @@ START_TEST(everything_a_cluster_can_say_arrives) {
   ck_assert_double_eq(cluster->gpu.peak_flops[NUMBER_FP4], 0); /* not supported */
   ck_assert_double_eq(cluster->gpu.sustained[NUMBER_FP4], 0);
   ck_assert_double_eq_tol(cluster->gpu.host_launch_s, 5e-6, 1e-15);
-}
-END_TEST
-
-static TransferTax tax_of(const char *value) {
-  int line;
-  g_autofree char *key = g_strdup_printf("transfer_tax: %s", value);
-  g_autofree char *text = broken_text(cluster_text, "price: 3.50 $/h", key, &line);
-  g_autofree char *path = write_bytes("cluster.yaml", text, -1);
-  g_autoptr(GError) error = NULL;
-  g_autoptr(Cluster) cluster = cluster_read(path, &error);
-  ck_assert_msg(cluster != NULL, "%s", error != NULL ? error->message : "");
-  return cluster->transfer_tax;
-}
-
-START_TEST(a_tax_on_transfers_is_said_in_three_ways) {
-  const TransferTax any = tax_of("0.2"), by_kind = tax_of("{nvlink: 0.15, net: 0.02}"), channels = tax_of("channels");
-  for (int link = 0; link < N_LINKS; link++) {
-    ck_assert_double_eq(any.of_link[link], 0.2);
-    ck_assert_double_eq(channels.of_link[link], 0);
-  }
-  ck_assert_double_eq(by_kind.of_link[LINK_NVLINK], 0.15);
-  ck_assert_double_eq(by_kind.of_link[LINK_PCIE], 0); /* left out: free */
-  ck_assert_double_eq(by_kind.of_link[LINK_NET], 0.02);
-  ck_assert(channels.by_channels && !any.by_channels && !by_kind.by_channels);
 }
 END_TEST
 
@@ -507,7 +476,6 @@ int main(void) {
   tcase_add_test(cases, a_broken_gpu_is_refused_with_its_line);
   tcase_add_test(cases, more_tiles_than_there_is_room_for_are_refused);
   tcase_add_test(cases, everything_a_cluster_can_say_arrives);
-  tcase_add_test(cases, a_tax_on_transfers_is_said_in_three_ways);
   tcase_add_test(cases, a_bare_name_means_a_shipped_gpu);
   tcase_add_test(cases, a_missing_cluster_suggests_the_nearest);
   tcase_add_test(cases, files_that_are_no_description_are_refused);
