@@ -9,6 +9,7 @@
 #include "passes.h"
 #include "plan_order.h"
 #include "timing_model.h"
+#include "transfer_tax.h"
 #include "units.h"
 
 /* A run keeps three int64 per recorded rank and op; beyond this it would take the machine down instead of answering.
@@ -30,7 +31,7 @@ static gboolean tp_contends(const Program *program, const Workload *workload, co
 static Program *expand_if_needed(Program *program, const Workload *workload, const Cluster *cluster, GError **error) {
   g_autoptr(Program) whole = program;
   const Plan *plan = workload->plan;
-  const gboolean is_apart = !plan->fold || cluster->transfer_tax > 0 || plan->cp > 1;
+  const gboolean is_apart = !plan->fold || transfer_tax_is_stated(cluster) || plan->cp > 1;
   if (whole->expanded || (!is_apart && !tp_contends(whole, workload, cluster)))
     return g_steal_pointer(&whole);
   const double passes = (double)workload->model->n_layers * (double)plan->n_micro_batches * plan->steps;
@@ -173,8 +174,7 @@ static void run(Prediction *prediction) {
                            .speed = speed,
                            .jitter = plan->jitter,
                            .seed = plan->seed,
-                           .contended = plan->contention,
-                           .transfer_tax = prediction->cluster->transfer_tax};
+                           .contended = plan->contention};
   gint64 before_us = g_get_monotonic_time();
   prediction->trace = engine_run(&simulation, &prediction->engine);
   prediction->wall_s = (g_get_monotonic_time() - before_us) * 1e-6;

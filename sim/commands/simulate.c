@@ -180,7 +180,7 @@ static gboolean write_link_plot(const SimulateOptions *o, const Prediction *pred
   if (o->link_plot == NULL)
     return TRUE;
   g_autofree char *title =
-      g_strdup_printf("Links in use on rank %d: %s on %d × %s (%s)", report->bounding.rank, report->model_name,
+      g_strdup_printf("Links in use on rank %d: %s on %d × %s (%s)", report->bounding.first_rank, report->model_name,
                       report->plan->gpus, report->gpu_name, report->cluster_name);
   return link_plot_write(prediction->trace, prediction->metrics, prediction->cluster, report->bounding.rank, title,
                          o->link_plot, error);

@@ -17,9 +17,7 @@ typedef struct {
   const double *speed; /* unfolded: [layout ranks] factor on compute time; NULL = all 1. Folded: NULL */
   double jitter;       /* standard deviation of each compute op's time as a share (normal, cut at ±3σ); 0 = none */
   guint64 seed;
-  gboolean contended;  /* transfers that share links of a rank slow each other (Timing.loads; contention.h) */
-  double transfer_tax; /* ≥ 0: see tax.h; above 0 the program must be expanded, so that a kernel is not longer than it
-                          is */
+  gboolean contended; /* transfers that share links of a rank slow each other (Timing.loads; contention.h) */
 } Simulation;
 
 typedef struct {

@@ -144,9 +144,11 @@ void layout_gpus_of(const Layout *layout, int *members, int n) {
 typedef struct {
   int n_blocks; /* that hold any */
   int most, fewest;
+  int first; /* members in the first */
 } Blocks;
 
 static void count_block(Blocks *blocks, int n_members) {
+  blocks->first = blocks->most == 0 ? n_members : blocks->first;
   blocks->most = MAX(blocks->most, n_members);
   blocks->fewest = blocks->fewest == 0 ? n_members : MIN(blocks->fewest, n_members);
 }
@@ -172,6 +174,7 @@ static void set_blocks(GroupShape *shape, Blocks domains, Blocks nodes) {
   shape->n_domains = domains.n_blocks;
   shape->max_per_domain = domains.most;
   shape->min_per_domain = domains.fewest;
+  shape->root_per_domain = domains.first;
   shape->n_nodes = nodes.n_blocks;
   shape->max_per_node = nodes.most;
 }
@@ -196,15 +199,28 @@ GroupShape layout_shape_of(const Cluster *cluster, const int *members, int n) {
   set_blocks(&shape, count_blocks(members, n, cluster->domain_gpus), count_blocks(members, n, cluster->gpus_per_node));
   for (int i = 0; i < n_inner_tiers(cluster); i++) {
     const Blocks spans = count_blocks(members, n, cluster->tiers[i].span_gpus);
-    shape.tiers[i] = (TierShape){spans.n_blocks, spans.fewest};
+    shape.tiers[i] = (TierShape){spans.n_blocks, spans.fewest, spans.first};
   }
   return shape;
 }
 
-/* The same for the progression base, base + stride, … of `n` members, without listing them. */
+static int count_beside(const int *members, int n, gint64 block, int root) {
+  int n_beside = 0;
+  for (int i = 0; i < n; i++)
+    n_beside += members[i] / block == root / block;
+  return n_beside;
+}
+
+void layout_set_root(GroupShape *shape, const Cluster *cluster, const int *members, int n, int root) {
+  shape->root_per_domain = count_beside(members, n, cluster->domain_gpus, root);
+  for (int i = 0; i < n_inner_tiers(cluster); i++)
+    shape->tiers[i].with_root = count_beside(members, n, cluster->tiers[i].span_gpus, root);
+}
+
+/* count_blocks() for the progression base, base + stride, … of `n` members, without listing them. */
 static Blocks count_progression_blocks(int base, Digit run, gint64 block) {
   if (run.stride >= block)
-    return (Blocks){run.size, 1, 1};
+    return (Blocks){run.size, 1, 1, 1};
   const gint64 last = base + (gint64)(run.size - 1) * run.stride;
   const int first_block = (int)(base / block);
   Blocks blocks = {.n_blocks = (int)(last / block) - first_block + 1}; /* a step shorter than a block skips none */
@@ -232,7 +248,7 @@ static GroupShape shape_at(const Cluster *cluster, const Digit *digits, int n_di
   shape.gap = shape.max_per_domain > 1 ? run.stride : 0;
   for (int i = 0; i < n_inner_tiers(cluster); i++) {
     const Blocks spans = count_progression_blocks(base, run, cluster->tiers[i].span_gpus);
-    shape.tiers[i] = (TierShape){spans.n_blocks, spans.fewest};
+    shape.tiers[i] = (TierShape){spans.n_blocks, spans.fewest, spans.first};
   }
   return shape;
 }
