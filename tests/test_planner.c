@@ -55,16 +55,15 @@ static Space *space_of_case(gsize i) {
 
 static PlannerRequest request_of(const Space *space) {
   return (PlannerRequest){.space = space,
-                          .objective = OBJECTIVE_TOKENS_PER_S,
+                          .scoring = {OBJECTIVE_TOKENS_PER_S, -1},
                           .n_kept = 5,
                           .framework = PLANNER_ANY_FRAMEWORK,
-                          .dollars_per_gpu_hour = -1,
                           .n_threads = 1};
 }
 
 static PlannerResult *search(const PlannerRequest *request) {
   g_autoptr(GError) error = NULL;
-  PlannerResult *result = planner_search(request, &error);
+  PlannerResult *result = planner_search(request, NULL, &error);
   ck_assert_msg(result != NULL, "%s", error != NULL ? error->message : "");
   return result;
 }
@@ -219,9 +218,9 @@ START_TEST(speed_takes_all_gpus_and_cost_the_fewest) {
   g_autoptr(Space) space = space_of(given);
   PlannerRequest request = request_of(space);
   g_autoptr(PlannerResult) fast = search(&request);
-  request.objective = OBJECTIVE_COST;
+  request.scoring.objective = OBJECTIVE_COST;
   g_autoptr(PlannerResult) cheap = search(&request);
-  request.objective = OBJECTIVE_MFU;
+  request.scoring.objective = OBJECTIVE_MFU;
   g_autoptr(PlannerResult) efficient = search(&request);
   ck_assert_int_eq(((PlanOutcome *)fast->kept->pdata[0])->completed->gpus, 64);
   ck_assert_int_eq(((PlanOutcome *)cheap->kept->pdata[0])->completed->gpus, 16);
@@ -243,7 +242,7 @@ START_TEST(slower_plans_than_asked_for_are_late) {
   ck_assert_int_gt(in_time->n_late, 0);
   request.least_tokens_per_s = 2 * best->tokens_per_s;
   g_autoptr(GError) error = NULL;
-  ck_assert_ptr_null(planner_search(&request, &error));
+  ck_assert_ptr_null(planner_search(&request, NULL, &error));
   ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE));
   ck_assert_msg(strstr(error->message, "deadline") != NULL, "%s", error->message);
 }
@@ -519,7 +518,7 @@ static void visit(gint64 index, int thread, gpointer data) {
 START_TEST(every_index_is_visited_once) {
   for (gint64 n = 0; n < 700; n += 69) {
     g_autofree guint8 *visits = g_new0(guint8, n + 1);
-    parallel_for(n, 4, visit, visits);
+    parallel_for(n, 4, visit, visits, NULL);
     gint64 n_once = 0;
     for (gint64 i = 0; i < n; i++)
       n_once += visits[i] == 1;

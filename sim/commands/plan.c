@@ -43,10 +43,10 @@ static gboolean parse_money_and_time(PlanVerb *o, GError **error) {
   if (o->deadline != NULL && !(deadline_s > 0))
     return fail_input(error, "--deadline: found \"%.80s\", expected a time above zero, such as 60d", o->deadline);
   o->request.least_tokens_per_s = deadline_s > 0 ? o->n_tokens / deadline_s : 0;
-  o->request.dollars_per_gpu_hour = -1;
+  o->request.scoring.dollars_per_gpu_hour = -1;
   return o->price == NULL ||
-         prefixed("--price", units_parse(o->price, UNIT_DOLLARS_PER_HOUR, &o->request.dollars_per_gpu_hour, error),
-                  error);
+         prefixed("--price",
+                  units_parse(o->price, UNIT_DOLLARS_PER_HOUR, &o->request.scoring.dollars_per_gpu_hour, error), error);
 }
 
 static gboolean parse_request(PlanVerb *o, GError **error) {
@@ -62,7 +62,7 @@ static gboolean parse_request(PlanVerb *o, GError **error) {
     return fail_input(error, "--top: found %d, expected 1 to 1000", o->top);
   if (o->jobs < 1 || o->jobs > 1024)
     return fail_input(error, "--jobs: found %d, expected 1 to 1024", o->jobs);
-  o->request.objective = (Objective)objective;
+  o->request.scoring.objective = (Objective)objective;
   o->request.framework = framework;
   o->request.n_kept = o->top;
   o->request.n_threads = o->jobs;
@@ -80,7 +80,8 @@ static gboolean parse_options(PlanVerb *o, int *argc, char ***argv, GError **err
       "Example:\n"
       "  stepsim plan --model llama-3.1-405b --cluster llama3-h100 --gpus 16384 --global-batch 2048 --seq-len 8192 \\\n"
       "      --tokens 15.6T --emit megatron --emit-to llama.sh\n\n"
-      "Exit status: 0 done, 1 no plan is possible and fits (and is in time), 2 bad usage or input.");
+      "Exit status: 0 done, 1 no plan is possible and fits (and is in time), 2 bad usage or input, 130\n"
+      "interrupted.");
   const GOptionEntry entries[] = {
       {"objective", 0, 0, G_OPTION_ARG_STRING, &o->objective,
        "tokens_per_s, cost (least $ per token) or mfu (default tokens_per_s)", "WHAT"},
@@ -160,7 +161,16 @@ static int run(const PlanVerb *o, GError **error) {
   gboolean replaced;
   if (!output_check_printed(printed, &replaced, error))
     return 2;
-  g_autoptr(PlannerResult) result = planner_search(&o->request, error);
+  g_auto(Interrupt) interrupt;
+  interrupt_init(&interrupt); /* ahead of all threads */
+  g_autoptr(PlannerResult) result = planner_search(&o->request, &interrupt, error);
+  interrupt_clear(&interrupt); /* from here on a signal ends the process as ever */
+  if (result != NULL && result->signal != 0) {
+    g_printerr("stepsim plan: interrupted after %" G_GINT64_FORMAT " plans were simulated of %" G_GINT64_FORMAT
+               " configurations; narrower lists of options take less time\n",
+               result->n_simulated, result->n_configurations);
+    return INTERRUPT_STATUS + result->signal;
+  }
   return result != NULL && report_best(o, result, error) ? 0 : 2;
 }
 

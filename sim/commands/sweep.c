@@ -15,7 +15,6 @@
 #include "units.h"
 
 enum { NOT_GIVEN = G_MININT, MOST_JOBS = 1024, DEFAULT_TOP = 10, MOST_TOP = 10000, DEFAULT_LIMIT = 1000000 };
-enum { STATUS_OF_SIGNAL = 128 }; /* a shell's exit status of what a signal ended, less the signal */
 
 typedef struct {
   Space *space;
@@ -297,7 +296,7 @@ static int report_sweep(const SweepOptions *o, const SweepReport *report, GError
     return 2;
   if (report->progress->signal != 0) {
     print_interrupted(o, report->progress);
-    return STATUS_OF_SIGNAL + report->progress->signal;
+    return INTERRUPT_STATUS + report->progress->signal;
   }
   return counts[SWEEP_RAN] > 0 ? 0 : 1;
 }

@@ -7,17 +7,13 @@
 #include <string.h>
 
 #include "error.h"
-#include "memory_bound.h"
-#include "mixed_gpus.h"
 #include "parallel.h"
-#include "plan_bound.h"
-#include "plan_order.h"
+#include "plan_screen.h"
+#include "progress_line.h"
 
 #define INT64 G_GINT64_FORMAT
 
 enum { BATCH = 32 };
-
-typedef enum { SCREENED_CANDIDATE, SCREENED_IMPOSSIBLE, SCREENED_SAME, SCREENED_TOO_LARGE, SCREENED_LATE } Screened;
 
 typedef struct {
   gint64 index;
@@ -26,103 +22,48 @@ typedef struct {
 
 typedef struct {
   const PlannerRequest *request;
-  SpaceReader **readers; /* [threads] */
-  GHashTable **reasons;  /* [threads] char * → count */
-  guint8 *screened;      /* [configurations]: Screened */
-  /* [configurations]: a candidate's score, excess bytes of one too large, tokens/s of a late one */
-  double *bounds;
-  GArray *candidates;     /* of Candidate, by bound */
-  PlanOutcome **outcomes; /* [candidates]; NULL: not simulated, impossible, or not kept */
-  guint first;            /* of the batch */
-  /* the space does: where doing without a thing and doing the thing for nothing are the same */
-  gboolean has_no_sequence_parallel, has_no_zero, has_1f1b, has_no_recompute;
-  GError *problem;   /* the first mistake in a configuration */
-  gint64 problem_at; /* its index */
-  GMutex lock;       /* of `problem` */
+  PlanScreen screen;
+  SpaceReader **readers;      /* [threads] */
+  PlanReasons **reasons;      /* [threads] */
+  PredictScratch **scratches; /* [threads] */
+  guint8 *screened;           /* [configurations]: Screened */
+  double *numbers;            /* [configurations]: as plan_screen() says */
+  GArray *candidates;         /* of Candidate, by bound */
+  PlanOutcome **outcomes;     /* [candidates]; NULL: not simulated, impossible, or not kept */
+  guint first;                /* of the batch */
+  GError *problem;            /* the first mistake in a configuration */
+  gint64 problem_at;          /* its index */
+  GMutex lock;                /* of `problem` */
+  Interrupt *interrupt;       /* NULL: nobody looks on */
+  Progress progress;
+  ProgressLine line;
 } Search;
 
-/* --- scores --- */
+/* --- looking on --- */
 
-static double price_of(const PlannerRequest *request, const Cluster *cluster) {
-  return request->dollars_per_gpu_hour >= 0 ? request->dollars_per_gpu_hour : cluster->dollars_per_gpu_hour;
+static gboolean look(gint64 n_done, gpointer data) {
+  Search *search = data;
+  Progress progress = search->progress;
+  progress.n_now += n_done;
+  progress_line_show(&search->line, &progress);
+  return interrupt_poll(search->interrupt) == 0;
 }
 
-/* A score is a step's seconds times this. */
-static double weight_of(const PlannerRequest *request, const Workload *workload, const Cluster *cluster) {
-  const Plan *plan = workload->plan;
-  double tokens = (double)plan->global_batch * (double)plan->seq_len, price = price_of(request, cluster);
-  if (request->objective == OBJECTIVE_COST)
-    return plan->gpus * (price > 0 ? price / 3600 : 1) / tokens;
-  if (request->objective == OBJECTIVE_MFU)
-    return plan->gpus * mixed_gpus_peak_flops(workload, cluster) / workload_model_flops(workload);
-  return 1 / tokens;
+static int signal_of(const Search *search) {
+  return search->interrupt != NULL ? search->interrupt->signal : 0;
 }
 
-static double tokens_per_s(const Plan *plan, gint64 step_ns) {
-  return (double)plan->global_batch * (double)plan->seq_len / (1e-9 * (double)step_ns);
+static void visit_all(Search *search, gint64 n, void (*visit)(gint64 index, int thread, gpointer data)) {
+  const ParallelWatch watch = {look, search};
+  parallel_for(n, search->request->n_threads, visit, search, search->interrupt != NULL ? &watch : NULL);
 }
 
-/* --- one plan --- */
-
-static PlanOutcome *outcome_of(const Prediction *prediction, const Model *model, const Plan *plan,
-                               const PlannerRequest *request) {
-  PlanOutcome *outcome = g_new0(PlanOutcome, 1);
-  const Workload *workload = prediction->workload;
-  double reserved_bytes = prediction->cluster->gpu.reserved_bytes;
-  outcome->index = -1;
-  outcome->model = model;
-  outcome->cluster = prediction->cluster;
-  outcome->plan = plan_copy(plan);
-  outcome->completed = plan_copy(workload->plan);
-  outcome->score = 1e-9 * (double)prediction->metrics->step_ns * weight_of(request, workload, prediction->cluster);
-  outcome->step_time_s = prediction->step_time_s;
-  outcome->tokens_per_s = prediction->tokens_per_s;
-  outcome->mfu = prediction->mfu;
-  memcpy(outcome->breakdown_s, prediction->metrics->mean_s, sizeof outcome->breakdown_s);
-  outcome->peak_bytes = prediction->memory->peak_bytes + reserved_bytes;
-  outcome->capacity_bytes = mixed_gpus_room_bytes(workload, prediction->cluster) + reserved_bytes;
-  outcome->fits = prediction->fits;
-  outcome->dollars_per_gpu_hour = price_of(request, prediction->cluster);
-  return outcome;
-}
-
-PlanOutcome *plan_outcome_new(const Model *model, const Cluster *cluster, const Plan *plan,
-                              const PlannerRequest *request, GError **error) {
-  g_autoptr(Prediction) prediction = predict(model, cluster, plan, error);
-  return prediction != NULL ? outcome_of(prediction, model, plan, request) : NULL;
-}
-
-void plan_outcome_free(PlanOutcome *outcome) {
-  if (outcome == NULL)
-    return;
-  plan_free(outcome->plan);
-  plan_free(outcome->completed);
-  g_free(outcome);
-}
-
-/* --- reasons --- */
-
-/* "tp 3 does not divide …" and "tp 5 does not divide …" are one reason. Numbers inside names stay. */
-static char *without_numbers(const char *message) {
-  g_autoptr(GRegex) number = g_regex_new("(?<![\\w.-])\\d+(\\.\\d+)?(e[+-]?\\d+)?(?![\\w-])", 0, 0, NULL);
-  return g_regex_replace_literal(number, message, -1, 0, "…", 0, NULL);
-}
-
-static void count_reason(GHashTable *reasons, char *text, gint64 n) {
-  gint64 *count = g_hash_table_lookup(reasons, text);
-  if (count == NULL) {
-    count = g_new0(gint64, 1);
-    g_hash_table_insert(reasons, text, count);
-  } else {
-    g_free(text);
-  }
-  *count += n;
-}
+/* --- screening --- */
 
 /* Impossible is counted, anything else stops the search: the mistake of the lowest index is told. */
 static void take_error(Search *search, int thread, gint64 index, GError *error) {
   if (g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE)) {
-    count_reason(search->reasons[thread], without_numbers(error->message), 1);
+    plan_reasons_add(search->reasons[thread], error->message);
     g_error_free(error);
     return;
   }
@@ -137,60 +78,13 @@ static void take_error(Search *search, int thread, gint64 index, GError *error) 
   g_mutex_unlock(&search->lock);
 }
 
-/* --- screening --- */
-
-static gboolean check_can_run(const PlannerRequest *request, const Workload *workload, GError **error) {
-  if (workload->plan->pp == 1 && workload->plan->chunks > 1)
-    return fail_impossible(error, "chunks %d: a pipeline of one rank has no chunks to interleave",
-                           workload->plan->chunks);
-  return request->framework == PLANNER_ANY_FRAMEWORK ||
-         launch_check((LaunchFramework)request->framework, workload, error);
-}
-
-static Workload *make_workload(const SpacePoint *point, PlanOrder *choice, GError **error) {
-  g_autoptr(Plan) completed = plan_copy(point->plan);
-  return plan_order_workload(choice, point->model, point->cluster, completed, error);
-}
-
-/* Does what another configuration of the space does. */
-static gboolean is_same(const Search *search, const Plan *plan) {
-  return (search->has_no_sequence_parallel && plan->sequence_parallel && plan->tp == 1) ||
-         (search->has_no_zero && plan->zero > 0 && plan_data_ranks(plan) == 1) ||
-         (search->has_no_recompute && plan->recompute == RECOMPUTE_SELECTIVE && plan->attention == ATTENTION_FLASH) ||
-         (search->has_1f1b && plan->chunks == 1 && strcmp(plan->schedule, "interleaved") == 0);
-}
-
-static Screened screen_workload(Search *search, gint64 index, const Workload *workload, PlanOrder *choice,
-                                const Cluster *cluster) {
-  MemoryBound memory;
-  if (is_same(search, workload->plan))
-    return SCREENED_SAME;
-  if (!memory_bound_fits(workload, choice, cluster, &memory)) {
-    search->bounds[index] = memory.least_bytes - memory.room_bytes;
-    return SCREENED_TOO_LARGE;
-  }
-  gint64 bound_ns = plan_bound_step_ns(workload, cluster);
-  search->bounds[index] = tokens_per_s(workload->plan, bound_ns);
-  if (search->bounds[index] < search->request->least_tokens_per_s)
-    return SCREENED_LATE;
-  search->bounds[index] = 1e-9 * (double)bound_ns * weight_of(search->request, workload, cluster);
-  return SCREENED_CANDIDATE;
-}
-
 static void screen(gint64 index, int thread, gpointer data) {
   Search *search = data;
   GError *error = NULL;
-  SpacePoint point;
-  g_auto(PlanOrder) choice = {0};
-  g_autoptr(Workload) workload = NULL;
-  if (space_reader_read(search->readers[thread], index, &point, &error))
-    workload = make_workload(&point, &choice, &error);
-  if (workload == NULL || !check_can_run(search->request, workload, &error)) {
-    search->screened[index] = SCREENED_IMPOSSIBLE;
+  search->screened[index] =
+      (guint8)plan_screen(&search->screen, search->readers[thread], index, &search->numbers[index], &error);
+  if (error != NULL)
     take_error(search, thread, index, error);
-    return;
-  }
-  search->screened[index] = (guint8)screen_workload(search, index, workload, &choice, point.cluster);
 }
 
 static int by_bound(gconstpointer a, gconstpointer b) {
@@ -208,6 +102,13 @@ static void note_miss(PlannerResult *result, Screened screened, double by) {
     result->most_late_tokens_per_s = MAX(result->most_late_tokens_per_s, by);
 }
 
+static void screen_all(Search *search, gint64 n) {
+  search->progress = (Progress){.doing = "screening plans: ", .n_wanted = n};
+  progress_line_init(&search->line);
+  visit_all(search, n, screen);
+  progress_line_end(&search->line);
+}
+
 static void collect_candidates(Search *search, PlannerResult *result) {
   gint64 *counts[] = {[SCREENED_IMPOSSIBLE] = &result->n_impossible,
                       [SCREENED_SAME] = &result->n_same,
@@ -215,11 +116,11 @@ static void collect_candidates(Search *search, PlannerResult *result) {
                       [SCREENED_LATE] = &result->n_late};
   for (gint64 i = 0; i < result->n_configurations; i++) {
     if (search->screened[i] == SCREENED_CANDIDATE) {
-      Candidate candidate = {i, search->bounds[i]};
+      Candidate candidate = {i, search->numbers[i]};
       g_array_append_val(search->candidates, candidate);
     } else {
       ++*counts[search->screened[i]];
-      note_miss(result, (Screened)search->screened[i], search->bounds[i]);
+      note_miss(result, (Screened)search->screened[i], search->numbers[i]);
     }
   }
   result->n_out_of_memory = result->n_too_large;
@@ -235,18 +136,12 @@ static void simulate(gint64 at, int thread, gpointer data) {
   GError *error = NULL;
   SpacePoint point;
   if (space_reader_read(search->readers[thread], index, &point, &error))
-    search->outcomes[candidate] = plan_outcome_new(point.model, point.cluster, point.plan, search->request, &error);
+    search->outcomes[candidate] = plan_outcome_new(search->scratches[thread], point.model, point.cluster, point.plan,
+                                                   &search->request->scoring, &error);
   if (search->outcomes[candidate] != NULL)
     search->outcomes[candidate]->index = index;
   else
     take_error(search, thread, index, error);
-}
-
-static int by_score(gconstpointer a, gconstpointer b) {
-  const PlanOutcome *x = *(PlanOutcome *const *)a, *y = *(PlanOutcome *const *)b;
-  if (x->score != y->score)
-    return x->score < y->score ? -1 : 1;
-  return x->index < y->index ? -1 : x->index > y->index;
 }
 
 /* What is not kept is counted when the best is known. */
@@ -278,7 +173,7 @@ static void settle(const PlannerRequest *request, PlanOutcome *outcome, PlannerR
     return;
   }
   g_ptr_array_add(result->kept, outcome);
-  g_ptr_array_sort(result->kept, by_score);
+  g_ptr_array_sort(result->kept, plan_outcome_compare);
   if (result->kept->len > (guint)request->n_kept)
     drop_last(result, losers);
 }
@@ -291,46 +186,28 @@ static gboolean is_settled(const Search *search, const PlannerResult *result, gu
   return g_array_index(search->candidates, Candidate, first).bound > last->score;
 }
 
+/* The candidates of the batch. FALSE after a signal: not all of them were simulated. */
+static gboolean simulate_batch(Search *search, PlannerResult *result, GArray *losers) {
+  guint in_batch = MIN(BATCH, search->candidates->len - search->first);
+  search->progress.n_now = search->first;
+  visit_all(search, in_batch, simulate);
+  for (guint i = 0; i < in_batch && signal_of(search) == 0; i++)
+    settle(search->request, g_steal_pointer(&search->outcomes[search->first + i]), result, losers);
+  return signal_of(search) == 0;
+}
+
 static void simulate_candidates(Search *search, PlannerResult *result, GArray *losers) {
   guint n = search->candidates->len;
   search->outcomes = g_new0(PlanOutcome *, n + 1);
-  for (search->first = 0; search->first < n && !is_settled(search, result, search->first); search->first += BATCH) {
-    guint in_batch = MIN(BATCH, n - search->first);
-    parallel_for(in_batch, search->request->n_threads, simulate, search);
-    for (guint i = 0; i < in_batch; i++)
-      settle(search->request, g_steal_pointer(&search->outcomes[search->first + i]), result, losers);
-  }
+  search->progress = (Progress){.doing = "simulating plans: ", .n_wanted = n, .is_most = TRUE};
+  progress_line_init(&search->line);
+  while (search->first < n && !is_settled(search, result, search->first) && simulate_batch(search, result, losers))
+    search->first += BATCH;
+  progress_line_end(&search->line);
   result->n_beaten_by_bound = n - MIN(search->first, n);
 }
 
 /* --- the result --- */
-
-static void reason_clear(gpointer data) {
-  g_free(((PlannerReason *)data)->text);
-}
-
-static int by_count(gconstpointer a, gconstpointer b) {
-  const PlannerReason *x = a, *y = b;
-  return x->n != y->n ? (x->n > y->n ? -1 : 1) : strcmp(x->text, y->text);
-}
-
-static void collect_reasons(const Search *search, PlannerResult *result) {
-  for (int thread = 1; thread < search->request->n_threads; thread++) {
-    GHashTableIter at;
-    gpointer text, count;
-    g_hash_table_iter_init(&at, search->reasons[thread]);
-    while (g_hash_table_iter_next(&at, &text, &count))
-      count_reason(search->reasons[0], g_strdup(text), *(gint64 *)count);
-  }
-  GHashTableIter at;
-  gpointer text, count;
-  g_hash_table_iter_init(&at, search->reasons[0]);
-  while (g_hash_table_iter_next(&at, &text, &count)) {
-    PlannerReason reason = {g_strdup(text), *(gint64 *)count};
-    g_array_append_val(result->reasons, reason);
-  }
-  g_array_sort(result->reasons, by_count);
-}
 
 static void count_losers(const GArray *losers, PlannerResult *result) {
   const PlanOutcome *best = g_ptr_array_index(result->kept, 0);
@@ -364,31 +241,18 @@ static gboolean fail_without_plan(const PlannerRequest *request, const PlannerRe
 
 /* --- all of it --- */
 
-/* Whether an axis has a value; one that is not given has its default. */
-static gboolean has_value(const Space *space, const char *name, const char *value, gboolean is_default) {
-  if (space_given(space, name) == NULL)
-    return is_default;
-  for (int axis = 0; axis < space_n_axes(space); axis++)
-    for (int i = 0; i < space_axis_n_values(space, axis) && strcmp(space_axis_name(space, axis), name) == 0; i++)
-      if (strcmp(space_axis_nth(space, axis, i), value) == 0)
-        return TRUE;
-  return FALSE;
-}
-
-static void search_init(Search *search, const PlannerRequest *request, gint64 n) {
-  *search = (Search){.request = request};
+static void search_init(Search *search, const PlannerRequest *request, Interrupt *interrupt, gint64 n) {
+  *search = (Search){.request = request, .screen = plan_screen_of(request), .interrupt = interrupt};
   search->readers = g_new0(SpaceReader *, request->n_threads);
-  search->reasons = g_new0(GHashTable *, request->n_threads);
+  search->reasons = g_new0(PlanReasons *, request->n_threads);
+  search->scratches = g_new0(PredictScratch *, request->n_threads);
   for (int thread = 0; thread < request->n_threads; thread++) {
     search->readers[thread] = space_reader_new(request->space);
-    search->reasons[thread] = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
+    search->reasons[thread] = plan_reasons_new();
+    search->scratches[thread] = predict_scratch_new();
   }
-  search->has_no_sequence_parallel = has_value(request->space, "sequence-parallel", "off", TRUE);
-  search->has_no_recompute = has_value(request->space, "recompute", "none", TRUE);
-  search->has_1f1b = has_value(request->space, "schedule", "1f1b", FALSE);
-  search->has_no_zero = has_value(request->space, "zero", "0", TRUE);
   search->screened = g_new0(guint8, n);
-  search->bounds = g_new0(double, n);
+  search->numbers = g_new0(double, n);
   search->candidates = g_array_new(FALSE, FALSE, sizeof(Candidate));
   g_mutex_init(&search->lock);
 }
@@ -396,12 +260,16 @@ static void search_init(Search *search, const PlannerRequest *request, gint64 n)
 static void search_clear(Search *search) {
   for (int thread = 0; thread < search->request->n_threads; thread++) {
     space_reader_free(search->readers[thread]);
-    g_hash_table_unref(search->reasons[thread]);
+    plan_reasons_free(search->reasons[thread]);
+    predict_scratch_free(search->scratches[thread]);
   }
+  for (guint i = 0; search->outcomes != NULL && i < search->candidates->len; i++)
+    plan_outcome_free(search->outcomes[i]); /* of a batch that was not settled */
+  g_free(search->scratches);
   g_free(search->readers);
   g_free(search->reasons);
   g_free(search->screened);
-  g_free(search->bounds);
+  g_free(search->numbers);
   g_free(search->outcomes);
   g_array_unref(search->candidates);
   g_clear_error(&search->problem);
@@ -410,22 +278,24 @@ static void search_clear(Search *search) {
 
 static gboolean run(Search *search, PlannerResult *result, GError **error) {
   g_autoptr(GArray) losers = g_array_new(FALSE, FALSE, sizeof(Loser));
-  parallel_for(result->n_configurations, search->request->n_threads, screen, search);
-  collect_candidates(search, result);
-  if (search->problem == NULL)
+  screen_all(search, result->n_configurations);
+  if (signal_of(search) == 0 && search->problem == NULL) {
+    collect_candidates(search, result);
     simulate_candidates(search, result, losers);
+  }
   if (search->problem != NULL) {
     g_propagate_error(error, g_steal_pointer(&search->problem));
     return FALSE;
   }
-  collect_reasons(search, result);
+  result->reasons = plan_reasons_collect(search->reasons, search->request->n_threads);
+  result->signal = signal_of(search);
   if (result->kept->len == 0)
-    return fail_without_plan(search->request, result, error);
+    return result->signal != 0 || fail_without_plan(search->request, result, error);
   count_losers(losers, result);
   return TRUE;
 }
 
-PlannerResult *planner_search(const PlannerRequest *request, GError **error) {
+PlannerResult *planner_search(const PlannerRequest *request, Interrupt *interrupt, GError **error) {
   gint64 n = space_count(request->space), before_us = g_get_monotonic_time();
   if (n > PLANNER_MOST_CONFIGURATIONS) {
     fail_input(error, "%" INT64 " configurations, at most %d are searched: give some options fewer values", n,
@@ -435,11 +305,9 @@ PlannerResult *planner_search(const PlannerRequest *request, GError **error) {
   g_autoptr(PlannerResult) result = g_new0(PlannerResult, 1);
   result->n_configurations = n;
   result->least_excess_bytes = INFINITY;
-  result->reasons = g_array_new(FALSE, FALSE, sizeof(PlannerReason));
-  g_array_set_clear_func(result->reasons, reason_clear);
   result->kept = g_ptr_array_new_with_free_func((GDestroyNotify)plan_outcome_free);
   Search search;
-  search_init(&search, request, n);
+  search_init(&search, request, interrupt, n);
   gboolean ok = run(&search, result, error);
   search_clear(&search);
   result->wall_s = 1e-6 * (double)(g_get_monotonic_time() - before_us);
@@ -449,7 +317,7 @@ PlannerResult *planner_search(const PlannerRequest *request, GError **error) {
 void planner_result_free(PlannerResult *result) {
   if (result == NULL)
     return;
-  g_array_unref(result->reasons);
+  g_clear_pointer(&result->reasons, g_array_unref);
   g_ptr_array_unref(result->kept);
   g_free(result);
 }

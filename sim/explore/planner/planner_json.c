@@ -123,7 +123,7 @@ char *planner_json(const PlannerReport *report) {
   const PlannerResult *result = report->result;
   JsonBuilder *builder = json_builder_new();
   json_builder_begin_object(builder);
-  json_add_text(builder, "objective", objective_names()[report->request->objective]);
+  json_add_text(builder, "objective", objective_names()[report->request->scoring.objective]);
   add_kept(builder, result->kept);
   add_losers(builder, result);
   add_sensitivity(builder, result->kept->pdata[0], report->sensitivity);

@@ -181,7 +181,7 @@ static void append_list(GString *out, const Space *space, const char *name) {
 static void append_head(const SweepReport *report, GString *out, const gint64 *counts) {
   const SweepProgress *progress = report->progress;
   const gint64 n_now = sweep_progress_n_now(progress);
-  g_autofree char *wanted = progress_thousands(progress->n_wanted), *text = progress_counts(counts);
+  g_autofree char *wanted = progress_thousands(progress->n_wanted), *text = sweep_counts_text(counts);
   append_list(out, report->space, "model");
   g_string_append(out, " on ");
   append_list(out, report->space, "cluster");

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <unistd.h>
 
-static const double terminal_every_s = 0.2, plain_every_s = 20;
+static const double terminal_from_s = 1, terminal_every_s = 0.2, plain_every_s = 20;
 static const double rate_over_s = 10; /* configurations of one kind come together: the rate follows them */
 
 char *progress_thousands(gint64 n) {
@@ -14,22 +14,9 @@ char *progress_thousands(gint64 n) {
   return g_string_free(text, FALSE);
 }
 
-char *progress_counts(const gint64 counts[N_SWEEP_STATUSES]) {
-  static const char *const words[N_SWEEP_STATUSES] = {[SWEEP_RAN] = "ran",
-                                                      [SWEEP_OUT_OF_MEMORY] = "out of memory",
-                                                      [SWEEP_TOO_LARGE] = "too large to run",
-                                                      [SWEEP_IMPOSSIBLE] = "impossible"};
-  GString *text = g_string_new(NULL);
-  for (int status = 0; status < N_SWEEP_STATUSES; status++) {
-    g_autofree char *n = progress_thousands(counts[status]);
-    if (counts[status] > 0 || status == SWEEP_RAN)
-      g_string_append_printf(text, "%s%s %s", text->len > 0 ? ", " : "", n, words[status]);
-  }
-  return g_string_free(text, FALSE);
-}
-
 void progress_line_init(ProgressLine *line) {
-  *line = (ProgressLine){.is_terminal = isatty(STDERR_FILENO), .last_us = g_get_monotonic_time()};
+  const gint64 now_us = g_get_monotonic_time();
+  *line = (ProgressLine){.is_terminal = isatty(STDERR_FILENO), .began_us = now_us, .last_us = now_us};
 }
 
 /* "8 s", "12 min", "3.4 h", "5.6 days" */
@@ -48,23 +35,24 @@ static void follow_rate(ProgressLine *line, gint64 n_now, double passed_s) {
   line->n_last = n_now;
 }
 
-static char *text_of(const ProgressLine *line, const SweepProgress *progress) {
-  const gint64 n = progress->n_before + sweep_progress_n_now(progress);
+static char *text_of(const ProgressLine *line, const Progress *progress) {
+  const gint64 n = progress->n_before + progress->n_now;
   g_autofree char *done = progress_thousands(n), *wanted = progress_thousands(progress->n_wanted);
-  g_autofree char *counts = progress_counts(progress->n_now);
   g_autofree char *left = line->rate > 0 ? duration((double)(progress->n_wanted - n) / line->rate) : g_strdup("?");
-  return g_strdup_printf("%s of %s (%.1f %%): %s; %.*f/s, %s left", done, wanted,
-                         100.0 * (double)n / (double)progress->n_wanted, counts, line->rate < 10 ? 1 : 0, line->rate,
-                         left);
+  const char *most = progress->is_most ? "at most " : "";
+  return g_strdup_printf(
+      "%s%s of %s%s (%.1f %%)%s%s; %.*f/s, %s%s left", progress->doing != NULL ? progress->doing : "", done, most,
+      wanted, 100.0 * (double)n / (double)progress->n_wanted, progress->detail != NULL ? ": " : "",
+      progress->detail != NULL ? progress->detail : "", line->rate < 10 ? 1 : 0, line->rate, most, left);
 }
 
-void progress_line_show(ProgressLine *line, const SweepProgress *progress) {
+void progress_line_show(ProgressLine *line, const Progress *progress) {
   const gint64 now_us = g_get_monotonic_time();
-  const double passed_s = 1e-6 * (double)(now_us - line->last_us);
-  if (passed_s < (line->is_terminal ? terminal_every_s : plain_every_s))
+  const double passed_s = 1e-6 * (double)(now_us - line->last_us), since_s = 1e-6 * (double)(now_us - line->began_us);
+  if (passed_s < (line->is_terminal ? terminal_every_s : plain_every_s) || since_s < terminal_from_s)
     return;
   line->last_us = now_us;
-  follow_rate(line, sweep_progress_n_now(progress), passed_s);
+  follow_rate(line, progress->n_now, passed_s);
   g_autofree char *text = text_of(line, progress);
   if (!line->is_terminal) {
     g_printerr("%s\n", text);
