@@ -571,8 +571,8 @@ START_TEST(what_is_no_store_of_this_program_is_refused_and_left_alone) {
     g_autoptr(ResultStore) store = begun_store(file, table, &setup);
     ck_assert(result_store_finish(store, NULL));
   }
-  execute(file, "PRAGMA user_version = 2");
-  check_open_fails(file, "has schema 2, this program writes 1");
+  execute(file, "PRAGMA user_version = 3");
+  check_open_fails(file, "has schema 3, this program writes 2");
   drop_store(file);
   check_open_fails("/nonexistent/folder/x.db", "No such file or directory");
   check_open_fails("/tmp", "cannot open /tmp");

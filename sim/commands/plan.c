@@ -12,7 +12,7 @@
 
 typedef struct {
   Space *space;
-  char *objective, *tokens, *deadline, *price, *emit, *emit_to;
+  char *objective, *tokens, *deadline, *price, *margin, *emit, *emit_to;
   gint top, jobs;
   gboolean json;
   double n_tokens; /* 0: not given */
@@ -20,7 +20,7 @@ typedef struct {
 } PlanVerb;
 
 static void clear(PlanVerb *o) {
-  char *strings[] = {o->objective, o->tokens, o->deadline, o->price, o->emit, o->emit_to};
+  char *strings[] = {o->objective, o->tokens, o->deadline, o->price, o->margin, o->emit, o->emit_to};
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_free(strings[i]);
   space_free(o->space);
@@ -49,6 +49,14 @@ static gboolean parse_money_and_time(PlanVerb *o, GError **error) {
                   units_parse(o->price, UNIT_DOLLARS_PER_HOUR, &o->request.scoring.dollars_per_gpu_hour, error), error);
 }
 
+static gboolean parse_margin(PlanVerb *o, GError **error) {
+  MemoryMargin margin = {0};
+  if (o->margin != NULL && !prefixed("--memory-margin", memory_margin_parse(o->margin, &margin, error), error))
+    return FALSE;
+  space_set_memory_margin(o->space, &margin);
+  return TRUE;
+}
+
 static gboolean parse_request(PlanVerb *o, GError **error) {
   int objective = o->objective != NULL ? parse_choice("--objective", o->objective, objective_names(), error)
                                        : OBJECTIVE_TOKENS_PER_S;
@@ -67,7 +75,7 @@ static gboolean parse_request(PlanVerb *o, GError **error) {
   o->request.n_kept = o->top;
   o->request.n_threads = o->jobs;
   o->request.space = o->space;
-  return parse_money_and_time(o, error);
+  return parse_margin(o, error) && parse_money_and_time(o, error);
 }
 
 static gboolean parse_options(PlanVerb *o, int *argc, char ***argv, GError **error) {
@@ -89,6 +97,8 @@ static gboolean parse_options(PlanVerb *o, int *argc, char ***argv, GError **err
       {"tokens", 0, 0, G_OPTION_ARG_STRING, &o->tokens, "training tokens, e.g. 15.6T: prints days and GPU-hours", "N"},
       {"deadline", 0, 0, G_OPTION_ARG_STRING, &o->deadline, "with --tokens: leaves out plans that take longer", "60d"},
       {"price", 0, 0, G_OPTION_ARG_STRING, &o->price, "of a GPU (default: the cluster file's price)", "\"2.50 $/h\""},
+      {"memory-margin", 0, 0, G_OPTION_ARG_STRING, &o->margin,
+       "leave so much of every GPU's memory free (default 0: context and libraries are counted apart)", "5%|\"4 GB\""},
       {"emit", 0, 0, G_OPTION_ARG_STRING, &o->emit,
        "only plans this framework can run, and how to start the best: megatron (arguments), deepspeed (JSON) or "
        "torchtitan (TOML)",

@@ -44,6 +44,7 @@ static PlanOutcome *outcome_of(const Prediction *prediction, const Model *model,
   memcpy(outcome->breakdown_s, prediction->metrics->mean_s, sizeof outcome->breakdown_s);
   outcome->peak_bytes = prediction->memory->peak_bytes + reserved_bytes;
   outcome->capacity_bytes = mixed_gpus_room_bytes(workload, cluster) + reserved_bytes;
+  outcome->margin_bytes = mixed_gpus_smallest(workload, cluster)->margin_bytes;
   outcome->fits = prediction->fits;
   outcome->dollars_per_gpu_hour = price_of(scoring, cluster);
   return outcome;
@@ -61,6 +62,10 @@ void plan_outcome_free(PlanOutcome *outcome) {
   plan_free(outcome->plan);
   plan_free(outcome->completed);
   g_free(outcome);
+}
+
+double plan_outcome_used(const PlanOutcome *outcome) {
+  return outcome->peak_bytes / (outcome->capacity_bytes + outcome->margin_bytes);
 }
 
 int plan_outcome_compare(gconstpointer a, gconstpointer b) {

@@ -18,7 +18,8 @@ typedef struct {
   double score;           /* least is best; comparable within one search */
   double step_time_s, tokens_per_s, mfu;
   double breakdown_s[N_BREAKDOWN];   /* means over ranks */
-  double peak_bytes, capacity_bytes; /* what GPUs reserve counts in the peak */
+  double peak_bytes, capacity_bytes; /* what GPUs reserve counts in the peak; capacity less the margin */
+  double margin_bytes;               /* of the GPU, left free by wish */
   gboolean fits;
   double dollars_per_gpu_hour; /* 0: not known */
 } PlanOutcome;
@@ -28,6 +29,8 @@ PlanOutcome *plan_outcome_new(PredictScratch *scratch, const Model *model, const
                               const PlanScoring *scoring, GError **error);
 void plan_outcome_free(PlanOutcome *outcome);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(PlanOutcome, plan_outcome_free)
+/* Share of a GPU's memory, the margin counted in, that the worst rank takes. */
+double plan_outcome_used(const PlanOutcome *outcome);
 /* GCompareFunc of pointers to PlanOutcome *: by score, then by index. */
 int plan_outcome_compare(gconstpointer a, gconstpointer b);
 

@@ -37,6 +37,8 @@ static void add_outcome(JsonBuilder *builder, const PlanOutcome *best, const Pla
   json_begin_object(builder, "memory");
   json_add_number(builder, "peak_bytes", outcome->peak_bytes);
   json_add_number(builder, "capacity_bytes", outcome->capacity_bytes);
+  json_add_number(builder, "margin_bytes", outcome->margin_bytes);
+  json_add_number(builder, "used", plan_outcome_used(outcome));
   json_add_flag(builder, "fits", outcome->fits);
   json_builder_end_object(builder);
   json_begin_object(builder, "breakdown_s");

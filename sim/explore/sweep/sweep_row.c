@@ -147,6 +147,7 @@ static void add_memory(SweepTable *table) {
   add(table, "memory_peak_bytes", (Source)IN_REPORT(VALUE_DOUBLE, peak_bytes));
   add(table, "memory_capacity_bytes", (Source)IN_REPORT(VALUE_DOUBLE, capacity_bytes));
   add(table, "memory_fits", (Source)IN_REPORT(VALUE_INT, fits));
+  add(table, "memory_used", (Source)ELSEWHERE(VALUE_DOUBLE));
   add(table, "memory_worst_rank", (Source)IN_REPORT(VALUE_INT, worst_rank));
   for (int category = 0; category < N_MEMORY; category++) {
     g_autofree char *name = g_strdup_printf("memory_%s_bytes", memory_category_name((MemoryCategory)category));
