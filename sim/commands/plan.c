@@ -154,8 +154,8 @@ static gboolean report_best(const PlanVerb *o, const PlannerResult *result, GErr
   if (g_strcmp0(o->emit_to, "-") == 0)
     return TRUE;
   g_autoptr(GArray) sensitivity = sensitivity_new(best, &o->request);
-  TrainingCost cost =
-      training_cost_of(o->n_tokens, best->tokens_per_s, best->completed->gpus, best->dollars_per_gpu_hour);
+  TrainingCost cost = training_cost_of(o->n_tokens, best->tokens_per_s, best->completed->gpus,
+                                       best->dollars_per_gpu_hour, best->fails ? &best->goodput : NULL);
   const PlannerReport report = {.request = &o->request,
                                 .result = result,
                                 .sensitivity = sensitivity,

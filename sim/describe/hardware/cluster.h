@@ -5,6 +5,7 @@
 #pragma once
 #include "collective_library.h"
 #include "exceptions.h"
+#include "failures.h"
 #include "fitted_links.h"
 #include "measured_links.h"
 #include "node_topology.h"
@@ -74,6 +75,7 @@ typedef struct {
   gint64 max_gpus;             /* 0 = not stated */
   double host_memory_bytes;    /* per node; 0 = not stated */
   double dollars_per_gpu_hour; /* 0 = not stated */
+  Failures *failures;          /* owned; NULL: not stated */
 
   MeasuredLinks *measured; /* owned; NULL: the file has no curves */
   FittedLinks *fitted;     /* owned; NULL: the file has no fits */

@@ -32,7 +32,7 @@ gboolean memory_margin_parse(const char *text, MemoryMargin *margin, GError **er
 static gboolean apply(const MemoryMargin *margin, Gpu *gpu, GError **error) {
   gpu->margin_bytes = margin->bytes + margin->share * gpu->hbm_bytes;
   return gpu_room_bytes(gpu) > 0 ||
-         fail_input(error, "a margin of %.2f GB leaves nothing of the %.2f GB that a %s has, %.2f GB of it reserved",
+         fail_input(error, "a margin of %.2f GB leaves nothing of the %.2f GB of %s, %.2f GB of which are reserved",
                     gpu->margin_bytes / 1e9, gpu->hbm_bytes / 1e9, gpu->name, gpu->reserved_bytes / 1e9);
 }
 

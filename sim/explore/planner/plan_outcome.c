@@ -46,6 +46,7 @@ static PlanOutcome *outcome_of(const Prediction *prediction, const Model *model,
   outcome->capacity_bytes = mixed_gpus_room_bytes(workload, cluster) + reserved_bytes;
   outcome->margin_bytes = mixed_gpus_smallest(workload, cluster)->margin_bytes;
   outcome->fits = prediction->fits;
+  outcome->fails = goodput_of(model, cluster, workload->plan, outcome->step_time_s, &outcome->goodput);
   outcome->dollars_per_gpu_hour = price_of(scoring, cluster);
   return outcome;
 }
@@ -62,6 +63,10 @@ void plan_outcome_free(PlanOutcome *outcome) {
   plan_free(outcome->plan);
   plan_free(outcome->completed);
   g_free(outcome);
+}
+
+double plan_outcome_kept_tokens_per_s(const PlanOutcome *outcome) {
+  return outcome->tokens_per_s * (outcome->fails ? outcome->goodput.share : 1);
 }
 
 double plan_outcome_used(const PlanOutcome *outcome) {

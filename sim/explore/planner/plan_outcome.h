@@ -1,5 +1,6 @@
 /* A plan simulated, and how good it is. */
 #pragma once
+#include "goodput.h"
 #include "objective.h"
 #include "predict.h"
 
@@ -22,6 +23,8 @@ typedef struct {
   double margin_bytes;               /* of the GPU, left free by wish */
   gboolean fits;
   double dollars_per_gpu_hour; /* 0: not known */
+  gboolean fails;              /* goodput is known */
+  Goodput goodput;
 } PlanOutcome;
 
 /* Simulate one plan, with what `scratch` has from earlier ones (NULL: none). NULL with *error set as predict(). */
@@ -29,6 +32,8 @@ PlanOutcome *plan_outcome_new(PredictScratch *scratch, const Model *model, const
                               const PlanScoring *scoring, GError **error);
 void plan_outcome_free(PlanOutcome *outcome);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(PlanOutcome, plan_outcome_free)
+/* On average over the run: with what failures leave of the time, where the cluster says how often it fails. */
+double plan_outcome_kept_tokens_per_s(const PlanOutcome *outcome);
 /* Share of a GPU's memory, the margin counted in, that the worst rank takes. */
 double plan_outcome_used(const PlanOutcome *outcome);
 /* GCompareFunc of pointers to PlanOutcome *: by score, then by index. */

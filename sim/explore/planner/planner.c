@@ -164,11 +164,12 @@ static void settle(const PlannerRequest *request, PlanOutcome *outcome, PlannerR
     return;
   }
   result->n_simulated++;
-  gboolean late = outcome->tokens_per_s < request->least_tokens_per_s;
+  const double kept_tokens_per_s = plan_outcome_kept_tokens_per_s(outcome);
+  gboolean late = kept_tokens_per_s < request->least_tokens_per_s;
   if (!outcome->fits || late) {
     ++*(outcome->fits ? &result->n_late : &result->n_out_of_memory);
     note_miss(result, outcome->fits ? SCREENED_LATE : SCREENED_TOO_LARGE,
-              outcome->fits ? outcome->tokens_per_s : outcome->peak_bytes - outcome->capacity_bytes);
+              outcome->fits ? kept_tokens_per_s : outcome->peak_bytes - outcome->capacity_bytes);
     plan_outcome_free(outcome);
     return;
   }

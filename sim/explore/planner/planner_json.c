@@ -100,6 +100,24 @@ static void add_sensitivity(JsonBuilder *builder, const PlanOutcome *best, const
   json_builder_end_array(builder);
 }
 
+static void add_failures(JsonBuilder *builder, const TrainingCost *cost) {
+  const Goodput *goodput = &cost->goodput;
+  if (!cost->fails)
+    return;
+  json_begin_object(builder, "failures");
+  json_add_number(builder, "mtbf_s", goodput->mtbf_s);
+  json_add_number(builder, "restart_s", goodput->restart_s);
+  json_add_number(builder, "checkpoint_bytes", goodput->checkpoint_bytes);
+  json_add_number(builder, "checkpoint_s", goodput->checkpoint_s);
+  json_add_count(builder, "checkpoint_interval_steps", goodput->interval_steps);
+  json_add_number(builder, "checkpoint_interval_s", goodput->interval_s);
+  json_add_number(builder, "goodput", goodput->share);
+  json_add_number(builder, "expected_days", cost->expected_days);
+  json_add_number(builder, "expected_gpu_hours", cost->expected_gpu_hours);
+  json_add_number(builder, "expected_dollars", cost->expected_dollars > 0 ? cost->expected_dollars : NAN);
+  json_builder_end_object(builder);
+}
+
 static void add_training(JsonBuilder *builder, const TrainingCost *cost) {
   if (cost == NULL)
     return;
@@ -108,6 +126,7 @@ static void add_training(JsonBuilder *builder, const TrainingCost *cost) {
   json_add_number(builder, "days", cost->days);
   json_add_number(builder, "gpu_hours", cost->gpu_hours);
   json_add_number(builder, "dollars", cost->dollars > 0 ? cost->dollars : NAN);
+  add_failures(builder, cost);
   json_builder_end_object(builder);
 }
 

@@ -64,14 +64,8 @@ static void append_best(GString *out, const PlannerReport *report) {
 }
 
 static void append_cost(GString *out, const PlannerReport *report) {
-  const TrainingCost *cost = report->cost;
-  if (cost == NULL)
-    return;
-  g_string_append_printf(out, "  training    %.4g tokens: %.4g days, %.4g GPU-hours", cost->tokens, cost->days,
-                         cost->gpu_hours);
-  if (cost->dollars > 0)
-    g_string_append_printf(out, ", $%.4g at %.2f $ per GPU-hour", cost->dollars, cost->dollars_per_gpu_hour);
-  g_string_append(out, " (no failures, no restarts)\n");
+  if (report->cost != NULL)
+    training_cost_text(report->cost, "  training    ", "  failures    ", out);
 }
 
 /* The parts of the step that differ most, per step of the best's tokens: "bubble +120 ms, tp −3.1 ms". */
