@@ -6,41 +6,13 @@ data=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 2
-n=0
+. "$data/tests/tap.sh"
 small="--model gpt2 --cluster selene --gpus 8 --tp 1,2,3 --pp 1,2 --zero 0,1 --micro-batch 1,2"
-
-result() { # status of the check, name, what to show when it failed
-  n=$((n + 1))
-  if [ "$1" -eq 0 ]; then
-    echo "ok $n - $2"
-  else
-    echo "not ok $n - $2"
-    printf '%s\n' "$3" | head -c 2000 | sed 's/^/# /'
-  fi
-}
 
 sweep() { # arguments; leaves out, err, got
   timeout 60 "$stepsim" sweep "$@" >out 2>err </dev/null
   got=$?
   return "$got"
-}
-
-has_words() { # words parted by ;, text
-  rest=$1
-  while [ -n "$rest" ]; do
-    word=${rest%%;*}
-    case $2 in *"$word"*) ;; *) return 1 ;; esac
-    case $rest in *\;*) rest=${rest#*;} ;; *) rest= ;; esac
-  done
-}
-
-expect() { # name, exit status, words parted by ;
-  problem=
-  [ "$got" -eq "$2" ] || problem="exit status $got, expected $2;"
-  has_words "$3" "$(cat out err)" || problem="$problem not all of \"$3\" were printed:"
-  [ -z "$problem" ]
-  result $? "$1" "$problem
-$(cat out err)"
 }
 
 # --- mistakes

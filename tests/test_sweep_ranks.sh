@@ -4,19 +4,9 @@
 mpirun=$1 stepsim=$2
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
+. "$(dirname "$0")/tap.sh"
 cd "$work" || exit 2
-n=0
 space="--model gpt2 --cluster selene --gpus 8 --tp 1,2,4 --pp 1,2 --zero 0..3 --micro-batch 1,2 --seq-len 64..1024+64"
-
-result() { # status of the check, name, what to show when it failed
-  n=$((n + 1))
-  if [ "$1" -eq 0 ]; then
-    echo "ok $n - $2"
-  else
-    echo "not ok $n - $2"
-    printf '%s\n' "$3" | head -c 2000 | sed 's/^/# /'
-  fi
-}
 
 ranks() { # how many, arguments; leaves out, err, got
   count=$1

@@ -160,6 +160,9 @@ static void print_training(const SimulateOptions *o, const Prediction *predictio
       training_cost_of(tokens, prediction->tokens_per_s, plan->gpus, price, fails ? &goodput : NULL);
   g_string_append_c(out, '\n');
   training_cost_text(&cost, "Training run  ", "Failures      ", out);
+  if (fails && o->run.gpu_hours > 0)
+    g_string_append_printf(out, "              %.4g GPU-hours then train on %.4g tokens\n", o->run.gpu_hours,
+                           tokens * goodput.share);
 }
 
 static gboolean write_memory_plot(const SimulateOptions *o, const Prediction *prediction, const StepReport *report,

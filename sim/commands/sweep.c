@@ -162,7 +162,7 @@ static gboolean make_setup(SweepOptions *o, SweepSetup *setup, GError **error) {
                         .n_sample = o->sample != NOT_GIVEN ? o->sample : 0,
                         .seed = o->sample_seed != NOT_GIVEN ? o->sample_seed : 1,
                         .price = o->dollars_per_hour,
-                        .margin = g_strdup(o->margin_text),
+                        .margin = o->margin,
                         .prune = o->prunes};
   return check_size(o, setup, error);
 }
@@ -202,12 +202,6 @@ static gboolean take_setup(ResultStore *store, SweepSetup *setup, GError **error
   return facts != NULL && result_store_check(store, facts, error);
 }
 
-static gboolean has_margin(const SweepSetup *setup, const MemoryMargin *margin) {
-  MemoryMargin own = {0};
-  return (setup->margin == NULL || memory_margin_parse(setup->margin, &own, NULL)) && own.share == margin->share &&
-         own.bytes == margin->bytes;
-}
-
 /* What was typed beside --resume is what the sweep has. */
 static gboolean check_typed(const SweepOptions *o, const SweepSetup *setup, GError **error) {
   const struct {
@@ -216,7 +210,8 @@ static gboolean check_typed(const SweepOptions *o, const SweepSetup *setup, GErr
   } typed[] = {{"--price", o->price != NULL && o->dollars_per_hour != setup->price},
                {"--sample", o->sample != NOT_GIVEN && o->sample != setup->n_sample},
                {"--sample-seed", o->sample_seed != NOT_GIVEN && o->sample_seed != setup->seed},
-               {"--memory-margin", o->margin_text != NULL && !has_margin(setup, &o->margin)},
+               {"--memory-margin", o->margin_text != NULL && (o->margin.share != setup->margin.share ||
+                                                              o->margin.bytes != setup->margin.bytes)},
                {"--prune", o->prune != NULL && o->prunes != setup->prune}};
   for (gsize i = 0; i < G_N_ELEMENTS(typed); i++)
     if (typed[i].differs)

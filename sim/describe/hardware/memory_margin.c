@@ -29,6 +29,12 @@ gboolean memory_margin_parse(const char *text, MemoryMargin *margin, GError **er
   return TRUE;
 }
 
+char *memory_margin_text(const MemoryMargin *margin) {
+  char number[G_ASCII_DTOSTR_BUF_SIZE];
+  g_ascii_dtostr(number, sizeof number, margin->bytes > 0 ? margin->bytes : margin->share);
+  return g_strconcat(number, margin->bytes > 0 ? " B" : NULL, NULL);
+}
+
 static gboolean apply(const MemoryMargin *margin, Gpu *gpu, GError **error) {
   gpu->margin_bytes = margin->bytes + margin->share * gpu->hbm_bytes;
   return gpu_room_bytes(gpu) > 0 ||

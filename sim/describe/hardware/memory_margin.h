@@ -12,5 +12,7 @@ typedef struct {
 
 /* "5 %", "0.05" or "4 GB". INPUT saying what was found and what is expected. */
 gboolean memory_margin_parse(const char *text, MemoryMargin *margin, GError **error);
+/* Text that gives the same margin again, to the bit, and equal margins equal texts. Owned by the caller. */
+char *memory_margin_text(const MemoryMargin *margin);
 /* Set margin_bytes of the cluster's GPUs, of all kinds. INPUT when one of them would have nothing left. */
 gboolean memory_margin_apply(const MemoryMargin *margin, Cluster *cluster, GError **error);

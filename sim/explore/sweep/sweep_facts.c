@@ -12,15 +12,6 @@ static const char fact_margin[] = "memory margin";
 
 void sweep_setup_clear(SweepSetup *setup) {
   g_clear_pointer(&setup->space, space_free);
-  g_clear_pointer(&setup->margin, g_free);
-}
-
-gboolean sweep_setup_apply_margin(const SweepSetup *setup, GError **error) {
-  MemoryMargin margin = {0};
-  if (setup->margin != NULL && !memory_margin_parse(setup->margin, &margin, error))
-    return FALSE;
-  space_set_memory_margin(setup->space, &margin);
-  return TRUE;
 }
 
 gint64 sweep_setup_count(const SweepSetup *setup) {
@@ -98,7 +89,7 @@ static void add_whole(GArray *facts, const char *name, gint64 value) {
 
 GArray *sweep_facts(const SweepSetup *setup, GError **error) {
   g_autoptr(GArray) facts = run_facts_new();
-  g_autofree char *text = space_text(setup->space);
+  g_autofree char *text = space_text(setup->space), *margin = memory_margin_text(&setup->margin);
   char price[G_ASCII_DTOSTR_BUF_SIZE];
   add_program(facts);
   run_facts_add(facts, fact_space, text);
@@ -106,7 +97,7 @@ GArray *sweep_facts(const SweepSetup *setup, GError **error) {
   add_whole(facts, fact_seed, setup->n_sample > 0 ? setup->seed : 0);
   run_facts_add(facts, fact_price, setup->price < 0 ? "" : g_ascii_dtostr(price, sizeof price, setup->price));
   run_facts_add(facts, fact_prune, setup->prune ? "on" : "off");
-  run_facts_add(facts, fact_margin, setup->margin != NULL ? setup->margin : "");
+  run_facts_add(facts, fact_margin, margin);
   for (int axis = 0; axis < space_n_axes(setup->space); axis++)
     if (!add_axis(facts, setup->space, axis, error))
       return NULL;
@@ -125,7 +116,9 @@ gboolean sweep_setup_from(SweepSetup *setup, const GArray *facts, gboolean close
   setup->price = *price == '\0' ? -1 : g_ascii_strtod(price, NULL);
   setup->prune = g_str_equal(prune, "on");
   setup->space = space_new();
-  setup->margin = *margin != '\0' ? g_strdup(margin) : NULL;
-  return sweep_setup_apply_margin(setup, error) && space_set_text(setup->space, space, error) &&
+  if (!memory_margin_parse(margin, &setup->margin, error))
+    return FALSE;
+  space_set_memory_margin(setup->space, &setup->margin);
+  return space_set_text(setup->space, space, error) &&
          (closed ? space_finish_closed(setup->space, error) : space_finish(setup->space, error));
 }

@@ -9,13 +9,11 @@ typedef struct {
   gint64 seed;     /* of the drawing */
   double price;    /* dollars per GPU-hour; < 0: the clusters' own */
   gboolean prune;
-  char *margin; /* of GPU memory, as memory_margin_parse() takes it; owned; NULL: none */
+  MemoryMargin margin; /* of every GPU */
 } SweepSetup;
 void sweep_setup_clear(SweepSetup *setup);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(SweepSetup, sweep_setup_clear)
 
-/* Give the setup's space its margin, ahead of space_finish(). INPUT when it is not one. */
-gboolean sweep_setup_apply_margin(const SweepSetup *setup, GError **error);
 /* Configurations that the sweep has. */
 gint64 sweep_setup_count(const SweepSetup *setup);
 /* Facts of a setup whose space was finished with its files. NULL with INPUT when a file cannot be read any more. */
