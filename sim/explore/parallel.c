@@ -2,7 +2,7 @@
  * thread is one of them, unless it has to look on. */
 #include "parallel.h"
 
-enum { TAKEN_AT_ONCE = 8 };
+enum { TAKEN_AT_ONCE = 8, PLENTY = 4096 /* for a thread */ };
 static const gint64 look_every_us = 100000;
 
 typedef struct {
@@ -55,8 +55,11 @@ static void look_on(Loop *loop, const ParallelWatch *watch) {
 
 gboolean parallel_for(gint64 n, int n_threads, void (*visit)(gint64 index, int thread, gpointer data), gpointer data,
                       const ParallelWatch *watch) {
-  Loop loop = {
-      .n = n, .at_once = n > 64 * n_threads ? TAKEN_AT_ONCE : 1, .n_working = n_threads, .visit = visit, .data = data};
+  Loop loop = {.n = n,
+               .at_once = n > PLENTY * n_threads ? TAKEN_AT_ONCE : 1,
+               .n_working = n_threads,
+               .visit = visit,
+               .data = data};
   const int n_beside = watch != NULL ? n_threads : n_threads - 1;
   g_autofree Worker *workers = g_new0(Worker, n_threads);
   g_autofree GThread **threads = g_new0(GThread *, n_threads);

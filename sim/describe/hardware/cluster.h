@@ -1,7 +1,7 @@
 /* A cluster: GPUs in nodes (or wider NVLink domains), NICs, a fabric of tiers, and how collectives behave on them.
  * Read from topologies/<name>.yaml. Bandwidths are per GPU (or per NIC) and per direction. A file may also carry curves
  * of measured times (measured_links.h) and latencies and bandwidths fitted to such (fitted_links.h), which then go
- * before the constants, curves before fits. */
+ * before the constants, curves before fits; and how often a job on it is interrupted (failures.h). */
 #pragma once
 #include "collective_library.h"
 #include "exceptions.h"

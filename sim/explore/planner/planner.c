@@ -1,6 +1,12 @@
 /* Three passes over the space: screen every configuration (in parallel, each on its own), sort what is left by bound,
- * simulate in that order, batch by batch. A batch has the same configurations whatever the number of threads, and what
- * is kept is settled between batches, so that threads change nothing but the time. */
+ * simulate in that order.
+ *
+ *     candidates   0  1  2  3  4  5  6  7 …       least bound first; threads take the next one
+ *     settled      ■  ■  ■                        in order, as soon as those before are: kept, or why not
+ *     ahead                 ·  ■  ·               under way or waiting for those before
+ *
+ * When the bound of the first that is not settled is above the score of the last plan kept, nothing from there on can
+ * be kept: what was simulated ahead of that is dropped and not counted, so that threads change nothing but the time. */
 #include "planner.h"
 
 #include <math.h>
@@ -13,12 +19,22 @@
 
 #define INT64 G_GINT64_FORMAT
 
-enum { BATCH = 32 };
-
 typedef struct {
   gint64 index;
   double bound; /* score */
 } Candidate;
+
+/* A candidate simulated. */
+typedef struct {
+  gboolean is_done;
+  PlanOutcome *outcome; /* owned; NULL: `error` */
+  GError *error;        /* owned */
+} Trial;
+
+/* What is not kept is counted when the best is known. */
+typedef struct {
+  double breakdown_s[N_BREAKDOWN];
+} Loser;
 
 typedef struct {
   const PlannerRequest *request;
@@ -29,12 +45,15 @@ typedef struct {
   guint8 *screened;           /* [configurations]: Screened */
   double *numbers;            /* [configurations]: as plan_screen() says */
   GArray *candidates;         /* of Candidate, by bound */
-  PlanOutcome **outcomes;     /* [candidates]; NULL: not simulated, impossible, or not kept */
-  guint first;                /* of the batch */
-  GError *problem;            /* the first mistake in a configuration */
-  gint64 problem_at;          /* its index */
-  GMutex lock;                /* of `problem` */
-  Interrupt *interrupt;       /* NULL: nobody looks on */
+  Trial *trials;              /* [candidates] */
+  guint n_settled;            /* of them, from the first on */
+  gint is_over;               /* atomic: the rest cannot be kept */
+  PlannerResult *result;
+  GArray *losers;       /* of Loser */
+  GError *problem;      /* the first mistake in a configuration */
+  gint64 problem_at;    /* its index */
+  GMutex lock;          /* of `problem`; while simulating, of trials, n_settled, result, losers and reasons[0] */
+  Interrupt *interrupt; /* NULL: nobody looks on */
   Progress progress;
   ProgressLine line;
 } Search;
@@ -60,22 +79,29 @@ static void visit_all(Search *search, gint64 n, void (*visit)(gint64 index, int 
 
 /* --- screening --- */
 
-/* Impossible is counted, anything else stops the search: the mistake of the lowest index is told. */
-static void take_error(Search *search, int thread, gint64 index, GError *error) {
+/* Impossible is counted, anything else stops the search: the mistake of the lowest index is told. The lock is held.
+ * Takes the error. */
+static void take_error(Search *search, PlanReasons *reasons, gint64 index, GError *error) {
   if (g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE)) {
-    plan_reasons_add(search->reasons[thread], error->message);
+    plan_reasons_add(reasons, error->message);
     g_error_free(error);
-    return;
-  }
-  g_mutex_lock(&search->lock);
-  if (search->problem == NULL || index < search->problem_at) {
+  } else if (search->problem == NULL || index < search->problem_at) {
     g_clear_error(&search->problem);
     search->problem = error;
     search->problem_at = index;
   } else {
     g_error_free(error);
   }
-  g_mutex_unlock(&search->lock);
+}
+
+/* Reasons are the thread's own, and most errors are: they wait for no lock. */
+static void take_screened(Search *search, int thread, gint64 index, GError *error) {
+  const gboolean is_shared = !g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE);
+  if (is_shared)
+    g_mutex_lock(&search->lock);
+  take_error(search, search->reasons[thread], index, error);
+  if (is_shared)
+    g_mutex_unlock(&search->lock);
 }
 
 static void screen(gint64 index, int thread, gpointer data) {
@@ -84,7 +110,7 @@ static void screen(gint64 index, int thread, gpointer data) {
   search->screened[index] =
       (guint8)plan_screen(&search->screen, search->readers[thread], index, &search->numbers[index], &error);
   if (error != NULL)
-    take_error(search, thread, index, error);
+    take_screened(search, thread, index, error);
 }
 
 static int by_bound(gconstpointer a, gconstpointer b) {
@@ -129,26 +155,6 @@ static void collect_candidates(Search *search, PlannerResult *result) {
 
 /* --- simulating --- */
 
-static void simulate(gint64 at, int thread, gpointer data) {
-  Search *search = data;
-  guint candidate = search->first + (guint)at;
-  gint64 index = g_array_index(search->candidates, Candidate, candidate).index;
-  GError *error = NULL;
-  SpacePoint point;
-  if (space_reader_read(search->readers[thread], index, &point, &error))
-    search->outcomes[candidate] = plan_outcome_new(search->scratches[thread], point.model, point.cluster, point.plan,
-                                                   &search->request->scoring, &error);
-  if (search->outcomes[candidate] != NULL)
-    search->outcomes[candidate]->index = index;
-  else
-    take_error(search, thread, index, error);
-}
-
-/* What is not kept is counted when the best is known. */
-typedef struct {
-  double breakdown_s[N_BREAKDOWN];
-} Loser;
-
 static void drop_last(PlannerResult *result, GArray *losers) {
   const PlanOutcome *last = g_ptr_array_index(result->kept, result->kept->len - 1);
   Loser loser;
@@ -158,11 +164,7 @@ static void drop_last(PlannerResult *result, GArray *losers) {
 }
 
 /* Takes the outcome. */
-static void settle(const PlannerRequest *request, PlanOutcome *outcome, PlannerResult *result, GArray *losers) {
-  if (outcome == NULL) {
-    result->n_impossible++;
-    return;
-  }
+static void settle_outcome(const PlannerRequest *request, PlanOutcome *outcome, PlannerResult *result, GArray *losers) {
   result->n_simulated++;
   const double kept_tokens_per_s = plan_outcome_kept_tokens_per_s(outcome);
   gboolean late = kept_tokens_per_s < request->least_tokens_per_s;
@@ -179,33 +181,63 @@ static void settle(const PlannerRequest *request, PlanOutcome *outcome, PlannerR
     drop_last(result, losers);
 }
 
-/* No candidate from `first` on can be kept. */
-static gboolean is_settled(const Search *search, const PlannerResult *result, guint first) {
-  if (result->kept->len < (guint)search->request->n_kept)
+static void settle(Search *search, gint64 index, Trial *trial) {
+  if (trial->outcome != NULL) {
+    settle_outcome(search->request, g_steal_pointer(&trial->outcome), search->result, search->losers);
+    return;
+  }
+  search->result->n_impossible++;
+  take_error(search, search->reasons[0], index, g_steal_pointer(&trial->error));
+}
+
+/* No candidate from the first that is not settled on can be kept, or is asked for. */
+static gboolean is_over(const Search *search) {
+  const GPtrArray *kept = search->result->kept;
+  if (search->n_settled == search->candidates->len || search->problem != NULL)
+    return TRUE;
+  if (kept->len < (guint)search->request->n_kept)
     return FALSE;
-  const PlanOutcome *last = g_ptr_array_index(result->kept, result->kept->len - 1);
-  return g_array_index(search->candidates, Candidate, first).bound > last->score;
+  const PlanOutcome *last = g_ptr_array_index(kept, kept->len - 1);
+  return g_array_index(search->candidates, Candidate, search->n_settled).bound > last->score;
 }
 
-/* The candidates of the batch. FALSE after a signal: not all of them were simulated. */
-static gboolean simulate_batch(Search *search, PlannerResult *result, GArray *losers) {
-  guint in_batch = MIN(BATCH, search->candidates->len - search->first);
-  search->progress.n_now = search->first;
-  visit_all(search, in_batch, simulate);
-  for (guint i = 0; i < in_batch && signal_of(search) == 0; i++)
-    settle(search->request, g_steal_pointer(&search->outcomes[search->first + i]), result, losers);
-  return signal_of(search) == 0;
+/* All that nothing before it is missing of. The lock is held. */
+static void settle_ready(Search *search) {
+  for (; !is_over(search); search->n_settled++) {
+    if (!search->trials[search->n_settled].is_done)
+      return;
+    settle(search, g_array_index(search->candidates, Candidate, search->n_settled).index,
+           &search->trials[search->n_settled]);
+  }
+  g_atomic_int_set(&search->is_over, TRUE);
 }
 
-static void simulate_candidates(Search *search, PlannerResult *result, GArray *losers) {
-  guint n = search->candidates->len;
-  search->outcomes = g_new0(PlanOutcome *, n + 1);
+static void simulate(gint64 at, int thread, gpointer data) {
+  Search *search = data;
+  const gint64 index = g_array_index(search->candidates, Candidate, at).index;
+  Trial trial = {.is_done = TRUE};
+  SpacePoint point;
+  if (g_atomic_int_get(&search->is_over))
+    return;
+  if (space_reader_read(search->readers[thread], index, &point, &trial.error))
+    trial.outcome = plan_outcome_new(search->scratches[thread], point.model, point.cluster, point.plan,
+                                     &search->request->scoring, &trial.error);
+  if (trial.outcome != NULL)
+    trial.outcome->index = index;
+  g_mutex_lock(&search->lock);
+  search->trials[at] = trial;
+  settle_ready(search);
+  g_mutex_unlock(&search->lock);
+}
+
+static void simulate_candidates(Search *search) {
+  const guint n = search->candidates->len;
+  search->trials = g_new0(Trial, n + 1);
   search->progress = (Progress){.doing = "simulating plans: ", .n_wanted = n, .is_most = TRUE};
   progress_line_init(&search->line);
-  while (search->first < n && !is_settled(search, result, search->first) && simulate_batch(search, result, losers))
-    search->first += BATCH;
+  visit_all(search, n, simulate);
   progress_line_end(&search->line);
-  result->n_beaten_by_bound = n - MIN(search->first, n);
+  search->result->n_beaten_by_bound = n - search->n_settled;
 }
 
 /* --- the result --- */
@@ -242,8 +274,8 @@ static gboolean fail_without_plan(const PlannerRequest *request, const PlannerRe
 
 /* --- all of it --- */
 
-static void search_init(Search *search, const PlannerRequest *request, Interrupt *interrupt, gint64 n) {
-  *search = (Search){.request = request, .screen = plan_screen_of(request), .interrupt = interrupt};
+static void search_init(Search *search, const PlannerRequest *request, Interrupt *interrupt, PlannerResult *result) {
+  *search = (Search){.request = request, .screen = plan_screen_of(request), .interrupt = interrupt, .result = result};
   search->readers = g_new0(SpaceReader *, request->n_threads);
   search->reasons = g_new0(PlanReasons *, request->n_threads);
   search->scratches = g_new0(PredictScratch *, request->n_threads);
@@ -252,9 +284,10 @@ static void search_init(Search *search, const PlannerRequest *request, Interrupt
     search->reasons[thread] = plan_reasons_new();
     search->scratches[thread] = predict_scratch_new();
   }
-  search->screened = g_new0(guint8, n);
-  search->numbers = g_new0(double, n);
+  search->screened = g_new0(guint8, result->n_configurations);
+  search->numbers = g_new0(double, result->n_configurations);
   search->candidates = g_array_new(FALSE, FALSE, sizeof(Candidate));
+  search->losers = g_array_new(FALSE, FALSE, sizeof(Loser));
   g_mutex_init(&search->lock);
 }
 
@@ -264,25 +297,28 @@ static void search_clear(Search *search) {
     plan_reasons_free(search->reasons[thread]);
     predict_scratch_free(search->scratches[thread]);
   }
-  for (guint i = 0; search->outcomes != NULL && i < search->candidates->len; i++)
-    plan_outcome_free(search->outcomes[i]); /* of a batch that was not settled */
+  for (guint i = 0; search->trials != NULL && i < search->candidates->len; i++) { /* what was not settled */
+    plan_outcome_free(search->trials[i].outcome);
+    g_clear_error(&search->trials[i].error);
+  }
   g_free(search->scratches);
   g_free(search->readers);
   g_free(search->reasons);
   g_free(search->screened);
   g_free(search->numbers);
-  g_free(search->outcomes);
+  g_free(search->trials);
   g_array_unref(search->candidates);
+  g_array_unref(search->losers);
   g_clear_error(&search->problem);
   g_mutex_clear(&search->lock);
 }
 
-static gboolean run(Search *search, PlannerResult *result, GError **error) {
-  g_autoptr(GArray) losers = g_array_new(FALSE, FALSE, sizeof(Loser));
+static gboolean run(Search *search, GError **error) {
+  PlannerResult *result = search->result;
   screen_all(search, result->n_configurations);
   if (signal_of(search) == 0 && search->problem == NULL) {
     collect_candidates(search, result);
-    simulate_candidates(search, result, losers);
+    simulate_candidates(search);
   }
   if (search->problem != NULL) {
     g_propagate_error(error, g_steal_pointer(&search->problem));
@@ -292,7 +328,7 @@ static gboolean run(Search *search, PlannerResult *result, GError **error) {
   result->signal = signal_of(search);
   if (result->kept->len == 0)
     return result->signal != 0 || fail_without_plan(search->request, result, error);
-  count_losers(losers, result);
+  count_losers(search->losers, result);
   return TRUE;
 }
 
@@ -308,8 +344,8 @@ PlannerResult *planner_search(const PlannerRequest *request, Interrupt *interrup
   result->least_excess_bytes = INFINITY;
   result->kept = g_ptr_array_new_with_free_func((GDestroyNotify)plan_outcome_free);
   Search search;
-  search_init(&search, request, interrupt, n);
-  gboolean ok = run(&search, result, error);
+  search_init(&search, request, interrupt, result);
+  gboolean ok = run(&search, error);
   search_clear(&search);
   result->wall_s = 1e-6 * (double)(g_get_monotonic_time() - before_us);
   return ok ? g_steal_pointer(&result) : NULL;

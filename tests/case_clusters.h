@@ -1,0 +1,15 @@
+/* The clusters that plans are drawn on, for all tests of a file: a fixture of its test case. */
+#pragma once
+#include "error.h" /* ahead of Check, which has a macro fail() */
+
+#include "plan_cases.h"
+
+static Cluster *clusters[N_CASE_CLUSTERS];
+
+static inline void set_up(void) {
+  read_case_clusters(clusters);
+}
+
+static inline void tear_down(void) {
+  free_case_clusters(clusters);
+}
