@@ -156,6 +156,17 @@ if [ "$(id -u)" -ne 0 ] || [ -n "$as_user" ]; then
   expect "but it can be drawn" 0 '"front"'
 fi
 
+# --- memory that is left free
+few="--model gpt2 --cluster selene --gpus 8 --tp 1,2 --zero 0,3 --micro-batch 1,2"
+sweep $few --memory-margin "83 GB" --output free.db --csv free.csv
+expect "a margin leaves out what does not fit beside it" 0 "ran, ; too large to run;used"
+sweep --resume --output free.db --memory-margin 83e9B
+expect "the same margin in other words goes on" 0 "too large to run"
+sweep --resume --output free.db --memory-margin 5%
+expect "another one does not" 2 "--memory-margin differs from that of the sweep in free.db"
+sweep $few --memory-margin 100%
+expect "a mistake in it is told" 2 "--memory-margin: found \"100%\";such as 5 % or 0.05"
+
 # --- ending early
 rm -f early.db*
 env --default-signal=INT "$stepsim" sweep $many --jobs 1 --prune off --output early.db >out 2>err &

@@ -26,6 +26,11 @@ result $? "one of them reports" "$(cat out)"
 ranks 2 --resume --output three.db --csv again.csv
 [ "$got" -eq 0 ] && cmp -s alone.csv again.csv
 result $? "a complete sweep is reported under a launcher too" "status $got $(cat err)"
+few="--model gpt2 --cluster selene --gpus 8 --tp 1,2 --zero 0,3 --micro-batch 1,2 --memory-margin"
+"$stepsim" sweep $few "83 GB" --csv little.csv >out 2>err
+ranks 2 $few "83 GB" --csv little2.csv
+[ "$got" -eq 0 ] && cmp -s little.csv little2.csv && grep -q too_large little.csv && grep -q '^[0-9]*,ran' little.csv
+result $? "all of them leave the memory free that one is to leave" "status $got $(cat err) $(cut -c1-80 little2.csv)"
 ranks 3 $space --micro-batchs 3
 [ "$got" -eq 2 ] && [ "$(grep -c 'unknown option --micro-batchs' err)" -eq 1 ] && [ ! -s out ]
 result $? "a mistake is told once" "status $got $(cat out err)"

@@ -8,6 +8,7 @@
 #include "plan_order.h"
 #include "plan_space.h"
 #include "planner_report.h"
+#include "progress_line.h"
 #include "units.h"
 
 typedef struct {
@@ -176,9 +177,9 @@ static int run(const PlanVerb *o, GError **error) {
   g_autoptr(PlannerResult) result = planner_search(&o->request, &interrupt, error);
   interrupt_clear(&interrupt); /* from here on a signal ends the process as ever */
   if (result != NULL && result->signal != 0) {
-    g_printerr("stepsim plan: interrupted after %" G_GINT64_FORMAT " plans were simulated of %" G_GINT64_FORMAT
-               " configurations; narrower lists of options take less time\n",
-               result->n_simulated, result->n_configurations);
+    g_autofree char *n = progress_thousands(result->n_configurations);
+    g_printerr("stepsim plan: interrupted after simulating %" G_GINT64_FORMAT " plans of a space of %s\n",
+               result->n_simulated, n);
     return INTERRUPT_STATUS + result->signal;
   }
   return result != NULL && report_best(o, result, error) ? 0 : 2;
