@@ -35,15 +35,15 @@ static void follow_rate(ProgressLine *line, gint64 n_now, double passed_s) {
   line->n_last = n_now;
 }
 
-static char *text_of(const ProgressLine *line, const Progress *progress) {
+char *progress_text(const Progress *progress, double per_s) {
   const gint64 n = progress->n_before + progress->n_now;
   g_autofree char *done = progress_thousands(n), *wanted = progress_thousands(progress->n_wanted);
-  g_autofree char *left = line->rate > 0 ? duration((double)(progress->n_wanted - n) / line->rate) : g_strdup("?");
+  g_autofree char *left = per_s > 0 ? duration((double)(progress->n_wanted - n) / per_s) : g_strdup("?");
   const char *most = progress->is_most ? "at most " : "";
-  return g_strdup_printf(
-      "%s%s of %s%s (%.1f %%)%s%s; %.*f/s, %s%s left", progress->doing != NULL ? progress->doing : "", done, most,
-      wanted, 100.0 * (double)n / (double)progress->n_wanted, progress->detail != NULL ? ": " : "",
-      progress->detail != NULL ? progress->detail : "", line->rate < 10 ? 1 : 0, line->rate, most, left);
+  return g_strdup_printf("%s%s of %s%s (%.1f %%)%s%s; %.*f/s, %s%s left",
+                         progress->doing != NULL ? progress->doing : "", done, most, wanted,
+                         100.0 * (double)n / (double)progress->n_wanted, progress->detail != NULL ? ": " : "",
+                         progress->detail != NULL ? progress->detail : "", per_s < 10 ? 1 : 0, per_s, most, left);
 }
 
 void progress_line_show(ProgressLine *line, const Progress *progress) {
@@ -53,7 +53,7 @@ void progress_line_show(ProgressLine *line, const Progress *progress) {
     return;
   line->last_us = now_us;
   follow_rate(line, progress->n_now, passed_s);
-  g_autofree char *text = text_of(line, progress);
+  g_autofree char *text = progress_text(progress, line->rate);
   if (!line->is_terminal) {
     g_printerr("%s\n", text);
     return;

@@ -26,5 +26,7 @@ void progress_line_init(ProgressLine *line);
 void progress_line_show(ProgressLine *line, const Progress *progress);
 /* Take the line away. */
 void progress_line_end(ProgressLine *line);
+/* What the line says at a rate of so many per second. Owned by the caller. */
+char *progress_text(const Progress *progress, double per_s);
 /* "1,234,567". Owned by the caller. */
 char *progress_thousands(gint64 n);
