@@ -1,4 +1,5 @@
-/* The clusters that plans are drawn on, for all tests of a file: a fixture of its test case. */
+/* The clusters of plan_cases.h, read once for all tests of a case: tcase_add_unchecked_fixture(…, set_up, tear_down).
+ */
 #pragma once
 #include "error.h" /* ahead of Check, which has a macro fail() */
 

@@ -1,4 +1,4 @@
-# Results of a shell script as TAP: sourced.
+# What scripts of checks share, to be sourced. Results go to standard output as TAP; `finish` ends the list.
 n=0
 
 result() { # status of the check, name, what to show when it failed
@@ -11,7 +11,11 @@ result() { # status of the check, name, what to show when it failed
   fi
 }
 
-has_words() { # words parted by ;, text
+finish() {
+  echo "1..$n"
+}
+
+has_words() { # words parted by ;, text: all of them are in it
   rest=$1
   while [ -n "$rest" ]; do
     word=${rest%%;*}
@@ -20,11 +24,15 @@ has_words() { # words parted by ;, text
   done
 }
 
-expect() { # name, exit status, words parted by ; — of what was run last: out, err, got
+expect() { # name, exit status, words parted by ; - of what was run last: out, err, got
   problem=
   [ "$got" -eq "$2" ] || problem="exit status $got, expected $2;"
   has_words "$3" "$(cat out err)" || problem="$problem not all of \"$3\" were printed:"
   [ -z "$problem" ]
   result $? "$1" "$problem
 $(cat out err)"
+}
+
+absolute() { # path
+  case $1 in /*) echo "$1" ;; *) echo "$PWD/$1" ;; esac
 }

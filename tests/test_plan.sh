@@ -1,12 +1,12 @@
 #!/bin/sh
 # test_plan.sh STEPSIM: a search for the best plan as it is typed: margins, failures, what ends it early (TAP).
 [ $# -eq 1 ] || { echo "usage: $0 STEPSIM" >&2; exit 2; }
-case $1 in /*) stepsim=$1 ;; *) stepsim=$PWD/$1 ;; esac
+. "$(dirname "$0")/tap.sh"
+stepsim=$(absolute "$1")
 data=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 2
-. "$data/tests/tap.sh"
 small="--model llama-3-8b --cluster dgx-h100 --gpus 8 --global-batch 16 --pp 1 --zero 1,3 --micro-batch 1 --recompute none"
 
 plan() { # arguments; leaves out, err, got
@@ -116,4 +116,4 @@ got=$?
 expect "Ctrl-C ends it with 130" 130 "interrupted after"
 [ ! -s out ]
 result $? "without a report of half a search" "$(head -3 out)"
-echo "1..$n"
+finish

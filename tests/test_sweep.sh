@@ -1,12 +1,12 @@
 #!/bin/sh
 # test_sweep.sh STEPSIM: what a sweep does with mistakes, full disks, signals and files of its own and of others (TAP).
 [ $# -eq 1 ] || { echo "usage: $0 STEPSIM" >&2; exit 2; }
-case $1 in /*) stepsim=$1 ;; *) stepsim=$PWD/$1 ;; esac
+. "$(dirname "$0")/tap.sh"
+stepsim=$(absolute "$1")
 data=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 2
-. "$data/tests/tap.sh"
 small="--model gpt2 --cluster selene --gpus 8 --tp 1,2,3 --pp 1,2 --zero 0,1 --micro-batch 1,2"
 
 sweep() { # arguments; leaves out, err, got
@@ -186,4 +186,4 @@ expect "which then completes it" 0 "3,072 configurations"
 sweep $many --prune off --csv many.csv
 cmp -s early.csv many.csv
 result $? "as if it had never been disturbed" "$(diff early.csv many.csv | head -4)"
-echo "1..$n"
+finish
