@@ -2,7 +2,7 @@
 #pragma once
 #include "goodput.h"
 #include "objective.h"
-#include "predict.h"
+#include "scratch_pool.h"
 
 /* What makes a plan better than another. */
 typedef struct {
@@ -27,8 +27,8 @@ typedef struct {
   Goodput goodput;
 } PlanOutcome;
 
-/* Simulate one plan, with what `scratch` has from earlier ones (NULL: none). NULL with *error set as predict(). */
-PlanOutcome *plan_outcome_new(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
+/* Simulate one plan, with what `scratches` have from earlier ones (NULL: none). NULL with *error set as predict(). */
+PlanOutcome *plan_outcome_new(ScratchPool *scratches, const Model *model, const Cluster *cluster, const Plan *plan,
                               const PlanScoring *scoring, GError **error);
 void plan_outcome_free(PlanOutcome *outcome);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(PlanOutcome, plan_outcome_free)

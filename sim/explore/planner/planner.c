@@ -39,15 +39,15 @@ typedef struct {
 typedef struct {
   const PlannerRequest *request;
   PlanScreen screen;
-  SpaceReader **readers;      /* [threads] */
-  PlanReasons **reasons;      /* [threads] */
-  PredictScratch **scratches; /* [threads] */
-  guint8 *screened;           /* [configurations]: Screened */
-  double *numbers;            /* [configurations]: as plan_screen() says */
-  GArray *candidates;         /* of Candidate, by bound */
-  Trial *trials;              /* [candidates] */
-  guint n_settled;            /* of them, from the first on */
-  gint is_over;               /* atomic: the rest cannot be kept */
+  SpaceReader **readers;  /* [threads] */
+  PlanReasons **reasons;  /* [threads] */
+  ScratchPool *scratches; /* for every thread one */
+  guint8 *screened;       /* [configurations]: Screened */
+  double *numbers;        /* [configurations]: as plan_screen() says */
+  GArray *candidates;     /* of Candidate, by bound */
+  Trial *trials;          /* [candidates] */
+  guint n_settled;        /* of them, from the first on */
+  gint is_over;           /* atomic: the rest cannot be kept */
   PlannerResult *result;
   GArray *losers;       /* of Loser */
   GError *problem;      /* the first mistake in a configuration */
@@ -220,7 +220,7 @@ static void simulate(gint64 at, int thread, gpointer data) {
   if (g_atomic_int_get(&search->is_over))
     return;
   if (space_reader_read(search->readers[thread], index, &point, &trial.error))
-    trial.outcome = plan_outcome_new(search->scratches[thread], point.model, point.cluster, point.plan,
+    trial.outcome = plan_outcome_new(search->scratches, point.model, point.cluster, point.plan,
                                      &search->request->scoring, &trial.error);
   if (trial.outcome != NULL)
     trial.outcome->index = index;
@@ -278,11 +278,10 @@ static void search_init(Search *search, const PlannerRequest *request, Interrupt
   *search = (Search){.request = request, .screen = plan_screen_of(request), .interrupt = interrupt, .result = result};
   search->readers = g_new0(SpaceReader *, request->n_threads);
   search->reasons = g_new0(PlanReasons *, request->n_threads);
-  search->scratches = g_new0(PredictScratch *, request->n_threads);
+  search->scratches = scratch_pool_new(request->n_threads);
   for (int thread = 0; thread < request->n_threads; thread++) {
     search->readers[thread] = space_reader_new(request->space);
     search->reasons[thread] = plan_reasons_new();
-    search->scratches[thread] = predict_scratch_new();
   }
   search->screened = g_new0(guint8, result->n_configurations);
   search->numbers = g_new0(double, result->n_configurations);
@@ -295,13 +294,12 @@ static void search_clear(Search *search) {
   for (int thread = 0; thread < search->request->n_threads; thread++) {
     space_reader_free(search->readers[thread]);
     plan_reasons_free(search->reasons[thread]);
-    predict_scratch_free(search->scratches[thread]);
   }
   for (guint i = 0; search->trials != NULL && i < search->candidates->len; i++) { /* what was not settled */
     plan_outcome_free(search->trials[i].outcome);
     g_clear_error(&search->trials[i].error);
   }
-  g_free(search->scratches);
+  scratch_pool_free(search->scratches);
   g_free(search->readers);
   g_free(search->reasons);
   g_free(search->screened);

@@ -209,15 +209,15 @@ typedef struct {
   const PlannerRequest *request;
   GPtrArray *plans; /* of each step */
   GArray *steps;
-  PredictScratch **scratches; /* [threads] */
+  ScratchPool *scratches;
 } Steps;
 
 static void simulate(gint64 index, int thread, gpointer data) {
   const Steps *work = data;
   SensitivityStep *step = &g_array_index(work->steps, SensitivityStep, index);
   g_autoptr(GError) error = NULL;
-  step->outcome = plan_outcome_new(work->scratches[thread], work->best->model, work->best->cluster,
-                                   work->plans->pdata[index], &work->request->scoring, &error);
+  step->outcome = plan_outcome_new(work->scratches, work->best->model, work->best->cluster, work->plans->pdata[index],
+                                   &work->request->scoring, &error);
   step->problem = error != NULL ? g_strdup(error->message) : NULL;
 }
 
@@ -238,27 +238,19 @@ static void add_step(Steps *work, const Plan *base, const Knob *knob, int direct
   g_ptr_array_add(work->plans, g_steal_pointer(&plan));
 }
 
-static void simulate_all(Steps *work, int n_threads) {
-  work->scratches = g_new0(PredictScratch *, n_threads);
-  for (int thread = 0; thread < n_threads; thread++)
-    work->scratches[thread] = predict_scratch_new();
-  parallel_for(work->steps->len, n_threads, simulate, work, NULL);
-  for (int thread = 0; thread < n_threads; thread++)
-    predict_scratch_free(work->scratches[thread]);
-  g_free(work->scratches);
-}
-
 GArray *sensitivity_new(const PlanOutcome *best, const PlannerRequest *request) {
   Steps work = {.best = best,
                 .request = request,
                 .plans = g_ptr_array_new_with_free_func((GDestroyNotify)plan_free),
-                .steps = g_array_new(FALSE, TRUE, sizeof(SensitivityStep))};
+                .steps = g_array_new(FALSE, TRUE, sizeof(SensitivityStep)),
+                .scratches = scratch_pool_new(request->n_threads)};
   g_array_set_clear_func(work.steps, step_clear);
   g_autoptr(Plan) base = base_of(best);
   for (gsize i = 0; i < G_N_ELEMENTS(knobs); i++)
     for (int direction = -1; direction <= 1; direction += 2)
       add_step(&work, base, &knobs[i], direction);
-  simulate_all(&work, request->n_threads);
+  parallel_for(work.steps->len, request->n_threads, simulate, &work, NULL);
+  scratch_pool_free(work.scratches);
   g_ptr_array_unref(work.plans);
   return work.steps;
 }
