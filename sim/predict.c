@@ -236,7 +236,7 @@ enum { MOST_TRIES = 6 }; /* of making its order under a cap */
 
 /* Bytes a GPU may hold in all. */
 static double most_bytes(const Plan *plan, const Cluster *cluster) {
-  return plan->memory_cap > 0 ? plan->memory_cap : cluster->gpu.hbm_bytes - cluster->gpu.reserved_bytes;
+  return plan->memory_cap > 0 ? plan->memory_cap : gpu_room_bytes(&cluster->gpu);
 }
 
 static gboolean holds(const Prediction *prediction, double bytes) {

@@ -263,6 +263,16 @@ static gint64 least_common_multiple(gint64 a, gint64 b) {
   return a / x * b;
 }
 
+/* A group this far on lies the same in nodes, domains and spans of tiers: at most n_ranks. A span that has all ranks is
+ * the same for all. */
+static int period_of_shapes(const Layout *layout, const Cluster *cluster) {
+  gint64 period = least_common_multiple(cluster->gpus_per_node, cluster->domain_gpus);
+  for (int i = 0; i < n_inner_tiers(cluster) && period < layout->n_ranks; i++)
+    if (cluster->tiers[i].span_gpus < layout->n_ranks)
+      period = least_common_multiple(period, cluster->tiers[i].span_gpus);
+  return (int)MIN(period, layout->n_ranks);
+}
+
 /* Distinct bases of the groups, modulo `period` ≤ n_ranks. Owned by the caller. */
 static GArray *distinct_bases(const Digit *held, int n_held, int period) {
   GArray *bases = g_array_new(FALSE, FALSE, sizeof(int));
@@ -343,11 +353,7 @@ GroupShape layout_group_shape(const Layout *layout, const Cluster *cluster, Axis
   Digit digits[N_DIGITS], held[N_DIGITS];
   const int n_digits = digits_of(layout, axes, TRUE, digits), n_held = digits_of(layout, axes, FALSE, held);
   const int n = layout_group_size(layout, axes);
-  /* where tiers begin, each place among all ranks is another */
-  const gboolean has_tiers = n_inner_tiers(cluster) > 0 && layout->n_ranks > cluster->tiers[0].span_gpus;
-  const gint64 period =
-      has_tiers ? layout->n_ranks : least_common_multiple(cluster->gpus_per_node, cluster->domain_gpus);
-  g_autoptr(GArray) bases = distinct_bases(held, n_held, (int)MIN(period, layout->n_ranks));
+  g_autoptr(GArray) bases = distinct_bases(held, n_held, n == 1 ? 1 : period_of_shapes(layout, cluster));
   g_autofree int *scratch = n_digits > 1 ? g_new(int, (gsize)n) : NULL;
   GroupShape worst = {0};
   for (guint b = 0; b < bases->len; b++) {

@@ -19,7 +19,8 @@ static const char *const scale_up_names[] = {
 
 typedef struct {
   Cluster cluster;
-  YamlNode gpu, collectives, node, scale_up, nic, fabric, leaves, tiers, tax, measured, fitted, other_gpus, faults;
+  YamlNode gpu, collectives, node, scale_up, nic, fabric, leaves, tiers, tax, measured, fitted, other_gpus, faults,
+      failures;
   NodeTopologyKeys inside;
 } Draft;
 
@@ -34,6 +35,7 @@ static const YamlField top_fields[] = {
     {"fabric", FIELD_NODE, FALSE, offsetof(Draft, fabric)},
     {"other_gpus", FIELD_NODE, FALSE, offsetof(Draft, other_gpus)},
     {"faults", FIELD_NODE, FALSE, offsetof(Draft, faults)},
+    {"failures", FIELD_NODE, FALSE, offsetof(Draft, failures)},
     {"max_gpus", FIELD_INT64, FALSE, IN_CLUSTER(max_gpus), 1, 1e9},
     {"transfer_tax", FIELD_NODE, FALSE, offsetof(Draft, tax)},
     {"measured", FIELD_NODE, FALSE, offsetof(Draft, measured)},
@@ -257,7 +259,10 @@ static gboolean read_exceptions(Draft *draft, GError **error) {
   }
   if (yaml_is_present(draft->faults))
     cluster->faults = link_faults_read(draft->faults, error);
-  return !yaml_is_present(draft->faults) || cluster->faults != NULL;
+  if (yaml_is_present(draft->failures))
+    cluster->failures = failures_read(draft->failures, error);
+  return (!yaml_is_present(draft->faults) || cluster->faults != NULL) &&
+         (!yaml_is_present(draft->failures) || cluster->failures != NULL);
 }
 
 static gboolean read_draft(YamlNode root, Draft *draft, GError **error) {
@@ -313,6 +318,7 @@ void cluster_free(Cluster *cluster) {
   g_clear_pointer(&cluster->other_gpus, g_array_unref);
   g_clear_pointer(&cluster->faults, g_array_unref);
   link_health_free(cluster->health);
+  failures_free(cluster->failures);
   g_free(cluster);
 }
 

@@ -1,10 +1,11 @@
 /* A cluster: GPUs in nodes (or wider NVLink domains), NICs, a fabric of tiers, and how collectives behave on them.
  * Read from topologies/<name>.yaml. Bandwidths are per GPU (or per NIC) and per direction. A file may also carry curves
  * of measured times (measured_links.h) and latencies and bandwidths fitted to such (fitted_links.h), which then go
- * before the constants, curves before fits. */
+ * before the constants, curves before fits; and how often a job on it is interrupted (failures.h). */
 #pragma once
 #include "collective_library.h"
 #include "exceptions.h"
+#include "failures.h"
 #include "fitted_links.h"
 #include "measured_links.h"
 #include "node_topology.h"
@@ -81,6 +82,7 @@ typedef struct {
   gint64 max_gpus;             /* 0 = not stated */
   double host_memory_bytes;    /* per node; 0 = not stated */
   double dollars_per_gpu_hour; /* 0 = not stated */
+  Failures *failures;          /* owned; NULL: not stated */
 
   MeasuredLinks *measured; /* owned; NULL: the file has no curves */
   FittedLinks *fitted;     /* owned; NULL: the file has no fits */

@@ -31,6 +31,7 @@ typedef struct {
   double peak_flops[N_NUMBERS]; /* FLOP/s dense, at that clock; 0 = not supported */
   double hbm_bytes, hbm_Bps;    /* capacity; peak bandwidth */
   double reserved_bytes;        /* taken by context, NCCL, libraries before the model */
+  double margin_bytes;          /* that plans are to leave free; 0, unless who asks wants some (memory_margin.h) */
 
   /* Matrix products: time = waves of tiles over SMs × (k + k_ramp) / sustained rate, or HBM, whichever is longer. */
   double sustained[N_NUMBERS]; /* (0, 1]: share of peak that issue and memory allow on large products run alone */
@@ -56,3 +57,5 @@ typedef struct {
 
 gboolean gpu_read(const char *file, Gpu *gpu, GError **error);
 void gpu_clear(Gpu *gpu);
+/* Bytes that a model may take. */
+double gpu_room_bytes(const Gpu *gpu);
