@@ -53,7 +53,7 @@ typedef struct {
 typedef struct {
   Program *program;
   const Order *order;
-  double boundary_bytes;
+  ProductTransfers transfers;
   gboolean is_synchronous; /* the host waits for exchanges */
   Place *places;           /* [stage][micro-batch][2]: of its forward, of its backward; owned */
   gint32 *received;        /* [stage][micro-batch][2]: new index of the receive of its input; −1: none; owned */
@@ -107,7 +107,7 @@ static void add_moves(Exchanges *run, int rank) {
 
 static void place_move(Exchanges *run, RankExchange *own, MoveKind kind, const Move *move) {
   Product product = product_of(run->program, run->order, move->forward, move->stage, move->micro_batch);
-  Op op = product_transfer(run->program, kind == MOVE_SEND, &product, run->boundary_bytes);
+  Op op = product_transfer(&run->transfers, kind == MOVE_SEND, &product);
   op_add_after(&op, own->last_compute);
   gint32 index = op_editor_add(&own->editor, &op);
   if (kind != MOVE_SEND)
@@ -115,7 +115,7 @@ static void place_move(Exchanges *run, RankExchange *own, MoveKind kind, const M
 }
 
 static Op *new_op(const RankExchange *own, gint32 index) {
-  return &g_array_index(own->editor.ops, Op, index);
+  return &own->editor.ops[index];
 }
 
 /* Whether the ops of the last exchange are issued together. */
@@ -127,7 +127,7 @@ static gboolean is_batch(const Exchanges *run, const RankExchange *own) {
 
 /* What stands ahead of `round`. */
 static void place_exchange(Exchanges *run, RankExchange *own, gint32 round) {
-  own->first_of_exchange = (gint32)own->editor.ops->len;
+  own->first_of_exchange = own->editor.n_ops;
   for (MoveKind kind = 0; kind < N_MOVES; kind++)
     for (const GArray *moves = own->moves[kind]; own->next[kind] < moves->len; own->next[kind]++) {
       const Move *move = &g_array_index(moves, Move, own->next[kind]);
@@ -136,7 +136,7 @@ static void place_exchange(Exchanges *run, RankExchange *own, gint32 round) {
         break;
       place_move(run, own, kind, move);
     }
-  own->end_of_exchange = (gint32)own->editor.ops->len;
+  own->end_of_exchange = own->editor.n_ops;
   const gboolean together = is_batch(run, own);
   for (gint32 i = own->first_of_exchange; i < own->end_of_exchange; i++)
     if (together)
@@ -203,11 +203,11 @@ void exchange_send_recv(Program *program, const Order *order, double boundary_by
   const gsize n_entries = (gsize)program->n_stages * program->n_micro_batches * 2;
   Exchanges run = {program,
                    order,
-                   boundary_bytes,
-                   is_synchronous,
+                   .is_synchronous = is_synchronous,
                    .places = g_new0(Place, n_entries),
                    .received = g_new(gint32, n_entries),
                    .ranks = g_new0(RankExchange, n_ranks)};
+  product_transfers_init(&run.transfers, program, boundary_bytes);
   for (gsize i = 0; i < n_entries; i++)
     run.received[i] = -1;
   for (int rank = 0; rank < n_ranks; rank++) {
@@ -223,6 +223,7 @@ void exchange_send_recv(Program *program, const Order *order, double boundary_by
     for (MoveKind kind = 0; kind < N_MOVES; kind++)
       g_array_unref(run.ranks[rank].moves[kind]);
   }
+  product_transfers_clear(&run.transfers);
   g_free(run.ranks);
   g_free(run.places);
   g_free(run.received);

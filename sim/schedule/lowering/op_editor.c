@@ -3,15 +3,27 @@
 #include <string.h>
 
 void op_editor_init(OpEditor *editor, OpList *list) {
-  editor->list = list;
-  editor->ops = g_array_sized_new(FALSE, FALSE, sizeof(Op), list->n_ops + list->n_ops / 2 + 8);
+  *editor = (OpEditor){.list = list, .n_room = list->n_ops + list->n_ops / 2 + 8};
+  editor->ops = g_new(Op, editor->n_room);
   editor->moved = g_new(gint32, list->n_ops + 1);
-  memset(editor->moved, 0xff, sizeof(gint32) * (list->n_ops + 1));
+  memset(editor->moved, 0xff, sizeof(gint32) * (gsize)(list->n_ops + 1));
+}
+
+void op_editor_init_behind(OpEditor *editor, OpList *list) {
+  *editor = (OpEditor){.list = list, .ops = g_steal_pointer(&list->ops), .n_ops = list->n_ops, .n_room = list->n_ops};
+  list->n_ops = 0;
+}
+
+static G_NO_INLINE void make_room(OpEditor *editor) {
+  editor->n_room += editor->n_room / 2 + 8;
+  editor->ops = g_renew(Op, editor->ops, editor->n_room);
 }
 
 gint32 op_editor_add(OpEditor *editor, const Op *op) {
-  g_array_append_vals(editor->ops, op, 1);
-  return editor->ops->len - 1;
+  if (editor->n_ops == editor->n_room)
+    make_room(editor);
+  editor->ops[editor->n_ops] = *op;
+  return editor->n_ops++;
 }
 
 Op op_editor_translate(const OpEditor *editor, int old_index) {
@@ -31,8 +43,9 @@ gint32 op_editor_copy(OpEditor *editor, int old_index) {
 }
 
 void op_editor_copy_first(OpEditor *editor, int n) {
-  g_assert(editor->ops->len == 0); /* so every op keeps its index */
-  g_array_append_vals(editor->ops, editor->list->ops, (guint)n);
+  g_assert(editor->n_ops == 0); /* so every op keeps its index; and there is room for them all */
+  memcpy(editor->ops, editor->list->ops, sizeof(Op) * (gsize)n);
+  editor->n_ops = n;
   for (int i = 0; i < n; i++)
     editor->moved[i] = i;
 }
@@ -43,8 +56,7 @@ void op_editor_set_moved(OpEditor *editor, int old_index, gint32 new_index) {
 
 void op_editor_finish(OpEditor *editor) {
   g_free(editor->list->ops);
-  editor->list->n_ops = editor->ops->len;
-  editor->list->ops = (Op *)(void *)g_array_free(editor->ops, FALSE);
+  editor->list->n_ops = editor->n_ops;
+  editor->list->ops = g_steal_pointer(&editor->ops);
   g_clear_pointer(&editor->moved, g_free);
-  editor->ops = NULL;
 }

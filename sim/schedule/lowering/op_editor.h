@@ -5,11 +5,15 @@
 
 typedef struct {
   OpList *list;  /* borrowed; replaced by op_editor_finish() */
-  GArray *ops;   /* of Op: the new list so far; owned */
+  Op *ops;       /* the new list so far; owned */
+  gint32 n_ops;  /* of it */
+  gint32 n_room; /* for so many */
   gint32 *moved; /* [old n_ops] new index of each op copied so far (of its last part when split); −1 not yet; owned */
 } OpEditor;
 
 void op_editor_init(OpEditor *editor, OpList *list);
+/* An editor that only adds behind the list: there are no old ops any more. */
+void op_editor_init_behind(OpEditor *editor, OpList *list);
 /* Append a new op; its `after` are indices into the new list. Returns its index. */
 gint32 op_editor_add(OpEditor *editor, const Op *op);
 /* The old op with its `after` turned into new indices; every one of them must have been copied. */

@@ -109,7 +109,7 @@ static gint32 item_transfer(Expander *expander, Piece piece, const WorkList *lis
 }
 
 static int stream_of(const Expander *expander, gint32 index) {
-  return g_array_index(expander->editor.ops, Op, index).stream;
+  return expander->editor.ops[index].stream;
 }
 
 /* Keep the later of two that are on one stream: it ends after the earlier. FALSE: all are on different ones. */
@@ -239,8 +239,8 @@ static void move_effect(Expander *expander, gint32 effect, gint32 first, gint32 
     hold.drop[i] = drop.hold[i] = 0;
   gint32 hold_effect = program_effect(expander->target, first == last ? &whole : &hold);
   gint32 drop_effect = program_effect(expander->target, first == last ? &whole : &drop);
-  g_array_index(expander->editor.ops, Op, first).effect = hold_effect;
-  g_array_index(expander->editor.ops, Op, last).effect = drop_effect;
+  expander->editor.ops[first].effect = hold_effect;
+  expander->editor.ops[last].effect = drop_effect;
 }
 
 static void expand_op(Expander *expander, int old_index) {
@@ -248,7 +248,7 @@ static void expand_op(Expander *expander, int old_index) {
   const Work work = g_array_index(expander->source->works, Work, op.work);
   const int counts[N_PIECES] = {
       [PIECE_EMBEDDING] = work.n_embedding, [PIECE_LAYER] = work.n_layers, [PIECE_HEAD] = work.n_head};
-  gint32 effect = op.effect, first = expander->editor.ops->len, compute_before = expander->last_compute;
+  gint32 effect = op.effect, first = expander->editor.n_ops, compute_before = expander->last_compute;
   expander->first_of_op = first;
   for (int axis = 0; axis < N_ITEM_AXES; axis++)
     expander->axes[axis].n = 0;
@@ -290,7 +290,7 @@ static void keep_op(Expander *expander, int old_index) {
     clear_after(&op);
     pending_flush(&expander->compute, &op);
     memcpy(expander->awaited, expander->joined, sizeof expander->joined);
-    expander->last_compute = expander->editor.ops->len;
+    expander->last_compute = expander->editor.n_ops;
   } else if (op.kind != OP_HOST) {
     Transfer transfer = g_array_index(expander->source->transfers, Transfer, op.work);
     if (transfer.group >= 0)

@@ -178,7 +178,7 @@ static void reduce_rank(Program *program, OpList *list, const Workload *workload
   for (guint i = 0; i < reducer.late->len; i++) {
     Op op = g_array_index(reducer.late, Op, i);
     op_add_after(&op, reducer.last_compute);
-    lowering_await_sends(&op, reducer.editor.ops, workload->plan);
+    lowering_await_sends(&op, &reducer.editor, workload->plan);
     op_editor_add(&reducer.editor, &op);
   }
   op_editor_finish(&reducer.editor);

@@ -31,7 +31,7 @@ typedef struct {
 typedef struct {
   Program *program;
   const Order *order;
-  double boundary_bytes;
+  ProductTransfers transfers;
   gboolean overlaps; /* a rank computes on while it sends */
   DryRank *ranks;
   Arrival *arrivals; /* [stage][micro-batch][2]: activation, gradient */
@@ -106,11 +106,11 @@ static void publish(DryRun *run, int rank, const Op *producer, gint32 index, gin
   *arrival = (Arrival){end, -1};
   if (product.to == rank)
     return;
-  Op send = product_transfer(run->program, TRUE, &product, run->boundary_bytes);
+  Op send = product_transfer(&run->transfers, TRUE, &product);
   op_add_after(&send, index);
   gint32 sent = op_editor_add(&run->ranks[rank].editor, &send);
   g_array_append_val(run->ranks[rank].sends, sent);
-  Op receive = product_transfer(run->program, FALSE, &product, run->boundary_bytes);
+  Op receive = product_transfer(&run->transfers, FALSE, &product);
   arrival->index = op_editor_add(&run->ranks[product.to].editor, &receive);
   run->ranks[product.to].start = next_start(run, product.to);
 }
@@ -207,7 +207,7 @@ static Op told_transfer(DryRun *run, const Told *told, const Op *place) {
   if (!sends)
     stage = stage_next(stage, !forward, run->program->n_stages, run->program->n_pipes);
   Product product = product_of(run->program, run->order, forward, stage, place->micro_batch);
-  Op op = product_transfer(run->program, sends, &product, run->boundary_bytes);
+  Op op = product_transfer(&run->transfers, sends, &product);
   if (sends)
     op_add_after(&op, told->made[entry_of(run, stage, place->micro_batch, forward)]);
   return op;
@@ -267,13 +267,13 @@ void pass_send_recv(Program *program, const Lowering *lowering) {
     return;
   DryRun run = {.program = program,
                 .order = lowering->order,
-                .boundary_bytes = lowering->workload != NULL ? lowering->workload->boundary_bytes : 0,
                 .overlaps = lowering->workload == NULL || lowering->workload->plan->overlap_p2p};
+  const double boundary_bytes = lowering->workload != NULL ? lowering->workload->boundary_bytes : 0;
   if (!run.overlaps && run.order->exchange != EXCHANGE_ALONE) {
-    exchange_send_recv(program, run.order, run.boundary_bytes,
-                       lowering->workload->plan->time.sends == SENDS_SYNCHRONOUS);
+    exchange_send_recv(program, run.order, boundary_bytes, lowering->workload->plan->time.sends == SENDS_SYNCHRONOUS);
     return;
   }
+  product_transfers_init(&run.transfers, program, boundary_bytes);
   gsize n_arrivals = (gsize)program->n_stages * program->n_micro_batches * 2;
   run.arrivals = g_new(Arrival, n_arrivals);
   for (gsize i = 0; i < n_arrivals; i++)
@@ -287,6 +287,7 @@ void pass_send_recv(Program *program, const Lowering *lowering) {
     run_dry(&run);
   for (int rank = 0; rank < program->n_ranks; rank++)
     dry_rank_finish(&run.ranks[rank]);
+  product_transfers_clear(&run.transfers);
   g_free(run.ranks);
   g_free(run.arrivals);
 }

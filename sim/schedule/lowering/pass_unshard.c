@@ -123,7 +123,7 @@ static void unshard_rank(Program *program, OpList *list, const Workload *workloa
     }
     emit_piece(program, &editor, workload, piece, gather_of[i]);
     if (piece->gathers) {
-      gint32 done = editor.ops->len - 1;
+      gint32 done = editor.n_ops - 1;
       g_array_append_val(computed, done);
       n_ahead--;
     }
