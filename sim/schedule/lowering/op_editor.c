@@ -3,19 +3,20 @@
 #include <string.h>
 
 void op_editor_init(OpEditor *editor, OpList *list) {
-  *editor = (OpEditor){.list = list, .n_room = list->n_ops + list->n_ops / 2 + 8};
+  *editor = (OpEditor){.list = list, .n_room = 3 * list->n_ops + 8}; /* what send_recv adds at most */
   editor->ops = g_new(Op, editor->n_room);
   editor->moved = g_new(gint32, list->n_ops + 1);
   memset(editor->moved, 0xff, sizeof(gint32) * (gsize)(list->n_ops + 1));
 }
 
 void op_editor_init_behind(OpEditor *editor, OpList *list) {
-  *editor = (OpEditor){.list = list, .ops = g_steal_pointer(&list->ops), .n_ops = list->n_ops, .n_room = list->n_ops};
+  *editor = (OpEditor){.list = list, .n_ops = list->n_ops, .n_room = list->n_ops + 16};
+  editor->ops = g_renew(Op, g_steal_pointer(&list->ops), editor->n_room); /* mostly where they are */
   list->n_ops = 0;
 }
 
 static G_NO_INLINE void make_room(OpEditor *editor) {
-  editor->n_room += editor->n_room / 2 + 8;
+  editor->n_room += editor->n_room / 2;
   editor->ops = g_renew(Op, editor->ops, editor->n_room);
 }
 
