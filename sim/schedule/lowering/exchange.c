@@ -43,8 +43,9 @@ typedef enum { MOVE_SEND, MOVE_RECEIVE_F, MOVE_RECEIVE_B, N_MOVES } MoveKind;
 
 typedef struct {
   OpEditor editor;
-  GArray *moves[N_MOVES];                    /* of Move; owned */
-  guint next[N_MOVES];                       /* not yet placed */
+  Move *moves[N_MOVES]; /* as many as its actions at most; owned */
+  gint32 n_moves[N_MOVES];
+  gint32 next[N_MOVES];                      /* not yet placed */
   gint32 last_compute;                       /* new index; −1 none */
   gint32 first_of_exchange, end_of_exchange; /* new indices of the last exchange */
   gint32 n_batches;
@@ -87,6 +88,10 @@ static gint32 round_of_receive(const Exchanges *run, const Product *product) {
   return used->round - MAX(0, used->ordinal - made->ordinal - run->program->n_ranks);
 }
 
+static void add_move(RankExchange *own, MoveKind kind, const Move *move) {
+  own->moves[kind][own->n_moves[kind]++] = *move;
+}
+
 static void add_moves(Exchanges *run, int rank) {
   const GArray *actions = run->order->actions[rank];
   for (guint i = 0; i < actions->len; i++) {
@@ -99,9 +104,9 @@ static void add_moves(Exchanges *run, int rank) {
       continue;
     gint32 made = run->places[entry_of(run, action->stage, action->micro_batch, forward)].round;
     Move move = {made + 1, product.target_stage, product.stage, product.micro_batch, (guint8)forward};
-    g_array_append_val(run->ranks[rank].moves[MOVE_SEND], move);
+    add_move(&run->ranks[rank], MOVE_SEND, &move);
     move.round = round_of_receive(run, &product);
-    g_array_append_val(run->ranks[product.to].moves[forward ? MOVE_RECEIVE_F : MOVE_RECEIVE_B], move);
+    add_move(&run->ranks[product.to], forward ? MOVE_RECEIVE_F : MOVE_RECEIVE_B, &move);
   }
 }
 
@@ -129,8 +134,8 @@ static gboolean is_batch(const Exchanges *run, const RankExchange *own) {
 static void place_exchange(Exchanges *run, RankExchange *own, gint32 round) {
   own->first_of_exchange = own->editor.n_ops;
   for (MoveKind kind = 0; kind < N_MOVES; kind++)
-    for (const GArray *moves = own->moves[kind]; own->next[kind] < moves->len; own->next[kind]++) {
-      const Move *move = &g_array_index(moves, Move, own->next[kind]);
+    for (; own->next[kind] < own->n_moves[kind]; own->next[kind]++) {
+      const Move *move = &own->moves[kind][own->next[kind]];
       g_assert(move->round >= round);
       if (move->round > round)
         break;
@@ -213,7 +218,7 @@ void exchange_send_recv(Program *program, const Order *order, double boundary_by
   for (int rank = 0; rank < n_ranks; rank++) {
     run.ranks[rank].last_compute = -1;
     for (MoveKind kind = 0; kind < N_MOVES; kind++)
-      run.ranks[rank].moves[kind] = g_array_new(FALSE, FALSE, sizeof(Move));
+      run.ranks[rank].moves[kind] = g_new(Move, order->actions[rank]->len);
     find_places(&run, rank);
   }
   for (int rank = 0; rank < n_ranks; rank++)
@@ -221,7 +226,7 @@ void exchange_send_recv(Program *program, const Order *order, double boundary_by
   for (int rank = 0; rank < n_ranks; rank++) {
     rewrite_rank(&run, rank);
     for (MoveKind kind = 0; kind < N_MOVES; kind++)
-      g_array_unref(run.ranks[rank].moves[kind]);
+      g_free(run.ranks[rank].moves[kind]);
   }
   product_transfers_clear(&run.transfers);
   g_free(run.ranks);

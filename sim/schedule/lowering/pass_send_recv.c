@@ -21,11 +21,12 @@ typedef struct {
 
 typedef struct {
   OpEditor editor;
-  int cursor;    /* next old op */
-  gint64 time;   /* end of the last op */
-  gint64 start;  /* when its next op could start (next_start()) */
-  Op held;       /* forward of a pair whose backward has not ended */
-  GArray *sends; /* of gint32: what the last action sent, new indices; owned */
+  int cursor;      /* next old op */
+  gint64 time;     /* end of the last op */
+  gint64 start;    /* when its next op could start (next_start()) */
+  Op held;         /* forward of a pair whose backward has not ended */
+  gint32 sends[2]; /* what the last action sent, or the last two, of a pair: new indices */
+  int n_sends;
 } DryRank;
 
 typedef struct {
@@ -109,7 +110,9 @@ static void publish(DryRun *run, int rank, const Op *producer, gint32 index, gin
   Op send = product_transfer(&run->transfers, TRUE, &product);
   op_add_after(&send, index);
   gint32 sent = op_editor_add(&run->ranks[rank].editor, &send);
-  g_array_append_val(run->ranks[rank].sends, sent);
+  DryRank *dry = &run->ranks[rank];
+  g_assert(dry->n_sends < (int)G_N_ELEMENTS(dry->sends));
+  dry->sends[dry->n_sends++] = sent;
   Op receive = product_transfer(&run->transfers, FALSE, &product);
   arrival->index = op_editor_add(&run->ranks[product.to].editor, &receive);
   run->ranks[product.to].start = next_start(run, product.to);
@@ -138,9 +141,9 @@ static void add_inputs(const DryRun *run, const OpList *list, int old_index, Op 
 
 /* Without overlap a rank computes on when what it sent has gone. */
 static void await_sends(const DryRun *run, DryRank *dry, Op *op) {
-  for (guint i = 0; i < dry->sends->len && !run->overlaps; i++)
-    op_add_after(op, g_array_index(dry->sends, gint32, i));
-  g_array_set_size(dry->sends, 0);
+  for (int i = 0; i < dry->n_sends && !run->overlaps; i++)
+    op_add_after(op, dry->sends[i]);
+  dry->n_sends = 0;
 }
 
 static void advance(DryRun *run, int rank, gint64 start) {
@@ -253,13 +256,8 @@ static void translate(DryRun *run, gsize n_arrivals) {
 }
 
 static void dry_rank_init(DryRank *dry, OpList *list) {
-  *dry = (DryRank){.sends = g_array_new(FALSE, FALSE, sizeof(gint32))};
+  *dry = (DryRank){0};
   op_editor_init(&dry->editor, list);
-}
-
-static void dry_rank_finish(DryRank *dry) {
-  op_editor_finish(&dry->editor);
-  g_array_unref(dry->sends);
 }
 
 void pass_send_recv(Program *program, const Lowering *lowering) {
@@ -286,7 +284,7 @@ void pass_send_recv(Program *program, const Lowering *lowering) {
   else
     run_dry(&run);
   for (int rank = 0; rank < program->n_ranks; rank++)
-    dry_rank_finish(&run.ranks[rank]);
+    op_editor_finish(&run.ranks[rank].editor);
   product_transfers_clear(&run.transfers);
   g_free(run.ranks);
   g_free(run.arrivals);

@@ -131,6 +131,8 @@ static gboolean check_input(Walk *walk, gint32 i, int direction, GError **error)
 
 /* With two pipes, a micro-batch goes through the stages of one of them. */
 static gboolean goes_through(const Program *program, gsize cell) {
+  if (program->n_pipes == 1)
+    return TRUE;
   int micro_batch = (int)(cell % program->n_micro_batches),
       stage = (int)(cell / program->n_micro_batches) % program->n_stages;
   return micro_batch_pipe(micro_batch, program->n_micro_batches, program->n_pipes) ==
