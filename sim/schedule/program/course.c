@@ -17,7 +17,6 @@ typedef struct {
   gint32 *n_awaited; /* [ops] predecessors that have not ended */
   gint32 *edge;      /* [ops] first of the edges to its successors, in the order of their lists; −1: none */
   Edge *edges;
-  gint32 n_edges, n_room;
   gint32 *n_coming; /* [meetings] members not posted yet */
   gint32 *ready;    /* [ops] in the order in which they came to be posted */
   gint32 n_ready, n_posted;
@@ -225,40 +224,49 @@ static const gint32 *awaited(const Builder *builder, gint32 index, gint32 found[
   return found;
 }
 
-static inline void add_edge(Builder *builder, gint32 from, gint32 to) {
+/* Returns how many edges there are then. */
+static inline gint32 add_edge(Edge *edges, gint32 n_edges, gint32 *edge, gint32 from, gint32 to) {
   if (from < 0)
-    return;
-  builder->n_awaited[to]++;
-  builder->edges[builder->n_edges] = (Edge){to, builder->edge[from]};
-  builder->edge[from] = builder->n_edges++;
+    return n_edges;
+  edges[n_edges] = (Edge){to, edge[from]};
+  edge[from] = n_edges;
+  return n_edges + 1;
 }
 
 /* From the last op on, so that the successors of each come to stand in order. */
 static void join(Builder *builder) {
   gint32 found[MOST_AWAITED];
+  gint32 n_edges = 0, n_room = 3 * builder->course->n_ops, *edge = builder->edge;
+  Edge *edges = g_new(Edge, n_room);
   for (gint32 i = builder->course->n_ops; i-- > 0;) {
     const CourseStep *step = &builder->of[i];
+    const gint32 n_before = n_edges;
     int n = 4;
     const gint32 *ops = step->waits != COURSE_AFTER_FEW ? awaited(builder, i, found, &n) : NULL;
-    if (builder->n_room - builder->n_edges < n) {
-      builder->n_room += builder->n_room / 2 + n;
-      builder->edges = g_renew(Edge, builder->edges, builder->n_room);
+    if (n_room - n_edges < n) {
+      n_room += n_room / 2 + n;
+      edges = g_renew(Edge, edges, n_room);
     }
     for (int k = 0; ops != NULL && k < n; k++)
-      add_edge(builder, ops[k], i);
-    if (ops != NULL)
-      continue;
-    add_edge(builder, step->before, i);
-    add_edge(builder, step->barrier, i);
-    add_edge(builder, step->after, i);
-    add_edge(builder, step->after_too, i);
+      n_edges = add_edge(edges, n_edges, edge, ops[k], i);
+    if (ops == NULL) {
+      n_edges = add_edge(edges, n_edges, edge, step->before, i);
+      n_edges = add_edge(edges, n_edges, edge, step->barrier, i);
+      n_edges = add_edge(edges, n_edges, edge, step->after, i);
+      n_edges = add_edge(edges, n_edges, edge, step->after_too, i);
+    }
+    builder->n_awaited[i] = n_edges - n_before;
   }
+  builder->edges = edges;
 }
 
 static void complete(Builder *builder, gint32 op) {
-  for (gint32 e = builder->edge[op]; e >= 0; e = builder->edges[e].next)
-    if (--builder->n_awaited[builder->edges[e].to] == 0)
-      builder->ready[builder->n_ready++] = builder->edges[e].to;
+  const Edge *edges = builder->edges;
+  gint32 *n_awaited = builder->n_awaited, *ready = builder->ready, n_ready = builder->n_ready;
+  for (gint32 e = builder->edge[op]; e >= 0; e = edges[e].next)
+    if (--n_awaited[edges[e].to] == 0)
+      ready[n_ready++] = edges[e].to;
+  builder->n_ready = n_ready;
 }
 
 static void post(Builder *builder, gint32 op) {
@@ -319,10 +327,8 @@ Course *course_new(const Program *program, gint32 *const *match) {
   Builder builder = {.course = course,
                      .program = program,
                      .of = g_new(CourseStep, n_ops),
-                     .n_awaited = g_new0(gint32, n_ops),
+                     .n_awaited = g_new(gint32, n_ops),
                      .edge = g_new(gint32, n_ops),
-                     .edges = g_new(Edge, 3 * n_ops),
-                     .n_room = (gint32)(3 * n_ops),
                      .ready = g_new(gint32, n_ops),
                      .is_posted = g_new0(guint8, n_ops)};
   memset(builder.edge, 0xff, sizeof(gint32) * n_ops);
