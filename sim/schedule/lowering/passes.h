@@ -40,8 +40,8 @@ typedef struct {
 const Pass *passes(void);
 
 /* All passes. `dump_after` (may be NULL) names a pass after which the program's text is stored in *dump (owned by the
- * caller). INPUT when the name is unknown (valid ones listed). The result has been verified; IMPOSSIBLE when the order
- * cannot run. */
+ * caller). INPUT when the name is unknown (valid ones listed). The result has been verified (one
+ * step of it; the others are its copies); IMPOSSIBLE when the order cannot run. */
 Program *lower(const Lowering *lowering, const char *dump_after, char **dump, GError **error);
 
 /* A copy of `program` in which every compute op is cut into runs of kernels and its tp collectives become ops of their
