@@ -112,11 +112,11 @@ static void add_moves(Exchanges *run, int rank) {
 
 static void place_move(Exchanges *run, RankExchange *own, MoveKind kind, const Move *move) {
   Product product = product_of(run->program, run->order, move->forward, move->stage, move->micro_batch);
-  Op op = product_transfer(&run->transfers, kind == MOVE_SEND, &product);
-  op_add_after(&op, own->last_compute);
-  gint32 index = op_editor_add(&own->editor, &op);
+  Op *op = op_editor_new_op(&own->editor);
+  product_transfer(&run->transfers, kind == MOVE_SEND, &product, op);
+  op_add_after(op, own->last_compute);
   if (kind != MOVE_SEND)
-    run->received[entry_of(run, move->target_stage, move->micro_batch, move->forward)] = index;
+    run->received[entry_of(run, move->target_stage, move->micro_batch, move->forward)] = own->editor.n_ops - 1;
 }
 
 static Op *new_op(const RankExchange *own, gint32 index) {

@@ -139,19 +139,18 @@ static gint32 transfer_of(const ProductTransfers *transfers, const Product *prod
   return *number;
 }
 
-Op product_transfer(const ProductTransfers *transfers, gboolean sends, const Product *product) {
+void product_transfer(const ProductTransfers *transfers, gboolean sends, const Product *product, Op *op) {
   const Program *program = transfers->program;
   gboolean forward = product->forward;
   Stream stream = lowering_send_stream(program->n_ranks, forward, product->from, product->to);
   if (!sends)
     stream = stream_of_receive(stream);
   ActionKind action = sends ? (forward ? ACTION_SEND_F : ACTION_SEND_B) : (forward ? ACTION_RECV_F : ACTION_RECV_B);
-  Op op = op_new(sends ? OP_SEND : OP_RECV, stream, action, sends ? product->stage : product->target_stage,
-                 product->micro_batch);
-  op.work = transfer_of(transfers, product);
-  op.peer = sends ? product->to : product->from;
-  op.tag = (product->target_stage * program->n_micro_batches + product->micro_batch) * 2 + (forward ? 0 : 1);
-  return op;
+  op_init(op, sends ? OP_SEND : OP_RECV, stream, action, sends ? product->stage : product->target_stage,
+          product->micro_batch);
+  op->work = transfer_of(transfers, product);
+  op->peer = sends ? product->to : product->from;
+  op->tag = (product->target_stage * program->n_micro_batches + product->micro_batch) * 2 + (forward ? 0 : 1);
 }
 
 void lowering_await_sends(Op *op, const OpEditor *editor, const Plan *plan) {

@@ -69,8 +69,8 @@ typedef struct {
 } ProductTransfers;
 void product_transfers_init(ProductTransfers *transfers, Program *program, double bytes);
 void product_transfers_clear(ProductTransfers *transfers);
-/* The send of a product, or its receive. Waits for nothing yet. */
-Op product_transfer(const ProductTransfers *transfers, gboolean sends, const Product *product);
+/* *op becomes the send of a product, or its receive. Waits for nothing yet. */
+void product_transfer(const ProductTransfers *transfers, gboolean sends, const Product *product, Op *op);
 
 /* Whether a compute op is the first of its action: parts of one action stand together, with gathers between them. */
 gboolean op_begins_action(const OpList *list, int index);

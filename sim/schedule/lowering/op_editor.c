@@ -20,11 +20,15 @@ static G_NO_INLINE void make_room(OpEditor *editor) {
   editor->ops = g_renew(Op, editor->ops, editor->n_room);
 }
 
-gint32 op_editor_add(OpEditor *editor, const Op *op) {
+Op *op_editor_new_op(OpEditor *editor) {
   if (editor->n_ops == editor->n_room)
     make_room(editor);
-  editor->ops[editor->n_ops] = *op;
-  return editor->n_ops++;
+  return &editor->ops[editor->n_ops++];
+}
+
+gint32 op_editor_add(OpEditor *editor, const Op *op) {
+  *op_editor_new_op(editor) = *op;
+  return editor->n_ops - 1;
 }
 
 Op op_editor_translate(const OpEditor *editor, int old_index) {

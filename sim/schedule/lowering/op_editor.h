@@ -14,6 +14,8 @@ typedef struct {
 void op_editor_init(OpEditor *editor, OpList *list);
 /* An editor that only adds behind the list: there are no old ops any more. */
 void op_editor_init_behind(OpEditor *editor, OpList *list);
+/* Room for a new op behind the list, for the caller to fill before another is added. */
+Op *op_editor_new_op(OpEditor *editor);
 /* Append a new op; its `after` are indices into the new list. Returns its index. */
 gint32 op_editor_add(OpEditor *editor, const Op *op);
 /* The old op with its `after` turned into new indices; every one of them must have been copied. */

@@ -107,14 +107,14 @@ static void publish(DryRun *run, int rank, const Op *producer, gint32 index, gin
   *arrival = (Arrival){end, -1};
   if (product.to == rank)
     return;
-  Op send = product_transfer(&run->transfers, TRUE, &product);
-  op_add_after(&send, index);
-  gint32 sent = op_editor_add(&run->ranks[rank].editor, &send);
-  DryRank *dry = &run->ranks[rank];
+  DryRank *dry = &run->ranks[rank], *target = &run->ranks[product.to];
+  Op *send = op_editor_new_op(&dry->editor);
+  product_transfer(&run->transfers, TRUE, &product, send);
+  op_add_after(send, index);
   g_assert(dry->n_sends < (int)G_N_ELEMENTS(dry->sends));
-  dry->sends[dry->n_sends++] = sent;
-  Op receive = product_transfer(&run->transfers, FALSE, &product);
-  arrival->index = op_editor_add(&run->ranks[product.to].editor, &receive);
+  dry->sends[dry->n_sends++] = dry->editor.n_ops - 1;
+  product_transfer(&run->transfers, FALSE, &product, op_editor_new_op(&target->editor));
+  arrival->index = target->editor.n_ops - 1;
   run->ranks[product.to].start = next_start(run, product.to);
 }
 
@@ -210,7 +210,8 @@ static Op told_transfer(DryRun *run, const Told *told, const Op *place) {
   if (!sends)
     stage = stage_next(stage, !forward, run->program->n_stages, run->program->n_pipes);
   Product product = product_of(run->program, run->order, forward, stage, place->micro_batch);
-  Op op = product_transfer(&run->transfers, sends, &product);
+  Op op;
+  product_transfer(&run->transfers, sends, &product, &op);
   if (sends)
     op_add_after(&op, told->made[entry_of(run, stage, place->micro_batch, forward)]);
   return op;

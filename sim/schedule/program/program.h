@@ -169,6 +169,8 @@ gint32 program_group(Program *program, const Group *group);
 gint32 program_effect(Program *program, const Effect *effect);
 
 Op op_new(OpKind kind, Stream stream, ActionKind action, int stage, int micro_batch);
+/* The same where it is to stand: an op that was just written field by field is slow to copy. */
+void op_init(Op *op, OpKind kind, Stream stream, ActionKind action, int stage, int micro_batch);
 /* Add a dependency unless it is there already (−1: none to add); asserts there is room. */
 void op_add_after(Op *op, gint32 index);
 
