@@ -171,13 +171,12 @@ static void add_wait(RankExchange *own) {
 static void add_compute(Exchanges *run, RankExchange *own, int old_index, gboolean begins_round, gboolean begins) {
   if (begins_round && run->is_synchronous)
     add_wait(own);
-  Op op = op_editor_translate(&own->editor, old_index);
+  Op *op = op_editor_copy_op(&own->editor, old_index);
   if (begins_round)
-    await_exchange(own, &op);
-  if (begins && op.action != ACTION_W)
-    op_add_after(&op, run->received[entry_of(run, op.stage, op.micro_batch, op.action == ACTION_F)]);
-  own->last_compute = op_editor_add(&own->editor, &op);
-  op_editor_set_moved(&own->editor, old_index, own->last_compute);
+    await_exchange(own, op);
+  if (begins && op->action != ACTION_W)
+    op_add_after(op, run->received[entry_of(run, op->stage, op->micro_batch, op->action == ACTION_F)]);
+  own->last_compute = own->editor.n_ops - 1;
 }
 
 static void rewrite_rank(Exchanges *run, int rank) {

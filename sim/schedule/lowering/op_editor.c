@@ -31,20 +31,30 @@ gint32 op_editor_add(OpEditor *editor, const Op *op) {
   return editor->n_ops - 1;
 }
 
+static inline void translate_after(const OpEditor *editor, Op *op) {
+  for (int i = 0; i < OP_MAX_AFTER && op->after[i] >= 0; i++) {
+    g_assert(editor->moved[op->after[i]] >= 0);
+    op->after[i] = editor->moved[op->after[i]];
+  }
+}
+
 Op op_editor_translate(const OpEditor *editor, int old_index) {
   Op op = editor->list->ops[old_index];
-  for (int i = 0; i < OP_MAX_AFTER && op.after[i] >= 0; i++) {
-    g_assert(editor->moved[op.after[i]] >= 0);
-    op.after[i] = editor->moved[op.after[i]];
-  }
+  translate_after(editor, &op);
   return op;
 }
 
 gint32 op_editor_copy(OpEditor *editor, int old_index) {
-  Op op = op_editor_translate(editor, old_index);
-  gint32 index = op_editor_add(editor, &op);
-  editor->moved[old_index] = index;
-  return index;
+  op_editor_copy_op(editor, old_index);
+  return editor->n_ops - 1;
+}
+
+Op *op_editor_copy_op(OpEditor *editor, int old_index) {
+  Op *op = op_editor_new_op(editor);
+  *op = editor->list->ops[old_index];
+  translate_after(editor, op);
+  editor->moved[old_index] = editor->n_ops - 1;
+  return op;
 }
 
 void op_editor_copy_first(OpEditor *editor, int n) {

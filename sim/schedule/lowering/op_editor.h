@@ -22,6 +22,8 @@ gint32 op_editor_add(OpEditor *editor, const Op *op);
 Op op_editor_translate(const OpEditor *editor, int old_index);
 /* Translate and append. Returns the new index. */
 gint32 op_editor_copy(OpEditor *editor, int old_index);
+/* The same, for the caller to change before another is added. */
+Op *op_editor_copy_op(OpEditor *editor, int old_index);
 /* Translate and append the first n ops, before any other is added. */
 void op_editor_copy_first(OpEditor *editor, int n);
 /* Later edges to `old_index` mean `new_index`. */

@@ -150,18 +150,16 @@ static void advance(DryRun *run, int rank, gint64 start) {
   DryRank *dry = &run->ranks[rank];
   const OpList *list = &run->program->ranks[rank];
   int old_index = dry->cursor++;
-  Op op = op_editor_translate(&dry->editor, old_index);
-  if (op.kind == OP_COMPUTE && op_begins_action(list, old_index))
-    add_inputs(run, list, old_index, &op);
-  if (op.kind == OP_COMPUTE)
-    await_sends(run, dry, &op);
-  gint32 index = op_editor_add(&dry->editor, &op);
-  op_editor_set_moved(&dry->editor, old_index, index);
-  if (op.kind != OP_COMPUTE)
+  const Op *old = &list->ops[old_index];
+  Op *op = op_editor_copy_op(&dry->editor, old_index);
+  if (old->kind != OP_COMPUTE)
     return;
-  dry->time = start + weight_of(run, &op);
+  if (op_begins_action(list, old_index))
+    add_inputs(run, list, old_index, op);
+  await_sends(run, dry, op);
+  dry->time = start + weight_of(run, old);
   if (op_ends_action(list, old_index))
-    finish_action(run, rank, &op, index);
+    finish_action(run, rank, old, dry->editor.n_ops - 1);
 }
 
 /* Advance the rank that can start first until nothing is left or nothing can go on; then the rest is copied as it
