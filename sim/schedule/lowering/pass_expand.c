@@ -16,6 +16,7 @@ typedef struct {
   int axis; /* of a collective */
   int first_item, last_item;
   int waits_for; /* segment on the other stream; −1: where the piece begins */
+  gint32 entry;  /* its work or transfer in the target; −1: none yet */
 } Segment;
 
 typedef struct {
@@ -29,11 +30,19 @@ typedef struct {
   int n;
 } Pending;
 
+/* Entries of the target for one of the source's effects: of the whole, of what it holds, of what it drops; −1: none
+ * yet. */
+typedef struct {
+  gint32 whole, hold, drop;
+} MovedEffect;
+
 typedef struct {
   const Program *source;
   const Workload *workload;
   Program *target;
   SegmentList lists[N_PIECES][N_PHASES];
+  MovedEffect *effects;      /* [source's effects]; owned, as the next */
+  gint32 *works, *transfers; /* [source's] entries of the target for those of ops that are not cut; −1: none yet */
   OpEditor editor;
   gint32 *trailing[N_ITEM_AXES]; /* [old ops] collective that ends the op beside its last run; −1 none */
   gint32 first_of_op;            /* new index of the first op of the one being expanded */
@@ -64,6 +73,7 @@ static SegmentList segments_of(const WorkList *list) {
       Segment segment = {.is_collective = list->items[i].kind == ITEM_COLLECTIVE,
                          .axis = list->items[i].axis,
                          .first_item = i,
+                         .entry = -1,
                          .waits_for = list->items[i].after >= 0 ? segment_of[list->items[i].after] : -1};
       g_array_append_val(segments, segment);
     }
@@ -75,9 +85,9 @@ static SegmentList segments_of(const WorkList *list) {
   return result;
 }
 
-static gint32 run_work(Expander *expander, const Work *whole, Piece piece, const Segment *segment) {
-  const WorkItem *items = expander->workload->work[piece][whole->phase].items;
-  Work work = {.phase = whole->phase,
+static gint32 run_work(Expander *expander, Phase phase, Piece piece, const Segment *segment) {
+  const WorkItem *items = expander->workload->work[piece][phase].items;
+  Work work = {.phase = (guint8)phase,
                .recompute = items[segment->first_item].recompute,
                .stage = -1,
                .piece = piece,
@@ -94,7 +104,8 @@ static gint32 no_kernels(Expander *expander, Phase phase) {
   return program_work(expander->target, &none);
 }
 
-static gint32 item_transfer(Expander *expander, Piece piece, const WorkList *list, int item) {
+static gint32 item_transfer(Expander *expander, Phase phase, Piece piece, int item) {
+  const WorkList *list = &expander->workload->work[piece][phase];
   const Axis axis = (Axis)list->items[item].axis;
   Group group = {.name = axis_name(axis), .axes = AXIS_BIT(axis), .pp_first = -1, .pp_last = -1, .charge = axis};
   Transfer transfer = {.group = program_group(expander->target, &group),
@@ -108,8 +119,16 @@ static gint32 item_transfer(Expander *expander, Piece piece, const WorkList *lis
   return program_transfer(expander->target, &transfer);
 }
 
+/* Each is looked for once. */
+static gint32 entry_of(Expander *expander, Phase phase, Piece piece, Segment *segment) {
+  if (segment->entry < 0)
+    segment->entry = segment->is_collective ? item_transfer(expander, phase, piece, segment->first_item)
+                                            : run_work(expander, phase, piece, segment);
+  return segment->entry;
+}
+
 static int stream_of(const Expander *expander, gint32 index) {
-  return g_array_index(expander->editor.ops, Op, index).stream;
+  return expander->editor.ops[index].stream;
 }
 
 /* Keep the later of two that are on one stream: it ends after the earlier. FALSE: all are on different ones. */
@@ -211,36 +230,48 @@ static void begin_piece(Expander *expander, int axis) {
 }
 
 /* One instance of a piece; each stream begins it when the others have ended the piece before. */
-static void expand_piece(Expander *expander, Op op, const Work *work, Piece piece) {
-  const SegmentList *list = &expander->lists[piece][work->phase];
+static void expand_piece(Expander *expander, Op op, Phase phase, Piece piece) {
+  const SegmentList *list = &expander->lists[piece][phase];
   g_autofree gint32 *indices = g_new(gint32, list->n_segments + 1);
   join_all(expander);
   for (int axis = 0; axis < N_ITEM_AXES; axis++)
     begin_piece(expander, axis);
   for (int i = 0; i < list->n_segments; i++) {
-    const Segment *segment = &list->segments[i];
+    Segment *segment = &list->segments[i];
     gint32 waits_for = segment->waits_for >= 0 ? indices[segment->waits_for] : -1;
+    op.work = entry_of(expander, phase, piece, segment);
     if (segment->is_collective) {
-      op.work = item_transfer(expander, piece, &expander->workload->work[piece][work->phase], segment->first_item);
       indices[i] = emit_collective(expander, op, segment->axis, waits_for);
     } else {
-      op.work = run_work(expander, work, piece, segment);
       int axis = segment->waits_for >= 0 ? list->segments[segment->waits_for].axis : 0;
       indices[i] = emit_run(expander, op, axis, waits_for);
     }
   }
 }
 
+static gint32 whole_effect(Expander *expander, gint32 effect) {
+  gint32 *whole = &expander->effects[effect].whole;
+  if (*whole < 0)
+    *whole = program_effect(expander->target, &g_array_index(expander->source->effects, Effect, effect));
+  return *whole;
+}
+
 /* The whole op's memory: held from its first op, dropped after its last run. */
 static void move_effect(Expander *expander, gint32 effect, gint32 first, gint32 last) {
-  const Effect whole = g_array_index(expander->source->effects, Effect, effect);
-  Effect hold = whole, drop = whole;
-  for (int i = 0; i < N_MEMORY; i++)
-    hold.drop[i] = drop.hold[i] = 0;
-  gint32 hold_effect = program_effect(expander->target, first == last ? &whole : &hold);
-  gint32 drop_effect = program_effect(expander->target, first == last ? &whole : &drop);
-  g_array_index(expander->editor.ops, Op, first).effect = hold_effect;
-  g_array_index(expander->editor.ops, Op, last).effect = drop_effect;
+  if (first == last) {
+    expander->editor.ops[first].effect = whole_effect(expander, effect);
+    return;
+  }
+  MovedEffect *moved = &expander->effects[effect];
+  if (moved->hold < 0) {
+    Effect hold = g_array_index(expander->source->effects, Effect, effect), drop = hold;
+    for (int i = 0; i < N_MEMORY; i++)
+      hold.drop[i] = drop.hold[i] = 0;
+    moved->hold = program_effect(expander->target, &hold);
+    moved->drop = program_effect(expander->target, &drop);
+  }
+  expander->editor.ops[first].effect = moved->hold;
+  expander->editor.ops[last].effect = moved->drop;
 }
 
 static void expand_op(Expander *expander, int old_index) {
@@ -248,7 +279,7 @@ static void expand_op(Expander *expander, int old_index) {
   const Work work = g_array_index(expander->source->works, Work, op.work);
   const int counts[N_PIECES] = {
       [PIECE_EMBEDDING] = work.n_embedding, [PIECE_LAYER] = work.n_layers, [PIECE_HEAD] = work.n_head};
-  gint32 effect = op.effect, first = expander->editor.ops->len, compute_before = expander->last_compute;
+  gint32 effect = op.effect, first = expander->editor.n_ops, compute_before = expander->last_compute;
   expander->first_of_op = first;
   for (int axis = 0; axis < N_ITEM_AXES; axis++)
     expander->axes[axis].n = 0;
@@ -265,7 +296,7 @@ static void expand_op(Expander *expander, int old_index) {
       Op instance = op;
       if (piece == PIECE_LAYER)
         instance.unit += work.phase == PHASE_F ? n : work.n_layers - 1 - n;
-      expand_piece(expander, instance, &work, piece);
+      expand_piece(expander, instance, (Phase)work.phase, piece);
     }
   }
   if (expander->last_compute == compute_before) { /* no kernel in this phase: the op stays, for its place and memory */
@@ -279,25 +310,41 @@ static void expand_op(Expander *expander, int old_index) {
     expander->trailing[axis][old_index] = expander->last[axis] > expander->joined[axis] ? expander->last[axis] : -1;
 }
 
+static gint32 kept_transfer(Expander *expander, gint32 old) {
+  const Program *source = expander->source;
+  gint32 *number = &expander->transfers[old];
+  if (*number < 0) {
+    Transfer transfer = g_array_index(source->transfers, Transfer, old);
+    if (transfer.group >= 0)
+      transfer.group = program_group(expander->target, &g_array_index(source->groups, Group, transfer.group));
+    *number = program_transfer(expander->target, &transfer);
+  }
+  return *number;
+}
+
+static gint32 kept_work(Expander *expander, gint32 old) {
+  gint32 *number = &expander->works[old];
+  if (*number < 0)
+    *number = program_work(expander->target, &g_array_index(expander->source->works, Work, old));
+  return *number;
+}
+
 /* An op that is not cut. */
 static void keep_op(Expander *expander, int old_index) {
   Op op = translate(expander, old_index);
   if (op.kind == OP_COMPUTE) {
-    op.work = program_work(expander->target, &g_array_index(expander->source->works, Work, op.work));
+    op.work = kept_work(expander, op.work);
     join_all(expander);
     for (int i = 0; i < OP_MAX_AFTER && op.after[i] >= 0; i++)
       pending_add(expander, &expander->compute, op.after[i]);
     clear_after(&op);
     pending_flush(&expander->compute, &op);
     memcpy(expander->awaited, expander->joined, sizeof expander->joined);
-    expander->last_compute = expander->editor.ops->len;
+    expander->last_compute = expander->editor.n_ops;
   } else if (op.kind != OP_HOST) {
-    Transfer transfer = g_array_index(expander->source->transfers, Transfer, op.work);
-    if (transfer.group >= 0)
-      transfer.group = program_group(expander->target, &g_array_index(expander->source->groups, Group, transfer.group));
-    op.work = program_transfer(expander->target, &transfer);
+    op.work = kept_transfer(expander, op.work);
   }
-  op.effect = program_effect(expander->target, &g_array_index(expander->source->effects, Effect, op.effect));
+  op.effect = whole_effect(expander, op.effect);
   op_editor_set_moved(&expander->editor, old_index, op_editor_add(&expander->editor, &op));
 }
 
@@ -327,12 +374,22 @@ static void expand_rank(Expander *expander, int rank) {
     g_free(expander->trailing[axis]);
 }
 
+/* All −1. */
+static gpointer no_entries(guint n, gsize bytes) {
+  return memset(g_malloc_n(n + 1, bytes), 0xff, n * bytes);
+}
+
 Program *program_expand(const Program *program, const Workload *workload) {
   Program *target = program_new(program->n_ranks, program->n_stages, program->n_micro_batches);
   target->n_steps = program->n_steps;
   target->n_pipes = program->n_pipes;
   target->expanded = TRUE;
-  Expander expander = {.source = program, .workload = workload, .target = target};
+  Expander expander = {.source = program,
+                       .workload = workload,
+                       .target = target,
+                       .effects = no_entries(program->effects->len, sizeof *expander.effects),
+                       .works = no_entries(program->works->len, sizeof *expander.works),
+                       .transfers = no_entries(program->transfers->len, sizeof *expander.transfers)};
   for (int piece = 0; piece < N_PIECES; piece++)
     for (int phase = 0; phase < PHASE_OPTIMIZER; phase++)
       expander.lists[piece][phase] = segments_of(&workload->work[piece][phase]);
@@ -341,5 +398,8 @@ Program *program_expand(const Program *program, const Workload *workload) {
   for (int piece = 0; piece < N_PIECES; piece++)
     for (int phase = 0; phase < PHASE_OPTIMIZER; phase++)
       g_free(expander.lists[piece][phase].segments);
+  g_free(expander.effects);
+  g_free(expander.works);
+  g_free(expander.transfers);
   return target;
 }
