@@ -161,7 +161,7 @@ check 'no process and no file is left' $?
 
 # Shared memory of our processes that nobody has open any more; others may run beside this test.
 left=
-for file in $(find /dev/shm -type f -newer "$name" 2>/dev/null); do
+for file in $(find /dev/shm -maxdepth 1 -type f -newer "$name" 2>/dev/null); do
   grep -qs "$file" /proc/[0-9]*/maps || left="$left $file"
 done
 [ -z "$left" ]

@@ -19,6 +19,7 @@
  *     long; when the computing thread has nothing to do, it polls for POLL_SPIN_NS and then leaves it to the poller:
  *
  *         one core │ kernel │sweep│ kernel │sweep│ kernel …      sweep: of the other thread's streams
+ *   - Where there are more ranks than cores nobody goes on looking: what is waited for may need the core to come.
  *
  * Whoever sweeps holds the streams' lock: host tasks never run at the same time. */
 #include "cpu_worker.h"
@@ -222,7 +223,7 @@ static gint64 pause_until_ns(const CpuWorker *worker, gint64 moved_ns) {
   gint64 now_ns = host_now_ns();
   if (worker == other && all->share_core && atomic_load(&compute->is_awake))
     return now_ns + POLL_BUSY_PAUSE_NS;
-  if (now_ns - moved_ns < POLL_SPIN_NS)
+  if (now_ns - moved_ns < (all->cores->is_crowded ? 0 : POLL_SPIN_NS))
     return 0;
   return polls ? now_ns + POLL_IDLE_PAUSE_NS : G_MAXINT64;
 }
