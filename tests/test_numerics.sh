@@ -6,26 +6,13 @@
 # gradients depend on the first one's optimizer. The errors stand behind each result. Lines of a table with equally many
 # ranks are run by the same processes, one after the other: to start ranks takes longer than to run most of them.
 [ $# -eq 5 ] || { echo "usage: $0 MPIRUN STEPREAL STEPSIM RUN_LIST DATA" >&2; exit 2; }
-absolute() {
-  case $1 in /*) echo "$1" ;; *) echo "$PWD/$1" ;; esac
-}
+. "$(dirname "$0")/tap.sh"
 mpirun=$(absolute "$1") stepreal=$(absolute "$2") stepsim=$(absolute "$3") run_list=$(absolute "$4")
 data=$(absolute "$5")
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 2
 export OPENBLAS_NUM_THREADS=1
-n=0
-
-result() { # status of the check, name, what to show when it failed
-  n=$((n + 1))
-  if [ "$1" -eq 0 ]; then
-    echo "ok $n - $2"
-  else
-    echo "not ok $n - $2"
-    printf '%s\n' "$3" | head -c 2000 | sed 's/^/# /'
-  fi
-}
 
 number() { # key: its number in the report
   sed -n "s/.*\"$1\": \([^,}]*\).*/\1/p" report.json
@@ -303,4 +290,4 @@ plan="--model $data/models/tiny-llama.json --precision fp32 --global-batch 8 --s
   [ $? -eq 1 ] && grep -q 'stage 3 is on pipeline rank 1 under .* interleaved' err
   result $? "a Program of a V is refused where the plan has a loop" "$(cat err out)"
 }
-echo "1..$n"
+finish

@@ -69,7 +69,7 @@ launch_beside() { # ranks, options
   shift
   : >"$out"
   timeout -k 2 30 "$mpirun" -n "$ranks" "$name" run --model tinystories-15m --precision fp32 --seq-len 64 \
-    --global-batch 8 --steps 1000 "$@" >"$out" 2>&1 </dev/null &
+    --global-batch 8 --steps 100 "$@" >"$out" 2>&1 </dev/null &
   launcher=$!
   for _ in $(seq 150); do
     all_compute "$ranks" && break

@@ -33,13 +33,14 @@
 #endif
 
 enum {
-  POLL_SPIN_NS = 200000,        /* of looking without pause since something last moved */
-  POLL_IDLE_PAUSE_NS = 20000,   /* between polls after that, with no kernel running */
-  POLL_BUSY_PAUSE_NS = 2000000, /* beside kernels on the same core: for those that are longer */
-  LOOK_RECORD_NS = 20000,       /* between looks of the computing thread at the end of an op */
-  LOOK_KERNEL_NS = 200000,      /* and within one, whose time they are counted into */
-  POLL_MOVED_NS = 10000,        /* a sweep that took longer has moved data, though nothing has ended yet */
-  COPY_PIECE_BYTES = 1 << 20,   /* a sweep goes on to the other streams after so much: about 100 µs */
+  POLL_SPIN_NS = 200000,          /* of looking without pause since something last moved */
+  POLL_IDLE_PAUSE_NS = 20000,     /* between polls after that, with no kernel running */
+  POLL_CROWDED_PAUSE_NS = 100000, /* the same where other ranks wait for the core: a poll keeps them from it */
+  POLL_BUSY_PAUSE_NS = 2000000,   /* beside kernels on the same core: for those that are longer */
+  LOOK_RECORD_NS = 20000,         /* between looks of the computing thread at the end of an op */
+  LOOK_KERNEL_NS = 200000,        /* and within one, whose time they are counted into */
+  POLL_MOVED_NS = 10000,          /* a sweep that took longer has moved data, though nothing has ended yet */
+  COPY_PIECE_BYTES = 1 << 20,     /* a sweep goes on to the other streams after so much: about 100 µs */
   COMMANDS_PER_VISIT = 64,
 };
 
@@ -225,7 +226,9 @@ static gint64 pause_until_ns(const CpuWorker *worker, gint64 moved_ns) {
     return now_ns + POLL_BUSY_PAUSE_NS;
   if (now_ns - moved_ns < (all->cores->is_crowded ? 0 : POLL_SPIN_NS))
     return 0;
-  return polls ? now_ns + POLL_IDLE_PAUSE_NS : G_MAXINT64;
+  if (!polls)
+    return G_MAXINT64;
+  return now_ns + (all->cores->is_crowded ? POLL_CROWDED_PAUSE_NS : POLL_IDLE_PAUSE_NS);
 }
 
 /* TRUE: someone rang. */

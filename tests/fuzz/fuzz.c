@@ -1,6 +1,6 @@
 /* libFuzzer's side: one program for all readers, `fuzz --reader=NAME`. Each input is put into a file and given to that
  * reader, which takes it or refuses it with an error that main() could print; all else is a finding, as are what the
- * sanitizers see, time without end and memory without bound. */
+ * sanitizers see, time without end and memory without bound. With --tell it says of each input what became of it. */
 #include "fuzz_readers.h"
 
 #include <glib/gstdio.h>
@@ -45,6 +45,7 @@ static const NamedReader readers[] = {
 /* libFuzzer calls back without a context. */
 static struct {
   FuzzReader read;
+  gboolean tells;
   char *folder, *file;
 } fuzz;
 
@@ -69,9 +70,11 @@ static void remove_file(void) {
 int LLVMFuzzerInitialize(int *argc, char ***argv) {
   static const char prefix[] = "--reader="; /* libFuzzer leaves two dashes alone */
   const char *name = "";
-  for (int i = 1; i < *argc; i++)
+  for (int i = 1; i < *argc; i++) {
     if (g_str_has_prefix((*argv)[i], prefix))
       name = (*argv)[i] + strlen(prefix);
+    fuzz.tells |= strcmp((*argv)[i], "--tell") == 0;
+  }
   fuzz.read = find_reader(name);
   fuzz.folder = g_dir_make_tmp("stepsim-fuzz-XXXXXX", NULL);
   if (fuzz.folder == NULL) {
@@ -106,5 +109,7 @@ int LLVMFuzzerTestOneInput(const guint8 *data, size_t size) {
     FUZZ_REQUIRE(error == NULL);
   else
     check_error(error);
+  if (fuzz.tells)
+    g_printerr("%s%s\n", error == NULL ? "accepted" : "refused: ", error == NULL ? "" : error->message);
   return 0;
 }

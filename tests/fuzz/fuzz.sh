@@ -128,6 +128,13 @@ for reader in $readers; do
   (cd "$scratch/$reader" && seeds "$reader")
   [ -n "$(ls "$scratch/$reader")" ] || { echo "fuzz: found $reader, expected a reader" >&2; exit 2; }
   log=$findings/$reader.log
+  # the first must be of what users hand over, or what follows would be refused at the door
+  "$build"/tests/fuzz/fuzz --reader="$reader" --tell "$scratch/$reader"/* >"$log" 2>&1 || true
+  if ! grep -q '^accepted' "$log"; then
+    status=1
+    echo "$reader: none of the files to begin with is accepted, see $log"
+    continue
+  fi
   runs=$inputs
   [ "$reader" != database ] || runs=$((inputs / 10)) # SQLite writes a journal for each
   if "$build"/tests/fuzz/fuzz --reader="$reader" -seed=1 -runs="$runs" -timeout=10 -rss_limit_mb=2048 \
