@@ -35,7 +35,12 @@ small_plan="--model $data/models/tiny-gpt2.json --cluster dgx-h100 --pp 2 --glob
 seeds() { # reader → files in this folder
   case $1 in
   model) cp "$source"/models/*.json "$data"/models/*.json . ;;
-  cluster) cp "$source"/topologies/*.yaml "$data"/cluster*.yaml "$data"/topology/*.yaml . ;;
+  cluster)
+    cp "$source"/topologies/*.yaml "$data"/cluster*.yaml "$data"/topology/*.yaml .
+    # what they name is to be found from any folder
+    sed -i -e "s|^gpu: gpu|gpu: $data/gpu|; s|^gpu: $data/gpus/\(.*\)\.yaml|gpu: \1|; s|^collectives: nccl/\(.*\)\.yaml|collectives: \"\1\"|" \
+      ./*.yaml
+    ;;
   gpu) cp "$source"/topologies/gpus/*.yaml "$data"/gpu*.yaml . ;;
   collective-library) cp "$source"/topologies/nccl/*.yaml . ;;
   framework) cp "$source"/topologies/frameworks/*.yaml . ;;
@@ -57,7 +62,7 @@ END
     done
     ;;
   program)
-    cp "$data"/passes/*.txt .
+    awk '/^program / { n++ } n > 0 { print > "pass-" n }' "$data"/passes/*.txt # several in each
     # shellcheck disable=SC2086 # a list of words
     quiet "$stepsim" simulate $small_plan --dump folded.txt
     quiet "$stepsim" schedule --schedule zb-h1 --pp 2 --micro-batches 2 --dump bare.txt

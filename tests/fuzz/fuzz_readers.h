@@ -37,6 +37,7 @@ gboolean fuzz_plan(const FuzzInput *input, GError **error);
 
 /* Shipped ones, read once. Borrowed. */
 const Model *fuzz_shipped_model(void);
+const Model *fuzz_tiny_model(void);
 const Cluster *fuzz_shipped_cluster(void);
 
 /* End the process, which the fuzzer counts as a finding, unless `holds`. */

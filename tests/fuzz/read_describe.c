@@ -10,6 +10,7 @@
 #include "nccl_tests.h"
 #include "node_import.h"
 #include "plan.h"
+#include "predict.h"
 #include "rank_map.h"
 #include "route.h"
 #include "topology_check.h"
@@ -21,6 +22,14 @@ const Model *fuzz_shipped_model(void) {
   static Model *model;
   if (model == NULL)
     model = model_read("llama-3-8b", NULL);
+  FUZZ_REQUIRE(model != NULL);
+  return model;
+}
+
+const Model *fuzz_tiny_model(void) {
+  static Model *model;
+  if (model == NULL)
+    model = model_read(STEPSIM_SOURCE_DATA "/tests/data/models/tiny-gpt2.json", NULL);
   FUZZ_REQUIRE(model != NULL);
   return model;
 }
@@ -54,8 +63,17 @@ static void check_graph(const Cluster *cluster) {
     g_autofree char *name = topology_vertex_name(topology, v);
     FUZZ_REQUIRE(topology_find_vertex(topology, name) == v);
   }
-  g_autoptr(Route) route = route_new(topology, 0, topology->n_vertices - 1, NULL);
+  g_autoptr(Route) route = route_new(topology, 0, topology->n_gpus - 1, NULL);
   FUZZ_REQUIRE(route == NULL || route->n_hops >= 0);
+}
+
+/* A step of a small model on four GPUs, where they are joined: it takes some time, and an end. */
+static void check_step(const Cluster *cluster) {
+  g_autoptr(Plan) plan = plan_new();
+  plan->tp = 2;
+  plan->dp = 2;
+  g_autoptr(Prediction) prediction = predict(fuzz_tiny_model(), cluster, plan, NULL);
+  FUZZ_REQUIRE(prediction == NULL || (isfinite(prediction->step_time_s) && prediction->step_time_s > 0));
 }
 
 gboolean fuzz_cluster(const FuzzInput *input, GError **error) {
@@ -66,6 +84,7 @@ gboolean fuzz_cluster(const FuzzInput *input, GError **error) {
   FUZZ_REQUIRE(isfinite(cluster->scale_up_Bps) && cluster->scale_up_Bps > 0);
   if (cluster_check_sound(cluster, NULL))
     check_graph(cluster);
+  check_step(cluster);
   return TRUE;
 }
 

@@ -48,14 +48,12 @@ gboolean fuzz_order(const FuzzInput *input, GError **error) {
 
 /* As a Program of the model that fuzz.sh dumps one of. */
 static Prediction *predict_text(Program *program, GError **error) {
-  g_autoptr(Model) model = model_read(STEPSIM_SOURCE_DATA "/tests/data/models/tiny-gpt2.json", NULL);
-  FUZZ_REQUIRE(model != NULL);
   g_autoptr(Plan) plan = plan_new();
   plan->pp = program->n_ranks;
   plan->global_batch = program->n_micro_batches;
   plan->steps = program->n_steps;
   plan->seq_len = 16;
-  return predict_program(model, fuzz_shipped_cluster(), plan, program, error);
+  return predict_program(fuzz_tiny_model(), fuzz_shipped_cluster(), plan, program, error);
 }
 
 gboolean fuzz_program(const FuzzInput *input, GError **error) {
