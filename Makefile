@@ -3,7 +3,7 @@ BUILD = build
 # published steps and configurations that ran out of memory: measured.csv, out_of_memory.csv
 MEASURED = ../shared/measured
 
-.PHONY: all deps demo check bench validation validation-cpu schedules plots clean
+.PHONY: all deps demo check fuzz bench validation validation-cpu schedules plots clean
 
 all: $(BUILD)/build.ninja
 	ninja -C $(BUILD)
@@ -20,6 +20,11 @@ demo: deps
 
 check: deps
 	.ci/check $(BUILD)
+
+# every reader under the sanitizers with INPUTS made-up inputs each (clang); findings stay in build-fuzz/findings
+INPUTS = 60000
+fuzz: deps
+	.ci/fuzz $(BUILD)-fuzz $(INPUTS)
 
 bench: deps
 	$(MAKE) --no-print-directory all
@@ -46,4 +51,4 @@ plots: deps
 	docs/plots.sh $(BUILD)/sim/stepsim docs
 
 clean:
-	rm -rf $(BUILD) $(BUILD)-sanitize out
+	rm -rf $(BUILD) $(BUILD)-sanitize $(BUILD)-fuzz out

@@ -17,8 +17,8 @@
 
 /* A config in a file of its own, removed again. */
 static inline Model *read_bytes(const char *text, gsize length, GError **error) {
-  char path[] = "/tmp/stepsim-test-model-XXXXXX";
-  int fd = mkstemp(path);
+  g_autofree char *path = NULL;
+  int fd = g_file_open_tmp("stepsim-test-model-XXXXXX", &path, NULL);
   ck_assert_int_ge(fd, 0);
   close(fd);
   ck_assert(g_file_set_contents(path, text, (gssize)length, NULL));

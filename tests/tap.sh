@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # What scripts of checks share, to be sourced. Results go to standard output as TAP; `finish` ends the list.
 n=0
 

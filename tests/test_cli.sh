@@ -4,31 +4,12 @@
 # The table: exit status | words that must appear, parted by ; | arguments, as a shell reads them. A line with status 2
 # or with an error must print exactly one message, to standard error, and nothing to standard output.
 [ $# -eq 1 ] || { echo "usage: $0 STEPSIM" >&2; exit 2; }
-case $1 in /*) stepsim=$1 ;; *) stepsim=$PWD/$1 ;; esac
+. "$(dirname "$0")/tap.sh"
+stepsim=$(absolute "$1")
 data=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d) || exit 2
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 cd "$work" || exit 2
-n=0
-
-result() { # status of the check, name, what to show when it failed
-  n=$((n + 1))
-  if [ "$1" -eq 0 ]; then
-    echo "ok $n - $2"
-  else
-    echo "not ok $n - $2"
-    printf '%s\n' "$3" | head -c 2000 | sed 's/^/# /'
-  fi
-}
-
-has_words() { # words parted by ;, text
-  rest=$1
-  while [ -n "$rest" ]; do
-    word=${rest%%;*}
-    case $2 in *"$word"*) ;; *) return 1 ;; esac
-    case $rest in *\;*) rest=${rest#*;} ;; *) rest= ;; esac
-  done
-}
 
 check_line() { # status|words|arguments
   want=${1%%|*} words=${1#*|}
@@ -587,4 +568,4 @@ out_of_memory without rows_per_s threads groups" validate runs.csv --json
   cmp json.C json.POSIX && cmp json.C json.C.UTF-8 && cmp json.C json.de_DE.UTF-8
   result $? "numbers do not depend on the locale" ""
 }
-echo "1..$n"
+finish

@@ -55,7 +55,11 @@ ours() { # the processes that are left (the dead that nobody has waited for do n
   done
 }
 
-shared_before=$(ls /dev/shm)
+shared() { # memory that processes share; folders there are somebody's files
+  find /dev/shm -maxdepth 1 -type f | sort
+}
+
+shared_before=$(shared)
 
 launch -n 3 "$rank" --rank 1 --fail-after 20
 failed && says 'rank 1: 0F3: cublasLtMatmul: made up' && says 'rank [02]: stops: rank 1 failed: 0F3: .*this rank waits for' 2
@@ -111,6 +115,6 @@ check 'ranks end with their launcher' $?
 
 [ -z "$(ours)" ]
 check 'no process is left' $?
-[ "$shared_before" = "$(ls /dev/shm)" ]
+[ "$shared_before" = "$(shared)" ]
 check 'no shared memory is left' $?
 echo "1..$n"

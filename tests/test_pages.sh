@@ -6,17 +6,7 @@ measured=${STEPSIM_SHARED:-$docs/../../shared}/measured
 work=$(mktemp -d) || exit 99
 trap 'rm -rf "$work"' EXIT
 stepsim=$1
-n=0
-
-result() { # status, what is tested, lines that say more
-  n=$((n + 1))
-  if [ "$1" -eq 0 ]; then
-    echo "ok $n - $2"
-  else
-    echo "not ok $n - $2"
-    echo "$3" | sed 's/^/# /'
-  fi
-}
+. "$(dirname "$0")/tap.sh"
 
 print_page() {
   case $1 in
@@ -76,4 +66,4 @@ fi
 "$work/docs/validation.sh" "$stepsim" "$work/nowhere" >"$work/out" 2>"$work/err"
 [ $? -eq 2 ] && grep -q "cannot read $work/nowhere/measured.csv" "$work/err"
 result $? "a folder without published steps is refused" "$(cat "$work/err")"
-echo "1..$n"
+finish

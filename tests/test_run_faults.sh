@@ -69,7 +69,7 @@ launch_beside() { # ranks, options
   shift
   : >"$out"
   timeout -k 2 30 "$mpirun" -n "$ranks" "$name" run --model tinystories-15m --precision fp32 --seq-len 64 \
-    --global-batch 8 --steps 1000 "$@" >"$out" 2>&1 </dev/null &
+    --global-batch 8 --steps 100 "$@" >"$out" 2>&1 </dev/null &
   launcher=$!
   for _ in $(seq 150); do
     all_compute "$ranks" && break
@@ -161,7 +161,7 @@ check 'no process and no file is left' $?
 
 # Shared memory of our processes that nobody has open any more; others may run beside this test.
 left=
-for file in $(find /dev/shm -type f -newer "$name" 2>/dev/null); do
+for file in $(find /dev/shm -maxdepth 1 -type f -newer "$name" 2>/dev/null); do
   grep -qs "$file" /proc/[0-9]*/maps || left="$left $file"
 done
 [ -z "$left" ]

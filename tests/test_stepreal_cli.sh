@@ -5,31 +5,12 @@
 # The table: exit status | words that must appear, parted by ; | ranks | arguments. However many ranks there are, a
 # mistake is told by one of them, once, on standard error, and nothing goes to standard output.
 [ $# -eq 4 ] || { echo "usage: $0 MPIRUN STEPREAL STEPSIM DATA" >&2; exit 2; }
+. "$(dirname "$0")/tap.sh"
 mpirun=$1 stepreal=$2 stepsim=$3 data=$4
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 2
 export OPENBLAS_NUM_THREADS=1
-n=0
-
-result() { # status of the check, name, what to show when it failed
-  n=$((n + 1))
-  if [ "$1" -eq 0 ]; then
-    echo "ok $n - $2"
-  else
-    echo "not ok $n - $2"
-    printf '%s\n' "$3" | head -c 2000 | sed 's/^/# /'
-  fi
-}
-
-has_words() { # words parted by ;, text
-  rest=$1
-  while [ -n "$rest" ]; do
-    word=${rest%%;*}
-    case $2 in *"$word"*) ;; *) return 1 ;; esac
-    case $rest in *\;*) rest=${rest#*;} ;; *) rest= ;; esac
-  done
-}
 
 run() { # ranks, arguments
   ranks=$1
@@ -168,4 +149,4 @@ timeout 30 "$stepreal" run --model m.json --steps 2 --json >out 2>err </dev/null
 result $? "alone, without a launcher" "$(cat err out)"
 [ -z "$(find . -name '.stepsim-*')" ]
 result $? "no temporary file is left" "$(find . -name '.stepsim-*')"
-echo "1..$n"
+finish

@@ -332,6 +332,13 @@ static int run_all(Run *run, World *world, GError **error) {
   return ok && is_wrong ? 1 : 0;
 }
 
+static int run_in(Run *run, World *world, GError **error) {
+  world_set_stall_timeout(world, run->options.stall_timeout_s);
+  if (world_all(world, prepare(run, world, error)) && world_all(world, agrees_with_first(run, world, error)))
+    return run_all(run, world, error);
+  return 0;
+}
+
 int command_run(int argc, char **argv, GError **error) {
   Run run = {0};
   if (!parse_options(&run.options, argc, argv, error)) {
@@ -343,11 +350,15 @@ int command_run(int argc, char **argv, GError **error) {
     clear_run(&run);
     return 1;
   }
-  world_set_stall_timeout(world, run.options.stall_timeout_s);
-  int status = 0;
-  if (world_all(world, prepare(&run, world, error)) && world_all(world, agrees_with_first(&run, world, error)))
-    status = run_all(&run, world, error);
+  int status = run_in(&run, world, error);
   status = real_command_close(world, status, error);
+  clear_run(&run);
+  return status;
+}
+
+int command_run_again(World *world, int argc, char **argv, GError **error) {
+  Run run = {0};
+  const int status = parse_options(&run.options, argc, argv, error) ? run_in(&run, world, error) : 2;
   clear_run(&run);
   return status;
 }

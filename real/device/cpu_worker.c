@@ -19,6 +19,7 @@
  *     long; when the computing thread has nothing to do, it polls for POLL_SPIN_NS and then leaves it to the poller:
  *
  *         one core │ kernel │sweep│ kernel │sweep│ kernel …      sweep: of the other thread's streams
+ *   - Where there are more ranks than cores nobody goes on looking: what is waited for may need the core to come.
  *
  * Whoever sweeps holds the streams' lock: host tasks never run at the same time. */
 #include "cpu_worker.h"
@@ -32,13 +33,14 @@
 #endif
 
 enum {
-  POLL_SPIN_NS = 200000,        /* of looking without pause since something last moved */
-  POLL_IDLE_PAUSE_NS = 20000,   /* between polls after that, with no kernel running */
-  POLL_BUSY_PAUSE_NS = 2000000, /* beside kernels on the same core: for those that are longer */
-  LOOK_RECORD_NS = 20000,       /* between looks of the computing thread at the end of an op */
-  LOOK_KERNEL_NS = 200000,      /* and within one, whose time they are counted into */
-  POLL_MOVED_NS = 10000,        /* a sweep that took longer has moved data, though nothing has ended yet */
-  COPY_PIECE_BYTES = 1 << 20,   /* a sweep goes on to the other streams after so much: about 100 µs */
+  POLL_SPIN_NS = 200000,          /* of looking without pause since something last moved */
+  POLL_IDLE_PAUSE_NS = 20000,     /* between polls after that, with no kernel running */
+  POLL_CROWDED_PAUSE_NS = 100000, /* the same where other ranks wait for the core: a poll keeps them from it */
+  POLL_BUSY_PAUSE_NS = 2000000,   /* beside kernels on the same core: for those that are longer */
+  LOOK_RECORD_NS = 20000,         /* between looks of the computing thread at the end of an op */
+  LOOK_KERNEL_NS = 200000,        /* and within one, whose time they are counted into */
+  POLL_MOVED_NS = 10000,          /* a sweep that took longer has moved data, though nothing has ended yet */
+  COPY_PIECE_BYTES = 1 << 20,     /* a sweep goes on to the other streams after so much: about 100 µs */
   COMMANDS_PER_VISIT = 64,
 };
 
@@ -222,9 +224,11 @@ static gint64 pause_until_ns(const CpuWorker *worker, gint64 moved_ns) {
   gint64 now_ns = host_now_ns();
   if (worker == other && all->share_core && atomic_load(&compute->is_awake))
     return now_ns + POLL_BUSY_PAUSE_NS;
-  if (now_ns - moved_ns < POLL_SPIN_NS)
+  if (now_ns - moved_ns < (all->cores->is_crowded ? 0 : POLL_SPIN_NS))
     return 0;
-  return polls ? now_ns + POLL_IDLE_PAUSE_NS : G_MAXINT64;
+  if (!polls)
+    return G_MAXINT64;
+  return now_ns + (all->cores->is_crowded ? POLL_CROWDED_PAUSE_NS : POLL_IDLE_PAUSE_NS);
 }
 
 /* TRUE: someone rang. */

@@ -47,7 +47,9 @@ HostCores host_cores(int local_rank, int n_local) {
   if (all == NULL)
     return cores;
   cores.n_cores = CPU_COUNT_S(bytes, all);
-  cores.is_bound = cores.n_cores >= n_local && !launcher_has_bound(cores.n_cores);
+  const gboolean is_chosen = launcher_has_bound(cores.n_cores);
+  cores.is_bound = cores.n_cores >= n_local && !is_chosen;
+  cores.is_crowded = cores.n_cores < n_local && !is_chosen;
   int from = cores.is_bound ? (int)((gint64)cores.n_cores * local_rank / n_local) : 0;
   int to = cores.is_bound ? (int)((gint64)cores.n_cores * (local_rank + 1) / n_local) : cores.n_cores;
   cpu_set_t *share = g_malloc0(bytes);

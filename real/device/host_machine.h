@@ -4,10 +4,11 @@
 
 /* Which cores a rank's threads may use. */
 typedef struct {
-  int n_cores;       /* of this rank's share, or all it may use when it was not bound */
-  int first_core;    /* the machine's number of the first of them; −1 unknown */
-  gboolean is_bound; /* the share is this rank's own: threads are to be bound to it */
-  guint8 *mask;      /* cpu_set_t; NULL unless is_bound */
+  int n_cores;         /* of this rank's share, or all it may use when it was not bound */
+  int first_core;      /* the machine's number of the first of them; −1 unknown */
+  gboolean is_crowded; /* other ranks wait for the same cores: there are more of them */
+  gboolean is_bound;   /* the share is this rank's own: threads are to be bound to it */
+  guint8 *mask;        /* cpu_set_t; NULL unless is_bound */
   gsize mask_bytes;
 } HostCores;
 

@@ -383,7 +383,8 @@ gint32 flows_advance(Flows *flows, gint64 to_ticks) {
       happen(flows, event_queue_take(&flows->queue));
     } while (flows->queue.used & 1);
     flows->next_ticks = -1;
-    sort_ended(flows->ended + n_before, flows->n_ended - n_before);
+    if (flows->n_ended > n_before)
+      sort_ended(flows->ended + n_before, flows->n_ended - n_before);
   }
   flows->now_ticks = to_ticks;
   return flows->n_ended;

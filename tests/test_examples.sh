@@ -1,0 +1,56 @@
+#!/bin/sh
+# test_examples.sh STEPSIM: the examples at the end of every verb's --help run as they are written (TAP). Files they name
+# are there beforehand; what they write is looked for afterwards. Left out: what takes seconds or more ranks than a test
+# should (sweep, plan), which have tests of their own.
+[ $# -eq 1 ] || { echo "usage: $0 STEPSIM" >&2; exit 2; }
+. "$(dirname "$0")/tap.sh"
+stepsim=$(absolute "$1")
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 2
+mkdir bin
+ln -s "$stepsim" bin/stepsim
+printf '#!/bin/sh\ncat "%s/data/topology/switched-4.txt"\n' "$here" >bin/nvidia-smi
+chmod +x bin/nvidia-smi
+PATH=$work/bin:$PATH
+
+cp "$here/data/nccl-tests/all_reduce-8.log" all_reduce.log
+cp "$here/data/topology/hopper-4.xml" topo.xml
+head -n 6 "$here/../docs/plots-measured.csv" >measured.csv
+sed -n '1p; 2s/[^,]*$//p' "$here/../docs/plots-measured.csv" >out_of_memory.csv
+# of the Program that the example of compare predicts
+stepsim simulate --model gpt2 --cluster dgx-h100 --gpus 8 --tp 2 --pp 2 --global-batch 8 --trace measured.json >/dev/null
+
+examples() { # verb: a command a line
+  stepsim "$1" --help | awk '/^$/ { on = 0 } on { if (sub(/\\$/, "")) { printf "%s", $0; next } print } /^Examples?:$/ { on = 1 }'
+}
+
+written() { # command: the files its options say it writes
+  printf '%s\n' "$1" |
+    grep -oE -e '(--(timeline|trace|plot|csv|rows|svg|output) [^ ]+|>[a-z]+)' | sed 's/.*[ >]//'
+}
+
+check_example() { # command
+  eval "$1" >out 2>err </dev/null
+  status=$?
+  problem=
+  [ $status -eq 0 ] || problem="exit status $status;"
+  for file in $(written "$1"); do
+    [ -s "$file" ] || problem="$problem $file is not written;"
+  done
+  [ -s out ] || [ -n "$(written "$1")" ] || problem="$problem nothing is printed;"
+  [ -z "$problem" ]
+  result $? "$(echo "$1" | tr -s ' ')" "$problem $(cat err)"
+}
+
+for verb in simulate schedule memory collective compare validate topology explain plot; do
+  command -v gnuplot >/dev/null || [ $verb != plot ] || continue
+  examples $verb >"list-$verb"
+  [ -s "list-$verb" ]
+  result $? "$verb --help has an example" "none was found"
+  while read -r command; do
+    check_example "$command"
+  done <"list-$verb"
+done
+finish
