@@ -67,11 +67,21 @@ static void end_receive(Engine *engine, gint32 lane, const Task *send, gint64 en
   end_at(engine, partner_lane, partner->end_ns[send->match]);
 }
 
-static void end_flow(Engine *engine, gint32 lane, gint64 end_ns) {
+static G_NO_INLINE void note_early(const Engine *engine, gint32 lane, gint16 early_ticks) {
+  for (gint32 member = lane; member >= 0; member = engine->lanes[member].chain)
+    engine->simulation->early_ticks[engine->trace->first[rank_of(member)] + (gsize)engine->lanes[member].head] =
+        early_ticks;
+}
+
+static void end_flow(Engine *engine, const TransferEnd *ended) {
+  const gint32 lane = ended->lane;
+  const gint64 end_ns = ended->end_ns;
   gint32 rank = rank_of(lane), op = engine->lanes[lane].head;
   const Task *task = &engine->ranks[rank].tasks[op];
   for (gint32 member = lane; member >= 0; member = engine->lanes[member].chain)
     engine->ranks[rank_of(member)].end_ns[engine->lanes[member].head] = end_ns;
+  if (engine->simulation->early_ticks != NULL)
+    note_early(engine, lane, ended->early_ticks);
   if (engine->taxed != NULL)
     tax_members(engine, lane, add_ns(engine->begin_ns[lane], engine->timing->transfers[task->work].run_ns), end_ns);
   end_at(engine, lane, end_ns);
@@ -88,7 +98,7 @@ gboolean engine_advance_flows(Engine *engine) {
     gint32 n_ended;
     const TransferEnd *ended = contention_advance(engine->contention, &n_ended);
     for (gint32 i = 0; i < n_ended; i++)
-      end_flow(engine, ended[i].lane, ended[i].end_ns);
+      end_flow(engine, &ended[i]);
   }
   return TRUE;
 }
