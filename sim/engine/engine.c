@@ -1,6 +1,6 @@
 /* A lane is one stream of one rank: a queue of ops, the head of which is held, ready or busy.
  *
- *        examine ──► held     an op that must have ended has not: its lane will examine this one again
+ *        examine ──► held     an op that must have ended has not: when it has its lane will examine this one again
  *           │
  *           ├──────► ready    the others of its batch are not: the last of them starts all
  *           ▼
@@ -71,6 +71,15 @@ static inline gboolean is_contended(const Engine *engine, gint32 transfer) {
   return engine->contention != NULL && contention_takes(engine->contention, transfer);
 }
 
+/* A partner that has not started has no start: its lane, which is warm sooner than its record, knows as much. */
+static inline gint64 partner_start(const Engine *engine, gint32 rank, gint32 match) {
+  const Rank *partner = &engine->ranks[rank];
+  const Lane *lane = &engine->lanes[rank * LANES_PER_RANK + partner->tasks[match].stream];
+  if (lane->head >= 0 && (lane->head < match || (lane->head == match && lane->state < LANE_BUSY)))
+    return -1;
+  return partner->start_ns[match];
+}
+
 /* Rendezvous: both end together, a transfer after the later of them arrived. Eager: the data is on its way once the
  * send arrived, and the receive ends when both it and the data are there. Either way the time is that of the send. */
 static inline void start_transfer(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 ready_ns,
@@ -79,11 +88,11 @@ static inline void start_transfer(Engine *engine, gint32 lane, gint32 op, const 
   const Rank *own = &engine->ranks[rank_of(lane)], *partner = &engine->ranks[partner_rank];
   const OpTime *times = engine->timing->transfers;
   gboolean is_send = task->kind == OP_SEND, is_eager = task->flags & TASK_IS_EAGER;
-  gint64 partner_start_ns = partner->start_ns[match];
+  gint64 partner_start_ns = partner_start(engine, partner_rank, match);
   gint64 start_ns = MAX(ready_ns, add_ns(issue_ns, times[task->work].host_ns));
   own->start_ns[op] = start_ns;
   if (is_contended(engine, is_send ? task->work : partner->tasks[match].work)) {
-    engine_start_contended(engine, lane, op, task);
+    engine_start_contended(engine, lane, op, task, partner_start_ns);
     return;
   }
   if (partner_start_ns < 0 && !(is_eager && is_send))
@@ -202,33 +211,37 @@ static G_NO_INLINE void start_batch(Engine *engine, gint32 id, gint32 op) {
   } while (i != op);
 }
 
-/* −1, never, compares as latest. */
-static inline gboolean has_ended(const Engine *engine, const Rank *state, gint32 op) {
+/* Ops of a lane before its head have ended, those behind it have not; of the head only its record tells (−1, never,
+ * compares as latest). */
+static inline gboolean has_ended(const Engine *engine, const Rank *state, const Lane *lane, gint32 op) {
+  if (lane->head != op)
+    return lane->head < 0 || op < lane->head;
   return (guint64)state->end_ns[op] <= (guint64)engine->horizon_ns;
 }
 
-static G_NO_INLINE gint32 held_by_others(const Engine *engine, const Rank *state, gint32 op) {
-  const gint32 *after = state->list->ops[op].after;
+/* `lanes`: of the rank, as below. */
+static G_NO_INLINE gint32 held_by_others(const Engine *engine, const Rank *state, const Lane *lanes, gint32 op) {
+  const Op *ops = state->list->ops; /* there may be no task of what is past */
+  const gint32 *after = ops[op].after;
   for (int i = 1; i < OP_MAX_AFTER && after[i] >= 0; i++)
-    if (!has_ended(engine, state, after[i]))
+    if (!has_ended(engine, state, &lanes[ops[after[i]].stream], after[i]))
       return after[i];
   gint32 barrier = state->list->barrier != NULL ? state->list->barrier[op] : -1;
-  return barrier >= 0 && !has_ended(engine, state, barrier) ? barrier : -1;
+  return barrier >= 0 && !has_ended(engine, state, &lanes[STREAM_HOST], barrier) ? barrier : -1;
 }
 
-/* Stream of an op that must end before `op` starts; −1: none. */
-static inline int held_by(const Engine *engine, const Rank *state, gint32 op, const Task *task) {
-  if (task->after >= 0 && !has_ended(engine, state, task->after))
-    return task->after_stream;
+/* An op that must end before `op` starts; −1: none. */
+static inline gint32 held_by(const Engine *engine, const Rank *state, const Lane *lanes, gint32 op, const Task *task) {
+  if (task->after >= 0 && !has_ended(engine, state, &lanes[task->after_stream], task->after))
+    return task->after;
   if (!(task->flags & (TASK_AFTER_OTHERS | TASK_AFTER_HOST)))
     return -1;
-  gint32 holder = held_by_others(engine, state, op);
-  return holder < 0 ? -1 : state->tasks[holder].stream;
+  return held_by_others(engine, state, lanes, op);
 }
 
 gboolean engine_is_free(const Engine *engine, gint32 rank, gint32 op) {
   const Rank *state = &engine->ranks[rank];
-  return held_by(engine, state, op, &state->tasks[op]) < 0;
+  return held_by(engine, state, &engine->lanes[rank * LANES_PER_RANK], op, &state->tasks[op]) < 0;
 }
 
 static inline void examine(Engine *engine, gint32 id) {
@@ -238,9 +251,12 @@ static inline void examine(Engine *engine, gint32 id) {
     return;
   const Rank *state = &engine->ranks[rank_of(id)];
   const Task *task = &state->tasks[op];
-  int holder = held_by(engine, state, op, task);
+  Lane *lanes = &engine->lanes[id - id % LANES_PER_RANK];
+  gint32 holder = held_by(engine, state, lanes, op, task);
   if (holder >= 0) {
-    engine->lanes[id - id % LANES_PER_RANK + holder].holds |= 1u << task->stream;
+    Lane *holding = &lanes[holder == task->after ? task->after_stream : state->tasks[holder].stream];
+    holding->holds |= 1u << task->stream;
+    holding->awaited = MIN(holding->awaited, holder);
     return;
   }
   if (task->flags & TASK_IN_BATCH)
@@ -261,11 +277,15 @@ static void end(Engine *engine, gint32 id) {
     Lane *lane = &engine->lanes[id];
     const Rank *state = &engine->ranks[rank_of(id)];
     gint32 own = id % LANES_PER_RANK, first_lane = id - own, chain = lane->chain;
-    guint streams = lane->holds | 1u << own;
+    guint streams = 1u << own;
+    if (lane->head >= lane->awaited) { /* else all of them wait for later ones */
+      streams |= lane->holds;
+      lane->holds = 0;
+      lane->awaited = NOT_AWAITED;
+    }
     lane->last = lane->head;
     lane->head = state->tasks[lane->head].next;
     lane->chain = -1;
-    lane->holds = 0;
     lane->state = LANE_HELD;
     engine_examine_streams(engine, first_lane, streams);
     id = chain;
@@ -338,7 +358,7 @@ static void init_rank(Engine *engine, gint32 rank) {
       (Rank){list->tasks, &trace->start_ns[first], &trace->end_ns[first], &trace->issue_ns[first], list};
   for (int stream = 0; stream < LANES_PER_RANK; stream++)
     engine->lanes[rank * LANES_PER_RANK + stream] =
-        (Lane){.head = stream < N_STREAMS ? list->head[stream] : -1, .last = -1, .chain = -1};
+        (Lane){.head = stream < N_STREAMS ? list->head[stream] : -1, .last = -1, .chain = -1, .awaited = NOT_AWAITED};
 }
 
 /* Upper bound on the factor of any compute time. */
@@ -380,10 +400,10 @@ static void engine_init(Engine *engine, const Simulation *simulation, Trace *tra
 static void describe_head(const Engine *engine, gint32 lane, GString *text) {
   gint32 rank = rank_of(lane), op = engine->lanes[lane].head;
   const Rank *state = &engine->ranks[rank];
-  int holder = held_by(engine, state, op, &state->tasks[op]);
+  gint32 holder = held_by(engine, state, &engine->lanes[rank * LANES_PER_RANK], op, &state->tasks[op]);
   g_string_append_printf(text, "\n  rank %d, stream %s: op %d ", rank, stream_info(lane % LANES_PER_RANK)->name, op);
   if (holder >= 0)
-    g_string_append_printf(text, "waits for stream %s", stream_info(holder)->name);
+    g_string_append_printf(text, "waits for stream %s", stream_info(state->tasks[holder].stream)->name);
   else
     g_string_append(text, engine->lanes[lane].state == LANE_READY ? "waits for its batch" : "waits for its peers");
 }

@@ -28,7 +28,7 @@ static void find_heads(Engine *engine, gint32 rank, gint64 now_ns) {
     gint32 head = lanes[stream].head, last = lanes[stream].last;
     for (; head >= 0 && state->end_ns[head] >= 0 && state->end_ns[head] < now_ns; head = state->tasks[head].next)
       last = head;
-    lanes[stream] = (Lane){.head = head, .last = last, .chain = -1};
+    lanes[stream] = (Lane){.head = head, .last = last, .chain = -1, .awaited = NOT_AWAITED};
     for (gint32 i = head < 0 ? -1 : state->tasks[head].next; i >= 0 && state->start_ns[i] >= 0;
          i = state->tasks[i].next)
       forget(state, i);

@@ -104,11 +104,11 @@ gboolean engine_advance_flows(Engine *engine) {
 }
 
 /* As start_transfer, with an end that is not known yet. */
-void engine_start_contended(Engine *engine, gint32 lane, gint32 op, const Task *task) {
+void engine_start_contended(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 partner_start_ns) {
   gint32 partner_rank = rank_of(lane) + task->peer_offset, match = task->match;
   const Rank *own = &engine->ranks[rank_of(lane)], *partner = &engine->ranks[partner_rank];
   gboolean is_send = task->kind == OP_SEND, is_eager = task->flags & TASK_IS_EAGER;
-  gint64 start_ns = own->start_ns[op], partner_start_ns = partner->start_ns[match];
+  gint64 start_ns = own->start_ns[op];
   if (is_eager && !is_send) {
     if (partner->end_ns[match] < 0) /* the send will find this one */
       return;
