@@ -9,6 +9,12 @@ void op_editor_init(OpEditor *editor, OpList *list) {
   memset(editor->moved, 0xff, sizeof(gint32) * (list->n_ops + 1));
 }
 
+void op_editor_reserve(OpEditor *editor, guint n_ops) {
+  g_assert(editor->ops->len == 0);
+  g_array_unref(editor->ops);
+  editor->ops = g_array_sized_new(FALSE, FALSE, sizeof(Op), n_ops);
+}
+
 gint32 op_editor_add(OpEditor *editor, const Op *op) {
   g_array_append_vals(editor->ops, op, 1);
   return editor->ops->len - 1;

@@ -10,6 +10,8 @@ typedef struct {
 } OpEditor;
 
 void op_editor_init(OpEditor *editor, OpList *list);
+/* Room for so many, before any is added. */
+void op_editor_reserve(OpEditor *editor, guint n_ops);
 /* Append a new op; its `after` are indices into the new list. Returns its index. */
 gint32 op_editor_add(OpEditor *editor, const Op *op);
 /* The old op with its `after` turned into new indices; every one of them must have been copied. */

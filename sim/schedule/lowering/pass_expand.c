@@ -16,12 +16,20 @@ typedef struct {
   int axis; /* of a collective */
   int first_item, last_item;
   int waits_for; /* segment on the other stream; −1: where the piece begins */
+  gint32 entry;  /* its work or transfer in the target; −1 none yet */
 } Segment;
 
 typedef struct {
   Segment *segments;
   int n_segments;
 } SegmentList;
+
+/* Entries of the source's tables in the target's; −1: none yet. */
+typedef struct {
+  gint32 *works, *transfers;
+  gint32 *effects;       /* as they are */
+  gint32 *holds, *drops; /* the halves of effects that are cut in two */
+} Known;
 
 /* What the next op of a stream still has to wait for. */
 typedef struct {
@@ -34,6 +42,7 @@ typedef struct {
   const Workload *workload;
   Program *target;
   SegmentList lists[N_PIECES][N_PHASES];
+  Known known;
   OpEditor editor;
   gint32 *trailing[N_ITEM_AXES]; /* [old ops] collective that ends the op beside its last run; −1 none */
   gint32 first_of_op;            /* new index of the first op of the one being expanded */
@@ -64,7 +73,8 @@ static SegmentList segments_of(const WorkList *list) {
       Segment segment = {.is_collective = list->items[i].kind == ITEM_COLLECTIVE,
                          .axis = list->items[i].axis,
                          .first_item = i,
-                         .waits_for = list->items[i].after >= 0 ? segment_of[list->items[i].after] : -1};
+                         .waits_for = list->items[i].after >= 0 ? segment_of[list->items[i].after] : -1,
+                         .entry = -1};
       g_array_append_val(segments, segment);
     }
     g_array_index(segments, Segment, segments->len - 1).last_item = i;
@@ -212,33 +222,50 @@ static void begin_piece(Expander *expander, int axis) {
 
 /* One instance of a piece; each stream begins it when the others have ended the piece before. */
 static void expand_piece(Expander *expander, Op op, const Work *work, Piece piece) {
-  const SegmentList *list = &expander->lists[piece][work->phase];
+  SegmentList *list = &expander->lists[piece][work->phase];
   g_autofree gint32 *indices = g_new(gint32, list->n_segments + 1);
   join_all(expander);
   for (int axis = 0; axis < N_ITEM_AXES; axis++)
     begin_piece(expander, axis);
   for (int i = 0; i < list->n_segments; i++) {
-    const Segment *segment = &list->segments[i];
+    Segment *segment = &list->segments[i];
     gint32 waits_for = segment->waits_for >= 0 ? indices[segment->waits_for] : -1;
+    if (segment->entry < 0)
+      segment->entry =
+          segment->is_collective
+              ? item_transfer(expander, piece, &expander->workload->work[piece][work->phase], segment->first_item)
+              : run_work(expander, work, piece, segment);
+    op.work = segment->entry;
     if (segment->is_collective) {
-      op.work = item_transfer(expander, piece, &expander->workload->work[piece][work->phase], segment->first_item);
       indices[i] = emit_collective(expander, op, segment->axis, waits_for);
     } else {
-      op.work = run_work(expander, work, piece, segment);
       int axis = segment->waits_for >= 0 ? list->segments[segment->waits_for].axis : 0;
       indices[i] = emit_run(expander, op, axis, waits_for);
     }
   }
 }
 
+/* An effect of the source, or the half of it that is held (`held`) or dropped. */
+static gint32 half_effect(Expander *expander, gint32 effect, gboolean held) {
+  gint32 *known = held ? &expander->known.holds[effect] : &expander->known.drops[effect];
+  if (*known >= 0)
+    return *known;
+  Effect half = g_array_index(expander->source->effects, Effect, effect);
+  memset(held ? half.drop : half.hold, 0, sizeof half.hold);
+  return *known = program_effect(expander->target, &half);
+}
+
+static gint32 whole_effect(Expander *expander, gint32 effect) {
+  gint32 *known = &expander->known.effects[effect];
+  if (*known < 0)
+    *known = program_effect(expander->target, &g_array_index(expander->source->effects, Effect, effect));
+  return *known;
+}
+
 /* The whole op's memory: held from its first op, dropped after its last run. */
 static void move_effect(Expander *expander, gint32 effect, gint32 first, gint32 last) {
-  const Effect whole = g_array_index(expander->source->effects, Effect, effect);
-  Effect hold = whole, drop = whole;
-  for (int i = 0; i < N_MEMORY; i++)
-    hold.drop[i] = drop.hold[i] = 0;
-  gint32 hold_effect = program_effect(expander->target, first == last ? &whole : &hold);
-  gint32 drop_effect = program_effect(expander->target, first == last ? &whole : &drop);
+  gint32 hold_effect = first == last ? whole_effect(expander, effect) : half_effect(expander, effect, TRUE);
+  gint32 drop_effect = first == last ? hold_effect : half_effect(expander, effect, FALSE);
   g_array_index(expander->editor.ops, Op, first).effect = hold_effect;
   g_array_index(expander->editor.ops, Op, last).effect = drop_effect;
 }
@@ -279,11 +306,28 @@ static void expand_op(Expander *expander, int old_index) {
     expander->trailing[axis][old_index] = expander->last[axis] > expander->joined[axis] ? expander->last[axis] : -1;
 }
 
+static gint32 kept_work(Expander *expander, gint32 work) {
+  gint32 *known = &expander->known.works[work];
+  if (*known < 0)
+    *known = program_work(expander->target, &g_array_index(expander->source->works, Work, work));
+  return *known;
+}
+
+static gint32 kept_transfer(Expander *expander, gint32 index) {
+  gint32 *known = &expander->known.transfers[index];
+  if (*known >= 0)
+    return *known;
+  Transfer transfer = g_array_index(expander->source->transfers, Transfer, index);
+  if (transfer.group >= 0)
+    transfer.group = program_group(expander->target, &g_array_index(expander->source->groups, Group, transfer.group));
+  return *known = program_transfer(expander->target, &transfer);
+}
+
 /* An op that is not cut. */
 static void keep_op(Expander *expander, int old_index) {
   Op op = translate(expander, old_index);
   if (op.kind == OP_COMPUTE) {
-    op.work = program_work(expander->target, &g_array_index(expander->source->works, Work, op.work));
+    op.work = kept_work(expander, op.work);
     join_all(expander);
     for (int i = 0; i < OP_MAX_AFTER && op.after[i] >= 0; i++)
       pending_add(expander, &expander->compute, op.after[i]);
@@ -292,13 +336,34 @@ static void keep_op(Expander *expander, int old_index) {
     memcpy(expander->awaited, expander->joined, sizeof expander->joined);
     expander->last_compute = expander->editor.ops->len;
   } else if (op.kind != OP_HOST) {
-    Transfer transfer = g_array_index(expander->source->transfers, Transfer, op.work);
-    if (transfer.group >= 0)
-      transfer.group = program_group(expander->target, &g_array_index(expander->source->groups, Group, transfer.group));
-    op.work = program_transfer(expander->target, &transfer);
+    op.work = kept_transfer(expander, op.work);
   }
-  op.effect = program_effect(expander->target, &g_array_index(expander->source->effects, Effect, op.effect));
+  op.effect = whole_effect(expander, op.effect);
   op_editor_set_moved(&expander->editor, old_index, op_editor_add(&expander->editor, &op));
+}
+
+/* Whether it is cut. */
+static gboolean is_cut(const Expander *expander, const Op *op) {
+  return op->kind == OP_COMPUTE && g_array_index(expander->source->works, Work, op->work).phase != PHASE_OPTIMIZER;
+}
+
+static guint count_expanded(const Expander *expander, const OpList *source) {
+  guint n = 0;
+  for (int i = 0; i < source->n_ops; i++) {
+    const Op *op = &source->ops[i];
+    if (!is_cut(expander, op)) {
+      n++;
+      continue;
+    }
+    const Work *work = &g_array_index(expander->source->works, Work, op->work);
+    const int counts[N_PIECES] = {
+        [PIECE_EMBEDDING] = work->n_embedding, [PIECE_LAYER] = work->n_layers, [PIECE_HEAD] = work->n_head};
+    guint n_pieces = 0;
+    for (int piece = 0; piece < N_PIECES; piece++)
+      n_pieces += (guint)(counts[piece] * expander->lists[piece][work->phase].n_segments);
+    n += MAX(n_pieces, 1);
+  }
+  return n;
 }
 
 static void expand_rank(Expander *expander, int rank) {
@@ -307,6 +372,7 @@ static void expand_rank(Expander *expander, int rank) {
   *list = *source;
   list->ops = g_memdup2(source->ops, sizeof(Op) * source->n_ops);
   op_editor_init(&expander->editor, list);
+  op_editor_reserve(&expander->editor, count_expanded(expander, source) + 1);
   expander->last_compute = -1;
   expander->compute.n = 0;
   for (int axis = 0; axis < N_ITEM_AXES; axis++) {
@@ -316,8 +382,7 @@ static void expand_rank(Expander *expander, int rank) {
     expander->axes[axis].n = 0;
   }
   for (int i = 0; i < source->n_ops; i++) {
-    const Op *op = &source->ops[i];
-    if (op->kind == OP_COMPUTE && g_array_index(expander->source->works, Work, op->work).phase != PHASE_OPTIMIZER)
+    if (is_cut(expander, &source->ops[i]))
       expand_op(expander, i);
     else
       keep_op(expander, i);
@@ -325,6 +390,28 @@ static void expand_rank(Expander *expander, int rank) {
   op_editor_finish(&expander->editor);
   for (int axis = 0; axis < N_ITEM_AXES; axis++)
     g_free(expander->trailing[axis]);
+}
+
+static gint32 *none_known(const GArray *table) {
+  gint32 *known = g_new(gint32, table->len + 1);
+  memset(known, 0xff, sizeof *known * (table->len + 1));
+  return known;
+}
+
+static void known_init(Known *known, const Program *source) {
+  *known = (Known){.works = none_known(source->works),
+                   .transfers = none_known(source->transfers),
+                   .effects = none_known(source->effects),
+                   .holds = none_known(source->effects),
+                   .drops = none_known(source->effects)};
+}
+
+static void known_clear(Known *known) {
+  g_free(known->works);
+  g_free(known->transfers);
+  g_free(known->effects);
+  g_free(known->holds);
+  g_free(known->drops);
 }
 
 Program *program_expand(const Program *program, const Workload *workload) {
@@ -336,8 +423,10 @@ Program *program_expand(const Program *program, const Workload *workload) {
   for (int piece = 0; piece < N_PIECES; piece++)
     for (int phase = 0; phase < PHASE_OPTIMIZER; phase++)
       expander.lists[piece][phase] = segments_of(&workload->work[piece][phase]);
+  known_init(&expander.known, program);
   for (int rank = 0; rank < program->n_ranks; rank++)
     expand_rank(&expander, rank);
+  known_clear(&expander.known);
   for (int piece = 0; piece < N_PIECES; piece++)
     for (int phase = 0; phase < PHASE_OPTIMIZER; phase++)
       g_free(expander.lists[piece][phase].segments);
