@@ -15,9 +15,10 @@
  * host has yet to launch arrives at a time known when its stream is free, so launches need no events of their own.
  *
  * The horizon is now: what ends later waits in the queue. But nothing that ranks share is contested: a record follows
- * from other records, whatever the order in which they are made. So unfolded runs, where the state of all ranks
- * outgrows the cache, put the horizon at the end of time. Then every end is taken at once, last in first out: a rank,
- * with those it meets, is followed as far as it goes before the next is touched. Same records, five times as fast.
+ * from other records, whatever the order in which they are made. So runs that are the clock's from beginning to end put
+ * the horizon at the end of time. Then every end is taken at once, last in first out: a rank, with those it meets, is
+ * followed as far as it goes before the next is touched. Same records, five times as fast where the state of all ranks
+ * outgrows the cache.
  *
  * Where transfers of a rank may share its links (contention.h) their ends follow from one another. A transfer that all
  * its ranks are ready for is due: it begins now, or when the host will have issued it, and ends when its flow does.
@@ -193,7 +194,7 @@ static inline gint64 ready_time(const Engine *engine, const Rank *state, const L
 
 /* An op of a batch is ready: start all of them when the others are. */
 static G_NO_INLINE void start_batch(Engine *engine, gint32 id, gint32 op) {
-  Lane *lanes = &engine->lanes[id - id % LANES_PER_RANK];
+  Lane *lanes = &engine->lanes[first_lane_of(id)];
   const Rank *state = &engine->ranks[rank_of(id)];
   const gint32 *next_in_batch = state->list->next_in_batch;
   gint64 batch_ns = ready_time(engine, state, &engine->lanes[id]);
@@ -206,7 +207,7 @@ static G_NO_INLINE void start_batch(Engine *engine, gint32 id, gint32 op) {
   }
   gint32 i = op;
   do {
-    start(engine, id - id % LANES_PER_RANK + state->tasks[i].stream, i, &state->tasks[i], batch_ns);
+    start(engine, first_lane_of(id) + state->tasks[i].stream, i, &state->tasks[i], batch_ns);
     i = next_in_batch[i];
   } while (i != op);
 }
@@ -251,7 +252,7 @@ static inline void examine(Engine *engine, gint32 id) {
     return;
   const Rank *state = &engine->ranks[rank_of(id)];
   const Task *task = &state->tasks[op];
-  Lane *lanes = &engine->lanes[id - id % LANES_PER_RANK];
+  Lane *lanes = &engine->lanes[first_lane_of(id)];
   gint32 holder = held_by(engine, state, lanes, op, task);
   if (holder >= 0) {
     Lane *holding = &lanes[holder == task->after ? task->after_stream : state->tasks[holder].stream];
@@ -276,7 +277,7 @@ static void end(Engine *engine, gint32 id) {
   while (id >= 0) {
     Lane *lane = &engine->lanes[id];
     const Rank *state = &engine->ranks[rank_of(id)];
-    gint32 own = id % LANES_PER_RANK, first_lane = id - own, chain = lane->chain;
+    gint32 first_lane = first_lane_of(id), own = id - first_lane, chain = lane->chain;
     guint streams = 1u << own;
     if (lane->head >= lane->awaited) { /* else all of them wait for later ones */
       streams |= lane->holds;
@@ -369,9 +370,8 @@ static double slowest(const Simulation *simulation, const Trace *trace) {
   return factor * (1 + 3 * simulation->jitter);
 }
 
-static void engine_init(Engine *engine, const Simulation *simulation, Trace *trace, gint64 now_ns) {
+static void engine_init(Engine *engine, const Simulation *simulation, Trace *trace, gboolean in_order, gint64 now_ns) {
   Contention *contention = simulation->contended ? contention_new(trace, slowest(simulation, trace)) : NULL;
-  gboolean in_order = simulation->folded || simulation->transfer_tax > 0;
   *engine = (Engine){.simulation = simulation,
                      .timing = simulation->timing,
                      .trace = trace,
@@ -435,7 +435,7 @@ static void engine_clear(Engine *engine) {
 
 static void run_by_clock(const Simulation *simulation, Trace *trace, EngineStats *stats) {
   Engine engine;
-  engine_init(&engine, simulation, trace, 0);
+  engine_init(&engine, simulation, trace, simulation->transfer_tax > 0, 0);
   run_all(&engine);
   assert_all_ended(&engine);
   stats->n_events = engine.n_events;
@@ -458,7 +458,7 @@ static void run_following(const Simulation *simulation, Trace *trace, Follow *fo
     if (conflict_ns == G_MAXINT64)
       break;
     if (engine.trace == NULL)
-      engine_init(&engine, simulation, trace, conflict_ns);
+      engine_init(&engine, simulation, trace, TRUE, conflict_ns);
     engine_resume(&engine, conflict_ns);
     patience = n_made < SOON * trace->n_ranks ? MIN(4 * patience, MOST_PATIENCE) : LEAST_PATIENCE;
     engine.rest_after = engine.n_events + patience + (guint64)n_made / RECORDS_PER_EVENT;

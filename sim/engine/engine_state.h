@@ -56,6 +56,11 @@ static inline gint32 rank_of(gint32 lane) {
   return (guint32)lane / LANES_PER_RANK;
 }
 
+/* Of the same rank. */
+static inline gint32 first_lane_of(gint32 lane) {
+  return lane & ~(LANES_PER_RANK - 1);
+}
+
 static inline void end_at(Engine *engine, gint32 lane, gint64 end_ns) {
   if (end_ns <= engine->horizon_ns)
     engine->ended[engine->n_ended++] = lane;

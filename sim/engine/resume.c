@@ -92,7 +92,7 @@ static void restore_collective(Engine *engine, gint32 lane, gint32 op, const Tas
  * started. */
 static gboolean is_free(const Engine *engine, gint32 lane, gint64 now_ns) {
   const gint32 rank = rank_of(lane), head = engine->lanes[lane].head;
-  const Lane *lanes = &engine->lanes[lane - lane % LANES_PER_RANK];
+  const Lane *lanes = &engine->lanes[first_lane_of(lane)];
   const Rank *state = &engine->ranks[rank];
   if (!engine_is_free(engine, rank, head))
     return FALSE;

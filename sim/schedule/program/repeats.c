@@ -18,9 +18,12 @@ static gboolean is_shifted(gint32 a, gint32 b, gint32 by) {
 }
 
 static gboolean waits_alike(const Op *a, const Op *b, gint32 n_ops) {
-  for (int i = 0; i < OP_MAX_AFTER; i++)
+  for (int i = 0; i < OP_MAX_AFTER; i++) {
     if (!is_shifted(a->after[i], b->after[i], n_ops))
       return FALSE;
+    if (a->after[i] < 0)
+      break; /* they are packed first */
+  }
   return TRUE;
 }
 
