@@ -4,7 +4,8 @@
 
 void op_editor_init(OpEditor *editor, OpList *list) {
   editor->list = list;
-  editor->ops = g_array_sized_new(FALSE, FALSE, sizeof(Op), list->n_ops + list->n_ops / 2 + 8);
+  editor->n_room = (guint)(list->n_ops + list->n_ops / 2 + 8);
+  editor->ops = g_array_sized_new(FALSE, FALSE, sizeof(Op), editor->n_room);
   editor->moved = g_new(gint32, list->n_ops + 1);
   memset(editor->moved, 0xff, sizeof(gint32) * (list->n_ops + 1));
 }
@@ -12,12 +13,8 @@ void op_editor_init(OpEditor *editor, OpList *list) {
 void op_editor_reserve(OpEditor *editor, guint n_ops) {
   g_assert(editor->ops->len == 0);
   g_array_unref(editor->ops);
+  editor->n_room = n_ops;
   editor->ops = g_array_sized_new(FALSE, FALSE, sizeof(Op), n_ops);
-}
-
-gint32 op_editor_add(OpEditor *editor, const Op *op) {
-  g_array_append_vals(editor->ops, op, 1);
-  return editor->ops->len - 1;
 }
 
 Op op_editor_translate(const OpEditor *editor, int old_index) {
