@@ -179,9 +179,14 @@ static G_ALWAYS_INLINE inline void start(Engine *engine, gint32 lane, gint32 op,
 
 /* When the last of all that the head waits for on its rank ended. */
 static G_NO_INLINE gint64 latest_end(const Rank *state, const Lane *lane) {
+  const Task *task = &state->tasks[lane->head];
+  gint64 latest_ns = lane->last_end_ns;
+  if (task->after >= 0)
+    latest_ns = MAX(latest_ns, state->end_ns[task->after]);
+  if (!(task->flags & (TASK_AFTER_OTHERS | TASK_AFTER_HOST)))
+    return latest_ns;
   const gint32 *after = state->list->ops[lane->head].after;
-  gint64 latest_ns = lane->last < 0 ? 0 : state->end_ns[lane->last];
-  for (int i = 0; i < OP_MAX_AFTER && after[i] >= 0; i++)
+  for (int i = 1; i < OP_MAX_AFTER && after[i] >= 0; i++)
     latest_ns = MAX(latest_ns, state->end_ns[after[i]]);
   gint32 barrier = state->list->barrier != NULL ? state->list->barrier[lane->head] : -1;
   return barrier < 0 ? latest_ns : MAX(latest_ns, state->end_ns[barrier]);
@@ -284,7 +289,7 @@ static void end(Engine *engine, gint32 id) {
       lane->holds = 0;
       lane->awaited = NOT_AWAITED;
     }
-    lane->last = lane->head;
+    lane->last_end_ns = state->end_ns[lane->head];
     lane->head = state->tasks[lane->head].next;
     lane->chain = -1;
     lane->state = LANE_HELD;
@@ -359,7 +364,7 @@ static void init_rank(Engine *engine, gint32 rank) {
       (Rank){list->tasks, &trace->start_ns[first], &trace->end_ns[first], &trace->issue_ns[first], list};
   for (int stream = 0; stream < LANES_PER_RANK; stream++)
     engine->lanes[rank * LANES_PER_RANK + stream] =
-        (Lane){.head = stream < N_STREAMS ? list->head[stream] : -1, .last = -1, .chain = -1, .awaited = NOT_AWAITED};
+        (Lane){.head = stream < N_STREAMS ? list->head[stream] : -1, .chain = -1, .awaited = NOT_AWAITED};
 }
 
 /* Upper bound on the factor of any compute time. */

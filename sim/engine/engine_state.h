@@ -14,12 +14,12 @@ G_STATIC_ASSERT((int)N_STREAMS <= (int)LANES_PER_RANK);
 typedef enum { LANE_HELD, LANE_READY, LANE_BUSY, LANE_DUE } LaneState;
 
 typedef struct {
-  gint32 head;    /* op at the head; −1 when all have ended */
-  gint32 last;    /* op before the head; −1 none */
-  gint32 chain;   /* next lane whose op ends by the same event; −1 none */
-  gint32 awaited; /* earliest op of this lane that a head of `holds` waits for; NOT_AWAITED */
-  guint16 holds;  /* streams of this rank whose heads wait for an op of this lane */
-  guint8 state;   /* LaneState */
+  gint64 last_end_ns; /* of the op before the head; 0 none */
+  gint32 head;        /* op at the head; −1 when all have ended */
+  gint32 chain;       /* next lane whose op ends by the same event; −1 none */
+  gint32 awaited;     /* earliest op of this lane that a head of `holds` waits for; NOT_AWAITED */
+  guint16 holds;      /* streams of this rank whose heads wait for an op of this lane */
+  guint8 state;       /* LaneState */
 } Lane;
 
 enum { NOT_AWAITED = G_MAXINT32 };

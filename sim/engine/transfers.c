@@ -59,11 +59,14 @@ void engine_begin_flow_at(Engine *engine, gint32 lane, gint64 begin_ns) {
 static void end_receive(Engine *engine, gint32 lane, const Task *send, gint64 end_ns) {
   gint32 partner_rank = rank_of(lane) + send->peer_offset;
   const Rank *partner = &engine->ranks[partner_rank];
-  gint64 partner_start_ns = partner->start_ns[send->match];
-  if (partner_start_ns < 0)
-    return;
+  gint64 begin_ns = 0;
+  if (send->flags & TASK_IS_EAGER) { /* else it was there before the flow began */
+    begin_ns = partner->start_ns[send->match];
+    if (begin_ns < 0)
+      return;
+  }
   gint32 partner_lane = partner_rank * LANES_PER_RANK + partner->tasks[send->match].stream;
-  partner->end_ns[send->match] = MAX(end_ns, partner_start_ns);
+  partner->end_ns[send->match] = MAX(end_ns, begin_ns);
   end_at(engine, partner_lane, partner->end_ns[send->match]);
 }
 
