@@ -52,7 +52,7 @@ static double zero_buffers(const Workload *workload) {
 static double *caps_of(const Workload *workload, const Cluster *cluster) {
   const Plan *plan = workload->plan;
   const Placement *placement = workload->placement;
-  const double most = plan->memory_cap > 0 ? plan->memory_cap : cluster->gpu.hbm_bytes - cluster->gpu.reserved_bytes;
+  const double most = plan->memory_cap > 0 ? plan->memory_cap : gpu_room_bytes(&cluster->gpu);
   double *caps = g_new(double, placement->n_ranks);
   g_autofree double *transients = g_new0(double, placement->n_ranks);
   for (int rank = 0; rank < placement->n_ranks; rank++)

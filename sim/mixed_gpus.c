@@ -83,15 +83,19 @@ double mixed_gpus_peak_flops(const Workload *workload, const Cluster *cluster) {
   return cluster->gpu.peak_flops[number] + excess / workload->layout.n_ranks;
 }
 
-double mixed_gpus_room_bytes(const Workload *workload, const Cluster *cluster) {
-  double room_bytes = cluster->gpu.hbm_bytes - cluster->gpu.reserved_bytes;
+const Gpu *mixed_gpus_smallest(const Workload *workload, const Cluster *cluster) {
+  const Gpu *smallest = &cluster->gpu;
   g_autofree int *n_ranks = ranks_of_kinds(workload, cluster);
   for (guint i = 0; i < n_kinds(cluster); i++) {
     const GpuRange *range = kind_used(cluster, n_ranks, i);
-    if (range != NULL)
-      room_bytes = MIN(room_bytes, range->gpu.hbm_bytes - range->gpu.reserved_bytes);
+    if (range != NULL && gpu_room_bytes(&range->gpu) < gpu_room_bytes(smallest))
+      smallest = &range->gpu;
   }
-  return room_bytes;
+  return smallest;
+}
+
+double mixed_gpus_room_bytes(const Workload *workload, const Cluster *cluster) {
+  return gpu_room_bytes(mixed_gpus_smallest(workload, cluster));
 }
 
 char *mixed_gpus_names(const Workload *workload, const Cluster *cluster) {

@@ -12,7 +12,8 @@ gboolean mixed_gpus_is_uniform(const Workload *workload, const Cluster *cluster)
 void mixed_gpus_scale(const Workload *workload, const Cluster *cluster, double *speed);
 /* Mean over the plan's GPUs. */
 double mixed_gpus_peak_flops(const Workload *workload, const Cluster *cluster);
-/* The least that any kind among the plan's GPUs leaves to the model. */
+/* The kind among the plan's GPUs that leaves least to the model; borrowed from the cluster. And what it leaves. */
+const Gpu *mixed_gpus_smallest(const Workload *workload, const Cluster *cluster);
 double mixed_gpus_room_bytes(const Workload *workload, const Cluster *cluster);
 /* "h100-sxm5-80gb", or "h100-sxm5-80gb and a100-sxm4-80gb (nodes 16 to 31)". Owned by the caller. */
 char *mixed_gpus_names(const Workload *workload, const Cluster *cluster);

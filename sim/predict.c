@@ -9,6 +9,7 @@
 #include "passes.h"
 #include "plan_order.h"
 #include "timing_model.h"
+#include "transfer_tax.h"
 #include "units.h"
 
 /* A run keeps three int64 per recorded rank and op; beyond this it would take the machine down instead of answering.
@@ -26,7 +27,7 @@ gboolean predict_may_expand(const Workload *workload) {
 }
 
 gboolean predict_is_apart(const Workload *workload, const Cluster *cluster) {
-  return !workload->plan->fold || cluster->transfer_tax > 0 || workload->plan->cp > 1;
+  return !workload->plan->fold || transfer_tax_is_stated(cluster) || workload->plan->cp > 1;
 }
 
 static gboolean tp_contends(const Program *program, const Workload *workload, const Cluster *cluster) {
@@ -192,8 +193,7 @@ static void run(Prediction *prediction) {
                            .speed = speed,
                            .jitter = plan->jitter,
                            .seed = plan->seed,
-                           .contended = plan->contention,
-                           .transfer_tax = prediction->cluster->transfer_tax};
+                           .contended = plan->contention};
   gint64 before_us = g_get_monotonic_time();
   prediction->trace = engine_run(&simulation, &prediction->engine);
   prediction->wall_s = (g_get_monotonic_time() - before_us) * 1e-6;
@@ -262,7 +262,7 @@ enum { MOST_TRIES = 6 }; /* of making its order under a cap */
 
 /* Bytes a GPU may hold in all. */
 static double most_bytes(const Plan *plan, const Cluster *cluster) {
-  return plan->memory_cap > 0 ? plan->memory_cap : cluster->gpu.hbm_bytes - cluster->gpu.reserved_bytes;
+  return plan->memory_cap > 0 ? plan->memory_cap : gpu_room_bytes(&cluster->gpu);
 }
 
 static gboolean holds(const Prediction *prediction, double bytes) {

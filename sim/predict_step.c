@@ -11,6 +11,7 @@
 #include "passes.h"
 #include "steady.h"
 #include "timing_model.h"
+#include "transfer_tax.h"
 
 /* Micro-batches that repeat; 0: not in this plan. Groups of interleaved are of equal size where it divides m. */
 static gint64 group_of(const PlanOrder *choice, const Plan *plan) {
@@ -34,7 +35,7 @@ static gint64 fewest_of(gint64 group, const Plan *plan) {
 static gboolean is_folded_plainly(const Workload *workload, const Cluster *cluster) {
   const Plan *plan = workload->plan;
   return plan->fold && plan->jitter == 0 && (plan->slow_ranks == NULL || plan->slow_ranks->len == 0) &&
-         cluster->transfer_tax == 0 && mixed_gpus_is_uniform(workload, cluster);
+         !transfer_tax_is_stated(cluster) && mixed_gpus_is_uniform(workload, cluster);
 }
 
 static void fill_step(StepPrediction *step, const Workload *workload, const Cluster *cluster, gint64 step_ns,

@@ -8,19 +8,9 @@
 #include "order_run.h"
 #include "plan_order.h"
 
-#include "plan_cases.h"
+#include "case_clusters.h"
 
 enum { N_PROBLEMS = 60, N_PLANS = 60, MAX_GPUS = 64 };
-
-static Cluster *clusters[N_CASE_CLUSTERS];
-
-static void set_up(void) {
-  read_case_clusters(clusters);
-}
-
-static void tear_down(void) {
-  free_case_clusters(clusters);
-}
 
 typedef struct {
   OrderShape shape;

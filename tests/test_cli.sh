@@ -157,6 +157,8 @@ done <<'TABLE'
 1|gpus 8 is not a multiple of tp 8 × cp 2 × pp 1 = 16|simulate PLAN --cp 2
 1|seq-len 8190 is not a multiple of 2 × cp 4|simulate --model llama-3-8b --cluster dgx-h100 --cp 4 --seq-len 8190
 2|--cp-comm;"rnig";did you mean "ring"?|simulate PLAN --cp-comm rnig
+2|--norm-kernel;"fussed";did you mean "fused"?|simulate PLAN --norm-kernel fussed
+1|--overlap-grad on;megatron-deepspeed clash|simulate PLAN --framework megatron-deepspeed --overlap-grad on
 1|does not fit|simulate --model llama-3-70b --cluster dgx-h100
 1|forward passes: at most|simulate --model llama-3-8b --cluster dgx-h100 --gpus 8 --pp 8 --global-batch 1000000
 1|every rank apart;at most|simulate PLAN --global-batch 1000000 --fold off
@@ -311,6 +313,11 @@ done <<'TABLE'
 1|rank 4 is not in the rank map|collective --cluster dgx-h100 --rank-map line.map --ranks 0,4
 0|2 GPUs on 2 nodes|collective --cluster dgx-h100 --rank-map line.map --ranks 0..1 --bytes 1MiB
 0|ranks by map|simulate --model gpt2 --cluster dgx-h100 --rank-map line.map
+2|--rank-map: found an empty name|collective --cluster dgx-h100 --rank-map ''
+2|--rank-map: found an empty name|simulate --model gpt2 --cluster dgx-h100 --rank-map ''
+2|--root: rank 9 is none of the 9 that take part|collective --cluster dgx-h100 --op gather --gpus 9 --root 9
+2|--root: all_reduce has no root|collective --cluster dgx-h100 --root 0
+0|none       8      292.44|collective --cluster dgx-h100 --op gather --gpus 9 --root 8 --bytes 9MB
 2|--ranks: found nothing|collective --cluster dgx-h100 --ranks ''
 2|--ranks: rank 0 is listed twice|collective --cluster dgx-h100 --ranks 0,0
 2|--ranks;FIRST..LAST|collective --cluster dgx-h100 --ranks 7..0

@@ -187,6 +187,126 @@ START_TEST(channels_take_an_sm_each_and_fewer_for_little_data) {
 }
 END_TEST
 
+START_TEST(a_channel_carries_no_more_than_its_limit) {
+  Cluster cluster = switched_cluster();
+  OverNodes *most = cluster.collectives.by_architecture[ARCHITECTURE_HOPPER].channel_max;
+  most[CHANNEL_TREE] = (OverNodes){10e9, 5e9};
+  /* 8 NICs, 8 channels: 80 of 160 GB/s on two nodes, 40 on four. 9 + 2·7·4 us + 2·log2(N)·15 us + 2·400 MB / that */
+  assert_close(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 16, 1, 400 * MB, ALGORITHM_TREE).time_s, 95e-6 + 10000e-6);
+  assert_close(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 32, 1, 400 * MB, ALGORITHM_TREE).time_s, 125e-6 + 20000e-6);
+  /* inside a node there is no limit: 9 + 56 us + 800 MB / 200 GB/s */
+  assert_close(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 8, 1, 400 * MB, ALGORITHM_TREE).time_s, 65e-6 + 4000e-6);
+  /* NVLSTree: 8 channels of 20 GB/s, 2·15/16·400 MB over them, longer than what the switch and the NICs take */
+  most[CHANNEL_NVLS_TREE] = (OverNodes){20e9, 20e9};
+  assert_close(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 16, 1, 400 * MB, ALGORITHM_NVLS_TREE).time_s,
+               65e-6 + 4687.5e-6);
+  /* LL128 of a ring: 0.9 of the bus is 144 GB/s, 8 channels of 15 carry 120: 15/16·80 MB in 625 us */
+  cluster.collectives.bandwidth_share[ALGORITHM_RING][PROTOCOL_LL128] = 0.9;
+  cluster.collectives.bandwidth_share[ALGORITHM_RING][PROTOCOL_SIMPLE] = 1e-3;
+  most[CHANNEL_RING_LL128] = (OverNodes){15e9, 15e9};
+  assert_close(cost_of(&cluster, COLLECTIVE_ALL_GATHER, 16, 1, 80 * MB, ALGORITHM_RING).time_s, 625e-6);
+}
+END_TEST
+
+static int ring_channels(const Cluster *cluster, int n, int stride) {
+  const GroupShape shape = shape_of(cluster, n, stride);
+  return collective_ring_channels(cluster, &shape);
+}
+
+START_TEST(rings_over_nodes_have_a_channel_per_nic_or_two) {
+  Cluster cluster = switched_cluster();
+  ck_assert_int_eq(ring_channels(&cluster, 8, 1), 0);
+  ck_assert_int_eq(ring_channels(&cluster, 16, 1), 8); /* NICs of 25 GB/s: channels of 24, not halved */
+  ck_assert_int_eq(ring_channels(&cluster, 2, 8), 1);
+  cluster.nic_Bps = 50e9; /* channels of 48: up to four of them are halved */
+  ck_assert_int_eq(ring_channels(&cluster, 16, 1), 8);
+  ck_assert_int_eq(ring_channels(&cluster, 8, 2), 8);
+  ck_assert_int_eq(ring_channels(&cluster, 2, 8), 2);
+  /* each is there twice, on an SM of its own: 4 of a lone member's NIC, 16 of eight */
+  ck_assert_int_eq(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 2, 8, 64 * MiB, ALGORITHM_RING).sms, 4);
+  ck_assert_int_eq(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 16, 1, 64 * MiB, ALGORITHM_RING).sms, 16);
+  cluster.gpu.architecture = ARCHITECTURE_AMPERE; /* any number of them */
+  ck_assert_int_eq(ring_channels(&cluster, 16, 1), 16);
+  cluster.nics_per_node = 2;
+  cluster.node_egress_gpus = 4;
+  ck_assert_int_eq(ring_channels(&cluster, 16, 1), 4);
+}
+END_TEST
+
+START_TEST(steps_of_a_ring_over_nodes_are_posted_to_the_network) {
+  Cluster cluster = toy_cluster();
+  cluster.collectives.net_overhead_s[PROTOCOL_SIMPLE] = 5e-6;
+  cluster.collectives.lone_hop_s[PROTOCOL_SIMPLE] = 20e-6;
+  /* all-gather of nothing. 8 ranks of a node: 8 + 7·3 us. 16 on two: 14 steps inside cost 5 instead of 3, one 14.
+   * 4 nodes, one rank each: 3 steps of 20 */
+  assert_close(cost_of(&cluster, COLLECTIVE_ALL_GATHER, 8, 1, 0, -1).time_s, 29e-6);
+  assert_close(cost_of(&cluster, COLLECTIVE_ALL_GATHER, 16, 1, 0, -1).time_s, 8e-6 + 14 * 5e-6 + 14e-6);
+  assert_close(cost_of(&cluster, COLLECTIVE_ALL_GATHER, 4, 8, 0, -1).time_s, 68e-6);
+}
+END_TEST
+
+/* What the formulas of NCCL 2.30.7's tuning.cc give for all-reduces on the graphs that its search finds, worked out
+ * apart from this program: 8 A100 12 channels of 20 GB/s; 8 H100 12 of 30 and, for NVLS, 8 of 40 and 60; over nodes 8
+ * of 48 and, for NVLSTree, 8 of 40 and 48; one GPU a node 2 of 24. Largest size in KiB, of powers of two up to 1 GiB,
+ * for which each is chosen. The one other difference, Ring Simple for NVLSTree at 1 GiB on 4 nodes, is of 0.2 %. */
+START_TEST(the_choice_is_that_of_nccls_tuner_from_1_kib_to_1_gib) {
+  static const struct {
+    const char *cluster;
+    int nodes, members;
+    struct {
+      int last_kib;
+      Algorithm algorithm;
+      Protocol protocol;
+    } choices[4];
+  } cases[] = {
+      {"mosaic-a100-80g",
+       1,
+       8,
+       {{2048, ALGORITHM_RING, PROTOCOL_LL},
+        {16384, ALGORITHM_RING, PROTOCOL_LL128},
+        {1 << 20, ALGORITHM_RING, PROTOCOL_SIMPLE}}},
+      {"dgx-h100", 1, 8, {{1024, ALGORITHM_RING, PROTOCOL_LL}, {1 << 20, ALGORITHM_NVLS, PROTOCOL_SIMPLE}}},
+      {"dgx-h100",
+       2,
+       8,
+       {{128, ALGORITHM_TREE, PROTOCOL_LL},
+        {2048, ALGORITHM_TREE, PROTOCOL_LL128},
+        {1 << 20, ALGORITHM_NVLS_TREE, PROTOCOL_SIMPLE}}},
+      {"dgx-h100",
+       8,
+       8,
+       {{128, ALGORITHM_TREE, PROTOCOL_LL},
+        {8192, ALGORITHM_TREE, PROTOCOL_LL128},
+        {1 << 20, ALGORITHM_NVLS_TREE, PROTOCOL_SIMPLE}}},
+      {"dgx-h100",
+       64,
+       8,
+       {{128, ALGORITHM_TREE, PROTOCOL_LL},
+        {32768, ALGORITHM_TREE, PROTOCOL_LL128},
+        {1 << 20, ALGORITHM_NVLS_TREE, PROTOCOL_SIMPLE}}},
+      {"dgx-h100",
+       64,
+       1,
+       {{128, ALGORITHM_TREE, PROTOCOL_LL},
+        {131072, ALGORITHM_TREE, PROTOCOL_LL128},
+        {262144, ALGORITHM_RING, PROTOCOL_LL128},
+        {1 << 20, ALGORITHM_RING, PROTOCOL_SIMPLE}}},
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autoptr(Cluster) cluster = cluster_read(cases[i].cluster, NULL);
+    ck_assert_ptr_nonnull(cluster);
+    const int n = cases[i].nodes * cases[i].members, stride = 8 / cases[i].members;
+    for (int kib = 1, k = 0; kib <= 1 << 20; kib *= 2) {
+      k += kib > cases[i].choices[k].last_kib;
+      const CollectiveCost cost = cost_of(cluster, COLLECTIVE_ALL_REDUCE, n, stride, kib * KiB, -1);
+      if (cost.algorithm != cases[i].choices[k].algorithm || cost.protocol != cases[i].choices[k].protocol)
+        ck_abort_msg("%s, %d nodes of %d, %d KiB: %s %s", cases[i].cluster, cases[i].nodes, cases[i].members, kib,
+                     algorithm_names()[cost.algorithm], protocol_names()[cost.protocol]);
+    }
+  }
+}
+END_TEST
+
 /* What NCCL 2.28.9 chose for float all-reduces on H100 nodes with 8 NICs of 400 Gb/s, by its own log
  * (NCCL_DEBUG_SUBSYS=TUNING): one node 1 MiB Ring LL, from 9 MiB on NVLS; without NVLS, 9 to 27 MiB Ring LL128, from
  * 128 MiB on Ring Simple; two nodes 1 MiB Tree LL128, from 9 MiB on NVLSTree. */
@@ -319,6 +439,10 @@ int main(void) {
   tcase_add_test(tests, a_tree_reaches_less_of_its_bandwidth_by_size);
   tcase_add_test(tests, one_node_may_have_a_share_of_its_own);
   tcase_add_test(tests, channels_take_an_sm_each_and_fewer_for_little_data);
+  tcase_add_test(tests, a_channel_carries_no_more_than_its_limit);
+  tcase_add_test(tests, rings_over_nodes_have_a_channel_per_nic_or_two);
+  tcase_add_test(tests, steps_of_a_ring_over_nodes_are_posted_to_the_network);
+  tcase_add_test(tests, the_choice_is_that_of_nccls_tuner_from_1_kib_to_1_gib);
   tcase_add_test(tests, the_choice_is_that_of_nccl_on_h100);
   tcase_add_test(tests, versions_of_the_library_choose_differently);
   tcase_add_test(tests, more_bytes_never_take_less_time_on_shipped_machines);

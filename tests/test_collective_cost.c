@@ -270,6 +270,27 @@ START_TEST(rooted_operations_have_one_nic) {
 }
 END_TEST
 
+START_TEST(what_a_root_takes_in_is_what_is_not_on_its_node) {
+  Cluster cluster = toy_cluster();
+  /* ranks 0..9: 8 on the first node, 2 on the second; 100 MB are 10 of each. A root on the first takes in 2 messages
+   * over its NIC of 20 GB/s, one on the second 8 */
+  int gpus[10];
+  for (int i = 0; i < 10; i++)
+    gpus[i] = i;
+  GroupShape shape = layout_shape_of(&cluster, gpus, 10);
+  const double first_s = 8e-6 + 7 * 3e-6 + 2 * 14e-6 + 20 * MB / (20 * GB);
+  const double second_s = 8e-6 + 1 * 3e-6 + 8 * 14e-6 + 80 * MB / (20 * GB);
+  assert_close(collective_cost(&cluster, COLLECTIVE_GATHER, &shape, 100 * MB, -1).time_s, first_s);
+  assert_close(collective_cost(&cluster, COLLECTIVE_SCATTER, &shape, 100 * MB, -1).time_s, first_s);
+  const double broadcast_s = collective_cost(&cluster, COLLECTIVE_BROADCAST, &shape, 100 * MB, -1).time_s;
+  layout_set_root(&shape, &cluster, gpus, 10, 9);
+  assert_close(collective_cost(&cluster, COLLECTIVE_GATHER, &shape, 100 * MB, -1).time_s, second_s);
+  assert_close(collective_cost(&cluster, COLLECTIVE_SCATTER, &shape, 100 * MB, -1).time_s, second_s);
+  /* a broadcast is a ring through all */
+  ck_assert_double_eq(collective_cost(&cluster, COLLECTIVE_BROADCAST, &shape, 100 * MB, -1).time_s, broadcast_s);
+}
+END_TEST
+
 START_TEST(send_recv_moves_the_buffer_to_a_neighbour) {
   Cluster cluster = toy_cluster();
   assert_close(cost_of(&cluster, COLLECTIVE_SEND_RECV, 8, 1, 80 * MB, -1).time_s, 8e-6 + 3e-6 + 400e-6);
@@ -401,6 +422,7 @@ static Suite *collective_cost_suite(void) {
   tcase_add_test(cases, the_first_tier_thins_what_leaves_the_node_and_tiers_add_up);
   tcase_add_test(cases, all_to_all_is_bound_by_what_leaves_each_enclosure);
   tcase_add_test(cases, rooted_operations_have_one_nic);
+  tcase_add_test(cases, what_a_root_takes_in_is_what_is_not_on_its_node);
   tcase_add_test(cases, send_recv_moves_the_buffer_to_a_neighbour);
   tcase_add_test(cases, a_parameter_server_takes_in_and_answers_n_buffers);
   tcase_add_test(cases, a_send_goes_by_placement);

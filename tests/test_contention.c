@@ -116,7 +116,10 @@ START_TEST(a_kernel_is_taxed_while_a_slowed_transfer_lasts) {
   hand_finish(&loaded.hand);
   load(&loaded, 0, collective, NIC, 1000, 0);
   load(&loaded, 0, send, NIC, 1000, 0);
-  const Simulation taxed = {.folded = TRUE, .eager_bytes = -1, .transfer_tax = 0.5};
+  double taxes[] = {0.5, 0.5, 0.5};
+  ck_assert_int_le(loaded.hand.timing.n_transfers, 3);
+  loaded.hand.timing.taxes = taxes;
+  const Simulation taxed = {.folded = TRUE, .eager_bytes = -1};
   g_autoptr(Trace) trace = run(&loaded, &taxed);
   ASSERT_RECORD(trace, 0, send, 0, 120);       /* halves: 60 take 120 */
   ASSERT_RECORD(trace, 0, collective, 0, 160); /* and its other 40 */

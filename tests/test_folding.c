@@ -8,6 +8,7 @@
 #include <check.h>
 #include <stdlib.h>
 
+#include "link_use.h"
 #include "plan_cases.h"
 
 enum { BATCHES = 40, PLANS_PER_BATCH = 25, MAX_GPUS = 512 };
@@ -105,6 +106,17 @@ static void assert_same_metrics(const Case *drawn, const Prediction *folded, con
                           rank);
 }
 
+static void assert_same_links(const Case *drawn, const Prediction *folded, const Prediction *all) {
+  LinkUse one[TIMING_MAX_WAYS], each[TIMING_MAX_WAYS];
+  g_autofree char *text = case_text(drawn);
+  const gboolean is_known = link_use_of(folded->trace, folded->metrics, one);
+  ck_assert(link_use_of(all->trace, all->metrics, each) == is_known);
+  for (int way = 0; way < TIMING_MAX_WAYS && is_known; way++)
+    if (one[way].mean != each[way].mean || one[way].most != each[way].most || one[way].busiest != each[way].busiest)
+      ck_abort_msg("%s\nway %d: %g, %g on rank %d; folded %g, %g on rank %d", text, way, each[way].mean, each[way].most,
+                   each[way].busiest, one[way].mean, one[way].most, one[way].busiest);
+}
+
 static void assert_folding_is_exact(const Case *drawn) {
   g_autoptr(Plan) unfolded = plan_copy(drawn->plan);
   unfolded->fold = FALSE;
@@ -113,6 +125,7 @@ static void assert_folding_is_exact(const Case *drawn) {
   ck_assert_int_eq(folded->trace->n_ranks, drawn->plan->pp);
   ck_assert_int_eq(all->trace->n_ranks, drawn->plan->gpus);
   assert_same_metrics(drawn, folded, all);
+  assert_same_links(drawn, folded, all);
   assert_same_times(drawn, folded, all);
 }
 

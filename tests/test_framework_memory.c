@@ -29,12 +29,12 @@ static void assert_refused(const char *text, const char *message) {
 START_TEST(every_key_arrives) {
   FrameworkMemory memory =
       parse("recipe: megatron\nlogits: whole\nlogit_bytes: 20\nvocabulary_gradients: dense\nspare_gradients: kept\n"
-            "kernels: plain\nnorm_bytes: 6\ngathered: kept\nselective: products\n");
+            "kernels: plain\nnorm_bytes: 6\nfragmentation: 2 GB\ngathered: kept\nselective: products\n");
   ck_assert_str_eq(memory.recipe, "megatron");
   ck_assert(memory.logits == LOGITS_WHOLE && memory.vocabulary_gradients == VOCABULARY_GRADIENTS_DENSE);
   ck_assert(memory.spare_gradients == SPARE_GRADIENTS_KEPT && memory.kernels == FRAMEWORK_KERNELS_PLAIN);
   ck_assert(memory.gathered == GATHERED_KEPT && memory.selective == SELECTIVE_PRODUCTS);
-  ck_assert(memory.logit_bytes == 20 && memory.norm_bytes == 6);
+  ck_assert(memory.logit_bytes == 20 && memory.norm_bytes == 6 && memory.fragmentation_bytes == 2e9);
 }
 END_TEST
 
@@ -251,6 +251,15 @@ START_TEST(spare_gradients_are_buffers_of_every_rank_once) {
 }
 END_TEST
 
+START_TEST(fragmentation_is_lost_on_every_rank) {
+  g_autoptr(Cluster) cluster = read_cluster("selene");
+  const FrameworkMemory memory = {.fragmentation_bytes = 2e9}, none = {0};
+  g_autoptr(Prediction) bare = predict_under(cluster, none, 2), run = predict_under(cluster, memory, 2);
+  for (int rank = 0; rank < 2; rank++)
+    ck_assert_double_eq(run->memory->rank_peak[rank], bare->memory->rank_peak[rank] + 2e9);
+}
+END_TEST
+
 /* The embedding's gradient comes when the layers of its micro-batch have given back what they saved: on a first stage
  * with other micro-batches in flight, or alone, it must not be added to the peak at the start of a backward. Here one
  * layer of four saves less than the gradient takes, and four save more. */
@@ -285,6 +294,7 @@ int main(void) {
   tcase_add_test(cases, what_was_not_kept_is_made_again);
   tcase_add_test(cases, what_tp_has_scattered_is_not_made_again);
   tcase_add_test(cases, spare_gradients_are_buffers_of_every_rank_once);
+  tcase_add_test(cases, fragmentation_is_lost_on_every_rank);
   tcase_add_test(cases, the_embeddings_gradient_comes_after_the_layers_are_done);
   Suite *suite = suite_create("framework_memory");
   suite_add_tcase(suite, cases);

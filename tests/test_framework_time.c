@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "framework_cost.h"
+#include "kernel_cost.h"
 #include "plan_cases.h"
 #include "predict.h"
 
@@ -28,6 +29,10 @@ START_TEST(keys_fill_the_struct) {
                   "overlap_p2p: chunks\n"
                   "tensor_parallel: fused\n"
                   "tensor_parallel_hidden: 0.5\n"
+                  "data_parallel: alone\n"
+                  "gradients: whole\n"
+                  "gradient_sum_bytes: 4\n"
+                  "norm_rate: 0.75\n"
                   "rates:\n"
                   "  hopper: {products: 0.9, attention_forward: 0.3, attention_backward: 0.2}\n",
                   &time, NULL));
@@ -40,6 +45,8 @@ START_TEST(keys_fill_the_struct) {
   ck_assert_int_eq(time.sends, SENDS_SYNCHRONOUS);
   ck_assert_int_eq(time.overlap_p2p, P2P_CHUNKS);
   ck_assert_int_eq(time.tensor_parallel, TP_FUSED);
+  ck_assert(time.data_parallel == DP_ALONE && time.gradients == GRADIENTS_WHOLE);
+  ck_assert(time.gradient_sum_bytes == 4 && time.norm_rate == 0.75);
   ck_assert_double_eq(time.rates[ARCHITECTURE_HOPPER].attention_backward, 0.2);
   ck_assert_double_eq(time.rates[ARCHITECTURE_AMPERE].products, 0);
 }
@@ -56,6 +63,8 @@ START_TEST(bad_files_are_refused) {
       {"rates:\n  hoper: {products: 0.9}\n", "hopper"},
       {"rates:\n  hopper: {products: 1.9}\n", "products"},
       {"tensor_parallel_hidden: 0.5\n", "fused"},
+      {"norm_rate: 0.5\n", "plain"},
+      {"data_parallel: never\n", "alone"},
   };
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
     FrameworkTime time;
@@ -100,7 +109,8 @@ END_TEST
 START_TEST(rates_are_of_the_gpu_generation) {
   FrameworkTime time = {0};
   time.rates[ARCHITECTURE_HOPPER] = (FrameworkRates){0.5, 0.3, 0};
-  Gpu gpu = {.architecture = ARCHITECTURE_HOPPER, .under_load = 0.8, .attention_forward = 0.6, .attention_backward = 0.4};
+  Gpu gpu = {
+      .architecture = ARCHITECTURE_HOPPER, .under_load = 0.8, .attention_forward = 0.6, .attention_backward = 0.4};
   gpu.under_load_of[NUMBER_FP8] = 0.6;
   Gpu reached = framework_gpu(&time, &gpu);
   ck_assert_double_eq_tol(reached.under_load, 0.4, 1e-15);
@@ -110,6 +120,72 @@ START_TEST(rates_are_of_the_gpu_generation) {
   ck_assert_double_eq(reached.attention_backward, 0.4);
   gpu.architecture = ARCHITECTURE_AMPERE;
   ck_assert_double_eq(framework_gpu(&time, &gpu).under_load, 0.8);
+}
+END_TEST
+
+/* Bytes of the collectives of a kind that sum gradients. */
+static double reduced_bytes(const Prediction *prediction, Collective collective) {
+  const Program *program = prediction->program;
+  const OpList *list = &program->ranks[0];
+  double bytes = 0;
+  for (int i = 0; i < list->n_ops; i++) {
+    if (list->ops[i].action != ACTION_REDUCE_GRAD)
+      continue;
+    const Transfer *transfer = &g_array_index(program->transfers, Transfer, list->ops[i].work);
+    bytes += transfer->collective == collective ? transfer->bytes : 0;
+  }
+  return bytes;
+}
+
+/* P parameters under ZeRO-1 over 4: reduce-scatters of 2·P bytes as bf16+master holds gradients; whole and in fp32 they
+ * are all-reduces of 4·P, in fp16 of 2·P, and none runs beside the backward. */
+START_TEST(whole_gradients_are_all_reduced_as_wide_as_they_are_summed) {
+  const Framework sharded = {0},
+                  whole = {.time = {.data_parallel = DP_ALONE, .gradients = GRADIENTS_WHOLE, .gradient_sum_bytes = 4}};
+  const struct {
+    const Framework *framework;
+    Precision precision;
+    Collective collective;
+    double bytes;
+  } cases[] = {{&sharded, PRECISION_BF16, COLLECTIVE_REDUCE_SCATTER, 2},
+               {&whole, PRECISION_BF16, COLLECTIVE_ALL_REDUCE, 4},
+               {&whole, PRECISION_FP16, COLLECTIVE_ALL_REDUCE, 2}};
+  g_autoptr(Model) model = model_read("gpt2", NULL);
+  g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Plan) plan = plan_new();
+    plan->precision = cases[i].precision;
+    plan_set_framework(plan, "own", cases[i].framework);
+    plan->gpus = 4;
+    plan->zero = 1;
+    g_autoptr(Prediction) prediction = predict(model, cluster, plan, &error);
+    ck_assert_msg(prediction != NULL, "%s", error != NULL ? error->message : "");
+    const double parameters = (double)prediction->workload->stages[0].parameters;
+    for (Collective c = 0; c < N_COLLECTIVES; c++)
+      ck_assert_double_eq(reduced_bytes(prediction, c), c == cases[i].collective ? cases[i].bytes * parameters : 0);
+    ck_assert_int_eq(prediction->workload->plan->overlap_grad, cases[i].framework == &sharded);
+  }
+}
+END_TEST
+
+/* A norm is fused or not as the framework has it, or as the plan asks; bytes go by the rate. */
+START_TEST(a_plain_norm_goes_by_its_own_rate) {
+  Plan *plan = plan_new();
+  ck_assert(!plan_has_plain_norm(plan));
+  plan->time.kernels = FRAMEWORK_KERNELS_PLAIN;
+  ck_assert(plan_has_plain_norm(plan));
+  plan->norm_kernel = FRAMEWORK_KERNELS_FUSED;
+  ck_assert(!plan_has_plain_norm(plan));
+  plan_free(plan);
+  const FrameworkTime time = {.norm_rate = 0.5};
+  Gpu gpu = {.hbm_Bps = 1e12, .hbm_efficiency = 1, .under_load = 1};
+  const Gpu reached = framework_gpu(&time, &gpu);
+  const WorkItem norm = {.kind = ITEM_MEMORY, .bytes = 1e9, .is_plain = TRUE},
+                 other = {.kind = ITEM_MEMORY, .bytes = 1e9};
+  ck_assert_double_eq_tol(kernel_cost_s(&reached, &norm, NULL), 2e-3, 1e-12);
+  ck_assert_double_eq_tol(kernel_cost_s(&reached, &other, NULL), 1e-3, 1e-12);
+  ck_assert_double_eq_tol(kernel_cost_s(&gpu, &norm, NULL), 1e-3, 1e-12);
 }
 END_TEST
 
@@ -150,8 +226,8 @@ static int n_host_waits(const Program *program) {
   return n;
 }
 
-/* 1f1b over 2 stages, 4 micro-batches. Rank 0 exchanges ahead of F1 (sends F0) and of B0 … B3 (receives; all but the last
- * send as well); nothing comes or goes ahead of F0, F2 and F3. */
+/* 1f1b over 2 stages, 4 micro-batches. Rank 0 exchanges ahead of F1 (sends F0) and of B0 … B3 (receives; all but the
+ * last send as well); nothing comes or goes ahead of F0, F2 and F3. */
 START_TEST(synchronous_sends_have_the_host_wait_for_every_exchange) {
   g_autoptr(Model) model = model_read("gpt2", NULL);
   g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);
@@ -196,6 +272,8 @@ int main(void) {
   tcase_add_test(cases, rates_are_of_the_gpu_generation);
   tcase_add_test(cases, a_step_of_small_kernels_takes_the_hosts_time);
   tcase_add_test(cases, synchronous_sends_have_the_host_wait_for_every_exchange);
+  tcase_add_test(cases, whole_gradients_are_all_reduced_as_wide_as_they_are_summed);
+  tcase_add_test(cases, a_plain_norm_goes_by_its_own_rate);
   tcase_add_test(cases, interleaved_overlaps_its_sends_where_the_framework_does);
   Suite *suite = suite_create("framework_time");
   suite_add_tcase(suite, cases);

@@ -9,19 +9,9 @@
 #include <json-glib/json-glib.h>
 #include <string.h>
 
-#include "plan_cases.h"
+#include "case_clusters.h"
 
 enum { N_PLANS = 200, MAX_GPUS = 512 };
-
-static Cluster *clusters[N_CASE_CLUSTERS];
-
-static void set_up(void) {
-  read_case_clusters(clusters);
-}
-
-static void tear_down(void) {
-  free_case_clusters(clusters);
-}
 
 /* First word of each line of a data file → the rest. */
 static GHashTable *read_names(const char *file) {

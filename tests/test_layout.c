@@ -239,6 +239,15 @@ START_TEST(members_are_counted_in_the_spans_of_every_tier) {
   ck_assert_int_eq(shape.tiers[0].fewest, 1);
   ck_assert_int_eq(shape.tiers[1].n_spans, 2);
   ck_assert_int_eq(shape.tiers[1].fewest, 1);
+  /* the root is the first of them, or another */
+  ck_assert_int_eq(shape.root_per_domain, 1);
+  ck_assert_int_eq(shape.tiers[0].with_root, 3);
+  GroupShape other = shape;
+  layout_set_root(&other, &cluster, members, 6, 7);
+  ck_assert_int_eq(other.root_per_domain, 2); /* 4 and 7 */
+  layout_set_root(&other, &cluster, members, 6, 12);
+  ck_assert_int_eq(other.tiers[0].with_root, 2);
+  ck_assert_int_eq(other.tiers[1].with_root, 5);
   const GroupShape five = layout_shape_of(&cluster, members, 5);
   ck_assert_int_eq(five.tiers[0].fewest, 2);
   ck_assert_int_eq(five.tiers[1].n_spans, 1);

@@ -29,6 +29,11 @@ static LinkHealth *health_of(const Cluster *cluster, int n_gpus) {
   return health;
 }
 
+/* What so many GPUs, `gap` apart, keep of 8 NICs; gap 0: the worst such group. */
+static double kept(const LinkHealth *health, int members, int gap) {
+  return health->domain[(members - 1) * 8 + gap];
+}
+
 static void assert_share(double share, double expected) {
   ck_assert_double_eq_tol(share, expected, 1e-9);
 }
@@ -37,12 +42,49 @@ START_TEST(a_dead_nic_makes_two_gpus_share_one) {
   g_autoptr(Cluster) cluster = read_cluster("dgx-h100"); /* a NIC for each of 8 GPUs */
   add_fault(cluster, "node1/nic2", NULL, 0);
   g_autoptr(LinkHealth) health = health_of(cluster, 24);
-  /* GPUs 2 and 3 have half of NIC 3 each, six GPUs their own: of m members the slowest are these two */
+  /* GPUs 2 and 3 have half of NIC 3 each, six GPUs their own */
   assert_share(health->scale_up, 1);
-  assert_share(health->domain[0], 0.5);
-  assert_share(health->domain[1], 0.5);
-  assert_share(health->domain[2], 2.0 / 3);
-  assert_share(health->domain[7], 7.0 / 8);
+  assert_share(kept(health, 1, 0), 0.5);
+  assert_share(kept(health, 2, 1), 0.5); /* 2 and 3: one NIC of two */
+}
+END_TEST
+
+START_TEST(a_dead_nic_is_left_out_of_the_rings) {
+  g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
+  add_fault(cluster, "node1/nic2", NULL, 0);
+  g_autoptr(LinkHealth) health = health_of(cluster, 24);
+  /* GPUs 0 to 3 have NICs 0, 1 and 3 to themselves, all 8 have 7 */
+  assert_share(kept(health, 4, 1), 3.0 / 4);
+  assert_share(kept(health, 8, 1), 7.0 / 8);
+  assert_share(kept(health, 8, 0), 7.0 / 8);
+  /* GPUs 0, 2, 4 and 6 have four NICs, of which GPU 3, none of them, takes half of one: all parts wait for that one */
+  assert_share(kept(health, 4, 2), 1.0 / 2);
+  assert_share(kept(health, 4, 0), 1.0 / 2);
+}
+END_TEST
+
+START_TEST(a_slow_nic_is_waited_for_by_all_parts) {
+  g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
+  add_fault(cluster, "node1/nic2", NULL, 0.5);
+  g_autoptr(LinkHealth) health = health_of(cluster, 24);
+  /* an eighth of the buffer goes over each NIC, and takes twice as long over this one */
+  assert_share(kept(health, 1, 0), 0.5);
+  assert_share(kept(health, 2, 4), 0.5);
+  assert_share(kept(health, 8, 1), 0.5);
+  /* beside a dead one: seven NICs, at the rate of the slowest */
+  add_fault(cluster, "node1/nic6", NULL, 0);
+  g_autoptr(LinkHealth) both = health_of(cluster, 24);
+  assert_share(kept(both, 8, 1), 7 * 0.5 / 8);
+  assert_share(kept(both, 4, 1), 0.5); /* GPUs 0 to 3: four NICs; GPUs 4 to 7 keep 3/4 */
+}
+END_TEST
+
+START_TEST(gpus_that_share_nics_wait_for_the_slow_one) {
+  g_autoptr(Cluster) cluster = read_cluster("dgx-1-v100"); /* 4 NICs, two GPUs each, and a PCIe switch for these */
+  add_fault(cluster, "node0/nic1", NULL, 0.4);
+  g_autoptr(LinkHealth) slow = health_of(cluster, 16);
+  assert_share(kept(slow, 8, 1), 0.4);
+  assert_share(kept(slow, 2, 1), 0.4);
 }
 END_TEST
 
@@ -52,8 +94,9 @@ START_TEST(neighbours_that_are_dead_too_are_passed_over) {
   add_fault(cluster, "node0/nic3", NULL, 0);
   g_autoptr(LinkHealth) health = health_of(cluster, 16);
   /* GPUs 2, 3 and 4 have a third of NIC 4 each */
-  assert_share(health->domain[0], 1.0 / 3);
-  assert_share(health->domain[7], 6.0 / 8);
+  assert_share(kept(health, 1, 0), 1.0 / 3);
+  assert_share(kept(health, 8, 1), 6.0 / 8);
+  assert_share(kept(health, 2, 1), 1.0 / 3); /* 2 and 3 over the NIC of 4, which is another group's */
 }
 END_TEST
 
@@ -62,7 +105,7 @@ START_TEST(a_degraded_scale_up_link_is_the_slowest_of_its_ring) {
   add_fault(cluster, "node0/gpu1", "node0/nvswitch", 0.25);
   g_autoptr(LinkHealth) health = health_of(cluster, 16);
   assert_share(health->scale_up, 0.25);
-  assert_share(health->domain[0], 1);
+  assert_share(kept(health, 1, 0), 1);
 }
 END_TEST
 
@@ -71,7 +114,7 @@ START_TEST(an_uplink_is_worn_for_what_leaves_its_pod) {
   add_fault(cluster, "tier0.1", "tier1.0", 0.5);
   g_autoptr(LinkHealth) health = health_of(cluster, 3 * 3072);
   assert_share(health->tiers[1], 0.5);
-  assert_share(health->domain[0], 1);
+  assert_share(kept(health, 1, 0), 1);
   g_autoptr(LinkHealth) one_pod = health_of(cluster, 3072);
   assert_share(one_pod->tiers[1], 1);
 }
@@ -82,15 +125,15 @@ START_TEST(only_the_links_of_the_job_count) {
   add_fault(cluster, "node2/nic0", NULL, 0);
   add_fault(cluster, "node2/gpu5", "node2/nvswitch", 0.5);
   g_autoptr(LinkHealth) elsewhere = health_of(cluster, 16);
-  for (int m = 0; m < 8; m++)
-    ck_assert_double_eq(elsewhere->domain[m], 1); /* exactly */
+  for (int members = 1; members <= 8; members++)
+    ck_assert_double_eq(kept(elsewhere, members, 0), 1); /* exactly */
   ck_assert_double_eq(elsewhere->scale_up, 1);
   const int others[] = {4, 12, 20}; /* beside it on node 2: GPUs 0 and 1 share, 4 does not */
   g_autoptr(LinkHealth) beside = link_health_new(cluster, others, 3, NULL);
-  assert_share(beside->domain[0], 1);
+  assert_share(kept(beside, 1, 0), 1);
   const int it[] = {1, 9, 17};
   g_autoptr(LinkHealth) shares = link_health_new(cluster, it, 3, NULL);
-  assert_share(shares->domain[0], 0.5);
+  assert_share(kept(shares, 1, 0), 0.5);
 }
 END_TEST
 
@@ -119,6 +162,10 @@ START_TEST(boundaries_carry_what_is_left) {
   cluster->health = health_of(cluster, 16);
   assert_share(least_net_Bps(cluster, &two_nodes) / all_Bps, 7.0 / 8);
   assert_share(least_net_Bps(cluster, &one_each) / one_Bps, 0.5);
+  /* what all send to all is no ring: GPUs 5 and 6 send theirs through one NIC, and the rest wait */
+  Boundary boundaries[MAX_BOUNDARIES];
+  const int n = enclosures_find(cluster, &two_nodes, TRUE, boundaries);
+  assert_share(boundaries[n - 1].Bps / all_Bps, 0.5);
   /* a send over half of a NIC: latency as ever, twice the time on the wire */
   const double faulty_s = send_cost_s(cluster, 0, 8, 1e9);
   LinkHealth *health = g_steal_pointer(&cluster->health);
@@ -138,9 +185,9 @@ START_TEST(measured_times_are_those_of_sound_links) {
   MeasuredLinks measured = {.points = &point, .collectives = &curve, .n_collectives = 1};
   const double model_s = collective_cost(cluster, COLLECTIVE_ALL_REDUCE, &shape, 1e9, -1).time_s;
   cluster->health = g_new0(LinkHealth, 1);
-  cluster->health->domain = g_new(double, cluster->domain_gpus);
-  for (int m = 0; m < cluster->domain_gpus; m++)
-    cluster->health->domain[m] = 0.5;
+  cluster->health->domain = g_new(double, 8 * 8);
+  for (int i = 0; i < 8 * 8; i++)
+    cluster->health->domain[i] = 0.5;
   cluster->health->scale_up = 1;
   const double faulty_s = collective_cost(cluster, COLLECTIVE_ALL_REDUCE, &shape, 1e9, -1).time_s;
   cluster->measured = &measured;
@@ -180,6 +227,27 @@ START_TEST(a_step_waits_for_the_worn_link_unless_it_is_placed_elsewhere) {
 }
 END_TEST
 
+START_TEST(a_slow_nic_costs_a_step_more_than_a_dead_one) {
+  /* all 8 GPUs of both nodes in one ring: half of each NIC, or seven of eight */
+  gint64 ns[2][2]; /* slow, dead; apart, folded */
+  for (int dead = 0; dead < 2; dead++)
+    for (int fold = 0; fold < 2; fold++) {
+      g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
+      add_fault(cluster, "node1/nic4", NULL, dead ? 0 : 0.5);
+      Case drawn = {.model = llama, .cluster = cluster, .plan = plan_new()};
+      drawn.plan->dp = 16;
+      drawn.plan->seq_len = 512;
+      drawn.plan->fold = fold;
+      g_autoptr(Prediction) prediction = predict_case(&drawn);
+      ns[dead][fold] = prediction->metrics->step_ns;
+      case_clear(&drawn);
+    }
+  ck_assert_int_gt(ns[0][0], ns[1][0]);
+  ck_assert_int_eq(ns[0][0], ns[0][1]);
+  ck_assert_int_eq(ns[1][0], ns[1][1]);
+}
+END_TEST
+
 START_TEST(faults_never_shorten_a_step_and_those_of_other_nodes_leave_it) {
   Cluster *clusters[N_CASE_CLUSTERS];
   read_case_clusters(clusters);
@@ -211,6 +279,9 @@ int main(void) {
   TCase *tcase = tcase_create("link_health");
   tcase_set_timeout(tcase, 60);
   tcase_add_test(tcase, a_dead_nic_makes_two_gpus_share_one);
+  tcase_add_test(tcase, a_dead_nic_is_left_out_of_the_rings);
+  tcase_add_test(tcase, a_slow_nic_is_waited_for_by_all_parts);
+  tcase_add_test(tcase, gpus_that_share_nics_wait_for_the_slow_one);
   tcase_add_test(tcase, neighbours_that_are_dead_too_are_passed_over);
   tcase_add_test(tcase, a_degraded_scale_up_link_is_the_slowest_of_its_ring);
   tcase_add_test(tcase, an_uplink_is_worn_for_what_leaves_its_pod);
@@ -219,6 +290,7 @@ int main(void) {
   tcase_add_test(tcase, boundaries_carry_what_is_left);
   tcase_add_test(tcase, measured_times_are_those_of_sound_links);
   tcase_add_test(tcase, a_step_waits_for_the_worn_link_unless_it_is_placed_elsewhere);
+  tcase_add_test(tcase, a_slow_nic_costs_a_step_more_than_a_dead_one);
   tcase_add_test(tcase, faults_never_shorten_a_step_and_those_of_other_nodes_leave_it);
   Suite *suite = suite_create("link_health");
   suite_add_tcase(suite, tcase);

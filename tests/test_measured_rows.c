@@ -265,6 +265,25 @@ START_TEST(only_what_was_run_tells_runs_apart) {
 }
 END_TEST
 
+/* A column says how RMSNorm runs, or the kernels that the notes name; and the two are different runs. */
+START_TEST(a_row_may_say_that_its_norm_is_fused) {
+  static const char *const notes[] = {"from a page", "a page; kernel=flash_attention2 + RMS kernel; more",
+                                      "a page; kernel=flash_attention2", "RMS kernel"};
+  static const int expected[] = {-1, FRAMEWORK_KERNELS_FUSED, -1, -1};
+  g_autoptr(GString) text = g_string_new("notes,layers,hidden,heads,cluster,step_time_s\n");
+  for (gsize i = 0; i < G_N_ELEMENTS(notes); i++)
+    g_string_append_printf(text, "%s,2,64,4,selene,1\n", notes[i]);
+  g_autoptr(MeasuredRows) rows = rows_of(text->str);
+  for (gsize i = 0; i < G_N_ELEMENTS(notes); i++)
+    ck_assert_int_eq(nth_row(rows, (guint)i)->plan->norm_kernel, expected[i]);
+  g_autofree char *plain = measured_row_run(nth_row(rows, 0)), *fused = measured_row_run(nth_row(rows, 1));
+  ck_assert_str_ne(plain, fused);
+  g_autoptr(MeasuredRows) column =
+      rows_of("norm_kernel,layers,hidden,heads,cluster,step_time_s\nplain,2,64,4,selene,1\n");
+  ck_assert_int_eq(nth_row(column, 0)->plan->norm_kernel, FRAMEWORK_KERNELS_PLAIN);
+}
+END_TEST
+
 START_TEST(written_cells_are_read_back) {
   static const char *const odd[] = {"", "plain", "a,b", "\"", "\"\"x\"", "two\nlines", " blanks ", "é", "\r"};
   g_autoptr(GString) text = g_string_new(NULL);
@@ -308,6 +327,7 @@ int main(void) {
   tcase_add_test(cases, broken_bytes_never_crash);
   tcase_add_test(cases, what_is_not_modelled_is_kept_with_its_reason);
   tcase_add_test(cases, only_what_was_run_tells_runs_apart);
+  tcase_add_test(cases, a_row_may_say_that_its_norm_is_fused);
   tcase_add_test(cases, written_cells_are_read_back);
   Suite *suite = suite_create("measured_rows");
   suite_add_tcase(suite, cases);

@@ -1,5 +1,5 @@
-/* What a cluster file says of a node's inside, of leaves, other GPUs and faults: taken as written, or refused with the
- * line, what was found and what was expected. */
+/* What a cluster file says of a node's inside, of leaves, other GPUs, faults and the tax on transfers: taken as
+ * written, or refused with the line, what was found and what was expected. */
 #include "error.h" /* ahead of Check, which has a macro fail() */
 
 #include "topology_fixture.h"
@@ -98,6 +98,52 @@ START_TEST(each_mistake_is_refused_where_it_stands) {
 }
 END_TEST
 
+/* NULL with the error set. Owned by the caller. */
+static Cluster *taxed(const char *value, GError **error) {
+  g_autofree char *text = g_strdup_printf(HEAD "transfer_tax: %s\nnode:\n  gpus: 4\n" NVSWITCH NICS, value);
+  return cluster_parse("t.yaml", text, error);
+}
+
+static TransferTax tax_of(const char *value) {
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Cluster) cluster = taxed(value, &error);
+  ck_assert_msg(cluster != NULL, "%s", error != NULL ? error->message : "?");
+  return cluster->transfer_tax;
+}
+
+START_TEST(a_tax_on_transfers_is_said_in_three_ways) {
+  const TransferTax any = tax_of("0.2"), by_kind = tax_of("{nvlink: 0.15, net: 0.02}"), channels = tax_of("channels");
+  for (int link = 0; link < N_LINKS; link++) {
+    ck_assert_double_eq(any.of_link[link], 0.2);
+    ck_assert_double_eq(channels.of_link[link], 0);
+  }
+  ck_assert_double_eq(by_kind.of_link[LINK_NVLINK], 0.15);
+  ck_assert_double_eq(by_kind.of_link[LINK_PCIE], 0); /* left out: free */
+  ck_assert_double_eq(by_kind.of_link[LINK_NET], 0.02);
+  ck_assert(channels.by_channels && !any.by_channels && !by_kind.by_channels);
+}
+END_TEST
+
+START_TEST(other_taxes_are_refused) {
+  static const struct {
+    const char *value, *expected;
+  } taxes[] = {{"much", "found \"much\", expected a number from 0 to 10, numbers by kind of link"},
+               {"11", "found \"11\", expected a number from 0 to 10"},
+               {"nan", "found \"nan\""},
+               {"0.2 s", "found \"0.2 s\""},
+               {"[0.2]", "found a list"},
+               {"{nvlnk: 0.2}", "did you mean \"nvlink\"?"},
+               {"{net: -1}", "found \"-1\""}};
+  for (gsize i = 0; i < G_N_ELEMENTS(taxes); i++) {
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Cluster) cluster = taxed(taxes[i].value, &error);
+    ck_assert_msg(cluster == NULL, "%s is accepted", taxes[i].value);
+    ck_assert_msg(g_str_has_prefix(error->message, "t.yaml:5: "), "%s", error->message);
+    ck_assert_msg(strstr(error->message, taxes[i].expected) != NULL, "%s", error->message);
+  }
+}
+END_TEST
+
 START_TEST(gpus_spread_over_nics_in_order) {
   static const struct {
     int n_gpus, n_nics, n_rails;
@@ -137,6 +183,8 @@ int main(void) {
   TCase *cases = tcase_create("node_keys");
   tcase_add_test(cases, every_key_lands_in_its_field);
   tcase_add_test(cases, each_mistake_is_refused_where_it_stands);
+  tcase_add_test(cases, a_tax_on_transfers_is_said_in_three_ways);
+  tcase_add_test(cases, other_taxes_are_refused);
   tcase_add_test(cases, gpus_spread_over_nics_in_order);
   tcase_add_test(cases, faults_are_refused_by_costs_and_other_gpus_are_counted);
   Suite *suite = suite_create("node_keys");

@@ -1,9 +1,9 @@
 /* Orders that say themselves where to communicate, and pairs that run as one: what the passes make of them. */
+#include "case_clusters.h"
 #include "error.h"
 #include "order_cases.h"
 #include "order_run.h"
 #include "passes.h"
-#include "plan_cases.h"
 #include "plan_order.h"
 #include "program_csv.h"
 #include "program_text.h"
@@ -130,16 +130,6 @@ START_TEST(transfers_stand_where_the_order_puts_them) {
   ck_assert(waits_for(&list->ops[6], 4) && waits_for(&list->ops[7], 5));
 }
 END_TEST
-
-static Cluster *clusters[N_CASE_CLUSTERS];
-
-static void set_up(void) {
-  read_case_clusters(clusters);
-}
-
-static void tear_down(void) {
-  free_case_clusters(clusters);
-}
 
 /* What a rank's ops hold and do not drop, and hold in all. */
 static void sum_effects(const Program *program, int rank, double left[N_MEMORY], double held[N_MEMORY]) {

@@ -6,9 +6,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "case_clusters.h"
 #include "order_run.h"
 #include "passes.h"
-#include "plan_cases.h"
 #include "verify.h"
 
 /* --- examples --- */
@@ -98,16 +98,6 @@ END_TEST
 /* --- properties --- */
 
 enum { N_PLANS = 200, MAX_GPUS = 64 };
-
-static Cluster *clusters[N_CASE_CLUSTERS];
-
-static void set_up(void) {
-  read_case_clusters(clusters);
-}
-
-static void tear_down(void) {
-  free_case_clusters(clusters);
-}
 
 static double relative_difference(double a, double b) {
   return fabs(a - b) / MAX(MAX(fabs(a), fabs(b)), 1e-300);

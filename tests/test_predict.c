@@ -6,21 +6,11 @@
 #include <math.h>
 #include <string.h>
 
+#include "case_clusters.h"
 #include "chrome_trace.h"
-#include "plan_cases.h"
 #include "program_text.h"
 
 enum { N_PLANS = 200, MAX_GPUS = 64 };
-
-static Cluster *clusters[N_CASE_CLUSTERS];
-
-static void set_up(void) {
-  read_case_clusters(clusters);
-}
-
-static void tear_down(void) {
-  free_case_clusters(clusters);
-}
 
 /* --- breakdown --- */
 

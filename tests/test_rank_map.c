@@ -39,9 +39,11 @@ START_TEST(all_three_forms_say_the_same) {
   /* node 2 whole, then GPUs 1 and 3 of node 0: 8 9 10 11 1 3 */
   const int gpus[] = {8, 9, 10, 11, 1, 3};
   assert_map("8..11,1,3\n", gpus, 6);
+  assert_map(" 8 .. 11 , 1,\t3 \n", gpus, 6);
   assert_map("# by hand\n\nrank,node,gpu\n4,node0,1\n0,node2,gpu0\n1,2,1\r\n2,2,2\n3,2,3 # last of node 2\n5,0,3\n",
              gpus, 6);
   assert_map("node2\nnode0 gpus=1,3\n", gpus, 6);
+  assert_map("node2\nnode0 gpus=1, 3\n", gpus, 6);
   assert_map("node2 slots=3\nnode2:1\nnode0 gpus=1,3\n", gpus, 6);
 }
 END_TEST
@@ -73,6 +75,7 @@ static const struct {
     {"0,1,1\n", ":1: GPU 1 of node 0 for rank 2 holds rank 1 already (line 1)"},
     {"0,64\n", ":1: found \"64\", expected a GPU from 0 to 63"},
     {"0,x\n", ":1: found \"x\""},
+    {"0 1 2\n", ":1: found \"0 1 2\", expected a GPU from 0 to 63; commas go between GPUs"},
     {"0,1\n2,3\n", ":2: a second line of GPUs"},
     {"host0 slots=4\n", ":1: found \"host0\", expected node 0 to 15"},
     {"node0 slots=0\n", ":1: found \"slots=0\" after node0, expected slots=4, :4 or gpus="},

@@ -1,6 +1,5 @@
-/* Sweeps: rows are what predict() says, whoever tries them and in whatever order; what is not run does not fit; what a
- * store refuses. */
-#include "sweep_report.h"
+/* Sweeps: rows are what predict() says, whoever tries them and in whatever order; what is not run does not fit. */
+#include "sweep_fixture.h"
 
 #include "json_report.h"
 #include "memory_bound.h"
@@ -8,82 +7,8 @@
 #include "predict.h"
 #include "sample.h"
 #include "step_of_prediction.h"
-#include "sweep_talk.h"
 
-#include "error.h" /* ahead of Check, which has a macro fail() */
-#include <check.h>
-#include <glib/gstdio.h>
 #include <json-glib/json-glib.h>
-#include <string.h>
-#include <unistd.h>
-
-/* --- setups --- */
-
-/* 2·3·2·2·2·4 = 192 configurations, of which some are impossible (pp 3 on 8 GPUs) and, with the batches of a large
- * model, some do not fit. */
-static const char mixed_space[] = "model=llama-3-8b\ncluster=dgx-h100\ngpus=8\ntp=1,2\npp=1,2,3\nschedule=1f1b,zb-v\n"
-                                  "micro-batch=1,4\nglobal-batch=32\nseq-len=2048\nzero=0..3\nrecompute=none,full\n";
-
-static SweepSetup setup_of(const char *space) {
-  SweepSetup setup = {.space = space_new(), .price = 2, .prune = TRUE};
-  g_autoptr(GError) error = NULL;
-  gboolean ok = space_set_text(setup.space, space, &error) && space_finish(setup.space, &error);
-  ck_assert_msg(ok, "%s", error == NULL ? "no message" : error->message);
-  return setup;
-}
-
-static char *temporary_name(const char *suffix) {
-  g_autofree char *pattern = g_strconcat("stepsim-sweep-XXXXXX", suffix, NULL), *path = NULL;
-  int fd = g_file_open_tmp(pattern, &path, NULL);
-  ck_assert_int_ge(fd, 0);
-  close(fd);
-  g_unlink(path);
-  return g_steal_pointer(&path);
-}
-
-static ResultStore *begun_store(const char *file, const SweepTable *table, const SweepSetup *setup) {
-  g_autoptr(GError) error = NULL;
-  ResultStore *store = result_store_open(file, table, &error);
-  ck_assert_msg(store != NULL, "%s", error == NULL ? "no message" : error->message);
-  g_autoptr(GArray) facts = sweep_facts(setup, &error);
-  ck_assert(facts != NULL);
-  ck_assert(result_store_has_run(store) || result_store_begin(store, facts, &error));
-  return store;
-}
-
-static SweepReport report_of(ResultStore *store, const SweepTable *table, const SweepSetup *setup,
-                             const SweepProgress *progress) {
-  return (SweepReport){.store = store, .table = table, .space = setup->space, .n_top = 5, .progress = progress};
-}
-
-/* All rows as text. Owned by the caller. */
-static char *csv_of(ResultStore *store, const SweepTable *table, const SweepSetup *setup) {
-  const SweepProgress progress = {0};
-  const SweepReport report = report_of(store, table, setup, &progress);
-  g_autofree char *file = temporary_name(".csv");
-  char *text = NULL;
-  ck_assert(sweep_report_csv(&report, file, NULL));
-  ck_assert(g_file_get_contents(file, &text, NULL, NULL));
-  g_unlink(file);
-  return text;
-}
-
-/* sweep_run(), without signals. */
-static gboolean run_sweep(const SweepSetup *setup, const SweepTable *table, ResultStore *store, SweepProgress *progress,
-                          GError **error) {
-  Interrupt none = {.fd = -1};
-  return sweep_run(setup, table, store, 2, NULL, &none, progress, error);
-}
-
-static char *swept(const SweepSetup *setup, int n_threads, SweepProgress *progress) {
-  g_autoptr(SweepTable) table = sweep_table_new();
-  g_autoptr(ResultStore) store = begun_store(NULL, table, setup);
-  g_autoptr(GError) error = NULL;
-  Interrupt none = {.fd = -1};
-  ck_assert_msg(sweep_run(setup, table, store, n_threads, NULL, &none, progress, &error), "%s",
-                error == NULL ? "no message" : error->message);
-  return csv_of(store, table, setup);
-}
 
 /* --- rows --- */
 
@@ -451,174 +376,6 @@ START_TEST(the_json_is_one_object_whose_counts_add_up) {
 }
 END_TEST
 
-/* --- stores --- */
-
-static void drop_store(char *file) {
-  const char *const suffixes[] = {"", "-wal", "-shm"};
-  for (gsize i = 0; i < G_N_ELEMENTS(suffixes); i++) {
-    g_autofree char *path = g_strconcat(file, suffixes[i], NULL);
-    g_unlink(path);
-  }
-  g_free(file);
-}
-
-START_TEST(a_resumed_sweep_repeats_nothing_and_ends_like_an_undisturbed_one) {
-  g_auto(SweepSetup) setup = setup_of(mixed_space);
-  g_autoptr(SweepTable) table = sweep_table_new();
-  SweepProgress progress;
-  g_autofree char *whole = swept(&setup, 2, &progress);
-  char *file = temporary_name(".db");
-  { /* a third of the rows, here and there, and some that were never committed */
-    g_autoptr(ResultStore) store = begun_store(file, table, &setup);
-    const SweepProblem problem = sweep_problem(&setup, table);
-    g_autoptr(SweepWorker) worker = sweep_worker_new(&problem);
-    for (gint64 index = 0; index < 192; index += index < 150 ? 3 : 1) {
-      SweepRow row;
-      sweep_worker_try(worker, index, &row);
-      ck_assert(result_store_add(store, &row, NULL));
-      sweep_row_clear(&row, table);
-      if (index < 150)
-        ck_assert(result_store_commit(store, NULL));
-    }
-  }
-  g_autoptr(ResultStore) store = begun_store(file, table, &setup);
-  ck_assert(run_sweep(&setup, table, store, &progress, NULL));
-  ck_assert_int_eq(progress.n_before, 50); /* 0, 3 … 147 */
-  ck_assert_int_eq(sweep_progress_n_now(&progress), 142);
-  g_autofree char *resumed = csv_of(store, table, &setup);
-  ck_assert(strcmp(whole, resumed) == 0);
-  drop_store(file);
-}
-END_TEST
-
-static void check_refused(ResultStore *store, const SweepSetup *setup, const char *part) {
-  g_autoptr(GArray) facts = sweep_facts(setup, NULL);
-  g_autoptr(GError) error = NULL;
-  ck_assert(!result_store_check(store, facts, &error));
-  ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
-  ck_assert_msg(strstr(error->message, part) != NULL, "\"%s\" not in \"%s\"", part, error->message);
-}
-
-START_TEST(another_sweep_is_not_resumed_and_what_differs_is_said) {
-  g_auto(SweepSetup) setup = setup_of(mixed_space);
-  g_autoptr(SweepTable) table = sweep_table_new();
-  g_autoptr(ResultStore) store = begun_store(NULL, table, &setup);
-  g_autoptr(GArray) facts = sweep_facts(&setup, NULL);
-  ck_assert(result_store_check(store, facts, NULL));
-  g_auto(SweepSetup) other = setup_of("model=gpt2\ncluster=selene\ntp=1,2,4\n");
-  check_refused(store, &other, "tp=1,2 ");
-  check_refused(store, &other, "tp=1,2,4");
-  sweep_setup_clear(&other);
-  other = setup_of(mixed_space);
-  other.price = 3;
-  check_refused(store, &other, "price: in the file 2, now 3");
-  other.price = 2;
-  other.n_sample = 7;
-  check_refused(store, &other, "sample: in the file 0, now 7");
-}
-END_TEST
-
-START_TEST(changed_contents_of_an_input_are_another_sweep) {
-  g_autofree char *text = NULL, *path = NULL;
-  ck_assert(g_file_get_contents(STEPSIM_SOURCE_DATA "/models/gpt2.json", &text, NULL, NULL));
-  path = temporary_name(".json");
-  ck_assert(g_file_set_contents(path, text, -1, NULL));
-  g_autofree char *space = g_strdup_printf("model=%s\ncluster=selene\n", path);
-  g_auto(SweepSetup) setup = setup_of(space);
-  g_autoptr(SweepTable) table = sweep_table_new();
-  g_autoptr(ResultStore) store = begun_store(NULL, table, &setup);
-  g_autofree char *changed = g_strconcat(text, " ", NULL);
-  ck_assert(g_file_set_contents(path, changed, -1, NULL));
-  check_refused(store, &setup, "sha256");
-  check_refused(store, &setup, path);
-  g_unlink(path);
-}
-END_TEST
-
-static void check_open_fails(const char *file, const char *part) {
-  g_autoptr(SweepTable) table = sweep_table_new();
-  g_autoptr(GError) error = NULL;
-  g_autoptr(ResultStore) store = result_store_open(file, table, &error);
-  ck_assert(store == NULL);
-  ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
-  ck_assert_msg(strstr(error->message, part) != NULL, "\"%s\" not in \"%s\"", part, error->message);
-  ck_assert(strstr(error->message, file) != NULL);
-}
-
-static void execute(const char *file, const char *sql) {
-  sqlite3 *database;
-  ck_assert(sqlite3_open(file, &database) == SQLITE_OK);
-  ck_assert(sqlite3_exec(database, sql, NULL, NULL, NULL) == SQLITE_OK);
-  sqlite3_close(database);
-}
-
-START_TEST(what_is_no_store_of_this_program_is_refused_and_left_alone) {
-  char *file = temporary_name(".db");
-  const char words[] = "this is a text of more than a hundred bytes, which a database has as its header; so it is read "
-                       "as one, and found not to be";
-  ck_assert(g_file_set_contents(file, words, -1, NULL));
-  check_open_fails(file, "not a database");
-  g_autofree char *left = NULL;
-  ck_assert(g_file_get_contents(file, &left, NULL, NULL));
-  ck_assert_str_eq(left, words);
-  g_unlink(file);
-  execute(file, "CREATE TABLE recipes (name TEXT)");
-  check_open_fails(file, "database of another program");
-  g_unlink(file);
-  {
-    g_auto(SweepSetup) setup = setup_of(mixed_space);
-    g_autoptr(SweepTable) table = sweep_table_new();
-    g_autoptr(ResultStore) store = begun_store(file, table, &setup);
-    ck_assert(result_store_finish(store, NULL));
-  }
-  execute(file, "PRAGMA user_version = 2");
-  check_open_fails(file, "has schema 2, this program writes 1");
-  drop_store(file);
-  check_open_fails("/nonexistent/folder/x.db", "No such file or directory");
-  check_open_fails("/tmp", "cannot open /tmp");
-}
-END_TEST
-
-START_TEST(a_store_that_another_writes_is_locked_for_writers_and_open_for_readers) {
-  g_auto(SweepSetup) setup = setup_of(mixed_space);
-  g_autoptr(SweepTable) table = sweep_table_new();
-  char *file = temporary_name(".db");
-  g_autoptr(ResultStore) store = begun_store(file, table, &setup);
-  ck_assert(result_store_has_run(store));
-  check_open_fails(file, "is locked: another process writes to it");
-  execute(file, "SELECT * FROM run");
-  drop_store(file);
-}
-END_TEST
-
-/* Every database opened from now on holds 20 pages at most: a full disk. */
-static int limit_pages(sqlite3 *database, char **message, const struct sqlite3_api_routines *api) {
-  return sqlite3_exec(database, "PRAGMA max_page_count = 20", NULL, NULL, NULL);
-}
-
-START_TEST(on_a_full_disk_what_was_committed_is_kept) {
-  g_auto(SweepSetup) setup = setup_of(mixed_space);
-  g_autoptr(SweepTable) table = sweep_table_new();
-  char *file = temporary_name(".db");
-  SweepProgress progress;
-  g_autofree char *whole = swept(&setup, 2, &progress);
-  sqlite3_auto_extension((void (*)(void))limit_pages);
-  {
-    g_autoptr(ResultStore) store = begun_store(file, table, &setup);
-    g_autoptr(GError) error = NULL;
-    ck_assert(!run_sweep(&setup, table, store, &progress, &error));
-    ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
-    ck_assert_msg(strstr(error->message, "the disk is full") != NULL, "%s", error->message);
-  }
-  sqlite3_reset_auto_extension();
-  g_autoptr(ResultStore) store = begun_store(file, table, &setup); /* with room again */
-  ck_assert(run_sweep(&setup, table, store, &progress, NULL));
-  g_autofree char *resumed = csv_of(store, table, &setup);
-  ck_assert(strcmp(whole, resumed) == 0);
-  drop_store(file);
-}
-END_TEST
-
 int main(void) {
   TCase *cases = tcase_create("sweep");
   tcase_add_test(cases, rows_do_not_depend_on_the_number_of_threads);
@@ -633,12 +390,6 @@ int main(void) {
   tcase_add_test(cases, the_front_has_what_nothing_beats_in_all_of_rate_memory_and_cost);
   tcase_add_test(cases, without_prices_the_front_is_of_rate_and_memory);
   tcase_add_test(cases, the_json_is_one_object_whose_counts_add_up);
-  tcase_add_test(cases, a_resumed_sweep_repeats_nothing_and_ends_like_an_undisturbed_one);
-  tcase_add_test(cases, another_sweep_is_not_resumed_and_what_differs_is_said);
-  tcase_add_test(cases, changed_contents_of_an_input_are_another_sweep);
-  tcase_add_test(cases, what_is_no_store_of_this_program_is_refused_and_left_alone);
-  tcase_add_test(cases, a_store_that_another_writes_is_locked_for_writers_and_open_for_readers);
-  tcase_add_test(cases, on_a_full_disk_what_was_committed_is_kept);
   tcase_set_timeout(cases, 60);
   Suite *suite = suite_create("sweep");
   suite_add_tcase(suite, cases);

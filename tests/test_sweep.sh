@@ -1,46 +1,18 @@
 #!/bin/sh
 # test_sweep.sh STEPSIM: what a sweep does with mistakes, full disks, signals and files of its own and of others (TAP).
 [ $# -eq 1 ] || { echo "usage: $0 STEPSIM" >&2; exit 2; }
-case $1 in /*) stepsim=$1 ;; *) stepsim=$PWD/$1 ;; esac
+. "$(dirname "$0")/tap.sh"
+stepsim=$(absolute "$1")
 data=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 2
-n=0
 small="--model gpt2 --cluster selene --gpus 8 --tp 1,2,3 --pp 1,2 --zero 0,1 --micro-batch 1,2"
-
-result() { # status of the check, name, what to show when it failed
-  n=$((n + 1))
-  if [ "$1" -eq 0 ]; then
-    echo "ok $n - $2"
-  else
-    echo "not ok $n - $2"
-    printf '%s\n' "$3" | head -c 2000 | sed 's/^/# /'
-  fi
-}
 
 sweep() { # arguments; leaves out, err, got
   timeout 60 "$stepsim" sweep "$@" >out 2>err </dev/null
   got=$?
   return "$got"
-}
-
-has_words() { # words parted by ;, text
-  rest=$1
-  while [ -n "$rest" ]; do
-    word=${rest%%;*}
-    case $2 in *"$word"*) ;; *) return 1 ;; esac
-    case $rest in *\;*) rest=${rest#*;} ;; *) rest= ;; esac
-  done
-}
-
-expect() { # name, exit status, words parted by ;
-  problem=
-  [ "$got" -eq "$2" ] || problem="exit status $got, expected $2;"
-  has_words "$3" "$(cat out err)" || problem="$problem not all of \"$3\" were printed:"
-  [ -z "$problem" ]
-  result $? "$1" "$problem
-$(cat out err)"
 }
 
 # --- mistakes
@@ -184,6 +156,17 @@ if [ "$(id -u)" -ne 0 ] || [ -n "$as_user" ]; then
   expect "but it can be drawn" 0 '"front"'
 fi
 
+# --- memory that is left free
+few="--model gpt2 --cluster selene --gpus 8 --tp 1,2 --zero 0,3 --micro-batch 1,2"
+sweep $few --memory-margin "83 GB" --output free.db --csv free.csv
+expect "a margin leaves out what does not fit beside it" 0 "ran, ; too large to run;used"
+sweep --resume --output free.db --memory-margin 83e9B
+expect "the same margin in other words goes on" 0 "too large to run"
+sweep --resume --output free.db --memory-margin 5%
+expect "another one does not" 2 "--memory-margin differs from that of the sweep in free.db"
+sweep $few --memory-margin 100%
+expect "a mistake in it is told" 2 "--memory-margin: found \"100%\";such as 5 % or 0.05"
+
 # --- ending early
 rm -f early.db*
 env --default-signal=INT "$stepsim" sweep $many --jobs 1 --prune off --output early.db >out 2>err &
@@ -203,4 +186,4 @@ expect "which then completes it" 0 "3,072 configurations"
 sweep $many --prune off --csv many.csv
 cmp -s early.csv many.csv
 result $? "as if it had never been disturbed" "$(diff early.csv many.csv | head -4)"
-echo "1..$n"
+finish

@@ -4,19 +4,9 @@
 mpirun=$1 stepsim=$2
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
+. "$(dirname "$0")/tap.sh"
 cd "$work" || exit 2
-n=0
 space="--model gpt2 --cluster selene --gpus 8 --tp 1,2,4 --pp 1,2 --zero 0..3 --micro-batch 1,2 --seq-len 64..1024+64"
-
-result() { # status of the check, name, what to show when it failed
-  n=$((n + 1))
-  if [ "$1" -eq 0 ]; then
-    echo "ok $n - $2"
-  else
-    echo "not ok $n - $2"
-    printf '%s\n' "$3" | head -c 2000 | sed 's/^/# /'
-  fi
-}
 
 ranks() { # how many, arguments; leaves out, err, got
   count=$1
@@ -36,6 +26,11 @@ result $? "one of them reports" "$(cat out)"
 ranks 2 --resume --output three.db --csv again.csv
 [ "$got" -eq 0 ] && cmp -s alone.csv again.csv
 result $? "a complete sweep is reported under a launcher too" "status $got $(cat err)"
+few="--model gpt2 --cluster selene --gpus 8 --tp 1,2 --zero 0,3 --micro-batch 1,2 --memory-margin"
+"$stepsim" sweep $few "83 GB" --csv little.csv >out 2>err
+ranks 2 $few "83 GB" --csv little2.csv
+[ "$got" -eq 0 ] && cmp -s little.csv little2.csv && grep -q too_large little.csv && grep -q '^[0-9]*,ran' little.csv
+result $? "all of them leave the memory free that one is to leave" "status $got $(cat err) $(cut -c1-80 little2.csv)"
 ranks 3 $space --micro-batchs 3
 [ "$got" -eq 2 ] && [ "$(grep -c 'unknown option --micro-batchs' err)" -eq 1 ] && [ ! -s out ]
 result $? "a mistake is told once" "status $got $(cat out err)"
@@ -68,4 +63,4 @@ got=$?
 result $? "the sweep goes on with what was kept and ends as if nothing had been lost" "status $got $(cat err)"
 grep -q '^  [1-9][0-9,]* in ' out && ! grep -q '^  5,808 in ' out
 result $? "nothing that was kept is tried again" "$(cat out | head -4)"
-echo "1..$n"
+finish

@@ -2,35 +2,43 @@
 #include "engine_fixture.h"
 #include "plan_cases.h"
 #include "tax.h"
+#include "transfer_tax.h"
 
 START_TEST(a_kernel_loses_the_tax_of_the_part_it_runs_beside) {
-  const TaxSpan span = {100, 150};
-  ck_assert_int_eq(tax_end(1, span, 0, 100), 100);   /* ended before */
-  ck_assert_int_eq(tax_end(1, span, 150, 190), 190); /* begins after */
-  ck_assert_int_eq(tax_end(1, span, 0, 120), 170);   /* stands still for 50 */
-  ck_assert_int_eq(tax_end(1, span, 130, 140), 160); /* … for the 20 that are left */
-  ck_assert_int_eq(tax_end(2, span, 0, 120), 220);
-  ck_assert_int_eq(tax_end(0.5, span, 0, 120), 140); /* 20 left at half the rate */
-  ck_assert_int_eq(tax_end(0.5, span, 0, 200), 225); /* 25 of 50 lost */
-  ck_assert_int_eq(tax_end(0, span, 0, 200), 200);
+  const TaxSpan whole = {100, 150, 1}, twice = {100, 150, 2}, half = {100, 150, 0.5}, none = {100, 150, 0};
+  ck_assert_int_eq(tax_end(whole, 0, 100), 100);   /* ended before */
+  ck_assert_int_eq(tax_end(whole, 150, 190), 190); /* begins after */
+  ck_assert_int_eq(tax_end(whole, 0, 120), 170);   /* stands still for 50 */
+  ck_assert_int_eq(tax_end(whole, 130, 140), 160); /* … for the 20 that are left */
+  ck_assert_int_eq(tax_end(twice, 0, 120), 220);
+  ck_assert_int_eq(tax_end(half, 0, 120), 140); /* 20 left at half the rate */
+  ck_assert_int_eq(tax_end(half, 0, 200), 225); /* 25 of 50 lost */
+  ck_assert_int_eq(tax_end(none, 0, 200), 200);
 }
 END_TEST
 
 START_TEST(transfers_that_overlap_count_once) {
   TaxedTime time = {.n_spans = 0};
-  tax_add(&time, 10, 30);
-  const TaxSpan inside = tax_add(&time, 15, 25), beyond = tax_add(&time, 20, 50);
+  tax_add(&time, (TaxSpan){10, 30, 1});
+  const TaxSpan inside = tax_add(&time, (TaxSpan){15, 25, 1}), beyond = tax_add(&time, (TaxSpan){20, 50, 1});
   ck_assert_int_eq(inside.from_ns, inside.to_ns);
   ck_assert_int_eq(beyond.from_ns, 30);
   ck_assert_int_eq(beyond.to_ns, 50);
-  ck_assert_int_eq(tax_end_of_kernel(1, &time, 0, 20), 60); /* 10 before, then still from 10 to 50, 10 more */
+  ck_assert_int_eq(tax_end_of_kernel(&time, 0, 20), 60); /* 10 before, then still from 10 to 50, 10 more */
+  tax_add(&time, (TaxSpan){40, 150, 0.5});
+  ck_assert_int_eq(tax_end_of_kernel(&time, 0, 50), 130); /* … 40 left at 50, at half the rate: each its own */
 }
 END_TEST
 
-static Trace *run_taxed(const Hand *hand, double tax) {
-  const Simulation simulation = {
-      .program = hand->program, .timing = &hand->timing, .folded = TRUE, .transfer_tax = tax};
-  return engine_run(&simulation, NULL);
+static Trace *run_taxed(Hand *hand, double tax) {
+  g_autofree double *taxes = g_new(double, hand->timing.n_transfers + 1);
+  for (int i = 0; i < hand->timing.n_transfers; i++)
+    taxes[i] = tax;
+  hand->timing.taxes = taxes;
+  const Simulation simulation = {.program = hand->program, .timing = &hand->timing, .folded = TRUE};
+  Trace *trace = engine_run(&simulation, NULL);
+  hand->timing.taxes = NULL;
+  return trace;
 }
 
 /* Two kernels of 20 and 30, a collective of 25 from the end of the first on; a third kernel waits for it:
@@ -97,9 +105,10 @@ START_TEST(folded_taxed_run_is_the_run_of_all_ranks) {
   for (guint seed = 0; seed < 40; seed++) {
     g_auto(Case) drawn = random_case(seed, clusters, 32);
     Cluster *cluster = (Cluster *)drawn.cluster;
-    cluster->transfer_tax = 0;
+    cluster->transfer_tax = (TransferTax){{0}, FALSE};
     g_autoptr(Prediction) untaxed = predict_case(&drawn);
-    cluster->transfer_tax = 0.3;
+    /* by channels, or another one for each kind of link */
+    cluster->transfer_tax = (TransferTax){{0.3, 0.2, 0.1}, seed % 2 == 0};
     g_autoptr(Prediction) folded = predict_case(&drawn);
     drawn.plan->fold = FALSE;
     g_autoptr(Prediction) all = predict_case(&drawn);
@@ -110,6 +119,42 @@ START_TEST(folded_taxed_run_is_the_run_of_all_ranks) {
 }
 END_TEST
 
+static void assert_tax(double tax, double expected) {
+  ck_assert_double_eq_tol(tax, expected, 1e-12);
+}
+
+START_TEST(a_transfer_costs_what_its_links_or_its_channels_do) {
+  g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
+  int gpus[16];
+  for (int i = 0; i < 16; i++)
+    gpus[i] = i;
+  const int pair[] = {0, 8};
+  const GroupShape node = layout_shape_of(cluster, gpus, 8), nodes = layout_shape_of(cluster, gpus, 16),
+                   lone = layout_shape_of(cluster, pair, 2);
+  const double bytes = 256 << 20;
+  const CollectiveCost inside = collective_cost(cluster, COLLECTIVE_ALL_GATHER, &node, bytes, ALGORITHM_RING),
+                       beyond = collective_cost(cluster, COLLECTIVE_ALL_GATHER, &nodes, bytes, ALGORITHM_RING),
+                       alone = collective_cost(cluster, COLLECTIVE_ALL_GATHER, &lone, bytes, ALGORITHM_RING);
+  ck_assert(!transfer_tax_is_stated(cluster));
+  assert_tax(collective_tax(cluster, &inside), 0);
+  cluster->transfer_tax = (TransferTax){.of_link = {[LINK_NVLINK] = 0.15, [LINK_NET] = 0.02}};
+  ck_assert(transfer_tax_is_stated(cluster));
+  assert_tax(collective_tax(cluster, &inside), 0.15);
+  assert_tax(collective_tax(cluster, &beyond), cluster->transfer_tax.of_link[beyond.link]);
+  assert_tax(collective_tax(cluster, &alone), 0.02);
+  assert_tax(send_tax(cluster, 0, 7), 0.15);
+  assert_tax(send_tax(cluster, 0, 8), 0.02);
+  /* of 132 SMs: 24 channels inside, two for each of 8 NICs, two for each of the two of a lone NIC; a send has 50 GB/s
+   * over 14, rounded up */
+  cluster->transfer_tax = (TransferTax){.by_channels = TRUE};
+  ck_assert(transfer_tax_is_stated(cluster));
+  assert_tax(collective_tax(cluster, &inside), 24.0 / 132);
+  assert_tax(collective_tax(cluster, &beyond), 16.0 / 132);
+  assert_tax(collective_tax(cluster, &alone), 4.0 / 132);
+  assert_tax(send_tax(cluster, 0, 8), 4.0 / 132);
+}
+END_TEST
+
 int main(void) {
   TCase *tcase = tcase_create("tax");
   tcase_set_timeout(tcase, 120);
@@ -117,6 +162,7 @@ int main(void) {
   tcase_add_test(tcase, transfers_that_overlap_count_once);
   tcase_add_test(tcase, kernels_beside_a_collective_end_later);
   tcase_add_test(tcase, a_running_kernel_ends_later_when_a_transfer_begins);
+  tcase_add_test(tcase, a_transfer_costs_what_its_links_or_its_channels_do);
   tcase_add_test(tcase, folded_taxed_run_is_the_run_of_all_ranks);
   Suite *suite = suite_create("tax");
   suite_add_tcase(suite, tcase);

@@ -115,6 +115,38 @@ START_TEST(json_holds_the_whole_graph) {
 }
 END_TEST
 
+static double nth_rate(JsonObject *wiring, const char *key, guint i) {
+  return json_array_get_double_element(json_object_get_array_member(wiring, key), i);
+}
+
+START_TEST(what_the_wiring_carries_stands_in_text_json_and_picture) {
+  g_autoptr(Cluster) cluster = cluster_read("a100-pcie", NULL);
+  g_autoptr(Topology) t = topology_of(cluster, 8);
+  g_autoptr(GArray) findings = topology_check(t);
+  /* rings inside a switch have their slots, 0.83 of 25 GB/s; of 8 one hop crosses the sockets, 0.79 of 16 GB/s; of all
+   * with all each of 4 GPUs sends to 4 others across that: 12.64 / 16 · 7 in all; 4 GPUs a NIC of 0.93 · 25 GB/s */
+  g_autofree char *text = topology_json(t, findings, NULL);
+  g_autoptr(JsonParser) parser = json_parser_new();
+  ck_assert(json_parser_load_from_data(parser, text, -1, NULL));
+  JsonObject *root = json_node_get_object(json_parser_get_root(parser));
+  JsonObject *wiring = json_object_get_object_member(root, "wiring");
+  ck_assert_int_eq((int)json_array_get_length(json_object_get_array_member(wiring, "ring_Bps")), 7);
+  ck_assert_double_eq_tol(nth_rate(wiring, "ring_Bps", 0), 20.75e9, 1);
+  ck_assert_double_eq_tol(nth_rate(wiring, "ring_Bps", 6), 12.64e9, 1);
+  ck_assert_double_eq_tol(nth_rate(wiring, "all_to_all_Bps", 6), 12.64e9 / 16 * 7, 1);
+  ck_assert_double_eq_tol(json_object_get_double_member(wiring, "net_Bps"), 0.93 * 25e9 / 4, 1);
+  g_autoptr(GString) out = g_string_new(NULL);
+  topology_text(out, t, findings);
+  assert_line(out->str, "what costs take of the node's wiring: of 20.75 GB/s a GPU rings inside a node get");
+  g_autofree char *svg = topology_svg(t);
+  assert_line(svg, "the inter-socket link node0/socket0 - node0/socket1, 12.64 GB/s, limits them<");
+  g_autoptr(Cluster) even = cluster_read("dgx-h100", NULL);
+  g_autoptr(Topology) plain = topology_of(even, 8);
+  g_autofree char *null = topology_json(plain, findings, NULL);
+  assert_line(null, "\"wiring\": null");
+}
+END_TEST
+
 static gboolean is_xml(const char *text) {
   static const GMarkupParser nothing = {NULL, NULL, NULL, NULL, NULL};
   GMarkupParseContext *context = g_markup_parse_context_new(&nothing, 0, NULL, NULL);
@@ -162,6 +194,7 @@ int main(void) {
   tcase_add_test(cases, exceptions_and_mistakes_are_listed);
   tcase_add_test(cases, a_path_is_told_hop_by_hop);
   tcase_add_test(cases, json_holds_the_whole_graph);
+  tcase_add_test(cases, what_the_wiring_carries_stands_in_text_json_and_picture);
   tcase_add_test(cases, the_picture_shows_each_device_of_a_node_once);
   tcase_add_test(cases, the_picture_marks_faults_in_words);
   Suite *suite = suite_create("topology_report");

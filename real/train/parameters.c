@@ -59,6 +59,12 @@ static gboolean check_plan(const Workload *workload, GError **error) {
                            "--recompute selective as framework %s has it, product by product, cannot be trained here; "
                            "leave --framework out, or use --recompute none or full",
                            plan->framework);
+  if (plan_data_ranks(plan) > 1 && (plan_gradient_sum_bytes(plan) != plan->recipe.gradients ||
+                                    (plan->zero == 1 && plan->time.gradients == GRADIENTS_WHOLE)))
+    return fail_impossible(error,
+                           "gradients as framework %s sums them over dp (whole, in %g bytes) cannot be summed here; "
+                           "leave --framework out",
+                           plan->framework, plan_gradient_sum_bytes(plan));
   const Recipe *recipe = &plan->recipe;
   if ((recipe->gradients != 4 && recipe->gradients != 2) || (recipe->master != 4 && recipe->master != 0) ||
       recipe->moments != 8 || (plan->precision == PRECISION_FP32 && recipe->gradients != 4))

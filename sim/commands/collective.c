@@ -53,6 +53,8 @@ static gboolean parse_options(CollectiveOptions *o, int *argc, char ***argv, GEr
        "NAME"},
       {"gpus", 0, 0, G_OPTION_ARG_INT, &o->gpus, "ranks 0 to N-1 take part (default: those of one node)", "N"},
       {"ranks", 0, 0, G_OPTION_ARG_STRING, &o->ranks, "these take part instead, e.g. 0,8,16 or 0..7,16", "LIST"},
+      {"root", 0, 0, G_OPTION_ARG_INT, &o->root,
+       "broadcast, reduce, gather and scatter: the rank that has or gets all (default: the first)", "RANK"},
       {"rank-map", 0, 0, G_OPTION_ARG_FILENAME, &o->rank_map,
        "which GPU each rank is on: a line of GPUs, a table rank,node,gpu or hosts (default: rank r on GPU r)", "FILE"},
       {"bytes", 0, 0, G_OPTION_ARG_STRING, &o->bytes,
@@ -113,7 +115,8 @@ static CollectiveReport report_of_size(const Request *request, double bytes) {
                             .algorithm = algorithm_names()[cost.algorithm],
                             .protocol = protocol_names()[cost.protocol],
                             .sent_bytes = collective_sent_bytes(request->op, request->shape.n, bytes),
-                            .n_sms = cost.sms};
+                            .n_sms = cost.sms,
+                            .root = collective_has_root(request->op) ? request->root : -1};
 }
 
 static void print_reports(const Request *request, gboolean as_json) {
@@ -187,6 +190,7 @@ static gboolean check_clashes(const CollectiveOptions *o, GError **error) {
   } unheeded[] = {{"--steps-of", o->logs != NULL && o->steps_of != NULL},
                   {"--cluster", o->cluster != NULL},
                   {"--ranks", o->ranks != NULL},
+                  {"--root", o->root != NOT_GIVEN},
                   {"--rank-map", o->rank_map != NULL},
                   {"--bytes", o->bytes != NULL},
                   {"--algorithm", o->algorithm != NULL},
@@ -201,7 +205,7 @@ static gboolean check_clashes(const CollectiveOptions *o, GError **error) {
 }
 
 int command_collective(int argc, char **argv, GError **error) {
-  CollectiveOptions options = {.gpus = NOT_GIVEN};
+  CollectiveOptions options = {.gpus = NOT_GIVEN, .root = NOT_GIVEN};
   gboolean done = parse_options(&options, &argc, &argv, error) && check_clashes(&options, error);
   if (done)
     done = options.logs != NULL       ? collective_fit(&options, error)

@@ -72,7 +72,7 @@ static int compare_ranks(gconstpointer a, gconstpointer b) {
   return *(const int *)a - *(const int *)b;
 }
 
-/* Ascending, each once. */
+/* As they stand, each once. */
 static GArray *parse_ranks(const char *text, GError **error) {
   g_autoptr(GArray) ranks = g_array_new(FALSE, FALSE, sizeof(int));
   if (!number_list_read(text, "rank", MAX_RANKS - 1, MAX_RANKS, ranks, error)) {
@@ -83,10 +83,11 @@ static GArray *parse_ranks(const char *text, GError **error) {
     fail_input(error, "--ranks: found nothing, expected ranks such as 0,8,16 or 0..7");
     return NULL;
   }
-  g_array_sort(ranks, compare_ranks);
-  for (guint i = 1; i < ranks->len; i++)
-    if (g_array_index(ranks, int, i) == g_array_index(ranks, int, i - 1)) {
-      fail_input(error, "--ranks: rank %d is listed twice", g_array_index(ranks, int, i));
+  g_autoptr(GArray) ascending = g_array_copy(ranks);
+  g_array_sort(ascending, compare_ranks);
+  for (guint i = 1; i < ascending->len; i++)
+    if (g_array_index(ascending, int, i) == g_array_index(ascending, int, i - 1)) {
+      fail_input(error, "--ranks: rank %d is listed twice", g_array_index(ascending, int, i));
       return NULL;
     }
   return g_steal_pointer(&ranks);
@@ -118,7 +119,7 @@ static GArray *choose_ranks(const CollectiveOptions *o, int n_default, GError **
   return g_steal_pointer(&ranks);
 }
 
-/* From ranks to their GPUs by --rank-map, ascending. */
+/* From ranks to their GPUs by --rank-map. */
 static gboolean map_ranks(const GArray *map, GArray *ranks, GError **error) {
   for (guint i = 0; i < ranks->len; i++) {
     int *rank = &g_array_index(ranks, int, i);
@@ -126,24 +127,41 @@ static gboolean map_ranks(const GArray *map, GArray *ranks, GError **error) {
       return fail_impossible(error, "rank %d is not in the rank map, which places ranks 0 to %u", *rank, map->len - 1);
     *rank = g_array_index(map, int, *rank);
   }
-  g_array_sort(ranks, compare_ranks);
   return TRUE;
 }
 
-/* GPUs of the members, ascending. */
-static GArray *choose_gpus(const CollectiveOptions *o, const Cluster *cluster, GError **error) {
-  if (o->rank_map == NULL)
-    return choose_ranks(o, cluster->gpus_per_node, error);
-  g_autoptr(GArray) map = rank_map_read(o->rank_map, cluster, error);
-  g_autoptr(GArray) ranks = map != NULL ? choose_ranks(o, (int)map->len, error) : NULL;
-  return ranks != NULL && map_ranks(map, ranks, error) ? g_steal_pointer(&ranks) : NULL;
+/* The place of --root among the ranks; the first where it is not given. */
+static gboolean find_root(const CollectiveOptions *o, Request *request, const GArray *ranks, GError **error) {
+  request->root = 0;
+  if (o->root == NOT_GIVEN)
+    return TRUE;
+  if (!collective_has_root(request->op))
+    return fail_input(error, "--root: %s has no root", collective_name(request->op));
+  while (request->root < (int)ranks->len && g_array_index(ranks, int, request->root) != o->root)
+    request->root++;
+  return request->root < (int)ranks->len ||
+         fail_input(error, "--root: rank %d is none of the %u that take part", o->root, ranks->len);
+}
+
+/* GPUs of the members, in the order of their ranks. */
+static GArray *choose_gpus(const CollectiveOptions *o, Request *request, GError **error) {
+  const Cluster *cluster = request->cluster;
+  g_autoptr(GArray) map = o->rank_map != NULL ? rank_map_read(o->rank_map, cluster, error) : NULL;
+  if (o->rank_map != NULL && map == NULL)
+    return NULL;
+  g_autoptr(GArray) ranks = choose_ranks(o, map != NULL ? (int)map->len : cluster->gpus_per_node, error);
+  if (ranks == NULL || !find_root(o, request, ranks, error))
+    return NULL;
+  return map == NULL || map_ranks(map, ranks, error) ? g_steal_pointer(&ranks) : NULL;
 }
 
 static gboolean place_ranks(Request *request, const CollectiveOptions *o, GError **error) {
   const Cluster *cluster = request->cluster;
-  g_autoptr(GArray) ranks = choose_gpus(o, cluster, error);
+  g_autoptr(GArray) ranks = choose_gpus(o, request, error);
   if (ranks == NULL)
     return FALSE;
+  const int root = g_array_index(ranks, int, request->root);
+  g_array_sort(ranks, compare_ranks);
   int last = g_array_index(ranks, int, ranks->len - 1);
   if (cluster->max_gpus > 0 && last >= cluster->max_gpus)
     return fail_impossible(error, "rank %d is beyond %s, which has %" G_GINT64_FORMAT " GPUs", last, cluster->name,
@@ -159,6 +177,7 @@ static gboolean place_ranks(Request *request, const CollectiveOptions *o, GError
   if (!cluster_check_sound(cluster, error))
     return FALSE;
   request->shape = layout_shape_of(cluster, (const int *)ranks->data, (int)ranks->len);
+  layout_set_root(&request->shape, cluster, (const int *)ranks->data, (int)ranks->len, root);
   return TRUE;
 }
 

@@ -8,7 +8,7 @@ enum { NOT_GIVEN = G_MININT };
 typedef struct {
   char *cluster, *op, *ranks, *rank_map, *bytes, *algorithm, *plot, *steps_of, *output; /* NULL: not given */
   char **logs;                                                                          /* of --fit; NULL: not given */
-  gint gpus;                                                                            /* NOT_GIVEN */
+  gint gpus, root;                                                                      /* NOT_GIVEN */
   gboolean json, curves;
 } CollectiveOptions;
 
@@ -17,6 +17,7 @@ typedef struct {
   Collective op;
   int algorithm; /* −1: the fastest */
   GroupShape shape;
+  int root;      /* its place among the ranks, as nccl-tests counts it */
   GArray *sizes; /* of double: bytes; owned */
 } Request;
 

@@ -8,11 +8,12 @@
 #include "plan_order.h"
 #include "plan_space.h"
 #include "planner_report.h"
+#include "progress_line.h"
 #include "units.h"
 
 typedef struct {
   Space *space;
-  char *objective, *tokens, *deadline, *price, *emit, *emit_to;
+  char *objective, *tokens, *deadline, *price, *margin, *emit, *emit_to;
   gint top, jobs;
   gboolean json;
   double n_tokens; /* 0: not given */
@@ -20,7 +21,7 @@ typedef struct {
 } PlanVerb;
 
 static void clear(PlanVerb *o) {
-  char *strings[] = {o->objective, o->tokens, o->deadline, o->price, o->emit, o->emit_to};
+  char *strings[] = {o->objective, o->tokens, o->deadline, o->price, o->margin, o->emit, o->emit_to};
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_free(strings[i]);
   space_free(o->space);
@@ -43,10 +44,18 @@ static gboolean parse_money_and_time(PlanVerb *o, GError **error) {
   if (o->deadline != NULL && !(deadline_s > 0))
     return fail_input(error, "--deadline: found \"%.80s\", expected a time above zero, such as 60d", o->deadline);
   o->request.least_tokens_per_s = deadline_s > 0 ? o->n_tokens / deadline_s : 0;
-  o->request.dollars_per_gpu_hour = -1;
+  o->request.scoring.dollars_per_gpu_hour = -1;
   return o->price == NULL ||
-         prefixed("--price", units_parse(o->price, UNIT_DOLLARS_PER_HOUR, &o->request.dollars_per_gpu_hour, error),
-                  error);
+         prefixed("--price",
+                  units_parse(o->price, UNIT_DOLLARS_PER_HOUR, &o->request.scoring.dollars_per_gpu_hour, error), error);
+}
+
+static gboolean parse_margin(PlanVerb *o, GError **error) {
+  MemoryMargin margin = {0};
+  if (o->margin != NULL && !prefixed("--memory-margin", memory_margin_parse(o->margin, &margin, error), error))
+    return FALSE;
+  space_set_memory_margin(o->space, &margin);
+  return TRUE;
 }
 
 static gboolean parse_request(PlanVerb *o, GError **error) {
@@ -62,12 +71,12 @@ static gboolean parse_request(PlanVerb *o, GError **error) {
     return fail_input(error, "--top: found %d, expected 1 to 1000", o->top);
   if (o->jobs < 1 || o->jobs > 1024)
     return fail_input(error, "--jobs: found %d, expected 1 to 1024", o->jobs);
-  o->request.objective = (Objective)objective;
+  o->request.scoring.objective = (Objective)objective;
   o->request.framework = framework;
   o->request.n_kept = o->top;
   o->request.n_threads = o->jobs;
   o->request.space = o->space;
-  return parse_money_and_time(o, error);
+  return parse_margin(o, error) && parse_money_and_time(o, error);
 }
 
 static gboolean parse_options(PlanVerb *o, int *argc, char ***argv, GError **error) {
@@ -80,7 +89,8 @@ static gboolean parse_options(PlanVerb *o, int *argc, char ***argv, GError **err
       "Example:\n"
       "  stepsim plan --model llama-3.1-405b --cluster llama3-h100 --gpus 16384 --global-batch 2048 --seq-len 8192 \\\n"
       "      --tokens 15.6T --emit megatron --emit-to llama.sh\n\n"
-      "Exit status: 0 done, 1 no plan is possible and fits (and is in time), 2 bad usage or input.");
+      "Exit status: 0 done, 1 no plan is possible and fits (and is in time), 2 bad usage or input, 130\n"
+      "interrupted.");
   const GOptionEntry entries[] = {
       {"objective", 0, 0, G_OPTION_ARG_STRING, &o->objective,
        "tokens_per_s, cost (least $ per token) or mfu (default tokens_per_s)", "WHAT"},
@@ -88,6 +98,8 @@ static gboolean parse_options(PlanVerb *o, int *argc, char ***argv, GError **err
       {"tokens", 0, 0, G_OPTION_ARG_STRING, &o->tokens, "training tokens, e.g. 15.6T: prints days and GPU-hours", "N"},
       {"deadline", 0, 0, G_OPTION_ARG_STRING, &o->deadline, "with --tokens: leaves out plans that take longer", "60d"},
       {"price", 0, 0, G_OPTION_ARG_STRING, &o->price, "of a GPU (default: the cluster file's price)", "\"2.50 $/h\""},
+      {"memory-margin", 0, 0, G_OPTION_ARG_STRING, &o->margin,
+       "leave so much of every GPU's memory free (default 0: context and libraries are counted apart)", "5%|\"4 GB\""},
       {"emit", 0, 0, G_OPTION_ARG_STRING, &o->emit,
        "only plans this framework can run, and how to start the best: megatron (arguments), deepspeed (JSON) or "
        "torchtitan (TOML)",
@@ -143,8 +155,8 @@ static gboolean report_best(const PlanVerb *o, const PlannerResult *result, GErr
   if (g_strcmp0(o->emit_to, "-") == 0)
     return TRUE;
   g_autoptr(GArray) sensitivity = sensitivity_new(best, &o->request);
-  TrainingCost cost =
-      training_cost_of(o->n_tokens, best->tokens_per_s, best->completed->gpus, best->dollars_per_gpu_hour);
+  TrainingCost cost = training_cost_of(o->n_tokens, best->tokens_per_s, best->completed->gpus,
+                                       best->dollars_per_gpu_hour, best->fails ? &best->goodput : NULL);
   const PlannerReport report = {.request = &o->request,
                                 .result = result,
                                 .sensitivity = sensitivity,
@@ -160,7 +172,16 @@ static int run(const PlanVerb *o, GError **error) {
   gboolean replaced;
   if (!output_check_printed(printed, &replaced, error))
     return 2;
-  g_autoptr(PlannerResult) result = planner_search(&o->request, error);
+  g_auto(Interrupt) interrupt;
+  interrupt_init(&interrupt); /* ahead of all threads */
+  g_autoptr(PlannerResult) result = planner_search(&o->request, &interrupt, error);
+  interrupt_clear(&interrupt); /* from here on a signal ends the process as ever */
+  if (result != NULL && result->signal != 0) {
+    g_autofree char *n = progress_thousands(result->n_configurations);
+    g_printerr("stepsim plan: interrupted after simulating %" G_GINT64_FORMAT " plans of a space of %s\n",
+               result->n_simulated, n);
+    return INTERRUPT_STATUS + result->signal;
+  }
   return result != NULL && report_best(o, result, error) ? 0 : 2;
 }
 

@@ -272,7 +272,8 @@ static Picture *make_busbw(PlotOptions *o, char **files, GError **error) {
                                      .ranks = o->ranks,
                                      .bytes = o->bytes,
                                      .algorithm = o->algorithm,
-                                     .gpus = o->plan.gpus};
+                                     .gpus = o->plan.gpus,
+                                     .root = NOT_GIVEN};
   Request request = {0};
   Picture *picture =
       collective_request_read(&options, &request, error) ? collective_picture(&request, o->title, error) : NULL;

@@ -19,6 +19,7 @@
 #include "step_of_prediction.h"
 #include "text_report.h"
 #include "timeline.h"
+#include "training_cost.h"
 #include "units.h"
 
 /* A training run at the predicted rate: of one number the other follows. */
@@ -147,20 +148,21 @@ static Prediction *make_prediction(const SimulateOptions *o, GError **error) {
 
 /* Days, GPU-hours and dollars of a training run at the predicted rate. */
 static void print_training(const SimulateOptions *o, const Prediction *prediction, GString *out) {
-  TrainingRun run = o->run;
-  double tokens_per_gpu_hour = prediction->tokens_per_s_per_gpu * 3600;
-  if (run.tokens > 0)
-    run.gpu_hours = run.tokens / tokens_per_gpu_hour;
-  else
-    run.tokens = run.gpu_hours * tokens_per_gpu_hour;
-  if (run.price < 0)
-    run.price = o->plan.cluster->dollars_per_gpu_hour;
-  double days = run.gpu_hours / prediction->workload->plan->gpus / 24;
-  g_string_append_printf(out, "\nTraining run  %.4g tokens at this rate: %.4g days, %.4g GPU-hours", run.tokens, days,
-                         run.gpu_hours);
-  if (run.price > 0)
-    g_string_append_printf(out, ", $%.4g at %.2f $ per GPU-hour", run.gpu_hours * run.price, run.price);
-  g_string_append(out, " (no failures, no restarts)\n");
+  const Cluster *cluster = o->plan.cluster;
+  const Plan *plan = prediction->workload->plan;
+  const double price = o->run.price < 0 ? cluster->dollars_per_gpu_hour : o->run.price;
+  Goodput goodput;
+  const gboolean fails = goodput_of(o->plan.model, cluster, plan, prediction->step_time_s, &goodput);
+  double tokens = o->run.tokens;
+  if (tokens == 0)
+    tokens = o->run.gpu_hours * prediction->tokens_per_s_per_gpu * 3600;
+  const TrainingCost cost =
+      training_cost_of(tokens, prediction->tokens_per_s, plan->gpus, price, fails ? &goodput : NULL);
+  g_string_append_c(out, '\n');
+  training_cost_text(&cost, "Training run  ", "Failures      ", out);
+  if (fails && o->run.gpu_hours > 0)
+    g_string_append_printf(out, "              %.4g GPU-hours then train on %.4g tokens\n", o->run.gpu_hours,
+                           tokens * goodput.share);
 }
 
 static gboolean write_memory_plot(const SimulateOptions *o, const Prediction *prediction, const StepReport *report,
@@ -180,7 +182,7 @@ static gboolean write_link_plot(const SimulateOptions *o, const Prediction *pred
   if (o->link_plot == NULL)
     return TRUE;
   g_autofree char *title =
-      g_strdup_printf("Links in use on rank %d: %s on %d × %s (%s)", report->bounding.rank, report->model_name,
+      g_strdup_printf("Links in use on rank %d: %s on %d × %s (%s)", report->bounding.first_rank, report->model_name,
                       report->plan->gpus, report->gpu_name, report->cluster_name);
   return link_plot_write(prediction->trace, prediction->metrics, prediction->cluster, report->bounding.rank, title,
                          o->link_plot, error);

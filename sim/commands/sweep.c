@@ -15,11 +15,10 @@
 #include "units.h"
 
 enum { NOT_GIVEN = G_MININT, MOST_JOBS = 1024, DEFAULT_TOP = 10, MOST_TOP = 10000, DEFAULT_LIMIT = 1000000 };
-enum { STATUS_OF_SIGNAL = 128 }; /* a shell's exit status of what a signal ended, less the signal */
 
 typedef struct {
   Space *space;
-  char *space_file, *output, *csv, *objective, *price, *prune;
+  char *space_file, *output, *csv, *objective, *price, *prune, *margin_text;
   gint jobs, top;
   gint64 limit, sample, sample_seed;
   gboolean resume, json;
@@ -28,10 +27,11 @@ typedef struct {
   Objective best_by;
   double dollars_per_hour; /* < 0: the clusters' own */
   gboolean prunes;
+  MemoryMargin margin;
 } SweepOptions;
 
 static void clear_options(SweepOptions *o) {
-  char **strings[] = {&o->space_file, &o->output, &o->csv, &o->objective, &o->price, &o->prune};
+  char **strings[] = {&o->space_file, &o->output, &o->csv, &o->objective, &o->price, &o->prune, &o->margin_text};
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_clear_pointer(strings[i], g_free);
   g_clear_pointer(&o->space, space_free);
@@ -53,6 +53,10 @@ static gboolean parse_values(SweepOptions *o, GError **error) {
   o->dollars_per_hour = -1;
   if (o->price != NULL && !units_parse(o->price, UNIT_DOLLARS_PER_HOUR, &o->dollars_per_hour, error)) {
     g_prefix_error(error, "--price: ");
+    return FALSE;
+  }
+  if (o->margin_text != NULL && !memory_margin_parse(o->margin_text, &o->margin, error)) {
+    g_prefix_error(error, "--memory-margin: ");
     return FALSE;
   }
   o->prunes = TRUE;
@@ -119,6 +123,8 @@ static gboolean parse_options(SweepOptions *o, int *argc, char ***argv, GError *
       {"sample-seed", 0, 0, G_OPTION_ARG_INT64, &o->sample_seed, "of the drawing (default 1)", "N"},
       {"prune", 0, 0, G_OPTION_ARG_STRING, &o->prune,
        "do not run what is known not to fit in memory: on or off (default on)", "SWITCH"},
+      {"memory-margin", 0, 0, G_OPTION_ARG_STRING, &o->margin_text,
+       "leave so much of every GPU's memory free (default 0: context and libraries are counted apart)", "5%|\"4 GB\""},
       {"jobs", 0, 0, G_OPTION_ARG_INT, &o->jobs, "threads, of each rank (default: one per processor)", "N"},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
@@ -149,12 +155,14 @@ static gboolean check_size(const SweepOptions *o, const SweepSetup *setup, GErro
 static gboolean make_setup(SweepOptions *o, SweepSetup *setup, GError **error) {
   if (o->space_file != NULL && !space_read(o->space, o->space_file, error))
     return FALSE;
+  space_set_memory_margin(o->space, &o->margin);
   if (!space_finish(o->space, error))
     return FALSE;
   *setup = (SweepSetup){.space = g_steal_pointer(&o->space),
                         .n_sample = o->sample != NOT_GIVEN ? o->sample : 0,
                         .seed = o->sample_seed != NOT_GIVEN ? o->sample_seed : 1,
                         .price = o->dollars_per_hour,
+                        .margin = o->margin,
                         .prune = o->prunes};
   return check_size(o, setup, error);
 }
@@ -202,6 +210,8 @@ static gboolean check_typed(const SweepOptions *o, const SweepSetup *setup, GErr
   } typed[] = {{"--price", o->price != NULL && o->dollars_per_hour != setup->price},
                {"--sample", o->sample != NOT_GIVEN && o->sample != setup->n_sample},
                {"--sample-seed", o->sample_seed != NOT_GIVEN && o->sample_seed != setup->seed},
+               {"--memory-margin", o->margin_text != NULL && (o->margin.share != setup->margin.share ||
+                                                              o->margin.bytes != setup->margin.bytes)},
                {"--prune", o->prune != NULL && o->prunes != setup->prune}};
   for (gsize i = 0; i < G_N_ELEMENTS(typed); i++)
     if (typed[i].differs)
@@ -297,7 +307,7 @@ static int report_sweep(const SweepOptions *o, const SweepReport *report, GError
     return 2;
   if (report->progress->signal != 0) {
     print_interrupted(o, report->progress);
-    return STATUS_OF_SIGNAL + report->progress->signal;
+    return INTERRUPT_STATUS + report->progress->signal;
   }
   return counts[SWEEP_RAN] > 0 ? 0 : 1;
 }

@@ -61,12 +61,23 @@ typedef struct {
   Protocol protocol;
 } Case;
 
+/* A step inside a domain, and one between two. Those of a ring over domains are posted to the network alike. */
+static double inner_hop_s(const Case *c, Algorithm table) {
+  const double hop_s = c->library->hop_s[scale_up_link(c->cluster)][table][c->protocol];
+  const gboolean is_posted = table == ALGORITHM_RING && c->shape->n_domains > 1;
+  return is_posted ? MAX(hop_s, c->library->net_overhead_s[c->protocol]) : hop_s;
+}
+
+static double outer_hop_s(const Case *c, Algorithm table) {
+  const double lone_s = c->library->lone_hop_s[c->protocol];
+  const gboolean is_lone = table == ALGORITHM_RING && c->shape->max_per_domain == 1 && lone_s > 0;
+  return is_lone ? lone_s : c->library->hop_s[LINK_NET][table][c->protocol];
+}
+
 /* `steps` one after another, `net_steps` of them between domains. */
 static double latency_s(const Case *c, Algorithm table, double steps, double net_steps) {
-  const CollectiveLibrary *library = c->library;
-  return library->base_s[table][c->protocol] +
-         (steps - net_steps) * library->hop_s[scale_up_link(c->cluster)][table][c->protocol] +
-         net_steps * library->hop_s[LINK_NET][table][c->protocol];
+  return c->library->base_s[table][c->protocol] + (steps - net_steps) * inner_hop_s(c, table) +
+         net_steps * outer_hop_s(c, table);
 }
 
 static double share_of(const Case *c, Algorithm table) {
@@ -81,9 +92,29 @@ static double ll_limit_Bps(const Case *c) {
   return c->shape->n_domains == 2 ? c->library->two_nodes_ll_Bps : c->library->more_nodes_ll_Bps;
 }
 
+/* Of `n` channels over domains together; INFINITY: no limit. */
+static double channels_limit_Bps(const Case *c, ChannelLimit limit, int n) {
+  const OverNodes *most = &c->library->by_architecture[c->cluster->gpu.architecture].channel_max[limit];
+  const double Bps = c->shape->n_domains == 2 ? most->two_nodes_Bps : most->more_nodes_Bps;
+  return c->shape->n_domains > 1 && Bps > 0 ? n * Bps : INFINITY;
+}
+
+/* What the channels carry of `bus_Bps`: of a tree any protocol's, and LL128's of either. */
+static double through_channels_Bps(const Case *c, Algorithm table, double bus_Bps) {
+  const int n = collective_ring_channels(c->cluster, c->shape);
+  double Bps = bus_Bps * share_of(c, table);
+  if (table == ALGORITHM_TREE) {
+    const double simple = c->library->bandwidth_share[ALGORITHM_TREE][PROTOCOL_SIMPLE];
+    Bps = MIN(Bps, channels_limit_Bps(c, CHANNEL_TREE, n) * share_of(c, table) / simple);
+  }
+  if (c->protocol == PROTOCOL_LL128 && table <= ALGORITHM_TREE)
+    Bps = MIN(Bps, channels_limit_Bps(c, table == ALGORITHM_TREE ? CHANNEL_TREE_LL128 : CHANNEL_RING_LL128, n));
+  return Bps;
+}
+
 /* What the protocol carries of `bus_Bps`. */
 static double carried_Bps(const Case *c, Algorithm table, double bus_Bps) {
-  double Bps = bus_Bps * share_of(c, table);
+  double Bps = through_channels_Bps(c, table, bus_Bps);
   double limit_Bps = c->protocol == PROTOCOL_LL ? ll_limit_Bps(c) : 0;
   return limit_Bps > 0 ? MIN(Bps, limit_Bps) : Bps;
 }
@@ -147,7 +178,11 @@ static AlgorithmTime nvls_tree_time(const Case *c) {
   double tree_steps = 2 * log2(c->shape->n_domains), net_share = c->shape->n_domains == 2 ? 1 : 2;
   double inside_s = c->bytes * (1 + 1.0 / c->shape->max_per_domain) / nvls_Bps(c, ALGORITHM_NVLS_TREE);
   double net_s = c->bytes * net_share / carried_Bps(c, ALGORITHM_NVLS_TREE, least_net_Bps(c->cluster, c->shape));
-  return (AlgorithmTime){latency_s(c, ALGORITHM_NVLS_TREE, 1 + tree_steps, tree_steps), MAX(inside_s, net_s)};
+  /* a channel for each GPU of a domain, which pulls its part through the switch */
+  double bus_Bps = channels_limit_Bps(c, CHANNEL_NVLS_TREE, c->shape->max_per_domain);
+  double channels_s = c->bytes * collective_bus_factor(c->collective, c->shape->n) / bus_Bps;
+  return (AlgorithmTime){latency_s(c, ALGORITHM_NVLS_TREE, 1 + tree_steps, tree_steps),
+                         MAX(MAX(inside_s, net_s), channels_s)};
 }
 
 static AlgorithmTime pat_time(const Case *c) {
@@ -161,7 +196,11 @@ static AlgorithmTime pat_time(const Case *c) {
 /* The m rings over domains run side by side, each with S/m and an m-th of the domain's NICs: together S over all. */
 static AlgorithmTime hierarchical_time(const Case *c) {
   double m = c->shape->max_per_domain, domains = c->shape->n_domains, laps = c->traits->ring_laps;
-  double inside_Bps = carried_Bps(c, ALGORITHM_RING, group_scale_up_Bps(c->cluster, c->shape, FALSE));
+  GroupShape domain = *c->shape; /* its rings are those of a domain alone */
+  domain.n_domains = 1;
+  Case inside = *c;
+  inside.shape = &domain;
+  double inside_Bps = carried_Bps(&inside, ALGORITHM_RING, group_scale_up_Bps(c->cluster, c->shape, FALSE));
   double net_Bps = carried_Bps(c, ALGORITHM_RING, least_net_Bps(c->cluster, c->shape));
   double phases = laps + 1; /* each a collective of its own */
   double steps_s = latency_s(c, ALGORITHM_RING, laps * (m - 1 + domains - 1), laps * (domains - 1));
@@ -169,20 +208,26 @@ static AlgorithmTime hierarchical_time(const Case *c) {
                          laps * c->bytes * ((m - 1) / m / inside_Bps + (domains - 1) / domains / net_Bps)};
 }
 
+/* Of the group inside the enclosure that a sender's messages leave: the root's where there is one, else the one with
+ * the fewest, as most of its messages go out. */
+static double members_inside(const Case *c, const Boundary *boundary) {
+  return c->traits->rooted ? boundary->with_root : boundary->members;
+}
+
 /* Rate at which one sender's messages leave an enclosure. A rooted operation has its root's one NIC (or its share of
  * several), and not more than the group may put through the boundary. */
 static double sender_Bps(const Case *c, const Boundary *boundary) {
-  if (!c->traits->rooted)
-    return boundary->Bps / boundary->members;
-  if (boundary->link != LINK_NET)
-    return boundary->Bps;
-  return MIN(boundary->Bps, MAX(nic_Bps(c->cluster), nic_share_Bps(c->cluster)));
+  const double member_Bps = boundary->Bps / boundary->members;
+  if (!c->traits->rooted || boundary->link != LINK_NET)
+    return member_Bps;
+  const double own_Bps = MAX(nic_Bps(c->cluster), nic_share_Bps(c->cluster)) * domain_health(c->cluster, 1, 0);
+  return MIN(member_Bps * boundary->with_root, own_Bps);
 }
 
 /* Messages of plain sends are the ring's Simple protocol, one step each. */
 static double messages_latency_s(const Case *c) {
-  double n = c->shape->n;
-  double net_messages = c->shape->n_domains > 1 ? c->traits->messages(n, c->shape->min_per_domain) : 0;
+  double n = c->shape->n, beside = c->traits->rooted ? c->shape->root_per_domain : c->shape->min_per_domain;
+  double net_messages = c->shape->n_domains > 1 ? c->traits->messages(n, beside) : 0;
   return latency_s(c, ALGORITHM_RING, c->traits->messages(n, 1), net_messages);
 }
 
@@ -193,7 +238,7 @@ static AlgorithmTime direct_time(const Case *c) {
   int n_boundaries = enclosures_find(c->cluster, c->shape, TRUE, boundaries);
   double wire_s = 0;
   for (int i = 0; i < n_boundaries; i++) {
-    double out_bytes = c->traits->messages(n, boundaries[i].members) * message_bytes;
+    double out_bytes = c->traits->messages(n, members_inside(c, &boundaries[i])) * message_bytes;
     wire_s = MAX(wire_s, out_bytes / sender_Bps(c, &boundaries[i]));
   }
   return (AlgorithmTime){messages_latency_s(c), wire_s / share_of(c, ALGORITHM_RING)};
@@ -292,12 +337,29 @@ gboolean collective_algorithm_exists(const Cluster *cluster, Collective collecti
          collective_algorithm_lacks(cluster, shape, algorithm) == NULL;
 }
 
+/* One per NIC, at the highest of the search's rates below the NIC's (48 of 50 GB/s, 24 of 25). Channels of 25 GB/s and
+ * more are halved into two: before Hopper always, since then where there are at most four of them or where they have
+ * twice that. */
+int collective_ring_channels(const Cluster *cluster, const GroupShape *shape) {
+  const double searched_share = 0.96, least_split_Bps = 25e9, split_at_any_number_Bps = 50e9;
+  const int most_split = 4;
+  if (shape->n_domains < 2)
+    return 0;
+  const int n = MAX((int)(shape->min_per_domain / cluster->node_egress_gpus), 1);
+  const double Bps = cluster->nic_Bps * searched_share;
+  const gboolean is_split = Bps >= least_split_Bps && (cluster->gpu.architecture < ARCHITECTURE_HOPPER ||
+                                                       n <= most_split || Bps >= split_at_any_number_Bps);
+  return is_split ? 2 * n : n;
+}
+
 int collective_algorithm_sms(const Cluster *cluster, const GroupShape *shape, double bytes, Algorithm algorithm,
                              Protocol protocol) {
   const CollectiveLibrary *library = &cluster->collectives;
   const ArchitectureLimits *limits = &library->by_architecture[cluster->gpu.architecture];
   gboolean is_nvls = algorithm == ALGORITHM_NVLS || algorithm == ALGORITHM_NVLS_TREE;
   int most = algorithms[algorithm].simple_only ? 0 : is_nvls ? limits->nvls_channels : limits->channels;
+  if (most > 0 && !is_nvls && shape->n_domains > 1)
+    most = MIN(most, 2 * collective_ring_channels(cluster, shape)); /* each is there twice, for two trees */
   if (most == 0 || shape->n == 1)
     return 0;
   double least_bytes = library->channel_bytes[protocol];

@@ -16,6 +16,13 @@
  *     direct         messages·α + the longest of what crosses each boundary, over its bandwidth
  *     pairwise       (n−1)·α + the sum over rounds of S/n over the slowest boundary that the round crosses
  *
+ * Gather and scatter have a root: what crosses a boundary is what goes to or comes from the members outside the root's
+ * own enclosure, all of it through the root's links. A broadcast or reduction is a ring through all members, each of
+ * which passes on all of S, so that it does not matter which of them is the root.
+ *
+ * Over nodes a channel carries so much and no more (the library's tables): trees and LL128 are held to that times the
+ * channels, NVLSTree to 2(n−1)/n·S over it.
+ *
  * B_nvls is the scale-up rate times the generation's share. Ring, tree and PAT cross every boundary with all their
  * channels, so their B is the least of the bandwidths; oversubscription binds them only when it exceeds the members of
  * a pod over those of a domain. Sources: NCCL v2.30.7 src/graph/tuning.cc; Thakur et al., IJHPCA 19(1), 2005; Sanders
@@ -43,6 +50,9 @@ const char *collective_algorithm_lacks(const Cluster *cluster, const GroupShape 
 /* Of the operation, and nothing lacking. */
 gboolean collective_algorithm_exists(const Cluster *cluster, Collective collective, const GroupShape *shape,
                                      Algorithm algorithm);
+/* Channels that the library's search finds for rings and trees over nodes (NCCL 2.30.7 src/graph/search.cc:
+ * ncclTopoCompute, ncclTopoDupChannels); 0: inside a domain, where none of its limits per channel binds. */
+int collective_ring_channels(const Cluster *cluster, const GroupShape *shape);
 /* SMs that its channels take, one each; 0: not known. */
 int collective_algorithm_sms(const Cluster *cluster, const GroupShape *shape, double bytes, Algorithm algorithm,
                              Protocol protocol);

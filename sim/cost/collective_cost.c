@@ -111,7 +111,7 @@ CollectiveCost collective_cost(const Cluster *cluster, Collective collective, co
 static double modelled_send_s(const Cluster *cluster, int from, int to, double bytes, double *first_tier_s) {
   if (from / cluster->domain_gpus == to / cluster->domain_gpus)
     return *first_tier_s = cluster->scale_up_latency_s + bytes / send_scale_up_Bps(cluster, from, to);
-  double model_s = 0, left = domain_share(cluster, 1);
+  double model_s = 0, left = domain_share(cluster, 1, 0);
   double Bps = nic_Bps(cluster) / MAX(1, cluster->node_egress_gpus);
   for (int i = 0; i < MAX(cluster->n_tiers, 1); i++) {
     gint64 span = i > 0 ? cluster->tiers[i - 1].span_gpus : cluster->domain_gpus;

@@ -43,9 +43,15 @@ double nic_share_Bps(const Cluster *cluster) {
   return nic_Bps(cluster) / cluster->node_egress_gpus;
 }
 
-double domain_share(const Cluster *cluster, int members) {
-  const double wired = wiring_egress_share(cluster->wiring);
-  return cluster->health != NULL ? wired * cluster->health->domain[CLAMP(members, 1, cluster->domain_gpus) - 1] : wired;
+double domain_health(const Cluster *cluster, int members, int gap) {
+  if (cluster->health == NULL)
+    return 1;
+  const int n = cluster->domain_gpus, row = (CLAMP(members, 1, n) - 1) * n;
+  return cluster->health->domain[row + (gap >= 1 && gap < n ? gap : 0)];
+}
+
+double domain_share(const Cluster *cluster, int members, int gap) {
+  return wiring_egress_share(cluster->wiring) * domain_health(cluster, members, gap);
 }
 
 double tier_health(const Cluster *cluster, int tier) {
@@ -55,22 +61,23 @@ double tier_health(const Cluster *cluster, int tier) {
 int enclosures_find(const Cluster *cluster, const GroupShape *shape, gboolean is_direct, Boundary out[MAX_BOUNDARIES]) {
   int n_out = 0;
   if (shape->max_per_domain > 1)
-    out[n_out++] = (Boundary){1, group_scale_up_Bps(cluster, shape, is_direct), scale_up_link(cluster)};
+    out[n_out++] = (Boundary){1, group_scale_up_Bps(cluster, shape, is_direct), 1, scale_up_link(cluster)};
   if (shape->n_domains < 2)
     return n_out;
   double member_Bps = nic_share_Bps(cluster);
   if (cluster->n_tiers > 0)
     member_Bps /= cluster->tiers[0].oversubscription;
+  const double left = domain_share(cluster, is_direct ? 1 : shape->min_per_domain, shape->gap);
   out[n_out++] =
-      (Boundary){shape->min_per_domain,
-                 shape->min_per_domain * member_Bps * domain_share(cluster, shape->min_per_domain), LINK_NET};
+      (Boundary){shape->min_per_domain, shape->min_per_domain * member_Bps * left, shape->root_per_domain, LINK_NET};
   for (int i = 1; i < cluster->n_tiers; i++) {
     const TierShape *below = &shape->tiers[i - 1];
     if (below->n_spans < 2)
       break;
     /* uplinks thin out tier by tier: what tier i carries is a part of what tier i − 1 does */
     member_Bps /= cluster->tiers[i].oversubscription;
-    out[n_out++] = (Boundary){below->fewest, below->fewest * member_Bps * tier_health(cluster, i), LINK_NET};
+    out[n_out++] =
+        (Boundary){below->fewest, below->fewest * member_Bps * tier_health(cluster, i), below->with_root, LINK_NET};
   }
   return n_out;
 }
@@ -88,7 +95,7 @@ double least_net_Bps(const Cluster *cluster, const GroupShape *shape) {
 double collective_bus_Bps(const Cluster *cluster, const GroupShape *shape, LinkKind *slowest) {
   Boundary boundaries[MAX_BOUNDARIES];
   int n_boundaries = enclosures_find(cluster, shape, FALSE, boundaries);
-  Boundary least = {1, scale_up_Bps(cluster), scale_up_link(cluster)};
+  Boundary least = {1, scale_up_Bps(cluster), 1, scale_up_link(cluster)};
   for (int i = 0; i < n_boundaries; i++)
     if (i == 0 || boundaries[i].Bps < least.Bps)
       least = boundaries[i];

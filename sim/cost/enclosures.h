@@ -6,8 +6,9 @@
 #include "layout.h"
 
 typedef struct {
-  double members; /* of the group inside one enclosure */
-  double Bps;     /* out of the enclosure, for all of them together */
+  double members;   /* of the group inside one enclosure: the one with the fewest */
+  double Bps;       /* out of that enclosure, for all of them together */
+  double with_root; /* members inside the enclosure of the root */
   LinkKind link;
 } Boundary;
 
@@ -27,9 +28,11 @@ double send_scale_up_Bps(const Cluster *cluster, int from, int to);
 double nic_Bps(const Cluster *cluster);
 /* A GPU's part of all its node's NICs, while every GPU of the node uses them. */
 double nic_share_Bps(const Cluster *cluster);
-/* Share that the wiring of nodes and faults leave of what so many members carry out of a domain, and faults of what
- * leaves the spans below a tier; 1 where all is sound and carries what is stated. */
-double domain_share(const Cluster *cluster, int members);
+/* Share that faults leave of what so many members, `gap` apart (< 1: unevenly), carry out of a domain in equal parts;
+ * what the wiring of nodes leaves, too; and what faults leave of what comes out of the spans below a tier. 1 where all
+ * is sound and carries what is stated. */
+double domain_health(const Cluster *cluster, int members, int gap);
+double domain_share(const Cluster *cluster, int members, int gap);
 double tier_health(const Cluster *cluster, int tier);
 /* Of what lies between domains; +∞ for a group inside one. */
 double least_net_Bps(const Cluster *cluster, const GroupShape *shape);

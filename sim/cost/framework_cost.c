@@ -12,6 +12,7 @@ Gpu framework_gpu(const FrameworkTime *framework, const Gpu *gpu) {
   reached.under_load *= products;
   for (int i = 0; i < N_NUMBERS; i++)
     reached.under_load_of[i] *= products;
+  reached.norm_rate = framework->norm_rate;
   if (rates->attention_forward > 0)
     reached.attention_forward = rates->attention_forward;
   if (rates->attention_backward > 0)

@@ -101,5 +101,8 @@ double kernel_cost_model_s(const Gpu *gpu, const WorkItem *item) {
 
 double kernel_cost_s(const Gpu *gpu, const WorkItem *item, CostSource *source) {
   CostSource ignored;
-  return measured_cost_s(gpu, item, kernel_cost_model_s, source != NULL ? source : &ignored);
+  WorkItem slowed = *item; /* takes as long as so many more bytes */
+  if (item->is_plain && gpu->norm_rate > 0)
+    slowed.bytes /= gpu->norm_rate;
+  return measured_cost_s(gpu, &slowed, kernel_cost_model_s, source != NULL ? source : &ignored);
 }

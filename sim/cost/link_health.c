@@ -8,8 +8,17 @@
 #include "flows.h"
 #include "topology_network.h"
 
+/* Sums in binary; what differs by less is the same. */
+static const double noise = 1e-9;
+
 /* Far more than moves before anyone looks. */
 static const double endless_bytes = 1e30;
+
+/* What a sender has while all send, and the NICs by which it leaves and enters; −1: none on its way. */
+typedef struct {
+  double Bps; /* INFINITY: nothing on its way has a stated bandwidth */
+  int nic[2]; /* vertices */
+} Flow;
 
 /* The graph with or without its faults. */
 typedef struct {
@@ -24,8 +33,8 @@ typedef struct {
   int n_gpus;        /* of the graph: whole domains */
   guint8 *is_member; /* [n_gpus] of the job: theirs are the rates that count */
   Graph faulty, sound;
-  int *target;                  /* [n_gpus] of the pattern at hand; −1: sends nothing */
-  double *left_Bps, *sound_Bps; /* [n_gpus] each sender's rate */
+  int *target;        /* [n_gpus] of the pattern at hand; −1: sends nothing */
+  Flow *left, *whole; /* [n_gpus] of each sender, with the faults and without */
 } Survey;
 
 static gboolean graph_init(Graph *graph, const Cluster *cluster, gboolean with_faults, int n_gpus, GError **error) {
@@ -47,7 +56,14 @@ static void graph_clear(Graph *graph) {
 /* Links of a way, each once, with how often it is passed. */
 typedef struct {
   GArray *links, *counts; /* of gint32, of gint64 */
+  int nic[2];             /* the first and the last one passed; −1: none */
 } WayLinks;
+
+static void empty(WayLinks *way) {
+  g_array_set_size(way->links, 0);
+  g_array_set_size(way->counts, 0);
+  way->nic[0] = way->nic[1] = -1;
+}
 
 static void add_link(WayLinks *way, gint32 link) {
   for (guint i = 0; i < way->links->len; i++)
@@ -64,8 +80,14 @@ static gboolean add_route(WayLinks *way, const Topology *topology, int from, int
   g_autoptr(Route) route = route_new(topology, from, to, error);
   if (route == NULL)
     return FALSE;
-  for (int i = 0; i < route->n_hops; i++)
+  for (int i = 0; i < route->n_hops; i++) {
+    const int at = route->hops[i].to;
     add_link(way, network_link_of_hop(topology, &route->hops[i]));
+    if (topology->vertices[at].kind != VERTEX_NIC)
+      continue;
+    way->nic[0] = way->nic[0] < 0 ? at : way->nic[0];
+    way->nic[1] = at;
+  }
   return TRUE;
 }
 
@@ -73,8 +95,7 @@ static gboolean add_over(WayLinks *way, const Topology *topology, int from, int 
   const int per_node = topology->cluster->gpus_per_node;
   const int peer = from / per_node * per_node + (from + shift) % per_node;
   const int partner = to / per_node * per_node + (to + shift) % per_node;
-  g_array_set_size(way->links, 0);
-  g_array_set_size(way->counts, 0);
+  empty(way);
   return (peer == from || add_route(way, topology, from, peer, NULL)) &&
          add_route(way, topology, peer, partner, NULL) &&
          (partner == to || add_route(way, topology, partner, to, NULL));
@@ -87,18 +108,18 @@ static gboolean find_way(WayLinks *way, const Topology *topology, int from, int 
   for (int shift = 0; shift < n_shifts; shift++)
     if (add_over(way, topology, from, to, shift))
       return TRUE;
-  g_array_set_size(way->links, 0);
+  empty(way);
   return add_route(way, topology, from, to, error); /* which says why not */
 }
 
 /* --- a pattern --- */
 
-/* What each sender has while all send. INFINITY: nothing on its way has a stated bandwidth. */
-static gboolean rates_of(const Survey *survey, const Graph *graph, double *rates_Bps, GError **error) {
+static gboolean rates_of(const Survey *survey, const Graph *graph, Flow *rates, GError **error) {
   g_autoptr(Flows) flows = flows_new(graph->network);
   g_autoptr(GArray) links = g_array_new(FALSE, FALSE, sizeof(gint32));
   g_autoptr(GArray) counts = g_array_new(FALSE, FALSE, sizeof(gint64));
-  WayLinks way = {links, counts};
+  g_autofree double *rates_Bps = g_new(double, survey->n_gpus);
+  WayLinks way = {.links = links, .counts = counts};
   for (int gpu = 0; gpu < survey->n_gpus; gpu++) {
     if (survey->target[gpu] < 0)
       continue;
@@ -111,11 +132,14 @@ static gboolean rates_of(const Survey *survey, const Graph *graph, double *rates
                                  .cap_Bps = INFINITY,
                                  .tag = (guint64)gpu};
     flows_start(flows, 0, &request);
+    rates[gpu] = (Flow){INFINITY, {way.nic[0], way.nic[1]}};
   }
   flows_advance(flows, 0);
   for (int gpu = 0; gpu < survey->n_gpus; gpu++)
     rates_Bps[gpu] = INFINITY;
   flows_rates(flows, rates_Bps, (guint64)survey->n_gpus);
+  for (int gpu = 0; gpu < survey->n_gpus; gpu++)
+    rates[gpu].Bps = rates_Bps[gpu];
   return TRUE;
 }
 
@@ -162,8 +186,8 @@ static void aim_inside(Survey *survey) {
 }
 
 static gboolean measure(Survey *survey, GError **error) {
-  return rates_of(survey, &survey->faulty, survey->left_Bps, error) &&
-         rates_of(survey, &survey->sound, survey->sound_Bps, error);
+  return rates_of(survey, &survey->faulty, survey->left, error) &&
+         rates_of(survey, &survey->sound, survey->whole, error);
 }
 
 /* --- shares --- */
@@ -175,65 +199,154 @@ static double share_left(double left_Bps, double sound_Bps) {
 static void take_slowest(const Survey *survey, double *share) {
   for (int gpu = 0; gpu < survey->n_gpus; gpu++)
     if (survey->target[gpu] >= 0 && (survey->is_member[gpu] || survey->is_member[survey->target[gpu]]))
-      *share = MIN(*share, share_left(survey->left_Bps[gpu], survey->sound_Bps[gpu]));
+      *share = MIN(*share, share_left(survey->left[gpu].Bps, survey->whole[gpu].Bps));
 }
 
-static int compare_rates(gconstpointer a, gconstpointer b) {
-  const double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
+/* --- what groups carry out of a domain --- */
+
+/* What leaves or enters a domain at one of its GPUs. */
+typedef struct {
+  double left_Bps, sound_Bps; /* of its flows together; sound 0: there are none */
+  int channel, own_channel;   /* NIC of the domain that they pass, and that they would pass without faults */
+  gboolean is_member;
+} End;
+
+typedef struct {
+  End *ends; /* [n] */
+  int n, n_channels;
+  double *whole_Bps;                        /* [n_channels] of all ends, without faults */
+  double *left_Bps, *passing_Bps, *own_Bps; /* [n_channels] of the group at hand: what is left, and without faults of
+                                                those that pass and of those that belong there */
+} Domain;
+
+static void domain_init(Domain *domain, const Cluster *cluster) {
+  *domain = (Domain){.n = cluster->domain_gpus,
+                     .n_channels = cluster->domain_gpus / cluster->gpus_per_node * cluster->nics_per_node};
+  const gsize n = (gsize)domain->n_channels;
+  domain->ends = g_new(End, domain->n);
+  domain->whole_Bps = g_new(double, n);
+  domain->left_Bps = g_new(double, n);
+  domain->passing_Bps = g_new(double, n);
+  domain->own_Bps = g_new(double, n);
 }
 
-/* shares[m − 1] is lowered to what the m slowest of `n` rates have together. */
-static void take_sums(double *left_Bps, double *sound_Bps, int n, double *shares) {
-  double left = 0, sound = 0;
-  qsort(left_Bps, (gsize)n, sizeof *left_Bps, compare_rates);
-  qsort(sound_Bps, (gsize)n, sizeof *sound_Bps, compare_rates);
-  for (int m = 0; m < n; m++) {
-    left += left_Bps[m];
-    sound += sound_Bps[m];
-    shares[m] = MIN(shares[m], share_left(left, sound));
-  }
+static void domain_clear(Domain *domain) {
+  g_free(domain->ends);
+  g_free(domain->whole_Bps);
+  g_free(domain->left_Bps);
+  g_free(domain->passing_Bps);
+  g_free(domain->own_Bps);
 }
 
-/* Rates of the flows that a block of `size` GPUs sends (side 0) or receives; returns how many there are. */
-static int rates_of_block(const Survey *survey, gint64 size, int block, int side, double *left_Bps, double *sound_Bps) {
-  int n = 0;
+/* Of the pattern at hand, what domain number `at` sends (side 0) or receives. */
+static void fill_domain(Domain *domain, const Survey *survey, int at, int side) {
+  const Cluster *cluster = survey->cluster;
+  const int first_gpu = at * domain->n, first_node = first_gpu / cluster->gpus_per_node;
+  memset(domain->ends, 0, sizeof *domain->ends * (gsize)domain->n);
+  memset(domain->whole_Bps, 0, sizeof *domain->whole_Bps * (gsize)domain->n_channels);
   for (int gpu = 0; gpu < survey->n_gpus; gpu++) {
-    const int end = side == 0 ? gpu : survey->target[gpu];
-    if (survey->target[gpu] < 0 || end / size != block || !survey->is_member[end])
+    const int place = (side == 0 ? gpu : survey->target[gpu]) - first_gpu;
+    if (survey->target[gpu] < 0 || place < 0 || place >= domain->n)
       continue;
-    left_Bps[n] = survey->left_Bps[gpu];
-    sound_Bps[n++] = survey->sound_Bps[gpu];
+    End *end = &domain->ends[place];
+    end->left_Bps += survey->left[gpu].Bps;
+    end->sound_Bps += survey->whole[gpu].Bps;
+    end->channel = survey->left[gpu].nic[side] - survey->faulty.topology->n_gpus - first_node * cluster->nics_per_node;
+    end->own_channel =
+        survey->whole[gpu].nic[side] - survey->sound.topology->n_gpus - first_node * cluster->nics_per_node;
+    end->is_member = survey->is_member[first_gpu + place];
+    domain->whole_Bps[end->own_channel] += survey->whole[gpu].Bps;
   }
-  return n;
 }
 
-/* For m members of a domain, that of the m slowest. */
+static gboolean is_sound(const Domain *domain) {
+  for (int i = 0; i < domain->n; i++) {
+    const End *end = &domain->ends[i];
+    if (end->channel != end->own_channel || share_left(end->left_Bps, end->sound_Bps) < 1 - noise)
+      return FALSE;
+  }
+  return TRUE;
+}
+
+static void empty_channels(Domain *domain) {
+  const gsize size = sizeof(double) * (gsize)domain->n_channels;
+  memset(domain->left_Bps, 0, size);
+  memset(domain->passing_Bps, 0, size);
+  memset(domain->own_Bps, 0, size);
+}
+
+/* Of `members` GPUs from `first` on, `gap` apart. −1: not all are of the job. */
+static double share_of_group(Domain *domain, int first, int gap, int members) {
+  double sound_Bps = 0, carried_Bps = 0, slowest = 1;
+  empty_channels(domain);
+  for (int i = 0; i < members; i++) {
+    const End *end = &domain->ends[first + i * gap];
+    if (!end->is_member || end->sound_Bps == 0)
+      return -1;
+    domain->left_Bps[end->channel] += end->left_Bps;
+    domain->passing_Bps[end->channel] += end->sound_Bps;
+    domain->own_Bps[end->own_channel] += end->sound_Bps;
+    sound_Bps += end->sound_Bps;
+  }
+  for (int c = 0; c < domain->n_channels; c++) {
+    if (domain->passing_Bps[c] == 0)
+      continue;
+    const double most_Bps = domain->whole_Bps[c] > 0 ? domain->whole_Bps[c] : INFINITY;
+    const double part_Bps = domain->own_Bps[c] > 0 ? domain->own_Bps[c] : MIN(domain->passing_Bps[c], most_Bps);
+    slowest = MIN(slowest, share_left(domain->left_Bps[c], part_Bps));
+    carried_Bps += part_Bps;
+  }
+  return share_left(slowest * carried_Bps, sound_Bps);
+}
+
+/* Groups that cut the domain evenly begin where such cuts do; others anywhere. */
+static void take_groups(Domain *domain, int members, int gap, double *shares) {
+  const int n = domain->n, length = members * gap;
+  double *row = shares + (members - 1) * n;
+  for (int first = 0; first + (members - 1) * gap < n; first++) {
+    if (n % length == 0 && first % length >= gap)
+      continue;
+    const double share = share_of_group(domain, first, gap, members);
+    if (share < 0)
+      continue;
+    row[gap % n] = MIN(row[gap % n], share);
+    row[0] = MIN(row[0], share);
+  }
+}
+
+static void take_domain(Domain *domain, double *shares) {
+  for (int members = 1; members <= domain->n; members++)
+    for (int gap = 1; gap == 1 || (members > 1 && (members - 1) * gap < domain->n); gap++)
+      take_groups(domain, members, gap, shares);
+}
+
 static void take_domains(const Survey *survey, double *shares) {
-  const int size = survey->cluster->domain_gpus;
-  g_autofree double *left_Bps = g_new(double, survey->n_gpus), *sound_Bps = g_new(double, survey->n_gpus);
+  Domain domain;
+  domain_init(&domain, survey->cluster);
   for (guint i = 0; i < survey->domains->len; i++)
     for (int side = 0; side < 2; side++) {
-      const int domain = g_array_index(survey->domains, int, i);
-      const int n = rates_of_block(survey, size, domain, side, left_Bps, sound_Bps);
-      take_sums(left_Bps, sound_Bps, MIN(n, size), shares);
+      fill_domain(&domain, survey, g_array_index(survey->domains, int, i), side);
+      if (!is_sound(&domain))
+        take_domain(&domain, shares);
     }
+  domain_clear(&domain);
 }
 
 /* For all that lies in a span together. */
 static void take_spans(const Survey *survey, gint64 span, double *share) {
   const int n_blocks = (int)((survey->n_gpus + span - 1) / span);
-  g_autofree double *left_Bps = g_new(double, survey->n_gpus), *sound_Bps = g_new(double, survey->n_gpus);
-  for (int block = 0; block < n_blocks; block++)
-    for (int side = 0; side < 2; side++) {
-      const int n = rates_of_block(survey, span, block, side, left_Bps, sound_Bps);
-      double left = 0, sound = 0;
-      for (int k = 0; k < n; k++) {
-        left += left_Bps[k];
-        sound += sound_Bps[k];
-      }
-      *share = MIN(*share, n > 0 ? share_left(left, sound) : 1);
+  for (int side = 0; side < 2; side++) {
+    g_autofree double *left_Bps = g_new0(double, n_blocks), *sound_Bps = g_new0(double, n_blocks);
+    for (int gpu = 0; gpu < survey->n_gpus; gpu++) {
+      const int end = side == 0 ? gpu : survey->target[gpu];
+      if (survey->target[gpu] < 0 || !survey->is_member[end])
+        continue;
+      left_Bps[end / span] += survey->left[gpu].Bps;
+      sound_Bps[end / span] += survey->whole[gpu].Bps;
     }
+    for (int block = 0; block < n_blocks; block++)
+      *share = MIN(*share, share_left(left_Bps[block], sound_Bps[block]));
+  }
 }
 
 static gboolean survey_domains(Survey *survey, LinkHealth *health, GError **error) {
@@ -280,6 +393,17 @@ static int compare_domains(gconstpointer a, gconstpointer b) {
   return *(const int *)a - *(const int *)b;
 }
 
+/* Of groups that were not looked at: all is sound, or they are uneven; then what the slowest of fewer members have. */
+static void fill_in_groups(double *shares, int n) {
+  for (int members = 1; members <= n; members++) {
+    double *row = shares + (members - 1) * n;
+    if (isinf(row[0]))
+      row[0] = members > 1 ? row[-n] : 1;
+    for (int gap = 1; gap < n; gap++)
+      row[gap] = isinf(row[gap]) ? row[0] : row[gap];
+  }
+}
+
 static gboolean survey_all(Survey *survey, LinkHealth *health, GError **error) {
   if (!graph_init(&survey->faulty, survey->cluster, TRUE, survey->n_gpus, error) ||
       !graph_init(&survey->sound, survey->cluster, FALSE, survey->n_gpus, error))
@@ -299,24 +423,26 @@ LinkHealth *link_health_new(const Cluster *cluster, const int *gpus, int n, GErr
   for (int i = 0; i < n; i++)
     survey.is_member[gpus != NULL ? gpus[i] : i] = TRUE;
   survey.target = g_new(int, survey.n_gpus);
-  survey.left_Bps = g_new(double, survey.n_gpus);
-  survey.sound_Bps = g_new(double, survey.n_gpus);
+  survey.left = g_new(Flow, survey.n_gpus);
+  survey.whole = g_new(Flow, survey.n_gpus);
   LinkHealth *health = g_new0(LinkHealth, 1);
   health->scale_up = 1;
-  health->domain = g_new(double, cluster->domain_gpus);
-  for (int m = 0; m < cluster->domain_gpus; m++)
-    health->domain[m] = 1;
+  health->domain = g_new(double, (gsize)cluster->domain_gpus * cluster->domain_gpus);
+  for (int i = 0; i < cluster->domain_gpus * cluster->domain_gpus; i++)
+    health->domain[i] = INFINITY; /* no such group was looked at */
   for (int tier = 0; tier < CLUSTER_MAX_TIERS; tier++)
     health->tiers[tier] = 1;
-  if (!survey_all(&survey, health, error))
+  if (survey_all(&survey, health, error))
+    fill_in_groups(health->domain, cluster->domain_gpus);
+  else
     g_clear_pointer(&health, link_health_free);
   graph_clear(&survey.faulty);
   graph_clear(&survey.sound);
   g_array_unref(survey.domains);
   g_free(survey.is_member);
   g_free(survey.target);
-  g_free(survey.left_Bps);
-  g_free(survey.sound_Bps);
+  g_free(survey.left);
+  g_free(survey.whole);
   return health;
 }
 

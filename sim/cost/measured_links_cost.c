@@ -36,6 +36,7 @@ static TierShape consecutive_in(gint64 span_nodes, const GroupShape *shape) {
   TierShape tier = {.n_spans = (int)((shape->n_nodes + span_nodes - 1) / span_nodes)};
   gint64 full = span_nodes * shape->max_per_node;
   tier.fewest = (int)CLAMP(shape->n - (tier.n_spans - 1) * full, 1, full);
+  tier.with_root = (int)MIN(shape->n, full);
   return tier;
 }
 
@@ -45,6 +46,7 @@ GroupShape measured_group_shape(const Cluster *cluster, int gpus, int nodes) {
   GroupShape shape = {.n = gpus, .n_nodes = nodes, .max_per_node = per_node};
   shape.n_domains = ceil_div(nodes, nodes_per_domain);
   shape.max_per_domain = (int)MIN((gint64)per_node * nodes_per_domain, gpus);
+  shape.root_per_domain = shape.max_per_domain;
   shape.min_per_domain = (int)MAX(gpus - (gint64)(shape.n_domains - 1) * shape.max_per_domain, 1);
   shape.gap = shape.max_per_domain > 1 ? 1 : 0;
   shape.span = (gint64)(nodes - 1) * cluster->gpus_per_node + per_node;

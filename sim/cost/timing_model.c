@@ -15,6 +15,7 @@
 #include "collective_cost.h"
 #include "framework_cost.h"
 #include "kernel_cost.h"
+#include "transfer_tax.h"
 #include "way_load.h"
 
 #include <math.h>
@@ -165,7 +166,8 @@ static GArray *representatives(const Layout *layout, const Cluster *cluster) {
   return ranks;
 }
 
-static double worst_send_s(const Costing *costing, const Transfer *transfer, WayLoad *load) {
+/* `load` and `tax` are those of the worst. */
+static double worst_send_s(const Costing *costing, const Transfer *transfer, WayLoad *load, double *tax) {
   int stride = costing->workload->layout.stride[AXIS_PP];
   double worst_s = -1;
   for (guint i = 0; i < costing->ranks->len; i++) {
@@ -178,6 +180,7 @@ static double worst_send_s(const Costing *costing, const Transfer *transfer, Way
       continue;
     worst_s = time_s;
     load->latency_ns = ns_of(MIN(time_s, send_way_load(costing->cluster, from, to, load)));
+    *tax = send_tax(costing->cluster, from, to);
   }
   return worst_s;
 }
@@ -251,7 +254,7 @@ static GroupShape *group_shapes(const Costing *costing, const Program *program) 
  * time is the kernels' business. (With those of cp, which may cross nodes beside gradients and activations, a run is
  * always expanded.) */
 static double collective_s(const Costing *costing, const Program *program, const Transfer *transfer,
-                           const GroupShape *shape, WayLoad *load) {
+                           const GroupShape *shape, WayLoad *load, double *tax) {
   const Group *group = &g_array_index(program->groups, Group, transfer->group);
   CollectiveCost cost = collective_cost(costing->cluster, transfer->collective, shape, transfer->bytes, -1);
   if (costing->tp_meets || !is_tp_alone(group))
@@ -260,6 +263,7 @@ static double collective_s(const Costing *costing, const Program *program, const
                             ? framework_collective_s(&costing->workload->plan->time, cost.time_s, shape->n)
                             : cost.time_s;
   load->latency_ns = ns_of(MIN(cost.latency_s, time_s));
+  *tax = collective_tax(costing->cluster, &cost);
   return time_s;
 }
 
@@ -273,14 +277,17 @@ static void time_transfers(const Costing *costing, const Program *program, Timin
   g_autofree GroupShape *shapes = group_shapes(costing, program);
   timing->n_transfers = (int)program->transfers->len;
   timing->transfers = g_new0(OpTime, timing->n_transfers);
-  timing->loads = g_new0(WayLoad, timing->n_transfers);
+  timing->loads = g_new0(WayLoad, timing->n_transfers + 1); /* known, also where there are none */
+  g_autofree double *taxes = g_new0(double, timing->n_transfers);
   for (int i = 0; i < timing->n_transfers; i++) {
     const Transfer *transfer = &g_array_index(program->transfers, Transfer, i);
     WayLoad *load = &timing->loads[i];
-    double time_s = transfer->group < 0 ? worst_send_s(costing, transfer, load)
-                                        : collective_s(costing, program, transfer, &shapes[transfer->group], load);
+    double time_s = transfer->group < 0
+                        ? worst_send_s(costing, transfer, load, &taxes[i])
+                        : collective_s(costing, program, transfer, &shapes[transfer->group], load, &taxes[i]);
     timing->transfers[i] = launched(time_s, transfer_launch_ns(costing, transfer));
   }
+  timing->taxes = transfer_tax_is_stated(costing->cluster) ? g_steal_pointer(&taxes) : NULL;
 }
 
 static void time_works(const Costing *costing, const Program *program, Timing *timing) {
@@ -322,13 +329,13 @@ static void costing_clear(Costing *costing) {
 static double taken_of_tp_s(const Costing *costing, const Program *program, const Transfer *transfer,
                             const GroupShape *shapes, const WayLoad *tp) {
   WayLoad load = {0};
-  double time_s;
+  double time_s, tax;
   if (transfer->group < 0)
-    time_s = worst_send_s(costing, transfer, &load);
+    time_s = worst_send_s(costing, transfer, &load, &tax);
   else if (is_tp_alone(&g_array_index(program->groups, Group, transfer->group)))
     return 0;
   else
-    time_s = collective_s(costing, program, transfer, &shapes[transfer->group], &load);
+    time_s = collective_s(costing, program, transfer, &shapes[transfer->group], &load, &tax);
   double taken = 0;
   for (int way = 0; way < TIMING_MAX_WAYS; way++)
     if (tp->share[way] > 0)

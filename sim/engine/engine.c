@@ -24,8 +24,8 @@
  * its ranks are ready for is due: it begins now, or when the host will have issued it, and ends when its flow does.
  * Flows' events and the queue's are taken as their times come; ranks run ahead between them.
  *
- * With a transfer tax ranks stay in time order too: a kernel's end moves when a transfer begins beside it. Ends only
- * move later, so one that is taken too early is put back.
+ * With taxes on transfers ranks stay in time order too: a kernel's end moves when a transfer begins beside it. Ends
+ * only move later, so one that is taken too early is put back.
  *
  * The state of a run is a few bytes per lane; records go straight into the trace, where `end ≤ horizon` also answers
  * whether an op has ended, and `start ≥ 0` whether a partner is there. What is rare is kept out of line, so that the
@@ -55,7 +55,7 @@ static inline void start_compute(Engine *engine, gint32 lane, gint32 op, const T
   gint64 end_ns = MAX(add_ns(ready_ns, run_ns), add_ns(issue_ns, tail_ns));
   state->start_ns[op] = MAX(ready_ns, issue_ns);
   if (engine->taxed != NULL)
-    end_ns = tax_end_of_kernel(engine->simulation->transfer_tax, &engine->taxed[rank], state->start_ns[op], end_ns);
+    end_ns = tax_end_of_kernel(&engine->taxed[rank], state->start_ns[op], end_ns);
   state->end_ns[op] = end_ns;
   end_at(engine, lane, end_ns);
 }
@@ -108,8 +108,9 @@ static inline void start_transfer(Engine *engine, gint32 lane, gint32 op, const 
   gint64 end_ns = add_ns(is_eager ? start_ns : MAX(start_ns, partner_start_ns), run_ns);
   own->end_ns[op] = end_ns;
   if (engine->taxed != NULL) {
-    engine_tax(engine, rank_of(lane), end_ns - run_ns, end_ns);
-    engine_tax(engine, partner_rank, end_ns - run_ns, end_ns);
+    const gint32 transfer = is_send ? task->work : partner_task->work;
+    engine_tax(engine, rank_of(lane), transfer, end_ns - run_ns, end_ns);
+    engine_tax(engine, partner_rank, transfer, end_ns - run_ns, end_ns);
   }
   if (partner_start_ns >= 0) {
     gint32 partner_lane = partner_rank * LANES_PER_RANK + partner_task->stream;
@@ -150,7 +151,7 @@ static G_NO_INLINE void start_collective(Engine *engine, gint32 lane, gint32 op,
   for (gint32 member = lane; member >= 0; member = engine->lanes[member].chain)
     engine->ranks[rank_of(member)].end_ns[engine->lanes[member].head] = end_ns;
   for (gint32 member = lane; member >= 0 && engine->taxed != NULL; member = engine->lanes[member].chain)
-    engine_tax(engine, rank_of(member), end_ns - time->run_ns, end_ns);
+    engine_tax(engine, rank_of(member), task->work, end_ns - time->run_ns, end_ns);
   end_at(engine, lane, end_ns);
 }
 
@@ -396,7 +397,7 @@ static void engine_init(Engine *engine, const Simulation *simulation, Trace *tra
   engine->contention = contention;
   engine->members = g_array_new(FALSE, FALSE, sizeof(gint32));
   engine->begin_ns = contention != NULL ? g_new(gint64, n_lanes) : NULL;
-  if (simulation->transfer_tax > 0)
+  if (simulation->timing->taxes != NULL)
     engine->taxed = g_new0(TaxedTime, trace->n_ranks);
   for (gint32 rank = 0; rank < trace->n_ranks; rank++)
     init_rank(engine, rank);
@@ -440,7 +441,7 @@ static void engine_clear(Engine *engine) {
 
 static void run_by_clock(const Simulation *simulation, Trace *trace, EngineStats *stats) {
   Engine engine;
-  engine_init(&engine, simulation, trace, simulation->transfer_tax > 0, 0);
+  engine_init(&engine, simulation, trace, simulation->timing->taxes != NULL, 0);
   run_all(&engine);
   assert_all_ended(&engine);
   stats->n_events = engine.n_events;

@@ -18,8 +18,6 @@ typedef struct {
   double jitter;       /* standard deviation of each compute op's time as a share (normal, cut at ±3σ); 0 = none */
   guint64 seed;
   gboolean contended;  /* transfers that share links of a rank slow each other (Timing.loads; contention.h) */
-  double transfer_tax; /* ≥ 0: see tax.h; above 0 the program must be expanded, so that a kernel is not longer than it
-                          is */
   gint16 *early_ticks; /* [records], zeroed, filled: by how much a flow ended before the nanosecond its record ends at;
                           NULL: nobody asks */
 } Simulation;

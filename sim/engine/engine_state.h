@@ -39,7 +39,7 @@ typedef struct {
   EventQueue queue;
   Lane *lanes; /* [rank · LANES_PER_RANK + stream] */
   Rank *ranks;
-  TaxedTime *taxed;       /* [ranks]; NULL without a tax */
+  TaxedTime *taxed;       /* [ranks]; NULL without taxes */
   Contention *contention; /* NULL: all transfers take their own times */
   GArray *members;        /* of gint32: ranks of a collective that begins */
   gint64 *begin_ns;       /* [lanes]: of the transfer under way; NULL without contention */
@@ -80,8 +80,9 @@ gboolean engine_arrive(Engine *engine, gint32 lane, gint32 op, const Task *task,
  * under way then goes on, what starts later has no record any more. */
 void engine_resume(Engine *engine, gint64 now_ns);
 
-/* A transfer of this rank runs from `from_ns` to `to_ns`: the kernel beside it ends later. Only with a tax. */
-void engine_tax(Engine *engine, gint32 rank, gint64 from_ns, gint64 to_ns);
+/* A transfer of this rank, of the program's number `transfer`, runs from `from_ns` to `to_ns`: the kernel beside it
+ * ends later. Only with taxes. */
+void engine_tax(Engine *engine, gint32 rank, gint32 transfer, gint64 from_ns, gint64 to_ns);
 
 /* With contention only. The op at the head of the lane is ready, its start recorded: it begins now or later, when its
  * partner (the last member of its collective) is there; of a collective the lanes of all members are chained.

@@ -66,7 +66,7 @@ static gboolean is_short(const Timing *timing, const Course *course, int n_ranks
 static gboolean can_follow(const Simulation *simulation) {
   const Program *program = simulation->program;
   return simulation->folded && program->shared != NULL && program->shared->course != NULL &&
-         simulation->transfer_tax == 0 && simulation->jitter == 0 && simulation->speed == NULL &&
+         simulation->timing->taxes == NULL && simulation->jitter == 0 && simulation->speed == NULL &&
          is_short(simulation->timing, program->shared->course, program->n_ranks) && !is_eager(simulation);
 }
 

@@ -10,31 +10,31 @@
 
 #include "saturate.h"
 
-gint64 tax_end(double tax, TaxSpan span, gint64 start_ns, gint64 end_ns) {
+gint64 tax_end(TaxSpan span, gint64 start_ns, gint64 end_ns) {
   const gint64 from_ns = MAX(span.from_ns, start_ns);
   if (end_ns <= from_ns || span.to_ns <= from_ns)
     return end_ns;
   const double left = (double)(end_ns - from_ns), length = (double)(span.to_ns - from_ns);
-  if (tax < 1 && left <= (1 - tax) * length)
-    return add_ns(from_ns, (gint64)ceil(left / (1 - tax)));
-  return add_ns(end_ns, (gint64)ceil(tax * length));
+  if (span.tax < 1 && left <= (1 - span.tax) * length)
+    return add_ns(from_ns, (gint64)ceil(left / (1 - span.tax)));
+  return add_ns(end_ns, (gint64)ceil(span.tax * length));
 }
 
-TaxSpan tax_add(TaxedTime *time, gint64 from_ns, gint64 to_ns) {
+TaxSpan tax_add(TaxedTime *time, TaxSpan span) {
   if (time->n_spans > 0)
-    from_ns = MAX(from_ns, time->spans[time->n_spans - 1].to_ns);
-  if (to_ns <= from_ns)
-    return (TaxSpan){from_ns, from_ns};
+    span.from_ns = MAX(span.from_ns, time->spans[time->n_spans - 1].to_ns);
+  if (span.to_ns <= span.from_ns)
+    return (TaxSpan){span.from_ns, span.from_ns, 0};
   if (time->n_spans == TAX_MAX_SPANS) { /* the earliest lies behind, or so near that it makes no difference */
     for (int i = 1; i < TAX_MAX_SPANS; i++)
       time->spans[i - 1] = time->spans[i];
     time->n_spans--;
   }
-  return time->spans[time->n_spans++] = (TaxSpan){from_ns, to_ns};
+  return time->spans[time->n_spans++] = span;
 }
 
-gint64 tax_end_of_kernel(double tax, const TaxedTime *time, gint64 start_ns, gint64 end_ns) {
+gint64 tax_end_of_kernel(const TaxedTime *time, gint64 start_ns, gint64 end_ns) {
   for (int i = 0; i < time->n_spans; i++)
-    end_ns = tax_end(tax, time->spans[i], start_ns, end_ns);
+    end_ns = tax_end(time->spans[i], start_ns, end_ns);
   return end_ns;
 }

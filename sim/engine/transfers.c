@@ -5,14 +5,12 @@
  * that a rank has yet to find out, as all of them wait for the queue or for flows. So flows begin in time order. */
 #include "engine_state.h"
 
-/* A transfer of this rank runs from `from_ns` to `to_ns`: the kernel beside it ends later. */
-void engine_tax(Engine *engine, gint32 rank, gint64 from_ns, gint64 to_ns) {
-  const TaxSpan span = tax_add(&engine->taxed[rank], from_ns, to_ns);
+void engine_tax(Engine *engine, gint32 rank, gint32 transfer, gint64 from_ns, gint64 to_ns) {
+  const TaxSpan span = tax_add(&engine->taxed[rank], (TaxSpan){from_ns, to_ns, engine->timing->taxes[transfer]});
   const Lane *compute = &engine->lanes[rank * LANES_PER_RANK + STREAM_COMPUTE];
   const Rank *state = &engine->ranks[rank];
   if (compute->head >= 0 && compute->state == LANE_BUSY && state->tasks[compute->head].kind == OP_COMPUTE)
-    state->end_ns[compute->head] =
-        tax_end(engine->simulation->transfer_tax, span, state->start_ns[compute->head], state->end_ns[compute->head]);
+    state->end_ns[compute->head] = tax_end(span, state->start_ns[compute->head], state->end_ns[compute->head]);
 }
 
 /* Kernels beside the transfer of this lane lose time to it: to its own as it begins, to the rest of it as it ends. */
@@ -20,9 +18,9 @@ static G_NO_INLINE void tax_members(Engine *engine, gint32 lane, gint64 from_ns,
   const Lane *head = &engine->lanes[lane];
   const Task *task = &engine->ranks[rank_of(lane)].tasks[head->head];
   if (task->kind == OP_SEND)
-    engine_tax(engine, rank_of(lane) + task->peer_offset, from_ns, to_ns);
+    engine_tax(engine, rank_of(lane) + task->peer_offset, task->work, from_ns, to_ns);
   for (gint32 member = lane; member >= 0; member = engine->lanes[member].chain)
-    engine_tax(engine, rank_of(member), from_ns, to_ns);
+    engine_tax(engine, rank_of(member), task->work, from_ns, to_ns);
 }
 
 /* All ranks of the transfer of this lane are there: its flow begins. */

@@ -1,9 +1,8 @@
-/* An index is written in mixed radix: its digit on each axis is the place of a value in that axis's list. A reader puts
- * the values into the very options that a command line fills, so that a configuration of a space means what the same
- * options mean to every other verb.
+/* An index is written in mixed radix: its digit on each axis is the place of a value in that axis's list.
  *
- *     text of an axis  →  values (ranges written out)  →  each checked alone  →  index → digits → options → plan */
-#include "space.h"
+ *     text of an axis  →  values (ranges written out)  →  each checked alone  →  index → digits → options → plan
+ *                         space_values.c                  space_reader.c                          space_reader.c */
+#include "space_parts.h"
 
 #include <string.h>
 
@@ -12,26 +11,6 @@
 #include "plan_order.h"
 #include "suggest.h"
 #include "yaml_node.h"
-
-enum { MOST_VALUES = 65536 };
-
-typedef struct {
-  const char *name, *description; /* borrowed from the options' table */
-  gboolean is_whole;              /* its values are whole numbers */
-  char *text;                     /* owned: as given; NULL: not given */
-  char *origin;                   /* owned: "file:line", or NULL: the command line */
-  GPtrArray *values;              /* of char *; once finished */
-} SpaceAxis;
-
-struct Space {
-  SpaceAxis *axes; /* all there can be, in the order of --help */
-  int n_axes;
-  GArray *given;       /* of int: indices of those given; once finished */
-  int model, cluster;  /* of these, −1: not given */
-  GPtrArray *models;   /* of Model *, per value of the model's axis */
-  GPtrArray *clusters; /* the same */
-  gint64 count;
-};
 
 /* A list of options by themselves cannot be an axis: slow ranks are one value that is itself a list. */
 static gboolean is_axis(const GOptionEntry *entry) {
@@ -202,179 +181,13 @@ gboolean space_set_text(Space *space, const char *text, GError **error) {
   return TRUE;
 }
 
-/* --- values --- */
+/* --- finishing --- */
 
 /* Prefix a mistake in an axis's values by where they stand. */
 static gboolean fail_axis(const SpaceAxis *axis, GError **error) {
   if (axis->origin != NULL)
     g_prefix_error(error, "%s: ", axis->origin);
   return FALSE;
-}
-
-static gboolean add_value(SpaceAxis *axis, const char *value, GHashTable *known, GError **error) {
-  if (axis->values->len >= MOST_VALUES)
-    return fail_input(error, "--%s: more than %d values", axis->name, MOST_VALUES);
-  if (*value == '\0')
-    return fail_input(error, "--%s: found nothing between commas in \"%.80s\", expected values such as 1,2,4 or 1..8*2",
-                      axis->name, axis->text);
-  char *copy = g_strdup(value);
-  g_ptr_array_add(axis->values, copy);
-  return g_hash_table_add(known, copy) ||
-         fail_input(error, "--%s: %.80s stands twice in \"%.80s\"", axis->name, value, axis->text);
-}
-
-static gboolean add_number(SpaceAxis *axis, gint64 number, GHashTable *known, GError **error) {
-  char text[32];
-  g_snprintf(text, sizeof text, "%" G_GINT64_FORMAT, number);
-  return add_value(axis, text, known, error);
-}
-
-typedef struct {
-  gint64 first, last, step;
-  gboolean multiplies;
-} Range;
-
-/* "1..8", "1..8*2", "1..8+2"; FALSE for anything else. */
-static gboolean parse_range(const char *text, Range *range) {
-  static const gint64 most = G_GINT64_CONSTANT(1) << 52;
-  g_auto(GStrv) ends = g_strsplit(text, "..", 2);
-  char *step = ends[1] != NULL ? strpbrk(ends[1], "*+") : NULL;
-  *range = (Range){.step = 1, .multiplies = step != NULL && *step == '*'};
-  if (ends[1] == NULL ||
-      (step != NULL && !g_ascii_string_to_signed(step + 1, 10, range->multiplies ? 2 : 1, most, &range->step, NULL)))
-    return FALSE;
-  if (step != NULL)
-    *step = '\0';
-  return g_ascii_string_to_signed(ends[0], 10, range->multiplies ? 1 : 0, most, &range->first, NULL) &&
-         g_ascii_string_to_signed(ends[1], 10, range->first, most, &range->last, NULL);
-}
-
-static gboolean add_range(SpaceAxis *axis, const char *text, GHashTable *known, GError **error) {
-  Range range;
-  if (!parse_range(text, &range))
-    return fail_input(error,
-                      "--%s: found \"%.80s\", expected FIRST..LAST, FIRST..LAST+STEP or FIRST..LAST*FACTOR with FIRST "
-                      "≤ LAST",
-                      axis->name, text);
-  gint64 value = range.first;
-  do {
-    if (!add_number(axis, value, known, error))
-      return FALSE;
-    if (range.multiplies && value > range.last / range.step)
-      break; /* the next would be beyond the last, or beyond int64 */
-    value = range.multiplies ? value * range.step : value + range.step;
-  } while (value <= range.last);
-  return TRUE;
-}
-
-static gboolean expand(SpaceAxis *axis, GError **error) {
-  axis->values = g_ptr_array_new_with_free_func(g_free);
-  g_autoptr(GHashTable) known = g_hash_table_new(g_str_hash, g_str_equal);
-  g_auto(GStrv) parts = g_strsplit(axis->text, ",", -1);
-  if (parts[0] == NULL)
-    return fail_input(error, "--%s: found nothing, expected values such as 1,2,4", axis->name);
-  for (char **part = parts; *part != NULL; part++) {
-    gint64 number;
-    const char *text = g_strstrip(*part);
-    gboolean ok = TRUE;
-    if (axis->is_whole && strstr(text, "..") != NULL)
-      ok = add_range(axis, text, known, error);
-    else if (axis->is_whole && g_ascii_string_to_signed(text, 10, G_MININT64, G_MAXINT64, &number, NULL))
-      ok = add_number(axis, number, known, error);
-    else
-      ok = add_value(axis, text, known, error);
-    if (!ok)
-      return FALSE;
-  }
-  return TRUE;
-}
-
-/* --- a reader --- */
-
-struct SpaceReader {
-  const Space *space;
-  PlanOptions options;
-  Parser *parser; /* into `options` */
-};
-
-SpaceReader *space_reader_new(const Space *space) {
-  SpaceReader *reader = g_new0(SpaceReader, 1);
-  reader->space = space;
-  plan_options_init(&reader->options);
-  reader->parser = parser_new(NULL, NULL, NULL);
-  plan_options_add(&reader->options, PLAN_OPTIONS_SIMULATED, reader->parser);
-  return reader;
-}
-
-void space_reader_free(SpaceReader *reader) {
-  if (reader == NULL)
-    return;
-  parser_free(reader->parser);
-  plan_options_clear(&reader->options);
-  g_free(reader);
-}
-
-static void reset(SpaceReader *reader) {
-  plan_options_clear(&reader->options);
-  plan_options_init(&reader->options);
-}
-
-/* Place of an index's value in each given axis's list: the last axis turns fastest. */
-static int digit(const Space *space, int given, gint64 index) {
-  for (int g = (int)space->given->len - 1; g > given; g--)
-    index /= space_axis_n_values(space, g);
-  return (int)(index % space_axis_n_values(space, given));
-}
-
-gboolean space_reader_read(SpaceReader *reader, gint64 index, SpacePoint *point, GError **error) {
-  const Space *space = reader->space;
-  reset(reader);
-  *point = (SpacePoint){0};
-  for (int g = (int)space->given->len - 1; g >= 0; g--) {
-    const SpaceAxis *axis = &space->axes[g_array_index(space->given, int, g)];
-    const guint value = (guint)(index % axis->values->len);
-    index /= axis->values->len;
-    if (g == space->model)
-      point->model = g_ptr_array_index(space->models, value);
-    else if (g == space->cluster)
-      point->cluster = g_ptr_array_index(space->clusters, value);
-    else if (!parser_set(reader->parser, axis->name, g_ptr_array_index(axis->values, value), error))
-      return FALSE;
-  }
-  if (!plan_options_make_plan(&reader->options, error) ||
-      !plan_options_check_cluster(&reader->options, point->cluster, error))
-    return FALSE;
-  point->plan = reader->options.plan;
-  return TRUE;
-}
-
-/* --- finishing --- */
-
-/* The value makes sense by itself: other options as they are by default, or as it needs them. */
-static gboolean check_value(SpaceReader *reader, const SpaceAxis *axis, const char *value, GError **error) {
-  reset(reader);
-  if (strcmp(axis->name, "memory-cap") == 0 && !parser_set(reader->parser, "schedule", "auto", error))
-    return FALSE;
-  if (!parser_set(reader->parser, axis->name, value, error) || !plan_options_make_plan(&reader->options, error))
-    return FALSE;
-  g_auto(PlanOrder) order = {0};
-  g_autoptr(GError) problem = NULL;
-  if ((plan_order_open(&order, reader->options.plan, &problem) &&
-       plan_complete(reader->options.plan, NULL, NULL, &problem)) ||
-      g_error_matches(problem, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE)) /* alone, but perhaps not with others */
-    return TRUE;
-  g_propagate_error(error, g_steal_pointer(&problem));
-  return FALSE;
-}
-
-static gboolean check_values(const Space *space, const SpaceAxis *axis, GError **error) {
-  if (strcmp(axis->name, "model") == 0 || strcmp(axis->name, "cluster") == 0)
-    return TRUE; /* checked by being read */
-  g_autoptr(SpaceReader) reader = space_reader_new(space);
-  for (guint v = 0; v < axis->values->len; v++)
-    if (!check_value(reader, axis, g_ptr_array_index(axis->values, v), error))
-      return FALSE;
-  return TRUE;
 }
 
 /* Read what each value of an axis names. */
@@ -398,6 +211,19 @@ static gpointer read_cluster(const char *file, GError **error) {
   return cluster_read(file, error);
 }
 
+void space_set_memory_margin(Space *space, const MemoryMargin *margin) {
+  space->margin = *margin;
+}
+
+static gboolean apply_margin(const Space *space, GError **error) {
+  for (int i = 0; i < space_n_clusters(space); i++)
+    if (!memory_margin_apply(&space->margin, g_ptr_array_index(space->clusters, i), error)) {
+      g_prefix_error(error, "%s: ", space_cluster(space, i)->file);
+      return FALSE;
+    }
+  return TRUE;
+}
+
 /* Saturates. */
 static gint64 count(const Space *space) {
   gint64 product = 1;
@@ -412,7 +238,7 @@ gboolean space_finish_closed(Space *space, GError **error) {
     SpaceAxis *axis = &space->axes[i];
     if (axis->text == NULL)
       continue;
-    if (!expand(axis, error))
+    if (!space_axis_expand(axis, error))
       return fail_axis(axis, error);
     if (strcmp(axis->name, "model") == 0)
       space->model = (int)space->given->len;
@@ -433,11 +259,11 @@ gboolean space_finish(Space *space, GError **error) {
     return FALSE;
   for (int g = 0; g < space_n_axes(space); g++) {
     const SpaceAxis *axis = &space->axes[g_array_index(space->given, int, g)];
-    if (!check_values(space, axis, error))
+    if (!space_axis_check(space, axis, error))
       return fail_axis(axis, error);
   }
   return read_values(space, space->model, space->models, read_model, error) &&
-         read_values(space, space->cluster, space->clusters, read_cluster, error);
+         read_values(space, space->cluster, space->clusters, read_cluster, error) && apply_margin(space, error);
 }
 
 /* --- looking --- */
@@ -464,6 +290,13 @@ int space_axis_n_values(const Space *space, int axis) {
 
 const char *space_axis_nth(const Space *space, int axis, int i) {
   return g_ptr_array_index(given_axis(space, axis)->values, i);
+}
+
+/* Place of an index's value in each given axis's list: the last axis turns fastest. */
+static int digit(const Space *space, int given, gint64 index) {
+  for (int g = (int)space->given->len - 1; g > given; g--)
+    index /= space_axis_n_values(space, g);
+  return (int)(index % space_axis_n_values(space, given));
 }
 
 const char *space_axis_value(const Space *space, int axis, gint64 index) {

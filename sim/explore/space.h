@@ -17,7 +17,7 @@
  *     tp: 1..8*2
  *     zero: [0, 1..3] */
 #pragma once
-#include "cluster.h"
+#include "memory_margin.h"
 #include "model.h"
 #include "parser.h"
 #include "plan.h"
@@ -46,6 +46,10 @@ gboolean space_read(Space *space, const char *file, GError **error);
 char *space_text(const Space *space);
 /* Set the axes of such a text. INPUT naming the line. */
 gboolean space_set_text(Space *space, const char *text, GError **error);
+
+/* What plans are to leave free of each GPU's memory: before space_finish(), which refuses a margin that leaves nothing.
+ */
+void space_set_memory_margin(Space *space, const MemoryMargin *margin);
 
 /* Once all axes are given: expand the lists, check each value by itself, read models and clusters. INPUT naming the
  * option (or file:line), the value and what was expected; also for a value that stands there twice, an empty list, more

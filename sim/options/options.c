@@ -17,12 +17,13 @@ void plan_options_init(PlanOptions *options) {
 }
 
 void plan_options_clear(PlanOptions *options) {
-  char **strings[] = {
-      &options->model_file,        &options->cluster_file, &options->schedule,      &options->recompute,
-      &options->sequence_parallel, &options->precision,    &options->recipe,        &options->attention,
-      &options->cp_comm,           &options->overlap_grad, &options->overlap_param, &options->order,
-      &options->rank_map,          &options->memory_cap,   &options->fold,          &options->flops,
-      &options->overlap_p2p,       &options->framework,    &options->contention,    &options->grad_norm_barrier};
+  char **strings[] = {&options->model_file,   &options->cluster_file,      &options->schedule,
+                      &options->recompute,    &options->sequence_parallel, &options->precision,
+                      &options->recipe,       &options->attention,         &options->cp_comm,
+                      &options->overlap_grad, &options->overlap_param,     &options->order,
+                      &options->rank_map,     &options->memory_cap,        &options->fold,
+                      &options->flops,        &options->overlap_p2p,       &options->framework,
+                      &options->contention,   &options->grad_norm_barrier, &options->norm_kernel};
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_clear_pointer(strings[i], g_free);
   g_clear_pointer(&options->slow_ranks, g_strfreev);
@@ -96,6 +97,10 @@ static void add_methods(Parser *parser, PlanOptions *o) {
        "fp32)",
        "NAME"},
       {"attention", 0, 0, G_OPTION_ARG_STRING, &o->attention, "flash or unfused (default flash)", "KIND"},
+      {"norm-kernel", 0, 0, G_OPTION_ARG_STRING, &o->norm_kernel,
+       "RMSNorm is one kernel or an operation of PyTorch at a time: fused or plain (default fused, or as the framework "
+       "has it)",
+       "KIND"},
       {"cp-comm", 0, 0, G_OPTION_ARG_STRING, &o->cp_comm,
        "how attention reaches the tokens of other cp ranks: ring (keys and values pass round beside it; Transformer "
        "Engine's p2p), all-gather (of keys and values before it) or ulysses (a2a: heads for tokens) (default ring)",
@@ -189,13 +194,16 @@ static gboolean parse_framework(const PlanOptions *o, Plan *plan, GError **error
 
 static gboolean parse_choices(const PlanOptions *o, Plan *plan, GError **error) {
   guint recompute = plan->recompute, attention = plan->attention, flops = plan->flops, cp_comm = plan->cp_comm;
+  guint norm_kernel = (guint)plan->norm_kernel;
   if (!parse_named("--recompute", o->recompute, recompute_names(), &recompute, error) ||
       !parse_named("--attention", o->attention, attention_names(), &attention, error) ||
+      !parse_named("--norm-kernel", o->norm_kernel, norm_kernel_names(), &norm_kernel, error) ||
       !parse_named("--cp-comm", o->cp_comm, cp_comm_names(), &cp_comm, error) ||
       !parse_named("--flops", o->flops, flops_convention_names(), &flops, error))
     return FALSE;
   plan->recompute = recompute;
   plan->attention = attention;
+  plan->norm_kernel = (int)norm_kernel;
   plan->cp_comm = cp_comm;
   plan->flops = flops;
   if (o->precision != NULL && !precision_parse(o->precision, &plan->precision, error))
@@ -216,6 +224,17 @@ static gboolean parse_switches(const PlanOptions *o, Plan *plan, GError **error)
          parse_switch("--grad-norm-barrier", o->grad_norm_barrier, &plan->grad_norm_barrier, error) &&
          parse_switch("--contention", o->contention, &plan->contention, error) &&
          parse_switch("--fold", o->fold, &plan->fold, error);
+}
+
+static gboolean check_overlap(const PlanOptions *o, const Plan *plan, GError **error) {
+  if (plan->time.data_parallel != DP_ALONE)
+    return TRUE;
+  const char *asked = g_strcmp0(o->overlap_grad, "on") == 0    ? "--overlap-grad on"
+                      : g_strcmp0(o->overlap_param, "on") == 0 ? "--overlap-param on"
+                                                               : NULL;
+  return asked == NULL ||
+         fail_impossible(error, "%s and --framework %s clash: it runs collectives of dp beside nothing", asked,
+                         plan->framework);
 }
 
 static gboolean parse_slow_ranks(const PlanOptions *o, Plan *plan, GError **error) {
@@ -315,8 +334,9 @@ gboolean plan_options_make_plan(PlanOptions *options, GError **error) {
   options->plan = plan_new();
   copy_numbers(options, options->plan);
   return copy_open_numbers(options, options->plan, error) && parse_choices(options, options->plan, error) &&
-         parse_switches(options, options->plan, error) && parse_slow_ranks(options, options->plan, error) &&
-         parse_memory_cap(options, options->plan, error) && check_fold(options, error);
+         parse_switches(options, options->plan, error) && check_overlap(options, options->plan, error) &&
+         parse_slow_ranks(options, options->plan, error) && parse_memory_cap(options, options->plan, error) &&
+         check_fold(options, error);
 }
 
 static gboolean read_rank_map(PlanOptions *o, GError **error) {

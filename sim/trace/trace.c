@@ -75,6 +75,13 @@ gint64 trace_step_end(const Trace *trace, int step) {
   return end_ns;
 }
 
+int trace_first_rank(const Trace *trace, int rank) {
+  if (!trace->folded || trace->layout.n_ranks == 0)
+    return rank;
+  const Coordinates at = {.at = {[AXIS_PP] = rank}};
+  return layout_rank(&trace->layout, &at);
+}
+
 int trace_partner(const Trace *trace, int rank, int pp) {
   if (trace->folded)
     return pp;

@@ -28,5 +28,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Trace, trace_free)
 const OpList *trace_list(const Trace *trace, int rank);
 gint64 trace_end(const Trace *trace);                /* latest end of any record; 0 when empty */
 gint64 trace_step_end(const Trace *trace, int step); /* latest end of any op of steps ≤ step */
+/* The first rank of the plan that recorded rank `rank` stands for; itself where no layout is known. */
+int trace_first_rank(const Trace *trace, int rank);
 /* Recorded rank that holds the partner pipeline rank `pp` of recorded rank `rank` (same other coordinates). */
 int trace_partner(const Trace *trace, int rank, int pp);

@@ -32,6 +32,10 @@ const char *collective_name(Collective collective) {
   return names[collective];
 }
 
+gboolean collective_has_root(Collective collective) {
+  return collective >= COLLECTIVE_BROADCAST && collective <= COLLECTIVE_SCATTER;
+}
+
 const char *const *collective_names(void) {
   return names;
 }

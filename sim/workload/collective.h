@@ -17,7 +17,9 @@ typedef enum {
 } Collective;
 
 const char *collective_name(Collective collective); /* "all_reduce" … as `--op` and program text spell it */
-const char *const *collective_names(void);          /* NULL-terminated, enum order */
+/* broadcast, reduce, gather, scatter */
+gboolean collective_has_root(Collective collective);
+const char *const *collective_names(void); /* NULL-terminated, enum order */
 
 /* busbw = algbw × factor(n), algbw = S/t, S as nccl-tests counts it: the full buffer (all_gather and
  * reduce_scatter: the n-times-larger side). Source: nccl-tests doc/PERFORMANCE.md. */

@@ -76,6 +76,10 @@ void item_list_memory(ItemList *list, const char *name, double bytes) {
   append_compute(list, (WorkItem){.name = name, .kind = ITEM_MEMORY, .bytes = bytes});
 }
 
+void item_list_plain_norm(ItemList *list, const char *name, double bytes) {
+  append_compute(list, (WorkItem){.name = name, .kind = ITEM_MEMORY, .is_plain = TRUE, .bytes = bytes});
+}
+
 void item_list_input_gradient(ItemList *list, const char *name, double bytes) {
   if (list->input_gradients)
     item_list_memory(list, name, bytes);

@@ -27,20 +27,24 @@ static gboolean is_plain(const Cut *cut) {
 }
 
 static gboolean has_plain_norm(const Cut *cut) {
-  return is_plain(cut) && cut->model->norm == NORM_RMSNORM;
+  return plan_has_plain_norm(cut->plan) && cut->model->norm == NORM_RMSNORM;
 }
 
 void norm_forward(ItemList *list, const char *name) {
   const Cut *cut = list->cut;
-  double passes = has_plain_norm(cut) ? 4 + 28 / cut->element_bytes : 2;
-  item_list_memory(list, name, passes * stream_bytes(cut));
+  if (has_plain_norm(cut))
+    item_list_plain_norm(list, name, (4 + 28 / cut->element_bytes) * stream_bytes(cut));
+  else
+    item_list_memory(list, name, 2 * stream_bytes(cut));
 }
 
 /* Reads the output's gradient and the input, writes the input's gradient. */
 void norm_backward(ItemList *list, const char *name) {
   const Cut *cut = list->cut;
-  double passes = has_plain_norm(cut) ? 8 + 72 / cut->element_bytes : 3;
-  item_list_input_gradient(list, name, passes * stream_bytes(cut));
+  if (!has_plain_norm(cut))
+    item_list_input_gradient(list, name, 3 * stream_bytes(cut));
+  else if (list->input_gradients)
+    item_list_plain_norm(list, name, (8 + 72 / cut->element_bytes) * stream_bytes(cut));
 }
 
 /* One byte of mask per element. */

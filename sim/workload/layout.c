@@ -144,9 +144,11 @@ void layout_gpus_of(const Layout *layout, int *members, int n) {
 typedef struct {
   int n_blocks; /* that hold any */
   int most, fewest;
+  int first; /* members in the first */
 } Blocks;
 
 static void count_block(Blocks *blocks, int n_members) {
+  blocks->first = blocks->most == 0 ? n_members : blocks->first;
   blocks->most = MAX(blocks->most, n_members);
   blocks->fewest = blocks->fewest == 0 ? n_members : MIN(blocks->fewest, n_members);
 }
@@ -172,6 +174,7 @@ static void set_blocks(GroupShape *shape, Blocks domains, Blocks nodes) {
   shape->n_domains = domains.n_blocks;
   shape->max_per_domain = domains.most;
   shape->min_per_domain = domains.fewest;
+  shape->root_per_domain = domains.first;
   shape->n_nodes = nodes.n_blocks;
   shape->max_per_node = nodes.most;
 }
@@ -196,15 +199,28 @@ GroupShape layout_shape_of(const Cluster *cluster, const int *members, int n) {
   set_blocks(&shape, count_blocks(members, n, cluster->domain_gpus), count_blocks(members, n, cluster->gpus_per_node));
   for (int i = 0; i < n_inner_tiers(cluster); i++) {
     const Blocks spans = count_blocks(members, n, cluster->tiers[i].span_gpus);
-    shape.tiers[i] = (TierShape){spans.n_blocks, spans.fewest};
+    shape.tiers[i] = (TierShape){spans.n_blocks, spans.fewest, spans.first};
   }
   return shape;
 }
 
-/* The same for the progression base, base + stride, … of `n` members, without listing them. */
+static int count_beside(const int *members, int n, gint64 block, int root) {
+  int n_beside = 0;
+  for (int i = 0; i < n; i++)
+    n_beside += members[i] / block == root / block;
+  return n_beside;
+}
+
+void layout_set_root(GroupShape *shape, const Cluster *cluster, const int *members, int n, int root) {
+  shape->root_per_domain = count_beside(members, n, cluster->domain_gpus, root);
+  for (int i = 0; i < n_inner_tiers(cluster); i++)
+    shape->tiers[i].with_root = count_beside(members, n, cluster->tiers[i].span_gpus, root);
+}
+
+/* count_blocks() for the progression base, base + stride, … of `n` members, without listing them. */
 static Blocks count_progression_blocks(int base, Digit run, gint64 block) {
   if (run.stride >= block)
-    return (Blocks){run.size, 1, 1};
+    return (Blocks){run.size, 1, 1, 1};
   const gint64 last = base + (gint64)(run.size - 1) * run.stride;
   const int first_block = (int)(base / block);
   Blocks blocks = {.n_blocks = (int)(last / block) - first_block + 1}; /* a step shorter than a block skips none */
@@ -232,7 +248,7 @@ static GroupShape shape_at(const Cluster *cluster, const Digit *digits, int n_di
   shape.gap = shape.max_per_domain > 1 ? run.stride : 0;
   for (int i = 0; i < n_inner_tiers(cluster); i++) {
     const Blocks spans = count_progression_blocks(base, run, cluster->tiers[i].span_gpus);
-    shape.tiers[i] = (TierShape){spans.n_blocks, spans.fewest};
+    shape.tiers[i] = (TierShape){spans.n_blocks, spans.fewest, spans.first};
   }
   return shape;
 }
@@ -245,6 +261,16 @@ static gint64 least_common_multiple(gint64 a, gint64 b) {
     y = rest;
   }
   return a / x * b;
+}
+
+/* A group this far on lies the same in nodes, domains and spans of tiers: at most n_ranks. A span that has all ranks is
+ * the same for all. */
+static int period_of_shapes(const Layout *layout, const Cluster *cluster) {
+  gint64 period = least_common_multiple(cluster->gpus_per_node, cluster->domain_gpus);
+  for (int i = 0; i < n_inner_tiers(cluster) && period < layout->n_ranks; i++)
+    if (cluster->tiers[i].span_gpus < layout->n_ranks)
+      period = least_common_multiple(period, cluster->tiers[i].span_gpus);
+  return (int)MIN(period, layout->n_ranks);
 }
 
 /* Distinct bases of the groups, modulo `period` ≤ n_ranks. Owned by the caller. */
@@ -327,11 +353,7 @@ GroupShape layout_group_shape(const Layout *layout, const Cluster *cluster, Axis
   Digit digits[N_DIGITS], held[N_DIGITS];
   const int n_digits = digits_of(layout, axes, TRUE, digits), n_held = digits_of(layout, axes, FALSE, held);
   const int n = layout_group_size(layout, axes);
-  /* where tiers begin, each place among all ranks is another */
-  const gboolean has_tiers = n_inner_tiers(cluster) > 0 && layout->n_ranks > cluster->tiers[0].span_gpus;
-  const gint64 period =
-      has_tiers ? layout->n_ranks : least_common_multiple(cluster->gpus_per_node, cluster->domain_gpus);
-  g_autoptr(GArray) bases = distinct_bases(held, n_held, (int)MIN(period, layout->n_ranks));
+  g_autoptr(GArray) bases = distinct_bases(held, n_held, n == 1 ? 1 : period_of_shapes(layout, cluster));
   g_autofree int *scratch = n_digits > 1 ? g_new(int, (gsize)n) : NULL;
   GroupShape worst = {0};
   for (guint b = 0; b < bases->len; b++) {

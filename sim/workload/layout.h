@@ -48,24 +48,28 @@ void layout_gpus_of(const Layout *layout, int *members, int n);
 
 /* How a set of GPUs lies in the spans of a tier of the fabric. */
 typedef struct {
-  int n_spans; /* that hold any; 0 or 1: nothing leaves them */
-  int fewest;  /* members in one of those */
+  int n_spans;   /* that hold any; 0 or 1: nothing leaves them */
+  int fewest;    /* members in one of those */
+  int with_root; /* members in the root's */
 } TierShape;
 
 /* How a set of GPUs lies on the machine: what a collective's cost depends on. */
 typedef struct {
-  int n;              /* members */
-  int n_domains;      /* scale-up domains they touch */
-  int max_per_domain; /* most members in one domain */
-  int min_per_domain; /* fewest in one of those domains: what leaves it has their links alone */
+  int n;               /* members */
+  int n_domains;       /* scale-up domains they touch */
+  int max_per_domain;  /* most members in one domain */
+  int min_per_domain;  /* fewest in one of those domains: what leaves it has their links alone */
+  int root_per_domain; /* members in the domain of the root, for operations that have one */
   int n_nodes, max_per_node;
   int gap;     /* GPUs from one member of a domain to the next; 0: no domain has two; −1: uneven */
   gint64 span; /* last member − first member + 1 */
   TierShape tiers[CLUSTER_MAX_TIERS]; /* of all tiers but the last, out of which nothing leads */
 } GroupShape;
 
-/* Shape of an explicit list of GPUs (ascending) on `cluster`. */
+/* Shape of an explicit list of GPUs (ascending) on `cluster`; the first is the root. */
 GroupShape layout_shape_of(const Cluster *cluster, const int *members, int n);
+/* Of the same list: `root`, one of these GPUs, is the root. */
+void layout_set_root(GroupShape *shape, const Cluster *cluster, const int *members, int n, int root);
 /* Worst shape over all groups of `axes`: in several domains rather than one, then fewest members in a domain, then most
  * domains, most nodes; with, of every tier, the fewest members that any of these groups has in a span it leaves. All
  * runs cost this one. */

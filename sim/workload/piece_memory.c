@@ -41,7 +41,8 @@ static LayerTensors layer_tensors(const Cut *cut) {
     tensors.rest += n_streams * stream;
   const FrameworkMemory *framework = &cut->plan->memory;
   const gboolean plain = framework->kernels == FRAMEWORK_KERNELS_PLAIN;
-  tensors.rest += framework->norm_bytes * cut->n_norms * stream;
+  if (plan_has_plain_norm(cut->plan) || !plain)
+    tensors.rest += framework->norm_bytes * cut->n_norms * stream;
   if (plain)
     tensors.rest += e * t * (cut->q_width + (cut->model->gated ? cut->ffn_width : 0));
   if (framework->gathered == GATHERED_KEPT)

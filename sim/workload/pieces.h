@@ -42,6 +42,8 @@ void item_list_weight_gradient(ItemList *list, const char *name, Number number, 
 /* One fused attention kernel, forward or backward. */
 void item_list_attention(ItemList *list, gboolean backward, const AttentionBlock *block);
 void item_list_memory(ItemList *list, const char *name, double bytes);
+/* An RMSNorm, forward or backward, of single operations. */
+void item_list_plain_norm(ItemList *list, const char *name, double bytes);
 /* A memory kernel on the path of the input gradient: left out of W. */
 void item_list_input_gradient(ItemList *list, const char *name, double bytes);
 /* Over the group of `axis` (tp or cp), full buffer `bytes`. Wait for the result before its use. `operand` as

@@ -78,8 +78,9 @@ Workload *workload_new(const Model *model, const Plan *plan, const Placement *pl
     workload->piece_parameters[piece] = cut_piece_parameters(&cut, piece);
   }
   init_stages(workload, &cut);
+  workload->framework_bytes = plan->memory.fragmentation_bytes;
   if (plan->memory.spare_gradients == SPARE_GRADIENTS_KEPT)
-    workload->framework_bytes = cut.element_bytes * cut_layer_matrices(&cut);
+    workload->framework_bytes += cut.element_bytes * cut_layer_matrices(&cut);
   workload->boundary_bytes = cut.element_bytes * cut.split_tokens * model->hidden;
   return workload;
 }

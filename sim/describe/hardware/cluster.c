@@ -19,7 +19,8 @@ static const char *const scale_up_names[] = {
 
 typedef struct {
   Cluster cluster;
-  YamlNode gpu, collectives, node, scale_up, nic, fabric, leaves, tiers, measured, fitted, other_gpus, faults;
+  YamlNode gpu, collectives, node, scale_up, nic, fabric, leaves, tiers, tax, measured, fitted, other_gpus, faults,
+      failures;
   NodeTopologyKeys inside;
 } Draft;
 
@@ -34,8 +35,9 @@ static const YamlField top_fields[] = {
     {"fabric", FIELD_NODE, FALSE, offsetof(Draft, fabric)},
     {"other_gpus", FIELD_NODE, FALSE, offsetof(Draft, other_gpus)},
     {"faults", FIELD_NODE, FALSE, offsetof(Draft, faults)},
+    {"failures", FIELD_NODE, FALSE, offsetof(Draft, failures)},
     {"max_gpus", FIELD_INT64, FALSE, IN_CLUSTER(max_gpus), 1, 1e9},
-    {"transfer_tax", FIELD_NUMBER, FALSE, IN_CLUSTER(transfer_tax), 0, 10},
+    {"transfer_tax", FIELD_NODE, FALSE, offsetof(Draft, tax)},
     {"measured", FIELD_NODE, FALSE, offsetof(Draft, measured)},
     {"fitted", FIELD_NODE, FALSE, offsetof(Draft, fitted)},
     {"price", FIELD_QUANTITY, FALSE, IN_CLUSTER(dollars_per_gpu_hour), 1e-3, 1e6, UNIT_DOLLARS_PER_HOUR},
@@ -116,6 +118,34 @@ static gboolean read_parts(Draft *draft, GError **error) {
     return FALSE;
   g_autofree char *library = find_beside(draft->collectives, cluster->file, "topologies/nccl", error);
   return library != NULL && collective_library_read(library, &cluster->collectives, &cluster->eager_bytes, error);
+}
+
+/* A number for all kinds of links, numbers by kind, or what the channels take. */
+static gboolean read_tax(Draft *draft, GError **error) {
+  static const YamlField kinds[] = {{"nvlink", FIELD_NUMBER, FALSE, offsetof(TransferTax, of_link[LINK_NVLINK]), 0, 10},
+                                    {"pcie", FIELD_NUMBER, FALSE, offsetof(TransferTax, of_link[LINK_PCIE]), 0, 10},
+                                    {"net", FIELD_NUMBER, FALSE, offsetof(TransferTax, of_link[LINK_NET]), 0, 10}};
+  TransferTax *tax = &draft->cluster.transfer_tax;
+  if (!yaml_is_present(draft->tax))
+    return TRUE;
+  if (yaml_is_map(draft->tax))
+    return yaml_map_read(draft->tax, kinds, G_N_ELEMENTS(kinds), tax, error);
+  const char *text = yaml_text(draft->tax, error);
+  if (text == NULL)
+    return FALSE;
+  tax->by_channels = strcmp(text, "channels") == 0;
+  if (tax->by_channels)
+    return TRUE;
+  char *end;
+  const double number = g_ascii_strtod(text, &end);
+  if (*end != '\0' || !(number >= 0 && number <= 10))
+    return yaml_fail(draft->tax, error,
+                     "found \"%.80s\", expected a number from 0 to 10, numbers by kind of link ({nvlink: 0.15, net: "
+                     "0.02}) or channels",
+                     text);
+  for (int link = 0; link < N_LINKS; link++)
+    tax->of_link[link] = number;
+  return TRUE;
 }
 
 static gboolean read_scale_up(Draft *draft, GError **error) {
@@ -229,15 +259,18 @@ static gboolean read_exceptions(Draft *draft, GError **error) {
   }
   if (yaml_is_present(draft->faults))
     cluster->faults = link_faults_read(draft->faults, error);
-  return !yaml_is_present(draft->faults) || cluster->faults != NULL;
+  if (yaml_is_present(draft->failures))
+    cluster->failures = failures_read(draft->failures, error);
+  return (!yaml_is_present(draft->faults) || cluster->faults != NULL) &&
+         (!yaml_is_present(draft->failures) || cluster->failures != NULL);
 }
 
 static gboolean read_draft(YamlNode root, Draft *draft, GError **error) {
   return yaml_map_read(root, top_fields, G_N_ELEMENTS(top_fields), draft, error) &&
          yaml_map_read(draft->node, node_fields, G_N_ELEMENTS(node_fields), draft, error) &&
          read_scale_up(draft, error) && read_nics(draft, error) && read_fabric(draft, error) &&
-         read_inside(draft, error) && read_measured(draft, error) && read_parts(draft, error) &&
-         read_exceptions(draft, error);
+         read_inside(draft, error) && read_tax(draft, error) && read_measured(draft, error) &&
+         read_parts(draft, error) && read_exceptions(draft, error);
 }
 
 static Cluster *read_yaml(const YamlFile *yaml, const char *file, GError **error) {
@@ -285,6 +318,7 @@ void cluster_free(Cluster *cluster) {
   g_clear_pointer(&cluster->other_gpus, g_array_unref);
   g_clear_pointer(&cluster->faults, g_array_unref);
   link_health_free(cluster->health);
+  failures_free(cluster->failures);
   g_free(cluster);
 }
 

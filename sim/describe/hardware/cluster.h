@@ -1,10 +1,11 @@
 /* A cluster: GPUs in nodes (or wider NVLink domains), NICs, a fabric of tiers, and how collectives behave on them.
  * Read from topologies/<name>.yaml. Bandwidths are per GPU (or per NIC) and per direction. A file may also carry curves
  * of measured times (measured_links.h) and latencies and bandwidths fitted to such (fitted_links.h), which then go
- * before the constants, curves before fits. */
+ * before the constants, curves before fits; and how often a job on it is interrupted (failures.h). */
 #pragma once
 #include "collective_library.h"
 #include "exceptions.h"
+#include "failures.h"
 #include "fitted_links.h"
 #include "measured_links.h"
 #include "node_topology.h"
@@ -35,11 +36,18 @@ typedef struct {
 /* What a file's faults leave of the bandwidths of a job's links, as shares (cost/link_health.h works them out). */
 typedef struct {
   double scale_up;
-  double *domain;                  /* [domain_gpus] of what m + 1 members carry out of a domain; owned */
+  double *domain; /* [domain_gpus²] of what a group carries out of a domain, at (members − 1)·domain_gpus + gap, GPUs
+                     from one member to the next; gap 0: the slowest of all gaps. Owned */
   double tiers[CLUSTER_MAX_TIERS]; /* [i ≥ 1] out of a span of tier i − 1 */
 } LinkHealth;
 void link_health_free(LinkHealth *health);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(LinkHealth, link_health_free)
+
+/* Seconds of kernels lost per second of a transfer of their GPU beside them (cost/transfer_tax.h). */
+typedef struct {
+  double of_link[N_LINKS]; /* by the slowest link that the transfer crosses; 0: none */
+  gboolean by_channels;    /* instead: SMs of its channels over those of the GPU */
+} TransferTax;
 
 /* What the described inside of a node leaves of them (topology/wiring.h). */
 typedef struct NodeWiring NodeWiring;
@@ -69,11 +77,12 @@ typedef struct {
   LinkHealth *health; /* owned; NULL: all links are sound, or faults have not been looked at */
 
   CollectiveLibrary collectives;
-  gint64 eager_bytes;          /* sends up to this are buffered; larger ones rendezvous */
-  double transfer_tax;         /* seconds of kernels lost per second of a transfer of their GPU beside them; 0: none */
+  gint64 eager_bytes; /* sends up to this are buffered; larger ones rendezvous */
+  TransferTax transfer_tax;
   gint64 max_gpus;             /* 0 = not stated */
   double host_memory_bytes;    /* per node; 0 = not stated */
   double dollars_per_gpu_hour; /* 0 = not stated */
+  Failures *failures;          /* owned; NULL: not stated */
 
   MeasuredLinks *measured; /* owned; NULL: the file has no curves */
   FittedLinks *fitted;     /* owned; NULL: the file has no fits */

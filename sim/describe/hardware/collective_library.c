@@ -35,6 +35,7 @@ typedef struct {
   gint64 eager_bytes;
   char *source;
   YamlNode base, hop, share, one_node, by_architecture, ll_over_nodes, pat, channel_bytes, tree_corrections;
+  YamlNode net_overhead, lone_hop;
 } Draft;
 
 #define IN_LIBRARY(member) offsetof(Draft, library.member)
@@ -49,6 +50,9 @@ static const YamlField top_fields[] = {
     {"bandwidth_share_one_node", FIELD_NODE, FALSE, offsetof(Draft, one_node)},
     {"by_architecture", FIELD_NODE, FALSE, offsetof(Draft, by_architecture)},
     {"ll_over_nodes", FIELD_NODE, FALSE, offsetof(Draft, ll_over_nodes)},
+    {"net_overhead", FIELD_NODE, FALSE, offsetof(Draft, net_overhead)},
+    {"lone_member_hop", FIELD_NODE, FALSE, offsetof(Draft, lone_hop)},
+    {"send_channel", FIELD_QUANTITY, FALSE, IN_LIBRARY(send_channel_Bps), 1e6, 1e14, UNIT_BYTES_PER_SECOND},
     {"ring_plateau", FIELD_NUMBER, FALSE, IN_LIBRARY(ring_plateau), 1, 10},
     {"pat", FIELD_NODE, FALSE, offsetof(Draft, pat)},
     {"channel_bytes", FIELD_NODE, FALSE, offsetof(Draft, channel_bytes)},
@@ -65,17 +69,33 @@ static const YamlField pat_fields[] = {
     {"per_rank", FIELD_QUANTITY, TRUE, IN_LIBRARY(pat_per_rank_s), 0, 1, UNIT_SECONDS},
 };
 
+typedef struct {
+  ArchitectureLimits limits;
+  YamlNode channel_max;
+} ArchitectureDraft;
+
 static const YamlField architecture_fields[] = {
-    {"ll_max", FIELD_QUANTITY, FALSE, offsetof(ArchitectureLimits, ll_Bps), 1e6, 1e14, UNIT_BYTES_PER_SECOND},
-    {"nvls_share", FIELD_NUMBER, FALSE, offsetof(ArchitectureLimits, nvls_share), 1e-3, 1},
-    {"channels", FIELD_INT, FALSE, offsetof(ArchitectureLimits, channels), 1, 1024},
-    {"nvls_channels", FIELD_INT, FALSE, offsetof(ArchitectureLimits, nvls_channels), 1, 1024},
+    {"ll_max", FIELD_QUANTITY, FALSE, offsetof(ArchitectureDraft, limits.ll_Bps), 1e6, 1e14, UNIT_BYTES_PER_SECOND},
+    {"nvls_share", FIELD_NUMBER, FALSE, offsetof(ArchitectureDraft, limits.nvls_share), 1e-3, 1},
+    {"channels", FIELD_INT, FALSE, offsetof(ArchitectureDraft, limits.channels), 1, 1024},
+    {"nvls_channels", FIELD_INT, FALSE, offsetof(ArchitectureDraft, limits.nvls_channels), 1, 1024},
+    {"channel_max", FIELD_NODE, FALSE, offsetof(ArchitectureDraft, channel_max)},
 };
+
+static const YamlField over_nodes_fields[] = {
+    {"two", FIELD_QUANTITY, TRUE, offsetof(OverNodes, two_nodes_Bps), 1e6, 1e14, UNIT_BYTES_PER_SECOND},
+    {"more", FIELD_QUANTITY, TRUE, offsetof(OverNodes, more_nodes_Bps), 1e6, 1e14, UNIT_BYTES_PER_SECOND},
+};
+
+static const char *const channel_limit_keys[N_CHANNEL_LIMITS] = {[CHANNEL_RING_LL128] = "ring_ll128",
+                                                                 [CHANNEL_TREE] = "tree",
+                                                                 [CHANNEL_TREE_LL128] = "tree_ll128",
+                                                                 [CHANNEL_NVLS_TREE] = "nvls_tree"};
 
 /* Mappings from the `n` names to a node each, the first `n_required` of which must be there. */
 static gboolean read_children(YamlNode map, const char *const *names, int n, int n_required, YamlNode *children,
                               GError **error) {
-  YamlField fields[MAX(MAX((int)N_LINKS, (int)N_ALGORITHMS), (int)N_ARCHITECTURES)];
+  YamlField fields[MAX(MAX((int)N_LINKS, (int)N_ALGORITHMS), MAX((int)N_ARCHITECTURES, (int)N_CHANNEL_LIMITS))];
   g_assert(n <= (int)G_N_ELEMENTS(fields));
   for (int i = 0; i < n; i++)
     fields[i] = (YamlField){names[i], FIELD_NODE, i < n_required, (size_t)i * sizeof *children};
@@ -143,6 +163,26 @@ static gboolean read_tables(Draft *draft, GError **error) {
           read_table(draft->one_node, &odd_share, library->one_node_share, &present, error));
 }
 
+static gboolean read_channel_limits(YamlNode map, OverNodes *limits, GError **error) {
+  YamlNode rows[N_CHANNEL_LIMITS] = {{0}};
+  if (!read_children(map, channel_limit_keys, N_CHANNEL_LIMITS, 0, rows, error))
+    return FALSE;
+  for (int i = 0; i < N_CHANNEL_LIMITS; i++)
+    if (yaml_is_present(rows[i]) &&
+        !yaml_map_read(rows[i], over_nodes_fields, G_N_ELEMENTS(over_nodes_fields), &limits[i], error))
+      return FALSE;
+  return TRUE;
+}
+
+static gboolean read_architecture(YamlNode row, ArchitectureLimits *limits, GError **error) {
+  ArchitectureDraft draft = {0};
+  if (!yaml_map_read(row, architecture_fields, G_N_ELEMENTS(architecture_fields), &draft, error) ||
+      (yaml_is_present(draft.channel_max) && !read_channel_limits(draft.channel_max, draft.limits.channel_max, error)))
+    return FALSE;
+  *limits = draft.limits;
+  return TRUE;
+}
+
 static gboolean read_architectures(Draft *draft, GError **error) {
   YamlNode rows[N_ARCHITECTURES] = {{0}};
   if (!yaml_is_present(draft->by_architecture))
@@ -150,8 +190,7 @@ static gboolean read_architectures(Draft *draft, GError **error) {
   if (!read_children(draft->by_architecture, architecture_names(), N_ARCHITECTURES, 0, rows, error))
     return FALSE;
   for (int a = 0; a < N_ARCHITECTURES; a++)
-    if (yaml_is_present(rows[a]) && !yaml_map_read(rows[a], architecture_fields, G_N_ELEMENTS(architecture_fields),
-                                                   &draft->library.by_architecture[a], error))
+    if (yaml_is_present(rows[a]) && !read_architecture(rows[a], &draft->library.by_architecture[a], error))
       return FALSE;
   return TRUE;
 }
@@ -185,11 +224,17 @@ static gboolean read_corrections(Draft *draft, GError **error) {
 
 static gboolean read_rest(Draft *draft, GError **error) {
   static const YamlField bytes = {.type = FIELD_QUANTITY, .required = TRUE, .min = 1, .max = 1e12, .unit = UNIT_BYTES};
+  static const YamlField seconds = {.type = FIELD_QUANTITY, .required = TRUE, .max = 1, .unit = UNIT_SECONDS};
+  CollectiveLibrary *library = &draft->library;
   return read_architectures(draft, error) && read_corrections(draft, error) &&
+         (!yaml_is_present(draft->net_overhead) ||
+          read_protocols(draft->net_overhead, &seconds, TRUE, library->net_overhead_s, error)) &&
+         (!yaml_is_present(draft->lone_hop) ||
+          read_protocols(draft->lone_hop, &seconds, TRUE, library->lone_hop_s, error)) &&
          (!yaml_is_present(draft->ll_over_nodes) ||
           yaml_map_read(draft->ll_over_nodes, ll_fields, G_N_ELEMENTS(ll_fields), draft, error)) &&
          (!yaml_is_present(draft->channel_bytes) ||
-          read_protocols(draft->channel_bytes, &bytes, TRUE, draft->library.channel_bytes, error));
+          read_protocols(draft->channel_bytes, &bytes, TRUE, library->channel_bytes, error));
 }
 
 /* The tables say whether there is a PAT; its own two constants come with them. */

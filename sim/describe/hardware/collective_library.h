@@ -34,12 +34,27 @@ typedef struct {
   double share[N_PROTOCOLS];
 } BandwidthCorrection;
 
+/* What one channel carries at most over nodes, in the library's own tables. */
+typedef enum {
+  CHANNEL_RING_LL128,
+  CHANNEL_TREE, /* before what LL and LL128 take of it */
+  CHANNEL_TREE_LL128,
+  CHANNEL_NVLS_TREE, /* bus bandwidth */
+  N_CHANNEL_LIMITS
+} ChannelLimit;
+
+/* 0: not stated */
+typedef struct {
+  double two_nodes_Bps, more_nodes_Bps;
+} OverNodes;
+
 /* What differs between GPU generations. */
 typedef struct {
   double ll_Bps;     /* most that LL carries inside one node; 0: not stated */
   double nvls_share; /* of the bus bandwidth that in-switch reduction reaches; 0: the generation has none */
   int channels;      /* most that one collective uses, each on an SM of its own; 0: not stated */
   int nvls_channels;
+  OverNodes channel_max[N_CHANNEL_LIMITS];
 } ArchitectureLimits;
 
 typedef struct {
@@ -50,6 +65,9 @@ typedef struct {
   double one_node_share[N_ALGORITHMS][N_PROTOCOLS];  /* the same inside one node; 0: no different */
   ArchitectureLimits by_architecture[N_ARCHITECTURES];
   double two_nodes_ll_Bps, more_nodes_ll_Bps; /* most that LL carries over nodes; 0: not stated */
+  double net_overhead_s[N_PROTOCOLS];         /* a step inside a node of a ring over nodes takes no less; 0: any */
+  double lone_hop_s[N_PROTOCOLS];             /* a ring's step between nodes with one member each; 0: as others */
+  double send_channel_Bps;                    /* a plain send has a channel for each of this; 0: not stated */
   double ring_plateau;                        /* factor on the latency of Simple ring all-reduces over nodes; 0: 1 */
   double pat_step_share, pat_per_rank_s;      /* share of a hop that a step costs; time per rank beside the steps */
   double channel_bytes[N_PROTOCOLS];          /* least that a channel is opened for; 0: not stated */

@@ -145,6 +145,10 @@ gboolean gpu_read(const char *file, Gpu *gpu, GError **error) {
   return TRUE;
 }
 
+double gpu_room_bytes(const Gpu *gpu) {
+  return gpu->hbm_bytes - gpu->reserved_bytes - gpu->margin_bytes;
+}
+
 void gpu_clear(Gpu *gpu) {
   if (gpu == NULL)
     return;

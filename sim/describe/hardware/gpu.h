@@ -25,12 +25,13 @@ typedef struct {
 
 typedef struct {
   char *name, *source, *file; /* owned */
-  int architecture;    /* GpuArchitecture */
+  int architecture;           /* GpuArchitecture */
   int n_sms;
   double clock_Hz;              /* boost clock the peaks are stated at */
   double peak_flops[N_NUMBERS]; /* FLOP/s dense, at that clock; 0 = not supported */
   double hbm_bytes, hbm_Bps;    /* capacity; peak bandwidth */
   double reserved_bytes;        /* taken by context, NCCL, libraries before the model */
+  double margin_bytes;          /* that plans are to leave free; 0, unless who asks wants some (memory_margin.h) */
 
   /* Matrix products: time = waves of tiles over SMs × (k + k_ramp) / sustained rate, or HBM, whichever is longer. */
   double sustained[N_NUMBERS]; /* (0, 1]: share of peak that issue and memory allow on large products run alone */
@@ -39,11 +40,12 @@ typedef struct {
   double under_load; /* (0, 1]: share of that left in a training step, where kernels follow each other for seconds under
                         the power limit and beside collectives */
   double under_load_of[N_NUMBERS]; /* the same of one format, in its place; 0: under_load */
-  double k_ramp;     /* prologue + epilogue, as elements of k */
-  double kernel_latency_s; /* least time of any kernel on the device */
+  double k_ramp;                   /* prologue + epilogue, as elements of k */
+  double kernel_latency_s;         /* least time of any kernel on the device */
 
   /* Memory-bound kernels: time = bytes / (hbm_Bps × efficiency) + kernel_latency_s. */
   double hbm_efficiency;
+  double norm_rate; /* share of that rate that RMSNorms of single operations reach; 0: 1. No key: a framework's */
 
   /* Fused attention: share of the element format's peak, over causal FLOPs. */
   double attention_forward, attention_backward;
@@ -55,3 +57,5 @@ typedef struct {
 
 gboolean gpu_read(const char *file, Gpu *gpu, GError **error);
 void gpu_clear(Gpu *gpu);
+/* Bytes that a model may take. */
+double gpu_room_bytes(const Gpu *gpu);

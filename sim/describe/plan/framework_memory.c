@@ -26,6 +26,7 @@ static const YamlField memory_fields[] = {
     {"vocabulary_gradients", FIELD_CHOICE, FALSE, IN_MEMORY(vocabulary_gradients), .names = gradient_names},
     {"spare_gradients", FIELD_CHOICE, FALSE, IN_MEMORY(spare_gradients), .names = spare_names},
     {"norm_bytes", FIELD_NUMBER, FALSE, IN_MEMORY(norm_bytes), 0, 64},
+    {"fragmentation", FIELD_QUANTITY, FALSE, IN_MEMORY(fragmentation_bytes), 0, 1e12, UNIT_BYTES},
     {"kernels", FIELD_CHOICE, FALSE, IN_MEMORY(kernels), .names = kernel_names},
     {"gathered", FIELD_CHOICE, FALSE, IN_MEMORY(gathered), .names = gathered_names},
     {"selective", FIELD_CHOICE, FALSE, IN_MEMORY(selective), .names = selective_names},

@@ -15,6 +15,7 @@
  *       kernels: plain        # one operation each: the gate's activation and a copy of attention's output are kept, an
  *                             # unfused softmax in fp32 too; fused (default)
  *       norm_bytes: 6         # per element of the residual stream that a norm keeps besides its input (default 0)
+ *       fragmentation: 1.5 GB # held by the caching allocator in blocks that nothing fits (default 0)
  *       gathered: kept        # sequence parallelism: inputs of linears are kept as gathered; sharded (default)
  *       selective: products   # selective recompute keeps attention's output and every other product of matrices, as
  *                             # PyTorch's per-operation policy does, and makes the rest again (which takes its time);
@@ -41,6 +42,7 @@ typedef struct {
   int spare_gradients;      /* SpareGradients */
   int kernels;              /* FrameworkKernels */
   double norm_bytes;
+  double fragmentation_bytes;
   int gathered;  /* GatheredInputs */
   int selective; /* SelectiveRecompute */
 } FrameworkMemory;

@@ -12,6 +12,8 @@ static const char *const kernel_names[] = {"fused", "plain", NULL};
 static const char *const sends_names[] = {"streams", "synchronous", NULL};
 static const char *const p2p_names[] = {"schedule", "always", "chunks", NULL};
 static const char *const tp_names[] = {"beside", "alone", "fused", NULL};
+static const char *const dp_names[] = {"beside", "alone", NULL};
+static const char *const gradients_names[] = {"sharded", "whole", NULL};
 
 #define IN_TIME(member) offsetof(Draft, time.member)
 #define SECONDS(member) TRUE, IN_TIME(member), 0, 1, UNIT_SECONDS
@@ -24,6 +26,10 @@ static const YamlField time_fields[] = {
     {"overlap_p2p", FIELD_CHOICE, FALSE, IN_TIME(overlap_p2p), .names = p2p_names},
     {"tensor_parallel", FIELD_CHOICE, FALSE, IN_TIME(tensor_parallel), .names = tp_names},
     {"tensor_parallel_hidden", FIELD_NUMBER, FALSE, IN_TIME(tensor_parallel_hidden), 0, 1},
+    {"data_parallel", FIELD_CHOICE, FALSE, IN_TIME(data_parallel), .names = dp_names},
+    {"gradients", FIELD_CHOICE, FALSE, IN_TIME(gradients), .names = gradients_names},
+    {"gradient_sum_bytes", FIELD_NUMBER, FALSE, IN_TIME(gradient_sum_bytes), 1, 8},
+    {"norm_rate", FIELD_NUMBER, FALSE, IN_TIME(norm_rate), 0.05, 1},
     {"rates", FIELD_NODE, FALSE, offsetof(Draft, rates)},
 };
 
@@ -83,6 +89,8 @@ gboolean framework_time_parse(YamlNode map, FrameworkTime *time, GError **error)
     return FALSE;
   if (draft.time.tensor_parallel_hidden > 0 && draft.time.tensor_parallel != TP_FUSED)
     return yaml_fail(map, error, "found tensor_parallel_hidden, expected it with \"tensor_parallel: fused\" only");
+  if (draft.time.norm_rate > 0 && draft.time.kernels != FRAMEWORK_KERNELS_PLAIN)
+    return yaml_fail(map, error, "found norm_rate, expected it with \"kernels: plain\" only");
   *time = draft.time;
   return TRUE;
 }

@@ -14,6 +14,8 @@ static const char *const recompute_table[N_RECOMPUTES + 1] = {
     [RECOMPUTE_NONE] = "none", [RECOMPUTE_SELECTIVE] = "selective", [RECOMPUTE_FULL] = "full"};
 static const char *const attention_table[N_ATTENTIONS + 1] = {
     [ATTENTION_FLASH] = "flash", [ATTENTION_UNFUSED] = "unfused"};
+static const char *const norm_kernel_table[] = {
+    [FRAMEWORK_KERNELS_FUSED] = "fused", [FRAMEWORK_KERNELS_PLAIN] = "plain", NULL};
 static const char *const cp_comm_table[N_CP_COMMS + 1] = {
     [CP_RING] = "ring", [CP_ALL_GATHER] = "all-gather", [CP_ULYSSES] = "ulysses"};
 static const char *const flops_table[N_FLOPS_CONVENTIONS + 1] = {
@@ -31,6 +33,7 @@ Plan *plan_new(void) {
       .recompute = RECOMPUTE_NONE,
       .precision = PRECISION_BF16,
       .attention = ATTENTION_FLASH,
+      .norm_kernel = -1,
       .overlap_grad = TRUE,
       .overlap_param = TRUE,
       .order = {AXIS_TP, AXIS_CP, AXIS_EP, AXIS_DP, AXIS_PP},
@@ -83,6 +86,16 @@ int plan_data_ranks(const Plan *plan) {
   return plan->dp * plan->cp;
 }
 
+gboolean plan_has_plain_norm(const Plan *plan) {
+  return plan->norm_kernel < 0 ? plan->time.kernels == FRAMEWORK_KERNELS_PLAIN
+                               : plan->norm_kernel == FRAMEWORK_KERNELS_PLAIN;
+}
+
+double plan_gradient_sum_bytes(const Plan *plan) {
+  const gboolean is_bf16 = plan->precision != PRECISION_FP32 && plan->precision != PRECISION_FP16;
+  return is_bf16 && plan->time.gradient_sum_bytes > 0 ? plan->time.gradient_sum_bytes : plan->recipe.gradients;
+}
+
 void plan_default_schedule(Plan *plan) {
   if (plan->schedule == NULL)
     plan->schedule = g_strdup(plan->chunks > 1 ? "interleaved" : "1f1b");
@@ -99,6 +112,10 @@ const char *const *recompute_names(void) {
 
 const char *const *attention_names(void) {
   return attention_table;
+}
+
+const char *const *norm_kernel_names(void) {
+  return norm_kernel_table;
 }
 
 const char *const *cp_comm_names(void) {

@@ -40,7 +40,9 @@ typedef struct {
   Precision precision;
   Recipe recipe;
   Attention attention;
-  char *framework;        /* owned; as it was named; NULL: none */
+  int norm_kernel; /* FrameworkKernels of an RMSNorm: one kernel, or an operation at a time; −1: as the framework has
+                      it, or else fused */
+  char *framework; /* owned; as it was named; NULL: none */
   FrameworkMemory memory; /* what that framework holds besides; zeroed: nothing */
   FrameworkTime time;     /* how it spends time; zeroed: unknown */
   gboolean overlap_grad;  /* gradient collectives beside backward */
@@ -90,10 +92,17 @@ void plan_default_schedule(Plan *plan);
 /* dp · cp: ranks that hold the same parameters (before ZeRO) and see other tokens; gradients are summed over them. */
 int plan_data_ranks(const Plan *plan);
 
+/* Whether an RMSNorm is an operation at a time. */
+gboolean plan_has_plain_norm(const Plan *plan);
+
+/* Bytes per parameter that a sum of gradients over dp moves as its operand. */
+double plan_gradient_sum_bytes(const Plan *plan);
+
 /* Names, NULL-terminated in enum order, and parsers whose errors list them with the nearest. */
 const char *axis_name(Axis axis);
 const char *const *recompute_names(void);
 const char *const *attention_names(void);
+const char *const *norm_kernel_names(void);
 const char *const *cp_comm_names(void);
 const char *const *flops_convention_names(void);
 /* Index of `text` in `names`, or -1 with INPUT set: `what` names the option. */

@@ -108,6 +108,9 @@ static gboolean complete_sizes(Plan *plan, const Model *model, const Cluster *cl
     plan->chunks = 1;
   if (plan->overlap_p2p < 0)
     plan->overlap_p2p = FALSE;
+  if (plan->time.data_parallel == DP_ALONE)
+    plan->overlap_grad = plan->overlap_param = FALSE;
+  plan->norm_kernel = plan_has_plain_norm(plan) ? FRAMEWORK_KERNELS_PLAIN : FRAMEWORK_KERNELS_FUSED;
   if (plan->grad_norm_barrier < 0)
     plan->grad_norm_barrier = TRUE;
   if (plan->steps == 0)

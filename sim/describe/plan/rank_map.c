@@ -87,7 +87,8 @@ static gboolean read_list(Reader *reader, const char *text, GError **error) {
   g_autoptr(GArray) gpus = g_array_new(FALSE, FALSE, sizeof(int));
   g_autoptr(GError) reason = NULL;
   if (!number_list_read(text, "GPU", reader->most_gpu, MOST_RANKS, gpus, &reason))
-    return fail_line(reader, error, "%s", reason->message);
+    return fail_line(reader, error, "%s%s", reason->message,
+                     strchr(text, ',') == NULL && strpbrk(text, " \t") != NULL ? "; commas go between GPUs" : "");
   for (guint i = 0; i < gpus->len; i++)
     if (!place(reader, reader->next_rank++, g_array_index(gpus, int, i), error))
       return FALSE;
@@ -222,6 +223,11 @@ static GArray *map_of(const Reader *reader, GError **error) {
 
 GArray *rank_map_read(const char *file, const Cluster *cluster, GError **error) {
   gsize length;
+  if (file[0] == '\0') {
+    fail_input(error, "--rank-map: found an empty name, expected a file of GPUs (0,8,16), a table (rank,node,gpu) or "
+                      "hosts (node0)");
+    return NULL;
+  }
   g_autofree char *text = data_file_read(file, &length, error);
   if (text == NULL)
     return NULL;

@@ -4,7 +4,8 @@
  * A file says so in one of three ways. Text after # and empty lines count for nothing; node3 and 3, gpu2 and 2 are the
  * same.
  *
- *     0,8,16,24..27        one line: the GPUs of ranks 0, 1, 2 …, ranges with ..
+ *     0,8,16,24..27        one line: the GPUs of ranks 0, 1, 2 …, ranges with .. (spaces beside commas and dots count
+ *                          for nothing)
  *
  *     rank,node,gpu        a table with these columns, in any order: a line for each rank, in any order
  *     0,node0,0

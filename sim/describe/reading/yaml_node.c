@@ -233,6 +233,10 @@ gboolean yaml_is_present(YamlNode node) {
   return node.file != NULL;
 }
 
+gboolean yaml_is_map(YamlNode node) {
+  return node_at(node.file, node.index)->type == NODE_MAP;
+}
+
 /* "file:line: " and, for a named node, "key: ". Owned by the caller. */
 static char *place_of(YamlNode node) {
   const Node *at = node_at(node.file, node.index);

@@ -114,7 +114,8 @@ static Timing *copy_of(const Timing *timing) {
     }
   copy->works = g_memdup2(timing->works, timing->n_works * sizeof *timing->works);
   copy->transfers = g_memdup2(timing->transfers, timing->n_transfers * sizeof *timing->transfers);
-  copy->loads = g_memdup2(timing->loads, timing->n_transfers * sizeof *timing->loads);
+  copy->loads = g_memdup2(timing->loads, (timing->n_transfers + 1) * sizeof *timing->loads);
+  copy->taxes = g_memdup2(timing->taxes, timing->n_transfers * sizeof *timing->taxes);
   return copy;
 }
 
@@ -161,8 +162,7 @@ Metrics *what_if_run(const Prediction *prediction, guint without) {
                                  .speed = speed,
                                  .jitter = plan->jitter,
                                  .seed = plan->seed,
-                                 .contended = plan->contention,
-                                 .transfer_tax = prediction->cluster->transfer_tax};
+                                 .contended = plan->contention};
   EngineStats stats;
   g_autoptr(Trace) trace = engine_run(&simulation, &stats);
   return metrics_new(trace);

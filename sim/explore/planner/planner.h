@@ -6,42 +6,22 @@
  * Bounds (plan_bound.h, memory_bound.h) are never above what a simulation gives, so the plans kept are those an
  * exhaustive sweep would keep, in its order; ties go to the lower index. Nothing depends on the number of threads. */
 #pragma once
+#include "interrupt.h"
 #include "launch.h"
-#include "objective.h"
-#include "predict.h"
+#include "plan_outcome.h"
+#include "plan_reasons.h"
 #include "space.h"
 
 enum { PLANNER_ANY_FRAMEWORK = -1, PLANNER_MOST_CONFIGURATIONS = 20000000 };
 
 typedef struct {
-  const Space *space;          /* finished; borrowed */
-  Objective objective;         /* cost: GPU time where no price is known */
-  int n_kept;                  /* plans kept, the best and its runners-up; ≥ 1 */
-  int framework;               /* LaunchFramework that must be able to run it, or PLANNER_ANY_FRAMEWORK */
-  double least_tokens_per_s;   /* 0: none. Slower plans are late */
-  double dollars_per_gpu_hour; /* < 0: each cluster's own */
-  int n_threads;               /* ≥ 1 */
+  const Space *space; /* finished; borrowed */
+  PlanScoring scoring;
+  int n_kept;                /* plans kept, the best and its runners-up; ≥ 1 */
+  int framework;             /* LaunchFramework that must be able to run it, or PLANNER_ANY_FRAMEWORK */
+  double least_tokens_per_s; /* 0: none. Plans that keep less, failures counted in where they are known, are late */
+  int n_threads;             /* ≥ 1 */
 } PlannerRequest;
-
-/* A simulated plan. */
-typedef struct {
-  gint64 index;           /* in the space */
-  const Model *model;     /* borrowed from the space */
-  const Cluster *cluster; /* borrowed from the space */
-  Plan *plan;             /* owned; as given: not completed */
-  Plan *completed;        /* owned */
-  double score;           /* least is best; comparable within one search */
-  double step_time_s, tokens_per_s, mfu;
-  double breakdown_s[N_BREAKDOWN];   /* means over ranks */
-  double peak_bytes, capacity_bytes; /* what GPUs reserve counts in the peak */
-  gboolean fits;
-  double dollars_per_gpu_hour; /* 0: not known */
-} PlanOutcome;
-
-typedef struct {
-  char *text; /* the reason, its numbers as "…"; owned */
-  gint64 n;
-} PlannerReason;
 
 typedef struct {
   gint64 n_configurations;
@@ -56,16 +36,12 @@ typedef struct {
   GArray *reasons;                 /* of PlannerReason, most frequent first: why configurations are impossible */
   GPtrArray *kept;                 /* of PlanOutcome, best first; at least one */
   double wall_s;
+  int signal; /* that ended the search early, so that the best may be missing and kept may be empty; 0: none */
 } PlannerResult;
 
-/* IMPOSSIBLE when no configuration is possible, fits and is in time: with the counts, and what is nearest. INPUT for a
- * space of more than PLANNER_MOST_CONFIGURATIONS and for a mistake in a configuration. */
-PlannerResult *planner_search(const PlannerRequest *request, GError **error);
+/* Says on standard error how far it is, and ends early with a signal that `interrupt` (initialised; NULL: neither)
+ * tells. IMPOSSIBLE when no configuration is possible, fits and is in time: with the counts, and what is nearest. INPUT
+ * for a space of more than PLANNER_MOST_CONFIGURATIONS and for a mistake in a configuration. */
+PlannerResult *planner_search(const PlannerRequest *request, Interrupt *interrupt, GError **error);
 void planner_result_free(PlannerResult *result);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(PlannerResult, planner_result_free)
-
-/* Simulate one plan. NULL with *error set as predict(). */
-PlanOutcome *plan_outcome_new(const Model *model, const Cluster *cluster, const Plan *plan,
-                              const PlannerRequest *request, GError **error);
-void plan_outcome_free(PlanOutcome *outcome);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(PlanOutcome, plan_outcome_free)

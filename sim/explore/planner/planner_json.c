@@ -37,6 +37,8 @@ static void add_outcome(JsonBuilder *builder, const PlanOutcome *best, const Pla
   json_begin_object(builder, "memory");
   json_add_number(builder, "peak_bytes", outcome->peak_bytes);
   json_add_number(builder, "capacity_bytes", outcome->capacity_bytes);
+  json_add_number(builder, "margin_bytes", outcome->margin_bytes);
+  json_add_number(builder, "used", plan_outcome_used(outcome));
   json_add_flag(builder, "fits", outcome->fits);
   json_builder_end_object(builder);
   json_begin_object(builder, "breakdown_s");
@@ -98,6 +100,24 @@ static void add_sensitivity(JsonBuilder *builder, const PlanOutcome *best, const
   json_builder_end_array(builder);
 }
 
+static void add_failures(JsonBuilder *builder, const TrainingCost *cost) {
+  const Goodput *goodput = &cost->goodput;
+  if (!cost->fails)
+    return;
+  json_begin_object(builder, "failures");
+  json_add_number(builder, "mtbf_s", goodput->mtbf_s);
+  json_add_number(builder, "restart_s", goodput->restart_s);
+  json_add_number(builder, "checkpoint_bytes", goodput->checkpoint_bytes);
+  json_add_number(builder, "checkpoint_s", goodput->checkpoint_s);
+  json_add_count(builder, "checkpoint_interval_steps", goodput->interval_steps);
+  json_add_number(builder, "checkpoint_interval_s", goodput->interval_s);
+  json_add_number(builder, "goodput", goodput->share);
+  json_add_number(builder, "expected_days", cost->expected_days);
+  json_add_number(builder, "expected_gpu_hours", cost->expected_gpu_hours);
+  json_add_number(builder, "expected_dollars", cost->expected_dollars > 0 ? cost->expected_dollars : NAN);
+  json_builder_end_object(builder);
+}
+
 static void add_training(JsonBuilder *builder, const TrainingCost *cost) {
   if (cost == NULL)
     return;
@@ -106,6 +126,7 @@ static void add_training(JsonBuilder *builder, const TrainingCost *cost) {
   json_add_number(builder, "days", cost->days);
   json_add_number(builder, "gpu_hours", cost->gpu_hours);
   json_add_number(builder, "dollars", cost->dollars > 0 ? cost->dollars : NAN);
+  add_failures(builder, cost);
   json_builder_end_object(builder);
 }
 
@@ -123,7 +144,7 @@ char *planner_json(const PlannerReport *report) {
   const PlannerResult *result = report->result;
   JsonBuilder *builder = json_builder_new();
   json_builder_begin_object(builder);
-  json_add_text(builder, "objective", objective_names()[report->request->objective]);
+  json_add_text(builder, "objective", objective_names()[report->request->scoring.objective]);
   add_kept(builder, result->kept);
   add_losers(builder, result);
   add_sensitivity(builder, result->kept->pdata[0], report->sensitivity);

@@ -1,5 +1,6 @@
 /* A plan as options that give it again: those that say how the model is cut and the batch, then what is not as it is
  * left out. */
+#include <math.h>
 #include <string.h>
 
 #include "planner_report.h"
@@ -45,6 +46,9 @@ static void append_methods(GString *out, const Plan *plan, const Plan *left_out)
     g_string_append_printf(out, " --recipe %s", plan->recipe.name);
   if (plan->attention != left_out->attention)
     g_string_append_printf(out, " --attention %s", attention_names()[plan->attention]);
+  if (plan->norm_kernel >= 0 &&
+      (plan->norm_kernel == FRAMEWORK_KERNELS_PLAIN) != (plan->time.kernels == FRAMEWORK_KERNELS_PLAIN))
+    g_string_append_printf(out, " --norm-kernel %s", norm_kernel_names()[plan->norm_kernel]);
   if (plan->flops != left_out->flops)
     g_string_append_printf(out, " --flops %s", flops_convention_names()[plan->flops]);
 }
@@ -71,6 +75,13 @@ static void append_runtime(GString *out, const Plan *plan, const Plan *left_out)
     append_switch(out, "fold", plan->fold, left_out->fold);
 }
 
+/* What auto's order was held to beyond what the GPU has; 0: nothing. */
+static double memory_cap(const PlanOutcome *outcome) {
+  if (outcome->plan->memory_cap > 0)
+    return outcome->plan->memory_cap;
+  return outcome->margin_bytes > 0 ? gpu_room_bytes(&outcome->cluster->gpu) : 0;
+}
+
 char *planner_options(const PlanOutcome *outcome) {
   const Plan *plan = outcome->completed;
   const char *stands_for = strstr(plan->schedule, ": ");
@@ -80,8 +91,8 @@ char *planner_options(const PlanOutcome *outcome) {
     g_string_append_printf(out, " --cp %d --cp-comm %s", plan->cp, cp_comm_names()[plan->cp_comm]);
   g_string_append_printf(out, " --dp %d", plan->dp);
   append_name(out, "schedule", stands_for != NULL ? stands_for + 2 : plan->schedule);
-  if (strcmp(plan->schedule, "auto") == 0 && outcome->plan->memory_cap > 0)
-    g_string_append_printf(out, " --memory-cap %.0fB", outcome->plan->memory_cap);
+  if (strcmp(plan->schedule, "auto") == 0 && memory_cap(outcome) > 0)
+    g_string_append_printf(out, " --memory-cap %.0fB", floor(memory_cap(outcome)));
   if (plan->chunks > 1)
     g_string_append_printf(out, " --chunks %d", plan->chunks);
   g_string_append_printf(out, " --micro-batch %" INT64 " --global-batch %" INT64 " --seq-len %" INT64,

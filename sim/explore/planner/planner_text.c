@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "memory_warning.h"
 #include "step_report.h"
 #include "units.h"
 
@@ -32,18 +33,28 @@ static char *plan_line(const PlanOutcome *outcome) {
   return g_strdup_printf("%s; micro-batch %" INT64, line, outcome->completed->micro_batch);
 }
 
+static void append_memory(GString *out, const PlanOutcome *best) {
+  const double used = plan_outcome_used(best);
+  g_string_append_printf(out, "  memory      %.2f GB of %.2f GB on the fullest GPU, %.1f %% (GB = 1e9 bytes)",
+                         best->peak_bytes / 1e9, (best->capacity_bytes + best->margin_bytes) / 1e9, percent(used));
+  if (best->margin_bytes > 0)
+    g_string_append_printf(out, "; %.2f GB are left free by wish", best->margin_bytes / 1e9);
+  g_string_append_c(out, '\n');
+  if (memory_warning(used) != NULL)
+    g_string_append_printf(out, "  warning     %s\n", memory_warning(used));
+}
+
 static void append_best(GString *out, const PlannerReport *report) {
   const PlanOutcome *best = report->result->kept->pdata[0];
   const Plan *plan = best->completed;
   g_autofree char *line = plan_line(best), *options = planner_options(best);
   g_string_append_printf(out, "%s on %d × %s (%s): the best of %" INT64 " plans by %s\n", best->model->name, plan->gpus,
                          best->cluster->gpu.name, best->cluster->name, report->result->n_configurations,
-                         objective_names()[report->request->objective]);
+                         objective_names()[report->request->scoring.objective]);
   g_string_append_printf(out, "  plan        %s\n  options     %s\n  step time   ", line, options);
   append_time(out, best->step_time_s);
   g_string_append_printf(out, "\n  throughput  %.0f tokens/s, MFU %.2f %%\n", best->tokens_per_s, percent(best->mfu));
-  g_string_append_printf(out, "  memory      %.2f GB of %.2f GB on the fullest GPU (GB = 1e9 bytes)\n",
-                         best->peak_bytes / 1e9, best->capacity_bytes / 1e9);
+  append_memory(out, best);
   g_string_append(out, "  step        ");
   for (int kind = 0; kind < N_BREAKDOWN; kind++)
     if (best->breakdown_s[kind] > least_part * best->step_time_s)
@@ -53,14 +64,8 @@ static void append_best(GString *out, const PlannerReport *report) {
 }
 
 static void append_cost(GString *out, const PlannerReport *report) {
-  const TrainingCost *cost = report->cost;
-  if (cost == NULL)
-    return;
-  g_string_append_printf(out, "  training    %.4g tokens: %.4g days, %.4g GPU-hours", cost->tokens, cost->days,
-                         cost->gpu_hours);
-  if (cost->dollars > 0)
-    g_string_append_printf(out, ", $%.4g at %.2f $ per GPU-hour", cost->dollars, cost->dollars_per_gpu_hour);
-  g_string_append(out, " (no failures, no restarts)\n");
+  if (report->cost != NULL)
+    training_cost_text(report->cost, "  training    ", "  failures    ", out);
 }
 
 /* The parts of the step that differ most, per step of the best's tokens: "bubble +120 ms, tp −3.1 ms". */
@@ -95,8 +100,8 @@ static void append_runners_up(GString *out, const PlannerReport *report) {
   for (guint i = 1; i < kept->len; i++) {
     const PlanOutcome *other = kept->pdata[i];
     g_autofree char *line = plan_line(other), *time = units_format(other->step_time_s, UNIT_SECONDS);
-    g_string_append_printf(out, "  %u. %s\n     %10s %+7.2f %% %7.2f GB  ", i, line, time, percent(behind(best, other)),
-                           other->peak_bytes / 1e9);
+    g_string_append_printf(out, "  %u. %s\n     %10s %+7.2f %% %7.2f GB %3.0f %%  ", i, line, time,
+                           percent(behind(best, other)), other->peak_bytes / 1e9, percent(plan_outcome_used(other)));
     append_difference(out, best, other);
     g_string_append_c(out, '\n');
   }

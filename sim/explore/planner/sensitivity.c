@@ -209,14 +209,15 @@ typedef struct {
   const PlannerRequest *request;
   GPtrArray *plans; /* of each step */
   GArray *steps;
+  ScratchPool *scratches;
 } Steps;
 
 static void simulate(gint64 index, int thread, gpointer data) {
   const Steps *work = data;
   SensitivityStep *step = &g_array_index(work->steps, SensitivityStep, index);
   g_autoptr(GError) error = NULL;
-  step->outcome =
-      plan_outcome_new(work->best->model, work->best->cluster, work->plans->pdata[index], work->request, &error);
+  step->outcome = plan_outcome_new(work->scratches, work->best->model, work->best->cluster, work->plans->pdata[index],
+                                   &work->request->scoring, &error);
   step->problem = error != NULL ? g_strdup(error->message) : NULL;
 }
 
@@ -238,14 +239,18 @@ static void add_step(Steps *work, const Plan *base, const Knob *knob, int direct
 }
 
 GArray *sensitivity_new(const PlanOutcome *best, const PlannerRequest *request) {
-  Steps work = {best, request, g_ptr_array_new_with_free_func((GDestroyNotify)plan_free),
-                g_array_new(FALSE, TRUE, sizeof(SensitivityStep))};
+  Steps work = {.best = best,
+                .request = request,
+                .plans = g_ptr_array_new_with_free_func((GDestroyNotify)plan_free),
+                .steps = g_array_new(FALSE, TRUE, sizeof(SensitivityStep)),
+                .scratches = scratch_pool_new(request->n_threads)};
   g_array_set_clear_func(work.steps, step_clear);
   g_autoptr(Plan) base = base_of(best);
   for (gsize i = 0; i < G_N_ELEMENTS(knobs); i++)
     for (int direction = -1; direction <= 1; direction += 2)
       add_step(&work, base, &knobs[i], direction);
-  parallel_for(work.steps->len, request->n_threads, simulate, &work);
+  parallel_for(work.steps->len, request->n_threads, simulate, &work, NULL);
+  scratch_pool_free(work.scratches);
   g_ptr_array_unref(work.plans);
   return work.steps;
 }

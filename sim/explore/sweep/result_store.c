@@ -8,7 +8,7 @@
 
 #include "error.h"
 
-enum { SCHEMA = 1, APPLICATION = 0x73747370 /* "stsp" */, WAIT_MS = 1500 };
+enum { SCHEMA = 2, APPLICATION = 0x73747370 /* "stsp" */, WAIT_MS = 1500 };
 enum { HEAD_COLUMNS = 4 }; /* config, status, kind, reason */
 
 struct ResultStore {

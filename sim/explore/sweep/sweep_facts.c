@@ -8,6 +8,7 @@
 
 static const char fact_program[] = "program", fact_space[] = "space", fact_sample[] = "sample", fact_seed[] = "seed";
 static const char fact_price[] = "price", fact_prune[] = "prune";
+static const char fact_margin[] = "memory margin";
 
 void sweep_setup_clear(SweepSetup *setup) {
   g_clear_pointer(&setup->space, space_free);
@@ -88,7 +89,7 @@ static void add_whole(GArray *facts, const char *name, gint64 value) {
 
 GArray *sweep_facts(const SweepSetup *setup, GError **error) {
   g_autoptr(GArray) facts = run_facts_new();
-  g_autofree char *text = space_text(setup->space);
+  g_autofree char *text = space_text(setup->space), *margin = memory_margin_text(&setup->margin);
   char price[G_ASCII_DTOSTR_BUF_SIZE];
   add_program(facts);
   run_facts_add(facts, fact_space, text);
@@ -96,6 +97,7 @@ GArray *sweep_facts(const SweepSetup *setup, GError **error) {
   add_whole(facts, fact_seed, setup->n_sample > 0 ? setup->seed : 0);
   run_facts_add(facts, fact_price, setup->price < 0 ? "" : g_ascii_dtostr(price, sizeof price, setup->price));
   run_facts_add(facts, fact_prune, setup->prune ? "on" : "off");
+  run_facts_add(facts, fact_margin, margin);
   for (int axis = 0; axis < space_n_axes(setup->space); axis++)
     if (!add_axis(facts, setup->space, axis, error))
       return NULL;
@@ -105,14 +107,18 @@ GArray *sweep_facts(const SweepSetup *setup, GError **error) {
 gboolean sweep_setup_from(SweepSetup *setup, const GArray *facts, gboolean closed, GError **error) {
   const char *space = run_facts_find(facts, fact_space), *price = run_facts_find(facts, fact_price);
   const char *sample = run_facts_find(facts, fact_sample), *seed = run_facts_find(facts, fact_seed);
-  const char *prune = run_facts_find(facts, fact_prune);
-  if (space == NULL || price == NULL || prune == NULL || sample == NULL || seed == NULL ||
+  const char *prune = run_facts_find(facts, fact_prune), *margin = run_facts_find(facts, fact_margin);
+  if (space == NULL || price == NULL || prune == NULL || margin == NULL || sample == NULL || seed == NULL ||
       !g_ascii_string_to_signed(sample, 10, 0, G_MAXINT64, &setup->n_sample, NULL) ||
       !g_ascii_string_to_signed(seed, 10, 0, G_MAXINT64, &setup->seed, NULL))
-    return fail_input(error, "the table run lacks what the sweep was: space, sample, seed, price or prune");
+    return fail_input(error,
+                      "the table run lacks what the sweep was: space, sample, seed, price, prune or memory margin");
   setup->price = *price == '\0' ? -1 : g_ascii_strtod(price, NULL);
   setup->prune = g_str_equal(prune, "on");
   setup->space = space_new();
+  if (!memory_margin_parse(margin, &setup->margin, error))
+    return FALSE;
+  space_set_memory_margin(setup->space, &setup->margin);
   return space_set_text(setup->space, space, error) &&
          (closed ? space_finish_closed(setup->space, error) : space_finish(setup->space, error));
 }

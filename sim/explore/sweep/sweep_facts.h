@@ -9,6 +9,7 @@ typedef struct {
   gint64 seed;     /* of the drawing */
   double price;    /* dollars per GPU-hour; < 0: the clusters' own */
   gboolean prune;
+  MemoryMargin margin; /* of every GPU */
 } SweepSetup;
 void sweep_setup_clear(SweepSetup *setup);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(SweepSetup, sweep_setup_clear)

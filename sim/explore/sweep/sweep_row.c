@@ -1,5 +1,6 @@
 /* Columns are one table built when the program starts on a sweep: name, type, and where in a Plan or in a StepReport
- * the value stands. Filling a row, the schema of the store, the report and the bytes between processes walk it. */
+ * the value stands. Filling a row, the schema of the store, the report and the bytes between processes (sweep_pack.c)
+ * walk it. */
 #include "sweep_row.h"
 
 #include <math.h>
@@ -8,6 +9,7 @@
 #include "link_use.h"
 
 #include "json_text.h"
+#include "reason_kind.h"
 
 typedef enum { FROM_PLAN, FROM_REPORT, FROM_ELSEWHERE } Origin;
 typedef enum {
@@ -100,6 +102,7 @@ static void add_plan(SweepTable *table) {
       {"precision", NAMED_IN_PLAN(precision, precision_names())},
       {"recipe", IN_PLAN(VALUE_CHARS, recipe.name)},
       {"attention", NAMED_IN_PLAN(attention, attention_names())},
+      {"norm_kernel", NAMED_IN_PLAN(norm_kernel, norm_kernel_names())},
       {"framework", IN_PLAN(VALUE_TEXT, framework)},
       {"overlap_grad", IN_PLAN(VALUE_SWITCH, overlap_grad)},
       {"overlap_param", IN_PLAN(VALUE_SWITCH, overlap_param)},
@@ -145,6 +148,7 @@ static void add_memory(SweepTable *table) {
   add(table, "memory_peak_bytes", (Source)IN_REPORT(VALUE_DOUBLE, peak_bytes));
   add(table, "memory_capacity_bytes", (Source)IN_REPORT(VALUE_DOUBLE, capacity_bytes));
   add(table, "memory_fits", (Source)IN_REPORT(VALUE_INT, fits));
+  add(table, "memory_used", (Source)ELSEWHERE(VALUE_DOUBLE));
   add(table, "memory_worst_rank", (Source)IN_REPORT(VALUE_INT, worst_rank));
   for (int category = 0; category < N_MEMORY; category++) {
     g_autofree char *name = g_strdup_printf("memory_%s_bytes", memory_category_name((MemoryCategory)category));
@@ -322,43 +326,6 @@ void sweep_row_set_asked(SweepRow *row, const SweepTable *table, const Space *sp
   }
 }
 
-static gboolean is_word(char c) {
-  return g_ascii_isalnum(c) || c == '_' || c == '-';
-}
-
-/* Bytes of the number that stands alone at the beginning of `text`, 0 where none does. */
-static gsize number_length(const char *text) {
-  static const char digits[] = "0123456789";
-  gsize n = text[0] == '-';
-  if (!g_ascii_isdigit(text[n]))
-    return 0;
-  n += strspn(text + n, digits);
-  if (text[n] == '.' && g_ascii_isdigit(text[n + 1]))
-    n += 1 + strspn(text + n + 1, digits);
-  if (text[n] == 'e' && (text[n + 1] == '+' || text[n + 1] == '-'))
-    n += 2 + strspn(text + n + 2, digits);
-  return is_word(text[n]) ? 0 : n;
-}
-
-/* Bytes of a word with what points are in it, "v1.2"; of anything else, one. */
-static gsize word_length(const char *text) {
-  gsize n = 1;
-  while ((is_word(text[n - 1]) || text[n - 1] == '.') && (is_word(text[n]) || (text[n] == '.' && is_word(text[n + 1]))))
-    n++;
-  return n;
-}
-
-/* A reason with N for each number that stands alone: "tp 3 × pp 5" → "tp N × pp N"; names keep theirs: llama-3-8b. */
-static char *kind_of(const char *reason) {
-  GString *kind = g_string_new(NULL);
-  while (*reason != '\0') {
-    const gsize number = number_length(reason), length = number > 0 ? number : word_length(reason);
-    g_string_append_len(kind, number > 0 ? "N" : reason, number > 0 ? 1 : (gssize)length);
-    reason += length;
-  }
-  return g_string_free(kind, FALSE);
-}
-
 /* Bytes in a reason have units of their own, MB here and TB there. */
 static const char *const memory_kinds[N_SWEEP_STATUSES] = {
     [SWEEP_OUT_OF_MEMORY] = "does not fit at its peak", [SWEEP_TOO_LARGE] = "cannot fit, whatever runs when"};
@@ -368,84 +335,5 @@ void sweep_row_set_reason(SweepRow *row, SweepStatus status, char *reason) {
   g_free(row->reason);
   g_free(row->kind);
   row->reason = reason;
-  row->kind = memory_kinds[status] != NULL ? g_strdup(memory_kinds[status]) : kind_of(reason);
-}
-
-/* --- between processes --- */
-
-enum { NO_TEXT = -1 };
-
-static void pack_text(GByteArray *bytes, const char *text) {
-  const gint64 length = text != NULL ? (gint64)strlen(text) : NO_TEXT;
-  g_byte_array_append(bytes, (const guint8 *)&length, sizeof length);
-  if (text != NULL)
-    g_byte_array_append(bytes, (const guint8 *)text, (guint)length);
-}
-
-void sweep_row_pack(const SweepRow *row, const SweepTable *table, GByteArray *bytes) {
-  const gint64 head[] = {row->index, row->status};
-  g_byte_array_append(bytes, (const guint8 *)head, sizeof head);
-  pack_text(bytes, row->kind);
-  pack_text(bytes, row->reason);
-  for (guint i = 0; i < table->sources->len; i++) {
-    const Cell *cell = &row->cells[i];
-    const guint8 type = (guint8)cell->type;
-    g_byte_array_append(bytes, &type, 1);
-    if (cell->type == CELL_WHOLE)
-      g_byte_array_append(bytes, (const guint8 *)&cell->whole, sizeof cell->whole);
-    else if (cell->type == CELL_REAL)
-      g_byte_array_append(bytes, (const guint8 *)&cell->real, sizeof cell->real);
-    else if (cell->type == CELL_TEXT)
-      pack_text(bytes, cell->text);
-  }
-}
-
-typedef struct {
-  const guint8 *bytes;
-  gsize n, at;
-} Packed;
-
-static gboolean take(Packed *packed, gpointer target, gsize n) {
-  if (n > packed->n - packed->at)
-    return FALSE;
-  memcpy(target, packed->bytes + packed->at, n);
-  packed->at += n;
-  return TRUE;
-}
-
-static gboolean take_text(Packed *packed, char **text) {
-  gint64 length;
-  if (!take(packed, &length, sizeof length) || length < NO_TEXT || length > (gint64)(packed->n - packed->at))
-    return FALSE;
-  *text = length == NO_TEXT ? NULL : g_strndup((const char *)packed->bytes + packed->at, (gsize)length);
-  packed->at += (gsize)MAX(length, 0);
-  return TRUE;
-}
-
-static gboolean take_cell(Packed *packed, Cell *cell) {
-  guint8 type;
-  if (!take(packed, &type, 1) || type > CELL_TEXT)
-    return FALSE;
-  cell->type = (CellType)type;
-  if (type == CELL_WHOLE)
-    return take(packed, &cell->whole, sizeof cell->whole);
-  if (type == CELL_REAL)
-    return take(packed, &cell->real, sizeof cell->real);
-  return type == CELL_NONE || take_text(packed, &cell->text);
-}
-
-gboolean sweep_row_unpack(SweepRow *row, const SweepTable *table, const guint8 *bytes, gsize n_bytes, gsize *at) {
-  Packed packed = {bytes, n_bytes, *at};
-  gint64 head[2];
-  if (!take(&packed, head, sizeof head) || head[1] < 0 || head[1] >= N_SWEEP_STATUSES)
-    return FALSE;
-  sweep_row_init(row, table, head[0]);
-  row->status = (SweepStatus)head[1];
-  gboolean ok = take_text(&packed, &row->kind) && take_text(&packed, &row->reason);
-  for (guint i = 0; ok && i < table->sources->len; i++)
-    ok = take_cell(&packed, &row->cells[i]);
-  if (!ok)
-    sweep_row_clear(row, table);
-  *at = packed.at;
-  return ok;
+  row->kind = memory_kinds[status] != NULL ? g_strdup(memory_kinds[status]) : reason_kind(reason, "N");
 }

@@ -24,6 +24,20 @@ gint64 sweep_progress_n_now(const SweepProgress *progress) {
   return n;
 }
 
+char *sweep_counts_text(const gint64 counts[N_SWEEP_STATUSES]) {
+  static const char *const words[N_SWEEP_STATUSES] = {[SWEEP_RAN] = "ran",
+                                                      [SWEEP_OUT_OF_MEMORY] = "out of memory",
+                                                      [SWEEP_TOO_LARGE] = "too large to run",
+                                                      [SWEEP_IMPOSSIBLE] = "impossible"};
+  GString *text = g_string_new(NULL);
+  for (int status = 0; status < N_SWEEP_STATUSES; status++) {
+    g_autofree char *n = progress_thousands(counts[status]);
+    if (counts[status] > 0 || status == SWEEP_RAN)
+      g_string_append_printf(text, "%s%s %s", text->len > 0 ? ", " : "", n, words[status]);
+  }
+  return g_string_free(text, FALSE);
+}
+
 int sweep_threads(const Ranks *ranks, int n_threads) {
   const int n_neighbours = ranks != NULL ? ranks_on_this_machine(ranks) : 1;
   return n_threads > 0 ? n_threads : MAX(1, (int)g_get_num_processors() / n_neighbours);
@@ -176,12 +190,21 @@ static void turn(Sweeper *sweeper, int n_threads) {
   commit(sweeper);
 }
 
+static void show(ProgressLine *line, const SweepProgress *progress) {
+  g_autofree char *counts = sweep_counts_text(progress->n_now);
+  const Progress shown = {.n_wanted = progress->n_wanted,
+                          .n_before = progress->n_before,
+                          .n_now = sweep_progress_n_now(progress),
+                          .detail = counts};
+  progress_line_show(line, &shown);
+}
+
 static void sweep_all(Sweeper *sweeper, int n_threads, Interrupt *interrupt) {
   ProgressLine line;
   progress_line_init(&line);
   while (!is_over(sweeper)) {
     turn(sweeper, n_threads);
-    progress_line_show(&line, sweeper->progress);
+    show(&line, sweeper->progress);
     sweeper->progress->signal = interrupt_poll(interrupt);
     if (sweeper->progress->signal != 0 || is_failed(sweeper))
       stop(sweeper);

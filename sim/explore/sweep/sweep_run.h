@@ -16,6 +16,8 @@ typedef struct {
 } SweepProgress;
 
 gint64 sweep_progress_n_now(const SweepProgress *progress);
+/* "310 ran, 42 out of memory, …". Owned by the caller. */
+char *sweep_counts_text(const gint64 counts[N_SWEEP_STATUSES]);
 
 /* Try what is missing and add it to `store`, in no particular order; rows do not depend on the number of threads or
  * ranks. `ranks` is NULL for this process alone, else this is its first. With a signal that `interrupt` (initialised)

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "memory_warning.h"
 #include "progress_line.h"
 #include "units.h"
 
@@ -43,6 +44,7 @@ static const struct {
              {"mfu", "MFU", percent_text},
              {"bubble_fraction", "bubble", percent_text},
              {"memory_peak_bytes", "memory", bytes_text},
+             {"memory_used", "used", percent_text},
              {"dollars_per_million_tokens", "$/Mtoken", dollars_text}};
 enum { N_SHOWN = G_N_ELEMENTS(shown) };
 
@@ -178,10 +180,24 @@ static void append_list(GString *out, const Space *space, const char *name) {
       g_string_append_printf(out, "%s%s", i > 0 ? ", " : "", space_axis_nth(space, axis, i));
 }
 
+/* Of the best one. */
+static gboolean append_warning(const SweepReport *report, GString *out, const GArray *best, GError **error) {
+  static const char *const columns[] = {"memory_used"};
+  double used;
+  if (best->len == 0)
+    return TRUE;
+  if (!sweep_report_numbers(report, g_array_index(best, gint64, 0), columns, 1, &used, error))
+    return FALSE;
+  if (memory_warning(used) != NULL)
+    g_string_append_printf(out, "  warning: of a GPU's memory the first takes %.1f %%: %s\n", 100 * used,
+                           memory_warning(used));
+  return TRUE;
+}
+
 static void append_head(const SweepReport *report, GString *out, const gint64 *counts) {
   const SweepProgress *progress = report->progress;
   const gint64 n_now = sweep_progress_n_now(progress);
-  g_autofree char *wanted = progress_thousands(progress->n_wanted), *text = progress_counts(counts);
+  g_autofree char *wanted = progress_thousands(progress->n_wanted), *text = sweep_counts_text(counts);
   append_list(out, report->space, "model");
   g_string_append(out, " on ");
   append_list(out, report->space, "cluster");
@@ -210,7 +226,8 @@ gboolean sweep_report_text(const SweepReport *report, GString *out, GError **err
     return FALSE;
   append_head(report, out, counts);
   g_autoptr(GArray) best = sweep_report_best(report, error), front = NULL;
-  if (best == NULL || !append_rows(report, out, headings[report->objective], best, best->len, error))
+  if (best == NULL || !append_rows(report, out, headings[report->objective], best, best->len, error) ||
+      !append_warning(report, out, best, error))
     return FALSE;
   front = sweep_report_pareto(report, error);
   return front != NULL &&

@@ -8,6 +8,7 @@
 
 #include "error.h"
 #include "memory_bound.h"
+#include "mixed_gpus.h"
 #include "predict.h"
 #include "step_of_prediction.h"
 #include "units.h"
@@ -76,14 +77,18 @@ static void set_prediction(const SweepProblem *problem, const Prediction *predic
   sweep_row_set_plan(row, problem->table, report.plan);
   sweep_row_set_report(row, problem->table, &report);
   set_cost(problem, prediction->cluster, prediction, row);
+  const double margin_bytes = mixed_gpus_smallest(prediction->workload, prediction->cluster)->margin_bytes;
+  sweep_row_set_real(row, problem->table, "memory_used",
+                     (report.peak_bytes + report.reserved_bytes) / (report.capacity_bytes + margin_bytes));
   row->status = SWEEP_RAN;
   if (report.fits)
     return;
   g_autofree char *held = text_of_bytes(report.peak_bytes + report.reserved_bytes);
   g_autofree char *capacity = text_of_bytes(report.capacity_bytes);
   sweep_row_set_reason(row, SWEEP_OUT_OF_MEMORY,
-                       g_strdup_printf("rank %d holds %s at its peak with what libraries reserve, a GPU has %s",
-                                       report.worst_rank, held, capacity));
+                       g_strdup_printf("rank %d holds %s at its peak with what libraries reserve, a GPU has %s%s",
+                                       report.worst_rank, held, capacity,
+                                       margin_bytes > 0 ? " beside its margin" : ""));
 }
 
 void sweep_worker_try(SweepWorker *worker, gint64 index, SweepRow *row) {

@@ -26,11 +26,19 @@ static void without_rates(Plan *plan) {
 
 static void without_kernels(Plan *plan) {
   plan->time.kernels = FRAMEWORK_KERNELS_FUSED;
+  plan->time.norm_rate = 0;
+  plan->norm_kernel = FRAMEWORK_KERNELS_FUSED;
 }
 
 static void without_tensor_parallel(Plan *plan) {
   plan->time.tensor_parallel = TP_BESIDE;
   plan->time.tensor_parallel_hidden = 0;
+}
+
+static void without_data_parallel(Plan *plan) {
+  plan->time.data_parallel = DP_BESIDE;
+  plan->time.gradients = GRADIENTS_SHARDED;
+  plan->time.gradient_sum_bytes = 0;
 }
 
 static void without_skew(Plan *plan) {
@@ -47,6 +55,7 @@ static void without_memory(Plan *plan) {
 
 static void without_framework(Plan *plan) {
   without_memory(plan);
+  without_data_parallel(plan);
   plan->time = (FrameworkTime){0};
 }
 
@@ -67,6 +76,8 @@ static const struct {
     {"kernels", "norm, rotation and gate of single operations: they are fused", without_kernels},
     {"tensor-parallel", "how it runs collectives of tp: the reduction of an input gradient beside the weight gradient",
      without_tensor_parallel},
+    {"data-parallel", "how it runs collectives of dp: beside computing, in shards and in the format they are held in",
+     without_data_parallel},
     {"skew", "the spread of ranks that come to a collective: all come at once", without_skew},
     {"memory", "what it holds besides, and its recipe of bytes per parameter", without_memory},
     {"contention", "transfers that share links: each has its links for itself", without_contention},

@@ -17,7 +17,7 @@ typedef struct {
   gint64 layers, hidden, heads, kv_heads, ffn_hidden, vocab, experts;
   gint64 gated, tied, positions;
   gint64 gpus, tp, pp, chunks, cp, ep, dp, zero, zero_ranks, micro_batch, global_batch, seq_len;
-  gint64 recompute, sequence_parallel, precision, attention, overlap_grad, overlap_param;
+  gint64 recompute, sequence_parallel, precision, attention, norm_kernel, overlap_grad, overlap_param;
   double step_time_s, memory_gb;
 } Cells;
 
@@ -73,6 +73,7 @@ static const struct {
     WORD(sequence_parallel, switches),
     WORD(precision, precision_names),
     WORD(attention, attention_names),
+    WORD(norm_kernel, norm_kernel_names),
     WORD(overlap_grad, switches),
     WORD(overlap_param, switches),
 };
@@ -93,6 +94,16 @@ const char *measured_row_cell(const MeasuredRow *row, const char *column) {
   return index < 0 ? "" : csv_table_cell(row->table, row->index, index);
 }
 
+/* The kernels a row names in its notes, as "…; kernel=flash_attention2 + RMS kernel; …": with one for RMSNorm that is
+ * fused. −1 where they say nothing of it. */
+static gint64 norm_kernel_in_notes(const MeasuredRow *row) {
+  g_auto(GStrv) notes = g_strsplit(measured_row_cell(row, "notes"), ";", -1);
+  for (char **note = notes; *note != NULL; note++)
+    if (g_str_has_prefix(g_strstrip(*note), "kernel=") && strstr(*note, "RMS kernel") != NULL)
+      return FRAMEWORK_KERNELS_FUSED;
+  return unknown;
+}
+
 static int line_of(const MeasuredRow *row) {
   return g_array_index(row->table->lines, int, row->index);
 }
@@ -108,6 +119,7 @@ char *measured_row_run(const MeasuredRow *row) {
     g_string_append_printf(run, "%s\n", measured_row_cell(row, columns[i].name));
   for (gsize i = 0; i < G_N_ELEMENTS(texts); i++)
     g_string_append_printf(run, "%s\n", measured_row_cell(row, texts[i]));
+  g_string_append_printf(run, "%d\n", (int)norm_kernel_in_notes(row));
   return g_string_free(run, FALSE);
 }
 
@@ -260,6 +272,7 @@ static Plan *make_plan(const MeasuredRow *row, const Cells *cells, const Framewo
   plan->sequence_parallel = or_else(cells->sequence_parallel, plan->sequence_parallel);
   plan->precision = or_else(cells->precision, plan->precision);
   plan->attention = or_else(cells->attention, plan->attention);
+  plan->norm_kernel = (int)or_else(cells->norm_kernel, norm_kernel_in_notes(row));
   plan->overlap_grad = or_else(cells->overlap_grad, plan->overlap_grad);
   plan->overlap_param = or_else(cells->overlap_param, plan->overlap_param);
   const char *schedule = measured_row_cell(row, "schedule");

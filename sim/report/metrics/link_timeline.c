@@ -177,6 +177,7 @@ BoundingLink bounding_link_of(const Trace *trace, const Metrics *metrics) {
   for (int rank = 1; rank < metrics->n_ranks; rank++)
     if (wait_ns(&metrics->ranks[rank]) > wait_ns(&metrics->ranks[bounding.rank]))
       bounding.rank = rank;
+  bounding.first_rank = trace_first_rank(trace, bounding.rank);
   bounding.wait_s = (double)wait_ns(&metrics->ranks[bounding.rank]) * 1e-9;
   g_autoptr(GArray) moments = bounding.wait_s > 0 ? link_timeline_of(trace, metrics, bounding.rank) : NULL;
   double busy_ns[TIMING_MAX_WAYS] = {0};

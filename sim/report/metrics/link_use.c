@@ -42,22 +42,45 @@ static Taken taken_by(const Trace *trace, const Metrics *metrics, int rank) {
   return taken;
 }
 
+/* Over the ranks of a stage as they come: where all are alike the mean is what each has, to the last bit, so that it is
+ * that of a folded run. */
+typedef struct {
+  double mean[TIMING_MAX_WAYS];
+  int n;
+} StageUse;
+
+static void add_to_stage(StageUse *stage, const double use[TIMING_MAX_WAYS]) {
+  stage->n++;
+  for (int way = 0; way < TIMING_MAX_WAYS; way++)
+    stage->mean[way] += (use[way] - stage->mean[way]) / stage->n;
+}
+
+static void take_busiest(const Trace *trace, int rank, const double use[TIMING_MAX_WAYS], LinkUse *uses) {
+  for (int way = 0; way < TIMING_MAX_WAYS; way++)
+    if (use[way] > uses[way].most) {
+      uses[way].most = use[way];
+      uses[way].busiest = trace_first_rank(trace, rank);
+    }
+}
+
 gboolean link_use_of(const Trace *trace, const Metrics *metrics, LinkUse *uses) {
   for (int way = 0; way < TIMING_MAX_WAYS; way++)
     uses[way] = (LinkUse){.busiest = -1};
   if (trace->timing == NULL || trace->timing->loads == NULL || metrics->step_ns <= 0)
     return FALSE;
+  const int n_stages = trace->program->n_ranks;
+  g_autofree StageUse *stages = g_new0(StageUse, n_stages);
   for (int rank = 0; rank < trace->n_ranks; rank++) {
     const Taken taken = taken_by(trace, metrics, rank);
-    for (int way = 0; way < TIMING_MAX_WAYS; way++) {
-      double use = MAX(taken.out_ns[way], taken.in_ns[way]) / (double)metrics->step_ns;
-      uses[way].mean += use / trace->n_ranks;
-      if (use > uses[way].most) {
-        uses[way].most = use;
-        uses[way].busiest = rank;
-      }
-    }
+    double use[TIMING_MAX_WAYS];
+    for (int way = 0; way < TIMING_MAX_WAYS; way++)
+      use[way] = MAX(taken.out_ns[way], taken.in_ns[way]) / (double)metrics->step_ns;
+    add_to_stage(&stages[trace->pipeline_rank[rank]], use);
+    take_busiest(trace, rank, use, uses);
   }
+  for (int stage = 0; stage < n_stages; stage++)
+    for (int way = 0; way < TIMING_MAX_WAYS; way++)
+      uses[way].mean += stages[stage].mean[way] / n_stages;
   return TRUE;
 }
 

@@ -9,7 +9,7 @@ typedef struct {
   double
       mean; /* share of the step for which a rank's part of the way is taken, the fuller direction; mean over ranks */
   double most; /* of the busiest rank */
-  int busiest; /* recorded rank; −1: the way is not used */
+  int busiest; /* the first such rank of the plan, folded or not; −1: the way is not used */
 } LinkUse;
 
 /* `uses` [TIMING_MAX_WAYS] is filled. FALSE: not known (a measured trace, or one whose timing has no loads). */

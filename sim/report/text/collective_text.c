@@ -3,24 +3,18 @@
 
 #include <string.h>
 
-enum { ELEMENT_BYTES = 4, NO_ROOT = -1 };
+enum { ELEMENT_BYTES = 4 };
 
-/* What nccl-tests prints in the columns count, redop and root. Source: the nccl-tests programs. */
+/* What nccl-tests prints in the columns count and redop. Source: the nccl-tests programs. */
 static const struct {
   const char *redop;
-  int root;
   gboolean counts_part; /* count is of one rank's part of the buffer */
 } columns[N_COLLECTIVES] = {
-    [COLLECTIVE_ALL_REDUCE] = {"sum", NO_ROOT, FALSE},
-    [COLLECTIVE_ALL_GATHER] = {"none", NO_ROOT, TRUE},
-    [COLLECTIVE_REDUCE_SCATTER] = {"sum", NO_ROOT, TRUE},
-    [COLLECTIVE_ALL_TO_ALL] = {"none", NO_ROOT, TRUE},
-    [COLLECTIVE_BROADCAST] = {"none", 0, FALSE},
-    [COLLECTIVE_REDUCE] = {"sum", 0, FALSE},
-    [COLLECTIVE_GATHER] = {"none", 0, TRUE},
-    [COLLECTIVE_SCATTER] = {"none", 0, TRUE},
-    [COLLECTIVE_SEND_RECV] = {"none", NO_ROOT, FALSE},
-    [COLLECTIVE_PARAMETER_SERVER] = {"sum", NO_ROOT, FALSE},
+    [COLLECTIVE_ALL_REDUCE] = {"sum", FALSE},    [COLLECTIVE_ALL_GATHER] = {"none", TRUE},
+    [COLLECTIVE_REDUCE_SCATTER] = {"sum", TRUE}, [COLLECTIVE_ALL_TO_ALL] = {"none", TRUE},
+    [COLLECTIVE_BROADCAST] = {"none", FALSE},    [COLLECTIVE_REDUCE] = {"sum", FALSE},
+    [COLLECTIVE_GATHER] = {"none", TRUE},        [COLLECTIVE_SCATTER] = {"none", TRUE},
+    [COLLECTIVE_SEND_RECV] = {"none", FALSE},    [COLLECTIVE_PARAMETER_SERVER] = {"sum", FALSE},
 };
 
 static Collective collective_of(const char *name) {
@@ -34,7 +28,7 @@ static void append_row(const CollectiveReport *report, GString *out) {
   Collective op = collective_of(report->op);
   gint64 count = report->bytes / ELEMENT_BYTES / (columns[op].counts_part ? report->n_gpus : 1);
   g_string_append_printf(out, "%12" G_GINT64_FORMAT "  %12" G_GINT64_FORMAT "  %8s  %6s  %6d", report->bytes, count,
-                         "float", columns[op].redop, columns[op].root);
+                         "float", columns[op].redop, report->root);
   g_string_append_printf(out, "  %10.2f  %7.2f  %7.2f  %12s  %8s  %15.0f", report->time_s * 1e6,
                          report->algbw_Bps / 1e9, report->busbw_Bps / 1e9, report->algorithm, report->protocol,
                          report->sent_bytes);

@@ -61,7 +61,7 @@ static void add_bounding_link(JsonBuilder *builder, const StepReport *report) {
   g_autofree char *name = link_use_name(report->cluster, bounding->way);
   json_begin_object(builder, "bounding_link");
   json_add_text(builder, "name", name);
-  json_add_count(builder, "rank", bounding->rank);
+  json_add_count(builder, "rank", bounding->first_rank);
   json_add_number(builder, "busy_s", bounding->busy_s);
   json_add_number(builder, "exposed_s", bounding->wait_s);
   json_builder_end_object(builder);

@@ -29,6 +29,7 @@ typedef struct {
   double time_s, algbw_Bps, busbw_Bps;
   double sent_bytes; /* by each GPU; the root's, where there is one */
   int n_sms;         /* that it keeps busy; 0: not known (null) */
+  int root;          /* its place among the GPUs; −1: it has none */
 } CollectiveReport;
 /* One object, or an array of them when n > 1. */
 char *json_report_collectives(const CollectiveReport *reports, int n);

@@ -133,9 +133,10 @@ static void append_breakdown(GString *out, const StepReport *report, gboolean co
 
 void text_report_health(GString *out, const Cluster *cluster) {
   const LinkHealth *health = cluster->health;
-  g_string_append_printf(
-      out, "faults leave %.3g %% of scale-up links, %.3g %% of a GPU's NIC, %.3g %% of a domain's NICs",
-      percent(health->scale_up), percent(health->domain[0]), percent(health->domain[cluster->domain_gpus - 1]));
+  const double domain_left = health->domain[(cluster->domain_gpus - 1) * cluster->domain_gpus];
+  g_string_append_printf(out,
+                         "faults leave %.3g %% of scale-up links, %.3g %% of a GPU's NIC, %.3g %% of a domain's NICs",
+                         percent(health->scale_up), percent(health->domain[0]), percent(domain_left));
   for (int tier = 1; tier < cluster->n_tiers; tier++)
     g_string_append_printf(out, ", %.3g %% of uplinks of %" G_GINT64_FORMAT " GPUs", percent(health->tiers[tier]),
                            cluster->tiers[tier - 1].span_gpus);
@@ -157,7 +158,7 @@ static void append_bounding_link(GString *out, const StepReport *report) {
   g_autofree char *busy = units_format(bounding->busy_s, UNIT_SECONDS);
   g_autofree char *wait = units_format(bounding->wait_s, UNIT_SECONDS);
   g_string_append_printf(out, "  bounding link: %s, %s of full use while rank %d waits (%s exposed)\n", name, busy,
-                         bounding->rank, wait);
+                         bounding->first_rank, wait);
 }
 
 static void append_links(GString *out, const StepReport *report) {

@@ -2,6 +2,7 @@
 
 #include "json_text.h"
 #include "topology_report.h"
+#include "wiring.h"
 
 static void append_key(GString *out, const char *key) {
   json_append_string(out, key);
@@ -39,6 +40,40 @@ static void append_head(GString *out, const Topology *t) {
   append_number(out, "gpu_net_Bps", totals.gpu_net_Bps);
   g_string_append(out, ", ");
   append_number(out, "bisection_Bps", totals.bisection_Bps);
+  g_string_append_c(out, '}');
+}
+
+/* Per GPU, `gap` 1 apart, by how many take part: from 2 on. */
+static void append_rates(GString *out, const char *key, const Cluster *cluster, gboolean is_all) {
+  append_key(out, key);
+  for (int members = 2; members <= cluster->domain_gpus; members++) {
+    g_string_append(out, members > 2 ? ", " : "[");
+    json_append_number(out, cluster->scale_up_Bps * cluster->scale_up_efficiency *
+                                wiring_group_share(cluster->wiring, members, 1, is_all));
+  }
+  g_string_append(out, cluster->domain_gpus > 1 ? "]" : "[]");
+}
+
+static void append_wiring(GString *out, const Cluster *cluster) {
+  const NodeWiring *wiring = cluster->wiring;
+  append_key(out, "wiring");
+  if (wiring == NULL) {
+    g_string_append(out, "null");
+    return;
+  }
+  g_string_append_c(out, '{');
+  append_text(out, "what", wiring->no_path != NULL ? wiring->no_path : wiring->text);
+  if (wiring->no_path == NULL) {
+    g_string_append(out, ",\n    ");
+    append_rates(out, "ring_Bps", cluster, FALSE);
+    g_string_append(out, ",\n    ");
+    append_rates(out, "all_to_all_Bps", cluster, TRUE);
+    g_string_append(out, ",\n    ");
+    append_number(out, "net_Bps",
+                  cluster->nics_per_node > 0
+                      ? cluster->nic_Bps * cluster->nic_efficiency / cluster->node_egress_gpus * wiring->egress
+                      : NAN);
+  }
   g_string_append_c(out, '}');
 }
 
@@ -103,6 +138,8 @@ static void append_route(GString *out, const Topology *t, const Route *route) {
 char *topology_json(const Topology *t, const GArray *findings, const Route *route) {
   GString *out = g_string_new("{\n  ");
   append_head(out, t);
+  g_string_append(out, ",\n  ");
+  append_wiring(out, t->cluster);
   g_string_append(out, ",\n  \"vertices\": [");
   for (int v = 0; v < t->n_vertices; v++) {
     g_string_append(out, v > 0 ? ",\n    {" : "\n    {");

@@ -4,14 +4,18 @@
 #include "route.h"
 #include "topology_check.h"
 
-/* Fabric and node as trees, who shares what, nodes that differ, totals, findings. */
+/* Fabric and node as trees, who shares what, what costs take of the wiring, nodes that differ, totals, findings. */
 void topology_text(GString *out, const Topology *topology, const GArray *findings);
 /* A path hop by hop; the narrowest one is marked. */
 void topology_text_route(GString *out, const Topology *topology, const Route *route);
 
 /* {name, file, gpus, nodes, gpus_per_node, domain_gpus, totals{…_Bps}, vertices[]{name, kind, node}, links[]{a, b,
- * kind, parallel, bandwidth_Bps, efficiency, factor, left_Bps, latency_s}, findings[]{severity, what, advice}, route}.
- * Bandwidths that are not stated are null. `route` may be NULL. Owned by the caller. */
+ * kind, parallel, bandwidth_Bps, efficiency, factor, left_Bps, latency_s}, wiring{what, ring_Bps[], all_to_all_Bps[],
+ * net_Bps}, findings[]{severity, what, advice}, route}.
+ * Bandwidths that are not stated are null. `wiring` is what wiring.h says, null where the node carries all that is
+ * stated: what a GPU reaches, without faults, in a ring and in an exchange of all with all among 2, 3, … GPUs side by
+ * side, and over its NICs while all GPUs send; of a node whose GPUs are not all joined, `what` alone. `route` may be
+ * NULL. Owned by the caller. */
 char *topology_json(const Topology *topology, const GArray *findings, const Route *route);
 
 /* A picture as a complete SVG document: the first node, and one block of every level of the fabric above it. Kinds of

@@ -13,6 +13,7 @@
 
 #include "topology_report.h"
 #include "units.h"
+#include "wiring.h"
 
 enum {
   LEFT = 230, /* of the columns; left of it the rows' labels */
@@ -21,6 +22,7 @@ enum {
   BOX_HEIGHT = 32,
   ROW = 92,
   TOP = 64,
+  LETTER = 7, /* width of one at size 12 */
   MOST_ARC = 200
 };
 
@@ -362,6 +364,19 @@ static void draw_legend(Picture *p, int y) {
   }
 }
 
+/* What costs take of the wiring, a line for each of its parts. Returns what is below the last one. */
+static int draw_wiring(Picture *p, int y) {
+  const NodeWiring *wiring = p->topology->cluster->wiring;
+  if (wiring == NULL)
+    return y;
+  g_auto(GStrv) parts = g_strsplit(wiring->no_path != NULL ? wiring->no_path : wiring->text, "; ", -1);
+  for (int i = 0; parts[i] != NULL; i++, y += 18) {
+    append_text(p->labels, 14, y, "start", 12, FALSE, parts[i]);
+    p->width = MAX(p->width, (int)g_utf8_strlen(parts[i], -1) * LETTER);
+  }
+  return y;
+}
+
 static char *assemble(Picture *p) {
   const Cluster *cluster = p->topology->cluster;
   int width = MAX(p->width + 20, 640);
@@ -393,7 +408,6 @@ char *topology_svg(const Topology *t) {
   int devices_y = place_devices(&p);
   int last_y = place_pcie(&p, devices_y);
   place_fabric(&p);
-  p.height = last_y + 96;
   for (int i = 0; i < t->n_links; i++)
     draw_link(&p, &t->links[i]);
   for (int v = 0; v < t->n_vertices; v++)
@@ -401,6 +415,7 @@ char *topology_svg(const Topology *t) {
       draw_box(&p, v);
   label_rows(&p);
   draw_legend(&p, last_y + 62);
+  p.height = draw_wiring(&p, last_y + 96);
   char *svg = assemble(&p);
   g_free(p.spots);
   g_free(p.widths);

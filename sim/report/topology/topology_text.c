@@ -2,6 +2,7 @@
 
 #include "topology_report.h"
 #include "units.h"
+#include "wiring.h"
 
 /* Lines of a tree: what stands left of them grows with every level. */
 typedef struct {
@@ -287,6 +288,13 @@ static void print_node(Tree *tree, const Topology *t) {
 
 /* What differs, totals, findings. */
 
+static void print_wiring(GString *out, const Cluster *cluster) {
+  if (cluster->wiring == NULL)
+    return;
+  const char *what = cluster->wiring->no_path != NULL ? cluster->wiring->no_path : cluster->wiring->text;
+  g_string_append_printf(out, "what costs take of the node's wiring: %s\n", what);
+}
+
 static void print_exceptions(GString *out, const Topology *t) {
   const Cluster *cluster = t->cluster;
   for (guint i = 0; cluster->other_gpus != NULL && i < cluster->other_gpus->len; i++) {
@@ -343,6 +351,7 @@ void topology_text(GString *out, const Topology *topology, const GArray *finding
   g_string_append_c(out, '\n');
   print_node(&tree, topology);
   g_string_append_c(out, '\n');
+  print_wiring(out, topology->cluster);
   print_exceptions(out, topology);
   print_totals(out, topology);
   print_findings(out, findings);

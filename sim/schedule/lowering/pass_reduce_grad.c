@@ -1,7 +1,8 @@
 /* reduce_grad: gradients are summed over data parallelism, cp included, as soon as they are whole.
  *
  *     ZeRO-0      all-reduce of each bucket, after the last micro-batch's backward
- *     ZeRO-1      reduce-scatter over the shards (and all-reduce of the shard over replicas), after the last one's
+ *     ZeRO-1      reduce-scatter over the shards (and all-reduce of the shard over replicas), after the last one's; as
+ *                 ZeRO-0 under a framework that reduces whole gradients
  *     ZeRO-2, 3   the same after every micro-batch: a rank keeps only its shard
  *
  * A bucket is at least bucket_parameters large (ZeRO-3: one piece, as it was gathered). With overlap_grad the backward
@@ -56,15 +57,16 @@ static int reduce_ops(const Reducer *reducer, int stage, const Part *part, Op op
   const Plan *plan = workload->plan;
   const int zero = zero_stage(workload);
   const Moved moved = {*part, reducer->keeper};
-  double bytes = moved_parameters(workload, &moved) * plan->recipe.gradients;
+  double bytes = moved_parameters(workload, &moved) * plan_gradient_sum_bytes(plan);
   int shards = lowering_shards(workload), replicas = lowering_replicas(workload), n = 0;
-  if (zero == 0 && replicas > 1)
+  const gboolean is_whole = zero == 0 || (zero == 1 && plan->time.gradients == GRADIENTS_WHOLE);
+  if (is_whole && shards * replicas > 1)
     ops[n++] = dp_collective(reducer->program, workload, ACTION_REDUCE_GRAD, stage, COLLECTIVE_ALL_REDUCE,
                              AXIS_BIT(AXIS_DP), &moved, bytes);
-  if (zero > 0 && shards > 1)
+  if (!is_whole && shards > 1)
     ops[n++] = dp_collective(reducer->program, workload, ACTION_REDUCE_GRAD, stage, COLLECTIVE_REDUCE_SCATTER,
                              AXIS_BIT_DP_SHARD, &moved, bytes);
-  if (zero > 0 && replicas > 1)
+  if (!is_whole && replicas > 1)
     ops[n++] = dp_collective(reducer->program, workload, ACTION_REDUCE_GRAD, stage, COLLECTIVE_ALL_REDUCE,
                              AXIS_BIT_DP_REPLICA, &moved, bytes / shards);
   return n;

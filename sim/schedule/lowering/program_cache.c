@@ -103,6 +103,7 @@ static GArray *key_of(const PlanOrder *choice, const Workload *workload) {
       plan->prefetch,
       plan->overlap_p2p,
       plan->time.sends,
+      plan->time.gradients,
       plan->grad_norm_barrier,
       plan->overlap_grad,
       plan->overlap_param,
@@ -154,7 +155,7 @@ static double transfer_bytes(const Workload *workload, const Program *program, c
   case ACTION_UNSHARD:
     return moved_bytes(workload, transfer, recipe->weights);
   case ACTION_REDUCE_GRAD: {
-    double bytes = moved_bytes(workload, transfer, recipe->gradients);
+    double bytes = moved_bytes(workload, transfer, plan_gradient_sum_bytes(workload->plan));
     gboolean of_shard = g_array_index(program->groups, Group, transfer->group).axes == AXIS_BIT_DP_REPLICA;
     return of_shard ? bytes / lowering_shards(workload) : bytes;
   }

@@ -418,5 +418,6 @@ void timing_free(Timing *timing) {
   g_free(timing->works);
   g_free(timing->transfers);
   g_free(timing->loads);
+  g_free(timing->taxes);
   g_free(timing);
 }

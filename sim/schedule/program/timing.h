@@ -64,10 +64,12 @@ typedef struct {
   OpTime *transfers; /* [program transfers]: run = on the wire from the moment both (all) sides are there; host =
                         launch; owned */
   int n_transfers;
-  WayLoad
-      *loads; /* [program transfers]: transfers of a rank share its ways; NULL: they do not disturb each other; owned */
-  WayLoad tp; /* what a collective of tp alone takes of its members' ways, inside compute ops or beside them; 0:
-                 nothing, or not known */
+  WayLoad *loads; /* [program transfers + 1]: transfers of a rank share its ways; NULL: they do not disturb each other;
+                     owned */
+  double *taxes;  /* [program transfers]: seconds of kernels lost per second of it beside them; NULL: all are free. Then
+                     the program must be expanded, so that a kernel is not longer than it is. Owned */
+  WayLoad tp;     /* what a collective of tp alone takes of its members' ways, inside compute ops or beside them; 0:
+                     nothing, or not known */
   OpTime host_sync;                           /* OP_HOST: run = time the host takes after what it waits for */
   int n_measured, n_interpolated, n_modelled; /* distinct matrix products by where their time came from */
 } Timing;

@@ -3,6 +3,8 @@
 #include <glib.h>
 #include <signal.h>
 
+enum { INTERRUPT_STATUS = 128 }; /* a shell's exit status of what a signal ended, less the signal */
+
 typedef struct {
   int fd;        /* of signals; −1: none */
   sigset_t mask; /* before */

@@ -1,0 +1,82 @@
+#include "plan_outcome.h"
+
+#include <string.h>
+
+#include "mixed_gpus.h"
+
+static double price_of(const PlanScoring *scoring, const Cluster *cluster) {
+  return scoring->dollars_per_gpu_hour >= 0 ? scoring->dollars_per_gpu_hour : cluster->dollars_per_gpu_hour;
+}
+
+/* A score is a step's seconds times this. */
+static double weight_of(const PlanScoring *scoring, const Workload *workload, const Cluster *cluster) {
+  const Plan *plan = workload->plan;
+  double tokens = (double)plan->global_batch * (double)plan->seq_len, price = price_of(scoring, cluster);
+  if (scoring->objective == OBJECTIVE_COST)
+    return plan->gpus * (price > 0 ? price / 3600 : 1) / tokens;
+  if (scoring->objective == OBJECTIVE_MFU)
+    return plan->gpus * mixed_gpus_peak_flops(workload, cluster) / workload_model_flops(workload);
+  return 1 / tokens;
+}
+
+double plan_score(const PlanScoring *scoring, const Workload *workload, const Cluster *cluster, gint64 step_ns) {
+  return 1e-9 * (double)step_ns * weight_of(scoring, workload, cluster);
+}
+
+double plan_tokens_per_s(const Plan *plan, gint64 step_ns) {
+  return (double)plan->global_batch * (double)plan->seq_len / (1e-9 * (double)step_ns);
+}
+
+static PlanOutcome *outcome_of(const Prediction *prediction, const Model *model, const Cluster *cluster,
+                               const Plan *plan, const PlanScoring *scoring) {
+  PlanOutcome *outcome = g_new0(PlanOutcome, 1);
+  const Workload *workload = prediction->workload;
+  double reserved_bytes = cluster->gpu.reserved_bytes;
+  outcome->index = -1;
+  outcome->model = model;
+  outcome->cluster = cluster; /* not the prediction's, which may be its own */
+  outcome->plan = plan_copy(plan);
+  outcome->completed = plan_copy(workload->plan);
+  outcome->score = plan_score(scoring, workload, cluster, prediction->metrics->step_ns);
+  outcome->step_time_s = prediction->step_time_s;
+  outcome->tokens_per_s = prediction->tokens_per_s;
+  outcome->mfu = prediction->mfu;
+  memcpy(outcome->breakdown_s, prediction->metrics->mean_s, sizeof outcome->breakdown_s);
+  outcome->peak_bytes = prediction->memory->peak_bytes + reserved_bytes;
+  outcome->capacity_bytes = mixed_gpus_room_bytes(workload, cluster) + reserved_bytes;
+  outcome->margin_bytes = mixed_gpus_smallest(workload, cluster)->margin_bytes;
+  outcome->fits = prediction->fits;
+  outcome->fails = goodput_of(model, cluster, workload->plan, outcome->step_time_s, &outcome->goodput);
+  outcome->dollars_per_gpu_hour = price_of(scoring, cluster);
+  return outcome;
+}
+
+PlanOutcome *plan_outcome_new(ScratchPool *scratches, const Model *model, const Cluster *cluster, const Plan *plan,
+                              const PlanScoring *scoring, GError **error) {
+  g_autoptr(Prediction) prediction = scratches != NULL ? scratch_pool_predict(scratches, model, cluster, plan, error)
+                                                       : predict(model, cluster, plan, error);
+  return prediction != NULL ? outcome_of(prediction, model, cluster, plan, scoring) : NULL;
+}
+
+void plan_outcome_free(PlanOutcome *outcome) {
+  if (outcome == NULL)
+    return;
+  plan_free(outcome->plan);
+  plan_free(outcome->completed);
+  g_free(outcome);
+}
+
+double plan_outcome_kept_tokens_per_s(const PlanOutcome *outcome) {
+  return outcome->tokens_per_s * (outcome->fails ? outcome->goodput.share : 1);
+}
+
+double plan_outcome_used(const PlanOutcome *outcome) {
+  return outcome->peak_bytes / (outcome->capacity_bytes + outcome->margin_bytes);
+}
+
+int plan_outcome_compare(gconstpointer a, gconstpointer b) {
+  const PlanOutcome *x = *(PlanOutcome *const *)a, *y = *(PlanOutcome *const *)b;
+  if (x->score != y->score)
+    return x->score < y->score ? -1 : 1;
+  return x->index < y->index ? -1 : x->index > y->index;
+}

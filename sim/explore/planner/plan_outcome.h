@@ -1,0 +1,44 @@
+/* A plan simulated, and how good it is. */
+#pragma once
+#include "goodput.h"
+#include "objective.h"
+#include "scratch_pool.h"
+
+/* What makes a plan better than another. */
+typedef struct {
+  Objective objective;         /* cost: GPU time where no price is known */
+  double dollars_per_gpu_hour; /* < 0: each cluster's own */
+} PlanScoring;
+
+typedef struct {
+  gint64 index;           /* in the space; −1: in none */
+  const Model *model;     /* borrowed */
+  const Cluster *cluster; /* borrowed */
+  Plan *plan;             /* owned; as given: not completed */
+  Plan *completed;        /* owned */
+  double score;           /* least is best; comparable within one search */
+  double step_time_s, tokens_per_s, mfu;
+  double breakdown_s[N_BREAKDOWN];   /* means over ranks */
+  double peak_bytes, capacity_bytes; /* what GPUs reserve counts in the peak; capacity less the margin */
+  double margin_bytes;               /* of the GPU, left free by wish */
+  gboolean fits;
+  double dollars_per_gpu_hour; /* 0: not known */
+  gboolean fails;              /* goodput is known */
+  Goodput goodput;
+} PlanOutcome;
+
+/* Simulate one plan, with what `scratches` have from earlier ones (NULL: none). NULL with *error set as predict(). */
+PlanOutcome *plan_outcome_new(ScratchPool *scratches, const Model *model, const Cluster *cluster, const Plan *plan,
+                              const PlanScoring *scoring, GError **error);
+void plan_outcome_free(PlanOutcome *outcome);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(PlanOutcome, plan_outcome_free)
+/* On average over the run: with what failures leave of the time, where the cluster says how often it fails. */
+double plan_outcome_kept_tokens_per_s(const PlanOutcome *outcome);
+/* Share of a GPU's memory, the margin counted in, that the worst rank takes. */
+double plan_outcome_used(const PlanOutcome *outcome);
+/* GCompareFunc of pointers to PlanOutcome *: by score, then by index. */
+int plan_outcome_compare(gconstpointer a, gconstpointer b);
+
+/* The score of a step that takes so long. */
+double plan_score(const PlanScoring *scoring, const Workload *workload, const Cluster *cluster, gint64 step_ns);
+double plan_tokens_per_s(const Plan *plan, gint64 step_ns);

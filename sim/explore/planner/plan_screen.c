@@ -1,0 +1,76 @@
+#include "plan_screen.h"
+
+#include <string.h>
+
+#include "error.h"
+#include "memory_bound.h"
+#include "plan_bound.h"
+#include "plan_order.h"
+
+/* Whether an axis has a value; one that is not given has its default. */
+static gboolean has_value(const Space *space, const char *name, const char *value, gboolean is_default) {
+  if (space_given(space, name) == NULL)
+    return is_default;
+  for (int axis = 0; axis < space_n_axes(space); axis++)
+    for (int i = 0; i < space_axis_n_values(space, axis) && strcmp(space_axis_name(space, axis), name) == 0; i++)
+      if (strcmp(space_axis_nth(space, axis, i), value) == 0)
+        return TRUE;
+  return FALSE;
+}
+
+PlanScreen plan_screen_of(const PlannerRequest *request) {
+  const Space *space = request->space;
+  return (PlanScreen){.request = request,
+                      .has_no_sequence_parallel = has_value(space, "sequence-parallel", "off", TRUE),
+                      .has_no_recompute = has_value(space, "recompute", "none", TRUE),
+                      .has_1f1b = has_value(space, "schedule", "1f1b", FALSE),
+                      .has_no_zero = has_value(space, "zero", "0", TRUE)};
+}
+
+static gboolean check_can_run(const PlannerRequest *request, const Workload *workload, GError **error) {
+  if (workload->plan->pp == 1 && workload->plan->chunks > 1)
+    return fail_impossible(error, "chunks %d: a pipeline of one rank has no chunks to interleave",
+                           workload->plan->chunks);
+  return request->framework == PLANNER_ANY_FRAMEWORK ||
+         launch_check((LaunchFramework)request->framework, workload, error);
+}
+
+static Workload *make_workload(const SpacePoint *point, PlanOrder *choice, GError **error) {
+  g_autoptr(Plan) completed = plan_copy(point->plan);
+  return plan_order_workload(choice, point->model, point->cluster, completed, error);
+}
+
+static gboolean is_same(const PlanScreen *screen, const Plan *plan) {
+  return (screen->has_no_sequence_parallel && plan->sequence_parallel && plan->tp == 1) ||
+         (screen->has_no_zero && plan->zero > 0 && plan_data_ranks(plan) == 1) ||
+         (screen->has_no_recompute && plan->recompute == RECOMPUTE_SELECTIVE && plan->attention == ATTENTION_FLASH) ||
+         (screen->has_1f1b && plan->chunks == 1 && strcmp(plan->schedule, "interleaved") == 0);
+}
+
+static Screened screen_workload(const PlanScreen *screen, const Workload *workload, PlanOrder *choice,
+                                const Cluster *cluster, double *number) {
+  MemoryBound memory;
+  if (is_same(screen, workload->plan))
+    return SCREENED_SAME;
+  if (!memory_bound_fits(workload, choice, cluster, &memory)) {
+    *number = memory.least_bytes - memory.room_bytes;
+    return SCREENED_TOO_LARGE;
+  }
+  gint64 bound_ns = plan_bound_step_ns(workload, cluster);
+  *number = plan_tokens_per_s(workload->plan, bound_ns);
+  if (*number < screen->request->least_tokens_per_s)
+    return SCREENED_LATE;
+  *number = plan_score(&screen->request->scoring, workload, cluster, bound_ns);
+  return SCREENED_CANDIDATE;
+}
+
+Screened plan_screen(const PlanScreen *screen, SpaceReader *reader, gint64 index, double *number, GError **error) {
+  SpacePoint point;
+  g_auto(PlanOrder) choice = {0};
+  g_autoptr(Workload) workload = NULL;
+  if (space_reader_read(reader, index, &point, error))
+    workload = make_workload(&point, &choice, error);
+  if (workload == NULL || !check_can_run(screen->request, workload, error))
+    return SCREENED_IMPOSSIBLE;
+  return screen_workload(screen, workload, &choice, point.cluster, number);
+}

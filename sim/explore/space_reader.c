@@ -1,0 +1,85 @@
+/* A reader puts an index's values into the very options that a command line fills, so that a configuration of a space
+ * means what the same options mean to every other verb. */
+#include <string.h>
+
+#include "error.h"
+#include "options.h"
+#include "plan_order.h"
+#include "space_parts.h"
+
+struct SpaceReader {
+  const Space *space;
+  PlanOptions options;
+  Parser *parser; /* into `options` */
+};
+
+SpaceReader *space_reader_new(const Space *space) {
+  SpaceReader *reader = g_new0(SpaceReader, 1);
+  reader->space = space;
+  plan_options_init(&reader->options);
+  reader->parser = parser_new(NULL, NULL, NULL);
+  plan_options_add(&reader->options, PLAN_OPTIONS_SIMULATED, reader->parser);
+  return reader;
+}
+
+void space_reader_free(SpaceReader *reader) {
+  if (reader == NULL)
+    return;
+  parser_free(reader->parser);
+  plan_options_clear(&reader->options);
+  g_free(reader);
+}
+
+static void reset(SpaceReader *reader) {
+  plan_options_clear(&reader->options);
+  plan_options_init(&reader->options);
+}
+
+gboolean space_reader_read(SpaceReader *reader, gint64 index, SpacePoint *point, GError **error) {
+  const Space *space = reader->space;
+  reset(reader);
+  *point = (SpacePoint){0};
+  for (int g = (int)space->given->len - 1; g >= 0; g--) {
+    const SpaceAxis *axis = &space->axes[g_array_index(space->given, int, g)];
+    const guint value = (guint)(index % axis->values->len);
+    index /= axis->values->len;
+    if (g == space->model)
+      point->model = g_ptr_array_index(space->models, value);
+    else if (g == space->cluster)
+      point->cluster = g_ptr_array_index(space->clusters, value);
+    else if (!parser_set(reader->parser, axis->name, g_ptr_array_index(axis->values, value), error))
+      return FALSE;
+  }
+  if (!plan_options_make_plan(&reader->options, error) ||
+      !plan_options_check_cluster(&reader->options, point->cluster, error))
+    return FALSE;
+  point->plan = reader->options.plan;
+  return TRUE;
+}
+
+/* The value makes sense by itself: other options as they are by default, or as it needs them. */
+static gboolean check_value(SpaceReader *reader, const SpaceAxis *axis, const char *value, GError **error) {
+  reset(reader);
+  if (strcmp(axis->name, "memory-cap") == 0 && !parser_set(reader->parser, "schedule", "auto", error))
+    return FALSE;
+  if (!parser_set(reader->parser, axis->name, value, error) || !plan_options_make_plan(&reader->options, error))
+    return FALSE;
+  g_auto(PlanOrder) order = {0};
+  g_autoptr(GError) problem = NULL;
+  if ((plan_order_open(&order, reader->options.plan, &problem) &&
+       plan_complete(reader->options.plan, NULL, NULL, &problem)) ||
+      g_error_matches(problem, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE)) /* alone, but perhaps not with others */
+    return TRUE;
+  g_propagate_error(error, g_steal_pointer(&problem));
+  return FALSE;
+}
+
+gboolean space_axis_check(const Space *space, const SpaceAxis *axis, GError **error) {
+  if (strcmp(axis->name, "model") == 0 || strcmp(axis->name, "cluster") == 0)
+    return TRUE; /* checked by being read */
+  g_autoptr(SpaceReader) reader = space_reader_new(space);
+  for (guint v = 0; v < axis->values->len; v++)
+    if (!check_value(reader, axis, g_ptr_array_index(axis->values, v), error))
+      return FALSE;
+  return TRUE;
+}

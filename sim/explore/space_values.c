@@ -1,0 +1,83 @@
+/* The text of an axis as its values: commas part them, ranges are written out. */
+#include <string.h>
+
+#include "error.h"
+#include "space_parts.h"
+
+static gboolean add_value(SpaceAxis *axis, const char *value, GHashTable *known, GError **error) {
+  if (axis->values->len >= MOST_VALUES)
+    return fail_input(error, "--%s: more than %d values", axis->name, MOST_VALUES);
+  if (*value == '\0')
+    return fail_input(error, "--%s: found nothing between commas in \"%.80s\", expected values such as 1,2,4 or 1..8*2",
+                      axis->name, axis->text);
+  char *copy = g_strdup(value);
+  g_ptr_array_add(axis->values, copy);
+  return g_hash_table_add(known, copy) ||
+         fail_input(error, "--%s: %.80s stands twice in \"%.80s\"", axis->name, value, axis->text);
+}
+
+static gboolean add_number(SpaceAxis *axis, gint64 number, GHashTable *known, GError **error) {
+  char text[32];
+  g_snprintf(text, sizeof text, "%" G_GINT64_FORMAT, number);
+  return add_value(axis, text, known, error);
+}
+
+typedef struct {
+  gint64 first, last, step;
+  gboolean multiplies;
+} Range;
+
+/* "1..8", "1..8*2", "1..8+2"; FALSE for anything else. */
+static gboolean parse_range(const char *text, Range *range) {
+  static const gint64 most = G_GINT64_CONSTANT(1) << 52;
+  g_auto(GStrv) ends = g_strsplit(text, "..", 2);
+  char *step = ends[1] != NULL ? strpbrk(ends[1], "*+") : NULL;
+  *range = (Range){.step = 1, .multiplies = step != NULL && *step == '*'};
+  if (ends[1] == NULL ||
+      (step != NULL && !g_ascii_string_to_signed(step + 1, 10, range->multiplies ? 2 : 1, most, &range->step, NULL)))
+    return FALSE;
+  if (step != NULL)
+    *step = '\0';
+  return g_ascii_string_to_signed(ends[0], 10, range->multiplies ? 1 : 0, most, &range->first, NULL) &&
+         g_ascii_string_to_signed(ends[1], 10, range->first, most, &range->last, NULL);
+}
+
+static gboolean add_range(SpaceAxis *axis, const char *text, GHashTable *known, GError **error) {
+  Range range;
+  if (!parse_range(text, &range))
+    return fail_input(error,
+                      "--%s: found \"%.80s\", expected FIRST..LAST, FIRST..LAST+STEP or FIRST..LAST*FACTOR with FIRST "
+                      "≤ LAST",
+                      axis->name, text);
+  gint64 value = range.first;
+  do {
+    if (!add_number(axis, value, known, error))
+      return FALSE;
+    if (range.multiplies && value > range.last / range.step)
+      break; /* the next would be beyond the last, or beyond int64 */
+    value = range.multiplies ? value * range.step : value + range.step;
+  } while (value <= range.last);
+  return TRUE;
+}
+
+gboolean space_axis_expand(SpaceAxis *axis, GError **error) {
+  axis->values = g_ptr_array_new_with_free_func(g_free);
+  g_autoptr(GHashTable) known = g_hash_table_new(g_str_hash, g_str_equal);
+  g_auto(GStrv) parts = g_strsplit(axis->text, ",", -1);
+  if (parts[0] == NULL)
+    return fail_input(error, "--%s: found nothing, expected values such as 1,2,4", axis->name);
+  for (char **part = parts; *part != NULL; part++) {
+    gint64 number;
+    const char *text = g_strstrip(*part);
+    gboolean ok = TRUE;
+    if (axis->is_whole && strstr(text, "..") != NULL)
+      ok = add_range(axis, text, known, error);
+    else if (axis->is_whole && g_ascii_string_to_signed(text, 10, G_MININT64, G_MAXINT64, &number, NULL))
+      ok = add_number(axis, number, known, error);
+    else
+      ok = add_value(axis, text, known, error);
+    if (!ok)
+      return FALSE;
+  }
+  return TRUE;
+}

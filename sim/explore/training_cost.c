@@ -1,0 +1,54 @@
+#include "training_cost.h"
+
+#include "units.h"
+
+TrainingCost training_cost_of(double tokens, double tokens_per_s, int gpus, double dollars_per_gpu_hour,
+                              const Goodput *goodput) {
+  double hours = tokens / tokens_per_s / 3600;
+  TrainingCost cost = {.tokens = tokens,
+                       .days = hours / 24,
+                       .gpu_hours = hours * gpus,
+                       .dollars_per_gpu_hour = dollars_per_gpu_hour,
+                       .dollars = hours * gpus * dollars_per_gpu_hour};
+  if (goodput == NULL)
+    return cost;
+  cost.fails = TRUE;
+  cost.goodput = *goodput;
+  cost.expected_days = cost.days / goodput->share;
+  cost.expected_gpu_hours = cost.gpu_hours / goodput->share;
+  cost.expected_dollars = cost.dollars / goodput->share;
+  return cost;
+}
+
+static void append_sums(GString *out, double days, double gpu_hours, double dollars) {
+  g_string_append_printf(out, "%.4g days, %.4g GPU-hours", days, gpu_hours);
+  if (dollars > 0)
+    g_string_append_printf(out, ", $%.4g", dollars);
+}
+
+static void append_failures(const TrainingCost *cost, GString *out) {
+  const Goodput *goodput = &cost->goodput;
+  g_autofree char *mtbf = units_format(goodput->mtbf_s, UNIT_SECONDS);
+  g_autofree char *bytes = units_format(goodput->checkpoint_bytes, UNIT_BYTES);
+  g_autofree char *takes = units_format(goodput->checkpoint_s, UNIT_SECONDS);
+  g_autofree char *interval = units_format(goodput->interval_s, UNIT_SECONDS);
+  g_autofree char *restart = units_format(goodput->restart_s, UNIT_SECONDS);
+  g_string_append_printf(out,
+                         "one in %s on average, %s to restart; with a checkpoint of %s (%s) every %" G_GINT64_FORMAT
+                         " steps (%s) %.1f %% of the time trains: ",
+                         mtbf, restart, bytes, takes, goodput->interval_steps, interval, 100 * goodput->share);
+  append_sums(out, cost->expected_days, cost->expected_gpu_hours, cost->expected_dollars);
+  g_string_append(out, " expected\n");
+}
+
+void training_cost_text(const TrainingCost *cost, const char *label, const char *failures_label, GString *out) {
+  g_string_append_printf(out, "%s%.4g tokens at this rate: ", label, cost->tokens);
+  append_sums(out, cost->days, cost->gpu_hours, cost->dollars);
+  if (cost->dollars > 0)
+    g_string_append_printf(out, " at %.2f $ per GPU-hour", cost->dollars_per_gpu_hour);
+  g_string_append(out, " (no failures, no restarts)\n");
+  if (!cost->fails)
+    return;
+  g_string_append(out, failures_label);
+  append_failures(cost, out);
+}

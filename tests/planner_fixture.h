@@ -1,0 +1,44 @@
+/* Spaces of plans from a few options, and searches of them. */
+#pragma once
+#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "plan_space.h"
+#include "planner.h"
+
+#include <check.h>
+#include <math.h>
+#include <string.h>
+
+typedef struct {
+  const char *name, *text;
+} Given;
+
+/* Give an empty space these axes, fill what is open and finish it. */
+static inline void fill_space(Space *space, const Given *given) {
+  g_autoptr(GError) error = NULL;
+  gboolean ok = TRUE;
+  for (; ok && given->name != NULL; given++)
+    ok = space_set(space, given->name, given->text, &error);
+  ok = ok && plan_space_fill(space, &error) && space_finish(space, &error);
+  ck_assert_msg(ok, "%s", error != NULL ? error->message : "");
+}
+
+static inline Space *space_of(const Given *given) {
+  Space *space = space_new();
+  fill_space(space, given);
+  return space;
+}
+
+static inline PlannerRequest request_of(const Space *space) {
+  return (PlannerRequest){.space = space,
+                          .scoring = {OBJECTIVE_TOKENS_PER_S, -1},
+                          .n_kept = 5,
+                          .framework = PLANNER_ANY_FRAMEWORK,
+                          .n_threads = 1};
+}
+
+static inline PlannerResult *search(const PlannerRequest *request) {
+  g_autoptr(GError) error = NULL;
+  PlannerResult *result = planner_search(request, NULL, &error);
+  ck_assert_msg(result != NULL, "%s", error != NULL ? error->message : "");
+  return result;
+}

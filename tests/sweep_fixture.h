@@ -1,0 +1,76 @@
+/* A small space, its setup, stores and tables of it. */
+#pragma once
+#include "sweep_report.h"
+#include "sweep_talk.h"
+
+#include "error.h" /* ahead of Check, which has a macro fail() */
+#include <check.h>
+#include <glib/gstdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* 2·3·2·2·2·4 = 192 configurations, of which some are impossible (pp 3 on 8 GPUs) and, with the batches of a large
+ * model, some do not fit. */
+static const char mixed_space[] = "model=llama-3-8b\ncluster=dgx-h100\ngpus=8\ntp=1,2\npp=1,2,3\nschedule=1f1b,zb-v\n"
+                                  "micro-batch=1,4\nglobal-batch=32\nseq-len=2048\nzero=0..3\nrecompute=none,full\n";
+
+static inline SweepSetup setup_of(const char *space) {
+  SweepSetup setup = {.space = space_new(), .price = 2, .prune = TRUE};
+  g_autoptr(GError) error = NULL;
+  gboolean ok = space_set_text(setup.space, space, &error) && space_finish(setup.space, &error);
+  ck_assert_msg(ok, "%s", error == NULL ? "no message" : error->message);
+  return setup;
+}
+
+static inline char *temporary_name(const char *suffix) {
+  g_autofree char *pattern = g_strconcat("stepsim-sweep-XXXXXX", suffix, NULL), *path = NULL;
+  int fd = g_file_open_tmp(pattern, &path, NULL);
+  ck_assert_int_ge(fd, 0);
+  close(fd);
+  g_unlink(path);
+  return g_steal_pointer(&path);
+}
+
+static inline ResultStore *begun_store(const char *file, const SweepTable *table, const SweepSetup *setup) {
+  g_autoptr(GError) error = NULL;
+  ResultStore *store = result_store_open(file, table, &error);
+  ck_assert_msg(store != NULL, "%s", error == NULL ? "no message" : error->message);
+  g_autoptr(GArray) facts = sweep_facts(setup, &error);
+  ck_assert(facts != NULL);
+  ck_assert(result_store_has_run(store) || result_store_begin(store, facts, &error));
+  return store;
+}
+
+static inline SweepReport report_of(ResultStore *store, const SweepTable *table, const SweepSetup *setup,
+                                    const SweepProgress *progress) {
+  return (SweepReport){.store = store, .table = table, .space = setup->space, .n_top = 5, .progress = progress};
+}
+
+/* All rows as text. Owned by the caller. */
+static inline char *csv_of(ResultStore *store, const SweepTable *table, const SweepSetup *setup) {
+  const SweepProgress progress = {0};
+  const SweepReport report = report_of(store, table, setup, &progress);
+  g_autofree char *file = temporary_name(".csv");
+  char *text = NULL;
+  ck_assert(sweep_report_csv(&report, file, NULL));
+  ck_assert(g_file_get_contents(file, &text, NULL, NULL));
+  g_unlink(file);
+  return text;
+}
+
+/* sweep_run(), without signals. */
+static inline gboolean run_sweep(const SweepSetup *setup, const SweepTable *table, ResultStore *store,
+                                 SweepProgress *progress, GError **error) {
+  Interrupt none = {.fd = -1};
+  return sweep_run(setup, table, store, 2, NULL, &none, progress, error);
+}
+
+static inline char *swept(const SweepSetup *setup, int n_threads, SweepProgress *progress) {
+  g_autoptr(SweepTable) table = sweep_table_new();
+  g_autoptr(ResultStore) store = begun_store(NULL, table, setup);
+  g_autoptr(GError) error = NULL;
+  Interrupt none = {.fd = -1};
+  ck_assert_msg(sweep_run(setup, table, store, n_threads, NULL, &none, progress, &error), "%s",
+                error == NULL ? "no message" : error->message);
+  return csv_of(store, table, setup);
+}

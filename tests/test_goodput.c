@@ -1,0 +1,197 @@
+/* What failures leave of a run: against Daly's examples, a run acted out many times, and what was published. */
+#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "training_cost.h"
+
+#include <check.h>
+#include <math.h>
+#include <string.h>
+
+/* --- the best interval --- */
+
+/* Daly 2006, figures 3 to 5: a dump of 5 min, a mean time to interrupt of 24 h, 6 h and 15 min. He gives two digits of
+ * an approximation. */
+START_TEST(the_best_interval_is_that_of_dalys_examples) {
+  static const struct {
+    double mtbf_min, interval_min, digit;
+  } examples[] = {{24 * 60, 117, 0.5}, {6 * 60, 57, 0.5}, {15, 9.1, 0.1}};
+  for (gsize i = 0; i < G_N_ELEMENTS(examples); i++)
+    ck_assert_double_eq_tol(goodput_best_interval_s(60 * examples[i].mtbf_min, 300) / 60, examples[i].interval_min,
+                            examples[i].digit);
+}
+END_TEST
+
+/* Young's √(2δM) is the limit of small δ/M: the next term is −2/3 δ, here 1e-4.5 of the interval. */
+START_TEST(the_best_interval_is_youngs_where_checkpoints_are_quick) {
+  ck_assert_double_eq_tol(goodput_best_interval_s(1e4, 1e-5) / sqrt(2 * 1e-5 * 1e4), 1, 1e-4);
+}
+END_TEST
+
+START_TEST(no_other_interval_keeps_more) {
+  for (double checkpoint_s = 0.01; checkpoint_s < 1e5; checkpoint_s *= 7)
+    for (double mtbf_s = 10; mtbf_s < 1e7; mtbf_s *= 11) {
+      const double best_s = goodput_best_interval_s(mtbf_s, checkpoint_s);
+      const double most = goodput_share(mtbf_s, 60, checkpoint_s, best_s);
+      for (double factor = 1e-3; factor < 2e3; factor *= 1.3)
+        if (goodput_share(mtbf_s, 60, checkpoint_s, best_s * factor) > most * (1 + 1e-12))
+          ck_abort_msg("mean %g s, checkpoint %g s: %g times %g s is better", mtbf_s, checkpoint_s, factor, best_s);
+      if (!(best_s > 0 && best_s < mtbf_s))
+        ck_abort_msg("mean %g s, checkpoint %g s: %g s", mtbf_s, checkpoint_s, best_s);
+    }
+}
+END_TEST
+
+/* --- runs acted out --- */
+
+/* Interruptions at exponentially distributed times, in work, checkpoints and restarts alike. */
+static double acted_out_s(GRand *rand, int n_intervals, double mtbf_s, double restart_s, double period_s) {
+  double now_s = 0, next_s = -mtbf_s * log(1 - g_rand_double(rand));
+  for (int done = 0; done < n_intervals;) {
+    if (next_s >= now_s + period_s) {
+      now_s += period_s;
+      done++;
+      continue;
+    }
+    do { /* a restart that is interrupted begins anew */
+      now_s = next_s;
+      next_s = now_s - mtbf_s * log(1 - g_rand_double(rand));
+    } while (next_s < now_s + restart_s);
+    now_s += restart_s;
+  }
+  return now_s;
+}
+
+/* 200 runs of 500 intervals: the mean of their lengths, with its standard error as found, four of which are allowed. */
+START_TEST(runs_acted_out_take_as_long_as_expected) {
+  static const struct {
+    double mtbf_s, restart_s, checkpoint_s, interval_s;
+  } cases[] = {{11000, 600, 3, 250}, {3000, 300, 60, 600}, {900, 600, 300, 550}, {1e6, 60, 10, 4000}};
+  g_autoptr(GRand) rand = g_rand_new_with_seed(1);
+  enum { N_RUNS = 200, N_INTERVALS = 500 };
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    double sum = 0, squares = 0;
+    for (int run = 0; run < N_RUNS; run++) {
+      const double s = acted_out_s(rand, N_INTERVALS, cases[i].mtbf_s, cases[i].restart_s,
+                                   cases[i].interval_s + cases[i].checkpoint_s);
+      sum += s;
+      squares += s * s;
+    }
+    const double mean_s = sum / N_RUNS, error_s = sqrt((squares / N_RUNS - mean_s * mean_s) / N_RUNS);
+    const double share = goodput_share(cases[i].mtbf_s, cases[i].restart_s, cases[i].checkpoint_s, cases[i].interval_s);
+    ck_assert_double_eq_tol(N_INTERVALS * cases[i].interval_s / share, mean_s, 4 * error_s);
+    ck_assert_double_lt(error_s, 0.02 * mean_s); /* or anything would do */
+  }
+}
+END_TEST
+
+/* --- of a plan --- */
+
+static Cluster *cluster_of(const char *name) {
+  g_autoptr(GError) error = NULL;
+  Cluster *cluster = cluster_read(name, &error);
+  ck_assert_msg(cluster != NULL, "%s", error != NULL ? error->message : "");
+  return cluster;
+}
+
+/* Llama 3 405B on 16,384 H100: 419 unexpected interruptions in 54 days, and more than 90 % of the time trained. In that
+ * time 47 planned ones stopped it too, which are not in the prediction. A step took 6.6 s (400 TFLOP/s per GPU). The
+ * checkpoint: 405.9e9 parameters of 2 + 4 + 8 bytes at 2 TB/s. */
+START_TEST(llama_3_trains_for_more_than_90_percent_of_the_time) {
+  g_autoptr(Cluster) cluster = cluster_of("llama3-h100");
+  g_autoptr(Model) model = model_read("llama-3.1-405b", NULL);
+  g_autoptr(Plan) plan = plan_new();
+  plan->gpus = 16384;
+  Goodput goodput;
+  ck_assert(goodput_of(model, cluster, plan, 6.6, &goodput));
+  ck_assert_double_eq_tol(54 * 86400 / goodput.mtbf_s, 419, 0.5);
+  ck_assert_double_eq_tol(goodput.checkpoint_s, 405.85e9 * 14 / 2e12, 0.01);
+  ck_assert_double_eq(goodput.interval_s, 6.6 * (double)goodput.interval_steps);
+  ck_assert_double_gt(goodput.share, 0.90);
+  ck_assert_double_lt(goodput.share, 0.95);
+}
+END_TEST
+
+START_TEST(a_cluster_that_does_not_say_how_often_it_fails_is_left_alone) {
+  g_autoptr(Cluster) cluster = cluster_of("selene");
+  g_autoptr(Model) model = model_read("gpt2", NULL);
+  g_autoptr(Plan) plan = plan_new();
+  plan->gpus = 8;
+  Goodput goodput;
+  ck_assert(!goodput_of(model, cluster, plan, 1, &goodput));
+  const TrainingCost cost = training_cost_of(1e12, 1e6, 8, 2, NULL);
+  g_autoptr(GString) text = g_string_new(NULL);
+  training_cost_text(&cost, "", "failures", text);
+  ck_assert_ptr_null(strstr(text->str, "failures "));
+}
+END_TEST
+
+/* A tenth of the time lost: 1 / 0.9 of the days, GPU-hours and dollars. 86.4e9 tokens at 1e6 a second are a day. */
+START_TEST(expected_days_are_days_over_the_share_that_trains) {
+  const Goodput goodput = {.mtbf_s = 3600, .checkpoint_s = 1, .interval_steps = 1, .interval_s = 60, .share = 0.9};
+  const TrainingCost cost = training_cost_of(86.4e9, 1e6, 10, 2, &goodput);
+  ck_assert_double_eq_tol(cost.days, 1, 1e-12);
+  ck_assert_double_eq_tol(cost.expected_days, 1 / 0.9, 1e-12);
+  ck_assert_double_eq_tol(cost.expected_gpu_hours, 240 / 0.9, 1e-9);
+  ck_assert_double_eq_tol(cost.expected_dollars, 480 / 0.9, 1e-9);
+}
+END_TEST
+
+/* --- as a file says it --- */
+
+static Failures *failures_of(const char *lines, GError **error) {
+  g_autofree char *text = g_strconcat("source: a test\nrestart: 10 min\ncheckpoint_bandwidth: 1 TB/s\n", lines, NULL);
+  g_autoptr(YamlFile) yaml = yaml_file_parse("failures.yaml", text, strlen(text), error);
+  return yaml != NULL ? failures_read(yaml_file_root(yaml), error) : NULL;
+}
+
+/* 16 GPUs in 2 nodes: 16 / 1600 h + 2 / 400 h = 0.015 per hour, one in 66 h 40 min. */
+START_TEST(rates_of_gpus_and_nodes_add_up) {
+  g_autoptr(Failures) gpus = failures_of("gpu_mtbf: 1600 h\n", NULL);
+  g_autoptr(Failures) nodes = failures_of("node_mtbf: 400 h\n", NULL);
+  g_autoptr(Failures) both = failures_of("gpu_mtbf: 1600 h\nnode_mtbf: 400 h\n", NULL);
+  ck_assert_double_eq_tol(failures_job_mtbf_s(gpus, 16, 2), 100 * 3600, 1e-6);
+  ck_assert_double_eq_tol(failures_job_mtbf_s(nodes, 16, 2), 200 * 3600, 1e-6);
+  ck_assert_double_eq_tol(failures_job_mtbf_s(both, 16, 2), 240000, 1e-6);
+}
+END_TEST
+
+START_TEST(mistakes_are_told_with_their_line) {
+  static const struct {
+    const char *lines, *words;
+  } wrong[] = {
+      {"", "expected \"gpu_mtbf\" or \"node_mtbf\""},
+      {"gpu_mtbf: 1600\n", "failures.yaml:4: "},
+      {"gpu_mtbf: 0 h\n", "failures.yaml:4: "},
+      {"gpu_mtfb: 1600 h\n", "gpu_mtbf"},
+      {"gpu_mtbf: 1600 h\nrestart: 5 min\n", "failures.yaml:5: "},
+      {"gpu_mtbf: -2 h\n", "failures.yaml:4: "},
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS(wrong); i++) {
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Failures) failures = failures_of(wrong[i].lines, &error);
+    ck_assert_msg(failures == NULL, "%s", wrong[i].lines);
+    ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
+    ck_assert_msg(strstr(error->message, wrong[i].words) != NULL, "%s", error->message);
+  }
+}
+END_TEST
+
+int main(void) {
+  TCase *tcase = tcase_create("goodput");
+  tcase_add_test(tcase, the_best_interval_is_that_of_dalys_examples);
+  tcase_add_test(tcase, the_best_interval_is_youngs_where_checkpoints_are_quick);
+  tcase_add_test(tcase, no_other_interval_keeps_more);
+  tcase_add_test(tcase, runs_acted_out_take_as_long_as_expected);
+  tcase_add_test(tcase, llama_3_trains_for_more_than_90_percent_of_the_time);
+  tcase_add_test(tcase, a_cluster_that_does_not_say_how_often_it_fails_is_left_alone);
+  tcase_add_test(tcase, expected_days_are_days_over_the_share_that_trains);
+  tcase_add_test(tcase, rates_of_gpus_and_nodes_add_up);
+  tcase_add_test(tcase, mistakes_are_told_with_their_line);
+  Suite *suite = suite_create("goodput");
+  suite_add_tcase(suite, tcase);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int failures = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failures != 0;
+}

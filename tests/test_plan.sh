@@ -1,0 +1,119 @@
+#!/bin/sh
+# test_plan.sh STEPSIM: a search for the best plan as it is typed: margins, failures, what ends it early (TAP).
+[ $# -eq 1 ] || { echo "usage: $0 STEPSIM" >&2; exit 2; }
+. "$(dirname "$0")/tap.sh"
+stepsim=$(absolute "$1")
+data=$(cd "$(dirname "$0")/.." && pwd)
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 2
+small="--model llama-3-8b --cluster dgx-h100 --gpus 8 --global-batch 16 --pp 1 --zero 1,3 --micro-batch 1 --recompute none"
+
+plan() { # arguments; leaves out, err, got
+  timeout 60 "$stepsim" plan "$@" >out 2>err </dev/null
+  got=$?
+}
+
+number() { # file, name: the first such member of a JSON object
+  sed -n "s/.*\"$2\" : \([-0-9.e+]*\).*/\1/p" "$1" | head -1
+}
+
+holds() { # an awk expression of $1, $2 … which are the other arguments
+  expression=$1
+  shift
+  echo "$*" | awk "{ exit !($expression) }"
+}
+
+# --- memory
+plan $small
+expect "the report says how full the fullest GPU is" 0 "on the fullest GPU, "
+mv out plain
+plan $small --memory-margin 0
+grep -v 'plans simulated of' plain >expected
+grep -v 'plans simulated of' out | cmp -s expected -
+result $? "no margin is the default" "$(diff plain out | head -4)"
+full=$(sed -n 's/.*fullest GPU, \([0-9]*\)\.[0-9] %.*/\1/p' plain)
+plan $small --memory-margin "$((100 - full))%"
+less=$(sed -n 's/.*fullest GPU, \([0-9]*\)\.[0-9] %.*/\1/p' out)
+[ "$got" -eq 0 ] && [ "$less" -lt "$full" ]
+result $? "a margin of what is left and a little more is another plan" "$full % without, $less % with it: $(cat err)"
+expect "and is told" 0 "are left free by wish"
+plan $small --memory-margin "20 GB" --json
+off='($1 * ($2 + $3) - $4) / $4'
+holds "\$3 > 0 && $off < 1e-9 && $off > -1e-9" "$(number out used)" "$(number out capacity_bytes)" \
+  "$(number out margin_bytes)" "$(number out peak_bytes)"
+result $? "JSON has the share, the margin and what it is of" "$(grep -A 6 '"memory"' out | head -7) $(cat err)"
+plan $small --memory-margin 5
+expect "a bare number is no margin" 2 "--memory-margin: found \"5\";5 % or 0.05;4 GB"
+plan $small --memory-margin 99%
+expect "nor is one that leaves nothing" 2 "dgx-h100.yaml: a margin of;leaves nothing"
+for tokens in 6144 7168; do # 5.4 GB apart
+  plan --model llama-3-8b --cluster dgx-h100 --gpus 8 --global-batch 8 --tp 1 --pp 1 --zero 1 --micro-batch 1 \
+    --seq-len $tokens --recompute none
+  sed -n 's/.*fullest GPU, \([0-9.]*\) %.*/\1/p; s/^  warning .*/warned/p' out >"warned.$tokens"
+done
+[ "$(cat warned.6144 warned.7168 | tr '\n' ' ')" = "$(head -1 warned.6144) $(head -1 warned.7168) warned " ] &&
+  awk 'NR == 1 { exit !($1 < 95) }' warned.6144 && awk 'NR == 1 { exit !($1 > 95) }' warned.7168
+result $? "above 95 % and only there is a warning" "$(cat warned.*)"
+
+# --- failures
+sed -e '/^failures:/,$d' -e "s|gpus/|$data/topologies/gpus/|; s|nccl/|$data/topologies/nccl/|" \
+  "$data/topologies/llama3-h100.yaml" >sound.yaml
+sed 's/^name: .*/name: fails/' sound.yaml >fails.yaml
+cat >>fails.yaml <<'END'
+failures:
+  source: made up
+  node_mtbf: 200 h
+  restart: 10 min
+  checkpoint_bandwidth: 10 GB/s
+END
+for cluster in sound fails; do
+  plan --model llama-3-8b --cluster $cluster.yaml --gpus 64 --global-batch 64 --tp 1 --pp 1 --zero 1 --micro-batch 1 \
+    --recompute full --tokens 1T --json
+  mv out $cluster.json
+done
+! grep -q failures sound.json && [ -n "$(number sound.json days)" ]
+result $? "of a cluster that does not say how often it fails nothing is told" "$(grep -A 5 training sound.json)"
+# 8 nodes, one failure in 200 h each: one in 25 h
+holds '$1 > 89999 && $1 < 90001 && $2 > 0.9 && $2 < 1' "$(number fails.json mtbf_s)" "$(number fails.json goodput)"
+result $? "of one that does, how often the job is interrupted" "$(grep -A 16 training fails.json)"
+holds '$3 > 0 && $1 / $2 / $3 > 1 - 1e-9 && $1 / $2 / $3 < 1 + 1e-9' "$(number fails.json days)" \
+  "$(number fails.json goodput)" "$(number fails.json expected_days)"
+result $? "and the days to expect beside the ideal ones" "$(grep -A 16 training fails.json)"
+# a deadline between the two
+between=$(echo "$(number fails.json days) $(number fails.json expected_days)" | awk '{ print ($1 + $2) / 2 }')
+for cluster in sound fails; do
+  plan --model llama-3-8b --cluster $cluster.yaml --gpus 64 --global-batch 64 --tp 1 --pp 1 --zero 1 --micro-batch 1 \
+    --recompute full --tokens 1T --deadline "$between d"
+  eval "$cluster=\$got"
+done
+[ "$sound" -eq 0 ] && [ "$fails" -eq 1 ]
+result $? "a deadline counts with them" "status $sound without failures, $fails with: $(cat err)"
+"$stepsim" simulate --model llama-3-8b --cluster fails.yaml --gpus 64 --global-batch 64 --zero 1 --recompute full \
+  --tokens 1T >out 2>err
+got=$?
+expect "simulate tells them too" 0 "Failures;one in 1.042 d;of the time trains;expected"
+"$stepsim" simulate --model llama-3-8b --cluster fails.yaml --gpus 64 --global-batch 64 --zero 1 --recompute full \
+  --gpu-hours 10k >out 2>err
+got=$?
+expect "and what of a budget is left for training" 0 "GPU-hours then train on"
+sed 's/node_mtbf: 200 h/node_mtbf: 200/' fails.yaml >bare.yaml
+"$stepsim" simulate --model llama-3-8b --cluster bare.yaml --gpus 64 --global-batch 64 >out 2>err
+got=$?
+expect "a mistake there has its line" 2 "bare.yaml:$(grep -n node_mtbf bare.yaml | cut -d: -f1): "
+
+# --- ending early
+env --default-signal=INT "$stepsim" plan --model megatron-1t --cluster selene --gpus 3072 --global-batch 3072 --jobs 1 \
+  >out 2>err &
+pid=$!
+for try in $(seq 500); do # until it screens
+  [ "$(ls "/proc/$pid/task" | wc -l)" -gt 1 ] && break
+  sleep 0.02
+done
+kill -INT "$pid" 2>/dev/null
+wait "$pid"
+got=$?
+expect "Ctrl-C ends it with 130" 130 "interrupted after"
+[ ! -s out ]
+result $? "without a report of half a search" "$(head -3 out)"
+finish

@@ -1,0 +1,273 @@
+/* What is said of the best plan: one step from it, as JSON, as options; and which plans are tried where options leave
+ * something open. */
+#include "planner_fixture.h"
+
+#include "planner_report.h"
+
+#include <json-glib/json-glib.h>
+
+/* --- one step from the best --- */
+
+static const SensitivityStep *find_step(const GArray *steps, const char *option, const char *to) {
+  for (guint i = 0; i < steps->len; i++) {
+    const SensitivityStep *step = &g_array_index(steps, SensitivityStep, i);
+    if (strcmp(step->option, option) == 0 && strcmp(step->to, to) == 0)
+      return step;
+  }
+  return NULL;
+}
+
+/* llama-3-8b has 32 layers: over pp 4 and 2 chunks 8 stages of 4; the even cuts beside it are 4 and 16 stages. */
+static PlannerResult *search_one_plan(Space **space, PlannerRequest *request) {
+  const Given given[] = {{"model", "llama-3-8b"},
+                         {"cluster", "dgx-h100"},
+                         {"gpus", "16"},
+                         {"tp", "2"},
+                         {"pp", "4"},
+                         {"chunks", "2"},
+                         {"micro-batch", "1"},
+                         {"global-batch", "32"},
+                         {"seq-len", "2048"},
+                         {"zero", "1"},
+                         {"recompute", "none"},
+                         {"sequence-parallel", "on"},
+                         {"schedule", "interleaved"},
+                         {NULL}};
+  *space = space_of(given);
+  *request = request_of(*space);
+  return search(request);
+}
+
+START_TEST(each_step_changes_one_option_and_what_must_follow) {
+  g_autoptr(Space) space = NULL;
+  PlannerRequest request;
+  g_autoptr(PlannerResult) result = search_one_plan(&space, &request);
+  const PlanOutcome *best = result->kept->pdata[0];
+  g_autoptr(GArray) steps = sensitivity_new(best, &request);
+  static const struct {
+    const char *option, *to, *schedule;
+    int tp, pp, dp, chunks, zero;
+    gint64 micro_batch, global_batch;
+  } expected[] = {
+      {"--tp", "1", "interleaved", 1, 4, 4, 2, 1, 1, 32},
+      {"--pp", "8", "interleaved", 2, 8, 1, 2, 1, 1, 32},
+      {"--chunks", "1", "1f1b", 2, 4, 2, 1, 1, 1, 32},
+      {"--chunks", "4", "interleaved", 2, 4, 2, 4, 1, 1, 32},
+      {"--micro-batch", "2", "interleaved", 2, 4, 2, 2, 1, 2, 32},
+      {"--global-batch", "64", "interleaved", 2, 4, 2, 2, 1, 1, 64},
+      {"--zero", "0", "interleaved", 2, 4, 2, 2, 0, 1, 32},
+      {"--zero", "2", "interleaved", 2, 4, 2, 2, 2, 1, 32},
+      {"--schedule", "zb-v", "zb-v", 2, 4, 2, 2, 1, 1, 32},
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS(expected); i++) {
+    const SensitivityStep *step = find_step(steps, expected[i].option, expected[i].to);
+    ck_assert_msg(step != NULL, "%s to %s", expected[i].option, expected[i].to);
+    ck_assert_msg(step->outcome != NULL, "%s: %s", expected[i].option, step->problem);
+    const Plan *plan = step->outcome->completed;
+    ck_assert_msg(plan->tp == expected[i].tp && plan->pp == expected[i].pp && plan->dp == expected[i].dp &&
+                      plan->chunks == expected[i].chunks && plan->zero == expected[i].zero &&
+                      plan->micro_batch == expected[i].micro_batch && plan->global_batch == expected[i].global_batch,
+                  "%s to %s", expected[i].option, expected[i].to);
+    ck_assert_str_eq(plan->schedule, expected[i].schedule);
+    ck_assert_int_eq(plan->gpus, 16);
+    ck_assert(plan->sequence_parallel);
+  }
+  ck_assert_ptr_null(find_step(steps, "--micro-batch", "0"));
+  ck_assert_ptr_null(find_step(steps, "--recompute", "full")); /* two steps away */
+}
+END_TEST
+
+/* tp 32 of 32 GPUs and 32 heads: 64 is too many for either. */
+START_TEST(an_impossible_step_says_why) {
+  const Given given[] = {{"model", "llama-3-8b"}, {"cluster", "dgx-h100"}, {"gpus", "32"}, {"tp", "32"}, {"pp", "1"},
+                         {"global-batch", "32"},  {"micro-batch", "1"},    {"zero", "1"},  {NULL}};
+  g_autoptr(Space) space = space_of(given);
+  PlannerRequest request = request_of(space);
+  g_autoptr(PlannerResult) result = search(&request);
+  g_autoptr(GArray) steps = sensitivity_new(result->kept->pdata[0], &request);
+  const SensitivityStep *step = find_step(steps, "--tp", "64");
+  ck_assert_ptr_nonnull(step);
+  ck_assert_ptr_null(step->outcome);
+  ck_assert_msg(strstr(step->problem, "tp 64") != NULL, "%s", step->problem);
+}
+END_TEST
+
+/* --- for scripts --- */
+
+static JsonObject *member(JsonObject *object, const char *name) {
+  ck_assert_msg(json_object_has_member(object, name), "no %s", name);
+  return json_object_get_object_member(object, name);
+}
+
+START_TEST(the_json_object_has_what_the_text_has) {
+  g_autoptr(Space) space = NULL;
+  PlannerRequest request;
+  g_autoptr(PlannerResult) result = search_one_plan(&space, &request);
+  const PlanOutcome *best = result->kept->pdata[0];
+  g_autoptr(GArray) steps = sensitivity_new(best, &request);
+  TrainingCost cost = training_cost_of(1e12, best->tokens_per_s, 16, 2, NULL);
+  const PlannerReport report = {.request = &request, .result = result, .sensitivity = steps, .cost = &cost};
+  g_autofree char *text = planner_json(&report);
+  g_autoptr(JsonNode) root = json_from_string(text, NULL);
+  ck_assert_ptr_nonnull(root);
+  JsonObject *object = json_node_get_object(root), *shown = member(object, "best");
+  ck_assert_double_eq(json_object_get_double_member(shown, "step_time_s"), best->step_time_s);
+  ck_assert_int_eq(json_object_get_int_member(member(shown, "plan"), "pp"), 4);
+  JsonObject *breakdown = member(shown, "breakdown_s");
+  double sum_s = 0;
+  for (int kind = 0; kind < N_BREAKDOWN; kind++)
+    sum_s += json_object_get_double_member(breakdown, breakdown_name((BreakdownKind)kind));
+  ck_assert_double_eq_tol(sum_s, best->step_time_s, 1e-8);
+  ck_assert_uint_eq(json_array_get_length(json_object_get_array_member(object, "sensitivity")), steps->len);
+  ck_assert_uint_eq(json_array_get_length(json_object_get_array_member(object, "runners_up")), 0);
+  ck_assert_double_eq(json_object_get_double_member(member(object, "training"), "gpu_hours"), cost.gpu_hours);
+  ck_assert_int_eq(json_object_get_int_member(member(object, "search"), "configurations"), 1);
+}
+END_TEST
+
+/* What is shown of the best plans can be typed again: the same steps come out. */
+static void assert_typed_again(const Given *given) {
+  g_autoptr(Space) space = space_of(given);
+  PlannerRequest request = request_of(space);
+  g_autoptr(PlannerResult) result = search(&request);
+  for (guint k = 0; k < result->kept->len; k++) {
+    const PlanOutcome *kept = result->kept->pdata[k];
+    g_autofree char *options = planner_options(kept);
+    g_autoptr(Space) typed = space_new();
+    ck_assert(space_set(typed, "model", "llama-3-8b", NULL) && space_set(typed, "cluster", "selene", NULL));
+    g_auto(GStrv) words = g_strsplit(options, " ", -1);
+    for (char **word = words; word[0] != NULL; word += 2)
+      ck_assert(space_set(typed, word[0] + 2, word[1], NULL));
+    ck_assert(space_finish(typed, NULL));
+    g_autoptr(SpaceReader) reader = space_reader_new(typed);
+    SpacePoint point;
+    ck_assert(space_reader_read(reader, 0, &point, NULL));
+    g_autoptr(Prediction) prediction = predict(point.model, point.cluster, point.plan, NULL);
+    ck_assert_ptr_nonnull(prediction);
+    ck_assert_double_eq(prediction->step_time_s, kept->step_time_s);
+    ck_assert_double_eq(prediction->mfu, kept->mfu);
+  }
+}
+
+START_TEST(the_options_shown_give_the_step_shown) {
+  const Given given[] = {{"model", "llama-3-8b"},
+                         {"cluster", "selene"},
+                         {"gpus", "16"},
+                         {"global-batch", "16"},
+                         {"seq-len", "1024"},
+                         {"precision", "fp16"},
+                         {"recipe", "megatron"},
+                         {"framework", "megatron-deepspeed"},
+                         {"order", "tp-cp-ep-pp-dp"},
+                         {"prefetch", "2"},
+                         {"bucket", "1000000"},
+                         {"zero-ranks", "2"},
+                         {"grad-norm-barrier", "off"},
+                         {"contention", "off"},
+                         {"flops", "megatron"},
+                         {"steps", "2"},
+                         {"jitter", "0.01"},
+                         {"seed", "7"},
+                         {"tp", "2"},
+                         {"pp", "2"},
+                         {"zero", "1,3"},
+                         {"recompute", "none,full"},
+                         {"attention", "unfused"},
+                         {"overlap-grad", "off"},
+                         {"overlap-param", "off"},
+                         {"overlap-p2p", "on"},
+                         {"micro-batch", "1"},
+                         {NULL}};
+  assert_typed_again(given);
+  /* a schedule of the table stands for auto, and runs as auto does */
+  const Given left_to_auto[] = {{"model", "llama-3-8b"},
+                                {"cluster", "selene"},
+                                {"gpus", "16"},
+                                {"global-batch", "16"},
+                                {"seq-len", "1024"},
+                                {"schedule", "auto"},
+                                {"pp", "2"},
+                                {"tp", "2"},
+                                {"chunks", "17"},
+                                {"sequence-parallel", "on"},
+                                {"zero", "1"},
+                                {"recompute", "none"},
+                                {"micro-batch", "1"},
+                                {NULL}};
+  assert_typed_again(left_to_auto);
+}
+END_TEST
+
+/* --- what is open --- */
+
+static gboolean holds(const Space *space, const char *name, const char *expected) {
+  for (int axis = 0; axis < space_n_axes(space); axis++) {
+    if (strcmp(space_axis_name(space, axis), name) != 0)
+      continue;
+    g_autofree char *text = space_text(space), *line = g_strdup_printf("%s=%s\n", name, expected);
+    return strstr(text, line) != NULL;
+  }
+  return FALSE;
+}
+
+/* 32 layers, 32 heads, 8 key-value heads; 12 GPUs are no whole nodes, on which the lists do not depend. tp: 1, 2, 4
+ * divide 12 and the heads, 3 does not divide the heads. pp: all that divide 12. chunks v with p·v | 32 or 34 for p in
+ * 2, 3, 4, 6, 12: of 32 with p = 2: 1 2 4 8 16, of 34 with p = 2: 17. */
+START_TEST(open_lists_follow_from_model_and_cluster) {
+  const Given given[] = {
+      {"model", "llama-3-8b"}, {"cluster", "dgx-h100"}, {"gpus", "12"}, {"global-batch", "12"}, {NULL}};
+  g_autoptr(Space) space = space_of(given);
+  ck_assert(holds(space, "tp", "1,2,4"));
+  ck_assert(holds(space, "pp", "1,2,3,4,6,12"));
+  ck_assert(holds(space, "chunks", "1,2,4,8,16,17"));
+  ck_assert(holds(space, "zero", "0,1,2,3"));
+}
+END_TEST
+
+START_TEST(what_must_be_given_is_asked_for) {
+  static const struct {
+    Given given[4];
+    const char *missing;
+  } incomplete[] = {{{{"model", "gpt2"}, {"cluster", "selene"}, {"gpus", "8"}}, "--global-batch"},
+                    {{{"model", "gpt2"}, {"cluster", "selene"}, {"global-batch", "8"}}, "--gpus"},
+                    {{{"cluster", "selene"}, {"gpus", "8"}, {"global-batch", "8"}}, "--model"}};
+  for (gsize i = 0; i < G_N_ELEMENTS(incomplete); i++) {
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Space) space = space_new();
+    for (const Given *given = incomplete[i].given; given->name != NULL; given++)
+      ck_assert(space_set(space, given->name, given->text, NULL));
+    ck_assert(!plan_space_fill(space, &error));
+    ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
+    ck_assert_msg(strstr(error->message, incomplete[i].missing) != NULL, "%s", error->message);
+  }
+}
+END_TEST
+
+/* 86.4e9 tokens at 1e6 a second: 86,400 s, a day; on 10 GPUs 240 GPU-hours, at 2 $ an hour 480 $. */
+START_TEST(cost_is_time_times_gpus_times_price) {
+  TrainingCost cost = training_cost_of(86.4e9, 1e6, 10, 2, NULL);
+  ck_assert_double_eq_tol(cost.days, 1, 1e-12);
+  ck_assert_double_eq_tol(cost.gpu_hours, 240, 1e-9);
+  ck_assert_double_eq_tol(cost.dollars, 480, 1e-9);
+}
+END_TEST
+
+int main(void) {
+  TCase *tcase = tcase_create("planner report");
+  tcase_set_timeout(tcase, 120);
+  tcase_add_test(tcase, each_step_changes_one_option_and_what_must_follow);
+  tcase_add_test(tcase, an_impossible_step_says_why);
+  tcase_add_test(tcase, the_json_object_has_what_the_text_has);
+  tcase_add_test(tcase, the_options_shown_give_the_step_shown);
+  tcase_add_test(tcase, open_lists_follow_from_model_and_cluster);
+  tcase_add_test(tcase, what_must_be_given_is_asked_for);
+  tcase_add_test(tcase, cost_is_time_times_gpus_times_price);
+  Suite *suite = suite_create("planner report");
+  suite_add_tcase(suite, tcase);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int failures = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failures != 0;
+}
