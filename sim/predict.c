@@ -52,17 +52,23 @@ static Program *expand_if_needed(Program *program, const Workload *workload, con
   return NULL;
 }
 
-/* 36 MB, so that a sweep on 64 threads stays below 2.5 GB. GPT-3 175B at pp 16, m 64 under 1f1b has 6,314. */
-enum { MOST_OPS_KEPT = 1 << 18 };
+/* Of about 140 bytes each: 36 MB in the least scratch, of which 64 stay below 2.5 GB, 150 MB in the largest. GPT-3 175B
+ * at pp 16, m 64 under 1f1b has 6,314. */
+enum { LEAST_OPS_KEPT = 1 << 18, MOST_OPS_KEPT = 1 << 20, OPS_KEPT_IN_ALL = 1 << 24 };
 
 struct PredictScratch {
   ProgramCache *programs;
 };
 
-PredictScratch *predict_scratch_new(void) {
+PredictScratch *predict_scratch_new_among(int n_scratches) {
+  const int n_ops = CLAMP(OPS_KEPT_IN_ALL / MAX(n_scratches, 1), LEAST_OPS_KEPT, MOST_OPS_KEPT);
   PredictScratch *scratch = g_new(PredictScratch, 1);
-  *scratch = (PredictScratch){.programs = program_cache_new(MOST_OPS_KEPT)};
+  *scratch = (PredictScratch){.programs = program_cache_new((gsize)n_ops)};
   return scratch;
+}
+
+PredictScratch *predict_scratch_new(void) {
+  return predict_scratch_new_among(1);
 }
 
 void predict_scratch_free(PredictScratch *scratch) {

@@ -1,4 +1,5 @@
 /* The verifier: a good program passes, and each way of breaking it is found and named. */
+#include "course.h"
 #include "error.h"
 #include "passes.h"
 #include "program_fixture.h"
@@ -230,6 +231,27 @@ START_TEST(a_batch_waits_for_all_its_ops) {
 }
 END_TEST
 
+/* A course stands for the untimed run: of rank 0's ops `a` and `b`, put into one batch. */
+static void assert_course_as_run(int a, int b, gboolean has_course, gboolean splits_batches) {
+  g_autoptr(Program) program = read_program(two_ranks);
+  program->ranks[0].ops[a].batch = program->ranks[0].ops[b].batch = 7;
+  program_share_ops(program);
+  const Course *course = program->shared->course;
+  ck_assert_int_eq(course != NULL, has_course);
+  if (course != NULL)
+    ck_assert_int_eq(course->splits_batches, splits_batches);
+  g_autoptr(GError) error = NULL;
+  ck_assert(program_verify_but_end(program, &error));
+  ck_assert_int_eq(program_verify(program, &error), has_course && !splits_batches);
+}
+
+START_TEST(a_course_is_as_good_as_the_untimed_run) {
+  assert_course_as_run(3, 4, TRUE, FALSE);  /* 0SEND_F1 with 0RECV_B0: both can be there */
+  assert_course_as_run(1, 6, FALSE, FALSE); /* 0SEND_F0 with 0RECV_B1, which is behind a receive that needs the send */
+  assert_course_as_run(1, 3, TRUE, TRUE);   /* two sends of one stream: the second is never there with the first */
+}
+END_TEST
+
 START_TEST(the_host_keeps_later_ops_from_being_issued) {
   /* a sync that nothing of the other rank hangs on */
   g_autofree char *good =
@@ -289,7 +311,7 @@ START_TEST(lowered_orders_pass_for_every_schedule) {
         g_autoptr(Order) order = order_new(schedule, shape, NULL);
         Lowering lowering = {.order = order, .n_steps = 2};
         g_autoptr(Program) program = lower(&lowering, NULL, NULL, &error);
-        if (!program)
+        if (!program || !program_verify(program, &error)) /* both steps, of which lowering proves the first */
           ck_abort_msg("%s p=%d m=%d: %s", *name, p, m, error->message);
       }
 }
@@ -329,6 +351,7 @@ int main(void) {
   tcase_add_test(tcase, every_action_is_there_exactly_once);
   tcase_add_test(tcase, parts_of_an_action_stand_together);
   tcase_add_test(tcase, a_batch_waits_for_all_its_ops);
+  tcase_add_test(tcase, a_course_is_as_good_as_the_untimed_run);
   tcase_add_test(tcase, the_host_keeps_later_ops_from_being_issued);
   tcase_add_test(tcase, indices_are_checked_before_they_are_used);
   tcase_add_test(tcase, lowered_orders_pass_for_every_schedule);

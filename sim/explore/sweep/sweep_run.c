@@ -44,7 +44,7 @@ int sweep_threads(const Ranks *ranks, int n_threads) {
 }
 
 SweepProblem sweep_problem(const SweepSetup *setup, const SweepTable *table) {
-  return (SweepProblem){setup->space, table, setup->price, setup->prune};
+  return (SweepProblem){setup->space, table, setup->price, setup->prune, 0};
 }
 
 SweepPositions sweep_positions(const SweepSetup *setup, const GArray *done) {
@@ -223,7 +223,8 @@ gboolean sweep_run(const SweepSetup *setup, const SweepTable *table, ResultStore
                               .n_before = done->len,
                               .n_threads = n_threads * n_ranks,
                               .n_ranks = n_ranks};
-  const SweepProblem problem = sweep_problem(setup, table);
+  SweepProblem problem = sweep_problem(setup, table);
+  problem.n_workers = n_threads * (ranks != NULL ? ranks_on_this_machine(ranks) : 1);
   const SweepPositions positions = sweep_positions(setup, done);
   g_autoptr(SweepPool) pool = sweep_pool_new(&problem, &positions, n_threads);
   Sweeper sweeper = {.table = table,

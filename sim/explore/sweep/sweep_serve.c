@@ -150,7 +150,8 @@ gboolean sweep_serve(Ranks *ranks, const SweepTable *table, int n_threads, GErro
   }
   n_threads = sweep_threads(ranks, n_threads);
   g_autoptr(GByteArray) bytes = g_byte_array_new();
-  const SweepProblem what = sweep_problem(&setup, table);
+  SweepProblem what = sweep_problem(&setup, table);
+  what.n_workers = n_threads * ranks_on_this_machine(ranks);
   const SweepPositions positions = sweep_positions(&setup, done);
   g_autoptr(SweepPool) pool = sweep_pool_new(&what, &positions, n_threads);
   Server server = {.ranks = ranks, .table = table, .pool = pool};

@@ -7,6 +7,7 @@ typedef struct {
   const SweepTable *table; /* borrowed */
   double price;            /* dollars per GPU-hour; < 0: the cluster's own */
   gboolean prune;          /* what cannot fit in memory is not run */
+  int n_workers;           /* on this machine, which share its memory; 0: one */
 } SweepProblem;
 
 /* What one thread needs; never fails. */

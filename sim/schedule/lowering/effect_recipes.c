@@ -89,18 +89,21 @@ static const guint64 *codes_of(const EffectRecipes *recipes, const TermRange *re
   return &g_array_index(recipes->codes, guint64, recipe->first);
 }
 
+static inline guint64 mix_code(guint64 hash, guint64 code) {
+  hash = (hash ^ code) * 0x9E3779B97F4A7C15u; /* 2⁶⁴ / golden ratio */
+  return hash ^ hash >> 32;
+}
+
 static guint hash_codes(const guint64 *codes, guint n) {
-  guint64 hash = n;
-  for (guint i = 0; i < n; i++) {
-    hash = (hash ^ codes[i]) * 0x9E3779B97F4A7C15u; /* 2⁶⁴ / golden ratio */
-    hash ^= hash >> 32;
-  }
+  guint64 hash = 0;
+  for (guint i = 0; i < n; i++)
+    hash = mix_code(hash, codes[i]);
   return (guint)hash;
 }
 
-static gint32 *find_slot(const EffectRecipes *recipes, const guint64 *codes, guint n) {
+static gint32 *find_slot(const EffectRecipes *recipes, guint hash, const guint64 *codes, guint n) {
   guint mask = recipes->n_slots - 1;
-  for (guint at = hash_codes(codes, n) & mask;; at = (at + 1) & mask) {
+  for (guint at = hash & mask;; at = (at + 1) & mask) {
     gint32 *slot = &recipes->slots[at];
     if (*slot == 0)
       return slot;
@@ -118,29 +121,33 @@ static void make_room(EffectRecipes *recipes) {
   recipes->slots = g_new0(gint32, recipes->n_slots);
   for (guint i = 1; i < recipes->recipes->len; i++) {
     const TermRange *recipe = recipe_at(recipes, (gint32)i);
-    *find_slot(recipes, codes_of(recipes, recipe), recipe->n) = (gint32)i;
+    const guint64 *codes = codes_of(recipes, recipe);
+    *find_slot(recipes, hash_codes(codes, recipe->n), codes, recipe->n) = (gint32)i;
   }
 }
 
 /* Returns how many. */
-static guint gather_codes(EffectRecipes *recipes, const TermList *list, gint32 op) {
+static guint gather_codes(EffectRecipes *recipes, const TermList *list, gint32 op, guint *hash) {
   guint n = 0;
+  guint64 mixed = 0;
   for (gint32 at = list->first[op]; at >= 0; at = list->terms[at].next) {
     if (n == recipes->n_wanted) {
       recipes->n_wanted = 2 * n + 8;
       recipes->wanted = g_renew(guint64, recipes->wanted, recipes->n_wanted);
     }
     recipes->wanted[n++] = list->terms[at].code;
+    mixed = mix_code(mixed, list->terms[at].code);
   }
+  *hash = (guint)mixed;
   return n;
 }
 
 gint32 effect_recipes_find(EffectRecipes *recipes, const TermList *list, gint32 op) {
-  guint n = gather_codes(recipes, list, op);
-  if (n == 0)
+  if (list->first[op] < 0)
     return EFFECT_RECIPE_NONE;
+  guint hash, n = gather_codes(recipes, list, op, &hash);
   make_room(recipes);
-  gint32 *slot = find_slot(recipes, recipes->wanted, n);
+  gint32 *slot = find_slot(recipes, hash, recipes->wanted, n);
   if (*slot == 0) {
     TermRange range = {recipes->codes->len, n};
     g_array_append_vals(recipes->codes, recipes->wanted, n);

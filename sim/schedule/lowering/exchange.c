@@ -43,8 +43,9 @@ typedef enum { MOVE_SEND, MOVE_RECEIVE_F, MOVE_RECEIVE_B, N_MOVES } MoveKind;
 
 typedef struct {
   OpEditor editor;
-  GArray *moves[N_MOVES];                    /* of Move; owned */
-  guint next[N_MOVES];                       /* not yet placed */
+  Move *moves[N_MOVES]; /* as many as its actions at most; owned */
+  gint32 n_moves[N_MOVES];
+  gint32 next[N_MOVES];                      /* not yet placed */
   gint32 last_compute;                       /* new index; −1 none */
   gint32 first_of_exchange, end_of_exchange; /* new indices of the last exchange */
   gint32 n_batches;
@@ -53,7 +54,7 @@ typedef struct {
 typedef struct {
   Program *program;
   const Order *order;
-  double boundary_bytes;
+  ProductTransfers transfers;
   gboolean is_synchronous; /* the host waits for exchanges */
   Place *places;           /* [stage][micro-batch][2]: of its forward, of its backward; owned */
   gint32 *received;        /* [stage][micro-batch][2]: new index of the receive of its input; −1: none; owned */
@@ -87,6 +88,10 @@ static gint32 round_of_receive(const Exchanges *run, const Product *product) {
   return used->round - MAX(0, used->ordinal - made->ordinal - run->program->n_ranks);
 }
 
+static void add_move(RankExchange *own, MoveKind kind, const Move *move) {
+  own->moves[kind][own->n_moves[kind]++] = *move;
+}
+
 static void add_moves(Exchanges *run, int rank) {
   const GArray *actions = run->order->actions[rank];
   for (guint i = 0; i < actions->len; i++) {
@@ -99,23 +104,23 @@ static void add_moves(Exchanges *run, int rank) {
       continue;
     gint32 made = run->places[entry_of(run, action->stage, action->micro_batch, forward)].round;
     Move move = {made + 1, product.target_stage, product.stage, product.micro_batch, (guint8)forward};
-    g_array_append_val(run->ranks[rank].moves[MOVE_SEND], move);
+    add_move(&run->ranks[rank], MOVE_SEND, &move);
     move.round = round_of_receive(run, &product);
-    g_array_append_val(run->ranks[product.to].moves[forward ? MOVE_RECEIVE_F : MOVE_RECEIVE_B], move);
+    add_move(&run->ranks[product.to], forward ? MOVE_RECEIVE_F : MOVE_RECEIVE_B, &move);
   }
 }
 
 static void place_move(Exchanges *run, RankExchange *own, MoveKind kind, const Move *move) {
   Product product = product_of(run->program, run->order, move->forward, move->stage, move->micro_batch);
-  Op op = product_transfer(run->program, kind == MOVE_SEND, &product, run->boundary_bytes);
-  op_add_after(&op, own->last_compute);
-  gint32 index = op_editor_add(&own->editor, &op);
+  Op *op = op_editor_new_op(&own->editor);
+  product_transfer(&run->transfers, kind == MOVE_SEND, &product, op);
+  op_add_after(op, own->last_compute);
   if (kind != MOVE_SEND)
-    run->received[entry_of(run, move->target_stage, move->micro_batch, move->forward)] = index;
+    run->received[entry_of(run, move->target_stage, move->micro_batch, move->forward)] = own->editor.n_ops - 1;
 }
 
 static Op *new_op(const RankExchange *own, gint32 index) {
-  return &g_array_index(own->editor.ops, Op, index);
+  return &own->editor.ops[index];
 }
 
 /* Whether the ops of the last exchange are issued together. */
@@ -127,16 +132,16 @@ static gboolean is_batch(const Exchanges *run, const RankExchange *own) {
 
 /* What stands ahead of `round`. */
 static void place_exchange(Exchanges *run, RankExchange *own, gint32 round) {
-  own->first_of_exchange = (gint32)own->editor.ops->len;
+  own->first_of_exchange = own->editor.n_ops;
   for (MoveKind kind = 0; kind < N_MOVES; kind++)
-    for (const GArray *moves = own->moves[kind]; own->next[kind] < moves->len; own->next[kind]++) {
-      const Move *move = &g_array_index(moves, Move, own->next[kind]);
+    for (; own->next[kind] < own->n_moves[kind]; own->next[kind]++) {
+      const Move *move = &own->moves[kind][own->next[kind]];
       g_assert(move->round >= round);
       if (move->round > round)
         break;
       place_move(run, own, kind, move);
     }
-  own->end_of_exchange = (gint32)own->editor.ops->len;
+  own->end_of_exchange = own->editor.n_ops;
   const gboolean together = is_batch(run, own);
   for (gint32 i = own->first_of_exchange; i < own->end_of_exchange; i++)
     if (together)
@@ -166,13 +171,12 @@ static void add_wait(RankExchange *own) {
 static void add_compute(Exchanges *run, RankExchange *own, int old_index, gboolean begins_round, gboolean begins) {
   if (begins_round && run->is_synchronous)
     add_wait(own);
-  Op op = op_editor_translate(&own->editor, old_index);
+  Op *op = op_editor_copy_op(&own->editor, old_index);
   if (begins_round)
-    await_exchange(own, &op);
-  if (begins && op.action != ACTION_W)
-    op_add_after(&op, run->received[entry_of(run, op.stage, op.micro_batch, op.action == ACTION_F)]);
-  own->last_compute = op_editor_add(&own->editor, &op);
-  op_editor_set_moved(&own->editor, old_index, own->last_compute);
+    await_exchange(own, op);
+  if (begins && op->action != ACTION_W)
+    op_add_after(op, run->received[entry_of(run, op->stage, op->micro_batch, op->action == ACTION_F)]);
+  own->last_compute = own->editor.n_ops - 1;
 }
 
 static void rewrite_rank(Exchanges *run, int rank) {
@@ -203,17 +207,17 @@ void exchange_send_recv(Program *program, const Order *order, double boundary_by
   const gsize n_entries = (gsize)program->n_stages * program->n_micro_batches * 2;
   Exchanges run = {program,
                    order,
-                   boundary_bytes,
-                   is_synchronous,
+                   .is_synchronous = is_synchronous,
                    .places = g_new0(Place, n_entries),
                    .received = g_new(gint32, n_entries),
                    .ranks = g_new0(RankExchange, n_ranks)};
+  product_transfers_init(&run.transfers, program, boundary_bytes);
   for (gsize i = 0; i < n_entries; i++)
     run.received[i] = -1;
   for (int rank = 0; rank < n_ranks; rank++) {
     run.ranks[rank].last_compute = -1;
     for (MoveKind kind = 0; kind < N_MOVES; kind++)
-      run.ranks[rank].moves[kind] = g_array_new(FALSE, FALSE, sizeof(Move));
+      run.ranks[rank].moves[kind] = g_new(Move, order->actions[rank]->len);
     find_places(&run, rank);
   }
   for (int rank = 0; rank < n_ranks; rank++)
@@ -221,8 +225,9 @@ void exchange_send_recv(Program *program, const Order *order, double boundary_by
   for (int rank = 0; rank < n_ranks; rank++) {
     rewrite_rank(&run, rank);
     for (MoveKind kind = 0; kind < N_MOVES; kind++)
-      g_array_unref(run.ranks[rank].moves[kind]);
+      g_free(run.ranks[rank].moves[kind]);
   }
+  product_transfers_clear(&run.transfers);
   g_free(run.ranks);
   g_free(run.places);
   g_free(run.received);

@@ -115,29 +115,51 @@ static Stream stream_of_receive(Stream send) {
   return send + 1;
 }
 
-Op product_transfer(Program *program, gboolean sends, const Product *product, double bytes) {
-  Transfer transfer = {
-      .group = -1, .source = product->from, .target = product->to, .collective = COLLECTIVE_SEND_RECV, .bytes = bytes};
+void product_transfers_init(ProductTransfers *transfers, Program *program, double bytes) {
+  const gsize n = 2 * (gsize)program->n_stages;
+  *transfers = (ProductTransfers){program, bytes, g_new(gint32, n)};
+  for (gsize i = 0; i < n; i++)
+    transfers->numbers[i] = -1;
+}
+
+void product_transfers_clear(ProductTransfers *transfers) {
+  g_clear_pointer(&transfers->numbers, g_free);
+}
+
+static gint32 transfer_of(const ProductTransfers *transfers, const Product *product) {
+  gint32 *number = &transfers->numbers[2 * product->stage + (product->forward ? 1 : 0)];
+  if (*number < 0) {
+    Transfer transfer = {.group = -1,
+                         .source = product->from,
+                         .target = product->to,
+                         .collective = COLLECTIVE_SEND_RECV,
+                         .bytes = transfers->bytes};
+    *number = program_transfer(transfers->program, &transfer);
+  }
+  return *number;
+}
+
+void product_transfer(const ProductTransfers *transfers, gboolean sends, const Product *product, Op *op) {
+  const Program *program = transfers->program;
   gboolean forward = product->forward;
   Stream stream = lowering_send_stream(program->n_ranks, forward, product->from, product->to);
   if (!sends)
     stream = stream_of_receive(stream);
   ActionKind action = sends ? (forward ? ACTION_SEND_F : ACTION_SEND_B) : (forward ? ACTION_RECV_F : ACTION_RECV_B);
-  Op op = op_new(sends ? OP_SEND : OP_RECV, stream, action, sends ? product->stage : product->target_stage,
-                 product->micro_batch);
-  op.work = program_transfer(program, &transfer);
-  op.peer = sends ? product->to : product->from;
-  op.tag = (product->target_stage * program->n_micro_batches + product->micro_batch) * 2 + (forward ? 0 : 1);
-  return op;
+  op_init(op, sends ? OP_SEND : OP_RECV, stream, action, sends ? product->stage : product->target_stage,
+          product->micro_batch);
+  op->work = transfer_of(transfers, product);
+  op->peer = sends ? product->to : product->from;
+  op->tag = (product->target_stage * program->n_micro_batches + product->micro_batch) * 2 + (forward ? 0 : 1);
 }
 
-void lowering_await_sends(Op *op, const GArray *ops, const Plan *plan) {
-  for (guint i = ops->len; i-- > 0 && !plan->overlap_p2p;) {
-    const Op *before = &g_array_index(ops, Op, i);
+void lowering_await_sends(Op *op, const OpEditor *editor, const Plan *plan) {
+  for (gint32 i = editor->n_ops; i-- > 0 && !plan->overlap_p2p;) {
+    const Op *before = &editor->ops[i];
     if (before->kind == OP_COMPUTE)
       return;
     if (before->kind == OP_SEND)
-      op_add_after(op, (gint32)i);
+      op_add_after(op, i);
   }
 }
 

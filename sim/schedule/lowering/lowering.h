@@ -60,16 +60,25 @@ typedef struct {
   int from, to; /* their ranks */
 } Product;
 Product product_of(const Program *program, const Order *order, gboolean forward, int stage, int micro_batch);
-/* Its send, or its receive, of `bytes`. Waits for nothing yet. */
-Op product_transfer(Program *program, gboolean sends, const Product *product, double bytes);
+
+/* What sends of products move: each Transfer is looked for once. */
+typedef struct {
+  Program *program; /* borrowed */
+  double bytes;     /* of each */
+  gint32 *numbers;  /* [stages][2] of the gradient, of the activation that a stage makes; −1 not yet; owned */
+} ProductTransfers;
+void product_transfers_init(ProductTransfers *transfers, Program *program, double bytes);
+void product_transfers_clear(ProductTransfers *transfers);
+/* *op becomes the send of a product, or its receive. Waits for nothing yet. */
+void product_transfer(const ProductTransfers *transfers, gboolean sends, const Product *product, Op *op);
 
 /* Whether a compute op is the first of its action: parts of one action stand together, with gathers between them. */
 gboolean op_begins_action(const OpList *list, int index);
 gboolean op_ends_action(const OpList *list, int index);
 
-/* Without overlap_p2p `op`, which will stand behind `ops`, waits for what was sent since the last compute op, as that
- * op's successor would. */
-void lowering_await_sends(Op *op, const GArray *ops, const Plan *plan);
+/* Without overlap_p2p `op`, which will stand behind the new list, waits for what was sent since the last compute op, as
+ * that op's successor would. */
+void lowering_await_sends(Op *op, const OpEditor *editor, const Plan *plan);
 
 /* The sends and receives of a runtime that waits for its transfers (Order.exchange; exchange.c); synchronous: its host
  * waits as well. */

@@ -5,26 +5,25 @@
 
 typedef struct {
   OpList *list;  /* borrowed; replaced by op_editor_finish() */
-  GArray *ops;   /* of Op: the new list so far; owned */
-  guint n_room;  /* of ops, without growing */
+  Op *ops;       /* the new list so far; owned */
+  gint32 n_ops;  /* of it */
+  gint32 n_room; /* for so many */
   gint32 *moved; /* [old n_ops] new index of each op copied so far (of its last part when split); −1 not yet; owned */
 } OpEditor;
 
 void op_editor_init(OpEditor *editor, OpList *list);
-/* Room for so many, before any is added. */
-void op_editor_reserve(OpEditor *editor, guint n_ops);
+/* An editor that only adds behind the list: there are no old ops any more. */
+void op_editor_init_behind(OpEditor *editor, OpList *list);
+/* Room for a new op behind the list, for the caller to fill before another is added. */
+Op *op_editor_new_op(OpEditor *editor);
 /* Append a new op; its `after` are indices into the new list. Returns its index. */
-static inline gint32 op_editor_add(OpEditor *editor, const Op *op) {
-  if (editor->ops->len < editor->n_room)
-    ((Op *)(void *)editor->ops->data)[editor->ops->len++] = *op; /* millions of them */
-  else
-    g_array_append_vals(editor->ops, op, 1);
-  return (gint32)editor->ops->len - 1;
-}
+gint32 op_editor_add(OpEditor *editor, const Op *op);
 /* The old op with its `after` turned into new indices; every one of them must have been copied. */
 Op op_editor_translate(const OpEditor *editor, int old_index);
 /* Translate and append. Returns the new index. */
 gint32 op_editor_copy(OpEditor *editor, int old_index);
+/* The same, for the caller to change before another is added. */
+Op *op_editor_copy_op(OpEditor *editor, int old_index);
 /* Translate and append the first n ops, before any other is added. */
 void op_editor_copy_first(OpEditor *editor, int n);
 /* Later edges to `old_index` mean `new_index`. */

@@ -16,7 +16,7 @@ typedef struct {
   int axis; /* of a collective */
   int first_item, last_item;
   int waits_for; /* segment on the other stream; −1: where the piece begins */
-  gint32 entry;  /* its work or transfer in the target; −1 none yet */
+  gint32 entry;  /* its work or transfer in the target; −1: none yet */
 } Segment;
 
 typedef struct {
@@ -24,25 +24,25 @@ typedef struct {
   int n_segments;
 } SegmentList;
 
-/* Entries of the source's tables in the target's; −1: none yet. */
-typedef struct {
-  gint32 *works, *transfers;
-  gint32 *effects;       /* as they are */
-  gint32 *holds, *drops; /* the halves of effects that are cut in two */
-} Known;
-
 /* What the next op of a stream still has to wait for. */
 typedef struct {
   gint32 after[OP_MAX_AFTER + 1]; /* the last one in makes room */
   int n;
 } Pending;
 
+/* Entries of the target for one of the source's effects: of the whole, of what it holds, of what it drops; −1: none
+ * yet. */
+typedef struct {
+  gint32 whole, hold, drop;
+} MovedEffect;
+
 typedef struct {
   const Program *source;
   const Workload *workload;
   Program *target;
   SegmentList lists[N_PIECES][N_PHASES];
-  Known known;
+  MovedEffect *effects;      /* [source's effects]; owned, as the next */
+  gint32 *works, *transfers; /* [source's] entries of the target for those of ops that are not cut; −1: none yet */
   OpEditor editor;
   gint32 *trailing[N_ITEM_AXES]; /* [old ops] collective that ends the op beside its last run; −1 none */
   gint32 first_of_op;            /* new index of the first op of the one being expanded */
@@ -73,8 +73,8 @@ static SegmentList segments_of(const WorkList *list) {
       Segment segment = {.is_collective = list->items[i].kind == ITEM_COLLECTIVE,
                          .axis = list->items[i].axis,
                          .first_item = i,
-                         .waits_for = list->items[i].after >= 0 ? segment_of[list->items[i].after] : -1,
-                         .entry = -1};
+                         .entry = -1,
+                         .waits_for = list->items[i].after >= 0 ? segment_of[list->items[i].after] : -1};
       g_array_append_val(segments, segment);
     }
     g_array_index(segments, Segment, segments->len - 1).last_item = i;
@@ -85,9 +85,9 @@ static SegmentList segments_of(const WorkList *list) {
   return result;
 }
 
-static gint32 run_work(Expander *expander, const Work *whole, Piece piece, const Segment *segment) {
-  const WorkItem *items = expander->workload->work[piece][whole->phase].items;
-  Work work = {.phase = whole->phase,
+static gint32 run_work(Expander *expander, Phase phase, Piece piece, const Segment *segment) {
+  const WorkItem *items = expander->workload->work[piece][phase].items;
+  Work work = {.phase = (guint8)phase,
                .recompute = items[segment->first_item].recompute,
                .stage = -1,
                .piece = piece,
@@ -104,7 +104,8 @@ static gint32 no_kernels(Expander *expander, Phase phase) {
   return program_work(expander->target, &none);
 }
 
-static gint32 item_transfer(Expander *expander, Piece piece, const WorkList *list, int item) {
+static gint32 item_transfer(Expander *expander, Phase phase, Piece piece, int item) {
+  const WorkList *list = &expander->workload->work[piece][phase];
   const Axis axis = (Axis)list->items[item].axis;
   Group group = {.name = axis_name(axis), .axes = AXIS_BIT(axis), .pp_first = -1, .pp_last = -1, .charge = axis};
   Transfer transfer = {.group = program_group(expander->target, &group),
@@ -118,8 +119,16 @@ static gint32 item_transfer(Expander *expander, Piece piece, const WorkList *lis
   return program_transfer(expander->target, &transfer);
 }
 
+/* Each is looked for once. */
+static gint32 entry_of(Expander *expander, Phase phase, Piece piece, Segment *segment) {
+  if (segment->entry < 0)
+    segment->entry = segment->is_collective ? item_transfer(expander, phase, piece, segment->first_item)
+                                            : run_work(expander, phase, piece, segment);
+  return segment->entry;
+}
+
 static int stream_of(const Expander *expander, gint32 index) {
-  return g_array_index(expander->editor.ops, Op, index).stream;
+  return expander->editor.ops[index].stream;
 }
 
 /* Keep the later of two that are on one stream: it ends after the earlier. FALSE: all are on different ones. */
@@ -221,8 +230,8 @@ static void begin_piece(Expander *expander, int axis) {
 }
 
 /* One instance of a piece; each stream begins it when the others have ended the piece before. */
-static void expand_piece(Expander *expander, Op op, const Work *work, Piece piece) {
-  SegmentList *list = &expander->lists[piece][work->phase];
+static void expand_piece(Expander *expander, Op op, Phase phase, Piece piece) {
+  const SegmentList *list = &expander->lists[piece][phase];
   g_autofree gint32 *indices = g_new(gint32, list->n_segments + 1);
   join_all(expander);
   for (int axis = 0; axis < N_ITEM_AXES; axis++)
@@ -230,12 +239,7 @@ static void expand_piece(Expander *expander, Op op, const Work *work, Piece piec
   for (int i = 0; i < list->n_segments; i++) {
     Segment *segment = &list->segments[i];
     gint32 waits_for = segment->waits_for >= 0 ? indices[segment->waits_for] : -1;
-    if (segment->entry < 0)
-      segment->entry =
-          segment->is_collective
-              ? item_transfer(expander, piece, &expander->workload->work[piece][work->phase], segment->first_item)
-              : run_work(expander, work, piece, segment);
-    op.work = segment->entry;
+    op.work = entry_of(expander, phase, piece, segment);
     if (segment->is_collective) {
       indices[i] = emit_collective(expander, op, segment->axis, waits_for);
     } else {
@@ -245,29 +249,29 @@ static void expand_piece(Expander *expander, Op op, const Work *work, Piece piec
   }
 }
 
-/* An effect of the source, or the half of it that is held (`held`) or dropped. */
-static gint32 half_effect(Expander *expander, gint32 effect, gboolean held) {
-  gint32 *known = held ? &expander->known.holds[effect] : &expander->known.drops[effect];
-  if (*known >= 0)
-    return *known;
-  Effect half = g_array_index(expander->source->effects, Effect, effect);
-  memset(held ? half.drop : half.hold, 0, sizeof half.hold);
-  return *known = program_effect(expander->target, &half);
-}
-
 static gint32 whole_effect(Expander *expander, gint32 effect) {
-  gint32 *known = &expander->known.effects[effect];
-  if (*known < 0)
-    *known = program_effect(expander->target, &g_array_index(expander->source->effects, Effect, effect));
-  return *known;
+  gint32 *whole = &expander->effects[effect].whole;
+  if (*whole < 0)
+    *whole = program_effect(expander->target, &g_array_index(expander->source->effects, Effect, effect));
+  return *whole;
 }
 
 /* The whole op's memory: held from its first op, dropped after its last run. */
 static void move_effect(Expander *expander, gint32 effect, gint32 first, gint32 last) {
-  gint32 hold_effect = first == last ? whole_effect(expander, effect) : half_effect(expander, effect, TRUE);
-  gint32 drop_effect = first == last ? hold_effect : half_effect(expander, effect, FALSE);
-  g_array_index(expander->editor.ops, Op, first).effect = hold_effect;
-  g_array_index(expander->editor.ops, Op, last).effect = drop_effect;
+  if (first == last) {
+    expander->editor.ops[first].effect = whole_effect(expander, effect);
+    return;
+  }
+  MovedEffect *moved = &expander->effects[effect];
+  if (moved->hold < 0) {
+    Effect hold = g_array_index(expander->source->effects, Effect, effect), drop = hold;
+    for (int i = 0; i < N_MEMORY; i++)
+      hold.drop[i] = drop.hold[i] = 0;
+    moved->hold = program_effect(expander->target, &hold);
+    moved->drop = program_effect(expander->target, &drop);
+  }
+  expander->editor.ops[first].effect = moved->hold;
+  expander->editor.ops[last].effect = moved->drop;
 }
 
 static void expand_op(Expander *expander, int old_index) {
@@ -275,7 +279,7 @@ static void expand_op(Expander *expander, int old_index) {
   const Work work = g_array_index(expander->source->works, Work, op.work);
   const int counts[N_PIECES] = {
       [PIECE_EMBEDDING] = work.n_embedding, [PIECE_LAYER] = work.n_layers, [PIECE_HEAD] = work.n_head};
-  gint32 effect = op.effect, first = expander->editor.ops->len, compute_before = expander->last_compute;
+  gint32 effect = op.effect, first = expander->editor.n_ops, compute_before = expander->last_compute;
   expander->first_of_op = first;
   for (int axis = 0; axis < N_ITEM_AXES; axis++)
     expander->axes[axis].n = 0;
@@ -292,7 +296,7 @@ static void expand_op(Expander *expander, int old_index) {
       Op instance = op;
       if (piece == PIECE_LAYER)
         instance.unit += work.phase == PHASE_F ? n : work.n_layers - 1 - n;
-      expand_piece(expander, instance, &work, piece);
+      expand_piece(expander, instance, (Phase)work.phase, piece);
     }
   }
   if (expander->last_compute == compute_before) { /* no kernel in this phase: the op stays, for its place and memory */
@@ -306,21 +310,23 @@ static void expand_op(Expander *expander, int old_index) {
     expander->trailing[axis][old_index] = expander->last[axis] > expander->joined[axis] ? expander->last[axis] : -1;
 }
 
-static gint32 kept_work(Expander *expander, gint32 work) {
-  gint32 *known = &expander->known.works[work];
-  if (*known < 0)
-    *known = program_work(expander->target, &g_array_index(expander->source->works, Work, work));
-  return *known;
+static gint32 kept_transfer(Expander *expander, gint32 old) {
+  const Program *source = expander->source;
+  gint32 *number = &expander->transfers[old];
+  if (*number < 0) {
+    Transfer transfer = g_array_index(source->transfers, Transfer, old);
+    if (transfer.group >= 0)
+      transfer.group = program_group(expander->target, &g_array_index(source->groups, Group, transfer.group));
+    *number = program_transfer(expander->target, &transfer);
+  }
+  return *number;
 }
 
-static gint32 kept_transfer(Expander *expander, gint32 index) {
-  gint32 *known = &expander->known.transfers[index];
-  if (*known >= 0)
-    return *known;
-  Transfer transfer = g_array_index(expander->source->transfers, Transfer, index);
-  if (transfer.group >= 0)
-    transfer.group = program_group(expander->target, &g_array_index(expander->source->groups, Group, transfer.group));
-  return *known = program_transfer(expander->target, &transfer);
+static gint32 kept_work(Expander *expander, gint32 old) {
+  gint32 *number = &expander->works[old];
+  if (*number < 0)
+    *number = program_work(expander->target, &g_array_index(expander->source->works, Work, old));
+  return *number;
 }
 
 /* An op that is not cut. */
@@ -334,36 +340,12 @@ static void keep_op(Expander *expander, int old_index) {
     clear_after(&op);
     pending_flush(&expander->compute, &op);
     memcpy(expander->awaited, expander->joined, sizeof expander->joined);
-    expander->last_compute = expander->editor.ops->len;
+    expander->last_compute = expander->editor.n_ops;
   } else if (op.kind != OP_HOST) {
     op.work = kept_transfer(expander, op.work);
   }
   op.effect = whole_effect(expander, op.effect);
   op_editor_set_moved(&expander->editor, old_index, op_editor_add(&expander->editor, &op));
-}
-
-/* Whether it is cut. */
-static gboolean is_cut(const Expander *expander, const Op *op) {
-  return op->kind == OP_COMPUTE && g_array_index(expander->source->works, Work, op->work).phase != PHASE_OPTIMIZER;
-}
-
-static guint count_expanded(const Expander *expander, const OpList *source) {
-  guint n = 0;
-  for (int i = 0; i < source->n_ops; i++) {
-    const Op *op = &source->ops[i];
-    if (!is_cut(expander, op)) {
-      n++;
-      continue;
-    }
-    const Work *work = &g_array_index(expander->source->works, Work, op->work);
-    const int counts[N_PIECES] = {
-        [PIECE_EMBEDDING] = work->n_embedding, [PIECE_LAYER] = work->n_layers, [PIECE_HEAD] = work->n_head};
-    guint n_pieces = 0;
-    for (int piece = 0; piece < N_PIECES; piece++)
-      n_pieces += (guint)(counts[piece] * expander->lists[piece][work->phase].n_segments);
-    n += MAX(n_pieces, 1);
-  }
-  return n;
 }
 
 static void expand_rank(Expander *expander, int rank) {
@@ -372,7 +354,6 @@ static void expand_rank(Expander *expander, int rank) {
   *list = *source;
   list->ops = g_memdup2(source->ops, sizeof(Op) * source->n_ops);
   op_editor_init(&expander->editor, list);
-  op_editor_reserve(&expander->editor, count_expanded(expander, source) + 1);
   expander->last_compute = -1;
   expander->compute.n = 0;
   for (int axis = 0; axis < N_ITEM_AXES; axis++) {
@@ -382,7 +363,8 @@ static void expand_rank(Expander *expander, int rank) {
     expander->axes[axis].n = 0;
   }
   for (int i = 0; i < source->n_ops; i++) {
-    if (is_cut(expander, &source->ops[i]))
+    const Op *op = &source->ops[i];
+    if (op->kind == OP_COMPUTE && g_array_index(expander->source->works, Work, op->work).phase != PHASE_OPTIMIZER)
       expand_op(expander, i);
     else
       keep_op(expander, i);
@@ -392,26 +374,9 @@ static void expand_rank(Expander *expander, int rank) {
     g_free(expander->trailing[axis]);
 }
 
-static gint32 *none_known(const GArray *table) {
-  gint32 *known = g_new(gint32, table->len + 1);
-  memset(known, 0xff, sizeof *known * (table->len + 1));
-  return known;
-}
-
-static void known_init(Known *known, const Program *source) {
-  *known = (Known){.works = none_known(source->works),
-                   .transfers = none_known(source->transfers),
-                   .effects = none_known(source->effects),
-                   .holds = none_known(source->effects),
-                   .drops = none_known(source->effects)};
-}
-
-static void known_clear(Known *known) {
-  g_free(known->works);
-  g_free(known->transfers);
-  g_free(known->effects);
-  g_free(known->holds);
-  g_free(known->drops);
+/* All −1. */
+static gpointer no_entries(guint n, gsize bytes) {
+  return memset(g_malloc_n(n + 1, bytes), 0xff, n * bytes);
 }
 
 Program *program_expand(const Program *program, const Workload *workload) {
@@ -419,16 +384,22 @@ Program *program_expand(const Program *program, const Workload *workload) {
   target->n_steps = program->n_steps;
   target->n_pipes = program->n_pipes;
   target->expanded = TRUE;
-  Expander expander = {.source = program, .workload = workload, .target = target};
+  Expander expander = {.source = program,
+                       .workload = workload,
+                       .target = target,
+                       .effects = no_entries(program->effects->len, sizeof *expander.effects),
+                       .works = no_entries(program->works->len, sizeof *expander.works),
+                       .transfers = no_entries(program->transfers->len, sizeof *expander.transfers)};
   for (int piece = 0; piece < N_PIECES; piece++)
     for (int phase = 0; phase < PHASE_OPTIMIZER; phase++)
       expander.lists[piece][phase] = segments_of(&workload->work[piece][phase]);
-  known_init(&expander.known, program);
   for (int rank = 0; rank < program->n_ranks; rank++)
     expand_rank(&expander, rank);
-  known_clear(&expander.known);
   for (int piece = 0; piece < N_PIECES; piece++)
     for (int phase = 0; phase < PHASE_OPTIMIZER; phase++)
       g_free(expander.lists[piece][phase].segments);
+  g_free(expander.effects);
+  g_free(expander.works);
+  g_free(expander.transfers);
   return target;
 }

@@ -14,15 +14,15 @@
 #include "lowering.h"
 
 /* The latest op of the list on `stream`, or −1. */
-static gint32 last_on_stream(const GArray *ops, Stream stream) {
-  for (guint i = ops->len; i-- > 0;)
-    if (g_array_index(ops, Op, i).stream == stream)
+static gint32 last_on_stream(const OpEditor *editor, Stream stream) {
+  for (gint32 i = editor->n_ops; i-- > 0;)
+    if (editor->ops[i].stream == stream)
       return i;
   return -1;
 }
 
-static void add_after_last(Op *op, const GArray *ops, Stream stream) {
-  gint32 last = last_on_stream(ops, stream);
+static void add_after_last(Op *op, const OpEditor *editor, Stream stream) {
+  gint32 last = last_on_stream(editor, stream);
   if (last >= 0)
     op_add_after(op, last);
 }
@@ -41,19 +41,19 @@ static void add_tied_gradient(Program *program, OpEditor *editor, const Lowering
                        .bytes = tied_gradient_bytes(workload)};
   Op op = op_new(OP_COLLECTIVE, STREAM_DP, ACTION_TIED_GRAD, -1, -1);
   op.work = program_transfer(program, &transfer);
-  add_after_last(&op, editor->ops, STREAM_COMPUTE);
-  lowering_await_sends(&op, editor->ops, workload->plan);
+  add_after_last(&op, editor, STREAM_COMPUTE);
+  lowering_await_sends(&op, editor, workload->plan);
   op_editor_add(editor, &op);
 }
 
 /* The latest op that adds to a stage's gradient; what embedding and head share is whole after the last op of all. */
-static gint32 last_of_stage(const GArray *ops, const Workload *workload, int stage) {
-  for (guint i = ops->len; i-- > 0 && workload->shared_parameters == 0;) {
-    const Op *op = &g_array_index(ops, Op, i);
+static gint32 last_of_stage(const OpEditor *editor, const Workload *workload, int stage) {
+  for (gint32 i = editor->n_ops; i-- > 0 && workload->shared_parameters == 0;) {
+    const Op *op = &editor->ops[i];
     if (op->kind == OP_COMPUTE && op->stage == stage)
-      return (gint32)i;
+      return i;
   }
-  return last_on_stream(ops, STREAM_COMPUTE);
+  return last_on_stream(editor, STREAM_COMPUTE);
 }
 
 /* Of one stage on this rank, whose copy is on another. */
@@ -68,7 +68,7 @@ static void add_copied_gradient(Program *program, OpEditor *editor, const Worklo
                        .bytes = copied_gradient_bytes(workload, stage)};
   Op op = op_new(OP_COLLECTIVE, STREAM_DP, ACTION_COPY_GRAD, stage, -1);
   op.work = program_transfer(program, &transfer);
-  op_add_after(&op, last_of_stage(editor->ops, workload, stage));
+  op_add_after(&op, last_of_stage(editor, workload, stage));
   op_editor_add(editor, &op);
 }
 
@@ -96,9 +96,9 @@ static void add_whole_gradients(Program *program, OpEditor *editor, const Loweri
                        .bytes = whole_gradient_bytes(workload, rank)};
   Op op = op_new(OP_COLLECTIVE, STREAM_TP, ACTION_WHOLE_GRAD, -1, -1);
   op.work = program_transfer(program, &transfer);
-  add_after_last(&op, editor->ops, STREAM_COMPUTE);
-  add_after_last(&op, editor->ops, STREAM_DP);
-  lowering_await_sends(&op, editor->ops, workload->plan);
+  add_after_last(&op, editor, STREAM_COMPUTE);
+  add_after_last(&op, editor, STREAM_DP);
+  lowering_await_sends(&op, editor, workload->plan);
   op_editor_add(editor, &op);
 }
 
@@ -111,10 +111,10 @@ static void add_all_reduced_number(Program *program, OpEditor *editor, const Gro
                        .bytes = sizeof(float)};
   Op op = op_new(OP_COLLECTIVE, STREAM_DP, ACTION_NORM, -1, -1);
   op.work = program_transfer(program, &transfer);
-  add_after_last(&op, editor->ops, STREAM_COMPUTE);
-  add_after_last(&op, editor->ops, STREAM_TP);
+  add_after_last(&op, editor, STREAM_COMPUTE);
+  add_after_last(&op, editor, STREAM_TP);
   if (plan != NULL)
-    lowering_await_sends(&op, editor->ops, plan);
+    lowering_await_sends(&op, editor, plan);
   op_editor_add(editor, &op);
 }
 
@@ -142,9 +142,9 @@ static void add_optimizer(Program *program, OpEditor *editor, const Lowering *lo
                .parameters = optimizer_parameters(lowering->workload, rank)};
   Op op = op_new(OP_COMPUTE, STREAM_COMPUTE, ACTION_OPTIMIZER, -1, -1);
   op.work = program_work(program, &work);
-  add_after_last(&op, editor->ops, STREAM_DP);
-  add_after_last(&op, editor->ops, STREAM_TP);
-  lowering_await_sends(&op, editor->ops, lowering->workload->plan);
+  add_after_last(&op, editor, STREAM_DP);
+  add_after_last(&op, editor, STREAM_TP);
+  lowering_await_sends(&op, editor, lowering->workload->plan);
   op_editor_add(editor, &op);
 }
 
@@ -160,15 +160,15 @@ static void add_gathers(Program *program, OpEditor *editor, const Lowering *lowe
     double bytes = moved_parameters(workload, &moved) * plan->recipe.weights;
     Op op = dp_collective(program, workload, ACTION_UNSHARD, stage, COLLECTIVE_ALL_GATHER, AXIS_BIT_DP_SHARD, &moved,
                           bytes);
-    add_after_last(&op, editor->ops, STREAM_COMPUTE);
+    add_after_last(&op, editor, STREAM_COMPUTE);
     op_editor_add(editor, &op);
   }
 }
 
 static void add_sync(OpEditor *editor) {
   Op op = op_new(OP_HOST, STREAM_HOST, ACTION_SYNC, -1, -1);
-  add_after_last(&op, editor->ops, STREAM_COMPUTE);
-  add_after_last(&op, editor->ops, STREAM_DP);
+  add_after_last(&op, editor, STREAM_COMPUTE);
+  add_after_last(&op, editor, STREAM_DP);
   op_editor_add(editor, &op);
 }
 
@@ -177,8 +177,7 @@ static void add_barriers(Program *program) {
   Group group = {.name = "world", .spans_pp = TRUE, .pp_first = -1, .pp_last = -1, .charge = AXIS_PP};
   for (int rank = 0; rank < program->n_ranks; rank++) {
     OpEditor editor;
-    op_editor_init(&editor, &program->ranks[rank]);
-    op_editor_copy_first(&editor, program->ranks[rank].n_ops);
+    op_editor_init_behind(&editor, &program->ranks[rank]);
     add_all_reduced_number(program, &editor, &group, NULL);
     add_sync(&editor);
     op_editor_finish(&editor);
@@ -193,8 +192,7 @@ void pass_optimizer(Program *program, const Lowering *lowering) {
   }
   for (int rank = 0; rank < program->n_ranks; rank++) {
     OpEditor editor;
-    op_editor_init(&editor, &program->ranks[rank]);
-    op_editor_copy_first(&editor, program->ranks[rank].n_ops);
+    op_editor_init_behind(&editor, &program->ranks[rank]);
     add_tied_gradient(program, &editor, lowering, rank);
     add_copied_gradients(program, &editor, lowering, rank);
     add_whole_gradients(program, &editor, lowering, rank);

@@ -25,14 +25,13 @@ typedef struct {
   gint32 *works; /* [stage][phase][overlapped]; −1 not yet; owned */
 } Placer;
 
-static Op compute_op(Placer *placer, const Action *action, gboolean overlapped) {
+static void place_compute(Placer *placer, const Action *action, gboolean overlapped, Op *op) {
   gint32 *work = &placer->works[(action->stage * N_PHASES + phase_of_action(action->kind)) * 2 + (overlapped != FALSE)];
   if (*work < 0)
     *work = place_work(placer->program, placer->workload, action, overlapped);
-  Op op = op_new(OP_COMPUTE, STREAM_COMPUTE, action->kind, action->stage, action->micro_batch);
-  op.work = *work;
-  op.overlapped = overlapped != FALSE;
-  return op;
+  op_init(op, OP_COMPUTE, STREAM_COMPUTE, action->kind, action->stage, action->micro_batch);
+  op->work = *work;
+  op->overlapped = overlapped != FALSE;
 }
 
 /* Whether a pass will fill in this communication. */
@@ -70,9 +69,9 @@ static void place_rank(Placer *placer, const GArray *actions, OpList *list) {
     const Action *action = &g_array_index(actions, Action, i);
     Op *op = &list->ops[list->n_ops];
     if (action_info(action->kind)->is_compute)
-      *op = compute_op(placer, action, action->overlaps_next || in_pair);
+      place_compute(placer, action, action->overlaps_next || in_pair, op);
     else if (has_place(placer->workload, action))
-      *op = op_new(kind_of_place(action), stream_of_place(action), action->kind, action->stage, action->micro_batch);
+      op_init(op, kind_of_place(action), stream_of_place(action), action->kind, action->stage, action->micro_batch);
     else
       continue;
     list->n_ops++;

@@ -167,20 +167,18 @@ static void reduce_rank(Program *program, OpList *list, const Workload *workload
       reduce_backward(&reducer, i);
       continue;
     }
-    Op copy = op_editor_translate(&reducer.editor, i);
+    Op *copy = op_editor_copy_op(&reducer.editor, i);
     if (op->kind == OP_COMPUTE && reducer.wait_for >= 0) {
-      op_add_after(&copy, reducer.wait_for);
+      op_add_after(copy, reducer.wait_for);
       reducer.wait_for = -1;
     }
-    gint32 index = op_editor_add(&reducer.editor, &copy);
-    op_editor_set_moved(&reducer.editor, i, index);
     if (op->kind == OP_COMPUTE)
-      reducer.last_compute = index;
+      reducer.last_compute = reducer.editor.n_ops - 1;
   }
   for (guint i = 0; i < reducer.late->len; i++) {
     Op op = g_array_index(reducer.late, Op, i);
     op_add_after(&op, reducer.last_compute);
-    lowering_await_sends(&op, reducer.editor.ops, workload->plan);
+    lowering_await_sends(&op, &reducer.editor, workload->plan);
     op_editor_add(&reducer.editor, &op);
   }
   op_editor_finish(&reducer.editor);

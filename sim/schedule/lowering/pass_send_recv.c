@@ -21,17 +21,18 @@ typedef struct {
 
 typedef struct {
   OpEditor editor;
-  int cursor;    /* next old op */
-  gint64 time;   /* end of the last op */
-  gint64 start;  /* when its next op could start (next_start()) */
-  Op held;       /* forward of a pair whose backward has not ended */
-  GArray *sends; /* of gint32: what the last action sent, new indices; owned */
+  int cursor;      /* next old op */
+  gint64 time;     /* end of the last op */
+  gint64 start;    /* when its next op could start (next_start()) */
+  Op held;         /* forward of a pair whose backward has not ended */
+  gint32 sends[2]; /* what the last action sent, or the last two, of a pair: new indices */
+  int n_sends;
 } DryRank;
 
 typedef struct {
   Program *program;
   const Order *order;
-  double boundary_bytes;
+  ProductTransfers transfers;
   gboolean overlaps; /* a rank computes on while it sends */
   DryRank *ranks;
   Arrival *arrivals; /* [stage][micro-batch][2]: activation, gradient */
@@ -106,12 +107,14 @@ static void publish(DryRun *run, int rank, const Op *producer, gint32 index, gin
   *arrival = (Arrival){end, -1};
   if (product.to == rank)
     return;
-  Op send = product_transfer(run->program, TRUE, &product, run->boundary_bytes);
-  op_add_after(&send, index);
-  gint32 sent = op_editor_add(&run->ranks[rank].editor, &send);
-  g_array_append_val(run->ranks[rank].sends, sent);
-  Op receive = product_transfer(run->program, FALSE, &product, run->boundary_bytes);
-  arrival->index = op_editor_add(&run->ranks[product.to].editor, &receive);
+  DryRank *dry = &run->ranks[rank], *target = &run->ranks[product.to];
+  Op *send = op_editor_new_op(&dry->editor);
+  product_transfer(&run->transfers, TRUE, &product, send);
+  op_add_after(send, index);
+  g_assert(dry->n_sends < (int)G_N_ELEMENTS(dry->sends));
+  dry->sends[dry->n_sends++] = dry->editor.n_ops - 1;
+  product_transfer(&run->transfers, FALSE, &product, op_editor_new_op(&target->editor));
+  arrival->index = target->editor.n_ops - 1;
   run->ranks[product.to].start = next_start(run, product.to);
 }
 
@@ -138,27 +141,25 @@ static void add_inputs(const DryRun *run, const OpList *list, int old_index, Op 
 
 /* Without overlap a rank computes on when what it sent has gone. */
 static void await_sends(const DryRun *run, DryRank *dry, Op *op) {
-  for (guint i = 0; i < dry->sends->len && !run->overlaps; i++)
-    op_add_after(op, g_array_index(dry->sends, gint32, i));
-  g_array_set_size(dry->sends, 0);
+  for (int i = 0; i < dry->n_sends && !run->overlaps; i++)
+    op_add_after(op, dry->sends[i]);
+  dry->n_sends = 0;
 }
 
 static void advance(DryRun *run, int rank, gint64 start) {
   DryRank *dry = &run->ranks[rank];
   const OpList *list = &run->program->ranks[rank];
   int old_index = dry->cursor++;
-  Op op = op_editor_translate(&dry->editor, old_index);
-  if (op.kind == OP_COMPUTE && op_begins_action(list, old_index))
-    add_inputs(run, list, old_index, &op);
-  if (op.kind == OP_COMPUTE)
-    await_sends(run, dry, &op);
-  gint32 index = op_editor_add(&dry->editor, &op);
-  op_editor_set_moved(&dry->editor, old_index, index);
-  if (op.kind != OP_COMPUTE)
+  const Op *old = &list->ops[old_index];
+  Op *op = op_editor_copy_op(&dry->editor, old_index);
+  if (old->kind != OP_COMPUTE)
     return;
-  dry->time = start + weight_of(run, &op);
+  if (op_begins_action(list, old_index))
+    add_inputs(run, list, old_index, op);
+  await_sends(run, dry, op);
+  dry->time = start + weight_of(run, old);
   if (op_ends_action(list, old_index))
-    finish_action(run, rank, &op, index);
+    finish_action(run, rank, old, dry->editor.n_ops - 1);
 }
 
 /* Advance the rank that can start first until nothing is left or nothing can go on; then the rest is copied as it
@@ -207,7 +208,8 @@ static Op told_transfer(DryRun *run, const Told *told, const Op *place) {
   if (!sends)
     stage = stage_next(stage, !forward, run->program->n_stages, run->program->n_pipes);
   Product product = product_of(run->program, run->order, forward, stage, place->micro_batch);
-  Op op = product_transfer(run->program, sends, &product, run->boundary_bytes);
+  Op op;
+  product_transfer(&run->transfers, sends, &product, &op);
   if (sends)
     op_add_after(&op, told->made[entry_of(run, stage, place->micro_batch, forward)]);
   return op;
@@ -253,13 +255,8 @@ static void translate(DryRun *run, gsize n_arrivals) {
 }
 
 static void dry_rank_init(DryRank *dry, OpList *list) {
-  *dry = (DryRank){.sends = g_array_new(FALSE, FALSE, sizeof(gint32))};
+  *dry = (DryRank){0};
   op_editor_init(&dry->editor, list);
-}
-
-static void dry_rank_finish(DryRank *dry) {
-  op_editor_finish(&dry->editor);
-  g_array_unref(dry->sends);
 }
 
 void pass_send_recv(Program *program, const Lowering *lowering) {
@@ -267,13 +264,13 @@ void pass_send_recv(Program *program, const Lowering *lowering) {
     return;
   DryRun run = {.program = program,
                 .order = lowering->order,
-                .boundary_bytes = lowering->workload != NULL ? lowering->workload->boundary_bytes : 0,
                 .overlaps = lowering->workload == NULL || lowering->workload->plan->overlap_p2p};
+  const double boundary_bytes = lowering->workload != NULL ? lowering->workload->boundary_bytes : 0;
   if (!run.overlaps && run.order->exchange != EXCHANGE_ALONE) {
-    exchange_send_recv(program, run.order, run.boundary_bytes,
-                       lowering->workload->plan->time.sends == SENDS_SYNCHRONOUS);
+    exchange_send_recv(program, run.order, boundary_bytes, lowering->workload->plan->time.sends == SENDS_SYNCHRONOUS);
     return;
   }
+  product_transfers_init(&run.transfers, program, boundary_bytes);
   gsize n_arrivals = (gsize)program->n_stages * program->n_micro_batches * 2;
   run.arrivals = g_new(Arrival, n_arrivals);
   for (gsize i = 0; i < n_arrivals; i++)
@@ -286,7 +283,8 @@ void pass_send_recv(Program *program, const Lowering *lowering) {
   else
     run_dry(&run);
   for (int rank = 0; rank < program->n_ranks; rank++)
-    dry_rank_finish(&run.ranks[rank]);
+    op_editor_finish(&run.ranks[rank].editor);
+  product_transfers_clear(&run.transfers);
   g_free(run.ranks);
   g_free(run.arrivals);
 }

@@ -21,7 +21,6 @@
 typedef struct {
   int old_index;
   gboolean is_place; /* no compute op but a place of communication, kept as it is */
-  gboolean is_last;  /* last part of its old op */
   gboolean is_whole; /* all of it */
   gboolean gathers;
   Part part;
@@ -68,7 +67,6 @@ static GArray *cut_ops(const Program *program, const OpList *list, const Workloa
       const Part *cut = &g_array_index(cuts, Part, c);
       Moved moved = gathered(op, cut);
       Piecewise piece = {.old_index = i,
-                         .is_last = c + 1 == cuts->len,
                          .is_whole = cuts->len == 1,
                          .gathers = needs && moved_parameters(workload, &moved) > 0,
                          .part = *cut};
@@ -84,15 +82,12 @@ static void emit_piece(Program *program, OpEditor *editor, const Workload *workl
     op_editor_copy(editor, piece->old_index);
     return;
   }
-  Op op = op_editor_translate(editor, piece->old_index);
-  op.unit = piece->part.first_layer;
+  Op *op = op_editor_copy_op(editor, piece->old_index);
+  op->unit = piece->part.first_layer;
   if (!piece->is_whole)
-    op.work = part_work(program, workload, phase_of_action(op.action), &piece->part);
+    op->work = part_work(program, workload, phase_of_action(op->action), &piece->part);
   if (gather >= 0)
-    op_add_after(&op, gather);
-  gint32 index = op_editor_add(editor, &op);
-  if (piece->is_last)
-    op_editor_set_moved(editor, piece->old_index, index);
+    op_add_after(op, gather);
 }
 
 /* Gathers are issued up to `window` gathering pieces ahead of the piece about to be computed. */
@@ -123,7 +118,7 @@ static void unshard_rank(Program *program, OpList *list, const Workload *workloa
     }
     emit_piece(program, &editor, workload, piece, gather_of[i]);
     if (piece->gathers) {
-      gint32 done = editor.ops->len - 1;
+      gint32 done = editor.n_ops - 1;
       g_array_append_val(computed, done);
       n_ahead--;
     }

@@ -14,6 +14,14 @@ static int count_batches(const OpList *list) {
   return n_batches;
 }
 
+/* Before its steps are chained a program is proved. Each further step waits, beyond what the first waits for, for ops
+ * of the step before it alone: for those on its streams, and the host. So it runs as the first does when that has
+ * ended, if not earlier; and its sends and collectives meet those of the same step, as each has as many on every rank.
+ */
+static gboolean prove(const Program *program, const Lowering *lowering, GError **error) {
+  return lowering->unproved_end ? program_verify_but_end(program, error) : program_verify(program, error);
+}
+
 /* steps: the list again for every further step. What orders one step after another is the stream itself, and the host,
  * which issues nothing of the next step before it has read the loss of the last. */
 static void pass_steps(Program *program, const Lowering *lowering) {
@@ -70,11 +78,11 @@ Program *lower(const Lowering *lowering, const char *dump_after, char **dump, GE
   g_autoptr(Program) program = program_new(placement->n_ranks, placement->n_stages, order->n_micro_batches);
   program->n_pipes = placement->n_pipes;
   for (const Pass *pass = passes(); pass->name != NULL; pass++) {
+    if (pass->run == pass_steps && !prove(program, lowering, error))
+      return NULL;
     pass->run(program, lowering);
     if (g_strcmp0(dump_after, pass->name) == 0)
       *dump = program_to_text(program);
   }
-  if (!program_verify(program, error))
-    return NULL;
   return g_steal_pointer(&program);
 }

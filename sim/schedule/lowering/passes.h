@@ -27,6 +27,7 @@ typedef struct {
   int n_steps;
   const HeldShares *held; /* bare orders: activations; NULL: none */
   gboolean no_effects;    /* pass memory does nothing: what ops hold and drop is found otherwise */
+  gboolean unproved_end;  /* it is left to the caller to prove that the result reaches its end (program_share_ops()) */
   gboolean barrier;       /* bare orders: no rank begins a step before all have ended the one before */
 } Lowering;
 
@@ -39,8 +40,8 @@ typedef struct {
 const Pass *passes(void);
 
 /* All passes. `dump_after` (may be NULL) names a pass after which the program's text is stored in *dump (owned by the
- * caller). INPUT when the name is unknown (valid ones listed). The result has been verified; IMPOSSIBLE when the order
- * cannot run. */
+ * caller). INPUT when the name is unknown (valid ones listed). The result has been verified (one
+ * step of it; the others are its copies); IMPOSSIBLE when the order cannot run. */
 Program *lower(const Lowering *lowering, const char *dump_after, char **dump, GError **error);
 
 /* A copy of `program` in which every compute op is cut into runs of kernels and its tp collectives become ops of their

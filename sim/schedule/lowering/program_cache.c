@@ -13,9 +13,11 @@
  * equal bytes. Where that rests on two entries being equal, it is looked at again for each plan. */
 #include "program_cache.h"
 
+#include "course.h"
 #include "effect_recipes.h"
 #include "error.h"
 #include "passes.h"
+#include "verify.h"
 
 #include <string.h>
 
@@ -342,19 +344,29 @@ static void kept_free(gpointer data) {
   g_free(kept);
 }
 
-/* Takes over a verified program. */
-static Kept *keep(Program *program, const Lowering *lowering) {
+/* Of a program verified but for the untimed run: its course is as good, and made anyway. */
+static gboolean share(Program *program, GError **error) {
+  program_share_ops(program);
+  const Course *course = program->shared->course;
+  return (course != NULL && !course->splits_batches) || program_verify(program, error);
+}
+
+/* Takes over a program verified but for the untimed run; NULL where that gets stuck. */
+static Kept *keep(Program *program, const Lowering *lowering, GError **error) {
   Kept *kept = g_new0(Kept, 1);
   *kept = (Kept){.program = program,
                  .works = g_array_new(FALSE, FALSE, sizeof(WorkSource)),
                  .transfers = g_array_new(FALSE, FALSE, sizeof(TransferSource)),
                  .equals = g_array_new(FALSE, FALSE, sizeof(Pair))};
   renumber(kept);
+  if (!share(program, error)) {
+    kept_free(kept);
+    return NULL;
+  }
   kept->recipes = memory_recipes(program, lowering, program->n_steps);
   find_equals(kept);
   for (int rank = 0; rank < program->n_ranks; rank++)
     kept->n_ops += (gsize)program->ranks[rank].n_ops;
-  program_share_ops(program);
   return kept;
 }
 
@@ -416,12 +428,14 @@ Program *program_cache_lower(ProgramCache *cache, PlanOrder *choice, const Workl
   if (order == NULL)
     return NULL;
   const Lowering lowering = {
-      .order = order, .workload = workload, .n_steps = workload->plan->steps, .no_effects = TRUE};
+      .order = order, .workload = workload, .n_steps = workload->plan->steps, .no_effects = TRUE, .unproved_end = TRUE};
   g_autoptr(Program) program = lower(&lowering, NULL, NULL, error);
   if (program == NULL)
     return NULL;
+  Kept *made = keep(g_steal_pointer(&program), &lowering, error);
+  if (made == NULL)
+    return NULL;
   cache->stats.n_lowered++;
-  Kept *made = keep(g_steal_pointer(&program), &lowering);
   if (kept != NULL) {
     cache->n_ops -= kept->n_ops;
     g_hash_table_remove(cache->kept, key);

@@ -4,7 +4,8 @@
  *
  *     clock(op) = max over d of (clock(d), d itself),   d in { op before it on its stream, its `after`, last host op }
  *
- * and an op is sure to come after x when clock(op)[stream of x] ≥ x. */
+ * and an op is sure to come after x when clock(op)[stream of x] ≥ x. What an op waits for at first hand is seen without
+ * clocks: those of a rank are worked out when that does not answer, which passes leave to few Programs. */
 #include "compute_order.h"
 #include "error.h"
 #include "untimed_run.h"
@@ -27,10 +28,12 @@ typedef struct {
   const Program *program;
   gint32 *stage_rank; /* [stages] −1 = no compute op seen; owned */
   Cell *cells;        /* [step][stage][micro-batch]; owned */
-  Clock *clocks;      /* of the ops of the rank being walked; owned */
+  Clock *clocks;      /* of the first n_clocks ops of the rank being walked; owned */
+  gint32 n_clocks;
   int rank;
   const Op *ops;
-  gint32 latest[N_STREAMS]; /* op before on each stream; −1 = none */
+  gint32 latest[N_STREAMS];       /* op before on each stream; −1 = none */
+  gint32 clock_latest[N_STREAMS]; /* the same of the first op without a clock */
 } Walk;
 
 static gboolean fail_at(const Walk *walk, gint32 i, GError **error, const char *what, const char *awaited) {
@@ -73,18 +76,34 @@ static void clock_join(Clock *clock, const Walk *walk, gint32 op) {
 
 static void set_clock(Walk *walk, gint32 i) {
   const Op *op = &walk->ops[i];
+  const gint32 *latest = walk->clock_latest;
   Clock *clock = &walk->clocks[i];
   for (int stream = 0; stream < N_CLOCKS; stream++)
     clock->ended[stream] = -1;
-  clock_join(clock, walk, walk->latest[op->stream]);
-  if (walk->latest[STREAM_HOST] >= 0 && clock->ended[STREAM_HOST] < walk->latest[STREAM_HOST])
-    clock_join(clock, walk, walk->latest[STREAM_HOST]);
+  clock_join(clock, walk, latest[op->stream]);
+  if (latest[STREAM_HOST] >= 0 && clock->ended[STREAM_HOST] < latest[STREAM_HOST])
+    clock_join(clock, walk, latest[STREAM_HOST]);
   for (int k = 0; k < OP_MAX_AFTER && op->after[k] >= 0; k++)
     clock_join(clock, walk, op->after[k]);
+  walk->clock_latest[op->stream] = i;
 }
 
-static gboolean comes_after(const Walk *walk, gint32 i, gint32 earlier) {
+static G_NO_INLINE gboolean comes_after_by_clock(Walk *walk, gint32 i, gint32 earlier) {
+  for (; walk->n_clocks <= i; walk->n_clocks++)
+    set_clock(walk, walk->n_clocks);
   return walk->clocks[i].ended[walk->ops[earlier].stream] >= earlier;
+}
+
+/* On a stream, what waits for an op waits for those before it. */
+static gboolean comes_after(Walk *walk, gint32 i, gint32 earlier) {
+  const Op *op = &walk->ops[i];
+  const guint8 stream = walk->ops[earlier].stream;
+  if (op->stream == stream)
+    return TRUE;
+  for (int k = 0; k < OP_MAX_AFTER && op->after[k] >= 0; k++)
+    if (op->after[k] >= earlier && walk->ops[op->after[k]].stream == stream)
+      return TRUE;
+  return comes_after_by_clock(walk, i, earlier);
 }
 
 static gint32 gradient_of(const Cell *cell) {
@@ -92,7 +111,7 @@ static gint32 gradient_of(const Cell *cell) {
 }
 
 /* Activation from the stage before, or gradient from the stage after. */
-static gboolean check_input(const Walk *walk, gint32 i, int direction, GError **error) {
+static gboolean check_input(Walk *walk, gint32 i, int direction, GError **error) {
   const Op *op = &walk->ops[i];
   int source = stage_next(op->stage, direction == BACKWARD, walk->program->n_stages, walk->program->n_pipes);
   if (source < 0)
@@ -112,6 +131,8 @@ static gboolean check_input(const Walk *walk, gint32 i, int direction, GError **
 
 /* With two pipes, a micro-batch goes through the stages of one of them. */
 static gboolean goes_through(const Program *program, gsize cell) {
+  if (program->n_pipes == 1)
+    return TRUE;
   int micro_batch = (int)(cell % program->n_micro_batches),
       stage = (int)(cell / program->n_micro_batches) % program->n_stages;
   return micro_batch_pipe(micro_batch, program->n_micro_batches, program->n_pipes) ==
@@ -120,7 +141,7 @@ static gboolean goes_through(const Program *program, gsize cell) {
 
 /* What must be over before the first part of an action. The compute stream is in order, so list order is enough for
  * what this rank computes itself. */
-static gboolean check_start(const Walk *walk, gint32 i, GError **error) {
+static gboolean check_start(Walk *walk, gint32 i, GError **error) {
   const Op *op = &walk->ops[i];
   const Cell *cell = cell_of(walk, op, op->stage);
   if (!goes_through(walk->program, (gsize)(cell - walk->cells)))
@@ -140,7 +161,7 @@ static gboolean check_start(const Walk *walk, gint32 i, GError **error) {
   return check_input(walk, i, BACKWARD, error);
 }
 
-static gboolean check_part(const Walk *walk, gint32 i, GError **error) {
+static gboolean check_part(Walk *walk, gint32 i, GError **error) {
   const Op *op = &walk->ops[i];
   Cell *cell = cell_of(walk, op, op->stage);
   gint32 previous = walk->latest[STREAM_COMPUTE];
@@ -164,7 +185,7 @@ static gboolean check_receive(const Walk *walk, gint32 i, int direction, GError 
   return TRUE;
 }
 
-static gboolean check_send(const Walk *walk, gint32 i, int direction, GError **error) {
+static gboolean check_send(Walk *walk, gint32 i, int direction, GError **error) {
   const Op *op = &walk->ops[i];
   Cell *cell = cell_of(walk, op, op->stage);
   gint32 source = direction == FORWARD ? cell->last[ACTION_F] : gradient_of(cell);
@@ -179,7 +200,7 @@ static gboolean check_send(const Walk *walk, gint32 i, int direction, GError **e
   return TRUE;
 }
 
-static gboolean check_op(const Walk *walk, gint32 i, GError **error) {
+static gboolean check_op(Walk *walk, gint32 i, GError **error) {
   const Op *op = &walk->ops[i];
   if (is_part(op))
     return check_part(walk, i, error);
@@ -194,10 +215,10 @@ static gboolean walk_rank(Walk *walk, int rank, GError **error) {
   const OpList *list = &walk->program->ranks[rank];
   walk->rank = rank;
   walk->ops = list->ops;
+  walk->n_clocks = 0;
   for (int stream = 0; stream < N_STREAMS; stream++)
-    walk->latest[stream] = -1;
+    walk->latest[stream] = walk->clock_latest[stream] = -1;
   for (gint32 i = 0; i < list->n_ops; i++) {
-    set_clock(walk, i);
     if (!check_op(walk, i, error))
       return FALSE;
     walk->latest[list->ops[i].stream] = i;

@@ -6,12 +6,17 @@
 #include <string.h>
 
 typedef struct {
+  gint32 to;
+  gint32 next; /* of the same op; −1: none */
+} Edge;
+
+typedef struct {
   Course *course;
   const Program *program;
-  CourseStep *of;     /* [ops] the step of each */
-  gint32 *n_awaited;  /* [ops] predecessors that have not ended */
-  gint32 *first_next; /* [ops + 1] into next: successors */
-  gint32 *next;
+  CourseStep *of;    /* [ops] the step of each */
+  gint32 *n_awaited; /* [ops] predecessors that have not ended */
+  gint32 *edge;      /* [ops] first of the edges to its successors, in the order of their lists; −1: none */
+  Edge *edges;
   gint32 *n_coming; /* [meetings] members not posted yet */
   gint32 *ready;    /* [ops] in the order in which they came to be posted */
   gint32 n_ready, n_posted;
@@ -153,8 +158,12 @@ static void number_batches(Builder *builder, int rank) {
   }
   g_autofree guint *streams = g_new0(guint, list->n_ops); /* bits, at the first op of each batch */
   for (gint32 i = 0; i < list->n_ops; i++) {
-    if (first[i] < 0 || streams[first[i]] >> list->ops[i].stream & 1)
+    if (first[i] < 0)
       continue;
+    if (streams[first[i]] >> list->ops[i].stream & 1) {
+      builder->course->splits_batches = TRUE;
+      continue;
+    }
     streams[first[i]] |= 1u << list->ops[i].stream;
     builder->batch[first_op + i] = first[i] == i ? builder->n_batches++ : builder->batch[first_op + first[i]];
   }
@@ -215,29 +224,49 @@ static const gint32 *awaited(const Builder *builder, gint32 index, gint32 found[
   return found;
 }
 
+/* Returns how many edges there are then. */
+static inline gint32 add_edge(Edge *edges, gint32 n_edges, gint32 *edge, gint32 from, gint32 to) {
+  if (from < 0)
+    return n_edges;
+  edges[n_edges] = (Edge){to, edge[from]};
+  edge[from] = n_edges;
+  return n_edges + 1;
+}
+
+/* From the last op on, so that the successors of each come to stand in order. */
 static void join(Builder *builder) {
-  gint32 n_ops = builder->course->n_ops, found[MOST_AWAITED];
-  for (gint32 i = 0; i < n_ops; i++) {
-    const gint32 *ops = awaited(builder, i, found, &builder->n_awaited[i]);
-    for (int k = 0; k < builder->n_awaited[i]; k++)
-      builder->first_next[ops[k] + 1]++;
+  gint32 found[MOST_AWAITED];
+  gint32 n_edges = 0, n_room = 3 * builder->course->n_ops, *edge = builder->edge;
+  Edge *edges = g_new(Edge, n_room);
+  for (gint32 i = builder->course->n_ops; i-- > 0;) {
+    const CourseStep *step = &builder->of[i];
+    const gint32 n_before = n_edges;
+    int n = 4;
+    const gint32 *ops = step->waits != COURSE_AFTER_FEW ? awaited(builder, i, found, &n) : NULL;
+    if (n_room - n_edges < n) {
+      n_room += n_room / 2 + n;
+      edges = g_renew(Edge, edges, n_room);
+    }
+    for (int k = 0; ops != NULL && k < n; k++)
+      n_edges = add_edge(edges, n_edges, edge, ops[k], i);
+    if (ops == NULL) {
+      n_edges = add_edge(edges, n_edges, edge, step->before, i);
+      n_edges = add_edge(edges, n_edges, edge, step->barrier, i);
+      n_edges = add_edge(edges, n_edges, edge, step->after, i);
+      n_edges = add_edge(edges, n_edges, edge, step->after_too, i);
+    }
+    builder->n_awaited[i] = n_edges - n_before;
   }
-  for (gint32 i = 0; i < n_ops; i++)
-    builder->first_next[i + 1] += builder->first_next[i];
-  builder->next = g_new(gint32, builder->first_next[n_ops] + 1);
-  g_autofree gint32 *fill = g_memdup2(builder->first_next, ((gsize)n_ops + 1) * sizeof(gint32));
-  for (gint32 i = 0; i < n_ops; i++) {
-    int n;
-    const gint32 *ops = awaited(builder, i, found, &n);
-    for (int k = 0; k < n; k++)
-      builder->next[fill[ops[k]]++] = i;
-  }
+  builder->edges = edges;
 }
 
 static void complete(Builder *builder, gint32 op) {
-  for (gint32 n = builder->first_next[op]; n < builder->first_next[op + 1]; n++)
-    if (--builder->n_awaited[builder->next[n]] == 0)
-      builder->ready[builder->n_ready++] = builder->next[n];
+  const Edge *edges = builder->edges;
+  gint32 *n_awaited = builder->n_awaited, *ready = builder->ready, n_ready = builder->n_ready;
+  for (gint32 e = builder->edge[op]; e >= 0; e = edges[e].next)
+    if (--n_awaited[edges[e].to] == 0)
+      ready[n_ready++] = edges[e].to;
+  builder->n_ready = n_ready;
 }
 
 static void post(Builder *builder, gint32 op) {
@@ -260,7 +289,8 @@ static void post(Builder *builder, gint32 op) {
   }
 }
 
-static void walk(Builder *builder) {
+/* Whether it reaches the end. */
+static gboolean walk(Builder *builder) {
   const Course *course = builder->course;
   for (int m = 0; m < course->n_meetings; m++)
     builder->n_coming[m] = course->first_member[m + 1] - course->first_member[m];
@@ -271,7 +301,7 @@ static void walk(Builder *builder) {
     course->open[builder->n_posted] = builder->n_ready;
     post(builder, builder->ready[builder->n_posted]);
   }
-  g_assert(builder->n_posted == course->n_ops); /* the program has been verified */
+  return builder->n_posted == course->n_ops;
 }
 
 static Course *course_empty(const Program *program) {
@@ -298,24 +328,27 @@ Course *course_new(const Program *program, gint32 *const *match) {
                      .program = program,
                      .of = g_new(CourseStep, n_ops),
                      .n_awaited = g_new(gint32, n_ops),
-                     .first_next = g_new0(gint32, n_ops + 1),
+                     .edge = g_new(gint32, n_ops),
                      .ready = g_new(gint32, n_ops),
                      .is_posted = g_new0(guint8, n_ops)};
+  memset(builder.edge, 0xff, sizeof(gint32) * n_ops);
   for (int rank = 0; rank < program->n_ranks; rank++)
     describe_rank(&builder, rank, match);
   number_meetings(&builder);
   describe_batches(&builder);
   builder.n_coming = g_new(gint32, course->n_meetings + 1);
   join(&builder);
-  walk(&builder);
+  const gboolean reaches_end = walk(&builder);
   g_free(builder.of);
   g_free(builder.n_awaited);
-  g_free(builder.first_next);
-  g_free(builder.next);
+  g_free(builder.edge);
+  g_free(builder.edges);
   g_free(builder.n_coming);
   g_free(builder.ready);
   g_free(builder.is_posted);
   g_free(builder.batch);
+  if (!reaches_end)
+    g_clear_pointer(&course, course_free);
   return course;
 }
 

@@ -62,8 +62,11 @@ struct Course {
   gint32 *first_transfer; /* [ranks + 1] into transfers */
   CourseTransfer *transfers;
   int most_transfers; /* of a rank */
+
+  gboolean splits_batches; /* ops of a batch are on one stream, where they cannot start together */
 };
 
-/* `match` as program_match(). NULL for more ranks than a step can tell apart. */
+/* `match` as program_match(). NULL for more ranks than a step can tell apart, and for a program that gets stuck: so a
+ * course, if it splits no batch, proves what the untimed run does (verify.h). */
 Course *course_new(const Program *program, gint32 *const *match);
 void course_free(Course *course);

@@ -290,18 +290,20 @@ void program_free(Program *program) {
   g_free(program);
 }
 
+void op_init(Op *op, OpKind kind, Stream stream, ActionKind action, int stage, int micro_batch) {
+  static const Op blank = {.batch = -1, .work = -1, .peer = -1, .tag = -1, .after = {-1, -1, -1, -1, -1, -1, -1, -1}};
+  G_STATIC_ASSERT(OP_MAX_AFTER == 8);
+  *op = blank;
+  op->kind = (guint8)kind;
+  op->stream = (guint8)stream;
+  op->action = (guint8)action;
+  op->stage = stage;
+  op->micro_batch = micro_batch;
+}
+
 Op op_new(OpKind kind, Stream stream, ActionKind action, int stage, int micro_batch) {
-  Op op = {.kind = (guint8)kind,
-           .stream = (guint8)stream,
-           .action = (guint8)action,
-           .stage = stage,
-           .micro_batch = micro_batch,
-           .batch = -1,
-           .work = -1,
-           .peer = -1,
-           .tag = -1};
-  for (int i = 0; i < OP_MAX_AFTER; i++)
-    op.after[i] = -1;
+  Op op;
+  op_init(&op, kind, stream, action, stage, micro_batch);
   return op;
 }
 

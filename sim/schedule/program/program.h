@@ -155,7 +155,8 @@ Program *program_new(int n_ranks, int n_stages, int n_micro_batches);
 void program_free(Program *program);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Program, program_free)
 
-/* From now on the ops of a verified program are shared (a reference each). */
+/* From now on the ops of a verified program are shared (a reference each). Its untimed run (verify.h) may be left to
+ * its course, which has to be there then. */
 void program_share_ops(Program *program);
 /* Another program with the shared ops of `source` and copies of its tables, but no effects and nothing resident. */
 Program *program_new_sharing(const Program *source);
@@ -168,6 +169,8 @@ gint32 program_group(Program *program, const Group *group);
 gint32 program_effect(Program *program, const Effect *effect);
 
 Op op_new(OpKind kind, Stream stream, ActionKind action, int stage, int micro_batch);
+/* The same where it is to stand: an op that was just written field by field is slow to copy. */
+void op_init(Op *op, OpKind kind, Stream stream, ActionKind action, int stage, int micro_batch);
 /* Add a dependency unless it is there already (−1: none to add); asserts there is room. */
 void op_add_after(Op *op, gint32 index);
 
