@@ -1,4 +1,4 @@
-#include "predict.h"
+#include "predict_parts.h"
 
 #include <math.h>
 
@@ -21,21 +21,27 @@ enum { MOST_GPUS_WITH_FAULTS = 1 << 18 }; /* all of which send at once */
 /* Passes of a layer (some 10 ops and 700 bytes each) that a folded program may have in pieces. */
 static const double MAX_LAYER_PASSES = 8e6;
 
+gboolean predict_may_expand(const Workload *workload) {
+  const Plan *plan = workload->plan;
+  return (double)workload->model->n_layers * (double)plan->n_micro_batches * plan->steps <= MAX_LAYER_PASSES;
+}
+
+gboolean predict_is_apart(const Workload *workload, const Cluster *cluster) {
+  return !workload->plan->fold || transfer_tax_is_stated(cluster) || workload->plan->cp > 1;
+}
+
 static gboolean tp_contends(const Program *program, const Workload *workload, const Cluster *cluster) {
   return workload->plan->contention && timing_model_tp_meets(program, workload, cluster);
 }
 
-/* Ops of whole pieces say nothing of the moment at which a kernel or a collective inside runs: they are enough where
- * that makes no difference. Collectives of cp may cross nodes, and share NICs with sends and gradients there. Takes
- * over `program`. */
+/* Ops of whole pieces are enough where that makes no difference. Takes over `program`. */
 static Program *expand_if_needed(Program *program, const Workload *workload, const Cluster *cluster, GError **error) {
   g_autoptr(Program) whole = program;
   const Plan *plan = workload->plan;
-  const gboolean is_apart = !plan->fold || transfer_tax_is_stated(cluster) || plan->cp > 1;
+  const gboolean is_apart = predict_is_apart(workload, cluster);
   if (whole->expanded || (!is_apart && !tp_contends(whole, workload, cluster)))
     return g_steal_pointer(&whole);
-  const double passes = (double)workload->model->n_layers * (double)plan->n_micro_batches * plan->steps;
-  if (is_apart || passes <= MAX_LAYER_PASSES)
+  if (is_apart || predict_may_expand(workload))
     return program_expand(whole, workload);
   fail_impossible(error,
                   "collectives of tp %d share links with other transfers, and %" G_GINT64_FORMAT
@@ -87,12 +93,15 @@ static Program *lower_anew(const Workload *workload, PlanOrder *choice, const Cl
   return lower(&lowering, dump_after, dump, error);
 }
 
-/* An order of the table is lowered once per structure and scratch; auto's depends on times, a file's on the file. */
+Program *predict_lower(PredictScratch *scratch, const Workload *workload, PlanOrder *choice, const Cluster *cluster,
+                       GError **error) {
+  return scratch != NULL && choice->info != NULL ? program_cache_lower(scratch->programs, choice, workload, error)
+                                                 : lower_anew(workload, choice, cluster, NULL, NULL, error);
+}
+
 static Program *lower_plan(PredictScratch *scratch, const Workload *workload, PlanOrder *choice, const Cluster *cluster,
                            GError **error) {
-  Program *program = scratch != NULL && choice->info != NULL
-                         ? program_cache_lower(scratch->programs, choice, workload, error)
-                         : lower_anew(workload, choice, cluster, NULL, NULL, error);
+  Program *program = predict_lower(scratch, workload, choice, cluster, error);
   return program != NULL ? expand_if_needed(program, workload, cluster, error) : NULL;
 }
 
@@ -139,14 +148,24 @@ static gboolean check_belongs(const Program *program, const Workload *workload, 
   return check_works(program, workload, error);
 }
 
+/* Of a run of lists that have so many ops in all. */
+static double record_bytes(const Program *program, const Workload *workload, double n_ops) {
+  const double n_ranks = workload->plan->fold ? program->n_ranks : workload->layout.n_ranks;
+  return n_ops / program->n_ranks * n_ranks * 3 * sizeof(gint64);
+}
+
+gboolean predict_may_record(const Program *program, const Workload *workload, double n_ops) {
+  return record_bytes(program, workload, n_ops) <= MAX_RECORD_BYTES;
+}
+
 static gboolean check_record_count(const Program *program, const Workload *workload, GError **error) {
   gboolean fold = workload->plan->fold;
   double n_ops = 0, n_ranks = fold ? program->n_ranks : workload->layout.n_ranks;
   for (int rank = 0; rank < program->n_ranks; rank++)
     n_ops += program->ranks[rank].n_ops;
-  double bytes = n_ops / program->n_ranks * n_ranks * 3 * sizeof(gint64);
-  if (bytes <= MAX_RECORD_BYTES)
+  if (predict_may_record(program, workload, n_ops))
     return TRUE;
+  const double bytes = record_bytes(program, workload, n_ops);
   g_autofree char *needed = units_format(bytes, UNIT_BYTES);
   return fail_impossible(error,
                          "%s run of %.0f ranks with %.0f ops each needs %s of records; %suse fewer GPUs, "
@@ -204,14 +223,14 @@ static void derive(Prediction *prediction) {
   prediction->fits = prediction->memory->peak_bytes <= mixed_gpus_room_bytes(workload, prediction->cluster);
 }
 
-static Workload *make_workload(const Model *model, const Cluster *cluster, const Plan *plan, PlanOrder *choice,
-                               GError **error) {
+Workload *predict_workload(const Model *model, const Cluster *cluster, const Plan *plan, PlanOrder *choice,
+                           GError **error) {
   g_autoptr(Plan) completed = plan_copy(plan);
   return plan_order_workload(choice, model, cluster, completed, error);
 }
 
-/* Takes over `workload` and `program`. */
-static Prediction *predict_steps(const Cluster *cluster, Workload *workload, Program *program, GError **error) {
+/* All but derive(). Takes over `workload` and `program`. */
+static Prediction *predict_trace(const Cluster *cluster, Workload *workload, Program *program, GError **error) {
   g_autoptr(Prediction) prediction = g_new0(Prediction, 1);
   prediction->cluster = cluster;
   prediction->workload = workload;
@@ -220,20 +239,27 @@ static Prediction *predict_steps(const Cluster *cluster, Workload *workload, Pro
     return NULL;
   prediction->timing = timing_model(program, workload, cluster);
   run(prediction);
-  derive(prediction);
   return g_steal_pointer(&prediction);
+}
+
+static Prediction *derived(Prediction *prediction) {
+  if (prediction != NULL)
+    derive(prediction);
+  return prediction;
+}
+
+Prediction *predict_records(PredictScratch *scratch, Workload *workload, PlanOrder *choice, const Cluster *cluster,
+                            GError **error) {
+  g_autoptr(Workload) owned = workload;
+  Program *program = lower_plan(scratch, owned, choice, cluster, error);
+  return program != NULL ? predict_trace(cluster, g_steal_pointer(&owned), program, error) : NULL;
 }
 
 static Prediction *predict_as_named(PredictScratch *scratch, const Model *model, const Cluster *cluster,
                                     const Plan *plan, GError **error) {
   g_auto(PlanOrder) choice = {0};
-  g_autoptr(Workload) workload = make_workload(model, cluster, plan, &choice, error);
-  if (workload == NULL)
-    return NULL;
-  Program *program = lower_plan(scratch, workload, &choice, cluster, error);
-  if (program == NULL)
-    return NULL;
-  return predict_steps(cluster, g_steal_pointer(&workload), program, error);
+  Workload *workload = predict_workload(model, cluster, plan, &choice, error);
+  return workload != NULL ? derived(predict_records(scratch, workload, &choice, cluster, error)) : NULL;
 }
 
 /* --- auto --- */
@@ -299,9 +325,8 @@ static const char *faster_of_table(PredictScratch *scratch, const Model *model, 
   return best;
 }
 
-/* The plan as it is run: auto stands for the order made for it, or for a schedule of the table that is faster. */
-static Plan *settle_schedule(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
-                             GError **error) {
+Plan *predict_settled(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
+                      GError **error) {
   g_auto(PlanOrder) choice = {0};
   g_autoptr(Plan) opened = plan_copy(plan);
   if (!plan_order_open(&choice, opened, error))
@@ -327,7 +352,7 @@ static Plan *settle_schedule(PredictScratch *scratch, const Model *model, const 
 /* The plan on the cluster as its GPUs have it. */
 static Prediction *predict_in_use(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
                                   GError **error) {
-  g_autoptr(Plan) settled = settle_schedule(scratch, model, cluster, plan, error);
+  g_autoptr(Plan) settled = predict_settled(scratch, model, cluster, plan, error);
   Prediction *prediction = settled != NULL ? predict_as_named(scratch, model, cluster, settled, error) : NULL;
   if (prediction == NULL || g_strcmp0(plan->schedule, settled->schedule) == 0 || plan->schedule == NULL)
     return prediction;
@@ -339,9 +364,7 @@ static Prediction *predict_in_use(PredictScratch *scratch, const Model *model, c
 
 /* --- façade --- */
 
-/* The cluster as the plan's GPUs have it: `*worn` is a copy that knows what faults leave of its links, for the caller
- * to free; the cluster itself where it lists none. NULL: IMPOSSIBLE or INPUT. */
-static const Cluster *cluster_in_use(const Cluster *cluster, const Plan *plan, Cluster **worn, GError **error) {
+const Cluster *predict_cluster(const Cluster *cluster, const Plan *plan, Cluster **worn, GError **error) {
   *worn = NULL;
   if (cluster->faults == NULL || cluster->health != NULL)
     return cluster;
@@ -360,7 +383,7 @@ static const Cluster *cluster_in_use(const Cluster *cluster, const Plan *plan, C
 Prediction *predict_with(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
                          GError **error) {
   Cluster *worn;
-  const Cluster *used = cluster_in_use(cluster, plan, &worn, error);
+  const Cluster *used = predict_cluster(cluster, plan, &worn, error);
   Prediction *prediction = used != NULL ? predict_in_use(scratch, model, used, plan, error) : NULL;
   if (prediction != NULL)
     prediction->worn = worn;
@@ -377,17 +400,17 @@ static Prediction *predict_given(const Model *model, const Cluster *cluster, con
                                  GError **error) {
   g_autoptr(Program) owned = program;
   g_auto(PlanOrder) choice = {0};
-  g_autoptr(Workload) workload = make_workload(model, cluster, plan, &choice, error);
+  g_autoptr(Workload) workload = predict_workload(model, cluster, plan, &choice, error);
   if (workload == NULL || !check_belongs(owned, workload, error))
     return NULL;
   Program *ready = expand_if_needed(g_steal_pointer(&owned), workload, cluster, error);
-  return ready != NULL ? predict_steps(cluster, g_steal_pointer(&workload), ready, error) : NULL;
+  return ready != NULL ? derived(predict_trace(cluster, g_steal_pointer(&workload), ready, error)) : NULL;
 }
 
 Prediction *predict_program(const Model *model, const Cluster *cluster, const Plan *plan, Program *program,
                             GError **error) {
   Cluster *worn;
-  const Cluster *used = cluster_in_use(cluster, plan, &worn, error);
+  const Cluster *used = predict_cluster(cluster, plan, &worn, error);
   if (used == NULL) {
     program_free(program);
     return NULL;
@@ -403,10 +426,10 @@ Prediction *predict_program(const Model *model, const Cluster *cluster, const Pl
 char *predict_dump(const Model *model, const Cluster *cluster, const Plan *plan, const char *after_pass,
                    GError **error) {
   Cluster *worn;
-  const Cluster *used = cluster_in_use(cluster, plan, &worn, error);
+  const Cluster *used = predict_cluster(cluster, plan, &worn, error);
   g_auto(PlanOrder) choice = {0};
-  g_autoptr(Plan) settled = used != NULL ? settle_schedule(NULL, model, used, plan, error) : NULL;
-  g_autoptr(Workload) workload = settled != NULL ? make_workload(model, used, settled, &choice, error) : NULL;
+  g_autoptr(Plan) settled = used != NULL ? predict_settled(NULL, model, used, plan, error) : NULL;
+  g_autoptr(Workload) workload = settled != NULL ? predict_workload(model, used, settled, &choice, error) : NULL;
   char *dump = NULL;
   g_autoptr(Program) program = workload != NULL ? lower_anew(workload, &choice, used, after_pass, &dump, error) : NULL;
   g_autoptr(Program) ready =

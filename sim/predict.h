@@ -46,6 +46,22 @@ ProgramCacheStats predict_scratch_programs(const PredictScratch *scratch);
 Prediction *predict_with(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
                          GError **error);
 
+/* What a step takes, without where the time goes. */
+typedef struct {
+  double step_time_s, peak_bytes; /* as Prediction's, peak_bytes that of its memory */
+  gboolean fits;
+  double peak_flops;     /* of all GPUs */
+  double hardware_flops; /* of the step */
+  int gpus;
+  gint64 global_batch;
+  gint64 n_run; /* micro-batches that were run: fewer than there are where the others are seen to repeat (steady.h) */
+} StepPrediction;
+
+/* What predict_with() says of these: the same nanoseconds, and the same bytes but for the noise of sums in binary. A
+ * long pipeline takes a fraction of the time. FALSE: as NULL there. */
+gboolean predict_step(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
+                      StepPrediction *step, GError **error);
+
 /* predict() with a Program of the caller's (read from text, say) in place of the lowered one; it must have been
  * verified and is taken over, also on failure. INPUT when it does not belong to this model and plan. */
 Prediction *predict_program(const Model *model, const Cluster *cluster, const Plan *plan, Program *program,

@@ -343,15 +343,25 @@ static double taken_of_tp_s(const Costing *costing, const Program *program, cons
   return time_s * taken / TIMING_WHOLE_WAY;
 }
 
-/* The most of any pipeline rank in a step. */
-static double busiest_taken_s(const Program *program, const double *taken_s) {
+static double taken_by_ops_s(const OpList *list, gint32 first, gint32 end, const double *taken_s) {
+  double sum_s = 0;
+  for (gint32 i = first; i < end; i++)
+    if (list->ops[i].kind != OP_COMPUTE && list->ops[i].kind != OP_HOST)
+      sum_s += taken_s[list->ops[i].work];
+  return sum_s;
+}
+
+/* The most of any pipeline rank in a step, with so many more groups of micro-batches; repeats: NULL, none. */
+static double busiest_taken_s(const Program *program, const ProgramRepeats *repeats, double n_more,
+                              const double *taken_s) {
   double most_s = 0;
   for (int rank = 0; rank < program->n_ranks; rank++) {
     const OpList *list = &program->ranks[rank];
-    double sum_s = 0;
-    for (int i = 0; i < list->n_ops; i++)
-      if (list->ops[i].kind != OP_COMPUTE && list->ops[i].kind != OP_HOST)
-        sum_s += taken_s[list->ops[i].work];
+    double sum_s = taken_by_ops_s(list, 0, list->n_ops, taken_s);
+    if (repeats != NULL) {
+      const RepeatedOps *own = &repeats->lists[rank];
+      sum_s += n_more * taken_by_ops_s(list, own->first, own->first + own->n_ops, taken_s);
+    }
     most_s = MAX(most_s, sum_s / program->n_steps);
   }
   return most_s;
@@ -359,7 +369,7 @@ static double busiest_taken_s(const Program *program, const double *taken_s) {
 
 /* Other transfers take enough of the ways of tp's collectives to be worth a look at every one of these. Said of the
  * plan rather than of the Program's form, so that whole and expanded ones agree. */
-static gboolean meets_tp(const Costing *costing, const Program *program) {
+static gboolean meets_tp(const Costing *costing, const Program *program, const ProgramRepeats *repeats, double n_more) {
   if (costing->groups[AXIS_TP].n < 2)
     return FALSE;
   const Plan *plan = costing->workload->plan;
@@ -374,21 +384,37 @@ static gboolean meets_tp(const Costing *costing, const Program *program) {
   double sum_s = 0;
   for (int i = 0; i < n; i++)
     sum_s += taken_s[i] = taken_of_tp_s(costing, program, &g_array_index(program->transfers, Transfer, i), shapes, &tp);
-  return sum_s > 0 && busiest_taken_s(program, taken_s) > least_meeting * least_step_s;
+  return sum_s > 0 && busiest_taken_s(program, repeats, n_more, taken_s) > least_meeting * least_step_s;
 }
 
-gboolean timing_model_tp_meets(const Program *program, const Workload *workload, const Cluster *cluster) {
+static gboolean look_at_tp(const Program *program, const ProgramRepeats *repeats, double n_more,
+                           const Workload *workload, const Cluster *cluster) {
   Costing costing;
   costing_init(&costing, workload, cluster);
-  gboolean meets = meets_tp(&costing, program);
+  gboolean meets = meets_tp(&costing, program, repeats, n_more);
   costing_clear(&costing);
   return meets;
 }
 
+gboolean timing_model_tp_meets(const Program *program, const Workload *workload, const Cluster *cluster) {
+  return look_at_tp(program, NULL, 0, workload, cluster);
+}
+
+gboolean timing_model_tp_meets_in(const ProgramRepeats *repeats, double n_more, const Workload *workload,
+                                  const Cluster *cluster) {
+  return look_at_tp(repeats->program, repeats, n_more, workload, cluster);
+}
+
 Timing *timing_model(const Program *program, const Workload *workload, const Cluster *cluster) {
+  return timing_model_meeting(program, workload, cluster,
+                              program->expanded && timing_model_tp_meets(program, workload, cluster));
+}
+
+Timing *timing_model_meeting(const Program *program, const Workload *workload, const Cluster *cluster,
+                             gboolean tp_meets) {
   Costing costing;
   costing_init(&costing, workload, cluster);
-  costing.tp_meets = program->expanded && meets_tp(&costing, program);
+  costing.tp_meets = tp_meets;
   Timing *timing = g_new0(Timing, 1);
   for (int piece = 0; piece < N_PIECES; piece++)
     for (int phase = 0; phase < N_PHASES; phase++)

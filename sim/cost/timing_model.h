@@ -1,6 +1,7 @@
 /* A Program's Timing on a described cluster: every distinct work and transfer costed once. */
 #pragma once
 #include "cluster.h"
+#include "repeats.h"
 #include "timing.h"
 
 /* `workload` is what the program was lowered from. Times are rounded up to whole nanoseconds here, once per item and
@@ -10,6 +11,13 @@ Timing *timing_model(const Program *program, const Workload *workload, const Clu
  * stages and replicas inside a scale-up domain) enough to matter. In an expanded program they then take part in
  * contention. */
 gboolean timing_model_tp_meets(const Program *program, const Workload *workload, const Cluster *cluster);
+/* The same of a program with so many more groups of micro-batches than `repeats` is of; workload's plan has the batch
+ * of all. */
+gboolean timing_model_tp_meets_in(const ProgramRepeats *repeats, double n_more, const Workload *workload,
+                                  const Cluster *cluster);
+/* timing_model() where it is known whether collectives of tp meet others. */
+Timing *timing_model_meeting(const Program *program, const Workload *workload, const Cluster *cluster,
+                             gboolean tp_meets);
 /* For bare orders: F, I, W ns per stage (arrays of n_stages); B = I + W; transfers take no time, or `send_ns`. */
 Timing *timing_of_times(const Program *program, const gint64 *f_ns, const gint64 *i_ns, const gint64 *w_ns,
                         gint64 send_ns);

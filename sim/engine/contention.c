@@ -217,8 +217,10 @@ const TransferEnd *contention_advance(Contention *contention, gint32 *n_ended) {
   *n_ended = flows_advance(contention->flows, flows_next(contention->flows));
   const FlowEnd *ended = flows_ended(contention->flows);
   g_array_set_size(contention->ended, *n_ended);
-  for (gint32 i = 0; i < *n_ended; i++)
+  for (gint32 i = 0; i < *n_ended; i++) {
+    const gint64 end_ns = ticks_to_ns(ended[i].end_ticks);
     g_array_index(contention->ended, TransferEnd, i) =
-        (TransferEnd){(gint32)ended[i].tag, ticks_to_ns(ended[i].end_ticks)};
+        (TransferEnd){(gint32)ended[i].tag, (gint16)(ticks_of_ns(end_ns) - ended[i].end_ticks), end_ns};
+  }
   return (const TransferEnd *)(void *)contention->ended->data;
 }

@@ -33,7 +33,8 @@ gint64 contention_next_ns(Contention *contention);
 
 typedef struct {
   gint32 lane;
-  gint64 end_ns; /* rounded up */
+  gint16 early_ticks; /* by how much it ended before */
+  gint64 end_ns;      /* rounded up */
 } TransferEnd;
 
 /* Advance to contention_next_ns(). Returns the transfers that ended, in the order of (end, start): *n_ended of them,

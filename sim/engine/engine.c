@@ -1,6 +1,6 @@
 /* A lane is one stream of one rank: a queue of ops, the head of which is held, ready or busy.
  *
- *        examine ──► held     an op that must have ended has not: its lane will examine this one again
+ *        examine ──► held     an op that must have ended has not: when it has its lane will examine this one again
  *           │
  *           ├──────► ready    the others of its batch are not: the last of them starts all
  *           ▼
@@ -15,9 +15,10 @@
  * host has yet to launch arrives at a time known when its stream is free, so launches need no events of their own.
  *
  * The horizon is now: what ends later waits in the queue. But nothing that ranks share is contested: a record follows
- * from other records, whatever the order in which they are made. So unfolded runs, where the state of all ranks
- * outgrows the cache, put the horizon at the end of time. Then every end is taken at once, last in first out: a rank,
- * with those it meets, is followed as far as it goes before the next is touched. Same records, five times as fast.
+ * from other records, whatever the order in which they are made. So runs that are the clock's from beginning to end put
+ * the horizon at the end of time. Then every end is taken at once, last in first out: a rank, with those it meets, is
+ * followed as far as it goes before the next is touched. Same records, five times as fast where the state of all ranks
+ * outgrows the cache.
  *
  * Where transfers of a rank may share its links (contention.h) their ends follow from one another. A transfer that all
  * its ranks are ready for is due: it begins now, or when the host will have issued it, and ends when its flow does.
@@ -71,6 +72,15 @@ static inline gboolean is_contended(const Engine *engine, gint32 transfer) {
   return engine->contention != NULL && contention_takes(engine->contention, transfer);
 }
 
+/* A partner that has not started has no start: its lane, which is warm sooner than its record, knows as much. */
+static inline gint64 partner_start(const Engine *engine, gint32 rank, gint32 match) {
+  const Rank *partner = &engine->ranks[rank];
+  const Lane *lane = &engine->lanes[rank * LANES_PER_RANK + partner->tasks[match].stream];
+  if (lane->head >= 0 && (lane->head < match || (lane->head == match && lane->state < LANE_BUSY)))
+    return -1;
+  return partner->start_ns[match];
+}
+
 /* Rendezvous: both end together, a transfer after the later of them arrived. Eager: the data is on its way once the
  * send arrived, and the receive ends when both it and the data are there. Either way the time is that of the send. */
 static inline void start_transfer(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 ready_ns,
@@ -79,11 +89,11 @@ static inline void start_transfer(Engine *engine, gint32 lane, gint32 op, const 
   const Rank *own = &engine->ranks[rank_of(lane)], *partner = &engine->ranks[partner_rank];
   const OpTime *times = engine->timing->transfers;
   gboolean is_send = task->kind == OP_SEND, is_eager = task->flags & TASK_IS_EAGER;
-  gint64 partner_start_ns = partner->start_ns[match];
+  gint64 partner_start_ns = partner_start(engine, partner_rank, match);
   gint64 start_ns = MAX(ready_ns, add_ns(issue_ns, times[task->work].host_ns));
   own->start_ns[op] = start_ns;
   if (is_contended(engine, is_send ? task->work : partner->tasks[match].work)) {
-    engine_start_contended(engine, lane, op, task);
+    engine_start_contended(engine, lane, op, task, partner_start_ns);
     return;
   }
   if (partner_start_ns < 0 && !(is_eager && is_send))
@@ -170,9 +180,14 @@ static G_ALWAYS_INLINE inline void start(Engine *engine, gint32 lane, gint32 op,
 
 /* When the last of all that the head waits for on its rank ended. */
 static G_NO_INLINE gint64 latest_end(const Rank *state, const Lane *lane) {
+  const Task *task = &state->tasks[lane->head];
+  gint64 latest_ns = lane->last_end_ns;
+  if (task->after >= 0)
+    latest_ns = MAX(latest_ns, state->end_ns[task->after]);
+  if (!(task->flags & (TASK_AFTER_OTHERS | TASK_AFTER_HOST)))
+    return latest_ns;
   const gint32 *after = state->list->ops[lane->head].after;
-  gint64 latest_ns = lane->last < 0 ? 0 : state->end_ns[lane->last];
-  for (int i = 0; i < OP_MAX_AFTER && after[i] >= 0; i++)
+  for (int i = 1; i < OP_MAX_AFTER && after[i] >= 0; i++)
     latest_ns = MAX(latest_ns, state->end_ns[after[i]]);
   gint32 barrier = state->list->barrier != NULL ? state->list->barrier[lane->head] : -1;
   return barrier < 0 ? latest_ns : MAX(latest_ns, state->end_ns[barrier]);
@@ -185,7 +200,7 @@ static inline gint64 ready_time(const Engine *engine, const Rank *state, const L
 
 /* An op of a batch is ready: start all of them when the others are. */
 static G_NO_INLINE void start_batch(Engine *engine, gint32 id, gint32 op) {
-  Lane *lanes = &engine->lanes[id - id % LANES_PER_RANK];
+  Lane *lanes = &engine->lanes[first_lane_of(id)];
   const Rank *state = &engine->ranks[rank_of(id)];
   const gint32 *next_in_batch = state->list->next_in_batch;
   gint64 batch_ns = ready_time(engine, state, &engine->lanes[id]);
@@ -198,38 +213,42 @@ static G_NO_INLINE void start_batch(Engine *engine, gint32 id, gint32 op) {
   }
   gint32 i = op;
   do {
-    start(engine, id - id % LANES_PER_RANK + state->tasks[i].stream, i, &state->tasks[i], batch_ns);
+    start(engine, first_lane_of(id) + state->tasks[i].stream, i, &state->tasks[i], batch_ns);
     i = next_in_batch[i];
   } while (i != op);
 }
 
-/* −1, never, compares as latest. */
-static inline gboolean has_ended(const Engine *engine, const Rank *state, gint32 op) {
+/* Ops of a lane before its head have ended, those behind it have not; of the head only its record tells (−1, never,
+ * compares as latest). */
+static inline gboolean has_ended(const Engine *engine, const Rank *state, const Lane *lane, gint32 op) {
+  if (lane->head != op)
+    return lane->head < 0 || op < lane->head;
   return (guint64)state->end_ns[op] <= (guint64)engine->horizon_ns;
 }
 
-static G_NO_INLINE gint32 held_by_others(const Engine *engine, const Rank *state, gint32 op) {
-  const gint32 *after = state->list->ops[op].after;
+/* `lanes`: of the rank, as below. */
+static G_NO_INLINE gint32 held_by_others(const Engine *engine, const Rank *state, const Lane *lanes, gint32 op) {
+  const Op *ops = state->list->ops; /* there may be no task of what is past */
+  const gint32 *after = ops[op].after;
   for (int i = 1; i < OP_MAX_AFTER && after[i] >= 0; i++)
-    if (!has_ended(engine, state, after[i]))
+    if (!has_ended(engine, state, &lanes[ops[after[i]].stream], after[i]))
       return after[i];
   gint32 barrier = state->list->barrier != NULL ? state->list->barrier[op] : -1;
-  return barrier >= 0 && !has_ended(engine, state, barrier) ? barrier : -1;
+  return barrier >= 0 && !has_ended(engine, state, &lanes[STREAM_HOST], barrier) ? barrier : -1;
 }
 
-/* Stream of an op that must end before `op` starts; −1: none. */
-static inline int held_by(const Engine *engine, const Rank *state, gint32 op, const Task *task) {
-  if (task->after >= 0 && !has_ended(engine, state, task->after))
-    return task->after_stream;
+/* An op that must end before `op` starts; −1: none. */
+static inline gint32 held_by(const Engine *engine, const Rank *state, const Lane *lanes, gint32 op, const Task *task) {
+  if (task->after >= 0 && !has_ended(engine, state, &lanes[task->after_stream], task->after))
+    return task->after;
   if (!(task->flags & (TASK_AFTER_OTHERS | TASK_AFTER_HOST)))
     return -1;
-  gint32 holder = held_by_others(engine, state, op);
-  return holder < 0 ? -1 : state->tasks[holder].stream;
+  return held_by_others(engine, state, lanes, op);
 }
 
 gboolean engine_is_free(const Engine *engine, gint32 rank, gint32 op) {
   const Rank *state = &engine->ranks[rank];
-  return held_by(engine, state, op, &state->tasks[op]) < 0;
+  return held_by(engine, state, &engine->lanes[rank * LANES_PER_RANK], op, &state->tasks[op]) < 0;
 }
 
 static inline void examine(Engine *engine, gint32 id) {
@@ -239,9 +258,12 @@ static inline void examine(Engine *engine, gint32 id) {
     return;
   const Rank *state = &engine->ranks[rank_of(id)];
   const Task *task = &state->tasks[op];
-  int holder = held_by(engine, state, op, task);
+  Lane *lanes = &engine->lanes[first_lane_of(id)];
+  gint32 holder = held_by(engine, state, lanes, op, task);
   if (holder >= 0) {
-    engine->lanes[id - id % LANES_PER_RANK + holder].holds |= 1u << task->stream;
+    Lane *holding = &lanes[holder == task->after ? task->after_stream : state->tasks[holder].stream];
+    holding->holds |= 1u << task->stream;
+    holding->awaited = MIN(holding->awaited, holder);
     return;
   }
   if (task->flags & TASK_IN_BATCH)
@@ -261,12 +283,16 @@ static void end(Engine *engine, gint32 id) {
   while (id >= 0) {
     Lane *lane = &engine->lanes[id];
     const Rank *state = &engine->ranks[rank_of(id)];
-    gint32 own = id % LANES_PER_RANK, first_lane = id - own, chain = lane->chain;
-    guint streams = lane->holds | 1u << own;
-    lane->last = lane->head;
+    gint32 first_lane = first_lane_of(id), own = id - first_lane, chain = lane->chain;
+    guint streams = 1u << own;
+    if (lane->head >= lane->awaited) { /* else all of them wait for later ones */
+      streams |= lane->holds;
+      lane->holds = 0;
+      lane->awaited = NOT_AWAITED;
+    }
+    lane->last_end_ns = state->end_ns[lane->head];
     lane->head = state->tasks[lane->head].next;
     lane->chain = -1;
-    lane->holds = 0;
     lane->state = LANE_HELD;
     engine_examine_streams(engine, first_lane, streams);
     id = chain;
@@ -339,7 +365,7 @@ static void init_rank(Engine *engine, gint32 rank) {
       (Rank){list->tasks, &trace->start_ns[first], &trace->end_ns[first], &trace->issue_ns[first], list};
   for (int stream = 0; stream < LANES_PER_RANK; stream++)
     engine->lanes[rank * LANES_PER_RANK + stream] =
-        (Lane){.head = stream < N_STREAMS ? list->head[stream] : -1, .last = -1, .chain = -1};
+        (Lane){.head = stream < N_STREAMS ? list->head[stream] : -1, .chain = -1, .awaited = NOT_AWAITED};
 }
 
 /* Upper bound on the factor of any compute time. */
@@ -350,9 +376,8 @@ static double slowest(const Simulation *simulation, const Trace *trace) {
   return factor * (1 + 3 * simulation->jitter);
 }
 
-static void engine_init(Engine *engine, const Simulation *simulation, Trace *trace, gint64 now_ns) {
+static void engine_init(Engine *engine, const Simulation *simulation, Trace *trace, gboolean in_order, gint64 now_ns) {
   Contention *contention = simulation->contended ? contention_new(trace, slowest(simulation, trace)) : NULL;
-  gboolean in_order = simulation->folded || simulation->timing->taxes != NULL;
   *engine = (Engine){.simulation = simulation,
                      .timing = simulation->timing,
                      .trace = trace,
@@ -381,10 +406,10 @@ static void engine_init(Engine *engine, const Simulation *simulation, Trace *tra
 static void describe_head(const Engine *engine, gint32 lane, GString *text) {
   gint32 rank = rank_of(lane), op = engine->lanes[lane].head;
   const Rank *state = &engine->ranks[rank];
-  int holder = held_by(engine, state, op, &state->tasks[op]);
+  gint32 holder = held_by(engine, state, &engine->lanes[rank * LANES_PER_RANK], op, &state->tasks[op]);
   g_string_append_printf(text, "\n  rank %d, stream %s: op %d ", rank, stream_info(lane % LANES_PER_RANK)->name, op);
   if (holder >= 0)
-    g_string_append_printf(text, "waits for stream %s", stream_info(holder)->name);
+    g_string_append_printf(text, "waits for stream %s", stream_info(state->tasks[holder].stream)->name);
   else
     g_string_append(text, engine->lanes[lane].state == LANE_READY ? "waits for its batch" : "waits for its peers");
 }
@@ -416,7 +441,7 @@ static void engine_clear(Engine *engine) {
 
 static void run_by_clock(const Simulation *simulation, Trace *trace, EngineStats *stats) {
   Engine engine;
-  engine_init(&engine, simulation, trace, 0);
+  engine_init(&engine, simulation, trace, simulation->timing->taxes != NULL, 0);
   run_all(&engine);
   assert_all_ended(&engine);
   stats->n_events = engine.n_events;
@@ -439,7 +464,7 @@ static void run_following(const Simulation *simulation, Trace *trace, Follow *fo
     if (conflict_ns == G_MAXINT64)
       break;
     if (engine.trace == NULL)
-      engine_init(&engine, simulation, trace, conflict_ns);
+      engine_init(&engine, simulation, trace, TRUE, conflict_ns);
     engine_resume(&engine, conflict_ns);
     patience = n_made < SOON * trace->n_ranks ? MIN(4 * patience, MOST_PATIENCE) : LEAST_PATIENCE;
     engine.rest_after = engine.n_events + patience + (guint64)n_made / RECORDS_PER_EVENT;

@@ -17,7 +17,9 @@ typedef struct {
   const double *speed; /* unfolded: [layout ranks] factor on compute time; NULL = all 1. Folded: NULL */
   double jitter;       /* standard deviation of each compute op's time as a share (normal, cut at ±3σ); 0 = none */
   guint64 seed;
-  gboolean contended; /* transfers that share links of a rank slow each other (Timing.loads; contention.h) */
+  gboolean contended;  /* transfers that share links of a rank slow each other (Timing.loads; contention.h) */
+  gint16 *early_ticks; /* [records], zeroed, filled: by how much a flow ended before the nanosecond its record ends at;
+                          NULL: nobody asks */
 } Simulation;
 
 typedef struct {

@@ -14,12 +14,15 @@ G_STATIC_ASSERT((int)N_STREAMS <= (int)LANES_PER_RANK);
 typedef enum { LANE_HELD, LANE_READY, LANE_BUSY, LANE_DUE } LaneState;
 
 typedef struct {
-  gint32 head;   /* op at the head; −1 when all have ended */
-  gint32 last;   /* op before the head; −1 none */
-  gint32 chain;  /* next lane whose op ends by the same event; −1 none */
-  guint16 holds; /* streams of this rank whose heads wait for an op of this lane */
-  guint8 state;  /* LaneState */
+  gint64 last_end_ns; /* of the op before the head; 0 none */
+  gint32 head;        /* op at the head; −1 when all have ended */
+  gint32 chain;       /* next lane whose op ends by the same event; −1 none */
+  gint32 awaited;     /* earliest op of this lane that a head of `holds` waits for; NOT_AWAITED */
+  guint16 holds;      /* streams of this rank whose heads wait for an op of this lane */
+  guint8 state;       /* LaneState */
 } Lane;
+
+enum { NOT_AWAITED = G_MAXINT32 };
 
 typedef struct {
   const Task *tasks;
@@ -53,6 +56,11 @@ static inline gint32 rank_of(gint32 lane) {
   return (guint32)lane / LANES_PER_RANK;
 }
 
+/* Of the same rank. */
+static inline gint32 first_lane_of(gint32 lane) {
+  return lane & ~(LANES_PER_RANK - 1);
+}
+
 static inline void end_at(Engine *engine, gint32 lane, gint64 end_ns) {
   if (end_ns <= engine->horizon_ns)
     engine->ended[engine->n_ended++] = lane;
@@ -77,8 +85,9 @@ void engine_resume(Engine *engine, gint64 now_ns);
 void engine_tax(Engine *engine, gint32 rank, gint32 transfer, gint64 from_ns, gint64 to_ns);
 
 /* With contention only. The op at the head of the lane is ready, its start recorded: it begins now or later, when its
- * partner (the last member of its collective) is there; of a collective the lanes of all members are chained. */
-void engine_start_contended(Engine *engine, gint32 lane, gint32 op, const Task *task);
+ * partner (the last member of its collective) is there; of a collective the lanes of all members are chained.
+ * partner_start_ns: −1, it is not there. */
+void engine_start_contended(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 partner_start_ns);
 void engine_begin_flow_at(Engine *engine, gint32 lane, gint64 begin_ns);
 void engine_begin_flow(Engine *engine, gint32 lane, gint64 now_ns);
 /* What the flows do before the next event, as far as the first ends. Returns whether lanes have ended. */

@@ -10,7 +10,7 @@ static inline void prefetch(const Rank *state, gint32 next) {
 }
 
 static inline void prefetch_lanes(const Engine *engine, gint32 lane) {
-  const char *first_lane = (const char *)&engine->lanes[lane - lane % LANES_PER_RANK];
+  const char *first_lane = (const char *)&engine->lanes[first_lane_of(lane)];
   for (gsize byte = 0; byte < LANES_PER_RANK * sizeof(Lane); byte += CACHE_LINE_BYTES)
     __builtin_prefetch(first_lane + byte);
   __builtin_prefetch(&engine->ranks[rank_of(lane)]);

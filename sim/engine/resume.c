@@ -25,10 +25,11 @@ static void find_heads(Engine *engine, gint32 rank, gint64 now_ns) {
   Lane *lanes = &engine->lanes[rank * LANES_PER_RANK];
   const Rank *state = &engine->ranks[rank];
   for (int stream = 0; stream < N_STREAMS; stream++) {
-    gint32 head = lanes[stream].head, last = lanes[stream].last;
+    gint32 head = lanes[stream].head;
+    gint64 last_end_ns = lanes[stream].last_end_ns;
     for (; head >= 0 && state->end_ns[head] >= 0 && state->end_ns[head] < now_ns; head = state->tasks[head].next)
-      last = head;
-    lanes[stream] = (Lane){.head = head, .last = last, .chain = -1};
+      last_end_ns = state->end_ns[head];
+    lanes[stream] = (Lane){.last_end_ns = last_end_ns, .head = head, .chain = -1, .awaited = NOT_AWAITED};
     for (gint32 i = head < 0 ? -1 : state->tasks[head].next; i >= 0 && state->start_ns[i] >= 0;
          i = state->tasks[i].next)
       forget(state, i);
@@ -92,7 +93,7 @@ static void restore_collective(Engine *engine, gint32 lane, gint32 op, const Tas
  * started. */
 static gboolean is_free(const Engine *engine, gint32 lane, gint64 now_ns) {
   const gint32 rank = rank_of(lane), head = engine->lanes[lane].head;
-  const Lane *lanes = &engine->lanes[lane - lane % LANES_PER_RANK];
+  const Lane *lanes = &engine->lanes[first_lane_of(lane)];
   const Rank *state = &engine->ranks[rank];
   if (!engine_is_free(engine, rank, head))
     return FALSE;

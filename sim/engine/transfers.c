@@ -57,19 +57,32 @@ void engine_begin_flow_at(Engine *engine, gint32 lane, gint64 begin_ns) {
 static void end_receive(Engine *engine, gint32 lane, const Task *send, gint64 end_ns) {
   gint32 partner_rank = rank_of(lane) + send->peer_offset;
   const Rank *partner = &engine->ranks[partner_rank];
-  gint64 partner_start_ns = partner->start_ns[send->match];
-  if (partner_start_ns < 0)
-    return;
+  gint64 begin_ns = 0;
+  if (send->flags & TASK_IS_EAGER) { /* else it was there before the flow began */
+    begin_ns = partner->start_ns[send->match];
+    if (begin_ns < 0)
+      return;
+  }
   gint32 partner_lane = partner_rank * LANES_PER_RANK + partner->tasks[send->match].stream;
-  partner->end_ns[send->match] = MAX(end_ns, partner_start_ns);
+  partner->end_ns[send->match] = MAX(end_ns, begin_ns);
   end_at(engine, partner_lane, partner->end_ns[send->match]);
 }
 
-static void end_flow(Engine *engine, gint32 lane, gint64 end_ns) {
+static G_NO_INLINE void note_early(const Engine *engine, gint32 lane, gint16 early_ticks) {
+  for (gint32 member = lane; member >= 0; member = engine->lanes[member].chain)
+    engine->simulation->early_ticks[engine->trace->first[rank_of(member)] + (gsize)engine->lanes[member].head] =
+        early_ticks;
+}
+
+static void end_flow(Engine *engine, const TransferEnd *ended) {
+  const gint32 lane = ended->lane;
+  const gint64 end_ns = ended->end_ns;
   gint32 rank = rank_of(lane), op = engine->lanes[lane].head;
   const Task *task = &engine->ranks[rank].tasks[op];
   for (gint32 member = lane; member >= 0; member = engine->lanes[member].chain)
     engine->ranks[rank_of(member)].end_ns[engine->lanes[member].head] = end_ns;
+  if (engine->simulation->early_ticks != NULL)
+    note_early(engine, lane, ended->early_ticks);
   if (engine->taxed != NULL)
     tax_members(engine, lane, add_ns(engine->begin_ns[lane], engine->timing->transfers[task->work].run_ns), end_ns);
   end_at(engine, lane, end_ns);
@@ -86,17 +99,17 @@ gboolean engine_advance_flows(Engine *engine) {
     gint32 n_ended;
     const TransferEnd *ended = contention_advance(engine->contention, &n_ended);
     for (gint32 i = 0; i < n_ended; i++)
-      end_flow(engine, ended[i].lane, ended[i].end_ns);
+      end_flow(engine, &ended[i]);
   }
   return TRUE;
 }
 
 /* As start_transfer, with an end that is not known yet. */
-void engine_start_contended(Engine *engine, gint32 lane, gint32 op, const Task *task) {
+void engine_start_contended(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 partner_start_ns) {
   gint32 partner_rank = rank_of(lane) + task->peer_offset, match = task->match;
   const Rank *own = &engine->ranks[rank_of(lane)], *partner = &engine->ranks[partner_rank];
   gboolean is_send = task->kind == OP_SEND, is_eager = task->flags & TASK_IS_EAGER;
-  gint64 start_ns = own->start_ns[op], partner_start_ns = partner->start_ns[match];
+  gint64 start_ns = own->start_ns[op];
   if (is_eager && !is_send) {
     if (partner->end_ns[match] < 0) /* the send will find this one */
       return;

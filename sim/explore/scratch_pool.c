@@ -27,3 +27,11 @@ Prediction *scratch_pool_predict(ScratchPool *pool, const Model *model, const Cl
   g_async_queue_push_front(pool->idle, scratch);
   return prediction;
 }
+
+gboolean scratch_pool_predict_step(ScratchPool *pool, const Model *model, const Cluster *cluster, const Plan *plan,
+                                   StepPrediction *step, GError **error) {
+  PredictScratch *scratch = g_async_queue_pop(pool->idle);
+  const gboolean is_known = predict_step(scratch, model, cluster, plan, step, error);
+  g_async_queue_push_front(pool->idle, scratch);
+  return is_known;
+}

@@ -9,6 +9,8 @@ ScratchPool *scratch_pool_new(int n_threads);
 void scratch_pool_free(ScratchPool *pool);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ScratchPool, scratch_pool_free)
 
-/* predict(), the same to the bit; waits while more than n_threads predict. */
+/* predict() and predict_step(), with the same results; they wait while more than n_threads predict. */
 Prediction *scratch_pool_predict(ScratchPool *pool, const Model *model, const Cluster *cluster, const Plan *plan,
                                  GError **error);
+gboolean scratch_pool_predict_step(ScratchPool *pool, const Model *model, const Cluster *cluster, const Plan *plan,
+                                   StepPrediction *step, GError **error);

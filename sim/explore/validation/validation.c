@@ -42,11 +42,7 @@ static GHashTable *read_clusters(const MeasuredRows *rows) {
 typedef struct {
   const MeasuredRow *row; /* the first of that run */
   double n_passes;        /* about how many its simulation has */
-  double step_time_s, peak_bytes, hardware_flops;
-  double peak_flops; /* of all its GPUs */
-  gboolean fits;
-  int gpus;
-  gint64 global_batch;
+  StepPrediction step;
   char *problem; /* owned; NULL: predicted */
 } Run;
 
@@ -74,19 +70,8 @@ static void predict_run(gpointer job, gpointer data) {
     return;
   }
   g_autoptr(GError) problem = NULL;
-  g_autoptr(Prediction) prediction =
-      scratch_pool_predict(runners->scratches, row->model, known->cluster, row->plan, &problem);
-  if (prediction == NULL) {
+  if (!scratch_pool_predict_step(runners->scratches, row->model, known->cluster, row->plan, &run->step, &problem))
     run->problem = g_strdup(problem->message);
-    return;
-  }
-  run->step_time_s = prediction->step_time_s;
-  run->peak_bytes = prediction->memory->peak_bytes;
-  run->fits = prediction->fits;
-  run->hardware_flops = workload_hardware_flops(prediction->workload);
-  run->gpus = prediction->workload->plan->gpus;
-  run->global_batch = prediction->workload->plan->global_batch;
-  run->peak_flops = run->gpus * prediction->peak_flops;
 }
 
 static double count_passes(const MeasuredRow *row) {
@@ -148,15 +133,15 @@ static RowPrediction compare_row(const MeasuredRow *row, const Run *run) {
                            .memory_error = NAN,
                            .utilisation = NAN,
                            .problem = g_strdup(run->problem)};
-  return (RowPrediction){.step_time_s = run->step_time_s,
-                         .error = run->step_time_s / row->step_time_s - 1, /* NAN stays NAN */
+  return (RowPrediction){.step_time_s = run->step.step_time_s,
+                         .error = run->step.step_time_s / row->step_time_s - 1, /* NAN stays NAN */
                          .baseline_error = NAN,
-                         .peak_bytes = run->peak_bytes,
-                         .memory_error = run->peak_bytes / row->memory_bytes - 1,
-                         .fits = run->fits,
-                         .gpus = run->gpus,
-                         .global_batch = run->global_batch,
-                         .utilisation = run->hardware_flops / (row->step_time_s * run->peak_flops)};
+                         .peak_bytes = run->step.peak_bytes,
+                         .memory_error = run->step.peak_bytes / row->memory_bytes - 1,
+                         .fits = run->step.fits,
+                         .gpus = run->step.gpus,
+                         .global_batch = run->step.global_batch,
+                         .utilisation = run->step.hardware_flops / (row->step_time_s * run->step.peak_flops)};
 }
 
 static void predict_rows(Validation *validation) {

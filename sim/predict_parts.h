@@ -1,0 +1,27 @@
+/* The parts of predict.c that predict_step.c puts together in its own way. Not for others. */
+#pragma once
+#include "plan_order.h"
+#include "predict.h"
+
+/* The cluster as the plan's GPUs have it: `*worn` is a copy that knows what faults leave of its links, for the caller
+ * to free; the cluster itself where it lists none. NULL: IMPOSSIBLE or INPUT. */
+const Cluster *predict_cluster(const Cluster *cluster, const Plan *plan, Cluster **worn, GError **error);
+/* The plan as it is run: auto stands for the order made for it, or for a schedule of the table that is faster. */
+Plan *predict_settled(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
+                      GError **error);
+Workload *predict_workload(const Model *model, const Cluster *cluster, const Plan *plan, PlanOrder *choice,
+                           GError **error);
+/* An order of the table is lowered once per structure and scratch; auto's depends on times, a file's on the file. */
+Program *predict_lower(PredictScratch *scratch, const Workload *workload, PlanOrder *choice, const Cluster *cluster,
+                       GError **error);
+/* Whether programs are expanded whatever their transfers. Ops of whole pieces say nothing of the moment at which a
+ * kernel or a collective inside runs: they are enough where that makes no difference. Collectives of cp may cross
+ * nodes, and share NICs with sends and gradients there. */
+gboolean predict_is_apart(const Workload *workload, const Cluster *cluster);
+/* Whether the plan is small enough for it where tp's collectives meet other transfers. */
+gboolean predict_may_expand(const Workload *workload);
+/* Whether a run of lists with so many ops in all leaves room for other things. */
+gboolean predict_may_record(const Program *program, const Workload *workload, double n_ops);
+/* Lowered and run: a Prediction up to its trace and engine. Takes over `workload`. */
+Prediction *predict_records(PredictScratch *scratch, Workload *workload, PlanOrder *choice, const Cluster *cluster,
+                            GError **error);

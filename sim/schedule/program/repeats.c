@@ -1,0 +1,118 @@
+/* The repeats of a list are found from a micro-batch in the middle: its first compute op and the like of this one, q
+ * micro-batches on, say how many ops a group has; from there the stretch in which each op is like the one a group
+ * further on is grown both ways. Collectives over stages, which are counted through all lists, are none of it. */
+#include "repeats.h"
+
+#include <math.h>
+
+/* An op and its like. */
+typedef struct {
+  const OpList *list;
+  gint32 n_ops;  /* apart */
+  int q;         /* micro-batches apart */
+  gint32 n_over; /* batches apart; −1: not known yet */
+} Likeness;
+
+static gboolean is_shifted(gint32 a, gint32 b, gint32 by) {
+  return a < 0 ? b < 0 : b - a == by;
+}
+
+static gboolean waits_alike(const Op *a, const Op *b, gint32 n_ops) {
+  for (int i = 0; i < OP_MAX_AFTER; i++) {
+    if (!is_shifted(a->after[i], b->after[i], n_ops))
+      return FALSE;
+    if (a->after[i] < 0)
+      break; /* they are packed first */
+  }
+  return TRUE;
+}
+
+static gboolean is_of_every_group(const Program *program, const Op *op) {
+  if (op->kind != OP_COLLECTIVE)
+    return TRUE;
+  const gint32 group = g_array_index(program->transfers, Transfer, op->work).group;
+  return !g_array_index(program->groups, Group, group).spans_pp;
+}
+
+static gboolean does_alike(const Op *a, const Op *b) {
+  return a->kind == b->kind && a->stream == b->stream && a->action == b->action && a->overlapped == b->overlapped &&
+         a->stage == b->stage && a->step == b->step && a->work == b->work && a->effect == b->effect &&
+         a->peer == b->peer && a->unit == b->unit;
+}
+
+static gboolean are_alike(Likeness *likeness, const Program *program, gint32 i) {
+  const Op *a = &likeness->list->ops[i], *b = a + likeness->n_ops;
+  if (!does_alike(a, b) || !is_of_every_group(program, a) || !is_shifted(a->micro_batch, b->micro_batch, likeness->q) ||
+      !waits_alike(a, b, likeness->n_ops))
+    return FALSE;
+  if ((a->kind == OP_SEND || a->kind == OP_RECV) && b->tag - a->tag != 2 * likeness->q) /* as lowering numbers them */
+    return FALSE;
+  if (a->batch >= 0 && likeness->n_over < 0)
+    likeness->n_over = b->batch - a->batch;
+  return is_shifted(a->batch, b->batch, likeness->n_over);
+}
+
+/* How far the like of the compute op `i` is; 0: it has none. */
+static gint32 distance_to_like(const OpList *list, gint32 i, int q) {
+  const Op *op = &list->ops[i];
+  for (gint32 j = i + 1; j < list->n_ops; j++)
+    if (list->ops[j].micro_batch == op->micro_batch + q && does_alike(op, &list->ops[j]))
+      return j - i;
+  return 0;
+}
+
+/* The first op of a micro-batch in the middle; −1: there is none. */
+static gint32 compute_in_the_middle(const Program *program, const OpList *list) {
+  for (gint32 i = 0; i < list->n_ops; i++)
+    if (list->ops[i].kind == OP_COMPUTE && list->ops[i].micro_batch == program->n_micro_batches / 2)
+      return i;
+  return -1;
+}
+
+/* What a group holds it lets go. */
+static gboolean leaves_memory(const Program *program, const OpList *list, const RepeatedOps *found) {
+  double net[N_MEMORY] = {0}, held[N_MEMORY] = {0};
+  for (gint32 i = found->first; i < found->first + found->n_ops; i++) {
+    const Effect *effect = &g_array_index(program->effects, Effect, list->ops[i].effect);
+    for (int k = 0; k < N_MEMORY; k++) {
+      net[k] += effect->hold[k] - effect->drop[k];
+      held[k] += effect->hold[k];
+    }
+  }
+  for (int k = 0; k < N_MEMORY; k++)
+    if (fabs(net[k]) > 1e-9 * held[k]) /* the noise of sums in binary */
+      return FALSE;
+  return TRUE;
+}
+
+static gboolean find_body(const Program *program, const OpList *list, int q, RepeatedOps *found) {
+  const gint32 middle = compute_in_the_middle(program, list);
+  if (middle < 0)
+    return FALSE;
+  Likeness likeness = {list, distance_to_like(list, middle, q), q, -1};
+  if (likeness.n_ops == 0)
+    return FALSE;
+  gint32 first = middle, end = middle;
+  while (end + likeness.n_ops < list->n_ops && are_alike(&likeness, program, end))
+    end++;
+  while (first > 0 && are_alike(&likeness, program, first - 1))
+    first--;
+  *found = (RepeatedOps){first, end, likeness.n_ops};
+  return end - first >= likeness.n_ops && leaves_memory(program, list, found);
+}
+
+ProgramRepeats *program_repeats_new(const Program *program, int n_micro_batches) {
+  g_autoptr(ProgramRepeats) repeats = g_new(ProgramRepeats, 1);
+  *repeats = (ProgramRepeats){program, n_micro_batches, g_new0(RepeatedOps, program->n_ranks)};
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    if (!find_body(program, &program->ranks[rank], n_micro_batches, &repeats->lists[rank]))
+      return NULL;
+  return g_steal_pointer(&repeats);
+}
+
+void program_repeats_free(ProgramRepeats *repeats) {
+  if (repeats == NULL)
+    return;
+  g_free(repeats->lists);
+  g_free(repeats);
+}

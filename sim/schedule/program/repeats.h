@@ -1,0 +1,25 @@
+/* Groups of micro-batches that a program of one step runs one after another, each as the one before:
+ *
+ *     list     A A A │ B B B │ B B B │ B B B │ C C        a group is q micro-batches
+ *
+ * Schedules that go in turn, one forward and one backward, make such lists: with k·q more micro-batches a list is the
+ * same with k more of B. */
+#pragma once
+#include "program.h"
+
+typedef struct {
+  gint32 first, end; /* ops first … end − 1 of the list are like those n_ops further on, micro-batches apart */
+  gint32 n_ops;      /* of a group */
+} RepeatedOps;
+
+typedef struct {
+  const Program *program; /* borrowed */
+  int n_micro_batches;    /* of a group: q */
+  RepeatedOps *lists;     /* [pipeline ranks]; owned */
+} ProgramRepeats;
+
+/* NULL: a list has no two groups in a row that are alike, op for op, with what each waits for, or a group does not
+ * leave memory as it found it. */
+ProgramRepeats *program_repeats_new(const Program *program, int n_micro_batches);
+void program_repeats_free(ProgramRepeats *repeats);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(ProgramRepeats, program_repeats_free)

@@ -1,0 +1,19 @@
+/* Steps that repeat themselves. Once a pipeline has filled, every further group of micro-batches costs the same: a step
+ * of m of them takes as long as one of m′ < m and (m − m′) / q times the period of q more. Exactly, where the run of m′
+ * is seen to have come back to a state that it was in: what happens from there on with q more is what happened before.
+ *
+ *     list     A A A │ B B B │ B B B │ B B B │ C C        B: a group of q (repeats.h)
+ *     time              t₀──P──t₁──P──t₂                  all that ends in (t₁, t₂] ends P after its like in (t₀, t₁]
+ *
+ * The state of a run at a moment: which op is at the head of each stream, since when heads that have started are ready,
+ * how far transfers are. What ended before is over: an op that has yet to start waits for something later. Of transfers
+ * that slow each other, ends in ticks (network/ticks.h) are compared: then rates changed at the same moments, and those
+ * under way are as far. What the host issued before it was needed comes still earlier, relative to the rest, if it
+ * issues faster than the ranks compute; so no op may have waited for its issue since t₁. */
+#pragma once
+#include "repeats.h"
+#include "trace.h"
+
+/* What a further group adds to the time of the folded run that the trace is of, one in which transfers have no tax; 0:
+ * it is not seen to have come back to a state. `early_ticks` as Simulation's. */
+gint64 steady_period_ns(const ProgramRepeats *repeats, const Trace *trace, const gint16 *early_ticks);

@@ -1,0 +1,244 @@
+/* A step that is predicted from fewer micro-batches is the step of all of them: over plans drawn at random the same
+ * nanoseconds, and fewer are enough for most long ones. What that rests on: lists of more micro-batches are those of
+ * fewer with what repeats put in once more.
+ *
+ * `test_predict_step N` draws N plans instead of the suite's few. */
+#include "error.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "data_path.h"
+#include "passes.h"
+#include "plan_cases.h"
+#include "plan_order.h"
+#include "repeats.h"
+
+enum { N_PLANS = 500, MAX_GPUS = 256 };
+
+static int n_plans = N_PLANS;
+static Cluster *clusters[N_CASE_CLUSTERS];
+static GStrv framework_names;
+
+static void set_up(void) {
+  read_case_clusters(clusters);
+  framework_names = data_path_list("topologies/frameworks", ".yaml");
+}
+
+static void tear_down(void) {
+  free_case_clusters(clusters);
+  g_strfreev(framework_names);
+}
+
+static void name_framework(Plan *plan, GRand *rand) {
+  const char *name = framework_names[g_rand_int_range(rand, 0, (gint32)g_strv_length(framework_names))];
+  g_autoptr(GError) error = NULL;
+  Framework framework;
+  ck_assert_msg(framework_read(name, &framework, &error), "%s", error ? error->message : "");
+  plan_set_framework(plan, name, &framework);
+}
+
+/* A long step in turn, of one forward and one backward; in groups of unlike sizes now and then. */
+static Case long_case(guint seed) {
+  g_autoptr(GRand) rand = g_rand_new_with_seed(seed);
+  Case drawn = random_case(seed, clusters, MAX_GPUS);
+  Plan *plan = drawn.plan;
+  g_free(plan->schedule);
+  plan->schedule = g_strdup(plan->chunks > 1 ? "interleaved" : "1f1b");
+  const int rounds = PICK(rand, 6, 8, 11), over = g_rand_int_range(rand, 0, 5) == 0;
+  plan->global_batch = (gint64)plan->micro_batch * plan->dp * (plan->pp * rounds + over);
+  plan->n_micro_batches = 0;
+  if (coin(rand))
+    name_framework(plan, rand);
+  if (g_rand_int_range(rand, 0, 4) == 0)
+    add_cp(&drawn);
+  return drawn;
+}
+
+typedef struct {
+  int n_fewer, n_all, n_expanded, n_contended;
+} Counts;
+
+static void compare(const Case *drawn, PredictScratch *scratch, Counts *counts) {
+  g_autofree char *text = case_text(drawn);
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Prediction) whole = predict(&drawn->model, drawn->cluster, drawn->plan, &error);
+  StepPrediction step;
+  const gboolean is_known = predict_step(scratch, &drawn->model, drawn->cluster, drawn->plan, &step, NULL);
+  ck_assert_msg(is_known == (whole != NULL), "%s", text);
+  if (whole == NULL)
+    return;
+  const Plan *plan = whole->workload->plan;
+  const gboolean is_fewer = step.n_run < plan->n_micro_batches;
+  ck_assert_msg(step.step_time_s == whole->step_time_s, "%s\n%.12g s from %d micro-batches, %.12g s of %d", text,
+                step.step_time_s, (int)step.n_run, whole->step_time_s, (int)plan->n_micro_batches);
+  ck_assert_msg(fabs(step.peak_bytes / whole->memory->peak_bytes - 1) < 1e-12, "%s\n%.17g bytes, %.17g", text,
+                step.peak_bytes, whole->memory->peak_bytes);
+  ck_assert_msg(step.gpus == plan->gpus && step.global_batch == plan->global_batch &&
+                    step.hardware_flops == workload_hardware_flops(whole->workload) &&
+                    step.peak_flops == plan->gpus * whole->peak_flops,
+                "%s", text);
+  counts->n_fewer += is_fewer;
+  counts->n_all += !is_fewer;
+  counts->n_expanded += is_fewer && whole->program->expanded;
+  counts->n_contended += is_fewer && plan->contention;
+}
+
+START_TEST(steps_of_fewer_micro_batches_are_those_of_all) {
+  g_autoptr(PredictScratch) scratch = predict_scratch_new();
+  Counts counts = {0};
+  for (int seed = 0; seed < n_plans; seed++) {
+    g_auto(Case) drawn = long_case((guint)seed);
+    compare(&drawn, scratch, &counts);
+  }
+  g_print("# %d from fewer, %d of them expanded; %d from all\n", counts.n_fewer, counts.n_expanded, counts.n_all);
+  ck_assert_int_gt(counts.n_fewer, n_plans / 3);
+  ck_assert_int_gt(counts.n_expanded, n_plans / 20);
+  ck_assert_int_gt(counts.n_all, n_plans / 20);
+}
+END_TEST
+
+/* What makes ranks differ, a second step, an order of another kind: all micro-batches are run. */
+START_TEST(what_does_not_repeat_is_run_in_full) {
+  for (int i = 0; i < 4; i++) {
+    g_auto(Case) drawn = long_case(3);
+    Plan *plan = drawn.plan;
+    plan->jitter = i == 0 ? 0.01 : 0;
+    plan->steps = i == 1 ? 2 : 1;
+    plan->fold = i > 2;
+    if (i == 3) {
+      g_free(plan->schedule);
+      plan->schedule = g_strdup("gpipe");
+      plan->chunks = 1;
+    }
+    StepPrediction step;
+    g_autoptr(GError) error = NULL;
+    ck_assert_msg(predict_step(NULL, &drawn.model, drawn.cluster, plan, &step, &error), "%s",
+                  error ? error->message : "");
+    ck_assert_int_eq(step.n_run, plan->global_batch / (plan->micro_batch * plan->dp));
+  }
+}
+END_TEST
+
+START_TEST(errors_are_those_of_the_whole_prediction) {
+  g_auto(Case) drawn = long_case(3);
+  drawn.plan->gpus += 1;
+  g_autoptr(GError) expected = NULL, found = NULL;
+  StepPrediction step;
+  ck_assert_ptr_null(predict(&drawn.model, drawn.cluster, drawn.plan, &expected));
+  ck_assert(!predict_step(NULL, &drawn.model, drawn.cluster, drawn.plan, &step, &found));
+  ck_assert_str_eq(found->message, expected->message);
+  ck_assert_int_eq(found->code, expected->code);
+}
+END_TEST
+
+/* --- lists of more micro-batches --- */
+
+static Program *lower_of(const Case *drawn, gint64 n_micro_batches, Workload **workload) {
+  g_auto(PlanOrder) choice = {0};
+  g_autoptr(Plan) plan = plan_copy(drawn->plan);
+  g_autoptr(GError) error = NULL;
+  plan->global_batch = n_micro_batches * plan->micro_batch * plan->dp;
+  *workload = plan_order_workload(&choice, &drawn->model, drawn->cluster, plan, &error);
+  ck_assert_msg(*workload != NULL, "%s", error ? error->message : "");
+  g_autoptr(Order) order = plan_order_make(&choice, (*workload)->plan, &error);
+  const Lowering lowering = {.order = order, .workload = *workload, .n_steps = 1};
+  Program *program = lower(&lowering, NULL, NULL, &error);
+  ck_assert_msg(program != NULL, "%s", error ? error->message : "");
+  return program;
+}
+
+/* Op `i` of the shorter list, `over` groups on in the longer: what it names there is as far on, if it repeats or comes
+ * behind. */
+static gboolean is_op_of_longer(const Program *shorter, const Program *longer, const ProgramRepeats *repeats, int rank,
+                                gint32 i, int over) {
+  const RepeatedOps *own = &repeats->lists[rank];
+  const Op *a = &shorter->ranks[rank].ops[i], *b = &longer->ranks[rank].ops[i + over * own->n_ops];
+  if (a->kind != b->kind || a->stream != b->stream || a->action != b->action || a->stage != b->stage ||
+      a->peer != b->peer || a->unit != b->unit || (a->batch < 0) != (b->batch < 0))
+    return FALSE;
+  if (a->micro_batch >= 0 && b->micro_batch != a->micro_batch + over * repeats->n_micro_batches)
+    return FALSE;
+  const gboolean repeats_itself = i >= own->first && i < own->end + own->n_ops;
+  for (int k = 0; k < OP_MAX_AFTER; k++) {
+    const gboolean is_on = a->after[k] >= own->first || (a->after[k] >= 0 && repeats_itself);
+    if (b->after[k] != a->after[k] + (is_on ? over * own->n_ops : 0))
+      return FALSE;
+  }
+  return TRUE;
+}
+
+static void assert_lists_grow(const Case *drawn, int group, int n_groups) {
+  g_autofree char *text = case_text(drawn);
+  g_autoptr(Workload) few = NULL, many = NULL;
+  g_autoptr(Program) shorter = lower_of(drawn, (gint64)group * n_groups, &few);
+  g_autoptr(Program) longer = lower_of(drawn, (gint64)group * (n_groups + 2), &many);
+  g_autoptr(ProgramRepeats) repeats = program_repeats_new(shorter, group);
+  ck_assert_msg(repeats != NULL, "%s", text);
+  for (int rank = 0; rank < shorter->n_ranks; rank++) {
+    const RepeatedOps *own = &repeats->lists[rank];
+    const gint32 n_ops = shorter->ranks[rank].n_ops, end = own->end + own->n_ops;
+    ck_assert_int_eq(longer->ranks[rank].n_ops, n_ops + 2 * own->n_ops);
+    for (gint32 i = 0; i < end; i++)
+      if (!is_op_of_longer(shorter, longer, repeats, rank, i, 0))
+        ck_abort_msg("%s\nrank %d, op %d before the end of what repeats", text, rank, i);
+    for (gint32 i = own->first; i < n_ops; i++)
+      if (!is_op_of_longer(shorter, longer, repeats, rank, i, 2))
+        ck_abort_msg("%s\nrank %d, op %d two groups on", text, rank, i);
+  }
+}
+
+START_TEST(lists_of_more_micro_batches_have_what_repeats_once_more) {
+  for (guint seed = 0; seed < 150; seed++) {
+    g_auto(Case) drawn = long_case(seed);
+    const Plan *plan = drawn.plan;
+    if (plan->chunks > 1)
+      assert_lists_grow(&drawn, plan->pp, 5);
+    else
+      assert_lists_grow(&drawn, 1, 3 * plan->pp + 4);
+  }
+}
+END_TEST
+
+/* 1f1b of 2 stages, rank 0: F0, then F B in turn. A group has F, B, the send of one and the receive of the other. */
+START_TEST(a_group_of_1f1b_is_a_forward_and_a_backward) {
+  g_auto(Case) drawn = long_case(3);
+  Plan *plan = drawn.plan;
+  plan->tp = plan->dp = plan->cp = plan->chunks = 1;
+  plan->pp = plan->gpus = 2;
+  plan->zero = plan->zero_ranks = 0;
+  plan->overlap_p2p = 1;
+  plan->time = (FrameworkTime){0};
+  g_free(plan->schedule);
+  plan->schedule = g_strdup("1f1b");
+  g_autoptr(Workload) workload = NULL;
+  g_autoptr(Program) program = lower_of(&drawn, 8, &workload);
+  g_autoptr(ProgramRepeats) repeats = program_repeats_new(program, 1);
+  ck_assert_ptr_nonnull(repeats);
+  for (int rank = 0; rank < 2; rank++)
+    ck_assert_int_eq(repeats->lists[rank].n_ops, 4);
+  ck_assert_ptr_null(program_repeats_new(program, 7)); /* no two groups of seven in eight */
+}
+END_TEST
+
+int main(int argc, char **argv) {
+  if (argc > 1)
+    n_plans = atoi(argv[1]);
+  Suite *suite = suite_create("predict step");
+  TCase *tcase = tcase_create("repeats");
+  tcase_add_unchecked_fixture(tcase, set_up, tear_down);
+  tcase_set_timeout(tcase, 0);
+  tcase_add_test(tcase, steps_of_fewer_micro_batches_are_those_of_all);
+  tcase_add_test(tcase, what_does_not_repeat_is_run_in_full);
+  tcase_add_test(tcase, errors_are_those_of_the_whole_prediction);
+  tcase_add_test(tcase, lists_of_more_micro_batches_have_what_repeats_once_more);
+  tcase_add_test(tcase, a_group_of_1f1b_is_a_forward_and_a_backward);
+  suite_add_tcase(suite, tcase);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
