@@ -25,7 +25,7 @@ typedef struct {
 
 typedef struct {
   char *name, *source, *file; /* owned */
-  int architecture;    /* GpuArchitecture */
+  int architecture;           /* GpuArchitecture */
   int n_sms;
   double clock_Hz;              /* boost clock the peaks are stated at */
   double peak_flops[N_NUMBERS]; /* FLOP/s dense, at that clock; 0 = not supported */
@@ -39,7 +39,9 @@ typedef struct {
   double under_load; /* (0, 1]: share of that left in a training step, where kernels follow each other for seconds under
                         the power limit and beside collectives */
   double under_load_of[N_NUMBERS]; /* the same of one format, in its place; 0: under_load */
-  double k_ramp;     /* prologue + epilogue, as elements of k */
+  double k_ramp;                   /* prologue + epilogue, as elements of k */
+  double grouped_exposed;  /* [0, 1]: share of the traffic of an accumulated result that a group of products, one for
+                              each  expert, does not hide behind its arithmetic; a lone product hides all */
   double kernel_latency_s; /* least time of any kernel on the device */
 
   /* Memory-bound kernels: time = bytes / (hbm_Bps × efficiency) + kernel_latency_s. */
@@ -47,6 +49,7 @@ typedef struct {
 
   /* Fused attention: share of the element format's peak, over causal FLOPs. */
   double attention_forward, attention_backward;
+  double attention_wide; /* (0, 1]: share of these left where heads of Q and K are wider than V's */
 
   double host_launch_s; /* host time to issue one kernel from an eager framework */
 

@@ -27,6 +27,7 @@ static gint64 run_ns(const Timing *timing, const StageLayers *layers, Phase phas
                      .n_embedding = layers->has_embedding,
                      .n_head = layers->has_head,
                      .n_layers = layers->n_layers,
+                     .n_dense = layers->n_dense,
                      .piece = -1,
                      .first_item = -1,
                      .last_item = -1,
