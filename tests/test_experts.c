@@ -402,6 +402,28 @@ START_TEST(gradients_of_experts_are_summed_over_ranks_that_have_them) {
 }
 END_TEST
 
+/* What ZeRO-3 gathers is let go: at the end of a step nothing more is held than at its beginning. */
+START_TEST(gathered_experts_are_let_go) {
+  g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
+  const Model model = mixture();
+  for (int zero = 0; zero <= 3; zero++) {
+    g_autoptr(Plan) plan = plan_new();
+    plan->dp = 8, plan->ep = 2, plan->zero = zero, plan->global_batch = 16, plan->seq_len = 512;
+    g_autoptr(Prediction) prediction = predict(&model, cluster, plan, NULL);
+    ck_assert_ptr_nonnull(prediction);
+    const Program *program = prediction->program;
+    double held[N_MEMORY] = {0};
+    for (int i = 0; i < program->ranks[0].n_ops; i++) {
+      const Effect *effect = &g_array_index(program->effects, Effect, program->ranks[0].ops[i].effect);
+      for (int category = 0; category < N_MEMORY; category++)
+        held[category] += effect->hold[category] - effect->drop[category];
+    }
+    for (int category = 0; category < N_MEMORY; category++)
+      ck_assert_double_eq_tol(held[category], 0, 1);
+  }
+}
+END_TEST
+
 /* Both exchanges of a layer are waited for, and nothing hides them. */
 START_TEST(exchanges_are_exposed_and_slower_links_never_shorten_the_step) {
   const Model model = mixture();
@@ -461,6 +483,7 @@ int main(void) {
   tcase_add_test(tcase, programs_are_sound_and_survive_their_text);
   tcase_add_test(tcase, kept_programs_serve_plans_with_experts);
   tcase_add_test(tcase, gradients_of_experts_are_summed_over_ranks_that_have_them);
+  tcase_add_test(tcase, gathered_experts_are_let_go);
   tcase_add_test(tcase, exchanges_are_exposed_and_slower_links_never_shorten_the_step);
   tcase_add_test(tcase, all_schedules_run_experts);
   Suite *suite = suite_create("experts");

@@ -87,4 +87,5 @@ gint64 model_dense_layer_parameters(const Model *model); /* the same with an MLP
 gint64 model_embedding_parameters(const Model *model);   /* word table, and position table where learned */
 gint64 model_head_parameters(const Model *model);        /* final norm, and the head's matrix unless tied */
 gint64 model_parameters(const Model *model);             /* the whole model, a tied matrix once */
+gint64 model_expert_parameters(const Model *model);    /* of these, all experts', the shared ones left out */
 gint64 model_active_parameters(const Model *model); /* of these, what one token meets: of experts those it goes to */

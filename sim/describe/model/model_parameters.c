@@ -101,6 +101,11 @@ gint64 model_parameters(const Model *model) {
          model_head_parameters(model);
 }
 
+gint64 model_expert_parameters(const Model *model) {
+  const gint64 n_layers = model->n_layers - model_dense_layers(model, 0, model->n_layers);
+  return model_has_experts(model) ? n_layers * model->experts.n * mlp_parameters(model, model->experts.ffn_hidden) : 0;
+}
+
 gint64 model_active_parameters(const Model *model) {
   if (!model_has_experts(model))
     return model_parameters(model);

@@ -91,6 +91,16 @@ static GArray *cut_ops(const Program *program, const OpList *list, const Workloa
   return pieces;
 }
 
+/* `op` waits for the gather `last` (−1: none), and for the one before it where `last` is of experts alone. */
+static void await_gathers(const Program *program, const OpEditor *editor, Op *op, gint32 last) {
+  if (last < 0)
+    return;
+  const Op *gather = &g_array_index(editor->ops, Op, last);
+  if (g_array_index(program->transfers, Transfer, gather->work).of_experts)
+    op_add_after(op, last - 1);
+  op_add_after(op, last);
+}
+
 static void emit_piece(Program *program, OpEditor *editor, const Workload *workload, const Piecewise *piece,
                        gint32 gather) {
   if (piece->is_place) {
@@ -101,8 +111,7 @@ static void emit_piece(Program *program, OpEditor *editor, const Workload *workl
   op.unit = piece->part.first_layer;
   if (!piece->is_whole)
     op.work = part_work(program, workload, phase_of_action(op.action), &piece->part);
-  if (gather >= 0)
-    op_add_after(&op, gather);
+  await_gathers(program, editor, &op, gather);
   gint32 index = op_editor_add(editor, &op);
   if (piece->is_last)
     op_editor_set_moved(editor, piece->old_index, index);
@@ -169,7 +178,7 @@ static void unshard_rank_as_told(Program *program, OpList *list, const Workload 
     }
     Op op = op_editor_translate(&editor, i);
     if (op.kind == OP_COMPUTE && op.action != ACTION_W)
-      op_add_after(&op, gather_of[op.stage]);
+      await_gathers(program, &editor, &op, gather_of[op.stage]);
     gint32 index = op_editor_add(&editor, &op);
     op_editor_set_moved(&editor, i, index);
     if (op.kind == OP_COMPUTE)
