@@ -449,6 +449,84 @@ START_TEST(exchanges_are_exposed_and_slower_links_never_shorten_the_step) {
 }
 END_TEST
 
+/* A dualpipe or dualpipe-v of a random case. */
+static gboolean draw_pairs(Case *drawn, guint seed) {
+  Plan *plan = drawn->plan;
+  plan->pp = 4;
+  plan->chunks = 0;
+  plan->gpus = plan->tp * plan->pp * plan->dp * plan->cp;
+  plan->global_batch = plan->micro_batch * plan->dp * (16 + 2 * (seed % 3));
+  plan->zero_ranks = 0;
+  drawn->model.n_layers = 8;
+  g_free(plan->schedule);
+  plan->schedule = g_strdup(seed % 2 ? "dualpipe" : "dualpipe-v");
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Prediction) prediction = predict(&drawn->model, drawn->cluster, plan, &error);
+  return prediction != NULL;
+}
+
+/* Pairs are taken in turns under every ZeRO stage: the program is still proved, representatives still stand for all
+ * ranks, and exchanges run beside the other's kernels. */
+START_TEST(pairs_hide_each_other_s_exchanges) {
+  Cluster *clusters[N_CASE_CLUSTERS];
+  read_case_clusters(clusters);
+  double hidden_s = 0;
+  int n_cases = 0;
+  for (guint seed = 400; seed < 424; seed++) {
+    g_auto(Case) drawn = random_mixture_case(seed, clusters);
+    if (!draw_pairs(&drawn, seed))
+      continue;
+    g_autofree char *text = mixture_text(&drawn);
+    g_autoptr(Prediction) folded = predict_case(&drawn);
+    g_autoptr(GError) error = NULL;
+    ck_assert_msg(program_verify(folded->program, &error), "%s: %s", text, error != NULL ? error->message : "");
+    g_autoptr(Plan) unfolded = plan_copy(drawn.plan);
+    unfolded->fold = FALSE;
+    g_autoptr(Prediction) all = predict_on(&drawn, drawn.cluster, unfolded);
+    ck_assert_msg(folded->metrics->step_ns == all->metrics->step_ns, "%s", text);
+    hidden_s += folded->metrics->hidden_s[AXIS_EP];
+    n_cases++;
+  }
+  ck_assert_int_gt(n_cases, 10);
+  ck_assert_double_gt(hidden_s, 0);
+  free_case_clusters(clusters);
+}
+END_TEST
+
+/* A forward and a backward of one layer each, F: a1 x1 c1 and B: a2 x2 c2, where x are exchanges between kernels a and
+ * c: taken in turns they are a1 x1 a2 x2 c1 c2, and c2, behind which products are sent, is the last. */
+START_TEST(a_pair_takes_turns_at_exchanges) {
+  g_autoptr(Program) program = program_new(1, 2, 2);
+  program->expanded = TRUE;
+  const Work kernel = {.phase = PHASE_F, .piece = PIECE_LAYER, .stage = -1},
+             back = {.phase = PHASE_B, .piece = PIECE_LAYER, .stage = -1};
+  const Group group = {.name = "ep", .axes = AXIS_BIT(AXIS_EP), .pp_first = -1, .pp_last = -1, .charge = AXIS_EP};
+  Transfer exchange = {.source = -1, .target = -1, .collective = COLLECTIVE_ALL_TO_ALL, .bytes = 1};
+  exchange.group = program_group(program, &group);
+  const gint32 works[2] = {program_work(program, &kernel), program_work(program, &back)};
+  const gint32 transfer = program_transfer(program, &exchange);
+  Op *ops = g_new(Op, 6);
+  for (int i = 0; i < 6; i++) {
+    const gboolean is_exchange = i % 3 == 1, is_back = i >= 3;
+    ops[i] = op_new(is_exchange ? OP_COLLECTIVE : OP_COMPUTE, is_exchange ? STREAM_EP : STREAM_COMPUTE,
+                    is_back ? ACTION_B : ACTION_F, is_back, is_back);
+    ops[i].work = is_exchange ? transfer : works[is_back];
+    ops[i].overlapped = TRUE;
+    ops[i].tag = i; /* to know it by */
+    if (i % 3 > 0)
+      op_add_after(&ops[i], i - 1);
+  }
+  program->ranks[0].ops = ops;
+  program->ranks[0].n_ops = 6;
+  program_interleave(program);
+  const int order[] = {0, 1, 3, 4, 2, 5}, after[] = {-1, 0, -1, 2, 1, 3};
+  for (int i = 0; i < 6; i++) {
+    ck_assert_int_eq(program->ranks[0].ops[i].tag, order[i]);
+    ck_assert_int_eq(program->ranks[0].ops[i].after[0], after[i]);
+  }
+}
+END_TEST
+
 /* Every schedule runs layers with experts, those that do W apart too. */
 START_TEST(all_schedules_run_experts) {
   g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
@@ -485,6 +563,8 @@ int main(void) {
   tcase_add_test(tcase, gradients_of_experts_are_summed_over_ranks_that_have_them);
   tcase_add_test(tcase, gathered_experts_are_let_go);
   tcase_add_test(tcase, exchanges_are_exposed_and_slower_links_never_shorten_the_step);
+  tcase_add_test(tcase, pairs_hide_each_other_s_exchanges);
+  tcase_add_test(tcase, a_pair_takes_turns_at_exchanges);
   tcase_add_test(tcase, all_schedules_run_experts);
   Suite *suite = suite_create("experts");
   suite_add_tcase(suite, tcase);
