@@ -144,6 +144,27 @@ START_TEST(traffic_of_experts_has_its_closed_form) {
 }
 END_TEST
 
+/* Sent once for each of 2 groups in place of each of 4 experts: half the rows; in fp8 on the way out, which under
+ * --precision fp8 is 1 byte, and in bf16 back. A model without groups sends what it did. */
+START_TEST(a_framework_sends_fewer_and_narrower_rows) {
+  Model model = mixture();
+  for (int limited = 0; limited < 2; limited++) {
+    model.experts.groups_per_token = limited ? 2 : 0;
+    g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+    plan->dp = plan->ep = plan->gpus = 4;
+    plan->precision = PRECISION_FP8;
+    plan->time.expert_rows = ROWS_PER_GROUP;
+    plan->time.expert_format = EXPERT_FORMAT_LINEAR;
+    g_autoptr(Workload) workload = workload_new(&model, plan, NULL);
+    const double rows = (limited ? 2 : 4) * 2 * 512.0 * 1024;
+    ck_assert_double_eq(sent_of(&workload->work[PIECE_LAYER][PHASE_F], AXIS_EP), rows * (1 + 2));
+    ck_assert_double_eq(sent_of(&workload->work[PIECE_LAYER][PHASE_B], AXIS_EP), rows * (1 + 2));
+    ck_assert_double_eq(flops_of(&workload->work[PIECE_LAYER][PHASE_F], "expert_up"),
+                        2.0 * 4 * 2 * 512 * 1024 * 2 * 512);
+  }
+}
+END_TEST
+
 /* Rows cut by tp are gathered when they have come: the gather names the exchange, the experts name the gather. */
 START_TEST(rows_are_gathered_over_tp_behind_the_exchange) {
   const Model model = mixture();
@@ -553,6 +574,7 @@ int main(void) {
   tcase_add_test(tcase, model_flops_are_the_sum_of_the_lists);
   tcase_add_test(tcase, latent_attention_has_its_products);
   tcase_add_test(tcase, traffic_of_experts_has_its_closed_form);
+  tcase_add_test(tcase, a_framework_sends_fewer_and_narrower_rows);
   tcase_add_test(tcase, rows_are_gathered_over_tp_behind_the_exchange);
   tcase_add_test(tcase, experts_are_held_in_shares_of_their_own);
   tcase_add_test(tcase, activations_of_experts_are_their_tensors);

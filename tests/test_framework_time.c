@@ -28,6 +28,8 @@ START_TEST(keys_fill_the_struct) {
                   "overlap_p2p: chunks\n"
                   "tensor_parallel: fused\n"
                   "tensor_parallel_hidden: 0.5\n"
+                  "expert_rows: per_group\n"
+                  "expert_format: linear\n"
                   "rates:\n"
                   "  hopper: {products: 0.9, attention_forward: 0.3, attention_backward: 0.2}\n",
                   &time, NULL));
@@ -40,6 +42,8 @@ START_TEST(keys_fill_the_struct) {
   ck_assert_int_eq(time.sends, SENDS_SYNCHRONOUS);
   ck_assert_int_eq(time.overlap_p2p, P2P_CHUNKS);
   ck_assert_int_eq(time.tensor_parallel, TP_FUSED);
+  ck_assert_int_eq(time.expert_rows, ROWS_PER_GROUP);
+  ck_assert_int_eq(time.expert_format, EXPERT_FORMAT_LINEAR);
   ck_assert_double_eq(time.rates[ARCHITECTURE_HOPPER].attention_backward, 0.2);
   ck_assert_double_eq(time.rates[ARCHITECTURE_AMPERE].products, 0);
 }
@@ -100,7 +104,8 @@ END_TEST
 START_TEST(rates_are_of_the_gpu_generation) {
   FrameworkTime time = {0};
   time.rates[ARCHITECTURE_HOPPER] = (FrameworkRates){0.5, 0.3, 0};
-  Gpu gpu = {.architecture = ARCHITECTURE_HOPPER, .under_load = 0.8, .attention_forward = 0.6, .attention_backward = 0.4};
+  Gpu gpu = {
+      .architecture = ARCHITECTURE_HOPPER, .under_load = 0.8, .attention_forward = 0.6, .attention_backward = 0.4};
   gpu.under_load_of[NUMBER_FP8] = 0.6;
   Gpu reached = framework_gpu(&time, &gpu);
   ck_assert_double_eq_tol(reached.under_load, 0.4, 1e-15);
@@ -150,8 +155,8 @@ static int n_host_waits(const Program *program) {
   return n;
 }
 
-/* 1f1b over 2 stages, 4 micro-batches. Rank 0 exchanges ahead of F1 (sends F0) and of B0 … B3 (receives; all but the last
- * send as well); nothing comes or goes ahead of F0, F2 and F3. */
+/* 1f1b over 2 stages, 4 micro-batches. Rank 0 exchanges ahead of F1 (sends F0) and of B0 … B3 (receives; all but the
+ * last send as well); nothing comes or goes ahead of F0, F2 and F3. */
 START_TEST(synchronous_sends_have_the_host_wait_for_every_exchange) {
   g_autoptr(Model) model = model_read("gpt2", NULL);
   g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);

@@ -195,6 +195,19 @@ static char *render(const StepReport *report, gboolean colour) {
   return g_string_free(out, FALSE);
 }
 
+/* A config names heads that predict a token further; they are not modelled, and the report says so. */
+START_TEST(heads_that_are_left_out_are_named) {
+  const Plan plan = sample_plan();
+  StepReport report = sample_report(&plan);
+  g_autoptr(GString) without = g_string_new(NULL), with = g_string_new(NULL);
+  text_report_step(without, &report, FALSE);
+  report.n_next_layers = 1;
+  text_report_step(with, &report, FALSE);
+  ck_assert_ptr_null(strstr(without->str, "left out"));
+  ck_assert_ptr_nonnull(strstr(with->str, "1 head that predicts a token further (num_nextn_predict_layers)"));
+}
+END_TEST
+
 START_TEST(the_text_names_conventions_and_units) {
   Plan plan = sample_plan();
   StepReport report = sample_report(&plan);
@@ -431,6 +444,7 @@ int main(void) {
   tcase_add_test(tcase, what_is_not_a_number_is_null);
   tcase_add_test(tcase, a_schedule_has_the_documented_keys);
   tcase_add_test(tcase, a_memory_report_has_the_documented_keys);
+  tcase_add_test(tcase, heads_that_are_left_out_are_named);
   tcase_add_test(tcase, the_text_names_conventions_and_units);
   tcase_add_test(tcase, bars_are_in_proportion);
   tcase_add_test(tcase, colour_changes_nothing_but_colour);

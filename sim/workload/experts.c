@@ -34,11 +34,20 @@ static void permute(ItemList *list, const char *name) {
   item_list_memory(list, name, rows_bytes(list->cut, list->cut->split_tokens + list->cut->routed_tokens));
 }
 
-static void exchange(ItemList *list, const char *operand) {
+/* Rows that leave a rank for others, or come back: of each token one for each expert, or, where a framework spreads
+ * them at the other end, one for each group of experts that the model lets it go to. */
+static double sent_rows(const Cut *cut) {
+  const ModelExperts *experts = &cut->model->experts;
+  const gboolean per_group = cut->plan->time.expert_rows == ROWS_PER_GROUP && experts->groups_per_token > 0;
+  const gint64 n_rows = per_group ? MIN(experts->groups_per_token, experts->per_token) : experts->per_token;
+  return (double)cut->split_tokens * n_rows;
+}
+
+static void exchange(ItemList *list, const char *operand, double element_bytes) {
   const Cut *cut = list->cut;
+  const double bytes = element_bytes * sent_rows(cut) * cut->model->hidden;
   if (cut->plan->ep > 1)
-    item_list_wait(
-        list, item_list_collective(list, AXIS_EP, COLLECTIVE_ALL_TO_ALL, operand, rows_bytes(cut, cut->routed_tokens)));
+    item_list_wait(list, item_list_collective(list, AXIS_EP, COLLECTIVE_ALL_TO_ALL, operand, bytes));
 }
 
 static gboolean is_cut_by_tp(const Cut *cut) {
@@ -55,7 +64,8 @@ static void sort_rows(ItemList *list, const char *name) {
 /* From permuted rows of this rank's tokens to rows of its experts. */
 static void dispatch(ItemList *list, const char *permuted, const char *sorted) {
   const Cut *cut = list->cut;
-  exchange(list, permuted);
+  const gboolean is_linear = cut->plan->time.expert_format == EXPERT_FORMAT_LINEAR;
+  exchange(list, permuted, is_linear ? cut->linear_bytes : cut->element_bytes);
   if (is_cut_by_tp(cut))
     item_list_wait(
         list, item_list_collective(list, AXIS_TP, COLLECTIVE_ALL_GATHER, permuted, rows_bytes(cut, cut->expert_rows)));
@@ -69,7 +79,7 @@ static void combine(ItemList *list, const char *unsorted) {
   if (is_cut_by_tp(cut))
     item_list_wait(list, item_list_collective(list, AXIS_TP, COLLECTIVE_REDUCE_SCATTER, unsorted,
                                               rows_bytes(cut, cut->expert_rows)));
-  exchange(list, unsorted);
+  exchange(list, unsorted, cut->element_bytes);
 }
 
 /* Sums of `n` tensors of the residual stream. */

@@ -12,6 +12,7 @@ typedef struct {
   gint64 ffn_hidden;        /* of each */
   gint64 shared_ffn_hidden; /* of the MLP that every token goes through besides; 0: none */
   gboolean shared_gate;     /* whose output is weighted by a gate of its own (Qwen2) */
+  gint64 groups_per_token;  /* groups of experts that those of a token may be in; 0: not limited */
   gboolean biased_scores;   /* a bias for each expert balances the choice (arXiv 2412.19437 §2.1.2) */
   gint64 n_leading;         /* dense layers before the first with experts */
   gint64 every, phase;      /* behind those, layer l has experts where (l + phase) mod every = 0 */
@@ -87,5 +88,5 @@ gint64 model_dense_layer_parameters(const Model *model); /* the same with an MLP
 gint64 model_embedding_parameters(const Model *model);   /* word table, and position table where learned */
 gint64 model_head_parameters(const Model *model);        /* final norm, and the head's matrix unless tied */
 gint64 model_parameters(const Model *model);             /* the whole model, a tied matrix once */
-gint64 model_expert_parameters(const Model *model);    /* of these, all experts', the shared ones left out */
+gint64 model_expert_parameters(const Model *model);      /* of these, all experts', the shared ones left out */
 gint64 model_active_parameters(const Model *model); /* of these, what one token meets: of experts those it goes to */

@@ -106,6 +106,7 @@ gboolean model_read_deepseek(const JsonFile *json, Model *model, GError **error)
                           {"n_shared_experts", 1024, &n_shared, FALSE},
                           {"first_k_dense_replace", MOST_LAYERS, &experts->n_leading, FALSE},
                           {"moe_layer_freq", MOST_LAYERS, &experts->every, FALSE},
+                          {"topk_group", MOST_EXPERTS, &experts->groups_per_token, FALSE},
                           {"num_nextn_predict_layers", MOST_LAYERS, &model->n_next_layers, FALSE}};
   if (!read_latent(json, model, error) || !read_counts(json, counts, G_N_ELEMENTS(counts), error) ||
       !json_file_text(json, json->root, "topk_method", &scores, error))

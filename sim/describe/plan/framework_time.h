@@ -16,8 +16,11 @@
  *       tensor_parallel: alone      # the reduction of an input gradient runs beside the weight gradient (default:
  *                                   # beside), alone, or in pieces beside the product it belongs to (fused)
  *       tensor_parallel_hidden: 0.85  # fused: share of a collective that runs beside its product
- *       rates:                      # by GPU generation, what its libraries reach
- *         hopper: {products: 0.8, attention_forward: 0.35, attention_backward: 0.3}
+ *       expert_rows: per_group      # a token is sent once for each expert it goes to (default: per_expert), or once
+ * for # each group of experts that the model limits it to, and spread on the node there expert_format: linear       # a
+ * token goes to its experts in the format they multiply in; it comes back, as it # does by default both ways, in that
+ * of activations (element) rates:                      # by GPU generation, what its libraries reach hopper: {products:
+ * 0.8, attention_forward: 0.35, attention_backward: 0.3}
  *
  * products: a share of the GPU file's rate; attention: of the peak, in place of the GPU file's. */
 #pragma once
@@ -29,6 +32,9 @@
 typedef enum { SENDS_ON_STREAMS, SENDS_SYNCHRONOUS } FrameworkSends;
 typedef enum { P2P_OF_SCHEDULE, P2P_ALWAYS, P2P_CHUNKS } FrameworkP2P;
 typedef enum { TP_BESIDE, TP_ALONE, TP_FUSED } FrameworkTensorParallel;
+
+typedef enum { ROWS_PER_EXPERT, ROWS_PER_GROUP } FrameworkExpertRows;
+typedef enum { EXPERT_FORMAT_ELEMENT, EXPERT_FORMAT_LINEAR } FrameworkExpertFormat;
 
 typedef struct {
   double products;                              /* (0, 1]; 0: 1 */
@@ -47,6 +53,8 @@ typedef struct {
   int overlap_p2p;     /* FrameworkP2P */
   int tensor_parallel; /* FrameworkTensorParallel */
   double tensor_parallel_hidden;
+  int expert_rows;   /* FrameworkExpertRows */
+  int expert_format; /* FrameworkExpertFormat */
   FrameworkRates rates[N_ARCHITECTURES];
 } FrameworkTime;
 
