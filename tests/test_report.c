@@ -319,6 +319,26 @@ START_TEST(the_largest_part_comes_first) {
 }
 END_TEST
 
+START_TEST(exposed_exchange_with_experts_is_named_with_its_reach) {
+  /* experts cut by tp 4, over 4 ranks of dp: 16 ranks next to each other, on domains of 8 */
+  Plan plan = sample_plan();
+  plan.ep = 4;
+  StepReport report = sample_report(&plan);
+  report.breakdown_s[BREAKDOWN_EP] = 1.0;
+  report.domain_gpus = 8;
+  g_autofree char *text = advice_text(&report);
+  ck_assert_ptr_nonnull(strstr(text, "experts: 50.0 %"));
+  ck_assert_ptr_nonnull(strstr(text, "beyond the 8 GPUs"));
+  ck_assert_ptr_nonnull(strstr(text, "--schedule dualpipe"));
+  plan.expert_tp = 1; /* whole ones: 4 ranks */
+  plan.schedule = (char *)"dualpipe-v";
+  g_autofree char *inside = advice_text(&report);
+  ck_assert_ptr_nonnull(strstr(inside, "experts: 50.0 %"));
+  ck_assert_ptr_null(strstr(inside, "beyond"));
+  ck_assert_ptr_null(strstr(inside, "--schedule dualpipe"));
+}
+END_TEST
+
 START_TEST(exposed_exchange_of_keys_is_named_with_its_reach) {
   /* tp 4 × cp 4 = 16 ranks next to each other, on domains of 8 */
   Plan plan = sample_plan();
@@ -453,6 +473,7 @@ int main(void) {
   tcase_add_test(tcase, a_large_bubble_is_met_with_numbers);
   tcase_add_test(tcase, the_largest_part_comes_first);
   tcase_add_test(tcase, exposed_exchange_of_keys_is_named_with_its_reach);
+  tcase_add_test(tcase, exposed_exchange_with_experts_is_named_with_its_reach);
   tcase_add_test(tcase, memory_that_does_not_fit_comes_before_all);
   tcase_add_test(tcase, options_already_taken_are_not_advised);
   tcase_add_test(tcase, traffic_is_what_each_gpu_sends_per_step);
