@@ -269,6 +269,20 @@ START_TEST(experts_are_those_of_the_named_model_or_of_the_columns) {
 }
 END_TEST
 
+/* 64 GPUs, tp 2, pp 4: 8 of dp. Groups of 8 fit beside experts cut by tp, groups of 16 are made of whole ones. */
+START_TEST(experts_are_whole_where_no_other_way_fits) {
+  g_autoptr(MeasuredRows) rows =
+      rows_of("experts,experts_per_token,gpus,tp,pp,ep,sequence_parallel," CORE "32,2,64,2,4,8,on,4,1024,16,selene,1\n"
+              "32,2,64,2,4,16,on,4,1024,16,selene,1\n");
+  for (guint i = 0; i < 2; i++) {
+    const MeasuredRow *row = nth_row(rows, i);
+    ck_assert_int_eq(plan_expert_tp(row->plan), i == 0 ? 2 : 1);
+    g_autoptr(Plan) plan = plan_copy(row->plan);
+    ck_assert(plan_complete(plan, row->model, NULL, NULL));
+  }
+}
+END_TEST
+
 START_TEST(only_what_was_run_tells_runs_apart) {
   g_autoptr(MeasuredRows) rows =
       rows_of("notes,tp," CORE "a,1,2,64,4,selene,1\nb,1,2,64,4,selene,2\na,2,2,64,4,selene,1\n"
@@ -324,6 +338,7 @@ int main(void) {
   tcase_add_test(cases, broken_bytes_never_crash);
   tcase_add_test(cases, what_is_not_modelled_is_kept_with_its_reason);
   tcase_add_test(cases, experts_are_those_of_the_named_model_or_of_the_columns);
+  tcase_add_test(cases, experts_are_whole_where_no_other_way_fits);
   tcase_add_test(cases, only_what_was_run_tells_runs_apart);
   tcase_add_test(cases, written_cells_are_read_back);
   Suite *suite = suite_create("measured_rows");

@@ -240,8 +240,9 @@ static gboolean check_expert_ranks(Plan *plan, GError **error) {
   g_autofree char *shards = plan->zero_ranks < plan_data_ranks(plan)
                                 ? g_strdup_printf("the %d ranks of a set of ZeRO shards", plan->zero_ranks)
                                 : g_strdup_printf("dp %d", plan->dp);
-  return fail_impossible(error, "ep %d does not fit into %scp %d × %s: its groups are made of neighbours there",
-                         plan->ep, tp, plan->cp, shards);
+  const char *hint = !takes_tp && plan->tp > 1 ? " (--expert-tp 1 leaves experts whole and takes tp's ranks too)" : "";
+  return fail_impossible(error, "ep %d does not fit into %scp %d × %s: its groups are made of neighbours there%s",
+                         plan->ep, tp, plan->cp, shards, hint);
 }
 
 /* What of a model with experts is cut by whom. */

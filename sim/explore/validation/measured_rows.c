@@ -274,6 +274,8 @@ static Plan *make_plan(const MeasuredRow *row, const Cells *cells, const Framewo
   plan->cp = (int)or_else(cells->cp, plan->cp);
   plan->ep = (int)or_else(cells->ep, plan->ep);
   plan->dp = (int)or_else(cells->dp, plan->dp);
+  if ((double)plan->ep * plan->tp * plan->pp > plan->gpus && plan->tp > 1 && plan->gpus > 0)
+    plan->expert_tp = 1; /* no table has a column for it, and experts cut by tp would need more GPUs */
   plan->chunks = (int)or_else(cells->chunks, plan->chunks);
   plan->zero = (int)or_else(cells->zero, plan->zero);
   plan->zero_ranks = (int)or_else(cells->zero_ranks, plan->zero_ranks);
@@ -281,7 +283,8 @@ static Plan *make_plan(const MeasuredRow *row, const Cells *cells, const Framewo
   plan->global_batch = or_else(cells->global_batch, plan->global_batch);
   plan->seq_len = or_else(cells->seq_len, plan->seq_len);
   plan->recompute = or_else(cells->recompute, plan->recompute);
-  plan->sequence_parallel = or_else(cells->sequence_parallel, plan->sequence_parallel);
+  /* with experts, tp is run with it alone */
+  plan->sequence_parallel = or_else(cells->sequence_parallel, model_has_experts(row->model) && plan->tp > 1);
   plan->precision = or_else(cells->precision, plan->precision);
   plan->attention = or_else(cells->attention, plan->attention);
   plan->overlap_grad = or_else(cells->overlap_grad, plan->overlap_grad);
