@@ -28,6 +28,7 @@ START_TEST(keys_fill_the_struct) {
                   "overlap_p2p: chunks\n"
                   "tensor_parallel: fused\n"
                   "tensor_parallel_hidden: 0.5\n"
+                  "expert_overlap: rounds\n"
                   "expert_rows: per_group\n"
                   "expert_format: linear\n"
                   "rates:\n"
@@ -42,6 +43,7 @@ START_TEST(keys_fill_the_struct) {
   ck_assert_int_eq(time.sends, SENDS_SYNCHRONOUS);
   ck_assert_int_eq(time.overlap_p2p, P2P_CHUNKS);
   ck_assert_int_eq(time.tensor_parallel, TP_FUSED);
+  ck_assert_int_eq(time.expert_overlap, EXPERT_OVERLAP_ROUNDS);
   ck_assert_int_eq(time.expert_rows, ROWS_PER_GROUP);
   ck_assert_int_eq(time.expert_format, EXPERT_FORMAT_LINEAR);
   ck_assert_double_eq(time.rates[ARCHITECTURE_HOPPER].attention_backward, 0.2);

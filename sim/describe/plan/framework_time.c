@@ -11,6 +11,7 @@ typedef struct {
 static const char *const kernel_names[] = {"fused", "plain", NULL};
 static const char *const sends_names[] = {"streams", "synchronous", NULL};
 static const char *const p2p_names[] = {"schedule", "always", "chunks", NULL};
+static const char *const overlap_names[] = {"schedule", "rounds", NULL};
 static const char *const rows_names[] = {"per_expert", "per_group", NULL};
 static const char *const format_names[] = {"element", "linear", NULL};
 static const char *const tp_names[] = {"beside", "alone", "fused", NULL};
@@ -26,6 +27,7 @@ static const YamlField time_fields[] = {
     {"overlap_p2p", FIELD_CHOICE, FALSE, IN_TIME(overlap_p2p), .names = p2p_names},
     {"tensor_parallel", FIELD_CHOICE, FALSE, IN_TIME(tensor_parallel), .names = tp_names},
     {"tensor_parallel_hidden", FIELD_NUMBER, FALSE, IN_TIME(tensor_parallel_hidden), 0, 1},
+    {"expert_overlap", FIELD_CHOICE, FALSE, IN_TIME(expert_overlap), .names = overlap_names},
     {"expert_rows", FIELD_CHOICE, FALSE, IN_TIME(expert_rows), .names = rows_names},
     {"expert_format", FIELD_CHOICE, FALSE, IN_TIME(expert_format), .names = format_names},
     {"rates", FIELD_NODE, FALSE, offsetof(Draft, rates)},

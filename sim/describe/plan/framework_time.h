@@ -16,6 +16,8 @@
  *       tensor_parallel: alone      # the reduction of an input gradient runs beside the weight gradient (default:
  *                                   # beside), alone, or in pieces beside the product it belongs to (fused)
  *       tensor_parallel_hidden: 0.85  # fused: share of a collective that runs beside its product
+ *       expert_overlap: rounds      # where a stage has several chunks, a forward and the backward behind it take turns
+ *                                   # at their exchanges with experts (default: where the schedule pairs them)
  *       expert_rows: per_group      # a token is sent once for each expert it goes to (default: per_expert), or once
  * for # each group of experts that the model limits it to, and spread on the node there expert_format: linear       # a
  * token goes to its experts in the format they multiply in; it comes back, as it # does by default both ways, in that
@@ -33,6 +35,7 @@ typedef enum { SENDS_ON_STREAMS, SENDS_SYNCHRONOUS } FrameworkSends;
 typedef enum { P2P_OF_SCHEDULE, P2P_ALWAYS, P2P_CHUNKS } FrameworkP2P;
 typedef enum { TP_BESIDE, TP_ALONE, TP_FUSED } FrameworkTensorParallel;
 
+typedef enum { EXPERT_OVERLAP_OF_SCHEDULE, EXPERT_OVERLAP_ROUNDS } FrameworkExpertOverlap;
 typedef enum { ROWS_PER_EXPERT, ROWS_PER_GROUP } FrameworkExpertRows;
 typedef enum { EXPERT_FORMAT_ELEMENT, EXPERT_FORMAT_LINEAR } FrameworkExpertFormat;
 
@@ -53,8 +56,9 @@ typedef struct {
   int overlap_p2p;     /* FrameworkP2P */
   int tensor_parallel; /* FrameworkTensorParallel */
   double tensor_parallel_hidden;
-  int expert_rows;   /* FrameworkExpertRows */
-  int expert_format; /* FrameworkExpertFormat */
+  int expert_overlap; /* FrameworkExpertOverlap */
+  int expert_rows;    /* FrameworkExpertRows */
+  int expert_format;  /* FrameworkExpertFormat */
   FrameworkRates rates[N_ARCHITECTURES];
 } FrameworkTime;
 

@@ -121,6 +121,8 @@ static void add_experts(const LaunchCase *c, GString *out) {
   add_expert_layers(c, out);
   add(out, "--moe-grouped-gemm --moe-permute-fusion --moe-token-dispatcher-type alltoall");
   add(out, "--expert-model-parallel-size %d --expert-tensor-parallel-size %d", c->plan->ep, plan_expert_tp(c->plan));
+  add_flag(out, c->plan->ep > 1 && c->plan->chunks > 1 && c->plan->time.expert_overlap == EXPERT_OVERLAP_ROUNDS,
+           "--overlap-moe-expert-parallel-comm");
   if (c->model->n_next_layers > 0)
     launch_notice(c, "predicted without the head of model %s that predicts a token further (--mtp-num-layers)",
                   c->model->name);

@@ -1,4 +1,5 @@
-/* interleave: of a forward and a backward that run as one (OVERLAP_F_B), each fills the other's waits for experts.
+/* interleave: of a forward and a backward that run as one (OVERLAP_F_B), or that a framework runs so, each fills the
+ * other's waits for experts.
  *
  *     before   compute | F: attention |      | experts |      | B: experts |      | attention |
  *              ep                     | send |         | back |            | send |
@@ -9,7 +10,8 @@
  * (DeepSeek-V3, arXiv 2412.19437 §3.2.1; Megatron-LM's --overlap-moe-expert-parallel-comm.) Both lists keep their own
  * order. Ops are taken from one until the next has to wait for an exchange between experts, then from the other. What a
  * list waits for of the other's is left out: they are of other micro-batches, and had only stood one after the other.
- * The backward's last op stays the last of all, as what both make is sent behind it. */
+ * The backward's last op stays the last of all, as what both make may be sent behind it; what comes from other ranks
+ * between the two is received before them. */
 #include "lowering.h"
 
 #include <string.h>
@@ -24,8 +26,9 @@ typedef enum { THREAD_F, THREAD_B, N_THREADS } ThreadOf;
 
 typedef struct {
   const OpList *list;
-  GArray *ops;   /* of Op: the new list; owned */
-  gint32 *moved; /* [old ops] new index; owned */
+  gboolean all_rounds; /* not those alone that are marked */
+  GArray *ops;         /* of Op: the new list; owned */
+  gint32 *moved;       /* [old ops] new index; owned */
   Thread threads[N_THREADS];
   gint32 first, middle, end; /* of the pair: the forward's ops, the backward's from `middle` on */
 } Interleaver;
@@ -55,14 +58,22 @@ static gint32 last_of_action(const OpList *list, gint32 i) {
   return end;
 }
 
+/* A forward and the backward behind it may run as one. */
+static gboolean is_pair(const Interleaver *run, const Op *first, const Op *second) {
+  if (first->action != ACTION_F || second->action != ACTION_B || first->step != second->step)
+    return FALSE;
+  const gboolean is_own = first->stage == second->stage && first->micro_batch == second->micro_batch;
+  return (first->overlapped && second->overlapped) || (run->all_rounds && !is_own);
+}
+
 /* Whether a pair begins at `i`; sets its parts. */
 static gboolean find_pair(Interleaver *run, gint32 i) {
   const OpList *list = run->list;
   const Op *first = &list->ops[i];
-  if (!is_kernel(first) || first->action != ACTION_F || !first->overlapped)
+  if (!is_kernel(first) || first->action != ACTION_F)
     return FALSE;
   const gint32 middle = end_of_action(list, i, first);
-  if (middle == list->n_ops || list->ops[middle].action != ACTION_B || !list->ops[middle].overlapped)
+  if (middle == list->n_ops || !is_pair(run, first, &list->ops[middle]))
     return FALSE;
   run->first = i;
   run->middle = middle;
@@ -103,6 +114,7 @@ static void take(Interleaver *run, gint32 index) {
   for (int i = 0; i < OP_MAX_AFTER && old->after[i] >= 0; i++)
     if (!is_left_out(run, index, old->after[i]))
       op_add_after(&op, run->moved[old->after[i]]);
+  op.overlapped = op.overlapped || (is_kernel(&op) && is_in_pair(run, index));
   run->moved[index] = (gint32)run->ops->len;
   g_array_append_val(run->ops, op);
 }
@@ -125,8 +137,23 @@ static gboolean can_go_on(const Interleaver *run, ThreadOf of) {
          (of == THREAD_F || thread->next + 1 < thread->end || forward->next == forward->end);
 }
 
+static void skip_taken(const Interleaver *run, Thread *thread) {
+  while (thread->next < thread->end && run->moved[thread->next] >= 0)
+    thread->next++;
+}
+
+/* Receives wait for nothing here. */
+static void take_receives(Interleaver *run) {
+  for (gint32 i = run->first; i < run->end; i++)
+    if (run->list->ops[i].kind == OP_RECV && run->list->ops[i].after[0] < 0)
+      take(run, i);
+  for (int of = 0; of < N_THREADS; of++)
+    skip_taken(run, &run->threads[of]);
+}
+
 static void interleave_pair(Interleaver *run) {
   ThreadOf of = THREAD_F;
+  take_receives(run);
   while (can_go_on(run, THREAD_F) || can_go_on(run, THREAD_B)) {
     const ThreadOf other = of == THREAD_F ? THREAD_B : THREAD_F;
     Thread *thread = &run->threads[of];
@@ -139,12 +166,17 @@ static void interleave_pair(Interleaver *run) {
     }
     if (is_kernel(&run->list->ops[thread->next]))
       thread->has_yielded = FALSE;
-    take(run, thread->next++);
+    take(run, thread->next);
+    skip_taken(run, thread);
   }
 }
 
-static void interleave_rank(OpList *list) {
+static void interleave_rank(OpList *list, gboolean all_rounds) {
   Interleaver run = {.list = list,
+                     .all_rounds = all_rounds,
+                     .first = -1,
+                     .middle = -1,
+                     .end = -1,
                      .ops = g_array_sized_new(FALSE, FALSE, sizeof(Op), (guint)list->n_ops),
                      .moved = g_new(gint32, list->n_ops + 1)};
   memset(run.moved, 0xff, sizeof(gint32) * (gsize)(list->n_ops + 1));
@@ -163,8 +195,8 @@ static void interleave_rank(OpList *list) {
   list->ops = (Op *)(void *)g_array_free(run.ops, FALSE);
 }
 
-void program_interleave(Program *program) {
+void program_interleave(Program *program, gboolean all_rounds) {
   g_assert(program->expanded && program->shared == NULL);
   for (int rank = 0; rank < program->n_ranks; rank++)
-    interleave_rank(&program->ranks[rank]);
+    interleave_rank(&program->ranks[rank], all_rounds);
 }

@@ -343,7 +343,8 @@ Program *program_expand(const Program *program, const Workload *workload) {
   for (int piece = 0; piece < N_PIECES; piece++)
     for (int phase = 0; phase < PHASE_OPTIMIZER; phase++)
       g_free(expander.lists[piece][phase].segments);
-  if (workload->plan->ep > 1)
-    program_interleave(target);
+  const Plan *plan = workload->plan;
+  if (plan->ep > 1)
+    program_interleave(target, plan->chunks > 1 && plan->time.expert_overlap == EXPERT_OVERLAP_ROUNDS);
   return target;
 }

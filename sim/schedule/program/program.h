@@ -52,8 +52,9 @@ typedef struct {
   guint8 kind;        /* OpKind */
   guint8 stream;      /* Stream */
   guint8 action;      /* ActionKind: what this op is for */
-  guint8 overlapped;  /* of an F and the B after it that run as one (OVERLAP_F_B): both wait for both inputs, and what
-                         both make is there when the B has ended. Left to themselves they run one after the other */
+  guint8 overlapped;  /* of an F and the B after it that run as one (OVERLAP_F_B; expanded: that take turns): both wait
+                         for both inputs, and what  both make is there when the B has ended. Left to themselves they run
+                         one after the other */
   gint32 stage;       /* virtual stage; −1 none */
   gint32 micro_batch; /* −1 none */
   gint32 step;        /* 0-based */
