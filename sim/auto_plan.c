@@ -58,10 +58,9 @@ static double *caps_of(const Workload *workload, const Cluster *cluster) {
   for (int rank = 0; rank < placement->n_ranks; rank++)
     caps[rank] =
         most - workload->framework_bytes - BOUNDARY_TENSORS * workload->boundary_bytes - zero_buffers(workload);
-  const int shards = plan->zero > 0 ? workload->layout.n_shards : 1;
   for (int stage = 0; stage < workload->n_stages; stage++) {
     const int rank = placement->stage_rank[stage];
-    StateBytes state = state_memory(&plan->recipe, (double)workload->stages[stage].parameters, plan->zero, shards);
+    StateBytes state = workload_stage_state(workload, stage, plan->zero);
     caps[rank] -= state.weights_bytes + state.gradients_bytes + state.optimizer_bytes;
     transients[rank] = MAX(transients[rank], stage_memory(workload, stage).transient_bytes);
   }

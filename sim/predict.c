@@ -5,6 +5,7 @@
 #include "auto_plan.h"
 #include "error.h"
 #include "link_health.h"
+#include "lowering.h"
 #include "mixed_gpus.h"
 #include "passes.h"
 #include "plan_order.h"
@@ -27,7 +28,8 @@ gboolean predict_may_expand(const Workload *workload) {
 }
 
 gboolean predict_is_apart(const Workload *workload, const Cluster *cluster) {
-  return !workload->plan->fold || transfer_tax_is_stated(cluster) || workload->plan->cp > 1;
+  const Plan *plan = workload->plan;
+  return !plan->fold || transfer_tax_is_stated(cluster) || plan->cp > 1 || plan->ep > 1;
 }
 
 static gboolean tp_contends(const Program *program, const Workload *workload, const Cluster *cluster) {
@@ -107,10 +109,10 @@ static Program *lower_plan(PredictScratch *scratch, const Workload *workload, Pl
 
 /* FLOPs of the kernels a work names; −1 when this workload has no such kernels. */
 static double named_flops(const Work *work, const Workload *workload) {
-  if (work->piece < 0)
-    return work->n_embedding * workload->work[PIECE_EMBEDDING][work->phase].flops +
-           work->n_layers * workload->work[PIECE_LAYER][work->phase].flops +
-           work->n_head * workload->work[PIECE_HEAD][work->phase].flops;
+  if (work->piece < 0) {
+    const Part part = part_of_work(work, 0);
+    return part_flops(workload, (Phase)work->phase, &part);
+  }
   const WorkList *list = &workload->work[work->piece][work->phase];
   if (work->last_item >= list->n_items)
     return -1;

@@ -13,9 +13,10 @@
 #include "timing_model.h"
 #include "transfer_tax.h"
 
-/* Micro-batches that repeat; 0: not in this plan. Groups of interleaved are of equal size where it divides m. */
+/* Micro-batches that repeat; 0: not in this plan. Groups of interleaved are of equal size where it divides m. Forwards
+ * and backwards that take turns at their exchanges with experts stand in other lists. */
 static gint64 group_of(const PlanOrder *choice, const Plan *plan) {
-  if (choice->info == NULL || plan->steps > 1)
+  if (choice->info == NULL || plan->steps > 1 || plan->ep > 1)
     return 0;
   const gboolean is_1f1b = g_str_equal(choice->info->name, "1f1b");
   if (!is_1f1b && !g_str_equal(choice->info->name, "interleaved"))

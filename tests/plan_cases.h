@@ -121,6 +121,21 @@ static inline gboolean add_cp(Case *drawn) {
   return TRUE;
 }
 
+/* 8 experts in every layer, over 2 ranks of dp; FALSE, and the plan as it was, where that cannot be. */
+static inline gboolean add_experts(Case *drawn) {
+  Model model = drawn->model;
+  model.experts = (ModelExperts){.n = 8, .per_token = 2, .ffn_hidden = 512, .every = 1};
+  g_autoptr(Plan) with_ep = plan_copy(drawn->plan);
+  with_ep->ep = 2;
+  with_ep->sequence_parallel = with_ep->tp > 1;
+  if (model.parallel_block || !plan_complete(with_ep, &model, drawn->cluster, NULL))
+    return FALSE;
+  drawn->model = model;
+  plan_free(drawn->plan);
+  drawn->plan = g_steal_pointer(&with_ep);
+  return TRUE;
+}
+
 static inline void case_clear(Case *drawn) {
   plan_free(drawn->plan);
 }

@@ -21,6 +21,8 @@ START_TEST(nothing_taken_away_changes_nothing_and_anything_never_lengthens) {
     g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
     if (seed % 3 == 0)
       add_cp(&drawn);
+    else if (seed % 3 == 1)
+      add_experts(&drawn);
     drawn.plan->fold = seed % 4 != 0;       /* expanded programs too */
     drawn.plan->contention = seed % 2 == 0; /* with it, who meets whom changes with times, and shares with that */
     g_autoptr(Prediction) prediction = predict_case(&drawn);
@@ -58,7 +60,8 @@ START_TEST(with_all_costs_away_flops_over_peak_are_left) {
   g_autoptr(Metrics) least = what_if_run(prediction, (1u << N_WHAT_IFS) - 1);
   double flops = 0;
   const Workload *workload = prediction->workload;
-  const int counts[N_PIECES] = {1, (int)workload->model->n_layers, 1};
+  const int counts[N_PIECES] = {
+      [PIECE_EMBEDDING] = 1, [PIECE_LAYER] = (int)workload->model->n_layers, [PIECE_HEAD] = 1};
   for (int piece = 0; piece < N_PIECES; piece++)
     flops += counts[piece] * (workload->work[piece][PHASE_F].flops + workload->work[piece][PHASE_B].flops);
   double expected_ns = 1e9 * 4 * flops / prediction->cluster->gpu.peak_flops[NUMBER_BF16];

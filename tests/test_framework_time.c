@@ -33,6 +33,9 @@ START_TEST(keys_fill_the_struct) {
                   "gradients: whole\n"
                   "gradient_sum_bytes: 4\n"
                   "norm_rate: 0.75\n"
+                  "expert_overlap: rounds\n"
+                  "expert_rows: per_group\n"
+                  "expert_format: linear\n"
                   "rates:\n"
                   "  hopper: {products: 0.9, attention_forward: 0.3, attention_backward: 0.2}\n",
                   &time, NULL));
@@ -47,6 +50,9 @@ START_TEST(keys_fill_the_struct) {
   ck_assert_int_eq(time.tensor_parallel, TP_FUSED);
   ck_assert(time.data_parallel == DP_ALONE && time.gradients == GRADIENTS_WHOLE);
   ck_assert(time.gradient_sum_bytes == 4 && time.norm_rate == 0.75);
+  ck_assert_int_eq(time.expert_overlap, EXPERT_OVERLAP_ROUNDS);
+  ck_assert_int_eq(time.expert_rows, ROWS_PER_GROUP);
+  ck_assert_int_eq(time.expert_format, EXPERT_FORMAT_LINEAR);
   ck_assert_double_eq(time.rates[ARCHITECTURE_HOPPER].attention_backward, 0.2);
   ck_assert_double_eq(time.rates[ARCHITECTURE_AMPERE].products, 0);
 }

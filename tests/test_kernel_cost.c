@@ -110,6 +110,32 @@ START_TEST(a_product_is_never_faster_than_its_traffic) {
 }
 END_TEST
 
+/* 4 experts of 32 × 32, k 100,000: 16 tiles are 4 waves of 51.2 us; their gradients, read and written, are 80 MB, of
+ * which half is exposed: 80 us of HBM at 0.5 TB/s. Where the traffic of all, 150 MB, takes longer than both, that
+ * counts. A lone product hides its result, and so do products that accumulate nothing. */
+START_TEST(a_group_that_accumulates_shows_part_of_its_results_traffic) {
+  Gpu gpu = toy_gpu();
+  gpu.grouped_exposed = 0.5;
+  WorkItem item = {.kind = ITEM_MATMUL,
+                   .number = NUMBER_BF16,
+                   .accumulate = TRUE,
+                   .batch = 4,
+                   .m = 32,
+                   .n = 32,
+                   .k = 100000,
+                   .bytes = 100e6,
+                   .result_bytes = 80e6};
+  const double arithmetic_s = 4 * 2.0 * 32 * 32 * 1e5 / (4 * sm_flops);
+  assert_close(kernel_cost_model_s(&gpu, &item), arithmetic_s + 0.5 * 80e6 / hbm_Bps + latency_s);
+  item.bytes = 150e6;
+  assert_close(kernel_cost_model_s(&gpu, &item), 150e6 / hbm_Bps + latency_s);
+  item.bytes = 100e6, item.accumulate = FALSE;
+  assert_close(kernel_cost_model_s(&gpu, &item), arithmetic_s + latency_s);
+  item.accumulate = TRUE, item.batch = 1;
+  assert_close(kernel_cost_model_s(&gpu, &item), 100e6 / hbm_Bps + latency_s); /* more than 51.2 us */
+}
+END_TEST
+
 START_TEST(each_format_has_its_own_rate) {
   Gpu gpu = toy_gpu();
   gpu.sustained[NUMBER_FP8] = 0.25;
@@ -138,6 +164,17 @@ START_TEST(attention_runs_at_its_own_rates) {
   assert_close(kernel_cost_s(&gpu, &item, NULL), 1e9 / 3.2e12 + latency_s);
   item.backward = TRUE;
   assert_close(kernel_cost_s(&gpu, &item, NULL), 1e9 / 1.6e12 + latency_s);
+}
+END_TEST
+
+/* Heads of Q and K wider than V's at 0.8 of the rate; the same heads at all of it. */
+START_TEST(wide_keys_slow_attention_down) {
+  Gpu gpu = toy_gpu();
+  gpu.attention_wide = 0.8;
+  WorkItem item = {.kind = ITEM_ATTENTION, .number = NUMBER_BF16, .batch = 4, .m = 128, .k = 96, .flops = 1e12};
+  const double plain_s = kernel_cost_model_s(&gpu, &item) - latency_s;
+  item.wide_keys = TRUE;
+  assert_close(kernel_cost_model_s(&gpu, &item) - latency_s, plain_s / 0.8);
 }
 END_TEST
 
@@ -212,6 +249,8 @@ int main(void) {
   tcase_add_test(cases, a_full_gpu_is_not_split);
   tcase_add_test(cases, a_short_k_is_not_split);
   tcase_add_test(cases, a_product_is_never_faster_than_its_traffic);
+  tcase_add_test(cases, a_group_that_accumulates_shows_part_of_its_results_traffic);
+  tcase_add_test(cases, wide_keys_slow_attention_down);
   tcase_add_test(cases, each_format_has_its_own_rate);
   tcase_add_test(cases, a_memory_kernel_takes_bytes_over_hbm);
   tcase_add_test(cases, attention_runs_at_its_own_rates);

@@ -51,6 +51,8 @@ static void visit_launches(LaunchFramework framework, void (*visit)(const Worklo
     g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
     if (seed % 4 == 0)
       add_cp(&drawn);
+    else if (seed % 4 == 1)
+      add_experts(&drawn);
     g_autoptr(Workload) workload = planned(&drawn.model, drawn.cluster, drawn.plan);
     g_autoptr(GError) error = NULL;
     g_autoptr(Launch) launch = launch_new(framework, workload, drawn.cluster->gpus_per_node, &error);
@@ -175,6 +177,39 @@ START_TEST(megatron_is_told_what_the_plan_says) {
 END_TEST
 
 /* 8 layers over 3 ranks × 2 chunks: neither 8 nor 8 + 2 divides by 6. */
+/* DeepSeek-V3 in part: 3 of 61 layers are dense; heads of 128 + 64 and 128. */
+START_TEST(megatron_is_told_of_experts_and_latent_attention) {
+  g_autoptr(Model) model = read_model("deepseek-v3");
+  g_autoptr(Plan) plan = plan_new();
+  plan->gpus = 64, plan->ep = 32, plan->zero = 1, plan->pp = 2, plan->global_batch = 64;
+  g_autoptr(Workload) workload = planned(model, clusters[1], plan);
+  g_autoptr(Launch) launch = launch_of(LAUNCH_MEGATRON, workload);
+  g_auto(GStrv) words = megatron_words(launch->text);
+  const struct {
+    const char *name, *value;
+  } told[] = {{"--num-experts", "256"},
+              {"--moe-router-topk", "8"},
+              {"--moe-ffn-hidden-size", "2048"},
+              {"--moe-shared-expert-intermediate-size", "2048"},
+              {"--moe-layer-freq", "([0]*3+[1]*58)"},
+              {"--expert-model-parallel-size", "32"},
+              {"--expert-tensor-parallel-size", "1"},
+              {"--q-lora-rank", "1536"},
+              {"--kv-lora-rank", "512"},
+              {"--qk-head-dim", "128"},
+              {"--qk-pos-emb-head-dim", "64"},
+              {"--v-head-dim", "128"}};
+  for (gsize i = 0; i < G_N_ELEMENTS(told); i++)
+    ck_assert_pstr_eq(value_of(words, told[i].name), told[i].value);
+  check_megatron(workload, launch);
+  ck_assert_uint_eq(launch->notices->len, 1); /* its head that predicts a token further is not in the plan */
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Launch) deepspeed = launch_new(LAUNCH_DEEPSPEED, workload, 8, &error);
+  ck_assert_ptr_null(deepspeed);
+  ck_assert_ptr_nonnull(strstr(error->message, "says nothing of experts"));
+}
+END_TEST
+
 START_TEST(megatron_gets_a_layout_where_no_even_cut_is_the_plan_s) {
   g_autoptr(Plan) plan = plan_new();
   plan->pp = 3;
@@ -373,6 +408,7 @@ int main(void) {
   tcase_add_checked_fixture(tcase, set_up, tear_down);
   tcase_add_test(tcase, megatron_knows_every_argument_it_is_given);
   tcase_add_test(tcase, megatron_is_told_what_the_plan_says);
+  tcase_add_test(tcase, megatron_is_told_of_experts_and_latent_attention);
   tcase_add_test(tcase, megatron_gets_a_layout_where_no_even_cut_is_the_plan_s);
   tcase_add_test(tcase, deepspeed_knows_every_key_and_batches_multiply);
   tcase_add_test(tcase, torchtitan_knows_every_key_and_degrees_multiply);

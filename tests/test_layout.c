@@ -2,15 +2,17 @@
 #include <check.h>
 #include <stdlib.h>
 
-/* A layout of random sizes (at most 3 each) in a random order, from a seed. */
+/* A layout of random sizes (at most 3 each) in a random order, from a seed. Groups of ep are single ranks, those of cp,
+ * or all of a set of shards. */
 static Layout random_layout(GRand *random) {
   int size[N_AXES];
   for (int axis = 0; axis < N_AXES; axis++)
     size[axis] = g_rand_int_range(random, 1, 4);
   const int shard = g_rand_int_range(random, 1, 3);
   g_autoptr(Plan) plan = plan_new();
-  plan->tp = size[AXIS_TP], plan->cp = size[AXIS_CP], plan->ep = size[AXIS_EP], plan->pp = size[AXIS_PP];
+  plan->tp = size[AXIS_TP], plan->cp = size[AXIS_CP], plan->pp = size[AXIS_PP];
   plan->dp = size[AXIS_DP] * shard, plan->zero_ranks = shard * plan->cp;
+  plan->ep = size[AXIS_EP] == 1 ? 1 : size[AXIS_EP] == 2 ? plan->cp : plan->cp * shard;
   for (int i = 0; i < N_AXES; i++)
     plan->order[i] = (Axis)i;
   for (int i = N_AXES - 1; i > 0; i--) {
@@ -37,7 +39,7 @@ static Cluster cluster_of(int gpus_per_node, int domain_gpus) {
 }
 
 static AxisSet random_axes(GRand *random) {
-  return (AxisSet)g_rand_int_range(random, 0, 1 << (N_AXES + 2));
+  return (AxisSet)g_rand_int_range(random, 0, 1 << (N_AXES + 3));
 }
 
 START_TEST(default_order_counts_tp_first_and_pp_last) {
@@ -61,8 +63,19 @@ START_TEST(ranks_and_coordinates_are_each_others_inverse) {
 }
 END_TEST
 
+/* The axes that ep and what is left of a set of shards stand for in a random layout. */
+static AxisSet plain_axes(const Layout *layout, AxisSet axes) {
+  const gboolean has_cp = layout->in_ep[AXIS_CP] > 1, has_dp = layout->in_ep[AXIS_DP] > 1;
+  if (axes & AXIS_BIT(AXIS_EP))
+    axes |= (has_cp ? AXIS_BIT(AXIS_CP) : 0) | (has_dp ? AXIS_BIT_DP_SHARD : 0);
+  if (axes & AXIS_BIT_EXPERT_SHARD)
+    axes |= (has_cp ? 0 : AXIS_BIT(AXIS_CP)) | (has_dp ? 0 : AXIS_BIT_DP_SHARD);
+  return axes;
+}
+
 /* Do two ranks differ only in `axes`? Straight from the definition of coordinates. */
 static gboolean same_group(const Layout *layout, AxisSet axes, int a, int b) {
+  axes = plain_axes(layout, axes);
   const Coordinates x = layout_coordinates(layout, a), y = layout_coordinates(layout, b);
   for (int axis = 0; axis < N_AXES; axis++) {
     if (axis == AXIS_DP) {
@@ -97,6 +110,51 @@ START_TEST(groups_hold_exactly_the_ranks_that_differ_in_their_axes) {
     ck_assert_int_eq(n, size);
   }
   g_rand_free(random);
+}
+END_TEST
+
+/* Members of the group of `axes` around rank 0 are these. */
+static void assert_group(const Layout *layout, AxisSet axes, const int *expected, int n) {
+  int members[16];
+  ck_assert_int_eq(layout_group_size(layout, axes), n);
+  layout_group_members(layout, axes, 0, members);
+  for (int i = 0; i < n; i++)
+    ck_assert_int_eq(members[i], expected[i]);
+}
+#define ASSERT_GROUP(layout, axes, ...)                                                                                \
+  assert_group(layout, axes, (const int[]){__VA_ARGS__}, sizeof((const int[]){__VA_ARGS__}) / sizeof(int))
+
+/* tp 2, dp 8, ep 4. Experts cut by tp: ep runs over neighbours of dp, ranks 2 apart; the same experts are 8 apart.
+ * Whole ones: over tp, then over 2 of dp; the same experts are 4 apart. */
+START_TEST(ep_takes_neighbours_of_dp_and_of_tp_where_experts_are_whole) {
+  g_autoptr(Plan) plan = plan_new();
+  plan->tp = 2, plan->dp = 8, plan->ep = 4;
+  Layout layout;
+  layout_init(&layout, plan);
+  ASSERT_GROUP(&layout, AXIS_BIT(AXIS_EP), 0, 2, 4, 6);
+  ASSERT_GROUP(&layout, AXIS_BIT_EXPERT_SHARD, 0, 8);
+  ck_assert_int_eq(layout.n_expert_shards, 2);
+  plan->expert_tp = 1;
+  layout_init(&layout, plan);
+  ASSERT_GROUP(&layout, AXIS_BIT(AXIS_EP), 0, 1, 2, 3);
+  ASSERT_GROUP(&layout, AXIS_BIT_EXPERT_SHARD, 0, 4, 8, 12);
+  ck_assert_int_eq(layout.n_expert_shards, 4);
+}
+END_TEST
+
+/* cp 2, dp 6 in shards over 6 = cp 2 × dp 3, ep 6: all of a set of shards; replicas are 6 apart. */
+START_TEST(ep_takes_cp_before_dp_and_stays_within_a_set_of_shards) {
+  g_autoptr(Plan) plan = plan_new();
+  plan->cp = 2, plan->dp = 6, plan->zero_ranks = 6, plan->ep = 6;
+  Layout layout;
+  layout_init(&layout, plan);
+  ASSERT_GROUP(&layout, AXIS_BIT(AXIS_EP), 0, 1, 2, 3, 4, 5);
+  ASSERT_GROUP(&layout, AXIS_BIT_EXPERT_SHARD, 0);
+  ASSERT_GROUP(&layout, AXIS_BIT_EXPERT_SHARD | AXIS_BIT_DP_REPLICA, 0, 6);
+  plan->ep = 2;
+  layout_init(&layout, plan);
+  ASSERT_GROUP(&layout, AXIS_BIT(AXIS_EP), 0, 1);
+  ASSERT_GROUP(&layout, AXIS_BIT_EXPERT_SHARD, 0, 2, 4);
 }
 END_TEST
 
@@ -335,6 +393,8 @@ int main(void) {
   tcase_add_test(tests, ranks_and_coordinates_are_each_others_inverse);
   tcase_add_test(tests, groups_hold_exactly_the_ranks_that_differ_in_their_axes);
   tcase_add_test(tests, shards_are_the_inner_part_of_data_parallelism);
+  tcase_add_test(tests, ep_takes_neighbours_of_dp_and_of_tp_where_experts_are_whole);
+  tcase_add_test(tests, ep_takes_cp_before_dp_and_stays_within_a_set_of_shards);
   tcase_add_test(tests, shape_counts_nodes_and_domains);
   tcase_add_test(tests, usual_groups_lie_where_people_expect_them);
   tcase_add_test(tests, tensor_parallelism_that_straddles_nodes_is_seen_in_the_worst_group);

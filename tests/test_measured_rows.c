@@ -242,13 +242,43 @@ START_TEST(what_is_not_modelled_is_kept_with_its_reason) {
                                          "1,,2,64,4,selene,1\n"
                                          ",,100000,16777216,4,selene,1\n");
   static const char *const reasons[] = {
-      NULL, "mixture-of-experts", "not a multiple of heads", "key-value heads", "not say layers", "not say cluster",
+      NULL, "experts_per_token", "not a multiple of heads", "key-value heads", "not say layers", "not say cluster",
       NULL, "parameters"};
   ck_assert_uint_eq(rows->rows->len, G_N_ELEMENTS(reasons));
   for (guint i = 0; i < G_N_ELEMENTS(reasons); i++) {
     const char *problem = nth_row(rows, i)->problem;
     ck_assert_msg((problem == NULL) == (reasons[i] == NULL), "row %u: %s", i, problem);
     ck_assert_msg(problem == NULL || strstr(problem, reasons[i]) != NULL, "row %u: %s", i, problem);
+  }
+}
+END_TEST
+
+/* 7,168 hidden and 128 heads are DeepSeek-V3's: 4 of its 61 layers, of which one in place of three is dense. Another
+ * name, or other sizes, and the columns say what there is. */
+START_TEST(experts_are_those_of_the_named_model_or_of_the_columns) {
+  g_autoptr(MeasuredRows) rows =
+      rows_of("model_name,experts,experts_per_token,moe_ffn_hidden,ffn_hidden," CORE
+              "DEEPSEEK_V3,,,,18432,4,7168,128,selene,1\nDeepSeek-V3,64,6,512,18432,4,7168,128,selene,1\n"
+              "deepseekv3,,,,18432,4,5120,128,selene,1\n");
+  const Model *named = nth_row(rows, 0)->model, *of_columns = nth_row(rows, 1)->model, *dense = nth_row(rows, 2)->model;
+  ck_assert(named->n_layers == 4 && named->experts.n == 256 && named->experts.per_token == 8);
+  ck_assert(named->latent.kv_rank == 512 && model_dense_layers(named, 0, 4) == 1);
+  ck_assert(of_columns->experts.n == 64 && of_columns->experts.per_token == 6 && of_columns->experts.ffn_hidden == 512);
+  ck_assert(of_columns->latent.kv_rank == 0 && model_dense_layers(of_columns, 0, 4) == 0);
+  ck_assert(!model_has_experts(dense));
+}
+END_TEST
+
+/* 64 GPUs, tp 2, pp 4: 8 of dp. Groups of 8 fit beside experts cut by tp, groups of 16 are made of whole ones. */
+START_TEST(experts_are_whole_where_no_other_way_fits) {
+  g_autoptr(MeasuredRows) rows =
+      rows_of("experts,experts_per_token,gpus,tp,pp,ep,sequence_parallel," CORE "32,2,64,2,4,8,on,4,1024,16,selene,1\n"
+              "32,2,64,2,4,16,on,4,1024,16,selene,1\n");
+  for (guint i = 0; i < 2; i++) {
+    const MeasuredRow *row = nth_row(rows, i);
+    ck_assert_int_eq(plan_expert_tp(row->plan), i == 0 ? 2 : 1);
+    g_autoptr(Plan) plan = plan_copy(row->plan);
+    ck_assert(plan_complete(plan, row->model, NULL, NULL));
   }
 }
 END_TEST
@@ -326,6 +356,8 @@ int main(void) {
   tcase_add_test(cases, a_zero_byte_is_refused);
   tcase_add_test(cases, broken_bytes_never_crash);
   tcase_add_test(cases, what_is_not_modelled_is_kept_with_its_reason);
+  tcase_add_test(cases, experts_are_those_of_the_named_model_or_of_the_columns);
+  tcase_add_test(cases, experts_are_whole_where_no_other_way_fits);
   tcase_add_test(cases, only_what_was_run_tells_runs_apart);
   tcase_add_test(cases, a_row_may_say_that_its_norm_is_fused);
   tcase_add_test(cases, written_cells_are_read_back);

@@ -20,7 +20,38 @@ static const struct {
     {"mpt-7b", 6649286656},
     {"falcon-7b", 6921720704},
     {"falcon-40b", 41303293952},
+    {"mixtral-8x7b", 46702792704},
+    {"deepseek-v2", 235741434880},
+    {"deepseek-v3", 671026419200}, /* without the head that predicts a token further */
+    {"qwen3-235b", 235093634560},
 };
+
+/* What a token meets, in billions: 12.9 (arXiv 2401.04088 §1), 21 (2405.04434 §1; its Table 1: 21.4), 37 (2412.19437
+ * §1), 22 (2505.09388 §2), as printed. */
+static const struct {
+  const char *name;
+  double billions, digits;
+} active[] = {
+    {"mixtral-8x7b", 12.9, 0.05}, {"deepseek-v2", 21.4, 0.05}, {"deepseek-v3", 37, 0.6}, {"qwen3-235b", 22, 0.5}};
+
+START_TEST(active_parameters_are_the_published_ones) {
+  g_autoptr(Model) model = model_read(active[_i].name, NULL);
+  ck_assert_ptr_nonnull(model);
+  ck_assert_double_eq_tol((double)model_active_parameters(model) / 1e9, active[_i].billions, active[_i].digits);
+}
+END_TEST
+
+/* 3 of 61 layers are dense: of 4 layers one; a model that has some keeps one. */
+START_TEST(a_model_of_fewer_layers_keeps_its_share_of_dense_ones) {
+  g_autoptr(Model) model = model_read("deepseek-v3", NULL);
+  ck_assert_int_eq(model_dense_layers(model, 0, 61), 3);
+  model_cut_depth(model, 30);
+  ck_assert_int_eq(model_dense_layers(model, 0, 30), 1);
+  g_autoptr(Model) mixtral = model_read("mixtral-8x7b", NULL);
+  model_cut_depth(mixtral, 4);
+  ck_assert_int_eq(model_dense_layers(mixtral, 0, 4), 0);
+}
+END_TEST
 
 START_TEST(parameters_are_the_published_totals) {
   g_autoptr(GError) error = NULL;
@@ -290,6 +321,8 @@ static void add_families(TCase *cases) {
 int main(void) {
   TCase *cases = tcase_create("model");
   tcase_add_loop_test(cases, parameters_are_the_published_totals, 0, G_N_ELEMENTS(published));
+  tcase_add_loop_test(cases, active_parameters_are_the_published_ones, 0, G_N_ELEMENTS(active));
+  tcase_add_test(cases, a_model_of_fewer_layers_keeps_its_share_of_dense_ones);
   tcase_add_loop_test(cases, megatron_models_follow_the_papers_formula, 0, G_N_ELEMENTS(megatron));
   tcase_add_test(cases, every_shipped_model_reads_and_names_its_source);
   tcase_add_test(cases, a_bare_name_and_its_path_are_one_file);

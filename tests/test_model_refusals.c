@@ -16,16 +16,33 @@ static void assert_refused(const char *text, StepsimError code, const char *cons
   assert_refused(text, STEPSIM_ERROR_IMPOSSIBLE, (const char *const[]){__VA_ARGS__, NULL})
 
 START_TEST(other_kinds_of_model_are_refused_by_key) {
-  ASSERT_IMPOSSIBLE("{\n\"model_type\": \"mixtral\",\n\"num_local_experts\": 8, " LLAMA_CORE "}",
-                    ":3:", "num_local_experts", "mixture-of-experts");
+  ASSERT_IMPOSSIBLE("{\n\"model_type\": \"llama\",\n\"num_local_experts\": 8, " LLAMA_CORE "}",
+                    ":3:", "num_local_experts", "mixture-of-experts", "mixtral, qwen2_moe");
   ASSERT_IMPOSSIBLE("{\"n_routed_experts\": 256, " LLAMA_CORE "}", "n_routed_experts");
   ASSERT_IMPOSSIBLE("{\"num_experts\": 128, " LLAMA_CORE "}", "num_experts");
-  ASSERT_IMPOSSIBLE("{\"kv_lora_rank\": 512, " LLAMA_CORE "}", "kv_lora_rank", "latent");
+  ASSERT_IMPOSSIBLE("{\"model_type\": \"llama\", \"kv_lora_rank\": 512, " LLAMA_CORE "}", "kv_lora_rank", "latent",
+                    "deepseek_v3");
   ASSERT_IMPOSSIBLE("{\"model_type\": \"t5\",\n\"is_encoder_decoder\": true}", ":2:", "is_encoder_decoder");
   ASSERT_IMPOSSIBLE("{\"ffn_config\": {\"moe_num_experts\": 16}, " MPT_CORE "}", "moe_num_experts");
   ASSERT_IMPOSSIBLE("{\"ffn_config\": {\"ffn_type\": \"mb_moe\"}, " MPT_CORE "}", "ffn_type", "mb_moe");
   g_autoptr(Model) one_expert = read_text("{\"num_experts\": 1, \"is_encoder_decoder\": false, " LLAMA_CORE "}");
   ck_assert_ptr_nonnull(one_expert);
+}
+END_TEST
+
+#define QWEN_MOE                                                                                                       \
+  "\"model_type\": \"qwen3_moe\", \"num_experts\": 16, \"moe_intermediate_size\": 32, \"decoder_sparse_step\": 1, "
+
+START_TEST(experts_that_make_no_sense_are_refused) {
+  ASSERT_INPUT("{" QWEN_MOE LLAMA_CORE "}", "num_experts_per_tok");
+  ASSERT_INPUT("{" QWEN_MOE "\n\"num_experts_per_tok\": 17, " LLAMA_CORE "}", ":2:", "17", "at most the 16");
+  ASSERT_IMPOSSIBLE("{" QWEN_MOE "\"num_experts_per_tok\": 2,\n\"mlp_only_layers\": [3], " LLAMA_CORE "}",
+                    ":2:", "mlp_only_layers");
+  ASSERT_INPUT("{" QWEN_MOE "\"num_experts_per_tok\": 2, \"mlp_only_layers\": 3, " LLAMA_CORE "}", "expected a list");
+  ASSERT_INPUT("{\"model_type\": \"deepseek_v3\", \"num_experts_per_tok\": 2, " LLAMA_CORE "}", "kv_lora_rank");
+  ASSERT_INPUT("{\"model_type\": \"qwen3_moe\", \"num_experts\": 16, \"moe_intermediate_size\": 32, "
+               "\"decoder_sparse_step\": 3, \"num_experts_per_tok\": 2, " LLAMA_CORE "}",
+               "no layer that has them");
 }
 END_TEST
 
@@ -185,6 +202,7 @@ END_TEST
 
 static void add_refusals(TCase *cases) {
   tcase_add_test(cases, other_kinds_of_model_are_refused_by_key);
+  tcase_add_test(cases, experts_that_make_no_sense_are_refused);
   tcase_add_test(cases, an_unknown_family_suggests_the_nearest);
   tcase_add_test(cases, a_missing_key_lists_its_spellings_and_the_nearest_there);
   tcase_add_test(cases, values_of_another_type_are_refused_with_their_line);

@@ -191,8 +191,37 @@ START_TEST(shards_span_the_ranks_of_cp_first) {
 }
 END_TEST
 
-START_TEST(expert_parallelism_is_refused) {
-  ASSERT_IMPOSSIBLE(plan->ep = 8, "ep 8", "expert parallelism is not modelled");
+/* The toy with 64 experts of 512 columns and a shared one of 1,024. */
+static Model with_experts(void) {
+  Model experts = model;
+  experts.experts = (ModelExperts){.n = 64, .per_token = 4, .ffn_hidden = 512, .shared_ffn_hidden = 1024, .every = 1};
+  return experts;
+}
+
+static void assert_experts_refused(int ep, int tp, int expert_tp, gboolean sequence_parallel, const char *part) {
+  const Model experts = with_experts();
+  g_autoptr(Plan) plan = plan_new();
+  plan->ep = ep, plan->tp = tp, plan->expert_tp = expert_tp, plan->dp = 12;
+  plan->sequence_parallel = sequence_parallel;
+  assert_refused(plan, &experts, NULL, STEPSIM_ERROR_IMPOSSIBLE, (const char *const[]){part, NULL});
+}
+
+START_TEST(experts_have_to_divide_and_to_be_there) {
+  ASSERT_IMPOSSIBLE((plan->ep = 8, plan->dp = 8), "ep 8", "model toy has no experts");
+  ASSERT_IMPOSSIBLE((plan->tp = 2, plan->expert_tp = 1), "expert-tp 1", "model toy has no experts");
+  assert_experts_refused(8, 1, 0, FALSE, "ep 8 does not fit into cp 1 × dp 12");
+  assert_experts_refused(3, 1, 0, FALSE, "ep 3 does not divide the experts 64");
+  assert_experts_refused(4, 2, 0, FALSE, "--sequence-parallel on");
+  assert_experts_refused(4, 4, 2, TRUE, "expert-tp 2: experts are cut by tp 4 or not at all");
+}
+END_TEST
+
+START_TEST(ep_is_made_of_ranks_of_dp_and_takes_none_of_its_own) {
+  const Model experts = with_experts();
+  g_autoptr(Plan) plan = plan_new();
+  plan->gpus = 64, plan->tp = 2, plan->pp = 2, plan->ep = 16, plan->sequence_parallel = TRUE;
+  ck_assert(plan_complete(plan, &experts, NULL, NULL));
+  ck_assert_int_eq(plan->dp, 16);
 }
 END_TEST
 
@@ -412,7 +441,8 @@ static void add_refusals(TCase *cases) {
   tcase_add_test(cases, ranks_have_to_multiply_to_the_gpus);
   tcase_add_test(cases, context_parallelism_cuts_what_it_can);
   tcase_add_test(cases, shards_span_the_ranks_of_cp_first);
-  tcase_add_test(cases, expert_parallelism_is_refused);
+  tcase_add_test(cases, experts_have_to_divide_and_to_be_there);
+  tcase_add_test(cases, ep_is_made_of_ranks_of_dp_and_takes_none_of_its_own);
   tcase_add_test(cases, the_batch_has_to_divide);
   tcase_add_test(cases, stages_need_a_layer_each);
   tcase_add_test(cases, tp_has_to_cut_every_matrix);

@@ -195,6 +195,19 @@ static char *render(const StepReport *report, gboolean colour) {
   return g_string_free(out, FALSE);
 }
 
+/* A config names heads that predict a token further; they are not modelled, and the report says so. */
+START_TEST(heads_that_are_left_out_are_named) {
+  const Plan plan = sample_plan();
+  StepReport report = sample_report(&plan);
+  g_autoptr(GString) without = g_string_new(NULL), with = g_string_new(NULL);
+  text_report_step(without, &report, FALSE);
+  report.n_next_layers = 1;
+  text_report_step(with, &report, FALSE);
+  ck_assert_ptr_null(strstr(without->str, "left out"));
+  ck_assert_ptr_nonnull(strstr(with->str, "1 head that predicts a token further (num_nextn_predict_layers)"));
+}
+END_TEST
+
 START_TEST(the_text_names_conventions_and_units) {
   Plan plan = sample_plan();
   StepReport report = sample_report(&plan);
@@ -303,6 +316,26 @@ START_TEST(the_largest_part_comes_first) {
   g_autofree char *text = advice_text(&report);
   ck_assert_ptr_null(strstr(text, "--sequence-parallel on"));
   ck_assert_ptr_nonnull(strstr(text, "beyond the 2 GPUs"));
+}
+END_TEST
+
+START_TEST(exposed_exchange_with_experts_is_named_with_its_reach) {
+  /* experts cut by tp 4, over 4 ranks of dp: 16 ranks next to each other, on domains of 8 */
+  Plan plan = sample_plan();
+  plan.ep = 4;
+  StepReport report = sample_report(&plan);
+  report.breakdown_s[BREAKDOWN_EP] = 1.0;
+  report.domain_gpus = 8;
+  g_autofree char *text = advice_text(&report);
+  ck_assert_ptr_nonnull(strstr(text, "experts: 50.0 %"));
+  ck_assert_ptr_nonnull(strstr(text, "beyond the 8 GPUs"));
+  ck_assert_ptr_nonnull(strstr(text, "--schedule dualpipe"));
+  plan.expert_tp = 1; /* whole ones: 4 ranks */
+  plan.schedule = (char *)"dualpipe-v";
+  g_autofree char *inside = advice_text(&report);
+  ck_assert_ptr_nonnull(strstr(inside, "experts: 50.0 %"));
+  ck_assert_ptr_null(strstr(inside, "beyond"));
+  ck_assert_ptr_null(strstr(inside, "--schedule dualpipe"));
 }
 END_TEST
 
@@ -431,6 +464,7 @@ int main(void) {
   tcase_add_test(tcase, what_is_not_a_number_is_null);
   tcase_add_test(tcase, a_schedule_has_the_documented_keys);
   tcase_add_test(tcase, a_memory_report_has_the_documented_keys);
+  tcase_add_test(tcase, heads_that_are_left_out_are_named);
   tcase_add_test(tcase, the_text_names_conventions_and_units);
   tcase_add_test(tcase, bars_are_in_proportion);
   tcase_add_test(tcase, colour_changes_nothing_but_colour);
@@ -439,6 +473,7 @@ int main(void) {
   tcase_add_test(tcase, a_large_bubble_is_met_with_numbers);
   tcase_add_test(tcase, the_largest_part_comes_first);
   tcase_add_test(tcase, exposed_exchange_of_keys_is_named_with_its_reach);
+  tcase_add_test(tcase, exposed_exchange_with_experts_is_named_with_its_reach);
   tcase_add_test(tcase, memory_that_does_not_fit_comes_before_all);
   tcase_add_test(tcase, options_already_taken_are_not_advised);
   tcase_add_test(tcase, traffic_is_what_each_gpu_sends_per_step);

@@ -60,7 +60,8 @@ START_TEST(a_slot_s_parts_are_as_large_as_the_program_s_memory) {
       for (int tp = 1; tp <= 2; tp++) {
         Fixture fixture;
         open_fixture(&fixture, workload_of(&llama, tp, FALSE, (Attention)attention, (Recompute)recompute), TRUE);
-        const double counts[N_PIECES] = {1, fixture.workload->stages[0].layers.n_layers, 1};
+        const double counts[N_PIECES] = {
+            [PIECE_EMBEDDING] = 1, [PIECE_LAYER] = fixture.workload->stages[0].layers.n_layers, [PIECE_HEAD] = 1};
         PieceMemory sum = {0};
         for (int piece = 0; piece < N_PIECES; piece++) {
           const PieceMemory *memory = &fixture.workload->memory[piece];

@@ -199,13 +199,16 @@ END_TEST
 
 START_TEST(pieces_run_forward_in_F_and_backward_in_the_other_phases) {
   Timing *timing = g_new0(Timing, 1);
+  /* one kernel each */
+  const gint64 durations_ns[N_PIECES] = {
+      [PIECE_EMBEDDING] = 100, [PIECE_DENSE_LAYER] = 30, [PIECE_LAYER] = 10, [PIECE_HEAD] = 1};
+  const gint64 launches_ns[N_PIECES] = {
+      [PIECE_EMBEDDING] = 1, [PIECE_DENSE_LAYER] = 3, [PIECE_LAYER] = 10, [PIECE_HEAD] = 100};
   for (int piece = 0; piece < N_PIECES; piece++)
     for (int phase = 0; phase < PHASE_OPTIMIZER; phase++) {
       TimedList *list = &timing->lists[piece][phase];
       *list = (TimedList){.n_items = 1, .items = g_new0(TimedItem, 1)};
-      /* one kernel of 100, 10, 1 with launches 1, 10, 100 */
-      list->items[0] = (TimedItem){
-          "k", piece == 0 ? 100 : piece == 1 ? 10 : 1, piece == 0 ? 1 : piece == 1 ? 10 : 100, -1, FALSE, FALSE};
+      list->items[0] = (TimedItem){"k", durations_ns[piece], launches_ns[piece], -1, FALSE, FALSE};
       timed_list_finish(list);
     }
   Work work = {.phase = PHASE_F, .n_embedding = 1, .n_layers = 2, .n_head = 1, .piece = -1};
@@ -214,6 +217,12 @@ START_TEST(pieces_run_forward_in_F_and_backward_in_the_other_phases) {
   work.phase = PHASE_B;
   /* issued at 100, 110, 120, 121; B: head 100–101, layers 110–120, 120–130, embedding 130–230 */
   assert_same_time(timing_of_work(timing, &work), (OpTime){.run_ns = 121, .tail_ns = 230, .host_ns = 121});
+  /* one of the layers dense. F: issued at 1, 4, 14, 114; embedding ends 101, dense layer 131, layer 141, head 142 */
+  work.n_dense = 1, work.phase = PHASE_F;
+  assert_same_time(timing_of_work(timing, &work), (OpTime){.run_ns = 141, .tail_ns = 142, .host_ns = 114});
+  /* B: issued at 100, 110, 113, 114; head 100–101, layer 110–120, dense layer 120–150, embedding 150–250 */
+  work.phase = PHASE_B;
+  assert_same_time(timing_of_work(timing, &work), (OpTime){.run_ns = 141, .tail_ns = 250, .host_ns = 114});
   timing_free(timing);
 }
 END_TEST

@@ -383,12 +383,12 @@ static void check_published(const char *folder, const char *name, guint least_ro
     g_auto(PlanOrder) choice = {0};
     g_autoptr(Workload) workload =
         cluster == NULL ? NULL : plan_order_workload(&choice, row->model, cluster, plan, &problem);
-    if (workload == NULL && (problem == NULL || !strstr(problem->message, "expert parallelism is not modelled")))
+    if (workload == NULL)
       ck_abort_msg("%s on %s: %s", row->id, row->cluster, problem == NULL ? "no such cluster" : problem->message);
   }
 }
 
-START_TEST(published_rows_are_modelled_but_for_ep) {
+START_TEST(published_rows_are_modelled) {
   const char *shared = g_getenv("STEPSIM_SHARED");
   g_autofree char *folder = shared == NULL ? NULL : g_build_filename(shared, "measured", NULL);
   if (folder == NULL || !g_file_test(folder, G_FILE_TEST_IS_DIR))
@@ -416,7 +416,7 @@ int main(void) {
   tcase_add_test(cases, the_report_is_one_line_a_row_whatever_the_cells_hold);
   tcase_add_test(cases, the_table_for_documents_is_whole);
   tcase_add_test(cases, the_picture_has_a_series_per_group);
-  tcase_add_test(cases, published_rows_are_modelled_but_for_ep);
+  tcase_add_test(cases, published_rows_are_modelled);
   Suite *suite = suite_create("validation");
   suite_add_tcase(suite, cases);
   SRunner *runner = srunner_create(suite);

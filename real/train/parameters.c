@@ -24,6 +24,8 @@ typedef struct {
 static gboolean check_model(const Workload *workload, GError **error) {
   const Model *model = workload->model;
   const Missing missing[] = {
+      {model_has_experts(model), "experts (stepsim simulate predicts them)"},
+      {model->latent.kv_rank > 0, "latent attention (stepsim simulate predicts it)"},
       {model->parallel_block, "attention and MLP side by side"},
       {model->dropout, "dropout (set the config's dropout rates to 0)"},
       {model->positions == POSITIONS_ALIBI, "ALiBi positions"},

@@ -5,6 +5,7 @@
 #include "command.h"
 #include "error.h"
 #include "json_report.h"
+#include "layout.h"
 #include "options.h"
 #include "predict.h"
 #include "state_memory.h"
@@ -22,9 +23,10 @@ typedef struct {
 } MemoryRow;
 
 typedef struct {
-  MemoryRow rows[4];     /* by ZeRO stage */
-  double parameters;     /* in all */
-  double capacity_bytes; /* of a GPU; 0 = not known */
+  MemoryRow rows[4];        /* by ZeRO stage */
+  double parameters;        /* in all */
+  double expert_parameters; /* of these, of experts */
+  double capacity_bytes;    /* of a GPU; 0 = not known */
   double reserved_bytes;
   gboolean has_activations;
   Plan *plan; /* completed; owned */
@@ -52,16 +54,25 @@ static int model_ranks(const MemoryTable *table) {
   return table->plan->tp * table->plan->pp;
 }
 
-/* State alone: parameters spread evenly over tp × pp, then cut by ZeRO. */
+static void add_state(const MemoryTable *table, double parameters, int shards, int zero, MemoryRow *row) {
+  StateBytes state = state_memory(&table->plan->recipe, parameters, zero, shards);
+  row->bytes[MEMORY_WEIGHTS] += state.weights_bytes;
+  row->bytes[MEMORY_GRADIENTS] += state.gradients_bytes;
+  row->bytes[MEMORY_OPTIMIZER] += state.optimizer_bytes;
+  row->total_bytes += state_memory_total(&state);
+}
+
+/* State alone: parameters spread evenly over tp × pp, those of experts over ep as well, then cut by ZeRO. */
 static void fill_state(MemoryTable *table) {
-  double on_gpu = table->parameters / model_ranks(table);
+  const Plan *plan = table->plan;
+  const double others = (table->parameters - table->expert_parameters) / model_ranks(table);
+  const double experts = table->expert_parameters / ((double)plan->ep * plan_expert_tp(plan) * plan->pp);
+  Layout layout;
+  layout_init(&layout, plan);
   for (int zero = 0; zero < 4; zero++) {
-    StateBytes state = state_memory(&table->plan->recipe, on_gpu, zero, table->plan->zero_ranks);
-    MemoryRow *row = &table->rows[zero];
-    row->bytes[MEMORY_WEIGHTS] = state.weights_bytes;
-    row->bytes[MEMORY_GRADIENTS] = state.gradients_bytes;
-    row->bytes[MEMORY_OPTIMIZER] = state.optimizer_bytes;
-    row->total_bytes = state_memory_total(&state);
+    add_state(table, others, plan->zero_ranks, zero, &table->rows[zero]);
+    if (experts > 0)
+      add_state(table, experts, layout.n_expert_shards, zero, &table->rows[zero]);
   }
 }
 
@@ -83,13 +94,15 @@ static gboolean fill_simulated(MemoryTable *table, const PlanOptions *o, GError 
 }
 
 static void print_table(const MemoryTable *table, const char *title, GString *out) {
+  g_autofree char *ep = table->plan->ep > 1 ? g_strdup_printf("ep %d, ", table->plan->ep) : g_strdup("");
   g_string_append_printf(out, "%s\n", title);
-  g_string_append_printf(out,
-                         "  recipe %s: %g weights + %g gradients + %g optimizer bytes per parameter; tp × pp %d, dp%s "
-                         "%d, shards %d; GB = 1e9 bytes per GPU\n\n",
-                         table->plan->recipe.name, table->plan->recipe.weights, table->plan->recipe.gradients,
-                         recipe_optimizer_bytes(&table->plan->recipe), model_ranks(table),
-                         table->plan->cp > 1 ? " × cp" : "", plan_data_ranks(table->plan), table->plan->zero_ranks);
+  g_string_append_printf(
+      out,
+      "  recipe %s: %g weights + %g gradients + %g optimizer bytes per parameter; tp × pp %d, %sdp%s "
+      "%d, shards %d; GB = 1e9 bytes per GPU\n\n",
+      table->plan->recipe.name, table->plan->recipe.weights, table->plan->recipe.gradients,
+      recipe_optimizer_bytes(&table->plan->recipe), model_ranks(table), ep, table->plan->cp > 1 ? " × cp" : "",
+      plan_data_ranks(table->plan), table->plan->zero_ranks);
   g_string_append(out, "           weights  gradients  optimizer");
   g_string_append(out, table->has_activations ? "  activations    buffers   reserved      total\n" : "      total\n");
   for (int zero = 0; zero < 4; zero++) {
@@ -149,8 +162,10 @@ static gboolean read_parameters(MemoryOptions *o, MemoryTable *table, GError **e
     return FALSE;
   if (p->model_file != NULL && p->model == NULL && (p->model = model_read(p->model_file, error)) == NULL)
     return FALSE;
-  if (p->model != NULL)
+  if (p->model != NULL) {
     table->parameters = model_parameters(p->model);
+    table->expert_parameters = model_expert_parameters(p->model);
+  }
   return TRUE;
 }
 

@@ -8,7 +8,8 @@
  *
  * A small tile quantises better but reaches less of the peak; splitting k makes more, shorter tiles but adds a pass
  * that sums the slices in fp32. All tiles are tried under all splits, as a library's heuristic does, and the fastest
- * taken. Fused attention is dealt out in the same way, a block of query rows of one head at a time. */
+ * taken. Products of a group, one for each expert, share the waves. Fused attention is dealt out in the same way, a
+ * block of query rows of one head at a time. */
 #include "kernel_cost.h"
 
 #include <math.h>
@@ -67,6 +68,15 @@ double kernel_cost_matmul_s(const Gpu *gpu, Number number, gint64 batch, gint64 
   return MAX(best, hbm_s(gpu, bytes)) + gpu->kernel_latency_s;
 }
 
+/* The same, but a group of products that accumulate: each is too short to hide how C comes and goes. */
+static double matmul_s(const Gpu *gpu, const WorkItem *item) {
+  double time_s = kernel_cost_matmul_s(gpu, item->number, item->batch, item->m, item->n, item->k, item->bytes);
+  if (item->batch == 1 || !item->accumulate || gpu->grouped_exposed == 0)
+    return time_s;
+  double arithmetic_s = kernel_cost_matmul_s(gpu, item->number, item->batch, item->m, item->n, item->k, 0);
+  return MAX(time_s, arithmetic_s + gpu->grouped_exposed * hbm_s(gpu, item->result_bytes));
+}
+
 double kernel_cost_memory_s(const Gpu *gpu, double bytes) {
   g_assert(bytes >= 0);
   return hbm_s(gpu, bytes) + gpu->kernel_latency_s;
@@ -81,6 +91,8 @@ static double attention_fill(const Gpu *gpu, const WorkItem *item) {
 static double attention_s(const Gpu *gpu, const WorkItem *item) {
   g_assert(item->batch > 0 && item->m > 0);
   double share = item->backward ? gpu->attention_backward : gpu->attention_forward;
+  if (item->wide_keys && gpu->attention_wide > 0)
+    share *= gpu->attention_wide;
   double flops_per_s = peak_flops(gpu, item->number) * share * attention_fill(gpu, item);
   return MAX(item->flops / flops_per_s, hbm_s(gpu, item->bytes)) + gpu->kernel_latency_s;
 }
@@ -88,7 +100,7 @@ static double attention_s(const Gpu *gpu, const WorkItem *item) {
 double kernel_cost_model_s(const Gpu *gpu, const WorkItem *item) {
   switch ((ItemKind)item->kind) {
   case ITEM_MATMUL:
-    return kernel_cost_matmul_s(gpu, item->number, item->batch, item->m, item->n, item->k, item->bytes);
+    return matmul_s(gpu, item);
   case ITEM_ATTENTION:
     return attention_s(gpu, item);
   case ITEM_MEMORY:

@@ -315,8 +315,9 @@ static void costing_init(Costing *costing, const Workload *workload, const Clust
       .collectives = g_array_new(FALSE, FALSE, sizeof(ItemCollective)),
       .ranks = representatives(&workload->layout, cluster),
   };
-  for (int axis = 0; axis < N_ITEM_AXES; axis++)
-    costing->groups[axis] = layout_group_shape(&workload->layout, cluster, AXIS_BIT(axis));
+  for (int axis = 0; axis < N_ITEM_AXES; axis++) /* of one rank alone, nobody asks but for tp's */
+    if (axis == AXIS_TP || layout_group_size(&workload->layout, AXIS_BIT(axis)) > 1)
+      costing->groups[axis] = layout_group_shape(&workload->layout, cluster, AXIS_BIT(axis));
 }
 
 static void costing_clear(Costing *costing) {

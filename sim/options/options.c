@@ -63,7 +63,9 @@ static void add_sizes(Parser *parser, PlanOptions *o) {
       {"pp", 0, 0, G_OPTION_ARG_INT, &o->pp, "pipeline parallel ranks (default 1)", "N"},
       {"dp", 0, 0, G_OPTION_ARG_INT, &o->dp, "data parallel ranks (default: what is left of --gpus)", "N"},
       {"cp", 0, 0, G_OPTION_ARG_INT, &o->cp, "context parallel ranks, which cut every sequence (default 1)", "N"},
-      {"ep", 0, 0, G_OPTION_ARG_INT, &o->ep, "expert parallel ranks (only 1 is modelled)", "N"},
+      {"ep", 0, 0, G_OPTION_ARG_INT, &o->ep, "ranks of dp x cp that deal out the experts", "N"},
+      {"expert-tp", 0, 0, G_OPTION_ARG_INT, &o->expert_tp,
+       "tensor parallel ranks of the experts: 1 or that of --tp (default)", "N"},
       {"chunks", 0, 0, G_OPTION_ARG_INT, &o->chunks,
        "model chunks per pipeline rank (default: what the schedule needs)", "N"},
       {"schedule", 0, 0, G_OPTION_ARG_STRING, &o->schedule, schedules, "NAME"},
@@ -289,6 +291,7 @@ static void copy_numbers(const PlanOptions *o, Plan *plan) {
   plan->tp = o->tp;
   plan->cp = o->cp;
   plan->ep = o->ep;
+  plan->expert_tp = o->expert_tp;
   plan->pp = o->pp;
   plan->zero = o->zero;
   plan->seed = o->seed;

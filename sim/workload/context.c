@@ -33,7 +33,7 @@ static double tensor_bytes(const Cut *cut, gint64 width) {
 }
 
 static double kv_bytes(const Cut *cut) {
-  return tensor_bytes(cut, 2 * cut->kv_width);
+  return tensor_bytes(cut, cut->kv_width + cut->v_width);
 }
 
 static gint64 kv_heads(const Cut *cut) {
@@ -66,7 +66,7 @@ static AttentionBlock other_block(const Cut *cut) {
 /* Reads two outputs with their row sums, writes one. */
 static void merge_outputs(ItemList *list) {
   const Cut *cut = list->cut;
-  item_list_memory(list, "attention.merge", 3 * (tensor_bytes(cut, cut->q_width) + attention_row_sums_bytes(cut)));
+  item_list_memory(list, "attention.merge", 3 * (tensor_bytes(cut, cut->out_width) + attention_row_sums_bytes(cut)));
 }
 
 static void ring_forward(ItemList *list) {
@@ -150,22 +150,22 @@ static void exchange_and_attend(ItemList *list, gboolean backward) {
   const Cut *cut = list->cut;
   const AttentionBlock block = block_of_some_heads(cut);
   const char *operand = backward ? "attention.backward" : "attention";
-  const gint64 qkv_width = cut->q_width + 2 * cut->kv_width;
-  exchange(list, operand, backward ? cut->q_width : qkv_width);
+  const gint64 qkv_width = cut->q_width + cut->kv_width + cut->v_width;
+  exchange(list, operand, backward ? cut->out_width : qkv_width);
   item_list_attention(list, backward, &block);
-  exchange(list, operand, backward ? qkv_width : cut->q_width);
+  exchange(list, operand, backward ? qkv_width : cut->out_width);
 }
 
 /* --- buffers --- */
 
 /* dO and dQ; two blocks of K and V and two of dK and dV. */
 static double ring_buffer_bytes(const Cut *cut) {
-  return tensor_bytes(cut, 2 * cut->q_width) + 4 * kv_bytes(cut);
+  return tensor_bytes(cut, cut->q_width + cut->out_width) + 4 * kv_bytes(cut);
 }
 
 /* dO and dQ; K, V, dK and dV of the whole sequence. */
 static double gather_buffer_bytes(const Cut *cut) {
-  return tensor_bytes(cut, 2 * cut->q_width) + 2 * cut->cp * kv_bytes(cut);
+  return tensor_bytes(cut, cut->q_width + cut->out_width) + 2 * cut->cp * kv_bytes(cut);
 }
 
 /* dQ, dK and dV, packed and unpacked. */

@@ -11,6 +11,19 @@ static gint64 round_up(gint64 value, gint64 multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
+/* Tokens go to all experts alike: what a rank sends is what it gets. */
+static void cut_experts(Cut *cut) {
+  const ModelExperts *experts = &cut->model->experts;
+  const gint64 expert_tp = plan_expert_tp(cut->plan);
+  if (experts->n == 0)
+    return;
+  cut->expert_width = experts->ffn_hidden / expert_tp;
+  cut->n_experts = experts->n / cut->plan->ep;
+  cut->routed_tokens = cut->split_tokens * experts->per_token;
+  cut->expert_rows = cut->routed_tokens * expert_tp;
+  cut->expert_tokens = (cut->expert_rows + cut->n_experts - 1) / cut->n_experts;
+}
+
 Cut cut_of(const Model *model, const Plan *plan) {
   const PrecisionInfo *precision = precision_info(plan->precision);
   const gint64 tp = plan->tp, seq_len = plan->seq_len / plan->cp, tokens = plan->micro_batch * seq_len;
@@ -28,7 +41,10 @@ Cut cut_of(const Model *model, const Plan *plan) {
       .heads = model->n_heads / tp,
       .q_width = model->n_heads / tp * model->head_dim,
       .kv_width = MAX(1, model->n_kv_heads / tp) * model->head_dim,
+      .v_width = MAX(1, model->n_kv_heads / tp) * model_v_head_dim(model),
+      .out_width = model->n_heads / tp * model_v_head_dim(model),
       .ffn_width = model->ffn_hidden / tp,
+      .shared_width = model->experts.shared_ffn_hidden / tp,
       .vocab_width = round_up(model->vocab, VOCAB_MULTIPLE * tp) / tp,
       .n_norms = model->n_norms_per_layer,
       .shared_norm = model->parallel_block && model->n_norms_per_layer == 1,
@@ -38,6 +54,7 @@ Cut cut_of(const Model *model, const Plan *plan) {
       .gradient_bytes = plan->recipe.gradients,
   };
   cut.up_width = cut.ffn_width * (model->gated ? 2 : 1);
+  cut_experts(&cut);
   cut.scores = (double)cut.sequences * cut.heads * cut.seq_len * cut.seq_len;
   return cut;
 }
@@ -50,12 +67,41 @@ static gint64 norm_parameters(const Model *model) {
   return model->hidden * (model->norm == NORM_LAYERNORM && !model->bare_norms ? 2 : 1);
 }
 
-static gint64 layer_parameters(const Cut *cut) {
-  gint64 parameters = cut->n_norms * norm_parameters(cut->model) + cut->model->other_layer_parameters;
-  for (LinearKind kind = 0; kind < LINEAR_LOGITS; kind++) {
-    const Linear linear = linear_of(cut, kind);
-    parameters += linear.n * linear.k + (linear.has_bias ? linear.n : 0);
+/* One of each product's weights, biases included. */
+static gint64 linears_parameters(const Cut *cut, Piece piece, gboolean with_biases) {
+  gint64 parameters = 0;
+  LinearKind kinds[N_LINEARS];
+  const int n = layer_linears(cut, piece, kinds);
+  for (int i = 0; i < n; i++) {
+    const Linear linear = linear_of(cut, kinds[i]);
+    parameters += linear.n * linear.k + (with_biases && linear.has_bias ? linear.n : 0);
   }
+  return parameters;
+}
+
+gint64 cut_expert_parameters(const Cut *cut, Piece piece) {
+  if (piece != PIECE_LAYER || cut->n_experts == 0)
+    return 0;
+  const Linear up = linear_of(cut, LINEAR_EXPERT_UP), down = linear_of(cut, LINEAR_EXPERT_DOWN);
+  return cut->n_experts * (up.n * up.k + down.n * down.k);
+}
+
+/* Of latent attention: the two norms between its products. */
+static gint64 latent_norm_parameters(const Model *model) {
+  return model->latent.q_rank + model->latent.kv_rank;
+}
+
+/* Of a layer with experts, whole on each rank of tp: what weights the shared expert, and the scores' biases. */
+static gint64 router_parameters(const Model *model) {
+  return (model->experts.shared_gate ? model->hidden : 0) + (model->experts.biased_scores ? model->experts.n : 0);
+}
+
+static gint64 layer_parameters(const Cut *cut, Piece piece) {
+  const Model *model = cut->model;
+  gint64 parameters = cut->n_norms * norm_parameters(model) + model->other_layer_parameters +
+                      latent_norm_parameters(model) + linears_parameters(cut, piece, TRUE);
+  if (piece == PIECE_LAYER && cut->n_experts > 0)
+    parameters += router_parameters(model) + cut_expert_parameters(cut, piece) * (cut->n_experts - 1) / cut->n_experts;
   return parameters;
 }
 
@@ -69,20 +115,28 @@ gint64 cut_piece_parameters(const Cut *cut, Piece piece) {
   switch (piece) {
   case PIECE_EMBEDDING:
     return cut_vocab_parameters(cut) + position_parameters(cut->model);
+  case PIECE_DENSE_LAYER:
   case PIECE_LAYER:
-    return layer_parameters(cut);
+    return layer_parameters(cut, piece);
   default:
     return norm_parameters(cut->model) + cut_vocab_parameters(cut);
   }
 }
 
 gint64 cut_layer_matrices(const Cut *cut) {
-  gint64 elements = 0;
-  for (LinearKind kind = 0; kind < LINEAR_LOGITS; kind++) {
-    const Linear linear = linear_of(cut, kind);
-    elements += linear.n * linear.k;
+  return linears_parameters(cut, PIECE_LAYER, FALSE);
+}
+
+/* Weights that all ranks of tp hold, whose tokens differ. */
+static gint64 whole_linears(const Cut *cut, Piece piece) {
+  gint64 parameters = 0;
+  LinearKind kinds[N_LINEARS];
+  const int n = layer_linears(cut, piece, kinds);
+  for (int i = 0; i < n; i++) {
+    const Linear linear = linear_of(cut, kinds[i]);
+    parameters += linear.is_whole ? linear.n * linear.k : 0;
   }
-  return elements;
+  return parameters;
 }
 
 gint64 cut_whole_parameters(const Cut *cut, Piece piece) {
@@ -90,9 +144,11 @@ gint64 cut_whole_parameters(const Cut *cut, Piece piece) {
   switch (piece) {
   case PIECE_EMBEDDING:
     return position_parameters(model);
+  case PIECE_DENSE_LAYER:
   case PIECE_LAYER: /* attn_out and mlp_down are cut by rows: their biases are whole */
-    return cut->n_norms * norm_parameters(model) + model->other_layer_parameters +
-           (model->linear_bias ? 2 * model->hidden : 0);
+    return cut->n_norms * norm_parameters(model) + model->other_layer_parameters + latent_norm_parameters(model) +
+           (model->linear_bias ? 2 * model->hidden : 0) + whole_linears(cut, piece) +
+           (piece == PIECE_LAYER ? router_parameters(model) : 0);
   default:
     return norm_parameters(model);
   }

@@ -7,16 +7,23 @@ typedef struct {
   const Model *model; /* borrowed */
   const Plan *plan;   /* borrowed */
   gint64 tp, cp;
-  gboolean sequence_parallel;         /* and tp > 1 */
-  gint64 sequences, seq_len;          /* b; s, the tokens of a sequence that lie on this rank: all / cp */
-  gint64 tokens;                      /* b·s: what linear layers and attention see */
-  gint64 split_tokens;                /* what norms, dropout and residuals see: b·s/tp under sequence parallelism */
-  gint64 heads;                       /* query heads of this rank */
-  gint64 q_width, kv_width;           /* columns of Q; of K, and as many of V */
-  gint64 ffn_width, up_width;         /* columns of the activation's output; of its input: twice that when gated */
-  gint64 vocab_width;                 /* vocabulary padded to a multiple of 128·tp, cut by tp */
-  gint64 n_norms;                     /* in a layer */
-  gboolean shared_norm;               /* attention and MLP of a parallel block read one norm's output */
+  gboolean sequence_parallel; /* and tp > 1 */
+  gint64 sequences, seq_len;  /* b; s, the tokens of a sequence that lie on this rank: all / cp */
+  gint64 tokens;              /* b·s: what linear layers and attention see */
+  gint64 split_tokens;        /* what norms, dropout and residuals see: b·s/tp under sequence parallelism */
+  gint64 heads;               /* query heads of this rank */
+  gint64 q_width, kv_width;   /* columns of Q; of K */
+  gint64 v_width, out_width;  /* columns of V; of attention's output */
+  gint64 ffn_width, up_width; /* columns of the activation's output; of its input: twice that when gated */
+  gint64 shared_width;        /* as ffn_width, of the shared expert; 0: none */
+  gint64 expert_width;        /* as ffn_width, of each expert */
+  gint64 n_experts;           /* of this rank; 0: the model has none */
+  gint64 routed_tokens;       /* that this rank sends to experts: split_tokens, as often as one is sent */
+  gint64 expert_rows;         /* that its experts get in all, sent evenly: routed_tokens, whole ones by expert_tp */
+  gint64 expert_tokens;       /* that each gets, rounded up */
+  gint64 vocab_width;         /* vocabulary padded to a multiple of 128·tp, cut by tp */
+  gint64 n_norms;             /* in a layer */
+  gboolean shared_norm;       /* attention and MLP of a parallel block read one norm's output */
   double element_bytes, linear_bytes; /* per element of activations; of the operands of a layer's linears */
   gboolean casts;                     /* the linears multiply in a narrower format than activations have */
   double gradient_bytes;              /* per element of the accumulated weight gradient */
@@ -27,5 +34,6 @@ Cut cut_of(const Model *model, const Plan *plan);
 /* Parameters on one tp rank: matrices cut, norms and biases of row-parallel linears whole. */
 gint64 cut_vocab_parameters(const Cut *cut); /* one vocabulary matrix */
 gint64 cut_piece_parameters(const Cut *cut, Piece piece);
-gint64 cut_layer_matrices(const Cut *cut);                /* elements of a layer's linears */
-gint64 cut_whole_parameters(const Cut *cut, Piece piece); /* those that tp does not cut */
+gint64 cut_expert_parameters(const Cut *cut, Piece piece); /* of these, of the rank's experts */
+gint64 cut_layer_matrices(const Cut *cut);                 /* elements of a layer's linears; of experts one's */
+gint64 cut_whole_parameters(const Cut *cut, Piece piece);  /* those that tp does not cut */

@@ -1,14 +1,15 @@
-/* Three in-order streams in one list. Only the edges that cross from one stream to the other are written down: the
+/* Four in-order streams in one list. Only the edges that cross from one stream to the other are written down: the
  * latest suffices, since everything before it on its stream has ended by then.
  *
  *     compute   norm ──┐        ┌─ qkv ── attention ── attn_out ──┐            ┌─ residual
  *     tp               └ gather ┘                                 └ all_reduce ┘
- *     cp                                  (context.c)                                      */
+ *     cp, ep                              (context.c, experts.c)                           */
 #include "pieces.h"
 
-void item_list_init(ItemList *list, const Cut *cut) {
+void item_list_init(ItemList *list, const Cut *cut, Piece piece) {
   *list = (ItemList){
       .cut = cut,
+      .piece = piece,
       .items = g_array_sized_new(FALSE, FALSE, sizeof(WorkItem), 48),
       .last_compute = NO_ITEM,
       .awaited = NO_ITEM,
@@ -43,33 +44,38 @@ void item_list_matmul(ItemList *list, const char *name, Number number, MatmulLay
   append_compute(list, matmul(name, number, layout, shape, bytes));
 }
 
-void item_list_weight_gradient(ItemList *list, const char *name, Number number, MatmulShape shape, double bytes) {
-  WorkItem item = matmul(name, number, LAYOUT_NT, shape, bytes);
+void item_list_weight_gradient(ItemList *list, const char *name, Number number, MatmulShape shape, double operand_bytes,
+                               double result_bytes) {
+  WorkItem item = matmul(name, number, LAYOUT_NT, shape, operand_bytes + result_bytes);
   item.accumulate = TRUE;
+  item.result_bytes = result_bytes;
   append_compute(list, item);
 }
 
-/* Each pair of query and key costs 4·d FLOPs forward (Q·Kᵀ and P·V); backward does five such products instead of two.
+/* Each pair of query and key costs 2·d FLOPs for Q·Kᵀ and 2·v for P·V (v columns of V in a head); backward makes Q·Kᵀ
+ * again and dQ, dK, of d, and dP, dV, of v.
  * Forward reads Q, K, V and writes O; backward reads Q, K, V, O, dO and writes dQ, dK, dV. Both move a log-sum-exp in
  * fp32 for each row of each head. */
 void item_list_attention(ItemList *list, gboolean backward, const AttentionBlock *block) {
   const Cut *cut = list->cut;
-  const double heads = (double)cut->sequences * block->heads, products = backward ? 5.0 / 2.0 : 1;
-  const double rows = (double)block->queries * block->heads + (double)block->keys * block->kv_heads;
-  append_compute(list,
-                 (WorkItem){
-                     .name = backward ? "attention.backward" : "attention",
-                     .kind = ITEM_ATTENTION,
-                     .number = precision_info(cut->plan->precision)->element,
-                     .backward = backward != 0,
-                     .batch = cut->sequences * block->heads,
-                     .m = block->queries,
-                     .n = block->keys,
-                     .k = cut->model->head_dim,
-                     .flops = heads * block->pairs * 4 * cut->model->head_dim * products,
-                     .bytes = cut->element_bytes * cut->sequences * cut->model->head_dim * (backward ? 4 : 2) * rows +
-                              4 * heads * block->queries,
-                 });
+  const double heads = (double)cut->sequences * block->heads;
+  const double d = (double)cut->model->head_dim, v = (double)model_v_head_dim(cut->model);
+  const double q_rows = (double)block->queries * block->heads, kv_rows = (double)block->keys * block->kv_heads;
+  const double read = (d + v) * (q_rows + kv_rows);
+  append_compute(
+      list, (WorkItem){
+                .name = backward ? "attention.backward" : "attention",
+                .kind = ITEM_ATTENTION,
+                .number = precision_info(cut->plan->precision)->element,
+                .backward = backward != 0,
+                .wide_keys = d > v,
+                .batch = cut->sequences * block->heads,
+                .m = block->queries,
+                .n = block->keys,
+                .k = cut->model->head_dim,
+                .flops = heads * block->pairs * (backward ? 6 * d + 4 * v : 2 * (d + v)),
+                .bytes = cut->element_bytes * cut->sequences * (backward ? 2 : 1) * read + 4 * heads * block->queries,
+            });
 }
 
 void item_list_memory(ItemList *list, const char *name, double bytes) {
@@ -95,8 +101,11 @@ gint32 item_list_collective(ItemList *list, Axis axis, Collective collective, co
                    [COLLECTIVE_REDUCE_SCATTER] = "cp.reduce_scatter",
                    [COLLECTIVE_ALL_TO_ALL] = "cp.all_to_all",
                    [COLLECTIVE_SEND_RECV] = "cp.send_recv"},
+      [AXIS_EP] = {[COLLECTIVE_ALL_TO_ALL] = "ep.all_to_all"},
   };
   g_assert((int)axis < N_ITEM_AXES && names[axis][collective] != NULL);
+  const gboolean follows =
+      list->awaited > list->last_compute && g_array_index(list->items, WorkItem, list->awaited).axis != axis;
   const WorkItem item = {
       .name = names[axis][collective],
       .operand = operand,
@@ -104,9 +113,11 @@ gint32 item_list_collective(ItemList *list, Axis axis, Collective collective, co
       .recompute = list->recompute != 0,
       .collective = collective,
       .axis = axis,
-      .after = list->last_compute,
+      .after = follows ? list->awaited : list->last_compute,
       .bytes = bytes,
   };
+  if (follows) /* what waits for this one waits for that */
+    list->awaited = NO_ITEM;
   g_array_append_val(list->items, item);
   return (gint32)list->items->len - 1;
 }
@@ -118,19 +129,27 @@ void item_list_wait(ItemList *list, gint32 collective) {
   list->awaited = MAX(list->awaited, collective);
 }
 
-static double region_bytes(const Cut *cut) {
-  return cut->element_bytes * cut->tokens * cut->model->hidden;
+static double region_bytes(const Cut *cut, gint64 width) {
+  return cut->element_bytes * cut->tokens * width;
 }
 
-gint32 region_gather(ItemList *list, const char *operand) {
+gint32 region_gather_columns(ItemList *list, const char *operand, gint64 width) {
   if (!list->cut->sequence_parallel)
     return NO_ITEM;
-  return item_list_collective(list, AXIS_TP, COLLECTIVE_ALL_GATHER, operand, region_bytes(list->cut));
+  return item_list_collective(list, AXIS_TP, COLLECTIVE_ALL_GATHER, operand, region_bytes(list->cut, width));
 }
 
-gint32 region_reduce(ItemList *list, const char *operand) {
+gint32 region_reduce_columns(ItemList *list, const char *operand, gint64 width) {
   if (list->cut->tp == 1 || (list->every_other && list->cut->sequence_parallel)) /* reduce-scattered ones were kept */
     return NO_ITEM;
   const Collective collective = list->cut->sequence_parallel ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE;
-  return item_list_collective(list, AXIS_TP, collective, operand, region_bytes(list->cut));
+  return item_list_collective(list, AXIS_TP, collective, operand, region_bytes(list->cut, width));
+}
+
+gint32 region_gather(ItemList *list, const char *operand) {
+  return region_gather_columns(list, operand, list->cut->model->hidden);
+}
+
+gint32 region_reduce(ItemList *list, const char *operand) {
+  return region_reduce_columns(list, operand, list->cut->model->hidden);
 }

@@ -77,8 +77,12 @@ static void rope(ItemList *list, const char *name) {
 }
 
 static void attention_branch_forward(ItemList *list) {
-  linear_column_forward(list, LINEAR_QKV);
-  rope(list, "rope");
+  if (list->cut->model->latent.kv_rank > 0) {
+    latent_forward(list);
+  } else {
+    linear_column_forward(list, LINEAR_QKV);
+    rope(list, "rope");
+  }
   attention_forward(list);
   linear_row_forward(list, LINEAR_ATTN_OUT);
 }
@@ -86,36 +90,45 @@ static void attention_branch_forward(ItemList *list) {
 static void attention_branch_backward(ItemList *list) {
   linear_row_backward(list, LINEAR_ATTN_OUT);
   attention_backward(list);
+  if (list->cut->model->latent.kv_rank > 0) {
+    latent_backward(list);
+    return;
+  }
   if (list->input_gradients)
     rope(list, "rope.backward");
   linear_column_backward(list, LINEAR_QKV);
 }
 
-/* Elements of a token that the activation reads and writes, backward or forward. */
-static double activation_elements(const Cut *cut, gboolean backward) {
-  if (cut->model->gated && is_plain(cut))
-    return (backward ? 13.0 : 5.0) * cut->ffn_width;
-  return (backward ? 2.0 : 1.0) * cut->up_width + cut->ffn_width;
+/* Elements of a token that the activation of `width` columns reads and writes, backward or forward. */
+static double activation_elements(const Cut *cut, gint64 width, gboolean backward) {
+  const gboolean gated = cut->model->gated;
+  if (gated && is_plain(cut))
+    return (backward ? 13.0 : 5.0) * width;
+  return (backward ? 2.0 : 1.0) * (gated ? 2 : 1) * width + width;
 }
 
-static void mlp_activation_forward(ItemList *list) {
+void mlp_activation_forward(ItemList *list, gint64 rows, gint64 width) {
   const Cut *cut = list->cut;
   item_list_memory(list, cut->model->gated ? "silu_mul" : "gelu",
-                   cut->element_bytes * cut->tokens * activation_elements(cut, FALSE));
+                   cut->element_bytes * rows * activation_elements(cut, width, FALSE));
+}
+
+/* Reads the input and the output's gradient, writes the input's gradient. */
+void mlp_activation_backward(ItemList *list, gint64 rows, gint64 width) {
+  const Cut *cut = list->cut;
+  item_list_input_gradient(list, cut->model->gated ? "silu_mul.backward" : "gelu.backward",
+                           cut->element_bytes * rows * activation_elements(cut, width, TRUE));
 }
 
 static void mlp_branch_forward(ItemList *list) {
   linear_column_forward(list, LINEAR_MLP_UP);
-  mlp_activation_forward(list);
+  mlp_activation_forward(list, list->cut->tokens, list->cut->ffn_width);
   linear_row_forward(list, LINEAR_MLP_DOWN);
 }
 
 static void mlp_branch_backward(ItemList *list) {
-  const Cut *cut = list->cut;
   linear_row_backward(list, LINEAR_MLP_DOWN);
-  /* reads the input and the output's gradient, writes the input's gradient */
-  item_list_input_gradient(list, cut->model->gated ? "silu_mul.backward" : "gelu.backward",
-                           cut->element_bytes * cut->tokens * activation_elements(cut, TRUE));
+  mlp_activation_backward(list, list->cut->tokens, list->cut->ffn_width);
   linear_column_backward(list, LINEAR_MLP_UP);
 }
 
@@ -140,6 +153,10 @@ static void parallel_block_backward(ItemList *list) {
     branch_backward_end(list);
 }
 
+static gboolean has_experts(const ItemList *list) {
+  return list->piece == PIECE_LAYER && list->cut->n_experts > 0;
+}
+
 void layer_forward(ItemList *list) {
   if (list->cut->model->parallel_block) {
     parallel_block_forward(list);
@@ -149,7 +166,10 @@ void layer_forward(ItemList *list) {
   attention_branch_forward(list);
   residual_forward(list);
   norm_forward(list, "norm");
-  mlp_branch_forward(list);
+  if (has_experts(list))
+    experts_forward(list);
+  else
+    mlp_branch_forward(list);
   residual_forward(list);
 }
 
@@ -159,7 +179,10 @@ void layer_backward(ItemList *list) {
     return;
   }
   dropout_backward(list);
-  mlp_branch_backward(list);
+  if (has_experts(list))
+    experts_backward(list);
+  else
+    mlp_branch_backward(list);
   branch_backward_end(list);
   dropout_backward(list);
   attention_branch_backward(list);

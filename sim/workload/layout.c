@@ -15,20 +15,32 @@
 #include "layout.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-enum { N_DIGITS = N_AXES + 1 };
+/* Digits of which groups are made. One of tp, cp and dp's shards that groups of ep take from is two: what lies in one
+ * such group, and what counts the groups. */
+enum { N_DIGITS = 8 };
 
 typedef struct {
   int size, stride;
 } Digit;
 
+static void split_ep(Layout *layout, const Plan *plan) {
+  layout->takes_tp = plan_expert_tp(plan) < plan->tp;
+  const int sizes[N_AXES] = {
+      [AXIS_TP] = layout->takes_tp ? plan->tp : 1, [AXIS_CP] = plan->cp, [AXIS_DP] = layout->dp_shard};
+  int left = plan->ep;
+  for (int axis = 0; axis < N_AXES; axis++) {
+    layout->in_ep[axis] = sizes[axis] > 0 ? plan_ep_inside(sizes[axis], &left) : 1;
+    g_assert(layout->in_ep[axis] > 0);
+  }
+  g_assert(left == 1);
+  layout->n_expert_shards = sizes[AXIS_TP] * layout->n_shards / plan->ep;
+}
+
 void layout_init(Layout *layout, const Plan *plan) {
   *layout = (Layout){
-      .size = {[AXIS_TP] = plan->tp,
-               [AXIS_CP] = plan->cp,
-               [AXIS_EP] = plan->ep,
-               [AXIS_DP] = plan->dp,
-               [AXIS_PP] = plan->pp},
+      .size = {[AXIS_TP] = plan->tp, [AXIS_CP] = plan->cp, [AXIS_EP] = 1, [AXIS_DP] = plan->dp, [AXIS_PP] = plan->pp},
       .n_shards = plan->zero_ranks > 0 ? plan->zero_ranks : plan_data_ranks(plan),
       .n_ranks = 1,
       .gpu_of_rank = plan->rank_map != NULL ? (const int *)(const void *)plan->rank_map->data : NULL,
@@ -41,6 +53,7 @@ void layout_init(Layout *layout, const Plan *plan) {
     layout->n_ranks *= layout->size[axis];
   }
   g_assert(layout->dp_shard > 0 && layout->size[AXIS_DP] % layout->dp_shard == 0);
+  split_ep(layout, plan);
 }
 
 int layout_rank(const Layout *layout, const Coordinates *at) {
@@ -60,19 +73,44 @@ Coordinates layout_coordinates(const Layout *layout, int rank) {
   return at;
 }
 
+typedef struct {
+  Digit digit;
+  AxisSet sets; /* any of these axes runs along it */
+} AxisDigit;
+
+static void list_digits(const Layout *layout, AxisDigit digits[N_DIGITS]) {
+  const int *size = layout->size, *stride = layout->stride;
+  int in_ep[N_AXES];
+  for (int axis = 0; axis < N_AXES; axis++)
+    in_ep[axis] = MAX(layout->in_ep[axis], 1);
+  const int n_shards = layout->dp_shard, n_replicas = size[AXIS_DP] / n_shards;
+  const AxisSet ep = AXIS_BIT(AXIS_EP), shard = AXIS_BIT_EXPERT_SHARD;
+  /* experts cut by tp are not the same along it */
+  const AxisSet tp_shard = layout->takes_tp ? shard : 0;
+  const AxisDigit all[N_DIGITS] = {
+      {{in_ep[AXIS_TP], stride[AXIS_TP]}, AXIS_BIT(AXIS_TP) | ep},
+      {{size[AXIS_TP] / in_ep[AXIS_TP], stride[AXIS_TP] * in_ep[AXIS_TP]}, AXIS_BIT(AXIS_TP) | tp_shard},
+      {{in_ep[AXIS_CP], stride[AXIS_CP]}, AXIS_BIT(AXIS_CP) | ep},
+      {{size[AXIS_CP] / in_ep[AXIS_CP], stride[AXIS_CP] * in_ep[AXIS_CP]}, AXIS_BIT(AXIS_CP) | shard},
+      {{in_ep[AXIS_DP], stride[AXIS_DP]}, AXIS_BIT_DP_SHARD | ep},
+      {{n_shards / in_ep[AXIS_DP], stride[AXIS_DP] * in_ep[AXIS_DP]}, AXIS_BIT_DP_SHARD | shard},
+      {{n_replicas, stride[AXIS_DP] * n_shards}, AXIS_BIT_DP_REPLICA},
+      {{size[AXIS_PP], stride[AXIS_PP]}, AXIS_BIT(AXIS_PP)},
+  };
+  memcpy(digits, all, sizeof all);
+}
+
 /* The layout's digits that are (`chosen`) or are not in `axes`, innermost first, neighbours melted, digits of size 1
  * left out. Returns how many. */
 static int digits_of(const Layout *layout, AxisSet axes, gboolean chosen, Digit digits[N_DIGITS]) {
-  const int n_replicas = layout->size[AXIS_DP] / layout->dp_shard;
+  AxisDigit all[N_DIGITS];
   int n = 0;
   if (axes & AXIS_BIT(AXIS_DP))
     axes |= AXIS_BIT_DP_SHARD | AXIS_BIT_DP_REPLICA;
-  for (int i = 0; i <= N_AXES; i++) {
-    const gboolean is_replica = i == N_AXES, is_dp = i == AXIS_DP || is_replica;
-    const AxisSet bit = is_replica ? AXIS_BIT_DP_REPLICA : is_dp ? AXIS_BIT_DP_SHARD : AXIS_BIT(i);
-    const Digit digit = is_replica ? (Digit){n_replicas, layout->stride[AXIS_DP] * layout->dp_shard}
-                                   : (Digit){is_dp ? layout->dp_shard : layout->size[i], layout->stride[i]};
-    if (digit.size == 1 || ((axes & bit) != 0) != chosen)
+  list_digits(layout, all);
+  for (int i = 0; i < N_DIGITS; i++) {
+    const Digit digit = all[i].digit;
+    if (digit.size == 1 || ((axes & all[i].sets) != 0) != chosen)
       continue;
     int place = n++;
     for (; place > 0 && digits[place - 1].stride > digit.stride; place--)

@@ -3,9 +3,14 @@
  * A global rank is a mixed-radix number over the plan's order, innermost axis first. With the default order
  * tp-cp-ep-dp-pp:
  *
- *     rank = tp + TP·(cp + CP·(ep + EP·(dp + DP·pp)))
+ *     rank = tp + TP·(cp + CP·(dp + DP·pp))
  *
- * ep shares ranks with dp in real systems; with ep = 1, all that is modelled, that makes no difference. */
+ * ep has no digit of its own: its groups are made of ranks that hold the same of everything but the experts, neighbours
+ * first. With experts cut by tp as all else is they take from cp, then from dp; with whole experts (expert_tp 1) from
+ * tp before. What is left of these axes holds copies of the same experts, and shares their ZeRO shards (Megatron-LM's
+ * expert data parallelism; DeepSpeed-MoE, arXiv 2201.05596 §5.3):
+ *
+ *     dp 8, ep 4    rank  0 1 2 3 | 4 5 6 7     ep groups {0 1 2 3} {4 5 6 7}, experts' dp {0 4} {1 5} {2 6} {3 7} */
 #pragma once
 #include "plan.h"
 
@@ -16,14 +21,21 @@ typedef struct {
 /* A set of axes, as bits 1<<Axis, with data parallelism split into its ZeRO shard group and the replicas of it. */
 typedef guint AxisSet;
 #define AXIS_BIT(axis) (1u << (axis))
-enum { AXIS_BIT_DP_SHARD = 1u << N_AXES, AXIS_BIT_DP_REPLICA = 1u << (N_AXES + 1) };
-/* AXIS_BIT(AXIS_DP) means both halves. */
+enum {
+  AXIS_BIT_DP_SHARD = 1u << N_AXES,
+  AXIS_BIT_DP_REPLICA = 1u << (N_AXES + 1),
+  AXIS_BIT_EXPERT_SHARD = 1u << (N_AXES + 2) /* ranks that share the ZeRO shards of the same experts */
+};
+/* AXIS_BIT(AXIS_DP) means both halves of dp, AXIS_BIT(AXIS_EP) the ranks that deal the experts out. */
 
 typedef struct {
-  int size[N_AXES];
-  int stride[N_AXES]; /* rank difference of neighbours along the axis */
-  int dp_shard;       /* ranks of dp that share one set of ZeRO shards (innermost part of dp) */
-  int n_shards;       /* of such a set: dp_shard · cp, whose ranks hold the same parameters too */
+  int size[N_AXES];    /* of ep: 1, as it has no digit */
+  int stride[N_AXES];  /* rank difference of neighbours along the axis */
+  int in_ep[N_AXES];   /* neighbours along the axis that lie in one group of ep; 0 is 1 */
+  gboolean takes_tp;   /* ranks of tp hold whole experts, and are among those of ep and of their shards */
+  int dp_shard;        /* ranks of dp that share one set of ZeRO shards (innermost part of dp) */
+  int n_shards;        /* of such a set: dp_shard · cp, whose ranks hold the same parameters too */
+  int n_expert_shards; /* of the experts' parameters */
   int n_ranks;
   const int *gpu_of_rank; /* borrowed from the plan; NULL: rank r is on GPU r */
 } Layout;
@@ -78,11 +90,12 @@ GroupShape layout_group_shape(const Layout *layout, const Cluster *cluster, Axis
 /* What a stage of the pipeline holds. */
 typedef struct {
   int first_layer, n_layers;
+  int n_dense; /* of these, layers without experts in a model that has some */
   gboolean has_embedding, has_head;
 } StageLayers;
 
 /* Split n_layers over n_stages (= pp × chunks) in order. Even when it divides; else, when n_layers + 2 divides,
  * embedding and head count as a layer each, as Megatron's --account-for-embedding/loss-in-pipeline-split; else
  * balanced, the larger stages in the middle (first and last carry embedding and head). Needs n_stages ≤ n_layers unless
- * the +2 rule gives a stage its embedding or head alone. `stages` has n_stages entries. */
+ * the +2 rule gives a stage its embedding or head alone. `stages` has n_stages entries; n_dense is left 0. */
 void layout_split_layers(int n_layers, int n_stages, StageLayers *stages);

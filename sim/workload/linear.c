@@ -12,6 +12,10 @@
  *     tp        gather X ───┘ reduce dX┘            (dW waits for the gather, next for the reduction; under a framework
  *                                                    that reduces alone, dW waits for both)
  *
+ * Latent attention gathers and reduces the few columns that Q, K and V are made of. Its down projections and the router
+ * are not cut: each rank has their whole weights for its own tokens, with no tp collective; nor have experts, whose
+ * tokens come another way (experts.c) and whose products are one launch for all of a rank's experts.
+ *
  * Row-parallel: k cut, Y a partial sum, reduced after forward; its gradient is gathered before backward.
  *
  * Every operand and result moves once through HBM; an accumulated result is read and written. Narrow formats (fp8 …)
@@ -27,85 +31,191 @@ struct LinearNames {
   { name, name ".cast", name ".grad_cast", name ".dgrad", name ".wgrad", name ".bias_grad" }
 
 static const LinearNames linear_names[N_LINEARS] = {
-    [LINEAR_QKV] = LINEAR_NAMES("qkv"),       [LINEAR_ATTN_OUT] = LINEAR_NAMES("attn_out"),
-    [LINEAR_MLP_UP] = LINEAR_NAMES("mlp_up"), [LINEAR_MLP_DOWN] = LINEAR_NAMES("mlp_down"),
+    [LINEAR_QKV] = LINEAR_NAMES("qkv"),
+    [LINEAR_Q_DOWN] = LINEAR_NAMES("q_down"),
+    [LINEAR_Q_UP] = LINEAR_NAMES("q_up"),
+    [LINEAR_KV_DOWN] = LINEAR_NAMES("kv_down"),
+    [LINEAR_KV_UP] = LINEAR_NAMES("kv_up"),
+    [LINEAR_ATTN_OUT] = LINEAR_NAMES("attn_out"),
+    [LINEAR_MLP_UP] = LINEAR_NAMES("mlp_up"),
+    [LINEAR_MLP_DOWN] = LINEAR_NAMES("mlp_down"),
+    [LINEAR_ROUTER] = LINEAR_NAMES("router"),
+    [LINEAR_EXPERT_UP] = LINEAR_NAMES("expert_up"),
+    [LINEAR_EXPERT_DOWN] = LINEAR_NAMES("expert_down"),
+    [LINEAR_SHARED_UP] = LINEAR_NAMES("shared_up"),
+    [LINEAR_SHARED_DOWN] = LINEAR_NAMES("shared_down"),
     [LINEAR_LOGITS] = LINEAR_NAMES("logits"),
 };
 
+/* Columns of an activation's input, of `width` columns of its output. */
+static gint64 up_width(const Cut *cut, gint64 width) {
+  return cut->model->gated ? 2 * width : width;
+}
+
+/* Not cut by tp: this rank's tokens under sequence parallelism, all weights. */
+static void make_whole(const Cut *cut, Linear *linear, gint64 n, gint64 k) {
+  linear->n = n;
+  linear->k = k;
+  linear->tokens = cut->split_tokens;
+  linear->is_whole = TRUE;
+  linear->has_bias = FALSE;
+}
+
+/* The head and the router stay in the element format: frameworks keep the last layer and what chooses out of narrow
+ * ones. */
+static void keep_wide(const Cut *cut, Linear *linear) {
+  linear->number = precision_info(cut->plan->precision)->element;
+  linear->bytes = cut->element_bytes;
+  linear->casts = FALSE;
+}
+
+/* One product for each expert of the rank. */
+static void make_group(const Cut *cut, Linear *linear, gint64 n, gint64 k) {
+  linear->n = n;
+  linear->k = k;
+  linear->tokens = cut->expert_tokens;
+  linear->group = cut->n_experts;
+  linear->is_local = TRUE;
+}
+
+/* Those of latent attention. */
+static void make_latent(const Cut *cut, LinearKind kind, Linear *linear) {
+  const ModelLatent *latent = &cut->model->latent;
+  const gint64 plain = cut->model->head_dim - latent->rope_dim;
+  linear->has_bias = FALSE;
+  if (kind == LINEAR_Q_DOWN)
+    make_whole(cut, linear, latent->q_rank, cut->model->hidden);
+  else if (kind == LINEAR_KV_DOWN)
+    make_whole(cut, linear, latent->kv_rank + latent->rope_dim, cut->model->hidden);
+  else if (kind == LINEAR_Q_UP)
+    linear->n = cut->q_width,
+    linear->k = linear->region_width = latent->q_rank > 0 ? latent->q_rank : cut->model->hidden;
+  else /* the rotated part of K is gathered with what K and V are made of */
+    linear->n = cut->heads * plain + cut->v_width, linear->k = latent->kv_rank,
+    linear->region_width = latent->kv_rank + latent->rope_dim;
+}
+
+static void make_attention(const Cut *cut, LinearKind kind, Linear *linear) {
+  if (kind == LINEAR_ATTN_OUT) {
+    linear->k = cut->out_width;
+    linear->region_of_another = cut->model->parallel_block;
+  } else if (kind == LINEAR_QKV) {
+    linear->n = cut->q_width + cut->kv_width + cut->v_width;
+    linear->has_bias = cut->model->qkv_bias;
+    linear->joins_branches = cut->shared_norm;
+  } else {
+    make_latent(cut, kind, linear);
+  }
+}
+
+static void make_mlp(const Cut *cut, LinearKind kind, Linear *linear) {
+  switch (kind) {
+  case LINEAR_MLP_UP:
+    linear->n = cut->up_width;
+    linear->region_of_another = cut->shared_norm;
+    break;
+  case LINEAR_MLP_DOWN:
+    linear->k = cut->ffn_width;
+    linear->region_of_another = cut->model->parallel_block;
+    break;
+  case LINEAR_SHARED_UP:
+    linear->n = up_width(cut, cut->shared_width);
+    break;
+  case LINEAR_SHARED_DOWN:
+    linear->k = cut->shared_width;
+    break;
+  case LINEAR_EXPERT_UP:
+    make_group(cut, linear, up_width(cut, cut->expert_width), cut->model->hidden);
+    break;
+  default: /* LINEAR_EXPERT_DOWN */
+    make_group(cut, linear, cut->model->hidden, cut->expert_width);
+    break;
+  }
+}
+
 Linear linear_of(const Cut *cut, LinearKind kind) {
   const Model *model = cut->model;
-  const PrecisionInfo *precision = precision_info(cut->plan->precision);
   Linear linear = {
       .names = &linear_names[kind],
       .n = model->hidden,
       .k = model->hidden,
-      .number = precision->linear,
+      .number = precision_info(cut->plan->precision)->linear,
       .bytes = cut->linear_bytes,
+      .region_width = model->hidden,
+      .tokens = cut->tokens,
+      .group = 1,
       .casts = cut->casts,
       .has_bias = model->linear_bias,
   };
-  switch (kind) {
-  case LINEAR_QKV:
-    linear.n = cut->q_width + 2 * cut->kv_width;
-    linear.has_bias = model->qkv_bias;
-    linear.joins_branches = cut->shared_norm;
-    break;
-  case LINEAR_ATTN_OUT:
-    linear.k = cut->q_width;
-    linear.region_of_another = model->parallel_block;
-    break;
-  case LINEAR_MLP_UP:
-    linear.n = cut->up_width;
-    linear.region_of_another = cut->shared_norm;
-    break;
-  case LINEAR_MLP_DOWN:
-    linear.k = cut->ffn_width;
-    linear.region_of_another = model->parallel_block;
-    break;
-  default: /* the head stays in the element format: frameworks keep the last layer out of narrow ones */
+  if (kind <= LINEAR_ATTN_OUT) {
+    make_attention(cut, kind, &linear);
+  } else if (kind == LINEAR_ROUTER) {
+    make_whole(cut, &linear, model->experts.n, model->hidden);
+    keep_wide(cut, &linear);
+  } else if (kind == LINEAR_LOGITS) {
     linear.n = cut->vocab_width;
-    linear.number = precision->element;
-    linear.bytes = cut->element_bytes;
-    linear.casts = FALSE;
     linear.has_bias = FALSE;
-    break;
+    keep_wide(cut, &linear);
+  } else {
+    make_mlp(cut, kind, &linear);
   }
+  linear.is_local = linear.is_local || linear.is_whole;
   return linear;
+}
+
+int layer_linears(const Cut *cut, Piece piece, LinearKind kinds[N_LINEARS]) {
+  const ModelLatent *latent = &cut->model->latent;
+  const gboolean has_experts = piece == PIECE_LAYER && cut->n_experts > 0;
+  int n = 0;
+  if (latent->kv_rank == 0)
+    kinds[n++] = LINEAR_QKV;
+  if (latent->q_rank > 0)
+    kinds[n++] = LINEAR_Q_DOWN;
+  if (latent->kv_rank > 0)
+    kinds[n++] = LINEAR_Q_UP, kinds[n++] = LINEAR_KV_DOWN, kinds[n++] = LINEAR_KV_UP;
+  kinds[n++] = LINEAR_ATTN_OUT;
+  if (!has_experts)
+    kinds[n++] = LINEAR_MLP_UP, kinds[n++] = LINEAR_MLP_DOWN;
+  else
+    kinds[n++] = LINEAR_ROUTER, kinds[n++] = LINEAR_EXPERT_UP, kinds[n++] = LINEAR_EXPERT_DOWN;
+  if (has_experts && cut->shared_width > 0)
+    kinds[n++] = LINEAR_SHARED_UP, kinds[n++] = LINEAR_SHARED_DOWN;
+  return n;
 }
 
 /* One scale for a whole tensor needs its largest element first: one more read. Scales of blocks do not. */
 static double cast_bytes(const Cut *cut, const Linear *linear, gint64 width) {
   const int n_reads = cut->plan->precision == PRECISION_FP8 ? 2 : 1;
-  return (n_reads * cut->element_bytes + 2 * linear->bytes) * cut->tokens * width;
+  return (n_reads * cut->element_bytes + 2 * linear->bytes) * linear->group * linear->tokens * width;
 }
 
 static void forward_product(ItemList *list, const Linear *linear) {
   const Cut *cut = list->cut;
-  const double t = cut->tokens, n = linear->n, k = linear->k;
+  const double t = linear->tokens, n = linear->n, k = linear->k, group = linear->group;
   if (linear->casts)
     item_list_memory(list, linear->names->cast, cast_bytes(cut, linear, linear->k));
   item_list_matmul(list, linear->names->forward, linear->number, LAYOUT_TN,
-                   (MatmulShape){1, cut->tokens, linear->n, linear->k},
-                   linear->bytes * (t * k + k * n) + cut->element_bytes * t * n);
+                   (MatmulShape){linear->group, linear->tokens, linear->n, linear->k},
+                   group * (linear->bytes * (t * k + k * n) + cut->element_bytes * t * n));
 }
 
 static void input_gradient(ItemList *list, const Linear *linear) {
   const Cut *cut = list->cut;
-  const double t = cut->tokens, n = linear->n, k = linear->k;
+  const double t = linear->tokens, n = linear->n, k = linear->k, group = linear->group;
   if (linear->casts)
     item_list_memory(list, linear->names->grad_cast, cast_bytes(cut, linear, linear->n));
   item_list_matmul(list, linear->names->dgrad, linear->number, LAYOUT_NN,
-                   (MatmulShape){1, cut->tokens, linear->k, linear->n},
-                   linear->bytes * (t * n + n * k) + cut->element_bytes * t * k);
+                   (MatmulShape){linear->group, linear->tokens, linear->k, linear->n},
+                   group * (linear->bytes * (t * n + n * k) + cut->element_bytes * t * k));
 }
 
 /* `bias_tokens`: a column-parallel bias sees all tokens, a row-parallel one is added after the reduction. */
 static void weight_gradient(ItemList *list, const Linear *linear, gint64 bias_tokens) {
   const Cut *cut = list->cut;
-  const double t = cut->tokens, n = linear->n, k = linear->k;
+  const double t = linear->tokens, n = linear->n, k = linear->k, group = linear->group;
   item_list_weight_gradient(list, linear->names->wgrad, linear->number,
-                            (MatmulShape){1, linear->n, linear->k, cut->tokens},
-                            linear->bytes * (n * t + t * k) + 2 * cut->gradient_bytes * n * k);
+                            (MatmulShape){linear->group, linear->n, linear->k, linear->tokens},
+                            group * linear->bytes * (n * t + t * k), group * 2 * cut->gradient_bytes * n * k);
   if (linear->has_bias)
     item_list_memory(list, linear->names->bias_grad, cut->element_bytes * bias_tokens * n);
 }
@@ -116,7 +226,7 @@ static gint64 columns_made(const ItemList *list, LinearKind kind, const Linear *
   if (!list->every_other || kind == LINEAR_ATTN_OUT)
     return linear->n;
   if (kind == LINEAR_QKV)
-    return list->cut->kv_width;
+    return list->cut->kv_width; /* of K; V was kept */
   if (kind == LINEAR_MLP_UP)
     return gated ? linear->n / 2 : 0;
   return gated ? 0 : linear->n;
@@ -127,8 +237,8 @@ void linear_column_forward(ItemList *list, LinearKind kind) {
   linear.n = columns_made(list, kind, &linear);
   if (linear.n == 0)
     return;
-  if (!linear.region_of_another)
-    item_list_wait(list, region_gather(list, linear.names->forward));
+  if (!linear.region_of_another && !linear.is_local)
+    item_list_wait(list, region_gather_columns(list, linear.names->forward, linear.region_width));
   forward_product(list, &linear);
 }
 
@@ -136,14 +246,14 @@ void linear_column_backward(ItemList *list, LinearKind kind) {
   const Cut *cut = list->cut;
   const Linear linear = linear_of(cut, kind);
   gint32 gathered = NO_ITEM, reduced = NO_ITEM;
-  if (list->weight_gradients)
-    gathered = region_gather(list, linear.names->wgrad);
+  if (list->weight_gradients && !linear.is_local)
+    gathered = region_gather_columns(list, linear.names->wgrad, linear.region_width);
   if (list->input_gradients) {
     input_gradient(list, &linear);
     if (linear.joins_branches)
       item_list_memory(list, "branch_sum", 3 * cut->element_bytes * cut->tokens * linear.k);
-    if (!linear.region_of_another)
-      reduced = region_reduce(list, linear.names->dgrad);
+    if (!linear.region_of_another && !linear.is_local)
+      reduced = region_reduce_columns(list, linear.names->dgrad, linear.region_width);
   }
   if (cut->plan->time.tensor_parallel == TP_ALONE)
     item_list_wait(list, reduced);
@@ -159,14 +269,14 @@ void linear_row_forward(ItemList *list, LinearKind kind) {
   linear.n = columns_made(list, kind, &linear);
   if (linear.n > 0)
     forward_product(list, &linear);
-  if (!linear.region_of_another)
+  if (!linear.region_of_another && !linear.is_local)
     item_list_wait(list, region_reduce(list, linear.names->forward));
 }
 
 void linear_row_backward(ItemList *list, LinearKind kind) {
   const Linear linear = linear_of(list->cut, kind);
   if (list->input_gradients) {
-    if (!linear.region_of_another)
+    if (!linear.region_of_another && !linear.is_local)
       item_list_wait(list, region_gather(list, linear.names->dgrad));
     input_gradient(list, &linear);
   }

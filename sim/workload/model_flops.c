@@ -5,9 +5,12 @@
  *     attention   4·q·s in full;  4·q·(s + 1)/2 causal           each layer
  *     logits      2·h·V                                          once, V not padded
  *
+ * Latent attention has its own products in place of h·(q + 2·kv), and 2·(d + v) in place of 4·d for each pair of query
+ * and key; a layer with experts has a router, the experts a token goes to, and the shared one in place of its MLP.
+ *
  * For GPT (f = 4h, q = kv = h) with attention in full three passes make Megatron's
  * 72·B·s·l·h²·(1 + s/(6h) + V/(12·l·h)), and its 96·…(1 + s/(6h) + V/(16·l·h)) is that plus the layers' forward again.
- * By `6n` every parameter costs 2 FLOPs a token and a pass, and attention nothing. */
+ * By `6n` every parameter that a token meets costs 2 FLOPs a token and a pass, and attention nothing. */
 #include "pieces.h"
 
 static const double passes = 3; /* forward, input gradient, weight gradient */
@@ -16,38 +19,64 @@ static double tokens_per_step(const Workload *workload) {
   return (double)workload->plan->global_batch * workload->plan->seq_len;
 }
 
-static double layer_linear_flops(const Workload *workload) {
-  const Model *model = workload->model;
-  if (workload->plan->flops == FLOPS_6N)
-    return 2.0 * model_layer_parameters(model);
+/* From the layer's input to Q, K and V. */
+static double input_products(const Model *model) {
   const double h = model->hidden, q = model->n_heads * model->head_dim, kv = model->n_kv_heads * model->head_dim;
-  return 2 * (h * (q + 2 * kv) + q * h + h * model->ffn_hidden * (model->gated ? 3 : 2));
+  const ModelLatent *latent = &model->latent;
+  if (latent->kv_rank == 0)
+    return h * (q + 2 * kv);
+  const double r = latent->q_rank, c = latent->kv_rank;
+  const double made = (double)model->n_heads * (model->head_dim - latent->rope_dim + latent->v_head_dim);
+  return (r > 0 ? h * r + r * q : h * q) + h * (c + latent->rope_dim) + c * made;
+}
+
+static double out_width(const Model *model) {
+  return (double)model->n_heads * model_v_head_dim(model);
+}
+
+/* Of the MLP, or of what stands in its place. */
+static double mlp_products(const Model *model, gboolean has_experts) {
+  const double h = model->hidden, n_matrices = model->gated ? 3 : 2;
+  const ModelExperts *experts = &model->experts;
+  if (!has_experts)
+    return h * model->ffn_hidden * n_matrices;
+  const double widths = (double)experts->per_token * experts->ffn_hidden + experts->shared_ffn_hidden;
+  return h * experts->n + h * widths * n_matrices;
+}
+
+/* Over all layers. */
+static double layers_linear_flops(const Workload *workload) {
+  const Model *model = workload->model;
+  const gint64 n_dense = model_dense_layers(model, 0, model->n_layers), n = model->n_layers - n_dense;
+  const double block = input_products(model) + out_width(model) * model->hidden;
+  return 2 * (model->n_layers * block + n * mlp_products(model, model_has_experts(model)) +
+              n_dense * mlp_products(model, FALSE));
 }
 
 static double layer_attention_flops(const Workload *workload) {
   const Model *model = workload->model;
-  const double s = workload->plan->seq_len, q = model->n_heads * model->head_dim;
+  const double s = workload->plan->seq_len, q = model->n_heads * model->head_dim, widths = 2 * (q + out_width(model));
   switch (workload->plan->flops) {
   case FLOPS_6N:
     return 0;
   case FLOPS_MEGATRON:
-    return 4 * q * s;
+    return widths * s;
   default:
-    return 4 * q * attention_pairs(workload->plan->seq_len) / s;
+    return widths * attention_pairs(workload->plan->seq_len) / s;
   }
 }
 
-/* Everything outside the layers. */
-static double ends_flops(const Workload *workload) {
+/* Per token and pass. */
+static double model_flops(const Workload *workload) {
   const Model *model = workload->model;
   if (workload->plan->flops == FLOPS_6N)
-    return 2.0 * (model_parameters(model) - model->n_layers * model_layer_parameters(model));
-  return 2.0 * model->hidden * model->vocab;
+    return 2.0 * model_active_parameters(model);
+  return layers_linear_flops(workload) + model->n_layers * layer_attention_flops(workload) +
+         2.0 * model->hidden * model->vocab;
 }
 
 double workload_model_flops(const Workload *workload) {
-  const double layer = layer_linear_flops(workload) + layer_attention_flops(workload);
-  return passes * tokens_per_step(workload) * (workload->model->n_layers * layer + ends_flops(workload));
+  return passes * tokens_per_step(workload) * model_flops(workload);
 }
 
 /* Of the products made again where every other one is kept: K's, attn_out, up; without a gate mlp_down. */
@@ -56,18 +85,25 @@ static double other_products_flops(const Model *model) {
   return 2 * (h * kv + q * h + h * model->ffn_hidden);
 }
 
+static double recomputed_linears(const Workload *workload) {
+  const Model *model = workload->model;
+  if (workload->plan->flops != FLOPS_6N)
+    return layers_linear_flops(workload);
+  return 2.0 * (model_active_parameters(model) - model_embedding_parameters(model) - model_head_parameters(model));
+}
+
 /* One more forward of what is recomputed. Flash attention's own recomputation in backward is not counted: it is part of
  * the kernel and has no forward kernel of its own. */
 static double recompute_flops(const Workload *workload) {
   const double attention = layer_attention_flops(workload);
-  double layer = 0;
+  double layer = 0, linears = 0;
   if (workload->plan->recompute == RECOMPUTE_FULL)
-    layer = layer_linear_flops(workload) + attention;
+    linears = recomputed_linears(workload), layer = attention;
   else if (workload->plan->recompute == RECOMPUTE_SELECTIVE && workload->plan->attention == ATTENTION_UNFUSED)
     layer = attention;
   if (keeps_every_other_product(workload->plan))
     layer += other_products_flops(workload->model);
-  return tokens_per_step(workload) * workload->model->n_layers * layer;
+  return tokens_per_step(workload) * (workload->model->n_layers * layer + linears);
 }
 
 double workload_hardware_flops(const Workload *workload) {

@@ -3,13 +3,22 @@
  *
  *     inputs of norms                 e·T'·h    each distinct one                            used by I
  *     inputs of qkv and mlp_up        e·T'·h    each distinct one, saved in shards           used by W
- *     Q, K, V                         e·T·(q + 2·kv)                                         used by I
+ *     Q, K, V                         e·T·(q + k + v)                                        used by I
  *     scores, unfused                 s² per head: softmax e, and under dropout mask 1 and output e;  used by I
  *     scores, flash                   log-sum-exp, 4 bytes per row                           used by I
- *     input of attn_out               e·T·q                                                  used by W
+ *     input of attn_out               e·T·a     (a = q but in latent attention)              used by W
  *     dropout masks                   T'·h      each                                         used by I
  *     input of the activation         e·T·f     (twice when gated)                           used by I
  *     input of mlp_down               e·T·f                                                  used by W
+ *
+ * Latent attention: what Q, K and V are made of, once before their norms (I) and once behind (W), in shards. With
+ * experts, in place of mlp_up and mlp_down, R rows of the rank's experts, each f columns of one:
+ *
+ *     scores of the router, its table e·T'·E and 5 bytes each                                used by I
+ *     rows as the experts get them    e·R·h                                                  used by W
+ *     input and output of the         e·R·f·2 (gated) and its weight, 4 bytes a row          used by I
+ *       activation                    e·R·f                                                  used by W
+ *     the same of the shared expert   e·T·f_s …
  *
  * Inputs of linears are kept in the format they multiply in. With dropout, unfused, e = 2, f = 4h and tp = 1 this sums
  * to s·b·h·(34 + 5·a·s/h). Full recompute keeps the layer's input alone; selective drops the scores. A framework may
@@ -30,13 +39,50 @@ typedef struct {
   double rest;          /* used by I; the layer's input included */
 } LayerTensors;
 
-static LayerTensors layer_tensors(const Cut *cut) {
+/* Columns of an activation's input, of `width` of its output. */
+static gint64 input_width(const Cut *cut, gint64 width) {
+  return cut->model->gated ? 2 * width : width;
+}
+
+/* Of experts, used by W and by I. */
+static double expert_linear_inputs(const Cut *cut) {
+  return cut->linear_bytes * ((double)cut->expert_rows * (cut->model->hidden + cut->expert_width) +
+                              (double)cut->tokens * cut->shared_width);
+}
+
+static double expert_rest(const Cut *cut) {
+  const double scores = (cut->element_bytes + 5) * cut->split_tokens * cut->model->experts.n;
+  return scores + 4.0 * cut->expert_rows +
+         cut->element_bytes * ((double)cut->expert_rows * input_width(cut, cut->expert_width) +
+                               (double)cut->tokens * input_width(cut, cut->shared_width));
+}
+
+/* Behind and before their norms. */
+static double latent_linear_inputs(const Cut *cut) {
+  return cut->linear_bytes * cut->split_tokens * (cut->model->latent.q_rank + cut->model->latent.kv_rank);
+}
+
+static double latent_rest(const Cut *cut) {
+  const ModelLatent *latent = &cut->model->latent;
+  return cut->element_bytes * cut->split_tokens * (latent->q_rank + latent->kv_rank + latent->rope_dim);
+}
+
+static LayerTensors layer_tensors(const Cut *cut, gboolean has_experts) {
   const gboolean parallel = cut->model->parallel_block, flash = cut->plan->attention == ATTENTION_FLASH;
   const double e = cut->element_bytes, stream = (double)cut->split_tokens * cut->model->hidden, t = cut->tokens;
   const int n_streams = parallel ? 1 : 2; /* points where a norm reads and a mask is drawn */
   LayerTensors tensors = {.layer_input = e * stream};
-  tensors.linear_inputs = cut->linear_bytes * (cut->n_norms * stream + t * cut->q_width + t * cut->ffn_width);
-  tensors.rest = e * (n_streams * stream + t * (cut->q_width + 2 * cut->kv_width) + t * cut->up_width);
+  const double ffn = has_experts ? 0 : cut->ffn_width, up = has_experts ? 0 : cut->up_width;
+  tensors.linear_inputs = cut->linear_bytes * (cut->n_norms * stream + t * cut->out_width + t * ffn);
+  tensors.rest = e * (n_streams * stream + t * (cut->q_width + cut->kv_width + cut->v_width) + t * up);
+  if (has_experts) {
+    tensors.linear_inputs += expert_linear_inputs(cut);
+    tensors.rest += expert_rest(cut);
+  }
+  if (cut->model->latent.kv_rank > 0) {
+    tensors.linear_inputs += latent_linear_inputs(cut);
+    tensors.rest += latent_rest(cut);
+  }
   if (cut->model->dropout)
     tensors.rest += n_streams * stream;
   const FrameworkMemory *framework = &cut->plan->memory;
@@ -44,13 +90,13 @@ static LayerTensors layer_tensors(const Cut *cut) {
   if (plan_has_plain_norm(cut->plan) || !plain)
     tensors.rest += framework->norm_bytes * cut->n_norms * stream;
   if (plain)
-    tensors.rest += e * t * (cut->q_width + (cut->model->gated ? cut->ffn_width : 0));
+    tensors.rest += e * t * (cut->out_width + (cut->model->gated ? ffn : 0));
   if (framework->gathered == GATHERED_KEPT)
     tensors.linear_inputs += cut->linear_bytes * cut->n_norms * (t * cut->model->hidden - stream);
   if (flash) {
     tensors.rest += attention_row_sums_bytes(cut);
     if (cut->casts) /* flash wants its output as it was, not as attn_out's operand */
-      tensors.rest += e * t * cut->q_width;
+      tensors.rest += e * t * cut->out_width;
   } else {
     tensors.scores = cut->scores * ((cut->model->dropout ? 2 * e + 1 : e) + (plain ? 4 : 0));
   }
@@ -58,15 +104,23 @@ static LayerTensors layer_tensors(const Cut *cut) {
 }
 
 /* Gradients of the linears' outputs, which W multiplies with their inputs; row-parallel ones gathered. */
-static double layer_output_gradients(const Cut *cut) {
-  const double width = cut->q_width + 2 * cut->kv_width + cut->up_width + 2 * cut->model->hidden;
-  return cut->linear_bytes * cut->tokens * width;
+static double layer_output_gradients(const Cut *cut, Piece piece) {
+  double elements = 0;
+  LinearKind kinds[N_LINEARS];
+  const int n = layer_linears(cut, piece, kinds);
+  for (int i = 0; i < n; i++) {
+    const Linear linear = linear_of(cut, kinds[i]);
+    elements += (double)linear.group * linear.tokens * linear.n;
+  }
+  return cut->linear_bytes * elements;
 }
 
 /* The gradient a backward kernel reads and the one it writes are alive together; the widest pair is the activation's,
  * that of unfused attention's softmax, or what attention cut by cp has in buffers. */
-static double widest_gradients(const Cut *cut) {
-  const double activation = (double)cut->tokens * (cut->up_width + cut->ffn_width);
+static double widest_gradients(const Cut *cut, gboolean has_experts) {
+  const double activation = has_experts
+                                ? (double)cut->expert_rows * (input_width(cut, cut->expert_width) + cut->expert_width)
+                                : (double)cut->tokens * (cut->up_width + cut->ffn_width);
   const gboolean unfused = cut->plan->attention == ATTENTION_UNFUSED;
   const gboolean plain = cut->plan->memory.kernels == FRAMEWORK_KERNELS_PLAIN;
   const double softmax = unfused ? (plain ? cut->element_bytes + 8 : 2 * cut->element_bytes) * cut->scores : 0;
@@ -85,10 +139,12 @@ static double kept_products(const Cut *cut) {
   return cut->element_bytes * elements + attention_row_sums_bytes(cut);
 }
 
-static PieceMemory layer_memory(const Cut *cut) {
-  const LayerTensors tensors = layer_tensors(cut);
+static PieceMemory layer_memory(const Cut *cut, Piece piece) {
+  const gboolean has_experts = piece == PIECE_LAYER && cut->n_experts > 0;
+  const LayerTensors tensors = layer_tensors(cut, has_experts);
   const double all = tensors.rest + tensors.linear_inputs + tensors.scores;
-  PieceMemory memory = {.held_for_W = layer_output_gradients(cut), .transient_bytes = widest_gradients(cut)};
+  PieceMemory memory = {.held_for_W = layer_output_gradients(cut, piece),
+                        .transient_bytes = widest_gradients(cut, has_experts)};
   switch (cut->plan->recompute) {
   case RECOMPUTE_FULL:
     memory.saved_bytes = memory.released_by_I = tensors.layer_input;
@@ -155,8 +211,9 @@ PieceMemory piece_memory(const Cut *cut, Piece piece) {
   switch (piece) {
   case PIECE_EMBEDDING:
     return embedding_memory(cut);
+  case PIECE_DENSE_LAYER:
   case PIECE_LAYER:
-    return layer_memory(cut);
+    return layer_memory(cut, piece);
   default:
     return head_memory(cut);
   }

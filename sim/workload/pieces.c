@@ -9,6 +9,7 @@ static const struct {
   void (*backward)(ItemList *list);
 } pieces[N_PIECES] = {
     [PIECE_EMBEDDING] = {embedding_forward, embedding_backward},
+    [PIECE_DENSE_LAYER] = {layer_forward, layer_backward},
     [PIECE_LAYER] = {layer_forward, layer_backward},
     [PIECE_HEAD] = {head_forward, head_backward},
 };
@@ -20,7 +21,8 @@ gboolean keeps_every_other_product(const Plan *plan) {
 static void list_backward(ItemList *list, Piece piece) {
   const Plan *plan = list->cut->plan;
   const gboolean every_other = keeps_every_other_product(plan);
-  if (list->input_gradients && piece == PIECE_LAYER && (plan->recompute == RECOMPUTE_FULL || every_other)) {
+  const gboolean is_layer = piece == PIECE_LAYER || piece == PIECE_DENSE_LAYER;
+  if (list->input_gradients && is_layer && (plan->recompute == RECOMPUTE_FULL || every_other)) {
     list->recompute = TRUE;
     list->every_other = every_other;
     pieces[piece].forward(list);
@@ -40,8 +42,10 @@ static WorkList finish(ItemList *list) {
 }
 
 WorkList piece_list(const Cut *cut, Piece piece, Phase phase) {
+  if (piece == PIECE_DENSE_LAYER && cut->n_experts == 0)
+    return (WorkList){0};
   ItemList list;
-  item_list_init(&list, cut);
+  item_list_init(&list, cut, piece);
   list.input_gradients = phase == PHASE_I || phase == PHASE_B;
   list.weight_gradients = phase == PHASE_W || phase == PHASE_B;
   if (phase == PHASE_F)

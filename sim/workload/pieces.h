@@ -3,7 +3,8 @@
  *     Cut         sizes of one GPU's share under the plan           cut.h
  *     ItemList    a growing list of items on their streams          item_list.c
  *     Linear      a linear layer cut by tp, forward and backward    linear.c
- *     pieces      the layer (layer.c, attention.c, context.c), its ends (ends.c), and which phase lists what (pieces.c)
+ *     pieces      the layer (layer.c, attention.c, latent.c, context.c, experts.c), its ends (ends.c), and which phase
+ *                 lists what (pieces.c)
  *     memory      what a piece saves for its backward               piece_memory.c */
 #pragma once
 #include "cut.h"
@@ -15,6 +16,7 @@ enum { NO_ITEM = -1 };
  * NCCL's do under PyTorch, for all compute listed before it. */
 typedef struct {
   const Cut *cut;
+  Piece piece;
   GArray *items;                              /* of WorkItem; owned */
   gboolean input_gradients, weight_gradients; /* the half of backward being listed: I, W, or both for B */
   gboolean recompute;                         /* what is added is forward work done again */
@@ -34,11 +36,12 @@ typedef struct {
   double pairs;         /* of query and key that the causal mask leaves in each head */
 } AttentionBlock;
 
-void item_list_init(ItemList *list, const Cut *cut);
+void item_list_init(ItemList *list, const Cut *cut, Piece piece);
 void item_list_matmul(ItemList *list, const char *name, Number number, MatmulLayout layout, MatmulShape shape,
                       double bytes);
 /* C += A·B into the main gradient. */
-void item_list_weight_gradient(ItemList *list, const char *name, Number number, MatmulShape shape, double bytes);
+void item_list_weight_gradient(ItemList *list, const char *name, Number number, MatmulShape shape, double operand_bytes,
+                               double result_bytes);
 /* One fused attention kernel, forward or backward. */
 void item_list_attention(ItemList *list, gboolean backward, const AttentionBlock *block);
 void item_list_memory(ItemList *list, const char *name, double bytes);
@@ -46,15 +49,19 @@ void item_list_memory(ItemList *list, const char *name, double bytes);
 void item_list_plain_norm(ItemList *list, const char *name, double bytes);
 /* A memory kernel on the path of the input gradient: left out of W. */
 void item_list_input_gradient(ItemList *list, const char *name, double bytes);
-/* Over the group of `axis` (tp or cp), full buffer `bytes`. Wait for the result before its use. `operand` as
+/* Over the group of `axis` (tp, cp or ep), full buffer `bytes`. Wait for the result before its use. `operand` as
  * WorkItem.operand. */
 gint32 item_list_collective(ItemList *list, Axis axis, Collective collective, const char *operand, double bytes);
-/* The next compute item may wait for one axis only. NO_ITEM: nothing to wait for. */
+/* The next compute item may wait for one axis only; so may a collective of another axis that comes before it. NO_ITEM:
+ * nothing to wait for. */
 void item_list_wait(ItemList *list, gint32 collective);
 
 /* Activations (tokens × hidden) entering and leaving a tensor-parallel region; NO_ITEM where nothing is sent. */
 gint32 region_gather(ItemList *list, const char *operand); /* all_gather under sequence parallelism, else nothing */
 gint32 region_reduce(ItemList *list, const char *operand); /* reduce_scatter under it, all_reduce otherwise */
+/* The same of tokens × `width`. */
+gint32 region_gather_columns(ItemList *list, const char *operand, gint64 width);
+gint32 region_reduce_columns(ItemList *list, const char *operand, gint64 width);
 
 typedef struct LinearNames LinearNames;
 
@@ -63,15 +70,38 @@ typedef struct {
   const LinearNames *names;
   gint64 n, k; /* of this rank */
   Number number;
-  double bytes;   /* per operand element */
-  gboolean casts; /* operands are converted from the element format first */
+  double bytes;        /* per operand element */
+  gint64 region_width; /* columns that tp gathers before it, or reduces behind it */
+  gint64 tokens;       /* rows of X and Y; of each of a group of products */
+  gint64 group;        /* products of as many weights in one launch: this rank's experts; else 1 */
+  gboolean casts;      /* operands are converted from the element format first */
   gboolean has_bias;
+  gboolean is_local;          /* no tp collective around it */
+  gboolean is_whole;          /* not cut by tp: each rank has all of W for tokens of its own */
   gboolean region_of_another; /* the other branch of a parallel block does the tp collective around this one */
   gboolean joins_branches;    /* backward: adds the other branch's gradient of the input both have read */
 } Linear;
 
-typedef enum { LINEAR_QKV, LINEAR_ATTN_OUT, LINEAR_MLP_UP, LINEAR_MLP_DOWN, LINEAR_LOGITS, N_LINEARS } LinearKind;
+typedef enum {
+  LINEAR_QKV,
+  LINEAR_Q_DOWN,
+  LINEAR_Q_UP,
+  LINEAR_KV_DOWN,
+  LINEAR_KV_UP,
+  LINEAR_ATTN_OUT,
+  LINEAR_MLP_UP,
+  LINEAR_MLP_DOWN,
+  LINEAR_ROUTER,
+  LINEAR_EXPERT_UP,
+  LINEAR_EXPERT_DOWN,
+  LINEAR_SHARED_UP,
+  LINEAR_SHARED_DOWN,
+  LINEAR_LOGITS,
+  N_LINEARS
+} LinearKind;
 Linear linear_of(const Cut *cut, LinearKind kind);
+/* The products of a layer, forward; returns how many. */
+int layer_linears(const Cut *cut, Piece piece, LinearKind kinds[N_LINEARS]);
 
 void linear_column_forward(ItemList *list, LinearKind kind);
 void linear_column_backward(ItemList *list, LinearKind kind);
@@ -85,6 +115,9 @@ double attention_row_sums_bytes(const Cut *cut); /* a log-sum-exp in fp32 for ea
 void context_attention(ItemList *list, gboolean backward);
 /* Bytes that its gradients and buffers take while its backward runs. */
 double context_buffer_bytes(const Cut *cut);
+/* Latent attention: from the norm's output to Q, K and V, and back. */
+void latent_forward(ItemList *list);
+void latent_backward(ItemList *list);
 /* From Q, K and V to attention's output, and back. */
 void attention_forward(ItemList *list);
 void attention_backward(ItemList *list);
@@ -93,6 +126,13 @@ void norm_forward(ItemList *list, const char *name);
 void norm_backward(ItemList *list, const char *name);
 void dropout_backward(ItemList *list);
 
+/* What stands between the up and the down projection, for `rows` tokens of `width` columns. */
+void mlp_activation_forward(ItemList *list, gint64 rows, gint64 width);
+void mlp_activation_backward(ItemList *list, gint64 rows, gint64 width);
+/* In place of the MLP: router, experts, shared expert. */
+void experts_forward(ItemList *list);
+void experts_backward(ItemList *list);
+/* Of the list's piece, DENSE_LAYER or LAYER. */
 void layer_forward(ItemList *list);
 void layer_backward(ItemList *list);
 void embedding_forward(ItemList *list);

@@ -1,13 +1,15 @@
-/* The smallest thing an executor runs: one kernel, or one tensor- or context-parallel collective inside a layer. */
+/* The smallest thing an executor runs: one kernel, or one tensor-, context- or expert-parallel collective inside a
+ * layer.
+ */
 #pragma once
 #include "collective.h"
 #include "precision.h"
 
 typedef enum {
-  ITEM_MATMUL,     /* C(m,n) = A(m,k) · B(k,n), `batch` times */
+  ITEM_MATMUL,     /* C(m,n) = A(m,k) · B(k,n), `batch` times: heads, or a rank's experts, in one launch */
   ITEM_ATTENTION,  /* fused (flash) attention, forward or backward */
   ITEM_MEMORY,     /* a memory-bound kernel: norm, activation, residual, softmax, loss, optimizer … */
-  ITEM_COLLECTIVE, /* over the tensor- or context-parallel group */
+  ITEM_COLLECTIVE, /* over the tensor-, context- or expert-parallel group */
 } ItemKind;
 
 /* Operand layouts as BLAS spells them: forward TN, input gradient NN, weight gradient NT. */
@@ -21,13 +23,15 @@ typedef struct {
   guint8 accumulate;   /* MATMUL: C += (weight gradient into the main gradient) */
   guint8 backward;     /* ATTENTION: the backward kernel */
   guint8 is_plain;     /* MEMORY: an RMSNorm of single operations, of which some reach less than the HBM's rate */
+  guint8 wide_keys;    /* ATTENTION: heads of Q and K are wider than V's */
   guint8 recompute;    /* forward work done again in backward */
   guint8 collective;   /* COLLECTIVE: Collective; a SEND_RECV is one step of a ring: S from each member to the next */
-  guint8 axis;         /* COLLECTIVE: whose group and stream, AXIS_TP or AXIS_CP */
+  guint8 axis;         /* COLLECTIVE: whose group and stream, AXIS_TP, AXIS_CP or AXIS_EP */
   const char *operand; /* COLLECTIVE: static name of the kernel whose result it sums or whose operand it gathers */
-  gint32 after; /* index in the same list of an item on the other stream (compute ↔ tp, cp) that must have ended; −1
-                   none */
+  gint32 after; /* index in the same list of an item on the other stream (compute ↔ tp, cp, ep; a collective may
+                   wait for one of another axis) that must have ended; −1 none */
   gint64 batch, m, n, k; /* MATMUL */
   double flops;          /* exact, of this GPU: matmul 2·batch·m·n·k; attention causal (about half of full) */
   double bytes;          /* HBM traffic of the kernel; COLLECTIVE: the full buffer S in bytes */
+  double result_bytes;   /* of `bytes`: of an accumulated result, read and written; MATMUL, else 0 */
 } WorkItem;

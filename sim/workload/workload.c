@@ -1,25 +1,27 @@
-/* Three pieces, four phases, built once per plan; stages are counts of pieces.
+/* Four pieces, four phases, built once per plan; stages are counts of pieces.
  *
  *     stage 0               stage 1        …     stage n−1
- *     [embedding] layer×a   layer×b              layer×z [head]
+ *     [embedding] layer×a   layer×b              layer×z [head]          dense layers of a model with experts first
  *
  * A tied vocabulary matrix lies on both end stages when they are on different pipeline ranks, and once otherwise, as on
  * the ranks where a V, or two pipes, begin and end. */
 #include "pieces.h"
 
-static gint64 stage_parameters(const Workload *workload, const StageLayers *layers) {
-  gint64 parameters = layers->n_layers * workload->piece_parameters[PIECE_LAYER];
-  if (layers->has_embedding)
-    parameters += workload->piece_parameters[PIECE_EMBEDDING];
-  if (layers->has_head)
-    parameters += workload->piece_parameters[PIECE_HEAD];
-  return parameters;
+static void count_pieces(const StageLayers *layers, int counts[N_PIECES]) {
+  counts[PIECE_EMBEDDING] = layers->has_embedding != 0;
+  counts[PIECE_DENSE_LAYER] = layers->n_dense;
+  counts[PIECE_LAYER] = layers->n_layers - layers->n_dense;
+  counts[PIECE_HEAD] = layers->has_head != 0;
 }
 
-static gint64 stage_whole_parameters(const Cut *cut, const StageLayers *layers) {
-  return layers->n_layers * cut_whole_parameters(cut, PIECE_LAYER) +
-         (layers->has_embedding ? cut_whole_parameters(cut, PIECE_EMBEDDING) : 0) +
-         (layers->has_head ? cut_whole_parameters(cut, PIECE_HEAD) : 0);
+static void sum_parameters(const Workload *workload, const Cut *cut, StageWork *stage) {
+  int counts[N_PIECES];
+  count_pieces(&stage->layers, counts);
+  for (Piece piece = 0; piece < N_PIECES; piece++) {
+    stage->parameters += counts[piece] * workload->piece_parameters[piece];
+    stage->expert_parameters += counts[piece] * workload->expert_parameters[piece];
+    stage->whole_parameters += counts[piece] * cut_whole_parameters(cut, piece);
+  }
 }
 
 /* Whether a stage's rank holds an embedding (head) too: two pipes have two of each. */
@@ -55,9 +57,10 @@ static void init_stages(Workload *workload, const Cut *cut) {
   g_autofree StageLayers *layers = g_new(StageLayers, (gsize)length);
   layout_split_layers((int)workload->model->n_layers, length, layers);
   for (int i = 0; i < workload->n_stages; i++) {
-    workload->stages[i].layers = layers[i % length];
-    workload->stages[i].parameters = stage_parameters(workload, &layers[i % length]);
-    workload->stages[i].whole_parameters = stage_whole_parameters(cut, &layers[i % length]);
+    StageLayers *own = &workload->stages[i].layers;
+    *own = layers[i % length];
+    own->n_dense = (int)model_dense_layers(workload->model, own->first_layer, own->n_layers);
+    sum_parameters(workload, cut, &workload->stages[i]);
   }
   share_vocabulary(workload, cut);
 }
@@ -76,6 +79,7 @@ Workload *workload_new(const Model *model, const Plan *plan, const Placement *pl
       workload->work[piece][phase] = piece_list(&cut, piece, phase);
     workload->memory[piece] = piece_memory(&cut, piece);
     workload->piece_parameters[piece] = cut_piece_parameters(&cut, piece);
+    workload->expert_parameters[piece] = cut_expert_parameters(&cut, piece);
   }
   init_stages(workload, &cut);
   workload->framework_bytes = plan->memory.fragmentation_bytes;
@@ -113,6 +117,23 @@ WorkItem workload_optimizer_item(const Workload *workload, double parameters) {
 
 double workload_optimizer_parameters(const Workload *workload, int stage) {
   g_assert(stage >= 0 && stage < workload->n_stages);
-  const double parameters = workload->stages[stage].parameters;
-  return workload->plan->zero >= 1 ? parameters / workload->layout.n_shards : parameters;
+  const StageWork *work = &workload->stages[stage];
+  if (workload->plan->zero < 1)
+    return (double)work->parameters;
+  return (double)(work->parameters - work->expert_parameters) / workload->layout.n_shards +
+         (double)work->expert_parameters / workload->layout.n_expert_shards;
+}
+
+StateBytes workload_stage_state(const Workload *workload, int stage, int zero) {
+  const StageWork *work = &workload->stages[stage];
+  const Layout *layout = &workload->layout;
+  const Recipe *recipe = &workload->plan->recipe;
+  StateBytes sum =
+      state_memory(recipe, (double)(work->parameters - work->expert_parameters), zero, zero > 0 ? layout->n_shards : 1);
+  const StateBytes experts =
+      state_memory(recipe, (double)work->expert_parameters, zero, zero > 0 ? layout->n_expert_shards : 1);
+  sum.weights_bytes += experts.weights_bytes;
+  sum.gradients_bytes += experts.gradients_bytes;
+  sum.optimizer_bytes += experts.optimizer_bytes;
+  return sum;
 }

@@ -1,9 +1,10 @@
 /* What must be computed and held: the transformer under a plan, cut into pieces, as lists of kernels per phase.
  *
- * Every stage is  [embedding] layer × n [head + loss]; all layers are equal. So a plan has at most 3 pieces × 4 phases
- * of distinct work, and any op of any stage is a count of each. Compute items run in list order on the compute stream,
- * COLLECTIVE items in list order on the tp or the cp stream; `after` joins compute with either. A piece ends when all
- * its streams have ended.
+ * Every stage is  [embedding] layer × n [head + loss]; all layers are equal, but that a model with experts may have
+ * dense ones too, which then stand before the others of their stage. So a plan has at most 4 pieces × 4 phases of
+ * distinct work, and any op of any stage is a count of each. Compute items run in list order on the compute stream,
+ * COLLECTIVE items in list order on the tp, the cp or the ep stream; `after` joins compute with either. A piece ends
+ * when all its streams have ended.
  *
  *     F   forward
  *     I   gradient with respect to the input (full recompute: forward again, then the gradient)
@@ -18,12 +19,14 @@
 #pragma once
 #include "layout.h"
 #include "placement.h"
+#include "state_memory.h"
 #include "work_item.h"
 
-typedef enum { PIECE_EMBEDDING, PIECE_LAYER, PIECE_HEAD, N_PIECES } Piece;
+/* DENSE_LAYER: without experts, in a model that has some. */
+typedef enum { PIECE_EMBEDDING, PIECE_DENSE_LAYER, PIECE_LAYER, PIECE_HEAD, N_PIECES } Piece;
 typedef enum { PHASE_F, PHASE_I, PHASE_W, PHASE_B, PHASE_OPTIMIZER, N_PHASES } Phase;
-/* Axes whose collectives are items: AXIS_TP and AXIS_CP. */
-enum { N_ITEM_AXES = AXIS_CP + 1 };
+/* Axes whose collectives are items: AXIS_TP, AXIS_CP and AXIS_EP. */
+enum { N_ITEM_AXES = AXIS_EP + 1 };
 
 typedef struct {
   WorkItem *items; /* owned by the Workload */
@@ -43,6 +46,7 @@ typedef struct {
 
 typedef struct {
   StageLayers layers;
+  gint64 expert_parameters; /* of the following: of this rank's experts */
   gint64 parameters; /* on one tp rank of this stage; a tied matrix counts on both end stages, or with the embedding's
                         alone where one rank holds both */
   gint64
@@ -56,6 +60,7 @@ typedef struct {
   Layout layout;
   WorkList work[N_PIECES][N_PHASES]; /* PHASE_OPTIMIZER empty: see workload_optimizer_item */
   PieceMemory memory[N_PIECES];
+  gint64 expert_parameters[N_PIECES]; /* of piece_parameters: of this rank's experts */
   gint64
       piece_parameters[N_PIECES]; /* on one tp rank; EMBEDDING's and HEAD's when present (tied: the matrix in both) */
   StageWork *stages;              /* [pp · chunks], virtual stage order */
@@ -74,8 +79,10 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Workload, workload_free)
 
 /* One Adam step over `parameters` parameters on this GPU under the plan's recipe: one memory-bound kernel. */
 WorkItem workload_optimizer_item(const Workload *workload, double parameters);
-/* Parameters of a stage that this rank's optimizer updates (÷ shards for ZeRO ≥ 1). */
+/* Parameters of a stage that this rank's optimizer updates (÷ shards for ZeRO ≥ 1, experts' by theirs). */
 double workload_optimizer_parameters(const Workload *workload, int stage);
+/* Weights, gradients and optimizer of a stage on one rank, under ZeRO stage `zero`. */
+StateBytes workload_stage_state(const Workload *workload, int stage, int zero);
 
 /* Model FLOPs of one step over all GPUs: exact products of the model, forward × 3, no recompute, by the plan's
  * convention (causal; megatron: attention in full; 6n: 6·N·tokens). */

@@ -49,6 +49,7 @@ static const YamlField matmul_fields[] = {
     {"under_load", FIELD_NUMBER, TRUE, IN_GPU(under_load), 0.05, 1},
     {"under_load_of", FIELD_NODE, FALSE, offsetof(Draft, under_load_of)},
     {"k_ramp", FIELD_NUMBER, TRUE, IN_GPU(k_ramp), 0, 1e5},
+    {"grouped_exposed", FIELD_NUMBER, FALSE, IN_GPU(grouped_exposed), 0, 1},
     {"tiles", FIELD_NODE, TRUE, offsetof(Draft, tiles)},
 };
 
@@ -61,6 +62,7 @@ static const YamlField tile_fields[] = {
 static const YamlField attention_fields[] = {
     {"forward", FIELD_NUMBER, TRUE, IN_GPU(attention_forward), 1e-3, 1},
     {"backward", FIELD_NUMBER, TRUE, IN_GPU(attention_backward), 1e-3, 1},
+    {"wide_keys", FIELD_NUMBER, FALSE, IN_GPU(attention_wide), 0.05, 1},
 };
 
 static const YamlField latency_fields[] = {
@@ -135,7 +137,7 @@ gboolean gpu_read(const char *file, Gpu *gpu, GError **error) {
   g_autoptr(YamlFile) yaml = yaml_file_read(file, error);
   if (yaml == NULL)
     return FALSE;
-  Draft draft = {0};
+  Draft draft = {.gpu.attention_wide = 1};
   if (!read_draft(yaml_file_root(yaml), &draft, error)) {
     gpu_clear(&draft.gpu);
     return FALSE;

@@ -41,7 +41,9 @@ typedef struct {
                         the power limit and beside collectives */
   double under_load_of[N_NUMBERS]; /* the same of one format, in its place; 0: under_load */
   double k_ramp;                   /* prologue + epilogue, as elements of k */
-  double kernel_latency_s;         /* least time of any kernel on the device */
+  double grouped_exposed;  /* [0, 1]: share of the traffic of an accumulated result that a group of products, one for
+                              each expert, does not hide behind its arithmetic; a lone product hides all */
+  double kernel_latency_s; /* least time of any kernel on the device */
 
   /* Memory-bound kernels: time = bytes / (hbm_Bps × efficiency) + kernel_latency_s. */
   double hbm_efficiency;
@@ -49,6 +51,7 @@ typedef struct {
 
   /* Fused attention: share of the element format's peak, over causal FLOPs. */
   double attention_forward, attention_backward;
+  double attention_wide; /* (0, 1]: share of these left where heads of Q and K are wider than V's */
 
   double host_launch_s; /* host time to issue one kernel from an eager framework */
 

@@ -58,20 +58,23 @@ static const Dimension dimensions[N_DIMENSIONS] = {
      .keys = {"max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length"}},
 };
 
-/* Keys that name what is not modelled. */
+#define FAMILIES_WITH_EXPERTS "mixtral, qwen2_moe, qwen3_moe, deepseek_v2 and deepseek_v3"
+
+/* Keys that name what is not modelled; those with `families`, but in these. */
 static const struct {
   const char *key;
   enum { WHEN_TRUE, WHEN_ABOVE_ONE, WHEN_PRESENT } when;
   const char *kind;
+  const char *families;
 } refusals[] = {
-    {"num_local_experts", WHEN_ABOVE_ONE, "mixture-of-experts layers"},
-    {"n_routed_experts", WHEN_ABOVE_ONE, "mixture-of-experts layers"},
-    {"num_experts", WHEN_ABOVE_ONE, "mixture-of-experts layers"},
-    {"moe_num_experts", WHEN_ABOVE_ONE, "mixture-of-experts layers"},
-    {"kv_lora_rank", WHEN_PRESENT, "multi-head latent attention"},
-    {"is_encoder_decoder", WHEN_TRUE, "encoder-decoder models"},
-    {"add_cross_attention", WHEN_TRUE, "cross-attention"},
-    {"vision_config", WHEN_PRESENT, "models with a vision part"},
+    {"is_encoder_decoder", WHEN_TRUE, "encoder-decoder models", NULL},
+    {"add_cross_attention", WHEN_TRUE, "cross-attention", NULL},
+    {"vision_config", WHEN_PRESENT, "models with a vision part", NULL},
+    {"num_local_experts", WHEN_ABOVE_ONE, "mixture-of-experts layers", FAMILIES_WITH_EXPERTS},
+    {"n_routed_experts", WHEN_ABOVE_ONE, "mixture-of-experts layers", FAMILIES_WITH_EXPERTS},
+    {"num_experts", WHEN_ABOVE_ONE, "mixture-of-experts layers", FAMILIES_WITH_EXPERTS},
+    {"moe_num_experts", WHEN_ABOVE_ONE, "mixture-of-experts layers", FAMILIES_WITH_EXPERTS},
+    {"kv_lora_rank", WHEN_PRESENT, "multi-head latent attention", "deepseek_v2 and deepseek_v3"},
 };
 
 static gint64 *dimension_of(Model *model, const Dimension *dimension) {
@@ -131,18 +134,25 @@ static gboolean read_dimension(const JsonFile *json, const Dimension *dimension,
   return TRUE;
 }
 
-static gboolean check_kind(const JsonFile *json, JsonObject *object, GError **error) {
+/* `family` NULL: what no family has. */
+static gboolean check_kind(const JsonFile *json, JsonObject *object, const ModelFamily *family, GError **error) {
   for (size_t i = 0; i < G_N_ELEMENTS(refusals); i++) {
     const char *key = refusals[i].key;
+    if (refusals[i].families != NULL && (family == NULL || family->has_experts))
+      continue;
     gboolean flag = refusals[i].when == WHEN_PRESENT && json_file_has(object, key);
     gint64 count = 0;
     if (refusals[i].when == WHEN_TRUE && !json_file_flag(json, object, key, &flag, error))
       return FALSE;
     if (refusals[i].when == WHEN_ABOVE_ONE && !json_file_integer(json, object, key, 0, G_MAXINT32, &count, error))
       return FALSE;
-    if (flag || count > 1)
-      return fail_impossible(error, "%s:%u: %s: %s are not modelled, only dense decoder-only transformers", json->file,
+    if (!flag && count <= 1)
+      continue;
+    if (refusals[i].families == NULL)
+      return fail_impossible(error, "%s:%u: %s: %s are not modelled, only decoder-only transformers", json->file,
                              json_file_line(json, object, key), key, refusals[i].kind);
+    return fail_impossible(error, "%s:%u: %s: %s are modelled where model_type is %s only", json->file,
+                           json_file_line(json, object, key), key, refusals[i].kind, refusals[i].families);
   }
   return TRUE;
 }
@@ -207,6 +217,8 @@ gboolean model_check(const Model *model, const char *where, GError **error) {
                       " key-value heads, expected the second to divide the first",
                       where, model->n_heads, model->n_kv_heads);
   double width = (double)(model->n_heads + model->n_kv_heads) * (double)model->head_dim + (double)model->ffn_hidden;
+  const ModelExperts *experts = &model->experts;
+  width += (double)(experts->n + 1) * (double)experts->ffn_hidden + (double)experts->shared_ffn_hidden;
   double matrices = 3.0 * (double)model->hidden * width * (double)model->n_layers;
   double tables = 2.0 * (double)model->hidden * (double)(model->vocab + model->max_positions);
   if (matrices + tables > most_parameters)
@@ -226,11 +238,14 @@ static gboolean check_complete(const JsonFile *json, const Model *model, GError 
 
 static gboolean read_config(const JsonFile *json, Model *model, GError **error) {
   JsonObject *ffn = NULL;
-  if (!check_kind(json, json->root, error) || !json_file_object(json, json->root, "ffn_config", &ffn, error) ||
-      (ffn != NULL && !check_kind(json, ffn, error)))
+  if (!check_kind(json, json->root, NULL, error))
     return FALSE;
   const ModelFamily *family = model_family_find(json, error);
-  return family != NULL && read_family(json, family, model, error) && check_complete(json, model, error);
+  if (family == NULL || !check_kind(json, json->root, family, error) ||
+      !json_file_object(json, json->root, "ffn_config", &ffn, error) ||
+      (ffn != NULL && !check_kind(json, ffn, family, error)))
+    return FALSE;
+  return read_family(json, family, model, error) && check_complete(json, model, error);
 }
 
 static char *name_of(const char *path) {

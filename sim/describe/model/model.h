@@ -5,6 +5,28 @@
 typedef enum { NORM_LAYERNORM, NORM_RMSNORM } Norm;
 typedef enum { POSITIONS_ROTARY, POSITIONS_LEARNED, POSITIONS_ALIBI, POSITIONS_NONE } Positions;
 
+/* Experts in place of the MLP of some layers; zeroed: none. */
+typedef struct {
+  gint64 n;                 /* routed ones; 0: a dense model */
+  gint64 per_token;         /* of them each token goes to */
+  gint64 ffn_hidden;        /* of each */
+  gint64 shared_ffn_hidden; /* of the MLP that every token goes through besides; 0: none */
+  gboolean shared_gate;     /* whose output is weighted by a gate of its own (Qwen2) */
+  gint64 groups_per_token;  /* groups of experts that those of a token may be in; 0: not limited */
+  gboolean biased_scores;   /* a bias for each expert balances the choice (arXiv 2412.19437 §2.1.2) */
+  gint64 n_leading;         /* dense layers before the first with experts */
+  gint64 every, phase;      /* behind those, layer l has experts where (l + phase) mod every = 0 */
+} ModelExperts;
+
+/* Multi-head latent attention (arXiv 2405.04434 §2.1): Q, K and V are made of a few columns; zeroed: none. head_dim is
+ * then that of Q and K, the rotated part included, and there are as many K and V heads as heads. */
+typedef struct {
+  gint64 kv_rank;  /* columns that K and V are made of; 0: no latent attention */
+  gint64 q_rank;   /* those that Q is made of; 0: Q is one product */
+  gint64 rope_dim; /* of head_dim: rotated; one such part of K serves all heads */
+  gint64 v_head_dim;
+} ModelLatent;
+
 typedef struct {
   char *name; /* owned; file name without .json */
   char *file; /* owned; NULL when built by hand */
@@ -28,12 +50,17 @@ typedef struct {
   gint64 window;                     /* tokens a token attends to at most (sliding window); 0: all before it */
   gint64 other_layer_parameters;     /* vectors of a block that no field above counts: q and k norms, a lone bias */
   gint64 other_embedding_parameters; /* BLOOM's norm behind the word table, OPT's two unused positions */
+  ModelExperts experts;              /* ffn_hidden above is that of layers without */
+  ModelLatent latent;
+  gint64 n_next_layers; /* heads that predict a token further (multi-token prediction): named, not modelled, not counted
+                         */
 } Model;
 
 /* Read `file`; a bare name `x` without a slash also means models/x.json, searched in the working directory, then in
  * $STEPSIM_DATA, then in the source and install data directories. Spellings understood: Llama/Mistral/Qwen (hidden_size
- * …), GPT-2 (n_embd …), GPT-NeoX, MPT (d_model …), BLOOM, Falcon, OPT. Mixture-of-experts and encoder-decoder configs
- * are refused (IMPOSSIBLE) by name of the key. Errors: INPUT with file:line, what was found, what was expected. */
+ * …), GPT-2 (n_embd …), GPT-NeoX, MPT (d_model …), BLOOM, Falcon, OPT; with experts Mixtral, Qwen2- and Qwen3-MoE,
+ * DeepSeek-V2 and -V3. Experts in other families and encoder-decoder configs are refused (IMPOSSIBLE) by name of the
+ * key. Errors: INPUT with file:line, what was found, what was expected. */
 Model *model_read(const char *file, GError **error);
 /* Whether the sizes of a model make sense together, each being at least 1: key-value heads divide the heads, parameters
  * leave room to count with. INPUT, `where` before it. */
@@ -42,8 +69,24 @@ Model *model_copy(const Model *model);
 void model_free(Model *model);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Model, model_free)
 
+static inline gboolean model_has_experts(const Model *model) {
+  return model->experts.n > 0;
+}
+/* Of `n` layers from `first` on, how many have no experts though the model has some; 0 in a dense model. */
+gint64 model_dense_layers(const Model *model, gint64 first, gint64 n);
+/* Keep the first `n_layers` layers' worth of a deeper model: its leading dense layers in the same share, at least one
+ * where it has any. */
+void model_cut_depth(Model *model, gint64 n_layers);
+/* Columns of a head of V. */
+static inline gint64 model_v_head_dim(const Model *model) {
+  return model->latent.kv_rank > 0 ? model->latent.v_head_dim : model->head_dim;
+}
+
 /* Numbers of parameters, unsharded. */
-gint64 model_layer_parameters(const Model *model);     /* one block, norms and biases included */
-gint64 model_embedding_parameters(const Model *model); /* word table, and position table where learned */
-gint64 model_head_parameters(const Model *model);      /* final norm, and the head's matrix unless tied */
-gint64 model_parameters(const Model *model);           /* the whole model, a tied matrix once */
+gint64 model_layer_parameters(const Model *model);       /* one block, norms and biases included; with its experts */
+gint64 model_dense_layer_parameters(const Model *model); /* the same with an MLP in their place */
+gint64 model_embedding_parameters(const Model *model);   /* word table, and position table where learned */
+gint64 model_head_parameters(const Model *model);        /* final norm, and the head's matrix unless tied */
+gint64 model_parameters(const Model *model);             /* the whole model, a tied matrix once */
+gint64 model_expert_parameters(const Model *model);      /* of these, all experts', the shared ones left out */
+gint64 model_active_parameters(const Model *model); /* of these, what one token meets: of experts those it goes to */

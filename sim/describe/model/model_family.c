@@ -41,6 +41,18 @@ static gboolean read_qwen3(const JsonFile *json, Model *model, GError **error) {
   return read_llama(json, model, error);
 }
 
+static gboolean read_mixtral(const JsonFile *json, Model *model, GError **error) {
+  return model_read_mixtral(json, model, error) && read_window(json, model, error);
+}
+
+static gboolean read_qwen2_moe(const JsonFile *json, Model *model, GError **error) {
+  return model_read_qwen_moe(json, model, error) && read_window(json, model, error);
+}
+
+static gboolean read_qwen3_moe(const JsonFile *json, Model *model, GError **error) {
+  return model_read_qwen_moe(json, model, error) && read_qwen3(json, model, error);
+}
+
 static gboolean read_neox(const JsonFile *json, Model *model, GError **error) {
   gboolean attention_bias = TRUE;
   model->parallel_block = TRUE;
@@ -210,6 +222,33 @@ static const ModelFamily families[] = {
      .gated = TRUE,
      .head_dim = 128,
      .read_details = read_qwen3},
+    {.types = {"mixtral"},
+     .norm = NORM_RMSNORM,
+     .positions = POSITIONS_ROTARY,
+     .gated = TRUE,
+     .has_experts = TRUE,
+     .read_details = read_mixtral},
+    {.types = {"qwen2_moe"},
+     .norm = NORM_RMSNORM,
+     .positions = POSITIONS_ROTARY,
+     .gated = TRUE,
+     .qkv_bias = TRUE,
+     .has_experts = TRUE,
+     .read_details = read_qwen2_moe},
+    {.types = {"qwen3_moe"},
+     .norm = NORM_RMSNORM,
+     .positions = POSITIONS_ROTARY,
+     .gated = TRUE,
+     .head_dim = 128,
+     .has_experts = TRUE,
+     .read_details = read_qwen3_moe},
+    {.types = {"deepseek_v2", "deepseek_v3"},
+     .marks = {"kv_lora_rank"},
+     .norm = NORM_RMSNORM,
+     .positions = POSITIONS_ROTARY,
+     .gated = TRUE,
+     .has_experts = TRUE,
+     .read_details = model_read_deepseek},
     {.types = {"llama", "mistral"},
      .marks = {"hidden_size"},
      .norm = NORM_RMSNORM,

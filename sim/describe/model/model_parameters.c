@@ -6,21 +6,80 @@
  *     norm
  *     up     h·f            [+ f]             twice when gated
  *     down   f·h            [+ h]
+ *
+ * With experts, in place of up and down: a gate h·E (and E biases), E experts and a shared one, each with an up and a
+ * down of its own width. Latent attention, in place of QKV: with ranks r of Q and c of K and V, rotated part o,
+ *
+ *     Q      h·r + r + r·a·d     (the rank's norm between; without a rank h·a·d)
+ *     K, V   h·(c + o) + c + c·a·(d − o + v)
  */
 #include "model.h"
+
+gint64 model_dense_layers(const Model *model, gint64 first, gint64 n) {
+  const ModelExperts *experts = &model->experts;
+  gint64 n_dense = 0;
+  for (gint64 layer = first; layer < first + n && experts->n > 0; layer++)
+    n_dense += layer < experts->n_leading || (layer + experts->phase) % experts->every != 0;
+  return n_dense;
+}
+
+void model_cut_depth(Model *model, gint64 n_layers) {
+  gint64 leading = model->experts.n_leading;
+  if (leading > 0 && n_layers < model->n_layers) {
+    leading = (leading * n_layers + model->n_layers / 2) / model->n_layers;
+    model->experts.n_leading = MAX(1, leading);
+  }
+  model->n_layers = n_layers;
+}
 
 static gint64 norm_parameters(const Model *model) {
   return model->norm == NORM_LAYERNORM && !model->bare_norms ? 2 * model->hidden : model->hidden;
 }
 
-gint64 model_layer_parameters(const Model *model) {
-  gint64 h = model->hidden, f = model->ffn_hidden;
+static gint64 latent_parameters(const Model *model) {
+  const ModelLatent *latent = &model->latent;
+  gint64 h = model->hidden, q_width = model->n_heads * model->head_dim;
+  gint64 kv_width = model->n_heads * (model->head_dim - latent->rope_dim + latent->v_head_dim);
+  gint64 q = latent->q_rank > 0 ? latent->q_rank * (h + 1 + q_width) : h * q_width;
+  gint64 kv = h * (latent->kv_rank + latent->rope_dim) + latent->kv_rank * (1 + kv_width);
+  return q + kv + model->n_heads * latent->v_head_dim * h;
+}
+
+static gint64 attention_parameters(const Model *model) {
+  if (model->latent.kv_rank > 0)
+    return latent_parameters(model);
   gint64 qkv_width = (model->n_heads + 2 * model->n_kv_heads) * model->head_dim;
-  gint64 out_width = model->n_heads * model->head_dim;
+  gint64 biases = (model->qkv_bias ? qkv_width : 0) + (model->linear_bias ? model->hidden : 0);
+  return model->hidden * qkv_width + model->n_heads * model->head_dim * model->hidden + biases;
+}
+
+static gint64 mlp_parameters(const Model *model, gint64 ffn_hidden) {
   gint64 n_ups = model->gated ? 2 : 1;
-  gint64 matrices = h * qkv_width + out_width * h + (n_ups + 1) * h * f;
-  gint64 biases = (model->qkv_bias ? qkv_width : 0) + (model->linear_bias ? h + n_ups * f + h : 0);
-  return matrices + biases + model->n_norms_per_layer * norm_parameters(model) + model->other_layer_parameters;
+  return (n_ups + 1) * model->hidden * ffn_hidden + (model->linear_bias ? n_ups * ffn_hidden + model->hidden : 0);
+}
+
+/* Gate, shared expert and `n` of the experts. */
+static gint64 experts_parameters(const Model *model, gint64 n) {
+  const ModelExperts *experts = &model->experts;
+  gint64 gate = experts->n * (model->hidden + (experts->biased_scores ? 1 : 0));
+  gint64 shared = experts->shared_ffn_hidden > 0 ? mlp_parameters(model, experts->shared_ffn_hidden) : 0;
+  return gate + n * mlp_parameters(model, experts->ffn_hidden) + shared + (experts->shared_gate ? model->hidden : 0);
+}
+
+/* All of a block but what follows its attention. */
+static gint64 block_parameters(const Model *model) {
+  return attention_parameters(model) + model->n_norms_per_layer * norm_parameters(model) +
+         model->other_layer_parameters;
+}
+
+gint64 model_dense_layer_parameters(const Model *model) {
+  return block_parameters(model) + mlp_parameters(model, model->ffn_hidden);
+}
+
+gint64 model_layer_parameters(const Model *model) {
+  if (!model_has_experts(model))
+    return model_dense_layer_parameters(model);
+  return block_parameters(model) + experts_parameters(model, model->experts.n);
 }
 
 gint64 model_embedding_parameters(const Model *model) {
@@ -32,7 +91,24 @@ gint64 model_head_parameters(const Model *model) {
   return norm_parameters(model) + (model->tied ? 0 : model->vocab * model->hidden);
 }
 
+static gint64 layers_parameters(const Model *model, gint64 layer_parameters) {
+  gint64 n_dense = model_dense_layers(model, 0, model->n_layers);
+  return (model->n_layers - n_dense) * layer_parameters + n_dense * model_dense_layer_parameters(model);
+}
+
 gint64 model_parameters(const Model *model) {
-  return model_embedding_parameters(model) + model->n_layers * model_layer_parameters(model) +
+  return model_embedding_parameters(model) + layers_parameters(model, model_layer_parameters(model)) +
          model_head_parameters(model);
+}
+
+gint64 model_expert_parameters(const Model *model) {
+  const gint64 n_layers = model->n_layers - model_dense_layers(model, 0, model->n_layers);
+  return model_has_experts(model) ? n_layers * model->experts.n * mlp_parameters(model, model->experts.ffn_hidden) : 0;
+}
+
+gint64 model_active_parameters(const Model *model) {
+  if (!model_has_experts(model))
+    return model_parameters(model);
+  gint64 layer = block_parameters(model) + experts_parameters(model, model->experts.per_token);
+  return model_embedding_parameters(model) + layers_parameters(model, layer) + model_head_parameters(model);
 }

@@ -11,6 +11,9 @@ typedef struct {
 static const char *const kernel_names[] = {"fused", "plain", NULL};
 static const char *const sends_names[] = {"streams", "synchronous", NULL};
 static const char *const p2p_names[] = {"schedule", "always", "chunks", NULL};
+static const char *const overlap_names[] = {"schedule", "rounds", NULL};
+static const char *const rows_names[] = {"per_expert", "per_group", NULL};
+static const char *const format_names[] = {"element", "linear", NULL};
 static const char *const tp_names[] = {"beside", "alone", "fused", NULL};
 static const char *const dp_names[] = {"beside", "alone", NULL};
 static const char *const gradients_names[] = {"sharded", "whole", NULL};
@@ -30,6 +33,9 @@ static const YamlField time_fields[] = {
     {"gradients", FIELD_CHOICE, FALSE, IN_TIME(gradients), .names = gradients_names},
     {"gradient_sum_bytes", FIELD_NUMBER, FALSE, IN_TIME(gradient_sum_bytes), 1, 8},
     {"norm_rate", FIELD_NUMBER, FALSE, IN_TIME(norm_rate), 0.05, 1},
+    {"expert_overlap", FIELD_CHOICE, FALSE, IN_TIME(expert_overlap), .names = overlap_names},
+    {"expert_rows", FIELD_CHOICE, FALSE, IN_TIME(expert_rows), .names = rows_names},
+    {"expert_format", FIELD_CHOICE, FALSE, IN_TIME(expert_format), .names = format_names},
     {"rates", FIELD_NODE, FALSE, offsetof(Draft, rates)},
 };
 

@@ -9,17 +9,26 @@
  *         collective: 17 us         # one collective of tp
  *       arrival_spread: 45 us       # standard deviation of when the ranks of a group come to a collective
  *       kernels: plain              # RMSNorm, rotation and gate are single operations; fused (default)
- *       norm_rate: 0.77             # plain: share of the HBM's rate that the operations of an RMSNorm reach (default
- * 1) sends: synchronous          # the host waits for what a stage exchanges before it issues more, in 1f1b and #
- * interleaved without overlap of sends; else, and elsewhere, streams do overlap_p2p: chunks         # a stage computes
- * on while it sends: always, where it has several chunks, or as # the schedule has it (default: schedule)
+ *       norm_rate: 0.77             # plain: share of the HBM's rate that an RMSNorm's operations reach (default 1)
+ *       sends: synchronous          # the host waits for what a stage exchanges before it issues more, in 1f1b and
+ *                                   # interleaved without overlap of sends; else, and elsewhere, streams do
+ *       overlap_p2p: chunks         # a stage computes on while it sends: always, where it has several chunks, or as
+ *                                   # the schedule has it (default: schedule)
  *       tensor_parallel: alone      # the reduction of an input gradient runs beside the weight gradient (default:
  *                                   # beside), alone, or in pieces beside the product it belongs to (fused)
  *       tensor_parallel_hidden: 0.85  # fused: share of a collective that runs beside its product
- *       data_parallel: alone        # collectives of dp run beside nothing, whatever the plan asks for (default:
- * beside) gradients: whole            # ZeRO-1: each rank receives the whole sum, of which it keeps its part; sharded
+ *       data_parallel: alone        # collectives of dp run beside nothing, whatever the plan asks for
+ *                                   # (default: beside)
+ *       gradients: whole            # ZeRO-1: each rank receives the whole sum, of which it keeps its part; sharded
  *                                   # (default): its part alone
  *       gradient_sum_bytes: 4       # per parameter, as gradients of training in bf16 are summed (default: as held)
+ *       expert_overlap: rounds      # where a stage has several chunks, a forward and the backward behind it take
+ *                                   # turns at their exchanges with experts (default: where the schedule pairs them)
+ *       expert_rows: per_group      # a token is sent once for each expert it goes to (default: per_expert), or once
+ *                                   # for each group of experts that the model limits it to, and spread on the node
+ *                                   # there
+ *       expert_format: linear       # a token goes to its experts in the format they multiply in; it comes back, as
+ *                                   # it does by default both ways, in that of activations (element)
  *       rates:                      # by GPU generation, what its libraries reach
  *         hopper: {products: 0.8, attention_forward: 0.35, attention_backward: 0.3}
  *
@@ -35,6 +44,10 @@ typedef enum { P2P_OF_SCHEDULE, P2P_ALWAYS, P2P_CHUNKS } FrameworkP2P;
 typedef enum { TP_BESIDE, TP_ALONE, TP_FUSED } FrameworkTensorParallel;
 typedef enum { DP_BESIDE, DP_ALONE } FrameworkDataParallel;
 typedef enum { GRADIENTS_SHARDED, GRADIENTS_WHOLE } FrameworkGradients;
+
+typedef enum { EXPERT_OVERLAP_OF_SCHEDULE, EXPERT_OVERLAP_ROUNDS } FrameworkExpertOverlap;
+typedef enum { ROWS_PER_EXPERT, ROWS_PER_GROUP } FrameworkExpertRows;
+typedef enum { EXPERT_FORMAT_ELEMENT, EXPERT_FORMAT_LINEAR } FrameworkExpertFormat;
 
 typedef struct {
   double products;                              /* (0, 1]; 0: 1 */
@@ -57,6 +70,9 @@ typedef struct {
   int gradients;             /* FrameworkGradients */
   double gradient_sum_bytes; /* 0: as held */
   double norm_rate;          /* (0, 1]; 0: 1 */
+  int expert_overlap;        /* FrameworkExpertOverlap */
+  int expert_rows;           /* FrameworkExpertRows */
+  int expert_format;         /* FrameworkExpertFormat */
   FrameworkRates rates[N_ARCHITECTURES];
 } FrameworkTime;
 

@@ -82,6 +82,18 @@ void plan_set_framework(Plan *plan, const char *name, const Framework *framework
   g_assert(known);
 }
 
+int plan_expert_tp(const Plan *plan) {
+  return plan->expert_tp > 0 ? plan->expert_tp : plan->tp;
+}
+
+int plan_ep_inside(int size, int *left) {
+  const int inside = MIN(size, *left);
+  if (size % inside != 0 || *left % inside != 0)
+    return 0;
+  *left /= inside;
+  return inside;
+}
+
 int plan_data_ranks(const Plan *plan) {
   return plan->dp * plan->cp;
 }

@@ -23,8 +23,10 @@ typedef struct {
 } SlowRank;
 
 typedef struct {
-  int gpus;               /* 0 until completed */
-  int tp, cp, ep, dp, pp; /* dp 0: what is left */
+  int gpus;           /* 0 until completed */
+  int tp, cp, dp, pp; /* dp 0: what is left */
+  int ep;             /* ranks that deal the experts out among them; they are ranks of dp × cp (× tp) */
+  int expert_tp;      /* tp of the experts: 1 or tp; 0: tp */
   CpComm cp_comm;
   int chunks;          /* model chunks (virtual stages) per pipeline rank; 0: what the schedule needs */
   char *schedule;      /* owned: a schedule's name, auto, file:orders.csv; NULL: 1f1b, interleaved when chunks > 1 */
@@ -76,8 +78,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Plan, plan_free)
 
 /* Fill what was left open and check the plan against itself, the model and the cluster (either may be NULL: those
  * checks are left out). INPUT for a number that makes no sense by itself (tp 0). IMPOSSIBLE with both clashing options
- * and their values named: tp·cp·ep·dp·pp ≠ gpus, tp not dividing heads / kv heads / ffn, 2·cp not dividing seq_len,
- * heads that Ulysses cannot deal out, batch not divisible, more
+ * and their values named: tp·cp·dp·pp ≠ gpus, tp not dividing heads / kv heads / ffn, 2·cp not dividing seq_len,
+ * heads that Ulysses cannot deal out, experts or ranks that ep does not divide, batch not divisible, more
  * stages than layers, gpus not whole nodes or beyond the cluster, precision the GPU lacks, chunks with a schedule that
  * has none … */
 gboolean plan_complete(Plan *plan, const Model *model, const Cluster *cluster, GError **error);
@@ -89,6 +91,12 @@ void plan_set_framework(Plan *plan, const char *name, const Framework *framework
 /* Choose 1f1b, or interleaved when there are chunks, where no schedule was named. */
 void plan_default_schedule(Plan *plan);
 
+/* Ranks of tp that each expert is cut by. */
+int plan_expert_tp(const Plan *plan);
+/* Of `size` neighbouring ranks along an axis (tp where experts are not cut by it, then cp, then those of dp that share
+ * ZeRO shards), how many lie in a group of ep, and how many of its ranks are then to be found further out: *left, which
+ * holds ep at first. 0: the two do not divide. */
+int plan_ep_inside(int size, int *left);
 /* dp · cp: ranks that hold the same parameters (before ZeRO) and see other tokens; gradients are summed over them. */
 int plan_data_ranks(const Plan *plan);
 

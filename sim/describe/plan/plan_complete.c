@@ -1,7 +1,7 @@
 /* A plan is completed and checked by a row of small steps, in an order in which each may rely on those before it:
  *
  *     ranges → ranks (dp, gpus) → sizes (batch, sequence, schedule) → batch → pipeline → tensor cut → context cut
- *            → sequence → ZeRO → machine → precision → disturbances → size of the simulation
+ *            → sequence → ZeRO → experts → machine → precision → disturbances → size of the simulation
  *
  * A single value out of any sense is bad usage (INPUT); values that clash are IMPOSSIBLE, and both are named. */
 #include <math.h>
@@ -42,6 +42,7 @@ static const struct {
     INT_RANGE("tp", tp, 1, MOST_RANKS),
     INT_RANGE("cp", cp, 1, MOST_RANKS),
     INT_RANGE("ep", ep, 1, MOST_RANKS),
+    INT_RANGE("expert-tp", expert_tp, 0, MOST_RANKS),
     INT_RANGE("dp", dp, 0, MOST_RANKS),
     INT_RANGE("pp", pp, 1, MOST_RANKS),
     INT_RANGE("chunks", chunks, 0, 1 << 16),
@@ -76,8 +77,6 @@ static char *model_ranks_text(const Plan *plan) {
 }
 
 static gboolean complete_ranks(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
-  if (plan->ep > 1)
-    return fail_impossible(error, "ep %d: expert parallelism is not modelled, expected 1", plan->ep);
   g_autofree char *text = model_ranks_text(plan);
   double model_ranks = (double)plan->tp * plan->cp * plan->pp;
   if (plan->dp == 0 && fmod(plan->gpus, model_ranks) != 0)
@@ -154,8 +153,9 @@ static gboolean check_tensor_cut(Plan *plan, const Model *model, const Cluster *
   const struct {
     const char *what;
     gint64 count;
-  } cut[] = {
-      {"attention heads", model->n_heads}, {"hidden size", model->hidden}, {"MLP hidden size", model->ffn_hidden}};
+  } cut[] = {{"attention heads", model->n_heads},
+             {"hidden size", model->hidden},
+             {"MLP hidden size", model_has_experts(model) ? model->hidden : model->ffn_hidden}};
   for (size_t i = 0; i < G_N_ELEMENTS(cut); i++)
     if (cut[i].count % plan->tp != 0)
       return fail_impossible(error, "tp %d does not divide the %s %" INT64 " of model %s", plan->tp, cut[i].what,
@@ -228,6 +228,75 @@ static gboolean check_zero(Plan *plan, const Model *model, const Cluster *cluste
   return TRUE;
 }
 
+/* Groups of ep are made of ranks that hold the same of all else: neighbours of tp (where experts are not cut by it), of
+ * cp, and of dp within a set of ZeRO shards. */
+static gboolean check_expert_ranks(Plan *plan, GError **error) {
+  const gboolean takes_tp = plan_expert_tp(plan) < plan->tp;
+  int left = plan->ep;
+  const int sizes[] = {takes_tp ? plan->tp : 1, plan->cp, plan->zero_ranks / plan->cp};
+  gboolean divides = TRUE;
+  for (size_t i = 0; i < G_N_ELEMENTS(sizes) && divides; i++)
+    divides = plan_ep_inside(sizes[i], &left) > 0;
+  if (divides && left == 1)
+    return TRUE;
+  g_autofree char *tp = takes_tp ? g_strdup_printf("tp %d × ", plan->tp) : g_strdup("");
+  g_autofree char *shards = plan->zero_ranks < plan_data_ranks(plan)
+                                ? g_strdup_printf("the %d ranks of a set of ZeRO shards", plan->zero_ranks)
+                                : g_strdup_printf("dp %d", plan->dp);
+  const char *hint = !takes_tp && plan->tp > 1 ? " (--expert-tp 1 leaves experts whole and takes tp's ranks too)" : "";
+  return fail_impossible(error, "ep %d does not fit into %scp %d × %s: its groups are made of neighbours there%s",
+                         plan->ep, tp, plan->cp, shards, hint);
+}
+
+/* What of a model with experts is cut by whom. */
+static gboolean check_expert_cut(Plan *plan, const Model *model, GError **error) {
+  const struct {
+    const char *what, *by;
+    gint64 count;
+    int ranks;
+  } cut[] = {
+      {"experts", "ep", model->experts.n, plan->ep},
+      {"experts' hidden size", "expert-tp", model->experts.ffn_hidden, plan_expert_tp(plan)},
+      {"shared expert's hidden size", "tp", model->experts.shared_ffn_hidden, plan->tp},
+  };
+  for (size_t i = 0; i < G_N_ELEMENTS(cut); i++)
+    if (cut[i].count % cut[i].ranks != 0)
+      return fail_impossible(error, "%s %d does not divide the %s %" INT64 " of model %s", cut[i].by, cut[i].ranks,
+                             cut[i].what, cut[i].count, model->name);
+  if (plan->tp > 1 && !plan->sequence_parallel)
+    return fail_impossible(error,
+                           "tp %d with the experts of model %s needs --sequence-parallel on: else every rank of tp "
+                           "would send all tokens to them",
+                           plan->tp, model->name);
+  return TRUE;
+}
+
+static gboolean check_experts(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
+  if (plan->expert_tp > 1 && plan->expert_tp != plan->tp)
+    return fail_impossible(error, "expert-tp %d: experts are cut by tp %d or not at all (1)", plan->expert_tp,
+                           plan->tp);
+  if (model != NULL && !model_has_experts(model) && (plan->ep > 1 || plan->expert_tp > 0))
+    return fail_impossible(error, "%s %d: model %s has no experts", plan->ep > 1 ? "ep" : "expert-tp",
+                           plan->ep > 1 ? plan->ep : plan->expert_tp, model->name);
+  if (!check_expert_ranks(plan, error))
+    return FALSE;
+  if (model == NULL)
+    return TRUE;
+  if (model_has_experts(model) && !check_expert_cut(plan, model, error))
+    return FALSE;
+  if (model->latent.kv_rank > 0 && plan->attention != ATTENTION_FLASH)
+    return fail_impossible(error, "the latent attention of model %s needs --attention flash: found %s", model->name,
+                           attention_names()[plan->attention]);
+  if ((model_has_experts(model) || model->latent.kv_rank > 0) && plan->recompute == RECOMPUTE_SELECTIVE &&
+      plan->memory.selective == SELECTIVE_PRODUCTS)
+    return fail_impossible(
+        error,
+        "recompute selective keeps every other product under framework %s, which is not modelled with "
+        "experts or latent attention (model %s)",
+        plan->framework, model->name);
+  return TRUE;
+}
+
 static gboolean check_machine(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
   if (plan->rank_map != NULL && !rank_map_check(plan->rank_map, plan->gpus, cluster, error))
     return FALSE;
@@ -295,12 +364,12 @@ static gboolean check_passes(Plan *plan, const Model *model, const Cluster *clus
 }
 
 /* A layer has ops of its own where its gradients are reduced or its parameters gathered, in every micro-batch from
- * ZeRO-2 on and where attention is cut by cp, and where ranks run apart, on each of them. */
+ * ZeRO-2 on and where attention is cut by cp or experts by ep, and where ranks run apart, on each of them. */
 static gboolean check_layer_passes(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
   if (cluster == NULL || model == NULL)
     return TRUE;
   double layers = (double)model->n_layers * plan->steps;
-  gint64 micro_batches = plan->zero >= 2 || plan->cp > 1 || !plan->fold ? plan->n_micro_batches : 1;
+  gint64 micro_batches = plan->zero >= 2 || plan->cp > 1 || plan->ep > 1 || !plan->fold ? plan->n_micro_batches : 1;
   double ranks = plan->fold ? 1 : (double)plan->tp * plan_data_ranks(plan);
   if (plan->cp_comm == CP_RING)
     layers *= plan->cp; /* each step of the ring has ops of its own */
@@ -322,7 +391,7 @@ static gboolean check_length(Plan *plan, const Model *model, const Cluster *clus
   if (cluster == NULL || model == NULL)
     return TRUE;
   double attention = 2.0 * model->n_layers * model->n_heads * model->head_dim * plan->seq_len;
-  double flops = 6 * (model_parameters(model) + attention) * plan->global_batch * plan->seq_len;
+  double flops = 6 * (model_active_parameters(model) + attention) * plan->global_batch * plan->seq_len;
   double step_s = flops / plan->gpus / cluster->gpu.peak_flops[precision_info(plan->precision)->linear];
   if (step_s <= most_step_s_at_peak)
     return TRUE;
@@ -335,9 +404,9 @@ static gboolean check_length(Plan *plan, const Model *model, const Cluster *clus
 
 gboolean plan_complete(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
   static const Step steps[] = {
-      check_ranges,     complete_ranks,     complete_sizes, check_batch,        check_pipeline,
-      check_tensor_cut, check_context,      check_sequence, check_zero,         check_machine,
-      check_precision,  check_disturbances, check_passes,   check_layer_passes, check_length,
+      check_ranges,       complete_ranks, complete_sizes,     check_batch,   check_pipeline, check_tensor_cut,
+      check_context,      check_sequence, check_zero,         check_experts, check_machine,  check_precision,
+      check_disturbances, check_passes,   check_layer_passes, check_length,
   };
   for (size_t i = 0; i < G_N_ELEMENTS(steps); i++)
     if (!steps[i](plan, model, cluster, error))

@@ -69,12 +69,12 @@ static double way_Bps(const Cluster *cluster, int way) {
 
 static AxisLinks links_of(const Prediction *prediction, const StepReport *traffic, Axis axis) {
   AxisLinks links = {.axis = axis,
-                     .size = prediction->workload->layout.size[axis],
+                     .size = layout_group_size(&prediction->workload->layout, AXIS_BIT(axis)),
                      .sent_bytes = traffic->traffic_bytes[axis],
                      .hidden_s = prediction->metrics->hidden_s[axis],
                      .exposed_s = prediction->metrics->exposed_s[axis]};
   add_transfers(&links, prediction);
-  gboolean is_inside = axis == AXIS_TP || axis == AXIS_CP; /* pieces */
+  gboolean is_inside = axis == AXIS_TP || axis == AXIS_CP || axis == AXIS_EP; /* pieces */
   if (is_inside)
     add_group(&links, prediction);
   links.link_Bps = way_Bps(prediction->cluster, links.narrowest);
@@ -87,7 +87,7 @@ GArray *axis_links_new(const Prediction *prediction) {
   StepReport traffic = {0};
   step_report_set_traffic(&traffic, prediction->program, prediction->workload);
   for (int axis = 0; axis < N_AXES; axis++) {
-    if (prediction->workload->layout.size[axis] == 1)
+    if (layout_group_size(&prediction->workload->layout, AXIS_BIT(axis)) == 1)
       continue;
     AxisLinks links = links_of(prediction, &traffic, (Axis)axis);
     g_array_append_val(axes, links);

@@ -103,6 +103,9 @@ static void say_pp(const Explanation *e, GString *out) {
 static void say_cp(const Explanation *e, GString *out) {
   say_axis(e, out, AXIS_CP, "context-parallel transfers");
 }
+static void say_ep(const Explanation *e, GString *out) {
+  say_axis(e, out, AXIS_EP, "tokens on their way to experts and back");
+}
 static void say_optimizer(const Explanation *e, GString *out) {
   g_string_append(out, "updates parameters");
 }
@@ -118,7 +121,7 @@ static void (*const sentences[N_BREAKDOWN])(const Explanation *e, GString *out) 
     [BREAKDOWN_BUBBLE] = say_bubble,   [BREAKDOWN_TP] = say_tp,
     [BREAKDOWN_DP] = say_dp,           [BREAKDOWN_PP] = say_pp,
     [BREAKDOWN_CP] = say_cp,           [BREAKDOWN_OPTIMIZER] = say_optimizer,
-    [BREAKDOWN_HOST] = say_host,
+    [BREAKDOWN_HOST] = say_host,       [BREAKDOWN_EP] = say_ep,
 };
 
 static gint by_time(gconstpointer a, gconstpointer b, gpointer data) {

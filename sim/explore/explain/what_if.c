@@ -8,13 +8,10 @@
 #include "mixed_gpus.h"
 
 static const char *const names[N_WHAT_IFS] = {
-    [WHAT_IF_FREE_TP] = "no tp communication",
-    [WHAT_IF_FREE_CP] = "no cp communication",
-    [WHAT_IF_FREE_DP] = "no dp communication",
-    [WHAT_IF_FREE_PP] = "no sends between stages",
-    [WHAT_IF_FREE_LAUNCHES] = "no kernel launches",
-    [WHAT_IF_FUSED] = "memory-bound kernels fused away",
-    [WHAT_IF_AT_PEAK] = "products and attention at peak",
+    [WHAT_IF_FREE_TP] = "no tp communication",           [WHAT_IF_FREE_CP] = "no cp communication",
+    [WHAT_IF_FREE_EP] = "no ep communication",           [WHAT_IF_FREE_DP] = "no dp communication",
+    [WHAT_IF_FREE_PP] = "no sends between stages",       [WHAT_IF_FREE_LAUNCHES] = "no kernel launches",
+    [WHAT_IF_FUSED] = "memory-bound kernels fused away", [WHAT_IF_AT_PEAK] = "products and attention at peak",
     [WHAT_IF_FREE_OPTIMIZER] = "no optimizer",
 };
 
@@ -34,6 +31,9 @@ static gint64 peak_ns(const Prediction *prediction, const WorkItem *item) {
   return peak_flops > 0 ? (gint64)ceil(item->flops / peak_flops * 1e9) : G_MAXINT64;
 }
 
+static const WhatIf of_axis[N_ITEM_AXES] = {
+    [AXIS_TP] = WHAT_IF_FREE_TP, [AXIS_CP] = WHAT_IF_FREE_CP, [AXIS_EP] = WHAT_IF_FREE_EP};
+
 static gint64 item_ns(const Prediction *prediction, const WorkItem *item, gint64 duration_ns, guint without) {
   switch ((ItemKind)item->kind) {
   case ITEM_MATMUL:
@@ -42,7 +42,7 @@ static gint64 item_ns(const Prediction *prediction, const WorkItem *item, gint64
   case ITEM_MEMORY:
     return is_without(without, WHAT_IF_FUSED) ? 0 : duration_ns;
   case ITEM_COLLECTIVE:
-    return is_without(without, item->axis == AXIS_CP ? WHAT_IF_FREE_CP : WHAT_IF_FREE_TP) ? 0 : duration_ns;
+    return is_without(without, of_axis[item->axis]) ? 0 : duration_ns;
   default:
     return duration_ns;
   }
@@ -87,6 +87,8 @@ static gboolean is_free_transfer(const Program *program, const Transfer *transfe
     return is_without(without, WHAT_IF_FREE_TP);
   case AXIS_CP:
     return is_without(without, WHAT_IF_FREE_CP);
+  case AXIS_EP:
+    return is_without(without, WHAT_IF_FREE_EP);
   case AXIS_DP:
     return is_without(without, WHAT_IF_FREE_DP);
   case AXIS_PP:

@@ -6,6 +6,7 @@
 typedef enum {
   WHAT_IF_FREE_TP,        /* tensor-parallel collectives take no time */
   WHAT_IF_FREE_CP,        /* nor context-parallel ones and sends */
+  WHAT_IF_FREE_EP,        /* nor the experts' exchanges of tokens */
   WHAT_IF_FREE_DP,        /* nor gradients' reductions and parameters' gathers */
   WHAT_IF_FREE_PP,        /* nor sends between stages */
   WHAT_IF_FREE_LAUNCHES,  /* the host issues kernels in no time */

@@ -49,8 +49,17 @@ static gboolean check_sequence(const LaunchCase *c, GError **error) {
                          c->plan->tp);
 }
 
+/* Experts are layers of the model's code there, and so is over how many ranks they are dealt out. */
+static gboolean check_experts(const LaunchCase *c, GError **error) {
+  return !model_has_experts(c->model) ||
+         fail_impossible(error,
+                         "deepspeed: DeepSpeed's configuration says nothing of experts, found model %s with ep %d",
+                         c->model->name, c->plan->ep);
+}
+
 gboolean launch_deepspeed_check(const LaunchCase *c, GError **error) {
-  return check_pipeline(c, error) && check_shards(c, error) && check_precision(c, error) && check_sequence(c, error);
+  return check_experts(c, error) && check_pipeline(c, error) && check_shards(c, error) && check_precision(c, error) &&
+         check_sequence(c, error);
 }
 
 /* --- what it is told --- */

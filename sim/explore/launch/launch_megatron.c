@@ -31,7 +31,7 @@ static gboolean check_model(const LaunchCase *c, GError **error) {
 /* Orders that Megatron-LM lays ranks out in. */
 static gboolean order_is(const Plan *plan, const Axis *order) {
   for (int i = 0, j = 0; i < N_AXES; i++) {
-    gint64 size[N_AXES] = {plan->tp, plan->cp, plan->ep, plan->dp, plan->pp};
+    gint64 size[N_AXES] = {plan->tp, plan->cp, 1, plan->dp, plan->pp}; /* ep has no ranks of its own */
     if (size[plan->order[i]] == 1)
       continue; /* stands anywhere */
     while (j < N_AXES && order[j] != plan->order[i])
@@ -45,9 +45,17 @@ static gboolean order_is(const Plan *plan, const Axis *order) {
 static const Axis default_order[N_AXES] = {AXIS_TP, AXIS_CP, AXIS_EP, AXIS_DP, AXIS_PP};
 static const Axis pp_before_dp[N_AXES] = {AXIS_TP, AXIS_CP, AXIS_EP, AXIS_PP, AXIS_DP};
 
+/* Its ranks of experts are numbered tp-ep-pp-dp then, which has other pipelines but where ep takes no more than cp. */
+static gboolean check_expert_order(const LaunchCase *c, GError **error) {
+  if (order_is(c->plan, default_order) || c->plan->ep == 1)
+    return TRUE;
+  return fail_impossible(error, "megatron: with ep %d Megatron-LM orders ranks tp-cp-ep-dp-pp, found another --order",
+                         c->plan->ep);
+}
+
 static gboolean check_order(const LaunchCase *c, GError **error) {
   if (order_is(c->plan, default_order) || order_is(c->plan, pp_before_dp))
-    return TRUE;
+    return check_expert_order(c, error);
   return fail_impossible(error,
                          "megatron: Megatron-LM orders ranks tp-cp-ep-dp-pp or tp-cp-ep-pp-dp, found another --order");
 }
@@ -74,13 +82,62 @@ static void add_flag(GString *out, gboolean is_set, const char *flag) {
     add(out, "%s", flag);
 }
 
+static void add_latent(const Model *model, GString *out) {
+  const ModelLatent *latent = &model->latent;
+  add(out, "--num-attention-heads %" INT64 " --multi-latent-attention --qk-layernorm", model->n_heads);
+  if (latent->q_rank > 0)
+    add(out, "--q-lora-rank %" INT64, latent->q_rank);
+  add(out, "--kv-lora-rank %" INT64 " --qk-head-dim %" INT64 " --qk-pos-emb-head-dim %" INT64 " --v-head-dim %" INT64,
+      latent->kv_rank, model->head_dim - latent->rope_dim, latent->rope_dim, latent->v_head_dim);
+}
+
+/* Which layers have experts: "([0]*3+[1]*58)" of leading dense ones, a number where every so-manieth has. */
+static void add_expert_layers(const LaunchCase *c, GString *out) {
+  const ModelExperts *experts = &c->model->experts;
+  const gint64 n_leading = MIN(experts->n_leading, c->model->n_layers);
+  if (model_dense_layers(c->model, 0, c->model->n_layers) == 0)
+    return;
+  if (experts->every == 1) {
+    add(out, "--moe-layer-freq '([0]*%" INT64 "+[1]*%" INT64 ")'", n_leading, c->model->n_layers - n_leading);
+    return;
+  }
+  g_autoptr(GString) layers = g_string_new("[");
+  for (gint64 i = 0; i < c->model->n_layers; i++)
+    g_string_append_printf(layers, "%s%d", i > 0 ? "," : "", model_dense_layers(c->model, i, 1) == 0);
+  add(out, "--moe-layer-freq '%s]'", layers->str);
+}
+
+static void add_experts(const LaunchCase *c, GString *out) {
+  const ModelExperts *experts = &c->model->experts;
+  add(out, "--num-experts %" INT64 " --moe-router-topk %" INT64 " --moe-ffn-hidden-size %" INT64, experts->n,
+      experts->per_token, experts->ffn_hidden);
+  if (experts->shared_ffn_hidden > 0)
+    add(out, "--moe-shared-expert-intermediate-size %" INT64, experts->shared_ffn_hidden);
+  if (experts->shared_gate)
+    launch_notice(c, "model %s weights its shared expert by a gate, which is to be set where your version has one",
+                  c->model->name);
+  if (experts->biased_scores)
+    add(out, "--moe-router-score-function sigmoid --moe-router-enable-expert-bias");
+  add_expert_layers(c, out);
+  add(out, "--moe-grouped-gemm --moe-permute-fusion --moe-token-dispatcher-type alltoall");
+  add(out, "--expert-model-parallel-size %d --expert-tensor-parallel-size %d", c->plan->ep, plan_expert_tp(c->plan));
+  add_flag(out, c->plan->ep > 1 && c->plan->chunks > 1 && c->plan->time.expert_overlap == EXPERT_OVERLAP_ROUNDS,
+           "--overlap-moe-expert-parallel-comm");
+  if (c->model->n_next_layers > 0)
+    launch_notice(c, "predicted without the head of model %s that predicts a token further (--mtp-num-layers)",
+                  c->model->name);
+}
+
 static void add_model(const LaunchCase *c, GString *out) {
   const Model *model = c->model;
   static const char *const positions[] = {
       [POSITIONS_ROTARY] = "rope", [POSITIONS_LEARNED] = "learned_absolute", [POSITIONS_NONE] = "none"};
   add(out, "--num-layers %" INT64 " --hidden-size %" INT64 " --ffn-hidden-size %" INT64, model->n_layers, model->hidden,
       model->ffn_hidden);
-  add(out, "--num-attention-heads %" INT64 " --kv-channels %" INT64, model->n_heads, model->head_dim);
+  if (model->latent.kv_rank > 0)
+    add_latent(model, out);
+  else
+    add(out, "--num-attention-heads %" INT64 " --kv-channels %" INT64, model->n_heads, model->head_dim);
   if (model->n_kv_heads != model->n_heads)
     add(out, "--group-query-attention --num-query-groups %" INT64, model->n_kv_heads);
   add(out, "--vocab-size %" INT64, model->vocab);
@@ -221,6 +278,8 @@ static void add_recompute(const LaunchCase *c, GString *out) {
 char *launch_megatron_write(const LaunchCase *c) {
   g_autoptr(GString) arguments = g_string_new(NULL);
   add_model(c, arguments);
+  if (model_has_experts(c->model))
+    add_experts(c, arguments);
   add_parallelism(c, arguments);
   add_sharding(c, arguments);
   add_precision(c, arguments);

@@ -20,8 +20,10 @@ static const struct {
 static const struct {
   const char *ours, *name, *flavor;
 } models[] = {
-    {"llama-3-8b", "llama3", "8B"},     {"llama-3.1-8b", "llama3", "8B"},     {"llama-3-70b", "llama3", "70B"},
-    {"llama-3.1-70b", "llama3", "70B"}, {"llama-3.1-405b", "llama3", "405B"},
+    {"llama-3-8b", "llama3", "8B"},         {"llama-3.1-8b", "llama3", "8B"},
+    {"llama-3-70b", "llama3", "70B"},       {"llama-3.1-70b", "llama3", "70B"},
+    {"llama-3.1-405b", "llama3", "405B"},   {"deepseek-v2", "deepseek_v3", "236B"},
+    {"deepseek-v3", "deepseek_v3", "671B"},
 };
 
 static const char *schedule_name(const LaunchCase *c) {
@@ -153,6 +155,12 @@ static void add_parallelism(const LaunchCase *c, GString *out) {
   g_string_append(out, "\n[parallelism]\n");
   add_data_parallelism(c, out);
   g_string_append_printf(out, "tensor_parallel_degree = %d\ncontext_parallel_degree = %d\n", c->plan->tp, c->plan->cp);
+  if (c->plan->ep > 1)
+    g_string_append_printf(out, "expert_parallel_degree = %d\n", c->plan->ep);
+  if (model_has_experts(c->model) && c->plan->tp > 1)
+    launch_notice(c,
+                  "predicted with experts cut by tp %d: see that your version's expert_tensor_parallel_degree says so",
+                  plan_expert_tp(c->plan));
   if (c->plan->cp > 1)
     g_string_append_printf(out, "context_parallel_rotate_method = \"%s\"\n",
                            c->plan->cp_comm == CP_ALL_GATHER ? "allgather" : "alltoall");

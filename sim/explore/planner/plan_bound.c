@@ -3,8 +3,9 @@
  *
  *     step ≥ Σ over stages of a rank, over micro-batches, F + B     B = I + W at once, or the two apart if shorter
  *
- * for every rank: the fullest one counts. Where a backward is one op (B) and a step ends before the next begins, no
- * rank starts before a forward came down to its first stage s, and what follows its last backward goes up from there:
+ * for every rank, but for exchanges with experts, which a pass may spend beside another: the fullest one counts. Where
+ * a backward is one op (B) and a step ends before the next begins, no rank starts before a forward came down to its
+ * first stage s, and what follows its last backward goes up from there:
  *
  *     step ≥ Σ_{stages before s} F  +  the rank's work  +  Σ_{stages before s} B
  *
@@ -22,16 +23,27 @@
 #include "program.h"
 #include "timing_model.h"
 
+/* What kernels of another pass may stand beside: exchanges with experts, in an overlapped forward and backward. */
+static gint64 fillable_ns(const Timing *timing, const Work *work) {
+  int counts[N_PIECES];
+  gint64 sum_ns = 0;
+  work_pieces(work, counts);
+  for (int piece = 0; piece < N_PIECES; piece++)
+    sum_ns += counts[piece] * timing->lists[piece][work->phase].charged[CHARGE_EP];
+  return sum_ns;
+}
+
 static gint64 run_ns(const Timing *timing, const StageLayers *layers, Phase phase) {
   const Work work = {.phase = phase,
                      .n_embedding = layers->has_embedding,
                      .n_head = layers->has_head,
                      .n_layers = layers->n_layers,
+                     .n_dense = layers->n_dense,
                      .piece = -1,
                      .first_item = -1,
                      .last_item = -1,
                      .stage = -1};
-  return timing_of_work(timing, &work).run_ns;
+  return timing_of_work(timing, &work).run_ns - fillable_ns(timing, &work);
 }
 
 /* Of one micro-batch in one stage. */

@@ -28,6 +28,10 @@ static gboolean allows_pp(const Case *c, gint64 value, const GArray *pp) {
   return c->gpus % value == 0 && (value <= c->model->n_layers || value == c->model->n_layers + 2);
 }
 
+static gboolean allows_ep(const Case *c, gint64 ep, const GArray *pp) {
+  return ep == 1 || (c->gpus % ep == 0 && model_has_experts(c->model) && c->model->experts.n % ep == 0);
+}
+
 static gboolean allows_chunks(const Case *c, gint64 chunks, const GArray *pp) {
   if (chunks == 1)
     return TRUE;
@@ -114,11 +118,15 @@ static gboolean fill_numbers(Space *space, const Space *ahead, const GArray *cas
   gint64 most_layers = 1;
   for (guint i = 0; i < cases->len; i++)
     most_layers = MAX(most_layers, g_array_index(cases, Case, i).model->n_layers + 2);
+  gint64 most_experts = 1;
+  for (guint i = 0; i < cases->len; i++)
+    most_experts = MAX(most_experts, g_array_index(cases, Case, i).model->experts.n);
+  g_autoptr(GArray) ep = allowed(cases, most_experts, allows_ep, NULL);
   g_autoptr(GArray) tp = allowed(cases, MOST_TP, allows_tp, NULL);
   g_autoptr(GArray) pp = values_of_pp(ahead, cases, most_layers);
   g_autoptr(GArray) chunks = allowed(cases, most_layers, allows_chunks, pp);
-  return set_numbers(space, "tp", tp, error) && set_numbers(space, "pp", pp, error) &&
-         set_numbers(space, "chunks", chunks, error);
+  return set_numbers(space, "tp", tp, error) && set_numbers(space, "ep", ep, error) &&
+         set_numbers(space, "pp", pp, error) && set_numbers(space, "chunks", chunks, error);
 }
 
 void plan_space_describe(Space *space) {
@@ -130,6 +138,7 @@ void plan_space_describe(Space *space) {
       {"pp", "pipeline parallel ranks (default: what divides the GPUs, up to one per layer)"},
       {"dp", "data parallel ranks (default: what tp and pp leave of the GPUs)"},
       {"cp", "context parallel ranks (default 1; with 32768 tokens per sequence or more 1,2,4,8,16)"},
+      {"ep", "ranks of dp that deal out the experts (default: what divides experts and GPUs)"},
       {"chunks", "model chunks per pipeline rank (default: 1, and what cuts the layers evenly with some pp)"},
       {"micro-batch", "sequences per micro-batch (default 1,2,4,8,16)"},
       {"global-batch", "sequences per step (to be given)"},

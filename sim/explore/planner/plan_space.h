@@ -12,6 +12,7 @@ enum { LONG_SEQUENCE = 32768 };
  *     schedule    1f1b, interleaved         micro-batch  1, 2, 4, 8, 16      zero  0 to 3
  *     recompute   none, selective, full     sequence-parallel  on, off
  *
+ *     ep          1; of a model with experts what divides these and the GPUs
  *     cp          1; from LONG_SEQUENCE tokens on also 2, 4, 8 and 16
  *
  * The space is not finished yet, nor by this. INPUT when --model, --cluster, --gpus or --global-batch is missing. */

@@ -89,6 +89,10 @@ char *planner_options(const PlanOutcome *outcome) {
   g_string_append_printf(out, "--gpus %d --tp %d --pp %d", plan->gpus, plan->tp, plan->pp);
   if (plan->cp > 1)
     g_string_append_printf(out, " --cp %d --cp-comm %s", plan->cp, cp_comm_names()[plan->cp_comm]);
+  if (plan->ep > 1)
+    g_string_append_printf(out, " --ep %d", plan->ep);
+  if (plan->expert_tp > 0)
+    g_string_append_printf(out, " --expert-tp %d", plan->expert_tp);
   g_string_append_printf(out, " --dp %d", plan->dp);
   append_name(out, "schedule", stands_for != NULL ? stands_for + 2 : plan->schedule);
   if (strcmp(plan->schedule, "auto") == 0 && memory_cap(outcome) > 0)

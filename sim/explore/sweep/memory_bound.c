@@ -31,7 +31,10 @@ static StageHeld *stages_held(const Workload *workload) {
   StageHeld *stages = g_new(StageHeld, workload->n_stages);
   for (int s = 0; s < workload->n_stages; s++) {
     const StageLayers *layers = &workload->stages[s].layers;
-    const Piece last = layers->has_head ? PIECE_HEAD : layers->n_layers > 0 ? PIECE_LAYER : PIECE_EMBEDDING;
+    const Piece last = layers->has_head                     ? PIECE_HEAD
+                       : layers->n_layers > layers->n_dense ? PIECE_LAYER
+                       : layers->n_layers > 0               ? PIECE_DENSE_LAYER
+                                                            : PIECE_EMBEDDING;
     const PieceMemory memory = stage_memory(workload, s);
     stages[s] = (StageHeld){memory.saved_bytes, memory.released_by_I, memory.held_for_W,
                             workload->memory[last].transient_bytes};
@@ -42,11 +45,9 @@ static StageHeld *stages_held(const Workload *workload) {
 /* Weights, gradients and optimizer of every pipeline rank. */
 static double *states_held(const Workload *workload) {
   const Placement *placement = workload->placement;
-  const Plan *plan = workload->plan;
-  const int shards = lowering_shards(workload);
   double *held = g_new0(double, placement->n_ranks);
   for (int s = 0; s < workload->n_stages; s++) {
-    StateBytes state = state_memory(&plan->recipe, (double)workload->stages[s].parameters, plan->zero, shards);
+    StateBytes state = workload_stage_state(workload, s, workload->plan->zero);
     held[placement->stage_rank[s]] += state_memory_total(&state);
   }
   return held;

@@ -85,6 +85,7 @@ static void add_plan(SweepTable *table) {
       {"dp", OPEN_IN_PLAN(VALUE_INT, dp)},
       {"cp", IN_PLAN(VALUE_INT, cp)},
       {"ep", IN_PLAN(VALUE_INT, ep)},
+      {"expert_tp", OPEN_IN_PLAN(VALUE_INT, expert_tp)},
       {"cp_comm", NAMED_IN_PLAN(cp_comm, cp_comm_names())},
       {"chunks", OPEN_IN_PLAN(VALUE_INT, chunks)},
       {"schedule", IN_PLAN(VALUE_TEXT, schedule)},

@@ -14,7 +14,7 @@ static const double most_step_s = 1e9, most_memory_gb = 1e6, bytes_per_gb = 1e9;
 
 /* A row's numbers and words; −1 (or NAN) where unknown. */
 typedef struct {
-  gint64 layers, hidden, heads, kv_heads, ffn_hidden, vocab, experts;
+  gint64 layers, hidden, heads, kv_heads, ffn_hidden, vocab, experts, experts_per_token, moe_ffn_hidden;
   gint64 gated, tied, positions;
   gint64 gpus, tp, pp, chunks, cp, ep, dp, zero, zero_ranks, micro_batch, global_batch, seq_len;
   gint64 recompute, sequence_parallel, precision, attention, norm_kernel, overlap_grad, overlap_param;
@@ -56,7 +56,9 @@ static const struct {
     COUNT(vocab, 1, 1 << 28),
     WORD(tied, switches),
     WORD(positions, positions),
-    COUNT(experts, 0, 1 << 20),
+    COUNT(experts, 0, 1 << 16),
+    COUNT(experts_per_token, 1, 1 << 16),
+    COUNT(moe_ffn_hidden, 1, 1 << 26),
     COUNT(seq_len, 1, 1 << 27),
     COUNT(gpus, 1, MOST_GPUS),
     COUNT(tp, 1, MOST_GPUS),
@@ -113,7 +115,7 @@ char *measured_row_place(const MeasuredRow *row) {
 }
 
 char *measured_row_run(const MeasuredRow *row) {
-  static const char *const texts[] = {"cluster", "schedule", "framework"};
+  static const char *const texts[] = {"cluster", "schedule", "framework", "model_name"};
   GString *run = g_string_new(NULL);
   for (gsize i = 0; i < G_N_ELEMENTS(columns); i++)
     g_string_append_printf(run, "%s\n", measured_row_cell(row, columns[i].name));
@@ -225,16 +227,36 @@ static gboolean check_known(const Cells *cells, GError **error) {
   for (gsize i = 0; i < G_N_ELEMENTS(needed); i++)
     if (needed[i].value == unknown)
       return fail_impossible(error, "the row does not say %s", needed[i].column);
-  if (cells->experts > 1)
-    return fail_impossible(error, "experts %" G_GINT64_FORMAT ": mixture-of-experts layers are not modelled",
-                           cells->experts);
   return TRUE;
 }
 
-static Model *make_model(const MeasuredRow *row, const Cells *cells, GError **error) {
+/* All layers have the experts that the columns say. */
+static gboolean set_experts(const Cells *cells, Model *model, GError **error) {
+  if (cells->experts_per_token == unknown || cells->experts_per_token > cells->experts)
+    return fail_impossible(error, "the row says experts %" G_GINT64_FORMAT " but no experts_per_token up to that",
+                           cells->experts);
+  model->experts = (ModelExperts){.n = cells->experts,
+                                  .per_token = cells->experts_per_token,
+                                  .ffn_hidden = or_else(cells->moe_ffn_hidden, model->ffn_hidden),
+                                  .every = 1};
+  return TRUE;
+}
+
+/* A shipped model with experts, as deep as the row says. */
+static Model *named_model(const Cells *cells, const Model *shipped, GError **error) {
+  g_autoptr(Model) model = model_copy(shipped);
+  model_cut_depth(model, cells->layers);
+  model->vocab = or_else(cells->vocab, model->vocab);
+  return model_check(model, "the row", error) ? g_steal_pointer(&model) : NULL;
+}
+
+static Model *make_model(const MeasuredRow *row, const Cells *cells, const ExpertModels *named, GError **error) {
   if (!check_known(cells, error))
     return NULL;
   const char *name = measured_row_cell(row, "model_name");
+  const Model *shipped = expert_models_find(named, name, cells->hidden, cells->heads);
+  if (shipped != NULL && (cells->experts == unknown || cells->experts == shipped->experts.n))
+    return named_model(cells, shipped, error);
   g_autoptr(Model) model = g_new0(Model, 1);
   model->name = g_strdup(*name != '\0' ? name : "of the row");
   model->n_layers = cells->layers;
@@ -251,6 +273,8 @@ static Model *make_model(const MeasuredRow *row, const Cells *cells, GError **er
                     model->n_heads);
     return NULL;
   }
+  if (cells->experts > 1 && !set_experts(cells, model, error))
+    return NULL;
   return model_check(model, "the row", error) ? g_steal_pointer(&model) : NULL;
 }
 
@@ -262,6 +286,8 @@ static Plan *make_plan(const MeasuredRow *row, const Cells *cells, const Framewo
   plan->cp = (int)or_else(cells->cp, plan->cp);
   plan->ep = (int)or_else(cells->ep, plan->ep);
   plan->dp = (int)or_else(cells->dp, plan->dp);
+  if ((double)plan->ep * plan->tp * plan->pp > plan->gpus && plan->tp > 1 && plan->gpus > 0)
+    plan->expert_tp = 1; /* no table has a column for it, and experts cut by tp would need more GPUs */
   plan->chunks = (int)or_else(cells->chunks, plan->chunks);
   plan->zero = (int)or_else(cells->zero, plan->zero);
   plan->zero_ranks = (int)or_else(cells->zero_ranks, plan->zero_ranks);
@@ -269,7 +295,8 @@ static Plan *make_plan(const MeasuredRow *row, const Cells *cells, const Framewo
   plan->global_batch = or_else(cells->global_batch, plan->global_batch);
   plan->seq_len = or_else(cells->seq_len, plan->seq_len);
   plan->recompute = or_else(cells->recompute, plan->recompute);
-  plan->sequence_parallel = or_else(cells->sequence_parallel, plan->sequence_parallel);
+  /* with experts, tp is run with it alone */
+  plan->sequence_parallel = or_else(cells->sequence_parallel, model_has_experts(row->model) && plan->tp > 1);
   plan->precision = or_else(cells->precision, plan->precision);
   plan->attention = or_else(cells->attention, plan->attention);
   plan->norm_kernel = (int)or_else(cells->norm_kernel, norm_kernel_in_notes(row));
@@ -324,7 +351,7 @@ static gboolean read_row(MeasuredRows *rows, MeasuredRow *row, GError **error) {
     g_propagate_error(error, g_steal_pointer(&unreadable));
     return FALSE;
   }
-  row->model = make_model(row, &cells, &problem);
+  row->model = make_model(row, &cells, rows->named, &problem);
   if (row->model == NULL)
     row->problem = g_strdup(problem->message);
   else if (*row->cluster == '\0')
@@ -385,6 +412,9 @@ MeasuredRows *measured_rows_read(char **files, int n_files, GError **error) {
   rows->frameworks = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
   rows->rows = g_array_new(FALSE, FALSE, sizeof(MeasuredRow));
   g_array_set_clear_func(rows->rows, row_clear);
+  rows->named = expert_models_read(error);
+  if (rows->named == NULL)
+    return NULL;
   for (int i = 0; i < n_files; i++)
     if (!read_file(rows, files[i], error))
       return NULL;
@@ -406,5 +436,6 @@ void measured_rows_free(MeasuredRows *rows) {
   g_clear_pointer(&rows->rows, g_array_unref);
   g_clear_pointer(&rows->frameworks, g_hash_table_unref);
   g_clear_pointer(&rows->tables, g_ptr_array_unref);
+  g_clear_pointer(&rows->named, expert_models_free);
   g_free(rows);
 }

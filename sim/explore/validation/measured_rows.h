@@ -21,6 +21,7 @@
 #pragma once
 #include "ablation.h"
 #include "csv_table.h"
+#include "expert_models.h"
 
 typedef struct {
   const CsvTable *table; /* borrowed, as are the texts below */
@@ -38,12 +39,17 @@ typedef struct {
   GPtrArray *tables;      /* of CsvTable, in the order of the files */
   GArray *rows;           /* of MeasuredRow */
   GHashTable *frameworks; /* name → Framework, or NULL where none is described */
+  ExpertModels *named;    /* shipped models with experts */
   Parts without;          /* of the model: left out of their plans */
 } MeasuredRows;
 
 /* INPUT as csv_table_read(), and with file:line (where the row begins), column, found and expected: a required column
  * that is missing, a number that is malformed or out of any sense, an unknown word. A row that says what is not
- * modelled (experts, heads that do not divide) is no error: it has a `problem`. */
+ * modelled (heads that do not divide) is no error: it has a `problem`.
+ *
+ * A row whose model_name is that of a shipped model with experts (expert_models.h), of the row's hidden size and heads,
+ * is of that model, cut to the row's layers; its own experts, if it says how many, must then be as many. Else experts,
+ * experts_per_token and moe_ffn_hidden say what stands in place of every layer's MLP. */
 MeasuredRows *measured_rows_read(char **files, int n_files, GError **error);
 void measured_rows_free(MeasuredRows *rows);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(MeasuredRows, measured_rows_free)

@@ -157,6 +157,7 @@ static void write_names(Writer *writer, int rank) {
     used[list->ops[i].stream] = TRUE;
   used[STREAM_TP] = used[STREAM_TP] || writer->tracks[AXIS_TP];
   used[STREAM_CP] = used[STREAM_CP] || writer->tracks[AXIS_CP];
+  used[STREAM_EP] = used[STREAM_EP] || writer->tracks[AXIS_EP];
   g_autofree char *process = process_name(writer->trace, rank);
   write_name(writer, "process", rank, 0, process, rank);
   for (int stream = 0; stream < N_STREAMS; stream++)
@@ -249,7 +250,8 @@ static void write_kernels(Writer *writer, int rank, int index) {
   for (guint i = 0; i < writer->spans->len; i++) {
     const ItemSpan *span = &g_array_index(writer->spans, ItemSpan, i);
     const TimedItem *item = span->item;
-    const Stream stream = !item->is_collective ? STREAM_COMPUTE : item->axis == AXIS_CP ? STREAM_CP : STREAM_TP;
+    static const Stream streams[N_ITEM_AXES] = {[AXIS_TP] = STREAM_TP, [AXIS_CP] = STREAM_CP, [AXIS_EP] = STREAM_EP};
+    const Stream stream = item->is_collective ? streams[item->axis] : STREAM_COMPUTE;
     begin_slice(writer, rank, stream, span->start_ns, span->end_ns);
     g_string_append(writer->text, ",\"name\":");
     json_append_string(writer->text, item->name);

@@ -1,6 +1,6 @@
 #include "kernel_table.h"
 
-static const char *const piece_names[] = {"embedding", "layer", "head"};
+static const char *const piece_names[] = {"embedding", "dense layer", "layer", "head"};
 static const char *const phase_names[] = {"F", "I", "W", "B"};
 static const char *const layout_names[] = {"TN", "NN", "NT"};
 
@@ -48,6 +48,7 @@ void kernel_table_print(const Workload *workload, const Timing *timing, const do
     print_list(workload, timing, piece, PHASE_B, peak_flops, out);
   }
   for (int piece = 0; piece < N_PIECES; piece++)
-    g_string_append_printf(out, "  %s parameters on one GPU: %" G_GINT64_FORMAT "\n", piece_names[piece],
-                           workload->piece_parameters[piece]);
+    if (piece != PIECE_DENSE_LAYER || model_has_experts(workload->model))
+      g_string_append_printf(out, "  %s parameters on one GPU: %" G_GINT64_FORMAT "\n", piece_names[piece],
+                             workload->piece_parameters[piece]);
 }

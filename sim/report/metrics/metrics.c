@@ -36,8 +36,9 @@ static const BreakdownKind axis_kinds[N_AXES] = {
 };
 
 static const BreakdownKind charge_kinds[N_CHARGES] = {
-    [CHARGE_COMPUTE] = BREAKDOWN_COMPUTE, [CHARGE_RECOMPUTE] = BREAKDOWN_RECOMPUTE, [CHARGE_TP] = BREAKDOWN_TP,
-    [CHARGE_CP] = BREAKDOWN_CP,           [CHARGE_HOST] = BREAKDOWN_HOST,
+    [CHARGE_COMPUTE] = BREAKDOWN_COMPUTE, [CHARGE_RECOMPUTE] = BREAKDOWN_RECOMPUTE,
+    [CHARGE_TP] = BREAKDOWN_TP,           [CHARGE_CP] = BREAKDOWN_CP,
+    [CHARGE_EP] = BREAKDOWN_EP,           [CHARGE_HOST] = BREAKDOWN_HOST,
 };
 
 /* What a compute op does inside. */

@@ -39,9 +39,10 @@ static gint64 count_items(const Timing *timing, const Work *work) {
   if (work->piece >= 0)
     return work->last_item - work->first_item + 1;
   gint64 count = 0;
-  count += (gint64)work->n_embedding * timing->lists[PIECE_EMBEDDING][work->phase].n_items;
-  count += (gint64)work->n_layers * timing->lists[PIECE_LAYER][work->phase].n_items;
-  count += (gint64)work->n_head * timing->lists[PIECE_HEAD][work->phase].n_items;
+  int pieces[N_PIECES];
+  work_pieces(work, pieces);
+  for (int piece = 0; piece < N_PIECES; piece++)
+    count += (gint64)pieces[piece] * timing->lists[piece][work->phase].n_items;
   return count;
 }
 

@@ -98,7 +98,8 @@ static const KernelTable *table_of(Overlap *overlap, Piece piece, Phase phase) {
   table->is_made = TRUE;
   Work one = {.phase = (guint8)phase,
               .n_embedding = piece == PIECE_EMBEDDING,
-              .n_layers = piece == PIECE_LAYER,
+              .n_layers = piece == PIECE_LAYER || piece == PIECE_DENSE_LAYER,
+              .n_dense = piece == PIECE_DENSE_LAYER,
               .n_head = piece == PIECE_HEAD,
               .stage = -1,
               .piece = -1,
@@ -126,7 +127,8 @@ static gint64 table_before(const KernelTable *table, gint64 elapsed_ns) {
 
 /* Kernel time of a whole op in its first `elapsed_ns`, the host ahead. */
 static gint64 kernels_ahead(Overlap *overlap, const Work *work, gint64 elapsed_ns) {
-  const int counts[N_PIECES] = {work->n_embedding, work->n_layers, work->n_head};
+  int counts[N_PIECES];
+  work_pieces(work, counts);
   gint64 sum_ns = 0;
   for (int i = 0; i < N_PIECES; i++) {
     Piece piece = work->phase == PHASE_F ? i : N_PIECES - 1 - i;

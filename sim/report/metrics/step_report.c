@@ -36,9 +36,12 @@ static double piece_bytes(const Workload *workload, Axis axis, Piece piece, Phas
 static double work_bytes(const Workload *workload, Axis axis, const Work *work) {
   if (work->phase == PHASE_OPTIMIZER)
     return 0;
-  return work->n_embedding * piece_bytes(workload, axis, PIECE_EMBEDDING, work->phase) +
-         work->n_layers * piece_bytes(workload, axis, PIECE_LAYER, work->phase) +
-         work->n_head * piece_bytes(workload, axis, PIECE_HEAD, work->phase);
+  int counts[N_PIECES];
+  double sum = 0;
+  work_pieces(work, counts);
+  for (Piece piece = 0; piece < N_PIECES; piece++)
+    sum += counts[piece] * piece_bytes(workload, axis, piece, work->phase);
+  return sum;
 }
 
 static int group_members(const Layout *layout, const Group *group, int n_pipeline_ranks) {

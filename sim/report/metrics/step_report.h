@@ -10,6 +10,7 @@ typedef struct {
   const char *model_name, *cluster_name, *gpu_name;
   const Plan *plan;        /* completed */
   gint64 n_layers;         /* of the model; 0 = not known */
+  gint64 n_next_layers;    /* heads of the model that predict a token further, which are left out */
   int domain_gpus;         /* GPUs that reach each other over the scale-up links; 0 = not known */
   const char *peak_number; /* format that peak_flops is stated for: "bf16" … */
   double peak_flops;       /* FLOP/s of one GPU */

@@ -72,6 +72,20 @@ static void advise_cp(const Case *c, GString *out) {
   g_string_append_printf(out, " --cp %d would send less, if its activations fit in memory.", plan->cp / 2);
 }
 
+static void advise_ep(const Case *c, GString *out) {
+  const Plan *plan = c->report->plan;
+  const int domain_gpus = c->report->domain_gpus, reach = plan_expert_tp(plan) * plan->ep;
+  g_string_append_printf(out, "experts: %.1f %% of the step waits for tokens on their way to them and back (ep %d).",
+                         percent(c->share), plan->ep);
+  if (domain_gpus > 0 && reach > domain_gpus)
+    g_string_append_printf(out,
+                           " It reaches beyond the %d GPUs of a scale-up domain: a smaller --ep would stay inside, if "
+                           "its experts fit in memory.",
+                           domain_gpus);
+  if (plan->pp > 1 && (plan->schedule == NULL || !g_str_has_prefix(plan->schedule, "dualpipe")))
+    g_string_append(out, " --schedule dualpipe runs a forward and a backward beside each other's.");
+}
+
 static void advise_dp(const Case *c, GString *out) {
   const Plan *plan = c->report->plan;
   g_string_append_printf(out, "data parallelism: %.1f %% of the step is exposed dp communication (dp %d, ZeRO-%d).",
@@ -151,6 +165,7 @@ static const Rule rules[] = {
     {BREAKDOWN_BUBBLE, 0.15, advise_bubble},
     {BREAKDOWN_TP, 0.15, advise_tp},
     {BREAKDOWN_CP, 0.1, advise_cp},
+    {BREAKDOWN_EP, 0.1, advise_ep},
     {BREAKDOWN_DP, 0.1, advise_dp},
     {BREAKDOWN_PP, 0.05, advise_pp},
     {BREAKDOWN_HOST, 0.05, advise_host},
@@ -168,6 +183,8 @@ static void advise_state(const StepReport *report, GString *out) {
     g_string_append_printf(out, " --zero %d saves %.1f GB.", stage + 1, saved / 1e9);
   }
   g_string_append(out, " A larger --tp or --pp holds less of the model on each GPU.");
+  if (plan->ep > 1)
+    g_string_append(out, " A larger --ep holds fewer experts.");
 }
 
 static void advise_activations(const StepReport *report, GString *out) {

@@ -98,6 +98,11 @@ static void append_title(GString *out, const StepReport *report, gboolean colour
   g_string_append_printf(out, "%s\n", plan_line);
   append_batch(out, plan);
   append_disturbances(out, plan);
+  if (report->n_next_layers == 0)
+    return;
+  append_label(out, "left out");
+  append_count(out, report->n_next_layers, "head that predicts", "heads that predict");
+  g_string_append(out, " a token further (num_nextn_predict_layers): neither its time nor its memory\n");
 }
 
 static void append_speed(GString *out, const StepReport *report) {

@@ -158,8 +158,10 @@ gint32 effect_recipes_find(EffectRecipes *recipes, const TermList *list, gint32 
 }
 
 PieceMemory part_memory(const Workload *workload, const Part *part) {
-  int counts[N_PIECES] = {
-      [PIECE_EMBEDDING] = part->n_embedding, [PIECE_LAYER] = part->n_layers, [PIECE_HEAD] = part->n_head};
+  int counts[N_PIECES] = {[PIECE_EMBEDDING] = part->n_embedding,
+                          [PIECE_DENSE_LAYER] = part->n_dense,
+                          [PIECE_LAYER] = part->n_layers - part->n_dense,
+                          [PIECE_HEAD] = part->n_head};
   PieceMemory sum = {0};
   for (int piece = 0; piece < N_PIECES; piece++) {
     const PieceMemory *one = &workload->memory[piece];
@@ -207,11 +209,6 @@ static double kept_bytes(const Workload *workload, const Part *part) {
   return parameters * workload->plan->recipe.weights;
 }
 
-static Part part_of_work(const Program *program, gint32 index) {
-  const Work *work = &g_array_index(program->works, Work, index);
-  return (Part){work->n_embedding, work->n_layers, work->n_head, 0};
-}
-
 static double gradient_bytes(const Workload *workload, const Part *part) {
   return part_parameters(workload, part) * workload->plan->recipe.gradients;
 }
@@ -225,7 +222,7 @@ static void add_term(Effect *effect, guint64 code, const Program *program, const
     return;
   }
   gboolean of_stage = kind == TERM_HOLD_STAGE_GRADIENT || kind == TERM_DROP_STAGE_GRADIENT;
-  const Part part = of_stage ? part_of_stage(workload, of) : part_of_work(program, of);
+  const Part part = of_stage ? part_of_stage(workload, of) : part_of_work(&g_array_index(program->works, Work, of), 0);
   if (kind == TERM_ACTIVATIONS) {
     const PieceMemory memory = part_memory(workload, &part);
     add_activations(effect, (ActionKind)(code >> 32 & 0xff), &memory);

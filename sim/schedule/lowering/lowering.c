@@ -3,13 +3,22 @@
 
 Part part_of_op(const Program *program, const Op *op) {
   const Work *work = &g_array_index(program->works, Work, op->work);
-  return (Part){work->n_embedding, work->n_layers, work->n_head, op->unit};
+  return part_of_work(work, op->unit);
+}
+
+Part part_of_work(const Work *work, int first_layer) {
+  return (Part){work->n_embedding, work->n_layers, work->n_head, first_layer, work->n_dense};
 }
 
 double part_parameters(const Workload *workload, const Part *part) {
   return (double)part->n_embedding * workload->piece_parameters[PIECE_EMBEDDING] +
-         (double)part->n_layers * workload->piece_parameters[PIECE_LAYER] +
+         (double)part->n_dense * workload->piece_parameters[PIECE_DENSE_LAYER] +
+         (double)(part->n_layers - part->n_dense) * workload->piece_parameters[PIECE_LAYER] +
          (double)part->n_head * workload->piece_parameters[PIECE_HEAD];
+}
+
+double part_expert_parameters(const Workload *workload, const Part *part) {
+  return (double)(part->n_layers - part->n_dense) * workload->expert_parameters[PIECE_LAYER];
 }
 
 double part_parameters_once(const Workload *workload, const Part *part, Piece keeper) {
@@ -19,7 +28,8 @@ double part_parameters_once(const Workload *workload, const Part *part, Piece ke
 
 double part_flops(const Workload *workload, Phase phase, const Part *part) {
   return part->n_embedding * workload->work[PIECE_EMBEDDING][phase].flops +
-         part->n_layers * workload->work[PIECE_LAYER][phase].flops +
+         part->n_dense * workload->work[PIECE_DENSE_LAYER][phase].flops +
+         (part->n_layers - part->n_dense) * workload->work[PIECE_LAYER][phase].flops +
          part->n_head * workload->work[PIECE_HEAD][phase].flops;
 }
 
@@ -28,6 +38,7 @@ gint32 part_work(Program *program, const Workload *workload, Phase phase, const 
                .n_embedding = part->n_embedding,
                .n_head = part->n_head,
                .n_layers = part->n_layers,
+               .n_dense = part->n_dense,
                .stage = -1,
                .piece = -1,
                .first_item = -1,
@@ -38,14 +49,15 @@ gint32 part_work(Program *program, const Workload *workload, Phase phase, const 
 
 Part part_of_stage(const Workload *workload, int stage) {
   const StageLayers *layers = &workload->stages[stage].layers;
-  return (Part){layers->has_embedding, layers->n_layers, layers->has_head, 0};
+  return (Part){layers->has_embedding, layers->n_layers, layers->has_head, 0, layers->n_dense};
 }
 
 /* One piece as a part of its own. */
 static Part single_piece(const Part *whole, Piece piece, int layer) {
   Part part = {.first_layer = piece == PIECE_HEAD ? whole->first_layer + whole->n_layers : layer};
   part.n_embedding = piece == PIECE_EMBEDDING;
-  part.n_layers = piece == PIECE_LAYER;
+  part.n_layers = piece == PIECE_LAYER || piece == PIECE_DENSE_LAYER;
+  part.n_dense = piece == PIECE_DENSE_LAYER;
   part.n_head = piece == PIECE_HEAD;
   return part;
 }
@@ -58,6 +70,7 @@ static void add_piece(const Workload *workload, Part piece, gboolean backward, d
   } else {
     open->n_embedding += piece.n_embedding;
     open->n_layers += piece.n_layers;
+    open->n_dense += piece.n_dense;
     open->n_head += piece.n_head;
     if (backward)
       open->first_layer = piece.first_layer;
@@ -76,8 +89,9 @@ void part_cut(const Workload *workload, const Part *part, gboolean backward, dou
   if (has_first)
     add_piece(workload, single_piece(part, first, part->first_layer), backward, least_parameters, &open, cuts);
   for (int i = 0; i < part->n_layers; i++) {
-    int layer = part->first_layer + (backward ? part->n_layers - 1 - i : i);
-    add_piece(workload, single_piece(part, PIECE_LAYER, layer), backward, least_parameters, &open, cuts);
+    int place = backward ? part->n_layers - 1 - i : i;
+    Piece kind = place < part->n_dense ? PIECE_DENSE_LAYER : PIECE_LAYER;
+    add_piece(workload, single_piece(part, kind, part->first_layer + place), backward, least_parameters, &open, cuts);
   }
   if (has_last)
     add_piece(workload, single_piece(part, last, part->first_layer), backward, least_parameters, &open, cuts);
@@ -190,6 +204,14 @@ int lowering_replicas(const Workload *workload) {
   return plan_data_ranks(workload->plan) / lowering_shards(workload);
 }
 
+int lowering_expert_shards(const Workload *workload) {
+  return workload->plan->zero > 0 ? workload->layout.n_expert_shards : 1;
+}
+
+int lowering_expert_copies(const Workload *workload) {
+  return layout_group_size(&workload->layout, AXIS_BIT_EXPERT_SHARD | AXIS_BIT_DP_REPLICA);
+}
+
 gboolean lowering_gathers_early(const Workload *workload) {
   return lowering_shards(workload) > 1 && (workload->plan->zero == 3 || workload->plan->overlap_param);
 }
@@ -200,7 +222,10 @@ double tied_gradient_bytes(const Workload *workload) {
 }
 
 double copied_gradient_bytes(const Workload *workload, int stage) {
-  return (double)workload->stages[stage].parameters * workload->plan->recipe.gradients / lowering_shards(workload);
+  const StageWork *work = &workload->stages[stage];
+  return ((double)(work->parameters - work->expert_parameters) / lowering_shards(workload) +
+          (double)work->expert_parameters / lowering_expert_shards(workload)) *
+         workload->plan->recipe.gradients;
 }
 
 double whole_gradient_bytes(const Workload *workload, int rank) {
@@ -220,26 +245,45 @@ double optimizer_parameters(const Workload *workload, int rank) {
 }
 
 double moved_parameters(const Workload *workload, const Moved *moved) {
-  return part_parameters_once(workload, &moved->part, moved->keeper);
+  const double experts = part_expert_parameters(workload, &moved->part);
+  return moved->of_experts ? experts : part_parameters_once(workload, &moved->part, moved->keeper) - experts;
 }
 
 static guint8 moved_tables(const Workload *workload, const Moved *moved) {
   const Part *part = &moved->part;
-  gboolean is_without = moved_parameters(workload, moved) < part_parameters(workload, part);
+  gboolean is_without = part_parameters_once(workload, part, moved->keeper) < part_parameters(workload, part);
   return (guint8)(part->n_embedding + part->n_head - is_without);
 }
 
-Op dp_collective(Program *program, const Workload *workload, ActionKind action, int stage, Collective collective,
-                 AxisSet axes, const Moved *moved, double bytes) {
-  /* the ranks of cp hold the same parameters: they are summed over, and sharded over, with those of dp */
+/* The ranks of cp hold the same parameters: they are summed over, and sharded over, with those of dp. */
+static Group dp_group(const Workload *workload, AxisSet axes) {
   gboolean with_cp = workload->plan->cp > 1 && axes != AXIS_BIT_DP_REPLICA;
-  Group group = {.name = axes == AXIS_BIT_DP_SHARD     ? "dp_shard"
+  return (Group){.name = axes == AXIS_BIT_DP_SHARD     ? "dp_shard"
                          : axes == AXIS_BIT_DP_REPLICA ? "dp_replica"
                                                        : "dp",
                  .axes = axes | (with_cp ? AXIS_BIT(AXIS_CP) : 0),
                  .pp_first = -1,
                  .pp_last = -1,
                  .charge = AXIS_DP};
+}
+
+/* Of ranks with the same experts. */
+static Group expert_group(AxisSet axes) {
+  const AxisSet shard = AXIS_BIT_EXPERT_SHARD, replica = AXIS_BIT_DP_REPLICA;
+  return (Group){.name = axes == AXIS_BIT_DP_SHARD ? "expert_shard"
+                         : axes == replica         ? "dp_replica"
+                                                   : "expert_dp",
+                 .axes = axes == AXIS_BIT_DP_SHARD ? shard
+                         : axes == replica         ? replica
+                                                   : shard | replica,
+                 .pp_first = -1,
+                 .pp_last = -1,
+                 .charge = AXIS_DP};
+}
+
+Op dp_collective(Program *program, const Workload *workload, ActionKind action, int stage, Collective collective,
+                 AxisSet axes, const Moved *moved, double bytes) {
+  const Group group = moved->of_experts ? expert_group(axes) : dp_group(workload, axes);
   Transfer transfer = {.group = program_group(program, &group),
                        .source = -1,
                        .target = -1,
@@ -248,7 +292,9 @@ Op dp_collective(Program *program, const Workload *workload, ActionKind action, 
                        .n_embedding = (guint8)moved->part.n_embedding,
                        .n_head = (guint8)moved->part.n_head,
                        .n_tables = moved_tables(workload, moved),
-                       .n_layers = moved->part.n_layers};
+                       .of_experts = moved->of_experts != 0,
+                       .n_layers = moved->part.n_layers,
+                       .n_dense = moved->part.n_dense};
   Op op = op_new(OP_COLLECTIVE, STREAM_DP, action, stage, -1);
   op.unit = moved->part.first_layer;
   op.work = program_transfer(program, &transfer);

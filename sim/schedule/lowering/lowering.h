@@ -7,10 +7,13 @@
 typedef struct {
   int n_embedding, n_layers, n_head;
   int first_layer; /* within the stage */
+  int n_dense;     /* of n_layers, as Work.n_dense */
 } Part;
 
 Part part_of_op(const Program *program, const Op *op);
-double part_parameters(const Workload *workload, const Part *part); /* that it computes with, per tp rank */
+Part part_of_work(const Work *work, int first_layer);
+double part_parameters(const Workload *workload, const Part *part);        /* that it computes with, per tp rank */
+double part_expert_parameters(const Workload *workload, const Part *part); /* of these, of the rank's experts */
 /* The same, but a matrix that embedding and head share on one pipeline rank only with `keeper`, one of the two. Over
  * all parts this sums to the stages' parameters. */
 double part_parameters_once(const Workload *workload, const Part *part, Piece keeper);
@@ -32,17 +35,23 @@ gboolean action_completes_gradient(ActionKind kind);
 /* Ranks that share one set of ZeRO shards, and copies of that set. */
 int lowering_shards(const Workload *workload);
 int lowering_replicas(const Workload *workload);
+/* The same of the experts' parameters; and ranks that hold the same ones where nothing is sharded. */
+int lowering_expert_shards(const Workload *workload);
+int lowering_expert_copies(const Workload *workload);
 /* Parameters are gathered when they are first needed (ZeRO-3; ZeRO-1 and 2 with overlap_param), not after the
  * optimizer. */
 gboolean lowering_gathers_early(const Workload *workload);
-/* Parameters that a collective moves: those of `part`, a matrix that embedding and head share on one pipeline rank only
- * with `keeper`, one of the two. */
+/* Parameters that a collective moves: of `part` those of experts, or all others, a matrix that embedding and head share
+ * on one pipeline rank only with `keeper`, one of the two. */
 typedef struct {
   Part part;
   Piece keeper;
+  gboolean of_experts;
 } Moved;
 double moved_parameters(const Workload *workload, const Moved *moved);
-/* A collective of `bytes` on the dp stream over the axes given (a subset of dp), for a stage's `moved`. */
+/* A collective of `bytes` on the dp stream over the axes given (a subset of dp), for a stage's `moved`: of experts,
+ * over the ranks along these that have the same ones. */
+enum { MOST_REDUCTIONS = 4 }; /* of a gradient: over shards and their replicas, of experts and of all else */
 Op dp_collective(Program *program, const Workload *workload, ActionKind action, int stage, Collective collective,
                  AxisSet axes, const Moved *moved, double bytes);
 

@@ -6,7 +6,8 @@
  *              tp                              |  AR  |                |  AR  |
  *
  * A run is a stretch of a piece's list without a collective in it, that nothing waits for but at its end, and that
- * waits for nothing but at its start. A piece begins when all streams have ended the one before it. cp is like tp. */
+ * waits for nothing but at its start. A piece begins when all streams have ended the one before it. cp and ep are like
+ * tp. */
 #include "lowering.h"
 
 #include <string.h>
@@ -205,7 +206,7 @@ static gint32 emit_run(Expander *expander, Op op, int axis, gint32 waits_for) {
 }
 
 static gint32 emit_collective(Expander *expander, Op op, int axis, gint32 waits_for) {
-  static const Stream streams[N_ITEM_AXES] = {[AXIS_TP] = STREAM_TP, [AXIS_CP] = STREAM_CP};
+  static const Stream streams[N_ITEM_AXES] = {[AXIS_TP] = STREAM_TP, [AXIS_CP] = STREAM_CP, [AXIS_EP] = STREAM_EP};
   op.kind = OP_COLLECTIVE;
   op.stream = (guint8)streams[axis];
   if (waits_for >= 0) { /* a run of this op, which has waited for all that is pending */
@@ -277,8 +278,8 @@ static void move_effect(Expander *expander, gint32 effect, gint32 first, gint32 
 static void expand_op(Expander *expander, int old_index) {
   Op op = translate(expander, old_index);
   const Work work = g_array_index(expander->source->works, Work, op.work);
-  const int counts[N_PIECES] = {
-      [PIECE_EMBEDDING] = work.n_embedding, [PIECE_LAYER] = work.n_layers, [PIECE_HEAD] = work.n_head};
+  int counts[N_PIECES];
+  work_pieces(&work, counts);
   gint32 effect = op.effect, first = expander->editor.n_ops, compute_before = expander->last_compute;
   expander->first_of_op = first;
   for (int axis = 0; axis < N_ITEM_AXES; axis++)
@@ -294,8 +295,9 @@ static void expand_op(Expander *expander, int old_index) {
     Piece piece = work.phase == PHASE_F ? i : N_PIECES - 1 - i;
     for (int n = 0; n < counts[piece]; n++) {
       Op instance = op;
-      if (piece == PIECE_LAYER)
-        instance.unit += work.phase == PHASE_F ? n : work.n_layers - 1 - n;
+      const int ahead = piece == PIECE_LAYER ? work.n_dense : 0;
+      if (piece == PIECE_LAYER || piece == PIECE_DENSE_LAYER)
+        instance.unit += ahead + (work.phase == PHASE_F ? n : counts[piece] - 1 - n);
       expand_piece(expander, instance, (Phase)work.phase, piece);
     }
   }
@@ -401,5 +403,8 @@ Program *program_expand(const Program *program, const Workload *workload) {
   g_free(expander.effects);
   g_free(expander.works);
   g_free(expander.transfers);
+  const Plan *plan = workload->plan;
+  if (plan->ep > 1)
+    program_interleave(target, plan->chunks > 1 && plan->time.expert_overlap == EXPERT_OVERLAP_ROUNDS);
   return target;
 }

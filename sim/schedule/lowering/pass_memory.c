@@ -14,8 +14,7 @@
 void memory_set_residents(Program *program, const Workload *workload) {
   const Plan *plan = workload->plan;
   for (int stage = 0; stage < program->n_stages; stage++) {
-    double parameters = workload->stages[stage].parameters;
-    StateBytes state = state_memory(&plan->recipe, parameters, plan->zero, lowering_shards(workload));
+    StateBytes state = workload_stage_state(workload, stage, plan->zero);
     double *resident = program->ranks[workload->placement->stage_rank[stage]].resident;
     resident[MEMORY_WEIGHTS] += state.weights_bytes;
     resident[MEMORY_GRADIENTS] += state.gradients_bytes;
@@ -36,7 +35,7 @@ static gboolean is_reduce_of(const Op *op, gint32 backward) {
 /* ZeRO ≥ 2: the unreduced gradient of a backward lives until the last collective that reads it. */
 static void add_gradient_buffers(TermList *terms, const OpList *list, int index) {
   int last = -1;
-  for (int i = index + 1; i < list->n_ops && i <= index + 2; i++)
+  for (int i = index + 1; i < list->n_ops && i <= index + MOST_REDUCTIONS; i++)
     if (is_reduce_of(&list->ops[i], index))
       last = i;
   if (last < 0)

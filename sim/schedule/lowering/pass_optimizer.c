@@ -122,6 +122,8 @@ static void add_norm(Program *program, OpEditor *editor, const Workload *workloa
   AxisSet axes = AXIS_BIT(AXIS_TP);
   if (lowering_shards(workload) > 1)
     axes |= AXIS_BIT_DP_SHARD | (workload->plan->cp > 1 ? AXIS_BIT(AXIS_CP) : 0);
+  if (workload->plan->ep > 1)
+    axes |= AXIS_BIT(AXIS_EP);
   if (!workload->plan->grad_norm_barrier || layout_group_size(&workload->layout, axes) * program->n_ranks == 1)
     return;
   Group group = {.name = "world",
@@ -148,6 +150,15 @@ static void add_optimizer(Program *program, OpEditor *editor, const Lowering *lo
   op_editor_add(editor, &op);
 }
 
+static void add_gather(Program *program, OpEditor *editor, const Workload *workload, int stage, gboolean of_experts) {
+  Moved moved = {part_of_stage(workload, stage), PIECE_EMBEDDING, of_experts};
+  double bytes = moved_parameters(workload, &moved) * workload->plan->recipe.weights;
+  Op op =
+      dp_collective(program, workload, ACTION_UNSHARD, stage, COLLECTIVE_ALL_GATHER, AXIS_BIT_DP_SHARD, &moved, bytes);
+  add_after_last(&op, editor, STREAM_COMPUTE);
+  op_editor_add(editor, &op);
+}
+
 static void add_gathers(Program *program, OpEditor *editor, const Lowering *lowering, int rank) {
   const Workload *workload = lowering->workload;
   const Plan *plan = workload->plan;
@@ -156,12 +167,9 @@ static void add_gathers(Program *program, OpEditor *editor, const Lowering *lowe
   for (int stage = 0; stage < program->n_stages; stage++) {
     if (lowering->order->placement->stage_rank[stage] != rank)
       continue;
-    Moved moved = {part_of_stage(workload, stage), PIECE_EMBEDDING};
-    double bytes = moved_parameters(workload, &moved) * plan->recipe.weights;
-    Op op = dp_collective(program, workload, ACTION_UNSHARD, stage, COLLECTIVE_ALL_GATHER, AXIS_BIT_DP_SHARD, &moved,
-                          bytes);
-    add_after_last(&op, editor, STREAM_COMPUTE);
-    op_editor_add(editor, &op);
+    add_gather(program, editor, workload, stage, FALSE);
+    if (lowering_expert_shards(workload) > 1 && workload->stages[stage].expert_parameters > 0)
+      add_gather(program, editor, workload, stage, TRUE);
   }
 }
 

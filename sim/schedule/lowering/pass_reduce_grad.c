@@ -34,7 +34,7 @@ typedef struct {
 
 /* Shards of one rank are no shards: whatever the stage, gradients are reduced once a step. */
 static int zero_stage(const Workload *workload) {
-  return lowering_shards(workload) > 1 ? workload->plan->zero : 0;
+  return lowering_shards(workload) > 1 || lowering_expert_shards(workload) > 1 ? workload->plan->zero : 0;
 }
 
 /* Whose backward comes last in the list: it completes the gradient of what embedding and head share. In one stage that
@@ -51,30 +51,40 @@ static Piece last_end(const OpList *list, const Workload *workload) {
   return PIECE_EMBEDDING;
 }
 
-/* Collectives of the gradients of a stage's `part`; their `after` is left to the caller. Returns how many (0..2). */
-static int reduce_ops(const Reducer *reducer, int stage, const Part *part, Op ops[2]) {
+/* Of those that are `moved`, over `shards` ranks and copies of these. Returns how many (0..2). */
+static int reduce_moved(const Reducer *reducer, int stage, const Moved *moved, int shards, Op *ops) {
   const Workload *workload = reducer->workload;
   const Plan *plan = workload->plan;
-  const int zero = zero_stage(workload);
-  const Moved moved = {*part, reducer->keeper};
-  double bytes = moved_parameters(workload, &moved) * plan_gradient_sum_bytes(plan);
-  int shards = lowering_shards(workload), replicas = lowering_replicas(workload), n = 0;
+  const int zero = zero_stage(workload), replicas = lowering_replicas(workload);
   const gboolean is_whole = zero == 0 || (zero == 1 && plan->time.gradients == GRADIENTS_WHOLE);
-  if (is_whole && shards * replicas > 1)
+  const int copies = zero == 0 && moved->of_experts ? lowering_expert_copies(workload) : shards * replicas;
+  const double bytes = moved_parameters(workload, moved) * plan_gradient_sum_bytes(plan);
+  int n = 0;
+  if (is_whole && copies > 1)
     ops[n++] = dp_collective(reducer->program, workload, ACTION_REDUCE_GRAD, stage, COLLECTIVE_ALL_REDUCE,
-                             AXIS_BIT(AXIS_DP), &moved, bytes);
+                             AXIS_BIT(AXIS_DP), moved, bytes);
   if (!is_whole && shards > 1)
     ops[n++] = dp_collective(reducer->program, workload, ACTION_REDUCE_GRAD, stage, COLLECTIVE_REDUCE_SCATTER,
-                             AXIS_BIT_DP_SHARD, &moved, bytes);
+                             AXIS_BIT_DP_SHARD, moved, bytes);
   if (!is_whole && replicas > 1)
     ops[n++] = dp_collective(reducer->program, workload, ACTION_REDUCE_GRAD, stage, COLLECTIVE_ALL_REDUCE,
-                             AXIS_BIT_DP_REPLICA, &moved, bytes / shards);
+                             AXIS_BIT_DP_REPLICA, moved, bytes / shards);
+  return n;
+}
+
+/* Collectives of the gradients of a stage's `part`; their `after` is left to the caller. Returns how many. */
+static int reduce_ops(const Reducer *reducer, int stage, const Part *part, Op ops[MOST_REDUCTIONS]) {
+  const Workload *workload = reducer->workload;
+  const Moved others = {*part, reducer->keeper, FALSE}, experts = {*part, reducer->keeper, TRUE};
+  int n = reduce_moved(reducer, stage, &others, lowering_shards(workload), ops);
+  if (part_expert_parameters(workload, part) > 0)
+    n += reduce_moved(reducer, stage, &experts, lowering_expert_shards(workload), ops + n);
   return n;
 }
 
 static void emit_reduce(Reducer *reducer, const Op *backward, const Part *part, gint32 after) {
   const Plan *plan = reducer->workload->plan;
-  Op ops[2];
+  Op ops[MOST_REDUCTIONS];
   int n = reduce_ops(reducer, backward->stage, part, ops);
   for (int i = 0; i < n; i++) {
     if (zero_stage(reducer->workload) >= 2)
@@ -196,7 +206,7 @@ static void reduce_rank_as_told(Program *program, OpList *list, const Workload *
         reducer.last_compute = index;
       continue;
     }
-    Op ops[2];
+    Op ops[MOST_REDUCTIONS];
     Part part = part_of_stage(workload, list->ops[i].stage);
     int n = reduce_ops(&reducer, list->ops[i].stage, &part, ops);
     for (int k = 0; k < n; k++) {
@@ -208,11 +218,12 @@ static void reduce_rank_as_told(Program *program, OpList *list, const Workload *
 }
 
 void pass_reduce_grad(Program *program, const Lowering *lowering) {
-  if (lowering->workload == NULL || plan_data_ranks(lowering->workload->plan) == 1)
+  const Workload *workload = lowering->workload;
+  if (workload == NULL || (plan_data_ranks(workload->plan) == 1 && lowering_expert_copies(workload) == 1))
     return;
   for (int rank = 0; rank < program->n_ranks; rank++)
     if (lowering->order->has_reduce_grad)
-      reduce_rank_as_told(program, &program->ranks[rank], lowering->workload);
+      reduce_rank_as_told(program, &program->ranks[rank], workload);
     else
-      reduce_rank(program, &program->ranks[rank], lowering->workload);
+      reduce_rank(program, &program->ranks[rank], workload);
 }

@@ -29,16 +29,29 @@ typedef struct {
 /* What embedding and head share is gathered by the one that comes first and kept for the other, as DeepSpeed does with
  * parameters that are soon used again (stage3_max_reuse_distance). */
 static Moved gathered(const Op *user, const Part *part) {
-  return (Moved){*part, user->action == ACTION_F ? PIECE_EMBEDDING : PIECE_HEAD};
+  return (Moved){*part, user->action == ACTION_F ? PIECE_EMBEDDING : PIECE_HEAD, FALSE};
 }
 
-static Op gather_op(Program *program, const Workload *workload, const Op *user, const Part *part) {
-  Moved moved = gathered(user, part);
-  double bytes = moved_parameters(workload, &moved) * workload->plan->recipe.weights;
-  Op op = dp_collective(program, workload, ACTION_UNSHARD, user->stage, COLLECTIVE_ALL_GATHER, AXIS_BIT_DP_SHARD,
-                        &moved, bytes);
-  op.micro_batch = user->micro_batch;
-  return op;
+static Op gather_op(Program *program, const Workload *workload, int stage, const Moved *moved) {
+  double bytes = moved_parameters(workload, moved) * workload->plan->recipe.weights;
+  return dp_collective(program, workload, ACTION_UNSHARD, stage, COLLECTIVE_ALL_GATHER, AXIS_BIT_DP_SHARD, moved,
+                       bytes);
+}
+
+/* The gathers of `moved` and of its experts, which wait for op `after` (−1: none); returns the latter of them. */
+static gint32 add_gathers(Program *program, OpEditor *editor, const Workload *workload, int stage, int micro_batch,
+                          Moved moved, gint32 after) {
+  Op op = gather_op(program, workload, stage, &moved);
+  op.micro_batch = micro_batch;
+  op_add_after(&op, after);
+  gint32 index = op_editor_add(editor, &op);
+  if (lowering_expert_shards(workload) == 1 || part_expert_parameters(workload, &moved.part) == 0)
+    return index;
+  moved.of_experts = TRUE;
+  op = gather_op(program, workload, stage, &moved);
+  op.micro_batch = micro_batch;
+  op_add_after(&op, after);
+  return op_editor_add(editor, &op);
 }
 
 /* Cut the ops that need gathered parameters. */
@@ -76,6 +89,16 @@ static GArray *cut_ops(const Program *program, const OpList *list, const Workloa
   return pieces;
 }
 
+/* `op` waits for the gather `last` (−1: none), and for the one before it where `last` is of experts alone. */
+static void await_gathers(const Program *program, const OpEditor *editor, Op *op, gint32 last) {
+  if (last < 0)
+    return;
+  const Op *gather = &editor->ops[last];
+  if (g_array_index(program->transfers, Transfer, gather->work).of_experts)
+    op_add_after(op, last - 1);
+  op_add_after(op, last);
+}
+
 static void emit_piece(Program *program, OpEditor *editor, const Workload *workload, const Piecewise *piece,
                        gint32 gather) {
   if (piece->is_place) {
@@ -86,8 +109,7 @@ static void emit_piece(Program *program, OpEditor *editor, const Workload *workl
   op->unit = piece->part.first_layer;
   if (!piece->is_whole)
     op->work = part_work(program, workload, phase_of_action(op->action), &piece->part);
-  if (gather >= 0)
-    op_add_after(op, gather);
+  await_gathers(program, editor, op, gather);
 }
 
 /* Gathers are issued up to `window` gathering pieces ahead of the piece about to be computed. */
@@ -106,11 +128,11 @@ static void unshard_rank(Program *program, OpList *list, const Workload *workloa
       const Piecewise *ahead = &g_array_index(pieces, Piecewise, next);
       gather_of[next] = -1;
       if (ahead->gathers) {
-        Op gather = gather_op(program, workload, &list->ops[ahead->old_index], &ahead->part);
-        int waits_for = n_issued - window - 1;
-        if (workload->plan->zero == 3 && waits_for >= 0)
-          op_add_after(&gather, g_array_index(computed, gint32, waits_for));
-        gather_of[next] = op_editor_add(&editor, &gather);
+        const Op *user = &list->ops[ahead->old_index];
+        int before = n_issued - window - 1;
+        gint32 after = workload->plan->zero == 3 && before >= 0 ? g_array_index(computed, gint32, before) : -1;
+        gather_of[next] = add_gathers(program, &editor, workload, user->stage, user->micro_batch,
+                                      gathered(user, &ahead->part), after);
         n_ahead++;
         n_issued++;
       }
@@ -126,12 +148,9 @@ static void unshard_rank(Program *program, OpList *list, const Workload *workloa
   op_editor_finish(&editor);
 }
 
-static Op stage_gather_op(Program *program, const Workload *workload, int stage) {
+static Moved gathered_stage(const Workload *workload, int stage) {
   Part part = part_of_stage(workload, stage);
-  Moved moved = {part, part.n_embedding > 0 ? PIECE_EMBEDDING : PIECE_HEAD};
-  double bytes = moved_parameters(workload, &moved) * workload->plan->recipe.weights;
-  return dp_collective(program, workload, ACTION_UNSHARD, stage, COLLECTIVE_ALL_GATHER, AXIS_BIT_DP_SHARD, &moved,
-                       bytes);
+  return (Moved){part, part.n_embedding > 0 ? PIECE_EMBEDDING : PIECE_HEAD, FALSE};
 }
 
 /* Where the order says. */
@@ -148,14 +167,13 @@ static void unshard_rank_as_told(Program *program, OpList *list, const Workload 
     if (old->action == ACTION_UNSHARD) {
       if (stays && gather_of[old->stage] >= 0)
         continue;
-      Op gather = stage_gather_op(program, workload, old->stage);
-      op_add_after(&gather, last_compute);
-      gather_of[old->stage] = op_editor_add(&editor, &gather);
+      gather_of[old->stage] =
+          add_gathers(program, &editor, workload, old->stage, -1, gathered_stage(workload, old->stage), last_compute);
       continue;
     }
     Op op = op_editor_translate(&editor, i);
     if (op.kind == OP_COMPUTE && op.action != ACTION_W)
-      op_add_after(&op, gather_of[op.stage]);
+      await_gathers(program, &editor, &op, gather_of[op.stage]);
     gint32 index = op_editor_add(&editor, &op);
     op_editor_set_moved(&editor, i, index);
     if (op.kind == OP_COMPUTE)

@@ -71,19 +71,22 @@ static void add_cuts(GArray *key, const Workload *workload, int stage, gboolean 
                    (part_parameters_once(workload, cut, PIECE_HEAD) > 0 ? 2 : 0);
     add_number(key,
                (gint64)cut->first_layer << 32 | cut->n_layers << 4 | cut->n_head << 3 | cut->n_embedding << 2 | moves);
+    add_number(key, cut->n_dense);
   }
 }
 
 static gboolean holds_alike(const StageLayers *a, const StageLayers *b) {
-  return a->n_layers == b->n_layers && a->has_embedding == b->has_embedding && a->has_head == b->has_head;
+  return a->n_layers == b->n_layers && a->n_dense == b->n_dense && a->has_embedding == b->has_embedding &&
+         a->has_head == b->has_head;
 }
 
 /* Stages that hold the same are cut alike: of a run of them the first is enough. */
 static void add_stages(GArray *key, const Workload *workload) {
   g_autoptr(GArray) cuts = g_array_new(FALSE, FALSE, sizeof(Part));
-  const gboolean is_cut = plan_data_ranks(workload->plan) > 1;
+  const gboolean is_cut = plan_data_ranks(workload->plan) > 1 || lowering_expert_copies(workload) > 1;
   for (int stage = 0; stage < workload->n_stages; stage++) {
     const StageLayers *layers = &workload->stages[stage].layers;
+    add_number(key, layers->n_dense);
     add_number(key, (gint64)layers->n_layers << 2 | (layers->has_embedding ? 2 : 0) | (layers->has_head ? 1 : 0));
     if (is_cut && (stage == 0 || !holds_alike(layers, &workload->stages[stage - 1].layers))) {
       add_cuts(key, workload, stage, FALSE, cuts);
@@ -113,6 +116,11 @@ static GArray *key_of(const PlanOrder *choice, const Workload *workload) {
       plan_data_ranks(plan) > 1,
       lowering_shards(workload) > 1,
       lowering_replicas(workload) > 1,
+      plan->ep > 1, /* the norm's group spans its ranks */
+      workload->layout.takes_tp,
+      workload->expert_parameters[PIECE_LAYER] > 0,
+      lowering_expert_shards(workload) > 1,
+      lowering_expert_copies(workload) > 1,
       plan->tp > 1,
       plan->sequence_parallel,
       workload->tied_parameters > 0,
@@ -142,10 +150,11 @@ static gboolean key_equal(gconstpointer a, gconstpointer b) {
 /* --- sizes --- */
 
 static double moved_bytes(const Workload *workload, const Transfer *transfer, double bytes_per_parameter) {
-  const Part part = {transfer->n_embedding, transfer->n_layers, transfer->n_head, 0};
+  const Part part = {transfer->n_embedding, transfer->n_layers, transfer->n_head, 0, transfer->n_dense};
   gboolean is_without = transfer->n_tables < transfer->n_embedding + transfer->n_head;
   double parameters = part_parameters(workload, &part) - (is_without ? (double)workload->shared_parameters : 0);
-  return parameters * bytes_per_parameter;
+  const double experts = part_expert_parameters(workload, &part);
+  return (transfer->of_experts ? experts : parameters - experts) * bytes_per_parameter;
 }
 
 static double transfer_bytes(const Workload *workload, const Program *program, const Transfer *transfer,
@@ -159,7 +168,8 @@ static double transfer_bytes(const Workload *workload, const Program *program, c
   case ACTION_REDUCE_GRAD: {
     double bytes = moved_bytes(workload, transfer, plan_gradient_sum_bytes(workload->plan));
     gboolean of_shard = g_array_index(program->groups, Group, transfer->group).axes == AXIS_BIT_DP_REPLICA;
-    return of_shard ? bytes / lowering_shards(workload) : bytes;
+    int shards = transfer->of_experts ? lowering_expert_shards(workload) : lowering_shards(workload);
+    return of_shard ? bytes / shards : bytes;
   }
   case ACTION_TIED_GRAD:
     return tied_gradient_bytes(workload);
@@ -176,7 +186,7 @@ static double transfer_bytes(const Workload *workload, const Program *program, c
 /* The entry under this workload's sizes. */
 static Work sized_work(const Work *work, const WorkSource *source, const Workload *workload) {
   Work sized = *work;
-  const Part part = {work->n_embedding, work->n_layers, work->n_head, 0};
+  const Part part = part_of_work(work, 0);
   if (work->phase == PHASE_OPTIMIZER)
     sized.parameters = optimizer_parameters(workload, source->rank);
   else

@@ -161,11 +161,28 @@ static gboolean check_start(Walk *walk, gint32 i, GError **error) {
   return check_input(walk, i, BACKWARD, error);
 }
 
+/* Of an overlapped pair the two may take turns: between two parts of one stand parts of the other alone. */
+static gboolean takes_turns(const Walk *walk, const Cell *cell, gint32 i) {
+  const Op *op = &walk->ops[i], *other = NULL;
+  const gint32 last = op->action == ACTION_F || op->action == ACTION_B ? cell->last[op->action] : -1;
+  for (gint32 k = last + 1; k < i && op->overlapped && last >= 0; k++) {
+    const Op *between = &walk->ops[k];
+    if (between->kind != OP_COMPUTE)
+      continue;
+    if (other == NULL && (!between->overlapped || between->action == op->action))
+      return FALSE;
+    if (other != NULL && !same_action(other, between))
+      return FALSE;
+    other = between;
+  }
+  return other != NULL;
+}
+
 static gboolean check_part(Walk *walk, gint32 i, GError **error) {
   const Op *op = &walk->ops[i];
   Cell *cell = cell_of(walk, op, op->stage);
   gint32 previous = walk->latest[STREAM_COMPUTE];
-  if (previous < 0 || !same_action(op, &walk->ops[previous])) {
+  if ((previous < 0 || !same_action(op, &walk->ops[previous])) && !takes_turns(walk, cell, i)) {
     if (!check_start(walk, i, error))
       return FALSE;
   } else if (op->action != ACTION_W && cell->sent[op->action == ACTION_F ? FORWARD : BACKWARD])

@@ -67,7 +67,7 @@ static guint hash_double(guint hash, double value) {
 
 static guint work_hash(gconstpointer entry) {
   const Work *work = entry;
-  guint hash = hash_mix(work->phase, (guint)work->n_layers);
+  guint hash = hash_mix(work->phase, (guint)work->n_layers | (guint64)(guint)work->n_dense << 32);
   hash = hash_mix(hash, work->n_embedding | work->n_head << 8 | work->recompute << 16 | (guint)work->overlapped << 24);
   hash = hash_mix(hash, ((guint64)(guint)work->piece << 32) | (guint)work->stage);
   hash = hash_mix(hash, ((guint64)(guint)work->first_item << 32) | (guint)work->last_item);
@@ -78,8 +78,8 @@ static gboolean work_equal(gconstpointer a, gconstpointer b) {
   const Work *x = a, *y = b;
   return x->phase == y->phase && x->n_embedding == y->n_embedding && x->n_head == y->n_head &&
          x->recompute == y->recompute && x->overlapped == y->overlapped && x->n_layers == y->n_layers &&
-         x->piece == y->piece && x->first_item == y->first_item && x->last_item == y->last_item &&
-         x->stage == y->stage && x->parameters == y->parameters && x->flops == y->flops;
+         x->n_dense == y->n_dense && x->piece == y->piece && x->first_item == y->first_item &&
+         x->last_item == y->last_item && x->stage == y->stage && x->parameters == y->parameters && x->flops == y->flops;
 }
 
 static guint transfer_hash(gconstpointer entry) {
@@ -97,8 +97,8 @@ static gboolean transfer_equal(gconstpointer a, gconstpointer b) {
   const Transfer *x = a, *y = b;
   return x->group == y->group && x->source == y->source && x->target == y->target && x->collective == y->collective &&
          x->bytes == y->bytes && x->n_embedding == y->n_embedding && x->n_head == y->n_head &&
-         x->n_tables == y->n_tables && x->n_layers == y->n_layers && x->is_item == y->is_item && x->piece == y->piece &&
-         x->item == y->item;
+         x->n_tables == y->n_tables && x->of_experts == y->of_experts && x->n_layers == y->n_layers &&
+         x->n_dense == y->n_dense && x->is_item == y->is_item && x->piece == y->piece && x->item == y->item;
 }
 
 static guint group_hash(gconstpointer entry) {

@@ -52,8 +52,9 @@ typedef struct {
   guint8 kind;        /* OpKind */
   guint8 stream;      /* Stream */
   guint8 action;      /* ActionKind: what this op is for */
-  guint8 overlapped;  /* of an F and the B after it that run as one (OVERLAP_F_B): both wait for both inputs, and what
-                         both make is there when the B has ended. Left to themselves they run one after the other */
+  guint8 overlapped;  /* of an F and the B after it that run as one (OVERLAP_F_B; expanded: that take turns): both wait
+                         for both inputs, and what  both make is there when the B has ended. Left to themselves they run
+                         one after the other */
   gint32 stage;       /* virtual stage; −1 none */
   gint32 micro_batch; /* −1 none */
   gint32 step;        /* 0-based */
@@ -68,15 +69,16 @@ typedef struct {
 } Op;
 
 /* Distinct computations: pieces of the model; in an expanded program a run of kernels of one piece; an optimizer step;
- * or (in programs of bare orders) nothing but a phase and a stage. Pieces run in the order embedding, layers, head for
- * F, and the reverse for I, W and B. */
+ * or (in programs of bare orders) nothing but a phase and a stage. Pieces run in the order embedding, layers (dense
+ * ones of a model with experts first), head for F, and the reverse for I, W and B. */
 typedef struct {
   guint8 phase; /* Phase */
   guint8 n_embedding, n_head;
   guint8 recompute;  /* expanded: the run is forward work done again */
   guint8 overlapped; /* bare orders: an F or B of a pair, whose time is a share of the pair's */
   gint32 n_layers;
-  gint32 piece; /* expanded: Piece the run belongs to; −1 otherwise */
+  gint32 n_dense; /* of these the first in F, the last in I, W and B: dense ones of a model with experts */
+  gint32 piece;   /* expanded: Piece the run belongs to; −1 otherwise */
   gint32 first_item,
       last_item;     /* expanded: the compute items of the run, inclusive, in the piece's list; −1 otherwise */
   gint32 stage;      /* −1 when every stage's is the same; optimizer and bare orders: the stage */
@@ -93,14 +95,15 @@ typedef struct {
   /* UNSHARD, REDUCE_GRAD: whose parameters; the layers count from the op's unit. A vocabulary matrix that embedding and
    * head share moves with one of them only: n_tables says how many move. */
   guint8 n_embedding, n_head, n_tables;
-  gint32 n_layers;
-  /* tp collective of an expanded program: which item of which piece's list */
+  guint8 of_experts; /* the parameters of their experts alone; else all others */
+  gint32 n_layers, n_dense;
+  /* tp, cp or ep collective of an expanded program: which item of which piece's list */
   guint8 is_item;
   gint32 piece, item;
 } Transfer;
 
 typedef struct {
-  const char *name;         /* static: "dp", "dp_shard", "dp_replica", "world", "embedding", "copies" */
+  const char *name;         /* static: "dp", "dp_shard", "dp_replica", "expert_dp", "world", "embedding", "copies" */
   AxisSet axes;             /* besides pp */
   gboolean spans_pp;        /* members on several pipeline ranks: all of them, or `first` and `last` only */
   gint32 pp_first, pp_last; /* −1, −1: all pipeline ranks; else just these two */
@@ -142,6 +145,14 @@ typedef struct {
   SharedOps *shared;   /* holds the ops of all lists; NULL: each list its own */
   ProgramIndex *index; /* private: finds equal entries of the tables; owned */
 } Program;
+
+/* Pieces that a whole op runs. */
+static inline void work_pieces(const Work *work, int counts[N_PIECES]) {
+  counts[PIECE_EMBEDDING] = work->n_embedding;
+  counts[PIECE_DENSE_LAYER] = work->n_dense;
+  counts[PIECE_LAYER] = work->n_layers - work->n_dense;
+  counts[PIECE_HEAD] = work->n_head;
+}
 
 typedef struct {
   const char *name;

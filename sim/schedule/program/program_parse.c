@@ -72,15 +72,11 @@ static gboolean read_group_line(Reader *reader, GError **error) {
 
 static gboolean read_work_line(Reader *reader, GError **error) {
   Work work = {.piece = -1, .first_item = -1, .last_item = -1, .stage = -1};
-  const Field fields[] = {{"embedding", field_byte, &work.n_embedding},
-                          {"layers", field_count, &work.n_layers},
-                          {"head", field_byte, &work.n_head},
-                          {"piece", field_piece, &work.piece},
-                          {"items", field_items, &work},
-                          {"recompute", field_byte, &work.recompute},
-                          {"overlapped", field_byte, &work.overlapped},
-                          {"stage", field_count, &work.stage},
-                          {"parameters", field_number, &work.parameters},
+  const Field fields[] = {{"embedding", field_byte, &work.n_embedding}, {"layers", field_count, &work.n_layers},
+                          {"dense", field_count, &work.n_dense},        {"head", field_byte, &work.n_head},
+                          {"piece", field_piece, &work.piece},          {"items", field_items, &work},
+                          {"recompute", field_byte, &work.recompute},   {"overlapped", field_byte, &work.overlapped},
+                          {"stage", field_count, &work.stage},          {"parameters", field_number, &work.parameters},
                           {"flops", field_number, &work.flops}};
   if (!line_check_number(&reader->line, line_word(&reader->line, 1), reader->program->works->len, error))
     return FALSE;
@@ -114,6 +110,8 @@ static gboolean read_collective(const Reader *reader, Transfer *transfer, GError
                           {"bytes", field_number, &transfer->bytes, TRUE},
                           {"embedding", field_byte, &transfer->n_embedding},
                           {"layers", field_count, &transfer->n_layers},
+                          {"dense", field_count, &transfer->n_dense},
+                          {"experts", field_byte, &transfer->of_experts},
                           {"head", field_byte, &transfer->n_head},
                           {"tables", field_byte, &transfer->n_tables},
                           {"piece", field_piece, &piece},

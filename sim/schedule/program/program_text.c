@@ -52,6 +52,7 @@ static void append_work(GString *out, guint i, const Work *work) {
   g_string_append_printf(out, "work %u %s", i, phase_words[work->phase]);
   if (work->n_embedding || work->n_layers || work->n_head)
     g_string_append_printf(out, " embedding=%d layers=%d head=%d", work->n_embedding, work->n_layers, work->n_head);
+  append_int_unless(out, "dense", work->n_dense, 0);
   if (work->piece >= 0)
     g_string_append_printf(out, " piece=%s", piece_words[work->piece]);
   if (work->first_item >= 0 || work->last_item >= 0)
@@ -73,6 +74,8 @@ static void append_transfer(GString *out, guint i, const Transfer *transfer) {
   append_number(out, "bytes", transfer->bytes);
   append_int_unless(out, "embedding", transfer->n_embedding, 0);
   append_int_unless(out, "layers", transfer->n_layers, 0);
+  append_int_unless(out, "dense", transfer->n_dense, 0);
+  append_int_unless(out, "experts", transfer->of_experts, 0);
   append_int_unless(out, "head", transfer->n_head, 0);
   append_int_unless(out, "tables", transfer->n_tables, 0);
   if (transfer->is_item)

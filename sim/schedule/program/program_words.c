@@ -1,9 +1,10 @@
 #include "program_words.h"
 
 const char *const phase_words[N_PHASES + 1] = {"F", "I", "W", "B", "OPTIMIZER", NULL};
-const char *const piece_words[N_PIECES + 1] = {"embedding", "layer", "head", NULL};
+const char *const piece_words[N_PIECES + 1] = {"embedding", "dense_layer", "layer", "head", NULL};
 const char *const op_kind_words[N_OP_KINDS + 1] = {"compute", "send", "recv", "collective", "host", NULL};
-const char *const axis_words[N_AXIS_BITS + 1] = {"tp", "cp", "ep", "dp", "pp", "dp_shard", "dp_replica", NULL};
+const char *const axis_words[N_AXIS_BITS + 1] = {"tp",       "cp",         "ep",           "dp", "pp",
+                                                 "dp_shard", "dp_replica", "expert_shard", NULL};
 
 OpKind program_words_usual_kind(Stream stream) {
   static const OpKind kinds[N_STREAMS] = {

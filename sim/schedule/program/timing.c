@@ -64,8 +64,8 @@ static int stream_of(const TimedItem *item) {
 
 /* The recursion. `spans` has room for every item; those left out are untouched. Returns when all streams ended. */
 static gint64 replay_items(const Stretch *stretch, gint64 streams_ns, gint64 host_ns, Span *spans) {
-  gint64 free_ns[1 + N_ITEM_AXES] = {streams_ns, streams_ns, streams_ns}, end_ns = streams_ns;
-  G_STATIC_ASSERT(G_N_ELEMENTS(free_ns) == 3);
+  gint64 free_ns[1 + N_ITEM_AXES] = {streams_ns, streams_ns, streams_ns, streams_ns}, end_ns = streams_ns;
+  G_STATIC_ASSERT(G_N_ELEMENTS(free_ns) == 4);
   gint64 issued_ns = host_ns;
   for (int i = 0; i < stretch->n_items; i++) {
     const TimedItem *item = &stretch->items[i];
@@ -132,17 +132,26 @@ static int collective_before(const Stretch *stretch, int i, int axis) {
   return i;
 }
 
-static const Charge axis_charges[N_ITEM_AXES] = {[AXIS_TP] = CHARGE_TP, [AXIS_CP] = CHARGE_CP};
+static const Charge axis_charges[N_ITEM_AXES] = {[AXIS_TP] = CHARGE_TP, [AXIS_CP] = CHARGE_CP, [AXIS_EP] = CHARGE_EP};
+
+/* The collective that ends before `i` may start: the one ahead on its stream, or one of another axis that it waits for;
+ * −1 none. */
+static int collective_ahead(const Stretch *stretch, const Span *spans, int i) {
+  const int before = collective_before(stretch, i, stretch->items[i].axis);
+  const int after = stretch->items[i].after - stretch->first;
+  if (stretch->items[i].after < 0 || after < 0 || !stretch->items[after].is_collective)
+    return before;
+  return before < 0 || spans[after].end_ns > spans[before].end_ns ? after : before;
+}
 
 /* The compute stream is idle in [from, to) until collective `i` ends: its axis's while it runs, and while the
- * collective runs that it follows on its stream; the host's where it only waits for its launch. */
+ * collective runs that it follows; the host's where it only waits for its launch. */
 static void charge_wait(const Stretch *stretch, const Span *spans, int i, gint64 from_ns, gint64 to_ns,
                         ChargeSum *sum) {
-  const int axis = stretch->items[i].axis;
   while (to_ns > from_ns) {
     gint64 start_ns = CLAMP(spans[i].start_ns, from_ns, to_ns);
-    charge(sum, axis_charges[axis], start_ns, to_ns);
-    int before = collective_before(stretch, i, axis);
+    charge(sum, axis_charges[stretch->items[i].axis], start_ns, to_ns);
+    int before = collective_ahead(stretch, spans, i);
     gboolean follows = before >= 0 && spans[before].end_ns > from_ns && spans[before].end_ns >= spans[i].issue_ns;
     to_ns = follows ? MIN(spans[before].end_ns, start_ns) : from_ns;
     charge(sum, CHARGE_HOST, to_ns, start_ns);
@@ -238,7 +247,8 @@ typedef struct {
 } PieceCount;
 
 static void pieces_of(const Work *work, PieceCount pieces[N_PIECES]) {
-  const int counts[N_PIECES] = {work->n_embedding, work->n_layers, work->n_head};
+  int counts[N_PIECES];
+  work_pieces(work, counts);
   for (int i = 0; i < N_PIECES; i++) {
     Piece piece = work->phase == PHASE_F ? i : N_PIECES - 1 - i;
     pieces[i] = (PieceCount){piece, counts[piece]};
@@ -351,7 +361,8 @@ static void visit_charges(const Replayed *replayed, gpointer data) {
 
 /* The host far ahead: the lists' own sums, as often as they run. */
 static void charge_ahead(const Timing *timing, const Work *work, ChargeSum *sum) {
-  const int counts[N_PIECES] = {work->n_embedding, work->n_layers, work->n_head};
+  int counts[N_PIECES];
+  work_pieces(work, counts);
   for (int piece = 0; piece < N_PIECES; piece++) {
     const TimedList *list = &timing->lists[piece][work->phase];
     for (int charge = 0; charge < N_CHARGES; charge++)

@@ -1,7 +1,7 @@
 /* How long each distinct thing of a Program takes, and what follows from that under the Program's rules for one rank
  * left alone. Filled by an executor's cost model; read by the engine and by reports. Pure arithmetic: no clock here.
  *
- * A compute op is a list of items on three in-order streams (compute, tp, cp), issued one by one by the host. With s
+ * A compute op is a list of items on four in-order streams (compute, tp, cp, ep), issued one by one by the host. With s
  * the time the streams are free and h the time the host begins to issue,
  *
  *     issued(i) = h + Σ_{j≤i} launch_j
@@ -23,7 +23,7 @@ typedef struct {
   gint64 host_ns; /* host time to issue all of it */
 } OpTime;
 
-typedef enum { CHARGE_COMPUTE, CHARGE_RECOMPUTE, CHARGE_TP, CHARGE_CP, CHARGE_HOST, N_CHARGES } Charge;
+typedef enum { CHARGE_COMPUTE, CHARGE_RECOMPUTE, CHARGE_TP, CHARGE_CP, CHARGE_EP, CHARGE_HOST, N_CHARGES } Charge;
 
 typedef struct {
   const char *name;     /* static */

@@ -64,6 +64,8 @@ static gboolean check_tables(const Program *program, GError **error) {
     const Work *work = &g_array_index(program->works, Work, i);
     if (work->phase >= N_PHASES || work->piece < -1 || work->piece >= N_PIECES)
       return fail_impossible(error, "work %u: phase %d, piece %d: no such", i, work->phase, work->piece);
+    if (work->n_dense < 0 || work->n_dense > work->n_layers)
+      return fail_impossible(error, "work %u: %d dense layers of %d", i, work->n_dense, work->n_layers);
     if (work->piece >= 0 && (work->first_item < 0 || work->last_item < work->first_item))
       return fail_impossible(error, "work %u: items %d..%d; expected the first and last item of a run", i,
                              work->first_item, work->last_item);

@@ -1,0 +1,117 @@
+/* Configs with experts: their keys as Transformers' MixtralConfig, Qwen2MoeConfig, Qwen3MoeConfig, DeepseekV2Config and
+ * DeepseekV3Config have them (v4.46 to v4.55, 2024-2025). A config that names fewer than two experts is dense. */
+#include "error.h"
+#include "model_family.h"
+
+enum { MOST_EXPERTS = 1 << 16, MOST_WIDTH = 1 << 26, MOST_LAYERS = 100000 };
+
+typedef struct {
+  const char *key;
+  gint64 most;
+  gint64 *value;
+  gboolean is_required;
+} Count;
+
+/* Counts of 1 to their most (required) or of 0 to it. */
+static gboolean read_counts(const JsonFile *json, const Count *counts, size_t n, GError **error) {
+  for (size_t i = 0; i < n; i++) {
+    const Count *count = &counts[i];
+    if (!json_file_integer(json, json->root, count->key, count->is_required ? 1 : 0, count->most, count->value, error))
+      return FALSE;
+    if (count->is_required && *count->value == 0)
+      return fail_input(error, "%s:1: found no key \"%s\", expected it in a config of this family", json->file,
+                        count->key);
+  }
+  return TRUE;
+}
+
+/* What the experts make of the config. */
+static gboolean finish_experts(const JsonFile *json, Model *model, GError **error) {
+  ModelExperts *experts = &model->experts;
+  if (experts->n < 2) {
+    *experts = (ModelExperts){0};
+    return TRUE;
+  }
+  experts->every = MAX(experts->every, 1);
+  if (experts->per_token > experts->n)
+    return fail_input(
+        error,
+        "%s:%u: num_experts_per_tok: found %" G_GINT64_FORMAT ", expected at most the %" G_GINT64_FORMAT " experts",
+        json->file, json_file_line(json, json->root, "num_experts_per_tok"), experts->per_token, experts->n);
+  if (model_dense_layers(model, 0, model->n_layers) == model->n_layers)
+    return fail_input(error, "%s: found %" G_GINT64_FORMAT " experts and no layer that has them", json->file,
+                      experts->n);
+  return TRUE;
+}
+
+gboolean model_read_mixtral(const JsonFile *json, Model *model, GError **error) {
+  ModelExperts *experts = &model->experts;
+  experts->n = 8, experts->per_token = 2, experts->ffn_hidden = model->ffn_hidden;
+  const Count counts[] = {{"num_local_experts", MOST_EXPERTS, &experts->n, FALSE},
+                          {"num_experts_per_tok", MOST_EXPERTS, &experts->per_token, TRUE}};
+  return read_counts(json, counts, G_N_ELEMENTS(counts), error) && finish_experts(json, model, error);
+}
+
+/* mlp_only_layers lists layers that have none: in any place, which only an empty list says nothing about. */
+static gboolean check_dense_list(const JsonFile *json, GError **error) {
+  static const char key[] = "mlp_only_layers";
+  if (!json_file_has(json->root, key))
+    return TRUE;
+  JsonNode *node = json_object_get_member(json->root, key);
+  if (!JSON_NODE_HOLDS_ARRAY(node))
+    return fail_input(error, "%s:%u: %s: expected a list", json->file, json_file_line(json, json->root, key), key);
+  if (json_array_get_length(json_node_get_array(node)) == 0)
+    return TRUE;
+  return fail_impossible(error,
+                         "%s:%u: %s: single layers without experts are not modelled, only leading ones and every n-th",
+                         json->file, json_file_line(json, json->root, key), key);
+}
+
+gboolean model_read_qwen_moe(const JsonFile *json, Model *model, GError **error) {
+  ModelExperts *experts = &model->experts;
+  experts->every = experts->phase = 1;
+  const Count counts[] = {{"num_experts", MOST_EXPERTS, &experts->n, TRUE},
+                          {"num_experts_per_tok", MOST_EXPERTS, &experts->per_token, TRUE},
+                          {"moe_intermediate_size", MOST_WIDTH, &experts->ffn_hidden, TRUE},
+                          {"shared_expert_intermediate_size", MOST_WIDTH, &experts->shared_ffn_hidden, FALSE},
+                          {"decoder_sparse_step", MOST_LAYERS, &experts->every, TRUE}};
+  if (!read_counts(json, counts, G_N_ELEMENTS(counts), error) || !check_dense_list(json, error))
+    return FALSE;
+  experts->shared_gate = experts->shared_ffn_hidden > 0;
+  return finish_experts(json, model, error);
+}
+
+static gboolean read_latent(const JsonFile *json, Model *model, GError **error) {
+  ModelLatent *latent = &model->latent;
+  gint64 plain_dim = 0;
+  const Count counts[] = {{"kv_lora_rank", MOST_WIDTH, &latent->kv_rank, TRUE},
+                          {"q_lora_rank", MOST_WIDTH, &latent->q_rank, FALSE},
+                          {"qk_nope_head_dim", MOST_WIDTH, &plain_dim, TRUE},
+                          {"qk_rope_head_dim", MOST_WIDTH, &latent->rope_dim, TRUE},
+                          {"v_head_dim", MOST_WIDTH, &latent->v_head_dim, TRUE}};
+  if (!read_counts(json, counts, G_N_ELEMENTS(counts), error))
+    return FALSE;
+  model->head_dim = plain_dim + latent->rope_dim;
+  model->n_kv_heads = model->n_heads;
+  return TRUE;
+}
+
+gboolean model_read_deepseek(const JsonFile *json, Model *model, GError **error) {
+  ModelExperts *experts = &model->experts;
+  gint64 n_shared = 0;
+  const char *scores = NULL;
+  const Count counts[] = {{"n_routed_experts", MOST_EXPERTS, &experts->n, TRUE},
+                          {"num_experts_per_tok", MOST_EXPERTS, &experts->per_token, TRUE},
+                          {"moe_intermediate_size", MOST_WIDTH, &experts->ffn_hidden, TRUE},
+                          {"n_shared_experts", 1024, &n_shared, FALSE},
+                          {"first_k_dense_replace", MOST_LAYERS, &experts->n_leading, FALSE},
+                          {"moe_layer_freq", MOST_LAYERS, &experts->every, FALSE},
+                          {"topk_group", MOST_EXPERTS, &experts->groups_per_token, FALSE},
+                          {"num_nextn_predict_layers", MOST_LAYERS, &model->n_next_layers, FALSE}};
+  if (!read_latent(json, model, error) || !read_counts(json, counts, G_N_ELEMENTS(counts), error) ||
+      !json_file_text(json, json->root, "topk_method", &scores, error))
+    return FALSE;
+  experts->shared_ffn_hidden = n_shared * experts->ffn_hidden;
+  experts->biased_scores = g_strcmp0(scores, "noaux_tc") == 0;
+  return finish_experts(json, model, error);
+}

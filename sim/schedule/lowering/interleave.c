@@ -1,0 +1,202 @@
+/* interleave: of a forward and a backward that run as one (OVERLAP_F_B), or that a framework runs so, each fills the
+ * other's waits for experts.
+ *
+ *     before   compute | F: attention |      | experts |      | B: experts |      | attention |
+ *              ep                     | send |         | back |            | send |
+ *
+ *     after    compute | F: attention | B: experts | F: experts | B: attention |
+ *              ep                     |   F: send  |  B: send   |   F: back    |
+ *
+ * (DeepSeek-V3, arXiv 2412.19437 §3.2.1; Megatron-LM's --overlap-moe-expert-parallel-comm.) Both lists keep their own
+ * order. Ops are taken from one until the next has to wait for an exchange between experts, then from the other. What a
+ * list waits for of the other's is left out: they are of other micro-batches, and had only stood one after the other.
+ * The backward's last op stays the last of all, as what both make may be sent behind it; what comes from other ranks
+ * between the two is received before them. */
+#include "lowering.h"
+
+#include <string.h>
+
+/* One list of a pair: ops [next, end) of the rank are still to be taken. */
+typedef struct {
+  gint32 next, end;
+  gboolean has_yielded; /* the other's turn has come since this one's last exchange */
+} Thread;
+
+typedef enum { THREAD_F, THREAD_B, N_THREADS } ThreadOf;
+
+typedef struct {
+  const OpList *list;
+  gboolean all_rounds; /* not those alone that are marked */
+  GArray *ops;         /* of Op: the new list; owned */
+  gint32 *moved;       /* [old ops] new index; owned */
+  Thread threads[N_THREADS];
+  gint32 first, middle, end; /* of the pair: the forward's ops, the backward's from `middle` on */
+} Interleaver;
+
+static gboolean is_of(const Op *op, const Op *first) {
+  return op->action == first->action && op->stage == first->stage && op->micro_batch == first->micro_batch &&
+         op->step == first->step;
+}
+
+static gboolean is_kernel(const Op *op) {
+  return op->kind == OP_COMPUTE;
+}
+
+/* The first compute op from `i` on that is not of the same action as `first`; n_ops when there is none. */
+static gint32 end_of_action(const OpList *list, gint32 i, const Op *first) {
+  while (i < list->n_ops && (!is_kernel(&list->ops[i]) || is_of(&list->ops[i], first)))
+    i++;
+  return i;
+}
+
+/* One behind the last compute op, or collective inside it, of the action that begins at `i`. */
+static gint32 last_of_action(const OpList *list, gint32 i) {
+  const Op *first = &list->ops[i];
+  gint32 end = end_of_action(list, i, first);
+  while (!is_of(&list->ops[end - 1], first))
+    end--;
+  return end;
+}
+
+/* A forward and the backward behind it may run as one. */
+static gboolean is_pair(const Interleaver *run, const Op *first, const Op *second) {
+  if (first->action != ACTION_F || second->action != ACTION_B || first->step != second->step)
+    return FALSE;
+  const gboolean is_own = first->stage == second->stage && first->micro_batch == second->micro_batch;
+  return (first->overlapped && second->overlapped) || (run->all_rounds && !is_own);
+}
+
+/* Whether a pair begins at `i`; sets its parts. */
+static gboolean find_pair(Interleaver *run, gint32 i) {
+  const OpList *list = run->list;
+  const Op *first = &list->ops[i];
+  if (!is_kernel(first) || first->action != ACTION_F)
+    return FALSE;
+  const gint32 middle = end_of_action(list, i, first);
+  if (middle == list->n_ops || !is_pair(run, first, &list->ops[middle]))
+    return FALSE;
+  run->first = i;
+  run->middle = middle;
+  run->end = last_of_action(list, middle);
+  run->threads[THREAD_F] = (Thread){i, middle, FALSE};
+  run->threads[THREAD_B] = (Thread){middle, run->end, FALSE};
+  return TRUE;
+}
+
+static gboolean is_in_pair(const Interleaver *run, gint32 index) {
+  return index >= run->first && index < run->end;
+}
+
+/* Of two ops of a pair one is the forward's and one the backward's. */
+static gboolean are_apart(const Interleaver *run, gint32 a, gint32 b) {
+  return is_in_pair(run, a) && is_in_pair(run, b) && (a < run->middle) != (b < run->middle);
+}
+
+/* That op `index` waits for op `after` says no more than that one list stood before the other; what a gather or a
+ * receive brings is needed. */
+static gboolean is_left_out(const Interleaver *run, gint32 index, gint32 after) {
+  const guint8 action = run->list->ops[after].action;
+  return are_apart(run, index, after) && (action == ACTION_F || action == ACTION_B);
+}
+
+static gboolean is_ready(const Interleaver *run, gint32 index) {
+  const Op *op = &run->list->ops[index];
+  for (int i = 0; i < OP_MAX_AFTER && op->after[i] >= 0; i++)
+    if (!is_left_out(run, index, op->after[i]) && run->moved[op->after[i]] < 0)
+      return FALSE;
+  return TRUE;
+}
+
+static void take(Interleaver *run, gint32 index) {
+  const Op *old = &run->list->ops[index];
+  Op op = *old;
+  memset(op.after, 0xff, sizeof op.after);
+  for (int i = 0; i < OP_MAX_AFTER && old->after[i] >= 0; i++)
+    if (!is_left_out(run, index, old->after[i]))
+      op_add_after(&op, run->moved[old->after[i]]);
+  op.overlapped = op.overlapped || (is_kernel(&op) && is_in_pair(run, index));
+  run->moved[index] = (gint32)run->ops->len;
+  g_array_append_val(run->ops, op);
+}
+
+/* The next op is a kernel that waits for an exchange of its own list. */
+static gboolean waits_for_exchange(const Interleaver *run, gint32 index) {
+  const Op *op = &run->list->ops[index];
+  for (int i = 0; is_kernel(op) && i < OP_MAX_AFTER && op->after[i] >= 0; i++)
+    if (is_in_pair(run, op->after[i]) && !are_apart(run, index, op->after[i]) &&
+        run->list->ops[op->after[i]].stream == STREAM_EP)
+      return TRUE;
+  return FALSE;
+}
+
+/* The backward's last op waits for the end of the forward. */
+static gboolean can_go_on(const Interleaver *run, ThreadOf of) {
+  const Thread *thread = &run->threads[of];
+  const Thread *forward = &run->threads[THREAD_F];
+  return thread->next < thread->end && is_ready(run, thread->next) &&
+         (of == THREAD_F || thread->next + 1 < thread->end || forward->next == forward->end);
+}
+
+static void skip_taken(const Interleaver *run, Thread *thread) {
+  while (thread->next < thread->end && run->moved[thread->next] >= 0)
+    thread->next++;
+}
+
+/* Receives wait for nothing here. */
+static void take_receives(Interleaver *run) {
+  for (gint32 i = run->first; i < run->end; i++)
+    if (run->list->ops[i].kind == OP_RECV && run->list->ops[i].after[0] < 0)
+      take(run, i);
+  for (int of = 0; of < N_THREADS; of++)
+    skip_taken(run, &run->threads[of]);
+}
+
+static void interleave_pair(Interleaver *run) {
+  ThreadOf of = THREAD_F;
+  take_receives(run);
+  while (can_go_on(run, THREAD_F) || can_go_on(run, THREAD_B)) {
+    const ThreadOf other = of == THREAD_F ? THREAD_B : THREAD_F;
+    Thread *thread = &run->threads[of];
+    const gboolean is_to_yield =
+        !can_go_on(run, of) || (!thread->has_yielded && waits_for_exchange(run, thread->next) && can_go_on(run, other));
+    if (is_to_yield) {
+      thread->has_yielded = TRUE;
+      of = other;
+      continue;
+    }
+    if (is_kernel(&run->list->ops[thread->next]))
+      thread->has_yielded = FALSE;
+    take(run, thread->next);
+    skip_taken(run, thread);
+  }
+}
+
+static void interleave_rank(OpList *list, gboolean all_rounds) {
+  Interleaver run = {.list = list,
+                     .all_rounds = all_rounds,
+                     .first = -1,
+                     .middle = -1,
+                     .end = -1,
+                     .ops = g_array_sized_new(FALSE, FALSE, sizeof(Op), (guint)list->n_ops),
+                     .moved = g_new(gint32, list->n_ops + 1)};
+  memset(run.moved, 0xff, sizeof(gint32) * (gsize)(list->n_ops + 1));
+  for (gint32 i = 0; i < list->n_ops;) {
+    if (find_pair(&run, i)) {
+      interleave_pair(&run);
+      i = run.end;
+      run.first = run.middle = run.end = -1;
+      continue;
+    }
+    take(&run, i++);
+  }
+  g_assert((int)run.ops->len == list->n_ops);
+  g_free(list->ops);
+  g_free(run.moved);
+  list->ops = (Op *)(void *)g_array_free(run.ops, FALSE);
+}
+
+void program_interleave(Program *program, gboolean all_rounds) {
+  g_assert(program->expanded && program->shared == NULL);
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    interleave_rank(&program->ranks[rank], all_rounds);
+}

@@ -1,0 +1,141 @@
+/* Experts in place of the MLP (arXiv 2101.03961; with experts cut by tp as well, Megatron-LM's all-to-all dispatcher).
+ * A rank has T' tokens; each is sent to k experts:
+ *
+ *     x ─┬─ router (T', E) ── top-k ┐
+ *        ├───────────────────── permute (k·T') ─ all-to-all over ep ─ [gather over tp] ─ sort by expert ┐
+ *        │                                                                                 expert_up, activation,
+ *        │                                                                                 expert_down, all experts
+ *        │                                                                                 of the rank in one launch
+ *        │          unpermute (T') ─ all-to-all over ep ─ [reduce-scatter over tp] ─ unsort ────────────┘
+ *        └─ shared expert: an MLP over all tokens, cut by tp as any, ── + ── y
+ *
+ * Tokens go to all experts alike, as balancing losses and capacities make them do: every rank sends k·T' rows and gets
+ * as many, and each expert's rows are counted up to a whole one. The weights of the choice are multiplied in with the
+ * activation. Both all-to-alls have nothing beside them: what follows needs them. Backward is the same from the end,
+ * with an all-to-all for the gradient of each; W sends nothing, as the experts' inputs are kept where they were used.
+ *
+ * Router, per token and expert: scores in fp32 (read e, write 4), softmax or sigmoid (8), choice (4), table of the
+ * chosen and their weights (5), loss that balances (4); backward half of that. */
+#include "pieces.h"
+
+static const double router_bytes = 21, router_backward_bytes = 10; /* besides an element of the scores each */
+
+static double rows_bytes(const Cut *cut, gint64 rows) {
+  return cut->element_bytes * rows * cut->model->hidden;
+}
+
+static void choose(ItemList *list, const char *name, double bytes) {
+  const Cut *cut = list->cut;
+  item_list_memory(list, name, (cut->element_bytes + bytes) * cut->split_tokens * cut->model->experts.n);
+}
+
+/* Between this rank's tokens and as many rows as they have experts: reads one, writes the other. */
+static void permute(ItemList *list, const char *name) {
+  item_list_memory(list, name, rows_bytes(list->cut, list->cut->split_tokens + list->cut->routed_tokens));
+}
+
+/* Rows that leave a rank for others, or come back: of each token one for each expert, or, where a framework spreads
+ * them at the other end, one for each group of experts that the model lets it go to. */
+static double sent_rows(const Cut *cut) {
+  const ModelExperts *experts = &cut->model->experts;
+  const gboolean per_group = cut->plan->time.expert_rows == ROWS_PER_GROUP && experts->groups_per_token > 0;
+  const gint64 n_rows = per_group ? MIN(experts->groups_per_token, experts->per_token) : experts->per_token;
+  return (double)cut->split_tokens * n_rows;
+}
+
+static void exchange(ItemList *list, const char *operand, double element_bytes) {
+  const Cut *cut = list->cut;
+  const double bytes = element_bytes * sent_rows(cut) * cut->model->hidden;
+  if (cut->plan->ep > 1)
+    item_list_wait(list, item_list_collective(list, AXIS_EP, COLLECTIVE_ALL_TO_ALL, operand, bytes));
+}
+
+static gboolean is_cut_by_tp(const Cut *cut) {
+  return cut->expert_rows > cut->routed_tokens;
+}
+
+/* Rows come by rank and leave by expert, or the reverse. */
+static void sort_rows(ItemList *list, const char *name) {
+  const Cut *cut = list->cut;
+  if (cut->n_experts > 1 && (cut->plan->ep > 1 || is_cut_by_tp(cut)))
+    item_list_memory(list, name, 2 * rows_bytes(cut, cut->expert_rows));
+}
+
+/* From permuted rows of this rank's tokens to rows of its experts. */
+static void dispatch(ItemList *list, const char *permuted, const char *sorted) {
+  const Cut *cut = list->cut;
+  const gboolean is_linear = cut->plan->time.expert_format == EXPERT_FORMAT_LINEAR;
+  exchange(list, permuted, is_linear ? cut->linear_bytes : cut->element_bytes);
+  if (is_cut_by_tp(cut))
+    item_list_wait(
+        list, item_list_collective(list, AXIS_TP, COLLECTIVE_ALL_GATHER, permuted, rows_bytes(cut, cut->expert_rows)));
+  sort_rows(list, sorted);
+}
+
+/* And back. */
+static void combine(ItemList *list, const char *unsorted) {
+  const Cut *cut = list->cut;
+  sort_rows(list, unsorted);
+  if (is_cut_by_tp(cut))
+    item_list_wait(list, item_list_collective(list, AXIS_TP, COLLECTIVE_REDUCE_SCATTER, unsorted,
+                                              rows_bytes(cut, cut->expert_rows)));
+  exchange(list, unsorted, cut->element_bytes);
+}
+
+/* Sums of `n` tensors of the residual stream. */
+static void sum(ItemList *list, const char *name, int n) {
+  const Cut *cut = list->cut;
+  item_list_input_gradient(list, name, 3 * (n - 1) * rows_bytes(cut, cut->split_tokens));
+}
+
+static void shared_forward(ItemList *list) {
+  const Cut *cut = list->cut;
+  if (cut->shared_width == 0)
+    return;
+  linear_column_forward(list, LINEAR_SHARED_UP);
+  mlp_activation_forward(list, cut->tokens, cut->shared_width);
+  linear_row_forward(list, LINEAR_SHARED_DOWN);
+  item_list_memory(list, "experts.sum", 3 * rows_bytes(cut, cut->split_tokens));
+}
+
+static void shared_backward(ItemList *list) {
+  const Cut *cut = list->cut;
+  if (cut->shared_width == 0)
+    return;
+  linear_row_backward(list, LINEAR_SHARED_DOWN);
+  mlp_activation_backward(list, cut->tokens, cut->shared_width);
+  linear_column_backward(list, LINEAR_SHARED_UP);
+}
+
+void experts_forward(ItemList *list) {
+  const Cut *cut = list->cut;
+  linear_column_forward(list, LINEAR_ROUTER);
+  choose(list, "router.choice", router_bytes);
+  permute(list, "permute");
+  dispatch(list, "permute", "experts.sort");
+  linear_column_forward(list, LINEAR_EXPERT_UP);
+  mlp_activation_forward(list, cut->expert_rows, cut->expert_width);
+  linear_row_forward(list, LINEAR_EXPERT_DOWN);
+  combine(list, "experts.unsort");
+  permute(list, "unpermute");
+  shared_forward(list);
+}
+
+void experts_backward(ItemList *list) {
+  const Cut *cut = list->cut;
+  shared_backward(list);
+  if (list->input_gradients) {
+    permute(list, "unpermute.backward");
+    dispatch(list, "unpermute.backward", "experts.sort");
+  }
+  linear_row_backward(list, LINEAR_EXPERT_DOWN);
+  mlp_activation_backward(list, cut->expert_rows, cut->expert_width);
+  linear_column_backward(list, LINEAR_EXPERT_UP);
+  if (list->input_gradients) {
+    combine(list, "experts.unsort");
+    permute(list, "permute.backward");
+    choose(list, "router.backward", router_backward_bytes);
+  }
+  linear_column_backward(list, LINEAR_ROUTER);
+  sum(list, "experts.grad_sum", cut->shared_width > 0 ? 3 : 2);
+}

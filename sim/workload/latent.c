@@ -1,0 +1,54 @@
+/* Latent attention (arXiv 2405.04434 §2.1) in training, where K and V are made whole. T tokens, T' = T/tp under
+ * sequence parallelism, a heads, head dimension d = p + o (plain and rotated), v of V:
+ *
+ *     x ─┬─ q_down (T', r) ── norm ── q_up (T, a·d) ─────────────── rotate o of each head ── Q
+ *        └─ kv_down (T', c + o) ┬ norm of c ── kv_up (T, a·(p + v)) ┬ join with rotated o ── K (T, a·d)
+ *                               └──────────── o, one for all heads ─┘                        V (T, a·v)
+ *
+ * Without a rank r, Q is one product of x. Rotating Q moves its rotated part in place; the joining kernel reads what
+ * kv_up made, and o, and writes K and V (the fused kernels of Megatron Core 0.14, fused_mla_yarn_rope_apply.py, 2025).
+ * Backward is the same from the end; the input's gradient is the sum of both sides'. */
+#include "pieces.h"
+
+static double norm_bytes(const Cut *cut, gint64 width, int n_passes) {
+  return n_passes * cut->element_bytes * cut->split_tokens * width;
+}
+
+static void rotate(ItemList *list, const char *q_name, const char *kv_name) {
+  const Cut *cut = list->cut;
+  const ModelLatent *latent = &cut->model->latent;
+  const gint64 made = linear_of(cut, LINEAR_KV_UP).n + latent->rope_dim;
+  const double token_bytes = cut->element_bytes * cut->tokens;
+  item_list_memory(list, q_name, 2 * token_bytes * cut->heads * latent->rope_dim);
+  item_list_memory(list, kv_name, token_bytes * (made + cut->kv_width + cut->v_width));
+}
+
+void latent_forward(ItemList *list) {
+  const Cut *cut = list->cut;
+  const ModelLatent *latent = &cut->model->latent;
+  if (latent->q_rank > 0) {
+    linear_column_forward(list, LINEAR_Q_DOWN);
+    item_list_memory(list, "q_norm", norm_bytes(cut, latent->q_rank, 2));
+  }
+  linear_column_forward(list, LINEAR_KV_DOWN);
+  item_list_memory(list, "kv_norm", norm_bytes(cut, latent->kv_rank, 2));
+  linear_column_forward(list, LINEAR_Q_UP);
+  linear_column_forward(list, LINEAR_KV_UP);
+  rotate(list, "rope", "kv_join");
+}
+
+void latent_backward(ItemList *list) {
+  const Cut *cut = list->cut;
+  const ModelLatent *latent = &cut->model->latent;
+  if (list->input_gradients)
+    rotate(list, "rope.backward", "kv_join.backward");
+  linear_column_backward(list, LINEAR_KV_UP);
+  linear_column_backward(list, LINEAR_Q_UP);
+  item_list_input_gradient(list, "kv_norm.backward", norm_bytes(cut, latent->kv_rank, 3));
+  linear_column_backward(list, LINEAR_KV_DOWN);
+  if (latent->q_rank > 0) {
+    item_list_input_gradient(list, "q_norm.backward", norm_bytes(cut, latent->q_rank, 3));
+    linear_column_backward(list, LINEAR_Q_DOWN);
+  }
+  item_list_input_gradient(list, "latent.grad_sum", norm_bytes(cut, cut->model->hidden, 3));
+}

@@ -1,0 +1,379 @@
+/* What a step makes of experts: folded and unfolded, whole and expanded, over all schedules; what is moved of them. */
+#include "error.h"
+
+#include <check.h>
+#include <math.h>
+
+#include "engine.h"
+#include "expert_models.h"
+#include "lowering.h"
+#include "plan_order.h"
+#include "program_text.h"
+#include "timing_model.h"
+#include "verify.h"
+
+/* A random case of a model with experts, dealt out by ep where they can be. */
+static Case random_mixture_case(guint seed, Cluster *const *clusters) {
+  const Model models[] = {mixture(), latent_mixture()};
+  g_autoptr(GRand) rand = g_rand_new_with_seed(seed);
+  for (guint i = 0;; i++) {
+    Case drawn = random_case(seed * 1000 + i, clusters, 64);
+    Plan *plan = drawn.plan;
+    drawn.model = models[seed % 2];
+    drawn.model.n_layers = g_rand_int_range(rand, 3, 9);
+    drawn.model.experts.every = g_rand_int_range(rand, 1, 3);
+    plan->cp = PICK(rand, 1, 1, 2);
+    plan->gpus = plan->tp * plan->pp * plan->dp * plan->cp;
+    plan->ep = PICK(rand, 2, 4, 8);
+    plan->expert_tp = PICK(rand, 0, 1);
+    plan->sequence_parallel = plan->tp > 1;
+    plan->attention = ATTENTION_FLASH;
+    plan->cp_comm = (CpComm)g_rand_int_range(rand, 0, N_CP_COMMS);
+    if (plan_complete(plan, &drawn.model, drawn.cluster, NULL))
+      return drawn;
+    case_clear(&drawn);
+  }
+}
+
+static char *mixture_text(const Case *drawn) {
+  g_autofree char *text = case_text(drawn);
+  return g_strdup_printf("%s --ep %d --expert-tp %d, experts in every layer of %d", text, drawn->plan->ep,
+                         drawn->plan->expert_tp, (int)drawn->model.experts.every);
+}
+
+/* The run of representatives is the run of all ranks, to the nanosecond. */
+START_TEST(folded_run_is_the_run_of_all_ranks) {
+  Cluster *clusters[N_CASE_CLUSTERS];
+  read_case_clusters(clusters);
+  gint64 ep_ns = 0;
+  for (guint seed = 0; seed < 24; seed++) {
+    g_auto(Case) drawn = random_mixture_case(seed, clusters);
+    g_autofree char *text = mixture_text(&drawn);
+    g_autoptr(Prediction) folded = predict_case(&drawn);
+    g_autoptr(Plan) unfolded = plan_copy(drawn.plan);
+    unfolded->fold = FALSE;
+    g_autoptr(Prediction) all = predict_on(&drawn, drawn.cluster, unfolded);
+    ck_assert_msg(folded->metrics->step_ns == all->metrics->step_ns, "%s", text);
+    for (int rank = 0; rank < all->metrics->n_ranks; rank++) {
+      const RankBreakdown *a = &folded->metrics->ranks[all->trace->pipeline_rank[rank]],
+                          *b = &all->metrics->ranks[rank];
+      if (memcmp(a->ns, b->ns, sizeof a->ns) != 0 || memcmp(a->hidden_ns, b->hidden_ns, sizeof a->hidden_ns) != 0)
+        ck_abort_msg("%s: rank %d", text, rank);
+      ep_ns += b->exposed_ns[AXIS_EP];
+    }
+  }
+  ck_assert_int_gt(ep_ns, 0);
+  free_case_clusters(clusters);
+}
+END_TEST
+
+static Metrics *run_program(const Case *drawn, const Workload *workload, const Program *program) {
+  g_autoptr(Timing) timing = timing_model(program, workload, drawn->cluster);
+  Simulation simulation = {.program = program,
+                           .timing = timing,
+                           .layout = &workload->layout,
+                           .folded = TRUE,
+                           .eager_bytes = drawn->cluster->eager_bytes};
+  g_autoptr(Trace) trace = engine_run(&simulation, NULL);
+  return metrics_new(trace);
+}
+
+/* Where transfers do not disturb each other, an op that is taken whole is as long as its kernels and its collectives of
+ * three axes one by one, and is charged what they are. */
+START_TEST(whole_ops_are_the_sum_of_their_kernels_and_collectives) {
+  Cluster *clusters[N_CASE_CLUSTERS];
+  read_case_clusters(clusters);
+  for (guint seed = 100; seed < 124; seed++) {
+    g_auto(Case) drawn = random_mixture_case(seed, clusters);
+    g_autofree char *text = mixture_text(&drawn);
+    g_auto(PlanOrder) choice = {0};
+    g_autoptr(Plan) plan = plan_copy(drawn.plan);
+    g_autoptr(Workload) workload = plan_order_workload(&choice, &drawn.model, drawn.cluster, plan, NULL);
+    g_autoptr(Order) order = plan_order_make(&choice, plan, NULL);
+    const Lowering lowering = {.order = order, .workload = workload, .n_steps = plan->steps};
+    g_autoptr(Program) whole = lower(&lowering, NULL, NULL, NULL);
+    g_autoptr(Program) expanded = program_expand(whole, workload);
+    g_autoptr(Metrics) of_whole = run_program(&drawn, workload, whole);
+    g_autoptr(Metrics) of_runs = run_program(&drawn, workload, expanded);
+    ck_assert_msg(of_whole->step_ns == of_runs->step_ns, "%s: %d and %d ns", text, (int)of_whole->step_ns,
+                  (int)of_runs->step_ns);
+    for (int rank = 0; rank < of_whole->n_ranks; rank++)
+      for (int kind = 0; kind < N_BREAKDOWN; kind++)
+        if (of_whole->ranks[rank].ns[kind] != of_runs->ranks[rank].ns[kind])
+          ck_abort_msg("%s: rank %d, %s %d and %d ns", text, rank, breakdown_name((BreakdownKind)kind),
+                       (int)of_whole->ranks[rank].ns[kind], (int)of_runs->ranks[rank].ns[kind]);
+  }
+  free_case_clusters(clusters);
+}
+END_TEST
+
+/* What is run is what the verifier proves, and the same again from its text. */
+START_TEST(programs_are_sound_and_survive_their_text) {
+  Cluster *clusters[N_CASE_CLUSTERS];
+  read_case_clusters(clusters);
+  for (guint seed = 200; seed < 206; seed++) {
+    g_auto(Case) drawn = random_mixture_case(seed, clusters);
+    g_autoptr(Prediction) prediction = predict_case(&drawn);
+    g_autoptr(GError) error = NULL;
+    ck_assert_msg(program_verify(prediction->program, &error), "%s", error != NULL ? error->message : "");
+    g_autofree char *text = program_to_text(prediction->program);
+    ck_assert_ptr_nonnull(strstr(text, "ep axes=ep charge=ep"));
+    Program *read = program_from_text(text, "dump", &error);
+    ck_assert_msg(read != NULL, "%s", error != NULL ? error->message : "");
+    g_autofree char *again = program_to_text(read);
+    ck_assert(strcmp(text, again) == 0);
+    g_autoptr(Prediction) same = predict_program(&drawn.model, drawn.cluster, drawn.plan, read, &error);
+    ck_assert_msg(same != NULL, "%s", error != NULL ? error->message : "");
+    ck_assert_int_eq(same->metrics->step_ns, prediction->metrics->step_ns);
+  }
+  free_case_clusters(clusters);
+}
+END_TEST
+
+/* Programs kept from one plan to the next are those made anew: equal steps whatever was predicted before. */
+START_TEST(kept_programs_serve_plans_with_experts) {
+  Cluster *clusters[N_CASE_CLUSTERS];
+  read_case_clusters(clusters);
+  g_autoptr(PredictScratch) scratch = predict_scratch_new();
+  for (guint seed = 300; seed < 330; seed++) {
+    g_auto(Case) drawn = random_mixture_case(seed, clusters);
+    g_autofree char *text = mixture_text(&drawn);
+    for (int k = 0; k < 2; k++) {
+      g_autoptr(GError) error = NULL;
+      drawn.plan->seq_len = k == 0 ? drawn.plan->seq_len : 2 * drawn.plan->seq_len;
+      g_autoptr(Prediction) anew = predict_case(&drawn);
+      g_autoptr(Prediction) kept = predict_with(scratch, &drawn.model, drawn.cluster, drawn.plan, &error);
+      ck_assert_msg(kept != NULL, "%s: %s", text, error != NULL ? error->message : "");
+      ck_assert_msg(kept->metrics->step_ns == anew->metrics->step_ns, "%s", text);
+      ck_assert_msg(kept->memory->peak_bytes == anew->memory->peak_bytes, "%s", text);
+    }
+  }
+  ck_assert_uint_gt(predict_scratch_programs(scratch).n_lent, 20);
+  free_case_clusters(clusters);
+}
+END_TEST
+
+/* Sums of what is moved over dp, by whether it is of experts, and the members of its groups. */
+typedef struct {
+  double bytes;
+  int n_members;
+} MovedBytes;
+
+static MovedBytes moved_over_dp(const Prediction *prediction, ActionKind action, gboolean of_experts) {
+  MovedBytes moved = {0};
+  const Program *program = prediction->program;
+  for (int i = 0; i < program->ranks[0].n_ops; i++) {
+    const Op *op = &program->ranks[0].ops[i];
+    if (op->kind != OP_COLLECTIVE || op->action != action)
+      continue;
+    const Transfer *transfer = &g_array_index(program->transfers, Transfer, op->work);
+    if ((transfer->of_experts != 0) != (of_experts != 0))
+      continue;
+    moved.bytes += transfer->bytes;
+    moved.n_members =
+        layout_group_size(&prediction->workload->layout, g_array_index(program->groups, Group, transfer->group).axes);
+  }
+  return moved;
+}
+
+/* 8 ranks, experts over 4 of them: 2 hold the same experts, 8 the same of all else. Gradients are 2 bytes a parameter
+ * (bf16+master), weights 2; one micro-batch. Without experts in common (ep 8) only the rest is moved. */
+START_TEST(gradients_of_experts_are_summed_over_ranks_that_have_them) {
+  g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
+  const Model model = mixture();
+  for (int zero = 0; zero <= 3; zero++)
+    for (int ep = 4; ep <= 8; ep *= 2) {
+      g_autoptr(Plan) plan = plan_new();
+      plan->dp = 8, plan->ep = ep, plan->zero = zero, plan->global_batch = 8, plan->seq_len = 512;
+      g_autoptr(GError) error = NULL;
+      g_autoptr(Prediction) prediction = predict(&model, cluster, plan, &error);
+      ck_assert_msg(prediction != NULL, "%s", error != NULL ? error->message : "");
+      const double experts = 7.0 * 16 * 3 * 1024 * 512 / ep;
+      const double others = (double)prediction->workload->stages[0].parameters - experts;
+      const MovedBytes of_experts = moved_over_dp(prediction, ACTION_REDUCE_GRAD, TRUE),
+                       of_others = moved_over_dp(prediction, ACTION_REDUCE_GRAD, FALSE),
+                       gathered = moved_over_dp(prediction, ACTION_UNSHARD, TRUE);
+      ck_assert_double_eq(of_others.bytes, 2 * others);
+      ck_assert_int_eq(of_others.n_members, 8);
+      ck_assert_double_eq(of_experts.bytes, ep == 4 ? 2 * experts : 0);
+      ck_assert_int_eq(of_experts.n_members, ep == 4 ? 2 : 0);
+      /* ZeRO-1 and -2 gather once a step, ZeRO-3 in forward and in backward */
+      const double times = zero == 0 || ep == 8 ? 0 : zero == 3 ? 2 : 1;
+      ck_assert_double_eq(gathered.bytes, times * 2 * experts);
+    }
+}
+END_TEST
+
+/* What ZeRO-3 gathers is let go: at the end of a step nothing more is held than at its beginning. */
+START_TEST(gathered_experts_are_let_go) {
+  g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
+  const Model model = mixture();
+  for (int zero = 0; zero <= 3; zero++) {
+    g_autoptr(Plan) plan = plan_new();
+    plan->dp = 8, plan->ep = 2, plan->zero = zero, plan->global_batch = 16, plan->seq_len = 512;
+    g_autoptr(Prediction) prediction = predict(&model, cluster, plan, NULL);
+    ck_assert_ptr_nonnull(prediction);
+    const Program *program = prediction->program;
+    double held[N_MEMORY] = {0};
+    for (int i = 0; i < program->ranks[0].n_ops; i++) {
+      const Effect *effect = &g_array_index(program->effects, Effect, program->ranks[0].ops[i].effect);
+      for (int category = 0; category < N_MEMORY; category++)
+        held[category] += effect->hold[category] - effect->drop[category];
+    }
+    for (int category = 0; category < N_MEMORY; category++)
+      ck_assert_double_eq_tol(held[category], 0, 1);
+  }
+}
+END_TEST
+
+/* Both exchanges of a layer are waited for, and nothing hides them. */
+START_TEST(exchanges_are_exposed_and_slower_links_never_shorten_the_step) {
+  const Model model = mixture();
+  double before_s = 0;
+  for (int slower = 1; slower <= 64; slower *= 4) {
+    g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
+    cluster->scale_up_Bps /= slower;
+    g_autoptr(Plan) plan = plan_new();
+    plan->dp = plan->ep = 8, plan->seq_len = 2048;
+    plan->overlap_grad = FALSE; /* nothing else on the links */
+    g_autoptr(Prediction) prediction = predict(&model, cluster, plan, NULL);
+    ck_assert_ptr_nonnull(prediction);
+    ck_assert_double_ge(prediction->step_time_s, before_s);
+    gint64 exchanged_ns = 0;
+    const TimedList *lists = prediction->timing->lists[PIECE_LAYER];
+    for (int phase = PHASE_F; phase <= PHASE_B; phase += PHASE_B - PHASE_F)
+      for (int i = 0; i < lists[phase].n_items; i++)
+        exchanged_ns += lists[phase].items[i].axis == AXIS_EP ? 7 * lists[phase].items[i].duration_ns : 0;
+    ck_assert_double_eq_tol(prediction->metrics->exposed_s[AXIS_EP], exchanged_ns * 1e-9, 1e-9);
+    ck_assert_double_eq(prediction->metrics->hidden_s[AXIS_EP], 0);
+    before_s = prediction->step_time_s;
+  }
+}
+END_TEST
+
+/* A dualpipe, a dualpipe-v or an interleaved of a random case. */
+static gboolean draw_pairs(Case *drawn, guint seed) {
+  static const char *const names[] = {"dualpipe", "dualpipe-v", "interleaved"};
+  Plan *plan = drawn->plan;
+  plan->pp = 4;
+  plan->chunks = 0;
+  plan->gpus = plan->tp * plan->pp * plan->dp * plan->cp;
+  plan->global_batch = plan->micro_batch * plan->dp * (16 + 2 * (seed % 3));
+  plan->zero_ranks = 0;
+  drawn->model.n_layers = 8;
+  g_free(plan->schedule);
+  plan->schedule = g_strdup(names[seed % 3]);
+  if (seed % 3 == 2) { /* rounds of a framework, which waits for its transfers or does not */
+    plan->chunks = 2;
+    plan->time.expert_overlap = EXPERT_OVERLAP_ROUNDS;
+    plan->overlap_p2p = seed % 2;
+  }
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Prediction) prediction = predict(&drawn->model, drawn->cluster, plan, &error);
+  return prediction != NULL;
+}
+
+/* Pairs are taken in turns under every ZeRO stage: the program is still proved, representatives still stand for all
+ * ranks, and exchanges run beside the other's kernels. */
+START_TEST(pairs_hide_each_other_s_exchanges) {
+  Cluster *clusters[N_CASE_CLUSTERS];
+  read_case_clusters(clusters);
+  double hidden_s[3] = {0};
+  int n_cases = 0;
+  for (guint seed = 400; seed < 430; seed++) {
+    g_auto(Case) drawn = random_mixture_case(seed, clusters);
+    if (!draw_pairs(&drawn, seed))
+      continue;
+    g_autofree char *text = mixture_text(&drawn);
+    g_autoptr(Prediction) folded = predict_case(&drawn);
+    g_autoptr(GError) error = NULL;
+    ck_assert_msg(program_verify(folded->program, &error), "%s: %s", text, error != NULL ? error->message : "");
+    g_autoptr(Plan) unfolded = plan_copy(drawn.plan);
+    unfolded->fold = FALSE;
+    g_autoptr(Prediction) all = predict_on(&drawn, drawn.cluster, unfolded);
+    ck_assert_msg(folded->metrics->step_ns == all->metrics->step_ns, "%s", text);
+    hidden_s[seed % 3] += folded->metrics->hidden_s[AXIS_EP];
+    n_cases++;
+  }
+  ck_assert_int_gt(n_cases, 10);
+  for (int k = 0; k < 3; k++)
+    ck_assert_double_gt(hidden_s[k], 0);
+  free_case_clusters(clusters);
+}
+END_TEST
+
+/* A forward and a backward of one layer each, F: a1 x1 c1 and B: a2 x2 c2, where x are exchanges between kernels a and
+ * c: taken in turns they are a1 x1 a2 x2 c1 c2, and c2, behind which products are sent, is the last. */
+START_TEST(a_pair_takes_turns_at_exchanges) {
+  g_autoptr(Program) program = program_new(1, 2, 2);
+  program->expanded = TRUE;
+  const Work kernel = {.phase = PHASE_F, .piece = PIECE_LAYER, .stage = -1},
+             back = {.phase = PHASE_B, .piece = PIECE_LAYER, .stage = -1};
+  const Group group = {.name = "ep", .axes = AXIS_BIT(AXIS_EP), .pp_first = -1, .pp_last = -1, .charge = AXIS_EP};
+  Transfer exchange = {.source = -1, .target = -1, .collective = COLLECTIVE_ALL_TO_ALL, .bytes = 1};
+  exchange.group = program_group(program, &group);
+  const gint32 works[2] = {program_work(program, &kernel), program_work(program, &back)};
+  const gint32 transfer = program_transfer(program, &exchange);
+  Op *ops = g_new(Op, 6);
+  for (int i = 0; i < 6; i++) {
+    const gboolean is_exchange = i % 3 == 1, is_back = i >= 3;
+    ops[i] = op_new(is_exchange ? OP_COLLECTIVE : OP_COMPUTE, is_exchange ? STREAM_EP : STREAM_COMPUTE,
+                    is_back ? ACTION_B : ACTION_F, is_back, is_back);
+    ops[i].work = is_exchange ? transfer : works[is_back];
+    ops[i].overlapped = TRUE;
+    ops[i].tag = i; /* to know it by */
+    if (i % 3 > 0)
+      op_add_after(&ops[i], i - 1);
+  }
+  program->ranks[0].ops = ops;
+  program->ranks[0].n_ops = 6;
+  program_interleave(program, FALSE);
+  const int order[] = {0, 1, 3, 4, 2, 5}, after[] = {-1, 0, -1, 2, 1, 3};
+  for (int i = 0; i < 6; i++) {
+    ck_assert_int_eq(program->ranks[0].ops[i].tag, order[i]);
+    ck_assert_int_eq(program->ranks[0].ops[i].after[0], after[i]);
+  }
+}
+END_TEST
+
+/* Every schedule runs layers with experts, those that do W apart too. */
+START_TEST(all_schedules_run_experts) {
+  g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
+  const Model model = mixture();
+  const char *const schedules[] = {"gpipe",  "1f1b",     "zb-h1",      "zb-h2", "zb-v",
+                                   "v-half", "dualpipe", "dualpipe-v", "auto"};
+  for (gsize s = 0; s < G_N_ELEMENTS(schedules); s++) {
+    g_autoptr(Plan) plan = plan_new();
+    g_autoptr(GError) error = NULL;
+    plan->pp = plan->dp = plan->ep = 4, plan->seq_len = 512, plan->zero = 1;
+    plan->global_batch = 4 * 8;
+    plan->schedule = g_strdup(schedules[s]);
+    g_autoptr(Prediction) prediction = predict(&model, cluster, plan, &error);
+    ck_assert_msg(prediction != NULL, "%s: %s", schedules[s], error != NULL ? error->message : "");
+    ck_assert_double_gt(prediction->metrics->exposed_s[AXIS_EP] + prediction->metrics->hidden_s[AXIS_EP], 0);
+  }
+}
+END_TEST
+
+int main(void) {
+  TCase *tcase = tcase_create("expert_steps");
+  tcase_set_timeout(tcase, 120);
+  tcase_add_test(tcase, folded_run_is_the_run_of_all_ranks);
+  tcase_add_test(tcase, whole_ops_are_the_sum_of_their_kernels_and_collectives);
+  tcase_add_test(tcase, programs_are_sound_and_survive_their_text);
+  tcase_add_test(tcase, kept_programs_serve_plans_with_experts);
+  tcase_add_test(tcase, gradients_of_experts_are_summed_over_ranks_that_have_them);
+  tcase_add_test(tcase, gathered_experts_are_let_go);
+  tcase_add_test(tcase, exchanges_are_exposed_and_slower_links_never_shorten_the_step);
+  tcase_add_test(tcase, pairs_hide_each_other_s_exchanges);
+  tcase_add_test(tcase, a_pair_takes_turns_at_exchanges);
+  tcase_add_test(tcase, all_schedules_run_experts);
+  Suite *suite = suite_create("expert_steps");
+  suite_add_tcase(suite, tcase);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int failures = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failures != 0;
+}

@@ -1,0 +1,227 @@
+/* Experts and latent attention: work and volumes by closed forms, and what a GPU holds of them. */
+#include "error.h"
+
+#include <check.h>
+#include <math.h>
+
+#include "expert_models.h"
+
+/* On micro-batches of 2 × 512 tokens, bf16. */
+static Workload *cut_workload(const Model *model, int tp, int expert_tp, int dp, int ep, Recompute recompute) {
+  g_autoptr(Plan) plan = plan_of(tp, tp > 1, ATTENTION_FLASH, recompute);
+  plan->dp = dp;
+  plan->ep = ep;
+  plan->expert_tp = expert_tp;
+  plan->gpus = tp * dp;
+  return workload_new(model, plan, NULL);
+}
+
+static double flops_of(const WorkList *list, const char *prefix) {
+  double flops = 0;
+  for (int i = 0; i < list->n_items; i++)
+    flops += g_str_has_prefix(list->items[i].name, prefix) ? list->items[i].flops : 0;
+  return flops;
+}
+
+static double sent_of(const WorkList *list, Axis axis) {
+  double bytes = 0;
+  for (int i = 0; i < list->n_items; i++)
+    bytes += list->items[i].kind == ITEM_COLLECTIVE && list->items[i].axis == axis ? list->items[i].bytes : 0;
+  return bytes;
+}
+
+/* --- work --- */
+
+/* A token meets 4 experts wherever they are: 2·3·1024·512·4 FLOPs, a shared MLP of 2·3·1024·768, a router of
+ * 2·1024·16. All ranks together do that for all tokens, tp by cutting each expert or by having whole ones. */
+START_TEST(ranks_share_the_work_of_experts_exactly) {
+  const Model model = mixture();
+  const struct {
+    int tp, expert_tp, dp, ep;
+  } cuts[] = {{1, 0, 1, 1}, {1, 0, 8, 8}, {1, 0, 8, 2}, {2, 0, 4, 4}, {2, 1, 4, 8}, {4, 1, 4, 4}, {4, 0, 4, 2}};
+  for (gsize c = 0; c < G_N_ELEMENTS(cuts); c++) {
+    g_autoptr(Workload) workload =
+        cut_workload(&model, cuts[c].tp, cuts[c].expert_tp, cuts[c].dp, cuts[c].ep, RECOMPUTE_NONE);
+    const WorkList *f = &workload->work[PIECE_LAYER][PHASE_F], *i = &workload->work[PIECE_LAYER][PHASE_I],
+                   *w = &workload->work[PIECE_LAYER][PHASE_W], *b = &workload->work[PIECE_LAYER][PHASE_B];
+    const double tokens = 2 * 512.0, tp = cuts[c].tp; /* of the tp ranks together */
+    ck_assert_double_eq(tp * flops_of(f, "expert_"), tokens * 2 * 3 * 1024 * 512 * 4);
+    ck_assert_double_eq(tp * flops_of(f, "shared_"), tokens * 2 * 3 * 1024 * 768);
+    ck_assert_double_eq(tp * flops_of(f, "router"), tokens * 2 * 1024 * 16);
+    ck_assert_double_eq(flops_of(b, "expert_"), 2 * flops_of(f, "expert_"));
+    ck_assert_double_eq(flops_of(w, "expert_"), flops_of(f, "expert_"));
+    ck_assert_double_eq(i->flops + w->flops, b->flops);
+    ck_assert_int_eq(find(f, "expert_up")->batch, 16 / cuts[c].ep); /* one launch for all experts of the rank */
+    ck_assert_int_eq(count(f, "expert_up"), 1);
+  }
+}
+END_TEST
+
+/* Model FLOPs count what the lists of one GPU do, with no cut: attention's backward does 6·d + 4·v FLOPs a pair where
+ * the convention counts twice the forward's 2·(d + v), so it is left out. */
+START_TEST(model_flops_are_the_sum_of_the_lists) {
+  const Model models[] = {mixture(), latent_mixture()};
+  for (gsize m = 0; m < G_N_ELEMENTS(models); m++) {
+    g_autoptr(Workload) workload = cut_workload(&models[m], 1, 0, 1, 1, RECOMPUTE_NONE);
+    double step = 0, attention = 0;
+    const double counts[N_PIECES] = {
+        [PIECE_EMBEDDING] = 1, [PIECE_DENSE_LAYER] = 1, [PIECE_LAYER] = 7, [PIECE_HEAD] = 1};
+    for (int piece = 0; piece < N_PIECES; piece++) {
+      const WorkList *f = &workload->work[piece][PHASE_F];
+      step += counts[piece] * (f->flops - flops_of(f, "attention"));
+      attention += counts[piece] * flops_of(f, "attention");
+    }
+    step = 8 * 3 * (step + attention); /* micro-batches; forward and twice backward */
+    ck_assert_double_eq_tol(workload_model_flops(workload), step, 1e-9 * step);
+  }
+}
+END_TEST
+
+/* Per token, with h 1024, 16 heads, ranks 256 and 128: Q 1024·256 + 256·16·96; K and V 1024·(128 + 32) + 128·16·(64 +
+ * 48); out 16·48·1024; each FLOP count twice the elements. A pair of query and key 2·(96 + 48) FLOPs in each of 16
+ * heads, back 6·96 + 4·48. */
+START_TEST(latent_attention_has_its_products) {
+  const Model model = latent_mixture();
+  g_autoptr(Workload) workload = cut_workload(&model, 1, 0, 1, 1, RECOMPUTE_NONE);
+  const WorkList *f = &workload->work[PIECE_DENSE_LAYER][PHASE_F], *b = &workload->work[PIECE_DENSE_LAYER][PHASE_B];
+  const double tokens = 2 * 512.0, pairs = 2 * 16 * 512.0 * 513 / 2;
+  ck_assert_double_eq(flops_of(f, "q_"), 2 * tokens * (1024 * 256 + 256 * 16 * 96));
+  ck_assert_double_eq(flops_of(f, "kv_"), 2 * tokens * (1024 * (128 + 32) + 128 * 16 * (64 + 48)));
+  ck_assert_double_eq(flops_of(f, "attn_out"), 2 * tokens * 16 * 48 * 1024);
+  ck_assert_double_eq(find(f, "attention")->flops, pairs * 2 * (96 + 48));
+  ck_assert_double_eq(find(b, "attention.backward")->flops, pairs * (6 * 96 + 4 * 48));
+  ck_assert(find(f, "attention")->wide_keys);
+}
+END_TEST
+
+/* --- traffic --- */
+
+/* Forward sends 4 rows for each token to the experts and brings 4 back, backward both again: all-to-alls of
+ * 4·tokens·1024 elements of 2 bytes, tokens those of a rank: cut by tp under sequence parallelism. Experts cut by tp
+ * gather and scatter tp times as many rows. W sends nothing; full recompute sends forward's again. */
+START_TEST(traffic_of_experts_has_its_closed_form) {
+  const Model model = mixture();
+  for (int tp = 1; tp <= 4; tp *= 2)
+    for (int whole = 0; whole < 2; whole++) {
+      g_autoptr(Workload) workload = cut_workload(&model, tp, whole ? 1 : 0, 4, 4, RECOMPUTE_NONE);
+      g_autoptr(Workload) dense = cut_workload(&llama, tp, 0, 4, 1, RECOMPUTE_NONE);
+      g_autoptr(Workload) again = cut_workload(&model, tp, whole ? 1 : 0, 4, 4, RECOMPUTE_FULL);
+      const WorkList *lists = workload->work[PIECE_LAYER], *dense_lists = dense->work[PIECE_LAYER];
+      const double rows = 4.0 * (2 * 512 / tp) * 1024 * 2, cut = tp > 1 && !whole ? 2 * tp * rows : 0;
+      ck_assert_double_eq(sent_of(&lists[PHASE_F], AXIS_EP), 2 * rows);
+      ck_assert_double_eq(sent_of(&lists[PHASE_I], AXIS_EP), 2 * rows);
+      ck_assert_double_eq(sent_of(&lists[PHASE_W], AXIS_EP), 0);
+      ck_assert_double_eq(sent_of(&lists[PHASE_B], AXIS_EP), 2 * rows);
+      ck_assert_double_eq(sent_of(&again->work[PIECE_LAYER][PHASE_B], AXIS_EP), 4 * rows);
+      /* the shared expert gathers and scatters what the MLP did */
+      ck_assert_double_eq(sent_of(&lists[PHASE_F], AXIS_TP), sent_of(&dense_lists[PHASE_F], AXIS_TP) + cut);
+      ck_assert_double_eq(sent_of(&lists[PHASE_B], AXIS_TP), sent_of(&dense_lists[PHASE_B], AXIS_TP) + cut);
+    }
+}
+END_TEST
+
+/* Sent once for each of 2 groups in place of each of 4 experts: half the rows; in fp8 on the way out, which under
+ * --precision fp8 is 1 byte, and in bf16 back. A model without groups sends what it did. */
+START_TEST(a_framework_sends_fewer_and_narrower_rows) {
+  Model model = mixture();
+  for (int limited = 0; limited < 2; limited++) {
+    model.experts.groups_per_token = limited ? 2 : 0;
+    g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+    plan->dp = plan->ep = plan->gpus = 4;
+    plan->precision = PRECISION_FP8;
+    plan->time.expert_rows = ROWS_PER_GROUP;
+    plan->time.expert_format = EXPERT_FORMAT_LINEAR;
+    g_autoptr(Workload) workload = workload_new(&model, plan, NULL);
+    const double rows = (limited ? 2 : 4) * 2 * 512.0 * 1024;
+    ck_assert_double_eq(sent_of(&workload->work[PIECE_LAYER][PHASE_F], AXIS_EP), rows * (1 + 2));
+    ck_assert_double_eq(sent_of(&workload->work[PIECE_LAYER][PHASE_B], AXIS_EP), rows * (1 + 2));
+    ck_assert_double_eq(flops_of(&workload->work[PIECE_LAYER][PHASE_F], "expert_up"),
+                        2.0 * 4 * 2 * 512 * 1024 * 2 * 512);
+  }
+}
+END_TEST
+
+/* Rows cut by tp are gathered when they have come: the gather names the exchange, the experts name the gather. */
+START_TEST(rows_are_gathered_over_tp_behind_the_exchange) {
+  const Model model = mixture();
+  g_autoptr(Workload) workload = cut_workload(&model, 2, 0, 4, 4, RECOMPUTE_NONE);
+  const WorkList *f = &workload->work[PIECE_LAYER][PHASE_F];
+  const int exchange = index_of(f, "ep.all_to_all"), sort = index_of(f, "experts.sort");
+  const WorkItem *gather = &f->items[exchange + 1];
+  ck_assert(gather->kind == ITEM_COLLECTIVE && gather->axis == AXIS_TP);
+  ck_assert_int_eq(gather->after, exchange);
+  ck_assert_int_eq(f->items[sort].after, exchange + 1);
+  ck_assert_str_eq(f->items[f->items[exchange].after].name, "permute");
+}
+END_TEST
+
+/* --- what is held --- */
+
+/* A layer's experts: 16·3·1024·512 parameters; the shared one, router, attention (16 + 2·8 + 16 heads of 64) and norms
+ * besides. ep and tp cut the experts, tp all but router and norms, and what of experts is the same on several ranks is
+ * cut by these under ZeRO, not by all of dp. */
+START_TEST(experts_are_held_in_shares_of_their_own) {
+  const Model model = mixture();
+  const gint64 experts = 16 * 3 * 1024 * 512, router = 16 * 1024, norms = 2 * 1024;
+  const gint64 others = 3 * 1024 * 768 + 1024 * (16 + 2 * 8 + 16) * 64;
+  ck_assert_int_eq(model_layer_parameters(&model), experts + others + router + norms);
+  const struct {
+    int tp, expert_tp, dp, ep;
+  } cuts[] = {{1, 0, 8, 1}, {1, 0, 8, 4}, {1, 0, 8, 8}, {2, 0, 8, 4}, {2, 1, 8, 4}, {4, 1, 2, 8}};
+  for (gsize c = 0; c < G_N_ELEMENTS(cuts); c++) {
+    const int tp = cuts[c].tp, dp = cuts[c].dp, ep = cuts[c].ep, by = cuts[c].expert_tp == 1 ? 1 : tp;
+    g_autoptr(Workload) workload = cut_workload(&model, tp, cuts[c].expert_tp, dp, ep, RECOMPUTE_NONE);
+    const gint64 held = experts / ep / by;
+    ck_assert_int_eq(workload->expert_parameters[PIECE_LAYER], held);
+    ck_assert_int_eq(workload->piece_parameters[PIECE_LAYER], held + others / tp + router + norms);
+    ck_assert_int_eq(workload->expert_parameters[PIECE_DENSE_LAYER], 0);
+    const int copies = tp * dp / (ep * by);
+    ck_assert_int_eq(workload->layout.n_expert_shards, copies);
+    ck_assert_int_eq(layout_group_size(&workload->layout, AXIS_BIT_EXPERT_SHARD), copies);
+    /* bf16+master: 2 + 2 bytes, and 12 of the optimizer; 7 of 8 layers */
+    const double alone = (double)workload->stages[0].parameters - 7.0 * (double)held;
+    const StateBytes whole = workload_stage_state(workload, 0, 0), first = workload_stage_state(workload, 0, 1),
+                     third = workload_stage_state(workload, 0, 3);
+    ck_assert_double_eq(whole.optimizer_bytes, 12 * (alone + 7.0 * (double)held));
+    ck_assert_double_eq_tol(first.optimizer_bytes, 12 * (alone / dp + 7.0 * (double)held / copies), 1);
+    ck_assert_double_eq(first.weights_bytes, whole.weights_bytes);
+    ck_assert_double_eq_tol(third.weights_bytes, 2 * (alone / dp + 7.0 * (double)held / copies), 1);
+  }
+}
+END_TEST
+
+/* Of one layer of T = 1,024 tokens, 4,096 rows: of the dense layer's tensors the MLP's fall away (2·T·2816 bytes twice
+ * for I, once for W), and there come for W rows of 1,024 and of 512 columns and T of 768; for I rows of 1,024 and T of
+ * 1,536, router and weights: (2 + 5)·T·16 + 4 bytes a row. */
+START_TEST(activations_of_experts_are_their_tensors) {
+  const Model model = mixture();
+  g_autoptr(Workload) workload = cut_workload(&model, 1, 0, 8, 8, RECOMPUTE_NONE);
+  const PieceMemory *dense = &workload->memory[PIECE_DENSE_LAYER], *experts = &workload->memory[PIECE_LAYER];
+  const double t = 1024, rows = 4096;
+  const double for_w = 2 * (rows * (1024 + 512) + t * 768), dense_for_w = 2 * t * 2816;
+  const double for_i = 2 * (rows * 1024 + t * 1536) + 7 * t * 16 + 4 * rows, dense_for_i = 2 * t * 2 * 2816;
+  ck_assert_double_eq(experts->saved_bytes - dense->saved_bytes, for_w + for_i - dense_for_w - dense_for_i);
+  ck_assert_double_eq(experts->released_by_I - dense->released_by_I, for_i - dense_for_i);
+}
+END_TEST
+
+int main(void) {
+  TCase *tcase = tcase_create("experts");
+  tcase_set_timeout(tcase, 120);
+  tcase_add_test(tcase, ranks_share_the_work_of_experts_exactly);
+  tcase_add_test(tcase, model_flops_are_the_sum_of_the_lists);
+  tcase_add_test(tcase, latent_attention_has_its_products);
+  tcase_add_test(tcase, traffic_of_experts_has_its_closed_form);
+  tcase_add_test(tcase, a_framework_sends_fewer_and_narrower_rows);
+  tcase_add_test(tcase, rows_are_gathered_over_tp_behind_the_exchange);
+  tcase_add_test(tcase, experts_are_held_in_shares_of_their_own);
+  tcase_add_test(tcase, activations_of_experts_are_their_tensors);
+  Suite *suite = suite_create("experts");
+  suite_add_tcase(suite, tcase);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int failures = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failures != 0;
+}
