@@ -4,13 +4,8 @@
 #include <check.h>
 #include <math.h>
 
-#include "engine.h"
-#include "lowering.h"
+#include "axis_runs.h"
 #include "plan_cases.h"
-#include "plan_order.h"
-#include "program_text.h"
-#include "timing_model.h"
-#include "verify.h"
 
 static const CpComm all_comms[] = {CP_RING, CP_ALL_GATHER, CP_ULYSSES};
 
@@ -272,71 +267,24 @@ START_TEST(folded_run_is_the_run_of_all_ranks) {
 }
 END_TEST
 
-static Program *lower_case(const Case *drawn, Workload **workload) {
-  g_auto(PlanOrder) choice = {0};
-  g_autoptr(Plan) plan = plan_copy(drawn->plan);
-  *workload = plan_order_workload(&choice, &drawn->model, drawn->cluster, plan, NULL);
-  ck_assert_ptr_nonnull(*workload);
-  g_autoptr(Order) order = plan_order_make(&choice, plan, NULL);
-  Lowering lowering = {.order = order, .workload = *workload, .n_steps = plan->steps};
-  return lower(&lowering, NULL, NULL, NULL);
-}
-
-static Metrics *run_program(const Case *drawn, const Workload *workload, const Program *program) {
-  g_autoptr(Timing) timing = timing_model(program, workload, drawn->cluster);
-  Simulation simulation = {.program = program,
-                           .timing = timing,
-                           .layout = &workload->layout,
-                           .folded = TRUE,
-                           .eager_bytes = drawn->cluster->eager_bytes};
-  g_autoptr(Trace) trace = engine_run(&simulation, NULL);
-  return metrics_new(trace);
-}
-
-/* Where transfers do not disturb each other, an op that is taken whole is as long as its kernels and its collectives of
- * two axes one by one, and is charged what they are. */
 START_TEST(whole_ops_are_the_sum_of_their_kernels_and_collectives) {
   Cluster *clusters[N_CASE_CLUSTERS];
   read_case_clusters(clusters);
   for (guint seed = 100; seed < 130; seed++) {
     g_auto(Case) drawn = random_cut_case(seed, clusters);
     g_autofree char *text = case_text(&drawn);
-    g_autoptr(Workload) workload = NULL;
-    g_autoptr(Program) whole = lower_case(&drawn, &workload);
-    g_autoptr(Program) expanded = program_expand(whole, workload);
-    g_autoptr(Metrics) of_whole = run_program(&drawn, workload, whole);
-    g_autoptr(Metrics) of_runs = run_program(&drawn, workload, expanded);
-    ck_assert_msg(of_whole->step_ns == of_runs->step_ns, "%s --cp %d: %d and %d ns", text, drawn.plan->cp,
-                  (int)of_whole->step_ns, (int)of_runs->step_ns);
-    for (int rank = 0; rank < of_whole->n_ranks; rank++)
-      for (int kind = 0; kind < N_BREAKDOWN; kind++)
-        if (of_whole->ranks[rank].ns[kind] != of_runs->ranks[rank].ns[kind])
-          ck_abort_msg("%s --cp %d --cp-comm %s: rank %d, %s %d and %d ns", text, drawn.plan->cp,
-                       cp_comm_names()[drawn.plan->cp_comm], rank, breakdown_name((BreakdownKind)kind),
-                       (int)of_whole->ranks[rank].ns[kind], (int)of_runs->ranks[rank].ns[kind]);
+    assert_whole_ops_are_sums(&drawn, text);
   }
   free_case_clusters(clusters);
 }
 END_TEST
 
-/* What is run is what the verifier proves, and the same again from its text. */
 START_TEST(programs_are_sound_and_survive_their_text) {
   Cluster *clusters[N_CASE_CLUSTERS];
   read_case_clusters(clusters);
   for (guint seed = 200; seed < 206; seed++) {
     g_auto(Case) drawn = random_cut_case(seed, clusters);
-    g_autoptr(Prediction) prediction = predict_case(&drawn);
-    g_autoptr(GError) error = NULL;
-    ck_assert_msg(program_verify(prediction->program, &error), "%s", error != NULL ? error->message : "");
-    g_autofree char *text = program_to_text(prediction->program);
-    ck_assert_ptr_nonnull(strstr(text, "cp axes=cp charge=cp"));
-    Program *read = program_from_text(text, "dump", &error);
-    ck_assert_msg(read != NULL, "%s", error != NULL ? error->message : "");
-    g_autofree char *again = program_to_text(read);
-    ck_assert(strcmp(text, again) == 0);
-    g_autoptr(Prediction) same = predict_program(&drawn.model, drawn.cluster, drawn.plan, read, &error);
-    ck_assert_msg(same != NULL, "%s", error != NULL ? error->message : "");
-    ck_assert_int_eq(same->metrics->step_ns, prediction->metrics->step_ns);
+    assert_survives_its_text(&drawn, "cp axes=cp charge=cp");
   }
   free_case_clusters(clusters);
 }
