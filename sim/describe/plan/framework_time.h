@@ -9,15 +9,18 @@
  *         collective: 17 us         # one collective of tp
  *       arrival_spread: 45 us       # standard deviation of when the ranks of a group come to a collective
  *       kernels: plain              # RMSNorm, rotation and gate are single operations; fused (default)
- *       norm_rate: 0.77             # plain: share of the HBM's rate that the operations of an RMSNorm reach (default
- * 1) sends: synchronous          # the host waits for what a stage exchanges before it issues more, in 1f1b and #
- * interleaved without overlap of sends; else, and elsewhere, streams do overlap_p2p: chunks         # a stage computes
- * on while it sends: always, where it has several chunks, or as # the schedule has it (default: schedule)
+ *       norm_rate: 0.77             # plain: share of the HBM's rate that the operations of an RMSNorm reach
+ *                                   # (default: 1)
+ *       sends: synchronous          # the host waits for what a stage exchanges before it issues more, in 1f1b and
+ *                                   # interleaved without overlap of sends; else, and elsewhere, streams do
+ *       overlap_p2p: chunks         # a stage computes on while it sends: always, where it has several chunks, or as
+ *                                   # the schedule has it (default: schedule)
  *       tensor_parallel: alone      # the reduction of an input gradient runs beside the weight gradient (default:
  *                                   # beside), alone, or in pieces beside the product it belongs to (fused)
  *       tensor_parallel_hidden: 0.85  # fused: share of a collective that runs beside its product
- *       data_parallel: alone        # collectives of dp run beside nothing, whatever the plan asks for (default:
- * beside) gradients: whole            # ZeRO-1: each rank receives the whole sum, of which it keeps its part; sharded
+ *       data_parallel: alone        # collectives of dp run beside nothing, whatever the plan asks for
+ *                                   # (default: beside)
+ *       gradients: whole            # ZeRO-1: each rank receives the whole sum, of which it keeps its part; sharded
  *                                   # (default): its part alone
  *       gradient_sum_bytes: 4       # per parameter, as gradients of training in bf16 are summed (default: as held)
  *       rates:                      # by GPU generation, what its libraries reach
