@@ -370,11 +370,10 @@ const Cluster *predict_cluster(const Cluster *cluster, const Plan *plan, Cluster
   *worn = NULL;
   if (cluster->faults == NULL || cluster->health != NULL)
     return cluster;
-  const gint64 n_cut = (gint64)plan->tp * plan->pp * MAX(plan->dp, 1);
-  const gint64 n = plan->rank_map != NULL ? plan->rank_map->len : MAX(plan->gpus, n_cut);
+  const double n_cut = (double)plan->tp * plan->cp * plan->pp * MAX(plan->dp, 1);
+  const double n = plan->rank_map != NULL ? plan->rank_map->len : MAX(plan->gpus, n_cut);
   if (n < 1 || n > MOST_GPUS_WITH_FAULTS) {
-    fail_impossible(error,
-                    "%s lists faults: what they leave is worked out for 1 to %d GPUs, the plan has %" G_GINT64_FORMAT,
+    fail_impossible(error, "%s lists faults: what they leave is worked out for 1 to %d GPUs, the plan has %.0f",
                     cluster->file, MOST_GPUS_WITH_FAULTS, n);
     return NULL;
   }

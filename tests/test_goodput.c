@@ -144,6 +144,21 @@ static Failures *failures_of(const char *lines, GError **error) {
 }
 
 /* 16 GPUs in 2 nodes: 16 / 1600 h + 2 / 400 h = 0.015 per hour, one in 66 h 40 min. */
+/* An interruption every minute and an hour to restart: e^−60 of the restarts succeed; e^−6000 is no double. */
+START_TEST(a_run_that_never_ends_says_so) {
+  const double restarts_s[] = {3600, 360000};
+  for (int i = 0; i < 2; i++) {
+    Goodput goodput = {.mtbf_s = 60, .restart_s = restarts_s[i], .checkpoint_s = 1, .interval_steps = 1};
+    goodput.share = goodput_share(goodput.mtbf_s, goodput.restart_s, goodput.checkpoint_s, 10);
+    const TrainingCost cost = training_cost_of(86.4e9, 1e6, 10, 2, &goodput);
+    g_autoptr(GString) text = g_string_new(NULL);
+    training_cost_text(&cost, "", "", text);
+    ck_assert_int_eq(strstr(text->str, "not expected to end") != NULL, i);
+    ck_assert_ptr_null(strstr(text->str, "inf"));
+  }
+}
+END_TEST
+
 START_TEST(rates_of_gpus_and_nodes_add_up) {
   g_autoptr(Failures) gpus = failures_of("gpu_mtbf: 1600 h\n", NULL);
   g_autoptr(Failures) nodes = failures_of("node_mtbf: 400 h\n", NULL);
@@ -184,6 +199,7 @@ int main(void) {
   tcase_add_test(tcase, llama_3_trains_for_more_than_90_percent_of_the_time);
   tcase_add_test(tcase, a_cluster_that_does_not_say_how_often_it_fails_is_left_alone);
   tcase_add_test(tcase, expected_days_are_days_over_the_share_that_trains);
+  tcase_add_test(tcase, a_run_that_never_ends_says_so);
   tcase_add_test(tcase, rates_of_gpus_and_nodes_add_up);
   tcase_add_test(tcase, mistakes_are_told_with_their_line);
   Suite *suite = suite_create("goodput");

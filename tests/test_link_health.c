@@ -248,6 +248,25 @@ START_TEST(a_slow_nic_costs_a_step_more_than_a_dead_one) {
 }
 END_TEST
 
+/* 2 · 8 ranks are on two nodes, of which the other has the fault, whether or not the plan says how many they are. */
+START_TEST(gpus_that_cp_takes_count_where_their_number_is_left_open) {
+  gint64 ns[2];
+  for (int said = 0; said < 2; said++) {
+    g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
+    add_fault(cluster, "node1/nic4", NULL, 0.25);
+    Case drawn = {.model = llama, .cluster = cluster, .plan = plan_new()};
+    drawn.plan->tp = 2;
+    drawn.plan->cp = 8;
+    drawn.plan->seq_len = 2048;
+    drawn.plan->gpus = said ? 16 : 0;
+    g_autoptr(Prediction) prediction = predict_case(&drawn);
+    ns[said] = prediction->metrics->step_ns;
+    case_clear(&drawn);
+  }
+  ck_assert_int_eq(ns[0], ns[1]);
+}
+END_TEST
+
 START_TEST(faults_never_shorten_a_step_and_those_of_other_nodes_leave_it) {
   Cluster *clusters[N_CASE_CLUSTERS];
   read_case_clusters(clusters);
@@ -291,6 +310,7 @@ int main(void) {
   tcase_add_test(tcase, measured_times_are_those_of_sound_links);
   tcase_add_test(tcase, a_step_waits_for_the_worn_link_unless_it_is_placed_elsewhere);
   tcase_add_test(tcase, a_slow_nic_costs_a_step_more_than_a_dead_one);
+  tcase_add_test(tcase, gpus_that_cp_takes_count_where_their_number_is_left_open);
   tcase_add_test(tcase, faults_never_shorten_a_step_and_those_of_other_nodes_leave_it);
   Suite *suite = suite_create("link_health");
   suite_add_tcase(suite, tcase);

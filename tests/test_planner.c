@@ -13,7 +13,7 @@ static const struct {
     {"llama-3-8b", "selene", "16", "16"},     {"megatron-3.6b", "dgx-h100", "8", "16"},
     {"megatron-3.6b", "a100-pcie", "8", "8"}, {"megatron-3.6b", "selene", "8", "32"},
     {"gpt2", "dgx-h100", "8", "32"},          {"gpt2", "a100-pcie", "8", "32"},
-    {"gpt2", "selene", "16", "32"},
+    {"gpt2", "selene", "16", "32"},           {"gpt2", STEPSIM_SOURCE_DATA "/tests/data/faults.yaml", "16", "32"},
 };
 
 static Space *space_of_case(gsize i) {

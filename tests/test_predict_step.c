@@ -99,6 +99,31 @@ START_TEST(steps_of_fewer_micro_batches_are_those_of_all) {
 }
 END_TEST
 
+/* Tensor and context parallel ranks of one NVLink domain, and nothing else to send: collectives of tp share their links
+ * with those of cp, which whole pieces say nothing of. */
+START_TEST(collectives_of_cp_slow_those_of_tp_in_fewer_as_in_all) {
+  Counts counts = {0};
+  for (int pp = 1; pp <= 2; pp++) {
+    g_auto(Case) drawn = {.model = llama, .cluster = clusters[0], .plan = plan_new()};
+    Plan *plan = drawn.plan;
+    plan->tp = plan->cp = 2;
+    plan->pp = pp;
+    plan->gpus = 4 * pp;
+    plan->seq_len = 2048;
+    plan->global_batch = 512; /* the gradients are less of the step than what is taken for a meeting */
+    g_autofree char *text = case_text(&drawn);
+    g_autoptr(Prediction) alone = NULL;
+    g_autoptr(Prediction) meeting = predict(&drawn.model, drawn.cluster, plan, NULL);
+    plan->contention = FALSE;
+    alone = predict(&drawn.model, drawn.cluster, plan, NULL);
+    plan->contention = TRUE;
+    ck_assert_msg(alone->step_time_s < meeting->step_time_s, "%s", text);
+    compare(&drawn, NULL, &counts);
+  }
+  ck_assert_int_eq(counts.n_fewer, 2);
+}
+END_TEST
+
 /* What makes ranks differ, a second step, an order of another kind: all micro-batches are run. */
 START_TEST(what_does_not_repeat_is_run_in_full) {
   for (int i = 0; i < 4; i++) {
@@ -230,6 +255,7 @@ int main(int argc, char **argv) {
   tcase_add_unchecked_fixture(tcase, set_up, tear_down);
   tcase_set_timeout(tcase, 0);
   tcase_add_test(tcase, steps_of_fewer_micro_batches_are_those_of_all);
+  tcase_add_test(tcase, collectives_of_cp_slow_those_of_tp_in_fewer_as_in_all);
   tcase_add_test(tcase, what_does_not_repeat_is_run_in_full);
   tcase_add_test(tcase, errors_are_those_of_the_whole_prediction);
   tcase_add_test(tcase, lists_of_more_micro_batches_have_what_repeats_once_more);

@@ -73,8 +73,9 @@ static char *simulated_json(const Space *space, gint64 index, gboolean *fits) {
   return json_report_step(&report);
 }
 
-START_TEST(every_number_is_that_of_simulate) {
-  g_auto(SweepSetup) setup = setup_of(mixed_space);
+/* Of the space's 192 configurations a third. */
+static void check_rows(const char *text) {
+  g_auto(SweepSetup) setup = setup_of(text);
   g_autoptr(SweepTable) table = sweep_table_new();
   const SweepProblem problem = sweep_problem(&setup, table);
   g_autoptr(SweepWorker) worker = sweep_worker_new(&problem);
@@ -98,6 +99,17 @@ START_TEST(every_number_is_that_of_simulate) {
   ck_assert_int_eq(n_wrong, 0);
   ck_assert_int_gt(n_ran, 20);
   ck_assert_int_ge(n_compared, 34 * n_ran); /* 8 rates, 12 parts of the step, 9 of memory, 3 kernels, 2 of the engine */
+}
+
+START_TEST(every_number_is_that_of_simulate) {
+  check_rows(mixed_space);
+}
+END_TEST
+
+/* Also those of a cluster with degraded and dead links, on two of its nodes. */
+START_TEST(every_number_of_worn_links_is_that_of_simulate) {
+  check_rows("model=llama-3-8b\ncluster=" STEPSIM_SOURCE_DATA "/tests/data/faults.yaml\ngpus=16\ntp=1,2\npp=1,2,3\n"
+             "schedule=1f1b,zb-v\nmicro-batch=1,2\nglobal-batch=32\nseq-len=2048\nzero=0..3\nrecompute=none,full\n");
 }
 END_TEST
 
@@ -380,6 +392,7 @@ int main(void) {
   TCase *cases = tcase_create("sweep");
   tcase_add_test(cases, rows_do_not_depend_on_the_number_of_threads);
   tcase_add_test(cases, every_number_is_that_of_simulate);
+  tcase_add_test(cases, every_number_of_worn_links_is_that_of_simulate);
   tcase_add_test(cases, what_is_not_run_for_its_memory_does_not_fit);
   tcase_add_test(cases, every_option_of_a_plan_has_its_column);
   tcase_add_test(cases, a_reason_has_a_kind_without_its_numbers);

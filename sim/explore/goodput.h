@@ -19,7 +19,7 @@ typedef struct {
   double checkpoint_bytes, checkpoint_s; /* weights and optimizer, each parameter once; δ */
   gint64 interval_steps;                 /* whole steps between checkpoints */
   double interval_s;                     /* τ: that many steps */
-  double share;                          /* of the time that goes to steps which are kept: Ts/T, (0, 1) */
+  double share;                          /* of the time that goes to steps which are kept: Ts/T, [0, 1) */
 } Goodput;
 
 /* The best interval for a completed plan's step, of runs much longer than it. FALSE, and nothing set, where the cluster

@@ -1,5 +1,7 @@
 #include "training_cost.h"
 
+#include <math.h>
+
 #include "units.h"
 
 TrainingCost training_cost_of(double tokens, double tokens_per_s, int gpus, double dollars_per_gpu_hour,
@@ -37,6 +39,10 @@ static void append_failures(const TrainingCost *cost, GString *out) {
                          "one in %s on average, %s to restart; with a checkpoint of %s (%s) every %" G_GINT64_FORMAT
                          " steps (%s) %.1f %% of the time trains: ",
                          mtbf, restart, bytes, takes, goodput->interval_steps, interval, 100 * goodput->share);
+  if (!isfinite(cost->expected_days)) { /* the share is too small for a double */
+    g_string_append(out, "the run is not expected to end\n");
+    return;
+  }
   append_sums(out, cost->expected_days, cost->expected_gpu_hours, cost->expected_dollars);
   g_string_append(out, " expected\n");
 }

@@ -10,7 +10,7 @@ typedef struct {
   double dollars;              /* 0: not known */
   gboolean fails;              /* the rest is known */
   Goodput goodput;
-  double expected_days, expected_gpu_hours, expected_dollars; /* with failures and restarts */
+  double expected_days, expected_gpu_hours, expected_dollars; /* with failures and restarts; infinite: it never ends */
 } TrainingCost;
 
 /* `goodput` NULL: nothing is known of failures. */

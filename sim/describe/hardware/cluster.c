@@ -322,9 +322,14 @@ void cluster_free(Cluster *cluster) {
   g_free(cluster);
 }
 
+gboolean cluster_check_joined(const Cluster *cluster, GError **error) {
+  return cluster->wiring == NULL || cluster->wiring->no_path == NULL ||
+         fail_impossible(error, "%s: %s", cluster->file, cluster->wiring->no_path);
+}
+
 gboolean cluster_check_sound(const Cluster *cluster, GError **error) {
-  if (cluster->wiring != NULL && cluster->wiring->no_path != NULL)
-    return fail_impossible(error, "%s: %s", cluster->file, cluster->wiring->no_path);
+  if (!cluster_check_joined(cluster, error))
+    return FALSE;
   return cluster->faults == NULL || cluster->health != NULL ||
          fail_impossible(error,
                          "%s lists faults, and times are those of sound links: take the faults out to predict without "

@@ -96,8 +96,10 @@ Cluster *cluster_read(const char *file, GError **error);
 /* The same from a text in memory, which errors call `name`; other files are looked for beside a file of that name. */
 Cluster *cluster_parse(const char *name, const char *text, GError **error);
 void cluster_free(Cluster *cluster);
-/* IMPOSSIBLE when links are degraded or dead and `health` does not say what is left of them: times would be those of
- * sound ones, and too short; and when the node's links as described do not join its GPUs. */
+/* IMPOSSIBLE when the node's links as described do not join its GPUs. */
+gboolean cluster_check_joined(const Cluster *cluster, GError **error);
+/* IMPOSSIBLE as that, and when links are degraded or dead and `health` does not say what is left of them: times would
+ * be those of sound ones, and too short. */
 gboolean cluster_check_sound(const Cluster *cluster, GError **error);
 /* How many of the ranges in `other_gpus`, from the first on, have nodes among the first `n_gpus` GPUs. */
 int cluster_other_gpus(const Cluster *cluster, gint64 n_gpus);

@@ -311,7 +311,7 @@ static gboolean check_machine(Plan *plan, const Model *model, const Cluster *clu
   if (cluster->max_gpus > 0 && plan->gpus > cluster->max_gpus)
     return fail_impossible(error, "gpus %d is more than the %" INT64 " GPUs of cluster %s", plan->gpus,
                            cluster->max_gpus, cluster->name);
-  return cluster_check_sound(cluster, error);
+  return cluster_check_joined(cluster, error); /* what faults leave of links is of the GPUs, known from here on */
 }
 
 static gboolean check_peaks(const Plan *plan, const Gpu *gpu, const Cluster *cluster, GError **error) {
