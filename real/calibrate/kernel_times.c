@@ -47,8 +47,7 @@ void kernel_times_free(KernelTimes *times) {
   g_free(times);
 }
 
-/* --- keys
- * ------------------------------------------------------------------------------------------------------------- */
+/* --- keys --- */
 
 static char *item_key(const WorkItem *item) {
   if (item->kind == ITEM_MATMUL)
@@ -107,8 +106,7 @@ static void add_sample(KernelTimes *times, const WorkItem *item, double time_s) 
   g_array_append_val(entry_of(times, item)->samples, time_s);
 }
 
-/* --- models
- * ----------------------------------------------------------------------------------------------------------- */
+/* --- models --- */
 
 char *cut_case_text(const CutCase *cut) {
   return g_strdup_printf("%s %s, tp %d%s, %" G_GINT64_FORMAT " × %" G_GINT64_FORMAT " tokens", cut->model->name,
@@ -162,8 +160,7 @@ gboolean kernel_times_measure(KernelTimes *times, const CutCase *cut, World *wor
   return ok;
 }
 
-/* --- kernels by themselves
- * ---------------------------------------------------------------------------------------------- */
+/* --- kernels by themselves --- */
 
 /* A device with one stream, and buffers to work on. */
 typedef struct {
@@ -276,8 +273,7 @@ gboolean kernel_times_measure_grid(KernelTimes *times, Number number, gint64 lea
   return ok;
 }
 
-/* --- the device
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- the device --- */
 
 static double now_s(void) {
   struct timespec now;
@@ -387,8 +383,7 @@ gboolean kernel_times_measure_device(KernelTimes *times, World *world, const Dev
   return ok;
 }
 
-/* --- the table
- * ------------------------------------------------------------------------------------------------------------ */
+/* --- the table --- */
 
 static void sum_up(Entry *entry) {
   if (entry->samples->len == 0)

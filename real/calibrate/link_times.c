@@ -14,8 +14,7 @@
 
 enum { N_WARM = 2 };
 
-/* --- state
- * ------------------------------------------------------------------------------------------------------------ */
+/* --- state --- */
 
 typedef struct {
   const LinkBench *bench;
@@ -73,8 +72,7 @@ static gboolean wait_end(const Links *links, GError **error) {
   return type->check(links->device, error);
 }
 
-/* --- times over all ranks
- * ----------------------------------------------------------------------------------------------- */
+/* --- times over all ranks --- */
 
 static int compare_doubles(gconstpointer a, gconstpointer b) {
   const double x = *(const double *)a, y = *(const double *)b;
@@ -112,8 +110,7 @@ static void note_time(const Links *links, Collective op, int n_ranks, gint64 byt
   g_array_append_val(links->times->times, time);
 }
 
-/* --- collectives
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- collectives --- */
 
 static void launch_collective(const Links *links, CommGroup *group, Collective op, gint64 n) {
   links->comm->type->collective(group, links->collectives, op, REDUCE_SUM, NUMBER_FP32, links->in, links->out, n);
@@ -181,8 +178,7 @@ static gboolean time_groups(const Links *links, GError **error) {
   return TRUE;
 }
 
-/* --- sends
- * ------------------------------------------------------------------------------------------------------------------ */
+/* --- sends --- */
 
 /* Even ranks send to the odd one behind them. */
 static gboolean send_once(const Links *links, CommGroup *channel, gint64 bytes, gint64 *own, GError **error) {
@@ -263,8 +259,7 @@ static gboolean measure_sends(const Links *links, GError **error) {
   return ok;
 }
 
-/* --- side by side
- * -------------------------------------------------------------------------------------------------------------- */
+/* --- side by side --- */
 
 enum { BESIDE_SIZE = 512, N_BESIDE = 32, MAX_BESIDE = 1000, MOST_TAX = 10 };
 

@@ -36,8 +36,7 @@ static void append_time(GString *out, double time_s) {
   g_string_append_printf(out, "%.6g us", time_s * 1e6);
 }
 
-/* --- rates
- * --------------------------------------------------------------------------------------------------------------- */
+/* --- rates --- */
 
 static double product_flops(const WorkItem *item) {
   return 2.0 * item->batch * item->m * item->n * item->k;
@@ -86,8 +85,7 @@ static double best_memory(const MachineDescription *machine) {
   return best > 0 ? best : 1e10;
 }
 
-/* --- the processor
- * --------------------------------------------------------------------------------------------------------- */
+/* --- the processor --- */
 
 static void append_rates(GString *out, const MachineDescription *machine) {
   g_string_append(out, "\npeak:");
@@ -199,8 +197,7 @@ static char *gpu_text(const MachineDescription *machine) {
   return g_string_free(out, FALSE);
 }
 
-/* --- the cluster
- * -------------------------------------------------------------------------------------------------------------- */
+/* --- the cluster --- */
 
 /* The smallest or largest time of an operation over the widest group of `n_nodes`; NULL: none. */
 static const LinkTime *find_link(const LinkTimes *links, Collective op, int n_nodes, gboolean largest) {
@@ -289,8 +286,7 @@ static char *cluster_text(const MachineDescription *machine) {
   return g_string_free(out, FALSE);
 }
 
-/* --- the library
- * ----------------------------------------------------------------------------------------------------------------- */
+/* --- the library --- */
 
 static void append_protocols(GString *out, const char *indent, const char *value) {
   static const char *const algorithms[] = {"ring", "tree"};
@@ -321,9 +317,7 @@ static char *library_text(const MachineDescription *machine) {
   return g_string_free(out, FALSE);
 }
 
-/* --- files
- * --------------------------------------------------------------------------------------------------------------------------
- */
+/* --- files --- */
 
 static gboolean make_folder(const char *file, GError **error) {
   g_autofree char *folder = g_path_get_dirname(file);

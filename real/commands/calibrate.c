@@ -106,8 +106,7 @@ static void clear(Calibration *c) {
     g_string_free(c->skipped, TRUE);
 }
 
-/* --- cases
- * ------------------------------------------------------------------------------------------------------------- */
+/* --- cases --- */
 
 static gboolean is_cuda(const Calibration *c) {
   return strcmp(c->device->name, "cuda") == 0;
@@ -195,8 +194,7 @@ static gboolean find_parts(Calibration *c, GError **error) {
   return o->base == NULL || (base != NULL && gpu_read(base, &c->base, error));
 }
 
-/* --- progress
- * ------------------------------------------------------------------------------------------------------------ */
+/* --- progress --- */
 
 static char *header(const Calibration *c) {
   return g_strdup_printf("stepreal calibrate, device %s, comm %s, %d ranks, %d repeats", c->device->name, c->comm->name,
@@ -263,8 +261,7 @@ static void show(const char *what, gpointer data) {
   fflush(stderr);
 }
 
-/* --- measuring
- * ------------------------------------------------------------------------------------------------------------- */
+/* --- measuring --- */
 
 /* A case that cannot be run here is left out, on all ranks alike. */
 static gboolean measure_case(Calibration *c, const CutCase *cut, GError **error) {
@@ -322,8 +319,7 @@ static gboolean measure(Calibration *c, GError **error) {
          measure_links(c, error);
 }
 
-/* --- what came of it
- * --------------------------------------------------------------------------------------------------------- */
+/* --- what came of it --- */
 
 static char *source_line(const Calibration *c) {
   g_autoptr(GDateTime) now = g_date_time_new_now_utc();

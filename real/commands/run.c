@@ -93,8 +93,7 @@ static gboolean parse_options(RunOptions *o, int argc, char **argv, GError **err
   return parser_run(parser, &argc, &argv, FALSE, error) && check_numbers(o, error);
 }
 
-/* --- from options to an execution
- * -------------------------------------------------------------------------------------- */
+/* --- from options to an execution --- */
 
 static gboolean read_inputs(PlanOptions *options, GError **error) {
   if (options->model_file == NULL)
@@ -102,6 +101,8 @@ static gboolean read_inputs(PlanOptions *options, GError **error) {
                              "tinystories-15m");
   if (!plan_options_make_plan(options, error))
     return FALSE;
+  if (options->plan->norm_kernel == FRAMEWORK_KERNELS_PLAIN)
+    return fail_impossible(error, "--norm-kernel plain: RMSNorm is one kernel here, expected fused");
   options->model = model_read(options->model_file, error);
   if (options->model == NULL)
     return FALSE;
@@ -212,8 +213,7 @@ static gboolean prepare(Run *run, World *world, GError **error) {
          make_execution(run, world, error);
 }
 
-/* --- one run on all ranks
- * ---------------------------------------------------------------------------------------------- */
+/* --- one run on all ranks --- */
 
 enum { N_TRAITS = 3, TRAIT_BYTES = 65 };
 static const char *const trait_names[N_TRAITS] = {"model", "plan", "--check, --seed or --lr"};
@@ -255,8 +255,7 @@ static gboolean agrees_with_first(const Run *run, World *world, GError **error) 
   return TRUE;
 }
 
-/* --- running
- * ----------------------------------------------------------------------------------------------------------- */
+/* --- running --- */
 
 static void show_progress(int step, int n_steps, gpointer data) {
   fprintf(stderr, "\rstep %d of %d%s", step + 1, n_steps, step + 1 == n_steps ? "\r\033[K" : "");

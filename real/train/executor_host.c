@@ -9,8 +9,7 @@
 
 static const gint64 look_ns = 50 * 1000 * 1000;
 
-/* --- what it is doing
- * ------------------------------------------------------------------------------------------------- */
+/* --- what it is doing --- */
 
 static const Op *head_of(Executor *executor, int stream) {
   const OpList *list = executor->list;
@@ -116,8 +115,7 @@ gboolean executor_read(Device *device, DeviceStream *stream, void *to, const voi
   return device->type->check(device, error);
 }
 
-/* --- gradients that are not finite
- * ------------------------------------------------------------------------------------- */
+/* --- gradients that are not finite --- */
 
 static double element_at(const void *values, Number number, gint64 i) {
   if (number == NUMBER_FP32)
@@ -187,8 +185,7 @@ gboolean executor_host_op(Executor *executor, int index, GError **error) {
   return TRUE;
 }
 
-/* --- a whole run
- * ------------------------------------------------------------------------------------------------------- */
+/* --- a whole run --- */
 
 static gboolean collect(Executor *executor, GError **error) {
   const DeviceType *device = executor->device->type;

@@ -151,8 +151,7 @@ static gboolean make_channels(Executor *executor, GError **error) {
   return TRUE;
 }
 
-/* --- all of it
- * -------------------------------------------------------------------------------------------------------- */
+/* --- all of it --- */
 
 static gboolean make_streams(Executor *executor, GError **error) {
   gboolean used[N_STREAMS] = {[STREAM_COMPUTE] = TRUE};

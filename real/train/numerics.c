@@ -33,8 +33,7 @@ typedef struct {
   double copies2;     /* Σ of squared differences of what several ranks hold */
 } Whole;
 
-/* --- writing down
- * ----------------------------------------------------------------------------------------------------- */
+/* --- writing down --- */
 
 static gboolean read_floats(Trainer *trainer, const void *from, Number number, gint64 n, float *to, GError **error) {
   g_autofree char *raw = g_malloc((gsize)n * 4 + 1);
@@ -107,8 +106,7 @@ static gboolean write_down(Trainer *trainer, int step, gpointer data, GError **e
   return TRUE;
 }
 
-/* --- the one-rank run
- * -------------------------------------------------------------------------------------------------- */
+/* --- the one-rank run --- */
 
 static Workload *alone_workload(const Workload *workload) {
   g_autoptr(Plan) plan = plan_copy(workload->plan);
@@ -148,8 +146,7 @@ static gboolean run_alone(const Execution *execution, GByteArray *records, doubl
   return ok;
 }
 
-/* --- comparing
- * --------------------------------------------------------------------------------------------------------- */
+/* --- comparing --- */
 
 static void whole_free(gpointer data) {
   Whole *whole = data;
@@ -269,8 +266,7 @@ static void compare_gradients(const Comparison *c, int step) {
   }
 }
 
-/* --- updates
- * ----------------------------------------------------------------------------------------------------------- */
+/* --- updates --- */
 
 /* Half a unit in the last place of what the optimizer writes, relative. */
 static double rounding(const Plan *plan) {
@@ -325,8 +321,7 @@ static void compare_updates(const Comparison *c, const char *name, const double 
   }
 }
 
-/* --- the verdict
- * ------------------------------------------------------------------------------------------------------- */
+/* --- the verdict --- */
 
 static void judge(CheckReport *report) {
   report->is_passed = report->n_missing == 0;
