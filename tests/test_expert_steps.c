@@ -204,6 +204,57 @@ START_TEST(gradients_of_experts_are_summed_over_ranks_that_have_them) {
 }
 END_TEST
 
+/* 4 ranks of tp with whole experts, dealt out to 2 of them each: 2 hold the same experts and share their shards, though
+ * there is one rank of dp and all else is in none. What is scattered is gathered again, experts alone: 2 bytes each. */
+START_TEST(experts_in_shards_over_tp_are_gathered) {
+  g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
+  const Model model = mixture();
+  const double experts = 7.0 * 16 * 3 * 1024 * 512 / 2;
+  for (int zero = 1; zero <= 3; zero++)
+    for (int overlap = 0; overlap < 2; overlap++) {
+      g_autoptr(Plan) plan = plan_new();
+      plan->tp = 4, plan->dp = 1, plan->ep = 2, plan->expert_tp = 1, plan->zero = zero, plan->seq_len = 512;
+      plan->sequence_parallel = TRUE, plan->overlap_param = overlap, plan->global_batch = 1;
+      g_autoptr(GError) error = NULL;
+      g_autoptr(Prediction) prediction = predict(&model, cluster, plan, &error);
+      ck_assert_msg(prediction != NULL, "%s", error != NULL ? error->message : "");
+      const MovedBytes reduced = moved_over_dp(prediction, ACTION_REDUCE_GRAD, TRUE),
+                       gathered = moved_over_dp(prediction, ACTION_UNSHARD, TRUE);
+      ck_assert_double_eq(reduced.bytes, 2 * experts);
+      ck_assert_double_eq(gathered.bytes, (zero == 3 ? 2 : 1) * 2 * experts);
+      ck_assert_int_eq(gathered.n_members, 2);
+      ck_assert_double_eq(moved_over_dp(prediction, ACTION_REDUCE_GRAD, FALSE).bytes, 0);
+      ck_assert_double_eq(moved_over_dp(prediction, ACTION_UNSHARD, FALSE).bytes, 0);
+    }
+}
+END_TEST
+
+/* Most that one op holds in buffers. */
+static double most_held(const Program *program) {
+  double most = 0;
+  for (int i = 0; i < program->ranks[0].n_ops; i++)
+    most = MAX(most, g_array_index(program->effects, Effect, program->ranks[0].ops[i].effect).hold[MEMORY_BUFFERS]);
+  return most;
+}
+
+/* ZeRO-2 holds a whole gradient until it is in shards, 2 bytes a parameter, here of all layers at once. That of experts
+ * which no other rank has (8 ranks, ep 8) is added to where it stays. */
+START_TEST(gradients_that_are_not_in_shards_need_no_buffer) {
+  g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
+  const Model model = mixture();
+  for (int ep = 4; ep <= 8; ep *= 2) {
+    g_autoptr(Plan) plan = plan_new();
+    plan->dp = 8, plan->ep = ep, plan->zero = 2, plan->global_batch = 8, plan->seq_len = 512;
+    plan->overlap_grad = FALSE, plan->bucket_parameters = (gint64)1 << 40;
+    g_autoptr(Prediction) prediction = predict(&model, cluster, plan, NULL);
+    ck_assert_ptr_nonnull(prediction);
+    const StageWork *stage = &prediction->workload->stages[0];
+    const double in_shards = (double)stage->parameters - (ep == 8 ? (double)stage->expert_parameters : 0);
+    ck_assert_double_eq(most_held(prediction->program), 2 * in_shards);
+  }
+}
+END_TEST
+
 /* What ZeRO-3 gathers is let go: at the end of a step nothing more is held than at its beginning. */
 START_TEST(gathered_experts_are_let_go) {
   g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
@@ -302,6 +353,28 @@ START_TEST(pairs_hide_each_other_s_exchanges) {
 }
 END_TEST
 
+/* Only rounds take turns. With as many micro-batches as ranks, or breadth first, the gradient that the first backward
+ * of a rank waits for is made from what the last forward in front of it sends. */
+START_TEST(pairs_that_wait_for_each_other_take_no_turns) {
+  static const char *const schedules[] = {"interleaved", "looped-bfs"};
+  g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
+  const Model model = mixture();
+  for (int s = 0; s < 2; s++)
+    for (int n_micro_batches = 1; n_micro_batches <= 9; n_micro_batches++) {
+      g_autoptr(Plan) plan = plan_new();
+      plan->pp = 4, plan->chunks = 2, plan->dp = plan->ep = 2, plan->gpus = 8, plan->seq_len = 512;
+      plan->global_batch = 2 * n_micro_batches;
+      plan->overlap_p2p = TRUE, plan->time.expert_overlap = EXPERT_OVERLAP_ROUNDS;
+      plan->schedule = g_strdup(schedules[s]);
+      g_autoptr(GError) error = NULL;
+      g_autoptr(Prediction) prediction = predict(&model, cluster, plan, &error);
+      ck_assert_msg(prediction != NULL, "%s", error != NULL ? error->message : "");
+      /* rank 2 warms up with m + 2 of its 2·m forwards; the round behind them, of micro-batches 2 and 0, needs m > 2 */
+      ck_assert_int_eq(prediction->metrics->hidden_s[AXIS_EP] > 0, s == 0 && n_micro_batches > 2);
+    }
+}
+END_TEST
+
 /* A forward and a backward of one layer each, F: a1 x1 c1 and B: a2 x2 c2, where x are exchanges between kernels a and
  * c: taken in turns they are a1 x1 a2 x2 c1 c2, and c2, behind which products are sent, is the last. */
 START_TEST(a_pair_takes_turns_at_exchanges) {
@@ -327,7 +400,7 @@ START_TEST(a_pair_takes_turns_at_exchanges) {
   }
   program->ranks[0].ops = ops;
   program->ranks[0].n_ops = 6;
-  program_interleave(program, FALSE);
+  program_interleave(program);
   const int order[] = {0, 1, 3, 4, 2, 5}, after[] = {-1, 0, -1, 2, 1, 3};
   for (int i = 0; i < 6; i++) {
     ck_assert_int_eq(program->ranks[0].ops[i].tag, order[i]);
@@ -363,9 +436,12 @@ int main(void) {
   tcase_add_test(tcase, programs_are_sound_and_survive_their_text);
   tcase_add_test(tcase, kept_programs_serve_plans_with_experts);
   tcase_add_test(tcase, gradients_of_experts_are_summed_over_ranks_that_have_them);
+  tcase_add_test(tcase, experts_in_shards_over_tp_are_gathered);
+  tcase_add_test(tcase, gradients_that_are_not_in_shards_need_no_buffer);
   tcase_add_test(tcase, gathered_experts_are_let_go);
   tcase_add_test(tcase, exchanges_are_exposed_and_slower_links_never_shorten_the_step);
   tcase_add_test(tcase, pairs_hide_each_other_s_exchanges);
+  tcase_add_test(tcase, pairs_that_wait_for_each_other_take_no_turns);
   tcase_add_test(tcase, a_pair_takes_turns_at_exchanges);
   tcase_add_test(tcase, all_schedules_run_experts);
   Suite *suite = suite_create("expert_steps");

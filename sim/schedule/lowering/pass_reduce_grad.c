@@ -34,7 +34,7 @@ typedef struct {
 
 /* Shards of one rank are no shards: whatever the stage, gradients are reduced once a step. */
 static int zero_stage(const Workload *workload) {
-  return lowering_shards(workload) > 1 || lowering_expert_shards(workload) > 1 ? workload->plan->zero : 0;
+  return lowering_is_sharded(workload) ? workload->plan->zero : 0;
 }
 
 /* Whose backward comes last in the list: it completes the gradient of what embedding and head share. In one stage that
@@ -219,7 +219,7 @@ static void reduce_rank_as_told(Program *program, OpList *list, const Workload *
 
 void pass_reduce_grad(Program *program, const Lowering *lowering) {
   const Workload *workload = lowering->workload;
-  if (workload == NULL || (plan_data_ranks(workload->plan) == 1 && lowering_expert_copies(workload) == 1))
+  if (workload == NULL || !lowering_reduces(workload))
     return;
   for (int rank = 0; rank < program->n_ranks; rank++)
     if (lowering->order->has_reduce_grad)
