@@ -229,6 +229,28 @@ START_TEST(experts_in_shards_over_tp_are_gathered) {
 }
 END_TEST
 
+/* 16 ranks, shards over 8 of them, experts over the same 8: of these each rank has all of its own, one of 2 copies. All
+ * else is scattered after each of 4 micro-batches; experts' gradients add up where they are, and are summed once. */
+START_TEST(gradients_that_are_not_in_shards_are_summed_once) {
+  g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
+  const Model model = mixture();
+  for (int zero = 1; zero <= 3; zero++) {
+    g_autoptr(Plan) plan = plan_new();
+    plan->dp = 16, plan->ep = plan->zero_ranks = 8, plan->zero = zero, plan->global_batch = 64, plan->seq_len = 512;
+    g_autoptr(Prediction) prediction = predict(&model, cluster, plan, NULL);
+    ck_assert_ptr_nonnull(prediction);
+    const double experts = 7.0 * 16 * 3 * 1024 * 512 / 8;
+    const double others = (double)prediction->workload->stages[0].parameters - experts;
+    const MovedBytes of_experts = moved_over_dp(prediction, ACTION_REDUCE_GRAD, TRUE);
+    ck_assert_double_eq(of_experts.bytes, 2 * experts);
+    ck_assert_int_eq(of_experts.n_members, 2);
+    /* whole over the shards, an eighth over the copies */
+    ck_assert_double_eq_tol(moved_over_dp(prediction, ACTION_REDUCE_GRAD, FALSE).bytes,
+                            (zero == 1 ? 1 : 4) * 2 * others * (1 + 1.0 / 8), 1);
+  }
+}
+END_TEST
+
 /* Most that one op holds in buffers. */
 static double most_held(const Program *program) {
   double most = 0;
@@ -437,6 +459,7 @@ int main(void) {
   tcase_add_test(tcase, kept_programs_serve_plans_with_experts);
   tcase_add_test(tcase, gradients_of_experts_are_summed_over_ranks_that_have_them);
   tcase_add_test(tcase, experts_in_shards_over_tp_are_gathered);
+  tcase_add_test(tcase, gradients_that_are_not_in_shards_are_summed_once);
   tcase_add_test(tcase, gradients_that_are_not_in_shards_need_no_buffer);
   tcase_add_test(tcase, gathered_experts_are_let_go);
   tcase_add_test(tcase, exchanges_are_exposed_and_slower_links_never_shorten_the_step);
