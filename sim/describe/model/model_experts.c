@@ -96,12 +96,12 @@ static gboolean read_latent(const JsonFile *json, Model *model, GError **error) 
   return TRUE;
 }
 
-/* Experts in `n_groups` of equal size, where the choice heeds them: a greedy one, or one of a single group, does not.
+/* Experts in groups of equal size, where the choice heeds them: a greedy one, or one of a single group, does not.
  */
-static gboolean check_groups(const JsonFile *json, gint64 n_groups, gboolean is_greedy, ModelExperts *experts,
-                             GError **error) {
+static gboolean check_groups(const JsonFile *json, gboolean is_greedy, ModelExperts *experts, GError **error) {
+  const gint64 n_groups = experts->n_groups;
   if (n_groups < 2 || is_greedy) {
-    experts->groups_per_token = 0;
+    experts->n_groups = experts->groups_per_token = 0;
     return TRUE;
   }
   if (experts->n % n_groups != 0)
@@ -117,7 +117,7 @@ static gboolean check_groups(const JsonFile *json, gint64 n_groups, gboolean is_
 
 gboolean model_read_deepseek(const JsonFile *json, Model *model, GError **error) {
   ModelExperts *experts = &model->experts;
-  gint64 n_shared = 0, n_groups = 0;
+  gint64 n_shared = 0;
   const char *method = NULL;
   experts->every = 1;
   const Count counts[] = {{"n_routed_experts", MOST_EXPERTS, &experts->n, TRUE},
@@ -126,12 +126,12 @@ gboolean model_read_deepseek(const JsonFile *json, Model *model, GError **error)
                           {"n_shared_experts", 1024, &n_shared, FALSE},
                           {"first_k_dense_replace", MOST_LAYERS, &experts->n_leading, FALSE},
                           {"moe_layer_freq", MOST_LAYERS, &experts->every, TRUE},
-                          {"n_group", MOST_EXPERTS, &n_groups, FALSE},
+                          {"n_group", MOST_EXPERTS, &experts->n_groups, FALSE},
                           {"topk_group", MOST_EXPERTS, &experts->groups_per_token, FALSE},
                           {"num_nextn_predict_layers", MOST_LAYERS, &model->n_next_layers, FALSE}};
   if (!read_latent(json, model, error) || !read_counts(json, counts, G_N_ELEMENTS(counts), error) ||
       !json_file_text(json, json->root, "topk_method", &method, error) ||
-      !check_groups(json, n_groups, g_strcmp0(method, "greedy") == 0, experts, error))
+      !check_groups(json, g_strcmp0(method, "greedy") == 0, experts, error))
     return FALSE;
   experts->shared_ffn_hidden = n_shared * experts->ffn_hidden;
   experts->biased_scores = g_strcmp0(method, "noaux_tc") == 0;
