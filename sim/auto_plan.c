@@ -9,6 +9,7 @@
 
 #include "auto_order.h"
 #include "error.h"
+#include "lowering.h"
 #include "stage_works.h"
 #include "state_memory.h"
 #include "timing_model.h"
@@ -38,8 +39,9 @@ static void take_memory(const Workload *workload, int stage, StageCost *cost) {
 /* Buckets and gathered pieces of ZeRO. */
 static double zero_buffers(const Workload *workload) {
   const Plan *plan = workload->plan;
-  double layer = (double)workload->piece_parameters[PIECE_LAYER], buffers = 0;
-  if (workload->layout.n_shards == 1)
+  const Part part = {.n_layers = 1};
+  double layer = part_sharded_parameters(workload, &part), buffers = 0;
+  if (!lowering_is_sharded(workload))
     return 0;
   if (plan->zero >= 2)
     buffers += 2 * MAX(layer, (double)plan->bucket_parameters) * plan->recipe.gradients;

@@ -189,6 +189,8 @@ START_TEST(megatron_is_told_of_experts_and_latent_attention) {
     const char *name, *value;
   } told[] = {{"--num-experts", "256"},
               {"--moe-router-topk", "8"},
+              {"--moe-router-num-groups", "8"},
+              {"--moe-router-group-topk", "4"},
               {"--moe-ffn-hidden-size", "2048"},
               {"--moe-shared-expert-intermediate-size", "2048"},
               {"--moe-layer-freq", "([0]*3+[1]*58)"},
@@ -207,6 +209,21 @@ START_TEST(megatron_is_told_of_experts_and_latent_attention) {
   g_autoptr(Launch) deepspeed = launch_new(LAUNCH_DEEPSPEED, workload, 8, &error);
   ck_assert_ptr_null(deepspeed);
   ck_assert_ptr_nonnull(strstr(error->message, "says nothing of experts"));
+}
+END_TEST
+
+/* Qwen3 normalises q and k of every head, Mixtral does not. */
+START_TEST(megatron_is_told_of_norms_of_heads) {
+  static const char *const names[] = {"mixtral-8x7b", "qwen3-235b"};
+  for (int i = 0; i < 2; i++) {
+    g_autoptr(Model) model = read_model(names[i]);
+    g_autoptr(Plan) plan = plan_new();
+    plan->dp = plan->ep = 8, plan->zero = 1, plan->global_batch = 8;
+    g_autoptr(Workload) workload = planned(model, clusters[1], plan);
+    g_autoptr(Launch) launch = launch_of(LAUNCH_MEGATRON, workload);
+    ck_assert_int_eq(strstr(launch->text, "--qk-layernorm") != NULL, i == 1);
+    ck_assert_ptr_null(strstr(launch->text, "--moe-router-group-topk"));
+  }
 }
 END_TEST
 
@@ -409,6 +426,7 @@ int main(void) {
   tcase_add_test(tcase, megatron_knows_every_argument_it_is_given);
   tcase_add_test(tcase, megatron_is_told_what_the_plan_says);
   tcase_add_test(tcase, megatron_is_told_of_experts_and_latent_attention);
+  tcase_add_test(tcase, megatron_is_told_of_norms_of_heads);
   tcase_add_test(tcase, megatron_gets_a_layout_where_no_even_cut_is_the_plan_s);
   tcase_add_test(tcase, deepspeed_knows_every_key_and_batches_multiply);
   tcase_add_test(tcase, torchtitan_knows_every_key_and_degrees_multiply);

@@ -33,6 +33,11 @@ END_TEST
 #define QWEN_MOE                                                                                                       \
   "\"model_type\": \"qwen3_moe\", \"num_experts\": 16, \"moe_intermediate_size\": 32, \"decoder_sparse_step\": 1, "
 
+#define DEEPSEEK                                                                                                       \
+  "\"model_type\": \"deepseek_v2\", \"num_experts_per_tok\": 2, \"n_routed_experts\": 16, "                            \
+  "\"moe_intermediate_size\": 32, \"kv_lora_rank\": 16, \"qk_nope_head_dim\": 16, \"qk_rope_head_dim\": 8, "           \
+  "\"v_head_dim\": 16, "
+
 START_TEST(experts_that_make_no_sense_are_refused) {
   ASSERT_INPUT("{" QWEN_MOE LLAMA_CORE "}", "num_experts_per_tok");
   ASSERT_INPUT("{" QWEN_MOE "\n\"num_experts_per_tok\": 17, " LLAMA_CORE "}", ":2:", "17", "at most the 16");
@@ -43,6 +48,22 @@ START_TEST(experts_that_make_no_sense_are_refused) {
   ASSERT_INPUT("{\"model_type\": \"qwen3_moe\", \"num_experts\": 16, \"moe_intermediate_size\": 32, "
                "\"decoder_sparse_step\": 3, \"num_experts_per_tok\": 2, " LLAMA_CORE "}",
                "no layer that has them");
+  ASSERT_INPUT("{" DEEPSEEK "\n\"moe_layer_freq\": 0, " LLAMA_CORE "}", ":2: moe_layer_freq", "found 0", "from 1");
+  ASSERT_INPUT("{" DEEPSEEK "\n\"n_group\": 3, \"topk_group\": 1, " LLAMA_CORE "}", ":2: n_group", "3", "the 16");
+  ASSERT_INPUT("{" DEEPSEEK "\"n_group\": 4,\n\"topk_group\": 5, " LLAMA_CORE "}", ":2: topk_group", "5",
+               "at most the 4 groups");
+}
+END_TEST
+
+/* DeepSeek-V2-Lite's config has one group of all experts and says that a token may go to one. */
+START_TEST(one_group_of_experts_limits_nothing) {
+  g_autoptr(Model) limited = read_text("{" DEEPSEEK "\"n_group\": 4, \"topk_group\": 2, " LLAMA_CORE "}");
+  ck_assert_int_eq(limited->experts.groups_per_token, 2);
+  g_autoptr(Model) one = read_text("{" DEEPSEEK "\"n_group\": 1, \"topk_group\": 1, " LLAMA_CORE "}");
+  ck_assert_int_eq(one->experts.groups_per_token, 0);
+  g_autoptr(Model) greedy =
+      read_text("{" DEEPSEEK "\"n_group\": 4, \"topk_group\": 2, \"topk_method\": \"greedy\", " LLAMA_CORE "}");
+  ck_assert_int_eq(greedy->experts.groups_per_token, 0);
 }
 END_TEST
 
@@ -203,6 +224,7 @@ END_TEST
 static void add_refusals(TCase *cases) {
   tcase_add_test(cases, other_kinds_of_model_are_refused_by_key);
   tcase_add_test(cases, experts_that_make_no_sense_are_refused);
+  tcase_add_test(cases, one_group_of_experts_limits_nothing);
   tcase_add_test(cases, an_unknown_family_suggests_the_nearest);
   tcase_add_test(cases, a_missing_key_lists_its_spellings_and_the_nearest_there);
   tcase_add_test(cases, values_of_another_type_are_refused_with_their_line);

@@ -92,6 +92,33 @@ START_TEST(an_impossible_step_says_why) {
 }
 END_TEST
 
+/* Experts step too, over twice and half the ranks; beside tp they want sequence parallelism, which follows. */
+START_TEST(experts_step_and_tp_beside_them_is_possible) {
+  const Given given[] = {{"model", "mixtral-8x7b"},
+                         {"cluster", "dgx-h100"},
+                         {"gpus", "16"},
+                         {"tp", "1"},
+                         {"pp", "1"},
+                         {"ep", "4"},
+                         {"zero", "3"},
+                         {"global-batch", "16"},
+                         {"micro-batch", "1"},
+                         {"seq-len", "2048"},
+                         {NULL}};
+  g_autoptr(Space) space = space_of(given);
+  PlannerRequest request = request_of(space);
+  g_autoptr(PlannerResult) result = search(&request);
+  g_autoptr(GArray) steps = sensitivity_new(result->kept->pdata[0], &request);
+  const char *const expected[][2] = {{"--ep", "2"}, {"--ep", "8"}, {"--tp", "2"}};
+  for (gsize i = 0; i < G_N_ELEMENTS(expected); i++) {
+    const SensitivityStep *step = find_step(steps, expected[i][0], expected[i][1]);
+    ck_assert_msg(step != NULL, "%s to %s", expected[i][0], expected[i][1]);
+    ck_assert_msg(step->outcome != NULL, "%s: %s", expected[i][0], step->problem);
+    ck_assert_int_eq(step->outcome->completed->sequence_parallel != 0, step->outcome->completed->tp > 1);
+  }
+}
+END_TEST
+
 /* --- for scripts --- */
 
 static JsonObject *member(JsonObject *object, const char *name) {
@@ -257,6 +284,7 @@ int main(void) {
   tcase_set_timeout(tcase, 120);
   tcase_add_test(tcase, each_step_changes_one_option_and_what_must_follow);
   tcase_add_test(tcase, an_impossible_step_says_why);
+  tcase_add_test(tcase, experts_step_and_tp_beside_them_is_possible);
   tcase_add_test(tcase, the_json_object_has_what_the_text_has);
   tcase_add_test(tcase, the_options_shown_give_the_step_shown);
   tcase_add_test(tcase, open_lists_follow_from_model_and_cluster);

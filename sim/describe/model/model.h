@@ -12,7 +12,8 @@ typedef struct {
   gint64 ffn_hidden;        /* of each */
   gint64 shared_ffn_hidden; /* of the MLP that every token goes through besides; 0: none */
   gboolean shared_gate;     /* whose output is weighted by a gate of its own (Qwen2) */
-  gint64 groups_per_token;  /* groups of experts that those of a token may be in; 0: not limited */
+  gint64 n_groups;          /* groups of equally many experts that the choice heeds; 0: none */
+  gint64 groups_per_token;  /* of these, that the experts of a token may be in; 0: not limited */
   gboolean biased_scores;   /* a bias for each expert balances the choice (arXiv 2412.19437 §2.1.2) */
   gint64 n_leading;         /* dense layers before the first with experts */
   gint64 every, phase;      /* behind those, layer l has experts where (l + phase) mod every = 0 */
@@ -39,6 +40,7 @@ typedef struct {
   gint64 vocab;
   gint64 max_positions;           /* 0 when the config does not say; rows of the learned position table */
   gboolean gated;                 /* SwiGLU-like: three MLP matrices */
+  gboolean head_norms;            /* every head's q and k are normalised (Qwen3) */
   gboolean tied;                  /* head shares the embedding's weights */
   gboolean qkv_bias, linear_bias; /* bias on the QKV product; on the other linears */
   gboolean parallel_block;        /* attention and MLP read the same input (GPT-NeoX, Falcon) */

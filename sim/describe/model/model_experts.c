@@ -96,22 +96,44 @@ static gboolean read_latent(const JsonFile *json, Model *model, GError **error) 
   return TRUE;
 }
 
+/* Experts in groups of equal size, where the choice heeds them: a greedy one, or one of a single group, does not.
+ */
+static gboolean check_groups(const JsonFile *json, gboolean is_greedy, ModelExperts *experts, GError **error) {
+  const gint64 n_groups = experts->n_groups;
+  if (n_groups < 2 || is_greedy) {
+    experts->n_groups = experts->groups_per_token = 0;
+    return TRUE;
+  }
+  if (experts->n % n_groups != 0)
+    return fail_input(
+        error, "%s:%u: n_group: found %" G_GINT64_FORMAT ", expected a divisor of the %" G_GINT64_FORMAT " experts",
+        json->file, json_file_line(json, json->root, "n_group"), n_groups, experts->n);
+  if (experts->groups_per_token > n_groups)
+    return fail_input(error,
+                      "%s:%u: topk_group: found %" G_GINT64_FORMAT ", expected at most the %" G_GINT64_FORMAT " groups",
+                      json->file, json_file_line(json, json->root, "topk_group"), experts->groups_per_token, n_groups);
+  return TRUE;
+}
+
 gboolean model_read_deepseek(const JsonFile *json, Model *model, GError **error) {
   ModelExperts *experts = &model->experts;
   gint64 n_shared = 0;
-  const char *scores = NULL;
+  const char *method = NULL;
+  experts->every = 1;
   const Count counts[] = {{"n_routed_experts", MOST_EXPERTS, &experts->n, TRUE},
                           {"num_experts_per_tok", MOST_EXPERTS, &experts->per_token, TRUE},
                           {"moe_intermediate_size", MOST_WIDTH, &experts->ffn_hidden, TRUE},
                           {"n_shared_experts", 1024, &n_shared, FALSE},
                           {"first_k_dense_replace", MOST_LAYERS, &experts->n_leading, FALSE},
-                          {"moe_layer_freq", MOST_LAYERS, &experts->every, FALSE},
+                          {"moe_layer_freq", MOST_LAYERS, &experts->every, TRUE},
+                          {"n_group", MOST_EXPERTS, &experts->n_groups, FALSE},
                           {"topk_group", MOST_EXPERTS, &experts->groups_per_token, FALSE},
                           {"num_nextn_predict_layers", MOST_LAYERS, &model->n_next_layers, FALSE}};
   if (!read_latent(json, model, error) || !read_counts(json, counts, G_N_ELEMENTS(counts), error) ||
-      !json_file_text(json, json->root, "topk_method", &scores, error))
+      !json_file_text(json, json->root, "topk_method", &method, error) ||
+      !check_groups(json, g_strcmp0(method, "greedy") == 0, experts, error))
     return FALSE;
   experts->shared_ffn_hidden = n_shared * experts->ffn_hidden;
-  experts->biased_scores = g_strcmp0(scores, "noaux_tc") == 0;
+  experts->biased_scores = g_strcmp0(method, "noaux_tc") == 0;
   return finish_experts(json, model, error);
 }

@@ -38,6 +38,7 @@ static gboolean read_llama(const JsonFile *json, Model *model, GError **error) {
 /* Qwen3 normalises every head's q and k: one scale vector each, shared by the heads. */
 static gboolean read_qwen3(const JsonFile *json, Model *model, GError **error) {
   model->other_layer_parameters += 2 * model->head_dim;
+  model->head_norms = TRUE;
   return read_llama(json, model, error);
 }
 

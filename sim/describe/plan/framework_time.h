@@ -22,8 +22,8 @@
  *       gradients: whole            # ZeRO-1: each rank receives the whole sum, of which it keeps its part; sharded
  *                                   # (default): its part alone
  *       gradient_sum_bytes: 4       # per parameter, as gradients of training in bf16 are summed (default: as held)
- *       expert_overlap: rounds      # where a stage has several chunks, a forward and the backward behind it take
- *                                   # turns at their exchanges with experts (default: where the schedule pairs them)
+ *       expert_overlap: rounds      # in rounds of the interleaved schedule the forward and the backward take turns
+ *                                   # at their exchanges with experts (default: where the schedule pairs them)
  *       expert_rows: per_group      # a token is sent once for each expert it goes to (default: per_expert), or once
  *                                   # for each group of experts that the model limits it to, and spread on the node
  *                                   # there

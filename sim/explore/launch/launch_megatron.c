@@ -116,6 +116,9 @@ static void add_experts(const LaunchCase *c, GString *out) {
   if (experts->shared_gate)
     launch_notice(c, "model %s weights its shared expert by a gate, which is to be set where your version has one",
                   c->model->name);
+  if (experts->groups_per_token > 0)
+    add(out, "--moe-router-num-groups %" INT64 " --moe-router-group-topk %" INT64, experts->n_groups,
+        experts->groups_per_token);
   if (experts->biased_scores)
     add(out, "--moe-router-score-function sigmoid --moe-router-enable-expert-bias");
   add_expert_layers(c, out);
@@ -138,6 +141,7 @@ static void add_model(const LaunchCase *c, GString *out) {
     add_latent(model, out);
   else
     add(out, "--num-attention-heads %" INT64 " --kv-channels %" INT64, model->n_heads, model->head_dim);
+  add_flag(out, model->head_norms, "--qk-layernorm");
   if (model->n_kv_heads != model->n_heads)
     add(out, "--group-query-attention --num-query-groups %" INT64, model->n_kv_heads);
   add(out, "--vocab-size %" INT64, model->vocab);

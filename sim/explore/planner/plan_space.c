@@ -138,7 +138,8 @@ void plan_space_describe(Space *space) {
       {"pp", "pipeline parallel ranks (default: what divides the GPUs, up to one per layer)"},
       {"dp", "data parallel ranks (default: what tp and pp leave of the GPUs)"},
       {"cp", "context parallel ranks (default 1; with 32768 tokens per sequence or more 1,2,4,8,16)"},
-      {"ep", "ranks of dp that deal out the experts (default: what divides experts and GPUs)"},
+      {"ep", "ranks that deal out the experts: of cp and dp, with --expert-tp 1 of tp too (default: what divides "
+             "experts and GPUs)"},
       {"chunks", "model chunks per pipeline rank (default: 1, and what cuts the layers evenly with some pp)"},
       {"micro-batch", "sequences per micro-batch (default 1,2,4,8,16)"},
       {"global-batch", "sequences per step (to be given)"},

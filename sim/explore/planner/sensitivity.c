@@ -35,8 +35,18 @@ static gboolean step_within(int *value, int direction, int last) {
   return TRUE;
 }
 
+/* Experts are cut by all of tp or not at all, and want sequence parallelism beside it. */
 static gboolean step_tp(Plan *plan, const Model *model, int direction) {
-  return step_size(&plan->tp, direction);
+  const gboolean ok = step_size(&plan->tp, direction);
+  if (plan->expert_tp > 1)
+    plan->expert_tp = 0;
+  if (model_has_experts(model) && plan->tp > 1)
+    plan->sequence_parallel = TRUE;
+  return ok;
+}
+
+static gboolean step_ep(Plan *plan, const Model *model, int direction) {
+  return model_has_experts(model) && step_size(&plan->ep, direction);
 }
 
 static gboolean step_pp(Plan *plan, const Model *model, int direction) {
@@ -141,6 +151,9 @@ static char *pp_of(const Plan *plan) {
 static char *cp_of(const Plan *plan) {
   return number(plan->cp);
 }
+static char *ep_of(const Plan *plan) {
+  return number(plan->ep);
+}
 static char *chunks_of(const Plan *plan) {
   return number(plan->chunks);
 }
@@ -176,6 +189,7 @@ static const Knob knobs[] = {
     {"--tp", step_tp, tp_of},
     {"--pp", step_pp, pp_of},
     {"--cp", step_cp, cp_of},
+    {"--ep", step_ep, ep_of},
     {"--chunks", step_chunks, chunks_of},
     {"--schedule", step_schedule, schedule_of},
     {"--micro-batch", step_micro_batch, micro_batch_of},

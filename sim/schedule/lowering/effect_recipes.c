@@ -209,8 +209,9 @@ static double kept_bytes(const Workload *workload, const Part *part) {
   return parameters * workload->plan->recipe.weights;
 }
 
+/* Of what is reduced into shards: all else is added to where it stays. */
 static double gradient_bytes(const Workload *workload, const Part *part) {
-  return part_parameters(workload, part) * workload->plan->recipe.gradients;
+  return part_sharded_parameters(workload, part) * workload->plan->recipe.gradients;
 }
 
 static void add_term(Effect *effect, guint64 code, const Program *program, const Workload *workload) {

@@ -26,9 +26,8 @@ typedef enum { THREAD_F, THREAD_B, N_THREADS } ThreadOf;
 
 typedef struct {
   const OpList *list;
-  gboolean all_rounds; /* not those alone that are marked */
-  GArray *ops;         /* of Op: the new list; owned */
-  gint32 *moved;       /* [old ops] new index; owned */
+  GArray *ops;   /* of Op: the new list; owned */
+  gint32 *moved; /* [old ops] new index; owned */
   Thread threads[N_THREADS];
   gint32 first, middle, end; /* of the pair: the forward's ops, the backward's from `middle` on */
 } Interleaver;
@@ -58,12 +57,13 @@ static gint32 last_of_action(const OpList *list, gint32 i) {
   return end;
 }
 
-/* A forward and the backward behind it may run as one. */
-static gboolean is_pair(const Interleaver *run, const Op *first, const Op *second) {
+/* A forward and the backward behind it may run as one. Not any two may that stand so: the gradient of the first
+ * micro-batch back may have to wait for what the last one's forward makes. In a round it does not. */
+static gboolean is_pair(const Op *first, const Op *second) {
   if (first->action != ACTION_F || second->action != ACTION_B || first->step != second->step)
     return FALSE;
   const gboolean is_own = first->stage == second->stage && first->micro_batch == second->micro_batch;
-  return (first->overlapped && second->overlapped) || (run->all_rounds && !is_own);
+  return (first->overlapped && second->overlapped) || (first->takes_turns && !is_own);
 }
 
 /* Whether a pair begins at `i`; sets its parts. */
@@ -73,7 +73,7 @@ static gboolean find_pair(Interleaver *run, gint32 i) {
   if (!is_kernel(first) || first->action != ACTION_F)
     return FALSE;
   const gint32 middle = end_of_action(list, i, first);
-  if (middle == list->n_ops || !is_pair(run, first, &list->ops[middle]))
+  if (middle == list->n_ops || !is_pair(first, &list->ops[middle]))
     return FALSE;
   run->first = i;
   run->middle = middle;
@@ -171,9 +171,8 @@ static void interleave_pair(Interleaver *run) {
   }
 }
 
-static void interleave_rank(OpList *list, gboolean all_rounds) {
+static void interleave_rank(OpList *list) {
   Interleaver run = {.list = list,
-                     .all_rounds = all_rounds,
                      .first = -1,
                      .middle = -1,
                      .end = -1,
@@ -195,8 +194,8 @@ static void interleave_rank(OpList *list, gboolean all_rounds) {
   list->ops = (Op *)(void *)g_array_free(run.ops, FALSE);
 }
 
-void program_interleave(Program *program, gboolean all_rounds) {
+void program_interleave(Program *program) {
   g_assert(program->expanded && program->shared == NULL);
   for (int rank = 0; rank < program->n_ranks; rank++)
-    interleave_rank(&program->ranks[rank], all_rounds);
+    interleave_rank(&program->ranks[rank]);
 }

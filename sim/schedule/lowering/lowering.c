@@ -21,6 +21,11 @@ double part_expert_parameters(const Workload *workload, const Part *part) {
   return (double)(part->n_layers - part->n_dense) * workload->expert_parameters[PIECE_LAYER];
 }
 
+double part_sharded_parameters(const Workload *workload, const Part *part) {
+  const double experts = part_expert_parameters(workload, part), others = part_parameters(workload, part) - experts;
+  return (lowering_shards(workload) > 1 ? others : 0) + (lowering_expert_shards(workload) > 1 ? experts : 0);
+}
+
 double part_parameters_once(const Workload *workload, const Part *part, Piece keeper) {
   gboolean has_other = keeper == PIECE_HEAD ? part->n_embedding > 0 : part->n_head > 0;
   return part_parameters(workload, part) - (has_other ? (double)workload->shared_parameters : 0);
@@ -212,8 +217,20 @@ int lowering_expert_copies(const Workload *workload) {
   return layout_group_size(&workload->layout, AXIS_BIT_EXPERT_SHARD | AXIS_BIT_DP_REPLICA);
 }
 
+gboolean lowering_is_sharded(const Workload *workload) {
+  return lowering_shards(workload) > 1 || lowering_expert_shards(workload) > 1;
+}
+
+gboolean lowering_reduces(const Workload *workload) {
+  return plan_data_ranks(workload->plan) > 1 || lowering_expert_copies(workload) > 1;
+}
+
+gboolean lowering_takes_turns(const Workload *workload) {
+  return workload->plan->ep > 1 && workload->plan->time.expert_overlap == EXPERT_OVERLAP_ROUNDS;
+}
+
 gboolean lowering_gathers_early(const Workload *workload) {
-  return lowering_shards(workload) > 1 && (workload->plan->zero == 3 || workload->plan->overlap_param);
+  return lowering_is_sharded(workload) && (workload->plan->zero == 3 || workload->plan->overlap_param);
 }
 
 double tied_gradient_bytes(const Workload *workload) {

@@ -14,6 +14,8 @@ Part part_of_op(const Program *program, const Op *op);
 Part part_of_work(const Work *work, int first_layer);
 double part_parameters(const Workload *workload, const Part *part);        /* that it computes with, per tp rank */
 double part_expert_parameters(const Workload *workload, const Part *part); /* of these, of the rank's experts */
+double part_sharded_parameters(const Workload *workload,
+                               const Part *part); /* of these, in shards from some ZeRO stage */
 /* The same, but a matrix that embedding and head share on one pipeline rank only with `keeper`, one of the two. Over
  * all parts this sums to the stages' parameters. */
 double part_parameters_once(const Workload *workload, const Part *part, Piece keeper);
@@ -38,6 +40,12 @@ int lowering_replicas(const Workload *workload);
 /* The same of the experts' parameters; and ranks that hold the same ones where nothing is sharded. */
 int lowering_expert_shards(const Workload *workload);
 int lowering_expert_copies(const Workload *workload);
+/* Either has shards; where experts are whole (--expert-tp 1) theirs span ranks of tp too, those of all else may not. */
+gboolean lowering_is_sharded(const Workload *workload);
+/* Any gradient is summed over ranks that hold the same parameters. */
+gboolean lowering_reduces(const Workload *workload);
+/* Rounds of a schedule (Action.joins_next) take turns at exchanges with experts. */
+gboolean lowering_takes_turns(const Workload *workload);
 /* Parameters are gathered when they are first needed (ZeRO-3; ZeRO-1 and 2 with overlap_param), not after the
  * optimizer. */
 gboolean lowering_gathers_early(const Workload *workload);

@@ -403,8 +403,7 @@ Program *program_expand(const Program *program, const Workload *workload) {
   g_free(expander.effects);
   g_free(expander.works);
   g_free(expander.transfers);
-  const Plan *plan = workload->plan;
-  if (plan->ep > 1)
-    program_interleave(target, plan->chunks > 1 && plan->time.expert_overlap == EXPERT_OVERLAP_ROUNDS);
+  if (workload->plan->ep > 1)
+    program_interleave(target);
   return target;
 }

@@ -162,12 +162,13 @@ static void add_gather(Program *program, OpEditor *editor, const Workload *workl
 static void add_gathers(Program *program, OpEditor *editor, const Lowering *lowering, int rank) {
   const Workload *workload = lowering->workload;
   const Plan *plan = workload->plan;
-  if (plan->zero == 0 || plan->zero == 3 || plan->overlap_param || lowering_shards(workload) == 1)
+  if (plan->zero == 0 || plan->zero == 3 || plan->overlap_param || !lowering_is_sharded(workload))
     return;
   for (int stage = 0; stage < program->n_stages; stage++) {
     if (lowering->order->placement->stage_rank[stage] != rank)
       continue;
-    add_gather(program, editor, workload, stage, FALSE);
+    if (lowering_shards(workload) > 1)
+      add_gather(program, editor, workload, stage, FALSE);
     if (lowering_expert_shards(workload) > 1 && workload->stages[stage].expert_parameters > 0)
       add_gather(program, editor, workload, stage, TRUE);
   }

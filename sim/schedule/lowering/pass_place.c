@@ -25,6 +25,11 @@ typedef struct {
   gint32 *works; /* [stage][phase][overlapped]; −1 not yet; owned */
 } Placer;
 
+/* Forwards and backwards of rounds hide each other's exchanges with experts, where a framework runs them so. */
+static gboolean takes_turns(const Workload *workload, const Action *action) {
+  return action->joins_next && workload != NULL && lowering_takes_turns(workload);
+}
+
 static void place_compute(Placer *placer, const Action *action, gboolean overlapped, Op *op) {
   gint32 *work = &placer->works[(action->stage * N_PHASES + phase_of_action(action->kind)) * 2 + (overlapped != FALSE)];
   if (*work < 0)
@@ -32,6 +37,7 @@ static void place_compute(Placer *placer, const Action *action, gboolean overlap
   op_init(op, OP_COMPUTE, STREAM_COMPUTE, action->kind, action->stage, action->micro_batch);
   op->work = *work;
   op->overlapped = overlapped != FALSE;
+  op->takes_turns = takes_turns(placer->workload, action) != FALSE;
 }
 
 /* Whether a pass will fill in this communication. */
@@ -42,7 +48,7 @@ static gboolean has_place(const Workload *workload, const Action *action) {
   case ACTION_RESHARD: /* nothing to do: a buffer is dropped when its last user has ended */
     return FALSE;
   case ACTION_REDUCE_GRAD:
-    return workload != NULL && plan_data_ranks(workload->plan) > 1;
+    return workload != NULL && lowering_reduces(workload);
   default:
     return TRUE;
   }

@@ -3,7 +3,8 @@
  *     ZeRO-0      all-reduce of each bucket, after the last micro-batch's backward
  *     ZeRO-1      reduce-scatter over the shards (and all-reduce of the shard over replicas), after the last one's; as
  *                 ZeRO-0 under a framework that reduces whole gradients
- *     ZeRO-2, 3   the same after every micro-batch: a rank keeps only its shard
+ *     ZeRO-2, 3   the same after every micro-batch: a rank keeps only its shard; what is in no shards, as experts that
+ *                 ep deals out over all ranks of a set of them, stays whole and is reduced as under ZeRO-0
  *
  * A bucket is at least bucket_parameters large (ZeRO-3: one piece, as it was gathered). With overlap_grad the backward
  * is cut where a bucket is full, so that its collective runs beside the rest; without, all of a stage's collectives
@@ -26,6 +27,7 @@ typedef struct {
   Piece keeper; /* embedding or head: the one that a matrix they share is reduced with */
   OpEditor editor;
   GArray *late;        /* of Op: collectives held back until the last compute op; owned */
+  const gint32 *last;  /* [stage] micro-batch of the last backward; NULL: each reduction is told, and the only one */
   gint32 last_compute; /* new index */
   gint32 wait_for;     /* new index of a collective the next compute op waits for; −1 none */
   gint32 reducing[2]; /* ZeRO ≥ 2: new indices of the collectives that free the two latest buckets, older first; −1 none
@@ -34,7 +36,7 @@ typedef struct {
 
 /* Shards of one rank are no shards: whatever the stage, gradients are reduced once a step. */
 static int zero_stage(const Workload *workload) {
-  return lowering_shards(workload) > 1 || lowering_expert_shards(workload) > 1 ? workload->plan->zero : 0;
+  return lowering_is_sharded(workload) ? workload->plan->zero : 0;
 }
 
 /* Whose backward comes last in the list: it completes the gradient of what embedding and head share. In one stage that
@@ -51,16 +53,17 @@ static Piece last_end(const OpList *list, const Workload *workload) {
   return PIECE_EMBEDDING;
 }
 
-/* Of those that are `moved`, over `shards` ranks and copies of these. Returns how many (0..2). */
-static int reduce_moved(const Reducer *reducer, int stage, const Moved *moved, int shards, Op *ops) {
+/* Of those that are `moved`, over `shards` ranks and copies of these; whole ones when `is_last`, of their stage's
+ * backwards. Returns how many (0..2). */
+static int reduce_moved(const Reducer *reducer, int stage, const Moved *moved, int shards, gboolean is_last, Op *ops) {
   const Workload *workload = reducer->workload;
   const Plan *plan = workload->plan;
-  const int zero = zero_stage(workload), replicas = lowering_replicas(workload);
+  const int zero = shards > 1 ? zero_stage(workload) : 0, replicas = lowering_replicas(workload);
   const gboolean is_whole = zero == 0 || (zero == 1 && plan->time.gradients == GRADIENTS_WHOLE);
   const int copies = zero == 0 && moved->of_experts ? lowering_expert_copies(workload) : shards * replicas;
   const double bytes = moved_parameters(workload, moved) * plan_gradient_sum_bytes(plan);
   int n = 0;
-  if (is_whole && copies > 1)
+  if (is_whole && copies > 1 && is_last)
     ops[n++] = dp_collective(reducer->program, workload, ACTION_REDUCE_GRAD, stage, COLLECTIVE_ALL_REDUCE,
                              AXIS_BIT(AXIS_DP), moved, bytes);
   if (!is_whole && shards > 1)
@@ -73,19 +76,19 @@ static int reduce_moved(const Reducer *reducer, int stage, const Moved *moved, i
 }
 
 /* Collectives of the gradients of a stage's `part`; their `after` is left to the caller. Returns how many. */
-static int reduce_ops(const Reducer *reducer, int stage, const Part *part, Op ops[MOST_REDUCTIONS]) {
+static int reduce_ops(const Reducer *reducer, int stage, const Part *part, gboolean is_last, Op ops[MOST_REDUCTIONS]) {
   const Workload *workload = reducer->workload;
   const Moved others = {*part, reducer->keeper, FALSE}, experts = {*part, reducer->keeper, TRUE};
-  int n = reduce_moved(reducer, stage, &others, lowering_shards(workload), ops);
+  int n = reduce_moved(reducer, stage, &others, lowering_shards(workload), is_last, ops);
   if (part_expert_parameters(workload, part) > 0)
-    n += reduce_moved(reducer, stage, &experts, lowering_expert_shards(workload), ops + n);
+    n += reduce_moved(reducer, stage, &experts, lowering_expert_shards(workload), is_last, ops + n);
   return n;
 }
 
 static void emit_reduce(Reducer *reducer, const Op *backward, const Part *part, gint32 after) {
   const Plan *plan = reducer->workload->plan;
   Op ops[MOST_REDUCTIONS];
-  int n = reduce_ops(reducer, backward->stage, part, ops);
+  int n = reduce_ops(reducer, backward->stage, part, reducer->last[backward->stage] == backward->micro_batch, ops);
   for (int i = 0; i < n; i++) {
     if (zero_stage(reducer->workload) >= 2)
       ops[i].micro_batch = backward->micro_batch;
@@ -156,14 +159,15 @@ static inline gboolean is_reduced(const Op *op, int zero, const gint32 *last) {
 }
 
 static void reduce_rank(Program *program, OpList *list, const Workload *workload) {
+  g_autofree gint32 *last = last_backwards(program, list);
   Reducer reducer = {.program = program,
                      .workload = workload,
                      .keeper = last_end(list, workload),
                      .late = g_array_new(FALSE, FALSE, sizeof(Op)),
+                     .last = last,
                      .last_compute = -1,
                      .wait_for = -1,
                      .reducing = {-1, -1}};
-  g_autofree gint32 *last = last_backwards(program, list);
   const int zero = zero_stage(workload);
   op_editor_init(&reducer.editor, list);
   int n_before = 0; /* ops in front of all reductions */
@@ -208,7 +212,7 @@ static void reduce_rank_as_told(Program *program, OpList *list, const Workload *
     }
     Op ops[MOST_REDUCTIONS];
     Part part = part_of_stage(workload, list->ops[i].stage);
-    int n = reduce_ops(&reducer, list->ops[i].stage, &part, ops);
+    int n = reduce_ops(&reducer, list->ops[i].stage, &part, TRUE, ops);
     for (int k = 0; k < n; k++) {
       op_add_after(&ops[k], reducer.last_compute);
       op_editor_add(&reducer.editor, &ops[k]);
@@ -219,7 +223,7 @@ static void reduce_rank_as_told(Program *program, OpList *list, const Workload *
 
 void pass_reduce_grad(Program *program, const Lowering *lowering) {
   const Workload *workload = lowering->workload;
-  if (workload == NULL || (plan_data_ranks(workload->plan) == 1 && lowering_expert_copies(workload) == 1))
+  if (workload == NULL || !lowering_reduces(workload))
     return;
   for (int rank = 0; rank < program->n_ranks; rank++)
     if (lowering->order->has_reduce_grad)

@@ -38,20 +38,30 @@ static Op gather_op(Program *program, const Workload *workload, int stage, const
                        bytes);
 }
 
-/* The gathers of `moved` and of its experts, which wait for op `after` (−1: none); returns the latter of them. */
+static gboolean gathers_others(const Workload *workload, const Moved *moved) {
+  return lowering_shards(workload) > 1 && moved_parameters(workload, moved) > 0;
+}
+
+static gboolean gathers_experts(const Workload *workload, const Part *part) {
+  return lowering_expert_shards(workload) > 1 && part_expert_parameters(workload, part) > 0;
+}
+
+/* The gathers of `moved` and of its experts, which wait for op `after` (−1: none); returns the last of them, −1 when
+ * neither is in shards. */
 static gint32 add_gathers(Program *program, OpEditor *editor, const Workload *workload, int stage, int micro_batch,
                           Moved moved, gint32 after) {
-  Op op = gather_op(program, workload, stage, &moved);
-  op.micro_batch = micro_batch;
-  op_add_after(&op, after);
-  gint32 index = op_editor_add(editor, &op);
-  if (lowering_expert_shards(workload) == 1 || part_expert_parameters(workload, &moved.part) == 0)
-    return index;
-  moved.of_experts = TRUE;
-  op = gather_op(program, workload, stage, &moved);
-  op.micro_batch = micro_batch;
-  op_add_after(&op, after);
-  return op_editor_add(editor, &op);
+  const gboolean gathers[] = {gathers_others(workload, &moved), gathers_experts(workload, &moved.part)};
+  gint32 last = -1;
+  for (int of_experts = 0; of_experts < 2; of_experts++) {
+    if (!gathers[of_experts])
+      continue;
+    moved.of_experts = of_experts;
+    Op op = gather_op(program, workload, stage, &moved);
+    op.micro_batch = micro_batch;
+    op_add_after(&op, after);
+    last = op_editor_add(editor, &op);
+  }
+  return last;
 }
 
 /* Cut the ops that need gathered parameters. */
@@ -81,7 +91,7 @@ static GArray *cut_ops(const Program *program, const OpList *list, const Workloa
       Moved moved = gathered(op, cut);
       Piecewise piece = {.old_index = i,
                          .is_whole = cuts->len == 1,
-                         .gathers = needs && moved_parameters(workload, &moved) > 0,
+                         .gathers = needs && (gathers_others(workload, &moved) || gathers_experts(workload, cut)),
                          .part = *cut};
       g_array_append_val(pieces, piece);
     }
@@ -89,12 +99,13 @@ static GArray *cut_ops(const Program *program, const OpList *list, const Workloa
   return pieces;
 }
 
-/* `op` waits for the gather `last` (−1: none), and for the one before it where `last` is of experts alone. */
-static void await_gathers(const Program *program, const OpEditor *editor, Op *op, gint32 last) {
+/* `op` waits for the gather `last` (−1: none), and for that of all else in front of it where `last` is of experts. */
+static void await_gathers(const Program *program, const OpEditor *editor, const Workload *workload, Op *op,
+                          gint32 last) {
   if (last < 0)
     return;
   const Op *gather = &editor->ops[last];
-  if (g_array_index(program->transfers, Transfer, gather->work).of_experts)
+  if (g_array_index(program->transfers, Transfer, gather->work).of_experts && lowering_shards(workload) > 1)
     op_add_after(op, last - 1);
   op_add_after(op, last);
 }
@@ -109,7 +120,7 @@ static void emit_piece(Program *program, OpEditor *editor, const Workload *workl
   op->unit = piece->part.first_layer;
   if (!piece->is_whole)
     op->work = part_work(program, workload, phase_of_action(op->action), &piece->part);
-  await_gathers(program, editor, op, gather);
+  await_gathers(program, editor, workload, op, gather);
 }
 
 /* Gathers are issued up to `window` gathering pieces ahead of the piece about to be computed. */
@@ -173,7 +184,7 @@ static void unshard_rank_as_told(Program *program, OpList *list, const Workload 
     }
     Op op = op_editor_translate(&editor, i);
     if (op.kind == OP_COMPUTE && op.action != ACTION_W)
-      await_gathers(program, &editor, &op, gather_of[op.stage]);
+      await_gathers(program, &editor, workload, &op, gather_of[op.stage]);
     gint32 index = op_editor_add(&editor, &op);
     op_editor_set_moved(&editor, i, index);
     if (op.kind == OP_COMPUTE)

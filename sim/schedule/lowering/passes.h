@@ -49,8 +49,7 @@ Program *lower(const Lowering *lowering, const char *dump_after, char **dump, GE
  * collective needs them, where they need a collective, and between first-time and recomputed work. Nothing else
  * changes. */
 Program *program_expand(const Program *program, const Workload *workload);
-/* Of an expanded program: ops of a forward and a backward that run as one (OVERLAP_F_B) are taken in turns, so that
- * each computes while the other's tokens are on their way to experts and back (interleave.c); with `all_rounds` those
- * of any forward and the backward right behind it, but of one that is its own, and all such are marked as overlapped.
- */
-void program_interleave(Program *program, gboolean all_rounds);
+/* Of an expanded program: ops of a forward and a backward that run as one (OVERLAP_F_B), or are to take turns
+ * (Op.takes_turns) and are not of one micro-batch and stage, are taken in turns, so that each computes while the
+ * other's tokens are on their way to experts and back (interleave.c); all such are then marked as overlapped. */
+void program_interleave(Program *program);

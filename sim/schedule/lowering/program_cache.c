@@ -83,7 +83,7 @@ static gboolean holds_alike(const StageLayers *a, const StageLayers *b) {
 /* Stages that hold the same are cut alike: of a run of them the first is enough. */
 static void add_stages(GArray *key, const Workload *workload) {
   g_autoptr(GArray) cuts = g_array_new(FALSE, FALSE, sizeof(Part));
-  const gboolean is_cut = plan_data_ranks(workload->plan) > 1 || lowering_expert_copies(workload) > 1;
+  const gboolean is_cut = lowering_reduces(workload);
   for (int stage = 0; stage < workload->n_stages; stage++) {
     const StageLayers *layers = &workload->stages[stage].layers;
     add_number(key, layers->n_dense);
@@ -117,6 +117,7 @@ static GArray *key_of(const PlanOrder *choice, const Workload *workload) {
       lowering_shards(workload) > 1,
       lowering_replicas(workload) > 1,
       plan->ep > 1, /* the norm's group spans its ranks */
+      lowering_takes_turns(workload),
       workload->layout.takes_tp,
       workload->expert_parameters[PIECE_LAYER] > 0,
       lowering_expert_shards(workload) > 1,

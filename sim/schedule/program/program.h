@@ -49,20 +49,21 @@ typedef enum {
 enum { OP_MAX_AFTER = 8 };
 
 typedef struct {
-  guint8 kind;        /* OpKind */
-  guint8 stream;      /* Stream */
-  guint8 action;      /* ActionKind: what this op is for */
-  guint8 overlapped;  /* of an F and the B after it that run as one (OVERLAP_F_B; expanded: that take turns): both wait
-                         for both inputs, and what  both make is there when the B has ended. Left to themselves they run
-                         one after the other */
-  gint32 stage;       /* virtual stage; −1 none */
-  gint32 micro_batch; /* −1 none */
-  gint32 step;        /* 0-based */
-  gint32 batch;       /* −1 none; ops of one rank with equal batch are issued together */
-  gint32 work;        /* OP_COMPUTE: index into works; OP_SEND/RECV/COLLECTIVE: into transfers; OP_HOST: −1 */
-  gint32 effect;      /* index into effects; 0 = none */
-  gint32 peer;        /* OP_SEND/RECV: pipeline rank; else −1 */
-  gint32 tag;         /* OP_SEND/RECV */
+  guint8 kind;            /* OpKind */
+  guint8 stream;          /* Stream */
+  guint8 action;          /* ActionKind: what this op is for */
+  guint8 overlapped : 1;  /* of an F and the B after it that run as one (OVERLAP_F_B; expanded: that take turns): both
+                             wait for both inputs, and what both make is there when the B has ended. Left to themselves
+                             they run one after the other */
+  guint8 takes_turns : 1; /* of an F: expanded, it and the B after it become such a pair. Until then they are two */
+  gint32 stage;           /* virtual stage; −1 none */
+  gint32 micro_batch;     /* −1 none */
+  gint32 step;            /* 0-based */
+  gint32 batch;           /* −1 none; ops of one rank with equal batch are issued together */
+  gint32 work;            /* OP_COMPUTE: index into works; OP_SEND/RECV/COLLECTIVE: into transfers; OP_HOST: −1 */
+  gint32 effect;          /* index into effects; 0 = none */
+  gint32 peer;            /* OP_SEND/RECV: pipeline rank; else −1 */
+  gint32 tag;             /* OP_SEND/RECV */
   gint32 unit; /* first layer within its stage this op covers (splits keep their place; expanded: the layer a run or tp
                   collective belongs to); 0 for whole stages */
   gint32 after[OP_MAX_AFTER]; /* indices into this list, each smaller than the op's own; −1 = none, packed first */

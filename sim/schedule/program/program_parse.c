@@ -198,6 +198,7 @@ static gboolean read_stream(const Reader *reader, const char *text, Stream *stre
 
 static gboolean read_op_fields(const Reader *reader, Op *op, GError **error) {
   gint32 work = -1, transfer = -1;
+  guint8 overlapped = 0, takes_turns = 0;
   const Field fields[] = {{"kind", field_kind, &op->kind},
                           {"step", field_count, &op->step},
                           {"batch", field_count, &op->batch},
@@ -208,13 +209,16 @@ static gboolean read_op_fields(const Reader *reader, Op *op, GError **error) {
                           {"transfer", field_count, &transfer},
                           {"effect", field_count, &op->effect},
                           {"after", field_after, op->after},
-                          {"overlapped", field_byte, &op->overlapped}};
+                          {"overlapped", field_byte, &overlapped},
+                          {"takes_turns", field_byte, &takes_turns}};
   if (!line_read_fields(&reader->line, 3, line_n_words(&reader->line), fields, G_N_ELEMENTS(fields), error))
     return FALSE;
   if (op->kind == OP_COMPUTE ? transfer >= 0 : work >= 0)
     return line_fail(&reader->line, error, "a %s op has no %s=", op_kind_words[op->kind],
                      op->kind == OP_COMPUTE ? "transfer" : "work");
   op->work = MAX(work, transfer);
+  op->overlapped = overlapped != 0;
+  op->takes_turns = takes_turns != 0;
   return TRUE;
 }
 

@@ -114,6 +114,7 @@ static void append_op(GString *out, int i, const Op *op) {
   append_int_unless(out, "step", op->step, 0);
   append_int_unless(out, "batch", op->batch, -1);
   append_int_unless(out, "overlapped", op->overlapped, 0);
+  append_int_unless(out, "takes_turns", op->takes_turns, 0);
   append_int_unless(out, "unit", op->unit, 0);
   append_int_unless(out, "peer", op->peer, -1);
   append_int_unless(out, "tag", op->tag, -1);

@@ -36,8 +36,8 @@ static gboolean is_of_every_group(const Program *program, const Op *op) {
 
 static gboolean does_alike(const Op *a, const Op *b) {
   return a->kind == b->kind && a->stream == b->stream && a->action == b->action && a->overlapped == b->overlapped &&
-         a->stage == b->stage && a->step == b->step && a->work == b->work && a->effect == b->effect &&
-         a->peer == b->peer && a->unit == b->unit;
+         a->takes_turns == b->takes_turns && a->stage == b->stage && a->step == b->step && a->work == b->work &&
+         a->effect == b->effect && a->peer == b->peer && a->unit == b->unit;
 }
 
 static gboolean are_alike(Likeness *likeness, const Program *program, gint32 i) {
