@@ -101,8 +101,8 @@ static void add_methods(Parser *parser, PlanOptions *o) {
        "NAME"},
       {"attention", 0, 0, G_OPTION_ARG_STRING, &o->attention, "flash or unfused (default flash)", "KIND"},
       {"norm-kernel", 0, 0, G_OPTION_ARG_STRING, &o->norm_kernel,
-       "RMSNorm is one kernel or an operation of PyTorch at a time: fused or plain (default fused, or as the framework "
-       "has it)",
+       "how RMSNorm runs where the model has it: fused, one kernel, or plain, an operation of PyTorch at a time "
+       "(default fused, or as the framework has it)",
        "KIND"},
       {"cp-comm", 0, 0, G_OPTION_ARG_STRING, &o->cp_comm,
        "how attention reaches the tokens of other cp ranks: ring (keys and values pass round beside it; Transformer "
