@@ -11,7 +11,7 @@
  *     engine/     the virtual clock: events in (time, sequence) order
  *     trace/      what happened
  *     report/     metrics, tables, JSON, Chrome trace, pictures: from the Trace alone
- *     predict     the façade over all of it
+ *     predict/    the façade over all of it
  *     explore/    many predictions: spaces swept, the best plan of one, what-ifs, measured runs predicted
  *     options/    what verbs read from their command lines
  *     commands/   one verb each: options → library → print
