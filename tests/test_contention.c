@@ -206,10 +206,10 @@ START_TEST(collectives_of_tp_share_links_with_those_of_gradients) {
   g_autoptr(Prediction) alone = predict_case(&drawn);
   ck_assert_int_eq(together->metrics->step_ns, apart->metrics->step_ns);
   ck_assert_int_gt(together->metrics->step_ns, alone->metrics->step_ns);
-  ck_assert(together->program->expanded);
+  ck_assert_int_eq(together->program->expansion, EXPANSION_BESIDE);
   drawn.plan->fold = drawn.plan->contention = TRUE;
   g_autoptr(Prediction) other_links = predict_cut(&drawn, 8, 2);
-  ck_assert(!other_links->program->expanded);
+  ck_assert_int_eq(other_links->program->expansion, EXPANSION_NONE);
   case_clear(&drawn);
   free_case_clusters(clusters);
 }
@@ -256,7 +256,7 @@ START_TEST(a_framework_is_the_same_folded_and_unfolded) {
   g_autoptr(Prediction) whole = predict_cut(&drawn, 8, 2);
   drawn.plan->fold = FALSE;
   g_autoptr(Prediction) apart = predict_case(&drawn);
-  ck_assert(!whole->program->expanded);
+  ck_assert_int_eq(whole->program->expansion, EXPANSION_NONE);
   ck_assert_int_eq(whole->metrics->step_ns, apart->metrics->step_ns);
   case_clear(&drawn);
   free_case_clusters(clusters);

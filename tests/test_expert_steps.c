@@ -215,7 +215,7 @@ END_TEST
  * c: taken in turns they are a1 x1 a2 x2 c1 c2, and c2, behind which products are sent, is the last. */
 START_TEST(a_pair_takes_turns_at_exchanges) {
   g_autoptr(Program) program = program_new(1, 2, 2);
-  program->expanded = TRUE;
+  program->expansion = EXPANSION_ALL;
   const Work kernel = {.phase = PHASE_F, .piece = PIECE_LAYER, .stage = -1},
              back = {.phase = PHASE_B, .piece = PIECE_LAYER, .stage = -1};
   const Group group = {.name = "ep", .axes = AXIS_BIT(AXIS_EP), .pp_first = -1, .pp_last = -1, .charge = AXIS_EP};

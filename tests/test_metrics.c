@@ -279,7 +279,7 @@ START_TEST(expanded_runs_are_charged_as_the_whole_piece_is) {
       (RankBreakdown){
           .ns[BREAKDOWN_COMPUTE] = 16, .ns[BREAKDOWN_RECOMPUTE] = 5, .ns[BREAKDOWN_TP] = 4, .ns[BREAKDOWN_HOST] = 8});
 
-  runs.program->expanded = TRUE;
+  runs.program->expansion = EXPANSION_ALL;
   add_expanded_layer(&runs, (gint64[]){0, 7, 14, 21}, (gint64[]){0, 17, 21, 27}, (gint64[]){17, 21, 27, 33});
   g_autofree OpTime *works = times_of_works(&timing, runs.program);
   timing.works = works;

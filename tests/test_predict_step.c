@@ -81,7 +81,7 @@ static void compare(const Case *drawn, PredictScratch *scratch, Counts *counts) 
                 "%s", text);
   counts->n_fewer += is_fewer;
   counts->n_all += !is_fewer;
-  counts->n_expanded += is_fewer && whole->program->expanded;
+  counts->n_expanded += is_fewer && whole->program->expansion;
   counts->n_contended += is_fewer && plan->contention;
 }
 

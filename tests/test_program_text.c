@@ -57,7 +57,7 @@ END_TEST
 
 START_TEST(fields_are_read_into_their_places) {
   g_autoptr(Program) program = read_program(everything);
-  ck_assert(program->expanded);
+  ck_assert_int_eq(program->expansion, EXPANSION_ALL);
   const Group *shard = &g_array_index(program->groups, Group, 1), *ends = &g_array_index(program->groups, Group, 3);
   ck_assert_str_eq(shard->name, "tp_dp_shard");
   ck_assert_uint_eq(shard->axes, AXIS_BIT(AXIS_TP) | AXIS_BIT_DP_SHARD);
@@ -183,7 +183,7 @@ START_TEST(errors_in_the_counts_and_groups_are_named) {
       {{"ranks=2 ", "ranks=0 "}, "test:1: found ranks=0"},
       {{"ranks=2 ", "ranks=-2 "}, "test:1: ranks=\"-2\""},
       {{"stages=2 ", "stages=2147483647 "}, "test:1: found ranks=2 stages=2147483647"},
-      {{"expanded=1", "expanded=2"}, "expanded=2"},
+      {{"expanded=1", "expanded=3"}, "expanded=3"},
       {{"expanded=1\n", "expanded=1\nprogram ranks=2\n"}, "test:2: a second program line"},
       {{"group 0 dp", "group 1 dp"}, "test:2: found number \"1\"; expected 0, the next"},
       {{"group 0 dp", "group zero dp"}, "test:2: found number \"zero\"; expected 0"},

@@ -326,15 +326,13 @@ static void costing_clear(Costing *costing) {
   g_array_unref(costing->ranks);
 }
 
-/* What a transfer that is none of tp takes of the ways that collectives of tp take, in seconds of the whole of one. */
+/* What a transfer takes of the ways that collectives of tp take, in seconds of the whole of one. */
 static double taken_of_tp_s(const Costing *costing, const Program *program, const Transfer *transfer,
                             const GroupShape *shapes, const WayLoad *tp) {
   WayLoad load = {0};
   double time_s, tax;
   if (transfer->group < 0)
     time_s = worst_send_s(costing, transfer, &load, &tax);
-  else if (is_tp_alone(&g_array_index(program->groups, Group, transfer->group)))
-    return 0;
   else
     time_s = collective_s(costing, program, transfer, &shapes[transfer->group], &load, &tax);
   double taken = 0;
@@ -368,9 +366,14 @@ static double busiest_taken_s(const Program *program, const ProgramRepeats *repe
   return most_s;
 }
 
+static gboolean is_of_tp_alone(const Program *program, const Transfer *transfer) {
+  return transfer->group >= 0 && is_tp_alone(&g_array_index(program->groups, Group, transfer->group));
+}
+
 /* Other transfers take enough of the ways of tp's collectives to be worth a look at every one of these. Said of the
- * plan rather than of the Program's form, so that whole and expanded ones agree. */
-static gboolean meets_tp(const Costing *costing, const Program *program, const ProgramRepeats *repeats, double n_more) {
+ * plan rather than of the Program's form, so that whole and expanded ones agree. `met`: [transfers] filled. */
+static gboolean meets_tp(const Costing *costing, const Program *program, const ProgramRepeats *repeats, double n_more,
+                         gboolean *met) {
   if (costing->groups[AXIS_TP].n < 2)
     return FALSE;
   const Plan *plan = costing->workload->plan;
@@ -383,32 +386,39 @@ static gboolean meets_tp(const Costing *costing, const Program *program, const P
   g_autofree GroupShape *shapes = group_shapes(costing, program);
   g_autofree double *taken_s = g_new(double, n + 1);
   double sum_s = 0;
-  for (int i = 0; i < n; i++)
-    sum_s += taken_s[i] = taken_of_tp_s(costing, program, &g_array_index(program->transfers, Transfer, i), shapes, &tp);
+  for (int i = 0; i < n; i++) {
+    const Transfer *transfer = &g_array_index(program->transfers, Transfer, i);
+    const double all_s = taken_of_tp_s(costing, program, transfer, shapes, &tp);
+    met[i] = !transfer->is_item && all_s > 0;
+    sum_s += taken_s[i] = is_of_tp_alone(program, transfer) ? 0 : all_s;
+  }
   return sum_s > 0 && busiest_taken_s(program, repeats, n_more, taken_s) > least_meeting * least_step_s;
 }
 
-static gboolean look_at_tp(const Program *program, const ProgramRepeats *repeats, double n_more,
-                           const Workload *workload, const Cluster *cluster) {
+static gboolean *look_at_tp(const Program *program, const ProgramRepeats *repeats, double n_more,
+                            const Workload *workload, const Cluster *cluster) {
+  g_autofree gboolean *met = g_new(gboolean, program->transfers->len + 1);
   Costing costing;
   costing_init(&costing, workload, cluster);
-  gboolean meets = meets_tp(&costing, program, repeats, n_more);
+  costing.tp_meets = TRUE; /* so that collectives of tp alone count, which may be transfers beside those of kernels */
+  const gboolean meets = meets_tp(&costing, program, repeats, n_more, met);
   costing_clear(&costing);
-  return meets;
+  return meets ? g_steal_pointer(&met) : NULL;
 }
 
-gboolean timing_model_tp_meets(const Program *program, const Workload *workload, const Cluster *cluster) {
+gboolean *timing_model_met_by_tp(const Program *program, const Workload *workload, const Cluster *cluster) {
   return look_at_tp(program, NULL, 0, workload, cluster);
 }
 
-gboolean timing_model_tp_meets_in(const ProgramRepeats *repeats, double n_more, const Workload *workload,
-                                  const Cluster *cluster) {
+gboolean *timing_model_met_by_tp_in(const ProgramRepeats *repeats, double n_more, const Workload *workload,
+                                    const Cluster *cluster) {
   return look_at_tp(repeats->program, repeats, n_more, workload, cluster);
 }
 
 Timing *timing_model(const Program *program, const Workload *workload, const Cluster *cluster) {
-  return timing_model_meeting(program, workload, cluster,
-                              program->expanded && timing_model_tp_meets(program, workload, cluster));
+  g_autofree gboolean *met =
+      program->expansion != EXPANSION_NONE ? timing_model_met_by_tp(program, workload, cluster) : NULL;
+  return timing_model_meeting(program, workload, cluster, met != NULL);
 }
 
 Timing *timing_model_meeting(const Program *program, const Workload *workload, const Cluster *cluster,

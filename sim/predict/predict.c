@@ -19,12 +19,12 @@ static const double MAX_RECORD_BYTES = 16.0 * 1024 * 1024 * 1024;
 
 enum { MOST_GPUS_WITH_FAULTS = 1 << 18 }; /* all of which send at once */
 
-/* Passes of a layer (some 10 ops and 700 bytes each) that a folded program may have in pieces. */
-static const double MAX_LAYER_PASSES = 8e6;
+/* Forwards and backwards of a layer (some 10 ops and 700 bytes each) that a folded program may have in pieces. */
+static const double MAX_LAYER_PASSES = 16e6;
 
 gboolean predict_may_expand(const Workload *workload) {
   const Plan *plan = workload->plan;
-  return (double)workload->model->n_layers * (double)plan->n_micro_batches * plan->steps <= MAX_LAYER_PASSES;
+  return 2.0 * (double)workload->model->n_layers * (double)plan->n_micro_batches * plan->steps <= MAX_LAYER_PASSES;
 }
 
 gboolean predict_is_apart(const Workload *workload, const Cluster *cluster) {
@@ -32,26 +32,36 @@ gboolean predict_is_apart(const Workload *workload, const Cluster *cluster) {
   return !plan->fold || transfer_tax_is_stated(cluster) || plan->cp > 1 || plan->ep > 1;
 }
 
-static gboolean tp_contends(const Program *program, const Workload *workload, const Cluster *cluster) {
-  return workload->plan->contention && timing_model_tp_meets(program, workload, cluster);
+Program *predict_expand_beside(Program *program, const Workload *workload, const Cluster *cluster,
+                               const gboolean *met, GError **error) {
+  g_autoptr(Program) whole = program;
+  g_autoptr(OpsBeside) beside = ops_beside_new(whole, met, cluster->eager_bytes);
+  const Plan *plan = workload->plan;
+  if (beside->n_pieces > MAX_LAYER_PASSES) {
+    fail_impossible(error,
+                    "collectives of tp %d share links with other transfers, and of %" G_GINT64_FORMAT
+                    " layers × %" G_GINT64_FORMAT
+                    " micro-batches × steps %d more run beside these than the %.0f that are followed one by one; use "
+                    "fewer micro-batches or steps, or --contention off",
+                    plan->tp, workload->model->n_layers, plan->n_micro_batches, plan->steps, MAX_LAYER_PASSES);
+    return NULL;
+  }
+  if (beside->n_pieces > 0)
+    return program_expand_beside(whole, workload, beside);
+  whole->expansion = EXPANSION_BESIDE;
+  return g_steal_pointer(&whole);
 }
 
 /* Ops of whole pieces are enough where that makes no difference. Takes over `program`. */
 static Program *expand_if_needed(Program *program, const Workload *workload, const Cluster *cluster, GError **error) {
   g_autoptr(Program) whole = program;
-  const Plan *plan = workload->plan;
-  const gboolean is_apart = predict_is_apart(workload, cluster);
-  if (whole->expanded || (!is_apart && !tp_contends(whole, workload, cluster)))
+  if (whole->expansion == EXPANSION_ALL)
     return g_steal_pointer(&whole);
-  if (is_apart || predict_may_expand(workload))
+  if (predict_is_apart(workload, cluster))
     return program_expand(whole, workload);
-  fail_impossible(error,
-                  "collectives of tp %d share links with other transfers, and %" G_GINT64_FORMAT
-                  " layers × %" G_GINT64_FORMAT
-                  " micro-batches × steps %d are more than the %.0f that are followed one by one; use fewer "
-                  "micro-batches or steps, or --contention off",
-                  plan->tp, workload->model->n_layers, plan->n_micro_batches, plan->steps, MAX_LAYER_PASSES);
-  return NULL;
+  g_autofree gboolean *met = workload->plan->contention ? timing_model_met_by_tp(whole, workload, cluster) : NULL;
+  return met != NULL ? predict_expand_beside(g_steal_pointer(&whole), workload, cluster, met, error)
+                     : g_steal_pointer(&whole);
 }
 
 /* Of about 140 bytes each: 36 MB in the least scratch, of which 64 stay below 2.5 GB, 150 MB in the largest. GPT-3 175B

@@ -18,8 +18,11 @@ Program *predict_lower(PredictScratch *scratch, const Workload *workload, PlanOr
  * kernel or a collective inside runs: they are enough where that makes no difference. Collectives of cp may cross
  * nodes, and share NICs with sends and gradients there. */
 gboolean predict_is_apart(const Workload *workload, const Cluster *cluster);
-/* Whether the plan is small enough for it where tp's collectives meet other transfers. */
+/* Whether the plan is small enough for it, wherever tp's collectives meet other transfers. */
 gboolean predict_may_expand(const Workload *workload);
+/* In pieces where those of `met` (timing_model.h) may be under way. Takes over `program`. IMPOSSIBLE: too many. */
+Program *predict_expand_beside(Program *program, const Workload *workload, const Cluster *cluster,
+                               const gboolean *met, GError **error);
 /* Whether a run of lists with so many ops in all leaves room for other things. */
 gboolean predict_may_record(const Program *program, const Workload *workload, double n_ops);
 /* Lowered and run: a Prediction up to its trace and engine. Takes over `workload`. */

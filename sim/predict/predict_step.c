@@ -96,20 +96,25 @@ static gboolean extend(Program *program, const Workload *workload, const Cluster
   if (repeats == NULL)
     return FALSE;
   const gboolean is_apart = predict_is_apart(workload, cluster);
+  g_autofree gboolean *met = workload->plan->contention && !is_apart
+                                 ? timing_model_met_by_tp_in(repeats, (double)n_more, workload, cluster)
+                                 : NULL;
   g_autoptr(Program) expanded = NULL;
-  if (is_apart ||
-      (workload->plan->contention && timing_model_tp_meets_in(repeats, (double)n_more, workload, cluster))) {
-    expanded = is_apart || may_expand ? program_expand(whole, workload) : NULL;
-    program_repeats_free(repeats);
+  if (is_apart || met != NULL) {
+    g_clear_pointer(&repeats, program_repeats_free);
+    if (is_apart)
+      expanded = program_expand(whole, workload);
+    else if (may_expand)
+      expanded = predict_expand_beside(g_steal_pointer(&whole), workload, cluster, met, NULL);
     repeats = expanded != NULL ? program_repeats_new(expanded, (int)group) : NULL;
   }
   if (repeats == NULL || !predict_may_record(repeats->program, workload, count_ops(repeats, (double)n_more)))
     return FALSE;
-  /* asked anew: collectives of cp, which those of tp may meet, are transfers of the expanded program alone */
-  const gboolean meets = expanded != NULL && timing_model_tp_meets_in(repeats, (double)n_more, workload, cluster);
+  if (is_apart) /* collectives of cp, which those of tp may meet, are transfers of the expanded program alone */
+    met = timing_model_met_by_tp_in(repeats, (double)n_more, workload, cluster);
   gint64 step_ns;
   double peak_bytes;
-  const gint64 period_ns = run_fewer(repeats, workload, cluster, meets, &step_ns, &peak_bytes);
+  const gint64 period_ns = run_fewer(repeats, workload, cluster, met != NULL, &step_ns, &peak_bytes);
   if (period_ns == 0 || period_ns > (G_MAXINT64 - step_ns) / n_more)
     return FALSE;
   fill_step(step, workload, cluster, step_ns + n_more * period_ns, peak_bytes);

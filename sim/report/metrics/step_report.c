@@ -70,7 +70,7 @@ void step_report_set_traffic(StepReport *report, const Program *program, const W
   if (!workload)
     return;
   g_autofree double *inside = g_new0(double, N_ITEM_AXES *(program->works->len + 1)); /* of each distinct work */
-  for (guint w = 0; w < program->works->len && !program->expanded; w++)
+  for (guint w = 0; w < program->works->len; w++)
     for (int axis = 0; axis < N_ITEM_AXES; axis++)
       inside[w * N_ITEM_AXES + (guint)axis] = work_bytes(workload, (Axis)axis, &g_array_index(program->works, Work, w));
   for (int pp = 0; pp < program->n_ranks; pp++) {

@@ -350,7 +350,16 @@ static void keep_op(Expander *expander, int old_index) {
   op_editor_set_moved(&expander->editor, old_index, op_editor_add(&expander->editor, &op));
 }
 
-static void expand_rank(Expander *expander, int rank) {
+/* Of the workload's pieces, and not cut yet. */
+static gboolean is_whole(const Program *program, const Op *op) {
+  if (op->kind != OP_COMPUTE)
+    return FALSE;
+  const Work *work = &g_array_index(program->works, Work, op->work);
+  return work->phase != PHASE_OPTIMIZER && work->piece < 0;
+}
+
+/* `is_beside`: [ops] those to expand; NULL: all. */
+static void expand_rank(Expander *expander, int rank, const gboolean *is_beside) {
   const OpList *source = &expander->source->ranks[rank];
   OpList *list = &expander->target->ranks[rank];
   *list = *source;
@@ -365,8 +374,7 @@ static void expand_rank(Expander *expander, int rank) {
     expander->axes[axis].n = 0;
   }
   for (int i = 0; i < source->n_ops; i++) {
-    const Op *op = &source->ops[i];
-    if (op->kind == OP_COMPUTE && g_array_index(expander->source->works, Work, op->work).phase != PHASE_OPTIMIZER)
+    if (is_whole(expander->source, &source->ops[i]) && (is_beside == NULL || is_beside[i]))
       expand_op(expander, i);
     else
       keep_op(expander, i);
@@ -381,11 +389,11 @@ static gpointer no_entries(guint n, gsize bytes) {
   return memset(g_malloc_n(n + 1, bytes), 0xff, n * bytes);
 }
 
-Program *program_expand(const Program *program, const Workload *workload) {
+static Program *expand(const Program *program, const Workload *workload, const OpsBeside *beside) {
   Program *target = program_new(program->n_ranks, program->n_stages, program->n_micro_batches);
   target->n_steps = program->n_steps;
   target->n_pipes = program->n_pipes;
-  target->expanded = TRUE;
+  target->expansion = beside == NULL ? EXPANSION_ALL : EXPANSION_BESIDE;
   Expander expander = {.source = program,
                        .workload = workload,
                        .target = target,
@@ -396,14 +404,23 @@ Program *program_expand(const Program *program, const Workload *workload) {
     for (int phase = 0; phase < PHASE_OPTIMIZER; phase++)
       expander.lists[piece][phase] = segments_of(&workload->work[piece][phase]);
   for (int rank = 0; rank < program->n_ranks; rank++)
-    expand_rank(&expander, rank);
+    expand_rank(&expander, rank, beside != NULL ? beside->is_beside[rank] : NULL);
   for (int piece = 0; piece < N_PIECES; piece++)
     for (int phase = 0; phase < PHASE_OPTIMIZER; phase++)
       g_free(expander.lists[piece][phase].segments);
   g_free(expander.effects);
   g_free(expander.works);
   g_free(expander.transfers);
+  return target;
+}
+
+Program *program_expand(const Program *program, const Workload *workload) {
+  Program *target = expand(program, workload, NULL);
   if (workload->plan->ep > 1)
     program_interleave(target);
   return target;
+}
+
+Program *program_expand_beside(const Program *program, const Workload *workload, const OpsBeside *beside) {
+  return expand(program, workload, beside);
 }

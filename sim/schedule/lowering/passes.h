@@ -12,6 +12,7 @@
  * all-reduce, global gradient norm, the Adam step, ZeRO-1/2 all-gather where not overlapped, host sync memory what each
  * op holds and drops steps        the list again, n_steps times */
 #pragma once
+#include "ops_beside.h"
 #include "order.h"
 #include "program.h"
 
@@ -49,6 +50,9 @@ Program *lower(const Lowering *lowering, const char *dump_after, char **dump, GE
  * collective needs them, where they need a collective, and between first-time and recomputed work. Nothing else
  * changes. */
 Program *program_expand(const Program *program, const Workload *workload);
+/* Only the ops that are beside transfers, which tp's collectives inside may meet; without cp and ep. Those elsewhere
+ * stay whole: a folded run takes as long. program_expand() makes the same of the result as of `program`. */
+Program *program_expand_beside(const Program *program, const Workload *workload, const OpsBeside *beside);
 /* Of an expanded program: ops of a forward and a backward that run as one (OVERLAP_F_B), or are to take turns
  * (Op.takes_turns) and are not of one micro-batch and stage, are taken in turns, so that each computes while the
  * other's tokens are on their way to experts and back (interleave.c); all such are then marked as overlapped. */

@@ -131,6 +131,13 @@ typedef struct {
   Course *course; /* NULL: none (course.h) */
 } SharedOps;
 
+/* Compute ops that are runs of kernels between tp collectives, which are ops then (pass `expand`). */
+typedef enum {
+  EXPANSION_NONE,   /* no compute op is; the numbers stand in texts */
+  EXPANSION_ALL,    /* all but those of the optimizer */
+  EXPANSION_BESIDE, /* those beside transfers that tp's collectives may meet (ops_beside.h) */
+} Expansion;
+
 typedef struct ProgramIndex ProgramIndex;
 
 typedef struct {
@@ -142,7 +149,7 @@ typedef struct {
   GArray *transfers;   /* of Transfer */
   GArray *groups;      /* of Group */
   GArray *effects;     /* of Effect; [0] is no change */
-  gboolean expanded;   /* compute ops are single runs of kernels between tp collectives (see pass `expand`) */
+  guint8 expansion;    /* Expansion */
   SharedOps *shared;   /* holds the ops of all lists; NULL: each list its own */
   ProgramIndex *index; /* private: finds equal entries of the tables; owned */
 } Program;

@@ -21,30 +21,31 @@ typedef struct {
 } Reader;
 
 static gboolean read_program_line(Reader *reader, GError **error) {
-  gint32 n_ranks = 0, n_stages = 0, n_micro_batches = 0, n_steps = 1, n_pipes = 1, expanded = 0;
+  gint32 n_ranks = 0, n_stages = 0, n_micro_batches = 0, n_steps = 1, n_pipes = 1, expansion = EXPANSION_NONE;
   const Field fields[] = {{"ranks", field_count, &n_ranks, TRUE},
                           {"stages", field_count, &n_stages, TRUE},
                           {"micro_batches", field_count, &n_micro_batches, TRUE},
                           {"steps", field_count, &n_steps},
                           {"pipes", field_count, &n_pipes},
-                          {"expanded", field_count, &expanded}};
+                          {"expanded", field_count, &expansion}};
   if (reader->program)
     return line_fail(&reader->line, error, "a second program line");
   if (!line_read_fields(&reader->line, 1, line_n_words(&reader->line), fields, G_N_ELEMENTS(fields), error))
     return FALSE;
   if (n_ranks < 1 || n_ranks > MAX_RANKS || n_stages < 1 || n_stages > MAX_STAGES || n_micro_batches < 1 ||
-      n_micro_batches > MAX_MICRO_BATCHES || n_steps < 1 || n_steps > MAX_STEPS || expanded > 1)
+      n_micro_batches > MAX_MICRO_BATCHES || n_steps < 1 || n_steps > MAX_STEPS ||
+      expansion > EXPANSION_BESIDE)
     return line_fail(&reader->line, error,
                      "found ranks=%d stages=%d micro_batches=%d steps=%d expanded=%d; expected 1 to %d, %d, %d, %d, "
-                     "and 0 or 1",
-                     n_ranks, n_stages, n_micro_batches, n_steps, expanded, MAX_RANKS, MAX_STAGES, MAX_MICRO_BATCHES,
+                     "and 0, 1 or 2",
+                     n_ranks, n_stages, n_micro_batches, n_steps, expansion, MAX_RANKS, MAX_STAGES, MAX_MICRO_BATCHES,
                      MAX_STEPS);
   if (n_pipes < 1 || n_pipes > 2 || n_stages % n_pipes != 0)
     return line_fail(&reader->line, error, "pipes=%d; expected 1, or 2 with an even number of stages", n_pipes);
   reader->program = program_new(n_ranks, n_stages, n_micro_batches);
   reader->program->n_steps = n_steps;
   reader->program->n_pipes = n_pipes;
-  reader->program->expanded = expanded;
+  reader->program->expansion = (guint8)expansion;
   return TRUE;
 }
 

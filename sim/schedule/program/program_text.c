@@ -138,7 +138,7 @@ char *program_to_text(const Program *program) {
                          program->n_stages, program->n_micro_batches, program->n_steps);
   if (program->n_pipes > 1)
     g_string_append_printf(out, " pipes=%d", program->n_pipes);
-  g_string_append_printf(out, " expanded=%d\n", program->expanded != 0);
+  g_string_append_printf(out, " expanded=%d\n", program->expansion);
   for (guint i = 0; i < program->groups->len; i++)
     append_group(out, i, &g_array_index(program->groups, Group, i));
   for (guint i = 0; i < program->works->len; i++)

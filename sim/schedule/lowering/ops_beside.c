@@ -1,0 +1,169 @@
+/* Compute ops run in list order, so what is known to have ended before an op starts is all of them up to one, `ended`;
+ * and what is known to start after it ended is all from one on, `next`. Both follow op by op from the rules of the
+ * Program: an op starts after the one before it on its stream, after what it waits for, and after the last host op
+ * before it; ops of a batch start together. Ops of a batch may stand behind others that wait for its first ones, so
+ * lists are gone through again until nothing changes: most need no second look. */
+#include "ops_beside.h"
+
+#include <string.h>
+
+typedef struct {
+  const OpList *list;
+  const gint32 *batches; /* op_list_batches() */
+  gint32 *ended; /* [ops] the last compute op known to have ended when it starts; −1 none; that of a batch at its first */
+  gint32 *next;  /* [ops] the first compute op known not to start before it ended; n_ops: none */
+} Order;
+
+/* First op of the batch of op `i`; `i` itself without one. */
+static gint32 together_with(const Order *order, gint32 i) {
+  return order->batches != NULL && order->batches[i] >= 0 ? order->batches[i] : i;
+}
+
+/* Known to have ended once op `i` has. */
+static gint32 ended_with(const Order *order, gint32 i) {
+  return order->list->ops[i].kind == OP_COMPUTE ? i : order->ended[together_with(order, i)];
+}
+
+/* Looks at all that op `i` waits for. TRUE: more is known. */
+static gboolean raise_ended(const Order *order, gint32 i, gint32 before, gint32 host) {
+  const Op *op = &order->list->ops[i];
+  gint32 ended = -1;
+  if (before >= 0)
+    ended = MAX(ended, ended_with(order, before));
+  if (host >= 0)
+    ended = MAX(ended, ended_with(order, host));
+  for (int a = 0; a < OP_MAX_AFTER && op->after[a] >= 0; a++)
+    ended = MAX(ended, ended_with(order, op->after[a]));
+  gint32 *known = &order->ended[together_with(order, i)];
+  const gboolean is_more = ended > *known;
+  *known = MAX(*known, ended);
+  return is_more;
+}
+
+static gboolean look_back(const Order *order) {
+  gint32 last[N_STREAMS];
+  memset(last, -1, sizeof last);
+  gboolean is_more = FALSE;
+  for (gint32 i = 0; i < order->list->n_ops; i++) {
+    const int stream = order->list->ops[i].stream;
+    is_more |= raise_ended(order, i, last[stream], last[STREAM_HOST]);
+    last[stream] = i;
+  }
+  return is_more && order->batches != NULL;
+}
+
+/* The first compute op known not to start before op `i` starts. */
+static gint32 next_with(const Order *order, gint32 i) {
+  return order->list->ops[i].kind == OP_COMPUTE ? i : order->next[i];
+}
+
+static gboolean lower_next(const Order *order, gint32 i, gint32 next) {
+  if (i < 0 || next >= order->next[i])
+    return FALSE;
+  order->next[i] = next;
+  return TRUE;
+}
+
+/* `together`: [ops] next_with() of a batch, kept at its first op. */
+static gboolean look_ahead(const Order *order, gint32 *together) {
+  const OpList *list = order->list;
+  gint32 later[N_STREAMS], next_compute = list->n_ops;
+  memset(later, -1, sizeof later);
+  gboolean is_more = FALSE;
+  for (gint32 i = list->n_ops - 1; i >= 0; i--) {
+    const Op *op = &list->ops[i];
+    if (op->kind == OP_HOST)
+      lower_next(order, i, next_compute);
+    if (later[op->stream] >= 0)
+      lower_next(order, i, next_with(order, later[op->stream]));
+    gint32 *of_batch = &together[together_with(order, i)];
+    *of_batch = MIN(*of_batch, next_with(order, i));
+    for (int a = 0; a < OP_MAX_AFTER && op->after[a] >= 0; a++)
+      is_more |= lower_next(order, op->after[a], *of_batch);
+    later[op->stream] = i;
+    if (op->kind == OP_COMPUTE)
+      next_compute = i;
+  }
+  return is_more && order->batches != NULL;
+}
+
+static void order_init(Order *order, const OpList *list, const gint32 *batches) {
+  *order = (Order){list, batches, g_new(gint32, list->n_ops + 1), g_new(gint32, list->n_ops + 1)};
+  g_autofree gint32 *together = g_new(gint32, list->n_ops + 1);
+  for (gint32 i = 0; i < list->n_ops; i++) {
+    order->ended[i] = -1;
+    order->next[i] = together[i] = list->n_ops;
+  }
+  while (look_back(order))
+    ;
+  while (look_ahead(order, together))
+    ;
+}
+
+static void order_clear(Order *order) {
+  g_free(order->ended);
+  g_free(order->next);
+}
+
+static gboolean is_marked(const Op *op, const gboolean *marked) {
+  return (op->kind == OP_SEND || op->kind == OP_RECV || op->kind == OP_COLLECTIVE) && marked[op->work];
+}
+
+/* Over [0, n_ops]: by how much the number of marked transfers that an op may be beside changes from the op before. */
+static void count_beside(const Program *program, const Order *order, const gboolean *marked, gint64 eager_bytes,
+                         gint32 *change) {
+  for (gint32 i = 0; i < order->list->n_ops; i++) {
+    const Op *op = &order->list->ops[i];
+    if (!is_marked(op, marked))
+      continue;
+    const Transfer *transfer = &g_array_index(program->transfers, Transfer, op->work);
+    const gboolean may_be_early = op->kind == OP_RECV && transfer->bytes <= (double)eager_bytes;
+    change[may_be_early ? 0 : order->ended[together_with(order, i)] + 1]++;
+    change[order->next[i]]--;
+  }
+}
+
+/* Of whole pieces; a run of kernels has none. */
+static int count_pieces(const Program *program, const Op *op) {
+  const Work *work = &g_array_index(program->works, Work, op->work);
+  return work->n_embedding + work->n_layers + work->n_head;
+}
+
+/* Returns the pieces in the ops found. */
+static double find_in_list(const Program *program, const OpList *list, const gboolean *marked, gint64 eager_bytes,
+                           gboolean *is_beside) {
+  g_autofree gint32 *batches = op_list_batches(list), *change = g_new0(gint32, list->n_ops + 1);
+  Order order;
+  order_init(&order, list, batches);
+  count_beside(program, &order, marked, eager_bytes, change);
+  order_clear(&order);
+  double n_pieces = 0;
+  gint32 n = 0;
+  for (gint32 i = 0; i < list->n_ops; i++) {
+    n += change[i];
+    is_beside[i] = n > 0 && list->ops[i].kind == OP_COMPUTE;
+    if (is_beside[i])
+      n_pieces += count_pieces(program, &list->ops[i]);
+  }
+  return n_pieces;
+}
+
+OpsBeside *ops_beside_new(const Program *program, const gboolean *marked, gint64 eager_bytes) {
+  OpsBeside *beside = g_new(OpsBeside, 1);
+  *beside = (OpsBeside){.is_beside = g_new(gboolean *, program->n_ranks), .n_ranks = program->n_ranks};
+  for (int rank = 0; rank < program->n_ranks; rank++) {
+    const OpList *list = &program->ranks[rank];
+    beside->is_beside[rank] = g_new(gboolean, list->n_ops + 1);
+    beside->n_pieces += find_in_list(program, list, marked, eager_bytes, beside->is_beside[rank]);
+  }
+  return beside;
+}
+
+void ops_beside_free(OpsBeside *beside) {
+  if (beside == NULL)
+    return;
+  for (int rank = 0; rank < beside->n_ranks; rank++)
+    g_free(beside->is_beside[rank]);
+  g_free(beside->is_beside);
+  g_free(beside);
+}
