@@ -32,8 +32,8 @@ gboolean predict_is_apart(const Workload *workload, const Cluster *cluster) {
   return !plan->fold || transfer_tax_is_stated(cluster) || plan->cp > 1 || plan->ep > 1;
 }
 
-Program *predict_expand_beside(Program *program, const Workload *workload, const Cluster *cluster,
-                               const gboolean *met, GError **error) {
+Program *predict_expand_beside(Program *program, const Workload *workload, const Cluster *cluster, const gboolean *met,
+                               GError **error) {
   g_autoptr(Program) whole = program;
   g_autoptr(OpsBeside) beside = ops_beside_new(whole, met, cluster->eager_bytes);
   const Plan *plan = workload->plan;

@@ -10,8 +10,9 @@
 typedef struct {
   const OpList *list;
   const gint32 *batches; /* op_list_batches() */
-  gint32 *ended; /* [ops] the last compute op known to have ended when it starts; −1 none; that of a batch at its first */
-  gint32 *next;  /* [ops] the first compute op known not to start before it ended; n_ops: none */
+  gint32
+      *ended; /* [ops] the last compute op known to have ended when it starts; −1 none; that of a batch at its first */
+  gint32 *next; /* [ops] the first compute op known not to start before it ended; n_ops: none */
 } Order;
 
 /* First op of the batch of op `i`; `i` itself without one. */

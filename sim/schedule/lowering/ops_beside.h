@@ -8,8 +8,8 @@
 #include "program.h"
 
 typedef struct {
-  gboolean **is_beside;  /* [pipeline ranks][ops of its list]; owned */
-  double n_pieces;       /* in the ops that are and are not cut yet, over all lists */
+  gboolean **is_beside; /* [pipeline ranks][ops of its list]; owned */
+  double n_pieces;      /* in the ops that are and are not cut yet, over all lists */
   int n_ranks;
 } OpsBeside;
 
