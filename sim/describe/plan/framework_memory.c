@@ -43,7 +43,7 @@ static gboolean keep_recipe(YamlNode map, Draft *draft, GError **error) {
 }
 
 gboolean framework_memory_parse(YamlNode map, FrameworkMemory *memory, GError **error) {
-  Draft draft = {0};
+  Draft draft = {.memory = *memory};
   gboolean ok =
       yaml_map_read(map, memory_fields, G_N_ELEMENTS(memory_fields), &draft, error) && keep_recipe(map, &draft, error);
   g_free(draft.recipe);

@@ -47,5 +47,6 @@ typedef struct {
   int selective; /* SelectiveRecompute */
 } FrameworkMemory;
 
-/* Fill *memory from the mapping. INPUT, "file:line: …", for an unknown key, a value out of range, an unknown recipe. */
+/* What the mapping has goes into *memory, the rest stays as it is there. INPUT, "file:line: …", for an unknown key, a
+ * value out of range, an unknown recipe. */
 gboolean framework_memory_parse(YamlNode map, FrameworkMemory *memory, GError **error);
