@@ -25,3 +25,7 @@ gboolean predict_may_record(const Program *program, const Workload *workload, do
 /* Lowered and run: a Prediction up to its trace and engine. Takes over `workload`. */
 Prediction *predict_records(PredictScratch *scratch, Workload *workload, PlanOrder *choice, const Cluster *cluster,
                             GError **error);
+/* The same by fewer micro-batches, without a workload, which stays with the caller and is as it was; with the metrics
+ * of all where they are asked for. NULL: it takes all. */
+Prediction *predict_fewer(PredictScratch *scratch, Workload *workload, PlanOrder *choice, const Cluster *cluster,
+                          gboolean with_metrics);

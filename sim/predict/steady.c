@@ -83,11 +83,12 @@ static gboolean is_issued_early(const Records *of, gint32 i) {
 
 /* No group has host ops: the host keeps its distance from group to group, or is ahead since
  * t₁, until it waits for the ranks behind the last. */
-static gboolean host_is_ahead(const Records *of, gint64 t1_ns, gint64 period_ns) {
+static gboolean host_is_ahead(const Records *of, gint64 t1_ns, gint64 period_ns, gint32 *n_early) {
   const gint64 issued_ns = of->issue_ns[of->own->first + of->own->n_ops] - of->issue_ns[of->own->first];
   if (issued_ns >= period_ns)
     return issued_ns == period_ns;
-  for (gint32 i = 0; i < of->list->n_ops; i++) {
+  for (*n_early = 0; *n_early < of->list->n_ops;) {
+    const gint32 i = (*n_early)++;
     if (of->end_ns[i] > t1_ns && !is_issued_early(of, i))
       return FALSE;
     if (i >= of->own->end && of->list->ops[i].kind == OP_HOST)
@@ -120,22 +121,27 @@ static gboolean waits_in_every_group(const Records *of) {
   return FALSE;
 }
 
-static gboolean host_is_steady(const Records *of, gint64 t2_ns, gint64 period_ns) {
+static gboolean host_is_steady(const Records *of, gint64 t2_ns, gint64 period_ns, gint32 *n_early) {
   return waits_in_every_group(of) ? host_comes_back(of, t2_ns, period_ns)
-                                  : host_is_ahead(of, t2_ns - period_ns, period_ns);
+                                  : host_is_ahead(of, t2_ns - period_ns, period_ns, n_early);
 }
 
-gint64 steady_period_ns(const ProgramRepeats *repeats, const Trace *trace, const gint16 *early_ticks) {
+Omitted *steady_omitted(const ProgramRepeats *repeats, gint64 n_groups, const Trace *trace, const gint16 *early_ticks) {
   g_assert(trace->folded && trace->program == repeats->program && trace->timing != NULL);
   const gint64 t2_ns = before_end_of_body(repeats, trace, early_ticks);
   const Records first = records_of(repeats, trace, early_ticks, 0);
   const gint64 period_ns = guess_period(&first, t2_ns);
   if (period_ns <= 0 || t2_ns < 2 * period_ns)
-    return 0;
+    return NULL;
+  g_autofree Omitted *omitted = g_malloc0(sizeof *omitted + sizeof(gint32) * (gsize)trace->n_ranks);
+  omitted->repeats = repeats;
+  omitted->n_groups = n_groups;
+  omitted->begin_ns = t2_ns - period_ns;
+  omitted->end_ns = t2_ns;
   for (int rank = 0; rank < trace->n_ranks; rank++) {
     const Records of = records_of(repeats, trace, early_ticks, rank);
-    if (!comes_back(&of, t2_ns, period_ns) || !host_is_steady(&of, t2_ns, period_ns))
-      return 0;
+    if (!comes_back(&of, t2_ns, period_ns) || !host_is_steady(&of, t2_ns, period_ns, &omitted->n_early[rank]))
+      return NULL;
   }
-  return period_ns;
+  return g_steal_pointer(&omitted);
 }
