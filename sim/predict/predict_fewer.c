@@ -28,7 +28,7 @@ static gint64 group_of(const PlanOrder *choice, const Plan *plan) {
 
 /* As a rule enough for the pipeline to fill, to settle and to repeat itself twice. */
 static gint64 fewest_of(gint64 group, const Plan *plan) {
-  enum { GROUPS = 4, ROUNDS = 2, MORE = 4 };
+  enum { GROUPS = 4, ROUNDS = 2, MORE = 2 };
   return group > 1 ? GROUPS * group : ROUNDS * (gint64)plan->pp + MORE;
 }
 
