@@ -238,6 +238,18 @@ START_TEST(faults_take_bandwidth_from_the_links_they_name) {
 }
 END_TEST
 
+START_TEST(of_faults_at_both_ends_of_a_link_the_worse_counts) {
+  g_autoptr(Cluster) cluster = NULL;
+  g_autoptr(Topology) t = faulty("  - {at: node0/gpu1, factor: 0.25}\n"
+                                 "  - {at: node0/nvswitch, factor: 0.5}\n"
+                                 "  - {link: [node0/gpu2, node0/nvswitch], factor: dead}\n",
+                                 &cluster, NULL);
+  ck_assert_double_eq(link_of(t, "node0/gpu0", "node0/nvswitch")->factor, 0.5);
+  ck_assert_double_eq(link_of(t, "node0/gpu1", "node0/nvswitch")->factor, 0.25);
+  ck_assert_double_eq(link_of(t, "node0/gpu2", "node0/nvswitch")->factor, 0);
+}
+END_TEST
+
 START_TEST(dead_links_are_avoided_or_named) {
   g_autoptr(Cluster) cluster = NULL;
   g_autoptr(Topology) t = faulty("  - {link: [node0/gpu1, node0/nvswitch], factor: dead}\n"
@@ -415,6 +427,7 @@ int main(void) {
   tcase_add_test(cases, mesh_peers_that_are_not_wired_meet_in_one_between);
   tcase_add_test(cases, another_rail_is_reached_through_a_peer_on_it);
   tcase_add_test(cases, faults_take_bandwidth_from_the_links_they_name);
+  tcase_add_test(cases, of_faults_at_both_ends_of_a_link_the_worse_counts);
   tcase_add_test(cases, dead_links_are_avoided_or_named);
   tcase_add_test(cases, without_a_live_nic_both_go_over_their_neighbours);
   tcase_add_test(cases, no_path_left_is_impossible_and_says_why);
