@@ -24,6 +24,7 @@ PlanScreen plan_screen_of(const PlannerRequest *request) {
                       .has_no_sequence_parallel = has_value(space, "sequence-parallel", "off", TRUE),
                       .has_no_recompute = has_value(space, "recompute", "none", TRUE),
                       .has_1f1b = has_value(space, "schedule", "1f1b", FALSE),
+                      .has_interleaved = has_value(space, "schedule", "interleaved", FALSE),
                       .has_no_zero = has_value(space, "zero", "0", TRUE)};
 }
 
@@ -47,6 +48,11 @@ static gboolean is_same(const PlanScreen *screen, const Plan *plan) {
          (screen->has_1f1b && plan->chunks == 1 && strcmp(plan->schedule, "interleaved") == 0);
 }
 
+/* What is impossible under its name, and another configuration under its own: 1f1b of chunks is interleaved. */
+static gboolean is_misnamed(const PlanScreen *screen, const Plan *plan) {
+  return screen->has_interleaved && plan->chunks > 1 && g_strcmp0(plan->schedule, "1f1b") == 0;
+}
+
 static Screened screen_workload(const PlanScreen *screen, const Workload *workload, PlanOrder *choice,
                                 const Cluster *cluster, double *number) {
   MemoryBound memory;
@@ -68,8 +74,11 @@ Screened plan_screen(const PlanScreen *screen, SpaceReader *reader, gint64 index
   SpacePoint point;
   g_auto(PlanOrder) choice = {0};
   g_autoptr(Workload) workload = NULL;
-  if (space_reader_read(reader, index, &point, error))
-    workload = make_workload(&point, &choice, error);
+  if (!space_reader_read(reader, index, &point, error))
+    return SCREENED_IMPOSSIBLE;
+  if (is_misnamed(screen, point.plan))
+    return SCREENED_SAME;
+  workload = make_workload(&point, &choice, error);
   if (workload == NULL || !check_can_run(screen->request, workload, error))
     return SCREENED_IMPOSSIBLE;
   return screen_workload(screen, workload, &choice, point.cluster, number);
