@@ -122,11 +122,13 @@ static void append_losers(GString *out, const PlannerReport *report) {
     g_string_append_printf(out, "  %9s    %" INT64 ": %s\n", "", reason->n, reason->text);
   }
   if (result->reasons->len > MOST_REASONS)
-    g_string_append_printf(out, "  %9s    and %u other reasons\n", "", result->reasons->len - MOST_REASONS);
+    g_string_append_printf(out, "  %9s    and %u other reason%s\n", "", result->reasons->len - MOST_REASONS,
+                           result->reasons->len == MOST_REASONS + 1 ? "" : "s");
   append_count(out, result->n_out_of_memory, "do not fit in memory");
   append_count(out, result->n_late, "are too slow for the deadline");
-  append_count(out, result->n_beaten_by_bound,
-               "take longer for kernels, tp communication and the least bubble alone than the last plan above in all");
+  append_count(
+      out, result->n_beaten_by_bound,
+      "take longer for kernels, tp and ep communication and the least bubble alone than the last plan above in all");
   append_count(out, result->n_slower, "were simulated and are slower, most of all by");
   for (int kind = 0; kind < N_BREAKDOWN; kind++)
     if (result->n_slower_by[kind] > 0)
