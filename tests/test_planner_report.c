@@ -119,6 +119,47 @@ START_TEST(experts_step_and_tp_beside_them_is_possible) {
 }
 END_TEST
 
+/* 8 experts in whole and cut in two: both are tried where --expert-tp is left open, and are one step apart. */
+START_TEST(experts_are_left_whole_beside_tp_too) {
+  const Given given[] = {{"model", "mixtral-8x7b"},
+                         {"cluster", "dgx-h100"},
+                         {"gpus", "16"},
+                         {"tp", "1,2"},
+                         {"pp", "2"},
+                         {"ep", "4"},
+                         {"chunks", "1"},
+                         {"schedule", "1f1b"},
+                         {"zero", "1"},
+                         {"recompute", "full"},
+                         {"global-batch", "16"},
+                         {"micro-batch", "1"},
+                         {"seq-len", "2048"},
+                         {NULL}};
+  g_autoptr(Space) space = space_of(given);
+  PlannerRequest request = request_of(space);
+  g_autoptr(PlannerResult) result = search(&request);
+  /* tp 1 whole and cut are one; sequence parallelism off beside tp 2 is impossible, on beside tp 1 the same as off */
+  ck_assert_int_eq(result->n_configurations, 8);
+  ck_assert_int_eq(result->n_same, 3);
+  ck_assert_int_eq(result->n_impossible, 2);
+  ck_assert_uint_eq(result->kept->len, 3);
+  const PlanOutcome *whole = NULL;
+  for (guint i = 0; i < result->kept->len; i++) {
+    const PlanOutcome *kept = result->kept->pdata[i];
+    if (kept->completed->tp == 2 && kept->completed->expert_tp == 1)
+      whole = kept;
+  }
+  ck_assert_ptr_nonnull(whole);
+  g_autofree char *options = planner_options(whole);
+  ck_assert_msg(strstr(options, "--expert-tp 1") != NULL, "%s", options);
+  g_autoptr(GArray) steps = sensitivity_new(whole, &request);
+  const SensitivityStep *cut = find_step(steps, "--expert-tp", "2");
+  ck_assert(cut != NULL && cut->outcome != NULL);
+  ck_assert_int_eq(plan_expert_tp(cut->outcome->completed), 2);
+  ck_assert_double_ne(cut->outcome->step_time_s, whole->step_time_s);
+}
+END_TEST
+
 /* --- for scripts --- */
 
 static JsonObject *member(JsonObject *object, const char *name) {
@@ -248,6 +289,12 @@ START_TEST(open_lists_follow_from_model_and_cluster) {
   ck_assert(holds(space, "pp", "1,2,3,4,6,12"));
   ck_assert(holds(space, "chunks", "1,2,4,8,16,17"));
   ck_assert(holds(space, "zero", "0,1,2,3"));
+  ck_assert_ptr_null(space_given(space, "expert-tp"));
+  const Given experts[] = {
+      {"model", "mixtral-8x7b"}, {"cluster", "dgx-h100"}, {"gpus", "8"}, {"global-batch", "8"}, {NULL}};
+  g_autoptr(Space) of_experts = space_of(experts);
+  ck_assert(holds(of_experts, "expert-tp", "0,1"));
+  ck_assert(holds(of_experts, "ep", "1,2,4,8"));
 }
 END_TEST
 
@@ -285,6 +332,7 @@ int main(void) {
   tcase_add_test(tcase, each_step_changes_one_option_and_what_must_follow);
   tcase_add_test(tcase, an_impossible_step_says_why);
   tcase_add_test(tcase, experts_step_and_tp_beside_them_is_possible);
+  tcase_add_test(tcase, experts_are_left_whole_beside_tp_too);
   tcase_add_test(tcase, the_json_object_has_what_the_text_has);
   tcase_add_test(tcase, the_options_shown_give_the_step_shown);
   tcase_add_test(tcase, open_lists_follow_from_model_and_cluster);
