@@ -278,6 +278,31 @@ static gboolean holds(const Space *space, const char *name, const char *expected
   return FALSE;
 }
 
+/* gpt2 is the faster by far, and has LayerNorms, of which --norm-kernel plain says nothing. */
+START_TEST(options_that_the_model_does_not_heed_are_not_shown) {
+  const Given given[] = {{"model", "gpt2,llama-3-8b"},
+                         {"cluster", "dgx-h100"},
+                         {"gpus", "8"},
+                         {"tp", "1"},
+                         {"pp", "1"},
+                         {"global-batch", "8"},
+                         {"micro-batch", "1"},
+                         {"zero", "3"},
+                         {"recompute", "full"},
+                         {"norm-kernel", "plain"},
+                         {"seq-len", "1024"},
+                         {NULL}};
+  g_autoptr(Space) space = space_of(given);
+  PlannerRequest request = request_of(space);
+  g_autoptr(PlannerResult) result = search(&request);
+  ck_assert_uint_eq(result->kept->len, 2);
+  for (guint i = 0; i < 2; i++) {
+    g_autofree char *options = planner_options(result->kept->pdata[i]);
+    ck_assert_int_eq(strstr(options, "--norm-kernel plain") != NULL, i == 1);
+  }
+}
+END_TEST
+
 /* 32 layers, 32 heads, 8 key-value heads; 12 GPUs are no whole nodes, on which the lists do not depend. tp: 1, 2, 4
  * divide 12 and the heads, 3 does not divide the heads. pp: all that divide 12. chunks v with p·v | 32 or 34 for p in
  * 2, 3, 4, 6, 12: of 32 with p = 2: 1 2 4 8 16, of 34 with p = 2: 17. */
@@ -336,6 +361,7 @@ int main(void) {
   tcase_add_test(tcase, the_json_object_has_what_the_text_has);
   tcase_add_test(tcase, the_options_shown_give_the_step_shown);
   tcase_add_test(tcase, open_lists_follow_from_model_and_cluster);
+  tcase_add_test(tcase, options_that_the_model_does_not_heed_are_not_shown);
   tcase_add_test(tcase, what_must_be_given_is_asked_for);
   tcase_add_test(tcase, cost_is_time_times_gpus_times_price);
   Suite *suite = suite_create("planner report");

@@ -3,7 +3,10 @@
  * impossible later. */
 #include "plan_space.h"
 
+#include <string.h>
+
 #include "error.h"
+#include "options.h"
 #include "plan_order.h"
 
 enum { MOST_TP = 1024 };
@@ -176,12 +179,27 @@ static gboolean check_given(const Space *space, GError **error) {
   return TRUE;
 }
 
+/* Plain norms of RMSNorm are asked for, and no model has one. */
+static gboolean check_norms(const Space *space, const GArray *cases, GError **error) {
+  const char *given = space_given(space, "norm-kernel");
+  Plan plain = {.norm_kernel = FRAMEWORK_KERNELS_PLAIN};
+  if (given == NULL || strstr(given, norm_kernel_names()[FRAMEWORK_KERNELS_PLAIN]) == NULL)
+    return TRUE;
+  for (guint i = 0; i < cases->len; i++) {
+    g_clear_error(error);
+    if (plan_options_check_model(&plain, g_array_index(cases, Case, i).model, error))
+      return TRUE;
+  }
+  return FALSE;
+}
+
 gboolean plan_space_fill(Space *space, GError **error) {
   if (!check_given(space, error))
     return FALSE;
   g_autoptr(Space) ahead = read_ahead(space, error);
   g_autoptr(GArray) cases = ahead != NULL ? cases_of(ahead, error) : NULL;
-  return cases != NULL && set_open(space, "cp", has_long_sequences(cases) ? "1..16*2" : "1", error) &&
+  return cases != NULL && check_norms(space, cases, error) &&
+         set_open(space, "cp", has_long_sequences(cases) ? "1..16*2" : "1", error) &&
          (!have_experts(cases) || set_open(space, "expert-tp", "0,1", error)) &&
          fill_numbers(space, ahead, cases, error) && set_open(space, "schedule", "1f1b,interleaved", error) &&
          set_open(space, "micro-batch", "1..16*2", error) && set_open(space, "zero", "0..3", error) &&
