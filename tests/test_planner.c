@@ -4,6 +4,7 @@
 #include "parallel.h"
 #include "plan_bound.h"
 #include "progress_line.h"
+#include "training_cost.h"
 
 /* Small enough to try all, with plans that do not fit: 8 and 16 GPUs. */
 static const struct {
@@ -154,6 +155,41 @@ START_TEST(speed_takes_all_gpus_and_cost_the_fewest) {
   ck_assert_int_eq(((PlanOutcome *)cheap->kept->pdata[0])->completed->gpus, 16);
   const PlanOutcome *best = efficient->kept->pdata[0];
   ck_assert_double_eq_tol(1 / best->score, best->mfu, 1e-9);
+}
+END_TEST
+
+/* Where 8 GPUs are interrupted every hour and 64 eight times as often. Step by step, 64 GPUs without recomputation are
+ * a quarter cheaper than 8 with it, which is all that fits there; with what is done twice they are dearer. */
+START_TEST(cost_counts_what_failures_take) {
+  const Given given[] = {{"model", "llama-3-8b"},
+                         {"cluster", STEPSIM_SOURCE_DATA "/tests/data/failing.yaml"},
+                         {"gpus", "8,64"},
+                         {"tp", "1"},
+                         {"pp", "1"},
+                         {"global-batch", "128"},
+                         {"seq-len", "8192"},
+                         {"micro-batch", "1"},
+                         {"zero", "1"},
+                         {"recompute", "none,full"},
+                         {NULL}};
+  g_autoptr(Space) space = space_of(given);
+  PlannerRequest request = request_of(space);
+  request.scoring.objective = OBJECTIVE_COST;
+  g_autoptr(PlannerResult) all = search(&request);
+  ck_assert_uint_eq(all->kept->len, 3); /* 8 GPUs do not hold all activations */
+  for (guint i = 0; i < 3; i++) {
+    const PlanOutcome *kept = all->kept->pdata[i];
+    ck_assert_int_eq(kept->completed->gpus, i == 0 ? 8 : 64);
+    ck_assert_double_eq_tol(1e6 * kept->score / plan_outcome_dollars_per_million_tokens(kept), 1, 1e-12);
+    const TrainingCost cost =
+        training_cost_of(1e6, kept->tokens_per_s, kept->completed->gpus, kept->dollars_per_gpu_hour, &kept->goodput);
+    ck_assert_double_eq_tol(cost.expected_dollars * 1e-6 / kept->score, 1, 1e-12);
+  }
+  const PlanOutcome *few = all->kept->pdata[0], *many = all->kept->pdata[1];
+  ck_assert_double_gt(few->score * few->goodput.share, many->score * many->goodput.share);
+  request.n_kept = 1;
+  g_autoptr(PlannerResult) one = search(&request); /* the bound leaves out none that is better */
+  ck_assert_int_eq(((PlanOutcome *)one->kept->pdata[0])->index, few->index);
 }
 END_TEST
 
@@ -371,6 +407,7 @@ int main(void) {
   tcase_add_test(tcase, the_search_keeps_what_trying_everything_would_keep);
   tcase_add_test(tcase, threads_change_nothing);
   tcase_add_test(tcase, speed_takes_all_gpus_and_cost_the_fewest);
+  tcase_add_test(tcase, cost_counts_what_failures_take);
   tcase_add_test(tcase, slower_plans_than_asked_for_are_late);
   tcase_add_test(tcase, without_a_plan_the_most_frequent_reasons_are_told);
   tcase_add_test(tcase, a_framework_is_given_only_plans_it_can_run);

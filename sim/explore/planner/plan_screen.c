@@ -59,7 +59,8 @@ static gboolean is_misnamed(const PlanScreen *screen, const SpacePoint *point) {
 }
 
 static Screened screen_workload(const PlanScreen *screen, const Workload *workload, PlanOrder *choice,
-                                const Cluster *cluster, double *number) {
+                                const SpacePoint *point, double *number) {
+  const Cluster *cluster = point->cluster;
   MemoryBound memory;
   if (is_same(screen, workload->plan))
     return SCREENED_SAME;
@@ -71,7 +72,8 @@ static Screened screen_workload(const PlanScreen *screen, const Workload *worklo
   *number = plan_tokens_per_s(workload->plan, bound_ns);
   if (*number < screen->request->least_tokens_per_s)
     return SCREENED_LATE;
-  *number = plan_score(&screen->request->scoring, workload, cluster, bound_ns);
+  *number = plan_score(&screen->request->scoring, workload, cluster, bound_ns,
+                       goodput_most_share(point->model, cluster, workload->plan));
   return SCREENED_CANDIDATE;
 }
 
@@ -86,5 +88,5 @@ Screened plan_screen(const PlanScreen *screen, SpaceReader *reader, gint64 index
   workload = make_workload(&point, &choice, error);
   if (workload == NULL || !check_can_run(screen->request, workload, error))
     return SCREENED_IMPOSSIBLE;
-  return screen_workload(screen, workload, &choice, point.cluster, number);
+  return screen_workload(screen, workload, &choice, &point, number);
 }
