@@ -139,6 +139,11 @@ done <<'TABLE'
 1|seq-len 8190 is not a multiple of 2 × cp 4|simulate --model llama-3-8b --cluster dgx-h100 --cp 4 --seq-len 8190
 2|--cp-comm;"rnig";did you mean "ring"?|simulate PLAN --cp-comm rnig
 2|--norm-kernel;"fussed";did you mean "fused"?|simulate PLAN --norm-kernel fussed
+2|--norm-kernel plain;model gpt2 has LayerNorms|simulate --model gpt2 --cluster dgx-h100 --norm-kernel plain
+2|--norm-kernel plain;model gpt2 has LayerNorms|explain --model gpt2 --cluster dgx-h100 --norm-kernel plain
+2|--norm-kernel plain;model gpt2 has LayerNorms|memory --model gpt2 --norm-kernel plain
+2|--norm-kernel plain;LayerNorms|plan --model gpt2 --cluster dgx-h100 --gpus 8 --global-batch 8 --norm-kernel plain
+0|2 ran|sweep --model gpt2 --cluster dgx-h100 --gpus 8 --norm-kernel plain,fused
 1|--overlap-grad on;megatron-deepspeed clash|simulate PLAN --framework megatron-deepspeed --overlap-grad on
 1|does not fit|simulate --model llama-3-70b --cluster dgx-h100
 1|forward passes: at most|simulate --model llama-3-8b --cluster dgx-h100 --gpus 8 --pp 8 --global-batch 1000000
