@@ -61,6 +61,12 @@ static gboolean check_plan(const Workload *workload, GError **error) {
                            "--recompute selective as framework %s has it, product by product, cannot be trained here; "
                            "leave --framework out, or use --recompute none or full",
                            plan->framework);
+  g_autofree char *modules = recompute_modules_text(plan_recompute_modules(plan), "+");
+  if ((plan_recompute_modules(plan) & ~MODULE_BIT(MODULE_CORE_ATTN)) != 0)
+    return fail_impossible(error,
+                           "--recompute-modules %s cannot be trained here, expected core_attn (stepsim simulate "
+                           "predicts it); or use --recompute none or full",
+                           modules);
   if (plan_data_ranks(plan) > 1 && (plan_gradient_sum_bytes(plan) != plan->recipe.gradients ||
                                     (plan->zero == 1 && plan->time.gradients == GRADIENTS_WHOLE)))
     return fail_impossible(error,

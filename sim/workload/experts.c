@@ -13,6 +13,8 @@
  * as many, and each expert's rows are counted up to a whole one. The weights of the choice are multiplied in with the
  * activation. Both all-to-alls have nothing beside them: what follows needs them. Backward is the same from the end,
  * with an all-to-all for the gradient of each; W sends nothing, as the experts' inputs are kept where they were used.
+ * Recompute of moe does all of this again, exchanges included, that of moe_act the activation alone, with the rows that
+ * came kept.
  *
  * Router, per token and expert: scores in fp32 (read e, write 4), softmax or sigmoid (8), choice (4), table of the
  * chosen and their weights (5), loss that balances (4); backward half of that. */
@@ -88,13 +90,17 @@ static void sum(ItemList *list, const char *name, int n) {
   item_list_input_gradient(list, name, 3 * (n - 1) * rows_bytes(cut, cut->split_tokens));
 }
 
+static void shared_mlp_forward(ItemList *list) {
+  linear_column_forward(list, LINEAR_SHARED_UP);
+  mlp_activation_forward(list, list->cut->tokens, list->cut->shared_width);
+  linear_row_forward(list, LINEAR_SHARED_DOWN);
+}
+
 static void shared_forward(ItemList *list) {
   const Cut *cut = list->cut;
   if (cut->shared_width == 0)
     return;
-  linear_column_forward(list, LINEAR_SHARED_UP);
-  mlp_activation_forward(list, cut->tokens, cut->shared_width);
-  linear_row_forward(list, LINEAR_SHARED_DOWN);
+  shared_mlp_forward(list);
   item_list_memory(list, "experts.sum", 3 * rows_bytes(cut, cut->split_tokens));
 }
 
@@ -102,19 +108,30 @@ static void shared_backward(ItemList *list) {
   const Cut *cut = list->cut;
   if (cut->shared_width == 0)
     return;
+  if (item_list_repeats(list, MODULE_SHARED_EXPERTS))
+    item_list_again(list, shared_mlp_forward);
   linear_row_backward(list, LINEAR_SHARED_DOWN);
   mlp_activation_backward(list, cut->tokens, cut->shared_width);
   linear_column_backward(list, LINEAR_SHARED_UP);
 }
 
+static void expert_activation(ItemList *list) {
+  mlp_activation_forward(list, list->cut->expert_rows, list->cut->expert_width);
+}
+
+/* As the product behind it reads it. */
+static void expert_activation_again(ItemList *list) {
+  expert_activation(list);
+  linear_cast(list, LINEAR_EXPERT_DOWN);
+}
+
 void experts_forward(ItemList *list) {
-  const Cut *cut = list->cut;
   linear_column_forward(list, LINEAR_ROUTER);
   choose(list, "router.choice", router_bytes);
   permute(list, "permute");
   dispatch(list, "permute", "experts.sort");
   linear_column_forward(list, LINEAR_EXPERT_UP);
-  mlp_activation_forward(list, cut->expert_rows, cut->expert_width);
+  expert_activation(list);
   linear_row_forward(list, LINEAR_EXPERT_DOWN);
   combine(list, "experts.unsort");
   permute(list, "unpermute");
@@ -123,11 +140,15 @@ void experts_forward(ItemList *list) {
 
 void experts_backward(ItemList *list) {
   const Cut *cut = list->cut;
+  if (item_list_repeats(list, MODULE_MOE))
+    item_list_again(list, experts_forward);
   shared_backward(list);
   if (list->input_gradients) {
     permute(list, "unpermute.backward");
     dispatch(list, "unpermute.backward", "experts.sort");
   }
+  if (item_list_repeats(list, MODULE_MOE_ACT))
+    item_list_again(list, expert_activation_again);
   linear_row_backward(list, LINEAR_EXPERT_DOWN);
   mlp_activation_backward(list, cut->expert_rows, cut->expert_width);
   linear_column_backward(list, LINEAR_EXPERT_UP);

@@ -189,11 +189,20 @@ static double cast_bytes(const Cut *cut, const Linear *linear, gint64 width) {
   return (n_reads * cut->element_bytes + 2 * linear->bytes) * linear->group * linear->tokens * width;
 }
 
+static void cast(ItemList *list, const Linear *linear) {
+  if (linear->casts)
+    item_list_memory(list, linear->names->cast, cast_bytes(list->cut, linear, linear->k));
+}
+
+void linear_cast(ItemList *list, LinearKind kind) {
+  const Linear linear = linear_of(list->cut, kind);
+  cast(list, &linear);
+}
+
 static void forward_product(ItemList *list, const Linear *linear) {
   const Cut *cut = list->cut;
   const double t = linear->tokens, n = linear->n, k = linear->k, group = linear->group;
-  if (linear->casts)
-    item_list_memory(list, linear->names->cast, cast_bytes(cut, linear, linear->k));
+  cast(list, linear);
   item_list_matmul(list, linear->names->forward, linear->number, LAYOUT_TN,
                    (MatmulShape){linear->group, linear->tokens, linear->n, linear->k},
                    group * (linear->bytes * (t * k + k * n) + cut->element_bytes * t * n));

@@ -85,6 +85,26 @@ static double other_products_flops(const Model *model) {
   return 2 * (h * kv + q * h + h * model->ffn_hidden);
 }
 
+/* Of the products that modules make again, over all layers. */
+static double module_flops(const Workload *workload) {
+  const Model *model = workload->model;
+  const ModelLatent *latent = &model->latent;
+  const guint modules = plan_recompute_modules(workload->plan);
+  const double n_matrices = model->gated ? 3 : 2, h = model->hidden;
+  const gint64 n_dense = model_has_experts(model) ? model_dense_layers(model, 0, model->n_layers) : model->n_layers;
+  const gint64 n_experts = model->n_layers - n_dense;
+  double products = 0;
+  if (modules & MODULE_BIT(MODULE_MLA_UP_PROJ))
+    products += model->n_layers * (input_products(model) - h * (latent->q_rank + latent->kv_rank + latent->rope_dim));
+  if (modules & MODULE_BIT(MODULE_MLP))
+    products += n_dense * mlp_products(model, FALSE);
+  if (modules & MODULE_BIT(MODULE_MOE))
+    products += n_experts * mlp_products(model, TRUE);
+  if (modules & MODULE_BIT(MODULE_SHARED_EXPERTS))
+    products += n_experts * h * model->experts.shared_ffn_hidden * n_matrices;
+  return 2 * products;
+}
+
 static double recomputed_linears(const Workload *workload) {
   const Model *model = workload->model;
   if (workload->plan->flops != FLOPS_6N)
@@ -99,10 +119,13 @@ static double recompute_flops(const Workload *workload) {
   double layer = 0, linears = 0;
   if (workload->plan->recompute == RECOMPUTE_FULL)
     linears = recomputed_linears(workload), layer = attention;
-  else if (workload->plan->recompute == RECOMPUTE_SELECTIVE && workload->plan->attention == ATTENTION_UNFUSED)
+  else if ((plan_recompute_modules(workload->plan) & MODULE_BIT(MODULE_CORE_ATTN)) &&
+           workload->plan->attention == ATTENTION_UNFUSED)
     layer = attention;
   if (keeps_every_other_product(workload->plan))
     layer += other_products_flops(workload->model);
+  else
+    linears += module_flops(workload);
   return tokens_per_step(workload) * (workload->model->n_layers * layer + linears);
 }
 

@@ -21,14 +21,24 @@
  *     the same of the shared expert   e·T·f_s …
  *
  * Inputs of linears are kept in the format they multiply in. With dropout, unfused, e = 2, f = 4h and tp = 1 this sums
- * to s·b·h·(34 + 5·a·s/h). Full recompute keeps the layer's input alone; selective drops the scores. A framework may
- * keep more (framework_memory.h):
+ * to s·b·h·(34 + 5·a·s/h). Full recompute keeps the layer's input alone. Selective recompute drops what its modules
+ * make, each of which is there again while its side of the layer, attention's or the MLP's, runs backward:
+ *
+ *     core_attn                       scores, unfused
+ *     layernorm                       outputs of both norms, and what a framework keeps of them besides
+ *     mla_up_proj                     Q, K, V and the outputs of the norms before them
+ *     moe_act                         input of expert_down
+ *     mlp, moe, shared_experts        all within; of mlp and moe their input is kept, as the norm made it
+ *
+ * A framework may keep more, or in another format (framework_memory.h):
  *
  *     plain kernels                   e·T·(q + f)  copy of attention's output, the gate's activation;  used by I
  *                                     unfused: 4·s² per head, the softmax in fp32
  *     norms                           norm_bytes·T'·h  each                                  used by I
  *     gathered inputs                 e·(T − T')·h     for each norm's output                used by W
- *     selective by products           e·(T·(2q + kv + f) + T'·h)  instead of all this */
+ *     selective by products           e·(T·(2q + kv + f) + T'·h)  instead of all this
+ *     activation_input_bytes          in place of e, of the input of the experts' activation
+ *     attention_output_bytes          T·a, once, in place of the input of attn_out                used by W */
 #include "pieces.h"
 
 /* Of one layer without recompute. */
@@ -38,6 +48,11 @@ typedef struct {
   double scores;        /* unfused attention's s² part */
   double rest;          /* used by I; the layer's input included */
 } LayerTensors;
+
+/* What selective recompute drops of one side of a layer; part of LayerTensors' sums of the same names. */
+typedef struct {
+  double linear_inputs, rest;
+} Dropped;
 
 /* Columns of an activation's input, of `width` of its output. */
 static gint64 input_width(const Cut *cut, gint64 width) {
@@ -50,11 +65,27 @@ static double expert_linear_inputs(const Cut *cut) {
                               (double)cut->tokens * cut->shared_width);
 }
 
+/* Of an activation of experts' layers, per element of its input. */
+static double activation_input_bytes(const Cut *cut) {
+  const double bytes = cut->plan->memory.activation_input_bytes;
+  return bytes > 0 ? bytes : cut->element_bytes;
+}
+
+static double shared_rest(const Cut *cut) {
+  return activation_input_bytes(cut) * cut->tokens * input_width(cut, cut->shared_width);
+}
+
 static double expert_rest(const Cut *cut) {
   const double scores = (cut->element_bytes + 5) * cut->split_tokens * cut->model->experts.n;
   return scores + 4.0 * cut->expert_rows +
-         cut->element_bytes * ((double)cut->expert_rows * input_width(cut, cut->expert_width) +
-                               (double)cut->tokens * input_width(cut, cut->shared_width));
+         activation_input_bytes(cut) * cut->expert_rows * input_width(cut, cut->expert_width) + shared_rest(cut);
+}
+
+/* What a norm keeps besides its input, under a framework. */
+static double norm_rest(const Cut *cut) {
+  const gboolean plain = cut->plan->memory.kernels == FRAMEWORK_KERNELS_PLAIN;
+  const gboolean is_kept = plan_has_plain_norm(cut->plan) || !plain;
+  return is_kept ? cut->plan->memory.norm_bytes * cut->split_tokens * cut->model->hidden : 0;
 }
 
 /* Behind and before their norms. */
@@ -67,13 +98,19 @@ static double latent_rest(const Cut *cut) {
   return cut->element_bytes * cut->split_tokens * (latent->q_rank + latent->kv_rank + latent->rope_dim);
 }
 
+/* As attn_out's weight gradient reads it. */
+static double attention_output(const Cut *cut) {
+  const double bytes = cut->plan->memory.attention_output_bytes;
+  return (bytes > 0 ? bytes : cut->linear_bytes) * cut->tokens * cut->out_width;
+}
+
 static LayerTensors layer_tensors(const Cut *cut, gboolean has_experts) {
   const gboolean parallel = cut->model->parallel_block, flash = cut->plan->attention == ATTENTION_FLASH;
   const double e = cut->element_bytes, stream = (double)cut->split_tokens * cut->model->hidden, t = cut->tokens;
   const int n_streams = parallel ? 1 : 2; /* points where a norm reads and a mask is drawn */
   LayerTensors tensors = {.layer_input = e * stream};
   const double ffn = has_experts ? 0 : cut->ffn_width, up = has_experts ? 0 : cut->up_width;
-  tensors.linear_inputs = cut->linear_bytes * (cut->n_norms * stream + t * cut->out_width + t * ffn);
+  tensors.linear_inputs = cut->linear_bytes * (cut->n_norms * stream + t * ffn) + attention_output(cut);
   tensors.rest = e * (n_streams * stream + t * (cut->q_width + cut->kv_width + cut->v_width) + t * up);
   if (has_experts) {
     tensors.linear_inputs += expert_linear_inputs(cut);
@@ -87,15 +124,14 @@ static LayerTensors layer_tensors(const Cut *cut, gboolean has_experts) {
     tensors.rest += n_streams * stream;
   const FrameworkMemory *framework = &cut->plan->memory;
   const gboolean plain = framework->kernels == FRAMEWORK_KERNELS_PLAIN;
-  if (plan_has_plain_norm(cut->plan) || !plain)
-    tensors.rest += framework->norm_bytes * cut->n_norms * stream;
+  tensors.rest += cut->n_norms * norm_rest(cut);
   if (plain)
     tensors.rest += e * t * (cut->out_width + (cut->model->gated ? ffn : 0));
   if (framework->gathered == GATHERED_KEPT)
     tensors.linear_inputs += cut->linear_bytes * cut->n_norms * (t * cut->model->hidden - stream);
   if (flash) {
     tensors.rest += attention_row_sums_bytes(cut);
-    if (cut->casts) /* flash wants its output as it was, not as attn_out's operand */
+    if (cut->casts && framework->attention_output_bytes == 0) /* flash wants its output, not attn_out's operand */
       tensors.rest += e * t * cut->out_width;
   } else {
     tensors.scores = cut->scores * ((cut->model->dropout ? 2 * e + 1 : e) + (plain ? 4 : 0));
@@ -139,33 +175,88 @@ static double kept_products(const Cut *cut) {
   return cut->element_bytes * elements + attention_row_sums_bytes(cut);
 }
 
+static gboolean drops(const Cut *cut, RecomputeModule module) {
+  return (plan_recompute_modules(cut->plan) & MODULE_BIT(module)) != 0;
+}
+
+/* A norm's output is not dropped where another tensor, gathered over tp, is what is kept of it. */
+static Dropped dropped_norm(const Cut *cut) {
+  const gboolean is_gathered = cut->plan->memory.gathered == GATHERED_KEPT && cut->sequence_parallel;
+  const double stream = (double)cut->split_tokens * cut->model->hidden;
+  return (Dropped){is_gathered ? 0 : cut->linear_bytes * stream, norm_rest(cut)};
+}
+
+static Dropped dropped_of_attention(const Cut *cut) {
+  Dropped dropped = {0};
+  if (drops(cut, MODULE_LAYERNORM))
+    dropped = dropped_norm(cut);
+  if (drops(cut, MODULE_MLA_UP_PROJ)) {
+    dropped.linear_inputs += latent_linear_inputs(cut);
+    dropped.rest += cut->element_bytes * cut->tokens * (cut->q_width + cut->kv_width + cut->v_width);
+  }
+  return dropped;
+}
+
+/* All of an MLP, or of experts; its input stays, in the element format, unless the norm makes that again. */
+static Dropped dropped_branch(const Cut *cut, double linear_inputs, double rest) {
+  const double input = (double)cut->split_tokens * cut->model->hidden;
+  Dropped dropped = {linear_inputs, rest};
+  if (!drops(cut, MODULE_LAYERNORM))
+    dropped.linear_inputs -= (cut->element_bytes - cut->linear_bytes) * input;
+  return dropped;
+}
+
+static Dropped dropped_of_mlp(const Cut *cut, gboolean has_experts) {
+  const double t = cut->tokens, ffn = cut->ffn_width;
+  const gboolean keeps_gate = cut->plan->memory.kernels == FRAMEWORK_KERNELS_PLAIN && cut->model->gated;
+  const Dropped norm = drops(cut, MODULE_LAYERNORM) ? dropped_norm(cut) : (Dropped){0};
+  Dropped dropped = {0};
+  if (!has_experts && drops(cut, MODULE_MLP))
+    dropped = dropped_branch(cut, cut->linear_bytes * t * ffn,
+                             cut->element_bytes * t * (cut->up_width + (keeps_gate ? ffn : 0)));
+  if (has_experts && drops(cut, MODULE_MOE))
+    dropped = dropped_branch(cut, expert_linear_inputs(cut), expert_rest(cut));
+  if (has_experts && drops(cut, MODULE_MOE_ACT))
+    dropped.linear_inputs += cut->linear_bytes * cut->expert_rows * cut->expert_width;
+  if (has_experts && drops(cut, MODULE_SHARED_EXPERTS)) {
+    dropped.linear_inputs += cut->linear_bytes * t * cut->shared_width;
+    dropped.rest += shared_rest(cut);
+  }
+  return (Dropped){dropped.linear_inputs + norm.linear_inputs, dropped.rest + norm.rest};
+}
+
+static void keep_all(PieceMemory *memory, const LayerTensors *tensors) {
+  memory->saved_bytes = tensors->rest + tensors->linear_inputs + tensors->scores;
+  memory->released_by_I = tensors->rest + tensors->scores;
+}
+
+/* I makes again what W needs. */
+static void drop_modules(PieceMemory *memory, const Cut *cut, const LayerTensors *tensors, gboolean has_experts) {
+  const Dropped attention = dropped_of_attention(cut), mlp = dropped_of_mlp(cut, has_experts);
+  const double scores = drops(cut, MODULE_CORE_ATTN) ? tensors->scores : 0;
+  const double linear_inputs = attention.linear_inputs + mlp.linear_inputs, rest = attention.rest + mlp.rest;
+  keep_all(memory, tensors);
+  memory->saved_bytes -= linear_inputs + rest + scores;
+  memory->released_by_I -= rest + scores;
+  memory->held_for_W += linear_inputs;
+  memory->transient_bytes += MAX(attention.linear_inputs + attention.rest + scores, mlp.linear_inputs + mlp.rest);
+}
+
 static PieceMemory layer_memory(const Cut *cut, Piece piece) {
   const gboolean has_experts = piece == PIECE_LAYER && cut->n_experts > 0;
   const LayerTensors tensors = layer_tensors(cut, has_experts);
   const double all = tensors.rest + tensors.linear_inputs + tensors.scores;
   PieceMemory memory = {.held_for_W = layer_output_gradients(cut, piece),
                         .transient_bytes = widest_gradients(cut, has_experts)};
-  switch (cut->plan->recompute) {
-  case RECOMPUTE_FULL:
-    memory.saved_bytes = memory.released_by_I = tensors.layer_input;
+  if (cut->plan->recompute == RECOMPUTE_NONE) {
+    keep_all(&memory, &tensors);
+  } else if (cut->plan->recompute == RECOMPUTE_SELECTIVE && !keeps_every_other_product(cut->plan)) {
+    drop_modules(&memory, cut, &tensors, has_experts);
+  } else {
+    const double products = keeps_every_other_product(cut->plan) ? kept_products(cut) : 0;
+    memory.saved_bytes = memory.released_by_I = tensors.layer_input + products;
     memory.held_for_W += tensors.linear_inputs; /* made again by I */
-    memory.transient_bytes += all - tensors.layer_input;
-    break;
-  case RECOMPUTE_SELECTIVE:
-    if (keeps_every_other_product(cut->plan)) {
-      memory.saved_bytes = memory.released_by_I = tensors.layer_input + kept_products(cut);
-      memory.held_for_W += tensors.linear_inputs;
-      memory.transient_bytes += MAX(all - memory.saved_bytes, 0);
-      break;
-    }
-    memory.saved_bytes = all - tensors.scores;
-    memory.released_by_I = tensors.rest;
-    memory.transient_bytes += tensors.scores;
-    break;
-  default:
-    memory.saved_bytes = all;
-    memory.released_by_I = tensors.rest + tensors.scores;
-    break;
+    memory.transient_bytes += MAX(all - memory.saved_bytes, 0);
   }
   return memory;
 }

@@ -103,6 +103,8 @@ Linear linear_of(const Cut *cut, LinearKind kind);
 /* The products of a layer, forward; returns how many. */
 int layer_linears(const Cut *cut, Piece piece, LinearKind kinds[N_LINEARS]);
 
+/* The conversion alone of what a product reads, where it reads a narrower format. */
+void linear_cast(ItemList *list, LinearKind kind);
 void linear_column_forward(ItemList *list, LinearKind kind);
 void linear_column_backward(ItemList *list, LinearKind kind);
 void linear_row_forward(ItemList *list, LinearKind kind);
@@ -117,6 +119,8 @@ void context_attention(ItemList *list, gboolean backward);
 double context_buffer_bytes(const Cut *cut);
 /* Latent attention: from the norm's output to Q, K and V, and back. */
 void latent_forward(ItemList *list);
+/* Its second half, from what the down projections made. */
+void latent_up_forward(ItemList *list);
 void latent_backward(ItemList *list);
 /* From Q, K and V to attention's output, and back. */
 void attention_forward(ItemList *list);
@@ -140,10 +144,16 @@ void embedding_backward(ItemList *list);
 void head_forward(ItemList *list);
 void head_backward(ItemList *list);
 
-/* The finished list of a phase; empty (NULL items) where a piece has nothing to do in it. */
+/* Whether a module of the layer is to be listed again here: selective recompute has it, and the half of backward that
+ * makes the input's gradient is being listed. */
+gboolean item_list_repeats(const ItemList *list, RecomputeModule module);
+/* List a forward again. */
+void item_list_again(ItemList *list, void (*forward)(ItemList *list));
+
 /* Selective recompute keeps attention's output and every other product of a layer, in the order in which PyTorch runs
  * them: Q (not K), V, (not attn_out), the gate (not up), mlp_down; without a gate up (not mlp_down). */
 gboolean keeps_every_other_product(const Plan *plan);
 
+/* The finished list of a phase; empty (NULL items) where a piece has nothing to do in it. */
 WorkList piece_list(const Cut *cut, Piece piece, Phase phase);
 PieceMemory piece_memory(const Cut *cut, Piece piece);

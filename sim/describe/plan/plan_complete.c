@@ -1,7 +1,7 @@
 /* A plan is completed and checked by a row of small steps, in an order in which each may rely on those before it:
  *
  *     ranges → ranks (dp, gpus) → sizes (batch, sequence, schedule) → batch → pipeline → tensor cut → context cut
- *            → sequence → ZeRO → experts → machine → precision → disturbances → size of the simulation
+ *            → sequence → ZeRO → experts → recompute → machine → precision → disturbances → size of the simulation
  *
  * A single value out of any sense is bad usage (INPUT); values that clash are IMPOSSIBLE, and both are named. */
 #include <math.h>
@@ -297,6 +297,10 @@ static gboolean check_experts(Plan *plan, const Model *model, const Cluster *clu
   return TRUE;
 }
 
+static gboolean check_recompute(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
+  return plan_check_recompute(plan, model, error);
+}
+
 static gboolean check_machine(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
   if (plan->rank_map != NULL && !rank_map_check(plan->rank_map, plan->gpus, cluster, error))
     return FALSE;
@@ -404,9 +408,9 @@ static gboolean check_length(Plan *plan, const Model *model, const Cluster *clus
 
 gboolean plan_complete(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
   static const Step steps[] = {
-      check_ranges,       complete_ranks, complete_sizes,     check_batch,   check_pipeline, check_tensor_cut,
-      check_context,      check_sequence, check_zero,         check_experts, check_machine,  check_precision,
-      check_disturbances, check_passes,   check_layer_passes, check_length,
+      check_ranges,    complete_ranks,     complete_sizes, check_batch,        check_pipeline,  check_tensor_cut,
+      check_context,   check_sequence,     check_zero,     check_experts,      check_recompute, check_machine,
+      check_precision, check_disturbances, check_passes,   check_layer_passes, check_length,
   };
   for (size_t i = 0; i < G_N_ELEMENTS(steps); i++)
     if (!steps[i](plan, model, cluster, error))

@@ -274,8 +274,9 @@ static void add_precision(const LaunchCase *c, GString *out) {
 static void add_recompute(const LaunchCase *c, GString *out) {
   if (c->plan->recompute == RECOMPUTE_FULL)
     add(out, "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1");
-  else if (c->plan->recompute == RECOMPUTE_SELECTIVE)
-    add(out, "--recompute-granularity selective --recompute-modules core_attn");
+  g_autofree char *modules = recompute_modules_text(plan_recompute_modules(c->plan), " ");
+  if (c->plan->recompute == RECOMPUTE_SELECTIVE)
+    add(out, "--recompute-granularity selective --recompute-modules %s", modules);
   add(out, "--attention-backend %s", c->plan->attention == ATTENTION_FLASH ? "flash" : "unfused");
 }
 

@@ -87,7 +87,7 @@ static gboolean check_context(const LaunchCase *c, GError **error) {
 
 gboolean launch_torchtitan_check(const LaunchCase *c, GError **error) {
   return check_context(c, error) && check_schedule(c, error) && check_sharding(c, error) && check_tensor(c, error) &&
-         check_precision(c, error);
+         check_precision(c, error) && launch_check_modules(c, "torchtitan", "torchtitan", error);
 }
 
 /* --- what it is told --- */

@@ -37,6 +37,13 @@ static void append_order(GString *out, const Plan *plan, const Plan *left_out) {
     g_string_append_printf(out, "%s%s", i == 0 ? " --order " : "-", axis_name(plan->order[i]));
 }
 
+/* Those of the framework, or core_attn, need not be said. */
+static void append_modules(GString *out, const Plan *plan) {
+  g_autofree char *modules = recompute_modules_text(plan->recompute_modules, "+");
+  if (plan->recompute_modules != 0)
+    g_string_append_printf(out, " --recompute-modules %s", modules);
+}
+
 static void append_methods(GString *out, const Plan *plan, const Plan *left_out) {
   if (plan->framework != NULL)
     append_name(out, "framework", plan->framework);
@@ -103,6 +110,7 @@ char *planner_options(const PlanOutcome *outcome) {
                          plan->micro_batch, plan->global_batch, plan->seq_len);
   g_string_append_printf(out, " --zero %d --recompute %s --sequence-parallel %s", plan->zero,
                          recompute_names()[plan->recompute], plan->sequence_parallel ? "on" : "off");
+  append_modules(out, plan);
   g_autoptr(Plan) left_out = plan_new();
   append_methods(out, outcome->plan, left_out);
   /* the schedule that stands for auto runs as auto does */

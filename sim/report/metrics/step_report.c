@@ -107,8 +107,13 @@ char *step_report_plan_line(const Plan *plan) {
     g_string_append(line, ", sequence parallel");
   if (plan->schedule)
     g_string_append_printf(line, "; %s", plan->schedule);
-  g_string_append_printf(line, "; %s, recompute %s, %s attention", precision_info(plan->precision)->name,
-                         recompute_names()[plan->recompute], attention_names()[plan->attention]);
+  const guint modules = plan_recompute_modules(plan);
+  g_autofree char *names = recompute_modules_text(modules, " + ");
+  g_string_append_printf(line, "; %s, recompute %s", precision_info(plan->precision)->name,
+                         recompute_names()[plan->recompute]);
+  if (modules != 0 && modules != MODULE_BIT(MODULE_CORE_ATTN))
+    g_string_append_printf(line, " (%s)", names);
+  g_string_append_printf(line, ", %s attention", attention_names()[plan->attention]);
   if (plan->framework != NULL)
     g_string_append_printf(line, "; as %s", plan->framework);
   return g_string_free(line, FALSE);
