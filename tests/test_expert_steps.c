@@ -24,6 +24,10 @@ static Case random_mixture_case(guint seed, Cluster *const *clusters) {
     plan->sequence_parallel = plan->tp > 1;
     plan->attention = ATTENTION_FLASH;
     plan->cp_comm = (CpComm)g_rand_int_range(rand, 0, N_CP_COMMS);
+    plan->time.expert_sms = PICK(rand, 0, 0, 20);
+    if (plan->recompute == RECOMPUTE_SELECTIVE)
+      plan->recompute_modules = PICK(rand, MODULE_BIT(MODULE_MOE), MODULE_BIT(MODULE_MOE_ACT),
+                                     MODULE_BIT(MODULE_MLA_UP_PROJ) | MODULE_BIT(MODULE_SHARED_EXPERTS));
     if (plan_complete(plan, &drawn.model, drawn.cluster, NULL))
       return drawn;
     case_clear(&drawn);

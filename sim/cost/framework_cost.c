@@ -44,14 +44,20 @@ double framework_collective_s(const FrameworkTime *framework, double time_s, int
   return time_s * seen + framework_lateness_s(framework, n);
 }
 
-LaunchTimes framework_launches(const FrameworkTime *framework, const WorkList *work, Piece piece, Phase phase,
-                               double each_s) {
+/* Of a list, made again or not. */
+static int count_kernels(const WorkList *work, gboolean again) {
+  int n = 0;
+  for (int i = 0; i < work->n_items; i++)
+    n += work->items[i].kind != ITEM_COLLECTIVE && work->items[i].recompute == again;
+  return n;
+}
+
+LaunchTimes framework_launches(const FrameworkTime *framework, const WorkList *work, const WorkList *again, Piece piece,
+                               Phase phase, double each_s) {
   if (!framework->has_host)
     return (LaunchTimes){each_s, each_s, each_s};
-  int n_kernels = 0, n_again = 0;
-  for (int i = 0; i < work->n_items; i++)
-    if (work->items[i].kind != ITEM_COLLECTIVE)
-      work->items[i].recompute ? n_again++ : n_kernels++;
+  const int n_kernels = count_kernels(work, FALSE);
+  const int n_again = again != NULL ? count_kernels(again, FALSE) : count_kernels(work, TRUE);
   double backward_s = piece == PIECE_LAYER ? framework->layer_backward_s : framework->ends_backward_s;
   double forward_s = piece == PIECE_LAYER ? framework->layer_forward_s : framework->ends_forward_s;
   /* I and W apart: as if each were half of B */

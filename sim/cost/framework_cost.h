@@ -21,6 +21,7 @@ typedef struct {
   double kernel_s, again_s, collective_s; /* again: a recomputed kernel */
 } LaunchTimes;
 /* What the framework spends on a piece, in equal parts for each of its kernels; `each_s` per kernel where that is
- * unknown. */
-LaunchTimes framework_launches(const FrameworkTime *framework, const WorkList *work, Piece piece, Phase phase,
-                               double each_s);
+ * unknown. What it spends on a layer that is made again is for all kernels of `again`; NULL: for those that `work`
+ * makes again. */
+LaunchTimes framework_launches(const FrameworkTime *framework, const WorkList *work, const WorkList *again, Piece piece,
+                               Phase phase, double each_s);

@@ -36,7 +36,7 @@ static gint64 fewest_of(gint64 group, const Plan *plan) {
 static gboolean is_folded_plainly(const Workload *workload, const Cluster *cluster) {
   const Plan *plan = workload->plan;
   return plan->fold && plan->jitter == 0 && (plan->slow_ranks == NULL || plan->slow_ranks->len == 0) &&
-         !transfer_tax_is_stated(cluster) && mixed_gpus_is_uniform(workload, cluster);
+         !transfer_tax_is_stated(cluster, plan) && mixed_gpus_is_uniform(workload, cluster);
 }
 
 static void fill_step(StepPrediction *step, const Workload *workload, const Cluster *cluster, gint64 step_ns,

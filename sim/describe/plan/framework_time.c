@@ -36,6 +36,7 @@ static const YamlField time_fields[] = {
     {"expert_overlap", FIELD_CHOICE, FALSE, IN_TIME(expert_overlap), .names = overlap_names},
     {"expert_rows", FIELD_CHOICE, FALSE, IN_TIME(expert_rows), .names = rows_names},
     {"expert_format", FIELD_CHOICE, FALSE, IN_TIME(expert_format), .names = format_names},
+    {"expert_sms", FIELD_INT, FALSE, IN_TIME(expert_sms), 1, 1024},
     {"rates", FIELD_NODE, FALSE, offsetof(Draft, rates)},
 };
 

@@ -29,6 +29,8 @@
  *                                   # there
  *       expert_format: linear       # a token goes to its experts in the format they multiply in; it comes back, as
  *                                   # it does by default both ways, in that of activations (element)
+ *       expert_sms: 20              # SMs that move tokens to experts and back: while they do, kernels beside them have
+ *                                   # the others (default: as the cluster's transfer_tax says)
  *       rates:                      # by GPU generation, what its libraries reach
  *         hopper: {products: 0.8, attention_forward: 0.35, attention_backward: 0.3}
  *
@@ -73,6 +75,7 @@ typedef struct {
   int expert_overlap;        /* FrameworkExpertOverlap */
   int expert_rows;           /* FrameworkExpertRows */
   int expert_format;         /* FrameworkExpertFormat */
+  int expert_sms;            /* 0: as the cluster has it */
   FrameworkRates rates[N_ARCHITECTURES];
 } FrameworkTime;
 
