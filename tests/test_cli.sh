@@ -142,6 +142,8 @@ done <<'TABLE'
 2|--cp-comm;"rnig";did you mean "ring"?|simulate PLAN --cp-comm rnig
 2|--norm-kernel;"fussed";did you mean "fused"?|simulate PLAN --norm-kernel fussed
 1|recompute-modules layernorm needs --recompute selective: found none|simulate PLAN --recompute-modules layernorm
+1|mtp-layers 1: the config of model llama-3-8b names 0 heads|simulate PLAN --mtp-layers 1
+2|mtp-layers: found -1|simulate PLAN --mtp-layers -1
 1|recompute-modules mla_up_proj: model llama-3-8b has no latent attention|simulate PLAN --recompute selective --recompute-modules mla_up_proj
 1|--overlap-grad on;megatron-deepspeed clash|simulate PLAN --framework megatron-deepspeed --overlap-grad on
 1|does not fit|simulate --model llama-3-70b --cluster dgx-h100

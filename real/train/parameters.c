@@ -26,6 +26,7 @@ static gboolean check_model(const Workload *workload, GError **error) {
   const Missing missing[] = {
       {model_has_experts(model), "experts (stepsim simulate predicts them)"},
       {model->latent.kv_rank > 0, "latent attention (stepsim simulate predicts it)"},
+      {workload->plan->mtp_layers > 0, "heads that predict a token further (stepsim simulate predicts them)"},
       {model->parallel_block, "attention and MLP side by side"},
       {model->dropout, "dropout (set the config's dropout rates to 0)"},
       {model->positions == POSITIONS_ALIBI, "ALiBi positions"},

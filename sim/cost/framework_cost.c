@@ -52,14 +52,23 @@ static int count_kernels(const WorkList *work, gboolean again) {
   return n;
 }
 
-LaunchTimes framework_launches(const FrameworkTime *framework, const WorkList *work, const WorkList *again, Piece piece,
-                               Phase phase, double each_s) {
+/* A head that predicts a token further is a layer and an end. */
+static double piece_s(double layer_s, double ends_s, Piece piece, int n_mtp) {
+  if (piece == PIECE_LAYER)
+    return layer_s;
+  return piece == PIECE_HEAD ? ends_s + n_mtp * (layer_s + ends_s) : ends_s;
+}
+
+LaunchTimes framework_launches(const Plan *plan, const WorkList *work, const WorkList *again, Piece piece, Phase phase,
+                               double each_s) {
+  const FrameworkTime *framework = &plan->time;
   if (!framework->has_host)
     return (LaunchTimes){each_s, each_s, each_s};
   const int n_kernels = count_kernels(work, FALSE);
   const int n_again = again != NULL ? count_kernels(again, FALSE) : count_kernels(work, TRUE);
-  double backward_s = piece == PIECE_LAYER ? framework->layer_backward_s : framework->ends_backward_s;
-  double forward_s = piece == PIECE_LAYER ? framework->layer_forward_s : framework->ends_forward_s;
+  const int n_mtp = plan->mtp_layers;
+  const double backward_s = piece_s(framework->layer_backward_s, framework->ends_backward_s, piece, n_mtp);
+  const double forward_s = piece_s(framework->layer_forward_s, framework->ends_forward_s, piece, n_mtp);
   /* I and W apart: as if each were half of B */
   double share = phase == PHASE_I || phase == PHASE_W ? 0.5 : 1;
   return (LaunchTimes){.kernel_s = (phase == PHASE_F ? forward_s : share * backward_s) / MAX(n_kernels, 1),

@@ -116,8 +116,7 @@ static void time_list(Costing *costing, Piece piece, Phase phase, TimedList *lis
   const Plan *plan = costing->workload->plan;
   const gboolean in_part = (plan_recompute_modules(plan) & ~MODULE_BIT(MODULE_CORE_ATTN)) != 0;
   const WorkList *again = in_part ? &costing->workload->work[piece][PHASE_F] : NULL;
-  LaunchTimes launches =
-      framework_launches(&plan->time, work, again, piece, phase, costing->cluster->gpu.host_launch_s);
+  LaunchTimes launches = framework_launches(plan, work, again, piece, phase, costing->cluster->gpu.host_launch_s);
   list->n_items = work->n_items;
   list->items = g_new0(TimedItem, work->n_items);
   for (int i = 0; i < work->n_items; i++) {

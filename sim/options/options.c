@@ -86,6 +86,8 @@ static void add_sizes(Parser *parser, PlanOptions *o) {
 
 static void add_methods(Parser *parser, PlanOptions *o) {
   const GOptionEntry entries[] = {
+      {"mtp-layers", 0, 0, G_OPTION_ARG_INT, &o->mtp_layers,
+       "heads trained that predict a token further, of those the model has (multi-token prediction; default 0)", "N"},
       {"zero", 0, 0, G_OPTION_ARG_INT, &o->zero, "ZeRO stage 0 to 3 (default 0)", "N"},
       {"zero-ranks", 0, 0, G_OPTION_ARG_INT, &o->zero_ranks,
        "ranks one set of shards spans, those of cp among them (default: all of dp × cp)", "N"},
@@ -300,6 +302,7 @@ static void copy_numbers(const PlanOptions *o, Plan *plan) {
   plan->cp = o->cp;
   plan->ep = o->ep;
   plan->expert_tp = o->expert_tp;
+  plan->mtp_layers = o->mtp_layers;
   plan->pp = o->pp;
   plan->zero = o->zero;
   plan->seed = o->seed;

@@ -8,7 +8,7 @@ typedef struct {
   char *model_file, *cluster_file;
   gboolean json;
   /* as typed; turned into `plan` by plan_options_make_plan() */
-  gint gpus, tp, cp, ep, expert_tp, dp, pp, chunks, group, zero, zero_ranks, steps, prefetch;
+  gint gpus, tp, cp, ep, expert_tp, mtp_layers, dp, pp, chunks, group, zero, zero_ranks, steps, prefetch;
   gint64 micro_batch, global_batch, seq_len, bucket_parameters;
   gint64 seed;
   gdouble jitter;

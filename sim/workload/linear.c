@@ -45,6 +45,7 @@ static const LinearNames linear_names[N_LINEARS] = {
     [LINEAR_SHARED_UP] = LINEAR_NAMES("shared_up"),
     [LINEAR_SHARED_DOWN] = LINEAR_NAMES("shared_down"),
     [LINEAR_LOGITS] = LINEAR_NAMES("logits"),
+    [LINEAR_MTP_PROJ] = LINEAR_NAMES("mtp_proj"),
 };
 
 /* Columns of an activation's input, of `width` columns of its output. */
@@ -152,6 +153,8 @@ Linear linear_of(const Cut *cut, LinearKind kind) {
   } else if (kind == LINEAR_ROUTER) {
     make_whole(cut, &linear, model->experts.n, model->hidden);
     keep_wide(cut, &linear);
+  } else if (kind == LINEAR_MTP_PROJ) {
+    make_whole(cut, &linear, model->hidden, 2 * model->hidden);
   } else if (kind == LINEAR_LOGITS) {
     linear.n = cut->vocab_width;
     linear.has_bias = FALSE;

@@ -280,7 +280,7 @@ static PieceMemory embedding_memory(const Cut *cut) {
 
 /* The norm's input, the product's input, and the softmax in fp32 (made in place of the logits); while backward runs,
  * the logits' gradient in the element format too. */
-static PieceMemory head_memory(const Cut *cut) {
+static PieceMemory loss_memory(const Cut *cut) {
   const double stream = cut->element_bytes * cut->split_tokens * cut->model->hidden;
   const double logits = (double)cut->tokens * cut->vocab_width;
   const double gradient = cut->element_bytes * logits;
@@ -296,6 +296,19 @@ static PieceMemory head_memory(const Cut *cut) {
       .held_for_W = gradient,
       .transient_bytes = while_backward * seen + pieces + vocabulary_gradient(cut),
   };
+}
+
+/* Of the model's own, and as much for each that predicts a token further. */
+static PieceMemory head_memory(const Cut *cut) {
+  const PieceMemory loss = loss_memory(cut), mtp = mtp_memory(cut, layer_memory(cut, PIECE_LAYER));
+  PieceMemory memory = loss;
+  for (int i = 0; i < cut->plan->mtp_layers; i++) {
+    memory.saved_bytes += loss.saved_bytes + mtp.saved_bytes;
+    memory.released_by_I += loss.released_by_I + mtp.released_by_I;
+    memory.held_for_W += loss.held_for_W + mtp.held_for_W;
+    memory.transient_bytes = MAX(memory.transient_bytes, mtp.transient_bytes);
+  }
+  return memory;
 }
 
 PieceMemory piece_memory(const Cut *cut, Piece piece) {

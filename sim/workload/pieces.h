@@ -3,8 +3,8 @@
  *     Cut         sizes of one GPU's share under the plan           cut.h
  *     ItemList    a growing list of items on their streams          item_list.c
  *     Linear      a linear layer cut by tp, forward and backward    linear.c
- *     pieces      the layer (layer.c, attention.c, latent.c, context.c, experts.c), its ends (ends.c), and which phase
- *                 lists what (pieces.c)
+ *     pieces      the layer (layer.c, attention.c, latent.c, context.c, experts.c), its ends (ends.c, mtp.c), and
+ *                 which phase lists what (pieces.c)
  *     memory      what a piece saves for its backward               piece_memory.c */
 #pragma once
 #include "cut.h"
@@ -97,6 +97,7 @@ typedef enum {
   LINEAR_SHARED_UP,
   LINEAR_SHARED_DOWN,
   LINEAR_LOGITS,
+  LINEAR_MTP_PROJ,
   N_LINEARS
 } LinearKind;
 Linear linear_of(const Cut *cut, LinearKind kind);
@@ -143,6 +144,13 @@ void embedding_forward(ItemList *list);
 void embedding_backward(ItemList *list);
 void head_forward(ItemList *list);
 void head_backward(ItemList *list);
+/* One head that predicts a token further, but for its norm, logits and loss. */
+void mtp_forward(ItemList *list);
+void mtp_backward(ItemList *list);
+gint64 mtp_parameters(const Cut *cut);
+gint64 mtp_whole_parameters(const Cut *cut);
+/* What it saves, of `layer` for its layer; its logits are not among it. */
+PieceMemory mtp_memory(const Cut *cut, PieceMemory layer);
 
 /* Whether a module of the layer is to be listed again here: selective recompute has it, and the half of backward that
  * makes the input's gradient is being listed. */

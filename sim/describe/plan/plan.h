@@ -26,6 +26,7 @@ typedef struct {
 typedef struct {
   int gpus;           /* 0 until completed */
   int tp, cp, dp, pp; /* dp 0: what is left */
+  int mtp_layers;     /* of the model's heads that predict a token further, how many are trained */
   int ep;             /* ranks that deal the experts out among them; they are ranks of dp × cp (× tp) */
   int expert_tp;      /* tp of the experts: 1 or tp; 0: tp */
   CpComm cp_comm;

@@ -71,6 +71,7 @@ static void append_runtime(GString *out, const Plan *plan, const Plan *left_out)
   append_switch(out, "overlap-grad", plan->overlap_grad, left_out->overlap_grad);
   append_switch(out, "overlap-param", plan->overlap_param, left_out->overlap_param);
   append_switch(out, "contention", plan->contention, left_out->contention);
+  append_count(out, "mtp-layers", plan->mtp_layers, left_out->mtp_layers);
   append_count(out, "zero-ranks", plan->zero_ranks, left_out->zero_ranks);
   append_count(out, "micro-batch-group", plan->group, left_out->group);
   append_count(out, "bucket", plan->bucket_parameters, left_out->bucket_parameters);

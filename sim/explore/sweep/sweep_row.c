@@ -96,6 +96,7 @@ static void add_plan(SweepTable *table) {
       {"seq_len", OPEN_IN_PLAN(VALUE_INT64, seq_len)},
       {"memory_cap_bytes", OPEN_IN_PLAN(VALUE_DOUBLE, memory_cap)},
       {"steps", OPEN_IN_PLAN(VALUE_INT, steps)},
+      {"mtp_layers", IN_PLAN(VALUE_INT, mtp_layers)},
       {"zero", IN_PLAN(VALUE_INT, zero)},
       {"zero_ranks", OPEN_IN_PLAN(VALUE_INT, zero_ranks)},
       {"recompute", NAMED_IN_PLAN(recompute, recompute_names())},

@@ -99,6 +99,8 @@ char *step_report_plan_line(const Plan *plan) {
   if (plan->ep > 1)
     g_string_append_printf(line, ", ep %d", plan->ep);
   g_string_append_printf(line, ", dp %d", plan->dp);
+  if (plan->mtp_layers > 0)
+    g_string_append_printf(line, ", %d MTP layer%s", plan->mtp_layers, plan->mtp_layers > 1 ? "s" : "");
   if (plan->zero > 0)
     g_string_append_printf(line, ", ZeRO-%d", plan->zero);
   if (plan->rank_map != NULL)
