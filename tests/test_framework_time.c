@@ -36,6 +36,7 @@ START_TEST(keys_fill_the_struct) {
                   "expert_overlap: rounds\n"
                   "expert_rows: per_group\n"
                   "expert_format: linear\n"
+                  "scales: blocks\n"
                   "expert_sms: 20\n"
                   "rates:\n"
                   "  hopper: {products: 0.9, attention_forward: 0.3, attention_backward: 0.2}\n",
@@ -54,6 +55,7 @@ START_TEST(keys_fill_the_struct) {
   ck_assert_int_eq(time.expert_overlap, EXPERT_OVERLAP_ROUNDS);
   ck_assert_int_eq(time.expert_rows, ROWS_PER_GROUP);
   ck_assert_int_eq(time.expert_format, EXPERT_FORMAT_LINEAR);
+  ck_assert_int_eq(time.scales, SCALES_BLOCKS);
   ck_assert_int_eq(time.expert_sms, 20);
   ck_assert_double_eq(time.rates[ARCHITECTURE_HOPPER].attention_backward, 0.2);
   ck_assert_double_eq(time.rates[ARCHITECTURE_AMPERE].products, 0);

@@ -75,6 +75,8 @@ typedef struct {
   gint64 tokens;       /* rows of X and Y; of each of a group of products */
   gint64 group;        /* products of as many weights in one launch: this rank's experts; else 1 */
   gboolean casts;      /* operands are converted from the element format first */
+  gboolean input_comes_narrow, gradient_comes_narrow; /* … but for this one: it has been, in the one orientation that
+                                                         is not W's */
   gboolean has_bias;
   gboolean is_local;          /* no tp collective around it */
   gboolean is_whole;          /* not cut by tp: each rank has all of W for tokens of its own */
@@ -104,6 +106,10 @@ Linear linear_of(const Cut *cut, LinearKind kind);
 /* The products of a layer, forward; returns how many. */
 int layer_linears(const Cut *cut, Piece piece, LinearKind kinds[N_LINEARS]);
 
+/* Rows are sent to experts in the format of their products. */
+gboolean sends_narrow(const Cut *cut);
+/* Bytes that a conversion to the narrow format reads, per element. */
+double cast_read_bytes(const Cut *cut);
 /* The conversion alone of what a product reads, where it reads a narrower format. */
 void linear_cast(ItemList *list, LinearKind kind);
 void linear_column_forward(ItemList *list, LinearKind kind);
