@@ -3,6 +3,7 @@
 #include "error.h" /* ahead of Check, which has a macro fail() */
 
 #include <check.h>
+#include <glib/gstdio.h>
 #include <string.h>
 
 #include "plan_cases.h"
@@ -64,6 +65,71 @@ START_TEST(every_shipped_framework_is_read) {
     ck_assert_msg(framework_read(*name, &framework, &error), "%s", error != NULL ? error->message : "");
   }
   ck_assert(!framework_is_described("megatron"));
+}
+END_TEST
+
+/* Files of frameworks by name, in a directory of their own, which is the working one until it is removed. */
+static char *framework_directory(char **before) {
+  *before = g_get_current_dir();
+  char *directory = g_dir_make_tmp("stepsim-frameworks-XXXXXX", NULL);
+  ck_assert_ptr_nonnull(directory);
+  ck_assert_int_eq(g_chdir(directory), 0);
+  ck_assert_int_eq(g_mkdir_with_parents("topologies/frameworks", 0700), 0);
+  return directory;
+}
+
+static void write_framework(const char *name, const char *more) {
+  g_autofree char *path = g_strdup_printf("topologies/frameworks/%s.yaml", name);
+  g_autofree char *text = g_strdup_printf("name: %s\nsource: here\n%s", name, more);
+  ck_assert(g_file_set_contents(path, text, -1, NULL));
+}
+
+static void remove_frameworks(const char *directory, const char *before, const char *const *names) {
+  for (; *names != NULL; names++) {
+    g_autofree char *path = g_strdup_printf("topologies/frameworks/%s.yaml", *names);
+    ck_assert_int_eq(g_remove(path), 0);
+  }
+  g_rmdir("topologies/frameworks");
+  g_rmdir("topologies");
+  ck_assert_int_eq(g_chdir(before), 0);
+  ck_assert_int_eq(g_rmdir(directory), 0);
+}
+
+/* What it says itself counts, what it does not say is its base's; a rate of plain kernels goes with these. */
+START_TEST(a_framework_may_be_another_but_for_what_it_says) {
+  static const char *const names[] = {"first", "second", "third", NULL};
+  g_autofree char *before, *directory = framework_directory(&before);
+  write_framework("first", "memory: {recipe: megatron, logit_bytes: 20}\n"
+                           "time: {kernels: plain, norm_rate: 0.5, sends: synchronous}\n");
+  write_framework("second", "base: first\nmemory: {logit_bytes: 8}\n");
+  write_framework("third", "base: second\ntime: {kernels: fused}\n");
+  Framework second, third;
+  ck_assert(framework_read("second", &second, NULL) && framework_read("third", &third, NULL));
+  g_auto(GStrv) files = framework_files("third", NULL);
+  remove_frameworks(directory, before, names);
+  ck_assert(second.memory.logit_bytes == 8 && strcmp(second.memory.recipe, "megatron") == 0);
+  ck_assert(second.time.kernels == FRAMEWORK_KERNELS_PLAIN && second.time.norm_rate == 0.5);
+  ck_assert(third.memory.logit_bytes == 8 && third.time.sends == SENDS_SYNCHRONOUS);
+  ck_assert(third.time.kernels == FRAMEWORK_KERNELS_FUSED && third.time.norm_rate == 0);
+  ck_assert_uint_eq(g_strv_length(files), 3);
+}
+END_TEST
+
+START_TEST(a_base_that_is_none_is_named) {
+  static const char *const names[] = {"loop", "other", "lost", NULL};
+  g_autofree char *before, *directory = framework_directory(&before);
+  write_framework("loop", "base: other\n");
+  write_framework("other", "base: loop\n");
+  write_framework("lost", "base: othre\n");
+  Framework framework;
+  g_autoptr(GError) endless = NULL, unknown = NULL;
+  const gboolean is_read = framework_read("loop", &framework, &endless) || framework_read("lost", &framework, &unknown);
+  remove_frameworks(directory, before, names);
+  ck_assert(!is_read);
+  ck_assert(g_error_matches(endless, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
+  ck_assert_msg(strstr(endless->message, "base \"other\": more than 4") != NULL, "%s", endless->message);
+  ck_assert_msg(strstr(unknown->message, "lost.yaml:") != NULL && strstr(unknown->message, "\"other\"") != NULL, "%s",
+                unknown->message);
 }
 END_TEST
 
@@ -292,6 +358,8 @@ int main(void) {
   tcase_add_test(cases, mistakes_are_refused_with_their_line);
   tcase_add_test(cases, every_shipped_framework_is_read);
   tcase_add_test(cases, an_unknown_framework_suggests_the_nearest);
+  tcase_add_test(cases, a_framework_may_be_another_but_for_what_it_says);
+  tcase_add_test(cases, a_base_that_is_none_is_named);
   tcase_add_test(cases, its_recipe_is_the_plans_but_in_fp32_and_fp16);
   tcase_add_test(cases, plain_kernels_keep_what_fused_ones_do_not);
   tcase_add_test(cases, gathered_inputs_are_whole_on_every_rank);

@@ -14,6 +14,7 @@
 static gboolean parse(const char *text, FrameworkTime *time, GError **error) {
   g_autoptr(YamlFile) file = yaml_file_parse("f.yaml", text, strlen(text), error);
   ck_assert_ptr_nonnull(file);
+  *time = (FrameworkTime){0};
   return framework_time_parse(yaml_file_root(file), time, error);
 }
 

@@ -295,6 +295,40 @@ START_TEST(only_what_was_run_tells_runs_apart) {
 }
 END_TEST
 
+/* The framework run so, if it is described: one technique or several, in any order; what is not described is left out.
+ */
+START_TEST(notes_may_say_more_of_the_framework) {
+  static const struct {
+    const char *framework, *notes, *expected;
+  } cases[] = {
+      {"torchtitan", "Table 3; technique=FSDP", "torchtitan"},
+      {"torchtitan", "Table 3; technique=FSDP + torch.compile", "torchtitan-compile"},
+      {"torchtitan", "technique=vanilla TP + torch.compile; more", "torchtitan-compile"},
+      {"torchtitan", "technique=async TP + torch.compile", "torchtitan-compile-async-tp"},
+      {"torchtitan", "technique=torch.compile+Async TP", "torchtitan-compile-async-tp"},
+      {"torchtitan", "technique=async TP", "torchtitan"},
+      {"torchtitan", "technique= + ", "torchtitan"},
+      {"torchtitan", "its technique=torch.compile", "torchtitan"},
+      {"megatron-lm", "technique=torch.compile", "megatron-lm"},
+      {"mine", "technique=torch.compile", NULL},
+      {"", "technique=torch.compile", NULL},
+  };
+  g_autoptr(GString) text = g_string_new("framework,notes,layers,hidden,heads,cluster,step_time_s\n");
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++)
+    g_string_append_printf(text, "%s,%s,2,64,4,selene,1\n", cases[i].framework, cases[i].notes);
+  g_autoptr(MeasuredRows) rows = rows_of(text->str);
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++)
+    ck_assert_msg(g_strcmp0(nth_row(rows, (guint)i)->plan->framework, cases[i].expected) == 0, "%s, %s: %s",
+                  cases[i].framework, cases[i].notes, nth_row(rows, (guint)i)->plan->framework);
+  ck_assert_int_eq(nth_row(rows, 0)->plan->time.kernels, FRAMEWORK_KERNELS_PLAIN);
+  ck_assert_int_eq(nth_row(rows, 1)->plan->time.kernels, FRAMEWORK_KERNELS_FUSED);
+  g_autofree char *eager = measured_row_run(nth_row(rows, 0)), *compiled = measured_row_run(nth_row(rows, 1)),
+                  *other = measured_row_run(nth_row(rows, 2));
+  ck_assert_str_ne(eager, compiled);
+  ck_assert_str_eq(compiled, other);
+}
+END_TEST
+
 /* A column says how RMSNorm runs, or the kernels that the notes name; and the two are different runs. */
 START_TEST(a_row_may_say_that_its_norm_is_fused) {
   static const char *const notes[] = {"from a page", "a page; kernel=flash_attention2 + RMS kernel; more",
@@ -360,6 +394,7 @@ int main(void) {
   tcase_add_test(cases, experts_are_whole_where_no_other_way_fits);
   tcase_add_test(cases, only_what_was_run_tells_runs_apart);
   tcase_add_test(cases, a_row_may_say_that_its_norm_is_fused);
+  tcase_add_test(cases, notes_may_say_more_of_the_framework);
   tcase_add_test(cases, written_cells_are_read_back);
   Suite *suite = suite_create("measured_rows");
   suite_add_tcase(suite, cases);

@@ -109,6 +109,22 @@ START_TEST(modules_that_clash_are_refused) {
 }
 END_TEST
 
+/* A framework that was described by one model may train another. */
+START_TEST(of_a_frameworks_modules_a_model_makes_again_what_it_has) {
+  const Model mixed = latent_mixture();
+  const Model *const models[] = {&mixed, &llama, &gpt};
+  const guint norm = MODULE_BIT(MODULE_LAYERNORM), up = MODULE_BIT(MODULE_MLA_UP_PROJ);
+  const guint asked[] = {norm | up, norm | up, up}, expected[] = {norm | up, norm, MODULE_BIT(MODULE_CORE_ATTN)};
+  for (gsize i = 0; i < G_N_ELEMENTS(models); i++) {
+    g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_SELECTIVE);
+    g_autoptr(GError) error = NULL;
+    plan->memory.recompute_modules = asked[i];
+    ck_assert_msg(plan_complete(plan, models[i], NULL, &error), "%s", error != NULL ? error->message : "");
+    ck_assert_uint_eq(plan_recompute_modules(plan), expected[i]);
+  }
+}
+END_TEST
+
 /* --- work --- */
 
 /* Each module's kernels, as backward lists them; in fp8, so with the conversions of what products read. */
@@ -275,6 +291,7 @@ int main(void) {
   tcase_add_test(cases, without_names_selective_is_as_the_framework_has_it_or_attentions_core);
   tcase_add_test(cases, what_a_model_does_not_have_is_not_made_again);
   tcase_add_test(cases, modules_that_clash_are_refused);
+  tcase_add_test(cases, of_a_frameworks_modules_a_model_makes_again_what_it_has);
   tcase_add_test(cases, a_module_lists_its_forward_again);
   tcase_add_test(cases, sets_of_modules_add_repeats_and_nothing_else);
   tcase_add_test(cases, flops_made_again_are_those_of_the_lists);

@@ -54,9 +54,10 @@ static char *help_text(void) {
       "positions, experts, seq_len, gpus, tp, pp, chunks, cp, ep, dp, zero, zero_ranks, micro_batch, global_batch,\n"
       "schedule, recompute, sequence_parallel, precision, attention, norm_kernel, overlap_grad, overlap_param,\n"
       "framework and memory_gb (GB = 1e9 bytes) are read, others left alone, but for notes: \"kernel=…+ RMS kernel\"\n"
-      "there stands for a fused RMSNorm. Error is predicted / measured - 1. The baseline takes every step of a\n"
-      "source at one share of the peak, fitted to these rows. A row that cannot be predicted is counted, with the\n"
-      "reason.\n\n"
+      "there stands for a fused RMSNorm, and \"technique=async TP + torch.compile\" for the framework's file that is\n"
+      "named so (torchtitan-compile-async-tp), if there is one. Error is predicted / measured - 1. The baseline takes\n"
+      "every step of a source at one share of the peak, fitted to these rows. A row that cannot be predicted is\n"
+      "counted, with the reason.\n\n"
       "--without takes parts of the model away, to see what they are worth:\n",
       parts, "\nExit status: 0 done, whatever the errors are; 1 no row can be predicted; 2 bad usage or input.", NULL);
 }

@@ -41,6 +41,8 @@
  *     attention_output_bytes          T·a, once, in place of the input of attn_out                used by W */
 #include "pieces.h"
 
+#include <math.h>
+
 /* Of one layer without recompute. */
 typedef struct {
   double layer_input;
@@ -311,7 +313,7 @@ static PieceMemory head_memory(const Cut *cut) {
   return memory;
 }
 
-PieceMemory piece_memory(const Cut *cut, Piece piece) {
+static PieceMemory memory_of(const Cut *cut, Piece piece) {
   switch (piece) {
   case PIECE_EMBEDDING:
     return embedding_memory(cut);
@@ -321,4 +323,10 @@ PieceMemory piece_memory(const Cut *cut, Piece piece) {
   default:
     return head_memory(cut);
   }
+}
+
+PieceMemory piece_memory(const Cut *cut, Piece piece) {
+  const PieceMemory memory = memory_of(cut, piece);
+  return (PieceMemory){round(memory.saved_bytes), round(memory.released_by_I), round(memory.held_for_W),
+                       round(memory.transient_bytes)};
 }

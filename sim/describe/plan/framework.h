@@ -4,6 +4,7 @@
  *     name: megatron-lm
  *     source: >-
  *       where the facts are from
+ *     base: megatron-core  # another one, which this is but for what follows (default: none)
  *     memory: …  # framework_memory.h
  *     time: …    # framework_time.h
  */
@@ -21,8 +22,8 @@ typedef struct {
  * mappings' readers. */
 gboolean framework_read(const char *name, Framework *framework, GError **error);
 
-/* The file that `name` means; owned by the caller. INPUT where there is none. */
-char *framework_file(const char *name, GError **error);
+/* The files that `name` means: its own, that of its base and so on. Owned by the caller. INPUT where there is none. */
+GStrv framework_files(const char *name, GError **error);
 
 /* Whether topologies/frameworks/ has `name`. */
 gboolean framework_is_described(const char *name);

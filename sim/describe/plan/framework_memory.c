@@ -46,16 +46,16 @@ static gboolean keep_recipe(YamlNode map, Draft *draft, GError **error) {
 }
 
 static gboolean keep_modules(YamlNode map, Draft *draft, GError **error) {
-  if (draft->recompute_modules == NULL)
-    return TRUE;
-  if (!recompute_modules_parse("recompute_modules", draft->recompute_modules, &draft->memory.recompute_modules, error))
+  guint *modules = &draft->memory.recompute_modules;
+  if (draft->recompute_modules != NULL &&
+      !recompute_modules_parse("recompute_modules", draft->recompute_modules, modules, error))
     return yaml_prefix(map, error);
-  return draft->memory.selective != SELECTIVE_PRODUCTS ||
+  return *modules == 0 || draft->memory.selective != SELECTIVE_PRODUCTS ||
          yaml_fail(map, error, "found recompute_modules, expected them without \"selective: products\"");
 }
 
 gboolean framework_memory_parse(YamlNode map, FrameworkMemory *memory, GError **error) {
-  Draft draft = {0};
+  Draft draft = {.memory = *memory};
   gboolean ok = yaml_map_read(map, memory_fields, G_N_ELEMENTS(memory_fields), &draft, error) &&
                 keep_recipe(map, &draft, error) && keep_modules(map, &draft, error);
   g_free(draft.recipe);

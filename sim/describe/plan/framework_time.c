@@ -92,7 +92,8 @@ static gboolean parse_rates(Draft *draft, GError **error) {
 }
 
 gboolean framework_time_parse(YamlNode map, FrameworkTime *time, GError **error) {
-  Draft draft = {0};
+  Draft draft = {.time = *time};
+  draft.time.tensor_parallel_hidden = draft.time.norm_rate = 0; /* seen whether the mapping has them */
   if (!yaml_map_read(map, time_fields, G_N_ELEMENTS(time_fields), &draft, error) || !parse_host(&draft, error) ||
       !parse_rates(&draft, error))
     return FALSE;
@@ -100,6 +101,10 @@ gboolean framework_time_parse(YamlNode map, FrameworkTime *time, GError **error)
     return yaml_fail(map, error, "found tensor_parallel_hidden, expected it with \"tensor_parallel: fused\" only");
   if (draft.time.norm_rate > 0 && draft.time.kernels != FRAMEWORK_KERNELS_PLAIN)
     return yaml_fail(map, error, "found norm_rate, expected it with \"kernels: plain\" only");
+  if (draft.time.tensor_parallel_hidden == 0 && draft.time.tensor_parallel == TP_FUSED)
+    draft.time.tensor_parallel_hidden = time->tensor_parallel_hidden;
+  if (draft.time.norm_rate == 0 && draft.time.kernels == FRAMEWORK_KERNELS_PLAIN)
+    draft.time.norm_rate = time->norm_rate;
   *time = draft.time;
   return TRUE;
 }

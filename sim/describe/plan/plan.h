@@ -103,8 +103,8 @@ int plan_ep_inside(int size, int *left);
 /* What of a layer is made again in backward module by module: nothing but under selective recompute. */
 guint plan_recompute_modules(const Plan *plan);
 /* IMPOSSIBLE for modules that the model does not have, that lie in one another, or that go without selective recompute.
- * `model` may be NULL. */
-gboolean plan_check_recompute(const Plan *plan, const Model *model, GError **error);
+ * Of those that the framework has, the ones that the model does not have are left out. `model` may be NULL. */
+gboolean plan_check_recompute(Plan *plan, const Model *model, GError **error);
 
 /* dp · cp: ranks that hold the same parameters (before ZeRO) and see other tokens; gradients are summed over them. */
 int plan_data_ranks(const Plan *plan);

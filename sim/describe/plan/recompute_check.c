@@ -41,7 +41,16 @@ static gboolean check_model(guint modules, const Model *model, GError **error) {
   return TRUE;
 }
 
-gboolean plan_check_recompute(const Plan *plan, const Model *model, GError **error) {
+/* A framework trains models of other kinds too. */
+static void leave_out_missing(guint *modules, const Model *model) {
+  for (RecomputeModule module = 0; module < N_RECOMPUTE_MODULES; module++)
+    if (why_not(module, model) != NULL)
+      *modules &= ~MODULE_BIT(module);
+}
+
+gboolean plan_check_recompute(Plan *plan, const Model *model, GError **error) {
+  if (model != NULL)
+    leave_out_missing(&plan->memory.recompute_modules, model);
   const guint modules = plan_recompute_modules(plan);
   const guint inside_moe = modules & (MODULE_BIT(MODULE_MOE_ACT) | MODULE_BIT(MODULE_SHARED_EXPERTS));
   if (plan->recompute_modules != 0 && plan->recompute != RECOMPUTE_SELECTIVE) {

@@ -48,8 +48,13 @@ static gboolean add_cluster(GArray *facts, const char *name, const Cluster *clus
 }
 
 static gboolean add_framework(GArray *facts, const char *name, GError **error) {
-  g_autofree char *file = framework_file(name, error);
-  return file != NULL && add_file(facts, file, error, "framework %s", name);
+  g_auto(GStrv) files = framework_files(name, error);
+  gboolean ok = files != NULL;
+  for (int i = 0; ok && files[i] != NULL; i++) {
+    g_autofree char *what = i == 0 ? g_strdup(name) : g_strdup_printf("%s, base %d", name, i);
+    ok = add_file(facts, files[i], error, "framework %s", what);
+  }
+  return ok;
 }
 
 /* Files of one axis's values. */

@@ -6,6 +6,7 @@
 
 #include "error.h"
 #include "plan_order.h"
+#include "row_notes.h"
 #include "suggest.h"
 
 enum { MOST_GPUS = 1 << 24, DEFAULT_VOCAB = 51200, DEFAULT_SEQ_LEN = 2048, FFN_MULTIPLE = 256 };
@@ -96,16 +97,6 @@ const char *measured_row_cell(const MeasuredRow *row, const char *column) {
   return index < 0 ? "" : csv_table_cell(row->table, row->index, index);
 }
 
-/* The kernels a row names in its notes, as "…; kernel=flash_attention2 + RMS kernel; …": with one for RMSNorm that is
- * fused. −1 where they say nothing of it. */
-static gint64 norm_kernel_in_notes(const MeasuredRow *row) {
-  g_auto(GStrv) notes = g_strsplit(measured_row_cell(row, "notes"), ";", -1);
-  for (char **note = notes; *note != NULL; note++)
-    if (g_str_has_prefix(g_strstrip(*note), "kernel=") && strstr(*note, "RMS kernel") != NULL)
-      return FRAMEWORK_KERNELS_FUSED;
-  return unknown;
-}
-
 static int line_of(const MeasuredRow *row) {
   return g_array_index(row->table->lines, int, row->index);
 }
@@ -115,13 +106,15 @@ char *measured_row_place(const MeasuredRow *row) {
 }
 
 char *measured_row_run(const MeasuredRow *row) {
-  static const char *const texts[] = {"cluster", "schedule", "framework", "model_name"};
+  static const char *const texts[] = {"cluster", "schedule", "model_name"};
   GString *run = g_string_new(NULL);
   for (gsize i = 0; i < G_N_ELEMENTS(columns); i++)
     g_string_append_printf(run, "%s\n", measured_row_cell(row, columns[i].name));
   for (gsize i = 0; i < G_N_ELEMENTS(texts); i++)
     g_string_append_printf(run, "%s\n", measured_row_cell(row, texts[i]));
-  g_string_append_printf(run, "%d\n", (int)norm_kernel_in_notes(row));
+  const char *notes = measured_row_cell(row, "notes");
+  g_autofree char *framework = row_notes_framework(notes, measured_row_cell(row, "framework"));
+  g_string_append_printf(run, "%s\n%d\n", framework, (int)row_notes_norm_kernel(notes));
   return g_string_free(run, FALSE);
 }
 
@@ -278,7 +271,13 @@ static Model *make_model(const MeasuredRow *row, const Cells *cells, const Exper
   return model_check(model, "the row", error) ? g_steal_pointer(&model) : NULL;
 }
 
-static Plan *make_plan(const MeasuredRow *row, const Cells *cells, const Framework *framework) {
+/* Borrowed. */
+typedef struct {
+  const char *name;
+  const Framework *described; /* what it does; NULL: the row names none that is described */
+} RowFramework;
+
+static Plan *make_plan(const MeasuredRow *row, const Cells *cells, const RowFramework *framework) {
   Plan *plan = plan_new();
   plan->gpus = (int)or_else(cells->gpus, plan->gpus);
   plan->tp = (int)or_else(cells->tp, plan->tp);
@@ -299,13 +298,13 @@ static Plan *make_plan(const MeasuredRow *row, const Cells *cells, const Framewo
   plan->sequence_parallel = or_else(cells->sequence_parallel, model_has_experts(row->model) && plan->tp > 1);
   plan->precision = or_else(cells->precision, plan->precision);
   plan->attention = or_else(cells->attention, plan->attention);
-  plan->norm_kernel = (int)or_else(cells->norm_kernel, norm_kernel_in_notes(row));
+  plan->norm_kernel = (int)or_else(cells->norm_kernel, row_notes_norm_kernel(measured_row_cell(row, "notes")));
   plan->overlap_grad = or_else(cells->overlap_grad, plan->overlap_grad);
   plan->overlap_param = or_else(cells->overlap_param, plan->overlap_param);
   const char *schedule = measured_row_cell(row, "schedule");
   plan->schedule = *schedule != '\0' ? g_strdup(schedule) : NULL;
-  if (framework != NULL)
-    plan_set_framework(plan, measured_row_cell(row, "framework"), framework);
+  if (framework->described != NULL)
+    plan_set_framework(plan, framework->name, framework->described);
   if (plan->precision == PRECISION_FP32) {
     gboolean known = recipe_parse("fp32", &plan->recipe, NULL);
     g_assert(known);
@@ -320,21 +319,23 @@ static void row_clear(gpointer data) {
   g_clear_pointer(&row->problem, g_free);
 }
 
-/* What the framework of the row holds; NULL where it names none that is described, and on an error. Borrowed. */
-static const Framework *row_framework(MeasuredRows *rows, const MeasuredRow *row, GError **error) {
-  const char *name = measured_row_cell(row, "framework");
-  gpointer known;
-  if (g_hash_table_lookup_extended(rows->frameworks, name, NULL, &known))
-    return known;
+/* FALSE: its file is not as it should be. */
+static gboolean find_framework(MeasuredRows *rows, const MeasuredRow *row, RowFramework *found, GError **error) {
+  g_autofree char *name = row_notes_framework(measured_row_cell(row, "notes"), measured_row_cell(row, "framework"));
+  gpointer known_name, known;
+  if (g_hash_table_lookup_extended(rows->frameworks, name, &known_name, &known)) {
+    *found = (RowFramework){known_name, known};
+    return TRUE;
+  }
   g_autofree Framework *framework = NULL;
   if (framework_is_described(name)) {
     framework = g_new0(Framework, 1);
     if (!framework_read(name, framework, error))
-      return NULL;
+      return FALSE;
   }
-  const Framework *found = framework;
-  g_hash_table_insert(rows->frameworks, g_strdup(name), g_steal_pointer(&framework));
-  return found;
+  *found = (RowFramework){name, framework};
+  g_hash_table_insert(rows->frameworks, g_steal_pointer(&name), g_steal_pointer(&framework));
+  return TRUE;
 }
 
 static gboolean read_row(MeasuredRows *rows, MeasuredRow *row, GError **error) {
@@ -345,19 +346,17 @@ static gboolean read_row(MeasuredRows *rows, MeasuredRow *row, GError **error) {
   row->cluster = measured_row_cell(row, "cluster");
   row->step_time_s = cells.step_time_s;
   row->memory_bytes = cells.memory_gb * bytes_per_gb;
-  g_autoptr(GError) problem = NULL, unreadable = NULL;
-  const Framework *framework = row_framework(rows, row, &unreadable);
-  if (unreadable != NULL) {
-    g_propagate_error(error, g_steal_pointer(&unreadable));
+  g_autoptr(GError) problem = NULL;
+  RowFramework framework;
+  if (!find_framework(rows, row, &framework, error))
     return FALSE;
-  }
   row->model = make_model(row, &cells, rows->named, &problem);
   if (row->model == NULL)
     row->problem = g_strdup(problem->message);
   else if (*row->cluster == '\0')
     row->problem = g_strdup("the row does not say cluster");
   else
-    row->plan = make_plan(row, &cells, framework);
+    row->plan = make_plan(row, &cells, &framework);
   return TRUE;
 }
 

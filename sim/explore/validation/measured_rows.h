@@ -13,10 +13,8 @@
  * A count may be written as 8 or 8.0, a switch as 0, 1, off, on, false or true. memory_gb is the framework's peak on
  * the fullest GPU (without context and libraries) in GB = 1e9 bytes, so a source that prints GiB has to be converted.
  *
- * Where norm_kernel is empty and notes say "kernel=… + RMS kernel", between semicolons, RMSNorm is fused.
- *
  * framework names one of topologies/frameworks/, whose memory and time are then counted; any other word stands for
- * none.
+ * none. Notes may say more of it, and of norm_kernel where that is empty (row_notes.h).
  *
  * A gated model is Llama-like: RMSNorm, no biases. Any other is GPT-like: LayerNorm with biases, and dropout where
  * positions are learned, as GPT-2's config has it, but not with pytorch-fsdp: LLM Foundry's MPT trains without. */

@@ -199,7 +199,7 @@ static void append_unknown_frameworks(GString *out, const Validation *validation
   g_ptr_array_sort(names, compare_names);
   for (guint i = 0; i < names->len; i++) {
     g_autoptr(GError) unknown = NULL;
-    g_free(framework_file(names->pdata[i], &unknown));
+    g_strfreev(framework_files(names->pdata[i], &unknown));
     g_string_append_printf(out, "nothing is added for a framework without a description: %s\n",
                            unknown != NULL ? unknown->message : (const char *)names->pdata[i]);
   }

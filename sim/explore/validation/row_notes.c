@@ -1,0 +1,58 @@
+#include "row_notes.h"
+
+#include <string.h>
+
+#include "framework.h"
+
+/* Behind `key` in the part that begins with it; NULL: there is none. Owned by the caller. */
+static char *find_part(const char *notes, const char *key) {
+  g_auto(GStrv) parts = g_strsplit(notes, ";", -1);
+  for (char **part = parts; *part != NULL; part++)
+    if (g_str_has_prefix(g_strstrip(*part), key))
+      return g_strdup(*part + strlen(key));
+  return NULL;
+}
+
+gint64 row_notes_norm_kernel(const char *notes) {
+  g_autofree char *kernels = find_part(notes, "kernel=");
+  return kernels != NULL && strstr(kernels, "RMS kernel") != NULL ? FRAMEWORK_KERNELS_FUSED : -1;
+}
+
+/* torch.compile is compile, async TP is async-tp: as names of files are written. In place. */
+static char *file_word(char *technique) {
+  g_strstrip(technique);
+  char *dot = strrchr(technique, '.');
+  if (dot != NULL)
+    memmove(technique, dot + 1, strlen(dot));
+  for (char *c = technique; *c != '\0'; c++)
+    *c = *c == ' ' ? '-' : g_ascii_tolower(*c);
+  return technique;
+}
+
+/* Adds the first of the techniques that the framework is described with. */
+static gboolean add_technique(char *techniques[], char **name) {
+  for (char **technique = techniques; *technique != NULL; technique++) {
+    char *longer = g_strdup_printf("%s-%s", *name, *technique);
+    if (**technique != '\0' && framework_is_described(longer)) {
+      **technique = '\0'; /* once */
+      g_free(*name);
+      *name = longer;
+      return TRUE;
+    }
+    g_free(longer);
+  }
+  return FALSE;
+}
+
+char *row_notes_framework(const char *notes, const char *name) {
+  char *found = g_strdup(name);
+  g_autofree char *listed = find_part(notes, "technique=");
+  if (listed == NULL || *name == '\0')
+    return found;
+  g_auto(GStrv) techniques = g_strsplit(listed, "+", -1);
+  for (char **technique = techniques; *technique != NULL; technique++)
+    file_word(*technique);
+  while (add_technique(techniques, &found))
+    ;
+  return found;
+}
