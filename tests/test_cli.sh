@@ -145,6 +145,11 @@ done <<'TABLE'
 1|mtp-layers 1: the config of model llama-3-8b names 0 heads|simulate PLAN --mtp-layers 1
 2|mtp-layers: found -1|simulate PLAN --mtp-layers -1
 1|recompute-modules mla_up_proj: model llama-3-8b has no latent attention|simulate PLAN --recompute selective --recompute-modules mla_up_proj
+2|--norm-kernel plain;model gpt2 has LayerNorms|simulate --model gpt2 --cluster dgx-h100 --norm-kernel plain
+2|--norm-kernel plain;model gpt2 has LayerNorms|explain --model gpt2 --cluster dgx-h100 --norm-kernel plain
+2|--norm-kernel plain;model gpt2 has LayerNorms|memory --model gpt2 --norm-kernel plain
+2|--norm-kernel plain;LayerNorms|plan --model gpt2 --cluster dgx-h100 --gpus 8 --global-batch 8 --norm-kernel plain
+0|2 ran|sweep --model gpt2 --cluster dgx-h100 --gpus 8 --norm-kernel plain,fused
 1|--overlap-grad on;megatron-deepspeed clash|simulate PLAN --framework megatron-deepspeed --overlap-grad on
 1|does not fit|simulate --model llama-3-70b --cluster dgx-h100
 1|forward passes: at most|simulate --model llama-3-8b --cluster dgx-h100 --gpus 8 --pp 8 --global-batch 1000000

@@ -107,6 +107,10 @@ START_TEST(llama_3_trains_for_more_than_90_percent_of_the_time) {
   ck_assert_double_eq(goodput.interval_s, 6.6 * (double)goodput.interval_steps);
   ck_assert_double_gt(goodput.share, 0.90);
   ck_assert_double_lt(goodput.share, 0.95);
+  for (double step_s = 0.01; step_s < 1000; step_s *= 1.7) {
+    ck_assert(goodput_of(model, cluster, plan, step_s, &goodput));
+    ck_assert_double_le(goodput.share, goodput_most_share(model, cluster, plan) * (1 + 1e-12));
+  }
 }
 END_TEST
 
@@ -117,6 +121,7 @@ START_TEST(a_cluster_that_does_not_say_how_often_it_fails_is_left_alone) {
   plan->gpus = 8;
   Goodput goodput;
   ck_assert(!goodput_of(model, cluster, plan, 1, &goodput));
+  ck_assert_double_eq(goodput_most_share(model, cluster, plan), 1);
   const TrainingCost cost = training_cost_of(1e12, 1e6, 8, 2, NULL);
   g_autoptr(GString) text = g_string_new(NULL);
   training_cost_text(&cost, "", "failures", text);

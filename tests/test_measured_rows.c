@@ -378,6 +378,21 @@ START_TEST(written_cells_are_read_back) {
 }
 END_TEST
 
+/* Neighbours of 0.1, and of 1/3, whose 16th and 17th digits count; the least double and the greatest. */
+START_TEST(a_number_reads_back_as_it_was) {
+  const double values[] = {0.1,      nextafter(0.1, 1),     1.0 / 3, nextafter(1.0 / 3, 0), 4.9406564584124654e-324,
+                           5e15 + 1, 1.7976931348623157e308};
+  for (gsize i = 0; i < G_N_ELEMENTS(values); i++) {
+    g_autoptr(GString) text = g_string_new(NULL);
+    csv_append_number(text, values[i]);
+    ck_assert_double_eq(g_ascii_strtod(text->str, NULL), values[i]);
+  }
+  g_autoptr(GString) shortest = g_string_new(NULL);
+  csv_append_number(shortest, 0.1);
+  ck_assert_str_eq(shortest->str, "0.1,");
+}
+END_TEST
+
 int main(void) {
   TCase *cases = tcase_create("measured_rows");
   tcase_add_test(cases, every_cell_arrives);
@@ -396,6 +411,7 @@ int main(void) {
   tcase_add_test(cases, a_row_may_say_that_its_norm_is_fused);
   tcase_add_test(cases, notes_may_say_more_of_the_framework);
   tcase_add_test(cases, written_cells_are_read_back);
+  tcase_add_test(cases, a_number_reads_back_as_it_was);
   Suite *suite = suite_create("measured_rows");
   suite_add_tcase(suite, cases);
   SRunner *runner = srunner_create(suite);

@@ -179,6 +179,29 @@ START_TEST(faults_are_refused_by_costs_and_other_gpus_are_counted) {
 }
 END_TEST
 
+START_TEST(a_place_has_one_fault) {
+  static const struct {
+    const char *first, *second, *place;
+  } pairs[] = {{"at: node1/nic0, factor: 0.5", "at: node1/nic0, factor: dead", "node1/nic0"},
+               {"link: [node0/gpu1, node0/nvswitch], factor: 0.5", "link: [node0/nvswitch, node0/gpu1], factor: 0.5",
+                "node0/gpu1 - node0/nvswitch"},
+               {"at: node1/nic0, factor: 0.5", "at: node1/nic1, factor: 0.5", NULL},
+               {"at: node0/gpu1, factor: 0.5", "link: [node0/gpu1, node0/nvswitch], factor: 0.5", NULL}};
+  for (gsize i = 0; i < G_N_ELEMENTS(pairs); i++) {
+    g_autofree char *text = g_strdup_printf(HEAD "node:\n  gpus: 4\n" NVSWITCH NICS "faults:\n  - {%s}\n  - {%s}\n",
+                                            pairs[i].first, pairs[i].second);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Cluster) cluster = cluster_parse("t.yaml", text, &error);
+    ck_assert_msg((cluster != NULL) == (pairs[i].place == NULL), "case %zu", i);
+    if (cluster != NULL)
+      continue;
+    g_autofree char *expected = g_strdup_printf(
+        "t.yaml:12: faults: %s has one already, in line 11; expected one entry a place", pairs[i].place);
+    ck_assert_str_eq(error->message, expected);
+  }
+}
+END_TEST
+
 int main(void) {
   TCase *cases = tcase_create("node_keys");
   tcase_add_test(cases, every_key_lands_in_its_field);
@@ -187,6 +210,7 @@ int main(void) {
   tcase_add_test(cases, other_taxes_are_refused);
   tcase_add_test(cases, gpus_spread_over_nics_in_order);
   tcase_add_test(cases, faults_are_refused_by_costs_and_other_gpus_are_counted);
+  tcase_add_test(cases, a_place_has_one_fault);
   Suite *suite = suite_create("node_keys");
   suite_add_tcase(suite, cases);
   SRunner *runner = srunner_create(suite);

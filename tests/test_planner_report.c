@@ -119,6 +119,47 @@ START_TEST(experts_step_and_tp_beside_them_is_possible) {
 }
 END_TEST
 
+/* 8 experts in whole and cut in two: both are tried where --expert-tp is left open, and are one step apart. */
+START_TEST(experts_are_left_whole_beside_tp_too) {
+  const Given given[] = {{"model", "mixtral-8x7b"},
+                         {"cluster", "dgx-h100"},
+                         {"gpus", "16"},
+                         {"tp", "1,2"},
+                         {"pp", "2"},
+                         {"ep", "4"},
+                         {"chunks", "1"},
+                         {"schedule", "1f1b"},
+                         {"zero", "1"},
+                         {"recompute", "full"},
+                         {"global-batch", "16"},
+                         {"micro-batch", "1"},
+                         {"seq-len", "2048"},
+                         {NULL}};
+  g_autoptr(Space) space = space_of(given);
+  PlannerRequest request = request_of(space);
+  g_autoptr(PlannerResult) result = search(&request);
+  /* tp 1 whole and cut are one; sequence parallelism off beside tp 2 is impossible, on beside tp 1 the same as off */
+  ck_assert_int_eq(result->n_configurations, 8);
+  ck_assert_int_eq(result->n_same, 3);
+  ck_assert_int_eq(result->n_impossible, 2);
+  ck_assert_uint_eq(result->kept->len, 3);
+  const PlanOutcome *whole = NULL;
+  for (guint i = 0; i < result->kept->len; i++) {
+    const PlanOutcome *kept = result->kept->pdata[i];
+    if (kept->completed->tp == 2 && kept->completed->expert_tp == 1)
+      whole = kept;
+  }
+  ck_assert_ptr_nonnull(whole);
+  g_autofree char *options = planner_options(whole);
+  ck_assert_msg(strstr(options, "--expert-tp 1") != NULL, "%s", options);
+  g_autoptr(GArray) steps = sensitivity_new(whole, &request);
+  const SensitivityStep *cut = find_step(steps, "--expert-tp", "2");
+  ck_assert(cut != NULL && cut->outcome != NULL);
+  ck_assert_int_eq(plan_expert_tp(cut->outcome->completed), 2);
+  ck_assert_double_ne(cut->outcome->step_time_s, whole->step_time_s);
+}
+END_TEST
+
 /* --- for scripts --- */
 
 static JsonObject *member(JsonObject *object, const char *name) {
@@ -237,6 +278,31 @@ static gboolean holds(const Space *space, const char *name, const char *expected
   return FALSE;
 }
 
+/* gpt2 is the faster by far, and has LayerNorms, of which --norm-kernel plain says nothing. */
+START_TEST(options_that_the_model_does_not_heed_are_not_shown) {
+  const Given given[] = {{"model", "gpt2,llama-3-8b"},
+                         {"cluster", "dgx-h100"},
+                         {"gpus", "8"},
+                         {"tp", "1"},
+                         {"pp", "1"},
+                         {"global-batch", "8"},
+                         {"micro-batch", "1"},
+                         {"zero", "3"},
+                         {"recompute", "full"},
+                         {"norm-kernel", "plain"},
+                         {"seq-len", "1024"},
+                         {NULL}};
+  g_autoptr(Space) space = space_of(given);
+  PlannerRequest request = request_of(space);
+  g_autoptr(PlannerResult) result = search(&request);
+  ck_assert_uint_eq(result->kept->len, 2);
+  for (guint i = 0; i < 2; i++) {
+    g_autofree char *options = planner_options(result->kept->pdata[i]);
+    ck_assert_int_eq(strstr(options, "--norm-kernel plain") != NULL, i == 1);
+  }
+}
+END_TEST
+
 /* 32 layers, 32 heads, 8 key-value heads; 12 GPUs are no whole nodes, on which the lists do not depend. tp: 1, 2, 4
  * divide 12 and the heads, 3 does not divide the heads. pp: all that divide 12. chunks v with p·v | 32 or 34 for p in
  * 2, 3, 4, 6, 12: of 32 with p = 2: 1 2 4 8 16, of 34 with p = 2: 17. */
@@ -248,6 +314,12 @@ START_TEST(open_lists_follow_from_model_and_cluster) {
   ck_assert(holds(space, "pp", "1,2,3,4,6,12"));
   ck_assert(holds(space, "chunks", "1,2,4,8,16,17"));
   ck_assert(holds(space, "zero", "0,1,2,3"));
+  ck_assert_ptr_null(space_given(space, "expert-tp"));
+  const Given experts[] = {
+      {"model", "mixtral-8x7b"}, {"cluster", "dgx-h100"}, {"gpus", "8"}, {"global-batch", "8"}, {NULL}};
+  g_autoptr(Space) of_experts = space_of(experts);
+  ck_assert(holds(of_experts, "expert-tp", "0,1"));
+  ck_assert(holds(of_experts, "ep", "1,2,4,8"));
 }
 END_TEST
 
@@ -285,9 +357,11 @@ int main(void) {
   tcase_add_test(tcase, each_step_changes_one_option_and_what_must_follow);
   tcase_add_test(tcase, an_impossible_step_says_why);
   tcase_add_test(tcase, experts_step_and_tp_beside_them_is_possible);
+  tcase_add_test(tcase, experts_are_left_whole_beside_tp_too);
   tcase_add_test(tcase, the_json_object_has_what_the_text_has);
   tcase_add_test(tcase, the_options_shown_give_the_step_shown);
   tcase_add_test(tcase, open_lists_follow_from_model_and_cluster);
+  tcase_add_test(tcase, options_that_the_model_does_not_heed_are_not_shown);
   tcase_add_test(tcase, what_must_be_given_is_asked_for);
   tcase_add_test(tcase, cost_is_time_times_gpus_times_price);
   Suite *suite = suite_create("planner report");

@@ -238,6 +238,18 @@ START_TEST(faults_take_bandwidth_from_the_links_they_name) {
 }
 END_TEST
 
+START_TEST(of_faults_at_both_ends_of_a_link_the_worse_counts) {
+  g_autoptr(Cluster) cluster = NULL;
+  g_autoptr(Topology) t = faulty("  - {at: node0/gpu1, factor: 0.25}\n"
+                                 "  - {at: node0/nvswitch, factor: 0.5}\n"
+                                 "  - {link: [node0/gpu2, node0/nvswitch], factor: dead}\n",
+                                 &cluster, NULL);
+  ck_assert_double_eq(link_of(t, "node0/gpu0", "node0/nvswitch")->factor, 0.5);
+  ck_assert_double_eq(link_of(t, "node0/gpu1", "node0/nvswitch")->factor, 0.25);
+  ck_assert_double_eq(link_of(t, "node0/gpu2", "node0/nvswitch")->factor, 0);
+}
+END_TEST
+
 START_TEST(dead_links_are_avoided_or_named) {
   g_autoptr(Cluster) cluster = NULL;
   g_autoptr(Topology) t = faulty("  - {link: [node0/gpu1, node0/nvswitch], factor: dead}\n"
@@ -249,6 +261,22 @@ START_TEST(dead_links_are_avoided_or_named) {
   /* from GPU 1 to GPU 2 NVLink is dead at one end, the tree at the other; the network goes out and in again */
   ck_assert_ptr_nonnull(none);
   ck_assert(none->uses_net);
+}
+END_TEST
+
+START_TEST(without_a_live_nic_both_go_over_their_neighbours) {
+  g_autoptr(Cluster) cluster = NULL;
+  g_autoptr(Topology) t = faulty("  - {at: node1/nic0, factor: dead}\n", &cluster, NULL);
+  /* GPUs 0 and 1 of node 1 are on NIC 0; the first GPU after those is 2, at its NIC */
+  assert_way(t, 0, 4,
+             "node0/gpu0 node0/nvswitch node0/gpu2 node0/pcie1 node0/nic1 core node1/nic1 node1/pcie1 node1/gpu2 "
+             "node1/nvswitch node1/gpu0");
+  g_autoptr(Route) back = route_new(t, 5, 0, NULL);
+  ck_assert_int_eq(back->peer, 6);
+  ck_assert_int_eq(back->partner, 1);
+  ck_assert(back->uses_net && !back->is_staged[0] && !back->is_staged[1]); /* 6 is at NIC 1's switch, 1 at NIC 0's */
+  g_autoptr(Route) sound = route_new(t, 2, 6, NULL);
+  ck_assert_int_eq(sound->partner, -1);
 }
 END_TEST
 
@@ -399,7 +427,9 @@ int main(void) {
   tcase_add_test(cases, mesh_peers_that_are_not_wired_meet_in_one_between);
   tcase_add_test(cases, another_rail_is_reached_through_a_peer_on_it);
   tcase_add_test(cases, faults_take_bandwidth_from_the_links_they_name);
+  tcase_add_test(cases, of_faults_at_both_ends_of_a_link_the_worse_counts);
   tcase_add_test(cases, dead_links_are_avoided_or_named);
+  tcase_add_test(cases, without_a_live_nic_both_go_over_their_neighbours);
   tcase_add_test(cases, no_path_left_is_impossible_and_says_why);
   tcase_add_test(cases, faults_at_what_is_not_there_are_refused);
   tcase_add_test(cases, faults_at_other_parts_of_the_cluster_are_taken);

@@ -85,6 +85,17 @@ START_TEST(a_path_is_told_hop_by_hop) {
 }
 END_TEST
 
+START_TEST(a_path_over_neighbours_names_them) {
+  g_autoptr(Cluster) cluster =
+      cluster_of(HEAD "node:\n  gpus: 4\n" NVSWITCH NICS "faults: [{at: node0/nic0, factor: dead}]\n");
+  g_autoptr(Topology) t = topology_of(cluster, 8);
+  g_autoptr(Route) route = route_new(t, 0, 4, NULL);
+  g_autoptr(GString) out = g_string_new(NULL);
+  topology_text_route(out, t, route);
+  assert_line(out->str, ", by way of node0/gpu2 and node1/gpu2\n");
+}
+END_TEST
+
 START_TEST(json_holds_the_whole_graph) {
   g_autoptr(Cluster) cluster = cluster_read("dgx-h100", NULL);
   g_autoptr(Topology) t = topology_of(cluster, 16);
@@ -193,6 +204,7 @@ int main(void) {
   tcase_add_test(cases, the_fabric_says_what_is_left_per_gpu);
   tcase_add_test(cases, exceptions_and_mistakes_are_listed);
   tcase_add_test(cases, a_path_is_told_hop_by_hop);
+  tcase_add_test(cases, a_path_over_neighbours_names_them);
   tcase_add_test(cases, json_holds_the_whole_graph);
   tcase_add_test(cases, what_the_wiring_carries_stands_in_text_json_and_picture);
   tcase_add_test(cases, the_picture_shows_each_device_of_a_node_once);

@@ -272,9 +272,11 @@ START_TEST(every_row_is_written_whole_with_its_prediction) {
   const MeasuredRow first = {.table = table}, second = {.table = table, .index = 1};
   ck_assert_str_eq(measured_row_cell(&first, "notes"), "a, b");
   ck_assert_str_eq(measured_row_cell(&first, "hidden"), "256");
-  close_to(g_ascii_strtod(measured_row_cell(&first, "predicted_step_time_s"), NULL), step_time_s);
-  close_to(g_ascii_strtod(measured_row_cell(&first, "error"), NULL), step_time_s / 1000 - 1);
-  close_to(g_ascii_strtod(measured_row_cell(&first, "ape"), NULL), 1 - step_time_s / 1000);
+  /* to the last bit */
+  ck_assert_double_eq(g_ascii_strtod(measured_row_cell(&first, "predicted_step_time_s"), NULL), step_time_s);
+  ck_assert_double_eq(g_ascii_strtod(measured_row_cell(&first, "error"), NULL), validation->predictions[0].error);
+  close_to(validation->predictions[0].error, step_time_s / 1000 - 1);
+  ck_assert_double_eq(g_ascii_strtod(measured_row_cell(&first, "ape"), NULL), -validation->predictions[0].error);
   close_to(g_ascii_strtod(measured_row_cell(&first, "predicted_memory_gb"), NULL), peak_bytes * 1e-9);
   ck_assert_str_eq(measured_row_cell(&second, "id"), "y");
   ck_assert_str_eq(measured_row_cell(&second, "ape"), "");

@@ -162,6 +162,8 @@ static gboolean read_parameters(MemoryOptions *o, MemoryTable *table, GError **e
     return FALSE;
   if (p->model_file != NULL && p->model == NULL && (p->model = model_read(p->model_file, error)) == NULL)
     return FALSE;
+  if (p->model != NULL && !plan_options_check_model(p->plan, p->model, error))
+    return FALSE;
   if (p->model != NULL) {
     table->parameters = model_parameters(p->model);
     table->expert_parameters = model_expert_parameters(p->model);

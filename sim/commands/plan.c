@@ -93,7 +93,8 @@ static gboolean parse_options(PlanVerb *o, int *argc, char ***argv, GError **err
       "interrupted.");
   const GOptionEntry entries[] = {
       {"objective", 0, 0, G_OPTION_ARG_STRING, &o->objective,
-       "tokens_per_s, cost (least $ per token) or mfu (default tokens_per_s)", "WHAT"},
+       "tokens_per_s, cost (least $ per token, with failures where the cluster has them) or mfu (default tokens_per_s)",
+       "WHAT"},
       {"top", 0, 0, G_OPTION_ARG_INT, &o->top, "plans shown, the best and its runners-up (default 5)", "N"},
       {"tokens", 0, 0, G_OPTION_ARG_STRING, &o->tokens, "training tokens, e.g. 15.6T: prints days and GPU-hours", "N"},
       {"deadline", 0, 0, G_OPTION_ARG_STRING, &o->deadline, "with --tokens: leaves out plans that take longer", "60d"},

@@ -59,12 +59,6 @@ typedef struct {
   int nic[2];             /* the first and the last one passed; −1: none */
 } WayLinks;
 
-static void empty(WayLinks *way) {
-  g_array_set_size(way->links, 0);
-  g_array_set_size(way->counts, 0);
-  way->nic[0] = way->nic[1] = -1;
-}
-
 static void add_link(WayLinks *way, gint32 link) {
   for (guint i = 0; i < way->links->len; i++)
     if (g_array_index(way->links, gint32, i) == link) {
@@ -76,10 +70,13 @@ static void add_link(WayLinks *way, gint32 link) {
   g_array_append_val(way->counts, once);
 }
 
-static gboolean add_route(WayLinks *way, const Topology *topology, int from, int to, GError **error) {
+static gboolean find_way(WayLinks *way, const Topology *topology, int from, int to, GError **error) {
   g_autoptr(Route) route = route_new(topology, from, to, error);
   if (route == NULL)
     return FALSE;
+  g_array_set_size(way->links, 0);
+  g_array_set_size(way->counts, 0);
+  way->nic[0] = way->nic[1] = -1;
   for (int i = 0; i < route->n_hops; i++) {
     const int at = route->hops[i].to;
     add_link(way, network_link_of_hop(topology, &route->hops[i]));
@@ -89,27 +86,6 @@ static gboolean add_route(WayLinks *way, const Topology *topology, int from, int
     way->nic[1] = at;
   }
   return TRUE;
-}
-
-static gboolean add_over(WayLinks *way, const Topology *topology, int from, int to, int shift) {
-  const int per_node = topology->cluster->gpus_per_node;
-  const int peer = from / per_node * per_node + (from + shift) % per_node;
-  const int partner = to / per_node * per_node + (to + shift) % per_node;
-  empty(way);
-  return (peer == from || add_route(way, topology, from, peer, NULL)) &&
-         add_route(way, topology, peer, partner, NULL) &&
-         (partner == to || add_route(way, topology, partner, to, NULL));
-}
-
-/* The library's way, or over the nearest neighbours that have one. */
-static gboolean find_way(WayLinks *way, const Topology *topology, int from, int to, GError **error) {
-  const gboolean is_inside = from / topology->cluster->domain_gpus == to / topology->cluster->domain_gpus;
-  const int n_shifts = is_inside ? 1 : topology->cluster->gpus_per_node;
-  for (int shift = 0; shift < n_shifts; shift++)
-    if (add_over(way, topology, from, to, shift))
-      return TRUE;
-  empty(way);
-  return add_route(way, topology, from, to, error); /* which says why not */
 }
 
 /* --- a pattern --- */

@@ -10,8 +10,8 @@
  *     tier         to the same in the next span of the     what a span sends or receives together
  *                  tier below
  *
- * A GPU whose own NIC is dead goes over the next GPU's of its node that is alive, at both ends (NVLink to it, its NIC,
- * its partner's, NVLink), so that two share one.
+ * A GPU whose own NIC is dead goes over the next GPU's of its node that is alive, at both ends (route.h), so that two
+ * share one.
  *
  * Equal parts: a collective library cuts a buffer evenly over its channels and binds each to a NIC, so it is done when
  * its slowest channel is. A dead NIC is none of them; a slow one is, and all wait for it:

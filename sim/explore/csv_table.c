@@ -173,9 +173,14 @@ void csv_append_cell(GString *out, const char *text) {
 }
 
 void csv_append_number(GString *out, double value) {
-  char text[G_ASCII_DTOSTR_BUF_SIZE];
-  if (isfinite(value))
-    g_string_append(out, g_ascii_formatd(text, sizeof text, "%.9g", value));
+  static const char *const formats[] = {"%.15g", "%.16g", "%.17g"}; /* the last always reads back */
+  char text[G_ASCII_DTOSTR_BUF_SIZE] = "";
+  for (gsize i = 0; isfinite(value) && i < G_N_ELEMENTS(formats); i++) {
+    g_ascii_formatd(text, sizeof text, formats[i], value);
+    if (g_ascii_strtod(text, NULL) == value)
+      break;
+  }
+  g_string_append(out, text);
   g_string_append_c(out, ',');
 }
 

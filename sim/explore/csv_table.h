@@ -28,6 +28,6 @@ const char *csv_table_cell(const CsvTable *table, guint row, int column);
 
 /* Writing: append the cells of a row, then end it. A cell is quoted where it has to be. */
 void csv_append_cell(GString *out, const char *text);
-/* Nine significant digits, a point as decimal sign in any locale; not finite: an empty cell. */
+/* As many digits as read back as the same double, a point as decimal sign in any locale; not finite: an empty cell. */
 void csv_append_number(GString *out, double value);
 void csv_end_row(GString *out);

@@ -25,6 +25,9 @@ typedef struct {
 /* The best interval for a completed plan's step, of runs much longer than it. FALSE, and nothing set, where the cluster
  * does not say how often it fails. */
 gboolean goodput_of(const Model *model, const Cluster *cluster, const Plan *plan, double step_time_s, Goodput *goodput);
+/* The share no step's time is above: that of the best interval, whatever number of steps that is. 1 where the cluster
+ * does not say how often it fails. */
+double goodput_most_share(const Model *model, const Cluster *cluster, const Plan *plan);
 /* Ts/T(τ). */
 double goodput_share(double mtbf_s, double restart_s, double checkpoint_s, double interval_s);
 /* The interval for which that is largest. */

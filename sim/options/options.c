@@ -323,6 +323,15 @@ static gboolean check_fold(const PlanOptions *o, GError **error) {
                     o->slow_ranks != NULL ? "--slow-rank" : "--jitter");
 }
 
+gboolean plan_options_check_model(const Plan *plan, const Model *model, GError **error) {
+  if (plan->norm_kernel != FRAMEWORK_KERNELS_PLAIN || model->norm == NORM_RMSNORM)
+    return TRUE;
+  return fail_input(error,
+                    "--norm-kernel plain says how an RMSNorm runs: model %s has LayerNorms, one kernel each; expected "
+                    "it left out, or fused",
+                    model->name);
+}
+
 gboolean plan_options_check_cluster(const PlanOptions *options, const Cluster *cluster, GError **error) {
   if (g_strcmp0(options->fold, "on") != 0 || cluster->other_gpus == NULL)
     return TRUE;
@@ -372,7 +381,7 @@ gboolean plan_options_finish(PlanOptions *options, GError **error) {
   if (!plan_options_make_plan(options, error))
     return FALSE;
   options->model = model_read(options->model_file, error);
-  if (options->model == NULL)
+  if (options->model == NULL || !plan_options_check_model(options->plan, options->model, error))
     return FALSE;
   options->cluster = cluster_read(options->cluster_file, error);
   return options->cluster != NULL && plan_options_check_cluster(options, options->cluster, error) &&

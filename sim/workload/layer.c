@@ -2,6 +2,8 @@
  *
  *     x → norm → qkv → rope → attention → attn_out → +x → norm → mlp_up → activation → mlp_down → + → y
  *
+ * Where heads are normalised (Qwen3), q and k each pass a norm of their own between qkv and rope.
+ *
  * A parallel block (GPT-NeoX, Falcon) sends x through both branches at once and adds them to it in one residual; the
  * branches' partial sums are added before the one tp reduction.
  *
@@ -32,21 +34,28 @@ static gboolean has_plain_norm(const Cut *cut) {
   return plan_has_plain_norm(cut->plan) && cut->model->norm == NORM_RMSNORM;
 }
 
-void norm_forward(ItemList *list, const char *name) {
-  const Cut *cut = list->cut;
-  if (has_plain_norm(cut))
-    item_list_plain_norm(list, name, (4 + 28 / cut->element_bytes) * stream_bytes(cut));
+/* Reads and writes a tensor of so many bytes. */
+static void normalise(ItemList *list, const char *name, double bytes) {
+  if (has_plain_norm(list->cut))
+    item_list_plain_norm(list, name, (4 + 28 / list->cut->element_bytes) * bytes);
   else
-    item_list_memory(list, name, 2 * stream_bytes(cut));
+    item_list_memory(list, name, 2 * bytes);
 }
 
 /* Reads the output's gradient and the input, writes the input's gradient. */
-void norm_backward(ItemList *list, const char *name) {
-  const Cut *cut = list->cut;
-  if (!has_plain_norm(cut))
-    item_list_input_gradient(list, name, 3 * stream_bytes(cut));
+static void normalise_backward(ItemList *list, const char *name, double bytes) {
+  if (!has_plain_norm(list->cut))
+    item_list_input_gradient(list, name, 3 * bytes);
   else if (list->input_gradients)
-    item_list_plain_norm(list, name, (8 + 72 / cut->element_bytes) * stream_bytes(cut));
+    item_list_plain_norm(list, name, (8 + 72 / list->cut->element_bytes) * bytes);
+}
+
+void norm_forward(ItemList *list, const char *name) {
+  normalise(list, name, stream_bytes(list->cut));
+}
+
+void norm_backward(ItemList *list, const char *name) {
+  normalise_backward(list, name, stream_bytes(list->cut));
 }
 
 /* One byte of mask per element. */
@@ -78,11 +87,33 @@ static void rope(ItemList *list, const char *name) {
                      (is_plain(cut) ? 10 : 2) * cut->element_bytes * cut->tokens * (cut->q_width + cut->kv_width));
 }
 
+/* Of `width` columns of this rank's q or k. */
+static double head_bytes(const Cut *cut, gint64 width) {
+  return cut->element_bytes * cut->tokens * width;
+}
+
+static void head_norms_forward(ItemList *list) {
+  const Cut *cut = list->cut;
+  if (!cut->model->head_norms)
+    return;
+  normalise(list, "q_norm", head_bytes(cut, cut->q_width));
+  normalise(list, "k_norm", head_bytes(cut, cut->kv_width));
+}
+
+static void head_norms_backward(ItemList *list) {
+  const Cut *cut = list->cut;
+  if (!cut->model->head_norms)
+    return;
+  normalise_backward(list, "k_norm.backward", head_bytes(cut, cut->kv_width));
+  normalise_backward(list, "q_norm.backward", head_bytes(cut, cut->q_width));
+}
+
 static void attention_branch_forward(ItemList *list) {
   if (list->cut->model->latent.kv_rank > 0) {
     latent_forward(list);
   } else {
     linear_column_forward(list, LINEAR_QKV);
+    head_norms_forward(list);
     rope(list, "rope");
   }
   attention_forward(list);
@@ -130,6 +161,7 @@ static void attention_branch_backward(ItemList *list) {
   }
   if (list->input_gradients)
     rope(list, "rope.backward");
+  head_norms_backward(list);
   linear_column_backward(list, LINEAR_QKV);
 }
 

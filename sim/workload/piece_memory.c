@@ -4,6 +4,7 @@
  *     inputs of norms                 e·T'·h    each distinct one                            used by I
  *     inputs of qkv and mlp_up        e·T'·h    each distinct one, saved in shards           used by W
  *     Q, K, V                         e·T·(q + k + v)                                        used by I
+ *     inputs of heads' norms          e·T·(q + k)       where q and k have norms             used by I
  *     scores, unfused                 s² per head: softmax e, and under dropout mask 1 and output e;  used by I
  *     scores, flash                   log-sum-exp, 4 bytes per row                           used by I
  *     input of attn_out               e·T·a     (a = q but in latent attention)              used by W
@@ -34,7 +35,7 @@
  *
  *     plain kernels                   e·T·(q + f)  copy of attention's output, the gate's activation;  used by I
  *                                     unfused: 4·s² per head, the softmax in fp32
- *     norms                           norm_bytes·T'·h  each                                  used by I
+ *     norms                           norm_bytes·T'·h  each; of heads norm_bytes·T·(q + k)   used by I
  *     gathered inputs                 e·(T − T')·h     for each norm's output                used by W
  *     selective by products           e·(T·(2q + kv + f) + T'·h)  instead of all this
  *     activation_input_bytes          in place of e, of the input of the experts' activation
@@ -83,11 +84,11 @@ static double expert_rest(const Cut *cut) {
          activation_input_bytes(cut) * cut->expert_rows * input_width(cut, cut->expert_width) + shared_rest(cut);
 }
 
-/* What a norm keeps besides its input, under a framework. */
-static double norm_rest(const Cut *cut) {
+/* What a norm of so many elements keeps besides its input, under a framework. */
+static double norm_rest(const Cut *cut, double elements) {
   const gboolean plain = cut->plan->memory.kernels == FRAMEWORK_KERNELS_PLAIN;
   const gboolean is_kept = plan_has_plain_norm(cut->plan) || !plain;
-  return is_kept ? cut->plan->memory.norm_bytes * cut->split_tokens * cut->model->hidden : 0;
+  return is_kept ? cut->plan->memory.norm_bytes * elements : 0;
 }
 
 /* Behind and before their norms. */
@@ -106,6 +107,11 @@ static double attention_output(const Cut *cut) {
   return (bytes > 0 ? bytes : cut->linear_bytes) * cut->tokens * cut->out_width;
 }
 
+/* Elements that the norms of a layer's heads read. */
+static double head_norm_elements(const Cut *cut) {
+  return cut->model->head_norms ? (double)cut->tokens * (cut->q_width + cut->kv_width) : 0;
+}
+
 static LayerTensors layer_tensors(const Cut *cut, gboolean has_experts) {
   const gboolean parallel = cut->model->parallel_block, flash = cut->plan->attention == ATTENTION_FLASH;
   const double e = cut->element_bytes, stream = (double)cut->split_tokens * cut->model->hidden, t = cut->tokens;
@@ -113,7 +119,8 @@ static LayerTensors layer_tensors(const Cut *cut, gboolean has_experts) {
   LayerTensors tensors = {.layer_input = e * stream};
   const double ffn = has_experts ? 0 : cut->ffn_width, up = has_experts ? 0 : cut->up_width;
   tensors.linear_inputs = cut->linear_bytes * (cut->n_norms * stream + t * ffn) + attention_output(cut);
-  tensors.rest = e * (n_streams * stream + t * (cut->q_width + cut->kv_width + cut->v_width) + t * up);
+  tensors.rest =
+      e * (n_streams * stream + t * (cut->q_width + cut->kv_width + cut->v_width) + t * up + head_norm_elements(cut));
   if (has_experts) {
     tensors.linear_inputs += expert_linear_inputs(cut);
     tensors.rest += expert_rest(cut);
@@ -126,7 +133,7 @@ static LayerTensors layer_tensors(const Cut *cut, gboolean has_experts) {
     tensors.rest += n_streams * stream;
   const FrameworkMemory *framework = &cut->plan->memory;
   const gboolean plain = framework->kernels == FRAMEWORK_KERNELS_PLAIN;
-  tensors.rest += cut->n_norms * norm_rest(cut);
+  tensors.rest += norm_rest(cut, cut->n_norms * stream + head_norm_elements(cut));
   if (plain)
     tensors.rest += e * t * (cut->out_width + (cut->model->gated ? ffn : 0));
   if (framework->gathered == GATHERED_KEPT)
@@ -185,7 +192,7 @@ static gboolean drops(const Cut *cut, RecomputeModule module) {
 static Dropped dropped_norm(const Cut *cut) {
   const gboolean is_gathered = cut->plan->memory.gathered == GATHERED_KEPT && cut->sequence_parallel;
   const double stream = (double)cut->split_tokens * cut->model->hidden;
-  return (Dropped){is_gathered ? 0 : cut->linear_bytes * stream, norm_rest(cut)};
+  return (Dropped){is_gathered ? 0 : cut->linear_bytes * stream, norm_rest(cut, stream)};
 }
 
 static Dropped dropped_of_attention(const Cut *cut) {

@@ -137,14 +137,34 @@ static void clear_fault(gpointer fault) {
   g_free(((LinkFault *)fault)->b);
 }
 
+/* A vertex has one name (topology_names.c), so the texts of a place are equal; a link's ends come in either order. */
+static char *place_of(const LinkFault *fault) {
+  if (fault->b == NULL)
+    return g_strdup(fault->a);
+  const gboolean is_sorted = strcmp(fault->a, fault->b) < 0;
+  return g_strdup_printf("%s - %s", is_sorted ? fault->a : fault->b, is_sorted ? fault->b : fault->a);
+}
+
+/* `lines`: of the places named before. */
+static gboolean check_new(YamlNode item, const LinkFault *fault, GHashTable *lines, GError **error) {
+  char *place = place_of(fault);
+  const int before = GPOINTER_TO_INT(g_hash_table_lookup(lines, place));
+  if (before > 0)
+    yaml_fail(item, error, "faults: %.160s has one already, in line %d; expected one entry a place", place, before);
+  g_hash_table_insert(lines, place, GINT_TO_POINTER(fault->line));
+  return before == 0;
+}
+
 GArray *link_faults_read(YamlNode list, GError **error) {
+  g_autoptr(GHashTable) lines = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
   g_autoptr(GArray) faults = g_array_new(FALSE, TRUE, sizeof(LinkFault));
   g_array_set_clear_func(faults, clear_fault);
   if (yaml_list_length(list, MAX_FAULTS, error) < 0)
     return NULL;
   for (YamlNode item = yaml_list_item(list, 0); yaml_is_present(item); item = yaml_list_next(item)) {
     g_array_set_size(faults, faults->len + 1);
-    if (!read_fault(item, &g_array_index(faults, LinkFault, faults->len - 1), error))
+    LinkFault *fault = &g_array_index(faults, LinkFault, faults->len - 1);
+    if (!read_fault(item, fault, error) || !check_new(item, fault, lines, error))
       return NULL;
   }
   return g_steal_pointer(&faults);

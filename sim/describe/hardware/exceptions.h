@@ -6,7 +6,8 @@
  *       - {at: node3/nic2, factor: dead}                      # every link of it
  *       - {link: [node0/gpu1, node0/nvswitch], factor: 0.5}   # this one, at half its bandwidth
  *
- * Vertices are called as topology_vertex_name() says. */
+ * Vertices are called as topology_vertex_name() says. A place has one entry. A link that entries of different places
+ * reach (both its ends, or one of them and itself) is as bad as the worst of them says. */
 #pragma once
 #include "gpu.h"
 #include "yaml_node.h"
@@ -25,7 +26,8 @@ typedef struct {
 /* What finds the file that a `gpu:` names; NULL with the error set. Owned by the caller. */
 typedef char *(*FindGpu)(YamlNode name, const char *cluster_file, GError **error);
 
-/* NULL with INPUT (file:line): ranges that overlap or run backwards, shares out of range, forms other than those above.
+/* NULL with INPUT (file:line): ranges that overlap or run backwards, shares out of range, places named twice,
+ * forms other than those above.
  * Ranges are sorted. */
 GArray *gpu_ranges_read(YamlNode list, const char *cluster_file, FindGpu find, GError **error);
 GArray *link_faults_read(YamlNode list, GError **error);

@@ -14,7 +14,7 @@
  *       spare_gradients: kept # one weight gradient for each linear of a layer, in the element format, for good; none
  *       kernels: plain        # one operation each: the gate's activation and a copy of attention's output are kept, an
  *                             # unfused softmax in fp32 too; fused (default)
- *       norm_bytes: 6         # per element of the residual stream that a norm keeps besides its input (default 0)
+ *       norm_bytes: 6         # per element that a norm reads, which it keeps besides its input (default 0)
  *       fragmentation: 1.5 GB # held by the caching allocator in blocks that nothing fits (default 0)
  *       gathered: kept        # sequence parallelism: inputs of linears are kept as gathered; sharded (default)
  *       selective: products   # selective recompute keeps attention's output and every other product of matrices, as

@@ -3,6 +3,7 @@
 #include "route.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "error.h"
 
@@ -11,14 +12,14 @@ typedef struct {
   GArray *hops; /* of RouteHop */
   gboolean is_staged[2];
   gboolean uses_net;
-  int peer;
+  int peer, partner;
   int dead; /* the last dead link met; −1: none */
 } Way;
 
 static void reset(Way *way) {
   g_array_set_size(way->hops, 0);
   way->is_staged[0] = way->is_staged[1] = way->uses_net = FALSE;
-  way->peer = -1;
+  way->peer = way->partner = -1;
 }
 
 static gboolean add_hop(Way *way, int link, int from) {
@@ -198,7 +199,8 @@ static gboolean over_peer_nic(Way *way, int from, int to) {
   return FALSE;
 }
 
-static gboolean find_way(Way *way, int from, int to) {
+/* Over devices of the two GPUs' own, or a peer's NIC on the receiver's rail. */
+static gboolean find_own_way(Way *way, int from, int to) {
   const Cluster *cluster = way->topology->cluster;
   static gboolean (*const inside[])(Way *, int, int) = {through_nvlink, through_peer, through_pcie};
   if (from == to)
@@ -211,6 +213,48 @@ static gboolean find_way(Way *way, int from, int to) {
   reset(way);
   return cluster->nics_per_node > 0 &&
          (over_any_nics(way, from, to, TRUE) || over_peer_nic(way, from, to) || over_any_nics(way, from, to, FALSE));
+}
+
+/* The GPU `shift` places after `gpu` in its node, round and round. */
+static int neighbour(const Cluster *cluster, int gpu, int shift) {
+  return gpu / cluster->gpus_per_node * cluster->gpus_per_node + (gpu + shift) % cluster->gpus_per_node;
+}
+
+/* Three ways in a row; the outer two stay in their nodes. `taken`: room for hops. */
+static gboolean over_neighbours(Way *way, GArray *taken, int from, int to, int shift) {
+  const Cluster *cluster = way->topology->cluster;
+  const int stops[] = {from, neighbour(cluster, from, shift), neighbour(cluster, to, shift), to};
+  gboolean is_staged[2] = {FALSE, FALSE};
+  g_array_set_size(taken, 0);
+  for (int i = 0; i < 3; i++) {
+    if (!find_own_way(way, stops[i], stops[i + 1]))
+      return FALSE;
+    g_array_append_vals(taken, way->hops->data, way->hops->len);
+    for (int end = 0; end < 2; end++)
+      is_staged[end] |= way->is_staged[end];
+  }
+  reset(way);
+  g_array_append_vals(way->hops, taken->data, taken->len);
+  memcpy(way->is_staged, is_staged, sizeof is_staged);
+  way->uses_net = TRUE;
+  way->peer = stops[1];
+  way->partner = stops[2];
+  return TRUE;
+}
+
+static gboolean find_way(Way *way, int from, int to) {
+  const Cluster *cluster = way->topology->cluster;
+  if (find_own_way(way, from, to))
+    return TRUE;
+  if (from / cluster->domain_gpus == to / cluster->domain_gpus)
+    return FALSE;
+  const int dead = way->dead; /* on the way that would be taken */
+  g_autoptr(GArray) taken = g_array_new(FALSE, FALSE, sizeof(RouteHop));
+  for (int shift = 1; shift < cluster->gpus_per_node; shift++)
+    if (over_neighbours(way, taken, from, to, shift))
+      return TRUE;
+  way->dead = dead;
+  return FALSE;
 }
 
 static void sum_up(const Topology *t, Route *route) {
@@ -240,7 +284,8 @@ static void fail_way(const Way *way, int from, int to, GError **error) {
 
 static Way way_of(const Topology *topology, int from, int to) {
   g_assert(from >= 0 && from < topology->n_gpus && to >= 0 && to < topology->n_gpus);
-  return (Way){.topology = topology, .hops = g_array_new(FALSE, FALSE, sizeof(RouteHop)), .peer = -1, .dead = -1};
+  return (Way){
+      .topology = topology, .hops = g_array_new(FALSE, FALSE, sizeof(RouteHop)), .peer = -1, .partner = -1, .dead = -1};
 }
 
 /* Takes the way's hops. */
@@ -251,7 +296,8 @@ static Route *route_of(Way *way, int from, int to) {
                    .n_hops = (int)way->hops->len,
                    .uses_net = way->uses_net,
                    .is_staged = {way->is_staged[0], way->is_staged[1]},
-                   .peer = way->peer};
+                   .peer = way->peer,
+                   .partner = way->partner};
   route->hops = (RouteHop *)(void *)g_array_free(way->hops, FALSE);
   sum_up(way->topology, route);
   return route;

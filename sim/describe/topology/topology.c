@@ -274,6 +274,11 @@ static gboolean fail_fault(const Topology *t, const LinkFault *fault, const char
   return fail_input(error, "%s:%d: faults: found \"%.80s\", %s", t->cluster->file, fault->line, name, expected);
 }
 
+/* A link goes at the pace of its worst end. */
+static void wear(TopologyLink *link, double factor) {
+  link->factor = MIN(link->factor, factor);
+}
+
 static gboolean apply_fault(Topology *t, const LinkFault *fault, GError **error) {
   int a = topology_find_vertex(t, fault->a), b = fault->b != NULL ? topology_find_vertex(t, fault->b) : a;
   if (a < 0 || b < 0)
@@ -281,14 +286,14 @@ static gboolean apply_fault(Topology *t, const LinkFault *fault, GError **error)
            (b >= 0 || fault->b == NULL || fail_fault(t, fault, fault->b, error));
   if (fault->b == NULL) {
     for (int i = t->first_end[a]; i < t->first_end[a + 1]; i++)
-      t->links[t->link_ends[i]].factor *= fault->factor;
+      wear(&t->links[t->link_ends[i]], fault->factor);
     return TRUE;
   }
   int link = topology_find_link(t, a, b);
   if (link < 0)
     return fail_input(error, "%s:%d: faults: found no link between %s and %s", t->cluster->file, fault->line, fault->a,
                       fault->b);
-  t->links[link].factor *= fault->factor;
+  wear(&t->links[link], fault->factor);
   return TRUE;
 }
 

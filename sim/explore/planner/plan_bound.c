@@ -3,9 +3,9 @@
  *
  *     step ≥ Σ over stages of a rank, over micro-batches, F + B     B = I + W at once, or the two apart if shorter
  *
- * for every rank, but for exchanges with experts, which a pass may spend beside another: the fullest one counts. Where
- * a backward is one op (B) and a step ends before the next begins, no rank starts before a forward came down to its
- * first stage s, and what follows its last backward goes up from there:
+ * for every rank, but for exchanges with experts where a pass may spend them beside another: the fullest one counts.
+ * Where a backward is one op (B) and a step ends before the next begins, no rank starts before a forward came down to
+ * its first stage s, and what follows its last backward goes up from there:
  *
  *     step ≥ Σ_{stages before s} F  +  the rank's work  +  Σ_{stages before s} B
  *
@@ -19,12 +19,19 @@
 
 #include <string.h>
 
+#include "lowering.h"
 #include "order.h"
 #include "program.h"
 #include "timing_model.h"
 
-/* What kernels of another pass may stand beside: exchanges with experts, in an overlapped forward and backward. */
-static gint64 fillable_ns(const Timing *timing, const Work *work) {
+/* What is known of a workload before its Program. */
+typedef struct {
+  const Timing *timing;
+  gboolean hides_exchanges;
+} Known;
+
+/* Exchanges with experts. */
+static gint64 exchanges_ns(const Timing *timing, const Work *work) {
   int counts[N_PIECES];
   gint64 sum_ns = 0;
   work_pieces(work, counts);
@@ -33,7 +40,7 @@ static gint64 fillable_ns(const Timing *timing, const Work *work) {
   return sum_ns;
 }
 
-static gint64 run_ns(const Timing *timing, const StageLayers *layers, Phase phase) {
+static gint64 run_ns(const Known *known, const StageLayers *layers, Phase phase) {
   const Work work = {.phase = phase,
                      .n_embedding = layers->has_embedding,
                      .n_head = layers->has_head,
@@ -43,7 +50,8 @@ static gint64 run_ns(const Timing *timing, const StageLayers *layers, Phase phas
                      .first_item = -1,
                      .last_item = -1,
                      .stage = -1};
-  return timing_of_work(timing, &work).run_ns - fillable_ns(timing, &work);
+  const gint64 hidden_ns = known->hides_exchanges ? exchanges_ns(known->timing, &work) : 0;
+  return timing_of_work(known->timing, &work).run_ns - hidden_ns;
 }
 
 /* Of one micro-batch in one stage. */
@@ -51,19 +59,25 @@ typedef struct {
   gint64 forward_ns, backward_ns;
 } StageTimes;
 
-static StageTimes stage_times(const Timing *timing, const StageLayers *layers) {
-  gint64 apart_ns = run_ns(timing, layers, PHASE_I) + run_ns(timing, layers, PHASE_W);
-  return (StageTimes){run_ns(timing, layers, PHASE_F), MIN(run_ns(timing, layers, PHASE_B), apart_ns)};
+static StageTimes stage_times(const Known *known, const StageLayers *layers) {
+  gint64 apart_ns = run_ns(known, layers, PHASE_I) + run_ns(known, layers, PHASE_W);
+  return (StageTimes){run_ns(known, layers, PHASE_F), MIN(run_ns(known, layers, PHASE_B), apart_ns)};
 }
 
 static gboolean ranks_differ(const Plan *plan, const Cluster *cluster) {
   return plan->jitter > 0 || plan->slow_ranks->len > 0 || cluster_other_gpus(cluster, plan->gpus) > 0;
 }
 
-/* Backward is one op, and steps do not run into each other. */
-static gboolean fills_and_drains(const Plan *plan) {
+/* Backward is one op. */
+static gboolean is_plain_loop(const Plan *plan) {
   const ScheduleInfo *info = schedule_find(plan->schedule, NULL);
-  return info != NULL && !info->runs_on && info->placement == PLACEMENT_LOOP && plan->steps == 1;
+  return info != NULL && !info->runs_on && info->placement == PLACEMENT_LOOP;
+}
+
+/* A forward and a backward may run as one, or take turns (pass interleave): kernels of one stand beside exchanges of
+ * the other. Nowhere else do they, as what follows a pass waits for its end. */
+static gboolean hides_exchanges(const Workload *workload) {
+  return !is_plain_loop(workload->plan) || lowering_takes_turns(workload);
 }
 
 /* Of all micro-batches on a rank. */
@@ -99,7 +113,7 @@ static gint64 bound_ns(const Workload *workload, const StageTimes *stages) {
   const Plan *plan = workload->plan;
   if (strcmp(plan->schedule, "auto") == 0)
     return unplaced_ns(workload, stages);
-  if (fills_and_drains(plan))
+  if (is_plain_loop(plan) && plan->steps == 1) /* steps do not run into each other */
     return filled_and_drained_ns(workload, stages);
   gint64 least_ns = G_MAXINT64, most_ns = 0;
   for (int rank = 0; rank < plan->pp; rank++) {
@@ -116,8 +130,9 @@ gint64 plan_bound_step_ns(const Workload *workload, const Cluster *cluster) {
     return 0;
   g_autoptr(Program) nothing = program_new(plan->pp, workload->n_stages, (int)plan->n_micro_batches);
   g_autoptr(Timing) timing = timing_model(nothing, workload, cluster);
+  const Known known = {timing, hides_exchanges(workload)};
   g_autofree StageTimes *stages = g_new(StageTimes, workload->n_stages);
   for (int stage = 0; stage < workload->n_stages; stage++)
-    stages[stage] = stage_times(timing, &workload->stages[stage].layers);
+    stages[stage] = stage_times(&known, &workload->stages[stage].layers);
   return bound_ns(workload, stages);
 }

@@ -4,6 +4,6 @@
 #include "workload.h"
 
 /* No simulation of this workload on this cluster has a shorter step: the kernels and tensor-parallel collectives of a
- * pipeline rank, one after the other, and the least bubble of its schedule; without sends, gradients, optimizer or
- * host. 0 where nothing is known: ranks that differ. */
+ * pipeline rank, its exchanges with experts where nothing stands beside them, one after the other, and the least bubble
+ * of its schedule; without sends, gradients, optimizer or host. 0 where nothing is known: ranks that differ. */
 gint64 plan_bound_step_ns(const Workload *workload, const Cluster *cluster);

@@ -19,8 +19,10 @@ static double weight_of(const PlanScoring *scoring, const Workload *workload, co
   return 1 / tokens;
 }
 
-double plan_score(const PlanScoring *scoring, const Workload *workload, const Cluster *cluster, gint64 step_ns) {
-  return 1e-9 * (double)step_ns * weight_of(scoring, workload, cluster);
+double plan_score(const PlanScoring *scoring, const Workload *workload, const Cluster *cluster, gint64 step_ns,
+                  double share) {
+  const double paid_s = 1e-9 * (double)step_ns / (scoring->objective == OBJECTIVE_COST ? share : 1);
+  return paid_s * weight_of(scoring, workload, cluster);
 }
 
 double plan_tokens_per_s(const Plan *plan, gint64 step_ns) {
@@ -37,7 +39,6 @@ static PlanOutcome *outcome_of(const Prediction *prediction, const Model *model,
   outcome->cluster = cluster; /* not the prediction's, which may be its own */
   outcome->plan = plan_copy(plan);
   outcome->completed = plan_copy(workload->plan);
-  outcome->score = plan_score(scoring, workload, cluster, prediction->metrics->step_ns);
   outcome->step_time_s = prediction->step_time_s;
   outcome->tokens_per_s = prediction->tokens_per_s;
   outcome->mfu = prediction->mfu;
@@ -47,6 +48,8 @@ static PlanOutcome *outcome_of(const Prediction *prediction, const Model *model,
   outcome->margin_bytes = mixed_gpus_smallest(workload, cluster)->margin_bytes;
   outcome->fits = prediction->fits;
   outcome->fails = goodput_of(model, cluster, workload->plan, outcome->step_time_s, &outcome->goodput);
+  outcome->score =
+      plan_score(scoring, workload, cluster, prediction->metrics->step_ns, outcome->fails ? outcome->goodput.share : 1);
   outcome->dollars_per_gpu_hour = price_of(scoring, cluster);
   return outcome;
 }
@@ -69,6 +72,11 @@ void plan_outcome_free(PlanOutcome *outcome) {
 
 double plan_outcome_kept_tokens_per_s(const PlanOutcome *outcome) {
   return outcome->tokens_per_s * (outcome->fails ? outcome->goodput.share : 1);
+}
+
+double plan_outcome_dollars_per_million_tokens(const PlanOutcome *outcome) {
+  return outcome->completed->gpus * outcome->dollars_per_gpu_hour / 3600 / plan_outcome_kept_tokens_per_s(outcome) *
+         1e6;
 }
 
 double plan_outcome_used(const PlanOutcome *outcome) {

@@ -39,6 +39,10 @@ double plan_outcome_used(const PlanOutcome *outcome);
 /* GCompareFunc of pointers to PlanOutcome *: by score, then by index. */
 int plan_outcome_compare(gconstpointer a, gconstpointer b);
 
-/* The score of a step that takes so long. */
-double plan_score(const PlanScoring *scoring, const Workload *workload, const Cluster *cluster, gint64 step_ns);
+/* The score of a step that takes so long. Cost is of all the time paid for, of which `share` trains: goodput's, 1 where
+ * that is not known. */
+double plan_score(const PlanScoring *scoring, const Workload *workload, const Cluster *cluster, gint64 step_ns,
+                  double share);
+/* For a million tokens, failures counted in where they are known; 0: no price is known. */
+double plan_outcome_dollars_per_million_tokens(const PlanOutcome *outcome);
 double plan_tokens_per_s(const Plan *plan, gint64 step_ns);

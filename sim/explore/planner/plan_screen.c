@@ -22,8 +22,10 @@ PlanScreen plan_screen_of(const PlannerRequest *request) {
   const Space *space = request->space;
   return (PlanScreen){.request = request,
                       .has_no_sequence_parallel = has_value(space, "sequence-parallel", "off", TRUE),
+                      .has_cut_experts = has_value(space, "expert-tp", "0", TRUE),
                       .has_no_recompute = has_value(space, "recompute", "none", TRUE),
                       .has_1f1b = has_value(space, "schedule", "1f1b", FALSE),
+                      .has_interleaved = has_value(space, "schedule", "interleaved", FALSE),
                       .has_no_zero = has_value(space, "zero", "0", TRUE)};
 }
 
@@ -45,11 +47,21 @@ static gboolean is_same(const PlanScreen *screen, const Plan *plan) {
          (screen->has_no_zero && plan->zero > 0 && plan_data_ranks(plan) == 1) ||
          (screen->has_no_recompute && plan_recompute_modules(plan) == MODULE_BIT(MODULE_CORE_ATTN) &&
           plan->attention == ATTENTION_FLASH) ||
+         (screen->has_cut_experts && plan->expert_tp > 0 && plan->expert_tp == plan->tp) ||
          (screen->has_1f1b && plan->chunks == 1 && strcmp(plan->schedule, "interleaved") == 0);
 }
 
+/* What is impossible under its name, and another configuration under its own: 1f1b of chunks is interleaved; whole
+ * experts of a model that has none. */
+static gboolean is_misnamed(const PlanScreen *screen, const SpacePoint *point) {
+  const Plan *plan = point->plan;
+  return (screen->has_interleaved && plan->chunks > 1 && g_strcmp0(plan->schedule, "1f1b") == 0) ||
+         (screen->has_cut_experts && plan->expert_tp > 0 && !model_has_experts(point->model));
+}
+
 static Screened screen_workload(const PlanScreen *screen, const Workload *workload, PlanOrder *choice,
-                                const Cluster *cluster, double *number) {
+                                const SpacePoint *point, double *number) {
+  const Cluster *cluster = point->cluster;
   MemoryBound memory;
   if (is_same(screen, workload->plan))
     return SCREENED_SAME;
@@ -61,7 +73,8 @@ static Screened screen_workload(const PlanScreen *screen, const Workload *worklo
   *number = plan_tokens_per_s(workload->plan, bound_ns);
   if (*number < screen->request->least_tokens_per_s)
     return SCREENED_LATE;
-  *number = plan_score(&screen->request->scoring, workload, cluster, bound_ns);
+  *number = plan_score(&screen->request->scoring, workload, cluster, bound_ns,
+                       goodput_most_share(point->model, cluster, workload->plan));
   return SCREENED_CANDIDATE;
 }
 
@@ -69,9 +82,12 @@ Screened plan_screen(const PlanScreen *screen, SpaceReader *reader, gint64 index
   SpacePoint point;
   g_auto(PlanOrder) choice = {0};
   g_autoptr(Workload) workload = NULL;
-  if (space_reader_read(reader, index, &point, error))
-    workload = make_workload(&point, &choice, error);
+  if (!space_reader_read(reader, index, &point, error))
+    return SCREENED_IMPOSSIBLE;
+  if (is_misnamed(screen, &point))
+    return SCREENED_SAME;
+  workload = make_workload(&point, &choice, error);
   if (workload == NULL || !check_can_run(screen->request, workload, error))
     return SCREENED_IMPOSSIBLE;
-  return screen_workload(screen, workload, &choice, point.cluster, number);
+  return screen_workload(screen, workload, &choice, &point, number);
 }

@@ -3,7 +3,10 @@
  * impossible later. */
 #include "plan_space.h"
 
+#include <string.h>
+
 #include "error.h"
+#include "options.h"
 #include "plan_order.h"
 
 enum { MOST_TP = 1024 };
@@ -114,6 +117,13 @@ static gboolean has_long_sequences(const GArray *cases) {
   return FALSE;
 }
 
+static gboolean have_experts(const GArray *cases) {
+  for (guint i = 0; i < cases->len; i++)
+    if (model_has_experts(g_array_index(cases, Case, i).model))
+      return TRUE;
+  return FALSE;
+}
+
 static gboolean fill_numbers(Space *space, const Space *ahead, const GArray *cases, GError **error) {
   gint64 most_layers = 1;
   for (guint i = 0; i < cases->len; i++)
@@ -140,6 +150,7 @@ void plan_space_describe(Space *space) {
       {"cp", "context parallel ranks (default 1; with 32768 tokens per sequence or more 1,2,4,8,16)"},
       {"ep", "ranks that deal out the experts: of cp and dp, with --expert-tp 1 of tp too (default: what divides "
              "experts and GPUs)"},
+      {"expert-tp", "tensor parallel ranks of the experts: 1, or 0 for that of --tp (default 0, with experts 0,1)"},
       {"chunks", "model chunks per pipeline rank (default: 1, and what cuts the layers evenly with some pp)"},
       {"micro-batch", "sequences per micro-batch (default 1,2,4,8,16)"},
       {"global-batch", "sequences per step (to be given)"},
@@ -168,13 +179,29 @@ static gboolean check_given(const Space *space, GError **error) {
   return TRUE;
 }
 
+/* Plain norms of RMSNorm are asked for, and no model has one. */
+static gboolean check_norms(const Space *space, const GArray *cases, GError **error) {
+  const char *given = space_given(space, "norm-kernel");
+  Plan plain = {.norm_kernel = FRAMEWORK_KERNELS_PLAIN};
+  if (given == NULL || strstr(given, norm_kernel_names()[FRAMEWORK_KERNELS_PLAIN]) == NULL)
+    return TRUE;
+  for (guint i = 0; i < cases->len; i++) {
+    g_clear_error(error);
+    if (plan_options_check_model(&plain, g_array_index(cases, Case, i).model, error))
+      return TRUE;
+  }
+  return FALSE;
+}
+
 gboolean plan_space_fill(Space *space, GError **error) {
   if (!check_given(space, error))
     return FALSE;
   const gboolean has_modules = space_given(space, "recompute-modules") != NULL;
   g_autoptr(Space) ahead = read_ahead(space, error);
   g_autoptr(GArray) cases = ahead != NULL ? cases_of(ahead, error) : NULL;
-  return cases != NULL && set_open(space, "cp", has_long_sequences(cases) ? "1..16*2" : "1", error) &&
+  return cases != NULL && check_norms(space, cases, error) &&
+         set_open(space, "cp", has_long_sequences(cases) ? "1..16*2" : "1", error) &&
+         (!have_experts(cases) || set_open(space, "expert-tp", "0,1", error)) &&
          fill_numbers(space, ahead, cases, error) && set_open(space, "schedule", "1f1b,interleaved", error) &&
          set_open(space, "micro-batch", "1..16*2", error) && set_open(space, "zero", "0..3", error) &&
          set_open(space, "recompute", has_modules ? "selective" : "none,selective,full", error) &&

@@ -13,6 +13,7 @@ enum { LONG_SEQUENCE = 32768 };
  *     recompute   none, selective, full     sequence-parallel  on, off
  *
  *     ep          1; of a model with experts what divides these and the GPUs
+ *     expert-tp   that of tp; of a model with experts also 1
  *     cp          1; from LONG_SEQUENCE tokens on also 2, 4, 8 and 16
  *
  * The space is not finished yet, nor by this. INPUT when --model, --cluster, --gpus or --global-batch is missing. */

@@ -19,6 +19,8 @@
 
 #define INT64 G_GINT64_FORMAT
 
+enum { MOST_REASONS = 2 };
+
 typedef struct {
   gint64 index;
   double bound; /* score */
@@ -255,6 +257,21 @@ static void count_losers(const GArray *losers, PlannerResult *result) {
   }
 }
 
+/* "; 12 are impossible: 7 because …, 3 because …, the rest for 2 other reasons". */
+static void append_reasons(GString *why, const PlannerResult *result) {
+  const guint n = result->reasons->len;
+  g_string_append_printf(why, "; %" INT64 " are impossible", result->n_impossible);
+  for (guint i = 0; i < MIN(n, MOST_REASONS); i++) {
+    const PlannerReason *reason = &g_array_index(result->reasons, PlannerReason, i);
+    g_string_append(why, i == 0 ? ": " : ", ");
+    if (n > 1)
+      g_string_append_printf(why, "%" INT64 " because ", reason->n);
+    g_string_append(why, reason->text);
+  }
+  if (n > MOST_REASONS)
+    g_string_append_printf(why, ", the rest for %u other reason%s", n - MOST_REASONS, n == MOST_REASONS + 1 ? "" : "s");
+}
+
 /* What came nearest comes first. */
 static gboolean fail_without_plan(const PlannerRequest *request, const PlannerResult *result, GError **error) {
   g_autoptr(GString) why = g_string_new(NULL);
@@ -267,8 +284,7 @@ static gboolean fail_without_plan(const PlannerRequest *request, const PlannerRe
     g_string_append_printf(why, "; %" INT64 " do not fit in memory: the smallest needs at least %.2f GB more",
                            result->n_out_of_memory, result->least_excess_bytes / 1e9);
   if (result->reasons->len > 0)
-    g_string_append_printf(why, "; %" INT64 " are impossible, most of them: %s", result->n_impossible,
-                           g_array_index(result->reasons, PlannerReason, 0).text);
+    append_reasons(why, result);
   return fail_impossible(error, "none of %" INT64 " plans can be had%s", result->n_configurations, why->str);
 }
 

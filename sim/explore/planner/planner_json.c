@@ -36,6 +36,8 @@ static void add_outcome(JsonBuilder *builder, const PlanOutcome *best, const Pla
   json_add_number(builder, "tokens_per_s", outcome->tokens_per_s);
   json_add_number(builder, "behind", best->tokens_per_s / outcome->tokens_per_s - 1);
   json_add_number(builder, "mfu", outcome->mfu);
+  json_add_number(builder, "expected_dollars_per_million_tokens",
+                  outcome->dollars_per_gpu_hour > 0 ? plan_outcome_dollars_per_million_tokens(outcome) : NAN);
   json_begin_object(builder, "memory");
   json_add_number(builder, "peak_bytes", outcome->peak_bytes);
   json_add_number(builder, "capacity_bytes", outcome->capacity_bytes);

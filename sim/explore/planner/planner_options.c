@@ -44,7 +44,15 @@ static void append_modules(GString *out, const Plan *plan) {
     g_string_append_printf(out, " --recompute-modules %s", modules);
 }
 
-static void append_methods(GString *out, const Plan *plan, const Plan *left_out) {
+/* Where it differs from the framework's, and the model heeds it. */
+static void append_norm_kernel(GString *out, const Plan *plan, const Model *model) {
+  if (plan->norm_kernel < 0 || model->norm != NORM_RMSNORM)
+    return;
+  if ((plan->norm_kernel == FRAMEWORK_KERNELS_PLAIN) != (plan->time.kernels == FRAMEWORK_KERNELS_PLAIN))
+    g_string_append_printf(out, " --norm-kernel %s", norm_kernel_names()[plan->norm_kernel]);
+}
+
+static void append_methods(GString *out, const Plan *plan, const Model *model, const Plan *left_out) {
   if (plan->framework != NULL)
     append_name(out, "framework", plan->framework);
   if (plan->precision != left_out->precision)
@@ -53,9 +61,7 @@ static void append_methods(GString *out, const Plan *plan, const Plan *left_out)
     g_string_append_printf(out, " --recipe %s", plan->recipe.name);
   if (plan->attention != left_out->attention)
     g_string_append_printf(out, " --attention %s", attention_names()[plan->attention]);
-  if (plan->norm_kernel >= 0 &&
-      (plan->norm_kernel == FRAMEWORK_KERNELS_PLAIN) != (plan->time.kernels == FRAMEWORK_KERNELS_PLAIN))
-    g_string_append_printf(out, " --norm-kernel %s", norm_kernel_names()[plan->norm_kernel]);
+  append_norm_kernel(out, plan, model);
   if (plan->flops != left_out->flops)
     g_string_append_printf(out, " --flops %s", flops_convention_names()[plan->flops]);
 }
@@ -113,7 +119,7 @@ char *planner_options(const PlanOutcome *outcome) {
                          recompute_names()[plan->recompute], plan->sequence_parallel ? "on" : "off");
   append_modules(out, plan);
   g_autoptr(Plan) left_out = plan_new();
-  append_methods(out, outcome->plan, left_out);
+  append_methods(out, outcome->plan, outcome->model, left_out);
   /* the schedule that stands for auto runs as auto does */
   append_pipeline(out, stands_for != NULL ? plan : outcome->plan, left_out);
   append_runtime(out, outcome->plan, left_out);

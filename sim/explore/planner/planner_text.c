@@ -2,6 +2,7 @@
  * start it. */
 #include "planner_report.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "memory_warning.h"
@@ -26,6 +27,14 @@ static void append_time(GString *out, double seconds) {
 /* How much longer than the best for the same tokens: +0.05 is 5 %. */
 static double behind(const PlanOutcome *best, const PlanOutcome *outcome) {
   return best->tokens_per_s / outcome->tokens_per_s - 1;
+}
+
+/* ", $ 0.0123 per million tokens", where plans are ranked by it. */
+static void append_price(GString *out, const PlannerReport *report, const PlanOutcome *outcome) {
+  const double dollars = plan_outcome_dollars_per_million_tokens(outcome);
+  if (report->request->scoring.objective != OBJECTIVE_COST || !(dollars > 0) || !isfinite(dollars))
+    return;
+  g_string_append_printf(out, ", $%.4g per million tokens%s", dollars, outcome->fails ? " with failures" : "");
 }
 
 static char *plan_line(const PlanOutcome *outcome) {
@@ -53,7 +62,9 @@ static void append_best(GString *out, const PlannerReport *report) {
                          objective_names()[report->request->scoring.objective]);
   g_string_append_printf(out, "  plan        %s\n  options     %s\n  step time   ", line, options);
   append_time(out, best->step_time_s);
-  g_string_append_printf(out, "\n  throughput  %.0f tokens/s, MFU %.2f %%\n", best->tokens_per_s, percent(best->mfu));
+  g_string_append_printf(out, "\n  throughput  %.0f tokens/s, MFU %.2f %%", best->tokens_per_s, percent(best->mfu));
+  append_price(out, report, best);
+  g_string_append_c(out, '\n');
   append_memory(out, best);
   g_string_append(out, "  step        ");
   for (int kind = 0; kind < N_BREAKDOWN; kind++)
@@ -103,6 +114,7 @@ static void append_runners_up(GString *out, const PlannerReport *report) {
     g_string_append_printf(out, "  %u. %s\n     %10s %+7.2f %% %7.2f GB %3.0f %%  ", i, line, time,
                            percent(behind(best, other)), other->peak_bytes / 1e9, percent(plan_outcome_used(other)));
     append_difference(out, best, other);
+    append_price(out, report, other);
     g_string_append_c(out, '\n');
   }
 }
@@ -122,11 +134,13 @@ static void append_losers(GString *out, const PlannerReport *report) {
     g_string_append_printf(out, "  %9s    %" INT64 ": %s\n", "", reason->n, reason->text);
   }
   if (result->reasons->len > MOST_REASONS)
-    g_string_append_printf(out, "  %9s    and %u other reasons\n", "", result->reasons->len - MOST_REASONS);
+    g_string_append_printf(out, "  %9s    and %u other reason%s\n", "", result->reasons->len - MOST_REASONS,
+                           result->reasons->len == MOST_REASONS + 1 ? "" : "s");
   append_count(out, result->n_out_of_memory, "do not fit in memory");
   append_count(out, result->n_late, "are too slow for the deadline");
-  append_count(out, result->n_beaten_by_bound,
-               "take longer for kernels, tp communication and the least bubble alone than the last plan above in all");
+  append_count(
+      out, result->n_beaten_by_bound,
+      "take longer for kernels, tp and ep communication and the least bubble alone than the last plan above in all");
   append_count(out, result->n_slower, "were simulated and are slower, most of all by");
   for (int kind = 0; kind < N_BREAKDOWN; kind++)
     if (result->n_slower_by[kind] > 0)

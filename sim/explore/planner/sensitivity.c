@@ -49,6 +49,12 @@ static gboolean step_ep(Plan *plan, const Model *model, int direction) {
   return model_has_experts(model) && step_size(&plan->ep, direction);
 }
 
+/* Whole experts and cut ones. */
+static gboolean step_expert_tp(Plan *plan, const Model *model, int direction) {
+  plan->expert_tp = plan_expert_tp(plan) > 1 ? 1 : 0;
+  return direction > 0 && model_has_experts(model) && plan->tp > 1;
+}
+
 static gboolean step_pp(Plan *plan, const Model *model, int direction) {
   if (plan->pp == 2 && direction < 0) { /* nothing is left to interleave */
     g_free(plan->schedule);
@@ -155,6 +161,9 @@ static char *cp_of(const Plan *plan) {
 static char *ep_of(const Plan *plan) {
   return number(plan->ep);
 }
+static char *expert_tp_of(const Plan *plan) {
+  return number(plan_expert_tp(plan));
+}
 static char *chunks_of(const Plan *plan) {
   return number(plan->chunks);
 }
@@ -191,6 +200,7 @@ static const Knob knobs[] = {
     {"--pp", step_pp, pp_of},
     {"--cp", step_cp, cp_of},
     {"--ep", step_ep, ep_of},
+    {"--expert-tp", step_expert_tp, expert_tp_of},
     {"--chunks", step_chunks, chunks_of},
     {"--schedule", step_schedule, schedule_of},
     {"--micro-batch", step_micro_batch, micro_batch_of},

@@ -372,6 +372,10 @@ static void print_way(GString *out, const Topology *t, const Route *route) {
     g_autofree char *peer = topology_vertex_name(t, route->peer);
     g_string_append_printf(out, ", by way of %s", peer);
   }
+  if (route->partner >= 0) {
+    g_autofree char *partner = topology_vertex_name(t, route->partner);
+    g_string_append_printf(out, " and %s", partner);
+  }
   g_string_append_c(out, '\n');
 }
 

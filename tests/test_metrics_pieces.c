@@ -1,0 +1,146 @@
+/* What is inside an op, a whole layer or a run of its kernels, is charged alike; an action cut into several is one. */
+#include "metrics_fixture.h"
+
+/* One layer: kernel 10, collective 4 behind it, kernel 6 that needs it, kernel 5 recomputed; launches of `launch`. */
+static void fill_layer(TimedItem items[4], TimedList *list, gint64 launch) {
+  const TimedItem layer[4] = {{.duration_ns = 10, .launch_ns = launch, .after = -1},
+                              {.duration_ns = 4, .launch_ns = launch, .after = 0, .is_collective = TRUE},
+                              {.duration_ns = 6, .launch_ns = launch, .after = 1},
+                              {.duration_ns = 5, .launch_ns = launch, .after = -1, .recompute = TRUE}};
+  for (int i = 0; i < 4; i++)
+    items[i] = layer[i];
+  list->items = items;
+  list->n_items = 4;
+  timed_list_finish(list);
+}
+
+/* As a timing model fills it. */
+static OpTime *times_of_works(const Timing *timing, const Program *program) {
+  OpTime *works = g_new0(OpTime, program->works->len);
+  for (guint w = 0; w < program->works->len; w++)
+    works[w] = timing_of_work(timing, &g_array_index(program->works, Work, w));
+  return works;
+}
+
+static const Work two_layers = {
+    .phase = PHASE_B, .n_layers = 2, .piece = -1, .first_item = -1, .last_item = -1, .stage = -1};
+
+START_TEST(whole_pieces_are_split_by_what_they_do_inside) {
+  /* Two layers, host ahead: each 16 of kernels, 5 recomputed, 4 waiting for tp: 50 in all. */
+  Hand hand = hand_new(1, 1);
+  TimedItem items[4];
+  Timing timing = {0};
+  fill_layer(items, &timing.lists[PIECE_LAYER][PHASE_B], 0);
+  Op op = backward(&hand, 0, 0);
+  op.work = program_work(hand.program, &two_layers);
+  hand_add(&hand, 0, op, 0, 0, 50);
+  hand_finish(&hand);
+  g_autofree OpTime *works = times_of_works(&timing, hand.program);
+  timing.works = works;
+  hand.trace->timing = &timing;
+  g_autoptr(Metrics) metrics = metrics_new(hand.trace);
+  check_ns(metrics, 0,
+           (RankBreakdown){.ns[BREAKDOWN_COMPUTE] = 32, .ns[BREAKDOWN_RECOMPUTE] = 10, .ns[BREAKDOWN_TP] = 8});
+  ck_assert_int_eq(metrics->ranks[0].exposed_ns[AXIS_TP], 8);
+  hand_clear(&hand);
+}
+END_TEST
+
+/* The runs of a layer as pass `expand` cuts them: [kernel 0], collective, [kernel 2], [kernel 3]. */
+static void add_expanded_layer(Hand *hand, const gint64 issue[4], const gint64 start[4], const gint64 end[4]) {
+  gint32 last = -1;
+  for (int i = 0; i < 4; i++) {
+    Op op;
+    if (i == 1) {
+      op = hand_collective(hand, &tp_group, STREAM_TP, ACTION_B, 1e6);
+    } else {
+      op = backward(hand, 0, 0);
+      Work work = {.phase = PHASE_B, .piece = PIECE_LAYER, .first_item = i, .last_item = i, .stage = -1};
+      work.recompute = i == 3;
+      op.work = program_work(hand->program, &work);
+    }
+    if (i == 1 || i == 2)
+      op_add_after(&op, last);
+    last = hand_add(hand, 0, op, issue[i], start[i], end[i]);
+  }
+}
+
+START_TEST(expanded_runs_are_charged_as_the_whole_piece_is) {
+  /* Launches of 7 from t = 0: issued at 7, 14, 21, 28. Kernel 7–17, collective 17–21, kernel 21–27, recompute 28–33.
+   * Idle: 0–7 launch, 17–21 tp, 27–28 launch. The expanded ops carry their own launch: begun at 0, 7, 14, 21. */
+  Hand whole = hand_new(1, 1), runs = hand_new(1, 1);
+  TimedItem items[4];
+  Timing timing = {0};
+  fill_layer(items, &timing.lists[PIECE_LAYER][PHASE_B], 7);
+
+  Op op = backward(&whole, 0, 0);
+  Work one_layer = two_layers;
+  one_layer.n_layers = 1;
+  op.work = program_work(whole.program, &one_layer);
+  hand_add(&whole, 0, op, 0, 0, 33);
+  hand_finish(&whole);
+  g_autofree OpTime *times = times_of_works(&timing, whole.program);
+  timing.works = times;
+  whole.trace->timing = &timing;
+  g_autoptr(Metrics) of_whole = metrics_new(whole.trace);
+  check_ns(
+      of_whole, 0,
+      (RankBreakdown){
+          .ns[BREAKDOWN_COMPUTE] = 16, .ns[BREAKDOWN_RECOMPUTE] = 5, .ns[BREAKDOWN_TP] = 4, .ns[BREAKDOWN_HOST] = 8});
+
+  runs.program->expansion = EXPANSION_ALL;
+  add_expanded_layer(&runs, (gint64[]){0, 7, 14, 21}, (gint64[]){0, 17, 21, 27}, (gint64[]){17, 21, 27, 33});
+  g_autofree OpTime *works = times_of_works(&timing, runs.program);
+  timing.works = works;
+  hand_finish(&runs);
+  runs.trace->timing = &timing;
+  g_autoptr(Metrics) of_runs = metrics_new(runs.trace);
+  check_ns(of_runs, 0, of_whole->ranks[0]);
+  ck_assert_int_eq(of_runs->ranks[0].hidden_ns[AXIS_TP], of_whole->ranks[0].hidden_ns[AXIS_TP]);
+
+  /* Measured: the same records without a Timing; what is inside a record is its kernels'. */
+  runs.trace->timing = NULL;
+  g_autoptr(Metrics) measured = metrics_new(runs.trace);
+  check_ns(measured, 0,
+           (RankBreakdown){.ns[BREAKDOWN_COMPUTE] = 23, .ns[BREAKDOWN_RECOMPUTE] = 6, .ns[BREAKDOWN_TP] = 4});
+  hand_clear(&whole);
+  hand_clear(&runs);
+}
+END_TEST
+
+START_TEST(an_action_cut_into_several_ops_holds_one_micro_batch) {
+  /* F0 F0' B0 F1 F1' B0' …: F1 comes before the last part of B0, so two are held; with W apart, W gives back. */
+  Hand hand = hand_new(1, 3);
+  Op ops[] = {forward(&hand, 0, 0),
+              forward(&hand, 0, 0),
+              backward(&hand, 0, 0),
+              forward(&hand, 0, 1),
+              forward(&hand, 0, 1),
+              backward(&hand, 0, 0),
+              hand_compute(&hand, 0, PHASE_I, ACTION_I, 1),
+              hand_compute(&hand, 0, PHASE_W, ACTION_W, 1),
+              forward(&hand, 0, 2)};
+  for (gsize i = 0; i < G_N_ELEMENTS(ops); i++)
+    hand_add(&hand, 0, ops[i], 0, (gint64)i, (gint64)i + 1);
+  hand_finish(&hand);
+  int peak;
+  metrics_in_flight(hand.trace, &peak);
+  ck_assert_int_eq(peak, 2);
+  hand_clear(&hand);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("metrics_pieces");
+  TCase *tcase = tcase_create("pieces");
+  tcase_add_test(tcase, whole_pieces_are_split_by_what_they_do_inside);
+  tcase_add_test(tcase, expanded_runs_are_charged_as_the_whole_piece_is);
+  tcase_add_test(tcase, an_action_cut_into_several_ops_holds_one_micro_batch);
+  suite_add_tcase(suite, tcase);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return n_failed != 0;
+}
