@@ -119,6 +119,8 @@ done <<'TABLE'
 0|disturbed by;rank 3|simulate PLAN --slow-rank 3=1.5
 # names
 2|--recompute;did you mean "full"?|simulate PLAN --recompute ful
+2|--recompute-modules;found "moe_atc";did you mean "moe_act"?|simulate PLAN --recompute-modules moe_atc
+0|recompute selective (layernorm + mlp)|simulate PLAN --recompute selective --recompute-modules mlp,layernorm
 2|--sequence-parallel;found "yes";on or off|simulate PLAN --sequence-parallel yes
 2|precision;did you mean "bf16"?|simulate PLAN --precision bf17
 2|recipe;w2+g2+w2|simulate PLAN --recipe w2+g2+w2
@@ -139,6 +141,10 @@ done <<'TABLE'
 1|seq-len 8190 is not a multiple of 2 × cp 4|simulate --model llama-3-8b --cluster dgx-h100 --cp 4 --seq-len 8190
 2|--cp-comm;"rnig";did you mean "ring"?|simulate PLAN --cp-comm rnig
 2|--norm-kernel;"fussed";did you mean "fused"?|simulate PLAN --norm-kernel fussed
+1|recompute-modules layernorm needs --recompute selective: found none|simulate PLAN --recompute-modules layernorm
+1|mtp-layers 1: the config of model llama-3-8b names 0 heads|simulate PLAN --mtp-layers 1
+2|mtp-layers: found -1|simulate PLAN --mtp-layers -1
+1|recompute-modules mla_up_proj: model llama-3-8b has no latent attention|simulate PLAN --recompute selective --recompute-modules mla_up_proj
 2|--norm-kernel plain;model gpt2 has LayerNorms|simulate --model gpt2 --cluster dgx-h100 --norm-kernel plain
 2|--norm-kernel plain;model gpt2 has LayerNorms|explain --model gpt2 --cluster dgx-h100 --norm-kernel plain
 2|--norm-kernel plain;model gpt2 has LayerNorms|memory --model gpt2 --norm-kernel plain

@@ -35,7 +35,7 @@ static gint64 fewest_of(gint64 group, const Plan *plan) {
 static gboolean is_folded_plainly(const Workload *workload, const Cluster *cluster) {
   const Plan *plan = workload->plan;
   return plan->fold && plan->jitter == 0 && (plan->slow_ranks == NULL || plan->slow_ranks->len == 0) &&
-         !transfer_tax_is_stated(cluster) && mixed_gpus_is_uniform(workload, cluster);
+         !transfer_tax_is_stated(cluster, plan) && mixed_gpus_is_uniform(workload, cluster);
 }
 
 /* Of all micro-batches, where `n_more` groups are left out. */

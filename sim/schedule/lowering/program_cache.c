@@ -120,6 +120,7 @@ static GArray *key_of(const PlanOrder *choice, const Workload *workload) {
       lowering_takes_turns(workload),
       workload->layout.takes_tp,
       workload->expert_parameters[PIECE_LAYER] > 0,
+      workload->expert_parameters[PIECE_HEAD] > 0,
       lowering_expert_shards(workload) > 1,
       lowering_expert_copies(workload) > 1,
       plan->tp > 1,
