@@ -192,12 +192,15 @@ static gboolean parse_named(const char *option, const char *text, const char *co
 static gboolean parse_framework(const PlanOptions *o, Plan *plan, GError **error) {
   if (o->framework == NULL)
     return TRUE;
+  const Framework *known = o->frameworks != NULL ? g_hash_table_lookup(o->frameworks, o->framework) : NULL;
   Framework framework;
-  if (!framework_read(o->framework, &framework, error)) {
+  if (known == NULL && !framework_read(o->framework, &framework, error)) {
     g_prefix_error(error, "--framework: ");
     return FALSE;
   }
-  plan_set_framework(plan, o->framework, &framework);
+  plan_set_framework(plan, o->framework, known != NULL ? known : &framework);
+  if (known == NULL && o->frameworks != NULL)
+    g_hash_table_insert(o->frameworks, g_strdup(o->framework), g_memdup2(&framework, sizeof framework));
   return TRUE;
 }
 

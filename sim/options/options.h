@@ -16,6 +16,7 @@ typedef struct {
       *cp_comm, *overlap_grad, *overlap_param, *framework;
   char *overlap_p2p, *grad_norm_barrier, *memory_cap, *order, *rank_map, *contention, *fold, *flops;
   char **slow_ranks;
+  GHashTable *frameworks; /* name → Framework: those read before, for who fills many plans; borrowed; NULL: none kept */
 
   Model *model;     /* owned; read by plan_options_finish() */
   Cluster *cluster; /* owned */
