@@ -24,6 +24,7 @@ static Plan *deepseek_plan(void) {
   plan->mtp_layers = 1;
   plan->recompute = RECOMPUTE_SELECTIVE;
   plan_set_framework(plan, "deepseek", &framework);
+  ck_assert(recipe_parse("deepseek-v3", &plan->recipe, NULL));
   return plan;
 }
 
