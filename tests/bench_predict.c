@@ -1,13 +1,16 @@
 /* Whole predictions per second of processor time: GPT-3 175B class plans, folded, event-level, memory included, one
- * core. Three sets of plans, each predicted alone, then by a scratch that meets it, and again. Then
- * single plans; and the same on a GPU whose file has 3,000 measured products around the shapes wanted, 200 points of
- * memory kernels and 300 of attention, in a cluster whose file has 24 curves of collectives.
+ * core. Sets of plans, each predicted alone, then by a scratch that meets it, and again; and by a scratch in numbers,
+ * as sweeps do it, which runs few micro-batches where that is enough. Then single plans; and the same on a GPU whose
+ * file has 3,000 measured products around the shapes wanted, 200 points of memory kernels and 300 of attention, in a
+ * cluster whose file has 24 curves of collectives.
  *
  * Instructions per event, which a loaded machine does not change:
  *
  *     valgrind --tool=callgrind build/tests/bench_predict count 1      I₁ instructions, E events
  *     valgrind --tool=callgrind build/tests/bench_predict count 2      I₂: each plan once more, its structure known
- *     (I₂ − I₁) / E */
+ *     (I₂ − I₁) / E
+ *
+ * `numbers` in place of `count` does the same in numbers; and both go on with `PP CHUNKS M`: of one plan alone. */
 #include <glib/gstdio.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,22 +74,26 @@ static GPtrArray *plans_of(const Set *set, const Model *model, const Cluster *cl
   return plans;
 }
 
+typedef Prediction *(*Way)(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
+                           GError **error);
+
 /* Each plan `n` times in a row. Returns the events of once all. */
-static guint64 predict_all(PredictScratch *scratch, const GPtrArray *plans, guint n, const Model *model,
+static guint64 predict_all(Way way, PredictScratch *scratch, const GPtrArray *plans, guint n, const Model *model,
                            const Cluster *cluster) {
   guint64 n_events = 0;
   for (guint i = 0; i < plans->len * n; i++) {
     g_autoptr(GError) error = NULL;
-    g_autoptr(Prediction) prediction = predict_with(scratch, model, cluster, g_ptr_array_index(plans, i / n), &error);
+    g_autoptr(Prediction) prediction = way(scratch, model, cluster, g_ptr_array_index(plans, i / n), &error);
     g_assert_no_error(error);
     n_events += prediction->engine.n_events;
   }
   return n_events / n;
 }
 
-static double seconds_of(PredictScratch *scratch, const Plan *plan, const Model *model, const Cluster *cluster) {
+static double seconds_of(Way way, PredictScratch *scratch, const Plan *plan, const Model *model,
+                         const Cluster *cluster) {
   clock_t begin = clock();
-  Prediction *prediction = predict_with(scratch, model, cluster, plan, NULL);
+  Prediction *prediction = way(scratch, model, cluster, plan, NULL);
   g_assert_nonnull(prediction);
   prediction_free(prediction);
   return (double)(clock() - begin) / CLOCKS_PER_SEC;
@@ -106,32 +113,43 @@ static double median(double seconds[ROUNDS]) {
 
 static void bench_set(const Set *set, const Model *model, const Cluster *cluster) {
   g_autoptr(GPtrArray) plans = plans_of(set, model, cluster);
-  double alone[ROUNDS], first[ROUNDS], again[ROUNDS];
-  guint64 n_events = predict_all(NULL, plans, 1, model, cluster);
+  double alone[ROUNDS], first[ROUNDS], again[ROUNDS], numbers[ROUNDS];
+  guint64 n_events = predict_all(predict_with, NULL, plans, 1, model, cluster);
   for (int i = 0; i < ROUNDS; i++) {
-    g_autoptr(PredictScratch) scratch = predict_scratch_new();
-    alone[i] = first[i] = again[i] = 0;
+    g_autoptr(PredictScratch) scratch = predict_scratch_new(), of_numbers = predict_scratch_new();
+    alone[i] = first[i] = again[i] = numbers[i] = 0;
     for (guint k = 0; k < plans->len; k++) {
       const Plan *plan = g_ptr_array_index(plans, k);
-      alone[i] += seconds_of(NULL, plan, model, cluster);
-      first[i] += seconds_of(scratch, plan, model, cluster);
-      again[i] += seconds_of(scratch, plan, model, cluster);
+      alone[i] += seconds_of(predict_with, NULL, plan, model, cluster);
+      first[i] += seconds_of(predict_with, scratch, plan, model, cluster);
+      again[i] += seconds_of(predict_with, scratch, plan, model, cluster);
+      numbers[i] += seconds_of(predict_numbers, of_numbers, plan, model, cluster);
     }
   }
   double again_s = median(again);
-  printf("%-46s %3u plans, %5.0f events each: alone %6.0f/s, structure new %6.0f/s, known %6.0f/s (%.0f ns/event)\n",
+  printf("%-46s %3u plans, %5.0f events each: alone %6.0f/s, structure new %6.0f/s, known %6.0f/s (%.0f ns/event), in "
+         "numbers %6.0f/s\n",
          set->name, plans->len, (double)n_events / plans->len, plans->len / median(alone), plans->len / median(first),
-         plans->len / again_s, again_s * 1e9 / (double)n_events);
+         plans->len / again_s, again_s * 1e9 / (double)n_events, plans->len / median(numbers));
 }
 
 /* Each plan of all sets `n` times by one scratch. */
-static void count_events(int n, const Model *model, const Cluster *cluster) {
+static void count_events(Way way, int n, const Model *model, const Cluster *cluster) {
   g_autoptr(PredictScratch) scratch = predict_scratch_new();
   for (gsize s = 0; s < G_N_ELEMENTS(sets); s++) {
     g_autoptr(GPtrArray) plans = plans_of(&sets[s], model, cluster);
-    guint64 n_events = predict_all(scratch, plans, (guint)n, model, cluster);
+    guint64 n_events = predict_all(way, scratch, plans, (guint)n, model, cluster);
     printf("%-46s %3u plans, E = %" G_GUINT64_FORMAT " events\n", sets[s].name, plans->len, n_events);
   }
+}
+
+/* One plan of `m` micro-batches, `n` times by one scratch. */
+static void repeat_one(Way way, int n, int pp, int chunks, int m, const Model *model, const Cluster *cluster) {
+  g_autoptr(PredictScratch) scratch = predict_scratch_new();
+  g_autoptr(GPtrArray) plans = g_ptr_array_new_with_free_func((GDestroyNotify)plan_free);
+  const Case c = {"", chunks > 1 ? "interleaved" : "1f1b", 8, pp, 8, chunks, 8 * m, 1};
+  g_ptr_array_add(plans, plan_of(&c));
+  printf("E = %" G_GUINT64_FORMAT " events\n", predict_all(way, scratch, plans, (guint)n, model, cluster));
 }
 
 static double seconds_per_prediction(const Model *model, const Cluster *cluster, const Plan *plan, Timing *counts) {
@@ -243,8 +261,12 @@ int main(int argc, char **argv) {
   g_assert_no_error(error);
   g_autoptr(Cluster) cluster = cluster_read("selene", &error);
   g_assert_no_error(error);
-  if (argc > 2 && strcmp(argv[1], "count") == 0) {
-    count_events(atoi(argv[2]), model, cluster);
+  if (argc > 2) {
+    const Way way = strcmp(argv[1], "numbers") == 0 ? predict_numbers : predict_with;
+    if (argc > 5)
+      repeat_one(way, atoi(argv[2]), atoi(argv[3]), atoi(argv[4]), atoi(argv[5]), model, cluster);
+    else
+      count_events(way, atoi(argv[2]), model, cluster);
     return 0;
   }
   for (gsize i = 0; i < G_N_ELEMENTS(sets); i++)

@@ -6,54 +6,24 @@
 #include "error.h"
 
 #include <check.h>
-#include <math.h>
 #include <stdlib.h>
 
-#include "data_path.h"
+#include "long_cases.h"
 #include "passes.h"
-#include "plan_cases.h"
 #include "plan_order.h"
 #include "repeats.h"
 
-enum { N_PLANS = 500, MAX_GPUS = 256 };
+enum { N_PLANS = 500 };
 
 static int n_plans = N_PLANS;
-static Cluster *clusters[N_CASE_CLUSTERS];
-static GStrv framework_names;
+static LongCases cases;
 
 static void set_up(void) {
-  read_case_clusters(clusters);
-  framework_names = data_path_list("topologies/frameworks", ".yaml");
+  long_cases_read(&cases);
 }
 
 static void tear_down(void) {
-  free_case_clusters(clusters);
-  g_strfreev(framework_names);
-}
-
-static void name_framework(Plan *plan, GRand *rand) {
-  const char *name = framework_names[g_rand_int_range(rand, 0, (gint32)g_strv_length(framework_names))];
-  g_autoptr(GError) error = NULL;
-  Framework framework;
-  ck_assert_msg(framework_read(name, &framework, &error), "%s", error ? error->message : "");
-  plan_set_framework(plan, name, &framework);
-}
-
-/* A long step in turn, of one forward and one backward; in groups of unlike sizes now and then. */
-static Case long_case(guint seed) {
-  g_autoptr(GRand) rand = g_rand_new_with_seed(seed);
-  Case drawn = random_case(seed, clusters, MAX_GPUS);
-  Plan *plan = drawn.plan;
-  g_free(plan->schedule);
-  plan->schedule = g_strdup(plan->chunks > 1 ? "interleaved" : "1f1b");
-  const int rounds = PICK(rand, 6, 8, 11), over = g_rand_int_range(rand, 0, 5) == 0;
-  plan->global_batch = (gint64)plan->micro_batch * plan->dp * (plan->pp * rounds + over);
-  plan->n_micro_batches = 0;
-  if (coin(rand))
-    name_framework(plan, rand);
-  if (g_rand_int_range(rand, 0, 4) == 0)
-    add_cp(&drawn);
-  return drawn;
+  long_cases_free(&cases);
 }
 
 typedef struct {
@@ -73,8 +43,8 @@ static void compare(const Case *drawn, PredictScratch *scratch, Counts *counts) 
   const gboolean is_fewer = step.n_run < plan->n_micro_batches;
   ck_assert_msg(step.step_time_s == whole->step_time_s, "%s\n%.12g s from %d micro-batches, %.12g s of %d", text,
                 step.step_time_s, (int)step.n_run, whole->step_time_s, (int)plan->n_micro_batches);
-  ck_assert_msg(fabs(step.peak_bytes / whole->memory->peak_bytes - 1) < 1e-12, "%s\n%.17g bytes, %.17g", text,
-                step.peak_bytes, whole->memory->peak_bytes);
+  ck_assert_msg(step.peak_bytes == whole->memory->peak_bytes, "%s\n%.17g bytes, %.17g", text, step.peak_bytes,
+                whole->memory->peak_bytes);
   ck_assert_msg(step.gpus == plan->gpus && step.global_batch == plan->global_batch &&
                     step.hardware_flops == workload_hardware_flops(whole->workload) &&
                     step.peak_flops == plan->gpus * whole->peak_flops,
@@ -89,7 +59,7 @@ START_TEST(steps_of_fewer_micro_batches_are_those_of_all) {
   g_autoptr(PredictScratch) scratch = predict_scratch_new();
   Counts counts = {0};
   for (int seed = 0; seed < n_plans; seed++) {
-    g_auto(Case) drawn = long_case((guint)seed);
+    g_auto(Case) drawn = long_case(&cases, (guint)seed);
     compare(&drawn, scratch, &counts);
   }
   g_print("# %d from fewer, %d of them expanded; %d from all\n", counts.n_fewer, counts.n_expanded, counts.n_all);
@@ -104,7 +74,7 @@ END_TEST
 START_TEST(collectives_of_cp_slow_those_of_tp_in_fewer_as_in_all) {
   Counts counts = {0};
   for (int pp = 1; pp <= 2; pp++) {
-    g_auto(Case) drawn = {.model = llama, .cluster = clusters[0], .plan = plan_new()};
+    g_auto(Case) drawn = {.model = llama, .cluster = cases.clusters[0], .plan = plan_new()};
     Plan *plan = drawn.plan;
     plan->tp = plan->cp = 2;
     plan->pp = pp;
@@ -127,7 +97,7 @@ END_TEST
 /* What makes ranks differ, a second step, an order of another kind: all micro-batches are run. */
 START_TEST(what_does_not_repeat_is_run_in_full) {
   for (int i = 0; i < 4; i++) {
-    g_auto(Case) drawn = long_case(3);
+    g_auto(Case) drawn = long_case(&cases, 3);
     Plan *plan = drawn.plan;
     plan->jitter = i == 0 ? 0.01 : 0;
     plan->steps = i == 1 ? 2 : 1;
@@ -147,7 +117,7 @@ START_TEST(what_does_not_repeat_is_run_in_full) {
 END_TEST
 
 START_TEST(errors_are_those_of_the_whole_prediction) {
-  g_auto(Case) drawn = long_case(3);
+  g_auto(Case) drawn = long_case(&cases, 3);
   drawn.plan->gpus += 1;
   g_autoptr(GError) expected = NULL, found = NULL;
   StepPrediction step;
@@ -216,7 +186,7 @@ static void assert_lists_grow(const Case *drawn, int group, int n_groups) {
 
 START_TEST(lists_of_more_micro_batches_have_what_repeats_once_more) {
   for (guint seed = 0; seed < 150; seed++) {
-    g_auto(Case) drawn = long_case(seed);
+    g_auto(Case) drawn = long_case(&cases, seed);
     const Plan *plan = drawn.plan;
     if (plan->chunks > 1)
       assert_lists_grow(&drawn, plan->pp, 5);
@@ -228,7 +198,7 @@ END_TEST
 
 /* 1f1b of 2 stages, rank 0: F0, then F B in turn. A group has F, B, the send of one and the receive of the other. */
 START_TEST(a_group_of_1f1b_is_a_forward_and_a_backward) {
-  g_auto(Case) drawn = long_case(3);
+  g_auto(Case) drawn = long_case(&cases, 3);
   Plan *plan = drawn.plan;
   plan->tp = plan->dp = plan->cp = plan->chunks = 1;
   plan->pp = plan->gpus = 2;

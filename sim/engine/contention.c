@@ -117,13 +117,18 @@ gboolean contention_is_possible(const Trace *trace) {
   return is_possible;
 }
 
-static gboolean is_too_long(const Trace *trace, double slowest) {
+static gboolean is_too_long(const Trace *trace, double slowest, double times) {
   const double never_ns = (double)TICKS_NEVER / TICKS_PER_NS;
-  return 2 * bound_on_longest_run_ns(trace, slowest) >= never_ns && longest_run_ns(trace, slowest) >= never_ns;
+  return 2 * times * bound_on_longest_run_ns(trace, slowest) >= never_ns &&
+         times * longest_run_ns(trace, slowest) >= never_ns;
+}
+
+gboolean contention_is_too_long(const Trace *trace, double times) {
+  return is_too_long(trace, 1, times);
 }
 
 Contention *contention_new(const Trace *trace, double slowest) {
-  if (!contention_is_possible(trace) || is_too_long(trace, slowest))
+  if (!contention_is_possible(trace) || is_too_long(trace, slowest, 1))
     return NULL;
   gint32 n_links = trace->n_ranks * LINKS_PER_RANK;
   g_autofree double *capacity = g_new(double, n_links);

@@ -10,6 +10,8 @@ typedef struct Contention Contention;
 
 /* Whether some rank has two streams of transfers with ways in common. */
 gboolean contention_is_possible(const Trace *trace);
+/* Whether a folded run of `times` as much may last longer than flows' time goes (days). */
+gboolean contention_is_too_long(const Trace *trace, double times);
 /* NULL: no rank has two streams of transfers with ways in common, so none can be slowed; or the run may last longer
  * than flows' time goes (days). `slowest`: no compute op takes more than so many times its time. */
 Contention *contention_new(const Trace *trace, double slowest);

@@ -115,10 +115,12 @@ static inline void start_transfer(Engine *engine, gint32 lane, gint32 op, const 
   if (partner_start_ns >= 0) {
     gint32 partner_lane = partner_rank * LANES_PER_RANK + partner_task->stream;
     partner->end_ns[match] = MAX(end_ns, partner_start_ns);
-    if (partner_start_ns <= end_ns)
+    if (partner_start_ns <= end_ns) {
       engine->lanes[lane].chain = partner_lane;
-    else
+      engine->n_events += is_eager; /* as if it came later: it ends by itself then */
+    } else {
       end_at(engine, partner_lane, partner_start_ns);
+    }
   }
   end_at(engine, lane, end_ns);
 }

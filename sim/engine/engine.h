@@ -6,6 +6,7 @@
  * known: the record does not depend on it. Folded runs of shared Programs need the clock only where transfers slow each
  * other (follow.h): the same record again. Nothing allocates in the event loop. Same input, same record. */
 #pragma once
+#include "omitted.h"
 #include "trace.h"
 
 typedef struct {
@@ -26,6 +27,11 @@ typedef struct {
   guint64 n_events;
   int n_ranks;
 } EngineStats;
+
+/* What the clock has to do with the groups that a folded run leaves out: more events in `stats`, that of the run.
+ * FALSE: with them it would be too long for transfers to slow each other. */
+gboolean engine_add_omitted(const Simulation *simulation, const Trace *trace, const Omitted *omitted,
+                            EngineStats *stats);
 
 /* Run to the end. The program must have been verified: a stuck run is a broken invariant. */
 Trace *engine_run(const Simulation *simulation, EngineStats *stats);

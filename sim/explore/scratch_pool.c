@@ -28,6 +28,14 @@ Prediction *scratch_pool_predict(ScratchPool *pool, const Model *model, const Cl
   return prediction;
 }
 
+Prediction *scratch_pool_predict_numbers(ScratchPool *pool, const Model *model, const Cluster *cluster,
+                                         const Plan *plan, GError **error) {
+  PredictScratch *scratch = g_async_queue_pop(pool->idle);
+  Prediction *prediction = predict_numbers(scratch, model, cluster, plan, error);
+  g_async_queue_push_front(pool->idle, scratch);
+  return prediction;
+}
+
 gboolean scratch_pool_predict_step(ScratchPool *pool, const Model *model, const Cluster *cluster, const Plan *plan,
                                    StepPrediction *step, GError **error) {
   PredictScratch *scratch = g_async_queue_pop(pool->idle);

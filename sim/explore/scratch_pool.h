@@ -9,8 +9,11 @@ ScratchPool *scratch_pool_new(int n_threads);
 void scratch_pool_free(ScratchPool *pool);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ScratchPool, scratch_pool_free)
 
-/* predict() and predict_step(), with the same results; they wait while more than n_threads predict. */
+/* predict(), predict_numbers() and predict_step(), with the same results; they wait while more than n_threads predict.
+ */
 Prediction *scratch_pool_predict(ScratchPool *pool, const Model *model, const Cluster *cluster, const Plan *plan,
                                  GError **error);
+Prediction *scratch_pool_predict_numbers(ScratchPool *pool, const Model *model, const Cluster *cluster,
+                                         const Plan *plan, GError **error);
 gboolean scratch_pool_predict_step(ScratchPool *pool, const Model *model, const Cluster *cluster, const Plan *plan,
                                    StepPrediction *step, GError **error);

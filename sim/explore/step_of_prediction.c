@@ -28,13 +28,14 @@ StepReport step_of_prediction(const Prediction *prediction, int *in_flight) {
                        .n_ranks_simulated = prediction->engine.n_ranks,
                        .wall_s = prediction->wall_s};
   report.bounding.way = -1; /* for who asks: it takes a look at every kernel of a rank */
-  if (link_use_of(prediction->trace, prediction->metrics, report.link_use))
+  if (link_use_with(prediction->trace, prediction->metrics, prediction->omitted, report.link_use))
     report.cluster = cluster;
   step_report_set_metrics(&report, prediction->metrics);
   double reserved_bytes = cluster->gpu.reserved_bytes;
   step_report_set_memory(&report, prediction->memory, reserved_bytes,
                          mixed_gpus_room_bytes(prediction->workload, cluster) + reserved_bytes);
   if (in_flight != NULL) {
+    g_assert(prediction->omitted == NULL);
     step_report_set_traffic(&report, prediction->program, prediction->workload);
     metrics_in_flight(prediction->trace, in_flight);
   }

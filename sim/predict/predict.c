@@ -220,7 +220,8 @@ static void run(Prediction *prediction) {
 static void derive(Prediction *prediction) {
   const Workload *workload = prediction->workload;
   const Plan *plan = workload->plan;
-  prediction->metrics = metrics_new(prediction->trace);
+  if (prediction->metrics == NULL)
+    prediction->metrics = metrics_new(prediction->trace);
   prediction->memory = memory_profile_new(prediction->trace);
   double step_s = prediction->metrics->step_ns * 1e-9;
   prediction->step_time_s = step_s;
@@ -272,6 +273,20 @@ static Prediction *predict_as_named(PredictScratch *scratch, const Model *model,
   g_auto(PlanOrder) choice = {0};
   Workload *workload = predict_workload(model, cluster, plan, &choice, error);
   return workload != NULL ? derived(predict_records(scratch, workload, &choice, cluster, error)) : NULL;
+}
+
+/* The same in numbers. */
+static Prediction *numbers_as_named(PredictScratch *scratch, const Model *model, const Cluster *cluster,
+                                    const Plan *plan, GError **error) {
+  g_auto(PlanOrder) choice = {0};
+  g_autoptr(Workload) workload = predict_workload(model, cluster, plan, &choice, error);
+  if (workload == NULL)
+    return NULL;
+  Prediction *fewer = predict_fewer(scratch, workload, &choice, cluster, TRUE);
+  if (fewer == NULL)
+    return derived(predict_records(scratch, g_steal_pointer(&workload), &choice, cluster, error));
+  fewer->workload = g_steal_pointer(&workload);
+  return derived(fewer);
 }
 
 /* --- auto --- */
@@ -328,7 +343,7 @@ static const char *faster_of_table(PredictScratch *scratch, const Model *model, 
     g_autoptr(Plan) plan = plan_of_equal_ranks(opened);
     g_free(plan->schedule);
     plan->schedule = g_strdup(*name);
-    g_autoptr(Prediction) prediction = predict_as_named(scratch, model, cluster, plan, NULL);
+    g_autoptr(Prediction) prediction = numbers_as_named(scratch, model, cluster, plan, NULL);
     if (prediction == NULL || !holds(prediction, bytes) || prediction->metrics->step_ns >= least_ns)
       continue;
     least_ns = prediction->metrics->step_ns;
@@ -361,11 +376,14 @@ Plan *predict_settled(PredictScratch *scratch, const Model *model, const Cluster
   return g_steal_pointer(&opened);
 }
 
+typedef Prediction *(*AsNamed)(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
+                               GError **error);
+
 /* The plan on the cluster as its GPUs have it. */
 static Prediction *predict_in_use(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
-                                  GError **error) {
+                                  AsNamed as_named, GError **error) {
   g_autoptr(Plan) settled = predict_settled(scratch, model, cluster, plan, error);
-  Prediction *prediction = settled != NULL ? predict_as_named(scratch, model, cluster, settled, error) : NULL;
+  Prediction *prediction = settled != NULL ? as_named(scratch, model, cluster, settled, error) : NULL;
   if (prediction == NULL || g_strcmp0(plan->schedule, settled->schedule) == 0 || plan->schedule == NULL)
     return prediction;
   Plan *run = prediction->workload->plan; /* auto, and what it stands for */
@@ -391,16 +409,26 @@ const Cluster *predict_cluster(const Cluster *cluster, const Plan *plan, Cluster
   return *worn = link_health_cluster(cluster, gpus, (int)n, error);
 }
 
-Prediction *predict_with(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
-                         GError **error) {
+static Prediction *predict_by(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
+                              AsNamed as_named, GError **error) {
   Cluster *worn;
   const Cluster *used = predict_cluster(cluster, plan, &worn, error);
-  Prediction *prediction = used != NULL ? predict_in_use(scratch, model, used, plan, error) : NULL;
+  Prediction *prediction = used != NULL ? predict_in_use(scratch, model, used, plan, as_named, error) : NULL;
   if (prediction != NULL)
     prediction->worn = worn;
   else
     link_health_cluster_free(worn);
   return prediction;
+}
+
+Prediction *predict_with(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
+                         GError **error) {
+  return predict_by(scratch, model, cluster, plan, predict_as_named, error);
+}
+
+Prediction *predict_numbers(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
+                            GError **error) {
+  return predict_by(scratch, model, cluster, plan, numbers_as_named, error);
 }
 
 Prediction *predict(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
@@ -454,6 +482,8 @@ char *predict_dump(const Model *model, const Cluster *cluster, const Plan *plan,
 void prediction_free(Prediction *prediction) {
   if (prediction == NULL)
     return;
+  g_free(prediction->omitted);
+  program_repeats_free(prediction->repeats);
   memory_profile_free(prediction->memory);
   metrics_free(prediction->metrics);
   trace_free(prediction->trace);

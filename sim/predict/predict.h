@@ -16,6 +16,10 @@ typedef struct {
   Metrics *metrics;
   MemoryProfile *memory;
   EngineStats engine;
+  /* NULL: nothing. Else program, timing and trace are of fewer micro-batches, and all other members, metrics and memory
+   * among them, of all of the plan's; owned */
+  Omitted *omitted;
+  ProgramRepeats *repeats; /* of omitted; owned */
 
   double step_time_s, tokens_per_s, tokens_per_s_per_gpu;
   double tflops_per_gpu; /* model FLOPs */
@@ -46,6 +50,11 @@ ProgramCacheStats predict_scratch_programs(const PredictScratch *scratch);
 Prediction *predict_with(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
                          GError **error);
 
+/* What predict_with() says in numbers, to the last bit: a step of many micro-batches may be run with fewer of them, and
+ * what is `omitted` is counted in (steady.h). A long pipeline takes a fraction of the time. */
+Prediction *predict_numbers(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
+                            GError **error);
+
 /* What a step takes, without where the time goes. */
 typedef struct {
   double step_time_s, peak_bytes; /* as Prediction's, peak_bytes that of its memory */
@@ -57,8 +66,7 @@ typedef struct {
   gint64 n_run; /* micro-batches that were run: fewer than there are where the others are seen to repeat (steady.h) */
 } StepPrediction;
 
-/* What predict_with() says of these: the same nanoseconds, and the same bytes but for the noise of sums in binary. A
- * long pipeline takes a fraction of the time. FALSE: as NULL there. */
+/* The same of these alone; a little faster than predict_numbers(). FALSE: as NULL there. */
 gboolean predict_step(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
                       StepPrediction *step, GError **error);
 

@@ -21,10 +21,14 @@ gboolean predict_is_apart(const Workload *workload, const Cluster *cluster);
 /* Whether the plan is small enough for it, wherever tp's collectives meet other transfers. */
 gboolean predict_may_expand(const Workload *workload);
 /* In pieces where those of `met` (timing_model.h) may be under way. Takes over `program`. IMPOSSIBLE: too many. */
-Program *predict_expand_beside(Program *program, const Workload *workload, const Cluster *cluster,
-                               const gboolean *met, GError **error);
+Program *predict_expand_beside(Program *program, const Workload *workload, const Cluster *cluster, const gboolean *met,
+                               GError **error);
 /* Whether a run of lists with so many ops in all leaves room for other things. */
 gboolean predict_may_record(const Program *program, const Workload *workload, double n_ops);
 /* Lowered and run: a Prediction up to its trace and engine. Takes over `workload`. */
 Prediction *predict_records(PredictScratch *scratch, Workload *workload, PlanOrder *choice, const Cluster *cluster,
                             GError **error);
+/* The same by fewer micro-batches, without a workload, which stays with the caller and is as it was; with the metrics
+ * of all where they are asked for. NULL: it takes all. */
+Prediction *predict_fewer(PredictScratch *scratch, Workload *workload, PlanOrder *choice, const Cluster *cluster,
+                          gboolean with_metrics);

@@ -1,4 +1,8 @@
-/* t₂ is just before any op behind the repeats starts: up to there runs of more groups are the same. */
+/* t₂ is just before any op behind the repeats starts: up to there runs of more groups are the same, if none of the ops
+ * that stand there in longer lists would have started by then. None has if its like had not started by t₁, which is
+ * part of what is compared. Where it had, as a transfer may that is begun long before it is needed, or a forward that
+ * waits for less than the backward which stands in its place, an earlier t₂ may do: before any op of the last group
+ * starts, or of the last two. */
 #include "steady.h"
 
 typedef struct {
@@ -7,26 +11,42 @@ typedef struct {
   const OpList *list;
   const gint64 *start_ns, *end_ns, *issue_ns;
   const gint16 *early_ticks;
+  gint32 same_until; /* up to here at most lists of more groups are the same, and so are all batches that begin */
 } Records;
 
-static Records records_of(const ProgramRepeats *repeats, const Trace *trace, const gint16 *early_ticks, int rank) {
-  const gsize first = trace->first[rank];
-  return (Records){trace->timing,           &repeats->lists[rank], &repeats->program->ranks[rank],
-                   &trace->start_ns[first], &trace->end_ns[first], &trace->issue_ns[first],
-                   &early_ticks[first]};
+/* Ops of a batch are on different streams, and nearly in a row. */
+static gint32 find_same_until(const RepeatedOps *own, const OpList *list) {
+  const gint32 end = own->end + own->n_ops;
+  for (gint32 i = MAX(0, end - N_STREAMS); i < end; i++)
+    for (gint32 j = end; j < MIN(end + N_STREAMS, list->n_ops); j++)
+      if (list->ops[i].batch >= 0 && list->ops[i].batch == list->ops[j].batch)
+        return i;
+  return end;
 }
 
-/* Up to here lists of more groups are the same, and so are all batches that begin. */
-static gint32 same_until(const RepeatedOps *list) {
-  return list->end + list->n_ops - N_STREAMS;
+/* The last `n_last` groups do not count as repeats. */
+static Records records_of(const ProgramRepeats *repeats, const Trace *trace, const gint16 *early_ticks, int n_last,
+                          int rank) {
+  const gsize first = trace->first[rank];
+  const RepeatedOps *own = &repeats->lists[rank];
+  const OpList *list = &repeats->program->ranks[rank];
+  return (Records){trace->timing,
+                   own,
+                   list,
+                   &trace->start_ns[first],
+                   &trace->end_ns[first],
+                   &trace->issue_ns[first],
+                   &early_ticks[first],
+                   find_same_until(own, list) - n_last * own->n_ops};
 }
 
 /* The last moment before an op starts that is not the same in lists of more groups. */
-static gint64 before_end_of_body(const ProgramRepeats *repeats, const Trace *trace, const gint16 *early_ticks) {
+static gint64 before_end_of_body(const ProgramRepeats *repeats, const Trace *trace, const gint16 *early_ticks,
+                                 int n_last) {
   gint64 earliest_ns = G_MAXINT64;
   for (int rank = 0; rank < trace->n_ranks; rank++) {
-    const Records of = records_of(repeats, trace, early_ticks, rank);
-    for (gint32 i = MAX(0, same_until(of.own)); i < of.list->n_ops; i++)
+    const Records of = records_of(repeats, trace, early_ticks, n_last, rank);
+    for (gint32 i = MAX(0, of.same_until); i < of.list->n_ops; i++)
       earliest_ns = MIN(earliest_ns, of.start_ns[i]);
   }
   return earliest_ns - 1;
@@ -34,7 +54,7 @@ static gint64 before_end_of_body(const ProgramRepeats *repeats, const Trace *tra
 
 /* From a group to the next, as the last kernels of rank 0 up to then have it; 0: there are none. */
 static gint64 guess_period(const Records *of, gint64 until_ns) {
-  for (gint32 i = same_until(of->own) - 1; i >= of->own->first + of->own->n_ops; i--)
+  for (gint32 i = of->same_until - 1; i >= of->own->first + of->own->n_ops; i--)
     if (of->list->ops[i].kind == OP_COMPUTE && of->end_ns[i] <= until_ns)
       return of->end_ns[i] - of->end_ns[i - of->own->n_ops];
   return 0;
@@ -44,7 +64,7 @@ static gint64 guess_period(const Records *of, gint64 until_ns) {
  * started then that has none now. */
 static gboolean comes_back(const Records *of, gint64 t2_ns, gint64 period_ns) {
   const gint64 t1_ns = t2_ns - period_ns, t0_ns = t1_ns - period_ns;
-  const gint32 n = of->own->n_ops, end = same_until(of->own);
+  const gint32 n = of->own->n_ops, end = of->same_until;
   gint32 n_ended_before = 0, n_ended = 0, n_under_way_before = 0, n_under_way = 0;
   for (gint32 i = 0; i < end; i++) {
     const gint64 start_ns = of->start_ns[i], end_ns = of->end_ns[i];
@@ -83,11 +103,12 @@ static gboolean is_issued_early(const Records *of, gint32 i) {
 
 /* No group has host ops: the host keeps its distance from group to group, or is ahead since
  * t₁, until it waits for the ranks behind the last. */
-static gboolean host_is_ahead(const Records *of, gint64 t1_ns, gint64 period_ns) {
+static gboolean host_is_ahead(const Records *of, gint64 t1_ns, gint64 period_ns, gint32 *n_early) {
   const gint64 issued_ns = of->issue_ns[of->own->first + of->own->n_ops] - of->issue_ns[of->own->first];
   if (issued_ns >= period_ns)
     return issued_ns == period_ns;
-  for (gint32 i = 0; i < of->list->n_ops; i++) {
+  for (*n_early = 0; *n_early < of->list->n_ops;) {
+    const gint32 i = (*n_early)++;
     if (of->end_ns[i] > t1_ns && !is_issued_early(of, i))
       return FALSE;
     if (i >= of->own->end && of->list->ops[i].kind == OP_HOST)
@@ -104,7 +125,7 @@ static gboolean host_comes_back(const Records *of, gint64 t2_ns, gint64 period_n
   for (gint32 i = of->own->first; i < of->list->n_ops; i++) {
     if (of->end_ns[i] > t2_ns && waited_ns <= t2_ns - period_ns)
       return FALSE;
-    if (of->end_ns[i] > t2_ns - period_ns && of->end_ns[i] <= t2_ns && i < same_until(of->own) &&
+    if (of->end_ns[i] > t2_ns - period_ns && of->end_ns[i] <= t2_ns && i < of->same_until &&
         of->issue_ns[i] - of->issue_ns[i - n] != period_ns)
       return FALSE;
     if (of->list->ops[i].kind == OP_HOST)
@@ -120,22 +141,36 @@ static gboolean waits_in_every_group(const Records *of) {
   return FALSE;
 }
 
-static gboolean host_is_steady(const Records *of, gint64 t2_ns, gint64 period_ns) {
+static gboolean host_is_steady(const Records *of, gint64 t2_ns, gint64 period_ns, gint32 *n_early) {
   return waits_in_every_group(of) ? host_comes_back(of, t2_ns, period_ns)
-                                  : host_is_ahead(of, t2_ns - period_ns, period_ns);
+                                  : host_is_ahead(of, t2_ns - period_ns, period_ns, n_early);
 }
 
-gint64 steady_period_ns(const ProgramRepeats *repeats, const Trace *trace, const gint16 *early_ticks) {
-  g_assert(trace->folded && trace->program == repeats->program && trace->timing != NULL);
-  const gint64 t2_ns = before_end_of_body(repeats, trace, early_ticks);
-  const Records first = records_of(repeats, trace, early_ticks, 0);
+static Omitted *omitted_before(const ProgramRepeats *repeats, gint64 n_groups, const Trace *trace,
+                               const gint16 *early_ticks, int n_last) {
+  const gint64 t2_ns = before_end_of_body(repeats, trace, early_ticks, n_last);
+  const Records first = records_of(repeats, trace, early_ticks, n_last, 0);
   const gint64 period_ns = guess_period(&first, t2_ns);
   if (period_ns <= 0 || t2_ns < 2 * period_ns)
-    return 0;
+    return NULL;
+  g_autofree Omitted *omitted = g_malloc0(sizeof *omitted + sizeof(gint32) * (gsize)trace->n_ranks);
+  omitted->repeats = repeats;
+  omitted->n_groups = n_groups;
+  omitted->begin_ns = t2_ns - period_ns;
+  omitted->end_ns = t2_ns;
   for (int rank = 0; rank < trace->n_ranks; rank++) {
-    const Records of = records_of(repeats, trace, early_ticks, rank);
-    if (!comes_back(&of, t2_ns, period_ns) || !host_is_steady(&of, t2_ns, period_ns))
-      return 0;
+    const Records of = records_of(repeats, trace, early_ticks, n_last, rank);
+    if (!comes_back(&of, t2_ns, period_ns) || !host_is_steady(&of, t2_ns, period_ns, &omitted->n_early[rank]))
+      return NULL;
   }
-  return period_ns;
+  return g_steal_pointer(&omitted);
+}
+
+Omitted *steady_omitted(const ProgramRepeats *repeats, gint64 n_groups, const Trace *trace, const gint16 *early_ticks) {
+  enum { MOST_LAST = 2 };
+  g_assert(trace->folded && trace->program == repeats->program && trace->timing != NULL);
+  Omitted *omitted = NULL;
+  for (int n_last = 0; n_last <= MOST_LAST && omitted == NULL; n_last++)
+    omitted = omitted_before(repeats, n_groups, trace, early_ticks, n_last);
+  return omitted;
 }

@@ -11,9 +11,9 @@
  * under way are as far. What the host issued before it was needed comes still earlier, relative to the rest, if it
  * issues faster than the ranks compute; so no op may have waited for its issue since t₁. */
 #pragma once
-#include "repeats.h"
+#include "omitted.h"
 #include "trace.h"
 
-/* What a further group adds to the time of the folded run that the trace is of, one in which transfers have no tax; 0:
- * it is not seen to have come back to a state. `early_ticks` as Simulation's. */
-gint64 steady_period_ns(const ProgramRepeats *repeats, const Trace *trace, const gint16 *early_ticks);
+/* What the folded run that the trace is of, one in which transfers have no tax, leaves out of a run of `n_groups` more
+ * groups. NULL: it is not seen to have come back to a state. `early_ticks` as Simulation's. Freed by g_free(). */
+Omitted *steady_omitted(const ProgramRepeats *repeats, gint64 n_groups, const Trace *trace, const gint16 *early_ticks);

@@ -32,6 +32,8 @@
  *     selective by products           e·(T·(2q + kv + f) + T'·h)  instead of all this */
 #include "pieces.h"
 
+#include <math.h>
+
 /* Of one layer without recompute. */
 typedef struct {
   double layer_input;
@@ -214,7 +216,7 @@ static PieceMemory head_memory(const Cut *cut) {
   };
 }
 
-PieceMemory piece_memory(const Cut *cut, Piece piece) {
+static PieceMemory memory_of(const Cut *cut, Piece piece) {
   switch (piece) {
   case PIECE_EMBEDDING:
     return embedding_memory(cut);
@@ -224,4 +226,10 @@ PieceMemory piece_memory(const Cut *cut, Piece piece) {
   default:
     return head_memory(cut);
   }
+}
+
+PieceMemory piece_memory(const Cut *cut, Piece piece) {
+  const PieceMemory memory = memory_of(cut, piece);
+  return (PieceMemory){round(memory.saved_bytes), round(memory.released_by_I), round(memory.held_for_W),
+                       round(memory.transient_bytes)};
 }

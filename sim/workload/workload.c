@@ -7,6 +7,8 @@
  * the ranks where a V, or two pipes, begin and end. */
 #include "pieces.h"
 
+#include <math.h>
+
 static void count_pieces(const StageLayers *layers, int counts[N_PIECES]) {
   counts[PIECE_EMBEDDING] = layers->has_embedding != 0;
   counts[PIECE_DENSE_LAYER] = layers->n_dense;
@@ -85,6 +87,7 @@ Workload *workload_new(const Model *model, const Plan *plan, const Placement *pl
   workload->framework_bytes = plan->memory.fragmentation_bytes;
   if (plan->memory.spare_gradients == SPARE_GRADIENTS_KEPT)
     workload->framework_bytes += cut.element_bytes * cut_layer_matrices(&cut);
+  workload->framework_bytes = round(workload->framework_bytes);
   workload->boundary_bytes = cut.element_bytes * cut.split_tokens * model->hidden;
   return workload;
 }
@@ -132,8 +135,8 @@ StateBytes workload_stage_state(const Workload *workload, int stage, int zero) {
       state_memory(recipe, (double)(work->parameters - work->expert_parameters), zero, zero > 0 ? layout->n_shards : 1);
   const StateBytes experts =
       state_memory(recipe, (double)work->expert_parameters, zero, zero > 0 ? layout->n_expert_shards : 1);
-  sum.weights_bytes += experts.weights_bytes;
-  sum.gradients_bytes += experts.gradients_bytes;
-  sum.optimizer_bytes += experts.optimizer_bytes;
+  sum.weights_bytes = round(sum.weights_bytes + experts.weights_bytes);
+  sum.gradients_bytes = round(sum.gradients_bytes + experts.gradients_bytes);
+  sum.optimizer_bytes = round(sum.optimizer_bytes + experts.optimizer_bytes);
   return sum;
 }

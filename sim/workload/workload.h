@@ -35,7 +35,7 @@ typedef struct {
   double recompute_flops;
 } WorkList;
 
-/* Activation bytes one micro-batch leaves behind in a piece after F. */
+/* Activation bytes one micro-batch leaves behind in a piece after F; whole numbers. */
 typedef struct {
   double saved_bytes;     /* held from F until backward has used them */
   double released_by_I;   /* part of saved_bytes that I frees; W (or B) frees the rest */
@@ -81,7 +81,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Workload, workload_free)
 WorkItem workload_optimizer_item(const Workload *workload, double parameters);
 /* Parameters of a stage that this rank's optimizer updates (÷ shards for ZeRO ≥ 1, experts' by theirs). */
 double workload_optimizer_parameters(const Workload *workload, int stage);
-/* Weights, gradients and optimizer of a stage on one rank, under ZeRO stage `zero`. */
+/* Weights, gradients and optimizer of a stage on one rank, under ZeRO stage `zero`, each in whole bytes. */
 StateBytes workload_stage_state(const Workload *workload, int stage, int zero);
 
 /* Model FLOPs of one step over all GPUs: exact products of the model, forward × 3, no recompute, by the plan's

@@ -104,7 +104,7 @@ void sweep_worker_try(SweepWorker *worker, gint64 index, SweepRow *row) {
   sweep_row_set_plan(row, problem->table, point.plan);
   if (problem->prune && is_settled(problem, &point, row))
     return;
-  g_autoptr(Prediction) prediction = predict_with(worker->scratch, point.model, point.cluster, point.plan, &error);
+  g_autoptr(Prediction) prediction = predict_numbers(worker->scratch, point.model, point.cluster, point.plan, &error);
   if (prediction != NULL)
     set_prediction(problem, prediction, row);
   else

@@ -1,4 +1,7 @@
+/* Sums are of whole numbers, ns · share, in long doubles: exact for weeks of transfers. */
 #include "link_use.h"
+
+#include <string.h>
 
 #include "link_timeline.h"
 
@@ -6,66 +9,91 @@ typedef struct {
   double out_ns[TIMING_MAX_WAYS], in_ns[TIMING_MAX_WAYS];
 } Taken;
 
-static void add(Taken *taken, const WayLoad *load, double out_ns, double in_ns) {
-  for (int way = 0; way < TIMING_MAX_WAYS; way++) {
-    taken->out_ns[way] += out_ns * load->share[way] / TIMING_WHOLE_WAY;
-    taken->in_ns[way] += in_ns * load->share[way] / TIMING_WHOLE_WAY;
-  }
-}
+/* [transfers] how often one goes out and comes in; sums over them are exact, whatever the order of ops. */
+typedef struct {
+  gint64 out, in;
+} Moves;
 
-static void add_transfer(Taken *taken, const Timing *timing, const Op *op) {
-  const WayLoad *load = &timing->loads[op->work];
-  gint64 run_ns = timing->transfers[op->work].run_ns;
-  double wire_ns = (double)(run_ns - MIN(load->latency_ns, run_ns));
-  add(taken, load, op->kind == OP_RECV ? 0 : wire_ns, op->kind == OP_SEND ? 0 : wire_ns);
+static gint64 wire_ns(const Timing *timing, gint32 transfer) {
+  const gint64 run_ns = timing->transfers[transfer].run_ns;
+  return run_ns - MIN(timing->loads[transfer].latency_ns, run_ns);
 }
 
 /* What collectives of tp inside a work take alone; a run of kernels has none. */
-static double tp_inside_ns(const Timing *timing, const Work *work) {
+static gint64 tp_inside_work(const Timing *timing, const Work *work) {
   int counts[N_PIECES];
   work_pieces(work, counts);
-  double sum_ns = 0;
+  gint64 sum_ns = 0;
   for (int piece = 0; piece < N_PIECES && work->phase != PHASE_OPTIMIZER; piece++) {
     const TimedList *list = &timing->lists[piece][work->phase];
     for (int i = 0; i < list->n_items && counts[piece] > 0; i++)
       if (list->items[i].is_collective && list->items[i].axis == AXIS_TP)
-        sum_ns += counts[piece] * (double)list->items[i].duration_ns;
+        sum_ns += counts[piece] * list->items[i].duration_ns;
   }
   return sum_ns;
 }
 
 /* [works]; NULL where none is needed. Owned by the caller. */
-static double *tp_inside_works(const Trace *trace) {
+static gint64 *tp_inside_works(const Trace *trace) {
   const Program *program = trace->program;
   if (program->expansion != EXPANSION_BESIDE)
     return NULL;
-  double *inside_ns = g_new(double, program->works->len + 1);
+  gint64 *inside_ns = g_new(gint64, program->works->len + 1);
   for (guint w = 0; w < program->works->len; w++)
-    inside_ns[w] = tp_inside_ns(trace->timing, &g_array_index(program->works, Work, w));
+    inside_ns[w] = tp_inside_work(trace->timing, &g_array_index(program->works, Work, w));
   return inside_ns;
 }
 
-/* Of the last step. Collectives of tp take no more than they would alone: where they are slowed, or wait for a member,
- * they are under way for longer. */
-static Taken taken_by(const Trace *trace, const Metrics *metrics, int rank, const double *tp_inside_ns) {
+/* What a rank does in the last step, and how long its collectives of tp run, alone. */
+static void count_moves(const Trace *trace, const Omitted *omitted, int rank, const gint64 *tp_inside_ns, Moves *moves,
+                        gint64 *tp_ns) {
   const OpList *list = trace_list(trace, rank);
-  Taken taken = {{0}};
-  double tp_ns = 0;
+  const RepeatedOps *group = omitted != NULL ? &omitted->repeats->lists[rank] : NULL;
+  memset(moves, 0, sizeof *moves * trace->program->transfers->len);
+  *tp_ns = 0;
   for (int i = 0; i < list->n_ops; i++) {
     const Op *op = &list->ops[i];
     if (op->step != trace->program->n_steps - 1 || op->kind == OP_HOST)
       continue;
-    if (op->kind == OP_COMPUTE)
-      tp_ns += tp_inside_ns != NULL ? tp_inside_ns[op->work] : 0;
-    else if (link_is_of_tp(trace->program, op))
-      tp_ns += (double)trace->timing->transfers[op->work].run_ns;
-    else
-      add_transfer(&taken, trace->timing, op);
+    const gboolean is_repeated = group != NULL && i >= group->first && i < group->first + group->n_ops;
+    const gint64 times = is_repeated ? 1 + omitted->n_groups : 1;
+    if (op->kind == OP_COMPUTE) {
+      *tp_ns += tp_inside_ns != NULL ? times * tp_inside_ns[op->work] : 0;
+      continue;
+    }
+    if (link_is_of_tp(trace->program, op)) {
+      *tp_ns += times * trace->timing->transfers[op->work].run_ns;
+      continue;
+    }
+    moves[op->work].out += op->kind == OP_RECV ? 0 : times;
+    moves[op->work].in += op->kind == OP_SEND ? 0 : times;
   }
+}
+
+/* Collectives of tp take no more than they would alone: where they are slowed, or wait for a member, they are under way
+ * for longer. */
+static Taken taken_by(const Trace *trace, const Metrics *metrics, int rank, const Moves *moves, gint64 tp_alone_ns) {
   const RankBreakdown *breakdown = &metrics->ranks[rank];
-  const double under_way_ns = (double)(breakdown->hidden_ns[AXIS_TP] + breakdown->exposed_ns[AXIS_TP]);
-  tp_ns = trace->program->expansion != EXPANSION_NONE ? MIN(tp_ns, under_way_ns) : under_way_ns;
-  add(&taken, &trace->timing->tp, tp_ns, tp_ns);
+  const gint64 under_way_ns = breakdown->hidden_ns[AXIS_TP] + breakdown->exposed_ns[AXIS_TP];
+  const gint64 tp_ns = trace->program->expansion != EXPANSION_NONE ? MIN(tp_alone_ns, under_way_ns) : under_way_ns;
+  const Timing *timing = trace->timing;
+  long double out[TIMING_MAX_WAYS], in[TIMING_MAX_WAYS];
+  for (int way = 0; way < TIMING_MAX_WAYS; way++)
+    out[way] = in[way] = (long double)tp_ns * timing->tp.share[way];
+  for (guint t = 0; t < trace->program->transfers->len; t++) {
+    if (moves[t].out == 0 && moves[t].in == 0)
+      continue;
+    const long double ns = (long double)wire_ns(timing, (gint32)t);
+    for (int way = 0; way < TIMING_MAX_WAYS; way++) {
+      out[way] += ns * (long double)moves[t].out * timing->loads[t].share[way];
+      in[way] += ns * (long double)moves[t].in * timing->loads[t].share[way];
+    }
+  }
+  Taken taken;
+  for (int way = 0; way < TIMING_MAX_WAYS; way++) {
+    taken.out_ns[way] = (double)(out[way] / TIMING_WHOLE_WAY);
+    taken.in_ns[way] = (double)(in[way] / TIMING_WHOLE_WAY);
+  }
   return taken;
 }
 
@@ -90,16 +118,19 @@ static void take_busiest(const Trace *trace, int rank, const double use[TIMING_M
     }
 }
 
-gboolean link_use_of(const Trace *trace, const Metrics *metrics, LinkUse *uses) {
+gboolean link_use_with(const Trace *trace, const Metrics *metrics, const Omitted *omitted, LinkUse *uses) {
   for (int way = 0; way < TIMING_MAX_WAYS; way++)
     uses[way] = (LinkUse){.busiest = -1};
   if (trace->timing == NULL || trace->timing->loads == NULL || metrics->step_ns <= 0)
     return FALSE;
   const int n_stages = trace->program->n_ranks;
-  g_autofree double *tp_inside_ns = tp_inside_works(trace);
+  g_autofree gint64 *tp_inside_ns = tp_inside_works(trace);
   g_autofree StageUse *stages = g_new0(StageUse, n_stages);
+  g_autofree Moves *moves = g_new(Moves, trace->program->transfers->len + 1);
   for (int rank = 0; rank < trace->n_ranks; rank++) {
-    const Taken taken = taken_by(trace, metrics, rank, tp_inside_ns);
+    gint64 tp_ns;
+    count_moves(trace, omitted, rank, tp_inside_ns, moves, &tp_ns);
+    const Taken taken = taken_by(trace, metrics, rank, moves, tp_ns);
     double use[TIMING_MAX_WAYS];
     for (int way = 0; way < TIMING_MAX_WAYS; way++)
       use[way] = MAX(taken.out_ns[way], taken.in_ns[way]) / (double)metrics->step_ns;
@@ -110,6 +141,10 @@ gboolean link_use_of(const Trace *trace, const Metrics *metrics, LinkUse *uses) 
     for (int way = 0; way < TIMING_MAX_WAYS; way++)
       uses[way].mean += stages[stage].mean[way] / n_stages;
   return TRUE;
+}
+
+gboolean link_use_of(const Trace *trace, const Metrics *metrics, LinkUse *uses) {
+  return link_use_with(trace, metrics, NULL, uses);
 }
 
 char *link_use_name(const Cluster *cluster, int way) {

@@ -7,7 +7,10 @@
  *
  * An op starts when the latest of these has happened: the ops in `after` ended, the op before it on its stream ended,
  * the host issued it. That latest one is the cause. The time its own record was under way is charged to it, split where
- * the last partner arrived; the time before that record began is explained by its cause in turn, until the cursor. */
+ * the last partner arrived; the time before that record began is explained by its cause in turn, until the cursor.
+ *
+ * So a compute op's charges rest on what is between the end of the op before it and its own end, and where that repeats
+ * itself from group to group (omitted.h), so do the charges. */
 #include "metrics.h"
 
 #include "arrivals.h"
@@ -60,12 +63,18 @@ typedef struct {
   Ahead *ahead;          /* [works] NULL without a Timing */
 
   /* of the rank being walked */
+  int rank;
   const OpList *list;
   const gint64 *start_ns, *end_ns, *issue_ns;
   RankBreakdown *out;
   gint32 last[N_STREAMS];                      /* latest op so far of each stream */
   gint64 cursor_ns;                            /* end of the running kernels so far */
   gint64 first_start_ns, last_end_ns, work_ns; /* of F, I, W, B in the last step */
+
+  const Omitted *omitted; /* NULL: nothing */
+  gint64 times;           /* what is charged now comes about so often */
+  gint32 n_early;         /* and must not rest on the launch of so many of the rank's ops, the first */
+  gboolean is_known;      /* it has not */
 
   /* scratch, as long as the longest list */
   gint64 *ready_ns; /* see arrivals.h */
@@ -103,7 +112,16 @@ static BreakdownKind absence_kind(const Walk *walk, const Op *op) {
 }
 
 static void charge(Walk *walk, BreakdownKind kind, gint64 from_ns, gint64 to_ns) {
-  walk->out->ns[kind] += to_ns - from_ns;
+  walk->out->ns[kind] += walk->times * (to_ns - from_ns);
+}
+
+/* What is charged next is a compute op that ended then, or what comes behind the last. */
+static void begin_charging(Walk *walk, gint64 ended_ns) {
+  const Omitted *omitted = walk->omitted;
+  if (omitted == NULL)
+    return;
+  walk->times = omitted_times(omitted, ended_ns);
+  walk->n_early = ended_ns > omitted->begin_ns - omitted_period_ns(omitted) ? omitted->n_early[walk->rank] : 0;
 }
 
 /* The op that let op `i` start, and when; −1: the host issued it. */
@@ -150,6 +168,7 @@ static void charge_idle(Walk *walk, gint32 i, gint64 from_ns, gint64 to_ns) {
     charge(walk, launch_kind(walk, i), CLAMP(time_ns, from_ns, to_ns), to_ns);
     to_ns = CLAMP(time_ns, from_ns, to_ns);
     if (cause < 0) {
+      walk->is_known &= i >= walk->n_early || to_ns <= from_ns;
       /* Issuing runs back to the last op that held the host up. */
       while (host_op >= i)
         host_op = walk->before[host_op];
@@ -221,7 +240,9 @@ static void charge_inside(Walk *walk, gint32 i, const Work *work, gint64 from_ns
   Split scratch;
   const Split *split = &scratch;
   gboolean is_ahead = host_is_ahead(walk, i);
-  if (from_ns == walk->start_ns[i] && to_ns == walk->end_ns[i]) {
+  gboolean is_whole = from_ns == walk->start_ns[i] && to_ns == walk->end_ns[i];
+  walk->is_known &= i >= walk->n_early || (is_whole && is_ahead);
+  if (is_whole) {
     split = split_running(walk, i, work, is_ahead, &scratch);
   } else {
     scratch = (Split){0};
@@ -229,9 +250,9 @@ static void charge_inside(Walk *walk, gint32 i, const Work *work, gint64 from_ns
                        scratch.charged_ns, scratch.hidden_ns);
   }
   for (int k = 0; k < N_CHARGES; k++)
-    walk->out->ns[charge_kinds[k]] += split->charged_ns[k];
+    walk->out->ns[charge_kinds[k]] += walk->times * split->charged_ns[k];
   for (int axis = 0; axis < N_ITEM_AXES; axis++)
-    walk->out->hidden_ns[axis] += split->hidden_ns[axis];
+    walk->out->hidden_ns[axis] += walk->times * split->hidden_ns[axis];
   gint64 kernels_ns = split->charged_ns[CHARGE_COMPUTE] + split->charged_ns[CHARGE_RECOMPUTE];
   overlap_add_op(walk->overlap, i, from_ns, to_ns, kernels_ns, is_ahead);
 }
@@ -256,7 +277,7 @@ static void note_span(Walk *walk, gint32 i) {
   if (walk->first_start_ns < 0)
     walk->first_start_ns = walk->start_ns[i];
   walk->last_end_ns = walk->end_ns[i];
-  walk->work_ns += walk->end_ns[i] - walk->start_ns[i];
+  walk->work_ns += walk->times * (walk->end_ns[i] - walk->start_ns[i]);
 }
 
 /* Work that is whole in a folded run ends with its items' collectives: until those have ended, the wait is theirs,
@@ -277,6 +298,7 @@ static gint64 charge_items_end(Walk *walk, gint32 i, gint64 from_ns, gint64 to_n
 static void visit_compute(Walk *walk, gint32 i) {
   const Op *op = &walk->list->ops[i];
   const Work *work = &g_array_index(walk->program->works, Work, op->work);
+  begin_charging(walk, walk->end_ns[i]);
   gint64 idle_from_ns = MAX(walk->cursor_ns, walk->from_ns), idle_to_ns = MIN(walk->start_ns[i], walk->to_ns);
   if (idle_to_ns > idle_from_ns)
     idle_from_ns = charge_items_end(walk, i, idle_from_ns, idle_to_ns);
@@ -308,6 +330,7 @@ static void visit_other(Walk *walk, gint32 i) {
 
 static void begin_rank(Walk *walk, int rank, RankBreakdown *out) {
   gsize first = walk->trace->first[rank];
+  walk->rank = rank;
   walk->list = trace_list(walk->trace, rank);
   walk->start_ns = walk->trace->start_ns + first;
   walk->end_ns = walk->trace->end_ns + first;
@@ -337,22 +360,23 @@ static void walk_rank(Walk *walk) {
     if (last_other < 0 || walk->end_ns[i] >= walk->end_ns[last_other])
       last_other = i;
   }
+  begin_charging(walk, G_MAXINT64);
   charge_tail(walk, last_other);
-  overlap_sum(walk->overlap, walk->out->hidden_ns);
+  overlap_sum(walk->overlap, walk->omitted, walk->out->hidden_ns);
 
   gint64 sum_ns = 0;
   for (int kind = 0; kind < N_BREAKDOWN; kind++)
     sum_ns += walk->out->ns[kind];
-  g_assert(sum_ns == walk->to_ns - walk->from_ns);
+  g_assert(sum_ns == walk->to_ns - walk->from_ns + omitted_ns(walk->omitted));
   for (int axis = 0; axis < N_AXES; axis++)
     walk->out->exposed_ns[axis] = walk->out->ns[axis_kinds[axis]];
 }
 
-static void walk_init(Walk *walk, const Trace *trace) {
+static void walk_init(Walk *walk, const Trace *trace, const Omitted *omitted) {
   int n_most = 1;
   for (int pp = 0; pp < trace->program->n_ranks; pp++)
     n_most = MAX(n_most, trace->program->ranks[pp].n_ops);
-  *walk = (Walk){.trace = trace, .program = trace->program};
+  *walk = (Walk){.trace = trace, .program = trace->program, .omitted = omitted, .times = 1, .is_known = TRUE};
   walk->to_ns = trace_end(trace);
   if (trace->program->n_steps > 1)
     walk->from_ns = trace_step_end(trace, trace->program->n_steps - 2);
@@ -395,28 +419,42 @@ static void take_means(Metrics *metrics) {
   metrics->bubble_overhead = step_s > bubble_s ? bubble_s / (step_s - bubble_s) : 0;
 }
 
-Metrics *metrics_new(const Trace *trace) {
+/* The rank's span, from its first kernel to its last. */
+static void take_span(Walk *walk, Metrics *metrics) {
+  const Omitted *omitted = walk->omitted;
+  walk->is_known &= omitted == NULL || walk->last_end_ns > omitted->end_ns;
+  gint64 span_ns = walk->last_end_ns - MAX(walk->first_start_ns, 0) + omitted_ns(omitted);
+  if (span_ns > metrics->span_ns) {
+    metrics->span_ns = span_ns;
+    metrics->span_bubble_ns = span_ns - walk->work_ns;
+  }
+}
+
+Metrics *metrics_new_with(const Trace *trace, const Omitted *omitted) {
+  g_assert(omitted == NULL || trace->program->n_steps == 1);
   g_autoptr(Arrivals) arrivals = arrivals_new(trace);
-  Metrics *metrics = g_new0(Metrics, 1);
+  g_autoptr(Metrics) metrics = g_new0(Metrics, 1);
   metrics->n_ranks = trace->n_ranks;
   metrics->ranks = g_new0(RankBreakdown, trace->n_ranks);
 
   Walk walk;
-  walk_init(&walk, trace);
-  metrics->step_ns = walk.to_ns - walk.from_ns;
-  for (int r = 0; r < trace->n_ranks; r++) {
+  walk_init(&walk, trace, omitted);
+  metrics->step_ns = walk.to_ns - walk.from_ns + omitted_ns(omitted);
+  for (int r = 0; r < trace->n_ranks && walk.is_known; r++) {
     begin_rank(&walk, r, &metrics->ranks[r]);
     arrivals_of_rank(arrivals, r, walk.ready_ns);
     walk_rank(&walk);
-    gint64 span_ns = walk.last_end_ns - MAX(walk.first_start_ns, 0);
-    if (span_ns > metrics->span_ns) {
-      metrics->span_ns = span_ns;
-      metrics->span_bubble_ns = span_ns - walk.work_ns;
-    }
+    take_span(&walk, metrics);
   }
   walk_clear(&walk);
+  if (!walk.is_known)
+    return NULL;
   take_means(metrics);
-  return metrics;
+  return g_steal_pointer(&metrics);
+}
+
+Metrics *metrics_new(const Trace *trace) {
+  return metrics_new_with(trace, NULL);
 }
 
 void metrics_free(Metrics *metrics) {
@@ -424,49 +462,4 @@ void metrics_free(Metrics *metrics) {
     return;
   g_free(metrics->ranks);
   g_free(metrics);
-}
-
-/* Compute ops run in list order, so the count needs no clock. Both an F and a backward may be cut into several ops: the
- * first op of the F takes the micro-batch, the last op of its B (or W) gives it back. */
-static int peak_in_flight(const Trace *trace, int rank, gint32 *releases, gboolean *held) {
-  const Program *program = trace->program;
-  const OpList *list = trace_list(trace, rank);
-  const gint64 *end_ns = trace->end_ns + trace->first[rank];
-  gsize n_slots = (gsize)program->n_steps * program->n_stages * program->n_micro_batches;
-  memset(releases, 0, n_slots * sizeof *releases);
-  memset(held, 0, n_slots * sizeof *held);
-
-  int count = 0, peak = 0;
-  for (int pass = 0; pass < 2; pass++) {
-    for (int i = 0; i < list->n_ops; i++) {
-      const Op *op = &list->ops[i];
-      if (op->kind != OP_COMPUTE || op->stage < 0 || op->micro_batch < 0 || end_ns[i] < 0)
-        continue;
-      gsize slot = ((gsize)op->step * program->n_stages + op->stage) * program->n_micro_batches + op->micro_batch;
-      gboolean releases_one = op->action == ACTION_B || op->action == ACTION_W;
-      if (pass == 0) {
-        releases[slot] += releases_one;
-      } else if (op->action == ACTION_F && !held[slot]) {
-        held[slot] = TRUE;
-        count++;
-        peak = MAX(peak, count);
-      } else if (releases_one && --releases[slot] == 0) {
-        count--;
-      }
-    }
-  }
-  return peak;
-}
-
-void metrics_in_flight(const Trace *trace, int *peak) {
-  const Program *program = trace->program;
-  gsize n_slots = (gsize)program->n_steps * program->n_stages * program->n_micro_batches;
-  g_autofree gint32 *releases = g_new(gint32, MAX(n_slots, 1));
-  g_autofree gboolean *held = g_new(gboolean, MAX(n_slots, 1));
-  memset(peak, 0, sizeof *peak * (gsize)program->n_ranks);
-  for (int r = 0; r < trace->n_ranks; r++) {
-    int pp = trace->pipeline_rank[r];
-    if (peak[pp] == 0) /* ranks that run the same list hold the same */
-      peak[pp] = peak_in_flight(trace, r, releases, held);
-  }
 }

@@ -8,6 +8,7 @@
  * behind this rank's own reduction: dp). The norm itself, over all axes at once, is other. What is left at the end is
  * the axis of this rank's own last communication until that ended, then bubble. */
 #pragma once
+#include "omitted.h"
 #include "trace.h"
 
 typedef enum {
@@ -47,6 +48,9 @@ typedef struct {
 } Metrics;
 
 Metrics *metrics_new(const Trace *trace);
+/* Of the run with all that this one leaves out (NULL: nothing), to the last bit: a rank is charged for what ended in
+ * the period as often as it comes about. NULL: a charge rests on a launch that would come earlier then. */
+Metrics *metrics_new_with(const Trace *trace, const Omitted *omitted);
 void metrics_free(Metrics *metrics);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Metrics, metrics_free)
 

@@ -175,12 +175,12 @@ static gint64 clock_at(Overlap *overlap, int *next, gint64 time_ns) {
   return last->clock_ns + last->kernels_ns;
 }
 
-void overlap_sum(Overlap *overlap, gint64 hidden_ns[N_AXES]) {
+void overlap_sum(Overlap *overlap, const Omitted *omitted, gint64 hidden_ns[N_AXES]) {
   int next[N_STREAMS] = {0}; /* records of one stream follow each other */
   for (int i = 0; i < overlap->n_moving; i++) {
     const Moving *moving = &overlap->moving[i];
     gint64 before_ns = clock_at(overlap, &next[moving->stream], moving->start_ns);
     gint64 after_ns = clock_at(overlap, &next[moving->stream], moving->end_ns);
-    hidden_ns[moving->axis] += MAX(after_ns - before_ns, 0);
+    hidden_ns[moving->axis] += omitted_times(omitted, moving->end_ns) * MAX(after_ns - before_ns, 0);
   }
 }

@@ -2,6 +2,7 @@
  * folded run stops inside for its tp collectives, a launch-bound one for the host, and a transfer that goes on
  * meanwhile hides nothing then. */
 #pragma once
+#include "omitted.h"
 #include "trace.h"
 
 typedef struct Overlap Overlap;
@@ -18,5 +19,5 @@ void overlap_add_op(Overlap *overlap, gint32 op, gint64 start_ns, gint64 end_ns,
                     gboolean host_is_ahead);
 /* Data of `axis` moved in [start, end); of each stream in order of time. */
 void overlap_add_transfer(Overlap *overlap, Stream stream, Axis axis, gint64 start_ns, gint64 end_ns);
-/* Add up, for each axis, the time in which its data moved and kernels ran. */
-void overlap_sum(Overlap *overlap, gint64 hidden_ns[N_AXES]);
+/* Add up, for each axis, the time in which its data moved and kernels ran; with what was left out (NULL: nothing). */
+void overlap_sum(Overlap *overlap, const Omitted *omitted, gint64 hidden_ns[N_AXES]);

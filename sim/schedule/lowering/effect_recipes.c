@@ -1,8 +1,10 @@
 /* A term is one number: kind, action, and which work, transfer or stage. Terms of an op are chained in the order they
  * came, which is the order in which their bytes are added: so equal recipes give equal sums, bit for bit. Recipes are
- * found by an open-addressing table over their terms. */
+ * found by an open-addressing table over their terms. Each term is a whole number of bytes, so sums over ops are exact
+ * in any order, and what is held is dropped to the last byte. */
 #include "effect_recipes.h"
 
+#include <math.h>
 #include <string.h>
 
 struct Term {
@@ -204,14 +206,14 @@ static void add_activations(Effect *effect, ActionKind action, const PieceMemory
 /* ZeRO-3: what embedding and head share stays from the embedding's forward, which drops that much less, to the head's.
  */
 static double kept_bytes(const Workload *workload, const Part *part) {
-  double parameters =
-      part_parameters_once(workload, part, PIECE_HEAD) - part_parameters_once(workload, part, PIECE_EMBEDDING);
-  return parameters * workload->plan->recipe.weights;
+  const double bytes = workload->plan->recipe.weights;
+  return round(part_parameters_once(workload, part, PIECE_HEAD) * bytes) -
+         round(part_parameters_once(workload, part, PIECE_EMBEDDING) * bytes);
 }
 
 /* Of what is reduced into shards: all else is added to where it stays. */
 static double gradient_bytes(const Workload *workload, const Part *part) {
-  return part_sharded_parameters(workload, part) * workload->plan->recipe.gradients;
+  return round(part_sharded_parameters(workload, part) * workload->plan->recipe.gradients);
 }
 
 static void add_term(Effect *effect, guint64 code, const Program *program, const Workload *workload) {
@@ -219,7 +221,7 @@ static void add_term(Effect *effect, guint64 code, const Program *program, const
   const TermKind kind = (TermKind)(code >> 40);
   double *hold = &effect->hold[MEMORY_BUFFERS], *drop = &effect->drop[MEMORY_BUFFERS];
   if (kind == TERM_HOLD_BUFFER || kind == TERM_DROP_BUFFER) {
-    *(kind == TERM_HOLD_BUFFER ? hold : drop) += g_array_index(program->transfers, Transfer, of).bytes;
+    *(kind == TERM_HOLD_BUFFER ? hold : drop) += round(g_array_index(program->transfers, Transfer, of).bytes);
     return;
   }
   gboolean of_stage = kind == TERM_HOLD_STAGE_GRADIENT || kind == TERM_DROP_STAGE_GRADIENT;

@@ -3,8 +3,6 @@
  * further on is grown both ways. Collectives over stages, which are counted through all lists, are none of it. */
 #include "repeats.h"
 
-#include <math.h>
-
 /* An op and its like. */
 typedef struct {
   const OpList *list;
@@ -69,18 +67,16 @@ static gint32 compute_in_the_middle(const Program *program, const OpList *list) 
   return -1;
 }
 
-/* What a group holds it lets go. */
+/* What a group holds it lets go, to the last byte: effects are whole numbers of bytes. */
 static gboolean leaves_memory(const Program *program, const OpList *list, const RepeatedOps *found) {
-  double net[N_MEMORY] = {0}, held[N_MEMORY] = {0};
+  double net[N_MEMORY] = {0};
   for (gint32 i = found->first; i < found->first + found->n_ops; i++) {
     const Effect *effect = &g_array_index(program->effects, Effect, list->ops[i].effect);
-    for (int k = 0; k < N_MEMORY; k++) {
+    for (int k = 0; k < N_MEMORY; k++)
       net[k] += effect->hold[k] - effect->drop[k];
-      held[k] += effect->hold[k];
-    }
   }
   for (int k = 0; k < N_MEMORY; k++)
-    if (fabs(net[k]) > 1e-9 * held[k]) /* the noise of sums in binary */
+    if (net[k] != 0)
       return FALSE;
   return TRUE;
 }

@@ -1,0 +1,147 @@
+/* A step of m micro-batches is first tried with few, m′: enough for the pipeline to fill and for two groups of them to
+ * end alike. If the run is seen to come back to a state (steady.h) the rest follows; what it holds at most it has held
+ * by then, as a group leaves memory as it found it. If not, all of them are run.
+ *
+ * What is of the plan is taken of all: whether tp's collectives meet others enough (timing_model.h), and whether the
+ * run would be too large. */
+#include "predict_parts.h"
+
+#include "mixed_gpus.h"
+#include "passes.h"
+#include "steady.h"
+#include "timing_model.h"
+#include "transfer_tax.h"
+
+/* Micro-batches that repeat; 0: not in this plan. Groups of interleaved are of equal size where it divides m. Forwards
+ * and backwards that take turns at their exchanges with experts stand in other lists. */
+static gint64 group_of(const PlanOrder *choice, const Plan *plan) {
+  if (choice->info == NULL || plan->steps > 1 || plan->ep > 1)
+    return 0;
+  const gboolean is_1f1b = g_str_equal(choice->info->name, "1f1b");
+  if (!is_1f1b && !g_str_equal(choice->info->name, "interleaved"))
+    return 0;
+  if (is_1f1b || plan->chunks == 1)
+    return 1;
+  const gint64 group = plan->group > 0 ? plan->group : plan->pp;
+  return plan->n_micro_batches % group == 0 ? group : 0;
+}
+
+/* As a rule enough for the pipeline to fill, to settle and to repeat itself twice. */
+static gint64 fewest_of(gint64 group, const Plan *plan) {
+  enum { GROUPS = 4, ROUNDS = 2, MORE = 2 };
+  return group > 1 ? GROUPS * group : ROUNDS * (gint64)plan->pp + MORE;
+}
+
+static gboolean is_folded_plainly(const Workload *workload, const Cluster *cluster) {
+  const Plan *plan = workload->plan;
+  return plan->fold && plan->jitter == 0 && (plan->slow_ranks == NULL || plan->slow_ranks->len == 0) &&
+         !transfer_tax_is_stated(cluster) && mixed_gpus_is_uniform(workload, cluster);
+}
+
+/* Of all micro-batches, where `n_more` groups are left out. */
+static double count_ops(const ProgramRepeats *repeats, double n_more) {
+  const Program *program = repeats->program;
+  double n_ops = 0;
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    n_ops += program->ranks[rank].n_ops + n_more * repeats->lists[rank].n_ops;
+  return n_ops;
+}
+
+/* Runs `prediction`'s program. FALSE: it is not known what `n_more` groups add. */
+static gboolean run_fewer(Prediction *prediction, const Workload *workload, gint64 n_more, gboolean tp_meets) {
+  const Program *program = prediction->program;
+  prediction->timing = timing_model_meeting(program, workload, prediction->cluster, tp_meets);
+  g_autofree gint16 *early_ticks = g_new0(gint16, (gsize)count_ops(prediction->repeats, 0));
+  const Simulation simulation = {.program = program,
+                                 .timing = prediction->timing,
+                                 .layout = &workload->layout,
+                                 .folded = TRUE,
+                                 .eager_bytes = prediction->cluster->eager_bytes,
+                                 .contended = workload->plan->contention,
+                                 .early_ticks = early_ticks};
+  const gint64 before_us = g_get_monotonic_time();
+  prediction->trace = engine_run(&simulation, &prediction->engine);
+  prediction->wall_s = (double)(g_get_monotonic_time() - before_us) * 1e-6;
+  prediction->omitted = steady_omitted(prediction->repeats, n_more, prediction->trace, early_ticks);
+  return prediction->omitted != NULL &&
+         omitted_period_ns(prediction->omitted) <= (G_MAXINT64 - trace_end(prediction->trace)) / n_more &&
+         engine_add_omitted(&simulation, prediction->trace, prediction->omitted, &prediction->engine);
+}
+
+/* The program is expanded where that of all micro-batches would be. FALSE: it is not known how it repeats. */
+static gboolean prepare(Prediction *prediction, const Workload *workload, int group, gint64 n_more, gboolean may_expand,
+                        gboolean *tp_meets) {
+  const Cluster *cluster = prediction->cluster;
+  prediction->repeats = program_repeats_new(prediction->program, group);
+  if (prediction->repeats == NULL)
+    return FALSE;
+  const gboolean is_apart = predict_is_apart(workload, cluster);
+  g_autofree gboolean *met = workload->plan->contention && !is_apart
+                                 ? timing_model_met_by_tp_in(prediction->repeats, (double)n_more, workload, cluster)
+                                 : NULL;
+  *tp_meets = met != NULL;
+  if (!is_apart && met == NULL)
+    return TRUE;
+  if (!is_apart && !may_expand)
+    return FALSE;
+  g_clear_pointer(&prediction->repeats, program_repeats_free);
+  g_autoptr(Program) whole = g_steal_pointer(&prediction->program);
+  prediction->program = is_apart ? program_expand(whole, workload)
+                                 : predict_expand_beside(g_steal_pointer(&whole), workload, cluster, met, NULL);
+  if (prediction->program != NULL)
+    prediction->repeats = program_repeats_new(prediction->program, group);
+  if (prediction->repeats == NULL)
+    return FALSE;
+  if (is_apart) { /* collectives of cp, which those of tp may meet, are transfers of the expanded program alone */
+    met = timing_model_met_by_tp_in(prediction->repeats, (double)n_more, workload, cluster);
+    *tp_meets = met != NULL;
+  }
+  return TRUE;
+}
+
+/* `workload` has the micro-batches of all but `n_more` groups. NULL: nothing is known of them. */
+static Prediction *predict_without(PredictScratch *scratch, const Workload *workload, PlanOrder *choice,
+                                   const Cluster *cluster, gint64 group, gint64 n_more, gboolean may_expand) {
+  g_autoptr(Prediction) prediction = g_new0(Prediction, 1);
+  gboolean tp_meets = FALSE;
+  prediction->cluster = cluster;
+  prediction->program = predict_lower(scratch, workload, choice, cluster, NULL);
+  if (prediction->program == NULL || !prepare(prediction, workload, (int)group, n_more, may_expand, &tp_meets) ||
+      !predict_may_record(prediction->program, workload, count_ops(prediction->repeats, (double)n_more)) ||
+      !run_fewer(prediction, workload, n_more, tp_meets))
+    return NULL;
+  return g_steal_pointer(&prediction);
+}
+
+/* With metrics where they are asked for. NULL: it takes more. */
+static Prediction *try_without(PredictScratch *scratch, Workload *workload, PlanOrder *choice, const Cluster *cluster,
+                               gint64 group, gint64 n_more, gboolean with_metrics) {
+  Plan *plan = workload->plan;
+  const gint64 all = plan->n_micro_batches;
+  const gboolean may_expand = predict_may_expand(workload);
+  plan->n_micro_batches = all - n_more * group;
+  g_autoptr(Prediction) prediction = predict_without(scratch, workload, choice, cluster, group, n_more, may_expand);
+  plan->n_micro_batches = all;
+  if (prediction != NULL && with_metrics)
+    prediction->metrics = metrics_new_with(prediction->trace, prediction->omitted);
+  return prediction != NULL && with_metrics && prediction->metrics == NULL ? NULL : g_steal_pointer(&prediction);
+}
+
+/* As few as may be, then half as many more. */
+Prediction *predict_fewer(PredictScratch *scratch, Workload *workload, PlanOrder *choice, const Cluster *cluster,
+                          gboolean with_metrics) {
+  const Plan *plan = workload->plan;
+  const gint64 all = plan->n_micro_batches, group = group_of(choice, plan);
+  if (group == 0 || !is_folded_plainly(workload, cluster))
+    return NULL;
+  const gint64 fewest = fewest_of(group, plan), tries[] = {fewest, fewest + fewest / 2};
+  for (gsize i = 0; i < G_N_ELEMENTS(tries); i++) {
+    const gint64 n_more = (all - tries[i]) / group;
+    if (4 * n_more * group < all) /* what may be spared is not worth the risk */
+      return NULL;
+    Prediction *prediction = try_without(scratch, workload, choice, cluster, group, n_more, with_metrics);
+    if (prediction != NULL)
+      return prediction;
+  }
+  return NULL;
+}

@@ -1,0 +1,46 @@
+/* Steps of many micro-batches, drawn at random: what may be predicted from fewer. */
+#pragma once
+#include "data_path.h"
+#include "plan_cases.h"
+
+typedef struct {
+  Cluster *clusters[N_CASE_CLUSTERS];
+  GStrv framework_names; /* of all that are shipped */
+} LongCases;
+
+static inline void long_cases_read(LongCases *cases) {
+  read_case_clusters(cases->clusters);
+  cases->framework_names = data_path_list("topologies/frameworks", ".yaml");
+}
+
+static inline void long_cases_free(LongCases *cases) {
+  free_case_clusters(cases->clusters);
+  g_strfreev(cases->framework_names);
+}
+
+static inline void name_framework(const LongCases *cases, Plan *plan, GRand *rand) {
+  const char *const *names = (const char *const *)cases->framework_names;
+  const char *name = names[g_rand_int_range(rand, 0, (gint32)g_strv_length(cases->framework_names))];
+  g_autoptr(GError) error = NULL;
+  Framework framework;
+  ck_assert_msg(framework_read(name, &framework, &error), "%s", error ? error->message : "");
+  plan_set_framework(plan, name, &framework);
+}
+
+/* A long step in turn, of one forward and one backward; in groups of unlike sizes now and then. */
+static inline Case long_case(const LongCases *cases, guint seed) {
+  enum { MAX_GPUS = 256 };
+  g_autoptr(GRand) rand = g_rand_new_with_seed(seed);
+  Case drawn = random_case(seed, cases->clusters, MAX_GPUS);
+  Plan *plan = drawn.plan;
+  g_free(plan->schedule);
+  plan->schedule = g_strdup(plan->chunks > 1 ? "interleaved" : "1f1b");
+  const int rounds = PICK(rand, 6, 8, 11), over = g_rand_int_range(rand, 0, 5) == 0;
+  plan->global_batch = (gint64)plan->micro_batch * plan->dp * (plan->pp * rounds + over);
+  plan->n_micro_batches = 0;
+  if (coin(rand))
+    name_framework(cases, plan, rand);
+  if (g_rand_int_range(rand, 0, 4) == 0)
+    add_cp(&drawn);
+  return drawn;
+}

@@ -1,0 +1,118 @@
+/* A step of which most micro-batches are left out has the numbers of the whole, to the last bit: over plans drawn at
+ * random, what a report says of it, what each rank does, and what it holds.
+ *
+ * `test_predict_numbers N` draws N plans instead of the suite's few. */
+#include "error.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "json_report.h"
+#include "long_cases.h"
+#include "step_of_prediction.h"
+
+enum { N_PLANS = 1000 };
+
+static int n_plans = N_PLANS;
+static LongCases cases;
+
+static void set_up(void) {
+  long_cases_read(&cases);
+}
+
+static void tear_down(void) {
+  long_cases_free(&cases);
+}
+
+/* Everything a row of a sweep has, and more. */
+static char *json_of(const Prediction *prediction) {
+  StepReport report = step_of_prediction(prediction, NULL);
+  report.wall_s = 0; /* of the wall clock */
+  return json_report_step(&report);
+}
+
+static gboolean has_same_metrics(const Metrics *a, const Metrics *b) {
+  return a->step_ns == b->step_ns && a->n_ranks == b->n_ranks && a->span_ns == b->span_ns &&
+         a->span_bubble_ns == b->span_bubble_ns && a->bubble_fraction == b->bubble_fraction &&
+         a->bubble_overhead == b->bubble_overhead &&
+         memcmp(a->ranks, b->ranks, sizeof *a->ranks * (gsize)a->n_ranks) == 0 &&
+         memcmp(a->mean_s, b->mean_s, sizeof a->mean_s) == 0 &&
+         memcmp(a->hidden_s, b->hidden_s, sizeof a->hidden_s) == 0 &&
+         memcmp(a->exposed_s, b->exposed_s, sizeof a->exposed_s) == 0;
+}
+
+static gboolean holds_the_same(const MemoryProfile *a, const MemoryProfile *b, int n_ranks) {
+  return a->worst_rank == b->worst_rank && a->peak_bytes == b->peak_bytes &&
+         memcmp(&a->at_peak, &b->at_peak, sizeof a->at_peak) == 0 &&
+         memcmp(a->rank_peak, b->rank_peak, sizeof *a->rank_peak * (gsize)n_ranks) == 0;
+}
+
+typedef struct {
+  int n_fewer, n_all, n_expanded, n_contended, n_eager, n_launched;
+} Counts;
+
+/* Returns whether it was run with fewer. */
+static gboolean compare(PredictScratch *scratch, const Case *drawn, Counts *counts) {
+  g_autofree char *text = case_text(drawn);
+  g_autoptr(GError) expected = NULL, found = NULL;
+  g_autoptr(Prediction) whole = predict(&drawn->model, drawn->cluster, drawn->plan, &expected);
+  g_autoptr(Prediction) numbers = predict_numbers(scratch, &drawn->model, drawn->cluster, drawn->plan, &found);
+  ck_assert_msg((whole != NULL) == (numbers != NULL), "%s", text);
+  if (whole == NULL) {
+    ck_assert_str_eq(found->message, expected->message);
+    return FALSE;
+  }
+  g_autofree char *of_whole = json_of(whole), *of_fewer = json_of(numbers);
+  ck_assert_msg(strcmp(of_whole, of_fewer) == 0, "%s\nall:\n%s\nby fewer:\n%s", text, of_whole, of_fewer);
+  ck_assert_msg(has_same_metrics(whole->metrics, numbers->metrics), "%s", text);
+  ck_assert_msg(holds_the_same(whole->memory, numbers->memory, whole->trace->n_ranks), "%s", text);
+  ck_assert_msg(numbers->tokens_per_s == whole->tokens_per_s && numbers->mfu == whole->mfu &&
+                    numbers->hfu == whole->hfu && numbers->fits == whole->fits,
+                "%s", text);
+  const gboolean is_fewer = numbers->omitted != NULL;
+  ck_assert_int_eq(is_fewer, numbers->program->n_micro_batches < whole->program->n_micro_batches);
+  counts->n_fewer += is_fewer;
+  counts->n_all += !is_fewer;
+  counts->n_expanded += is_fewer && whole->program->expansion;
+  counts->n_contended += is_fewer && whole->timing->loads != NULL;
+  counts->n_eager += is_fewer && whole->workload->boundary_bytes <= (double)drawn->cluster->eager_bytes;
+  counts->n_launched += is_fewer && whole->metrics->mean_s[BREAKDOWN_HOST] > 0.1 * whole->step_time_s;
+  return is_fewer;
+}
+
+START_TEST(numbers_by_fewer_micro_batches_are_those_of_all) {
+  g_autoptr(PredictScratch) scratch = predict_scratch_new();
+  Counts counts = {0};
+  for (int seed = 0; seed < n_plans; seed++) {
+    g_auto(Case) drawn = long_case(&cases, (guint)seed);
+    compare(scratch, &drawn, &counts);
+  }
+  g_print(
+      "# %d by fewer, %d of them expanded, %d with loads on links, %d with small sends, %d bound by launches; %d by "
+      "all\n",
+      counts.n_fewer, counts.n_expanded, counts.n_contended, counts.n_eager, counts.n_launched, counts.n_all);
+  ck_assert_int_gt(counts.n_fewer, n_plans / 3);
+  ck_assert_int_gt(counts.n_expanded, n_plans / 20);
+  ck_assert_int_gt(counts.n_contended, n_plans / 20);
+  ck_assert_int_gt(counts.n_eager, n_plans / 50);
+  ck_assert_int_gt(counts.n_launched, n_plans / 50);
+}
+END_TEST
+
+int main(int argc, char **argv) {
+  if (argc > 1)
+    n_plans = atoi(argv[1]);
+  Suite *suite = suite_create("predict numbers");
+  TCase *tcase = tcase_create("fewer");
+  tcase_add_unchecked_fixture(tcase, set_up, tear_down);
+  tcase_set_timeout(tcase, 0);
+  tcase_add_test(tcase, numbers_by_fewer_micro_batches_are_those_of_all);
+  suite_add_tcase(suite, tcase);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
