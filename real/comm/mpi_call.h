@@ -17,7 +17,8 @@
 /* Fills *error; always FALSE. */
 gboolean mpi_fail(World *world, GError **error, int code, const char *call, const char *file, int line);
 
-/* Until a posted operation is done, with the lock released and the core left to others between looks. FALSE: it failed. */
+/* Until a posted operation is done, with the lock released and the core left to others between looks. FALSE: it failed.
+ */
 gboolean mpi_wait(World *world, MPI_Request *request, GError **error);
 
 /* Collective over the ranks of `original`. MPI_Comm_dup would hold the lock, and its core, until all others have come:
