@@ -40,7 +40,10 @@ static inline Case long_case(const LongCases *cases, guint seed) {
   plan->n_micro_batches = 0;
   if (coin(rand))
     name_framework(cases, plan, rand);
-  if (g_rand_int_range(rand, 0, 4) == 0)
+  const int more = g_rand_int_range(rand, 0, 8);
+  if (more < 2)
     add_cp(&drawn);
+  else if (more < 4)
+    add_experts(&drawn);
   return drawn;
 }

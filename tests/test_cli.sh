@@ -17,15 +17,17 @@ check_line() { # status|words|arguments
   eval "set -- $arguments"
   "$stepsim" "$@" >out 2>err </dev/null
   got=$?
-  problem=
+  problem= said= printed=
+  [ ! -s err ] || said=$(cat err)
+  [ ! -s out ] || printed=$(cat out)
   [ "$got" -eq "$want" ] || problem="exit status $got, expected $want;"
-  has_words "$words" "$(cat out err)" || problem="$problem not all of \"$words\" were printed;"
-  n_messages=$(grep -c '^stepsim: ' err)
-  [ "$want" -ne 2 ] || [ "$n_messages" -eq 1 ] || problem="$problem $n_messages messages;"
-  [ "$n_messages" -eq 0 ] || [ ! -s out ] || problem="$problem printed to standard output beside an error;"
-  [ "$(wc -c <err)" -lt 2000 ] || problem="$problem a message of $(wc -c <err) bytes;"
+  has_words "$words" "$printed$said" || problem="$problem not all of \"$words\" were printed;"
+  count_lines 'stepsim: ' "$said"
+  [ "$want" -ne 2 ] || [ "$n_lines" -eq 1 ] || problem="$problem $n_lines messages;"
+  [ "$n_lines" -eq 0 ] || [ ! -s out ] || problem="$problem printed to standard output beside an error;"
+  [ "${#said}" -lt 2000 ] || problem="$problem a message of ${#said} bytes;"
   [ -z "$problem" ]
-  result $? "$want $(printf '%.100s' "$arguments")" "$problem $(cat err)"
+  result $? "$want $(printf '%.100s' "$arguments")" "$problem $said"
 }
 
 printf 'name: x\nname: y\n' >twice.yaml
@@ -68,7 +70,8 @@ plan='--model llama-3-8b --cluster dgx-h100 --gpus 8 --tp 8'
 
 while IFS= read -r line; do
   case $line in '' | \#*) continue ;; esac
-  check_line "$(printf '%s\n' "$line" | sed "s|PLAN|$plan|")"
+  case $line in *PLAN*) line=${line%%PLAN*}$plan${line#*PLAN} ;; esac
+  check_line "$line"
 done <<'TABLE'
 # verbs
 2|no verb;did you mean "simulate"?|simulat
@@ -181,6 +184,14 @@ done <<'TABLE'
 2|--gpus 3 and --ranks clash|collective --cluster dgx-h100 --ranks 0,1 --gpus 3
 2|--gpu-list and --gpus clash|plot mfu --output x.svg --gpu-list 8 PLAN --global-batch 8
 2|plot bubble and --gpu-list clash|plot bubble --pp 4 --output x.svg --gpu-list 8
+# numbers that may be left out are no zeros
+2|global-batch: found 9223372036854775807, expected 1 to|simulate PLAN --global-batch 9223372036854775807
+2|gpus: found 99999999, expected 1 to|simulate --model gpt2 --cluster selene --gpus 99999999
+2|expert-tp: found -1, expected 0 to|simulate PLAN --expert-tp -1
+# prices
+2|compares clusters by price;a100-pcie.yaml has none;add --price|plan --model gpt2 --cluster dgx-h100,a100-pcie --gpus 8 --global-batch 8 --objective cost
+0|by cost (GPU time: no price is known)|plan --model gpt2 --cluster a100-pcie --gpus 8 --global-batch 8 --tp 1 --pp 1 --zero 1 --objective cost
+0|by cost;per million tokens|plan --model gpt2 --cluster dgx-h100,a100-pcie --gpus 8 --global-batch 8 --tp 1 --pp 1 --zero 1 --objective cost --price '2 $/h'
 # files to read
 2|llama-3-8c;did you mean "llama-3-8b"?|simulate --model llama-3-8c --cluster dgx-h100
 2|dgx-h10;did you mean "dgx-h100"?|simulate --model llama-3-8b --cluster dgx-h10
@@ -406,6 +417,11 @@ done <<'TABLE'
 2|did you mean --tp?|plot breakdown PLAN --vary tpp=1,2 --output x.svg
 2|--output is no option of a plan|plot breakdown PLAN --vary output=1 --output x.svg
 2|expected NAME=LIST|plot breakdown PLAN --vary tp= --output x.svg
+2|--vary tp: 2 stands twice in "1..4,2"|plot breakdown PLAN --vary tp=1..4,2 --output x.svg
+2|--vary schedule: 1f1b stands twice|plot breakdown PLAN --vary schedule=1f1b,1f1b --output x.svg
+2|--gpu-list: 16 stands twice in "8..32*2,16"|plot mfu --output x.svg --gpu-list 8..32*2,16 --model gpt2 --cluster selene
+2|--schedules: 1f1b stands twice|plot bubble --pp 4 --output x.svg --schedules 1f1b,gpipe,1f1b
+2|--micro-batches: 4 stands twice|plot bubble --pp 4 --output x.svg --micro-batches 4,4
 2|tp is varied twice|plot breakdown PLAN --vary tp=1 --vary tp=2 --output x.svg
 2|more than 4096 combinations|plot breakdown PLAN --vary tp=1..100 --vary pp=1..100 --output x.svg
 2|zero 1, tp x: --tp: found "x"|plot breakdown PLAN --vary zero=1 --vary tp=x --output x.svg

@@ -360,7 +360,7 @@ START_TEST(numbers_out_of_all_sense_are_bad_input) {
   ASSERT_INPUT(plan->zero_ranks = -1, "zero-ranks");
   ASSERT_INPUT(plan->bucket_parameters = -1, "bucket");
   ASSERT_INPUT(plan->prefetch = -1, "prefetch");
-  ASSERT_INPUT(plan->steps = -1, "steps: found -1, expected 0 to 1000");
+  ASSERT_INPUT(plan->steps = -1, "steps: found -1, expected 1 to 1000");
   ASSERT_INPUT(plan->steps = 1001, "steps: found 1001");
   ASSERT_INPUT(plan->jitter = 0.6, "jitter: found 0.6");
   ASSERT_INPUT(plan->jitter = NAN, "jitter: found nan");

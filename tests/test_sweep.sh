@@ -53,6 +53,12 @@ expect "a space file must be there" 2 "nowhere.yaml"
 printf 'model: gpt2\ncluster: selene\ntp: [1, two]\n' >space.yaml
 sweep --space space.yaml
 expect "a mistake in a space file names its line" 2 "space.yaml:3;two;whole number"
+printf 'model: gpt2\ncluster: selene\ntp: []\n' >space.yaml
+sweep --space space.yaml
+expect "an empty list is one" 2 "space.yaml:3: tp: found 0 items, expected 1 to"
+printf 'model: gpt2\ncluster: selene\ntp: {a: 1}\n' >space.yaml
+sweep --space space.yaml
+expect "so is a mapping" 2 "space.yaml:3: tp: found a mapping, expected a value or a list of some"
 
 # --- sizes
 sweep --model gpt2 --cluster selene --tp 1..1000 --pp 1..1000 --micro-batch 1..1000
@@ -106,6 +112,8 @@ sweep $small --resume --price '3 $/h' --output a.db
 expect "nor does another price" 2 "price: in the file;now 3"
 sweep --resume --price '3 $/h' --output a.db
 expect "nor alone" 2 "--price differs"
+sweep --resume --output a.db --tp 4
+expect "nor with a part of its space" 2 "--resume goes on with the sweep in a.db: give all options of its space, or none"
 sweep --resume --output missing.db
 expect "there must be something to resume" 2 "there is no missing.db to resume"
 sweep --model nope --cluster selene --output none.db
@@ -126,6 +134,8 @@ cmp -s a.csv b.csv
 result $? "and loses no result" "$(diff a.csv b.csv | head -4)"
 sweep $small --output nowhere/x.db
 expect "a folder must be there" 2 "cannot open nowhere/x.db: No such file or directory"
+sweep $small --output /dev/null
+expect "and the file be one" 2 "/dev/null: it is no regular file"
 sweep $small --output ""
 expect "a file has a name" 2 "without a name"
 sweep $small --output :memory: && [ -s :memory: ]

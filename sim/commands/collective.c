@@ -40,7 +40,8 @@ static Parser *new_parser(void) {
       "  stepsim collective --fit all_reduce.log --output fitted.yaml\n\n"
       "A size is the full buffer: of all_gather and reduce_scatter the side that is n times larger. GPUs of the\n"
       "nodes that are no members run the same collective at the same time, in groups like this one.\n"
-      "--fit prints lines to append to a cluster's YAML: its collectives then take the fitted times.");
+      "--fit prints lines to append to a cluster's YAML: its collectives then take the fitted times.\n\n"
+      "Exit status: 0 done, 1 the collective is impossible there, 2 bad usage or input.");
 }
 
 static gboolean parse_options(CollectiveOptions *o, int *argc, char ***argv, GError **error) {

@@ -38,7 +38,8 @@ static gboolean parse_options(MemoryOptions *o, int *argc, char ***argv, GError 
       "With --params only the state is counted; with --model and --cluster the step is simulated and activations,\n"
       "gathered parameters and buffers of the fullest rank are in it.\n\n"
       "Examples:\n  stepsim memory --params 7e9 --recipe w2+g2+p4+m4+v4 --dp 64 --zero 3 --capacity 80GB\n"
-      "  stepsim memory --model llama-3-70b --cluster dgx-h100 --tp 8 --dp 8 --zero 1\n\nGB = 1e9 bytes.");
+      "  stepsim memory --model llama-3-70b --cluster dgx-h100 --tp 8 --dp 8 --zero 1\n\nGB = 1e9 bytes.\n\n"
+      "Exit status: 0 done, 1 the plan is impossible or does not fit in memory, 2 bad usage or input.");
   const GOptionEntry entries[] = {{"params", 0, 0, G_OPTION_ARG_STRING, &o->params,
                                    "number of parameters, e.g. 7e9 or 70B, instead of --model", "N"},
                                   {"capacity", 0, 0, G_OPTION_ARG_STRING, &o->capacity,

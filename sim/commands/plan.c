@@ -79,6 +79,22 @@ static gboolean parse_request(PlanVerb *o, GError **error) {
   return parse_margin(o, error) && parse_money_and_time(o, error);
 }
 
+/* Dollars of one cluster and hours of another do not compare. */
+static gboolean check_prices(const PlanVerb *o, GError **error) {
+  const int n = space_n_clusters(o->space);
+  const Cluster *without = NULL;
+  int n_priced = 0;
+  for (int i = 0; i < n; i++) {
+    const Cluster *cluster = space_cluster(o->space, i);
+    n_priced += cluster->dollars_per_gpu_hour > 0;
+    without = cluster->dollars_per_gpu_hour > 0 ? without : cluster;
+  }
+  if (o->request.scoring.objective != OBJECTIVE_COST || o->price != NULL || n_priced == 0 || n_priced == n)
+    return TRUE;
+  return fail_input(error, "--objective cost compares clusters by price: %s has none; add --price \"2.50 $/h\"",
+                    without->file);
+}
+
 static gboolean parse_options(PlanVerb *o, int *argc, char ***argv, GError **error) {
   g_autoptr(Parser) parser = parser_new(
       NULL,
@@ -116,7 +132,7 @@ static gboolean parse_options(PlanVerb *o, int *argc, char ***argv, GError **err
   plan_space_describe(o->space);
   space_add_options(o->space, parser);
   return parser_run(parser, argc, argv, FALSE, error) && parse_request(o, error) && plan_space_fill(o->space, error) &&
-         space_finish(o->space, error);
+         space_finish(o->space, error) && check_prices(o, error);
 }
 
 static Launch *make_launch(const PlanVerb *o, const PlanOutcome *best, GError **error) {

@@ -81,8 +81,9 @@ static gboolean bubble_axes(const PlotOptions *o, BubbleAxes *axes, GError **err
   axes->schedules = g_strsplit(names, ",", -1);
   axes->pp = pp;
   axes->chunks = chunks;
-  return axes->schedules[0] != NULL ||
-         fail_input(error, "--schedules: found nothing, expected names such as gpipe,1f1b");
+  if (axes->schedules[0] == NULL)
+    return fail_input(error, "--schedules: found nothing, expected names such as gpipe,1f1b");
+  return parse_check_once("--schedules", names, axes->schedules, error);
 }
 
 static Picture *bubble_picture(PlotOptions *o, const BubbleAxes *axes, GError **error) {

@@ -204,6 +204,8 @@ static gboolean add_axis(GArray *axes, const char *text, GError **error) {
     if (!add_values(option, *part, values, error))
       return FALSE;
   g_ptr_array_add(values, NULL);
+  if (!parse_check_once(option, equals + 1, (char *const *)values->pdata, error))
+    return FALSE;
   VaryAxis axis = {g_steal_pointer(&name), g_strdupv((char **)values->pdata)};
   g_array_append_val(axes, axis);
   return TRUE;

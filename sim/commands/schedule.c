@@ -127,7 +127,8 @@ static gboolean parse_options(ScheduleOptions *o, int *argc, char ***argv, GErro
                  "Example:\n  stepsim schedule --schedule interleaved --pp 4 --chunks 2 --micro-batches 8 --times "
                  "F=1,I=1,W=1 --draw\n\n"
                  "Bubble is measured on stage spans: the longest (last end − first start) of a rank, less its work.\n"
-                 "bubble_fraction is bubble / span, bubble_overhead is bubble / work.");
+                 "bubble_fraction is bubble / span, bubble_overhead is bubble / work.\n\n"
+                 "Exit status: 0 done, 1 the order is impossible, 2 bad usage or input.");
   add_entries(o, parser);
   if (!parser_run(parser, argc, argv, FALSE, error))
     return FALSE;

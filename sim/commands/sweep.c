@@ -187,6 +187,13 @@ static gboolean is_described(const SweepOptions *o) {
   return space_is_given(o->space) || o->space_file != NULL;
 }
 
+/* A part of a space is neither the sweep's in the store nor one of its own. */
+static gboolean check_whole_space(const SweepOptions *o, GError **error) {
+  const gboolean is_whole = space_given(o->space, "model") != NULL && space_given(o->space, "cluster") != NULL;
+  return !o->resume || o->space_file != NULL || is_whole ||
+         fail_input(error, "--resume goes on with the sweep in %s: give all options of its space, or none", o->output);
+}
+
 /* The sweep of a store, from what it says itself. Of a complete one the files need not be there any more. */
 static gboolean take_setup(ResultStore *store, SweepSetup *setup, GError **error) {
   gboolean complete;
@@ -233,7 +240,7 @@ static gboolean join_setup(ResultStore *store, const SweepSetup *setup, GError *
 static ResultStore *prepare(SweepOptions *o, const SweepTable *table, SweepSetup *setup, gboolean *complete,
                             GError **error) {
   const gboolean described = is_described(o) || !o->resume;
-  if (described && !(make_setup(o, setup, error) && check_price(o, setup, error)))
+  if (described && !(check_whole_space(o, error) && make_setup(o, setup, error) && check_price(o, setup, error)))
     return NULL;
   if (!described && !g_file_test(o->output, G_FILE_TEST_EXISTS)) {
     fail_input(error, "there is no %s to resume", o->output);

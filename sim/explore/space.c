@@ -117,9 +117,14 @@ gboolean space_set(Space *space, const char *name, const char *text, GError **er
 
 /* The text of a leaf, or of a list's items joined by commas. */
 static char *text_of_node(YamlNode node, GError **error) {
-  int n = yaml_list_length(node, MOST_VALUES, NULL);
-  if (n < 0)
+  if (yaml_is_map(node)) {
+    yaml_fail(node, error, "found a mapping, expected a value or a list of some");
+    return NULL;
+  }
+  if (!yaml_is_list(node))
     return g_strdup(yaml_text(node, error));
+  if (yaml_list_length(node, MOST_VALUES, error) < 0)
+    return NULL;
   g_autoptr(GString) text = g_string_new(NULL);
   for (YamlNode item = yaml_list_item(node, 0); yaml_is_present(item); item = yaml_list_next(item)) {
     const char *value = yaml_text(item, error);

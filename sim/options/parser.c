@@ -234,6 +234,22 @@ static gboolean add_range(const char *option, const char *text, GArray *list, GE
   return TRUE;
 }
 
+gboolean parse_check_once(const char *option, const char *text, char *const *values, GError **error) {
+  g_autoptr(GHashTable) known = g_hash_table_new(g_str_hash, g_str_equal);
+  for (; *values != NULL; values++)
+    if (!g_hash_table_add(known, *values))
+      return fail_input(error, "%s: %.80s stands twice in \"%.80s\"", option, *values, text);
+  return TRUE;
+}
+
+static gboolean check_counts_once(const char *option, const char *text, const GArray *list, GError **error) {
+  g_autoptr(GPtrArray) values = g_ptr_array_new_with_free_func(g_free);
+  for (guint i = 0; i < list->len; i++)
+    g_ptr_array_add(values, g_strdup_printf("%" G_GINT64_FORMAT, g_array_index(list, gint64, i)));
+  g_ptr_array_add(values, NULL);
+  return parse_check_once(option, text, (char *const *)values->pdata, error);
+}
+
 GArray *parse_count_list(const char *option, const char *text, GError **error) {
   g_autoptr(GArray) list = g_array_new(FALSE, FALSE, sizeof(gint64));
   g_auto(GStrv) parts = g_strsplit(text, ",", -1);
@@ -245,6 +261,8 @@ GArray *parse_count_list(const char *option, const char *text, GError **error) {
     if (!ok)
       return NULL;
   }
+  if (!check_counts_once(option, text, list, error))
+    return NULL;
   if (list->len == 0) {
     fail_input(error, "%s: found nothing, expected counts such as 8 or 1,2,4 or 8..128*2", option);
     return NULL;

@@ -12,10 +12,9 @@
 #include "timing_model.h"
 #include "transfer_tax.h"
 
-/* Micro-batches that repeat; 0: not in this plan. Groups of interleaved are of equal size where it divides m. Forwards
- * and backwards that take turns at their exchanges with experts stand in other lists. */
+/* Micro-batches that repeat; 0: not in this plan. Groups of interleaved are of equal size where it divides m. */
 static gint64 group_of(const PlanOrder *choice, const Plan *plan) {
-  if (choice->info == NULL || plan->steps > 1 || plan->ep > 1)
+  if (choice->info == NULL || plan->steps > 1)
     return 0;
   const gboolean is_1f1b = g_str_equal(choice->info->name, "1f1b");
   if (!is_1f1b && !g_str_equal(choice->info->name, "interleaved"))
@@ -30,6 +29,11 @@ static gint64 group_of(const PlanOrder *choice, const Plan *plan) {
 static gint64 fewest_of(gint64 group, const Plan *plan) {
   enum { GROUPS = 4, ROUNDS = 2, MORE = 2 };
   return group > 1 ? GROUPS * group : ROUNDS * (gint64)plan->pp + MORE;
+}
+
+gint64 predict_enough_micro_batches(const PlanOrder *choice, const Plan *plan) {
+  const gint64 all = plan->n_micro_batches, group = group_of(choice, plan), fewest = fewest_of(group, plan);
+  return group == 0 || all < fewest ? all : all - (all - fewest) / group * group;
 }
 
 static gboolean is_folded_plainly(const Workload *workload, const Cluster *cluster) {

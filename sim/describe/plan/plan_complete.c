@@ -28,35 +28,39 @@ static const double most_step_s_at_peak = 1e6;
 typedef gboolean (*Step)(Plan *plan, const Model *model, const Cluster *cluster, GError **error);
 
 #define INT_RANGE(label, field, low, high)                                                                             \
-  { label, offsetof(Plan, field), FALSE, low, high }
-#define INT64_RANGE(label, field, low, high)                                                                           \
-  { label, offsetof(Plan, field), TRUE, low, high }
+  { label, offsetof(Plan, field), FALSE, low, high, FALSE }
 
-/* What each number may be by itself; 0 where it may be left open. */
+#define OPEN_RANGE(label, field, high)                                                                                 \
+  { label, offsetof(Plan, field), FALSE, 0, high, TRUE }
+#define OPEN_RANGE64(label, field, high)                                                                               \
+  { label, offsetof(Plan, field), TRUE, 0, high, TRUE }
+
+/* What each number may be by itself. */
 static const struct {
   const char *name;
   size_t offset;
   gboolean is_wide; /* gint64, else int */
   gint64 least, most;
+  gboolean is_open; /* 0 stands for what was left out: nobody types it */
 } ranges[] = {
-    INT_RANGE("gpus", gpus, 0, MOST_RANKS),
+    OPEN_RANGE("gpus", gpus, MOST_RANKS),
     INT_RANGE("tp", tp, 1, MOST_RANKS),
     INT_RANGE("cp", cp, 1, MOST_RANKS),
     INT_RANGE("ep", ep, 1, MOST_RANKS),
     INT_RANGE("expert-tp", expert_tp, 0, MOST_RANKS),
-    INT_RANGE("dp", dp, 0, MOST_RANKS),
+    OPEN_RANGE("dp", dp, MOST_RANKS),
     INT_RANGE("mtp-layers", mtp_layers, 0, 64),
     INT_RANGE("pp", pp, 1, MOST_RANKS),
-    INT_RANGE("chunks", chunks, 0, 1 << 16),
-    INT_RANGE("micro-batch-group", group, 0, 1000000),
-    INT64_RANGE("micro-batch", micro_batch, 0, 1 << 20),
-    INT64_RANGE("global-batch", global_batch, 0, G_GINT64_CONSTANT(1) << 40),
-    INT64_RANGE("seq-len", seq_len, 0, 1 << 27),
+    OPEN_RANGE("chunks", chunks, 1 << 16),
+    OPEN_RANGE("micro-batch-group", group, 1000000),
+    OPEN_RANGE64("micro-batch", micro_batch, 1 << 20),
+    OPEN_RANGE64("global-batch", global_batch, G_GINT64_CONSTANT(1) << 40),
+    OPEN_RANGE64("seq-len", seq_len, 1 << 27),
     INT_RANGE("zero", zero, 0, 3),
-    INT_RANGE("zero-ranks", zero_ranks, 0, MOST_RANKS),
-    INT64_RANGE("bucket", bucket_parameters, 0, G_GINT64_CONSTANT(1) << 50),
+    OPEN_RANGE("zero-ranks", zero_ranks, MOST_RANKS),
+    OPEN_RANGE64("bucket", bucket_parameters, G_GINT64_CONSTANT(1) << 50),
     INT_RANGE("prefetch", prefetch, 0, 1 << 20),
-    INT_RANGE("steps", steps, 0, 1000),
+    OPEN_RANGE("steps", steps, 1000),
 };
 
 static gboolean check_ranges(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
@@ -65,7 +69,7 @@ static gboolean check_ranges(Plan *plan, const Model *model, const Cluster *clus
     gint64 value = ranges[i].is_wide ? *(const gint64 *)field : *(const int *)field;
     if (value < ranges[i].least || value > ranges[i].most)
       return fail_input(error, "%s: found %" INT64 ", expected %" INT64 " to %" INT64, ranges[i].name, value,
-                        ranges[i].least, ranges[i].most);
+                        ranges[i].is_open ? 1 : ranges[i].least, ranges[i].most);
   }
   if (!(plan->jitter >= 0 && plan->jitter <= 0.5))
     return fail_input(error, "jitter: found %g, expected a share from 0 to 0.5", plan->jitter);

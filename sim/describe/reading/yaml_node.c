@@ -237,6 +237,10 @@ gboolean yaml_is_map(YamlNode node) {
   return node_at(node.file, node.index)->type == NODE_MAP;
 }
 
+gboolean yaml_is_list(YamlNode node) {
+  return node_at(node.file, node.index)->type == NODE_LIST;
+}
+
 /* "file:line: " and, for a named node, "key: ". Owned by the caller. */
 static char *place_of(YamlNode node) {
   const Node *at = node_at(node.file, node.index);

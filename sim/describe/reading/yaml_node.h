@@ -45,6 +45,7 @@ YamlNode yaml_file_root(const YamlFile *file);
 
 gboolean yaml_is_present(YamlNode node);
 gboolean yaml_is_map(YamlNode node); /* of one that is present */
+gboolean yaml_is_list(YamlNode node);
 
 /* Fill `target` from the mapping `map`. Unknown keys (with the nearest valid one), duplicate keys, missing keys, values
  * of the wrong form or out of range fail; texts stored until then stay the target's. */

@@ -57,9 +57,11 @@ static void append_best(GString *out, const PlannerReport *report) {
   const PlanOutcome *best = report->result->kept->pdata[0];
   const Plan *plan = best->completed;
   g_autofree char *line = plan_line(best), *options = planner_options(best);
-  g_string_append_printf(out, "%s on %d × %s (%s): the best of %" INT64 " plans by %s\n", best->model->name, plan->gpus,
-                         best->cluster->gpu.name, best->cluster->name, report->result->n_configurations,
-                         objective_names()[report->request->scoring.objective]);
+  const Objective objective = report->request->scoring.objective;
+  const gboolean is_priced = objective != OBJECTIVE_COST || best->dollars_per_gpu_hour > 0;
+  g_string_append_printf(out, "%s on %d × %s (%s): the best of %" INT64 " plans by %s%s\n", best->model->name,
+                         plan->gpus, best->cluster->gpu.name, best->cluster->name, report->result->n_configurations,
+                         objective_names()[objective], is_priced ? "" : " (GPU time: no price is known)");
   g_string_append_printf(out, "  plan        %s\n  options     %s\n  step time   ", line, options);
   append_time(out, best->step_time_s);
   g_string_append_printf(out, "\n  throughput  %.0f tokens/s, MFU %.2f %%", best->tokens_per_s, percent(best->mfu));

@@ -140,6 +140,9 @@ static gboolean prepare_insert(ResultStore *store, GError **error) {
 static gboolean open_database(ResultStore *store, GError **error) {
   if (store->file != NULL && *store->file == '\0') /* to SQLite, a file that nobody finds again */
     return fail_input(error, "cannot keep results in a file without a name");
+  const gboolean is_there = store->file != NULL && g_file_test(store->file, G_FILE_TEST_EXISTS);
+  if (is_there && !g_file_test(store->file, G_FILE_TEST_IS_REGULAR | G_FILE_TEST_IS_DIR))
+    return fail_input(error, "cannot keep results in %s: it is no regular file", store->file);
   /* names that begin with a colon mean something to SQLite: ":memory:" */
   g_autofree char *path = store->file == NULL     ? g_strdup(":memory:")
                           : store->file[0] == ':' ? g_strconcat("./", store->file, NULL)

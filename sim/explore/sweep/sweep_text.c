@@ -201,7 +201,7 @@ static void append_head(const SweepReport *report, GString *out, const gint64 *c
   append_list(out, report->space, "model");
   g_string_append(out, " on ");
   append_list(out, report->space, "cluster");
-  g_string_append_printf(out, ": %s configurations%s\n  %s\n", wanted,
+  g_string_append_printf(out, ": %s configuration%s%s\n  %s\n", wanted, strcmp(wanted, "1") == 0 ? "" : "s",
                          progress->n_wanted < space_count(report->space) ? ", a random sample" : "", text);
   if (n_now > 0) {
     g_autofree char *now = progress_thousands(n_now);
