@@ -24,8 +24,7 @@ static inline void name_framework(const LongCases *cases, Plan *plan, GRand *ran
   g_autoptr(GError) error = NULL;
   Framework framework;
   ck_assert_msg(framework_read(name, &framework, &error), "%s", error ? error->message : "");
-  plan_set_framework(plan, name, &framework);
-  plan->recompute_modules = 0; /* its own */
+  run_under(plan, name, &framework);
 }
 
 /* A long step in turn, of one forward and one backward; in groups of unlike sizes now and then. */

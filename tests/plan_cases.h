@@ -144,6 +144,12 @@ static inline void case_clear(Case *drawn) {
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Case, case_clear)
 
+/* Under a framework; what selective recompute makes again is as it has it. */
+static inline void run_under(Plan *plan, const char *name, const Framework *framework) {
+  plan_set_framework(plan, name, framework);
+  plan->recompute_modules = 0;
+}
+
 /* For failures: what to type to see it again. Owned by the caller. */
 static inline char *case_text(const Case *drawn) {
   const Plan *plan = drawn->plan;

@@ -136,7 +136,7 @@ static void draw_framework(Plan *plan, guint seed) {
   Framework framework;
   g_autoptr(GError) error = NULL;
   ck_assert_msg(framework_read(name, &framework, &error), "%s", error != NULL ? error->message : "");
-  plan_set_framework(plan, name, &framework);
+  run_under(plan, name, &framework);
 }
 
 /* Check's loop variable _i is the batch. */

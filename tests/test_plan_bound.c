@@ -37,7 +37,7 @@ START_TEST(the_bound_of_a_plan_with_experts_is_above_no_step) {
   for (int i = 0; i < 4 * N_PLANS; i++) {
     Case drawn = {.model = models[i / N_PLANS % 2], .cluster = cluster, .plan = plan_with_experts(i % N_PLANS)};
     if (i >= 2 * N_PLANS)
-      plan_set_framework(drawn.plan, "megatron-bridge", &turns);
+      run_under(drawn.plan, "megatron-bridge", &turns);
     g_autoptr(Prediction) prediction = predict_case(&drawn);
     const gint64 bound_ns = plan_bound_step_ns(prediction->workload, cluster);
     g_autofree char *text = case_text(&drawn);

@@ -118,7 +118,7 @@ static void draw_schedule(GRand *rand, Case *drawn) {
 
 static void set_framework(GRand *rand, Plan *plan) {
   int i = g_rand_int_range(rand, 0, (gint32)frameworks->len);
-  plan_set_framework(plan, framework_names[i], &g_array_index(frameworks, Framework, i));
+  run_under(plan, framework_names[i], &g_array_index(frameworks, Framework, i));
   if (coin(rand))
     plan->overlap_p2p = -1; /* as the framework and the schedule have it */
 }
@@ -243,7 +243,7 @@ START_TEST(transfers_begun_at_one_end_meet_others) {
   g_autoptr(Plan) plan = plan_new();
   for (guint i = 0; i < frameworks->len; i++)
     if (strcmp(framework_names[i], "pytorch-fsdp") == 0)
-      plan_set_framework(plan, framework_names[i], &g_array_index(frameworks, Framework, i));
+      run_under(plan, framework_names[i], &g_array_index(frameworks, Framework, i));
   plan->pp = plan->chunks = plan->zero_ranks = plan->prefetch = 2;
   plan->dp = 8;
   plan->schedule = g_strdup("interleaved");
