@@ -25,6 +25,7 @@ static inline void name_framework(const LongCases *cases, Plan *plan, GRand *ran
   Framework framework;
   ck_assert_msg(framework_read(name, &framework, &error), "%s", error ? error->message : "");
   plan_set_framework(plan, name, &framework);
+  plan->recompute_modules = 0; /* its own */
 }
 
 /* A long step in turn, of one forward and one backward; in groups of unlike sizes now and then. */
@@ -40,7 +41,10 @@ static inline Case long_case(const LongCases *cases, guint seed) {
   plan->n_micro_batches = 0;
   if (coin(rand))
     name_framework(cases, plan, rand);
-  if (g_rand_int_range(rand, 0, 4) == 0)
+  const int more = g_rand_int_range(rand, 0, 8);
+  if (more < 2)
     add_cp(&drawn);
+  else if (more < 4)
+    add_experts(&drawn);
   return drawn;
 }

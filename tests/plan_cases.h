@@ -72,6 +72,9 @@ static inline void draw_work(GRand *rand, Plan *plan) {
   plan->global_batch = plan->micro_batch * plan->dp * g_rand_int_range(rand, 1, 2 * plan->pp + 3);
   plan->seq_len = PICK(rand, 64, 256, 1024, 2048); /* launch-bound to bound by the GPU */
   plan->recompute = (Recompute)g_rand_int_range(rand, 0, N_RECOMPUTES);
+  if (plan->recompute == RECOMPUTE_SELECTIVE && coin(rand))
+    plan->recompute_modules = PICK(rand, MODULE_BIT(MODULE_LAYERNORM), MODULE_BIT(MODULE_MLP),
+                                   MODULE_BIT(MODULE_CORE_ATTN) | MODULE_BIT(MODULE_LAYERNORM));
   plan->attention = (Attention)g_rand_int_range(rand, 0, N_ATTENTIONS);
   plan->sequence_parallel = coin(rand);
   plan->precision = (Precision)PICK(rand, PRECISION_BF16, PRECISION_BF16, PRECISION_FP16, PRECISION_FP8);
@@ -148,18 +151,20 @@ static inline char *case_text(const Case *drawn) {
   g_autoptr(GString) order = g_string_new(NULL);
   for (int i = 0; i < N_AXES; i++)
     g_string_append_printf(order, "%s%s", i > 0 ? "-" : "", axis_name(plan->order[i]));
+  g_autofree char *modules = recompute_modules_text(plan->recompute_modules, "+");
   return g_strdup_printf(
       "%s of %d layers (tied %d) on %s: --tp %d --pp %d --dp %d --cp %d --cp-comm %s "
       "--framework %s --chunks %d --schedule %s --order %s --micro-batch %d "
       "--global-batch %d --seq-len %d --zero %d --zero-ranks %d --overlap-grad %d --overlap-param %d --overlap-p2p %d "
       "--prefetch %d "
-      "--bucket %d --grad-norm-barrier %d --recompute %s --attention %s --sequence-parallel %d --precision %s "
+      "--bucket %d --grad-norm-barrier %d --recompute %s --recompute-modules %s --attention %s --sequence-parallel %d "
+      "--precision %s "
       "--recipe %s --steps %d",
       model->name, (int)model->n_layers, model->tied, drawn->cluster->name, plan->tp, plan->pp, plan->dp, plan->cp,
       cp_comm_names()[plan->cp_comm], plan->framework != NULL ? plan->framework : "none", plan->chunks, plan->schedule,
       order->str, (int)plan->micro_batch, (int)plan->global_batch, (int)plan->seq_len, plan->zero, plan->zero_ranks,
       plan->overlap_grad, plan->overlap_param, plan->overlap_p2p, plan->prefetch, (int)plan->bucket_parameters,
-      plan->grad_norm_barrier, recompute_names()[plan->recompute], attention_names()[plan->attention],
+      plan->grad_norm_barrier, recompute_names()[plan->recompute], modules, attention_names()[plan->attention],
       plan->sequence_parallel, precision_info(plan->precision)->name, plan->recipe.name, plan->steps);
 }
 

@@ -25,6 +25,20 @@ has_words() { # words parted by ;, text: all of them are in it
   done
 }
 
+# how they begin, text: $n_lines of its lines do. Starts no process, as it is for every line of a table.
+count_lines() {
+  n_lines=0 rest="
+$2"
+  while :; do
+    case $rest in
+      *"
+$1"*) n_lines=$((n_lines + 1)) rest=${rest#*"
+$1"} ;;
+      *) return ;;
+    esac
+  done
+}
+
 expect() { # name, exit status, words parted by ; - of what was run last: out, err, got
   problem=
   [ "$got" -eq "$2" ] || problem="exit status $got, expected $2;"
@@ -36,4 +50,19 @@ $(cat out err)"
 
 absolute() { # path
   case $1 in /*) echo "$1" ;; *) echo "$PWD/$1" ;; esac
+}
+
+unmapped() { # files: those that are there and that no process maps
+  for file in "$@"; do
+    [ ! -e "$file" ] || grep -qs "$file" /proc/[0-9]*/maps || echo "$file"
+  done
+}
+
+# file: memory shared since it was made that nobody has any more. Others may run beside this test, and have not mapped
+# yet what they just made: looked at twice.
+shared_left() {
+  # shellcheck disable=SC2046 # a list of words
+  left=$(unmapped $(find /dev/shm -maxdepth 1 -type f -newer "$1" 2>/dev/null))
+  # shellcheck disable=SC2086
+  [ -z "$left" ] || { sleep 0.5 && unmapped $left; }
 }

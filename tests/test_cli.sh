@@ -17,15 +17,17 @@ check_line() { # status|words|arguments
   eval "set -- $arguments"
   "$stepsim" "$@" >out 2>err </dev/null
   got=$?
-  problem=
+  problem= said= printed=
+  [ ! -s err ] || said=$(cat err)
+  [ ! -s out ] || printed=$(cat out)
   [ "$got" -eq "$want" ] || problem="exit status $got, expected $want;"
-  has_words "$words" "$(cat out err)" || problem="$problem not all of \"$words\" were printed;"
-  n_messages=$(grep -c '^stepsim: ' err)
-  [ "$want" -ne 2 ] || [ "$n_messages" -eq 1 ] || problem="$problem $n_messages messages;"
-  [ "$n_messages" -eq 0 ] || [ ! -s out ] || problem="$problem printed to standard output beside an error;"
-  [ "$(wc -c <err)" -lt 2000 ] || problem="$problem a message of $(wc -c <err) bytes;"
+  has_words "$words" "$printed$said" || problem="$problem not all of \"$words\" were printed;"
+  count_lines 'stepsim: ' "$said"
+  [ "$want" -ne 2 ] || [ "$n_lines" -eq 1 ] || problem="$problem $n_lines messages;"
+  [ "$n_lines" -eq 0 ] || [ ! -s out ] || problem="$problem printed to standard output beside an error;"
+  [ "${#said}" -lt 2000 ] || problem="$problem a message of ${#said} bytes;"
   [ -z "$problem" ]
-  result $? "$want $(printf '%.100s' "$arguments")" "$problem $(cat err)"
+  result $? "$want $(printf '%.100s' "$arguments")" "$problem $said"
 }
 
 printf 'name: x\nname: y\n' >twice.yaml
@@ -68,7 +70,8 @@ plan='--model llama-3-8b --cluster dgx-h100 --gpus 8 --tp 8'
 
 while IFS= read -r line; do
   case $line in '' | \#*) continue ;; esac
-  check_line "$(printf '%s\n' "$line" | sed "s|PLAN|$plan|")"
+  case $line in *PLAN*) line=${line%%PLAN*}$plan${line#*PLAN} ;; esac
+  check_line "$line"
 done <<'TABLE'
 # verbs
 2|no verb;did you mean "simulate"?|simulat
@@ -119,6 +122,8 @@ done <<'TABLE'
 0|disturbed by;rank 3|simulate PLAN --slow-rank 3=1.5
 # names
 2|--recompute;did you mean "full"?|simulate PLAN --recompute ful
+2|--recompute-modules;found "moe_atc";did you mean "moe_act"?|simulate PLAN --recompute-modules moe_atc
+0|recompute selective (layernorm + mlp)|simulate PLAN --recompute selective --recompute-modules mlp,layernorm
 2|--sequence-parallel;found "yes";on or off|simulate PLAN --sequence-parallel yes
 2|precision;did you mean "bf16"?|simulate PLAN --precision bf17
 2|recipe;w2+g2+w2|simulate PLAN --recipe w2+g2+w2
@@ -139,6 +144,10 @@ done <<'TABLE'
 1|seq-len 8190 is not a multiple of 2 × cp 4|simulate --model llama-3-8b --cluster dgx-h100 --cp 4 --seq-len 8190
 2|--cp-comm;"rnig";did you mean "ring"?|simulate PLAN --cp-comm rnig
 2|--norm-kernel;"fussed";did you mean "fused"?|simulate PLAN --norm-kernel fussed
+1|recompute-modules layernorm needs --recompute selective: found none|simulate PLAN --recompute-modules layernorm
+1|mtp-layers 1: the config of model llama-3-8b names 0 heads|simulate PLAN --mtp-layers 1
+2|mtp-layers: found -1|simulate PLAN --mtp-layers -1
+1|recompute-modules mla_up_proj: model llama-3-8b has no latent attention|simulate PLAN --recompute selective --recompute-modules mla_up_proj
 2|--norm-kernel plain;model gpt2 has LayerNorms|simulate --model gpt2 --cluster dgx-h100 --norm-kernel plain
 2|--norm-kernel plain;model gpt2 has LayerNorms|explain --model gpt2 --cluster dgx-h100 --norm-kernel plain
 2|--norm-kernel plain;model gpt2 has LayerNorms|memory --model gpt2 --norm-kernel plain

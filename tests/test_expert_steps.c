@@ -24,6 +24,13 @@ static Case random_mixture_case(guint seed, Cluster *const *clusters) {
     plan->sequence_parallel = plan->tp > 1;
     plan->attention = ATTENTION_FLASH;
     plan->cp_comm = (CpComm)g_rand_int_range(rand, 0, N_CP_COMMS);
+    drawn.model.n_next_layers = 2;
+    plan->mtp_layers = plan->tp == 1 ? PICK(rand, 0, 1, 2) : 0;
+    plan->time.expert_format = g_rand_int_range(rand, 0, 2);
+    plan->time.expert_sms = PICK(rand, 0, 0, 20);
+    if (plan->recompute == RECOMPUTE_SELECTIVE)
+      plan->recompute_modules = PICK(rand, MODULE_BIT(MODULE_MOE), MODULE_BIT(MODULE_MOE_ACT),
+                                     MODULE_BIT(MODULE_MLA_UP_PROJ) | MODULE_BIT(MODULE_SHARED_EXPERTS));
     if (plan_complete(plan, &drawn.model, drawn.cluster, NULL))
       return drawn;
     case_clear(&drawn);
@@ -32,8 +39,9 @@ static Case random_mixture_case(guint seed, Cluster *const *clusters) {
 
 static char *mixture_text(const Case *drawn) {
   g_autofree char *text = case_text(drawn);
-  return g_strdup_printf("%s --ep %d --expert-tp %d, experts in every layer of %d", text, drawn->plan->ep,
-                         drawn->plan->expert_tp, (int)drawn->model.experts.every);
+  return g_strdup_printf("%s --ep %d --expert-tp %d --mtp-layers %d, experts in every layer of %d", text,
+                         drawn->plan->ep, drawn->plan->expert_tp, drawn->plan->mtp_layers,
+                         (int)drawn->model.experts.every);
 }
 
 /* The run of representatives is the run of all ranks, to the nanosecond. */

@@ -120,23 +120,65 @@ START_TEST(traffic_of_experts_has_its_closed_form) {
 }
 END_TEST
 
+/* In fp8 over 4 ranks, rows sent as the experts' products read them. */
+static Plan *plan_that_sends_narrow_rows(void) {
+  Plan *plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  plan->dp = plan->ep = plan->gpus = 4;
+  plan->precision = PRECISION_FP8;
+  plan->time.expert_format = EXPERT_FORMAT_LINEAR;
+  return plan;
+}
+
 /* Sent once for each of 2 groups in place of each of 4 experts: half the rows; in fp8 on the way out, which under
  * --precision fp8 is 1 byte, and in bf16 back. A model without groups sends what it did. */
 START_TEST(a_framework_sends_fewer_and_narrower_rows) {
   Model model = mixture();
   for (int limited = 0; limited < 2; limited++) {
     model.experts.groups_per_token = limited ? 2 : 0;
-    g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
-    plan->dp = plan->ep = plan->gpus = 4;
-    plan->precision = PRECISION_FP8;
+    g_autoptr(Plan) plan = plan_that_sends_narrow_rows();
     plan->time.expert_rows = ROWS_PER_GROUP;
-    plan->time.expert_format = EXPERT_FORMAT_LINEAR;
     g_autoptr(Workload) workload = workload_new(&model, plan, NULL);
     const double rows = (limited ? 2 : 4) * 2 * 512.0 * 1024;
     ck_assert_double_eq(sent_of(&workload->work[PIECE_LAYER][PHASE_F], AXIS_EP), rows * (1 + 2));
     ck_assert_double_eq(sent_of(&workload->work[PIECE_LAYER][PHASE_B], AXIS_EP), rows * (1 + 2));
     ck_assert_double_eq(flops_of(&workload->work[PIECE_LAYER][PHASE_F], "expert_up"),
                         2.0 * 4 * 2 * 512 * 1024 * 2 * 512);
+  }
+}
+END_TEST
+
+/* T = 1024 tokens of h = 1024, 4·T rows, fp8: tokens are read once, or with a scale for all twice, in 2 bytes and
+ * written in 1 before they are permuted (T read, 4·T written) and sorted (both 4·T) in 1; the products' own conversion
+ * falls away, and the orientation that W reads is made of what came. So is that of gradients. */
+START_TEST(rows_are_converted_before_they_are_sent) {
+  const Model model = mixture();
+  for (int scales = SCALES_TENSOR; scales <= SCALES_BLOCKS; scales++) {
+    g_autoptr(Plan) plan = plan_that_sends_narrow_rows();
+    plan->time.scales = scales;
+    g_autoptr(Workload) workload = workload_new(&model, plan, NULL);
+    const WorkList *f = &workload->work[PIECE_LAYER][PHASE_F], *i = &workload->work[PIECE_LAYER][PHASE_I],
+                   *w = &workload->work[PIECE_LAYER][PHASE_W];
+    const double stream = 1024.0 * 1024, reads = scales == SCALES_TENSOR ? 2 * 2 : 2;
+    const struct {
+      const WorkList *list;
+      const char *name;
+      double bytes;
+    } expected[] = {{f, "permute.cast", (reads + 1) * stream},
+                    {f, "permute", 5 * stream},
+                    {f, "experts.sort", 8 * stream},
+                    {f, "experts.unsort", 2 * 8 * stream},
+                    {f, "unpermute", 2 * 5 * stream},
+                    {f, "shared_up.cast", (reads + 2) * stream},
+                    {i, "unpermute.grad_cast", (reads + 1) * stream},
+                    {i, "unpermute.backward", 5 * stream},
+                    {i, "permute.backward", 2 * 5 * stream},
+                    {w, "expert_up.turn", 2 * 4 * stream},
+                    {w, "expert_down.turn", 2 * 4 * stream}};
+    for (gsize e = 0; e < G_N_ELEMENTS(expected); e++)
+      ck_assert_double_eq(find(expected[e].list, expected[e].name)->bytes, expected[e].bytes);
+    ck_assert_int_eq(count(f, "expert_up.cast") + count(i, "expert_down.grad_cast"), 0);
+    ck_assert_int_eq(count(f, "expert_down.cast") + count(i, "expert_up.grad_cast"), 2); /* made on the spot */
+    ck_assert_int_lt(index_of(f, "permute.cast"), index_of(f, "permute"));
   }
 }
 END_TEST
@@ -213,6 +255,7 @@ int main(void) {
   tcase_add_test(tcase, latent_attention_has_its_products);
   tcase_add_test(tcase, traffic_of_experts_has_its_closed_form);
   tcase_add_test(tcase, a_framework_sends_fewer_and_narrower_rows);
+  tcase_add_test(tcase, rows_are_converted_before_they_are_sent);
   tcase_add_test(tcase, rows_are_gathered_over_tp_behind_the_exchange);
   tcase_add_test(tcase, experts_are_held_in_shares_of_their_own);
   tcase_add_test(tcase, activations_of_experts_are_their_tensors);

@@ -3,12 +3,14 @@
 # nothing behind.
 # usage: test_faults.sh MPIRUN FAULT_RANK
 set -u
+. "$(dirname "$0")/tap.sh"
 mpirun=$1
-rank=$2
 limit_s=10 # a run that lasts longer has failed; nothing here waits that long
-out=$(mktemp)
-n=0
-trap 'rm -f "$out"' EXIT
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+out=$work/out
+rank=$work/fault-rank-$$ # a name of its own tells its processes from others'
+ln -s "$(absolute "$2")" "$rank"
 
 check() { # name, status of the test itself
   n=$((n + 1))
@@ -54,12 +56,6 @@ ours() { # the processes that are left (the dead that nobody has waited for do n
     [ "$(sed 's/.*) //; s/ .*//' "/proc/$pid/stat" 2>/dev/null)" = Z ] || echo "$pid"
   done
 }
-
-shared() { # memory that processes share; folders there are somebody's files
-  find /dev/shm -maxdepth 1 -type f | sort
-}
-
-shared_before=$(shared)
 
 launch -n 3 "$rank" --rank 1 --fail-after 20
 failed && says 'rank 1: 0F3: cublasLtMatmul: made up' && says 'rank [02]: stops: rank 1 failed: 0F3: .*this rank waits for' 2
@@ -115,6 +111,7 @@ check 'ranks end with their launcher' $?
 
 [ -z "$(ours)" ]
 check 'no process is left' $?
-[ "$shared_before" = "$(shared)" ]
-check 'no shared memory is left' $?
+left=$(shared_left "$rank")
+[ -z "$left" ]
+check "no shared memory is left $left" $?
 echo "1..$n"

@@ -30,12 +30,16 @@ static void assert_refused(const char *text, const char *message) {
 START_TEST(every_key_arrives) {
   FrameworkMemory memory =
       parse("recipe: megatron\nlogits: whole\nlogit_bytes: 20\nvocabulary_gradients: dense\nspare_gradients: kept\n"
-            "kernels: plain\nnorm_bytes: 6\nfragmentation: 2 GB\ngathered: kept\nselective: products\n");
+            "kernels: plain\nnorm_bytes: 6\nfragmentation: 2 GB\ngathered: kept\nselective: products\n"
+            "activation_input_bytes: 1\nattention_output_bytes: 1.5\n");
   ck_assert_str_eq(memory.recipe, "megatron");
   ck_assert(memory.logits == LOGITS_WHOLE && memory.vocabulary_gradients == VOCABULARY_GRADIENTS_DENSE);
   ck_assert(memory.spare_gradients == SPARE_GRADIENTS_KEPT && memory.kernels == FRAMEWORK_KERNELS_PLAIN);
   ck_assert(memory.gathered == GATHERED_KEPT && memory.selective == SELECTIVE_PRODUCTS);
   ck_assert(memory.logit_bytes == 20 && memory.norm_bytes == 6 && memory.fragmentation_bytes == 2e9);
+  ck_assert(memory.activation_input_bytes == 1 && memory.attention_output_bytes == 1.5);
+  ck_assert_uint_eq(parse("recompute_modules: layernorm+moe_act\n").recompute_modules,
+                    MODULE_BIT(MODULE_LAYERNORM) | MODULE_BIT(MODULE_MOE_ACT));
 }
 END_TEST
 
@@ -44,6 +48,9 @@ START_TEST(mistakes_are_refused_with_their_line) {
   assert_refused("logits: halved\n", "whole");
   assert_refused("recipe: megatrom\n", "megatron");
   assert_refused("norm_bytes: -1\n", "norm_bytes");
+  assert_refused("norm_bytes: 1\nrecompute_modules: layernrom\n", "\"layernorm\"");
+  assert_refused("selective: products\nrecompute_modules: moe\n", "without \"selective: products\"");
+  assert_refused("attention_output_bytes: 0.1\n", "attention_output_bytes");
   assert_refused("logit_bytes: 2\n", "logit_bytes"); /* less than the fp32 softmax alone */
 }
 END_TEST

@@ -37,6 +37,8 @@ START_TEST(keys_fill_the_struct) {
                   "expert_overlap: rounds\n"
                   "expert_rows: per_group\n"
                   "expert_format: linear\n"
+                  "scales: blocks\n"
+                  "expert_sms: 20\n"
                   "rates:\n"
                   "  hopper: {products: 0.9, attention_forward: 0.3, attention_backward: 0.2}\n",
                   &time, NULL));
@@ -54,6 +56,8 @@ START_TEST(keys_fill_the_struct) {
   ck_assert_int_eq(time.expert_overlap, EXPERT_OVERLAP_ROUNDS);
   ck_assert_int_eq(time.expert_rows, ROWS_PER_GROUP);
   ck_assert_int_eq(time.expert_format, EXPERT_FORMAT_LINEAR);
+  ck_assert_int_eq(time.scales, SCALES_BLOCKS);
+  ck_assert_int_eq(time.expert_sms, 20);
   ck_assert_double_eq(time.rates[ARCHITECTURE_HOPPER].attention_backward, 0.2);
   ck_assert_double_eq(time.rates[ARCHITECTURE_AMPERE].products, 0);
 }
@@ -198,7 +202,7 @@ END_TEST
 
 /* gpt2 on one GPU, one micro-batch, with a host far slower than its kernels: the step is the host's time. 12 layers,
  * embedding and head: forward 2·1 + 12·10 ms, backward 2·1 + 12·20 ms, with full recompute 12·5 ms more. */
-static double host_bound_step_s(Recompute recompute) {
+static double host_bound_step_s(Recompute recompute, guint modules) {
   g_autoptr(Model) model = model_read("gpt2", NULL);
   g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);
   g_autoptr(Plan) plan = plan_new();
@@ -213,6 +217,7 @@ static double host_bound_step_s(Recompute recompute) {
   plan->global_batch = 1;
   plan->seq_len = 128;
   plan->recompute = recompute;
+  plan->recompute_modules = modules;
   g_autoptr(GError) error = NULL;
   g_autoptr(Prediction) prediction = predict(model, cluster, plan, &error);
   ck_assert_msg(prediction != NULL, "%s", error != NULL ? error->message : "");
@@ -220,9 +225,12 @@ static double host_bound_step_s(Recompute recompute) {
 }
 
 START_TEST(a_step_of_small_kernels_takes_the_hosts_time) {
-  double plain_s = host_bound_step_s(RECOMPUTE_NONE), again_s = host_bound_step_s(RECOMPUTE_FULL);
+  double plain_s = host_bound_step_s(RECOMPUTE_NONE, 0), again_s = host_bound_step_s(RECOMPUTE_FULL, 0);
   ck_assert_double_eq_tol(plain_s, 0.364, 0.01); /* and the last kernels and the optimizer */
   ck_assert_double_eq_tol(again_s - plain_s, 0.060, 0.001);
+  /* the MLP has 3 of a layer's 10 kernels */
+  const double mlp_s = host_bound_step_s(RECOMPUTE_SELECTIVE, MODULE_BIT(MODULE_MLP));
+  ck_assert_double_eq_tol(mlp_s - plain_s, 0.018, 0.001);
 }
 END_TEST
 

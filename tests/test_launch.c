@@ -107,10 +107,13 @@ static void check_megatron(const Workload *workload, const Launch *launch) {
   g_auto(GStrv) words = megatron_words(launch->text);
   for (char **word = words; *word != NULL; word++) {
     const char *kind = g_hash_table_lookup(names, *word);
-    gboolean has_value = word[1] != NULL && !g_str_has_prefix(word[1], "--");
-    if (kind == NULL || has_value != (strcmp(kind, "value") == 0))
+    int n_values = 0;
+    while (word[n_values + 1] != NULL && !g_str_has_prefix(word[n_values + 1], "--"))
+      n_values++;
+    const gboolean is_list = g_strcmp0(kind, "values") == 0;
+    if (kind == NULL || (is_list ? n_values == 0 : n_values != (strcmp(kind, "value") == 0)))
       ck_abort_msg("%s %s", *word, kind == NULL ? "is no argument" : "should be a flag, or should not");
-    word += has_value;
+    word += n_values;
   }
   const char *layout = value_of(words, "--pipeline-model-parallel-layout");
   if (layout != NULL)
@@ -182,6 +185,8 @@ START_TEST(megatron_is_told_of_experts_and_latent_attention) {
   g_autoptr(Model) model = read_model("deepseek-v3");
   g_autoptr(Plan) plan = plan_new();
   plan->gpus = 64, plan->ep = 32, plan->zero = 1, plan->pp = 2, plan->global_batch = 64;
+  plan->recompute = RECOMPUTE_SELECTIVE;
+  plan->recompute_modules = MODULE_BIT(MODULE_MOE_ACT) | MODULE_BIT(MODULE_LAYERNORM) | MODULE_BIT(MODULE_MLA_UP_PROJ);
   g_autoptr(Workload) workload = planned(model, clusters[1], plan);
   g_autoptr(Launch) launch = launch_of(LAUNCH_MEGATRON, workload);
   g_auto(GStrv) words = megatron_words(launch->text);
@@ -203,6 +208,7 @@ START_TEST(megatron_is_told_of_experts_and_latent_attention) {
               {"--v-head-dim", "128"}};
   for (gsize i = 0; i < G_N_ELEMENTS(told); i++)
     ck_assert_pstr_eq(value_of(words, told[i].name), told[i].value);
+  ck_assert_ptr_nonnull(strstr(launch->text, "selective --recompute-modules layernorm mla_up_proj moe_act\n"));
   check_megatron(workload, launch);
   ck_assert_uint_eq(launch->notices->len, 1); /* its head that predicts a token further is not in the plan */
   g_autoptr(GError) error = NULL;
@@ -361,6 +367,17 @@ static void spoil_zero_1(Plan *plan) {
 static void spoil_zero_2(Plan *plan) {
   plan->zero = 2;
 }
+static void spoil_modules(Plan *plan) {
+  plan->zero = 2;
+  plan->sequence_parallel = TRUE;
+  plan->recompute = RECOMPUTE_SELECTIVE;
+  plan->recompute_modules = MODULE_BIT(MODULE_LAYERNORM);
+}
+static void spoil_one_gpus_modules(Plan *plan) {
+  spoil_modules(plan);
+  plan->tp = plan->pp = 1;
+  plan->sequence_parallel = FALSE;
+}
 static void spoil_sequence(Plan *plan) {
   plan->zero = 2;
   plan->sequence_parallel = FALSE;
@@ -374,6 +391,9 @@ START_TEST(what_a_framework_cannot_run_is_refused_with_the_reason) {
   } cases[] = {
       {LAUNCH_MEGATRON, spoil_nothing, NULL},
       {LAUNCH_MEGATRON, spoil_schedule, "zb-h1"},
+      {LAUNCH_MEGATRON, spoil_modules, NULL},
+      {LAUNCH_DEEPSPEED, spoil_one_gpus_modules, "recompute-modules layernorm"},
+      {LAUNCH_TORCHTITAN, spoil_modules, "recompute-modules layernorm"},
       {LAUNCH_DEEPSPEED, spoil_nothing, "sequence-parallel"},
       {LAUNCH_DEEPSPEED, spoil_schedule, "zb-h1"},
       {LAUNCH_DEEPSPEED, spoil_zero_2, "zero 2 with pp 2"},

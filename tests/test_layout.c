@@ -346,7 +346,7 @@ END_TEST
 
 static void assert_split(int n_layers, int n_stages, const int *expected) {
   g_autofree StageLayers *stages = g_new(StageLayers, n_stages);
-  layout_split_layers(n_layers, n_stages, stages);
+  layout_split_layers(n_layers, 0, n_stages, stages);
   int next = 0;
   for (int i = 0; i < n_stages; i++) {
     ck_assert_int_eq(stages[i].n_layers, expected[i]);

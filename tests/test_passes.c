@@ -230,6 +230,7 @@ START_TEST(a_program_does_the_model_s_products) {
     g_auto(Case) drawn = draw_whole(seed);
     drawn.plan->attention = ATTENTION_UNFUSED;
     drawn.plan->recompute = RECOMPUTE_NONE;
+    drawn.plan->recompute_modules = 0;
     drawn.plan->flops = FLOPS_MEGATRON;
     g_autoptr(Prediction) prediction = predict_case(&drawn);
     double flops = 0, expected = workload_model_flops(prediction->workload);

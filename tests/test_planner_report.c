@@ -262,9 +262,10 @@ START_TEST(the_options_shown_give_the_step_shown) {
                                 {"pp", "2"},
                                 {"tp", "2"},
                                 {"chunks", "17"},
+                                {"recompute", "selective"},
+                                {"recompute-modules", "layernorm+mlp"},
                                 {"sequence-parallel", "on"},
                                 {"zero", "1"},
-                                {"recompute", "none"},
                                 {"micro-batch", "1"},
                                 {NULL}};
   assert_typed_again(left_to_auto);

@@ -10,6 +10,7 @@
 
 #include "json_report.h"
 #include "long_cases.h"
+#include "lowering.h"
 #include "step_of_prediction.h"
 
 enum { N_PLANS = 1000 };
@@ -49,7 +50,7 @@ static gboolean holds_the_same(const MemoryProfile *a, const MemoryProfile *b, i
 }
 
 typedef struct {
-  int n_fewer, n_all, n_expanded, n_contended, n_eager, n_launched;
+  int n_fewer, n_all, n_expanded, n_contended, n_eager, n_launched, n_experts, n_turns;
 } Counts;
 
 /* Returns whether it was run with fewer. */
@@ -74,6 +75,8 @@ static gboolean compare(PredictScratch *scratch, const Case *drawn, Counts *coun
   ck_assert_int_eq(is_fewer, numbers->program->n_micro_batches < whole->program->n_micro_batches);
   counts->n_fewer += is_fewer;
   counts->n_all += !is_fewer;
+  counts->n_experts += is_fewer && whole->workload->plan->ep > 1;
+  counts->n_turns += is_fewer && lowering_takes_turns(whole->workload);
   counts->n_expanded += is_fewer && whole->program->expansion;
   counts->n_contended += is_fewer && whole->timing->loads != NULL;
   counts->n_eager += is_fewer && whole->workload->boundary_bytes <= (double)drawn->cluster->eager_bytes;
@@ -88,15 +91,59 @@ START_TEST(numbers_by_fewer_micro_batches_are_those_of_all) {
     g_auto(Case) drawn = long_case(&cases, (guint)seed);
     compare(scratch, &drawn, &counts);
   }
-  g_print(
-      "# %d by fewer, %d of them expanded, %d with loads on links, %d with small sends, %d bound by launches; %d by "
-      "all\n",
-      counts.n_fewer, counts.n_expanded, counts.n_contended, counts.n_eager, counts.n_launched, counts.n_all);
+  g_print("# %d by fewer, %d of them expanded, %d with loads on links, %d with small sends, %d bound by launches, %d "
+          "with experts, %d of them in turns; %d by all\n",
+          counts.n_fewer, counts.n_expanded, counts.n_contended, counts.n_eager, counts.n_launched, counts.n_experts,
+          counts.n_turns, counts.n_all);
   ck_assert_int_gt(counts.n_fewer, n_plans / 3);
   ck_assert_int_gt(counts.n_expanded, n_plans / 20);
   ck_assert_int_gt(counts.n_contended, n_plans / 20);
   ck_assert_int_gt(counts.n_eager, n_plans / 50);
   ck_assert_int_gt(counts.n_launched, n_plans / 50);
+  ck_assert_int_gt(counts.n_experts, n_plans / 50);
+}
+END_TEST
+
+/* The most that a rank holds at a time, of stages that hold `saved` from forward to backward, and `transient` while a
+ * backward runs. */
+static double most_held(const GArray *actions, const double *saved, const double *transient) {
+  double held = 0, most = 0;
+  for (guint i = 0; i < actions->len; i++) {
+    const Action *action = &g_array_index(actions, Action, i);
+    if (action->kind == ACTION_F) {
+      held += saved[action->stage];
+      most = MAX(most, held);
+    } else if (action->kind == ACTION_B) {
+      most = MAX(most, held + transient[action->stage]);
+      held -= saved[action->stage];
+    }
+  }
+  return most;
+}
+
+START_TEST(orders_of_enough_micro_batches_hold_the_most) {
+  int n_fewer = 0;
+  for (guint seed = 0; seed < 300; seed++) {
+    g_auto(Case) drawn = long_case(&cases, seed);
+    g_auto(PlanOrder) choice = {0};
+    g_autoptr(GRand) rand = g_rand_new_with_seed(seed);
+    g_autoptr(Workload) workload = plan_order_workload(&choice, &drawn.model, drawn.cluster, drawn.plan, NULL);
+    ck_assert_ptr_nonnull(workload);
+    g_autoptr(Order) all = plan_order_make(&choice, workload->plan, NULL);
+    const gint64 enough = predict_enough_micro_batches(&choice, workload->plan);
+    n_fewer += enough < workload->plan->n_micro_batches;
+    workload->plan->n_micro_batches = enough;
+    g_autoptr(Order) few = plan_order_make(&choice, workload->plan, NULL);
+    g_autofree double *saved = g_new(double, workload->n_stages), *transient = g_new(double, workload->n_stages);
+    for (int stage = 0; stage < workload->n_stages; stage++) {
+      saved[stage] = g_rand_int_range(rand, 1, 1000);
+      transient[stage] = g_rand_int_range(rand, 1, 1000);
+    }
+    for (int rank = 0; rank < workload->plan->pp; rank++)
+      ck_assert_double_eq(most_held(few->actions[rank], saved, transient),
+                          most_held(all->actions[rank], saved, transient));
+  }
+  ck_assert_int_gt(n_fewer, 200);
 }
 END_TEST
 
@@ -108,6 +155,7 @@ int main(int argc, char **argv) {
   tcase_add_unchecked_fixture(tcase, set_up, tear_down);
   tcase_set_timeout(tcase, 0);
   tcase_add_test(tcase, numbers_by_fewer_micro_batches_are_those_of_all);
+  tcase_add_test(tcase, orders_of_enough_micro_batches_hold_the_most);
   suite_add_tcase(suite, tcase);
   SRunner *runner = srunner_create(suite);
   srunner_set_tap(runner, "-");

@@ -164,11 +164,8 @@ static gboolean is_op_of_longer(const Program *shorter, const Program *longer, c
   return TRUE;
 }
 
-static void assert_lists_grow(const Case *drawn, int group, int n_groups) {
+static void assert_lists_grow(const Case *drawn, const Program *shorter, const Program *longer, int group) {
   g_autofree char *text = case_text(drawn);
-  g_autoptr(Workload) few = NULL, many = NULL;
-  g_autoptr(Program) shorter = lower_of(drawn, (gint64)group * n_groups, &few);
-  g_autoptr(Program) longer = lower_of(drawn, (gint64)group * (n_groups + 2), &many);
   g_autoptr(ProgramRepeats) repeats = program_repeats_new(shorter, group);
   ck_assert_msg(repeats != NULL, "%s", text);
   for (int rank = 0; rank < shorter->n_ranks; rank++) {
@@ -184,14 +181,25 @@ static void assert_lists_grow(const Case *drawn, int group, int n_groups) {
   }
 }
 
+/* As they are lowered, and expanded. */
+static void assert_programs_grow(const Case *drawn, int group, int n_groups) {
+  g_autoptr(Workload) few = NULL, many = NULL;
+  g_autoptr(Program) shorter = lower_of(drawn, (gint64)group * n_groups, &few);
+  g_autoptr(Program) longer = lower_of(drawn, (gint64)group * (n_groups + 2), &many);
+  assert_lists_grow(drawn, shorter, longer, group);
+  g_autoptr(Program) expanded = program_expand(shorter, few);
+  g_autoptr(Program) longer_expanded = program_expand(longer, many);
+  assert_lists_grow(drawn, expanded, longer_expanded, group);
+}
+
 START_TEST(lists_of_more_micro_batches_have_what_repeats_once_more) {
   for (guint seed = 0; seed < 150; seed++) {
     g_auto(Case) drawn = long_case(&cases, seed);
     const Plan *plan = drawn.plan;
     if (plan->chunks > 1)
-      assert_lists_grow(&drawn, plan->pp, 5);
+      assert_programs_grow(&drawn, plan->pp, 5);
     else
-      assert_lists_grow(&drawn, 1, 3 * plan->pp + 4);
+      assert_programs_grow(&drawn, 1, 3 * plan->pp + 4);
   }
 }
 END_TEST

@@ -4,13 +4,13 @@
 # usage: test_run_faults.sh MPIRUN STEPREAL MODELS
 set -u
 [ $# -eq 3 ] || { echo "usage: $0 MPIRUN STEPREAL MODELS" >&2; exit 2; }
+. "$(dirname "$0")/tap.sh"
 mpirun=$1 stepreal=$2 models=$3
 limit_s=10
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 export TMPDIR="$work" OPENBLAS_NUM_THREADS=1
 out=$work/out
-n=0
 
 check() { # name, status of the test itself
   n=$((n + 1))
@@ -159,11 +159,7 @@ tiny="--model $models/tiny-llama.json --precision fp32 --global-batch 8"
 [ -z "$(ours)" ] && [ "$(ls -A "$work")" = "$(printf 'out\n%s' "${name##*/}")" ]
 check 'no process and no file is left' $?
 
-# Shared memory of our processes that nobody has open any more; others may run beside this test.
-left=
-for file in $(find /dev/shm -maxdepth 1 -type f -newer "$name" 2>/dev/null); do
-  grep -qs "$file" /proc/[0-9]*/maps || left="$left $file"
-done
+left=$(shared_left "$name")
 [ -z "$left" ]
-check "no shared memory is left$left" $?
+check "no shared memory is left $left" $?
 echo "1..$n"

@@ -315,14 +315,28 @@ static void comm_group_free(CommGroup *base) {
   g_free(group);
 }
 
-static gboolean make_communicator(MpiGroup *group, const int *members, int n, GError **error) {
-  World *world = group->world;
+static gboolean make_part(World *world, const int *members, int n, MPI_Comm *part, GError **error) {
   MPI_Group everyone, some;
   MPI_TRY(world, error, MPI_Comm_group(world->all, &everyone));
   MPI_TRY(world, error, MPI_Group_incl(everyone, n, members, &some));
-  MPI_TRY(world, error, MPI_Comm_create_group(world->all, some, 0, &group->comm));
+  MPI_TRY(world, error, MPI_Comm_create_group(world->all, some, 0, part));
   MPI_TRY(world, error, MPI_Group_free(&everyone));
   MPI_TRY(world, error, MPI_Group_free(&some));
+  return TRUE;
+}
+
+static gboolean are_all(const World *world, const int *members, int n) {
+  for (int i = 0; i < n; i++)
+    if (members[i] != i)
+      return FALSE;
+  return n == world->size;
+}
+
+static gboolean make_communicator(MpiGroup *group, const int *members, int n, GError **error) {
+  World *world = group->world;
+  if (are_all(world, members, n) ? !mpi_duplicate(world, world->all, &group->comm, error)
+                                 : !make_part(world, members, n, &group->comm, error))
+    return FALSE;
   MPI_TRY(world, error, MPI_Comm_set_errhandler(group->comm, MPI_ERRORS_RETURN));
   MPI_TRY(world, error, MPI_Comm_rank(group->comm, &group->rank));
   MPI_TRY(world, error, MPI_Comm_size(group->comm, &group->size));
@@ -379,7 +393,8 @@ static gboolean make_channels(MpiComm *comm, GError **error) {
   MPI_TRY(world, error, MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &limit, &has_limit));
   comm->max_tag = has_limit ? *limit : 32767;
   for (int i = 0; i < 2; i++)
-    MPI_TRY(world, error, MPI_Comm_dup(world->all, &comm->direction[i]));
+    if (!mpi_duplicate(world, world->all, &comm->direction[i], error))
+      return FALSE;
   return TRUE;
 }
 

@@ -46,8 +46,9 @@ static gboolean start_mpi(World *world, int *argc, char ***argv, GError **error)
   if (provided < MPI_THREAD_SERIALIZED)
     return fail_impossible(error, "this MPI cannot be called from several threads (MPI_THREAD_SERIALIZED)");
   MPI_TRY(world, error, MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
-  MPI_TRY(world, error, MPI_Comm_dup(MPI_COMM_WORLD, &world->all));
-  MPI_TRY(world, error, MPI_Comm_dup(MPI_COMM_WORLD, &world->messages));
+  if (!mpi_duplicate(world, MPI_COMM_WORLD, &world->all, error) ||
+      !mpi_duplicate(world, MPI_COMM_WORLD, &world->messages, error))
+    return FALSE;
   MPI_TRY(world, error, MPI_Comm_rank(world->all, &world->rank));
   MPI_TRY(world, error, MPI_Comm_size(world->all, &world->size));
   return TRUE;

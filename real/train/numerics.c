@@ -116,6 +116,7 @@ static Workload *alone_workload(const Workload *workload) {
   plan->zero_ranks = 1;
   plan->sequence_parallel = FALSE;
   plan->recompute = RECOMPUTE_NONE;
+  plan->recompute_modules = 0;
   plan->n_micro_batches = plan->global_batch / plan->micro_batch;
   g_free(plan->schedule);
   plan->schedule = g_strdup("1f1b");

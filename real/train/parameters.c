@@ -26,6 +26,7 @@ static gboolean check_model(const Workload *workload, GError **error) {
   const Missing missing[] = {
       {model_has_experts(model), "experts (stepsim simulate predicts them)"},
       {model->latent.kv_rank > 0, "latent attention (stepsim simulate predicts it)"},
+      {workload->plan->mtp_layers > 0, "heads that predict a token further (stepsim simulate predicts them)"},
       {model->parallel_block, "attention and MLP side by side"},
       {model->dropout, "dropout (set the config's dropout rates to 0)"},
       {model->positions == POSITIONS_ALIBI, "ALiBi positions"},
@@ -61,6 +62,12 @@ static gboolean check_plan(const Workload *workload, GError **error) {
                            "--recompute selective as framework %s has it, product by product, cannot be trained here; "
                            "leave --framework out, or use --recompute none or full",
                            plan->framework);
+  g_autofree char *modules = recompute_modules_text(plan_recompute_modules(plan), "+");
+  if ((plan_recompute_modules(plan) & ~MODULE_BIT(MODULE_CORE_ATTN)) != 0)
+    return fail_impossible(error,
+                           "--recompute-modules %s cannot be trained here, expected core_attn (stepsim simulate "
+                           "predicts it); or use --recompute none or full",
+                           modules);
   if (plan_data_ranks(plan) > 1 && (plan_gradient_sum_bytes(plan) != plan->recipe.gradients ||
                                     (plan->zero == 1 && plan->time.gradients == GRADIENTS_WHOLE)))
     return fail_impossible(error,

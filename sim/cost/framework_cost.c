@@ -44,16 +44,31 @@ double framework_collective_s(const FrameworkTime *framework, double time_s, int
   return time_s * seen + framework_lateness_s(framework, n);
 }
 
-LaunchTimes framework_launches(const FrameworkTime *framework, const WorkList *work, Piece piece, Phase phase,
+/* Of a list, made again or not. */
+static int count_kernels(const WorkList *work, gboolean again) {
+  int n = 0;
+  for (int i = 0; i < work->n_items; i++)
+    n += work->items[i].kind != ITEM_COLLECTIVE && work->items[i].recompute == again;
+  return n;
+}
+
+/* A head that predicts a token further is a layer and an end. */
+static double piece_s(double layer_s, double ends_s, Piece piece, int n_mtp) {
+  if (piece == PIECE_LAYER)
+    return layer_s;
+  return piece == PIECE_HEAD ? ends_s + n_mtp * (layer_s + ends_s) : ends_s;
+}
+
+LaunchTimes framework_launches(const Plan *plan, const WorkList *work, const WorkList *again, Piece piece, Phase phase,
                                double each_s) {
+  const FrameworkTime *framework = &plan->time;
   if (!framework->has_host)
     return (LaunchTimes){each_s, each_s, each_s};
-  int n_kernels = 0, n_again = 0;
-  for (int i = 0; i < work->n_items; i++)
-    if (work->items[i].kind != ITEM_COLLECTIVE)
-      work->items[i].recompute ? n_again++ : n_kernels++;
-  double backward_s = piece == PIECE_LAYER ? framework->layer_backward_s : framework->ends_backward_s;
-  double forward_s = piece == PIECE_LAYER ? framework->layer_forward_s : framework->ends_forward_s;
+  const int n_kernels = count_kernels(work, FALSE);
+  const int n_again = again != NULL ? count_kernels(again, FALSE) : count_kernels(work, TRUE);
+  const int n_mtp = plan->mtp_layers;
+  const double backward_s = piece_s(framework->layer_backward_s, framework->ends_backward_s, piece, n_mtp);
+  const double forward_s = piece_s(framework->layer_forward_s, framework->ends_forward_s, piece, n_mtp);
   /* I and W apart: as if each were half of B */
   double share = phase == PHASE_I || phase == PHASE_W ? 0.5 : 1;
   return (LaunchTimes){.kernel_s = (phase == PHASE_F ? forward_s : share * backward_s) / MAX(n_kernels, 1),

@@ -113,8 +113,10 @@ static double item_s(Costing *costing, const WorkItem *item, double *latency_s) 
 
 static void time_list(Costing *costing, Piece piece, Phase phase, TimedList *list) {
   const WorkList *work = &costing->workload->work[piece][phase];
-  LaunchTimes launches =
-      framework_launches(&costing->workload->plan->time, work, piece, phase, costing->cluster->gpu.host_launch_s);
+  const Plan *plan = costing->workload->plan;
+  const gboolean in_part = (plan_recompute_modules(plan) & ~MODULE_BIT(MODULE_CORE_ATTN)) != 0;
+  const WorkList *again = in_part ? &costing->workload->work[piece][PHASE_F] : NULL;
+  LaunchTimes launches = framework_launches(plan, work, again, piece, phase, costing->cluster->gpu.host_launch_s);
   list->n_items = work->n_items;
   list->items = g_new0(TimedItem, work->n_items);
   for (int i = 0; i < work->n_items; i++) {
@@ -263,7 +265,8 @@ static double collective_s(const Costing *costing, const Program *program, const
                             ? framework_collective_s(&costing->workload->plan->time, cost.time_s, shape->n)
                             : cost.time_s;
   load->latency_ns = ns_of(MIN(cost.latency_s, time_s));
-  *tax = collective_tax(costing->cluster, &cost);
+  *tax = group->axes == AXIS_BIT(AXIS_EP) ? exchange_tax(costing->cluster, costing->workload->plan, &cost)
+                                          : collective_tax(costing->cluster, &cost);
   return time_s;
 }
 
@@ -287,7 +290,7 @@ static void time_transfers(const Costing *costing, const Program *program, Timin
                         : collective_s(costing, program, transfer, &shapes[transfer->group], load, &taxes[i]);
     timing->transfers[i] = launched(time_s, transfer_launch_ns(costing, transfer));
   }
-  timing->taxes = transfer_tax_is_stated(costing->cluster) ? g_steal_pointer(&taxes) : NULL;
+  timing->taxes = transfer_tax_is_stated(costing->cluster, costing->workload->plan) ? g_steal_pointer(&taxes) : NULL;
 }
 
 static void time_works(const Costing *costing, const Program *program, Timing *timing) {

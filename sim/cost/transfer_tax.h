@@ -1,4 +1,5 @@
-/* What a transfer costs the kernels beside it (engine/tax.h), by what the cluster file says of it:
+/* What a transfer costs the kernels beside it (engine/tax.h), by what the cluster file says of it, or, for exchanges
+ * with experts, by the SMs that the framework's own kernels for them take (expert_sms of framework_time.h):
  *
  *     transfer_tax: 0.2                        any transfer; measured, as stepreal calibrate does
  *     transfer_tax: {nvlink: 0.15, net: 0.02}  by the slowest link that a transfer crosses; a kind left out is free
@@ -14,10 +15,13 @@
  * a measurement, or 0.15 for NVLink and 0.02 for InfiniBand (Calculon's a100_80g.json and h100_80g_nvl8.json, 2023). */
 #pragma once
 #include "collective_cost.h"
+#include "plan.h"
 
-/* Whether any transfer may cost any. */
-gboolean transfer_tax_is_stated(const Cluster *cluster);
+/* Whether any transfer of the plan may cost any. */
+gboolean transfer_tax_is_stated(const Cluster *cluster, const Plan *plan);
 /* Seconds of kernels lost per second of it. What channels take where their number is not known: 0. */
 double collective_tax(const Cluster *cluster, const CollectiveCost *cost);
+/* Of an exchange with experts. */
+double exchange_tax(const Cluster *cluster, const Plan *plan, const CollectiveCost *cost);
 /* Between two GPUs, by placement. */
 double send_tax(const Cluster *cluster, int from, int to);

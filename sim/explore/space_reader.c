@@ -10,13 +10,21 @@
 struct SpaceReader {
   const Space *space;
   PlanOptions options;
-  Parser *parser; /* into `options` */
+  Parser *parser;         /* into `options` */
+  GHashTable *frameworks; /* of `options`: each is read once */
 };
+
+static void reset(SpaceReader *reader) {
+  plan_options_clear(&reader->options);
+  plan_options_init(&reader->options);
+  reader->options.frameworks = reader->frameworks;
+}
 
 SpaceReader *space_reader_new(const Space *space) {
   SpaceReader *reader = g_new0(SpaceReader, 1);
   reader->space = space;
-  plan_options_init(&reader->options);
+  reader->frameworks = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
+  reset(reader);
   reader->parser = parser_new(NULL, NULL, NULL);
   plan_options_add(&reader->options, PLAN_OPTIONS_SIMULATED, reader->parser);
   return reader;
@@ -27,12 +35,8 @@ void space_reader_free(SpaceReader *reader) {
     return;
   parser_free(reader->parser);
   plan_options_clear(&reader->options);
+  g_hash_table_unref(reader->frameworks);
   g_free(reader);
-}
-
-static void reset(SpaceReader *reader) {
-  plan_options_clear(&reader->options);
-  plan_options_init(&reader->options);
 }
 
 gboolean space_reader_read(SpaceReader *reader, gint64 index, SpacePoint *point, GError **error) {

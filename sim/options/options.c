@@ -17,13 +17,13 @@ void plan_options_init(PlanOptions *options) {
 }
 
 void plan_options_clear(PlanOptions *options) {
-  char **strings[] = {&options->model_file,   &options->cluster_file,      &options->schedule,
-                      &options->recompute,    &options->sequence_parallel, &options->precision,
-                      &options->recipe,       &options->attention,         &options->cp_comm,
-                      &options->overlap_grad, &options->overlap_param,     &options->order,
-                      &options->rank_map,     &options->memory_cap,        &options->fold,
-                      &options->flops,        &options->overlap_p2p,       &options->framework,
-                      &options->contention,   &options->grad_norm_barrier, &options->norm_kernel};
+  char **strings[] = {
+      &options->model_file,        &options->cluster_file,     &options->schedule,      &options->recompute,
+      &options->sequence_parallel, &options->precision,        &options->recipe,        &options->attention,
+      &options->cp_comm,           &options->overlap_grad,     &options->overlap_param, &options->order,
+      &options->rank_map,          &options->memory_cap,       &options->fold,          &options->flops,
+      &options->overlap_p2p,       &options->framework,        &options->contention,    &options->grad_norm_barrier,
+      &options->norm_kernel,       &options->recompute_modules};
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_clear_pointer(strings[i], g_free);
   g_clear_pointer(&options->slow_ranks, g_strfreev);
@@ -86,10 +86,16 @@ static void add_sizes(Parser *parser, PlanOptions *o) {
 
 static void add_methods(Parser *parser, PlanOptions *o) {
   const GOptionEntry entries[] = {
+      {"mtp-layers", 0, 0, G_OPTION_ARG_INT, &o->mtp_layers,
+       "heads trained that predict a token further, of those the model has (multi-token prediction; default 0)", "N"},
       {"zero", 0, 0, G_OPTION_ARG_INT, &o->zero, "ZeRO stage 0 to 3 (default 0)", "N"},
       {"zero-ranks", 0, 0, G_OPTION_ARG_INT, &o->zero_ranks,
        "ranks one set of shards spans, those of cp among them (default: all of dp × cp)", "N"},
       {"recompute", 0, 0, G_OPTION_ARG_STRING, &o->recompute, "none, selective or full (default none)", "WHAT"},
+      {"recompute-modules", 0, 0, G_OPTION_ARG_STRING, &o->recompute_modules,
+       "what --recompute selective makes again, parted by +: core_attn, layernorm, mla_up_proj, moe_act, "
+       "shared_experts, mlp, moe (default core_attn, or as the framework has it)",
+       "MODULES"},
       {"sequence-parallel", 0, 0, G_OPTION_ARG_STRING, &o->sequence_parallel, "on or off (default off)", "SWITCH"},
       {"precision", 0, 0, G_OPTION_ARG_STRING, &o->precision, "bf16, fp16, fp32, fp8, mxfp8 or nvfp4 (default bf16)",
        "NAME"},
@@ -186,12 +192,15 @@ static gboolean parse_named(const char *option, const char *text, const char *co
 static gboolean parse_framework(const PlanOptions *o, Plan *plan, GError **error) {
   if (o->framework == NULL)
     return TRUE;
+  const Framework *known = o->frameworks != NULL ? g_hash_table_lookup(o->frameworks, o->framework) : NULL;
   Framework framework;
-  if (!framework_read(o->framework, &framework, error)) {
+  if (known == NULL && !framework_read(o->framework, &framework, error)) {
     g_prefix_error(error, "--framework: ");
     return FALSE;
   }
-  plan_set_framework(plan, o->framework, &framework);
+  plan_set_framework(plan, o->framework, known != NULL ? known : &framework);
+  if (known == NULL && o->frameworks != NULL)
+    g_hash_table_insert(o->frameworks, g_strdup(o->framework), g_memdup2(&framework, sizeof framework));
   return TRUE;
 }
 
@@ -212,6 +221,9 @@ static gboolean parse_choices(const PlanOptions *o, Plan *plan, GError **error) 
   if (o->precision != NULL && !precision_parse(o->precision, &plan->precision, error))
     return FALSE;
   if (!parse_framework(o, plan, error))
+    return FALSE;
+  if (o->recompute_modules != NULL &&
+      !recompute_modules_parse("--recompute-modules", o->recompute_modules, &plan->recompute_modules, error))
     return FALSE;
   const char *recipe = o->recipe != NULL ? o->recipe : plan->precision == PRECISION_FP32 ? "fp32" : NULL;
   if (recipe != NULL && !recipe_parse(recipe, &plan->recipe, error))
@@ -293,6 +305,7 @@ static void copy_numbers(const PlanOptions *o, Plan *plan) {
   plan->cp = o->cp;
   plan->ep = o->ep;
   plan->expert_tp = o->expert_tp;
+  plan->mtp_layers = o->mtp_layers;
   plan->pp = o->pp;
   plan->zero = o->zero;
   plan->seed = o->seed;

@@ -8,14 +8,15 @@ typedef struct {
   char *model_file, *cluster_file;
   gboolean json;
   /* as typed; turned into `plan` by plan_options_make_plan() */
-  gint gpus, tp, cp, ep, expert_tp, dp, pp, chunks, group, zero, zero_ranks, steps, prefetch;
+  gint gpus, tp, cp, ep, expert_tp, mtp_layers, dp, pp, chunks, group, zero, zero_ranks, steps, prefetch;
   gint64 micro_batch, global_batch, seq_len, bucket_parameters;
   gint64 seed;
   gdouble jitter;
-  char *schedule, *recompute, *sequence_parallel, *precision, *recipe, *attention, *norm_kernel, *cp_comm,
-      *overlap_grad, *overlap_param, *framework;
+  char *schedule, *recompute, *recompute_modules, *sequence_parallel, *precision, *recipe, *attention, *norm_kernel,
+      *cp_comm, *overlap_grad, *overlap_param, *framework;
   char *overlap_p2p, *grad_norm_barrier, *memory_cap, *order, *rank_map, *contention, *fold, *flops;
   char **slow_ranks;
+  GHashTable *frameworks; /* name → Framework: those read before, for who fills many plans; borrowed; NULL: none kept */
 
   Model *model;     /* owned; read by plan_options_finish() */
   Cluster *cluster; /* owned */

@@ -29,7 +29,7 @@ gboolean predict_may_expand(const Workload *workload) {
 
 gboolean predict_is_apart(const Workload *workload, const Cluster *cluster) {
   const Plan *plan = workload->plan;
-  return !plan->fold || transfer_tax_is_stated(cluster) || plan->cp > 1 || plan->ep > 1;
+  return !plan->fold || transfer_tax_is_stated(cluster, plan) || plan->cp > 1 || plan->ep > 1;
 }
 
 Program *predict_expand_beside(Program *program, const Workload *workload, const Cluster *cluster, const gboolean *met,

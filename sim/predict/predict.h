@@ -4,6 +4,7 @@
 #include "memory_profile.h"
 #include "metrics.h"
 #include "order.h"
+#include "plan_order.h"
 #include "program_cache.h"
 
 typedef struct {
@@ -54,6 +55,10 @@ Prediction *predict_with(PredictScratch *scratch, const Model *model, const Clus
  * what is `omitted` is counted in (steady.h). A long pipeline takes a fraction of the time. */
 Prediction *predict_numbers(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
                             GError **error);
+
+/* So many of a complete plan's micro-batches have all that its order has: with more of them a rank does a group of what
+ * it does more often, and holds no more. As many as it has where its schedule does not go in turn. */
+gint64 predict_enough_micro_batches(const PlanOrder *choice, const Plan *plan);
 
 /* What a step takes, without where the time goes. */
 typedef struct {

@@ -12,10 +12,9 @@
 #include "timing_model.h"
 #include "transfer_tax.h"
 
-/* Micro-batches that repeat; 0: not in this plan. Groups of interleaved are of equal size where it divides m. Forwards
- * and backwards that take turns at their exchanges with experts stand in other lists. */
+/* Micro-batches that repeat; 0: not in this plan. Groups of interleaved are of equal size where it divides m. */
 static gint64 group_of(const PlanOrder *choice, const Plan *plan) {
-  if (choice->info == NULL || plan->steps > 1 || plan->ep > 1)
+  if (choice->info == NULL || plan->steps > 1)
     return 0;
   const gboolean is_1f1b = g_str_equal(choice->info->name, "1f1b");
   if (!is_1f1b && !g_str_equal(choice->info->name, "interleaved"))
@@ -32,10 +31,15 @@ static gint64 fewest_of(gint64 group, const Plan *plan) {
   return group > 1 ? GROUPS * group : ROUNDS * (gint64)plan->pp + MORE;
 }
 
+gint64 predict_enough_micro_batches(const PlanOrder *choice, const Plan *plan) {
+  const gint64 all = plan->n_micro_batches, group = group_of(choice, plan), fewest = fewest_of(group, plan);
+  return group == 0 || all < fewest ? all : all - (all - fewest) / group * group;
+}
+
 static gboolean is_folded_plainly(const Workload *workload, const Cluster *cluster) {
   const Plan *plan = workload->plan;
   return plan->fold && plan->jitter == 0 && (plan->slow_ranks == NULL || plan->slow_ranks->len == 0) &&
-         !transfer_tax_is_stated(cluster) && mixed_gpus_is_uniform(workload, cluster);
+         !transfer_tax_is_stated(cluster, plan) && mixed_gpus_is_uniform(workload, cluster);
 }
 
 /* Of all micro-batches, where `n_more` groups are left out. */

@@ -15,8 +15,8 @@
  *
  * Where the sequence is cut by cp, flash attention is the story of context.c.
  *
- * Selective recompute does the unfused forward again before its backward. Flash has nothing left to drop: the kernel
- * recomputes its scores anyway. */
+ * Selective recompute of core_attn does the unfused forward again before its backward. Flash has nothing left to drop:
+ * the kernel recomputes its scores anyway. */
 #include "pieces.h"
 
 double attention_pairs(gint64 seq_len) {
@@ -105,10 +105,7 @@ void attention_backward(ItemList *list) {
     flash(list, TRUE);
     return;
   }
-  if (list->cut->plan->recompute == RECOMPUTE_SELECTIVE) {
-    list->recompute = TRUE;
-    unfused_forward(list);
-    list->recompute = FALSE;
-  }
+  if (item_list_repeats(list, MODULE_CORE_ATTN))
+    item_list_again(list, unfused_forward);
   unfused_backward(list);
 }

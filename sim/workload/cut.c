@@ -63,7 +63,7 @@ gint64 cut_vocab_parameters(const Cut *cut) {
   return cut->vocab_width * cut->model->hidden;
 }
 
-static gint64 norm_parameters(const Model *model) {
+gint64 cut_norm_parameters(const Model *model) {
   return model->hidden * (model->norm == NORM_LAYERNORM && !model->bare_norms ? 2 : 1);
 }
 
@@ -80,6 +80,8 @@ static gint64 linears_parameters(const Cut *cut, Piece piece, gboolean with_bias
 }
 
 gint64 cut_expert_parameters(const Cut *cut, Piece piece) {
+  if (piece == PIECE_HEAD)
+    return cut->plan->mtp_layers * cut_expert_parameters(cut, PIECE_LAYER);
   if (piece != PIECE_LAYER || cut->n_experts == 0)
     return 0;
   const Linear up = linear_of(cut, LINEAR_EXPERT_UP), down = linear_of(cut, LINEAR_EXPERT_DOWN);
@@ -98,7 +100,7 @@ static gint64 router_parameters(const Model *model) {
 
 static gint64 layer_parameters(const Cut *cut, Piece piece) {
   const Model *model = cut->model;
-  gint64 parameters = cut->n_norms * norm_parameters(model) + model->other_layer_parameters +
+  gint64 parameters = cut->n_norms * cut_norm_parameters(model) + model->other_layer_parameters +
                       latent_norm_parameters(model) + linears_parameters(cut, piece, TRUE);
   if (piece == PIECE_LAYER && cut->n_experts > 0)
     parameters += router_parameters(model) + cut_expert_parameters(cut, piece) * (cut->n_experts - 1) / cut->n_experts;
@@ -119,7 +121,7 @@ gint64 cut_piece_parameters(const Cut *cut, Piece piece) {
   case PIECE_LAYER:
     return layer_parameters(cut, piece);
   default:
-    return norm_parameters(cut->model) + cut_vocab_parameters(cut);
+    return cut_norm_parameters(cut->model) + cut_vocab_parameters(cut) + cut->plan->mtp_layers * mtp_parameters(cut);
   }
 }
 
@@ -146,10 +148,10 @@ gint64 cut_whole_parameters(const Cut *cut, Piece piece) {
     return position_parameters(model);
   case PIECE_DENSE_LAYER:
   case PIECE_LAYER: /* attn_out and mlp_down are cut by rows: their biases are whole */
-    return cut->n_norms * norm_parameters(model) + model->other_layer_parameters + latent_norm_parameters(model) +
+    return cut->n_norms * cut_norm_parameters(model) + model->other_layer_parameters + latent_norm_parameters(model) +
            (model->linear_bias ? 2 * model->hidden : 0) + whole_linears(cut, piece) +
            (piece == PIECE_LAYER ? router_parameters(model) : 0);
   default:
-    return norm_parameters(model);
+    return cut_norm_parameters(model) + cut->plan->mtp_layers * mtp_whole_parameters(cut);
   }
 }

@@ -13,7 +13,9 @@
  *     loss.backward  times the loss's gradient (read 4, write 4), to the element format (read 4, write e)
  *
  * bytes per logit. Under cp the micro-batch's loss and its count of tokens are summed over the ranks that have its
- * other tokens (Megatron-LM's loss function). With fp32 activations the conversions fall away. */
+ * other tokens (Megatron-LM's loss function). With fp32 activations the conversions fall away.
+ *
+ * Heads that predict a token further stand behind the model's own (mtp.c). */
 #include "pieces.h"
 
 static const double loss_bytes = 4; /* cross-entropy runs in fp32 */
@@ -54,7 +56,8 @@ static double loss_cast_bytes(const Cut *cut) {
   return cut->element_bytes < loss_bytes ? cut->element_bytes + loss_bytes : 0;
 }
 
-void head_forward(ItemList *list) {
+/* From the last layer's output to a loss. */
+static void loss_forward(ItemList *list) {
   const Cut *cut = list->cut;
   const double logits = (double)cut->tokens * cut->vocab_width;
   norm_forward(list, "final_norm");
@@ -68,10 +71,26 @@ void head_forward(ItemList *list) {
     item_list_collective(list, AXIS_CP, COLLECTIVE_ALL_REDUCE, "loss.softmax", 2 * loss_bytes);
 }
 
-void head_backward(ItemList *list) {
+static void loss_backward(ItemList *list) {
   const Cut *cut = list->cut;
   item_list_input_gradient(list, "loss.backward",
                            (2 * loss_bytes + loss_cast_bytes(cut)) * cut->tokens * cut->vocab_width);
   linear_column_backward(list, LINEAR_LOGITS);
   norm_backward(list, "final_norm.backward");
+}
+
+void head_forward(ItemList *list) {
+  loss_forward(list);
+  for (int i = 0; i < list->cut->plan->mtp_layers; i++) {
+    mtp_forward(list);
+    loss_forward(list);
+  }
+}
+
+void head_backward(ItemList *list) {
+  for (int i = 0; i < list->cut->plan->mtp_layers; i++) {
+    loss_backward(list);
+    mtp_backward(list);
+  }
+  loss_backward(list);
 }

@@ -13,6 +13,11 @@
  * as many, and each expert's rows are counted up to a whole one. The weights of the choice are multiplied in with the
  * activation. Both all-to-alls have nothing beside them: what follows needs them. Backward is the same from the end,
  * with an all-to-all for the gradient of each; W sends nothing, as the experts' inputs are kept where they were used.
+ * Where a framework converts tokens before they leave, what is permuted, sent and sorted on the way to experts is in
+ * the format they multiply in, forward and backward.
+ *
+ * Recompute of moe does all of this again, exchanges included, that of moe_act the activation alone, with the rows that
+ * came kept.
  *
  * Router, per token and expert: scores in fp32 (read e, write 4), softmax or sigmoid (8), choice (4), table of the
  * chosen and their weights (5), loss that balances (4); backward half of that. */
@@ -30,8 +35,14 @@ static void choose(ItemList *list, const char *name, double bytes) {
 }
 
 /* Between this rank's tokens and as many rows as they have experts: reads one, writes the other. */
-static void permute(ItemList *list, const char *name) {
-  item_list_memory(list, name, rows_bytes(list->cut, list->cut->split_tokens + list->cut->routed_tokens));
+static void permute(ItemList *list, const char *name, double element_bytes) {
+  const Cut *cut = list->cut;
+  item_list_memory(list, name, element_bytes * (cut->split_tokens + cut->routed_tokens) * cut->model->hidden);
+}
+
+/* Per element, of rows on their way to experts. */
+static double sent_bytes(const Cut *cut) {
+  return sends_narrow(cut) ? cut->linear_bytes : cut->element_bytes;
 }
 
 /* Rows that leave a rank for others, or come back: of each token one for each expert, or, where a framework spreads
@@ -55,31 +66,36 @@ static gboolean is_cut_by_tp(const Cut *cut) {
 }
 
 /* Rows come by rank and leave by expert, or the reverse. */
-static void sort_rows(ItemList *list, const char *name) {
+static void sort_rows(ItemList *list, const char *name, double element_bytes) {
   const Cut *cut = list->cut;
   if (cut->n_experts > 1 && (cut->plan->ep > 1 || is_cut_by_tp(cut)))
-    item_list_memory(list, name, 2 * rows_bytes(cut, cut->expert_rows));
+    item_list_memory(list, name, 2 * element_bytes * cut->expert_rows * cut->model->hidden);
 }
 
-/* From permuted rows of this rank's tokens to rows of its experts. */
-static void dispatch(ItemList *list, const char *permuted, const char *sorted) {
+/* From this rank's tokens to rows of its experts. */
+static void dispatch(ItemList *list, const char *converted, const char *permuted) {
   const Cut *cut = list->cut;
-  const gboolean is_linear = cut->plan->time.expert_format == EXPERT_FORMAT_LINEAR;
-  exchange(list, permuted, is_linear ? cut->linear_bytes : cut->element_bytes);
+  const double bytes = sent_bytes(cut);
+  if (sends_narrow(cut))
+    item_list_memory(list, converted, (cast_read_bytes(cut) + bytes) * cut->split_tokens * cut->model->hidden);
+  permute(list, permuted, bytes);
+  exchange(list, permuted, bytes);
   if (is_cut_by_tp(cut))
-    item_list_wait(
-        list, item_list_collective(list, AXIS_TP, COLLECTIVE_ALL_GATHER, permuted, rows_bytes(cut, cut->expert_rows)));
-  sort_rows(list, sorted);
+    item_list_wait(list, item_list_collective(list, AXIS_TP, COLLECTIVE_ALL_GATHER, permuted,
+                                              bytes * cut->expert_rows * cut->model->hidden));
+  sort_rows(list, "experts.sort", bytes);
 }
 
 /* And back. */
-static void combine(ItemList *list, const char *unsorted) {
+static void combine(ItemList *list, const char *unpermuted) {
+  static const char *const unsorted = "experts.unsort";
   const Cut *cut = list->cut;
-  sort_rows(list, unsorted);
+  sort_rows(list, unsorted, cut->element_bytes);
   if (is_cut_by_tp(cut))
     item_list_wait(list, item_list_collective(list, AXIS_TP, COLLECTIVE_REDUCE_SCATTER, unsorted,
                                               rows_bytes(cut, cut->expert_rows)));
   exchange(list, unsorted, cut->element_bytes);
+  permute(list, unpermuted, cut->element_bytes);
 }
 
 /* Sums of `n` tensors of the residual stream. */
@@ -88,13 +104,17 @@ static void sum(ItemList *list, const char *name, int n) {
   item_list_input_gradient(list, name, 3 * (n - 1) * rows_bytes(cut, cut->split_tokens));
 }
 
+static void shared_mlp_forward(ItemList *list) {
+  linear_column_forward(list, LINEAR_SHARED_UP);
+  mlp_activation_forward(list, list->cut->tokens, list->cut->shared_width);
+  linear_row_forward(list, LINEAR_SHARED_DOWN);
+}
+
 static void shared_forward(ItemList *list) {
   const Cut *cut = list->cut;
   if (cut->shared_width == 0)
     return;
-  linear_column_forward(list, LINEAR_SHARED_UP);
-  mlp_activation_forward(list, cut->tokens, cut->shared_width);
-  linear_row_forward(list, LINEAR_SHARED_DOWN);
+  shared_mlp_forward(list);
   item_list_memory(list, "experts.sum", 3 * rows_bytes(cut, cut->split_tokens));
 }
 
@@ -102,38 +122,48 @@ static void shared_backward(ItemList *list) {
   const Cut *cut = list->cut;
   if (cut->shared_width == 0)
     return;
+  if (item_list_repeats(list, MODULE_SHARED_EXPERTS))
+    item_list_again(list, shared_mlp_forward);
   linear_row_backward(list, LINEAR_SHARED_DOWN);
   mlp_activation_backward(list, cut->tokens, cut->shared_width);
   linear_column_backward(list, LINEAR_SHARED_UP);
 }
 
+static void expert_activation(ItemList *list) {
+  mlp_activation_forward(list, list->cut->expert_rows, list->cut->expert_width);
+}
+
+/* As the product behind it reads it. */
+static void expert_activation_again(ItemList *list) {
+  expert_activation(list);
+  linear_cast(list, LINEAR_EXPERT_DOWN);
+}
+
 void experts_forward(ItemList *list) {
-  const Cut *cut = list->cut;
   linear_column_forward(list, LINEAR_ROUTER);
   choose(list, "router.choice", router_bytes);
-  permute(list, "permute");
-  dispatch(list, "permute", "experts.sort");
+  dispatch(list, "permute.cast", "permute");
   linear_column_forward(list, LINEAR_EXPERT_UP);
-  mlp_activation_forward(list, cut->expert_rows, cut->expert_width);
+  expert_activation(list);
   linear_row_forward(list, LINEAR_EXPERT_DOWN);
-  combine(list, "experts.unsort");
-  permute(list, "unpermute");
+  combine(list, "unpermute");
   shared_forward(list);
 }
 
 void experts_backward(ItemList *list) {
   const Cut *cut = list->cut;
+  if (item_list_repeats(list, MODULE_MOE))
+    item_list_again(list, experts_forward);
   shared_backward(list);
-  if (list->input_gradients) {
-    permute(list, "unpermute.backward");
-    dispatch(list, "unpermute.backward", "experts.sort");
-  }
+  if (list->input_gradients)
+    dispatch(list, "unpermute.grad_cast", "unpermute.backward");
+  if (item_list_repeats(list, MODULE_MOE_ACT))
+    item_list_again(list, expert_activation_again);
   linear_row_backward(list, LINEAR_EXPERT_DOWN);
   mlp_activation_backward(list, cut->expert_rows, cut->expert_width);
   linear_column_backward(list, LINEAR_EXPERT_UP);
   if (list->input_gradients) {
-    combine(list, "experts.unsort");
-    permute(list, "permute.backward");
+    combine(list, "permute.backward");
     choose(list, "router.backward", router_backward_bytes);
   }
   linear_column_backward(list, LINEAR_ROUTER);

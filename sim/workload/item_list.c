@@ -91,6 +91,16 @@ void item_list_input_gradient(ItemList *list, const char *name, double bytes) {
     item_list_memory(list, name, bytes);
 }
 
+gboolean item_list_repeats(const ItemList *list, RecomputeModule module) {
+  return list->input_gradients && (plan_recompute_modules(list->cut->plan) & MODULE_BIT(module)) != 0;
+}
+
+void item_list_again(ItemList *list, void (*forward)(ItemList *list)) {
+  list->recompute = TRUE;
+  forward(list);
+  list->recompute = FALSE;
+}
+
 gint32 item_list_collective(ItemList *list, Axis axis, Collective collective, const char *operand, double bytes) {
   static const char *const names[N_ITEM_AXES][N_COLLECTIVES] = {
       [AXIS_TP] = {[COLLECTIVE_ALL_REDUCE] = "tp.all_reduce",

@@ -7,7 +7,8 @@
  *
  * Without a rank r, Q is one product of x. Rotating Q moves its rotated part in place; the joining kernel reads what
  * kv_up made, and o, and writes K and V (the fused kernels of Megatron Core 0.14, fused_mla_yarn_rope_apply.py, 2025).
- * Backward is the same from the end; the input's gradient is the sum of both sides'. */
+ * Backward is the same from the end; the input's gradient is the sum of both sides'. Recompute of mla_up_proj keeps
+ * what the down projections made, and makes everything behind it again. */
 #include "pieces.h"
 
 static double norm_bytes(const Cut *cut, gint64 width, int n_passes) {
@@ -23,18 +24,35 @@ static void rotate(ItemList *list, const char *q_name, const char *kv_name) {
   item_list_memory(list, kv_name, token_bytes * (made + cut->kv_width + cut->v_width));
 }
 
-void latent_forward(ItemList *list) {
-  const Cut *cut = list->cut;
-  const ModelLatent *latent = &cut->model->latent;
-  if (latent->q_rank > 0) {
-    linear_column_forward(list, LINEAR_Q_DOWN);
-    item_list_memory(list, "q_norm", norm_bytes(cut, latent->q_rank, 2));
-  }
-  linear_column_forward(list, LINEAR_KV_DOWN);
-  item_list_memory(list, "kv_norm", norm_bytes(cut, latent->kv_rank, 2));
+static void q_norm(ItemList *list) {
+  const ModelLatent *latent = &list->cut->model->latent;
+  if (latent->q_rank > 0)
+    item_list_memory(list, "q_norm", norm_bytes(list->cut, latent->q_rank, 2));
+}
+
+static void kv_norm(ItemList *list) {
+  item_list_memory(list, "kv_norm", norm_bytes(list->cut, list->cut->model->latent.kv_rank, 2));
+}
+
+static void up_projections(ItemList *list) {
   linear_column_forward(list, LINEAR_Q_UP);
   linear_column_forward(list, LINEAR_KV_UP);
   rotate(list, "rope", "kv_join");
+}
+
+void latent_forward(ItemList *list) {
+  if (list->cut->model->latent.q_rank > 0)
+    linear_column_forward(list, LINEAR_Q_DOWN);
+  q_norm(list);
+  linear_column_forward(list, LINEAR_KV_DOWN);
+  kv_norm(list);
+  up_projections(list);
+}
+
+void latent_up_forward(ItemList *list) {
+  q_norm(list);
+  kv_norm(list);
+  up_projections(list);
 }
 
 void latent_backward(ItemList *list) {

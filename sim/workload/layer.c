@@ -10,6 +10,8 @@
  * Memory-bound kernels count each tensor they read and write once. Weight gradients of norms are made by the kernel
  * that makes the norm's input gradient, so they belong to I.
  *
+ * Selective recompute lists a module's forward again in front of the backward of what reads it (recompute_modules.h).
+ *
  * Under a framework of plain kernels (framework_time.h) RMSNorm, rotation and gate are single operations. Per
  * element, e bytes wide:
  *
@@ -118,8 +120,40 @@ static void attention_branch_forward(ItemList *list) {
   linear_row_forward(list, LINEAR_ATTN_OUT);
 }
 
+static gboolean has_experts(const ItemList *list) {
+  return list->piece == PIECE_LAYER && list->cut->n_experts > 0;
+}
+
+/* A norm, and what the products behind it read of it. */
+static void attention_norm_again(ItemList *list) {
+  const ModelLatent *latent = &list->cut->model->latent;
+  norm_forward(list, "norm");
+  if (latent->kv_rank == 0)
+    linear_cast(list, LINEAR_QKV);
+  if (latent->kv_rank > 0)
+    linear_cast(list, LINEAR_KV_DOWN);
+  if (latent->q_rank > 0)
+    linear_cast(list, LINEAR_Q_DOWN);
+  else if (latent->kv_rank > 0 && !item_list_repeats(list, MODULE_MLA_UP_PROJ))
+    linear_cast(list, LINEAR_Q_UP);
+}
+
+/* Experts read rows that were sent, and are kept; modules that are made again whole convert for themselves. */
+static void mlp_norm_again(ItemList *list) {
+  norm_forward(list, "norm");
+  if (!has_experts(list) && !item_list_repeats(list, MODULE_MLP))
+    linear_cast(list, LINEAR_MLP_UP);
+  if (has_experts(list) && list->cut->shared_width > 0 && !item_list_repeats(list, MODULE_MOE) &&
+      !item_list_repeats(list, MODULE_SHARED_EXPERTS))
+    linear_cast(list, LINEAR_SHARED_UP);
+}
+
 static void attention_branch_backward(ItemList *list) {
+  if (item_list_repeats(list, MODULE_LAYERNORM))
+    item_list_again(list, attention_norm_again);
   linear_row_backward(list, LINEAR_ATTN_OUT);
+  if (item_list_repeats(list, MODULE_MLA_UP_PROJ))
+    item_list_again(list, latent_up_forward);
   attention_backward(list);
   if (list->cut->model->latent.kv_rank > 0) {
     latent_backward(list);
@@ -159,6 +193,8 @@ static void mlp_branch_forward(ItemList *list) {
 }
 
 static void mlp_branch_backward(ItemList *list) {
+  if (item_list_repeats(list, MODULE_MLP))
+    item_list_again(list, mlp_branch_forward);
   linear_row_backward(list, LINEAR_MLP_DOWN);
   mlp_activation_backward(list, list->cut->tokens, list->cut->ffn_width);
   linear_column_backward(list, LINEAR_MLP_UP);
@@ -185,10 +221,6 @@ static void parallel_block_backward(ItemList *list) {
     branch_backward_end(list);
 }
 
-static gboolean has_experts(const ItemList *list) {
-  return list->piece == PIECE_LAYER && list->cut->n_experts > 0;
-}
-
 void layer_forward(ItemList *list) {
   if (list->cut->model->parallel_block) {
     parallel_block_forward(list);
@@ -211,6 +243,8 @@ void layer_backward(ItemList *list) {
     return;
   }
   dropout_backward(list);
+  if (item_list_repeats(list, MODULE_LAYERNORM))
+    item_list_again(list, mlp_norm_again);
   if (has_experts(list))
     experts_backward(list);
   else

@@ -20,15 +20,16 @@
  *
  * Every operand and result moves once through HBM; an accumulated result is read and written. Narrow formats (fp8 …)
  * convert their operands by a kernel of its own that reads them and writes them in both orientations, since narrow
- * products need the summed dimension contiguous. The converted weights are made once a step and not counted. A bias is
- * added in the product's epilogue; its gradient is a pass over dY. */
+ * products need the summed dimension contiguous. The converted weights are made once a step and not counted. What came
+ * to experts converted came in one orientation, and is turned for W by a kernel that reads and writes the narrow
+ * format. A bias is added in the product's epilogue; its gradient is a pass over dY. */
 #include "pieces.h"
 
 struct LinearNames {
-  const char *forward, *cast, *grad_cast, *dgrad, *wgrad, *bias_grad;
+  const char *forward, *cast, *grad_cast, *turn, *dgrad, *wgrad, *bias_grad;
 };
 #define LINEAR_NAMES(name)                                                                                             \
-  { name, name ".cast", name ".grad_cast", name ".dgrad", name ".wgrad", name ".bias_grad" }
+  { name, name ".cast", name ".grad_cast", name ".turn", name ".dgrad", name ".wgrad", name ".bias_grad" }
 
 static const LinearNames linear_names[N_LINEARS] = {
     [LINEAR_QKV] = LINEAR_NAMES("qkv"),
@@ -45,6 +46,7 @@ static const LinearNames linear_names[N_LINEARS] = {
     [LINEAR_SHARED_UP] = LINEAR_NAMES("shared_up"),
     [LINEAR_SHARED_DOWN] = LINEAR_NAMES("shared_down"),
     [LINEAR_LOGITS] = LINEAR_NAMES("logits"),
+    [LINEAR_MTP_PROJ] = LINEAR_NAMES("mtp_proj"),
 };
 
 /* Columns of an activation's input, of `width` columns of its output. */
@@ -126,9 +128,11 @@ static void make_mlp(const Cut *cut, LinearKind kind, Linear *linear) {
     break;
   case LINEAR_EXPERT_UP:
     make_group(cut, linear, up_width(cut, cut->expert_width), cut->model->hidden);
+    linear->input_comes_narrow = sends_narrow(cut);
     break;
   default: /* LINEAR_EXPERT_DOWN */
     make_group(cut, linear, cut->model->hidden, cut->expert_width);
+    linear->gradient_comes_narrow = sends_narrow(cut);
     break;
   }
 }
@@ -152,6 +156,8 @@ Linear linear_of(const Cut *cut, LinearKind kind) {
   } else if (kind == LINEAR_ROUTER) {
     make_whole(cut, &linear, model->experts.n, model->hidden);
     keep_wide(cut, &linear);
+  } else if (kind == LINEAR_MTP_PROJ) {
+    make_whole(cut, &linear, model->hidden, 2 * model->hidden);
   } else if (kind == LINEAR_LOGITS) {
     linear.n = cut->vocab_width;
     linear.has_bias = FALSE;
@@ -183,17 +189,34 @@ int layer_linears(const Cut *cut, Piece piece, LinearKind kinds[N_LINEARS]) {
   return n;
 }
 
+gboolean sends_narrow(const Cut *cut) {
+  return cut->casts && cut->plan->ep > 1 && cut->plan->time.expert_format == EXPERT_FORMAT_LINEAR;
+}
+
 /* One scale for a whole tensor needs its largest element first: one more read. Scales of blocks do not. */
+double cast_read_bytes(const Cut *cut) {
+  const gboolean looks_ahead = cut->plan->precision == PRECISION_FP8 && cut->plan->time.scales == SCALES_TENSOR;
+  return (looks_ahead ? 2 : 1) * cut->element_bytes;
+}
+
 static double cast_bytes(const Cut *cut, const Linear *linear, gint64 width) {
-  const int n_reads = cut->plan->precision == PRECISION_FP8 ? 2 : 1;
-  return (n_reads * cut->element_bytes + 2 * linear->bytes) * linear->group * linear->tokens * width;
+  return (cast_read_bytes(cut) + 2 * linear->bytes) * linear->group * linear->tokens * width;
+}
+
+static void cast(ItemList *list, const Linear *linear) {
+  if (linear->casts && !linear->input_comes_narrow)
+    item_list_memory(list, linear->names->cast, cast_bytes(list->cut, linear, linear->k));
+}
+
+void linear_cast(ItemList *list, LinearKind kind) {
+  const Linear linear = linear_of(list->cut, kind);
+  cast(list, &linear);
 }
 
 static void forward_product(ItemList *list, const Linear *linear) {
   const Cut *cut = list->cut;
   const double t = linear->tokens, n = linear->n, k = linear->k, group = linear->group;
-  if (linear->casts)
-    item_list_memory(list, linear->names->cast, cast_bytes(cut, linear, linear->k));
+  cast(list, linear);
   item_list_matmul(list, linear->names->forward, linear->number, LAYOUT_TN,
                    (MatmulShape){linear->group, linear->tokens, linear->n, linear->k},
                    group * (linear->bytes * (t * k + k * n) + cut->element_bytes * t * n));
@@ -202,7 +225,7 @@ static void forward_product(ItemList *list, const Linear *linear) {
 static void input_gradient(ItemList *list, const Linear *linear) {
   const Cut *cut = list->cut;
   const double t = linear->tokens, n = linear->n, k = linear->k, group = linear->group;
-  if (linear->casts)
+  if (linear->casts && !linear->gradient_comes_narrow)
     item_list_memory(list, linear->names->grad_cast, cast_bytes(cut, linear, linear->n));
   item_list_matmul(list, linear->names->dgrad, linear->number, LAYOUT_NN,
                    (MatmulShape){linear->group, linear->tokens, linear->k, linear->n},
@@ -213,6 +236,8 @@ static void input_gradient(ItemList *list, const Linear *linear) {
 static void weight_gradient(ItemList *list, const Linear *linear, gint64 bias_tokens) {
   const Cut *cut = list->cut;
   const double t = linear->tokens, n = linear->n, k = linear->k, group = linear->group;
+  if (linear->input_comes_narrow || linear->gradient_comes_narrow)
+    item_list_memory(list, linear->names->turn, 2 * linear->bytes * group * t * (linear->input_comes_narrow ? k : n));
   item_list_weight_gradient(list, linear->names->wgrad, linear->number,
                             (MatmulShape){linear->group, linear->n, linear->k, linear->tokens},
                             group * linear->bytes * (n * t + t * k), group * 2 * cut->gradient_bytes * n * k);

@@ -8,6 +8,8 @@
  * Latent attention has its own products in place of h·(q + 2·kv), and 2·(d + v) in place of 4·d for each pair of query
  * and key; a layer with experts has a router, the experts a token goes to, and the shared one in place of its MLP.
  *
+ * Each head that predicts a token further adds a layer of the last kind, logits, and 2·h·2h for its input.
+ *
  * For GPT (f = 4h, q = kv = h) with attention in full three passes make Megatron's
  * 72·B·s·l·h²·(1 + s/(6h) + V/(12·l·h)), and its 96·…(1 + s/(6h) + V/(16·l·h)) is that plus the layers' forward again.
  * By `6n` every parameter that a token meets costs 2 FLOPs a token and a pass, and attention nothing. */
@@ -66,12 +68,25 @@ static double layer_attention_flops(const Workload *workload) {
   }
 }
 
+/* Products of the layer of a head that predicts a token further. */
+static double mtp_layer_products(const Model *model) {
+  return input_products(model) + out_width(model) * model->hidden + mlp_products(model, model_has_experts(model));
+}
+
+/* Of all such heads, per token and pass. */
+static double mtp_flops(const Workload *workload) {
+  const Model *model = workload->model;
+  const double h = model->hidden;
+  return workload->plan->mtp_layers *
+         (2 * (mtp_layer_products(model) + h * 2 * h + h * model->vocab) + layer_attention_flops(workload));
+}
+
 /* Per token and pass. */
 static double model_flops(const Workload *workload) {
   const Model *model = workload->model;
   if (workload->plan->flops == FLOPS_6N)
-    return 2.0 * model_active_parameters(model);
-  return layers_linear_flops(workload) + model->n_layers * layer_attention_flops(workload) +
+    return 2.0 * model_active_parameters(model) + mtp_flops(workload);
+  return mtp_flops(workload) + layers_linear_flops(workload) + model->n_layers * layer_attention_flops(workload) +
          2.0 * model->hidden * model->vocab;
 }
 
@@ -83,6 +98,28 @@ double workload_model_flops(const Workload *workload) {
 static double other_products_flops(const Model *model) {
   const double h = model->hidden, q = model->n_heads * model->head_dim, kv = model->n_kv_heads * model->head_dim;
   return 2 * (h * kv + q * h + h * model->ffn_hidden);
+}
+
+/* Of the products that modules make again, over all layers. */
+static double module_flops(const Workload *workload) {
+  const Model *model = workload->model;
+  const ModelLatent *latent = &model->latent;
+  const guint modules = plan_recompute_modules(workload->plan);
+  const double n_matrices = model->gated ? 3 : 2, h = model->hidden;
+  const gint64 n_dense = model_has_experts(model) ? model_dense_layers(model, 0, model->n_layers) : model->n_layers;
+  const int n_mtp = workload->plan->mtp_layers;
+  const gint64 n_experts = model_has_experts(model) ? model->n_layers - n_dense + n_mtp : 0;
+  double products = 0;
+  if (modules & MODULE_BIT(MODULE_MLA_UP_PROJ))
+    products +=
+        (model->n_layers + n_mtp) * (input_products(model) - h * (latent->q_rank + latent->kv_rank + latent->rope_dim));
+  if (modules & MODULE_BIT(MODULE_MLP))
+    products += (n_dense + (model_has_experts(model) ? 0 : n_mtp)) * mlp_products(model, FALSE);
+  if (modules & MODULE_BIT(MODULE_MOE))
+    products += n_experts * mlp_products(model, TRUE);
+  if (modules & MODULE_BIT(MODULE_SHARED_EXPERTS))
+    products += n_experts * h * model->experts.shared_ffn_hidden * n_matrices;
+  return 2 * products;
 }
 
 static double recomputed_linears(const Workload *workload) {
@@ -98,12 +135,17 @@ static double recompute_flops(const Workload *workload) {
   const double attention = layer_attention_flops(workload);
   double layer = 0, linears = 0;
   if (workload->plan->recompute == RECOMPUTE_FULL)
-    linears = recomputed_linears(workload), layer = attention;
-  else if (workload->plan->recompute == RECOMPUTE_SELECTIVE && workload->plan->attention == ATTENTION_UNFUSED)
+    linears = recomputed_linears(workload) + 2 * workload->plan->mtp_layers * mtp_layer_products(workload->model),
+    layer = attention;
+  else if ((plan_recompute_modules(workload->plan) & MODULE_BIT(MODULE_CORE_ATTN)) &&
+           workload->plan->attention == ATTENTION_UNFUSED)
     layer = attention;
   if (keeps_every_other_product(workload->plan))
     layer += other_products_flops(workload->model);
-  return tokens_per_step(workload) * (workload->model->n_layers * layer + linears);
+  else
+    linears += module_flops(workload);
+  const gint64 n_layers = workload->model->n_layers + workload->plan->mtp_layers;
+  return tokens_per_step(workload) * (n_layers * layer + linears);
 }
 
 double workload_hardware_flops(const Workload *workload) {

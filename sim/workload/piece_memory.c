@@ -22,14 +22,24 @@
  *     the same of the shared expert   e·T·f_s …
  *
  * Inputs of linears are kept in the format they multiply in. With dropout, unfused, e = 2, f = 4h and tp = 1 this sums
- * to s·b·h·(34 + 5·a·s/h). Full recompute keeps the layer's input alone; selective drops the scores. A framework may
- * keep more (framework_memory.h):
+ * to s·b·h·(34 + 5·a·s/h). Full recompute keeps the layer's input alone. Selective recompute drops what its modules
+ * make, each of which is there again while its side of the layer, attention's or the MLP's, runs backward:
+ *
+ *     core_attn                       scores, unfused
+ *     layernorm                       outputs of both norms, and what a framework keeps of them besides
+ *     mla_up_proj                     Q, K, V and the outputs of the norms before them
+ *     moe_act                         input of expert_down
+ *     mlp, moe, shared_experts        all within; of mlp and moe their input is kept, as the norm made it
+ *
+ * A framework may keep more, or in another format (framework_memory.h):
  *
  *     plain kernels                   e·T·(q + f)  copy of attention's output, the gate's activation;  used by I
  *                                     unfused: 4·s² per head, the softmax in fp32
  *     norms                           norm_bytes·T'·h  each; of heads norm_bytes·T·(q + k)   used by I
  *     gathered inputs                 e·(T − T')·h     for each norm's output                used by W
- *     selective by products           e·(T·(2q + kv + f) + T'·h)  instead of all this */
+ *     selective by products           e·(T·(2q + kv + f) + T'·h)  instead of all this
+ *     activation_input_bytes          in place of e, of the input of the experts' activation
+ *     attention_output_bytes          T·a, once, in place of the input of attn_out                used by W */
 #include "pieces.h"
 
 #include <math.h>
@@ -42,6 +52,11 @@ typedef struct {
   double rest;          /* used by I; the layer's input included */
 } LayerTensors;
 
+/* What selective recompute drops of one side of a layer; part of LayerTensors' sums of the same names. */
+typedef struct {
+  double linear_inputs, rest;
+} Dropped;
+
 /* Columns of an activation's input, of `width` of its output. */
 static gint64 input_width(const Cut *cut, gint64 width) {
   return cut->model->gated ? 2 * width : width;
@@ -53,11 +68,27 @@ static double expert_linear_inputs(const Cut *cut) {
                               (double)cut->tokens * cut->shared_width);
 }
 
+/* Of an activation of experts' layers, per element of its input. */
+static double activation_input_bytes(const Cut *cut) {
+  const double bytes = cut->plan->memory.activation_input_bytes;
+  return bytes > 0 ? bytes : cut->element_bytes;
+}
+
+static double shared_rest(const Cut *cut) {
+  return activation_input_bytes(cut) * cut->tokens * input_width(cut, cut->shared_width);
+}
+
 static double expert_rest(const Cut *cut) {
   const double scores = (cut->element_bytes + 5) * cut->split_tokens * cut->model->experts.n;
   return scores + 4.0 * cut->expert_rows +
-         cut->element_bytes * ((double)cut->expert_rows * input_width(cut, cut->expert_width) +
-                               (double)cut->tokens * input_width(cut, cut->shared_width));
+         activation_input_bytes(cut) * cut->expert_rows * input_width(cut, cut->expert_width) + shared_rest(cut);
+}
+
+/* What a norm of so many elements keeps besides its input, under a framework. */
+static double norm_rest(const Cut *cut, double elements) {
+  const gboolean plain = cut->plan->memory.kernels == FRAMEWORK_KERNELS_PLAIN;
+  const gboolean is_kept = plan_has_plain_norm(cut->plan) || !plain;
+  return is_kept ? cut->plan->memory.norm_bytes * elements : 0;
 }
 
 /* Behind and before their norms. */
@@ -68,6 +99,12 @@ static double latent_linear_inputs(const Cut *cut) {
 static double latent_rest(const Cut *cut) {
   const ModelLatent *latent = &cut->model->latent;
   return cut->element_bytes * cut->split_tokens * (latent->q_rank + latent->kv_rank + latent->rope_dim);
+}
+
+/* As attn_out's weight gradient reads it. */
+static double attention_output(const Cut *cut) {
+  const double bytes = cut->plan->memory.attention_output_bytes;
+  return (bytes > 0 ? bytes : cut->linear_bytes) * cut->tokens * cut->out_width;
 }
 
 /* Elements that the norms of a layer's heads read. */
@@ -81,7 +118,7 @@ static LayerTensors layer_tensors(const Cut *cut, gboolean has_experts) {
   const int n_streams = parallel ? 1 : 2; /* points where a norm reads and a mask is drawn */
   LayerTensors tensors = {.layer_input = e * stream};
   const double ffn = has_experts ? 0 : cut->ffn_width, up = has_experts ? 0 : cut->up_width;
-  tensors.linear_inputs = cut->linear_bytes * (cut->n_norms * stream + t * cut->out_width + t * ffn);
+  tensors.linear_inputs = cut->linear_bytes * (cut->n_norms * stream + t * ffn) + attention_output(cut);
   tensors.rest =
       e * (n_streams * stream + t * (cut->q_width + cut->kv_width + cut->v_width) + t * up + head_norm_elements(cut));
   if (has_experts) {
@@ -96,15 +133,14 @@ static LayerTensors layer_tensors(const Cut *cut, gboolean has_experts) {
     tensors.rest += n_streams * stream;
   const FrameworkMemory *framework = &cut->plan->memory;
   const gboolean plain = framework->kernels == FRAMEWORK_KERNELS_PLAIN;
-  if (plan_has_plain_norm(cut->plan) || !plain)
-    tensors.rest += framework->norm_bytes * (cut->n_norms * stream + head_norm_elements(cut));
+  tensors.rest += norm_rest(cut, cut->n_norms * stream + head_norm_elements(cut));
   if (plain)
     tensors.rest += e * t * (cut->out_width + (cut->model->gated ? ffn : 0));
   if (framework->gathered == GATHERED_KEPT)
     tensors.linear_inputs += cut->linear_bytes * cut->n_norms * (t * cut->model->hidden - stream);
   if (flash) {
     tensors.rest += attention_row_sums_bytes(cut);
-    if (cut->casts) /* flash wants its output as it was, not as attn_out's operand */
+    if (cut->casts && framework->attention_output_bytes == 0) /* flash wants its output, not attn_out's operand */
       tensors.rest += e * t * cut->out_width;
   } else {
     tensors.scores = cut->scores * ((cut->model->dropout ? 2 * e + 1 : e) + (plain ? 4 : 0));
@@ -148,33 +184,88 @@ static double kept_products(const Cut *cut) {
   return cut->element_bytes * elements + attention_row_sums_bytes(cut);
 }
 
+static gboolean drops(const Cut *cut, RecomputeModule module) {
+  return (plan_recompute_modules(cut->plan) & MODULE_BIT(module)) != 0;
+}
+
+/* A norm's output is not dropped where another tensor, gathered over tp, is what is kept of it. */
+static Dropped dropped_norm(const Cut *cut) {
+  const gboolean is_gathered = cut->plan->memory.gathered == GATHERED_KEPT && cut->sequence_parallel;
+  const double stream = (double)cut->split_tokens * cut->model->hidden;
+  return (Dropped){is_gathered ? 0 : cut->linear_bytes * stream, norm_rest(cut, stream)};
+}
+
+static Dropped dropped_of_attention(const Cut *cut) {
+  Dropped dropped = {0};
+  if (drops(cut, MODULE_LAYERNORM))
+    dropped = dropped_norm(cut);
+  if (drops(cut, MODULE_MLA_UP_PROJ)) {
+    dropped.linear_inputs += latent_linear_inputs(cut);
+    dropped.rest += cut->element_bytes * cut->tokens * (cut->q_width + cut->kv_width + cut->v_width);
+  }
+  return dropped;
+}
+
+/* All of an MLP, or of experts; its input stays, in the element format, unless the norm makes that again. */
+static Dropped dropped_branch(const Cut *cut, double linear_inputs, double rest) {
+  const double input = (double)cut->split_tokens * cut->model->hidden;
+  Dropped dropped = {linear_inputs, rest};
+  if (!drops(cut, MODULE_LAYERNORM))
+    dropped.linear_inputs -= (cut->element_bytes - cut->linear_bytes) * input;
+  return dropped;
+}
+
+static Dropped dropped_of_mlp(const Cut *cut, gboolean has_experts) {
+  const double t = cut->tokens, ffn = cut->ffn_width;
+  const gboolean keeps_gate = cut->plan->memory.kernels == FRAMEWORK_KERNELS_PLAIN && cut->model->gated;
+  const Dropped norm = drops(cut, MODULE_LAYERNORM) ? dropped_norm(cut) : (Dropped){0};
+  Dropped dropped = {0};
+  if (!has_experts && drops(cut, MODULE_MLP))
+    dropped = dropped_branch(cut, cut->linear_bytes * t * ffn,
+                             cut->element_bytes * t * (cut->up_width + (keeps_gate ? ffn : 0)));
+  if (has_experts && drops(cut, MODULE_MOE))
+    dropped = dropped_branch(cut, expert_linear_inputs(cut), expert_rest(cut));
+  if (has_experts && drops(cut, MODULE_MOE_ACT))
+    dropped.linear_inputs += cut->linear_bytes * cut->expert_rows * cut->expert_width;
+  if (has_experts && drops(cut, MODULE_SHARED_EXPERTS)) {
+    dropped.linear_inputs += cut->linear_bytes * t * cut->shared_width;
+    dropped.rest += shared_rest(cut);
+  }
+  return (Dropped){dropped.linear_inputs + norm.linear_inputs, dropped.rest + norm.rest};
+}
+
+static void keep_all(PieceMemory *memory, const LayerTensors *tensors) {
+  memory->saved_bytes = tensors->rest + tensors->linear_inputs + tensors->scores;
+  memory->released_by_I = tensors->rest + tensors->scores;
+}
+
+/* I makes again what W needs. */
+static void drop_modules(PieceMemory *memory, const Cut *cut, const LayerTensors *tensors, gboolean has_experts) {
+  const Dropped attention = dropped_of_attention(cut), mlp = dropped_of_mlp(cut, has_experts);
+  const double scores = drops(cut, MODULE_CORE_ATTN) ? tensors->scores : 0;
+  const double linear_inputs = attention.linear_inputs + mlp.linear_inputs, rest = attention.rest + mlp.rest;
+  keep_all(memory, tensors);
+  memory->saved_bytes -= linear_inputs + rest + scores;
+  memory->released_by_I -= rest + scores;
+  memory->held_for_W += linear_inputs;
+  memory->transient_bytes += MAX(attention.linear_inputs + attention.rest + scores, mlp.linear_inputs + mlp.rest);
+}
+
 static PieceMemory layer_memory(const Cut *cut, Piece piece) {
   const gboolean has_experts = piece == PIECE_LAYER && cut->n_experts > 0;
   const LayerTensors tensors = layer_tensors(cut, has_experts);
   const double all = tensors.rest + tensors.linear_inputs + tensors.scores;
   PieceMemory memory = {.held_for_W = layer_output_gradients(cut, piece),
                         .transient_bytes = widest_gradients(cut, has_experts)};
-  switch (cut->plan->recompute) {
-  case RECOMPUTE_FULL:
-    memory.saved_bytes = memory.released_by_I = tensors.layer_input;
+  if (cut->plan->recompute == RECOMPUTE_NONE) {
+    keep_all(&memory, &tensors);
+  } else if (cut->plan->recompute == RECOMPUTE_SELECTIVE && !keeps_every_other_product(cut->plan)) {
+    drop_modules(&memory, cut, &tensors, has_experts);
+  } else {
+    const double products = keeps_every_other_product(cut->plan) ? kept_products(cut) : 0;
+    memory.saved_bytes = memory.released_by_I = tensors.layer_input + products;
     memory.held_for_W += tensors.linear_inputs; /* made again by I */
-    memory.transient_bytes += all - tensors.layer_input;
-    break;
-  case RECOMPUTE_SELECTIVE:
-    if (keeps_every_other_product(cut->plan)) {
-      memory.saved_bytes = memory.released_by_I = tensors.layer_input + kept_products(cut);
-      memory.held_for_W += tensors.linear_inputs;
-      memory.transient_bytes += MAX(all - memory.saved_bytes, 0);
-      break;
-    }
-    memory.saved_bytes = all - tensors.scores;
-    memory.released_by_I = tensors.rest;
-    memory.transient_bytes += tensors.scores;
-    break;
-  default:
-    memory.saved_bytes = all;
-    memory.released_by_I = tensors.rest + tensors.scores;
-    break;
+    memory.transient_bytes += MAX(all - memory.saved_bytes, 0);
   }
   return memory;
 }
@@ -198,7 +289,7 @@ static PieceMemory embedding_memory(const Cut *cut) {
 
 /* The norm's input, the product's input, and the softmax in fp32 (made in place of the logits); while backward runs,
  * the logits' gradient in the element format too. */
-static PieceMemory head_memory(const Cut *cut) {
+static PieceMemory loss_memory(const Cut *cut) {
   const double stream = cut->element_bytes * cut->split_tokens * cut->model->hidden;
   const double logits = (double)cut->tokens * cut->vocab_width;
   const double gradient = cut->element_bytes * logits;
@@ -214,6 +305,19 @@ static PieceMemory head_memory(const Cut *cut) {
       .held_for_W = gradient,
       .transient_bytes = while_backward * seen + pieces + vocabulary_gradient(cut),
   };
+}
+
+/* Of the model's own, and as much for each that predicts a token further. */
+static PieceMemory head_memory(const Cut *cut) {
+  const PieceMemory loss = loss_memory(cut), mtp = mtp_memory(cut, layer_memory(cut, PIECE_LAYER));
+  PieceMemory memory = loss;
+  for (int i = 0; i < cut->plan->mtp_layers; i++) {
+    memory.saved_bytes += loss.saved_bytes + mtp.saved_bytes;
+    memory.released_by_I += loss.released_by_I + mtp.released_by_I;
+    memory.held_for_W += loss.held_for_W + mtp.held_for_W;
+    memory.transient_bytes = MAX(memory.transient_bytes, mtp.transient_bytes);
+  }
+  return memory;
 }
 
 static PieceMemory memory_of(const Cut *cut, Piece piece) {

@@ -3,8 +3,8 @@
  *     Cut         sizes of one GPU's share under the plan           cut.h
  *     ItemList    a growing list of items on their streams          item_list.c
  *     Linear      a linear layer cut by tp, forward and backward    linear.c
- *     pieces      the layer (layer.c, attention.c, latent.c, context.c, experts.c), its ends (ends.c), and which phase
- *                 lists what (pieces.c)
+ *     pieces      the layer (layer.c, attention.c, latent.c, context.c, experts.c), its ends (ends.c, mtp.c), and
+ *                 which phase lists what (pieces.c)
  *     memory      what a piece saves for its backward               piece_memory.c */
 #pragma once
 #include "cut.h"
@@ -75,6 +75,8 @@ typedef struct {
   gint64 tokens;       /* rows of X and Y; of each of a group of products */
   gint64 group;        /* products of as many weights in one launch: this rank's experts; else 1 */
   gboolean casts;      /* operands are converted from the element format first */
+  gboolean input_comes_narrow, gradient_comes_narrow; /* … but for this one: it has been, in the one orientation that
+                                                         is not W's */
   gboolean has_bias;
   gboolean is_local;          /* no tp collective around it */
   gboolean is_whole;          /* not cut by tp: each rank has all of W for tokens of its own */
@@ -97,12 +99,19 @@ typedef enum {
   LINEAR_SHARED_UP,
   LINEAR_SHARED_DOWN,
   LINEAR_LOGITS,
+  LINEAR_MTP_PROJ,
   N_LINEARS
 } LinearKind;
 Linear linear_of(const Cut *cut, LinearKind kind);
 /* The products of a layer, forward; returns how many. */
 int layer_linears(const Cut *cut, Piece piece, LinearKind kinds[N_LINEARS]);
 
+/* Rows are sent to experts in the format of their products. */
+gboolean sends_narrow(const Cut *cut);
+/* Bytes that a conversion to the narrow format reads, per element. */
+double cast_read_bytes(const Cut *cut);
+/* The conversion alone of what a product reads, where it reads a narrower format. */
+void linear_cast(ItemList *list, LinearKind kind);
 void linear_column_forward(ItemList *list, LinearKind kind);
 void linear_column_backward(ItemList *list, LinearKind kind);
 void linear_row_forward(ItemList *list, LinearKind kind);
@@ -117,6 +126,8 @@ void context_attention(ItemList *list, gboolean backward);
 double context_buffer_bytes(const Cut *cut);
 /* Latent attention: from the norm's output to Q, K and V, and back. */
 void latent_forward(ItemList *list);
+/* Its second half, from what the down projections made. */
+void latent_up_forward(ItemList *list);
 void latent_backward(ItemList *list);
 /* From Q, K and V to attention's output, and back. */
 void attention_forward(ItemList *list);
@@ -139,11 +150,24 @@ void embedding_forward(ItemList *list);
 void embedding_backward(ItemList *list);
 void head_forward(ItemList *list);
 void head_backward(ItemList *list);
+/* One head that predicts a token further, but for its norm, logits and loss. */
+void mtp_forward(ItemList *list);
+void mtp_backward(ItemList *list);
+gint64 mtp_parameters(const Cut *cut);
+gint64 mtp_whole_parameters(const Cut *cut);
+/* What it saves, of `layer` for its layer; its logits are not among it. */
+PieceMemory mtp_memory(const Cut *cut, PieceMemory layer);
 
-/* The finished list of a phase; empty (NULL items) where a piece has nothing to do in it. */
+/* Whether a module of the layer is to be listed again here: selective recompute has it, and the half of backward that
+ * makes the input's gradient is being listed. */
+gboolean item_list_repeats(const ItemList *list, RecomputeModule module);
+/* List a forward again. */
+void item_list_again(ItemList *list, void (*forward)(ItemList *list));
+
 /* Selective recompute keeps attention's output and every other product of a layer, in the order in which PyTorch runs
  * them: Q (not K), V, (not attn_out), the gate (not up), mlp_down; without a gate up (not mlp_down). */
 gboolean keeps_every_other_product(const Plan *plan);
 
+/* The finished list of a phase; empty (NULL items) where a piece has nothing to do in it. */
 WorkList piece_list(const Cut *cut, Piece piece, Phase phase);
 PieceMemory piece_memory(const Cut *cut, Piece piece);

@@ -3,6 +3,9 @@
  *     stage 0               stage 1        …     stage n−1
  *     [embedding] layer×a   layer×b              layer×z [head]          dense layers of a model with experts first
  *
+ * Heads that predict a token further need the embedding's matrix where they are: a copy, with the head's parameters,
+ * unless their rank has it.
+ *
  * A tied vocabulary matrix lies on both end stages when they are on different pipeline ranks, and once otherwise, as on
  * the ranks where a V, or two pipes, begin and end. */
 #include "pieces.h"
@@ -36,12 +39,24 @@ static gboolean rank_has_embedding(const Workload *workload, int rank) {
   return FALSE;
 }
 
+static gboolean has_both_ends(const Workload *workload) {
+  const Placement *placement = workload->placement;
+  return rank_has_embedding(workload, placement->stage_rank[placement->n_stages - 1]);
+}
+
+/* Heads that predict a token further look tokens up. */
+static void copy_embedding(Workload *workload, const Cut *cut) {
+  if (workload->plan->mtp_layers == 0 || workload->model->tied || has_both_ends(workload))
+    return;
+  workload->tied_parameters = cut_vocab_parameters(cut);
+  workload->piece_parameters[PIECE_HEAD] += workload->tied_parameters;
+}
+
 static void share_vocabulary(Workload *workload, const Cut *cut) {
   const gint64 vocabulary = cut_vocab_parameters(cut);
-  const Placement *placement = workload->placement;
   if (!workload->model->tied)
     return;
-  if (!rank_has_embedding(workload, placement->stage_rank[workload->n_stages - 1])) {
+  if (!has_both_ends(workload)) {
     workload->tied_parameters = vocabulary;
     return;
   }
@@ -57,7 +72,7 @@ static void init_stages(Workload *workload, const Cut *cut) {
   workload->n_stages = placement->n_stages;
   workload->stages = g_new0(StageWork, (gsize)workload->n_stages);
   g_autofree StageLayers *layers = g_new(StageLayers, (gsize)length);
-  layout_split_layers((int)workload->model->n_layers, length, layers);
+  layout_split_layers((int)workload->model->n_layers, workload->plan->mtp_layers, length, layers);
   for (int i = 0; i < workload->n_stages; i++) {
     StageLayers *own = &workload->stages[i].layers;
     *own = layers[i % length];
@@ -83,6 +98,7 @@ Workload *workload_new(const Model *model, const Plan *plan, const Placement *pl
     workload->piece_parameters[piece] = cut_piece_parameters(&cut, piece);
     workload->expert_parameters[piece] = cut_expert_parameters(&cut, piece);
   }
+  copy_embedding(workload, &cut);
   init_stages(workload, &cut);
   workload->framework_bytes = plan->memory.fragmentation_bytes;
   if (plan->memory.spare_gradients == SPARE_GRADIENTS_KEPT)

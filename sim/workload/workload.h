@@ -65,7 +65,8 @@ typedef struct {
       piece_parameters[N_PIECES]; /* on one tp rank; EMBEDDING's and HEAD's when present (tied: the matrix in both) */
   StageWork *stages;              /* [pp · chunks], virtual stage order */
   int n_stages;
-  gint64 tied_parameters;   /* of the matrix shared by first and last stage on different ranks, per tp rank; else 0 */
+  gint64
+      tied_parameters; /* of the matrix that first and last stage both hold on different ranks, per tp rank; else 0 */
   gint64 shared_parameters; /* of the matrix that embedding and head share on one rank; else 0 */
   double framework_bytes;   /* what the plan's framework keeps on every rank all the time */
   double boundary_bytes;    /* activation of one micro-batch sent between stages, per GPU */

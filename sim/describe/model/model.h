@@ -54,8 +54,8 @@ typedef struct {
   gint64 other_embedding_parameters; /* BLOOM's norm behind the word table, OPT's two unused positions */
   ModelExperts experts;              /* ffn_hidden above is that of layers without */
   ModelLatent latent;
-  gint64 n_next_layers; /* heads that predict a token further (multi-token prediction): named, not modelled, not counted
-                         */
+  gint64 n_next_layers; /* heads that predict a token further (multi-token prediction): not counted among layers and
+                           parameters; a plan says how many it trains */
 } Model;
 
 /* Read `file`; a bare name `x` without a slash also means models/x.json, searched in the working directory, then in

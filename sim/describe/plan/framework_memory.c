@@ -7,7 +7,7 @@
 
 typedef struct {
   FrameworkMemory memory;
-  char *recipe; /* owned */
+  char *recipe, *recompute_modules; /* owned */
 } Draft;
 
 static const char *const logits_names[] = {"split", "whole", NULL};
@@ -30,6 +30,9 @@ static const YamlField memory_fields[] = {
     {"kernels", FIELD_CHOICE, FALSE, IN_MEMORY(kernels), .names = kernel_names},
     {"gathered", FIELD_CHOICE, FALSE, IN_MEMORY(gathered), .names = gathered_names},
     {"selective", FIELD_CHOICE, FALSE, IN_MEMORY(selective), .names = selective_names},
+    {"recompute_modules", FIELD_TEXT, FALSE, offsetof(Draft, recompute_modules)},
+    {"activation_input_bytes", FIELD_NUMBER, FALSE, IN_MEMORY(activation_input_bytes), 0.5, 8},
+    {"attention_output_bytes", FIELD_NUMBER, FALSE, IN_MEMORY(attention_output_bytes), 0.5, 8},
 };
 
 static gboolean keep_recipe(YamlNode map, Draft *draft, GError **error) {
@@ -42,11 +45,21 @@ static gboolean keep_recipe(YamlNode map, Draft *draft, GError **error) {
   return TRUE;
 }
 
+static gboolean keep_modules(YamlNode map, Draft *draft, GError **error) {
+  guint *modules = &draft->memory.recompute_modules;
+  if (draft->recompute_modules != NULL &&
+      !recompute_modules_parse("recompute_modules", draft->recompute_modules, modules, error))
+    return yaml_prefix(map, error);
+  return *modules == 0 || draft->memory.selective != SELECTIVE_PRODUCTS ||
+         yaml_fail(map, error, "found recompute_modules, expected them without \"selective: products\"");
+}
+
 gboolean framework_memory_parse(YamlNode map, FrameworkMemory *memory, GError **error) {
   Draft draft = {.memory = *memory};
-  gboolean ok =
-      yaml_map_read(map, memory_fields, G_N_ELEMENTS(memory_fields), &draft, error) && keep_recipe(map, &draft, error);
+  gboolean ok = yaml_map_read(map, memory_fields, G_N_ELEMENTS(memory_fields), &draft, error) &&
+                keep_recipe(map, &draft, error) && keep_modules(map, &draft, error);
   g_free(draft.recipe);
+  g_free(draft.recompute_modules);
   if (ok)
     *memory = draft.memory;
   return ok;

@@ -20,10 +20,18 @@
  *       selective: products   # selective recompute keeps attention's output and every other product of matrices, as
  *                             # PyTorch's per-operation policy does, and makes the rest again (which takes its time);
  *                             # scores (default): all but attention's core
+ *       recompute_modules: layernorm+moe_act  # what selective recompute makes again where a plan names no modules,
+ *                             # of these what the model has (recompute_modules.h; default core_attn)
+ *       activation_input_bytes: 1     # per element of the input of the experts' activation, shared one's too, as it is
+ *                             # kept for backward (default: the element format's)
+ *       attention_output_bytes: 1.5   # per element of attention's output, kept once: the kernel's backward and the
+ *                             # weight gradient behind it read the same (default: in the format that linears multiply
+ *                             # in, and where that is narrower in the element format too)
  *
  * What lives for the whole step counts as `buffers`, the rest as `activations`. */
 #pragma once
 #include "recipe.h"
+#include "recompute_modules.h"
 #include "yaml_node.h"
 
 typedef enum { LOGITS_SPLIT, LOGITS_WHOLE } FrameworkLogits;
@@ -43,10 +51,12 @@ typedef struct {
   int kernels;              /* FrameworkKernels */
   double norm_bytes;
   double fragmentation_bytes;
-  int gathered;  /* GatheredInputs */
-  int selective; /* SelectiveRecompute */
+  int gathered;                                          /* GatheredInputs */
+  int selective;                                         /* SelectiveRecompute */
+  guint recompute_modules;                               /* 0: core_attn */
+  double activation_input_bytes, attention_output_bytes; /* 0: as every framework has it */
 } FrameworkMemory;
 
 /* What the mapping has goes into *memory, the rest stays as it is there. INPUT, "file:line: …", for an unknown key, a
- * value out of range, an unknown recipe. */
+ * value out of range, an unknown recipe or module, and modules beside "selective: products". */
 gboolean framework_memory_parse(YamlNode map, FrameworkMemory *memory, GError **error);

@@ -14,6 +14,7 @@ static const char *const p2p_names[] = {"schedule", "always", "chunks", NULL};
 static const char *const overlap_names[] = {"schedule", "rounds", NULL};
 static const char *const rows_names[] = {"per_expert", "per_group", NULL};
 static const char *const format_names[] = {"element", "linear", NULL};
+static const char *const scales_names[] = {"tensor", "blocks", NULL};
 static const char *const tp_names[] = {"beside", "alone", "fused", NULL};
 static const char *const dp_names[] = {"beside", "alone", NULL};
 static const char *const gradients_names[] = {"sharded", "whole", NULL};
@@ -36,6 +37,8 @@ static const YamlField time_fields[] = {
     {"expert_overlap", FIELD_CHOICE, FALSE, IN_TIME(expert_overlap), .names = overlap_names},
     {"expert_rows", FIELD_CHOICE, FALSE, IN_TIME(expert_rows), .names = rows_names},
     {"expert_format", FIELD_CHOICE, FALSE, IN_TIME(expert_format), .names = format_names},
+    {"scales", FIELD_CHOICE, FALSE, IN_TIME(scales), .names = scales_names},
+    {"expert_sms", FIELD_INT, FALSE, IN_TIME(expert_sms), 1, 1024},
     {"rates", FIELD_NODE, FALSE, offsetof(Draft, rates)},
 };
 

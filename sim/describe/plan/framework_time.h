@@ -27,8 +27,13 @@
  *       expert_rows: per_group      # a token is sent once for each expert it goes to (default: per_expert), or once
  *                                   # for each group of experts that the model limits it to, and spread on the node
  *                                   # there
- *       expert_format: linear       # a token goes to its experts in the format they multiply in; it comes back, as
- *                                   # it does by default both ways, in that of activations (element)
+ *       expert_format: linear       # a token, or a gradient, is converted before it goes to its experts, and goes in
+ *                                   # the format they multiply in; it comes back, as it does by default both ways, in
+ *                                   # that of activations (element)
+ *       scales: blocks              # fp8 has a scale for each block of a tensor, found as it is converted; tensor
+ *                                   # (default): one for all of it, whose largest element is looked for first
+ *       expert_sms: 20              # SMs that move tokens to experts and back: while they do, kernels beside them have
+ *                                   # the others (default: as the cluster's transfer_tax says)
  *       rates:                      # by GPU generation, what its libraries reach
  *         hopper: {products: 0.8, attention_forward: 0.35, attention_backward: 0.3}
  *
@@ -48,6 +53,7 @@ typedef enum { GRADIENTS_SHARDED, GRADIENTS_WHOLE } FrameworkGradients;
 typedef enum { EXPERT_OVERLAP_OF_SCHEDULE, EXPERT_OVERLAP_ROUNDS } FrameworkExpertOverlap;
 typedef enum { ROWS_PER_EXPERT, ROWS_PER_GROUP } FrameworkExpertRows;
 typedef enum { EXPERT_FORMAT_ELEMENT, EXPERT_FORMAT_LINEAR } FrameworkExpertFormat;
+typedef enum { SCALES_TENSOR, SCALES_BLOCKS } FrameworkScales;
 
 typedef struct {
   double products;                              /* (0, 1]; 0: 1 */
@@ -73,6 +79,8 @@ typedef struct {
   int expert_overlap;        /* FrameworkExpertOverlap */
   int expert_rows;           /* FrameworkExpertRows */
   int expert_format;         /* FrameworkExpertFormat */
+  int scales;                /* FrameworkScales */
+  int expert_sms;            /* 0: as the cluster has it */
   FrameworkRates rates[N_ARCHITECTURES];
 } FrameworkTime;
 

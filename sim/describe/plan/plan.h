@@ -4,6 +4,7 @@
 #include "framework.h"
 #include "model.h"
 #include "recipe.h"
+#include "recompute_modules.h"
 
 /* Axes of parallelism. AXIS_DP is cut in two by ZeRO's shard group (`--zero-ranks`): shards inside, replicas outside.
  */
@@ -25,6 +26,7 @@ typedef struct {
 typedef struct {
   int gpus;           /* 0 until completed */
   int tp, cp, dp, pp; /* dp 0: what is left */
+  int mtp_layers;     /* of the model's heads that predict a token further, how many are trained */
   int ep;             /* ranks that deal the experts out among them; they are ranks of dp × cp (× tp) */
   int expert_tp;      /* tp of the experts: 1 or tp; 0: tp */
   CpComm cp_comm;
@@ -38,6 +40,7 @@ typedef struct {
   int zero;            /* 0..3 */
   int zero_ranks;      /* ranks one set of shards spans, cp among them; 0: all of dp · cp */
   Recompute recompute;
+  guint recompute_modules; /* of selective recompute, a set; 0: as the framework has it, or else core_attn */
   gboolean sequence_parallel;
   Precision precision;
   Recipe recipe;
@@ -79,9 +82,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Plan, plan_free)
 /* Fill what was left open and check the plan against itself, the model and the cluster (either may be NULL: those
  * checks are left out). INPUT for a number that makes no sense by itself (tp 0). IMPOSSIBLE with both clashing options
  * and their values named: tp·cp·dp·pp ≠ gpus, tp not dividing heads / kv heads / ffn, 2·cp not dividing seq_len,
- * heads that Ulysses cannot deal out, experts or ranks that ep does not divide, batch not divisible, more
- * stages than layers, gpus not whole nodes or beyond the cluster, precision the GPU lacks, chunks with a schedule that
- * has none … */
+ * heads that Ulysses cannot deal out, recompute modules that the model does not have, experts or ranks that ep does not
+ * divide, batch not divisible, more stages than layers, gpus not whole nodes or beyond the cluster, precision the GPU
+ * lacks, chunks with a schedule that has none … */
 gboolean plan_complete(Plan *plan, const Model *model, const Cluster *cluster, GError **error);
 
 /* Run the plan under `framework`, called `name`. Its recipe becomes the plan's, but not with precision fp32, nor fp16,
@@ -97,6 +100,12 @@ int plan_expert_tp(const Plan *plan);
  * ZeRO shards), how many lie in a group of ep, and how many of its ranks are then to be found further out: *left, which
  * holds ep at first. 0: the two do not divide. */
 int plan_ep_inside(int size, int *left);
+/* What of a layer is made again in backward module by module: nothing but under selective recompute. */
+guint plan_recompute_modules(const Plan *plan);
+/* IMPOSSIBLE for modules that the model does not have, that lie in one another, or that go without selective recompute.
+ * Of those that the framework has, the ones that the model does not have are left out. `model` may be NULL. */
+gboolean plan_check_recompute(Plan *plan, const Model *model, GError **error);
+
 /* dp · cp: ranks that hold the same parameters (before ZeRO) and see other tokens; gradients are summed over them. */
 int plan_data_ranks(const Plan *plan);
 

@@ -1,7 +1,8 @@
 /* A plan is completed and checked by a row of small steps, in an order in which each may rely on those before it:
  *
  *     ranges → ranks (dp, gpus) → sizes (batch, sequence, schedule) → batch → pipeline → tensor cut → context cut
- *            → sequence → ZeRO → experts → machine → precision → disturbances → size of the simulation
+ *            → sequence → ZeRO → experts → heads → recompute → machine → precision → disturbances → size of the
+ * simulation
  *
  * A single value out of any sense is bad usage (INPUT); values that clash are IMPOSSIBLE, and both are named. */
 #include <math.h>
@@ -48,6 +49,7 @@ static const struct {
     INT_RANGE("ep", ep, 1, MOST_RANKS),
     INT_RANGE("expert-tp", expert_tp, 0, MOST_RANKS),
     OPEN_RANGE("dp", dp, MOST_RANKS),
+    INT_RANGE("mtp-layers", mtp_layers, 0, 64),
     INT_RANGE("pp", pp, 1, MOST_RANKS),
     OPEN_RANGE("chunks", chunks, 1 << 16),
     OPEN_RANGE("micro-batch-group", group, 1000000),
@@ -301,6 +303,23 @@ static gboolean check_experts(Plan *plan, const Model *model, const Cluster *clu
   return TRUE;
 }
 
+static gboolean check_mtp(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
+  if (model != NULL && plan->mtp_layers > model->n_next_layers)
+    return fail_impossible(error,
+                           "mtp-layers %d: the config of model %s names %" INT64
+                           " heads that predict a token further (num_nextn_predict_layers)",
+                           plan->mtp_layers, model->name, model->n_next_layers);
+  if (plan->mtp_layers > 0 && plan->tp > 1)
+    return fail_impossible(error,
+                           "mtp-layers %d and tp %d: heads that predict a token further are not modelled cut by tp",
+                           plan->mtp_layers, plan->tp);
+  return TRUE;
+}
+
+static gboolean check_recompute(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
+  return plan_check_recompute(plan, model, error);
+}
+
 static gboolean check_machine(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
   if (plan->rank_map != NULL && !rank_map_check(plan->rank_map, plan->gpus, cluster, error))
     return FALSE;
@@ -408,9 +427,9 @@ static gboolean check_length(Plan *plan, const Model *model, const Cluster *clus
 
 gboolean plan_complete(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
   static const Step steps[] = {
-      check_ranges,       complete_ranks, complete_sizes,     check_batch,   check_pipeline, check_tensor_cut,
-      check_context,      check_sequence, check_zero,         check_experts, check_machine,  check_precision,
-      check_disturbances, check_passes,   check_layer_passes, check_length,
+      check_ranges,  complete_ranks,  complete_sizes,     check_batch,   check_pipeline,     check_tensor_cut,
+      check_context, check_sequence,  check_zero,         check_experts, check_mtp,          check_recompute,
+      check_machine, check_precision, check_disturbances, check_passes,  check_layer_passes, check_length,
   };
   for (size_t i = 0; i < G_N_ELEMENTS(steps); i++)
     if (!steps[i](plan, model, cluster, error))

@@ -7,7 +7,7 @@ static double large_batch_s(const Prediction *prediction, const Plan *plan) {
   g_autoptr(Plan) large = plan_copy(plan);
   large->gpus = prediction->workload->plan->gpus;
   large->global_batch = EXPLAIN_BATCH_FACTOR * prediction->workload->plan->global_batch;
-  g_autoptr(Prediction) then = predict(prediction->workload->model, prediction->cluster, large, NULL);
+  g_autoptr(Prediction) then = predict_numbers(NULL, prediction->workload->model, prediction->cluster, large, NULL);
   return then != NULL ? then->step_time_s / EXPLAIN_BATCH_FACTOR : 0;
 }
 

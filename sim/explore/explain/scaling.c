@@ -31,7 +31,7 @@ static gboolean add_size(Scaling *scaling, const Model *model, const Cluster *cl
   sized->gpus = (int)gpus;
   sized->dp = 0;
   sized->global_batch = global_batch;
-  g_autoptr(Prediction) prediction = predict(model, cluster, sized, error);
+  g_autoptr(Prediction) prediction = predict_numbers(NULL, model, cluster, sized, error);
   if (prediction == NULL) {
     g_prefix_error(error, "on %" G_GINT64_FORMAT " GPUs: ", gpus);
     return FALSE;

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "error.h"
 #include "launch_parts.h"
 
 static const char *const names[N_LAUNCHES + 1] = {
@@ -40,6 +41,14 @@ char *launch_command(const LaunchCase *c) {
 
 gboolean launch_shards_in_part(const Plan *plan) {
   return plan->zero > 0 && plan->zero_ranks > 0 && plan->zero_ranks < plan_data_ranks(plan);
+}
+
+gboolean launch_check_modules(const LaunchCase *c, const char *verb, const char *name, GError **error) {
+  const guint modules = plan_recompute_modules(c->plan);
+  g_autofree char *text = recompute_modules_text(modules, "+");
+  return (modules & ~MODULE_BIT(MODULE_CORE_ATTN)) == 0 ||
+         fail_impossible(error, "%s: %s has no modules to recompute by name, found recompute-modules %s", verb, name,
+                         text);
 }
 
 /* "auto: interleaved" ran interleaved. */

@@ -59,7 +59,7 @@ static gboolean check_experts(const LaunchCase *c, GError **error) {
 
 gboolean launch_deepspeed_check(const LaunchCase *c, GError **error) {
   return check_experts(c, error) && check_pipeline(c, error) && check_shards(c, error) && check_precision(c, error) &&
-         check_sequence(c, error);
+         check_sequence(c, error) && launch_check_modules(c, "deepspeed", "DeepSpeed", error);
 }
 
 /* --- what it is told --- */

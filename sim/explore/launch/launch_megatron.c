@@ -126,7 +126,9 @@ static void add_experts(const LaunchCase *c, GString *out) {
   add(out, "--expert-model-parallel-size %d --expert-tensor-parallel-size %d", c->plan->ep, plan_expert_tp(c->plan));
   add_flag(out, c->plan->ep > 1 && c->plan->chunks > 1 && c->plan->time.expert_overlap == EXPERT_OVERLAP_ROUNDS,
            "--overlap-moe-expert-parallel-comm");
-  if (c->model->n_next_layers > 0)
+  if (c->plan->mtp_layers > 0)
+    add(out, "--mtp-num-layers %d", c->plan->mtp_layers);
+  else if (c->model->n_next_layers > 0)
     launch_notice(c, "predicted without the head of model %s that predicts a token further (--mtp-num-layers)",
                   c->model->name);
 }
@@ -172,6 +174,7 @@ static gboolean is_even(const Workload *workload, gboolean counted) {
   return TRUE;
 }
 
+/* A head that predicts a token further is a letter of its own. */
 static void add_layout(const Workload *workload, GString *out) {
   g_autoptr(GString) layout = g_string_new(NULL);
   for (int stage = 0; stage < workload->n_stages; stage++) {
@@ -180,6 +183,8 @@ static void add_layout(const Workload *workload, GString *out) {
     g_string_append(layout, layers->has_embedding ? "E" : "");
     for (gint64 i = 0; i < layers->n_layers; i++)
       g_string_append_c(layout, 't');
+    for (int i = 0; i < workload->plan->mtp_layers && layers->has_head; i++)
+      g_string_append_c(layout, 'm');
     g_string_append(layout, layers->has_head ? "L" : "");
   }
   add(out, "--pipeline-model-parallel-layout '%s'", layout->str);
@@ -187,7 +192,7 @@ static void add_layout(const Workload *workload, GString *out) {
 
 static void add_stages(const LaunchCase *c, GString *out) {
   gboolean as_layers = !is_even(c->workload, FALSE) && is_even(c->workload, TRUE);
-  if (!is_even(c->workload, FALSE) && !as_layers) {
+  if ((!is_even(c->workload, FALSE) && !as_layers) || c->plan->mtp_layers > 0) {
     add_layout(c->workload, out); /* says the chunks too */
     return;
   }
@@ -274,8 +279,9 @@ static void add_precision(const LaunchCase *c, GString *out) {
 static void add_recompute(const LaunchCase *c, GString *out) {
   if (c->plan->recompute == RECOMPUTE_FULL)
     add(out, "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1");
-  else if (c->plan->recompute == RECOMPUTE_SELECTIVE)
-    add(out, "--recompute-granularity selective --recompute-modules core_attn");
+  g_autofree char *modules = recompute_modules_text(plan_recompute_modules(c->plan), " ");
+  if (c->plan->recompute == RECOMPUTE_SELECTIVE)
+    add(out, "--recompute-granularity selective --recompute-modules %s", modules);
   add(out, "--attention-backend %s", c->plan->attention == ATTENTION_FLASH ? "flash" : "unfused");
 }
 

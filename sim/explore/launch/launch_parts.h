@@ -18,6 +18,9 @@ void launch_append_notices(const LaunchCase *c, GString *out);
 char *launch_command(const LaunchCase *c);
 /* Whether the plan shards over fewer ranks than dp · cp. */
 gboolean launch_shards_in_part(const Plan *plan);
+/* IMPOSSIBLE where selective recompute makes again what a framework, by the names of its verb and its own, does not
+ * name: all but attention's core. */
+gboolean launch_check_modules(const LaunchCase *c, const char *verb, const char *name, GError **error);
 
 gboolean launch_megatron_check(const LaunchCase *c, GError **error);
 char *launch_megatron_write(const LaunchCase *c);

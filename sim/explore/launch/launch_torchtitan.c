@@ -87,7 +87,7 @@ static gboolean check_context(const LaunchCase *c, GError **error) {
 
 gboolean launch_torchtitan_check(const LaunchCase *c, GError **error) {
   return check_context(c, error) && check_schedule(c, error) && check_sharding(c, error) && check_tensor(c, error) &&
-         check_precision(c, error);
+         check_precision(c, error) && launch_check_modules(c, "torchtitan", "torchtitan", error);
 }
 
 /* --- what it is told --- */
@@ -157,6 +157,9 @@ static void add_parallelism(const LaunchCase *c, GString *out) {
   g_string_append_printf(out, "tensor_parallel_degree = %d\ncontext_parallel_degree = %d\n", c->plan->tp, c->plan->cp);
   if (c->plan->ep > 1)
     g_string_append_printf(out, "expert_parallel_degree = %d\n", c->plan->ep);
+  if (c->plan->mtp_layers > 0)
+    launch_notice(c, "predicted with mtp-layers %d: see that your version trains heads that predict a token further",
+                  c->plan->mtp_layers);
   if (model_has_experts(c->model) && c->plan->tp > 1)
     launch_notice(c,
                   "predicted with experts cut by tp %d: see that your version's expert_tensor_parallel_degree says so",

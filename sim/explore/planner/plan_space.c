@@ -155,7 +155,7 @@ void plan_space_describe(Space *space) {
       {"micro-batch", "sequences per micro-batch (default 1,2,4,8,16)"},
       {"global-batch", "sequences per step (to be given)"},
       {"zero", "ZeRO stage (default 0,1,2,3)"},
-      {"recompute", "none, selective or full (default none,selective,full)"},
+      {"recompute", "none, selective or full (default none,selective,full; with --recompute-modules selective)"},
       {"sequence-parallel", "on or off (default on,off)"},
   };
   g_autofree char *names = g_strjoinv(", ", (char **)plan_order_names());
@@ -196,6 +196,7 @@ static gboolean check_norms(const Space *space, const GArray *cases, GError **er
 gboolean plan_space_fill(Space *space, GError **error) {
   if (!check_given(space, error))
     return FALSE;
+  const gboolean has_modules = space_given(space, "recompute-modules") != NULL;
   g_autoptr(Space) ahead = read_ahead(space, error);
   g_autoptr(GArray) cases = ahead != NULL ? cases_of(ahead, error) : NULL;
   return cases != NULL && check_norms(space, cases, error) &&
@@ -203,6 +204,6 @@ gboolean plan_space_fill(Space *space, GError **error) {
          (!have_experts(cases) || set_open(space, "expert-tp", "0,1", error)) &&
          fill_numbers(space, ahead, cases, error) && set_open(space, "schedule", "1f1b,interleaved", error) &&
          set_open(space, "micro-batch", "1..16*2", error) && set_open(space, "zero", "0..3", error) &&
-         set_open(space, "recompute", "none,selective,full", error) &&
+         set_open(space, "recompute", has_modules ? "selective" : "none,selective,full", error) &&
          set_open(space, "sequence-parallel", "on,off", error);
 }

@@ -37,6 +37,13 @@ static void append_order(GString *out, const Plan *plan, const Plan *left_out) {
     g_string_append_printf(out, "%s%s", i == 0 ? " --order " : "-", axis_name(plan->order[i]));
 }
 
+/* Those of the framework, or core_attn, need not be said. */
+static void append_modules(GString *out, const Plan *plan) {
+  g_autofree char *modules = recompute_modules_text(plan->recompute_modules, "+");
+  if (plan->recompute_modules != 0)
+    g_string_append_printf(out, " --recompute-modules %s", modules);
+}
+
 /* Where it differs from the framework's, and the model heeds it. */
 static void append_norm_kernel(GString *out, const Plan *plan, const Model *model) {
   if (plan->norm_kernel < 0 || model->norm != NORM_RMSNORM)
@@ -70,6 +77,7 @@ static void append_runtime(GString *out, const Plan *plan, const Plan *left_out)
   append_switch(out, "overlap-grad", plan->overlap_grad, left_out->overlap_grad);
   append_switch(out, "overlap-param", plan->overlap_param, left_out->overlap_param);
   append_switch(out, "contention", plan->contention, left_out->contention);
+  append_count(out, "mtp-layers", plan->mtp_layers, left_out->mtp_layers);
   append_count(out, "zero-ranks", plan->zero_ranks, left_out->zero_ranks);
   append_count(out, "micro-batch-group", plan->group, left_out->group);
   append_count(out, "bucket", plan->bucket_parameters, left_out->bucket_parameters);
@@ -109,6 +117,7 @@ char *planner_options(const PlanOutcome *outcome) {
                          plan->micro_batch, plan->global_batch, plan->seq_len);
   g_string_append_printf(out, " --zero %d --recompute %s --sequence-parallel %s", plan->zero,
                          recompute_names()[plan->recompute], plan->sequence_parallel ? "on" : "off");
+  append_modules(out, plan);
   g_autoptr(Plan) left_out = plan_new();
   append_methods(out, outcome->plan, outcome->model, left_out);
   /* the schedule that stands for auto runs as auto does */

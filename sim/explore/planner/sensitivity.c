@@ -117,6 +117,7 @@ static gboolean step_recompute(Plan *plan, const Model *model, int direction) {
   int recompute = (int)plan->recompute;
   gboolean ok = step_within(&recompute, direction, N_RECOMPUTES - 1);
   plan->recompute = (Recompute)recompute;
+  plan->recompute_modules = 0;
   return ok;
 }
 

@@ -16,6 +16,7 @@
 
 #include "lowering.h"
 #include "mixed_gpus.h"
+#include "predict.h"
 #include "stage_works.h"
 #include "state_memory.h"
 
@@ -107,6 +108,13 @@ static gboolean fits(const MemoryBound *bound) {
   return bound->least_bytes <= bound->room_bytes * (1 + rounding);
 }
 
+/* With no more micro-batches than it takes to hold the most. */
+static Order *short_order(PlanOrder *choice, const Plan *plan) {
+  g_autoptr(Plan) fewer = plan_copy(plan);
+  fewer->n_micro_batches = predict_enough_micro_batches(choice, plan);
+  return plan_order_make(choice, fewer, NULL);
+}
+
 gboolean memory_bound_fits(const Workload *workload, PlanOrder *choice, const Cluster *cluster, MemoryBound *bound) {
   const int n_ranks = workload->placement->n_ranks;
   *bound = (MemoryBound){.room_bytes = mixed_gpus_room_bytes(workload, cluster)};
@@ -116,7 +124,7 @@ gboolean memory_bound_fits(const Workload *workload, PlanOrder *choice, const Cl
   take_most(states, most, n_ranks, bound);
   if (!fits(bound) || choice->info == NULL)
     return fits(bound);
-  g_autoptr(Order) order = plan_order_make(choice, workload->plan, NULL);
+  g_autoptr(Order) order = short_order(choice, workload->plan);
   for (int rank = 0; order != NULL && rank < n_ranks; rank++)
     most[rank] = most_held(order->actions[rank], stages);
   take_most(states, most, n_ranks, bound);

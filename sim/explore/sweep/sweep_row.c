@@ -96,9 +96,11 @@ static void add_plan(SweepTable *table) {
       {"seq_len", OPEN_IN_PLAN(VALUE_INT64, seq_len)},
       {"memory_cap_bytes", OPEN_IN_PLAN(VALUE_DOUBLE, memory_cap)},
       {"steps", OPEN_IN_PLAN(VALUE_INT, steps)},
+      {"mtp_layers", IN_PLAN(VALUE_INT, mtp_layers)},
       {"zero", IN_PLAN(VALUE_INT, zero)},
       {"zero_ranks", OPEN_IN_PLAN(VALUE_INT, zero_ranks)},
       {"recompute", NAMED_IN_PLAN(recompute, recompute_names())},
+      {"recompute_modules", ELSEWHERE(VALUE_TEXT)},
       {"sequence_parallel", IN_PLAN(VALUE_SWITCH, sequence_parallel)},
       {"precision", NAMED_IN_PLAN(precision, precision_names())},
       {"recipe", IN_PLAN(VALUE_CHARS, recipe.name)},
@@ -285,6 +287,8 @@ void sweep_row_set_plan(SweepRow *row, const SweepTable *table, const Plan *plan
   for (int i = 0; i < N_AXES; i++)
     g_string_append_printf(order, "%s%s", i > 0 ? "-" : "", axis_name(plan->order[i]));
   sweep_row_set_text(row, table, "order", order->str);
+  g_autofree char *modules = recompute_modules_text(plan_recompute_modules(plan), "+");
+  sweep_row_set_text(row, table, "recompute_modules", modules);
 }
 
 /* As `links` of simulate --json. */

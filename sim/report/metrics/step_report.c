@@ -101,6 +101,8 @@ char *step_report_plan_line(const Plan *plan) {
   if (plan->expert_tp > 0 && plan->expert_tp < plan->tp)
     g_string_append(line, ", experts whole");
   g_string_append_printf(line, ", dp %d", plan->dp);
+  if (plan->mtp_layers > 0)
+    g_string_append_printf(line, ", %d MTP layer%s", plan->mtp_layers, plan->mtp_layers > 1 ? "s" : "");
   if (plan->zero > 0)
     g_string_append_printf(line, ", ZeRO-%d", plan->zero);
   if (plan->rank_map != NULL)
@@ -109,8 +111,13 @@ char *step_report_plan_line(const Plan *plan) {
     g_string_append(line, ", sequence parallel");
   if (plan->schedule)
     g_string_append_printf(line, "; %s", plan->schedule);
-  g_string_append_printf(line, "; %s, recompute %s, %s attention", precision_info(plan->precision)->name,
-                         recompute_names()[plan->recompute], attention_names()[plan->attention]);
+  const guint modules = plan_recompute_modules(plan);
+  g_autofree char *names = recompute_modules_text(modules, " + ");
+  g_string_append_printf(line, "; %s, recompute %s", precision_info(plan->precision)->name,
+                         recompute_names()[plan->recompute]);
+  if (modules != 0 && modules != MODULE_BIT(MODULE_CORE_ATTN))
+    g_string_append_printf(line, " (%s)", names);
+  g_string_append_printf(line, ", %s attention", attention_names()[plan->attention]);
   if (plan->framework != NULL)
     g_string_append_printf(line, "; as %s", plan->framework);
   return g_string_free(line, FALSE);

@@ -192,7 +192,8 @@ static void advise_activations(const StepReport *report, GString *out) {
   if (plan->recompute == RECOMPUTE_NONE)
     g_string_append(out, " --recompute selective drops what attention saves, full almost everything.");
   else if (plan->recompute == RECOMPUTE_SELECTIVE)
-    g_string_append(out, " --recompute full keeps only the inputs of each layer.");
+    g_string_append(
+        out, " --recompute-modules names more to make again, --recompute full keeps only the inputs of each layer.");
   if (plan->tp > 1 && !plan->sequence_parallel)
     g_string_append_printf(out, " --sequence-parallel on cuts what norms save by %d.", plan->tp);
   if (plan->micro_batch > 1)

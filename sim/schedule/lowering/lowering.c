@@ -18,7 +18,8 @@ double part_parameters(const Workload *workload, const Part *part) {
 }
 
 double part_expert_parameters(const Workload *workload, const Part *part) {
-  return (double)(part->n_layers - part->n_dense) * workload->expert_parameters[PIECE_LAYER];
+  return (double)(part->n_layers - part->n_dense) * workload->expert_parameters[PIECE_LAYER] +
+         (double)part->n_head * workload->expert_parameters[PIECE_HEAD];
 }
 
 double part_sharded_parameters(const Workload *workload, const Part *part) {

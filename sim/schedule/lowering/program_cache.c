@@ -120,6 +120,7 @@ static GArray *key_of(const PlanOrder *choice, const Workload *workload) {
       lowering_takes_turns(workload),
       workload->layout.takes_tp,
       workload->expert_parameters[PIECE_LAYER] > 0,
+      workload->expert_parameters[PIECE_HEAD] > 0,
       lowering_expert_shards(workload) > 1,
       lowering_expert_copies(workload) > 1,
       plan->tp > 1,
@@ -302,14 +303,19 @@ static void pick_entries(Kept *kept, GArray *works, GArray *transfers) {
                        g_array_index(transfers, Transfer, g_array_index(kept->transfers, TransferSource, i).from));
 }
 
+/* n times −1, and one more: n may be 0. */
+static gint32 *no_numbers(guint n) {
+  gint32 *numbers = g_new(gint32, n + 1);
+  memset(numbers, 0xff, (n + 1) * sizeof *numbers);
+  return numbers;
+}
+
 static void renumber(Kept *kept) {
   Program *program = kept->program;
   Renumbering renumbering = {.kept = kept,
                              .lowered = program,
-                             .works = g_new(gint32, program->works->len),
-                             .sends = g_new(gint32, program->transfers->len)};
-  memset(renumbering.works, 0xff, program->works->len * sizeof *renumbering.works);
-  memset(renumbering.sends, 0xff, program->transfers->len * sizeof *renumbering.sends);
+                             .works = no_numbers(program->works->len),
+                             .sends = no_numbers(program->transfers->len)};
   for (int rank = 0; rank < program->n_ranks; rank++)
     renumber_rank(&renumbering, rank);
   g_free(renumbering.works);

@@ -1,0 +1,72 @@
+/* Which modules a plan makes again, and whether its model has them. */
+#include "error.h"
+#include "plan.h"
+
+guint plan_recompute_modules(const Plan *plan) {
+  if (plan->recompute != RECOMPUTE_SELECTIVE)
+    return 0;
+  if (plan->recompute_modules != 0)
+    return plan->recompute_modules;
+  return plan->memory.recompute_modules != 0 ? plan->memory.recompute_modules : MODULE_BIT(MODULE_CORE_ATTN);
+}
+
+/* Why a model cannot make a module again; NULL: it can. */
+static const char *why_not(RecomputeModule module, const Model *model) {
+  switch (module) {
+  case MODULE_MLA_UP_PROJ:
+    return model->latent.kv_rank == 0 ? "has no latent attention" : NULL;
+  case MODULE_MOE:
+  case MODULE_MOE_ACT:
+    return !model_has_experts(model) ? "has no experts" : NULL;
+  case MODULE_SHARED_EXPERTS:
+    return model->experts.shared_ffn_hidden == 0 ? "has no shared expert" : NULL;
+  case MODULE_MLP:
+    if (model_has_experts(model) && model_dense_layers(model, 0, model->n_layers) == 0)
+      return "has experts in every layer (their module is moe)";
+    return model->parallel_block ? "has its MLP beside attention, which is not modelled" : NULL;
+  case MODULE_LAYERNORM:
+    return model->parallel_block ? "has its MLP beside attention, which is not modelled" : NULL;
+  default:
+    return NULL;
+  }
+}
+
+static gboolean check_model(guint modules, const Model *model, GError **error) {
+  for (RecomputeModule module = 0; module < N_RECOMPUTE_MODULES; module++) {
+    const char *why = modules & MODULE_BIT(module) ? why_not(module, model) : NULL;
+    if (why != NULL)
+      return fail_impossible(error, "recompute-modules %s: model %s %s", recompute_module_name(module), model->name,
+                             why);
+  }
+  return TRUE;
+}
+
+/* A framework trains models of other kinds too. */
+static void leave_out_missing(guint *modules, const Model *model) {
+  for (RecomputeModule module = 0; module < N_RECOMPUTE_MODULES; module++)
+    if (why_not(module, model) != NULL)
+      *modules &= ~MODULE_BIT(module);
+}
+
+gboolean plan_check_recompute(Plan *plan, const Model *model, GError **error) {
+  if (model != NULL)
+    leave_out_missing(&plan->memory.recompute_modules, model);
+  const guint modules = plan_recompute_modules(plan);
+  const guint inside_moe = modules & (MODULE_BIT(MODULE_MOE_ACT) | MODULE_BIT(MODULE_SHARED_EXPERTS));
+  if (plan->recompute_modules != 0 && plan->recompute != RECOMPUTE_SELECTIVE) {
+    g_autofree char *given = recompute_modules_text(plan->recompute_modules, "+");
+    return fail_impossible(error, "recompute-modules %s needs --recompute selective: found %s", given,
+                           recompute_names()[plan->recompute]);
+  }
+  if (plan->recompute_modules != 0 && plan->memory.selective == SELECTIVE_PRODUCTS)
+    return fail_impossible(error,
+                           "recompute-modules and framework %s clash: its selective recompute keeps every other "
+                           "product, whatever module it is of",
+                           plan->framework);
+  if ((modules & MODULE_BIT(MODULE_MOE)) && inside_moe != 0) {
+    g_autofree char *inside = recompute_modules_text(inside_moe, "+");
+    return fail_impossible(error, "recompute-modules moe and %s clash: moe makes all of the experts' layer again",
+                           inside);
+  }
+  return model == NULL || check_model(modules, model, error);
+}

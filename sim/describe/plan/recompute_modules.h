@@ -1,0 +1,34 @@
+/* What selective recompute makes again in backward, by the names that Megatron-Core gives parts of a layer
+ * (transformer_config.py, recompute_modules, core v0.13 to v0.15, 2025):
+ *
+ *     core_attn       unfused attention's scores (arXiv 2205.05198 §5); a flash kernel makes them again in any case
+ *     layernorm       both norms of the residual stream
+ *     mla_up_proj     of latent attention: norms, up projections and rotation, from what the down projections made
+ *     moe_act         the experts' activation
+ *     shared_experts  the shared expert's MLP
+ *     mlp             the MLP of layers without experts
+ *     moe             router, exchanges, experts and shared expert
+ *
+ * A text names one or more, parted by "," or "+" (where commas part something else). */
+#pragma once
+#include <glib.h>
+
+typedef enum {
+  MODULE_CORE_ATTN,
+  MODULE_LAYERNORM,
+  MODULE_MLA_UP_PROJ,
+  MODULE_MOE_ACT,
+  MODULE_SHARED_EXPERTS,
+  MODULE_MLP,
+  MODULE_MOE,
+  N_RECOMPUTE_MODULES
+} RecomputeModule;
+
+/* Sets are bits 1 << RecomputeModule; 0: none said. */
+#define MODULE_BIT(module) (1u << (module))
+
+const char *recompute_module_name(RecomputeModule module);
+/* INPUT for an unknown name, with the nearest, one that stands twice, and nothing at all; `what` names the option. */
+gboolean recompute_modules_parse(const char *what, const char *text, guint *modules, GError **error);
+/* "layernorm+moe_act", in the order above, parted by `between`; owned by the caller. */
+char *recompute_modules_text(guint modules, const char *between);

@@ -1,0 +1,168 @@
+/* Heads that predict a token further: their work, parameters and memory, where they stand, what is refused. */
+#include "error.h"
+
+#include "expert_models.h"
+
+/* latent_mixture() on one GPU, micro-batches of 2 × 512 tokens: hidden 1024, vocabulary 32768. */
+enum { TOKENS = 2 * 512, HIDDEN = 1024, VOCAB = 32768 };
+
+static Workload *with_heads(int n, Recompute recompute) {
+  const Model model = latent_mixture();
+  g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, recompute);
+  plan->mtp_layers = n;
+  return workload_new(&model, plan, NULL);
+}
+
+/* --- work --- */
+
+/* Each head adds a layer's products, logits and 2·T·h·2h for the product of its two inputs, in each phase. */
+START_TEST(a_head_adds_a_layer_a_product_and_logits) {
+  for (Recompute recompute = RECOMPUTE_NONE; recompute <= RECOMPUTE_FULL; recompute++) {
+    g_autoptr(Workload) bare = with_heads(0, recompute), one = with_heads(1, recompute), two = with_heads(2, recompute);
+    for (Phase phase = PHASE_F; phase < PHASE_OPTIMIZER; phase++) {
+      const double passes = phase == PHASE_B ? 2 : 1;
+      const double added = bare->work[PIECE_LAYER][phase].flops + bare->work[PIECE_HEAD][phase].flops +
+                           passes * 2 * TOKENS * HIDDEN * 2 * HIDDEN;
+      const double head = bare->work[PIECE_HEAD][phase].flops;
+      ck_assert_double_eq_tol(one->work[PIECE_HEAD][phase].flops - head, added, 1e-9 * added);
+      ck_assert_double_eq_tol(two->work[PIECE_HEAD][phase].flops - head, 2 * added, 1e-9 * added);
+      ck_assert_double_eq(one->work[PIECE_LAYER][phase].flops, bare->work[PIECE_LAYER][phase].flops);
+    }
+  }
+}
+END_TEST
+
+START_TEST(its_kernels_follow_the_models_own_loss) {
+  g_autoptr(Workload) workload = with_heads(1, RECOMPUTE_NONE);
+  const WorkList *f = &workload->work[PIECE_HEAD][PHASE_F], *b = &workload->work[PIECE_HEAD][PHASE_B];
+  ck_assert_int_eq(count(f, "logits"), 2);
+  ck_assert_int_eq(count(f, "embedding"), 1);
+  ck_assert_int_eq(count(f, "expert_up"), 1);
+  ck_assert_int_lt(index_of(f, "loss.softmax"), index_of(f, "embedding"));
+  ck_assert_int_lt(index_of(f, "mtp_proj"), index_of(f, "expert_up"));
+  ck_assert_int_lt(index_of(b, "expert_up.dgrad"), index_of(b, "mtp_proj.dgrad"));
+  ck_assert_int_lt(index_of(b, "mtp_proj.wgrad"), index_of(b, "embedding.wgrad"));
+}
+END_TEST
+
+/* What the lists of one GPU do in a step is what the model is said to, in either way to count attention: kernels do
+ * what a causal mask leaves; backward of attention makes scores again, and is left out here. */
+START_TEST(model_flops_are_those_of_the_products) {
+  g_autoptr(Workload) bare = with_heads(0, RECOMPUTE_NONE), one = with_heads(1, RECOMPUTE_NONE);
+  const double forward = one->work[PIECE_HEAD][PHASE_F].flops - bare->work[PIECE_HEAD][PHASE_F].flops;
+  const double added = workload_model_flops(one) - workload_model_flops(bare);
+  ck_assert_double_eq_tol(added, 3 * 8 * forward, 1e-9 * added);
+  g_autoptr(Workload) again = with_heads(1, RECOMPUTE_FULL);
+  const double listed =
+      8 * (again->work[PIECE_HEAD][PHASE_B].recompute_flops + again->work[PIECE_DENSE_LAYER][PHASE_B].recompute_flops +
+           7 * again->work[PIECE_LAYER][PHASE_B].recompute_flops);
+  const double counted = workload_hardware_flops(again) - workload_model_flops(again);
+  ck_assert_double_eq_tol(listed, counted, 1e-9 * counted);
+}
+END_TEST
+
+/* --- parameters and memory --- */
+
+START_TEST(a_head_holds_a_layer_a_product_and_three_norms) {
+  g_autoptr(Workload) bare = with_heads(0, RECOMPUTE_NONE), two = with_heads(2, RECOMPUTE_NONE);
+  const gint64 layer = bare->piece_parameters[PIECE_LAYER];
+  ck_assert_int_eq(two->piece_parameters[PIECE_HEAD] - bare->piece_parameters[PIECE_HEAD],
+                   2 * (layer + 2 * HIDDEN * HIDDEN + 3 * HIDDEN));
+  ck_assert_int_eq(two->expert_parameters[PIECE_HEAD], 2 * bare->expert_parameters[PIECE_LAYER]);
+  ck_assert_int_eq(two->stages[0].expert_parameters - bare->stages[0].expert_parameters,
+                   2 * bare->expert_parameters[PIECE_LAYER]);
+}
+END_TEST
+
+/* As much as a layer and a head keep, and in bf16 the embedding's row and the product's input, 2 and 4 bytes of T·h. */
+START_TEST(a_head_keeps_what_a_layer_and_a_loss_do) {
+  g_autoptr(Workload) bare = with_heads(0, RECOMPUTE_NONE), one = with_heads(1, RECOMPUTE_NONE);
+  const PieceMemory *head = &bare->memory[PIECE_HEAD], *layer = &bare->memory[PIECE_LAYER];
+  ck_assert_double_eq(one->memory[PIECE_HEAD].saved_bytes,
+                      2 * head->saved_bytes + layer->saved_bytes + 6.0 * TOKENS * HIDDEN);
+  ck_assert_double_eq(one->memory[PIECE_HEAD].released_by_I,
+                      2 * head->released_by_I + layer->released_by_I + 2.0 * TOKENS * HIDDEN);
+}
+END_TEST
+
+static Workload *in_a_pipeline(int pp, PlacementShape shape, int chunks, gboolean tied) {
+  Model model = latent_mixture();
+  model.tied = tied;
+  g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  plan->mtp_layers = 1;
+  plan->pp = plan->gpus = pp;
+  plan->chunks = chunks;
+  g_autoptr(Placement) placement = placement_new(shape, pp, chunks);
+  return workload_new(&model, plan, placement);
+}
+
+START_TEST(the_embedding_is_copied_where_it_is_not) {
+  const gint64 table = (gint64)VOCAB * HIDDEN;
+  g_autoptr(Workload) loop = in_a_pipeline(2, PLACEMENT_LOOP, 1, FALSE), v = in_a_pipeline(2, PLACEMENT_V, 2, FALSE),
+                      tied = in_a_pipeline(2, PLACEMENT_LOOP, 1, TRUE);
+  ck_assert_int_eq(loop->tied_parameters, table); /* two gradients to be summed */
+  ck_assert_int_eq(v->tied_parameters, 0);
+  ck_assert_int_eq(loop->piece_parameters[PIECE_HEAD] - v->piece_parameters[PIECE_HEAD], table);
+  ck_assert_int_eq(tied->piece_parameters[PIECE_HEAD], v->piece_parameters[PIECE_HEAD]); /* it is the head's */
+  ck_assert_int_eq(tied->tied_parameters, table);
+}
+END_TEST
+
+/* --- stages --- */
+
+/* The last stage's heads count as 1 + 2 layers: 61 + 3 = 16 × 4 = 8 × 8. Over 5 stages 64 does not divide, 61 + 2
+ * neither: ends of 12 and one stage of 13. Over 32 the heads would count more than a stage: ends of 1, the rest 2. */
+START_TEST(stages_count_heads_as_layers) {
+  static const struct { int n_stages, first, last; } cases[] = {{16, 4, 1}, {8, 8, 5}, {5, 12, 12}, {32, 1, 1}};
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    StageLayers stages[32];
+    int sum = 0;
+    layout_split_layers(61, 1, cases[i].n_stages, stages);
+    for (int s = 0; s < cases[i].n_stages; s++)
+      sum += stages[s].n_layers;
+    ck_assert_int_eq(sum, 61);
+    ck_assert_int_eq(stages[0].n_layers, cases[i].first);
+    ck_assert_int_eq(stages[cases[i].n_stages - 1].n_layers, cases[i].last);
+  }
+}
+END_TEST
+
+/* --- refusals --- */
+
+START_TEST(heads_that_a_model_does_not_have_are_refused) {
+  Model model = latent_mixture();
+  static const struct {
+    int n_has, n_asked, tp;
+    const char *says;
+  } cases[] = {{0, 1, 1, "names 0 heads"}, {1, 2, 1, "names 1 heads"}, {1, 1, 2, "tp 2"}};
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autoptr(Plan) plan = plan_of(cases[i].tp, cases[i].tp > 1, ATTENTION_FLASH, RECOMPUTE_NONE);
+    g_autoptr(GError) error = NULL;
+    model.n_next_layers = cases[i].n_has;
+    plan->mtp_layers = cases[i].n_asked;
+    ck_assert(!plan_complete(plan, &model, NULL, &error));
+    ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE));
+    ck_assert_msg(strstr(error->message, cases[i].says) != NULL, "%s", error->message);
+  }
+}
+END_TEST
+
+int main(void) {
+  TCase *cases = tcase_create("mtp");
+  tcase_add_test(cases, a_head_adds_a_layer_a_product_and_logits);
+  tcase_add_test(cases, its_kernels_follow_the_models_own_loss);
+  tcase_add_test(cases, model_flops_are_those_of_the_products);
+  tcase_add_test(cases, a_head_holds_a_layer_a_product_and_three_norms);
+  tcase_add_test(cases, a_head_keeps_what_a_layer_and_a_loss_do);
+  tcase_add_test(cases, the_embedding_is_copied_where_it_is_not);
+  tcase_add_test(cases, stages_count_heads_as_layers);
+  tcase_add_test(cases, heads_that_a_model_does_not_have_are_refused);
+  Suite *suite = suite_create("mtp");
+  suite_add_tcase(suite, cases);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  const int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return n_failed != 0;
+}

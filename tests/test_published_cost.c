@@ -1,0 +1,73 @@
+/* GPU-hours of a training that was published, from its tokens and its plan. */
+#include "error.h"
+
+#include <check.h>
+#include <math.h>
+
+#include "predict.h"
+
+/* DeepSeek-V3 on 2,048 H800 (arXiv 2412.19437): pp 16 under DualPipe, ep 64 over 8 nodes, ZeRO-1, fp8, sequences of
+ * 4,096 tokens, 15,360 of them a step (sections 3.2, 4.2), and a head that predicts a token further (section 2.2). */
+static Plan *deepseek_plan(void) {
+  g_autoptr(GError) error = NULL;
+  Framework framework;
+  ck_assert_msg(framework_read("deepseek", &framework, &error), "%s", error != NULL ? error->message : "");
+  Plan *plan = plan_new();
+  plan->gpus = 2048;
+  plan->pp = 16;
+  plan->ep = 64;
+  plan->zero = 1;
+  plan->schedule = g_strdup("dualpipe");
+  plan->precision = PRECISION_FP8;
+  plan->global_batch = 15360;
+  plan->seq_len = 4096;
+  plan->mtp_layers = 1;
+  plan->recompute = RECOMPUTE_SELECTIVE;
+  plan_set_framework(plan, "deepseek", &framework);
+  ck_assert(recipe_parse("deepseek-v3", &plan->recipe, NULL));
+  return plan;
+}
+
+/* Table 1 of the report: 2,664,000 H800-hours for pre-training on 14.8e12 tokens (section 4.2). Its smaller first
+ * batches are left out: they are 3 % of the tokens. */
+START_TEST(deepseek_v3_costs_what_it_did) {
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Model) model = model_read("deepseek-v3", &error);
+  g_autoptr(Cluster) cluster = cluster_read("h800", &error);
+  g_autoptr(Plan) plan = deepseek_plan();
+  g_autoptr(Prediction) prediction = predict(model, cluster, plan, &error);
+  ck_assert_msg(prediction != NULL, "%s", error != NULL ? error->message : "");
+  const double hours = 14.8e12 / prediction->tokens_per_s_per_gpu / 3600;
+  ck_assert_msg(fabs(hours / 2.664e6 - 1) < 0.15, "%.3g hours, published 2.664e6", hours);
+}
+END_TEST
+
+/* It ran in 80 GB; with all that a layer saves it could not have. */
+START_TEST(deepseek_v3_fits_as_it_did_and_only_with_what_it_makes_again) {
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Model) model = model_read("deepseek-v3", &error);
+  g_autoptr(Cluster) cluster = cluster_read("h800", &error);
+  g_autoptr(Plan) plan = deepseek_plan();
+  const double capacity = cluster->gpu.hbm_bytes - cluster->gpu.reserved_bytes;
+  g_autoptr(Prediction) prediction = predict(model, cluster, plan, &error);
+  ck_assert_double_lt(prediction->memory->peak_bytes, capacity);
+  plan->recompute = RECOMPUTE_NONE;
+  g_autoptr(Prediction) whole = predict(model, cluster, plan, &error);
+  ck_assert_double_gt(whole->memory->peak_bytes, capacity);
+}
+END_TEST
+
+int main(void) {
+  TCase *cases = tcase_create("published_cost");
+  tcase_set_timeout(cases, 60);
+  tcase_add_test(cases, deepseek_v3_costs_what_it_did);
+  tcase_add_test(cases, deepseek_v3_fits_as_it_did_and_only_with_what_it_makes_again);
+  Suite *suite = suite_create("published_cost");
+  suite_add_tcase(suite, cases);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  const int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return n_failed != 0;
+}
