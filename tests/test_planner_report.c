@@ -3,6 +3,7 @@
 #include "planner_fixture.h"
 
 #include "planner_report.h"
+#include "step_report.h"
 
 #include <json-glib/json-glib.h>
 
@@ -152,6 +153,8 @@ START_TEST(experts_are_left_whole_beside_tp_too) {
   ck_assert_ptr_nonnull(whole);
   g_autofree char *options = planner_options(whole);
   ck_assert_msg(strstr(options, "--expert-tp 1") != NULL, "%s", options);
+  g_autofree char *line = step_report_plan_line(whole->completed);
+  ck_assert_msg(g_str_has_prefix(line, "tp 2, pp 2, ep 4, experts whole, dp 4, "), "%s", line);
   g_autoptr(GArray) steps = sensitivity_new(whole, &request);
   const SensitivityStep *cut = find_step(steps, "--expert-tp", "2");
   ck_assert(cut != NULL && cut->outcome != NULL);
@@ -181,6 +184,8 @@ START_TEST(the_json_object_has_what_the_text_has) {
   JsonObject *object = json_node_get_object(root), *shown = member(object, "best");
   ck_assert_double_eq(json_object_get_double_member(shown, "step_time_s"), best->step_time_s);
   ck_assert_int_eq(json_object_get_int_member(member(shown, "plan"), "pp"), 4);
+  ck_assert_int_eq(json_object_get_int_member(member(shown, "plan"), "ep"), 1);
+  ck_assert_int_eq(json_object_get_int_member(member(shown, "plan"), "expert_tp"), 2); /* as tp */
   JsonObject *breakdown = member(shown, "breakdown_s");
   double sum_s = 0;
   for (int kind = 0; kind < N_BREAKDOWN; kind++)

@@ -178,6 +178,17 @@ sweep $few --memory-margin 100%
 expect "a mistake in it is told" 2 "--memory-margin: found \"100%\";such as 5 % or 0.05"
 
 # --- ending early
+mkfifo space.fifo
+"$stepsim" sweep --space space.fifo >out 2>err &
+pid=$!
+exec 9>space.fifo # once it reads
+kill -TERM "$pid"
+(printf 'model: gpt2\ncluster: selene\n' >&9) 2>/dev/null
+exec 9>&-
+wait "$pid"
+got=$?
+[ "$got" -eq 143 ] && [ ! -s out ] && [ ! -s err ]
+result $? "while inputs are read a signal ends it at once" "status $got: $(cat err)"
 rm -f early.db*
 env --default-signal=INT "$stepsim" sweep $many --jobs 1 --prune off --output early.db >out 2>err &
 pid=$!

@@ -329,6 +329,8 @@ static int run(SweepOptions *o, Ranks *ranks, const SweepTable *table, Interrupt
       sweep_share(ranks, NULL, NULL, NULL);
     return 2;
   }
+  if (ranks == NULL) /* inputs may be pipes: while they are read a signal ends the process as ever */
+    interrupt_init(interrupt);
   const gint64 n = sweep_setup_count(&setup);
   SweepProgress progress = {.n_wanted = n, .n_before = n};
   if (ranks != NULL && !(complete ? sweep_share(ranks, NULL, NULL, error) : share(ranks, store, &setup, error)))
@@ -349,9 +351,10 @@ static int run(SweepOptions *o, Ranks *ranks, const SweepTable *table, Interrupt
 static int run_ranks(SweepOptions *o, GError **error) {
   g_autoptr(SweepTable) table = sweep_table_new();
   g_auto(Interrupt) interrupt;
-  interrupt_init(&interrupt); /* ahead of all threads, MPI's too, which take over what is held up */
+  interrupt_none(&interrupt);
   if (ranks_launched() == 1)
     return run(o, NULL, table, &interrupt, error);
+  interrupt_init(&interrupt); /* ahead of MPI's threads, which take over what is held up */
   g_autoptr(Ranks) ranks = ranks_join(error);
   if (ranks == NULL)
     return 2;

@@ -13,6 +13,10 @@ void interrupt_init(Interrupt *interrupt) {
     pthread_sigmask(SIG_BLOCK, &wanted, &interrupt->mask);
 }
 
+void interrupt_none(Interrupt *interrupt) {
+  *interrupt = (Interrupt){.fd = -1};
+}
+
 void interrupt_clear(Interrupt *interrupt) {
   if (interrupt->fd < 0)
     return;

@@ -13,6 +13,8 @@ typedef struct {
 
 /* From now on, in this thread and those it starts, the signals wait to be asked for. */
 void interrupt_init(Interrupt *interrupt);
+/* None yet: nothing to clear, and no signal has come. */
+void interrupt_none(Interrupt *interrupt);
 void interrupt_clear(Interrupt *interrupt);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Interrupt, interrupt_clear)
 /* The signal that has come; 0: none. */

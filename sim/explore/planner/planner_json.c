@@ -12,6 +12,8 @@ static void add_plan(JsonBuilder *builder, const Plan *plan) {
   json_add_count(builder, "pp", plan->pp);
   json_add_count(builder, "dp", plan->dp);
   json_add_count(builder, "cp", plan->cp);
+  json_add_count(builder, "ep", plan->ep);
+  json_add_count(builder, "expert_tp", plan_expert_tp(plan));
   json_add_count(builder, "chunks", plan->chunks);
   json_add_text(builder, "schedule", plan->schedule);
   json_add_count(builder, "micro_batch", plan->micro_batch);
