@@ -22,15 +22,13 @@ static gint64 wire_ns(const Timing *timing, gint32 transfer) {
 /* What a rank does in the last step, and how long its collectives of tp run, alone. */
 static void count_moves(const Trace *trace, const Omitted *omitted, int rank, Moves *moves, gint64 *tp_ns) {
   const OpList *list = trace_list(trace, rank);
-  const RepeatedOps *group = omitted != NULL ? &omitted->repeats->lists[rank] : NULL;
   memset(moves, 0, sizeof *moves * trace->program->transfers->len);
   *tp_ns = 0;
   for (int i = 0; i < list->n_ops; i++) {
     const Op *op = &list->ops[i];
     if (op->step != trace->program->n_steps - 1 || op->kind == OP_COMPUTE || op->kind == OP_HOST)
       continue;
-    const gboolean is_repeated = group != NULL && i >= group->first && i < group->first + group->n_ops;
-    const gint64 times = is_repeated ? 1 + omitted->n_groups : 1;
+    const gint64 times = omitted_op_times(omitted, rank, i);
     if (link_is_of_tp(trace->program, op)) {
       *tp_ns += times * trace->timing->transfers[op->work].run_ns;
       continue;
