@@ -92,8 +92,9 @@ static double bound_on_longest_run_ns(const Trace *trace, double slowest) {
   return n_ops * longest_ns;
 }
 
-/* As if everything ran one after another, and every transfer beside one on each other stream. */
-static double longest_run_ns(const Trace *trace, double slowest) {
+/* As if everything ran one after another, and every transfer beside one on each other stream; with what is left out
+ * (NULL: nothing). */
+static double longest_run_ns(const Trace *trace, double slowest, const Omitted *omitted) {
   const Timing *timing = trace->timing;
   double longest_ns = 0;
   for (int rank = 0; rank < trace->program->n_ranks; rank++) {
@@ -103,8 +104,9 @@ static double longest_run_ns(const Trace *trace, double slowest) {
       const OpTime *time = op->kind == OP_COMPUTE ? &timing->works[op->work]
                            : op->kind == OP_HOST  ? &timing->host_sync
                                                   : &timing->transfers[op->work];
-      double factor = op->kind == OP_COMPUTE ? slowest : N_STREAMS;
-      longest_ns += factor * (double)time->run_ns + (double)time->tail_ns + (double)time->host_ns;
+      const double factor = op->kind == OP_COMPUTE ? slowest : N_STREAMS;
+      const double times = (double)omitted_op_times(omitted, rank, i);
+      longest_ns += times * (factor * (double)time->run_ns + (double)time->tail_ns + (double)time->host_ns);
     }
   }
   return longest_ns;
@@ -117,18 +119,19 @@ gboolean contention_is_possible(const Trace *trace) {
   return is_possible;
 }
 
-static gboolean is_too_long(const Trace *trace, double slowest, double times) {
-  const double never_ns = (double)TICKS_NEVER / TICKS_PER_NS;
+static gboolean is_too_long(const Trace *trace, double slowest, const Omitted *omitted) {
+  const double never_ns = (double)TICKS_NEVER / TICKS_PER_NS,
+               times = omitted != NULL ? (double)omitted->n_groups + 1 : 1;
   return 2 * times * bound_on_longest_run_ns(trace, slowest) >= never_ns &&
-         times * longest_run_ns(trace, slowest) >= never_ns;
+         longest_run_ns(trace, slowest, omitted) >= never_ns;
 }
 
-gboolean contention_is_too_long(const Trace *trace, double times) {
-  return is_too_long(trace, 1, times);
+gboolean contention_is_too_long(const Trace *trace, const Omitted *omitted) {
+  return is_too_long(trace, 1, omitted);
 }
 
 Contention *contention_new(const Trace *trace, double slowest) {
-  if (!contention_is_possible(trace) || is_too_long(trace, slowest, 1))
+  if (!contention_is_possible(trace) || is_too_long(trace, slowest, NULL))
     return NULL;
   gint32 n_links = trace->n_ranks * LINKS_PER_RANK;
   g_autofree double *capacity = g_new(double, n_links);

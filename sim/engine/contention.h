@@ -4,14 +4,15 @@
  * Folded, a rank's ways are those of every rank it stands for: they do the same at the same time, so their flows are
  * alike, and a rank's part of a link that several ranks have in common is the whole of its own. */
 #pragma once
+#include "omitted.h"
 #include "trace.h"
 
 typedef struct Contention Contention;
 
 /* Whether some rank has two streams of transfers with ways in common. */
 gboolean contention_is_possible(const Trace *trace);
-/* Whether a folded run of `times` as much may last longer than flows' time goes (days). */
-gboolean contention_is_too_long(const Trace *trace, double times);
+/* Whether a folded run may last longer than flows' time goes (days) with what it leaves out. */
+gboolean contention_is_too_long(const Trace *trace, const Omitted *omitted);
 /* NULL: no rank has two streams of transfers with ways in common, so none can be slowed; or the run may last longer
  * than flows' time goes (days). `slowest`: no compute op takes more than so many times its time. */
 Contention *contention_new(const Trace *trace, double slowest);

@@ -31,3 +31,12 @@ static inline gint64 omitted_times(const Omitted *omitted, gint64 ended_ns) {
   const gboolean is_repeated = omitted != NULL && ended_ns > omitted->begin_ns && ended_ns <= omitted->end_ns;
   return is_repeated ? 1 + omitted->n_groups : 1;
 }
+
+/* How often op `i` of the list of pipeline rank `rank` is there in the run with all groups, its likes counted to one
+ * group of them. */
+static inline gint64 omitted_op_times(const Omitted *omitted, int rank, gint32 i) {
+  if (omitted == NULL)
+    return 1;
+  const RepeatedOps *group = &omitted->repeats->lists[rank];
+  return i >= group->first && i < group->first + group->n_ops ? 1 + omitted->n_groups : 1;
+}

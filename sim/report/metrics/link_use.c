@@ -48,15 +48,13 @@ static gint64 *tp_inside_works(const Trace *trace) {
 static void count_moves(const Trace *trace, const Omitted *omitted, int rank, const gint64 *tp_inside_ns, Moves *moves,
                         gint64 *tp_ns) {
   const OpList *list = trace_list(trace, rank);
-  const RepeatedOps *group = omitted != NULL ? &omitted->repeats->lists[rank] : NULL;
   memset(moves, 0, sizeof *moves * trace->program->transfers->len);
   *tp_ns = 0;
   for (int i = 0; i < list->n_ops; i++) {
     const Op *op = &list->ops[i];
     if (op->step != trace->program->n_steps - 1 || op->kind == OP_HOST)
       continue;
-    const gboolean is_repeated = group != NULL && i >= group->first && i < group->first + group->n_ops;
-    const gint64 times = is_repeated ? 1 + omitted->n_groups : 1;
+    const gint64 times = omitted_op_times(omitted, rank, i);
     if (op->kind == OP_COMPUTE) {
       *tp_ns += tp_inside_ns != NULL ? times * tp_inside_ns[op->work] : 0;
       continue;
