@@ -42,23 +42,38 @@ launch() { # arguments of mpirun
 name=$work/stepreal-$$
 ln -s "$stepreal" "$name"
 
+# Read without starting processes: they would take the cores from the ranks that are waited for.
+state_of() { # a stat file of /proc: its fields from the state on are in $fields; Z when it is gone
+  { read -r fields <"$1"; } 2>/dev/null || fields=Z
+  fields=${fields##*) }
+}
+
 ours() { # the processes of ranks, in order; the dead that nobody has waited for do not count
   for pid in $(pgrep -f "^$name run" || true); do
-    [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = witness ] ||
-      [ "$(sed 's/.*) //; s/ .*//' "/proc/$pid/stat" 2>/dev/null || echo Z)" = Z ] || echo "$pid"
+    comm=
+    { read -r comm <"/proc/$pid/comm"; } 2>/dev/null
+    state_of "/proc/$pid/stat"
+    case $comm/$fields in witness/* | */Z*) ;; *) echo "$pid" ;; esac
   done
 }
 
 is_computing() { # pid: a thread other than the first has worked for a tenth of a second
   for task in "/proc/$1/task/"*; do
-    [ "${task##*/}" = "$1" ] || [ "$(sed 's/.*) //' "$task/stat" 2>/dev/null | cut -d' ' -f12)" -lt 10 ] || return 0
+    [ "${task##*/}" = "$1" ] && continue
+    state_of "$task/stat"
+    # shellcheck disable=SC2086 # a list of numbers
+    set -- "$1" $fields
+    [ "${13:-0}" -lt 10 ] || return 0
   done
   return 1
 }
 
 all_compute() { # ranks
-  [ "$(ours | wc -l)" -eq "$1" ] || return 1
-  for pid in $(ours); do
+  pids=$(ours)
+  # shellcheck disable=SC2086 # a list of numbers
+  set -- "$1" $pids
+  [ $(($# - 1)) -eq "$1" ] || return 1
+  for pid in $pids; do
     is_computing "$pid" || return 1
   done
 }
