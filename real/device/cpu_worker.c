@@ -250,8 +250,10 @@ static void *worker_main(void *data) {
 #endif
   gint64 moved_ns = host_now_ns();
   atomic_store(&worker->is_awake, 1);
-  while (!atomic_load(&worker->all->is_closing)) {
-    unsigned seen = bell_epoch(worker->bell);
+  for (;;) {
+    unsigned seen = bell_epoch(worker->bell); /* before it looks: whoever closes rings after it has said so */
+    if (atomic_load(&worker->all->is_closing))
+      break;
     pthread_mutex_lock(&worker->sweeping);
     gboolean has_moved = settle(worker);
     pthread_mutex_unlock(&worker->sweeping);
