@@ -406,6 +406,8 @@ done <<'TABLE'
 2|2 to 1024 pipeline ranks|plot bubble --output x.svg
 2|forward passes|plot bubble --pp 4 --output x.svg --micro-batches 1..1e15*1e15
 2|--micro-batches: found nothing|plot bubble --pp 4 --output x.svg --micro-batches ''
+2|--micro-batches: found "0"|plot bubble --pp 4 --output x.svg --micro-batches 8..16+0
+2|8..4", expected FIRST..LAST, FIRST..LAST+STEP|plot bubble --pp 4 --output x.svg --micro-batches 8..4
 2|--gpu-list is missing|plot mfu --output x.svg
 2|expected a word, what to draw|plot
 2|--terminal and --data - clash|plot memory --terminal --data -
@@ -554,6 +556,9 @@ out_of_memory without rows_per_s threads groups" validate runs.csv --json
   "$stepsim" plot mfu --model llama-3-8b --cluster dgx-h100 --tp 8 --global-batch 16 --gpu-list '8..32*2' \
     --output mfu.svg >out 2>err && grep -q 'strong scaling: 16 sequences' mfu.svg && grep -q 'weak scaling: 0.5 ' mfu.svg
   result $? "the series of a picture are named" "$(cat err)"
+  "$stepsim" plot bubble --pp 4 --schedules 1f1b --micro-batches 4..20+8,32..64*2 --data - >out 2>err &&
+    [ "$(grep -o '^[0-9]* ' out | tr -d '\n')" = '4 12 20 32 64 ' ]
+  result $? "counts are listed one by one, by steps and by factors" "$(cat out err)"
 
   # two ranks of tp 2 on two stages; measured stands for the same run, which every number must then agree with
   trace_plan='--model gpt2 --cluster dgx-h100 --gpus 8 --tp 2 --pp 2 --global-batch 8 --zero 1'

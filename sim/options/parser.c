@@ -213,22 +213,38 @@ static gboolean parse_one_count(const char *option, const char *text, gint64 *va
   return TRUE;
 }
 
-/* "a..b" or "a..b*f" */
-static gboolean add_range(const char *option, const char *text, GArray *list, GError **error) {
+typedef struct {
+  gint64 first, last, step;
+  gboolean multiplies;
+} CountRange;
+
+/* "a..b", "a..b+s" or "a..b*f" */
+static gboolean parse_range(const char *option, const char *text, CountRange *range, GError **error) {
   g_auto(GStrv) ends = g_strsplit(text, "..", 2);
-  g_auto(GStrv) last_and_factor = g_strsplit(ends[1], "*", 2);
-  gint64 first, last, factor = 1;
-  if (!parse_one_count(option, ends[0], &first, error) || !parse_one_count(option, last_and_factor[0], &last, error))
+  char *step = strpbrk(ends[1], "*+");
+  *range = (CountRange){.step = 1, .multiplies = step != NULL && *step == '*'};
+  if (step != NULL && !parse_one_count(option, step + 1, &range->step, error))
     return FALSE;
-  if (last_and_factor[1] != NULL && !parse_one_count(option, last_and_factor[1], &factor, error))
+  if (step != NULL)
+    *step = '\0';
+  if (!parse_one_count(option, ends[0], &range->first, error) || !parse_one_count(option, ends[1], &range->last, error))
     return FALSE;
-  if (last < first || (last_and_factor[1] != NULL && factor < 2))
-    return fail_input(error, "%s: found \"%.80s\", expected FIRST..LAST or FIRST..LAST*FACTOR with FIRST ≤ LAST",
-                      option, text);
-  for (gint64 value = first; value <= last; value = factor > 1 ? value * factor : value + 1) {
+  return (range->last >= range->first && (!range->multiplies || range->step > 1)) ||
+         fail_input(
+             error,
+             "%s: found \"%.80s\", expected FIRST..LAST, FIRST..LAST+STEP or FIRST..LAST*FACTOR with FIRST ≤ LAST",
+             option, text);
+}
+
+static gboolean add_range(const char *option, const char *text, GArray *list, GError **error) {
+  CountRange range;
+  if (!parse_range(option, text, &range, error))
+    return FALSE;
+  for (gint64 value = range.first; value <= range.last;
+       value = range.multiplies ? value * range.step : value + range.step) {
     if (!add_value(option, value, list, error))
       return FALSE;
-    if (factor > 1 && value > last / factor)
+    if (range.multiplies && value > range.last / range.step)
       break; /* the next would be beyond the last, or beyond int64 */
   }
   return TRUE;

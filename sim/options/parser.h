@@ -21,8 +21,8 @@ gboolean parser_run(Parser *parser, int *argc, char ***argv, gboolean allows_wor
 
 /* "on" or "off"; NULL leaves *value. */
 gboolean parse_switch(const char *option, const char *text, gboolean *value, GError **error);
-/* Positive counts: "1,2,8", "1..16" (each), "8..1024*2" (each twice the one before), mixed; 1 to 4096 values,
- * each once. GArray of gint64, owned by the caller; NULL with INPUT. */
+/* Positive counts: "1,2,8", "1..16" (each), "8..64+8" (every eighth), "8..1024*2" (each twice the one before), mixed; 1
+ * to 4096 values, each once. GArray of gint64, owned by the caller; NULL with INPUT. */
 GArray *parse_count_list(const char *option, const char *text, GError **error);
 /* INPUT when one of the NULL-terminated `values` that were read from `text` stands there twice. */
 gboolean parse_check_once(const char *option, const char *text, char *const *values, GError **error);
