@@ -406,7 +406,7 @@ done <<'TABLE'
 2|2 to 1024 pipeline ranks|plot bubble --output x.svg
 2|forward passes|plot bubble --pp 4 --output x.svg --micro-batches 1..1e15*1e15
 2|--micro-batches: found nothing|plot bubble --pp 4 --output x.svg --micro-batches ''
-2|--micro-batches: found "0"|plot bubble --pp 4 --output x.svg --micro-batches 8..16+0
+2|--micro-batches: found "8..16+0"|plot bubble --pp 4 --output x.svg --micro-batches 8..16+0
 2|8..4", expected FIRST..LAST, FIRST..LAST+STEP|plot bubble --pp 4 --output x.svg --micro-batches 8..4
 2|--gpu-list is missing|plot mfu --output x.svg
 2|expected a word, what to draw|plot

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "number_range.h"
 #include "space_parts.h"
 
 static gboolean add_value(SpaceAxis *axis, const char *value, GHashTable *known, GError **error) {
@@ -22,41 +23,15 @@ static gboolean add_number(SpaceAxis *axis, gint64 number, GHashTable *known, GE
   return add_value(axis, text, known, error);
 }
 
-typedef struct {
-  gint64 first, last, step;
-  gboolean multiplies;
-} Range;
-
-/* "1..8", "1..8*2", "1..8+2"; FALSE for anything else. */
-static gboolean parse_range(const char *text, Range *range) {
-  static const gint64 most = G_GINT64_CONSTANT(1) << 52;
-  g_auto(GStrv) ends = g_strsplit(text, "..", 2);
-  char *step = ends[1] != NULL ? strpbrk(ends[1], "*+") : NULL;
-  *range = (Range){.step = 1, .multiplies = step != NULL && *step == '*'};
-  if (ends[1] == NULL ||
-      (step != NULL && !g_ascii_string_to_signed(step + 1, 10, range->multiplies ? 2 : 1, most, &range->step, NULL)))
-    return FALSE;
-  if (step != NULL)
-    *step = '\0';
-  return g_ascii_string_to_signed(ends[0], 10, range->multiplies ? 1 : 0, most, &range->first, NULL) &&
-         g_ascii_string_to_signed(ends[1], 10, range->first, most, &range->last, NULL);
-}
-
 static gboolean add_range(SpaceAxis *axis, const char *text, GHashTable *known, GError **error) {
-  Range range;
-  if (!parse_range(text, &range))
-    return fail_input(error,
-                      "--%s: found \"%.80s\", expected FIRST..LAST, FIRST..LAST+STEP or FIRST..LAST*FACTOR with FIRST "
-                      "≤ LAST",
-                      axis->name, text);
+  NumberRange range;
+  if (!number_range_parse(text, 0, &range))
+    return fail_input(error, "--%s: found \"%.80s\", expected %s", axis->name, text, number_range_form());
   gint64 value = range.first;
-  do {
+  do
     if (!add_number(axis, value, known, error))
       return FALSE;
-    if (range.multiplies && value > range.last / range.step)
-      break; /* the next would be beyond the last, or beyond int64 */
-    value = range.multiplies ? value * range.step : value + range.step;
-  } while (value <= range.last);
+  while (number_range_next(&range, &value));
   return TRUE;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "number_range.h"
 #include "suggest.h"
 #include "units.h"
 
@@ -213,40 +214,15 @@ static gboolean parse_one_count(const char *option, const char *text, gint64 *va
   return TRUE;
 }
 
-typedef struct {
-  gint64 first, last, step;
-  gboolean multiplies;
-} CountRange;
-
-/* "a..b", "a..b+s" or "a..b*f" */
-static gboolean parse_range(const char *option, const char *text, CountRange *range, GError **error) {
-  g_auto(GStrv) ends = g_strsplit(text, "..", 2);
-  char *step = strpbrk(ends[1], "*+");
-  *range = (CountRange){.step = 1, .multiplies = step != NULL && *step == '*'};
-  if (step != NULL && !parse_one_count(option, step + 1, &range->step, error))
-    return FALSE;
-  if (step != NULL)
-    *step = '\0';
-  if (!parse_one_count(option, ends[0], &range->first, error) || !parse_one_count(option, ends[1], &range->last, error))
-    return FALSE;
-  return (range->last >= range->first && (!range->multiplies || range->step > 1)) ||
-         fail_input(
-             error,
-             "%s: found \"%.80s\", expected FIRST..LAST, FIRST..LAST+STEP or FIRST..LAST*FACTOR with FIRST ≤ LAST",
-             option, text);
-}
-
 static gboolean add_range(const char *option, const char *text, GArray *list, GError **error) {
-  CountRange range;
-  if (!parse_range(option, text, &range, error))
-    return FALSE;
-  for (gint64 value = range.first; value <= range.last;
-       value = range.multiplies ? value * range.step : value + range.step) {
+  NumberRange range;
+  if (!number_range_parse(text, 1, &range))
+    return fail_input(error, "%s: found \"%.80s\", expected %s", option, text, number_range_form());
+  gint64 value = range.first;
+  do
     if (!add_value(option, value, list, error))
       return FALSE;
-    if (range.multiplies && value > range.last / range.step)
-      break; /* the next would be beyond the last, or beyond int64 */
-  }
+  while (number_range_next(&range, &value));
   return TRUE;
 }
 
@@ -270,7 +246,7 @@ GArray *parse_count_list(const char *option, const char *text, GError **error) {
   g_autoptr(GArray) list = g_array_new(FALSE, FALSE, sizeof(gint64));
   g_auto(GStrv) parts = g_strsplit(text, ",", -1);
   for (char **part = parts; *part != NULL; part++) {
-    gint64 value;
+    gint64 value = 0;
     gboolean ok = strstr(*part, "..") != NULL
                       ? add_range(option, *part, list, error)
                       : parse_one_count(option, *part, &value, error) && add_value(option, value, list, error);
