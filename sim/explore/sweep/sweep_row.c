@@ -18,7 +18,7 @@ typedef enum {
   VALUE_UINT64,
   VALUE_DOUBLE,
   VALUE_SWITCH, /* gboolean or int: −1 is left open */
-  VALUE_CHOICE, /* enum: a name */
+  VALUE_CHOICE, /* enum: a name; −1 is left open */
   VALUE_TEXT,   /* char * */
   VALUE_CHARS,  /* char[] */
 } ValueType;
@@ -247,8 +247,10 @@ static Cell cell_of(const Source *source, gconstpointer object) {
     const int value = *(const int *)(gconstpointer)at;
     return text_cell(value < 0 ? NULL : value ? "on" : "off");
   }
-  case VALUE_CHOICE:
-    return text_cell(source->names[*(const int *)(gconstpointer)at]);
+  case VALUE_CHOICE: {
+    const int value = *(const int *)(gconstpointer)at;
+    return text_cell(value < 0 ? NULL : source->names[value]);
+  }
   case VALUE_TEXT:
     return text_cell(*(char *const *)(gconstpointer)at);
   default:
