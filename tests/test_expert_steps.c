@@ -219,10 +219,10 @@ START_TEST(pairs_that_wait_for_each_other_take_no_turns) {
 }
 END_TEST
 
-/* A forward and a backward of one layer each, F: a1 x1 c1 and B: a2 x2 c2, where x are exchanges between kernels a and
- * c: taken in turns they are a1 x1 a2 x2 c1 c2, and c2, behind which products are sent, is the last. */
-START_TEST(a_pair_takes_turns_at_exchanges) {
-  g_autoptr(Program) program = program_new(1, 2, 2);
+/* A forward a1 x1 c1 and a backward a2 x2 c2 of one layer each, or t2 a2 x2 c2: x are exchanges between kernels a and
+ * c, t is a collective of tp in front of them. Ops wait for the one before and have their place as tag. */
+static Program *pair_of(gboolean begins_with_tp) {
+  Program *program = program_new(1, 2, 2);
   program->expansion = EXPANSION_ALL;
   const Work kernel = {.phase = PHASE_F, .piece = PIECE_LAYER, .stage = -1},
              back = {.phase = PHASE_B, .piece = PIECE_LAYER, .stage = -1};
@@ -231,25 +231,44 @@ START_TEST(a_pair_takes_turns_at_exchanges) {
   exchange.group = program_group(program, &group);
   const gint32 works[2] = {program_work(program, &kernel), program_work(program, &back)};
   const gint32 transfer = program_transfer(program, &exchange);
-  Op *ops = g_new(Op, 6);
-  for (int i = 0; i < 6; i++) {
-    const gboolean is_exchange = i % 3 == 1, is_back = i >= 3;
-    ops[i] = op_new(is_exchange ? OP_COLLECTIVE : OP_COMPUTE, is_exchange ? STREAM_EP : STREAM_COMPUTE,
-                    is_back ? ACTION_B : ACTION_F, is_back, is_back);
-    ops[i].work = is_exchange ? transfer : works[is_back];
+  const Stream streams[] = {STREAM_COMPUTE, STREAM_EP, STREAM_COMPUTE, STREAM_TP,
+                            STREAM_COMPUTE, STREAM_EP, STREAM_COMPUTE};
+  const int n_ops = begins_with_tp ? 7 : 6;
+  Op *ops = g_new(Op, n_ops);
+  for (int i = 0; i < n_ops; i++) {
+    const gboolean is_back = i >= 3;
+    const Stream stream = streams[i + (is_back && !begins_with_tp)];
+    const gboolean is_kernel = stream == STREAM_COMPUTE;
+    ops[i] = op_new(is_kernel ? OP_COMPUTE : OP_COLLECTIVE, stream, is_back ? ACTION_B : ACTION_F, is_back, is_back);
+    ops[i].work = is_kernel ? works[is_back] : transfer;
     ops[i].overlapped = TRUE;
-    ops[i].tag = i; /* to know it by */
-    if (i % 3 > 0)
+    ops[i].tag = i;
+    if (i % 3 > 0 || i > 3)
       op_add_after(&ops[i], i - 1);
   }
   program->ranks[0].ops = ops;
-  program->ranks[0].n_ops = 6;
+  program->ranks[0].n_ops = n_ops;
+  return program;
+}
+
+static void assert_turns(gboolean begins_with_tp, const int *order, const int *after) {
+  g_autoptr(Program) program = pair_of(begins_with_tp);
   program_interleave(program);
-  const int order[] = {0, 1, 3, 4, 2, 5}, after[] = {-1, 0, -1, 2, 1, 3};
-  for (int i = 0; i < 6; i++) {
+  for (int i = 0; i < program->ranks[0].n_ops; i++) {
     ck_assert_int_eq(program->ranks[0].ops[i].tag, order[i]);
     ck_assert_int_eq(program->ranks[0].ops[i].after[0], after[i]);
   }
+}
+
+/* Taken in turns they are a1 x1 a2 x2 c1 c2, and c2, behind which products are sent, is the last. */
+START_TEST(a_pair_takes_turns_at_exchanges) {
+  assert_turns(FALSE, (int[]){0, 1, 3, 4, 2, 5}, (int[]){-1, 0, -1, 2, 1, 3});
+}
+END_TEST
+
+/* a1 x1 t2 a2 x2 c1 c2: what a backward begins with stays in front of it, and a2 waits for it. */
+START_TEST(a_backward_of_a_pair_begins_with_its_collective) {
+  assert_turns(TRUE, (int[]){0, 1, 3, 4, 5, 2, 6}, (int[]){-1, 0, -1, 2, 3, 1, 4});
 }
 END_TEST
 
@@ -283,6 +302,7 @@ int main(void) {
   tcase_add_test(tcase, pairs_hide_each_other_s_exchanges);
   tcase_add_test(tcase, pairs_that_wait_for_each_other_take_no_turns);
   tcase_add_test(tcase, a_pair_takes_turns_at_exchanges);
+  tcase_add_test(tcase, a_backward_of_a_pair_begins_with_its_collective);
   tcase_add_test(tcase, all_schedules_run_experts);
   Suite *suite = suite_create("expert_steps");
   suite_add_tcase(suite, tcase);

@@ -152,6 +152,11 @@ START_TEST(what_is_not_run_for_its_memory_does_not_fit) {
   check_bounds("model=llama-3-8b\ncluster=dgx-h100\ngpus=16\ncp=2,4\npp=1,2\ncp-comm=ring,all-gather,ulysses\n"
                "schedule=1f1b,zb-h1\nglobal-batch=16\nseq-len=8192\nzero=0,3\nrecompute=none,full\n",
                0);
+  /* pieces of forwards that take turns with those of backwards */
+  check_bounds("model=mixtral-8x7b\ncluster=dgx-h100\ngpus=16\ntp=2\npp=2\nep=4\nsequence-parallel=on\n"
+               "framework=megatron-bridge\nschedule=interleaved,dualpipe\nchunks=2\nglobal-batch=32\n"
+               "seq-len=8192,15360\nzero=1,2,3\nprefetch=1,8\nrecipe=w2+g2\n",
+               4);
 }
 END_TEST
 

@@ -8,8 +8,10 @@
  *
  * The most along the list is a lower bound of the simulated peak. Left out is what depends on when transfers run: what
  * was received early, gathered pieces, buckets of gradients. A backward may be cut into pieces, of which the stage's
- * last one comes first, while everything saved is still there; so its transient counts and no other's. An order read
- * from a file or made for its times is not made here: one micro-batch of the largest stage is held in any order. */
+ * last one comes first, while everything saved is still there; so its transient counts and no other's. Where a forward
+ * is cut as well, and takes turns with the backward behind it (interleave.c), the last of the one may find the first of
+ * the other dropped already: it counts once both are through. An order read from a file or made for its times is not
+ * made here: one micro-batch of the largest stage is held in any order. */
 #include "memory_bound.h"
 
 #include <math.h>
@@ -54,9 +56,19 @@ static double *states_held(const Workload *workload) {
   return held;
 }
 
+/* A forward in pieces that takes turns with the backward `next`. `is_first`: of its stage. */
+static gboolean is_held_late(const Workload *workload, const Action *action, const Action *next, gboolean is_first) {
+  const Plan *plan = workload->plan;
+  const gboolean is_own = action->stage == next->stage && action->micro_batch == next->micro_batch;
+  const gboolean is_round = action->joins_next && lowering_takes_turns(workload) && !is_own;
+  return plan->ep > 1 && lowering_gathers_early(workload) && (plan->zero == 3 || is_first) &&
+         (action->overlaps_next || is_round);
+}
+
 /* The most that a list of actions holds of activations. */
-static double most_held(const GArray *actions, const StageHeld *stages) {
-  double held = 0, most = 0;
+static double most_held(const Workload *workload, const GArray *actions, const StageHeld *stages) {
+  g_autofree gboolean *seen = g_new0(gboolean, workload->n_stages);
+  double held = 0, late = 0, most = 0;
   for (guint i = 0; i < actions->len; i++) {
     const Action *action = &g_array_index(actions, Action, i);
     if (!action_info(action->kind)->is_compute)
@@ -64,12 +76,18 @@ static double most_held(const GArray *actions, const StageHeld *stages) {
     const StageHeld *stage = &stages[action->stage];
     switch ((ActionKind)action->kind) {
     case ACTION_F:
-      held += stage->saved;
+      if (i + 1 < actions->len && is_held_late(workload, action, action + 1, !seen[action->stage]))
+        late = stage->saved;
+      else
+        held += stage->saved;
+      seen[action->stage] = TRUE;
       most = fmax(most, held);
       break;
     case ACTION_B:
       most = fmax(most, held + stage->transient);
-      held -= stage->saved;
+      held += late - stage->saved;
+      most = fmax(most, held);
+      late = 0;
       break;
     case ACTION_I:
       most = fmax(most, held + stage->transient);
@@ -126,7 +144,7 @@ gboolean memory_bound_fits(const Workload *workload, PlanOrder *choice, const Cl
     return fits(bound);
   g_autoptr(Order) order = short_order(choice, workload->plan);
   for (int rank = 0; order != NULL && rank < n_ranks; rank++)
-    most[rank] = most_held(order->actions[rank], stages);
+    most[rank] = most_held(workload, order->actions[rank], stages);
   take_most(states, most, n_ranks, bound);
   return fits(bound);
 }

@@ -48,6 +48,14 @@ static gint32 end_of_action(const OpList *list, gint32 i, const Op *first) {
   return i;
 }
 
+/* The first op of the action whose first compute op is `i`: its list may begin with a collective. */
+static gint32 first_of_action(const OpList *list, gint32 i) {
+  const Op *kernel = &list->ops[i];
+  while (i > 0 && is_of(&list->ops[i - 1], kernel))
+    i--;
+  return i;
+}
+
 /* One behind the last compute op, or collective inside it, of the action that begins at `i`. */
 static gint32 last_of_action(const OpList *list, gint32 i) {
   const Op *first = &list->ops[i];
@@ -76,10 +84,10 @@ static gboolean find_pair(Interleaver *run, gint32 i) {
   if (middle == list->n_ops || !is_pair(first, &list->ops[middle]))
     return FALSE;
   run->first = i;
-  run->middle = middle;
+  run->middle = first_of_action(list, middle);
   run->end = last_of_action(list, middle);
-  run->threads[THREAD_F] = (Thread){i, middle, FALSE};
-  run->threads[THREAD_B] = (Thread){middle, run->end, FALSE};
+  run->threads[THREAD_F] = (Thread){i, run->middle, FALSE};
+  run->threads[THREAD_B] = (Thread){run->middle, run->end, FALSE};
   return TRUE;
 }
 
