@@ -127,7 +127,8 @@ GArray *curves_mfu(const Model *model, const Cluster *cluster, const Plan *plan,
   for (guint i = 0; i < gpus->len; i++)
     most = MAX(most, g_array_index(gpus, gint64, i));
   g_autofree char *strong = g_strdup_printf("strong scaling: %" G_GINT64_FORMAT " sequences a step", batch);
-  g_autofree char *weak = g_strdup_printf("weak scaling: %.4g sequences a step and GPU", (double)batch / (double)most);
+  g_autofree char *weak = g_strdup_printf("weak scaling: %.4g sequence%s a step and GPU", (double)batch / (double)most,
+                                          batch == most ? "" : "s");
   g_autoptr(GArray) runs = many_runs_new();
   for (guint i = 0; i < gpus->len; i++)
     add_scaling(runs, strong, model, cluster, plan, (int)g_array_index(gpus, gint64, i), batch);
