@@ -11,7 +11,7 @@ typedef struct {
   const Cluster *cluster; /* borrowed, or `worn` */
   Cluster *worn;          /* the cluster with what its faults leave of its links; owned; NULL: it lists none */
   Workload *workload;     /* holds copies of model and completed plan */
-  Program *program;       /* what was run: expanded when not folded */
+  Program *program;       /* what was run: expanded where not folded, and beside what tp's collectives may meet */
   Timing *timing;
   Trace *trace;
   Metrics *metrics;

@@ -10,6 +10,7 @@
  *       0 compute 0F0 work=0 effect=1
  *       1 send_f 0SEND_F0 peer=1 tag=0 transfer=0 after=0
  *
+ * expanded is an Expansion (program.h): 0 whole ops, 1 runs of kernels, 2 those where tp's collectives may meet others.
  * Reading what was written gives an equal Program; writing that again gives equal bytes. */
 #pragma once
 #include "program.h"
