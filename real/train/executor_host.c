@@ -219,7 +219,7 @@ static void visit_items(const Executor *executor) {
   }
   for (int i = 0; i < executor->list->n_ops; i++) {
     const Op *op = &executor->list->ops[i];
-    if (op->action != ACTION_OPTIMIZER)
+    if (op->action != ACTION_OPTIMIZER || op->step < execution->visit_from)
       continue;
     const Work *work = &g_array_index(executor->program->works, Work, op->work);
     const WorkItem item = workload_optimizer_item(execution->workload, work->parameters);

@@ -220,8 +220,10 @@ gboolean executor_setup(Executor *executor, GError **error) {
     return FALSE;
   executor->trainer = trainer_new(execution->workload, executor->program, execution->rank, executor->device,
                                   executor->comm, executor->streams, &execution->training, error);
-  if (executor->trainer != NULL && execution->visit_item != NULL)
+  if (executor->trainer != NULL && execution->visit_item != NULL) {
     executor->trainer->item_log = g_array_new(FALSE, FALSE, sizeof(ItemRecord));
+    executor->trainer->log_from = execution->visit_from;
+  }
   return executor->trainer != NULL && make_groups(executor, error) && make_channels(executor, error);
 }
 
