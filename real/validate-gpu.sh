@@ -133,8 +133,10 @@ one_step() {
   m=$(number step_time_s <"$out/measured-$name.json")
   f=$(number mfu <"$out/measured-$name.json")
   c=$(number clock_Hz <"$out/measured-$name.json")
-  echo "$model $length ${p:-0} ${m:-0} ${f:-0} ${c:-0}" | awk '{ e = ($4 > 0) ? 100 * ($3 / $4 - 1) : 0
-    printf("%-12s %6d %9.2f ms %9.2f ms %+7.1f%% %7.1f%% %7.0f MHz\n", $1, $2, 1e3 * $3, 1e3 * $4, e, 100 * $5, $6 / 1e6) }'
+  a=$(sed -n 's/.*"attention_backend" *: *"\([^"]*\)".*/\1/p' "$out/measured-$name.json" | head -n 1)
+  echo "$model $length ${p:-0} ${m:-0} ${f:-0} ${c:-0}" | awk -v attention="${a:-}" '{ e = ($4 > 0) ? 100 * ($3 / $4 - 1) : 0
+    printf("%-12s %6d %9.2f ms %9.2f ms %+7.1f%% %7.1f%% %7.0f MHz  %s\n", $1, $2, 1e3 * $3, 1e3 * $4, e, 100 * $5, $6 / 1e6,
+      attention) }'
 }
 
 if wanted steps; then
@@ -173,8 +175,8 @@ if wanted ranks && command -v mpirun >/dev/null; then
     for plan in "--dp 2" "--tp 2 --sequence-parallel on" "--pp 2" "--dp 2 --zero 3"; do
       log=$out/ranks-$comm-$(echo "$plan" | tr -d ' -').txt
       # shellcheck disable=SC2086 # a list of words
-      limited 60 mpirun -n 2 "$stepreal" run --device cuda --comm $comm --model "$out/tiny.json" --seq-len 128 \
-        --global-batch 4 --steps 3 --precision fp32 $plan --check >"$log" 2>&1
+      limited 75 mpirun -n 2 "$stepreal" run --device cuda --comm $comm --model "$out/tiny.json" --seq-len 128 \
+        --global-batch 4 --steps 3 --precision fp32 $plan --check --stall-timeout 40 >"$log" 2>&1
       code=$?
       [ "$code" -eq 0 ] || status=1
       echo "$comm $plan: exit $code $(grep -E 'equal|EQUAL|stepreal:' "$log" | head -n 1)"

@@ -257,5 +257,6 @@ const DeviceType cuda_device = {
     .cancel = cancel,
     .describe = describe,
     .clock_Hz = clock_Hz,
+    .attention = cuda_stream_attention,
     .memory_bytes = memory_bytes,
 };

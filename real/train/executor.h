@@ -42,6 +42,7 @@ typedef struct {
       *losses; /* [steps] this rank's share: Σ over its tokens / tokens of the global batch; 0 without a head; owned */
   char *device_name; /* owned */
   double clock_Hz;   /* 0: not known */
+  char *attention;   /* what ran the fused one last (device.h); NULL: nothing to tell; owned */
 } ExecutionResult;
 
 /* The error names the op where one is at fault. On failure other ranks go on until the caller ends them

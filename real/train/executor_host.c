@@ -208,6 +208,8 @@ gboolean executor_host_op(Executor *executor, int index, GError **error) {
 static gboolean collect(Executor *executor, GError **error) {
   const DeviceType *device = executor->device->type;
   ExecutionResult *result = executor->result;
+  if (device->attention != NULL)
+    result->attention = g_strdup(device->attention(executor->streams[STREAM_COMPUTE]));
   for (int i = 0; i < executor->list->n_ops; i++) {
     if (executor->list->ops[i].kind == OP_HOST)
       continue;
@@ -268,5 +270,6 @@ void execution_result_clear(ExecutionResult *result) {
   g_free(result->issue_ns);
   g_free(result->losses);
   g_free(result->device_name);
+  g_free(result->attention);
   memset(result, 0, sizeof *result);
 }
