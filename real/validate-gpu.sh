@@ -23,7 +23,7 @@ s = u.find_spec("nvidia")
 print(":".join(d for p in (s.submodule_search_locations if s else []) for d in sorted(glob.glob(p + "/*/lib"))))' 2>/dev/null
 }
 LD_LIBRARY_PATH=$build/libs:/usr/local/cuda/lib64:$(python_libraries):${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/usr/local/nvidia/lib64:/usr/local/nvidia/lib
-PATH=$PATH:$build/bin
+PATH=$build/bin:$PATH
 export LD_LIBRARY_PATH PATH
 : "${STEPSIM_DATA:=$build}"
 export STEPSIM_DATA
