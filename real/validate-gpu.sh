@@ -1,19 +1,55 @@
 #!/bin/sh
 # Everything that needs a GPU, in one go: kernels against the CPU's, numerics of training, calibration, and steps predicted
-# beside measured. Needs the build folder, nothing else; several ranks need an mpirun.
+# beside measured. Needs the build folder, or what pack-gpu.sh made of it; several ranks need an mpirun. Goes on after
+# what fails; every command has a time limit, the whole takes some five minutes. OUT_FOLDER keeps what is needed to judge.
 # usage: real/validate-gpu.sh BUILD_FOLDER OUT_FOLDER [BASE_GPU_FILE]
+# environment: PARTS, of which to run (default: all, as below); TP, of the calibration (default 1)
 set -u
 build=$1
 out=$2
 base=${3:-}
+parts=${PARTS:-machine kernels numbers calibration steps again ranks}
 stepsim=$build/sim/stepsim
 stepreal=$build/real/stepreal
 mkdir -p "$out"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 status=0
+began=$(date +%s)
+
+# libraries: packed ones, CUDA's, those that come with Python packages (cuDNN, NCCL)
+python_libraries() {
+  python3 -c 'import glob, importlib.util as u
+s = u.find_spec("nvidia")
+print(":".join(d for p in (s.submodule_search_locations if s else []) for d in sorted(glob.glob(p + "/*/lib"))))' 2>/dev/null
+}
+LD_LIBRARY_PATH=$build/libs:/usr/local/cuda/lib64:$(python_libraries):${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/usr/local/nvidia/lib64:/usr/local/nvidia/lib
+PATH=$build/bin:$PATH
+export LD_LIBRARY_PATH PATH
+: "${STEPSIM_DATA:=$build}"
+export STEPSIM_DATA
 
 number() { sed -n "s/.*\"$1\" *: *\([-0-9.e+]*\).*/\1/p" | head -n 1; }
-heading() { printf '\n== %s\n' "$*"; }
+heading() { printf '\n== %s (after %d s)\n' "$*" $(($(date +%s) - began)); }
+wanted() { case " $parts " in *" $1 "*) return 0 ;; esac; return 1; }
+# limited SECONDS COMMAND…: 124 or 137 when it did not end
+limited() {
+  limit=$1
+  shift
+  timeout -k 5 "$limit" "$@"
+}
+# alone SECONDS COMMAND…: one rank waits for nobody, so that CUDA may load kernels when they are first needed
+alone() {
+  limit=$1
+  shift
+  CUDA_MODULE_LOADING=LAZY timeout -k 5 "$limit" "$@"
+}
+# verdict FILE STATUS: what went wrong, and the whole status
+verdict() {
+  [ "$2" -eq 0 ] && return
+  status=1
+  echo "FAILED with status $2: $1"
+  tail -n 5 "$1"
+}
 # A Llama of a given width: name, hidden, ffn, layers, heads, key heads
 llama() {
   cat >"$out/$1.json" <<END
@@ -21,59 +57,131 @@ llama() {
  "num_key_value_heads": $6, "vocab_size": 32000, "max_position_embeddings": 8192, "tie_word_embeddings": false}
 END
 }
-
-heading "kernels, streams and memory against the CPU's"
-"$build/tests/test_cuda" >"$out/test_cuda.tap" 2>&1
-code=$?
-grep -v '^ok' "$out/test_cuda.tap" | head -n 40
-[ "$code" -eq 77 ] && { echo "no GPU here"; exit 77; }
-[ "$code" -eq 0 ] || status=1
-
-heading "numbers: one rank on the GPU against one on the CPU"
 llama tiny 256 512 2 8 4
-for precision in fp32 bf16; do
-  "$stepreal" run --device cuda --model "$out/tiny.json" --seq-len 128 --global-batch 4 --steps 3 --precision $precision \
-    --comm null --check --check-on cpu >"$out/check-$precision.txt" 2>&1 || status=1
-  sed -n '/numerics/,$p' "$out/check-$precision.txt"
-done
-
-if command -v mpirun >/dev/null; then
-  heading "numbers: several ranks on one GPU"
-  for plan in "--dp 2" "--tp 2 --sequence-parallel on" "--pp 2" "--dp 2 --zero 3"; do
-    for comm in mpi nccl; do
-      # shellcheck disable=SC2086 # a list of words
-      mpirun -n 2 "$stepreal" run --device cuda --comm $comm --model "$out/tiny.json" --seq-len 128 --global-batch 4 \
-        --steps 3 --precision fp32 $plan --check >"$out/ranks.txt" 2>&1
-      echo "$comm $plan: exit $? $(grep -E 'equal|EQUAL|stepreal:' "$out/ranks.txt" | head -n 1)"
-    done
-  done
-fi
-
-heading "calibration"
 llama llama-2048 2048 5632 16 16 16
 llama llama-4096 4096 11008 8 32 8
 llama llama-8192 8192 28672 3 64 8
-# shellcheck disable=SC2086
-"$stepreal" calibrate --device cuda --comm null ${base:+--base $base} --model "$out/llama-2048.json" --model "$out/llama-4096.json" \
-  --model "$out/llama-8192.json" --tp 1,2,4,8 --seq-len 2048,4096 --repeats 5 --output "$out/gpu.yaml" || status=1
 
-heading "one-rank steps: predicted beside measured"
-printf '%-12s %5s %12s %12s %8s %8s\n' model tokens predicted measured error MFU
-for model in llama-2048 llama-4096 llama-8192; do
-  for length in 2048 4096; do
-    plan="--model $out/$model.json --seq-len $length --global-batch 4 --recipe megatron"
-    # shellcheck disable=SC2086
-    "$stepsim" simulate $plan --gpus 1 --cluster "$out/gpu.yaml" --steps 3 --fold off --trace "$out/$model-$length-predicted.json" \
-      --json >"$out/predicted.json"
-    # shellcheck disable=SC2086
-    "$stepreal" run $plan --device cuda --comm null --steps 6 --cluster "$out/gpu.yaml" \
-      --trace "$out/$model-$length-measured.json" >"$out/$model-$length.txt" 2>&1 || status=1
-    # shellcheck disable=SC2086
-    "$stepreal" run $plan --device cuda --comm null --steps 6 --cluster "$out/gpu.yaml" --json >"$out/measured.json" || status=1
-    p=$(number step_time_s <"$out/predicted.json")
-    m=$(number step_time_s <"$out/measured.json")
-    f=$(number mfu <"$out/measured.json")
-    echo "$model $length ${p:-0} ${m:-0} ${f:-0}" | awk '{ printf "%-12s %5d %9.2f ms %9.2f ms %+7.1f%% %7.1f%%\n", $1, $2, 1e3 * $3, 1e3 * $4, $4 > 0 ? 100 * ($3 / $4 - 1) : 0, 100 * $5 }'
+if wanted machine; then
+  heading "the machine"
+  { date -u; uname -a; nvidia-smi; nvidia-smi -q -d CLOCK,POWER,PERFORMANCE,COMPUTE; } >"$out/machine.txt" 2>&1
+  ldd "$stepreal" >"$out/libraries.txt" 2>&1
+  grep -m 1 -i 'driver version' "$out/machine.txt"
+  grep -i 'not found' "$out/libraries.txt"
+fi
+
+if wanted kernels; then
+  heading "kernels, streams and memory against the CPU's"
+  alone 150 "$build/tests/test_cuda" >"$out/test_cuda.tap" 2>&1
+  code=$?
+  head -n 1 "$out/test_cuda.tap"
+  grep -v '^ok' "$out/test_cuda.tap" | tail -n +2 | head -n 40
+  grep -h -o 'cuDNN[^;]*' "$out/test_cuda.tap" | sort | uniq -c
+  [ "$code" -eq 77 ] && { echo "no GPU here"; exit 77; }
+  [ "$code" -eq 0 ] || status=1
+fi
+
+if [ -z "$base" ]; then # by the GPU's name; none: peaks are the best that is measured
+  case $(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1) in
+  *H200*) base=h200-sxm5-141gb ;;
+  *"H100 80GB HBM3"*) base=h100-sxm5-80gb ;;
+  *"A100-SXM4-80GB"*) base=a100-sxm4-80gb ;;
+  *"A100-SXM4-40GB"*) base=a100-sxm4-40gb ;;
+  *B200*) base=b200-sxm-180gb ;;
+  esac
+fi
+
+if wanted numbers; then
+  heading "numbers: one rank on the GPU against one on the CPU"
+  for precision in fp32 bf16; do
+    alone 60 "$stepreal" run --device cuda --model "$out/tiny.json" --seq-len 128 --global-batch 4 --steps 3 \
+      --precision $precision --comm null --check --check-on cpu >"$out/check-$precision.txt" 2>&1
+    verdict "$out/check-$precision.txt" $?
+    sed -n '/numerics/,$p' "$out/check-$precision.txt"
   done
-done | tee "$out/steps.txt"
+fi
+
+if wanted calibration; then
+  heading "calibration"
+  alone 300 "$stepreal" calibrate --device cuda --comm null ${base:+--base "$base"} --model "$out/llama-2048.json" \
+    --model "$out/llama-4096.json" --model "$out/llama-8192.json" --tp "${TP:-1}" --seq-len 2048,4096 --repeats 7 \
+    --output "$out/gpu.yaml" >"$out/calibration.txt" 2>&1
+  verdict "$out/calibration.txt" $?
+  cat "$out/calibration.txt"
+fi
+
+# one_step MODEL LENGTH STEPS: a row of the table; traces, and what differs by kind of op, are kept
+one_step() {
+  model=$1
+  length=$2
+  name=$model-$length
+  set -- --model "$out/$model.json" --seq-len "$length" --global-batch 4 --recipe megatron --steps "$3"
+  cluster=
+  [ -f "$out/gpu.yaml" ] && cluster=$out/gpu.yaml
+  : >"$out/predicted-$name.json"
+  if [ -n "$cluster" ]; then
+    limited 60 "$stepsim" simulate "$@" --gpus 1 --cluster "$cluster" --fold off --trace "$out/trace-predicted-$name.json" --json \
+      >"$out/predicted-$name.json" 2>"$out/predicted-$name.txt"
+    verdict "$out/predicted-$name.txt" $?
+  fi
+  alone 90 "$stepreal" run "$@" --device cuda --comm null ${cluster:+--cluster "$cluster"} --json \
+    --trace "$out/trace-measured-$name.json" >"$out/measured-$name.json" 2>"$out/measured-$name.txt"
+  verdict "$out/measured-$name.txt" $?
+  [ -n "$cluster" ] && limited 60 "$stepsim" compare "$out/trace-predicted-$name.json" "$out/trace-measured-$name.json" \
+    >"$out/compare-$name.txt" 2>&1
+  p=$(number step_time_s <"$out/predicted-$name.json")
+  m=$(number step_time_s <"$out/measured-$name.json")
+  f=$(number mfu <"$out/measured-$name.json")
+  c=$(number clock_Hz <"$out/measured-$name.json")
+  a=$(sed -n 's/.*"attention_backend" *: *"\([^"]*\)".*/\1/p' "$out/measured-$name.json" | head -n 1)
+  echo "$model $length ${p:-0} ${m:-0} ${f:-0} ${c:-0}" | awk -v attention="${a:-}" '{ e = ($4 > 0) ? 100 * ($3 / $4 - 1) : 0
+    printf("%-12s %6d %9.2f ms %9.2f ms %+7.1f%% %7.1f%% %7.0f MHz  %s\n", $1, $2, 1e3 * $3, 1e3 * $4, e, 100 * $5, $6 / 1e6,
+      attention) }'
+}
+
+if wanted steps; then
+  heading "one-rank steps: predicted beside measured"
+  printf '%-12s %6s %12s %12s %8s %8s %11s\n' model tokens predicted measured error MFU clock | tee "$out/steps.txt"
+  # enough steps to bring the clock down, as the calibration does: two seconds and more
+  for row in "llama-2048 2048 24" "llama-2048 4096 14" "llama-4096 2048 14" "llama-4096 4096 10" "llama-8192 2048 12" \
+    "llama-8192 4096 8"; do
+    # shellcheck disable=SC2086 # a list of words
+    one_step $row >"$out/row.txt"
+    tee -a "$out/steps.txt" <"$out/row.txt"
+    grep -q '^FAILED' "$out/row.txt" && status=1
+  done
+  sed -n 1,40p "$out/compare-llama-4096-2048.txt" 2>/dev/null
+fi
+
+# Times of products by shape: "number layout accumulate batch m n k" and us
+products() { sed -n 's/^ *- {number: \(.*\), time: \([0-9.e+-]*\) us}$/\1|\2/p' "$1" | grep 'layout:' | sort; }
+
+if wanted again && [ -f "$out/gpus/gpu.yaml" ]; then
+  heading "one model calibrated again: how far do the same products repeat?"
+  alone 100 "$stepreal" calibrate --device cuda --comm null ${base:+--base "$base"} --model "$out/llama-4096.json" --tp 1 \
+    --seq-len 2048 --repeats 7 --quick --fresh --output "$out/again.yaml" >"$out/again.txt" 2>&1
+  verdict "$out/again.txt" $?
+  products "$out/gpus/gpu.yaml" >"$out/products-first.txt"
+  products "$out/gpus/again.yaml" >"$out/products-again.txt"
+  awk -F'|' 'NR == FNR { first[$1] = $2; next } $1 in first { e = 100 * ($2 / first[$1] - 1); n++; s += e < 0 ? -e : e
+    if (e * e > worst * worst) { worst = e; shape = $1 } }
+    END { if (n) printf "%d products: %.1f %% apart in the mean, at most %+.1f %% (%s)\n", n, s / n, worst, shape }' \
+    "$out/products-first.txt" "$out/products-again.txt"
+fi
+
+if wanted ranks && command -v mpirun >/dev/null; then
+  heading "numbers: several ranks on one GPU"
+  for comm in mpi nccl; do
+    for plan in "--dp 2" "--tp 2 --sequence-parallel on" "--pp 2" "--dp 2 --zero 3"; do
+      log=$out/ranks-$comm-$(echo "$plan" | tr -d ' -').txt
+      # shellcheck disable=SC2086 # a list of words
+      limited 75 mpirun -n 2 "$stepreal" run --device cuda --comm $comm --model "$out/tiny.json" --seq-len 128 \
+        --global-batch 4 --steps 3 --precision fp32 $plan --check --stall-timeout 40 >"$log" 2>&1
+      code=$?
+      [ "$code" -eq 0 ] || status=1
+      echo "$comm $plan: exit $code $(grep -E 'equal|EQUAL|stepreal:' "$log" | head -n 1)"
+    done
+  done
+fi
+heading "done, status $status"
 exit $status

@@ -4,7 +4,12 @@
  *     attention  number direction batch seq_len head_dim
  *     memory     name bytes
  *
- * Warm-up is a whole step: the first one touches memory and settles clocks. */
+ * Warm-up is a step on the CPU, which touches memory. A GPU lowers its clock within tenths of a second when products
+ * follow each other, and a step of two layers is over in a few milliseconds: so there steps go before, as many as take
+ * LOAD_S by a run of three.
+ *
+ * Where the device's events are reached one after the other with the kernels, those around a kernel keep the next from
+ * starting as early as it would in a step: what they add is measured first (kernel_bench.h) and taken off. */
 #include "kernel_times.h"
 
 #include "error.h"
@@ -14,7 +19,8 @@
 #include <string.h>
 #include <time.h>
 
-enum { N_LAYERS = 2, N_GRID_REPEATS = 7, N_WARM = 2 };
+enum { N_LAYERS = 2, N_PROBE_STEPS = 3, MAX_WARM_STEPS = 400 };
+static const double LOAD_S = 1.0;
 
 typedef struct {
   KernelTime time;
@@ -23,6 +29,7 @@ typedef struct {
 
 struct KernelTimes {
   GHashTable *entries; /* key → Entry */
+  double edge_s;       /* what the events around a kernel add */
   GArray *sorted;      /* of KernelTime: what kernel_times_all() has made last */
 };
 
@@ -102,7 +109,7 @@ static Entry *entry_of(KernelTimes *times, const WorkItem *item) {
   return entry;
 }
 
-static void add_sample(KernelTimes *times, const WorkItem *item, double time_s) {
+void kernel_times_add(KernelTimes *times, const WorkItem *item, double time_s) {
   g_array_append_val(entry_of(times, item)->samples, time_s);
 }
 
@@ -136,13 +143,29 @@ static Workload *short_workload(const CutCase *cut, int n_steps, GError **error)
 }
 
 static void take_item(const WorkItem *item, int step, gint64 time_ns, gpointer data) {
-  if (step > 0)
-    add_sample(data, item, time_ns * 1e-9);
+  KernelTimes *times = data;
+  kernel_times_add(times, item, MAX(time_ns * 1e-9 - times->edge_s, 0));
 }
 
-gboolean kernel_times_measure(KernelTimes *times, const CutCase *cut, World *world, const DeviceType *device,
-                              int n_steps, GError **error) {
-  g_autoptr(Workload) workload = short_workload(cut, n_steps + 1, error);
+void kernel_times_set_edge(KernelTimes *times, double edge_s) {
+  times->edge_s = edge_s;
+}
+
+/* From the end of the last step but one to the end of the last, s. */
+static double last_step_s(const Program *program, const ExecutionResult *result) {
+  gint64 ends_ns[2] = {0};
+  for (int i = 0; i < result->n_ops; i++) {
+    const int before_last = program->n_steps - 1 - program->ranks[0].ops[i].step;
+    if (before_last < 2)
+      ends_ns[before_last] = MAX(ends_ns[before_last], result->end_ns[i]);
+  }
+  return (ends_ns[0] - ends_ns[1]) * 1e-9;
+}
+
+/* `visited` NULL: the last step's time alone is wanted, in *step_s. */
+static gboolean run_steps(const CutCase *cut, World *world, const DeviceType *device, int n_warm, int n_steps,
+                          KernelTimes *visited, double *step_s, GError **error) {
+  g_autoptr(Workload) workload = short_workload(cut, n_warm + n_steps, error);
   g_autoptr(Program) program = workload ? program_of_plan(workload, error) : NULL;
   if (program == NULL)
     return FALSE;
@@ -152,134 +175,29 @@ gboolean kernel_times_measure(KernelTimes *times, const CutCase *cut, World *wor
                                .device = device,
                                .comm = &null_comm,
                                .training = training_default(),
-                               .visit_item = take_item,
-                               .visit_data = times};
+                               .visit_item = visited != NULL ? take_item : NULL,
+                               .visit_from = n_warm,
+                               .visit_data = visited};
   ExecutionResult result;
   const gboolean ok = execute(&execution, &result, error);
+  if (ok)
+    *step_s = last_step_s(program, &result);
   execution_result_clear(&result);
   return ok;
 }
 
-/* --- kernels by themselves --- */
-
-/* A device with one stream, and buffers to work on. */
-typedef struct {
-  const DeviceType *type;
-  Device *device;
-  DeviceStream *stream;
-  DeviceEvent *start, *end;
-} Bench;
-
-static gboolean bench_open(Bench *bench, World *world, const DeviceType *type, GError **error) {
-  *bench = (Bench){.type = type, .device = type->open(world_local_rank(world), world_n_local(world), 0, error)};
-  if (bench->device == NULL || (bench->stream = type->stream_new(bench->device, STREAM_COMPUTE, error)) == NULL ||
-      (bench->start = type->event_new(bench->device, error)) == NULL)
-    return FALSE;
-  bench->end = type->event_new(bench->device, error);
-  return bench->end != NULL;
+gboolean kernel_times_measure(KernelTimes *times, const CutCase *cut, World *world, const DeviceType *device,
+                              int n_steps, GError **error) {
+  double step_s = LOAD_S;
+  const gboolean is_probed = !device->is_host_memory;
+  gboolean ok = !is_probed || run_steps(cut, world, device, 0, N_PROBE_STEPS, NULL, &step_s, error);
+  if (is_probed)
+    step_s = world_max(world, step_s); /* the same number of steps on all ranks, those that failed among them */
+  const int n_warm = (int)CLAMP(LOAD_S / MAX(step_s, 1e-6), 1, MAX_WARM_STEPS);
+  return ok && run_steps(cut, world, device, n_warm, n_steps, times, &step_s, error);
 }
 
-static void bench_close(Bench *bench) {
-  if (bench->end != NULL)
-    bench->type->event_free(bench->end);
-  if (bench->start != NULL)
-    bench->type->event_free(bench->start);
-  if (bench->stream != NULL)
-    bench->type->stream_free(bench->stream);
-  if (bench->device != NULL)
-    bench->type->close(bench->device);
-}
-
-/* Device time of one launch, s; < 0 when the device failed. */
-static double bench_time(Bench *bench, const Kernel *kernel, GError **error) {
-  bench->type->record(bench->stream, bench->start);
-  bench->type->launch(bench->stream, kernel);
-  bench->type->record(bench->stream, bench->end);
-  while (!bench->type->sleep_until(bench->end, G_GINT64_CONSTANT(100000000)))
-    if (!bench->type->check(bench->device, error))
-      return -1;
-  if (!bench->type->check(bench->device, error))
-    return -1;
-  return (bench->type->event_ns(bench->end) - bench->type->event_ns(bench->start)) * 1e-9;
-}
-
-static gboolean sample_kernel(KernelTimes *times, Bench *bench, const Kernel *kernel, const WorkItem *item,
-                              GError **error) {
-  for (int i = 0; i < N_WARM + N_GRID_REPEATS; i++) {
-    const double time_s = bench_time(bench, kernel, error);
-    if (time_s < 0)
-      return FALSE;
-    if (i >= N_WARM)
-      add_sample(times, item, time_s);
-  }
-  return TRUE;
-}
-
-static gboolean sample_product(KernelTimes *times, Bench *bench, const WorkItem *item, char *const buffers[3],
-                               GError **error) {
-  const gboolean a_is_stored = item->layout == LAYOUT_NT, b_is_stored = item->layout == LAYOUT_TN;
-  const Kernel kernel = {.kind = KERNEL_MATMUL,
-                         .matmul = {.layout = item->layout,
-                                    .number = item->number,
-                                    .result = item->accumulate ? NUMBER_FP32 : item->number,
-                                    .accumulate = item->accumulate,
-                                    .batch = 1,
-                                    .m = item->m,
-                                    .n = item->n,
-                                    .k = item->k,
-                                    .lda = a_is_stored ? item->m : item->k,
-                                    .ldb = b_is_stored ? item->k : item->n,
-                                    .ldc = item->n,
-                                    .a = buffers[0],
-                                    .b = buffers[1],
-                                    .c = buffers[2],
-                                    .alpha = 1}};
-  return sample_kernel(times, bench, &kernel, item, error);
-}
-
-static gboolean sample_grid(KernelTimes *times, Bench *bench, Number number, gint64 least, gint64 most,
-                            GError **error) {
-  char *buffers[3];
-  gboolean ok = TRUE;
-  for (int i = 0; i < 3; i++) {
-    buffers[i] = ok ? bench->type->allocate(bench->device, 4 * most * most, error) : NULL;
-    ok = ok && buffers[i] != NULL;
-  }
-  for (gint64 m = least; ok && m <= most; m *= 4)
-    for (gint64 n = least; ok && n <= most; n *= 4)
-      for (gint64 k = least; ok && k <= most; k *= 4)
-        for (int layout = 0; ok && layout < 3; layout++) {
-          const WorkItem item = {.kind = ITEM_MATMUL,
-                                 .number = (guint8)number,
-                                 .layout = (guint8)layout,
-                                 .accumulate = layout == LAYOUT_NT,
-                                 .batch = 1,
-                                 .m = m,
-                                 .n = n,
-                                 .k = k};
-          ok = sample_product(times, bench, &item, buffers, error);
-        }
-  for (int i = 0; i < 3; i++)
-    bench->type->release(bench->device, buffers[i]);
-  return ok;
-}
-
-gboolean kernel_times_measure_grid(KernelTimes *times, Number number, gint64 least, gint64 most, World *world,
-                                   const DeviceType *device, GError **error) {
-  Bench bench;
-  const gboolean ok =
-      bench_open(&bench, world, device, error) && sample_grid(times, &bench, number, least, most, error);
-  bench_close(&bench);
-  return ok;
-}
-
-/* --- the device --- */
-
-static double now_s(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec + now.tv_nsec * 1e-9;
-}
+/* --- the table --- */
 
 static int compare_doubles(gconstpointer a, gconstpointer b) {
   const double x = *(const double *)a, y = *(const double *)b;
@@ -289,101 +207,6 @@ static int compare_doubles(gconstpointer a, gconstpointer b) {
 static double quantile(const GArray *sorted, double q) {
   return g_array_index(sorted, double, (guint)(q * (sorted->len - 1) + 0.5));
 }
-
-static double median_of(GArray *values) {
-  g_array_sort(values, compare_doubles);
-  return quantile(values, 0.5);
-}
-
-/* What issuing costs the host, and the least a kernel takes: many launches of one that does nothing to speak of. */
-static gboolean measure_launches(Bench *bench, DeviceFacts *facts, GError **error) {
-  enum { N_LAUNCHES = 1000 };
-  char *buffer = bench->type->allocate(bench->device, 256, error);
-  if (buffer == NULL)
-    return FALSE;
-  const Kernel nothing = {.kind = KERNEL_FILL, .fill = {.bytes = 256, .to = buffer}};
-  g_autoptr(GArray) kernels = g_array_new(FALSE, FALSE, sizeof(double));
-  for (int i = 0; i < 50; i++) {
-    const double time_s = bench_time(bench, &nothing, error);
-    if (time_s < 0)
-      return FALSE;
-    g_array_append_val(kernels, time_s);
-  }
-  const double before_s = now_s();
-  for (int i = 0; i < N_LAUNCHES; i++)
-    bench->type->launch(bench->stream, &nothing);
-  facts->launch_s = (now_s() - before_s) / N_LAUNCHES;
-  facts->kernel_s = median_of(kernels);
-  const gboolean ok = bench_time(bench, &nothing, error) >= 0;
-  bench->type->release(bench->device, buffer);
-  return ok;
-}
-
-static gboolean measure_memory(KernelTimes *times, Bench *bench, GError **error) {
-  const gint64 most = MIN(G_GINT64_CONSTANT(256) << 20, bench->type->memory_bytes(bench->device) / 8);
-  char *from = bench->type->allocate(bench->device, most, error);
-  char *to = from ? bench->type->allocate(bench->device, most, error) : NULL;
-  gboolean ok = to != NULL;
-  for (gint64 bytes = 64 << 10; ok && bytes <= most; bytes *= 4) {
-    const Kernel kernel = {
-        .kind = KERNEL_CONVERT,
-        .convert = {.from_number = NUMBER_FP32, .to_number = NUMBER_FP32, .n = bytes / 4, .from = from, .to = to}};
-    const WorkItem item = {.kind = ITEM_MEMORY, .name = "memory", .bytes = 2.0 * bytes};
-    ok = sample_kernel(times, bench, &kernel, &item, error);
-  }
-  bench->type->release(bench->device, from);
-  bench->type->release(bench->device, to);
-  return ok;
-}
-
-/* Rate of one copy of 64 MiB in either direction. */
-static double copy_Bps(Bench *bench, void *to, const void *from, gint64 bytes) {
-  double best_s = G_MAXDOUBLE;
-  for (int i = 0; i < 5; i++) {
-    bench->type->record(bench->stream, bench->start);
-    bench->type->copy(bench->stream, to, from, bytes);
-    bench->type->record(bench->stream, bench->end);
-    while (!bench->type->sleep_until(bench->end, G_GINT64_CONSTANT(100000000)) &&
-           bench->type->check(bench->device, NULL))
-      ;
-    best_s = MIN(best_s, (bench->type->event_ns(bench->end) - bench->type->event_ns(bench->start)) * 1e-9);
-  }
-  return bytes / MAX(best_s, 1e-9);
-}
-
-static gboolean measure_copies(Bench *bench, DeviceFacts *facts, GError **error) {
-  const gint64 bytes = 64 << 20;
-  if (bench->type->is_host_memory)
-    return TRUE;
-  void *host = bench->type->allocate_host(bench->device, bytes, error);
-  void *device = host ? bench->type->allocate(bench->device, bytes, error) : NULL;
-  if (device != NULL) {
-    facts->upload_Bps = copy_Bps(bench, device, host, bytes);
-    facts->download_Bps = copy_Bps(bench, host, device, bytes);
-    bench->type->release(bench->device, device);
-  }
-  if (host != NULL)
-    bench->type->release_host(bench->device, host);
-  return device != NULL;
-}
-
-gboolean kernel_times_measure_device(KernelTimes *times, World *world, const DeviceType *device, DeviceFacts *facts,
-                                     GError **error) {
-  Bench bench;
-  memset(facts, 0, sizeof *facts);
-  gboolean ok = bench_open(&bench, world, device, error);
-  if (ok) {
-    facts->device_name = device->describe(bench.device);
-    facts->clock_Hz = device->clock_Hz(bench.device);
-    facts->memory_bytes = (double)device->memory_bytes(bench.device);
-    ok = measure_launches(&bench, facts, error) && measure_memory(times, &bench, error) &&
-         measure_copies(&bench, facts, error);
-  }
-  bench_close(&bench);
-  return ok;
-}
-
-/* --- the table --- */
 
 static void sum_up(Entry *entry) {
   if (entry->samples->len == 0)
@@ -440,7 +263,7 @@ static void add_medians(KernelTimes *sums, char *text) {
     if (!kernel_times_read_line(one, *line))
       continue;
     const KernelTime *time = kernel_times_all(one, &n);
-    add_sample(sums, &time->item, time->median_s);
+    kernel_times_add(sums, &time->item, time->median_s);
   }
 }
 

@@ -28,26 +28,14 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(KernelTimes, kernel_times_free)
 
 /* "tinystories-15m tp 2 micro-batch 1 × 256". Owned by the caller. */
 char *cut_case_text(const CutCase *cut);
-/* Run `n_steps` after one of warm-up and take in the times. IMPOSSIBLE: this model and cut cannot be run here (too
+/* Run `n_steps` after those of warm-up and take in the times. IMPOSSIBLE: this model and cut cannot be run here (too
  * large, heads not divisible …); what was measured before is kept. */
 gboolean kernel_times_measure(KernelTimes *times, const CutCase *cut, World *world, const DeviceType *device,
                               int n_steps, GError **error);
-/* Products of a grid of sizes, for shapes no model had: sizes of m, n and k from `least`, each four times the one
- * before, up to `most`, in all layouts. */
-gboolean kernel_times_measure_grid(KernelTimes *times, Number number, gint64 least, gint64 most, World *world,
-                                   const DeviceType *device, GError **error);
-
-typedef struct {
-  char *device_name; /* owned */
-  double clock_Hz;   /* 0: not known */
-  double memory_bytes;
-  double launch_s;                 /* host time to issue one kernel */
-  double kernel_s;                 /* least time of a kernel on the device */
-  double upload_Bps, download_Bps; /* between host and device; 0 where they are the same memory */
-} DeviceFacts;
-/* Launches, copies; adds the curve of a plain pass over memory (item "memory"). */
-gboolean kernel_times_measure_device(KernelTimes *times, World *world, const DeviceType *device, DeviceFacts *facts,
-                                     GError **error);
+/* One sample. */
+void kernel_times_add(KernelTimes *times, const WorkItem *item, double time_s);
+/* What is taken off the times of kernels in steps: what the events around them add. */
+void kernel_times_set_edge(KernelTimes *times, double edge_s);
 
 /* On rank 0: every median becomes the mean of all ranks', who have measured the same at the same time. Collective. */
 void kernel_times_share(KernelTimes *times, World *world);

@@ -9,8 +9,9 @@
 
 #include <string.h>
 
-/* Least FLOPs of a product, least bytes of a pass, that say something of a rate. */
-static const double telling_flops = 1e7, telling_bytes = 1e6;
+/* Least FLOPs of a product, least bytes of a pass, that say something of a rate: on a GPU more than its L2 holds (50 to
+ * 126 MB; H100 and B200 datasheets), or what is called memory would be the cache. */
+static const double telling_flops = 1e7, telling_bytes = 1e6, telling_gpu_bytes = 2.5e8;
 
 static char *beside(const char *file, const char *folder) {
   g_autofree char *parent = g_path_get_dirname(file), *name = g_path_get_basename(file);
@@ -76,10 +77,11 @@ static double best_attention(const MachineDescription *machine, gboolean backwar
 }
 
 static double best_memory(const MachineDescription *machine) {
+  const double least = machine->facts->upload_Bps > 0 ? telling_gpu_bytes : telling_bytes;
   double best = 0;
   for (int i = 0; i < machine->n_kernels; i++) {
     const KernelTime *time = &machine->kernels[i];
-    if (time->item.kind == ITEM_MEMORY && strcmp(time->item.name, "memory") == 0 && time->item.bytes >= telling_bytes)
+    if (time->item.kind == ITEM_MEMORY && strcmp(time->item.name, "memory") == 0 && time->item.bytes >= least)
       best = MAX(best, time->item.bytes / time->median_s);
   }
   return best > 0 ? best : 1e10;

@@ -2,7 +2,7 @@
  * its processor, <folder>/nccl/<name>.yaml its collective library. */
 #pragma once
 #include "gpu.h"
-#include "kernel_times.h"
+#include "kernel_bench.h"
 #include "link_times.h"
 
 typedef struct {

@@ -278,15 +278,18 @@ static gboolean measure_case(Calibration *c, const CutCase *cut, GError **error)
   return write_progress(c, text, error);
 }
 
+/* Of the products measured. */
+static Number linear_number(const Calibration *c) {
+  return precision_info(g_array_index(c->cases, CutCase, 0).precision)->linear;
+}
+
 static gboolean measure_grid(Calibration *c, GError **error) {
   show("products of a grid of sizes", c);
   c->n_steps_done++;
   if (c->options.quick || g_hash_table_contains(c->done, "grid"))
     return TRUE;
-  const CutCase *first = &g_array_index(c->cases, CutCase, 0);
-  const Number number = precision_info(first->precision)->linear;
-  return kernel_times_measure_grid(c->times, number, is_cuda(c) ? 512 : 128, is_cuda(c) ? 8192 : 2048, c->world,
-                                   c->device, error) &&
+  return kernel_bench_grid(c->times, linear_number(c), is_cuda(c) ? 512 : 128, is_cuda(c) ? 8192 : 2048, c->world,
+                           c->device, error) &&
          write_progress(c, "grid", error);
 }
 
@@ -306,6 +309,10 @@ static gboolean measure_links(Calibration *c, GError **error) {
 
 static gboolean measure(Calibration *c, GError **error) {
   c->n_steps = (int)c->cases->len + 3;
+  double edge_s = 0;
+  if (!kernel_bench_edge(c->world, c->device, &edge_s, error))
+    return FALSE;
+  kernel_times_set_edge(c->times, edge_s);
   for (guint i = 0; i < c->cases->len; i++)
     if (!measure_case(c, &g_array_index(c->cases, CutCase, i), error))
       return FALSE;
@@ -315,7 +322,8 @@ static gboolean measure(Calibration *c, GError **error) {
     return fail_impossible(error, "nothing could be measured:\n%s", c->skipped->str);
   show("launches, copies, memory", c);
   c->n_steps_done++;
-  return measure_grid(c, error) && kernel_times_measure_device(c->times, c->world, c->device, &c->facts, error) &&
+  return measure_grid(c, error) &&
+         kernel_bench_device(c->times, linear_number(c), c->world, c->device, &c->facts, error) &&
          measure_links(c, error);
 }
 
@@ -325,8 +333,9 @@ static char *source_line(const Calibration *c) {
   g_autoptr(GDateTime) now = g_date_time_new_now_utc();
   g_autofree char *date = g_date_time_format(now, "%Y-%m-%d");
   return g_strdup_printf("stepreal calibrate, %s, on %s; %d ranks at once, medians of %d steps of model layers after "
-                         "one of warm-up, communication %s",
-                         date, c->facts.device_name, world_size(c->world), c->options.repeats, c->comm->name);
+                         "%s of warm-up, communication %s",
+                         date, c->facts.device_name, world_size(c->world), c->options.repeats,
+                         is_cuda(c) ? "a second" : "one", c->comm->name);
 }
 
 static int compare_doubles(gconstpointer a, gconstpointer b) {

@@ -65,6 +65,8 @@ char *measured_report_text(const MeasuredReport *report) {
   append_line(out, "plan", g_strdup(plan_line));
   append_line(out, "processors", g_strdup_printf("%d × %s: %s", plan->gpus, report->device, report->device_name));
   append_line(out, "communication", g_strdup(report->comm));
+  if (report->attention != NULL && report->attention[0] != '\0')
+    append_line(out, "attention", g_strdup(report->attention));
   append_speed(out, report);
   append_breakdown(out, report);
   append_losses(out, report);
@@ -150,6 +152,8 @@ char *measured_report_json(const MeasuredReport *report) {
   append_text(out, "device", report->device);
   append_text(out, "device_name", report->device_name);
   append_text(out, "comm", report->comm);
+  if (report->attention != NULL && report->attention[0] != '\0')
+    append_text(out, "attention_backend", report->attention);
   append_number(out, "clock_Hz", report->clock_Hz > 0 ? report->clock_Hz : 0.0 / 0.0);
   if (report->check != NULL)
     append_check(out, report->check);

@@ -14,6 +14,7 @@ typedef struct {
   const double *losses;
   int n_steps;
   gint64 median_ns;
+  const char *attention;    /* what ran the fused one; NULL or "": nothing to tell */
   const CheckReport *check; /* NULL: not asked for */
 } MeasuredReport;
 

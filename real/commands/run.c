@@ -151,7 +151,8 @@ static gboolean make_program(Run *run, GError **error) {
   g_autoptr(Program) program = run->options.program ? given_program(run, error) : program_of_plan(run->workload, error);
   if (program == NULL)
     return FALSE;
-  run->program = program->expansion == EXPANSION_ALL ? g_steal_pointer(&program) : program_expand(program, run->workload);
+  run->program =
+      program->expansion == EXPANSION_ALL ? g_steal_pointer(&program) : program_expand(program, run->workload);
   if (run->options.program == NULL || program_fits(run->program, run->workload, error))
     return TRUE;
   g_prefix_error(error, "%s: ", run->options.program);
@@ -293,6 +294,7 @@ static gboolean report_run(const Run *run, World *world, const ExecutionResult *
                                  .comm = execution->comm->name,
                                  .device_name = result->device_name,
                                  .clock_Hz = result->clock_Hz,
+                                 .attention = result->attention,
                                  .peak_flops = cluster != NULL ? cluster->gpu.peak_flops[number] : 0,
                                  .steps_ns = steps_ns,
                                  .losses = losses,

@@ -1,18 +1,21 @@
 /* When GPU events were, on the host's CLOCK_MONOTONIC.
  *
  * CUDA tells the time between two events only (a float of milliseconds, so it resolves 2⁻²³ of that time: 0.06 µs at 1
- * s, 1 µs at 10 s; events themselves resolve about 0.5 µs). So there is an anchor: an event whose host time is known.
- * It is recorded on an idle stream between two looks at the host's clock, several times; the closest pair bounds it
- * best:
+ * s, 1 µs at 10 s; events themselves resolve about 0.5 µs). So there are anchors: events whose host time is known, a
+ * new one whenever the last is old, and an event is told from the one before it. An anchor is recorded on an idle
+ * stream between two looks at the host's clock, several times; the closest pair bounds it best:
  *
  *     host   before ──────────── after        the event was between them: ±(after − before)/2, some µs
  *     GPU             anchor
  *
- * A new anchor is taken when the last is old: where the GPU's own clock puts it (old anchor + elapsed), moved into the
- * host's bounds if the clocks have drifted apart. Times told before and after so agree to the resolution. */
+ * It is put where the GPU's own clock has it (last anchor + elapsed), moved into the host's bounds if the clocks have
+ * drifted apart. Between two anchors the host's time runs straight from one to the other, so that no event is told to
+ * come before one that it came after:
+ *
+ *     host   A₀ ───────────╱A₁ ─────────╱A₂ ── …        event = Aᵢ + elapsed·(Aᵢ₊₁ − Aᵢ)/(elapsed from Aᵢ to Aᵢ₊₁) */
 #include "cuda_parts.h"
 
-enum { N_TRIES = 8 };
+enum { N_TRIES = 8, MOST_ANCHORS = 1024 };
 static const gint64 ANCHOR_AGE_NS = 250 * 1000 * 1000;
 static const gint64 GOOD_BOUND_NS = 10 * 1000; /* no more tries once within this */
 
@@ -52,39 +55,80 @@ static gint64 elapsed_ns(cudaEvent_t from, cudaEvent_t to) {
   return (gint64)((double)ms * 1e6);
 }
 
+static CudaAnchor *anchor_at(const CudaDevice *device, guint i) {
+  return &g_array_index(device->anchors, CudaAnchor, i);
+}
+
+static CudaAnchor *last_anchor(const CudaDevice *device) {
+  return anchor_at(device, device->anchors->len - 1);
+}
+
+static void anchor_clear(gpointer data) {
+  (void)cudaEventDestroy(((CudaAnchor *)data)->event);
+}
+
+/* The event's host time is set later. */
+static gboolean add_anchor(CudaDevice *device, gint64 *before, gint64 *after, GError **error) {
+  CudaAnchor anchor = {0};
+  if (!CUDA_CALL(cudaEventCreateWithFlags(&anchor.event, cudaEventDefault), error))
+    return FALSE;
+  if (take_anchor(device, anchor.event, before, after, error)) {
+    g_array_append_val(device->anchors, anchor);
+    return TRUE;
+  }
+  (void)cudaEventDestroy(anchor.event);
+  return FALSE;
+}
+
 gboolean cuda_clock_open(CudaDevice *device, GError **error) {
   gint64 before, after;
-  if (!CUDA_CALL(cudaEventCreateWithFlags(&device->anchor.event, cudaEventDefault), error) ||
-      !CUDA_CALL(cudaEventCreateWithFlags(&device->spare.event, cudaEventDefault), error) ||
-      !take_anchor(device, device->anchor.event, &before, &after, error))
+  device->anchors = g_array_new(FALSE, FALSE, sizeof(CudaAnchor));
+  g_array_set_clear_func(device->anchors, anchor_clear);
+  device->anchor_age_ns = ANCHOR_AGE_NS;
+  if (!add_anchor(device, &before, &after, error))
     return FALSE;
-  device->anchor.ns = before + (after - before) / 2;
+  last_anchor(device)->ns = before + (after - before) / 2;
   return TRUE;
 }
 
 void cuda_clock_close(CudaDevice *device) {
-  if (device->anchor.event != NULL)
-    (void)cudaEventDestroy(device->anchor.event);
-  if (device->spare.event != NULL)
-    (void)cudaEventDestroy(device->spare.event);
+  g_clear_pointer(&device->anchors, g_array_unref);
+}
+
+/* A run that lasts keeps every second anchor, and takes half as many from now on. */
+static void thin_out(CudaDevice *device) {
+  for (guint i = 1; i < device->anchors->len; i++)
+    g_array_remove_index(device->anchors, i);
+  device->anchor_age_ns *= 2;
 }
 
 void cuda_clock_refresh(CudaDevice *device) {
-  if (host_ns() - device->anchor.ns < ANCHOR_AGE_NS)
+  if (host_ns() - last_anchor(device)->ns < device->anchor_age_ns)
     return;
+  if (device->anchors->len >= MOST_ANCHORS)
+    thin_out(device);
   gint64 before, after;
   GError *error = NULL;
-  if (!take_anchor(device, device->spare.event, &before, &after, &error)) {
+  if (!add_anchor(device, &before, &after, &error)) {
     cuda_device_fail(&device->device, error);
     return;
   }
-  const gint64 told = device->anchor.ns + elapsed_ns(device->anchor.event, device->spare.event);
-  device->spare.ns = CLAMP(told, before, after);
-  const CudaAnchor old = device->anchor;
-  device->anchor = device->spare;
-  device->spare = old;
+  const CudaAnchor *old = anchor_at(device, device->anchors->len - 2);
+  const gint64 told = old->ns + elapsed_ns(old->event, last_anchor(device)->event);
+  last_anchor(device)->ns = MAX(CLAMP(told, before, after), old->ns + 1);
 }
 
 gint64 cuda_clock_event_ns(CudaDevice *device, cudaEvent_t event) {
-  return device->anchor.ns + elapsed_ns(device->anchor.event, event);
+  guint i = device->anchors->len - 1;
+  gint64 elapsed = elapsed_ns(anchor_at(device, i)->event, event);
+  const gint64 roughly_ns = anchor_at(device, i)->ns + elapsed;
+  if (elapsed >= 0 || i == 0)
+    return roughly_ns;
+  while (i > 0 && anchor_at(device, i)->ns > roughly_ns)
+    i--;
+  const CudaAnchor *from = anchor_at(device, i), *to = from + 1;
+  const gint64 between = elapsed_ns(from->event, to->event);
+  elapsed = elapsed_ns(from->event, event);
+  return between <= 0 ? from->ns + elapsed
+                      : from->ns + (gint64)((double)elapsed * (double)(to->ns - from->ns) / (double)between);
 }

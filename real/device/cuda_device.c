@@ -9,6 +9,9 @@
 #include "units.h"
 
 #include <stdlib.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
 
 gboolean cuda_device_has_failed(const Device *device) {
   return g_atomic_int_get(&((const CudaDevice *)device)->has_failed);
@@ -59,6 +62,13 @@ static void prepare_environment(void) {
   setenv("CUDA_MODULE_LOADING", "EAGER", FALSE);
 }
 
+/* Sleeps of this thread, and of those that it starts, end within a microsecond of when they should, not 50. */
+static void wake_in_time(void) {
+#ifdef __linux__
+  (void)prctl(PR_SET_TIMERSLACK, 1000ul, 0ul, 0ul, 0ul);
+#endif
+}
+
 static gboolean choose_gpu(CudaDevice *device, int local_rank, int n_local, GError **error) {
   int n_gpus = 0;
   if (!CUDA_CALL(cudaGetDeviceCount(&n_gpus), error))
@@ -105,6 +115,7 @@ static void close_device(Device *base) {
 
 static Device *open_device(int local_rank, int n_local, gint64 capacity_bytes, GError **error) {
   prepare_environment();
+  wake_in_time();
   CudaDevice *device = g_new0(CudaDevice, 1);
   device->device.type = &cuda_device;
   device->sizes = g_hash_table_new_full(NULL, NULL, NULL, g_free);
@@ -246,5 +257,6 @@ const DeviceType cuda_device = {
     .cancel = cancel,
     .describe = describe,
     .clock_Hz = clock_Hz,
+    .attention = cuda_stream_attention,
     .memory_bytes = memory_bytes,
 };

@@ -20,7 +20,8 @@ typedef struct {
   gint64 capacity_bytes, held_bytes; /* of allocate() */
   GHashTable *sizes;                 /* memory → its bytes (gint64, owned) */
   cudaStream_t service;              /* for zeroing memory and for anchors; always idle otherwise */
-  CudaAnchor anchor, spare;          /* event times are told from `anchor`; the next one is taken with `spare` */
+  GArray *anchors;                   /* of CudaAnchor, ascending; at least one */
+  gint64 anchor_age_ns;              /* between two of them, at least */
   CudaTasks *tasks;
   Nvml *nvml;      /* NULL until asked */
   GMutex lock;     /* of what follows */

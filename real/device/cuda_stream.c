@@ -132,7 +132,7 @@ static void ask_watch(CudaDevice *device) {
     cuda_device_fail(&device->device, error);
 }
 
-/* Polls: closely at first, as the event is often near, then with sleeps that grow to 200 µs. */
+/* Polls: closely at first, as the event is often near, then with sleeps that grow to 50 µs: a step waits at its end. */
 gboolean cuda_event_sleep_until(DeviceEvent *base, gint64 timeout_ns) {
   CudaDevice *device = (CudaDevice *)base->device;
   const gint64 start = host_ns(), watch_ns = 10 * 1000 * 1000, close_ns = 50 * 1000;
@@ -149,7 +149,7 @@ gboolean cuda_event_sleep_until(DeviceEvent *base, gint64 timeout_ns) {
     if (now - start < close_ns)
       continue;
     g_usleep(sleep_us);
-    sleep_us = MIN(200, sleep_us * 2);
+    sleep_us = MIN(50, sleep_us * 2);
   }
   if (g_atomic_int_get(&device->has_failed))
     return FALSE;

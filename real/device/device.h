@@ -63,6 +63,9 @@ typedef struct {
   /* For reports: "Intel Xeon …, 1 core" or "NVIDIA H200"; current clock, 0 = not known. Owned by the caller. */
   char *(*describe)(Device *device);
   double (*clock_Hz)(Device *device);
+  /* What ran the stream's last fused attention, and why it was not a library: "cuDNN 9.19.0"; "" before the first. NULL
+   * where there is one way only. Valid until the next is launched. */
+  const char *(*attention)(const DeviceStream *stream);
   gint64 (*memory_bytes)(Device *device); /* capacity */
 } DeviceType;
 

@@ -2,20 +2,23 @@
  * cudnn-frontend 1.x builds (node/scaled_dot_product_flash_attention.h; MIT licence), without its options:
  *
  *   forward   S = scale·(Q·Kᵀ), masked to −∞ after the diagonal; P = softmax(S); O = P·V; lse = max + log Σ exp
- *   backward  D = Σ dO·O;  P = exp(S − lse);  dV = Pᵀ·dO;  dS = scale·P·(dO·Vᵀ − D);  dK = dSᵀ·Q;  dQ = dS·K, summed in
- *             fp32 and then rounded. With fewer key heads, dK and dV of all query heads are reduced.
+ *   backward  D = Σ dO·O;  P = exp(S − lse), masked before the exp;  dV = Pᵀ·dO;  dS = scale·P·(dO·Vᵀ − D);  dK =
+ * dSᵀ·Q; dQ = dS·K, summed in fp32 and then rounded. With fewer key heads, dK and dV of all query heads are reduced.
  *
- * Needs cuDNN 9.6, which zeroes the sum of dQ itself. */
+ * Needs cuDNN 9.6, which zeroes the sum of dQ itself. What that frontend says of versions is kept here: before 9.10 the
+ * mask is the lowest float, not −∞; backward is wrong in 9.10.0 and 9.10.1, and up to 9.15.0 for lengths that are no
+ * multiple of 128 (there the frontend pads, we decline). */
 #include "cuda_cudnn.h"
 
 #include "cuda_call.h"
 #include "cuda_cudnn_graph.h"
 #include "cuda_scratch.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
-enum { CUDNN_OLDEST = 90600, N_SHAPE = 9 };
+enum { CUDNN_OLDEST = 90600, CUDNN_INFINITE_MASK = 91000, CUDNN_ANY_LENGTH = 91501, N_SHAPE = 9 };
 
 enum {
   ID_Q = 1,
@@ -44,6 +47,7 @@ typedef struct {
 struct Cudnn {
   CudnnLibrary library;
   cudnnHandle_t handle;
+  gint64 version;    /* 91900: 9.19.0 */
   GHashTable *plans; /* Plan → itself */
   CudaScratch scratch;
 };
@@ -110,11 +114,11 @@ static Parts parts_new(CudnnGraph *graph, const FlashKernel *k) {
   return p;
 }
 
-/* scale·(Q·Kᵀ), masked. */
-static CudnnTensor masked_scores(const Parts *p) {
+/* scale·(Q·Kᵀ) */
+static CudnnTensor scaled_scores(const Parts *p) {
   CudnnTensor scores = inner(p, CUDNN_DATA_FLOAT, score_shape(p));
   cudnn_matmul(p->graph, p->q, p->kt, scores);
-  return mask(p, apply(p, CUDNN_POINTWISE_MUL, scores, p->scale, score_shape(p)));
+  return apply(p, CUDNN_POINTWISE_MUL, scores, p->scale, score_shape(p));
 }
 
 static void build_forward(CudnnGraph *graph, const FlashKernel *k) {
@@ -123,7 +127,7 @@ static void build_forward(CudnnGraph *graph, const FlashKernel *k) {
   CudnnTensor v = cudnn_tensor(graph, ID_V, p.type, head_shape(k, k->n_kv_heads, k->ld_qkv));
   CudnnTensor o = cudnn_tensor(graph, ID_O, p.type, head_shape(k, k->n_heads, k->ld_o));
   CudnnTensor lse = cudnn_tensor(graph, ID_LSE, CUDNN_DATA_FLOAT, rows);
-  CudnnTensor masked = masked_scores(&p);
+  CudnnTensor masked = mask(&p, scaled_scores(&p));
   CudnnTensor most = inner(&p, CUDNN_DATA_FLOAT, rows), sum = inner(&p, CUDNN_DATA_FLOAT, rows);
   cudnn_reduce(graph, CUDNN_REDUCE_TENSOR_MAX, masked, most);
   CudnnTensor less = apply(&p, CUDNN_POINTWISE_SUB, masked, most, scores);
@@ -173,8 +177,8 @@ static void build_backward(CudnnGraph *graph, const FlashKernel *k) {
   CudnnTensor d_o = cudnn_tensor(graph, ID_DO, p.type, head_shape(k, k->n_heads, k->ld_o));
   CudnnTensor lse = cudnn_tensor(graph, ID_LSE, CUDNN_DATA_FLOAT, row_shape(&p));
   CudnnTensor delta = row_deltas(&p, d_o);
-  CudnnTensor less = apply(&p, CUDNN_POINTWISE_SUB, masked_scores(&p), lse, scores);
-  CudnnTensor probabilities = apply(&p, CUDNN_POINTWISE_EXP, less, NULL, scores);
+  CudnnTensor less = apply(&p, CUDNN_POINTWISE_SUB, scaled_scores(&p), lse, scores);
+  CudnnTensor probabilities = apply(&p, CUDNN_POINTWISE_EXP, mask(&p, less), NULL, scores);
   transposed_product(&p, probabilities, d_o, ID_DV);
   CudnnTensor dp = inner(&p, CUDNN_DATA_FLOAT, scores);
   cudnn_matmul(graph, d_o, vt, dp);
@@ -237,10 +241,10 @@ Cudnn *cudnn_new(char **why_not) {
   Cudnn *cudnn = g_new0(Cudnn, 1);
   cudnn->plans = g_hash_table_new_full(plan_hash, plan_equal, NULL, plan_free);
   if (cudnn_library_load(&cudnn->library, why_not)) {
-    const gsize version = cudnn->library.GetVersion();
+    cudnn->version = (gint64)cudnn->library.GetVersion();
     cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
-    if (version < CUDNN_OLDEST)
-      *why_not = g_strdup_printf("version %" G_GSIZE_FORMAT " is older than %d", version, CUDNN_OLDEST);
+    if (cudnn->version < CUDNN_OLDEST)
+      *why_not = g_strdup_printf("version %" G_GINT64_FORMAT " is older than %d", cudnn->version, CUDNN_OLDEST);
     else if ((status = cudnn->library.Create(&cudnn->handle)) != CUDNN_STATUS_SUCCESS)
       *why_not = g_strdup(cudnn->library.GetErrorString(status));
     else
@@ -262,8 +266,8 @@ void cudnn_free(Cudnn *cudnn) {
 }
 
 char *cudnn_describe(const Cudnn *cudnn) {
-  const gsize v = cudnn->library.GetVersion();
-  return g_strdup_printf("cuDNN %d.%d.%d", (int)(v / 10000), (int)(v / 100 % 100), (int)(v % 100));
+  const int v = (int)cudnn->version;
+  return g_strdup_printf("cuDNN %d.%d.%d", v / 10000, v / 100 % 100, v % 100);
 }
 
 /* cuDNN reads 16 bytes at a time. */
@@ -275,9 +279,18 @@ static gboolean is_aligned(const FlashKernel *k, gboolean is_backward) {
   return k->ld_qkv % 8 == 0 && k->ld_o % 8 == 0 && k->head_dim % 8 == 0;
 }
 
+/* NULL: none is known. */
+static const char *known_fault(const Cudnn *cudnn, const FlashKernel *k, gboolean is_backward) {
+  if (is_backward && (cudnn->version == 91000 || cudnn->version == 91001))
+    return "backward is wrong in this version";
+  if (is_backward && cudnn->version < CUDNN_ANY_LENGTH && k->seq_len % 128 != 0)
+    return "backward of this version needs lengths that are multiples of 128";
+  return NULL;
+}
+
 static gboolean execute(Cudnn *cudnn, Plan *plan, const FlashKernel *k, gboolean is_backward, char *scratch,
                         gint64 delta_bytes, gint64 dq_bytes) {
-  float minus_infinity = -INFINITY, one = 1.0f, scale = k->scale;
+  float minus_infinity = cudnn->version < CUDNN_INFINITE_MASK ? -FLT_MAX : -INFINITY, one = 1.0f, scale = k->scale;
   void *const of_id[N_IDS] = {[ID_Q] = (void *)k->q,
                               [ID_K] = (void *)k->k,
                               [ID_V] = (void *)k->v,
@@ -312,6 +325,11 @@ gboolean cudnn_attention(Cudnn *cudnn, const FlashKernel *k, gboolean is_backwar
                          char **why_not) {
   if (k->number == NUMBER_FP32 || !is_aligned(k, is_backward)) {
     *why_not = g_strdup(k->number == NUMBER_FP32 ? "not for fp32" : "not aligned to 16 bytes");
+    return FALSE;
+  }
+  const char *fault = known_fault(cudnn, k, is_backward);
+  if (fault != NULL) {
+    *why_not = g_strdup(fault);
     return FALSE;
   }
   Plan *plan = find_plan(cudnn, k, is_backward);

@@ -154,7 +154,10 @@ static gboolean describe_matrices(Plan *plan, const MatmulKernel *k, GError **er
 static gboolean set_preferences(cublasLtMatmulPreference_t preference, const MatmulKernel *k, GError **error) {
   const guint64 workspace = WORKSPACE_BYTES;
   const guint32 first = alignment_bytes(k->b), second = alignment_bytes(k->a), result = alignment_bytes(k->c);
-  const guint32 reductions = CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  /* "in place" adds the parts of a split k up in the result's format */
+  const guint32 reductions = k->result == NUMBER_FP32
+                                 ? CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE
+                                 : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
   const struct {
     cublasLtMatmulPreferenceAttributes_t attribute;
     const void *value;

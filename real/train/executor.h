@@ -12,7 +12,8 @@ typedef struct Executor Executor;
  * and once more at the end of the run, with step = n_steps. */
 typedef gboolean (*GradientHook)(Trainer *trainer, int step, gpointer data, GError **error);
 
-/* Called after a run for every kernel's item, optimizer steps included, with the time it took on its stream. */
+/* Called after a run for every kernel's item, optimizer steps included, with the time it took on its stream: between
+ * the two events around it. */
 typedef void (*ItemVisitor)(const WorkItem *item, int step, gint64 time_ns, gpointer data);
 
 typedef struct {
@@ -30,6 +31,7 @@ typedef struct {
   void (*progress)(int step, int n_steps, gpointer data); /* NULL: none */
   gpointer progress_data;
   ItemVisitor visit_item; /* NULL: items are not timed apart */
+  int visit_from;         /* the first step whose items are */
   gpointer visit_data;
 } Execution;
 
@@ -39,7 +41,8 @@ typedef struct {
   double
       *losses; /* [steps] this rank's share: Σ over its tokens / tokens of the global batch; 0 without a head; owned */
   char *device_name; /* owned */
-  double clock_Hz;
+  double clock_Hz;   /* 0: not known */
+  char *attention;   /* what ran the fused one last (device.h); NULL: nothing to tell; owned */
 } ExecutionResult;
 
 /* The error names the op where one is at fault. On failure other ranks go on until the caller ends them

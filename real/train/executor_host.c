@@ -152,11 +152,21 @@ static const Tensor *find_not_finite(Executor *executor, double *value) {
   return NULL;
 }
 
+/* Every step, with nothing to be had or given back. */
+static gboolean read_norms(Executor *executor, int step, GError **error) {
+  const DeviceType *device = executor->device->type;
+  DeviceStream *stream = executor->streams[STREAM_COMPUTE];
+  device->copy(stream, executor->norms, &executor->trainer->norms[2 * step], 2 * (gint64)sizeof *executor->norms);
+  device->record(stream, executor->normed);
+  while (!device->sleep_until(executor->normed, look_ns) && device->check(executor->device, NULL))
+    ;
+  return device->check(executor->device, error);
+}
+
 static gboolean check_norm(Executor *executor, const Op *op, GError **error) {
-  double norms[2];
-  if (!executor_read(executor->device, executor->streams[STREAM_COMPUTE], norms,
-                     &executor->trainer->norms[2 * op->step], sizeof norms, error))
+  if (!read_norms(executor, op->step, error))
     return FALSE;
+  const double *norms = executor->norms;
   if (isfinite(norms[0]) && isfinite(norms[1]))
     return TRUE;
   g_autofree char *name = op_text(executor->program, op);
@@ -169,10 +179,18 @@ static gboolean check_norm(Executor *executor, const Op *op, GError **error) {
   return fail_impossible(error, "%s: the gradient norm is %f", name, isfinite(norms[0]) ? norms[1] : norms[0]);
 }
 
+/* A GPU's clock is the one it has at work: while the last step runs. */
+static void note_clock(Executor *executor, const Op *op) {
+  const DeviceType *device = executor->device->type;
+  if (op->action == ACTION_SYNC && op->step == executor->program->n_steps - 1 && !device->is_host_memory)
+    executor->result->clock_Hz = device->clock_Hz(executor->device);
+}
+
 gboolean executor_host_op(Executor *executor, int index, GError **error) {
   const Op *op = &executor->list->ops[index];
   const Execution *execution = executor->execution;
   executor->result->issue_ns[index] = executor_now_ns();
+  note_clock(executor, op);
   for (int i = 0; i < OP_MAX_AFTER && op->after[i] >= 0; i++)
     if (executor->list->ops[op->after[i]].kind != OP_HOST && !wait_event(executor, executor->end[op->after[i]], error))
       return FALSE;
@@ -190,6 +208,8 @@ gboolean executor_host_op(Executor *executor, int index, GError **error) {
 static gboolean collect(Executor *executor, GError **error) {
   const DeviceType *device = executor->device->type;
   ExecutionResult *result = executor->result;
+  if (device->attention != NULL)
+    result->attention = g_strdup(device->attention(executor->streams[STREAM_COMPUTE]));
   for (int i = 0; i < executor->list->n_ops; i++) {
     if (executor->list->ops[i].kind == OP_HOST)
       continue;
@@ -219,7 +239,7 @@ static void visit_items(const Executor *executor) {
   }
   for (int i = 0; i < executor->list->n_ops; i++) {
     const Op *op = &executor->list->ops[i];
-    if (op->action != ACTION_OPTIMIZER)
+    if (op->action != ACTION_OPTIMIZER || op->step < execution->visit_from)
       continue;
     const Work *work = &g_array_index(executor->program->works, Work, op->work);
     const WorkItem item = workload_optimizer_item(execution->workload, work->parameters);
@@ -250,5 +270,6 @@ void execution_result_clear(ExecutionResult *result) {
   g_free(result->issue_ns);
   g_free(result->losses);
   g_free(result->device_name);
+  g_free(result->attention);
   memset(result, 0, sizeof *result);
 }

@@ -16,6 +16,8 @@ struct Executor {
   CommGroup **groups;         /* [program groups]; NULL where this rank is no member */
   CommGroup **channels;       /* [2 directions][pipeline ranks][pipeline ranks] from, to; NULL where unused */
   Trainer *trainer;
+  double *norms;       /* [2] host memory: a step's norms are read into it */
+  DeviceEvent *normed; /* they have been */
 
   guint8 *is_first, *is_last; /* [ops] of its action (F, I, W, B) */
   gboolean has_norm;

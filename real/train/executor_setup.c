@@ -177,6 +177,14 @@ static gboolean make_events(Executor *executor, GError **error) {
   return TRUE;
 }
 
+/* Once: a GPU's host memory takes a while to be had, and is given back when the whole GPU has come to rest. */
+static gboolean make_norms(Executor *executor, GError **error) {
+  const DeviceType *device = executor->device->type;
+  executor->norms = device->allocate_host(executor->device, 2 * (gint64)sizeof *executor->norms, error);
+  executor->normed = executor->norms != NULL ? device->event_new(executor->device, error) : NULL;
+  return executor->normed != NULL;
+}
+
 static void size_tables(Executor *executor) {
   const Program *program = executor->program;
   const gsize n = (gsize)executor->list->n_ops, places = (gsize)program->n_stages * program->n_micro_batches;
@@ -220,9 +228,13 @@ gboolean executor_setup(Executor *executor, GError **error) {
     return FALSE;
   executor->trainer = trainer_new(execution->workload, executor->program, execution->rank, executor->device,
                                   executor->comm, executor->streams, &execution->training, error);
-  if (executor->trainer != NULL && execution->visit_item != NULL)
+  if (executor->trainer == NULL || !make_norms(executor, error))
+    return FALSE;
+  if (execution->visit_item != NULL) {
     executor->trainer->item_log = g_array_new(FALSE, FALSE, sizeof(ItemRecord));
-  return executor->trainer != NULL && make_groups(executor, error) && make_channels(executor, error);
+    executor->trainer->log_from = execution->visit_from;
+  }
+  return make_groups(executor, error) && make_channels(executor, error);
 }
 
 static void free_comm(Executor *executor) {
@@ -239,6 +251,10 @@ static void free_comm(Executor *executor) {
 static void free_device(Executor *executor) {
   const DeviceType *device = executor->device->type;
   trainer_free(executor->trainer);
+  if (executor->normed != NULL)
+    device->event_free(executor->normed);
+  if (executor->norms != NULL)
+    device->release_host(executor->device, executor->norms);
   for (int i = 0; i < executor->list->n_ops; i++) {
     if (executor->start[i] != NULL)
       device->event_free(executor->start[i]);

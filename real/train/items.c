@@ -143,7 +143,7 @@ void trainer_run_item(Trainer *trainer, Piece piece, Phase phase, int item, cons
   call.item = &trainer->workload->work[piece][phase].items[item];
   call.occurrence = binding->occurrence;
   call.argument = binding->argument;
-  if (trainer->item_log == NULL || call.item->kind == ITEM_COLLECTIVE)
+  if (trainer->item_log == NULL || call.step < trainer->log_from || call.item->kind == ITEM_COLLECTIVE)
     binding->run(&call);
   else
     run_logged(binding, &call);

@@ -60,6 +60,7 @@ struct Trainer {
   Activations activations;
   BoundList lists[N_PIECES][N_PHASES];
   GArray *item_log;         /* of ItemRecord; NULL: not kept */
+  int log_from;             /* the first step it is kept of */
   gint32 *tokens, *targets; /* device: [steps][micro-batches][tokens] */
   double *losses;           /* device: [steps] sum over this rank's tokens / tokens of the global batch */
   double *norms;            /* device: [steps][2]: Σ g² of this rank's share; of all */

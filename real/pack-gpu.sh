@@ -1,0 +1,43 @@
+#!/bin/sh
+# Packs what validate-gpu.sh needs into one file, for a machine that has a GPU, CUDA's libraries and nothing else: the
+# programs, the shared libraries they use (but the C library's, the compiler's and CUDA's), mpirun, GPU files, the script.
+# There: tar -xf FILE && sh gpu/validate-gpu.sh gpu OUT_FOLDER
+# usage: real/pack-gpu.sh BUILD_FOLDER FILE.tar.xz
+set -eu
+build=$1
+file=$2
+source=$(cd "$(dirname "$0")/.." && pwd)
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+mkdir -p "$folder/gpu/libs" "$folder/gpu/bin" "$folder/gpu/topologies"
+
+for program in sim/stepsim real/stepreal tests/test_cuda; do
+  mkdir -p "$folder/gpu/$(dirname $program)"
+  cp "$build/$program" "$folder/gpu/$program"
+  strip "$folder/gpu/$program"
+done
+cp -R "$source/topologies/gpus" "$folder/gpu/topologies/"
+cp "$source/real/validate-gpu.sh" "$folder/gpu/"
+
+# mpirun of MPICH starts its proxy from its own folder; that of Open MPI has many parts and is not taken along
+launcher=$(readlink -f "$(command -v mpirun || echo /)")
+proxy=$(dirname "$launcher")/hydra_pmi_proxy
+programs="$build/sim/stepsim $build/real/stepreal $build/tests/test_cuda"
+if [ -x "$proxy" ]; then
+  cp -L "$launcher" "$folder/gpu/bin/mpirun"
+  cp -L "$proxy" "$folder/gpu/bin/hydra_pmi_proxy"
+  programs="$programs $launcher $proxy"
+else
+  echo "no mpirun is packed: $launcher is not MPICH's" >&2
+fi
+
+# shellcheck disable=SC2086 # a list of words
+ldd $programs | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
+  grep -vE '/(libc|libm|libdl|librt|libpthread|libresolv|libstdc\+\+|libgcc_s|libcuda|libcudart|libcublas|libcublasLt|libnccl|ld-linux[^/]*)\.so' |
+  while read -r library; do
+    cp -L "$library" "$folder/gpu/libs/"
+    strip --strip-unneeded "$folder/gpu/libs/$(basename "$library")" 2>/dev/null || true
+  done
+
+XZ_OPT=${XZ_OPT:--1} tar -C "$folder" -cJf "$file" gpu
+echo "$file: $(($(wc -c <"$file") / 1024)) KiB"

@@ -1,0 +1,235 @@
+#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "kernel_bench.h"
+
+#include <check.h>
+#include <math.h>
+
+/* A processor whose times are known. The host takes HOST_NS to issue anything, more than a kernel lasts; the stream
+ * begins what has come to it when what was before has ended:
+ *
+ *     host     │ issue │ issue │ issue │           an event is reached EVENT_NS after what is before it,
+ *     stream           ▮       ▮       ▮           a kernel lasts KERNEL_NS, a product PRODUCT_NS                  */
+enum { HOST_NS = 50000, EVENT_NS = 2000, KERNEL_NS = 7000, PRODUCT_NS = 11000, MOST_COMMANDS = 256 };
+
+typedef struct {
+  Device base;
+  gint64 host_ns, stream_ns; /* when each is done with what it has got */
+  HostStep held;             /* what comes now waits for it; NULL: nothing */
+  gpointer held_data;
+  gint64 waiting_ns[MOST_COMMANDS]; /* how long each command behind `held` lasts */
+  DeviceEvent *waiting_event[MOST_COMMANDS];
+  int n_waiting;
+  int n_initialised, n_products, n_same_place;
+  const void *last_b;
+} KnownDevice;
+
+typedef struct {
+  DeviceEvent base;
+  gint64 ns;
+} KnownEvent;
+
+static Device *known_open(int local_rank, int n_local, gint64 capacity_bytes, GError **error);
+
+static void known_close(Device *device) {
+  g_free(device);
+}
+
+static void *known_allocate(Device *device, gint64 bytes, GError **error) {
+  return g_malloc0((gsize)bytes);
+}
+
+static void known_release(Device *device, void *memory) {
+  g_free(memory);
+}
+
+static DeviceStream *known_stream_new(Device *device, Stream stream, GError **error) {
+  DeviceStream *made = g_new0(DeviceStream, 1);
+  made->device = device;
+  return made;
+}
+
+static void known_stream_free(DeviceStream *stream) {
+  g_free(stream);
+}
+
+static DeviceEvent *known_event_new(Device *device, GError **error) {
+  KnownEvent *event = g_new0(KnownEvent, 1);
+  event->base.device = device;
+  return &event->base;
+}
+
+static void known_event_free(DeviceEvent *event) {
+  g_free(event);
+}
+
+static void run(KnownDevice *device, gint64 arrival_ns, gint64 lasts_ns, DeviceEvent *event) {
+  device->stream_ns = MAX(device->stream_ns, arrival_ns) + lasts_ns;
+  if (event != NULL)
+    ((KnownEvent *)event)->ns = device->stream_ns;
+}
+
+static void issue(KnownDevice *device, gint64 lasts_ns, DeviceEvent *event) {
+  device->host_ns += HOST_NS;
+  if (device->held == NULL) {
+    run(device, device->host_ns, lasts_ns, event);
+    return;
+  }
+  ck_assert_int_lt(device->n_waiting, MOST_COMMANDS);
+  device->waiting_ns[device->n_waiting] = lasts_ns;
+  device->waiting_event[device->n_waiting++] = event;
+}
+
+static void known_record(DeviceStream *stream, DeviceEvent *event) {
+  issue((KnownDevice *)stream->device, EVENT_NS, event);
+}
+
+static void known_launch(DeviceStream *stream, const Kernel *kernel) {
+  KnownDevice *device = (KnownDevice *)stream->device;
+  device->n_initialised += kernel->kind == KERNEL_INIT;
+  if (kernel->kind == KERNEL_MATMUL) {
+    device->n_products++;
+    device->n_same_place += kernel->matmul.b == device->last_b;
+    device->last_b = kernel->matmul.b;
+  }
+  issue(device, kernel->kind == KERNEL_MATMUL ? PRODUCT_NS : KERNEL_NS, NULL);
+}
+
+static void known_host_task(DeviceStream *stream, HostStep step, gpointer data) {
+  KnownDevice *device = (KnownDevice *)stream->device;
+  ck_assert(device->held == NULL);
+  ck_assert_msg(!step(data, NULL), "the stream is let go before anything is on it");
+  device->held = step;
+  device->held_data = data;
+}
+
+static gboolean known_sleep_until(DeviceEvent *event, gint64 timeout_ns) {
+  KnownDevice *device = (KnownDevice *)event->device;
+  if (device->held != NULL) {
+    ck_assert_msg(device->held(device->held_data, NULL), "the host waits for a stream that it holds");
+    device->held = NULL;
+    for (int i = 0; i < device->n_waiting; i++)
+      run(device, device->host_ns, device->waiting_ns[i], device->waiting_event[i]);
+    device->n_waiting = 0;
+  }
+  device->host_ns = MAX(device->host_ns, device->stream_ns);
+  return TRUE;
+}
+
+static gint64 known_event_ns(DeviceEvent *event) {
+  return ((KnownEvent *)event)->ns;
+}
+
+static gboolean known_check(Device *device, GError **error) {
+  return TRUE;
+}
+
+static const DeviceType known_device = {
+    .name = "known",
+    .is_available = TRUE,
+    .open = known_open,
+    .close = known_close,
+    .allocate = known_allocate,
+    .release = known_release,
+    .stream_new = known_stream_new,
+    .stream_free = known_stream_free,
+    .event_new = known_event_new,
+    .event_free = known_event_free,
+    .record = known_record,
+    .event_ns = known_event_ns,
+    .launch = known_launch,
+    .host_task = known_host_task,
+    .sleep_until = known_sleep_until,
+    .check = known_check,
+};
+
+/* What the device of the test's process has seen. */
+static KnownDevice *opened;
+
+static Device *known_open(int local_rank, int n_local, gint64 capacity_bytes, GError **error) {
+  KnownDevice *device = g_new0(KnownDevice, 1);
+  device->base.type = &known_device;
+  opened = device;
+  return &device->base;
+}
+
+static World *open_world(void) {
+  int argc = 0;
+  char **argv = NULL;
+  World *world = world_open(&argc, &argv, 10, NULL);
+  ck_assert_ptr_nonnull(world);
+  return world;
+}
+
+/* T₁ = KERNEL + EVENT and Tₙ = n·KERNEL + EVENT: the edge is EVENT_NS, whatever the host takes. */
+START_TEST(what_events_add_is_told_from_what_a_kernel_takes) {
+  World *world = open_world();
+  double edge_s = -1;
+  ck_assert(kernel_bench_edge(world, &known_device, &edge_s, NULL));
+  ck_assert_double_eq_tol(edge_s, EVENT_NS * 1e-9, 1e-12);
+  world_close(world, 0);
+}
+END_TEST
+
+START_TEST(events_of_the_cpu_are_taken_as_they_are) {
+  World *world = open_world();
+  double edge_s = -1;
+  ck_assert(kernel_bench_edge(world, &cpu_device, &edge_s, NULL));
+  ck_assert_double_eq(edge_s, 0);
+  world_close(world, 0);
+}
+END_TEST
+
+/* Three layouts of 64³: each lasts PRODUCT_NS, though the host needs HOST_NS for a launch and events add theirs. */
+START_TEST(a_product_takes_what_it_takes_among_others) {
+  World *world = open_world();
+  g_autoptr(KernelTimes) times = kernel_times_new();
+  ck_assert(kernel_bench_grid(times, NUMBER_BF16, 64, 64, world, &known_device, NULL));
+  int n;
+  const KernelTime *all = kernel_times_all(times, &n);
+  ck_assert_int_eq(n, 3);
+  for (int i = 0; i < n; i++)
+    ck_assert_double_eq_tol(all[i].median_s, PRODUCT_NS * 1e-9, 1e-12);
+  world_close(world, 0);
+}
+END_TEST
+
+static int n_initialised, n_products, n_same_place;
+
+static void close_and_note(Device *device) {
+  n_initialised = opened->n_initialised;
+  n_products = opened->n_products;
+  n_same_place = opened->n_same_place;
+  known_close(device);
+}
+
+/* m, n and k are 32 or 128. Buffers of 4·128² = 65,536 bytes hold two weights of 128 × 128 in bf16, but one fp32
+ * gradient of that size: of the 24 products the 2 weight gradients with m = n = 128 stay in their place, all others
+ * move at each launch of a sample. 2/24 and the launches that warm up are less than a quarter. */
+START_TEST(products_are_of_random_numbers_and_of_another_weight_each) {
+  World *world = open_world();
+  g_autoptr(KernelTimes) times = kernel_times_new();
+  DeviceType noted = known_device;
+  noted.close = close_and_note;
+  ck_assert(kernel_bench_grid(times, NUMBER_BF16, 32, 128, world, &noted, NULL));
+  ck_assert_int_eq(n_initialised, 2);
+  ck_assert_int_gt(n_products, 100);
+  ck_assert_int_lt(n_same_place, n_products / 4);
+  world_close(world, 0);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("kernel bench");
+  TCase *tcase = tcase_create("kernel bench");
+  tcase_add_test(tcase, what_events_add_is_told_from_what_a_kernel_takes);
+  tcase_add_test(tcase, events_of_the_cpu_are_taken_as_they_are);
+  tcase_add_test(tcase, a_product_takes_what_it_takes_among_others);
+  tcase_add_test(tcase, products_are_of_random_numbers_and_of_another_weight_each);
+  suite_add_tcase(suite, tcase);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  const int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return n_failed > 0;
+}
