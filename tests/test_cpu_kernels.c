@@ -35,17 +35,16 @@ static void check_matmul(int test_case, MatmulKernel matmul, const Tensor *a, co
       ck_assert_double_eq(tensor_get(c, row * matmul.ldc + column), c->x[row * matmul.ldc + column]);
 }
 
-static void try_matmul(int test_case, int layout, int shape, Number number, Number result, int addend) {
+/* Operands of a product, made once for all that is asked of them. */
+typedef struct {
+  MatmulKernel matmul;
+  Tensor a, b, bias;
+} Product;
+
+static Product product_of(int layout, int shape, Number number) {
   gint64 batch = shapes[shape].batch, m = shapes[shape].m, n = shapes[shape].n, k = shapes[shape].k;
-  MatmulKernel matmul = {.layout = (guint8)layout,
-                         .number = (guint8)number,
-                         .result = (guint8)result,
-                         .batch = batch,
-                         .m = m,
-                         .n = n,
-                         .k = k,
-                         .alpha = 0.5f,
-                         .accumulate = addend == 1};
+  MatmulKernel matmul = {
+      .layout = (guint8)layout, .number = (guint8)number, .batch = batch, .m = m, .n = n, .k = k, .alpha = 0.5f};
   matmul.lda = (layout == LAYOUT_NT ? m : k) + 3;
   matmul.ldb = (layout == LAYOUT_TN ? k : n) + 2;
   matmul.ldc = n + 1;
@@ -53,26 +52,42 @@ static void try_matmul(int test_case, int layout, int shape, Number number, Numb
   matmul.stride_b = matmul.ldb * (layout == LAYOUT_TN ? n : k) + 5;
   matmul.stride_c = matmul.ldc * m + 4;
   double spread = 1 / sqrt((double)k);
-  g_auto(Tensor) a = tensor_random(number, batch * matmul.stride_a, 1, 0, spread);
-  g_auto(Tensor) b = tensor_random(number, batch * matmul.stride_b, 2, 0, 1);
-  g_auto(Tensor) c = tensor_random(result, batch * matmul.stride_c, 3, 0, 1);
-  g_auto(Tensor) bias = tensor_random(number, n, 4, 0, 1);
-  matmul.a = a.data;
-  matmul.b = b.data;
+  Product product = {matmul, tensor_random(number, batch * matmul.stride_a, 1, 0, spread),
+                     tensor_random(number, batch * matmul.stride_b, 2, 0, 1), tensor_random(number, n, 4, 0, 1)};
+  product.matmul.a = product.a.data;
+  product.matmul.b = product.b.data;
+  return product;
+}
+
+static void product_clear(Product *product) {
+  tensor_clear(&product->a);
+  tensor_clear(&product->b);
+  tensor_clear(&product->bias);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Product, product_clear)
+
+/* addend: nothing, C, the bias */
+static void try_matmul(int test_case, const Product *product, Number result, int addend) {
+  MatmulKernel matmul = product->matmul;
+  g_auto(Tensor) c = tensor_random(result, matmul.batch * matmul.stride_c, 3, 0, 1);
+  matmul.result = (guint8)result;
+  matmul.accumulate = addend == 1;
   matmul.c = c.data;
-  matmul.bias = addend == 2 ? bias.data : NULL;
-  check_matmul(test_case, matmul, &a, &b, &c, addend == 2 ? &bias : NULL);
+  matmul.bias = addend == 2 ? product->bias.data : NULL;
+  check_matmul(test_case, matmul, &product->a, &product->b, &c, addend == 2 ? &product->bias : NULL);
 }
 
 START_TEST(products_are_those_of_the_definition) {
   Number number = case_number(_i);
   for (int layout = LAYOUT_TN; layout <= LAYOUT_NT; layout++)
-    for (guint shape = 0; shape < G_N_ELEMENTS(shapes); shape++)
-      for (int addend = 0; addend < 3; addend++) { /* nothing, C, the bias */
-        try_matmul(_i, layout, (int)shape, number, number, addend);
+    for (int shape = 0; shape < (int)G_N_ELEMENTS(shapes); shape++) {
+      g_auto(Product) product = product_of(layout, shape, number);
+      for (int addend = 0; addend < 3; addend++) {
+        try_matmul(_i, &product, number, addend);
         if (number != NUMBER_FP32 && addend < 2)
-          try_matmul(_i, layout, (int)shape, number, NUMBER_FP32, addend);
+          try_matmul(_i, &product, NUMBER_FP32, addend);
       }
+    }
 }
 END_TEST
 

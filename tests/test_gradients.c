@@ -1,11 +1,14 @@
 /* The gradients of a whole model, assembled as the trainer assembles them, are the derivatives of its loss.
  *
- * Independent of any backward kernel: a run of two steps with learning rate 0, whose hook at the end of step 0 sets the
- * weights; the loss of step 1 then says where they are.
+ * Independent of any backward kernel: a run with learning rate 0 on the same tokens in every step, whose hook at the
+ * end of a step sets the weights of the next one; the next one's loss then says where they are.
  *
- *     step 0 | hook: w := w₀ + h·v | step 1: loss L(w₀ + h·v), hook: gradient g
+ *     step 0 | w := w₀ + h·v | step 1: loss L(w₀ + h·v) | w := w₀ − h·v | step 2: loss L(w₀ − h·v) | …
  *
  *     g·v = (L(w₀ + h·v) − L(w₀ − h·v)) / 2h + O(h²)        for directions v of length 1 within one tensor
+ *
+ * g is the gradient of step 1 of a run whose hook sets w₀ alone. All points of a tensor are steps of one run: to begin
+ * one takes as long as some steps.
  *
  * w₀ is not the initial model, whose layers hardly do anything: its matrices are so large that attention chooses and
  * activations bend. Three directions per tensor: along g, the element of the largest gradient, and random signs. */
@@ -73,6 +76,14 @@ static Model bare(void) {
   return model;
 }
 
+enum { ALONG_GRADIENT, LARGEST_ELEMENT, SIGNS, N_DIRECTIONS };
+static const char *const direction_names[] = {"along the gradient", "of its largest element", "of random signs"};
+
+/* Where the loss is asked for in each direction, in lengths H. */
+static const double H = 0.01;
+static const double points[] = {1, -1, 2, -2};
+enum { N_STEPS = 1 + N_DIRECTIONS * (int)G_N_ELEMENTS(points) }; /* step 0 comes before the first point */
+
 typedef enum { ORDER_B, ORDER_I_W, ORDER_TWO_STAGES } OrderKind;
 
 typedef struct {
@@ -112,7 +123,7 @@ static Workload *make_workload(const Case *c) {
   plan->micro_batch = 2;
   plan->global_batch = plan->micro_batch * MICRO_BATCHES;
   plan->seq_len = SEQUENCE;
-  plan->steps = 2;
+  plan->steps = N_STEPS;
   g_autoptr(GError) error = NULL;
   ck_assert_msg(plan_complete(plan, model, NULL, &error), "%s", error ? error->message : "");
   return workload_new(model, plan, NULL);
@@ -149,12 +160,11 @@ typedef struct {
 } Place;
 
 typedef struct {
-  Place place; /* that is moved; n = 0: none */
-  const float *direction;
-  double h;
-  GPtrArray *names;     /* out, of char *: NULL not wanted */
-  GArray *places;       /* out */
-  GPtrArray *gradients; /* out: float[n] of each */
+  Place place;             /* that is moved; n = 0: none */
+  const float *directions; /* float[N_DIRECTIONS][n] */
+  GPtrArray *names;        /* out, of char *: NULL not wanted */
+  GArray *places;          /* out */
+  GPtrArray *gradients;    /* out: float[n] of each */
 } Probe;
 
 /* Numbers of one sort for all plans: reproducible and far from the initial ones. */
@@ -180,27 +190,43 @@ static void take_gradient(const Parameters *parameters, int b, int t, Probe *pro
                   g_memdup2((const float *)block->gradient + tensor->offset, (gsize)place.n * sizeof(float)));
 }
 
+/* Every later step sees what step 1 sees. */
+static void repeat_tokens(const Trainer *trainer) {
+  const Plan *plan = trainer->workload->plan;
+  const gsize n = (gsize)(plan->global_batch * plan->seq_len), bytes = n * sizeof *trainer->tokens;
+  for (gsize step = 2; step < N_STEPS; step++) {
+    memcpy(trainer->tokens + step * n, trainer->tokens + n, bytes);
+    memcpy(trainer->targets + step * n, trainer->targets + n, bytes);
+  }
+}
+
+static void move_weights(Parameters *parameters, int point, const Probe *probe) {
+  const Block *block = &parameters->blocks[probe->place.block];
+  float *weight = (float *)block->weight + block->tensors[probe->place.tensor].offset;
+  const int n_points = G_N_ELEMENTS(points);
+  const float *direction = probe->directions + point / n_points * probe->place.n;
+  for (gint64 i = 0; i < probe->place.n; i++)
+    weight[i] += (float)(H * points[point % n_points] * direction[i]);
+}
+
 static gboolean probe_step(Trainer *trainer, int step, gpointer data, GError **error) {
   Probe *probe = data;
   Parameters *parameters = trainer->parameters;
   for (int b = 0; b < parameters->n_blocks; b++)
     for (int t = 0; t < parameters->blocks[b].n_tensors; t++) {
-      if (step == 0)
-        set_weights(&parameters->blocks[b], &parameters->blocks[b].tensors[t]);
-      else if (step == 1 && probe->names != NULL)
+      if (step == 1 && probe->names != NULL)
         take_gradient(parameters, b, t, probe);
+      set_weights(&parameters->blocks[b], &parameters->blocks[b].tensors[t]);
     }
-  if (step == 0 && probe->place.n > 0) {
-    const Block *block = &parameters->blocks[probe->place.block];
-    float *weight = (float *)block->weight + block->tensors[probe->place.tensor].offset;
-    for (gint64 i = 0; i < probe->place.n; i++)
-      weight[i] += (float)(probe->h * probe->direction[i]);
-  }
+  if (step == 0)
+    repeat_tokens(trainer);
+  if (step < N_STEPS - 1 && probe->place.n > 0)
+    move_weights(parameters, step, probe);
   return TRUE;
 }
 
-/* The loss of step 1. */
-static double run_probe(const Workload *workload, const Program *program, Probe *probe) {
+/* The losses of all steps. */
+static void run_probe(const Workload *workload, const Program *program, Probe *probe, double losses[N_STEPS]) {
   Execution execution = {.workload = workload,
                          .program = program,
                          .world = world,
@@ -213,15 +239,11 @@ static double run_probe(const Workload *workload, const Program *program, Probe 
   ExecutionResult result;
   g_autoptr(GError) error = NULL;
   ck_assert_msg(execute(&execution, &result, &error), "%s", error ? error->message : "");
-  const double loss = result.losses[1];
+  memcpy(losses, result.losses, N_STEPS * sizeof *losses);
   execution_result_clear(&result);
-  return loss;
 }
 
 /* ---- directions ---- */
-
-enum { ALONG_GRADIENT, LARGEST_ELEMENT, SIGNS, N_DIRECTIONS };
-static const char *const direction_names[] = {"along the gradient", "of its largest element", "of random signs"};
 
 static double length(const float *x, gint64 n) {
   double sum = 0;
@@ -245,28 +267,25 @@ static void make_direction(int kind, const float *gradient, gint64 n, float *dir
     direction[i] = (float)(direction[i] / norm);
 }
 
-static double slope(const Workload *workload, const Program *program, Place place, const float *direction, double h) {
-  Probe forth = {.place = place, .direction = direction, .h = h};
-  Probe back = {.place = place, .direction = direction, .h = -h};
-  return (run_probe(workload, program, &forth) - run_probe(workload, program, &back)) / (2 * h);
-}
-
-/* Central differences with h and 2h, their error of h² taken out: (4·D(h) − D(2h)) / 3. What is left is the noise of
- * fp32 activations in the loss, some 1e-7 of it, over h. */
-static double derivative(const Workload *workload, const Program *program, Place place, const float *direction) {
-  const double h = 0.01;
-  return (4 * slope(workload, program, place, direction, h) - slope(workload, program, place, direction, 2 * h)) / 3;
+/* Of the losses at `points`: central differences with h and 2h, their error of h² taken out: (4·D(h) − D(2h)) / 3. What
+ * is left is the noise of fp32 activations in the loss, some 1e-7 of it, over h. */
+static double derivative(const double *losses) {
+  return (4 * (losses[0] - losses[1]) / (2 * H) - (losses[2] - losses[3]) / (4 * H)) / 3;
 }
 
 static void check_tensor(const Workload *workload, const Program *program, const char *name, Place place,
                          const float *gradient, double mean) { /* mean length of a tensor's gradient */
-  g_autofree float *direction = g_new(float, place.n);
+  g_autofree float *directions = g_new(float, N_DIRECTIONS *place.n);
+  for (int kind = 0; kind < N_DIRECTIONS; kind++)
+    make_direction(kind, gradient, place.n, directions + kind * place.n);
+  Probe probe = {.place = place, .directions = directions};
+  double losses[N_STEPS];
+  run_probe(workload, program, &probe, losses);
   for (int kind = 0; kind < N_DIRECTIONS; kind++) {
-    make_direction(kind, gradient, place.n, direction);
     double expected = 0;
     for (gint64 i = 0; i < place.n; i++)
-      expected += (double)gradient[i] * direction[i];
-    const double found = derivative(workload, program, place, direction);
+      expected += (double)gradient[i] * directions[kind * place.n + i];
+    const double found = derivative(losses + 1 + kind * (int)G_N_ELEMENTS(points));
     const double tolerance = 2e-3 * fabs(expected) + 4e-4 * mean; /* worst seen: a third of it */
     ck_assert_msg(fabs(found - expected) <= tolerance, "%s, %s: %g, the loss says %g", name, direction_names[kind],
                   expected, found);
@@ -282,8 +301,11 @@ START_TEST(gradients_are_derivatives_of_the_loss) {
   Probe probe = {.names = g_ptr_array_new_with_free_func(g_free),
                  .places = g_array_new(FALSE, FALSE, sizeof(Place)),
                  .gradients = g_ptr_array_new_with_free_func(g_free)};
-  const double loss = run_probe(workload, program, &probe);
-  ck_assert_double_gt(loss, 0.5 * log(VOCAB));
+  double losses[N_STEPS];
+  run_probe(workload, program, &probe, losses);
+  ck_assert_double_gt(losses[1], 0.5 * log(VOCAB));
+  for (int step = 2; step < N_STEPS; step++)
+    ck_assert_double_eq(losses[step], losses[1]); /* the same tokens, the same weights */
   double mean = 0;
   for (guint i = 0; i < probe.names->len; i++)
     mean += length(g_ptr_array_index(probe.gradients, i), g_array_index(probe.places, Place, i).n) / probe.names->len;

@@ -1,6 +1,6 @@
 #include "cuda_call.h"
 
-static gboolean fail_call(GError **error, const char *why, const char *call, const char *file, int line) {
+gboolean cuda_call_fail(GError **error, const char *why, const char *call, const char *file, int line) {
   int device;
   g_autofree char *file_name = g_path_get_basename(file);
   g_autofree char *name =
@@ -12,9 +12,5 @@ gboolean cuda_call_check(cudaError_t status, const char *call, const char *file,
   if (status == cudaSuccess)
     return TRUE;
   (void)cudaGetLastError(); /* an error that does not stick is reported once */
-  return fail_call(error, cudaGetErrorString(status), call, file, line);
-}
-
-gboolean cublas_call_check(cublasStatus_t status, const char *call, const char *file, int line, GError **error) {
-  return status == CUBLAS_STATUS_SUCCESS || fail_call(error, cublasLtGetStatusString(status), call, file, line);
+  return cuda_call_fail(error, cudaGetErrorString(status), call, file, line);
 }

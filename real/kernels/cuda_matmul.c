@@ -10,6 +10,7 @@
 #include "cuda_matmul.h"
 
 #include "cuda_call.h"
+#include "cuda_cublas.h"
 #include "cuda_kernels.h"
 
 #include <string.h>
@@ -24,6 +25,7 @@ typedef struct {
 
 typedef struct {
   Shape shape;
+  const CublasLibrary *cublas;
   cublasLtMatmulDesc_t description;
   cublasLtMatrixLayout_t first, second, result; /* as cuBLASLt sees them */
   cublasLtMatmulAlgo_t algorithm;
@@ -31,6 +33,7 @@ typedef struct {
 } Plan;
 
 struct CudaMatmuls {
+  CublasLibrary cublas;
   cublasLtHandle_t handle;
   void *workspace;
   GHashTable *plans; /* Shape → Plan, which holds it */
@@ -72,11 +75,11 @@ static void plan_free(gpointer data) {
   if (plan == NULL)
     return;
   if (plan->description != NULL)
-    cublasLtMatmulDescDestroy(plan->description);
+    (void)plan->cublas->MatmulDescDestroy(plan->description);
   cublasLtMatrixLayout_t layouts[] = {plan->first, plan->second, plan->result};
   for (gsize i = 0; i < G_N_ELEMENTS(layouts); i++)
     if (layouts[i] != NULL)
-      cublasLtMatrixLayoutDestroy(layouts[i]);
+      (void)plan->cublas->MatrixLayoutDestroy(layouts[i]);
   g_free(plan);
 }
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Plan, plan_free)
@@ -84,7 +87,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Plan, plan_free)
 CudaMatmuls *cuda_matmuls_new(GError **error) {
   CudaMatmuls *matmuls = g_new0(CudaMatmuls, 1);
   matmuls->plans = g_hash_table_new_full(shape_hash, shape_equal, NULL, plan_free);
-  if (CUBLAS_CALL(cublasLtCreate(&matmuls->handle), error) &&
+  if (cublas_library_load(&matmuls->cublas, error) && CUBLAS_CALL(&matmuls->cublas, Create(&matmuls->handle), error) &&
       CUDA_CALL(cudaMalloc(&matmuls->workspace, WORKSPACE_BYTES), error))
     return matmuls;
   cuda_matmuls_free(matmuls);
@@ -97,61 +100,68 @@ void cuda_matmuls_free(CudaMatmuls *matmuls) {
   g_hash_table_unref(matmuls->plans);
   cudaFree(matmuls->workspace);
   if (matmuls->handle != NULL)
-    cublasLtDestroy(matmuls->handle);
+    (void)matmuls->cublas.Destroy(matmuls->handle);
+  cublas_library_unload(&matmuls->cublas);
   g_free(matmuls);
 }
 
 static gboolean describe_operation(Plan *plan, const MatmulKernel *k, GError **error) {
   const cublasOperation_t first = k->layout == LAYOUT_TN ? CUBLAS_OP_T : CUBLAS_OP_N;
   const cublasOperation_t second = k->layout == LAYOUT_NT ? CUBLAS_OP_T : CUBLAS_OP_N;
-  if (!CUBLAS_CALL(cublasLtMatmulDescCreate(&plan->description, CUBLAS_COMPUTE_32F, CUDA_R_32F), error) ||
-      !CUBLAS_CALL(cublasLtMatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first),
+  if (!CUBLAS_CALL(plan->cublas, MatmulDescCreate(&plan->description, CUBLAS_COMPUTE_32F, CUDA_R_32F), error) ||
+      !CUBLAS_CALL(plan->cublas,
+                   MatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first),
                    error) ||
-      !CUBLAS_CALL(
-          cublasLtMatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second),
-          error))
+      !CUBLAS_CALL(plan->cublas,
+                   MatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second),
+                   error))
     return FALSE;
   if (!plan->has_epilogue)
     return TRUE;
   const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
   const gint32 bias_type = data_type(k->number);
-  return CUBLAS_CALL(cublasLtMatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
-                                                    sizeof epilogue),
+  return CUBLAS_CALL(
+             plan->cublas,
+             MatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue),
+             error) &&
+         CUBLAS_CALL(plan->cublas,
+                     MatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &bias_type,
+                                            sizeof bias_type),
                      error) &&
-         CUBLAS_CALL(cublasLtMatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &bias_type,
-                                                    sizeof bias_type),
-                     error) &&
-         CUBLAS_CALL(cublasLtMatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &k->bias,
-                                                    sizeof k->bias),
-                     error);
+         CUBLAS_CALL(
+             plan->cublas,
+             MatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &k->bias, sizeof k->bias),
+             error);
 }
 
-static gboolean describe_matrix(cublasLtMatrixLayout_t *layout, Number number, gint64 rows, gint64 columns, gint64 ld,
-                                gint64 batch, gint64 stride, GError **error) {
-  if (!CUBLAS_CALL(cublasLtMatrixLayoutCreate(layout, data_type(number), (guint64)rows, (guint64)columns, ld), error))
+static gboolean describe_matrix(const CublasLibrary *cublas, cublasLtMatrixLayout_t *layout, Number number, gint64 rows,
+                                gint64 columns, gint64 ld, gint64 batch, gint64 stride, GError **error) {
+  if (!CUBLAS_CALL(cublas, MatrixLayoutCreate(layout, data_type(number), (guint64)rows, (guint64)columns, ld), error))
     return FALSE;
   if (batch <= 1)
     return TRUE;
   const gint32 count = (gint32)batch;
-  return CUBLAS_CALL(
-             cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count),
-             error) &&
-         CUBLAS_CALL(cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride,
-                                                      sizeof stride),
-                     error);
+  return CUBLAS_CALL(cublas,
+                     MatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count),
+                     error) &&
+         CUBLAS_CALL(
+             cublas,
+             MatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride),
+             error);
 }
 
 static gboolean describe_matrices(Plan *plan, const MatmulKernel *k, GError **error) {
   const gboolean is_tn = k->layout == LAYOUT_TN, is_nt = k->layout == LAYOUT_NT;
-  return describe_matrix(&plan->first, k->number, is_tn ? k->k : k->n, is_tn ? k->n : k->k, k->ldb, k->batch,
-                         k->stride_b, error) &&
-         describe_matrix(&plan->second, k->number, is_nt ? k->m : k->k, is_nt ? k->k : k->m, k->lda, k->batch,
-                         k->stride_a, error) &&
-         describe_matrix(&plan->result, k->result, k->n, k->m, k->ldc, k->batch, k->stride_c, error);
+  return describe_matrix(plan->cublas, &plan->first, k->number, is_tn ? k->k : k->n, is_tn ? k->n : k->k, k->ldb,
+                         k->batch, k->stride_b, error) &&
+         describe_matrix(plan->cublas, &plan->second, k->number, is_nt ? k->m : k->k, is_nt ? k->k : k->m, k->lda,
+                         k->batch, k->stride_a, error) &&
+         describe_matrix(plan->cublas, &plan->result, k->result, k->n, k->m, k->ldc, k->batch, k->stride_c, error);
 }
 
 /* Algorithms may assume 256-byte aligned operands unless told otherwise. */
-static gboolean set_preferences(cublasLtMatmulPreference_t preference, const MatmulKernel *k, GError **error) {
+static gboolean set_preferences(const CublasLibrary *cublas, cublasLtMatmulPreference_t preference,
+                                const MatmulKernel *k, GError **error) {
   const guint64 workspace = WORKSPACE_BYTES;
   const guint32 first = alignment_bytes(k->b), second = alignment_bytes(k->a), result = alignment_bytes(k->c);
   /* "in place" adds the parts of a split k up in the result's format */
@@ -171,7 +181,7 @@ static gboolean set_preferences(cublasLtMatmulPreference_t preference, const Mat
       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &result, sizeof result},
   };
   for (gsize i = 0; i < G_N_ELEMENTS(all); i++)
-    if (!CUBLAS_CALL(cublasLtMatmulPreferenceSetAttribute(preference, all[i].attribute, all[i].value, all[i].bytes),
+    if (!CUBLAS_CALL(cublas, MatmulPreferenceSetAttribute(preference, all[i].attribute, all[i].value, all[i].bytes),
                      error))
       return FALSE;
   return TRUE;
@@ -179,17 +189,18 @@ static gboolean set_preferences(cublasLtMatmulPreference_t preference, const Mat
 
 /* FALSE with the error, also when nothing fits the shape. */
 static gboolean choose_algorithm(CudaMatmuls *matmuls, Plan *plan, const MatmulKernel *k, GError **error) {
+  const CublasLibrary *cublas = &matmuls->cublas;
   cublasLtMatmulPreference_t preference = NULL;
-  if (!CUBLAS_CALL(cublasLtMatmulPreferenceCreate(&preference), error))
+  if (!CUBLAS_CALL(cublas, MatmulPreferenceCreate(&preference), error))
     return FALSE;
   cublasLtMatmulHeuristicResult_t results[N_HEURISTICS];
   int n = 0;
-  gboolean ok =
-      set_preferences(preference, k, error) &&
-      CUBLAS_CALL(cublasLtMatmulAlgoGetHeuristic(matmuls->handle, plan->description, plan->first, plan->second,
-                                                 plan->result, plan->result, preference, N_HEURISTICS, results, &n),
-                  error);
-  cublasLtMatmulPreferenceDestroy(preference);
+  gboolean ok = set_preferences(cublas, preference, k, error) &&
+                CUBLAS_CALL(cublas,
+                            MatmulAlgoGetHeuristic(matmuls->handle, plan->description, plan->first, plan->second,
+                                                   plan->result, plan->result, preference, N_HEURISTICS, results, &n),
+                            error);
+  (void)cublas->MatmulPreferenceDestroy(preference);
   for (int i = 0; ok && i < n; i++)
     if (results[i].state == CUBLAS_STATUS_SUCCESS) {
       plan->algorithm = results[i].algo;
@@ -201,6 +212,7 @@ static gboolean choose_algorithm(CudaMatmuls *matmuls, Plan *plan, const MatmulK
 static Plan *plan_new(CudaMatmuls *matmuls, const MatmulKernel *k, gboolean has_epilogue, GError **error) {
   g_autoptr(Plan) plan = g_new0(Plan, 1);
   plan->shape = shape_of(k);
+  plan->cublas = &matmuls->cublas;
   plan->has_epilogue = has_epilogue;
   if (!describe_operation(plan, k, error) || !describe_matrices(plan, k, error) ||
       !choose_algorithm(matmuls, plan, k, error))
@@ -238,15 +250,16 @@ gboolean cuda_matmul_run(CudaMatmuls *matmuls, const MatmulKernel *k, cudaStream
     g_prefix_error(error, "(%" G_GINT64_FORMAT "×%" G_GINT64_FORMAT ")·(%" G_GINT64_FORMAT "): ", k->m, k->k, k->n);
     return FALSE;
   }
-  if (plan->has_epilogue &&
-      !CUBLAS_CALL(cublasLtMatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &k->bias,
-                                                  sizeof k->bias),
-                   error))
+  if (plan->has_epilogue && !CUBLAS_CALL(plan->cublas,
+                                         MatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+                                                                &k->bias, sizeof k->bias),
+                                         error))
     return FALSE;
   const float beta = k->accumulate ? 1.0f : 0.0f;
-  if (!CUBLAS_CALL(cublasLtMatmul(matmuls->handle, plan->description, &k->alpha, k->b, plan->first, k->a, plan->second,
-                                  &beta, k->c, plan->result, k->c, plan->result, &plan->algorithm, matmuls->workspace,
-                                  WORKSPACE_BYTES, stream),
+  if (!CUBLAS_CALL(&matmuls->cublas,
+                   Matmul(matmuls->handle, plan->description, &k->alpha, k->b, plan->first, k->a, plan->second, &beta,
+                          k->c, plan->result, k->c, plan->result, &plan->algorithm, matmuls->workspace, WORKSPACE_BYTES,
+                          stream),
                    error))
     return FALSE;
   return k->bias == NULL || plan->has_epilogue || add_bias(k, stream, error);
