@@ -30,6 +30,7 @@ START_TEST(keys_fill_the_struct) {
                   "overlap_p2p: chunks\n"
                   "tensor_parallel: fused\n"
                   "tensor_parallel_hidden: 0.5\n"
+                  "tensor_parallel_format: linear\n"
                   "data_parallel: alone\n"
                   "gradients: whole\n"
                   "gradient_sum_bytes: 4\n"
@@ -51,6 +52,7 @@ START_TEST(keys_fill_the_struct) {
   ck_assert_int_eq(time.sends, SENDS_SYNCHRONOUS);
   ck_assert_int_eq(time.overlap_p2p, P2P_CHUNKS);
   ck_assert_int_eq(time.tensor_parallel, TP_FUSED);
+  ck_assert_int_eq(time.tensor_parallel_format, TP_FORMAT_LINEAR);
   ck_assert(time.data_parallel == DP_ALONE && time.gradients == GRADIENTS_WHOLE);
   ck_assert(time.gradient_sum_bytes == 4 && time.norm_rate == 0.75);
   ck_assert_int_eq(time.expert_overlap, EXPERT_OVERLAP_ROUNDS);

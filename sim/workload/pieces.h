@@ -59,8 +59,8 @@ void item_list_wait(ItemList *list, gint32 collective);
 /* Activations (tokens × hidden) entering and leaving a tensor-parallel region; NO_ITEM where nothing is sent. */
 gint32 region_gather(ItemList *list, const char *operand); /* all_gather under sequence parallelism, else nothing */
 gint32 region_reduce(ItemList *list, const char *operand); /* reduce_scatter under it, all_reduce otherwise */
-/* The same of tokens × `width`. */
-gint32 region_gather_columns(ItemList *list, const char *operand, gint64 width);
+/* The same of tokens × `width`; gathered elements of so many bytes. */
+gint32 region_gather_columns(ItemList *list, const char *operand, gint64 width, double element_bytes);
 gint32 region_reduce_columns(ItemList *list, const char *operand, gint64 width);
 
 typedef struct LinearNames LinearNames;
@@ -77,6 +77,7 @@ typedef struct {
   gboolean casts;      /* operands are converted from the element format first */
   gboolean input_comes_narrow, gradient_comes_narrow; /* … but for this one: it has been, in the one orientation that
                                                          is not W's */
+  gboolean gathers_narrow;                            /* … by each rank of tp, before they are gathered */
   gboolean has_bias;
   gboolean is_local;          /* no tp collective around it */
   gboolean is_whole;          /* not cut by tp: each rank has all of W for tokens of its own */

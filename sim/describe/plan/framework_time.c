@@ -30,6 +30,7 @@ static const YamlField time_fields[] = {
     {"overlap_p2p", FIELD_CHOICE, FALSE, IN_TIME(overlap_p2p), .names = p2p_names},
     {"tensor_parallel", FIELD_CHOICE, FALSE, IN_TIME(tensor_parallel), .names = tp_names},
     {"tensor_parallel_hidden", FIELD_NUMBER, FALSE, IN_TIME(tensor_parallel_hidden), 0, 1},
+    {"tensor_parallel_format", FIELD_CHOICE, FALSE, IN_TIME(tensor_parallel_format), .names = format_names},
     {"data_parallel", FIELD_CHOICE, FALSE, IN_TIME(data_parallel), .names = dp_names},
     {"gradients", FIELD_CHOICE, FALSE, IN_TIME(gradients), .names = gradients_names},
     {"gradient_sum_bytes", FIELD_NUMBER, FALSE, IN_TIME(gradient_sum_bytes), 1, 8},

@@ -17,21 +17,18 @@
  *       tensor_parallel: alone      # the reduction of an input gradient runs beside the weight gradient (default:
  *                                   # beside), alone, or in pieces beside the product it belongs to (fused)
  *       tensor_parallel_hidden: 0.85  # fused: share of a collective that runs beside its product
- *       data_parallel: alone        # collectives of dp run beside nothing, whatever the plan asks for
- *                                   # (default: beside)
- *       gradients: whole            # ZeRO-1: each rank receives the whole sum, of which it keeps its part; sharded
- *                                   # (default): its part alone
- *       gradient_sum_bytes: 4       # per parameter, as gradients of training in bf16 are summed (default: as held)
- *       expert_overlap: rounds      # in rounds of the interleaved schedule the forward and the backward take turns
- *                                   # at their exchanges with experts (default: where the schedule pairs them)
- *       expert_rows: per_group      # a token is sent once for each expert it goes to (default: per_expert), or once
- *                                   # for each group of experts that the model limits it to, and spread on the node
- *                                   # there
- *       expert_format: linear       # a token, or a gradient, is converted before it goes to its experts, and goes in
- *                                   # the format they multiply in; it comes back, as it does by default both ways, in
- *                                   # that of activations (element)
- *       scales: blocks              # fp8 has a scale for each block of a tensor, found as it is converted; tensor
- *                                   # (default): one for all of it, whose largest element is looked for first
+ *       tensor_parallel_format: linear  # under sequence parallelism a rank converts its tokens, or their gradients,
+ * and # they are gathered in the format of the products they are for; sums are in that # of activations (element), as
+ * by default both are data_parallel: alone        # collectives of dp run beside nothing, whatever the plan asks for #
+ * (default: beside) gradients: whole            # ZeRO-1: each rank receives the whole sum, of which it keeps its part;
+ * sharded # (default): its part alone gradient_sum_bytes: 4       # per parameter, as gradients of training in bf16 are
+ * summed (default: as held) expert_overlap: rounds      # in rounds of the interleaved schedule the forward and the
+ * backward take turns # at their exchanges with experts (default: where the schedule pairs them) expert_rows: per_group
+ * # a token is sent once for each expert it goes to (default: per_expert), or once # for each group of experts that the
+ * model limits it to, and spread on the node # there expert_format: linear       # a token, or a gradient, is converted
+ * before it goes to its experts, and goes in # the format they multiply in; it comes back, as it does by default both
+ * ways, in # that of activations (element) scales: blocks              # fp8 has a scale for each block of a tensor,
+ * found as it is converted; tensor # (default): one for all of it, whose largest element is looked for first
  *       expert_sms: 20              # SMs that move tokens to experts and back: while they do, kernels beside them have
  *                                   # the others (default: as the cluster's transfer_tax says)
  *       rates:                      # by GPU generation, what its libraries reach
@@ -47,6 +44,7 @@
 typedef enum { SENDS_ON_STREAMS, SENDS_SYNCHRONOUS } FrameworkSends;
 typedef enum { P2P_OF_SCHEDULE, P2P_ALWAYS, P2P_CHUNKS } FrameworkP2P;
 typedef enum { TP_BESIDE, TP_ALONE, TP_FUSED } FrameworkTensorParallel;
+typedef enum { TP_FORMAT_ELEMENT, TP_FORMAT_LINEAR } FrameworkTensorParallelFormat;
 typedef enum { DP_BESIDE, DP_ALONE } FrameworkDataParallel;
 typedef enum { GRADIENTS_SHARDED, GRADIENTS_WHOLE } FrameworkGradients;
 
@@ -72,15 +70,16 @@ typedef struct {
   int overlap_p2p;     /* FrameworkP2P */
   int tensor_parallel; /* FrameworkTensorParallel */
   double tensor_parallel_hidden;
-  int data_parallel;         /* FrameworkDataParallel */
-  int gradients;             /* FrameworkGradients */
-  double gradient_sum_bytes; /* 0: as held */
-  double norm_rate;          /* (0, 1]; 0: 1 */
-  int expert_overlap;        /* FrameworkExpertOverlap */
-  int expert_rows;           /* FrameworkExpertRows */
-  int expert_format;         /* FrameworkExpertFormat */
-  int scales;                /* FrameworkScales */
-  int expert_sms;            /* 0: as the cluster has it */
+  int tensor_parallel_format; /* FrameworkTensorParallelFormat */
+  int data_parallel;          /* FrameworkDataParallel */
+  int gradients;              /* FrameworkGradients */
+  double gradient_sum_bytes;  /* 0: as held */
+  double norm_rate;           /* (0, 1]; 0: 1 */
+  int expert_overlap;         /* FrameworkExpertOverlap */
+  int expert_rows;            /* FrameworkExpertRows */
+  int expert_format;          /* FrameworkExpertFormat */
+  int scales;                 /* FrameworkScales */
+  int expert_sms;             /* 0: as the cluster has it */
   FrameworkRates rates[N_ARCHITECTURES];
 } FrameworkTime;
 

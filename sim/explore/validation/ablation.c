@@ -33,6 +33,7 @@ static void without_kernels(Plan *plan) {
 static void without_tensor_parallel(Plan *plan) {
   plan->time.tensor_parallel = TP_BESIDE;
   plan->time.tensor_parallel_hidden = 0;
+  plan->time.tensor_parallel_format = TP_FORMAT_ELEMENT;
 }
 
 static void without_data_parallel(Plan *plan) {
