@@ -204,7 +204,7 @@ END_TEST
 
 /* gpt2 on one GPU, one micro-batch, with a host far slower than its kernels: the step is the host's time. 12 layers,
  * embedding and head: forward 2·1 + 12·10 ms, backward 2·1 + 12·20 ms, with full recompute 12·5 ms more. */
-static double host_bound_step_s(Recompute recompute, guint modules) {
+static double host_bound_step_s(Recompute recompute, guint modules, Attention attention, int tp) {
   g_autoptr(Model) model = model_read("gpt2", NULL);
   g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);
   g_autoptr(Plan) plan = plan_new();
@@ -215,9 +215,10 @@ static double host_bound_step_s(Recompute recompute, guint modules) {
                              .ends_forward_s = 1e-3,
                              .ends_backward_s = 1e-3}};
   plan_set_framework(plan, "slow", &slow);
-  plan->gpus = 1;
+  plan->gpus = plan->tp = tp;
   plan->global_batch = 1;
   plan->seq_len = 128;
+  plan->attention = attention;
   plan->recompute = recompute;
   plan->recompute_modules = modules;
   g_autoptr(GError) error = NULL;
@@ -227,12 +228,22 @@ static double host_bound_step_s(Recompute recompute, guint modules) {
 }
 
 START_TEST(a_step_of_small_kernels_takes_the_hosts_time) {
-  double plain_s = host_bound_step_s(RECOMPUTE_NONE, 0), again_s = host_bound_step_s(RECOMPUTE_FULL, 0);
+  double plain_s = host_bound_step_s(RECOMPUTE_NONE, 0, ATTENTION_FLASH, 1),
+         again_s = host_bound_step_s(RECOMPUTE_FULL, 0, ATTENTION_FLASH, 1);
   ck_assert_double_eq_tol(plain_s, 0.364, 0.01); /* and the last kernels and the optimizer */
   ck_assert_double_eq_tol(again_s - plain_s, 0.060, 0.001);
   /* the MLP has 3 of a layer's 10 kernels */
-  const double mlp_s = host_bound_step_s(RECOMPUTE_SELECTIVE, MODULE_BIT(MODULE_MLP));
+  const double mlp_s = host_bound_step_s(RECOMPUTE_SELECTIVE, MODULE_BIT(MODULE_MLP), ATTENTION_FLASH, 1);
   ck_assert_double_eq_tol(mlp_s - plain_s, 0.018, 0.001);
+}
+END_TEST
+
+/* Of 12 heads a rank of two has 6, no groups of four: the softmax is five operations of PyTorch, each as long to issue
+ * as one of the layer's 13 kernels forward, 25 backward: 12 layers · (4/13 · 10 ms + 4/25 · 20 ms). */
+START_TEST(the_host_issues_each_operation_of_a_softmax_that_cannot_be_fused) {
+  double fused_s = host_bound_step_s(RECOMPUTE_NONE, 0, ATTENTION_UNFUSED, 1);
+  double single_s = host_bound_step_s(RECOMPUTE_NONE, 0, ATTENTION_UNFUSED, 2);
+  ck_assert_double_eq_tol(single_s - fused_s, 0.0753, 0.001);
 }
 END_TEST
 
@@ -288,6 +299,7 @@ int main(void) {
   tcase_add_test(cases, a_fused_collective_shows_what_is_not_hidden);
   tcase_add_test(cases, rates_are_of_the_gpu_generation);
   tcase_add_test(cases, a_step_of_small_kernels_takes_the_hosts_time);
+  tcase_add_test(cases, the_host_issues_each_operation_of_a_softmax_that_cannot_be_fused);
   tcase_add_test(cases, synchronous_sends_have_the_host_wait_for_every_exchange);
   tcase_add_test(cases, whole_gradients_are_all_reduced_as_wide_as_they_are_summed);
   tcase_add_test(cases, a_plain_norm_goes_by_its_own_rate);

@@ -111,6 +111,13 @@ static double item_s(Costing *costing, const WorkItem *item, double *latency_s) 
   return kernel_cost_s(&costing->gpu, item, NULL);
 }
 
+/* Host seconds to issue `item`. */
+static double launch_s(const LaunchTimes *launches, const WorkItem *item) {
+  if (item->kind == ITEM_COLLECTIVE)
+    return launches->collective_s;
+  return (item->recompute ? launches->again_s : launches->kernel_s) * MAX(item->n_launches, 1);
+}
+
 static void time_list(Costing *costing, Piece piece, Phase phase, TimedList *list) {
   const WorkList *work = &costing->workload->work[piece][phase];
   const Plan *plan = costing->workload->plan;
@@ -126,9 +133,7 @@ static void time_list(Costing *costing, Piece piece, Phase phase, TimedList *lis
         .name = item->name,
         .duration_ns = ns_of(time_s),
         .latency_ns = ns_of(latency_s),
-        .launch_ns = ns_of(item->kind == ITEM_COLLECTIVE ? launches.collective_s
-                           : item->recompute             ? launches.again_s
-                                                         : launches.kernel_s),
+        .launch_ns = ns_of(launch_s(&launches, item)),
         .after = item->after,
         .is_collective = item->kind == ITEM_COLLECTIVE,
         .recompute = item->recompute,

@@ -82,6 +82,10 @@ void item_list_memory(ItemList *list, const char *name, double bytes) {
   append_compute(list, (WorkItem){.name = name, .kind = ITEM_MEMORY, .bytes = bytes});
 }
 
+void item_list_operations(ItemList *list, const char *name, int n_launches, double bytes) {
+  append_compute(list, (WorkItem){.name = name, .kind = ITEM_MEMORY, .n_launches = (guint8)n_launches, .bytes = bytes});
+}
+
 void item_list_plain_norm(ItemList *list, const char *name, double bytes) {
   append_compute(list, (WorkItem){.name = name, .kind = ITEM_MEMORY, .is_plain = TRUE, .bytes = bytes});
 }

@@ -45,6 +45,8 @@ void item_list_weight_gradient(ItemList *list, const char *name, Number number, 
 /* One fused attention kernel, forward or backward. */
 void item_list_attention(ItemList *list, gboolean backward, const AttentionBlock *block);
 void item_list_memory(ItemList *list, const char *name, double bytes);
+/* One that stands for so many, of `bytes` together. */
+void item_list_operations(ItemList *list, const char *name, int n_launches, double bytes);
 /* An RMSNorm, forward or backward, of single operations. */
 void item_list_plain_norm(ItemList *list, const char *name, double bytes);
 /* A memory kernel on the path of the input gradient: left out of W. */
