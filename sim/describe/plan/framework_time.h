@@ -12,6 +12,9 @@
  *       norm_rate: 0.77             # plain: share of the HBM's rate that an RMSNorm's operations reach (default 1)
  *       sends: synchronous          # the host waits for what a stage exchanges before it issues more, in 1f1b and
  *                                   # interleaved without overlap of sends; else, and elsewhere, streams do
+ *       stage_tensors: split        # without sequence parallelism each rank of tp sends its part of what all of them
+ *                                   # have to the next stage, whose ranks gather the whole before they go on; whole
+ *                                   # (default): each sends all of it to its peer
  *       overlap_p2p: chunks         # a stage computes on while it sends: always, where it has several chunks, or as
  *                                   # the schedule has it (default: schedule)
  *       tensor_parallel: alone      # the reduction of an input gradient runs beside the weight gradient (default:
@@ -42,6 +45,7 @@
 
 /* Enums of one key each; what stands first holds without the key. */
 typedef enum { SENDS_ON_STREAMS, SENDS_SYNCHRONOUS } FrameworkSends;
+typedef enum { STAGE_TENSORS_WHOLE, STAGE_TENSORS_SPLIT } FrameworkStageTensors;
 typedef enum { P2P_OF_SCHEDULE, P2P_ALWAYS, P2P_CHUNKS } FrameworkP2P;
 typedef enum { TP_BESIDE, TP_ALONE, TP_FUSED } FrameworkTensorParallel;
 typedef enum { TP_FORMAT_ELEMENT, TP_FORMAT_LINEAR } FrameworkTensorParallelFormat;
@@ -67,6 +71,7 @@ typedef struct {
   double arrival_spread_s;
   int kernels;         /* FrameworkKernels */
   int sends;           /* FrameworkSends */
+  int stage_tensors;   /* FrameworkStageTensors */
   int overlap_p2p;     /* FrameworkP2P */
   int tensor_parallel; /* FrameworkTensorParallel */
   double tensor_parallel_hidden;

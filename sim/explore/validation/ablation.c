@@ -17,6 +17,7 @@ static void without_host(Plan *plan) {
 
 static void without_waits(Plan *plan) {
   plan->time.sends = SENDS_ON_STREAMS;
+  plan->time.stage_tensors = STAGE_TENSORS_WHOLE;
   plan->time.overlap_p2p = P2P_OF_SCHEDULE;
 }
 
