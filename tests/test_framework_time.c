@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "collective_cost.h"
 #include "framework_cost.h"
 #include "kernel_cost.h"
 #include "plan_cases.h"
@@ -28,8 +29,10 @@ START_TEST(keys_fill_the_struct) {
                   "kernels: plain\n"
                   "sends: synchronous\n"
                   "overlap_p2p: chunks\n"
+                  "stage_tensors: split\n"
                   "tensor_parallel: fused\n"
                   "tensor_parallel_hidden: 0.5\n"
+                  "tensor_parallel_format: linear\n"
                   "data_parallel: alone\n"
                   "gradients: whole\n"
                   "gradient_sum_bytes: 4\n"
@@ -50,7 +53,9 @@ START_TEST(keys_fill_the_struct) {
   ck_assert_int_eq(time.kernels, FRAMEWORK_KERNELS_PLAIN);
   ck_assert_int_eq(time.sends, SENDS_SYNCHRONOUS);
   ck_assert_int_eq(time.overlap_p2p, P2P_CHUNKS);
+  ck_assert_int_eq(time.stage_tensors, STAGE_TENSORS_SPLIT);
   ck_assert_int_eq(time.tensor_parallel, TP_FUSED);
+  ck_assert_int_eq(time.tensor_parallel_format, TP_FORMAT_LINEAR);
   ck_assert(time.data_parallel == DP_ALONE && time.gradients == GRADIENTS_WHOLE);
   ck_assert(time.gradient_sum_bytes == 4 && time.norm_rate == 0.75);
   ck_assert_int_eq(time.expert_overlap, EXPERT_OVERLAP_ROUNDS);
@@ -202,7 +207,7 @@ END_TEST
 
 /* gpt2 on one GPU, one micro-batch, with a host far slower than its kernels: the step is the host's time. 12 layers,
  * embedding and head: forward 2·1 + 12·10 ms, backward 2·1 + 12·20 ms, with full recompute 12·5 ms more. */
-static double host_bound_step_s(Recompute recompute, guint modules) {
+static double host_bound_step_s(Recompute recompute, guint modules, Attention attention, int tp) {
   g_autoptr(Model) model = model_read("gpt2", NULL);
   g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);
   g_autoptr(Plan) plan = plan_new();
@@ -213,9 +218,10 @@ static double host_bound_step_s(Recompute recompute, guint modules) {
                              .ends_forward_s = 1e-3,
                              .ends_backward_s = 1e-3}};
   plan_set_framework(plan, "slow", &slow);
-  plan->gpus = 1;
+  plan->gpus = plan->tp = tp;
   plan->global_batch = 1;
   plan->seq_len = 128;
+  plan->attention = attention;
   plan->recompute = recompute;
   plan->recompute_modules = modules;
   g_autoptr(GError) error = NULL;
@@ -225,12 +231,22 @@ static double host_bound_step_s(Recompute recompute, guint modules) {
 }
 
 START_TEST(a_step_of_small_kernels_takes_the_hosts_time) {
-  double plain_s = host_bound_step_s(RECOMPUTE_NONE, 0), again_s = host_bound_step_s(RECOMPUTE_FULL, 0);
+  double plain_s = host_bound_step_s(RECOMPUTE_NONE, 0, ATTENTION_FLASH, 1),
+         again_s = host_bound_step_s(RECOMPUTE_FULL, 0, ATTENTION_FLASH, 1);
   ck_assert_double_eq_tol(plain_s, 0.364, 0.01); /* and the last kernels and the optimizer */
   ck_assert_double_eq_tol(again_s - plain_s, 0.060, 0.001);
   /* the MLP has 3 of a layer's 10 kernels */
-  const double mlp_s = host_bound_step_s(RECOMPUTE_SELECTIVE, MODULE_BIT(MODULE_MLP));
+  const double mlp_s = host_bound_step_s(RECOMPUTE_SELECTIVE, MODULE_BIT(MODULE_MLP), ATTENTION_FLASH, 1);
   ck_assert_double_eq_tol(mlp_s - plain_s, 0.018, 0.001);
+}
+END_TEST
+
+/* Of 12 heads a rank of two has 6, no groups of four: the softmax is five operations of PyTorch, each as long to issue
+ * as one of the layer's 13 kernels forward, 25 backward: 12 layers · (4/13 · 10 ms + 4/25 · 20 ms). */
+START_TEST(the_host_issues_each_operation_of_a_softmax_that_cannot_be_fused) {
+  double fused_s = host_bound_step_s(RECOMPUTE_NONE, 0, ATTENTION_UNFUSED, 1);
+  double single_s = host_bound_step_s(RECOMPUTE_NONE, 0, ATTENTION_UNFUSED, 2);
+  ck_assert_double_eq_tol(single_s - fused_s, 0.0753, 0.001);
 }
 END_TEST
 
@@ -240,6 +256,48 @@ static int n_host_waits(const Program *program) {
     n += program->ranks[0].ops[i].action == ACTION_WAIT;
   return n;
 }
+
+/* gpt2 over two nodes, a stage each, tp 4. */
+static Prediction *of_two_stages(const Cluster *cluster, int stage_tensors, gboolean sequence_parallel) {
+  g_autoptr(Model) model = model_read("gpt2", NULL);
+  g_autoptr(Plan) plan = plan_new();
+  plan->gpus = 16;
+  plan->tp = 4;
+  plan->pp = 2;
+  plan->precision = PRECISION_FP16;
+  plan->sequence_parallel = sequence_parallel;
+  plan->time.stage_tensors = stage_tensors;
+  g_autoptr(GError) error = NULL;
+  Prediction *prediction = predict(model, cluster, plan, &error);
+  ck_assert_msg(prediction != NULL, "%s", error != NULL ? error->message : "");
+  return prediction;
+}
+
+static double send_s(const Prediction *prediction) {
+  int send = 0;
+  while (g_array_index(prediction->program->transfers, Transfer, send).group >= 0)
+    send++;
+  return (double)prediction->timing->transfers[send].run_ns * 1e-9;
+}
+
+/* 1 sequence of 1,024 tokens of 768 in fp16. A rank of tp sends a quarter, as under sequence parallelism, where nothing
+ * more is cut; but all four gather what they received. */
+START_TEST(ranks_of_tp_send_parts_of_an_activation) {
+  g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);
+  g_autoptr(Prediction) whole = of_two_stages(cluster, STAGE_TENSORS_WHOLE, FALSE);
+  g_autoptr(Prediction) split = of_two_stages(cluster, STAGE_TENSORS_SPLIT, FALSE);
+  g_autoptr(Prediction) sequence = of_two_stages(cluster, STAGE_TENSORS_SPLIT, TRUE);
+  const double bytes = 1024 * 768 * 2;
+  ck_assert_double_eq(whole->workload->boundary_bytes, bytes);
+  ck_assert_double_eq(split->workload->boundary_bytes, bytes / 4);
+  ck_assert_double_eq(sequence->workload->boundary_bytes, bytes / 4);
+  const int members[] = {0, 1, 2, 3};
+  const GroupShape group = layout_shape_of(cluster, members, 4);
+  const double gather_s = collective_cost(cluster, COLLECTIVE_ALL_GATHER, &group, bytes, -1).time_s;
+  ck_assert_double_gt(gather_s, 1e-5);
+  ck_assert_double_eq_tol(send_s(split) - send_s(sequence), gather_s, 2.1e-9);
+}
+END_TEST
 
 /* 1f1b over 2 stages, 4 micro-batches. Rank 0 exchanges ahead of F1 (sends F0) and of B0 … B3 (receives; all but the
  * last send as well); nothing comes or goes ahead of F0, F2 and F3. */
@@ -286,6 +344,8 @@ int main(void) {
   tcase_add_test(cases, a_fused_collective_shows_what_is_not_hidden);
   tcase_add_test(cases, rates_are_of_the_gpu_generation);
   tcase_add_test(cases, a_step_of_small_kernels_takes_the_hosts_time);
+  tcase_add_test(cases, the_host_issues_each_operation_of_a_softmax_that_cannot_be_fused);
+  tcase_add_test(cases, ranks_of_tp_send_parts_of_an_activation);
   tcase_add_test(cases, synchronous_sends_have_the_host_wait_for_every_exchange);
   tcase_add_test(cases, whole_gradients_are_all_reduced_as_wide_as_they_are_summed);
   tcase_add_test(cases, a_plain_norm_goes_by_its_own_rate);

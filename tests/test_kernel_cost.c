@@ -153,6 +153,8 @@ START_TEST(a_memory_kernel_takes_bytes_over_hbm) {
   assert_close(kernel_cost_memory_s(&gpu, 0), latency_s);
   WorkItem item = {.kind = ITEM_MEMORY, .bytes = 1e9};
   assert_close(kernel_cost_s(&gpu, &item, NULL), kernel_cost_memory_s(&gpu, 1e9));
+  item.n_launches = 5; /* of as many bytes together */
+  assert_close(kernel_cost_s(&gpu, &item, NULL), 2e-3 + 5 * latency_s);
 }
 END_TEST
 

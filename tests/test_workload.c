@@ -309,6 +309,70 @@ START_TEST(narrow_formats_convert_the_operands_of_the_layers) {
 }
 END_TEST
 
+static Workload *gathering(const Model *model, gboolean sequence_parallel, int format) {
+  g_autoptr(Plan) plan = plan_of(4, sequence_parallel, ATTENTION_FLASH, RECOMPUTE_NONE);
+  plan->precision = PRECISION_FP8;
+  plan->time.tensor_parallel_format = format;
+  return workload_new(model, plan, NULL);
+}
+
+static double gathered(const WorkList *list, const char *operand) {
+  for (int i = 0; i < list->n_items; i++)
+    if (list->items[i].kind == ITEM_COLLECTIVE && list->items[i].collective == COLLECTIVE_ALL_GATHER &&
+        strcmp(list->items[i].operand, operand) == 0)
+      return list->items[i].bytes;
+  ck_abort_msg("no gather for %s", operand);
+}
+
+/* 1,024 tokens of h = 1024 over 4 ranks, fp8: each reads its 256 tokens twice in 2 bytes and writes them in 1, before
+ * they are gathered in 1 byte in place of 2; the other orientation, for W, is made of what came: read and written in 1.
+ * So are the gradients of row-parallel outputs; what enters those (1,024 × 704) is converted where it is made. Sums
+ * stay in 2 bytes. */
+START_TEST(ranks_convert_their_tokens_before_they_are_gathered) {
+  g_autoptr(Workload) workload = gathering(&llama, TRUE, TP_FORMAT_LINEAR);
+  const WorkList *f = &workload->work[PIECE_LAYER][PHASE_F], *i = &workload->work[PIECE_LAYER][PHASE_I],
+                 *w = &workload->work[PIECE_LAYER][PHASE_W];
+  const double stream = 1024.0 * 1024;
+  ck_assert_double_eq(find(f, "qkv.cast")->bytes, 5 * stream / 4);
+  ck_assert_int_eq(index_of(f, "tp.all_gather"), index_of(f, "qkv.cast") + 1);
+  ck_assert_int_eq(index_of(f, "qkv"), index_of(f, "qkv.cast") + 2);
+  ck_assert_double_eq(gathered(f, "mlp_up"), stream);
+  ck_assert_double_eq(gathered(w, "mlp_up.wgrad"), stream);
+  ck_assert_double_eq(find(w, "mlp_up.turn")->bytes, 2 * stream);
+  ck_assert_double_eq(find(f, "mlp_down.cast")->bytes, 6.0 * 1024 * 704);
+  ck_assert_double_eq(find(f, "tp.reduce_scatter")->bytes, 2 * stream);
+  ck_assert_double_eq(find(i, "mlp_down.grad_cast")->bytes, 5 * stream / 4);
+  ck_assert_double_eq(gathered(i, "mlp_down.dgrad"), stream);
+  ck_assert(index_of(i, "mlp_down.grad_cast") < index_of(i, "mlp_down.dgrad"));
+  ck_assert_double_eq(find(w, "attn_out.turn")->bytes, 2 * stream);
+  ck_assert_int_eq(count(w, "mlp_down.turn") + count(w, "qkv.turn"), 2);
+}
+END_TEST
+
+/* Without sequence parallelism nothing is gathered; branches side by side read what is gathered once; the output layer
+ * and the embedding stay wide. */
+START_TEST(gathers_stay_wide_where_no_layer_converts_for_itself) {
+  const Model side_by_side = falcon();
+  const struct {
+    const Model *model;
+    gboolean sequence_parallel;
+  } cases[] = {{&llama, FALSE}, {&side_by_side, TRUE}};
+  for (gsize c = 0; c < G_N_ELEMENTS(cases); c++) {
+    g_autoptr(Workload) narrow = gathering(cases[c].model, cases[c].sequence_parallel, TP_FORMAT_LINEAR);
+    g_autoptr(Workload) wide = gathering(cases[c].model, cases[c].sequence_parallel, TP_FORMAT_ELEMENT);
+    for (int phase = 0; phase < N_PHASES; phase++) {
+      const WorkList *a = &narrow->work[PIECE_LAYER][phase], *b = &wide->work[PIECE_LAYER][phase];
+      ck_assert_int_eq(a->n_items, b->n_items);
+      for (int i = 0; i < a->n_items; i++)
+        ck_assert_double_eq(a->items[i].bytes, b->items[i].bytes);
+    }
+  }
+  g_autoptr(Workload) workload = gathering(&llama, TRUE, TP_FORMAT_LINEAR);
+  ck_assert_double_eq(gathered(&workload->work[PIECE_HEAD][PHASE_F], "logits"), 2 * 1024.0 * 1024);
+  ck_assert_double_eq(gathered(&workload->work[PIECE_EMBEDDING][PHASE_B], "embedding.wgrad"), 2 * 1024.0 * 1024);
+}
+END_TEST
+
 /* As Qwen3 has it: 2 sequences of 512 tokens; of tp 4 each rank has 4 of 16 heads and 2 of 8 kv heads of 64 columns. */
 static Workload *normalised(Recompute recompute, gboolean plain) {
   Model model = llama;
@@ -376,6 +440,8 @@ int main(void) {
   tcase_add_test(tests, embedding_gathers_rows_and_scatters_a_dense_gradient);
   tcase_add_test(tests, loss_agrees_on_three_numbers_per_token);
   tcase_add_test(tests, narrow_formats_convert_the_operands_of_the_layers);
+  tcase_add_test(tests, ranks_convert_their_tokens_before_they_are_gathered);
+  tcase_add_test(tests, gathers_stay_wide_where_no_layer_converts_for_itself);
   tcase_add_test(tests, norms_of_heads_read_and_write_q_and_k);
   tcase_add_test(tests, norms_of_heads_keep_what_they_read);
   suite_add_tcase(suite, tests);

@@ -74,6 +74,11 @@ static gboolean check_plan(const Workload *workload, GError **error) {
                            "gradients as framework %s sums them over dp (whole, in %g bytes) cannot be summed here; "
                            "leave --framework out",
                            plan->framework, plan_gradient_sum_bytes(plan));
+  if (plan->pp > 1 && plan_splits_stage_tensors(plan))
+    return fail_impossible(error,
+                           "activations that ranks of tp send in parts, as framework %s has it, cannot be sent here; "
+                           "leave --framework out, or use --sequence-parallel on",
+                           plan->framework);
   const Recipe *recipe = &plan->recipe;
   if ((recipe->gradients != 4 && recipe->gradients != 2) || (recipe->master != 4 && recipe->master != 0) ||
       recipe->moments != 8 || (plan->precision == PRECISION_FP32 && recipe->gradients != 4))

@@ -59,6 +59,12 @@ static double piece_s(double layer_s, double ends_s, Piece piece, int n_mtp) {
   return piece == PIECE_HEAD ? ends_s + n_mtp * (layer_s + ends_s) : ends_s;
 }
 
+double framework_launch_s(const LaunchTimes *launches, const WorkItem *item) {
+  if (item->kind == ITEM_COLLECTIVE)
+    return launches->collective_s;
+  return (item->recompute ? launches->again_s : launches->kernel_s) * MAX(item->n_launches, 1);
+}
+
 LaunchTimes framework_launches(const Plan *plan, const WorkList *work, const WorkList *again, Piece piece, Phase phase,
                                double each_s) {
   const FrameworkTime *framework = &plan->time;

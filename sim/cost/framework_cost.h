@@ -20,6 +20,8 @@ double framework_collective_s(const FrameworkTime *framework, double time_s, int
 typedef struct {
   double kernel_s, again_s, collective_s; /* again: a recomputed kernel */
 } LaunchTimes;
+/* Host seconds to issue `item`. */
+double framework_launch_s(const LaunchTimes *launches, const WorkItem *item);
 /* What the plan's framework spends on a piece, in equal parts for each of its kernels; `each_s` per kernel where that
  * is unknown. What it spends on a layer that is made again is for all kernels of `again`; NULL: for those that `work`
  * makes again. */

@@ -104,7 +104,7 @@ double kernel_cost_model_s(const Gpu *gpu, const WorkItem *item) {
   case ITEM_ATTENTION:
     return attention_s(gpu, item);
   case ITEM_MEMORY:
-    return kernel_cost_memory_s(gpu, item->bytes);
+    return kernel_cost_memory_s(gpu, item->bytes) + MAX(item->n_launches - 1, 0) * gpu->kernel_latency_s;
   case ITEM_COLLECTIVE:
     break;
   }

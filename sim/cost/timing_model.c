@@ -126,9 +126,7 @@ static void time_list(Costing *costing, Piece piece, Phase phase, TimedList *lis
         .name = item->name,
         .duration_ns = ns_of(time_s),
         .latency_ns = ns_of(latency_s),
-        .launch_ns = ns_of(item->kind == ITEM_COLLECTIVE ? launches.collective_s
-                           : item->recompute             ? launches.again_s
-                                                         : launches.kernel_s),
+        .launch_ns = ns_of(framework_launch_s(&launches, item)),
         .after = item->after,
         .is_collective = item->kind == ITEM_COLLECTIVE,
         .recompute = item->recompute,
@@ -168,6 +166,15 @@ static GArray *representatives(const Layout *layout, const Cluster *cluster) {
   return ranks;
 }
 
+/* Behind a send of parts. */
+static double parts_gather_s(const Costing *costing) {
+  const GroupShape *group = &costing->groups[AXIS_TP];
+  if (!plan_splits_stage_tensors(costing->workload->plan))
+    return 0;
+  const double bytes = group->n * costing->workload->boundary_bytes;
+  return collective_cost(costing->cluster, COLLECTIVE_ALL_GATHER, group, bytes, -1).time_s;
+}
+
 /* `load` and `tax` are those of the worst. */
 static double worst_send_s(const Costing *costing, const Transfer *transfer, WayLoad *load, double *tax) {
   int stride = costing->workload->layout.stride[AXIS_PP];
@@ -184,7 +191,7 @@ static double worst_send_s(const Costing *costing, const Transfer *transfer, Way
     load->latency_ns = ns_of(MIN(time_s, send_way_load(costing->cluster, from, to, load)));
     *tax = send_tax(costing->cluster, from, to);
   }
-  return worst_s;
+  return worst_s + parts_gather_s(costing);
 }
 
 static int compare_ranks(gconstpointer a, gconstpointer b) {

@@ -11,7 +11,8 @@
  *
  * The softmax is one fused kernel where it can be: it takes up to 4,096 keys, and groups of four matrices (Megatron-LM,
  * fused_softmax.py, 2021-24). Elsewhere it is single operations in fp32: to fp32 (read e, write 4), scale (4, 4), mask
- * (4, 4 and a byte of mask), softmax (4, 4), back (4, e); backward the same without the mask's read.
+ * (4, 4 and a byte of mask), softmax (4, 4), back (4, e); backward the same without the mask's read. The host issues
+ * each of the five.
  *
  * Where the sequence is cut by cp, flash attention is the story of context.c.
  *
@@ -51,10 +52,14 @@ static void scores_product(ItemList *list, const char *name, MatmulLayout layout
                    cut->element_bytes * (cut->scores + cut->tokens * widths));
 }
 
-enum { SOFTMAX_MAX_KEYS = 4096, SOFTMAX_MATRICES = 4 };
+enum { SOFTMAX_MAX_KEYS = 4096, SOFTMAX_MATRICES = 4, SOFTMAX_OPERATIONS = 5 };
 
 static gboolean fuses_softmax(const Cut *cut) {
   return cut->seq_len <= SOFTMAX_MAX_KEYS && cut->sequences * cut->heads % SOFTMAX_MATRICES == 0;
+}
+
+static int softmax_launches(const Cut *cut) {
+  return fuses_softmax(cut) ? 1 : SOFTMAX_OPERATIONS;
 }
 
 static double softmax_bytes(const Cut *cut) {
@@ -71,7 +76,7 @@ static void unfused_forward(ItemList *list) {
   const Cut *cut = list->cut;
   const double e = cut->element_bytes;
   scores_product(list, "scores", LAYOUT_TN, TRUE, 1);
-  item_list_memory(list, "softmax", softmax_bytes(cut));
+  item_list_operations(list, "softmax", softmax_launches(cut), softmax_bytes(cut));
   if (cut->model->dropout)
     item_list_memory(list, "dropout", (2 * e + 1) * cut->scores); /* a mask of one byte each */
   scores_product(list, "context", LAYOUT_NN, FALSE, 1);
@@ -84,7 +89,7 @@ static void unfused_backward(ItemList *list) {
   scores_product(list, "context.dp", LAYOUT_TN, TRUE, 1);
   if (cut->model->dropout)
     item_list_memory(list, "dropout.backward", (2 * e + 1) * cut->scores);
-  item_list_memory(list, "softmax.backward", softmax_backward_bytes(cut));
+  item_list_operations(list, "softmax.backward", softmax_launches(cut), softmax_backward_bytes(cut));
   scores_product(list, "scores.dq", LAYOUT_NN, FALSE, 1);
   scores_product(list, "scores.dk", LAYOUT_NT, FALSE, 1);
 }

@@ -82,6 +82,10 @@ void item_list_memory(ItemList *list, const char *name, double bytes) {
   append_compute(list, (WorkItem){.name = name, .kind = ITEM_MEMORY, .bytes = bytes});
 }
 
+void item_list_operations(ItemList *list, const char *name, int n_launches, double bytes) {
+  append_compute(list, (WorkItem){.name = name, .kind = ITEM_MEMORY, .n_launches = (guint8)n_launches, .bytes = bytes});
+}
+
 void item_list_plain_norm(ItemList *list, const char *name, double bytes) {
   append_compute(list, (WorkItem){.name = name, .kind = ITEM_MEMORY, .is_plain = TRUE, .bytes = bytes});
 }
@@ -139,25 +143,23 @@ void item_list_wait(ItemList *list, gint32 collective) {
   list->awaited = MAX(list->awaited, collective);
 }
 
-static double region_bytes(const Cut *cut, gint64 width) {
-  return cut->element_bytes * cut->tokens * width;
-}
-
-gint32 region_gather_columns(ItemList *list, const char *operand, gint64 width) {
-  if (!list->cut->sequence_parallel)
+gint32 region_gather_columns(ItemList *list, const char *operand, gint64 width, double element_bytes) {
+  const Cut *cut = list->cut;
+  if (!cut->sequence_parallel)
     return NO_ITEM;
-  return item_list_collective(list, AXIS_TP, COLLECTIVE_ALL_GATHER, operand, region_bytes(list->cut, width));
+  return item_list_collective(list, AXIS_TP, COLLECTIVE_ALL_GATHER, operand, element_bytes * cut->tokens * width);
 }
 
 gint32 region_reduce_columns(ItemList *list, const char *operand, gint64 width) {
-  if (list->cut->tp == 1 || (list->every_other && list->cut->sequence_parallel)) /* reduce-scattered ones were kept */
+  const Cut *cut = list->cut;
+  if (cut->tp == 1 || (list->every_other && cut->sequence_parallel)) /* reduce-scattered ones were kept */
     return NO_ITEM;
-  const Collective collective = list->cut->sequence_parallel ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE;
-  return item_list_collective(list, AXIS_TP, collective, operand, region_bytes(list->cut, width));
+  const Collective collective = cut->sequence_parallel ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE;
+  return item_list_collective(list, AXIS_TP, collective, operand, cut->element_bytes * cut->tokens * width);
 }
 
 gint32 region_gather(ItemList *list, const char *operand) {
-  return region_gather_columns(list, operand, list->cut->model->hidden);
+  return region_gather_columns(list, operand, list->cut->model->hidden, list->cut->element_bytes);
 }
 
 gint32 region_reduce(ItemList *list, const char *operand) {

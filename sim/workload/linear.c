@@ -22,7 +22,8 @@
  * convert their operands by a kernel of its own that reads them and writes them in both orientations, since narrow
  * products need the summed dimension contiguous. The converted weights are made once a step and not counted. What came
  * to experts converted came in one orientation, and is turned for W by a kernel that reads and writes the narrow
- * format. A bias is added in the product's epilogue; its gradient is a pass over dY. */
+ * format; so is what tp gathers under a framework that gathers in the narrow format: each rank converts its own tokens,
+ * or their gradients, before. A bias is added in the product's epilogue; its gradient is a pass over dY. */
 #include "pieces.h"
 
 struct LinearNames {
@@ -137,6 +138,19 @@ static void make_mlp(const Cut *cut, LinearKind kind, Linear *linear) {
   }
 }
 
+/* Of what tp gathers for the layer's own products, each rank converts its tokens first. Where both branches of a
+ * parallel block read what is gathered once, and where latent attention normalises it, it stays wide. */
+static void gather_narrow(const Cut *cut, LinearKind kind, Linear *linear) {
+  const gboolean is_row = kind == LINEAR_ATTN_OUT || kind == LINEAR_MLP_DOWN || kind == LINEAR_SHARED_DOWN;
+  const gboolean is_column = kind == LINEAR_QKV || kind == LINEAR_MLP_UP || kind == LINEAR_SHARED_UP;
+  if (cut->plan->time.tensor_parallel_format != TP_FORMAT_LINEAR || !cut->casts || !cut->sequence_parallel ||
+      cut->model->parallel_block)
+    return;
+  linear->gathers_narrow = is_row || is_column;
+  linear->input_comes_narrow |= is_column;
+  linear->gradient_comes_narrow |= is_row;
+}
+
 Linear linear_of(const Cut *cut, LinearKind kind) {
   const Model *model = cut->model;
   Linear linear = {
@@ -166,6 +180,7 @@ Linear linear_of(const Cut *cut, LinearKind kind) {
     make_mlp(cut, kind, &linear);
   }
   linear.is_local = linear.is_local || linear.is_whole;
+  gather_narrow(cut, kind, &linear);
   return linear;
 }
 
@@ -208,9 +223,24 @@ static void cast(ItemList *list, const Linear *linear) {
     item_list_memory(list, linear->names->cast, cast_bytes(list->cut, linear, linear->k));
 }
 
+/* Of this rank's tokens, in the orientation that is not W's. */
+static void cast_before_gather(ItemList *list, const Linear *linear, const char *name) {
+  if (linear->gathers_narrow)
+    item_list_memory(list, name,
+                     (cast_read_bytes(list->cut) + linear->bytes) * list->cut->split_tokens * linear->region_width);
+}
+
 void linear_cast(ItemList *list, LinearKind kind) {
   const Linear linear = linear_of(list->cut, kind);
+  cast_before_gather(list, &linear, linear.names->cast);
   cast(list, &linear);
+}
+
+static gint32 gather(ItemList *list, const Linear *linear, const char *operand) {
+  if (linear->is_local)
+    return NO_ITEM;
+  return region_gather_columns(list, operand, linear->region_width,
+                               linear->gathers_narrow ? linear->bytes : list->cut->element_bytes);
 }
 
 static void forward_product(ItemList *list, const Linear *linear) {
@@ -262,8 +292,9 @@ void linear_column_forward(ItemList *list, LinearKind kind) {
   linear.n = columns_made(list, kind, &linear);
   if (linear.n == 0)
     return;
-  if (!linear.region_of_another && !linear.is_local)
-    item_list_wait(list, region_gather_columns(list, linear.names->forward, linear.region_width));
+  cast_before_gather(list, &linear, linear.names->cast);
+  if (!linear.region_of_another)
+    item_list_wait(list, gather(list, &linear, linear.names->forward));
   forward_product(list, &linear);
 }
 
@@ -271,8 +302,8 @@ void linear_column_backward(ItemList *list, LinearKind kind) {
   const Cut *cut = list->cut;
   const Linear linear = linear_of(cut, kind);
   gint32 gathered = NO_ITEM, reduced = NO_ITEM;
-  if (list->weight_gradients && !linear.is_local)
-    gathered = region_gather_columns(list, linear.names->wgrad, linear.region_width);
+  if (list->weight_gradients)
+    gathered = gather(list, &linear, linear.names->wgrad);
   if (list->input_gradients) {
     input_gradient(list, &linear);
     if (linear.joins_branches)
@@ -301,8 +332,9 @@ void linear_row_forward(ItemList *list, LinearKind kind) {
 void linear_row_backward(ItemList *list, LinearKind kind) {
   const Linear linear = linear_of(list->cut, kind);
   if (list->input_gradients) {
-    if (!linear.region_of_another && !linear.is_local)
-      item_list_wait(list, region_gather(list, linear.names->dgrad));
+    cast_before_gather(list, &linear, linear.names->grad_cast);
+    if (!linear.region_of_another)
+      item_list_wait(list, gather(list, &linear, linear.names->dgrad));
     input_gradient(list, &linear);
   }
   if (list->weight_gradients)

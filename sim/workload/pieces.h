@@ -45,6 +45,8 @@ void item_list_weight_gradient(ItemList *list, const char *name, Number number, 
 /* One fused attention kernel, forward or backward. */
 void item_list_attention(ItemList *list, gboolean backward, const AttentionBlock *block);
 void item_list_memory(ItemList *list, const char *name, double bytes);
+/* One that stands for so many, of `bytes` together. */
+void item_list_operations(ItemList *list, const char *name, int n_launches, double bytes);
 /* An RMSNorm, forward or backward, of single operations. */
 void item_list_plain_norm(ItemList *list, const char *name, double bytes);
 /* A memory kernel on the path of the input gradient: left out of W. */
@@ -59,8 +61,8 @@ void item_list_wait(ItemList *list, gint32 collective);
 /* Activations (tokens × hidden) entering and leaving a tensor-parallel region; NO_ITEM where nothing is sent. */
 gint32 region_gather(ItemList *list, const char *operand); /* all_gather under sequence parallelism, else nothing */
 gint32 region_reduce(ItemList *list, const char *operand); /* reduce_scatter under it, all_reduce otherwise */
-/* The same of tokens × `width`. */
-gint32 region_gather_columns(ItemList *list, const char *operand, gint64 width);
+/* The same of tokens × `width`; gathered elements of so many bytes. */
+gint32 region_gather_columns(ItemList *list, const char *operand, gint64 width, double element_bytes);
 gint32 region_reduce_columns(ItemList *list, const char *operand, gint64 width);
 
 typedef struct LinearNames LinearNames;
@@ -77,6 +79,7 @@ typedef struct {
   gboolean casts;      /* operands are converted from the element format first */
   gboolean input_comes_narrow, gradient_comes_narrow; /* … but for this one: it has been, in the one orientation that
                                                          is not W's */
+  gboolean gathers_narrow;                            /* … by each rank of tp, before they are gathered */
   gboolean has_bias;
   gboolean is_local;          /* no tp collective around it */
   gboolean is_whole;          /* not cut by tp: each rank has all of W for tokens of its own */

@@ -23,6 +23,7 @@ typedef struct {
   guint8 accumulate;   /* MATMUL: C += (weight gradient into the main gradient) */
   guint8 backward;     /* ATTENTION: the backward kernel */
   guint8 is_plain;     /* MEMORY: an RMSNorm of single operations, of which some reach less than the HBM's rate */
+  guint8 n_launches;   /* MEMORY: kernels that this one stands for; 0: 1 */
   guint8 wide_keys;    /* ATTENTION: heads of Q and K are wider than V's */
   guint8 recompute;    /* forward work done again in backward */
   guint8 collective;   /* COLLECTIVE: Collective; a SEND_RECV is one step of a ring: S from each member to the next */

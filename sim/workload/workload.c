@@ -105,6 +105,8 @@ Workload *workload_new(const Model *model, const Plan *plan, const Placement *pl
     workload->framework_bytes += cut.element_bytes * cut_layer_matrices(&cut);
   workload->framework_bytes = round(workload->framework_bytes);
   workload->boundary_bytes = cut.element_bytes * cut.split_tokens * model->hidden;
+  if (plan_splits_stage_tensors(plan))
+    workload->boundary_bytes /= cut.tp;
   return workload;
 }
 

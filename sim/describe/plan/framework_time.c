@@ -10,6 +10,7 @@ typedef struct {
 
 static const char *const kernel_names[] = {"fused", "plain", NULL};
 static const char *const sends_names[] = {"streams", "synchronous", NULL};
+static const char *const stage_tensors_names[] = {"whole", "split", NULL};
 static const char *const p2p_names[] = {"schedule", "always", "chunks", NULL};
 static const char *const overlap_names[] = {"schedule", "rounds", NULL};
 static const char *const rows_names[] = {"per_expert", "per_group", NULL};
@@ -27,9 +28,11 @@ static const YamlField time_fields[] = {
     {"arrival_spread", FIELD_QUANTITY, FALSE, IN_TIME(arrival_spread_s), 0, 1, UNIT_SECONDS},
     {"kernels", FIELD_CHOICE, FALSE, IN_TIME(kernels), .names = kernel_names},
     {"sends", FIELD_CHOICE, FALSE, IN_TIME(sends), .names = sends_names},
+    {"stage_tensors", FIELD_CHOICE, FALSE, IN_TIME(stage_tensors), .names = stage_tensors_names},
     {"overlap_p2p", FIELD_CHOICE, FALSE, IN_TIME(overlap_p2p), .names = p2p_names},
     {"tensor_parallel", FIELD_CHOICE, FALSE, IN_TIME(tensor_parallel), .names = tp_names},
     {"tensor_parallel_hidden", FIELD_NUMBER, FALSE, IN_TIME(tensor_parallel_hidden), 0, 1},
+    {"tensor_parallel_format", FIELD_CHOICE, FALSE, IN_TIME(tensor_parallel_format), .names = format_names},
     {"data_parallel", FIELD_CHOICE, FALSE, IN_TIME(data_parallel), .names = dp_names},
     {"gradients", FIELD_CHOICE, FALSE, IN_TIME(gradients), .names = gradients_names},
     {"gradient_sum_bytes", FIELD_NUMBER, FALSE, IN_TIME(gradient_sum_bytes), 1, 8},

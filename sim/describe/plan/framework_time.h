@@ -12,26 +12,26 @@
  *       norm_rate: 0.77             # plain: share of the HBM's rate that an RMSNorm's operations reach (default 1)
  *       sends: synchronous          # the host waits for what a stage exchanges before it issues more, in 1f1b and
  *                                   # interleaved without overlap of sends; else, and elsewhere, streams do
+ *       stage_tensors: split        # without sequence parallelism each rank of tp sends its part of what all of them
+ *                                   # have to the next stage, whose ranks gather the whole before they go on; whole
+ *                                   # (default): each sends all of it to its peer
  *       overlap_p2p: chunks         # a stage computes on while it sends: always, where it has several chunks, or as
  *                                   # the schedule has it (default: schedule)
  *       tensor_parallel: alone      # the reduction of an input gradient runs beside the weight gradient (default:
  *                                   # beside), alone, or in pieces beside the product it belongs to (fused)
  *       tensor_parallel_hidden: 0.85  # fused: share of a collective that runs beside its product
- *       data_parallel: alone        # collectives of dp run beside nothing, whatever the plan asks for
- *                                   # (default: beside)
- *       gradients: whole            # ZeRO-1: each rank receives the whole sum, of which it keeps its part; sharded
- *                                   # (default): its part alone
- *       gradient_sum_bytes: 4       # per parameter, as gradients of training in bf16 are summed (default: as held)
- *       expert_overlap: rounds      # in rounds of the interleaved schedule the forward and the backward take turns
- *                                   # at their exchanges with experts (default: where the schedule pairs them)
- *       expert_rows: per_group      # a token is sent once for each expert it goes to (default: per_expert), or once
- *                                   # for each group of experts that the model limits it to, and spread on the node
- *                                   # there
- *       expert_format: linear       # a token, or a gradient, is converted before it goes to its experts, and goes in
- *                                   # the format they multiply in; it comes back, as it does by default both ways, in
- *                                   # that of activations (element)
- *       scales: blocks              # fp8 has a scale for each block of a tensor, found as it is converted; tensor
- *                                   # (default): one for all of it, whose largest element is looked for first
+ *       tensor_parallel_format: linear  # under sequence parallelism a rank converts its tokens, or their gradients,
+ * and # they are gathered in the format of the products they are for; sums are in that # of activations (element), as
+ * by default both are data_parallel: alone        # collectives of dp run beside nothing, whatever the plan asks for #
+ * (default: beside) gradients: whole            # ZeRO-1: each rank receives the whole sum, of which it keeps its part;
+ * sharded # (default): its part alone gradient_sum_bytes: 4       # per parameter, as gradients of training in bf16 are
+ * summed (default: as held) expert_overlap: rounds      # in rounds of the interleaved schedule the forward and the
+ * backward take turns # at their exchanges with experts (default: where the schedule pairs them) expert_rows: per_group
+ * # a token is sent once for each expert it goes to (default: per_expert), or once # for each group of experts that the
+ * model limits it to, and spread on the node # there expert_format: linear       # a token, or a gradient, is converted
+ * before it goes to its experts, and goes in # the format they multiply in; it comes back, as it does by default both
+ * ways, in # that of activations (element) scales: blocks              # fp8 has a scale for each block of a tensor,
+ * found as it is converted; tensor # (default): one for all of it, whose largest element is looked for first
  *       expert_sms: 20              # SMs that move tokens to experts and back: while they do, kernels beside them have
  *                                   # the others (default: as the cluster's transfer_tax says)
  *       rates:                      # by GPU generation, what its libraries reach
@@ -45,8 +45,10 @@
 
 /* Enums of one key each; what stands first holds without the key. */
 typedef enum { SENDS_ON_STREAMS, SENDS_SYNCHRONOUS } FrameworkSends;
+typedef enum { STAGE_TENSORS_WHOLE, STAGE_TENSORS_SPLIT } FrameworkStageTensors;
 typedef enum { P2P_OF_SCHEDULE, P2P_ALWAYS, P2P_CHUNKS } FrameworkP2P;
 typedef enum { TP_BESIDE, TP_ALONE, TP_FUSED } FrameworkTensorParallel;
+typedef enum { TP_FORMAT_ELEMENT, TP_FORMAT_LINEAR } FrameworkTensorParallelFormat;
 typedef enum { DP_BESIDE, DP_ALONE } FrameworkDataParallel;
 typedef enum { GRADIENTS_SHARDED, GRADIENTS_WHOLE } FrameworkGradients;
 
@@ -69,18 +71,20 @@ typedef struct {
   double arrival_spread_s;
   int kernels;         /* FrameworkKernels */
   int sends;           /* FrameworkSends */
+  int stage_tensors;   /* FrameworkStageTensors */
   int overlap_p2p;     /* FrameworkP2P */
   int tensor_parallel; /* FrameworkTensorParallel */
   double tensor_parallel_hidden;
-  int data_parallel;         /* FrameworkDataParallel */
-  int gradients;             /* FrameworkGradients */
-  double gradient_sum_bytes; /* 0: as held */
-  double norm_rate;          /* (0, 1]; 0: 1 */
-  int expert_overlap;        /* FrameworkExpertOverlap */
-  int expert_rows;           /* FrameworkExpertRows */
-  int expert_format;         /* FrameworkExpertFormat */
-  int scales;                /* FrameworkScales */
-  int expert_sms;            /* 0: as the cluster has it */
+  int tensor_parallel_format; /* FrameworkTensorParallelFormat */
+  int data_parallel;          /* FrameworkDataParallel */
+  int gradients;              /* FrameworkGradients */
+  double gradient_sum_bytes;  /* 0: as held */
+  double norm_rate;           /* (0, 1]; 0: 1 */
+  int expert_overlap;         /* FrameworkExpertOverlap */
+  int expert_rows;            /* FrameworkExpertRows */
+  int expert_format;          /* FrameworkExpertFormat */
+  int scales;                 /* FrameworkScales */
+  int expert_sms;             /* 0: as the cluster has it */
   FrameworkRates rates[N_ARCHITECTURES];
 } FrameworkTime;
 

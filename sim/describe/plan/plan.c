@@ -103,6 +103,10 @@ gboolean plan_has_plain_norm(const Plan *plan) {
                                : plan->norm_kernel == FRAMEWORK_KERNELS_PLAIN;
 }
 
+gboolean plan_splits_stage_tensors(const Plan *plan) {
+  return plan->time.stage_tensors == STAGE_TENSORS_SPLIT && plan->tp > 1 && !plan->sequence_parallel;
+}
+
 double plan_gradient_sum_bytes(const Plan *plan) {
   const gboolean is_bf16 = plan->precision != PRECISION_FP32 && plan->precision != PRECISION_FP16;
   return is_bf16 && plan->time.gradient_sum_bytes > 0 ? plan->time.gradient_sum_bytes : plan->recipe.gradients;

@@ -17,6 +17,7 @@ static void without_host(Plan *plan) {
 
 static void without_waits(Plan *plan) {
   plan->time.sends = SENDS_ON_STREAMS;
+  plan->time.stage_tensors = STAGE_TENSORS_WHOLE;
   plan->time.overlap_p2p = P2P_OF_SCHEDULE;
 }
 
@@ -33,6 +34,7 @@ static void without_kernels(Plan *plan) {
 static void without_tensor_parallel(Plan *plan) {
   plan->time.tensor_parallel = TP_BESIDE;
   plan->time.tensor_parallel_hidden = 0;
+  plan->time.tensor_parallel_format = TP_FORMAT_ELEMENT;
 }
 
 static void without_data_parallel(Plan *plan) {
