@@ -316,7 +316,7 @@ static inline void take(Engine *engine, gint32 lane) {
     end(engine, lane);
 }
 
-static inline void take_ended(Engine *engine) {
+void engine_take_ended(Engine *engine) {
   while (engine->n_ended > 0) {
     if (engine->contention != NULL)
       prefetch_ended(engine);
@@ -335,7 +335,7 @@ static gboolean run(Engine *engine) {
   enum { MOST_AT_ONCE = 16 };
   gint32 due[MOST_AT_ONCE];
   for (;;) {
-    take_ended(engine);
+    engine_take_ended(engine);
     if (engine->contention != NULL && engine_advance_flows(engine))
       continue;
     if (engine->rest_after > 0 && is_at_rest(engine))
@@ -348,7 +348,7 @@ static gboolean run(Engine *engine) {
       prefetch_ends(engine, due, n_due);
     for (int i = 0; i < n_due; i++) {
       take(engine, due[i]);
-      take_ended(engine);
+      engine_take_ended(engine);
     }
   }
 }

@@ -68,6 +68,8 @@ static inline void end_at(Engine *engine, gint32 lane, gint64 end_ns) {
     event_queue_add(&engine->queue, end_ns, lane);
 }
 
+/* Take all lanes of `ended`, and those that end meanwhile. */
+void engine_take_ended(Engine *engine);
 /* Look at the heads of these streams of a rank: those that nothing holds start now. */
 void engine_examine_streams(Engine *engine, gint32 first_lane, guint streams);
 /* Whether an op waits for nothing of its rank any more. */
@@ -90,5 +92,5 @@ void engine_tax(Engine *engine, gint32 rank, gint32 transfer, gint64 from_ns, gi
 void engine_start_contended(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 partner_start_ns);
 void engine_begin_flow_at(Engine *engine, gint32 lane, gint64 begin_ns);
 void engine_begin_flow(Engine *engine, gint32 lane, gint64 now_ns);
-/* What the flows do before the next event, as far as the first ends. Returns whether lanes have ended. */
+/* What the flows do before the next event, as far as the first ends. Returns whether any has. */
 gboolean engine_advance_flows(Engine *engine);

@@ -37,6 +37,12 @@ static inline void prefetch_ends(const Engine *engine, const gint32 *lanes, int 
     prefetch_next(engine, lanes[i]);
 }
 
+/* The record of the head, which is about to end, and those of prefetch_next(). */
+static inline void prefetch_head(const Engine *engine, gint32 lane) {
+  __builtin_prefetch(&engine->ranks[rank_of(lane)].end_ns[engine->lanes[lane].head]);
+  prefetch_next(engine, lane);
+}
+
 /* Transfers end many at once, each of other ranks: those that are taken next but a few are fetched meanwhile. */
 static inline void prefetch_ended(const Engine *engine) {
   enum { FAR = 8, NEAR = 4 };
