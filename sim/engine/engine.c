@@ -159,11 +159,10 @@ static G_NO_INLINE void start_collective(Engine *engine, gint32 lane, gint32 op,
 
 static G_ALWAYS_INLINE inline void start(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 ready_ns) {
   const Rank *state = &engine->ranks[rank_of(lane)];
-  gint64 issue_ns = task->issue_offset_ns;
+  const gint64 issue_ns = engine_issue_of(state, op, task);
   prefetch(state, task->next);
-  if (task->flags & TASK_AFTER_HOST)
-    issue_ns = add_ns(issue_ns, state->end_ns[state->list->barrier[op]]);
-  state->issue_ns[op] = issue_ns;
+  if (!engine->runs_ahead)
+    state->issue_ns[op] = issue_ns;
   engine->lanes[lane].state = LANE_BUSY;
   switch ((OpKind)task->kind) {
   case OP_COMPUTE:
@@ -446,6 +445,8 @@ static void run_by_clock(const Simulation *simulation, Trace *trace, EngineStats
   engine_init(&engine, simulation, trace, simulation->timing->taxes != NULL, 0);
   run_all(&engine);
   assert_all_ended(&engine);
+  if (engine.runs_ahead)
+    engine_record_issues(&engine);
   stats->n_events = engine.n_events;
   engine_clear(&engine);
 }

@@ -78,6 +78,16 @@ gboolean engine_is_free(const Engine *engine, gint32 rank, gint32 op);
  * then chained, and *end_ns is when it ends alone. */
 gboolean engine_arrive(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 *end_ns);
 
+/* When the host issues an op, once the OP_HOST before it has ended. */
+static inline gint64 engine_issue_of(const Rank *state, gint32 op, const Task *task) {
+  if (task->flags & TASK_AFTER_HOST)
+    return add_ns(task->issue_offset_ns, state->end_ns[state->list->barrier[op]]);
+  return task->issue_offset_ns;
+}
+
+/* Of all ops, which have ended: a run that runs ahead leaves it to the end. */
+void engine_record_issues(const Engine *engine);
+
 /* Take over from records that follow from one another (follow.h): what ends before now_ns has come to pass; what is
  * under way then goes on, what starts later has no record any more. */
 void engine_resume(Engine *engine, gint64 now_ns);

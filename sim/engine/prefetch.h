@@ -23,7 +23,6 @@ static inline void prefetch_next(const Engine *engine, gint32 lane) {
   if (next < 0)
     return;
   prefetch(state, next);
-  __builtin_prefetch(&state->issue_ns[next]);
   if (state->tasks[next].after >= 0)
     __builtin_prefetch(&state->end_ns[state->tasks[next].after]);
 }
