@@ -31,17 +31,19 @@ static const Case cases[] = {
     {"tp 8, dp 64, ZeRO-3, m 4", "1f1b", 8, 1, 64, 1, 256, 3},
 };
 
-/* Every pp ≤ 16 and m ≤ 64 in powers of two, each with ZeRO 0 and 1, tp 8, dp 8. */
+/* Every pp ≤ 16 and m ≤ most_m in powers of two, each with two stages of ZeRO, dp 8. Where tp leaves room in a node dp
+ * is beside it on its links: collectives of tp beside those of ZeRO are followed one by one. */
 typedef struct {
   const char *name;
   const char *schedules[4];
-  int least_pp, chunks;
+  int tp, least_pp, chunks, most_m, least_zero;
 } Set;
 
 static const Set sets[] = {
-    {"pp 1..16, m 8..64, 1f1b and gpipe", {"1f1b", "gpipe"}, 1, 1},
-    {"pp 2..16, m 8..64, zb-h1 and zb-v (3 steps)", {"zb-h1", "zb-v"}, 2, 0},
-    {"pp 2..16, m 8..64, interleaved, 4 chunks", {"interleaved"}, 2, 4},
+    {"pp 1..16, m 8..64, 1f1b and gpipe", {"1f1b", "gpipe"}, 8, 1, 1, 64, 0},
+    {"pp 2..16, m 8..64, zb-h1 and zb-v (3 steps)", {"zb-h1", "zb-v"}, 8, 2, 0, 64, 0},
+    {"pp 2..16, m 8..64, interleaved, 4 chunks", {"interleaved"}, 8, 2, 4, 64, 0},
+    {"pp 2..16, m 8..16, 1f1b, ZeRO 2 and 3, tp 4", {"1f1b"}, 4, 2, 1, 16, 2},
 };
 
 static Plan *plan_of(const Case *c) {
@@ -63,9 +65,9 @@ static GPtrArray *plans_of(const Set *set, const Model *model, const Cluster *cl
   GPtrArray *plans = g_ptr_array_new_with_free_func((GDestroyNotify)plan_free);
   for (int s = 0; s < 4 && set->schedules[s] != NULL; s++)
     for (int pp = set->least_pp; pp <= 16; pp *= 2)
-      for (int m = 8; m <= 64; m *= 2)
-        for (int zero = 0; zero < 2; zero++) {
-          const Case c = {"", set->schedules[s], 8, pp, 8, set->chunks, 8 * m, zero};
+      for (int m = 8; m <= set->most_m; m *= 2)
+        for (int zero = set->least_zero; zero < set->least_zero + 2; zero++) {
+          const Case c = {"", set->schedules[s], set->tp, pp, 8, set->chunks, 8 * m, zero};
           g_autoptr(Plan) plan = plan_of(&c);
           g_autoptr(Prediction) prediction = predict(model, cluster, plan, NULL);
           if (prediction != NULL)

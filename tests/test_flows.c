@@ -395,6 +395,43 @@ START_TEST(bytes_are_conserved_and_links_not_overrun) {
 }
 END_TEST
 
+static void note_ends(Flows *flows, gint64 to_ticks, gint64 *end_ticks) {
+  gint32 n_ended = flows_advance(flows, to_ticks);
+  for (gint32 i = 0; i < n_ended; i++)
+    end_ticks[flows_ended(flows)[i].tag] = flows_ended(flows)[i].end_ticks;
+}
+
+/* Started each at its time, or all told at the beginning, the last first: they end at the same ticks. */
+START_TEST(a_flow_told_ahead_ends_as_one_started_at_its_time) {
+  g_autoptr(GRand) rand = g_rand_new_with_seed(24);
+  for (int turn = 0; turn < 50; turn++) {
+    g_autoptr(Network) network = random_links(rand);
+    g_autoptr(Flows) in_time = flows_new(network), ahead = flows_new(network);
+    RandomFlow set[N_FLOWS];
+    gint64 at_ticks[N_FLOWS], end_ticks[2][N_FLOWS];
+    for (int f = 0; f < N_FLOWS; f++) {
+      draw_flow(rand, &set[f], f);
+      set[f].request.route.latency_ticks += ticks_of_ns(1);
+      at_ticks[f] = (f > 0 ? at_ticks[f - 1] : 0) + ticks_of_ns(g_rand_int_range(rand, 0, 200));
+    }
+    for (int f = 0; f < N_FLOWS; f++) {
+      while (flows_next(in_time) <= at_ticks[f])
+        note_ends(in_time, flows_next(in_time), end_ticks[0]);
+      flows_start(in_time, at_ticks[f], &set[f].request);
+      flows_start_later(ahead, at_ticks[N_FLOWS - 1 - f], &set[N_FLOWS - 1 - f].request);
+    }
+    while (flows_n_active(in_time) > 0)
+      note_ends(in_time, flows_next(in_time), end_ticks[0]);
+    while (flows_n_active(ahead) > 0)
+      note_ends(ahead, flows_next(ahead), end_ticks[1]);
+    for (int f = 0; f < N_FLOWS; f++)
+      if (end_ticks[0][f] != end_ticks[1][f])
+        ck_abort_msg("turn %d, flow %d: %" G_GINT64_FORMAT ", told ahead %" G_GINT64_FORMAT, turn, f, end_ticks[0][f],
+                     end_ticks[1][f]);
+  }
+}
+END_TEST
+
 /* Flows on parts of the network that no link joins do not cost one another a solve. */
 START_TEST(a_change_is_solved_where_it_reaches) {
   double Bps[100];
@@ -433,6 +470,7 @@ int main(void) {
   tcase_add_test(cases, a_change_solved_in_part_is_the_whole_solved_anew);
   tcase_add_test(cases, a_weight_is_as_many_single_flows);
   tcase_add_test(cases, bytes_are_conserved_and_links_not_overrun);
+  tcase_add_test(cases, a_flow_told_ahead_ends_as_one_started_at_its_time);
   tcase_add_test(cases, a_change_is_solved_where_it_reaches);
   Suite *suite = suite_create("flows");
   suite_add_tcase(suite, cases);

@@ -165,6 +165,10 @@ gboolean contention_takes(const Contention *contention, gint32 transfer) {
   return contention->demands[transfer].n_ways > 0;
 }
 
+gboolean contention_may_begin_ahead(const Contention *contention, gint32 transfer) {
+  return contention->demands[transfer].latency_ticks > 0;
+}
+
 /* Room for a flow at so many ranks. */
 static void begin(Contention *contention, gint32 n_ranks) {
   gsize needed = (gsize)n_ranks * LINKS_PER_RANK;
@@ -183,7 +187,7 @@ static inline void add_ways(Contention *contention, const Demand *demand, gint32
   }
 }
 
-static void start(Contention *contention, gint64 now_ns, gint32 lane, const Demand *demand) {
+static void start(Contention *contention, gint64 begin_ns, gint32 lane, const Demand *demand) {
   const FlowRequest request = {.route = {.links = contention->links,
                                          .n_links = (gint32)contention->n_links,
                                          .latency_ticks = demand->latency_ticks},
@@ -192,25 +196,25 @@ static void start(Contention *contention, gint64 now_ns, gint32 lane, const Dema
                                .bytes = demand->bytes,
                                .cap_Bps = demand->cap,
                                .tag = (guint64)lane};
-  flows_start(contention->flows, ticks_of_ns(now_ns), &request);
+  (demand->latency_ticks > 0 ? flows_start_later : flows_start)(contention->flows, ticks_of_ns(begin_ns), &request);
 }
 
-void contention_send(Contention *contention, gint64 now_ns, gint32 lane, gint32 transfer, gint32 from, gint32 to) {
+void contention_send(Contention *contention, gint64 begin_ns, gint32 lane, gint32 transfer, gint32 from, gint32 to) {
   const Demand *demand = &contention->demands[transfer];
   begin(contention, N_DIRECTIONS);
   add_ways(contention, demand, from, OUT);
   add_ways(contention, demand, to, IN);
-  start(contention, now_ns, lane, demand);
+  start(contention, begin_ns, lane, demand);
 }
 
-void contention_collective(Contention *contention, gint64 now_ns, gint32 lane, gint32 transfer, const gint32 *ranks,
+void contention_collective(Contention *contention, gint64 begin_ns, gint32 lane, gint32 transfer, const gint32 *ranks,
                            gint32 n_ranks) {
   const Demand *demand = &contention->demands[transfer];
   begin(contention, n_ranks);
   for (gint32 i = 0; i < n_ranks; i++)
     for (int direction = OUT; direction < N_DIRECTIONS; direction++)
       add_ways(contention, demand, ranks[i], direction);
-  start(contention, now_ns, lane, demand);
+  start(contention, begin_ns, lane, demand);
 }
 
 gint64 contention_now_ns(const Contention *contention) {

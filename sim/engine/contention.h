@@ -24,10 +24,14 @@ gboolean contention_is_idle(const Contention *contention);
 /* Whether a transfer (Program.transfers) is on any link: others take their own time and are not begun here. */
 gboolean contention_takes(const Contention *contention, gint32 transfer);
 
-/* A transfer begins at now_ns; it is known by `lane`, of which one is under way at most. A send
- * between two recorded ranks; or a collective with these. Not after contention_next_ns(). */
-void contention_send(Contention *contention, gint64 now_ns, gint32 lane, gint32 transfer, gint32 from, gint32 to);
-void contention_collective(Contention *contention, gint64 now_ns, gint32 lane, gint32 transfer, const gint32 *ranks,
+/* Whether it waits before it takes its ways: then its begin may be told ahead of time. */
+gboolean contention_may_begin_ahead(const Contention *contention, gint32 transfer);
+
+/* A transfer begins at begin_ns; it is known by `lane`, of which one is under way at most. A send
+ * between two recorded ranks; or a collective with these. Not before contention_now_ns(), nor after
+ * contention_next_ns() unless it may begin ahead. */
+void contention_send(Contention *contention, gint64 begin_ns, gint32 lane, gint32 transfer, gint32 from, gint32 to);
+void contention_collective(Contention *contention, gint64 begin_ns, gint32 lane, gint32 transfer, const gint32 *ranks,
                            gint32 n_ranks);
 /* Up to when all has happened. */
 gint64 contention_now_ns(const Contention *contention);

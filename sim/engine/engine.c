@@ -159,11 +159,10 @@ static G_NO_INLINE void start_collective(Engine *engine, gint32 lane, gint32 op,
 
 static G_ALWAYS_INLINE inline void start(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 ready_ns) {
   const Rank *state = &engine->ranks[rank_of(lane)];
-  gint64 issue_ns = task->issue_offset_ns;
+  const gint64 issue_ns = engine_issue_of(state, op, task);
   prefetch(state, task->next);
-  if (task->flags & TASK_AFTER_HOST)
-    issue_ns = add_ns(issue_ns, state->end_ns[state->list->barrier[op]]);
-  state->issue_ns[op] = issue_ns;
+  if (!engine->runs_ahead)
+    state->issue_ns[op] = issue_ns;
   engine->lanes[lane].state = LANE_BUSY;
   switch ((OpKind)task->kind) {
   case OP_COMPUTE:
@@ -316,7 +315,7 @@ static inline void take(Engine *engine, gint32 lane) {
     end(engine, lane);
 }
 
-static inline void take_ended(Engine *engine) {
+void engine_take_ended(Engine *engine) {
   while (engine->n_ended > 0) {
     if (engine->contention != NULL)
       prefetch_ended(engine);
@@ -335,7 +334,7 @@ static gboolean run(Engine *engine) {
   enum { MOST_AT_ONCE = 16 };
   gint32 due[MOST_AT_ONCE];
   for (;;) {
-    take_ended(engine);
+    engine_take_ended(engine);
     if (engine->contention != NULL && engine_advance_flows(engine))
       continue;
     if (engine->rest_after > 0 && is_at_rest(engine))
@@ -348,7 +347,7 @@ static gboolean run(Engine *engine) {
       prefetch_ends(engine, due, n_due);
     for (int i = 0; i < n_due; i++) {
       take(engine, due[i]);
-      take_ended(engine);
+      engine_take_ended(engine);
     }
   }
 }
@@ -446,6 +445,8 @@ static void run_by_clock(const Simulation *simulation, Trace *trace, EngineStats
   engine_init(&engine, simulation, trace, simulation->timing->taxes != NULL, 0);
   run_all(&engine);
   assert_all_ended(&engine);
+  if (engine.runs_ahead)
+    engine_record_issues(&engine);
   stats->n_events = engine.n_events;
   engine_clear(&engine);
 }

@@ -68,6 +68,8 @@ static inline void end_at(Engine *engine, gint32 lane, gint64 end_ns) {
     event_queue_add(&engine->queue, end_ns, lane);
 }
 
+/* Take all lanes of `ended`, and those that end meanwhile. */
+void engine_take_ended(Engine *engine);
 /* Look at the heads of these streams of a rank: those that nothing holds start now. */
 void engine_examine_streams(Engine *engine, gint32 first_lane, guint streams);
 /* Whether an op waits for nothing of its rank any more. */
@@ -75,6 +77,16 @@ gboolean engine_is_free(const Engine *engine, gint32 rank, gint32 op);
 /* The op's record has its start: it arrives at its collective. Returns whether it is the last; the lanes of all are
  * then chained, and *end_ns is when it ends alone. */
 gboolean engine_arrive(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 *end_ns);
+
+/* When the host issues an op, once the OP_HOST before it has ended. */
+static inline gint64 engine_issue_of(const Rank *state, gint32 op, const Task *task) {
+  if (task->flags & TASK_AFTER_HOST)
+    return add_ns(task->issue_offset_ns, state->end_ns[state->list->barrier[op]]);
+  return task->issue_offset_ns;
+}
+
+/* Of all ops, which have ended: a run that runs ahead leaves it to the end. */
+void engine_record_issues(const Engine *engine);
 
 /* Take over from records that follow from one another (follow.h): what ends before now_ns has come to pass; what is
  * under way then goes on, what starts later has no record any more. */
@@ -90,5 +102,5 @@ void engine_tax(Engine *engine, gint32 rank, gint32 transfer, gint64 from_ns, gi
 void engine_start_contended(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 partner_start_ns);
 void engine_begin_flow_at(Engine *engine, gint32 lane, gint64 begin_ns);
 void engine_begin_flow(Engine *engine, gint32 lane, gint64 now_ns);
-/* What the flows do before the next event, as far as the first ends. Returns whether lanes have ended. */
+/* What the flows do before the next event, as far as the first ends. Returns whether any has. */
 gboolean engine_advance_flows(Engine *engine);

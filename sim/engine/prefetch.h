@@ -23,7 +23,6 @@ static inline void prefetch_next(const Engine *engine, gint32 lane) {
   if (next < 0)
     return;
   prefetch(state, next);
-  __builtin_prefetch(&state->issue_ns[next]);
   if (state->tasks[next].after >= 0)
     __builtin_prefetch(&state->end_ns[state->tasks[next].after]);
 }
@@ -35,6 +34,12 @@ static inline void prefetch_ends(const Engine *engine, const gint32 *lanes, int 
     prefetch_lanes(engine, lanes[i]);
   for (int i = 0; i < n; i++)
     prefetch_next(engine, lanes[i]);
+}
+
+/* The record of the head, which is about to end, and those of prefetch_next(). */
+static inline void prefetch_head(const Engine *engine, gint32 lane) {
+  __builtin_prefetch(&engine->ranks[rank_of(lane)].end_ns[engine->lanes[lane].head]);
+  prefetch_next(engine, lane);
 }
 
 /* Transfers end many at once, each of other ranks: those that are taken next but a few are fetched meanwhile. */

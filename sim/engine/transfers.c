@@ -2,8 +2,11 @@
  * comes from the flows, which are asked before each event of the queue what they do first.
  *
  * Ranks may run ahead of the flows, up to transfers on links: what is due next in the queue then comes before anything
- * that a rank has yet to find out, as all of them wait for the queue or for flows. So flows begin in time order. */
+ * that a rank has yet to find out, as all of them wait for the queue or for flows. So flows begin in time order. And a
+ * flow that waits for its latency before it takes its links may be told of as soon as its begin is known: it needs no
+ * event of the queue. */
 #include "engine_state.h"
+#include "prefetch.h"
 
 void engine_tax(Engine *engine, gint32 rank, gint32 transfer, gint64 from_ns, gint64 to_ns) {
   const TaxSpan span = tax_add(&engine->taxed[rank], (TaxSpan){from_ns, to_ns, engine->timing->taxes[transfer]});
@@ -28,9 +31,10 @@ void engine_begin_flow(Engine *engine, gint32 lane, gint64 now_ns) {
   gint32 rank = rank_of(lane), op = engine->lanes[lane].head;
   const Task *task = &engine->ranks[rank].tasks[op];
   engine->lanes[lane].state = LANE_BUSY;
-  engine->begin_ns[lane] = now_ns;
-  if (engine->taxed != NULL)
+  if (engine->taxed != NULL) {
+    engine->begin_ns[lane] = now_ns;
     tax_members(engine, lane, now_ns, add_ns(now_ns, engine->timing->transfers[task->work].run_ns));
+  }
   if (task->kind == OP_SEND) {
     contention_send(engine->contention, now_ns, lane, task->work, rank, rank + task->peer_offset);
     return;
@@ -47,6 +51,11 @@ void engine_begin_flow(Engine *engine, gint32 lane, gint64 now_ns) {
 void engine_begin_flow_at(Engine *engine, gint32 lane, gint64 begin_ns) {
   if (!engine->runs_ahead && begin_ns <= engine->horizon_ns) {
     engine_begin_flow(engine, lane, engine->horizon_ns);
+    return;
+  }
+  const gint32 transfer = engine->ranks[rank_of(lane)].tasks[engine->lanes[lane].head].work;
+  if (engine->runs_ahead && contention_may_begin_ahead(engine->contention, transfer)) {
+    engine_begin_flow(engine, lane, begin_ns);
     return;
   }
   engine->lanes[lane].state = LANE_DUE;
@@ -90,16 +99,30 @@ static void end_flow(Engine *engine, const TransferEnd *ended) {
     end_receive(engine, lane, task, end_ns);
 }
 
+/* Where ranks run ahead one is followed from the end of its transfer as far as it goes while what is known of it is
+ * still in the cache; in time order all that ends now has ended before the first goes on. */
+static void end_flows(Engine *engine, const TransferEnd *ended, gint32 n_ended) {
+  enum { FAR = 16, NEAR = 8 };
+  for (gint32 i = 0; i < n_ended; i++) {
+    if (i + FAR < n_ended)
+      prefetch_lanes(engine, ended[i + FAR].lane);
+    if (i + NEAR < n_ended)
+      prefetch_head(engine, ended[i + NEAR].lane);
+    end_flow(engine, &ended[i]);
+    if (engine->runs_ahead)
+      engine_take_ended(engine);
+  }
+}
+
 /* What the flows do before the next event. */
 gboolean engine_advance_flows(Engine *engine) {
-  while (engine->n_ended == 0) {
+  gint32 n_ended = 0;
+  while (n_ended == 0) {
     gint64 next_ns = contention_next_ns(engine->contention);
     if (next_ns == G_MAXINT64 || next_ns > event_queue_next(&engine->queue))
       return FALSE;
-    gint32 n_ended;
     const TransferEnd *ended = contention_advance(engine->contention, &n_ended);
-    for (gint32 i = 0; i < n_ended; i++)
-      end_flow(engine, &ended[i]);
+    end_flows(engine, ended, n_ended);
   }
   return TRUE;
 }

@@ -3,9 +3,14 @@
 #include "event_queue.h"
 #include "flows.h"
 
+/* Thousands of flows begin and end at one moment, and what is known of all of them outgrows the caches: so what every
+ * event of a flow touches is one line of them for the flow and one for each of its links, and half a one for its use
+ * of the link. What few look at lies elsewhere. */
+enum { FLOW_LINE_BYTES = 64, FLOW_USE_BYTES = 32 };
+
 /* A flow on a link. The uses of one flow lie side by side in the order of its route; those of one link are chained. */
 typedef struct {
-  gint64 count; /* counts × weight */
+  _Alignas(FLOW_USE_BYTES) gint64 count; /* counts × weight */
   gint32 link, flow;
   gint32 next, prev; /* uses of the same link; −1 */
 } LinkUse;
@@ -13,32 +18,43 @@ typedef struct {
 typedef enum { FLOW_FREE, FLOW_LATENT, FLOW_MOVING } FlowPhase;
 
 typedef struct {
-  double rate_Bps;        /* of one */
-  double remaining_bytes; /* at settled_ticks */
+  _Alignas(FLOW_LINE_BYTES) double rate_Bps; /* of one */
+  double remaining_bytes;                    /* at settled_ticks */
   double cap_Bps;
-  double new_rate_Bps; /* (computed by max_min) −1: not yet */
   gint64 settled_ticks;
-  gint64 weight;
   guint64 tag, sequence;
   gint32 first_use, n_uses; /* first_use: the next free flow while FLOW_FREE */
-  gint32 bound, new_bound;  /* the link that sets the rate; −1: the cap, or nothing does */
-  guint64 seen;             /* epoch of the part it was gathered into */
+  gint32 bound;             /* the link that sets the rate; −1: the cap, or nothing does */
   guint8 phase;             /* FlowPhase */
 } Flow;
 
+/* The same flow while a part is solved. */
 typedef struct {
-  double capacity_Bps;
-  double moved_bytes;
-  double bound_flow_ticks;
+  double new_rate_Bps; /* (computed by max_min) −1: not yet */
+  guint64 seen;        /* epoch of the part it was gathered into */
+  gint64 weight;
+  gint32 new_bound;
+} FlowPart;
+
+typedef struct {
+  _Alignas(FLOW_LINE_BYTES) double capacity_Bps;
   gint64 count; /* Σ over its uses */
   gint32 first_use, n_uses;
   guint64 seen;
-  gboolean is_dirty;
   /* while a part is solved */
   double left_Bps;
   gint64 open;  /* Σ counts of flows without a rate */
   gint64 taken; /* Σ counts of those given one in this round */
+  gboolean is_dirty;
 } FlowLink;
+G_STATIC_ASSERT(sizeof(Flow) == FLOW_LINE_BYTES && sizeof(FlowLink) == FLOW_LINE_BYTES);
+G_STATIC_ASSERT(sizeof(LinkUse) == FLOW_USE_BYTES);
+
+/* What a link has done, up to when each of its flows was settled. */
+typedef struct {
+  double moved_bytes;
+  double bound_flow_ticks;
+} LinkBooks;
 
 typedef struct {
   double share_Bps;
@@ -47,12 +63,14 @@ typedef struct {
 
 struct Flows {
   gint64 now_ticks;
-  Flow *flows; /* [n_flow_slots] */
+  Flow *flows;     /* [n_flow_slots] */
+  FlowPart *parts; /* [n_flow_slots] */
   gint32 n_flow_slots, free_flow, n_active;
   LinkUse *uses; /* [n_use_slots]; a free block is chained through its first `next` */
   gint32 n_use_slots, n_uses;
   GArray *free_uses; /* gint32: by length of block, the first free one; −1 */
   FlowLink *links;   /* [network links] */
+  LinkBooks *books;  /* [network links]; NULL: none are kept */
   gint32 n_links;
   EventQueue queue;  /* an id is a flow */
   gint64 next_ticks; /* earliest event; −1: to be looked up */

@@ -3,9 +3,10 @@
  *     flows_start ──latency──► moves bytes ──at rates that change──► ends
  *                              joins its links                       leaves them
  *
- * Whoever joins or leaves a link makes it dirty. Before time is read or moves on, what is dirty is solved: a flow alone
- * on all its links has what the narrowest leaves; otherwise the flows and links that hang together with what is dirty
- * are gathered (breadth first: link → its flows → their links …) and handed to max_min.c. A flow whose rate stays the
+ * Whoever joins or leaves a link makes it dirty. A flow alone on all its links has what the narrowest leaves, at once.
+ * Otherwise, before time is read or moves on, what is dirty is solved: the flows and links that hang together with it
+ * are gathered (breadth first: link → its flows → their links …) and handed to max_min.c, one such part after another,
+ * each while it is in the cache. A flow whose rate stays the
  * same is not touched: its end stays in the queue as it was. One whose rate changes has its bytes so far booked on its
  * links, and its end moved.
  *
@@ -20,17 +21,26 @@ Flows *flows_new(const Network *network) {
   g_autofree double *capacity_Bps = g_new(double, n_links);
   for (gint32 i = 0; i < n_links; i++)
     capacity_Bps[i] = network_link(network, i)->capacity_Bps;
-  return flows_new_on_links(capacity_Bps, n_links);
+  Flows *flows = flows_new_on_links(capacity_Bps, n_links);
+  flows->books = g_new0(LinkBooks, n_links);
+  return flows;
+}
+
+/* Room for `have` of what there was room for `had` of; unlike g_renew() on whole lines of the cache. */
+static gpointer widen(gpointer array, gsize had, gsize have, gsize size) {
+  gpointer wider = g_aligned_alloc(have, size, FLOW_LINE_BYTES);
+  if (had > 0)
+    memcpy(wider, array, had * size);
+  g_aligned_free(array);
+  return wider;
 }
 
 Flows *flows_new_on_links(const double *capacity_Bps, gint32 n_links) {
   Flows *flows = g_new0(Flows, 1);
   flows->n_links = n_links;
-  flows->links = g_new0(FlowLink, flows->n_links);
-  for (gint32 i = 0; i < flows->n_links; i++) {
-    flows->links[i].capacity_Bps = capacity_Bps[i];
-    flows->links[i].first_use = -1;
-  }
+  flows->links = g_aligned_alloc((gsize)MAX(n_links, 1), sizeof(FlowLink), FLOW_LINE_BYTES);
+  for (gint32 i = 0; i < flows->n_links; i++)
+    flows->links[i] = (FlowLink){.capacity_Bps = capacity_Bps[i], .first_use = -1};
   flows->dirty_links = g_new(gint32, flows->n_links);
   flows->part_links = g_new(gint32, flows->n_links);
   flows->touched = g_new(gint32, flows->n_links);
@@ -45,10 +55,12 @@ Flows *flows_new_on_links(const double *capacity_Bps, gint32 n_links) {
 void flows_free(Flows *flows) {
   if (flows == NULL)
     return;
-  g_free(flows->flows);
-  g_free(flows->uses);
+  g_aligned_free(flows->flows);
+  g_free(flows->parts);
+  g_aligned_free(flows->uses);
   g_array_free(flows->free_uses, TRUE);
-  g_free(flows->links);
+  g_aligned_free(flows->links);
+  g_free(flows->books);
   event_queue_clear(&flows->queue);
   g_free(flows->ended);
   g_free(flows->dirty_flows);
@@ -62,13 +74,15 @@ void flows_free(Flows *flows) {
 
 static G_NO_INLINE void add_flow_slots(Flows *flows) {
   gint32 had = flows->n_flow_slots, have = MAX(2 * had, 64);
-  flows->flows = g_renew(Flow, flows->flows, have);
+  flows->flows = widen(flows->flows, (gsize)had, (gsize)have, sizeof(Flow));
+  flows->parts = g_renew(FlowPart, flows->parts, have);
   flows->dirty_flows = g_renew(gint32, flows->dirty_flows, have);
   flows->part_flows = g_renew(gint32, flows->part_flows, have);
   flows->heap = g_renew(LinkShare, flows->heap, flows->n_links + have);
   event_queue_grow(&flows->queue, have);
   for (gint32 f = have; f-- > had;) {
     flows->flows[f] = (Flow){.first_use = flows->free_flow, .phase = FLOW_FREE};
+    flows->parts[f] = (FlowPart){0};
     flows->free_flow = f;
   }
   flows->n_flow_slots = have;
@@ -88,8 +102,9 @@ static gint32 take_uses(Flows *flows, gint32 n) {
     return first;
   }
   if (flows->n_uses + n > flows->n_use_slots) {
-    flows->n_use_slots = MAX(2 * flows->n_use_slots, flows->n_uses + n + 256);
-    flows->uses = g_renew(LinkUse, flows->uses, flows->n_use_slots);
+    gint32 had = flows->n_use_slots;
+    flows->n_use_slots = MAX(2 * had, flows->n_uses + n + 256);
+    flows->uses = widen(flows->uses, (gsize)had, (gsize)flows->n_use_slots, sizeof(LinkUse));
   }
   first = flows->n_uses;
   flows->n_uses += n;
@@ -153,13 +168,13 @@ static void leave_links(Flows *flows, const Flow *flow) {
 }
 
 /* Book `bytes` of one, moved since it was last settled, on links. */
-static void book(Flows *flows, Flow *flow, double bytes) {
+static void book(Flows *flows, gint32 id, double bytes) {
+  const Flow *flow = &flows->flows[id];
   for (gint32 u = flow->first_use; u < flow->first_use + flow->n_uses; u++)
-    flows->links[flows->uses[u].link].moved_bytes += bytes * (double)flows->uses[u].count;
+    flows->books[flows->uses[u].link].moved_bytes += bytes * (double)flows->uses[u].count;
   if (flow->bound >= 0)
-    flows->links[flow->bound].bound_flow_ticks +=
-        (double)(flows->now_ticks - flow->settled_ticks) * (double)flow->weight;
-  flow->settled_ticks = flows->now_ticks;
+    flows->books[flow->bound].bound_flow_ticks +=
+        (double)(flows->now_ticks - flow->settled_ticks) * (double)flows->parts[id].weight;
 }
 
 static inline double bytes_since_settled(const Flows *flows, const Flow *flow) {
@@ -173,7 +188,9 @@ static void set_rate(Flows *flows, gint32 id, double rate_Bps, gint32 bound) {
     return;
   if (flow->rate_Bps > 0) {
     double bytes = bytes_since_settled(flows, flow);
-    book(flows, flow, bytes);
+    if (flows->books != NULL)
+      book(flows, id, bytes);
+    flow->settled_ticks = flows->now_ticks;
     flow->remaining_bytes -= bytes;
     flow->bound = bound;
     if (rate_Bps == flow->rate_Bps)
@@ -219,10 +236,10 @@ static inline void gather_link(Flows *flows, gint32 id) {
 
 /* Of the links that the flow has to itself only the narrowest can bind it: the others are left out. */
 static void gather_flow(Flows *flows, gint32 id) {
-  Flow *flow = &flows->flows[id];
-  if (flow->seen == flows->epoch)
+  const Flow *flow = &flows->flows[id];
+  if (flows->parts[id].seen == flows->epoch)
     return;
-  flow->seen = flows->epoch;
+  flows->parts[id].seen = flows->epoch;
   flows->part_flows[flows->n_part_flows++] = id;
   double least_Bps = INFINITY;
   gint32 narrowest = -1;
@@ -243,17 +260,22 @@ static void gather_flow(Flows *flows, gint32 id) {
     gather_link(flows, narrowest);
 }
 
-/* All that hangs together with dirty links and flows is one part, even if it is several components. */
-static void gather_part(Flows *flows) {
-  flows->n_part_flows = flows->n_part_links = 0;
-  flows->epoch++;
-  for (gint32 i = 0; i < flows->n_dirty_links; i++)
-    gather_link(flows, flows->dirty_links[i]);
-  for (gint32 i = 0; i < flows->n_dirty_flows; i++)
-    gather_flow(flows, flows->dirty_flows[i]);
+/* Solves all that hangs together with the part so far: a link or a flow, or nothing where that was in a part of this
+ * moment before. */
+static void solve_part(Flows *flows) {
   for (gint32 i = 0; i < flows->n_part_links; i++) /* grows meanwhile */
     for (gint32 u = flows->links[flows->part_links[i]].first_use; u >= 0; u = flows->uses[u].next)
       gather_flow(flows, flows->uses[u].flow);
+  if (flows->n_part_flows > 0) {
+    max_min_solve(flows);
+    flows->stats.n_solves++;
+    flows->stats.n_rates += flows->n_part_flows;
+  }
+  for (gint32 i = 0; i < flows->n_part_flows; i++) {
+    gint32 id = flows->part_flows[i];
+    set_rate(flows, id, flows->parts[id].new_rate_Bps, flows->parts[id].new_bound);
+  }
+  flows->n_part_flows = flows->n_part_links = 0;
 }
 
 /* Solves what this moment has changed. */
@@ -264,14 +286,15 @@ static void solve_dirty(Flows *flows) {
       flows->dirty_flows[n_left++] = flows->dirty_flows[i];
   flows->n_dirty_flows = n_left;
   if (flows->n_dirty_flows + flows->n_dirty_links > 0) {
-    gather_part(flows);
-    max_min_solve(flows);
-    for (gint32 i = 0; i < flows->n_part_flows; i++) {
-      gint32 id = flows->part_flows[i];
-      set_rate(flows, id, flows->flows[id].new_rate_Bps, flows->flows[id].new_bound);
+    flows->epoch++;
+    for (gint32 i = 0; i < flows->n_dirty_links; i++) {
+      gather_link(flows, flows->dirty_links[i]);
+      solve_part(flows);
     }
-    flows->stats.n_solves++;
-    flows->stats.n_rates += flows->n_part_flows;
+    for (gint32 i = 0; i < flows->n_dirty_flows; i++) {
+      gather_flow(flows, flows->dirty_flows[i]);
+      solve_part(flows);
+    }
   }
   for (gint32 i = 0; i < flows->n_dirty_links; i++)
     flows->links[flows->dirty_links[i]].is_dirty = FALSE;
@@ -290,12 +313,8 @@ gint64 flows_next(Flows *flows) {
   return flows->next_ticks;
 }
 
-void flows_start(Flows *flows, gint64 now_ticks, const FlowRequest *request) {
-  g_assert(now_ticks >= flows->now_ticks && request->weight >= 1 && request->bytes >= 0 && request->cap_Bps > 0);
-  if (now_ticks > flows->now_ticks) {
-    g_assert(now_ticks <= flows_next(flows));
-    flows->now_ticks = now_ticks;
-  }
+static void add_flow(Flows *flows, gint64 at_ticks, const FlowRequest *request) {
+  g_assert(request->weight >= 1 && request->bytes >= 0 && request->cap_Bps > 0);
   if (flows->free_flow < 0)
     add_flow_slots(flows);
   gint32 id = flows->free_flow, n = request->route.n_links, first = take_uses(flows, n);
@@ -303,21 +322,35 @@ void flows_start(Flows *flows, gint64 now_ticks, const FlowRequest *request) {
   flows->free_flow = flow->first_use;
   *flow = (Flow){.remaining_bytes = request->bytes,
                  .cap_Bps = request->cap_Bps,
-                 .weight = request->weight,
                  .tag = request->tag,
                  .sequence = flows->stats.n_starts++,
                  .first_use = first,
                  .n_uses = n,
                  .bound = -1,
-                 .seen = flow->seen,
                  .phase = FLOW_LATENT};
+  if (flows->books != NULL)
+    flows->parts[id].weight = request->weight;
   for (gint32 h = 0; h < n; h++) {
     gint64 count = request->counts != NULL ? request->counts[h] : 1;
     flows->uses[first + h] = (LinkUse){count * request->weight, request->route.links[h], id, -1, -1};
     g_assert(count >= 1 && flows->links[request->route.links[h]].capacity_Bps > 0);
   }
   flows->n_active++;
-  queue_event(flows, add_ticks(now_ticks, request->route.latency_ticks), id);
+  queue_event(flows, add_ticks(at_ticks, request->route.latency_ticks), id);
+}
+
+void flows_start(Flows *flows, gint64 now_ticks, const FlowRequest *request) {
+  g_assert(now_ticks >= flows->now_ticks);
+  if (now_ticks > flows->now_ticks) {
+    g_assert(now_ticks <= flows_next(flows));
+    flows->now_ticks = now_ticks;
+  }
+  add_flow(flows, now_ticks, request);
+}
+
+void flows_start_later(Flows *flows, gint64 at_ticks, const FlowRequest *request) {
+  g_assert(at_ticks >= flows->now_ticks && request->route.latency_ticks > 0);
+  add_flow(flows, at_ticks, request);
 }
 
 static void end_flow(Flows *flows, gint32 id) {
@@ -326,7 +359,8 @@ static void end_flow(Flows *flows, gint32 id) {
     flows->n_ended_slots = MAX(2 * flows->n_ended_slots, 64);
     flows->ended = g_renew(FlowEnd, flows->ended, flows->n_ended_slots);
   }
-  book(flows, flow, flow->remaining_bytes);
+  if (flows->books != NULL)
+    book(flows, id, flow->remaining_bytes);
   flows->ended[flows->n_ended++] = (FlowEnd){flow->tag, flow->sequence, flows->now_ticks};
   free_flow(flows, id);
 }
@@ -336,6 +370,12 @@ static gboolean is_unbounded(const Flows *flows, const Flow *flow) {
     if (!isinf(flows->links[flows->uses[u].link].capacity_Bps))
       return FALSE;
   return isinf(flow->cap_Bps);
+}
+
+/* Whether it cannot end at the moment at which it begins to move: then what it has alone may be set at once, while its
+ * links are at hand. Who joins one of them at the same moment brings it into a part. */
+static inline gboolean outlasts_now(const Flow *flow) {
+  return ticks_of_s(flow->remaining_bytes / flow->cap_Bps) > 0;
 }
 
 static void happen(Flows *flows, gint32 id) {
@@ -353,7 +393,8 @@ static void happen(Flows *flows, gint32 id) {
   }
   flow->phase = FLOW_MOVING;
   join_links(flows, flow);
-  flows->dirty_flows[flows->n_dirty_flows++] = id;
+  if (!outlasts_now(flow) || !set_alone(flows, id))
+    flows->dirty_flows[flows->n_dirty_flows++] = id;
 }
 
 /* Those that ended together, by sequence: an end that a change of rates moved was queued late. Shell's sort, as it
@@ -420,13 +461,14 @@ void flows_rates(Flows *flows, double *rates_Bps, guint64 n) {
 }
 
 LinkLoad flows_link_load(const Flows *flows, gint32 id) {
-  const FlowLink *link = &flows->links[id];
-  LinkLoad load = {link->moved_bytes, link->bound_flow_ticks};
-  for (gint32 u = link->first_use; u >= 0; u = flows->uses[u].next) {
+  g_assert(flows->books != NULL);
+  LinkLoad load = {flows->books[id].moved_bytes, flows->books[id].bound_flow_ticks};
+  for (gint32 u = flows->links[id].first_use; u >= 0; u = flows->uses[u].next) {
     const Flow *flow = &flows->flows[flows->uses[u].flow];
     load.moved_bytes += bytes_since_settled(flows, flow) * (double)flows->uses[u].count;
     if (flow->bound == id)
-      load.bound_flow_s += (double)(flows->now_ticks - flow->settled_ticks) * (double)flow->weight;
+      load.bound_flow_s +=
+          (double)(flows->now_ticks - flow->settled_ticks) * (double)flows->parts[flows->uses[u].flow].weight;
   }
   load.bound_flow_s /= TICKS_PER_S;
   return load;

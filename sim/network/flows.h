@@ -41,7 +41,8 @@ typedef struct {
   guint64 n_rates;            /* rates worked out in these */
 } FlowsStats;
 
-/* On the links of a network as it stands now, or on links of these capacities (≥ 0, copied) and no network. */
+/* On the links of a network as it stands now; or on links of these capacities (≥ 0, copied) and no network, whose loads
+ * are not counted. */
 Flows *flows_new(const Network *network);
 Flows *flows_new_on_links(const double *capacity_Bps, gint32 n_links);
 void flows_free(Flows *flows);
@@ -50,6 +51,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Flows, flows_free)
 /* A flow starts. now_ticks must not be before what was advanced to, nor after flows_next. A flow of 0 bytes, or whose
  * links are all infinite and has no cap, ends with its latency. No dead links (routes have none). */
 void flows_start(Flows *flows, gint64 now_ticks, const FlowRequest *request);
+/* A flow with a latency will start at `at_ticks`, the present or later, and that may be after flows_next. The present
+ * stays. */
+void flows_start_later(Flows *flows, gint64 at_ticks, const FlowRequest *request);
 /* When something happens next (not always an end); TICKS_NEVER: nothing does. */
 gint64 flows_next(Flows *flows);
 /* Time moves on to `to_ticks`, which becomes the present. Returns how many flows ended. To start others when a flow
@@ -67,8 +71,8 @@ double flows_rate_Bps(Flows *flows, guint64 tag);
 /* rates_Bps[tag] = that, of all flows under way whose tags are below n; the others stay as they are. */
 void flows_rates(Flows *flows, double *rates_Bps, guint64 n);
 
-/* What a link has done up to the present. Utilisation over time: the difference of moved_bytes between two presents
- * over capacity × time. The link that bounds a step is the one with the most bound_flow_s. */
+/* What a link of a network has done up to the present. Utilisation over time: the difference of moved_bytes between two
+ * presents over capacity × time. The link that bounds a step is the one with the most bound_flow_s. */
 typedef struct {
   double moved_bytes;  /* of all flows, weights and counts included */
   double bound_flow_s; /* Σ over flows of the time during which this link set their rate, times weight */

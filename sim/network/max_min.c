@@ -42,7 +42,7 @@ static gboolean find_least(Flows *flows) {
   while (flows->n_heap > 0) {
     LinkShare *top = &flows->heap[0];
     if (top->link < 0) {
-      if (flows->flows[~top->link].new_rate_Bps < 0)
+      if (flows->parts[~top->link].new_rate_Bps < 0)
         return TRUE;
       drop_top(flows);
       continue;
@@ -61,9 +61,10 @@ static gboolean find_least(Flows *flows) {
   return FALSE;
 }
 
-static void give(Flows *flows, Flow *flow, double rate_Bps, gint32 bound) {
-  flow->new_rate_Bps = rate_Bps;
-  flow->new_bound = bound;
+static void give(Flows *flows, gint32 id, double rate_Bps, gint32 bound) {
+  const Flow *flow = &flows->flows[id];
+  flows->parts[id].new_rate_Bps = rate_Bps;
+  flows->parts[id].new_bound = bound;
   for (gint32 u = flow->first_use; u < flow->first_use + flow->n_uses; u++) {
     FlowLink *link = &flows->links[flows->uses[u].link];
     if (link->seen != flows->epoch) /* not gathered: never the one that binds */
@@ -94,10 +95,10 @@ static void prepare(Flows *flows) {
     flows->heap[flows->n_heap++] = (LinkShare){link->left_Bps / (double)link->open, flows->part_links[i]};
   }
   for (gint32 i = 0; i < flows->n_part_flows; i++) {
-    Flow *flow = &flows->flows[flows->part_flows[i]];
-    flow->new_rate_Bps = -1;
-    if (!isinf(flow->cap_Bps))
-      flows->heap[flows->n_heap++] = (LinkShare){flow->cap_Bps, ~flows->part_flows[i]};
+    const double cap_Bps = flows->flows[flows->part_flows[i]].cap_Bps;
+    flows->parts[flows->part_flows[i]].new_rate_Bps = -1;
+    if (!isinf(cap_Bps))
+      flows->heap[flows->n_heap++] = (LinkShare){cap_Bps, ~flows->part_flows[i]};
   }
   for (gint32 at = flows->n_heap / 2; at-- > 0;)
     sift_down(flows, at);
@@ -107,11 +108,11 @@ static void prepare(Flows *flows) {
 static gint32 fill_to_cap(Flows *flows, double level_Bps) {
   gint32 n_given = 0;
   while (flows->n_heap > 0 && flows->heap[0].link < 0 && flows->heap[0].share_Bps <= level_Bps) {
-    Flow *flow = &flows->flows[~flows->heap[0].link];
+    const gint32 id = ~flows->heap[0].link;
     drop_top(flows);
-    if (flow->new_rate_Bps >= 0)
+    if (flows->parts[id].new_rate_Bps >= 0)
       continue;
-    give(flows, flow, level_Bps, -1);
+    give(flows, id, level_Bps, -1);
     n_given++;
   }
   return n_given;
@@ -120,10 +121,10 @@ static gint32 fill_to_cap(Flows *flows, double level_Bps) {
 static gint32 fill_link(Flows *flows, gint32 full, double level_Bps) {
   gint32 n_given = 0;
   for (gint32 u = flows->links[full].first_use; u >= 0; u = flows->uses[u].next) {
-    Flow *flow = &flows->flows[flows->uses[u].flow];
-    if (flow->new_rate_Bps >= 0)
+    const gint32 id = flows->uses[u].flow;
+    if (flows->parts[id].new_rate_Bps >= 0)
       continue;
-    give(flows, flow, level_Bps, full);
+    give(flows, id, level_Bps, full);
     n_given++;
   }
   return n_given;
