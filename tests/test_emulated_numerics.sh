@@ -22,6 +22,8 @@ check_table "$small --precision bf16 --comm nccl" <<'TABLE'
 fused attention, gradients in fp32|2|tiny-llama|--tp 2 --recipe megatron
 TABLE
 
+# Host tasks by kernels (cuda_words.cu); test_emulated_cuda has the driver's operations.
+export EMULATED_CUDA_STREAM_VALUES=0
 check_table "$small --precision fp32 --comm mpi --attention unfused" <<'TABLE'
 through the host: pp 2|2|tiny-gpt2|--pp 2
 TABLE

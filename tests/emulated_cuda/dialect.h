@@ -15,6 +15,7 @@
 #include <cstring>
 #include <functional>
 #include <type_traits>
+#include <unistd.h>
 
 using std::isfinite;
 
@@ -75,6 +76,14 @@ inline int __any_sync(unsigned mask, int predicate) {
 
 inline float __int_as_float(int bits) {
   return emulated_unpack<float>(emulated_pack(bits));
+}
+
+inline void __threadfence_system(void) {
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+inline void __nanosleep(unsigned ns) {
+  usleep(ns / 1000 + 1);
 }
 
 inline int __ffs(int word) {
