@@ -132,8 +132,8 @@ static void flashes(Comparison *comparison, Number number) {
   for (int own = number == NUMBER_FP32; own < 2; own++) {
     g_setenv("STEPREAL_CUDNN", own ? "0" : "1", TRUE);
     flash(comparison, number, 45, 4, 2, 24);
-    flash(comparison, number, 128, 4, 4, 64);
-    flash(comparison, number, 200, 4, 1, 128);
+    flash(comparison, number, 96, 2, 2, 64);
+    flash(comparison, number, 104, 2, 1, 128);
     flash(comparison, number, 33, 2, 2, 256);
     if (own)
       flash(comparison, number, 70, 3, 3, 21);
@@ -316,7 +316,7 @@ void compare_all_kernels(Comparison *comparison) {
     matmuls(comparison, number);
     flashes(comparison, number);
     softmax(comparison, number, 33);
-    softmax(comparison, number, 512);
+    softmax(comparison, number, 300);
     for (int flag = 0; flag < 2; flag++) {
       rope(comparison, number, flag);
       pointwise(comparison, number, 7, 65, flag);

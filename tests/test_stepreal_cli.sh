@@ -143,11 +143,18 @@ fi
 
 # A calibration that cannot write what it found keeps it, and says where.
 mkdir machine.yaml
-"$stepreal" calibrate --model m.json --tp 1 --repeats 1 --quick --output machine.yaml >out 2>err </dev/null
+calibrate="calibrate --model m.json --seq-len 8 --tp 1 --repeats 1 --quick --output machine.yaml"
+# shellcheck disable=SC2086
+"$stepreal" $calibrate >out 2>err </dev/null
 got=$?
 [ $got -ne 0 ] && [ -s machine.yaml.progress ] && grep -q 'kept in machine.yaml.progress: the same command goes on' err
 result $? "a calibration that fails says what it keeps" "exit status $got; $(cat err)"
-rm -rf machine*
+rmdir machine.yaml
+# shellcheck disable=SC2086
+"$stepreal" $calibrate >out 2>err </dev/null &&
+  "$stepsim" simulate --model m.json --seq-len 8 --global-batch 2 --precision fp32 --gpus 1 --cluster machine.yaml >out 2>>err
+result $? "it goes on; stepsim takes a machine of which small products alone are known" "$(cat err)"
+rm -rf machine* gpus nccl
 
 timeout 30 "$stepreal" run --model m.json --steps 2 --json >out 2>err </dev/null && is_json
 result $? "alone, without a launcher" "$(cat err out)"

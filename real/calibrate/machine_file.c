@@ -9,8 +9,9 @@
 
 #include <string.h>
 
-/* Least FLOPs of a product, least bytes of a pass, that say something of a rate: on a GPU more than its L2 holds (50 to
- * 126 MB; H100 and B200 datasheets), or what is called memory would be the cache. */
+/* Least FLOPs of a product, least bytes of a pass, that say something of a rate (of products the largest do where all have fewer):
+ * on a GPU more than its L2 holds (50 to 126 MB; H100 and B200 datasheets), or what is called memory would be the
+ * cache. */
 static const double telling_flops = 1e7, telling_bytes = 1e6, telling_gpu_bytes = 2.5e8;
 
 static char *beside(const char *file, const char *folder) {
@@ -49,13 +50,20 @@ static double attention_flops(const WorkItem *item) {
   return item->backward ? 2.5 * forward : forward;
 }
 
+static gboolean is_product(const WorkItem *item, int number) {
+  return item->kind == ITEM_MATMUL && item->number == number;
+}
+
 /* Fastest product of a number format, FLOP/s; 0: none was measured. */
 static double best_product(const MachineDescription *machine, int number) {
-  double best = 0;
+  double best = 0, largest_flops = 0;
+  for (int i = 0; i < machine->n_kernels; i++)
+    if (is_product(&machine->kernels[i].item, number))
+      largest_flops = MAX(largest_flops, product_flops(&machine->kernels[i].item));
   for (int i = 0; i < machine->n_kernels; i++) {
     const KernelTime *time = &machine->kernels[i];
     const double flops = product_flops(&time->item);
-    if (time->item.kind == ITEM_MATMUL && time->item.number == number && flops >= telling_flops)
+    if (is_product(&time->item, number) && flops >= MIN(telling_flops, largest_flops))
       best = MAX(best, flops / time->median_s);
   }
   return best;

@@ -6,8 +6,9 @@
  *     stream   … earlier work │ write ready = k │ wait until done ≥ k │ later work …
  *     poller                         sees ready ≥ k: step() … step() → TRUE: done = k
  *
- * One poller thread for all streams of the device steps the first task of each stream that has come to it. When the
- * device has failed, tasks end without being stepped. Words are compared as CUDA does, modulo 2³². */
+ * Words are written and waited for by the driver's stream memory operations; where these are not supported, by kernels
+ * of one thread. One poller thread for all streams of the device steps the first task of each stream that has come to
+ * it. When the device has failed, tasks end without being stepped. Words are compared as CUDA does, modulo 2³². */
 #include "cuda_parts.h"
 
 #include <cudaTypedefs.h>
@@ -36,7 +37,7 @@ struct CudaQueue {
 
 struct CudaTasks {
   CudaDevice *device;
-  PFN_cuStreamWriteValue32_v11070 write_value;
+  PFN_cuStreamWriteValue32_v11070 write_value; /* NULL: kernels do it */
   PFN_cuStreamWaitValue32_v11070 wait_value;
   GThread *poller;
   GMutex lock;
@@ -196,15 +197,31 @@ void cuda_queue_free(CudaQueue *queue) {
   g_free(queue);
 }
 
-static gboolean put_on_stream(CudaQueue *queue, cudaStream_t stream, guint32 number, GError **error) {
-  const CudaTasks *tasks = queue->tasks;
-  const CUdeviceptr ready = queue->on_device + G_STRUCT_OFFSET(Words, ready);
-  const CUdeviceptr done = queue->on_device + G_STRUCT_OFFSET(Words, done);
+/* *is_supported FALSE: nothing was put on the stream. */
+static gboolean put_operations(const CudaTasks *tasks, cudaStream_t stream, CUdeviceptr ready, CUdeviceptr done,
+                               guint32 number, gboolean *is_supported, GError **error) {
   CUresult result = tasks->write_value((CUstream)stream, ready, number, CU_STREAM_WRITE_VALUE_DEFAULT);
+  *is_supported = result != CUDA_ERROR_NOT_SUPPORTED;
   if (result != CUDA_SUCCESS)
-    return fail_impossible(error, "cuStreamWriteValue32: CUresult %d", (int)result);
+    return *is_supported ? fail_impossible(error, "cuStreamWriteValue32: CUresult %d", (int)result) : TRUE;
   result = tasks->wait_value((CUstream)stream, done, number, CU_STREAM_WAIT_VALUE_GEQ);
   return result == CUDA_SUCCESS || fail_impossible(error, "cuStreamWaitValue32: CUresult %d", (int)result);
+}
+
+static gboolean put_on_stream(CudaQueue *queue, cudaStream_t stream, guint32 number, GError **error) {
+  CudaTasks *tasks = queue->tasks;
+  const CUdeviceptr ready = queue->on_device + G_STRUCT_OFFSET(Words, ready);
+  const CUdeviceptr done = queue->on_device + G_STRUCT_OFFSET(Words, done);
+  if (tasks->write_value != NULL) {
+    gboolean is_supported;
+    if (!put_operations(tasks, stream, ready, done, number, &is_supported, error))
+      return FALSE;
+    if (is_supported)
+      return TRUE;
+    tasks->write_value = NULL;
+  }
+  return CUDA_CALL(cuda_write_word((guint32 *)(guintptr)ready, number, stream), error) &&
+         CUDA_CALL(cuda_await_word((const guint32 *)(guintptr)done, number, stream), error);
 }
 
 void cuda_stream_host_task(DeviceStream *base, HostStep step, gpointer data) {

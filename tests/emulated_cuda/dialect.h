@@ -1,0 +1,124 @@
+/* CUDA's C++ as a host compiler reads it: kernels become plain functions that a Launch runs on the stream's thread,
+ * block after block, each thread of a block a fiber of its own (block.cpp). What the kernels of real/kernels use is
+ * here, nothing more; translate.pl writes launches and dynamic shared memory in these words.
+ *
+ * Stricter than a GPU where a GPU's answer would depend on timing: a fiber runs until it waits, in one order for even
+ * blocks and in the opposite for odd ones; lanes that a warp's exchange waits for in vain, or a __syncthreads that not
+ * all threads come to, end the process with the kernel's name. */
+#pragma once
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <type_traits>
+#include <unistd.h>
+
+using std::isfinite;
+
+struct EmulatedThread {
+  dim3 thread, block, block_size, grid_size;
+};
+extern thread_local EmulatedThread emulated_thread; /* of the fiber that runs */
+
+#define threadIdx (emulated_thread.thread)
+#define blockIdx (emulated_thread.block)
+#define blockDim (emulated_thread.block_size)
+#define gridDim (emulated_thread.grid_size)
+#undef __shared__
+#define __shared__ static thread_local /* a stream's thread runs one block at a time */
+
+void *emulated_dynamic_shared(void);
+void emulated_syncthreads(void);
+/* What each lane of the warp that `mask` names brought, once all have: 32 values, valid until the lane's next call. */
+const uint64_t *emulated_exchange(unsigned mask, uint64_t value);
+unsigned emulated_lane(void);
+
+inline void __syncthreads(void) {
+  emulated_syncthreads();
+}
+
+template <typename V> uint64_t emulated_pack(V value) {
+  static_assert(sizeof(V) <= 8, "a lane's value has 8 bytes");
+  uint64_t bits = 0;
+  memcpy(&bits, &value, sizeof value);
+  return bits;
+}
+
+template <typename V> V emulated_unpack(uint64_t bits) {
+  V value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+template <typename V> V __shfl_sync(unsigned mask, V value, int lane) {
+  return emulated_unpack<V>(emulated_exchange(mask, emulated_pack(value))[lane % 32]);
+}
+
+template <typename V> V __shfl_xor_sync(unsigned mask, V value, int lanes) {
+  return emulated_unpack<V>(emulated_exchange(mask, emulated_pack(value))[emulated_lane() ^ (unsigned)lanes]);
+}
+
+inline unsigned __ballot_sync(unsigned mask, int predicate) {
+  const uint64_t *values = emulated_exchange(mask, predicate != 0);
+  unsigned ballot = 0;
+  for (unsigned i = 0; i < 32; i++)
+    ballot |= (mask >> i & 1 && values[i] != 0 ? 1u : 0u) << i;
+  return ballot;
+}
+
+inline int __any_sync(unsigned mask, int predicate) {
+  return __ballot_sync(mask, predicate) != 0;
+}
+
+inline float __int_as_float(int bits) {
+  return emulated_unpack<float>(emulated_pack(bits));
+}
+
+inline void __threadfence_system(void) {
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+inline void __nanosleep(unsigned ns) {
+  usleep(ns / 1000 + 1);
+}
+
+inline int __ffs(int word) {
+  return __builtin_ffs(word);
+}
+
+inline float rsqrtf(float x) {
+  return 1.0f / sqrtf(x);
+}
+
+template <typename A, typename B> std::common_type_t<A, B> min(A a, B b) {
+  return a < b ? a : b;
+}
+template <typename A, typename B> std::common_type_t<A, B> max(A a, B b) {
+  return a > b ? a : b;
+}
+
+/* Puts `run`, a thread's work, on the stream for every thread of every block; a launch that a GPU refuses is told by
+ * cudaGetLastError. */
+void emulated_launch(const char *name, const void *function, dim3 grid, dim3 block, size_t shared_bytes,
+                     cudaStream_t stream, std::function<void()> run);
+
+class EmulatedLaunch {
+public:
+  EmulatedLaunch(dim3 grid, dim3 block, size_t shared_bytes = 0, cudaStream_t stream = nullptr)
+      : grid(grid), block(block), shared_bytes(shared_bytes), stream(stream) {
+  }
+  /* Arguments are copied when the kernel is launched, as to a GPU. */
+  template <typename Kernel, typename... Arguments>
+  void call(const char *name, const void *function, Kernel kernel, Arguments... arguments) {
+    emulated_launch(name, function, grid, block, shared_bytes, stream, [=] { kernel(arguments...); });
+  }
+
+private:
+  dim3 grid, block;
+  size_t shared_bytes;
+  cudaStream_t stream;
+};

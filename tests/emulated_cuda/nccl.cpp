@@ -1,0 +1,391 @@
+/* The part of NCCL that real/ calls, between processes of one machine through shared memory. As NCCL does, it refuses
+ * two ranks on one GPU of one host, answers "in progress" and goes on in a thread of its own, runs what one
+ * communicator is given in the order of the calls, and launches a group together. Stricter than NCCL: what members call
+ * is compared, and lengths of a send and its receive. Reference: NCCL 2.28 documentation, "Groups" and "Fault
+ * tolerance". */
+#include "emulated.h"
+
+#include <nccl.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <fcntl.h>
+#include <map>
+#include <mutex>
+#include <string>
+#include <sys/mman.h>
+#include <thread>
+#include <vector>
+
+namespace {
+
+constexpr int MAX_RANKS = 16;
+constexpr size_t CHUNK_BYTES = 1 << 20;
+
+enum Kind { ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, BROADCAST, SEND, RECEIVE };
+
+struct Call {
+  Kind kind;
+  ncclDataType_t type;
+  ncclRedOp_t operation;
+  size_t count;
+  int peer; /* or root */
+  const void *in;
+  void *out;
+};
+
+/* What was sent and not yet taken: one chunk. */
+struct Box {
+  std::atomic<uint32_t> is_full;
+  size_t all_bytes; /* of the whole send */
+  char data[CHUNK_BYTES];
+};
+
+struct Segment {
+  std::atomic<int> n_joined, n_leaving;
+  std::atomic<uint32_t> n_waiting, generation;
+  char host[MAX_RANKS][128];
+  Call calls[MAX_RANKS];
+  Box boxes[2];                       /* of a communicator of two: by sender */
+  char slots[MAX_RANKS][CHUNK_BYTES]; /* by rank */
+};
+
+} // namespace
+
+struct ncclComm {
+  Segment *segment;
+  int n, rank;
+  std::atomic<ncclResult_t> state{ncclInProgress};
+  std::atomic<bool> is_aborted{false};
+  std::atomic<uint64_t> n_issued{0}, n_done{0}; /* launches */
+};
+
+namespace {
+
+/* FALSE: aborted. */
+bool await_all(ncclComm *comm) {
+  Segment *s = comm->segment;
+  const uint32_t generation = s->generation;
+  if (++s->n_waiting == (uint32_t)comm->n) {
+    s->n_waiting = 0;
+    s->generation++;
+    return true;
+  }
+  emulated_await([=] { return s->generation != generation || comm->is_aborted; });
+  return s->generation != generation;
+}
+
+size_t bytes_of(ncclDataType_t type) {
+  return type == ncclDouble ? 8 : type == ncclFloat32 ? 4 : type == ncclInt8 ? 1 : 2;
+}
+
+template <typename T> double value_of(T x) {
+  return (double)(float)x;
+}
+template <> double value_of(double x) {
+  return x;
+}
+
+/* Of all ranks' slots, in the order of ranks. */
+template <typename T, typename Sum> void reduce_slots(ncclComm *comm, ncclRedOp_t operation, T *out, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    Sum result = (Sum)value_of(((const T *)comm->segment->slots[0])[i]);
+    for (int r = 1; r < comm->n; r++) {
+      const Sum value = (Sum)value_of(((const T *)comm->segment->slots[r])[i]);
+      result = operation == ncclMax ? std::max(result, value) : result + value;
+    }
+    out[i] = T(result);
+  }
+}
+
+void reduce(ncclComm *comm, const Call &call, void *out, size_t n) {
+  if (call.operation != ncclSum && call.operation != ncclMax)
+    emulated_fail("NCCL: a reduction that is not emulated");
+  if (call.type == ncclDouble)
+    reduce_slots<double, double>(comm, call.operation, (double *)out, n);
+  else if (call.type == ncclFloat32)
+    reduce_slots<float, float>(comm, call.operation, (float *)out, n);
+  else if (call.type == ncclBfloat16)
+    reduce_slots<__nv_bfloat16, float>(comm, call.operation, (__nv_bfloat16 *)out, n);
+  else if (call.type == ncclFloat16)
+    reduce_slots<__half, float>(comm, call.operation, (__half *)out, n);
+  else
+    emulated_fail("NCCL: a type that is not emulated");
+}
+
+/* One round: own bytes into the own slot, all have done so, `take`, all have taken. */
+template <typename Take> bool exchange(ncclComm *comm, const void *own, size_t bytes, Take take) {
+  memcpy(comm->segment->slots[comm->rank], own, bytes);
+  if (!await_all(comm))
+    return false;
+  take();
+  return await_all(comm);
+}
+
+bool run_chunk(ncclComm *comm, const Call &call, size_t at, size_t n) {
+  const size_t size = bytes_of(call.type);
+  const char *in = (const char *)call.in;
+  char *out = (char *)call.out;
+  switch (call.kind) {
+  case ALL_REDUCE:
+    return exchange(comm, in + at * size, n * size, [&] { reduce(comm, call, out + at * size, n); });
+  case ALL_GATHER:
+    return exchange(comm, in + at * size, n * size, [&] {
+      for (int r = 0; r < comm->n; r++)
+        memcpy(out + ((size_t)r * call.count + at) * size, comm->segment->slots[r], n * size);
+    });
+  case BROADCAST:
+    return exchange(comm, in + at * size, comm->rank == call.peer ? n * size : 0,
+                    [&] { memcpy(out + at * size, comm->segment->slots[call.peer], n * size); });
+  default:
+    for (int r = 0; r < comm->n; r++)
+      if (!exchange(comm, in + ((size_t)r * call.count + at) * size, n * size, [&] {
+            if (r == comm->rank)
+              reduce(comm, call, out + at * size, n);
+          }))
+        return false;
+    return true;
+  }
+}
+
+bool run_collective(ncclComm *comm, const Call &call) {
+  Segment *s = comm->segment;
+  s->calls[comm->rank] = call;
+  if (!await_all(comm))
+    return false;
+  for (int r = 0; r < comm->n; r++) {
+    const Call &other = s->calls[r];
+    if (other.kind != call.kind || other.type != call.type || other.count != call.count || other.peer != call.peer ||
+        other.operation != call.operation)
+      emulated_fail("NCCL: members of a communicator call different collectives");
+  }
+  if (!await_all(comm))
+    return false;
+  const size_t chunk = CHUNK_BYTES / bytes_of(call.type);
+  for (size_t at = 0; at < call.count; at += chunk)
+    if (!run_chunk(comm, call, at, std::min(chunk, call.count - at)))
+      return false;
+  return true;
+}
+
+/* A send or receive under way. */
+struct Transfer {
+  Call call;
+  size_t done = 0;
+  bool is_ended = false;
+
+  void step(ncclComm *comm) {
+    const bool is_send = call.kind == SEND;
+    Box *box = &comm->segment->boxes[is_send ? comm->rank : call.peer];
+    const size_t bytes = call.count * bytes_of(call.type), n = std::min(CHUNK_BYTES, bytes - done);
+    if (is_ended || (bool)box->is_full == is_send)
+      return;
+    if (is_send) {
+      box->all_bytes = bytes;
+      memcpy(box->data, (const char *)call.in + done, n);
+    } else {
+      if (box->all_bytes != bytes)
+        emulated_fail("NCCL: a receive is longer or shorter than its send");
+      memcpy((char *)call.out + done, box->data, n);
+    }
+    box->is_full = is_send;
+    done += n;
+    is_ended = done == bytes;
+  }
+};
+
+void run_calls(ncclComm *comm, const std::vector<Call> &calls) {
+  std::vector<Transfer> transfers;
+  for (const Call &call : calls)
+    if (call.kind == SEND || call.kind == RECEIVE)
+      transfers.push_back({call});
+    else if (!run_collective(comm, call))
+      return;
+  emulated_await([&] {
+    bool is_ended = true;
+    for (Transfer &transfer : transfers) {
+      transfer.step(comm);
+      is_ended = is_ended && transfer.is_ended;
+    }
+    return is_ended || comm->is_aborted;
+  });
+}
+
+/* A moment later, from another thread: until then the communicator is in progress. */
+void launch(ncclComm *comm, const std::vector<Call> &calls, cudaStream_t stream) {
+  const uint64_t ticket = comm->n_issued++;
+  comm->state = ncclInProgress;
+  std::thread([=] {
+    usleep(50);
+    emulated_put(stream, [=] {
+      emulated_await([=] { return comm->n_done >= ticket || comm->is_aborted; });
+      run_calls(comm, calls);
+      comm->n_done++;
+    });
+    comm->state = ncclSuccess;
+  }).detach();
+}
+
+struct Grouped {
+  ncclComm *comm;
+  cudaStream_t stream;
+  std::vector<Call> calls;
+};
+thread_local int depth = 0;
+thread_local std::vector<Grouped> grouped; /* in order of first use */
+
+ncclResult_t add(ncclComm *comm, const Call &call, cudaStream_t stream) {
+  const size_t n = (size_t)comm->n, bytes = call.count * bytes_of(call.type);
+  if (comm->state != ncclSuccess && depth == 0)
+    emulated_fail("NCCL: a call on a communicator that is in progress");
+  if (call.kind != RECEIVE && (call.kind != BROADCAST || comm->rank == call.peer))
+    emulated_check_memory(call.in, bytes * (call.kind == REDUCE_SCATTER ? n : 1), false, "NCCL");
+  if (call.kind != SEND)
+    emulated_check_memory(call.out, bytes * (call.kind == ALL_GATHER ? n : 1), false, "NCCL");
+  if ((call.kind == SEND || call.kind == RECEIVE) && (n != 2 || call.peer != 1 - comm->rank))
+    emulated_fail("NCCL: sends are emulated between two ranks only");
+  if (depth == 0) {
+    launch(comm, {call}, stream);
+    return ncclInProgress;
+  }
+  for (Grouped &g : grouped)
+    if (g.comm == comm) {
+      if (g.stream != stream)
+        emulated_fail("NCCL: one communicator on two streams within a group is not emulated");
+      g.calls.push_back(call);
+      return ncclSuccess;
+    }
+  grouped.push_back({comm, stream, {call}});
+  return ncclSuccess;
+}
+
+/* Joins the segment that the id names; all members have come when the state is success. */
+void join(ncclComm *comm, std::string name) {
+  const int file = shm_open(name.c_str(), O_RDWR | O_CREAT, 0600);
+  if (file < 0 || ftruncate(file, sizeof(Segment)) != 0)
+    emulated_fail("NCCL: no shared memory");
+  void *memory = mmap(nullptr, sizeof(Segment), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  close(file);
+  if (memory == MAP_FAILED)
+    emulated_fail("NCCL: no shared memory");
+  auto *s = (Segment *)memory;
+  const char *host = getenv("NCCL_HOSTID");
+  snprintf(s->host[comm->rank], sizeof s->host[0], "%s", host == nullptr ? "" : host);
+  s->n_joined++;
+  emulated_await([=] { return s->n_joined == comm->n || comm->is_aborted; });
+  shm_unlink(name.c_str());
+  comm->segment = s;
+  for (int r = 0; r < comm->n; r++)
+    if (r != comm->rank && strcmp(s->host[r], s->host[comm->rank]) == 0) {
+      fprintf(stderr, "emulated NCCL: duplicate GPU: rank %d and rank %d both on one\n", r, comm->rank);
+      comm->state = ncclInvalidUsage;
+      return;
+    }
+  comm->state = ncclSuccess;
+}
+
+} // namespace
+
+extern "C" {
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
+  static std::atomic<int> n_made{0};
+  snprintf(id->internal, sizeof id->internal, "/emulated-nccl-%d-%d", (int)getpid(), n_made++);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int n, ncclUniqueId id, int rank, ncclConfig_t *config) {
+  if (n < 1 || n > MAX_RANKS || rank < 0 || rank >= n || config->blocking != 0)
+    return ncclInvalidArgument;
+  auto *made = new ncclComm;
+  made->n = n;
+  made->rank = rank;
+  *comm = made;
+  std::thread(join, made, std::string(id.internal)).detach();
+  return ncclInProgress;
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state) {
+  *state = comm->state;
+  return ncclSuccess;
+}
+
+const char *ncclGetErrorString(ncclResult_t result) {
+  return result == ncclSuccess        ? "no error"
+         : result == ncclInvalidUsage ? "invalid usage"
+         : result == ncclInProgress   ? "NCCL operation in progress"
+                                      : "internal error";
+}
+
+const char *ncclGetLastError(ncclComm_t comm) {
+  return "";
+}
+
+/* Waits for the other members, as NCCL does. */
+ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  comm->state = ncclInProgress;
+  std::thread([=] {
+    emulated_await([=] { return comm->n_done == comm->n_issued || comm->is_aborted; });
+    comm->segment->n_leaving++;
+    emulated_await([=] { return comm->segment->n_leaving == comm->n || comm->is_aborted; });
+    comm->state = ncclSuccess;
+  }).detach();
+  return ncclInProgress;
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  munmap(comm->segment, sizeof(Segment));
+  delete comm;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t comm) { /* kept: what is on streams still looks at it */
+  comm->is_aborted = true;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGroupStart(void) {
+  depth++;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGroupEnd(void) {
+  if (--depth > 0)
+    return ncclSuccess;
+  std::vector<Grouped> all = std::move(grouped);
+  grouped.clear();
+  for (Grouped &g : all)
+    launch(g.comm, g.calls, g.stream);
+  return all.empty() ? ncclSuccess : ncclInProgress;
+}
+
+ncclResult_t ncclAllReduce(const void *in, void *out, size_t count, ncclDataType_t type, ncclRedOp_t operation,
+                           ncclComm_t comm, cudaStream_t stream) {
+  return add(comm, {ALL_REDUCE, type, operation, count, 0, in, out}, stream);
+}
+
+ncclResult_t ncclAllGather(const void *in, void *out, size_t count, ncclDataType_t type, ncclComm_t comm,
+                           cudaStream_t stream) {
+  return add(comm, {ALL_GATHER, type, ncclSum, count, 0, in, out}, stream);
+}
+
+ncclResult_t ncclReduceScatter(const void *in, void *out, size_t count, ncclDataType_t type, ncclRedOp_t operation,
+                               ncclComm_t comm, cudaStream_t stream) {
+  return add(comm, {REDUCE_SCATTER, type, operation, count, 0, in, out}, stream);
+}
+
+ncclResult_t ncclBroadcast(const void *in, void *out, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                           cudaStream_t stream) {
+  return add(comm, {BROADCAST, type, ncclSum, count, root, in, out}, stream);
+}
+
+ncclResult_t ncclSend(const void *data, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream) {
+  return add(comm, {SEND, type, ncclSum, count, peer, data, nullptr}, stream);
+}
+
+ncclResult_t ncclRecv(void *data, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream) {
+  return add(comm, {RECEIVE, type, ncclSum, count, peer, nullptr, data}, stream);
+}
+}

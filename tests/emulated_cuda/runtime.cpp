@@ -1,0 +1,423 @@
+/* The part of the CUDA runtime that real/ calls, on the host. A stream is a thread with a queue; memory of the device
+ * ends at a page that cannot be touched, is filled with NaN, and is known by address, so that a copy, product or
+ * transfer from elsewhere is noticed. cudaFree waits for all streams, as CUDA may: what waits for ever is said.
+ *
+ * The device's memory is memory of the host: that the host itself reads it is not noticed. */
+#include "emulated.h"
+
+#include <cuda.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <set>
+#include <sys/mman.h>
+#include <thread>
+
+namespace {
+
+constexpr size_t TOTAL_BYTES = (size_t)4 << 30;
+constexpr size_t FUNCTION_SHARED_BYTES = 48 << 10, MOST_SHARED_BYTES = 227 << 10;
+constexpr size_t FILLED_BYTES = 1 << 20; /* of new memory, with NaN */
+constexpr auto PATIENCE = std::chrono::seconds(60);
+
+int64_t now_ns(void) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+struct Allocation {
+  size_t bytes, mapped_bytes;
+  char *mapped;
+  bool is_pinned;
+};
+
+std::mutex memory_lock;
+std::map<const char *, Allocation> allocations; /* by first byte */
+size_t held_bytes;
+
+std::mutex stream_lock;
+std::set<cudaStream_t> streams;
+std::map<const void *, size_t> shared_limits; /* by kernel */
+
+thread_local cudaError_t last_error = cudaSuccess;
+thread_local int current_device = 0;
+
+cudaError_t answer(cudaError_t status) {
+  if (status != cudaSuccess && status != cudaErrorNotReady)
+    last_error = status;
+  return status;
+}
+
+} // namespace
+
+struct CUstream_st {
+  std::mutex lock;
+  std::condition_variable wake;
+  std::deque<std::function<void()>> queue;
+  bool is_busy = false, is_closing = false;
+
+  bool is_idle(void) {
+    std::lock_guard<std::mutex> guard(lock);
+    return queue.empty() && !is_busy;
+  }
+};
+
+struct CUevent_st {
+  std::mutex lock;
+  std::condition_variable wake;
+  uint64_t n_recorded = 0, n_done = 0;
+  int64_t ns = 0;
+  bool has_timing = true;
+};
+
+namespace {
+
+void run_stream(CUstream_st *stream) {
+  std::unique_lock<std::mutex> guard(stream->lock);
+  for (;;) {
+    stream->wake.wait(guard, [&] { return stream->is_closing || !stream->queue.empty(); });
+    if (stream->queue.empty())
+      break;
+    auto work = std::move(stream->queue.front());
+    stream->queue.pop_front();
+    stream->is_busy = true;
+    guard.unlock();
+    work();
+    guard.lock();
+    stream->is_busy = false;
+  }
+  guard.unlock();
+  delete stream;
+}
+
+void await_all_streams(const char *who) {
+  const auto start = std::chrono::steady_clock::now();
+  emulated_await([=] {
+    if (std::chrono::steady_clock::now() - start > PATIENCE)
+      emulated_fail((std::string(who) + " waits for a stream that does not end").c_str());
+    std::lock_guard<std::mutex> guard(stream_lock);
+    return std::all_of(streams.begin(), streams.end(), [](cudaStream_t stream) { return stream->is_idle(); });
+  });
+}
+
+cudaError_t allocate(void **memory, size_t bytes, bool is_pinned) {
+  const size_t page = (size_t)sysconf(_SC_PAGESIZE), room = (bytes + 255) / 256 * 256;
+  const size_t mapped_bytes = (room + page - 1) / page * page + page;
+  std::lock_guard<std::mutex> guard(memory_lock);
+  if (bytes == 0 || (!is_pinned && held_bytes + bytes > TOTAL_BYTES))
+    return answer(bytes == 0 ? cudaErrorInvalidValue : cudaErrorMemoryAllocation);
+  char *mapped =
+      (char *)mmap(nullptr, mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped == MAP_FAILED)
+    return answer(cudaErrorMemoryAllocation);
+  mprotect(mapped + mapped_bytes - page, page, PROT_NONE);
+  char *first = mapped + mapped_bytes - page - room; /* 256-byte aligned: pages are */
+  memset(first, 0xff, std::min(room, FILLED_BYTES));
+  memset(first + bytes, 0xff, room - bytes);
+  allocations[first] = {bytes, mapped_bytes, mapped, is_pinned};
+  held_bytes += is_pinned ? 0 : bytes;
+  *memory = first;
+  return cudaSuccess;
+}
+
+cudaError_t release(void *memory, bool is_pinned, const char *who) {
+  if (memory == nullptr)
+    return cudaSuccess;
+  await_all_streams(who);
+  std::lock_guard<std::mutex> guard(memory_lock);
+  const auto found = allocations.find((const char *)memory);
+  if (found == allocations.end() || found->second.is_pinned != is_pinned)
+    emulated_fail((std::string(who) + " of memory that was not allocated so").c_str());
+  for (size_t i = found->second.bytes; i < (found->second.bytes + 255) / 256 * 256; i++)
+    if (((unsigned char *)memory)[i] != 0xff)
+      emulated_fail("memory was written past its end");
+  munmap(found->second.mapped, found->second.mapped_bytes);
+  held_bytes -= is_pinned ? 0 : found->second.bytes;
+  allocations.erase(found);
+  return cudaSuccess;
+}
+
+/* The whole range lies in an allocation; *is_pinned: of which kind. */
+bool is_known(const void *memory, size_t bytes, bool *is_pinned) {
+  std::lock_guard<std::mutex> guard(memory_lock);
+  auto found = allocations.upper_bound((const char *)memory);
+  if (found == allocations.begin())
+    return false;
+  --found;
+  *is_pinned = found->second.is_pinned;
+  return (const char *)memory + bytes <= found->first + found->second.bytes;
+}
+
+} // namespace
+
+void emulated_fail(const char *what) {
+  fprintf(stderr, "emulated CUDA: %s\n", what);
+  abort();
+}
+
+void emulated_check_memory(const void *memory, size_t bytes, bool or_pinned, const char *who) {
+  bool is_pinned = false;
+  if (bytes > 0 && (!is_known(memory, bytes, &is_pinned) || (is_pinned && !or_pinned)))
+    emulated_fail((std::string(who) + ": memory that is not the device's, or past its end").c_str());
+}
+
+void emulated_put(cudaStream_t stream, std::function<void()> work) {
+  if (stream == nullptr)
+    emulated_fail("the default stream is not used here");
+  std::lock_guard<std::mutex> guard(stream->lock);
+  stream->queue.push_back(std::move(work));
+  stream->wake.notify_one();
+}
+
+void emulated_launch(const char *name, const void *function, dim3 grid, dim3 block, size_t shared_bytes,
+                     cudaStream_t stream, std::function<void()> run) {
+  const uint64_t threads = (uint64_t)block.x * block.y * block.z;
+  size_t limit = FUNCTION_SHARED_BYTES;
+  {
+    std::lock_guard<std::mutex> guard(stream_lock);
+    const auto found = shared_limits.find(function);
+    limit = found == shared_limits.end() ? limit : std::max(limit, found->second);
+  }
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.x > INT32_MAX || grid.y > 65535 || grid.z > 65535 ||
+      threads == 0 || threads > 1024 || block.z > 64 || shared_bytes > limit) {
+    fprintf(stderr,
+            "emulated CUDA: kernel %s: %u × %u × %u blocks of %u × %u × %u threads with %zu bytes are refused\n", name,
+            grid.x, grid.y, grid.z, block.x, block.y, block.z, shared_bytes);
+    last_error = cudaErrorInvalidConfiguration;
+    return;
+  }
+  emulated_put(stream, [=] { emulated_run_grid(name, grid, block, shared_bytes, run); });
+}
+
+extern "C" {
+
+const char *cudaGetErrorString(cudaError_t error) {
+  return error == cudaSuccess                     ? "no error"
+         : error == cudaErrorMemoryAllocation     ? "out of memory"
+         : error == cudaErrorInvalidConfiguration ? "invalid configuration argument"
+         : error == cudaErrorNotReady             ? "device not ready"
+                                                  : "invalid argument";
+}
+
+cudaError_t cudaGetLastError(void) {
+  const cudaError_t error = last_error;
+  last_error = cudaSuccess;
+  return error;
+}
+
+cudaError_t cudaGetDeviceCount(int *n) {
+  *n = 1;
+  return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int device) {
+  if (device != 0)
+    return answer(cudaErrorInvalidDevice);
+  current_device = device;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int *device) {
+  *device = current_device;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device) {
+  memset(properties, 0, sizeof *properties);
+  snprintf(properties->name, sizeof properties->name, "emulated GPU");
+  properties->totalGlobalMem = TOTAL_BYTES;
+  properties->multiProcessorCount = 1;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetPCIBusId(char *id, int length, int device) {
+  snprintf(id, (size_t)length, "0000:00:00.0");
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
+  *least = 0;
+  *greatest = -5;
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes) {
+  std::lock_guard<std::mutex> guard(memory_lock);
+  *total_bytes = TOTAL_BYTES;
+  *free_bytes = TOTAL_BYTES - held_bytes;
+  return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void **memory, size_t bytes) {
+  return allocate(memory, bytes, false);
+}
+
+cudaError_t cudaFree(void *memory) {
+  return release(memory, false, "cudaFree");
+}
+
+cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags) {
+  return allocate(memory, bytes, true);
+}
+
+cudaError_t cudaFreeHost(void *memory) {
+  return release(memory, true, "cudaFreeHost");
+}
+
+cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned flags) {
+  *device = host;
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t stream) {
+  emulated_check_memory(memory, bytes, false, "cudaMemsetAsync");
+  emulated_put(stream, [=] { memset(memory, value, bytes); });
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream) {
+  emulated_check_memory(to, bytes, true, "cudaMemcpyAsync");
+  emulated_check_memory(from, bytes, true, "cudaMemcpyAsync");
+  emulated_put(stream, [=] { memcpy(to, from, bytes); });
+  return cudaSuccess;
+}
+
+cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute attribute, int value) {
+  if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 || (size_t)value > MOST_SHARED_BYTES)
+    return answer(cudaErrorInvalidValue);
+  std::lock_guard<std::mutex> guard(stream_lock);
+  shared_limits[function] = (size_t)value;
+  return cudaSuccess;
+}
+
+/* ---- streams ---- */
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int priority) {
+  if (flags != cudaStreamNonBlocking)
+    emulated_fail("a stream that waits for the default stream");
+  *stream = new CUstream_st;
+  std::lock_guard<std::mutex> guard(stream_lock);
+  streams.insert(*stream);
+  std::thread(run_stream, *stream).detach();
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
+  return cudaStreamCreateWithPriority(stream, flags, 0);
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  {
+    std::lock_guard<std::mutex> guard(stream_lock);
+    if (streams.erase(stream) == 0)
+      return answer(cudaErrorInvalidResourceHandle);
+  }
+  std::lock_guard<std::mutex> guard(stream->lock);
+  stream->is_closing = true; /* ends after what is on it */
+  stream->wake.notify_one();
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  return stream->is_idle() ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  emulated_await([=] { return stream->is_idle(); });
+  return cudaSuccess;
+}
+
+/* ---- events ---- */
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
+  *event = new CUevent_st;
+  (*event)->has_timing = !(flags & cudaEventDisableTiming);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) { /* kept: a stream may still come to it */
+  return event == nullptr ? answer(cudaErrorInvalidResourceHandle) : cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  uint64_t number;
+  {
+    std::lock_guard<std::mutex> guard(event->lock);
+    number = ++event->n_recorded;
+  }
+  emulated_put(stream, [=] {
+    std::lock_guard<std::mutex> guard(event->lock);
+    event->n_done = std::max(event->n_done, number);
+    event->ns = now_ns();
+    event->wake.notify_all();
+  });
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
+  uint64_t number;
+  {
+    std::lock_guard<std::mutex> guard(event->lock);
+    number = event->n_recorded;
+  }
+  emulated_put(stream, [=] {
+    std::unique_lock<std::mutex> guard(event->lock);
+    event->wake.wait(guard, [&] { return event->n_done >= number; });
+  });
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  std::lock_guard<std::mutex> guard(event->lock);
+  return event->n_done == event->n_recorded ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to) {
+  const cudaEvent_t events[] = {from, to};
+  for (cudaEvent_t event : events) {
+    std::lock_guard<std::mutex> guard(event->lock);
+    if (event->n_recorded == 0 || !event->has_timing)
+      return answer(cudaErrorInvalidResourceHandle);
+    if (event->n_done != event->n_recorded)
+      return cudaErrorNotReady;
+  }
+  *ms = (float)((double)(to->ns - from->ns) / 1e6);
+  return cudaSuccess;
+}
+
+/* ---- the driver's ---- */
+
+/* EMULATED_CUDA_STREAM_VALUES=0: as on a machine that does not have them. */
+static CUresult write_value(CUstream stream, CUdeviceptr to, cuuint32_t value, unsigned flags) {
+  const char *wanted = getenv("EMULATED_CUDA_STREAM_VALUES");
+  if (wanted != nullptr && strcmp(wanted, "0") == 0)
+    return CUDA_ERROR_NOT_SUPPORTED;
+  emulated_put(stream, [=] { __atomic_store_n((cuuint32_t *)to, value, __ATOMIC_SEQ_CST); });
+  return CUDA_SUCCESS;
+}
+
+static CUresult wait_value(CUstream stream, CUdeviceptr at, cuuint32_t value, unsigned flags) {
+  if (flags != CU_STREAM_WAIT_VALUE_GEQ)
+    return CUDA_ERROR_INVALID_VALUE;
+  emulated_put(stream, [=] {
+    emulated_await([=] { return (int32_t)(__atomic_load_n((cuuint32_t *)at, __ATOMIC_SEQ_CST) - value) >= 0; });
+  });
+  return CUDA_SUCCESS;
+}
+
+cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **function, unsigned version,
+                                             unsigned long long flags, enum cudaDriverEntryPointQueryResult *result) {
+  *function = strcmp(name, "cuStreamWriteValue32") == 0  ? (void *)write_value
+              : strcmp(name, "cuStreamWaitValue32") == 0 ? (void *)wait_value
+                                                         : nullptr;
+  *result = *function == nullptr ? cudaDriverEntryPointSymbolNotFound : cudaDriverEntryPointSuccess;
+  return cudaSuccess;
+}
+}

@@ -1,0 +1,55 @@
+# shellcheck shell=sh
+# Sourced: a table of plans, each checked against one rank (TAP; tap.sh is sourced before). A line is
+#
+#     name | ranks | model | options
+#
+# Every line is also run as it says: three steps, so that later ones' gradients depend on the first one's optimizer. The
+# errors stand behind each result. Lines of a table with equally many ranks are run by the same processes, one after the
+# other: to start ranks takes longer than to run most of them. Needs $mpirun, $run_list, $data and an empty folder.
+
+number() { # key: its number in the report
+  sed -n "s/.*\"$1\": \([^,}]*\).*/\1/p" report.json
+}
+
+# Line k of list-RANKS is a run; report-RANKS-k and status-RANKS-k what came of it.
+run_lists() { # precision; the table on standard input
+  rm -f list-* report-* status-*
+  while IFS='|' read -r name ranks model options; do
+    case $name in '' | \#*) continue ;; esac
+    [ "$ranks" -lt 4 ] && sequences=8 || sequences=4 # more ranks than cores are slow
+    echo "--model '$data/models/$model.json' --global-batch $sequences --steps 3 --check --json $1 $options" >>"list-$ranks"
+  done
+  for list in list-*; do
+    ranks=${list#list-}
+    timeout 300 "$mpirun" -n "$ranks" "$run_list" "$list" >out 2>"err-$ranks" </dev/null ||
+      echo "exit status $? of $ranks ranks" >>"err-$ranks"
+    awk -v ranks="$ranks" 'BEGIN { k = 1 }
+      /^= / { sub("^= ", ""); print > "status-" ranks "-" k++; next }
+      { print > "report-" ranks "-" k }' out
+  done
+}
+
+check_run() { # name, ranks, model, options, which of the runs with so many ranks
+  cp "report-$2-$5" report.json 2>/dev/null || : >report.json
+  problem=
+  grep -q '^0 -$' "status-$2-$5" 2>/dev/null || problem="status $(cat "status-$2-$5" 2>&1);"
+  grep -q '"passed": true' report.json || problem="$problem not passed;"
+  [ "$(number missing)" = 0 ] || problem="$problem numbers are missing;"
+  [ ! -s "err-$2" ] || problem="$problem messages;"
+  [ -z "$problem" ]
+  result $? "$1: $3, loss $(number loss_error), gradients $(number gradient_error), updates $(number update_error)" \
+    "$problem $4 $(cat "err-$2" report.json)"
+}
+
+check_table() { # precision; the table on standard input
+  cat >table
+  run_lists "$1" <table
+  for ranks in 1 2 3 4 8; do
+    eval "k_$ranks=0"
+  done
+  while IFS='|' read -r name ranks model options; do
+    case $name in '' | \#*) continue ;; esac
+    eval "k_$ranks=\$((k_$ranks + 1)) k=\$k_$ranks"
+    check_run "$name" "$ranks" "$model" "$1 $options" "$k"
+  done <table
+}

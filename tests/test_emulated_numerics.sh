@@ -1,0 +1,30 @@
+#!/bin/sh
+# test_emulated_numerics.sh MPIRUN RUN_LIST DATA: the cuda device with NCCL and with MPI computes what one rank does, in
+# plans that use each of their parts; the GPU is emulated (TAP). What is planned is tested on the cpu device.
+[ $# -eq 3 ] || { echo "usage: $0 MPIRUN RUN_LIST DATA" >&2; exit 2; }
+. "$(dirname "$0")/tap.sh"
+. "$(dirname "$0")/numerics_table.sh"
+mpirun=$(absolute "$1") run_list=$(absolute "$2") data=$(absolute "$3")
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 2
+export OPENBLAS_NUM_THREADS=1
+small="--seq-len 8 --global-batch 4 --steps 2 --device cuda --check-on cpu"
+
+check_table "$small --precision fp32 --comm nccl --attention unfused" <<'TABLE'
+dp 2, many buckets|2|tiny-gpt2|--dp 2 --bucket 1
+tp 2, sequence parallel|2|tiny-llama|--tp 2 --sequence-parallel on
+pp 2, dualpipe|2|tiny-gpt2|--pp 2 --schedule dualpipe
+ZeRO-3|2|tiny-gpt2|--dp 2 --zero 3
+TABLE
+
+check_table "$small --precision bf16 --comm nccl" <<'TABLE'
+fused attention, gradients in fp32|2|tiny-llama|--tp 2 --recipe megatron
+TABLE
+
+# Host tasks by kernels (cuda_words.cu); test_emulated_cuda has the driver's operations.
+export EMULATED_CUDA_STREAM_VALUES=0
+check_table "$small --precision fp32 --comm mpi --attention unfused" <<'TABLE'
+through the host: pp 2|2|tiny-gpt2|--pp 2
+TABLE
+finish
