@@ -3,7 +3,7 @@ BUILD = build
 # published steps and configurations that ran out of memory: measured.csv, out_of_memory.csv
 MEASURED = ../shared/measured
 
-.PHONY: all deps demo check fuzz bench validation validation-cpu schedules plots clean
+.PHONY: all deps demo check fuzz bench validation validation-cpu figures schedules plots clean
 
 all: $(BUILD)/build.ninja
 	ninja -C $(BUILD)
@@ -39,6 +39,12 @@ validation: deps
 validation-cpu: deps
 	$(MAKE) --no-print-directory all
 	real/validate-cpu.sh $(BUILD) 5 docs/validation-cpu.txt
+
+# figures of the literature beside what stepsim prints; writes docs/figures.md
+figures: deps
+	$(MAKE) --no-print-directory all
+	docs/figures.sh $(BUILD)/sim/stepsim >docs/figures.md.new
+	mv docs/figures.md.new docs/figures.md
 
 # every pipeline schedule drawn, with its bubble and memory; writes docs/schedules.md
 schedules: deps

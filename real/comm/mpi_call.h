@@ -17,10 +17,6 @@
 /* Fills *error; always FALSE. */
 gboolean mpi_fail(World *world, GError **error, int code, const char *call, const char *file, int line);
 
-/* Until a posted operation is done, with the lock released and the core left to others between looks. FALSE: it failed.
- */
-gboolean mpi_wait(World *world, MPI_Request *request, GError **error);
-
 /* Collective over the ranks of `original`. MPI_Comm_dup would hold the lock, and its core, until all others have come:
  * with more ranks than cores each of its rounds would last until the system takes the core away. */
 gboolean mpi_duplicate(World *world, MPI_Comm original, MPI_Comm *copy, GError **error);

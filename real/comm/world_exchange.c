@@ -21,7 +21,9 @@ static void check(World *world, gboolean is_done, GError *error) {
     world_fail(world, error->message);
 }
 
-gboolean mpi_wait(World *world, MPI_Request *request, GError **error) {
+/* Until a posted operation is done, with the lock released and the core left to others between looks. FALSE: it failed.
+ */
+static gboolean wait_for(World *world, MPI_Request *request, GError **error) {
   gint64 start_us = g_get_monotonic_time();
   gulong sleep_us = MIN_SLEEP_US;
   for (;;) {
@@ -41,7 +43,7 @@ gboolean mpi_wait(World *world, MPI_Request *request, GError **error) {
 gboolean mpi_duplicate(World *world, MPI_Comm original, MPI_Comm *copy, GError **error) {
   MPI_Request request;
   MPI_TRY(world, error, MPI_Comm_idup(original, copy, &request));
-  return mpi_wait(world, &request, error);
+  return wait_for(world, &request, error);
 }
 
 static int piece_of(gsize bytes, gsize offset) {
@@ -55,7 +57,7 @@ static gboolean send_pieces(World *world, MPI_Comm comm, const void *data, gsize
     MPI_Request request;
     int piece = piece_of(bytes, offset);
     MPI_TRY(world, error, MPI_Isend((const char *)data + offset, piece, MPI_BYTE, to, tag, comm, &request));
-    if (!mpi_wait(world, &request, error))
+    if (!wait_for(world, &request, error))
       return FALSE;
     offset += (gsize)piece;
   } while (offset < bytes);
@@ -69,7 +71,7 @@ static gboolean receive_pieces(World *world, MPI_Comm comm, void *data, gsize by
     MPI_Request request;
     int piece = piece_of(bytes, offset);
     MPI_TRY(world, error, MPI_Irecv((char *)data + offset, piece, MPI_BYTE, from, tag, comm, &request));
-    if (!mpi_wait(world, &request, error))
+    if (!wait_for(world, &request, error))
       return FALSE;
     offset += (gsize)piece;
   } while (offset < bytes);
@@ -81,7 +83,7 @@ static gboolean broadcast(World *world, void *data, gsize bytes, int root, GErro
     MPI_Request request;
     int piece = piece_of(bytes, offset);
     MPI_TRY(world, error, MPI_Ibcast((char *)data + offset, piece, MPI_BYTE, root, world->all, &request));
-    if (!mpi_wait(world, &request, error))
+    if (!wait_for(world, &request, error))
       return FALSE;
   }
   return TRUE;
@@ -93,7 +95,7 @@ static gboolean gather_sizes(World *world, gsize bytes, gsize *sizes, GError **e
   g_autofree guint64 *all = g_new0(guint64, world->size);
   MPI_Request request;
   MPI_TRY(world, error, MPI_Igather(&own, 1, MPI_UINT64_T, all, 1, MPI_UINT64_T, 0, world->all, &request));
-  if (!mpi_wait(world, &request, error))
+  if (!wait_for(world, &request, error))
     return FALSE;
   for (int i = 0; sizes != NULL && i < world->size; i++)
     sizes[i] = (gsize)all[i];
@@ -103,19 +105,19 @@ static gboolean gather_sizes(World *world, gsize bytes, gsize *sizes, GError **e
 static gboolean reduce_int(World *world, int *value, MPI_Op op, GError **error) {
   MPI_Request request;
   MPI_TRY(world, error, MPI_Iallreduce(MPI_IN_PLACE, value, 1, MPI_INT, op, world->all, &request));
-  return mpi_wait(world, &request, error);
+  return wait_for(world, &request, error);
 }
 
 static gboolean reduce_double(World *world, double *value, MPI_Op op, GError **error) {
   MPI_Request request;
   MPI_TRY(world, error, MPI_Iallreduce(MPI_IN_PLACE, value, 1, MPI_DOUBLE, op, world->all, &request));
-  return mpi_wait(world, &request, error);
+  return wait_for(world, &request, error);
 }
 
 static gboolean meet(World *world, GError **error) {
   MPI_Request request;
   MPI_TRY(world, error, MPI_Ibarrier(world->all, &request));
-  return mpi_wait(world, &request, error);
+  return wait_for(world, &request, error);
 }
 
 void world_barrier(World *world) {

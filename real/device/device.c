@@ -5,21 +5,17 @@
 
 static const DeviceType *const types[] = {&cpu_device, &cuda_device, &null_device};
 
-const char *const *device_names(void) {
-  static const char *names[G_N_ELEMENTS(types) + 1];
-  gsize n = 0;
-  for (gsize i = 0; i < G_N_ELEMENTS(types); i++)
-    if (types[i] != NULL && types[i]->is_available)
-      names[n++] = types[i]->name;
-  names[n] = NULL;
-  return names;
-}
-
 const DeviceType *device_find(const char *name, GError **error) {
-  for (gsize i = 0; i < G_N_ELEMENTS(types); i++)
-    if (types[i] != NULL && types[i]->is_available && g_strcmp0(name, types[i]->name) == 0)
+  const char *names[G_N_ELEMENTS(types) + 1] = {NULL}; /* those built in */
+  gsize n = 0;
+  for (gsize i = 0; i < G_N_ELEMENTS(types); i++) {
+    if (!types[i]->is_available)
+      continue;
+    if (g_strcmp0(name, types[i]->name) == 0)
       return types[i];
-  g_autofree char *message = suggest_message(name, device_names());
+    names[n++] = types[i]->name;
+  }
+  g_autofree char *message = suggest_message(name, names);
   fail_input(error, "no device \"%s\" was built in: %s", name, message);
   return NULL;
 }

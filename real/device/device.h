@@ -81,7 +81,6 @@ struct DeviceEvent {
 
 /* By name; INPUT with the valid names, also when it was not built in. */
 const DeviceType *device_find(const char *name, GError **error);
-const char *const *device_names(void); /* NULL-terminated, those built in */
 
 extern const DeviceType cpu_device;
 extern const DeviceType null_device;

@@ -308,19 +308,6 @@ const char *space_axis_value(const Space *space, int axis, gint64 index) {
   return space_axis_nth(space, axis, digit(space, axis, index));
 }
 
-char *space_label(const Space *space, gint64 index) {
-  GString *label = g_string_new(NULL);
-  for (int g = 0; g < space_n_axes(space); g++)
-    if (space_axis_n_values(space, g) > 1)
-      g_string_append_printf(label, "%s%s=%s", label->len > 0 ? " " : "", space_axis_name(space, g),
-                             space_axis_value(space, g, index));
-  return g_string_free(label, FALSE);
-}
-
-int space_n_models(const Space *space) {
-  return (int)space->models->len;
-}
-
 int space_n_clusters(const Space *space) {
   return (int)space->clusters->len;
 }

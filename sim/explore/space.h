@@ -69,11 +69,8 @@ int space_axis_n_values(const Space *space, int axis);
 const char *space_axis_nth(const Space *space, int axis, int i); /* its i-th value. Borrowed */
 /* The value of one axis in a configuration, as its option spells it. Borrowed. */
 const char *space_axis_value(const Space *space, int axis, gint64 index);
-/* "tp=2 pp=1 schedule=zb-v": the axes with more than one value. Owned by the caller. */
-char *space_label(const Space *space, gint64 index);
 
 /* Files that were read for a value: model or cluster of its index. Borrowed. */
-int space_n_models(const Space *space);
 int space_n_clusters(const Space *space);
 const Model *space_model(const Space *space, int i);
 const Cluster *space_cluster(const Space *space, int i);

@@ -18,13 +18,6 @@ struct Network {
   GHashTable *by_name;
 };
 
-static const char *const kind_names[N_NET_KINDS] = {
-    [NET_GPU] = "GPU", [NET_HOST] = "host", [NET_NIC] = "NIC", [NET_SWITCH] = "switch"};
-
-const char *net_kind_name(NetKind kind) {
-  return kind_names[kind];
-}
-
 static void free_members(gpointer members) {
   g_array_free(members, TRUE);
 }
@@ -134,10 +127,6 @@ gint32 network_n_vertices(const Network *network) {
 
 gint32 network_n_links(const Network *network) {
   return network->links->len;
-}
-
-gint32 network_n_nodes(const Network *network) {
-  return network->nodes->len - 1;
 }
 
 const NetVertex *network_vertex(const Network *network, gint32 vertex) {

@@ -19,8 +19,6 @@ typedef enum {
   N_NET_KINDS
 } NetKind;
 
-const char *net_kind_name(NetKind kind);
-
 typedef enum {
   DUPLEX_FULL,    /* two links: a to b, then b to a */
   DUPLEX_SHARED,  /* one link, both ways */
@@ -70,7 +68,6 @@ gint32 network_add_link(Network *network, gint32 a, gint32 b, const NetCable *ca
 
 gint32 network_n_vertices(const Network *network);
 gint32 network_n_links(const Network *network);
-gint32 network_n_nodes(const Network *network); /* highest node number + 1 */
 const NetVertex *network_vertex(const Network *network, gint32 vertex);
 const NetLink *network_link(const Network *network, gint32 link);
 /* −1: none of that name; the first one if several */

@@ -121,7 +121,8 @@ static Timing *copy_of(const Timing *timing) {
   return copy;
 }
 
-Timing *what_if_timing(const Prediction *prediction, guint without) {
+/* Owned by the caller. */
+static Timing *timing_without(const Prediction *prediction, guint without) {
   Timing *timing = copy_of(prediction->timing);
   for (int piece = 0; piece < N_PIECES; piece++)
     for (int phase = 0; phase < N_PHASES; phase++)
@@ -155,7 +156,7 @@ static double *speeds(const Prediction *prediction) {
 Metrics *what_if_run(const Prediction *prediction, guint without) {
   const Plan *plan = prediction->workload->plan;
   g_autofree double *speed = speeds(prediction);
-  g_autoptr(Timing) timing = what_if_timing(prediction, without);
+  g_autoptr(Timing) timing = timing_without(prediction, without);
   const Simulation simulation = {.program = prediction->program,
                                  .timing = timing,
                                  .layout = &prediction->workload->layout,

@@ -17,9 +17,7 @@ typedef enum {
 } WhatIf;
 const char *what_if_name(WhatIf what); /* "no tp communication" … */
 
-/* Timing with what is in `without` (bits 1 << WhatIf) taken away; owned by the caller. */
-Timing *what_if_timing(const Prediction *prediction, guint without);
-/* The step then; owned by the caller. Its metrics stand alone. */
+/* The step with what is in `without` (bits 1 << WhatIf) taken away; owned by the caller. Its metrics stand alone. */
 Metrics *what_if_run(const Prediction *prediction, guint without);
 
 /* One cost taken away, or several. */

@@ -174,10 +174,6 @@ void result_store_free(ResultStore *store) {
   g_free(store);
 }
 
-sqlite3 *result_store_database(ResultStore *store) {
-  return store->database;
-}
-
 /* --- the run --- */
 
 gboolean result_store_has_run(const ResultStore *store) {

@@ -47,8 +47,6 @@ gboolean result_store_commit(ResultStore *store, GError **error);
 /* Commit, bring the write-ahead log into the file, and close it for writing; it can still be read. */
 gboolean result_store_finish(ResultStore *store, GError **error);
 
-/* For queries. Borrowed. */
-sqlite3 *result_store_database(ResultStore *store);
 /* A query that cannot fail for the caller's reasons; NULL with the error set. sqlite3_finalize() it. */
 sqlite3_stmt *result_store_query(ResultStore *store, GError **error, const char *sql);
 /* After a query's last row: FALSE with the error set when it did not end well. `status` as sqlite3_step() gave it. */

@@ -9,20 +9,13 @@
 #include "json_text.h"
 #include "whole_file.h"
 
+/* What is ordered by: a column, and whether less is better. */
 static const struct {
   const char *column;
   gboolean is_least;
 } objectives[N_OBJECTIVES] = {[OBJECTIVE_MFU] = {"mfu", FALSE},
                               [OBJECTIVE_TOKENS_PER_S] = {"tokens_per_s", FALSE},
                               [OBJECTIVE_COST] = {"dollars_per_million_tokens", TRUE}};
-
-const char *objective_column(Objective objective) {
-  return objectives[objective].column;
-}
-
-gboolean objective_is_least(Objective objective) {
-  return objectives[objective].is_least;
-}
 
 /* --- rows of interest --- */
 

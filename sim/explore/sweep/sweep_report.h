@@ -3,10 +3,6 @@
 #include "objective.h"
 #include "sweep_run.h"
 
-/* What is ordered by: a column, and whether less is better. */
-const char *objective_column(Objective objective);
-gboolean objective_is_least(Objective objective);
-
 typedef struct {
   ResultStore *store;
   const SweepTable *table;

@@ -94,11 +94,6 @@ const char *part_name(int i) {
   return part_table[i].name;
 }
 
-const char *part_meaning(int i) {
-  g_assert(i >= 0 && i < parts_count());
-  return part_table[i].meaning;
-}
-
 static gboolean add_part(const char *name, Parts *parts, GError **error) {
   for (int i = 0; i < parts_count(); i++)
     if (strcmp(name, part_table[i].name) == 0) {

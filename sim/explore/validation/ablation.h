@@ -9,7 +9,6 @@ typedef guint Parts;
 int parts_count(void);
 /* Of the i-th, 0 ≤ i < parts_count(). */
 const char *part_name(int i);
-const char *part_meaning(int i);
 
 /* "skew,host" → *parts. INPUT for a name that is unknown, with those there are and the nearest, for one that is written
  * twice, and where a name is missing. */

@@ -105,7 +105,8 @@ Placement *plan_order_auto_placement(int n_ranks, int n_chunks) {
   return placement_new(shape_of(&automatic, n_chunks), n_ranks, n_chunks);
 }
 
-Placement *plan_order_placement(const PlanOrder *choice, const Plan *plan) {
+/* Where the plan's stages lie. Owned by the caller. */
+static Placement *placement_of(const PlanOrder *choice, const Plan *plan) {
   if (choice->read != NULL)
     return placement_copy(choice->read->placement);
   return placement_new(shape_of(choice, plan->chunks), plan->pp, plan->chunks);
@@ -115,7 +116,7 @@ Workload *plan_order_workload(PlanOrder *choice, const Model *model, const Clust
                               GError **error) {
   if (!plan_order_open(choice, plan, error) || !plan_complete(plan, model, cluster, error))
     return NULL;
-  g_autoptr(Placement) placement = plan_order_placement(choice, plan);
+  g_autoptr(Placement) placement = placement_of(choice, plan);
   return workload_new(model, plan, placement);
 }
 

@@ -25,8 +25,6 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(PlanOrder, plan_order_clear)
 
 /* What auto makes an order for: a V on two chunks, else a loop. Owned by the caller. */
 Placement *plan_order_auto_placement(int n_ranks, int n_chunks);
-/* Where the plan's stages lie. Owned by the caller. */
-Placement *plan_order_placement(const PlanOrder *choice, const Plan *plan);
 /* Open, plan_complete() with its errors, and the workload on that placement. Owned by the caller. `cluster` as there.
  */
 Workload *plan_order_workload(PlanOrder *choice, const Model *model, const Cluster *cluster, Plan *plan,

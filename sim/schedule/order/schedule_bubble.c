@@ -5,7 +5,7 @@
  * and a rank's first pass comes after one way only, the forwards before it. So the bubble is the largest of some linear
  * forms in F, I, W. A form that is the bubble in some open range of times is one of them, hence a lower bound for all
  * times; which forms there are was found, and where they are the bubble is checked, by running the orders over a grid
- * of times (tests/test_schedules.c does it again).
+ * of times (tests/schedule/test_schedules.c does it again).
  *
  *     zb-h1       (p − 1)(F + I) − (n − 1)W, n = min(m, p)             rank p − 1 puts n − 1 W's behind its last I
  *                 max(0, p − m)F + (p − 1)I                             rank 0 waits for its first I

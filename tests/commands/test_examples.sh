@@ -3,22 +3,22 @@
 # are there beforehand; what they write is looked for afterwards. Left out: what takes seconds or more ranks than a test
 # should (sweep, plan), which have tests of their own.
 [ $# -eq 1 ] || { echo "usage: $0 STEPSIM" >&2; exit 2; }
-. "$(dirname "$0")/tap.sh"
+. "$(dirname "$0")/../fixtures/tap.sh"
 stepsim=$(absolute "$1")
-here=$(cd "$(dirname "$0")" && pwd)
+tests=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 2
 mkdir bin
 ln -s "$stepsim" bin/stepsim
-printf '#!/bin/sh\ncat "%s/data/topology/switched-4.txt"\n' "$here" >bin/nvidia-smi
+printf '#!/bin/sh\ncat "%s/data/topology/switched-4.txt"\n' "$tests" >bin/nvidia-smi
 chmod +x bin/nvidia-smi
 PATH=$work/bin:$PATH
 
-cp "$here/data/nccl-tests/all_reduce-8.log" all_reduce.log
-cp "$here/data/topology/hopper-4.xml" topo.xml
-head -n 6 "$here/../docs/plots-measured.csv" >measured.csv
-sed -n '1p; 2s/[^,]*$//p' "$here/../docs/plots-measured.csv" >out_of_memory.csv
+cp "$tests/data/nccl-tests/all_reduce-8.log" all_reduce.log
+cp "$tests/data/topology/hopper-4.xml" topo.xml
+head -n 6 "$tests/../docs/plots-measured.csv" >measured.csv
+sed -n '1p; 2s/[^,]*$//p' "$tests/../docs/plots-measured.csv" >out_of_memory.csv
 # of the Program that the example of compare predicts
 stepsim simulate --model gpt2 --cluster dgx-h100 --gpus 8 --tp 2 --pp 2 --global-batch 8 --trace measured.json >/dev/null
 

@@ -5,7 +5,7 @@
 #include <glib/gstdio.h>
 #include <unistd.h>
 
-#include "expert_models.h"
+#include "expert_cases.h"
 #include "lowering.h"
 
 /* Sums of what is moved over dp, by whether it is of experts, and the members of its groups. */

@@ -4,7 +4,7 @@
 #include <check.h>
 #include <math.h>
 
-#include "expert_models.h"
+#include "expert_cases.h"
 
 /* On micro-batches of 2 × 512 tokens, bf16. */
 static Workload *cut_workload(const Model *model, int tp, int expert_tp, int dp, int ep, Recompute recompute) {

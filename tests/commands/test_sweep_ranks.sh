@@ -4,7 +4,7 @@
 mpirun=$1 stepsim=$2
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
-. "$(dirname "$0")/tap.sh"
+. "$(dirname "$0")/../fixtures/tap.sh"
 cd "$work" || exit 2
 space="--model gpt2 --cluster selene --gpus 8 --tp 1,2,4 --pp 1,2 --zero 0..3 --micro-batch 1,2 --seq-len 64..1024+64"
 

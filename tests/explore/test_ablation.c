@@ -65,7 +65,6 @@ START_TEST(every_part_is_tried_here) {
     for (gsize e = 0; e < G_N_ELEMENTS(effects); e++)
       is_tried |= strcmp(effects[e].part, part_name(i)) == 0;
     ck_assert_msg(is_tried, "%s", part_name(i));
-    ck_assert_str_ne(part_meaning(i), "");
   }
 }
 END_TEST

@@ -4,7 +4,7 @@
 # usage: test_run_faults.sh MPIRUN STEPREAL MODELS
 set -u
 [ $# -eq 3 ] || { echo "usage: $0 MPIRUN STEPREAL MODELS" >&2; exit 2; }
-. "$(dirname "$0")/tap.sh"
+. "$(dirname "$0")/../fixtures/tap.sh"
 mpirun=$1 stepreal=$2 models=$3
 limit_s=10
 work=$(mktemp -d) || exit 2

@@ -1,6 +1,6 @@
 /* The least time of a plan's step against its simulation, where experts are dealt out: dense models are in
  * test_planner.c. */
-#include "expert_models.h"
+#include "expert_cases.h"
 #include "framework.h"
 #include "plan_bound.h"
 

@@ -1,7 +1,7 @@
 /* Heads that predict a token further: their work, parameters and memory, where they stand, what is refused. */
 #include "error.h"
 
-#include "expert_models.h"
+#include "expert_cases.h"
 
 /* latent_mixture() on one GPU, micro-batches of 2 × 512 tokens: hidden 1024, vocabulary 32768. */
 enum { TOKENS = 2 * 512, HIDDEN = 1024, VOCAB = 32768 };

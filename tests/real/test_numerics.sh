@@ -2,7 +2,7 @@
 # test_numerics.sh MPIRUN STEPREAL STEPSIM RUN_LIST DATA: losses, gradients and updates under every kind of plan are those of one
 # rank, and the comparison notices programs that are wrong (TAP).
 [ $# -eq 5 ] || { echo "usage: $0 MPIRUN STEPREAL STEPSIM RUN_LIST DATA" >&2; exit 2; }
-. "$(dirname "$0")/tap.sh"
+. "$(dirname "$0")/../fixtures/tap.sh"
 . "$(dirname "$0")/numerics_table.sh"
 mpirun=$(absolute "$1") stepreal=$(absolute "$2") stepsim=$(absolute "$3") run_list=$(absolute "$4")
 data=$(absolute "$5")

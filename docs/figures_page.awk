@@ -1,4 +1,4 @@
-# Fills in docs/figures.md.in: see figures_doc.sh. Its lines that are replaced:
+# Fills in docs/figures.md.in: see figures.sh. Its lines that are replaced:
 #
 #     {{table VERDICT PREFIX}}       the rows of the table with that verdict whose id begins with PREFIX
 #     {{until WORD: ARGUMENTS}}      what `stepsim ARGUMENTS` prints, up to the first line that begins with WORD
@@ -86,7 +86,7 @@ function differing(options) {
 }
 
 function fail(message) {
-  print "figures_doc: " message | "cat >&2"
+  print "figures.sh: " message | "cat >&2"
   close("cat >&2")
   failed = 1
   exit 1

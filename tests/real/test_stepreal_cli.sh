@@ -5,7 +5,7 @@
 # The table: exit status | words that must appear, parted by ; | ranks | arguments. However many ranks there are, a
 # mistake is told by one of them, once, on standard error, and nothing goes to standard output.
 [ $# -eq 4 ] || { echo "usage: $0 MPIRUN STEPREAL STEPSIM DATA" >&2; exit 2; }
-. "$(dirname "$0")/tap.sh"
+. "$(dirname "$0")/../fixtures/tap.sh"
 mpirun=$1 stepreal=$2 stepsim=$3 data=$4
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT

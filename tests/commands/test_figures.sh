@@ -4,6 +4,6 @@
 # and what we expect is its `correct` value, to the digits it gives.
 [ $# -eq 1 ] || { echo "usage: $0 STEPSIM" >&2; exit 2; }
 here=$(dirname "$0")
-LC_ALL=C exec awk -v stepsim="$1" -v table_file="$here/data/figures.csv" \
+LC_ALL=C exec awk -v stepsim="$1" -v table_file="$here/../data/figures.csv" \
   -v seed_file="${STEPSIM_SHARED:+$STEPSIM_SHARED/reference/seed_figures.csv}" \
   -f "$here/figures.awk" -f "$here/figures_check.awk"

@@ -1,7 +1,7 @@
 /* Selective recompute by modules: what is listed again, what is no longer kept, what is refused. */
 #include "error.h"
 
-#include "expert_models.h"
+#include "expert_cases.h"
 
 /* latent_mixture() on one GPU: T = 2 × 512 tokens, hidden 1024, 16 heads of 96 (Q, K) and 48 (V), made of 256 and 128
  * columns and 32 rotated; 4 · T rows of experts of 512 columns, a shared one of 768, an MLP of 2816. fp8: inputs of

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "axis_runs.h"
-#include "expert_models.h"
+#include "expert_cases.h"
 
 /* A random case of a model with experts, dealt out by ep where they can be. */
 static Case random_mixture_case(guint seed, Cluster *const *clusters) {

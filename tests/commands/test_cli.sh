@@ -4,9 +4,9 @@
 # The table: exit status | words that must appear, parted by ; | arguments, as a shell reads them. A line with status 2
 # or with an error must print exactly one message, to standard error, and nothing to standard output.
 [ $# -eq 1 ] || { echo "usage: $0 STEPSIM" >&2; exit 2; }
-. "$(dirname "$0")/tap.sh"
+. "$(dirname "$0")/../fixtures/tap.sh"
 stepsim=$(absolute "$1")
-data=$(cd "$(dirname "$0")/.." && pwd)
+data=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d) || exit 2
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 cd "$work" || exit 2

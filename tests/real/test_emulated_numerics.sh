@@ -2,7 +2,7 @@
 # test_emulated_numerics.sh MPIRUN RUN_LIST DATA: the cuda device with NCCL and with MPI computes what one rank does, in
 # plans that use each of their parts; the GPU is emulated (TAP). What is planned is tested on the cpu device.
 [ $# -eq 3 ] || { echo "usage: $0 MPIRUN RUN_LIST DATA" >&2; exit 2; }
-. "$(dirname "$0")/tap.sh"
+. "$(dirname "$0")/../fixtures/tap.sh"
 . "$(dirname "$0")/numerics_table.sh"
 mpirun=$(absolute "$1") run_list=$(absolute "$2") data=$(absolute "$3")
 work=$(mktemp -d) || exit 2

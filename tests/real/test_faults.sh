@@ -3,7 +3,7 @@
 # nothing behind.
 # usage: test_faults.sh MPIRUN FAULT_RANK
 set -u
-. "$(dirname "$0")/tap.sh"
+. "$(dirname "$0")/../fixtures/tap.sh"
 mpirun=$1
 limit_s=10 # a run that lasts longer has failed; nothing here waits that long
 work=$(mktemp -d) || exit 2

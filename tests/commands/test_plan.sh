@@ -1,9 +1,9 @@
 #!/bin/sh
 # test_plan.sh STEPSIM: a search for the best plan as it is typed: margins, failures, what ends it early (TAP).
 [ $# -eq 1 ] || { echo "usage: $0 STEPSIM" >&2; exit 2; }
-. "$(dirname "$0")/tap.sh"
+. "$(dirname "$0")/../fixtures/tap.sh"
 stepsim=$(absolute "$1")
-data=$(cd "$(dirname "$0")/.." && pwd)
+data=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 2
