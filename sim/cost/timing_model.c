@@ -166,7 +166,7 @@ static GArray *representatives(const Layout *layout, const Cluster *cluster) {
   return ranks;
 }
 
-/* Behind a send of parts. */
+/* Behind a send of parts: the receiver waits, but what was sent has left its ways. */
 static double parts_gather_s(const Costing *costing) {
   const GroupShape *group = &costing->groups[AXIS_TP];
   if (!plan_splits_stage_tensors(costing->workload->plan))
@@ -177,21 +177,21 @@ static double parts_gather_s(const Costing *costing) {
 
 /* `load` and `tax` are those of the worst. */
 static double worst_send_s(const Costing *costing, const Transfer *transfer, WayLoad *load, double *tax) {
-  int stride = costing->workload->layout.stride[AXIS_PP];
+  const Layout *layout = &costing->workload->layout;
+  const int stride = layout->stride[AXIS_PP];
+  const double gather_s = parts_gather_s(costing);
   double worst_s = -1;
   for (guint i = 0; i < costing->ranks->len; i++) {
-    int rank = g_array_index(costing->ranks, int, i);
-    const Layout *layout = &costing->workload->layout;
-    int from = layout_gpu(layout, rank + transfer->source * stride),
-        to = layout_gpu(layout, rank + transfer->target * stride);
+    const int rank = g_array_index(costing->ranks, int, i), from = layout_gpu(layout, rank + transfer->source * stride),
+              to = layout_gpu(layout, rank + transfer->target * stride);
     double time_s = send_cost_s(costing->cluster, from, to, transfer->bytes);
     if (time_s <= worst_s)
       continue;
     worst_s = time_s;
-    load->latency_ns = ns_of(MIN(time_s, send_way_load(costing->cluster, from, to, load)));
+    load->latency_ns = ns_of(MIN(time_s, send_way_load(costing->cluster, from, to, load)) + gather_s);
     *tax = send_tax(costing->cluster, from, to);
   }
-  return worst_s + parts_gather_s(costing);
+  return worst_s + gather_s;
 }
 
 static int compare_ranks(gconstpointer a, gconstpointer b) {

@@ -112,10 +112,11 @@ int plan_data_ranks(const Plan *plan);
 /* Whether an RMSNorm is an operation at a time. */
 gboolean plan_has_plain_norm(const Plan *plan);
 
-/* Bytes per parameter that a sum of gradients over dp moves as its operand. */
 /* Each rank of tp sends its part of an activation to the next stage, and gathers the parts it receives
  * (framework_time.h). */
 gboolean plan_splits_stage_tensors(const Plan *plan);
+
+/* Bytes per parameter that a sum of gradients over dp moves as its operand. */
 double plan_gradient_sum_bytes(const Plan *plan);
 
 /* Names, NULL-terminated in enum order, and parsers whose errors list them with the nearest. */
