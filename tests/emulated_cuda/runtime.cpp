@@ -1,5 +1,5 @@
 /* The part of the CUDA runtime that real/ calls, on the host, but for its memory (memory.cpp). A stream is a thread
- * with a queue, an event a count of how often it was recorded and reached. */
+ * with a queue, as long as a GPU's, an event a count of how often it was recorded and reached. */
 #include "emulated.h"
 
 #include <cuda.h>
@@ -18,6 +18,7 @@
 
 namespace {
 
+constexpr size_t MOST_PENDING = 1024; /* of a stream: who launches more waits */
 constexpr size_t FUNCTION_SHARED_BYTES = 48 << 10, MOST_SHARED_BYTES = 227 << 10;
 constexpr auto PATIENCE = std::chrono::seconds(60);
 
@@ -52,7 +53,7 @@ cudaError_t emulated_answer(cudaError_t status) {
 
 struct CUstream_st {
   std::mutex lock;
-  std::condition_variable wake;
+  std::condition_variable wake, has_room;
   std::deque<std::function<void()>> queue;
   bool is_busy = false, is_closing = false;
 
@@ -81,6 +82,7 @@ void run_stream(CUstream_st *stream) {
       break;
     auto work = std::move(stream->queue.front());
     stream->queue.pop_front();
+    stream->has_room.notify_one();
     stream->is_busy = true;
     guard.unlock();
     work();
@@ -111,7 +113,8 @@ void emulated_fail(const char *what) {
 void emulated_put(cudaStream_t stream, std::function<void()> work) {
   if (stream == nullptr)
     emulated_fail("the default stream is not used here");
-  std::lock_guard<std::mutex> guard(stream->lock);
+  std::unique_lock<std::mutex> guard(stream->lock);
+  stream->has_room.wait(guard, [=] { return stream->queue.size() < MOST_PENDING; });
   stream->queue.push_back(std::move(work));
   stream->wake.notify_one();
 }
