@@ -103,10 +103,20 @@ fi
 
 if wanted calibration; then
   heading "calibration"
-  alone 300 "$stepreal" calibrate --device cuda --comm null ${base:+--base "$base"} --model "$out/llama-2048.json" \
-    --model "$out/llama-4096.json" --model "$out/llama-8192.json" --tp "${TP:-1}" --seq-len 2048,4096 --repeats 7 \
-    --output "$out/gpu.yaml" >"$out/calibration.txt" 2>&1
-  verdict "$out/calibration.txt" $?
+  calibrate() { # seconds, more options: goes on where it was stopped
+    limit=$1
+    shift
+    alone "$limit" "$stepreal" calibrate --device cuda --comm null ${base:+--base "$base"} --model "$out/llama-2048.json" \
+      --model "$out/llama-4096.json" --model "$out/llama-8192.json" --tp "${TP:-1}" --seq-len 2048,4096 --repeats 7 "$@" \
+      --output "$out/gpu.yaml" >"$out/calibration.txt" 2>&1
+    code=$?
+    verdict "$out/calibration.txt" $code
+    return $code
+  }
+  if ! calibrate 300; then
+    echo "the same without the grid of sizes:"
+    calibrate 150 --quick
+  fi
   cat "$out/calibration.txt"
 fi
 
@@ -134,9 +144,10 @@ one_step() {
   f=$(number mfu <"$out/measured-$name.json")
   c=$(number clock_Hz <"$out/measured-$name.json")
   a=$(sed -n 's/.*"attention_backend" *: *"\([^"]*\)".*/\1/p' "$out/measured-$name.json" | head -n 1)
-  echo "$model $length ${p:-0} ${m:-0} ${f:-0} ${c:-0}" | awk -v attention="${a:-}" '{ e = ($4 > 0) ? 100 * ($3 / $4 - 1) : 0
-    printf("%-12s %6d %9.2f ms %9.2f ms %+7.1f%% %7.1f%% %7.0f MHz  %s\n", $1, $2, 1e3 * $3, 1e3 * $4, e, 100 * $5, $6 / 1e6,
-      attention) }'
+  echo "$model $length ${p:-0} ${m:-0} ${f:-0} ${c:-0}" | awk -v attention="${a:-}" '
+    function ms(seconds) { return seconds > 0 ? sprintf("%.2f ms", 1e3 * seconds) : "none" }
+    { e = ($3 > 0 && $4 > 0) ? sprintf("%+.1f%%", 100 * ($3 / $4 - 1)) : "none"
+      printf("%-12s %6d %12s %12s %8s %7.1f%% %7.0f MHz  %s\n", $1, $2, ms($3), ms($4), e, 100 * $5, $6 / 1e6, attention) }'
 }
 
 if wanted steps; then

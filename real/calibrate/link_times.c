@@ -305,18 +305,21 @@ static double time_products(const Links *links, CommGroup *group, gint64 n, Devi
   return (type->event_ns(links->end) - type->event_ns(links->start)) * 1e-9;
 }
 
-/* How many of the collectives ran beside the products: the last one in part. */
+/* How many of the collectives ran beside the products, the first and the last in part. To issue them takes the host a
+ * while: some can have ended before the products began. */
 static double count_beside(const Links *links, DeviceEvent *const *ends, int n) {
   const DeviceType *type = links->bench->device;
-  const gint64 end_ns = type->event_ns(links->end);
-  gint64 before_ns = type->event_ns(links->start);
-  for (int i = 0; i < n; i++) {
+  const gint64 start_ns = type->event_ns(links->start), end_ns = type->event_ns(links->end);
+  gint64 before_ns = start_ns;
+  double n_beside = 0;
+  for (int i = 0; i < n && before_ns < end_ns; i++) {
     const gint64 ns = type->event_ns(ends[i]);
-    if (ns > end_ns)
-      return i + (double)(end_ns - before_ns) / MAX(ns - before_ns, 1);
+    const gint64 beside_ns = MIN(ns, end_ns) - MAX(before_ns, start_ns);
+    if (beside_ns > 0)
+      n_beside += (double)beside_ns / (double)(ns - before_ns);
     before_ns = ns;
   }
-  return n;
+  return n_beside;
 }
 
 /* One all-reduce among several alone, s. */
@@ -351,9 +354,12 @@ static gboolean compare_once(const Links *links, CommGroup *group, gint64 n, Dev
   const double beside_s = time_products(links, group, n, ends, n_long, error);
   if (beside_s < 0)
     return FALSE;
-  const double n_beside = MAX(count_beside(links, ends, n_long), 0.1);
-  *result = (SideBySide){beside_s / alone_s, beside_s / (n_beside * each_s),
-                         CLAMP((beside_s - alone_s) / (n_beside * each_s), 0, MOST_TAX)};
+  const double n_beside = count_beside(links, ends, n_long);
+  if (n_beside < 0.1) /* too little to say anything about */
+    *result = (SideBySide){beside_s / alone_s, 1, 0};
+  else
+    *result = (SideBySide){beside_s / alone_s, beside_s / (n_beside * each_s),
+                           CLAMP((beside_s - alone_s) / (n_beside * each_s), 0, MOST_TAX)};
   return TRUE;
 }
 

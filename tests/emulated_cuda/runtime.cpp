@@ -1,8 +1,5 @@
-/* The part of the CUDA runtime that real/ calls, on the host. A stream is a thread with a queue; memory of the device
- * ends at a page that cannot be touched, is filled with NaN, and is known by address, so that a copy, product or
- * transfer from elsewhere is noticed. cudaFree waits for all streams, as CUDA may: what waits for ever is said.
- *
- * The device's memory is memory of the host: that the host itself reads it is not noticed. */
+/* The part of the CUDA runtime that real/ calls, on the host, but for its memory (memory.cpp). A stream is a thread
+ * with a queue, as long as a GPU's, an event a count of how often it was recorded and reached. */
 #include "emulated.h"
 
 #include <cuda.h>
@@ -17,30 +14,18 @@
 #include <map>
 #include <mutex>
 #include <set>
-#include <sys/mman.h>
 #include <thread>
 
 namespace {
 
-constexpr size_t TOTAL_BYTES = (size_t)4 << 30;
+constexpr size_t MOST_PENDING = 1024; /* of a stream: who launches more waits */
 constexpr size_t FUNCTION_SHARED_BYTES = 48 << 10, MOST_SHARED_BYTES = 227 << 10;
-constexpr size_t FILLED_BYTES = 1 << 20; /* of new memory, with NaN */
 constexpr auto PATIENCE = std::chrono::seconds(60);
 
 int64_t now_ns(void) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
-
-struct Allocation {
-  size_t bytes, mapped_bytes;
-  char *mapped;
-  bool is_pinned;
-};
-
-std::mutex memory_lock;
-std::map<const char *, Allocation> allocations; /* by first byte */
-size_t held_bytes;
 
 std::mutex stream_lock;
 std::set<cudaStream_t> streams;
@@ -49,17 +34,26 @@ std::map<const void *, size_t> shared_limits; /* by kernel */
 thread_local cudaError_t last_error = cudaSuccess;
 thread_local int current_device = 0;
 
-cudaError_t answer(cudaError_t status) {
+/* What the host asked about has come: now it would read, were it to read what it must not. Events come by thousands,
+ * and to close memory costs as much as a kernel: each 16th time. */
+cudaError_t has_come(void) {
+  static std::atomic<unsigned> n_times{0};
+  if (n_times++ % 16 == 0)
+    emulated_close_memory();
+  return cudaSuccess;
+}
+
+} // namespace
+
+cudaError_t emulated_answer(cudaError_t status) {
   if (status != cudaSuccess && status != cudaErrorNotReady)
     last_error = status;
   return status;
 }
 
-} // namespace
-
 struct CUstream_st {
   std::mutex lock;
-  std::condition_variable wake;
+  std::condition_variable wake, has_room;
   std::deque<std::function<void()>> queue;
   bool is_busy = false, is_closing = false;
 
@@ -80,6 +74,7 @@ struct CUevent_st {
 namespace {
 
 void run_stream(CUstream_st *stream) {
+  emulated_is_stream = true;
   std::unique_lock<std::mutex> guard(stream->lock);
   for (;;) {
     stream->wake.wait(guard, [&] { return stream->is_closing || !stream->queue.empty(); });
@@ -87,6 +82,7 @@ void run_stream(CUstream_st *stream) {
       break;
     auto work = std::move(stream->queue.front());
     stream->queue.pop_front();
+    stream->has_room.notify_one();
     stream->is_busy = true;
     guard.unlock();
     work();
@@ -97,7 +93,9 @@ void run_stream(CUstream_st *stream) {
   delete stream;
 }
 
-void await_all_streams(const char *who) {
+} // namespace
+
+void emulated_await_all_streams(const char *who) {
   const auto start = std::chrono::steady_clock::now();
   emulated_await([=] {
     if (std::chrono::steady_clock::now() - start > PATIENCE)
@@ -107,71 +105,16 @@ void await_all_streams(const char *who) {
   });
 }
 
-cudaError_t allocate(void **memory, size_t bytes, bool is_pinned) {
-  const size_t page = (size_t)sysconf(_SC_PAGESIZE), room = (bytes + 255) / 256 * 256;
-  const size_t mapped_bytes = (room + page - 1) / page * page + page;
-  std::lock_guard<std::mutex> guard(memory_lock);
-  if (bytes == 0 || (!is_pinned && held_bytes + bytes > TOTAL_BYTES))
-    return answer(bytes == 0 ? cudaErrorInvalidValue : cudaErrorMemoryAllocation);
-  char *mapped =
-      (char *)mmap(nullptr, mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (mapped == MAP_FAILED)
-    return answer(cudaErrorMemoryAllocation);
-  mprotect(mapped + mapped_bytes - page, page, PROT_NONE);
-  char *first = mapped + mapped_bytes - page - room; /* 256-byte aligned: pages are */
-  memset(first, 0xff, std::min(room, FILLED_BYTES));
-  memset(first + bytes, 0xff, room - bytes);
-  allocations[first] = {bytes, mapped_bytes, mapped, is_pinned};
-  held_bytes += is_pinned ? 0 : bytes;
-  *memory = first;
-  return cudaSuccess;
-}
-
-cudaError_t release(void *memory, bool is_pinned, const char *who) {
-  if (memory == nullptr)
-    return cudaSuccess;
-  await_all_streams(who);
-  std::lock_guard<std::mutex> guard(memory_lock);
-  const auto found = allocations.find((const char *)memory);
-  if (found == allocations.end() || found->second.is_pinned != is_pinned)
-    emulated_fail((std::string(who) + " of memory that was not allocated so").c_str());
-  for (size_t i = found->second.bytes; i < (found->second.bytes + 255) / 256 * 256; i++)
-    if (((unsigned char *)memory)[i] != 0xff)
-      emulated_fail("memory was written past its end");
-  munmap(found->second.mapped, found->second.mapped_bytes);
-  held_bytes -= is_pinned ? 0 : found->second.bytes;
-  allocations.erase(found);
-  return cudaSuccess;
-}
-
-/* The whole range lies in an allocation; *is_pinned: of which kind. */
-bool is_known(const void *memory, size_t bytes, bool *is_pinned) {
-  std::lock_guard<std::mutex> guard(memory_lock);
-  auto found = allocations.upper_bound((const char *)memory);
-  if (found == allocations.begin())
-    return false;
-  --found;
-  *is_pinned = found->second.is_pinned;
-  return (const char *)memory + bytes <= found->first + found->second.bytes;
-}
-
-} // namespace
-
 void emulated_fail(const char *what) {
   fprintf(stderr, "emulated CUDA: %s\n", what);
   abort();
 }
 
-void emulated_check_memory(const void *memory, size_t bytes, bool or_pinned, const char *who) {
-  bool is_pinned = false;
-  if (bytes > 0 && (!is_known(memory, bytes, &is_pinned) || (is_pinned && !or_pinned)))
-    emulated_fail((std::string(who) + ": memory that is not the device's, or past its end").c_str());
-}
-
 void emulated_put(cudaStream_t stream, std::function<void()> work) {
   if (stream == nullptr)
     emulated_fail("the default stream is not used here");
-  std::lock_guard<std::mutex> guard(stream->lock);
+  std::unique_lock<std::mutex> guard(stream->lock);
+  stream->has_room.wait(guard, [=] { return stream->queue.size() < MOST_PENDING; });
   stream->queue.push_back(std::move(work));
   stream->wake.notify_one();
 }
@@ -219,7 +162,7 @@ cudaError_t cudaGetDeviceCount(int *n) {
 
 cudaError_t cudaSetDevice(int device) {
   if (device != 0)
-    return answer(cudaErrorInvalidDevice);
+    return emulated_answer(cudaErrorInvalidDevice);
   current_device = device;
   return cudaSuccess;
 }
@@ -232,7 +175,7 @@ cudaError_t cudaGetDevice(int *device) {
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device) {
   memset(properties, 0, sizeof *properties);
   snprintf(properties->name, sizeof properties->name, "emulated GPU");
-  properties->totalGlobalMem = TOTAL_BYTES;
+  properties->totalGlobalMem = EMULATED_TOTAL_BYTES;
   properties->multiProcessorCount = 1;
   return cudaSuccess;
 }
@@ -245,34 +188,6 @@ cudaError_t cudaDeviceGetPCIBusId(char *id, int length, int device) {
 cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
   *least = 0;
   *greatest = -5;
-  return cudaSuccess;
-}
-
-cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes) {
-  std::lock_guard<std::mutex> guard(memory_lock);
-  *total_bytes = TOTAL_BYTES;
-  *free_bytes = TOTAL_BYTES - held_bytes;
-  return cudaSuccess;
-}
-
-cudaError_t cudaMalloc(void **memory, size_t bytes) {
-  return allocate(memory, bytes, false);
-}
-
-cudaError_t cudaFree(void *memory) {
-  return release(memory, false, "cudaFree");
-}
-
-cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags) {
-  return allocate(memory, bytes, true);
-}
-
-cudaError_t cudaFreeHost(void *memory) {
-  return release(memory, true, "cudaFreeHost");
-}
-
-cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned flags) {
-  *device = host;
   return cudaSuccess;
 }
 
@@ -291,7 +206,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
 
 cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute attribute, int value) {
   if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 || (size_t)value > MOST_SHARED_BYTES)
-    return answer(cudaErrorInvalidValue);
+    return emulated_answer(cudaErrorInvalidValue);
   std::lock_guard<std::mutex> guard(stream_lock);
   shared_limits[function] = (size_t)value;
   return cudaSuccess;
@@ -317,7 +232,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   {
     std::lock_guard<std::mutex> guard(stream_lock);
     if (streams.erase(stream) == 0)
-      return answer(cudaErrorInvalidResourceHandle);
+      return emulated_answer(cudaErrorInvalidResourceHandle);
   }
   std::lock_guard<std::mutex> guard(stream->lock);
   stream->is_closing = true; /* ends after what is on it */
@@ -326,11 +241,12 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
-  return stream->is_idle() ? cudaSuccess : cudaErrorNotReady;
+  return stream->is_idle() ? has_come() : cudaErrorNotReady;
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   emulated_await([=] { return stream->is_idle(); });
+  emulated_close_memory();
   return cudaSuccess;
 }
 
@@ -343,7 +259,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event) { /* kept: a stream may still come to it */
-  return event == nullptr ? answer(cudaErrorInvalidResourceHandle) : cudaSuccess;
+  return event == nullptr ? emulated_answer(cudaErrorInvalidResourceHandle) : cudaSuccess;
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
@@ -376,7 +292,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   std::lock_guard<std::mutex> guard(event->lock);
-  return event->n_done == event->n_recorded ? cudaSuccess : cudaErrorNotReady;
+  return event->n_done == event->n_recorded ? has_come() : cudaErrorNotReady;
 }
 
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to) {
@@ -384,7 +300,7 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to) {
   for (cudaEvent_t event : events) {
     std::lock_guard<std::mutex> guard(event->lock);
     if (event->n_recorded == 0 || !event->has_timing)
-      return answer(cudaErrorInvalidResourceHandle);
+      return emulated_answer(cudaErrorInvalidResourceHandle);
     if (event->n_done != event->n_recorded)
       return cudaErrorNotReady;
   }
