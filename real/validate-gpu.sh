@@ -1,7 +1,7 @@
 #!/bin/sh
 # Everything that needs a GPU, in one go: kernels against the CPU's, numerics of training, calibration, and steps predicted
 # beside measured. Needs the build folder, or what pack-gpu.sh made of it; several ranks need an mpirun. Goes on after
-# what fails; every command has a time limit, the whole takes some five minutes. OUT_FOLDER keeps what is needed to judge.
+# what fails; every command has a time limit. OUT_FOLDER keeps what is needed to judge.
 # usage: real/validate-gpu.sh BUILD_FOLDER OUT_FOLDER [BASE_GPU_FILE]
 # environment: PARTS, of which to run (default: all, as below); TP, of the calibration (default 1)
 set -u
