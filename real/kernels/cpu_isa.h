@@ -58,6 +58,13 @@ float *cpu_scratch_floats(CpuScratch *scratch, gint64 n);
 #define cpu_embedding_backward CPU_NAME(cpu_embedding_backward)
 #define cpu_positions_forward CPU_NAME(cpu_positions_forward)
 #define cpu_positions_backward CPU_NAME(cpu_positions_backward)
+#define cpu_route_forward CPU_NAME(cpu_route_forward)
+#define cpu_route_backward CPU_NAME(cpu_route_backward)
+#define cpu_permute CPU_NAME(cpu_permute)
+#define cpu_unpermute CPU_NAME(cpu_unpermute)
+#define cpu_swap_blocks CPU_NAME(cpu_swap_blocks)
+#define cpu_gate_forward CPU_NAME(cpu_gate_forward)
+#define cpu_gate_backward CPU_NAME(cpu_gate_backward)
 #define cpu_loss_max CPU_NAME(cpu_loss_max)
 #define cpu_loss_exp CPU_NAME(cpu_loss_exp)
 #define cpu_loss_softmax CPU_NAME(cpu_loss_softmax)
@@ -87,6 +94,13 @@ void cpu_embedding_forward(const Kernel *kernel, CpuScratch *scratch);
 void cpu_embedding_backward(const Kernel *kernel, CpuScratch *scratch);
 void cpu_positions_forward(const Kernel *kernel, CpuScratch *scratch);
 void cpu_positions_backward(const Kernel *kernel, CpuScratch *scratch);
+void cpu_route_forward(const Kernel *kernel, CpuScratch *scratch);
+void cpu_route_backward(const Kernel *kernel, CpuScratch *scratch);
+void cpu_permute(const Kernel *kernel, CpuScratch *scratch);
+void cpu_unpermute(const Kernel *kernel, CpuScratch *scratch);
+void cpu_swap_blocks(const Kernel *kernel, CpuScratch *scratch);
+void cpu_gate_forward(const Kernel *kernel, CpuScratch *scratch);
+void cpu_gate_backward(const Kernel *kernel, CpuScratch *scratch);
 void cpu_loss_max(const Kernel *kernel, CpuScratch *scratch);
 void cpu_loss_exp(const Kernel *kernel, CpuScratch *scratch);
 void cpu_loss_softmax(const Kernel *kernel, CpuScratch *scratch);

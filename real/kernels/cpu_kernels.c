@@ -1,6 +1,6 @@
 /* Choosing the instruction set, keeping the scratch memory, and the check of the numbers. The kernels themselves are in
- * cpu_matmul.c, cpu_rows.c, cpu_pointwise.c, cpu_attention*.c, cpu_ends.c and cpu_state.c, one copy per instruction
- * set (cpu_isa.h). */
+ * cpu_matmul.c, cpu_rows.c, cpu_pointwise.c, cpu_attention*.c, cpu_experts.c, cpu_ends.c and cpu_state.c, one copy per
+ * instruction set (cpu_isa.h). */
 #include "cpu_kernels.h"
 
 #include "cpu_isa.h"

@@ -48,6 +48,30 @@ static void swiglu_backward(const float *gate, const float *up, const float *dy,
   }
 }
 
+/* The row's factor, where rows have one. */
+static void scale_row(const float *scale, gint64 row, float *x, gint64 n) {
+  if (scale == NULL)
+    return;
+#pragma omp simd
+  for (gint64 j = 0; j < n; j++)
+    x[j] *= scale[row];
+}
+
+static float dot(const float *a, const float *b, gint64 n) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (gint64 j = 0; j < n; j++)
+    sum += a[j] * b[j];
+  return sum;
+}
+
+static void activate(const ActivationKernel *task, const float *x, float *y) {
+  if (task->gated)
+    swiglu(x, x + task->width, y, task->width);
+  else
+    gelu(x, y, task->width);
+}
+
 void cpu_activation_forward(const Kernel *kernel, CpuScratch *scratch) {
   const ActivationKernel *task = &kernel->activation;
   Number number = (Number)task->number;
@@ -56,10 +80,8 @@ void cpu_activation_forward(const Kernel *kernel, CpuScratch *scratch) {
   for (gint64 row = 0; row < task->rows; row++) {
     const float *x = row_in(task->x, number, row * in_width, in_width, buffer);
     float *y = row_out(task->y, number, row * width, buffer + in_width);
-    if (task->gated)
-      swiglu(x, x + width, y, width);
-    else
-      gelu(x, y, width);
+    activate(task, x, y);
+    scale_row(task->scale, row, y, width);
     row_close(task->y, number, row * width, width, y);
   }
 }
@@ -68,15 +90,20 @@ void cpu_activation_backward(const Kernel *kernel, CpuScratch *scratch) {
   const ActivationKernel *task = &kernel->activation;
   Number number = (Number)task->number;
   gint64 width = task->width, in_width = task->gated ? 2 * width : width;
-  float *buffer = cpu_scratch_floats(scratch, 2 * in_width + width);
+  float *buffer = cpu_scratch_floats(scratch, 2 * in_width + 2 * width), *y = buffer + 2 * in_width + width;
   for (gint64 row = 0; row < task->rows; row++) {
     const float *x = row_in(task->x, number, row * in_width, in_width, buffer);
     const float *dy = row_in(task->dy, number, row * width, width, buffer + in_width);
     float *dx = row_out(task->dx, number, row * in_width, buffer + in_width + width);
+    if (task->scale != NULL) {
+      activate(task, x, y);
+      task->dscale[row] = dot(dy, y, width);
+    }
     if (task->gated)
       swiglu_backward(x, x + width, dy, dx, width);
     else
       gelu_backward(x, dy, dx, width);
+    scale_row(task->scale, row, dx, in_width);
     row_close(task->dx, number, row * in_width, in_width, dx);
   }
 }

@@ -77,6 +77,20 @@ static cudaError_t run_simple(const Kernel *kernel, cudaStream_t stream) {
     return cuda_positions_forward(&kernel->positions, stream);
   case KERNEL_POSITIONS_BACKWARD:
     return cuda_positions_backward(&kernel->positions, stream);
+  case KERNEL_ROUTE_FORWARD:
+    return cuda_route_forward(&kernel->route, stream);
+  case KERNEL_ROUTE_BACKWARD:
+    return cuda_route_backward(&kernel->route, stream);
+  case KERNEL_PERMUTE:
+    return cuda_permute(&kernel->permute, stream);
+  case KERNEL_UNPERMUTE:
+    return cuda_unpermute(&kernel->permute, stream);
+  case KERNEL_SWAP_BLOCKS:
+    return cuda_swap_blocks(&kernel->swap_blocks, stream);
+  case KERNEL_GATE_FORWARD:
+    return cuda_gate_forward(&kernel->gate, stream);
+  case KERNEL_GATE_BACKWARD:
+    return cuda_gate_backward(&kernel->gate, stream);
   case KERNEL_LOSS_MAX:
     return cuda_loss_max(&kernel->loss, stream);
   case KERNEL_LOSS_EXP:

@@ -42,6 +42,14 @@ cudaError_t cuda_add_bias(int number, int result, void *to, const void *bias, gi
 cudaError_t cuda_convert(const ConvertKernel *kernel, cudaStream_t stream);
 cudaError_t cuda_init(const InitKernel *kernel, cudaStream_t stream);
 
+cudaError_t cuda_route_forward(const RouteKernel *kernel, cudaStream_t stream);
+cudaError_t cuda_route_backward(const RouteKernel *kernel, cudaStream_t stream);
+cudaError_t cuda_permute(const PermuteKernel *kernel, cudaStream_t stream);
+cudaError_t cuda_unpermute(const PermuteKernel *kernel, cudaStream_t stream);
+cudaError_t cuda_swap_blocks(const SwapBlocksKernel *kernel, cudaStream_t stream);
+cudaError_t cuda_gate_forward(const GateKernel *kernel, cudaStream_t stream);
+cudaError_t cuda_gate_backward(const GateKernel *kernel, cudaStream_t stream);
+
 cudaError_t cuda_embedding_forward(const EmbeddingKernel *kernel, cudaStream_t stream);
 cudaError_t cuda_embedding_backward(const EmbeddingKernel *kernel, gint32 *scratch, cudaStream_t stream);
 cudaError_t cuda_positions_forward(const PositionsKernel *kernel, cudaStream_t stream);

@@ -49,34 +49,40 @@ struct Silu {
   }
 };
 
+__device__ float factor_of(const float *scale, int64_t row) {
+  return scale == nullptr ? 1.0f : scale[row];
+}
+
 /* `packs` of N columns a row of y; gated: x has twice as many. */
 template <typename T, int N>
-__global__ void activation_forward(const Pack<T, N> *__restrict__ x, Pack<T, N> *__restrict__ y, int64_t packs,
-                                   bool gated) {
+__global__ void activation_forward(const Pack<T, N> *__restrict__ x, Pack<T, N> *__restrict__ y,
+                                   const float *__restrict__ scale, int64_t packs, bool gated) {
   const int64_t column = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, row = blockIdx.x;
   if (column >= packs)
     return;
   Pack<T, N> p = x[row * (gated ? 2 * packs : packs) + column], up = p;
   if (gated)
     up = x[row * 2 * packs + packs + column];
+  const float factor = factor_of(scale, row);
   for (int j = 0; j < N; j++) {
     const float value = to_float(p.v[j]);
-    p.v[j] = from_float<T>(gated ? Silu::of(value) * to_float(up.v[j]) : Gelu::of(value));
+    p.v[j] = from_float<T>(factor * (gated ? Silu::of(value) * to_float(up.v[j]) : Gelu::of(value)));
   }
   y[row * packs + column] = p;
 }
 
 template <typename T, int N>
-__global__ void activation_backward(const Pack<T, N> *x, const Pack<T, N> *dy, Pack<T, N> *dx, int64_t packs,
-                                    bool gated) {
+__global__ void activation_backward(const Pack<T, N> *x, const Pack<T, N> *dy, Pack<T, N> *dx,
+                                    const float *__restrict__ scale, int64_t packs, bool gated) {
   const int64_t column = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, row = blockIdx.x;
   if (column >= packs)
     return;
   const int64_t at = row * (gated ? 2 * packs : packs) + column;
   const Pack<T, N> d = dy[row * packs + column], gate = x[at], up = gated ? x[at + packs] : gate;
+  const float factor = factor_of(scale, row);
   Pack<T, N> dgate, dup;
   for (int j = 0; j < N; j++) {
-    const float slope = to_float(d.v[j]), value = to_float(gate.v[j]);
+    const float slope = factor * to_float(d.v[j]), value = to_float(gate.v[j]);
     if (gated)
       dup.v[j] = from_float<T>(slope * Silu::of(value));
     dgate.v[j] = from_float<T>(gated ? slope * to_float(up.v[j]) * Silu::slope(value) : slope * Gelu::slope(value));
@@ -84,6 +90,23 @@ __global__ void activation_backward(const Pack<T, N> *x, const Pack<T, N> *dy, P
   dx[at] = dgate;
   if (gated)
     dx[at + packs] = dup;
+}
+
+/* One block a row: dscale = Σ dy·(y without scale). */
+template <typename T>
+__global__ void activation_scale_gradient(const T *__restrict__ x, const T *__restrict__ dy, float *dscale,
+                                          int64_t width, bool gated) {
+  __shared__ float shared[WARP_THREADS];
+  const int64_t row = blockIdx.x;
+  x += row * (gated ? 2 * width : width);
+  float sum = 0.0f;
+  for (int64_t j = threadIdx.x; j < width; j += blockDim.x) {
+    const float value = to_float(x[j]), y = gated ? Silu::of(value) * to_float(x[width + j]) : Gelu::of(value);
+    sum += to_float(dy[row * width + j]) * y;
+  }
+  sum = block_reduce<SumOf>(sum, shared);
+  if (threadIdx.x == 0)
+    dscale[row] = sum;
 }
 
 template <typename T, int N>
@@ -149,8 +172,8 @@ cudaError_t cuda_rope(const RopeKernel *k, cudaStream_t stream) {
 
 template <typename T, int N> static cudaError_t launch_activation(const ActivationKernel *k, cudaStream_t stream) {
   using P = Pack<T, N>;
-  activation_forward<T, N><<<row_grid(k->rows, k->width, N), BLOCK_THREADS, 0, stream>>>((const P *)k->x, (P *)k->y,
-                                                                                         k->width / N, k->gated);
+  activation_forward<T, N><<<row_grid(k->rows, k->width, N), BLOCK_THREADS, 0, stream>>>(
+      (const P *)k->x, (P *)k->y, k->scale, k->width / N, k->gated);
   return cudaGetLastError();
 }
 
@@ -167,7 +190,7 @@ template <typename T, int N>
 static cudaError_t launch_activation_backward(const ActivationKernel *k, cudaStream_t stream) {
   using P = Pack<T, N>;
   activation_backward<T, N><<<row_grid(k->rows, k->width, N), BLOCK_THREADS, 0, stream>>>(
-      (const P *)k->x, (const P *)k->dy, (P *)k->dx, k->width / N, k->gated);
+      (const P *)k->x, (const P *)k->dy, (P *)k->dx, k->scale, k->width / N, k->gated);
   return cudaGetLastError();
 }
 
@@ -176,6 +199,9 @@ cudaError_t cuda_activation_backward(const ActivationKernel *k, cudaStream_t str
     using T = decltype(zero);
     constexpr int N = 16 / sizeof(T);
     const bool wide = k->width % N == 0 && is_aligned(k->x) && is_aligned(k->dy) && is_aligned(k->dx);
+    if (k->scale != nullptr) /* before dx, which may lie on x */
+      activation_scale_gradient<T><<<(unsigned)k->rows, BLOCK_THREADS, 0, stream>>>((const T *)k->x, (const T *)k->dy,
+                                                                                    k->dscale, k->width, k->gated);
     return wide ? launch_activation_backward<T, N>(k, stream) : launch_activation_backward<T, 1>(k, stream);
   });
 }

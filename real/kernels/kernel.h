@@ -25,6 +25,13 @@ typedef enum {
   KERNEL_EMBEDDING_BACKWARD,
   KERNEL_POSITIONS_FORWARD,
   KERNEL_POSITIONS_BACKWARD,
+  KERNEL_ROUTE_FORWARD,
+  KERNEL_ROUTE_BACKWARD,
+  KERNEL_PERMUTE,
+  KERNEL_UNPERMUTE,
+  KERNEL_SWAP_BLOCKS,
+  KERNEL_GATE_FORWARD,
+  KERNEL_GATE_BACKWARD,
   KERNEL_LOSS_MAX,
   KERNEL_LOSS_EXP,
   KERNEL_LOSS_SOFTMAX,
@@ -105,14 +112,17 @@ typedef struct {
   void *dq, *dk, *dv;
 } FlashKernel;
 
-/* gelu (tanh form): y = gelu(x), rows × width. gated: x is rows × 2·width, y = silu(x[:, :width])·x[:, width:]. */
+/* gelu (tanh form): y = gelu(x), rows × width. gated: x is rows × 2·width, y = silu(x[:, :width])·x[:, width:]. With
+ * `scale` each row is multiplied by its own; backward then gives dscale[row] = Σ_j dy·(y without scale), too. */
 typedef struct {
   guint8 number, gated;
   gint64 rows, width; /* of y */
   const void *x;
   void *y;
   const void *dy;
-  void *dx; /* backward: shape of x */
+  void *dx;           /* backward: shape of x */
+  const float *scale; /* [rows]; NULL: none */
+  float *dscale;      /* backward with scale: [rows] */
 } ActivationKernel;
 
 /* out = a + b (+ bias per column); rows × width, dense; out may be a or b. */
@@ -142,6 +152,49 @@ typedef struct {
   const void *dout;
   void *dtable;
 } EmbeddingKernel;
+
+/* Which k = per_token of E experts each of T tokens goes to, and with what weight. Experts are dealt out by place,
+ * choice i of token t is expert (t·k + i + shift) mod E, so that each gets T·k/E rows (a whole number). Rows are
+ * numbered by expert, in the order of tokens within one:  row = expert·T·k/E + (t·k + i)/E. forward   place[t·k + i] =
+ * row of the choice, weights[row] = softmax of the token's scores over its k choices backward  dscores (T × E) from
+ * dweights[row]; 0 where an expert is not chosen. Reads place and weights. */
+typedef struct {
+  guint8 number; /* of scores and dscores */
+  gint64 tokens, n_experts, per_token, shift;
+  const void *scores; /* T × E */
+  gint32 *place;      /* [T·k] */
+  float *weights;     /* [T·k] */
+  const float *dweights;
+  void *dscores;
+} RouteKernel;
+
+/* PERMUTE    to[place[t·k + i]] = from[t]       T rows → T·k, each of `width`; `place` names every row once
+ * UNPERMUTE  to[t] = Σ_i from[place[t·k + i]]   and back, summed */
+typedef struct {
+  guint8 number;
+  gint64 tokens, per_token, width;
+  const gint32 *place;
+  const void *from;
+  void *to;
+} PermuteKernel;
+
+/* to[i][o] = from[o][i]: outer × inner blocks of `block` elements become inner × outer. */
+typedef struct {
+  guint8 number;
+  gint64 outer, inner, block;
+  const void *from;
+  void *to;
+} SwapBlocksKernel;
+
+/* forward: gate = 1/(1 + e^(−logit)); backward: dlogit = dgate·gate·(1 − gate). n of each. */
+typedef struct {
+  guint8 number; /* of logit and dlogit */
+  gint64 n;
+  const void *logit;
+  float *gate;
+  const float *dgate;
+  void *dlogit;
+} GateKernel;
 
 /* forward: x[t] += table[(first_row + t) % seq_len]; backward: gradient of the table += rows of dx. `first_row`: place
  * of row 0 among the micro-batch's tokens (a shard under sequence parallelism). */
@@ -236,6 +289,10 @@ typedef struct {
     BiasGradientKernel bias_gradient;
     EmbeddingKernel embedding;
     PositionsKernel positions;
+    RouteKernel route;
+    PermuteKernel permute; /* both directions */
+    SwapBlocksKernel swap_blocks;
+    GateKernel gate;
     LossKernel loss;
     SumSquaresKernel sum_squares;
     AdamKernel adam;

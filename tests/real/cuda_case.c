@@ -34,7 +34,7 @@ void case_out(Case *c, const void *slot, int cell, gint64 n, double low, double 
 }
 
 static gint64 cell_bytes(int cell) {
-  return cell == CELL_INT32 ? 4 : cell == CELL_DOUBLE ? 8 : kernel_element_bytes((Number)cell);
+  return cell == CELL_INT32 || cell == CELL_PLACES ? 4 : cell == CELL_DOUBLE ? 8 : kernel_element_bytes((Number)cell);
 }
 
 /* IEEE half: contents are well below its largest and need no care about infinity. Rounds to nearest even. */
@@ -59,7 +59,7 @@ static void write_cell(void *to, int cell, gint64 i, double value) {
   const float single = (float)value;
   guint32 bits;
   memcpy(&bits, &single, 4);
-  if (cell == CELL_INT32)
+  if (cell == CELL_INT32 || cell == CELL_PLACES)
     ((gint32 *)to)[i] = (gint32)floor(value);
   else if (cell == CELL_DOUBLE)
     ((double *)to)[i] = value;
@@ -72,7 +72,7 @@ static void write_cell(void *to, int cell, gint64 i, double value) {
 }
 
 static double read_cell(const void *from, int cell, gint64 i) {
-  if (cell == CELL_INT32)
+  if (cell == CELL_INT32 || cell == CELL_PLACES)
     return ((const gint32 *)from)[i];
   if (cell == CELL_DOUBLE)
     return ((const double *)from)[i];
@@ -86,10 +86,12 @@ static double read_cell(const void *from, int cell, gint64 i) {
   return (double)single;
 }
 
+/* 101 has no divisor in common with the numbers of places there are. */
 static void fill_buffer(const Buffer *buffer, int index, void *to) {
   for (gint64 i = 0; i < buffer->n; i++) {
     const double u = kernel_random((guint64)index + 17, (guint64)i) / 4294967296.0;
-    write_cell(to, buffer->cell, i, buffer->low + (buffer->high - buffer->low) * u);
+    const double value = buffer->low + (buffer->high - buffer->low) * u;
+    write_cell(to, buffer->cell, i, buffer->cell == CELL_PLACES ? (double)((i + 1) * 101 % buffer->n) : value);
   }
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 #include "device.h"
 
-enum { CELL_INT32 = N_NUMBERS, CELL_DOUBLE }; /* beside the Numbers */
+enum { CELL_INT32 = N_NUMBERS, CELL_DOUBLE, CELL_PLACES }; /* beside the Numbers; PLACES: 0 … n − 1 in another order */
 
 typedef struct {
   gsize at; /* offset in Kernel of the pointer to it */

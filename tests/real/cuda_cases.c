@@ -167,6 +167,85 @@ static void pointwise(Comparison *comparison, Number number, gint64 rows, gint64
   case_compare(&sum, comparison);
 }
 
+static Case route_case(KernelKind kind, Number number, gint64 tokens, gint64 per_token, gint64 n_experts) {
+  Case c = case_new(kind, "%s, %d tokens, %d of %d experts", number_name(number), (int)tokens, (int)per_token,
+                    (int)n_experts);
+  c.kernel.route = (RouteKernel){
+      .number = (guint8)number, .tokens = tokens, .n_experts = n_experts, .per_token = per_token, .shift = 3};
+  return c;
+}
+
+/* Choice, rows there and back, gates: `tokens` × per_token has no divisor in common with 101. */
+static void experts(Comparison *comparison, Number number, gint64 tokens, gint64 per_token, gint64 n_experts) {
+  const gint64 n = tokens * per_token, width = 72 + tokens % 2;
+  Case c = route_case(KERNEL_ROUTE_FORWARD, number, tokens, per_token, n_experts);
+  case_in(&c, &c.kernel.route.scores, number, tokens * n_experts, -4, 4);
+  case_out(&c, &c.kernel.route.place, CELL_INT32, n, 0, 0);
+  case_out(&c, &c.kernel.route.weights, NUMBER_FP32, n, 0, 0);
+  case_compare(&c, comparison);
+  Case back = route_case(KERNEL_ROUTE_BACKWARD, number, tokens, per_token, n_experts);
+  case_in(&back, &back.kernel.route.place, CELL_PLACES, n, 0, 0);
+  case_in(&back, &back.kernel.route.weights, NUMBER_FP32, n, 0, 1);
+  case_in(&back, &back.kernel.route.dweights, NUMBER_FP32, n, -1, 1);
+  case_out(&back, &back.kernel.route.dscores, number, tokens * n_experts, 1, 2);
+  case_compare(&back, comparison);
+  for (int is_back = 0; is_back < 2; is_back++) {
+    Case rows =
+        case_new(is_back ? KERNEL_UNPERMUTE : KERNEL_PERMUTE, "%s, %d x %d", number_name(number), (int)n, (int)width);
+    PermuteKernel *t = &rows.kernel.permute;
+    *t = (PermuteKernel){.number = (guint8)number, .tokens = tokens, .per_token = per_token, .width = width};
+    case_in(&rows, &t->place, CELL_PLACES, n, 0, 0);
+    case_in(&rows, &t->from, number, (is_back ? n : tokens) * width, -1, 1);
+    case_out(&rows, &t->to, number, (is_back ? tokens : n) * width, 2, 3);
+    case_compare(&rows, comparison);
+  }
+  Case swap = case_new(KERNEL_SWAP_BLOCKS, "%s, %d x %d", number_name(number), (int)tokens, (int)per_token);
+  swap.kernel.swap_blocks =
+      (SwapBlocksKernel){.number = (guint8)number, .outer = tokens, .inner = per_token, .block = width};
+  case_in(&swap, &swap.kernel.swap_blocks.from, number, n * width, -1, 1);
+  case_out(&swap, &swap.kernel.swap_blocks.to, number, n * width, 2, 3);
+  case_compare(&swap, comparison);
+}
+
+static void gates(Comparison *comparison, Number number) {
+  enum { N = 300 };
+  for (int is_back = 0; is_back < 2; is_back++) {
+    Case c = case_new(is_back ? KERNEL_GATE_BACKWARD : KERNEL_GATE_FORWARD, "%s", number_name(number));
+    GateKernel *t = &c.kernel.gate;
+    *t = (GateKernel){.number = (guint8)number, .n = N};
+    if (is_back) {
+      case_in(&c, &t->gate, NUMBER_FP32, N, 0, 1);
+      case_in(&c, &t->dgate, NUMBER_FP32, N, -1, 1);
+      case_out(&c, &t->dlogit, number, N, 1, 2);
+    } else {
+      case_in(&c, &t->logit, number, N, -9, 9);
+      case_out(&c, &t->gate, NUMBER_FP32, N, 1, 2);
+    }
+    case_compare(&c, comparison);
+  }
+}
+
+/* Rows of an activation times a weight each. */
+static void weighted(Comparison *comparison, Number number, gboolean gated) {
+  enum { R = 9, WIDTH = 300 };
+  for (int is_back = 0; is_back < 2; is_back++) {
+    Case c = case_new(is_back ? KERNEL_ACTIVATION_BACKWARD : KERNEL_ACTIVATION_FORWARD, "%s %s, weighted rows",
+                      gated ? "silu gated" : "gelu", number_name(number));
+    ActivationKernel *t = &c.kernel.activation;
+    *t = (ActivationKernel){.number = (guint8)number, .gated = (guint8)gated, .rows = R, .width = WIDTH};
+    case_in(&c, &t->x, number, (gated ? 2 : 1) * R * WIDTH, -6, 6);
+    case_in(&c, &t->scale, NUMBER_FP32, R, 0, 1);
+    if (is_back) {
+      case_in(&c, &t->dy, number, R * WIDTH, -1, 1);
+      case_out(&c, &t->dx, number, (gated ? 2 : 1) * R * WIDTH, 2, 3);
+      case_out(&c, &t->dscale, NUMBER_FP32, R, 2, 3);
+    } else {
+      case_out(&c, &t->y, number, R * WIDTH, 2, 3);
+    }
+    case_compare(&c, comparison);
+  }
+}
+
 static void tables(Comparison *comparison, Number number, Number gradient) {
   const gint64 tokens = 150, width = 65, n_words = 40;
   Case c = case_new(KERNEL_EMBEDDING_FORWARD, "%s", number_name(number));
@@ -319,11 +398,15 @@ void compare_all_kernels(Comparison *comparison) {
     softmax(comparison, number, 300);
     for (int flag = 0; flag < 2; flag++) {
       rope(comparison, number, flag);
+      weighted(comparison, number, flag);
       pointwise(comparison, number, 7, 65, flag);
       pointwise(comparison, number, 9, 2048, flag);
       norm(comparison, number, NUMBER_FP32, 300, 129, flag);
       norm(comparison, number, number, 64, 4096, flag);
     }
+    experts(comparison, number, 24, 2, 8);
+    experts(comparison, number, 45, 4, 6);
+    gates(comparison, number);
     for (gint64 n_words = 90; n_words <= 200; n_words += 35) /* 90 125 160 195 */
       losses(comparison, number, n_words);
     for (gsize j = 0; j < G_N_ELEMENTS(numbers); j++) {

@@ -1,0 +1,176 @@
+/* Tokens on their way to experts and back (cpu_experts.c has the picture). Rows are copied whole, in packs of 16 bytes;
+ * the choice is one thread a token, its gradient one an element of the scores, each of which sums over the token's few
+ * choices again. */
+#include "cuda_element.cuh"
+
+namespace {
+
+__device__ int64_t expert_at(const RouteKernel &k, int64_t choice) {
+  return (choice + k.shift) % k.n_experts;
+}
+
+template <typename T> __global__ void route_forward(RouteKernel k) {
+  const int64_t t = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, first = t * k.per_token;
+  if (t >= k.tokens)
+    return;
+  const T *scores = (const T *)k.scores + t * k.n_experts;
+  const int64_t rows_each = k.tokens * k.per_token / k.n_experts;
+  float most = to_float(scores[expert_at(k, first)]), sum = 0.0f;
+  for (int64_t i = 1; i < k.per_token; i++)
+    most = fmaxf(most, to_float(scores[expert_at(k, first + i)]));
+  for (int64_t i = 0; i < k.per_token; i++)
+    sum += expf(to_float(scores[expert_at(k, first + i)]) - most);
+  for (int64_t i = 0; i < k.per_token; i++) {
+    const int64_t expert = expert_at(k, first + i), row = expert * rows_each + (first + i) / k.n_experts;
+    k.place[first + i] = (gint32)row;
+    k.weights[row] = expf(to_float(scores[expert]) - most) / sum;
+  }
+}
+
+template <typename T> __global__ void route_backward(RouteKernel k) {
+  const int64_t expert = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, t = blockIdx.x, first = t * k.per_token;
+  if (expert >= k.n_experts)
+    return;
+  /* which of the token's choices it is */
+  const int64_t own = (expert + k.n_experts - expert_at(k, first)) % k.n_experts;
+  float value = 0.0f;
+  if (own < k.per_token) {
+    float sum = 0.0f;
+    for (int64_t i = 0; i < k.per_token; i++)
+      sum += k.weights[k.place[first + i]] * k.dweights[k.place[first + i]];
+    const int64_t row = k.place[first + own];
+    value = k.weights[row] * (k.dweights[row] - sum);
+  }
+  ((T *)k.dscores)[t * k.n_experts + expert] = from_float<T>(value);
+}
+
+/* A block a choice. */
+template <typename T, int N>
+__global__ void permute(const gint32 *__restrict__ place, const Pack<T, N> *__restrict__ from,
+                        Pack<T, N> *__restrict__ to, int64_t packs, int64_t per_token) {
+  const int64_t column = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, choice = blockIdx.x;
+  if (column < packs)
+    to[place[choice] * packs + column] = from[choice / per_token * packs + column];
+}
+
+template <typename T, int N>
+__global__ void unpermute(const gint32 *__restrict__ place, const Pack<T, N> *__restrict__ from,
+                          Pack<T, N> *__restrict__ to, int64_t packs, int64_t per_token) {
+  const int64_t column = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, t = blockIdx.x;
+  if (column >= packs)
+    return;
+  float sum[N] = {};
+  for (int64_t i = 0; i < per_token; i++) {
+    const Pack<T, N> row = from[place[t * per_token + i] * packs + column];
+    for (int j = 0; j < N; j++)
+      sum[j] += to_float(row.v[j]);
+  }
+  Pack<T, N> out;
+  for (int j = 0; j < N; j++)
+    out.v[j] = from_float<T>(sum[j]);
+  to[t * packs + column] = out;
+}
+
+/* A CUDA block for each one of the blocks. */
+template <typename T, int N>
+__global__ void swap_blocks(const Pack<T, N> *__restrict__ from, Pack<T, N> *__restrict__ to, int64_t packs,
+                            int64_t outer, int64_t inner) {
+  const int64_t column = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, o = blockIdx.x / inner, i = blockIdx.x % inner;
+  if (column < packs)
+    to[(i * outer + o) * packs + column] = from[(int64_t)blockIdx.x * packs + column];
+}
+
+template <typename T> __global__ void gate_forward(GateKernel k) {
+  const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < k.n)
+    k.gate[i] = 1.0f / (1.0f + expf(-to_float(((const T *)k.logit)[i])));
+}
+
+template <typename T> __global__ void gate_backward(GateKernel k) {
+  const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < k.n)
+    ((T *)k.dlogit)[i] = from_float<T>(k.dgate[i] * k.gate[i] * (1.0f - k.gate[i]));
+}
+
+/* f<T, N>() with the widest packs that rows of `width` elements from here to there allow. */
+template <typename F> cudaError_t with_packs(int number, gint64 width, const void *from, const void *to, F f) {
+  return with_number(number, [&](auto zero) {
+    using T = decltype(zero);
+    constexpr int N = 16 / sizeof(T);
+    if (width % N == 0 && is_aligned(from) && is_aligned(to))
+      f(Pack<T, N>{}, width / N);
+    else
+      f(Pack<T, 1>{}, width);
+    return cudaGetLastError();
+  });
+}
+
+template <typename P> struct PackOf;
+template <typename T, int N> struct PackOf<Pack<T, N>> {
+  using Element = T;
+  static constexpr int n = N;
+};
+
+} // namespace
+
+cudaError_t cuda_route_forward(const RouteKernel *k, cudaStream_t stream) {
+  return with_number(k->number, [&](auto zero) {
+    using T = decltype(zero);
+    route_forward<T><<<(unsigned)ceil_div(k->tokens, BLOCK_THREADS), BLOCK_THREADS, 0, stream>>>(*k);
+    return cudaGetLastError();
+  });
+}
+
+cudaError_t cuda_route_backward(const RouteKernel *k, cudaStream_t stream) {
+  return with_number(k->number, [&](auto zero) {
+    using T = decltype(zero);
+    route_backward<T><<<row_grid(k->tokens, k->n_experts, 1), BLOCK_THREADS, 0, stream>>>(*k);
+    return cudaGetLastError();
+  });
+}
+
+cudaError_t cuda_permute(const PermuteKernel *k, cudaStream_t stream) {
+  return with_packs(k->number, k->width, k->from, k->to, [&](auto pack, int64_t packs) {
+    using P = decltype(pack);
+    using T = typename PackOf<P>::Element;
+    constexpr int N = PackOf<P>::n;
+    permute<T, N><<<row_grid(k->tokens * k->per_token, packs, 1), BLOCK_THREADS, 0, stream>>>(
+        k->place, (const P *)k->from, (P *)k->to, packs, k->per_token);
+  });
+}
+
+cudaError_t cuda_unpermute(const PermuteKernel *k, cudaStream_t stream) {
+  return with_packs(k->number, k->width, k->from, k->to, [&](auto pack, int64_t packs) {
+    using P = decltype(pack);
+    using T = typename PackOf<P>::Element;
+    constexpr int N = PackOf<P>::n;
+    unpermute<T, N><<<row_grid(k->tokens, packs, 1), BLOCK_THREADS, 0, stream>>>(k->place, (const P *)k->from,
+                                                                                 (P *)k->to, packs, k->per_token);
+  });
+}
+
+cudaError_t cuda_swap_blocks(const SwapBlocksKernel *k, cudaStream_t stream) {
+  return with_packs(k->number, k->block, k->from, k->to, [&](auto pack, int64_t packs) {
+    using P = decltype(pack);
+    using T = typename PackOf<P>::Element;
+    constexpr int N = PackOf<P>::n;
+    swap_blocks<T, N><<<row_grid(k->outer * k->inner, packs, 1), BLOCK_THREADS, 0, stream>>>(
+        (const P *)k->from, (P *)k->to, packs, k->outer, k->inner);
+  });
+}
+
+cudaError_t cuda_gate_forward(const GateKernel *k, cudaStream_t stream) {
+  return with_number(k->number, [&](auto zero) {
+    using T = decltype(zero);
+    gate_forward<T><<<(unsigned)ceil_div(k->n, BLOCK_THREADS), BLOCK_THREADS, 0, stream>>>(*k);
+    return cudaGetLastError();
+  });
+}
+
+cudaError_t cuda_gate_backward(const GateKernel *k, cudaStream_t stream) {
+  return with_number(k->number, [&](auto zero) {
+    using T = decltype(zero);
+    gate_backward<T><<<(unsigned)ceil_div(k->n, BLOCK_THREADS), BLOCK_THREADS, 0, stream>>>(*k);
+    return cudaGetLastError();
+  });
+}
