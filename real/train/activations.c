@@ -37,13 +37,57 @@ static gboolean is_flash(const Cut *cut) {
   return cut->plan->attention == ATTENTION_FLASH;
 }
 
+/* The MLP's, or the shared expert's; and the experts beside it. Scratch has room for either. */
+typedef struct {
+  gint64 ffn_width, up_width;
+  gboolean has_experts, has_gate;
+} LayerKind;
+
+static LayerKind layer_kind(const Cut *cut, gboolean has_experts) {
+  const gint64 per_column = cut->model->gated ? 2 : 1;
+  if (!has_experts)
+    return (LayerKind){.ffn_width = cut->ffn_width, .up_width = cut->up_width};
+  return (LayerKind){cut->shared_width, per_column * cut->shared_width, TRUE, cut->model->experts.shared_gate};
+}
+
+static LayerKind kind_of(const Cut *cut, const StageLayers *layers, int layer) {
+  return layer_kind(cut, cut->n_experts > 0 && layer >= layers->n_dense);
+}
+
+static LayerKind any_kind(const Cut *cut) {
+  LayerKind kind = layer_kind(cut, cut->n_experts > 0);
+  kind.ffn_width = MAX(kind.ffn_width, cut->ffn_width);
+  kind.up_width = MAX(kind.up_width, cut->up_width);
+  return kind;
+}
+
+/* Whether rows leave their rank, or the order in which they were put. */
+static gboolean rows_move(const Cut *cut) {
+  return cut->plan->ep > 1 || cut->expert_rows > cut->routed_tokens;
+}
+
+static SavedExperts carve_experts(const Cut *cut, LayerKind kind, Carver *for_i, Carver *for_w) {
+  const int e = element(cut);
+  const double rows = cut->expert_rows;
+  if (!kind.has_experts)
+    return (SavedExperts){0};
+  SavedExperts saved = {.rows = carve(for_w, rows * cut->model->hidden, e),
+                        .activation = carve(for_w, rows * cut->expert_width, e)};
+  saved.place = carve(for_i, cut->routed_tokens, 4);
+  saved.weights = carve(for_i, cut->routed_tokens, 4);
+  saved.row_weights = rows_move(cut) ? carve(for_i, rows, 4) : saved.weights;
+  saved.up = carve(for_i, 2 * rows * cut->expert_width, e);
+  saved.gate = kind.has_gate ? carve(for_i, cut->tokens, 4) : NULL;
+  return saved;
+}
+
 /* What I reads, and what W reads (may be one carver). */
-static SavedLayer carve_layer(const Cut *cut, Carver *for_i, Carver *for_w, gboolean with_scores) {
+static SavedLayer carve_layer(const Cut *cut, LayerKind kind, Carver *for_i, Carver *for_w, gboolean with_scores) {
   const int e = element(cut);
   const double t = cut->tokens;
   SavedLayer saved = {.norm1 = carve(for_w, stream_elements(cut), e), .norm2 = carve(for_w, stream_elements(cut), e)};
   saved.attention = carve(for_w, t * cut->q_width, e);
-  saved.activation = carve(for_w, t * cut->ffn_width, e);
+  saved.activation = carve(for_w, t * kind.ffn_width, e);
   saved.mean1 = carve(for_i, cut->split_tokens, 4);
   saved.rstd1 = carve(for_i, cut->split_tokens, 4);
   saved.mean2 = carve(for_i, cut->split_tokens, 4);
@@ -52,18 +96,25 @@ static SavedLayer carve_layer(const Cut *cut, Carver *for_i, Carver *for_w, gboo
   saved.scores = !is_flash(cut) && with_scores ? carve(for_i, cut->scores, e) : NULL;
   saved.lse = is_flash(cut) ? carve(for_i, (double)cut->sequences * cut->heads * cut->seq_len, 4) : NULL;
   saved.x2 = carve(for_i, stream_elements(cut), e);
-  saved.up = carve(for_i, t * cut->up_width, e);
+  saved.up = carve(for_i, t * kind.up_width, e);
+  saved.experts = carve_experts(cut, kind, for_i, for_w);
   return saved;
 }
 
-static LayerGradients carve_gradients(const Cut *cut, Carver *carver) {
+static LayerGradients carve_gradients(const Cut *cut, LayerKind kind, Carver *carver) {
   const int e = element(cut);
   const double t = cut->tokens, h = cut->model->hidden;
   LayerGradients gradients = {.d_x2 = carve(carver, stream_elements(cut), e)};
   gradients.d_down = cut->sequence_parallel ? carve(carver, t * h, e) : NULL;
   gradients.d_out = cut->sequence_parallel ? carve(carver, t * h, e) : NULL;
-  gradients.d_up = carve(carver, t * cut->up_width, e);
+  gradients.d_up = carve(carver, t * kind.up_width, e);
   gradients.d_qkv = carve(carver, t * (cut->q_width + 2 * cut->kv_width), e);
+  if (!kind.has_experts)
+    return gradients;
+  gradients.d_rows = carve(carver, (double)cut->expert_rows * h, e);
+  gradients.d_expert_up = carve(carver, 2.0 * cut->expert_rows * cut->expert_width, e);
+  gradients.d_scores = carve(carver, (double)cut->split_tokens * cut->model->experts.n, e);
+  gradients.d_gate = kind.has_gate ? carve(carver, t, e) : NULL;
   return gradients;
 }
 
@@ -101,7 +152,7 @@ static void walk_saved(const Activations *activations, const StageLayers *layers
       tensors->input = x;
   }
   for (int i = 0; i < layers->n_layers && activations->saves_all; i++) {
-    const SavedLayer saved = carve_layer(cut, for_i, for_w, activations->saves_scores);
+    const SavedLayer saved = carve_layer(cut, kind_of(cut, layers, i), for_i, for_w, activations->saves_scores);
     if (i == tensors->layer)
       tensors->saved = saved;
   }
@@ -121,8 +172,8 @@ static void walk_made(const Activations *activations, const StageLayers *layers,
   for (int i = 0; i < layers->n_layers; i++) {
     SavedLayer again = {0};
     if (!activations->saves_all)
-      again = carve_layer(cut, &nothing, made, FALSE);
-    const LayerGradients gradients = carve_gradients(cut, made);
+      again = carve_layer(cut, kind_of(cut, layers, i), &nothing, made, FALSE);
+    const LayerGradients gradients = carve_gradients(cut, kind_of(cut, layers, i), made);
     if (i != tensors->layer)
       continue;
     tensors->gradients = gradients;
@@ -164,13 +215,29 @@ static gboolean has_head(const Activations *activations) {
   return FALSE;
 }
 
+static ExpertScratch carve_expert_scratch(const Cut *cut, Carver *carver) {
+  const int e = element(cut);
+  ExpertScratch scratch = {0};
+  for (int i = 0; i < 2 && cut->n_experts > 0; i++) {
+    scratch.rows[i] = carve(carver, (double)cut->expert_rows * cut->model->hidden, e);
+    scratch.columns[i] = carve(carver, cut->expert_rows, 4);
+    scratch.sums[i] = carve(carver, stream_elements(cut), e);
+  }
+  scratch.scores = carve(carver, (double)cut->split_tokens * cut->model->experts.n, e);
+  scratch.d_activation = carve(carver, (double)cut->expert_rows * cut->expert_width, e);
+  const double gated = cut->model->experts.shared_gate ? cut->tokens : 0;
+  scratch.gate = carve(carver, gated, e);
+  scratch.d_gate = carve(carver, gated, 4);
+  return scratch;
+}
+
 static gint64 carve_scratch(Activations *activations, char *memory) {
   const Cut *cut = activations->cut;
   const int e = element(cut);
   const double t = cut->tokens, stream = stream_elements(cut), wide = t * cut->model->hidden;
   Carver carver = {.base = memory};
-  activations->scratch_layer = carve_layer(cut, &carver, &carver, TRUE);
-  activations->scratch_gradients = carve_gradients(cut, &carver);
+  activations->scratch_layer = carve_layer(cut, any_kind(cut), &carver, &carver, TRUE);
+  activations->scratch_gradients = carve_gradients(cut, any_kind(cut), &carver);
   activations->scratch_y = carve(&carver, stream, e);
   activations->gathered = carve(&carver, wide, e);
   activations->partial = carve(&carver, wide, e);
@@ -178,10 +245,11 @@ static gint64 carve_scratch(Activations *activations, char *memory) {
   activations->d_stream[0] = carve(&carver, stream, e);
   activations->d_stream[1] = carve(&carver, stream, e);
   activations->d_norm = carve(&carver, stream, e);
-  activations->d_activation = carve(&carver, t * cut->ffn_width, e);
+  activations->d_activation = carve(&carver, t * any_kind(cut).ffn_width, e);
   activations->d_scores = is_flash(cut) ? NULL : carve(&carver, cut->scores, e);
   activations->d_attention = carve(&carver, t * cut->q_width, e);
   activations->d_embedding = carve(&carver, wide, e);
+  activations->experts = carve_expert_scratch(cut, &carver);
   const double logits = has_head(activations) ? t * cut->vocab_width : 0;
   activations->logits = carve(&carver, logits, e);
   activations->d_logits = activations->has_w ? NULL : carve(&carver, logits, e);
@@ -289,6 +357,8 @@ static SavedLayer recomputed_layer(const Activations *activations, const Slot *s
   saved.norm2 = kept.norm2;
   saved.attention = kept.attention;
   saved.activation = kept.activation;
+  saved.experts.rows = kept.experts.rows;
+  saved.experts.activation = kept.experts.activation;
   return saved;
 }
 

@@ -17,6 +17,16 @@
 #include "cut.h"
 #include "pool.h"
 
+/* Experts get R rows, of this rank's and others' tokens; f columns each. */
+typedef struct {
+  gint32 *place;         /* [T′·k] row of each choice, as it leaves */
+  float *weights;        /* [T′·k] of these rows */
+  float *row_weights;    /* [R] of the rows as they came; `weights` where none leave */
+  char *rows;            /* R × h */
+  char *up, *activation; /* R × 2·f, R × f */
+  float *gate;           /* [T] the shared expert's weight */
+} SavedExperts;
+
 typedef struct {
   char *norm1, *norm2;                  /* T′ × h */
   float *mean1, *rstd1, *mean2, *rstd2; /* [T′] */
@@ -25,8 +35,9 @@ typedef struct {
   float *lse;                           /* flash: b·heads × s */
   char *attention;                      /* T × q */
   char *x2;                             /* T′ × h: after attention's residual */
-  char *up;                             /* T × up_width */
-  char *activation;                     /* T × ffn_width */
+  char *up;                             /* T × up_width; with experts the shared one's */
+  char *activation;                     /* T × ffn_width; … */
+  SavedExperts experts;
 } SavedLayer;
 
 /* Gradients of the linears' outputs: what W multiplies with. With W apart from I they lie in the slot, else in scratch.
@@ -35,7 +46,22 @@ typedef struct {
   char *d_down, *d_out; /* T × h: gathered; unused without sequence parallelism (the streams' own are read) */
   char *d_up, *d_qkv;   /* T × width */
   char *d_x2;           /* T′ × h */
+  /* of experts */
+  char *d_rows, *d_expert_up; /* R × h: of their outputs; R × 2·f */
+  char *d_scores;             /* T′ × experts */
+  char *d_gate;               /* [T] of the shared one's gate, before the sigmoid */
 } LayerGradients;
+
+/* Within a layer with experts. */
+typedef struct {
+  char *rows[2];      /* R × h: on their way, in turn */
+  float *columns[2];  /* [R] their weights, or the gradients of these, beside them */
+  char *scores;       /* T′ × experts */
+  char *sums[2];      /* T′ × h: what came back, summed; the router's input gradient */
+  char *d_activation; /* R × f */
+  char *gate;         /* [T] before the sigmoid */
+  float *d_gate;      /* [T] behind it */
+} ExpertScratch;
 
 typedef struct {
   char *x;    /* T′ × h: what the final norm reads */
@@ -79,7 +105,8 @@ typedef struct {
   char *d_scores;           /* unfused */
   char *d_attention;        /* T × q */
   char *d_embedding;        /* T × h: gathered */
-  char *logits, *d_logits;  /* T × vocab_width, where a head is; d_logits: where W does not run apart */
+  ExpertScratch experts;
+  char *logits, *d_logits; /* T × vocab_width, where a head is; d_logits: where W does not run apart */
 } Activations;
 
 /* `layers` [n_stages]: NULL for stages of other ranks. Everything but slots is allocated now. */

@@ -134,23 +134,32 @@ static void use_gathered(Executor *executor, const Op *op) {
   }
 }
 
-/* A shard reduced over its shard group is reduced over its replicas by the op behind it. */
-static gboolean is_last_reduce(const Executor *executor, int index) {
+/* The op behind a reduction, where that is one of the same part of the model too. NULL: it is not. */
+static const Op *next_reduce(const Executor *executor, int index) {
   const OpList *list = executor->list;
-  if (index + 1 >= list->n_ops)
-    return TRUE;
-  const Op *op = &list->ops[index], *next = &list->ops[index + 1];
-  return next->action != ACTION_REDUCE_GRAD || next->stage != op->stage || next->unit != op->unit ||
-         transfer_of(executor, op)->collective != COLLECTIVE_REDUCE_SCATTER ||
-         transfer_of(executor, next)->collective != COLLECTIVE_ALL_REDUCE;
+  const Op *op = &list->ops[index], *next = index + 1 < list->n_ops ? op + 1 : op;
+  return next != op && next->action == ACTION_REDUCE_GRAD && next->stage == op->stage && next->unit == op->unit ? next
+                                                                                                                : NULL;
 }
 
-/* A stage's own bucket is begun anew when what it held has been reduced; for two in turn the Program sees to that. */
+/* A shard reduced over its shard group is reduced over its replicas by the op behind it. */
+static gboolean is_last_reduce(const Executor *executor, int index) {
+  const Op *next = next_reduce(executor, index);
+  if (next == NULL)
+    return TRUE;
+  const Transfer *own = transfer_of(executor, &executor->list->ops[index]), *other = transfer_of(executor, next);
+  return own->collective != COLLECTIVE_REDUCE_SCATTER || other->collective != COLLECTIVE_ALL_REDUCE ||
+         own->of_experts != other->of_experts;
+}
+
+/* A stage's own bucket is begun anew when what it held has been reduced, experts last; for two in turn the Program sees
+ * to that. */
 static void await_bucket(Executor *executor, int reduce) {
-  int *before = &executor->stage_reduce[executor->list->ops[reduce].stage];
-  if (*before >= 0)
-    executor->device->type->wait(executor->streams[STREAM_COMPUTE],
-                                 executor->end[is_last_reduce(executor, *before) ? *before : *before + 1]);
+  int *before = &executor->stage_reduce[executor->list->ops[reduce].stage], last = *before;
+  while (last >= 0 && next_reduce(executor, last) != NULL)
+    last++;
+  if (last >= 0)
+    executor->device->type->wait(executor->streams[STREAM_COMPUTE], executor->end[last]);
   *before = reduce;
 }
 
@@ -178,14 +187,41 @@ static void run_optimizer(Executor *executor, const Op *op) {
   state_optimizer(executor->trainer, op->step, stream);
 }
 
+/* What a piece reads and makes gradients of, but for vectors that are sharded as the rest is. Returns how many. */
+static int piece_blocks(const Executor *executor, const Op *op, const Work *work, const Block *blocks[2]) {
+  static const BlockKind kinds[N_PIECES] = {[PIECE_EMBEDDING] = BLOCK_TABLE,
+                                            [PIECE_DENSE_LAYER] = BLOCK_LAYER,
+                                            [PIECE_LAYER] = BLOCK_LAYER,
+                                            [PIECE_HEAD] = BLOCK_OUTPUT};
+  const Parameters *parameters = executor->trainer->parameters;
+  int n = 0;
+  if (work->piece < 0)
+    return 0;
+  blocks[n] = parameters_block(parameters, op->stage, kinds[work->piece], op->unit);
+  n += blocks[n] != NULL && blocks[n]->n > 0;
+  if (work->piece == PIECE_LAYER && (blocks[n] = parameters_block(parameters, op->stage, BLOCK_EXPERTS, op->unit)))
+    n++;
+  return n;
+}
+
 /* ZeRO-3: some gather has brought the weights of the piece. */
 static gboolean has_weights(const Executor *executor, const Op *op, const Work *work) {
-  static const BlockKind kinds[N_PIECES] = {
-      [PIECE_EMBEDDING] = BLOCK_TABLE, [PIECE_LAYER] = BLOCK_LAYER, [PIECE_HEAD] = BLOCK_OUTPUT};
-  if (work->piece < 0)
-    return TRUE;
-  const Block *block = parameters_block(executor->trainer->parameters, op->stage, kinds[work->piece], op->unit);
-  return block == NULL || block->n == 0 || block->gathered != NULL;
+  const Block *blocks[2];
+  const int n = piece_blocks(executor, op, work, blocks);
+  for (int i = 0; i < n; i++)
+    if (blocks[i]->zero == 3 && blocks[i]->gathered == NULL)
+      return FALSE;
+  return TRUE;
+}
+
+/* ZeRO-2, 3: the op adds to gradients that are kept in shards. */
+static gboolean fills_bucket(const Executor *executor, const Op *op, const Work *work) {
+  const Block *blocks[2];
+  const int n = op->action == ACTION_B || op->action == ACTION_W ? piece_blocks(executor, op, work, blocks) : 0;
+  for (int i = 0; i < n; i++)
+    if (blocks[i]->zero >= 2)
+      return TRUE;
+  return FALSE;
 }
 
 static gboolean run_compute(Executor *executor, int index, GError **error) {
@@ -200,7 +236,7 @@ static gboolean run_compute(Executor *executor, int index, GError **error) {
     use_gathered(executor, op);
   if (zero == 3 && !has_weights(executor, op, work))
     return fail_impossible(error, "its weights are in shards: it waits for no UNSHARD that gathers them");
-  if (zero >= 2 && (op->action == ACTION_B || op->action == ACTION_W) && !open_bucket(executor, index, error))
+  if (fills_bucket(executor, op, work) && !open_bucket(executor, index, error))
     return FALSE;
   const ItemCall call = item_call(executor, op);
   for (int item = work->first_item; work->piece >= 0 && item <= work->last_item; item++)

@@ -48,6 +48,23 @@ void item_weight_gradient(const ItemCall *call, const void *a, const void *b, vo
   item_launch(call, &kernel);
 }
 
+void item_group(const ItemCall *call, const void *a, const void *b, void *c, gint64 stride) {
+  const WorkItem *item = call->item;
+  const gboolean is_gradient = item->layout == LAYOUT_NT;
+  Kernel kernel = {.kind = KERNEL_MATMUL, .matmul = dense_product(item)};
+  kernel.matmul.batch = item->batch;
+  kernel.matmul.stride_a = item->m * item->k;
+  kernel.matmul.stride_b = is_gradient ? item->n * item->k : stride;
+  kernel.matmul.stride_c = is_gradient ? stride : item->m * item->n;
+  kernel.matmul.a = a;
+  kernel.matmul.b = b;
+  kernel.matmul.c = c;
+  kernel.matmul.accumulate = is_gradient;
+  if (is_gradient)
+    kernel.matmul.result = (guint8)call->trainer->parameters->gradient_number;
+  item_launch(call, &kernel);
+}
+
 const char *item_reduced(const ItemCall *call) {
   const Activations *activations = &call->trainer->activations;
   return call->trainer->parameters->cut.tp > 1 ? activations->reduced : activations->partial;
@@ -76,7 +93,7 @@ char *item_embedding_gradient(const ItemCall *call) {
 }
 
 static const ItemKernel *find_kernel(const char *name) {
-  const ItemKernel *const tables[] = {layer_kernels, attention_kernels, end_kernels};
+  const ItemKernel *const tables[] = {layer_kernels, attention_kernels, expert_kernels, end_kernels};
   for (gsize i = 0; i < G_N_ELEMENTS(tables); i++)
     for (const ItemKernel *kernel = tables[i]; kernel->name != NULL; kernel++)
       if (strcmp(kernel->name, name) == 0)
@@ -141,6 +158,7 @@ void trainer_run_item(Trainer *trainer, Piece piece, Phase phase, int item, cons
   ItemCall call = *where;
   call.trainer = trainer;
   call.item = &trainer->workload->work[piece][phase].items[item];
+  call.phase = phase;
   call.occurrence = binding->occurrence;
   call.argument = binding->argument;
   if (trainer->item_log == NULL || call.step < trainer->log_from || call.item->kind == ITEM_COLLECTIVE)

@@ -204,6 +204,11 @@ static const ItemKernel collectives[] = {
     {"mlp_up.dgrad", reduce_partial, 0},
     {"mlp_down", reduce_partial, 0},
     {"mlp_down.dgrad", gather_output_gradient, MLP_DOWN},
+    {"shared_up", gather_input, MLP_UP},
+    {"shared_up.wgrad", gather_input, MLP_UP},
+    {"shared_up.dgrad", reduce_partial, 0},
+    {"shared_down", reduce_partial, 0},
+    {"shared_down.dgrad", gather_output_gradient, MLP_DOWN},
     {"logits", gather_input, LOGITS},
     {"logits.wgrad", gather_input, LOGITS},
     {"logits.dgrad", reduce_partial, 0},
@@ -215,11 +220,13 @@ static const ItemKernel collectives[] = {
 };
 
 ItemFunction collective_function(const char *operand, int *argument) {
-  for (const ItemKernel *kernel = collectives; kernel->name != NULL; kernel++)
-    if (g_strcmp0(kernel->name, operand) == 0) {
-      *argument = kernel->argument;
-      return kernel->run;
-    }
+  const ItemKernel *const tables[] = {collectives, expert_collectives};
+  for (gsize i = 0; i < G_N_ELEMENTS(tables); i++)
+    for (const ItemKernel *kernel = tables[i]; kernel->name != NULL; kernel++)
+      if (g_strcmp0(kernel->name, operand) == 0) {
+        *argument = kernel->argument;
+        return kernel->run;
+      }
   return NULL;
 }
 
@@ -308,8 +315,17 @@ static void run_residual_gradient(const ItemCall *call) {
       leaves_stage ? call->gradient_out : activations_stream_gradient(memory(call), call->slot, call->layer));
 }
 
+static gboolean has_experts(const ItemCall *call) {
+  const StageLayers *layers = &call->trainer->workload->stages[call->stage].layers;
+  return memory(call)->cut->n_experts > 0 && call->layer >= layers->n_dense;
+}
+
 static void run_activation(const ItemCall *call) {
   const Cut *cut = memory(call)->cut;
+  if (has_experts(call)) {
+    expert_layer_activation(call);
+    return;
+  }
   const gboolean is_backward = call->argument;
   Kernel kernel = {.kind = is_backward ? KERNEL_ACTIVATION_BACKWARD : KERNEL_ACTIVATION_FORWARD,
                    .activation = {.number = (guint8)call->trainer->parameters->number,
@@ -350,6 +366,10 @@ const ItemKernel layer_kernels[] = {
     {"mlp_down.dgrad", run_input_gradient, MLP_DOWN},
     {"mlp_down.wgrad", run_weight_gradient, MLP_DOWN},
     {"mlp_down.bias_grad", run_bias_gradient, MLP_DOWN},
+    {"shared_up", run_linear, MLP_UP}, /* with experts, the MLP is the one all tokens go through */
+    {"shared_down", run_linear, MLP_DOWN},
+    {"shared_down.dgrad", run_input_gradient, MLP_DOWN},
+    {"shared_down.wgrad", run_weight_gradient, MLP_DOWN},
     {"logits", run_linear, LOGITS},
     {"logits.dgrad", run_input_gradient, LOGITS},
     {"logits.wgrad", run_weight_gradient, LOGITS},

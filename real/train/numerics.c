@@ -79,17 +79,16 @@ static const void *element(const void *base, gint64 i, Number number) {
 static gboolean write_block(Trainer *trainer, const Block *block, int step, GByteArray *out, GError **error) {
   const Parameters *parameters = trainer->parameters;
   g_autofree float *values = g_new(float, (gsize)block->shard_n + 1);
-  const void *gradient = parameters->zero >= 2
-                             ? block->gradient
-                             : element(block->gradient, block->shard_first, parameters->gradient_number);
+  const void *gradient =
+      block->zero >= 2 ? block->gradient : element(block->gradient, block->shard_first, parameters->gradient_number);
   const gboolean has_gradient = step < trainer->program->n_steps;
   if (has_gradient && !read_floats(trainer, gradient, parameters->gradient_number, block->shard_n, values, error))
     return FALSE;
   if (has_gradient)
     write_records(out, block, RECORD_GRADIENT, step, values);
-  const void *weight = block->master != NULL   ? (const void *)block->master
-                       : parameters->zero == 3 ? block->weight
-                                               : element(block->weight, block->shard_first, parameters->number);
+  const void *weight = block->master != NULL ? (const void *)block->master
+                       : block->zero == 3    ? block->weight
+                                             : element(block->weight, block->shard_first, parameters->number);
   if (!read_floats(trainer, weight, block->master != NULL ? NUMBER_FP32 : parameters->number, block->shard_n, values,
                    error))
     return FALSE;
@@ -111,7 +110,7 @@ static gboolean write_down(Trainer *trainer, int step, gpointer data, GError **e
 static Workload *alone_workload(const Workload *workload) {
   g_autoptr(Plan) plan = plan_copy(workload->plan);
   plan->gpus = plan->tp = plan->dp = plan->pp = plan->cp = plan->ep = plan->chunks = plan->n_pipes = 1;
-  plan->group = 0;
+  plan->group = plan->expert_tp = 0;
   plan->zero = 0;
   plan->zero_ranks = 1;
   plan->sequence_parallel = FALSE;

@@ -1,17 +1,13 @@
-/* Layout first (which tensors, where), then memory, then numbers: each tensor is filled from its seed into a scratch
- * vector of fp32, from which the weights are rounded and this rank's shard of the master copy is taken. So a weight is
- * the same whichever rank makes it. */
+/* Layout first (which tensors, where: block_layout.c), then memory, then numbers: each tensor is filled from its seed
+ * into a scratch vector of fp32, from which the weights are rounded and this rank's shard of the master copy is taken.
+ * So a weight is the same whichever rank makes it. */
 #include "parameters.h"
 
+#include "block_layout.h"
 #include "error.h"
 #include "kernel.h"
 
-#include <math.h>
 #include <string.h>
-
-enum { ALIGN = 8 }; /* elements: 16 bytes of the narrowest format */
-
-static const float weight_deviation = 0.02f; /* GPT-2's initializer_range; 1/√(2·layers) of it where layers add up */
 
 /* --- what can be trained --------------------------------------------------------------------------------------------
  */
@@ -24,7 +20,6 @@ typedef struct {
 static gboolean check_model(const Workload *workload, GError **error) {
   const Model *model = workload->model;
   const Missing missing[] = {
-      {model_has_experts(model), "experts (stepsim simulate predicts them)"},
       {model->latent.kv_rank > 0, "latent attention (stepsim simulate predicts it)"},
       {workload->plan->mtp_layers > 0, "heads that predict a token further (stepsim simulate predicts them)"},
       {model->parallel_block, "attention and MLP side by side"},
@@ -35,6 +30,8 @@ static gboolean check_model(const Workload *workload, GError **error) {
       {model->n_kv_heads < workload->plan->tp, "fewer key heads than tp ranks"},
       {model->head_dim % 2 != 0, "an odd head size"},
       {model->n_norms_per_layer != 2, "other than two norms per layer"},
+      {model_has_experts(model) && (!model->gated || model->linear_bias), "experts without a gate, or with biases"},
+      {model->experts.biased_scores, "scores that a bias balances"},
   };
   for (gsize i = 0; i < G_N_ELEMENTS(missing); i++)
     if (missing[i].is_missing)
@@ -89,6 +86,33 @@ static gboolean check_plan(const Workload *workload, GError **error) {
   return TRUE;
 }
 
+/* Tokens are dealt out to experts by place: every rank's to all of them alike. */
+static gboolean check_experts(const Workload *workload, GError **error) {
+  const Model *model = workload->model;
+  const Plan *plan = workload->plan;
+  const Cut cut = cut_of(model, plan);
+  if (!model_has_experts(model))
+    return TRUE;
+  if (cut.routed_tokens % model->experts.n != 0)
+    return fail_impossible(error,
+                           "%" G_GINT64_FORMAT " tokens of a rank, each to %" G_GINT64_FORMAT
+                           " experts, cannot be dealt out evenly to the %" G_GINT64_FORMAT
+                           " of model %s: expected a sequence length, or a micro-batch, with which they divide",
+                           cut.split_tokens, model->experts.per_token, model->experts.n, model->name);
+  if (model->experts.every > 1 && workload->n_stages > 1)
+    return fail_impossible(error,
+                           "model %s has experts in every %" G_GINT64_FORMAT
+                           "th layer, and cut into %d stages it would be another: dense layers come first in each; "
+                           "expected --pp 1",
+                           model->name, model->experts.every, workload->n_stages);
+  if (plan->ep > 1 && plan->time.expert_rows == ROWS_PER_GROUP && model->experts.groups_per_token > 0)
+    return fail_impossible(error,
+                           "rows that experts' ranks spread, as framework %s has it, cannot be sent here; "
+                           "leave --framework out",
+                           plan->framework);
+  return TRUE;
+}
+
 /* Copies of a stage are summed between two ranks. */
 static gboolean check_placement(const Workload *workload, GError **error) {
   const Placement *placement = workload->placement;
@@ -103,172 +127,36 @@ static gboolean check_placement(const Workload *workload, GError **error) {
 }
 
 gboolean parameters_check(const Workload *workload, GError **error) {
-  return check_model(workload, error) && check_plan(workload, error) && check_placement(workload, error);
+  return check_model(workload, error) && check_plan(workload, error) && check_experts(workload, error) &&
+         check_placement(workload, error);
 }
 
-/* --- layout ---------------------------------------------------------------------------------------------------------
+/* --- blocks ---------------------------------------------------------------------------------------------------------
  */
-
-typedef struct {
-  const Parameters *parameters;
-  Block *block;
-  GArray *tensors; /* of Tensor */
-  const char *prefix;
-  guint64 seed;
-} Layouter;
-
-static gint64 round_up(gint64 n, gint64 multiple) {
-  return (n + multiple - 1) / multiple * multiple;
-}
-
-/* `cut_rows`, `cut_columns`: tp cuts that dimension. */
-static void add_tensor(Layouter *layouter, Role role, const char *name, gint64 rows, gint64 columns, gboolean cut_rows,
-                       gboolean cut_columns, float deviation) {
-  const int tp = layouter->parameters->at.at[AXIS_TP], n_tp = (int)layouter->parameters->cut.tp;
-  gint64 end = 0;
-  if (layouter->tensors->len > 0) {
-    const Tensor *last = &g_array_index(layouter->tensors, Tensor, layouter->tensors->len - 1);
-    end = last->offset + last->rows * last->columns;
-  }
-  /* parts of one product's matrix follow each other without a gap */
-  gboolean follows = role == ROLE_K || role == ROLE_V || role == ROLE_UP || role == ROLE_K_BIAS ||
-                     role == ROLE_V_BIAS || role == ROLE_UP_BIAS;
-  Tensor tensor = {
-      .name = g_strdup_printf("%s%s", layouter->prefix, name),
-      .role = (guint8)role,
-      .is_whole = !cut_rows && !cut_columns,
-      .offset = follows ? end : round_up(end, ALIGN),
-      .rows = cut_rows ? rows / n_tp : rows,
-      .columns = cut_columns ? columns / n_tp : columns,
-      .whole_rows = rows,
-      .whole_columns = columns,
-      .mean = role <= ROLE_NORM2 && role != ROLE_NORM1_SHIFT ? 1.0f : 0.0f,
-      .deviation = deviation,
-      .seed = layouter->seed + (guint64)role * 0x9E3779B9u,
-  };
-  tensor.first_row = cut_rows ? tp * tensor.rows : 0;
-  tensor.first_column = cut_columns ? tp * tensor.columns : 0;
-  layouter->block->offset_of[role] = tensor.offset;
-  if (role <= ROLE_NORM2_SHIFT)
-    layouter->block->n_norms = tensor.offset + tensor.columns;
-  if (tensor.is_whole)
-    layouter->block->n_whole = tensor.offset + tensor.rows * tensor.columns;
-  g_array_append_val(layouter->tensors, tensor);
-}
-
-static void add_vector(Layouter *layouter, Role role, const char *name, gint64 n, gboolean is_cut) {
-  add_tensor(layouter, role, name, 1, n, FALSE, is_cut, weight_deviation);
-}
-
-static void add_norm(Layouter *layouter, Role role, const char *name) {
-  const Model *model = layouter->parameters->workload->model;
-  g_autofree char *weight = g_strdup_printf("%s.weight", name), *shift = g_strdup_printf("%s.bias", name);
-  add_vector(layouter, role, weight, model->hidden, FALSE);
-  if (model->norm == NORM_LAYERNORM && !model->bare_norms)
-    add_vector(layouter, role + 1, shift, model->hidden, FALSE);
-}
-
-static void lay_out_layer(Layouter *layouter) {
-  const Model *model = layouter->parameters->workload->model;
-  const gint64 h = model->hidden, q = model->n_heads * model->head_dim, kv = model->n_kv_heads * model->head_dim;
-  const gint64 f = model->ffn_hidden;
-  const float narrow = weight_deviation / sqrtf(2.0f * model->n_layers);
-  add_norm(layouter, ROLE_NORM1, "attn_norm");
-  add_norm(layouter, ROLE_NORM2, "mlp_norm");
-  if (model->linear_bias) {
-    add_vector(layouter, ROLE_ATTN_OUT_BIAS, "attn_out.bias", h, FALSE);
-    add_vector(layouter, ROLE_MLP_DOWN_BIAS, "mlp_down.bias", h, FALSE);
-  }
-  add_tensor(layouter, ROLE_Q, "q.weight", q, h, TRUE, FALSE, weight_deviation);
-  add_tensor(layouter, ROLE_K, "k.weight", kv, h, TRUE, FALSE, weight_deviation);
-  add_tensor(layouter, ROLE_V, "v.weight", kv, h, TRUE, FALSE, weight_deviation);
-  if (model->qkv_bias) {
-    add_vector(layouter, ROLE_Q_BIAS, "q.bias", q, TRUE);
-    add_vector(layouter, ROLE_K_BIAS, "k.bias", kv, TRUE);
-    add_vector(layouter, ROLE_V_BIAS, "v.bias", kv, TRUE);
-  }
-  add_tensor(layouter, ROLE_ATTN_OUT, "attn_out.weight", h, q, FALSE, TRUE, narrow);
-  add_tensor(layouter, ROLE_GATE, model->gated ? "gate.weight" : "mlp_up.weight", f, h, TRUE, FALSE, weight_deviation);
-  if (model->gated)
-    add_tensor(layouter, ROLE_UP, "mlp_up.weight", f, h, TRUE, FALSE, weight_deviation);
-  if (model->linear_bias) {
-    add_vector(layouter, ROLE_GATE_BIAS, model->gated ? "gate.bias" : "mlp_up.bias", f, TRUE);
-    if (model->gated)
-      add_vector(layouter, ROLE_UP_BIAS, "mlp_up.bias", f, TRUE);
-  }
-  add_tensor(layouter, ROLE_MLP_DOWN, "mlp_down.weight", h, f, FALSE, TRUE, narrow);
-}
-
-static void lay_out_table(Layouter *layouter) {
-  const Parameters *parameters = layouter->parameters;
-  const Model *model = parameters->workload->model;
-  const gint64 padded = parameters->cut.vocab_width * parameters->cut.tp;
-  add_tensor(layouter, ROLE_TABLE, "weight", padded, model->hidden, TRUE, FALSE, weight_deviation);
-  g_array_index(layouter->tensors, Tensor, 0).whole_rows = model->vocab; /* what is behind them is padding */
-}
-
-static void lay_out_positions(Layouter *layouter) {
-  const Model *model = layouter->parameters->workload->model;
-  if (model->positions == POSITIONS_LEARNED)
-    add_tensor(layouter, ROLE_POSITIONS, "weight", model->max_positions, model->hidden, FALSE, FALSE, weight_deviation);
-}
-
-static void lay_out_final_norm(Layouter *layouter) {
-  add_norm(layouter, ROLE_NORM1, "norm");
-}
-
-static void (*const lay_out[])(Layouter *layouter) = {
-    [BLOCK_TABLE] = lay_out_table,           [BLOCK_POSITIONS] = lay_out_positions, [BLOCK_LAYER] = lay_out_layer,
-    [BLOCK_FINAL_NORM] = lay_out_final_norm, [BLOCK_OUTPUT] = lay_out_table,
-};
-
-static char *block_prefix(const Workload *workload, BlockKind kind, int layer) {
-  switch (kind) {
-  case BLOCK_TABLE:
-    return g_strdup("embedding.");
-  case BLOCK_POSITIONS:
-    return g_strdup("positions.");
-  case BLOCK_LAYER:
-    return g_strdup_printf("layers.%d.", layer);
-  case BLOCK_FINAL_NORM:
-    return g_strdup("final_");
-  default:
-    return g_strdup(workload->model->tied ? "embedding." : "head.");
-  }
-}
-
-/* Tied matrices start equal, so that they stay equal. */
-static guint64 block_seed(const Workload *workload, guint64 seed, BlockKind kind, int layer) {
-  guint64 which = kind == BLOCK_LAYER                             ? (guint64)layer + 16
-                  : kind == BLOCK_OUTPUT && workload->model->tied ? BLOCK_TABLE
-                                                                  : (guint64)kind;
-  return seed * G_GUINT64_CONSTANT(0xD1342543DE82EF95) + (which << 40);
-}
-
-static void add_block(const Parameters *parameters, GArray *blocks, BlockKind kind, int stage, int layer,
-                      guint64 seed) {
-  const Workload *workload = parameters->workload;
-  Block block = {.kind = kind, .stage = stage, .layer = layer};
-  for (int role = 0; role < N_ROLES; role++)
-    block.offset_of[role] = -1;
-  g_autofree char *prefix = block_prefix(workload, kind, layer);
-  Layouter layouter = {parameters, &block, g_array_new(FALSE, FALSE, sizeof(Tensor)), prefix,
-                       block_seed(workload, seed, kind, layer)};
-  lay_out[kind](&layouter);
-  block.n_tensors = (int)layouter.tensors->len;
-  if (block.n_tensors > 0) {
-    const Tensor *last = &g_array_index(layouter.tensors, Tensor, block.n_tensors - 1);
-    block.n = round_up(last->offset + last->rows * last->columns, (gint64)ALIGN * parameters->n_shards);
-  }
-  block.shard_n = block.n / parameters->n_shards;
-  block.shard_first = parameters->shard * block.shard_n;
-  block.tensors = (Tensor *)(void *)g_array_free(layouter.tensors, FALSE);
-  g_array_append_val(blocks, block);
-}
 
 /* Embedding and head on one rank share a tied matrix: it lies with the embedding. */
 static gboolean shares_table(const Workload *workload) {
   return workload->shared_parameters > 0;
+}
+
+static void add_block(const Parameters *parameters, GArray *blocks, BlockKind kind, int stage, int layer,
+                      guint64 seed) {
+  const gboolean of_experts = kind == BLOCK_EXPERTS;
+  Block block = {.kind = kind, .stage = stage, .layer = layer};
+  block.n_shards = of_experts ? parameters->n_expert_shards : parameters->n_shards;
+  block.zero = block.n_shards > 1 ? parameters->workload->plan->zero : 0;
+  block_lay_out(parameters, &block, seed);
+  block.shard_n = block.n / block.n_shards;
+  block.shard_first = (of_experts ? parameters->expert_shard : parameters->shard) * block.shard_n;
+  g_array_append_val(blocks, block);
+}
+
+static void add_layer(const Parameters *parameters, GArray *blocks, int stage, int layer_in_stage, guint64 seed) {
+  const StageLayers *layers = &parameters->workload->stages[stage].layers;
+  const int layer = layers->first_layer + layer_in_stage;
+  add_block(parameters, blocks, BLOCK_LAYER, stage, layer, seed);
+  if (block_has_experts(parameters, &g_array_index(blocks, Block, blocks->len - 1)))
+    add_block(parameters, blocks, BLOCK_EXPERTS, stage, layer, seed);
 }
 
 static void add_stage(Parameters *parameters, GArray *blocks, int stage, guint64 seed) {
@@ -279,7 +167,7 @@ static void add_stage(Parameters *parameters, GArray *blocks, int stage, guint64
     add_block(parameters, blocks, BLOCK_POSITIONS, stage, -1, seed);
   }
   for (int i = 0; i < layers->n_layers; i++)
-    add_block(parameters, blocks, BLOCK_LAYER, stage, layers->first_layer + i, seed);
+    add_layer(parameters, blocks, stage, i, seed);
   if (layers->has_head) {
     add_block(parameters, blocks, BLOCK_FINAL_NORM, stage, -1, seed);
     if (!shares_table(parameters->workload))
@@ -299,8 +187,8 @@ static gboolean allocate(const Parameters *parameters, gint64 bytes, gpointer ta
 }
 
 static gboolean allocate_block(const Parameters *parameters, Block *block, GError **error) {
-  const gint64 weights = parameters->zero == 3 ? block->shard_n : block->n;
-  const gint64 gradients = parameters->zero >= 2 ? block->shard_n : block->n;
+  const gint64 weights = block->zero == 3 ? block->shard_n : block->n;
+  const gint64 gradients = block->zero >= 2 ? block->shard_n : block->n;
   const gint64 state = 4 * block->shard_n;
   return allocate(parameters, weights * kernel_element_bytes(parameters->number), &block->weight, error) &&
          allocate(parameters, gradients * kernel_element_bytes(parameters->gradient_number), &block->gradient, error) &&
@@ -336,7 +224,7 @@ static void fill_block(const Parameters *parameters, const Block *block, float *
                             .to = scratch + tensor->offset}};
     device->launch(stream, &init);
   }
-  const gboolean is_sharded = parameters->zero == 3;
+  const gboolean is_sharded = block->zero == 3;
   launch_convert(stream, scratch + (is_sharded ? block->shard_first : 0), parameters->number, block->weight,
                  is_sharded ? block->shard_n : block->n);
   if (block->master != NULL)
@@ -367,6 +255,24 @@ static gboolean fill_blocks(const Parameters *parameters, DeviceStream *stream, 
   return done;
 }
 
+/* Of the members of this rank's group over `axes`, in ascending order. */
+static int place_in_group(const Layout *layout, AxisSet axes, int rank) {
+  const int n = layout_group_size(layout, axes);
+  g_autofree int *members = g_new(int, n);
+  layout_group_members(layout, axes, rank, members);
+  for (int i = 0; i < n; i++)
+    if (members[i] == rank)
+      return i;
+  g_assert_not_reached();
+}
+
+static void place_experts(Parameters *parameters, int rank) {
+  const Layout *layout = &parameters->workload->layout;
+  parameters->n_expert_shards = parameters->workload->plan->zero > 0 ? layout->n_expert_shards : 1;
+  parameters->expert_shard = parameters->n_expert_shards > 1 ? place_in_group(layout, AXIS_BIT_EXPERT_SHARD, rank) : 0;
+  parameters->first_expert = place_in_group(layout, AXIS_BIT(AXIS_EP), rank) * parameters->cut.n_experts;
+}
+
 Parameters *parameters_new(const Workload *workload, const gboolean *is_local, int rank, guint64 seed,
                            DeviceStream *stream, GError **error) {
   const Plan *plan = workload->plan;
@@ -377,7 +283,8 @@ Parameters *parameters_new(const Workload *workload, const gboolean *is_local, i
   parameters->at = layout_coordinates(&workload->layout, rank);
   parameters->n_shards = plan->zero > 0 ? workload->layout.dp_shard : 1;
   parameters->shard = parameters->at.at[AXIS_DP] % parameters->n_shards;
-  parameters->zero = parameters->n_shards > 1 ? plan->zero : 0;
+  place_experts(parameters, rank);
+  parameters->zero = MAX(parameters->n_shards, parameters->n_expert_shards) > 1 ? plan->zero : 0;
   parameters->number = precision_info(plan->precision)->element;
   parameters->gradient_number = plan->recipe.gradients == 4 ? NUMBER_FP32 : parameters->number;
   parameters->first_of_stage = g_new(int, workload->n_stages);
@@ -429,7 +336,8 @@ Block *parameters_block(const Parameters *parameters, int stage, BlockKind kind,
     g_assert(stage >= 0);
   }
   const int first = parameters->first_of_stage[stage];
-  const int layer = kind == BLOCK_LAYER ? workload->stages[stage].layers.first_layer + layer_in_stage : -1;
+  const gboolean of_layer = kind == BLOCK_LAYER || kind == BLOCK_EXPERTS;
+  const int layer = of_layer ? workload->stages[stage].layers.first_layer + layer_in_stage : -1;
   for (int i = first; i >= 0 && i < parameters->n_blocks && parameters->blocks[i].stage == stage; i++)
     if (parameters->blocks[i].kind == kind && parameters->blocks[i].layer == layer)
       return &parameters->blocks[i];
@@ -442,7 +350,7 @@ static void add_moved(const Parameters *parameters, GPtrArray *blocks, int stage
     g_ptr_array_add(blocks, block);
 }
 
-void parameters_moved(const Parameters *parameters, const Op *op, const Transfer *transfer, GPtrArray *blocks) {
+static void add_others(const Parameters *parameters, const Op *op, const Transfer *transfer, GPtrArray *blocks) {
   /* of two that share one matrix, the one moved is found as either */
   gboolean with_table = transfer->n_embedding > 0 && transfer->n_tables > 0;
   gboolean with_output = transfer->n_head > 0 && transfer->n_tables > (with_table ? 1 : 0);
@@ -458,21 +366,49 @@ void parameters_moved(const Parameters *parameters, const Op *op, const Transfer
     add_moved(parameters, blocks, op->stage, BLOCK_OUTPUT, -1);
 }
 
+static void add_experts(const Parameters *parameters, const Op *op, const Transfer *transfer, GPtrArray *blocks) {
+  for (int i = 0; i < transfer->n_layers; i++)
+    add_moved(parameters, blocks, op->stage, BLOCK_EXPERTS, op->unit + i);
+}
+
+void parameters_moved(const Parameters *parameters, const Op *op, const Transfer *transfer, GPtrArray *blocks) {
+  (transfer->of_experts ? add_experts : add_others)(parameters, op, transfer, blocks);
+}
+
+void parameters_bucket(const Parameters *parameters, const Op *op, const Transfer *transfer, GPtrArray *blocks) {
+  add_others(parameters, op, transfer, blocks);
+  add_experts(parameters, op, transfer, blocks);
+  for (guint i = blocks->len; i-- > 0;)
+    if (((const Block *)g_ptr_array_index(blocks, i))->zero < 2)
+      g_ptr_array_remove_index(blocks, i);
+}
+
 Block *parameters_shared_table(const Parameters *parameters) {
   const int stage = shares_table(parameters->workload) ? first_stage(parameters) : -1;
   return stage >= 0 ? parameters_block(parameters, stage, BLOCK_TABLE, -1) : NULL;
 }
 
+/* Ranks of ep sum the norm together, though they may be ranks of dp; so do those of tp. */
+static gboolean is_counted_elsewhere(const Parameters *parameters, const Block *block) {
+  const Workload *workload = parameters->workload;
+  const int *in_ep = workload->layout.in_ep, *at = parameters->at.at;
+  if (block->n_shards > 1)
+    return FALSE;
+  if (block->kind == BLOCK_EXPERTS)
+    return workload->layout.takes_tp && at[AXIS_TP] >= in_ep[AXIS_TP];
+  return workload->plan->ep > 1 && (at[AXIS_CP] % in_ep[AXIS_CP] > 0 || at[AXIS_DP] % in_ep[AXIS_DP] > 0);
+}
+
 gboolean parameters_is_copy(const Parameters *parameters, const Block *block) {
   const Workload *workload = parameters->workload;
-  return (block->kind == BLOCK_OUTPUT && workload->model->tied) ||
+  return is_counted_elsewhere(parameters, block) || (block->kind == BLOCK_OUTPUT && workload->model->tied) ||
          block->stage >= workload->n_stages / workload->placement->n_pipes;
 }
 
 const void *block_weight(const Parameters *parameters, const Block *block, Role role) {
   if (block->offset_of[role] < 0)
     return NULL;
-  const char *base = parameters->zero == 3 ? block->gathered : block->weight;
+  const char *base = block->zero == 3 ? block->gathered : block->weight;
   g_assert(base != NULL);
   return base + block->offset_of[role] * kernel_element_bytes(parameters->number);
 }
@@ -480,7 +416,7 @@ const void *block_weight(const Parameters *parameters, const Block *block, Role 
 void *block_gradient(const Parameters *parameters, const Block *block, Role role) {
   if (block->offset_of[role] < 0)
     return NULL;
-  char *base = parameters->zero >= 2 ? block->bucket : block->gradient;
+  char *base = block->zero >= 2 ? block->bucket : block->gradient;
   g_assert(base != NULL);
   return base + block->offset_of[role] * kernel_element_bytes(parameters->gradient_number);
 }

@@ -35,10 +35,16 @@ typedef enum {
   ROLE_UP_BIAS,
   ROLE_MLP_DOWN,
   ROLE_TABLE, /* the word table, or the head's matrix */
+  ROLE_ROUTER,
+  ROLE_SHARED_GATE, /* what weights the shared expert, which has the MLP's roles */
+  ROLE_EXPERT_GATE, /* of this rank's first expert; up and down follow, then the next expert */
+  ROLE_EXPERT_UP,
+  ROLE_EXPERT_DOWN,
   N_ROLES
 } Role;
 
-typedef enum { BLOCK_TABLE, BLOCK_POSITIONS, BLOCK_LAYER, BLOCK_FINAL_NORM, BLOCK_OUTPUT } BlockKind;
+/* EXPERTS: of a layer, those of this rank. They are reduced over, and sharded by, other ranks than all else. */
+typedef enum { BLOCK_TABLE, BLOCK_POSITIONS, BLOCK_LAYER, BLOCK_FINAL_NORM, BLOCK_OUTPUT, BLOCK_EXPERTS } BlockKind;
 
 /* A part of a matrix (rows × columns of whole_rows × whole_columns); vectors have one row. */
 typedef struct {
@@ -59,6 +65,8 @@ typedef struct {
   gint64 offset_of[N_ROLES]; /* −1: none */
   Tensor *tensors;           /* owned */
   int n_tensors;
+  int n_shards;                /* 1 under ZeRO-0 */
+  int zero;                    /* of the plan; 0 where there is one shard */
   gint64 shard_first, shard_n; /* what this rank's optimizer updates */
 
   /* device memory, owned */
@@ -78,8 +86,10 @@ typedef struct {
   Device *device;
   Cut cut;
   Coordinates at;      /* of this rank */
-  int n_shards, shard; /* 1, 0 under ZeRO-0 */
-  int zero;            /* of the plan; 0 where there is one shard */
+  int n_shards, shard; /* 1, 0 under ZeRO-0; of all but experts */
+  int n_expert_shards, expert_shard;
+  gint64 first_expert; /* of this rank */
+  int zero;            /* of the plan; 0 where nothing is in more than one shard */
   Number number, gradient_number;
   Block *blocks; /* owned */
   int n_blocks;
@@ -98,11 +108,16 @@ gboolean parameters_check(const Workload *workload, GError **error);
 
 /* NULL when the stage has none. BLOCK_OUTPUT of a tied model whose ends share a rank is its BLOCK_TABLE. */
 Block *parameters_block(const Parameters *parameters, int stage, BlockKind kind, int layer_in_stage);
-/* Blocks of a collective's parameters (Transfer.n_embedding …, op.unit). Appends Block pointers. */
+/* Blocks of a collective's parameters (Transfer.n_embedding …, op.unit): experts' or all others. Appends Block
+ * pointers. */
 void parameters_moved(const Parameters *parameters, const Op *op, const Transfer *transfer, GPtrArray *blocks);
+/* Both, of those whose gradients are in shards (ZeRO-2, 3): what shares a bucket. */
+void parameters_bucket(const Parameters *parameters, const Op *op, const Transfer *transfer, GPtrArray *blocks);
 /* The one matrix of embedding and head where both are on this rank; NULL where there is none. */
 Block *parameters_shared_table(const Parameters *parameters);
-/* What another rank holds too, and is the one to count it: the tied matrix of the last stage, all of a second pipe. */
+/* What another rank of those that sum the norm holds too, and is the one to count it: the tied matrix of the last
+ * stage, all of a second pipe; what is in no shards, on ranks that hold other experts; experts, on ranks of tp with the
+ * same. */
 gboolean parameters_is_copy(const Parameters *parameters, const Block *block);
 
 /* Where kernels read a weight and add to its gradient; they must be there (gathered, bucket). */

@@ -8,8 +8,8 @@ static const Phase phase_of[] = {
 
 /* Is the piece in the stage? `unit`: the layer. */
 static gboolean has_piece(const StageLayers *layers, int piece, int unit) {
-  if (piece == PIECE_LAYER)
-    return unit < layers->n_layers;
+  if (piece == PIECE_LAYER || piece == PIECE_DENSE_LAYER)
+    return unit < layers->n_layers && (unit < layers->n_dense) == (piece == PIECE_DENSE_LAYER);
   return piece == PIECE_EMBEDDING ? layers->has_embedding : piece == PIECE_HEAD && layers->has_head;
 }
 
@@ -41,7 +41,10 @@ static gboolean movement_fits(const Workload *workload, const Op *op, const Tran
       (transfer->n_layers > 0 && op->unit + transfer->n_layers > layers->n_layers) ||
       transfer->n_embedding > layers->has_embedding || transfer->n_head > layers->has_head)
     return FALSE;
-  const int n_shards = workload->plan->zero > 0 ? workload->layout.dp_shard : 1;
+  const Layout *layout = &workload->layout;
+  const int n_shards = workload->plan->zero == 0 ? 1
+                       : transfer->of_experts    ? layout->n_expert_shards
+                                                 : layout->dp_shard;
   const gboolean cuts = op->action == ACTION_UNSHARD || transfer->collective != COLLECTIVE_ALL_REDUCE;
   return !cuts || (!group->spans_pp && layout_group_size(&workload->layout, group->axes) == n_shards);
 }
@@ -56,6 +59,11 @@ static gboolean copies_fit(const Workload *workload, const Op *op, const Group *
   return group->pp_first == MIN(first, second) && group->pp_last == MAX(first, second);
 }
 
+/* Over which ranks an item's collective goes; it is in its list (has_items()). */
+static AxisSet item_axes(const Workload *workload, Phase phase, const Transfer *transfer) {
+  return AXIS_BIT(workload->work[transfer->piece][phase].items[transfer->item].axis);
+}
+
 static gboolean collective_fits(const Program *program, const Workload *workload, const Op *op) {
   const Transfer *transfer = &g_array_index(program->transfers, Transfer, op->work);
   const Group *group = &g_array_index(program->groups, Group, transfer->group);
@@ -66,8 +74,9 @@ static gboolean collective_fits(const Program *program, const Workload *workload
   if (op->action > ACTION_B)
     return TRUE;
   return transfer->is_item && !group->spans_pp &&
-         layout_group_size(&workload->layout, group->axes) == workload->plan->tp &&
-         has_items(workload, op, transfer->piece, transfer->item, transfer->item, TRUE);
+         has_items(workload, op, transfer->piece, transfer->item, transfer->item, TRUE) &&
+         layout_group_size(&workload->layout, group->axes) ==
+             layout_group_size(&workload->layout, item_axes(workload, phase_of[op->action], transfer));
 }
 
 /* What lies on a rank depends on it: which ends share a matrix, which stages are copies. */

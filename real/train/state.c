@@ -6,6 +6,9 @@
  *     ZeRO-2, 3  bucket [n] reduce-scattered in place, its shard added to the gradient [shard_n]
  *     ZeRO-3     weights [shard_n] gathered into a buffer
  *
+ * Experts have shards and copies on other ranks: collectives of their own, of which a backward under ZeRO-2, 3 fills
+ * the same bucket.
+ *
  * ZeRO-2, 3 with W apart from I: the gradients of norms, which I makes, add up beside the buckets, and the next bucket
  * of their block takes them along. The global norm counts every parameter once: what all tp ranks hold by tp rank 0, a
  * tied matrix by the first stage, a stage with two copies by the first pipe. */
@@ -28,7 +31,8 @@ static GPtrArray *moved_blocks(const Trainer *trainer, const Op *op, const Trans
 }
 
 gint64 state_moved_bytes(const Trainer *trainer, const Op *op, const Transfer *transfer, int element_bytes) {
-  g_autoptr(GPtrArray) blocks = moved_blocks(trainer, op, transfer);
+  g_autoptr(GPtrArray) blocks = g_ptr_array_new();
+  (op->action == ACTION_REDUCE_GRAD ? parameters_bucket : parameters_moved)(trainer->parameters, op, transfer, blocks);
   gint64 n = 0;
   for (guint i = 0; i < blocks->len; i++)
     n += ((const Block *)g_ptr_array_index(blocks, i))->n;
@@ -66,7 +70,7 @@ void state_unshard(Trainer *trainer, const Op *op, const Transfer *transfer, Com
   comm->batch_begin(trainer->comm);
   for (guint i = 0; i < blocks->len; i++) {
     const Block *block = g_ptr_array_index(blocks, i);
-    const gboolean is_sharded = parameters->zero == 3;
+    const gboolean is_sharded = block->zero == 3;
     const char *in = is_sharded ? block->weight : at(block->weight, block->shard_first, number);
     char *out = is_sharded ? gathered_place(trainer, block, buffer, &offset) : block->weight;
     comm->collective(group, stream, COLLECTIVE_ALL_GATHER, REDUCE_SUM, number, in, out, block->n);
@@ -94,14 +98,14 @@ static void add_gradients(DeviceStream *stream, const char *from, char *to, gint
 void state_use_early(Trainer *trainer, const Op *op) {
   const Parameters *parameters = trainer->parameters;
   for (int i = parameters->first_of_stage[op->stage]; i < parameters->n_blocks; i++)
-    if (parameters->blocks[i].stage == op->stage && parameters->blocks[i].n_norms > 0)
+    if (parameters->blocks[i].stage == op->stage && parameters->blocks[i].early != NULL)
       parameters->blocks[i].bucket = parameters->blocks[i].early;
 }
 
 /* The one that is not being reduced; the Program has a bucket wait for the reduction before the last. */
 static void open_shared(Trainer *trainer, DeviceStream *stream) {
   Block *shared = parameters_shared_table(trainer->parameters);
-  if (shared == NULL || trainer->is_shared_open)
+  if (shared == NULL || shared->zero < 2 || trainer->is_shared_open)
     return;
   shared->bucket = trainer->shared_gradients[trainer->n_shared_opened++ % 2];
   trainer->is_shared_open = TRUE;
@@ -111,7 +115,8 @@ static void open_shared(Trainer *trainer, DeviceStream *stream) {
 void state_open_bucket(Trainer *trainer, const Op *op, const Transfer *transfer, int which, gboolean is_new,
                        DeviceStream *stream) {
   const Number number = trainer->parameters->gradient_number;
-  g_autoptr(GPtrArray) blocks = moved_blocks(trainer, op, transfer);
+  g_autoptr(GPtrArray) blocks = g_ptr_array_new();
+  parameters_bucket(trainer->parameters, op, transfer, blocks);
   const Block *shared = parameters_shared_table(trainer->parameters);
   open_shared(trainer, stream);
   gint64 offset = 0;
@@ -134,8 +139,8 @@ void state_open_bucket(Trainer *trainer, const Op *op, const Transfer *transfer,
 }
 
 /* The unreduced gradient, whole. */
-static char *unreduced(const Parameters *parameters, const Block *block) {
-  return parameters->zero >= 2 ? block->bucket : block->gradient;
+static char *unreduced(const Block *block) {
+  return block->zero >= 2 ? block->bucket : block->gradient;
 }
 
 void state_reduce(Trainer *trainer, const Op *op, const Transfer *transfer, CommGroup *group, DeviceStream *stream,
@@ -148,15 +153,17 @@ void state_reduce(Trainer *trainer, const Op *op, const Transfer *transfer, Comm
   comm->batch_begin(trainer->comm);
   for (guint i = 0; i < blocks->len; i++) {
     const Block *block = g_ptr_array_index(blocks, i);
-    char *whole = unreduced(parameters, block), *shard = at(whole, block->shard_first, number);
+    char *whole = unreduced(block), *shard = at(whole, block->shard_first, number);
     if (scatters)
       comm->collective(group, stream, COLLECTIVE_REDUCE_SCATTER, REDUCE_SUM, number, whole, shard, block->n);
     else /* ZeRO-0, or a shard among its replicas */
       comm->collective(group, stream, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, number, shard, shard, block->shard_n);
   }
   comm->batch_end(trainer->comm);
-  for (guint i = 0; i < blocks->len && is_last && parameters->zero >= 2; i++) {
+  for (guint i = 0; i < blocks->len && is_last; i++) {
     const Block *block = g_ptr_array_index(blocks, i);
+    if (block->zero < 2)
+      continue;
     add_gradients(stream, at(block->bucket, block->shard_first, number), block->gradient, block->shard_n, number);
     if (block == parameters_shared_table(parameters))
       trainer->is_shared_open = FALSE;
@@ -165,7 +172,7 @@ void state_reduce(Trainer *trainer, const Op *op, const Transfer *transfer, Comm
 
 /* This rank's share of a block's gradient. */
 static char *own_gradient(const Parameters *parameters, const Block *block) {
-  return parameters->zero >= 2 ? block->gradient : at(block->gradient, block->shard_first, parameters->gradient_number);
+  return block->zero >= 2 ? block->gradient : at(block->gradient, block->shard_first, parameters->gradient_number);
 }
 
 void state_tied_gradient(Trainer *trainer, CommGroup *group, DeviceStream *stream) {
@@ -253,7 +260,7 @@ void state_norm(Trainer *trainer, int step, CommGroup *group, DeviceStream *stre
 static void step_block(const Trainer *trainer, const Block *block, int step, DeviceStream *stream) {
   const Parameters *parameters = trainer->parameters;
   const Training *training = &trainer->training;
-  char *weight = parameters->zero == 3 ? block->weight : at(block->weight, block->shard_first, parameters->number);
+  char *weight = block->zero == 3 ? block->weight : at(block->weight, block->shard_first, parameters->number);
   double power1 = 1, power2 = 1;
   for (int i = 0; i <= step; i++) {
     power1 *= training->beta1;
@@ -298,7 +305,7 @@ void state_optimizer(Trainer *trainer, int step, DeviceStream *stream) {
     if (block->n == 0)
       continue;
     step_block(trainer, block, step, stream);
-    if (parameters->zero == 1)
+    if (block->zero == 1)
       zero_others(parameters, block, stream);
   }
 }

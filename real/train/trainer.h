@@ -17,6 +17,7 @@ typedef struct {
   DeviceStream *stream;
   CommGroup *group; /* COLLECTIVE */
   const WorkItem *item;
+  Phase phase;                         /* of the list it is in */
   int occurrence;                      /* of the item's name in its list, from 0 */
   int argument;                        /* LinearKind where the function serves several */
   int stage, layer, micro_batch, step; /* layer within the stage */
@@ -99,7 +100,8 @@ typedef struct {
   ItemFunction run;
   int argument;
 } ItemKernel;
-extern const ItemKernel layer_kernels[], attention_kernels[], end_kernels[]; /* end with a NULL name */
+/* end with a NULL name */
+extern const ItemKernel layer_kernels[], attention_kernels[], expert_kernels[], end_kernels[], expert_collectives[];
 ItemFunction collective_function(const char *operand, int *argument);
 gboolean items_bind(Trainer *trainer, GError **error);
 void items_clear(Trainer *trainer);
@@ -109,6 +111,10 @@ void item_launch(const ItemCall *call, const Kernel *kernel);
 /* C = A·B in the item's layout and sizes, dense operands; the gradient's adds to it. */
 void item_product(const ItemCall *call, const void *a, const void *b, void *c, const void *bias);
 void item_weight_gradient(const ItemCall *call, const void *a, const void *b, void *gradient);
+/* The same for each expert of the rank, whose weights lie `stride` elements apart; all else is dense. */
+void item_group(const ItemCall *call, const void *a, const void *b, void *c, gint64 stride);
+/* Of an expert, or of the shared one, by its occurrence in the list. */
+void expert_layer_activation(const ItemCall *call);
 Block *item_block(const ItemCall *call, BlockKind kind);
 /* After a row-parallel product or an input gradient: the sum over tp. */
 const char *item_reduced(const ItemCall *call);

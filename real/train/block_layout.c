@@ -1,0 +1,243 @@
+/* Tensors of a layer that has experts:
+ *
+ *     layer     | norms | router | shared expert's gate | q k v | attn_out | shared expert, in the MLP's place |
+ *     experts   | gate up down of the rank's first | of its second | …                                            */
+#include "block_layout.h"
+
+#include <math.h>
+
+enum { ALIGN = 8 }; /* elements: 16 bytes of the narrowest format */
+
+static const float weight_deviation = 0.02f; /* GPT-2's initializer_range; 1/√(2·layers) of it where layers add up */
+
+gboolean block_has_experts(const Parameters *parameters, const Block *block) {
+  const Workload *workload = parameters->workload;
+  const StageLayers *layers = &workload->stages[block->stage].layers;
+  return model_has_experts(workload->model) && block->layer >= layers->first_layer + layers->n_dense;
+}
+
+typedef struct {
+  const Parameters *parameters;
+  Block *block;
+  GArray *tensors; /* of Tensor */
+  char *prefix;    /* of their names; owned */
+  guint64 seed;
+  int n_cut, at; /* ranks that cut a tensor, and which of them this is: tp, or the experts' */
+} Layouter;
+
+static gint64 round_up(gint64 n, gint64 multiple) {
+  return (n + multiple - 1) / multiple * multiple;
+}
+
+/* Parts of one product's matrix follow each other without a gap, and so do a rank's experts. */
+static gboolean follows(Role role) {
+  static const Role roles[] = {ROLE_K,       ROLE_V,           ROLE_UP,        ROLE_K_BIAS,     ROLE_V_BIAS,
+                               ROLE_UP_BIAS, ROLE_EXPERT_GATE, ROLE_EXPERT_UP, ROLE_EXPERT_DOWN};
+  for (gsize i = 0; i < G_N_ELEMENTS(roles); i++)
+    if (roles[i] == role)
+      return TRUE;
+  return FALSE;
+}
+
+/* `cut_rows`, `cut_columns`: that dimension is cut. */
+static void add_tensor(Layouter *layouter, Role role, const char *name, gint64 rows, gint64 columns, gboolean cut_rows,
+                       gboolean cut_columns, float deviation) {
+  gint64 end = 0;
+  if (layouter->tensors->len > 0) {
+    const Tensor *last = &g_array_index(layouter->tensors, Tensor, layouter->tensors->len - 1);
+    end = last->offset + last->rows * last->columns;
+  }
+  Tensor tensor = {
+      .name = g_strdup_printf("%s%s", layouter->prefix, name),
+      .role = (guint8)role,
+      .is_whole = !cut_rows && !cut_columns,
+      .offset = follows(role) ? end : round_up(end, ALIGN),
+      .rows = cut_rows ? rows / layouter->n_cut : rows,
+      .columns = cut_columns ? columns / layouter->n_cut : columns,
+      .whole_rows = rows,
+      .whole_columns = columns,
+      .mean = role <= ROLE_NORM2 && role != ROLE_NORM1_SHIFT ? 1.0f : 0.0f,
+      .deviation = deviation,
+      .seed = layouter->seed + (guint64)role * 0x9E3779B9u,
+  };
+  tensor.first_row = cut_rows ? layouter->at * tensor.rows : 0;
+  tensor.first_column = cut_columns ? layouter->at * tensor.columns : 0;
+  if (layouter->block->offset_of[role] < 0) /* of experts, the first one's */
+    layouter->block->offset_of[role] = tensor.offset;
+  if (role <= ROLE_NORM2_SHIFT)
+    layouter->block->n_norms = tensor.offset + tensor.columns;
+  if (tensor.is_whole)
+    layouter->block->n_whole = tensor.offset + tensor.rows * tensor.columns;
+  g_array_append_val(layouter->tensors, tensor);
+}
+
+static void add_vector(Layouter *layouter, Role role, const char *name, gint64 n, gboolean is_cut) {
+  add_tensor(layouter, role, name, 1, n, FALSE, is_cut, weight_deviation);
+}
+
+static void add_norm(Layouter *layouter, Role role, const char *name) {
+  const Model *model = layouter->parameters->workload->model;
+  g_autofree char *weight = g_strdup_printf("%s.weight", name), *shift = g_strdup_printf("%s.bias", name);
+  add_vector(layouter, role, weight, model->hidden, FALSE);
+  if (model->norm == NORM_LAYERNORM && !model->bare_norms)
+    add_vector(layouter, role + 1, shift, model->hidden, FALSE);
+}
+
+/* Vectors that every tp rank holds whole come first, and of these what the norms have. */
+static void lay_out_whole(Layouter *layouter) {
+  const Model *model = layouter->parameters->workload->model;
+  const gint64 h = model->hidden;
+  add_norm(layouter, ROLE_NORM1, "attn_norm");
+  add_norm(layouter, ROLE_NORM2, "mlp_norm");
+  if (model->linear_bias) {
+    add_vector(layouter, ROLE_ATTN_OUT_BIAS, "attn_out.bias", h, FALSE);
+    add_vector(layouter, ROLE_MLP_DOWN_BIAS, "mlp_down.bias", h, FALSE);
+  }
+  if (!block_has_experts(layouter->parameters, layouter->block))
+    return;
+  add_tensor(layouter, ROLE_ROUTER, "router.weight", model->experts.n, h, FALSE, FALSE, weight_deviation);
+  if (model->experts.shared_gate)
+    add_vector(layouter, ROLE_SHARED_GATE, "shared_gate.weight", h, FALSE);
+}
+
+static void lay_out_attention(Layouter *layouter, float narrow) {
+  const Model *model = layouter->parameters->workload->model;
+  const gint64 h = model->hidden, q = model->n_heads * model->head_dim, kv = model->n_kv_heads * model->head_dim;
+  add_tensor(layouter, ROLE_Q, "q.weight", q, h, TRUE, FALSE, weight_deviation);
+  add_tensor(layouter, ROLE_K, "k.weight", kv, h, TRUE, FALSE, weight_deviation);
+  add_tensor(layouter, ROLE_V, "v.weight", kv, h, TRUE, FALSE, weight_deviation);
+  if (model->qkv_bias) {
+    add_vector(layouter, ROLE_Q_BIAS, "q.bias", q, TRUE);
+    add_vector(layouter, ROLE_K_BIAS, "k.bias", kv, TRUE);
+    add_vector(layouter, ROLE_V_BIAS, "v.bias", kv, TRUE);
+  }
+  add_tensor(layouter, ROLE_ATTN_OUT, "attn_out.weight", h, q, FALSE, TRUE, narrow);
+}
+
+static void lay_out_mlp(Layouter *layouter, float narrow) {
+  const Model *model = layouter->parameters->workload->model;
+  const gint64 h = model->hidden, f = model->ffn_hidden;
+  add_tensor(layouter, ROLE_GATE, model->gated ? "gate.weight" : "mlp_up.weight", f, h, TRUE, FALSE, weight_deviation);
+  if (model->gated)
+    add_tensor(layouter, ROLE_UP, "mlp_up.weight", f, h, TRUE, FALSE, weight_deviation);
+  if (model->linear_bias) {
+    add_vector(layouter, ROLE_GATE_BIAS, model->gated ? "gate.bias" : "mlp_up.bias", f, TRUE);
+    if (model->gated)
+      add_vector(layouter, ROLE_UP_BIAS, "mlp_up.bias", f, TRUE);
+  }
+  add_tensor(layouter, ROLE_MLP_DOWN, "mlp_down.weight", h, f, FALSE, TRUE, narrow);
+}
+
+/* In the MLP's place and roles; none where the model has none. */
+static void lay_out_shared_expert(Layouter *layouter, float narrow) {
+  const Model *model = layouter->parameters->workload->model;
+  const gint64 h = model->hidden, f = model->experts.shared_ffn_hidden;
+  if (f == 0)
+    return;
+  add_tensor(layouter, ROLE_GATE, "shared.gate.weight", f, h, TRUE, FALSE, weight_deviation);
+  add_tensor(layouter, ROLE_UP, "shared.up.weight", f, h, TRUE, FALSE, weight_deviation);
+  add_tensor(layouter, ROLE_MLP_DOWN, "shared.down.weight", h, f, FALSE, TRUE, narrow);
+}
+
+static float narrow_deviation(const Layouter *layouter) {
+  return weight_deviation / sqrtf(2.0f * layouter->parameters->workload->model->n_layers);
+}
+
+static void lay_out_layer(Layouter *layouter) {
+  const float narrow = narrow_deviation(layouter);
+  lay_out_whole(layouter);
+  lay_out_attention(layouter, narrow);
+  if (block_has_experts(layouter->parameters, layouter->block))
+    lay_out_shared_expert(layouter, narrow);
+  else
+    lay_out_mlp(layouter, narrow);
+}
+
+/* This rank's, each with a seed of its own:  | gate₀ up₀ down₀ | gate₁ up₁ down₁ | … */
+static void lay_out_experts(Layouter *layouter) {
+  const Parameters *parameters = layouter->parameters;
+  const Model *model = parameters->workload->model;
+  const gint64 h = model->hidden, f = model->experts.ffn_hidden;
+  const guint64 seed = layouter->seed;
+  g_autofree char *prefix = g_steal_pointer(&layouter->prefix);
+  const int n_cut = plan_expert_tp(parameters->workload->plan);
+  layouter->at = n_cut > 1 ? layouter->at : 0;
+  layouter->n_cut = n_cut;
+  for (gint64 i = 0; i < parameters->cut.n_experts; i++) {
+    const gint64 expert = parameters->first_expert + i;
+    g_free(layouter->prefix);
+    layouter->prefix = g_strdup_printf("%sexperts.%" G_GINT64_FORMAT ".", prefix, expert);
+    layouter->seed = seed + (guint64)expert * G_GUINT64_CONSTANT(0xBF58476D1CE4E5B9);
+    add_tensor(layouter, ROLE_EXPERT_GATE, "gate.weight", f, h, TRUE, FALSE, weight_deviation);
+    add_tensor(layouter, ROLE_EXPERT_UP, "up.weight", f, h, TRUE, FALSE, weight_deviation);
+    add_tensor(layouter, ROLE_EXPERT_DOWN, "down.weight", h, f, FALSE, TRUE, narrow_deviation(layouter));
+  }
+}
+
+static void lay_out_table(Layouter *layouter) {
+  const Parameters *parameters = layouter->parameters;
+  const Model *model = parameters->workload->model;
+  const gint64 padded = parameters->cut.vocab_width * parameters->cut.tp;
+  add_tensor(layouter, ROLE_TABLE, "weight", padded, model->hidden, TRUE, FALSE, weight_deviation);
+  g_array_index(layouter->tensors, Tensor, 0).whole_rows = model->vocab; /* what is behind them is padding */
+}
+
+static void lay_out_positions(Layouter *layouter) {
+  const Model *model = layouter->parameters->workload->model;
+  if (model->positions == POSITIONS_LEARNED)
+    add_tensor(layouter, ROLE_POSITIONS, "weight", model->max_positions, model->hidden, FALSE, FALSE, weight_deviation);
+}
+
+static void lay_out_final_norm(Layouter *layouter) {
+  add_norm(layouter, ROLE_NORM1, "norm");
+}
+
+static void (*const lay_out[])(Layouter *layouter) = {
+    [BLOCK_TABLE] = lay_out_table,           [BLOCK_POSITIONS] = lay_out_positions, [BLOCK_LAYER] = lay_out_layer,
+    [BLOCK_FINAL_NORM] = lay_out_final_norm, [BLOCK_OUTPUT] = lay_out_table,        [BLOCK_EXPERTS] = lay_out_experts,
+};
+
+static char *block_prefix(const Workload *workload, BlockKind kind, int layer) {
+  switch (kind) {
+  case BLOCK_TABLE:
+    return g_strdup("embedding.");
+  case BLOCK_POSITIONS:
+    return g_strdup("positions.");
+  case BLOCK_LAYER:
+  case BLOCK_EXPERTS:
+    return g_strdup_printf("layers.%d.", layer);
+  case BLOCK_FINAL_NORM:
+    return g_strdup("final_");
+  default:
+    return g_strdup(workload->model->tied ? "embedding." : "head.");
+  }
+}
+
+/* Tied matrices start equal, so that they stay equal. */
+static guint64 block_seed(const Workload *workload, guint64 seed, BlockKind kind, int layer) {
+  guint64 which = layer >= 0                                      ? (guint64)layer + 16
+                  : kind == BLOCK_OUTPUT && workload->model->tied ? BLOCK_TABLE
+                                                                  : (guint64)kind;
+  return seed * G_GUINT64_CONSTANT(0xD1342543DE82EF95) + (which << 40);
+}
+
+void block_lay_out(const Parameters *parameters, Block *block, guint64 seed) {
+  const Workload *workload = parameters->workload;
+  for (int role = 0; role < N_ROLES; role++)
+    block->offset_of[role] = -1;
+  Layouter layouter = {.parameters = parameters,
+                       .block = block,
+                       .tensors = g_array_new(FALSE, FALSE, sizeof(Tensor)),
+                       .prefix = block_prefix(workload, block->kind, block->layer),
+                       .seed = block_seed(workload, seed, block->kind, block->layer),
+                       .n_cut = (int)parameters->cut.tp,
+                       .at = parameters->at.at[AXIS_TP]};
+  lay_out[block->kind](&layouter);
+  g_free(layouter.prefix);
+  block->n_tensors = (int)layouter.tensors->len;
+  if (block->n_tensors > 0) {
+    const Tensor *last = &g_array_index(layouter.tensors, Tensor, block->n_tensors - 1);
+    block->n = round_up(last->offset + last->rows * last->columns, (gint64)ALIGN * block->n_shards);
+  }
+  block->tensors = (Tensor *)(void *)g_array_free(layouter.tensors, FALSE);
+}

@@ -1,0 +1,463 @@
+/* The items of a layer's experts, in place of the MLP's.
+ *
+ *     norm2 → router → scores → choice: places and weights
+ *     norm2 → permute → (exchange over ep) → (gather over tp) → (sort) → rows     on the way to experts: OUT
+ *     rows → expert_up → up → activation · weight → expert_down →
+ *            (unsort) → (scatter over tp) → (exchange over ep) → unpermute        on the way back: BACK
+ *
+ * Which of the steps in brackets there are depends on the plan; each reads what the one before it wrote, and the last
+ * one OUT writes where the layer keeps it. Backward goes the same ways, with the gradients of what came BACK going OUT,
+ * and of what went OUT coming BACK. The weights are multiplied in with the activation, so each goes OUT beside its row,
+ * and its gradient BACK beside the row's: four bytes a row, in the same batch.
+ *
+ * Which experts a token goes to does not depend on its scores: they are dealt out by place (RouteKernel), so that every
+ * rank sends as many rows as the Program says, whatever the plan; what they weigh does, and so the router learns. The
+ * order differs from layer to layer, that a token may meet any expert.
+ *
+ * The shared expert has the MLP's items, tensors and roles. Where it has a gate, that is multiplied in with its
+ * activation too: σ(norm2·g) of each token, every tp rank for all of them. */
+#include "trainer.h"
+
+typedef enum { OUT, BACK } Way;
+typedef enum {
+  BEGUN,
+  FIRST,
+  SECOND,
+  THIRD,
+  N_STEPS
+} Step; /* OUT: permuted, exchanged, gathered, sorted; BACK: made,
+           unsorted, scattered, exchanged */
+
+static const Activations *memory(const ItemCall *call) {
+  return &call->trainer->activations;
+}
+
+static const Cut *cut_at(const ItemCall *call) {
+  return memory(call)->cut;
+}
+
+static SavedLayer saved(const ItemCall *call) {
+  return activations_layer(memory(call), call->slot, call->layer);
+}
+
+static LayerGradients gradients(const ItemCall *call) {
+  return activations_gradients(memory(call), call->slot, call->layer);
+}
+
+static guint8 number_of(const ItemCall *call) {
+  return (guint8)call->trainer->parameters->number;
+}
+
+static gboolean is_backward(const ItemCall *call) {
+  return call->phase != PHASE_F && !call->item->recompute;
+}
+
+/* --- the ways -------------------------------------------------------------------------------------------------------
+ */
+
+static gint64 n_sources(const Cut *cut) {
+  return cut->plan->ep * (cut->expert_rows / cut->routed_tokens);
+}
+
+static gboolean has_step(const Cut *cut, Way way, Step step) {
+  const gboolean sorts = cut->n_experts > 1 && n_sources(cut) > 1;
+  switch (step) {
+  case BEGUN:
+    return TRUE;
+  case FIRST:
+    return way == OUT ? cut->plan->ep > 1 : sorts;
+  case SECOND:
+    return cut->expert_rows > cut->routed_tokens;
+  default:
+    return way == OUT ? sorts : cut->plan->ep > 1;
+  }
+}
+
+static Step last_step(const Cut *cut, Way way) {
+  Step step = THIRD;
+  while (!has_step(cut, way, step))
+    step--;
+  return step;
+}
+
+static Step step_before(const Cut *cut, Way way, Step step) {
+  do
+    step--;
+  while (!has_step(cut, way, step));
+  return step;
+}
+
+/* Steps up to this one, to tell in which of two places it writes. */
+static int count_steps(const Cut *cut, Way way, Step step) {
+  int n = 0;
+  for (Step s = BEGUN; s <= step; s++)
+    n += has_step(cut, way, s);
+  return n;
+}
+
+static char *rows_at(const ItemCall *call, Way way, Step step) {
+  const Cut *cut = cut_at(call);
+  if (way == OUT && step == last_step(cut, OUT))
+    return is_backward(call) ? gradients(call).d_rows : saved(call).experts.rows;
+  return memory(call)->experts.rows[count_steps(cut, way, step) & 1];
+}
+
+/* Weights OUT, their gradients BACK. */
+static float *columns_at(const ItemCall *call, Way way, Step step) {
+  const Cut *cut = cut_at(call);
+  if (way == OUT && step == BEGUN)
+    return saved(call).experts.weights;
+  if (way == OUT && step == last_step(cut, OUT))
+    return saved(call).experts.row_weights;
+  return memory(call)->experts.columns[count_steps(cut, way, step) & 1];
+}
+
+static gboolean has_columns(const ItemCall *call, Way way) {
+  return (way == BACK) == is_backward(call);
+}
+
+static void swap_blocks(const ItemCall *call, guint8 number, gint64 width, const void *from, void *to, Way way) {
+  const Cut *cut = cut_at(call);
+  const gint64 sources = n_sources(cut), own = cut->n_experts;
+  const Kernel kernel = {.kind = KERNEL_SWAP_BLOCKS,
+                         .swap_blocks = {.number = number,
+                                         .outer = way == OUT ? sources : own,
+                                         .inner = way == OUT ? own : sources,
+                                         .block = cut->expert_rows / (sources * own) * width,
+                                         .from = from,
+                                         .to = to}};
+  item_launch(call, &kernel);
+}
+
+/* Rows come by rank and leave by expert, or the reverse. */
+static void run_sort(const ItemCall *call) {
+  const Cut *cut = cut_at(call);
+  const Way way = (Way)call->argument;
+  const Step step = way == OUT ? THIRD : FIRST, before = step_before(cut, way, step);
+  swap_blocks(call, number_of(call), cut->model->hidden, rows_at(call, way, before), rows_at(call, way, step), way);
+  if (has_columns(call, way))
+    swap_blocks(call, NUMBER_FP32, 1, columns_at(call, way, before), columns_at(call, way, step), way);
+}
+
+/* An all-to-all over ep, or a gather or a scatter over tp; `rows` of the whole buffer. */
+static void travel(const ItemCall *call, Way way, Step step, gint64 rows) {
+  const Cut *cut = cut_at(call);
+  const CommType *comm = call->trainer->comm->type;
+  const Collective collective = (Collective)call->item->collective;
+  const Step before = step_before(cut, way, step);
+  comm->batch_begin(call->trainer->comm);
+  comm->collective(call->group, call->stream, collective, REDUCE_SUM, number_of(call), rows_at(call, way, before),
+                   rows_at(call, way, step), rows * cut->model->hidden);
+  if (has_columns(call, way))
+    comm->collective(call->group, call->stream, collective, REDUCE_SUM, NUMBER_FP32, columns_at(call, way, before),
+                     columns_at(call, way, step), rows);
+  comm->batch_end(call->trainer->comm);
+}
+
+static void run_travel(const ItemCall *call) {
+  const Cut *cut = cut_at(call);
+  const Way way = (Way)call->argument;
+  if (call->item->axis == AXIS_EP)
+    travel(call, way, way == OUT ? FIRST : THIRD, cut->routed_tokens);
+  else
+    travel(call, way, SECOND, cut->expert_rows);
+}
+
+/* --- choice, permutation, sums --------------------------------------------------------------------------------------
+ */
+
+static void run_choice(const ItemCall *call) {
+  const Cut *cut = cut_at(call);
+  const StageLayers *layers = &call->trainer->workload->stages[call->stage].layers;
+  const gboolean backward = call->argument;
+  const gint64 n = cut->model->experts.n;
+  const Kernel kernel = {.kind = backward ? KERNEL_ROUTE_BACKWARD : KERNEL_ROUTE_FORWARD,
+                         .route = {.number = number_of(call),
+                                   .tokens = cut->split_tokens,
+                                   .n_experts = n,
+                                   .per_token = cut->model->experts.per_token,
+                                   .shift = (layers->first_layer + call->layer) % n,
+                                   .scores = memory(call)->experts.scores,
+                                   .place = saved(call).experts.place,
+                                   .weights = saved(call).experts.weights,
+                                   .dweights = columns_at(call, BACK, last_step(cut, BACK)),
+                                   .dscores = gradients(call).d_scores}};
+  item_launch(call, &kernel);
+}
+
+static void permute(const ItemCall *call, KernelKind kind, const char *from, char *to) {
+  const Cut *cut = cut_at(call);
+  const Kernel kernel = {.kind = (guint8)kind,
+                         .permute = {.number = number_of(call),
+                                     .tokens = cut->split_tokens,
+                                     .per_token = cut->model->experts.per_token,
+                                     .width = cut->model->hidden,
+                                     .place = saved(call).experts.place,
+                                     .from = from,
+                                     .to = to}};
+  item_launch(call, &kernel);
+}
+
+static void run_permute(const ItemCall *call) {
+  permute(call, KERNEL_PERMUTE, is_backward(call) ? item_output_gradient(call) : saved(call).norm2,
+          rows_at(call, OUT, BEGUN));
+}
+
+/* Where a branch's sum over tp comes to lie, and the residual or the norm's gradient reads it. */
+static char *branch(const ItemCall *call) {
+  return (char *)item_reduced(call);
+}
+
+static void run_unpermute(const ItemCall *call) {
+  const Cut *cut = cut_at(call);
+  const gboolean is_summed = is_backward(call) || cut->shared_width > 0;
+  permute(call, KERNEL_UNPERMUTE, rows_at(call, BACK, last_step(cut, BACK)),
+          is_summed ? memory(call)->experts.sums[0] : branch(call));
+}
+
+static void add(const ItemCall *call, const char *a, const char *b, char *out) {
+  const Cut *cut = cut_at(call);
+  const Kernel kernel = {.kind = KERNEL_ADD,
+                         .add = {.number = number_of(call),
+                                 .rows = cut->split_tokens,
+                                 .width = cut->model->hidden,
+                                 .a = a,
+                                 .b = b,
+                                 .out = out}};
+  item_launch(call, &kernel);
+}
+
+static void run_sum(const ItemCall *call) {
+  add(call, memory(call)->experts.sums[0], branch(call), branch(call));
+}
+
+/* Of the experts' and the router's input, and of the shared expert's. */
+static void run_gradient_sum(const ItemCall *call) {
+  char *const *sums = memory(call)->experts.sums;
+  if (cut_at(call)->shared_width == 0) {
+    add(call, sums[0], sums[1], branch(call));
+    return;
+  }
+  add(call, sums[0], sums[1], sums[0]);
+  run_sum(call);
+}
+
+/* --- products -------------------------------------------------------------------------------------------------------
+ */
+
+typedef enum { FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT } Product;
+
+static const void *weight_of(const ItemCall *call, BlockKind block, Role role) {
+  return block_weight(call->trainer->parameters, item_block(call, block), role);
+}
+
+static void *gradient_of(const ItemCall *call, BlockKind block, Role role) {
+  return block_gradient(call->trainer->parameters, item_block(call, block), role);
+}
+
+static void run_router(const ItemCall *call) {
+  const void *weight = call->argument == WEIGHT_GRADIENT ? NULL : weight_of(call, BLOCK_LAYER, ROLE_ROUTER);
+  if (call->argument == FORWARD)
+    item_product(call, saved(call).norm2, weight, memory(call)->experts.scores, NULL);
+  else if (call->argument == INPUT_GRADIENT)
+    item_product(call, gradients(call).d_scores, weight, memory(call)->experts.sums[1], NULL);
+  else
+    item_weight_gradient(call, gradients(call).d_scores, saved(call).norm2,
+                         gradient_of(call, BLOCK_LAYER, ROLE_ROUTER));
+}
+
+/* From one expert's weights to the next one's. */
+static gint64 expert_elements(const Cut *cut) {
+  return 3 * cut->expert_width * cut->model->hidden;
+}
+
+static void run_expert_up(const ItemCall *call) {
+  const SavedExperts experts = saved(call).experts;
+  const gint64 stride = expert_elements(cut_at(call));
+  if (call->argument == FORWARD)
+    item_group(call, experts.rows, weight_of(call, BLOCK_EXPERTS, ROLE_EXPERT_GATE), experts.up, stride);
+  else if (call->argument == INPUT_GRADIENT)
+    item_group(call, gradients(call).d_expert_up, weight_of(call, BLOCK_EXPERTS, ROLE_EXPERT_GATE),
+               rows_at(call, BACK, BEGUN), stride);
+  else
+    item_group(call, gradients(call).d_expert_up, experts.rows, gradient_of(call, BLOCK_EXPERTS, ROLE_EXPERT_GATE),
+               stride);
+}
+
+static void run_expert_down(const ItemCall *call) {
+  const SavedExperts experts = saved(call).experts;
+  const gint64 stride = expert_elements(cut_at(call));
+  if (call->argument == FORWARD)
+    item_group(call, experts.activation, weight_of(call, BLOCK_EXPERTS, ROLE_EXPERT_DOWN), rows_at(call, BACK, BEGUN),
+               stride);
+  else if (call->argument == INPUT_GRADIENT)
+    item_group(call, gradients(call).d_rows, weight_of(call, BLOCK_EXPERTS, ROLE_EXPERT_DOWN),
+               memory(call)->experts.d_activation, stride);
+  else
+    item_group(call, gradients(call).d_rows, experts.activation, gradient_of(call, BLOCK_EXPERTS, ROLE_EXPERT_DOWN),
+               stride);
+}
+
+/* --- activations, the shared expert's gate --------------------------------------------------------------------------
+ */
+
+/* Of all tokens, as the shared expert's first product reads it. */
+static const char *whole_input(const ItemCall *call) {
+  return cut_at(call)->sequence_parallel ? memory(call)->gathered : saved(call).norm2;
+}
+
+/* A product with the gate's vector: (T × h)·g, and what its backward needs. */
+static void gate_product(const ItemCall *call, MatmulKernel matmul, gboolean is_gradient) {
+  Kernel kernel = {.kind = KERNEL_MATMUL, .matmul = matmul};
+  kernel.matmul.number = number_of(call);
+  kernel.matmul.result =
+      is_gradient ? (guint8)call->trainer->parameters->gradient_number : (guint8)call->trainer->parameters->number;
+  kernel.matmul.batch = 1;
+  kernel.matmul.alpha = 1;
+  item_launch(call, &kernel);
+}
+
+static gboolean has_gate(const ItemCall *call) {
+  return cut_at(call)->model->experts.shared_gate;
+}
+
+static void run_gate(const ItemCall *call) {
+  const gint64 t = cut_at(call)->tokens, h = cut_at(call)->model->hidden;
+  gate_product(call,
+               (MatmulKernel){.layout = LAYOUT_TN,
+                              .m = t,
+                              .n = 1,
+                              .k = h,
+                              .lda = h,
+                              .ldb = h,
+                              .ldc = 1,
+                              .a = whole_input(call),
+                              .b = weight_of(call, BLOCK_LAYER, ROLE_SHARED_GATE),
+                              .c = memory(call)->experts.gate},
+               FALSE);
+  const Kernel kernel = {
+      .kind = KERNEL_GATE_FORWARD,
+      .gate = {
+          .number = number_of(call), .n = t, .logit = memory(call)->experts.gate, .gate = saved(call).experts.gate}};
+  item_launch(call, &kernel);
+}
+
+static void run_gate_backward(const ItemCall *call) {
+  const Kernel kernel = {.kind = KERNEL_GATE_BACKWARD,
+                         .gate = {.number = number_of(call),
+                                  .n = cut_at(call)->tokens,
+                                  .gate = saved(call).experts.gate,
+                                  .dgate = memory(call)->experts.d_gate,
+                                  .dlogit = gradients(call).d_gate}};
+  item_launch(call, &kernel);
+}
+
+static ActivationKernel shared_activation(const ItemCall *call) {
+  const Cut *cut = cut_at(call);
+  return (ActivationKernel){.rows = cut->tokens,
+                            .width = cut->shared_width,
+                            .x = saved(call).up,
+                            .y = saved(call).activation,
+                            .dy = memory(call)->d_activation,
+                            .dx = gradients(call).d_up,
+                            .scale = saved(call).experts.gate,
+                            .dscale = memory(call)->experts.d_gate};
+}
+
+static ActivationKernel expert_activation(const ItemCall *call) {
+  const Cut *cut = cut_at(call);
+  return (ActivationKernel){.rows = cut->expert_rows,
+                            .width = cut->expert_width,
+                            .x = saved(call).experts.up,
+                            .y = saved(call).experts.activation,
+                            .dy = memory(call)->experts.d_activation,
+                            .dx = gradients(call).d_expert_up,
+                            .scale = saved(call).experts.row_weights,
+                            .dscale = columns_at(call, BACK, BEGUN)};
+}
+
+/* Forward runs the experts first, backward the shared one. */
+void expert_layer_activation(const ItemCall *call) {
+  const gboolean backward = call->argument;
+  const gboolean is_shared = cut_at(call)->shared_width > 0 && call->occurrence == (backward ? 0 : 1);
+  const gboolean gates = is_shared && has_gate(call);
+  if (gates && !backward)
+    run_gate(call);
+  Kernel kernel = {.kind = backward ? KERNEL_ACTIVATION_BACKWARD : KERNEL_ACTIVATION_FORWARD,
+                   .activation = is_shared ? shared_activation(call) : expert_activation(call)};
+  kernel.activation.number = number_of(call);
+  kernel.activation.gated = TRUE;
+  item_launch(call, &kernel);
+  if (gates && backward)
+    run_gate_backward(call);
+}
+
+static void run_shared_input_gradient(const ItemCall *call) {
+  const gint64 t = cut_at(call)->tokens, h = cut_at(call)->model->hidden;
+  item_product(call, gradients(call).d_up, weight_of(call, BLOCK_LAYER, ROLE_GATE), memory(call)->partial, NULL);
+  if (has_gate(call))
+    gate_product(call,
+                 (MatmulKernel){.layout = LAYOUT_NN,
+                                .accumulate = TRUE,
+                                .m = t,
+                                .n = h,
+                                .k = 1,
+                                .lda = 1,
+                                .ldb = h,
+                                .ldc = h,
+                                .a = gradients(call).d_gate,
+                                .b = weight_of(call, BLOCK_LAYER, ROLE_SHARED_GATE),
+                                .c = memory(call)->partial},
+                 FALSE);
+}
+
+static void run_shared_weight_gradient(const ItemCall *call) {
+  const gint64 t = cut_at(call)->tokens, h = cut_at(call)->model->hidden;
+  item_weight_gradient(call, gradients(call).d_up, whole_input(call), gradient_of(call, BLOCK_LAYER, ROLE_GATE));
+  if (has_gate(call))
+    gate_product(call,
+                 (MatmulKernel){.layout = LAYOUT_NT,
+                                .accumulate = TRUE,
+                                .m = 1,
+                                .n = h,
+                                .k = t,
+                                .lda = 1,
+                                .ldb = h,
+                                .ldc = h,
+                                .a = gradients(call).d_gate,
+                                .b = whole_input(call),
+                                .c = gradient_of(call, BLOCK_LAYER, ROLE_SHARED_GATE)},
+                 TRUE);
+}
+
+const ItemKernel expert_kernels[] = {
+    {"router", run_router, FORWARD},
+    {"router.dgrad", run_router, INPUT_GRADIENT},
+    {"router.wgrad", run_router, WEIGHT_GRADIENT},
+    {"router.choice", run_choice, FALSE},
+    {"router.backward", run_choice, TRUE},
+    {"permute", run_permute, 0},
+    {"unpermute.backward", run_permute, 0},
+    {"unpermute", run_unpermute, 0},
+    {"permute.backward", run_unpermute, 0},
+    {"experts.sort", run_sort, OUT},
+    {"experts.unsort", run_sort, BACK},
+    {"experts.sum", run_sum, 0},
+    {"experts.grad_sum", run_gradient_sum, 0},
+    {"expert_up", run_expert_up, FORWARD},
+    {"expert_up.dgrad", run_expert_up, INPUT_GRADIENT},
+    {"expert_up.wgrad", run_expert_up, WEIGHT_GRADIENT},
+    {"expert_down", run_expert_down, FORWARD},
+    {"expert_down.dgrad", run_expert_down, INPUT_GRADIENT},
+    {"expert_down.wgrad", run_expert_down, WEIGHT_GRADIENT},
+    {"shared_up.dgrad", run_shared_input_gradient, 0},
+    {"shared_up.wgrad", run_shared_weight_gradient, 0},
+    {NULL, NULL, 0},
+};
+
+const ItemKernel expert_collectives[] = {
+    {"permute", run_travel, OUT},
+    {"unpermute.backward", run_travel, OUT},
+    {"experts.unsort", run_travel, BACK},
+    {NULL, NULL, 0},
+};
