@@ -153,6 +153,8 @@ static gboolean make_program(Run *run, GError **error) {
     return FALSE;
   run->program =
       program->expansion == EXPANSION_ALL ? g_steal_pointer(&program) : program_expand(program, run->workload);
+  if (!program_is_executable(run->program, run->workload, error))
+    return FALSE;
   if (run->options.program == NULL || program_fits(run->program, run->workload, error))
     return TRUE;
   g_prefix_error(error, "%s: ", run->options.program);

@@ -99,6 +99,9 @@ static gboolean check_experts(const Workload *workload, GError **error) {
                            " experts, cannot be dealt out evenly to the %" G_GINT64_FORMAT
                            " of model %s: expected a sequence length, or a micro-batch, with which they divide",
                            cut.split_tokens, model->experts.per_token, model->experts.n, model->name);
+  if (plan->cp > 1)
+    return fail_impossible(error, "cp %d: sequences of a model with experts (%s) cannot be cut here, expected 1",
+                           plan->cp, model->name);
   if (model->experts.every > 1 && workload->n_stages > 1)
     return fail_impossible(error,
                            "model %s has experts in every %" G_GINT64_FORMAT

@@ -3,6 +3,9 @@
 #pragma once
 #include "program.h"
 
+/* What the executor cannot run, though it is verified: IMPOSSIBLE with the reason. `program`: expanded. */
+gboolean program_is_executable(const Program *program, const Workload *workload, GError **error);
+
 /* `program`: expanded, verified, with the workload's stages. IMPOSSIBLE naming the first op that asks for what the
  * workload has not. */
 gboolean program_fits(const Program *program, const Workload *workload, GError **error);

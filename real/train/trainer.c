@@ -226,24 +226,11 @@ static gboolean init_activations(Trainer *trainer, const gboolean *is_local, int
                           trainer->program->n_micro_batches, has_action(&trainer->program->ranks[pp], ACTION_W), error);
 }
 
-/* One action's memory is not another's: a forward and a backward that take turns would share it. */
-static gboolean check_turns(const Workload *workload, const OpList *list, GError **error) {
-  for (int i = 0; i < list->n_ops && workload->plan->ep > 1; i++)
-    if (list->ops[i].overlapped)
-      return fail_impossible(error,
-                             "forwards and backwards that take turns while tokens travel (--schedule %s) cannot be "
-                             "run with ep %d; expected --ep 1, or another schedule",
-                             workload->plan->schedule, workload->plan->ep);
-  return TRUE;
-}
-
 Trainer *trainer_new(const Workload *workload, const Program *program, int rank, Device *device, Comm *comm,
                      DeviceStream **streams, const Training *training, GError **error) {
   if (!parameters_check(workload, error))
     return NULL;
   const int pp = layout_coordinates(&workload->layout, rank).at[AXIS_PP];
-  if (!check_turns(workload, &program->ranks[pp], error))
-    return NULL;
   g_autoptr(Trainer) trainer = g_new0(Trainer, 1);
   trainer->workload = workload;
   trainer->program = program;

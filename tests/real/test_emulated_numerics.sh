@@ -16,6 +16,7 @@ dp 2, many buckets|2|tiny-gpt2|--dp 2 --bucket 1
 tp 2, sequence parallel|2|tiny-llama|--tp 2 --sequence-parallel on
 pp 2, dualpipe|2|tiny-gpt2|--pp 2 --schedule dualpipe
 ZeRO-3|2|tiny-gpt2|--dp 2 --zero 3
+experts, ep 2, ZeRO-2|2|tiny-qwen2-moe|--dp 2 --ep 2 --zero 2
 TABLE
 
 check_table "$small --precision bf16 --comm nccl" <<'TABLE'

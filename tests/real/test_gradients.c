@@ -76,6 +76,25 @@ static Model bare(void) {
   return model;
 }
 
+/* Four experts, two to a token. */
+static Model routed(void) {
+  Model model = llama;
+  model.name = (char *)"routed";
+  model.experts = (ModelExperts){.n = 4, .per_token = 2, .ffn_hidden = 20, .every = 1};
+  return model;
+}
+
+/* Three of four, beside a shared expert with a gate; a dense layer first. */
+static Model shared(void) {
+  Model model = routed();
+  model.name = (char *)"shared";
+  model.experts.per_token = 3;
+  model.experts.shared_ffn_hidden = 14;
+  model.experts.shared_gate = TRUE;
+  model.experts.n_leading = 1;
+  return model;
+}
+
 enum { ALONG_GRADIENT, LARGEST_ELEMENT, SIGNS, N_DIRECTIONS };
 static const char *const direction_names[] = {"along the gradient", "of its largest element", "of random signs"};
 
@@ -106,10 +125,16 @@ static const Case cases[] = {
     {"gpt2", ATTENTION_UNFUSED, RECOMPUTE_NONE, ORDER_I_W, LAYERS * 16 + 4},
     {"mixed", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_I_W, LAYERS * 12 + 2},
     {"gpt2", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_TWO_STAGES, LAYERS * 16 + 4},
+    /* two norms, q, k, v, attn_out, the router, and 3 of each of 4 experts */
+    {"routed", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_B, LAYERS * (7 + 12) + 3},
+    {"routed", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_I_W, LAYERS * (7 + 12) + 3},
+    /* a dense layer; and the shared expert's 3 and its gate */
+    {"shared", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, 9 + (7 + 12 + 4) + 3},
+    {"shared", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_TWO_STAGES, 9 + (7 + 12 + 4) + 3},
 };
 
 static Workload *make_workload(const Case *c) {
-  const Model models[] = {llama, gpt2, mixed(), bare()};
+  const Model models[] = {llama, gpt2, mixed(), bare(), routed(), shared()};
   const Model *model = NULL;
   for (gsize i = 0; i < G_N_ELEMENTS(models); i++)
     if (strcmp(models[i].name, c->model) == 0)

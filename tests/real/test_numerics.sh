@@ -57,6 +57,32 @@ selective recompute|2|tiny-gpt2|--pp 2 --recompute selective --attention unfused
 selective recompute|2|tiny-llama|--tp 2 --recompute selective --attention unfused --sequence-parallel on
 TABLE
 
+# experts: whole and cut, on ranks of dp and of tp; their gradients and shards on other ranks than all else's
+check_table "--precision fp32" <<'TABLE'
+experts and a shared one, alone|1|tiny-qwen2-moe|--micro-batch 2
+every rank has all experts|2|tiny-mixtral|--dp 2 --zero 3
+ep 2, many buckets|2|tiny-qwen2-moe|--dp 2 --ep 2 --bucket 1
+ep 2, ZeRO-1|2|tiny-mixtral|--dp 2 --ep 2 --zero 1
+ep 2, ZeRO-2, overlap off|2|tiny-qwen2-moe|--dp 2 --ep 2 --zero 2 --overlap-grad off --overlap-param off
+ep 2, ZeRO-3, full recompute|2|tiny-qwen2-moe|--dp 2 --ep 2 --zero 3 --recompute full
+tp 2, experts cut|2|tiny-qwen2-moe|--tp 2 --sequence-parallel on
+tp 2, experts whole, ZeRO-2 of experts alone|2|tiny-qwen2-moe|--tp 2 --sequence-parallel on --expert-tp 1 --zero 2
+tp 2, ep 2 over tp|2|tiny-mixtral|--tp 2 --sequence-parallel on --expert-tp 1 --ep 2
+pp 2, zb-h1, full recompute|2|tiny-qwen2-moe|--pp 2 --schedule zb-h1 --recompute full
+pp 2, dualpipe, all experts everywhere|2|tiny-mixtral|--pp 2 --schedule dualpipe
+dp 4, ep 2|4|tiny-mixtral|--dp 4 --ep 2
+dp 4, ep 2, ZeRO-3|4|tiny-mixtral|--dp 4 --ep 2 --zero 3
+dp 4, ep 2, ZeRO-3 in shards of 2|4|tiny-qwen2-moe|--dp 4 --ep 2 --zero 3 --zero-ranks 2
+tp 2 × dp 2, ep 2, experts cut|4|tiny-mixtral|--tp 2 --dp 2 --ep 2 --sequence-parallel on
+tp 2 × dp 2, ep 4, experts whole, ZeRO-2|4|tiny-qwen2-moe|--tp 2 --dp 2 --ep 4 --sequence-parallel on --expert-tp 1 --zero 2
+pp 2, ep 2, 1f1b|4|tiny-mixtral|--pp 2 --dp 2 --ep 2
+pp 2, ep 2, zb-v, ZeRO-3|4|tiny-mixtral|--pp 2 --dp 2 --ep 2 --schedule zb-v --zero 3
+TABLE
+check_table "--precision bf16" <<'TABLE'
+ep 2, gradients in fp32|2|tiny-qwen2-moe|--dp 2 --ep 2 --recipe megatron
+tp 2 × dp 2, ep 2|4|tiny-mixtral|--tp 2 --dp 2 --ep 2 --sequence-parallel on
+TABLE
+
 # A V of two ranks whose weight gradients come last, the head's behind the embedding's.
 cat >late.csv <<'CSV'
 0F0,0F1,0F2,0F3,3F0,3F1,3F2,3F3,3I0,3I1,3I2,3I3,0I0,0W0,0I1,0W1,0I2,0W2,0I3,0W3,3W0,3W1,3W2,3W3
@@ -207,6 +233,10 @@ what tp ranks hold whole is not summed over their tokens|2|tiny-gpt2|--tp 2 --se
 each rank clips by its own norm|2|tiny-gpt2|--tp 2|without NORM|NOT EQUAL
 one copy of every stage keeps its gradients to itself|2|tiny-gpt2|--pp 2 --schedule dualpipe|without COPY_GRAD|NOT EQUAL
 … or those of one stage|2|tiny-llama|--pp 2 --schedule dualpipe|without '[02]COPY_GRAD'|NOT EQUAL
+one exchange of one micro-batch is missing: tokens stay with the experts of before|2|tiny-mixtral|--dp 2 --ep 2|without ' ep 0F3 unit=2 .*transfer=0'|NOT EQUAL
+the rows of one layer's gradients do not come back|2|tiny-mixtral|--dp 2 --ep 2|without ' ep 0B[0-9] unit=1 .*transfer=3'|NOT EQUAL
+experts that two ranks hold are not summed over them|2|tiny-mixtral|--tp 2 --sequence-parallel on --expert-tp 1|without REDUCE_GRAD|NOT EQUAL
+ranks that hold other experts clip by their own norm|2|tiny-qwen2-moe|--dp 2 --ep 2|without NORM|NOT EQUAL
 # computing too little or too much
 a weight gradient of one layer and micro-batch is missing|2|tiny-llama|--tp 2|without 'compute 0B5 unit=2 work=11'|NOT EQUAL
 a weight gradient is added twice, another not at all|2|tiny-llama|--tp 2|sed '/compute 0B5 unit=2 /s/work=13/work=11/'|NOT EQUAL

@@ -74,7 +74,10 @@ done <<'TABLE'
 1|global-batch 3 is not a multiple of micro-batch 2|2|run --model m.json --pp 2 --global-batch 3 --micro-batch 2
 # what cannot be trained
 1|the model gpt2 cannot be trained here: no kernels for dropout;set the config's dropout rates to 0|2|run --model gpt2
-1|the model mixtral-8x7b cannot be trained here: no kernels for experts;stepsim simulate|2|run --model mixtral-8x7b
+1|the model qwen3-235b cannot be trained here: no kernels for its extra norms|2|run --model qwen3-235b
+1|the model deepseek-v3 cannot be trained here: no kernels for latent attention;stepsim simulate|2|run --model deepseek-v3
+1|33 tokens of a rank, each to 2 experts, cannot be dealt out evenly to the 8 of model mixtral-8x7b|2|run --model mixtral-8x7b --dp 2 --ep 2 --seq-len 33
+1|--schedule dualpipe with ep 2: forwards and backwards that take turns;expected --ep 1 or another schedule|4|run --model mixtral-8x7b --dp 2 --ep 2 --pp 2 --schedule dualpipe --seq-len 32 --global-batch 8
 1|--precision fp16 cannot be trained here: expected fp32 or bf16|2|run --model m.json --precision fp16
 1|cp 2: sequences cannot be cut here, expected 1;stepsim simulate|2|run --model m.json --cp 2
 1|--precision fp32 and --recipe megatron clash;use --recipe fp32|2|run --model m.json --precision fp32 --recipe megatron
