@@ -61,7 +61,8 @@ static gboolean parse_options(RunOptions *o, int argc, char **argv, GError **err
   g_autoptr(Parser) parser = parser_new(
       NULL,
       "Trains a model for some steps exactly as the plan's Program says, one MPI rank per processor, and reports what\n"
-      "was measured. The first step warms up; the others' median counts.",
+      "was measured. The first step warms up; the others' median counts. Tokens go to experts by their place, evenly,\n"
+      "whatever their scores, which are what the experts' outputs are weighted by.",
       "Example:\n"
       "  mpirun -n 2 stepreal run --model tinystories-15m --pp 2 --global-batch 8 --precision fp32 --check \\\n"
       "      --trace measured.json\n\n"

@@ -55,9 +55,12 @@ static LayerKind kind_of(const Cut *cut, const StageLayers *layers, int layer) {
 }
 
 static LayerKind any_kind(const Cut *cut) {
+  const Model *model = cut->model;
   LayerKind kind = layer_kind(cut, cut->n_experts > 0);
-  kind.ffn_width = MAX(kind.ffn_width, cut->ffn_width);
-  kind.up_width = MAX(kind.up_width, cut->up_width);
+  if (cut->n_experts > 0 && model_dense_layers(model, 0, model->n_layers) > 0) {
+    kind.ffn_width = MAX(kind.ffn_width, cut->ffn_width);
+    kind.up_width = MAX(kind.up_width, cut->up_width);
+  }
   return kind;
 }
 
@@ -105,7 +108,7 @@ static LayerGradients carve_gradients(const Cut *cut, LayerKind kind, Carver *ca
   const int e = element(cut);
   const double t = cut->tokens, h = cut->model->hidden;
   LayerGradients gradients = {.d_x2 = carve(carver, stream_elements(cut), e)};
-  gradients.d_down = cut->sequence_parallel ? carve(carver, t * h, e) : NULL;
+  gradients.d_down = cut->sequence_parallel && kind.ffn_width > 0 ? carve(carver, t * h, e) : NULL;
   gradients.d_out = cut->sequence_parallel ? carve(carver, t * h, e) : NULL;
   gradients.d_up = carve(carver, t * kind.up_width, e);
   gradients.d_qkv = carve(carver, t * (cut->q_width + 2 * cut->kv_width), e);

@@ -99,13 +99,18 @@ static gboolean check_experts(const Workload *workload, GError **error) {
                            " experts, cannot be dealt out evenly to the %" G_GINT64_FORMAT
                            " of model %s: expected a sequence length, or a micro-batch, with which they divide",
                            cut.split_tokens, model->experts.per_token, model->experts.n, model->name);
+  if (model_dense_layers(model, 0, model->n_layers) > 0 && model->ffn_hidden % plan->tp != 0)
+    return fail_impossible(error,
+                           "tp %d does not divide the MLP hidden size %" G_GINT64_FORMAT
+                           " of the layers without experts of model %s",
+                           plan->tp, model->ffn_hidden, model->name);
   if (plan->cp > 1)
     return fail_impossible(error, "cp %d: sequences of a model with experts (%s) cannot be cut here, expected 1",
                            plan->cp, model->name);
   if (model->experts.every > 1 && workload->n_stages > 1)
     return fail_impossible(error,
-                           "model %s has experts in every %" G_GINT64_FORMAT
-                           "th layer, and cut into %d stages it would be another: dense layers come first in each; "
+                           "model %s has experts in one of %" G_GINT64_FORMAT
+                           " layers, and cut into %d stages it would be another: dense layers come first in each; "
                            "expected --pp 1",
                            model->name, model->experts.every, workload->n_stages);
   if (plan->ep > 1 && plan->time.expert_rows == ROWS_PER_GROUP && model->experts.groups_per_token > 0)

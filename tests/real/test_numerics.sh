@@ -65,6 +65,8 @@ ep 2, many buckets|2|tiny-qwen2-moe|--dp 2 --ep 2 --bucket 1
 ep 2, ZeRO-1|2|tiny-mixtral|--dp 2 --ep 2 --zero 1
 ep 2, ZeRO-2, overlap off|2|tiny-qwen2-moe|--dp 2 --ep 2 --zero 2 --overlap-grad off --overlap-param off
 ep 2, ZeRO-3, full recompute|2|tiny-qwen2-moe|--dp 2 --ep 2 --zero 3 --recompute full
+every other layer without experts, ZeRO-3|2|tiny-qwen2-moe-sparse|--dp 2 --ep 2 --zero 3
+every other layer without experts, tp 2, full recompute|2|tiny-qwen2-moe-sparse|--tp 2 --sequence-parallel on --recompute full
 tp 2, experts cut|2|tiny-qwen2-moe|--tp 2 --sequence-parallel on
 tp 2, experts whole, ZeRO-2 of experts alone|2|tiny-qwen2-moe|--tp 2 --sequence-parallel on --expert-tp 1 --zero 2
 tp 2, ep 2 over tp|2|tiny-mixtral|--tp 2 --sequence-parallel on --expert-tp 1 --ep 2

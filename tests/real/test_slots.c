@@ -77,6 +77,28 @@ START_TEST(a_slot_s_parts_are_as_large_as_the_program_s_memory) {
 }
 END_TEST
 
+/* For W: rows as experts got them, inputs of their second products, and the shared expert's. For I: the rest, but that
+ * of the scores (an element and 5 bytes for each token and expert) there are left a place and a weight of each choice.
+ */
+START_TEST(what_experts_keep_is_what_the_program_says) {
+  for (int tp = 1; tp <= 2; tp++) {
+    Model model = llama;
+    model.experts = (ModelExperts){.n = 16, .per_token = 4, .ffn_hidden = 704, .shared_ffn_hidden = 1408, .every = 1};
+    Fixture fixture;
+    open_fixture(&fixture, workload_of(&model, tp, tp > 1, ATTENTION_FLASH, RECOMPUTE_NONE), FALSE);
+    const Cut *cut = &fixture.cut;
+    const PieceMemory *layer = &fixture.workload->memory[PIECE_LAYER], *head = &fixture.workload->memory[PIECE_HEAD];
+    const double n = fixture.workload->stages[0].layers.n_layers;
+    const double for_i = n * layer->released_by_I + head->released_by_I;
+    const double scores = n * (cut->element_bytes + 5) * (double)cut->split_tokens * 16;
+    const double choices = n * 2 * 4 * (double)cut->split_tokens * 4;
+    assert_part(&fixture, PART_FOR_I, for_i - scores + choices);
+    assert_part(&fixture, PART_FOR_W, n * layer->saved_bytes + head->saved_bytes - for_i);
+    close_fixture(&fixture);
+  }
+}
+END_TEST
+
 static Slot *run_forward(Fixture *fixture, int micro_batch) {
   Slot *slot = activations_slot(&fixture->activations, 0, micro_batch);
   ck_assert(activations_open(&fixture->activations, slot, fixture->stream, NULL));
@@ -127,6 +149,7 @@ END_TEST
 int main(void) {
   TCase *tcase = tcase_create("slots");
   tcase_add_test(tcase, a_slot_s_parts_are_as_large_as_the_program_s_memory);
+  tcase_add_test(tcase, what_experts_keep_is_what_the_program_says);
   tcase_add_test(tcase, a_late_W_keeps_nothing_that_I_has_read);
   tcase_add_test(tcase, without_W_apart_nothing_is_made_for_it);
   Suite *suite = suite_create("slots");

@@ -35,6 +35,7 @@ LINE
 }
 
 cp "$data/models/tiny-llama.json" m.json
+cp "$data/models/tiny-qwen2-moe-sparse.json" .
 "$stepsim" simulate --model m.json --cluster dgx-h100 --gpus 4 --pp 4 --global-batch 8 --dump four.txt >out
 while IFS= read -r line; do
   case $line in '' | \#*) continue ;; esac
@@ -77,6 +78,7 @@ done <<'TABLE'
 1|the model qwen3-235b cannot be trained here: no kernels for its extra norms|2|run --model qwen3-235b
 1|the model deepseek-v3 cannot be trained here: no kernels for latent attention;stepsim simulate|2|run --model deepseek-v3
 1|33 tokens of a rank, each to 2 experts, cannot be dealt out evenly to the 8 of model mixtral-8x7b|2|run --model mixtral-8x7b --dp 2 --ep 2 --seq-len 33
+1|model tiny-qwen2-moe-sparse has experts in one of 2 layers, and cut into 2 stages|2|run --model tiny-qwen2-moe-sparse.json --pp 2
 1|--schedule dualpipe with ep 2: forwards and backwards that take turns;expected --ep 1 or another schedule|4|run --model mixtral-8x7b --dp 2 --ep 2 --pp 2 --schedule dualpipe --seq-len 32 --global-batch 8
 1|--precision fp16 cannot be trained here: expected fp32 or bf16|2|run --model m.json --precision fp16
 1|cp 2: sequences cannot be cut here, expected 1;stepsim simulate|2|run --model m.json --cp 2
@@ -130,6 +132,7 @@ compare() { # name, ranks, plan
 }
 compare 'dp 2, ZeRO-1' 2 '--dp 2 --zero 1 --bucket 1'
 compare 'ZeRO-3' 2 '--dp 2 --zero 3'
+compare 'experts, ep 2' 2 "--model $data/models/tiny-mixtral.json --dp 2 --ep 2"
 compare 'tp 2' 2 '--tp 2 --sequence-parallel on'
 compare 'interleaved' 2 '--pp 2 --schedule interleaved --chunks 2'
 compare 'dp 2 × pp 2, recompute' 4 '--dp 2 --pp 2 --recompute full'
