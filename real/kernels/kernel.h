@@ -153,11 +153,12 @@ typedef struct {
   void *dtable;
 } EmbeddingKernel;
 
-/* Which k = per_token of E experts each of T tokens goes to, and with what weight. Experts are dealt out by place,
+/* Which k = per_token of E experts each of T tokens goes to, and with what weight. Experts are dealt out by place:
  * choice i of token t is expert (t·k + i + shift) mod E, so that each gets T·k/E rows (a whole number). Rows are
- * numbered by expert, in the order of tokens within one:  row = expert·T·k/E + (t·k + i)/E. forward   place[t·k + i] =
- * row of the choice, weights[row] = softmax of the token's scores over its k choices backward  dscores (T × E) from
- * dweights[row]; 0 where an expert is not chosen. Reads place and weights. */
+ * numbered by expert, in the order of tokens within one.
+ *   row       expert·T·k/E + (t·k + i)/E
+ *   forward   place[t·k + i] = row; weights[row] = softmax of the token's k scores
+ *   backward  dscores (T × E) from dweights[row], place and weights; 0 where an expert is not chosen */
 typedef struct {
   guint8 number; /* of scores and dscores */
   gint64 tokens, n_experts, per_token, shift;

@@ -19,14 +19,8 @@
 #include "trainer.h"
 
 typedef enum { OUT, BACK } Way;
-typedef enum {
-  BEGUN,
-  FIRST,
-  SECOND,
-  THIRD,
-  N_STEPS
-} Step; /* OUT: permuted, exchanged, gathered, sorted; BACK: made,
-           unsorted, scattered, exchanged */
+/* OUT: permuted, exchanged, gathered, sorted; BACK: made, unsorted, scattered, exchanged. */
+typedef enum { BEGUN, FIRST, SECOND, THIRD } Step;
 
 static const Activations *memory(const ItemCall *call) {
   return &call->trainer->activations;
