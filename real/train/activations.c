@@ -66,7 +66,7 @@ static LayerKind any_kind(const Cut *cut) {
 
 /* Whether rows leave their rank, or the order in which they were put. */
 static gboolean rows_move(const Cut *cut) {
-  return cut->plan->ep > 1 || cut->expert_rows > cut->routed_tokens;
+  return cut->plan->ep > 1 || plan_expert_tp(cut->plan) > 1;
 }
 
 static SavedExperts carve_experts(const Cut *cut, LayerKind kind, Carver *for_i, Carver *for_w) {

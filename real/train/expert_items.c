@@ -50,7 +50,7 @@ static gboolean is_backward(const ItemCall *call) {
  */
 
 static gint64 n_sources(const Cut *cut) {
-  return cut->plan->ep * (cut->expert_rows / cut->routed_tokens);
+  return (gint64)cut->plan->ep * plan_expert_tp(cut->plan);
 }
 
 static gboolean has_step(const Cut *cut, Way way, Step step) {
@@ -61,7 +61,7 @@ static gboolean has_step(const Cut *cut, Way way, Step step) {
   case FIRST:
     return way == OUT ? cut->plan->ep > 1 : sorts;
   case SECOND:
-    return cut->expert_rows > cut->routed_tokens;
+    return plan_expert_tp(cut->plan) > 1;
   default:
     return way == OUT ? sorts : cut->plan->ep > 1;
   }
