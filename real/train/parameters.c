@@ -25,6 +25,7 @@ static gboolean check_model(const Workload *workload, GError **error) {
   const Model *model = workload->model;
   const Missing missing[] = {
       {model_has_experts(model), "experts (stepsim simulate predicts them)"},
+      {workload->plan->expert_load > 1, "experts that get more than others (stepsim simulate predicts them)"},
       {model->latent.kv_rank > 0, "latent attention (stepsim simulate predicts it)"},
       {workload->plan->mtp_layers > 0, "heads that predict a token further (stepsim simulate predicts them)"},
       {model->parallel_block, "attention and MLP side by side"},
