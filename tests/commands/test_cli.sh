@@ -291,6 +291,8 @@ done <<'TABLE'
 0|GPUDirect|topology wiring.yaml --route 0,4
 2|expected one: a cluster YAML|topology
 2|expected one: a cluster YAML|topology dgx-h100 selene
+0|node: 8;no mistakes found|topology --cluster dgx-h100
+2|found 2 clusters, expected one: a cluster YAML|topology --cluster dgx-h100 selene
 2|did you mean "dgx-h100"?|topology dgx-h10
 2|--route: found "1";two ranks|topology dgx-h100 --route 1
 2|--route: found "0,-1"|topology dgx-h100 --route 0,-1
