@@ -26,7 +26,7 @@ static Case random_mixture_case(guint seed, Cluster *const *clusters) {
     plan->attention = ATTENTION_FLASH;
     plan->cp_comm = (CpComm)g_rand_int_range(rand, 0, N_CP_COMMS);
     drawn.model.n_next_layers = 2;
-    plan->mtp_layers = plan->tp == 1 ? PICK(rand, 0, 1, 2) : 0;
+    plan->mtp_layers = PICK(rand, 0, 1, 2);
     plan->time.expert_format = g_rand_int_range(rand, 0, 2);
     plan->time.expert_sms = PICK(rand, 0, 0, 20);
     if (plan->recompute == RECOMPUTE_SELECTIVE)

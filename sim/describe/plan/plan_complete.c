@@ -315,10 +315,6 @@ static gboolean check_mtp(Plan *plan, const Model *model, const Cluster *cluster
                            "mtp-layers %d: the config of model %s names %" INT64
                            " heads that predict a token further (num_nextn_predict_layers)",
                            plan->mtp_layers, model->name, model->n_next_layers);
-  if (plan->mtp_layers > 0 && plan->tp > 1)
-    return fail_impossible(error,
-                           "mtp-layers %d and tp %d: heads that predict a token further are not modelled cut by tp",
-                           plan->mtp_layers, plan->tp);
   return TRUE;
 }
 
