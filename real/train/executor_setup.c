@@ -178,10 +178,10 @@ static gboolean make_events(Executor *executor, GError **error) {
 }
 
 /* Once: a GPU's host memory takes a while to be had, and is given back when the whole GPU has come to rest. */
-static gboolean make_norms(Executor *executor, GError **error) {
+static gboolean make_step_end(Executor *executor, GError **error) {
   const DeviceType *device = executor->device->type;
-  executor->norms = device->allocate_host(executor->device, 2 * (gint64)sizeof *executor->norms, error);
-  executor->normed = executor->norms != NULL ? device->event_new(executor->device, error) : NULL;
+  executor->step_end = device->allocate_host(executor->device, (gint64)sizeof *executor->step_end, error);
+  executor->normed = executor->step_end != NULL ? device->event_new(executor->device, error) : NULL;
   return executor->normed != NULL;
 }
 
@@ -228,7 +228,7 @@ gboolean executor_setup(Executor *executor, GError **error) {
     return FALSE;
   executor->trainer = trainer_new(execution->workload, executor->program, execution->rank, executor->device,
                                   executor->comm, executor->streams, &execution->training, error);
-  if (executor->trainer == NULL || !make_norms(executor, error))
+  if (executor->trainer == NULL || !make_step_end(executor, error))
     return FALSE;
   if (execution->visit_item != NULL) {
     executor->trainer->item_log = g_array_new(FALSE, FALSE, sizeof(ItemRecord));
@@ -253,8 +253,8 @@ static void free_device(Executor *executor) {
   trainer_free(executor->trainer);
   if (executor->normed != NULL)
     device->event_free(executor->normed);
-  if (executor->norms != NULL)
-    device->release_host(executor->device, executor->norms);
+  if (executor->step_end != NULL)
+    device->release_host(executor->device, executor->step_end);
   for (int i = 0; i < executor->list->n_ops; i++) {
     if (executor->start[i] != NULL)
       device->event_free(executor->start[i]);

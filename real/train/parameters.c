@@ -49,8 +49,13 @@ static gboolean check_plan(const Workload *workload, GError **error) {
   if (plan->cp > 1)
     return fail_impossible(error, "cp %d: sequences cannot be cut here, expected 1 (stepsim simulate predicts it)",
                            plan->cp);
-  if (plan->precision != PRECISION_FP32 && plan->precision != PRECISION_BF16)
-    return fail_impossible(error, "--precision %s cannot be trained here: expected fp32 or bf16", precision->name);
+  if (plan->precision != PRECISION_FP32 && plan->precision != PRECISION_BF16 && plan->precision != PRECISION_FP16)
+    return fail_impossible(error, "--precision %s cannot be trained here: expected fp32, bf16 or fp16",
+                           precision->name);
+  if (plan->precision == PRECISION_FP16 && !plan->grad_norm_barrier)
+    return fail_impossible(error,
+                           "--precision fp16 and --grad-norm-barrier off clash: whether a step is skipped follows from "
+                           "the norm of all ranks; use --grad-norm-barrier on");
   if (plan->recipe.weights != precision->element_bytes)
     return fail_impossible(error,
                            "--precision %s and --recipe %s clash: weights of %g bytes where products read %g; "
@@ -83,7 +88,7 @@ static gboolean check_plan(const Workload *workload, GError **error) {
   if ((recipe->gradients != 4 && recipe->gradients != 2) || (recipe->master != 4 && recipe->master != 0) ||
       recipe->moments != 8 || (plan->precision == PRECISION_FP32 && recipe->gradients != 4))
     return fail_impossible(error,
-                           "--recipe %s cannot be trained here: gradients of 4 bytes (or 2 beside bf16), a "
+                           "--recipe %s cannot be trained here: gradients of 4 bytes (or 2 beside bf16 or fp16), a "
                            "master copy of 4 or none, moments of 4 + 4",
                            recipe->name);
   return TRUE;

@@ -9,7 +9,7 @@
  * ZeRO-2, 3 with W apart from I: the gradients of norms, which I makes, add up beside the buckets, and the next bucket
  * of their block takes them along. The global norm counts every parameter once: what all tp ranks hold by tp rank 0, a
  * tied matrix by the first stage, a stage with two copies by the first pipe. */
-#include "trainer.h"
+#include "scaling.h"
 
 #include <string.h>
 
@@ -271,6 +271,7 @@ static void step_block(const Trainer *trainer, const Block *block, int step, Dev
                       .m = block->m,
                       .v = block->v,
                       .norm_squared = trainer->workload->plan->grad_norm_barrier ? &trainer->norms[2 * step + 1] : NULL,
+                      .scale = scaling_of(trainer, step),
                       .max_norm = (float)training->max_norm,
                       .lr = (float)training->lr,
                       .beta1 = (float)training->beta1,
@@ -301,4 +302,5 @@ void state_optimizer(Trainer *trainer, int step, DeviceStream *stream) {
     if (parameters->zero == 1)
       zero_others(parameters, block, stream);
   }
+  scaling_advance(trainer, step, stream);
 }

@@ -3,11 +3,20 @@
 #include "trainer.h"
 
 #include "error.h"
+#include "scaling.h"
 
 #include <string.h>
 
 Training training_default(void) {
-  return (Training){.lr = 3e-4, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .decay = 0.1, .max_norm = 1.0, .seed = 1};
+  return (Training){.lr = 3e-4,
+                    .beta1 = 0.9,
+                    .beta2 = 0.95,
+                    .epsilon = 1e-8,
+                    .decay = 0.1,
+                    .max_norm = 1.0,
+                    .loss_scale = 65536, /* PyTorch's GradScaler and DeepSpeed begin with it */
+                    .loss_scale_window = 1000,
+                    .seed = 1};
 }
 
 static gint32 token_at(const Trainer *trainer, guint64 sequence, guint64 position) {
@@ -33,7 +42,7 @@ static void draw_tokens(const Trainer *trainer, gint32 *tokens, gint32 *targets)
       }
 }
 
-static gboolean upload(Trainer *trainer, const void *from, gint64 bytes, void **to, GError **error) {
+gboolean trainer_upload(Trainer *trainer, const void *from, gint64 bytes, void **to, GError **error) {
   const DeviceType *device = trainer->device->type;
   void *staging = device->allocate_host(trainer->device, bytes, error);
   if (staging == NULL || (*to = device->allocate(trainer->device, bytes, error)) == NULL)
@@ -56,8 +65,8 @@ static gboolean upload_tokens(Trainer *trainer, GError **error) {
   const gint64 n = trainer->program->n_steps * plan->n_micro_batches * plan->micro_batch * plan->seq_len;
   g_autofree gint32 *tokens = g_new(gint32, (gsize)n), *targets = g_new(gint32, (gsize)n);
   draw_tokens(trainer, tokens, targets);
-  return upload(trainer, tokens, n * (gint64)sizeof *tokens, (void **)&trainer->tokens, error) &&
-         upload(trainer, targets, n * (gint64)sizeof *targets, (void **)&trainer->targets, error);
+  return trainer_upload(trainer, tokens, n * (gint64)sizeof *tokens, (void **)&trainer->tokens, error) &&
+         trainer_upload(trainer, targets, n * (gint64)sizeof *targets, (void **)&trainer->targets, error);
 }
 
 /* Bytes of the largest bucket and the largest gather among this rank's ops, and of all whole parameters. */
@@ -240,7 +249,7 @@ Trainer *trainer_new(const Workload *workload, const Program *program, int rank,
   g_autofree gboolean *is_local = local_stages(program, pp);
   trainer->parameters = parameters_new(workload, is_local, rank, training->seed, streams[STREAM_COMPUTE], error);
   if (trainer->parameters == NULL || !items_bind(trainer, error) || !init_activations(trainer, is_local, pp, error) ||
-      !upload_tokens(trainer, error) || !allocate_buffers(trainer, rank, error))
+      !upload_tokens(trainer, error) || !scaling_init(trainer, error) || !allocate_buffers(trainer, rank, error))
     return NULL;
   return g_steal_pointer(&trainer);
 }
@@ -252,6 +261,7 @@ void trainer_free(Trainer *trainer) {
                           trainer->targets,
                           trainer->losses,
                           trainer->norms,
+                          trainer->scales,
                           trainer->pack,
                           trainer->early,
                           trainer->shared_gradients[0],

@@ -135,6 +135,46 @@ dp 2 × tp 2, ZeRO-2, full recompute|4|tiny-llama|--dp 2 --tp 2 --zero 2 --recom
 unfused attention, no master copy|2|tiny-gpt2|--tp 2 --attention unfused --recipe no-master
 TABLE
 
+check_table "--precision fp16" <<'TABLE'
+alone|1|tiny-llama|
+dp 2|2|tiny-llama|--dp 2
+dp 2, gradients in fp32|2|tiny-gpt2|--dp 2 --recipe megatron
+tp 2, sequence parallel|2|tiny-gpt2|--tp 2 --sequence-parallel on
+pp 2|2|tiny-llama|--pp 2
+pp 2, zb-h1|2|tiny-gpt2|--pp 2 --schedule zb-h1 --grad-norm-barrier on
+ZeRO-1|2|tiny-gpt2|--dp 2 --zero 1
+ZeRO-3|2|tiny-llama|--dp 2 --zero 3
+dp 2 × tp 2, ZeRO-2, full recompute|4|tiny-gpt2|--dp 2 --tp 2 --zero 2 --recompute full
+unfused attention, no master copy|2|tiny-llama|--tp 2 --attention unfused --recipe no-master
+a constant loss scale|2|tiny-gpt2|--dp 2 --loss-scale 1000
+TABLE
+
+# Gradients of these models overflow at 2^24, and not at 2^16.
+check_table "--precision fp16 --initial-loss-scale 16777216 --steps 8" <<'TABLE'
+gradients overflow at first|1|tiny-gpt2|
+gradients overflow at first, dp 2|2|tiny-llama|--dp 2
+gradients overflow at first, tp 2|2|tiny-gpt2|--tp 2
+gradients overflow at first, pp 2, again and again|2|tiny-llama|--pp 2 --loss-scale-window 1
+gradients overflow at first, ZeRO-1|2|tiny-gpt2|--dp 2 --zero 1
+gradients overflow at first, ZeRO-3|2|tiny-llama|--dp 2 --zero 3
+gradients overflow at first, zb-v, ZeRO-2|4|tiny-gpt2|--dp 2 --pp 2 --schedule zb-v --zero 2 --grad-norm-barrier on
+TABLE
+
+# A skipped step halves the scale; with a window of 1 every other doubles it, else it stays. Some are skipped, some are not.
+follows_from_skips() { # report, window
+  sed 's/.*"loss_scales": \[\([^]]*\)\], "skipped_steps": \[\([^]]*\)\].*/\1;\2/' "$1" | awk -F';' -v window="$2" '{
+    n = split($1, scale, ", "); k = split($2, list, ", ")
+    for (i = 1; i <= k; i++) skipped[list[i] + 1] = 1
+    for (i = 1; i < n; i++) bad += scale[i + 1] != scale[i] * (skipped[i] ? 0.5 : window == 1 ? 2 : 1)
+    exit !(n == 8 && k > 0 && k < n && skipped[1] && !bad)
+  }'
+}
+for report in report-*; do
+  [ "$report" = report-2-3 ] && window=1 || window=1000
+  follows_from_skips "$report" "$window"
+  result $? "${report#report-}: overflow skips a step and halves the scale, then training goes on" "$(cat "$report")"
+done
+
 # --- programs that are wrong ---------------------------------------------------------------------------------------------
 
 cat >without.awk <<'AWK'

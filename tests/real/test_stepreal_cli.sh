@@ -55,6 +55,13 @@ done <<'TABLE'
 2|--stall-timeout: found -1|2|run --model m.json --stall-timeout -1
 2|steps: found 0|2|run --model m.json --steps 0
 2|--check-on needs --check|2|run --model m.json --check-on cpu
+2|a loss scale belongs to --precision fp16, found bf16: leave --loss-scale out|2|run --model m.json --loss-scale 1024
+2|a loss scale belongs to --precision fp16, found fp32: leave --loss-scale-window out|2|run --model m.json --precision fp32 --loss-scale-window 5
+2|--loss-scale: found "dynamical", expected dynamic or a number above 0|2|run --model m.json --precision fp16 --loss-scale dynamical
+2|--loss-scale: found "0", expected dynamic or a number above 0|2|run --model m.json --precision fp16 --loss-scale 0
+2|--loss-scale 1024 stays what it is: leave --initial-loss-scale|2|run --model m.json --precision fp16 --loss-scale 1024 --initial-loss-scale 4
+2|--initial-loss-scale: found 0.5, expected a number from 1|2|run --model m.json --precision fp16 --initial-loss-scale 0.5
+2|--loss-scale-window: found 0, expected steps, more than 0|2|run --model m.json --precision fp16 --loss-scale-window 0
 2|--check and --device null clash;the device null computes nothing;use cpu or cuda|2|run --model m.json --dp 2 --device null --check
 2|--check and --check-on null clash|2|run --model m.json --dp 2 --check --check-on null
 2|--check and --comm null clash;nothing is moved between the 2 ranks;use mpi or nccl|2|run --model m.json --dp 2 --comm null --check
@@ -75,7 +82,8 @@ done <<'TABLE'
 # what cannot be trained
 1|the model gpt2 cannot be trained here: no kernels for dropout;set the config's dropout rates to 0|2|run --model gpt2
 1|the model mixtral-8x7b cannot be trained here: no kernels for experts;stepsim simulate|2|run --model mixtral-8x7b
-1|--precision fp16 cannot be trained here: expected fp32 or bf16|2|run --model m.json --precision fp16
+1|--precision fp8 cannot be trained here: expected fp32, bf16 or fp16|2|run --model m.json --precision fp8
+1|--precision fp16 and --grad-norm-barrier off clash;use --grad-norm-barrier on|2|run --model m.json --precision fp16 --grad-norm-barrier off
 1|cp 2: sequences cannot be cut here, expected 1;stepsim simulate|2|run --model m.json --cp 2
 1|--precision fp32 and --recipe megatron clash;use --recipe fp32|2|run --model m.json --precision fp32 --recipe megatron
 1|--precision bf16 and --recipe fp32 clash;use --recipe bf16+master|2|run --model m.json --recipe fp32
@@ -109,6 +117,15 @@ result $? "the parts of the last step are its time" "sum $sum s, step $step s; $
 run 2 run --model m.json --dp 2 --precision fp32 --global-batch 8 --json --check
 [ "$got" -eq 0 ] && is_json && [ "$(keys)" = "${expected}check passed loss_error gradient_error update_error missing " ]
 result $? "keys of run --json --check" "$(keys) $(cat out err)"
+
+run 2 run --model m.json --dp 2 --precision fp16 --global-batch 8 --json --loss-scale 512
+[ "$got" -eq 0 ] && is_json && [ "$(keys)" = "$(echo "$expected" | sed 's/losses /losses loss_scales skipped_steps /')" ] &&
+  grep -q '"loss_scales": \[512, 512, 512, 512\], "skipped_steps": \[\]' out
+result $? "keys of run --json in fp16" "$(keys) $(cat out err)"
+
+run 2 run --model m.json --dp 2 --precision fp16 --global-batch 8 --initial-loss-scale 16777216 --steps 2
+[ "$got" -eq 0 ] && grep -q '^  1.67772e+07× 8.38861e+06' out
+result $? "a step that was skipped is marked" "$(cat out err)"
 
 # The measured trace and the simulated one are of one Program.
 compare() { # name, ranks, plan
