@@ -43,6 +43,9 @@ static gboolean check_model(const Workload *workload, GError **error) {
   return TRUE;
 }
 
+static const guint trained_modules =
+    MODULE_BIT(MODULE_CORE_ATTN) | MODULE_BIT(MODULE_LAYERNORM) | MODULE_BIT(MODULE_MLP);
+
 static gboolean check_plan(const Workload *workload, GError **error) {
   const Plan *plan = workload->plan;
   const PrecisionInfo *precision = precision_info(plan->precision);
@@ -68,10 +71,10 @@ static gboolean check_plan(const Workload *workload, GError **error) {
                            "leave --framework out, or use --recompute none or full",
                            plan->framework);
   g_autofree char *modules = recompute_modules_text(plan_recompute_modules(plan), "+");
-  if ((plan_recompute_modules(plan) & ~MODULE_BIT(MODULE_CORE_ATTN)) != 0)
+  if ((plan_recompute_modules(plan) & ~trained_modules) != 0)
     return fail_impossible(error,
-                           "--recompute-modules %s cannot be trained here, expected core_attn (stepsim simulate "
-                           "predicts it); or use --recompute none or full",
+                           "--recompute-modules %s cannot be trained here, expected core_attn, layernorm or mlp "
+                           "(stepsim simulate predicts it); or use --recompute none or full",
                            modules);
   if (plan_data_ranks(plan) > 1 && (plan_gradient_sum_bytes(plan) != plan->recipe.gradients ||
                                     (plan->zero == 1 && plan->time.gradients == GRADIENTS_WHOLE)))

@@ -120,6 +120,13 @@ told when to gather and reduce, two pipes|4|tiny-llama|--dp 2 --pp 2 --schedule 
 zb-h1, full recompute|2|tiny-gpt2|--pp 2 --schedule zb-h1 --recompute full
 tp 2, zb-v, full recompute, sequence parallel|4|tiny-llama|--tp 2 --pp 2 --schedule zb-v --recompute full --sequence-parallel on
 dualpipe, selective recompute|2|tiny-gpt2|--pp 2 --schedule dualpipe --recompute selective --attention unfused
+# parts of a layer made again
+norms made again|2|tiny-llama|--dp 2 --zero 3 --recompute selective --recompute-modules layernorm
+MLPs made again|2|tiny-gpt2|--tp 2 --recompute selective --recompute-modules mlp
+norms and MLPs made again, sequence parallel|2|tiny-llama|--tp 2 --sequence-parallel on --recompute selective --recompute-modules layernorm,mlp
+zb-h1, norms and MLPs made again|2|tiny-gpt2|--pp 2 --schedule zb-h1 --recompute selective --recompute-modules layernorm,mlp
+tp 2, zb-v, norms made again, sequence parallel|4|tiny-gpt2|--tp 2 --pp 2 --schedule zb-v --sequence-parallel on --recompute selective --recompute-modules layernorm
+dualpipe, norms, MLPs and unfused attention made again|2|tiny-llama|--pp 2 --schedule dualpipe --recompute selective --recompute-modules core_attn,layernorm,mlp --attention unfused
 TABLE
 
 check_table "--precision bf16" <<'TABLE'

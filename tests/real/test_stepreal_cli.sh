@@ -88,7 +88,6 @@ done <<'TABLE'
 1|--precision fp32 and --recipe megatron clash;use --recipe fp32|2|run --model m.json --precision fp32 --recipe megatron
 1|--precision bf16 and --recipe fp32 clash;use --recipe bf16+master|2|run --model m.json --recipe fp32
 1|--norm-kernel plain: RMSNorm is one kernel here, expected fused|2|run --model m.json --norm-kernel plain
-1|--recompute-modules layernorm+mlp cannot be trained here, expected core_attn|2|run --model m.json --recompute selective --recompute-modules mlp+layernorm
 1|gradients as framework megatron-deepspeed sums them over dp (whole, in 4 bytes) cannot be summed here|2|run --model m.json --framework megatron-deepspeed --zero 1
 1|activations that ranks of tp send in parts, as framework megatron-deepspeed has it, cannot be sent here;use --sequence-parallel on|4|run --model m.json --framework megatron-deepspeed --tp 2 --pp 2 --recipe bf16+master
 TABLE
