@@ -116,10 +116,8 @@ static gboolean read_inputs(PlanOptions *options, GError **error) {
                              "tinystories-15m");
   if (!plan_options_make_plan(options, error))
     return FALSE;
-  if (options->plan->norm_kernel == FRAMEWORK_KERNELS_PLAIN)
-    return fail_impossible(error, "--norm-kernel plain: RMSNorm is one kernel here, expected fused");
   options->model = model_read(options->model_file, error);
-  if (options->model == NULL)
+  if (options->model == NULL || !plan_options_check_model(options->plan, options->model, error))
     return FALSE;
   if (options->cluster_file != NULL)
     options->cluster = cluster_read(options->cluster_file, error);

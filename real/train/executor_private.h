@@ -21,6 +21,7 @@ struct Executor {
   DeviceEvent **start, **end; /* [ops] */
   CommGroup **groups;         /* [program groups]; NULL where this rank is no member */
   CommGroup **channels;       /* [2 directions][pipeline ranks][pipeline ranks] from, to; NULL where unused */
+  CommGroup *parts;           /* of tp, where each of its ranks sends its part to the next stage; NULL: all of it */
   Trainer *trainer;
   StepEnd *step_end;   /* host memory: what a step has come to is read into it */
   DeviceEvent *normed; /* it has been */

@@ -108,6 +108,26 @@ static gboolean make_groups(Executor *executor, GError **error) {
   return TRUE;
 }
 
+/* Of the ranks that gather what came in parts. */
+static gboolean make_parts(Executor *executor, GError **error) {
+  const Layout *layout = &executor->execution->workload->layout;
+  const Plan *plan = executor->execution->workload->plan;
+  if (plan->pp == 1 || !plan_splits_stage_tensors(plan))
+    return TRUE;
+  const Cut *cut = &executor->trainer->parameters->cut;
+  if (cut->tokens * cut->model->hidden % cut->tp != 0)
+    return fail_impossible(error,
+                           "%" G_GINT64_FORMAT " tokens × hidden %" G_GINT64_FORMAT
+                           " are not a multiple of tp %" G_GINT64_FORMAT
+                           ": framework %s sends them in so many parts; leave --framework out",
+                           cut->tokens, cut->model->hidden, cut->tp, plan->framework);
+  const int n = layout_group_size(layout, AXIS_BIT(AXIS_TP));
+  g_autofree int *members = g_new(int, n);
+  layout_group_members(layout, AXIS_BIT(AXIS_TP), executor->execution->rank, members);
+  executor->parts = executor->comm->type->group_new(executor->comm, members, n, error);
+  return executor->parts != NULL;
+}
+
 static CommGroup **channel_at(const Executor *executor, gboolean is_forward, int from, int to) {
   const int n = executor->program->n_ranks;
   return &executor->channels[((is_forward ? 0 : 1) * n + from) * n + to];
@@ -234,7 +254,7 @@ gboolean executor_setup(Executor *executor, GError **error) {
     executor->trainer->item_log = g_array_new(FALSE, FALSE, sizeof(ItemRecord));
     executor->trainer->log_from = execution->visit_from;
   }
-  return make_groups(executor, error) && make_channels(executor, error);
+  return make_groups(executor, error) && make_parts(executor, error) && make_channels(executor, error);
 }
 
 static void free_comm(Executor *executor) {
@@ -245,6 +265,8 @@ static void free_comm(Executor *executor) {
   for (int i = 0; i < 2 * n * n; i++)
     if (executor->channels[i] != NULL)
       executor->comm->type->group_free(executor->channels[i]);
+  if (executor->parts != NULL)
+    executor->comm->type->group_free(executor->parts);
   executor->comm->type->close(executor->comm);
 }
 

@@ -76,17 +76,16 @@ static gboolean check_plan(const Workload *workload, GError **error) {
                            "--recompute-modules %s cannot be trained here, expected core_attn, layernorm or mlp "
                            "(stepsim simulate predicts it); or use --recompute none or full",
                            modules);
-  if (plan_data_ranks(plan) > 1 && (plan_gradient_sum_bytes(plan) != plan->recipe.gradients ||
-                                    (plan->zero == 1 && plan->time.gradients == GRADIENTS_WHOLE)))
+  const double sum_bytes = plan_gradient_sum_bytes(plan);
+  if (plan_data_ranks(plan) > 1 && sum_bytes != 2 && sum_bytes != 4)
     return fail_impossible(error,
-                           "gradients as framework %s sums them over dp (whole, in %g bytes) cannot be summed here; "
-                           "leave --framework out",
-                           plan->framework, plan_gradient_sum_bytes(plan));
-  if (plan->pp > 1 && plan_splits_stage_tensors(plan))
-    return fail_impossible(error,
-                           "activations that ranks of tp send in parts, as framework %s has it, cannot be sent here; "
-                           "leave --framework out, or use --sequence-parallel on",
-                           plan->framework);
+                           "gradients as framework %s sums them over dp, in %g bytes, cannot be summed here: expected "
+                           "2 or 4; leave --framework out",
+                           plan->framework, sum_bytes);
+  if (plan_has_plain_norm(plan) && workload->model->norm == NORM_RMSNORM)
+    return fail_impossible(error, "--norm-kernel plain%s%s: RMSNorm is one kernel here, expected fused",
+                           plan->time.kernels == FRAMEWORK_KERNELS_PLAIN ? ", as framework " : "",
+                           plan->time.kernels == FRAMEWORK_KERNELS_PLAIN ? plan->framework : "");
   const Recipe *recipe = &plan->recipe;
   if ((recipe->gradients != 4 && recipe->gradients != 2) || (recipe->master != 4 && recipe->master != 0) ||
       recipe->moments != 8 || (plan->precision == PRECISION_FP32 && recipe->gradients != 4))

@@ -175,6 +175,18 @@ static gboolean allocate_buckets(Trainer *trainer, const OpList *list, GError **
   return TRUE;
 }
 
+/* Reductions follow each other on one stream: room for the largest will do. */
+static gboolean allocate_sums(Trainer *trainer, GError **error) {
+  const Parameters *parameters = trainer->parameters;
+  trainer->sum_number = plan_gradient_sum_bytes(trainer->workload->plan) == 4 ? NUMBER_FP32 : parameters->number;
+  if (trainer->bucket_bytes == 0 || trainer->sum_number == parameters->gradient_number)
+    return TRUE;
+  const gint64 n = trainer->bucket_bytes / kernel_element_bytes(parameters->gradient_number);
+  trainer->sums =
+      trainer->device->type->allocate(trainer->device, n * kernel_element_bytes(trainer->sum_number), error);
+  return trainer->sums != NULL;
+}
+
 static gboolean allocate_buffers(Trainer *trainer, int rank, GError **error) {
   const Parameters *parameters = trainer->parameters;
   const DeviceType *device = trainer->device->type;
@@ -188,7 +200,7 @@ static gboolean allocate_buffers(Trainer *trainer, int rank, GError **error) {
   trainer->norms =
       trainer->losses ? device->allocate(trainer->device, 2 * steps * (gint64)sizeof(double), error) : NULL;
   trainer->pack = trainer->norms ? device->allocate(trainer->device, 4 * MAX(whole, 1), error) : NULL;
-  gboolean ok = trainer->pack != NULL;
+  gboolean ok = trainer->pack != NULL && allocate_sums(trainer, error);
   ok = ok && (parameters->zero < 2 || allocate_buckets(trainer, list, error));
   const Block *shared = parameters_shared_table(parameters);
   for (int i = 0; i < 2 && ok && shared != NULL && parameters->zero >= 2; i++)
@@ -264,6 +276,7 @@ void trainer_free(Trainer *trainer) {
                           trainer->scales,
                           trainer->pack,
                           trainer->early,
+                          trainer->sums,
                           trainer->shared_gradients[0],
                           trainer->shared_gradients[1],
                           trainer->shared_gathered};

@@ -73,6 +73,10 @@ struct Trainer {
   int n_buckets;
   gboolean has_stage_buckets;
   gint64 bucket_bytes;
+  /* gradients that are summed in another number than they are held in (a framework's gradient_sum_bytes): those of one
+   * reduction as they are summed, on the dp stream alone; NULL: in place */
+  Number sum_number;
+  char *sums;
   /* ZeRO-3: gathered pieces in turn, tables apart */
   GPtrArray *gather_buffers; /* of char *: device memory */
   gint64 gather_bytes;

@@ -120,6 +120,9 @@ told when to gather and reduce, two pipes|4|tiny-llama|--dp 2 --pp 2 --schedule 
 zb-h1, full recompute|2|tiny-gpt2|--pp 2 --schedule zb-h1 --recompute full
 tp 2, zb-v, full recompute, sequence parallel|4|tiny-llama|--tp 2 --pp 2 --schedule zb-v --recompute full --sequence-parallel on
 dualpipe, selective recompute|2|tiny-gpt2|--pp 2 --schedule dualpipe --recompute selective --attention unfused
+# activations of a stage sent by each rank of tp in its part
+stage tensors in parts|4|tiny-gpt2|--framework megatron-deepspeed --tp 2 --pp 2
+stage tensors in parts, dualpipe|4|tiny-llama|--framework megatron-deepspeed --norm-kernel fused --tp 2 --pp 2 --schedule dualpipe
 # parts of a layer made again
 norms made again|2|tiny-llama|--dp 2 --zero 3 --recompute selective --recompute-modules layernorm
 MLPs made again|2|tiny-gpt2|--tp 2 --recompute selective --recompute-modules mlp
@@ -140,6 +143,10 @@ pp 2, interleaved, tied|2|tiny-gpt2|--pp 2 --schedule interleaved --chunks 2
 ZeRO-3, gradients in fp32|2|tiny-gpt2|--dp 2 --zero 3 --recipe megatron
 dp 2 × tp 2, ZeRO-2, full recompute|4|tiny-llama|--dp 2 --tp 2 --zero 2 --recompute full
 unfused attention, no master copy|2|tiny-gpt2|--tp 2 --attention unfused --recipe no-master
+whole gradients summed in fp32, ZeRO-1|2|tiny-gpt2|--framework megatron-deepspeed --dp 2 --zero 1 --bucket 1
+gradients summed in fp32, ZeRO-2|2|tiny-llama|--framework megatron-deepspeed --norm-kernel fused --dp 2 --zero 2
+whole gradients summed in fp32, stage tensors in parts|8|tiny-gpt2|--framework megatron-deepspeed --tp 2 --pp 2 --dp 2 --zero 1
+gradients summed in fp32, ZeRO-3 in shards of 2|4|tiny-gpt2|--framework megatron-deepspeed --dp 4 --zero 3 --zero-ranks 2
 TABLE
 
 check_table "--precision fp16" <<'TABLE'

@@ -35,6 +35,7 @@ LINE
 }
 
 cp "$data/models/tiny-llama.json" m.json
+printf 'name: odd\nsource: >-\n  this test\ntime:\n  gradient_sum_bytes: 3\n' >odd.yaml
 "$stepsim" simulate --model m.json --cluster dgx-h100 --gpus 4 --pp 4 --global-batch 8 --dump four.txt >out
 while IFS= read -r line; do
   case $line in '' | \#*) continue ;; esac
@@ -88,8 +89,8 @@ done <<'TABLE'
 1|--precision fp32 and --recipe megatron clash;use --recipe fp32|2|run --model m.json --precision fp32 --recipe megatron
 1|--precision bf16 and --recipe fp32 clash;use --recipe bf16+master|2|run --model m.json --recipe fp32
 1|--norm-kernel plain: RMSNorm is one kernel here, expected fused|2|run --model m.json --norm-kernel plain
-1|gradients as framework megatron-deepspeed sums them over dp (whole, in 4 bytes) cannot be summed here|2|run --model m.json --framework megatron-deepspeed --zero 1
-1|activations that ranks of tp send in parts, as framework megatron-deepspeed has it, cannot be sent here;use --sequence-parallel on|4|run --model m.json --framework megatron-deepspeed --tp 2 --pp 2 --recipe bf16+master
+1|--norm-kernel plain, as framework megatron-deepspeed: RMSNorm is one kernel here, expected fused|2|run --model m.json --framework megatron-deepspeed
+1|gradients as framework odd.yaml sums them over dp, in 3 bytes, cannot be summed here: expected 2 or 4;leave --framework out|2|run --model m.json --dp 2 --framework odd.yaml
 TABLE
 
 # --- what it writes -------------------------------------------------------------------------------------------------------
