@@ -243,7 +243,7 @@ gboolean executor_setup(Executor *executor, GError **error) {
     return FALSE;
   executor->result->device_name = executor->device->type->describe(executor->device);
   executor->result->clock_Hz = executor->device->type->clock_Hz(executor->device);
-  executor->comm = execution->comm->open(world, executor->device, error);
+  executor->comm = comm_start(execution->comm, world, executor->device, error);
   if (executor->comm == NULL || !make_streams(executor, error) || !make_events(executor, error))
     return FALSE;
   executor->trainer = trainer_new(execution->workload, executor->program, execution->rank, executor->device,
@@ -267,7 +267,7 @@ static void free_comm(Executor *executor) {
       executor->comm->type->group_free(executor->channels[i]);
   if (executor->parts != NULL)
     executor->comm->type->group_free(executor->parts);
-  executor->comm->type->close(executor->comm);
+  comm_stop(executor->comm, executor->execution->world);
 }
 
 static void free_device(Executor *executor) {
