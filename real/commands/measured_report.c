@@ -58,10 +58,14 @@ static void append_losses(GString *out, const MeasuredReport *report) {
   g_string_append_c(out, '\n');
 }
 
+/* Where it changes. */
 static void append_scales(GString *out, const MeasuredReport *report) {
+  const LossScale *scales = report->scales;
   g_string_append(out, "\nloss scale (×: the step was skipped, its gradients were not finite)\n ");
   for (int i = 0; i < report->n_steps; i++)
-    g_string_append_printf(out, " %g%s", report->scales[i].scale, scaling_skipped(report->scales, i) ? "×" : "");
+    if (i == 0 || scales[i].scale != scales[i - 1].scale || scaling_skipped(scales, i))
+      g_string_append_printf(out, "%s step %d: %g%s", i > 0 ? "," : "", i, scales[i].scale,
+                             scaling_skipped(scales, i) ? "×" : "");
   g_string_append_c(out, '\n');
 }
 

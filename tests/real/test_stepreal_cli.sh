@@ -124,7 +124,7 @@ run 2 run --model m.json --dp 2 --precision fp16 --global-batch 8 --json --loss-
 result $? "keys of run --json in fp16" "$(keys) $(cat out err)"
 
 run 2 run --model m.json --dp 2 --precision fp16 --global-batch 8 --initial-loss-scale 16777216 --steps 2
-[ "$got" -eq 0 ] && grep -q '^  1.67772e+07× 8.38861e+06' out
+[ "$got" -eq 0 ] && grep -q '^  step 0: 1.67772e+07×, step 1: 8.38861e+06' out
 result $? "a step that was skipped is marked" "$(cat out err)"
 
 # The measured trace and the simulated one are of one Program.
