@@ -281,6 +281,17 @@ kernels that the layer has not|1|tiny-llama||sed 's/items=0\.\.10/items=0..100/'
 a send that nobody makes|2|tiny-llama|--pp 2|without 0SEND_F3|has no send
 TABLE
 
+# Gradients of one stage overflow, those of the other do not, and each decides for itself.
+plan="--model $data/models/tiny-gpt2.json --precision fp16 --global-batch 8 --steps 2 --pp 2"
+# shellcheck disable=SC2086
+{
+  "$stepsim" simulate $plan --cluster dgx-h100 --gpus 2 --fold off --dump good.txt >/dev/null
+  without NORM <good.txt >broken.txt
+  timeout 30 "$mpirun" -n 2 "$stepreal" run $plan --initial-loss-scale 1048576 --program broken.txt --check >out 2>err </dev/null
+  [ $? -eq 1 ] && grep -q "the loss's scale, .*, is not the one rank's, or not all skip the step" out
+  result $? "a step that one rank skips alone is seen" "$(cat err out)"
+}
+
 # A window of gathers that the plan of the run knows nothing of.
 plan="--model $data/models/tiny-llama.json --precision fp32 --global-batch 8 --steps 2 --dp 2 --zero 3"
 # shellcheck disable=SC2086

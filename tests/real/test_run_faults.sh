@@ -179,6 +179,10 @@ tiny="--model $models/tiny-llama.json --precision fp32 --global-batch 8"
   ended && says 'rank 1 has another --check, --seed, --lr or loss scale than rank 0'
   check 'ranks with different seeds' $?
 
+  launch -n 1 "$stepreal" run $tiny --precision fp16 : -n 1 "$stepreal" run $tiny --precision fp16 --initial-loss-scale 4
+  ended && says 'rank 1 has another --check, --seed, --lr or loss scale than rank 0'
+  check 'ranks with different loss scales' $?
+
   launch -n 1 "$stepreal" run $tiny : -n 1 "$stepreal" run $tiny --model "$models/tiny-gpt2.json"
   ended && says 'rank 1 has another model than rank 0'
   check 'ranks with different models' $?
