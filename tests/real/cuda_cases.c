@@ -255,34 +255,8 @@ static void loss_scales(Comparison *comparison) {
   }
 }
 
-/* With a scale below 1, which is never skipped; of powers below 1. */
-static void scaled_adam(Comparison *comparison, Number gradient, gboolean is_skipped) {
-  const gint64 n = 10007;
-  Case c = case_new(KERNEL_ADAM, "scaled, gradient %s%s", number_name(gradient), is_skipped ? ", skipped" : "");
-  AdamKernel *t = &c.kernel.adam;
-  *t = (AdamKernel){.number = NUMBER_FP16,
-                    .gradient = (guint8)gradient,
-                    .n = n,
-                    .max_norm = 1.0f,
-                    .lr = 0.01f,
-                    .beta1 = 0.9f,
-                    .beta2 = 0.95f,
-                    .epsilon = 1e-8f};
-  case_out(&c, &t->weight, NUMBER_FP16, n, -1, 1);
-  case_out(&c, &t->gradients, gradient, n, -1, 1);
-  case_out(&c, &t->m, NUMBER_FP32, n, -0.1, 0.1);
-  case_out(&c, &t->v, NUMBER_FP32, n, 0, 0.1);
-  case_out(&c, &t->master, NUMBER_FP32, n, -1, 1);
-  case_in(&c, &t->norm_squared, CELL_DOUBLE, 1, is_skipped ? (double)NAN : 4, 9);
-  case_in(&c, &t->scale, CELL_DOUBLE, DOUBLES_OF_SCALE, is_skipped ? 2 : 0.5, is_skipped ? 3 : 0.9);
-  case_compare(&c, comparison);
-}
-
-static void adam(Comparison *comparison, Number number, Number gradient, gboolean has_master) {
-  const gint64 n = 100003;
-  Case c = case_new(KERNEL_ADAM, "%s, gradient %s%s", number_name(number), number_name(gradient),
-                    has_master ? ", master" : "");
-  AdamKernel *t = &c.kernel.adam;
+static void adam_buffers(Case *c, Number number, Number gradient, gint64 n, gboolean has_master) {
+  AdamKernel *t = &c->kernel.adam;
   *t = (AdamKernel){.number = (guint8)number,
                     .gradient = (guint8)gradient,
                     .n = n,
@@ -294,14 +268,29 @@ static void adam(Comparison *comparison, Number number, Number gradient, gboolea
                     .decay = 0.1f,
                     .correction1 = 0.19f,
                     .correction2 = 0.0975f};
-  case_out(&c, &t->weight, number, n, -1, 1);
-  case_out(&c, &t->gradients, gradient, n, -1, 1);
-  case_out(&c, &t->m, NUMBER_FP32, n, -0.1, 0.1);
-  case_out(&c, &t->v, NUMBER_FP32, n, 0, 0.1);
-  if (has_master) {
-    case_out(&c, &t->master, NUMBER_FP32, n, -1, 1);
-    case_in(&c, &t->norm_squared, CELL_DOUBLE, 1, 4, 9);
-  }
+  case_out(c, &t->weight, number, n, -1, 1);
+  case_out(c, &t->gradients, gradient, n, -1, 1);
+  case_out(c, &t->m, NUMBER_FP32, n, -0.1, 0.1);
+  case_out(c, &t->v, NUMBER_FP32, n, 0, 0.1);
+  if (has_master)
+    case_out(c, &t->master, NUMBER_FP32, n, -1, 1);
+}
+
+static void adam(Comparison *comparison, Number number, Number gradient, gboolean has_master) {
+  Case c = case_new(KERNEL_ADAM, "%s, gradient %s%s", number_name(number), number_name(gradient),
+                    has_master ? ", master" : "");
+  adam_buffers(&c, number, gradient, 100003, has_master);
+  if (has_master)
+    case_in(&c, &c.kernel.adam.norm_squared, CELL_DOUBLE, 1, 4, 9);
+  case_compare(&c, comparison);
+}
+
+/* Made with a scale and powers below 1; skipped with a scale above. */
+static void scaled_adam(Comparison *comparison, Number gradient, gboolean is_skipped) {
+  Case c = case_new(KERNEL_ADAM, "scaled, gradient %s%s", number_name(gradient), is_skipped ? ", skipped" : "");
+  adam_buffers(&c, NUMBER_FP16, gradient, 10007, TRUE);
+  case_in(&c, &c.kernel.adam.norm_squared, CELL_DOUBLE, 1, is_skipped ? (double)NAN : 4, 9);
+  case_in(&c, &c.kernel.adam.scale, CELL_DOUBLE, DOUBLES_OF_SCALE, is_skipped ? 2 : 0.5, is_skipped ? 3 : 0.9);
   case_compare(&c, comparison);
 }
 
