@@ -93,7 +93,7 @@ fi
 
 if wanted numbers; then
   heading "numbers: one rank on the GPU against one on the CPU"
-  for precision in fp32 bf16; do
+  for precision in fp32 bf16 fp16; do
     alone 60 "$stepreal" run --device cuda --model "$out/tiny.json" --seq-len 128 --global-batch 4 --steps 3 \
       --precision $precision --comm null --check --check-on cpu >"$out/check-$precision.txt" 2>&1
     verdict "$out/check-$precision.txt" $?

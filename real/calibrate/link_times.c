@@ -42,7 +42,7 @@ static gboolean make_streams(Links *links, GError **error) {
 static gboolean open_links(Links *links, const LinkBench *bench, LinkTimes *times, GError **error) {
   *links = (Links){.bench = bench, .times = times};
   links->device = bench->device->open(world_local_rank(bench->world), world_n_local(bench->world), 0, error);
-  if (links->device == NULL || (links->comm = bench->comm->open(bench->world, links->device, error)) == NULL ||
+  if (links->device == NULL || (links->comm = comm_start(bench->comm, bench->world, links->device, error)) == NULL ||
       !make_streams(links, error))
     return FALSE;
   links->in = bench->device->allocate(links->device, bench->most_bytes, error);
@@ -55,7 +55,7 @@ static void close_links(Links *links) {
   const DeviceType *type = links->bench->device;
   type->release(links->device, links->in);
   type->release(links->device, links->out);
-  links->bench->comm->close(links->comm);
+  comm_stop(links->comm, links->bench->world);
   type->event_free(links->start);
   type->event_free(links->end);
   DeviceStream *const streams[] = {links->compute, links->collectives, links->sends, links->receives};

@@ -5,6 +5,25 @@
 
 static const CommType *const types[] = {&mpi_comm, &nccl_comm, &null_comm};
 
+static void abort_comm(gpointer data) {
+  Comm *comm = data;
+  comm->type->abort(comm);
+}
+
+Comm *comm_start(const CommType *type, World *world, Device *device, GError **error) {
+  Comm *comm = type->open(world, device, error);
+  if (comm != NULL)
+    world_on_abort(world, abort_comm, comm);
+  return comm;
+}
+
+void comm_stop(Comm *comm, World *world) {
+  if (comm == NULL)
+    return;
+  world_on_abort(world, NULL, NULL);
+  comm->type->close(comm);
+}
+
 const char *const *comm_names(void) {
   static const char *names[G_N_ELEMENTS(types) + 1];
   gsize n = 0;

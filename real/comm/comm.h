@@ -57,6 +57,11 @@ struct CommGroup {
   Comm *comm;
 };
 
+/* Opens `type` in the world, which from then on aborts it before it ends this process because of another rank; one at a
+ * time. NULL is fine to stop. */
+Comm *comm_start(const CommType *type, World *world, Device *device, GError **error);
+void comm_stop(Comm *comm, World *world);
+
 const CommType *comm_find(const char *name, GError **error);
 const char *const *comm_names(void);
 

@@ -157,16 +157,14 @@ static void flush_output(void) {
 }
 
 static void run_abort(Monitor *monitor) {
-  g_mutex_lock(&monitor->lock);
-  void (*abort_callback)(gpointer) = monitor->abort;
-  gpointer data = monitor->abort_data;
+  g_mutex_lock(&monitor->lock); /* throughout: what is aborted must not be closed meanwhile */
+  if (monitor->abort != NULL) {
+    signal(SIGALRM, SIG_DFL);
+    alarm(ABORT_S);
+    monitor->abort(monitor->abort_data);
+    alarm(0);
+  }
   g_mutex_unlock(&monitor->lock);
-  if (abort_callback == NULL)
-    return;
-  signal(SIGALRM, SIG_DFL);
-  alarm(ABORT_S);
-  abort_callback(data);
-  alarm(0);
 }
 
 void monitor_exit(Monitor *monitor, int status) {

@@ -42,8 +42,9 @@ void world_set_stall_timeout(World *world, double stall_timeout_s);
 void world_progress(World *world);
 /* This rank has failed: prints "stepreal: rank R: …", tells the others, and ends all of them. Does not return. */
 G_NORETURN void world_fail(World *world, const char *message);
-/* Called before the process is ended because of another rank, by the monitor thread (to abort communicators); cut off
- * when it takes longer than 3 s. */
+/* Called before the process is ended because of another rank or a signal, by the monitor thread (to abort
+ * communicators: comm_start()); cut off when it takes longer than 3 s. NULL: nothing any more; when this returns, no
+ * call is under way. */
 void world_on_abort(World *world, void (*abort)(gpointer data), gpointer data);
 
 void world_barrier(World *world);

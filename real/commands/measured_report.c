@@ -1,6 +1,7 @@
 #include "measured_report.h"
 
 #include "json_text.h"
+#include "scaling.h"
 #include "step_report.h"
 #include "units.h"
 
@@ -57,6 +58,17 @@ static void append_losses(GString *out, const MeasuredReport *report) {
   g_string_append_c(out, '\n');
 }
 
+/* Where it changes. */
+static void append_scales(GString *out, const MeasuredReport *report) {
+  const LossScale *scales = report->scales;
+  g_string_append(out, "\nloss scale (×: the step was skipped, its gradients were not finite)\n ");
+  for (int i = 0; i < report->n_steps; i++)
+    if (i == 0 || scales[i].scale != scales[i - 1].scale || scaling_skipped(scales, i))
+      g_string_append_printf(out, "%s step %d: %g%s", i > 0 ? "," : "", i, scales[i].scale,
+                             scaling_skipped(scales, i) ? "×" : "");
+  g_string_append_c(out, '\n');
+}
+
 char *measured_report_text(const MeasuredReport *report) {
   GString *out = g_string_new(NULL);
   const Plan *plan = report->workload->plan;
@@ -70,6 +82,8 @@ char *measured_report_text(const MeasuredReport *report) {
   append_speed(out, report);
   append_breakdown(out, report);
   append_losses(out, report);
+  if (report->scales != NULL)
+    append_scales(out, report);
   if (report->check != NULL) {
     g_string_append_c(out, '\n');
     check_report_print(report->check, out);
@@ -115,6 +129,19 @@ static void append_parts(GString *out, const MeasuredReport *report) {
   g_string_append_c(out, '}');
 }
 
+/* Of each step its scale, and which steps were skipped, from 0. */
+static void append_loss_scales(GString *out, const MeasuredReport *report) {
+  g_autofree double *scales = g_new(double, report->n_steps), *skipped = g_new(double, report->n_steps);
+  int n_skipped = 0;
+  for (int i = 0; i < report->n_steps; i++) {
+    scales[i] = report->scales[i].scale;
+    if (scaling_skipped(report->scales, i))
+      skipped[n_skipped++] = i;
+  }
+  append_numbers(out, "loss_scales", scales, report->n_steps);
+  append_numbers(out, "skipped_steps", skipped, n_skipped);
+}
+
 static void append_check(GString *out, const CheckReport *check) {
   double loss = check->timed_loss_error, gradient = 0, update = 0;
   for (int i = 0; i < check->n_steps; i++) {
@@ -149,6 +176,8 @@ char *measured_report_json(const MeasuredReport *report) {
   append_number(out, "bubble_overhead", report->metrics->bubble_overhead);
   append_parts(out, report);
   append_numbers(out, "losses", report->losses, report->n_steps);
+  if (report->scales != NULL)
+    append_loss_scales(out, report);
   append_text(out, "device", report->device);
   append_text(out, "device_name", report->device_name);
   append_text(out, "comm", report->comm);

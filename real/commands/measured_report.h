@@ -12,6 +12,7 @@ typedef struct {
   double peak_flops;                       /* of one processor; 0: not known */
   const gint64 *steps_ns;
   const double *losses;
+  const LossScale *scales; /* [n_steps + 1] of fp16; NULL: none */
   int n_steps;
   gint64 median_ns;
   const char *attention;    /* what ran the fused one; NULL or "": nothing to tell */
@@ -19,6 +20,7 @@ typedef struct {
 } MeasuredReport;
 
 char *measured_report_text(const MeasuredReport *report);
-/* The keys of `stepsim simulate --json` that can be measured, `step_times_s`, `losses`, `check`. Owned by the caller.
+/* The keys of `stepsim simulate --json` that can be measured, `step_times_s`, `losses`, `loss_scales`, `check`. Owned
+ * by the caller.
  */
 char *measured_report_json(const MeasuredReport *report);

@@ -19,10 +19,13 @@
 
 typedef struct {
   PlanOptions plan;
-  char *device, *comm, *check_on, *trace, *timeline, *program, *memory;
-  double start_timeout_s, stall_timeout_s, lr;
+  char *device, *comm, *check_on, *trace, *timeline, *program, *memory, *loss_scale;
+  double start_timeout_s, stall_timeout_s, lr, initial_loss_scale;
+  int loss_scale_window;
   gboolean check;
 } RunOptions;
+
+static const double most_loss_scale = 0x1p127; /* a float holds it and its inverse */
 
 /* What a run needs, made from the options on every rank alike. */
 typedef struct {
@@ -33,8 +36,9 @@ typedef struct {
 } Run;
 
 static void clear_run(Run *run) {
-  char **strings[] = {&run->options.device,  &run->options.comm,   &run->options.trace,   &run->options.timeline,
-                      &run->options.program, &run->options.memory, &run->options.check_on};
+  RunOptions *o = &run->options;
+  char **strings[] = {&o->device,  &o->comm,   &o->trace,    &o->timeline,
+                      &o->program, &o->memory, &o->check_on, &o->loss_scale};
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_clear_pointer(strings[i], g_free);
   plan_options_clear(&run->options.plan);
@@ -52,12 +56,15 @@ static gboolean check_numbers(const RunOptions *o, GError **error) {
          check_option("stall-timeout", o->stall_timeout_s, o->stall_timeout_s >= 0, "seconds, or 0 for ever", error);
 }
 
+enum { NOT_GIVEN = -1 };
+
 static gboolean parse_options(RunOptions *o, int argc, char **argv, GError **error) {
   plan_options_init(&o->plan);
   o->plan.steps = 4;
   o->start_timeout_s = 10;
   o->stall_timeout_s = 60;
   o->lr = training_default().lr;
+  o->initial_loss_scale = o->loss_scale_window = NOT_GIVEN;
   g_autoptr(Parser) parser = parser_new(
       NULL,
       "Trains a model for some steps exactly as the plan's Program says, one MPI rank per processor, and reports what\n"
@@ -84,6 +91,14 @@ static gboolean parse_options(RunOptions *o, int argc, char **argv, GError **err
       {"memory", 0, 0, G_OPTION_ARG_STRING, &o->memory,
        "device memory a rank may take, e.g. 2GiB (default: what there is)", "SIZE"},
       {"lr", 0, 0, G_OPTION_ARG_DOUBLE, &o->lr, "learning rate of Adam (default 0.0003)", "RATE"},
+      {"loss-scale", 0, 0, G_OPTION_ARG_STRING, &o->loss_scale,
+       "fp16: what the loss's gradient is multiplied by, dynamic or a number (default dynamic: halved, and the step\n"
+       "skipped, where gradients overflow, doubled after steps that do not)",
+       "SCALE"},
+      {"initial-loss-scale", 0, 0, G_OPTION_ARG_DOUBLE, &o->initial_loss_scale,
+       "fp16: what a dynamic one begins with (default 65536)", "NUMBER"},
+      {"loss-scale-window", 0, 0, G_OPTION_ARG_INT, &o->loss_scale_window,
+       "fp16: steps without overflow after which it doubles (default 1000)", "STEPS"},
       {"seed", 0, 0, G_OPTION_ARG_INT64, &o->plan.seed, "of weights and tokens (default 1)", "N"},
       {"start-timeout", 0, 0, G_OPTION_ARG_DOUBLE, &o->start_timeout_s,
        "seconds until a rank that has not started ends the others (default 10)", "S"},
@@ -102,10 +117,8 @@ static gboolean read_inputs(PlanOptions *options, GError **error) {
                              "tinystories-15m");
   if (!plan_options_make_plan(options, error))
     return FALSE;
-  if (options->plan->norm_kernel == FRAMEWORK_KERNELS_PLAIN)
-    return fail_impossible(error, "--norm-kernel plain: RMSNorm is one kernel here, expected fused");
   options->model = model_read(options->model_file, error);
-  if (options->model == NULL)
+  if (options->model == NULL || !plan_options_check_model(options->plan, options->model, error))
     return FALSE;
   if (options->cluster_file != NULL)
     options->cluster = cluster_read(options->cluster_file, error);
@@ -186,6 +199,39 @@ static gboolean can_check(const Run *run, int n_ranks, GError **error) {
   return TRUE;
 }
 
+/* The loss's scale, where there is one. */
+static gboolean read_loss_scale(const RunOptions *o, Training *training, GError **error) {
+  const Precision precision = o->plan.plan->precision;
+  const gboolean with_window = o->initial_loss_scale != NOT_GIVEN || o->loss_scale_window != NOT_GIVEN;
+  if ((o->loss_scale != NULL || with_window) && precision != PRECISION_FP16)
+    return fail_input(error, "a loss scale belongs to --precision fp16, found %s: leave %s out",
+                      precision_info(precision)->name,
+                      o->loss_scale != NULL                ? "--loss-scale"
+                      : o->initial_loss_scale != NOT_GIVEN ? "--initial-loss-scale"
+                                                           : "--loss-scale-window");
+  if (o->loss_scale != NULL && strcmp(o->loss_scale, "dynamic") != 0) {
+    char *end;
+    training->loss_scale = g_ascii_strtod(o->loss_scale, &end);
+    training->loss_scale_window = 0;
+    if (end == o->loss_scale || *end != '\0' || !(training->loss_scale > 0 && training->loss_scale <= most_loss_scale))
+      return fail_input(error, "--loss-scale: found \"%.80s\", expected dynamic or a number above 0, at most %g",
+                        o->loss_scale, most_loss_scale);
+    return !with_window || fail_input(error,
+                                      "--loss-scale %s stays what it is: leave --initial-loss-scale and "
+                                      "--loss-scale-window out, or use --loss-scale dynamic",
+                                      o->loss_scale);
+  }
+  if (o->initial_loss_scale != NOT_GIVEN)
+    training->loss_scale = o->initial_loss_scale;
+  if (o->loss_scale_window != NOT_GIVEN)
+    training->loss_scale_window = o->loss_scale_window;
+  return check_option("initial-loss-scale", training->loss_scale,
+                      training->loss_scale >= 1 && training->loss_scale <= most_loss_scale,
+                      "a number from 1 to 1.70141e+38", error) &&
+         check_option("loss-scale-window", training->loss_scale_window, training->loss_scale_window > 0,
+                      "steps, more than 0", error);
+}
+
 static gboolean make_execution(Run *run, World *world, GError **error) {
   const RunOptions *o = &run->options;
   double capacity = 0;
@@ -202,7 +248,7 @@ static gboolean make_execution(Run *run, World *world, GError **error) {
                                .training = training_default()};
   run->execution.training.lr = o->lr;
   run->execution.training.seed = (guint64)o->plan.seed;
-  if (run->execution.device == NULL)
+  if (run->execution.device == NULL || !read_loss_scale(o, &run->execution.training, error))
     return FALSE;
   if (o->check_on != NULL && (run->execution.check_device = device_find(o->check_on, error)) == NULL)
     return FALSE;
@@ -220,7 +266,7 @@ static gboolean prepare(Run *run, World *world, GError **error) {
 /* --- one run on all ranks --- */
 
 enum { N_TRAITS = 3, TRAIT_BYTES = 65 };
-static const char *const trait_names[N_TRAITS] = {"model", "plan", "--check, --seed or --lr"};
+static const char *const trait_names[N_TRAITS] = {"model", "plan", "--check, --seed, --lr or loss scale"};
 
 static void add_trait(char (*traits)[TRAIT_BYTES], int i, char *text) {
   g_autofree char *sum = g_compute_checksum_for_string(G_CHECKSUM_SHA256, text, -1);
@@ -242,8 +288,9 @@ static void find_traits(const Run *run, char (*traits)[TRAIT_BYTES]) {
                             (gint64)model->n_layers, (gint64)model->hidden, (gint64)model->vocab));
   add_trait(traits, 1, g_string_free(plan, FALSE));
   add_trait(traits, 2,
-            g_strdup_printf("%d %" G_GINT64_FORMAT " %.17g", run->options.check, (gint64)run->options.plan.seed,
-                            run->options.lr));
+            g_strdup_printf("%d %" G_GINT64_FORMAT " %.17g %.17g %d", run->options.check,
+                            (gint64)run->options.plan.seed, run->options.lr, run->execution.training.loss_scale,
+                            run->execution.training.loss_scale_window));
 }
 
 /* Ranks of different command lines would wait for each other, or train different models side by side. */
@@ -301,6 +348,7 @@ static gboolean report_run(const Run *run, World *world, const ExecutionResult *
                                  .peak_flops = cluster != NULL ? cluster->gpu.peak_flops[number] : 0,
                                  .steps_ns = steps_ns,
                                  .losses = losses,
+                                 .scales = result->scales,
                                  .n_steps = run->program->n_steps,
                                  .median_ns = measured_median_ns(steps_ns, run->program->n_steps),
                                  .check = check};

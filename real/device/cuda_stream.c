@@ -132,12 +132,12 @@ static void ask_watch(CudaDevice *device) {
     cuda_device_fail(&device->device, error);
 }
 
-/* Polls: closely at first, as the event is often near, then with sleeps that grow to 50 µs: a step waits at its end. */
+/* Polls: closely at first, as the event is often near, then with sleeps of 1/256 of what was waited, so that a long
+ * step costs the host little and is seen to end in time. */
 gboolean cuda_event_sleep_until(DeviceEvent *base, gint64 timeout_ns) {
   CudaDevice *device = (CudaDevice *)base->device;
-  const gint64 start = host_ns(), watch_ns = 10 * 1000 * 1000, close_ns = 50 * 1000;
+  const gint64 start = host_ns(), watch_ns = 10 * 1000 * 1000, close_ns = 50 * 1000, longest_us = 1000;
   gint64 watched = start;
-  gulong sleep_us = 10;
   while (!cuda_event_is_done(base)) {
     const gint64 now = host_ns();
     if (now - start > timeout_ns)
@@ -148,8 +148,7 @@ gboolean cuda_event_sleep_until(DeviceEvent *base, gint64 timeout_ns) {
     }
     if (now - start < close_ns)
       continue;
-    g_usleep(sleep_us);
-    sleep_us = MIN(50, sleep_us * 2);
+    g_usleep((gulong)CLAMP((now - start) / 256 / 1000, 10, longest_us));
   }
   if (g_atomic_int_get(&device->has_failed))
     return FALSE;

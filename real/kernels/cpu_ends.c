@@ -145,9 +145,10 @@ void cpu_loss_backward(const Kernel *kernel, CpuScratch *scratch) {
   Number number = (Number)loss->number;
   gint64 width = loss->width;
   float *buffer = cpu_scratch_floats(scratch, width);
+  float scale = loss->gradient_scale * (loss->scale != NULL ? (float)loss->scale->scale : 1);
   for (gint64 t = 0; t < loss->tokens; t++) {
     const float *p = loss->probabilities + t * width;
-    float *dlogits = row_out(loss->dlogits, number, t * width, buffer), scale = loss->gradient_scale;
+    float *dlogits = row_out(loss->dlogits, number, t * width, buffer);
     gint64 target = loss->target[t] - loss->first_word;
     gboolean is_here = target >= 0 && target < word_columns(loss);
     float at_target = is_here ? scale * (p[target] - 1.0f) : 0; /* read first: dlogits may lie on p */

@@ -37,6 +37,7 @@ const CpuIsa cpu_isa = {
             [KERNEL_LOSS_BACKWARD] = cpu_loss_backward,
             [KERNEL_SUM_SQUARES] = cpu_sum_squares,
             [KERNEL_ADAM] = cpu_adam,
+            [KERNEL_LOSS_SCALE] = cpu_loss_scale,
             [KERNEL_CONVERT] = cpu_convert,
             [KERNEL_FILL] = cpu_fill,
             [KERNEL_INIT] = cpu_init,

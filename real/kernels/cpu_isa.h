@@ -71,6 +71,7 @@ float *cpu_scratch_floats(CpuScratch *scratch, gint64 n);
 #define cpu_loss_backward CPU_NAME(cpu_loss_backward)
 #define cpu_sum_squares CPU_NAME(cpu_sum_squares)
 #define cpu_adam CPU_NAME(cpu_adam)
+#define cpu_loss_scale CPU_NAME(cpu_loss_scale)
 #define cpu_convert CPU_NAME(cpu_convert)
 #define cpu_fill CPU_NAME(cpu_fill)
 #define cpu_init CPU_NAME(cpu_init)
@@ -107,6 +108,7 @@ void cpu_loss_softmax(const Kernel *kernel, CpuScratch *scratch);
 void cpu_loss_backward(const Kernel *kernel, CpuScratch *scratch);
 void cpu_sum_squares(const Kernel *kernel, CpuScratch *scratch);
 void cpu_adam(const Kernel *kernel, CpuScratch *scratch);
+void cpu_loss_scale(const Kernel *kernel, CpuScratch *scratch);
 void cpu_convert(const Kernel *kernel, CpuScratch *scratch);
 void cpu_fill(const Kernel *kernel, CpuScratch *scratch);
 void cpu_init(const Kernel *kernel, CpuScratch *scratch);

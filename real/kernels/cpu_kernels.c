@@ -130,6 +130,7 @@ static void kernel_numbers(const Kernel *kernel, guint8 numbers[2]) {
     numbers[1] = kernel->convert.to_number;
     return;
   case KERNEL_FILL:
+  case KERNEL_LOSS_SCALE:
     return;
   default: /* the first member of all others is `number` */
     numbers[0] = kernel->embedding.number;
@@ -147,4 +148,13 @@ gboolean cpu_kernel_run(const Kernel *kernel, CpuScratch *scratch, GError **erro
                         kernel_name((KernelKind)kernel->kind), number_name((Number)numbers[i]));
   scratch->isa->run[kernel->kind](kernel, scratch);
   return TRUE;
+}
+
+void cpu_widen(const void *from, Number number, gint64 n, float *to) {
+  g_autoptr(CpuScratch) scratch = cpu_scratch_new();
+  const Kernel kernel = {
+      .kind = KERNEL_CONVERT,
+      .convert = {.from_number = (guint8)number, .to_number = NUMBER_FP32, .n = n, .from = from, .to = to}};
+  const gboolean is_known = cpu_kernel_run(&kernel, scratch, NULL);
+  g_assert(is_known);
 }

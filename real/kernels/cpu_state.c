@@ -29,8 +29,10 @@ void cpu_sum_squares(const Kernel *kernel, CpuScratch *scratch) {
 /* One chunk in fp32: p is the master, or the weight itself. */
 static void adam_chunk(const AdamKernel *adam, float scale, gint64 n, float *p, const float *gradient, float *m,
                        float *v) {
+  const LossScale *step = adam->scale;
   float beta1 = adam->beta1, beta2 = adam->beta2, lr = adam->lr, epsilon = adam->epsilon, decay = adam->decay;
-  float per_c1 = 1.0f / adam->correction1, per_c2 = 1.0f / adam->correction2;
+  float per_c1 = 1.0f / (step != NULL ? (float)(1 - step->power1) : adam->correction1);
+  float per_c2 = 1.0f / (step != NULL ? (float)(1 - step->power2) : adam->correction2);
 #pragma omp simd
   for (gint64 i = 0; i < n; i++) {
     float g = gradient[i] * scale;
@@ -42,16 +44,23 @@ static void adam_chunk(const AdamKernel *adam, float scale, gint64 n, float *p, 
   }
 }
 
+/* What a gradient is multiplied by: the inverse of the loss's scale, and the clip by the norm. */
+static float gradient_factor(const AdamKernel *adam) {
+  double inverse = adam->scale != NULL ? 1 / adam->scale->scale : 1;
+  double norm = adam->norm_squared != NULL ? inverse * sqrt(*adam->norm_squared) : 0;
+  return (float)(norm > (double)adam->max_norm ? inverse * ((double)adam->max_norm / norm) : inverse);
+}
+
 void cpu_adam(const Kernel *kernel, CpuScratch *scratch) {
   const AdamKernel *adam = &kernel->adam;
   Number number = (Number)adam->number, gradient = (Number)adam->gradient;
-  float scale = 1;
-  if (adam->norm_squared != NULL) {
-    if (!isfinite(*adam->norm_squared))
-      return; /* whoever reads the norm ends the run; the weights stay what they were */
-    double norm = sqrt(*adam->norm_squared);
-    scale = norm > (double)adam->max_norm ? (float)((double)adam->max_norm / norm) : 1;
+  if (adam->norm_squared != NULL && !isfinite(*adam->norm_squared)) {
+    /* skipped, or whoever reads the norm ends the run; the weights stay what they were */
+    if (adam->scale != NULL && loss_scale_skips(adam->scale, *adam->norm_squared))
+      memset(adam->gradients, 0, (gsize)(adam->n * kernel_element_bytes(gradient)));
+    return;
   }
+  float scale = gradient_factor(adam);
   float *buffer = cpu_scratch_floats(scratch, 2 * CHUNK);
   for (gint64 first = 0; first < adam->n; first += CHUNK) {
     gint64 n = MIN(CHUNK, adam->n - first);
@@ -66,6 +75,11 @@ void cpu_adam(const Kernel *kernel, CpuScratch *scratch) {
     }
     memset(element_of(adam->gradients, gradient, first), 0, (gsize)(n * kernel_element_bytes(gradient)));
   }
+}
+
+void cpu_loss_scale(const Kernel *kernel, CpuScratch *scratch) {
+  const LossScaleKernel *task = &kernel->loss_scale;
+  *task->to = loss_scale_next(task->from, *task->norm_squared, task->beta1, task->beta2);
 }
 
 void cpu_convert(const Kernel *kernel, CpuScratch *scratch) {

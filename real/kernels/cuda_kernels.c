@@ -101,6 +101,8 @@ static cudaError_t run_simple(const Kernel *kernel, cudaStream_t stream) {
     return cuda_loss_backward(&kernel->loss, stream);
   case KERNEL_ADAM:
     return cuda_adam(&kernel->adam, stream);
+  case KERNEL_LOSS_SCALE:
+    return cuda_loss_scale(&kernel->loss_scale, stream);
   case KERNEL_CONVERT:
     return cuda_convert(&kernel->convert, stream);
   case KERNEL_FILL:

@@ -64,6 +64,7 @@ cudaError_t cuda_loss_backward(const LossKernel *kernel, cudaStream_t stream);
 
 cudaError_t cuda_sum_squares(const SumSquaresKernel *kernel, double *scratch, cudaStream_t stream);
 cudaError_t cuda_adam(const AdamKernel *kernel, cudaStream_t stream);
+cudaError_t cuda_loss_scale(const LossScaleKernel *kernel, cudaStream_t stream);
 enum { CUDA_SUM_SQUARES_BLOCKS = 1024 };
 
 cudaError_t cuda_flash_forward(const FlashKernel *kernel, cudaStream_t stream);

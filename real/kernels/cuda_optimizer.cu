@@ -1,4 +1,4 @@
-/* The gradient's norm and AdamW. */
+/* The gradient's norm, AdamW and the loss's scale. */
 #include "cuda_element.cuh"
 
 namespace {
@@ -27,22 +27,33 @@ __global__ void add_partial(const double *__restrict__ partial, int n, double *t
     *to += sum;
 }
 
+/* What a gradient is multiplied by: the inverse of the loss's scale, and the clip by the norm. */
+__device__ float gradient_factor(const AdamKernel &k) {
+  const double inverse = k.scale != nullptr ? 1.0 / k.scale->scale : 1.0;
+  const double norm = k.norm_squared != nullptr ? inverse * sqrt(*k.norm_squared) : 0.0;
+  return (float)(norm > (double)k.max_norm ? inverse * ((double)k.max_norm / norm) : inverse);
+}
+
 template <typename T, typename G> __global__ void adam(AdamKernel k) {
-  float clip = 1.0f;
-  if (k.norm_squared != nullptr) {
-    if (!isfinite(*k.norm_squared))
-      return; /* whoever reads the norm ends the run; the weights stay what they were */
-    const double norm = sqrt(*k.norm_squared);
-    clip = norm > (double)k.max_norm ? (float)((double)k.max_norm / norm) : 1.0f;
-  }
   T *weight = (T *)k.weight;
   G *gradients = (G *)k.gradients;
-  for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < k.n; i += (int64_t)gridDim.x * blockDim.x) {
-    const float g = to_float(gradients[i]) * clip;
+  const int64_t first = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, stride = (int64_t)gridDim.x * blockDim.x;
+  if (k.norm_squared != nullptr && !isfinite(*k.norm_squared)) {
+    /* skipped, or whoever reads the norm ends the run; the weights stay what they were */
+    const bool skips = k.scale != nullptr && loss_scale_skips(k.scale, *k.norm_squared);
+    for (int64_t i = first; skips && i < k.n; i += stride)
+      gradients[i] = from_float<G>(0.0f);
+    return;
+  }
+  const float factor = gradient_factor(k);
+  const float c1 = k.scale != nullptr ? (float)(1.0 - k.scale->power1) : k.correction1;
+  const float c2 = k.scale != nullptr ? (float)(1.0 - k.scale->power2) : k.correction2;
+  for (int64_t i = first; i < k.n; i += stride) {
+    const float g = to_float(gradients[i]) * factor;
     const float p = k.master == nullptr ? to_float(weight[i]) : k.master[i];
     const float m = k.beta1 * k.m[i] + (1.0f - k.beta1) * g;
     const float v = k.beta2 * k.v[i] + (1.0f - k.beta2) * g * g;
-    const float step = m / k.correction1 / (sqrtf(v / k.correction2) + k.epsilon) + k.decay * p;
+    const float step = m / c1 / (sqrtf(v / c2) + k.epsilon) + k.decay * p;
     const float moved = p - k.lr * step;
     k.m[i] = m;
     k.v[i] = v;
@@ -51,6 +62,10 @@ template <typename T, typename G> __global__ void adam(AdamKernel k) {
     weight[i] = from_float<T>(moved);
     gradients[i] = from_float<G>(0.0f);
   }
+}
+
+__global__ void loss_scale(LossScaleKernel k) {
+  *k.to = loss_scale_next(k.from, *k.norm_squared, k.beta1, k.beta2);
 }
 
 } // namespace
@@ -75,4 +90,9 @@ cudaError_t cuda_adam(const AdamKernel *k, cudaStream_t stream) {
       return cudaGetLastError();
     });
   });
+}
+
+cudaError_t cuda_loss_scale(const LossScaleKernel *k, cudaStream_t stream) {
+  loss_scale<<<1, 1, 0, stream>>>(*k);
+  return cudaGetLastError();
 }

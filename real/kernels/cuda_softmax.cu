@@ -94,7 +94,8 @@ template <typename T> __global__ void loss_backward(LossKernel k) {
   if (column >= k.width)
     return;
   const float hit = column == k.target[blockIdx.x] - k.first_word && column < real_columns(k) ? 1.0f : 0.0f;
-  ((T *)k.dlogits)[at] = from_float<T>(k.gradient_scale * (k.probabilities[at] - hit));
+  const float scale = k.scale == nullptr ? k.gradient_scale : k.gradient_scale * (float)k.scale->scale;
+  ((T *)k.dlogits)[at] = from_float<T>(scale * (k.probabilities[at] - hit));
 }
 
 } // namespace

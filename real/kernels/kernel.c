@@ -30,6 +30,7 @@ static const char *const names[N_KERNELS] = {
     [KERNEL_LOSS_BACKWARD] = "loss.backward",
     [KERNEL_SUM_SQUARES] = "sum_squares",
     [KERNEL_ADAM] = "adam",
+    [KERNEL_LOSS_SCALE] = "loss_scale",
     [KERNEL_CONVERT] = "convert",
     [KERNEL_FILL] = "fill",
     [KERNEL_INIT] = "init",

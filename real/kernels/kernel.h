@@ -5,6 +5,7 @@
  * FP16; sums, statistics, losses and the optimizer's state are fp32 whatever the elements are. T tokens are b sequences
  * of s. "+=" means the result is added to what is there. */
 #pragma once
+#include "loss_scale.h"
 #include "precision.h"
 #include "work_item.h"
 
@@ -38,6 +39,7 @@ typedef enum {
   KERNEL_LOSS_BACKWARD,
   KERNEL_SUM_SQUARES,
   KERNEL_ADAM,
+  KERNEL_LOSS_SCALE,
   KERNEL_CONVERT,
   KERNEL_FILL,
   KERNEL_INIT,
@@ -214,7 +216,7 @@ typedef struct {
  *   EXP      probabilities[t][j] = exp(logits − row_max) in fp32; row_sum[t] = Σ_j of it; row_target[t] = logits of the
  *            target less row_max, 0 when the target is not here
  *   SOFTMAX  probabilities /= row_sum;  *loss += loss_scale·Σ_t (log row_sum − row_target)
- *   BACKWARD dlogits[t][j] = gradient_scale·(probabilities − [j is the target]) */
+ *   BACKWARD dlogits[t][j] = gradient_scale·scale·(probabilities − [j is the target]) */
 typedef struct {
   guint8 number; /* of logits and dlogits */
   gint64 tokens, width, first_word, n_words;
@@ -225,6 +227,7 @@ typedef struct {
   double *loss;
   double loss_scale;
   float gradient_scale;
+  const LossScale *scale; /* NULL: 1 */
   void *dlogits;
 } LossKernel;
 
@@ -237,9 +240,11 @@ typedef struct {
 } SumSquaresKernel;
 
 /* AdamW on n elements (arXiv 1711.05101), gradients scaled by min(1, max_norm / √*norm_squared) first (NULL: not).
+ * `scale` (NULL: 1): what gradients, and thereby the norm, are multiplied by; then c1 and c2 are 1 less its powers.
  *   m = β1·m + (1−β1)·g;  v = β2·v + (1−β2)·g²;  p −= lr·(m/c1 / (√(v/c2) + ε) + decay·p),  c1 = 1 − β1^t …
  * The fp32 `master` is updated and rounded to `weight`; without one (NULL) the weight itself is updated. The gradient
- * is zeroed afterwards. */
+ * is zeroed afterwards. With a *norm_squared that is not finite nothing is done, but where `scale` has the step skipped
+ * the gradient is zeroed all the same. */
 typedef struct {
   guint8 number, gradient; /* Numbers of weight and gradient */
   gint64 n;
@@ -247,9 +252,18 @@ typedef struct {
   float *master; /* NULL: none */
   void *gradients;
   float *m, *v;
-  const double *norm_squared;
+  const double *norm_squared; /* not NULL with a scale */
+  const LossScale *scale;
   float max_norm, lr, beta1, beta2, epsilon, decay, correction1, correction2;
 } AdamKernel;
+
+/* *to = the state of the step after *from's (loss_scale_next()). */
+typedef struct {
+  const LossScale *from;
+  const double *norm_squared;
+  double beta1, beta2;
+  LossScale *to;
+} LossScaleKernel;
 
 /* to[i] = from[i], or += ; formats may differ. */
 typedef struct {
@@ -297,6 +311,7 @@ typedef struct {
     LossKernel loss;
     SumSquaresKernel sum_squares;
     AdamKernel adam;
+    LossScaleKernel loss_scale;
     ConvertKernel convert;
     FillKernel fill;
     InitKernel init;

@@ -3,7 +3,7 @@
  *
  *     for I       | x₀ … xₙ₋₁ | of layers 0 … n−1 | head's |
  *     for W       | of layers 0 … n−1 | head's |
- *     made by I   | recomputed for W, gradients 0 … n−1 | stream gradients | logits' | embedding's |             */
+ *     made by I   | made again for W, gradients 0 … n−1 | stream gradients | logits' | embedding's |             */
 #include "activations.h"
 
 #include "kernel.h"
@@ -84,24 +84,43 @@ static SavedExperts carve_experts(const Cut *cut, LayerKind kind, Carver *for_i,
   return saved;
 }
 
-/* What I reads, and what W reads (may be one carver). */
-static SavedLayer carve_layer(const Cut *cut, LayerKind kind, Carver *for_i, Carver *for_w, gboolean with_scores) {
+/* NULL, and no bytes, where the tensor is of a module that is not kept. */
+static void *carve_unless(guint dropped, RecomputeModule module, Carver *carver, double n, int element_bytes) {
+  return (dropped & MODULE_BIT(module)) == 0 ? carve(carver, n, element_bytes) : NULL;
+}
+
+/* What I reads, and what W reads (may be one carver), but for modules that are `dropped`. */
+static SavedLayer carve_layer(const Cut *cut, LayerKind kind, guint dropped, Carver *for_i, Carver *for_w) {
   const int e = element(cut);
-  const double t = cut->tokens;
-  SavedLayer saved = {.norm1 = carve(for_w, stream_elements(cut), e), .norm2 = carve(for_w, stream_elements(cut), e)};
+  const double t = cut->tokens, stream = stream_elements(cut);
+  SavedLayer saved = {.norm1 = carve_unless(dropped, MODULE_LAYERNORM, for_w, stream, e),
+                      .norm2 = carve_unless(dropped, MODULE_LAYERNORM, for_w, stream, e)};
   saved.attention = carve(for_w, t * cut->q_width, e);
-  saved.activation = carve(for_w, t * kind.ffn_width, e);
+  saved.activation = carve_unless(dropped, MODULE_MLP, for_w, t * kind.ffn_width, e);
   saved.mean1 = carve(for_i, cut->split_tokens, 4);
   saved.rstd1 = carve(for_i, cut->split_tokens, 4);
   saved.mean2 = carve(for_i, cut->split_tokens, 4);
   saved.rstd2 = carve(for_i, cut->split_tokens, 4);
   saved.qkv = carve(for_i, t * (cut->q_width + 2 * cut->kv_width), e);
-  saved.scores = !is_flash(cut) && with_scores ? carve(for_i, cut->scores, e) : NULL;
+  saved.scores = is_flash(cut) ? NULL : carve_unless(dropped, MODULE_CORE_ATTN, for_i, cut->scores, e);
   saved.lse = is_flash(cut) ? carve(for_i, (double)cut->sequences * cut->heads * cut->seq_len, 4) : NULL;
   saved.x2 = carve(for_i, stream_elements(cut), e);
-  saved.up = carve(for_i, t * kind.up_width, e);
+  saved.up = carve_unless(dropped, MODULE_MLP, for_i, t * kind.up_width, e);
   saved.experts = carve_experts(cut, kind, for_i, for_w);
   return saved;
+}
+
+/* Of dropped modules, what I makes again for W. */
+static SavedLayer carve_again(const Cut *cut, LayerKind kind, guint dropped, Carver *made) {
+  const int e = element(cut);
+  SavedLayer again = {0};
+  if (dropped & MODULE_BIT(MODULE_LAYERNORM)) {
+    again.norm1 = carve(made, stream_elements(cut), e);
+    again.norm2 = carve(made, stream_elements(cut), e);
+  }
+  if (dropped & MODULE_BIT(MODULE_MLP))
+    again.activation = carve(made, (double)cut->tokens * kind.ffn_width, e);
+  return again;
 }
 
 static LayerGradients carve_gradients(const Cut *cut, LayerKind kind, Carver *carver) {
@@ -140,7 +159,7 @@ static SavedHead carve_head(const Cut *cut, Carver *for_i, Carver *for_w) {
 typedef struct {
   int layer; /* wanted */
   char *input, *stream_gradient, *embedding_gradient;
-  SavedLayer saved;
+  SavedLayer saved, again; /* again: made by I of what was not saved, NULL the rest */
   LayerGradients gradients;
   SavedHead head;
 } SlotTensors;
@@ -155,7 +174,7 @@ static void walk_saved(const Activations *activations, const StageLayers *layers
       tensors->input = x;
   }
   for (int i = 0; i < layers->n_layers && activations->saves_all; i++) {
-    const SavedLayer saved = carve_layer(cut, kind_of(cut, layers, i), for_i, for_w, activations->saves_scores);
+    const SavedLayer saved = carve_layer(cut, kind_of(cut, layers, i), activations->dropped, for_i, for_w);
     if (i == tensors->layer)
       tensors->saved = saved;
   }
@@ -173,15 +192,15 @@ static void walk_made(const Activations *activations, const StageLayers *layers,
   const Cut *cut = activations->cut;
   Carver nothing = {0};
   for (int i = 0; i < layers->n_layers; i++) {
-    SavedLayer again = {0};
-    if (!activations->saves_all)
-      again = carve_layer(cut, kind_of(cut, layers, i), &nothing, made, FALSE);
-    const LayerGradients gradients = carve_gradients(cut, kind_of(cut, layers, i), made);
+    const LayerKind kind = kind_of(cut, layers, i);
+    const SavedLayer again = activations->saves_all
+                                 ? carve_again(cut, kind, activations->dropped, made)
+                                 : carve_layer(cut, kind, MODULE_BIT(MODULE_CORE_ATTN), &nothing, made);
+    const LayerGradients gradients = carve_gradients(cut, kind, made);
     if (i != tensors->layer)
       continue;
     tensors->gradients = gradients;
-    if (!activations->saves_all)
-      tensors->saved = again;
+    tensors->again = again;
   }
   for (int i = 0; i <= layers->n_layers; i++) {
     char *gradient = keeps_stream_gradient(layers, i) ? carve(made, stream_elements(cut), element(cut)) : NULL;
@@ -239,7 +258,7 @@ static gint64 carve_scratch(Activations *activations, char *memory) {
   const int e = element(cut);
   const double t = cut->tokens, stream = stream_elements(cut), wide = t * cut->model->hidden;
   Carver carver = {.base = memory};
-  activations->scratch_layer = carve_layer(cut, any_kind(cut), &carver, &carver, TRUE);
+  activations->scratch_layer = carve_layer(cut, any_kind(cut), 0, &carver, &carver);
   activations->scratch_gradients = carve_gradients(cut, any_kind(cut), &carver);
   activations->scratch_y = carve(&carver, stream, e);
   activations->gathered = carve(&carver, wide, e);
@@ -279,7 +298,7 @@ gboolean activations_init(Activations *activations, const Cut *cut, Device *devi
       .n_micro_batches = n_micro_batches,
       .has_w = has_w,
       .saves_all = recompute != RECOMPUTE_FULL,
-      .saves_scores = recompute != RECOMPUTE_SELECTIVE,
+      .dropped = plan_recompute_modules(cut->plan),
       .pools = g_new0(Pool, (gsize)n_stages * N_SLOT_PARTS),
       .open = g_new0(Slot, (gsize)n_stages * n_micro_batches),
       .layers = g_memdup2(layers, sizeof *layers * (gsize)n_stages),
@@ -350,27 +369,28 @@ void activations_close(Activations *activations, Slot *slot, DeviceEvent *last) 
   slot->gradient_in = NULL;
 }
 
-/* Full recompute: what W reads is where I has made it again, the rest within the piece. */
-static SavedLayer recomputed_layer(const Activations *activations, const Slot *slot, int layer) {
-  SavedLayer saved = activations->scratch_layer;
-  if (slot->parts[PART_MADE_BY_I] == NULL)
-    return saved;
-  const SavedLayer kept = slot_tensors(activations, slot, layer).saved;
-  saved.norm1 = kept.norm1;
-  saved.norm2 = kept.norm2;
-  saved.attention = kept.attention;
-  saved.activation = kept.activation;
-  saved.experts.rows = kept.experts.rows;
-  saved.experts.activation = kept.experts.activation;
-  return saved;
-}
-
+/* What is not saved is read within the piece, and what W reads of it where I has made it again. */
 SavedLayer activations_layer(const Activations *activations, const Slot *slot, int layer) {
-  if (!activations->saves_all)
-    return recomputed_layer(activations, slot, layer);
-  SavedLayer saved = slot_tensors(activations, slot, layer).saved;
-  if (!activations->saves_scores)
-    saved.scores = activations->scratch_layer.scores;
+  const SlotTensors tensors = slot_tensors(activations, slot, layer);
+  const SavedLayer *scratch = &activations->scratch_layer, *again = &tensors.again;
+  SavedLayer saved = activations->saves_all ? tensors.saved : *scratch;
+  const guint dropped = activations->saves_all ? activations->dropped : MODULE_BIT(N_RECOMPUTE_MODULES) - 1;
+  if (dropped & MODULE_BIT(MODULE_LAYERNORM)) {
+    saved.norm1 = again->norm1 != NULL ? again->norm1 : scratch->norm1;
+    saved.norm2 = again->norm2 != NULL ? again->norm2 : scratch->norm2;
+  }
+  if (dropped & MODULE_BIT(MODULE_MLP)) {
+    saved.activation = again->activation != NULL ? again->activation : scratch->activation;
+    saved.up = scratch->up;
+  }
+  if (dropped & MODULE_BIT(MODULE_CORE_ATTN))
+    saved.scores = scratch->scores;
+  if (again->attention != NULL)
+    saved.attention = again->attention;
+  if (again->experts.rows != NULL) {
+    saved.experts.rows = again->experts.rows;
+    saved.experts.activation = again->experts.activation;
+  }
   return saved;
 }
 

@@ -10,9 +10,9 @@
  *     boundary      activations and gradients on their way between stages
  *
  * So a rank holds what the Program says it holds, however late W runs. A receive writes straight into x₀ of the slot it
- * opens. With full recompute the layers' inputs alone are kept from F; the other tensors are scratch, except that those
- * W reads are made again by I and stay with what I makes. Shapes in elements, row-major: T tokens × width; T′ = T/tp
- * under sequence parallelism. */
+ * opens. With full recompute the layers' inputs alone are kept from F, with selective recompute all but what its
+ * modules make again; the other tensors are scratch, except that those W reads are made again by I and stay with what I
+ * makes. Shapes in elements, row-major: T tokens × width; T′ = T/tp under sequence parallelism. */
 #pragma once
 #include "cut.h"
 #include "pool.h"
@@ -84,9 +84,9 @@ typedef struct {
   const Cut *cut; /* borrowed */
   Device *device;
   int n_stages, n_micro_batches;
-  gboolean has_w;     /* W runs apart from I */
-  gboolean saves_all; /* else: full recompute, only inputs are kept */
-  gboolean saves_scores;
+  gboolean has_w;             /* W runs apart from I */
+  gboolean saves_all;         /* else: full recompute, only inputs are kept */
+  guint dropped;              /* modules that selective recompute makes again (recompute_modules.h) */
   Pool *pools;                /* [n_stages][N_SLOT_PARTS]; unused for stages of other ranks */
   Pool boundary;              /* T′ × h each */
   Slot *open;                 /* [n_stages · n_micro_batches] */

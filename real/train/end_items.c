@@ -1,6 +1,6 @@
 /* Before the first layer and after the last: word and position tables, final norm, cross-entropy. The loss of a step is
  * the mean over the global batch's tokens, so every rank scales its own by all of them and nothing is divided later. */
-#include "trainer.h"
+#include "scaling.h"
 
 static const Activations *memory(const ItemCall *call) {
   return &call->trainer->activations;
@@ -110,6 +110,7 @@ static void run_loss(const ItemCall *call) {
                             .loss = &call->trainer->losses[call->step],
                             .loss_scale = 1 / tokens_per_step,
                             .gradient_scale = (float)(1 / tokens_per_step),
+                            .scale = scaling_of(call->trainer, call->step),
                             .dlogits = head.d_logits}};
   item_launch(call, &kernel);
 }

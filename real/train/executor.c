@@ -2,6 +2,8 @@
  *
  *     stream   | wait after₀ | wait after₁ | record start | kernels or transfer | record end |
  *
+ * What a framework has the ranks of tp send in parts is gathered behind the receive, before its end.
+ *
  * The host runs ahead of the device until an op of the host stream, where it waits and watches. An action (0F3) is one
  * or several runs of kernels with tp collectives between; its memory is taken at its first op and given back at its
  * last. */
@@ -248,13 +250,23 @@ static PoolPiece **outgoing_of(const Executor *executor, const Op *op) {
   return &executor->outgoing[op->action == ACTION_SEND_F ? 0 : 1][place(executor, op->stage, op->micro_batch)];
 }
 
+/* What this rank sends or receives of a tensor between stages: all, or its part among those of tp. */
+static gint64 own_part(const Executor *executor, gint64 *offset_bytes) {
+  const gint64 n_parts = executor->parts != NULL ? executor->execution->workload->plan->tp : 1;
+  const gint64 bytes = executor->trainer->activations.boundary.piece_bytes / n_parts;
+  *offset_bytes = n_parts > 1 ? executor->trainer->parameters->at.at[AXIS_TP] * bytes : 0;
+  return bytes;
+}
+
 static gboolean run_send(Executor *executor, int index, GError **error) {
   const Op *op = &executor->list->ops[index];
   const PoolPiece *outgoing = *outgoing_of(executor, op);
   if (outgoing == NULL)
     return fail_impossible(error, "there is nothing to send: what makes it has not run");
-  executor->comm->type->send(executor_channel(executor, op), executor->streams[op->stream], op->tag, outgoing->memory,
-                             executor->trainer->activations.boundary.piece_bytes);
+  gint64 offset;
+  const gint64 bytes = own_part(executor, &offset);
+  executor->comm->type->send(executor_channel(executor, op), executor->streams[op->stream], op->tag,
+                             (char *)outgoing->memory + offset, bytes);
   return TRUE;
 }
 
@@ -266,24 +278,41 @@ static void release_sent(Executor *executor, int index) {
   *outgoing = NULL;
 }
 
+/* Where a tensor from another stage belongs, once it is opened. */
+static char *receive_target(Executor *executor, const Op *op) {
+  Activations *activations = &executor->trainer->activations;
+  const Slot *slot = activations_slot(activations, op->stage, op->micro_batch);
+  return op->action == ACTION_RECV_F ? activations_input(activations, slot, 0) : slot->gradient_in->memory;
+}
+
+/* Parts become the whole on every rank of tp. */
+static void gather_parts(Executor *executor, const Op *op) {
+  const Number number = executor->trainer->parameters->number;
+  const gint64 n = executor->trainer->activations.boundary.piece_bytes / kernel_element_bytes(number);
+  gint64 offset;
+  own_part(executor, &offset);
+  char *target = receive_target(executor, op);
+  executor->comm->type->collective(executor->parts, executor->streams[op->stream], COLLECTIVE_ALL_GATHER, REDUCE_SUM,
+                                   number, target + offset, target, n);
+}
+
 static gboolean run_receive(Executor *executor, int index, GError **error) {
   const Op *op = &executor->list->ops[index];
   Activations *activations = &executor->trainer->activations;
   DeviceStream *stream = executor->streams[op->stream];
   Slot *slot = activations_slot(activations, op->stage, op->micro_batch);
-  char *target;
   if (op->action == ACTION_RECV_F) {
     if (!activations_open(activations, slot, stream, error))
       return FALSE;
-    target = activations_input(activations, slot, 0);
   } else {
     slot->gradient_in = pool_take(&activations->boundary, stream, error);
     if (slot->gradient_in == NULL)
       return FALSE;
-    target = slot->gradient_in->memory;
   }
-  executor->comm->type->receive(executor_channel(executor, op), stream, op->tag, target,
-                                activations->boundary.piece_bytes);
+  gint64 offset;
+  const gint64 bytes = own_part(executor, &offset);
+  executor->comm->type->receive(executor_channel(executor, op), stream, op->tag, receive_target(executor, op) + offset,
+                                bytes);
   return TRUE;
 }
 
@@ -362,6 +391,8 @@ static gboolean issue(Executor *executor, int index, GError **error) {
 
 static void record_end(Executor *executor, int index) {
   const Op *op = &executor->list->ops[index];
+  if (op->kind == OP_RECV && executor->parts != NULL)
+    gather_parts(executor, op);
   executor->device->type->record(executor->streams[op->stream], executor->end[index]);
   if (op->kind == OP_SEND)
     release_sent(executor, index);

@@ -40,6 +40,7 @@ typedef struct {
   int n_ops;
   double
       *losses; /* [steps] this rank's share: Σ over its tokens / tokens of the global batch; 0 without a head; owned */
+  LossScale *scales; /* [steps + 1] of fp16, the same on every rank; NULL: none; owned */
   char *device_name; /* owned */
   double clock_Hz;   /* 0: not known */
   char *attention;   /* what ran the fused one last (device.h); NULL: nothing to tell; owned */

@@ -1,8 +1,10 @@
 /* The host's part: it issues ahead of the device and waits only where the Program has it wait. While it waits it looks,
  * every twentieth of a second, at the first op of each stream that has not ended, and says on the board what this rank
  * is doing or waits for: what others print when something goes wrong. */
+#include "cpu_kernels.h"
 #include "error.h"
 #include "executor_private.h"
+#include "scaling.h"
 
 #include <math.h>
 #include <string.h>
@@ -117,15 +119,6 @@ gboolean executor_read(Device *device, DeviceStream *stream, void *to, const voi
 
 /* --- gradients that are not finite --- */
 
-static double element_at(const void *values, Number number, gint64 i) {
-  if (number == NUMBER_FP32)
-    return ((const float *)values)[i];
-  guint32 bits = (guint32)((const guint16 *)values)[i] << 16; /* bf16 */
-  float value;
-  memcpy(&value, &bits, sizeof value);
-  return value;
-}
-
 static const Tensor *tensor_at(const Block *block, gint64 element) {
   for (int i = block->n_tensors - 1; i >= 0; i--)
     if (block->tensors[i].offset <= element)
@@ -142,41 +135,60 @@ static const Tensor *find_not_finite(Executor *executor, double *value) {
     const gint64 n = block->zero >= 2 ? block->shard_n : block->n;
     const gint64 first = block->zero >= 2 ? block->shard_first : 0;
     g_autofree char *values = g_malloc((gsize)n * 4 + 1);
+    g_autofree float *wide = g_new(float, (gsize)n + 1);
     if (n == 0 || !executor_read(executor->device, executor->streams[STREAM_COMPUTE], values, block->gradient,
                                  n * kernel_element_bytes(number), NULL))
       continue;
+    cpu_widen(values, number, n, wide);
     for (gint64 i = 0; i < n; i++)
-      if (!isfinite(*value = element_at(values, number, i)))
+      if (!isfinite(*value = (double)wide[i]))
         return tensor_at(block, first + i);
   }
   return NULL;
 }
 
 /* Every step, with nothing to be had or given back. */
-static gboolean read_norms(Executor *executor, int step, GError **error) {
+static gboolean read_step_end(Executor *executor, int step, GError **error) {
   const DeviceType *device = executor->device->type;
   DeviceStream *stream = executor->streams[STREAM_COMPUTE];
-  device->copy(stream, executor->norms, &executor->trainer->norms[2 * step], 2 * (gint64)sizeof *executor->norms);
+  StepEnd *end = executor->step_end;
+  device->copy(stream, end->norms, &executor->trainer->norms[2 * step], sizeof end->norms);
+  device->copy(stream, &end->loss, &executor->trainer->losses[step], sizeof end->loss);
+  if (executor->trainer->scales != NULL)
+    device->copy(stream, &end->scale, scaling_of(executor->trainer, step), sizeof end->scale);
   device->record(stream, executor->normed);
   while (!device->sleep_until(executor->normed, look_ns) && device->check(executor->device, NULL))
     ;
   return device->check(executor->device, error);
 }
 
+/* " at the loss scale 1024: …"; "" where there is none. Owned by the caller. */
+static char *scale_text(const Executor *executor) {
+  const LossScale *scale = &executor->step_end->scale;
+  if (executor->trainer->scales == NULL)
+    return g_strdup("");
+  return g_strdup_printf(" at the loss scale %g%s", scale->scale,
+                         scale->window > 0 ? ", the lowest" : "; --loss-scale dynamic lowers it");
+}
+
 static gboolean check_norm(Executor *executor, const Op *op, GError **error) {
-  if (!read_norms(executor, op->step, error))
+  if (!read_step_end(executor, op->step, error))
     return FALSE;
-  const double *norms = executor->norms;
+  const double *norms = executor->step_end->norms;
   if (isfinite(norms[0]) && isfinite(norms[1]))
     return TRUE;
   g_autofree char *name = op_text(executor->program, op);
+  if (executor->trainer->scales != NULL && loss_scale_skips(&executor->step_end->scale, norms[1]))
+    return isfinite(executor->step_end->loss) ||
+           fail_impossible(error, "%s: the loss is %f, which no loss scale changes", name, executor->step_end->loss);
+  g_autofree char *scale = scale_text(executor);
   double value = norms[0];
   const Tensor *tensor = isfinite(norms[0]) ? NULL : find_not_finite(executor, &value);
   if (tensor != NULL)
-    return fail_impossible(error, "%s: the gradient of %s is %f", name, tensor->name, value);
+    return fail_impossible(error, "%s: the gradient of %s is %f%s", name, tensor->name, value, scale);
   if (isfinite(norms[0]))
     g_usleep(G_USEC_PER_SEC); /* the rank at fault knows more, and speaks first */
-  return fail_impossible(error, "%s: the gradient norm is %f", name, isfinite(norms[0]) ? norms[1] : norms[0]);
+  return fail_impossible(error, "%s: the gradient norm is %f%s", name, isfinite(norms[0]) ? norms[1] : norms[0], scale);
 }
 
 /* A GPU's clock is the one it has at work: while the last step runs. */
@@ -216,8 +228,16 @@ static gboolean collect(Executor *executor, GError **error) {
     result->start_ns[i] = device->event_ns(executor->start[i]);
     result->end_ns[i] = device->event_ns(executor->end[i]);
   }
-  return executor_read(executor->device, executor->streams[STREAM_COMPUTE], result->losses, executor->trainer->losses,
-                       executor->program->n_steps * (gint64)sizeof *result->losses, error);
+  const int n_steps = executor->program->n_steps;
+  DeviceStream *stream = executor->streams[STREAM_COMPUTE];
+  if (executor->trainer->scales != NULL) {
+    result->scales = g_new0(LossScale, (gsize)n_steps + 1);
+    if (!executor_read(executor->device, stream, result->scales, executor->trainer->scales,
+                       (n_steps + 1) * (gint64)sizeof *result->scales, error))
+      return FALSE;
+  }
+  return executor_read(executor->device, stream, result->losses, executor->trainer->losses,
+                       n_steps * (gint64)sizeof *result->losses, error);
 }
 
 /* Transfers and kernels stop. What was begun with other ranks cannot be taken apart without them: then memory is left
@@ -269,6 +289,7 @@ void execution_result_clear(ExecutionResult *result) {
   g_free(result->end_ns);
   g_free(result->issue_ns);
   g_free(result->losses);
+  g_free(result->scales);
   g_free(result->device_name);
   g_free(result->attention);
   memset(result, 0, sizeof *result);

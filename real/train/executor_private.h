@@ -3,6 +3,12 @@
 #pragma once
 #include "executor.h"
 
+typedef struct {
+  double norms[2]; /* trainer->norms of the step */
+  double loss;     /* trainer->losses of the step: a rank's share */
+  LossScale scale; /* fp16: the step's */
+} StepEnd;
+
 struct Executor {
   const Execution *execution;
   ExecutionResult *result;
@@ -15,9 +21,10 @@ struct Executor {
   DeviceEvent **start, **end; /* [ops] */
   CommGroup **groups;         /* [program groups]; NULL where this rank is no member */
   CommGroup **channels;       /* [2 directions][pipeline ranks][pipeline ranks] from, to; NULL where unused */
+  CommGroup *parts;           /* of tp, where each of its ranks sends its part to the next stage; NULL: all of it */
   Trainer *trainer;
-  double *norms;       /* [2] host memory: a step's norms are read into it */
-  DeviceEvent *normed; /* they have been */
+  StepEnd *step_end;   /* host memory: what a step has come to is read into it */
+  DeviceEvent *normed; /* it has been */
 
   guint8 *is_first, *is_last; /* [ops] of its action (F, I, W, B) */
   gboolean has_norm;

@@ -108,6 +108,26 @@ static gboolean make_groups(Executor *executor, GError **error) {
   return TRUE;
 }
 
+/* Of the ranks that gather what came in parts. */
+static gboolean make_parts(Executor *executor, GError **error) {
+  const Layout *layout = &executor->execution->workload->layout;
+  const Plan *plan = executor->execution->workload->plan;
+  if (plan->pp == 1 || !plan_splits_stage_tensors(plan))
+    return TRUE;
+  const Cut *cut = &executor->trainer->parameters->cut;
+  if (cut->tokens * cut->model->hidden % cut->tp != 0)
+    return fail_impossible(error,
+                           "%" G_GINT64_FORMAT " tokens × hidden %" G_GINT64_FORMAT
+                           " are not a multiple of tp %" G_GINT64_FORMAT
+                           ": framework %s sends them in so many parts; leave --framework out",
+                           cut->tokens, cut->model->hidden, cut->tp, plan->framework);
+  const int n = layout_group_size(layout, AXIS_BIT(AXIS_TP));
+  g_autofree int *members = g_new(int, n);
+  layout_group_members(layout, AXIS_BIT(AXIS_TP), executor->execution->rank, members);
+  executor->parts = executor->comm->type->group_new(executor->comm, members, n, error);
+  return executor->parts != NULL;
+}
+
 static CommGroup **channel_at(const Executor *executor, gboolean is_forward, int from, int to) {
   const int n = executor->program->n_ranks;
   return &executor->channels[((is_forward ? 0 : 1) * n + from) * n + to];
@@ -178,10 +198,10 @@ static gboolean make_events(Executor *executor, GError **error) {
 }
 
 /* Once: a GPU's host memory takes a while to be had, and is given back when the whole GPU has come to rest. */
-static gboolean make_norms(Executor *executor, GError **error) {
+static gboolean make_step_end(Executor *executor, GError **error) {
   const DeviceType *device = executor->device->type;
-  executor->norms = device->allocate_host(executor->device, 2 * (gint64)sizeof *executor->norms, error);
-  executor->normed = executor->norms != NULL ? device->event_new(executor->device, error) : NULL;
+  executor->step_end = device->allocate_host(executor->device, (gint64)sizeof *executor->step_end, error);
+  executor->normed = executor->step_end != NULL ? device->event_new(executor->device, error) : NULL;
   return executor->normed != NULL;
 }
 
@@ -223,18 +243,18 @@ gboolean executor_setup(Executor *executor, GError **error) {
     return FALSE;
   executor->result->device_name = executor->device->type->describe(executor->device);
   executor->result->clock_Hz = executor->device->type->clock_Hz(executor->device);
-  executor->comm = execution->comm->open(world, executor->device, error);
+  executor->comm = comm_start(execution->comm, world, executor->device, error);
   if (executor->comm == NULL || !make_streams(executor, error) || !make_events(executor, error))
     return FALSE;
   executor->trainer = trainer_new(execution->workload, executor->program, execution->rank, executor->device,
                                   executor->comm, executor->streams, &execution->training, error);
-  if (executor->trainer == NULL || !make_norms(executor, error))
+  if (executor->trainer == NULL || !make_step_end(executor, error))
     return FALSE;
   if (execution->visit_item != NULL) {
     executor->trainer->item_log = g_array_new(FALSE, FALSE, sizeof(ItemRecord));
     executor->trainer->log_from = execution->visit_from;
   }
-  return make_groups(executor, error) && make_channels(executor, error);
+  return make_groups(executor, error) && make_parts(executor, error) && make_channels(executor, error);
 }
 
 static void free_comm(Executor *executor) {
@@ -245,7 +265,9 @@ static void free_comm(Executor *executor) {
   for (int i = 0; i < 2 * n * n; i++)
     if (executor->channels[i] != NULL)
       executor->comm->type->group_free(executor->channels[i]);
-  executor->comm->type->close(executor->comm);
+  if (executor->parts != NULL)
+    executor->comm->type->group_free(executor->parts);
+  comm_stop(executor->comm, executor->execution->world);
 }
 
 static void free_device(Executor *executor) {
@@ -253,8 +275,8 @@ static void free_device(Executor *executor) {
   trainer_free(executor->trainer);
   if (executor->normed != NULL)
     device->event_free(executor->normed);
-  if (executor->norms != NULL)
-    device->release_host(executor->device, executor->norms);
+  if (executor->step_end != NULL)
+    device->release_host(executor->device, executor->step_end);
   for (int i = 0; i < executor->list->n_ops; i++) {
     if (executor->start[i] != NULL)
       device->event_free(executor->start[i]);

@@ -257,8 +257,11 @@ static NormKernel layer_norm(const ItemCall *call, int which) {
                       .rstd = which == 0 ? layer.rstd1 : layer.rstd2};
 }
 
+/* Made again alone (layernorm among the modules), the MLP's norm comes first, as in backward. */
 static void run_norm(const ItemCall *call) {
-  Kernel kernel = {.kind = KERNEL_NORM_FORWARD, .norm = layer_norm(call, call->occurrence)};
+  const gboolean is_reversed = call->item->recompute && memory(call)->saves_all;
+  Kernel kernel = {.kind = KERNEL_NORM_FORWARD,
+                   .norm = layer_norm(call, is_reversed ? 1 - call->occurrence : call->occurrence)};
   item_launch(call, &kernel);
 }
 

@@ -8,6 +8,8 @@
  * computed here in double; what rounding a weight may do does not count. (The one-rank run's updates say little: Adam's
  * first steps are signs of gradients, which noise turns where they are near 0)
  *
+ * Gradients of fp16 are compared without the loss's scale; a step that one skips the other has to skip.
+ *
  * The weights of the first step are equal bit by bit, and so are the copies of one number on several ranks. */
 #pragma once
 #include "executor.h"
@@ -16,6 +18,9 @@ typedef struct {
   double loss, reference_loss;         /* of the global batch */
   double gradient_error, update_error; /* worst over tensors */
   char gradient_worst[64], update_worst[64];
+  double scale;           /* of the loss; 0: it has none */
+  gboolean is_skipped;    /* by the ranks: gradients are not compared, and nothing may have moved */
+  gboolean scales_differ; /* among ranks or from the one rank's, or only one of both has skipped the step */
 } CheckedStep;
 
 typedef struct {
@@ -28,6 +33,10 @@ typedef struct {
   gboolean is_passed;
 } CheckReport;
 
+/* The bounds of a precision, and room for the steps. */
+void check_report_init(CheckReport *report, int n_steps, Precision precision);
+/* Whether all that has been compared is within its bounds. */
+void check_report_judge(CheckReport *report);
 /* Collective over the world; the report is filled on rank 0. The plan's steps are run. */
 gboolean check_numerics(const Execution *execution, CheckReport *report, GError **error);
 /* The checked run waits before every optimizer step, where it is written down. The losses [n_steps] of one that does

@@ -20,6 +20,7 @@ typedef struct {
 static gboolean check_model(const Workload *workload, GError **error) {
   const Model *model = workload->model;
   const Missing missing[] = {
+      {workload->plan->expert_load > 1, "experts that get more than others (stepsim simulate predicts them)"},
       {model->latent.kv_rank > 0, "latent attention (stepsim simulate predicts it)"},
       {workload->plan->mtp_layers > 0, "heads that predict a token further (stepsim simulate predicts them)"},
       {model->parallel_block, "attention and MLP side by side"},
@@ -40,14 +41,22 @@ static gboolean check_model(const Workload *workload, GError **error) {
   return TRUE;
 }
 
+static const guint trained_modules =
+    MODULE_BIT(MODULE_CORE_ATTN) | MODULE_BIT(MODULE_LAYERNORM) | MODULE_BIT(MODULE_MLP);
+
 static gboolean check_plan(const Workload *workload, GError **error) {
   const Plan *plan = workload->plan;
   const PrecisionInfo *precision = precision_info(plan->precision);
   if (plan->cp > 1)
     return fail_impossible(error, "cp %d: sequences cannot be cut here, expected 1 (stepsim simulate predicts it)",
                            plan->cp);
-  if (plan->precision != PRECISION_FP32 && plan->precision != PRECISION_BF16)
-    return fail_impossible(error, "--precision %s cannot be trained here: expected fp32 or bf16", precision->name);
+  if (plan->precision != PRECISION_FP32 && plan->precision != PRECISION_BF16 && plan->precision != PRECISION_FP16)
+    return fail_impossible(error, "--precision %s cannot be trained here: expected fp32, bf16 or fp16",
+                           precision->name);
+  if (plan->precision == PRECISION_FP16 && !plan->grad_norm_barrier)
+    return fail_impossible(error,
+                           "--precision fp16 and --grad-norm-barrier off clash: whether a step is skipped follows from "
+                           "the norm of all ranks; use --grad-norm-barrier on");
   if (plan->recipe.weights != precision->element_bytes)
     return fail_impossible(error,
                            "--precision %s and --recipe %s clash: weights of %g bytes where products read %g; "
@@ -60,27 +69,26 @@ static gboolean check_plan(const Workload *workload, GError **error) {
                            "leave --framework out, or use --recompute none or full",
                            plan->framework);
   g_autofree char *modules = recompute_modules_text(plan_recompute_modules(plan), "+");
-  if ((plan_recompute_modules(plan) & ~MODULE_BIT(MODULE_CORE_ATTN)) != 0)
+  if ((plan_recompute_modules(plan) & ~trained_modules) != 0)
     return fail_impossible(error,
-                           "--recompute-modules %s cannot be trained here, expected core_attn (stepsim simulate "
-                           "predicts it); or use --recompute none or full",
+                           "--recompute-modules %s cannot be trained here, expected core_attn, layernorm or mlp "
+                           "(stepsim simulate predicts it); or use --recompute none or full",
                            modules);
-  if (plan_data_ranks(plan) > 1 && (plan_gradient_sum_bytes(plan) != plan->recipe.gradients ||
-                                    (plan->zero == 1 && plan->time.gradients == GRADIENTS_WHOLE)))
+  const double sum_bytes = plan_gradient_sum_bytes(plan);
+  if (plan_data_ranks(plan) > 1 && sum_bytes != 2 && sum_bytes != 4)
     return fail_impossible(error,
-                           "gradients as framework %s sums them over dp (whole, in %g bytes) cannot be summed here; "
-                           "leave --framework out",
-                           plan->framework, plan_gradient_sum_bytes(plan));
-  if (plan->pp > 1 && plan_splits_stage_tensors(plan))
-    return fail_impossible(error,
-                           "activations that ranks of tp send in parts, as framework %s has it, cannot be sent here; "
-                           "leave --framework out, or use --sequence-parallel on",
-                           plan->framework);
+                           "gradients as framework %s sums them over dp, in %g bytes, cannot be summed here: expected "
+                           "2 or 4; leave --framework out",
+                           plan->framework, sum_bytes);
+  if (plan_has_plain_norm(plan) && workload->model->norm == NORM_RMSNORM)
+    return fail_impossible(error, "--norm-kernel plain%s%s: RMSNorm is one kernel here, expected fused",
+                           plan->time.kernels == FRAMEWORK_KERNELS_PLAIN ? ", as framework " : "",
+                           plan->time.kernels == FRAMEWORK_KERNELS_PLAIN ? plan->framework : "");
   const Recipe *recipe = &plan->recipe;
   if ((recipe->gradients != 4 && recipe->gradients != 2) || (recipe->master != 4 && recipe->master != 0) ||
       recipe->moments != 8 || (plan->precision == PRECISION_FP32 && recipe->gradients != 4))
     return fail_impossible(error,
-                           "--recipe %s cannot be trained here: gradients of 4 bytes (or 2 beside bf16), a "
+                           "--recipe %s cannot be trained here: gradients of 4 bytes (or 2 beside bf16 or fp16), a "
                            "master copy of 4 or none, moments of 4 + 4",
                            recipe->name);
   return TRUE;
@@ -107,6 +115,9 @@ static gboolean check_experts(const Workload *workload, GError **error) {
   if (plan->cp > 1)
     return fail_impossible(error, "cp %d: sequences of a model with experts (%s) cannot be cut here, expected 1",
                            plan->cp, model->name);
+  if ((plan_recompute_modules(plan) & MODULE_BIT(MODULE_MLP)) != 0)
+    return fail_impossible(
+        error, "--recompute-modules mlp with experts (model %s) cannot be trained here; leave mlp out", model->name);
   if (model->experts.every > 1 && workload->n_stages > 1)
     return fail_impossible(error,
                            "model %s has experts in one of %" G_GINT64_FORMAT

@@ -9,10 +9,13 @@
  * Experts have shards and copies on other ranks: collectives of their own, of which a backward under ZeRO-2, 3 fills
  * the same bucket.
  *
+ * Under a framework that sums whole gradients ZeRO-1 is reduced as ZeRO-0; one that sums in another number than it
+ * holds them in has them converted to a buffer and back.
+ *
  * ZeRO-2, 3 with W apart from I: the gradients of norms, which I makes, add up beside the buckets, and the next bucket
  * of their block takes them along. The global norm counts every parameter once: what all tp ranks hold by tp rank 0, a
  * tied matrix by the first stage, a stage with two copies by the first pipe. */
-#include "trainer.h"
+#include "scaling.h"
 
 #include <string.h>
 
@@ -30,13 +33,18 @@ static GPtrArray *moved_blocks(const Trainer *trainer, const Op *op, const Trans
   return blocks;
 }
 
-gint64 state_moved_bytes(const Trainer *trainer, const Op *op, const Transfer *transfer, int element_bytes) {
-  g_autoptr(GPtrArray) blocks = g_ptr_array_new();
-  (op->action == ACTION_REDUCE_GRAD ? parameters_bucket : parameters_moved)(trainer->parameters, op, transfer, blocks);
+static gint64 elements_of(const GPtrArray *blocks) {
   gint64 n = 0;
   for (guint i = 0; i < blocks->len; i++)
     n += ((const Block *)g_ptr_array_index(blocks, i))->n;
-  return n * element_bytes;
+  return n;
+}
+
+gint64 state_moved_bytes(const Trainer *trainer, const Op *op, const Transfer *transfer, int element_bytes) {
+  g_autoptr(GPtrArray) moved = moved_blocks(trainer, op, transfer), bucket = g_ptr_array_new();
+  if (op->action == ACTION_REDUCE_GRAD)
+    parameters_bucket(trainer->parameters, op, transfer, bucket);
+  return MAX(elements_of(moved), elements_of(bucket)) * element_bytes;
 }
 
 /* --- gathers --------------------------------------------------------------------------------------------------------
@@ -85,14 +93,19 @@ static void fill_zero(DeviceStream *stream, char *to, gint64 n, Number number) {
   launch(stream, (Kernel){.kind = KERNEL_FILL, .fill = {.bytes = n * kernel_element_bytes(number), .to = to}});
 }
 
-static void add_gradients(DeviceStream *stream, const char *from, char *to, gint64 n, Number number) {
+static void convert(DeviceStream *stream, const char *from, Number from_number, char *to, Number to_number, gint64 n,
+                    gboolean accumulate) {
   launch(stream, (Kernel){.kind = KERNEL_CONVERT,
-                          .convert = {.from_number = (guint8)number,
-                                      .to_number = (guint8)number,
-                                      .accumulate = TRUE,
+                          .convert = {.from_number = (guint8)from_number,
+                                      .to_number = (guint8)to_number,
+                                      .accumulate = accumulate != FALSE,
                                       .n = n,
                                       .from = from,
                                       .to = to}});
+}
+
+static void add_gradients(DeviceStream *stream, const char *from, char *to, gint64 n, Number number) {
+  convert(stream, from, number, to, number, n, TRUE);
 }
 
 void state_use_early(Trainer *trainer, const Op *op) {
@@ -143,23 +156,60 @@ static char *unreduced(const Block *block) {
   return block->zero >= 2 ? block->bucket : block->gradient;
 }
 
+/* Elements of a block's unreduced gradient. */
+typedef struct {
+  gint64 first, n;
+} Range;
+
+/* What of it a reduction sums, and what it leaves summed. */
+static Range summed(const Trainer *trainer, const Transfer *transfer, const Block *block, gboolean is_after) {
+  const gboolean scatters = transfer->collective == COLLECTIVE_REDUCE_SCATTER;
+  const gboolean is_whole = block->zero <= 1 && trainer->workload->plan->time.gradients == GRADIENTS_WHOLE && !scatters;
+  return is_whole || (scatters && !is_after) ? (Range){0, block->n} : (Range){block->shard_first, block->shard_n};
+}
+
+/* Between the gradients and where they are summed, block behind block. */
+static void convert_sums(const Trainer *trainer, const Transfer *transfer, const GPtrArray *blocks, gboolean is_after,
+                         DeviceStream *stream) {
+  const Number held = trainer->parameters->gradient_number, sum = trainer->sum_number;
+  gint64 offset = 0;
+  for (guint i = 0; i < blocks->len && trainer->sums != NULL; i++) {
+    const Block *block = g_ptr_array_index(blocks, i);
+    const Range range = summed(trainer, transfer, block, is_after);
+    char *own = at(unreduced(block), range.first, held);
+    char *place = at(trainer->sums, offset + range.first, sum);
+    convert(stream, is_after ? place : own, is_after ? sum : held, is_after ? own : place, is_after ? held : sum,
+            range.n, FALSE);
+    offset += block->n;
+  }
+}
+
+/* Of all blocks, as one batch. */
+static void sum_blocks(const Trainer *trainer, const Transfer *transfer, const GPtrArray *blocks, CommGroup *group,
+                       DeviceStream *stream) {
+  const CommType *comm = trainer->comm->type;
+  const Number number = trainer->sum_number;
+  gint64 offset = 0;
+  comm->batch_begin(trainer->comm);
+  for (guint i = 0; i < blocks->len; i++) {
+    const Block *block = g_ptr_array_index(blocks, i);
+    const Range in = summed(trainer, transfer, block, FALSE), out = summed(trainer, transfer, block, TRUE);
+    char *base = trainer->sums != NULL ? at(trainer->sums, offset, number) : unreduced(block);
+    comm->collective(group, stream, (Collective)transfer->collective, REDUCE_SUM, number, at(base, in.first, number),
+                     at(base, out.first, number), in.n);
+    offset += block->n;
+  }
+  comm->batch_end(trainer->comm);
+}
+
 void state_reduce(Trainer *trainer, const Op *op, const Transfer *transfer, CommGroup *group, DeviceStream *stream,
                   gboolean is_last) {
   const Parameters *parameters = trainer->parameters;
   const Number number = parameters->gradient_number;
   g_autoptr(GPtrArray) blocks = moved_blocks(trainer, op, transfer);
-  const CommType *comm = trainer->comm->type;
-  const gboolean scatters = transfer->collective == COLLECTIVE_REDUCE_SCATTER;
-  comm->batch_begin(trainer->comm);
-  for (guint i = 0; i < blocks->len; i++) {
-    const Block *block = g_ptr_array_index(blocks, i);
-    char *whole = unreduced(block), *shard = at(whole, block->shard_first, number);
-    if (scatters)
-      comm->collective(group, stream, COLLECTIVE_REDUCE_SCATTER, REDUCE_SUM, number, whole, shard, block->n);
-    else /* ZeRO-0, or a shard among its replicas */
-      comm->collective(group, stream, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, number, shard, shard, block->shard_n);
-  }
-  comm->batch_end(trainer->comm);
+  convert_sums(trainer, transfer, blocks, FALSE, stream);
+  sum_blocks(trainer, transfer, blocks, group, stream);
+  convert_sums(trainer, transfer, blocks, TRUE, stream);
   for (guint i = 0; i < blocks->len && is_last; i++) {
     const Block *block = g_ptr_array_index(blocks, i);
     if (block->zero < 2)
@@ -278,6 +328,7 @@ static void step_block(const Trainer *trainer, const Block *block, int step, Dev
                       .m = block->m,
                       .v = block->v,
                       .norm_squared = trainer->workload->plan->grad_norm_barrier ? &trainer->norms[2 * step + 1] : NULL,
+                      .scale = scaling_of(trainer, step),
                       .max_norm = (float)training->max_norm,
                       .lr = (float)training->lr,
                       .beta1 = (float)training->beta1,
@@ -308,4 +359,5 @@ void state_optimizer(Trainer *trainer, int step, DeviceStream *stream) {
     if (block->zero == 1)
       zero_others(parameters, block, stream);
   }
+  scaling_advance(trainer, step, stream);
 }

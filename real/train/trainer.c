@@ -3,11 +3,20 @@
 #include "trainer.h"
 
 #include "error.h"
+#include "scaling.h"
 
 #include <string.h>
 
 Training training_default(void) {
-  return (Training){.lr = 3e-4, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .decay = 0.1, .max_norm = 1.0, .seed = 1};
+  return (Training){.lr = 3e-4,
+                    .beta1 = 0.9,
+                    .beta2 = 0.95,
+                    .epsilon = 1e-8,
+                    .decay = 0.1,
+                    .max_norm = 1.0,
+                    .loss_scale = 65536, /* PyTorch's GradScaler and DeepSpeed begin with it */
+                    .loss_scale_window = 1000,
+                    .seed = 1};
 }
 
 static gint32 token_at(const Trainer *trainer, guint64 sequence, guint64 position) {
@@ -33,7 +42,7 @@ static void draw_tokens(const Trainer *trainer, gint32 *tokens, gint32 *targets)
       }
 }
 
-static gboolean upload(Trainer *trainer, const void *from, gint64 bytes, void **to, GError **error) {
+gboolean trainer_upload(Trainer *trainer, const void *from, gint64 bytes, void **to, GError **error) {
   const DeviceType *device = trainer->device->type;
   void *staging = device->allocate_host(trainer->device, bytes, error);
   if (staging == NULL || (*to = device->allocate(trainer->device, bytes, error)) == NULL)
@@ -56,8 +65,8 @@ static gboolean upload_tokens(Trainer *trainer, GError **error) {
   const gint64 n = trainer->program->n_steps * plan->n_micro_batches * plan->micro_batch * plan->seq_len;
   g_autofree gint32 *tokens = g_new(gint32, (gsize)n), *targets = g_new(gint32, (gsize)n);
   draw_tokens(trainer, tokens, targets);
-  return upload(trainer, tokens, n * (gint64)sizeof *tokens, (void **)&trainer->tokens, error) &&
-         upload(trainer, targets, n * (gint64)sizeof *targets, (void **)&trainer->targets, error);
+  return trainer_upload(trainer, tokens, n * (gint64)sizeof *tokens, (void **)&trainer->tokens, error) &&
+         trainer_upload(trainer, targets, n * (gint64)sizeof *targets, (void **)&trainer->targets, error);
 }
 
 /* Bytes of the largest bucket and the largest gather among this rank's ops, and of all whole parameters. */
@@ -168,6 +177,18 @@ static gboolean allocate_buckets(Trainer *trainer, const OpList *list, GError **
   return TRUE;
 }
 
+/* Reductions follow each other on one stream: room for the largest will do. */
+static gboolean allocate_sums(Trainer *trainer, GError **error) {
+  const Parameters *parameters = trainer->parameters;
+  trainer->sum_number = plan_gradient_sum_bytes(trainer->workload->plan) == 4 ? NUMBER_FP32 : parameters->number;
+  if (trainer->bucket_bytes == 0 || trainer->sum_number == parameters->gradient_number)
+    return TRUE;
+  const gint64 n = trainer->bucket_bytes / kernel_element_bytes(parameters->gradient_number);
+  trainer->sums =
+      trainer->device->type->allocate(trainer->device, n * kernel_element_bytes(trainer->sum_number), error);
+  return trainer->sums != NULL;
+}
+
 static gboolean allocate_buffers(Trainer *trainer, int rank, GError **error) {
   const Parameters *parameters = trainer->parameters;
   const DeviceType *device = trainer->device->type;
@@ -181,7 +202,7 @@ static gboolean allocate_buffers(Trainer *trainer, int rank, GError **error) {
   trainer->norms =
       trainer->losses ? device->allocate(trainer->device, 2 * steps * (gint64)sizeof(double), error) : NULL;
   trainer->pack = trainer->norms ? device->allocate(trainer->device, 4 * MAX(whole, 1), error) : NULL;
-  gboolean ok = trainer->pack != NULL;
+  gboolean ok = trainer->pack != NULL && allocate_sums(trainer, error);
   ok = ok && (parameters->zero < 2 || allocate_buckets(trainer, list, error));
   const Block *shared = parameters_shared_table(parameters);
   for (int i = 0; i < 2 && ok && shared != NULL && parameters->zero >= 2; i++)
@@ -242,7 +263,7 @@ Trainer *trainer_new(const Workload *workload, const Program *program, int rank,
   g_autofree gboolean *is_local = local_stages(program, pp);
   trainer->parameters = parameters_new(workload, is_local, rank, training->seed, streams[STREAM_COMPUTE], error);
   if (trainer->parameters == NULL || !items_bind(trainer, error) || !init_activations(trainer, is_local, pp, error) ||
-      !upload_tokens(trainer, error) || !allocate_buffers(trainer, rank, error))
+      !upload_tokens(trainer, error) || !scaling_init(trainer, error) || !allocate_buffers(trainer, rank, error))
     return NULL;
   return g_steal_pointer(&trainer);
 }
@@ -254,8 +275,10 @@ void trainer_free(Trainer *trainer) {
                           trainer->targets,
                           trainer->losses,
                           trainer->norms,
+                          trainer->scales,
                           trainer->pack,
                           trainer->early,
+                          trainer->sums,
                           trainer->shared_gradients[0],
                           trainer->shared_gradients[1],
                           trainer->shared_gathered};

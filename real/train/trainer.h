@@ -39,6 +39,8 @@ typedef struct {
 
 typedef struct {
   double lr, beta1, beta2, epsilon, decay, max_norm;
+  double loss_scale;     /* of fp16's first step; 2^16 */
+  int loss_scale_window; /* steps until it doubles (loss_scale.h); 0: it is constant */
   guint64 seed;
 } Training;
 
@@ -65,12 +67,17 @@ struct Trainer {
   gint32 *tokens, *targets; /* device: [steps][micro-batches][tokens] */
   double *losses;           /* device: [steps] sum over this rank's tokens / tokens of the global batch */
   double *norms;            /* device: [steps][2]: Σ g² of this rank's share; of all */
+  LossScale *scales;        /* device: [steps + 1]; NULL but in fp16 (scaling.h) */
 
   /* ZeRO-2, 3: two unreduced buckets in turn, or one of each stage */
   char **buckets;
   int n_buckets;
   gboolean has_stage_buckets;
   gint64 bucket_bytes;
+  /* gradients that are summed in another number than they are held in (a framework's gradient_sum_bytes): those of one
+   * reduction as they are summed, on the dp stream alone; NULL: in place */
+  Number sum_number;
+  char *sums;
   /* ZeRO-3: gathered pieces in turn, tables apart */
   GPtrArray *gather_buffers; /* of char *: device memory */
   gint64 gather_bytes;
@@ -91,6 +98,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Trainer, trainer_free)
 
 Training training_default(void);
 
+/* New device memory with `bytes` of `from`; waits until they are there. */
+gboolean trainer_upload(Trainer *trainer, const void *from, gint64 bytes, void **to, GError **error);
 /* Launch one item of a piece's list. */
 void trainer_run_item(Trainer *trainer, Piece piece, Phase phase, int item, const ItemCall *where);
 

@@ -14,7 +14,7 @@
 enum { MAX_GPUS = 262144, DEFAULT_MAX_GPUS = 65536 };
 
 typedef struct {
-  char *route, *svg;
+  char *cluster, *route, *svg;
   char *nccl_xml, *nvidia_smi, *output; /* imports */
   char *name, *gpu, *generation, *nic_bandwidth;
   gint gpus;
@@ -25,6 +25,7 @@ typedef struct {
 enum { NOT_GIVEN = G_MININT };
 
 static void clear_options(TopologyOptions *o) {
+  g_free(o->cluster);
   g_free(o->route);
   g_free(o->svg);
   g_free(o->nccl_xml);
@@ -60,6 +61,7 @@ static gboolean parse_options(TopologyOptions *o, int *argc, char ***argv, GErro
       "leaf0.3, …\n\nExit status: 0 done, with or without warnings; 1 errors in the description or no such path; 2 bad "
       "usage or input.");
   const GOptionEntry entries[] = {
+      {"cluster", 0, 0, G_OPTION_ARG_FILENAME, &o->cluster, "another way to say CLUSTER, as other verbs do", "FILE"},
       {"route", 0, 0, G_OPTION_ARG_STRING, &o->route,
        "the path between two GPUs by rank, hop by hop, with bandwidths and latencies", "A,B"},
       {"gpus", 0, 0, G_OPTION_ARG_INT, &o->gpus,
@@ -165,13 +167,13 @@ static int show(const TopologyOptions *o, const Cluster *cluster, const char *no
 
 /* Imports. */
 
-static gboolean check_import(const TopologyOptions *o, int n_words, GError **error) {
+static gboolean check_import(const TopologyOptions *o, int n_clusters, GError **error) {
   gboolean is_import = o->nccl_xml != NULL || o->nvidia_smi != NULL;
-  if (n_words + (o->nccl_xml != NULL) + (o->nvidia_smi != NULL) != 1)
+  if (n_clusters + (o->nccl_xml != NULL) + (o->nvidia_smi != NULL) != 1)
     return fail_input(error,
                       "found %d cluster%s%s, expected one: a cluster YAML, a name in topologies/ such as dgx-h100, "
                       "--from-nccl-xml or --from-nvidia-smi",
-                      n_words, n_words == 1 ? "" : "s", is_import ? " and an import" : "");
+                      n_clusters, n_clusters == 1 ? "" : "s", is_import ? " and an import" : "");
   const struct {
     const char *option, *given;
   } only[] = {{"--output", o->output},
@@ -225,10 +227,11 @@ static Cluster *import_cluster(const TopologyOptions *o, GString *notes, GError 
 }
 
 static int run(const TopologyOptions *o, int argc, char **argv, GError **error) {
-  if (!check_import(o, argc - 1, error))
+  const char *named = o->cluster != NULL ? o->cluster : argc > 1 ? argv[1] : NULL;
+  if (!check_import(o, argc - 1 + (o->cluster != NULL), error))
     return 2;
   g_autoptr(GString) notes = g_string_new(NULL);
-  g_autoptr(Cluster) cluster = argc == 2 ? cluster_read(argv[1], error) : import_cluster(o, notes, error);
+  g_autoptr(Cluster) cluster = named != NULL ? cluster_read(named, error) : import_cluster(o, notes, error);
   return cluster != NULL ? show(o, cluster, notes->str, error) : 2;
 }
 

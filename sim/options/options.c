@@ -14,6 +14,7 @@ void plan_options_init(PlanOptions *options) {
   options->gpus = options->dp = options->zero_ranks = options->prefetch = OPTION_NOT_GIVEN;
   options->micro_batch = options->global_batch = options->seq_len = options->bucket_parameters = OPTION_NOT_GIVEN;
   options->seed = 1;
+  options->expert_load = 1;
 }
 
 void plan_options_clear(PlanOptions *options) {
@@ -67,6 +68,8 @@ static void add_sizes(Parser *parser, PlanOptions *o) {
        "ranks that deal out the experts: of cp and dp, with --expert-tp 1 of tp too (default 1)", "N"},
       {"expert-tp", 0, 0, G_OPTION_ARG_INT, &o->expert_tp,
        "tensor parallel ranks of the experts: 1 or that of --tp (default)", "N"},
+      {"expert-load", 0, 0, G_OPTION_ARG_DOUBLE, &o->expert_load,
+       "rows that come to the fullest rank of --ep, over their mean: 1.2 (default 1: all get as many)", "RATIO"},
       {"chunks", 0, 0, G_OPTION_ARG_INT, &o->chunks,
        "model chunks per pipeline rank (default: what the schedule needs)", "N"},
       {"schedule", 0, 0, G_OPTION_ARG_STRING, &o->schedule, schedules, "NAME"},
@@ -305,6 +308,7 @@ static void copy_numbers(const PlanOptions *o, Plan *plan) {
   plan->cp = o->cp;
   plan->ep = o->ep;
   plan->expert_tp = o->expert_tp;
+  plan->expert_load = o->expert_load;
   plan->mtp_layers = o->mtp_layers;
   plan->pp = o->pp;
   plan->zero = o->zero;

@@ -11,7 +11,7 @@ typedef struct {
   gint gpus, tp, cp, ep, expert_tp, mtp_layers, dp, pp, chunks, group, zero, zero_ranks, steps, prefetch;
   gint64 micro_batch, global_batch, seq_len, bucket_parameters;
   gint64 seed;
-  gdouble jitter;
+  gdouble jitter, expert_load;
   char *schedule, *recompute, *recompute_modules, *sequence_parallel, *precision, *recipe, *attention, *norm_kernel,
       *cp_comm, *overlap_grad, *overlap_param, *framework;
   char *overlap_p2p, *grad_norm_barrier, *memory_cap, *order, *rank_map, *contention, *fold, *flops;

@@ -3,6 +3,8 @@
  * 2205.05198 §4.2.2). Where there are fewer K and V heads than ranks, each is held by several of them. */
 #include "pieces.h"
 
+#include <math.h>
+
 /* Rows of the vocabulary matrix are padded to a multiple of this times tp, as Megatron-LM's
  * --make-vocab-size-divisible-by does by default: products with odd sizes run far below peak. */
 enum { VOCAB_MULTIPLE = 128 };
@@ -11,7 +13,7 @@ static gint64 round_up(gint64 value, gint64 multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-/* Tokens go to all experts alike: what a rank sends is what it gets. */
+/* What a rank sends is what it gets, but for the plan's expert_load: every rank is the fullest one. */
 static void cut_experts(Cut *cut) {
   const ModelExperts *experts = &cut->model->experts;
   const gint64 expert_tp = plan_expert_tp(cut->plan);
@@ -20,7 +22,7 @@ static void cut_experts(Cut *cut) {
   cut->expert_width = experts->ffn_hidden / expert_tp;
   cut->n_experts = experts->n / cut->plan->ep;
   cut->routed_tokens = cut->split_tokens * experts->per_token;
-  cut->expert_rows = cut->routed_tokens * expert_tp;
+  cut->expert_rows = (gint64)ceil(cut->routed_tokens * expert_tp * cut->plan->expert_load);
   cut->expert_tokens = (cut->expert_rows + cut->n_experts - 1) / cut->n_experts;
 }
 

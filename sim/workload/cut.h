@@ -19,7 +19,8 @@ typedef struct {
   gint64 expert_width;        /* as ffn_width, of each expert */
   gint64 n_experts;           /* of this rank; 0: the model has none */
   gint64 routed_tokens;       /* that this rank sends to experts: split_tokens, as often as one is sent */
-  gint64 expert_rows;         /* that its experts get in all, sent evenly: routed_tokens, whole ones by expert_tp */
+  gint64 expert_rows;         /* that its experts get in all, as the fullest rank of ep: routed_tokens · expert_load, of
+                                 experts cut by tp from all its ranks; rounded up */
   gint64 expert_tokens;       /* that each gets, rounded up */
   gint64 vocab_width;         /* vocabulary padded to a multiple of 128·tp, cut by tp */
   gint64 n_norms;             /* in a layer */

@@ -10,7 +10,9 @@
  *        └─ shared expert: an MLP over all tokens, cut by tp as any, ── + ── y
  *
  * Tokens go to all experts alike, as balancing losses and capacities make them do: every rank sends k·T' rows and gets
- * as many, and each expert's rows are counted up to a whole one. The weights of the choice are multiplied in with the
+ * as many, and each expert's rows are counted up to a whole one. Where the plan says that the fullest rank gets more
+ * (expert_load), every rank is that one: all of a layer wait for it, whose link takes so many times the bytes and whose
+ * products have so many times the rows. The weights of the choice are multiplied in with the
  * activation. Both all-to-alls have nothing beside them: what follows needs them. Backward is the same from the end,
  * with an all-to-all for the gradient of each; W sends nothing, as the experts' inputs are kept where they were used.
  * Where a framework converts tokens before they leave, what is permuted, sent and sorted on the way to experts is in
@@ -56,13 +58,13 @@ static double sent_rows(const Cut *cut) {
 
 static void exchange(ItemList *list, const char *operand, double element_bytes) {
   const Cut *cut = list->cut;
-  const double bytes = element_bytes * sent_rows(cut) * cut->model->hidden;
+  const double bytes = element_bytes * sent_rows(cut) * cut->plan->expert_load * cut->model->hidden;
   if (cut->plan->ep > 1)
     item_list_wait(list, item_list_collective(list, AXIS_EP, COLLECTIVE_ALL_TO_ALL, operand, bytes));
 }
 
 static gboolean is_cut_by_tp(const Cut *cut) {
-  return cut->expert_rows > cut->routed_tokens;
+  return plan_expert_tp(cut->plan) > 1;
 }
 
 /* Rows come by rank and leave by expert, or the reverse. */

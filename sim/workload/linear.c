@@ -171,7 +171,9 @@ Linear linear_of(const Cut *cut, LinearKind kind) {
     make_whole(cut, &linear, model->experts.n, model->hidden);
     keep_wide(cut, &linear);
   } else if (kind == LINEAR_MTP_PROJ) {
-    make_whole(cut, &linear, model->hidden, 2 * model->hidden);
+    linear.n = model->hidden / cut->tp;
+    linear.k = linear.region_width = 2 * model->hidden;
+    linear.has_bias = FALSE;
   } else if (kind == LINEAR_LOGITS) {
     linear.n = cut->vocab_width;
     linear.has_bias = FALSE;

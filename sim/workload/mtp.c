@@ -5,6 +5,10 @@
  *                                        ├ (T, 2h) ── mtp_proj (T, h) ── layer ── norm ── logits ── loss
  *     next tokens ── embedding ──── norm ┘                              (of the last kind)  as the head's
  *
+ * Cut by tp, the product makes columns (Megatron-Core's multi_token_prediction.py, 2025): its input of 2h is gathered
+ * under sequence parallelism, its output gathered by columns (T, h/tp → h), written side by side, and of the tokens a
+ * rank's own are taken. Backward gathers the gradient of those under sequence parallelism, and takes a rank's columns.
+ *
  * The tables of the embedding and of the logits are the model's own; where the embedding's lies on another rank, a copy
  * of it is held and its gradient summed with that one's, as a tied matrix's is (workload.c). Backward is the same from
  * the end; both norms' gradients are made side by side. They stand in the head's lists, so that a stage has them with
@@ -18,11 +22,31 @@ static void as_layer(ItemList *list, void (*walk)(ItemList *list)) {
   list->piece = piece;
 }
 
+static double stream_bytes(const Cut *cut) {
+  return cut->element_bytes * cut->tokens * cut->model->hidden;
+}
+
+static void columns_to_tokens(ItemList *list) {
+  const double bytes = stream_bytes(list->cut);
+  if (list->cut->tp == 1)
+    return;
+  item_list_wait(list, item_list_collective(list, AXIS_TP, COLLECTIVE_ALL_GATHER, "mtp_proj.columns", bytes));
+  item_list_memory(list, "mtp_proj.join", 2 * bytes);
+}
+
+static void tokens_to_columns(ItemList *list) {
+  if (list->cut->tp == 1 || !list->input_gradients)
+    return;
+  item_list_wait(list, region_gather(list, "mtp_proj.tokens"));
+  item_list_memory(list, "mtp_proj.split", 2 * stream_bytes(list->cut) / list->cut->tp);
+}
+
 void mtp_forward(ItemList *list) {
   embedding_forward(list);
   norm_forward(list, "norm");
   norm_forward(list, "norm");
   linear_column_forward(list, LINEAR_MTP_PROJ);
+  columns_to_tokens(list);
   as_layer(list, layer_forward);
 }
 
@@ -34,6 +58,7 @@ void mtp_backward(ItemList *list) {
   if (list->input_gradients && list->cut->plan->recompute == RECOMPUTE_FULL)
     as_layer(list, layer_again);
   as_layer(list, layer_backward);
+  tokens_to_columns(list);
   linear_column_backward(list, LINEAR_MTP_PROJ);
   norm_backward(list, "norm.backward");
   norm_backward(list, "norm.backward");
@@ -47,17 +72,17 @@ gint64 mtp_parameters(const Cut *cut) {
 }
 
 gint64 mtp_whole_parameters(const Cut *cut) {
-  const Linear proj = linear_of(cut, LINEAR_MTP_PROJ);
-  return cut_whole_parameters(cut, PIECE_LAYER) + proj.n * proj.k + 3 * cut_norm_parameters(cut->model);
+  return cut_whole_parameters(cut, PIECE_LAYER) + 3 * cut_norm_parameters(cut->model);
 }
 
 /* The norms' inputs, of which x is kept already, and the product's, besides the layer's own; W of the product needs the
  * gradient of what it made. */
 PieceMemory mtp_memory(const Cut *cut, PieceMemory layer) {
   const double stream = (double)cut->split_tokens * cut->model->hidden;
+  const double made = (double)cut->tokens * linear_of(cut, LINEAR_MTP_PROJ).n;
   const PieceMemory embedding = piece_memory(cut, PIECE_EMBEDDING);
   layer.saved_bytes += cut->element_bytes * stream + 2 * cut->linear_bytes * stream + embedding.saved_bytes;
   layer.released_by_I += cut->element_bytes * stream + embedding.released_by_I;
-  layer.held_for_W += cut->linear_bytes * stream + embedding.held_for_W;
+  layer.held_for_W += cut->linear_bytes * made + embedding.held_for_W;
   return layer;
 }

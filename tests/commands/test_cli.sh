@@ -188,6 +188,9 @@ done <<'TABLE'
 2|global-batch: found 9223372036854775807, expected 1 to|simulate PLAN --global-batch 9223372036854775807
 2|gpus: found 99999999, expected 1 to|simulate --model gpt2 --cluster selene --gpus 99999999
 2|expert-tp: found -1, expected 0 to|simulate PLAN --expert-tp -1
+2|expert-load: found 0.5, expected the fullest rank's rows over their mean|simulate PLAN --expert-load 0.5
+2|expert-load: found nan|simulate PLAN --expert-load nan
+1|expert-load 2: one of ep 1 ranks gets at most all rows, 1 times their mean|simulate PLAN --expert-load 2
 # prices
 2|compares clusters by price;a100-pcie.yaml has none;add --price|plan --model gpt2 --cluster dgx-h100,a100-pcie --gpus 8 --global-batch 8 --objective cost
 0|by cost (GPU time: no price is known)|plan --model gpt2 --cluster a100-pcie --gpus 8 --global-batch 8 --tp 1 --pp 1 --zero 1 --objective cost
@@ -288,6 +291,8 @@ done <<'TABLE'
 0|GPUDirect|topology wiring.yaml --route 0,4
 2|expected one: a cluster YAML|topology
 2|expected one: a cluster YAML|topology dgx-h100 selene
+0|node: 8;no mistakes found|topology --cluster dgx-h100
+2|found 2 clusters, expected one: a cluster YAML|topology --cluster dgx-h100 selene
 2|did you mean "dgx-h100"?|topology dgx-h10
 2|--route: found "1";two ranks|topology dgx-h100 --route 1
 2|--route: found "0,-1"|topology dgx-h100 --route 0,-1

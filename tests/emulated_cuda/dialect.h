@@ -82,8 +82,9 @@ inline void __threadfence_system(void) {
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
+/* At least so long: what a GPU polls in hardware is a thread here, and others need its core. */
 inline void __nanosleep(unsigned ns) {
-  usleep(ns / 1000 + 1);
+  usleep(ns / 1000 + 100);
 }
 
 inline int __ffs(int word) {

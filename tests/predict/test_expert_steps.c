@@ -21,11 +21,12 @@ static Case random_mixture_case(guint seed, Cluster *const *clusters) {
     plan->gpus = plan->tp * plan->pp * plan->dp * plan->cp;
     plan->ep = PICK(rand, 2, 4, 8);
     plan->expert_tp = PICK(rand, 0, 1);
+    plan->expert_load = PICK(rand, 4, 4, 5, 8) / 4.0;
     plan->sequence_parallel = plan->tp > 1;
     plan->attention = ATTENTION_FLASH;
     plan->cp_comm = (CpComm)g_rand_int_range(rand, 0, N_CP_COMMS);
     drawn.model.n_next_layers = 2;
-    plan->mtp_layers = plan->tp == 1 ? PICK(rand, 0, 1, 2) : 0;
+    plan->mtp_layers = PICK(rand, 0, 1, 2);
     plan->time.expert_format = g_rand_int_range(rand, 0, 2);
     plan->time.expert_sms = PICK(rand, 0, 0, 20);
     if (plan->recompute == RECOMPUTE_SELECTIVE)
@@ -39,9 +40,9 @@ static Case random_mixture_case(guint seed, Cluster *const *clusters) {
 
 static char *mixture_text(const Case *drawn) {
   g_autofree char *text = case_text(drawn);
-  return g_strdup_printf("%s --ep %d --expert-tp %d --mtp-layers %d, experts in every layer of %d", text,
-                         drawn->plan->ep, drawn->plan->expert_tp, drawn->plan->mtp_layers,
-                         (int)drawn->model.experts.every);
+  return g_strdup_printf("%s --ep %d --expert-tp %d --expert-load %g --mtp-layers %d, experts in every layer of %d",
+                         text, drawn->plan->ep, drawn->plan->expert_tp, drawn->plan->expert_load,
+                         drawn->plan->mtp_layers, (int)drawn->model.experts.every);
 }
 
 /* The run of representatives is the run of all ranks, to the nanosecond. */

@@ -280,6 +280,8 @@ static void tables(Comparison *comparison, Number number, Number gradient) {
   case_compare(&at_back, comparison);
 }
 
+enum { DOUBLES_OF_SCALE = sizeof(LossScale) / sizeof(double) };
+
 static Case loss_case(KernelKind kind, Number number, gint64 n_words) {
   Case c = case_new(kind, "%s, %d words", number_name(number), (int)n_words);
   c.kernel.loss = (LossKernel){.number = (guint8)number,
@@ -315,14 +317,25 @@ static void losses(Comparison *comparison, Number number, gint64 n_words) {
   case_in(&back, &back.kernel.loss.target, CELL_INT32, tokens, 80, 150);
   case_in(&back, &back.kernel.loss.probabilities, NUMBER_FP32, n, 0, 1);
   case_out(&back, &back.kernel.loss.dlogits, number, n, 0, 0);
+  if (n_words == 125) /* multiplied by a scale on the device */
+    case_in(&back, &back.kernel.loss.scale, CELL_DOUBLE, DOUBLES_OF_SCALE, 2, 3);
   case_compare(&back, comparison);
 }
 
-static void adam(Comparison *comparison, Number number, Number gradient, gboolean has_master) {
-  const gint64 n = 100003;
-  Case c = case_new(KERNEL_ADAM, "%s, gradient %s%s", number_name(number), number_name(gradient),
-                    has_master ? ", master" : "");
-  AdamKernel *t = &c.kernel.adam;
+/* A step that is made, and one that is skipped. */
+static void loss_scales(Comparison *comparison) {
+  for (int is_skipped = 0; is_skipped < 2; is_skipped++) {
+    Case c = case_new(KERNEL_LOSS_SCALE, "%s", is_skipped ? "skipped" : "made");
+    c.kernel.loss_scale = (LossScaleKernel){.beta1 = 0.9, .beta2 = 0.95};
+    case_in(&c, &c.kernel.loss_scale.from, CELL_DOUBLE, DOUBLES_OF_SCALE, 2, 3);
+    case_in(&c, &c.kernel.loss_scale.norm_squared, CELL_DOUBLE, 1, is_skipped ? (double)NAN : 4, 9);
+    case_out(&c, &c.kernel.loss_scale.to, CELL_DOUBLE, DOUBLES_OF_SCALE, 0, 0);
+    case_compare(&c, comparison);
+  }
+}
+
+static void adam_buffers(Case *c, Number number, Number gradient, gint64 n, gboolean has_master) {
+  AdamKernel *t = &c->kernel.adam;
   *t = (AdamKernel){.number = (guint8)number,
                     .gradient = (guint8)gradient,
                     .n = n,
@@ -334,14 +347,29 @@ static void adam(Comparison *comparison, Number number, Number gradient, gboolea
                     .decay = 0.1f,
                     .correction1 = 0.19f,
                     .correction2 = 0.0975f};
-  case_out(&c, &t->weight, number, n, -1, 1);
-  case_out(&c, &t->gradients, gradient, n, -1, 1);
-  case_out(&c, &t->m, NUMBER_FP32, n, -0.1, 0.1);
-  case_out(&c, &t->v, NUMBER_FP32, n, 0, 0.1);
-  if (has_master) {
-    case_out(&c, &t->master, NUMBER_FP32, n, -1, 1);
-    case_in(&c, &t->norm_squared, CELL_DOUBLE, 1, 4, 9);
-  }
+  case_out(c, &t->weight, number, n, -1, 1);
+  case_out(c, &t->gradients, gradient, n, -1, 1);
+  case_out(c, &t->m, NUMBER_FP32, n, -0.1, 0.1);
+  case_out(c, &t->v, NUMBER_FP32, n, 0, 0.1);
+  if (has_master)
+    case_out(c, &t->master, NUMBER_FP32, n, -1, 1);
+}
+
+static void adam(Comparison *comparison, Number number, Number gradient, gboolean has_master) {
+  Case c = case_new(KERNEL_ADAM, "%s, gradient %s%s", number_name(number), number_name(gradient),
+                    has_master ? ", master" : "");
+  adam_buffers(&c, number, gradient, 100003, has_master);
+  if (has_master)
+    case_in(&c, &c.kernel.adam.norm_squared, CELL_DOUBLE, 1, 4, 9);
+  case_compare(&c, comparison);
+}
+
+/* Made with a scale and powers below 1; skipped with a scale above. */
+static void scaled_adam(Comparison *comparison, Number gradient, gboolean is_skipped) {
+  Case c = case_new(KERNEL_ADAM, "scaled, gradient %s%s", number_name(gradient), is_skipped ? ", skipped" : "");
+  adam_buffers(&c, NUMBER_FP16, gradient, 10007, TRUE);
+  case_in(&c, &c.kernel.adam.norm_squared, CELL_DOUBLE, 1, is_skipped ? (double)NAN : 4, 9);
+  case_in(&c, &c.kernel.adam.scale, CELL_DOUBLE, DOUBLES_OF_SCALE, is_skipped ? 2 : 0.5, is_skipped ? 3 : 0.9);
   case_compare(&c, comparison);
 }
 
@@ -389,6 +417,11 @@ static void single(Comparison *comparison, Number number) {
 }
 
 void compare_all_kernels(Comparison *comparison) {
+  loss_scales(comparison);
+  for (int is_skipped = 0; is_skipped < 2; is_skipped++) {
+    scaled_adam(comparison, NUMBER_FP16, is_skipped);
+    scaled_adam(comparison, NUMBER_FP32, is_skipped);
+  }
   for (gsize i = 0; i < G_N_ELEMENTS(numbers); i++) {
     const Number number = numbers[i];
     single(comparison, number);

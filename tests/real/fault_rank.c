@@ -19,6 +19,7 @@ typedef struct {
 typedef struct {
   World *world;
   Comm *comm;
+  CommType aloud;
   Device *device;
   DeviceStream *stream, *sends, *receives;
   CommGroup *all, *to_next, *from_previous, *silent;
@@ -43,8 +44,10 @@ static gboolean parse(int argc, char **argv, Fault *fault, GError **error) {
   return g_option_context_parse(context, &argc, &argv, error);
 }
 
-static void give_up(gpointer comm) {
-  ((Comm *)comm)->type->abort(comm);
+/* mpi's, and a line that says so. */
+static void abort_aloud(Comm *comm) {
+  g_printerr("stepreal: aborts its transfers\n");
+  mpi_comm.abort(comm);
 }
 
 static gboolean open_rank(Rank *rank, GError **error) {
@@ -59,9 +62,11 @@ static gboolean open_rank(Rank *rank, GError **error) {
   rank->receives = queue_stream_new(rank->device, STREAM_RECV_F, error);
   rank->values = g_new0(float, N_VALUES);
   rank->message = g_new0(float, N_MESSAGE);
-  if ((rank->comm = mpi_comm.open(rank->world, rank->device, error)) == NULL)
+  if ((rank->comm = comm_start(&mpi_comm, rank->world, rank->device, error)) == NULL)
     return FALSE;
-  world_on_abort(rank->world, give_up, rank->comm);
+  rank->aloud = mpi_comm;
+  rank->aloud.abort = abort_aloud;
+  rank->comm->type = &rank->aloud;
   rank->all = mpi_comm.group_new(rank->comm, members, size, error);
   rank->to_next = mpi_comm.channel_new(rank->comm, self, next, TRUE, error);
   rank->from_previous = mpi_comm.channel_new(rank->comm, previous, self, TRUE, error);

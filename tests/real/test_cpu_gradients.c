@@ -404,7 +404,9 @@ static void exchange(LossShard *shards, gsize offset, gboolean is_max) {
   }
 }
 
+/* The shards' scales are made of other factors; each is a quarter in all. */
 static void cut_logits(const Tensor *whole, const gint32 *target, LossShard *shards) {
+  static const LossScale doubled = {.scale = 2};
   for (int i = 0; i < LOSS_SHARDS; i++) {
     LossShard *shard = &shards[i];
     shard->logits = tensor_new(whole->number, LOSS_T * LOSS_SHARD);
@@ -426,7 +428,8 @@ static void cut_logits(const Tensor *whole, const gint32 *target, LossShard *sha
                                       .probabilities = shard->probabilities,
                                       .loss = &shard->loss,
                                       .loss_scale = 0.25,
-                                      .gradient_scale = 0.25f,
+                                      .gradient_scale = i == 0 ? 0.25f : 0.125f,
+                                      .scale = i == 0 ? NULL : &doubled,
                                       .dlogits = shard->dlogits.data};
   }
 }

@@ -185,18 +185,103 @@ START_TEST(adam_is_that_of_the_definition) {
 }
 END_TEST
 
+static void assert_unmoved(const State *state) {
+  for (gint64 i = 0; i < state->weight.n; i++) {
+    ck_assert_double_eq(tensor_get(&state->weight, i), state->weight.x[i]);
+    ck_assert_double_eq(tensor_get(&state->master, i), state->master.x[i]);
+    ck_assert_double_eq(tensor_get(&state->m, i), state->m.x[i]);
+    ck_assert_double_eq(tensor_get(&state->v, i), state->v.x[i]);
+  }
+}
+
 START_TEST(adam_leaves_everything_when_the_norm_is_not_finite) {
   const double norms[] = {NAN, INFINITY};
   for (int i = 0; i < 2; i++) {
     g_auto(State) state = state_new(case_number(_i), NUMBER_FP32, 100);
     Kernel kernel = adam_kernel(&state, TRUE, &norms[i]);
     run_kernel(_i, &kernel);
-    for (int j = 0; j < 100; j++) {
-      ck_assert_double_eq(tensor_get(&state.weight, j), state.weight.x[j]);
-      ck_assert_double_eq(tensor_get(&state.master, j), state.master.x[j]);
-      ck_assert_double_eq(tensor_get(&state.m, j), state.m.x[j]);
-      ck_assert_double_eq(tensor_get(&state.v, j), state.v.x[j]);
-    }
+    assert_unmoved(&state);
+  }
+}
+END_TEST
+
+/* ---- the loss's scale ---- */
+
+static LossScale next_scale(int test_case, LossScale step, double norm_squared) {
+  LossScale next = {0};
+  Kernel kernel = {
+      .kind = KERNEL_LOSS_SCALE,
+      .loss_scale = {.from = &step, .norm_squared = &norm_squared, .beta1 = 0.9, .beta2 = 0.95, .to = &next}};
+  run_kernel(test_case, &kernel);
+  return next;
+}
+
+/* Two steps make a window: 1024 ×∞ 512 · 512 · 1024 ×∞ 512 · 512: what comes before a skip does not count after it. */
+START_TEST(the_scale_halves_at_an_overflow_and_doubles_after_a_window) {
+  const double norms[] = {INFINITY, 4, 4, NAN, 4, INFINITY, 4}, scales[] = {512, 512, 1024, 512, 512, 256, 256};
+  LossScale step = {.scale = 1024, .window = 2, .power1 = 0.9, .power2 = 0.95};
+  int n_made = 0, n_skipped = 0;
+  for (int i = 0; i < (int)G_N_ELEMENTS(norms); i++) {
+    const gboolean is_skipped = !isfinite(norms[i]);
+    ck_assert_int_eq(loss_scale_skips(&step, norms[i]), is_skipped);
+    step = next_scale(_i, step, norms[i]);
+    n_made += !is_skipped;
+    n_skipped += is_skipped;
+    ck_assert_double_eq(step.scale, scales[i]);
+    ck_assert_double_eq(step.n_skipped, n_skipped);
+    ck_assert_double_eq_tol(step.power1, pow(0.9, n_made + 1), 1e-15); /* a skipped step is none of Adam's */
+    ck_assert_double_eq_tol(step.power2, pow(0.95, n_made + 1), 1e-15);
+  }
+}
+END_TEST
+
+START_TEST(the_lowest_scale_and_a_constant_one_skip_nothing) {
+  const LossScale lowest = {.scale = 1, .window = 2}, constant = {.scale = 1024};
+  ck_assert(!loss_scale_skips(&lowest, INFINITY) && !loss_scale_skips(&constant, NAN));
+  ck_assert_double_eq(next_scale(_i, lowest, INFINITY).scale, 1);
+  LossScale step = constant;
+  for (int i = 0; i < 5; i++)
+    step = next_scale(_i, step, i % 2 == 0 ? 1 : INFINITY);
+  ck_assert(step.scale == 1024 && step.n_skipped == 0);
+  /* 1.5 halves to 1, not below; 2^126 is the last that doubling leaves a float and its inverse */
+  ck_assert_double_eq(next_scale(_i, (LossScale){.scale = 1.5, .window = 1}, NAN).scale, 1);
+  ck_assert_double_eq(next_scale(_i, (LossScale){.scale = 0x1p126, .window = 1}, 1).scale, 0x1p126);
+}
+END_TEST
+
+/* Gradients, and the norm with them, 64 times what they are: the same step as without. */
+START_TEST(adam_divides_by_the_scale) {
+  const double norm = 9, scaled_norm = 9 * 64.0 * 64.0;
+  const LossScale scale = {.scale = 64, .window = 2, .power1 = 0.9, .power2 = 0.95};
+  g_auto(State) plain = state_new(case_number(_i), NUMBER_FP32, 100),
+                scaled = state_new(case_number(_i), NUMBER_FP32, 100);
+  for (int i = 0; i < 100; i++)
+    tensor_set(&scaled.gradient, i, 64 * scaled.gradient.x[i]);
+  Kernel kernel = adam_kernel(&plain, TRUE, &norm);
+  run_kernel(_i, &kernel);
+  kernel = adam_kernel(&scaled, TRUE, &scaled_norm);
+  kernel.adam.scale = &scale;
+  kernel.adam.correction1 = kernel.adam.correction2 = NAN; /* the scale's powers are taken */
+  run_kernel(_i, &kernel);
+  for (int i = 0; i < 100; i++) {
+    assert_near("master", i, tensor_get(&scaled.master, i), tensor_get(&plain.master, i), 1e-6, 1);
+    assert_near("m", i, tensor_get(&scaled.m, i), tensor_get(&plain.m, i), 1e-6, 0.1);
+    assert_near("v", i, tensor_get(&scaled.v, i), tensor_get(&plain.v, i), 1e-6, 0.01);
+  }
+}
+END_TEST
+
+START_TEST(adam_skips_a_step_but_zeroes_its_gradients) {
+  const double norm = INFINITY;
+  const LossScale above = {.scale = 64, .window = 2}, lowest = {.scale = 1, .window = 2};
+  for (int is_lowest = 0; is_lowest < 2; is_lowest++) {
+    g_auto(State) state = state_new(case_number(_i), NUMBER_FP16, 100);
+    Kernel kernel = adam_kernel(&state, TRUE, &norm);
+    kernel.adam.scale = is_lowest ? &lowest : &above;
+    run_kernel(_i, &kernel);
+    assert_unmoved(&state);
+    for (int j = 0; j < 100; j++) /* with the lowest scale the host is to find what is not finite */
+      ck_assert_double_eq(tensor_get(&state.gradient, j), is_lowest ? state.gradient.x[j] : 0);
   }
 }
 END_TEST
@@ -256,6 +341,10 @@ int main(void) {
   tcase_add_loop_test(tcase, sums_of_squares_are_added, 0, n);
   tcase_add_loop_test(tcase, adam_is_that_of_the_definition, 0, n);
   tcase_add_loop_test(tcase, adam_leaves_everything_when_the_norm_is_not_finite, 0, n);
+  tcase_add_loop_test(tcase, the_scale_halves_at_an_overflow_and_doubles_after_a_window, 0, n);
+  tcase_add_loop_test(tcase, the_lowest_scale_and_a_constant_one_skip_nothing, 0, n);
+  tcase_add_loop_test(tcase, adam_divides_by_the_scale, 0, n);
+  tcase_add_loop_test(tcase, adam_skips_a_step_but_zeroes_its_gradients, 0, n);
   tcase_add_loop_test(tcase, shards_hold_the_numbers_of_the_whole, 0, n);
   tcase_add_test(tcase, random_numbers_are_the_published_ones);
   return run_suite("cpu_state", tcase);

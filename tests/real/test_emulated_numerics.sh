@@ -23,6 +23,13 @@ check_table "$small --precision bf16 --comm nccl" <<'TABLE'
 fused attention, gradients in fp32|2|tiny-llama|--tp 2 --recipe megatron
 TABLE
 
+check_table "$small --precision fp16 --comm nccl --attention unfused" <<'TABLE'
+fp16, tp 2|2|tiny-gpt2|--tp 2
+fp16, ZeRO-1, gradients overflow at first|2|tiny-llama|--dp 2 --zero 1 --initial-loss-scale 1048576 --steps 3
+TABLE
+grep -q '"skipped_steps": \[0' report-2-2
+result $? "gradients did overflow" "$(cat report-2-2)"
+
 # Host tasks by kernels (cuda_words.cu); test_emulated_cuda has the driver's operations.
 export EMULATED_CUDA_STREAM_VALUES=0
 check_table "$small --precision fp32 --comm mpi --attention unfused" <<'TABLE'

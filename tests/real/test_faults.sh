@@ -60,6 +60,8 @@ ours() { # the processes that are left (the dead that nobody has waited for do n
 launch -n 3 "$rank" --rank 1 --fail-after 20
 failed && says 'rank 1: 0F3: cublasLtMatmul: made up' && says 'rank [02]: stops: rank 1 failed: 0F3: .*this rank waits for' 2
 check 'a rank that fails says so, and the others say why they stop' $?
+says 'aborts its transfers' 2
+check 'the others abort what they have under way' $?
 
 launch -n 3 "$rank" --rank 2 --close-after 20
 failed && says 'rank [01]: stops: rank 2 failed: it ended with status 3' 2

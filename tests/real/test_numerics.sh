@@ -71,6 +71,7 @@ tp 2, experts cut|2|tiny-qwen2-moe|--tp 2 --sequence-parallel on
 tp 2, experts whole, ZeRO-2 of experts alone|2|tiny-qwen2-moe|--tp 2 --sequence-parallel on --expert-tp 1 --zero 2
 tp 2, ep 2 over tp|2|tiny-mixtral|--tp 2 --sequence-parallel on --expert-tp 1 --ep 2
 pp 2, zb-h1, full recompute|2|tiny-qwen2-moe|--pp 2 --schedule zb-h1 --recompute full
+ep 2, norms made again|2|tiny-qwen2-moe|--dp 2 --ep 2 --recompute selective --recompute-modules layernorm
 pp 2, dualpipe, all experts everywhere|2|tiny-mixtral|--pp 2 --schedule dualpipe
 dp 4, ep 2|4|tiny-mixtral|--dp 4 --ep 2
 dp 4, ep 2, ZeRO-3|4|tiny-mixtral|--dp 4 --ep 2 --zero 3
@@ -148,6 +149,16 @@ told when to gather and reduce, two pipes|4|tiny-llama|--dp 2 --pp 2 --schedule 
 zb-h1, full recompute|2|tiny-gpt2|--pp 2 --schedule zb-h1 --recompute full
 tp 2, zb-v, full recompute, sequence parallel|4|tiny-llama|--tp 2 --pp 2 --schedule zb-v --recompute full --sequence-parallel on
 dualpipe, selective recompute|2|tiny-gpt2|--pp 2 --schedule dualpipe --recompute selective --attention unfused
+# activations of a stage sent by each rank of tp in its part
+stage tensors in parts|4|tiny-gpt2|--framework megatron-deepspeed --tp 2 --pp 2
+stage tensors in parts, dualpipe|4|tiny-llama|--framework megatron-deepspeed --norm-kernel fused --tp 2 --pp 2 --schedule dualpipe
+# parts of a layer made again
+norms made again|2|tiny-llama|--dp 2 --zero 3 --recompute selective --recompute-modules layernorm
+MLPs made again|2|tiny-gpt2|--tp 2 --recompute selective --recompute-modules mlp
+norms and MLPs made again, sequence parallel|2|tiny-llama|--tp 2 --sequence-parallel on --recompute selective --recompute-modules layernorm,mlp
+zb-h1, norms and MLPs made again|2|tiny-gpt2|--pp 2 --schedule zb-h1 --recompute selective --recompute-modules layernorm,mlp
+tp 2, zb-v, norms made again, sequence parallel|4|tiny-gpt2|--tp 2 --pp 2 --schedule zb-v --sequence-parallel on --recompute selective --recompute-modules layernorm
+dualpipe, norms, MLPs and unfused attention made again|2|tiny-llama|--pp 2 --schedule dualpipe --recompute selective --recompute-modules core_attn,layernorm,mlp --attention unfused
 TABLE
 
 check_table "--precision bf16" <<'TABLE'
@@ -161,7 +172,52 @@ pp 2, interleaved, tied|2|tiny-gpt2|--pp 2 --schedule interleaved --chunks 2
 ZeRO-3, gradients in fp32|2|tiny-gpt2|--dp 2 --zero 3 --recipe megatron
 dp 2 × tp 2, ZeRO-2, full recompute|4|tiny-llama|--dp 2 --tp 2 --zero 2 --recompute full
 unfused attention, no master copy|2|tiny-gpt2|--tp 2 --attention unfused --recipe no-master
+whole gradients summed in fp32, ZeRO-1|2|tiny-gpt2|--framework megatron-deepspeed --dp 2 --zero 1 --bucket 1
+gradients summed in fp32, ZeRO-2|2|tiny-llama|--framework megatron-deepspeed --norm-kernel fused --dp 2 --zero 2
+whole gradients summed in fp32, stage tensors in parts|8|tiny-gpt2|--framework megatron-deepspeed --tp 2 --pp 2 --dp 2 --zero 1
+gradients summed in fp32, ZeRO-3 in shards of 2|4|tiny-gpt2|--framework megatron-deepspeed --dp 4 --zero 3 --zero-ranks 2
 TABLE
+
+check_table "--precision fp16" <<'TABLE'
+alone|1|tiny-llama|
+dp 2|2|tiny-llama|--dp 2
+dp 2, gradients in fp32|2|tiny-gpt2|--dp 2 --recipe megatron
+tp 2, sequence parallel|2|tiny-gpt2|--tp 2 --sequence-parallel on
+pp 2|2|tiny-llama|--pp 2
+pp 2, zb-h1|2|tiny-gpt2|--pp 2 --schedule zb-h1 --grad-norm-barrier on
+ZeRO-1|2|tiny-gpt2|--dp 2 --zero 1
+ZeRO-3|2|tiny-llama|--dp 2 --zero 3
+dp 2 × tp 2, ZeRO-2, full recompute|4|tiny-gpt2|--dp 2 --tp 2 --zero 2 --recompute full
+unfused attention, no master copy|2|tiny-llama|--tp 2 --attention unfused --recipe no-master
+a constant loss scale|2|tiny-gpt2|--dp 2 --loss-scale 1000
+TABLE
+
+# Gradients of these models overflow at 2^24, and not at 2^16.
+check_table "--precision fp16 --initial-loss-scale 16777216 --steps 8" <<'TABLE'
+gradients overflow at first|1|tiny-gpt2|
+gradients overflow at first, dp 2|2|tiny-llama|--dp 2
+gradients overflow at first, tp 2|2|tiny-gpt2|--tp 2
+gradients overflow at first, pp 2, again and again|2|tiny-llama|--pp 2 --loss-scale-window 1
+gradients overflow at first, ZeRO-1|2|tiny-gpt2|--dp 2 --zero 1
+gradients overflow at first, ZeRO-3|2|tiny-llama|--dp 2 --zero 3
+gradients overflow at first, ep 2|2|tiny-mixtral|--dp 2 --ep 2
+gradients overflow at first, zb-v, ZeRO-2|4|tiny-gpt2|--dp 2 --pp 2 --schedule zb-v --zero 2 --grad-norm-barrier on
+TABLE
+
+# A skipped step halves the scale; with a window of 1 every other doubles it, else it stays. Some are skipped, some are not.
+follows_from_skips() { # report, window
+  sed 's/.*"loss_scales": \[\([^]]*\)\], "skipped_steps": \[\([^]]*\)\].*/\1;\2/' "$1" | awk -F';' -v window="$2" '{
+    n = split($1, scale, ", "); k = split($2, list, ", ")
+    for (i = 1; i <= k; i++) skipped[list[i] + 1] = 1
+    for (i = 1; i < n; i++) bad += scale[i + 1] != scale[i] * (skipped[i] ? 0.5 : window == 1 ? 2 : 1)
+    exit !(n == 8 && k > 0 && k < n && skipped[1] && !bad)
+  }'
+}
+for report in report-*; do
+  [ "$report" = report-2-3 ] && window=1 || window=1000
+  follows_from_skips "$report" "$window"
+  result $? "${report#report-}: overflow skips a step and halves the scale, then training goes on" "$(cat "$report")"
+done
 
 # --- programs that are wrong ---------------------------------------------------------------------------------------------
 
@@ -258,6 +314,17 @@ a layer that the stage has not|1|tiny-llama||sed 's/compute 0F5 unit=2 /compute 
 kernels that the layer has not|1|tiny-llama||sed 's/items=0\.\.10/items=0..100/'|no such layer, kernels or shards
 a send that nobody makes|2|tiny-llama|--pp 2|without 0SEND_F3|has no send
 TABLE
+
+# Gradients of one stage overflow, those of the other do not, and each decides for itself.
+plan="--model $data/models/tiny-gpt2.json --precision fp16 --global-batch 8 --steps 2 --pp 2"
+# shellcheck disable=SC2086
+{
+  "$stepsim" simulate $plan --cluster dgx-h100 --gpus 2 --fold off --dump good.txt >/dev/null
+  without NORM <good.txt >broken.txt
+  timeout 30 "$mpirun" -n 2 "$stepreal" run $plan --initial-loss-scale 1048576 --program broken.txt --check >out 2>err </dev/null
+  [ $? -eq 1 ] && grep -q "the loss's scale, .*, is not the one rank's, or not all skip the step" out
+  result $? "a step that one rank skips alone is seen" "$(cat err out)"
+}
 
 # A window of gathers that the plan of the run knows nothing of.
 plan="--model $data/models/tiny-llama.json --precision fp32 --global-batch 8 --steps 2 --dp 2 --zero 3"

@@ -150,6 +150,19 @@ tiny="--model $models/tiny-llama.json --precision fp32 --global-batch 8"
   ended && grep -qE '^stepreal: rank [0-3]: SYNC of step 1: the gradient of [a-z0-9_.]+ is -?(nan|inf)' "$out"
   check 'a gradient that is not a number, in shards' $?
 
+  # from the lowest scale, from a constant one, from a loss that no scale changes
+  launch -n 2 "$stepreal" run $tiny --precision fp16 --dp 2 --lr 1e38 --initial-loss-scale 1
+  ended && grep -qE '^stepreal: rank [01]: SYNC of step 1: the gradient of [a-z0-9_.]+ is -?(nan|inf) at the loss scale 1, the lowest' "$out"
+  check 'a gradient in fp16 that no scale makes finite' $?
+
+  launch -n 2 "$stepreal" run $tiny --precision fp16 --pp 2 --loss-scale 1e9
+  ended && grep -qE '^stepreal: rank [01]: SYNC of step 0: the gradient of [a-z0-9_.]+ is -?(nan|inf) at the loss scale 1e\+09; --loss-scale dynamic lowers it' "$out"
+  check 'a constant loss scale that is too large' $?
+
+  launch -n 2 "$stepreal" run $tiny --precision fp16 --pp 2 --lr 1e38
+  ended && grep -qE '^stepreal: rank 1: SYNC of step 1: the loss is -?(nan|inf), which no loss scale changes' "$out"
+  check 'a loss in fp16 that is not a number' $?
+
   launch -n 2 "$stepreal" run $tiny --dp 2 --memory 1MiB
   ended && grep -qE '^stepreal: rank [01]: before the first op: out of memory: [0-9.]+ kB asked for, .* capacity 1.049 MB' "$out"
   check 'memory too small for the parameters' $?
@@ -163,8 +176,12 @@ tiny="--model $models/tiny-llama.json --precision fp32 --global-batch 8"
   check 'ranks with different plans' $?
 
   launch -n 1 "$stepreal" run $tiny --seed 2 : -n 1 "$stepreal" run $tiny
-  ended && says 'rank 1 has another --check, --seed or --lr than rank 0'
+  ended && says 'rank 1 has another --check, --seed, --lr or loss scale than rank 0'
   check 'ranks with different seeds' $?
+
+  launch -n 1 "$stepreal" run $tiny --precision fp16 : -n 1 "$stepreal" run $tiny --precision fp16 --initial-loss-scale 4
+  ended && says 'rank 1 has another --check, --seed, --lr or loss scale than rank 0'
+  check 'ranks with different loss scales' $?
 
   launch -n 1 "$stepreal" run $tiny : -n 1 "$stepreal" run $tiny --model "$models/tiny-gpt2.json"
   ended && says 'rank 1 has another model than rank 0'

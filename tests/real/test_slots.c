@@ -54,26 +54,41 @@ static void assert_part(const Fixture *fixture, SlotPart part, double expected) 
 
 /* One stage of all pieces: embedding, n layers, head. F leaves saved, of which I frees released_by_I; I adds
  * held_for_W. */
+static void assert_parts(Workload *workload) {
+  Fixture fixture;
+  open_fixture(&fixture, workload, TRUE);
+  const double counts[N_PIECES] = {
+      [PIECE_EMBEDDING] = 1, [PIECE_LAYER] = fixture.workload->stages[0].layers.n_layers, [PIECE_HEAD] = 1};
+  PieceMemory sum = {0};
+  for (int piece = 0; piece < N_PIECES; piece++) {
+    const PieceMemory *memory = &fixture.workload->memory[piece];
+    sum.saved_bytes += counts[piece] * memory->saved_bytes;
+    sum.released_by_I += counts[piece] * memory->released_by_I;
+    sum.held_for_W += counts[piece] * memory->held_for_W;
+  }
+  assert_part(&fixture, PART_FOR_I, sum.released_by_I);
+  assert_part(&fixture, PART_FOR_W, sum.saved_bytes - sum.released_by_I);
+  assert_part(&fixture, PART_MADE_BY_I, sum.held_for_W);
+  close_fixture(&fixture);
+}
+
 START_TEST(a_slot_s_parts_are_as_large_as_the_program_s_memory) {
   for (int attention = 0; attention < N_ATTENTIONS; attention++)
     for (int recompute = 0; recompute < N_RECOMPUTES; recompute++)
-      for (int tp = 1; tp <= 2; tp++) {
-        Fixture fixture;
-        open_fixture(&fixture, workload_of(&llama, tp, FALSE, (Attention)attention, (Recompute)recompute), TRUE);
-        const double counts[N_PIECES] = {
-            [PIECE_EMBEDDING] = 1, [PIECE_LAYER] = fixture.workload->stages[0].layers.n_layers, [PIECE_HEAD] = 1};
-        PieceMemory sum = {0};
-        for (int piece = 0; piece < N_PIECES; piece++) {
-          const PieceMemory *memory = &fixture.workload->memory[piece];
-          sum.saved_bytes += counts[piece] * memory->saved_bytes;
-          sum.released_by_I += counts[piece] * memory->released_by_I;
-          sum.held_for_W += counts[piece] * memory->held_for_W;
-        }
-        assert_part(&fixture, PART_FOR_I, sum.released_by_I);
-        assert_part(&fixture, PART_FOR_W, sum.saved_bytes - sum.released_by_I);
-        assert_part(&fixture, PART_MADE_BY_I, sum.held_for_W);
-        close_fixture(&fixture);
-      }
+      for (int tp = 1; tp <= 2; tp++)
+        assert_parts(workload_of(&llama, tp, FALSE, (Attention)attention, (Recompute)recompute));
+}
+END_TEST
+
+START_TEST(modules_made_again_are_not_kept) {
+  const guint modules[] = {MODULE_BIT(MODULE_LAYERNORM), MODULE_BIT(MODULE_MLP),
+                           MODULE_BIT(MODULE_CORE_ATTN) | MODULE_BIT(MODULE_LAYERNORM) | MODULE_BIT(MODULE_MLP)};
+  for (int i = 0; i < (int)G_N_ELEMENTS(modules); i++)
+    for (int attention = 0; attention < N_ATTENTIONS; attention++) {
+      g_autoptr(Plan) plan = plan_of(2, FALSE, (Attention)attention, RECOMPUTE_SELECTIVE);
+      plan->recompute_modules = modules[i];
+      assert_parts(workload_new(&llama, plan, NULL));
+    }
 }
 END_TEST
 
@@ -150,6 +165,7 @@ int main(void) {
   TCase *tcase = tcase_create("slots");
   tcase_add_test(tcase, a_slot_s_parts_are_as_large_as_the_program_s_memory);
   tcase_add_test(tcase, what_experts_keep_is_what_the_program_says);
+  tcase_add_test(tcase, modules_made_again_are_not_kept);
   tcase_add_test(tcase, a_late_W_keeps_nothing_that_I_has_read);
   tcase_add_test(tcase, without_W_apart_nothing_is_made_for_it);
   Suite *suite = suite_create("slots");

@@ -36,6 +36,7 @@ LINE
 
 cp "$data/models/tiny-llama.json" m.json
 cp "$data/models/tiny-qwen2-moe-sparse.json" .
+printf 'name: odd\nsource: >-\n  this test\ntime:\n  gradient_sum_bytes: 3\n' >odd.yaml
 "$stepsim" simulate --model m.json --cluster dgx-h100 --gpus 4 --pp 4 --global-batch 8 --dump four.txt >out
 while IFS= read -r line; do
   case $line in '' | \#*) continue ;; esac
@@ -56,6 +57,13 @@ done <<'TABLE'
 2|--stall-timeout: found -1|2|run --model m.json --stall-timeout -1
 2|steps: found 0|2|run --model m.json --steps 0
 2|--check-on needs --check|2|run --model m.json --check-on cpu
+2|a loss scale belongs to --precision fp16, found bf16: leave --loss-scale out|2|run --model m.json --loss-scale 1024
+2|a loss scale belongs to --precision fp16, found fp32: leave --loss-scale-window out|2|run --model m.json --precision fp32 --loss-scale-window 5
+2|--loss-scale: found "dynamical", expected dynamic or a number above 0|2|run --model m.json --precision fp16 --loss-scale dynamical
+2|--loss-scale: found "0", expected dynamic or a number above 0|2|run --model m.json --precision fp16 --loss-scale 0
+2|--loss-scale 1024 stays what it is: leave --initial-loss-scale|2|run --model m.json --precision fp16 --loss-scale 1024 --initial-loss-scale 4
+2|--initial-loss-scale: found 0.5, expected a number from 1|2|run --model m.json --precision fp16 --initial-loss-scale 0.5
+2|--loss-scale-window: found 0, expected steps, more than 0|2|run --model m.json --precision fp16 --loss-scale-window 0
 2|--check and --device null clash;the device null computes nothing;use cpu or cuda|2|run --model m.json --dp 2 --device null --check
 2|--check and --check-on null clash|2|run --model m.json --dp 2 --check --check-on null
 2|--check and --comm null clash;nothing is moved between the 2 ranks;use mpi or nccl|2|run --model m.json --dp 2 --comm null --check
@@ -78,16 +86,18 @@ done <<'TABLE'
 1|the model qwen3-235b cannot be trained here: no kernels for its extra norms|2|run --model qwen3-235b
 1|the model deepseek-v3 cannot be trained here: no kernels for latent attention;stepsim simulate|2|run --model deepseek-v3
 1|33 tokens of a rank, each to 2 experts, cannot be dealt out evenly to the 8 of model mixtral-8x7b|2|run --model mixtral-8x7b --dp 2 --ep 2 --seq-len 33
+1|--recompute-modules mlp with experts (model tiny-qwen2-moe-sparse) cannot be trained here|2|run --model tiny-qwen2-moe-sparse.json --recompute selective --recompute-modules mlp
+1|no kernels for experts that get more than others|2|run --model tiny-qwen2-moe-sparse.json --dp 2 --ep 2 --expert-load 1.5
 1|model tiny-qwen2-moe-sparse has experts in one of 2 layers, and cut into 2 stages|2|run --model tiny-qwen2-moe-sparse.json --pp 2
 1|--schedule dualpipe with ep 2: forwards and backwards that take turns;expected --ep 1 or another schedule|4|run --model mixtral-8x7b --dp 2 --ep 2 --pp 2 --schedule dualpipe --seq-len 32 --global-batch 8
-1|--precision fp16 cannot be trained here: expected fp32 or bf16|2|run --model m.json --precision fp16
+1|--precision fp8 cannot be trained here: expected fp32, bf16 or fp16|2|run --model m.json --precision fp8
+1|--precision fp16 and --grad-norm-barrier off clash;use --grad-norm-barrier on|2|run --model m.json --precision fp16 --grad-norm-barrier off
 1|cp 2: sequences cannot be cut here, expected 1;stepsim simulate|2|run --model m.json --cp 2
 1|--precision fp32 and --recipe megatron clash;use --recipe fp32|2|run --model m.json --precision fp32 --recipe megatron
 1|--precision bf16 and --recipe fp32 clash;use --recipe bf16+master|2|run --model m.json --recipe fp32
 1|--norm-kernel plain: RMSNorm is one kernel here, expected fused|2|run --model m.json --norm-kernel plain
-1|--recompute-modules layernorm+mlp cannot be trained here, expected core_attn|2|run --model m.json --recompute selective --recompute-modules mlp+layernorm
-1|gradients as framework megatron-deepspeed sums them over dp (whole, in 4 bytes) cannot be summed here|2|run --model m.json --framework megatron-deepspeed --zero 1
-1|activations that ranks of tp send in parts, as framework megatron-deepspeed has it, cannot be sent here;use --sequence-parallel on|4|run --model m.json --framework megatron-deepspeed --tp 2 --pp 2 --recipe bf16+master
+1|--norm-kernel plain, as framework megatron-deepspeed: RMSNorm is one kernel here, expected fused|2|run --model m.json --framework megatron-deepspeed
+1|gradients as framework odd.yaml sums them over dp, in 3 bytes, cannot be summed here: expected 2 or 4;leave --framework out|2|run --model m.json --dp 2 --framework odd.yaml
 TABLE
 
 # --- what it writes -------------------------------------------------------------------------------------------------------
@@ -114,6 +124,15 @@ result $? "the parts of the last step are its time" "sum $sum s, step $step s; $
 run 2 run --model m.json --dp 2 --precision fp32 --global-batch 8 --json --check
 [ "$got" -eq 0 ] && is_json && [ "$(keys)" = "${expected}check passed loss_error gradient_error update_error missing " ]
 result $? "keys of run --json --check" "$(keys) $(cat out err)"
+
+run 2 run --model m.json --dp 2 --precision fp16 --global-batch 8 --json --loss-scale 512
+[ "$got" -eq 0 ] && is_json && [ "$(keys)" = "$(echo "$expected" | sed 's/losses /losses loss_scales skipped_steps /')" ] &&
+  grep -q '"loss_scales": \[512, 512, 512, 512\], "skipped_steps": \[\]' out
+result $? "keys of run --json in fp16" "$(keys) $(cat out err)"
+
+run 2 run --model m.json --dp 2 --precision fp16 --global-batch 8 --initial-loss-scale 16777216 --steps 2
+[ "$got" -eq 0 ] && grep -q '^  step 0: 1.67772e+07×, step 1: 8.38861e+06' out
+result $? "a step that was skipped is marked" "$(cat out err)"
 
 # The measured trace and the simulated one are of one Program.
 compare() { # name, ranks, plan

@@ -4,6 +4,7 @@
 #include <check.h>
 #include <math.h>
 
+#include "cut.h"
 #include "expert_cases.h"
 
 /* On micro-batches of 2 × 512 tokens, bf16. */
@@ -131,6 +132,31 @@ static Plan *plan_that_sends_narrow_rows(void) {
 
 /* Sent once for each of 2 groups in place of each of 4 experts: half the rows; in fp8 on the way out, which under
  * --precision fp8 is 1 byte, and in bf16 back. A model without groups sends what it did. */
+/* The fullest of 4 ranks gets 1.5 times the mean: so many times the rows in products, exchanges and what is kept of
+ * them (a multiple of the experts here, so nothing is rounded); router, shared expert and attention are as before. */
+START_TEST(the_fullest_rank_has_the_plans_share_of_rows) {
+  const Model model = mixture();
+  for (int tp = 1; tp <= 2; tp++)
+    for (int whole = 0; whole < 2; whole++) {
+      g_autoptr(Workload) even = cut_workload(&model, tp, whole ? 1 : 0, 4, 4, RECOMPUTE_NONE);
+      g_autoptr(Plan) plan = plan_copy(even->plan);
+      plan->expert_load = 1.5;
+      g_autoptr(Workload) uneven = workload_new(&model, plan, NULL);
+      for (int phase = PHASE_F; phase <= PHASE_B; phase++) {
+        const WorkList *before = &even->work[PIECE_LAYER][phase], *after = &uneven->work[PIECE_LAYER][phase];
+        ck_assert_double_eq(flops_of(after, "expert_"), 1.5 * flops_of(before, "expert_"));
+        ck_assert_double_eq(sent_of(after, AXIS_EP), 1.5 * sent_of(before, AXIS_EP));
+        ck_assert_double_eq(after->flops - flops_of(after, "expert_"), before->flops - flops_of(before, "expert_"));
+        ck_assert_int_eq(after->n_items, before->n_items);
+      }
+      ck_assert_double_eq(workload_model_flops(uneven), workload_model_flops(even));
+      const Cut cut = cut_of(&model, plan), even_cut = cut_of(&model, even->plan);
+      ck_assert_int_eq(2 * cut.expert_rows, 3 * even_cut.expert_rows);
+      ck_assert_int_eq(cut.routed_tokens, even_cut.routed_tokens);
+    }
+}
+END_TEST
+
 START_TEST(a_framework_sends_fewer_and_narrower_rows) {
   Model model = mixture();
   for (int limited = 0; limited < 2; limited++) {
@@ -254,6 +280,7 @@ int main(void) {
   tcase_add_test(tcase, model_flops_are_the_sum_of_the_lists);
   tcase_add_test(tcase, latent_attention_has_its_products);
   tcase_add_test(tcase, traffic_of_experts_has_its_closed_form);
+  tcase_add_test(tcase, the_fullest_rank_has_the_plans_share_of_rows);
   tcase_add_test(tcase, a_framework_sends_fewer_and_narrower_rows);
   tcase_add_test(tcase, rows_are_converted_before_they_are_sent);
   tcase_add_test(tcase, rows_are_gathered_over_tp_behind_the_exchange);

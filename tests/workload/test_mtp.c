@@ -1,5 +1,6 @@
 /* Heads that predict a token further: their work, parameters and memory, where they stand, what is refused. */
 #include "error.h"
+#include "pieces.h"
 
 #include "expert_cases.h"
 
@@ -11,6 +12,15 @@ static Workload *with_heads(int n, Recompute recompute) {
   g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, recompute);
   plan->mtp_layers = n;
   return workload_new(&model, plan, NULL);
+}
+
+static double sent_for(const WorkList *list, const char *operand) {
+  double bytes = 0;
+  for (int i = 0; i < list->n_items; i++)
+    bytes += list->items[i].kind == ITEM_COLLECTIVE && g_str_has_prefix(list->items[i].operand, operand)
+                 ? list->items[i].bytes
+                 : 0;
+  return bytes;
 }
 
 /* --- work --- */
@@ -28,6 +38,54 @@ START_TEST(a_head_adds_a_layer_a_product_and_logits) {
       ck_assert_double_eq_tol(two->work[PIECE_HEAD][phase].flops - head, 2 * added, 1e-9 * added);
       ck_assert_double_eq(one->work[PIECE_LAYER][phase].flops, bare->work[PIECE_LAYER][phase].flops);
     }
+  }
+}
+END_TEST
+
+/* What a head adds to the products of all ranks of tp is what one rank alone does: the product is cut by columns, as is
+ * its weight. */
+START_TEST(ranks_of_tp_share_a_head) {
+  const Model model = latent_mixture();
+  g_autoptr(Workload) bare = with_heads(0, RECOMPUTE_NONE), one = with_heads(1, RECOMPUTE_NONE);
+  for (int sequence_parallel = 0; sequence_parallel < 2; sequence_parallel++) {
+    Workload *cut[2];
+    for (int n = 0; n < 2; n++) {
+      g_autoptr(Plan) plan = plan_of(2, sequence_parallel, ATTENTION_FLASH, RECOMPUTE_NONE);
+      plan->mtp_layers = n;
+      cut[n] = workload_new(&model, plan, NULL);
+    }
+    const MatmulShape product = {1, TOKENS, HIDDEN / 2, 2 * HIDDEN};
+    const WorkItem *item = find(&cut[1]->work[PIECE_HEAD][PHASE_F], "mtp_proj");
+    ck_assert_int_eq(item->m, product.m);
+    ck_assert_int_eq(item->n, product.n);
+    ck_assert_int_eq(item->k, product.k);
+    ck_assert_double_eq(find(&cut[1]->work[PIECE_HEAD][PHASE_W], "mtp_proj.wgrad")->flops,
+                        find(&one->work[PIECE_HEAD][PHASE_W], "mtp_proj.wgrad")->flops / 2);
+    /* the layer's norms and latent projections are whole on each rank, so are the head's three norms */
+    const gint64 layer = cut[0]->piece_parameters[PIECE_LAYER];
+    ck_assert_int_eq(cut[1]->piece_parameters[PIECE_HEAD] - cut[0]->piece_parameters[PIECE_HEAD],
+                     layer + HIDDEN * HIDDEN + 3 * HIDDEN);
+    workload_free(cut[0]);
+    workload_free(cut[1]);
+  }
+}
+END_TEST
+
+/* Over tp, besides what a layer, the embedding's sum and the logits send, of 2 bytes: the columns made, T·h; under
+ * sequence parallelism the product's input, T·2h, in forward and for W, its gradient back, T·2h, and the gradient of
+ * the layer's tokens, T·h; else that of the input, T·2h. */
+START_TEST(a_cut_head_gathers_columns) {
+  const Model model = latent_mixture();
+  for (int sequence_parallel = 0; sequence_parallel < 2; sequence_parallel++) {
+    g_autoptr(Plan) plan = plan_of(2, sequence_parallel, ATTENTION_FLASH, RECOMPUTE_NONE);
+    plan->mtp_layers = 1;
+    g_autoptr(Workload) workload = workload_new(&model, plan, NULL);
+    const double stream = 2.0 * TOKENS * HIDDEN;
+    const WorkList *lists = workload->work[PIECE_HEAD];
+    ck_assert_double_eq(sent_for(&lists[PHASE_F], "mtp_proj"), stream * (sequence_parallel ? 3 : 1));
+    ck_assert_double_eq(sent_for(&lists[PHASE_I], "mtp_proj"), stream * (sequence_parallel ? 3 : 2));
+    ck_assert_double_eq(sent_for(&lists[PHASE_W], "mtp_proj"), stream * (sequence_parallel ? 2 : 0));
+    ck_assert_double_eq(sent_for(&lists[PHASE_B], "mtp_proj"), stream * (sequence_parallel ? 5 : 2));
   }
 }
 END_TEST
@@ -132,11 +190,11 @@ END_TEST
 START_TEST(heads_that_a_model_does_not_have_are_refused) {
   Model model = latent_mixture();
   static const struct {
-    int n_has, n_asked, tp;
+    int n_has, n_asked;
     const char *says;
-  } cases[] = {{0, 1, 1, "names 0 heads"}, {1, 2, 1, "names 1 heads"}, {1, 1, 2, "tp 2"}};
+  } cases[] = {{0, 1, "names 0 heads"}, {1, 2, "names 1 heads"}};
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
-    g_autoptr(Plan) plan = plan_of(cases[i].tp, cases[i].tp > 1, ATTENTION_FLASH, RECOMPUTE_NONE);
+    g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
     g_autoptr(GError) error = NULL;
     model.n_next_layers = cases[i].n_has;
     plan->mtp_layers = cases[i].n_asked;
@@ -150,6 +208,8 @@ END_TEST
 int main(void) {
   TCase *cases = tcase_create("mtp");
   tcase_add_test(cases, a_head_adds_a_layer_a_product_and_logits);
+  tcase_add_test(cases, ranks_of_tp_share_a_head);
+  tcase_add_test(cases, a_cut_head_gathers_columns);
   tcase_add_test(cases, its_kernels_follow_the_models_own_loss);
   tcase_add_test(cases, model_flops_are_those_of_the_products);
   tcase_add_test(cases, a_head_holds_a_layer_a_product_and_three_norms);

@@ -27,6 +27,7 @@ Plan *plan_new(void) {
       .tp = 1,
       .cp = 1,
       .ep = 1,
+      .expert_load = 1,
       .pp = 1,
       .n_pipes = 1,
       .micro_batch = 1,

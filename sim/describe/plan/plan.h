@@ -29,6 +29,7 @@ typedef struct {
   int mtp_layers;     /* of the model's heads that predict a token further, how many are trained */
   int ep;             /* ranks that deal the experts out among them; they are ranks of dp × cp (× tp) */
   int expert_tp;      /* tp of the experts: 1 or tp; 0: tp */
+  double expert_load; /* rows that come to the fullest rank of ep over their mean, 1 to ep; 1: tokens go to all alike */
   CpComm cp_comm;
   int chunks;          /* model chunks (virtual stages) per pipeline rank; 0: what the schedule needs */
   char *schedule;      /* owned: a schedule's name, auto, file:orders.csv; NULL: 1f1b, interleaved when chunks > 1 */

@@ -73,6 +73,9 @@ static gboolean check_ranges(Plan *plan, const Model *model, const Cluster *clus
   }
   if (!(plan->jitter >= 0 && plan->jitter <= 0.5))
     return fail_input(error, "jitter: found %g, expected a share from 0 to 0.5", plan->jitter);
+  if (!(plan->expert_load >= 1 && plan->expert_load <= MOST_RANKS))
+    return fail_input(error, "expert-load: found %g, expected the fullest rank's rows over their mean, 1 to ep",
+                      plan->expert_load);
   return TRUE;
 }
 
@@ -284,6 +287,9 @@ static gboolean check_experts(Plan *plan, const Model *model, const Cluster *clu
   if (model != NULL && !model_has_experts(model) && (plan->ep > 1 || plan->expert_tp > 0))
     return fail_impossible(error, "%s %d: model %s has no experts", plan->ep > 1 ? "ep" : "expert-tp",
                            plan->ep > 1 ? plan->ep : plan->expert_tp, model->name);
+  if (plan->expert_load > plan->ep)
+    return fail_impossible(error, "expert-load %g: one of ep %d ranks gets at most all rows, %d times their mean",
+                           plan->expert_load, plan->ep, plan->ep);
   if (!check_expert_ranks(plan, error))
     return FALSE;
   if (model == NULL)
@@ -309,10 +315,6 @@ static gboolean check_mtp(Plan *plan, const Model *model, const Cluster *cluster
                            "mtp-layers %d: the config of model %s names %" INT64
                            " heads that predict a token further (num_nextn_predict_layers)",
                            plan->mtp_layers, model->name, model->n_next_layers);
-  if (plan->mtp_layers > 0 && plan->tp > 1)
-    return fail_impossible(error,
-                           "mtp-layers %d and tp %d: heads that predict a token further are not modelled cut by tp",
-                           plan->mtp_layers, plan->tp);
   return TRUE;
 }
 

@@ -24,9 +24,9 @@ static void append_count(GString *out, const char *option, gint64 count, gint64 
     g_string_append_printf(out, " --%s %" INT64, option, count);
 }
 
-static void append_share(GString *out, const char *option, double share) {
+static void append_share(GString *out, const char *option, double share, double left_out) {
   char text[G_ASCII_DTOSTR_BUF_SIZE];
-  if (share != 0)
+  if (share != left_out)
     g_string_append_printf(out, " --%s %s", option, g_ascii_dtostr(text, sizeof text, share));
 }
 
@@ -83,7 +83,8 @@ static void append_runtime(GString *out, const Plan *plan, const Plan *left_out)
   append_count(out, "bucket", plan->bucket_parameters, left_out->bucket_parameters);
   append_count(out, "prefetch", plan->prefetch, left_out->prefetch);
   append_order(out, plan, left_out);
-  append_share(out, "jitter", plan->jitter);
+  append_share(out, "jitter", plan->jitter, left_out->jitter);
+  append_share(out, "expert-load", plan->expert_load, left_out->expert_load);
   append_count(out, "seed", (gint64)plan->seed, (gint64)left_out->seed);
   if (plan->jitter == 0)
     append_switch(out, "fold", plan->fold, left_out->fold);

@@ -86,6 +86,7 @@ static void add_plan(SweepTable *table) {
       {"cp", IN_PLAN(VALUE_INT, cp)},
       {"ep", IN_PLAN(VALUE_INT, ep)},
       {"expert_tp", OPEN_IN_PLAN(VALUE_INT, expert_tp)},
+      {"expert_load", IN_PLAN(VALUE_DOUBLE, expert_load)},
       {"cp_comm", NAMED_IN_PLAN(cp_comm, cp_comm_names())},
       {"chunks", OPEN_IN_PLAN(VALUE_INT, chunks)},
       {"schedule", IN_PLAN(VALUE_TEXT, schedule)},

@@ -100,6 +100,8 @@ char *step_report_plan_line(const Plan *plan) {
     g_string_append_printf(line, ", ep %d", plan->ep);
   if (plan->expert_tp > 0 && plan->expert_tp < plan->tp)
     g_string_append(line, ", experts whole");
+  if (plan->expert_load > 1)
+    g_string_append_printf(line, ", fullest rank of ep at %g times the mean", plan->expert_load);
   g_string_append_printf(line, ", dp %d", plan->dp);
   if (plan->mtp_layers > 0)
     g_string_append_printf(line, ", %d MTP layer%s", plan->mtp_layers, plan->mtp_layers > 1 ? "s" : "");

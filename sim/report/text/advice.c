@@ -153,6 +153,9 @@ static void advise_compute(const Case *c, GString *out) {
                          percent(c->share), percent(efficiency), report->peak_number);
   if (efficiency >= 0.5)
     return;
+  if (report->plan->expert_load > 1)
+    g_string_append_printf(out, " The fullest rank of ep does %g times the mean's work on its experts (--expert-load).",
+                           report->plan->expert_load);
   g_string_append(out, " That is low: products are small or memory-bound. A larger --micro-batch");
   if (report->plan->tp > 1)
     g_string_append_printf(out, " or --tp %d", report->plan->tp / 2);

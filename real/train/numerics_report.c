@@ -1,0 +1,80 @@
+/* The bounds of a check, its verdict and what it prints. */
+#include "numerics.h"
+
+#include <math.h>
+
+/* Relative bounds, and the worst seen on CPU ranks (dp, tp, pp, ZeRO, recompute, micro-batches of 2; tests'
+ * tiny-llama and tiny-gpt2, 10 seeds, 3 steps; tinystories-15m, 2 seeds, 6 steps; 2026-11-21, fp16 2026-11-22):
+ *
+ *                  fp32, bound   tiny   15M          bf16, bound   tiny   15M          fp16, bound   tiny   15M
+ *     losses            1e-5     2e-9   2.0e-8            2e-4     2.9e-5 5.6e-5            3e-5     5.8e-6 7.7e-6
+ *     gradients, first  1e-5     1.1e-6 -                 5e-2     3.3e-2 3.5e-2            1e-2     6.3e-3 7.0e-3
+ *     and later         5e-5     2.7e-6 2.0e-5            5e-2     3.3e-2 3.5e-2            1e-2     6.3e-3 7.0e-3
+ *     updates           1e-5     9e-8   4.5e-8            1e-5     9e-8   4.5e-8            1e-5     1.2e-7 4.4e-8
+ *
+ * fp32: sums in another order, which tp changes most. bf16, fp16: every stored number is rounded to 8 and 11 bits, and
+ * other cuts round other partial sums; the gradients of norms and of q and k, which cancel, are worst. */
+static const struct {
+  double loss, first, gradient, update; /* first: of gradients, from equal weights */
+} bounds[N_NUMBERS] = {
+    [NUMBER_FP32] = {1e-5, 1e-5, 5e-5, 1e-5},
+    [NUMBER_BF16] = {2e-4, 5e-2, 5e-2, 1e-5},
+    [NUMBER_FP16] = {3e-5, 1e-2, 1e-2, 1e-5},
+};
+
+void check_report_init(CheckReport *report, int n_steps, Precision precision) {
+  const Number number = precision_info(precision)->element;
+  report->n_steps = n_steps;
+  report->steps = g_new0(CheckedStep, n_steps);
+  report->loss_tolerance = bounds[number].loss;
+  report->first_tolerance = bounds[number].first;
+  report->gradient_tolerance = bounds[number].gradient;
+  report->update_tolerance = bounds[number].update;
+}
+
+void check_report_judge(CheckReport *report) {
+  report->is_passed = report->n_missing == 0;
+  for (int i = 0; i < report->n_steps; i++) {
+    const CheckedStep *step = &report->steps[i];
+    const double loss_error = fabs(step->loss - step->reference_loss) / fabs(step->reference_loss);
+    report->is_passed = report->is_passed && !step->scales_differ && loss_error <= report->loss_tolerance &&
+                        step->gradient_error <= (i == 0 ? report->first_tolerance : report->gradient_tolerance) &&
+                        step->update_error <= report->update_tolerance;
+  }
+}
+
+void check_timed_losses(CheckReport *report, const double *losses) {
+  for (int i = 0; i < report->n_steps; i++) {
+    const double expected = report->steps[i].reference_loss, error = fabs(losses[i] - expected) / fabs(expected);
+    report->timed_loss_error = error <= report->timed_loss_error ? report->timed_loss_error : error;
+  }
+  report->is_passed = report->is_passed && report->timed_loss_error <= report->loss_tolerance;
+}
+
+void check_report_clear(CheckReport *report) {
+  g_clear_pointer(&report->steps, g_free);
+}
+
+void check_report_print(const CheckReport *report, GString *out) {
+  g_string_append(out, "numerics against the same model on one rank\n"
+                       "  step        loss    one rank       error   worst gradient                    worst update\n");
+  for (int i = 0; i < report->n_steps; i++) {
+    const CheckedStep *step = &report->steps[i];
+    g_string_append_printf(out, "  %4d  %10.6f  %10.6f  %10.2e   %8.2e %-24s  %8.2e %s\n", i, step->loss,
+                           step->reference_loss, fabs(step->loss - step->reference_loss) / fabs(step->reference_loss),
+                           step->gradient_error, step->is_skipped ? "skipped" : step->gradient_worst,
+                           step->update_error, step->update_worst);
+    if (step->scales_differ)
+      g_string_append_printf(
+          out, "        the loss's scale, %g here, is not the one rank's, or not all skip the step\n", step->scale);
+  }
+  if (report->n_missing > 0)
+    g_string_append_printf(out, "  %" G_GINT64_FORMAT " numbers are on no rank\n", report->n_missing);
+  if (!(report->timed_loss_error <= report->loss_tolerance))
+    g_string_append_printf(out, "  losses of the timed run: error %.2e; something is not waited for\n",
+                           report->timed_loss_error);
+  g_string_append_printf(out,
+                         "  %s: losses within %g, gradients within %g (first step %g), updates within %g (relative)\n",
+                         report->is_passed ? "equal" : "NOT EQUAL", report->loss_tolerance, report->gradient_tolerance,
+                         report->first_tolerance, report->update_tolerance);
+}
