@@ -28,8 +28,11 @@ typedef struct {
   void (*group_free)(CommGroup *group);
 
   /* `n` elements of `number`:  ALL_REDUCE in[n] → out[n];  ALL_GATHER in[n / size] → out[n], member i's part at
-   * i·n/size; REDUCE_SCATTER in[n] → out[n / size];  BROADCAST from member 0. n is a multiple of the group's size where
-   * it is cut. In place as NCCL has it: out = in, or the own part of the other. `number` FP32, BF16 or FP16. */
+   * i·n/size; REDUCE_SCATTER in[n] → out[n / size];  BROADCAST from member 0;
+   * ALL_TO_ALL in[n] → out[n], where part i of `in`, of n/size, goes to member i and part i of `out` comes from it;
+   * SEND_RECV in[n] → out[n] of the next member, the last one's to the first: a ring's step. n is a multiple of the
+   * group's size where it is cut. In place as NCCL has it: out = in, or the own part of the other; ALL_TO_ALL and
+   * SEND_RECV not. `number` FP32, BF16 or FP16. */
   void (*collective)(CommGroup *group, DeviceStream *stream, Collective collective, ReduceKind reduce, Number number,
                      const void *in, void *out, gint64 n);
   /* The same for `n` doubles in device memory, all_reduce in place: losses and norms. */

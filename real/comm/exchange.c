@@ -9,6 +9,8 @@
  *
  *   all_reduce = SCATTER, GATHER    reduce_scatter = SCATTER    all_gather = GATHER
  *   broadcast = SCATTER by the root, GATHER; when it is small GATHER alone, with the root owning all
+ *   all_to_all = SWAP: the chunk of part p goes to p, whose chunk comes into its place
+ *   send_recv = SWAP of everything, with the next member and from the one before
  *
  * Volume per member is the ring's, 2(n−1)/n·S for all_reduce, but in 2 steps where the ring has 2(n−1); each sum is
  * made by one member in member order, so every member gets the same bits, the same in every run, and bf16 rounds once.
@@ -31,7 +33,7 @@ enum {
   SMALL_BYTES = 8 << 10,
 };
 
-typedef enum { SLOT_IDLE, SLOT_SCATTER, SLOT_GATHER } SlotPhase;
+typedef enum { SLOT_IDLE, SLOT_SCATTER, SLOT_GATHER, SLOT_SWAP } SlotPhase;
 
 /* A chunk under way. */
 typedef struct {
@@ -50,10 +52,10 @@ typedef struct {
 
 struct Exchange {
   TransferSpec spec;
-  gboolean has_scatter, has_gather;
-  gboolean is_whole;     /* every member owns everything: all_reduce of little */
-  int root;              /* broadcast; else −1 */
-  gint64 element, chunk; /* bytes of one; elements */
+  gboolean has_scatter, has_gather; /* neither: it swaps */
+  gboolean is_whole;                /* every member owns everything: all_reduce of little, send_recv */
+  int root;                         /* broadcast; else −1 */
+  gint64 element, chunk;            /* bytes of one; elements */
   gint64 n_chunks, next_chunk;
   char *own_out; /* where the first element of the own part goes */
   Slot slots[N_SLOTS];
@@ -104,6 +106,11 @@ static void plan(Exchange *exchange) {
   case COLLECTIVE_BROADCAST:
     exchange->has_scatter = size > 2 && bytes > SMALL_BYTES * size;
     exchange->has_gather = TRUE;
+    break;
+  case COLLECTIVE_SEND_RECV:
+    exchange->is_whole = TRUE;
+    break;
+  case COLLECTIVE_ALL_TO_ALL:
     break;
   default:
     g_assert_not_reached();
@@ -216,18 +223,41 @@ static gboolean gather_with(Exchange *exchange, Slot *slot, int member, GError *
   return member == exchange->root || send_piece(exchange, slot, from, own.n, member, error);
 }
 
+/* To and from `member`, if it is one of the two beside this one where all goes to the next. */
+static gboolean swap_with(Exchange *exchange, Slot *slot, int member, GError **error) {
+  const TransferSpec *spec = &exchange->spec;
+  const MpiGroup *group = spec->group;
+  const gboolean is_ring = spec->collective == COLLECTIVE_SEND_RECV;
+  const int ahead = (member - group->rank + group->size) % group->size;
+  const Span piece = piece_of(exchange, member, slot->chunk); /* as long as the own one */
+  const gint64 at = piece.first * exchange->element;
+  return ((is_ring && ahead != group->size - 1) ||
+          receive_piece(exchange, slot, (char *)spec->out + at, piece.n, member, error)) &&
+         ((is_ring && ahead != 1) || send_piece(exchange, slot, (const char *)spec->in + at, piece.n, member, error));
+}
+
 static gboolean post(Exchange *exchange, Slot *slot, SlotPhase phase, GError **error) {
+  static gboolean (*const posts[])(Exchange * exchange, Slot * slot, int member, GError **error) = {
+      [SLOT_SCATTER] = scatter_with, [SLOT_GATHER] = gather_with, [SLOT_SWAP] = swap_with};
   const MpiGroup *group = exchange->spec.group;
   slot->phase = phase;
   for (int i = 1; i < group->size; i++) {
     int member = (group->rank + i) % group->size; /* not all to member 0 first */
-    if (!(phase == SLOT_SCATTER ? scatter_with : gather_with)(exchange, slot, member, error))
+    if (!posts[phase](exchange, slot, member, error))
       return FALSE;
   }
   return TRUE;
 }
 
-/* What this member has from the start and needs at another place: its part of an all_gather, a broadcast's data. */
+static void copy_piece(Exchange *exchange, const Slot *slot, int member) {
+  const TransferSpec *spec = &exchange->spec;
+  const Span piece = piece_of(exchange, member, slot->chunk);
+  const gint64 at = piece.first * exchange->element;
+  memcpy((char *)spec->out + at, (const char *)spec->in + at, (gsize)(piece.n * exchange->element));
+}
+
+/* What this member has from the start and needs at another place: its part of an all_gather or all_to_all, a
+ * broadcast's data. */
 static void place_own(Exchange *exchange, Slot *slot) {
   const TransferSpec *spec = &exchange->spec;
   gint64 offset = slot->chunk * exchange->chunk * exchange->element;
@@ -237,13 +267,12 @@ static void place_own(Exchange *exchange, Slot *slot) {
     if (from != exchange->own_out + offset)
       memcpy(exchange->own_out + offset, from, (gsize)(own.n * exchange->element));
   }
+  if (spec->collective == COLLECTIVE_ALL_TO_ALL)
+    copy_piece(exchange, slot, spec->group->rank);
   if (exchange->root != spec->group->rank || spec->in == spec->out)
     return;
-  for (int p = 0; p < spec->group->size; p++) {
-    Span piece = piece_of(exchange, p, slot->chunk);
-    memcpy((char *)spec->out + piece.first * exchange->element,
-           (const char *)spec->in + piece.first * exchange->element, (gsize)(piece.n * exchange->element));
-  }
+  for (int p = 0; p < spec->group->size; p++)
+    copy_piece(exchange, slot, p);
 }
 
 static void reduce(Exchange *exchange, Slot *slot) {
@@ -262,7 +291,11 @@ static void reduce(Exchange *exchange, Slot *slot) {
 static gboolean begin_chunk(Exchange *exchange, Slot *slot, GError **error) {
   slot->chunk = exchange->next_chunk++;
   place_own(exchange, slot);
-  return post(exchange, slot, exchange->has_scatter ? SLOT_SCATTER : SLOT_GATHER, error);
+  return post(exchange, slot,
+              exchange->has_scatter  ? SLOT_SCATTER
+              : exchange->has_gather ? SLOT_GATHER
+                                     : SLOT_SWAP,
+              error);
 }
 
 /* As far as it goes without waiting. */

@@ -144,6 +144,8 @@ static Detour detour_of(const TransferSpec *spec) {
     detour.in_at = group->rank * part, detour.in_bytes = part;
   else if (spec->collective == COLLECTIVE_REDUCE_SCATTER)
     detour.out_at = group->rank * part, detour.out_bytes = part;
+  else if (spec->collective == COLLECTIVE_ALL_TO_ALL || spec->collective == COLLECTIVE_SEND_RECV)
+    detour.bytes = 2 * bytes, detour.out_at = bytes;
   else if (spec->collective == COLLECTIVE_BROADCAST && group->rank != 0)
     detour.in_bytes = 0;
   else if (spec->collective == COLLECTIVE_BROADCAST && spec->in == spec->out)

@@ -104,6 +104,29 @@ static ncclDataType_t data_type(Number number) {
   return number == NUMBER_FP32 ? ncclFloat32 : number == NUMBER_BF16 ? ncclBfloat16 : ncclFloat16;
 }
 
+/* `n_pairs` sends with their receives as one call, the k-th to the member k further round and from the one k before;
+ * member m's part of `in` and `out` is at m·stride. */
+static void swap(NcclGroup *group, DeviceStream *stream, const char *in, char *out, gsize bytes, gsize stride,
+                 int n_pairs) {
+  NcclComm *comm = comm_of(&group->group);
+  cudaStream_t s = cuda_stream_handle(stream);
+  ncclResult_t result = ncclGroupStart();
+  for (int k = 1; result == ncclSuccess && k <= n_pairs; k++) {
+    const int to = (group->own + k) % group->n, from = (group->own + group->n - k) % group->n;
+    result = ncclSend(in + (gsize)to * stride, bytes, ncclInt8, to, group->handle, s);
+    if (result == ncclSuccess)
+      result = ncclRecv(out + (gsize)from * stride, bytes, ncclInt8, from, group->handle, s);
+  }
+  const ncclResult_t end = ncclGroupEnd();
+  leave(comm, group, result == ncclSuccess ? end : result, "ncclSend, ncclRecv", __LINE__);
+}
+
+static void all_to_all(NcclGroup *group, DeviceStream *stream, const char *in, char *out, gsize bytes) {
+  const gsize part = bytes / (gsize)group->n, own = (gsize)group->own * part;
+  comm_of(&group->group)->device->type->copy(stream, out + own, in + own, (gint64)part);
+  swap(group, stream, in, out, part, part, group->n - 1);
+}
+
 static void collective(CommGroup *base, DeviceStream *stream, Collective kind, ReduceKind reduce, Number number,
                        const void *in, void *out, gint64 n) {
   NcclGroup *group = (NcclGroup *)base;
@@ -117,7 +140,7 @@ static void collective(CommGroup *base, DeviceStream *stream, Collective kind, R
     return;
   const ncclRedOp_t operation = reduce == REDUCE_MAX ? ncclMax : ncclSum;
   const ncclDataType_t type = data_type(number);
-  const gsize all = (gsize)n, part = (gsize)(n / group->n);
+  const gsize all = (gsize)n, part = (gsize)(n / group->n), bytes = all * (gsize)kernel_element_bytes(number);
   cudaStream_t s = cuda_stream_handle(stream);
   switch (kind) {
   case COLLECTIVE_ALL_REDUCE:
@@ -131,6 +154,12 @@ static void collective(CommGroup *base, DeviceStream *stream, Collective kind, R
     break;
   case COLLECTIVE_BROADCAST:
     NCCL_TRANSFER(comm, group, ncclBroadcast(in, out, all, type, 0, group->handle, s));
+    break;
+  case COLLECTIVE_ALL_TO_ALL:
+    all_to_all(group, stream, in, out, bytes);
+    break;
+  case COLLECTIVE_SEND_RECV:
+    swap(group, stream, in, out, bytes, 0, 1);
     break;
   default:
     g_assert_not_reached();

@@ -64,7 +64,11 @@ static void comm_collective(CommGroup *base, DeviceStream *stream, Collective co
   } else if (collective == COLLECTIVE_REDUCE_SCATTER) {
     from += own;
     bytes = part;
-  } else if (collective == COLLECTIVE_BROADCAST && group->rank != 0) {
+  } else if (collective == COLLECTIVE_ALL_TO_ALL) {
+    from += own, to += own;
+    bytes = part;
+  } else if (group->size > 1 &&
+             (collective == COLLECTIVE_SEND_RECV || (collective == COLLECTIVE_BROADCAST && group->rank != 0))) {
     return;
   }
   if (from != to && bytes > 0)

@@ -21,7 +21,7 @@
 namespace {
 
 constexpr int MAX_RANKS = 16;
-constexpr size_t CHUNK_BYTES = 1 << 20;
+constexpr size_t CHUNK_BYTES = 1 << 20, BOX_BYTES = 64 << 10;
 
 enum Kind { ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, BROADCAST, SEND, RECEIVE };
 
@@ -39,7 +39,7 @@ struct Call {
 struct Box {
   std::atomic<uint32_t> is_full;
   size_t all_bytes; /* of the whole send */
-  char data[CHUNK_BYTES];
+  char data[BOX_BYTES];
 };
 
 struct Segment {
@@ -47,7 +47,7 @@ struct Segment {
   std::atomic<uint32_t> n_waiting, generation;
   char host[MAX_RANKS][128];
   Call calls[MAX_RANKS];
-  Box boxes[2];                       /* of a communicator of two: by sender */
+  Box boxes[MAX_RANKS][MAX_RANKS];    /* by sender and receiver */
   char slots[MAX_RANKS][CHUNK_BYTES]; /* by rank */
 };
 
@@ -177,8 +177,8 @@ struct Transfer {
 
   void step(ncclComm *comm) {
     const bool is_send = call.kind == SEND;
-    Box *box = &comm->segment->boxes[is_send ? comm->rank : call.peer];
-    const size_t bytes = call.count * bytes_of(call.type), n = std::min(CHUNK_BYTES, bytes - done);
+    Box *box = is_send ? &comm->segment->boxes[comm->rank][call.peer] : &comm->segment->boxes[call.peer][comm->rank];
+    const size_t bytes = call.count * bytes_of(call.type), n = std::min(BOX_BYTES, bytes - done);
     if (is_ended || (bool)box->is_full == is_send)
       return;
     if (is_send) {
@@ -243,8 +243,8 @@ ncclResult_t add(ncclComm *comm, const Call &call, cudaStream_t stream) {
     emulated_check_memory(call.in, bytes * (call.kind == REDUCE_SCATTER ? n : 1), false, "NCCL");
   if (call.kind != SEND)
     emulated_check_memory(call.out, bytes * (call.kind == ALL_GATHER ? n : 1), false, "NCCL");
-  if ((call.kind == SEND || call.kind == RECEIVE) && (n != 2 || call.peer != 1 - comm->rank))
-    emulated_fail("NCCL: sends are emulated between two ranks only");
+  if ((call.kind == SEND || call.kind == RECEIVE) && (call.peer < 0 || call.peer >= comm->n || call.peer == comm->rank))
+    emulated_fail("NCCL: a send or receive with no other member");
   if (depth == 0) {
     launch(comm, {call}, stream);
     return ncclInProgress;

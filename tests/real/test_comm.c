@@ -35,6 +35,10 @@ static int expected_of(const Case *one, const int *members, int size, int rank, 
     return combined(members, size, rank * part + i, one->reduce);
   case COLLECTIVE_BROADCAST:
     return value_of(members[0], i);
+  case COLLECTIVE_ALL_TO_ALL:
+    return value_of(members[i / part], rank * part + i % part);
+  case COLLECTIVE_SEND_RECV:
+    return value_of(members[(rank + size - 1) % size], i);
   default:
     return combined(members, size, i, one->reduce);
   }
@@ -106,7 +110,8 @@ static gboolean run_case(Ranks *ranks, CommGroup *group, const int *members, int
 static const int everyone[] = {0, 1, 2, 3};
 
 static void test_collective(Ranks *ranks, const char *name, Collective collective, ReduceKind reduce, int in_place) {
-  gboolean is_cut = collective == COLLECTIVE_ALL_GATHER || collective == COLLECTIVE_REDUCE_SCATTER;
+  gboolean is_cut = collective == COLLECTIVE_ALL_GATHER || collective == COLLECTIVE_REDUCE_SCATTER ||
+                    collective == COLLECTIVE_ALL_TO_ALL;
   gboolean is_good = TRUE;
   for (gsize c = 0; c < G_N_ELEMENTS(counts); c++)
     for (gsize k = 0; k < G_N_ELEMENTS(numbers); k++) {
@@ -128,6 +133,8 @@ static void test_collectives(Ranks *ranks) {
                   IN_PLACE_PART);
   test_collective(ranks, "broadcast from member 0", COLLECTIVE_BROADCAST, REDUCE_SUM, 0);
   test_collective(ranks, "broadcast in place", COLLECTIVE_BROADCAST, REDUCE_SUM, IN_PLACE_OUT);
+  test_collective(ranks, "all_to_all turns members and parts round", COLLECTIVE_ALL_TO_ALL, REDUCE_SUM, 0);
+  test_collective(ranks, "send_recv hands on to the next member", COLLECTIVE_SEND_RECV, REDUCE_SUM, 0);
 }
 
 /* Parts longer than what exchange.c sends in one message where nothing is reduced. */
@@ -136,6 +143,10 @@ static void test_long_parts(Ranks *ranks) {
   Case broadcast = {COLLECTIVE_BROADCAST, REDUCE_SUM, NUMBER_FP32, 5000011, 0};
   gboolean is_good = run_case(ranks, ranks->all, everyone, 4, &gather);
   report(ranks, "all_gather and broadcast of 18 MB", run_case(ranks, ranks->all, everyone, 4, &broadcast) && is_good);
+  Case swap = {COLLECTIVE_ALL_TO_ALL, REDUCE_SUM, NUMBER_FP32, 4 * 1100003, 0};
+  Case ring = {COLLECTIVE_SEND_RECV, REDUCE_SUM, NUMBER_BF16, 5000011, 0};
+  is_good = run_case(ranks, ranks->all, everyone, 4, &swap);
+  report(ranks, "all_to_all of 18 MB, send_recv of 10 MB", run_case(ranks, ranks->all, everyone, 4, &ring) && is_good);
 }
 
 static guint32 random_bits(int rank, gint64 i) {
@@ -202,24 +213,29 @@ static void test_two_axes(Ranks *ranks) {
 
 /* The second collective is on a stream that odd ranks step first: it waits for its turn. */
 static void test_order_in_a_group(Ranks *ranks) {
-  int first = ranks->rank % 2, n = 6;
+  int first = ranks->rank % 2, n = 10;
   Case cases[] = {{COLLECTIVE_ALL_REDUCE, REDUCE_SUM, NUMBER_FP32, 300007, 0},
                   {COLLECTIVE_ALL_REDUCE, REDUCE_SUM, NUMBER_BF16, 5, 0},
-                  {COLLECTIVE_ALL_GATHER, REDUCE_SUM, NUMBER_FP32, 40004, 0}};
-  Buffers b[6];
+                  {COLLECTIVE_ALL_GATHER, REDUCE_SUM, NUMBER_FP32, 40004, 0},
+                  {COLLECTIVE_SEND_RECV, REDUCE_SUM, NUMBER_FP32, 50021, 0},
+                  {COLLECTIVE_ALL_TO_ALL, REDUCE_SUM, NUMBER_BF16, 60004, 0}};
+  Buffers b[10];
   for (int i = 0; i < n; i++)
-    b[i] = start_case(ranks, ranks->all, ranks->streams[(first + i) % 2], everyone, 4, &cases[i % 3]);
+    b[i] = start_case(ranks, ranks->all, ranks->streams[(first + i) % 2], everyone, 4, &cases[i % 5]);
   gboolean is_good = TRUE;
   for (int i = 0; i < n; i++)
-    is_good = end_case(ranks, everyone, 4, &cases[i % 3], &b[i]) && is_good;
+    is_good = end_case(ranks, everyone, 4, &cases[i % 5], &b[i]) && is_good;
   report(ranks, "collectives of a group keep their order on several streams", is_good);
 }
 
 static void test_group_of_one(Ranks *ranks) {
   int self[] = {ranks->rank};
   Case gather = {COLLECTIVE_ALL_GATHER, REDUCE_SUM, NUMBER_FP16, 1001, 0};
+  Case ring = {COLLECTIVE_SEND_RECV, REDUCE_SUM, NUMBER_FP32, 1001, 0};
+  Case swap = {COLLECTIVE_ALL_TO_ALL, REDUCE_SUM, NUMBER_BF16, 1001, 0};
   Case reduce = {COLLECTIVE_ALL_REDUCE, REDUCE_SUM, NUMBER_FP32, 1001, IN_PLACE_OUT};
   gboolean is_good = run_case(ranks, ranks->self, self, 1, &gather);
+  is_good = run_case(ranks, ranks->self, self, 1, &ring) && run_case(ranks, ranks->self, self, 1, &swap) && is_good;
   report(ranks, "a group of one copies", run_case(ranks, ranks->self, self, 1, &reduce) && is_good);
 }
 
