@@ -205,6 +205,19 @@ gboolean executor_host_op(Executor *executor, int index, GError **error) {
 
 /* --- a whole run --- */
 
+/* Of the micro-batches of a step together. */
+static gboolean collect_losses(Executor *executor, GError **error) {
+  const int n_steps = executor->program->n_steps;
+  const gint64 n = executor->execution->workload->plan->n_micro_batches;
+  g_autofree double *losses = g_new(double, n_steps *n);
+  if (!executor_read(executor->device, executor->streams[STREAM_COMPUTE], losses, executor->trainer->losses,
+                     n_steps * n * (gint64)sizeof *losses, error))
+    return FALSE;
+  for (gint64 i = 0; i < n_steps * n; i++)
+    executor->result->losses[i / n] += losses[i];
+  return TRUE;
+}
+
 static gboolean collect(Executor *executor, GError **error) {
   const DeviceType *device = executor->device->type;
   ExecutionResult *result = executor->result;
@@ -216,8 +229,7 @@ static gboolean collect(Executor *executor, GError **error) {
     result->start_ns[i] = device->event_ns(executor->start[i]);
     result->end_ns[i] = device->event_ns(executor->end[i]);
   }
-  return executor_read(executor->device, executor->streams[STREAM_COMPUTE], result->losses, executor->trainer->losses,
-                       executor->program->n_steps * (gint64)sizeof *result->losses, error);
+  return collect_losses(executor, error);
 }
 
 /* Transfers and kernels stop. What was begun with other ranks cannot be taken apart without them: then memory is left

@@ -193,7 +193,7 @@ static void reduce_loss_terms(const ItemCall *call) {
                                         memory(call)->cut->tokens);
 }
 
-static const ItemKernel collectives[] = {
+const ItemKernel tp_collectives[] = {
     {"qkv", gather_input, QKV},
     {"qkv.wgrad", gather_input, QKV},
     {"qkv.dgrad", reduce_partial, 0},
@@ -213,15 +213,6 @@ static const ItemKernel collectives[] = {
     {"loss.exp", reduce_loss_terms, FALSE},
     {NULL, NULL, 0},
 };
-
-ItemFunction collective_function(const char *operand, int *argument) {
-  for (const ItemKernel *kernel = collectives; kernel->name != NULL; kernel++)
-    if (g_strcmp0(kernel->name, operand) == 0) {
-      *argument = kernel->argument;
-      return kernel->run;
-    }
-  return NULL;
-}
 
 /* --- norms, activation, residuals ------------------------------------------------------------------------------------
  */

@@ -78,7 +78,7 @@ typedef struct {
   Device *device;
   Cut cut;
   Coordinates at;      /* of this rank */
-  int n_shards, shard; /* 1, 0 under ZeRO-0 */
+  int n_shards, shard; /* over dp and cp; 1, 0 under ZeRO-0 */
   int zero;            /* of the plan; 0 where there is one shard */
   Number number, gradient_number;
   Block *blocks; /* owned */
@@ -104,6 +104,9 @@ void parameters_moved(const Parameters *parameters, const Op *op, const Transfer
 Block *parameters_shared_table(const Parameters *parameters);
 /* What another rank holds too, and is the one to count it: the tied matrix of the last stage, all of a second pipe. */
 gboolean parameters_is_copy(const Parameters *parameters, const Block *block);
+
+/* Which pieces of a sequence the rank has under cp. */
+Pieces parameters_pieces(const Parameters *parameters);
 
 /* Where kernels read a weight and add to its gradient; they must be there (gathered, bucket). */
 const void *block_weight(const Parameters *parameters, const Block *block, Role role);

@@ -41,7 +41,7 @@ static gboolean movement_fits(const Workload *workload, const Op *op, const Tran
       (transfer->n_layers > 0 && op->unit + transfer->n_layers > layers->n_layers) ||
       transfer->n_embedding > layers->has_embedding || transfer->n_head > layers->has_head)
     return FALSE;
-  const int n_shards = workload->plan->zero > 0 ? workload->layout.dp_shard : 1;
+  const int n_shards = workload->plan->zero > 0 ? workload->layout.n_shards : 1;
   const gboolean cuts = op->action == ACTION_UNSHARD || transfer->collective != COLLECTIVE_ALL_REDUCE;
   return !cuts || (!group->spans_pp && layout_group_size(&workload->layout, group->axes) == n_shards);
 }
@@ -56,6 +56,13 @@ static gboolean copies_fit(const Workload *workload, const Op *op, const Group *
   return group->pp_first == MIN(first, second) && group->pp_last == MAX(first, second);
 }
 
+/* The ranks that cut what the item sums or exchanges. */
+static gboolean item_group_fits(const Workload *workload, const WorkItem *item, const Group *group) {
+  const AxisSet axes = AXIS_BIT(item->axis);
+  return !group->spans_pp &&
+         layout_group_size(&workload->layout, group->axes) == layout_group_size(&workload->layout, axes);
+}
+
 static gboolean collective_fits(const Program *program, const Workload *workload, const Op *op) {
   const Transfer *transfer = &g_array_index(program->transfers, Transfer, op->work);
   const Group *group = &g_array_index(program->groups, Group, transfer->group);
@@ -65,9 +72,8 @@ static gboolean collective_fits(const Program *program, const Workload *workload
     return movement_fits(workload, op, transfer, group);
   if (op->action > ACTION_B)
     return TRUE;
-  return transfer->is_item && !group->spans_pp &&
-         layout_group_size(&workload->layout, group->axes) == workload->plan->tp &&
-         has_items(workload, op, transfer->piece, transfer->item, transfer->item, TRUE);
+  return transfer->is_item && has_items(workload, op, transfer->piece, transfer->item, transfer->item, TRUE) &&
+         item_group_fits(workload, &workload->work[transfer->piece][phase_of[op->action]].items[transfer->item], group);
 }
 
 /* What lies on a rank depends on it: which ends share a matrix, which stages are copies. */

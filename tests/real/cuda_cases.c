@@ -71,7 +71,8 @@ static void norm(Comparison *comparison, Number number, Number gradient, gint64 
 static void rope(Comparison *comparison, Number number, gboolean inverse) {
   Case c = case_new(KERNEL_ROPE, "%s%s", number_name(number), inverse ? " inverse" : "");
   RopeKernel *t = &c.kernel.rope;
-  *t = (RopeKernel){(guint8)number, (guint8)inverse, 2 * 4099, 4099, 3, 20, 100, 10000.0, NULL};
+  *t = (RopeKernel){
+      (guint8)number, (guint8)inverse, 2 * 4099, 4099, 3, 20, 100, 10000.0, {inverse ? 5000 : 0, 9000}, NULL};
   case_out(&c, &t->x, number, t->rows * t->ld, -1, 1);
   case_compare(&c, comparison);
 }
