@@ -16,15 +16,18 @@ dp 2, many buckets|2|tiny-gpt2|--dp 2 --bucket 1
 tp 2, sequence parallel|2|tiny-llama|--tp 2 --sequence-parallel on
 pp 2, dualpipe|2|tiny-gpt2|--pp 2 --schedule dualpipe
 ZeRO-3|2|tiny-gpt2|--dp 2 --zero 3
+cp 3, ring|3|tiny-gpt2|--cp 3 --attention flash --seq-len 6 --global-batch 1 --steps 1
 TABLE
 
 check_table "$small --precision bf16 --comm nccl" <<'TABLE'
 fused attention, gradients in fp32|2|tiny-llama|--tp 2 --recipe megatron
+cp 2, Ulysses|2|tiny-gpt2|--cp 2 --cp-comm ulysses --global-batch 1 --steps 1
 TABLE
 
 # Host tasks by kernels (cuda_words.cu); test_emulated_cuda has the driver's operations.
 export EMULATED_CUDA_STREAM_VALUES=0
 check_table "$small --precision fp32 --comm mpi --attention unfused" <<'TABLE'
 through the host: pp 2|2|tiny-gpt2|--pp 2
+through the host: cp 2, all-gather|2|tiny-gpt2|--cp 2 --cp-comm all-gather --attention flash --global-batch 1 --steps 1
 TABLE
 finish
