@@ -364,17 +364,6 @@ static gboolean fill_blocks(const Parameters *parameters, DeviceStream *stream, 
   return done;
 }
 
-/* Its place in the group that shares the shards. */
-static int shard_of(const Layout *layout, int rank) {
-  const AxisSet axes = AXIS_BIT(AXIS_CP) | AXIS_BIT_DP_SHARD;
-  g_autofree int *members = g_new(int, layout_group_size(layout, axes));
-  int place = 0;
-  layout_group_members(layout, axes, rank, members);
-  while (members[place] != rank)
-    place++;
-  return place;
-}
-
 Parameters *parameters_new(const Workload *workload, const gboolean *is_local, int rank, guint64 seed,
                            DeviceStream *stream, GError **error) {
   const Plan *plan = workload->plan;
@@ -384,7 +373,8 @@ Parameters *parameters_new(const Workload *workload, const gboolean *is_local, i
   parameters->cut = cut_of(workload->model, plan);
   parameters->at = layout_coordinates(&workload->layout, rank);
   parameters->n_shards = plan->zero > 0 ? workload->layout.n_shards : 1;
-  parameters->shard = shard_of(&workload->layout, rank) % parameters->n_shards;
+  parameters->shard =
+      layout_group_place(&workload->layout, AXIS_BIT(AXIS_CP) | AXIS_BIT_DP_SHARD, rank) % parameters->n_shards;
   parameters->zero = parameters->n_shards > 1 ? plan->zero : 0;
   parameters->number = precision_info(plan->precision)->element;
   parameters->gradient_number = plan->recipe.gradients == 4 ? NUMBER_FP32 : parameters->number;
@@ -475,12 +465,6 @@ gboolean parameters_is_copy(const Parameters *parameters, const Block *block) {
   const Workload *workload = parameters->workload;
   return (block->kind == BLOCK_OUTPUT && workload->model->tied) ||
          block->stage >= workload->n_stages / workload->placement->n_pipes;
-}
-
-/* Of 2·cp pieces the cp-th and the cp-th from the end (context.c). */
-Pieces parameters_pieces(const Parameters *parameters) {
-  const gint64 half = parameters->cut.seq_len / 2, cp = parameters->at.at[AXIS_CP];
-  return (Pieces){.early = cp * half, .late = (2 * parameters->cut.cp - 2 - cp) * half};
 }
 
 const void *block_weight(const Parameters *parameters, const Block *block, Role role) {

@@ -105,8 +105,11 @@ Block *parameters_shared_table(const Parameters *parameters);
 /* What another rank holds too, and is the one to count it: the tied matrix of the last stage, all of a second pipe. */
 gboolean parameters_is_copy(const Parameters *parameters, const Block *block);
 
-/* Which pieces of a sequence the rank has under cp. */
-Pieces parameters_pieces(const Parameters *parameters);
+/* Which of its 2·cp pieces of a sequence a rank has: early the cp-th, late the cp-th from the end (context.c). */
+static inline Pieces parameters_pieces(const Parameters *parameters) {
+  const gint64 half = parameters->cut.seq_len / 2, cp = parameters->at.at[AXIS_CP];
+  return (Pieces){.early = cp * half, .late = (2 * parameters->cut.cp - 2 - cp) * half};
+}
 
 /* Where kernels read a weight and add to its gradient; they must be there (gathered, bucket). */
 const void *block_weight(const Parameters *parameters, const Block *block, Role role);
