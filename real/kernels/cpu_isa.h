@@ -24,7 +24,7 @@ struct CpuScratch {
   /* cosine and sine of every (position, pair) of the last RoPE: [seq_len][cosines, sines][head_dim / 2] */
   float *angles;
   gint64 angles_seq_len, angles_head_dim;
-  Pieces angles_pieces;
+  SequencePieces angles_pieces;
   double angles_base;
 };
 

@@ -173,7 +173,7 @@ static void prepare_angles(CpuScratch *scratch, const RopeKernel *rope) {
   for (gint64 j = 0; j < half; j++) {
     double frequency = pow(rope->base, -2.0 * (double)j / (double)rope->head_dim);
     for (gint64 row = 0; row < rope->seq_len; row++) {
-      const double angle = (double)piece_position(rope->pieces, row, rope->seq_len) * frequency;
+      const double angle = (double)sequence_position(rope->pieces, row, rope->seq_len) * frequency;
       angles[row * 2 * half + j] = (float)cos(angle);
       angles[row * 2 * half + half + j] = (float)sin(angle);
     }

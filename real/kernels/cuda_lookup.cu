@@ -63,19 +63,19 @@ __global__ void embedding_backward(const gint32 *__restrict__ token, const gint3
 
 template <typename T>
 __global__ void positions_forward(const T *__restrict__ table, T *x, int64_t width, int64_t first_row, int64_t seq_len,
-                                  Pieces pieces) {
+                                  SequencePieces pieces) {
   const int64_t column = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, row = blockIdx.x;
   if (column >= width)
     return;
   T *to = x + row * width + column;
-  const int64_t position = piece_position(pieces, (first_row + row) % seq_len, seq_len);
+  const int64_t position = sequence_position(pieces, (first_row + row) % seq_len, seq_len);
   *to = from_float<T>(to_float(*to) + to_float(table[position * width + column]));
 }
 
 /* Block p adds all rows that are the sequence's p-th. */
 template <typename T, typename G>
 __global__ void positions_backward(const T *__restrict__ dx, G *dtable, int64_t rows, int64_t width, int64_t first_row,
-                                   int64_t seq_len, Pieces pieces) {
+                                   int64_t seq_len, SequencePieces pieces) {
   const int64_t column = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, place = blockIdx.x;
   const int64_t start = (place - first_row % seq_len + seq_len) % seq_len;
   if (column >= width || start >= rows)
@@ -83,7 +83,7 @@ __global__ void positions_backward(const T *__restrict__ dx, G *dtable, int64_t 
   float sum = 0.0f;
   for (int64_t row = start; row < rows; row += seq_len)
     sum += to_float(dx[row * width + column]);
-  G *to = dtable + piece_position(pieces, place, seq_len) * width + column;
+  G *to = dtable + sequence_position(pieces, place, seq_len) * width + column;
   *to = from_float<G>(to_float(*to) + sum);
 }
 

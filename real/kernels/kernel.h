@@ -76,7 +76,7 @@ typedef struct {
  * second. Zeros: they are all of it. */
 typedef struct {
   gint64 early, late;
-} Pieces;
+} SequencePieces;
 
 /* Rotates pairs (j, j + d/2) of the first `n_heads` heads of each row of x in place by ±position·base^(−2j/d);
  * position = row % seq_len, and what its half adds. */
@@ -85,7 +85,7 @@ typedef struct {
   guint8 inverse; /* backward */
   gint64 rows, seq_len, n_heads, head_dim, ld;
   double base;
-  Pieces pieces;
+  SequencePieces pieces;
   void *x;
 } RopeKernel;
 
@@ -111,8 +111,9 @@ typedef struct {
   gint64 ld_dq, ld_dkv; /* of dq; of dk, dv */
 } FlashBlock;
 
-/* Causal fused attention over rows of q, k, v (T × ld, heads of head_dim side by side); query head h reads key head
- * h / (n_heads / n_kv_heads). lse [b][n_heads][s]: log-sum-exp of scaled scores. Backward overwrites dq, dk, dv. */
+/* Causal fused attention, to all keys or to a block of them, over rows of q, k, v (T × ld, heads of head_dim side by
+ * side); query head h reads key head h / (n_heads / n_kv_heads). lse [b][n_heads][s]: log-sum-exp of scaled scores.
+ * Backward overwrites dq, dk, dv. */
 typedef struct {
   guint8 number;
   gint64 sequences, seq_len, n_heads, n_kv_heads, head_dim;
@@ -193,7 +194,7 @@ typedef struct {
 typedef struct {
   guint8 number, gradient;
   gint64 rows, width, first_row, seq_len;
-  Pieces pieces;
+  SequencePieces pieces;
   const void *table;
   void *x;
   const void *dx;
@@ -310,7 +311,7 @@ static inline FlashBlock flash_block(const FlashKernel *kernel) {
 __host__ __device__
 #endif
     static inline gint64
-    piece_position(Pieces pieces, gint64 row, gint64 seq_len) {
+    sequence_position(SequencePieces pieces, gint64 row, gint64 seq_len) {
   return row + (row < seq_len / 2 ? pieces.early : pieces.late);
 }
 

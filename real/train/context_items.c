@@ -304,13 +304,6 @@ static void scatter_dkv(const ItemCall *call) {
   copy(call, kv_extent(cut, cut->seq_len), kv_block(cut, own), k_and_v(cut, d_qkv(call)));
 }
 
-static void gather_or_scatter(const ItemCall *call) {
-  if (call->item->collective == COLLECTIVE_ALL_GATHER)
-    gather_kv(call);
-  else
-    scatter_dkv(call);
-}
-
 /* One of the two pieces' queries, to the keys up to theirs. */
 static void attend_piece(const ItemCall *call, gboolean is_late) {
   const Cut *cut = cut_of_call(call);
@@ -456,12 +449,26 @@ static const ItemKernel ulysses_kernels[] = {
 const ItemKernel *const context_kernels[N_CP_COMMS] = {
     [CP_RING] = ring_kernels, [CP_ALL_GATHER] = gather_kernels, [CP_ULYSSES] = ulysses_kernels};
 
-#define COLLECTIVES(exchange)                                                                                          \
-  (const ItemKernel[]) {                                                                                               \
-    {"attention", exchange, 0}, {"attention.backward", exchange, 0}, {"loss.softmax", item_sum_loss, 0}, {             \
-      NULL, NULL, 0                                                                                                    \
-    }                                                                                                                  \
+/* The way of communicating says which collectives there are. */
+static void exchange_blocks(const ItemCall *call) {
+  switch ((Collective)call->item->collective) {
+  case COLLECTIVE_SEND_RECV:
+    ring_exchange(call);
+    return;
+  case COLLECTIVE_ALL_GATHER:
+    gather_kv(call);
+    return;
+  case COLLECTIVE_REDUCE_SCATTER:
+    scatter_dkv(call);
+    return;
+  default:
+    ulysses_exchange(call);
   }
-const ItemKernel *const context_collectives[N_CP_COMMS] = {[CP_RING] = COLLECTIVES(ring_exchange),
-                                                           [CP_ALL_GATHER] = COLLECTIVES(gather_or_scatter),
-                                                           [CP_ULYSSES] = COLLECTIVES(ulysses_exchange)};
+}
+
+const ItemKernel context_collectives[] = {
+    {"attention", exchange_blocks, 0},
+    {"attention.backward", exchange_blocks, 0},
+    {"loss.softmax", item_sum_loss, 0},
+    {NULL, NULL, 0},
+};

@@ -93,7 +93,7 @@ static const ItemKernel *find_kernel(const Plan *plan, const WorkItem *item) {
 static const ItemKernel *find_function(const Plan *plan, const WorkItem *item) {
   if (item->kind != ITEM_COLLECTIVE)
     return find_kernel(plan, item);
-  return find_in(item->axis == AXIS_CP ? context_collectives[plan->cp_comm] : tp_collectives, item->operand);
+  return find_in(item->axis == AXIS_CP ? context_collectives : tp_collectives, item->operand);
 }
 
 static gboolean same_thing(const WorkItem *a, const WorkItem *b) {

@@ -106,9 +106,9 @@ Block *parameters_shared_table(const Parameters *parameters);
 gboolean parameters_is_copy(const Parameters *parameters, const Block *block);
 
 /* Which of its 2·cp pieces of a sequence a rank has: early the cp-th, late the cp-th from the end (context.c). */
-static inline Pieces parameters_pieces(const Parameters *parameters) {
+static inline SequencePieces parameters_pieces(const Parameters *parameters) {
   const gint64 half = parameters->cut.seq_len / 2, cp = parameters->at.at[AXIS_CP];
-  return (Pieces){.early = cp * half, .late = (2 * parameters->cut.cp - 2 - cp) * half};
+  return (SequencePieces){.early = cp * half, .late = (2 * parameters->cut.cp - 2 - cp) * half};
 }
 
 /* Where kernels read a weight and add to its gradient; they must be there (gathered, bucket). */

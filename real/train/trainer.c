@@ -22,13 +22,13 @@ static gint32 token_at(const Trainer *trainer, guint64 sequence, guint64 positio
 static void draw_tokens(const Trainer *trainer, gint32 *tokens, gint32 *targets) {
   const Plan *plan = trainer->workload->plan;
   const gint64 seq_len = trainer->parameters->cut.seq_len;
-  const Pieces pieces = parameters_pieces(trainer->parameters);
+  const SequencePieces pieces = parameters_pieces(trainer->parameters);
   const gint64 per_rank = plan->n_micro_batches * plan->micro_batch;
   gsize i = 0;
   for (int step = 0; step < trainer->program->n_steps; step++)
     for (gint64 sequence = 0; sequence < per_rank; sequence++)
       for (gint64 row = 0; row < seq_len; row++, i++) {
-        const guint64 position = (guint64)piece_position(pieces, row, seq_len);
+        const guint64 position = (guint64)sequence_position(pieces, row, seq_len);
         const gint64 global =
             (gint64)step * plan->global_batch + trainer->parameters->at.at[AXIS_DP] * per_rank + sequence;
         tokens[i] = token_at(trainer, (guint64)global, position);

@@ -102,9 +102,8 @@ typedef struct {
   int argument;
 } ItemKernel;
 extern const ItemKernel layer_kernels[], attention_kernels[], end_kernels[]; /* end with a NULL name */
-extern const ItemKernel tp_collectives[];                                    /* by operand */
-/* Where the sequence is cut; the kernels stand before those of the same name above. */
-extern const ItemKernel *const context_kernels[N_CP_COMMS], *const context_collectives[N_CP_COMMS];
+extern const ItemKernel *const context_kernels[N_CP_COMMS]; /* before those of the same name where cp cuts sequences */
+extern const ItemKernel tp_collectives[], context_collectives[]; /* by operand */
 gboolean items_bind(Trainer *trainer, GError **error);
 void items_clear(Trainer *trainer);
 

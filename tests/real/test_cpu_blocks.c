@@ -268,7 +268,7 @@ END_TEST
 START_TEST(pieces_have_the_positions_of_the_whole) {
   enum { LENGTH = 20, HERE = 10, WIDTH = 4 };
   const Number number = case_number(_i);
-  const Pieces pieces[] = {{0, 10}, {5, 5}};
+  const SequencePieces pieces[] = {{0, 10}, {5, 5}};
   g_auto(Tensor) whole = tensor_random(number, LENGTH * WIDTH, 1, 0, 2);
   g_auto(Tensor) first = tensor_new(number, HERE * WIDTH), second = tensor_new(number, HERE * WIDTH);
   Tensor *const parts[] = {&first, &second};
