@@ -183,7 +183,7 @@ fi
 if wanted ranks && command -v mpirun >/dev/null; then
   heading "numbers: several ranks on one GPU"
   for comm in mpi nccl; do
-    for plan in "--dp 2" "--tp 2 --sequence-parallel on" "--pp 2" "--dp 2 --zero 3"; do
+    for plan in "--dp 2" "--tp 2 --sequence-parallel on" "--pp 2" "--dp 2 --zero 3" "--cp 2"; do
       log=$out/ranks-$comm-$(echo "$plan" | tr -d ' -').txt
       # shellcheck disable=SC2086 # a list of words
       limited 75 mpirun -n 2 "$stepreal" run --device cuda --comm $comm --model "$out/tiny.json" --seq-len 128 \

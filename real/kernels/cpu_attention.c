@@ -10,6 +10,9 @@
  *              │ ▓▓ │ ▓▓ │ \  │
  *              └────┴────┴────┘                  tiles above the diagonal are never touched
  *
+ * Where a block of keys is attended to, the diagonal begins `seen` keys further right: the first query sees so many
+ * besides its own; without a mask all see all. Outputs for two blocks are merged by their log-sum-exps.
+ *
  * Memory: two tiles and the head's keys and values (widened, when they are not fp32). */
 #include "cpu_attention.h"
 #include "cpu_math.h"
@@ -24,8 +27,9 @@ _Static_assert(TILE_KEYS % TILE_QUERIES == 0, "a key tile starts where a query t
 
 typedef struct {
   const FlashKernel *flash;
+  FlashBlock block;
   gint64 sequence, head;
-  Panel k, v;                   /* of the whole sequence */
+  Panel k, v;                   /* of the sequence's block */
   float *q_buffer, *row_buffer; /* [tile][head_dim], [head_dim] */
   Panel scores, out;            /* [tile][tile], [tile][head_dim] */
   float most[TILE_QUERIES], sum[TILE_QUERIES];
@@ -36,6 +40,10 @@ typedef struct {
 static void soften_row(Forward *forward, gint64 row, gint64 n_seen, gint64 width) {
   float *s = panel_row(forward->scores, row), *out = panel_row(forward->out, row);
   float old = forward->most[row], sum = 0;
+  if (n_seen <= 0) { /* a tile of queries may straddle two of keys */
+    memset(s, 0, (gsize)width * sizeof(float));
+    return;
+  }
   gint64 n = whole_vectors(n_seen);
   for (gint64 j = n_seen; j < n; j++)
     s[j] = -INFINITY;
@@ -63,11 +71,12 @@ static void soften_row(Forward *forward, gint64 row, gint64 n_seen, gint64 width
 
 static void add_key_tile(Forward *forward, Panel q, gint64 first_query, gint64 n_queries, gint64 first_key) {
   const FlashKernel *flash = forward->flash;
-  gint64 d = flash->head_dim, n_keys = MIN(TILE_KEYS, first_query + n_queries - first_key);
+  gint64 d = flash->head_dim,
+         n_keys = MIN(TILE_KEYS, flash_block_seen(&forward->block, first_query + n_queries - 1) - first_key);
   Panel k = {panel_row(forward->k, first_key), forward->k.ld}, v = {panel_row(forward->v, first_key), forward->v.ld};
   panel_product(CblasNoTrans, CblasTrans, n_queries, n_keys, d, flash->scale, q, k, 0, forward->scores);
   for (gint64 row = 0; row < n_queries; row++)
-    soften_row(forward, row, MIN(n_keys, first_query + row + 1 - first_key), n_keys);
+    soften_row(forward, row, MIN(n_keys, flash_block_seen(&forward->block, first_query + row) - first_key), n_keys);
   panel_product(CblasNoTrans, CblasNoTrans, n_queries, d, n_keys, 1, forward->scores, v, 1, forward->out);
 }
 
@@ -91,9 +100,9 @@ static void finish_queries(Forward *forward, gint64 first_query, gint64 n_querie
 
 static void forward_head(Forward *forward) {
   const FlashKernel *flash = forward->flash;
-  gint64 d = flash->head_dim, first_row = forward->sequence * flash->seq_len;
-  for (gint64 first = 0; first < flash->seq_len; first += TILE_QUERIES) {
-    gint64 n = MIN(TILE_QUERIES, flash->seq_len - first);
+  gint64 d = flash->head_dim, first_row = forward->sequence * flash->seq_len, queries = forward->block.queries;
+  for (gint64 first = 0; first < queries; first += TILE_QUERIES) {
+    gint64 n = MIN(TILE_QUERIES, queries - first), n_seen = flash_block_seen(&forward->block, first + n - 1);
     Panel q = panel_in(flash->q, (Number)flash->number, (first_row + first) * flash->ld_qkv + forward->head * d,
                        flash->ld_qkv, n, d, forward->q_buffer);
     memset(forward->out.data, 0, (gsize)(n * d) * sizeof(float));
@@ -101,7 +110,7 @@ static void forward_head(Forward *forward) {
       forward->most[row] = -INFINITY;
       forward->sum[row] = 0;
     }
-    for (gint64 key = 0; key < first + n; key += TILE_KEYS)
+    for (gint64 key = 0; key < n_seen; key += TILE_KEYS)
       add_key_tile(forward, q, first, n, key);
     finish_queries(forward, first, n);
   }
@@ -109,24 +118,51 @@ static void forward_head(Forward *forward) {
 
 void cpu_flash_forward(const Kernel *kernel, CpuScratch *scratch) {
   const FlashKernel *flash = &kernel->flash;
-  gint64 d = flash->head_dim, s = flash->seq_len, group = flash->n_heads / flash->n_kv_heads;
-  g_assert(flash->n_heads % flash->n_kv_heads == 0);
-  gint64 queries = MIN(s, TILE_QUERIES), keys = whole_vectors(MIN(s, TILE_KEYS)),
-         panel = flash->number == NUMBER_FP32 ? 0 : s * d;
+  const FlashBlock block = flash_block(flash);
+  gint64 d = flash->head_dim, group = flash->n_heads / flash->n_kv_heads;
+  g_assert(flash->n_heads % flash->n_kv_heads == 0 && (block.is_full || block.keys >= block.queries));
+  gint64 queries = MIN(block.queries, TILE_QUERIES), keys = whole_vectors(MIN(block.keys, TILE_KEYS)),
+         panel = flash->number == NUMBER_FP32 ? 0 : block.keys * d;
   float *memory = cpu_scratch_floats(scratch, queries * keys + 2 * queries * d + d + 2 * panel);
-  Forward forward = {.flash = flash, .scores = {memory, keys}, .out = {memory + queries * keys, d}};
+  Forward forward = {.flash = flash, .block = block, .scores = {memory, keys}, .out = {memory + queries * keys, d}};
   forward.q_buffer = forward.out.data + queries * d;
   forward.row_buffer = forward.q_buffer + queries * d;
   float *k_buffer = forward.row_buffer + d;
   for (gint64 i = 0; i < flash->sequences * flash->n_kv_heads; i++) {
     gint64 kv_head = i % flash->n_kv_heads;
     forward.sequence = i / flash->n_kv_heads;
-    gint64 place = forward.sequence * s * flash->ld_qkv + kv_head * d;
-    forward.k = panel_in(flash->k, (Number)flash->number, place, flash->ld_qkv, s, d, k_buffer);
-    forward.v = panel_in(flash->v, (Number)flash->number, place, flash->ld_qkv, s, d, k_buffer + panel);
+    gint64 place = forward.sequence * block.key_rows * block.ld_kv + kv_head * d;
+    forward.k = panel_in(flash->k, (Number)flash->number, place, block.ld_kv, block.keys, d, k_buffer);
+    forward.v = panel_in(flash->v, (Number)flash->number, place, block.ld_kv, block.keys, d, k_buffer + panel);
     for (gint64 j = 0; j < group; j++) {
       forward.head = kv_head * group + j;
       forward_head(&forward);
     }
   }
+}
+
+/* One row of one head, with how much each output weighs. */
+static void merge_row(const MergeKernel *merge, gint64 place, float own, float other, float *buffer) {
+  Number number = (Number)merge->number;
+  gint64 d = merge->head_dim;
+  const float *added = row_in(merge->other, number, place, d, buffer);
+  float *o = row_open(merge->o, number, place, d, buffer + d);
+#pragma omp simd
+  for (gint64 j = 0; j < d; j++)
+    o[j] = own * o[j] + other * added[j];
+  row_close(merge->o, number, place, d, o);
+}
+
+void cpu_merge(const Kernel *kernel, CpuScratch *scratch) {
+  const MergeKernel *merge = &kernel->merge;
+  gint64 d = merge->head_dim;
+  float *buffer = cpu_scratch_floats(scratch, 2 * d);
+  for (gint64 i = 0; i < merge->sequences * merge->n_heads; i++)
+    for (gint64 query = 0; query < merge->queries; query++) {
+      gint64 at = i * merge->seq_len + query, row = i / merge->n_heads * merge->seq_len + query;
+      float a = merge->lse[at], b = merge->other_lse[at], most = a > b ? a : b;
+      float both = most + logf(fast_exp(a - most) + fast_exp(b - most));
+      merge_row(merge, (row * merge->n_heads + i % merge->n_heads) * d, fast_exp(a - both), fast_exp(b - both), buffer);
+      merge->lse[at] = both;
+    }
 }

@@ -10,6 +10,11 @@ static inline gint64 whole_vectors(gint64 n) {
   return (n + 15) / 16 * 16;
 }
 
+/* Keys of the block that its query sees. */
+static inline gint64 flash_block_seen(const FlashBlock *block, gint64 query) {
+  return block->is_full ? block->keys : query + 1 + block->keys - block->queries;
+}
+
 /* Rows of head_dim elements, ld apart. */
 typedef struct {
   float *data;

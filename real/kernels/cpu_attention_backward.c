@@ -11,7 +11,8 @@
  *              │  2 │ \ 3│                 overwrites it
  *              └────┴────┘
  *
- * Heads that share a key head follow each other and add to the same dK and dV. */
+ * Heads that share a key head follow each other and add to the same dK and dV. In a block of keys the diagonal lies
+ * further right, or there is none, as in forward; a block may add to what dK and dV hold. */
 #include "cpu_attention.h"
 #include "cpu_math.h"
 
@@ -22,18 +23,19 @@ enum { TILE_QUERIES = 512, TILE_KEYS = 64 };
 
 typedef struct {
   const FlashKernel *flash;
+  FlashBlock block;
   gint64 sequence, head;
-  gboolean is_first; /* head of its group: dK and dV are overwritten */
+  gboolean overwrites; /* dK and dV: first head of its group */
   Panel q, k, v, d_o, dq, dk, dv;
   Panel p, ds;               /* [tile][tile] */
-  float *delta, *row_buffer; /* D [seq_len]; [head_dim] */
-  float *buffers[7];         /* of q, d_o, dq, k, v, dk, dv when they are not fp32: [seq_len][head_dim] each */
+  float *delta, *row_buffer; /* D [queries]; [head_dim] */
+  float *buffers[7];         /* of q, d_o, dq, k, v, dk, dv when they are not fp32: [queries or keys][head_dim] each */
 } Backward;
 
 static void find_delta(Backward *backward) {
   const FlashKernel *flash = backward->flash;
   gint64 d = flash->head_dim;
-  for (gint64 row = 0; row < flash->seq_len; row++) {
+  for (gint64 row = 0; row < backward->block.queries; row++) {
     gint64 place = (backward->sequence * flash->seq_len + row) * flash->ld_o + backward->head * d;
     const float *o = row_in(flash->o, (Number)flash->number, place, d, backward->row_buffer);
     const float *d_o = panel_row(backward->d_o, row);
@@ -68,20 +70,27 @@ static Panel below(Panel panel, gint64 row) {
   return (Panel){panel_row(panel, row), panel.ld};
 }
 
+/* The first query that sees a key. */
+static gint64 first_query_of(const FlashBlock *block, gint64 key) {
+  return block->is_full ? 0 : MAX(0, key - (block->keys - block->queries));
+}
+
 static void add_tile(Backward *backward, gint64 first_key, gint64 first_query) {
   const FlashKernel *flash = backward->flash;
-  gint64 d = flash->head_dim, s = flash->seq_len;
-  gint64 n_keys = MIN(TILE_KEYS, s - first_key), n_queries = MIN(TILE_QUERIES, s - first_query);
+  const FlashBlock *block = &backward->block;
+  gint64 d = flash->head_dim;
+  gint64 n_keys = MIN(TILE_KEYS, block->keys - first_key), n_queries = MIN(TILE_QUERIES, block->queries - first_query);
   Panel q = below(backward->q, first_query), d_o = below(backward->d_o, first_query);
   Panel k = below(backward->k, first_key), v = below(backward->v, first_key);
   Panel p = backward->p, ds = backward->ds;
   panel_product(CblasNoTrans, CblasTrans, n_queries, n_keys, d, flash->scale, q, k, 0, p);
   panel_product(CblasNoTrans, CblasTrans, n_queries, n_keys, d, 1, d_o, v, 0, ds);
-  const float *lse = flash->lse + (backward->sequence * flash->n_heads + backward->head) * s + first_query;
+  const float *lse = flash->lse + (backward->sequence * flash->n_heads + backward->head) * flash->seq_len + first_query;
   for (gint64 row = 0; row < n_queries; row++)
     slope_row(panel_row(p, row), panel_row(ds, row), lse[row], backward->delta[first_query + row], flash->scale,
-              MIN(n_keys, first_query + row + 1 - first_key), n_keys);
-  float kv_beta = backward->is_first && first_query == first_key ? 0 : 1, q_beta = first_key == 0 ? 0 : 1;
+              MIN(n_keys, flash_block_seen(block, first_query + row) - first_key), n_keys);
+  const gboolean is_first = first_query == first_query_of(block, first_key);
+  float kv_beta = backward->overwrites && is_first ? 0 : 1, q_beta = first_key == 0 ? 0 : 1;
   panel_product(CblasTrans, CblasNoTrans, n_keys, d, n_queries, 1, p, d_o, kv_beta, below(backward->dv, first_key));
   panel_product(CblasTrans, CblasNoTrans, n_keys, d, n_queries, 1, ds, q, kv_beta, below(backward->dk, first_key));
   panel_product(CblasNoTrans, CblasNoTrans, n_queries, d, n_keys, 1, ds, k, q_beta, below(backward->dq, first_query));
@@ -90,46 +99,59 @@ static void add_tile(Backward *backward, gint64 first_key, gint64 first_query) {
 static void backward_head(Backward *backward) {
   const FlashKernel *flash = backward->flash;
   Number number = (Number)flash->number;
-  gint64 d = flash->head_dim, s = flash->seq_len, first_row = backward->sequence * s;
+  const FlashBlock *block = &backward->block;
+  gint64 d = flash->head_dim, queries = block->queries, first_row = backward->sequence * flash->seq_len;
   gint64 q_place = first_row * flash->ld_qkv + backward->head * d,
+         dq_place = first_row * block->ld_dq + backward->head * d,
          o_place = first_row * flash->ld_o + backward->head * d;
-  backward->q = panel_in(flash->q, number, q_place, flash->ld_qkv, s, d, backward->buffers[0]);
-  backward->d_o = panel_in(flash->d_o, number, o_place, flash->ld_o, s, d, backward->buffers[1]);
-  backward->dq = panel_out(flash->dq, number, q_place, flash->ld_qkv, d, backward->buffers[2]);
+  backward->q = panel_in(flash->q, number, q_place, flash->ld_qkv, queries, d, backward->buffers[0]);
+  backward->d_o = panel_in(flash->d_o, number, o_place, flash->ld_o, queries, d, backward->buffers[1]);
+  backward->dq = panel_out(flash->dq, number, dq_place, block->ld_dq, d, backward->buffers[2]);
   find_delta(backward);
-  for (gint64 key = 0; key < s; key += TILE_KEYS)
-    for (gint64 query = key; query < s; query += TILE_QUERIES)
+  for (gint64 key = 0; key < block->keys; key += TILE_KEYS)
+    for (gint64 query = first_query_of(block, key); query < queries; query += TILE_QUERIES)
       add_tile(backward, key, query);
-  panel_close(flash->dq, number, q_place, flash->ld_qkv, s, d, backward->dq);
+  panel_close(flash->dq, number, dq_place, block->ld_dq, queries, d, backward->dq);
+}
+
+/* Keys, values and their gradients of one key head of a sequence, for all query heads that share it. */
+static void backward_group(Backward *backward, gint64 sequence, gint64 kv_head) {
+  const FlashKernel *flash = backward->flash;
+  const FlashBlock *block = &backward->block;
+  const Number number = (Number)flash->number;
+  gint64 d = flash->head_dim, n = block->keys, group = flash->n_heads / flash->n_kv_heads;
+  gint64 place = sequence * block->key_rows * block->ld_kv + kv_head * d,
+         d_place = sequence * block->key_rows * block->ld_dkv + kv_head * d;
+  float *const *buffers = backward->buffers;
+  backward->sequence = sequence;
+  backward->k = panel_in(flash->k, number, place, block->ld_kv, n, d, buffers[3]);
+  backward->v = panel_in(flash->v, number, place, block->ld_kv, n, d, buffers[4]);
+  backward->dk = block->adds ? panel_in(flash->dk, number, d_place, block->ld_dkv, n, d, buffers[5])
+                             : panel_out(flash->dk, number, d_place, block->ld_dkv, d, buffers[5]);
+  backward->dv = block->adds ? panel_in(flash->dv, number, d_place, block->ld_dkv, n, d, buffers[6])
+                             : panel_out(flash->dv, number, d_place, block->ld_dkv, d, buffers[6]);
+  for (gint64 j = 0; j < group; j++) {
+    backward->head = kv_head * group + j;
+    backward->overwrites = j == 0 && !block->adds;
+    backward_head(backward);
+  }
+  panel_close(flash->dk, number, d_place, block->ld_dkv, n, d, backward->dk);
+  panel_close(flash->dv, number, d_place, block->ld_dkv, n, d, backward->dv);
 }
 
 void cpu_flash_backward(const Kernel *kernel, CpuScratch *scratch) {
   const FlashKernel *flash = &kernel->flash;
-  Number number = (Number)flash->number;
-  gint64 d = flash->head_dim, s = flash->seq_len, ld = flash->ld_qkv, group = flash->n_heads / flash->n_kv_heads;
-  g_assert(flash->n_heads % flash->n_kv_heads == 0);
-  gint64 queries = MIN(s, TILE_QUERIES), keys = whole_vectors(MIN(s, TILE_KEYS)),
-         panel = number == NUMBER_FP32 ? 0 : s * d;
-  float *memory = cpu_scratch_floats(scratch, 2 * queries * keys + s + d + 7 * panel);
-  Backward backward = {.flash = flash, .p = {memory, keys}, .ds = {memory + queries * keys, keys}};
+  const FlashBlock block = flash_block(flash);
+  g_assert(flash->n_heads % flash->n_kv_heads == 0 && (block.is_full || block.keys >= block.queries));
+  gint64 d = flash->head_dim, queries = MIN(block.queries, TILE_QUERIES),
+         keys = whole_vectors(MIN(block.keys, TILE_KEYS)),
+         panel = flash->number == NUMBER_FP32 ? 0 : MAX(block.queries, block.keys) * d;
+  float *memory = cpu_scratch_floats(scratch, 2 * queries * keys + block.queries + d + 7 * panel);
+  Backward backward = {.flash = flash, .block = block, .p = {memory, keys}, .ds = {memory + queries * keys, keys}};
   backward.delta = memory + 2 * queries * keys;
-  backward.row_buffer = backward.delta + s;
+  backward.row_buffer = backward.delta + block.queries;
   for (int i = 0; i < 7; i++)
     backward.buffers[i] = backward.row_buffer + d + i * panel;
-  for (gint64 i = 0; i < flash->sequences * flash->n_kv_heads; i++) {
-    gint64 kv_head = i % flash->n_kv_heads;
-    backward.sequence = i / flash->n_kv_heads;
-    gint64 place = backward.sequence * s * ld + kv_head * d;
-    backward.k = panel_in(flash->k, number, place, ld, s, d, backward.buffers[3]);
-    backward.v = panel_in(flash->v, number, place, ld, s, d, backward.buffers[4]);
-    backward.dk = panel_out(flash->dk, number, place, ld, d, backward.buffers[5]);
-    backward.dv = panel_out(flash->dv, number, place, ld, d, backward.buffers[6]);
-    for (gint64 j = 0; j < group; j++) {
-      backward.head = kv_head * group + j;
-      backward.is_first = j == 0;
-      backward_head(&backward);
-    }
-    panel_close(flash->dk, number, place, ld, s, d, backward.dk);
-    panel_close(flash->dv, number, place, ld, s, d, backward.dv);
-  }
+  for (gint64 i = 0; i < flash->sequences * flash->n_kv_heads; i++)
+    backward_group(&backward, i / flash->n_kv_heads, i % flash->n_kv_heads);
 }

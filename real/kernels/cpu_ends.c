@@ -73,7 +73,7 @@ void cpu_positions_forward(const Kernel *kernel, CpuScratch *scratch) {
   gint64 width = task->width;
   float *buffer = cpu_scratch_floats(scratch, 2 * width);
   for (gint64 row = 0; row < task->rows; row++) {
-    gint64 position = (task->first_row + row) % task->seq_len;
+    gint64 position = sequence_position(task->pieces, (task->first_row + row) % task->seq_len, task->seq_len);
     const float *shift = row_in(task->table, number, position * width, width, buffer);
     row_add(task->x, number, row * width, width, shift, buffer + width);
   }
@@ -87,7 +87,7 @@ void cpu_positions_backward(const Kernel *kernel, CpuScratch *scratch) {
     memset(sum, 0, (gsize)width * sizeof(float));
     for (gint64 row = first; row < task->rows; row += task->seq_len) /* all of one position */
       add_row(sum, row_in(task->dx, (Number)task->number, row * width, width, buffer), width);
-    gint64 position = (task->first_row + first) % task->seq_len;
+    gint64 position = sequence_position(task->pieces, (task->first_row + first) % task->seq_len, task->seq_len);
     row_add(task->dtable, (Number)task->gradient, position * width, width, sum, buffer);
   }
 }

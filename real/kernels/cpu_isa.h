@@ -24,6 +24,7 @@ struct CpuScratch {
   /* cosine and sine of every (position, pair) of the last RoPE: [seq_len][cosines, sines][head_dim / 2] */
   float *angles;
   gint64 angles_seq_len, angles_head_dim;
+  SequencePieces angles_pieces;
   double angles_base;
 };
 
@@ -50,9 +51,11 @@ float *cpu_scratch_floats(CpuScratch *scratch, gint64 n);
 #define cpu_softmax_backward CPU_NAME(cpu_softmax_backward)
 #define cpu_flash_forward CPU_NAME(cpu_flash_forward)
 #define cpu_flash_backward CPU_NAME(cpu_flash_backward)
+#define cpu_merge CPU_NAME(cpu_merge)
 #define cpu_activation_forward CPU_NAME(cpu_activation_forward)
 #define cpu_activation_backward CPU_NAME(cpu_activation_backward)
 #define cpu_add CPU_NAME(cpu_add)
+#define cpu_move CPU_NAME(cpu_move)
 #define cpu_bias_gradient CPU_NAME(cpu_bias_gradient)
 #define cpu_embedding_forward CPU_NAME(cpu_embedding_forward)
 #define cpu_embedding_backward CPU_NAME(cpu_embedding_backward)
@@ -87,9 +90,11 @@ void cpu_softmax_forward(const Kernel *kernel, CpuScratch *scratch);
 void cpu_softmax_backward(const Kernel *kernel, CpuScratch *scratch);
 void cpu_flash_forward(const Kernel *kernel, CpuScratch *scratch);
 void cpu_flash_backward(const Kernel *kernel, CpuScratch *scratch);
+void cpu_merge(const Kernel *kernel, CpuScratch *scratch);
 void cpu_activation_forward(const Kernel *kernel, CpuScratch *scratch);
 void cpu_activation_backward(const Kernel *kernel, CpuScratch *scratch);
 void cpu_add(const Kernel *kernel, CpuScratch *scratch);
+void cpu_move(const Kernel *kernel, CpuScratch *scratch);
 void cpu_bias_gradient(const Kernel *kernel, CpuScratch *scratch);
 void cpu_embedding_forward(const Kernel *kernel, CpuScratch *scratch);
 void cpu_embedding_backward(const Kernel *kernel, CpuScratch *scratch);

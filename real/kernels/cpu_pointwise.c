@@ -131,6 +131,35 @@ void cpu_add(const Kernel *kernel, CpuScratch *scratch) {
   }
 }
 
+static void move_row(const MoveKernel *move, gint64 a_at, gint64 b_at, gint64 out_at, float *buffer) {
+  Number number = (Number)move->number;
+  gint64 width = move->width;
+  const gsize bytes = (gsize)(width * kernel_element_bytes(number));
+  void *to = element_of(move->out, number, out_at);
+  if (move->a == NULL) {
+    memset(to, 0, bytes);
+  } else if (move->b == NULL) {
+    memmove(to, element_at(move->a, number, a_at), bytes);
+  } else {
+    const float *a = row_in(move->a, number, a_at, width, buffer);
+    const float *b = row_in(move->b, number, b_at, width, buffer + width);
+    float *out = row_out(move->out, number, out_at, buffer + 2 * width);
+#pragma omp simd
+    for (gint64 j = 0; j < width; j++)
+      out[j] = a[j] + b[j];
+    row_close(move->out, number, out_at, width, out);
+  }
+}
+
+void cpu_move(const Kernel *kernel, CpuScratch *scratch) {
+  const MoveKernel *move = &kernel->move;
+  float *buffer = cpu_scratch_floats(scratch, 3 * move->width);
+  for (gint64 block = 0; block < move->batch; block++)
+    for (gint64 row = 0; row < move->rows; row++)
+      move_row(move, block * move->stride_a + row * move->ld_a, block * move->stride_b + row * move->ld_b,
+               block * move->stride_out + row * move->ld_out, buffer);
+}
+
 /* Four rows at a time: a quarter of the traffic to the sums, and a shorter chain of roundings. */
 void cpu_bias_gradient(const Kernel *kernel, CpuScratch *scratch) {
   const BiasGradientKernel *task = &kernel->bias_gradient;
@@ -159,18 +188,21 @@ void cpu_bias_gradient(const Kernel *kernel, CpuScratch *scratch) {
 static void prepare_angles(CpuScratch *scratch, const RopeKernel *rope) {
   gint64 half = rope->head_dim / 2;
   if (scratch->angles != NULL && scratch->angles_seq_len == rope->seq_len &&
-      scratch->angles_head_dim == rope->head_dim && scratch->angles_base == rope->base)
+      scratch->angles_head_dim == rope->head_dim && scratch->angles_base == rope->base &&
+      scratch->angles_pieces.early == rope->pieces.early && scratch->angles_pieces.late == rope->pieces.late)
     return;
   g_free(scratch->angles);
   float *angles = scratch->angles = g_new(float, (gsize)(rope->seq_len * half * 2));
   scratch->angles_seq_len = rope->seq_len;
   scratch->angles_head_dim = rope->head_dim;
   scratch->angles_base = rope->base;
+  scratch->angles_pieces = rope->pieces;
   for (gint64 j = 0; j < half; j++) {
     double frequency = pow(rope->base, -2.0 * (double)j / (double)rope->head_dim);
-    for (gint64 position = 0; position < rope->seq_len; position++) {
-      angles[position * 2 * half + j] = (float)cos((double)position * frequency);
-      angles[position * 2 * half + half + j] = (float)sin((double)position * frequency);
+    for (gint64 row = 0; row < rope->seq_len; row++) {
+      const double angle = (double)sequence_position(rope->pieces, row, rope->seq_len) * frequency;
+      angles[row * 2 * half + j] = (float)cos(angle);
+      angles[row * 2 * half + half + j] = (float)sin(angle);
     }
   }
 }

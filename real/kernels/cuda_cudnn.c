@@ -323,8 +323,10 @@ static gint64 round_up(gint64 bytes) {
 
 gboolean cudnn_attention(Cudnn *cudnn, const FlashKernel *k, gboolean is_backward, cudaStream_t stream,
                          char **why_not) {
-  if (k->number == NUMBER_FP32 || !is_aligned(k, is_backward)) {
-    *why_not = g_strdup(k->number == NUMBER_FP32 ? "not for fp32" : "not aligned to 16 bytes");
+  if (k->number == NUMBER_FP32 || k->block.is_cut || !is_aligned(k, is_backward)) {
+    *why_not = g_strdup(k->number == NUMBER_FP32 ? "not for fp32"
+                        : k->block.is_cut        ? "not for a block of a cut sequence"
+                                                 : "not aligned to 16 bytes");
     return FALSE;
   }
   const char *fault = known_fault(cudnn, k, is_backward);

@@ -10,6 +10,9 @@
  *     dq        rows = queries   columns = keys      dq += ds·k
  *     dkv       rows = keys      columns = queries   dv += p·do,  dk += ds·q;  all query heads of a key head in turn
  *
+ * Of a block of keys the diagonal lies `shift` keys further right than that of a whole sequence; without a mask it lies
+ * behind the last key. Blocks' outputs are merged by cuda_blocks.cu.
+ *
  * No atomics: each output element has one owner, which adds in a fixed order. */
 #include "cuda_element.cuh"
 
@@ -28,16 +31,26 @@ template <typename T> struct HeadRows {
 };
 
 template <typename T>
-__device__ HeadRows<T> head_rows(const void *base, int64_t ld, const FlashKernel &k, int64_t sequence, int64_t head) {
+__device__ HeadRows<T> query_rows(const void *base, int64_t ld, const FlashKernel &k, int64_t sequence, int64_t head) {
   return {(const T *)base + sequence * k.seq_len * ld + head * k.head_dim, ld};
 }
 
-/* Rows [first, first + n) into shared memory, `pitch` floats apart; zeros past the end of the sequence. */
 template <typename T>
-__device__ void load_rows(float *to, HeadRows<T> from, int first, int n, int seq_len, int dim, int pitch) {
+__device__ HeadRows<T> key_rows(const void *base, int64_t ld, const FlashKernel &k, int64_t sequence, int64_t head) {
+  return {(const T *)base + sequence * k.block.key_rows * ld + head * k.head_dim, ld};
+}
+
+/* Query i sees keys up to i + shift. */
+__device__ __forceinline__ int diagonal_shift(const FlashBlock &block) {
+  return (int)(block.is_full ? block.keys : block.keys - block.queries);
+}
+
+/* Rows [first, first + n) into shared memory, `pitch` floats apart; zeros past the last of `n_rows`. */
+template <typename T>
+__device__ void load_rows(float *to, HeadRows<T> from, int first, int n, int n_rows, int dim, int pitch) {
   for (int i = threadIdx.x; i < n * dim; i += blockDim.x) {
     const int row = i / dim, d = i % dim;
-    to[row * pitch + d] = first + row < seq_len ? to_float(from.base[(first + row) * from.ld + d]) : 0.0f;
+    to[row * pitch + d] = first + row < n_rows ? to_float(from.base[(first + row) * from.ld + d]) : 0.0f;
   }
 }
 
@@ -72,17 +85,20 @@ __device__ __forceinline__ void add_columns(const float weights[ROWS], const flo
   }
 }
 
-/* The warp's 4 rows of sums, each times its factor, to rows of `to` that lie in the sequence. */
+/* The warp's 4 rows of sums, each times its factor, to those rows of `to` that are among its `n_rows`, or added there.
+ */
 template <typename T, int PARTS>
-__device__ void store_rows(T *to, int64_t ld, int first, int seq_len, int dim, const float factors[ROWS],
+__device__ void store_rows(HeadRows<T> to, int first, int n_rows, int dim, bool adds, const float factors[ROWS],
                            const float sums[ROWS][PARTS]) {
   const int lane = threadIdx.x % WARP_THREADS;
   for (int r = 0; r < ROWS; r++)
 #pragma unroll
     for (int i = 0; i < PARTS; i++) {
       const int d = lane + WARP_THREADS * i;
-      if (first + r < seq_len && d < dim)
-        to[(first + r) * ld + d] = from_float<T>(sums[r][i] * factors[r]);
+      if (first + r >= n_rows || d >= dim)
+        continue;
+      T *at = (T *)to.base + (first + r) * to.ld + d;
+      *at = from_float<T>(sums[r][i] * factors[r] + (adds ? to_float(*at) : 0.0f));
     }
 }
 
@@ -102,24 +118,25 @@ __device__ __forceinline__ void online_softmax(float scores[ROWS], float most[RO
 /* grid: (query tiles, n_heads, sequences) */
 template <typename T, int PARTS> __global__ void flash_forward(FlashKernel k) {
   extern __shared__ float shared[];
-  const int dim = (int)k.head_dim, n = (int)k.seq_len, pitch = dim | 1, warps = blockDim.x / WARP_THREADS;
+  const int dim = (int)k.head_dim, n = (int)k.block.queries, m = (int)k.block.keys, shift = diagonal_shift(k.block);
+  const int pitch = dim | 1, warps = blockDim.x / WARP_THREADS;
   const int lane = threadIdx.x % WARP_THREADS, own = threadIdx.x / WARP_THREADS * ROWS;
   const int first = (int)(gridDim.x - 1 - blockIdx.x) * warps * ROWS; /* the longest rows start first */
   const int64_t kv_head = blockIdx.y / (k.n_heads / k.n_kv_heads);
   float *q = shared, *keys = q + warps * ROWS * pitch, *values = keys + TILE * pitch;
-  load_rows(q, head_rows<T>(k.q, k.ld_qkv, k, blockIdx.z, blockIdx.y), first, warps * ROWS, n, dim, pitch);
+  load_rows(q, query_rows<T>(k.q, k.ld_qkv, k, blockIdx.z, blockIdx.y), first, warps * ROWS, n, dim, pitch);
   float sums[ROWS][PARTS] = {}, most[ROWS], total[ROWS] = {}, keep[ROWS], scores[ROWS];
   for (int r = 0; r < ROWS; r++)
     most[r] = -CUDART_INF_F;
-  const int end = min(n, first + warps * ROWS);
+  const int end = min(m, first + warps * ROWS + shift);
   for (int start = 0; start < end; start += TILE) {
     __syncthreads();
-    load_rows(keys, head_rows<T>(k.k, k.ld_qkv, k, blockIdx.z, kv_head), start, TILE, n, dim, pitch);
-    load_rows(values, head_rows<T>(k.v, k.ld_qkv, k, blockIdx.z, kv_head), start, TILE, n, dim, pitch);
+    load_rows(keys, key_rows<T>(k.k, k.block.ld_kv, k, blockIdx.z, kv_head), start, TILE, m, dim, pitch);
+    load_rows(values, key_rows<T>(k.v, k.block.ld_kv, k, blockIdx.z, kv_head), start, TILE, m, dim, pitch);
     __syncthreads();
     dot_rows(q + own * pitch, keys + lane * pitch, dim, pitch, scores);
     for (int r = 0; r < ROWS; r++)
-      scores[r] = start + lane <= first + own + r && start + lane < n ? scores[r] * k.scale : -CUDART_INF_F;
+      scores[r] = start + lane <= first + own + r + shift && start + lane < m ? scores[r] * k.scale : -CUDART_INF_F;
     online_softmax(scores, most, total, keep);
     for (int r = 0; r < ROWS; r++)
 #pragma unroll
@@ -131,20 +148,20 @@ template <typename T, int PARTS> __global__ void flash_forward(FlashKernel k) {
   for (int r = 0; r < ROWS; r++) {
     inverse[r] = 1.0f / total[r];
     if (lane == 0 && first + own + r < n)
-      k.lse[((int64_t)blockIdx.z * k.n_heads + blockIdx.y) * n + first + own + r] = most[r] + logf(total[r]);
+      k.lse[((int64_t)blockIdx.z * k.n_heads + blockIdx.y) * k.seq_len + first + own + r] = most[r] + logf(total[r]);
   }
-  store_rows<T, PARTS>((T *)head_rows<T>(k.o, k.ld_o, k, blockIdx.z, blockIdx.y).base, k.ld_o, first + own, n, dim,
-                       inverse, sums);
+  store_rows<T, PARTS>(query_rows<T>(k.o, k.ld_o, k, blockIdx.z, blockIdx.y), first + own, n, dim, false, inverse,
+                       sums);
 }
 
 /* delta[b][h][i] = Σ_d do·o. A warp a (row, head). */
 template <typename T> __global__ void flash_delta(FlashKernel k, float *delta) {
   const int64_t at = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) / WARP_THREADS;
-  if (at >= k.sequences * k.n_heads * k.seq_len)
+  const int64_t n = k.block.queries, i = at % n, head = at / n % k.n_heads, sequence = at / n / k.n_heads;
+  if (at >= k.sequences * k.n_heads * n)
     return;
-  const int64_t i = at % k.seq_len, head = at / k.seq_len % k.n_heads, sequence = at / k.seq_len / k.n_heads;
-  const T *o = head_rows<T>(k.o, k.ld_o, k, sequence, head).base + i * k.ld_o;
-  const T *d_o = head_rows<T>(k.d_o, k.ld_o, k, sequence, head).base + i * k.ld_o;
+  const T *o = query_rows<T>(k.o, k.ld_o, k, sequence, head).base + i * k.ld_o;
+  const T *d_o = query_rows<T>(k.d_o, k.ld_o, k, sequence, head).base + i * k.ld_o;
   float sum = 0.0f;
   for (int64_t d = threadIdx.x % WARP_THREADS; d < k.head_dim; d += WARP_THREADS)
     sum += to_float(o[d]) * to_float(d_o[d]);
@@ -156,63 +173,65 @@ template <typename T> __global__ void flash_delta(FlashKernel k, float *delta) {
 /* grid: (query tiles, n_heads, sequences) */
 template <typename T, int PARTS> __global__ void flash_dq(FlashKernel k, const float *__restrict__ delta) {
   extern __shared__ float shared[];
-  const int dim = (int)k.head_dim, n = (int)k.seq_len, pitch = dim | 1, warps = blockDim.x / WARP_THREADS;
+  const int dim = (int)k.head_dim, n = (int)k.block.queries, m = (int)k.block.keys, shift = diagonal_shift(k.block);
+  const int pitch = dim | 1, warps = blockDim.x / WARP_THREADS;
   const int lane = threadIdx.x % WARP_THREADS, own = threadIdx.x / WARP_THREADS * ROWS;
   const int first = (int)(gridDim.x - 1 - blockIdx.x) * warps * ROWS;
   const int64_t kv_head = blockIdx.y / (k.n_heads / k.n_kv_heads);
-  const int64_t statistics = ((int64_t)blockIdx.z * k.n_heads + blockIdx.y) * n;
+  const int64_t statistics = (int64_t)blockIdx.z * k.n_heads + blockIdx.y; /* head of a sequence */
   float *q = shared, *d_o = q + warps * ROWS * pitch, *keys = d_o + warps * ROWS * pitch;
   float *values = keys + TILE * pitch;
-  load_rows(q, head_rows<T>(k.q, k.ld_qkv, k, blockIdx.z, blockIdx.y), first, warps * ROWS, n, dim, pitch);
-  load_rows(d_o, head_rows<T>(k.d_o, k.ld_o, k, blockIdx.z, blockIdx.y), first, warps * ROWS, n, dim, pitch);
+  load_rows(q, query_rows<T>(k.q, k.ld_qkv, k, blockIdx.z, blockIdx.y), first, warps * ROWS, n, dim, pitch);
+  load_rows(d_o, query_rows<T>(k.d_o, k.ld_o, k, blockIdx.z, blockIdx.y), first, warps * ROWS, n, dim, pitch);
   float sums[ROWS][PARTS] = {}, p[ROWS], ds[ROWS], lse[ROWS], centre[ROWS];
   for (int r = 0; r < ROWS; r++) {
     const int row = min(n - 1, first + own + r);
-    lse[r] = k.lse[statistics + row];
-    centre[r] = delta[statistics + row];
+    lse[r] = k.lse[statistics * k.seq_len + row];
+    centre[r] = delta[statistics * n + row];
   }
-  const int end = min(n, first + warps * ROWS);
+  const int end = min(m, first + warps * ROWS + shift);
   for (int start = 0; start < end; start += TILE) {
     __syncthreads();
-    load_rows(keys, head_rows<T>(k.k, k.ld_qkv, k, blockIdx.z, kv_head), start, TILE, n, dim, pitch);
-    load_rows(values, head_rows<T>(k.v, k.ld_qkv, k, blockIdx.z, kv_head), start, TILE, n, dim, pitch);
+    load_rows(keys, key_rows<T>(k.k, k.block.ld_kv, k, blockIdx.z, kv_head), start, TILE, m, dim, pitch);
+    load_rows(values, key_rows<T>(k.v, k.block.ld_kv, k, blockIdx.z, kv_head), start, TILE, m, dim, pitch);
     __syncthreads();
     dot_rows(q + own * pitch, keys + lane * pitch, dim, pitch, p);
     dot_rows(d_o + own * pitch, values + lane * pitch, dim, pitch, ds);
     for (int r = 0; r < ROWS; r++) {
-      const bool is_seen = start + lane <= first + own + r && start + lane < n;
+      const bool is_seen = start + lane <= first + own + r + shift && start + lane < m;
       ds[r] = is_seen ? expf(k.scale * p[r] - lse[r]) * (ds[r] - centre[r]) : 0.0f;
     }
     add_columns<PARTS>(ds, keys, dim, pitch, sums);
   }
   const float factors[ROWS] = {k.scale, k.scale, k.scale, k.scale};
-  store_rows<T, PARTS>((T *)head_rows<T>(k.dq, k.ld_qkv, k, blockIdx.z, blockIdx.y).base, k.ld_qkv, first + own, n, dim,
+  store_rows<T, PARTS>(query_rows<T>(k.dq, k.block.ld_dq, k, blockIdx.z, blockIdx.y), first + own, n, dim, false,
                        factors, sums);
 }
 
 /* grid: (key tiles, n_kv_heads, sequences) */
 template <typename T, int PARTS> __global__ void flash_dkv(FlashKernel k, const float *__restrict__ delta) {
   extern __shared__ float shared[];
-  const int dim = (int)k.head_dim, n = (int)k.seq_len, pitch = dim | 1, warps = blockDim.x / WARP_THREADS;
+  const int dim = (int)k.head_dim, n = (int)k.block.queries, m = (int)k.block.keys, shift = diagonal_shift(k.block);
+  const int pitch = dim | 1, warps = blockDim.x / WARP_THREADS;
   const int lane = threadIdx.x % WARP_THREADS, own = threadIdx.x / WARP_THREADS * ROWS;
   const int first = (int)blockIdx.x * warps * ROWS, heads = (int)(k.n_heads / k.n_kv_heads);
   float *keys = shared, *values = keys + warps * ROWS * pitch, *q = values + warps * ROWS * pitch;
   float *d_o = q + TILE * pitch;
-  load_rows(keys, head_rows<T>(k.k, k.ld_qkv, k, blockIdx.z, blockIdx.y), first, warps * ROWS, n, dim, pitch);
-  load_rows(values, head_rows<T>(k.v, k.ld_qkv, k, blockIdx.z, blockIdx.y), first, warps * ROWS, n, dim, pitch);
+  load_rows(keys, key_rows<T>(k.k, k.block.ld_kv, k, blockIdx.z, blockIdx.y), first, warps * ROWS, m, dim, pitch);
+  load_rows(values, key_rows<T>(k.v, k.block.ld_kv, k, blockIdx.z, blockIdx.y), first, warps * ROWS, m, dim, pitch);
   float sum_k[ROWS][PARTS] = {}, sum_v[ROWS][PARTS] = {}, p[ROWS], ds[ROWS];
   for (int head = (int)blockIdx.y * heads; head < ((int)blockIdx.y + 1) * heads; head++)
-    for (int start = first / TILE * TILE; start < n; start += TILE) {
+    for (int start = max(0, first - shift) / TILE * TILE; start < n; start += TILE) {
       __syncthreads();
-      load_rows(q, head_rows<T>(k.q, k.ld_qkv, k, blockIdx.z, head), start, TILE, n, dim, pitch);
-      load_rows(d_o, head_rows<T>(k.d_o, k.ld_o, k, blockIdx.z, head), start, TILE, n, dim, pitch);
+      load_rows(q, query_rows<T>(k.q, k.ld_qkv, k, blockIdx.z, head), start, TILE, n, dim, pitch);
+      load_rows(d_o, query_rows<T>(k.d_o, k.ld_o, k, blockIdx.z, head), start, TILE, n, dim, pitch);
       __syncthreads();
-      const int64_t at = ((int64_t)blockIdx.z * k.n_heads + head) * n + min(n - 1, start + lane);
-      const float lse = k.lse[at], centre = delta[at];
+      const int64_t of_head = (int64_t)blockIdx.z * k.n_heads + head, query = min(n - 1, start + lane);
+      const float lse = k.lse[of_head * k.seq_len + query], centre = delta[of_head * n + query];
       dot_rows(keys + own * pitch, q + lane * pitch, dim, pitch, p);
       dot_rows(values + own * pitch, d_o + lane * pitch, dim, pitch, ds);
       for (int r = 0; r < ROWS; r++) {
-        const bool is_seen = first + own + r <= start + lane && start + lane < n;
+        const bool is_seen = first + own + r <= start + lane + shift && start + lane < n;
         p[r] = is_seen ? expf(k.scale * p[r] - lse) : 0.0f;
         ds[r] = p[r] * (ds[r] - centre);
       }
@@ -220,9 +239,9 @@ template <typename T, int PARTS> __global__ void flash_dkv(FlashKernel k, const 
       add_columns<PARTS>(ds, q, dim, pitch, sum_k);
     }
   const float scales[ROWS] = {k.scale, k.scale, k.scale, k.scale}, ones[ROWS] = {1.0f, 1.0f, 1.0f, 1.0f};
-  store_rows<T, PARTS>((T *)head_rows<T>(k.dk, k.ld_qkv, k, blockIdx.z, blockIdx.y).base, k.ld_qkv, first + own, n, dim,
+  store_rows<T, PARTS>(key_rows<T>(k.dk, k.block.ld_dkv, k, blockIdx.z, blockIdx.y), first + own, m, dim, k.block.adds,
                        scales, sum_k);
-  store_rows<T, PARTS>((T *)head_rows<T>(k.dv, k.ld_qkv, k, blockIdx.z, blockIdx.y).base, k.ld_qkv, first + own, n, dim,
+  store_rows<T, PARTS>(key_rows<T>(k.dv, k.block.ld_dkv, k, blockIdx.z, blockIdx.y), first + own, m, dim, k.block.adds,
                        ones, sum_v);
 }
 
@@ -236,8 +255,14 @@ int n_warps(const FlashKernel *k) {
   return k->head_dim > 128 ? 4 : 8;
 }
 
-dim3 tile_grid(const FlashKernel *k, gint64 heads) {
-  return dim3((unsigned)ceil_div(k->seq_len, n_warps(k) * ROWS), (unsigned)heads, (unsigned)k->sequences);
+dim3 tile_grid(const FlashKernel *k, gint64 rows, gint64 heads) {
+  return dim3((unsigned)ceil_div(rows, n_warps(k) * ROWS), (unsigned)heads, (unsigned)k->sequences);
+}
+
+FlashKernel with_block(const FlashKernel *k) {
+  FlashKernel with = *k;
+  with.block = flash_block(k);
+  return with;
 }
 
 template <typename T, int PARTS> cudaError_t launch_forward(const FlashKernel *k, cudaStream_t stream) {
@@ -246,7 +271,7 @@ template <typename T, int PARTS> cudaError_t launch_forward(const FlashKernel *k
   const cudaError_t status = allow_shared(flash_forward<T, PARTS>, bytes);
   if (status != cudaSuccess)
     return status;
-  flash_forward<T, PARTS><<<tile_grid(k, k->n_heads), warps * WARP_THREADS, bytes, stream>>>(*k);
+  flash_forward<T, PARTS><<<tile_grid(k, k->block.queries, k->n_heads), warps * WARP_THREADS, bytes, stream>>>(*k);
   return cudaGetLastError();
 }
 
@@ -258,16 +283,17 @@ template <typename T, int PARTS> cudaError_t launch_backward(const FlashKernel *
     status = allow_shared(flash_dkv<T, PARTS>, bytes);
   if (status != cudaSuccess)
     return status;
-  const gint64 rows = k->sequences * k->n_heads * k->seq_len;
+  const gint64 rows = k->sequences * k->n_heads * k->block.queries;
   flash_delta<T><<<(unsigned)ceil_div(rows * WARP_THREADS, BLOCK_THREADS), BLOCK_THREADS, 0, stream>>>(*k, delta);
-  flash_dq<T, PARTS><<<tile_grid(k, k->n_heads), warps * WARP_THREADS, bytes, stream>>>(*k, delta);
-  flash_dkv<T, PARTS><<<tile_grid(k, k->n_kv_heads), warps * WARP_THREADS, bytes, stream>>>(*k, delta);
+  flash_dq<T, PARTS><<<tile_grid(k, k->block.queries, k->n_heads), warps * WARP_THREADS, bytes, stream>>>(*k, delta);
+  flash_dkv<T, PARTS><<<tile_grid(k, k->block.keys, k->n_kv_heads), warps * WARP_THREADS, bytes, stream>>>(*k, delta);
   return cudaGetLastError();
 }
 
 } // namespace
 
-cudaError_t cuda_flash_forward(const FlashKernel *k, cudaStream_t stream) {
+cudaError_t cuda_flash_forward(const FlashKernel *kernel, cudaStream_t stream) {
+  const FlashKernel with = with_block(kernel), *k = &with;
   if (k->head_dim > MAX_DIM)
     return cudaErrorInvalidValue;
   return with_number(k->number, [&](auto zero) {
@@ -278,7 +304,8 @@ cudaError_t cuda_flash_forward(const FlashKernel *k, cudaStream_t stream) {
   });
 }
 
-cudaError_t cuda_flash_backward(const FlashKernel *k, float *scratch, cudaStream_t stream) {
+cudaError_t cuda_flash_backward(const FlashKernel *kernel, float *scratch, cudaStream_t stream) {
+  const FlashKernel with = with_block(kernel), *k = &with;
   if (k->head_dim > MAX_DIM)
     return cudaErrorInvalidValue;
   return with_number(k->number, [&](auto zero) {

@@ -71,6 +71,10 @@ static cudaError_t run_simple(const Kernel *kernel, cudaStream_t stream) {
     return cuda_activation_backward(&kernel->activation, stream);
   case KERNEL_ADD:
     return cuda_add(&kernel->add, stream);
+  case KERNEL_MERGE:
+    return cuda_merge(&kernel->merge, stream);
+  case KERNEL_MOVE:
+    return cuda_move(&kernel->move, stream);
   case KERNEL_EMBEDDING_FORWARD:
     return cuda_embedding_forward(&kernel->embedding, stream);
   case KERNEL_POSITIONS_FORWARD:

@@ -69,6 +69,8 @@ enum { CUDA_SUM_SQUARES_BLOCKS = 1024 };
 
 cudaError_t cuda_flash_forward(const FlashKernel *kernel, cudaStream_t stream);
 cudaError_t cuda_flash_backward(const FlashKernel *kernel, float *scratch, cudaStream_t stream);
+cudaError_t cuda_merge(const MergeKernel *kernel, cudaStream_t stream);
+cudaError_t cuda_move(const MoveKernel *kernel, cudaStream_t stream);
 
 /* `word` is mapped host memory, by its address on the device. */
 cudaError_t cuda_write_word(guint32 *word, guint32 value, cudaStream_t stream);

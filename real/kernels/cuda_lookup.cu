@@ -62,27 +62,28 @@ __global__ void embedding_backward(const gint32 *__restrict__ token, const gint3
 }
 
 template <typename T>
-__global__ void positions_forward(const T *__restrict__ table, T *x, int64_t width, int64_t first_row,
-                                  int64_t seq_len) {
+__global__ void positions_forward(const T *__restrict__ table, T *x, int64_t width, int64_t first_row, int64_t seq_len,
+                                  SequencePieces pieces) {
   const int64_t column = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, row = blockIdx.x;
   if (column >= width)
     return;
   T *to = x + row * width + column;
-  *to = from_float<T>(to_float(*to) + to_float(table[(first_row + row) % seq_len * width + column]));
+  const int64_t position = sequence_position(pieces, (first_row + row) % seq_len, seq_len);
+  *to = from_float<T>(to_float(*to) + to_float(table[position * width + column]));
 }
 
-/* Block p adds all rows at position p. */
+/* Block p adds all rows that are the sequence's p-th. */
 template <typename T, typename G>
 __global__ void positions_backward(const T *__restrict__ dx, G *dtable, int64_t rows, int64_t width, int64_t first_row,
-                                   int64_t seq_len) {
-  const int64_t column = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, position = blockIdx.x;
-  const int64_t start = (position - first_row % seq_len + seq_len) % seq_len;
+                                   int64_t seq_len, SequencePieces pieces) {
+  const int64_t column = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, place = blockIdx.x;
+  const int64_t start = (place - first_row % seq_len + seq_len) % seq_len;
   if (column >= width || start >= rows)
     return;
   float sum = 0.0f;
   for (int64_t row = start; row < rows; row += seq_len)
     sum += to_float(dx[row * width + column]);
-  G *to = dtable + position * width + column;
+  G *to = dtable + sequence_position(pieces, place, seq_len) * width + column;
   *to = from_float<G>(to_float(*to) + sum);
 }
 
@@ -126,7 +127,7 @@ cudaError_t cuda_positions_forward(const PositionsKernel *k, cudaStream_t stream
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
     positions_forward<T><<<row_grid(k->rows, k->width, 1), BLOCK_THREADS, 0, stream>>>(
-        (const T *)k->table, (T *)k->x, k->width, k->first_row, k->seq_len);
+        (const T *)k->table, (T *)k->x, k->width, k->first_row, k->seq_len, k->pieces);
     return cudaGetLastError();
   });
 }
@@ -137,7 +138,7 @@ cudaError_t cuda_positions_backward(const PositionsKernel *k, cudaStream_t strea
     return with_number(k->gradient, [&](auto gradient_zero) {
       using G = decltype(gradient_zero);
       positions_backward<T, G><<<row_grid(k->seq_len, k->width, 1), BLOCK_THREADS, 0, stream>>>(
-          (const T *)k->dx, (G *)k->dtable, k->rows, k->width, k->first_row, k->seq_len);
+          (const T *)k->dx, (G *)k->dtable, k->rows, k->width, k->first_row, k->seq_len, k->pieces);
       return cudaGetLastError();
     });
   });

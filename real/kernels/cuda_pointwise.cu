@@ -6,9 +6,10 @@ namespace {
 
 /* One block a row: angles once in double (positions reach 10⁵, where a float angle is off by 10⁻²), then all heads. */
 template <typename T>
-__global__ void rope(T *x, int64_t seq_len, int n_heads, int half, int64_t ld, double log2_base, bool inverse) {
+__global__ void rope(T *x, int64_t seq_len, SequencePieces pieces, int n_heads, int half, int64_t ld, double log2_base,
+                     bool inverse) {
   extern __shared__ float angles[]; /* [half] cosines, [half] sines */
-  const int64_t position = blockIdx.x % seq_len;
+  const int64_t position = sequence_position(pieces, blockIdx.x % seq_len, seq_len);
   for (int j = threadIdx.x; j < half; j += blockDim.x) {
     double sine, cosine;
     sincos((double)position * exp2(-log2_base * j / half), &sine, &cosine);
@@ -165,7 +166,7 @@ cudaError_t cuda_rope(const RopeKernel *k, cudaStream_t stream) {
     using T = decltype(zero);
     const int half = (int)k->head_dim / 2;
     rope<T><<<(unsigned)k->rows, BLOCK_THREADS, 2 * half * sizeof(float), stream>>>(
-        (T *)k->x, k->seq_len, (int)k->n_heads, half, k->ld, log2(k->base), k->inverse);
+        (T *)k->x, k->seq_len, k->pieces, (int)k->n_heads, half, k->ld, log2(k->base), k->inverse);
     return cudaGetLastError();
   });
 }

@@ -18,9 +18,11 @@ typedef enum {
   KERNEL_SOFTMAX_BACKWARD,
   KERNEL_FLASH_FORWARD,
   KERNEL_FLASH_BACKWARD,
+  KERNEL_MERGE,
   KERNEL_ACTIVATION_FORWARD,
   KERNEL_ACTIVATION_BACKWARD,
   KERNEL_ADD,
+  KERNEL_MOVE,
   KERNEL_BIAS_GRADIENT,
   KERNEL_EMBEDDING_FORWARD,
   KERNEL_EMBEDDING_BACKWARD,
@@ -79,13 +81,20 @@ typedef struct {
   void *dweight, *dshift; /* dshift NULL: none */
 } NormKernel;
 
+/* A sequence's rows here are two pieces of a longer one: what is added to the positions of its first half, and of its
+ * second. Zeros: they are all of it. */
+typedef struct {
+  gint64 early, late;
+} SequencePieces;
+
 /* Rotates pairs (j, j + d/2) of the first `n_heads` heads of each row of x in place by ±position·base^(−2j/d);
- * position = row % seq_len. */
+ * position = row % seq_len, and what its half adds. */
 typedef struct {
   guint8 number;
   guint8 inverse; /* backward */
   gint64 rows, seq_len, n_heads, head_dim, ld;
   double base;
+  SequencePieces pieces;
   void *x;
 } RopeKernel;
 
@@ -99,8 +108,21 @@ typedef struct {
   void *dscores; /* backward: dp → ds in place */
 } SoftmaxKernel;
 
-/* Causal fused attention over rows of q, k, v (T × ld, heads of head_dim side by side); query head h reads key head
- * h / (n_heads / n_kv_heads). lse [b][n_heads][s]: log-sum-exp of scaled scores. Backward overwrites dq, dk, dv. */
+/* Attention to a block of the keys: rows of each sequence that take part, from the pointers on. Causal: query i sees
+ * keys 0 … i + keys − queries; keys ≥ queries. */
+typedef struct {
+  guint8 is_cut;        /* FALSE: all seq_len queries and keys, causal, all of ld_qkv; the rest is not looked at */
+  guint8 is_full;       /* no mask */
+  guint8 adds;          /* backward: dk and dv += */
+  gint64 queries, keys; /* in each sequence */
+  gint64 key_rows;      /* from one sequence's keys to the next one's; of queries, o and lse: seq_len */
+  gint64 ld_kv;         /* of k, v; of q: ld_qkv */
+  gint64 ld_dq, ld_dkv; /* of dq; of dk, dv */
+} FlashBlock;
+
+/* Causal fused attention, to all keys or to a block of them, over rows of q, k, v (T × ld, heads of head_dim side by
+ * side); query head h reads key head h / (n_heads / n_kv_heads). lse [b][n_heads][s]: log-sum-exp of scaled scores.
+ * Backward overwrites dq, dk, dv. */
 typedef struct {
   guint8 number;
   gint64 sequences, seq_len, n_heads, n_kv_heads, head_dim;
@@ -112,7 +134,20 @@ typedef struct {
   float *lse;
   const void *d_o; /* backward: reads o, lse too */
   void *dq, *dk, *dv;
+  FlashBlock block;
 } FlashKernel;
+
+/* Outputs of the same `queries` of each sequence for two sets of keys become those for both (arXiv 2205.14135 §3.1):
+ *   lse' = log(e^lse + e^other_lse),  o = o·e^(lse − lse') + other·e^(other_lse − lse'),  in place of o and lse.
+ * o, other: rows of n_heads·head_dim; lse [sequences][n_heads][seq_len]; a sequence's rows are seq_len apart. */
+typedef struct {
+  guint8 number;
+  gint64 sequences, seq_len, queries, n_heads, head_dim;
+  void *o;
+  float *lse;
+  const void *other;
+  const float *other_lse;
+} MergeKernel;
 
 /* gelu (tanh form): y = gelu(x), rows × width. gated: x is rows × 2·width, y = silu(x[:, :width])·x[:, width:]. With
  * `scale` each row is multiplied by its own; backward then gives dscale[row] = Σ_j dy·(y without scale), too. */
@@ -134,6 +169,17 @@ typedef struct {
   const void *a, *b, *bias; /* bias NULL: none */
   void *out;
 } AddKernel;
+
+/* Blocks of rows to another place: out = a + b, `batch` times with strides between blocks. b NULL: a alone; a NULL too:
+ * zeros. out may be a or b, else does not overlap them. */
+typedef struct {
+  guint8 number;
+  gint64 batch, rows, width;
+  gint64 ld_a, ld_b, ld_out;             /* elements */
+  gint64 stride_a, stride_b, stride_out; /* elements; may be negative */
+  const void *a, *b;
+  void *out;
+} MoveKernel;
 
 /* gradient[j] += Σ_rows dy[row][j]. */
 typedef struct {
@@ -199,11 +245,12 @@ typedef struct {
   void *dlogit;
 } GateKernel;
 
-/* forward: x[t] += table[(first_row + t) % seq_len]; backward: gradient of the table += rows of dx. `first_row`: place
- * of row 0 among the micro-batch's tokens (a shard under sequence parallelism). */
+/* forward: x[t] += table[(first_row + t) % seq_len, and what its half adds]; backward: gradient of the table += rows of
+ * dx. `first_row`: place of row 0 among the micro-batch's tokens (a shard under sequence parallelism). */
 typedef struct {
   guint8 number, gradient;
   gint64 rows, width, first_row, seq_len;
+  SequencePieces pieces;
   const void *table;
   void *x;
   const void *dx;
@@ -299,8 +346,10 @@ typedef struct {
     RopeKernel rope;
     SoftmaxKernel softmax;
     FlashKernel flash;
+    MergeKernel merge;
     ActivationKernel activation;
     AddKernel add;
+    MoveKernel move;
     BiasGradientKernel bias_gradient;
     EmbeddingKernel embedding;
     PositionsKernel positions;
@@ -317,6 +366,27 @@ typedef struct {
     InitKernel init;
   };
 } Kernel;
+
+/* The block that a kernel works on, also where it is all. */
+static inline FlashBlock flash_block(const FlashKernel *kernel) {
+  FlashBlock block = kernel->block;
+  if (block.is_cut)
+    return block;
+  block.is_cut = TRUE;
+  block.is_full = block.adds = FALSE;
+  block.queries = block.keys = block.key_rows = kernel->seq_len;
+  block.ld_kv = block.ld_dq = block.ld_dkv = kernel->ld_qkv;
+  return block;
+}
+
+/* Position in the whole sequence of a row of the `seq_len` here. */
+#ifdef __CUDACC__
+__host__ __device__
+#endif
+    static inline gint64
+    sequence_position(SequencePieces pieces, gint64 row, gint64 seq_len) {
+  return row + (row < seq_len / 2 ? pieces.early : pieces.late);
+}
 
 const char *kernel_name(KernelKind kind);
 /* Bytes of one stored element: 4 or 2. */

@@ -37,6 +37,10 @@ static gboolean is_flash(const Cut *cut) {
   return cut->plan->attention == ATTENTION_FLASH;
 }
 
+static gboolean is_ulysses(const Cut *cut) {
+  return cut->cp > 1 && cut->plan->cp_comm == CP_ULYSSES;
+}
+
 /* The MLP's, or the shared expert's; and the experts beside it. Scratch has room for either. */
 typedef struct {
   gint64 ffn_width, up_width;
@@ -104,6 +108,7 @@ static SavedLayer carve_layer(const Cut *cut, LayerKind kind, guint dropped, Car
   saved.qkv = carve(for_i, t * (cut->q_width + 2 * cut->kv_width), e);
   saved.scores = is_flash(cut) ? NULL : carve_unless(dropped, MODULE_CORE_ATTN, for_i, cut->scores, e);
   saved.lse = is_flash(cut) ? carve(for_i, (double)cut->sequences * cut->heads * cut->seq_len, 4) : NULL;
+  saved.all_tokens = is_ulysses(cut) ? carve(for_i, t * cut->q_width, e) : NULL;
   saved.x2 = carve(for_i, stream_elements(cut), e);
   saved.up = carve_unless(dropped, MODULE_MLP, for_i, t * kind.up_width, e);
   saved.experts = carve_experts(cut, kind, for_i, for_w);
@@ -253,6 +258,29 @@ static ExpertScratch carve_expert_scratch(const Cut *cut, Carver *carver) {
   return scratch;
 }
 
+static ContextScratch carve_context(const Cut *cut, Carver *carver) {
+  const int e = element(cut);
+  const double kv = (double)cut->tokens * 2 * cut->kv_width, q = (double)cut->tokens * cut->q_width;
+  ContextScratch context = {0};
+  if (cut->cp == 1)
+    return context;
+  if (is_ulysses(cut)) {
+    context.sent = carve(carver, q + kv, e);
+    context.got = carve(carver, q + kv, e);
+    context.d_out = carve(carver, q, e);
+    context.d_qkv = carve(carver, q + kv, e);
+    return context;
+  }
+  const gboolean is_ring = cut->plan->cp_comm == CP_RING;
+  for (int i = 0; i < 2; i++) {
+    context.kv[i] = carve(carver, (is_ring ? 1 : (double)cut->cp) * kv, e);
+    context.d_kv[i] = is_ring ? carve(carver, kv, e) : i == 0 ? carve(carver, (double)cut->cp * kv, e) : NULL;
+  }
+  context.part = is_ring ? carve(carver, q, e) : NULL;
+  context.part_lse = is_ring ? carve(carver, (double)cut->sequences * cut->heads * cut->seq_len, 4) : NULL;
+  return context;
+}
+
 static gint64 carve_scratch(Activations *activations, char *memory) {
   const Cut *cut = activations->cut;
   const int e = element(cut);
@@ -272,6 +300,7 @@ static gint64 carve_scratch(Activations *activations, char *memory) {
   activations->d_attention = carve(&carver, t * cut->q_width, e);
   activations->d_embedding = carve(&carver, wide, e);
   activations->experts = carve_expert_scratch(cut, &carver);
+  activations->context = carve_context(cut, &carver);
   const double logits = has_head(activations) ? t * cut->vocab_width : 0;
   activations->logits = carve(&carver, logits, e);
   activations->d_logits = activations->has_w ? NULL : carve(&carver, logits, e);

@@ -34,6 +34,7 @@ typedef struct {
   char *scores;                         /* unfused: b·heads × s × s */
   float *lse;                           /* flash: b·heads × s */
   char *attention;                      /* T × q */
+  char *all_tokens;                     /* Ulysses: attention's output as attention made it, T × q in all */
   char *x2;                             /* T′ × h: after attention's residual */
   char *up;                             /* T × up_width; with experts the shared one's */
   char *activation;                     /* T × ffn_width; … */
@@ -72,6 +73,17 @@ typedef struct {
   char *logits, *d_logits;               /* T × vocab_width; logits are scratch */
 } SavedHead;
 
+/* What attention cut by cp needs beside (context_items.c); NULL under another way of communicating. T and s are what
+ * cp leaves a rank. */
+typedef struct {
+  char *kv[2];         /* ring: a block of K and V each, T × 2·kv; all-gather: all of them, by rank and by position */
+  char *d_kv[2];       /* ring: their gradients; all-gather: the first, by position */
+  char *part;          /* ring: T × q, what a block makes of the output or of dQ */
+  float *part_lse;     /* ring: b·heads × s */
+  char *sent, *got;    /* Ulysses: T × (q + 2·kv), a part for each member */
+  char *d_out, *d_qkv; /* Ulysses: of all tokens; T × q and T × (q + 2·kv) in all */
+} ContextScratch;
+
 typedef enum { PART_FOR_I, PART_FOR_W, PART_MADE_BY_I, N_SLOT_PARTS } SlotPart;
 
 typedef struct {
@@ -106,6 +118,7 @@ typedef struct {
   char *d_attention;        /* T × q */
   char *d_embedding;        /* T × h: gathered */
   ExpertScratch experts;
+  ContextScratch context;
   char *logits, *d_logits; /* T × vocab_width, where a head is; d_logits: where W does not run apart */
 } Activations;
 

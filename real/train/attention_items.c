@@ -38,37 +38,43 @@ static void run_rope(const ItemCall *call) {
                             .head_dim = cut->model->head_dim,
                             .ld = qkv_width(cut),
                             .base = 10000,
+                            .pieces = parameters_pieces(call->trainer->parameters),
                             .x = qkv}};
   item_launch(call, &kernel);
 }
 
-static void run_flash(const ItemCall *call) {
+FlashKernel item_flash(const ItemCall *call, gboolean is_backward) {
   const Cut *cut = memory(call)->cut;
   const SavedLayer saved = activations_layer(memory(call), call->slot, call->layer);
   const gint64 k = cut->q_width, v = cut->q_width + cut->kv_width;
-  const gboolean is_backward = call->argument;
-  Kernel kernel = {.kind = is_backward ? KERNEL_FLASH_BACKWARD : KERNEL_FLASH_FORWARD,
-                   .flash = {.number = (guint8)call->trainer->parameters->number,
-                             .sequences = cut->sequences,
-                             .seq_len = cut->seq_len,
-                             .n_heads = cut->heads,
-                             .n_kv_heads = cut->kv_width / cut->model->head_dim,
-                             .head_dim = cut->model->head_dim,
-                             .scale = scale_of(cut),
-                             .ld_qkv = qkv_width(cut),
-                             .ld_o = cut->q_width,
-                             .q = saved.qkv,
-                             .k = column(cut, saved.qkv, k),
-                             .v = column(cut, saved.qkv, v),
-                             .o = saved.attention,
-                             .lse = saved.lse}};
+  FlashKernel task = {.number = (guint8)call->trainer->parameters->number,
+                      .sequences = cut->sequences,
+                      .seq_len = cut->seq_len,
+                      .n_heads = cut->heads,
+                      .n_kv_heads = cut->kv_width / cut->model->head_dim,
+                      .head_dim = cut->model->head_dim,
+                      .scale = scale_of(cut),
+                      .ld_qkv = qkv_width(cut),
+                      .ld_o = cut->q_width,
+                      .q = saved.qkv,
+                      .k = column(cut, saved.qkv, k),
+                      .v = column(cut, saved.qkv, v),
+                      .o = saved.attention,
+                      .lse = saved.lse};
   if (is_backward) {
     char *d_qkv = activations_gradients(memory(call), call->slot, call->layer).d_qkv;
-    kernel.flash.d_o = memory(call)->d_attention;
-    kernel.flash.dq = d_qkv;
-    kernel.flash.dk = column(cut, d_qkv, k);
-    kernel.flash.dv = column(cut, d_qkv, v);
+    task.d_o = memory(call)->d_attention;
+    task.dq = d_qkv;
+    task.dk = column(cut, d_qkv, k);
+    task.dv = column(cut, d_qkv, v);
   }
+  return task;
+}
+
+static void run_flash(const ItemCall *call) {
+  const gboolean is_backward = call->argument;
+  Kernel kernel = {.kind = is_backward ? KERNEL_FLASH_BACKWARD : KERNEL_FLASH_FORWARD,
+                   .flash = item_flash(call, is_backward)};
   item_launch(call, &kernel);
 }
 

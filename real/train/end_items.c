@@ -48,7 +48,8 @@ static void run_positions(const ItemCall *call) {
                     .rows = cut->split_tokens,
                     .width = cut->model->hidden,
                     .first_row = cut->sequence_parallel ? parameters->at.at[AXIS_TP] * cut->split_tokens : 0,
-                    .seq_len = cut->seq_len}};
+                    .seq_len = cut->seq_len,
+                    .pieces = parameters_pieces(parameters)}};
   if (is_backward) {
     kernel.positions.dx = item_embedding_gradient(call);
     kernel.positions.dtable = block_gradient(parameters, block, ROLE_POSITIONS);
@@ -90,6 +91,14 @@ static void run_final_norm(const ItemCall *call) {
   item_launch(call, &kernel);
 }
 
+static double *loss_of(const ItemCall *call) {
+  return &call->trainer->losses[call->step * call->trainer->workload->plan->n_micro_batches + call->micro_batch];
+}
+
+void item_sum_loss(const ItemCall *call) {
+  call->trainer->comm->type->all_reduce_doubles(call->group, call->stream, loss_of(call), 1);
+}
+
 static void run_loss(const ItemCall *call) {
   const Cut *cut = memory(call)->cut;
   const Plan *plan = call->trainer->workload->plan;
@@ -107,7 +116,7 @@ static void run_loss(const ItemCall *call) {
                             .row_sum = head.row_sum,
                             .row_target = head.row_target,
                             .probabilities = head.probabilities,
-                            .loss = &call->trainer->losses[call->step],
+                            .loss = loss_of(call),
                             .loss_scale = 1 / tokens_per_step,
                             .gradient_scale = (float)(1 / tokens_per_step),
                             .scale = scaling_of(call->trainer, call->step),

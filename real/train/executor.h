@@ -38,8 +38,8 @@ typedef struct {
 typedef struct {
   gint64 *start_ns, *end_ns, *issue_ns; /* [ops of this rank's list], CLOCK_MONOTONIC of this machine; owned */
   int n_ops;
-  double
-      *losses; /* [steps] this rank's share: Σ over its tokens / tokens of the global batch; 0 without a head; owned */
+  double *losses; /* [steps] this rank's share: Σ over its tokens, and its cp ranks', / tokens of the global batch; 0
+                    without a head; owned */
   LossScale *scales; /* [steps + 1] of fp16, the same on every rank; NULL: none; owned */
   char *device_name; /* owned */
   double clock_Hz;   /* 0: not known */

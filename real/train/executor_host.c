@@ -153,7 +153,8 @@ static gboolean read_step_end(Executor *executor, int step, GError **error) {
   DeviceStream *stream = executor->streams[STREAM_COMPUTE];
   StepEnd *end = executor->step_end;
   device->copy(stream, end->norms, &executor->trainer->norms[2 * step], sizeof end->norms);
-  device->copy(stream, &end->loss, &executor->trainer->losses[step], sizeof end->loss);
+  const gint64 n = executor->program->n_micro_batches;
+  device->copy(stream, end->losses, &executor->trainer->losses[step * n], n * (gint64)sizeof *end->losses);
   if (executor->trainer->scales != NULL)
     device->copy(stream, &end->scale, scaling_of(executor->trainer, step), sizeof end->scale);
   device->record(stream, executor->normed);
@@ -171,6 +172,13 @@ static char *scale_text(const Executor *executor) {
                          scale->window > 0 ? ", the lowest" : "; --loss-scale dynamic lowers it");
 }
 
+static double step_loss(const Executor *executor) {
+  double sum = 0;
+  for (int i = 0; i < executor->program->n_micro_batches; i++)
+    sum += executor->step_end->losses[i];
+  return sum;
+}
+
 static gboolean check_norm(Executor *executor, const Op *op, GError **error) {
   if (!read_step_end(executor, op->step, error))
     return FALSE;
@@ -179,8 +187,8 @@ static gboolean check_norm(Executor *executor, const Op *op, GError **error) {
     return TRUE;
   g_autofree char *name = op_text(executor->program, op);
   if (executor->trainer->scales != NULL && loss_scale_skips(&executor->step_end->scale, norms[1]))
-    return isfinite(executor->step_end->loss) ||
-           fail_impossible(error, "%s: the loss is %f, which no loss scale changes", name, executor->step_end->loss);
+    return isfinite(step_loss(executor)) ||
+           fail_impossible(error, "%s: the loss is %f, which no loss scale changes", name, step_loss(executor));
   g_autofree char *scale = scale_text(executor);
   double value = norms[0];
   const Tensor *tensor = isfinite(norms[0]) ? NULL : find_not_finite(executor, &value);
@@ -217,6 +225,19 @@ gboolean executor_host_op(Executor *executor, int index, GError **error) {
 
 /* --- a whole run --- */
 
+/* Of the micro-batches of a step together. */
+static gboolean collect_losses(Executor *executor, GError **error) {
+  const int n_steps = executor->program->n_steps;
+  const gint64 n = executor->execution->workload->plan->n_micro_batches;
+  g_autofree double *losses = g_new(double, n_steps *n);
+  if (!executor_read(executor->device, executor->streams[STREAM_COMPUTE], losses, executor->trainer->losses,
+                     n_steps * n * (gint64)sizeof *losses, error))
+    return FALSE;
+  for (gint64 i = 0; i < n_steps * n; i++)
+    executor->result->losses[i / n] += losses[i];
+  return TRUE;
+}
+
 static gboolean collect(Executor *executor, GError **error) {
   const DeviceType *device = executor->device->type;
   ExecutionResult *result = executor->result;
@@ -236,8 +257,7 @@ static gboolean collect(Executor *executor, GError **error) {
                        (n_steps + 1) * (gint64)sizeof *result->scales, error))
       return FALSE;
   }
-  return executor_read(executor->device, stream, result->losses, executor->trainer->losses,
-                       n_steps * (gint64)sizeof *result->losses, error);
+  return collect_losses(executor, error);
 }
 
 /* Transfers and kernels stop. What was begun with other ranks cannot be taken apart without them: then memory is left

@@ -5,8 +5,8 @@
 
 typedef struct {
   double norms[2]; /* trainer->norms of the step */
-  double loss;     /* trainer->losses of the step: a rank's share */
   LossScale scale; /* fp16: the step's */
+  double losses[]; /* [micro-batches] trainer->losses of the step: a rank's share */
 } StepEnd;
 
 struct Executor {

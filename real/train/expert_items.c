@@ -42,10 +42,6 @@ static guint8 number_of(const ItemCall *call) {
   return (guint8)call->trainer->parameters->number;
 }
 
-static gboolean is_backward(const ItemCall *call) {
-  return call->phase != PHASE_F && !call->item->recompute;
-}
-
 /* --- the ways -------------------------------------------------------------------------------------------------------
  */
 
@@ -92,7 +88,7 @@ static int count_steps(const Cut *cut, Way way, Step step) {
 static char *rows_at(const ItemCall *call, Way way, Step step) {
   const Cut *cut = cut_at(call);
   if (way == OUT && step == last_step(cut, OUT))
-    return is_backward(call) ? gradients(call).d_rows : saved(call).experts.rows;
+    return call->is_backward ? gradients(call).d_rows : saved(call).experts.rows;
   return memory(call)->experts.rows[count_steps(cut, way, step) & 1];
 }
 
@@ -107,7 +103,7 @@ static float *columns_at(const ItemCall *call, Way way, Step step) {
 }
 
 static gboolean has_columns(const ItemCall *call, Way way) {
-  return (way == BACK) == is_backward(call);
+  return (way == BACK) == call->is_backward;
 }
 
 static void swap_blocks(const ItemCall *call, guint8 number, gint64 width, const void *from, void *to, Way way) {
@@ -193,7 +189,7 @@ static void permute(const ItemCall *call, KernelKind kind, const char *from, cha
 }
 
 static void run_permute(const ItemCall *call) {
-  permute(call, KERNEL_PERMUTE, is_backward(call) ? item_output_gradient(call) : saved(call).norm2,
+  permute(call, KERNEL_PERMUTE, call->is_backward ? item_output_gradient(call) : saved(call).norm2,
           rows_at(call, OUT, BEGUN));
 }
 
@@ -204,7 +200,7 @@ static char *branch(const ItemCall *call) {
 
 static void run_unpermute(const ItemCall *call) {
   const Cut *cut = cut_at(call);
-  const gboolean is_summed = is_backward(call) || cut->shared_width > 0;
+  const gboolean is_summed = call->is_backward || cut->shared_width > 0;
   permute(call, KERNEL_UNPERMUTE, rows_at(call, BACK, last_step(cut, BACK)),
           is_summed ? memory(call)->experts.sums[0] : branch(call));
 }

@@ -92,33 +92,44 @@ char *item_embedding_gradient(const ItemCall *call) {
                                   : activations_stream_gradient(&call->trainer->activations, call->slot, 0);
 }
 
-static const ItemKernel *find_kernel(const char *name) {
-  const ItemKernel *const tables[] = {layer_kernels, attention_kernels, expert_kernels, end_kernels};
-  for (gsize i = 0; i < G_N_ELEMENTS(tables); i++)
-    for (const ItemKernel *kernel = tables[i]; kernel->name != NULL; kernel++)
-      if (strcmp(kernel->name, name) == 0)
-        return kernel;
+static const ItemKernel *find_in(const ItemKernel *table, const char *name) {
+  for (const ItemKernel *kernel = table; kernel->name != NULL; kernel++)
+    if (g_strcmp0(kernel->name, name) == 0)
+      return kernel;
   return NULL;
+}
+
+static const ItemKernel *find_kernel(const Plan *plan, const WorkItem *item) {
+  const ItemKernel *const tables[] = {layer_kernels, attention_kernels, expert_kernels, end_kernels};
+  const ItemKernel *kernel = plan->cp > 1 ? find_in(context_kernels[plan->cp_comm], item->name) : NULL;
+  for (gsize i = 0; i < G_N_ELEMENTS(tables) && kernel == NULL; i++)
+    kernel = find_in(tables[i], item->name);
+  return kernel;
+}
+
+static const ItemKernel *find_function(const Plan *plan, const WorkItem *item) {
+  if (item->kind != ITEM_COLLECTIVE)
+    return find_kernel(plan, item);
+  if (item->axis == AXIS_CP)
+    return find_in(context_collectives, item->operand);
+  const ItemKernel *function = find_in(tp_collectives, item->operand);
+  return function != NULL ? function : find_in(expert_collectives, item->operand);
 }
 
 static gboolean same_thing(const WorkItem *a, const WorkItem *b) {
   return strcmp(a->name, b->name) == 0 && g_strcmp0(a->operand, b->operand) == 0;
 }
 
-static gboolean bind_item(const WorkList *list, int i, ItemBinding *binding, GError **error) {
+static gboolean bind_item(const Plan *plan, const WorkList *list, int i, ItemBinding *binding, GError **error) {
   const WorkItem *item = &list->items[i];
   for (int before = 0; before < i; before++)
     binding->occurrence += same_thing(&list->items[before], item);
-  if (item->kind == ITEM_COLLECTIVE) {
-    binding->run = collective_function(item->operand, &binding->argument);
-  } else {
-    const ItemKernel *kernel = find_kernel(item->name);
-    binding->run = kernel != NULL ? kernel->run : NULL;
-    binding->argument = kernel != NULL ? kernel->argument : 0;
-  }
-  if (binding->run == NULL)
+  const ItemKernel *function = find_function(plan, item);
+  if (function == NULL)
     return fail_impossible(error, "there is no kernel for \"%s\"%s%s", item->name, item->operand ? " of " : "",
                            item->operand ? item->operand : "");
+  binding->run = function->run;
+  binding->argument = function->argument;
   return TRUE;
 }
 
@@ -128,7 +139,7 @@ gboolean items_bind(Trainer *trainer, GError **error) {
       const WorkList *list = &trainer->workload->work[piece][phase];
       ItemBinding *items = trainer->lists[piece][phase].items = g_new0(ItemBinding, list->n_items + 1);
       for (int i = 0; i < list->n_items; i++)
-        if (!bind_item(list, i, &items[i], error))
+        if (!bind_item(trainer->workload->plan, list, i, &items[i], error))
           return FALSE;
     }
   return TRUE;
@@ -158,7 +169,7 @@ void trainer_run_item(Trainer *trainer, Piece piece, Phase phase, int item, cons
   ItemCall call = *where;
   call.trainer = trainer;
   call.item = &trainer->workload->work[piece][phase].items[item];
-  call.phase = phase;
+  call.is_backward = phase != PHASE_F && !call.item->recompute;
   call.occurrence = binding->occurrence;
   call.argument = binding->argument;
   if (trainer->item_log == NULL || call.step < trainer->log_from || call.item->kind == ITEM_COLLECTIVE)

@@ -193,7 +193,7 @@ static void reduce_loss_terms(const ItemCall *call) {
                                         memory(call)->cut->tokens);
 }
 
-static const ItemKernel collectives[] = {
+const ItemKernel tp_collectives[] = {
     {"qkv", gather_input, QKV},
     {"qkv.wgrad", gather_input, QKV},
     {"qkv.dgrad", reduce_partial, 0},
@@ -218,17 +218,6 @@ static const ItemKernel collectives[] = {
     {"loss.exp", reduce_loss_terms, FALSE},
     {NULL, NULL, 0},
 };
-
-ItemFunction collective_function(const char *operand, int *argument) {
-  const ItemKernel *const tables[] = {collectives, expert_collectives};
-  for (gsize i = 0; i < G_N_ELEMENTS(tables); i++)
-    for (const ItemKernel *kernel = tables[i]; kernel->name != NULL; kernel++)
-      if (g_strcmp0(kernel->name, operand) == 0) {
-        *argument = kernel->argument;
-        return kernel->run;
-      }
-  return NULL;
-}
 
 /* --- norms, activation, residuals ------------------------------------------------------------------------------------
  */

@@ -48,7 +48,12 @@ Trace *measured_trace(World *world, const Workload *workload, const Program *pro
   return trace;
 }
 
-/* Every tp rank has the whole of its tokens' loss: the first one's counts. */
+static gboolean is_first(const Layout *layout, int rank) {
+  const Coordinates at = layout_coordinates(layout, rank);
+  return at.at[AXIS_TP] == 0 && at.at[AXIS_CP] == 0;
+}
+
+/* Every tp rank has the whole of its tokens' loss, every cp rank that of its sequences: the first one's counts. */
 double *measured_losses(World *world, const Workload *workload, int n_steps, const ExecutionResult *result) {
   const Layout *layout = &workload->layout;
   g_autofree gsize *sizes = NULL;
@@ -57,7 +62,7 @@ double *measured_losses(World *world, const Workload *workload, int n_steps, con
     return NULL;
   double *sums = g_new0(double, n_steps);
   for (int rank = 0; rank < layout->n_ranks; rank++)
-    for (int step = 0; step < n_steps && layout_coordinates(layout, rank).at[AXIS_TP] == 0; step++)
+    for (int step = 0; step < n_steps && is_first(layout, rank); step++)
       sums[step] += all[rank * n_steps + step];
   return sums;
 }

@@ -47,9 +47,6 @@ static const guint trained_modules =
 static gboolean check_plan(const Workload *workload, GError **error) {
   const Plan *plan = workload->plan;
   const PrecisionInfo *precision = precision_info(plan->precision);
-  if (plan->cp > 1)
-    return fail_impossible(error, "cp %d: sequences cannot be cut here, expected 1 (stepsim simulate predicts it)",
-                           plan->cp);
   if (plan->precision != PRECISION_FP32 && plan->precision != PRECISION_BF16 && plan->precision != PRECISION_FP16)
     return fail_impossible(error, "--precision %s cannot be trained here: expected fp32, bf16 or fp16",
                            precision->name);
@@ -112,9 +109,12 @@ static gboolean check_experts(const Workload *workload, GError **error) {
                            "tp %d does not divide the MLP hidden size %" G_GINT64_FORMAT
                            " of the layers without experts of model %s",
                            plan->tp, model->ffn_hidden, model->name);
-  if (plan->cp > 1)
-    return fail_impossible(error, "cp %d: sequences of a model with experts (%s) cannot be cut here, expected 1",
-                           plan->cp, model->name);
+  if (plan->cp > 1 && cut.seq_len / 2 * model->experts.per_token % model->experts.n != 0)
+    return fail_impossible(error,
+                           "the %" G_GINT64_FORMAT " tokens of half a rank's part of a sequence under cp %d, each to "
+                           "%" G_GINT64_FORMAT " experts, cannot be dealt out evenly to the %" G_GINT64_FORMAT
+                           " of model %s: expected a sequence length with which they divide",
+                           cut.seq_len / 2, plan->cp, model->experts.per_token, model->experts.n, model->name);
   if ((plan_recompute_modules(plan) & MODULE_BIT(MODULE_MLP)) != 0)
     return fail_impossible(
         error, "--recompute-modules mlp with experts (model %s) cannot be trained here; leave mlp out", model->name);
@@ -274,22 +274,12 @@ static gboolean fill_blocks(const Parameters *parameters, DeviceStream *stream, 
   return done;
 }
 
-/* Of the members of this rank's group over `axes`, in ascending order. */
-static int place_in_group(const Layout *layout, AxisSet axes, int rank) {
-  const int n = layout_group_size(layout, axes);
-  g_autofree int *members = g_new(int, n);
-  layout_group_members(layout, axes, rank, members);
-  for (int i = 0; i < n; i++)
-    if (members[i] == rank)
-      return i;
-  g_assert_not_reached();
-}
-
 static void place_experts(Parameters *parameters, int rank) {
   const Layout *layout = &parameters->workload->layout;
   parameters->n_expert_shards = parameters->workload->plan->zero > 0 ? layout->n_expert_shards : 1;
-  parameters->expert_shard = parameters->n_expert_shards > 1 ? place_in_group(layout, AXIS_BIT_EXPERT_SHARD, rank) : 0;
-  parameters->first_expert = place_in_group(layout, AXIS_BIT(AXIS_EP), rank) * parameters->cut.n_experts;
+  parameters->expert_shard =
+      parameters->n_expert_shards > 1 ? layout_group_place(layout, AXIS_BIT_EXPERT_SHARD, rank) : 0;
+  parameters->first_expert = layout_group_place(layout, AXIS_BIT(AXIS_EP), rank) * parameters->cut.n_experts;
 }
 
 Parameters *parameters_new(const Workload *workload, const gboolean *is_local, int rank, guint64 seed,
@@ -300,8 +290,9 @@ Parameters *parameters_new(const Workload *workload, const gboolean *is_local, i
   parameters->device = stream->device;
   parameters->cut = cut_of(workload->model, plan);
   parameters->at = layout_coordinates(&workload->layout, rank);
-  parameters->n_shards = plan->zero > 0 ? workload->layout.dp_shard : 1;
-  parameters->shard = parameters->at.at[AXIS_DP] % parameters->n_shards;
+  parameters->n_shards = plan->zero > 0 ? workload->layout.n_shards : 1;
+  parameters->shard =
+      layout_group_place(&workload->layout, AXIS_BIT(AXIS_CP) | AXIS_BIT_DP_SHARD, rank) % parameters->n_shards;
   place_experts(parameters, rank);
   parameters->zero = MAX(parameters->n_shards, parameters->n_expert_shards) > 1 ? plan->zero : 0;
   parameters->number = precision_info(plan->precision)->element;

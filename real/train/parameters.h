@@ -86,7 +86,7 @@ typedef struct {
   Device *device;
   Cut cut;
   Coordinates at;      /* of this rank */
-  int n_shards, shard; /* 1, 0 under ZeRO-0; of all but experts */
+  int n_shards, shard; /* over dp and cp; 1, 0 under ZeRO-0; of all but experts */
   int n_expert_shards, expert_shard;
   gint64 first_expert; /* of this rank */
   int zero;            /* of the plan; 0 where nothing is in more than one shard */
@@ -119,6 +119,12 @@ Block *parameters_shared_table(const Parameters *parameters);
  * stage, all of a second pipe; what is in no shards, on ranks that hold other experts; experts, on ranks of tp with the
  * same. */
 gboolean parameters_is_copy(const Parameters *parameters, const Block *block);
+
+/* Which of its 2·cp pieces of a sequence a rank has: early the cp-th, late the cp-th from the end (context.c). */
+static inline SequencePieces parameters_pieces(const Parameters *parameters) {
+  const gint64 half = parameters->cut.seq_len / 2, cp = parameters->at.at[AXIS_CP];
+  return (SequencePieces){.early = cp * half, .late = (2 * parameters->cut.cp - 2 - cp) * half};
+}
 
 /* Where kernels read a weight and add to its gradient; they must be there (gathered, bucket). */
 const void *block_weight(const Parameters *parameters, const Block *block, Role role);

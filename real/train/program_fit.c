@@ -44,7 +44,7 @@ static gboolean movement_fits(const Workload *workload, const Op *op, const Tran
   const Layout *layout = &workload->layout;
   const int n_shards = workload->plan->zero == 0 ? 1
                        : transfer->of_experts    ? layout->n_expert_shards
-                                                 : layout->dp_shard;
+                                                 : layout->n_shards;
   const gboolean cuts = op->action == ACTION_UNSHARD || transfer->collective != COLLECTIVE_ALL_REDUCE;
   return !cuts || (!group->spans_pp && layout_group_size(&workload->layout, group->axes) == n_shards);
 }
@@ -59,9 +59,11 @@ static gboolean copies_fit(const Workload *workload, const Op *op, const Group *
   return group->pp_first == MIN(first, second) && group->pp_last == MAX(first, second);
 }
 
-/* Over which ranks an item's collective goes; it is in its list (has_items()). */
-static AxisSet item_axes(const Workload *workload, Phase phase, const Transfer *transfer) {
-  return AXIS_BIT(workload->work[transfer->piece][phase].items[transfer->item].axis);
+/* The ranks that cut what the item sums or exchanges. */
+static gboolean item_group_fits(const Workload *workload, const WorkItem *item, const Group *group) {
+  const AxisSet axes = AXIS_BIT(item->axis);
+  return !group->spans_pp &&
+         layout_group_size(&workload->layout, group->axes) == layout_group_size(&workload->layout, axes);
 }
 
 static gboolean collective_fits(const Program *program, const Workload *workload, const Op *op) {
@@ -73,10 +75,8 @@ static gboolean collective_fits(const Program *program, const Workload *workload
     return movement_fits(workload, op, transfer, group);
   if (op->action > ACTION_B)
     return TRUE;
-  return transfer->is_item && !group->spans_pp &&
-         has_items(workload, op, transfer->piece, transfer->item, transfer->item, TRUE) &&
-         layout_group_size(&workload->layout, group->axes) ==
-             layout_group_size(&workload->layout, item_axes(workload, phase_of[op->action], transfer));
+  return transfer->is_item && has_items(workload, op, transfer->piece, transfer->item, transfer->item, TRUE) &&
+         item_group_fits(workload, &workload->work[transfer->piece][phase_of[op->action]].items[transfer->item], group);
 }
 
 /* What lies on a rank depends on it: which ends share a matrix, which stages are copies. */

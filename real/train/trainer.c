@@ -27,18 +27,21 @@ static gint32 token_at(const Trainer *trainer, guint64 sequence, guint64 positio
   return (gint32)(u * u * (double)trainer->workload->model->vocab);
 }
 
-/* The micro-batches of a dp rank are consecutive sequences of the global batch. */
+/* The micro-batches of a dp rank are consecutive sequences of the global batch; of each a cp rank has its pieces. */
 static void draw_tokens(const Trainer *trainer, gint32 *tokens, gint32 *targets) {
   const Plan *plan = trainer->workload->plan;
+  const gint64 seq_len = trainer->parameters->cut.seq_len;
+  const SequencePieces pieces = parameters_pieces(trainer->parameters);
   const gint64 per_rank = plan->n_micro_batches * plan->micro_batch;
   gsize i = 0;
   for (int step = 0; step < trainer->program->n_steps; step++)
     for (gint64 sequence = 0; sequence < per_rank; sequence++)
-      for (gint64 position = 0; position < plan->seq_len; position++, i++) {
+      for (gint64 row = 0; row < seq_len; row++, i++) {
+        const guint64 position = (guint64)sequence_position(pieces, row, seq_len);
         const gint64 global =
             (gint64)step * plan->global_batch + trainer->parameters->at.at[AXIS_DP] * per_rank + sequence;
-        tokens[i] = token_at(trainer, (guint64)global, (guint64)position);
-        targets[i] = token_at(trainer, (guint64)global, (guint64)position + 1);
+        tokens[i] = token_at(trainer, (guint64)global, position);
+        targets[i] = token_at(trainer, (guint64)global, position + 1);
       }
 }
 
@@ -62,7 +65,7 @@ gboolean trainer_upload(Trainer *trainer, const void *from, gint64 bytes, void *
 
 static gboolean upload_tokens(Trainer *trainer, GError **error) {
   const Plan *plan = trainer->workload->plan;
-  const gint64 n = trainer->program->n_steps * plan->n_micro_batches * plan->micro_batch * plan->seq_len;
+  const gint64 n = trainer->program->n_steps * plan->n_micro_batches * trainer->parameters->cut.tokens;
   g_autofree gint32 *tokens = g_new(gint32, (gsize)n), *targets = g_new(gint32, (gsize)n);
   draw_tokens(trainer, tokens, targets);
   return trainer_upload(trainer, tokens, n * (gint64)sizeof *tokens, (void **)&trainer->tokens, error) &&
@@ -192,13 +195,13 @@ static gboolean allocate_sums(Trainer *trainer, GError **error) {
 static gboolean allocate_buffers(Trainer *trainer, int rank, GError **error) {
   const Parameters *parameters = trainer->parameters;
   const DeviceType *device = trainer->device->type;
-  const int steps = trainer->program->n_steps;
+  const int steps = trainer->program->n_steps, n_losses = steps * (int)trainer->workload->plan->n_micro_batches;
   const OpList *list = &trainer->program->ranks[layout_coordinates(&trainer->workload->layout, rank).at[AXIS_PP]];
   measure_buffers(trainer, list);
   gint64 whole = 0;
   for (int i = 0; i < parameters->n_blocks; i++)
     whole += parameters->blocks[i].n_whole;
-  trainer->losses = device->allocate(trainer->device, steps * (gint64)sizeof(double), error);
+  trainer->losses = device->allocate(trainer->device, n_losses * (gint64)sizeof(double), error);
   trainer->norms =
       trainer->losses ? device->allocate(trainer->device, 2 * steps * (gint64)sizeof(double), error) : NULL;
   trainer->pack = trainer->norms ? device->allocate(trainer->device, 4 * MAX(whole, 1), error) : NULL;

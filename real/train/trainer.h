@@ -17,7 +17,7 @@ typedef struct {
   DeviceStream *stream;
   CommGroup *group; /* COLLECTIVE */
   const WorkItem *item;
-  Phase phase;                         /* of the list it is in */
+  gboolean is_backward;                /* not so for forward work done again */
   int occurrence;                      /* of the item's name in its list, from 0 */
   int argument;                        /* LinearKind where the function serves several */
   int stage, layer, micro_batch, step; /* layer within the stage */
@@ -65,7 +65,8 @@ struct Trainer {
   GArray *item_log;         /* of ItemRecord; NULL: not kept */
   int log_from;             /* the first step it is kept of */
   gint32 *tokens, *targets; /* device: [steps][micro-batches][tokens] */
-  double *losses;           /* device: [steps] sum over this rank's tokens / tokens of the global batch */
+  double *losses;           /* device: [steps][micro-batches] sum over its tokens, those of all cp ranks / tokens of the
+                               global batch */
   double *norms;            /* device: [steps][2]: Σ g² of this rank's share; of all */
   LossScale *scales;        /* device: [steps + 1]; NULL but in fp16 (scaling.h) */
 
@@ -109,14 +110,19 @@ typedef struct {
   ItemFunction run;
   int argument;
 } ItemKernel;
-/* end with a NULL name */
-extern const ItemKernel layer_kernels[], attention_kernels[], expert_kernels[], end_kernels[], expert_collectives[];
-ItemFunction collective_function(const char *operand, int *argument);
+extern const ItemKernel layer_kernels[], attention_kernels[], expert_kernels[],
+    end_kernels[];                                          /* end with a NULL name */
+extern const ItemKernel *const context_kernels[N_CP_COMMS]; /* before those of the same name where cp cuts sequences */
+extern const ItemKernel tp_collectives[], expert_collectives[], context_collectives[]; /* by operand */
 gboolean items_bind(Trainer *trainer, GError **error);
 void items_clear(Trainer *trainer);
 
 /* Short forms for items*.c. */
 void item_launch(const ItemCall *call, const Kernel *kernel);
+/* Fused attention of this rank's queries to its keys, all of them. */
+FlashKernel item_flash(const ItemCall *call, gboolean is_backward);
+/* Over the ranks of cp: the micro-batch's loss. */
+void item_sum_loss(const ItemCall *call);
 /* C = A·B in the item's layout and sizes, dense operands; the gradient's adds to it. */
 void item_product(const ItemCall *call, const void *a, const void *b, void *c, const void *bias);
 void item_weight_gradient(const ItemCall *call, const void *a, const void *b, void *gradient);

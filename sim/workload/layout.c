@@ -167,6 +167,15 @@ void layout_group_members(const Layout *layout, AxisSet axes, int rank, int *mem
   expand_members(digits, n, base, members);
 }
 
+int layout_group_place(const Layout *layout, AxisSet axes, int rank) {
+  g_autofree int *members = g_new(int, layout_group_size(layout, axes));
+  int place = 0;
+  layout_group_members(layout, axes, rank, members);
+  while (members[place] != rank)
+    place++;
+  return place;
+}
+
 static int compare_gpus(gconstpointer a, gconstpointer b) {
   return *(const int *)a - *(const int *)b;
 }

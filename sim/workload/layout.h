@@ -55,6 +55,8 @@ int layout_group_size(const Layout *layout, AxisSet axes);
 int layout_group_index(const Layout *layout, AxisSet axes, int rank);
 /* Ranks of the group that contains `rank`, ascending; `members` has room for the group's size. */
 void layout_group_members(const Layout *layout, AxisSet axes, int rank, int *members);
+/* Which of its group's members a rank is, from 0. */
+int layout_group_place(const Layout *layout, AxisSet axes, int rank);
 /* From ranks to their GPUs, ascending. */
 void layout_gpus_of(const Layout *layout, int *members, int n);
 

@@ -195,6 +195,15 @@ struct Transfer {
   }
 };
 
+/* Of those to or from one member that are left. */
+bool is_first(const std::vector<Transfer> &transfers, size_t which) {
+  for (size_t i = 0; i < which; i++)
+    if (!transfers[i].is_ended && transfers[i].call.kind == transfers[which].call.kind &&
+        transfers[i].call.peer == transfers[which].call.peer)
+      return false;
+  return true;
+}
+
 void run_calls(ncclComm *comm, const std::vector<Call> &calls) {
   std::vector<Transfer> transfers;
   for (const Call &call : calls)
@@ -204,9 +213,10 @@ void run_calls(ncclComm *comm, const std::vector<Call> &calls) {
       return;
   emulated_await([&] {
     bool is_ended = true;
-    for (Transfer &transfer : transfers) {
-      transfer.step(comm);
-      is_ended = is_ended && transfer.is_ended;
+    for (size_t i = 0; i < transfers.size(); i++) {
+      if (is_first(transfers, i))
+        transfers[i].step(comm);
+      is_ended = is_ended && transfers[i].is_ended;
     }
     return is_ended || comm->is_aborted;
   });

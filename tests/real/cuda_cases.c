@@ -71,7 +71,8 @@ static void norm(Comparison *comparison, Number number, Number gradient, gint64 
 static void rope(Comparison *comparison, Number number, gboolean inverse) {
   Case c = case_new(KERNEL_ROPE, "%s%s", number_name(number), inverse ? " inverse" : "");
   RopeKernel *t = &c.kernel.rope;
-  *t = (RopeKernel){(guint8)number, (guint8)inverse, 2 * 4099, 4099, 3, 20, 100, 10000.0, NULL};
+  *t = (RopeKernel){
+      (guint8)number, (guint8)inverse, 2 * 4099, 4099, 3, 20, 100, 10000.0, {inverse ? 5000 : 0, 9000}, NULL};
   case_out(&c, &t->x, number, t->rows * t->ld, -1, 1);
   case_compare(&c, comparison);
 }
@@ -89,9 +90,14 @@ static void softmax(Comparison *comparison, Number number, gint64 seq_len) {
   case_compare(&back, comparison);
 }
 
-/* The log-sum-exp and output given to backward need not be the forward's: the formulas are compared. */
-static void flash(Comparison *comparison, Number number, gint64 seq_len, gint64 heads, gint64 kv_heads, gint64 dim) {
+/* The log-sum-exp and output given to backward need not be the forward's: the formulas are compared. `block` NULL: all
+ * keys. */
+static void flash(Comparison *comparison, Number number, gint64 seq_len, gint64 heads, gint64 kv_heads, gint64 dim,
+                  const FlashBlock *block) {
   const gint64 rows = 2 * seq_len, ld = (heads + 2 * kv_heads) * dim, ld_o = heads * dim;
+  const gint64 key_rows = block != NULL ? 2 * block->key_rows : rows, ld_kv = block != NULL ? block->ld_kv : ld;
+  const gint64 ld_dq = block != NULL ? block->ld_dq : ld, ld_dkv = block != NULL ? block->ld_dkv : ld;
+  const char *what = block == NULL ? "" : block->is_full ? ", full block" : ", causal block";
   const FlashKernel task = {.number = (guint8)number,
                             .sequences = 2,
                             .seq_len = seq_len,
@@ -100,43 +106,79 @@ static void flash(Comparison *comparison, Number number, gint64 seq_len, gint64 
                             .head_dim = dim,
                             .scale = 0.25f,
                             .ld_qkv = ld,
-                            .ld_o = ld_o};
-  Case c = case_new(KERNEL_FLASH_FORWARD, "%s, seq_len %d, heads %d/%d, head_dim %d", number_name(number), (int)seq_len,
-                    (int)heads, (int)kv_heads, (int)dim);
-  Case back = case_new(KERNEL_FLASH_BACKWARD, "%s, seq_len %d, heads %d/%d, head_dim %d", number_name(number),
-                       (int)seq_len, (int)heads, (int)kv_heads, (int)dim);
+                            .ld_o = ld_o,
+                            .block = block != NULL ? *block : (FlashBlock){0}};
+  Case c = case_new(KERNEL_FLASH_FORWARD, "%s, seq_len %d, heads %d/%d, head_dim %d%s", number_name(number),
+                    (int)seq_len, (int)heads, (int)kv_heads, (int)dim, what);
+  Case back = case_new(KERNEL_FLASH_BACKWARD, "%s, seq_len %d, heads %d/%d, head_dim %d%s", number_name(number),
+                       (int)seq_len, (int)heads, (int)kv_heads, (int)dim, what);
   c.kernel.flash = back.kernel.flash = task;
   c.slack = back.slack = 2;
   FlashKernel *t = &c.kernel.flash;
   case_in(&c, &t->q, number, rows * ld, -1, 1);
-  case_in(&c, &t->k, number, rows * ld, -1, 1);
-  case_in(&c, &t->v, number, rows * ld, -1, 1);
+  case_in(&c, &t->k, number, key_rows * ld_kv, -1, 1);
+  case_in(&c, &t->v, number, key_rows * ld_kv, -1, 1);
   case_out(&c, &t->o, number, rows * ld_o, 0, 0);
   case_out(&c, &t->lse, NUMBER_FP32, rows * heads, 0, 0);
   case_compare(&c, comparison);
   t = &back.kernel.flash;
   case_in(&back, &t->q, number, rows * ld, -1, 1);
-  case_in(&back, &t->k, number, rows * ld, -1, 1);
-  case_in(&back, &t->v, number, rows * ld, -1, 1);
+  case_in(&back, &t->k, number, key_rows * ld_kv, -1, 1);
+  case_in(&back, &t->v, number, key_rows * ld_kv, -1, 1);
   case_in(&back, &t->o, number, rows * ld_o, -0.2, 0.2);
   case_in(&back, &t->lse, NUMBER_FP32, rows * heads, 3, 4);
   case_in(&back, &t->d_o, number, rows * ld_o, -1, 1);
-  case_out(&back, &t->dq, number, rows * ld, 0, 0);
-  case_out(&back, &t->dk, number, rows * ld, 0, 0);
-  case_out(&back, &t->dv, number, rows * ld, 0, 0);
+  case_out(&back, &t->dq, number, rows * ld_dq, 0, 0);
+  case_out(&back, &t->dk, number, key_rows * ld_dkv, 1, 1);
+  case_out(&back, &t->dv, number, key_rows * ld_dkv, 1, 1);
   case_compare(&back, comparison);
+}
+
+/* Of 40 queries 26, of 70 keys 50: without a mask, and with a diagonal 24 keys further right, added to what is there;
+ * tiles of 32 end within both. And all of them, where only the leading dimensions differ. */
+static void blocks(Comparison *comparison, Number number) {
+  const FlashBlock full = {TRUE, TRUE, FALSE, 26, 50, 70, 64, 40, 72},
+                   causal = {TRUE, FALSE, TRUE, 26, 50, 70, 64, 40, 72},
+                   own = {TRUE, FALSE, FALSE, 40, 40, 40, 64, 40, 96};
+  flash(comparison, number, 40, 2, 1, 20, &full);
+  flash(comparison, number, 40, 2, 1, 20, &causal);
+  flash(comparison, number, 40, 2, 1, 20, &own);
+  Case merge = case_new(KERNEL_MERGE, "%s", number_name(number));
+  MergeKernel *m = &merge.kernel.merge;
+  *m = (MergeKernel){(guint8)number, 2, 19, 11, 3, 40, NULL, NULL, NULL, NULL};
+  case_out(&merge, &m->o, number, 2 * 19 * 3 * 40, -1, 1);
+  case_out(&merge, &m->lse, NUMBER_FP32, 2 * 19 * 3, -3, 3);
+  case_in(&merge, &m->other, number, 2 * 19 * 3 * 40, -1, 1);
+  case_in(&merge, &m->other_lse, NUMBER_FP32, 2 * 19 * 3, -3, 3);
+  case_compare(&merge, comparison);
+}
+
+/* Zeros, a copy, a sum; `width` a multiple of packs or not. */
+static void moves(Comparison *comparison, Number number, gint64 width) {
+  for (int n_operands = 0; n_operands < 3; n_operands++) {
+    Case c = case_new(KERNEL_MOVE, "%s, %d columns, %d operands", number_name(number), (int)width, n_operands);
+    MoveKernel *m = &c.kernel.move;
+    const gint64 ld = 2 * width, stride = 5 * ld;
+    *m = (MoveKernel){(guint8)number, 3, 5, width, ld, width, ld, stride, 5 * width, stride, NULL, NULL, NULL};
+    if (n_operands > 0)
+      case_in(&c, &m->a, number, 3 * stride, -1, 1);
+    if (n_operands > 1)
+      case_in(&c, &m->b, number, 15 * width, -1, 1);
+    case_out(&c, &m->out, number, 3 * stride, -1, 1);
+    case_compare(&c, comparison);
+  }
 }
 
 /* Twice: with cuDNN where it takes the shape, and with the own kernels. */
 static void flashes(Comparison *comparison, Number number) {
   for (int own = number == NUMBER_FP32; own < 2; own++) {
     g_setenv("STEPREAL_CUDNN", own ? "0" : "1", TRUE);
-    flash(comparison, number, 45, 4, 2, 24);
-    flash(comparison, number, 96, 2, 2, 64);
-    flash(comparison, number, 104, 2, 1, 128);
-    flash(comparison, number, 33, 2, 2, 256);
+    flash(comparison, number, 45, 4, 2, 24, NULL);
+    flash(comparison, number, 96, 2, 2, 64, NULL);
+    flash(comparison, number, 104, 2, 1, 128, NULL);
+    flash(comparison, number, 33, 2, 2, 256, NULL);
     if (own)
-      flash(comparison, number, 70, 3, 3, 21);
+      flash(comparison, number, 70, 3, 3, 21, NULL);
   }
   g_unsetenv("STEPREAL_CUDNN");
 }
@@ -271,12 +313,13 @@ static void tables(Comparison *comparison, Number number, Number gradient) {
                                                                      .rows = 70,
                                                                      .width = width,
                                                                      .first_row = 50,
-                                                                     .seq_len = 32};
-  case_in(&at, &at.kernel.positions.table, number, 32 * width, -1, 1);
+                                                                     .seq_len = 32,
+                                                                     .pieces = {8, 20}};
+  case_in(&at, &at.kernel.positions.table, number, 52 * width, -1, 1);
   case_out(&at, &at.kernel.positions.x, number, 70 * width, -1, 1);
   case_compare(&at, comparison);
   case_in(&at_back, &at_back.kernel.positions.dx, number, 70 * width, -1, 1);
-  case_out(&at_back, &at_back.kernel.positions.dtable, gradient, 32 * width, -1, 1);
+  case_out(&at_back, &at_back.kernel.positions.dtable, gradient, 52 * width, -1, 1);
   case_compare(&at_back, comparison);
 }
 
@@ -427,6 +470,9 @@ void compare_all_kernels(Comparison *comparison) {
     single(comparison, number);
     matmuls(comparison, number);
     flashes(comparison, number);
+    blocks(comparison, number);
+    moves(comparison, number, 32);
+    moves(comparison, number, 27);
     softmax(comparison, number, 33);
     softmax(comparison, number, 300);
     for (int flag = 0; flag < 2; flag++) {

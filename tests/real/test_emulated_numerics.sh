@@ -17,10 +17,12 @@ tp 2, sequence parallel|2|tiny-llama|--tp 2 --sequence-parallel on
 pp 2, dualpipe|2|tiny-gpt2|--pp 2 --schedule dualpipe
 ZeRO-3|2|tiny-gpt2|--dp 2 --zero 3
 experts, ep 2, ZeRO-2|2|tiny-qwen2-moe|--dp 2 --ep 2 --zero 2
+cp 3, ring|3|tiny-gpt2|--cp 3 --attention flash --seq-len 6 --global-batch 1 --steps 1
 TABLE
 
 check_table "$small --precision bf16 --comm nccl" <<'TABLE'
 fused attention, gradients in fp32|2|tiny-llama|--tp 2 --recipe megatron
+cp 2, Ulysses|2|tiny-gpt2|--cp 2 --cp-comm ulysses --global-batch 1 --steps 1
 TABLE
 
 check_table "$small --precision fp16 --comm nccl --attention unfused" <<'TABLE'
@@ -34,5 +36,6 @@ result $? "gradients did overflow" "$(cat report-2-2)"
 export EMULATED_CUDA_STREAM_VALUES=0
 check_table "$small --precision fp32 --comm mpi --attention unfused" <<'TABLE'
 through the host: pp 2|2|tiny-gpt2|--pp 2
+through the host: cp 2, all-gather|2|tiny-gpt2|--cp 2 --cp-comm all-gather --attention flash --global-batch 1 --steps 1
 TABLE
 finish

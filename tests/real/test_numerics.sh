@@ -55,6 +55,21 @@ tp 2 × pp 2, tied ends apart, full recompute|4|tiny-gpt2|--tp 2 --pp 2 --recomp
 full recompute of gathered weights|2|tiny-gpt2|--dp 2 --zero 3 --recompute full
 selective recompute|2|tiny-gpt2|--pp 2 --recompute selective --attention unfused
 selective recompute|2|tiny-llama|--tp 2 --recompute selective --attention unfused --sequence-parallel on
+# sequences cut by cp: each way of communicating, steps of the ring whose gradients go along, early and late pieces
+cp 2, ring|2|tiny-llama|--cp 2 --micro-batch 2
+cp 2, all-gather|2|tiny-gpt2|--cp 2 --cp-comm all-gather --micro-batch 2 --zero 1
+cp 2, Ulysses, ZeRO-3, full recompute|2|tiny-llama|--cp 2 --cp-comm ulysses --micro-batch 2 --zero 3 --recompute full
+cp 3, ring|3|tiny-llama|--cp 3 --seq-len 24
+cp 4, ring, full recompute|4|tiny-gpt2|--cp 4 --recompute full
+cp 4, Ulysses|4|tiny-llama|--cp 4 --cp-comm ulysses
+cp 2 × tp 2, sequence parallel|4|tiny-llama|--cp 2 --tp 2 --sequence-parallel on
+cp 2 × pp 2, 1f1b|4|tiny-llama|--cp 2 --pp 2
+cp 2 × pp 2, zb-v, ZeRO-2, all-gather|4|tiny-gpt2|--cp 2 --pp 2 --schedule zb-v --zero 2 --cp-comm all-gather
+cp 2 × pp 2, dualpipe, Ulysses|4|tiny-llama|--cp 2 --pp 2 --schedule dualpipe --cp-comm ulysses
+cp 2 × dp 2, ZeRO-1|4|tiny-llama|--cp 2 --dp 2 --zero 1
+cp 2 × dp 2, ZeRO-3, dp inside cp|4|tiny-gpt2|--cp 2 --dp 2 --zero 3 --order tp-dp-cp-ep-pp
+cp 2 × dp 2, ZeRO-3 in shards of 2|4|tiny-llama|--cp 2 --dp 2 --zero 3 --zero-ranks 2
+cp 2 × dp 2 × tp 2, ZeRO-3, sequence parallel|8|tiny-gpt2|--cp 2 --dp 2 --tp 2 --zero 3 --sequence-parallel on
 TABLE
 
 # experts: whole and cut, on ranks of dp and of tp; their gradients and shards on other ranks than all else's
@@ -73,6 +88,10 @@ tp 2, ep 2 over tp|2|tiny-mixtral|--tp 2 --sequence-parallel on --expert-tp 1 --
 pp 2, zb-h1, full recompute|2|tiny-qwen2-moe|--pp 2 --schedule zb-h1 --recompute full
 ep 2, norms made again|2|tiny-qwen2-moe|--dp 2 --ep 2 --recompute selective --recompute-modules layernorm
 pp 2, dualpipe, all experts everywhere|2|tiny-mixtral|--pp 2 --schedule dualpipe
+cp 2, ep 2, ring|2|tiny-mixtral|--cp 2 --ep 2
+cp 2, ep 2, Ulysses, ZeRO-1|2|tiny-qwen2-moe|--cp 2 --ep 2 --zero 1 --cp-comm ulysses
+cp 2 × dp 2, ep 2, ZeRO-2|4|tiny-qwen2-moe|--cp 2 --dp 2 --ep 2 --zero 2
+cp 2 × tp 2, ep 4, experts whole, ZeRO-1|4|tiny-mixtral|--cp 2 --tp 2 --ep 4 --sequence-parallel on --expert-tp 1 --zero 1
 dp 4, ep 2|4|tiny-mixtral|--dp 4 --ep 2
 dp 4, ep 2, ZeRO-3|4|tiny-mixtral|--dp 4 --ep 2 --zero 3
 dp 4, ep 2, ZeRO-3 in shards of 2|4|tiny-qwen2-moe|--dp 4 --ep 2 --zero 3 --zero-ranks 2
@@ -176,6 +195,8 @@ whole gradients summed in fp32, ZeRO-1|2|tiny-gpt2|--framework megatron-deepspee
 gradients summed in fp32, ZeRO-2|2|tiny-llama|--framework megatron-deepspeed --norm-kernel fused --dp 2 --zero 2
 whole gradients summed in fp32, stage tensors in parts|8|tiny-gpt2|--framework megatron-deepspeed --tp 2 --pp 2 --dp 2 --zero 1
 gradients summed in fp32, ZeRO-3 in shards of 2|4|tiny-gpt2|--framework megatron-deepspeed --dp 4 --zero 3 --zero-ranks 2
+cp 2, ring|2|tiny-gpt2|--cp 2 --micro-batch 2
+cp 4, all-gather, gradients in fp32|4|tiny-llama|--cp 4 --cp-comm all-gather --recipe megatron
 TABLE
 
 check_table "--precision fp16" <<'TABLE'
@@ -289,6 +310,11 @@ tp sums of one layer's input gradients are missing|2|tiny-llama|--tp 2|without '
 the tied matrix is not summed over its two stages|2|tiny-gpt2|--pp 2|without TIED_GRAD|NOT EQUAL
 what tp ranks hold whole is not summed over their tokens|2|tiny-gpt2|--tp 2 --sequence-parallel on|without WHOLE_GRAD|NOT EQUAL
 each rank clips by its own norm|2|tiny-gpt2|--tp 2|without NORM|NOT EQUAL
+one step of the ring is missing in one layer of one micro-batch|2|tiny-llama|--cp 2|without ' cp 0F3 unit=2 .*transfer=0'|NOT EQUAL
+gradients of keys are not handed on|2|tiny-llama|--cp 2|without ' cp 0B[0-9] unit=1 .*transfer=3'|NOT EQUAL
+two steps of the ring are exchanged|3|tiny-llama|--cp 3 --seq-len 24|sed '/ cp 0B3 unit=2 /{s/transfer=4/transfer=X/;s/transfer=5/transfer=4/;s/transfer=X/transfer=5/}'|NOT EQUAL
+the own block is not attended to|2|tiny-llama|--cp 2|without 'compute 0F5 unit=2 work=2'|NOT EQUAL
+heads are not turned back|2|tiny-llama|--cp 2 --cp-comm ulysses|without ' cp 0F3 unit=2 .*transfer=1'|NOT EQUAL
 one copy of every stage keeps its gradients to itself|2|tiny-gpt2|--pp 2 --schedule dualpipe|without COPY_GRAD|NOT EQUAL
 … or those of one stage|2|tiny-llama|--pp 2 --schedule dualpipe|without '[02]COPY_GRAD'|NOT EQUAL
 one exchange of one micro-batch is missing: tokens stay with the experts of before|2|tiny-mixtral|--dp 2 --ep 2|without ' ep 0F3 unit=2 .*transfer=0'|NOT EQUAL

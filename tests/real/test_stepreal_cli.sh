@@ -35,7 +35,7 @@ LINE
 }
 
 cp "$data/models/tiny-llama.json" m.json
-cp "$data/models/tiny-qwen2-moe-sparse.json" .
+cp "$data/models/tiny-qwen2-moe-sparse.json" "$data/models/tiny-mixtral.json" .
 printf 'name: odd\nsource: >-\n  this test\ntime:\n  gradient_sum_bytes: 3\n' >odd.yaml
 "$stepsim" simulate --model m.json --cluster dgx-h100 --gpus 4 --pp 4 --global-batch 8 --dump four.txt >out
 while IFS= read -r line; do
@@ -88,11 +88,12 @@ done <<'TABLE'
 1|33 tokens of a rank, each to 2 experts, cannot be dealt out evenly to the 8 of model mixtral-8x7b|2|run --model mixtral-8x7b --dp 2 --ep 2 --seq-len 33
 1|--recompute-modules mlp with experts (model tiny-qwen2-moe-sparse) cannot be trained here|2|run --model tiny-qwen2-moe-sparse.json --recompute selective --recompute-modules mlp
 1|no kernels for experts that get more than others|2|run --model tiny-qwen2-moe-sparse.json --dp 2 --ep 2 --expert-load 1.5
+1|the 6 tokens of half a rank's part of a sequence under cp 2, each to 2 experts, cannot be dealt out evenly to the 8|2|run --model tiny-mixtral.json --cp 2 --seq-len 24
 1|model tiny-qwen2-moe-sparse has experts in one of 2 layers, and cut into 2 stages|2|run --model tiny-qwen2-moe-sparse.json --pp 2
 1|--schedule dualpipe with ep 2: forwards and backwards that take turns;expected --ep 1 or another schedule|4|run --model mixtral-8x7b --dp 2 --ep 2 --pp 2 --schedule dualpipe --seq-len 32 --global-batch 8
 1|--precision fp8 cannot be trained here: expected fp32, bf16 or fp16|2|run --model m.json --precision fp8
 1|--precision fp16 and --grad-norm-barrier off clash;use --grad-norm-barrier on|2|run --model m.json --precision fp16 --grad-norm-barrier off
-1|cp 2: sequences cannot be cut here, expected 1;stepsim simulate|2|run --model m.json --cp 2
+1|cp 2 needs --attention flash|2|run --model m.json --cp 2 --attention unfused
 1|--precision fp32 and --recipe megatron clash;use --recipe fp32|2|run --model m.json --precision fp32 --recipe megatron
 1|--precision bf16 and --recipe fp32 clash;use --recipe bf16+master|2|run --model m.json --recipe fp32
 1|--norm-kernel plain: RMSNorm is one kernel here, expected fused|2|run --model m.json --norm-kernel plain
