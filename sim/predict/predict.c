@@ -107,8 +107,9 @@ static Program *lower_anew(const Workload *workload, PlanOrder *choice, const Cl
 
 Program *predict_lower(PredictScratch *scratch, const Workload *workload, PlanOrder *choice, const Cluster *cluster,
                        GError **error) {
-  return scratch != NULL && choice->info != NULL ? program_cache_lower(scratch->programs, choice, workload, error)
-                                                 : lower_anew(workload, choice, cluster, NULL, NULL, error);
+  const gboolean is_kept = scratch != NULL && choice->info != NULL && !offload_is_any(&workload->plan->offload);
+  return is_kept ? program_cache_lower(scratch->programs, choice, workload, error)
+                 : lower_anew(workload, choice, cluster, NULL, NULL, error);
 }
 
 static Program *lower_plan(PredictScratch *scratch, const Workload *workload, PlanOrder *choice, const Cluster *cluster,

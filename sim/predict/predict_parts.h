@@ -11,7 +11,8 @@ Plan *predict_settled(PredictScratch *scratch, const Model *model, const Cluster
                       GError **error);
 Workload *predict_workload(const Model *model, const Cluster *cluster, const Plan *plan, PlanOrder *choice,
                            GError **error);
-/* An order of the table is lowered once per structure and scratch; auto's depends on times, a file's on the file. */
+/* An order of the table is lowered once per structure and scratch; auto's depends on times, a file's on the file, and
+ * where anything is offloaded a program is made for each plan. */
 Program *predict_lower(PredictScratch *scratch, const Workload *workload, PlanOrder *choice, const Cluster *cluster,
                        GError **error);
 /* Whether programs are expanded whatever their transfers. Ops of whole pieces say nothing of the moment at which a

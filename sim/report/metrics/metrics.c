@@ -93,8 +93,10 @@ static const Group *group_of(const Walk *walk, const Op *op) {
 
 /* What waiting for `op` is charged to once everyone it needs is there. */
 static BreakdownKind wait_kind(const Walk *walk, const Op *op) {
-  if (op->stream == STREAM_COPY)
+  if (op->stream == STREAM_COPY || op->stream == STREAM_COPY_OUT)
     return BREAKDOWN_OFFLOAD;
+  if (op->kind == OP_HOST && op->work >= 0) /* the update of what is not on the GPU */
+    return BREAKDOWN_OPTIMIZER;
   if (op->kind == OP_SEND || op->kind == OP_RECV)
     return BREAKDOWN_PP;
   if (op->kind == OP_COLLECTIVE) /* the norm is over all axes at once */

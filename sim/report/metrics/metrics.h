@@ -4,7 +4,8 @@
  * every nanosecond of a rank's compute stream is charged once: running kernels to compute, recompute or optimizer; an
  * idle interval to what ended it: a wait for another stage's work is bubble, the part after the sender was ready is pp,
  * a collective's wait is its axis (of a group over stages: bubble until its last member came), a wait for the launch
- * stream is host. Time before what ended an interval had begun belongs to what held that up in turn (a gradient norm
+ * stream is host, for a copy to or from the node's memory or drives offload, for an update by the node's processors
+ * optimizer. Time before what ended an interval had begun belongs to what held that up in turn (a gradient norm
  * behind this rank's own reduction: dp). The norm itself, over all axes at once, is other. What is left at the end is
  * the axis of this rank's own last communication until that ended, then bubble. */
 #pragma once
