@@ -235,6 +235,9 @@ static void derive(Prediction *prediction) {
   prediction->hfu = workload_hardware_flops(workload) / step_s / plan->gpus / prediction->peak_flops;
   prediction->gpu_names = mixed_gpus_names(workload, prediction->cluster);
   prediction->fits = prediction->memory->peak_bytes <= mixed_gpus_room_bytes(workload, prediction->cluster);
+  tier_memory_of(prediction->trace, workload, prediction->cluster, prediction->tiers);
+  for (int tier = 0; tier < N_TIERS; tier++)
+    prediction->fits &= prediction->tiers[tier].fits;
 }
 
 Workload *predict_workload(const Model *model, const Cluster *cluster, const Plan *plan, PlanOrder *choice,

@@ -10,6 +10,7 @@
  * the axis of this rank's own last communication until that ended, then bubble. */
 #pragma once
 #include "omitted.h"
+#include "overlap.h"
 #include "trace.h"
 
 typedef enum {
@@ -30,19 +31,19 @@ typedef enum {
 const char *breakdown_name(BreakdownKind kind);
 
 typedef struct {
-  gint64 ns[N_BREAKDOWN];    /* sums to the step exactly */
-  gint64 hidden_ns[N_AXES];  /* communication of each axis beside running kernels */
-  gint64 exposed_ns[N_AXES]; /* = what ns[] has for the axis */
+  gint64 ns[N_BREAKDOWN];     /* sums to the step exactly */
+  gint64 hidden_ns[N_MOVERS]; /* communication of each axis, and copies, beside running kernels */
+  gint64 exposed_ns[N_AXES];  /* = what ns[] has for the axis */
 } RankBreakdown;
 
 typedef struct {
   gint64 step_ns;
   RankBreakdown *ranks; /* [trace ranks]; owned */
   int n_ranks;
-  double mean_s[N_BREAKDOWN];                 /* over ranks */
-  double hidden_s[N_AXES], exposed_s[N_AXES]; /* means */
-  double bubble_fraction;                     /* mean bubble / step */
-  double bubble_overhead;                     /* mean bubble / (step − mean bubble) */
+  double mean_s[N_BREAKDOWN];                     /* over ranks */
+  double hidden_s[N_MOVERS], exposed_s[N_MOVERS]; /* means; exposed of MOVER_OFFLOAD as mean_s[BREAKDOWN_OFFLOAD] */
+  double bubble_fraction;                         /* mean bubble / step */
+  double bubble_overhead;                         /* mean bubble / (step − mean bubble) */
   /* on stage spans, as the zero-bubble paper measures: rank with the longest (last compute end − first compute start)
    * less its work */
   gint64 span_ns, span_bubble_ns;

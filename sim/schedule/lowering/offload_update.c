@@ -8,7 +8,7 @@
  * No chunk is updated before all gradients of the step are there and their norm is known. As DeepSpeed's CPU Adam does
  * it (arXiv 2101.06840 §5.1), its optimizer swapper (arXiv 2104.07857 §6.3) and Megatron-LM's hybrid optimizer.
  *
- * A chunk is at least a gradient bucket; a rank has at most so many: with more, less than that part of the last copy
+ * A chunk is at most a gradient bucket, but a rank has at most MOST_CHUNKS: with more, less than that part of the last copy
  * would be seen. */
 #include "offload_parts.h"
 
