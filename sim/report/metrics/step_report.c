@@ -97,6 +97,16 @@ void step_report_set_traffic(StepReport *report, const Program *program, const W
     traffic[mover] /= (double)program->n_ranks * program->n_steps;
 }
 
+static void append_offload(GString *line, const Offload *offload) {
+  const struct {
+    const char *what;
+    MemoryTier tier;
+  } parts[] = {{"optimizer", offload->optimizer}, {"weights", offload->weights}, {"activations", offload->activations}};
+  for (gsize i = 0; i < G_N_ELEMENTS(parts); i++)
+    if (parts[i].tier != TIER_GPU)
+      g_string_append_printf(line, ", %s on %s", parts[i].what, parts[i].tier == TIER_HOST ? "the host" : "NVMe");
+}
+
 char *step_report_plan_line(const Plan *plan) {
   GString *line = g_string_new(NULL);
   g_string_append_printf(line, "tp %d, pp %d", plan->tp, plan->pp);
@@ -113,6 +123,7 @@ char *step_report_plan_line(const Plan *plan) {
     g_string_append_printf(line, ", %d MTP layer%s", plan->mtp_layers, plan->mtp_layers > 1 ? "s" : "");
   if (plan->zero > 0)
     g_string_append_printf(line, ", ZeRO-%d", plan->zero);
+  append_offload(line, &plan->offload);
   if (plan->rank_map != NULL)
     g_string_append(line, ", ranks by map");
   if (plan->sequence_parallel)

@@ -164,6 +164,11 @@ char *json_report_memory(const StateReport *report) {
   json_add_number(builder, "gradients_bytes", report->gradients_bytes);
   json_add_number(builder, "optimizer_bytes", report->optimizer_bytes);
   json_add_number(builder, "activations_bytes", report->activations_bytes);
+  if (report->tiers_are_used) {
+    json_add_number(builder, "host_bytes", report->host_bytes);
+    json_add_number(builder, "nvme_bytes", report->nvme_bytes);
+    json_add_text(builder, "host_and_nvme_per", report->tiers_per);
+  }
   json_add_flag(builder, "fits", report->fits);
   if (fabs(report->min_gpus) < 9e15) /* a whole number, written as one */
     json_add_count(builder, "min_gpus", (gint64)report->min_gpus);
