@@ -69,12 +69,12 @@ static Recipe recipe_on_gpu(const Plan *plan, int zero) {
   return recipe;
 }
 
-static void add_tiers(const Plan *plan, const StateBytes *whole, double updated, MemoryRow *row) {
+static void add_tiers(const Plan *plan, int zero, const StateBytes *whole, double updated, MemoryRow *row) {
   const Offload *offload = &plan->offload;
   row->tier_bytes[offload->weights] += whole->weights_bytes;
   row->tier_bytes[offload->optimizer] += whole->optimizer_bytes;
   if (offload->optimizer != TIER_GPU)
-    row->tier_bytes[TIER_HOST] += updated * plan->recipe.gradients;
+    row->tier_bytes[plan_gradient_tier(plan, zero)] += updated * plan->recipe.gradients;
 }
 
 static void add_state(const MemoryTable *table, double parameters, int shards, int zero, MemoryRow *row) {
@@ -86,7 +86,7 @@ static void add_state(const MemoryTable *table, double parameters, int shards, i
   row->bytes[MEMORY_GRADIENTS] += state.gradients_bytes;
   row->bytes[MEMORY_OPTIMIZER] += state.optimizer_bytes;
   row->total_bytes += state_memory_total(&state);
-  add_tiers(plan, &whole, parameters / (zero >= 1 ? shards : 1), row);
+  add_tiers(plan, zero, &whole, parameters / (zero >= 1 ? shards : 1), row);
 }
 
 /* Without weights outside the GPU, which have no other stage than ZeRO-3. */

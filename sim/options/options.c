@@ -164,7 +164,7 @@ static void add_offload(Parser *parser, PlanOptions *o) {
   const GOptionEntry entries[] = {
       {"offload-optimizer", 0, 0, G_OPTION_ARG_STRING, &o->offload_optimizer,
        "where master copy, moments and reduced gradients are and the node's processors update: none (the GPU), host "
-       "(memory) or nvme (gradients in host memory) (default none)",
+       "(memory) or nvme (default none)",
        "WHERE"},
       {"offload-weights", 0, 0, G_OPTION_ARG_STRING, &o->offload_weights,
        "where ZeRO-3's shards of the weights are, fetched before each gather: none (the GPU), host or nvme (default "

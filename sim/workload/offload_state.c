@@ -37,6 +37,6 @@ void workload_stage_tiers(const Workload *workload, int stage, StateBytes tiers[
     return;
   }
   tiers[TIER_GPU].gradients_bytes = staying_gradients(workload, stage);
-  tiers[TIER_HOST].gradients_bytes =
+  tiers[plan_gradient_tier(workload->plan, workload->plan->zero)].gradients_bytes =
       round(workload_optimizer_parameters(workload, stage) * workload->plan->recipe.gradients);
 }

@@ -10,6 +10,6 @@
 gboolean workload_gradients_leave(const Workload *workload, gboolean of_experts);
 
 /* State of a stage on one rank, each part in whole bytes: what the GPU holds (workload_stage_state() where nothing is
- * offloaded), its node's memory and the drives. Gradients are on the host besides where they are still added up on the
- * GPU. Without the buffers that pieces pass through. */
+ * offloaded), its node's memory and the drives. Gradients are where plan_gradient_tier() says; besides, where they are
+ * still added up on the GPU, there. Without the buffers that pieces pass through. */
 void workload_stage_tiers(const Workload *workload, int stage, StateBytes tiers[N_TIERS]);

@@ -113,6 +113,10 @@ gboolean plan_check_recompute(Plan *plan, const Model *model, GError **error);
  * add. */
 gboolean plan_check_offload(const Plan *plan, const Cluster *cluster, GError **error);
 
+/* Where the gradients of an offloaded optimizer are when they have left the GPU, under a ZeRO stage. From ZeRO-2 on
+ * those of several micro-batches are added up in host memory, whatever tier the rest is in. */
+MemoryTier plan_gradient_tier(const Plan *plan, int zero);
+
 /* dp · cp: ranks that hold the same parameters (before ZeRO) and see other tokens; gradients are summed over them. */
 int plan_data_ranks(const Plan *plan);
 

@@ -32,7 +32,7 @@ static guint route_of(const Program *program, const Op *op) {
 }
 
 static double buffer_bytes(const Program *program, const OpList *list) {
-  double largest[N_ACTIONS] = {0}, fetched = 0, sum = 0;
+  double largest[N_ACTIONS] = {0}, crossing[N_ACTIONS] = {0}, sum = 0;
   for (int i = 0; i < list->n_ops; i++) {
     const Op *op = &list->ops[i];
     const guint route = route_of(program, op);
@@ -40,12 +40,12 @@ static double buffer_bytes(const Program *program, const OpList *list) {
       continue;
     const double bytes = g_array_index(program->transfers, Transfer, op->work).bytes;
     largest[op->action] = MAX(largest[op->action], bytes);
-    if (route == (ROUTE_LINK_IN | ROUTE_NVME_READ))
-      fetched = MAX(fetched, bytes);
+    if ((route & (ROUTE_LINK_IN | ROUTE_LINK_OUT)) && (route & (ROUTE_NVME_READ | ROUTE_NVME_WRITE)))
+      crossing[op->action] = MAX(crossing[op->action], bytes); /* between GPU and drives, with two buffers */
   }
   for (int action = 0; action < N_ACTIONS; action++)
-    sum += chunks_passing((ActionKind)action) * largest[action];
-  return sum + 2 * fetched;
+    sum += chunks_passing((ActionKind)action) * largest[action] + 2 * crossing[action];
+  return sum;
 }
 
 /* Most activation bytes of a recorded rank that are out at once: from when they begin to leave until they are back. */

@@ -5,11 +5,13 @@
  *     host               | update 0 | update 1 |···| update 2 | …
  *     copy_out                      | write 0 | write 1 | …
  *
- * No chunk is updated before all gradients of the step are there and their norm is known. As DeepSpeed's CPU Adam does
- * it (arXiv 2101.06840 §5.1), its optimizer swapper (arXiv 2104.07857 §6.3) and Megatron-LM's hybrid optimizer.
+ * No chunk is updated before all gradients of the step are there and their norm is known. Where they are on
+ * NVMe they are read with the rest, and no read begins before the last of them has been written. As DeepSpeed's CPU
+ * Adam does it (arXiv 2101.06840 §5.1), its optimizer swapper (arXiv 2104.07857 §6.3) and Megatron-LM's hybrid
+ * optimizer.
  *
- * A chunk is at most a gradient bucket, but a rank has at most MOST_CHUNKS: with more, less than that part of the last copy
- * would be seen. */
+ * A chunk is at most a gradient bucket, but a rank has at most MOST_CHUNKS: with more, less than that part of the last
+ * copy would be seen. */
 #include "offload_parts.h"
 
 enum { MOST_CHUNKS = 32, CHUNKS_AHEAD = 2 };
@@ -35,6 +37,19 @@ static gint32 add_copy(const Update *update, ActionKind action, CopyRoute route,
   Op op = offload_copy(update->program, action, route, -1, round(update->parameters * bytes_per_parameter));
   op.unit = chunk;
   op_add_after(&op, after);
+  return op_editor_add(update->editor, &op);
+}
+
+/* Master copy and moments from the drives; and gradients, where they are there, all of them by then. */
+static gint32 add_read(const Update *update, int chunk) {
+  const Plan *plan = update->plan;
+  const gboolean has_gradients = plan_gradient_tier(plan, plan->zero) == TIER_NVME;
+  const double gradients = has_gradients ? plan->recipe.gradients : 0;
+  const double bytes = round(update->parameters * (recipe_optimizer_bytes(&plan->recipe) + gradients));
+  Op op = offload_copy(update->program, ACTION_STATE_READ, ROUTE_NVME_READ, -1, bytes);
+  op.unit = chunk;
+  if (chunk == 0 && has_gradients)
+    offload_add_after_last(&op, update->editor, STREAM_COPY_OUT);
   return op_editor_add(update->editor, &op);
 }
 
@@ -92,9 +107,7 @@ void offload_add_update(Program *program, OpEditor *editor, const Workload *work
   int n_read = 0;
   for (int chunk = 0; chunk < n_chunks; chunk++) {
     for (; n_read < MIN(chunk + CHUNKS_AHEAD, n_chunks); n_read++)
-      reads[n_read] = plan->offload.optimizer == TIER_NVME ? add_copy(&update, ACTION_STATE_READ, ROUTE_NVME_READ,
-                                                                      recipe_optimizer_bytes(&plan->recipe), n_read, -1)
-                                                           : -1;
+      reads[n_read] = plan->offload.optimizer == TIER_NVME ? add_read(&update, n_read) : -1;
     settled = add_copies_behind(&update, chunk, add_step(&update, &step, chunk, reads[chunk]));
   }
   op_editor_set_moved(editor, index, settled);

@@ -5,7 +5,8 @@
  *                  issued; where there is but one shard the fetch takes the gather's place
  *     gradients    each bucket leaves when it has been reduced. From ZeRO-2 on that is after every micro-batch, and a
  *                  bucket is not begun before the one two before it has left; else once a step. What is summed later
- *                  (tied, whole, two copies) leaves again then
+ *                  (tied, whole, two copies) leaves again then. Adding up what has left is the host's business, and
+ *                  not counted
  *     activations  what a layer saves leaves after its forward and comes back before its backward, two layers at a
  * time: a forward waits for what the one two before it saved to be out, a backward's is fetched when the op two before
  * it has ended. What is needed again within three ops stays update       offload_update.c
@@ -171,8 +172,10 @@ static void put_saved_out(Mover *mover, const Op *forward, gint32 index) {
 static void put_gradient_out(Mover *mover, const Op *source, double parameters, gint32 after) {
   if (parameters <= 0)
     return;
-  Op op = offload_copy(mover->program, ACTION_GRAD_OUT, ROUTE_LINK_OUT, source->stage,
-                       round(parameters * mover->workload->plan->recipe.gradients));
+  const Plan *plan = mover->workload->plan;
+  const CopyRoute route = ROUTE_LINK_OUT | (plan_gradient_tier(plan, plan->zero) == TIER_NVME ? ROUTE_NVME_WRITE : 0);
+  Op op =
+      offload_copy(mover->program, ACTION_GRAD_OUT, route, source->stage, round(parameters * plan->recipe.gradients));
   op.micro_batch = source->micro_batch;
   op.unit = source->unit;
   op_add_after(&op, after);
