@@ -408,7 +408,6 @@ START_TEST(offloading_is_told_as_each_framework_has_it) {
       {LAUNCH_DEEPSPEED, 2, {.optimizer = TIER_NVME}, "optimizer state on NVMe with zero 3 alone, found zero 2"},
       {LAUNCH_DEEPSPEED, 2, saved, "recompute none, expected full"},
       {LAUNCH_MEGATRON, 1, optimizer, "--optimizer-cpu-offload --optimizer-offload-fraction 1.0"},
-      {LAUNCH_MEGATRON, 0, optimizer, "distributed optimizer, zero 1, found zero 0"},
       {LAUNCH_MEGATRON, 3, both, "--offload-optimizer host alone, found optimizer host, weights host"},
       {LAUNCH_TORCHTITAN, 3, both, "enable_cpu_offload = true"},
       {LAUNCH_TORCHTITAN, 2, optimizer, "together, and no activations: found optimizer host, weights none"},
