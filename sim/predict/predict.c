@@ -1,4 +1,5 @@
 #include "predict_parts.h"
+
 #include "auto_plan.h"
 #include "error.h"
 #include "link_health.h"

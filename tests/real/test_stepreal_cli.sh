@@ -75,6 +75,7 @@ done <<'TABLE'
 # what cannot be trained
 1|the model gpt2 cannot be trained here: no kernels for dropout;set the config's dropout rates to 0|2|run --model gpt2
 1|the model mixtral-8x7b cannot be trained here: no kernels for experts;stepsim simulate|2|run --model mixtral-8x7b
+1|--offload-optimizer, -weights and -activations: what a GPU does not hold cannot be trained with here|1|run --model m.json --offload-activations host
 1|--precision fp16 cannot be trained here: expected fp32 or bf16|2|run --model m.json --precision fp16
 1|cp 2: sequences cannot be cut here, expected 1;stepsim simulate|2|run --model m.json --cp 2
 1|--precision fp32 and --recipe megatron clash;use --recipe fp32|2|run --model m.json --precision fp32 --recipe megatron
