@@ -50,6 +50,9 @@ static const guint trained_modules =
 static gboolean check_plan(const Workload *workload, GError **error) {
   const Plan *plan = workload->plan;
   const PrecisionInfo *precision = precision_info(plan->precision);
+  if (offload_is_any(&plan->offload))
+    return fail_impossible(error, "--offload-optimizer, -weights and -activations: what a GPU does not hold cannot be "
+                                  "trained with here (stepsim simulate predicts it)");
   if (plan->cp > 1)
     return fail_impossible(error, "cp %d: sequences cannot be cut here, expected 1 (stepsim simulate predicts it)",
                            plan->cp);
