@@ -4,6 +4,7 @@
 #     {{until WORD: ARGUMENTS}}      what `stepsim ARGUMENTS` prints, up to the first line that begins with WORD
 #     {{all: ARGUMENTS}}             all that it prints
 #     {{shares TITLE: ARGUMENTS}}    MFU and the step's parts in percent, as one line of a table
+#     {{updates TITLE: ARGUMENTS}}   the step, what it updates and what it waits for copies, in seconds; a line likewise
 #
 # A TITLE holds no ": ".
 # Variables: stepsim, table_file.
@@ -79,6 +80,16 @@ function print_shares(title, options,   arguments, mfu, compute) {
     part_percent(arguments, "bubble"), differing(options)
 }
 
+function print_updates(title, options,   arguments, text) {
+  arguments = options " --json"
+  text = run(arguments)
+  if (row_status(arguments) > 1)
+    fail("stepsim " arguments ": " text)
+  printf "| %s | %.2f | %.0f | %.2f | %.2f |\n", title, number_in(text, "step_time_s"), \
+    number_in(text, "tokens_per_s_per_gpu"), number_in(text, "breakdown_s>\"optimizer\""), \
+    number_in(text, "breakdown_s>\"offload\"")
+}
+
 # The options that stand after the last "--" of those all runs share.
 function differing(options) {
   sub(/^.*--sequence-parallel on /, "", options)
@@ -104,13 +115,15 @@ BEGIN {
   next
 }
 
-/^\{\{(until|all|shares)/ {
+/^\{\{(until|all|shares|updates)/ {
   sub(/^\{\{/, "")
   sub(/\}\}$/, "")
   arguments = substr($0, index($0, ": ") + 2)
   subject = substr($0, index($0, " ") + 1, index($0, ": ") - index($0, " ") - 1)
   if ($0 ~ /^shares/)
     print_shares(subject, arguments)
+  else if ($0 ~ /^updates/)
+    print_updates(subject, arguments)
   else
     print_until($0 ~ /^all/ ? "" : subject, arguments)
   next

@@ -47,6 +47,9 @@ static const guint trained_modules =
 static gboolean check_plan(const Workload *workload, GError **error) {
   const Plan *plan = workload->plan;
   const PrecisionInfo *precision = precision_info(plan->precision);
+  if (offload_is_any(&plan->offload))
+    return fail_impossible(error, "--offload-optimizer, -weights and -activations: what a GPU does not hold cannot be "
+                                  "trained with here (stepsim simulate predicts it)");
   if (plan->precision != PRECISION_FP32 && plan->precision != PRECISION_BF16 && plan->precision != PRECISION_FP16)
     return fail_impossible(error, "--precision %s cannot be trained here: expected fp32, bf16 or fp16",
                            precision->name);

@@ -19,7 +19,10 @@ typedef struct {
 /* One ZeRO stage's answer. */
 typedef struct {
   double bytes[N_MEMORY];
-  double total_bytes; /* reserved memory included where the GPU is known */
+  double total_bytes;         /* reserved memory included where the GPU is known */
+  double tier_bytes[N_TIERS]; /* of host memory and drives: for a GPU, simulated of the fullest node */
+  gboolean tiers_fit;
+  gboolean is_impossible; /* weights outside the GPU are shards of ZeRO-3 */
 } MemoryRow;
 
 typedef struct {
@@ -55,12 +58,43 @@ static int model_ranks(const MemoryTable *table) {
   return table->plan->tp * table->plan->pp;
 }
 
+/* What stays on the GPUs of it: from ZeRO-2 on gradients leave with the optimizer, below they are added up there. */
+static Recipe recipe_on_gpu(const Plan *plan, int zero) {
+  Recipe recipe = plan->recipe;
+  if (plan->offload.optimizer != TIER_GPU) {
+    recipe.master = recipe.moments = 0;
+    recipe.gradients = zero >= 2 ? 0 : recipe.gradients;
+  }
+  recipe.weights = plan->offload.weights != TIER_GPU ? 0 : recipe.weights;
+  return recipe;
+}
+
+static void add_tiers(const Plan *plan, int zero, const StateBytes *whole, double updated, MemoryRow *row) {
+  const Offload *offload = &plan->offload;
+  row->tier_bytes[offload->weights] += whole->weights_bytes;
+  row->tier_bytes[offload->optimizer] += whole->optimizer_bytes;
+  if (offload->optimizer != TIER_GPU)
+    row->tier_bytes[plan_gradient_tier(plan, zero)] += updated * plan->recipe.gradients;
+}
+
 static void add_state(const MemoryTable *table, double parameters, int shards, int zero, MemoryRow *row) {
-  StateBytes state = state_memory(&table->plan->recipe, parameters, zero, shards);
+  const Plan *plan = table->plan;
+  const Recipe on_gpu = recipe_on_gpu(plan, zero);
+  const StateBytes state = state_memory(&on_gpu, parameters, zero, shards),
+                   whole = state_memory(&plan->recipe, parameters, zero, shards);
   row->bytes[MEMORY_WEIGHTS] += state.weights_bytes;
   row->bytes[MEMORY_GRADIENTS] += state.gradients_bytes;
   row->bytes[MEMORY_OPTIMIZER] += state.optimizer_bytes;
   row->total_bytes += state_memory_total(&state);
+  add_tiers(plan, zero, &whole, parameters / (zero >= 1 ? shards : 1), row);
+}
+
+/* Without weights outside the GPU, which have no other stage than ZeRO-3. */
+static void mark_possible(MemoryTable *table) {
+  for (int zero = 0; zero < 4; zero++) {
+    table->rows[zero].is_impossible = table->plan->offload.weights != TIER_GPU && zero < 3;
+    table->rows[zero].tiers_fit = TRUE;
+  }
 }
 
 /* State alone: parameters spread evenly over tp × pp, those of experts over ep as well, then cut by ZeRO. */
@@ -80,6 +114,8 @@ static void fill_state(MemoryTable *table) {
 /* The fullest rank of the simulated step. */
 static gboolean fill_simulated(MemoryTable *table, const PlanOptions *o, GError **error) {
   for (int zero = 0; zero < 4; zero++) {
+    if (table->rows[zero].is_impossible)
+      continue;
     g_autoptr(Plan) plan = plan_copy(o->plan);
     plan->zero = zero;
     if (zero == 0)
@@ -90,8 +126,16 @@ static gboolean fill_simulated(MemoryTable *table, const PlanOptions *o, GError 
     MemoryRow *row = &table->rows[zero];
     memcpy(row->bytes, prediction->memory->at_peak.bytes, sizeof row->bytes);
     row->total_bytes = prediction->memory->peak_bytes + o->cluster->gpu.reserved_bytes;
+    for (int tier = TIER_HOST; tier < N_TIERS; tier++) {
+      row->tier_bytes[tier] = prediction->tiers[tier].bytes;
+      row->tiers_fit &= prediction->tiers[tier].fits;
+    }
   }
   return TRUE;
+}
+
+static gboolean row_fits(const MemoryTable *table, const MemoryRow *row) {
+  return row->tiers_fit && (table->capacity_bytes <= 0 || row->total_bytes <= table->capacity_bytes);
 }
 
 static void print_table(const MemoryTable *table, const char *title, GString *out) {
@@ -105,9 +149,16 @@ static void print_table(const MemoryTable *table, const char *title, GString *ou
       recipe_optimizer_bytes(&table->plan->recipe), model_ranks(table), ep, table->plan->cp > 1 ? " × cp" : "",
       plan_data_ranks(table->plan), table->plan->zero_ranks);
   g_string_append(out, "           weights  gradients  optimizer");
-  g_string_append(out, table->has_activations ? "  activations    buffers   reserved      total\n" : "      total\n");
+  g_string_append(out, table->has_activations ? "  activations    buffers   reserved      total" : "      total");
+  if (offload_is_any(&table->plan->offload))
+    g_string_append_printf(out, "  %s", table->has_activations ? " host/node  NVMe/node" : "  host/GPU   NVMe/GPU");
+  g_string_append_c(out, '\n');
   for (int zero = 0; zero < 4; zero++) {
     const MemoryRow *row = &table->rows[zero];
+    if (row->is_impossible) {
+      g_string_append_printf(out, "  ZeRO-%d  its weights are whole: they cannot be outside the GPU\n", zero);
+      continue;
+    }
     g_string_append_printf(out, "%s ZeRO-%d %10.4g %10.4g %10.4g", zero == table->plan->zero ? "→" : " ", zero,
                            row->bytes[MEMORY_WEIGHTS] * 1e-9, row->bytes[MEMORY_GRADIENTS] * 1e-9,
                            row->bytes[MEMORY_OPTIMIZER] * 1e-9);
@@ -115,8 +166,11 @@ static void print_table(const MemoryTable *table, const char *title, GString *ou
       g_string_append_printf(out, " %12.4g %10.4g %10.4g", row->bytes[MEMORY_ACTIVATIONS] * 1e-9,
                              row->bytes[MEMORY_BUFFERS] * 1e-9, table->reserved_bytes * 1e-9);
     g_string_append_printf(out, " %10.4g", row->total_bytes * 1e-9);
+    if (offload_is_any(&table->plan->offload))
+      g_string_append_printf(out, "  %10.4g %10.4g", row->tier_bytes[TIER_HOST] * 1e-9,
+                             row->tier_bytes[TIER_NVME] * 1e-9);
     if (table->capacity_bytes > 0)
-      g_string_append_printf(out, "  %s", row->total_bytes <= table->capacity_bytes ? "fits" : "does not fit");
+      g_string_append_printf(out, "  %s", row_fits(table, row) ? "fits" : "does not fit");
     g_string_append_c(out, '\n');
   }
 }
@@ -126,11 +180,16 @@ static void print_limits(const MemoryTable *table, GString *out) {
     g_string_append(out, "\n  activations are not counted: they need --model and --cluster\n");
   if (table->capacity_bytes <= 0)
     return;
+  const Recipe on_gpu = recipe_on_gpu(table->plan, table->plan->zero);
   g_string_append_printf(out, "\n  GPUs of %.4g GB that hold the state at least: %.0f\n", table->capacity_bytes * 1e-9,
-                         state_memory_min_gpus(&table->plan->recipe, table->parameters, table->capacity_bytes));
+                         state_memory_min_gpus(&on_gpu, table->parameters, table->capacity_bytes));
+  if (on_gpu.weights + on_gpu.gradients + recipe_optimizer_bytes(&on_gpu) == 0) {
+    g_string_append(out, "  largest model: no state is on the GPUs, host memory and drives say\n");
+    return;
+  }
   g_string_append_printf(out, "  largest model whose state fits with ZeRO-%d on these ranks: %.6g parameters\n",
                          table->plan->zero,
-                         state_memory_max_parameters(&table->plan->recipe, model_ranks(table), table->plan->zero,
+                         state_memory_max_parameters(&on_gpu, model_ranks(table), table->plan->zero,
                                                      table->plan->zero_ranks, table->capacity_bytes));
 }
 
@@ -140,11 +199,16 @@ static StateReport state_report(const MemoryTable *table) {
                         .gradients_bytes = row->bytes[MEMORY_GRADIENTS],
                         .optimizer_bytes = row->bytes[MEMORY_OPTIMIZER],
                         .activations_bytes = table->has_activations ? row->bytes[MEMORY_ACTIVATIONS] : NAN,
-                        .fits = table->capacity_bytes <= 0 || row->total_bytes <= table->capacity_bytes,
+                        .tiers_are_used = offload_is_any(&table->plan->offload),
+                        .tiers_per = table->has_activations ? "node" : "gpu",
+                        .host_bytes = row->tier_bytes[TIER_HOST],
+                        .nvme_bytes = row->tier_bytes[TIER_NVME],
+                        .fits = row_fits(table, row),
                         .min_gpus = NAN};
+  const Recipe on_gpu = recipe_on_gpu(table->plan, table->plan->zero);
   report.state_bytes_per_gpu = report.weights_bytes + report.gradients_bytes + report.optimizer_bytes;
   if (table->capacity_bytes > 0)
-    report.min_gpus = state_memory_min_gpus(&table->plan->recipe, table->parameters, table->capacity_bytes);
+    report.min_gpus = state_memory_min_gpus(&on_gpu, table->parameters, table->capacity_bytes);
   return report;
 }
 
@@ -217,6 +281,7 @@ static int print(const MemoryOptions *o, const MemoryTable *table) {
 static int run(MemoryOptions *o, MemoryTable *table, GError **error) {
   if (!prepare(o, table, error))
     return 2;
+  mark_possible(table);
   if (!table->has_activations)
     fill_state(table);
   else if (!fill_simulated(table, &o->plan, error))

@@ -108,7 +108,8 @@ static void add_entries(ScheduleOptions *o, Parser *parser) {
       {"dump", 0, 0, G_OPTION_ARG_FILENAME, &o->dump,
        "write the Program as text (- is standard output, without a report)", "FILE"},
       {"dump-after", 0, 0, G_OPTION_ARG_STRING, &o->dump_after,
-       "print the Program after this pass and stop: place, unshard, send_recv, reduce_grad, optimizer, memory or steps",
+       "print the Program after this pass and stop: place, unshard, send_recv, reduce_grad, optimizer, offload, "
+       "memory or steps",
        "PASS"},
       {"json", 0, 0, G_OPTION_ARG_NONE, &o->json, "print one JSON object", NULL},
       G_OPTION_ENTRY_NULL};

@@ -120,7 +120,8 @@ static gboolean parse_options(SimulateOptions *o, int *argc, char ***argv, GErro
       {"dump", 0, 0, G_OPTION_ARG_FILENAME, &o->dump,
        "write the Program as text (- is standard output, without a report)", "FILE"},
       {"dump-after", 0, 0, G_OPTION_ARG_STRING, &o->dump_after,
-       "print the Program after this pass and stop: place, unshard, send_recv, reduce_grad, optimizer, memory or steps",
+       "print the Program after this pass and stop: place, unshard, send_recv, reduce_grad, optimizer, offload, memory "
+       "or steps",
        "PASS"},
       {"program", 0, 0, G_OPTION_ARG_FILENAME, &o->program, "run this Program (edited text of --dump) instead", "FILE"},
       G_OPTION_ENTRY_NULL};
@@ -212,6 +213,19 @@ static gboolean write_files(const SimulateOptions *o, const Prediction *predicti
   return text == NULL || output_text(o->dump, text, error);
 }
 
+/* What the report would have said. */
+static gboolean fail_to_fit(const StepReport *report, GError **error) {
+  if (!step_report_fits_gpu(report))
+    return fail_impossible(error,
+                           "the plan does not fit: %.2f GB on the fullest GPU, capacity %.2f GB (GB = 1e9 bytes)",
+                           (report->peak_bytes + report->reserved_bytes) / 1e9, report->capacity_bytes / 1e9);
+  const MemoryTier tier = report->tiers[TIER_HOST].fits ? TIER_NVME : TIER_HOST;
+  const TierUse *use = &report->tiers[tier];
+  return fail_impossible(error, "the plan does not fit: %.2f GB of %s on node %d, capacity %.2f GB (GB = 1e9 bytes)",
+                         use->bytes / 1e9, tier == TIER_HOST ? "host memory" : "NVMe", use->node,
+                         use->capacity_bytes / 1e9);
+}
+
 static gboolean print_outputs(const SimulateOptions *o, const Prediction *prediction, GError **error) {
   g_autofree int *in_flight = g_new0(int, prediction->program->n_ranks);
   StepReport report = step_of_prediction(prediction, in_flight);
@@ -231,11 +245,7 @@ static gboolean print_outputs(const SimulateOptions *o, const Prediction *predic
       kernel_table_print(prediction->workload, prediction->timing, o->plan.cluster->gpu.peak_flops, out);
   }
   fputs(out->str, stdout);
-  if (o->no_report && !o->plan.json && !report.fits) /* the report would have said so */
-    return fail_impossible(error,
-                           "the plan does not fit: %.2f GB on the fullest GPU, capacity %.2f GB (GB = 1e9 bytes)",
-                           (report.peak_bytes + report.reserved_bytes) / 1e9, report.capacity_bytes / 1e9);
-  return TRUE;
+  return !o->no_report || o->plan.json || report.fits || fail_to_fit(&report, error);
 }
 
 static int run(const SimulateOptions *o, GError **error) {

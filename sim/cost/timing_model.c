@@ -13,6 +13,7 @@
 #include "timing_model.h"
 
 #include "collective_cost.h"
+#include "copy_cost.h"
 #include "framework_cost.h"
 #include "kernel_cost.h"
 #include "transfer_tax.h"
@@ -53,6 +54,7 @@ typedef struct {
   GArray *collectives; /* of ItemCollective; a handful, likewise */
   GArray *ranks;       /* of int: ranks of pipeline rank 0 that stand for all of it */
   GroupShape groups[N_ITEM_AXES];
+  int n_sharing;     /* GPUs of the plan on a node, which share what copies pass */
   gboolean tp_meets; /* transfers of the program use links that collectives of tp do */
 } Costing;
 
@@ -140,6 +142,10 @@ static OpTime time_work(const Costing *costing, const Timing *timing, const Work
   if (work->phase != PHASE_OPTIMIZER)
     return timing_of_work(timing, work);
   WorkItem item = workload_optimizer_item(costing->workload, work->parameters);
+  if (work->on_host) {
+    const gint64 run_ns = ns_of(copy_cost_update_s(costing->cluster, costing->n_sharing, item.bytes));
+    return (OpTime){.run_ns = run_ns, .tail_ns = run_ns};
+  }
   return launched(kernel_cost_s(&costing->gpu, &item, NULL), costing->launch_ns);
 }
 
@@ -265,6 +271,8 @@ static GroupShape *group_shapes(const Costing *costing, const Program *program) 
 static double collective_s(const Costing *costing, const Program *program, const Transfer *transfer,
                            const GroupShape *shape, WayLoad *load, double *tax) {
   const Group *group = &g_array_index(program->groups, Group, transfer->group);
+  if (group->route != 0) /* on no link of another rank: copies of one direction follow each other */
+    return copy_cost_s(costing->cluster, costing->n_sharing, group->route, transfer->bytes);
   CollectiveCost cost = collective_cost(costing->cluster, transfer->collective, shape, transfer->bytes, -1);
   if (costing->tp_meets || !is_tp_alone(group))
     collective_way_load(costing->cluster, shape, cost.algorithm == ALGORITHM_DIRECT, load);
@@ -324,6 +332,7 @@ static void costing_init(Costing *costing, const Workload *workload, const Clust
       .products = g_array_new(FALSE, FALSE, sizeof(Product)),
       .collectives = g_array_new(FALSE, FALSE, sizeof(ItemCollective)),
       .ranks = representatives(&workload->layout, cluster),
+      .n_sharing = copy_cost_sharing(&workload->layout, cluster),
   };
   for (int axis = 0; axis < N_ITEM_AXES; axis++) /* of one rank alone, nobody asks but for tp's */
     if (axis == AXIS_TP || layout_group_size(&workload->layout, AXIS_BIT(axis)) > 1)
@@ -448,53 +457,4 @@ Timing *timing_model_meeting(const Program *program, const Workload *workload, c
   count_products(costing.products, timing);
   costing_clear(&costing);
   return timing;
-}
-
-/* Nanoseconds by stage. */
-typedef struct {
-  const gint64 *f, *i, *w, *pair;
-} BareTimes;
-
-/* What F takes of a pair. */
-static gint64 share_of_f(const BareTimes *times, int stage) {
-  gint64 whole_ns = times->f[stage] + times->i[stage] + times->w[stage];
-  return whole_ns > 0 ? llround((double)times->pair[stage] * times->f[stage] / whole_ns) : times->pair[stage];
-}
-
-/* A bare order's work has a phase and a stage and no host. */
-static OpTime time_bare(const Program *program, const Work *work, const BareTimes *times) {
-  int stage = work->stage;
-  g_assert(stage >= 0 && stage < program->n_stages);
-  gint64 f_ns = times->f[stage], b_ns = times->i[stage] + times->w[stage];
-  if (work->overlapped) {
-    f_ns = share_of_f(times, stage);
-    b_ns = times->pair[stage] - f_ns;
-  }
-  const gint64 of_phase[N_PHASES] = {
-      [PHASE_F] = f_ns, [PHASE_I] = times->i[stage], [PHASE_W] = times->w[stage], [PHASE_B] = b_ns};
-  return (OpTime){.run_ns = of_phase[work->phase], .tail_ns = of_phase[work->phase]};
-}
-
-Timing *timing_of_pair_times(const Program *program, const gint64 *f_ns, const gint64 *i_ns, const gint64 *w_ns,
-                             const gint64 *pair_ns, gint64 send_ns) {
-  const BareTimes times = {f_ns, i_ns, w_ns, pair_ns};
-  Timing *timing = g_new0(Timing, 1);
-  timing->n_works = (int)program->works->len;
-  timing->works = g_new0(OpTime, timing->n_works);
-  for (int i = 0; i < timing->n_works; i++)
-    timing->works[i] = time_bare(program, &g_array_index(program->works, Work, i), &times);
-  timing->n_transfers = (int)program->transfers->len;
-  timing->transfers = g_new0(OpTime, timing->n_transfers);
-  for (int i = 0; i < timing->n_transfers; i++)
-    if (g_array_index(program->transfers, Transfer, i).group < 0)
-      timing->transfers[i] = (OpTime){.run_ns = send_ns, .tail_ns = send_ns};
-  return timing;
-}
-
-Timing *timing_of_times(const Program *program, const gint64 *f_ns, const gint64 *i_ns, const gint64 *w_ns,
-                        gint64 send_ns) {
-  g_autofree gint64 *pair_ns = g_new(gint64, program->n_stages);
-  for (int stage = 0; stage < program->n_stages; stage++)
-    pair_ns[stage] = f_ns[stage] + i_ns[stage] + w_ns[stage];
-  return timing_of_pair_times(program, f_ns, i_ns, w_ns, pair_ns, send_ns);
 }

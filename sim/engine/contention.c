@@ -102,7 +102,7 @@ static double longest_run_ns(const Trace *trace, double slowest, const Omitted *
     for (int i = 0; i < list->n_ops; i++) {
       const Op *op = &list->ops[i];
       const OpTime *time = op->kind == OP_COMPUTE ? &timing->works[op->work]
-                           : op->kind == OP_HOST  ? &timing->host_sync
+                           : op->kind == OP_HOST  ? timing_of_host(timing, op->work)
                                                   : &timing->transfers[op->work];
       const double factor = op->kind == OP_COMPUTE ? slowest : N_STREAMS;
       const double times = (double)omitted_op_times(omitted, rank, i);

@@ -60,10 +60,11 @@ static inline void start_compute(Engine *engine, gint32 lane, gint32 op, const T
   end_at(engine, lane, end_ns);
 }
 
-static G_NO_INLINE void start_host(Engine *engine, gint32 lane, gint32 op, gint64 ready_ns, gint64 issue_ns) {
+static G_NO_INLINE void start_host(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 ready_ns,
+                                   gint64 issue_ns) {
   const Rank *state = &engine->ranks[rank_of(lane)];
   state->start_ns[op] = MAX(ready_ns, issue_ns);
-  state->end_ns[op] = add_ns(state->start_ns[op], engine->timing->host_sync.run_ns);
+  state->end_ns[op] = add_ns(state->start_ns[op], timing_of_host(engine->timing, task->work)->run_ns);
   end_at(engine, lane, state->end_ns[op]);
 }
 
@@ -169,7 +170,7 @@ static G_ALWAYS_INLINE inline void start(Engine *engine, gint32 lane, gint32 op,
     start_compute(engine, lane, op, task, ready_ns, issue_ns);
     break;
   case OP_HOST:
-    start_host(engine, lane, op, ready_ns, issue_ns);
+    start_host(engine, lane, op, task, ready_ns, issue_ns);
     break;
   case OP_COLLECTIVE:
     start_collective(engine, lane, op, task, ready_ns, issue_ns);

@@ -182,7 +182,7 @@ static void start_step(const Follow *follow, const CourseStep *step, gint64 read
   }
   if (step->kind == COURSE_HOST) {
     start_ns[op] = MAX(ready_ns, issue_ns);
-    end_ns[op] = start_ns[op] + timing->host_sync.run_ns;
+    end_ns[op] = start_ns[op] + timing_of_host(timing, step->work)->run_ns;
     return;
   }
   const OpTime *time = &timing->transfers[step->work];

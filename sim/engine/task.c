@@ -38,7 +38,7 @@ static const OpTime *time_of(const Builder *builder, const Op *op) {
   case OP_COMPUTE:
     return &builder->timing->works[op->work];
   case OP_HOST:
-    return &builder->timing->host_sync;
+    return timing_of_host(builder->timing, op->work);
   default:
     return &builder->timing->transfers[op->work];
   }

@@ -2,6 +2,8 @@
 
 #include "mixed_gpus.h"
 
+#include <string.h>
+
 StepReport step_of_prediction(const Prediction *prediction, int *in_flight) {
   const Cluster *cluster = prediction->cluster;
   const Plan *plan = prediction->workload->plan;
@@ -34,6 +36,8 @@ StepReport step_of_prediction(const Prediction *prediction, int *in_flight) {
   double reserved_bytes = cluster->gpu.reserved_bytes;
   step_report_set_memory(&report, prediction->memory, reserved_bytes,
                          mixed_gpus_room_bytes(prediction->workload, cluster) + reserved_bytes);
+  memcpy(report.tiers, prediction->tiers, sizeof report.tiers);
+  report.fits &= prediction->fits;
   if (in_flight != NULL) {
     g_assert(prediction->omitted == NULL);
     step_report_set_traffic(&report, prediction->program, prediction->workload);

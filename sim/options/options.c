@@ -18,13 +18,31 @@ void plan_options_init(PlanOptions *options) {
 }
 
 void plan_options_clear(PlanOptions *options) {
-  char **strings[] = {
-      &options->model_file,        &options->cluster_file,     &options->schedule,      &options->recompute,
-      &options->sequence_parallel, &options->precision,        &options->recipe,        &options->attention,
-      &options->cp_comm,           &options->overlap_grad,     &options->overlap_param, &options->order,
-      &options->rank_map,          &options->memory_cap,       &options->fold,          &options->flops,
-      &options->overlap_p2p,       &options->framework,        &options->contention,    &options->grad_norm_barrier,
-      &options->norm_kernel,       &options->recompute_modules};
+  char **strings[] = {&options->model_file,
+                      &options->cluster_file,
+                      &options->schedule,
+                      &options->recompute,
+                      &options->sequence_parallel,
+                      &options->precision,
+                      &options->recipe,
+                      &options->attention,
+                      &options->cp_comm,
+                      &options->overlap_grad,
+                      &options->overlap_param,
+                      &options->order,
+                      &options->rank_map,
+                      &options->memory_cap,
+                      &options->fold,
+                      &options->flops,
+                      &options->overlap_p2p,
+                      &options->framework,
+                      &options->contention,
+                      &options->grad_norm_barrier,
+                      &options->norm_kernel,
+                      &options->recompute_modules,
+                      &options->offload_optimizer,
+                      &options->offload_weights,
+                      &options->offload_activations};
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_clear_pointer(strings[i], g_free);
   g_clear_pointer(&options->slow_ranks, g_strfreev);
@@ -145,6 +163,22 @@ static void add_methods(Parser *parser, PlanOptions *o) {
   parser_add(parser, entries);
 }
 
+static void add_offload(Parser *parser, PlanOptions *o) {
+  const GOptionEntry entries[] = {
+      {"offload-optimizer", 0, 0, G_OPTION_ARG_STRING, &o->offload_optimizer,
+       "where master copy, moments and reduced gradients are and the node's processors update: none (the GPU), host "
+       "(memory) or nvme (default none)",
+       "WHERE"},
+      {"offload-weights", 0, 0, G_OPTION_ARG_STRING, &o->offload_weights,
+       "where ZeRO-3's shards of the weights are, fetched before each gather: none (the GPU), host or nvme (default "
+       "none)",
+       "WHERE"},
+      {"offload-activations", 0, 0, G_OPTION_ARG_STRING, &o->offload_activations,
+       "where what layers save for backward is until then: none (the GPU) or host (default none)", "WHERE"},
+      G_OPTION_ENTRY_NULL};
+  parser_add(parser, entries);
+}
+
 static void add_simulated(Parser *parser, PlanOptions *o) {
   const GOptionEntry entries[] = {
       {"fold", 0, 0, G_OPTION_ARG_STRING, &o->fold,
@@ -174,6 +208,7 @@ void plan_options_add(PlanOptions *options, PlanOptionSet set, Parser *parser) {
     add_json(parser, options);
   add_sizes(parser, options);
   add_methods(parser, options);
+  add_offload(parser, options);
   if (set & PLAN_OPTIONS_SIMULATED)
     add_simulated(parser, options);
   if (set & PLAN_OPTIONS_PLACED)
@@ -188,6 +223,16 @@ static gboolean parse_named(const char *option, const char *text, const char *co
   if (index < 0)
     return FALSE;
   *value = index;
+  return TRUE;
+}
+
+static gboolean parse_offload(const PlanOptions *o, Offload *offload, GError **error) {
+  guint optimizer = offload->optimizer, weights = offload->weights, activations = offload->activations;
+  if (!parse_named("--offload-optimizer", o->offload_optimizer, offload_names(), &optimizer, error) ||
+      !parse_named("--offload-weights", o->offload_weights, offload_names(), &weights, error) ||
+      !parse_named("--offload-activations", o->offload_activations, offload_activations_names(), &activations, error))
+    return FALSE;
+  *offload = (Offload){optimizer, weights, activations};
   return TRUE;
 }
 
@@ -364,9 +409,9 @@ gboolean plan_options_make_plan(PlanOptions *options, GError **error) {
   options->plan = plan_new();
   copy_numbers(options, options->plan);
   return copy_open_numbers(options, options->plan, error) && parse_choices(options, options->plan, error) &&
-         parse_switches(options, options->plan, error) && check_overlap(options, options->plan, error) &&
-         parse_slow_ranks(options, options->plan, error) && parse_memory_cap(options, options->plan, error) &&
-         check_fold(options, error);
+         parse_switches(options, options->plan, error) && parse_offload(options, &options->plan->offload, error) &&
+         check_overlap(options, options->plan, error) && parse_slow_ranks(options, options->plan, error) &&
+         parse_memory_cap(options, options->plan, error) && check_fold(options, error);
 }
 
 static gboolean read_rank_map(PlanOptions *o, GError **error) {

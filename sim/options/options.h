@@ -15,6 +15,7 @@ typedef struct {
   char *schedule, *recompute, *recompute_modules, *sequence_parallel, *precision, *recipe, *attention, *norm_kernel,
       *cp_comm, *overlap_grad, *overlap_param, *framework;
   char *overlap_p2p, *grad_norm_barrier, *memory_cap, *order, *rank_map, *contention, *fold, *flops;
+  char *offload_optimizer, *offload_weights, *offload_activations;
   char **slow_ranks;
   GHashTable *frameworks; /* name → Framework: those read before, for who fills many plans; borrowed; NULL: none kept */
 

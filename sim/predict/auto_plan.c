@@ -10,8 +10,8 @@
 #include "auto_order.h"
 #include "error.h"
 #include "lowering.h"
+#include "offload_state.h"
 #include "stage_works.h"
-#include "state_memory.h"
 #include "timing_model.h"
 
 enum { BOUNDARY_TENSORS = 4 };
@@ -62,8 +62,9 @@ static double *caps_of(const Workload *workload, const Cluster *cluster) {
         most - workload->framework_bytes - BOUNDARY_TENSORS * workload->boundary_bytes - zero_buffers(workload);
   for (int stage = 0; stage < workload->n_stages; stage++) {
     const int rank = placement->stage_rank[stage];
-    StateBytes state = workload_stage_state(workload, stage, plan->zero);
-    caps[rank] -= state.weights_bytes + state.gradients_bytes + state.optimizer_bytes;
+    StateBytes tiers[N_TIERS];
+    workload_stage_tiers(workload, stage, tiers);
+    caps[rank] -= state_memory_total(&tiers[TIER_GPU]);
     transients[rank] = MAX(transients[rank], stage_memory(workload, stage).transient_bytes);
   }
   for (int rank = 0; rank < placement->n_ranks; rank++)

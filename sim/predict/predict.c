@@ -1,7 +1,5 @@
 #include "predict_parts.h"
 
-#include <math.h>
-
 #include "auto_plan.h"
 #include "error.h"
 #include "link_health.h"
@@ -107,57 +105,15 @@ static Program *lower_anew(const Workload *workload, PlanOrder *choice, const Cl
 
 Program *predict_lower(PredictScratch *scratch, const Workload *workload, PlanOrder *choice, const Cluster *cluster,
                        GError **error) {
-  return scratch != NULL && choice->info != NULL ? program_cache_lower(scratch->programs, choice, workload, error)
-                                                 : lower_anew(workload, choice, cluster, NULL, NULL, error);
+  const gboolean is_kept = scratch != NULL && choice->info != NULL && !offload_is_any(&workload->plan->offload);
+  return is_kept ? program_cache_lower(scratch->programs, choice, workload, error)
+                 : lower_anew(workload, choice, cluster, NULL, NULL, error);
 }
 
 static Program *lower_plan(PredictScratch *scratch, const Workload *workload, PlanOrder *choice, const Cluster *cluster,
                            GError **error) {
   Program *program = predict_lower(scratch, workload, choice, cluster, error);
   return program != NULL ? expand_if_needed(program, workload, cluster, error) : NULL;
-}
-
-/* FLOPs of the kernels a work names; −1 when this workload has no such kernels. */
-static double named_flops(const Work *work, const Workload *workload) {
-  if (work->piece < 0) {
-    const Part part = part_of_work(work, 0);
-    return part_flops(workload, (Phase)work->phase, &part);
-  }
-  const WorkList *list = &workload->work[work->piece][work->phase];
-  if (work->last_item >= list->n_items)
-    return -1;
-  double flops = 0;
-  for (int i = work->first_item; i <= work->last_item; i++)
-    flops += list->items[i].flops;
-  return flops;
-}
-
-/* Every work of the program must be made of this workload's pieces and kernels. */
-static gboolean check_works(const Program *program, const Workload *workload, GError **error) {
-  for (guint i = 0; i < program->works->len; i++) {
-    const Work *work = &g_array_index(program->works, Work, i);
-    if (work->phase == PHASE_OPTIMIZER)
-      continue;
-    double flops = named_flops(work, workload);
-    if (work->n_layers > workload->model->n_layers || (work->piece < 0 && work->stage >= 0) || flops < 0)
-      return fail_input(error, "the program's work %u is not made of this model's pieces", i);
-    if (fabs(work->flops - flops) > 1e-9 * flops)
-      return fail_input(error, "the program's work %u has flops=%.17g, under this model and plan it would be %.17g", i,
-                        work->flops, flops);
-  }
-  return TRUE;
-}
-
-static gboolean check_belongs(const Program *program, const Workload *workload, GError **error) {
-  const Plan *plan = workload->plan;
-  if (program->n_ranks != plan->pp || program->n_stages != workload->n_stages ||
-      program->n_micro_batches != plan->n_micro_batches)
-    return fail_input(error,
-                      "the program has %d ranks, %d stages and %d micro-batches, the plan pp %d, %d stages and "
-                      "%" G_GINT64_FORMAT " micro-batches",
-                      program->n_ranks, program->n_stages, program->n_micro_batches, plan->pp, workload->n_stages,
-                      plan->n_micro_batches);
-  return check_works(program, workload, error);
 }
 
 /* Of a run of lists that have so many ops in all. */
@@ -234,6 +190,9 @@ static void derive(Prediction *prediction) {
   prediction->hfu = workload_hardware_flops(workload) / step_s / plan->gpus / prediction->peak_flops;
   prediction->gpu_names = mixed_gpus_names(workload, prediction->cluster);
   prediction->fits = prediction->memory->peak_bytes <= mixed_gpus_room_bytes(workload, prediction->cluster);
+  tier_memory_of(prediction->trace, workload, prediction->cluster, prediction->tiers);
+  for (int tier = 0; tier < N_TIERS; tier++)
+    prediction->fits &= prediction->tiers[tier].fits;
 }
 
 Workload *predict_workload(const Model *model, const Cluster *cluster, const Plan *plan, PlanOrder *choice,
@@ -440,7 +399,7 @@ static Prediction *predict_given(const Model *model, const Cluster *cluster, con
   g_autoptr(Program) owned = program;
   g_auto(PlanOrder) choice = {0};
   g_autoptr(Workload) workload = predict_workload(model, cluster, plan, &choice, error);
-  if (workload == NULL || !check_belongs(owned, workload, error))
+  if (workload == NULL || !predict_check_belongs(owned, workload, error))
     return NULL;
   Program *ready = expand_if_needed(g_steal_pointer(&owned), workload, cluster, error);
   return ready != NULL ? derived(predict_trace(cluster, g_steal_pointer(&workload), ready, error)) : NULL;

@@ -6,6 +6,7 @@
 #include "order.h"
 #include "plan_order.h"
 #include "program_cache.h"
+#include "tier_memory.h"
 
 typedef struct {
   const Cluster *cluster; /* borrowed, or `worn` */
@@ -23,12 +24,13 @@ typedef struct {
   ProgramRepeats *repeats; /* of omitted; owned */
 
   double step_time_s, tokens_per_s, tokens_per_s_per_gpu;
-  double tflops_per_gpu; /* model FLOPs */
-  double mfu, hfu;       /* against peak_flops */
-  double peak_flops;     /* of one GPU in the format of the linear layers; the mean of several kinds */
-  double wall_s;         /* of the engine */
-  gboolean fits;         /* peak memory + reserved ≤ HBM, of the smallest kind of GPU */
-  char *gpu_names;       /* of all kinds the plan runs on; owned */
+  double tflops_per_gpu;  /* model FLOPs */
+  double mfu, hfu;        /* against peak_flops */
+  double peak_flops;      /* of one GPU in the format of the linear layers; the mean of several kinds */
+  double wall_s;          /* of the engine */
+  TierUse tiers[N_TIERS]; /* host memory and drives of the fullest node, where the plan offloads */
+  gboolean fits;          /* peak memory + reserved ≤ HBM, of the smallest kind of GPU; and each tier fits */
+  char *gpu_names;        /* of all kinds the plan runs on; owned */
 } Prediction;
 
 /* `plan` is completed on a copy. INPUT or IMPOSSIBLE as plan_complete() and lower(). A plan that does not fit in memory
@@ -63,9 +65,9 @@ gint64 predict_enough_micro_batches(const PlanOrder *choice, const Plan *plan);
 /* What a step takes, without where the time goes. */
 typedef struct {
   double step_time_s, peak_bytes; /* as Prediction's, peak_bytes that of its memory */
-  gboolean fits;
-  double peak_flops;     /* of all GPUs */
-  double hardware_flops; /* of the step */
+  gboolean fits;                  /* as Prediction's */
+  double peak_flops;              /* of all GPUs */
+  double hardware_flops;          /* of the step */
   int gpus;
   gint64 global_batch;
   gint64 n_run; /* micro-batches that were run: fewer than there are where the others are seen to repeat (steady.h) */

@@ -11,9 +11,12 @@ Plan *predict_settled(PredictScratch *scratch, const Model *model, const Cluster
                       GError **error);
 Workload *predict_workload(const Model *model, const Cluster *cluster, const Plan *plan, PlanOrder *choice,
                            GError **error);
-/* An order of the table is lowered once per structure and scratch; auto's depends on times, a file's on the file. */
+/* An order of the table is lowered once per structure and scratch; auto's depends on times, a file's on the file, and
+ * where anything is offloaded a program is made for each plan. */
 Program *predict_lower(PredictScratch *scratch, const Workload *workload, PlanOrder *choice, const Cluster *cluster,
                        GError **error);
+/* INPUT when the program is not of this model and plan. */
+gboolean predict_check_belongs(const Program *program, const Workload *workload, GError **error);
 /* Whether programs are expanded whatever their transfers. Ops of whole pieces say nothing of the moment at which a
  * kernel or a collective inside runs: they are enough where that makes no difference. Collectives of cp may cross
  * nodes, and share NICs with sends and gradients there. */

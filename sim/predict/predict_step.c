@@ -14,9 +14,12 @@ static void fill_step(StepPrediction *step, const Workload *workload, const Pred
   const Cluster *cluster = prediction->cluster;
   const Plan *plan = workload->plan;
   g_autoptr(MemoryProfile) memory = memory_profile_new(prediction->trace);
+  TierUse tiers[N_TIERS];
+  tier_memory_of(prediction->trace, workload, cluster, tiers);
   *step = (StepPrediction){.step_time_s = (double)step_ns_of(prediction) * 1e-9,
                            .peak_bytes = memory->peak_bytes,
-                           .fits = memory->peak_bytes <= mixed_gpus_room_bytes(workload, cluster),
+                           .fits = memory->peak_bytes <= mixed_gpus_room_bytes(workload, cluster) &&
+                                   tiers[TIER_HOST].fits && tiers[TIER_NVME].fits,
                            .peak_flops = plan->gpus * mixed_gpus_peak_flops(workload, cluster),
                            .hardware_flops = workload_hardware_flops(workload),
                            .gpus = plan->gpus,

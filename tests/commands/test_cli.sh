@@ -275,6 +275,16 @@ done <<'TABLE'
 # memory
 2|give either --model FILE or --params N|memory
 2|--params: found "7G"|memory --params 7G
+0|host/GPU;245;fits|memory --params 70e9 --dp 4 --zero 3 --capacity 80GB --offload-optimizer host
+0|host_and_nvme_per|memory --params 70e9 --dp 4 --zero 3 --offload-optimizer nvme --json
+1|offload-weights host needs --zero 3|memory --params 70e9 --dp 4 --zero 2 --offload-optimizer host --offload-weights host
+2|--offload-optimizer: found "disk", expected one of none, host, nvme|memory --params 70e9 --offload-optimizer disk
+
+# offloading
+0|optimizer on the host;Host memory of the fullest node;offload|simulate --model llama-3-8b --cluster selene --zero 2 --offload-optimizer host --recompute full
+1|host memory does not hold what is offloaded|simulate --model llama-2-70b --cluster dgx-1-v100 --precision fp16 --zero 3 --dp 8 --offload-optimizer host --offload-weights host --recompute full
+1|h800.yaml does not state how fast its host is;add "host: {|simulate --model llama-3-8b --cluster h800 --offload-activations host
+0|FETCH;GRAD_OUT;on_host=1;route=link_in|simulate --model gpt2 --cluster selene --dp 2 --zero 3 --offload-optimizer host --offload-weights host --dump-after offload
 2|--capacity: found "80" without a unit|memory --params 7e9 --capacity 80
 2|--capacity;at least one byte|memory --params 7e9 --capacity 0GB
 1|gpus 12 is not a multiple of tp 8|memory --params 7e9 --gpus 12 --tp 8

@@ -202,6 +202,48 @@ START_TEST(a_place_has_one_fault) {
 }
 END_TEST
 
+#define HOST_NODE HEAD "node:\n  gpus: 4\n" NVSWITCH NICS PCIE
+
+START_TEST(a_host_and_its_drives_are_taken_as_written) {
+  /* slots of 64, an uplink of 60 for each two GPUs, half of it reached; all together 100 GB/s */
+  g_autoptr(Cluster) cluster = cluster_of(HOST_NODE "  host: {link_efficiency: 0.5, links_together: 100 GB/s, "
+                                                    "memory_bandwidth: 400 GB/s, update_efficiency: 0.25}\n"
+                                                    "  nvme: {capacity: 30 TB, read: 50 GB/s, write: 20 GB/s}\n");
+  const Host *host = &cluster->host;
+  ck_assert_double_eq(host->memory_Bps, 400e9);
+  ck_assert_double_eq(host->update_efficiency, 0.25);
+  ck_assert_double_eq(host->nvme_bytes, 30e12);
+  ck_assert_double_eq(host->nvme_read_Bps, 50e9);
+  ck_assert_double_eq(host->nvme_write_Bps, 20e9);
+  ck_assert_double_eq(host_link_Bps(host, &cluster->node, 1), 30e9);   /* the uplink */
+  ck_assert_double_eq(host_link_Bps(host, &cluster->node, 2), 15e9);   /* half of it */
+  ck_assert_double_eq(host_link_Bps(host, &cluster->node, 4), 12.5e9); /* a quarter of what all have */
+}
+END_TEST
+
+START_TEST(half_a_host_is_refused) {
+  static const struct {
+    const char *keys, *expected;
+  } cases[] = {
+      {"  host: {link: 64 GB/s, memory_bandwidth: 400 GB/s, update_efficiency: 0.4}\n", "link_efficiency"},
+      {"  host: {link_efficiency: 0.5, memory_bandwidth: 400, update_efficiency: 0.4}\n", "unit"},
+      {"  host: {link_efficiency: 1.5, memory_bandwidth: 400 GB/s, update_efficiency: 0.4}\n", "1.5"},
+      {"  nvme: {capacity: 30 TB, read: 50 GB/s}\n", "write"},
+      {"  nvme: {capacity: 30 TB, reed: 50 GB/s, write: 20 GB/s}\n", "did you mean \"read\"?"},
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autofree char *text = g_strconcat(HOST_NODE, cases[i].keys, NULL);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Cluster) cluster = cluster_parse("t.yaml", text, &error);
+    ck_assert_msg(cluster == NULL, "case %zu", i);
+    ck_assert_msg(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT) &&
+                      g_str_has_prefix(error->message, "t.yaml:18: ") &&
+                      strstr(error->message, cases[i].expected) != NULL,
+                  "%s", error->message);
+  }
+}
+END_TEST
+
 int main(void) {
   TCase *cases = tcase_create("node_keys");
   tcase_add_test(cases, every_key_lands_in_its_field);
@@ -211,6 +253,8 @@ int main(void) {
   tcase_add_test(cases, gpus_spread_over_nics_in_order);
   tcase_add_test(cases, faults_are_refused_by_costs_and_other_gpus_are_counted);
   tcase_add_test(cases, a_place_has_one_fault);
+  tcase_add_test(cases, a_host_and_its_drives_are_taken_as_written);
+  tcase_add_test(cases, half_a_host_is_refused);
   Suite *suite = suite_create("node_keys");
   suite_add_tcase(suite, cases);
   SRunner *runner = srunner_create(suite);

@@ -25,6 +25,8 @@ START_TEST(nothing_taken_away_changes_nothing_and_anything_never_lengthens) {
       add_experts(&drawn);
     drawn.plan->fold = seed % 4 != 0;       /* expanded programs too */
     drawn.plan->contention = seed % 2 == 0; /* with it, who meets whom changes with times, and shares with that */
+    if (seed % 5 == 0 && drawn.cluster->host.link_efficiency > 0)
+      drawn.plan->offload = (Offload){.optimizer = TIER_HOST, .activations = TIER_HOST};
     g_autoptr(Prediction) prediction = predict_case(&drawn);
     g_autoptr(Metrics) same = what_if_run(prediction, 0);
     if (same->step_ns != prediction->metrics->step_ns)

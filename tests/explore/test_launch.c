@@ -53,6 +53,8 @@ static void visit_launches(LaunchFramework framework, void (*visit)(const Worklo
       add_cp(&drawn);
     else if (seed % 4 == 1)
       add_experts(&drawn);
+    if (seed % 3 == 0 && drawn.cluster->host.link_efficiency > 0)
+      drawn.plan->offload.optimizer = TIER_HOST;
     g_autoptr(Workload) workload = planned(&drawn.model, drawn.cluster, drawn.plan);
     g_autoptr(GError) error = NULL;
     g_autoptr(Launch) launch = launch_new(framework, workload, drawn.cluster->gpus_per_node, &error);
@@ -383,6 +385,40 @@ static void spoil_sequence(Plan *plan) {
   plan->sequence_parallel = FALSE;
 }
 
+static char *offloading_text(LaunchFramework framework, int zero, Offload offload) { /* or why not */
+  g_autoptr(Plan) plan = plan_new();
+  plan->dp = 2, plan->zero = zero, plan->offload = offload;
+  g_autoptr(Workload) workload = planned(&llama, clusters[0], plan);
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Launch) launch = launch_new(framework, workload, 8, &error);
+  return g_strdup(launch != NULL ? launch->text : error->message);
+}
+
+START_TEST(offloading_is_told_as_each_framework_has_it) {
+  const Offload optimizer = {.optimizer = TIER_HOST}, drives = {.optimizer = TIER_NVME, .weights = TIER_NVME},
+                both = {.optimizer = TIER_HOST, .weights = TIER_HOST}, saved = {.activations = TIER_HOST};
+  const struct {
+    LaunchFramework framework;
+    int zero;
+    Offload offload;
+    const char *words;
+  } cases[] = {
+      {LAUNCH_DEEPSPEED, 2, optimizer, "\"device\" : \"cpu\""},
+      {LAUNCH_DEEPSPEED, 3, drives, "\"nvme_path\""},
+      {LAUNCH_DEEPSPEED, 2, {.optimizer = TIER_NVME}, "optimizer state on NVMe with zero 3 alone, found zero 2"},
+      {LAUNCH_DEEPSPEED, 2, saved, "recompute none, expected full"},
+      {LAUNCH_MEGATRON, 1, optimizer, "--optimizer-cpu-offload --optimizer-offload-fraction 1.0"},
+      {LAUNCH_MEGATRON, 3, both, "--offload-optimizer host alone, found optimizer host, weights host"},
+      {LAUNCH_TORCHTITAN, 3, both, "enable_cpu_offload = true"},
+      {LAUNCH_TORCHTITAN, 2, optimizer, "together, and no activations: found optimizer host, weights none"},
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autofree char *text = offloading_text(cases[i].framework, cases[i].zero, cases[i].offload);
+    ck_assert_ptr_nonnull(strstr(text, cases[i].words));
+  }
+}
+END_TEST
+
 START_TEST(what_a_framework_cannot_run_is_refused_with_the_reason) {
   static const struct {
     LaunchFramework framework;
@@ -450,6 +486,7 @@ int main(void) {
   tcase_add_test(tcase, megatron_gets_a_layout_where_no_even_cut_is_the_plan_s);
   tcase_add_test(tcase, deepspeed_knows_every_key_and_batches_multiply);
   tcase_add_test(tcase, torchtitan_knows_every_key_and_degrees_multiply);
+  tcase_add_test(tcase, offloading_is_told_as_each_framework_has_it);
   tcase_add_test(tcase, what_a_framework_cannot_run_is_refused_with_the_reason);
   tcase_add_test(tcase, what_is_done_otherwise_is_noticed);
   Suite *suite = suite_create("launch");

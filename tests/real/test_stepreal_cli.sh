@@ -94,6 +94,7 @@ done <<'TABLE'
 1|--precision fp8 cannot be trained here: expected fp32, bf16 or fp16|2|run --model m.json --precision fp8
 1|--precision fp16 and --grad-norm-barrier off clash;use --grad-norm-barrier on|2|run --model m.json --precision fp16 --grad-norm-barrier off
 1|cp 2 needs --attention flash|2|run --model m.json --cp 2 --attention unfused
+1|--offload-optimizer, -weights and -activations: what a GPU does not hold cannot be trained with here|1|run --model m.json --offload-activations host
 1|--precision fp32 and --recipe megatron clash;use --recipe fp32|2|run --model m.json --precision fp32 --recipe megatron
 1|--precision bf16 and --recipe fp32 clash;use --recipe bf16+master|2|run --model m.json --recipe fp32
 1|--norm-kernel plain: RMSNorm is one kernel here, expected fused|2|run --model m.json --norm-kernel plain

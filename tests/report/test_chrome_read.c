@@ -108,7 +108,7 @@ START_TEST(what_is_no_trace_of_ours_is_refused) {
       {HEADER(LAYOUT) SLICE ",\"args\":{\"step\":1,\"action\":\"F\"}}]}", {"step 1"}},
       {HEADER(LAYOUT) SLICE ",\"args\":{\"step\":-1,\"action\":\"F\"}}]}", {":3:", "step", "from 0"}},
       {HEADER(LAYOUT) SLICE ",\"ts\":-1" ARGS "]}", {":3:", "ts", "52 days"}},
-      {HEADER(LAYOUT) SLICE ",\"tid\":40" ARGS "]}", {":3:", "tid", "16 to 30"}},
+      {HEADER(LAYOUT) SLICE ",\"tid\":40" ARGS "]}", {":3:", "tid", "16 to 31"}},
       {HEADER(LAYOUT) SLICE ARGS ",\n{\"ph\":\"s\",\"pid\":1,\"tid\":20,\"id\":1}]}", {":4:", "right behind"}},
   };
   for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {

@@ -18,6 +18,7 @@ typedef struct {
   gboolean is_bare; /* an order alone */
   int pp, dp, n_micro_batches, zero, zero_ranks, prefetch, steps;
   gboolean overlap;
+  Offload offload;
 } Example;
 
 static const Example examples[] = {
@@ -27,6 +28,10 @@ static const Example examples[] = {
     {"dp4-zero2-shards2-late", .pp = 1, .dp = 4, .n_micro_batches = 2, .zero = 2, .zero_ranks = 2, .steps = 1},
     {"dp2-zero3-prefetch1", .pp = 1, .dp = 2, .n_micro_batches = 2, .zero = 3, .prefetch = 1, .steps = 1,
      .overlap = TRUE},
+    {"dp1-zero2-offload", .pp = 1, .dp = 1, .n_micro_batches = 2, .zero = 2, .steps = 1, .overlap = TRUE,
+     .offload = {.optimizer = TIER_HOST, .activations = TIER_HOST}},
+    {"dp2-zero3-offload", .pp = 1, .dp = 2, .n_micro_batches = 1, .zero = 3, .prefetch = 1, .steps = 1, .overlap = TRUE,
+     .offload = {.optimizer = TIER_NVME, .weights = TIER_NVME}},
 };
 
 static char *dump_bare(const Example *example, const char *pass) {
@@ -50,8 +55,10 @@ static char *dump_plan(const Example *example, const char *pass) {
   plan->zero_ranks = example->zero_ranks;
   plan->prefetch = example->prefetch;
   plan->overlap_grad = plan->overlap_param = plan->overlap_p2p = example->overlap;
-  plan->bucket_parameters = 1; /* every piece a bucket */
+  /* every piece a bucket, but not every parameter a chunk of the host's update */
+  plan->bucket_parameters = offload_is_any(&example->offload) ? 300000 : 1;
   plan->steps = example->steps;
+  plan->offload = example->offload;
   g_autoptr(GError) error = NULL;
   char *dump = predict_dump(model, cluster, plan, pass, &error);
   ck_assert_msg(dump != NULL, "%s", error != NULL ? error->message : "");

@@ -19,8 +19,8 @@ static const char *const scale_up_names[] = {
 
 typedef struct {
   Cluster cluster;
-  YamlNode gpu, collectives, node, scale_up, nic, fabric, leaves, tiers, tax, measured, fitted, other_gpus, faults,
-      failures;
+  YamlNode gpu, collectives, node, scale_up, nic, host, nvme, fabric, leaves, tiers, tax, measured, fitted, other_gpus,
+      faults, failures;
   NodeTopologyKeys inside;
 } Draft;
 
@@ -51,6 +51,8 @@ static const YamlField node_fields[] = {
     {"pcie", FIELD_NODE, FALSE, offsetof(Draft, inside.pcie)},
     {"rails", FIELD_NODE, FALSE, offsetof(Draft, inside.rails)},
     {"host_memory", FIELD_QUANTITY, FALSE, IN_CLUSTER(host_memory_bytes), 1e6, 1e16, UNIT_BYTES},
+    {"host", FIELD_NODE, FALSE, offsetof(Draft, host)},
+    {"nvme", FIELD_NODE, FALSE, offsetof(Draft, nvme)},
 };
 
 static const YamlField scale_up_fields[] = {
@@ -269,8 +271,9 @@ static gboolean read_draft(YamlNode root, Draft *draft, GError **error) {
   return yaml_map_read(root, top_fields, G_N_ELEMENTS(top_fields), draft, error) &&
          yaml_map_read(draft->node, node_fields, G_N_ELEMENTS(node_fields), draft, error) &&
          read_scale_up(draft, error) && read_nics(draft, error) && read_fabric(draft, error) &&
-         read_inside(draft, error) && read_tax(draft, error) && read_measured(draft, error) &&
-         read_parts(draft, error) && read_exceptions(draft, error);
+         read_inside(draft, error) && host_read(&draft->cluster.host, draft->host, draft->nvme, error) &&
+         read_tax(draft, error) && read_measured(draft, error) && read_parts(draft, error) &&
+         read_exceptions(draft, error);
 }
 
 static Cluster *read_yaml(const YamlFile *yaml, const char *file, GError **error) {

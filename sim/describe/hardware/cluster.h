@@ -7,8 +7,8 @@
 #include "exceptions.h"
 #include "failures.h"
 #include "fitted_links.h"
+#include "host.h"
 #include "measured_links.h"
-#include "node_topology.h"
 
 enum { CLUSTER_MAX_TIERS = 6 };
 
@@ -81,6 +81,7 @@ typedef struct {
   TransferTax transfer_tax;
   gint64 max_gpus;             /* 0 = not stated */
   double host_memory_bytes;    /* per node; 0 = not stated */
+  Host host;                   /* its processors, drives and the GPUs' ways there */
   double dollars_per_gpu_hour; /* 0 = not stated */
   Failures *failures;          /* owned; NULL: not stated */
 

@@ -3,6 +3,7 @@
 #include "cluster.h"
 #include "framework.h"
 #include "model.h"
+#include "offload.h"
 #include "recipe.h"
 #include "recompute_modules.h"
 
@@ -60,6 +61,7 @@ typedef struct {
   gint64 bucket_parameters; /* least parameters per gradient bucket; 0: Megatron's max(40e6, 1e6·dp·cp)
                              */
   int prefetch;             /* ZeRO-3: layers gathered ahead of their use */
+  Offload offload;          /* what is held outside the GPU */
   int grad_norm_barrier; /* the optimizer waits for the global gradient norm of all ranks: 1 or 0; −1: as the schedule
                             has it, or else 1 */
   int steps;             /* steps chained; 0: 1, or 3 where stages of a pipeline do not wait for each other */
@@ -106,6 +108,15 @@ guint plan_recompute_modules(const Plan *plan);
 /* IMPOSSIBLE for modules that the model does not have, that lie in one another, or that go without selective recompute.
  * Of those that the framework has, the ones that the model does not have are left out. `model` may be NULL. */
 gboolean plan_check_recompute(Plan *plan, const Model *model, GError **error);
+
+/* IMPOSSIBLE for weights outside the GPU that are not in ZeRO-3's shards or whose optimizer stays inside, and for what
+ * a cluster (may be NULL) says too little of: host link, host memory, its bandwidth, NVMe drives; each with the key to
+ * add. */
+gboolean plan_check_offload(const Plan *plan, const Cluster *cluster, GError **error);
+
+/* Where the gradients of an offloaded optimizer are when they have left the GPU, under a ZeRO stage. From ZeRO-2 on
+ * those of several micro-batches are added up in host memory, whatever tier the rest is in. */
+MemoryTier plan_gradient_tier(const Plan *plan, int zero);
 
 /* dp · cp: ranks that hold the same parameters (before ZeRO) and see other tokens; gradients are summed over them. */
 int plan_data_ranks(const Plan *plan);

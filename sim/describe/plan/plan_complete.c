@@ -394,7 +394,10 @@ static gboolean check_layer_passes(Plan *plan, const Model *model, const Cluster
   if (cluster == NULL || model == NULL)
     return TRUE;
   double layers = (double)model->n_layers * plan->steps;
-  gint64 micro_batches = plan->zero >= 2 || plan->cp > 1 || plan->ep > 1 || !plan->fold ? plan->n_micro_batches : 1;
+  gint64 micro_batches =
+      plan->zero >= 2 || plan->cp > 1 || plan->ep > 1 || !plan->fold || plan->offload.activations != TIER_GPU
+          ? plan->n_micro_batches
+          : 1;
   double ranks = plan->fold ? 1 : (double)plan->tp * plan_data_ranks(plan);
   if (plan->cp_comm == CP_RING)
     layers *= plan->cp; /* each step of the ring has ops of its own */
@@ -427,11 +430,16 @@ static gboolean check_length(Plan *plan, const Model *model, const Cluster *clus
                          most_step_s_at_peak / 86400);
 }
 
+static gboolean check_offload(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
+  return plan_check_offload(plan, cluster, error);
+}
+
 gboolean plan_complete(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
   static const Step steps[] = {
-      check_ranges,  complete_ranks,  complete_sizes,     check_batch,   check_pipeline,     check_tensor_cut,
-      check_context, check_sequence,  check_zero,         check_experts, check_mtp,          check_recompute,
-      check_machine, check_precision, check_disturbances, check_passes,  check_layer_passes, check_length,
+      check_ranges,     complete_ranks,  complete_sizes,     check_batch,     check_pipeline,
+      check_tensor_cut, check_context,   check_sequence,     check_zero,      check_experts,
+      check_mtp,        check_recompute, check_machine,      check_precision, check_disturbances,
+      check_offload,    check_passes,    check_layer_passes, check_length,
   };
   for (size_t i = 0; i < G_N_ELEMENTS(steps); i++)
     if (!steps[i](plan, model, cluster, error))

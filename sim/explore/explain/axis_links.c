@@ -13,7 +13,8 @@ static gboolean is_of_axis(const Program *program, const Transfer *transfer, Axi
   if (transfer->group < 0)
     return axis == AXIS_PP;
   const Group *group = &g_array_index(program->groups, Group, transfer->group);
-  return group->charge == axis && strcmp(group->name, "world") != 0; /* one number, over all axes */
+  return group->charge == axis && group->route == 0 &&
+         strcmp(group->name, "world") != 0; /* one number, over all axes */
 }
 
 static void add_ways(AxisLinks *links, const WayLoad *load) {

@@ -84,10 +84,10 @@ static void say_bubble(const Explanation *e, GString *out) {
                          percent((double)(plan->pp - 1) / plan->chunks / (double)plan->n_micro_batches));
 }
 
-/* Of an axis: what it waits for, and what is hidden. */
-static void say_axis(const Explanation *e, GString *out, Axis axis, const char *what) {
+/* Of an axis, or MOVER_OFFLOAD: what it waits for, and what is hidden. */
+static void say_axis(const Explanation *e, GString *out, int mover, const char *what) {
   g_string_append_printf(out, "waits for %s; ", what);
-  append_quantity(out, e->step->hidden_s[axis], UNIT_SECONDS);
+  append_quantity(out, e->step->hidden_s[mover], UNIT_SECONDS);
   g_string_append(out, " more of it runs beside kernels");
 }
 
@@ -107,7 +107,11 @@ static void say_ep(const Explanation *e, GString *out) {
   say_axis(e, out, AXIS_EP, "tokens on their way to experts and back");
 }
 static void say_optimizer(const Explanation *e, GString *out) {
-  g_string_append(out, "updates parameters");
+  const gboolean is_out = e->step->plan->offload.optimizer != TIER_GPU;
+  g_string_append(out, is_out ? "updates parameters, on the node's processors" : "updates parameters");
+}
+static void say_offload(const Explanation *e, GString *out) {
+  say_axis(e, out, MOVER_OFFLOAD, "copies to and from the node's memory or drives");
 }
 static void say_host(const Explanation *e, GString *out) {
   g_string_append(out, "waits for the host to launch kernels");
@@ -122,6 +126,7 @@ static void (*const sentences[N_BREAKDOWN])(const Explanation *e, GString *out) 
     [BREAKDOWN_DP] = say_dp,           [BREAKDOWN_PP] = say_pp,
     [BREAKDOWN_CP] = say_cp,           [BREAKDOWN_OPTIMIZER] = say_optimizer,
     [BREAKDOWN_HOST] = say_host,       [BREAKDOWN_EP] = say_ep,
+    [BREAKDOWN_OFFLOAD] = say_offload,
 };
 
 static gint by_time(gconstpointer a, gconstpointer b, gpointer data) {

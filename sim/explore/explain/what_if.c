@@ -12,7 +12,7 @@ static const char *const names[N_WHAT_IFS] = {
     [WHAT_IF_FREE_EP] = "no ep communication",           [WHAT_IF_FREE_DP] = "no dp communication",
     [WHAT_IF_FREE_PP] = "no sends between stages",       [WHAT_IF_FREE_LAUNCHES] = "no kernel launches",
     [WHAT_IF_FUSED] = "memory-bound kernels fused away", [WHAT_IF_AT_PEAK] = "products and attention at peak",
-    [WHAT_IF_FREE_OPTIMIZER] = "no optimizer",
+    [WHAT_IF_FREE_OPTIMIZER] = "no optimizer",           [WHAT_IF_FREE_OFFLOAD] = "no copies to and from the host",
 };
 
 const char *what_if_name(WhatIf what) {
@@ -82,6 +82,8 @@ static gboolean is_free_transfer(const Program *program, const Transfer *transfe
   const Group *group = &g_array_index(program->groups, Group, transfer->group);
   if (strcmp(group->name, "world") == 0)
     return FALSE; /* the norm of all gradients */
+  if (group->route != 0)
+    return is_without(without, WHAT_IF_FREE_OFFLOAD);
   switch ((Axis)group->charge) {
   case AXIS_TP:
     return is_without(without, WHAT_IF_FREE_TP);

@@ -13,6 +13,7 @@ typedef enum {
   WHAT_IF_FUSED,          /* memory-bound kernels of layers and ends take no time, as if fused into the others */
   WHAT_IF_AT_PEAK,        /* matrix products and attention at the GPU's peak */
   WHAT_IF_FREE_OPTIMIZER, /* the update takes no time */
+  WHAT_IF_FREE_OFFLOAD,   /* nor copies to and from the host's memory and drives */
   N_WHAT_IFS
 } WhatIf;
 const char *what_if_name(WhatIf what); /* "no tp communication" … */

@@ -57,9 +57,25 @@ static gboolean check_experts(const LaunchCase *c, GError **error) {
                          c->model->name, c->plan->ep);
 }
 
+static gboolean check_offload(const LaunchCase *c, GError **error) {
+  const Plan *plan = c->plan;
+  const Offload *offload = &plan->offload;
+  if (offload->optimizer != TIER_GPU && plan->zero == 0)
+    return fail_impossible(error, "deepspeed: DeepSpeed offloads the optimizer with ZeRO 1 to 3, found zero 0");
+  if (offload->optimizer == TIER_NVME && plan->zero < 3)
+    return fail_impossible(error, "deepspeed: DeepSpeed has optimizer state on NVMe with zero 3 alone, found zero %d",
+                           plan->zero);
+  return offload->activations == TIER_GPU || plan->recompute == RECOMPUTE_FULL ||
+         fail_impossible(error,
+                         "deepspeed: DeepSpeed puts checkpoints of layers out, not what layers save: found "
+                         "offload-activations host with recompute %s, expected full",
+                         recompute_names()[plan->recompute]);
+}
+
 gboolean launch_deepspeed_check(const LaunchCase *c, GError **error) {
   return check_experts(c, error) && check_pipeline(c, error) && check_shards(c, error) && check_precision(c, error) &&
-         check_sequence(c, error) && launch_check_modules(c, "deepspeed", "DeepSpeed", error);
+         check_sequence(c, error) && check_offload(c, error) &&
+         launch_check_modules(c, "deepspeed", "DeepSpeed", error);
 }
 
 /* --- what it is told --- */
@@ -85,6 +101,30 @@ static void add_batch(const LaunchCase *c, JsonBuilder *builder) {
   add_count(builder, "gradient_accumulation_steps", c->plan->n_micro_batches);
 }
 
+/* offload_optimizer, offload_param */
+static void add_tier(JsonBuilder *builder, const char *key, MemoryTier tier) {
+  if (tier == TIER_GPU)
+    return;
+  begin(builder, key);
+  json_builder_set_member_name(builder, "device");
+  json_builder_add_string_value(builder, tier == TIER_NVME ? "nvme" : "cpu");
+  if (tier == TIER_NVME) {
+    json_builder_set_member_name(builder, "nvme_path");
+    json_builder_add_string_value(builder, "/local_nvme");
+  }
+  add_switch(builder, "pin_memory", TRUE);
+  json_builder_end_object(builder);
+}
+
+static void add_checkpoints(const LaunchCase *c, JsonBuilder *builder) {
+  if (c->plan->offload.activations == TIER_GPU)
+    return;
+  begin(builder, "activation_checkpointing");
+  add_switch(builder, "partition_activations", c->plan->tp > 1);
+  add_switch(builder, "cpu_checkpointing", TRUE);
+  json_builder_end_object(builder);
+}
+
 static void add_zero(const LaunchCase *c, JsonBuilder *builder) {
   const Plan *plan = c->plan;
   begin(builder, "zero_optimization");
@@ -101,7 +141,11 @@ static void add_zero(const LaunchCase *c, JsonBuilder *builder) {
               plan->overlap_param ? plan->prefetch * c->workload->piece_parameters[PIECE_LAYER] : 0);
   if (plan->zero == 3 && launch_shards_in_part(plan))
     add_count(builder, "mics_shard_size", plan->zero_ranks);
+  add_tier(builder, "offload_optimizer", plan->offload.optimizer);
+  add_tier(builder, "offload_param", plan->offload.weights);
   json_builder_end_object(builder);
+  if (offload_uses(&plan->offload, TIER_NVME))
+    launch_notice(c, "nvme_path is a guess: say where the drives of your nodes are mounted");
   if (plan->zero == 0 && plan->overlap_grad && plan->dp > 1)
     launch_notice(c, "predicted with --overlap-grad on: without ZeRO DeepSpeed reduces gradients after backward");
   if ((plan->zero == 1 || plan->zero == 2) && plan->overlap_param && plan->dp > 1)
@@ -152,6 +196,7 @@ char *launch_deepspeed_write(const LaunchCase *c) {
   add_zero(c, builder);
   add_precision(c, builder);
   add_parallelism(c, builder);
+  add_checkpoints(c, builder);
   json_builder_end_object(builder);
   notice_recompute(c);
   g_autoptr(JsonNode) root = json_builder_get_root(builder);

@@ -60,8 +60,22 @@ static gboolean check_order(const LaunchCase *c, GError **error) {
                          "megatron: Megatron-LM orders ranks tp-cp-ep-dp-pp or tp-cp-ep-pp-dp, found another --order");
 }
 
+static gboolean check_offload(const LaunchCase *c, GError **error) {
+  const Plan *plan = c->plan;
+  const Offload *offload = &plan->offload;
+  if (offload_uses(offload, TIER_NVME) || offload->weights != TIER_GPU || offload->activations != TIER_GPU)
+    return fail_impossible(error,
+                           "megatron: of a plan's offloading Megatron-LM takes --offload-optimizer host alone, found "
+                           "optimizer %s, weights %s, activations %s",
+                           offload_names()[offload->optimizer], offload_names()[offload->weights],
+                           offload_names()[offload->activations]);
+  return offload->optimizer == TIER_GPU || plan->zero == 1 ||
+         fail_impossible(error, "megatron: Megatron-LM offloads its distributed optimizer, zero 1, found zero %d",
+                         plan->zero);
+}
+
 gboolean launch_megatron_check(const LaunchCase *c, GError **error) {
-  return check_schedule(c, error) && check_model(c, error) && check_order(c, error);
+  return check_offload(c, error) && check_schedule(c, error) && check_model(c, error) && check_order(c, error);
 }
 
 /* --- what it is told --- */
@@ -235,8 +249,13 @@ static void add_parallelism(const LaunchCase *c, GString *out) {
 static void add_sharding(const LaunchCase *c, GString *out) {
   static const char *const strategies[] = {"", "", "optim_grads", "optim_grads_params"};
   const Plan *plan = c->plan;
-  if (plan_data_ranks(plan) == 1)
+  if (plan->offload.optimizer == TIER_HOST)
+    add(out, "--optimizer-cpu-offload --optimizer-offload-fraction 1.0 --use-precision-aware-optimizer "
+             "--overlap-cpu-optimizer-d2h-h2d");
+  if (plan_data_ranks(plan) == 1) {
+    add_flag(out, plan->offload.optimizer == TIER_HOST, "--use-distributed-optimizer");
     return;
+  }
   add_flag(out, plan->zero >= 1, "--use-distributed-optimizer");
   if (plan->zero >= 2)
     add(out, "--use-megatron-fsdp --data-parallel-sharding-strategy %s", strategies[plan->zero]);

@@ -85,9 +85,22 @@ static gboolean check_context(const LaunchCase *c, GError **error) {
                          cp_comm_names()[c->plan->cp_comm], c->plan->cp);
 }
 
+/* FSDP's CPUOffloadPolicy is of shards, gradients and optimizer state at once. */
+static gboolean check_offload(const LaunchCase *c, GError **error) {
+  const Offload *offload = &c->plan->offload;
+  const gboolean is_all = offload->optimizer == TIER_HOST && offload->weights == TIER_HOST;
+  return !offload_is_any(offload) || (is_all && offload->activations == TIER_GPU) ||
+         fail_impossible(error,
+                         "torchtitan: torchtitan offloads weights and optimizer to the host together, and no "
+                         "activations: found optimizer %s, weights %s, activations %s",
+                         offload_names()[offload->optimizer], offload_names()[offload->weights],
+                         offload_names()[offload->activations]);
+}
+
 gboolean launch_torchtitan_check(const LaunchCase *c, GError **error) {
-  return check_context(c, error) && check_schedule(c, error) && check_sharding(c, error) && check_tensor(c, error) &&
-         check_precision(c, error) && launch_check_modules(c, "torchtitan", "torchtitan", error);
+  return check_offload(c, error) && check_context(c, error) && check_schedule(c, error) && check_sharding(c, error) &&
+         check_tensor(c, error) && check_precision(c, error) &&
+         launch_check_modules(c, "torchtitan", "torchtitan", error);
 }
 
 /* --- what it is told --- */
@@ -113,6 +126,8 @@ static void add_training(const LaunchCase *c, GString *out) {
                          plan->global_batch);
   g_string_append_printf(out, "seq_len = %" INT64 "\nmixed_precision_param = \"%s\"\n", plan->seq_len,
                          plan->precision == PRECISION_FP32 ? "float32" : "bfloat16");
+  if (offload_is_any(&plan->offload))
+    g_string_append(out, "enable_cpu_offload = true\n");
 }
 
 static void add_data_parallelism(const LaunchCase *c, GString *out) {

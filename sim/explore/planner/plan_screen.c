@@ -44,7 +44,7 @@ static Workload *make_workload(const SpacePoint *point, PlanOrder *choice, GErro
 
 static gboolean is_same(const PlanScreen *screen, const Plan *plan) {
   return (screen->has_no_sequence_parallel && plan->sequence_parallel && plan->tp == 1) ||
-         (screen->has_no_zero && plan->zero > 0 && plan_data_ranks(plan) == 1) ||
+         (screen->has_no_zero && plan->zero > 0 && plan_data_ranks(plan) == 1 && !offload_is_any(&plan->offload)) ||
          (screen->has_no_recompute && plan_recompute_modules(plan) == MODULE_BIT(MODULE_CORE_ATTN) &&
           plan->attention == ATTENTION_FLASH) ||
          (screen->has_cut_experts && plan->expert_tp > 0 && plan->expert_tp == plan->tp) ||

@@ -73,6 +73,16 @@ static void append_pipeline(GString *out, const Plan *plan, const Plan *left_out
   append_count(out, "steps", plan->steps, left_out->steps);
 }
 
+static void append_offload(GString *out, const Offload *offload) {
+  const struct {
+    const char *option;
+    MemoryTier tier;
+  } parts[] = {{"optimizer", offload->optimizer}, {"weights", offload->weights}, {"activations", offload->activations}};
+  for (gsize i = 0; i < G_N_ELEMENTS(parts); i++)
+    if (parts[i].tier != TIER_GPU)
+      g_string_append_printf(out, " --offload-%s %s", parts[i].option, offload_names()[parts[i].tier]);
+}
+
 static void append_runtime(GString *out, const Plan *plan, const Plan *left_out) {
   append_switch(out, "overlap-grad", plan->overlap_grad, left_out->overlap_grad);
   append_switch(out, "overlap-param", plan->overlap_param, left_out->overlap_param);
@@ -82,6 +92,7 @@ static void append_runtime(GString *out, const Plan *plan, const Plan *left_out)
   append_count(out, "micro-batch-group", plan->group, left_out->group);
   append_count(out, "bucket", plan->bucket_parameters, left_out->bucket_parameters);
   append_count(out, "prefetch", plan->prefetch, left_out->prefetch);
+  append_offload(out, &plan->offload);
   append_order(out, plan, left_out);
   append_share(out, "jitter", plan->jitter, left_out->jitter);
   append_share(out, "expert-load", plan->expert_load, left_out->expert_load);

@@ -18,9 +18,9 @@
 
 #include "lowering.h"
 #include "mixed_gpus.h"
+#include "offload_state.h"
 #include "predict.h"
 #include "stage_works.h"
-#include "state_memory.h"
 
 /* Sums of the same terms in another order may differ in their last bits. */
 static const double rounding = 1e-9;
@@ -41,6 +41,8 @@ static StageHeld *stages_held(const Workload *workload) {
     const PieceMemory memory = stage_memory(workload, s);
     stages[s] = (StageHeld){memory.saved_bytes, memory.released_by_I, memory.held_for_W,
                             workload->memory[last].transient_bytes};
+    if (workload->plan->offload.activations != TIER_GPU) /* at times it has left, or has not come back yet */
+      stages[s] = (StageHeld){.transient = stages[s].transient};
   }
   return stages;
 }
@@ -50,8 +52,9 @@ static double *states_held(const Workload *workload) {
   const Placement *placement = workload->placement;
   double *held = g_new0(double, placement->n_ranks);
   for (int s = 0; s < workload->n_stages; s++) {
-    StateBytes state = workload_stage_state(workload, s, workload->plan->zero);
-    held[placement->stage_rank[s]] += state_memory_total(&state);
+    StateBytes tiers[N_TIERS];
+    workload_stage_tiers(workload, s, tiers);
+    held[placement->stage_rank[s]] += state_memory_total(&tiers[TIER_GPU]);
   }
   return held;
 }

@@ -113,6 +113,9 @@ static void add_plan(SweepTable *table) {
       {"overlap_p2p", IN_PLAN(VALUE_SWITCH, overlap_p2p)},
       {"bucket", OPEN_IN_PLAN(VALUE_INT64, bucket_parameters)},
       {"prefetch", IN_PLAN(VALUE_INT, prefetch)},
+      {"offload_optimizer", NAMED_IN_PLAN(offload.optimizer, offload_names())},
+      {"offload_weights", NAMED_IN_PLAN(offload.weights, offload_names())},
+      {"offload_activations", NAMED_IN_PLAN(offload.activations, offload_names())},
       {"grad_norm_barrier", IN_PLAN(VALUE_SWITCH, grad_norm_barrier)},
       {"order", ELSEWHERE(VALUE_TEXT)},
       {"flops", NAMED_IN_PLAN(flops, flops_convention_names())},
@@ -163,6 +166,17 @@ static void add_memory(SweepTable *table) {
   }
 }
 
+/* 0, as where nothing is offloaded, is left open. */
+static void add_tiers(SweepTable *table) {
+  static const char *const names[N_TIERS] = {[TIER_HOST] = "host_memory_bytes", [TIER_NVME] = "nvme_bytes"};
+  for (gsize tier = TIER_HOST; tier < N_TIERS; tier++)
+    add(table, names[tier],
+        (Source){.origin = FROM_REPORT,
+                 .value = VALUE_DOUBLE,
+                 .zero_is_open = TRUE,
+                 .offset = offsetof(StepReport, tiers) + tier * sizeof(TierUse) + offsetof(TierUse, bytes)});
+}
+
 static void add_rest(SweepTable *table) {
   add(table, "links", (Source)ELSEWHERE(VALUE_TEXT));
   add(table, "kernels_measured", (Source)IN_REPORT(VALUE_INT, n_measured));
@@ -182,6 +196,7 @@ SweepTable *sweep_table_new(void) {
   add_plan(table);
   add_rates(table);
   add_memory(table);
+  add_tiers(table);
   add_rest(table);
   return table;
 }

@@ -50,6 +50,14 @@ static const struct {
     [ACTION_WHOLE_GRAD] = {"whole_grad", "gradient of whole parameters"},
     [ACTION_SYNC] = {"sync", "sync"},
     [ACTION_WAIT] = {"wait", "host waits"},
+    [ACTION_FETCH] = {"fetch", "fetch weights"},
+    [ACTION_GRAD_OUT] = {"grad_out", "gradients out"},
+    [ACTION_STATE_READ] = {"state_read", "read optimizer state"},
+    [ACTION_STATE_WRITE] = {"state_write", "write optimizer state"},
+    [ACTION_WEIGHTS_BACK] = {"weights_back", "weights back"},
+    [ACTION_WEIGHTS_STORE] = {"weights_store", "store weights"},
+    [ACTION_SAVED_OUT] = {"saved_out", "activations out"},
+    [ACTION_SAVED_IN] = {"saved_in", "activations in"},
 };
 
 static int process_id(int rank) {

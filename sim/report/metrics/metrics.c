@@ -93,8 +93,10 @@ static const Group *group_of(const Walk *walk, const Op *op) {
 
 /* What waiting for `op` is charged to once everyone it needs is there. */
 static BreakdownKind wait_kind(const Walk *walk, const Op *op) {
-  if (op->stream == STREAM_COPY)
+  if (op->stream == STREAM_COPY || op->stream == STREAM_COPY_OUT)
     return BREAKDOWN_OFFLOAD;
+  if (op->kind == OP_HOST && op->work >= 0) /* the update of what is not on the GPU */
+    return BREAKDOWN_OPTIMIZER;
   if (op->kind == OP_SEND || op->kind == OP_RECV)
     return BREAKDOWN_PP;
   if (op->kind == OP_COLLECTIVE) /* the norm is over all axes at once */
@@ -177,6 +179,10 @@ static void charge_idle(Walk *walk, gint32 i, gint64 from_ns, gint64 to_ns) {
         return;
       }
       cause = host_op;
+      const gint64 issued_ns =
+          CLAMP(walk->end_ns[host_op], from_ns, to_ns); /* what is behind it is issued from then on */
+      charge(walk, BREAKDOWN_HOST, issued_ns, to_ns);
+      to_ns = issued_ns;
     }
     to_ns = charge_cause(walk, cause, from_ns, to_ns);
     i = cause;
@@ -323,9 +329,10 @@ static void visit_other(Walk *walk, gint32 i) {
   gint64 start_ns = MAX(walk->ready_ns[i], walk->from_ns), end_ns = MIN(walk->end_ns[i], walk->to_ns);
   if (end_ns <= start_ns || op->kind == OP_SEND || op->kind == OP_HOST)
     return;
-  int axis = kind_axis(wait_kind(walk, op));
-  if (axis < N_AXES)
-    overlap_add_transfer(walk->overlap, op->stream, axis, start_ns, end_ns);
+  const BreakdownKind kind = wait_kind(walk, op);
+  const int mover = kind == BREAKDOWN_OFFLOAD ? MOVER_OFFLOAD : kind_axis(kind);
+  if (mover < N_AXES || kind == BREAKDOWN_OFFLOAD)
+    overlap_add_transfer(walk->overlap, op->stream, mover, start_ns, end_ns);
 }
 
 static void begin_rank(Walk *walk, int rank, RankBreakdown *out) {
@@ -401,18 +408,18 @@ static void walk_clear(Walk *walk) {
 }
 
 static void take_means(Metrics *metrics) {
-  gint64 ns[N_BREAKDOWN] = {0}, hidden_ns[N_AXES] = {0};
+  gint64 ns[N_BREAKDOWN] = {0}, hidden_ns[N_MOVERS] = {0};
   for (int r = 0; r < metrics->n_ranks; r++) {
     for (int kind = 0; kind < N_BREAKDOWN; kind++)
       ns[kind] += metrics->ranks[r].ns[kind];
-    for (int axis = 0; axis < N_AXES; axis++)
-      hidden_ns[axis] += metrics->ranks[r].hidden_ns[axis];
+    for (int mover = 0; mover < N_MOVERS; mover++)
+      hidden_ns[mover] += metrics->ranks[r].hidden_ns[mover];
   }
   for (int kind = 0; kind < N_BREAKDOWN; kind++)
     metrics->mean_s[kind] = (double)ns[kind] / metrics->n_ranks * 1e-9;
-  for (int axis = 0; axis < N_AXES; axis++) {
-    metrics->hidden_s[axis] = (double)hidden_ns[axis] / metrics->n_ranks * 1e-9;
-    metrics->exposed_s[axis] = metrics->mean_s[axis_kinds[axis]];
+  for (int mover = 0; mover < N_MOVERS; mover++) {
+    metrics->hidden_s[mover] = (double)hidden_ns[mover] / metrics->n_ranks * 1e-9;
+    metrics->exposed_s[mover] = metrics->mean_s[mover < N_AXES ? axis_kinds[mover] : BREAKDOWN_OFFLOAD];
   }
   double bubble_s = metrics->mean_s[BREAKDOWN_BUBBLE], step_s = (double)metrics->step_ns * 1e-9;
   metrics->bubble_fraction = step_s > 0 ? bubble_s / step_s : 0;

@@ -4,11 +4,13 @@
  * every nanosecond of a rank's compute stream is charged once: running kernels to compute, recompute or optimizer; an
  * idle interval to what ended it: a wait for another stage's work is bubble, the part after the sender was ready is pp,
  * a collective's wait is its axis (of a group over stages: bubble until its last member came), a wait for the launch
- * stream is host. Time before what ended an interval had begun belongs to what held that up in turn (a gradient norm
+ * stream is host, for a copy to or from the node's memory or drives offload, for an update by the node's processors
+ * optimizer. Time before what ended an interval had begun belongs to what held that up in turn (a gradient norm
  * behind this rank's own reduction: dp). The norm itself, over all axes at once, is other. What is left at the end is
  * the axis of this rank's own last communication until that ended, then bubble. */
 #pragma once
 #include "omitted.h"
+#include "overlap.h"
 #include "trace.h"
 
 typedef enum {
@@ -29,19 +31,19 @@ typedef enum {
 const char *breakdown_name(BreakdownKind kind);
 
 typedef struct {
-  gint64 ns[N_BREAKDOWN];    /* sums to the step exactly */
-  gint64 hidden_ns[N_AXES];  /* communication of each axis beside running kernels */
-  gint64 exposed_ns[N_AXES]; /* = what ns[] has for the axis */
+  gint64 ns[N_BREAKDOWN];     /* sums to the step exactly */
+  gint64 hidden_ns[N_MOVERS]; /* communication of each axis, and copies, beside running kernels */
+  gint64 exposed_ns[N_AXES];  /* = what ns[] has for the axis */
 } RankBreakdown;
 
 typedef struct {
   gint64 step_ns;
   RankBreakdown *ranks; /* [trace ranks]; owned */
   int n_ranks;
-  double mean_s[N_BREAKDOWN];                 /* over ranks */
-  double hidden_s[N_AXES], exposed_s[N_AXES]; /* means */
-  double bubble_fraction;                     /* mean bubble / step */
-  double bubble_overhead;                     /* mean bubble / (step − mean bubble) */
+  double mean_s[N_BREAKDOWN];                     /* over ranks */
+  double hidden_s[N_MOVERS], exposed_s[N_MOVERS]; /* means; exposed of MOVER_OFFLOAD as mean_s[BREAKDOWN_OFFLOAD] */
+  double bubble_fraction;                         /* mean bubble / step */
+  double bubble_overhead;                         /* mean bubble / (step − mean bubble) */
   /* on stage spans, as the zero-bubble paper measures: rank with the longest (last compute end − first compute start)
    * less its work */
   gint64 span_ns, span_bubble_ns;

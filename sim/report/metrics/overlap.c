@@ -17,7 +17,7 @@ typedef struct {
 
 typedef struct {
   gint64 start_ns, end_ns;
-  guint8 stream, axis;
+  guint8 stream, mover;
 } Moving;
 
 /* Kernels of one piece with the host ahead. */
@@ -74,8 +74,8 @@ void overlap_add_op(Overlap *overlap, gint32 op, gint64 start_ns, gint64 end_ns,
   overlap->running[overlap->n_running++] = (Running){start_ns, end_ns, clock_ns, kernels_ns, op, host_is_ahead};
 }
 
-void overlap_add_transfer(Overlap *overlap, Stream stream, Axis axis, gint64 start_ns, gint64 end_ns) {
-  overlap->moving[overlap->n_moving++] = (Moving){start_ns, end_ns, (guint8)stream, (guint8)axis};
+void overlap_add_transfer(Overlap *overlap, Stream stream, int mover, gint64 start_ns, gint64 end_ns) {
+  overlap->moving[overlap->n_moving++] = (Moving){start_ns, end_ns, (guint8)stream, (guint8)mover};
 }
 
 static void note_kernel(const ItemSpan *span, gpointer data) {
@@ -175,12 +175,12 @@ static gint64 clock_at(Overlap *overlap, int *next, gint64 time_ns) {
   return last->clock_ns + last->kernels_ns;
 }
 
-void overlap_sum(Overlap *overlap, const Omitted *omitted, gint64 hidden_ns[N_AXES]) {
+void overlap_sum(Overlap *overlap, const Omitted *omitted, gint64 hidden_ns[N_MOVERS]) {
   int next[N_STREAMS] = {0}; /* records of one stream follow each other */
   for (int i = 0; i < overlap->n_moving; i++) {
     const Moving *moving = &overlap->moving[i];
     gint64 before_ns = clock_at(overlap, &next[moving->stream], moving->start_ns);
     gint64 after_ns = clock_at(overlap, &next[moving->stream], moving->end_ns);
-    hidden_ns[moving->axis] += omitted_times(omitted, moving->end_ns) * MAX(after_ns - before_ns, 0);
+    hidden_ns[moving->mover] += omitted_times(omitted, moving->end_ns) * MAX(after_ns - before_ns, 0);
   }
 }

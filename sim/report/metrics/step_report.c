@@ -22,6 +22,10 @@ void step_report_set_memory(StepReport *report, const MemoryProfile *profile, do
   memcpy(report->memory_bytes, profile->at_peak.bytes, sizeof report->memory_bytes);
 }
 
+gboolean step_report_fits_gpu(const StepReport *report) {
+  return report->capacity_bytes == 0 || report->peak_bytes + report->reserved_bytes <= report->capacity_bytes;
+}
+
 /* Bytes one GPU sends for the collectives of an axis in one run of a piece. */
 static double piece_bytes(const Workload *workload, Axis axis, Piece piece, Phase phase) {
   const WorkList *list = &workload->work[piece][phase];
@@ -53,13 +57,17 @@ static int group_members(const Layout *layout, const Group *group, int n_pipelin
   return group->pp_first == group->pp_last ? n : 2 * n;
 }
 
-static void add_op_traffic(double traffic_bytes[N_AXES], const Program *program, const Layout *layout, const Op *op) {
+static void add_op_traffic(double traffic_bytes[N_MOVERS], const Program *program, const Layout *layout, const Op *op) {
   const Transfer *transfer = &g_array_index(program->transfers, Transfer, op->work);
   if (op->kind == OP_SEND) {
     traffic_bytes[AXIS_PP] += transfer->bytes;
   } else if (op->kind == OP_COLLECTIVE && op->action != ACTION_NORM) { /* one number, over all axes */
     const Group *group = &g_array_index(program->groups, Group, transfer->group);
     int n = group_members(layout, group, program->n_ranks);
+    if (group->route != 0) {
+      traffic_bytes[MOVER_OFFLOAD] += transfer->bytes;
+      return;
+    }
     traffic_bytes[group->charge] += collective_sent_bytes((Collective)transfer->collective, n, transfer->bytes);
   }
 }
@@ -85,8 +93,18 @@ void step_report_set_traffic(StepReport *report, const Program *program, const W
         add_op_traffic(traffic, program, &workload->layout, op);
     }
   }
-  for (int axis = 0; axis < N_AXES; axis++)
-    traffic[axis] /= (double)program->n_ranks * program->n_steps;
+  for (int mover = 0; mover < N_MOVERS; mover++)
+    traffic[mover] /= (double)program->n_ranks * program->n_steps;
+}
+
+static void append_offload(GString *line, const Offload *offload) {
+  const struct {
+    const char *what;
+    MemoryTier tier;
+  } parts[] = {{"optimizer", offload->optimizer}, {"weights", offload->weights}, {"activations", offload->activations}};
+  for (gsize i = 0; i < G_N_ELEMENTS(parts); i++)
+    if (parts[i].tier != TIER_GPU)
+      g_string_append_printf(line, ", %s on %s", parts[i].what, parts[i].tier == TIER_HOST ? "the host" : "NVMe");
 }
 
 char *step_report_plan_line(const Plan *plan) {
@@ -107,6 +125,7 @@ char *step_report_plan_line(const Plan *plan) {
     g_string_append_printf(line, ", %d MTP layer%s", plan->mtp_layers, plan->mtp_layers > 1 ? "s" : "");
   if (plan->zero > 0)
     g_string_append_printf(line, ", ZeRO-%d", plan->zero);
+  append_offload(line, &plan->offload);
   if (plan->rank_map != NULL)
     g_string_append(line, ", ranks by map");
   if (plan->sequence_parallel)

@@ -4,6 +4,8 @@
 #include "link_timeline.h"
 #include "link_use.h"
 #include "memory_profile.h"
+#include "overlap.h"
+#include "tier_memory.h"
 
 typedef struct {
   /* what was run */
@@ -23,8 +25,8 @@ typedef struct {
   /* where the time went: means over ranks, see metrics.h */
   double breakdown_s[N_BREAKDOWN];
   double bubble_fraction, bubble_overhead;
-  double hidden_s[N_AXES], exposed_s[N_AXES];
-  double traffic_bytes[N_AXES]; /* sent by a GPU per step, mean over pipeline ranks */
+  double hidden_s[N_MOVERS], exposed_s[N_MOVERS];
+  double traffic_bytes[N_MOVERS]; /* sent by a GPU per step, mean over pipeline ranks; copied, both ways */
 
   const Cluster *cluster;            /* NULL: what its links do is not known */
   LinkUse link_use[TIMING_MAX_WAYS]; /* with a cluster */
@@ -34,9 +36,10 @@ typedef struct {
   double peak_bytes;             /* of the model: without reserved_bytes */
   double reserved_bytes;         /* context and libraries */
   double capacity_bytes;         /* of the GPU; 0 = not known */
-  gboolean fits;                 /* peak + reserved ≤ capacity */
+  gboolean fits;                 /* peak + reserved ≤ capacity; and every tier that is used */
   int worst_rank;                /* recorded rank */
   double memory_bytes[N_MEMORY]; /* at the peak; sums to peak_bytes */
+  TierUse tiers[N_TIERS];        /* of host memory and drives; zeroed: nothing is offloaded */
   const int *in_flight;          /* [pp] peak micro-batches × chunks held; NULL = not known */
 
   /* how it was computed */
@@ -54,6 +57,9 @@ void step_report_set_memory(StepReport *report, const MemoryProfile *profile, do
  * bandwidth-optimal algorithm: sends in full, collectives by collective_sent_bytes(), the tp collectives inside whole
  * pieces included. */
 void step_report_set_traffic(StepReport *report, const Program *program, const Workload *workload);
+
+/* Whether the GPUs hold it, whatever other tiers do. */
+gboolean step_report_fits_gpu(const StepReport *report);
 
 /* "tp 8, pp 4 × 2 chunks, dp 2 · interleaved, 16 micro-batches of 1 × 4096 tokens · …". Owned by the caller. */
 char *step_report_plan_line(const Plan *plan);

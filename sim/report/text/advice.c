@@ -118,6 +118,20 @@ static void advise_host(const Case *c, GString *out) {
       percent(c->share), c->report->plan->micro_batch);
 }
 
+static void advise_offload(const Case *c, GString *out) {
+  const Offload *offload = &c->report->plan->offload;
+  g_string_append_printf(out, "offload: %.1f %% of the step waits for host memory or drives.", percent(c->share));
+  if (offload->activations != TIER_GPU)
+    g_string_append(out, " --recompute full leaves less to copy than all that layers save.");
+  if (offload->weights != TIER_GPU)
+    g_string_append_printf(out, " A larger --micro-batch (now %" G_GINT64_FORMAT ") fetches weights less often.",
+                           c->report->plan->micro_batch);
+  if (offload_uses(offload, TIER_NVME))
+    g_string_append(out, " host instead of nvme is faster where it fits.");
+  if (offload->optimizer != TIER_GPU)
+    g_string_append(out, " A larger --global-batch does more between updates.");
+}
+
 static void advise_recompute(const Case *c, GString *out) {
   const StepReport *report = c->report;
   g_string_append_printf(out, "recompute: %.1f %% of the step repeats forward work.", percent(c->share));
@@ -172,6 +186,7 @@ static const Rule rules[] = {
     {BREAKDOWN_DP, 0.1, advise_dp},
     {BREAKDOWN_PP, 0.05, advise_pp},
     {BREAKDOWN_HOST, 0.05, advise_host},
+    {BREAKDOWN_OFFLOAD, 0.05, advise_offload},
     {BREAKDOWN_RECOMPUTE, 0.1, advise_recompute},
     {BREAKDOWN_OPTIMIZER, 0.1, advise_optimizer},
 };
@@ -218,6 +233,17 @@ static char *advise_memory(const StepReport *report) {
   return g_string_free(out, FALSE);
 }
 
+static char *advise_tier(const StepReport *report, MemoryTier tier) {
+  const TierUse *use = &report->tiers[tier];
+  const char *instead =
+      tier == TIER_NVME || use->held[MEMORY_OPTIMIZER] == 0
+          ? "more nodes, each with its part of the shards (--zero 1 or more)"
+          : "--offload-optimizer nvme, or more nodes with a part of the shards each (--zero 1 or more)";
+  return g_strdup_printf("memory: %s does not hold what is offloaded, %.1f GB too many on node %d: %s.",
+                         tier == TIER_HOST ? "host memory" : "NVMe", (use->bytes - use->capacity_bytes) / 1e9,
+                         use->node, instead);
+}
+
 static gint by_share(gconstpointer a, gconstpointer b, gpointer data) {
   const StepReport *report = data;
   double x = report->breakdown_s[((const Rule *)a)->kind], y = report->breakdown_s[((const Rule *)b)->kind];
@@ -226,8 +252,11 @@ static gint by_share(gconstpointer a, gconstpointer b, gpointer data) {
 
 GPtrArray *advice_new(const StepReport *report) {
   GPtrArray *advice = g_ptr_array_new_with_free_func(g_free);
-  if (!report->fits)
+  if (!step_report_fits_gpu(report))
     g_ptr_array_add(advice, advise_memory(report));
+  for (int tier = TIER_HOST; tier < N_TIERS; tier++)
+    if (report->tiers[tier].is_used && !report->tiers[tier].fits)
+      g_ptr_array_add(advice, advise_tier(report, (MemoryTier)tier));
   g_autoptr(GArray) sorted = g_array_new(FALSE, FALSE, sizeof(Rule));
   g_array_append_vals(sorted, rules, G_N_ELEMENTS(rules));
   g_array_sort_with_data(sorted, by_share, (gpointer)report);

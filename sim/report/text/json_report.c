@@ -25,12 +25,39 @@ static void add_memory(JsonBuilder *builder, const StepReport *report) {
   json_begin_object(builder, "memory");
   json_add_number(builder, "peak_bytes", report->peak_bytes);
   json_add_number(builder, "capacity_bytes", report->capacity_bytes);
-  json_add_flag(builder, "fits", report->fits);
+  json_add_flag(builder, "fits", step_report_fits_gpu(report));
   json_add_count(builder, "worst_rank", report->worst_rank);
   for (int category = 0; category < N_MEMORY; category++) {
     g_autofree char *key = g_strconcat(memory_category_name((MemoryCategory)category), "_bytes", NULL);
     json_add_number(builder, key, report->memory_bytes[category]);
   }
+  json_builder_end_object(builder);
+}
+
+/* Only where something is held there: a plan that offloads nothing has no such object. */
+static void add_tiers(JsonBuilder *builder, const StepReport *report) {
+  static const char *const names[N_TIERS] = {[TIER_HOST] = "host_memory", [TIER_NVME] = "nvme"};
+  for (int tier = TIER_HOST; tier < N_TIERS; tier++) {
+    const TierUse *use = &report->tiers[tier];
+    if (!use->is_used)
+      continue;
+    json_begin_object(builder, names[tier]);
+    json_add_number(builder, "bytes", use->bytes);
+    json_add_number(builder, "capacity_bytes", use->capacity_bytes);
+    json_add_flag(builder, "fits", use->fits);
+    json_add_count(builder, "worst_node", use->node);
+    for (int category = 0; category < N_MEMORY; category++) {
+      g_autofree char *key = g_strconcat(memory_category_name((MemoryCategory)category), "_bytes", NULL);
+      json_add_number(builder, key, use->held[category]);
+    }
+    json_builder_end_object(builder);
+  }
+  if (!report->tiers[TIER_HOST].is_used)
+    return;
+  json_begin_object(builder, "offload");
+  json_add_number(builder, "exposed_s", report->exposed_s[MOVER_OFFLOAD]);
+  json_add_number(builder, "hidden_s", report->hidden_s[MOVER_OFFLOAD]);
+  json_add_number(builder, "copied_bytes", report->traffic_bytes[MOVER_OFFLOAD]);
   json_builder_end_object(builder);
 }
 
@@ -80,6 +107,7 @@ char *json_report_step(const StepReport *report) {
   json_add_number(builder, "bubble_overhead", report->bubble_overhead);
   add_breakdown(builder, report);
   add_memory(builder, report);
+  add_tiers(builder, report);
   add_links(builder, report);
   add_bounding_link(builder, report);
 
@@ -136,6 +164,11 @@ char *json_report_memory(const StateReport *report) {
   json_add_number(builder, "gradients_bytes", report->gradients_bytes);
   json_add_number(builder, "optimizer_bytes", report->optimizer_bytes);
   json_add_number(builder, "activations_bytes", report->activations_bytes);
+  if (report->tiers_are_used) {
+    json_add_number(builder, "host_bytes", report->host_bytes);
+    json_add_number(builder, "nvme_bytes", report->nvme_bytes);
+    json_add_text(builder, "host_and_nvme_per", report->tiers_per);
+  }
   json_add_flag(builder, "fits", report->fits);
   if (fabs(report->min_gpus) < 9e15) /* a whole number, written as one */
     json_add_count(builder, "min_gpus", (gint64)report->min_gpus);

@@ -191,6 +191,14 @@ static void append_links(GString *out, const StepReport *report) {
   }
 }
 
+static void append_moved(GString *out, const char *name, const StepReport *report, int mover) {
+  g_autofree char *exposed = units_format(report->exposed_s[mover], UNIT_SECONDS);
+  g_autofree char *hidden = units_format(report->hidden_s[mover], UNIT_SECONDS);
+  g_autofree char *sent = units_format(report->traffic_bytes[mover], UNIT_BYTES);
+  append_label(out, name);
+  g_string_append_printf(out, "%10s %10s %10s\n", exposed, hidden, sent);
+}
+
 static void append_communication(GString *out, const StepReport *report, gboolean colour) {
   append_heading(out, "Communication per GPU and step (exposed: nothing ran meanwhile; hidden: beside kernels)",
                  colour);
@@ -200,11 +208,11 @@ static void append_communication(GString *out, const StepReport *report, gboolea
   for (int axis = 0; axis < N_AXES; axis++) {
     if (report->exposed_s[axis] <= 0 && report->hidden_s[axis] <= 0 && report->traffic_bytes[axis] <= 0)
       continue;
-    g_autofree char *exposed = units_format(report->exposed_s[axis], UNIT_SECONDS);
-    g_autofree char *hidden = units_format(report->hidden_s[axis], UNIT_SECONDS);
-    g_autofree char *sent = units_format(report->traffic_bytes[axis], UNIT_BYTES);
-    append_label(out, axis_name((Axis)axis));
-    g_string_append_printf(out, "%10s %10s %10s\n", exposed, hidden, sent);
+    append_moved(out, axis_name((Axis)axis), report, axis);
+    n_lines++;
+  }
+  if (report->tiers[TIER_HOST].is_used) {
+    append_moved(out, "offload", report, MOVER_OFFLOAD);
     n_lines++;
   }
   if (n_lines == 0)
@@ -237,7 +245,29 @@ static void append_in_flight(GString *out, const StepReport *report) {
   g_string_append_c(out, '\n');
 }
 
+/* The fullest node's. */
+static void append_tier(GString *out, const StepReport *report, MemoryTier tier, gboolean colour) {
+  static const char *const what[N_TIERS] = {[TIER_HOST] = "Host memory", [TIER_NVME] = "NVMe drives"};
+  const TierUse *use = &report->tiers[tier];
+  if (!use->is_used)
+    return;
+  g_autofree char *heading = g_strdup_printf("%s of the fullest node, %d (GB = 1e9 bytes)", what[tier], use->node);
+  append_heading(out, heading, colour);
+  for (int category = 0; category < N_MEMORY; category++)
+    if (use->held[category] > 0)
+      append_bytes_line(out, memory_category_name((MemoryCategory)category), use->held[category], use->capacity_bytes,
+                        colour ? "32" : NULL);
+  append_bytes_line(out, "total", use->bytes, use->capacity_bytes, colour ? (use->fits ? "32" : "31") : NULL);
+  append_label(out, "capacity");
+  g_string_append_printf(out, "%8.2f GB: ", use->capacity_bytes / 1e9);
+  if (use->fits)
+    g_string_append_printf(out, "fits, %.2f GB left\n", (use->capacity_bytes - use->bytes) / 1e9);
+  else
+    g_string_append_printf(out, "does not fit, %.2f GB too many\n", (use->bytes - use->capacity_bytes) / 1e9);
+}
+
 static void append_memory(GString *out, const StepReport *report, gboolean colour) {
+  const gboolean fits = step_report_fits_gpu(report);
   gboolean folded = report->n_ranks_simulated < report->plan->gpus; /* a recorded rank stands for a pipeline rank */
   g_autofree char *heading = g_strdup_printf("Memory at the peak of the worst rank, %s %d (GB = 1e9 bytes)",
                                              folded ? "pipeline rank" : "rank", report->worst_rank);
@@ -247,11 +277,11 @@ static void append_memory(GString *out, const StepReport *report, gboolean colou
                       report->capacity_bytes, colour ? "32" : NULL);
   append_bytes_line(out, "reserved", report->reserved_bytes, report->capacity_bytes, colour ? "34" : NULL);
   double total = report->peak_bytes + report->reserved_bytes;
-  append_bytes_line(out, "total", total, report->capacity_bytes, colour ? (report->fits ? "32" : "31") : NULL);
+  append_bytes_line(out, "total", total, report->capacity_bytes, colour ? (fits ? "32" : "31") : NULL);
   if (report->capacity_bytes > 0) {
     append_label(out, "capacity");
     g_string_append_printf(out, "%8.2f GB: ", report->capacity_bytes / 1e9);
-    if (report->fits)
+    if (fits)
       g_string_append_printf(out, "fits, %.2f GB left\n", (report->capacity_bytes - total) / 1e9);
     else
       g_string_append_printf(out, "does not fit, %.2f GB too many\n", (total - report->capacity_bytes) / 1e9);
@@ -283,6 +313,8 @@ void text_report_step(GString *out, const StepReport *report, gboolean colour) {
   append_breakdown(out, report, colour);
   append_communication(out, report, colour);
   append_memory(out, report, colour);
+  append_tier(out, report, TIER_HOST, colour);
+  append_tier(out, report, TIER_NVME, colour);
   append_advice(out, report, colour);
   append_method(out, report);
 }

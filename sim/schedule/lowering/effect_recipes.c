@@ -4,6 +4,8 @@
  * in any order, and what is held is dropped to the last byte. */
 #include "effect_recipes.h"
 
+#include "offload_state.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -211,9 +213,12 @@ static double kept_bytes(const Workload *workload, const Part *part) {
          round(part_parameters_once(workload, part, PIECE_EMBEDDING) * bytes);
 }
 
-/* Of what is reduced into shards: all else is added to where it stays. */
+/* Of what is reduced into shards or leaves: all else is added to where it stays. */
 static double gradient_bytes(const Workload *workload, const Part *part) {
-  return round(part_sharded_parameters(workload, part) * workload->plan->recipe.gradients);
+  const double experts = part_expert_parameters(workload, part), others = part_parameters(workload, part) - experts;
+  const gboolean others_go = lowering_shards(workload) > 1 || workload_gradients_leave(workload, FALSE);
+  const gboolean experts_go = lowering_expert_shards(workload) > 1 || workload_gradients_leave(workload, TRUE);
+  return round(((others_go ? others : 0) + (experts_go ? experts : 0)) * workload->plan->recipe.gradients);
 }
 
 static void add_term(Effect *effect, guint64 code, const Program *program, const Workload *workload) {
@@ -222,6 +227,11 @@ static void add_term(Effect *effect, guint64 code, const Program *program, const
   double *hold = &effect->hold[MEMORY_BUFFERS], *drop = &effect->drop[MEMORY_BUFFERS];
   if (kind == TERM_HOLD_BUFFER || kind == TERM_DROP_BUFFER) {
     *(kind == TERM_HOLD_BUFFER ? hold : drop) += round(g_array_index(program->transfers, Transfer, of).bytes);
+    return;
+  }
+  if (kind == TERM_HOLD_SAVED || kind == TERM_DROP_SAVED) {
+    double *saved = kind == TERM_HOLD_SAVED ? effect->hold : effect->drop;
+    saved[MEMORY_ACTIVATIONS] += g_array_index(program->transfers, Transfer, of).bytes;
     return;
   }
   gboolean of_stage = kind == TERM_HOLD_STAGE_GRADIENT || kind == TERM_DROP_STAGE_GRADIENT;

@@ -13,6 +13,8 @@ typedef enum {
   TERM_DROP_GRADIENT,
   TERM_HOLD_STAGE_GRADIENT, /* of a stage */
   TERM_DROP_STAGE_GRADIENT,
+  TERM_HOLD_SAVED, /* of a transfer: its bytes, of activations */
+  TERM_DROP_SAVED,
 } TermKind;
 
 /* The terms of each op of a list, in the order they are added. */

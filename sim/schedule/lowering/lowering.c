@@ -226,12 +226,18 @@ gboolean lowering_reduces(const Workload *workload) {
   return plan_data_ranks(workload->plan) > 1 || lowering_expert_copies(workload) > 1;
 }
 
+gboolean lowering_makes_buckets(const Workload *workload) {
+  return lowering_reduces(workload) || workload->plan->offload.optimizer != TIER_GPU;
+}
+
 gboolean lowering_takes_turns(const Workload *workload) {
   return workload->plan->ep > 1 && workload->plan->time.expert_overlap == EXPERT_OVERLAP_ROUNDS;
 }
 
 gboolean lowering_gathers_early(const Workload *workload) {
-  return lowering_is_sharded(workload) && (workload->plan->zero == 3 || workload->plan->overlap_param);
+  const Plan *plan = workload->plan;
+  return plan->offload.weights != TIER_GPU ||
+         (lowering_is_sharded(workload) && (plan->zero == 3 || plan->overlap_param));
 }
 
 double tied_gradient_bytes(const Workload *workload) {

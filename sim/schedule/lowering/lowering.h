@@ -44,6 +44,8 @@ int lowering_expert_copies(const Workload *workload);
 gboolean lowering_is_sharded(const Workload *workload);
 /* Any gradient is summed over ranks that hold the same parameters. */
 gboolean lowering_reduces(const Workload *workload);
+/* Gradients move in buckets: they are reduced, or leave for the host. */
+gboolean lowering_makes_buckets(const Workload *workload);
 /* Rounds of a schedule (Action.joins_next) take turns at exchanges with experts. */
 gboolean lowering_takes_turns(const Workload *workload);
 /* Parameters are gathered when they are first needed (ZeRO-3; ZeRO-1 and 2 with overlap_param), not after the
@@ -109,4 +111,5 @@ void pass_unshard(Program *program, const Lowering *lowering);
 void pass_send_recv(Program *program, const Lowering *lowering);
 void pass_reduce_grad(Program *program, const Lowering *lowering);
 void pass_optimizer(Program *program, const Lowering *lowering);
+void pass_offload(Program *program, const Lowering *lowering);
 void pass_memory(Program *program, const Lowering *lowering);

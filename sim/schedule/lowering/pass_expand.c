@@ -345,6 +345,8 @@ static void keep_op(Expander *expander, int old_index) {
     expander->last_compute = expander->editor.n_ops;
   } else if (op.kind != OP_HOST) {
     op.work = kept_transfer(expander, op.work);
+  } else if (op.work >= 0) {
+    op.work = kept_work(expander, op.work);
   }
   op.effect = whole_effect(expander, op.effect);
   op_editor_set_moved(&expander->editor, old_index, op_editor_add(&expander->editor, &op));

@@ -6,19 +6,21 @@
  *     receive  holds a boundary tensor until the op that consumes it has ended
  *     gather   ZeRO-3: holds the gathered piece until the last op that uses it has ended
  *     B        ZeRO ≥ 2: holds the whole gradient of its pieces until their reduce-scatter has ended; where the order
- *              says when to reduce, a stage's first B holds the whole stage's */
+ *              says when to reduce, a stage's first B holds the whole stage's
+ *     copy     a fetched shard is held until it has been gathered, a shard of gradients while it leaves; what a layer
+ *              saves is dropped when it is out, and held again from when it begins to come back */
 #include "effect_recipes.h"
 #include "lowering.h"
-#include "state_memory.h"
+#include "offload_state.h"
 
 void memory_set_residents(Program *program, const Workload *workload) {
-  const Plan *plan = workload->plan;
   for (int stage = 0; stage < program->n_stages; stage++) {
-    StateBytes state = workload_stage_state(workload, stage, plan->zero);
+    StateBytes tiers[N_TIERS];
+    workload_stage_tiers(workload, stage, tiers);
     double *resident = program->ranks[workload->placement->stage_rank[stage]].resident;
-    resident[MEMORY_WEIGHTS] += state.weights_bytes;
-    resident[MEMORY_GRADIENTS] += state.gradients_bytes;
-    resident[MEMORY_OPTIMIZER] += state.optimizer_bytes;
+    resident[MEMORY_WEIGHTS] += tiers[TIER_GPU].weights_bytes;
+    resident[MEMORY_GRADIENTS] += tiers[TIER_GPU].gradients_bytes;
+    resident[MEMORY_OPTIMIZER] += tiers[TIER_GPU].optimizer_bytes;
   }
   for (int rank = 0; rank < program->n_ranks; rank++)
     program->ranks[rank].resident[MEMORY_BUFFERS] += workload->framework_bytes;
@@ -29,13 +31,15 @@ static gboolean holds_buffer(const Op *op, const Plan *plan) {
 }
 
 static gboolean is_reduce_of(const Op *op, gint32 backward) {
-  return op->kind == OP_COLLECTIVE && op->action == ACTION_REDUCE_GRAD && op->after[0] == backward;
+  return op->kind == OP_COLLECTIVE && (op->action == ACTION_REDUCE_GRAD || op->action == ACTION_GRAD_OUT) &&
+         op->after[0] == backward;
 }
 
-/* ZeRO ≥ 2: the unreduced gradient of a backward lives until the last collective that reads it. */
-static void add_gradient_buffers(TermList *terms, const OpList *list, int index) {
+/* ZeRO ≥ 2: the unreduced gradient of a backward lives until the last collective, or copy out, that reads it.
+ * `n_behind`: so many ops behind it may be such ones. */
+static void add_gradient_buffers(TermList *terms, const OpList *list, int index, int n_behind) {
   int last = -1;
-  for (int i = index + 1; i < list->n_ops && i <= index + MOST_REDUCTIONS; i++)
+  for (int i = index + 1; i < list->n_ops && i <= index + n_behind; i++)
     if (is_reduce_of(&list->ops[i], index))
       last = i;
   if (last < 0)
@@ -91,15 +95,31 @@ static void add_arrivals(TermList *terms, const OpList *list, const Plan *plan) 
   }
 }
 
+static void add_copies(TermList *terms, const OpList *list, const Plan *plan) {
+  for (int i = 0; i < list->n_ops && offload_is_any(&plan->offload); i++) {
+    const Op *op = &list->ops[i];
+    if (op->action == ACTION_SAVED_OUT || op->action == ACTION_SAVED_IN)
+      term_list_add(terms, i, op->action == ACTION_SAVED_OUT ? TERM_DROP_SAVED : TERM_HOLD_SAVED, 0, op->work);
+    const gboolean is_fetch = op->action == ACTION_FETCH, is_shard = op->action == ACTION_GRAD_OUT && plan->zero >= 2;
+    if (!is_fetch && !(is_shard && list->ops[op->after[0]].kind == OP_COLLECTIVE))
+      continue;
+    term_list_add(terms, i, TERM_HOLD_BUFFER, 0, op->work);
+    term_list_add(terms, is_fetch ? i + 1 : i, TERM_DROP_BUFFER, 0, op->work); /* its gather stands behind it */
+  }
+}
+
 static void add_terms(TermList *terms, const Program *program, const OpList *list, const Lowering *lowering) {
   const Workload *workload = lowering->workload;
   const Order *order = lowering->order;
+  const int n_behind = offload_is_any(&workload->plan->offload) ? 3 * MOST_REDUCTIONS : MOST_REDUCTIONS;
   add_arrivals(terms, list, workload->plan);
+  add_copies(terms, list, workload->plan);
   gboolean holds_gradients = workload->plan->zero >= 2;
   if (holds_gradients && order->has_reduce_grad)
     add_stage_gradients(terms, program, list);
   /* what embedding and head share stays from the embedding's forward to the head's */
-  gboolean keeps_shared = !order->has_unshard && workload->plan->zero == 3 && lowering_shards(workload) > 1;
+  const gboolean is_apart = lowering_shards(workload) > 1 || workload->plan->offload.weights != TIER_GPU;
+  gboolean keeps_shared = !order->has_unshard && workload->plan->zero == 3 && is_apart;
   for (int i = 0; i < list->n_ops; i++) {
     const Op *op = &list->ops[i];
     if (op->kind != OP_COMPUTE || op->action == ACTION_OPTIMIZER)
@@ -108,7 +128,7 @@ static void add_terms(TermList *terms, const Program *program, const OpList *lis
     if (keeps_shared && op->action == ACTION_F)
       term_list_add(terms, i, TERM_KEPT, 0, op->work);
     if (holds_gradients && !order->has_reduce_grad && action_completes_gradient(op->action))
-      add_gradient_buffers(terms, list, i);
+      add_gradient_buffers(terms, list, i, n_behind);
   }
 }
 

@@ -20,6 +20,7 @@
  * An order that says itself where to reduce (REDUCE_GRAD) is heeded: at each such place the whole stage's gradient is
  * reduced, once a step under every ZeRO stage, when the op in front of it has ended.                              */
 #include "lowering.h"
+#include "offload_state.h"
 
 typedef struct {
   Program *program;
@@ -34,9 +35,10 @@ typedef struct {
                        */
 } Reducer;
 
-/* Shards of one rank are no shards: whatever the stage, gradients are reduced once a step. */
+/* Shards of one rank are no shards: whatever the stage, gradients are reduced once a step, if they do not leave the GPU
+ * after every micro-batch. */
 static int zero_stage(const Workload *workload) {
-  return lowering_is_sharded(workload) ? workload->plan->zero : 0;
+  return lowering_is_sharded(workload) || workload_gradients_leave(workload, FALSE) ? workload->plan->zero : 0;
 }
 
 /* Whose backward comes last in the list: it completes the gradient of what embedding and head share. In one stage that
@@ -114,7 +116,8 @@ static void reduce_backward(Reducer *reducer, int old_index) {
   Part whole = part_of_op(reducer->program, &op);
   g_autoptr(GArray) cuts = g_array_new(FALSE, FALSE, sizeof(Part));
   const int zero = zero_stage(reducer->workload);
-  if ((zero == 3 && op.action == ACTION_B) || (zero < 2 && !plan->overlap_grad))
+  const gboolean is_gathered = zero == 3 && op.action == ACTION_B && lowering_gathers_early(reducer->workload);
+  if (is_gathered || (zero < 2 && !plan->overlap_grad))
     g_array_append_val(cuts, whole); /* ZeRO-3: cut where it was gathered; a W gathers nothing and is whole yet */
   else
     part_cut(reducer->workload, &whole, TRUE, zero == 3 ? 0 : plan->bucket_parameters, cuts);
@@ -223,7 +226,7 @@ static void reduce_rank_as_told(Program *program, OpList *list, const Workload *
 
 void pass_reduce_grad(Program *program, const Lowering *lowering) {
   const Workload *workload = lowering->workload;
-  if (workload == NULL || !lowering_reduces(workload))
+  if (workload == NULL || !lowering_makes_buckets(workload))
     return;
   for (int rank = 0; rank < program->n_ranks; rank++)
     if (lowering->order->has_reduce_grad)

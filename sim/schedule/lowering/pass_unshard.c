@@ -38,12 +38,17 @@ static Op gather_op(Program *program, const Workload *workload, int stage, const
                        bytes);
 }
 
+/* A single shard that is outside the GPU is gathered as well: pass offload puts its fetch there. */
+static gboolean is_apart(const Workload *workload, int shards) {
+  return shards > 1 || workload->plan->offload.weights != TIER_GPU;
+}
+
 static gboolean gathers_others(const Workload *workload, const Moved *moved) {
-  return lowering_shards(workload) > 1 && moved_parameters(workload, moved) > 0;
+  return is_apart(workload, lowering_shards(workload)) && moved_parameters(workload, moved) > 0;
 }
 
 static gboolean gathers_experts(const Workload *workload, const Part *part) {
-  return lowering_expert_shards(workload) > 1 && part_expert_parameters(workload, part) > 0;
+  return is_apart(workload, lowering_expert_shards(workload)) && part_expert_parameters(workload, part) > 0;
 }
 
 /* The gathers of `moved` and of its experts, which wait for op `after` (−1: none); returns the last of them, −1 when
@@ -105,7 +110,8 @@ static void await_gathers(const Program *program, const OpEditor *editor, const 
   if (last < 0)
     return;
   const Op *gather = &editor->ops[last];
-  if (g_array_index(program->transfers, Transfer, gather->work).of_experts && lowering_shards(workload) > 1)
+  if (g_array_index(program->transfers, Transfer, gather->work).of_experts &&
+      is_apart(workload, lowering_shards(workload)))
     op_add_after(op, last - 1);
   op_add_after(op, last);
 }

@@ -51,6 +51,7 @@ const Pass *passes(void) {
       {"send_recv", "activations and gradients between stages", pass_send_recv},
       {"reduce_grad", "gradient buckets summed over data parallelism", pass_reduce_grad},
       {"optimizer", "tied gradients, norm, Adam step, gathers, host sync", pass_optimizer},
+      {"offload", "copies to and from the host's memory and drives", pass_offload},
       {"memory", "what each op holds and drops", pass_memory},
       {"steps", "the list again for every step", pass_steps},
       {NULL, NULL, NULL},

@@ -31,6 +31,14 @@ static const ActionInfo infos[N_ACTIONS] = {
     [ACTION_WHOLE_GRAD] = {"WHOLE_GRAD", 'L', FALSE, FALSE},
     [ACTION_SYNC] = {"SYNC", 'S', FALSE, FALSE},
     [ACTION_WAIT] = {"WAIT", 'H', FALSE, FALSE},
+    [ACTION_FETCH] = {"FETCH", 'f', FALSE, FALSE},
+    [ACTION_GRAD_OUT] = {"GRAD_OUT", 'g', FALSE, FALSE},
+    [ACTION_STATE_READ] = {"STATE_READ", 'r', FALSE, FALSE},
+    [ACTION_STATE_WRITE] = {"STATE_WRITE", 'w', FALSE, FALSE},
+    [ACTION_WEIGHTS_BACK] = {"WEIGHTS_BACK", 'b', FALSE, FALSE},
+    [ACTION_WEIGHTS_STORE] = {"WEIGHTS_STORE", 's', FALSE, FALSE},
+    [ACTION_SAVED_OUT] = {"SAVED_OUT", 'o', FALSE, TRUE},
+    [ACTION_SAVED_IN] = {"SAVED_IN", 'i', FALSE, TRUE},
 };
 
 const ActionInfo *action_info(ActionKind kind) {

@@ -23,6 +23,15 @@ typedef enum {
   ACTION_WHOLE_GRAD,  /* sequence parallelism: all-reduce over tp of the gradients of what every tp rank holds whole */
   ACTION_SYNC,        /* host reads the loss */
   ACTION_WAIT,        /* host waits for an exchange */
+  /* copies between a GPU and its node's memory and drives (pass_offload.c) */
+  ACTION_FETCH,         /* a shard of weights, to be gathered */
+  ACTION_GRAD_OUT,      /* reduced gradients to the host */
+  ACTION_STATE_READ,    /* master copy and moments from the drives */
+  ACTION_STATE_WRITE,   /* and back */
+  ACTION_WEIGHTS_BACK,  /* updated weights to the GPU */
+  ACTION_WEIGHTS_STORE, /* updated weights to the drives */
+  ACTION_SAVED_OUT,     /* what a layer saves for backward to the host */
+  ACTION_SAVED_IN,      /* and back */
   N_ACTIONS
 } ActionKind;
 

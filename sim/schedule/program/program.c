@@ -22,6 +22,7 @@ static const StreamInfo streams[N_STREAMS] = {
     [STREAM_DP] = {"dp", TRUE, AXIS_DP},
     [STREAM_COPY] = {"copy", FALSE, N_AXES},
     [STREAM_HOST] = {"host", FALSE, N_AXES},
+    [STREAM_COPY_OUT] = {"copy_out", FALSE, N_AXES},
 };
 static const char *const memory_names[N_MEMORY] = {"weights", "gradients", "optimizer", "activations", "buffers"};
 
@@ -68,7 +69,8 @@ static guint hash_double(guint hash, double value) {
 static guint work_hash(gconstpointer entry) {
   const Work *work = entry;
   guint hash = hash_mix(work->phase, (guint)work->n_layers | (guint64)(guint)work->n_dense << 32);
-  hash = hash_mix(hash, work->n_embedding | work->n_head << 8 | work->recompute << 16 | (guint)work->overlapped << 24);
+  hash = hash_mix(hash, work->n_embedding | work->n_head << 8 | work->recompute << 16 | (guint)work->overlapped << 24 |
+                            (guint64)work->on_host << 32);
   hash = hash_mix(hash, ((guint64)(guint)work->piece << 32) | (guint)work->stage);
   hash = hash_mix(hash, ((guint64)(guint)work->first_item << 32) | (guint)work->last_item);
   return hash_double(hash_double(hash, work->parameters), work->flops);
@@ -77,9 +79,10 @@ static guint work_hash(gconstpointer entry) {
 static gboolean work_equal(gconstpointer a, gconstpointer b) {
   const Work *x = a, *y = b;
   return x->phase == y->phase && x->n_embedding == y->n_embedding && x->n_head == y->n_head &&
-         x->recompute == y->recompute && x->overlapped == y->overlapped && x->n_layers == y->n_layers &&
-         x->n_dense == y->n_dense && x->piece == y->piece && x->first_item == y->first_item &&
-         x->last_item == y->last_item && x->stage == y->stage && x->parameters == y->parameters && x->flops == y->flops;
+         x->recompute == y->recompute && x->overlapped == y->overlapped && x->on_host == y->on_host &&
+         x->n_layers == y->n_layers && x->n_dense == y->n_dense && x->piece == y->piece &&
+         x->first_item == y->first_item && x->last_item == y->last_item && x->stage == y->stage &&
+         x->parameters == y->parameters && x->flops == y->flops;
 }
 
 static guint transfer_hash(gconstpointer entry) {
@@ -103,14 +106,14 @@ static gboolean transfer_equal(gconstpointer a, gconstpointer b) {
 
 static guint group_hash(gconstpointer entry) {
   const Group *group = entry;
-  guint hash = hash_mix(g_str_hash(group->name), group->axes);
+  guint hash = hash_mix(g_str_hash(group->name), group->axes | (guint64)group->route << 32);
   return hash_mix(hash, ((guint64)(guint)group->pp_first << 32) | (guint)group->pp_last);
 }
 
 static gboolean group_equal(gconstpointer a, gconstpointer b) {
   const Group *x = a, *y = b;
   return strcmp(x->name, y->name) == 0 && x->axes == y->axes && x->spans_pp == y->spans_pp &&
-         x->pp_first == y->pp_first && x->pp_last == y->pp_last && x->charge == y->charge;
+         x->pp_first == y->pp_first && x->pp_last == y->pp_last && x->charge == y->charge && x->route == y->route;
 }
 
 static guint effect_hash(gconstpointer entry) {

@@ -30,8 +30,9 @@ typedef enum {
   STREAM_SEND_B_BACK,
   STREAM_RECV_B_BACK, /* the same against the ranks' order, where a V's second leg or a second pipe comes back */
   STREAM_DP,
-  STREAM_COPY,
+  STREAM_COPY, /* from host or NVMe: onto the GPU, or to the processors that update */
   STREAM_HOST,
+  STREAM_COPY_OUT, /* to host or NVMe, beside what comes from there */
   N_STREAMS
 } Stream;
 
@@ -60,7 +61,8 @@ typedef struct {
   gint32 micro_batch;     /* −1 none */
   gint32 step;            /* 0-based */
   gint32 batch;           /* −1 none; ops of one rank with equal batch are issued together */
-  gint32 work;            /* OP_COMPUTE: index into works; OP_SEND/RECV/COLLECTIVE: into transfers; OP_HOST: −1 */
+  gint32 work;            /* OP_COMPUTE: index into works; OP_SEND/RECV/COLLECTIVE: into transfers; OP_HOST: what its
+                             processors compute, into works, or −1 */
   gint32 effect;          /* index into effects; 0 = none */
   gint32 peer;            /* OP_SEND/RECV: pipeline rank; else −1 */
   gint32 tag;             /* OP_SEND/RECV */
@@ -77,6 +79,7 @@ typedef struct {
   guint8 n_embedding, n_head;
   guint8 recompute;  /* expanded: the run is forward work done again */
   guint8 overlapped; /* bare orders: an F or B of a pair, whose time is a share of the pair's */
+  guint8 on_host;    /* PHASE_OPTIMIZER: the node's processors do it (an OP_HOST) */
   gint32 n_layers;
   gint32 n_dense; /* of these the first in F, the last in I, W and B: dense ones of a model with experts */
   gint32 piece;   /* expanded: Piece the run belongs to; −1 otherwise */
@@ -103,12 +106,22 @@ typedef struct {
   gint32 piece, item;
 } Transfer;
 
+/* What a copy passes between a rank and the memory of its node. */
+typedef enum {
+  ROUTE_LINK_IN = 1 << 0, /* from host memory over the GPU's link */
+  ROUTE_LINK_OUT = 1 << 1,
+  ROUTE_NVME_READ = 1 << 2, /* from the drives to host memory; with LINK_IN on to the GPU, block behind block */
+  ROUTE_NVME_WRITE = 1 << 3,
+} CopyRoute;
+enum { N_ROUTE_BITS = 4 };
+
 typedef struct {
-  const char *name;         /* static: "dp", "dp_shard", "dp_replica", "expert_dp", "world", "embedding", "copies" */
-  AxisSet axes;             /* besides pp */
-  gboolean spans_pp;        /* members on several pipeline ranks: all of them, or `first` and `last` only */
+  const char *name;  /* static: "dp", "dp_shard", "dp_replica", "expert_dp", "world", "embedding", "copies", "copy" */
+  AxisSet axes;      /* besides pp */
+  gboolean spans_pp; /* members on several pipeline ranks: all of them, or `first` and `last` only */
   gint32 pp_first, pp_last; /* −1, −1: all pipeline ranks; else just these two */
-  guint8 charge;            /* Axis its exposed time is charged to */
+  guint8 charge;            /* Axis its exposed time is charged to; of copies, which are offload's, meaningless */
+  guint8 route;             /* CopyRoute: the group is a rank alone with the memory of its node; 0: ranks */
 } Group;
 
 typedef struct {
@@ -153,6 +166,11 @@ typedef struct {
   SharedOps *shared;   /* holds the ops of all lists; NULL: each list its own */
   ProgramIndex *index; /* private: finds equal entries of the tables; owned */
 } Program;
+
+/* Its work is one of works. */
+static inline gboolean op_computes(const Op *op) {
+  return op->kind == OP_COMPUTE || op->kind == OP_HOST;
+}
 
 /* Pieces that a whole op runs. */
 static inline void work_pieces(const Work *work, int counts[N_PIECES]) {

@@ -101,21 +101,33 @@ gboolean field_items(const Line *line, const char *key, const char *value, gpoin
   return line_fail(line, error, "%s=" FOUND "; expected the first and last item, as 3..7", key, value);
 }
 
-gboolean field_axes(const Line *line, const char *key, const char *value, gpointer target, GError **error) {
-  AxisSet *axes = target;
-  *axes = 0;
+static gboolean read_bits(const Line *line, const char *key, const char *value, const char *const *words, guint *bits,
+                          GError **error) {
+  *bits = 0;
   if (strcmp(value, "none") == 0)
     return TRUE;
-  g_auto(GStrv) names = g_strsplit(value, "+", N_AXIS_BITS + 1);
+  g_auto(GStrv) names = g_strsplit(value, "+", (int)g_strv_length((char **)words) + 1);
   for (int i = 0; names[i]; i++) {
-    int bit = line_word_of(line, key, names[i], axis_words, error);
+    int bit = line_word_of(line, key, names[i], words, error);
     if (bit < 0)
       return FALSE;
-    if (*axes & 1u << bit)
+    if (*bits & 1u << bit)
       return line_fail(line, error, "%s: %s is there twice", key, names[i]);
-    *axes |= 1u << bit;
+    *bits |= 1u << bit;
   }
-  return *axes != 0 || line_fail(line, error, "%s=; expected axes joined by +, or none", key);
+  return *bits != 0 || line_fail(line, error, "%s=; expected %s joined by +, or none", key, key);
+}
+
+gboolean field_axes(const Line *line, const char *key, const char *value, gpointer target, GError **error) {
+  return read_bits(line, key, value, axis_words, target, error);
+}
+
+gboolean field_route(const Line *line, const char *key, const char *value, gpointer target, GError **error) {
+  guint bits;
+  if (!read_bits(line, key, value, route_words, &bits, error))
+    return FALSE;
+  *(guint8 *)target = (guint8)bits;
+  return TRUE;
 }
 
 gboolean field_charge(const Line *line, const char *key, const char *value, gpointer target, GError **error) {

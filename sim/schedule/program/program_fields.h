@@ -37,6 +37,7 @@ gboolean field_piece(const Line *, const char *key, const char *value, gpointer 
 gboolean field_kind(const Line *, const char *key, const char *value, gpointer target, GError **);   /* guint8 */
 gboolean field_items(const Line *, const char *key, const char *value, gpointer target, GError **);  /* Work */
 gboolean field_axes(const Line *, const char *key, const char *value, gpointer target, GError **);   /* AxisSet */
+gboolean field_route(const Line *, const char *key, const char *value, gpointer target, GError **);  /* guint8 */
 gboolean field_charge(const Line *, const char *key, const char *value, gpointer target, GError **); /* guint8 */
 gboolean field_pp(const Line *, const char *key, const char *value, gpointer target, GError **);     /* Group */
 gboolean field_after(const Line *, const char *key, const char *value, gpointer target, GError **);  /* Op.after */

@@ -33,8 +33,7 @@ static gboolean read_program_line(Reader *reader, GError **error) {
   if (!line_read_fields(&reader->line, 1, line_n_words(&reader->line), fields, G_N_ELEMENTS(fields), error))
     return FALSE;
   if (n_ranks < 1 || n_ranks > MAX_RANKS || n_stages < 1 || n_stages > MAX_STAGES || n_micro_batches < 1 ||
-      n_micro_batches > MAX_MICRO_BATCHES || n_steps < 1 || n_steps > MAX_STEPS ||
-      expansion > EXPANSION_BESIDE)
+      n_micro_batches > MAX_MICRO_BATCHES || n_steps < 1 || n_steps > MAX_STEPS || expansion > EXPANSION_BESIDE)
     return line_fail(&reader->line, error,
                      "found ranks=%d stages=%d micro_batches=%d steps=%d expanded=%d; expected 1 to %d, %d, %d, %d, "
                      "and 0, 1 or 2",
@@ -56,8 +55,10 @@ static gboolean is_name(const char *text) {
 
 static gboolean read_group_line(Reader *reader, GError **error) {
   Group group = {.pp_first = -1, .pp_last = -1};
-  const Field fields[] = {
-      {"axes", field_axes, &group.axes, TRUE}, {"pp", field_pp, &group}, {"charge", field_charge, &group.charge, TRUE}};
+  const Field fields[] = {{"axes", field_axes, &group.axes, TRUE},
+                          {"pp", field_pp, &group},
+                          {"charge", field_charge, &group.charge, TRUE},
+                          {"route", field_route, &group.route}};
   const char *name = line_word(&reader->line, 2);
   if (!line_check_number(&reader->line, line_word(&reader->line, 1), reader->program->groups->len, error))
     return FALSE;
@@ -73,11 +74,17 @@ static gboolean read_group_line(Reader *reader, GError **error) {
 
 static gboolean read_work_line(Reader *reader, GError **error) {
   Work work = {.piece = -1, .first_item = -1, .last_item = -1, .stage = -1};
-  const Field fields[] = {{"embedding", field_byte, &work.n_embedding}, {"layers", field_count, &work.n_layers},
-                          {"dense", field_count, &work.n_dense},        {"head", field_byte, &work.n_head},
-                          {"piece", field_piece, &work.piece},          {"items", field_items, &work},
-                          {"recompute", field_byte, &work.recompute},   {"overlapped", field_byte, &work.overlapped},
-                          {"stage", field_count, &work.stage},          {"parameters", field_number, &work.parameters},
+  const Field fields[] = {{"embedding", field_byte, &work.n_embedding},
+                          {"layers", field_count, &work.n_layers},
+                          {"dense", field_count, &work.n_dense},
+                          {"head", field_byte, &work.n_head},
+                          {"piece", field_piece, &work.piece},
+                          {"items", field_items, &work},
+                          {"recompute", field_byte, &work.recompute},
+                          {"overlapped", field_byte, &work.overlapped},
+                          {"on_host", field_byte, &work.on_host},
+                          {"stage", field_count, &work.stage},
+                          {"parameters", field_number, &work.parameters},
                           {"flops", field_number, &work.flops}};
   if (!line_check_number(&reader->line, line_word(&reader->line, 1), reader->program->works->len, error))
     return FALSE;
@@ -214,9 +221,9 @@ static gboolean read_op_fields(const Reader *reader, Op *op, GError **error) {
                           {"takes_turns", field_byte, &takes_turns}};
   if (!line_read_fields(&reader->line, 3, line_n_words(&reader->line), fields, G_N_ELEMENTS(fields), error))
     return FALSE;
-  if (op->kind == OP_COMPUTE ? transfer >= 0 : work >= 0)
+  if (op_computes(op) ? transfer >= 0 : work >= 0)
     return line_fail(&reader->line, error, "a %s op has no %s=", op_kind_words[op->kind],
-                     op->kind == OP_COMPUTE ? "transfer" : "work");
+                     op_computes(op) ? "transfer" : "work");
   op->work = MAX(work, transfer);
   op->overlapped = overlapped != 0;
   op->takes_turns = takes_turns != 0;

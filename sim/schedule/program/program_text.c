@@ -25,13 +25,13 @@ static void append_int_unless(GString *out, const char *key, int value, int usua
     g_string_append_printf(out, " %s=%d", key, value);
 }
 
-static void append_axes(GString *out, AxisSet axes) {
+static void append_bits(GString *out, const char *key, guint bits, const char *const *words) {
   const char *separator = "";
-  g_string_append(out, " axes=");
-  for (int bit = 0; bit < N_AXIS_BITS; bit++) {
-    if (!(axes & 1u << bit))
+  g_string_append_printf(out, " %s=", key);
+  for (int bit = 0; words[bit] != NULL; bit++) {
+    if (!(bits & 1u << bit))
       continue;
-    g_string_append_printf(out, "%s%s", separator, axis_words[bit]);
+    g_string_append_printf(out, "%s%s", separator, words[bit]);
     separator = "+";
   }
   if (*separator == '\0')
@@ -40,12 +40,15 @@ static void append_axes(GString *out, AxisSet axes) {
 
 static void append_group(GString *out, guint i, const Group *group) {
   g_string_append_printf(out, "group %u %s", i, group->name);
-  append_axes(out, group->axes);
+  append_bits(out, "axes", group->axes, axis_words);
   if (group->spans_pp && group->pp_first < 0)
     g_string_append(out, " pp=all");
   else if (group->spans_pp)
     g_string_append_printf(out, " pp=%d,%d", group->pp_first, group->pp_last);
-  g_string_append_printf(out, " charge=%s\n", axis_name(group->charge));
+  g_string_append_printf(out, " charge=%s", axis_name(group->charge));
+  if (group->route != 0)
+    append_bits(out, "route", group->route, route_words);
+  g_string_append_c(out, '\n');
 }
 
 static void append_work(GString *out, guint i, const Work *work) {
@@ -59,6 +62,7 @@ static void append_work(GString *out, guint i, const Work *work) {
     g_string_append_printf(out, " items=%d..%d", work->first_item, work->last_item);
   append_int_unless(out, "recompute", work->recompute, 0);
   append_int_unless(out, "overlapped", work->overlapped, 0);
+  append_int_unless(out, "on_host", work->on_host, 0);
   append_int_unless(out, "stage", work->stage, -1);
   append_number_unless_0(out, "parameters", work->parameters);
   append_number_unless_0(out, "flops", work->flops);
@@ -118,7 +122,7 @@ static void append_op(GString *out, int i, const Op *op) {
   append_int_unless(out, "unit", op->unit, 0);
   append_int_unless(out, "peer", op->peer, -1);
   append_int_unless(out, "tag", op->tag, -1);
-  append_int_unless(out, op->kind == OP_COMPUTE ? "work" : "transfer", op->work, -1);
+  append_int_unless(out, op_computes(op) ? "work" : "transfer", op->work, -1);
   append_int_unless(out, "effect", op->effect, 0);
   append_after(out, op);
   g_string_append_c(out, '\n');

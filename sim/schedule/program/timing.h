@@ -70,12 +70,18 @@ typedef struct {
                      the program must be expanded, so that a kernel is not longer than it is. Owned */
   WayLoad tp;     /* what a collective of tp alone takes of its members' ways, inside compute ops or beside them; 0:
                      nothing, or not known */
-  OpTime host_sync;                           /* OP_HOST: run = time the host takes after what it waits for */
+  OpTime host_sync;                           /* OP_HOST without a work: run = time the host takes after what it waits
+                                                 for */
   int n_measured, n_interpolated, n_modelled; /* distinct matrix products by where their time came from */
 } Timing;
 
 void timing_free(Timing *timing);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Timing, timing_free)
+
+/* Of an OP_HOST. */
+static inline const OpTime *timing_of_host(const Timing *timing, gint32 work) {
+  return work >= 0 ? &timing->works[work] : &timing->host_sync;
+}
 
 OpTime op_time_join(OpTime first, OpTime second);
 OpTime op_time_repeat(OpTime time, int n); /* n ≥ 0 in a row; 0 gives zeros */

@@ -117,9 +117,22 @@ static gboolean check_compute_op(const Program *program, int rank, int i, GError
   if (!in_range(op->work, 0, (gint32)program->works->len))
     return fail_op(program, rank, i, error, "work %d; the program has %u", op->work, program->works->len);
   const Work *work = &g_array_index(program->works, Work, op->work);
+  if (work->on_host)
+    return fail_op(program, rank, i, error, "work %d is of the host's processors", op->work);
   if (action_info(op->action)->is_compute && work->phase != phase_of[op->action])
     return fail_op(program, rank, i, error, "work %d is of another phase", op->work);
   return TRUE;
+}
+
+/* It waits, or computes what its processors are to. */
+static gboolean check_host_op(const Program *program, int rank, int i, GError **error) {
+  const Op *op = &program->ranks[rank].ops[i];
+  if (op->work == -1)
+    return TRUE;
+  if (!in_range(op->work, 0, (gint32)program->works->len))
+    return fail_op(program, rank, i, error, "work %d; the program has %u", op->work, program->works->len);
+  return g_array_index(program->works, Work, op->work).on_host ||
+         fail_op(program, rank, i, error, "work %d is of the GPU, no update on the host", op->work);
 }
 
 static gboolean check_transfer_op(const Program *program, int rank, int i, GError **error) {
@@ -143,9 +156,9 @@ static gboolean check_op(const Program *program, int rank, int i, GError **error
   const Op *op = &program->ranks[rank].ops[i];
   if (op->kind == OP_COMPUTE)
     return check_compute_op(program, rank, i, error);
-  if (op->kind != OP_HOST)
-    return check_transfer_op(program, rank, i, error);
-  return TRUE;
+  if (op->kind == OP_HOST)
+    return check_host_op(program, rank, i, error);
+  return check_transfer_op(program, rank, i, error);
 }
 
 static gboolean check_ops(const Program *program, GError **error) {

@@ -1,0 +1,32 @@
+#include "copy_cost.h"
+
+int copy_cost_sharing(const Layout *layout, const Cluster *cluster) {
+  const int per_node = cluster->gpus_per_node;
+  if (layout->gpu_of_rank == NULL)
+    return MIN(layout->n_ranks, per_node);
+  g_autoptr(GHashTable) counts = g_hash_table_new(NULL, NULL);
+  int most = 0;
+  for (int rank = 0; rank < layout->n_ranks; rank++) {
+    gpointer node = GINT_TO_POINTER(layout_gpu(layout, rank) / per_node);
+    const int n = GPOINTER_TO_INT(g_hash_table_lookup(counts, node)) + 1;
+    g_hash_table_insert(counts, node, GINT_TO_POINTER(n));
+    most = MAX(most, n);
+  }
+  return most;
+}
+
+double copy_cost_s(const Cluster *cluster, int n_sharing, guint route, double bytes) {
+  const Host *host = &cluster->host;
+  double least_Bps = host->memory_Bps / n_sharing;
+  if (route & (ROUTE_LINK_IN | ROUTE_LINK_OUT))
+    least_Bps = MIN(least_Bps, host_link_Bps(host, &cluster->node, n_sharing));
+  if (route & ROUTE_NVME_READ)
+    least_Bps = MIN(least_Bps, host->nvme_read_Bps / n_sharing);
+  if (route & ROUTE_NVME_WRITE)
+    least_Bps = MIN(least_Bps, host->nvme_write_Bps / n_sharing);
+  return bytes / least_Bps;
+}
+
+double copy_cost_update_s(const Cluster *cluster, int n_sharing, double bytes) {
+  return bytes / (cluster->host.memory_Bps * cluster->host.update_efficiency / n_sharing);
+}

@@ -1,0 +1,15 @@
+/* What a rank's copies to and from its node's memory and drives take, and an Adam step on the node's processors. All
+ * GPUs that the plan has on a node do the same at the same time, as a folded run's ranks do, so each has its part: of
+ * the PCIe switches above it (host_link_Bps()), of the memory's bandwidth, of the drives. A copy over several of them
+ * goes block by block, at the rate of the slowest. */
+#pragma once
+#include "layout.h"
+#include "program.h"
+
+/* Most GPUs of a plan on one node. */
+int copy_cost_sharing(const Layout *layout, const Cluster *cluster);
+/* Seconds of a copy along `route` (CopyRoute) while so many GPUs of the node copy as much. The cluster states what the
+ * route passes (plan_check_offload()). */
+double copy_cost_s(const Cluster *cluster, int n_sharing, guint route, double bytes);
+/* Seconds in which the processors read and write so many bytes of model state for one of n_sharing GPUs. */
+double copy_cost_update_s(const Cluster *cluster, int n_sharing, double bytes);

@@ -1,0 +1,24 @@
+/* Which memory holds what a GPU has no room for: its node's, or the node's NVMe drives.
+ *
+ * Optimizer: master copy and moments leave the GPU, and each reduced gradient follows them; processors of the node
+ * update (ZeRO-Offload, arXiv 2101.06840; DeepSpeed's CPU Adam, FSDP's CPUOffloadPolicy, Megatron-LM's
+ * --optimizer-cpu-offload). Weights: a ZeRO-3 shard is fetched before each gather (ZeRO-Infinity, arXiv 2104.07857).
+ * Activations: what a layer saves for backward is put out after its forward and fetched before its backward. */
+#pragma once
+#include <glib.h>
+
+typedef enum { TIER_GPU, TIER_HOST, TIER_NVME, N_TIERS } MemoryTier;
+
+typedef struct {
+  MemoryTier optimizer, weights, activations;
+} Offload;
+
+/* "gpu", "host", "nvme": what reports and program texts call them. */
+const char *memory_tier_name(MemoryTier tier);
+/* What the options take, NULL-terminated in enum order: none, host, nvme. Of activations: none, host. */
+const char *const *offload_names(void);
+const char *const *offload_activations_names(void);
+
+gboolean offload_is_any(const Offload *offload);
+/* Of what the plan offloads, whether anything is in `tier`. */
+gboolean offload_uses(const Offload *offload, MemoryTier tier);

@@ -1,0 +1,68 @@
+/* Whether a Program of the caller's (edited text, say) can be run as this model under this plan. */
+#include "predict_parts.h"
+
+#include <math.h>
+
+#include "error.h"
+#include "lowering.h"
+
+/* FLOPs of the kernels a work names; −1 when this workload has no such kernels. */
+static double named_flops(const Work *work, const Workload *workload) {
+  if (work->piece < 0) {
+    const Part part = part_of_work(work, 0);
+    return part_flops(workload, (Phase)work->phase, &part);
+  }
+  const WorkList *list = &workload->work[work->piece][work->phase];
+  if (work->last_item >= list->n_items)
+    return -1;
+  double flops = 0;
+  for (int i = work->first_item; i <= work->last_item; i++)
+    flops += list->items[i].flops;
+  return flops;
+}
+
+/* Every work of the program must be made of this workload's pieces and kernels. */
+static gboolean check_works(const Program *program, const Workload *workload, GError **error) {
+  for (guint i = 0; i < program->works->len; i++) {
+    const Work *work = &g_array_index(program->works, Work, i);
+    if (work->phase == PHASE_OPTIMIZER)
+      continue;
+    double flops = named_flops(work, workload);
+    if (work->n_layers > workload->model->n_layers || (work->piece < 0 && work->stage >= 0) || flops < 0)
+      return fail_input(error, "the program's work %u is not made of this model's pieces", i);
+    if (fabs(work->flops - flops) > 1e-9 * flops)
+      return fail_input(error, "the program's work %u has flops=%.17g, under this model and plan it would be %.17g", i,
+                        work->flops, flops);
+  }
+  return TRUE;
+}
+
+/* What copies take is stated by clusters that plans may offload on, and was looked for with this plan's options. */
+static gboolean check_offload(const Program *program, const Plan *plan, GError **error) {
+  gboolean is_offloaded = FALSE, uses_drives = FALSE;
+  for (guint i = 0; i < program->groups->len; i++) {
+    const guint route = g_array_index(program->groups, Group, i).route;
+    is_offloaded |= route != 0;
+    uses_drives |= (route & (ROUTE_NVME_READ | ROUTE_NVME_WRITE)) != 0;
+  }
+  for (guint i = 0; i < program->works->len; i++)
+    is_offloaded |= g_array_index(program->works, Work, i).on_host;
+  if (is_offloaded && !offload_is_any(&plan->offload))
+    return fail_input(error, "the program copies to and from host memory, and the plan offloads nothing: expected the "
+                             "--offload options that it was made with");
+  return !uses_drives || offload_uses(&plan->offload, TIER_NVME) ||
+         fail_input(error, "the program copies to and from NVMe drives, and the plan has nothing there: expected the "
+                           "--offload options that it was made with");
+}
+
+gboolean predict_check_belongs(const Program *program, const Workload *workload, GError **error) {
+  const Plan *plan = workload->plan;
+  if (program->n_ranks != plan->pp || program->n_stages != workload->n_stages ||
+      program->n_micro_batches != plan->n_micro_batches)
+    return fail_input(error,
+                      "the program has %d ranks, %d stages and %d micro-batches, the plan pp %d, %d stages and "
+                      "%" G_GINT64_FORMAT " micro-batches",
+                      program->n_ranks, program->n_stages, program->n_micro_batches, plan->pp, workload->n_stages,
+                      plan->n_micro_batches);
+  return check_works(program, workload, error) && check_offload(program, plan, error);
+}

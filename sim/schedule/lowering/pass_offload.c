@@ -1,0 +1,344 @@
+/* offload: what a GPU does not hold is copied out of it and back (Plan.offload). Copies out run on the stream copy_out,
+ * those in on copy, beside each other and beside computing.
+ *
+ *     weights      every gather of ZeRO-3 waits for this rank's shard, which is fetched when the gather would have been
+ *                  issued; where there is but one shard the fetch takes the gather's place
+ *     gradients    each bucket leaves when it has been reduced. From ZeRO-2 on that is after every micro-batch, and a
+ *                  bucket is not begun before the one two before it has left; else once a step. What is summed later
+ *                  (tied, whole, two copies) leaves again then. Adding up what has left is the host's business, and
+ *                  not counted
+ *     activations  what a layer saves leaves after its forward and comes back before its backward, two layers at a
+ * time: a forward waits for what the one two before it saved to be out, a backward's is fetched when the op two before
+ * it has ended. What is needed again within three ops stays update       offload_update.c
+ *
+ *     compute   | F0 | F1 | F2 | …                     | B2 | B1 | B0 |
+ *     copy_out       | out 0 | out 1 |                      | grad 2 | grad 1 | …
+ *     copy                                   | in 1 | in 0 |
+ *
+ * ZeRO-Offload, arXiv 2101.06840 §4.1; ZeRO-Infinity, arXiv 2104.07857 §6.2; activations as FSDP's and Transformer
+ * Engine's offloading with two buffers. */
+#include "offload_parts.h"
+#include "offload_state.h"
+
+Op offload_copy(Program *program, ActionKind action, CopyRoute route, int stage, double bytes) {
+  const Group group = {.name = "copy", .pp_first = -1, .pp_last = -1, .charge = AXIS_DP, .route = (guint8)route};
+  const Transfer transfer = {.group = program_group(program, &group),
+                             .source = -1,
+                             .target = -1,
+                             .collective = COLLECTIVE_SEND_RECV,
+                             .bytes = bytes};
+  const gboolean is_out = (route & (ROUTE_LINK_OUT | ROUTE_NVME_WRITE)) != 0;
+  Op op = op_new(OP_COLLECTIVE, is_out ? STREAM_COPY_OUT : STREAM_COPY, action, stage, -1);
+  op.work = program_transfer(program, &transfer);
+  return op;
+}
+
+/* The two latest of a kind: where there is room for two, the third waits for the first. */
+typedef struct {
+  gint32 older, newer; /* new indices; −1 none */
+} LatestTwo;
+
+static void two_push(LatestTwo *two, gint32 index) {
+  two->older = two->newer;
+  two->newer = index;
+}
+
+typedef struct {
+  Program *program;
+  const Workload *workload;
+  const Order *order;
+  int rank;
+  OpEditor editor;
+  gint32 *last_backward; /* [stages] micro-batch of each stage's last op that completes a gradient; owned */
+  GHashTable *saved_out; /* layer pass → new index of its copy out (gint64 → gint32); owned */
+  GHashTable *stays;     /* layer passes whose activations stay; owned */
+  LatestTwo computed, grads, saved;
+} Mover;
+
+static const Transfer *transfer_at(const Program *program, const Op *op) {
+  return &g_array_index(program->transfers, Transfer, op->work);
+}
+
+static const Group *group_at(const Program *program, const Op *op) {
+  return &g_array_index(program->groups, Group, transfer_at(program, op)->group);
+}
+
+/* --- activations --- */
+
+static gint64 *pass_key(int stage, int micro_batch, int layer) {
+  gint64 *key = g_new(gint64, 1);
+  *key = ((gint64)stage << 40) + ((gint64)micro_batch << 16) + layer;
+  return key;
+}
+
+/* One layer by itself: embedding and head keep what they save. */
+static gboolean is_layer_pass(const Program *program, const Op *op, ActionKind kind) {
+  if (op->kind != OP_COMPUTE || op->action != kind)
+    return FALSE;
+  const Part part = part_of_op(program, op);
+  return part.n_layers == 1 && part.n_embedding + part.n_head == 0;
+}
+
+static gboolean needs_saved(const Program *program, const Op *op) {
+  return is_layer_pass(program, op, ACTION_B) || is_layer_pass(program, op, ACTION_I);
+}
+
+/* Every forward and backward is cut into its layers. */
+static void cut_passes(Mover *mover, OpList *list) {
+  g_autoptr(GArray) cuts = g_array_new(FALSE, FALSE, sizeof(Part));
+  op_editor_init(&mover->editor, list);
+  for (int i = 0; i < list->n_ops; i++) {
+    const Op *old = &list->ops[i];
+    if (old->kind != OP_COMPUTE || !action_info(old->action)->is_compute) {
+      op_editor_copy(&mover->editor, i);
+      continue;
+    }
+    const Part whole = part_of_op(mover->program, old);
+    g_array_set_size(cuts, 0);
+    part_cut(mover->workload, &whole, old->action != ACTION_F, 0, cuts);
+    for (guint c = 0; c < cuts->len; c++) {
+      const Part *part = &g_array_index(cuts, Part, c);
+      Op *op = op_editor_copy_op(&mover->editor, i);
+      for (int a = 0; c > 0 && a < OP_MAX_AFTER; a++)
+        op->after[a] = -1; /* the first has waited already */
+      op->unit = part->first_layer;
+      op->work = part_work(mover->program, mover->workload, phase_of_action(op->action), part);
+    }
+  }
+  op_editor_finish(&mover->editor);
+}
+
+/* Forwards whose backward is among the next ops: what they save would hardly be out. */
+static void find_stays(Mover *mover, const OpList *list) {
+  enum { OPS_STAYING = 3 };
+  g_autoptr(GHashTable) place = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);
+  gint64 n_computed = 0;
+  for (int i = 0; i < list->n_ops; i++) {
+    const Op *op = &list->ops[i];
+    if (op->kind != OP_COMPUTE)
+      continue;
+    n_computed++;
+    gint64 *key = pass_key(op->stage, op->micro_batch, op->unit);
+    if (is_layer_pass(mover->program, op, ACTION_F)) {
+      g_hash_table_insert(place, key, GSIZE_TO_POINTER((gsize)n_computed));
+      continue;
+    }
+    gint64 forward = (gint64)GPOINTER_TO_SIZE(g_hash_table_lookup(place, key));
+    if (needs_saved(mover->program, op) && forward > 0 && n_computed - forward <= OPS_STAYING)
+      g_hash_table_add(mover->stays, key);
+    else
+      g_free(key);
+  }
+}
+
+static Op saved_copy(const Mover *mover, const Op *pass, gboolean is_out) {
+  const Part part = part_of_op(mover->program, pass);
+  const PieceMemory memory = part_memory(mover->workload, &part);
+  Op op = offload_copy(mover->program, is_out ? ACTION_SAVED_OUT : ACTION_SAVED_IN,
+                       is_out ? ROUTE_LINK_OUT : ROUTE_LINK_IN, pass->stage, memory.saved_bytes);
+  op.micro_batch = pass->micro_batch;
+  op.unit = pass->unit;
+  return op;
+}
+
+/* In front of a backward: its activations come back. Returns the copy, −1: they have stayed. */
+static gint32 bring_saved(Mover *mover, const Op *backward) {
+  g_autofree gint64 *key = pass_key(backward->stage, backward->micro_batch, backward->unit);
+  gpointer out;
+  if (!g_hash_table_lookup_extended(mover->saved_out, key, NULL, &out))
+    return -1;
+  Op op = saved_copy(mover, backward, FALSE);
+  op_add_after(&op, GPOINTER_TO_INT(out));
+  op_add_after(&op, mover->computed.older);
+  return op_editor_add(&mover->editor, &op);
+}
+
+/* Behind a forward. */
+static void put_saved_out(Mover *mover, const Op *forward, gint32 index) {
+  gint64 *key = pass_key(forward->stage, forward->micro_batch, forward->unit);
+  if (g_hash_table_contains(mover->stays, key)) {
+    g_free(key);
+    return;
+  }
+  Op op = saved_copy(mover, forward, TRUE);
+  op_add_after(&op, index);
+  const gint32 copy = op_editor_add(&mover->editor, &op);
+  g_hash_table_insert(mover->saved_out, key, GINT_TO_POINTER(copy));
+  two_push(&mover->saved, copy);
+}
+
+/* --- gradients --- */
+
+static void put_gradient_out(Mover *mover, const Op *source, double parameters, gint32 after) {
+  if (parameters <= 0)
+    return;
+  const Plan *plan = mover->workload->plan;
+  const CopyRoute route = ROUTE_LINK_OUT | (plan_gradient_tier(plan, plan->zero) == TIER_NVME ? ROUTE_NVME_WRITE : 0);
+  Op op =
+      offload_copy(mover->program, ACTION_GRAD_OUT, route, source->stage, round(parameters * plan->recipe.gradients));
+  op.micro_batch = source->micro_batch;
+  op.unit = source->unit;
+  op_add_after(&op, after);
+  two_push(&mover->grads, op_editor_add(&mover->editor, &op));
+}
+
+/* Of parameters that no other rank has: there is no reduction to wait for. */
+static double unreduced_parameters(const Mover *mover, const Op *backward, gboolean of_experts) {
+  const Workload *workload = mover->workload;
+  const int copies = of_experts ? lowering_expert_copies(workload) : plan_data_ranks(workload->plan);
+  const Moved moved = {part_of_op(mover->program, backward), PIECE_EMBEDDING, of_experts};
+  const gboolean is_last = mover->last_backward[backward->stage] == backward->micro_batch;
+  if (copies > 1 || (!is_last && !workload_gradients_leave(workload, of_experts)))
+    return 0;
+  return moved_parameters(workload, &moved);
+}
+
+/* `reduction` is the last of its bucket. */
+static gboolean ends_bucket(const Program *program, const OpList *list, int index) {
+  const Op *op = &list->ops[index], *next = op + 1;
+  if (index + 1 == list->n_ops || next->action != ACTION_REDUCE_GRAD)
+    return TRUE;
+  return transfer_at(program, next)->of_experts != transfer_at(program, op)->of_experts ||
+         group_at(program, next)->axes != AXIS_BIT_DP_REPLICA;
+}
+
+/* Those of this rank's shard, that a reduction leaves behind. */
+static double reduced_parameters(const Mover *mover, const Op *reduction) {
+  const Workload *workload = mover->workload;
+  const Transfer *transfer = transfer_at(mover->program, reduction);
+  const double parameters = transfer->bytes / plan_gradient_sum_bytes(workload->plan);
+  if (group_at(mover->program, reduction)->axes == AXIS_BIT_DP_REPLICA)
+    return parameters; /* a shard's */
+  return parameters / (transfer->of_experts ? lowering_expert_shards(workload) : lowering_shards(workload));
+}
+
+/* A later sum of gradients that have left before. */
+static gboolean is_late_sum(const Op *op) {
+  return op->action == ACTION_TIED_GRAD || op->action == ACTION_COPY_GRAD || op->action == ACTION_WHOLE_GRAD;
+}
+
+/* Behind old op `index`, which is new op `copy`. */
+static void put_gradients_out(Mover *mover, const OpList *list, int index, gint32 copy) {
+  const Op *old = &list->ops[index];
+  if (mover->workload->plan->offload.optimizer == TIER_GPU)
+    return;
+  if (old->kind == OP_COMPUTE && action_completes_gradient(old->action)) {
+    put_gradient_out(mover, old, unreduced_parameters(mover, old, FALSE), copy);
+    put_gradient_out(mover, old, unreduced_parameters(mover, old, TRUE), copy);
+  } else if (old->action == ACTION_REDUCE_GRAD && ends_bucket(mover->program, list, index)) {
+    put_gradient_out(mover, old, reduced_parameters(mover, old), copy);
+  } else if (is_late_sum(old)) {
+    put_gradient_out(mover, old, transfer_at(mover->program, old)->bytes / mover->workload->plan->recipe.gradients,
+                     copy);
+  }
+}
+
+/* --- weights --- */
+
+/* A gather and its fetch. Over one rank there is nothing to gather: the fetch is what its users wait for. */
+static void copy_gather(Mover *mover, int index) {
+  const Workload *workload = mover->workload;
+  Op gather = op_editor_translate(&mover->editor, index);
+  const Transfer *transfer = transfer_at(mover->program, &gather);
+  const int shards = transfer->of_experts ? lowering_expert_shards(workload) : lowering_shards(workload);
+  const gboolean from_nvme = workload->plan->offload.weights == TIER_NVME;
+  const CopyRoute route = ROUTE_LINK_IN | (from_nvme ? ROUTE_NVME_READ : 0);
+  Op fetch = offload_copy(mover->program, shards > 1 ? ACTION_FETCH : ACTION_UNSHARD, route, gather.stage,
+                          round(transfer->bytes / shards));
+  fetch.micro_batch = gather.micro_batch;
+  fetch.unit = gather.unit;
+  for (int i = 0; i < OP_MAX_AFTER && gather.after[i] >= 0; i++) {
+    op_add_after(&fetch, gather.after[i]);
+    gather.after[i] = -1;
+  }
+  gint32 arrived = op_editor_add(&mover->editor, &fetch);
+  if (shards > 1) {
+    op_add_after(&gather, arrived);
+    arrived = op_editor_add(&mover->editor, &gather);
+  }
+  op_editor_set_moved(&mover->editor, index, arrived);
+}
+
+/* --- the list --- */
+
+static void copy_compute(Mover *mover, const OpList *list, int index) {
+  const Op *old = &list->ops[index];
+  const gboolean saves = mover->workload->plan->offload.activations != TIER_GPU;
+  const gint32 brought = saves && needs_saved(mover->program, old) ? bring_saved(mover, old) : -1;
+  Op op = op_editor_translate(&mover->editor, index);
+  const gboolean put_out = saves && is_layer_pass(mover->program, old, ACTION_F);
+  op_add_after(&op, brought);
+  if (put_out)
+    op_add_after(&op, mover->saved.older);
+  if (action_completes_gradient(op.action) && workload_gradients_leave(mover->workload, FALSE))
+    op_add_after(&op, mover->grads.older);
+  const gint32 copy = op_editor_add(&mover->editor, &op);
+  op_editor_set_moved(&mover->editor, index, copy);
+  two_push(&mover->computed, copy);
+  if (put_out)
+    put_saved_out(mover, old, copy);
+  put_gradients_out(mover, list, index, copy);
+}
+
+/* The host's reading of the loss ends the step: nothing is under way then. */
+static void copy_sync(Mover *mover, int index) {
+  Op op = op_editor_translate(&mover->editor, index);
+  offload_add_after_last(&op, &mover->editor, STREAM_COPY);
+  offload_add_after_last(&op, &mover->editor, STREAM_COPY_OUT);
+  op_editor_set_moved(&mover->editor, index, op_editor_add(&mover->editor, &op));
+}
+
+static void copy_other(Mover *mover, const OpList *list, int index) {
+  const Op *old = &list->ops[index];
+  const Offload *offload = &mover->workload->plan->offload;
+  if (old->action == ACTION_UNSHARD && offload->weights != TIER_GPU)
+    copy_gather(mover, index);
+  else if (old->action == ACTION_OPTIMIZER && offload->optimizer != TIER_GPU)
+    offload_add_update(mover->program, &mover->editor, mover->workload, mover->rank, index);
+  else if (old->action == ACTION_SYNC)
+    copy_sync(mover, index);
+  else
+    put_gradients_out(mover, list, index, op_editor_copy(&mover->editor, index));
+}
+
+static void move_rank(Mover *mover, OpList *list) {
+  for (int stage = 0; stage < mover->program->n_stages; stage++)
+    mover->last_backward[stage] = -1;
+  for (int i = 0; i < list->n_ops; i++)
+    if (list->ops[i].kind == OP_COMPUTE && action_completes_gradient(list->ops[i].action))
+      mover->last_backward[list->ops[i].stage] = list->ops[i].micro_batch;
+  if (mover->workload->plan->offload.activations != TIER_GPU) {
+    cut_passes(mover, list);
+    find_stays(mover, list);
+  }
+  op_editor_init(&mover->editor, list);
+  for (int i = 0; i < list->n_ops; i++)
+    if (list->ops[i].kind == OP_COMPUTE && action_info(list->ops[i].action)->is_compute)
+      copy_compute(mover, list, i);
+    else
+      copy_other(mover, list, i);
+  op_editor_finish(&mover->editor);
+}
+
+void pass_offload(Program *program, const Lowering *lowering) {
+  const Workload *workload = lowering->workload;
+  if (workload == NULL || !offload_is_any(&workload->plan->offload))
+    return;
+  for (int rank = 0; rank < program->n_ranks; rank++) {
+    const LatestTwo none = {-1, -1};
+    Mover mover = {.program = program,
+                   .workload = workload,
+                   .order = lowering->order,
+                   .rank = rank,
+                   .last_backward = g_new(gint32, program->n_stages),
+                   .saved_out = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL),
+                   .stays = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL),
+                   .computed = none,
+                   .grads = none,
+                   .saved = none};
+    move_rank(&mover, &program->ranks[rank]);
+    g_free(mover.last_backward);
+    g_hash_table_unref(mover.saved_out);
+    g_hash_table_unref(mover.stays);
+  }
+}

@@ -1,0 +1,301 @@
+/* What plans hold outside their GPUs: copies, the host's update and the tiers' memory, by hand on small models and as
+ * properties of plans drawn at random. */
+#include "error.h" /* ahead of Check, which has a macro fail() */
+
+#include <math.h>
+
+#include "case_clusters.h"
+#include "program_text.h"
+
+static Cluster *host_cluster(void) {
+  return read_cluster("selene");
+}
+
+/* Two micro-batches of a sequence of 512 tokens on each rank. */
+static Plan *small_plan(int dp, int zero, Offload offload) {
+  Plan *plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  plan->dp = plan->gpus = dp;
+  plan->zero = zero;
+  plan->micro_batch = 1;
+  plan->global_batch = 2 * dp;
+  plan->n_micro_batches = 0;
+  plan->offload = offload;
+  return plan;
+}
+
+static Prediction *predict_small(const Model *model, const Cluster *cluster, const Plan *plan) {
+  g_autoptr(GError) error = NULL;
+  Prediction *prediction = predict(model, cluster, plan, &error);
+  ck_assert_msg(prediction != NULL, "%s", error != NULL ? error->message : "");
+  return prediction;
+}
+
+static void assert_close(double value, double expected, double share) {
+  ck_assert_msg(fabs(value - expected) <= share * fabs(expected), "%.17g is not %.17g", value, expected);
+}
+
+static double resident(const Prediction *prediction, MemoryCategory category) {
+  return prediction->program->ranks[0].resident[category];
+}
+
+START_TEST(gradients_master_copy_and_moments_are_on_the_host) {
+  /* bf16+master: 2 + 2 + 4 + 8 bytes. Each of 4 GPUs of a node has a quarter of the optimizer and, as ZeRO-2 lets every
+   * micro-batch's gradients leave, of the gradients: 14 bytes a parameter on the node, 2 on each GPU */
+  g_autoptr(Cluster) cluster = host_cluster();
+  g_autoptr(Plan) plan = small_plan(4, 2, (Offload){.optimizer = TIER_HOST});
+  g_autoptr(Prediction) prediction = predict_small(&llama, cluster, plan);
+  const double n = (double)prediction->workload->stages[0].parameters;
+  const TierUse *host = &prediction->tiers[TIER_HOST];
+  ck_assert_double_eq(resident(prediction, MEMORY_WEIGHTS), 2 * n);
+  ck_assert_double_eq(resident(prediction, MEMORY_GRADIENTS), 0);
+  ck_assert_double_eq(resident(prediction, MEMORY_OPTIMIZER), 0);
+  ck_assert_double_eq(host->held[MEMORY_GRADIENTS], 2 * n);
+  ck_assert_double_eq(host->held[MEMORY_OPTIMIZER], 12 * n);
+  ck_assert_double_eq(host->held[MEMORY_WEIGHTS], 0);
+  ck_assert_double_eq(host->capacity_bytes, 2e12);
+  ck_assert(host->fits && !prediction->tiers[TIER_NVME].is_used);
+}
+END_TEST
+
+START_TEST(gradients_of_whole_ranks_are_added_up_on_the_gpu) {
+  /* ZeRO-1: 2 + 2 bytes a parameter stay on each GPU; the host holds the shards' 2 + 12 */
+  g_autoptr(Cluster) cluster = host_cluster();
+  g_autoptr(Plan) plan = small_plan(4, 1, (Offload){.optimizer = TIER_HOST});
+  g_autoptr(Prediction) prediction = predict_small(&llama, cluster, plan);
+  const double n = (double)prediction->workload->stages[0].parameters;
+  ck_assert_double_eq(resident(prediction, MEMORY_GRADIENTS), 2 * n);
+  ck_assert_double_eq(prediction->tiers[TIER_HOST].held[MEMORY_GRADIENTS], 2 * n);
+  ck_assert_double_eq(prediction->tiers[TIER_HOST].held[MEMORY_OPTIMIZER], 12 * n);
+}
+END_TEST
+
+START_TEST(each_tier_holds_what_is_its_own) {
+  /* weights on the host; gradients of the only micro-batch, master copy and moments on the drives */
+  g_autoptr(Cluster) cluster = host_cluster();
+  g_autoptr(Plan) plan = small_plan(2, 3, (Offload){.optimizer = TIER_NVME, .weights = TIER_HOST});
+  plan->bucket_parameters = 50000000;
+  plan->global_batch = 2;
+  g_autoptr(Prediction) prediction = predict_small(&llama, cluster, plan);
+  const double n = (double)prediction->workload->stages[0].parameters;
+  const TierUse *host = &prediction->tiers[TIER_HOST], *nvme = &prediction->tiers[TIER_NVME];
+  ck_assert_double_eq(resident(prediction, MEMORY_WEIGHTS), 0);
+  ck_assert_double_eq(host->held[MEMORY_WEIGHTS], 2 * n);
+  ck_assert_double_eq(host->held[MEMORY_GRADIENTS], 0);
+  ck_assert_double_eq(host->held[MEMORY_OPTIMIZER], 0);
+  ck_assert_double_eq(nvme->held[MEMORY_OPTIMIZER], 12 * n);
+  ck_assert_double_eq(nvme->bytes, 14 * n);
+  /* n/2 parameters a rank in chunks of at most 50e6, so two; three chunks of 14 bytes pass through, and two of the
+   * largest shard of gradients, the vocabulary's, on each of 2 */
+  ck_assert(n / 2 > 50e6 && n / 2 <= 100e6);
+  const double vocabulary = (double)(llama.vocab * llama.hidden);
+  const double passing = host->held[MEMORY_BUFFERS] / 2 - 3 * round(n / 2 / 2 * 14);
+  assert_close(passing, 2 * 2 * vocabulary / 2, 0.01); /* with the head's norm */
+  /* those of two micro-batches are added up on the host */
+  plan->global_batch = 4;
+  g_autoptr(Prediction) two = predict_small(&llama, cluster, plan);
+  ck_assert_double_eq(two->tiers[TIER_HOST].held[MEMORY_GRADIENTS], 2 * n);
+  ck_assert_double_eq(two->tiers[TIER_NVME].bytes, 12 * n);
+}
+END_TEST
+
+START_TEST(the_host_updates_at_its_memorys_rate) {
+  /* Adam reads 2 bytes of gradient, reads and writes 4 + 8 of master copy and moments, writes 2 of weights: 28 bytes a
+   * parameter, at 409.6·0.43 GB/s. Every nanosecond of it is seen: nothing else runs, but for rounding up each chunk */
+  g_autoptr(Cluster) cluster = host_cluster();
+  g_autoptr(Plan) plan = small_plan(1, 2, (Offload){.optimizer = TIER_HOST});
+  g_autoptr(Prediction) one = predict_small(&llama, cluster, plan);
+  const double n = (double)one->workload->stages[0].parameters;
+  assert_close(one->metrics->mean_s[BREAKDOWN_OPTIMIZER], 28 * n / (409.6e9 * 0.43), 1e-6);
+  /* two GPUs of a node have half of its parameters and half of its bandwidth each */
+  g_autoptr(Plan) two_plan = small_plan(2, 2, (Offload){.optimizer = TIER_HOST});
+  g_autoptr(Prediction) two = predict_small(&llama, cluster, two_plan);
+  assert_close(two->metrics->mean_s[BREAKDOWN_OPTIMIZER], 28 * n / (409.6e9 * 0.43), 1e-6);
+}
+END_TEST
+
+START_TEST(fetched_weights_bound_the_step) {
+  /* one GPU, ZeRO-3 with its weights on the host: every micro-batch fetches all of them forward, and all but what
+   * embedding's gradient needs of its vocabulary backward; so at least 2·2·(n − 2 vocabularies) bytes go over its link
+   * of 31.5·0.79 GB/s, twice. A link a thousand times slower bounds the step by them: halving it doubles the step */
+  g_autoptr(Cluster) cluster = host_cluster();
+  cluster->host.link_Bps = 31.5e9 / 1000;
+  g_autoptr(Plan) plan = small_plan(1, 3, (Offload){.optimizer = TIER_HOST, .weights = TIER_HOST});
+  g_autoptr(Prediction) slow = predict_small(&llama, cluster, plan);
+  const double n = (double)slow->workload->stages[0].parameters - 2.0 * (double)(llama.vocab * llama.hidden);
+  ck_assert_double_ge(slow->step_time_s, 2 * 2 * 2 * n / (cluster->host.link_Bps * 0.79));
+  ck_assert_double_gt(slow->metrics->mean_s[BREAKDOWN_OFFLOAD], 0.9 * slow->step_time_s);
+  cluster->host.link_Bps /= 2;
+  g_autoptr(Prediction) slower = predict_small(&llama, cluster, plan);
+  assert_close(slower->step_time_s, 2 * slow->step_time_s, 0.01);
+}
+END_TEST
+
+START_TEST(drives_bound_the_update) {
+  /* 14 bytes a parameter read, 12 written beside it, and before both the gradients of the micro-batch, 2, beside
+   * backward; drives a hundred times slower than selene's 50 and 30.4 GB/s */
+  g_autoptr(Cluster) cluster = host_cluster();
+  cluster->host.nvme_read_Bps /= 100;
+  cluster->host.nvme_write_Bps /= 100;
+  g_autoptr(Plan) plan = small_plan(1, 2, (Offload){.optimizer = TIER_NVME});
+  plan->global_batch = 1;
+  g_autoptr(Prediction) prediction = predict_small(&llama, cluster, plan);
+  const double n = (double)prediction->workload->stages[0].parameters;
+  const double out_s = 2 * n / (30.4e9 / 100), in_s = 14 * n / (50e9 / 100), back_s = 12 * n / (30.4e9 / 100);
+  ck_assert_double_ge(prediction->step_time_s, out_s + back_s);
+  ck_assert_double_le(prediction->step_time_s, 1.02 * (out_s + in_s + back_s));
+}
+END_TEST
+
+START_TEST(activations_that_are_out_are_not_on_the_gpu) {
+  g_autoptr(Cluster) cluster = host_cluster();
+  g_autoptr(Plan) kept_plan = small_plan(1, 0, (Offload){0}),
+                  out_plan = small_plan(1, 0, (Offload){.activations = TIER_HOST});
+  g_autoptr(Prediction) kept = predict_small(&llama, cluster, kept_plan),
+                        out = predict_small(&llama, cluster, out_plan);
+  const double layer = kept->workload->memory[PIECE_LAYER].saved_bytes;
+  /* of 8 layers the last stays: its backward is the third op behind its forward. Seven are out at the peak */
+  ck_assert_double_eq(out->tiers[TIER_HOST].held[MEMORY_ACTIVATIONS], 7 * layer);
+  /* on the GPU: embedding and head, the last layer, and at most two buffers more */
+  ck_assert_double_le(out->memory->peak_bytes, kept->memory->peak_bytes - 5 * layer);
+  ck_assert_double_ge(out->memory->peak_bytes, kept->memory->peak_bytes - 7 * layer);
+}
+END_TEST
+
+START_TEST(a_full_host_does_not_fit) {
+  g_autoptr(Cluster) cluster = host_cluster();
+  g_autoptr(Plan) plan = small_plan(2, 2, (Offload){.optimizer = TIER_HOST});
+  g_autoptr(Prediction) roomy = predict_small(&llama, cluster, plan);
+  ck_assert(roomy->fits);
+  cluster->host_memory_bytes = roomy->tiers[TIER_HOST].bytes;
+  g_autoptr(Prediction) exact = predict_small(&llama, cluster, plan);
+  ck_assert(exact->fits);
+  cluster->host_memory_bytes -= 1;
+  g_autoptr(Prediction) full = predict_small(&llama, cluster, plan);
+  ck_assert(!full->fits && !full->tiers[TIER_HOST].fits);
+  StepPrediction step;
+  ck_assert(predict_step(NULL, &llama, cluster, plan, &step, NULL) && !step.fits);
+}
+END_TEST
+
+static void assert_refused(const Cluster *cluster, const Plan *plan, const char *words) {
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Prediction) prediction = predict(&llama, cluster, plan, &error);
+  ck_assert_msg(prediction == NULL, "no error, expected: %s", words);
+  ck_assert_msg(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE) &&
+                    strstr(error->message, words) != NULL,
+                "%s", error->message);
+}
+
+START_TEST(what_cannot_be_offloaded_is_refused) {
+  g_autoptr(Cluster) cluster = host_cluster();
+  g_autoptr(Plan) whole = small_plan(2, 2, (Offload){.optimizer = TIER_HOST, .weights = TIER_HOST});
+  assert_refused(cluster, whole, "offload-weights host needs --zero 3, found zero 2");
+  g_autoptr(Plan) alone = small_plan(2, 3, (Offload){.weights = TIER_NVME});
+  assert_refused(cluster, alone, "offload-weights nvme needs --offload-optimizer host or nvme");
+  g_autoptr(Plan) drives = small_plan(2, 2, (Offload){.optimizer = TIER_NVME});
+  cluster->host.nvme_bytes = 0;
+  assert_refused(cluster, drives, "selene.yaml does not state NVMe drives, which offloading needs: add \"nvme: {");
+  g_autoptr(Plan) host = small_plan(2, 2, (Offload){.optimizer = TIER_HOST});
+  cluster->host_memory_bytes = 0;
+  assert_refused(cluster, host, "does not state the host memory of a node");
+  cluster->host = (Host){0};
+  assert_refused(cluster, host, "does not state how fast its host is");
+}
+END_TEST
+
+START_TEST(gpus_share_the_links_to_their_host) {
+  /* selene: two GPUs under a switch whose uplink is as wide as a slot. DGX-2: four such links for 16 GPUs */
+  g_autoptr(Cluster) selene = host_cluster(), dgx2 = read_cluster("v100-dgx2");
+  assert_close(host_link_Bps(&selene->host, &selene->node, 1), 31.5e9 * 0.79, 1e-12);
+  assert_close(host_link_Bps(&selene->host, &selene->node, 2), 31.5e9 * 0.79 / 2, 1e-12);
+  assert_close(host_link_Bps(&selene->host, &selene->node, 8), 31.5e9 * 0.79 / 2, 1e-12);
+  assert_close(host_link_Bps(&dgx2->host, &dgx2->node, 4), 15.75e9 * 0.76, 1e-12);
+  assert_close(host_link_Bps(&dgx2->host, &dgx2->node, 16), 63e9 / 16 * 0.76, 1e-12);
+}
+END_TEST
+
+/* --- plans drawn at random --- */
+
+enum { N_DRAWN = 300 };
+
+/* NULL: it cannot be. */
+static Prediction *predict_drawn(const Case *drawn, gboolean fold) {
+  drawn->plan->fold = fold;
+  return predict(&drawn->model, drawn->cluster, drawn->plan, NULL);
+}
+
+static void draw_offload(GRand *rand, Plan *plan) {
+  plan->offload.optimizer = (MemoryTier)g_rand_int_range(rand, 0, N_TIERS);
+  if (plan->offload.optimizer != TIER_GPU && plan->zero == 3)
+    plan->offload.weights = (MemoryTier)g_rand_int_range(rand, 0, N_TIERS);
+  plan->offload.activations = coin(rand) ? TIER_HOST : TIER_GPU;
+}
+
+static gboolean has_same_records(const Prediction *folded, const Prediction *apart) {
+  return folded->metrics->step_ns == apart->metrics->step_ns &&
+         memcmp(folded->metrics->mean_s, apart->metrics->mean_s, sizeof folded->metrics->mean_s) == 0 &&
+         folded->memory->peak_bytes == apart->memory->peak_bytes &&
+         folded->tiers[TIER_HOST].bytes == apart->tiers[TIER_HOST].bytes &&
+         folded->tiers[TIER_NVME].bytes == apart->tiers[TIER_NVME].bytes;
+}
+
+/* Read back, a program says the same. */
+static gboolean survives_text(const Prediction *prediction) {
+  g_autofree char *text = program_to_text(prediction->program);
+  g_autoptr(Program) again = program_from_text(text, "again", NULL);
+  g_autofree char *text_again = again != NULL ? program_to_text(again) : NULL;
+  return g_strcmp0(text, text_again) == 0;
+}
+
+START_TEST(ranks_that_offload_fold_to_the_nanosecond) {
+  int n_run = 0, n_weights = 0, n_activations = 0, n_nvme = 0;
+  for (guint seed = 0; seed < N_DRAWN; seed++) {
+    g_auto(Case) drawn = random_case(seed, clusters, 64);
+    g_autoptr(GRand) rand = g_rand_new_with_seed(seed);
+    draw_offload(rand, drawn.plan);
+    g_autofree char *text = case_text(&drawn);
+    g_autoptr(Prediction) folded = predict_drawn(&drawn, TRUE), apart = predict_drawn(&drawn, FALSE);
+    ck_assert_msg((folded != NULL) == (apart != NULL), "seed %u: %s", seed, text);
+    if (folded == NULL)
+      continue;
+    ck_assert_msg(has_same_records(folded, apart), "seed %u: %s", seed, text);
+    ck_assert_msg(survives_text(folded), "seed %u: %s", seed, text);
+    g_autoptr(Prediction) numbers = predict_numbers(NULL, &drawn.model, drawn.cluster, drawn.plan, NULL);
+    ck_assert_msg(numbers != NULL && has_same_records(numbers, apart), "seed %u: %s", seed, text);
+    const Offload *offload = &drawn.plan->offload;
+    n_run += offload_is_any(offload);
+    n_weights += offload->weights != TIER_GPU;
+    n_activations += offload->activations != TIER_GPU;
+    n_nvme += offload_uses(offload, TIER_NVME);
+  }
+  ck_assert_int_gt(n_run, N_DRAWN / 3);
+  ck_assert_int_gt(n_activations, N_DRAWN / 6);
+  ck_assert_int_gt(n_nvme, N_DRAWN / 10);
+  ck_assert_int_gt(n_weights, 3);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("offload");
+  TCase *tcase = tcase_create("offload");
+  tcase_set_timeout(tcase, 120);
+  tcase_add_unchecked_fixture(tcase, set_up, tear_down);
+  tcase_add_test(tcase, gradients_master_copy_and_moments_are_on_the_host);
+  tcase_add_test(tcase, gradients_of_whole_ranks_are_added_up_on_the_gpu);
+  tcase_add_test(tcase, each_tier_holds_what_is_its_own);
+  tcase_add_test(tcase, the_host_updates_at_its_memorys_rate);
+  tcase_add_test(tcase, fetched_weights_bound_the_step);
+  tcase_add_test(tcase, drives_bound_the_update);
+  tcase_add_test(tcase, activations_that_are_out_are_not_on_the_gpu);
+  tcase_add_test(tcase, a_full_host_does_not_fit);
+  tcase_add_test(tcase, what_cannot_be_offloaded_is_refused);
+  tcase_add_test(tcase, gpus_share_the_links_to_their_host);
+  tcase_add_test(tcase, ranks_that_offload_fold_to_the_nanosecond);
+  suite_add_tcase(suite, tcase);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failed != 0;
+}
