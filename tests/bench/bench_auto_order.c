@@ -25,6 +25,7 @@ static double find(const PeerProblem *peer, int n_runs, double *rate) {
     gint64 start_us = cpu_us();
     g_autoptr(Order) order = auto_order_new(&peer->problem, &cost, &error);
     best_us = MIN(best_us, cpu_us() - start_us);
+    g_assert(order != NULL);
     g_assert_no_error(error);
     *rate = 1 - (double)peer->work_ns / (double)cost.span_ns;
   }

@@ -13,8 +13,10 @@ static gint64 best_us(const Trace *trace, int n_runs, gboolean memory) {
     gint64 start_us = g_get_monotonic_time();
     if (memory) {
       g_autoptr(MemoryProfile) profile = memory_profile_new(trace);
+      g_assert(profile != NULL);
     } else {
       g_autoptr(Metrics) metrics = metrics_new(trace);
+      g_assert(metrics != NULL);
     }
     best = MIN(best, g_get_monotonic_time() - start_us);
   }

@@ -224,7 +224,7 @@ static gboolean use_cluster(const Cluster *cluster) {
   g_autoptr(Topology) t = n_gpus <= 512 ? topology_new(cluster, n_gpus, &error) : NULL;
   if (t == NULL)
     return n_gpus > 512 || error != NULL;
-  g_autoptr(GArray) findings = topology_check(t);
+  g_array_unref(topology_check(t));
   g_autoptr(GError) no_way = NULL;
   g_autoptr(Route) route = route_new(t, 0, t->n_gpus - 1, &no_way);
   return (route != NULL) != (no_way != NULL);

@@ -206,6 +206,7 @@ dp 2, gradients in fp32|2|tiny-gpt2|--dp 2 --recipe megatron
 tp 2, sequence parallel|2|tiny-gpt2|--tp 2 --sequence-parallel on
 pp 2|2|tiny-llama|--pp 2
 pp 2, zb-h1|2|tiny-gpt2|--pp 2 --schedule zb-h1 --grad-norm-barrier on
+cp 2, ring|2|tiny-llama|--cp 2
 ZeRO-1|2|tiny-gpt2|--dp 2 --zero 1
 ZeRO-3|2|tiny-llama|--dp 2 --zero 3
 dp 2 × tp 2, ZeRO-2, full recompute|4|tiny-gpt2|--dp 2 --tp 2 --zero 2 --recompute full

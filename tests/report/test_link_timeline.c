@@ -158,8 +158,8 @@ START_TEST(the_same_link_bounds_folded_and_unfolded_steps) {
 END_TEST
 
 /* Of the scale-up links by megatron-1.7b's ranks, the most of any. Takes the plan over. */
-static double most_of_links(Plan *plan) {
-  g_autoptr(Plan) owned = plan;
+static double most_of_links(Plan *taken) {
+  g_autoptr(Plan) plan = taken;
   g_autoptr(Model) model = model_read("megatron-1.7b", NULL);
   g_autoptr(Cluster) cluster = cluster_read("selene", NULL);
   g_autoptr(Prediction) prediction = predict(model, cluster, plan, NULL);

@@ -87,6 +87,7 @@ START_TEST(no_schedule_of_the_table_that_fits_is_better) {
     Drawn drawn;
     draw(&drawn, random);
     g_autoptr(Placement) placement = drawn.placement;
+    ck_assert_ptr_nonnull(placement);
     g_autoptr(GError) error = NULL;
     g_auto(OrderCost) told = {0}, cost = {0};
     g_autoptr(Order) order = auto_order_new(&drawn.problem, &told, &error);
@@ -145,6 +146,7 @@ START_TEST(the_same_problem_has_the_same_order) {
     draw(&drawn, random);
     drawn.problem.cap = NULL;
     g_autoptr(Placement) placement = drawn.placement;
+    ck_assert_ptr_nonnull(placement);
     g_autoptr(Order) once = auto_order_new(&drawn.problem, NULL, NULL),
                      again = auto_order_new(&drawn.problem, NULL, NULL);
     g_autofree char *a = order_to_csv(once), *b = order_to_csv(again);

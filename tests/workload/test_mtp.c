@@ -46,7 +46,7 @@ END_TEST
  * its weight. */
 START_TEST(ranks_of_tp_share_a_head) {
   const Model model = latent_mixture();
-  g_autoptr(Workload) bare = with_heads(0, RECOMPUTE_NONE), one = with_heads(1, RECOMPUTE_NONE);
+  g_autoptr(Workload) one = with_heads(1, RECOMPUTE_NONE);
   for (int sequence_parallel = 0; sequence_parallel < 2; sequence_parallel++) {
     Workload *cut[2];
     for (int n = 0; n < 2; n++) {

@@ -73,8 +73,9 @@ void plan_free(Plan *plan) {
 
 void plan_set_framework(Plan *plan, const char *name, const Framework *framework) {
   const FrameworkMemory *memory = &framework->memory;
-  g_autofree char *replaced = plan->framework;
-  plan->framework = g_strdup(name);
+  char *own_name = g_strdup(name); /* before the old one goes: it may be that */
+  g_free(plan->framework);
+  plan->framework = own_name;
   plan->memory = *memory;
   plan->time = framework->time;
   if (memory->recipe[0] == '\0' || plan->precision == PRECISION_FP32 || plan->precision == PRECISION_FP16)
