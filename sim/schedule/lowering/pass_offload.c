@@ -8,8 +8,9 @@
  *                  (tied, whole, two copies) leaves again then. Adding up what has left is the host's business, and
  *                  not counted
  *     activations  what a layer saves leaves after its forward and comes back before its backward, two layers at a
- * time: a forward waits for what the one two before it saved to be out, a backward's is fetched when the op two before
- * it has ended. What is needed again within three ops stays update       offload_update.c
+ *                  time: a forward waits for what the one two before it saved to be out, a backward's is fetched
+ *                  when the op two before it has ended. What is needed again within three ops stays
+ *     update       offload_update.c
  *
  *     compute   | F0 | F1 | F2 | …                     | B2 | B1 | B0 |
  *     copy_out       | out 0 | out 1 |                      | grad 2 | grad 1 | …
