@@ -3,9 +3,11 @@
 #include "error.h" /* ahead of Check, which has a macro fail() */
 
 #include <math.h>
+#include <stdio.h>
 
 #include "case_clusters.h"
 #include "program_text.h"
+#include "timeline.h"
 
 static Cluster *host_cluster(void) {
   return read_cluster("selene");
@@ -161,6 +163,34 @@ START_TEST(activations_that_are_out_are_not_on_the_gpu) {
 }
 END_TEST
 
+/* Rows of a timeline's data: lane, kind, start, end …; 11, 12 and 13 are copies in and out and the host's update, the
+ * last of which ends the step's computing. */
+START_TEST(copies_and_the_hosts_update_are_drawn) {
+  g_autoptr(Cluster) cluster = host_cluster();
+  g_autoptr(Plan) plan = small_plan(2, 1, (Offload){.optimizer = TIER_HOST, .activations = TIER_HOST});
+  g_autoptr(Prediction) prediction = predict_small(&llama, cluster, plan);
+  g_autofree char *data = timeline_data(prediction->trace, 1, NULL);
+  g_auto(GStrv) lines = g_strsplit(data, "\n", -1);
+  double drawn_ns[14] = {0};
+  for (int i = 1; lines[i] != NULL && lines[i][0] != '\0'; i++) {
+    int lane, kind;
+    double start_ns, end_ns;
+    ck_assert_int_eq(sscanf(lines[i], "%d %d %lf %lf", &lane, &kind, &start_ns, &end_ns), 4);
+    drawn_ns[kind] += end_ns - start_ns;
+  }
+  const Trace *trace = prediction->trace;
+  gint64 update_ns = 0;
+  for (int i = 0; i < trace_list(trace, 0)->n_ops; i++) {
+    const Op *op = &trace_list(trace, 0)->ops[i];
+    if (op->kind == OP_HOST && op->work >= 0)
+      update_ns += trace->end_ns[trace->first[0] + (gsize)i] - trace->start_ns[trace->first[0] + (gsize)i];
+  }
+  ck_assert_int_gt(update_ns, 0);
+  assert_close(drawn_ns[13], (double)update_ns, 1e-3); /* neighbours are joined over what no pixel shows */
+  ck_assert(drawn_ns[11] > 0 && drawn_ns[12] > 0);
+}
+END_TEST
+
 START_TEST(a_full_host_does_not_fit) {
   g_autoptr(Cluster) cluster = host_cluster();
   g_autoptr(Plan) plan = small_plan(2, 2, (Offload){.optimizer = TIER_HOST});
@@ -287,6 +317,7 @@ int main(void) {
   tcase_add_test(tcase, fetched_weights_bound_the_step);
   tcase_add_test(tcase, drives_bound_the_update);
   tcase_add_test(tcase, activations_that_are_out_are_not_on_the_gpu);
+  tcase_add_test(tcase, copies_and_the_hosts_update_are_drawn);
   tcase_add_test(tcase, a_full_host_does_not_fit);
   tcase_add_test(tcase, what_cannot_be_offloaded_is_refused);
   tcase_add_test(tcase, gpus_share_the_links_to_their_host);

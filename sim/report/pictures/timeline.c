@@ -5,6 +5,7 @@
  *             tp             || ||           |||||||                            kernels inside the passes, where known
  *             pp                |-|  |-|            |-|                         both sides there → arrived
  *             dp                                       |-----|
+ *             copies                                      |-|          in, out; what the host updates
  *
  * Neighbours of one kind closer than a fraction of a pixel are joined: a step of 405B has a million collectives, a
  * screen has two thousand columns. Of passes that are shorter than that fraction one in each is drawn. */
@@ -30,6 +31,9 @@ typedef enum {
   KIND_DP,
   KIND_PP,
   KIND_IDLE,
+  KIND_COPY_IN,
+  KIND_COPY_OUT,
+  KIND_HOST_UPDATE,
   N_KINDS
 } Kind;
 
@@ -61,6 +65,16 @@ static int axis_kind(Axis axis) {
   static const int kinds[N_AXES] = {
       [AXIS_TP] = KIND_TP, [AXIS_CP] = KIND_CP, [AXIS_EP] = KIND_EP, [AXIS_DP] = KIND_DP, [AXIS_PP] = KIND_PP};
   return kinds[axis];
+}
+
+/* Of an op beside the compute stream; −1: not drawn. */
+static int side_kind(const Op *op) {
+  const StreamInfo *stream = stream_info(op->stream);
+  if (stream->is_communication)
+    return axis_kind(stream->axis);
+  if (op->kind == OP_HOST)
+    return op->work >= 0 ? KIND_HOST_UPDATE : -1;
+  return op->stream == STREAM_COPY ? KIND_COPY_IN : op->stream == STREAM_COPY_OUT ? KIND_COPY_OUT : -1;
 }
 
 static void append_time(Chart *chart, gint64 time_ns) {
@@ -134,8 +148,8 @@ static void add_op(Chart *chart, int rank, int index) {
     box.chunk = pipeline_rows_chunk(&chart->rows, chart->lane, op->stage);
     add_box(chart, &box);
     add_kernels(chart, rank, index);
-  } else if (stream_info(op->stream)->is_communication) {
-    box.kind = axis_kind(stream_info(op->stream)->axis);
+  } else if (side_kind(op) >= 0) {
+    box.kind = side_kind(op);
     box.start_ns = transfer_start(chart, rank, index, op);
     add_box(chart, &box);
   }
