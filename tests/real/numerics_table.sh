@@ -4,21 +4,20 @@
 #     name | ranks | model | options
 #
 # Every line is also run as it says: three steps, so that later ones' gradients depend on the first one's optimizer. The
-# errors stand behind each result. Lines of a table with equally many ranks are run by the same processes, one after the
-# other: to start ranks takes longer than to run most of them. Needs $mpirun, $run_list, $data and an empty folder.
+# errors stand behind each result. All lines with equally many ranks up to check_plans are run by the same processes, one
+# after the other: to start ranks takes longer than to run most of them. Needs $mpirun, $run_list, $data and an empty folder.
 
 number() { # key: its number in the report
   sed -n "s/.*\"$1\": \([^,}]*\).*/\1/p" report.json
 }
 
 # Line k of list-RANKS is a run; report-RANKS-k and status-RANKS-k what came of it.
-run_lists() { # precision; the table on standard input
+run_lists() {
   rm -f list-* report-* status-*
-  while IFS='|' read -r name ranks model options; do
-    case $name in '' | \#*) continue ;; esac
+  while IFS='|' read -r _ ranks model options; do
     [ "$ranks" -lt 4 ] && sequences=8 || sequences=4 # more ranks than cores are slow
-    echo "--model '$data/models/$model.json' --global-batch $sequences --steps 3 --check --json $1 $options" >>"list-$ranks"
-  done
+    echo "--model '$data/models/$model.json' --global-batch $sequences --steps 3 --check --json $options" >>"list-$ranks"
+  done <table
   for list in list-*; do
     ranks=${list#list-}
     timeout 300 "$mpirun" -n "$ranks" "$run_list" "$list" >out 2>"err-$ranks" </dev/null ||
@@ -41,15 +40,23 @@ check_run() { # name, ranks, model, options, which of the runs with so many rank
     "$problem $4 $(cat "err-$2" report.json)"
 }
 
-check_table() { # precision; the table on standard input
-  cat >table
-  run_lists "$1" <table
+plans() { # options of all; a table on standard input, for check_plans
+  sed -e '/^#/d' -e '/^$/d' -e "s#^\([^|]*|[^|]*|[^|]*|\)#\1$1 #" >>table
+}
+
+check_plans() {
+  run_lists
   for ranks in 1 2 3 4 8; do
     eval "k_$ranks=0"
   done
   while IFS='|' read -r name ranks model options; do
-    case $name in '' | \#*) continue ;; esac
     eval "k_$ranks=\$((k_$ranks + 1)) k=\$k_$ranks"
-    check_run "$name" "$ranks" "$model" "$1 $options" "$k"
+    check_run "$name" "$ranks" "$model" "$options" "$k"
   done <table
+  rm table
+}
+
+check_table() { # options of all; the table on standard input
+  plans "$1"
+  check_plans
 }

@@ -11,7 +11,7 @@ cd "$work" || exit 2
 export OPENBLAS_NUM_THREADS=1
 small="--seq-len 8 --global-batch 4 --steps 2 --device cuda --check-on cpu"
 
-check_table "$small --precision fp32 --comm nccl --attention unfused" <<'TABLE'
+plans "$small --precision fp32 --comm nccl --attention unfused" <<'TABLE'
 dp 2, many buckets|2|tiny-gpt2|--dp 2 --bucket 1
 tp 2, sequence parallel|2|tiny-llama|--tp 2 --sequence-parallel on
 pp 2, dualpipe|2|tiny-gpt2|--pp 2 --schedule dualpipe
@@ -20,10 +20,11 @@ experts, ep 2, ZeRO-2|2|tiny-qwen2-moe|--dp 2 --ep 2 --zero 2
 cp 3, ring|3|tiny-gpt2|--cp 3 --attention flash --seq-len 6 --global-batch 1 --steps 1
 TABLE
 
-check_table "$small --precision bf16 --comm nccl" <<'TABLE'
+plans "$small --precision bf16 --comm nccl" <<'TABLE'
 fused attention, gradients in fp32|2|tiny-llama|--tp 2 --recipe megatron
 cp 2, Ulysses|2|tiny-gpt2|--cp 2 --cp-comm ulysses --global-batch 1 --steps 1
 TABLE
+check_plans
 
 check_table "$small --precision fp16 --comm nccl --attention unfused" <<'TABLE'
 fp16, tp 2|2|tiny-gpt2|--tp 2

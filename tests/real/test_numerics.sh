@@ -11,7 +11,7 @@ trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 2
 export OPENBLAS_NUM_THREADS=1
 
-check_table "--precision fp32" <<'TABLE'
+plans "--precision fp32" <<'TABLE'
 alone|1|tiny-llama|
 alone|1|tiny-gpt2|--micro-batch 2
 dp 2|2|tiny-llama|--dp 2
@@ -73,7 +73,7 @@ cp 2 × dp 2 × tp 2, ZeRO-3, sequence parallel|8|tiny-gpt2|--cp 2 --dp 2 --tp 2
 TABLE
 
 # experts: whole and cut, on ranks of dp and of tp; their gradients and shards on other ranks than all else's
-check_table "--precision fp32" <<'TABLE'
+plans "--precision fp32" <<'TABLE'
 experts and a shared one, alone|1|tiny-qwen2-moe|--micro-batch 2
 every rank has all experts|2|tiny-mixtral|--dp 2 --zero 3
 ep 2, many buckets|2|tiny-qwen2-moe|--dp 2 --ep 2 --bucket 1
@@ -100,7 +100,7 @@ tp 2 × dp 2, ep 4, experts whole, ZeRO-2|4|tiny-qwen2-moe|--tp 2 --dp 2 --ep 4 
 pp 2, ep 2, 1f1b|4|tiny-mixtral|--pp 2 --dp 2 --ep 2
 pp 2, ep 2, zb-v, ZeRO-3|4|tiny-mixtral|--pp 2 --dp 2 --ep 2 --schedule zb-v --zero 3
 TABLE
-check_table "--precision bf16" <<'TABLE'
+plans "--precision bf16" <<'TABLE'
 ep 2, gradients in fp32|2|tiny-qwen2-moe|--dp 2 --ep 2 --recipe megatron
 tp 2 × dp 2, ep 2|4|tiny-mixtral|--tp 2 --dp 2 --ep 2 --sequence-parallel on
 TABLE
@@ -121,7 +121,7 @@ cat >told-pipes.csv <<'CSV'
 1RECV_F0,2UNSHARD,2F2,2SEND_F2,1UNSHARD,1F0,(2F3;1B0)OVERLAP_F_B,1RECV_F1,2RECV_B2,2SEND_F3,1SEND_B0,(1F1;2B2)OVERLAP_F_B,2RECV_B3,1B1,1RESHARD,1REDUCE_GRAD,1SEND_B1,2I3,2W3,2RESHARD,2REDUCE_GRAD
 CSV
 
-check_table "--precision fp32" <<'TABLE'
+plans "--precision fp32" <<'TABLE'
 # every schedule: neighbours in the chain on one rank, both ends on one rank, W long after its I, two copies of a stage
 pp 2, interleaved in groups of 3|2|tiny-gpt2|--pp 2 --schedule interleaved --chunks 2 --micro-batch-group 3
 pp 2, looped-bfs|2|tiny-llama|--pp 2 --schedule looped-bfs --chunks 2
@@ -180,7 +180,7 @@ tp 2, zb-v, norms made again, sequence parallel|4|tiny-gpt2|--tp 2 --pp 2 --sche
 dualpipe, norms, MLPs and unfused attention made again|2|tiny-llama|--pp 2 --schedule dualpipe --recompute selective --recompute-modules core_attn,layernorm,mlp --attention unfused
 TABLE
 
-check_table "--precision bf16" <<'TABLE'
+plans "--precision bf16" <<'TABLE'
 pp 2, zb-v|2|tiny-gpt2|--pp 2 --schedule zb-v
 pp 2, dualpipe, gradients in fp32|2|tiny-llama|--pp 2 --schedule dualpipe --recipe megatron
 dp 2|2|tiny-gpt2|--dp 2
@@ -199,7 +199,7 @@ cp 2, ring|2|tiny-gpt2|--cp 2 --micro-batch 2
 cp 4, all-gather, gradients in fp32|4|tiny-llama|--cp 4 --cp-comm all-gather --recipe megatron
 TABLE
 
-check_table "--precision fp16" <<'TABLE'
+plans "--precision fp16" <<'TABLE'
 alone|1|tiny-llama|
 dp 2|2|tiny-llama|--dp 2
 dp 2, gradients in fp32|2|tiny-gpt2|--dp 2 --recipe megatron
@@ -213,6 +213,7 @@ dp 2 × tp 2, ZeRO-2, full recompute|4|tiny-gpt2|--dp 2 --tp 2 --zero 2 --recomp
 unfused attention, no master copy|2|tiny-llama|--tp 2 --attention unfused --recipe no-master
 a constant loss scale|2|tiny-gpt2|--dp 2 --loss-scale 1000
 TABLE
+check_plans
 
 # Gradients of these models overflow at 2^24, and not at 2^16.
 check_table "--precision fp16 --initial-loss-scale 16777216 --steps 8" <<'TABLE'
