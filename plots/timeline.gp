@@ -6,6 +6,7 @@
 #   lane         number of the pipeline rank, from 0
 #   kind         0 forward  1 input gradient  2 weight gradient  3 backward  4 optimizer
 #                5 tensor  6 context  7 expert  8 data  9 pipeline-parallel communication  10 the lane's whole time
+#                11 copies between GPU, host memory and drives
 #   start, end   in the unit named by xlabel
 #   chunk        model chunk of the rank, shown by shade; 0 where there is none
 #   micro_batch  number in the box; -1 none
@@ -38,11 +39,11 @@ if (!exists("width")) {
 }
 
 # Sub-lanes only for the kinds of communication there are: place[kind] counts them from 0 below the compute lane.
-array place[10]
+array place[11]
 n_below = 0
-do for [kind = 5:9] {
+do for [kind = 5:11] {
   place[kind] = n_below
-  if (has(kind)) { n_below = n_below + 1 }
+  if (kind != 10 && has(kind)) { n_below = n_below + 1 }
 }
 compute_px = n_lanes <= 8 ? 36 : (n_lanes <= 16 ? 26 : (n_lanes <= 32 ? 18 : 12))
 lane_px = compute_px + 7 * n_below + 4
@@ -56,14 +57,15 @@ y_low(lane, kind) = (kind < 5 || kind == 10) ? top(lane) : top(lane) + compute_h
 y_high(lane, kind) = (kind < 5 || kind == 10) ? top(lane) + compute_height : y_low(lane, kind) + 0.75 * below
 
 # Dark to light in this order in black and white too: F, W, B, I on a pale ground.
-array colour[11]
+array colour[12]
 colour[1] = 0x2f5fa8; colour[2] = 0x8ed1c6; colour[3] = 0xe08a1e; colour[4] = 0x5fa845; colour[5] = 0x7a3b8f
 colour[6] = 0xc23b3b; colour[7] = 0x8a6d3b; colour[8] = 0xb05fa0; colour[9] = 0xd9a400; colour[10] = 0x333333
-colour[11] = 0xe6e6e6
-array meaning[11]
+colour[11] = 0xe6e6e6; colour[12] = 0x4aa3b5
+array meaning[12]
 meaning[1] = "forward"; meaning[2] = "input gradient"; meaning[3] = "weight gradient"; meaning[4] = "backward"
 meaning[5] = "optimizer"; meaning[6] = "tensor-parallel"; meaning[7] = "context-parallel"; meaning[8] = "expert-parallel"
 meaning[9] = "data-parallel"; meaning[10] = "pipeline send"; meaning[11] = "idle (bubble, waits)"
+meaning[12] = "copies (host, drives)"
 
 # Later chunks are mixed with white.
 part(c, share, bits) = int(((c >> bits) & 255) + (255 - ((c >> bits) & 255)) * share) << bits
@@ -116,9 +118,9 @@ do for [lane = 0:n_lanes - 1:step] { set ytics add (name_of(lane) top(lane) + co
 entry_px(kind) = has(kind) ? 42 + 7.2 * strlen(meaning[kind + 1]) : 0
 shades = last_chunk > 0 ? "lighter: later model chunks" : ""
 total_px = 7.2 * strlen(shades)
-do for [kind = 0:10] { total_px = total_px + entry_px(kind) }
+do for [kind = 0:11] { total_px = total_px + entry_px(kind) }
 at_px = (width - total_px) / 2.0
-do for [kind = 0:10] {
+do for [kind = 0:11] {
   if (has(kind)) {
     set object kind + 1 rectangle from screen x_px(at_px), screen y_px(61) to screen x_px(at_px + 18), screen y_px(49) \
       fillcolor rgb colour[kind + 1] fillstyle solid noborder
@@ -137,7 +139,7 @@ set style fill solid noborder
 
 plot data using (($2 == 10) ? ($3 + $4) / 2 : NaN):(y_low($1, $2)):3:4:(y_low($1, $2)):(y_high($1, $2)):(colour[11]) \
        with boxxyerror lc rgb variable notitle, \
-     data using (($2 < 10) ? ($3 + $4) / 2 : NaN):(y_low($1, $2)):($3 + gap($3, $4)):(right($3, $4)):\
+     data using (($2 != 10) ? ($3 + $4) / 2 : NaN):(y_low($1, $2)):($3 + gap($3, $4)):(right($3, $4)):\
        (y_low($1, $2)):(y_high($1, $2)):(shade($2, $5)) with boxxyerror lc rgb variable notitle, \
      data using (($2 < 4 && dark($2, $5) && fits($3, $4, $6)) ? ($3 + $4) / 2 : NaN):(top($1) + compute_height / 2):6 \
        with labels font px(11) tc rgb "white" notitle, \

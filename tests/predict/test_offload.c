@@ -3,9 +3,11 @@
 #include "error.h" /* ahead of Check, which has a macro fail() */
 
 #include <math.h>
+#include <stdio.h>
 
 #include "case_clusters.h"
 #include "program_text.h"
+#include "timeline.h"
 
 static Cluster *host_cluster(void) {
   return read_cluster("selene");
@@ -143,6 +145,36 @@ START_TEST(drives_bound_the_update) {
   const double out_s = 2 * n / (30.4e9 / 100), in_s = 14 * n / (50e9 / 100), back_s = 12 * n / (30.4e9 / 100);
   ck_assert_double_ge(prediction->step_time_s, out_s + back_s);
   ck_assert_double_le(prediction->step_time_s, 1.02 * (out_s + in_s + back_s));
+}
+END_TEST
+
+/* Nanoseconds that timeline_data() has of a kind. */
+static double drawn_ns(const char *data, int kind) {
+  double sum_ns = 0;
+  g_auto(GStrv) rows = g_strsplit(data, "\n", -1);
+  for (int i = 1; rows[i] != NULL && *rows[i] != '\0'; i++) {
+    int lane, found, chunk, micro_batch;
+    double start_ns, end_ns;
+    ck_assert_int_eq(sscanf(rows[i], "%d %d %lf %lf %d %d", &lane, &found, &start_ns, &end_ns, &chunk, &micro_batch),
+                     6);
+    if (found == kind)
+      sum_ns += end_ns - start_ns;
+  }
+  return sum_ns;
+}
+
+START_TEST(copies_and_the_hosts_update_are_in_the_picture) {
+  /* kind 4, the optimizer: 28 bytes a parameter at 409.6·0.43 GB/s, as above. Kind 11, copies: 2 bytes a parameter go
+   * out after each of two micro-batches and 2 come back, at 31.5·0.79 GB/s; some of these beside each other */
+  g_autoptr(Cluster) cluster = host_cluster();
+  g_autoptr(Plan) plan = small_plan(1, 2, (Offload){.optimizer = TIER_HOST});
+  g_autoptr(Prediction) prediction = predict_small(&llama, cluster, plan);
+  const double n = (double)prediction->workload->stages[0].parameters;
+  g_autofree char *data = timeline_data(prediction->trace, 1, NULL);
+  assert_close(drawn_ns(data, 4), 28 * n / (409.6 * 0.43), 0.001);
+  const double copied_ns = 6 * n / (31.5 * 0.79);
+  ck_assert_double_gt(drawn_ns(data, 11), 0.9 * copied_ns);
+  ck_assert_double_lt(drawn_ns(data, 11), 1.01 * copied_ns);
 }
 END_TEST
 
@@ -286,6 +318,7 @@ int main(void) {
   tcase_add_test(tcase, the_host_updates_at_its_memorys_rate);
   tcase_add_test(tcase, fetched_weights_bound_the_step);
   tcase_add_test(tcase, drives_bound_the_update);
+  tcase_add_test(tcase, copies_and_the_hosts_update_are_in_the_picture);
   tcase_add_test(tcase, activations_that_are_out_are_not_on_the_gpu);
   tcase_add_test(tcase, a_full_host_does_not_fit);
   tcase_add_test(tcase, what_cannot_be_offloaded_is_refused);

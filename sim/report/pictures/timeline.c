@@ -5,6 +5,7 @@
  *             tp             || ||           |||||||                            kernels inside the passes, where known
  *             pp                |-|  |-|            |-|                         both sides there → arrived
  *             dp                                       |-----|
+ *             copies                                    |--|    |---|            to and from host memory and drives
  *
  * Neighbours of one kind closer than a fraction of a pixel are joined: a step of 405B has a million collectives, a
  * screen has two thousand columns. Of passes that are shorter than that fraction one in each is drawn. */
@@ -30,6 +31,7 @@ typedef enum {
   KIND_DP,
   KIND_PP,
   KIND_IDLE,
+  KIND_COPY,
   N_KINDS
 } Kind;
 
@@ -121,6 +123,10 @@ static gint64 transfer_start(const Chart *chart, int rank, int index, const Op *
   return MIN(start_ns, trace->end_ns[trace->first[rank] + (gsize)index]);
 }
 
+static gboolean is_copy(const Op *op) {
+  return op->stream == STREAM_COPY || op->stream == STREAM_COPY_OUT;
+}
+
 static void add_op(Chart *chart, int rank, int index) {
   const Trace *trace = chart->trace;
   const Op *op = &trace_list(trace, rank)->ops[index];
@@ -128,7 +134,13 @@ static void add_op(Chart *chart, int rank, int index) {
   if (trace->start_ns[record] < 0 || trace->end_ns[record] <= trace->start_ns[record] || op->kind == OP_RECV)
     return;
   Box box = {.start_ns = trace->start_ns[record], .end_ns = trace->end_ns[record], .micro_batch = -1};
-  if (op->kind == OP_COMPUTE) {
+  if (op->kind == OP_HOST && op->action == ACTION_OPTIMIZER) {
+    box.kind = KIND_OPTIMIZER; /* outside the GPU, which has computed all it had to by then */
+    add_box(chart, &box);
+  } else if (is_copy(op)) {
+    box.kind = KIND_COPY;
+    add_box(chart, &box);
+  } else if (op->kind == OP_COMPUTE) {
     box.kind = compute_kind(op->action);
     box.micro_batch = op->micro_batch;
     box.chunk = pipeline_rows_chunk(&chart->rows, chart->lane, op->stage);

@@ -1,5 +1,6 @@
-/* A picture of the step: a lane per pipeline rank with what its compute stream ran, and below it thin lanes with its
- * communication. Drawn by plots/timeline.gp. */
+/* A picture of the step: a lane per pipeline rank with what its compute stream ran, and the host's update where it
+ * takes the GPU's place; below it thin lanes with its communication and its copies to and from host memory and drives.
+ * Drawn by plots/timeline.gp. */
 #pragma once
 #include "picture.h"
 #include "time_unit.h"
