@@ -119,13 +119,16 @@ static void find_stays(Mover *mover, const OpList *list) {
     if (op->kind != OP_COMPUTE)
       continue;
     n_computed++;
+    const gboolean is_forward = is_layer_pass(mover->program, op, ACTION_F);
+    if (!is_forward && !needs_saved(mover->program, op))
+      continue; /* the optimizer's has no stage, so no key */
     gint64 *key = pass_key(op->stage, op->micro_batch, op->unit);
-    if (is_layer_pass(mover->program, op, ACTION_F)) {
+    if (is_forward) {
       g_hash_table_insert(place, key, GSIZE_TO_POINTER((gsize)n_computed));
       continue;
     }
     gint64 forward = (gint64)GPOINTER_TO_SIZE(g_hash_table_lookup(place, key));
-    if (needs_saved(mover->program, op) && forward > 0 && n_computed - forward <= OPS_STAYING)
+    if (forward > 0 && n_computed - forward <= OPS_STAYING)
       g_hash_table_add(mover->stays, key);
     else
       g_free(key);
