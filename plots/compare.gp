@@ -7,6 +7,7 @@
 #   side         0 predicted  1 measured
 #   kind         0 forward  1 input gradient  2 weight gradient  3 backward  4 optimizer
 #                5 tensor  6 context  7 expert  8 data  9 pipeline-parallel communication  10 the side's whole step
+#                11 copies onto the GPU  12 from it  13 the optimizer's update on the host
 #   start, end   in the unit named by xlabel, from the start of the side's step
 #   chunk        model chunk of the rank, shown by shade; 0 where there is none
 #   micro_batch  number in the box; -1 none
@@ -32,12 +33,12 @@ n_lanes = int(STATS_max_x) + 1
 span = STATS_max_y
 has(kind) = (mask >> kind) & 1
 
-# Sub-lanes only for the kinds of communication there are: place[kind] counts them from 0 below the compute lane.
-array place[10]
+# Sub-lanes only for the kinds there are of what runs beside: place[kind] counts them from 0 below the compute lane.
+array place[13]
 n_below = 0
-do for [kind = 5:9] {
+do for [kind = 5:13] {
   place[kind] = n_below
-  if (has(kind)) { n_below = n_below + 1 }
+  if (kind != 10 && has(kind)) { n_below = n_below + 1 }
 }
 compute_px = n_lanes <= 4 ? 32 : (n_lanes <= 8 ? 24 : 16)
 below_px = n_lanes <= 8 ? 6.0 : 5.0
@@ -52,14 +53,15 @@ y_low(lane, side, kind) = (kind < 5 || kind == 10) ? top(lane, side) : \
 y_high(lane, side, kind) = (kind < 5 || kind == 10) ? top(lane, side) + compute_px : y_low(lane, side, kind) + 0.75 * below_px
 
 # The timeline's colours: dark to light in this order in black and white too: F, W, B, I on a pale ground.
-array colour[11]
+array colour[14]
 colour[1] = 0x2f5fa8; colour[2] = 0x8ed1c6; colour[3] = 0xe08a1e; colour[4] = 0x5fa845; colour[5] = 0x7a3b8f
 colour[6] = 0xc23b3b; colour[7] = 0x8a6d3b; colour[8] = 0xb05fa0; colour[9] = 0xd9a400; colour[10] = 0x333333
-colour[11] = 0xe6e6e6
-array meaning[11]
+colour[11] = 0xe6e6e6; colour[12] = 0x1f9e9e; colour[13] = 0x6fb7d6; colour[14] = 0x7a3b8f
+array meaning[14]
 meaning[1] = "forward"; meaning[2] = "input gradient"; meaning[3] = "weight gradient"; meaning[4] = "backward"
 meaning[5] = "optimizer"; meaning[6] = "tensor-parallel"; meaning[7] = "context-parallel"; meaning[8] = "expert-parallel"
 meaning[9] = "data-parallel"; meaning[10] = "pipeline send"; meaning[11] = "idle (bubble, waits)"
+meaning[12] = "copies in"; meaning[13] = "copies out"; meaning[14] = "update on the host"
 
 # Later chunks are mixed with white.
 part(c, share, bits) = int(((c >> bits) & 255) + (255 - ((c >> bits) & 255)) * share) << bits
@@ -110,13 +112,13 @@ set arrow 2 from measured_end, graph 0 to measured_end, graph 1 nohead lc rgb "#
 entry_px(kind) = has(kind) ? 42 + 7.2 * strlen(meaning[kind + 1]) : 0
 shades = (last_chunk > 0 ? "lighter: later model chunks   " : "")."line: step's end, dashed: predicted"
 total_px = 6.6 * strlen(shades)
-do for [kind = 0:10] { total_px = total_px + entry_px(kind) }
+do for [kind = 0:13] { total_px = total_px + entry_px(kind) }
 at_px = (width - total_px) / 2.0
-do for [kind = 0:10] {
+do for [kind = 0:13] {
   if (has(kind)) {
     set object kind + 1 rectangle from screen x_px(at_px), screen y_px(61) to screen x_px(at_px + 18), screen y_px(49) \
       fillcolor rgb colour[kind + 1] fillstyle solid noborder
-    set label kind + 11 meaning[kind + 1] at screen x_px(at_px + 24), screen y_px(55) left font px(13)
+    set label kind + 31 meaning[kind + 1] at screen x_px(at_px + 24), screen y_px(55) left font px(13)
   }
   at_px = at_px + entry_px(kind)
 }
@@ -132,7 +134,7 @@ set style fill solid noborder
 
 plot data using (($3 == 10) ? ($4 + $5) / 2 : NaN):(y_low($1, $2, $3)):4:5:(y_low($1, $2, $3)):(y_high($1, $2, $3)):\
        (colour[11]) with boxxyerror lc rgb variable notitle, \
-     data using (($3 < 10) ? ($4 + $5) / 2 : NaN):(y_low($1, $2, $3)):($4 + gap($4, $5)):(right($4, $5)):\
+     data using (($3 != 10) ? ($4 + $5) / 2 : NaN):(y_low($1, $2, $3)):($4 + gap($4, $5)):(right($4, $5)):\
        (y_low($1, $2, $3)):(y_high($1, $2, $3)):(shade($3, $6)) with boxxyerror lc rgb variable notitle, \
      data using (($3 < 4 && dark($3, $6) && fits($4, $5, $7)) ? ($4 + $5) / 2 : NaN):(top($1, $2) + compute_px / 2.0):7 \
        with labels font px(11) tc rgb "white" notitle, \

@@ -5,26 +5,11 @@
 
 #include "gnuplot.h"
 #include "time_unit.h"
+#include "timeline_kinds.h"
 
 enum { MOST_LANES = 16, SPANS_PER_LANE = 6000 };
 
 enum { SIDE_PREDICTED, SIDE_MEASURED, SIDE_ALONE };
-
-/* The numbers plots/compare.gp knows the kinds by, those of plots/timeline.gp. */
-typedef enum {
-  KIND_F,
-  KIND_I,
-  KIND_W,
-  KIND_B,
-  KIND_OPTIMIZER,
-  KIND_TP,
-  KIND_CP,
-  KIND_EP,
-  KIND_DP,
-  KIND_PP,
-  KIND_IDLE,
-  N_KINDS
-} Kind;
 
 typedef struct {
   gint64 start_ns, end_ns;
@@ -36,27 +21,15 @@ typedef struct {
   double unit_ns;
   gint64 join_ns;
   int lane, side;
-  int *chunk;           /* [stages] of the rank being drawn */
-  Box pending[N_KINDS]; /* the last box of each kind, not yet written; end < 0: none */
+  int *chunk;                    /* [stages] of the rank being drawn */
+  Box pending[N_TIMELINE_KINDS]; /* the last box of each kind, not yet written; end < 0: none */
   GString *data;
 } Chart;
 
-static int compute_kind(guint8 action) {
-  static const int kinds[N_ACTIONS] = {
-      [ACTION_F] = KIND_F, [ACTION_I] = KIND_I, [ACTION_W] = KIND_W, [ACTION_B] = KIND_B};
-  return action_info(action)->is_compute ? kinds[action] : KIND_OPTIMIZER;
-}
-
 /* −1: not drawn. */
 static int kind_of(const WholeOp *op) {
-  static const int axis_kinds[N_AXES] = {
-      [AXIS_TP] = KIND_TP, [AXIS_CP] = KIND_CP, [AXIS_EP] = KIND_EP, [AXIS_DP] = KIND_DP, [AXIS_PP] = KIND_PP};
-  const StreamInfo *stream = stream_info(op->stream);
-  if (op->stream == STREAM_COMPUTE)
-    return compute_kind(op->action);
-  if (!stream->is_communication || op->action == ACTION_RECV_F || op->action == ACTION_RECV_B)
-    return -1;
-  return axis_kinds[stream->axis];
+  const gboolean is_receive = op->action == ACTION_RECV_F || op->action == ACTION_RECV_B;
+  return is_receive ? -1 : timeline_kind((Stream)op->stream, (ActionKind)op->action);
 }
 
 static void append_time(Chart *chart, gint64 time_ns) {
@@ -105,7 +78,7 @@ static void add_op(Chart *chart, const WholeOp *op, gint64 origin_ns) {
   int kind = kind_of(op);
   if (op->step != chart->compare->n_steps - 1 || kind < 0 || op->end_ns <= op->start_ns || op->end_ns <= origin_ns)
     return;
-  gboolean is_pass = kind <= KIND_B;
+  gboolean is_pass = kind <= TIMELINE_B;
   Box box = {.start_ns = MAX(op->ready_ns - origin_ns, 0),
              .end_ns = op->end_ns - origin_ns,
              .chunk = is_pass && op->stage >= 0 ? chart->chunk[op->stage] : 0,
@@ -116,16 +89,16 @@ static void add_op(Chart *chart, const WholeOp *op, gint64 origin_ns) {
 static void add_side(Chart *chart, const CompareSide *side, int rank) {
   int last = chart->compare->n_steps - 1;
   gint64 origin_ns = last > 0 ? side->end_ns[last - 1] : side->start_ns;
-  for (int kind = 0; kind < N_KINDS; kind++)
+  for (int kind = 0; kind < N_TIMELINE_KINDS; kind++)
     chart->pending[kind].end_ns = -1;
   Box idle = {.end_ns = side->end_ns[last] - origin_ns, .micro_batch = -1};
-  write_box(chart, KIND_IDLE, &idle);
+  write_box(chart, TIMELINE_IDLE, &idle);
   number_chunks(chart, side, rank);
   for (gsize i = side->ops->first[rank]; i < side->ops->first[rank + 1]; i++)
     add_op(chart, &g_array_index(side->ops->ops, WholeOp, i), origin_ns);
   for (gsize i = side->ops->inner_first[rank]; i < side->ops->inner_first[rank + 1]; i++)
     add_op(chart, &g_array_index(side->ops->inner, WholeOp, i), origin_ns);
-  for (int kind = 0; kind < N_KINDS; kind++)
+  for (int kind = 0; kind < N_TIMELINE_KINDS; kind++)
     write_box(chart, kind, &chart->pending[kind]);
 }
 

@@ -15,27 +15,9 @@
 #include "gnuplot.h"
 #include "op_kernels.h"
 #include "pipeline_rows.h"
+#include "timeline_kinds.h"
 
 enum { SPANS_PER_LANE = 6000 }; /* finer than the picture's 1,600 pixels, coarse enough for its file */
-
-/* The numbers plots/timeline.gp knows the kinds by. */
-typedef enum {
-  KIND_F,
-  KIND_I,
-  KIND_W,
-  KIND_B,
-  KIND_OPTIMIZER,
-  KIND_TP,
-  KIND_CP,
-  KIND_EP,
-  KIND_DP,
-  KIND_PP,
-  KIND_IDLE,
-  KIND_COPY_IN,
-  KIND_COPY_OUT,
-  KIND_HOST_UPDATE,
-  N_KINDS
-} Kind;
 
 typedef struct {
   gint64 start_ns, end_ns;
@@ -47,35 +29,13 @@ typedef struct {
   PipelineRows rows;
   gint32 **match;
   double unit_ns;
-  gint64 join_ns;       /* gaps up to this are not seen */
-  Box pending[N_KINDS]; /* the last box of each kind, not yet written; end < 0: none */
-  gint64 shown_ns;      /* start of the last pass drawn */
+  gint64 join_ns;                /* gaps up to this are not seen */
+  Box pending[N_TIMELINE_KINDS]; /* the last box of each kind, not yet written; end < 0: none */
+  gint64 shown_ns;               /* start of the last pass drawn */
   int lane;
   GArray *spans; /* of ItemSpan */
   GString *data;
 } Chart;
-
-static int compute_kind(ActionKind action) {
-  static const int kinds[N_ACTIONS] = {
-      [ACTION_F] = KIND_F, [ACTION_I] = KIND_I, [ACTION_W] = KIND_W, [ACTION_B] = KIND_B};
-  return action_info(action)->is_compute ? kinds[action] : KIND_OPTIMIZER;
-}
-
-static int axis_kind(Axis axis) {
-  static const int kinds[N_AXES] = {
-      [AXIS_TP] = KIND_TP, [AXIS_CP] = KIND_CP, [AXIS_EP] = KIND_EP, [AXIS_DP] = KIND_DP, [AXIS_PP] = KIND_PP};
-  return kinds[axis];
-}
-
-/* Of an op beside the compute stream; −1: not drawn. */
-static int side_kind(const Op *op) {
-  const StreamInfo *stream = stream_info(op->stream);
-  if (stream->is_communication)
-    return axis_kind(stream->axis);
-  if (op->kind == OP_HOST)
-    return op->work >= 0 ? KIND_HOST_UPDATE : -1;
-  return op->stream == STREAM_COPY ? KIND_COPY_IN : op->stream == STREAM_COPY_OUT ? KIND_COPY_OUT : -1;
-}
 
 static void append_time(Chart *chart, gint64 time_ns) {
   char text[G_ASCII_DTOSTR_BUF_SIZE];
@@ -93,7 +53,7 @@ static void write_box(Chart *chart, const Box *box) {
 }
 
 static gboolean is_pass(const Box *box) {
-  return box->kind <= KIND_B;
+  return box->kind <= TIMELINE_B;
 }
 
 /* Communication is joined over any sub-pixel gap; computing only with the rest of the same pass. */
@@ -120,7 +80,7 @@ static void add_kernels(Chart *chart, int rank, int index) {
     if (span->item->is_collective)
       add_box(chart, &(Box){.start_ns = span->start_ns,
                             .end_ns = span->end_ns,
-                            .kind = axis_kind((Axis)span->item->axis),
+                            .kind = timeline_kind_of_axis((Axis)span->item->axis),
                             .micro_batch = -1});
   }
 }
@@ -141,32 +101,33 @@ static void add_op(Chart *chart, int rank, int index) {
   gsize record = trace->first[rank] + (gsize)index;
   if (trace->start_ns[record] < 0 || trace->end_ns[record] <= trace->start_ns[record] || op->kind == OP_RECV)
     return;
-  Box box = {.start_ns = trace->start_ns[record], .end_ns = trace->end_ns[record], .micro_batch = -1};
+  Box box = {.start_ns = trace->start_ns[record],
+             .end_ns = trace->end_ns[record],
+             .kind = timeline_kind(op->stream, op->action),
+             .micro_batch = -1};
   if (op->kind == OP_COMPUTE) {
-    box.kind = compute_kind(op->action);
     box.micro_batch = op->micro_batch;
     box.chunk = pipeline_rows_chunk(&chart->rows, chart->lane, op->stage);
     add_box(chart, &box);
     add_kernels(chart, rank, index);
-  } else if (side_kind(op) >= 0) {
-    box.kind = side_kind(op);
+  } else if (box.kind >= 0) {
     box.start_ns = transfer_start(chart, rank, index, op);
     add_box(chart, &box);
   }
 }
 
 static void add_lane(Chart *chart, gint64 end_ns) {
-  for (int kind = 0; kind < N_KINDS; kind++)
+  for (int kind = 0; kind < N_TIMELINE_KINDS; kind++)
     chart->pending[kind].end_ns = -1;
   chart->shown_ns = -chart->join_ns;
-  Box idle = {.end_ns = end_ns, .kind = KIND_IDLE, .micro_batch = -1};
+  Box idle = {.end_ns = end_ns, .kind = TIMELINE_IDLE, .micro_batch = -1};
   write_box(chart, &idle);
   int rank = chart->rows.recorded[chart->lane];
   if (rank < 0)
     return;
   for (int i = 0; i < trace_list(chart->trace, rank)->n_ops; i++)
     add_op(chart, rank, i);
-  for (int kind = 0; kind < N_KINDS; kind++)
+  for (int kind = 0; kind < N_TIMELINE_KINDS; kind++)
     write_box(chart, &chart->pending[kind]);
 }
 
