@@ -22,6 +22,7 @@ dp 2, micro-batches of 2|2|tiny-llama|--dp 2 --micro-batch 2
 dp 2, no norm over ranks|2|tiny-llama|--dp 2 --grad-norm-barrier off
 tp 2|2|tiny-llama|--tp 2
 tp 2|2|tiny-gpt2|--tp 2
+tp 2, few tokens: noise has elements of the first update turn round|2|tiny-llama|--tp 2 --seq-len 20 --global-batch 1 --steps 2
 tp 4, more than the key heads allow to share|4|tiny-llama|--tp 4
 tp 2, sequence parallel|2|tiny-llama|--tp 2 --sequence-parallel on
 tp 2, sequence parallel|2|tiny-gpt2|--tp 2 --sequence-parallel on
@@ -63,6 +64,7 @@ cp 3, ring|3|tiny-llama|--cp 3 --seq-len 24
 cp 4, ring, full recompute|4|tiny-gpt2|--cp 4 --recompute full
 cp 4, Ulysses|4|tiny-llama|--cp 4 --cp-comm ulysses
 cp 2 × tp 2, sequence parallel|4|tiny-llama|--cp 2 --tp 2 --sequence-parallel on
+cp 2 × tp 2, all-gather, sequence parallel|4|tiny-gpt2|--cp 2 --tp 2 --cp-comm all-gather --sequence-parallel on --seq-len 16
 cp 2 × pp 2, 1f1b|4|tiny-llama|--cp 2 --pp 2
 cp 2 × pp 2, zb-v, ZeRO-2, all-gather|4|tiny-gpt2|--cp 2 --pp 2 --schedule zb-v --zero 2 --cp-comm all-gather
 cp 2 × pp 2, dualpipe, Ulysses|4|tiny-llama|--cp 2 --pp 2 --schedule dualpipe --cp-comm ulysses
