@@ -25,7 +25,8 @@ typedef struct {
   gboolean check;
 } RunOptions;
 
-static const double most_loss_scale = 0x1p127; /* a float holds it and its inverse */
+static const double least_loss_scale = 0x1p-24; /* fp16's smallest number: with less every gradient is 0 */
+static const double most_loss_scale = 0x1p127;  /* a float holds it and its inverse */
 
 /* What a run needs, made from the options on every rank alike. */
 typedef struct {
@@ -56,7 +57,7 @@ static gboolean check_numbers(const RunOptions *o, GError **error) {
          check_option("stall-timeout", o->stall_timeout_s, o->stall_timeout_s >= 0, "seconds, or 0 for ever", error);
 }
 
-enum { NOT_GIVEN = -1 };
+enum { NOT_GIVEN = G_MININT };
 
 static gboolean parse_options(RunOptions *o, int argc, char **argv, GError **error) {
   plan_options_init(&o->plan);
@@ -213,9 +214,10 @@ static gboolean read_loss_scale(const RunOptions *o, Training *training, GError 
     char *end;
     training->loss_scale = g_ascii_strtod(o->loss_scale, &end);
     training->loss_scale_window = 0;
-    if (end == o->loss_scale || *end != '\0' || !(training->loss_scale > 0 && training->loss_scale <= most_loss_scale))
-      return fail_input(error, "--loss-scale: found \"%.80s\", expected dynamic or a number above 0, at most %g",
-                        o->loss_scale, most_loss_scale);
+    if (end == o->loss_scale || *end != '\0' ||
+        !(training->loss_scale >= least_loss_scale && training->loss_scale <= most_loss_scale))
+      return fail_input(error, "--loss-scale: found \"%.80s\", expected dynamic or a number from %g to %g",
+                        o->loss_scale, least_loss_scale, most_loss_scale);
     return !with_window || fail_input(error,
                                       "--loss-scale %s stays what it is: leave --initial-loss-scale and "
                                       "--loss-scale-window out, or use --loss-scale dynamic",

@@ -4,21 +4,26 @@
 #include <math.h>
 
 /* Relative bounds, and the worst seen on CPU ranks (dp, tp, pp, ZeRO, recompute, micro-batches of 2; tests'
- * tiny-llama and tiny-gpt2, 10 seeds, 3 steps; tinystories-15m, 2 seeds, 6 steps; 2026-11-21, fp16 2026-11-22):
+ * tiny-llama and tiny-gpt2, 10 seeds, 3 steps; tinystories-15m, 2 seeds, 6 steps; 2026-11-21, fp16 2026-11-22; later
+ * steps of fp32 from 450 runs: these and a model of 3 heads, 150 seeds, 4 steps of 2 × 20 tokens):
  *
  *                  fp32, bound   tiny   15M          bf16, bound   tiny   15M          fp16, bound   tiny   15M
  *     losses            1e-5     2e-9   2.0e-8            2e-4     2.9e-5 5.6e-5            3e-5     5.8e-6 7.7e-6
- *     gradients, first  1e-5     1.1e-6 -                 5e-2     3.3e-2 3.5e-2            1e-2     6.3e-3 7.0e-3
- *     and later         5e-5     2.7e-6 2.0e-5            5e-2     3.3e-2 3.5e-2            1e-2     6.3e-3 7.0e-3
+ *     gradients, first  1e-5     1.1e-6 -                 8e-2     5.2e-2 3.5e-2            1e-2     6.3e-3 7.0e-3
+ *     and later         1e-3     2.2e-4 2.0e-5            8e-2     5.2e-2 3.5e-2            1e-2     6.3e-3 7.0e-3
  *     updates           1e-5     9e-8   4.5e-8            1e-5     9e-8   4.5e-8            1e-5     1.2e-7 4.4e-8
  *
- * fp32: sums in another order, which tp changes most. bf16, fp16: every stored number is rounded to 8 and 11 bits, and
- * other cuts round other partial sums; the gradients of norms and of q and k, which cancel, are worst. */
+ * fp32: sums in another order, which tp changes most. Where a gradient is but noise, Adam's first steps are its sign:
+ * few tokens leave elements that move the other way, by as much as all others, and later gradients differ by what that
+ * does (one run in 75 by more than 5e-5, half of them by less than 1.5e-6). A step moves weights by about a percent, so
+ * that one layer's of the step before change gradients by far more than this bound. bf16, fp16: every stored number is
+ * rounded to 8 and 11 bits, and other cuts round other partial sums; the gradients of norms and of q and k, which
+ * cancel, are worst (bf16's tiny: 90 seeds of a model with biases of q and k, under tp 2). */
 static const struct {
   double loss, first, gradient, update; /* first: of gradients, from equal weights */
 } bounds[N_NUMBERS] = {
-    [NUMBER_FP32] = {1e-5, 1e-5, 5e-5, 1e-5},
-    [NUMBER_BF16] = {2e-4, 5e-2, 5e-2, 1e-5},
+    [NUMBER_FP32] = {1e-5, 1e-5, 1e-3, 1e-5},
+    [NUMBER_BF16] = {2e-4, 8e-2, 8e-2, 1e-5},
     [NUMBER_FP16] = {3e-5, 1e-2, 1e-2, 1e-5},
 };
 

@@ -304,9 +304,11 @@ void linear_column_backward(ItemList *list, LinearKind kind) {
   const Cut *cut = list->cut;
   const Linear linear = linear_of(cut, kind);
   gint32 gathered = NO_ITEM, reduced = NO_ITEM;
+  const gint32 awaited = list->awaited; /* by the gather, and by what it runs beside */
   if (list->weight_gradients)
     gathered = gather(list, &linear, linear.names->wgrad);
   if (list->input_gradients) {
+    list->awaited = awaited;
     input_gradient(list, &linear);
     if (linear.joins_branches)
       item_list_memory(list, "branch_sum", 3 * cut->element_bytes * cut->tokens * linear.k);

@@ -59,8 +59,11 @@ done <<'TABLE'
 2|--check-on needs --check|2|run --model m.json --check-on cpu
 2|a loss scale belongs to --precision fp16, found bf16: leave --loss-scale out|2|run --model m.json --loss-scale 1024
 2|a loss scale belongs to --precision fp16, found fp32: leave --loss-scale-window out|2|run --model m.json --precision fp32 --loss-scale-window 5
-2|--loss-scale: found "dynamical", expected dynamic or a number above 0|2|run --model m.json --precision fp16 --loss-scale dynamical
-2|--loss-scale: found "0", expected dynamic or a number above 0|2|run --model m.json --precision fp16 --loss-scale 0
+2|--loss-scale: found "dynamical", expected dynamic or a number from 5.96046e-08 to 1.70141e+38|2|run --model m.json --precision fp16 --loss-scale dynamical
+2|--loss-scale: found "0", expected dynamic or a number from 5.96046e-08 to 1.70141e+38|2|run --model m.json --precision fp16 --loss-scale 0
+2|--loss-scale: found "1e-8", expected dynamic or a number from|2|run --model m.json --precision fp16 --loss-scale 1e-8
+2|--initial-loss-scale: found -1, expected a number from 1|2|run --model m.json --precision fp16 --initial-loss-scale -1
+2|--loss-scale-window: found -1, expected steps, more than 0|2|run --model m.json --precision fp16 --loss-scale-window -1
 2|--loss-scale 1024 stays what it is: leave --initial-loss-scale|2|run --model m.json --precision fp16 --loss-scale 1024 --initial-loss-scale 4
 2|--initial-loss-scale: found 0.5, expected a number from 1|2|run --model m.json --precision fp16 --initial-loss-scale 0.5
 2|--loss-scale-window: found 0, expected steps, more than 0|2|run --model m.json --precision fp16 --loss-scale-window 0

@@ -136,6 +136,29 @@ START_TEST(full_recompute_communicates_again) {
 }
 END_TEST
 
+/* Under sequence parallelism tp gathers the input once more beside the input gradient: both follow the reduce-scatter
+ * of the gradients of K and V. */
+START_TEST(the_input_gradient_waits_for_that_of_keys_and_values) {
+  for (int sequence_parallel = 0; sequence_parallel < 2; sequence_parallel++) {
+    g_autoptr(Plan) plan = plan_of(2, sequence_parallel, ATTENTION_FLASH, RECOMPUTE_NONE);
+    plan->cp = 2;
+    plan->gpus = 4;
+    plan->cp_comm = CP_ALL_GATHER;
+    g_autoptr(Workload) workload = workload_new(&gpt, plan, NULL);
+    const WorkList *list = &workload->work[PIECE_LAYER][PHASE_B];
+    int scatter = list->n_items - 1;
+    while (scatter >= 0 && strcmp(list->items[scatter].name, "cp.reduce_scatter") != 0)
+      scatter--;
+    ck_assert_int_ge(scatter, 0);
+    int next = scatter + 1;
+    ck_assert_int_eq(list->items[next].kind == ITEM_COLLECTIVE, sequence_parallel);
+    for (; list->items[next].kind == ITEM_COLLECTIVE; next++)
+      ck_assert_int_eq(list->items[next].after, scatter);
+    ck_assert_int_eq(list->items[next].after, scatter);
+  }
+}
+END_TEST
+
 /* --- times --- */
 
 static Plan *plan_on(int tp, int cp, CpComm comm) {
@@ -378,6 +401,7 @@ int main(void) {
   tcase_add_test(tcase, activations_are_divided_by_cp_and_parameters_are_not);
   tcase_add_test(tcase, buffers_of_the_exchange_are_held_while_backward_runs);
   tcase_add_test(tcase, full_recompute_communicates_again);
+  tcase_add_test(tcase, the_input_gradient_waits_for_that_of_keys_and_values);
   tcase_add_test(tcase, a_ring_is_exposed_where_a_transfer_is_longer_than_attention);
   tcase_add_test(tcase, gathers_and_exchanges_are_exposed);
   tcase_add_test(tcase, folded_run_is_the_run_of_all_ranks);
