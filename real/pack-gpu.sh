@@ -2,6 +2,7 @@
 # Packs what validate-gpu.sh needs into one file, for a machine that has a GPU, CUDA's libraries and nothing else: the
 # programs, the shared libraries they use (but the C library's, the compiler's and CUDA's), mpirun, GPU files, the script.
 # There: tar -xf FILE && sh gpu/validate-gpu.sh gpu OUT_FOLDER
+# A build on a machine without that GPU wants its compute capability: meson setup build -Dgpu_architectures=90
 # usage: real/pack-gpu.sh BUILD_FOLDER FILE.tar.xz
 set -eu
 build=$1
