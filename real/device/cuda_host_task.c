@@ -94,10 +94,10 @@ static gboolean step_queue(CudaTasks *tasks, CudaQueue *queue) {
   return TRUE;
 }
 
-/* Spins with a yield for a while after something ended, then sleeps between looks. */
+/* Spins with a yield for a while after something ended, then sleeps between looks, by 1/256 of what was waited. */
 static gpointer poll_tasks(gpointer data) {
   CudaTasks *tasks = data;
-  const gint64 close_ns = 200 * 1000;
+  const gint64 close_ns = 200 * 1000, longest_us = 200;
   gint64 last_ns = 0;
   g_mutex_lock(&tasks->lock);
   while (!tasks->is_closing) {
@@ -110,10 +110,11 @@ static gpointer poll_tasks(gpointer data) {
       if (step_queue(tasks, g_ptr_array_index(tasks->queues, i)))
         last_ns = host_ns();
     g_mutex_unlock(&tasks->lock);
-    if (host_ns() - last_ns < close_ns)
+    const gint64 waited_ns = host_ns() - last_ns;
+    if (waited_ns < close_ns)
       g_thread_yield();
     else
-      g_usleep(10);
+      g_usleep((gulong)CLAMP(waited_ns / 256 / 1000, 10, longest_us));
     g_mutex_lock(&tasks->lock);
   }
   g_mutex_unlock(&tasks->lock);
