@@ -163,8 +163,8 @@ START_TEST(activations_that_are_out_are_not_on_the_gpu) {
 }
 END_TEST
 
-/* Rows of a timeline's data: lane, kind, start, end …; 11, 12 and 13 are copies in and out and the host's update, the
- * last of which ends the step's computing. */
+/* Rows of a timeline's data: lane, kind, start, end …; 11, 12 and 13 are copies in and out and the host's update, which
+ * is drawn for as long as its records last. */
 START_TEST(copies_and_the_hosts_update_are_drawn) {
   g_autoptr(Cluster) cluster = host_cluster();
   g_autoptr(Plan) plan = small_plan(2, 1, (Offload){.optimizer = TIER_HOST, .activations = TIER_HOST});

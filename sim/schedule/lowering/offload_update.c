@@ -21,7 +21,6 @@ typedef struct {
   OpEditor *editor;
   const Plan *plan;
   double parameters; /* of a chunk */
-  int n_chunks;
 } Update;
 
 void offload_add_after_last(Op *op, const OpEditor *editor, Stream stream) {
@@ -101,7 +100,7 @@ void offload_add_update(Program *program, OpEditor *editor, const Workload *work
   const double parameters = optimizer_parameters(workload, rank);
   const double chunks = ceil(parameters / (double)MAX(plan->bucket_parameters, 1));
   const int n_chunks = (int)CLAMP(chunks, 1, MOST_CHUNKS);
-  const Update update = {program, editor, plan, parameters / n_chunks, n_chunks};
+  const Update update = {program, editor, plan, parameters / n_chunks};
   const Op step = step_op(editor, index);
   gint32 reads[MOST_CHUNKS], settled = -1;
   int n_read = 0;
