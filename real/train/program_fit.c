@@ -2,6 +2,7 @@
 
 #include "error.h"
 #include "executor.h"
+#include "lowering.h"
 
 static const Phase phase_of[] = {
     [ACTION_F] = PHASE_F, [ACTION_I] = PHASE_I, [ACTION_W] = PHASE_W, [ACTION_B] = PHASE_B};
@@ -120,6 +121,11 @@ gboolean program_fits(const Program *program, const Workload *workload, GError *
 /* One action's scratch is another's: a forward and a backward that take turns would write over each other's. */
 gboolean program_is_executable(const Program *program, const Workload *workload, GError **error) {
   const Plan *plan = workload->plan;
+  if (lowering_broadcasts_weights(workload))
+    return fail_impossible(error,
+                           "--framework %s: ranks that own whole matrices and broadcast them cannot be run here; "
+                           "expected --zero 0, or no framework",
+                           plan->framework);
   for (int rank = 0; rank < program->n_ranks && plan->ep > 1; rank++)
     for (int i = 0; i < program->ranks[rank].n_ops; i++)
       if (program->ranks[rank].ops[i].overlapped)

@@ -145,6 +145,24 @@ double workload_optimizer_parameters(const Workload *workload, int stage) {
          (double)work->expert_parameters / workload->layout.n_expert_shards;
 }
 
+/* Each matrix has one product for its gradient, a rank's experts one for all of theirs. */
+static int piece_matrices(const Workload *workload, Piece piece, gboolean of_experts) {
+  const WorkList *list = &workload->work[piece][PHASE_W];
+  int n = piece == PIECE_EMBEDDING && !of_experts;
+  for (int i = 0; i < list->n_items; i++)
+    if (list->items[i].kind == ITEM_MATMUL && g_str_has_prefix(list->items[i].name, "expert_") == of_experts)
+      n += (int)list->items[i].batch;
+  return n;
+}
+
+int workload_stage_matrices(const Workload *workload, int stage, gboolean of_experts) {
+  const StageLayers *layers = &workload->stages[stage].layers;
+  return layers->has_embedding * piece_matrices(workload, PIECE_EMBEDDING, of_experts) +
+         layers->n_dense * piece_matrices(workload, PIECE_DENSE_LAYER, of_experts) +
+         (layers->n_layers - layers->n_dense) * piece_matrices(workload, PIECE_LAYER, of_experts) +
+         layers->has_head * piece_matrices(workload, PIECE_HEAD, of_experts);
+}
+
 StateBytes workload_stage_state(const Workload *workload, int stage, int zero) {
   const StageWork *work = &workload->stages[stage];
   const Layout *layout = &workload->layout;

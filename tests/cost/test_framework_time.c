@@ -35,6 +35,7 @@ START_TEST(keys_fill_the_struct) {
                   "tensor_parallel_format: linear\n"
                   "data_parallel: alone\n"
                   "gradients: whole\n"
+                  "weights: broadcast\n"
                   "gradient_sum_bytes: 4\n"
                   "norm_rate: 0.75\n"
                   "expert_overlap: rounds\n"
@@ -57,6 +58,7 @@ START_TEST(keys_fill_the_struct) {
   ck_assert_int_eq(time.tensor_parallel, TP_FUSED);
   ck_assert_int_eq(time.tensor_parallel_format, TP_FORMAT_LINEAR);
   ck_assert(time.data_parallel == DP_ALONE && time.gradients == GRADIENTS_WHOLE);
+  ck_assert_int_eq(time.weights, WEIGHTS_BROADCAST);
   ck_assert(time.gradient_sum_bytes == 4 && time.norm_rate == 0.75);
   ck_assert_int_eq(time.expert_overlap, EXPERT_OVERLAP_ROUNDS);
   ck_assert_int_eq(time.expert_rows, ROWS_PER_GROUP);
@@ -181,6 +183,42 @@ START_TEST(whole_gradients_are_all_reduced_as_wide_as_they_are_summed) {
     for (Collective c = 0; c < N_COLLECTIVES; c++)
       ck_assert_double_eq(reduced_bytes(prediction, c), c == cases[i].collective ? cases[i].bytes * parameters : 0);
     ck_assert_int_eq(prediction->workload->plan->overlap_grad, cases[i].framework == &sharded);
+  }
+}
+END_TEST
+
+/* gpt2 has 12 layers of 4 matrices, and one for embedding and head together, which is counted at either end: 50. Of 4
+ * ranks each broadcasts a quarter of 2·P bytes, of 64 a fiftieth come from 50; and that waits for the update, whatever
+ * --overlap-param says. */
+START_TEST(owners_of_matrices_broadcast_them_after_the_update) {
+  const Framework owners = {.time = {.weights = WEIGHTS_BROADCAST}};
+  g_autoptr(Model) model = model_read("gpt2", NULL);
+  g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);
+  for (int gpus = 4; gpus <= 64; gpus *= 16) {
+    g_autoptr(Plan) plan = plan_new();
+    plan_set_framework(plan, "own", &owners);
+    plan->gpus = gpus;
+    plan->zero = 1;
+    plan->overlap_param = TRUE;
+    g_autoptr(Prediction) prediction = predict(model, cluster, plan, NULL);
+    ck_assert_ptr_nonnull(prediction);
+    const Program *program = prediction->program;
+    gboolean is_updated = FALSE;
+    double bytes = 0;
+    int n = 0;
+    for (int i = 0; i < program->ranks[0].n_ops; i++) {
+      const Op *op = &program->ranks[0].ops[i];
+      is_updated = is_updated || op->action == ACTION_OPTIMIZER;
+      if (op->action != ACTION_UNSHARD)
+        continue;
+      const Transfer *transfer = &g_array_index(program->transfers, Transfer, op->work);
+      ck_assert_int_eq(transfer->collective, COLLECTIVE_BROADCAST);
+      ck_assert(is_updated);
+      bytes += transfer->bytes;
+      n++;
+    }
+    ck_assert_int_eq(n, MIN(gpus, 50));
+    ck_assert_double_eq_tol(bytes, 2 * (double)prediction->workload->stages[0].parameters, 1);
   }
 }
 END_TEST
@@ -359,6 +397,7 @@ int main(void) {
   tcase_add_test(cases, ranks_of_tp_send_parts_of_an_activation);
   tcase_add_test(cases, synchronous_sends_have_the_host_wait_for_every_exchange);
   tcase_add_test(cases, whole_gradients_are_all_reduced_as_wide_as_they_are_summed);
+  tcase_add_test(cases, owners_of_matrices_broadcast_them_after_the_update);
   tcase_add_test(cases, a_plain_norm_goes_by_its_own_rate);
   tcase_add_test(cases, interleaved_overlaps_its_sends_where_the_framework_does);
   Suite *suite = suite_create("framework_time");

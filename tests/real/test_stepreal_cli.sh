@@ -102,6 +102,7 @@ done <<'TABLE'
 1|--precision bf16 and --recipe fp32 clash;use --recipe bf16+master|2|run --model m.json --recipe fp32
 1|--norm-kernel plain: RMSNorm is one kernel here, expected fused|2|run --model m.json --norm-kernel plain
 1|--norm-kernel plain, as framework megatron-deepspeed: RMSNorm is one kernel here, expected fused|2|run --model m.json --framework megatron-deepspeed
+1|--framework internevo: ranks that own whole matrices and broadcast them cannot be run here;expected --zero 0|2|run --model m.json --dp 2 --zero 1 --framework internevo --norm-kernel fused
 1|gradients as framework odd.yaml sums them over dp, in 3 bytes, cannot be summed here: expected 2 or 4;leave --framework out|2|run --model m.json --dp 2 --framework odd.yaml
 TABLE
 

@@ -12,17 +12,28 @@ typedef struct {
   const char *schedule;
   int tp, pp, dp, chunks, n_micro_batches, zero, steps;
   gint64 seq_len;
+  FrameworkWeights weights;
 } Case;
 
 /* Pairs of one structure, one after the other, and structures that differ in one thing. */
 static const Case cases[] = {
-    {"1f1b", 1, 4, 2, 1, 8, 1, 1, 512},        {"1f1b", 2, 4, 2, 1, 8, 1, 1, 256},
-    {"1f1b", 2, 4, 2, 1, 8, 0, 1, 256},        {"1f1b", 2, 4, 1, 1, 8, 1, 1, 256},
-    {"gpipe", 1, 4, 2, 1, 8, 1, 1, 512},       {"interleaved", 1, 2, 2, 2, 6, 2, 1, 512},
-    {"interleaved", 1, 2, 4, 2, 6, 2, 1, 256}, {"1f1b", 1, 1, 4, 1, 3, 3, 2, 512},
-    {"1f1b", 1, 1, 4, 1, 3, 3, 2, 1024},       {"zb-v", 1, 2, 2, 2, 6, 1, 3, 512},
-    {"zb-v", 2, 2, 2, 2, 6, 1, 3, 512},        {"dualpipe", 1, 2, 2, 2, 6, 1, 1, 512},
-    {"dualpipe", 2, 2, 2, 2, 6, 1, 1, 256},    {"zb-h1", 1, 4, 2, 1, 8, 0, 3, 512},
+    {"1f1b", 1, 4, 2, 1, 8, 1, 1, 512},
+    {"1f1b", 2, 4, 2, 1, 8, 1, 1, 256},
+    {"1f1b", 2, 4, 2, 1, 8, 0, 1, 256},
+    {"1f1b", 2, 4, 1, 1, 8, 1, 1, 256},
+    {"gpipe", 1, 4, 2, 1, 8, 1, 1, 512},
+    {"interleaved", 1, 2, 2, 2, 6, 2, 1, 512},
+    {"interleaved", 1, 2, 4, 2, 6, 2, 1, 256},
+    {"1f1b", 1, 1, 4, 1, 3, 3, 2, 512},
+    {"1f1b", 1, 1, 4, 1, 3, 3, 2, 1024},
+    {"zb-v", 1, 2, 2, 2, 6, 1, 3, 512},
+    {"zb-v", 2, 2, 2, 2, 6, 1, 3, 512},
+    {"dualpipe", 1, 2, 2, 2, 6, 1, 1, 512},
+    {"dualpipe", 2, 2, 2, 2, 6, 1, 1, 256},
+    {"zb-h1", 1, 4, 2, 1, 8, 0, 3, 512},
+    {"1f1b", 1, 2, 2, 1, 8, 1, 1, 512, WEIGHTS_BROADCAST},
+    {"1f1b", 1, 2, 2, 1, 8, 1, 1, 256, WEIGHTS_BROADCAST},
+    {"1f1b", 1, 2, 64, 1, 8, 1, 1, 256, WEIGHTS_BROADCAST},
 };
 
 static Workload *workload_of_case(const Case *c, PlanOrder *choice) {
@@ -38,6 +49,7 @@ static Workload *workload_of_case(const Case *c, PlanOrder *choice) {
   plan->steps = c->steps;
   plan->seq_len = c->seq_len;
   plan->sequence_parallel = c->tp > 1;
+  plan->time.weights = (int)c->weights;
   plan->bucket_parameters = 1000000;
   plan->global_batch = (gint64)c->n_micro_batches * c->dp;
   Workload *workload = plan_order_workload(choice, &gpt, NULL, plan, &error);
@@ -102,10 +114,10 @@ START_TEST(programs_from_a_cache_are_as_lowered) {
   for (int round = 0; round < 2; round++)
     for (gsize i = 0; i < G_N_ELEMENTS(cases); i++)
       assert_as_lowered(cache, &cases[i]);
-  /* the second round finds all; in the first the second interleaved and the second ZeRO-3 find the one before, while
-   * tp 2 beside tp 1 (with sequence parallelism) adds the sum of whole gradients */
-  ck_assert_uint_eq(program_cache_stats(cache).n_lent, G_N_ELEMENTS(cases) + 2);
-  ck_assert_uint_eq(program_cache_stats(cache).n_lowered, G_N_ELEMENTS(cases) - 2);
+  /* the second round finds all; in the first the second interleaved, the second ZeRO-3 and the second broadcast find
+   * the one before, while tp 2 beside tp 1 (with sequence parallelism) adds the sum of whole gradients */
+  ck_assert_uint_eq(program_cache_stats(cache).n_lent, G_N_ELEMENTS(cases) + 3);
+  ck_assert_uint_eq(program_cache_stats(cache).n_lowered, G_N_ELEMENTS(cases) - 3);
 }
 END_TEST
 

@@ -19,6 +19,7 @@ static const char *const scales_names[] = {"tensor", "blocks", NULL};
 static const char *const tp_names[] = {"beside", "alone", "fused", NULL};
 static const char *const dp_names[] = {"beside", "alone", NULL};
 static const char *const gradients_names[] = {"sharded", "whole", NULL};
+static const char *const weights_names[] = {"gathered", "broadcast", NULL};
 
 #define IN_TIME(member) offsetof(Draft, time.member)
 #define SECONDS(member) TRUE, IN_TIME(member), 0, 1, UNIT_SECONDS
@@ -35,6 +36,7 @@ static const YamlField time_fields[] = {
     {"tensor_parallel_format", FIELD_CHOICE, FALSE, IN_TIME(tensor_parallel_format), .names = format_names},
     {"data_parallel", FIELD_CHOICE, FALSE, IN_TIME(data_parallel), .names = dp_names},
     {"gradients", FIELD_CHOICE, FALSE, IN_TIME(gradients), .names = gradients_names},
+    {"weights", FIELD_CHOICE, FALSE, IN_TIME(weights), .names = weights_names},
     {"gradient_sum_bytes", FIELD_NUMBER, FALSE, IN_TIME(gradient_sum_bytes), 1, 8},
     {"norm_rate", FIELD_NUMBER, FALSE, IN_TIME(norm_rate), 0.05, 1},
     {"expert_overlap", FIELD_CHOICE, FALSE, IN_TIME(expert_overlap), .names = overlap_names},

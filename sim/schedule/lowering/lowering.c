@@ -234,10 +234,21 @@ gboolean lowering_takes_turns(const Workload *workload) {
   return workload->plan->ep > 1 && workload->plan->time.expert_overlap == EXPERT_OVERLAP_ROUNDS;
 }
 
+gboolean lowering_broadcasts_weights(const Workload *workload) {
+  const Plan *plan = workload->plan;
+  return plan->zero == 1 && plan->time.weights == WEIGHTS_BROADCAST && lowering_is_sharded(workload);
+}
+
+int lowering_owners(const Workload *workload, int stage, gboolean of_experts) {
+  const int shards = of_experts ? lowering_expert_shards(workload) : lowering_shards(workload);
+  return MIN(shards, workload_stage_matrices(workload, stage, of_experts));
+}
+
 gboolean lowering_gathers_early(const Workload *workload) {
   const Plan *plan = workload->plan;
   return plan->offload.weights != TIER_GPU ||
-         (lowering_is_sharded(workload) && (plan->zero == 3 || plan->overlap_param));
+         (lowering_is_sharded(workload) && !lowering_broadcasts_weights(workload) &&
+          (plan->zero == 3 || plan->overlap_param));
 }
 
 double tied_gradient_bytes(const Workload *workload) {

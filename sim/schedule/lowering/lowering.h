@@ -48,6 +48,10 @@ gboolean lowering_reduces(const Workload *workload);
 gboolean lowering_makes_buckets(const Workload *workload);
 /* Rounds of a schedule (Action.joins_next) take turns at exchanges with experts. */
 gboolean lowering_takes_turns(const Workload *workload);
+/* ZeRO-1 under a framework whose ranks own whole matrices and broadcast what they updated. */
+gboolean lowering_broadcasts_weights(const Workload *workload);
+/* Ranks that own any of a stage's matrices, of experts or all others: at most as many as there are. */
+int lowering_owners(const Workload *workload, int stage, gboolean of_experts);
 /* Parameters are gathered when they are first needed (ZeRO-3; ZeRO-1 and 2 with overlap_param), not after the
  * optimizer. */
 gboolean lowering_gathers_early(const Workload *workload);

@@ -9,7 +9,8 @@
  *                      finalize_model_grads)
  *     norm             the global gradient norm: one number over all ranks that hold different gradients
  *     optimizer        one Adam step on what this rank owns
- *     all-gather       ZeRO-1/2 without overlap_param: the updated shards come together
+ *     all-gather       ZeRO-1/2 without overlap_param: the updated shards come together; under a framework whose ranks
+ *                      own whole matrices each broadcasts its own, one after the other
  *     sync             the host reads the loss before it issues the next step */
 #include "lowering.h"
 
@@ -150,9 +151,25 @@ static void add_optimizer(Program *program, OpEditor *editor, const Lowering *lo
   op_editor_add(editor, &op);
 }
 
+/* Counted as if owners had equal parts. */
+static void add_broadcasts(Program *program, OpEditor *editor, const Workload *workload, int stage, const Moved *moved,
+                           double bytes) {
+  const int owners = lowering_owners(workload, stage, moved->of_experts);
+  for (int i = 0; i < owners; i++) {
+    Op op = dp_collective(program, workload, ACTION_UNSHARD, stage, COLLECTIVE_BROADCAST, AXIS_BIT_DP_SHARD, moved,
+                          bytes / owners);
+    add_after_last(&op, editor, STREAM_COMPUTE);
+    op_editor_add(editor, &op);
+  }
+}
+
 static void add_gather(Program *program, OpEditor *editor, const Workload *workload, int stage, gboolean of_experts) {
-  Moved moved = {part_of_stage(workload, stage), PIECE_EMBEDDING, of_experts};
-  double bytes = moved_parameters(workload, &moved) * workload->plan->recipe.weights;
+  const Moved moved = {part_of_stage(workload, stage), PIECE_EMBEDDING, of_experts};
+  const double bytes = moved_parameters(workload, &moved) * workload->plan->recipe.weights;
+  if (lowering_broadcasts_weights(workload)) {
+    add_broadcasts(program, editor, workload, stage, &moved, bytes);
+    return;
+  }
   Op op =
       dp_collective(program, workload, ACTION_UNSHARD, stage, COLLECTIVE_ALL_GATHER, AXIS_BIT_DP_SHARD, &moved, bytes);
   add_after_last(&op, editor, STREAM_COMPUTE);
@@ -162,7 +179,7 @@ static void add_gather(Program *program, OpEditor *editor, const Workload *workl
 static void add_gathers(Program *program, OpEditor *editor, const Lowering *lowering, int rank) {
   const Workload *workload = lowering->workload;
   const Plan *plan = workload->plan;
-  if (plan->zero == 0 || plan->zero == 3 || plan->overlap_param || !lowering_is_sharded(workload))
+  if (plan->zero == 0 || plan->zero == 3 || lowering_gathers_early(workload) || !lowering_is_sharded(workload))
     return;
   for (int stage = 0; stage < program->n_stages; stage++) {
     if (lowering->order->placement->stage_rank[stage] != rank)

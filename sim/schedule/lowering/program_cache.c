@@ -29,7 +29,7 @@ typedef struct {
 typedef struct {
   gint32 from;
   guint8 action; /* ActionKind; ACTION_SEND_F for all sends */
-  gint32 of;     /* COPY_GRAD: the stage; WHOLE_GRAD: the rank; else −1 */
+  gint32 of;     /* COPY_GRAD, a broadcast of weights: the stage; WHOLE_GRAD: the rank; else −1 */
 } TransferSource;
 
 typedef struct {
@@ -88,6 +88,8 @@ static void add_stages(GArray *key, const Workload *workload) {
     const StageLayers *layers = &workload->stages[stage].layers;
     add_number(key, layers->n_dense);
     add_number(key, (gint64)layers->n_layers << 2 | (layers->has_embedding ? 2 : 0) | (layers->has_head ? 1 : 0));
+    if (lowering_broadcasts_weights(workload))
+      add_number(key, (gint64)lowering_owners(workload, stage, TRUE) << 32 | lowering_owners(workload, stage, FALSE));
     if (is_cut && (stage == 0 || !holds_alike(layers, &workload->stages[stage - 1].layers))) {
       add_cuts(key, workload, stage, FALSE, cuts);
       add_cuts(key, workload, stage, TRUE, cuts);
@@ -166,7 +168,8 @@ static double transfer_bytes(const Workload *workload, const Program *program, c
     return workload->boundary_bytes;
   switch ((ActionKind)source->action) {
   case ACTION_UNSHARD:
-    return moved_bytes(workload, transfer, recipe->weights);
+    return moved_bytes(workload, transfer, recipe->weights) /
+           (source->of < 0 ? 1 : lowering_owners(workload, source->of, transfer->of_experts));
   case ACTION_REDUCE_GRAD: {
     double bytes = moved_bytes(workload, transfer, plan_gradient_sum_bytes(workload->plan));
     gboolean of_shard = g_array_index(program->groups, Group, transfer->group).axes == AXIS_BIT_DP_REPLICA;
@@ -270,7 +273,9 @@ static gint32 kept_transfer(Renumbering *renumbering, const Op *op) {
   GArray *sources = renumbering->kept->transfers;
   TransferSource source = {op->work, op->action, -1};
   if (op->kind == OP_COLLECTIVE) {
-    source.of = op->action == ACTION_COPY_GRAD ? op->stage : op->action == ACTION_WHOLE_GRAD ? renumbering->rank : -1;
+    const Transfer *transfer = &g_array_index(renumbering->lowered->transfers, Transfer, op->work);
+    const gboolean is_of_stage = op->action == ACTION_COPY_GRAD || transfer->collective == COLLECTIVE_BROADCAST;
+    source.of = is_of_stage ? op->stage : op->action == ACTION_WHOLE_GRAD ? renumbering->rank : -1;
     return find_transfer(sources, &source);
   }
   gint32 *number = &renumbering->sends[op->work];
