@@ -390,8 +390,8 @@ done <<'TABLE'
 2|Is a directory|validate .
 2|/dev/zero;64 MiB|validate /dev/zero
 2|headed.csv:1:;no row|validate headed.csv
-2|soon.csv:3:;step_time_s;"soon"|validate soon.csv
-2|soon.csv:3:|validate runs.csv soon.csv
+1|0 predicted, 1 failed;step_time_s;"soon";soon.csv:3|validate soon.csv
+0|soon.csv:3|validate runs.csv soon.csv
 2|good.csv:1:;no column layers|validate good.csv
 2|broken.json:1:|validate broken.json
 2|"sorce";did you mean "source"?|validate runs.csv --by sorce

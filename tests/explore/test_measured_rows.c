@@ -167,25 +167,6 @@ static const struct {
     {CORE "2,64,4,\"sel\"ene,1\n", 2, {"quote"}},
     {CORE "2,64,4,sel\"ene,1\n", 2, {"quote"}},
     {CORE "2,64,4,selene,1\n2,64,4,\"selene,1\n2,64,4,selene,1\n", 3, {"never closed"}},
-    {CORE "2,64,4,selene,1\n\n2,64,4,\"a\nb\",fast\n", 4, {"column step_time_s", "\"fast\"", "number above 0"}},
-    {CORE "2,64,4,selene,0\n", 2, {"step_time_s", "\"0\""}},
-    {CORE "2,64,4,selene,-1\n", 2, {"step_time_s", "\"-1\""}},
-    {CORE "2,64,4,selene,nan\n", 2, {"step_time_s", "\"nan\""}},
-    {CORE "2,64,4,selene,inf\n", 2, {"step_time_s", "\"inf\""}},
-    {CORE "2,64,4,selene,1e999\n", 2, {"step_time_s", "\"1e999\""}},
-    {CORE "2,64,4,selene,1 s\n", 2, {"step_time_s", "\"1 s\""}},
-    {CORE "2.5,64,4,selene,1\n", 2, {"layers", "\"2.5\"", "whole number from 1 to 100000"}},
-    {CORE "0x2,64,4,selene,1\n", 2, {"layers", "\"0x2\""}},
-    {CORE "0,64,4,selene,1\n", 2, {"layers", "\"0\""}},
-    {CORE "2,1e30,4,selene,1\n", 2, {"hidden", "\"1e30\""}},
-    {"zero," CORE "4,2,64,4,selene,1\n", 2, {"zero", "\"4\"", "from 0 to 3"}},
-    {"gated," CORE "yes,2,64,4,selene,1\n", 2, {"column gated", "\"yes\"", "on"}},
-    {"positions," CORE "rotory,2,64,4,selene,1\n", 2, {"positions", "did you mean \"rotary\""}},
-    {"precision," CORE "bf17,2,64,4,selene,1\n", 2, {"precision", "did you mean \"bf16\""}},
-    {"schedule," CORE "1f2b,2,64,4,selene,1\n", 2, {"schedule", "did you mean \"1f1b\""}},
-    {"recompute," CORE "ful,2,64,4,selene,1\n", 2, {"recompute", "did you mean \"full\""}},
-    {"attention," CORE "Flash,2,64,4,selene,1\n", 2, {"attention", "did you mean \"flash\""}},
-    {"memory_gb," CORE "80 GB,2,64,4,selene,1\n", 2, {"memory_gb", "\"80 GB\""}},
     {CORE "2,64,4,sel\xff,1\n", 2, {"0xff", "UTF-8"}},
 };
 
@@ -200,6 +181,51 @@ START_TEST(mistakes_are_refused_with_line_and_column) {
       ck_assert_msg(strstr(error->message, mistakes[i].words[w]) != NULL, "%s: %s", mistakes[i].words[w],
                     error->message);
     ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
+  }
+}
+END_TEST
+
+static const struct {
+  const char *text, *words[3];
+} bad_cells[] = {
+    {CORE "2,64,4,\"a\nb\",fast\n", {"column step_time_s", "\"fast\"", "number above 0"}},
+    {CORE "2,64,4,selene,0\n", {"step_time_s", "\"0\""}},
+    {CORE "2,64,4,selene,-1\n", {"step_time_s", "\"-1\""}},
+    {CORE "2,64,4,selene,nan\n", {"step_time_s", "\"nan\""}},
+    {CORE "2,64,4,selene,inf\n", {"step_time_s", "\"inf\""}},
+    {CORE "2,64,4,selene,1e999\n", {"step_time_s", "\"1e999\""}},
+    {CORE "2,64,4,selene,1 s\n", {"step_time_s", "\"1 s\""}},
+    {CORE "2.5,64,4,selene,1\n", {"layers", "\"2.5\"", "whole number from 1 to 100000"}},
+    {CORE "0x2,64,4,selene,1\n", {"layers", "\"0x2\""}},
+    {CORE "0,64,4,selene,1\n", {"layers", "\"0\""}},
+    {CORE "2,1e30,4,selene,1\n", {"hidden", "\"1e30\""}},
+    {"zero," CORE "4,2,64,4,selene,1\n", {"zero", "\"4\"", "from 0 to 3"}},
+    {"gated," CORE "yes,2,64,4,selene,1\n", {"column gated", "\"yes\"", "on"}},
+    {"positions," CORE "rotory,2,64,4,selene,1\n", {"positions", "did you mean \"rotary\""}},
+    {"precision," CORE "bf17,2,64,4,selene,1\n", {"precision", "did you mean \"bf16\""}},
+    {"schedule," CORE "1f2b,2,64,4,selene,1\n", {"schedule", "did you mean \"1f1b\""}},
+    {"recompute," CORE "ful,2,64,4,selene,1\n", {"recompute", "did you mean \"full\""}},
+    {"attention," CORE "Flash,2,64,4,selene,1\n", {"attention", "did you mean \"flash\""}},
+    {"memory_gb," CORE "80 GB,2,64,4,selene,1\n", {"memory_gb", "\"80 GB\""}},
+};
+
+/* Each between two rows that are read all the same. */
+START_TEST(a_cell_that_cannot_be_read_costs_its_row_alone) {
+  for (gsize i = 0; i < G_N_ELEMENTS(bad_cells); i++) {
+    const char *row = strchr(bad_cells[i].text, '\n') + 1;
+    const int n_before = (int)(row - bad_cells[i].text) - (int)strlen(CORE);
+    g_autofree char *good = g_strdup_printf("%s2,64,4,selene,1\n", n_before > 0 ? "," : "");
+    g_autofree char *text =
+        g_strdup_printf("%.*s%s%s%s", (int)(row - bad_cells[i].text), bad_cells[i].text, good, row, good);
+    g_autoptr(MeasuredRows) rows = rows_of(text);
+    ck_assert_uint_eq(rows->rows->len, 3);
+    ck_assert(nth_row(rows, 0)->problem == NULL && nth_row(rows, 2)->problem == NULL);
+    const MeasuredRow *bad = nth_row(rows, 1);
+    ck_assert_msg(bad->problem != NULL && bad->plan == NULL, "%s was accepted", bad_cells[i].text);
+    for (gsize w = 0; w < G_N_ELEMENTS(bad_cells[i].words) && bad_cells[i].words[w] != NULL; w++)
+      ck_assert_msg(strstr(bad->problem, bad_cells[i].words[w]) != NULL, "%s: %s", bad_cells[i].words[w], bad->problem);
+    g_autofree char *run = measured_row_run(bad), *other = measured_row_run(nth_row(rows, 0));
+    ck_assert_str_ne(run, other);
   }
 }
 END_TEST
@@ -402,6 +428,7 @@ int main(void) {
   tcase_add_test(cases, dropout_is_trained_with_as_gpt2_is_but_not_by_llm_foundry);
   tcase_add_test(cases, a_row_knows_the_line_it_begins_in);
   tcase_add_test(cases, mistakes_are_refused_with_line_and_column);
+  tcase_add_test(cases, a_cell_that_cannot_be_read_costs_its_row_alone);
   tcase_add_test(cases, a_zero_byte_is_refused);
   tcase_add_test(cases, broken_bytes_never_crash);
   tcase_add_test(cases, what_is_not_modelled_is_kept_with_its_reason);

@@ -115,13 +115,13 @@ char *measured_row_run(const MeasuredRow *row) {
   const char *notes = measured_row_cell(row, "notes");
   g_autofree char *framework = row_notes_framework(notes, measured_row_cell(row, "framework"));
   g_string_append_printf(run, "%s\n%d\n", framework, (int)row_notes_norm_kernel(notes));
+  if (row->problem != NULL) /* maybe of what was measured, not of the run */
+    g_string_append_printf(run, "%s\n", row->problem);
   return g_string_free(run, FALSE);
 }
 
-static gboolean fail_cell(const MeasuredRow *row, const char *column, const char *found, const char *expected,
-                          GError **error) {
-  return fail_input(error, "%s:%d: column %s: found \"%.80s\", expected %s", row->table->file, line_of(row), column,
-                    found, expected);
+static gboolean fail_cell(const char *column, const char *found, const char *expected, GError **error) {
+  return fail_input(error, "column %s: found \"%.80s\", expected %s", column, found, expected);
 }
 
 /* A plain decimal number: no hexadecimal, no nan. */
@@ -144,7 +144,7 @@ static gboolean read_count(const MeasuredRow *row, gsize column, gint64 *value, 
   g_autofree char *expected =
       g_strdup_printf("a whole number from %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT " or nothing",
                       columns[column].least, columns[column].most);
-  return fail_cell(row, columns[column].name, text, expected, error);
+  return fail_cell(columns[column].name, text, expected, error);
 }
 
 /* The index of a word among `names`; `*value` is left alone where the cell is empty. */
@@ -153,7 +153,7 @@ static gboolean read_word(const MeasuredRow *row, const char *column, const char
   const char *text = measured_row_cell(row, column);
   if (*text == '\0')
     return TRUE;
-  g_autofree char *place = g_strdup_printf("%s:%d: column %s", row->table->file, line_of(row), column);
+  g_autofree char *place = g_strdup_printf("column %s", column);
   int index = parse_choice(place, text, names, error);
   *value = names == switch_names ? index & 1 : index;
   return index >= 0;
@@ -170,23 +170,24 @@ static gboolean read_quantity(const MeasuredRow *row, gsize quantity, double *va
     return TRUE;
   }
   g_autofree char *expected = g_strdup_printf("a number above 0, at most %g, or nothing", quantities[quantity].most);
-  return fail_cell(row, quantities[quantity].name, text, expected, error);
+  return fail_cell(quantities[quantity].name, text, expected, error);
 }
 
+/* All that can be read; the error is of the first that cannot. */
 static gboolean read_cells(const MeasuredRow *row, Cells *cells, GError **error) {
+  gboolean is_read = TRUE;
   for (gsize i = 0; i < G_N_ELEMENTS(columns); i++) {
     gint64 *value = (gint64 *)((char *)cells + columns[i].offset);
+    GError **place = is_read ? error : NULL;
     *value = unknown;
-    if (columns[i].words != NULL ? !read_word(row, columns[i].name, columns[i].words(), value, error)
-                                 : !read_count(row, i, value, error))
-      return FALSE;
+    is_read &= columns[i].words != NULL ? read_word(row, columns[i].name, columns[i].words(), value, place)
+                                        : read_count(row, i, value, place);
   }
   for (gsize i = 0; i < G_N_ELEMENTS(quantities); i++)
-    if (!read_quantity(row, i, (double *)((char *)cells + quantities[i].offset), error))
-      return FALSE;
+    is_read &= read_quantity(row, i, (double *)((char *)cells + quantities[i].offset), is_read ? error : NULL);
   gint64 schedule;
-  return g_str_has_prefix(measured_row_cell(row, "schedule"), "file:") ||
-         read_word(row, "schedule", plan_order_names(), &schedule, error);
+  return is_read && (g_str_has_prefix(measured_row_cell(row, "schedule"), "file:") ||
+                     read_word(row, "schedule", plan_order_names(), &schedule, error));
 }
 
 static gint64 or_else(gint64 value, gint64 otherwise) {
@@ -340,17 +341,17 @@ static gboolean find_framework(MeasuredRows *rows, const MeasuredRow *row, RowFr
 
 static gboolean read_row(MeasuredRows *rows, MeasuredRow *row, GError **error) {
   Cells cells;
-  if (!read_cells(row, &cells, error))
-    return FALSE;
+  g_autoptr(GError) problem = NULL;
+  const gboolean is_read = read_cells(row, &cells, &problem);
   row->id = measured_row_cell(row, "id");
   row->cluster = measured_row_cell(row, "cluster");
   row->step_time_s = cells.step_time_s;
   row->memory_bytes = cells.memory_gb * bytes_per_gb;
-  g_autoptr(GError) problem = NULL;
   RowFramework framework;
   if (!find_framework(rows, row, &framework, error))
     return FALSE;
-  row->model = make_model(row, &cells, rows->named, &problem);
+  if (is_read)
+    row->model = make_model(row, &cells, rows->named, &problem);
   if (row->model == NULL)
     row->problem = g_strdup(problem->message);
   else if (*row->cluster == '\0')

@@ -32,7 +32,7 @@ typedef struct {
   double memory_bytes;   /* NAN: unknown */
   Model *model;          /* owned; NULL with a problem */
   Plan *plan;            /* owned, not completed; NULL with a problem */
-  char *problem;         /* owned; why this cannot be modelled, else NULL */
+  char *problem;         /* owned; why this cannot be read or modelled, else NULL */
 } MeasuredRow;
 
 typedef struct {
@@ -43,9 +43,9 @@ typedef struct {
   Parts without;          /* of the model: left out of their plans */
 } MeasuredRows;
 
-/* INPUT as csv_table_read(), and with file:line (where the row begins), column, found and expected: a required column
- * that is missing, a number that is malformed or out of any sense, an unknown word. A row that says what is not
- * modelled (heads that do not divide) is no error: it has a `problem`.
+/* INPUT as csv_table_read(), and with file:line: a required column that is missing. A row that says what is not
+ * modelled (heads that do not divide), or what cannot be read (a number that is malformed or out of any sense, an
+ * unknown word: column, found and expected are said), is no error: it has a `problem`, and the others are read.
  *
  * A row whose model_name is that of a shipped model with experts (expert_models.h), of the row's hidden size and heads,
  * is of that model, cut to the row's layers; its own experts, if it says how many, must then be as many. Else experts,
