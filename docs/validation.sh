@@ -5,6 +5,7 @@
 #
 #     summary errors memory worst   from one run of stepsim validate
 #     parts   legend               from one more for each part of the model that --without takes away
+#     collected                    ../measurements/published.csv predicted now, beside validation-collected.txt
 #     cpu                          validation-cpu.txt, which make validation-cpu measures on this machine
 #
 # Why a worst row is off is said in validation-rows.txt; a row that it does not know is named on standard error. With
@@ -68,6 +69,18 @@ worst() {
     }' "$work/all.md"
 }
 
+# What was predicted of rows that nothing was fitted to: when they were collected, and now
+collected() {
+  "$stepsim" validate "$here/../measurements/published.csv" --markdown "$work/collected.md" >/dev/null || exit 1
+  echo '| source | rows | at first: MAPE % | median % | p90 % | bias % | now: MAPE % | median % | p90 % | bias % |'
+  echo '| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |'
+  groups "$work/collected.md" | awk -F'|' -v first="$here/validation-collected.txt" '
+    BEGIN { while ((getline line < first) > 0) if (line !~ /^#/ && split(line, cell, "|") == 6)
+              was[cell[1], cell[2]] = cell[3] " | " cell[4] " | " cell[5] " | " cell[6] }
+    { before = ($1, $2) in was ? was[$1, $2] : "- | - | - | -"
+      printf "| %s | %s | %s | %s | %s | %s | %s |\n", $1, $2, before, $5, $6, $7, $8 }'
+}
+
 summary() {
   awk -F' : ' '/^  "(rows|timed|predicted)"/ || /^  "(mape|median_ape|p90_ape|baseline_mape)"/ {
       key = $1; gsub(/[ "]/, "", key); sub(/,$/, "", $2); value[key] = $2 }
@@ -126,7 +139,7 @@ thin() {
 }
 
 page() {
-  for name in summary errors memory worst legend; do "$name" >"$work/$name" || exit 1; done
+  for name in summary errors collected memory worst legend; do "$name" >"$work/$name" || exit 1; done
   cp "$here/validation-cpu.txt" "$work/cpu" || exit 1
   awk -v work="$work" '/^\{\{[a-z]+\}\}$/ {
       name = work "/" substr($0, 3, length($0) - 4)

@@ -353,12 +353,25 @@ static Prediction *predict_in_use(PredictScratch *scratch, const Model *model, c
 
 /* --- façade --- */
 
+/* GPUs of the plan, which may not be complete. */
+static double count_gpus(const Plan *plan) {
+  const double n_cut = (double)plan->tp * plan->cp * plan->pp * MAX(plan->dp, 1);
+  return plan->rank_map != NULL ? plan->rank_map->len : MAX(plan->gpus, n_cut);
+}
+
 const Cluster *predict_cluster(const Cluster *cluster, const Plan *plan, Cluster **worn, GError **error) {
   *worn = NULL;
-  if (cluster->faults == NULL || cluster->health != NULL)
+  if (cluster->health != NULL)
     return cluster;
-  const double n_cut = (double)plan->tp * plan->cp * plan->pp * MAX(plan->dp, 1);
-  const double n = plan->rank_map != NULL ? plan->rank_map->len : MAX(plan->gpus, n_cut);
+  const double n = count_gpus(plan);
+  if (cluster->faults == NULL) {
+    const int domain_gpus = plan->rank_map == NULL ? cluster_job_domain(cluster, (gint64)n) : cluster->domain_gpus;
+    if (domain_gpus == cluster->domain_gpus)
+      return cluster;
+    *worn = g_memdup2(cluster, sizeof *cluster);
+    (*worn)->domain_gpus = domain_gpus;
+    return *worn;
+  }
   if (n < 1 || n > MOST_GPUS_WITH_FAULTS) {
     fail_impossible(error, "%s lists faults: what they leave is worked out for 1 to %d GPUs, the plan has %.0f",
                     cluster->file, MOST_GPUS_WITH_FAULTS, n);

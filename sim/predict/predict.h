@@ -10,7 +10,8 @@
 
 typedef struct {
   const Cluster *cluster; /* borrowed, or `worn` */
-  Cluster *worn;          /* the cluster with what its faults leave of its links; owned; NULL: it lists none */
+  Cluster *worn;          /* the cluster with what its faults leave of its links, or with the GPUs of a domain that the
+                             plan has; owned; NULL: it lists none, and the plan has all */
   Workload *workload;     /* holds copies of model and completed plan */
   Program *program;       /* what was run: expanded where not folded, and beside what tp's collectives may meet */
   Timing *timing;

@@ -3,8 +3,9 @@
 #include "plan_order.h"
 #include "predict.h"
 
-/* The cluster as the plan's GPUs have it: `*worn` is a copy that knows what faults leave of its links, for the caller
- * to free; the cluster itself where it lists none. NULL: IMPOSSIBLE or INPUT. */
+/* The cluster as the plan's GPUs have it: `*worn` is a copy that knows what faults leave of its links, or which GPUs of
+ * a domain the plan has (cluster_job_domain()), for the caller to free with link_health_cluster_free(); the cluster
+ * itself where there is nothing of that. NULL: IMPOSSIBLE or INPUT. */
 const Cluster *predict_cluster(const Cluster *cluster, const Plan *plan, Cluster **worn, GError **error);
 /* The plan as it is run: auto stands for the order made for it, or for a schedule of the table that is faster. */
 Plan *predict_settled(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,

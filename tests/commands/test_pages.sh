@@ -34,8 +34,12 @@ for page in figures schedules plots validation; do
 done
 
 # The page of published steps made of a few of them: the worst is explained, the others are asked for.
-mkdir "$work/docs" "$work/measured" || exit 99
+mkdir "$work/docs" "$work/measured" "$work/measurements" || exit 99
 cp "$docs/validation.sh" "$docs/validation.md.in" "$docs/validation-cpu.txt" "$work/docs"
+head -n 2 "$docs/plots-measured.csv" >"$work/measurements/published.csv"
+collected=$(awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "source") column = i } NR == 2 { print $column }' \
+  "$work/measurements/published.csv")
+echo "$collected|1|99.9|88.8|77.7|+66.6" >"$work/docs/validation-collected.txt"
 head -n 6 "$docs/plots-measured.csv" >"$work/measured/measured.csv"
 sed -n '1p; 2s/[^,]*$//p' "$docs/plots-measured.csv" >"$work/measured/out_of_memory.csv"
 worst=$("$stepsim" validate "$work"/measured/*.csv --markdown - | awk '/^\| worst/ { getline; getline; print $2; exit }')
@@ -50,6 +54,8 @@ if command -v gnuplot >/dev/null; then
   ! grep '{{' "$page" >&2 && grep -q '^Of 6 rows 6 are predicted. Of the 5 with' "$page" &&
     grep -q '^| all | 6 | 5 |' "$page" && grep -q '^\* \*\*tensor-parallel\*\*: ' "$page"
   result $? "the page has the tables of the rows it was given" "$(grep '^Of\|^| all' "$page")"
+  grep -q "^| $collected | 1 | 99.9 | 88.8 | 77.7 | +66.6 | [0-9]" "$page" && grep -q '^| all | 1 | - | - | - | - | [0-9]' "$page"
+  result $? "rows collected later stand beside what they were predicted with at first" "$(grep '^| .* | 1 | ' "$page")"
   [ "$(awk -F'|' '/^\| all \|/ && NF > 11 { print NF; exit }' "$page")" -eq \
     $((4 + $("$stepsim" validate --help | sed -n '/^--without takes/,/^$/p' | grep -c '^  '))) ] &&
     cmp "$work/docs/validation-parts.txt" - <<END

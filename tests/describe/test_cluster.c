@@ -250,6 +250,8 @@ static const Break cluster_breaks[] = {
     {"  gpus: 8", "  gpus: 8.5", 0, "found \"8.5\""},
     {"  gpus: 8", "  gpus: 99999999999999999999", 0, "expected a whole number"},
     {"domain: 16", "domain: 12", -5, "found domain 12, expected a multiple of the node's"},
+    {"domain: 16", "domain: 16\n    segment: 12", -5, "found segment 12, expected a multiple of the node's 8 GPUs"},
+    {"domain: 16", "domain: 16\n    segment: 24", -5, "found segment 24, expected a multiple of the node's 8 GPUs, at"},
     {"nics: 4", "nics: 0", 1, "nic: found a description, but nics is 0"},
     {"span: 24576", "span: 3072", 0, "expected more than the 3072 below"},
     {"span: 3072", "span: 8", 0, "expected more than the 8 below"},

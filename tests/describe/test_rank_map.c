@@ -127,10 +127,15 @@ START_TEST(groups_lie_where_the_map_puts_their_ranks) {
 }
 END_TEST
 
-static GArray *identity(int n) {
+/* Where ranks lie without a map: one after the other, but for the GPUs that a job leaves free in each of its domains.
+ */
+static GArray *own_gpus(const Cluster *cluster, int n) {
+  const int taken = cluster_job_domain(cluster, n);
   GArray *map = g_array_new(FALSE, FALSE, sizeof(int));
-  for (int rank = 0; rank < n; rank++)
-    g_array_append_val(map, rank);
+  for (int rank = 0; rank < n; rank++) {
+    const int gpu = rank / taken * cluster->domain_gpus + rank % taken;
+    g_array_append_val(map, gpu);
+  }
   return map;
 }
 
@@ -140,7 +145,7 @@ START_TEST(a_map_of_every_rank_to_its_own_gpu_changes_nothing) {
   for (guint seed = 0; seed < 120; seed++) {
     g_auto(Case) drawn = random_case(seed, clusters, 256);
     g_autoptr(Prediction) plain = predict_case(&drawn);
-    drawn.plan->rank_map = identity(drawn.plan->gpus);
+    drawn.plan->rank_map = own_gpus(drawn.cluster, drawn.plan->gpus);
     g_autoptr(Prediction) mapped = predict_case(&drawn);
     g_autofree char *text = case_text(&drawn);
     if (plain->metrics->step_ns != mapped->metrics->step_ns)
@@ -166,7 +171,7 @@ START_TEST(folded_agrees_with_every_rank_apart_on_shuffled_gpus) {
   g_autoptr(GRand) rand = g_rand_new_with_seed(11);
   for (guint seed = 0; seed < 60; seed++) {
     g_auto(Case) drawn = random_case(seed, clusters, 64);
-    drawn.plan->rank_map = identity(drawn.plan->gpus);
+    drawn.plan->rank_map = own_gpus(drawn.cluster, drawn.plan->gpus);
     shuffle(drawn.plan->rank_map, rand);
     g_autoptr(Prediction) folded = predict_case(&drawn);
     drawn.plan->fold = FALSE;
@@ -188,7 +193,7 @@ START_TEST(tensor_parallelism_over_nodes_is_slower_than_inside_one) {
   drawn.plan->gpus = 16;
   drawn.plan->seq_len = 1024;
   g_autoptr(Prediction) inside = predict_case(&drawn);
-  drawn.plan->rank_map = identity(16);
+  drawn.plan->rank_map = own_gpus(drawn.cluster, 16);
   for (int rank = 0; rank < 16; rank++) /* ranks by turns on two nodes */
     g_array_index(drawn.plan->rank_map, int, rank) = rank % 2 * 8 + rank / 2;
   g_autoptr(Prediction) across = predict_case(&drawn);

@@ -61,6 +61,7 @@ static const YamlField scale_up_fields[] = {
     {"efficiency", FIELD_NUMBER, TRUE, IN_CLUSTER(scale_up_efficiency), 1e-3, 1},
     {"latency", FIELD_QUANTITY, TRUE, IN_CLUSTER(scale_up_latency_s), 0, 1, UNIT_SECONDS},
     {"domain", FIELD_INT, FALSE, IN_CLUSTER(domain_gpus), 1, 65536},
+    {"segment", FIELD_INT, FALSE, IN_CLUSTER(segment_gpus), 1, 65536},
     {"mesh", FIELD_NODE, FALSE, offsetof(Draft, inside.mesh)},
 };
 
@@ -159,6 +160,12 @@ static gboolean read_scale_up(Draft *draft, GError **error) {
   if (cluster->domain_gpus % cluster->gpus_per_node != 0)
     return yaml_fail(draft->scale_up, error, "found domain %d, expected a multiple of the node's %d GPUs",
                      cluster->domain_gpus, cluster->gpus_per_node);
+  if (cluster->segment_gpus == 0)
+    cluster->segment_gpus = cluster->domain_gpus;
+  if (cluster->segment_gpus % cluster->gpus_per_node != 0 || cluster->segment_gpus > cluster->domain_gpus)
+    return yaml_fail(draft->scale_up, error,
+                     "found segment %d, expected a multiple of the node's %d GPUs, at most the domain's %d",
+                     cluster->segment_gpus, cluster->gpus_per_node, cluster->domain_gpus);
   return TRUE;
 }
 
@@ -338,6 +345,13 @@ gboolean cluster_check_sound(const Cluster *cluster, GError **error) {
                          "%s lists faults, and times are those of sound links: take the faults out to predict without "
                          "them, or see what they do with stepsim topology",
                          cluster->file);
+}
+
+int cluster_job_domain(const Cluster *cluster, gint64 n_gpus) {
+  const gboolean is_placed = cluster->faults != NULL || cluster->other_gpus != NULL || cluster->wiring != NULL;
+  return cluster->segment_gpus > 0 && !is_placed && n_gpus > cluster->domain_gpus && n_gpus % cluster->segment_gpus == 0
+             ? cluster->segment_gpus
+             : cluster->domain_gpus;
 }
 
 int cluster_other_gpus(const Cluster *cluster, gint64 n_gpus) {

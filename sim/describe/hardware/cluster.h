@@ -59,6 +59,7 @@ typedef struct {
 
   ScaleUpKind scale_up;
   int domain_gpus;            /* GPUs reaching each other over the scale-up links; ≥ gpus_per_node (72 for NVL72) */
+  int segment_gpus;           /* that a job of several domains takes of each (64 for NVL72); domain_gpus: all */
   double scale_up_Bps;        /* per GPU per direction, as specified */
   double scale_up_efficiency; /* share of it that a bandwidth-bound transfer reaches */
   double scale_up_latency_s;  /* one send, software included */
@@ -102,6 +103,10 @@ gboolean cluster_check_joined(const Cluster *cluster, GError **error);
 /* IMPOSSIBLE as that, and when links are degraded or dead and `health` does not say what is left of them: times would
  * be those of sound ones, and too short. */
 gboolean cluster_check_sound(const Cluster *cluster, GError **error);
+/* GPUs of a domain that a job of `n_gpus`, placed on consecutive nodes, has of each: segment_gpus where it needs
+ * several domains and is whole segments, as schedulers are asked for (Slurm's --segment); else domain_gpus. So it is
+ * where the file says what is where: faults, other kinds of GPU, a described wiring. */
+int cluster_job_domain(const Cluster *cluster, gint64 n_gpus);
 /* How many of the ranges in `other_gpus`, from the first on, have nodes among the first `n_gpus` GPUs. */
 int cluster_other_gpus(const Cluster *cluster, gint64 n_gpus);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Cluster, cluster_free)

@@ -69,7 +69,10 @@ static Screened screen_workload(const PlanScreen *screen, const Workload *worklo
     *number = memory.least_bytes - memory.room_bytes;
     return SCREENED_TOO_LARGE;
   }
-  gint64 bound_ns = plan_bound_step_ns(workload, cluster);
+  Cluster placed = *cluster; /* shares all with it */
+  if (workload->plan->rank_map == NULL)
+    placed.domain_gpus = cluster_job_domain(cluster, workload->plan->gpus);
+  gint64 bound_ns = plan_bound_step_ns(workload, &placed);
   *number = plan_tokens_per_s(workload->plan, bound_ns);
   if (*number < screen->request->least_tokens_per_s)
     return SCREENED_LATE;

@@ -1,0 +1,98 @@
+/* Jobs of several scale-up domains take a segment of each: cluster_job_domain(), and what predictions make of it. */
+#include "predict.h"
+
+#include <check.h>
+
+static Cluster *rack_cluster(void) {
+  GError *error = NULL;
+  Cluster *cluster = cluster_read("gb200-nvl72", &error);
+  ck_assert_msg(cluster != NULL, "%s", error != NULL ? error->message : "");
+  return cluster;
+}
+
+/* Racks of 72 of which 64 are taken: 64 and 72 GPUs are in one rack; 128 and 576 = 9 × 64 = 8 × 72 are segments; 144
+ * and 216 are whole racks and no whole segments. */
+START_TEST(a_job_of_several_domains_takes_a_segment_of_each) {
+  g_autoptr(Cluster) cluster = rack_cluster();
+  static const struct {
+    int gpus, domain;
+  } cases[] = {{4, 72}, {64, 72}, {72, 72}, {128, 64}, {144, 72}, {216, 72}, {256, 64}, {576, 64}};
+  for (guint i = 0; i < G_N_ELEMENTS(cases); i++)
+    ck_assert_int_eq(cluster_job_domain(cluster, cases[i].gpus), cases[i].domain);
+  cluster->segment_gpus = cluster->domain_gpus;
+  ck_assert_int_eq(cluster_job_domain(cluster, 256), 72);
+}
+END_TEST
+
+/* What is where is said by the file. */
+START_TEST(described_faults_keep_gpus_where_they_are) {
+  g_autoptr(Cluster) cluster = rack_cluster();
+  cluster->faults = g_array_new(FALSE, FALSE, sizeof(LinkFault));
+  ck_assert_int_eq(cluster_job_domain(cluster, 256), 72);
+}
+END_TEST
+
+/* Experts of 64 ranks on 256 GPUs: four groups, a rack each. */
+static Prediction *predict_experts(const Cluster *cluster, const Plan *plan) {
+  GError *error = NULL;
+  g_autoptr(Model) model = model_read("qwen3-235b", &error);
+  ck_assert_msg(model != NULL, "%s", error != NULL ? error->message : "");
+  model->n_layers = 8;
+  Prediction *prediction = predict(model, cluster, plan, &error);
+  ck_assert_msg(prediction != NULL, "%s", error != NULL ? error->message : "");
+  return prediction;
+}
+
+static Plan *expert_plan(void) {
+  Plan *plan = plan_new();
+  plan->gpus = 256;
+  plan->pp = 4;
+  plan->ep = 64;
+  plan->global_batch = 256;
+  plan->seq_len = 4096;
+  return plan;
+}
+
+/* Its groups have 64 members in one domain each. */
+START_TEST(groups_of_experts_stay_inside_a_rack) {
+  g_autoptr(Cluster) cluster = rack_cluster();
+  g_autoptr(Plan) plan = expert_plan();
+  g_autoptr(Prediction) taken = predict_experts(cluster, plan);
+  ck_assert_int_eq(taken->cluster->domain_gpus, 64);
+  ck_assert_int_eq(cluster->domain_gpus, 72);
+  const AxisSet experts = AXIS_BIT(AXIS_EP);
+  ck_assert_int_eq(layout_group_shape(&taken->workload->layout, taken->cluster, experts).n_domains, 1);
+  ck_assert_int_eq(layout_group_shape(&taken->workload->layout, cluster, experts).n_domains, 2);
+}
+END_TEST
+
+/* A rank map says itself where ranks are: in order, racks are full, and groups of 64 lie in two. */
+START_TEST(a_rank_map_is_taken_at_its_word) {
+  g_autoptr(Cluster) cluster = rack_cluster();
+  g_autoptr(Plan) plan = expert_plan();
+  g_autoptr(Prediction) taken = predict_experts(cluster, plan);
+  plan->rank_map = g_array_new(FALSE, FALSE, sizeof(int));
+  for (int gpu = 0; gpu < plan->gpus; gpu++)
+    g_array_append_val(plan->rank_map, gpu);
+  g_autoptr(Prediction) mapped = predict_experts(cluster, plan);
+  ck_assert_int_eq(mapped->cluster->domain_gpus, 72);
+  ck_assert_double_gt(mapped->step_time_s, 1.5 * taken->step_time_s);
+}
+END_TEST
+
+int main(void) {
+  TCase *tcase = tcase_create("segment");
+  tcase_set_timeout(tcase, 60);
+  tcase_add_test(tcase, a_job_of_several_domains_takes_a_segment_of_each);
+  tcase_add_test(tcase, described_faults_keep_gpus_where_they_are);
+  tcase_add_test(tcase, groups_of_experts_stay_inside_a_rack);
+  tcase_add_test(tcase, a_rank_map_is_taken_at_its_word);
+  Suite *suite = suite_create("segment");
+  suite_add_tcase(suite, tcase);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int failures = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failures != 0;
+}
