@@ -3,8 +3,8 @@
 #
 #     name | ranks | model | options
 #
-# Every line is also run as it says: three steps, so that later ones' gradients depend on the first one's optimizer. The
-# errors stand behind each result. All lines with equally many ranks up to check_plans are run by the same processes, one
+# Every line is also run as it says: two steps, so that the second one's gradients depend on the first one's optimizer,
+# and its update on the first one's moments. The errors stand behind each result. All lines with equally many ranks up to check_plans are run by the same processes, one
 # after the other: to start ranks takes longer than to run most of them. Needs $mpirun, $run_list, $data and an empty folder.
 
 number() { # key: its number in the report
@@ -16,7 +16,7 @@ run_lists() {
   rm -f list-* report-* status-*
   while IFS='|' read -r _ ranks model options; do
     [ "$ranks" -lt 4 ] && sequences=8 || sequences=4 # more ranks than cores are slow
-    echo "--model '$data/models/$model.json' --global-batch $sequences --steps 3 --check --json $options" >>"list-$ranks"
+    echo "--model '$data/models/$model.json' --global-batch $sequences --steps 2 --check --json $options" >>"list-$ranks"
   done <table
   for list in list-*; do
     ranks=${list#list-}

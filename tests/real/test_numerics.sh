@@ -277,27 +277,49 @@ was_ended() {
   [ "$status" -eq 9 ] && grep -q '^stepreal: rank [0-9]*: ' err
 }
 
-# The answer is exit status 1, nothing on standard error but messages, and the words; no crash, no wait.
-check_broken() { # what is wrong, ranks, model, options, edit, words
-  options="--model $data/models/$3.json --precision fp32 --global-batch 8 --steps 2 $4"
+# Writes broken-$k.txt. What the run of it is given; what the edit changed is seen.
+break_program() { # ranks, model, options, edit
+  options="--model $data/models/$2.json --precision fp32 --global-batch 8 --steps 2 $3"
   # shellcheck disable=SC2086
-  "$stepsim" simulate $options --cluster dgx-h100 --gpus "$2" --fold off --dump good.txt >/dev/null
-  eval "$5" <good.txt >broken.txt
-  # shellcheck disable=SC2086
-  timeout 30 "$mpirun" -n "$2" "$stepreal" run $options --program broken.txt --check >out 2>err </dev/null
-  status=$?
-  problem=
-  ! cmp -s good.txt broken.txt || problem="the edit changed nothing;"
-  [ $status -eq 1 ] || was_ended || problem="$problem exit status $status;"
-  grep -q -e "$6" out err || problem="$problem no \"$6\";"
-  ! grep -v '^stepreal: ' err | grep -q -e 'signal [^9]' -e ERROR || problem="$problem it crashed;"
-  [ -z "$problem" ]
-  result $? "$2 ranks, $4: $1" "$problem $(cat err out)"
+  "$stepsim" simulate $options --cluster dgx-h100 --gpus "$1" --fold off --dump good.txt >/dev/null
+  eval "$4" <good.txt >"broken-$k.txt"
+  ! cmp -s good.txt "broken-$k.txt" || echo "the edit changed nothing;" >"unchanged-$k"
 }
 
-while IFS='|' read -r name ranks model options edit words; do
+# Runs to the end, and its numbers are wrong: status 1, and the report says so. By the same processes as others.
+check_unequal() { # what is wrong, ranks, options, which of the runs with so many ranks
+  problem=$(cat "unchanged-$k" 2>/dev/null)
+  grep -q '^1 -$' "status-$2-$4" 2>/dev/null || problem="$problem status $(cat "status-$2-$4" 2>&1);"
+  grep -q '"passed": false' "report-$2-$4" 2>/dev/null || problem="$problem passed;"
+  [ ! -s "err-$2" ] || problem="$problem messages;"
+  [ -z "$problem" ]
+  result $? "$2 ranks, $3: $1" "$problem $(cat "err-$2" "report-$2-$4" 2>&1)"
+}
+
+# Refused, or ended in the middle: exit status 1, nothing on standard error but messages, and the words; no crash, no wait.
+check_refused() { # what is wrong, ranks, options, words
+  # shellcheck disable=SC2086
+  timeout 30 "$mpirun" -n "$2" "$stepreal" run $options --program "broken-$k.txt" --check >out 2>err </dev/null
+  status=$?
+  problem=$(cat "unchanged-$k" 2>/dev/null)
+  [ $status -eq 1 ] || was_ended || problem="$problem exit status $status;"
+  grep -q -e "$4" out err || problem="$problem no \"$4\";"
+  ! grep -v '^stepreal: ' err | grep -q -e 'signal [^9]' -e ERROR || problem="$problem it crashed;"
+  [ -z "$problem" ]
+  result $? "$2 ranks, $3: $1" "$problem $(cat err out)"
+}
+
+k=0
+while IFS='|' read -r name ranks model plan edit words; do
   case $name in '' | \#*) continue ;; esac
-  check_broken "$name" "$ranks" "$model" "$options" "$edit" "$words"
+  k=$((k + 1))
+  break_program "$ranks" "$model" "$plan" "$edit"
+  if [ "$words" = 'NOT EQUAL' ]; then
+    echo "$name|$ranks|$model|--precision fp32 --global-batch 8 --steps 2 $plan --program broken-$k.txt" >>table
+    echo "$k|$name|$ranks|$plan" >>unequal
+  else
+    check_refused "$name" "$ranks" "$plan" "$words"
+  fi
 done <<'TABLE'
 # a wrong micro-batch: rank 0 computes and sends 1 where rank 1 expects 2
 the activations of two micro-batches are exchanged|2|tiny-llama|--pp 2 --schedule gpipe|on_rank 0 's/F1 /FX /;s/F2 /F1 /;s/FX /F2 /'|NOT EQUAL
@@ -344,6 +366,13 @@ a layer that the stage has not|1|tiny-llama||sed 's/compute 0F5 unit=2 /compute 
 kernels that the layer has not|1|tiny-llama||sed 's/items=0\.\.10/items=0..100/'|no such layer, kernels or shards
 a send that nobody makes|2|tiny-llama|--pp 2|without 0SEND_F3|has no send
 TABLE
+run_lists
+k_1=0 k_2=0 k_3=0
+while IFS='|' read -r k name ranks plan; do
+  eval "k_$ranks=\$((k_$ranks + 1)) nth=\$k_$ranks"
+  # shellcheck disable=SC2154 # nth is set by eval
+  check_unequal "$name" "$ranks" "$plan" "$nth"
+done <unequal
 
 # Gradients of one stage overflow, those of the other do not, and each decides for itself.
 plan="--model $data/models/tiny-gpt2.json --precision fp16 --global-batch 8 --steps 2 --pp 2"
