@@ -124,6 +124,34 @@ START_TEST(buffers_of_the_exchange_are_held_while_backward_runs) {
 }
 END_TEST
 
+/* Bytes that memory-bound kernels of attention move. KV is K and V of a GPU's tokens, q as many bytes of Q, of O, and,
+ * here, of KV: 2 sequences × 512/cp tokens × 16 heads × 64 columns × 2 bytes; L the log-sum-exps, 4 bytes a head and
+ * token. Copies read and write.
+ *     ring         pack 2KV, keep 2KV, cp−1 merges 3(q + L); backward pack 2KV, clear KV/2, cp−1 sums 3q and 3KV
+ *     all-gather   pack 2KV, order 2·cp·KV; backward the same, clear cp·KV, order 2·cp·KV, unpack 2KV
+ *     Ulysses      pack and unpack 2(q + KV) and 2q; backward the same */
+START_TEST(copies_around_transfers_have_their_closed_form) {
+  for (int cp = 2; cp <= 8; cp *= 2)
+    for (gsize c = 0; c < G_N_ELEMENTS(all_comms); c++) {
+      g_autoptr(Workload) workload = cut_workload(1, cp, all_comms[c], RECOMPUTE_NONE);
+      const double kv = 2.0 * (512 / cp) * 16 * 64 * 2, q = kv, sums = 4.0 * 2 * (512 / cp) * 16;
+      const double expected[N_CP_COMMS][2] = {
+          [CP_RING] = {4 * kv + (cp - 1) * 3 * (q + sums), 2.5 * kv + (cp - 1) * 3 * (q + kv)},
+          [CP_ALL_GATHER] = {2 * kv + 2 * cp * kv, 4 * kv + 5 * cp * kv},
+          [CP_ULYSSES] = {2 * (2 * (q + kv) + 2 * q), 2 * (2 * (q + kv) + 2 * q)},
+      };
+      for (int backward = 0; backward < 2; backward++) {
+        const WorkList *list = &workload->work[PIECE_LAYER][backward ? PHASE_B : PHASE_F];
+        double bytes = 0;
+        for (int i = 0; i < list->n_items; i++)
+          if (list->items[i].kind == ITEM_MEMORY && g_str_has_prefix(list->items[i].name, "attention."))
+            bytes += list->items[i].bytes;
+        ck_assert_double_eq(bytes, expected[all_comms[c]][backward]);
+      }
+    }
+}
+END_TEST
+
 START_TEST(full_recompute_communicates_again) {
   for (gsize c = 0; c < G_N_ELEMENTS(all_comms); c++) {
     g_autoptr(Workload) kept = cut_workload(1, 4, all_comms[c], RECOMPUTE_NONE),
@@ -136,8 +164,8 @@ START_TEST(full_recompute_communicates_again) {
 }
 END_TEST
 
-/* Under sequence parallelism tp gathers the input once more beside the input gradient: both follow the reduce-scatter
- * of the gradients of K and V. */
+/* Under sequence parallelism tp gathers the input once more beside the input gradient: both follow what the
+ * reduce-scatter brings of the gradients of K and V, which is put beside that of Q. */
 START_TEST(the_input_gradient_waits_for_that_of_keys_and_values) {
   for (int sequence_parallel = 0; sequence_parallel < 2; sequence_parallel++) {
     g_autoptr(Plan) plan = plan_of(2, sequence_parallel, ATTENTION_FLASH, RECOMPUTE_NONE);
@@ -150,11 +178,12 @@ START_TEST(the_input_gradient_waits_for_that_of_keys_and_values) {
     while (scatter >= 0 && strcmp(list->items[scatter].name, "cp.reduce_scatter") != 0)
       scatter--;
     ck_assert_int_ge(scatter, 0);
-    int next = scatter + 1;
+    const int unpack = scatter + 1, next = scatter + 2;
+    ck_assert_str_eq(list->items[unpack].name, "attention.dkv_unpack");
+    ck_assert_int_eq(list->items[unpack].after, scatter);
     ck_assert_int_eq(list->items[next].kind == ITEM_COLLECTIVE, sequence_parallel);
-    for (; list->items[next].kind == ITEM_COLLECTIVE; next++)
-      ck_assert_int_eq(list->items[next].after, scatter);
-    ck_assert_int_eq(list->items[next].after, scatter);
+    if (sequence_parallel)
+      ck_assert_int_eq(list->items[next].after, unpack);
   }
 }
 END_TEST
@@ -190,9 +219,10 @@ static gint64 named_ns(const TimedList *list, const char *name, int nth) {
  *     cp        |   t   |   t   |   t   |
  *     compute   | a₀ |··| a₁ |··| a₁ |··| a₁ |
  *
- * Transfer k+1 is issued before attention k, after attention k−1 has freed its buffer: block k is there at
- * T(k) = max(T(k−1), A(k−2)) + t, and A(k) = max(A(k−1), T(k)) + a₁ is the end of attention to it. Exposed is what
- * attention waits. Links of different speeds: from all hidden to all but hidden. */
+ * Before all this K and V are packed; a₁ of the second block has the copy that keeps it. Transfer k+1 is issued before
+ * attention k, after attention k−1 has freed its buffer: block k is there at T(k) = max(T(k−1), A(k−2)) + t, and A(k) =
+ * max(A(k−1), T(k)) + a₁ is the end of attention to it. Exposed is what attention waits. Links of different speeds:
+ * from all hidden to all but hidden. */
 START_TEST(a_ring_is_exposed_where_a_transfer_is_longer_than_attention) {
   int n_hidden = 0, n_exposed = 0;
   for (int slower = 1; slower <= 4096; slower *= 4)
@@ -209,7 +239,7 @@ START_TEST(a_ring_is_exposed_where_a_transfer_is_longer_than_attention) {
       for (int k = 1; k < cp; k++) {
         exposed += MAX(arrived - ended, 0);
         const gint64 before = ended;
-        ended = MAX(ended, arrived) + other;
+        ended = MAX(ended, arrived) + other + (k == 1 ? named_ns(list, "attention.kv_keep", 0) : 0);
         freed = before;
         arrived = MAX(arrived, freed) + t;
       }
@@ -400,6 +430,7 @@ int main(void) {
   tcase_add_test(tcase, ranks_share_the_work_exactly);
   tcase_add_test(tcase, activations_are_divided_by_cp_and_parameters_are_not);
   tcase_add_test(tcase, buffers_of_the_exchange_are_held_while_backward_runs);
+  tcase_add_test(tcase, copies_around_transfers_have_their_closed_form);
   tcase_add_test(tcase, full_recompute_communicates_again);
   tcase_add_test(tcase, the_input_gradient_waits_for_that_of_keys_and_values);
   tcase_add_test(tcase, a_ring_is_exposed_where_a_transfer_is_longer_than_attention);
