@@ -195,21 +195,29 @@ static void exchange_and_attend(ItemList *list, gboolean backward) {
   exchange(list, operand, backward ? qkv_width : cut->out_width);
 }
 
-/* --- buffers --- */
+/* --- buffers ---
+ *
+ * What is there at once while backward runs, in Transformer Engine as here: dO and this rank's dQ, dK and dV, and */
 
-/* dO and dQ; two blocks of K and V and two of dK and dV. */
+static double gradient_bytes(const Cut *cut) {
+  return tensor_bytes(cut, cut->out_width + cut->q_width) + kv_bytes(cut);
+}
+
+/* two blocks of K and V, two of dK and dV, and what a block adds to dQ. */
 static double ring_buffer_bytes(const Cut *cut) {
-  return tensor_bytes(cut, cut->q_width + cut->out_width) + 4 * kv_bytes(cut);
+  return gradient_bytes(cut) + 4 * kv_bytes(cut) + tensor_bytes(cut, cut->q_width);
 }
 
-/* dO and dQ; K, V, dK and dV of the whole sequence. */
+/* K and V of the whole sequence, by rank and by position, and their gradients by position (by rank: where K and V came
+ * in). */
 static double gather_buffer_bytes(const Cut *cut) {
-  return tensor_bytes(cut, cut->q_width + cut->out_width) + 2 * cut->cp * kv_bytes(cut);
+  return gradient_bytes(cut) + 3 * cut->cp * kv_bytes(cut);
 }
 
-/* dQ, dK and dV, packed and unpacked. */
+/* dO of some heads; dQ, dK and dV packed, and as they come. Those of some heads lie where the own ones will. */
 static double ulysses_buffer_bytes(const Cut *cut) {
-  return 2 * (tensor_bytes(cut, cut->q_width) + kv_bytes(cut));
+  const double packed = tensor_bytes(cut, cut->q_width) + kv_bytes(cut);
+  return gradient_bytes(cut) + tensor_bytes(cut, cut->out_width) + 2 * packed;
 }
 
 static const struct {

@@ -400,7 +400,7 @@ static void ulysses_pack(const ItemCall *call) {
   else if (is_to_heads(call))
     order_qkv(call, saved(call).qkv, context->sent, FALSE);
   else if (call->is_backward)
-    order_by_position(call, context->sent, context->d_qkv, qkv_width(cut) / cut->cp, TRUE);
+    order_by_position(call, context->sent, d_qkv(call), qkv_width(cut) / cut->cp, TRUE);
   else
     order_by_position(call, context->sent, saved(call).all_tokens, cut->q_width / cut->cp, TRUE);
 }
@@ -440,7 +440,7 @@ static void ulysses_attend(const ItemCall *call) {
   task.o = saved(call).all_tokens;
   if (call->is_backward) {
     task.d_o = context->d_out;
-    task.dq = context->d_qkv;
+    task.dq = d_qkv(call); /* until they are packed; the own ones come there */
     task.dk = element(cut, task.dq, k);
     task.dv = element(cut, task.dq, v);
   }
