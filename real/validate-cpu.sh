@@ -25,6 +25,9 @@ cat >"$out/plans" <<'END'
 --dp 2 --zero 1
 --dp 2 --zero 2
 --dp 2 --zero 3
+--cp 2
+--cp 2 --cp-comm all-gather
+--cp 2 --cp-comm ulysses
 END
 
 number() { sed -n "s/.*\"$1\" *: *\([-0-9.e+]*\).*/\1/p" | head -n 1; }
@@ -33,7 +36,7 @@ median() { sort -n | awk '{ t[NR] = $1 } END { print (t[int((NR + 1) / 2)] + t[i
 
 round=0
 while [ "$round" -lt "$rounds" ]; do
-  mpirun -n 2 "$stepreal" calibrate --model "$model" --tp 1,2 --repeats 5 --quick --fresh \
+  mpirun -n 2 "$stepreal" calibrate --model "$model" --tp 1,2 --cp 1,2 --cp-comm ring,all-gather,ulysses --repeats 5 --quick --fresh \
     --output "$out/this-machine.yaml" </dev/null >"$out/calibrated"
   while read -r plan; do
     # shellcheck disable=SC2086 # lists of words

@@ -1,8 +1,11 @@
 /* A table from what identifies a kernel (its key) to the times it took:
  *
  *     product    number layout accumulate batch m n k
- *     attention  number direction batch seq_len head_dim
+ *     attention  number direction batch queries keys head_dim
  *     memory     name bytes
+ *
+ * Nothing is sent: ranks stand where a plan would have them, so that each of cp attends to the blocks it would see, and
+ * what belongs to a kind of block is the mean over ranks.
  *
  * Warm-up is a step on the CPU, which touches memory. A GPU lowers its clock within tenths of a second when products
  * follow each other, and a step of two layers is over in a few milliseconds: so there steps go before, as many as take
@@ -62,8 +65,9 @@ static char *item_key(const WorkItem *item) {
         "product %s %d %d %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %" G_GINT64_FORMAT,
         number_name((Number)item->number), item->layout, item->accumulate, item->batch, item->m, item->n, item->k);
   if (item->kind == ITEM_ATTENTION)
-    return g_strdup_printf("attention %s %d %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %" G_GINT64_FORMAT,
-                           number_name((Number)item->number), item->backward, item->batch, item->m, item->k);
+    return g_strdup_printf("attention %s %d %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %" G_GINT64_FORMAT
+                           " %" G_GINT64_FORMAT,
+                           number_name((Number)item->number), item->backward, item->batch, item->m, item->n, item->k);
   return g_strdup_printf("memory %s %.0f", item->name, item->bytes);
 }
 
@@ -81,8 +85,9 @@ static gboolean parse_key(const char *key, WorkItem *item) {
   if (sscanf(key, "product %63s %d %d %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %" G_GINT64_FORMAT,
              name, &layout, &flag, &item->batch, &item->m, &item->n, &item->k) == 7)
     item->kind = ITEM_MATMUL;
-  else if (sscanf(key, "attention %63s %d %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %" G_GINT64_FORMAT, name, &flag,
-                  &item->batch, &item->m, &item->k) == 5)
+  else if (sscanf(key,
+                  "attention %63s %d %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %" G_GINT64_FORMAT,
+                  name, &flag, &item->batch, &item->m, &item->n, &item->k) == 6)
     item->kind = ITEM_ATTENTION;
   else if (sscanf(key, "memory %63s %lf", name, &item->bytes) == 2)
     item->kind = ITEM_MEMORY;
@@ -116,8 +121,10 @@ void kernel_times_add(KernelTimes *times, const WorkItem *item, double time_s) {
 /* --- models --- */
 
 char *cut_case_text(const CutCase *cut) {
-  return g_strdup_printf("%s %s, tp %d%s, %" G_GINT64_FORMAT " × %" G_GINT64_FORMAT " tokens", cut->model->name,
-                         precision_info(cut->precision)->name, cut->tp, cut->sequence_parallel ? " sp" : "",
+  g_autofree char *cp =
+      cut->cp > 1 ? g_strdup_printf(", cp %d %s", cut->cp, cp_comm_names()[cut->cp_comm]) : g_strdup("");
+  return g_strdup_printf("%s %s, tp %d%s%s, %" G_GINT64_FORMAT " × %" G_GINT64_FORMAT " tokens", cut->model->name,
+                         precision_info(cut->precision)->name, cut->tp, cut->sequence_parallel ? " sp" : "", cp,
                          cut->micro_batch, cut->seq_len);
 }
 
@@ -126,7 +133,10 @@ static Workload *short_workload(const CutCase *cut, int n_steps, GError **error)
   g_autoptr(Model) model = model_copy(cut->model);
   model->n_layers = MIN(model->n_layers, N_LAYERS);
   g_autoptr(Plan) plan = plan_new();
-  plan->gpus = plan->tp = cut->tp;
+  plan->gpus = cut->tp * cut->cp;
+  plan->tp = cut->tp;
+  plan->cp = cut->cp;
+  plan->cp_comm = cut->cp_comm;
   plan->micro_batch = cut->micro_batch;
   plan->global_batch = 2 * cut->micro_batch;
   plan->seq_len = cut->seq_len;
@@ -172,6 +182,7 @@ static gboolean run_steps(const CutCase *cut, World *world, const DeviceType *de
   const Execution execution = {.workload = workload,
                                .program = program,
                                .world = world,
+                               .rank = world_rank(world) % workload->plan->gpus,
                                .device = device,
                                .comm = &null_comm,
                                .training = training_default(),

@@ -44,9 +44,9 @@ static double product_flops(const WorkItem *item) {
   return 2.0 * item->batch * item->m * item->n * item->k;
 }
 
-/* Causal: half of all pairs; five products backward for two forward. */
+/* Two products of each pair forward, five backward. */
 static double attention_flops(const WorkItem *item) {
-  const double forward = 2.0 * item->batch * item->m * (item->m + 1.0) * item->k;
+  const double forward = 4.0 * item->batch * measured_attention_pairs(item->m, item->n) * item->k;
   return item->backward ? 2.5 * forward : forward;
 }
 
@@ -177,11 +177,12 @@ static void append_attention(GString *out, const MachineDescription *machine) {
     const WorkItem *item = &machine->kernels[i].item;
     if (item->kind != ITEM_ATTENTION || peak_of(machine, item->number) <= 0)
       continue;
-    g_string_append_printf(out,
-                           "%s    - {number: %s, backward: %s, batch: %" G_GINT64_FORMAT ", seq_len: %" G_GINT64_FORMAT
-                           ", head_dim: %" G_GINT64_FORMAT ", time: ",
-                           heading, number_name((Number)item->number), item->backward ? "yes" : "no", item->batch,
-                           item->m, item->k);
+    g_string_append_printf(
+        out, "%s    - {number: %s, backward: %s, batch: %" G_GINT64_FORMAT ", seq_len: %" G_GINT64_FORMAT, heading,
+        number_name((Number)item->number), item->backward ? "yes" : "no", item->batch, item->m);
+    if (item->n != item->m)
+      g_string_append_printf(out, ", keys: %" G_GINT64_FORMAT, item->n);
+    g_string_append_printf(out, ", head_dim: %" G_GINT64_FORMAT ", time: ", item->k);
     append_time(out, machine->kernels[i].median_s);
     g_string_append(out, "}\n");
     heading = "";

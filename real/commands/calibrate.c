@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cut_cases.h"
 #include "data_path.h"
 #include "error.h"
 #include "machine_file.h"
@@ -15,7 +16,7 @@
 #include "units.h"
 
 typedef struct {
-  char *device, *comm, *output, *base, *tp, *micro_batch, *seq_len, *precision, *attention;
+  char *device, *comm, *output, *base, *tp, *cp, *cp_comm, *micro_batch, *seq_len, *precision, *attention;
   char **models;
   gint repeats;
   gdouble start_timeout_s;
@@ -70,6 +71,10 @@ static gboolean parse_options(CalibrateOptions *o, int argc, char **argv, GError
        "FILE"},
       {"tp", 0, 0, G_OPTION_ARG_STRING, &o->tp, "tensor parallel cuts of them (default 1,2; with cuda 1,2,4,8)",
        "LIST"},
+      {"cp", 0, 0, G_OPTION_ARG_STRING, &o->cp, "context parallel cuts of each, where attention is flash (default 1)",
+       "LIST"},
+      {"cp-comm", 0, 0, G_OPTION_ARG_STRING, &o->cp_comm,
+       "of these cuts, how tokens are reached: ring, all-gather, ulysses (default ring)", "LIST"},
       {"micro-batch", 0, 0, G_OPTION_ARG_STRING, &o->micro_batch, "sequences per micro-batch (default 1)", "LIST"},
       {"seq-len", 0, 0, G_OPTION_ARG_STRING, &o->seq_len,
        "tokens per sequence (default: the model's positions, at most 4096)", "LIST"},
@@ -91,8 +96,8 @@ static gboolean parse_options(CalibrateOptions *o, int argc, char **argv, GError
 
 static void clear(Calibration *c) {
   CalibrateOptions *o = &c->options;
-  char **strings[] = {&o->device,      &o->comm,    &o->output,    &o->base,      &o->tp,
-                      &o->micro_batch, &o->seq_len, &o->precision, &o->attention, &c->progress_file};
+  char **strings[] = {&o->device,  &o->comm,        &o->output,  &o->base,      &o->tp,        &o->cp,
+                      &o->cp_comm, &o->micro_batch, &o->seq_len, &o->precision, &o->attention, &c->progress_file};
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_clear_pointer(strings[i], g_free);
   g_clear_pointer(&o->models, g_strfreev);
@@ -127,52 +132,18 @@ static gboolean read_models(Calibration *c, GError **error) {
   return TRUE;
 }
 
-static GArray *counts_or(const char *option, const char *text, const char *usual, GError **error) {
-  return parse_count_list(option, text ? text : usual, error);
-}
-
-static void add_case(Calibration *c, const CutCase *cut) {
-  g_array_append_val(c->cases, *cut);
-  if (cut->tp > 1) {
-    CutCase split = *cut;
-    split.sequence_parallel = TRUE;
-    g_array_append_val(c->cases, split);
-  }
-}
-
-static void add_cases_of_model(Calibration *c, const CutCase *usual, const GArray *tps, const GArray *batches,
-                               const GArray *lengths) {
-  for (guint t = 0; t < tps->len; t++)
-    for (guint b = 0; b < batches->len; b++)
-      for (guint s = 0; s < MAX(lengths ? lengths->len : 1, 1); s++) {
-        CutCase cut = *usual;
-        cut.tp = (int)g_array_index(tps, gint64, t);
-        cut.micro_batch = g_array_index(batches, gint64, b);
-        cut.seq_len = lengths ? g_array_index(lengths, gint64, s) : CLAMP(usual->model->max_positions, 1, 4096);
-        add_case(c, &cut);
-      }
-}
-
 static gboolean make_cases(Calibration *c, GError **error) {
   const CalibrateOptions *o = &c->options;
-  CutCase usual = {.precision = is_cuda(c) ? PRECISION_BF16 : PRECISION_FP32};
-  if (o->precision != NULL && !precision_parse(o->precision, &usual.precision, error))
-    return FALSE;
-  if (!recipe_parse(usual.precision == PRECISION_FP32 ? "fp32" : "megatron", &usual.recipe, error))
-    return FALSE;
-  const int attention = o->attention ? parse_choice("--attention", o->attention, attention_names(), error) : 0;
-  g_autoptr(GArray) tps = counts_or("--tp", o->tp, is_cuda(c) ? "1,2,4,8" : "1,2", error);
-  g_autoptr(GArray) batches = tps ? counts_or("--micro-batch", o->micro_batch, "1", error) : NULL;
-  g_autoptr(GArray) lengths = batches && o->seq_len ? counts_or("--seq-len", o->seq_len, NULL, error) : NULL;
-  if (attention < 0 || batches == NULL || (o->seq_len != NULL && lengths == NULL))
-    return FALSE;
-  usual.attention = (Attention)attention;
-  c->cases = g_array_new(FALSE, FALSE, sizeof(CutCase));
-  for (guint i = 0; i < c->models->len; i++) {
-    usual.model = g_ptr_array_index(c->models, i);
-    add_cases_of_model(c, &usual, tps, batches, lengths);
-  }
-  return TRUE;
+  const CutRequest request = {.tp = o->tp,
+                              .cp = o->cp,
+                              .cp_comm = o->cp_comm,
+                              .micro_batch = o->micro_batch,
+                              .seq_len = o->seq_len,
+                              .precision = o->precision,
+                              .attention = o->attention,
+                              .is_cuda = is_cuda(c)};
+  c->cases = cut_cases(&request, c->models, error);
+  return c->cases != NULL;
 }
 
 static gboolean find_parts(Calibration *c, GError **error) {
@@ -198,8 +169,8 @@ static gboolean find_parts(Calibration *c, GError **error) {
 /* --- progress --- */
 
 static char *header(const Calibration *c) {
-  return g_strdup_printf("stepreal calibrate, device %s, comm %s, %d ranks, %d repeats", c->device->name, c->comm->name,
-                         world_size(c->world), c->options.repeats);
+  return g_strdup_printf("stepreal calibrate 2, device %s, comm %s, %d ranks, %d repeats", c->device->name,
+                         c->comm->name, world_size(c->world), c->options.repeats);
 }
 
 static void read_progress_lines(Calibration *c, char *text) {

@@ -1,7 +1,8 @@
 /* Sizes are counted and pointers handed out by one walk over each struct, with a Carver that either adds up bytes (no
  * memory yet) or cuts them off a piece: so the two cannot disagree.
  *
- *     for I       | x₀ … xₙ₋₁ | of layers 0 … n−1 | head's |
+ *     input       | x₀, or the head's |
+ *     for I       | x₁ … xₙ₋₁ | of layers 0 … n−1 | head's |
  *     for W       | of layers 0 … n−1 | head's |
  *     made by I   | made again for W, gradients 0 … n−1 | stream gradients | logits' | embedding's |             */
 #include "activations.h"
@@ -145,11 +146,11 @@ static LayerGradients carve_gradients(const Cut *cut, LayerKind kind, Carver *ca
   return gradients;
 }
 
-static SavedHead carve_head(const Cut *cut, Carver *for_i, Carver *for_w) {
+static SavedHead carve_head(const Cut *cut, Carver *input, Carver *for_i, Carver *for_w) {
   const int e = element(cut);
   const double t = cut->tokens;
   return (SavedHead){
-      .x = carve(for_i, stream_elements(cut), e),
+      .x = carve(input, stream_elements(cut), e),
       .norm = carve(for_w, stream_elements(cut), e),
       .mean = carve(for_i, cut->split_tokens, 4),
       .rstd = carve(for_i, cut->split_tokens, 4),
@@ -172,9 +173,9 @@ typedef struct {
 static void walk_saved(const Activations *activations, const StageLayers *layers, Carver *carvers,
                        SlotTensors *tensors) {
   const Cut *cut = activations->cut;
-  Carver *for_i = &carvers[PART_FOR_I], *for_w = &carvers[PART_FOR_W];
+  Carver *input = &carvers[PART_INPUT], *for_i = &carvers[PART_FOR_I], *for_w = &carvers[PART_FOR_W];
   for (int i = 0; i < layers->n_layers; i++) {
-    char *x = carve(for_i, stream_elements(cut), element(cut));
+    char *x = carve(i == 0 ? input : for_i, stream_elements(cut), element(cut));
     if (i == tensors->layer)
       tensors->input = x;
   }
@@ -184,7 +185,7 @@ static void walk_saved(const Activations *activations, const StageLayers *layers
       tensors->saved = saved;
   }
   if (layers->has_head)
-    tensors->head = carve_head(cut, for_i, for_w);
+    tensors->head = carve_head(cut, layers->n_layers == 0 ? input : for_i, for_i, for_w);
 }
 
 /* The gradient of the first layer's input stays only for an embedding before it: else it leaves the stage, as the one
@@ -268,7 +269,6 @@ static ContextScratch carve_context(const Cut *cut, Carver *carver) {
     context.sent = carve(carver, q + kv, e);
     context.got = carve(carver, q + kv, e);
     context.d_out = carve(carver, q, e);
-    context.d_qkv = carve(carver, q + kv, e);
     return context;
   }
   const gboolean is_ring = cut->plan->cp_comm == CP_RING;
@@ -303,7 +303,7 @@ static gint64 carve_scratch(Activations *activations, char *memory) {
   activations->context = carve_context(cut, &carver);
   const double logits = has_head(activations) ? t * cut->vocab_width : 0;
   activations->logits = carve(&carver, logits, e);
-  activations->d_logits = activations->has_w ? NULL : carve(&carver, logits, e);
+  activations->d_logits = carve(&carver, logits, e);
   return carver.bytes;
 }
 
@@ -361,39 +361,80 @@ Slot *activations_slot(Activations *activations, int stage, int micro_batch) {
   return &activations->open[stage * activations->n_micro_batches + micro_batch];
 }
 
+/* Its W comes after its I: of a B, which is both, scratch will do. */
+static gboolean is_apart(const Slot *slot) {
+  return slot->parts[PART_MADE_BY_I] != NULL;
+}
+
+static Pool *pool_of_part(const Activations *activations, const Slot *slot, SlotPart part) {
+  return &activations->pools[slot->stage * N_SLOT_PARTS + part];
+}
+
+/* An input that comes early is not yet what a forward holds: it counts with what I reads beside it. */
+static gint64 bytes_with(const Activations *activations, const Slot *slot, SlotPart part) {
+  const gint64 bytes = pool_of_part(activations, slot, part)->piece_bytes;
+  if (part == PART_FOR_I)
+    return bytes + pool_of_part(activations, slot, PART_INPUT)->piece_bytes;
+  return part == PART_INPUT ? 0 : bytes;
+}
+
+static void hold(Activations *activations, gint64 bytes) {
+  activations->held_bytes += bytes;
+  activations->most_bytes = MAX(activations->most_bytes, activations->held_bytes);
+}
+
 static gboolean take_part(Activations *activations, Slot *slot, SlotPart part, DeviceStream *stream, GError **error) {
+  Pool *pool = pool_of_part(activations, slot, part);
+  if (slot->parts[part] != NULL)
+    return TRUE;
+  slot->parts[part] = pool_take(pool, stream, error);
   if (slot->parts[part] == NULL)
-    slot->parts[part] = pool_take(&activations->pools[slot->stage * N_SLOT_PARTS + part], stream, error);
-  return slot->parts[part] != NULL;
+    return FALSE;
+  hold(activations, bytes_with(activations, slot, part));
+  return TRUE;
 }
 
 static void give_part(Activations *activations, Slot *slot, SlotPart part, DeviceEvent *last) {
+  Pool *pool = pool_of_part(activations, slot, part);
   if (slot->parts[part] == NULL)
     return;
   pool_piece_used(slot->parts[part], last);
-  pool_release(&activations->pools[slot->stage * N_SLOT_PARTS + part], slot->parts[part]);
+  pool_release(pool, slot->parts[part]);
   slot->parts[part] = NULL;
+  activations->held_bytes -= bytes_with(activations, slot, part);
+}
+
+gboolean activations_open_input(Activations *activations, Slot *slot, DeviceStream *stream, GError **error) {
+  return take_part(activations, slot, PART_INPUT, stream, error);
 }
 
 gboolean activations_open(Activations *activations, Slot *slot, DeviceStream *stream, GError **error) {
-  return take_part(activations, slot, PART_FOR_I, stream, error) &&
+  return activations_open_input(activations, slot, stream, error) &&
+         take_part(activations, slot, PART_FOR_I, stream, error) &&
          take_part(activations, slot, PART_FOR_W, stream, error);
 }
 
 gboolean activations_open_backward(Activations *activations, Slot *slot, DeviceStream *stream, GError **error) {
-  return !activations->has_w || take_part(activations, slot, PART_MADE_BY_I, stream, error);
+  if (!activations->has_w || is_apart(slot))
+    return TRUE;
+  if (slot->gradient_in != NULL) /* stays for W */
+    hold(activations, activations->boundary.piece_bytes);
+  return take_part(activations, slot, PART_MADE_BY_I, stream, error);
 }
 
 void activations_close_input(Activations *activations, Slot *slot, DeviceEvent *last) {
+  give_part(activations, slot, PART_INPUT, last);
   give_part(activations, slot, PART_FOR_I, last);
 }
 
 void activations_close(Activations *activations, Slot *slot, DeviceEvent *last) {
+  const gboolean was_apart = is_apart(slot);
   for (int part = 0; part < N_SLOT_PARTS; part++)
     give_part(activations, slot, part, last);
   if (slot->gradient_in != NULL) {
     pool_piece_used(slot->gradient_in, last);
     pool_release(&activations->boundary, slot->gradient_in);
+    activations->held_bytes -= was_apart ? activations->boundary.piece_bytes : 0;
   }
   slot->gradient_in = NULL;
 }
@@ -424,13 +465,13 @@ SavedLayer activations_layer(const Activations *activations, const Slot *slot, i
 }
 
 LayerGradients activations_gradients(const Activations *activations, const Slot *slot, int layer) {
-  return activations->has_w ? slot_tensors(activations, slot, layer).gradients : activations->scratch_gradients;
+  return is_apart(slot) ? slot_tensors(activations, slot, layer).gradients : activations->scratch_gradients;
 }
 
 SavedHead activations_head(const Activations *activations, const Slot *slot) {
   SavedHead head = slot_tensors(activations, slot, -1).head;
   head.logits = activations->logits;
-  if (!activations->has_w)
+  if (!is_apart(slot))
     head.d_logits = activations->d_logits;
   return head;
 }
@@ -442,9 +483,9 @@ char *activations_input(const Activations *activations, const Slot *slot, int la
 }
 
 char *activations_stream_gradient(const Activations *activations, const Slot *slot, int layer) {
-  return activations->has_w ? slot_tensors(activations, slot, layer).stream_gradient : activations->d_stream[layer & 1];
+  return is_apart(slot) ? slot_tensors(activations, slot, layer).stream_gradient : activations->d_stream[layer & 1];
 }
 
 char *activations_embedding_gradient(const Activations *activations, const Slot *slot) {
-  return activations->has_w ? slot_tensors(activations, slot, -1).embedding_gradient : activations->d_embedding;
+  return is_apart(slot) ? slot_tensors(activations, slot, -1).embedding_gradient : activations->d_embedding;
 }

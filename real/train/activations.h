@@ -1,18 +1,19 @@
 /* What kernels write besides parameters: tensors saved between forward and backward, one Slot per micro-batch in flight
- * in a stage, and scratch that lives within a piece. A slot has three parts, after who reads a tensor last; each comes
- * from a pool of its own stage and goes back as soon as it has been read:
+ * in a stage, and scratch that lives within a piece. A slot has four parts, after who writes a tensor first and reads
+ * it last; each comes from a pool of its own stage and goes back as soon as it has been read:
  *
  *                   taken by     given back by
+ *     input         its receive  I or B           x₀
  *     for I         F            I or B           inputs of norms, attention and activation; the softmax
  *     for W         F            W or B           inputs of linears
- *     made by I     I or B       W or B           where W runs apart: gradients of the linears' outputs
+ *     made by I     I            W                where W runs apart: gradients of the linears' outputs
  *
  *     boundary      activations and gradients on their way between stages
  *
- * So a rank holds what the Program says it holds, however late W runs. A receive writes straight into x₀ of the slot it
- * opens. With full recompute the layers' inputs alone are kept from F, with selective recompute all but what its
- * modules make again; the other tensors are scratch, except that those W reads are made again by I and stay with what I
- * makes. Shapes in elements, row-major: T tokens × width; T′ = T/tp under sequence parallelism. */
+ * So a rank holds what the Program says it holds, however early a receive and however late W runs. With full recompute
+ * the layers' inputs alone are kept from F, with selective recompute all but what its modules make again; the other
+ * tensors are scratch, except that those W reads are made again by I and stay with what I makes. Shapes in elements,
+ * row-major: T tokens × width; T′ = T/tp under sequence parallelism. */
 #pragma once
 #include "cut.h"
 #include "pool.h"
@@ -41,8 +42,7 @@ typedef struct {
   SavedExperts experts;
 } SavedLayer;
 
-/* Gradients of the linears' outputs: what W multiplies with. With W apart from I they lie in the slot, else in scratch.
- */
+/* Gradients of the linears' outputs: what W multiplies with. Of an I they lie in the slot, of a B in scratch. */
 typedef struct {
   char *d_down, *d_out; /* T × h: gathered; unused without sequence parallelism (the streams' own are read) */
   char *d_up, *d_qkv;   /* T × width */
@@ -76,15 +76,15 @@ typedef struct {
 /* What attention cut by cp needs beside (context_items.c); NULL under another way of communicating. T and s are what
  * cp leaves a rank. */
 typedef struct {
-  char *kv[2];         /* ring: a block of K and V each, T × 2·kv; all-gather: all of them, by rank and by position */
-  char *d_kv[2];       /* ring: their gradients; all-gather: the first, by position */
-  char *part;          /* ring: T × q, what a block makes of the output or of dQ */
-  float *part_lse;     /* ring: b·heads × s */
-  char *sent, *got;    /* Ulysses: T × (q + 2·kv), a part for each member */
-  char *d_out, *d_qkv; /* Ulysses: of all tokens; T × q and T × (q + 2·kv) in all */
+  char *kv[2];      /* ring: a block of K and V each, T × 2·kv; all-gather: all of them, by rank and by position */
+  char *d_kv[2];    /* ring: their gradients; all-gather: the first, by position */
+  char *part;       /* ring: T × q, what a block makes of the output or of dQ */
+  float *part_lse;  /* ring: b·heads × s */
+  char *sent, *got; /* Ulysses: T × (q + 2·kv), a part for each member */
+  char *d_out;      /* Ulysses: of all tokens; T × q in all */
 } ContextScratch;
 
-typedef enum { PART_FOR_I, PART_FOR_W, PART_MADE_BY_I, N_SLOT_PARTS } SlotPart;
+typedef enum { PART_INPUT, PART_FOR_I, PART_FOR_W, PART_MADE_BY_I, N_SLOT_PARTS } SlotPart;
 
 typedef struct {
   int stage, micro_batch;
@@ -96,12 +96,14 @@ typedef struct {
   const Cut *cut; /* borrowed */
   Device *device;
   int n_stages, n_micro_batches;
-  gboolean has_w;             /* W runs apart from I */
+  gboolean has_w;             /* W runs apart from I, here and there */
   gboolean saves_all;         /* else: full recompute, only inputs are kept */
   guint dropped;              /* modules that selective recompute makes again (recompute_modules.h) */
   Pool *pools;                /* [n_stages][N_SLOT_PARTS]; unused for stages of other ranks */
   Pool boundary;              /* T′ × h each */
   Slot *open;                 /* [n_stages · n_micro_batches] */
+  gint64 held_bytes;          /* of slots, in issue order: parts taken, and a gradient from behind that waits for W */
+  gint64 most_bytes;          /* of them so far */
   const StageLayers **layers; /* [n_stages]; borrowed */
 
   /* scratch, one per rank */
@@ -119,7 +121,7 @@ typedef struct {
   char *d_embedding;        /* T × h: gathered */
   ExpertScratch experts;
   ContextScratch context;
-  char *logits, *d_logits; /* T × vocab_width, where a head is; d_logits: where W does not run apart */
+  char *logits, *d_logits; /* T × vocab_width, where a head is; d_logits: of a B */
 } Activations;
 
 /* `layers` [n_stages]: NULL for stages of other ranks. Everything but slots is allocated now. */
@@ -128,9 +130,11 @@ gboolean activations_init(Activations *activations, const Cut *cut, Device *devi
 void activations_clear(Activations *activations);
 
 Slot *activations_slot(Activations *activations, int stage, int micro_batch);
-/* What a forward writes, taken unless it is; `stream` is the one that writes first. */
+/* Where a forward's input goes, taken unless it is; `stream` is the one that writes it. */
+gboolean activations_open_input(Activations *activations, Slot *slot, DeviceStream *stream, GError **error);
+/* The same and what the forward writes. */
 gboolean activations_open(Activations *activations, Slot *slot, DeviceStream *stream, GError **error);
-/* What an I or B makes for W. */
+/* What an I makes for W; has_w. */
 gboolean activations_open_backward(Activations *activations, Slot *slot, DeviceStream *stream, GError **error);
 /* Give back what nobody reads after an I, and after a W or B. `last`: the end of that op. */
 void activations_close_input(Activations *activations, Slot *slot, DeviceEvent *last);

@@ -41,7 +41,7 @@ static gboolean begin_forward(Executor *executor, const Op *op, DeviceStream *co
     return TRUE;
   if (is_local(executor, after)) {
     Slot *next = activations_slot(activations, after, op->micro_batch);
-    if (!activations_open(activations, next, compute, error))
+    if (!activations_open_input(activations, next, compute, error))
       return FALSE;
     executor->output = activations_input(activations, next, 0);
     return TRUE;
@@ -54,8 +54,8 @@ static gboolean begin_forward(Executor *executor, const Op *op, DeviceStream *co
 
 static gboolean begin_backward(Executor *executor, const Op *op, DeviceStream *compute, GError **error) {
   Activations *activations = &executor->trainer->activations;
-  if (!activations_open_backward(activations, activations_slot(activations, op->stage, op->micro_batch), compute,
-                                 error))
+  Slot *slot = activations_slot(activations, op->stage, op->micro_batch);
+  if (op->action == ACTION_I && !activations_open_backward(activations, slot, compute, error))
     return FALSE;
   const int before = neighbour(executor, op, FALSE);
   if (before < 0)
@@ -302,7 +302,7 @@ static gboolean run_receive(Executor *executor, int index, GError **error) {
   DeviceStream *stream = executor->streams[op->stream];
   Slot *slot = activations_slot(activations, op->stage, op->micro_batch);
   if (op->action == ACTION_RECV_F) {
-    if (!activations_open(activations, slot, stream, error))
+    if (!activations_open_input(activations, slot, stream, error))
       return FALSE;
   } else {
     slot->gradient_in = pool_take(&activations->boundary, stream, error);

@@ -200,36 +200,44 @@ static double memory_s(const Wanted *wanted, CostSource *source) {
 
 /* attention */
 
-/* batch sequences × heads of s tokens: s·(s+1)/2 pairs each, a number of products of head_dim per pair. A block of
- * another number of keys says by its FLOPs how many pairs it has: two products each forward, five backward. */
+/* Products of head_dim, one for each pair and two of them forward. Of a block of another number of keys its FLOPs say
+ * how many pairs it has: two products each forward, five backward. */
 static double attention_work(const WorkItem *item) {
   if (item->n != item->m)
     return item->flops / (item->backward ? 5 : 2);
-  return (double)item->batch * item->m * (item->m + 1.0) * item->k;
+  return 2 * item->batch * measured_attention_pairs(item->m, item->n) * item->k;
+}
+
+/* Rows of Q and of K: what passes through HBM goes with them. */
+static double attention_rows(const WorkItem *item) {
+  return (double)item->batch * (item->m + item->n) * item->k;
 }
 
 static double attention_correction(const Wanted *wanted, const MeasuredAttention *attention) {
   WorkItem item = *wanted->item;
   item.batch = attention->batch;
-  item.m = item.n = attention->seq_len;
+  item.m = attention->seq_len;
+  item.n = attention->keys;
   item.k = attention->head_dim;
-  item.flops *= attention_work(&item) / attention_work(wanted->item);
-  item.bytes *=
-      (double)item.batch * item.m * item.k / ((double)wanted->item->batch * wanted->item->m * wanted->item->k);
+  const double work = 2 * item.batch * measured_attention_pairs(item.m, item.n) * item.k;
+  item.flops *= work / attention_work(wanted->item);
+  item.bytes *= attention_rows(&item) / attention_rows(wanted->item);
   return attention->time_s / wanted->model(wanted->gpu, &item);
 }
 
 /* The nearest of the item's number and direction, those of its head_dim before all others; NULL when there is none. */
 static const MeasuredAttention *nearest_attention(const MeasuredKernels *measured, const WorkItem *item) {
-  const double log2_batch = log2((double)item->batch), log2_length = log2((double)item->m);
+  const double log2_batch = log2((double)item->batch), log2_queries = log2((double)item->m);
+  const double log2_keys = log2((double)item->n);
   const MeasuredAttention *nearest = NULL;
   double least2 = INFINITY;
   for (int i = 0; i < measured->n_attention; i++) {
     const MeasuredAttention *attention = &measured->attention[i];
     if (attention->number != item->number || attention->backward != item->backward)
       continue;
-    double batch = attention->log2_batch - log2_batch, length = attention->log2_seq_len - log2_length;
-    double distance2 = batch * batch + length * length + (attention->head_dim == item->k ? 0 : other_head_distance2);
+    double batch = attention->log2_batch - log2_batch, queries = attention->log2_seq_len - log2_queries;
+    double keys = attention->log2_keys - log2_keys, head = attention->head_dim == item->k ? 0 : other_head_distance2;
+    double distance2 = batch * batch + queries * queries + keys * keys + head;
     if (distance2 >= least2)
       continue;
     nearest = attention;
@@ -243,7 +251,7 @@ static double attention_s(const Wanted *wanted, CostSource *source) {
   const MeasuredAttention *nearest = nearest_attention(wanted->gpu->measured, item);
   if (nearest == NULL)
     return wanted->model(wanted->gpu, item);
-  gboolean is_equal = nearest->batch == item->batch && nearest->seq_len == item->m && item->n == item->m &&
+  gboolean is_equal = nearest->batch == item->batch && nearest->seq_len == item->m && nearest->keys == item->n &&
                       nearest->head_dim == item->k;
   *source = is_equal ? COST_MEASURED : COST_INTERPOLATED;
   return is_equal ? nearest->time_s : wanted->model(wanted->gpu, item) * attention_correction(wanted, nearest);

@@ -28,9 +28,9 @@
  * a straight line in bytes; below the first point (b, t) a line from it to the device's kernel latency L at no bytes,
  * L + (t − L)·bytes/b with L ≤ t; above the last its rate, t·bytes/b.
  *
- * Attention. Measured: equal number, direction, batch, seq_len, head_dim. Else the model's time times measured/model of
- * the nearest one of the same number and direction, by distance in (log batch, log seq_len); those of the same head_dim
- * go before all others. */
+ * Attention. Measured: equal number, direction, batch, seq_len, keys, head_dim. Else the model's time times
+ * measured/model of the nearest one of the same number and direction, by distance in (log batch, log seq_len, log
+ * keys); those of the same head_dim go before all others. */
 #pragma once
 #include "gpu.h"
 #include "work_item.h"

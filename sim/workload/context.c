@@ -11,20 +11,35 @@
  * bytes, is what is listed.) Each block's output is merged with those before it by their log-sum-exps. There are two
  * buffers: a block comes in where the one before the present block was.
  *
- *     compute   attention 0 | attention 1, merge | attention 2, merge
- *     cp        [KV of 1]     [KV of 2]
+ *     compute   pack | attention 0 | attention 1, keep, merge | attention 2, merge
+ *     cp             | [KV of 1]     [KV of 2]
  *
  * Backward: the blocks come round once more, their gradients dKV one step behind them, each rank adding its part; a
  * rank's own block is the last, and its gradient is whole there.
  *
- *     compute   attention 0 | attention 1, +dKV of 0 | attention 2, +dKV of 1
- *     cp        [KV of 1]     [KV of 2, dKV of 0]      [dKV of 1]
+ *     compute   pack | attention 0, clear | attention 1, +dKV of 0 | attention 2, +dKV of 1
+ *     cp             | [KV of 1]            [KV of 2, dKV of 0]      [dKV of 1]
  *
  * All-gather (Llama 3): K and V of the whole sequence are gathered, attention is one kernel; backward gathers them
  * again and reduce-scatters dK and dV.
  *
+ *     compute   pack |      | order, attention
+ *     cp             | [KV] |
+ *     backward  pack |      | order, clear, attention, order |       | unpack
+ *               cp   | [KV] |                                | [dKV] |
+ *
  * Ulysses (arXiv 2309.14509): an all-to-all gives each rank 1/cp of the heads of all tokens, another brings the output
- * back; backward does the same with dO and with dQ, dK, dV. Tensors are packed by peer before and unpacked after it. */
+ * back; backward does the same with dO and with dQ, dK, dV. Tensors are packed by peer before and unpacked after it.
+ *
+ * Copies around the transfers, each element read and written once (where Transformer Engine makes them: its
+ * pytorch/attention/dot_product_attention/context_parallel.py, 2026-08):
+ *
+ *     pack      K and V, which lie beside Q, go into one buffer (ring: cat, copy_ backward; all-gather: contiguous)
+ *     keep      ring, once: the block that backward begins with takes the place of the own one (it has no such copy,
+ * and makes the half of each block that is seen contiguous, as many bytes for three ranks) clear     zeros where
+ * gradients are summed: ring, the half that the first block leaves out (fill_); all-gather, dK and dV of the whole
+ * sequence (zeros) order     all-gather: whole blocks by rank to tokens by position and back (index_select) unpack
+ * all-gather: dK and dV beside dQ (contiguous) */
 #include "pieces.h"
 
 /* One tensor of this rank's tokens, `width` columns. */
@@ -42,6 +57,11 @@ static gint64 kv_heads(const Cut *cut) {
 
 static gint32 communicate(ItemList *list, Collective collective, const char *operand, double bytes) {
   return item_list_collective(list, AXIS_CP, collective, operand, bytes);
+}
+
+/* Each element is read and written. */
+static void copy(ItemList *list, const char *name, double bytes) {
+  item_list_memory(list, name, 2 * bytes);
 }
 
 /* --- ring --- */
@@ -72,6 +92,7 @@ static void merge_outputs(ItemList *list) {
 static void ring_forward(ItemList *list) {
   const Cut *cut = list->cut;
   const AttentionBlock own = own_block(cut), other = other_block(cut);
+  copy(list, "attention.kv_pack", kv_bytes(cut));
   gint32 coming = communicate(list, COLLECTIVE_SEND_RECV, "attention", kv_bytes(cut));
   item_list_attention(list, FALSE, &own);
   for (gint64 step = 1; step < cut->cp; step++) {
@@ -80,15 +101,25 @@ static void ring_forward(ItemList *list) {
       coming = communicate(list, COLLECTIVE_SEND_RECV, "attention", kv_bytes(cut));
     item_list_wait(list, here);
     item_list_attention(list, FALSE, &other);
+    if (step == 1)
+      copy(list, "attention.kv_keep", kv_bytes(cut));
     merge_outputs(list);
   }
+}
+
+/* Of an earlier rank's block the late half of dK and dV, of a later one's the early half of dQ: the larger is listed.
+ */
+static double unseen_bytes(const Cut *cut) {
+  return MAX(tensor_bytes(cut, cut->q_width), kv_bytes(cut)) / 2;
 }
 
 static void ring_backward(ItemList *list) {
   const Cut *cut = list->cut;
   const AttentionBlock own = own_block(cut), other = other_block(cut);
+  copy(list, "attention.kv_pack", kv_bytes(cut));
   gint32 coming = communicate(list, COLLECTIVE_SEND_RECV, "attention.backward", kv_bytes(cut));
   item_list_attention(list, TRUE, &other);
+  item_list_memory(list, "attention.clear", unseen_bytes(cut));
   for (gint64 step = 1; step < cut->cp; step++) {
     const gboolean is_last = step + 1 == cut->cp;
     const gint32 here = coming;
@@ -122,10 +153,18 @@ static void gather_and_attend(ItemList *list, gboolean backward) {
   const Cut *cut = list->cut;
   const AttentionBlock block = block_of_all_keys(cut);
   const char *operand = backward ? "attention.backward" : "attention";
-  item_list_wait(list, communicate(list, COLLECTIVE_ALL_GATHER, operand, cut->cp * kv_bytes(cut)));
-  item_list_attention(list, backward, &block);
+  const double all_bytes = cut->cp * kv_bytes(cut);
+  copy(list, "attention.kv_pack", kv_bytes(cut));
+  item_list_wait(list, communicate(list, COLLECTIVE_ALL_GATHER, operand, all_bytes));
+  copy(list, "attention.kv_order", all_bytes);
   if (backward)
-    item_list_wait(list, communicate(list, COLLECTIVE_REDUCE_SCATTER, operand, cut->cp * kv_bytes(cut)));
+    item_list_memory(list, "attention.clear", all_bytes);
+  item_list_attention(list, backward, &block);
+  if (!backward)
+    return;
+  copy(list, "attention.dkv_order", all_bytes);
+  item_list_wait(list, communicate(list, COLLECTIVE_REDUCE_SCATTER, operand, all_bytes));
+  copy(list, "attention.dkv_unpack", kv_bytes(cut));
 }
 
 /* --- Ulysses --- */
@@ -141,9 +180,9 @@ static AttentionBlock block_of_some_heads(const Cut *cut) {
 
 static void exchange(ItemList *list, const char *operand, gint64 width) {
   const double bytes = tensor_bytes(list->cut, width);
-  item_list_memory(list, "attention.pack", 2 * bytes);
+  copy(list, "attention.pack", bytes);
   item_list_wait(list, communicate(list, COLLECTIVE_ALL_TO_ALL, operand, bytes));
-  item_list_memory(list, "attention.unpack", 2 * bytes);
+  copy(list, "attention.unpack", bytes);
 }
 
 static void exchange_and_attend(ItemList *list, gboolean backward) {
@@ -156,21 +195,29 @@ static void exchange_and_attend(ItemList *list, gboolean backward) {
   exchange(list, operand, backward ? qkv_width : cut->out_width);
 }
 
-/* --- buffers --- */
+/* --- buffers ---
+ *
+ * What is there at once while backward runs, in Transformer Engine as here: dO and this rank's dQ, dK and dV, and */
 
-/* dO and dQ; two blocks of K and V and two of dK and dV. */
+static double gradient_bytes(const Cut *cut) {
+  return tensor_bytes(cut, cut->out_width + cut->q_width) + kv_bytes(cut);
+}
+
+/* two blocks of K and V, two of dK and dV, and what a block adds to dQ. */
 static double ring_buffer_bytes(const Cut *cut) {
-  return tensor_bytes(cut, cut->q_width + cut->out_width) + 4 * kv_bytes(cut);
+  return gradient_bytes(cut) + 4 * kv_bytes(cut) + tensor_bytes(cut, cut->q_width);
 }
 
-/* dO and dQ; K, V, dK and dV of the whole sequence. */
+/* K and V of the whole sequence, by rank and by position, and their gradients by position (by rank: where K and V came
+ * in). */
 static double gather_buffer_bytes(const Cut *cut) {
-  return tensor_bytes(cut, cut->q_width + cut->out_width) + 2 * cut->cp * kv_bytes(cut);
+  return gradient_bytes(cut) + 3 * cut->cp * kv_bytes(cut);
 }
 
-/* dQ, dK and dV, packed and unpacked. */
+/* dO of some heads; dQ, dK and dV packed, and as they come. Those of some heads lie where the own ones will. */
 static double ulysses_buffer_bytes(const Cut *cut) {
-  return 2 * (tensor_bytes(cut, cut->q_width) + kv_bytes(cut));
+  const double packed = tensor_bytes(cut, cut->q_width) + kv_bytes(cut);
+  return gradient_bytes(cut) + tensor_bytes(cut, cut->out_width) + 2 * packed;
 }
 
 static const struct {

@@ -7,6 +7,7 @@
  *     inputs of heads' norms          e·T·(q + k)       where q and k have norms             used by I
  *     scores, unfused                 s² per head: softmax e, and under dropout mask 1 and output e;  used by I
  *     scores, flash                   log-sum-exp, 4 bytes per row                           used by I
+ *     output of flash, of some heads  e·T·a     under Ulysses                                used by I
  *     input of attn_out               e·T·a     (a = q but in latent attention)              used by W
  *     dropout masks                   T'·h      each                                         used by I
  *     input of the activation         e·T·f     (twice when gated)                           used by I
@@ -140,7 +141,9 @@ static LayerTensors layer_tensors(const Cut *cut, gboolean has_experts) {
     tensors.linear_inputs += cut->linear_bytes * cut->n_norms * (t * cut->model->hidden - stream);
   if (flash) {
     tensors.rest += attention_row_sums_bytes(cut);
-    if (cut->casts && framework->attention_output_bytes == 0) /* flash wants its output, not attn_out's operand */
+    const gboolean of_heads = cut->cp > 1 && cut->plan->cp_comm == CP_ULYSSES;
+    /* flash wants its output, not attn_out's operand */
+    if (of_heads || (cut->casts && framework->attention_output_bytes == 0))
       tensors.rest += e * t * cut->out_width;
   } else {
     tensors.scores = cut->scores * ((cut->model->dropout ? 2 * e + 1 : e) + (plain ? 4 : 0));

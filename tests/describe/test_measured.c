@@ -32,8 +32,19 @@ START_TEST(every_table_arrives_sorted) {
   ck_assert(norm[0].size_bytes == 1048576 && norm[1].size_bytes == 4194304);
   ck_assert_int_eq(measured->n_attention, 2);
   ck_assert(!measured->attention[0].backward && measured->attention[1].backward);
+  ck_assert(measured->attention[0].seq_len == 1024 &&
+            measured->attention[0].keys == 1024); /* as many, where none are told */
   gpu_clear(&gpu);
   ck_assert_ptr_null(gpu.measured);
+}
+END_TEST
+
+/* Of 4 queries: to themselves 1 + 2 + 3 + 4 pairs; to 3 keys before them 4·3; as a half of 8, which have 36 among them,
+ * 18. */
+START_TEST(pairs_follow_from_queries_and_keys) {
+  ck_assert_double_eq(measured_attention_pairs(4, 4), 10);
+  ck_assert_double_eq(measured_attention_pairs(4, 3), 12);
+  ck_assert_double_eq(measured_attention_pairs(4, 8), 18);
 }
 END_TEST
 
@@ -71,6 +82,11 @@ static const Break breaks[] = {
     {"name: memory", "name: \"\"", 0, "found nothing"},
     {"backward: yes", "backward: no", 0, "the same was measured twice"},
     {"backward: yes, ", "", 0, "the key \"backward\" is missing"},
+    {"- {number: bf16, backward: yes, batch: 32, seq_len: 1024, head_dim: 64,",
+     "- {number: bf16, backward: no, batch: 32, seq_len: 1024, keys: 1024, head_dim: 64,", 0,
+     "the same was measured twice"},
+    {"batch: 32, seq_len: 1024, head_dim: 64, time: 40 us",
+     "batch: 32, seq_len: 1024, keys: 0, head_dim: 64, time: 40 us", 0, "expected a whole number from 1"},
     {"batch: 32, seq_len: 1024, head_dim: 64, time: 40 us", "batch: 32, seq_len: 1k, head_dim: 64, time: 40 us", 0,
      "found \"1k\""},
 };
@@ -160,6 +176,7 @@ int main(void) {
   tcase_add_checked_fixture(cases, set_up, tear_down);
   tcase_add_test(cases, every_table_arrives_sorted);
   tcase_add_test(cases, a_file_without_tables_has_none);
+  tcase_add_test(cases, pairs_follow_from_queries_and_keys);
   tcase_add_test(cases, broken_tables_are_refused_with_their_line);
   tcase_add_test(cases, a_mapping_without_a_table_is_refused);
   tcase_add_test(cases, tables_cut_anywhere_are_read_or_refused);

@@ -73,6 +73,9 @@ done <<'TABLE'
 2|no device "gpu";did you mean "cpu"?|2|run --model m.json --device gpu
 2|no communication "mpii";did you mean "mpi"?|2|run --model m.json --comm mpii
 2|unknown schedule "1f2b";did you mean "1f1b"?|2|run --model m.json --pp 2 --schedule 1f2b
+2|--cp-comm: found "rings", expected one of ring, all-gather, ulysses|1|calibrate --model m.json --cp 2 --cp-comm rings
+2|--cp-comm: ring stands twice in "ring,ring"|1|calibrate --model m.json --cp 2 --cp-comm ring,ring
+2|--cp: found "0"|1|calibrate --model m.json --cp 0
 # files
 2|tinystories-15n;did you mean "tinystories-15m"?|2|run --model tinystories-15n
 2|nowhere.txt|2|run --model m.json --program nowhere.txt
@@ -185,6 +188,20 @@ rmdir machine.yaml
 "$stepreal" $calibrate >out 2>err </dev/null &&
   "$stepsim" simulate --model m.json --seq-len 8 --global-batch 2 --precision fp32 --gpus 1 --cluster machine.yaml >out 2>>err
 result $? "it goes on; stepsim takes a machine of which small products alone are known" "$(cat err)"
+rm -rf machine* gpus nccl
+
+# Attention to whole sequences, to the own half of one, to half of another's, and over all that a gather brings.
+run 2 calibrate --model m.json --seq-len 16 --tp 1 --cp 1,2 --cp-comm ring,all-gather --repeats 1 --quick --output machine.yaml
+[ "$got" -eq 0 ] && [ "$(grep -c 'seq_len: 16, head_dim' gpus/machine.yaml)" -eq 2 ] &&
+  [ "$(grep -c 'seq_len: 8, head_dim' gpus/machine.yaml)" -eq 2 ] &&
+  [ "$(grep -c 'seq_len: 8, keys: 4,' gpus/machine.yaml)" -eq 2 ] &&
+  [ "$(grep -c 'seq_len: 8, keys: 16,' gpus/machine.yaml)" -eq 2 ] && grep -q 'name: attention.kv_pack' gpus/machine.yaml
+result $? "context parallel cuts are calibrated" "exit status $got; $(cat err gpus/machine.yaml)"
+for comm in ring all-gather; do
+  "$stepsim" simulate --model m.json --seq-len 16 --precision fp32 --gpus 2 --cp 2 --cp-comm "$comm" --cluster machine.yaml \
+    --json >out 2>err && grep -q '"modelled" *: *0[,}]*$' out
+  result $? "a plan with cp over $comm is of measured kernels" "$(cat err out)"
+done
 rm -rf machine* gpus nccl
 
 timeout 30 "$stepreal" run --model m.json --steps 2 --json >out 2>err </dev/null && is_json

@@ -222,7 +222,7 @@ START_TEST(the_text_names_conventions_and_units) {
   ck_assert_ptr_nonnull(strstr(mfu, "bf16 peak"));
   ck_assert_ptr_nonnull(strstr(mfu, "\"causal\""));
   ck_assert_ptr_nonnull(strstr(text, "bubble_fraction 20.00 % (idle / step), bubble_overhead 25.00 % (idle / ideal)"));
-  ck_assert_ptr_nonnull(strstr(text, "worst rank, pipeline rank 1 (GB = 1e9 bytes)"));
+  ck_assert_ptr_nonnull(strstr(text, "fullest rank, 1 (GB = 1e9 bytes)"));
   g_autofree char *total = line_of(text, "total"); /* 30 + 2 of 80 */
   ck_assert_ptr_nonnull(strstr(total, "32.00 GB"));
   ck_assert_ptr_nonnull(strstr(total, "40.00 %"));

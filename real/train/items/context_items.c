@@ -74,8 +74,7 @@ static void exchange(const ItemCall *call, Collective collective, const char *in
                                         out, n);
 }
 
-/* --- moving rows ----------------------------------------------------------------------------------------------------
- */
+/* --- moving rows --- */
 
 /* Blocks of rows, of which the first begins at `at`. */
 typedef struct {
@@ -143,8 +142,7 @@ static void order_by_position(const ItemCall *call, char *by_rank, char *by_posi
     }
 }
 
-/* --- ring ------------------------------------------------------------------------------------------------------------
- */
+/* --- ring --- */
 
 /* What this rank's queries see of a block of keys: queries from one on, the first keys. */
 typedef struct {
@@ -180,15 +178,24 @@ static void ring_forward(const ItemCall *call) {
   const Cut *cut = cut_of_call(call);
   const gint64 step = call->occurrence;
   FlashKernel task = item_flash(call, FALSE);
-  char *block = scratch(call)->kv[step % 2];
   if (step > 0) {
     task.o = scratch(call)->part;
     task.lse = scratch(call)->part_lse;
-    look_at(cut, view_of(call, step), block, &task);
+    look_at(cut, view_of(call, step), scratch(call)->kv[step % 2], &task);
   }
   launch_flash(call, &task);
-  if (step == 1) /* the own ones have been read and sent */
-    copy(call, kv_extent(cut, cut->seq_len), kv_block(cut, block), k_and_v(cut, saved(call).qkv));
+}
+
+/* What is sent first: before forward's end the own block. */
+static void ring_pack(const ItemCall *call) {
+  const Cut *cut = cut_of_call(call);
+  copy(call, kv_extent(cut, cut->seq_len), k_and_v(cut, saved(call).qkv), kv_block(cut, scratch(call)->kv[0]));
+}
+
+/* Behind the second attention: the own block has been read and sent. */
+static void ring_keep(const ItemCall *call) {
+  const Cut *cut = cut_of_call(call);
+  copy(call, kv_extent(cut, cut->seq_len), kv_block(cut, scratch(call)->kv[1]), k_and_v(cut, saved(call).qkv));
 }
 
 static void ring_merge(const ItemCall *call) {
@@ -211,8 +218,9 @@ static void ring_merge(const ItemCall *call) {
 }
 
 /* What the first block leaves out has to be 0 before others add to it. */
-static void clear_unseen(const ItemCall *call, View view) {
+static void ring_clear(const ItemCall *call) {
   const Cut *cut = cut_of_call(call);
+  const View view = view_of(call, 0);
   const gint64 kv_width = 2 * cut->kv_width;
   const Rows none = {0};
   if (view.first_query > 0)
@@ -238,7 +246,6 @@ static void ring_backward(const ItemCall *call) {
     task.dk = context->d_kv[0];
     task.dv = element(cut, context->d_kv[0], cut->kv_width);
     task.block.ld_dkv = 2 * cut->kv_width;
-    clear_unseen(call, view);
   } else {
     task.dq = context->part;
     task.block.ld_dq = cut->q_width;
@@ -267,14 +274,10 @@ static void hand_on(const ItemCall *call, char *const blocks[2], gint64 which) {
   exchange(call, COLLECTIVE_SEND_RECV, blocks[which % 2], blocks[(which + 1) % 2], kv_elements(cut_of_call(call)));
 }
 
-/* The first step's sends what is saved: before forward's end the own block. */
 static void ring_exchange(const ItemCall *call) {
-  const Cut *cut = cut_of_call(call);
   const ContextScratch *context = scratch(call);
   const CommType *comm = call->trainer->comm->type;
-  const gint64 step = call->occurrence, n_steps = cut->cp - 1;
-  if (step == 0)
-    copy(call, kv_extent(cut, cut->seq_len), k_and_v(cut, saved(call).qkv), kv_block(cut, context->kv[0]));
+  const gint64 step = call->occurrence, n_steps = cut_of_call(call)->cp - 1;
   comm->batch_begin(call->trainer->comm);
   if (step < n_steps)
     hand_on(call, context->kv, step);
@@ -283,25 +286,50 @@ static void ring_exchange(const ItemCall *call) {
   comm->batch_end(call->trainer->comm);
 }
 
-/* --- all-gather ------------------------------------------------------------------------------------------------------
- */
+/* --- all-gather --- */
+
+/* Where this rank's block is among those of all. */
+static char *own_part(const ItemCall *call) {
+  const Cut *cut = cut_of_call(call);
+  return element(cut, scratch(call)->kv[0], own_rank(call) * kv_elements(cut));
+}
+
+static void gather_pack(const ItemCall *call) {
+  const Cut *cut = cut_of_call(call);
+  copy(call, kv_extent(cut, cut->seq_len), k_and_v(cut, saved(call).qkv), kv_block(cut, own_part(call)));
+}
 
 static void gather_kv(const ItemCall *call) {
   const Cut *cut = cut_of_call(call);
+  exchange(call, COLLECTIVE_ALL_GATHER, own_part(call), scratch(call)->kv[0], cut->cp * kv_elements(cut));
+}
+
+static void gather_order(const ItemCall *call) {
   const ContextScratch *context = scratch(call);
-  char *own = element(cut, context->kv[0], own_rank(call) * kv_elements(cut));
-  copy(call, kv_extent(cut, cut->seq_len), k_and_v(cut, saved(call).qkv), kv_block(cut, own));
-  exchange(call, COLLECTIVE_ALL_GATHER, own, context->kv[0], cut->cp * kv_elements(cut));
-  order_by_position(call, context->kv[0], context->kv[1], 2 * cut->kv_width, FALSE);
+  order_by_position(call, context->kv[0], context->kv[1], 2 * cut_of_call(call)->kv_width, FALSE);
+}
+
+static void gather_clear(const ItemCall *call) {
+  const Cut *cut = cut_of_call(call);
+  Kernel zero = {
+      .kind = KERNEL_FILL,
+      .fill = {.bytes = cut->cp * kv_elements(cut) * (gint64)cut->element_bytes, .to = scratch(call)->d_kv[0]}};
+  item_launch(call, &zero);
+}
+
+static void scatter_order(const ItemCall *call) {
+  const ContextScratch *context = scratch(call);
+  order_by_position(call, context->kv[0], context->d_kv[0], 2 * cut_of_call(call)->kv_width, TRUE);
 }
 
 static void scatter_dkv(const ItemCall *call) {
   const Cut *cut = cut_of_call(call);
-  const ContextScratch *context = scratch(call);
-  char *own = element(cut, context->kv[0], own_rank(call) * kv_elements(cut));
-  order_by_position(call, context->kv[0], context->d_kv[0], 2 * cut->kv_width, TRUE);
-  exchange(call, COLLECTIVE_REDUCE_SCATTER, context->kv[0], own, cut->cp * kv_elements(cut));
-  copy(call, kv_extent(cut, cut->seq_len), kv_block(cut, own), k_and_v(cut, d_qkv(call)));
+  exchange(call, COLLECTIVE_REDUCE_SCATTER, scratch(call)->kv[0], own_part(call), cut->cp * kv_elements(cut));
+}
+
+static void scatter_unpack(const ItemCall *call) {
+  const Cut *cut = cut_of_call(call);
+  copy(call, kv_extent(cut, cut->seq_len), kv_block(cut, own_part(call)), k_and_v(cut, d_qkv(call)));
 }
 
 /* One of the two pieces' queries, to the keys up to theirs. */
@@ -325,18 +353,11 @@ static void attend_piece(const ItemCall *call, gboolean is_late) {
 }
 
 static void attend_to_all(const ItemCall *call) {
-  const Cut *cut = cut_of_call(call);
-  Kernel zero = {
-      .kind = KERNEL_FILL,
-      .fill = {.bytes = cut->cp * kv_elements(cut) * (gint64)cut->element_bytes, .to = scratch(call)->d_kv[0]}};
-  if (call->is_backward)
-    item_launch(call, &zero);
   attend_piece(call, FALSE);
   attend_piece(call, TRUE);
 }
 
-/* --- Ulysses ---------------------------------------------------------------------------------------------------------
- */
+/* --- Ulysses --- */
 
 /* Between columns of this rank's tokens, some heads side by side, and columns of the parts for each member. */
 static void order_by_member(const ItemCall *call, Rows tokens, gint64 width, Rows parts, gboolean is_back) {
@@ -379,7 +400,7 @@ static void ulysses_pack(const ItemCall *call) {
   else if (is_to_heads(call))
     order_qkv(call, saved(call).qkv, context->sent, FALSE);
   else if (call->is_backward)
-    order_by_position(call, context->sent, context->d_qkv, qkv_width(cut) / cut->cp, TRUE);
+    order_by_position(call, context->sent, d_qkv(call), qkv_width(cut) / cut->cp, TRUE);
   else
     order_by_position(call, context->sent, saved(call).all_tokens, cut->q_width / cut->cp, TRUE);
 }
@@ -419,24 +440,28 @@ static void ulysses_attend(const ItemCall *call) {
   task.o = saved(call).all_tokens;
   if (call->is_backward) {
     task.d_o = context->d_out;
-    task.dq = context->d_qkv;
+    task.dq = d_qkv(call); /* until they are packed; the own ones come there */
     task.dk = element(cut, task.dq, k);
     task.dv = element(cut, task.dq, v);
   }
   launch_flash(call, &task);
 }
 
-/* --- names -----------------------------------------------------------------------------------------------------------
- */
+/* --- names --- */
 
 static const ItemKernel ring_kernels[] = {
-    {"attention", ring_forward, 0},           {"attention.merge", ring_merge, 0},
-    {"attention.backward", ring_backward, 0}, {"attention.dq_sum", ring_sum_dq, 0},
-    {"attention.dkv_sum", ring_sum_dkv, 0},   {NULL, NULL, 0},
+    {"attention.kv_pack", ring_pack, 0},  {"attention", ring_forward, 0},           {"attention.kv_keep", ring_keep, 0},
+    {"attention.merge", ring_merge, 0},   {"attention.backward", ring_backward, 0}, {"attention.clear", ring_clear, 0},
+    {"attention.dq_sum", ring_sum_dq, 0}, {"attention.dkv_sum", ring_sum_dkv, 0},   {NULL, NULL, 0},
 };
 static const ItemKernel gather_kernels[] = {
+    {"attention.kv_pack", gather_pack, 0},
+    {"attention.kv_order", gather_order, 0},
     {"attention", attend_to_all, 0},
+    {"attention.clear", gather_clear, 0},
     {"attention.backward", attend_to_all, 0},
+    {"attention.dkv_order", scatter_order, 0},
+    {"attention.dkv_unpack", scatter_unpack, 0},
     {NULL, NULL, 0},
 };
 static const ItemKernel ulysses_kernels[] = {

@@ -74,6 +74,7 @@ static const YamlField attention_fields[] = {
     {"backward", FIELD_CHOICE, TRUE, IN_ATTENTION(backward), .names = no_yes},
     {"batch", FIELD_INT64, TRUE, IN_ATTENTION(batch), 1, 1e9},
     {"seq_len", FIELD_INT64, TRUE, IN_ATTENTION(seq_len), 1, 1e9},
+    {"keys", FIELD_INT64, FALSE, IN_ATTENTION(keys), 1, 1e9},
     {"head_dim", FIELD_INT64, TRUE, IN_ATTENTION(head_dim), 1, 1e6},
     {"time", FIELD_QUANTITY, TRUE, IN_ATTENTION(time_s), 1e-9, 1e4, UNIT_SECONDS},
 };
@@ -92,9 +93,20 @@ int measured_product_compare(const MeasuredProduct *a, const MeasuredProduct *b)
   return yaml_rows_compare(key, other, G_N_ELEMENTS(key));
 }
 
+double measured_attention_pairs(gint64 queries, gint64 keys) {
+  if (keys < queries)
+    return (double)queries * keys;
+  return (double)queries * (keys + 1.0) / 2; /* of a share of the queries the same share of all pairs */
+}
+
+/* 0 where the row does not say. */
+static gint64 keys_of(const MeasuredAttention *attention) {
+  return attention->keys > 0 ? attention->keys : attention->seq_len;
+}
+
 static int compare_attention(const MeasuredAttention *a, const MeasuredAttention *b) {
-  const gint64 key[] = {a->number, a->backward, a->head_dim, a->seq_len, a->batch};
-  const gint64 other[] = {b->number, b->backward, b->head_dim, b->seq_len, b->batch};
+  const gint64 key[] = {a->number, a->backward, a->head_dim, a->seq_len, keys_of(a), a->batch};
+  const gint64 other[] = {b->number, b->backward, b->head_dim, b->seq_len, keys_of(b), b->batch};
   return yaml_rows_compare(key, other, G_N_ELEMENTS(key));
 }
 
@@ -211,8 +223,10 @@ static void lay_out_attention(MeasuredKernels *measured, const GArray *rows) {
   for (guint i = 0; i < rows->len; i++) {
     MeasuredAttention *attention = &measured->attention[i];
     *attention = g_array_index(rows, AttentionRow, i).attention;
+    attention->keys = keys_of(attention);
     attention->log2_batch = log2((double)attention->batch);
     attention->log2_seq_len = log2((double)attention->seq_len);
+    attention->log2_keys = log2((double)attention->keys);
   }
 }
 

@@ -11,13 +11,16 @@
  *         - {name: memory, bytes: 67108864 B, time: 38 us}
  *       attention:
  *         - {number: bf16, backward: yes, batch: 32, seq_len: 4096, head_dim: 128, time: 1.9 ms}
+ *         - {number: bf16, backward: yes, batch: 32, seq_len: 2048, keys: 1024, head_dim: 128, time: 0.5 ms}
  *
  * `source` says what measured when and how; of the three lists any may be left out, not all. A product is C(m,n) =
  * A(m,k) · B(k,n), `batch` times (default 1), in the operand layout that BLAS spells tn (forward), nn (input gradient)
  * or nt (weight gradient); `accumulate` (default no) adds to C. A kernel's bytes are the nominal ones of the workload,
  * each tensor read or written once; its name is the workload's (norm, silu_mul, loss.exp, adam …), and `memory` is the
- * curve of all that have none of their own. A name that no kernel has is read by nobody. Attention is the fused causal
- * kernel, batch = sequences × heads on the GPU.
+ * curve of all that have none of their own. A name that no kernel has is read by nobody. Attention is the fused
+ * kernel, batch = sequences × heads on the GPU, of seq_len queries to so many `keys` (default as many: a causal mask
+ * over both). Context parallelism has the two others: fewer keys, a block of which all queries see all; and more, those
+ * of the whole sequence of which the queries are a share, an early and a late piece (workload/context.c).
  *
  * Times are of the device: from the end of the kernel before to the end of this one, as back to back on one stream.
  * They are taken to be of a GPU under sustained load, so the file's matmul.under_load, which turns the rate of products
@@ -45,9 +48,9 @@ typedef struct {
 
 typedef struct {
   int number, backward; /* Number, 0 or 1 */
-  gint64 batch, seq_len, head_dim;
+  gint64 batch, seq_len, keys, head_dim;
   double time_s;
-  double log2_batch, log2_seq_len; /* (computed) */
+  double log2_batch, log2_seq_len, log2_keys; /* (computed) */
 } MeasuredAttention;
 
 /* All arrays are owned and sorted. */
@@ -61,7 +64,7 @@ typedef struct {
   int n_curves;
   int generic_curve; /* (computed) the one named "memory"; −1 none */
   CurvePoint *points;
-  MeasuredAttention *attention; /* by number, backward, head_dim, seq_len, batch; no key twice */
+  MeasuredAttention *attention; /* by number, backward, head_dim, seq_len, keys, batch; no key twice */
   int n_attention;
 } MeasuredKernels;
 
@@ -69,6 +72,8 @@ typedef struct {
 int measured_group(int number, int layout, int accumulate);
 /* Three-way order of `products`. */
 int measured_product_compare(const MeasuredProduct *a, const MeasuredProduct *b);
+/* Pairs of query and key that one head of one sequence has, by which of the three cases the numbers are. */
+double measured_attention_pairs(gint64 queries, gint64 keys);
 
 /* Read the mapping; NULL with the error set: unknown names with the nearest valid one, values out of range, a key of a
  * list twice, a number format that `peak_flops` has no peak for. */

@@ -217,6 +217,7 @@ MemoryProfile *memory_profile_new(const Trace *trace) {
   Peak worst = peak_of_rank(&replay, profile->worst_rank);
   profile->peak_bytes = profile->rank_peak[profile->worst_rank] = worst.peak_bytes;
   profile->at_peak = worst.at_peak;
+  profile->worst_first = trace_first_rank(trace, profile->worst_rank);
   replay_clear(&replay);
   return profile;
 }

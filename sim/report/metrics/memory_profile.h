@@ -8,7 +8,8 @@ typedef struct {
 } MemorySample;
 
 typedef struct {
-  int worst_rank; /* recorded rank with the highest peak; the lowest such */
+  int worst_rank;  /* recorded rank with the highest peak; the lowest such */
+  int worst_first; /* the first rank of the plan that it stands for */
   double peak_bytes;
   MemorySample at_peak; /* of the worst rank */
   double *rank_peak;    /* [trace ranks]; owned */

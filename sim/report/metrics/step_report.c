@@ -18,7 +18,7 @@ void step_report_set_memory(StepReport *report, const MemoryProfile *profile, do
   report->reserved_bytes = reserved_bytes;
   report->capacity_bytes = capacity_bytes;
   report->fits = capacity_bytes == 0 || profile->peak_bytes + reserved_bytes <= capacity_bytes;
-  report->worst_rank = profile->worst_rank;
+  report->worst_rank = profile->worst_first;
   memcpy(report->memory_bytes, profile->at_peak.bytes, sizeof report->memory_bytes);
 }
 

@@ -37,7 +37,7 @@ typedef struct {
   double reserved_bytes;         /* context and libraries */
   double capacity_bytes;         /* of the GPU; 0 = not known */
   gboolean fits;                 /* peak + reserved ≤ capacity; and every tier that is used */
-  int worst_rank;                /* recorded rank */
+  int worst_rank;                /* of the plan, the first such, folded or not */
   double memory_bytes[N_MEMORY]; /* at the peak; sums to peak_bytes */
   TierUse tiers[N_TIERS];        /* of host memory and drives; zeroed: nothing is offloaded */
   const int *in_flight;          /* [pp] peak micro-batches × chunks held; NULL = not known */

@@ -268,9 +268,8 @@ static void append_tier(GString *out, const StepReport *report, MemoryTier tier,
 
 static void append_memory(GString *out, const StepReport *report, gboolean colour) {
   const gboolean fits = step_report_fits_gpu(report);
-  gboolean folded = report->n_ranks_simulated < report->plan->gpus; /* a recorded rank stands for a pipeline rank */
-  g_autofree char *heading = g_strdup_printf("Memory at the peak of the worst rank, %s %d (GB = 1e9 bytes)",
-                                             folded ? "pipeline rank" : "rank", report->worst_rank);
+  g_autofree char *heading =
+      g_strdup_printf("Memory at the peak of the fullest rank, %d (GB = 1e9 bytes)", report->worst_rank);
   append_heading(out, heading, colour);
   for (int category = 0; category < N_MEMORY; category++)
     append_bytes_line(out, memory_category_name((MemoryCategory)category), report->memory_bytes[category],

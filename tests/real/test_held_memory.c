@@ -1,0 +1,267 @@
+/* What a rank of stepreal takes for weights, gradients, optimizer and between forward and backward is, to the byte,
+ * what the Program says that it holds; and what attention cut by cp has in buffers is what PieceMemory counts. Ranks
+ * are run one by one on a device that computes nothing and among others that are not there. */
+#include <check.h>
+
+#include "executor.h"
+#include "plan_program.h"
+#include "small_workloads.h"
+
+static World *world; /* of one rank; opened once */
+
+/* --- a device that says how large its blocks are --- */
+
+static GHashTable *sizes; /* block → GSIZE_TO_POINTER(bytes) */
+static DeviceType counting_device;
+
+static void *allocate_counted(Device *device, gint64 bytes, GError **error) {
+  void *block = null_device.allocate(device, bytes, error);
+  if (block != NULL)
+    g_hash_table_insert(sizes, block, GSIZE_TO_POINTER((gsize)bytes));
+  return block;
+}
+
+static Device *open_counting(int local_rank, int n_local, gint64 capacity_bytes, GError **error) {
+  Device *device = null_device.open(local_rank, n_local, capacity_bytes, error);
+  device->type = &counting_device;
+  return device;
+}
+
+static double size_of(const void *block) {
+  return (double)GPOINTER_TO_SIZE(g_hash_table_lookup(sizes, block));
+}
+
+/* --- plans --- */
+
+typedef struct {
+  const char *schedule;
+  int tp, pp, chunks, dp, cp, ep, zero;
+  CpComm cp_comm;
+  Recompute recompute;
+  gboolean is_fp32, sequence_parallel, has_experts;
+  guint modules;
+} HeldCase;
+
+/* Zeros are ones where a size is meant. */
+static const HeldCase cases[] = {
+    {.dp = 2},
+    {.dp = 2, .is_fp32 = TRUE},
+    {.tp = 2},
+    {.tp = 2, .sequence_parallel = TRUE},
+    {.tp = 2, .sequence_parallel = TRUE, .recompute = RECOMPUTE_FULL},
+    {.tp = 2, .recompute = RECOMPUTE_SELECTIVE, .modules = MODULE_BIT(MODULE_LAYERNORM) | MODULE_BIT(MODULE_MLP)},
+    {.pp = 4},
+    {.pp = 2, .chunks = 2, .schedule = "interleaved"},
+    {.pp = 2, .chunks = 4, .schedule = "looped-bfs", .recompute = RECOMPUTE_FULL},
+    {.pp = 4, .schedule = "gpipe"},
+    {.pp = 4, .schedule = "zb-h1"},
+    {.pp = 4, .schedule = "zb-h1", .recompute = RECOMPUTE_FULL},
+    {.pp = 2, .tp = 2, .sequence_parallel = TRUE, .dp = 2, .zero = 1},
+    {.dp = 4, .zero = 1},
+    {.dp = 4, .zero = 2},
+    {.dp = 4, .zero = 3},
+    {.dp = 2, .pp = 2, .zero = 2, .recompute = RECOMPUTE_FULL},
+    {.dp = 4, .zero = 3, .is_fp32 = TRUE, .recompute = RECOMPUTE_FULL},
+    {.cp = 2},
+    {.cp = 4, .recompute = RECOMPUTE_FULL},
+    {.cp = 2, .cp_comm = CP_ALL_GATHER},
+    {.cp = 4, .cp_comm = CP_ALL_GATHER, .zero = 1},
+    {.cp = 2, .cp_comm = CP_ULYSSES},
+    {.cp = 4, .cp_comm = CP_ULYSSES, .recompute = RECOMPUTE_FULL},
+    {.cp = 2, .cp_comm = CP_ULYSSES, .pp = 2, .schedule = "zb-h1"},
+    {.cp = 2, .cp_comm = CP_ULYSSES, .tp = 2, .sequence_parallel = TRUE, .zero = 3},
+    {.cp = 2, .pp = 2, .dp = 2, .zero = 2},
+    {.dp = 2, .has_experts = TRUE},
+    {.dp = 4, .ep = 2, .has_experts = TRUE},
+    {.dp = 4, .ep = 4, .has_experts = TRUE, .zero = 1},
+    {.dp = 4, .ep = 2, .has_experts = TRUE, .zero = 3},
+    {.tp = 2, .dp = 2, .ep = 2, .sequence_parallel = TRUE, .has_experts = TRUE, .recompute = RECOMPUTE_FULL},
+    {.cp = 2, .ep = 2, .has_experts = TRUE},
+};
+
+static Plan *plan_of_case(const HeldCase *c) {
+  Plan *plan = plan_of(MAX(c->tp, 1), c->sequence_parallel, ATTENTION_FLASH, c->recompute);
+  plan->pp = MAX(c->pp, 1);
+  plan->chunks = MAX(c->chunks, 1);
+  plan->dp = MAX(c->dp, 1);
+  plan->cp = MAX(c->cp, 1);
+  plan->ep = MAX(c->ep, 1);
+  plan->gpus = plan->tp * plan->pp * plan->dp * plan->cp;
+  plan->global_batch = plan->micro_batch * plan->dp * 8;
+  plan->zero = c->zero;
+  plan->cp_comm = c->cp_comm;
+  plan->recompute_modules = c->modules;
+  plan->precision = c->is_fp32 ? PRECISION_FP32 : PRECISION_BF16;
+  if (c->is_fp32)
+    ck_assert(recipe_parse("fp32", &plan->recipe, NULL));
+  plan->schedule = g_strdup(c->schedule);
+  return plan;
+}
+
+/* What PieceMemory leaves out, as too little to count, or counts otherwise, in bytes of one micro-batch: two numbers of
+ * 4 bytes for each row of a norm, and three for each of the loss; of experts a place and a weight of each choice in
+ * place of the router's scores and table, and no weights of rows of their own where none leave their rank. Transient
+ * tensors are not what a slot holds. */
+static void count_small_tensors(Workload *workload) {
+  const Cut cut = cut_of(workload->model, workload->plan);
+  const double split = (double)cut.split_tokens, tokens = (double)cut.tokens;
+  PieceMemory *layer = &workload->memory[PIECE_LAYER], *head = &workload->memory[PIECE_HEAD];
+  double more = 4 * 4 * split;
+  if (cut.n_experts > 0) {
+    const gboolean rows_move = workload->plan->ep > 1 || plan_expert_tp(workload->plan) > 1;
+    more += 2 * 4 * (double)cut.routed_tokens - (cut.element_bytes + 5) * split * workload->model->experts.n;
+    more -= rows_move ? 0 : 4.0 * cut.expert_rows;
+  }
+  if (workload->plan->recompute != RECOMPUTE_FULL) {
+    layer->saved_bytes += more;
+    layer->released_by_I += more;
+  }
+  head->saved_bytes += 4 * (2 * split + 3 * tokens);
+  head->released_by_I += 4 * (2 * split + 3 * tokens);
+  for (int piece = 0; piece < N_PIECES; piece++)
+    workload->memory[piece].transient_bytes = 0;
+}
+
+/* --- held and told --- */
+
+/* Compute ops of a rank run in list order, and they alone change what activations take. */
+static double most_activations(const Program *program, int pp) {
+  double held = 0, most = 0;
+  for (int i = 0; i < program->ranks[pp].n_ops; i++) {
+    const Effect *effect = &g_array_index(program->effects, Effect, program->ranks[pp].ops[i].effect);
+    held += effect->hold[MEMORY_ACTIVATIONS];
+    most = MAX(most, held);
+    held -= effect->drop[MEMORY_ACTIVATIONS];
+  }
+  ck_assert_double_eq(held, 0);
+  return most;
+}
+
+/* Context parallel buffers stand one behind the other before the logits. */
+static double context_bytes(const Activations *activations) {
+  const ContextScratch *context = &activations->context;
+  const char *first = context->kv[0] != NULL ? context->kv[0] : context->sent;
+  return first != NULL ? (double)(activations->logits - first) : 0;
+}
+
+typedef struct {
+  double held[N_MEMORY];
+  double context; /* buffers of cp, dO and this rank's dQ, dK and dV */
+} Held;
+
+static gboolean look(Trainer *trainer, int step, gpointer data, GError **error) {
+  const Parameters *parameters = trainer->parameters;
+  const Cut *cut = &parameters->cut;
+  Held *held = data;
+  if (step < trainer->program->n_steps)
+    return TRUE;
+  for (int i = 0; i < parameters->n_blocks; i++) {
+    const Block *block = &parameters->blocks[i];
+    held->held[MEMORY_WEIGHTS] += size_of(block->weight);
+    held->held[MEMORY_GRADIENTS] += size_of(block->gradient);
+    held->held[MEMORY_OPTIMIZER] += size_of(block->master) + size_of(block->m) + size_of(block->v);
+  }
+  held->held[MEMORY_ACTIVATIONS] = (double)trainer->activations.most_bytes;
+  held->context =
+      context_bytes(&trainer->activations) + cut->element_bytes * cut->tokens * (2 * cut->q_width + 2 * cut->kv_width);
+  return TRUE;
+}
+
+static Held run_rank(const Workload *workload, const Program *program, int rank) {
+  Held held = {0};
+  const Execution execution = {.workload = workload,
+                               .program = program,
+                               .world = world,
+                               .rank = rank,
+                               .device = &counting_device,
+                               .comm = &null_comm,
+                               .capacity_bytes = G_GINT64_CONSTANT(1) << 40,
+                               .training = training_default(),
+                               .hook = look,
+                               .hook_data = &held};
+  ExecutionResult result;
+  g_autoptr(GError) error = NULL;
+  ck_assert_msg(execute(&execution, &result, &error), "%s", error ? error->message : "");
+  execution_result_clear(&result);
+  g_hash_table_remove_all(sizes);
+  return held;
+}
+
+static Workload *workload_of_case(const HeldCase *c) {
+  Model model = llama;
+  if (c->has_experts)
+    model.experts = (ModelExperts){.n = 16, .per_token = 4, .ffn_hidden = 704, .every = 1};
+  g_autoptr(Plan) plan = plan_of_case(c);
+  g_autoptr(GError) error = NULL;
+  ck_assert_msg(plan_complete(plan, &model, NULL, &error), "case %d: %s", (int)(c - cases),
+                error ? error->message : "");
+  return workload_new(&model, plan, NULL);
+}
+
+START_TEST(a_rank_holds_what_the_program_says) {
+  const char *const names[] = {"weights", "gradients", "optimizer", "activations"};
+  g_autoptr(Workload) workload = workload_of_case(&cases[_i]);
+  count_small_tensors(workload);
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Program) program = program_of_plan(workload, &error);
+  ck_assert_msg(program != NULL, "case %d: %s", _i, error ? error->message : "");
+  for (int rank = 0; rank < workload->plan->gpus; rank++) {
+    const int pp = layout_coordinates(&workload->layout, rank).at[AXIS_PP];
+    const Held held = run_rank(workload, program, rank);
+    const double *resident = program->ranks[pp].resident;
+    const double told[] = {[MEMORY_WEIGHTS] = resident[MEMORY_WEIGHTS],
+                           [MEMORY_GRADIENTS] = resident[MEMORY_GRADIENTS],
+                           [MEMORY_OPTIMIZER] = resident[MEMORY_OPTIMIZER],
+                           [MEMORY_ACTIVATIONS] = most_activations(program, pp)};
+    for (int category = 0; category <= MEMORY_ACTIVATIONS; category++)
+      ck_assert_msg(held.held[category] == told[category], "case %d, rank %d: %.0f bytes of %s, told %.0f", _i, rank,
+                    held.held[category], names[category], told[category]);
+  }
+}
+END_TEST
+
+/* With few MLP columns these are the widest thing of backward. A ring has, besides, the log-sum-exps of a block while
+ * forward runs: 4 bytes for each row of each head. */
+START_TEST(buffers_of_cp_are_as_large_as_the_program_s) {
+  for (int comm = 0; comm < N_CP_COMMS; comm++)
+    for (int cp = 2; cp <= 4; cp *= 2)
+      for (int tp = 1; tp <= 2; tp++) {
+        const HeldCase c = {.cp = cp, .tp = tp, .cp_comm = (CpComm)comm};
+        Model narrow = llama;
+        narrow.ffn_hidden = 128;
+        g_autoptr(Plan) plan = plan_of_case(&c);
+        ck_assert(plan_complete(plan, &narrow, NULL, NULL));
+        g_autoptr(Workload) workload = workload_new(&narrow, plan, NULL);
+        g_autoptr(Program) program = program_of_plan(workload, NULL);
+        const Cut cut = cut_of(&narrow, plan);
+        const double row_sums = comm == CP_RING ? 4.0 * cut.sequences * cut.heads * cut.seq_len : 0;
+        const Held held = run_rank(workload, program, plan->gpus - 1);
+        ck_assert_double_eq(held.context - row_sums, workload->memory[PIECE_LAYER].transient_bytes);
+      }
+}
+END_TEST
+
+int main(int argc, char **argv) {
+  g_autoptr(GError) error = NULL;
+  world = world_open(&argc, &argv, 10, &error);
+  if (world == NULL)
+    return 2;
+  sizes = g_hash_table_new(g_direct_hash, g_direct_equal);
+  counting_device = null_device;
+  counting_device.open = open_counting;
+  counting_device.allocate = allocate_counted;
+  Suite *suite = suite_create("held_memory");
+  TCase *tests = tcase_create("held_memory");
+  tcase_set_timeout(tests, 60);
+  tcase_add_loop_test(tests, a_rank_holds_what_the_program_says, 0, G_N_ELEMENTS(cases));
+  tcase_add_test(tests, buffers_of_cp_are_as_large_as_the_program_s);
+  suite_add_tcase(suite, tests);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_fork_status(runner, CK_NOFORK); /* the world has threads */
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  const int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  g_hash_table_unref(sizes);
+  return world_close(world, n_failed > 0);
+}
