@@ -9,6 +9,8 @@
 #include "precision.h"
 #include "work_item.h"
 
+#include <math.h>
+
 typedef enum {
   KERNEL_MATMUL,
   KERNEL_NORM_FORWARD,
@@ -66,14 +68,19 @@ typedef struct {
   float alpha;      /* C = alpha·A·B */
 } MatmulKernel;
 
-/* y = (x − mean)·rstd·w + shift (LayerNorm), y = x·rstd·w (RMSNorm); rows × width. */
+/* y = (x − mean)·rstd·w + shift (LayerNorm), y = x·rstd·w (RMSNorm); rows × width. y may be x, dx may be dy.
+ *
+ * Rows may lie side by side, as heads do: row r of y, dy, dx and of forward's x is then at r/per_line·ld +
+ * r mod per_line·width. `kept` is dense in any case. */
 typedef struct {
   guint8 number, is_rms;
   gint64 rows, width;
   float epsilon;
   const void *x, *weight, *shift; /* shift NULL: none */
   void *y;
-  float *mean, *rstd; /* [rows] kept for backward; mean unused (may be NULL) for RMSNorm */
+  gint64 per_line, ld; /* per_line 0: rows are dense */
+  void *kept;          /* what forward copies x to, and backward reads in its place; NULL: x itself is kept */
+  float *mean, *rstd;  /* [rows] kept for backward; mean unused (may be NULL) for RMSNorm */
   /* backward: dx = …, weight gradients += in `gradient` format */
   const void *dy;
   void *dx;
@@ -98,15 +105,31 @@ typedef struct {
   void *x;
 } RopeKernel;
 
+/* What a causal score has beside the product, by the distance of a key from its query.
+ *   ALiBi (arXiv 2108.12409)  head h's scores get −alibi_slope(heads, first_head + h)·distance
+ *   window (arXiv 2004.05150) keys `window` and more before the query are masked */
+typedef struct {
+  gint64 alibi_heads, first_head; /* of the whole model; that head 0 here is. 0 heads: no ALiBi */
+  gint64 window;                  /* keys a query sees, its own included; 0: all before it */
+} ScoreRule;
+
 /* Rows of attention scores: p = softmax(scale·s), keys after the query masked; backward ds = scale·p·(dp − Σ dp·p), in
- * place of dp. matrices × (seq_len × seq_len), dense. */
+ * place of dp. matrices × (seq_len × seq_len), dense: of each sequence those of `n_heads` heads. */
 typedef struct {
   guint8 number;
   gint64 matrices, seq_len;
   float scale;
+  gint64 n_heads; /* looked at with a rule alone, as the rule is */
+  ScoreRule rule;
   void *scores;  /* forward: s → p in place; backward: p (read) */
   void *dscores; /* backward: dp → ds in place */
 } SoftmaxKernel;
+
+/* Positions of rows that are one or two pieces of a sequence: row i is at i + (i < half ? early : late). Zeros: at i.
+ */
+typedef struct {
+  gint64 half, early, late;
+} RowPositions;
 
 /* Attention to a block of the keys: rows of each sequence that take part, from the pointers on. Causal: query i sees
  * keys 0 … i + keys − queries; keys ≥ queries. */
@@ -118,6 +141,7 @@ typedef struct {
   gint64 key_rows;      /* from one sequence's keys to the next one's; of queries, o and lse: seq_len */
   gint64 ld_kv;         /* of k, v; of q: ld_qkv */
   gint64 ld_dq, ld_dkv; /* of dq; of dk, dv */
+  RowPositions query_at, key_at; /* for ALiBi */
 } FlashBlock;
 
 /* Causal fused attention, to all keys or to a block of them, over rows of q, k, v (T × ld, heads of head_dim side by
@@ -127,8 +151,9 @@ typedef struct {
   guint8 number;
   gint64 sequences, seq_len, n_heads, n_kv_heads, head_dim;
   float scale;
-  gint64 ld_qkv; /* of q, k, v, dq, dk, dv */
-  gint64 ld_o;   /* of o and d_o */
+  ScoreRule rule; /* no window with a cut block */
+  gint64 ld_qkv;  /* of q, k, v, dq, dk, dv */
+  gint64 ld_o;    /* of o and d_o */
   const void *q, *k, *v;
   void *o;
   float *lse;
@@ -377,6 +402,50 @@ static inline FlashBlock flash_block(const FlashKernel *kernel) {
   block.queries = block.keys = block.key_rows = kernel->seq_len;
   block.ld_kv = block.ld_dq = block.ld_dkv = kernel->ld_qkv;
   return block;
+}
+
+/* The slope of a head: of n = 2^k heads the i-th has 2^(−8·(i+1)/n); of others the first 2^k as those, the rest every
+ * other of 2^(k+1) (arXiv 2108.12409 §3, and the authors' code for other numbers of heads). 0 without ALiBi. */
+#ifdef __CUDACC__
+__host__ __device__
+#endif
+    static inline float
+    alibi_slope(const ScoreRule *rule, gint64 head_here) {
+  const gint64 head = rule->first_head + head_here;
+  gint64 power = 1;
+  while (2 * power <= rule->alibi_heads)
+    power *= 2;
+  if (rule->alibi_heads == 0)
+    return 0;
+  const double exponent =
+      head < power ? 8.0 * (double)(head + 1) / (double)power : 4.0 * (double)(2 * (head - power) + 1) / (double)power;
+  return (float)exp2(-exponent);
+}
+
+/* The first key that a query sees: both in order of position, from the sequence's begin on. */
+#ifdef __CUDACC__
+__host__ __device__
+#endif
+    static inline gint64
+    first_seen(const ScoreRule *rule, gint64 query) {
+  return rule->window > 0 && query >= rule->window ? query + 1 - rule->window : 0;
+}
+
+#ifdef __CUDACC__
+__host__ __device__
+#endif
+    static inline gint64
+    row_position(const RowPositions *rows, gint64 row) {
+  return row + (row < rows->half ? rows->early : rows->late);
+}
+
+/* Where a row begins that may lie beside others, in elements. */
+#ifdef __CUDACC__
+__host__ __device__
+#endif
+    static inline gint64
+    norm_row_at(const NormKernel *norm, gint64 row) {
+  return norm->per_line == 0 ? row * norm->width : row / norm->per_line * norm->ld + row % norm->per_line * norm->width;
 }
 
 /* Position in the whole sequence of a row of the `seq_len` here. */

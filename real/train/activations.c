@@ -88,6 +88,16 @@ static SavedExperts carve_experts(const Cut *cut, LayerKind kind, Carver *for_i,
   return saved;
 }
 
+static SavedQkNorm carve_qk_norm(const Cut *cut, gint64 width, Carver *for_i) {
+  const gboolean of_heads = cut->model->qk_norms == QK_NORMS_HEADS, has_mean = cut->model->norm == NORM_LAYERNORM;
+  const double rows = (double)cut->tokens * (of_heads ? width / cut->model->head_dim : 1);
+  if (cut->model->qk_norms == QK_NORMS_NONE)
+    return (SavedQkNorm){0};
+  return (SavedQkNorm){.kept = carve(for_i, (double)cut->tokens * width, element(cut)),
+                       .mean = has_mean ? carve(for_i, rows, 4) : NULL,
+                       .rstd = carve(for_i, rows, 4)};
+}
+
 /* NULL, and no bytes, where the tensor is of a module that is not kept. */
 static void *carve_unless(guint dropped, RecomputeModule module, Carver *carver, double n, int element_bytes) {
   return (dropped & MODULE_BIT(module)) == 0 ? carve(carver, n, element_bytes) : NULL;
@@ -106,6 +116,8 @@ static SavedLayer carve_layer(const Cut *cut, LayerKind kind, guint dropped, Car
   saved.mean2 = carve(for_i, cut->split_tokens, 4);
   saved.rstd2 = carve(for_i, cut->split_tokens, 4);
   saved.qkv = carve(for_i, t * (cut->q_width + 2 * cut->kv_width), e);
+  saved.q_norm = carve_qk_norm(cut, cut->q_width, for_i);
+  saved.k_norm = carve_qk_norm(cut, cut->kv_width, for_i);
   saved.scores = is_flash(cut) ? NULL : carve_unless(dropped, MODULE_CORE_ATTN, for_i, cut->scores, e);
   saved.lse = is_flash(cut) ? carve(for_i, (double)cut->sequences * cut->heads * cut->seq_len, 4) : NULL;
   saved.all_tokens = is_ulysses(cut) ? carve(for_i, t * cut->q_width, e) : NULL;

@@ -27,17 +27,24 @@ typedef struct {
   float *gate;           /* [T] the shared expert's weight */
 } SavedExperts;
 
+/* Of q or k, which are normalised where the product has put them. */
+typedef struct {
+  char *kept;         /* T × width: what the norm read */
+  float *mean, *rstd; /* [T·heads], or [T] of all heads together */
+} SavedQkNorm;
+
 typedef struct {
   char *norm1, *norm2;                  /* T′ × h */
   float *mean1, *rstd1, *mean2, *rstd2; /* [T′] */
   char *qkv;                            /* T × (q + 2·kv), rotated */
-  char *scores;                         /* unfused: b·heads × s × s */
-  float *lse;                           /* flash: b·heads × s */
-  char *attention;                      /* T × q */
-  char *all_tokens;                     /* Ulysses: attention's output as attention made it, T × q in all */
-  char *x2;                             /* T′ × h: after attention's residual */
-  char *up;                             /* T × up_width; with experts the shared one's */
-  char *activation;                     /* T × ffn_width; … */
+  SavedQkNorm q_norm, k_norm;
+  char *scores;     /* unfused: b·heads × s × s */
+  float *lse;       /* flash: b·heads × s */
+  char *attention;  /* T × q */
+  char *all_tokens; /* Ulysses: attention's output as attention made it, T × q in all */
+  char *x2;         /* T′ × h: after attention's residual */
+  char *up;         /* T × up_width; with experts the shared one's */
+  char *activation; /* T × ffn_width; … */
   SavedExperts experts;
 } SavedLayer;
 

@@ -88,7 +88,7 @@ struct Trainer {
   int n_shared_opened;
   gboolean is_shared_open;
   char *early; /* ZeRO-2, 3 where W runs apart: the blocks' own (parameters.h) */
-  char *pack;  /* whole parameters' gradients, packed */
+  char *pack;  /* gradients that are summed over tp, packed */
 };
 
 /* `is_local` [n_stages]: stages of this rank. IMPOSSIBLE for what cannot be trained (parameters_check()). */
@@ -117,8 +117,12 @@ extern const ItemKernel tp_collectives[], expert_collectives[], context_collecti
 gboolean items_bind(Trainer *trainer, GError **error);
 void items_clear(Trainer *trainer);
 
+extern const float item_norm_epsilon; /* of all norms, whatever the config says: it does not change the time */
+
 /* Short forms for items*.c. */
 void item_launch(const ItemCall *call, const Kernel *kernel);
+/* Of this rank's heads, over whole sequences. */
+ScoreRule item_score_rule(const ItemCall *call);
 /* Fused attention of this rank's queries to its keys, all of them. */
 FlashKernel item_flash(const ItemCall *call, gboolean is_backward);
 /* Over the ranks of cp: the micro-batch's loss. */

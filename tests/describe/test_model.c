@@ -198,7 +198,7 @@ START_TEST(qwen3_has_norms_on_q_and_k) {
   ck_assert_int_eq(m->head_dim, 128);
   /* QKV 64·12·128, out 4·128·64, MLP 3·64·96, norms 2·64, q and k norms 2·128 */
   ck_assert_int_eq(model_layer_parameters(m), 98304 + 32768 + 18432 + 128 + 256);
-  ck_assert(m->head_norms);
+  ck_assert_int_eq(m->qk_norms, QK_NORMS_HEADS);
 }
 END_TEST
 

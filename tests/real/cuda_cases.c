@@ -68,6 +68,41 @@ static void norm(Comparison *comparison, Number number, Number gradient, gint64 
   case_compare(&back, comparison);
 }
 
+/* Of some heads of a row, in place; what the forward keeps is what the backward reads. */
+static void head_norm(Comparison *comparison, Number number, gint64 head_dim, gboolean is_rms) {
+  const gint64 lines = 37, heads = 3, ld = 4 * head_dim + head_dim % 2, rows = lines * heads;
+  const NormKernel task = {.number = (guint8)number,
+                           .is_rms = (guint8)is_rms,
+                           .rows = rows,
+                           .width = head_dim,
+                           .epsilon = 1e-5f,
+                           .per_line = heads,
+                           .ld = ld,
+                           .gradient = NUMBER_FP32};
+  Case c = case_new(KERNEL_NORM_FORWARD, "%s of heads %s, head_dim %d", is_rms ? "rms" : "layer", number_name(number),
+                    (int)head_dim);
+  Case back = case_new(KERNEL_NORM_BACKWARD, "%s of heads %s, head_dim %d", is_rms ? "rms" : "layer",
+                       number_name(number), (int)head_dim);
+  c.kernel.norm = back.kernel.norm = task;
+  NormKernel *t = &c.kernel.norm;
+  case_in(&c, &t->x, number, lines * ld, -2, 3);
+  case_in(&c, &t->weight, number, head_dim, 0.5, 1.5);
+  case_out(&c, &t->y, number, lines * ld, 4, 5);
+  case_out(&c, &t->kept, number, rows * head_dim, 0, 0);
+  case_out(&c, &t->mean, NUMBER_FP32, rows, 0, 0);
+  case_out(&c, &t->rstd, NUMBER_FP32, rows, 0, 0);
+  case_compare(&c, comparison);
+  t = &back.kernel.norm;
+  case_in(&back, &t->weight, number, head_dim, 0.5, 1.5);
+  case_in(&back, &t->dy, number, lines * ld, -1, 1);
+  case_in(&back, &t->kept, number, rows * head_dim, -2, 3);
+  case_in(&back, &t->mean, NUMBER_FP32, rows, 0.2, 0.7);
+  case_in(&back, &t->rstd, NUMBER_FP32, rows, 0.5, 1);
+  case_out(&back, &t->dx, number, lines * ld, 4, 5);
+  case_out(&back, &t->dweight, NUMBER_FP32, head_dim, -1, 1);
+  case_compare(&back, comparison);
+}
+
 static void rope(Comparison *comparison, Number number, gboolean inverse) {
   Case c = case_new(KERNEL_ROPE, "%s%s", number_name(number), inverse ? " inverse" : "");
   RopeKernel *t = &c.kernel.rope;
@@ -77,11 +112,16 @@ static void rope(Comparison *comparison, Number number, gboolean inverse) {
   case_compare(&c, comparison);
 }
 
-static void softmax(Comparison *comparison, Number number, gint64 seq_len) {
-  Case c = case_new(KERNEL_SOFTMAX_FORWARD, "%s 3 x %d", number_name(number), (int)seq_len);
-  Case back = case_new(KERNEL_SOFTMAX_BACKWARD, "%s 3 x %d", number_name(number), (int)seq_len);
-  const SoftmaxKernel task = {(guint8)number, 3, seq_len, 0.3f, NULL, NULL};
-  const gint64 n = 3 * seq_len * seq_len;
+/* ALiBi of the last of 6 heads, of which the first two of a rank have slopes of the first series; a window. */
+static const ScoreRule rules[] = {{0}, {6, 2, 0}, {0, 0, 21}, {6, 2, 21}};
+static const char *const rule_names[] = {"", ", ALiBi", ", window", ", ALiBi and window"};
+
+static void softmax(Comparison *comparison, Number number, gint64 seq_len, int rule) {
+  Case c = case_new(KERNEL_SOFTMAX_FORWARD, "%s 4 x %d%s", number_name(number), (int)seq_len, rule_names[rule]);
+  Case back = case_new(KERNEL_SOFTMAX_BACKWARD, "%s 4 x %d%s", number_name(number), (int)seq_len, rule_names[rule]);
+  const SoftmaxKernel task = {
+      .number = (guint8)number, .matrices = 4, .seq_len = seq_len, .scale = 0.3f, .n_heads = 4, .rule = rules[rule]};
+  const gint64 n = 4 * seq_len * seq_len;
   c.kernel.softmax = back.kernel.softmax = task;
   case_out(&c, &c.kernel.softmax.scores, number, n, -20, 20);
   case_compare(&c, comparison);
@@ -93,7 +133,7 @@ static void softmax(Comparison *comparison, Number number, gint64 seq_len) {
 /* The log-sum-exp and output given to backward need not be the forward's: the formulas are compared. `block` NULL: all
  * keys. */
 static void flash(Comparison *comparison, Number number, gint64 seq_len, gint64 heads, gint64 kv_heads, gint64 dim,
-                  const FlashBlock *block) {
+                  const FlashBlock *block, int rule) {
   const gint64 rows = 2 * seq_len, ld = (heads + 2 * kv_heads) * dim, ld_o = heads * dim;
   const gint64 key_rows = block != NULL ? 2 * block->key_rows : rows, ld_kv = block != NULL ? block->ld_kv : ld;
   const gint64 ld_dq = block != NULL ? block->ld_dq : ld, ld_dkv = block != NULL ? block->ld_dkv : ld;
@@ -105,13 +145,14 @@ static void flash(Comparison *comparison, Number number, gint64 seq_len, gint64 
                             .n_kv_heads = kv_heads,
                             .head_dim = dim,
                             .scale = 0.25f,
+                            .rule = rules[rule],
                             .ld_qkv = ld,
                             .ld_o = ld_o,
                             .block = block != NULL ? *block : (FlashBlock){0}};
-  Case c = case_new(KERNEL_FLASH_FORWARD, "%s, seq_len %d, heads %d/%d, head_dim %d%s", number_name(number),
-                    (int)seq_len, (int)heads, (int)kv_heads, (int)dim, what);
-  Case back = case_new(KERNEL_FLASH_BACKWARD, "%s, seq_len %d, heads %d/%d, head_dim %d%s", number_name(number),
-                       (int)seq_len, (int)heads, (int)kv_heads, (int)dim, what);
+  Case c = case_new(KERNEL_FLASH_FORWARD, "%s, seq_len %d, heads %d/%d, head_dim %d%s%s", number_name(number),
+                    (int)seq_len, (int)heads, (int)kv_heads, (int)dim, what, rule_names[rule]);
+  Case back = case_new(KERNEL_FLASH_BACKWARD, "%s, seq_len %d, heads %d/%d, head_dim %d%s%s", number_name(number),
+                       (int)seq_len, (int)heads, (int)kv_heads, (int)dim, what, rule_names[rule]);
   c.kernel.flash = back.kernel.flash = task;
   c.slack = back.slack = 2;
   FlashKernel *t = &c.kernel.flash;
@@ -135,14 +176,17 @@ static void flash(Comparison *comparison, Number number, gint64 seq_len, gint64 
 }
 
 /* Of 40 queries 26, of 70 keys 50: without a mask, and with a diagonal 24 keys further right, added to what is there;
- * tiles of 32 end within both. And all of them, where only the leading dimensions differ. */
+ * tiles of 32 end within both. And all of them, where only the leading dimensions differ; pieces of a sequence with
+ * ALiBi. */
 static void blocks(Comparison *comparison, Number number) {
   const FlashBlock full = {TRUE, TRUE, FALSE, 26, 50, 70, 64, 40, 72},
                    causal = {TRUE, FALSE, TRUE, 26, 50, 70, 64, 40, 72},
-                   own = {TRUE, FALSE, FALSE, 40, 40, 40, 64, 40, 96};
-  flash(comparison, number, 40, 2, 1, 20, &full);
-  flash(comparison, number, 40, 2, 1, 20, &causal);
-  flash(comparison, number, 40, 2, 1, 20, &own);
+                   own = {TRUE, FALSE, FALSE, 40, 40, 40, 64, 40, 96},
+                   pieces = {TRUE, TRUE, FALSE, 26, 50, 70, 64, 40, 72, {10, 60, 90}, {33, 0, 7}};
+  flash(comparison, number, 40, 2, 1, 20, &full, 0);
+  flash(comparison, number, 40, 2, 1, 20, &causal, 0);
+  flash(comparison, number, 40, 2, 1, 20, &own, 0);
+  flash(comparison, number, 40, 2, 1, 20, &pieces, 1);
   Case merge = case_new(KERNEL_MERGE, "%s", number_name(number));
   MergeKernel *m = &merge.kernel.merge;
   *m = (MergeKernel){(guint8)number, 2, 19, 11, 3, 40, NULL, NULL, NULL, NULL};
@@ -173,12 +217,14 @@ static void moves(Comparison *comparison, Number number, gint64 width) {
 static void flashes(Comparison *comparison, Number number) {
   for (int own = number == NUMBER_FP32; own < 2; own++) {
     g_setenv("STEPREAL_CUDNN", own ? "0" : "1", TRUE);
-    flash(comparison, number, 45, 4, 2, 24, NULL);
-    flash(comparison, number, 96, 2, 2, 64, NULL);
-    flash(comparison, number, 104, 2, 1, 128, NULL);
-    flash(comparison, number, 33, 2, 2, 256, NULL);
+    flash(comparison, number, 45, 4, 2, 24, NULL, 0);
+    flash(comparison, number, 96, 2, 2, 64, NULL, 0);
+    flash(comparison, number, 104, 2, 1, 128, NULL, 0);
+    flash(comparison, number, 33, 2, 2, 256, NULL, 0);
     if (own)
-      flash(comparison, number, 70, 3, 3, 21, NULL);
+      flash(comparison, number, 70, 3, 3, 21, NULL, 0);
+    for (int rule = 1; rule < (int)G_N_ELEMENTS(rules) && own; rule++)
+      flash(comparison, number, 90, 4, 2, 24, NULL, rule);
   }
   g_unsetenv("STEPREAL_CUDNN");
 }
@@ -473,8 +519,9 @@ void compare_all_kernels(Comparison *comparison) {
     blocks(comparison, number);
     moves(comparison, number, 32);
     moves(comparison, number, 27);
-    softmax(comparison, number, 33);
-    softmax(comparison, number, 300);
+    for (int rule = 0; rule < (int)G_N_ELEMENTS(rules); rule++)
+      softmax(comparison, number, 33, rule);
+    softmax(comparison, number, 300, 0);
     for (int flag = 0; flag < 2; flag++) {
       rope(comparison, number, flag);
       weighted(comparison, number, flag);
@@ -482,6 +529,8 @@ void compare_all_kernels(Comparison *comparison) {
       pointwise(comparison, number, 9, 2048, flag);
       norm(comparison, number, NUMBER_FP32, 300, 129, flag);
       norm(comparison, number, number, 64, 4096, flag);
+      head_norm(comparison, number, 128, flag);
+      head_norm(comparison, number, 21, flag);
     }
     experts(comparison, number, 24, 2, 8);
     experts(comparison, number, 45, 4, 6);

@@ -10,12 +10,13 @@ enum { LD = V_AT + KV_HEADS * D, LD_O = HEADS * D };
 static const struct {
   int cp;
   gint64 half;
-} cuts[] = {{2, 1}, {2, 3}, {3, 33}, {2, 70}, {2, 260}};
+  gint64 alibi_heads; /* of which the two here are the last */
+} cuts[] = {{2, 1, 0}, {2, 3, 4}, {3, 33, 6}, {2, 70, 0}, {2, 260, 0}};
 
 typedef struct {
   int test_case, cp;
   Number number;
-  gint64 half, length;
+  gint64 half, length, alibi_heads;
   Tensor qkv, d_o, o, lse, d_qkv; /* of all rows, in order of position */
 } Whole;
 
@@ -31,6 +32,7 @@ static FlashKernel task_of(const Whole *whole, const Tensor *qkv, gint64 seq_len
                        .n_kv_heads = KV_HEADS,
                        .head_dim = D,
                        .scale = 0.4f,
+                       .rule = {.alibi_heads = whole->alibi_heads, .first_head = whole->alibi_heads - HEADS},
                        .ld_qkv = LD,
                        .ld_o = LD_O,
                        .q = at(qkv, 0),
@@ -43,7 +45,9 @@ static void run(const Whole *whole, KernelKind kind, const FlashKernel *task) {
   run_kernel(whole->test_case, &kernel);
 }
 
-static Whole whole_new(int test_case, int cp, gint64 half) {
+static Whole whole_new(int test_case, gsize cut) {
+  const int cp = cuts[cut].cp;
+  const gint64 half = cuts[cut].half;
   const gint64 length = 2 * cp * half, rows = SEQUENCES * length;
   const Number number = case_number(test_case);
   Whole whole = {test_case,
@@ -51,6 +55,7 @@ static Whole whole_new(int test_case, int cp, gint64 half) {
                  number,
                  half,
                  length,
+                 cuts[cut].alibi_heads,
                  tensor_random(number, rows * LD, 1, 0, 2),
                  tensor_random(number, rows * LD_O, 2, 0, 1),
                  tensor_new(number, rows * LD_O),
@@ -116,7 +121,9 @@ static gint64 look_at(const Whole *whole, int rank, int from, FlashKernel *task)
                              .key_rows = s,
                              .ld_kv = LD,
                              .ld_dq = LD,
-                             .ld_dkv = LD};
+                             .ld_dkv = LD,
+                             .query_at = {half - first, rank * half, (2 * whole->cp - 2 - rank) * half + first},
+                             .key_at = {half, from * half, (2 * whole->cp - 2 - from) * half}};
   return first;
 }
 
@@ -157,7 +164,7 @@ static void try_merging(const Whole *whole, int rank) {
 
 START_TEST(outputs_for_blocks_merge_to_that_for_all_keys) {
   for (gsize i = 0; i < G_N_ELEMENTS(cuts); i++) {
-    g_auto(Whole) whole = whole_new(_i, cuts[i].cp, cuts[i].half);
+    g_auto(Whole) whole = whole_new(_i, i);
     for (int rank = 0; rank < whole.cp; rank++)
       try_merging(&whole, rank);
   }
@@ -185,7 +192,7 @@ static void add_gradients(const Whole *whole, int rank, int from, double *sums) 
 
 START_TEST(gradients_for_blocks_add_up_to_those_for_all_keys) {
   for (gsize i = 0; i < G_N_ELEMENTS(cuts); i++) {
-    g_auto(Whole) whole = whole_new(_i, cuts[i].cp, cuts[i].half);
+    g_auto(Whole) whole = whole_new(_i, i);
     g_autofree double *sums = g_new0(double, whole.d_qkv.n);
     for (int rank = 0; rank < whole.cp; rank++)
       for (int from = 0; from < whole.cp; from++)
@@ -204,7 +211,7 @@ static void try_piece(const Whole *whole, gint64 piece, Tensor *d_kv) {
   FlashKernel task = task_of(whole, &whole->qkv, whole->length);
   task.q = at(&whole->qkv, first * LD);
   task.o = at(&o, first * LD_O), task.lse = (float *)lse.data + first;
-  task.block = (FlashBlock){TRUE, FALSE, TRUE, half, keys, whole->length, LD, K_AT, LD};
+  task.block = (FlashBlock){TRUE, FALSE, TRUE, half, keys, whole->length, LD, K_AT, LD, {0, 0, first}, {0}};
   run(whole, KERNEL_FLASH_FORWARD, &task);
   for (gint64 i = 0; i < o.n; i++)
     if (i / LD_O % whole->length / half == piece)
@@ -224,7 +231,7 @@ static void try_piece(const Whole *whole, gint64 piece, Tensor *d_kv) {
 
 START_TEST(pieces_of_queries_see_the_keys_up_to_theirs) {
   for (gsize i = 0; i < G_N_ELEMENTS(cuts); i++) {
-    g_auto(Whole) whole = whole_new(_i, cuts[i].cp, cuts[i].half);
+    g_auto(Whole) whole = whole_new(_i, i);
     g_auto(Tensor) d_kv = tensor_new(whole.number, whole.d_qkv.n);
     for (gint64 k = 0; k < d_kv.n; k++)
       tensor_set(&d_kv, k, 1);

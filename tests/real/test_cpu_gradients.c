@@ -79,6 +79,66 @@ START_TEST(norm_gradients) {
 }
 END_TEST
 
+/* Heads of a wider row, normalised and turned back in place: as the same rows one below the other, to the bit. What
+ * lies beside them stays. */
+START_TEST(norms_side_by_side_are_those_of_rows) {
+  enum { LINES = 3, HEADS = 4, D = 9, LD = 50, ROWS = LINES * HEADS };
+  for (int is_rms = 0; is_rms < 2; is_rms++) {
+    const Number number = case_number(_i);
+    g_auto(Tensor) wide = tensor_random(number, LINES * LD, 1, 1, 2);
+    g_auto(Tensor) back = tensor_random(number, LINES * LD, 2, 0, 1);
+    g_auto(Tensor) w = tensor_random(number, D, 3, 1, 0.5);
+    g_auto(Tensor) kept = tensor_new(number, ROWS * D);
+    g_auto(Tensor) x = tensor_new(number, ROWS * D);
+    g_auto(Tensor) dy = tensor_new(number, ROWS * D);
+    g_auto(Tensor) dw = tensor_random(NUMBER_FP32, D, 4, 0, 1);
+    g_auto(Tensor) dw_wide = tensor_random(NUMBER_FP32, D, 4, 0, 1);
+    g_auto(Tensor) mean = tensor_new(NUMBER_FP32, ROWS);
+    g_auto(Tensor) rstd = tensor_new(NUMBER_FP32, ROWS);
+    for (int i = 0; i < ROWS * D; i++) {
+      const int at = i / D / HEADS * LD + i / D % HEADS * D + i % D;
+      tensor_set(&x, i, wide.x[at]);
+      tensor_set(&dy, i, back.x[at]);
+    }
+    Kernel rows = {.kind = KERNEL_NORM_FORWARD,
+                   .norm = {.number = (guint8)number,
+                            .is_rms = (guint8)is_rms,
+                            .rows = ROWS,
+                            .width = D,
+                            .epsilon = 0.01f,
+                            .x = x.data,
+                            .weight = w.data,
+                            .y = x.data,
+                            .kept = kept.data,
+                            .mean = mean.data,
+                            .rstd = rstd.data,
+                            .dy = dy.data,
+                            .dx = dy.data,
+                            .gradient = NUMBER_FP32,
+                            .dweight = dw.data}};
+    Kernel heads = rows;
+    heads.norm.x = heads.norm.y = wide.data;
+    heads.norm.dy = heads.norm.dx = back.data;
+    heads.norm.dweight = dw_wide.data;
+    heads.norm.per_line = HEADS;
+    heads.norm.ld = LD;
+    for (int direction = 0; direction < 2; direction++) {
+      rows.kind = heads.kind = direction == 0 ? KERNEL_NORM_FORWARD : KERNEL_NORM_BACKWARD;
+      run_kernel(_i, &rows);
+      run_kernel(_i, &heads);
+      const Tensor *dense = direction == 0 ? &x : &dy, *line = direction == 0 ? &wide : &back;
+      for (int i = 0; i < LINES * LD; i++) {
+        const int column = i % LD, row = i / LD * HEADS + column / D;
+        const double expected = column < HEADS * D ? tensor_get(dense, row * D + column % D) : line->x[i];
+        ck_assert_double_eq(tensor_get(line, i), expected);
+      }
+    }
+    for (int i = 0; i < D; i++)
+      ck_assert_double_eq(tensor_get(&dw_wide, i), tensor_get(&dw, i));
+  }
+}
+END_TEST
+
 /* ---- activations ---- */
 
 typedef struct {
@@ -208,12 +268,39 @@ END_TEST
 
 /* ---- softmax ---- */
 
+/* ALiBi's slopes as the paper has them for 8 heads, 2⁻¹ … 2⁻⁸; of 6 the first four are 2⁻² 2⁻⁴ 2⁻⁶ 2⁻⁸, as of 4, and
+ * the others every other of 8, 2⁻¹ and 2⁻³. */
+static const double slopes_of_8[] = {0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625, 0.0078125, 0.00390625};
+static const double slopes_of_6[] = {0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125};
+
+static double slope_of(const ScoreRule *rule, gint64 head) {
+  return rule->alibi_heads == 0 ? 0 : (rule->alibi_heads == 6 ? slopes_of_6 : slopes_of_8)[rule->first_head + head];
+}
+
+/* Of the last two of 6 heads; and no key 11 places or more before its query. */
+static const ScoreRule rules[] = {{0}, {6, 4, 0}, {0, 0, 11}, {6, 4, 11}};
+
+START_TEST(slopes_are_those_of_the_paper) {
+  const ScoreRule eight = {.alibi_heads = 8, .first_head = 3}, six = {.alibi_heads = 6}, none = {0};
+  for (int head = 0; head < 5; head++)
+    ck_assert_float_eq(alibi_slope(&eight, head), (float)slopes_of_8[3 + head]);
+  for (int head = 0; head < 6; head++)
+    ck_assert_float_eq(alibi_slope(&six, head), (float)slopes_of_6[head]);
+  ck_assert_float_eq(alibi_slope(&none, 3), 0);
+}
+END_TEST
+
 typedef struct {
   gint64 matrices, seq_len;
   double scale;
+  const ScoreRule *rule; /* of two heads */
   const double *s, *dp;
   double *p;
 } SoftmaxCase;
+
+static gboolean is_seen(const ScoreRule *rule, gint64 query, gint64 key) {
+  return key <= query && (rule->window == 0 || query - key < rule->window);
+}
 
 static double softmax_sum(gpointer data) {
   const SoftmaxCase *softmax = data;
@@ -222,10 +309,11 @@ static double softmax_sum(gpointer data) {
   for (gint64 row = 0; row < softmax->matrices * n; row++) {
     const double *s = softmax->s + row * n;
     double *p = softmax->p + row * n, sum = 0;
-    for (gint64 j = 0; j <= row % n; j++)
-      sum += exp(softmax->scale * s[j]);
+    const double slope = slope_of(softmax->rule, row / n % 2);
+    for (gint64 j = 0; j < n; j++)
+      sum += p[j] = is_seen(softmax->rule, row % n, j) ? exp(softmax->scale * s[j] - slope * (double)(row % n - j)) : 0;
     for (gint64 j = 0; j < n; j++) {
-      p[j] = j <= row % n ? exp(softmax->scale * s[j]) / sum : 0;
+      p[j] /= sum;
       total += softmax->dp[row * n + j] * p[j];
     }
   }
@@ -235,8 +323,9 @@ static double softmax_sum(gpointer data) {
 START_TEST(softmax_and_its_gradient) {
   Number number = case_number(_i);
   const gint64 lengths[] = {1, 2, 19, 40};
-  for (guint i = 0; i < G_N_ELEMENTS(lengths); i++) {
-    gint64 n = lengths[i], elements = 2 * n * n;
+  for (guint i = 0; i < G_N_ELEMENTS(lengths) * G_N_ELEMENTS(rules); i++) {
+    const ScoreRule *rule = &rules[i / G_N_ELEMENTS(lengths)];
+    gint64 n = lengths[i % G_N_ELEMENTS(lengths)], elements = 2 * n * n;
     g_auto(Tensor) s = tensor_random(number, elements, 1, 0, 8);
     g_auto(Tensor) p = tensor_random(number, elements, 1, 0, 8);
     g_auto(Tensor) dp = tensor_random(number, elements, 2, 0, 1);
@@ -246,10 +335,12 @@ START_TEST(softmax_and_its_gradient) {
                                  .matrices = 2,
                                  .seq_len = n,
                                  .scale = 0.5f,
+                                 .n_heads = 2,
+                                 .rule = *rule,
                                  .scores = p.data,
                                  .dscores = dp.data}};
     run_kernel(_i, &kernel);
-    SoftmaxCase softmax = {2, n, 0.5, s.x, dp.x, want};
+    SoftmaxCase softmax = {2, n, 0.5, rule, s.x, dp.x, want};
     softmax_sum(&softmax);
     assert_tensor("p", &p, want, 1);
     kernel.kind = KERNEL_SOFTMAX_BACKWARD;
@@ -274,11 +365,14 @@ static double flash_query(const FlashCase *c, gint64 sequence, gint64 head, gint
   const double *q = c->q + (first + query) * flash->ld_qkv + head * d;
   double sum = 0, total = 0;
   for (gint64 key = 0; key <= query; key++) {
+    scores[key] = 0;
+    if (!is_seen(&flash->rule, query, key))
+      continue;
     const double *k = c->k + (first + key) * flash->ld_qkv + kv_head * d;
     double dot = 0;
     for (gint64 j = 0; j < d; j++)
       dot += q[j] * k[j];
-    sum += scores[key] = exp((double)flash->scale * dot);
+    sum += scores[key] = exp((double)flash->scale * dot - slope_of(&flash->rule, head) * (double)(query - key));
   }
   c->lse[(sequence * flash->n_heads + head) * flash->seq_len + query] = log(sum);
   gint64 place = (first + query) * flash->ld_o + head * d;
@@ -304,8 +398,8 @@ static double flash_sum(gpointer data) {
 }
 
 /* q, k, v side by side in rows, as a fused projection leaves them; the gradients likewise. */
-static void try_flash(int test_case, gint64 sequences, gint64 s, gint64 heads, gint64 kv_heads, gint64 d,
-                      int n_samples) {
+static void try_flash(int test_case, gint64 sequences, gint64 s, gint64 heads, gint64 kv_heads, gint64 d, int n_samples,
+                      ScoreRule rule) {
   Number number = case_number(test_case);
   gint64 ld = (heads + 2 * kv_heads) * d, ld_o = heads * d + 3, rows = sequences * s;
   g_auto(Tensor) qkv = tensor_random(number, rows * ld, 1, 0, 2);
@@ -322,6 +416,7 @@ static void try_flash(int test_case, gint64 sequences, gint64 s, gint64 heads, g
                        .n_kv_heads = kv_heads,
                        .head_dim = d,
                        .scale = (float)(1 / sqrt((double)d)),
+                       .rule = rule,
                        .ld_qkv = ld,
                        .ld_o = ld_o,
                        .q = in,
@@ -345,12 +440,17 @@ static void try_flash(int test_case, gint64 sequences, gint64 s, gint64 heads, g
 }
 
 START_TEST(flash_attention_and_its_gradient) {
-  try_flash(_i, 1, 1, 1, 1, 2, 0);
-  try_flash(_i, 2, 3, 2, 1, 4, 0);
-  try_flash(_i, 2, 17, 4, 2, 6, 60);
-  try_flash(_i, 1, 128, 1, 1, 8, 30);
-  try_flash(_i, 1, 129, 2, 1, 5, 30);
-  try_flash(_i, 1, 300, 3, 1, 16, 10);
+  try_flash(_i, 1, 1, 1, 1, 2, 0, rules[0]);
+  try_flash(_i, 2, 3, 2, 1, 4, 0, rules[0]);
+  try_flash(_i, 2, 17, 4, 2, 6, 60, rules[0]);
+  try_flash(_i, 1, 128, 1, 1, 8, 30, rules[0]);
+  try_flash(_i, 1, 129, 2, 1, 5, 30, rules[0]);
+  try_flash(_i, 1, 300, 3, 1, 16, 10, rules[0]);
+  for (guint rule = 1; rule < G_N_ELEMENTS(rules); rule++) {
+    try_flash(_i, 2, 17, 2, 1, 6, 40, rules[rule]);
+    try_flash(_i, 1, 129, 2, 2, 5, 20, rules[rule]);
+  }
+  try_flash(_i, 1, 600, 1, 1, 4, 10, (ScoreRule){8, 7, 70}); /* windows that end in tiles before */
 }
 END_TEST
 
@@ -465,10 +565,12 @@ int main(void) {
   TCase *tcase = tcase_create("cpu_gradients");
   int n = n_cases();
   tcase_add_loop_test(tcase, norm_gradients, 0, n);
+  tcase_add_loop_test(tcase, norms_side_by_side_are_those_of_rows, 0, n);
   tcase_add_loop_test(tcase, activation_gradients, 0, n);
   tcase_add_loop_test(tcase, bias_gradients_are_added, 0, n);
   tcase_add_loop_test(tcase, embedding_gradients_are_summed_before_they_are_rounded, 0, n);
   tcase_add_loop_test(tcase, position_gradients_are_added, 0, n);
+  tcase_add_test(tcase, slopes_are_those_of_the_paper);
   tcase_add_loop_test(tcase, softmax_and_its_gradient, 0, n);
   tcase_add_loop_test(tcase, flash_attention_and_its_gradient, 0, n);
   tcase_add_loop_test(tcase, the_loss_over_shards_and_its_gradient, 0, n);

@@ -76,6 +76,23 @@ static Model bare(void) {
   return model;
 }
 
+/* Norms of each head's q and k. */
+static Model normed(void) {
+  Model model = llama;
+  model.name = (char *)"normed";
+  model.qk_norms = QK_NORMS_HEADS;
+  return model;
+}
+
+/* Of all heads together, with shifts; ALiBi. */
+static Model alibi(void) {
+  Model model = gpt2;
+  model.name = (char *)"alibi";
+  model.qk_norms = QK_NORMS_WHOLE;
+  model.positions = POSITIONS_ALIBI;
+  return model;
+}
+
 /* Four experts, two to a token. */
 static Model routed(void) {
   Model model = llama;
@@ -125,16 +142,21 @@ static const Case cases[] = {
     {"gpt2", ATTENTION_UNFUSED, RECOMPUTE_NONE, ORDER_I_W, LAYERS * 16 + 4},
     {"mixed", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_I_W, LAYERS * 12 + 2},
     {"gpt2", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_TWO_STAGES, LAYERS * 16 + 4},
+    /* with two vectors, or four, of the norms of q and k */
+    {"normed", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, LAYERS * 11 + 3},
+    {"normed", ATTENTION_UNFUSED, RECOMPUTE_FULL, ORDER_B, LAYERS * 11 + 3},
+    {"alibi", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_B, LAYERS * 20 + 3},
+    {"alibi", ATTENTION_UNFUSED, RECOMPUTE_SELECTIVE, ORDER_B, LAYERS * 20 + 3},
     /* two norms, q, k, v, attn_out, the router, and 3 of each of 4 experts */
-    {"routed", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_B, LAYERS * (7 + 12) + 3},
-    {"routed", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_I_W, LAYERS * (7 + 12) + 3},
+    {"routed", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_B, LAYERS *(7 + 12) + 3},
+    {"routed", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_I_W, LAYERS *(7 + 12) + 3},
     /* a dense layer; and the shared expert's 3 and its gate */
     {"shared", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, 9 + (7 + 12 + 4) + 3},
     {"shared", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_TWO_STAGES, 9 + (7 + 12 + 4) + 3},
 };
 
 static Workload *make_workload(const Case *c) {
-  const Model models[] = {llama, gpt2, mixed(), bare(), routed(), shared()};
+  const Model models[] = {llama, gpt2, mixed(), bare(), normed(), alibi(), routed(), shared()};
   const Model *model = NULL;
   for (gsize i = 0; i < G_N_ELEMENTS(models); i++)
     if (strcmp(models[i].name, c->model) == 0)

@@ -376,8 +376,7 @@ END_TEST
 /* As Qwen3 has it: 2 sequences of 512 tokens; of tp 4 each rank has 4 of 16 heads and 2 of 8 kv heads of 64 columns. */
 static Workload *normalised(Recompute recompute, gboolean plain) {
   Model model = llama;
-  model.head_norms = TRUE;
-  model.other_layer_parameters = 2 * model.head_dim;
+  model.qk_norms = QK_NORMS_HEADS;
   g_autoptr(Plan) plan = plan_of(4, TRUE, ATTENTION_FLASH, recompute);
   plan->norm_kernel = plain ? FRAMEWORK_KERNELS_PLAIN : FRAMEWORK_KERNELS_FUSED;
   plan->memory.norm_bytes = plain ? 6 : 0;
@@ -403,6 +402,25 @@ START_TEST(norms_of_heads_read_and_write_q_and_k) {
   g_autoptr(Workload) plain = normalised(RECOMPUTE_NONE, TRUE);
   ck_assert(find(&plain->work[PIECE_LAYER][PHASE_F], "k_norm")->is_plain);
   ck_assert_double_eq(find(&plain->work[PIECE_LAYER][PHASE_F], "k_norm")->bytes, (2 * 4 + 28) * k_elements);
+}
+END_TEST
+
+/* Ranks of tp share two vectors of 64 a layer, and each has a gradient of its own heads. Of their own tokens, too,
+ * where these are cut: with the layers' norms, and the head's. */
+START_TEST(norms_of_heads_are_summed_over_tp) {
+  for (int tp = 1; tp <= 4; tp *= 4)
+    for (int sequence_parallel = 0; sequence_parallel < 2; sequence_parallel++) {
+      Model model = llama;
+      g_autoptr(Plan) plan = plan_of(tp, sequence_parallel, ATTENTION_FLASH, RECOMPUTE_NONE);
+      g_autoptr(Workload) bare = workload_new(&model, plan, NULL);
+      model.qk_norms = QK_NORMS_HEADS;
+      g_autoptr(Workload) workload = workload_new(&model, plan, NULL);
+      const gint64 norms = (2 * model.n_layers + 1) * model.hidden, of_heads = model.n_layers * 2 * 64;
+      ck_assert_int_eq(bare->stages[0].tp_summed_parameters, tp > 1 && sequence_parallel ? norms : 0);
+      ck_assert_int_eq(workload->stages[0].tp_summed_parameters,
+                       tp == 1 ? 0 : (sequence_parallel ? norms : 0) + of_heads);
+      ck_assert_int_eq(workload->stages[0].parameters - bare->stages[0].parameters, of_heads);
+    }
 }
 END_TEST
 
@@ -443,6 +461,7 @@ int main(void) {
   tcase_add_test(tests, ranks_convert_their_tokens_before_they_are_gathered);
   tcase_add_test(tests, gathers_stay_wide_where_no_layer_converts_for_itself);
   tcase_add_test(tests, norms_of_heads_read_and_write_q_and_k);
+  tcase_add_test(tests, norms_of_heads_are_summed_over_tp);
   tcase_add_test(tests, norms_of_heads_keep_what_they_read);
   suite_add_tcase(suite, tests);
   SRunner *runner = srunner_create(suite);

@@ -15,6 +15,20 @@ static inline gint64 flash_block_seen(const FlashBlock *block, gint64 query) {
   return block->is_full ? block->keys : query + 1 + block->keys - block->queries;
 }
 
+/* s[j] −= slope·(distance of the j-th key from first_key on from the query). */
+static inline void flash_bias_row(const FlashBlock *block, float slope, gint64 query, gint64 first_key, gint64 n,
+                                  float *s) {
+  const gint64 at = row_position(&block->query_at, query), n_early = CLAMP(block->key_at.half - first_key, 0, n);
+  const float early = (float)(at - first_key - block->key_at.early),
+              late = (float)(at - first_key - block->key_at.late);
+#pragma omp simd
+  for (gint64 j = 0; j < n_early; j++)
+    s[j] -= slope * (early - (float)j);
+#pragma omp simd
+  for (gint64 j = n_early; j < n; j++)
+    s[j] -= slope * (late - (float)j);
+}
+
 /* Rows of head_dim elements, ld apart. */
 typedef struct {
   float *data;

@@ -72,7 +72,7 @@ static void run_final_norm(const ItemCall *call) {
                             .is_rms = cut->model->norm == NORM_RMSNORM,
                             .rows = cut->split_tokens,
                             .width = cut->model->hidden,
-                            .epsilon = 1e-5f,
+                            .epsilon = item_norm_epsilon,
                             .x = head.x,
                             .weight = block_weight(parameters, block, ROLE_NORM1),
                             .shift = block_weight(parameters, block, ROLE_NORM1_SHIFT),

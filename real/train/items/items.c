@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+const float item_norm_epsilon = 1e-5f;
+
 void item_launch(const ItemCall *call, const Kernel *kernel) {
   call->stream->device->type->launch(call->stream, kernel);
 }

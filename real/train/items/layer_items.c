@@ -237,7 +237,7 @@ static NormKernel layer_norm(const ItemCall *call, int which) {
                       .is_rms = cut->model->norm == NORM_RMSNORM,
                       .rows = cut->split_tokens,
                       .width = cut->model->hidden,
-                      .epsilon = 1e-5f,
+                      .epsilon = item_norm_epsilon,
                       .x = which == 0 ? layer_input(call) : layer.x2,
                       .weight = block_weight(parameters, block, which == 0 ? ROLE_NORM1 : ROLE_NORM2),
                       .shift = block_weight(parameters, block, which == 0 ? ROLE_NORM1_SHIFT : ROLE_NORM2_SHIFT),

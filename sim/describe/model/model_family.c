@@ -37,8 +37,7 @@ static gboolean read_llama(const JsonFile *json, Model *model, GError **error) {
 
 /* Qwen3 normalises every head's q and k: one scale vector each, shared by the heads. */
 static gboolean read_qwen3(const JsonFile *json, Model *model, GError **error) {
-  model->other_layer_parameters += 2 * model->head_dim;
-  model->head_norms = TRUE;
+  model->qk_norms = QK_NORMS_HEADS;
   return read_llama(json, model, error);
 }
 
@@ -128,9 +127,7 @@ static gboolean read_mpt_attention(const JsonFile *json, JsonObject *attention, 
     return FALSE;
   model->dropout = model->dropout || dropout > 0;
   model->positions = alibi ? POSITIONS_ALIBI : rope ? POSITIONS_ROTARY : learned ? POSITIONS_LEARNED : POSITIONS_NONE;
-  if (qk_norm)
-    model->other_layer_parameters +=
-        (model->bare_norms ? 1 : 2) * (model->n_heads + model->n_kv_heads) * model->head_dim;
+  model->qk_norms = qk_norm ? QK_NORMS_WHOLE : QK_NORMS_NONE;
   return TRUE;
 }
 
