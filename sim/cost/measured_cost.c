@@ -201,9 +201,10 @@ static double memory_s(const Wanted *wanted, CostSource *source) {
 /* attention */
 
 /* batch sequences × heads of s tokens: s·(s+1)/2 pairs each, a number of products of head_dim per pair. A block of
- * another number of keys says by its FLOPs how many pairs it has: two products each forward, five backward. */
+ * another number of keys, or with a window, says by its FLOPs how many pairs it has: two products each forward, five
+ * backward. */
 static double attention_work(const WorkItem *item) {
-  if (item->n != item->m)
+  if (item->n != item->m || item->windowed)
     return item->flops / (item->backward ? 5 : 2);
   return (double)item->batch * item->m * (item->m + 1.0) * item->k;
 }
@@ -213,6 +214,7 @@ static double attention_correction(const Wanted *wanted, const MeasuredAttention
   item.batch = attention->batch;
   item.m = item.n = attention->seq_len;
   item.k = attention->head_dim;
+  item.windowed = FALSE;
   item.flops *= attention_work(&item) / attention_work(wanted->item);
   item.bytes *=
       (double)item.batch * item.m * item.k / ((double)wanted->item->batch * wanted->item->m * wanted->item->k);
@@ -244,7 +246,7 @@ static double attention_s(const Wanted *wanted, CostSource *source) {
   if (nearest == NULL)
     return wanted->model(wanted->gpu, item);
   gboolean is_equal = nearest->batch == item->batch && nearest->seq_len == item->m && item->n == item->m &&
-                      nearest->head_dim == item->k;
+                      !item->windowed && nearest->head_dim == item->k;
   *source = is_equal ? COST_MEASURED : COST_INTERPOLATED;
   return is_equal ? nearest->time_s : wanted->model(wanted->gpu, item) * attention_correction(wanted, nearest);
 }

@@ -210,6 +210,18 @@ START_TEST(a_sliding_window_counts_only_when_used) {
   ck_assert_int_eq(mistral->window, 4096);
   ck_assert_int_eq(later->window, 0);
   ck_assert_int_eq(qwen->window, 0);
+  ck_assert(!mistral->some_windowed);
+  g_autoptr(Model) none =
+      read_text("{\"model_type\": \"qwen2\", \"sliding_window\": 4096, \"use_sliding_window\": true, "
+                "\"max_window_layers\": 99, " LLAMA_CORE "}");
+  g_autoptr(Model) some =
+      read_text("{\"model_type\": \"qwen2\", \"sliding_window\": 4096, \"use_sliding_window\": true, "
+                "\"max_window_layers\": 1, " LLAMA_CORE "}");
+  ck_assert_int_eq(none->window, 0);
+  ck_assert_int_eq(some->window, 4096);
+  ck_assert(some->some_windowed && !none->some_windowed);
+  ck_assert_int_eq(model_window(mistral, 4096), 0);
+  ck_assert_int_eq(model_window(mistral, 4097), 4096);
   ck_assert(qwen->qkv_bias && !qwen->linear_bias);
 }
 END_TEST

@@ -93,6 +93,14 @@ static Model alibi(void) {
   return model;
 }
 
+/* Of 12 tokens each sees itself and four before it. */
+static Model windowed(void) {
+  Model model = llama;
+  model.name = (char *)"windowed";
+  model.window = 5;
+  return model;
+}
+
 /* Four experts, two to a token. */
 static Model routed(void) {
   Model model = llama;
@@ -147,6 +155,8 @@ static const Case cases[] = {
     {"normed", ATTENTION_UNFUSED, RECOMPUTE_FULL, ORDER_B, LAYERS * 11 + 3},
     {"alibi", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_B, LAYERS * 20 + 3},
     {"alibi", ATTENTION_UNFUSED, RECOMPUTE_SELECTIVE, ORDER_B, LAYERS * 20 + 3},
+    {"windowed", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_B, LAYERS * 9 + 3},
+    {"windowed", ATTENTION_UNFUSED, RECOMPUTE_NONE, ORDER_B, LAYERS * 9 + 3},
     /* two norms, q, k, v, attn_out, the router, and 3 of each of 4 experts */
     {"routed", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_B, LAYERS *(7 + 12) + 3},
     {"routed", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_I_W, LAYERS *(7 + 12) + 3},
@@ -156,7 +166,7 @@ static const Case cases[] = {
 };
 
 static Workload *make_workload(const Case *c) {
-  const Model models[] = {llama, gpt2, mixed(), bare(), normed(), alibi(), routed(), shared()};
+  const Model models[] = {llama, gpt2, mixed(), bare(), normed(), alibi(), windowed(), routed(), shared()};
   const Model *model = NULL;
   for (gsize i = 0; i < G_N_ELEMENTS(models); i++)
     if (strcmp(models[i].name, c->model) == 0)

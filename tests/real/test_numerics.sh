@@ -72,6 +72,10 @@ ALiBi, pp 2, ZeRO-1, full recompute|4|tiny-mpt|--pp 2 --dp 2 --zero 1 --recomput
 ALiBi, cp 3, ring|3|tiny-mpt|--cp 3 --seq-len 24
 ALiBi, cp 2, all-gather|2|tiny-mpt|--cp 2 --cp-comm all-gather
 ALiBi, cp 2, Ulysses|2|tiny-mpt|--cp 2 --cp-comm ulysses
+# a window of 10 of 32 keys
+a window, tp 2, selective recompute|2|tiny-mistral|--tp 2 --attention unfused --recompute selective
+a window, pp 2, zb-v, ZeRO-2|4|tiny-mistral|--pp 2 --dp 2 --schedule zb-v --zero 2
+a window, cp 2, Ulysses|2|tiny-mistral|--cp 2 --cp-comm ulysses
 # sequences cut by cp: each way of communicating, steps of the ring whose gradients go along, early and late pieces
 cp 2, ring|2|tiny-llama|--cp 2 --micro-batch 2
 cp 2, all-gather|2|tiny-gpt2|--cp 2 --cp-comm all-gather --micro-batch 2 --zero 1

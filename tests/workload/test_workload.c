@@ -373,6 +373,28 @@ START_TEST(gathers_stay_wide_where_no_layer_converts_for_itself) {
 }
 END_TEST
 
+/* Of 512 queries the first 100 see 1 … 100 keys, the others 100: 100·101/2 + 412·100 = 46250 pairs of 512·513/2 =
+ * 131328. 16 heads of 64 columns, 2 sequences; two products of 2·64 FLOPs a pair forward, five backward. */
+START_TEST(a_window_leaves_fewer_pairs) {
+  Model model = llama;
+  model.window = 100;
+  g_autoptr(Workload) whole = workload_of(&llama, 1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  g_autoptr(Workload) windowed = workload_of(&model, 1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  const WorkItem *forward = find(&windowed->work[PIECE_LAYER][PHASE_F], "attention");
+  const WorkItem *back = find(&windowed->work[PIECE_LAYER][PHASE_B], "attention.backward");
+  ck_assert_double_eq(forward->flops, 2.0 * 16 * 46250 * 4 * 64);
+  ck_assert_double_eq(back->flops, 2.0 * 16 * 46250 * 10 * 64);
+  ck_assert(forward->windowed && back->windowed);
+  ck_assert_double_eq(find(&whole->work[PIECE_LAYER][PHASE_F], "attention")->flops, 2.0 * 16 * 131328 * 4 * 64);
+  ck_assert_double_eq(workload_model_flops(whole) - workload_model_flops(windowed),
+                      3.0 * 16 * llama.n_layers * 16 * (131328 - 46250) * 4 * 64); /* 16 sequences a step */
+  model.window = 512;                                                              /* hides nothing */
+  g_autoptr(Workload) wide = workload_of(&model, 1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  ck_assert_double_eq(workload_model_flops(wide), workload_model_flops(whole));
+  ck_assert(!find(&wide->work[PIECE_LAYER][PHASE_F], "attention")->windowed);
+}
+END_TEST
+
 /* As Qwen3 has it: 2 sequences of 512 tokens; of tp 4 each rank has 4 of 16 heads and 2 of 8 kv heads of 64 columns. */
 static Workload *normalised(Recompute recompute, gboolean plain) {
   Model model = llama;
@@ -461,6 +483,7 @@ int main(void) {
   tcase_add_test(tests, ranks_convert_their_tokens_before_they_are_gathered);
   tcase_add_test(tests, gathers_stay_wide_where_no_layer_converts_for_itself);
   tcase_add_test(tests, norms_of_heads_read_and_write_q_and_k);
+  tcase_add_test(tests, a_window_leaves_fewer_pairs);
   tcase_add_test(tests, norms_of_heads_are_summed_over_tp);
   tcase_add_test(tests, norms_of_heads_keep_what_they_read);
   suite_add_tcase(suite, tests);

@@ -94,7 +94,7 @@ static void run_rope(const ItemCall *call) {
 ScoreRule item_score_rule(const ItemCall *call) {
   const Cut *cut = memory(call)->cut;
   const Model *model = cut->model;
-  ScoreRule rule = {.window = model->window < cut->cp * cut->seq_len ? model->window : 0};
+  ScoreRule rule = {.window = model_window(model, cut->plan->seq_len)};
   if (model->positions == POSITIONS_ALIBI) {
     rule.alibi_heads = model->n_heads;
     rule.first_head = call->trainer->parameters->at.at[AXIS_TP] * cut->heads;

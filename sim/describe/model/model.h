@@ -52,7 +52,9 @@ typedef struct {
   Norm norm;
   gboolean bare_norms; /* LayerNorm without its shift (MPT's no_bias) */
   Positions positions;
-  gint64 window;                     /* tokens a token attends to at most (sliding window); 0: all before it */
+  gint64 window;                     /* tokens a token attends to at most, itself included (sliding window, arXiv
+                                        2310.06825 §2); 0: all before it */
+  gboolean some_windowed;            /* in some of the layers alone (Qwen2's max_window_layers) */
   gint64 other_layer_parameters;     /* vectors of a block that no field above counts: a lone bias */
   gint64 other_embedding_parameters; /* BLOOM's norm behind the word table, OPT's two unused positions */
   ModelExperts experts;              /* ffn_hidden above is that of layers without */
@@ -82,6 +84,10 @@ gint64 model_dense_layers(const Model *model, gint64 first, gint64 n);
 /* Keep the first `n_layers` layers' worth of a deeper model: its leading dense layers in the same share, at least one
  * where it has any. */
 void model_cut_depth(Model *model, gint64 n_layers);
+/* Of sequences of so many tokens, those a token attends to at most; 0: all before it. */
+static inline gint64 model_window(const Model *model, gint64 seq_len) {
+  return model->window < seq_len ? model->window : 0;
+}
 /* Columns of a head of V. */
 static inline gint64 model_v_head_dim(const Model *model) {
   return model->latent.kv_rank > 0 ? model->latent.v_head_dim : model->head_dim;

@@ -16,13 +16,16 @@ static void set_biases(Model *model, gboolean attention, gboolean mlp) {
     model->other_layer_parameters += (model->gated ? 2 : 1) * model->ffn_hidden + model->hidden;
 }
 
+/* Qwen2's layers from max_window_layers on have the window, others all. */
 static gboolean read_window(const JsonFile *json, Model *model, GError **error) {
   gboolean used = TRUE;
-  gint64 window = 0;
+  gint64 window = 0, n_whole = 0;
   if (!json_file_flag(json, json->root, "use_sliding_window", &used, error) ||
-      !json_file_integer(json, json->root, "sliding_window", 1, G_MAXINT32, &window, error))
+      !json_file_integer(json, json->root, "sliding_window", 1, G_MAXINT32, &window, error) ||
+      !json_file_integer(json, json->root, "max_window_layers", 0, G_MAXINT32, &n_whole, error))
     return FALSE;
-  model->window = used ? window : 0;
+  model->window = used && n_whole < model->n_layers ? window : 0;
+  model->some_windowed = model->window > 0 && n_whole > 0;
   return TRUE;
 }
 
