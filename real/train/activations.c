@@ -1,7 +1,7 @@
 /* Sizes are counted and pointers handed out by one walk over each struct, with a Carver that either adds up bytes (no
  * memory yet) or cuts them off a piece: so the two cannot disagree.
  *
- *     for I       | x₀ … xₙ₋₁ | of layers 0 … n−1 | head's |
+ *     for I       | x₀ … xₙ₋₁ | of layers 0 … n−1 | embedding's | head's |
  *     for W       | of layers 0 … n−1 | head's |
  *     made by I   | made again for W, gradients 0 … n−1 | stream gradients | logits' | embedding's |             */
 #include "activations.h"
@@ -172,12 +172,21 @@ static SavedHead carve_head(const Cut *cut, Carver *for_i, Carver *for_w) {
   };
 }
 
+static SavedEmbedding carve_embedding(const Cut *cut, Carver *for_i) {
+  if (!cut->model->embedding_norm)
+    return (SavedEmbedding){0};
+  return (SavedEmbedding){.kept = carve(for_i, stream_elements(cut), element(cut)),
+                          .mean = carve(for_i, cut->split_tokens, 4),
+                          .rstd = carve(for_i, cut->split_tokens, 4)};
+}
+
 /* What one walk over a slot finds. */
 typedef struct {
   int layer; /* wanted */
   char *input, *stream_gradient, *embedding_gradient;
   SavedLayer saved, again; /* again: made by I of what was not saved, NULL the rest */
   LayerGradients gradients;
+  SavedEmbedding embedding;
   SavedHead head;
 } SlotTensors;
 
@@ -195,6 +204,8 @@ static void walk_saved(const Activations *activations, const StageLayers *layers
     if (i == tensors->layer)
       tensors->saved = saved;
   }
+  if (layers->has_embedding)
+    tensors->embedding = carve_embedding(cut, for_i);
   if (layers->has_head)
     tensors->head = carve_head(cut, for_i, for_w);
 }
@@ -437,6 +448,10 @@ SavedLayer activations_layer(const Activations *activations, const Slot *slot, i
 
 LayerGradients activations_gradients(const Activations *activations, const Slot *slot, int layer) {
   return activations->has_w ? slot_tensors(activations, slot, layer).gradients : activations->scratch_gradients;
+}
+
+SavedEmbedding activations_embedding(const Activations *activations, const Slot *slot) {
+  return slot_tensors(activations, slot, -1).embedding;
 }
 
 SavedHead activations_head(const Activations *activations, const Slot *slot) {

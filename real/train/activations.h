@@ -71,6 +71,12 @@ typedef struct {
   float *d_gate;      /* [T] behind it */
 } ExpertScratch;
 
+/* Where a norm stands behind the word table. */
+typedef struct {
+  char *kept;         /* T′ × h: what it read */
+  float *mean, *rstd; /* [T′] */
+} SavedEmbedding;
+
 typedef struct {
   char *x;    /* T′ × h: what the final norm reads */
   char *norm; /* T′ × h */
@@ -146,6 +152,7 @@ void activations_close(Activations *activations, Slot *slot, DeviceEvent *last);
 /* Pointers into a slot, NULL for what lies in a part that is not there, or scratch. */
 SavedLayer activations_layer(const Activations *activations, const Slot *slot, int layer);
 LayerGradients activations_gradients(const Activations *activations, const Slot *slot, int layer);
+SavedEmbedding activations_embedding(const Activations *activations, const Slot *slot);
 SavedHead activations_head(const Activations *activations, const Slot *slot);
 char *activations_input(const Activations *activations, const Slot *slot, int layer); /* x of a layer */
 /* Gradient of the input of `layer` (of the head: n_layers): in the slot when W runs apart. */

@@ -204,10 +204,14 @@ static void lay_out_table(Layouter *layouter) {
   g_array_index(layouter->tensors, Tensor, 0).whole_rows = model->vocab; /* what is behind them is padding */
 }
 
+/* What the embedding has but words. */
 static void lay_out_positions(Layouter *layouter) {
   const Model *model = layouter->parameters->workload->model;
+  if (model->embedding_norm)
+    add_norm(layouter, ROLE_NORM1, "embedding_norm");
   if (model->positions == POSITIONS_LEARNED)
-    add_tensor(layouter, ROLE_POSITIONS, "weight", model->max_positions, model->hidden, FALSE, FALSE, weight_deviation);
+    add_tensor(layouter, ROLE_POSITIONS, "positions.weight", model->max_positions, model->hidden, FALSE, FALSE,
+               weight_deviation);
 }
 
 static void lay_out_final_norm(Layouter *layouter) {
@@ -224,7 +228,7 @@ static char *block_prefix(const Workload *workload, BlockKind kind, int layer) {
   case BLOCK_TABLE:
     return g_strdup("embedding.");
   case BLOCK_POSITIONS:
-    return g_strdup("positions.");
+    return g_strdup("");
   case BLOCK_LAYER:
   case BLOCK_EXPERTS:
     return g_strdup_printf("layers.%d.", layer);

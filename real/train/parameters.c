@@ -26,7 +26,7 @@ static gboolean check_model(const Workload *workload, GError **error) {
       {model->parallel_block, "attention and MLP side by side"},
       {model->dropout, "dropout (set the config's dropout rates to 0)"},
       {model->other_layer_parameters > 0, "biases in some products of a layer and not in others"},
-      {model->other_embedding_parameters > 0, "what its embedding has besides words and positions"},
+      {model->other_embedding_parameters > 0, "two positions more than it says (OPT)"},
       {model->qk_norms == QK_NORMS_WHOLE && workload->plan->tp > 1, "norms of all heads' q and k that tp cuts"},
       {model->n_kv_heads < workload->plan->tp, "fewer key heads than tp ranks"},
       {model->head_dim % 2 != 0, "an odd head size"},

@@ -111,15 +111,16 @@ static gint64 layer_parameters(const Cut *cut, Piece piece) {
 }
 
 /* Of the embedding, without the word table. */
-static gint64 position_parameters(const Model *model) {
+static gint64 embedding_vectors(const Model *model) {
   const gint64 positions = model->positions == POSITIONS_LEARNED ? model->max_positions : 0;
-  return positions * model->hidden + model->other_embedding_parameters;
+  return positions * model->hidden + (model->embedding_norm ? cut_norm_parameters(model) : 0) +
+         model->other_embedding_parameters;
 }
 
 gint64 cut_piece_parameters(const Cut *cut, Piece piece) {
   switch (piece) {
   case PIECE_EMBEDDING:
-    return cut_vocab_parameters(cut) + position_parameters(cut->model);
+    return cut_vocab_parameters(cut) + embedding_vectors(cut->model);
   case PIECE_DENSE_LAYER:
   case PIECE_LAYER:
     return layer_parameters(cut, piece);
@@ -148,7 +149,7 @@ gint64 cut_whole_parameters(const Cut *cut, Piece piece) {
   const Model *model = cut->model;
   switch (piece) {
   case PIECE_EMBEDDING:
-    return position_parameters(model);
+    return embedding_vectors(model);
   case PIECE_DENSE_LAYER:
   case PIECE_LAYER: /* attn_out and mlp_down are cut by rows: their biases are whole */
     return cut->n_norms * cut_norm_parameters(model) + model_qk_norm_parameters(model) + model->other_layer_parameters +

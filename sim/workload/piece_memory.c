@@ -276,12 +276,14 @@ static double vocabulary_gradient(const Cut *cut) {
   return dense ? cut->element_bytes * cut_vocab_parameters(cut) : 0;
 }
 
-/* The dropout mask; token numbers are too few to count. W needs the gradient of all tokens. */
+/* The dropout mask and the norm's input; token numbers are too few to count. W needs the gradient of all tokens. */
 static PieceMemory embedding_memory(const Cut *cut) {
-  const double mask = cut->model->dropout ? (double)cut->split_tokens * cut->model->hidden : 0;
+  const double stream = (double)cut->split_tokens * cut->model->hidden;
+  const double norm = cut->model->embedding_norm ? cut->element_bytes * stream + norm_rest(cut, stream) : 0;
+  const double mask = cut->model->dropout ? stream : 0;
   return (PieceMemory){
-      .saved_bytes = mask,
-      .released_by_I = mask,
+      .saved_bytes = mask + norm,
+      .released_by_I = mask + norm,
       .held_for_W = cut->element_bytes * cut->tokens * cut->model->hidden,
       .transient_bytes = vocabulary_gradient(cut),
   };

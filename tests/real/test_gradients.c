@@ -84,12 +84,13 @@ static Model normed(void) {
   return model;
 }
 
-/* Of all heads together, with shifts; ALiBi. */
+/* Of all heads together, with shifts; ALiBi, and a norm behind the word table. */
 static Model alibi(void) {
   Model model = gpt2;
   model.name = (char *)"alibi";
   model.qk_norms = QK_NORMS_WHOLE;
   model.positions = POSITIONS_ALIBI;
+  model.embedding_norm = TRUE;
   return model;
 }
 
@@ -153,8 +154,8 @@ static const Case cases[] = {
     /* with two vectors, or four, of the norms of q and k */
     {"normed", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, LAYERS * 11 + 3},
     {"normed", ATTENTION_UNFUSED, RECOMPUTE_FULL, ORDER_B, LAYERS * 11 + 3},
-    {"alibi", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_B, LAYERS * 20 + 3},
-    {"alibi", ATTENTION_UNFUSED, RECOMPUTE_SELECTIVE, ORDER_B, LAYERS * 20 + 3},
+    {"alibi", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_B, LAYERS * 20 + 5},
+    {"alibi", ATTENTION_UNFUSED, RECOMPUTE_SELECTIVE, ORDER_I_W, LAYERS * 20 + 5},
     {"windowed", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_B, LAYERS * 9 + 3},
     {"windowed", ATTENTION_UNFUSED, RECOMPUTE_NONE, ORDER_B, LAYERS * 9 + 3},
     /* two norms, q, k, v, attn_out, the router, and 3 of each of 4 experts */

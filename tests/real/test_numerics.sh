@@ -72,6 +72,10 @@ ALiBi, pp 2, ZeRO-1, full recompute|4|tiny-mpt|--pp 2 --dp 2 --zero 1 --recomput
 ALiBi, cp 3, ring|3|tiny-mpt|--cp 3 --seq-len 24
 ALiBi, cp 2, all-gather|2|tiny-mpt|--cp 2 --cp-comm all-gather
 ALiBi, cp 2, Ulysses|2|tiny-mpt|--cp 2 --cp-comm ulysses
+# BLOOM's norm behind the word table, whose gradient I makes
+norm of the embedding, tp 2, sequence parallel|2|tiny-bloom|--tp 2 --sequence-parallel on
+norm of the embedding, zb-v, ZeRO-3|4|tiny-bloom|--dp 2 --pp 2 --schedule zb-v --zero 3
+norm of the embedding, pp 2, dualpipe|2|tiny-bloom|--pp 2 --schedule dualpipe
 # a window of 10 of 32 keys
 a window, tp 2, selective recompute|2|tiny-mistral|--tp 2 --attention unfused --recompute selective
 a window, pp 2, zb-v, ZeRO-2|4|tiny-mistral|--pp 2 --dp 2 --schedule zb-v --zero 2

@@ -86,7 +86,7 @@ done <<'TABLE'
 1|global-batch 3 is not a multiple of micro-batch 2|2|run --model m.json --pp 2 --global-batch 3 --micro-batch 2
 # what cannot be trained
 1|the model gpt2 cannot be trained here: no kernels for dropout;set the config's dropout rates to 0|2|run --model gpt2
-1|the model bloom-176b cannot be trained here: no kernels for what its embedding has besides words and positions|2|run --model bloom-176b
+1|the model falcon-7b cannot be trained here: no kernels for attention and MLP side by side|2|run --model falcon-7b
 1|the model deepseek-v3 cannot be trained here: no kernels for latent attention;stepsim simulate|2|run --model deepseek-v3
 1|33 tokens of a rank, each to 2 experts, cannot be dealt out evenly to the 8 of model mixtral-8x7b|2|run --model mixtral-8x7b --dp 2 --ep 2 --seq-len 33
 1|--recompute-modules mlp with experts (model tiny-qwen2-moe-sparse) cannot be trained here|2|run --model tiny-qwen2-moe-sparse.json --recompute selective --recompute-modules mlp

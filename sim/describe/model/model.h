@@ -56,7 +56,8 @@ typedef struct {
                                         2310.06825 §2); 0: all before it */
   gboolean some_windowed;            /* in some of the layers alone (Qwen2's max_window_layers) */
   gint64 other_layer_parameters;     /* vectors of a block that no field above counts: a lone bias */
-  gint64 other_embedding_parameters; /* BLOOM's norm behind the word table, OPT's two unused positions */
+  gboolean embedding_norm;           /* behind the word table (BLOOM) */
+  gint64 other_embedding_parameters; /* OPT's two unused positions */
   ModelExperts experts;              /* ffn_hidden above is that of layers without */
   ModelLatent latent;
   gint64 n_next_layers; /* heads that predict a token further (multi-token prediction): not counted among layers and

@@ -68,7 +68,7 @@ static gboolean read_neox(const JsonFile *json, Model *model, GError **error) {
 
 /* BLOOM has a LayerNorm behind the word table. */
 static gboolean read_bloom(const JsonFile *json, Model *model, GError **error) {
-  model->other_embedding_parameters = 2 * model->hidden;
+  model->embedding_norm = TRUE;
   return TRUE;
 }
 

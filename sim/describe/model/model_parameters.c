@@ -95,7 +95,8 @@ gint64 model_layer_parameters(const Model *model) {
 
 gint64 model_embedding_parameters(const Model *model) {
   gint64 rows = model->vocab + (model->positions == POSITIONS_LEARNED ? model->max_positions : 0);
-  return rows * model->hidden + model->other_embedding_parameters;
+  return rows * model->hidden + (model->embedding_norm ? norm_parameters(model) : 0) +
+         model->other_embedding_parameters;
 }
 
 gint64 model_head_parameters(const Model *model) {
