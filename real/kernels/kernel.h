@@ -5,11 +5,11 @@
  * FP16; sums, statistics, losses and the optimizer's state are fp32 whatever the elements are. T tokens are b sequences
  * of s. "+=" means the result is added to what is there. */
 #pragma once
+#include "dropout.h"
 #include "loss_scale.h"
 #include "precision.h"
+#include "score_rule.h"
 #include "work_item.h"
-
-#include <math.h>
 
 typedef enum {
   KERNEL_MATMUL,
@@ -18,12 +18,14 @@ typedef enum {
   KERNEL_ROPE,
   KERNEL_SOFTMAX_FORWARD,
   KERNEL_SOFTMAX_BACKWARD,
+  KERNEL_DROP_SCORES,
   KERNEL_FLASH_FORWARD,
   KERNEL_FLASH_BACKWARD,
   KERNEL_MERGE,
   KERNEL_ACTIVATION_FORWARD,
   KERNEL_ACTIVATION_BACKWARD,
   KERNEL_ADD,
+  KERNEL_DROP_ADD,
   KERNEL_MOVE,
   KERNEL_BIAS_GRADIENT,
   KERNEL_EMBEDDING_FORWARD,
@@ -105,14 +107,6 @@ typedef struct {
   void *x;
 } RopeKernel;
 
-/* What a causal score has beside the product, by the distance of a key from its query.
- *   ALiBi (arXiv 2108.12409)  head h's scores get −alibi_slope(heads, first_head + h)·distance
- *   window (arXiv 2004.05150) keys `window` and more before the query are masked */
-typedef struct {
-  gint64 alibi_heads, first_head; /* of the whole model; that head 0 here is. 0 heads: no ALiBi */
-  gint64 window;                  /* keys a query sees, its own included; 0: all before it */
-} ScoreRule;
-
 /* Rows of attention scores: p = softmax(scale·s), keys after the query masked; backward ds = scale·p·(dp − Σ dp·p), in
  * place of dp. matrices × (seq_len × seq_len), dense: of each sequence those of `n_heads` heads. */
 typedef struct {
@@ -125,11 +119,15 @@ typedef struct {
   void *dscores; /* backward: dp → ds in place */
 } SoftmaxKernel;
 
-/* Positions of rows that are one or two pieces of a sequence: row i is at i + (i < half ? early : late). Zeros: at i.
- */
+/* Attention's probabilities, or their gradients, of whole sequences: to = drop(from), matrices × (seq_len × seq_len).
+ * to may be from. */
 typedef struct {
-  gint64 half, early, late;
-} RowPositions;
+  guint8 number;
+  gint64 matrices, seq_len, n_heads; /* of each sequence */
+  ScoreDropout drop;
+  const void *from;
+  void *to;
+} DropScoresKernel;
 
 /* Attention to a block of the keys: rows of each sequence that take part, from the pointers on. Causal: query i sees
  * keys 0 … i + keys − queries; keys ≥ queries. */
@@ -152,8 +150,9 @@ typedef struct {
   gint64 sequences, seq_len, n_heads, n_kv_heads, head_dim;
   float scale;
   ScoreRule rule; /* no window with a cut block */
-  gint64 ld_qkv;  /* of q, k, v, dq, dk, dv */
-  gint64 ld_o;    /* of o and d_o */
+  ScoreDropout drop;
+  gint64 ld_qkv; /* of q, k, v, dq, dk, dv */
+  gint64 ld_o;   /* of o and d_o */
   const void *q, *k, *v;
   void *o;
   float *lse;
@@ -194,6 +193,24 @@ typedef struct {
   const void *a, *b, *bias; /* bias NULL: none */
   void *out;
 } AddKernel;
+
+/* Which tokens rows are: row r is the (first_row + r)-th of sequences that have seq_len tokens here, where `pieces`
+ * says, and `length` in all; the first is the step's first_sequence-th. */
+typedef struct {
+  gint64 first_row, seq_len, first_sequence, length;
+  SequencePieces pieces;
+} TokenPlaces;
+
+/* out = a + drop(b + bias), element (r, c) at token_place(r)·width + c; a NULL: zeros; bias NULL: none. out may be a or
+ * b. */
+typedef struct {
+  guint8 number;
+  gint64 rows, width;
+  Dropout dropout;
+  TokenPlaces places;
+  const void *a, *b, *bias;
+  void *out;
+} DropAddKernel;
 
 /* Blocks of rows to another place: out = a + b, `batch` times with strides between blocks. b NULL: a alone; a NULL too:
  * zeros. out may be a or b, else does not overlap them. */
@@ -374,6 +391,8 @@ typedef struct {
     MergeKernel merge;
     ActivationKernel activation;
     AddKernel add;
+    DropAddKernel drop_add;
+    DropScoresKernel drop_scores;
     MoveKernel move;
     BiasGradientKernel bias_gradient;
     EmbeddingKernel embedding;
@@ -404,41 +423,6 @@ static inline FlashBlock flash_block(const FlashKernel *kernel) {
   return block;
 }
 
-/* The slope of a head: of n = 2^k heads the i-th has 2^(−8·(i+1)/n); of others the first 2^k as those, the rest every
- * other of 2^(k+1) (arXiv 2108.12409 §3, and the authors' code for other numbers of heads). 0 without ALiBi. */
-#ifdef __CUDACC__
-__host__ __device__
-#endif
-    static inline float
-    alibi_slope(const ScoreRule *rule, gint64 head_here) {
-  const gint64 head = rule->first_head + head_here;
-  gint64 power = 1;
-  while (2 * power <= rule->alibi_heads)
-    power *= 2;
-  if (rule->alibi_heads == 0)
-    return 0;
-  const double exponent =
-      head < power ? 8.0 * (double)(head + 1) / (double)power : 4.0 * (double)(2 * (head - power) + 1) / (double)power;
-  return (float)exp2(-exponent);
-}
-
-/* The first key that a query sees: both in order of position, from the sequence's begin on. */
-#ifdef __CUDACC__
-__host__ __device__
-#endif
-    static inline gint64
-    first_seen(const ScoreRule *rule, gint64 query) {
-  return rule->window > 0 && query >= rule->window ? query + 1 - rule->window : 0;
-}
-
-#ifdef __CUDACC__
-__host__ __device__
-#endif
-    static inline gint64
-    row_position(const RowPositions *rows, gint64 row) {
-  return row + (row < rows->half ? rows->early : rows->late);
-}
-
 /* Where a row begins that may lie beside others, in elements. */
 #ifdef __CUDACC__
 __host__ __device__
@@ -457,19 +441,17 @@ __host__ __device__
   return row + (row < seq_len / 2 ? pieces.early : pieces.late);
 }
 
-const char *kernel_name(KernelKind kind);
-/* Bytes of one stored element: 4 or 2. */
-int kernel_element_bytes(Number number);
-
-/* Counter-based: the n-th number of a seed, uniform in [0, 2^32). The same on every device (SplitMix64's finalizer:
- * Steele, Lea, Flood, OOPSLA 2014). */
+/* Of a row, among all tokens of the step. */
 #ifdef __CUDACC__
 __host__ __device__
 #endif
-    static inline guint32
-    kernel_random(guint64 seed, guint64 n) {
-  guint64 z = seed + (n + 1) * G_GUINT64_CONSTANT(0x9E3779B97F4A7C15);
-  z = (z ^ (z >> 30)) * G_GUINT64_CONSTANT(0xBF58476D1CE4E5B9);
-  z = (z ^ (z >> 27)) * G_GUINT64_CONSTANT(0x94D049BB133111EB);
-  return (guint32)((z ^ (z >> 31)) >> 32);
+    static inline guint64
+    token_place(const TokenPlaces *places, gint64 row) {
+  const gint64 token = places->first_row + row, sequence = places->first_sequence + token / places->seq_len;
+  return (guint64)(sequence * places->length +
+                   sequence_position(places->pieces, token % places->seq_len, places->seq_len));
 }
+
+const char *kernel_name(KernelKind kind);
+/* Bytes of one stored element: 4 or 2. */
+int kernel_element_bytes(Number number);

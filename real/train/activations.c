@@ -119,6 +119,8 @@ static SavedLayer carve_layer(const Cut *cut, LayerKind kind, guint dropped, Car
   saved.q_norm = carve_qk_norm(cut, cut->q_width, for_i);
   saved.k_norm = carve_qk_norm(cut, cut->kv_width, for_i);
   saved.scores = is_flash(cut) ? NULL : carve_unless(dropped, MODULE_CORE_ATTN, for_i, cut->scores, e);
+  if (cut->model->dropout)
+    saved.dropped = is_flash(cut) ? NULL : carve_unless(dropped, MODULE_CORE_ATTN, for_i, cut->scores, e);
   saved.lse = is_flash(cut) ? carve(for_i, (double)cut->sequences * cut->heads * cut->seq_len, 4) : NULL;
   saved.all_tokens = is_ulysses(cut) ? carve(for_i, t * cut->q_width, e) : NULL;
   saved.x2 = carve(for_i, stream_elements(cut), e);
@@ -144,6 +146,10 @@ static LayerGradients carve_gradients(const Cut *cut, LayerKind kind, Carver *ca
   const int e = element(cut);
   const double t = cut->tokens, h = cut->model->hidden;
   LayerGradients gradients = {.d_x2 = carve(carver, stream_elements(cut), e)};
+  if (cut->model->dropout) {
+    gradients.d_mlp_branch = carve(carver, stream_elements(cut), e);
+    gradients.d_attention_branch = carve(carver, stream_elements(cut), e);
+  }
   gradients.d_down = cut->sequence_parallel && kind.ffn_width > 0 ? carve(carver, t * h, e) : NULL;
   gradients.d_out = cut->sequence_parallel ? carve(carver, t * h, e) : NULL;
   gradients.d_up = carve(carver, t * kind.up_width, e);
@@ -435,8 +441,10 @@ SavedLayer activations_layer(const Activations *activations, const Slot *slot, i
     saved.activation = again->activation != NULL ? again->activation : scratch->activation;
     saved.up = scratch->up;
   }
-  if (dropped & MODULE_BIT(MODULE_CORE_ATTN))
+  if (dropped & MODULE_BIT(MODULE_CORE_ATTN)) {
     saved.scores = scratch->scores;
+    saved.dropped = scratch->dropped;
+  }
   if (again->attention != NULL)
     saved.attention = again->attention;
   if (again->experts.rows != NULL) {

@@ -39,6 +39,7 @@ typedef struct {
   char *qkv;                            /* T × (q + 2·kv), rotated */
   SavedQkNorm q_norm, k_norm;
   char *scores;     /* unfused: b·heads × s × s */
+  char *dropped;    /* … as they were dropped */
   float *lse;       /* flash: b·heads × s */
   char *attention;  /* T × q */
   char *all_tokens; /* Ulysses: attention's output as attention made it, T × q in all */
@@ -54,6 +55,7 @@ typedef struct {
   char *d_down, *d_out; /* T × h: gathered; unused without sequence parallelism (the streams' own are read) */
   char *d_up, *d_qkv;   /* T × width */
   char *d_x2;           /* T′ × h */
+  char *d_mlp_branch, *d_attention_branch; /* T′ × h: of what is dropped before it is added; NULL without dropout */
   /* of experts */
   char *d_rows, *d_expert_up; /* R × h: of their outputs; R × 2·f */
   char *d_scores;             /* T′ × experts */

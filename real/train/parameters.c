@@ -24,7 +24,6 @@ static gboolean check_model(const Workload *workload, GError **error) {
       {model->latent.kv_rank > 0, "latent attention (stepsim simulate predicts it)"},
       {workload->plan->mtp_layers > 0, "heads that predict a token further (stepsim simulate predicts them)"},
       {model->parallel_block, "attention and MLP side by side"},
-      {model->dropout, "dropout (set the config's dropout rates to 0)"},
       {model->other_layer_parameters > 0, "biases in some products of a layer and not in others"},
       {model->other_embedding_parameters > 0, "two positions more than it says (OPT)"},
       {model->qk_norms == QK_NORMS_WHOLE && workload->plan->tp > 1, "norms of all heads' q and k that tp cuts"},

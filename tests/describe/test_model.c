@@ -305,6 +305,14 @@ START_TEST(dropout_is_what_the_rates_say) {
   g_autoptr(Model) on = read_text("{\"attention_dropout\": 0.1, " LLAMA_CORE "}");
   ck_assert(!off->dropout);
   ck_assert(on->dropout);
+  ck_assert(on->dropout_rate.attention == 0.1 && on->dropout_rate.hidden == 0 && on->dropout_rate.embedding == 0);
+  g_autoptr(Model) gpt2 = read_text("{\"model_type\": \"gpt2\", \"n_positions\": 8, " LLAMA_CORE "}");
+  ck_assert(gpt2->dropout_rate.attention == 0.1 && gpt2->dropout_rate.hidden == 0.1);
+  g_autoptr(Model) apart = read_text("{\"n_positions\": 8, \"resid_pdrop\": 0.2, \"embd_pdrop\": 0.3, " LLAMA_CORE "}");
+  ck_assert(apart->dropout_rate.attention == 0 && apart->dropout_rate.hidden == 0.2 &&
+            apart->dropout_rate.embedding == 0.3);
+  g_autoptr(Model) alike = read_text("{\"hidden_dropout\": 0.2, " LLAMA_CORE "}");
+  ck_assert(alike->dropout_rate.embedding == 0.2);
 }
 END_TEST
 

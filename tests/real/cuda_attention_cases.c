@@ -1,16 +1,26 @@
 /* Attention: unfused, fused by cuDNN and by the own kernels, whole sequences and blocks of them. */
 #include "cuda_cases.h"
 
-/* ALiBi of the last of 6 heads, of which the first two of a rank have slopes of the first series; a window. */
-static const ScoreRule rules[] = {{0}, {6, 2, 0}, {0, 0, 21}, {6, 2, 21}};
-static const char *const rule_names[] = {"", ", ALiBi", ", window", ", ALiBi and window"};
+/* Heads 3, 4, 5 of 6: slopes of both series. In blocks there is no window. */
+static const struct {
+  ScoreRule rule;
+  ScoreDropout drop;
+  const char *name;
+} rules[] = {{{0}, {{0}}, ""},
+             {{6, 3, 0}, {{41, 0.1f}, 3, 6, 3, 90}, ", ALiBi, dropout"},
+             {{6, 3, 21}, {{41, 0.1f}, 3, 6, 3, 90}, ", ALiBi, a window, dropout"}};
+enum { PLAIN, OF_BLOCKS, RULED };
 
 static void softmax(Comparison *comparison, Number number, gint64 seq_len, int rule) {
-  Case c = case_new(KERNEL_SOFTMAX_FORWARD, "%s 4 x %d%s", number_name(number), (int)seq_len, rule_names[rule]);
-  Case back = case_new(KERNEL_SOFTMAX_BACKWARD, "%s 4 x %d%s", number_name(number), (int)seq_len, rule_names[rule]);
-  const SoftmaxKernel task = {
-      .number = (guint8)number, .matrices = 4, .seq_len = seq_len, .scale = 0.3f, .n_heads = 4, .rule = rules[rule]};
-  const gint64 n = 4 * seq_len * seq_len;
+  Case c = case_new(KERNEL_SOFTMAX_FORWARD, "%s 3 x %d%s", number_name(number), (int)seq_len, rules[rule].name);
+  Case back = case_new(KERNEL_SOFTMAX_BACKWARD, "%s 3 x %d%s", number_name(number), (int)seq_len, rules[rule].name);
+  const SoftmaxKernel task = {.number = (guint8)number,
+                              .matrices = 3,
+                              .seq_len = seq_len,
+                              .scale = 0.3f,
+                              .n_heads = 3,
+                              .rule = rules[rule].rule};
+  const gint64 n = 3 * seq_len * seq_len;
   c.kernel.softmax = back.kernel.softmax = task;
   case_out(&c, &c.kernel.softmax.scores, number, n, -20, 20);
   case_compare(&c, comparison);
@@ -34,14 +44,15 @@ static void flash(Comparison *comparison, Number number, gint64 seq_len, gint64 
                             .n_kv_heads = kv_heads,
                             .head_dim = dim,
                             .scale = 0.25f,
-                            .rule = rules[rule],
+                            .rule = rules[rule].rule,
+                            .drop = rules[rule].drop,
                             .ld_qkv = ld,
                             .ld_o = ld_o,
                             .block = block != NULL ? *block : (FlashBlock){0}};
   Case c = case_new(KERNEL_FLASH_FORWARD, "%s, seq_len %d, heads %d/%d, head_dim %d%s%s", number_name(number),
-                    (int)seq_len, (int)heads, (int)kv_heads, (int)dim, what, rule_names[rule]);
+                    (int)seq_len, (int)heads, (int)kv_heads, (int)dim, what, rules[rule].name);
   Case back = case_new(KERNEL_FLASH_BACKWARD, "%s, seq_len %d, heads %d/%d, head_dim %d%s%s", number_name(number),
-                       (int)seq_len, (int)heads, (int)kv_heads, (int)dim, what, rule_names[rule]);
+                       (int)seq_len, (int)heads, (int)kv_heads, (int)dim, what, rules[rule].name);
   c.kernel.flash = back.kernel.flash = task;
   c.slack = back.slack = 2;
   FlashKernel *t = &c.kernel.flash;
@@ -72,10 +83,10 @@ static void blocks(Comparison *comparison, Number number) {
                    causal = {TRUE, FALSE, TRUE, 26, 50, 70, 64, 40, 72},
                    own = {TRUE, FALSE, FALSE, 40, 40, 40, 64, 40, 96},
                    pieces = {TRUE, TRUE, FALSE, 26, 50, 70, 64, 40, 72, {10, 60, 90}, {33, 0, 7}};
-  flash(comparison, number, 40, 2, 1, 20, &full, 0);
-  flash(comparison, number, 40, 2, 1, 20, &causal, 0);
-  flash(comparison, number, 40, 2, 1, 20, &own, 0);
-  flash(comparison, number, 40, 2, 1, 20, &pieces, 1);
+  flash(comparison, number, 40, 2, 1, 20, &full, PLAIN);
+  flash(comparison, number, 40, 2, 1, 20, &causal, PLAIN);
+  flash(comparison, number, 40, 2, 1, 20, &own, PLAIN);
+  flash(comparison, number, 40, 2, 1, 20, &pieces, OF_BLOCKS);
   Case merge = case_new(KERNEL_MERGE, "%s", number_name(number));
   MergeKernel *m = &merge.kernel.merge;
   *m = (MergeKernel){(guint8)number, 2, 19, 11, 3, 40, NULL, NULL, NULL, NULL};
@@ -90,22 +101,33 @@ static void blocks(Comparison *comparison, Number number) {
 static void flashes(Comparison *comparison, Number number) {
   for (int own = number == NUMBER_FP32; own < 2; own++) {
     g_setenv("STEPREAL_CUDNN", own ? "0" : "1", TRUE);
-    flash(comparison, number, 45, 4, 2, 24, NULL, 0);
-    flash(comparison, number, 96, 2, 2, 64, NULL, 0);
-    flash(comparison, number, 104, 2, 1, 128, NULL, 0);
-    flash(comparison, number, 33, 2, 2, 256, NULL, 0);
+    flash(comparison, number, 45, 4, 2, 24, NULL, PLAIN);
+    flash(comparison, number, 96, 2, 2, 64, NULL, PLAIN);
+    flash(comparison, number, 104, 2, 1, 128, NULL, PLAIN);
+    flash(comparison, number, 33, 2, 2, 256, NULL, PLAIN);
     if (own)
-      flash(comparison, number, 70, 3, 3, 21, NULL, 0);
-    for (int rule = 1; rule < (int)G_N_ELEMENTS(rules) && own; rule++)
-      flash(comparison, number, 90, 4, 2, 24, NULL, rule);
+      flash(comparison, number, 70, 3, 3, 21, NULL, PLAIN);
+    if (own)
+      flash(comparison, number, 66, 2, 1, 24, NULL, RULED);
   }
   g_unsetenv("STEPREAL_CUDNN");
+}
+
+static void drops(Comparison *comparison, Number number) {
+  Case c = case_new(KERNEL_DROP_SCORES, "%s", number_name(number));
+  DropScoresKernel *t = &c.kernel.drop_scores;
+  *t = (DropScoresKernel){
+      .number = (guint8)number, .matrices = 3, .seq_len = 33, .n_heads = 3, .drop = rules[RULED].drop};
+  case_in(&c, &t->from, number, 3 * 33 * 33, 0, 1);
+  case_out(&c, &t->to, number, 3 * 33 * 33, 2, 3);
+  case_compare(&c, comparison);
 }
 
 void compare_attention(Comparison *comparison, Number number) {
   flashes(comparison, number);
   blocks(comparison, number);
-  for (int rule = 0; rule < (int)G_N_ELEMENTS(rules); rule++)
-    softmax(comparison, number, 33, rule);
-  softmax(comparison, number, 300, 0);
+  drops(comparison, number);
+  softmax(comparison, number, 33, PLAIN);
+  softmax(comparison, number, 33, RULED);
+  softmax(comparison, number, 300, PLAIN);
 }

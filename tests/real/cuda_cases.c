@@ -70,7 +70,7 @@ static void norm(Comparison *comparison, Number number, Number gradient, gint64 
 
 /* Of some heads of a row, in place; what the forward keeps is what the backward reads. */
 static void head_norm(Comparison *comparison, Number number, gint64 head_dim, gboolean is_rms) {
-  const gint64 lines = 37, heads = 3, ld = 4 * head_dim + head_dim % 2, rows = lines * heads;
+  const gint64 lines = 9, heads = 3, ld = 4 * head_dim + head_dim % 2, rows = lines * heads;
   const NormKernel task = {.number = (guint8)number,
                            .is_rms = (guint8)is_rms,
                            .rows = rows,
@@ -152,6 +152,26 @@ static void pointwise(Comparison *comparison, Number number, gint64 rows, gint64
   if (gated)
     case_in(&sum, &t->bias, number, width, -1, 1);
   case_compare(&sum, comparison);
+}
+
+/* Of the rows that cp leaves a rank of two sequences of 80, added or not. */
+static void drop_add(Comparison *comparison, Number number, gint64 width, gboolean adds) {
+  const gint64 rows = 40, n = rows * width;
+  Case c = case_new(KERNEL_DROP_ADD, "%s %d x %d%s", number_name(number), (int)rows, (int)width, adds ? ", added" : "");
+  DropAddKernel *t = &c.kernel.drop_add;
+  *t = (DropAddKernel){
+      .number = (guint8)number,
+      .rows = rows,
+      .width = width,
+      .dropout = {17, 0.3f},
+      .places = {.first_row = 40, .seq_len = 40, .first_sequence = 5, .length = 80, .pieces = {20, 20}}};
+  case_in(&c, &t->b, number, n, -1, 1);
+  if (adds) {
+    case_in(&c, &t->a, number, n, -1, 1);
+    case_in(&c, &t->bias, number, width, -1, 1);
+  }
+  case_out(&c, &t->out, number, n, 4, 5);
+  case_compare(&c, comparison);
 }
 
 static Case route_case(KernelKind kind, Number number, gint64 tokens, gint64 per_token, gint64 n_experts) {
@@ -421,11 +441,11 @@ void compare_all_kernels(Comparison *comparison) {
       rope(comparison, number, flag);
       weighted(comparison, number, flag);
       pointwise(comparison, number, 7, 65, flag);
+      drop_add(comparison, number, 64 + flag, flag);
       pointwise(comparison, number, 9, 2048, flag);
       norm(comparison, number, NUMBER_FP32, 300, 129, flag);
       norm(comparison, number, number, 64, 4096, flag);
-      head_norm(comparison, number, 128, flag);
-      head_norm(comparison, number, 21, flag);
+      head_norm(comparison, number, flag ? 128 : 21, flag);
     }
     experts(comparison, number, 24, 2, 8);
     experts(comparison, number, 45, 4, 6);

@@ -1,6 +1,8 @@
-/* Attention on the CPU, unfused and fused, with ALiBi and windows: forward against plain references in double, backward
- * against central differences of these. */
+/* Attention on the CPU, unfused and fused, with ALiBi, windows and dropout: forward against plain references in double,
+ * backward against central differences of these. */
 #include "kernel_tensor.h"
+
+#include <stdlib.h>
 
 /* ---- softmax ---- */
 
@@ -94,6 +96,17 @@ typedef struct {
   double *o, *lse;
 } FlashCase;
 
+/* Elements of a probability tensor (sequences of the step, heads of the model, queries, keys), the first of these here
+ * being of sequence 5 and head 2 of 9. */
+static const ScoreDropout third = {{77, 0.3f}, 5, 9, 2, 0};
+
+static double kept_of(const ScoreDropout *drop, gint64 sequence, gint64 head, gint64 query, gint64 key) {
+  if (drop->dropout.rate == 0)
+    return 1;
+  const gint64 matrix = (5 + sequence) * 9 + 2 + head;
+  return (double)dropout_factor(&drop->dropout, (guint64)((matrix * drop->length + query) * drop->length + key));
+}
+
 static double flash_query(const FlashCase *c, gint64 sequence, gint64 head, gint64 query, double *scores) {
   const FlashKernel *flash = &c->flash;
   gint64 d = flash->head_dim, first = sequence * flash->seq_len;
@@ -115,7 +128,8 @@ static double flash_query(const FlashCase *c, gint64 sequence, gint64 head, gint
   for (gint64 j = 0; j < d; j++) {
     double o = 0;
     for (gint64 key = 0; key <= query; key++)
-      o += scores[key] / sum * c->v[(first + key) * flash->ld_qkv + kv_head * d + j];
+      o += kept_of(&flash->drop, sequence, head, query, key) * scores[key] / sum *
+           c->v[(first + key) * flash->ld_qkv + kv_head * d + j];
     c->o[place + j] = o;
     total += c->d_o[place + j] * o;
   }
@@ -135,7 +149,8 @@ static double flash_sum(gpointer data) {
 
 /* q, k, v side by side in rows, as a fused projection leaves them; the gradients likewise. */
 static void try_flash(int test_case, gint64 sequences, gint64 s, gint64 heads, gint64 kv_heads, gint64 d, int n_samples,
-                      ScoreRule rule) {
+                      ScoreRule rule, ScoreDropout drop) {
+  drop.length = s;
   Number number = case_number(test_case);
   gint64 ld = (heads + 2 * kv_heads) * d, ld_o = heads * d + 3, rows = sequences * s;
   g_auto(Tensor) qkv = tensor_random(number, rows * ld, 1, 0, 2);
@@ -153,6 +168,7 @@ static void try_flash(int test_case, gint64 sequences, gint64 s, gint64 heads, g
                        .head_dim = d,
                        .scale = (float)(1 / sqrt((double)d)),
                        .rule = rule,
+                       .drop = drop,
                        .ld_qkv = ld,
                        .ld_o = ld_o,
                        .q = in,
@@ -175,18 +191,65 @@ static void try_flash(int test_case, gint64 sequences, gint64 s, gint64 heads, g
   assert_gradient("dqkv", &dqkv, NULL, qkv.x, flash_sum, &c, n_samples, 8);
 }
 
-START_TEST(flash_attention_and_its_gradient) {
-  try_flash(_i, 1, 1, 1, 1, 2, 0, rules[0]);
-  try_flash(_i, 2, 3, 2, 1, 4, 0, rules[0]);
-  try_flash(_i, 2, 17, 4, 2, 6, 60, rules[0]);
-  try_flash(_i, 1, 128, 1, 1, 8, 30, rules[0]);
-  try_flash(_i, 1, 129, 2, 1, 5, 30, rules[0]);
-  try_flash(_i, 1, 300, 3, 1, 16, 10, rules[0]);
-  for (guint rule = 1; rule < G_N_ELEMENTS(rules); rule++) {
-    try_flash(_i, 2, 17, 2, 1, 6, 40, rules[rule]);
-    try_flash(_i, 1, 129, 2, 2, 5, 20, rules[rule]);
+START_TEST(a_share_is_dropped_and_the_rest_scaled_up) {
+  enum { N = 100000 };
+  const Dropout dropout = {3, 0.3f}, other = {4, 0.3f}, all = {3, 1};
+  int n_dropped = 0, n_equal = 0;
+  for (guint64 i = 0; i < N; i++) {
+    const float factor = dropout_factor(&dropout, i);
+    if (factor != 0 && factor != 1 / 0.7f)
+      ck_abort_msg("element %d is multiplied by %g", (int)i, (double)factor);
+    n_dropped += factor == 0;
+    n_equal += (factor == 0) == (dropout_factor(&other, i) == 0);
+    if (dropout_factor(&all, i) != 0)
+      ck_abort_msg("element %d is kept", (int)i);
   }
-  try_flash(_i, 1, 600, 1, 1, 4, 10, (ScoreRule){8, 7, 70}); /* windows that end in tiles before */
+  /* binomial: 0.3 ± 0.00145, and 0.3² + 0.7² = 0.58 ± 0.00156 of two seeds agree; five deviations */
+  ck_assert_int_lt(abs(n_dropped - 30000), 725);
+  ck_assert_int_lt(abs(n_equal - 58000), 780);
+}
+END_TEST
+
+START_TEST(dropped_scores_are_those_of_their_places) {
+  enum { S = 7, HEADS = 3, N = 2 * HEADS * S * S };
+  const Number number = case_number(_i);
+  g_auto(Tensor) from = tensor_random(number, N, 1, 0, 2), to = tensor_random(number, N, 2, 0, 2);
+  g_autofree double *want = g_new(double, N);
+  ScoreDropout drop = third;
+  drop.length = S;
+  for (int i = 0; i < N; i++)
+    want[i] = from.x[i] * kept_of(&drop, i / (HEADS * S * S), i / (S * S) % HEADS, i / S % S, i % S);
+  Kernel kernel = {.kind = KERNEL_DROP_SCORES,
+                   .drop_scores = {.number = (guint8)number,
+                                   .matrices = 2 * HEADS,
+                                   .seq_len = S,
+                                   .n_heads = HEADS,
+                                   .drop = drop,
+                                   .from = from.data,
+                                   .to = to.data}};
+  run_kernel(_i, &kernel);
+  assert_tensor("to", &to, want, 1);
+  kernel.drop_scores.to = from.data; /* in place */
+  run_kernel(_i, &kernel);
+  assert_tensor("in place", &from, want, 1);
+}
+END_TEST
+
+START_TEST(flash_attention_and_its_gradient) {
+  const ScoreDropout none = {0};
+  try_flash(_i, 1, 1, 1, 1, 2, 0, rules[0], none);
+  try_flash(_i, 2, 3, 2, 1, 4, 0, rules[0], none);
+  try_flash(_i, 2, 17, 4, 2, 6, 60, rules[0], none);
+  try_flash(_i, 1, 128, 1, 1, 8, 30, rules[0], none);
+  try_flash(_i, 1, 129, 2, 1, 5, 30, rules[0], none);
+  try_flash(_i, 1, 300, 3, 1, 16, 10, rules[0], none);
+  for (guint rule = 1; rule < G_N_ELEMENTS(rules); rule++) {
+    try_flash(_i, 2, 17, 2, 1, 6, 20, rules[rule], none);
+    try_flash(_i, 1, 129, 2, 2, 5, 5, rules[rule], none);
+  }
+  try_flash(_i, 2, 17, 2, 1, 6, 30, rules[0], third);
+  try_flash(_i, 1, 129, 2, 2, 5, 5, rules[3], third);
+  try_flash(_i, 1, 600, 1, 1, 4, 2, (ScoreRule){8, 7, 70}, none); /* windows that end in tiles before */
 }
 END_TEST
 
@@ -195,6 +258,8 @@ int main(void) {
   int n = n_cases();
   tcase_add_test(tcase, slopes_are_those_of_the_paper);
   tcase_add_loop_test(tcase, softmax_and_its_gradient, 0, n);
+  tcase_add_test(tcase, a_share_is_dropped_and_the_rest_scaled_up);
+  tcase_add_loop_test(tcase, dropped_scores_are_those_of_their_places, 0, n);
   tcase_add_loop_test(tcase, flash_attention_and_its_gradient, 0, n);
   return run_suite("cpu_attention", tcase);
 }

@@ -10,7 +10,7 @@ enum { LD = V_AT + KV_HEADS * D, LD_O = HEADS * D };
 static const struct {
   int cp;
   gint64 half;
-  gint64 alibi_heads; /* of which the two here are the last */
+  gint64 alibi_heads; /* of which the two here are the last; with dropout */
 } cuts[] = {{2, 1, 0}, {2, 3, 4}, {3, 33, 6}, {2, 70, 0}, {2, 260, 0}};
 
 typedef struct {
@@ -33,6 +33,7 @@ static FlashKernel task_of(const Whole *whole, const Tensor *qkv, gint64 seq_len
                        .head_dim = D,
                        .scale = 0.4f,
                        .rule = {.alibi_heads = whole->alibi_heads, .first_head = whole->alibi_heads - HEADS},
+                       .drop = {{5, whole->alibi_heads > 0 ? 0.25f : 0}, 3, 7, 1, whole->length},
                        .ld_qkv = LD,
                        .ld_o = LD_O,
                        .q = at(qkv, 0),
@@ -271,6 +272,50 @@ START_TEST(moves_go_by_their_strides) {
 }
 END_TEST
 
+/* Four columns of the same sequence of 20: what a rank drops of its rows, or of those that tp leaves it, is what is
+ * dropped of them where it is whole. */
+START_TEST(pieces_drop_what_the_whole_does) {
+  enum { LENGTH = 20, HERE = 10, WIDTH = 4, SEQUENCES_HERE = 2 };
+  const Number number = case_number(_i);
+  const SequencePieces pieces[] = {{0, 10}, {5, 5}};
+  g_auto(Tensor) a = tensor_random(number, SEQUENCES_HERE * LENGTH * WIDTH, 1, 0, 2);
+  g_auto(Tensor) b = tensor_random(number, a.n, 2, 0, 2), bias = tensor_random(number, WIDTH, 3, 0, 2);
+  g_auto(Tensor) out = tensor_new(number, a.n);
+  const Dropout dropout = {9, 0.4f};
+  Kernel kernel = {.kind = KERNEL_DROP_ADD,
+                   .drop_add = {(guint8)number,
+                                SEQUENCES_HERE * LENGTH,
+                                WIDTH,
+                                dropout,
+                                {0, LENGTH, 6, LENGTH, {0, 0}},
+                                a.data,
+                                b.data,
+                                bias.data,
+                                out.data}};
+  g_autofree double *want = g_new(double, (gsize)a.n);
+  for (gint64 i = 0; i < a.n; i++)
+    want[i] =
+        a.x[i] + (double)dropout_factor(&dropout, (guint64)(6 * LENGTH * WIDTH + i)) * (b.x[i] + bias.x[i % WIDTH]);
+  run_kernel(_i, &kernel);
+  assert_tensor("out", &out, want, 1);
+  for (int rank = 0; rank < 2; rank++)
+    for (int half = 0; half < 2; half++) { /* the second half of a rank's rows: its second sequence */
+      g_auto(Tensor) own = tensor_new(number, HERE * WIDTH), part = tensor_new(number, HERE * WIDTH);
+      g_autofree double *own_want = g_new(double, HERE *WIDTH);
+      for (int i = 0; i < HERE * WIDTH; i++) {
+        const gint64 at = (half * LENGTH + sequence_position(pieces[rank], i / WIDTH, HERE)) * WIDTH + i % WIDTH;
+        tensor_set(&own, i, b.x[at]);
+        own_want[i] = (want[at] - a.x[at]);
+      }
+      kernel.drop_add =
+          (DropAddKernel){(guint8)number, HERE,     WIDTH,     dropout,  {half * HERE, HERE, 6, LENGTH, pieces[rank]},
+                          NULL,           own.data, bias.data, part.data};
+      run_kernel(_i, &kernel);
+      assert_tensor("part", &part, own_want, 2);
+    }
+}
+END_TEST
+
 /* A rank's rows of a sequence of 20 with cp 2: rank 1 has positions 5 … 9 and 10 … 14, rank 0 the rest. */
 START_TEST(pieces_have_the_positions_of_the_whole) {
   enum { LENGTH = 20, HERE = 10, WIDTH = 4 };
@@ -307,6 +352,7 @@ int main(void) {
   tcase_add_loop_test(tcase, gradients_for_blocks_add_up_to_those_for_all_keys, 0, n);
   tcase_add_loop_test(tcase, pieces_of_queries_see_the_keys_up_to_theirs, 0, n);
   tcase_add_loop_test(tcase, moves_go_by_their_strides, 0, n);
+  tcase_add_loop_test(tcase, pieces_drop_what_the_whole_does, 0, n);
   tcase_add_loop_test(tcase, pieces_have_the_positions_of_the_whole, 0, n);
   return run_suite("cpu_blocks", tcase);
 }

@@ -56,30 +56,18 @@ tp 2 × pp 2, tied ends apart, full recompute|4|tiny-gpt2|--tp 2 --pp 2 --recomp
 full recompute of gathered weights|2|tiny-gpt2|--dp 2 --zero 3 --recompute full
 selective recompute|2|tiny-gpt2|--pp 2 --recompute selective --attention unfused
 selective recompute|2|tiny-llama|--tp 2 --recompute selective --attention unfused --sequence-parallel on
-# norms of q and k: of heads, whose weights tp ranks share; of all heads together
-norms of heads, alone|1|tiny-qwen3|--micro-batch 2
-norms of heads, tp 2|2|tiny-qwen3|--tp 2
-norms of heads, tp 2, sequence parallel, full recompute|2|tiny-qwen3|--tp 2 --sequence-parallel on --recompute full
-norms of heads, pp 2, zb-h1|2|tiny-qwen3|--pp 2 --schedule zb-h1
-norms of heads, cp 2, Ulysses|2|tiny-qwen3|--cp 2 --cp-comm ulysses
-norms of heads, ZeRO-3 × tp 2|4|tiny-qwen3|--dp 2 --tp 2 --zero 3
-norms of heads, tp 2 × pp 2, zb-v, ZeRO-2|4|tiny-qwen3|--tp 2 --pp 2 --schedule zb-v --zero 2
-norms of all heads, cp 2, ring|2|tiny-mpt-qk-ln|--cp 2
-# ALiBi: slopes of 6 heads on their ranks, distances between pieces of a sequence
-ALiBi, tp 2|2|tiny-mpt|--tp 2
-ALiBi, tp 2, unfused attention, sequence parallel|2|tiny-mpt|--tp 2 --attention unfused --sequence-parallel on
-ALiBi, pp 2, ZeRO-1, full recompute|4|tiny-mpt|--pp 2 --dp 2 --zero 1 --recompute full
-ALiBi, cp 3, ring|3|tiny-mpt|--cp 3 --seq-len 24
-ALiBi, cp 2, all-gather|2|tiny-mpt|--cp 2 --cp-comm all-gather
-ALiBi, cp 2, Ulysses|2|tiny-mpt|--cp 2 --cp-comm ulysses
-# BLOOM's norm behind the word table, whose gradient I makes
-norm of the embedding, tp 2, sequence parallel|2|tiny-bloom|--tp 2 --sequence-parallel on
-norm of the embedding, zb-v, ZeRO-3|4|tiny-bloom|--dp 2 --pp 2 --schedule zb-v --zero 3
-norm of the embedding, pp 2, dualpipe|2|tiny-bloom|--pp 2 --schedule dualpipe
-# a window of 10 of 32 keys
-a window, tp 2, selective recompute|2|tiny-mistral|--tp 2 --attention unfused --recompute selective
-a window, pp 2, zb-v, ZeRO-2|4|tiny-mistral|--pp 2 --dp 2 --schedule zb-v --zero 2
-a window, cp 2, Ulysses|2|tiny-mistral|--cp 2 --cp-comm ulysses
+# norms of heads, whose weights tp ranks share, and a window of 10 of 32 keys
+norms of heads, a window, tp 2, sequence parallel, full recompute|2|tiny-qwen3|--tp 2 --sequence-parallel on --recompute full
+norms of heads, a window, zb-h1, unfused attention|2|tiny-qwen3|--pp 2 --schedule zb-h1 --attention unfused
+norms of heads, a window, cp 2, Ulysses|2|tiny-qwen3|--cp 2 --cp-comm ulysses
+norms of heads, a window, ZeRO-3 × tp 2|4|tiny-qwen3|--dp 2 --tp 2 --zero 3
+# ALiBi, BLOOM's norm behind the word table, dropout of the same places under every plan
+ALiBi, dropout, tp 2, sequence parallel, unfused attention made again|2|tiny-bloom|--tp 2 --sequence-parallel on --attention unfused --recompute selective
+ALiBi, dropout, dp 2 × pp 2, zb-v, ZeRO-3|4|tiny-bloom|--dp 2 --pp 2 --schedule zb-v --zero 3
+ALiBi, dropout, cp 3, ring|3|tiny-bloom|--cp 3 --seq-len 24
+ALiBi, dropout, cp 2, all-gather, micro-batches of 2|2|tiny-bloom|--cp 2 --cp-comm all-gather --micro-batch 2
+# slopes of two series
+ALiBi of 6 heads, tp 2|2|tiny-mpt|--tp 2
 # sequences cut by cp: each way of communicating, steps of the ring whose gradients go along, early and late pieces
 cp 2, ring|2|tiny-llama|--cp 2 --micro-batch 2
 cp 2, all-gather|2|tiny-gpt2|--cp 2 --cp-comm all-gather --micro-batch 2 --zero 1

@@ -87,6 +87,9 @@ static void add_key_tile(Forward *forward, Panel q, gint64 first_query, gint64 n
       flash_bias_row(&forward->block, forward->slope, query, first_key, n_keys, panel_row(forward->scores, row));
     soften_row(forward, row, first_seen(&flash->rule, query) - first_key,
                MIN(n_keys, flash_block_seen(&forward->block, query) - first_key), n_keys);
+    if (flash->drop.dropout.rate > 0) /* of what is summed, not of the sum it is divided by */
+      flash_drop_row(flash, &forward->block, forward->sequence, forward->head, query, first_key, n_keys,
+                     panel_row(forward->scores, row));
   }
   panel_product(CblasNoTrans, CblasNoTrans, n_queries, d, n_keys, 1, forward->scores, v, 1, forward->out);
 }

@@ -29,6 +29,14 @@ static inline void flash_bias_row(const FlashBlock *block, float slope, gint64 q
     s[j] -= slope * (late - (float)j);
 }
 
+/* s[j] times the factor of the j-th key from first_key on, of a query's row. */
+static inline void flash_drop_row(const FlashKernel *flash, const FlashBlock *block, gint64 sequence, gint64 head,
+                                  gint64 query, gint64 first_key, gint64 n, float *s) {
+  const guint64 row = score_row_place(&flash->drop, sequence, head, row_position(&block->query_at, query));
+  for (gint64 j = 0; j < n; j++)
+    s[j] *= dropout_factor(&flash->drop.dropout, row + (guint64)row_position(&block->key_at, first_key + j));
+}
+
 /* Rows of head_dim elements, ld apart. */
 typedef struct {
   float *data;

@@ -11,6 +11,8 @@
  *              │  2 │ \ 3│                 overwrites it
  *              └────┴────┘
  *
+ * Dropped probabilities multiply dO, and dO·Vᵀ is dropped as they are; D is as it was, O being made of them.
+ *
  * Heads that share a key head follow each other and add to the same dK and dV. In a block of keys the diagonal lies
  * further right, or there is none, as in forward; a block may add to what dK and dV hold. With a window not every row
  * of dQ meets the first keys: all begin at zero. */
@@ -83,6 +85,22 @@ static gint64 first_query_of(const FlashBlock *block, gint64 key) {
   return block->is_full ? 0 : MAX(0, key - (block->keys - block->queries));
 }
 
+/* Of one query: products with n_keys keys → its rows of P, dropped, and dS. */
+static void finish_row(const Backward *backward, gint64 first_key, gint64 n_keys, gint64 query, float lse, float *p,
+                       float *ds) {
+  const FlashKernel *flash = backward->flash;
+  const FlashBlock *block = &backward->block;
+  const gboolean drops = flash->drop.dropout.rate > 0;
+  if (backward->slope != 0)
+    flash_bias_row(block, backward->slope, query, first_key, n_keys, p);
+  if (drops)
+    flash_drop_row(flash, block, backward->sequence, backward->head, query, first_key, n_keys, ds);
+  slope_row(p, ds, lse, backward->delta[query], flash->scale, first_seen(&flash->rule, query) - first_key,
+            MIN(n_keys, flash_block_seen(block, query) - first_key), n_keys);
+  if (drops)
+    flash_drop_row(flash, block, backward->sequence, backward->head, query, first_key, n_keys, p);
+}
+
 static void add_tile(Backward *backward, gint64 first_key, gint64 first_query) {
   const FlashKernel *flash = backward->flash;
   const FlashBlock *block = &backward->block;
@@ -94,14 +112,8 @@ static void add_tile(Backward *backward, gint64 first_key, gint64 first_query) {
   panel_product(CblasNoTrans, CblasTrans, n_queries, n_keys, d, flash->scale, q, k, 0, p);
   panel_product(CblasNoTrans, CblasTrans, n_queries, n_keys, d, 1, d_o, v, 0, ds);
   const float *lse = flash->lse + (backward->sequence * flash->n_heads + backward->head) * flash->seq_len + first_query;
-  for (gint64 row = 0; row < n_queries; row++) {
-    const gint64 query = first_query + row;
-    if (backward->slope != 0)
-      flash_bias_row(block, backward->slope, query, first_key, n_keys, panel_row(p, row));
-    slope_row(panel_row(p, row), panel_row(ds, row), lse[row], backward->delta[query], flash->scale,
-              first_seen(&flash->rule, query) - first_key, MIN(n_keys, flash_block_seen(block, query) - first_key),
-              n_keys);
-  }
+  for (gint64 row = 0; row < n_queries; row++)
+    finish_row(backward, first_key, n_keys, first_query + row, lse[row], panel_row(p, row), panel_row(ds, row));
   const gboolean is_first = first_query == first_query_of(block, first_key);
   float kv_beta = backward->overwrites && is_first ? 0 : 1, q_beta = first_key == 0 && flash->rule.window == 0 ? 0 : 1;
   panel_product(CblasTrans, CblasNoTrans, n_keys, d, n_queries, 1, p, d_o, kv_beta, below(backward->dv, first_key));

@@ -285,6 +285,7 @@ static const char *outside(const FlashKernel *k, gboolean is_backward) {
          : k->block.is_cut             ? "not for a block of a cut sequence"
          : k->rule.alibi_heads > 0     ? "not for ALiBi"
          : k->rule.window > 0          ? "not for a sliding window"
+         : k->drop.dropout.rate > 0    ? "not with dropout"
          : !is_aligned(k, is_backward) ? "not aligned to 16 bytes"
                                        : NULL;
 }

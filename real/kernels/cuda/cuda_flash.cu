@@ -16,6 +16,8 @@
  * ALiBi takes from a score by the distance of key and query, a window hides keys before it; tiles that it hides whole
  * are left out.
  *
+ * Dropout multiplies what p is summed with, not the sum it is divided by; backward draws the same again.
+ *
  * No atomics: each output element has one owner, which adds in a fixed order. */
 #include "cuda_element.cuh"
 
@@ -52,6 +54,14 @@ __device__ __forceinline__ int diagonal_shift(const FlashBlock &block) {
 __device__ __forceinline__ float alibi_of(const FlashKernel &k, float slope, int query, int key) {
   return slope == 0.0f ? 0.0f
                        : slope * (float)(row_position(&k.block.query_at, query) - row_position(&k.block.key_at, key));
+}
+
+/* What a probability is multiplied by. */
+__device__ __forceinline__ float drop_of(const FlashKernel &k, int64_t head, int query, int key) {
+  if (k.drop.dropout.rate == 0.0f)
+    return 1.0f;
+  const guint64 row = score_row_place(&k.drop, blockIdx.z, head, row_position(&k.block.query_at, query));
+  return dropout_factor(&k.drop.dropout, row + (guint64)row_position(&k.block.key_at, key));
 }
 
 /* Is the key the query's to see? `shift`: of the diagonal; a window is of whole sequences alone. */
@@ -158,6 +168,8 @@ template <typename T, int PARTS> __global__ void flash_forward(FlashKernel k) {
     }
     online_softmax(scores, most, total, keep);
     for (int r = 0; r < ROWS; r++)
+      scores[r] *= drop_of(k, blockIdx.y, first + own + r, key);
+    for (int r = 0; r < ROWS; r++)
 #pragma unroll
       for (int i = 0; i < PARTS; i++)
         sums[r][i] *= keep[r];
@@ -221,7 +233,9 @@ template <typename T, int PARTS> __global__ void flash_dq(FlashKernel k, const f
     for (int r = 0; r < ROWS; r++) {
       const int query = first + own + r;
       const bool is_seen = key < m && sees(k, shift, query, key);
-      ds[r] = is_seen ? expf(k.scale * p[r] - alibi_of(k, slope, query, key) - lse[r]) * (ds[r] - centre[r]) : 0.0f;
+      ds[r] = is_seen ? expf(k.scale * p[r] - alibi_of(k, slope, query, key) - lse[r]) *
+                            (ds[r] * drop_of(k, blockIdx.y, query, key) - centre[r])
+                      : 0.0f;
     }
     add_columns<PARTS>(ds, keys, dim, pitch, sums);
   }
@@ -259,7 +273,9 @@ template <typename T, int PARTS> __global__ void flash_dkv(FlashKernel k, const 
         const int key = first + own + r;
         const bool is_seen = start + lane < n && sees(k, shift, start + lane, key);
         p[r] = is_seen ? expf(k.scale * p[r] - alibi_of(k, slope, start + lane, key) - lse) : 0.0f;
-        ds[r] = p[r] * (ds[r] - centre);
+        const float factor = drop_of(k, head, start + lane, key);
+        ds[r] = p[r] * (ds[r] * factor - centre);
+        p[r] *= factor;
       }
       add_columns<PARTS>(p, d_o, dim, pitch, sum_v);
       add_columns<PARTS>(ds, q, dim, pitch, sum_k);

@@ -114,6 +114,7 @@ FlashKernel item_flash(const ItemCall *call, gboolean is_backward) {
                       .head_dim = cut->model->head_dim,
                       .scale = scale_of(cut),
                       .rule = item_score_rule(call),
+                      .drop = item_score_dropout(call),
                       .ld_qkv = qkv_width(cut),
                       .ld_o = cut->q_width,
                       .q = saved.qkv,
@@ -207,10 +208,11 @@ static void run_product(const ItemCall *call) {
                 v = heads_at(cut, column(cut, saved.qkv, v_at), ld, FALSE);
   const Operand out = heads_at(cut, saved.attention, cut->q_width, TRUE),
                 d_out = heads_at(cut, activations->d_attention, cut->q_width, TRUE);
-  const Operand p = scores_at(cut, saved.scores), dp = scores_at(cut, activations->d_scores);
+  const Operand p = scores_at(cut, saved.dropped != NULL ? saved.dropped : saved.scores),
+                s = scores_at(cut, saved.scores), dp = scores_at(cut, activations->d_scores);
   switch ((Product)call->argument) {
   case SCORES:
-    products(call, q, k, p);
+    products(call, q, k, s);
     return;
   case CONTEXT:
     products(call, p, v, out);

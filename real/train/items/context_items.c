@@ -422,6 +422,7 @@ static void ulysses_attend(const ItemCall *call) {
   const gint64 k = cut->q_width / cut->cp, v = k + cut->kv_width / cut->cp;
   FlashKernel task = item_flash(call, call->is_backward);
   task.rule.first_head += own_rank(call) * (cut->heads / cut->cp);
+  task.drop.first_head += own_rank(call) * (cut->heads / cut->cp);
   task.seq_len *= cut->cp;
   task.n_heads /= cut->cp;
   task.n_kv_heads /= cut->cp;

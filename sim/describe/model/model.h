@@ -48,7 +48,10 @@ typedef struct {
   gboolean qkv_bias, linear_bias; /* bias on the QKV product; on the other linears */
   gboolean parallel_block;        /* attention and MLP read the same input (GPT-NeoX, Falcon) */
   gint64 n_norms_per_layer;       /* 2, or 1 where a parallel block shares one */
-  gboolean dropout;               /* hidden and attention dropout are trained with (rate > 0) */
+  gboolean dropout;               /* hidden and attention dropout are trained with (a rate > 0) */
+  struct {
+    double embedding, attention, hidden; /* 0 … 1: behind the embedding; of probabilities; of what a residual adds */
+  } dropout_rate;
   Norm norm;
   gboolean bare_norms; /* LayerNorm without its shift (MPT's no_bias) */
   Positions positions;
