@@ -5,8 +5,10 @@
  * FP16; sums, statistics, losses and the optimizer's state are fp32 whatever the elements are. T tokens are b sequences
  * of s. "+=" means the result is added to what is there. */
 #pragma once
+#include "dropout.h"
 #include "loss_scale.h"
 #include "precision.h"
+#include "score_rule.h"
 #include "work_item.h"
 
 typedef enum {
@@ -16,12 +18,14 @@ typedef enum {
   KERNEL_ROPE,
   KERNEL_SOFTMAX_FORWARD,
   KERNEL_SOFTMAX_BACKWARD,
+  KERNEL_DROP_SCORES,
   KERNEL_FLASH_FORWARD,
   KERNEL_FLASH_BACKWARD,
   KERNEL_MERGE,
   KERNEL_ACTIVATION_FORWARD,
   KERNEL_ACTIVATION_BACKWARD,
   KERNEL_ADD,
+  KERNEL_DROP_ADD,
   KERNEL_MOVE,
   KERNEL_BIAS_GRADIENT,
   KERNEL_EMBEDDING_FORWARD,
@@ -66,14 +70,19 @@ typedef struct {
   float alpha;      /* C = alpha·A·B */
 } MatmulKernel;
 
-/* y = (x − mean)·rstd·w + shift (LayerNorm), y = x·rstd·w (RMSNorm); rows × width. */
+/* y = (x − mean)·rstd·w + shift (LayerNorm), y = x·rstd·w (RMSNorm); rows × width. y may be x, dx may be dy.
+ *
+ * Rows may lie side by side, as heads do: row r of y, dy, dx and of forward's x is then at r/per_line·ld +
+ * r mod per_line·width. `kept` is dense in any case. */
 typedef struct {
   guint8 number, is_rms;
   gint64 rows, width;
   float epsilon;
   const void *x, *weight, *shift; /* shift NULL: none */
   void *y;
-  float *mean, *rstd; /* [rows] kept for backward; mean unused (may be NULL) for RMSNorm */
+  gint64 per_line, ld; /* per_line 0: rows are dense */
+  void *kept;          /* what forward copies x to, and backward reads in its place; NULL: x itself is kept */
+  float *mean, *rstd;  /* [rows] kept for backward; mean unused (may be NULL) for RMSNorm */
   /* backward: dx = …, weight gradients += in `gradient` format */
   const void *dy;
   void *dx;
@@ -99,14 +108,26 @@ typedef struct {
 } RopeKernel;
 
 /* Rows of attention scores: p = softmax(scale·s), keys after the query masked; backward ds = scale·p·(dp − Σ dp·p), in
- * place of dp. matrices × (seq_len × seq_len), dense. */
+ * place of dp. matrices × (seq_len × seq_len), dense: of each sequence those of `n_heads` heads. */
 typedef struct {
   guint8 number;
   gint64 matrices, seq_len;
   float scale;
+  gint64 n_heads; /* looked at with a rule alone, as the rule is */
+  ScoreRule rule;
   void *scores;  /* forward: s → p in place; backward: p (read) */
   void *dscores; /* backward: dp → ds in place */
 } SoftmaxKernel;
+
+/* Attention's probabilities, or their gradients, of whole sequences: to = drop(from), matrices × (seq_len × seq_len).
+ * to may be from. */
+typedef struct {
+  guint8 number;
+  gint64 matrices, seq_len, n_heads; /* of each sequence */
+  ScoreDropout drop;
+  const void *from;
+  void *to;
+} DropScoresKernel;
 
 /* Attention to a block of the keys: rows of each sequence that take part, from the pointers on. Causal: query i sees
  * keys 0 … i + keys − queries; keys ≥ queries. */
@@ -118,6 +139,7 @@ typedef struct {
   gint64 key_rows;      /* from one sequence's keys to the next one's; of queries, o and lse: seq_len */
   gint64 ld_kv;         /* of k, v; of q: ld_qkv */
   gint64 ld_dq, ld_dkv; /* of dq; of dk, dv */
+  RowPositions query_at, key_at; /* for ALiBi */
 } FlashBlock;
 
 /* Causal fused attention, to all keys or to a block of them, over rows of q, k, v (T × ld, heads of head_dim side by
@@ -127,6 +149,8 @@ typedef struct {
   guint8 number;
   gint64 sequences, seq_len, n_heads, n_kv_heads, head_dim;
   float scale;
+  ScoreRule rule; /* no window with a cut block */
+  ScoreDropout drop;
   gint64 ld_qkv; /* of q, k, v, dq, dk, dv */
   gint64 ld_o;   /* of o and d_o */
   const void *q, *k, *v;
@@ -169,6 +193,24 @@ typedef struct {
   const void *a, *b, *bias; /* bias NULL: none */
   void *out;
 } AddKernel;
+
+/* Which tokens rows are: row r is the (first_row + r)-th of sequences that have seq_len tokens here, where `pieces`
+ * says, and `length` in all; the first is the step's first_sequence-th. */
+typedef struct {
+  gint64 first_row, seq_len, first_sequence, length;
+  SequencePieces pieces;
+} TokenPlaces;
+
+/* out = a + drop(b + bias), element (r, c) at token_place(r)·width + c; a NULL: zeros; bias NULL: none. out may be a or
+ * b. */
+typedef struct {
+  guint8 number;
+  gint64 rows, width;
+  Dropout dropout;
+  TokenPlaces places;
+  const void *a, *b, *bias;
+  void *out;
+} DropAddKernel;
 
 /* Blocks of rows to another place: out = a + b, `batch` times with strides between blocks. b NULL: a alone; a NULL too:
  * zeros. out may be a or b, else does not overlap them. */
@@ -349,6 +391,8 @@ typedef struct {
     MergeKernel merge;
     ActivationKernel activation;
     AddKernel add;
+    DropAddKernel drop_add;
+    DropScoresKernel drop_scores;
     MoveKernel move;
     BiasGradientKernel bias_gradient;
     EmbeddingKernel embedding;
@@ -379,6 +423,15 @@ static inline FlashBlock flash_block(const FlashKernel *kernel) {
   return block;
 }
 
+/* Where a row begins that may lie beside others, in elements. */
+#ifdef __CUDACC__
+__host__ __device__
+#endif
+    static inline gint64
+    norm_row_at(const NormKernel *norm, gint64 row) {
+  return norm->per_line == 0 ? row * norm->width : row / norm->per_line * norm->ld + row % norm->per_line * norm->width;
+}
+
 /* Position in the whole sequence of a row of the `seq_len` here. */
 #ifdef __CUDACC__
 __host__ __device__
@@ -388,19 +441,17 @@ __host__ __device__
   return row + (row < seq_len / 2 ? pieces.early : pieces.late);
 }
 
-const char *kernel_name(KernelKind kind);
-/* Bytes of one stored element: 4 or 2. */
-int kernel_element_bytes(Number number);
-
-/* Counter-based: the n-th number of a seed, uniform in [0, 2^32). The same on every device (SplitMix64's finalizer:
- * Steele, Lea, Flood, OOPSLA 2014). */
+/* Of a row, among all tokens of the step. */
 #ifdef __CUDACC__
 __host__ __device__
 #endif
-    static inline guint32
-    kernel_random(guint64 seed, guint64 n) {
-  guint64 z = seed + (n + 1) * G_GUINT64_CONSTANT(0x9E3779B97F4A7C15);
-  z = (z ^ (z >> 30)) * G_GUINT64_CONSTANT(0xBF58476D1CE4E5B9);
-  z = (z ^ (z >> 27)) * G_GUINT64_CONSTANT(0x94D049BB133111EB);
-  return (guint32)((z ^ (z >> 31)) >> 32);
+    static inline guint64
+    token_place(const TokenPlaces *places, gint64 row) {
+  const gint64 token = places->first_row + row, sequence = places->first_sequence + token / places->seq_len;
+  return (guint64)(sequence * places->length +
+                   sequence_position(places->pieces, token % places->seq_len, places->seq_len));
 }
+
+const char *kernel_name(KernelKind kind);
+/* Bytes of one stored element: 4 or 2. */
+int kernel_element_bytes(Number number);

@@ -2,7 +2,7 @@
  * memory yet) or cuts them off a piece: so the two cannot disagree.
  *
  *     input       | x₀, or the head's |
- *     for I       | x₁ … xₙ₋₁ | of layers 0 … n−1 | head's |
+ *     for I       | x₁ … xₙ₋₁ | of layers 0 … n−1 | embedding's | head's |
  *     for W       | of layers 0 … n−1 | head's |
  *     made by I   | made again for W, gradients 0 … n−1 | stream gradients | logits' | embedding's |             */
 #include "activations.h"
@@ -89,6 +89,16 @@ static SavedExperts carve_experts(const Cut *cut, LayerKind kind, Carver *for_i,
   return saved;
 }
 
+static SavedQkNorm carve_qk_norm(const Cut *cut, gint64 width, Carver *for_i) {
+  const gboolean of_heads = cut->model->qk_norms == QK_NORMS_HEADS, has_mean = cut->model->norm == NORM_LAYERNORM;
+  const double rows = (double)cut->tokens * (of_heads ? width / cut->model->head_dim : 1);
+  if (cut->model->qk_norms == QK_NORMS_NONE)
+    return (SavedQkNorm){0};
+  return (SavedQkNorm){.kept = carve(for_i, (double)cut->tokens * width, element(cut)),
+                       .mean = has_mean ? carve(for_i, rows, 4) : NULL,
+                       .rstd = carve(for_i, rows, 4)};
+}
+
 /* NULL, and no bytes, where the tensor is of a module that is not kept. */
 static void *carve_unless(guint dropped, RecomputeModule module, Carver *carver, double n, int element_bytes) {
   return (dropped & MODULE_BIT(module)) == 0 ? carve(carver, n, element_bytes) : NULL;
@@ -107,7 +117,11 @@ static SavedLayer carve_layer(const Cut *cut, LayerKind kind, guint dropped, Car
   saved.mean2 = carve(for_i, cut->split_tokens, 4);
   saved.rstd2 = carve(for_i, cut->split_tokens, 4);
   saved.qkv = carve(for_i, t * (cut->q_width + 2 * cut->kv_width), e);
+  saved.q_norm = carve_qk_norm(cut, cut->q_width, for_i);
+  saved.k_norm = carve_qk_norm(cut, cut->kv_width, for_i);
   saved.scores = is_flash(cut) ? NULL : carve_unless(dropped, MODULE_CORE_ATTN, for_i, cut->scores, e);
+  if (cut->model->dropout)
+    saved.dropped = is_flash(cut) ? NULL : carve_unless(dropped, MODULE_CORE_ATTN, for_i, cut->scores, e);
   saved.lse = is_flash(cut) ? carve(for_i, (double)cut->sequences * cut->heads * cut->seq_len, 4) : NULL;
   saved.all_tokens = is_ulysses(cut) ? carve(for_i, t * cut->q_width, e) : NULL;
   saved.x2 = carve(for_i, stream_elements(cut), e);
@@ -133,6 +147,10 @@ static LayerGradients carve_gradients(const Cut *cut, LayerKind kind, Carver *ca
   const int e = element(cut);
   const double t = cut->tokens, h = cut->model->hidden;
   LayerGradients gradients = {.d_x2 = carve(carver, stream_elements(cut), e)};
+  if (cut->model->dropout) {
+    gradients.d_mlp_branch = carve(carver, stream_elements(cut), e);
+    gradients.d_attention_branch = carve(carver, stream_elements(cut), e);
+  }
   gradients.d_down = cut->sequence_parallel && kind.ffn_width > 0 ? carve(carver, t * h, e) : NULL;
   gradients.d_out = cut->sequence_parallel ? carve(carver, t * h, e) : NULL;
   gradients.d_up = carve(carver, t * kind.up_width, e);
@@ -161,12 +179,21 @@ static SavedHead carve_head(const Cut *cut, Carver *input, Carver *for_i, Carver
   };
 }
 
+static SavedEmbedding carve_embedding(const Cut *cut, Carver *for_i) {
+  if (!cut->model->embedding_norm)
+    return (SavedEmbedding){0};
+  return (SavedEmbedding){.kept = carve(for_i, stream_elements(cut), element(cut)),
+                          .mean = carve(for_i, cut->split_tokens, 4),
+                          .rstd = carve(for_i, cut->split_tokens, 4)};
+}
+
 /* What one walk over a slot finds. */
 typedef struct {
   int layer; /* wanted */
   char *input, *stream_gradient, *embedding_gradient;
   SavedLayer saved, again; /* again: made by I of what was not saved, NULL the rest */
   LayerGradients gradients;
+  SavedEmbedding embedding;
   SavedHead head;
 } SlotTensors;
 
@@ -184,6 +211,8 @@ static void walk_saved(const Activations *activations, const StageLayers *layers
     if (i == tensors->layer)
       tensors->saved = saved;
   }
+  if (layers->has_embedding)
+    tensors->embedding = carve_embedding(cut, for_i);
   if (layers->has_head)
     tensors->head = carve_head(cut, layers->n_layers == 0 ? input : for_i, for_i, for_w);
 }
@@ -453,8 +482,10 @@ SavedLayer activations_layer(const Activations *activations, const Slot *slot, i
     saved.activation = again->activation != NULL ? again->activation : scratch->activation;
     saved.up = scratch->up;
   }
-  if (dropped & MODULE_BIT(MODULE_CORE_ATTN))
+  if (dropped & MODULE_BIT(MODULE_CORE_ATTN)) {
     saved.scores = scratch->scores;
+    saved.dropped = scratch->dropped;
+  }
   if (again->attention != NULL)
     saved.attention = again->attention;
   if (again->experts.rows != NULL) {
@@ -466,6 +497,10 @@ SavedLayer activations_layer(const Activations *activations, const Slot *slot, i
 
 LayerGradients activations_gradients(const Activations *activations, const Slot *slot, int layer) {
   return is_apart(slot) ? slot_tensors(activations, slot, layer).gradients : activations->scratch_gradients;
+}
+
+SavedEmbedding activations_embedding(const Activations *activations, const Slot *slot) {
+  return slot_tensors(activations, slot, -1).embedding;
 }
 
 SavedHead activations_head(const Activations *activations, const Slot *slot) {

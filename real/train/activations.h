@@ -28,17 +28,25 @@ typedef struct {
   float *gate;           /* [T] the shared expert's weight */
 } SavedExperts;
 
+/* Of q or k, which are normalised where the product has put them. */
+typedef struct {
+  char *kept;         /* T × width: what the norm read */
+  float *mean, *rstd; /* [T·heads], or [T] of all heads together */
+} SavedQkNorm;
+
 typedef struct {
   char *norm1, *norm2;                  /* T′ × h */
   float *mean1, *rstd1, *mean2, *rstd2; /* [T′] */
   char *qkv;                            /* T × (q + 2·kv), rotated */
-  char *scores;                         /* unfused: b·heads × s × s */
-  float *lse;                           /* flash: b·heads × s */
-  char *attention;                      /* T × q */
-  char *all_tokens;                     /* Ulysses: attention's output as attention made it, T × q in all */
-  char *x2;                             /* T′ × h: after attention's residual */
-  char *up;                             /* T × up_width; with experts the shared one's */
-  char *activation;                     /* T × ffn_width; … */
+  SavedQkNorm q_norm, k_norm;
+  char *scores;     /* unfused: b·heads × s × s */
+  char *dropped;    /* … as they were dropped */
+  float *lse;       /* flash: b·heads × s */
+  char *attention;  /* T × q */
+  char *all_tokens; /* Ulysses: attention's output as attention made it, T × q in all */
+  char *x2;         /* T′ × h: after attention's residual */
+  char *up;         /* T × up_width; with experts the shared one's */
+  char *activation; /* T × ffn_width; … */
   SavedExperts experts;
 } SavedLayer;
 
@@ -47,6 +55,7 @@ typedef struct {
   char *d_down, *d_out; /* T × h: gathered; unused without sequence parallelism (the streams' own are read) */
   char *d_up, *d_qkv;   /* T × width */
   char *d_x2;           /* T′ × h */
+  char *d_mlp_branch, *d_attention_branch; /* T′ × h: of what is dropped before it is added; NULL without dropout */
   /* of experts */
   char *d_rows, *d_expert_up; /* R × h: of their outputs; R × 2·f */
   char *d_scores;             /* T′ × experts */
@@ -63,6 +72,12 @@ typedef struct {
   char *gate;         /* [T] before the sigmoid */
   float *d_gate;      /* [T] behind it */
 } ExpertScratch;
+
+/* Where a norm stands behind the word table. */
+typedef struct {
+  char *kept;         /* T′ × h: what it read */
+  float *mean, *rstd; /* [T′] */
+} SavedEmbedding;
 
 typedef struct {
   char *x;    /* T′ × h: what the final norm reads */
@@ -143,6 +158,7 @@ void activations_close(Activations *activations, Slot *slot, DeviceEvent *last);
 /* Pointers into a slot, NULL for what lies in a part that is not there, or scratch. */
 SavedLayer activations_layer(const Activations *activations, const Slot *slot, int layer);
 LayerGradients activations_gradients(const Activations *activations, const Slot *slot, int layer);
+SavedEmbedding activations_embedding(const Activations *activations, const Slot *slot);
 SavedHead activations_head(const Activations *activations, const Slot *slot);
 char *activations_input(const Activations *activations, const Slot *slot, int layer); /* x of a layer */
 /* Gradient of the input of `layer` (of the head: n_layers): in the slot when W runs apart. */

@@ -1,7 +1,7 @@
 /* Tensors of a layer that has experts:
  *
- *     layer     | norms | router | shared expert's gate | q k v | attn_out | shared expert, in the MLP's place |
- *     experts   | gate up down of the rank's first | of its second | …                                            */
+ *     layer     | norms | of q, of k | router | shared expert's gate | q k v | attn_out | shared expert, in the MLP's
+ * place | experts   | gate up down of the rank's first | of its second | … */
 #include "block_layout.h"
 
 #include <math.h>
@@ -39,6 +39,14 @@ static gboolean follows(Role role) {
   return FALSE;
 }
 
+static gboolean is_norm(Role role) {
+  return role <= ROLE_NORM2_SHIFT || (role >= ROLE_Q_NORM && role <= ROLE_K_NORM_SHIFT);
+}
+
+static gboolean is_shift(Role role) {
+  return role == ROLE_NORM1_SHIFT || role == ROLE_NORM2_SHIFT || role == ROLE_Q_NORM_SHIFT || role == ROLE_K_NORM_SHIFT;
+}
+
 /* `cut_rows`, `cut_columns`: that dimension is cut. */
 static void add_tensor(Layouter *layouter, Role role, const char *name, gint64 rows, gint64 columns, gboolean cut_rows,
                        gboolean cut_columns, float deviation) {
@@ -56,7 +64,7 @@ static void add_tensor(Layouter *layouter, Role role, const char *name, gint64 r
       .columns = cut_columns ? columns / layouter->n_cut : columns,
       .whole_rows = rows,
       .whole_columns = columns,
-      .mean = role <= ROLE_NORM2 && role != ROLE_NORM1_SHIFT ? 1.0f : 0.0f,
+      .mean = is_norm(role) && !is_shift(role) ? 1.0f : 0.0f,
       .deviation = deviation,
       .seed = layouter->seed + (guint64)role * 0x9E3779B9u,
   };
@@ -64,7 +72,7 @@ static void add_tensor(Layouter *layouter, Role role, const char *name, gint64 r
   tensor.first_column = cut_columns ? layouter->at * tensor.columns : 0;
   if (layouter->block->offset_of[role] < 0) /* of experts, the first one's */
     layouter->block->offset_of[role] = tensor.offset;
-  if (role <= ROLE_NORM2_SHIFT)
+  if (is_norm(role))
     layouter->block->n_norms = tensor.offset + tensor.columns;
   if (tensor.is_whole)
     layouter->block->n_whole = tensor.offset + tensor.rows * tensor.columns;
@@ -75,12 +83,25 @@ static void add_vector(Layouter *layouter, Role role, const char *name, gint64 n
   add_tensor(layouter, role, name, 1, n, FALSE, is_cut, weight_deviation);
 }
 
-static void add_norm(Layouter *layouter, Role role, const char *name) {
+static void add_norm_of(Layouter *layouter, Role role, const char *name, gint64 width) {
   const Model *model = layouter->parameters->workload->model;
   g_autofree char *weight = g_strdup_printf("%s.weight", name), *shift = g_strdup_printf("%s.bias", name);
-  add_vector(layouter, role, weight, model->hidden, FALSE);
+  add_vector(layouter, role, weight, width, FALSE);
   if (model->norm == NORM_LAYERNORM && !model->bare_norms)
-    add_vector(layouter, role + 1, shift, model->hidden, FALSE);
+    add_vector(layouter, role + 1, shift, width, FALSE);
+}
+
+static void add_norm(Layouter *layouter, Role role, const char *name) {
+  add_norm_of(layouter, role, name, layouter->parameters->workload->model->hidden);
+}
+
+static void add_qk_norms(Layouter *layouter) {
+  const Model *model = layouter->parameters->workload->model;
+  const gboolean is_whole = model->qk_norms == QK_NORMS_WHOLE;
+  if (model->qk_norms == QK_NORMS_NONE)
+    return;
+  add_norm_of(layouter, ROLE_Q_NORM, "q_norm", (is_whole ? model->n_heads : 1) * model->head_dim);
+  add_norm_of(layouter, ROLE_K_NORM, "k_norm", (is_whole ? model->n_kv_heads : 1) * model->head_dim);
 }
 
 /* Vectors that every tp rank holds whole come first, and of these what the norms have. */
@@ -89,6 +110,7 @@ static void lay_out_whole(Layouter *layouter) {
   const gint64 h = model->hidden;
   add_norm(layouter, ROLE_NORM1, "attn_norm");
   add_norm(layouter, ROLE_NORM2, "mlp_norm");
+  add_qk_norms(layouter);
   if (model->linear_bias) {
     add_vector(layouter, ROLE_ATTN_OUT_BIAS, "attn_out.bias", h, FALSE);
     add_vector(layouter, ROLE_MLP_DOWN_BIAS, "mlp_down.bias", h, FALSE);
@@ -182,10 +204,14 @@ static void lay_out_table(Layouter *layouter) {
   g_array_index(layouter->tensors, Tensor, 0).whole_rows = model->vocab; /* what is behind them is padding */
 }
 
+/* What the embedding has but words. */
 static void lay_out_positions(Layouter *layouter) {
   const Model *model = layouter->parameters->workload->model;
+  if (model->embedding_norm)
+    add_norm(layouter, ROLE_NORM1, "embedding_norm");
   if (model->positions == POSITIONS_LEARNED)
-    add_tensor(layouter, ROLE_POSITIONS, "weight", model->max_positions, model->hidden, FALSE, FALSE, weight_deviation);
+    add_tensor(layouter, ROLE_POSITIONS, "positions.weight", model->max_positions, model->hidden, FALSE, FALSE,
+               weight_deviation);
 }
 
 static void lay_out_final_norm(Layouter *layouter) {
@@ -202,7 +228,7 @@ static char *block_prefix(const Workload *workload, BlockKind kind, int layer) {
   case BLOCK_TABLE:
     return g_strdup("embedding.");
   case BLOCK_POSITIONS:
-    return g_strdup("positions.");
+    return g_strdup("");
   case BLOCK_LAYER:
   case BLOCK_EXPERTS:
     return g_strdup_printf("layers.%d.", layer);
@@ -219,6 +245,16 @@ static guint64 block_seed(const Workload *workload, guint64 seed, BlockKind kind
                   : kind == BLOCK_OUTPUT && workload->model->tied ? BLOCK_TABLE
                                                                   : (guint64)kind;
   return seed * G_GUINT64_CONSTANT(0xD1342543DE82EF95) + (which << 40);
+}
+
+static void find_summed(const Parameters *parameters, Block *block) {
+  const gint64 of_heads = block->offset_of[ROLE_Q_NORM];
+  if (parameters->cut.sequence_parallel)
+    block->n_summed = block->n_whole;
+  else if (parameters->cut.tp > 1 && of_heads >= 0) {
+    block->first_summed = of_heads;
+    block->n_summed = block->n_norms - of_heads;
+  }
 }
 
 void block_lay_out(const Parameters *parameters, Block *block, guint64 seed) {
@@ -239,5 +275,6 @@ void block_lay_out(const Parameters *parameters, Block *block, guint64 seed) {
     const Tensor *last = &g_array_index(layouter.tensors, Tensor, block->n_tensors - 1);
     block->n = round_up(last->offset + last->rows * last->columns, (gint64)ALIGN * block->n_shards);
   }
+  find_summed(parameters, block);
   block->tensors = (Tensor *)(void *)g_array_free(layouter.tensors, FALSE);
 }

@@ -40,6 +40,10 @@ typedef enum {
   ROLE_EXPERT_GATE, /* of this rank's first expert; up and down follow, then the next expert */
   ROLE_EXPERT_UP,
   ROLE_EXPERT_DOWN,
+  ROLE_Q_NORM, /* of heads, or of all columns; behind the layer's norms */
+  ROLE_Q_NORM_SHIFT,
+  ROLE_K_NORM,
+  ROLE_K_NORM_SHIFT,
   N_ROLES
 } Role;
 
@@ -59,11 +63,12 @@ typedef struct {
 
 typedef struct {
   BlockKind kind;
-  int stage, layer;          /* layer: of the model; −1 for the others */
-  gint64 n, n_whole;         /* elements, padded; of which the first are held whole by every tp rank */
-  gint64 n_norms;            /* … and of these the first are the norms', whose gradients I makes */
-  gint64 offset_of[N_ROLES]; /* −1: none */
-  Tensor *tensors;           /* owned */
+  int stage, layer;              /* layer: of the model; −1 for the others */
+  gint64 n, n_whole;             /* elements, padded; of which the first are held whole by every tp rank */
+  gint64 n_norms;                /* … and of these the first are the norms', whose gradients I makes */
+  gint64 first_summed, n_summed; /* of n_whole: those whose gradients ranks of tp sum (cut_tp_summed_parameters()) */
+  gint64 offset_of[N_ROLES];     /* −1: none */
+  Tensor *tensors;               /* owned */
   int n_tensors;
   int n_shards;                /* 1 under ZeRO-0 */
   int zero;                    /* of the plan; 0 where there is one shard */
@@ -121,9 +126,14 @@ Block *parameters_shared_table(const Parameters *parameters);
 gboolean parameters_is_copy(const Parameters *parameters, const Block *block);
 
 /* Which of its 2·cp pieces of a sequence a rank has: early the cp-th, late the cp-th from the end (context.c). */
+static inline SequencePieces parameters_pieces_of(const Cut *cut, gint64 cp_rank) {
+  const gint64 half = cut->seq_len / 2;
+  return (SequencePieces){.early = cp_rank * half, .late = (2 * cut->cp - 2 - cp_rank) * half};
+}
+
+/* Those of this rank. */
 static inline SequencePieces parameters_pieces(const Parameters *parameters) {
-  const gint64 half = parameters->cut.seq_len / 2, cp = parameters->at.at[AXIS_CP];
-  return (SequencePieces){.early = cp * half, .late = (2 * parameters->cut.cp - 2 - cp) * half};
+  return parameters_pieces_of(&parameters->cut, parameters->at.at[AXIS_CP]);
 }
 
 /* Where kernels read a weight and add to its gradient; they must be there (gathered, bucket). */

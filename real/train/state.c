@@ -257,6 +257,13 @@ static gint64 whole_in_shard(const Block *block) {
   return CLAMP(block->n_whole - block->shard_first, 0, block->shard_n);
 }
 
+/* Of these, those of which ranks of tp have each made a part. */
+static Range summed_in_shard(const Block *block) {
+  const gint64 first = CLAMP(block->first_summed - block->shard_first, 0, block->shard_n);
+  const gint64 end = CLAMP(block->first_summed + block->n_summed - block->shard_first, 0, block->shard_n);
+  return (Range){first, end - first};
+}
+
 /* Between the blocks' gradients and the packed buffer. Returns elements. */
 static gint64 pack_whole(Trainer *trainer, DeviceStream *stream, gboolean out_again) {
   const Parameters *parameters = trainer->parameters;
@@ -264,13 +271,13 @@ static gint64 pack_whole(Trainer *trainer, DeviceStream *stream, gboolean out_ag
   gint64 n = 0;
   for (int i = 0; i < parameters->n_blocks; i++) {
     const Block *block = &parameters->blocks[i];
-    const gint64 whole = whole_in_shard(block);
-    if (whole == 0)
+    const Range range = summed_in_shard(block);
+    if (range.n == 0)
       continue;
-    char *packed = at(trainer->pack, n, number), *own = own_gradient(parameters, block);
+    char *packed = at(trainer->pack, n, number), *own = at(own_gradient(parameters, block), range.first, number);
     stream->device->type->copy(stream, out_again ? own : packed, out_again ? packed : own,
-                               whole * kernel_element_bytes(number));
-    n += whole;
+                               range.n * kernel_element_bytes(number));
+    n += range.n;
   }
   return n;
 }

@@ -198,13 +198,13 @@ static gboolean allocate_buffers(Trainer *trainer, int rank, GError **error) {
   const int steps = trainer->program->n_steps, n_losses = steps * (int)trainer->workload->plan->n_micro_batches;
   const OpList *list = &trainer->program->ranks[layout_coordinates(&trainer->workload->layout, rank).at[AXIS_PP]];
   measure_buffers(trainer, list);
-  gint64 whole = 0;
+  gint64 summed = 0;
   for (int i = 0; i < parameters->n_blocks; i++)
-    whole += parameters->blocks[i].n_whole;
+    summed += parameters->blocks[i].n_summed;
   trainer->losses = device->allocate(trainer->device, n_losses * (gint64)sizeof(double), error);
   trainer->norms =
       trainer->losses ? device->allocate(trainer->device, 2 * steps * (gint64)sizeof(double), error) : NULL;
-  trainer->pack = trainer->norms ? device->allocate(trainer->device, 4 * MAX(whole, 1), error) : NULL;
+  trainer->pack = trainer->norms ? device->allocate(trainer->device, 4 * MAX(summed, 1), error) : NULL;
   gboolean ok = trainer->pack != NULL && allocate_sums(trainer, error);
   ok = ok && (parameters->zero < 2 || allocate_buckets(trainer, list, error));
   const Block *shared = parameters_shared_table(parameters);

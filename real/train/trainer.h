@@ -17,6 +17,7 @@ typedef struct {
   DeviceStream *stream;
   CommGroup *group; /* COLLECTIVE */
   const WorkItem *item;
+  Piece piece;
   gboolean is_backward;                /* not so for forward work done again */
   int occurrence;                      /* of the item's name in its list, from 0 */
   int argument;                        /* LinearKind where the function serves several */
@@ -88,7 +89,7 @@ struct Trainer {
   int n_shared_opened;
   gboolean is_shared_open;
   char *early; /* ZeRO-2, 3 where W runs apart: the blocks' own (parameters.h) */
-  char *pack;  /* whole parameters' gradients, packed */
+  char *pack;  /* gradients that are summed over tp, packed */
 };
 
 /* `is_local` [n_stages]: stages of this rank. IMPOSSIBLE for what cannot be trained (parameters_check()). */
@@ -110,15 +111,19 @@ typedef struct {
   ItemFunction run;
   int argument;
 } ItemKernel;
-extern const ItemKernel layer_kernels[], attention_kernels[], expert_kernels[],
+extern const ItemKernel layer_kernels[], attention_kernels[], expert_kernels[], dropout_kernels[],
     end_kernels[];                                          /* end with a NULL name */
 extern const ItemKernel *const context_kernels[N_CP_COMMS]; /* before those of the same name where cp cuts sequences */
 extern const ItemKernel tp_collectives[], expert_collectives[], context_collectives[]; /* by operand */
 gboolean items_bind(Trainer *trainer, GError **error);
 void items_clear(Trainer *trainer);
 
+extern const float item_norm_epsilon; /* of all norms, whatever the config says: it does not change the time */
+
 /* Short forms for items*.c. */
 void item_launch(const ItemCall *call, const Kernel *kernel);
+/* Of this rank's heads, over whole sequences. */
+ScoreRule item_score_rule(const ItemCall *call);
 /* Fused attention of this rank's queries to its keys, all of them. */
 FlashKernel item_flash(const ItemCall *call, gboolean is_backward);
 /* Over the ranks of cp: the micro-batch's loss. */
@@ -135,6 +140,17 @@ Block *item_block(const ItemCall *call, BlockKind kind);
 const char *item_reduced(const ItemCall *call);
 /* Gradient of the output of the call's layer. */
 char *item_output_gradient(const ItemCall *call);
+/* The same of what its last residual adds. */
+char *item_branch_gradient(const ItemCall *call);
+
+/* Where a layer, or the embedding, drops: each place has random numbers of its own, by layer and step. */
+typedef enum { DROP_EMBEDDING, DROP_PROBABILITIES, DROP_ATTENTION, DROP_MLP, N_DROPS } Drop;
+/* Of rate 0 in a model without dropout. */
+Dropout item_dropout(const ItemCall *call, Drop drop);
+/* Of this rank's heads' probabilities. */
+ScoreDropout item_score_dropout(const ItemCall *call);
+/* out = a + drop(b + bias) over rows of the stream, dense; a NULL: zeros. */
+void item_drop_add(const ItemCall *call, Drop drop, const void *a, const void *b, const void *bias, void *out);
 /* T′ × h: where the embedding writes, and the gradient that comes back to it; a stage may have nothing else. */
 char *item_embedding_output(const ItemCall *call);
 char *item_embedding_gradient(const ItemCall *call);

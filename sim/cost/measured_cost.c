@@ -200,10 +200,10 @@ static double memory_s(const Wanted *wanted, CostSource *source) {
 
 /* attention */
 
-/* Products of head_dim, one for each pair and two of them forward. Of a block of another number of keys its FLOPs say
- * how many pairs it has: two products each forward, five backward. */
+/* Products of head_dim, one for each pair and two of them forward. A block of another number of keys, or with a window,
+ * says by its FLOPs how many pairs it has: two products each forward, five backward. */
 static double attention_work(const WorkItem *item) {
-  if (item->n != item->m)
+  if (item->n != item->m || item->windowed)
     return item->flops / (item->backward ? 5 : 2);
   return 2 * item->batch * measured_attention_pairs(item->m, item->n) * item->k;
 }
@@ -219,6 +219,7 @@ static double attention_correction(const Wanted *wanted, const MeasuredAttention
   item.m = attention->seq_len;
   item.n = attention->keys;
   item.k = attention->head_dim;
+  item.windowed = FALSE;
   const double work = 2 * item.batch * measured_attention_pairs(item.m, item.n) * item.k;
   item.flops *= work / attention_work(wanted->item);
   item.bytes *= attention_rows(&item) / attention_rows(wanted->item);
@@ -252,7 +253,7 @@ static double attention_s(const Wanted *wanted, CostSource *source) {
   if (nearest == NULL)
     return wanted->model(wanted->gpu, item);
   gboolean is_equal = nearest->batch == item->batch && nearest->seq_len == item->m && nearest->keys == item->n &&
-                      nearest->head_dim == item->k;
+                      !item->windowed && nearest->head_dim == item->k;
   *source = is_equal ? COST_MEASURED : COST_INTERPOLATED;
   return is_equal ? nearest->time_s : wanted->model(wanted->gpu, item) * attention_correction(wanted, nearest);
 }

@@ -2,9 +2,11 @@
  * dimension d.
  *
  * Flash (arXiv 2205.14135): one kernel forward, one backward; scores never reach HBM. A causal mask leaves s(s+1)/2
- * pairs of query and key. Dropout draws its mask again from the seed.
+ * pairs of query and key, a sliding window of w keys w(w+1)/2 + (s−w)·w: what is hidden whole is not computed
+ * (arXiv 2307.08691; its library's window_size). Dropout draws its mask again from the seed.
  *
- * Unfused: each product is a batched one over all s² pairs (masked ones too), with passes over the scores between:
+ * Unfused: each product is a batched one over all s² pairs (masked ones too, those before a window among them), with
+ * passes over the scores between:
  *
  *     forward    S = Q·Kᵀ → softmax (scale and mask in it) → dropout → O = P·V
  *     backward   dV = Pᵀ·dO, dP = dO·Vᵀ → dropout → softmax → dQ = dS·K, dK = dSᵀ·Q
@@ -20,8 +22,10 @@
  * the kernel recomputes its scores anyway. */
 #include "pieces.h"
 
-double attention_pairs(gint64 seq_len) {
-  return (double)seq_len * (seq_len + 1) / 2;
+/* The first `window` queries see 1, 2, … keys, all others `window`. */
+double attention_pairs(gint64 seq_len, gint64 window) {
+  const gint64 growing = window > 0 ? MIN(window, seq_len) : seq_len;
+  return (double)growing * (growing + 1) / 2 + (double)(seq_len - growing) * growing;
 }
 
 double attention_row_sums_bytes(const Cut *cut) {
@@ -30,11 +34,13 @@ double attention_row_sums_bytes(const Cut *cut) {
 
 static void flash(ItemList *list, gboolean backward) {
   const Cut *cut = list->cut;
+  const gint64 window = model_window(cut->model, cut->plan->seq_len);
   const AttentionBlock whole = {.heads = cut->heads,
                                 .kv_heads = cut->kv_width / cut->model->head_dim,
                                 .queries = cut->seq_len,
                                 .keys = cut->seq_len,
-                                .pairs = attention_pairs(cut->seq_len)};
+                                .pairs = attention_pairs(cut->seq_len, window),
+                                .windowed = window > 0};
   if (cut->cp == 1)
     item_list_attention(list, backward, &whole);
   else

@@ -72,7 +72,7 @@ static AttentionBlock own_block(const Cut *cut) {
                           .kv_heads = kv_heads(cut),
                           .queries = cut->seq_len,
                           .keys = cut->seq_len,
-                          .pairs = attention_pairs(cut->seq_len)};
+                          .pairs = attention_pairs(cut->seq_len, 0)};
 }
 
 /* Against another rank's. */
@@ -145,7 +145,7 @@ static void ring(ItemList *list, gboolean backward) {
 static AttentionBlock block_of_all_keys(const Cut *cut) {
   AttentionBlock block = own_block(cut);
   block.keys *= cut->cp;
-  block.pairs = attention_pairs(block.keys) / cut->cp;
+  block.pairs = attention_pairs(block.keys, 0) / cut->cp;
   return block;
 }
 
@@ -170,12 +170,13 @@ static void gather_and_attend(ItemList *list, gboolean backward) {
 /* --- Ulysses --- */
 
 static AttentionBlock block_of_some_heads(const Cut *cut) {
-  const gint64 length = cut->seq_len * cut->cp;
+  const gint64 length = cut->seq_len * cut->cp, window = model_window(cut->model, length);
   return (AttentionBlock){.heads = cut->heads / cut->cp,
                           .kv_heads = kv_heads(cut) / cut->cp,
                           .queries = length,
                           .keys = length,
-                          .pairs = attention_pairs(length)};
+                          .pairs = attention_pairs(length, window),
+                          .windowed = window > 0};
 }
 
 static void exchange(ItemList *list, const char *operand, gint64 width) {

@@ -102,23 +102,25 @@ static gint64 router_parameters(const Model *model) {
 
 static gint64 layer_parameters(const Cut *cut, Piece piece) {
   const Model *model = cut->model;
-  gint64 parameters = cut->n_norms * cut_norm_parameters(model) + model->other_layer_parameters +
-                      latent_norm_parameters(model) + linears_parameters(cut, piece, TRUE);
+  gint64 parameters = cut->n_norms * cut_norm_parameters(model) + model_qk_norm_parameters(model) +
+                      model->other_layer_parameters + latent_norm_parameters(model) +
+                      linears_parameters(cut, piece, TRUE);
   if (piece == PIECE_LAYER && cut->n_experts > 0)
     parameters += router_parameters(model) + cut_expert_parameters(cut, piece) * (cut->n_experts - 1) / cut->n_experts;
   return parameters;
 }
 
 /* Of the embedding, without the word table. */
-static gint64 position_parameters(const Model *model) {
+static gint64 embedding_vectors(const Model *model) {
   const gint64 positions = model->positions == POSITIONS_LEARNED ? model->max_positions : 0;
-  return positions * model->hidden + model->other_embedding_parameters;
+  return positions * model->hidden + (model->embedding_norm ? cut_norm_parameters(model) : 0) +
+         model->other_embedding_parameters;
 }
 
 gint64 cut_piece_parameters(const Cut *cut, Piece piece) {
   switch (piece) {
   case PIECE_EMBEDDING:
-    return cut_vocab_parameters(cut) + position_parameters(cut->model);
+    return cut_vocab_parameters(cut) + embedding_vectors(cut->model);
   case PIECE_DENSE_LAYER:
   case PIECE_LAYER:
     return layer_parameters(cut, piece);
@@ -147,13 +149,25 @@ gint64 cut_whole_parameters(const Cut *cut, Piece piece) {
   const Model *model = cut->model;
   switch (piece) {
   case PIECE_EMBEDDING:
-    return position_parameters(model);
+    return embedding_vectors(model);
   case PIECE_DENSE_LAYER:
   case PIECE_LAYER: /* attn_out and mlp_down are cut by rows: their biases are whole */
-    return cut->n_norms * cut_norm_parameters(model) + model->other_layer_parameters + latent_norm_parameters(model) +
-           (model->linear_bias ? 2 * model->hidden : 0) + whole_linears(cut, piece) +
+    return cut->n_norms * cut_norm_parameters(model) + model_qk_norm_parameters(model) + model->other_layer_parameters +
+           latent_norm_parameters(model) + (model->linear_bias ? 2 * model->hidden : 0) + whole_linears(cut, piece) +
            (piece == PIECE_LAYER ? router_parameters(model) : 0);
   default:
     return cut_norm_parameters(model) + cut->plan->mtp_layers * mtp_whole_parameters(cut);
   }
+}
+
+/* Of norms that heads share: a rank of tp has some of the heads. */
+static gint64 shared_by_heads(const Cut *cut, Piece piece) {
+  const gint64 of_layer = cut->model->qk_norms == QK_NORMS_HEADS ? model_qk_norm_parameters(cut->model) : 0;
+  return piece == PIECE_EMBEDDING ? 0 : piece == PIECE_HEAD ? cut->plan->mtp_layers * of_layer : of_layer;
+}
+
+gint64 cut_tp_summed_parameters(const Cut *cut, Piece piece) {
+  if (cut->tp == 1)
+    return 0;
+  return cut->sequence_parallel ? cut_whole_parameters(cut, piece) : shared_by_heads(cut, piece);
 }

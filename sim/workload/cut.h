@@ -19,12 +19,12 @@ typedef struct {
   gint64 expert_width;        /* as ffn_width, of each expert */
   gint64 n_experts;           /* of this rank; 0: the model has none */
   gint64 routed_tokens;       /* that this rank sends to experts: split_tokens, as often as one is sent */
-  gint64 expert_rows;         /* that its experts get in all, as the fullest rank of ep: routed_tokens · expert_load, of
-                                 experts cut by tp from all its ranks; rounded up */
-  gint64 expert_tokens;       /* that each gets, rounded up */
-  gint64 vocab_width;         /* vocabulary padded to a multiple of 128·tp, cut by tp */
-  gint64 n_norms;             /* in a layer */
-  gboolean shared_norm;       /* attention and MLP of a parallel block read one norm's output */
+  gint64 expert_rows;   /* that its experts get in all, as the fullest rank of ep: routed_tokens · expert_load, of
+                           experts cut by tp from all its ranks; rounded up */
+  gint64 expert_tokens; /* that each gets, rounded up */
+  gint64 vocab_width;   /* vocabulary padded to a multiple of 128·tp, cut by tp */
+  gint64 n_norms;       /* in a layer */
+  gboolean shared_norm; /* attention and MLP of a parallel block read one norm's output */
   double element_bytes, linear_bytes; /* per element of activations; of the operands of a layer's linears */
   gboolean casts;                     /* the linears multiply in a narrower format than activations have */
   double gradient_bytes;              /* per element of the accumulated weight gradient */
@@ -39,3 +39,6 @@ gint64 cut_piece_parameters(const Cut *cut, Piece piece);
 gint64 cut_expert_parameters(const Cut *cut, Piece piece); /* of these, of the rank's experts */
 gint64 cut_layer_matrices(const Cut *cut);                 /* elements of a layer's linears; of experts one's */
 gint64 cut_whole_parameters(const Cut *cut, Piece piece);  /* those that tp does not cut */
+/* Of these, those of which each rank of tp makes another gradient, and all sum theirs: under sequence parallelism all,
+ * else what heads share. */
+gint64 cut_tp_summed_parameters(const Cut *cut, Piece piece);

@@ -69,6 +69,7 @@ void item_list_attention(ItemList *list, gboolean backward, const AttentionBlock
                 .number = precision_info(cut->plan->precision)->element,
                 .backward = backward != 0,
                 .wide_keys = d > v,
+                .windowed = block->windowed != 0,
                 .batch = cut->sequences * block->heads,
                 .m = block->queries,
                 .n = block->keys,

@@ -2,7 +2,7 @@
  *
  *     x → norm → qkv → rope → attention → attn_out → +x → norm → mlp_up → activation → mlp_down → + → y
  *
- * Where heads are normalised (Qwen3), q and k each pass a norm of their own between qkv and rope.
+ * Where q and k are normalised (Qwen3 by heads, MPT's qk_ln whole), each passes a norm of its own between qkv and rope.
  *
  * A parallel block (GPT-NeoX, Falcon) sends x through both branches at once and adds them to it in one residual; the
  * branches' partial sums are added before the one tp reduction.
@@ -92,17 +92,17 @@ static double head_bytes(const Cut *cut, gint64 width) {
   return cut->element_bytes * cut->tokens * width;
 }
 
-static void head_norms_forward(ItemList *list) {
+static void qk_norms_forward(ItemList *list) {
   const Cut *cut = list->cut;
-  if (!cut->model->head_norms)
+  if (cut->model->qk_norms == QK_NORMS_NONE)
     return;
   normalise(list, "q_norm", head_bytes(cut, cut->q_width));
   normalise(list, "k_norm", head_bytes(cut, cut->kv_width));
 }
 
-static void head_norms_backward(ItemList *list) {
+static void qk_norms_backward(ItemList *list) {
   const Cut *cut = list->cut;
-  if (!cut->model->head_norms)
+  if (cut->model->qk_norms == QK_NORMS_NONE)
     return;
   normalise_backward(list, "k_norm.backward", head_bytes(cut, cut->kv_width));
   normalise_backward(list, "q_norm.backward", head_bytes(cut, cut->q_width));
@@ -113,7 +113,7 @@ static void attention_branch_forward(ItemList *list) {
     latent_forward(list);
   } else {
     linear_column_forward(list, LINEAR_QKV);
-    head_norms_forward(list);
+    qk_norms_forward(list);
     rope(list, "rope");
   }
   attention_forward(list);
@@ -161,7 +161,7 @@ static void attention_branch_backward(ItemList *list) {
   }
   if (list->input_gradients)
     rope(list, "rope.backward");
-  head_norms_backward(list);
+  qk_norms_backward(list);
   linear_column_backward(list, LINEAR_QKV);
 }
 

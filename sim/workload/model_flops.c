@@ -2,7 +2,7 @@
  * Per token of a sequence of s tokens:
  *
  *     linears     2·(h·(q + 2·kv) + q·h + h·f·(2, gated 3))      each layer
- *     attention   4·q·s in full;  4·q·(s + 1)/2 causal           each layer
+ *     attention   4·q·s in full;  4·q·(s + 1)/2 causal           each layer; with a window the pairs it leaves
  *     logits      2·h·V                                          once, V not padded
  *
  * Latent attention has its own products in place of h·(q + 2·kv), and 2·(d + v) in place of 4·d for each pair of query
@@ -64,7 +64,7 @@ static double layer_attention_flops(const Workload *workload) {
   case FLOPS_MEGATRON:
     return widths * s;
   default:
-    return widths * attention_pairs(workload->plan->seq_len) / s;
+    return widths * attention_pairs(workload->plan->seq_len, model_window(model, workload->plan->seq_len)) / s;
   }
 }
 

@@ -4,7 +4,7 @@
  *     inputs of norms                 e·T'·h    each distinct one                            used by I
  *     inputs of qkv and mlp_up        e·T'·h    each distinct one, saved in shards           used by W
  *     Q, K, V                         e·T·(q + k + v)                                        used by I
- *     inputs of heads' norms          e·T·(q + k)       where q and k have norms             used by I
+ *     inputs of norms of q and k      e·T·(q + k)       where there are                      used by I
  *     scores, unfused                 s² per head: softmax e, and under dropout mask 1 and output e;  used by I
  *     scores, flash                   log-sum-exp, 4 bytes per row                           used by I
  *     output of flash, of some heads  e·T·a     under Ulysses                                used by I
@@ -36,7 +36,7 @@
  *
  *     plain kernels                   e·T·(q + f)  copy of attention's output, the gate's activation;  used by I
  *                                     unfused: 4·s² per head, the softmax in fp32
- *     norms                           norm_bytes·T'·h  each; of heads norm_bytes·T·(q + k)   used by I
+ *     norms                           norm_bytes·T'·h  each; of q and k norm_bytes·T·(q + k)   used by I
  *     gathered inputs                 e·(T − T')·h     for each norm's output                used by W
  *     selective by products           e·(T·(2q + kv + f) + T'·h)  instead of all this
  *     activation_input_bytes          in place of e, of the input of the experts' activation
@@ -108,9 +108,9 @@ static double attention_output(const Cut *cut) {
   return (bytes > 0 ? bytes : cut->linear_bytes) * cut->tokens * cut->out_width;
 }
 
-/* Elements that the norms of a layer's heads read. */
-static double head_norm_elements(const Cut *cut) {
-  return cut->model->head_norms ? (double)cut->tokens * (cut->q_width + cut->kv_width) : 0;
+/* Elements that the norms of a layer's q and k read. */
+static double qk_norm_elements(const Cut *cut) {
+  return cut->model->qk_norms != QK_NORMS_NONE ? (double)cut->tokens * (cut->q_width + cut->kv_width) : 0;
 }
 
 static LayerTensors layer_tensors(const Cut *cut, gboolean has_experts) {
@@ -121,7 +121,7 @@ static LayerTensors layer_tensors(const Cut *cut, gboolean has_experts) {
   const double ffn = has_experts ? 0 : cut->ffn_width, up = has_experts ? 0 : cut->up_width;
   tensors.linear_inputs = cut->linear_bytes * (cut->n_norms * stream + t * ffn) + attention_output(cut);
   tensors.rest =
-      e * (n_streams * stream + t * (cut->q_width + cut->kv_width + cut->v_width) + t * up + head_norm_elements(cut));
+      e * (n_streams * stream + t * (cut->q_width + cut->kv_width + cut->v_width) + t * up + qk_norm_elements(cut));
   if (has_experts) {
     tensors.linear_inputs += expert_linear_inputs(cut);
     tensors.rest += expert_rest(cut);
@@ -134,7 +134,7 @@ static LayerTensors layer_tensors(const Cut *cut, gboolean has_experts) {
     tensors.rest += n_streams * stream;
   const FrameworkMemory *framework = &cut->plan->memory;
   const gboolean plain = framework->kernels == FRAMEWORK_KERNELS_PLAIN;
-  tensors.rest += norm_rest(cut, cut->n_norms * stream + head_norm_elements(cut));
+  tensors.rest += norm_rest(cut, cut->n_norms * stream + qk_norm_elements(cut));
   if (plain)
     tensors.rest += e * t * (cut->out_width + (cut->model->gated ? ffn : 0));
   if (framework->gathered == GATHERED_KEPT)
@@ -279,12 +279,14 @@ static double vocabulary_gradient(const Cut *cut) {
   return dense ? cut->element_bytes * cut_vocab_parameters(cut) : 0;
 }
 
-/* The dropout mask; token numbers are too few to count. W needs the gradient of all tokens. */
+/* The dropout mask and the norm's input; token numbers are too few to count. W needs the gradient of all tokens. */
 static PieceMemory embedding_memory(const Cut *cut) {
-  const double mask = cut->model->dropout ? (double)cut->split_tokens * cut->model->hidden : 0;
+  const double stream = (double)cut->split_tokens * cut->model->hidden;
+  const double norm = cut->model->embedding_norm ? cut->element_bytes * stream + norm_rest(cut, stream) : 0;
+  const double mask = cut->model->dropout ? stream : 0;
   return (PieceMemory){
-      .saved_bytes = mask,
-      .released_by_I = mask,
+      .saved_bytes = mask + norm,
+      .released_by_I = mask + norm,
       .held_for_W = cut->element_bytes * cut->tokens * cut->model->hidden,
       .transient_bytes = vocabulary_gradient(cut),
   };

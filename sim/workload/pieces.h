@@ -34,6 +34,7 @@ typedef struct {
   gint64 heads, kv_heads;
   gint64 queries, keys; /* rows of Q (and O); of K and V */
   double pairs;         /* of query and key that the causal mask leaves in each head */
+  gboolean windowed;    /* … and a window */
 } AttentionBlock;
 
 void item_list_init(ItemList *list, const Cut *cut, Piece piece);
@@ -120,8 +121,8 @@ void linear_column_backward(ItemList *list, LinearKind kind);
 void linear_row_forward(ItemList *list, LinearKind kind);
 void linear_row_backward(ItemList *list, LinearKind kind);
 
-/* Pairs of query and key that the causal mask leaves in one head of one sequence. */
-double attention_pairs(gint64 seq_len);
+/* Pairs of query and key that the causal mask leaves in one head of one sequence; and a window (0: none). */
+double attention_pairs(gint64 seq_len, gint64 window);
 double attention_row_sums_bytes(const Cut *cut); /* a log-sum-exp in fp32 for each row of each head */
 /* Flash attention over a sequence that is cut by cp > 1 (context.c). */
 void context_attention(ItemList *list, gboolean backward);

@@ -25,6 +25,7 @@ typedef struct {
   guint8 is_plain;     /* MEMORY: an RMSNorm of single operations, of which some reach less than the HBM's rate */
   guint8 n_launches;   /* MEMORY: kernels that this one stands for; 0: 1 */
   guint8 wide_keys;    /* ATTENTION: heads of Q and K are wider than V's */
+  guint8 windowed;     /* ATTENTION: keys before a window are left out; its FLOPs say how many pairs there are */
   guint8 recompute;    /* forward work done again in backward */
   guint8 collective;   /* COLLECTIVE: Collective; a SEND_RECV is one step of a ring: S from each member to the next */
   guint8 axis;         /* COLLECTIVE: whose group and stream, AXIS_TP, AXIS_CP or AXIS_EP */

@@ -25,7 +25,7 @@ static void sum_parameters(const Workload *workload, const Cut *cut, StageWork *
   for (Piece piece = 0; piece < N_PIECES; piece++) {
     stage->parameters += counts[piece] * workload->piece_parameters[piece];
     stage->expert_parameters += counts[piece] * workload->expert_parameters[piece];
-    stage->whole_parameters += counts[piece] * cut_whole_parameters(cut, piece);
+    stage->tp_summed_parameters += counts[piece] * cut_tp_summed_parameters(cut, piece);
   }
 }
 

@@ -49,8 +49,7 @@ typedef struct {
   gint64 expert_parameters; /* of the following: of this rank's experts */
   gint64 parameters; /* on one tp rank of this stage; a tied matrix counts on both end stages, or with the embedding's
                         alone where one rank holds both */
-  gint64
-      whole_parameters; /* of these, what every tp rank holds whole: norms, positions, biases of row-parallel linears */
+  gint64 tp_summed_parameters; /* of these, those whose gradients are summed over tp (cut_tp_summed_parameters()) */
 } StageWork;
 
 typedef struct {

@@ -317,6 +317,10 @@ START_TEST(attention_takes_the_nearest_ones_ratio) {
   item.n = 2048;
   item.flops = 8 * 256 * 2048 * 4 * 64.0;
   assert_cost(&gpu, item, 2 * item.flops * 1e-12, COST_INTERPOLATED);
+  item = attention_item(FALSE, 8, 256, 64); /* nor are those that a window leaves */
+  item.windowed = TRUE;
+  item.flops /= 4;
+  assert_cost(&gpu, item, 2 * item.flops * 1e-12, COST_INTERPOLATED);
   gpu_clear(&gpu);
 }
 END_TEST

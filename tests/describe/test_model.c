@@ -198,7 +198,7 @@ START_TEST(qwen3_has_norms_on_q_and_k) {
   ck_assert_int_eq(m->head_dim, 128);
   /* QKV 64·12·128, out 4·128·64, MLP 3·64·96, norms 2·64, q and k norms 2·128 */
   ck_assert_int_eq(model_layer_parameters(m), 98304 + 32768 + 18432 + 128 + 256);
-  ck_assert(m->head_norms);
+  ck_assert_int_eq(m->qk_norms, QK_NORMS_HEADS);
 }
 END_TEST
 
@@ -210,6 +210,18 @@ START_TEST(a_sliding_window_counts_only_when_used) {
   ck_assert_int_eq(mistral->window, 4096);
   ck_assert_int_eq(later->window, 0);
   ck_assert_int_eq(qwen->window, 0);
+  ck_assert(!mistral->some_windowed);
+  g_autoptr(Model) none =
+      read_text("{\"model_type\": \"qwen2\", \"sliding_window\": 4096, \"use_sliding_window\": true, "
+                "\"max_window_layers\": 99, " LLAMA_CORE "}");
+  g_autoptr(Model) some =
+      read_text("{\"model_type\": \"qwen2\", \"sliding_window\": 4096, \"use_sliding_window\": true, "
+                "\"max_window_layers\": 1, " LLAMA_CORE "}");
+  ck_assert_int_eq(none->window, 0);
+  ck_assert_int_eq(some->window, 4096);
+  ck_assert(some->some_windowed && !none->some_windowed);
+  ck_assert_int_eq(model_window(mistral, 4096), 0);
+  ck_assert_int_eq(model_window(mistral, 4097), 4096);
   ck_assert(qwen->qkv_bias && !qwen->linear_bias);
 }
 END_TEST
@@ -293,6 +305,14 @@ START_TEST(dropout_is_what_the_rates_say) {
   g_autoptr(Model) on = read_text("{\"attention_dropout\": 0.1, " LLAMA_CORE "}");
   ck_assert(!off->dropout);
   ck_assert(on->dropout);
+  ck_assert(on->dropout_rate.attention == 0.1 && on->dropout_rate.hidden == 0 && on->dropout_rate.embedding == 0);
+  g_autoptr(Model) gpt2 = read_text("{\"model_type\": \"gpt2\", \"n_positions\": 8, " LLAMA_CORE "}");
+  ck_assert(gpt2->dropout_rate.attention == 0.1 && gpt2->dropout_rate.hidden == 0.1);
+  g_autoptr(Model) apart = read_text("{\"n_positions\": 8, \"resid_pdrop\": 0.2, \"embd_pdrop\": 0.3, " LLAMA_CORE "}");
+  ck_assert(apart->dropout_rate.attention == 0 && apart->dropout_rate.hidden == 0.2 &&
+            apart->dropout_rate.embedding == 0.3);
+  g_autoptr(Model) alike = read_text("{\"hidden_dropout\": 0.2, " LLAMA_CORE "}");
+  ck_assert(alike->dropout_rate.embedding == 0.2);
 }
 END_TEST
 

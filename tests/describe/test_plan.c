@@ -278,16 +278,25 @@ END_TEST
 START_TEST(sequences_have_limits) {
   ASSERT_IMPOSSIBLE((plan->tp = 8, plan->sequence_parallel = TRUE, plan->seq_len = 4100), "sequence-parallel", "tp 8",
                     "seq-len 4100");
-  Model learned = model, windowed = model;
+  Model learned = model, windowed = model, mixed = model;
   learned.positions = POSITIONS_LEARNED;
-  windowed.window = 4096;
+  windowed.window = mixed.window = 4096;
+  mixed.some_windowed = TRUE;
   g_autoptr(Plan) plan = plan_new();
   plan->seq_len = 8193;
   assert_refused(plan, &learned, NULL, STEPSIM_ERROR_IMPOSSIBLE,
                  (const char *const[]){"seq-len 8193", "8192 learned positions", NULL});
-  assert_refused(plan, &windowed, NULL, STEPSIM_ERROR_IMPOSSIBLE,
-                 (const char *const[]){"seq-len 8193", "window 4096", NULL});
+  assert_refused(plan, &mixed, NULL, STEPSIM_ERROR_IMPOSSIBLE,
+                 (const char *const[]){"seq-len 8193", "window 4096", "some layers", NULL});
+  ck_assert(plan_complete(plan, &windowed, NULL, NULL));
   ck_assert(plan_complete(plan, &model, NULL, NULL)); /* rotary positions may be stretched */
+  g_autoptr(Plan) cut = plan_new(), ulysses = plan_new();
+  cut->seq_len = ulysses->seq_len = 8192;
+  cut->cp = ulysses->cp = cut->dp = ulysses->dp = 2;
+  ulysses->cp_comm = CP_ULYSSES;
+  assert_refused(cut, &windowed, NULL, STEPSIM_ERROR_IMPOSSIBLE,
+                 (const char *const[]){"cp-comm ring", "window 4096", "ulysses", NULL});
+  ck_assert(plan_complete(ulysses, &windowed, NULL, NULL));
 }
 END_TEST
 

@@ -68,6 +68,41 @@ static void norm(Comparison *comparison, Number number, Number gradient, gint64 
   case_compare(&back, comparison);
 }
 
+/* Of some heads of a row, in place; what the forward keeps is what the backward reads. */
+static void head_norm(Comparison *comparison, Number number, gint64 head_dim, gboolean is_rms) {
+  const gint64 lines = 9, heads = 3, ld = 4 * head_dim + head_dim % 2, rows = lines * heads;
+  const NormKernel task = {.number = (guint8)number,
+                           .is_rms = (guint8)is_rms,
+                           .rows = rows,
+                           .width = head_dim,
+                           .epsilon = 1e-5f,
+                           .per_line = heads,
+                           .ld = ld,
+                           .gradient = NUMBER_FP32};
+  Case c = case_new(KERNEL_NORM_FORWARD, "%s of heads %s, head_dim %d", is_rms ? "rms" : "layer", number_name(number),
+                    (int)head_dim);
+  Case back = case_new(KERNEL_NORM_BACKWARD, "%s of heads %s, head_dim %d", is_rms ? "rms" : "layer",
+                       number_name(number), (int)head_dim);
+  c.kernel.norm = back.kernel.norm = task;
+  NormKernel *t = &c.kernel.norm;
+  case_in(&c, &t->x, number, lines * ld, -2, 3);
+  case_in(&c, &t->weight, number, head_dim, 0.5, 1.5);
+  case_out(&c, &t->y, number, lines * ld, 4, 5);
+  case_out(&c, &t->kept, number, rows * head_dim, 0, 0);
+  case_out(&c, &t->mean, NUMBER_FP32, rows, 0, 0);
+  case_out(&c, &t->rstd, NUMBER_FP32, rows, 0, 0);
+  case_compare(&c, comparison);
+  t = &back.kernel.norm;
+  case_in(&back, &t->weight, number, head_dim, 0.5, 1.5);
+  case_in(&back, &t->dy, number, lines * ld, -1, 1);
+  case_in(&back, &t->kept, number, rows * head_dim, -2, 3);
+  case_in(&back, &t->mean, NUMBER_FP32, rows, 0.2, 0.7);
+  case_in(&back, &t->rstd, NUMBER_FP32, rows, 0.5, 1);
+  case_out(&back, &t->dx, number, lines * ld, 4, 5);
+  case_out(&back, &t->dweight, NUMBER_FP32, head_dim, -1, 1);
+  case_compare(&back, comparison);
+}
+
 static void rope(Comparison *comparison, Number number, gboolean inverse) {
   Case c = case_new(KERNEL_ROPE, "%s%s", number_name(number), inverse ? " inverse" : "");
   RopeKernel *t = &c.kernel.rope;
@@ -75,82 +110,6 @@ static void rope(Comparison *comparison, Number number, gboolean inverse) {
       (guint8)number, (guint8)inverse, 2 * 4099, 4099, 3, 20, 100, 10000.0, {inverse ? 5000 : 0, 9000}, NULL};
   case_out(&c, &t->x, number, t->rows * t->ld, -1, 1);
   case_compare(&c, comparison);
-}
-
-static void softmax(Comparison *comparison, Number number, gint64 seq_len) {
-  Case c = case_new(KERNEL_SOFTMAX_FORWARD, "%s 3 x %d", number_name(number), (int)seq_len);
-  Case back = case_new(KERNEL_SOFTMAX_BACKWARD, "%s 3 x %d", number_name(number), (int)seq_len);
-  const SoftmaxKernel task = {(guint8)number, 3, seq_len, 0.3f, NULL, NULL};
-  const gint64 n = 3 * seq_len * seq_len;
-  c.kernel.softmax = back.kernel.softmax = task;
-  case_out(&c, &c.kernel.softmax.scores, number, n, -20, 20);
-  case_compare(&c, comparison);
-  case_in(&back, &back.kernel.softmax.scores, number, n, 0, 0.1);
-  case_out(&back, &back.kernel.softmax.dscores, number, n, -1, 1);
-  case_compare(&back, comparison);
-}
-
-/* The log-sum-exp and output given to backward need not be the forward's: the formulas are compared. `block` NULL: all
- * keys. */
-static void flash(Comparison *comparison, Number number, gint64 seq_len, gint64 heads, gint64 kv_heads, gint64 dim,
-                  const FlashBlock *block) {
-  const gint64 rows = 2 * seq_len, ld = (heads + 2 * kv_heads) * dim, ld_o = heads * dim;
-  const gint64 key_rows = block != NULL ? 2 * block->key_rows : rows, ld_kv = block != NULL ? block->ld_kv : ld;
-  const gint64 ld_dq = block != NULL ? block->ld_dq : ld, ld_dkv = block != NULL ? block->ld_dkv : ld;
-  const char *what = block == NULL ? "" : block->is_full ? ", full block" : ", causal block";
-  const FlashKernel task = {.number = (guint8)number,
-                            .sequences = 2,
-                            .seq_len = seq_len,
-                            .n_heads = heads,
-                            .n_kv_heads = kv_heads,
-                            .head_dim = dim,
-                            .scale = 0.25f,
-                            .ld_qkv = ld,
-                            .ld_o = ld_o,
-                            .block = block != NULL ? *block : (FlashBlock){0}};
-  Case c = case_new(KERNEL_FLASH_FORWARD, "%s, seq_len %d, heads %d/%d, head_dim %d%s", number_name(number),
-                    (int)seq_len, (int)heads, (int)kv_heads, (int)dim, what);
-  Case back = case_new(KERNEL_FLASH_BACKWARD, "%s, seq_len %d, heads %d/%d, head_dim %d%s", number_name(number),
-                       (int)seq_len, (int)heads, (int)kv_heads, (int)dim, what);
-  c.kernel.flash = back.kernel.flash = task;
-  c.slack = back.slack = 2;
-  FlashKernel *t = &c.kernel.flash;
-  case_in(&c, &t->q, number, rows * ld, -1, 1);
-  case_in(&c, &t->k, number, key_rows * ld_kv, -1, 1);
-  case_in(&c, &t->v, number, key_rows * ld_kv, -1, 1);
-  case_out(&c, &t->o, number, rows * ld_o, 0, 0);
-  case_out(&c, &t->lse, NUMBER_FP32, rows * heads, 0, 0);
-  case_compare(&c, comparison);
-  t = &back.kernel.flash;
-  case_in(&back, &t->q, number, rows * ld, -1, 1);
-  case_in(&back, &t->k, number, key_rows * ld_kv, -1, 1);
-  case_in(&back, &t->v, number, key_rows * ld_kv, -1, 1);
-  case_in(&back, &t->o, number, rows * ld_o, -0.2, 0.2);
-  case_in(&back, &t->lse, NUMBER_FP32, rows * heads, 3, 4);
-  case_in(&back, &t->d_o, number, rows * ld_o, -1, 1);
-  case_out(&back, &t->dq, number, rows * ld_dq, 0, 0);
-  case_out(&back, &t->dk, number, key_rows * ld_dkv, 1, 1);
-  case_out(&back, &t->dv, number, key_rows * ld_dkv, 1, 1);
-  case_compare(&back, comparison);
-}
-
-/* Of 40 queries 26, of 70 keys 50: without a mask, and with a diagonal 24 keys further right, added to what is there;
- * tiles of 32 end within both. And all of them, where only the leading dimensions differ. */
-static void blocks(Comparison *comparison, Number number) {
-  const FlashBlock full = {TRUE, TRUE, FALSE, 26, 50, 70, 64, 40, 72},
-                   causal = {TRUE, FALSE, TRUE, 26, 50, 70, 64, 40, 72},
-                   own = {TRUE, FALSE, FALSE, 40, 40, 40, 64, 40, 96};
-  flash(comparison, number, 40, 2, 1, 20, &full);
-  flash(comparison, number, 40, 2, 1, 20, &causal);
-  flash(comparison, number, 40, 2, 1, 20, &own);
-  Case merge = case_new(KERNEL_MERGE, "%s", number_name(number));
-  MergeKernel *m = &merge.kernel.merge;
-  *m = (MergeKernel){(guint8)number, 2, 19, 11, 3, 40, NULL, NULL, NULL, NULL};
-  case_out(&merge, &m->o, number, 2 * 19 * 3 * 40, -1, 1);
-  case_out(&merge, &m->lse, NUMBER_FP32, 2 * 19 * 3, -3, 3);
-  case_in(&merge, &m->other, number, 2 * 19 * 3 * 40, -1, 1);
-  case_in(&merge, &m->other_lse, NUMBER_FP32, 2 * 19 * 3, -3, 3);
-  case_compare(&merge, comparison);
 }
 
 /* Zeros, a copy, a sum; `width` a multiple of packs or not. */
@@ -167,20 +126,6 @@ static void moves(Comparison *comparison, Number number, gint64 width) {
     case_out(&c, &m->out, number, 3 * stride, -1, 1);
     case_compare(&c, comparison);
   }
-}
-
-/* Twice: with cuDNN where it takes the shape, and with the own kernels. */
-static void flashes(Comparison *comparison, Number number) {
-  for (int own = number == NUMBER_FP32; own < 2; own++) {
-    g_setenv("STEPREAL_CUDNN", own ? "0" : "1", TRUE);
-    flash(comparison, number, 45, 4, 2, 24, NULL);
-    flash(comparison, number, 96, 2, 2, 64, NULL);
-    flash(comparison, number, 104, 2, 1, 128, NULL);
-    flash(comparison, number, 33, 2, 2, 256, NULL);
-    if (own)
-      flash(comparison, number, 70, 3, 3, 21, NULL);
-  }
-  g_unsetenv("STEPREAL_CUDNN");
 }
 
 static void pointwise(Comparison *comparison, Number number, gint64 rows, gint64 width, gboolean gated) {
@@ -207,6 +152,26 @@ static void pointwise(Comparison *comparison, Number number, gint64 rows, gint64
   if (gated)
     case_in(&sum, &t->bias, number, width, -1, 1);
   case_compare(&sum, comparison);
+}
+
+/* Of the rows that cp leaves a rank of two sequences of 80, added or not. */
+static void drop_add(Comparison *comparison, Number number, gint64 width, gboolean adds) {
+  const gint64 rows = 40, n = rows * width;
+  Case c = case_new(KERNEL_DROP_ADD, "%s %d x %d%s", number_name(number), (int)rows, (int)width, adds ? ", added" : "");
+  DropAddKernel *t = &c.kernel.drop_add;
+  *t = (DropAddKernel){
+      .number = (guint8)number,
+      .rows = rows,
+      .width = width,
+      .dropout = {17, 0.3f},
+      .places = {.first_row = 40, .seq_len = 40, .first_sequence = 5, .length = 80, .pieces = {20, 20}}};
+  case_in(&c, &t->b, number, n, -1, 1);
+  if (adds) {
+    case_in(&c, &t->a, number, n, -1, 1);
+    case_in(&c, &t->bias, number, width, -1, 1);
+  }
+  case_out(&c, &t->out, number, n, 4, 5);
+  case_compare(&c, comparison);
 }
 
 static Case route_case(KernelKind kind, Number number, gint64 tokens, gint64 per_token, gint64 n_experts) {
@@ -469,19 +434,18 @@ void compare_all_kernels(Comparison *comparison) {
     const Number number = numbers[i];
     single(comparison, number);
     matmuls(comparison, number);
-    flashes(comparison, number);
-    blocks(comparison, number);
+    compare_attention(comparison, number);
     moves(comparison, number, 32);
     moves(comparison, number, 27);
-    softmax(comparison, number, 33);
-    softmax(comparison, number, 300);
     for (int flag = 0; flag < 2; flag++) {
       rope(comparison, number, flag);
       weighted(comparison, number, flag);
       pointwise(comparison, number, 7, 65, flag);
+      drop_add(comparison, number, 64 + flag, flag);
       pointwise(comparison, number, 9, 2048, flag);
       norm(comparison, number, NUMBER_FP32, 300, 129, flag);
       norm(comparison, number, number, 64, 4096, flag);
+      head_norm(comparison, number, flag ? 128 : 21, flag);
     }
     experts(comparison, number, 24, 2, 8);
     experts(comparison, number, 45, 4, 6);

@@ -3,3 +3,5 @@
 #include "cuda_case.h"
 
 void compare_all_kernels(Comparison *comparison);
+/* Of these, attention in one format. */
+void compare_attention(Comparison *comparison, Number number);

@@ -10,12 +10,13 @@ enum { LD = V_AT + KV_HEADS * D, LD_O = HEADS * D };
 static const struct {
   int cp;
   gint64 half;
-} cuts[] = {{2, 1}, {2, 3}, {3, 33}, {2, 70}, {2, 260}};
+  gint64 alibi_heads; /* of which the two here are the last; with dropout */
+} cuts[] = {{2, 1, 0}, {2, 3, 4}, {3, 33, 6}, {2, 70, 0}, {2, 260, 0}};
 
 typedef struct {
   int test_case, cp;
   Number number;
-  gint64 half, length;
+  gint64 half, length, alibi_heads;
   Tensor qkv, d_o, o, lse, d_qkv; /* of all rows, in order of position */
 } Whole;
 
@@ -31,6 +32,8 @@ static FlashKernel task_of(const Whole *whole, const Tensor *qkv, gint64 seq_len
                        .n_kv_heads = KV_HEADS,
                        .head_dim = D,
                        .scale = 0.4f,
+                       .rule = {.alibi_heads = whole->alibi_heads, .first_head = whole->alibi_heads - HEADS},
+                       .drop = {{5, whole->alibi_heads > 0 ? 0.25f : 0}, 3, 7, 1, whole->length},
                        .ld_qkv = LD,
                        .ld_o = LD_O,
                        .q = at(qkv, 0),
@@ -43,7 +46,9 @@ static void run(const Whole *whole, KernelKind kind, const FlashKernel *task) {
   run_kernel(whole->test_case, &kernel);
 }
 
-static Whole whole_new(int test_case, int cp, gint64 half) {
+static Whole whole_new(int test_case, gsize cut) {
+  const int cp = cuts[cut].cp;
+  const gint64 half = cuts[cut].half;
   const gint64 length = 2 * cp * half, rows = SEQUENCES * length;
   const Number number = case_number(test_case);
   Whole whole = {test_case,
@@ -51,6 +56,7 @@ static Whole whole_new(int test_case, int cp, gint64 half) {
                  number,
                  half,
                  length,
+                 cuts[cut].alibi_heads,
                  tensor_random(number, rows * LD, 1, 0, 2),
                  tensor_random(number, rows * LD_O, 2, 0, 1),
                  tensor_new(number, rows * LD_O),
@@ -116,7 +122,9 @@ static gint64 look_at(const Whole *whole, int rank, int from, FlashKernel *task)
                              .key_rows = s,
                              .ld_kv = LD,
                              .ld_dq = LD,
-                             .ld_dkv = LD};
+                             .ld_dkv = LD,
+                             .query_at = {half - first, rank * half, (2 * whole->cp - 2 - rank) * half + first},
+                             .key_at = {half, from * half, (2 * whole->cp - 2 - from) * half}};
   return first;
 }
 
@@ -157,7 +165,7 @@ static void try_merging(const Whole *whole, int rank) {
 
 START_TEST(outputs_for_blocks_merge_to_that_for_all_keys) {
   for (gsize i = 0; i < G_N_ELEMENTS(cuts); i++) {
-    g_auto(Whole) whole = whole_new(_i, cuts[i].cp, cuts[i].half);
+    g_auto(Whole) whole = whole_new(_i, i);
     for (int rank = 0; rank < whole.cp; rank++)
       try_merging(&whole, rank);
   }
@@ -185,7 +193,7 @@ static void add_gradients(const Whole *whole, int rank, int from, double *sums) 
 
 START_TEST(gradients_for_blocks_add_up_to_those_for_all_keys) {
   for (gsize i = 0; i < G_N_ELEMENTS(cuts); i++) {
-    g_auto(Whole) whole = whole_new(_i, cuts[i].cp, cuts[i].half);
+    g_auto(Whole) whole = whole_new(_i, i);
     g_autofree double *sums = g_new0(double, whole.d_qkv.n);
     for (int rank = 0; rank < whole.cp; rank++)
       for (int from = 0; from < whole.cp; from++)
@@ -204,7 +212,7 @@ static void try_piece(const Whole *whole, gint64 piece, Tensor *d_kv) {
   FlashKernel task = task_of(whole, &whole->qkv, whole->length);
   task.q = at(&whole->qkv, first * LD);
   task.o = at(&o, first * LD_O), task.lse = (float *)lse.data + first;
-  task.block = (FlashBlock){TRUE, FALSE, TRUE, half, keys, whole->length, LD, K_AT, LD};
+  task.block = (FlashBlock){TRUE, FALSE, TRUE, half, keys, whole->length, LD, K_AT, LD, {0, 0, first}, {0}};
   run(whole, KERNEL_FLASH_FORWARD, &task);
   for (gint64 i = 0; i < o.n; i++)
     if (i / LD_O % whole->length / half == piece)
@@ -224,7 +232,7 @@ static void try_piece(const Whole *whole, gint64 piece, Tensor *d_kv) {
 
 START_TEST(pieces_of_queries_see_the_keys_up_to_theirs) {
   for (gsize i = 0; i < G_N_ELEMENTS(cuts); i++) {
-    g_auto(Whole) whole = whole_new(_i, cuts[i].cp, cuts[i].half);
+    g_auto(Whole) whole = whole_new(_i, i);
     g_auto(Tensor) d_kv = tensor_new(whole.number, whole.d_qkv.n);
     for (gint64 k = 0; k < d_kv.n; k++)
       tensor_set(&d_kv, k, 1);
@@ -264,6 +272,50 @@ START_TEST(moves_go_by_their_strides) {
 }
 END_TEST
 
+/* Four columns of the same sequence of 20: what a rank drops of its rows, or of those that tp leaves it, is what is
+ * dropped of them where it is whole. */
+START_TEST(pieces_drop_what_the_whole_does) {
+  enum { LENGTH = 20, HERE = 10, WIDTH = 4, SEQUENCES_HERE = 2 };
+  const Number number = case_number(_i);
+  const SequencePieces pieces[] = {{0, 10}, {5, 5}};
+  g_auto(Tensor) a = tensor_random(number, SEQUENCES_HERE * LENGTH * WIDTH, 1, 0, 2);
+  g_auto(Tensor) b = tensor_random(number, a.n, 2, 0, 2), bias = tensor_random(number, WIDTH, 3, 0, 2);
+  g_auto(Tensor) out = tensor_new(number, a.n);
+  const Dropout dropout = {9, 0.4f};
+  Kernel kernel = {.kind = KERNEL_DROP_ADD,
+                   .drop_add = {(guint8)number,
+                                SEQUENCES_HERE * LENGTH,
+                                WIDTH,
+                                dropout,
+                                {0, LENGTH, 6, LENGTH, {0, 0}},
+                                a.data,
+                                b.data,
+                                bias.data,
+                                out.data}};
+  g_autofree double *want = g_new(double, (gsize)a.n);
+  for (gint64 i = 0; i < a.n; i++)
+    want[i] =
+        a.x[i] + (double)dropout_factor(&dropout, (guint64)(6 * LENGTH * WIDTH + i)) * (b.x[i] + bias.x[i % WIDTH]);
+  run_kernel(_i, &kernel);
+  assert_tensor("out", &out, want, 1);
+  for (int rank = 0; rank < 2; rank++)
+    for (int half = 0; half < 2; half++) { /* the second half of a rank's rows: its second sequence */
+      g_auto(Tensor) own = tensor_new(number, HERE * WIDTH), part = tensor_new(number, HERE * WIDTH);
+      g_autofree double *own_want = g_new(double, HERE *WIDTH);
+      for (int i = 0; i < HERE * WIDTH; i++) {
+        const gint64 at = (half * LENGTH + sequence_position(pieces[rank], i / WIDTH, HERE)) * WIDTH + i % WIDTH;
+        tensor_set(&own, i, b.x[at]);
+        own_want[i] = (want[at] - a.x[at]);
+      }
+      kernel.drop_add =
+          (DropAddKernel){(guint8)number, HERE,     WIDTH,     dropout,  {half * HERE, HERE, 6, LENGTH, pieces[rank]},
+                          NULL,           own.data, bias.data, part.data};
+      run_kernel(_i, &kernel);
+      assert_tensor("part", &part, own_want, 2);
+    }
+}
+END_TEST
+
 /* A rank's rows of a sequence of 20 with cp 2: rank 1 has positions 5 … 9 and 10 … 14, rank 0 the rest. */
 START_TEST(pieces_have_the_positions_of_the_whole) {
   enum { LENGTH = 20, HERE = 10, WIDTH = 4 };
@@ -300,6 +352,7 @@ int main(void) {
   tcase_add_loop_test(tcase, gradients_for_blocks_add_up_to_those_for_all_keys, 0, n);
   tcase_add_loop_test(tcase, pieces_of_queries_see_the_keys_up_to_theirs, 0, n);
   tcase_add_loop_test(tcase, moves_go_by_their_strides, 0, n);
+  tcase_add_loop_test(tcase, pieces_drop_what_the_whole_does, 0, n);
   tcase_add_loop_test(tcase, pieces_have_the_positions_of_the_whole, 0, n);
   return run_suite("cpu_blocks", tcase);
 }

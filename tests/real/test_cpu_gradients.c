@@ -79,6 +79,66 @@ START_TEST(norm_gradients) {
 }
 END_TEST
 
+/* Heads of a wider row, normalised and turned back in place: as the same rows one below the other, to the bit. What
+ * lies beside them stays. */
+START_TEST(norms_side_by_side_are_those_of_rows) {
+  enum { LINES = 3, HEADS = 4, D = 9, LD = 50, ROWS = LINES * HEADS };
+  for (int is_rms = 0; is_rms < 2; is_rms++) {
+    const Number number = case_number(_i);
+    g_auto(Tensor) wide = tensor_random(number, LINES * LD, 1, 1, 2);
+    g_auto(Tensor) back = tensor_random(number, LINES * LD, 2, 0, 1);
+    g_auto(Tensor) w = tensor_random(number, D, 3, 1, 0.5);
+    g_auto(Tensor) kept = tensor_new(number, ROWS * D);
+    g_auto(Tensor) x = tensor_new(number, ROWS * D);
+    g_auto(Tensor) dy = tensor_new(number, ROWS * D);
+    g_auto(Tensor) dw = tensor_random(NUMBER_FP32, D, 4, 0, 1);
+    g_auto(Tensor) dw_wide = tensor_random(NUMBER_FP32, D, 4, 0, 1);
+    g_auto(Tensor) mean = tensor_new(NUMBER_FP32, ROWS);
+    g_auto(Tensor) rstd = tensor_new(NUMBER_FP32, ROWS);
+    for (int i = 0; i < ROWS * D; i++) {
+      const int at = i / D / HEADS * LD + i / D % HEADS * D + i % D;
+      tensor_set(&x, i, wide.x[at]);
+      tensor_set(&dy, i, back.x[at]);
+    }
+    Kernel rows = {.kind = KERNEL_NORM_FORWARD,
+                   .norm = {.number = (guint8)number,
+                            .is_rms = (guint8)is_rms,
+                            .rows = ROWS,
+                            .width = D,
+                            .epsilon = 0.01f,
+                            .x = x.data,
+                            .weight = w.data,
+                            .y = x.data,
+                            .kept = kept.data,
+                            .mean = mean.data,
+                            .rstd = rstd.data,
+                            .dy = dy.data,
+                            .dx = dy.data,
+                            .gradient = NUMBER_FP32,
+                            .dweight = dw.data}};
+    Kernel heads = rows;
+    heads.norm.x = heads.norm.y = wide.data;
+    heads.norm.dy = heads.norm.dx = back.data;
+    heads.norm.dweight = dw_wide.data;
+    heads.norm.per_line = HEADS;
+    heads.norm.ld = LD;
+    for (int direction = 0; direction < 2; direction++) {
+      rows.kind = heads.kind = direction == 0 ? KERNEL_NORM_FORWARD : KERNEL_NORM_BACKWARD;
+      run_kernel(_i, &rows);
+      run_kernel(_i, &heads);
+      const Tensor *dense = direction == 0 ? &x : &dy, *line = direction == 0 ? &wide : &back;
+      for (int i = 0; i < LINES * LD; i++) {
+        const int column = i % LD, row = i / LD * HEADS + column / D;
+        const double expected = column < HEADS * D ? tensor_get(dense, row * D + column % D) : line->x[i];
+        ck_assert_double_eq(tensor_get(line, i), expected);
+      }
+    }
+    for (int i = 0; i < D; i++)
+      ck_assert_double_eq(tensor_get(&dw_wide, i), tensor_get(&dw, i));
+  }
+}
+END_TEST
+
 /* ---- activations ---- */
 
 typedef struct {
@@ -206,154 +266,6 @@ START_TEST(position_gradients_are_added) {
 }
 END_TEST
 
-/* ---- softmax ---- */
-
-typedef struct {
-  gint64 matrices, seq_len;
-  double scale;
-  const double *s, *dp;
-  double *p;
-} SoftmaxCase;
-
-static double softmax_sum(gpointer data) {
-  const SoftmaxCase *softmax = data;
-  gint64 n = softmax->seq_len;
-  double total = 0;
-  for (gint64 row = 0; row < softmax->matrices * n; row++) {
-    const double *s = softmax->s + row * n;
-    double *p = softmax->p + row * n, sum = 0;
-    for (gint64 j = 0; j <= row % n; j++)
-      sum += exp(softmax->scale * s[j]);
-    for (gint64 j = 0; j < n; j++) {
-      p[j] = j <= row % n ? exp(softmax->scale * s[j]) / sum : 0;
-      total += softmax->dp[row * n + j] * p[j];
-    }
-  }
-  return total;
-}
-
-START_TEST(softmax_and_its_gradient) {
-  Number number = case_number(_i);
-  const gint64 lengths[] = {1, 2, 19, 40};
-  for (guint i = 0; i < G_N_ELEMENTS(lengths); i++) {
-    gint64 n = lengths[i], elements = 2 * n * n;
-    g_auto(Tensor) s = tensor_random(number, elements, 1, 0, 8);
-    g_auto(Tensor) p = tensor_random(number, elements, 1, 0, 8);
-    g_auto(Tensor) dp = tensor_random(number, elements, 2, 0, 1);
-    g_autofree double *want = g_new0(double, elements);
-    Kernel kernel = {.kind = KERNEL_SOFTMAX_FORWARD,
-                     .softmax = {.number = (guint8)number,
-                                 .matrices = 2,
-                                 .seq_len = n,
-                                 .scale = 0.5f,
-                                 .scores = p.data,
-                                 .dscores = dp.data}};
-    run_kernel(_i, &kernel);
-    SoftmaxCase softmax = {2, n, 0.5, s.x, dp.x, want};
-    softmax_sum(&softmax);
-    assert_tensor("p", &p, want, 1);
-    kernel.kind = KERNEL_SOFTMAX_BACKWARD;
-    run_kernel(_i, &kernel);
-    assert_gradient("ds", &dp, NULL, s.x, softmax_sum, &softmax, 100, 1);
-  }
-}
-END_TEST
-
-/* ---- fused attention ---- */
-
-typedef struct {
-  FlashKernel flash;
-  const double *q, *k, *v, *d_o;
-  double *o, *lse;
-} FlashCase;
-
-static double flash_query(const FlashCase *c, gint64 sequence, gint64 head, gint64 query, double *scores) {
-  const FlashKernel *flash = &c->flash;
-  gint64 d = flash->head_dim, first = sequence * flash->seq_len;
-  gint64 kv_head = head / (flash->n_heads / flash->n_kv_heads);
-  const double *q = c->q + (first + query) * flash->ld_qkv + head * d;
-  double sum = 0, total = 0;
-  for (gint64 key = 0; key <= query; key++) {
-    const double *k = c->k + (first + key) * flash->ld_qkv + kv_head * d;
-    double dot = 0;
-    for (gint64 j = 0; j < d; j++)
-      dot += q[j] * k[j];
-    sum += scores[key] = exp((double)flash->scale * dot);
-  }
-  c->lse[(sequence * flash->n_heads + head) * flash->seq_len + query] = log(sum);
-  gint64 place = (first + query) * flash->ld_o + head * d;
-  for (gint64 j = 0; j < d; j++) {
-    double o = 0;
-    for (gint64 key = 0; key <= query; key++)
-      o += scores[key] / sum * c->v[(first + key) * flash->ld_qkv + kv_head * d + j];
-    c->o[place + j] = o;
-    total += c->d_o[place + j] * o;
-  }
-  return total;
-}
-
-static double flash_sum(gpointer data) {
-  const FlashCase *c = data;
-  g_autofree double *scores = g_new(double, c->flash.seq_len);
-  double total = 0;
-  for (gint64 sequence = 0; sequence < c->flash.sequences; sequence++)
-    for (gint64 head = 0; head < c->flash.n_heads; head++)
-      for (gint64 query = 0; query < c->flash.seq_len; query++)
-        total += flash_query(c, sequence, head, query, scores);
-  return total;
-}
-
-/* q, k, v side by side in rows, as a fused projection leaves them; the gradients likewise. */
-static void try_flash(int test_case, gint64 sequences, gint64 s, gint64 heads, gint64 kv_heads, gint64 d,
-                      int n_samples) {
-  Number number = case_number(test_case);
-  gint64 ld = (heads + 2 * kv_heads) * d, ld_o = heads * d + 3, rows = sequences * s;
-  g_auto(Tensor) qkv = tensor_random(number, rows * ld, 1, 0, 2);
-  g_auto(Tensor) dqkv = tensor_random(number, rows * ld, 2, 0, 2);
-  g_auto(Tensor) o = tensor_new(number, rows * ld_o);
-  g_auto(Tensor) d_o = tensor_random(number, rows * ld_o, 3, 0, 1);
-  g_auto(Tensor) lse = tensor_new(NUMBER_FP32, sequences * heads * s);
-  gint64 element = number == NUMBER_FP32 ? 4 : 2, k_at = heads * d, v_at = (heads + kv_heads) * d;
-  char *in = qkv.data, *out = dqkv.data;
-  FlashKernel flash = {.number = (guint8)number,
-                       .sequences = sequences,
-                       .seq_len = s,
-                       .n_heads = heads,
-                       .n_kv_heads = kv_heads,
-                       .head_dim = d,
-                       .scale = (float)(1 / sqrt((double)d)),
-                       .ld_qkv = ld,
-                       .ld_o = ld_o,
-                       .q = in,
-                       .k = in + k_at * element,
-                       .v = in + v_at * element,
-                       .o = o.data,
-                       .lse = lse.data,
-                       .d_o = d_o.data,
-                       .dq = out,
-                       .dk = out + k_at * element,
-                       .dv = out + v_at * element};
-  Kernel kernel = {.kind = KERNEL_FLASH_FORWARD, .flash = flash};
-  run_kernel(test_case, &kernel);
-  FlashCase c = {flash, qkv.x, qkv.x + k_at, qkv.x + v_at, d_o.x, o.x, lse.x};
-  flash_sum(&c);
-  assert_tensor("o", &o, o.x, 2);
-  assert_tensor("lse", &lse, lse.x, 2);
-  kernel.kind = KERNEL_FLASH_BACKWARD;
-  run_kernel(test_case, &kernel);
-  assert_gradient("dqkv", &dqkv, NULL, qkv.x, flash_sum, &c, n_samples, 8);
-}
-
-START_TEST(flash_attention_and_its_gradient) {
-  try_flash(_i, 1, 1, 1, 1, 2, 0);
-  try_flash(_i, 2, 3, 2, 1, 4, 0);
-  try_flash(_i, 2, 17, 4, 2, 6, 60);
-  try_flash(_i, 1, 128, 1, 1, 8, 30);
-  try_flash(_i, 1, 129, 2, 1, 5, 30);
-  try_flash(_i, 1, 300, 3, 1, 16, 10);
-}
-END_TEST
-
 /* ---- the loss ---- */
 
 typedef struct {
@@ -465,12 +377,11 @@ int main(void) {
   TCase *tcase = tcase_create("cpu_gradients");
   int n = n_cases();
   tcase_add_loop_test(tcase, norm_gradients, 0, n);
+  tcase_add_loop_test(tcase, norms_side_by_side_are_those_of_rows, 0, n);
   tcase_add_loop_test(tcase, activation_gradients, 0, n);
   tcase_add_loop_test(tcase, bias_gradients_are_added, 0, n);
   tcase_add_loop_test(tcase, embedding_gradients_are_summed_before_they_are_rounded, 0, n);
   tcase_add_loop_test(tcase, position_gradients_are_added, 0, n);
-  tcase_add_loop_test(tcase, softmax_and_its_gradient, 0, n);
-  tcase_add_loop_test(tcase, flash_attention_and_its_gradient, 0, n);
   tcase_add_loop_test(tcase, the_loss_over_shards_and_its_gradient, 0, n);
   return run_suite("cpu_gradients", tcase);
 }

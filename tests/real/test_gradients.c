@@ -76,6 +76,29 @@ static Model bare(void) {
   return model;
 }
 
+/* Norms of each head's q and k; of 12 tokens each sees itself and four before it. */
+static Model normed(void) {
+  Model model = llama;
+  model.name = (char *)"normed";
+  model.qk_norms = QK_NORMS_HEADS;
+  model.window = 5;
+  return model;
+}
+
+/* Norms of all heads together, with shifts, and behind the word table; ALiBi; dropout everywhere, more or less. */
+static Model dropped(void) {
+  Model model = gpt2;
+  model.name = (char *)"dropped";
+  model.qk_norms = QK_NORMS_WHOLE;
+  model.embedding_norm = TRUE;
+  model.positions = POSITIONS_ALIBI;
+  model.dropout = TRUE;
+  model.dropout_rate.embedding = 0.3;
+  model.dropout_rate.attention = 0.2;
+  model.dropout_rate.hidden = 0.1;
+  return model;
+}
+
 /* Four experts, two to a token. */
 static Model routed(void) {
   Model model = llama;
@@ -84,7 +107,7 @@ static Model routed(void) {
   return model;
 }
 
-/* Three of four, beside a shared expert with a gate; a dense layer first. */
+/* Three of four, beside a shared expert with a gate; a dense layer first; of what they add some is dropped. */
 static Model shared(void) {
   Model model = routed();
   model.name = (char *)"shared";
@@ -92,6 +115,8 @@ static Model shared(void) {
   model.experts.shared_ffn_hidden = 14;
   model.experts.shared_gate = TRUE;
   model.experts.n_leading = 1;
+  model.dropout = TRUE;
+  model.dropout_rate.hidden = 0.2;
   return model;
 }
 
@@ -125,21 +150,22 @@ static const Case cases[] = {
     {"bare", ATTENTION_UNFUSED, RECOMPUTE_NONE, ORDER_B, LAYERS * 8 + 3},
     {"llama", ATTENTION_UNFUSED, RECOMPUTE_SELECTIVE, ORDER_B, LAYERS * 9 + 3},
     {"gpt2", ATTENTION_UNFUSED, RECOMPUTE_NONE, ORDER_B, LAYERS * 16 + 4},
-    {"gpt2", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_B, LAYERS * 16 + 4},
-    {"llama", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, LAYERS * 9 + 3},
-    {"gpt2", ATTENTION_UNFUSED, RECOMPUTE_NONE, ORDER_I_W, LAYERS * 16 + 4},
     {"mixed", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_I_W, LAYERS * 12 + 2},
     {"gpt2", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_TWO_STAGES, LAYERS * 16 + 4},
+    /* with two vectors, or four, of the norms of q and k, and two of the embedding's */
+    {"normed", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, LAYERS * 11 + 3},
+    {"dropped", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_B, LAYERS * 20 + 5},
+    {"dropped", ATTENTION_UNFUSED, RECOMPUTE_SELECTIVE, ORDER_I_W, LAYERS * 20 + 5},
     /* two norms, q, k, v, attn_out, the router, and 3 of each of 4 experts */
-    {"routed", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_B, LAYERS * (7 + 12) + 3},
-    {"routed", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_I_W, LAYERS * (7 + 12) + 3},
+    {"routed", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_B, LAYERS *(7 + 12) + 3},
+    {"routed", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_I_W, LAYERS *(7 + 12) + 3},
     /* a dense layer; and the shared expert's 3 and its gate */
     {"shared", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, 9 + (7 + 12 + 4) + 3},
     {"shared", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_TWO_STAGES, 9 + (7 + 12 + 4) + 3},
 };
 
 static Workload *make_workload(const Case *c) {
-  const Model models[] = {llama, gpt2, mixed(), bare(), routed(), shared()};
+  const Model models[] = {llama, gpt2, mixed(), bare(), normed(), dropped(), routed(), shared()};
   const Model *model = NULL;
   for (gsize i = 0; i < G_N_ELEMENTS(models); i++)
     if (strcmp(models[i].name, c->model) == 0)
@@ -250,6 +276,7 @@ static gboolean probe_step(Trainer *trainer, int step, gpointer data, GError **e
     }
   if (step == 0)
     repeat_tokens(trainer);
+  trainer->training.seed--; /* with the step after it makes the same number: every step drops the same */
   if (step < N_STEPS - 1 && probe->place.n > 0)
     move_weights(parameters, step, probe);
   return TRUE;

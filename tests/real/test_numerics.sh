@@ -56,6 +56,18 @@ tp 2 × pp 2, tied ends apart, full recompute|4|tiny-gpt2|--tp 2 --pp 2 --recomp
 full recompute of gathered weights|2|tiny-gpt2|--dp 2 --zero 3 --recompute full
 selective recompute|2|tiny-gpt2|--pp 2 --recompute selective --attention unfused
 selective recompute|2|tiny-llama|--tp 2 --recompute selective --attention unfused --sequence-parallel on
+# norms of heads, whose weights tp ranks share, and a window of 10 of 32 keys
+norms of heads, a window, tp 2, sequence parallel, full recompute|2|tiny-qwen3|--tp 2 --sequence-parallel on --recompute full
+norms of heads, a window, zb-h1, unfused attention|2|tiny-qwen3|--pp 2 --schedule zb-h1 --attention unfused
+norms of heads, a window, cp 2, Ulysses|2|tiny-qwen3|--cp 2 --cp-comm ulysses
+norms of heads, a window, ZeRO-3 × tp 2|4|tiny-qwen3|--dp 2 --tp 2 --zero 3
+# ALiBi, BLOOM's norm behind the word table, dropout of the same places under every plan
+ALiBi, dropout, tp 2, sequence parallel, unfused attention made again|2|tiny-bloom|--tp 2 --sequence-parallel on --attention unfused --recompute selective
+ALiBi, dropout, dp 2 × pp 2, zb-v, ZeRO-3|4|tiny-bloom|--dp 2 --pp 2 --schedule zb-v --zero 3
+ALiBi, dropout, cp 3, ring|3|tiny-bloom|--cp 3 --seq-len 24
+ALiBi, dropout, cp 2, all-gather, micro-batches of 2|2|tiny-bloom|--cp 2 --cp-comm all-gather --micro-batch 2
+# slopes of two series
+ALiBi of 6 heads, tp 2|2|tiny-mpt|--tp 2
 # sequences cut by cp: each way of communicating, steps of the ring whose gradients go along, early and late pieces
 cp 2, ring|2|tiny-llama|--cp 2 --micro-batch 2
 cp 2, all-gather|2|tiny-gpt2|--cp 2 --cp-comm all-gather --micro-batch 2 --zero 1
@@ -335,6 +347,7 @@ one tp sum of one micro-batch is missing|2|tiny-llama|--tp 2|without ' tp 0F3 un
 tp sums of one layer's input gradients are missing|2|tiny-llama|--tp 2|without ' tp 0B[0-9] unit=1 .*transfer=7'|NOT EQUAL
 the tied matrix is not summed over its two stages|2|tiny-gpt2|--pp 2|without TIED_GRAD|NOT EQUAL
 what tp ranks hold whole is not summed over their tokens|2|tiny-gpt2|--tp 2 --sequence-parallel on|without WHOLE_GRAD|NOT EQUAL
+norms of heads are not summed over tp's heads|2|tiny-qwen3|--tp 2|without WHOLE_GRAD|NOT EQUAL
 each rank clips by its own norm|2|tiny-gpt2|--tp 2|without NORM|NOT EQUAL
 one step of the ring is missing in one layer of one micro-batch|2|tiny-llama|--cp 2|without ' cp 0F3 unit=2 .*transfer=0'|NOT EQUAL
 gradients of keys are not handed on|2|tiny-llama|--cp 2|without ' cp 0B[0-9] unit=1 .*transfer=3'|NOT EQUAL

@@ -373,49 +373,25 @@ START_TEST(gathers_stay_wide_where_no_layer_converts_for_itself) {
 }
 END_TEST
 
-/* As Qwen3 has it: 2 sequences of 512 tokens; of tp 4 each rank has 4 of 16 heads and 2 of 8 kv heads of 64 columns. */
-static Workload *normalised(Recompute recompute, gboolean plain) {
+/* Of 512 queries the first 100 see 1 … 100 keys, the others 100: 100·101/2 + 412·100 = 46250 pairs of 512·513/2 =
+ * 131328. 16 heads of 64 columns, 2 sequences; two products of 2·64 FLOPs a pair forward, five backward. */
+START_TEST(a_window_leaves_fewer_pairs) {
   Model model = llama;
-  model.head_norms = TRUE;
-  model.other_layer_parameters = 2 * model.head_dim;
-  g_autoptr(Plan) plan = plan_of(4, TRUE, ATTENTION_FLASH, recompute);
-  plan->norm_kernel = plain ? FRAMEWORK_KERNELS_PLAIN : FRAMEWORK_KERNELS_FUSED;
-  plan->memory.norm_bytes = plain ? 6 : 0;
-  return workload_new(&model, plan, NULL);
-}
-
-static const double q_elements = 1024 * 256, k_elements = 1024 * 128;
-
-START_TEST(norms_of_heads_read_and_write_q_and_k) {
-  g_autoptr(Workload) workload = normalised(RECOMPUTE_NONE, FALSE);
-  const WorkList *work = workload->work[PIECE_LAYER], *forward = &work[PHASE_F], *back = &work[PHASE_B];
-  ck_assert_double_eq(find(forward, "q_norm")->bytes, 2 * 2 * q_elements);
-  ck_assert_double_eq(find(forward, "k_norm")->bytes, 2 * 2 * k_elements);
-  ck_assert(index_of(forward, "qkv") < index_of(forward, "q_norm"));
-  ck_assert(index_of(forward, "k_norm") < index_of(forward, "rope"));
-  ck_assert_double_eq(find(back, "q_norm.backward")->bytes, 3 * 2 * q_elements);
-  ck_assert_double_eq(find(back, "k_norm.backward")->bytes, 3 * 2 * k_elements);
-  ck_assert(index_of(back, "rope.backward") < index_of(back, "k_norm.backward"));
-  ck_assert_int_eq(count(&work[PHASE_I], "q_norm.backward"), 1);
-  ck_assert_int_eq(count(&work[PHASE_W], "q_norm.backward"), 0);
-  g_autoptr(Workload) again = normalised(RECOMPUTE_FULL, FALSE);
-  ck_assert(find(&again->work[PIECE_LAYER][PHASE_B], "q_norm")->recompute);
-  g_autoptr(Workload) plain = normalised(RECOMPUTE_NONE, TRUE);
-  ck_assert(find(&plain->work[PIECE_LAYER][PHASE_F], "k_norm")->is_plain);
-  ck_assert_double_eq(find(&plain->work[PIECE_LAYER][PHASE_F], "k_norm")->bytes, (2 * 4 + 28) * k_elements);
-}
-END_TEST
-
-START_TEST(norms_of_heads_keep_what_they_read) {
-  g_autoptr(Workload) bare = workload_of(&llama, 4, TRUE, ATTENTION_FLASH, RECOMPUTE_NONE);
-  g_autoptr(Workload) fused = normalised(RECOMPUTE_NONE, FALSE), plain = normalised(RECOMPUTE_NONE, TRUE);
-  const double elements = q_elements + k_elements, stream = 1024.0 * 1024 / 4;
-  const PieceMemory *without = &bare->memory[PIECE_LAYER], *with = &fused->memory[PIECE_LAYER];
-  ck_assert_double_eq(with->saved_bytes - without->saved_bytes, 2 * elements);
-  ck_assert_double_eq(with->released_by_I - without->released_by_I, 2 * elements);
-  /* a framework's 6 bytes per element, of these and of the two norms of the stream */
-  ck_assert_double_eq(plain->memory[PIECE_LAYER].saved_bytes - with->saved_bytes, 6 * (elements + 2 * stream));
-  ck_assert_double_eq(fused->memory[PIECE_DENSE_LAYER].saved_bytes, with->saved_bytes);
+  model.window = 100;
+  g_autoptr(Workload) whole = workload_of(&llama, 1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  g_autoptr(Workload) windowed = workload_of(&model, 1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  const WorkItem *forward = find(&windowed->work[PIECE_LAYER][PHASE_F], "attention");
+  const WorkItem *back = find(&windowed->work[PIECE_LAYER][PHASE_B], "attention.backward");
+  ck_assert_double_eq(forward->flops, 2.0 * 16 * 46250 * 4 * 64);
+  ck_assert_double_eq(back->flops, 2.0 * 16 * 46250 * 10 * 64);
+  ck_assert(forward->windowed && back->windowed);
+  ck_assert_double_eq(find(&whole->work[PIECE_LAYER][PHASE_F], "attention")->flops, 2.0 * 16 * 131328 * 4 * 64);
+  ck_assert_double_eq(workload_model_flops(whole) - workload_model_flops(windowed),
+                      3.0 * 16 * llama.n_layers * 16 * (131328 - 46250) * 4 * 64); /* 16 sequences a step */
+  model.window = 512;                                                              /* hides nothing */
+  g_autoptr(Workload) wide = workload_of(&model, 1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  ck_assert_double_eq(workload_model_flops(wide), workload_model_flops(whole));
+  ck_assert(!find(&wide->work[PIECE_LAYER][PHASE_F], "attention")->windowed);
 }
 END_TEST
 
@@ -442,8 +418,7 @@ int main(void) {
   tcase_add_test(tests, narrow_formats_convert_the_operands_of_the_layers);
   tcase_add_test(tests, ranks_convert_their_tokens_before_they_are_gathered);
   tcase_add_test(tests, gathers_stay_wide_where_no_layer_converts_for_itself);
-  tcase_add_test(tests, norms_of_heads_read_and_write_q_and_k);
-  tcase_add_test(tests, norms_of_heads_keep_what_they_read);
+  tcase_add_test(tests, a_window_leaves_fewer_pairs);
   suite_add_tcase(suite, tests);
   SRunner *runner = srunner_create(suite);
   srunner_set_tap(runner, "-");

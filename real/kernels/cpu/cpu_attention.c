@@ -13,6 +13,9 @@
  * Where a block of keys is attended to, the diagonal begins `seen` keys further right: the first query sees so many
  * besides its own; without a mask all see all. Outputs for two blocks are merged by their log-sum-exps.
  *
+ * ALiBi takes from a score by the distance of its key. With a window there is a second diagonal, before which nothing
+ * is seen: tiles below it are not touched either.
+ *
  * Memory: two tiles and the head's keys and values (widened, when they are not fp32). */
 #include "cpu_attention.h"
 #include "cpu_math.h"
@@ -32,19 +35,22 @@ typedef struct {
   Panel k, v;                   /* of the sequence's block */
   float *q_buffer, *row_buffer; /* [tile][head_dim], [head_dim] */
   Panel scores, out;            /* [tile][tile], [tile][head_dim] */
+  float slope;                  /* of the head; 0: none */
   float most[TILE_QUERIES], sum[TILE_QUERIES];
 } Forward;
 
-/* One row of scores → e^(s − most), with the running maximum and sum; `n_seen` keys are visible, the rest get 0. Hidden
- * ones up to a whole vector are −∞, so that none is left to scalar code. */
-static void soften_row(Forward *forward, gint64 row, gint64 n_seen, gint64 width) {
+/* One row of scores → e^(s − most), with the running maximum and sum; keys from `first` to before `n_seen` are visible,
+ * the rest get 0. Hidden ones up to a whole vector are −∞, so that none is left to scalar code. */
+static void soften_row(Forward *forward, gint64 row, gint64 first, gint64 n_seen, gint64 width) {
   float *s = panel_row(forward->scores, row), *out = panel_row(forward->out, row);
   float old = forward->most[row], sum = 0;
-  if (n_seen <= 0) { /* a tile of queries may straddle two of keys */
+  if (n_seen <= 0 || first >= n_seen) { /* a tile of queries may straddle two of keys */
     memset(s, 0, (gsize)width * sizeof(float));
     return;
   }
   gint64 n = whole_vectors(n_seen);
+  for (gint64 j = 0; j < first; j++)
+    s[j] = -INFINITY;
   for (gint64 j = n_seen; j < n; j++)
     s[j] = -INFINITY;
   float here = row_max(s, 1, n), most = here > old ? here : old;
@@ -75,8 +81,16 @@ static void add_key_tile(Forward *forward, Panel q, gint64 first_query, gint64 n
          n_keys = MIN(TILE_KEYS, flash_block_seen(&forward->block, first_query + n_queries - 1) - first_key);
   Panel k = {panel_row(forward->k, first_key), forward->k.ld}, v = {panel_row(forward->v, first_key), forward->v.ld};
   panel_product(CblasNoTrans, CblasTrans, n_queries, n_keys, d, flash->scale, q, k, 0, forward->scores);
-  for (gint64 row = 0; row < n_queries; row++)
-    soften_row(forward, row, MIN(n_keys, flash_block_seen(&forward->block, first_query + row) - first_key), n_keys);
+  for (gint64 row = 0; row < n_queries; row++) {
+    const gint64 query = first_query + row;
+    if (forward->slope != 0)
+      flash_bias_row(&forward->block, forward->slope, query, first_key, n_keys, panel_row(forward->scores, row));
+    soften_row(forward, row, first_seen(&flash->rule, query) - first_key,
+               MIN(n_keys, flash_block_seen(&forward->block, query) - first_key), n_keys);
+    if (flash->drop.dropout.rate > 0) /* of what is summed, not of the sum it is divided by */
+      flash_drop_row(flash, &forward->block, forward->sequence, forward->head, query, first_key, n_keys,
+                     panel_row(forward->scores, row));
+  }
   panel_product(CblasNoTrans, CblasNoTrans, n_queries, d, n_keys, 1, forward->scores, v, 1, forward->out);
 }
 
@@ -110,7 +124,7 @@ static void forward_head(Forward *forward) {
       forward->most[row] = -INFINITY;
       forward->sum[row] = 0;
     }
-    for (gint64 key = 0; key < n_seen; key += TILE_KEYS)
+    for (gint64 key = first_seen(&flash->rule, first) / TILE_KEYS * TILE_KEYS; key < n_seen; key += TILE_KEYS)
       add_key_tile(forward, q, first, n, key);
     finish_queries(forward, first, n);
   }
@@ -120,7 +134,8 @@ void cpu_flash_forward(const Kernel *kernel, CpuScratch *scratch) {
   const FlashKernel *flash = &kernel->flash;
   const FlashBlock block = flash_block(flash);
   gint64 d = flash->head_dim, group = flash->n_heads / flash->n_kv_heads;
-  g_assert(flash->n_heads % flash->n_kv_heads == 0 && (block.is_full || block.keys >= block.queries));
+  g_assert(flash->n_heads % flash->n_kv_heads == 0 && (block.is_full || block.keys >= block.queries) &&
+           (!flash->block.is_cut || flash->rule.window == 0));
   gint64 queries = MIN(block.queries, TILE_QUERIES), keys = whole_vectors(MIN(block.keys, TILE_KEYS)),
          panel = flash->number == NUMBER_FP32 ? 0 : block.keys * d;
   float *memory = cpu_scratch_floats(scratch, queries * keys + 2 * queries * d + d + 2 * panel);
@@ -136,6 +151,7 @@ void cpu_flash_forward(const Kernel *kernel, CpuScratch *scratch) {
     forward.v = panel_in(flash->v, (Number)flash->number, place, block.ld_kv, block.keys, d, k_buffer + panel);
     for (gint64 j = 0; j < group; j++) {
       forward.head = kv_head * group + j;
+      forward.slope = alibi_slope(&flash->rule, forward.head);
       forward_head(&forward);
     }
   }

@@ -15,6 +15,28 @@ static inline gint64 flash_block_seen(const FlashBlock *block, gint64 query) {
   return block->is_full ? block->keys : query + 1 + block->keys - block->queries;
 }
 
+/* s[j] −= slope·(distance of the j-th key from first_key on from the query). */
+static inline void flash_bias_row(const FlashBlock *block, float slope, gint64 query, gint64 first_key, gint64 n,
+                                  float *s) {
+  const gint64 at = row_position(&block->query_at, query), n_early = CLAMP(block->key_at.half - first_key, 0, n);
+  const float early = (float)(at - first_key - block->key_at.early),
+              late = (float)(at - first_key - block->key_at.late);
+#pragma omp simd
+  for (gint64 j = 0; j < n_early; j++)
+    s[j] -= slope * (early - (float)j);
+#pragma omp simd
+  for (gint64 j = n_early; j < n; j++)
+    s[j] -= slope * (late - (float)j);
+}
+
+/* s[j] times the factor of the j-th key from first_key on, of a query's row. */
+static inline void flash_drop_row(const FlashKernel *flash, const FlashBlock *block, gint64 sequence, gint64 head,
+                                  gint64 query, gint64 first_key, gint64 n, float *s) {
+  const guint64 row = score_row_place(&flash->drop, sequence, head, row_position(&block->query_at, query));
+  for (gint64 j = 0; j < n; j++)
+    s[j] *= dropout_factor(&flash->drop.dropout, row + (guint64)row_position(&block->key_at, first_key + j));
+}
+
 /* Rows of head_dim elements, ld apart. */
 typedef struct {
   float *data;

@@ -11,8 +11,11 @@
  *              │  2 │ \ 3│                 overwrites it
  *              └────┴────┘
  *
+ * Dropped probabilities multiply dO, and dO·Vᵀ is dropped as they are; D is as it was, O being made of them.
+ *
  * Heads that share a key head follow each other and add to the same dK and dV. In a block of keys the diagonal lies
- * further right, or there is none, as in forward; a block may add to what dK and dV hold. */
+ * further right, or there is none, as in forward; a block may add to what dK and dV hold. With a window not every row
+ * of dQ meets the first keys: all begin at zero. */
 #include "cpu_attention.h"
 #include "cpu_math.h"
 
@@ -25,6 +28,7 @@ typedef struct {
   const FlashKernel *flash;
   FlashBlock block;
   gint64 sequence, head;
+  float slope;         /* of the head; 0: none */
   gboolean overwrites; /* dK and dV: first head of its group */
   Panel q, k, v, d_o, dq, dk, dv;
   Panel p, ds;               /* [tile][tile] */
@@ -47,9 +51,15 @@ static void find_delta(Backward *backward) {
   }
 }
 
-/* S → P and dO·Vᵀ → dS in place, for the `n_seen` keys the query sees; 0 for the rest. Whole vectors, as in forward. */
-static void slope_row(float *p, float *ds, float lse, float delta, float scale, gint64 n_seen, gint64 width) {
-  gint64 n = whole_vectors(n_seen);
+/* S → P and dO·Vᵀ → dS in place, for the keys from `first` to before `n_seen` that the query sees; 0 for the rest.
+ * Whole vectors, as in forward. */
+static void slope_row(float *p, float *ds, float lse, float delta, float scale, gint64 first, gint64 n_seen,
+                      gint64 width) {
+  gint64 n = whole_vectors(MAX(n_seen, 0));
+  for (gint64 j = 0; j < MIN(first, n_seen); j++) {
+    p[j] = -INFINITY;
+    ds[j] = 0;
+  }
   for (gint64 j = n_seen; j < n; j++) {
     p[j] = -INFINITY;
     ds[j] = 0;
@@ -75,6 +85,22 @@ static gint64 first_query_of(const FlashBlock *block, gint64 key) {
   return block->is_full ? 0 : MAX(0, key - (block->keys - block->queries));
 }
 
+/* Of one query: products with n_keys keys → its rows of P, dropped, and dS. */
+static void finish_row(const Backward *backward, gint64 first_key, gint64 n_keys, gint64 query, float lse, float *p,
+                       float *ds) {
+  const FlashKernel *flash = backward->flash;
+  const FlashBlock *block = &backward->block;
+  const gboolean drops = flash->drop.dropout.rate > 0;
+  if (backward->slope != 0)
+    flash_bias_row(block, backward->slope, query, first_key, n_keys, p);
+  if (drops)
+    flash_drop_row(flash, block, backward->sequence, backward->head, query, first_key, n_keys, ds);
+  slope_row(p, ds, lse, backward->delta[query], flash->scale, first_seen(&flash->rule, query) - first_key,
+            MIN(n_keys, flash_block_seen(block, query) - first_key), n_keys);
+  if (drops)
+    flash_drop_row(flash, block, backward->sequence, backward->head, query, first_key, n_keys, p);
+}
+
 static void add_tile(Backward *backward, gint64 first_key, gint64 first_query) {
   const FlashKernel *flash = backward->flash;
   const FlashBlock *block = &backward->block;
@@ -87,10 +113,9 @@ static void add_tile(Backward *backward, gint64 first_key, gint64 first_query) {
   panel_product(CblasNoTrans, CblasTrans, n_queries, n_keys, d, 1, d_o, v, 0, ds);
   const float *lse = flash->lse + (backward->sequence * flash->n_heads + backward->head) * flash->seq_len + first_query;
   for (gint64 row = 0; row < n_queries; row++)
-    slope_row(panel_row(p, row), panel_row(ds, row), lse[row], backward->delta[first_query + row], flash->scale,
-              MIN(n_keys, flash_block_seen(block, first_query + row) - first_key), n_keys);
+    finish_row(backward, first_key, n_keys, first_query + row, lse[row], panel_row(p, row), panel_row(ds, row));
   const gboolean is_first = first_query == first_query_of(block, first_key);
-  float kv_beta = backward->overwrites && is_first ? 0 : 1, q_beta = first_key == 0 ? 0 : 1;
+  float kv_beta = backward->overwrites && is_first ? 0 : 1, q_beta = first_key == 0 && flash->rule.window == 0 ? 0 : 1;
   panel_product(CblasTrans, CblasNoTrans, n_keys, d, n_queries, 1, p, d_o, kv_beta, below(backward->dv, first_key));
   panel_product(CblasTrans, CblasNoTrans, n_keys, d, n_queries, 1, ds, q, kv_beta, below(backward->dk, first_key));
   panel_product(CblasNoTrans, CblasNoTrans, n_queries, d, n_keys, 1, ds, k, q_beta, below(backward->dq, first_query));
@@ -108,9 +133,13 @@ static void backward_head(Backward *backward) {
   backward->d_o = panel_in(flash->d_o, number, o_place, flash->ld_o, queries, d, backward->buffers[1]);
   backward->dq = panel_out(flash->dq, number, dq_place, block->ld_dq, d, backward->buffers[2]);
   find_delta(backward);
-  for (gint64 key = 0; key < block->keys; key += TILE_KEYS)
-    for (gint64 query = first_query_of(block, key); query < queries; query += TILE_QUERIES)
+  for (gint64 row = 0; row < queries && flash->rule.window > 0; row++)
+    memset(panel_row(backward->dq, row), 0, (gsize)d * sizeof(float));
+  for (gint64 key = 0; key < block->keys; key += TILE_KEYS) {
+    const gint64 end = flash->rule.window > 0 ? MIN(queries, key + TILE_KEYS - 1 + flash->rule.window) : queries;
+    for (gint64 query = first_query_of(block, key); query < end; query += TILE_QUERIES)
       add_tile(backward, key, query);
+  }
   panel_close(flash->dq, number, dq_place, block->ld_dq, queries, d, backward->dq);
 }
 
@@ -132,6 +161,7 @@ static void backward_group(Backward *backward, gint64 sequence, gint64 kv_head) 
                              : panel_out(flash->dv, number, d_place, block->ld_dkv, d, buffers[6]);
   for (gint64 j = 0; j < group; j++) {
     backward->head = kv_head * group + j;
+    backward->slope = alibi_slope(&flash->rule, backward->head);
     backward->overwrites = j == 0 && !block->adds;
     backward_head(backward);
   }
@@ -142,7 +172,8 @@ static void backward_group(Backward *backward, gint64 sequence, gint64 kv_head) 
 void cpu_flash_backward(const Kernel *kernel, CpuScratch *scratch) {
   const FlashKernel *flash = &kernel->flash;
   const FlashBlock block = flash_block(flash);
-  g_assert(flash->n_heads % flash->n_kv_heads == 0 && (block.is_full || block.keys >= block.queries));
+  g_assert(flash->n_heads % flash->n_kv_heads == 0 && (block.is_full || block.keys >= block.queries) &&
+           (!flash->block.is_cut || flash->rule.window == 0));
   gint64 d = flash->head_dim, queries = MIN(block.queries, TILE_QUERIES),
          keys = whole_vectors(MIN(block.keys, TILE_KEYS)),
          panel = flash->number == NUMBER_FP32 ? 0 : MAX(block.queries, block.keys) * d;

@@ -49,6 +49,8 @@ float *cpu_scratch_floats(CpuScratch *scratch, gint64 n);
 #define cpu_rope CPU_NAME(cpu_rope)
 #define cpu_softmax_forward CPU_NAME(cpu_softmax_forward)
 #define cpu_softmax_backward CPU_NAME(cpu_softmax_backward)
+#define cpu_drop_scores CPU_NAME(cpu_drop_scores)
+#define cpu_drop_add CPU_NAME(cpu_drop_add)
 #define cpu_flash_forward CPU_NAME(cpu_flash_forward)
 #define cpu_flash_backward CPU_NAME(cpu_flash_backward)
 #define cpu_merge CPU_NAME(cpu_merge)
@@ -88,6 +90,8 @@ void cpu_norm_backward(const Kernel *kernel, CpuScratch *scratch);
 void cpu_rope(const Kernel *kernel, CpuScratch *scratch);
 void cpu_softmax_forward(const Kernel *kernel, CpuScratch *scratch);
 void cpu_softmax_backward(const Kernel *kernel, CpuScratch *scratch);
+void cpu_drop_scores(const Kernel *kernel, CpuScratch *scratch);
+void cpu_drop_add(const Kernel *kernel, CpuScratch *scratch);
 void cpu_flash_forward(const Kernel *kernel, CpuScratch *scratch);
 void cpu_flash_backward(const Kernel *kernel, CpuScratch *scratch);
 void cpu_merge(const Kernel *kernel, CpuScratch *scratch);

@@ -40,8 +40,12 @@ void cpu_norm_forward(const Kernel *kernel, CpuScratch *scratch) {
   if (norm->shift != NULL)
     shift = row_in(norm->shift, number, 0, width, buffer + width);
   for (gint64 row = 0; row < norm->rows; row++) {
-    const float *x = row_in(norm->x, number, row * width, width, buffer + 2 * width);
-    float *y = row_out(norm->y, number, row * width, buffer + 3 * width);
+    const gint64 at = norm_row_at(norm, row);
+    if (norm->kept != NULL)
+      memcpy(element_of(norm->kept, number, row * width), element_at(norm->x, number, at),
+             (gsize)(width * kernel_element_bytes(number)));
+    const float *x = row_in(norm->x, number, at, width, buffer + 2 * width);
+    float *y = row_out(norm->y, number, at, buffer + 3 * width);
     float mean = norm->is_rms ? 0 : sum_of(x, width) / (float)width;
     float rstd = 1.0f / sqrtf(squares_about(x, mean, width) / (float)width + norm->epsilon);
     if (shift == NULL) {
@@ -53,7 +57,7 @@ void cpu_norm_forward(const Kernel *kernel, CpuScratch *scratch) {
       for (gint64 j = 0; j < width; j++)
         y[j] = (x[j] - mean) * rstd * weight[j] + shift[j];
     }
-    row_close(norm->y, number, row * width, width, y);
+    row_close(norm->y, number, at, width, y);
     if (!norm->is_rms)
       norm->mean[row] = mean;
     norm->rstd[row] = rstd;
@@ -85,9 +89,11 @@ void cpu_norm_backward(const Kernel *kernel, CpuScratch *scratch) {
   memset(buffer, 0, (gsize)width * 2 * sizeof(float));
   const float *weight = row_in(norm->weight, number, 0, width, buffer + 2 * width);
   for (gint64 row = 0; row < norm->rows; row++) {
-    const float *x = row_in(norm->x, number, row * width, width, buffer + 3 * width);
-    const float *dy = row_in(norm->dy, number, row * width, width, buffer + 4 * width);
-    float *dx = row_out(norm->dx, number, row * width, buffer + 5 * width);
+    const gint64 at = norm_row_at(norm, row);
+    const float *x = norm->kept != NULL ? row_in(norm->kept, number, row * width, width, buffer + 3 * width)
+                                        : row_in(norm->x, number, at, width, buffer + 3 * width);
+    const float *dy = row_in(norm->dy, number, at, width, buffer + 4 * width);
+    float *dx = row_out(norm->dx, number, at, buffer + 5 * width);
     float mean = norm->is_rms ? 0 : norm->mean[row], rstd = norm->rstd[row];
     NormMeans means = norm_means(dy, weight, x, mean, rstd, width);
     float less = norm->is_rms ? 0 : means.g;
@@ -98,15 +104,23 @@ void cpu_norm_backward(const Kernel *kernel, CpuScratch *scratch) {
       dshift[j] += slope;
       dx[j] = rstd * (slope * weight[j] - less - normed * means.gx);
     }
-    row_close(norm->dx, number, row * width, width, dx);
+    row_close(norm->dx, number, at, width, dx);
   }
   row_add(norm->dweight, gradient, 0, width, dweight, buffer + 3 * width);
   if (norm->dshift != NULL)
     row_add(norm->dshift, gradient, 0, width, dshift, buffer + 3 * width);
 }
 
-/* p[0 … n) = softmax(scale·s[0 … n)). NaN is passed over by the maximum and comes back with the exponentials. */
-static void softmax(const float *s, float scale, gint64 n, float *p) {
+/* p[0 … n) = softmax(scale·s[0 … n)), less `slope` for each place before the last; p may be s. NaN is passed over by
+ * the maximum and comes back with the exponentials. */
+static void softmax(const float *s, float scale, float slope, gint64 n, float *p) {
+  if (slope != 0) {
+#pragma omp simd
+    for (gint64 j = 0; j < n; j++)
+      p[j] = scale * s[j] - slope * (float)(n - 1 - j);
+    s = p;
+    scale = 1;
+  }
   float most = row_max(s, scale, n), sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (gint64 j = 0; j < n; j++) {
@@ -126,11 +140,13 @@ void cpu_softmax_forward(const Kernel *kernel, CpuScratch *scratch) {
   gint64 n = task->seq_len;
   float *buffer = cpu_scratch_floats(scratch, n);
   for (gint64 row = 0; row < task->matrices * n; row++) {
-    gint64 n_seen = row % n + 1; /* keys up to the query's own */
-    const float *s = row_in(task->scores, number, row * n, n_seen, buffer);
+    const gint64 end = row % n + 1, first = first_seen(&task->rule, row % n); /* keys up to the query's own */
+    const float slope = task->rule.alibi_heads > 0 ? alibi_slope(&task->rule, row / n % task->n_heads) : 0;
+    const float *s = row_in(task->scores, number, row * n, end, buffer);
     float *p = row_out(task->scores, number, row * n, buffer);
-    softmax(s, task->scale, n_seen, p);
-    memset(p + n_seen, 0, (gsize)(n - n_seen) * sizeof(float));
+    softmax(s + first, task->scale, slope, end - first, p + first);
+    memset(p, 0, (gsize)first * sizeof(float));
+    memset(p + end, 0, (gsize)(n - end) * sizeof(float));
     row_close(task->scores, number, row * n, n, p);
   }
 }
@@ -141,18 +157,19 @@ void cpu_softmax_backward(const Kernel *kernel, CpuScratch *scratch) {
   gint64 n = task->seq_len;
   float *buffer = cpu_scratch_floats(scratch, 2 * n);
   for (gint64 row = 0; row < task->matrices * n; row++) {
-    gint64 n_seen = row % n + 1;
-    const float *p = row_in(task->scores, number, row * n, n_seen, buffer);
-    const float *dp = row_in(task->dscores, number, row * n, n_seen, buffer + n);
+    const gint64 end = row % n + 1, first = first_seen(&task->rule, row % n);
+    const float *p = row_in(task->scores, number, row * n, end, buffer);
+    const float *dp = row_in(task->dscores, number, row * n, end, buffer + n);
     float *ds = row_out(task->dscores, number, row * n, buffer + n);
     float sum = 0;
 #pragma omp simd reduction(+ : sum)
-    for (gint64 j = 0; j < n_seen; j++)
+    for (gint64 j = first; j < end; j++)
       sum += p[j] * dp[j];
 #pragma omp simd
-    for (gint64 j = 0; j < n_seen; j++)
+    for (gint64 j = first; j < end; j++)
       ds[j] = task->scale * p[j] * (dp[j] - sum);
-    memset(ds + n_seen, 0, (gsize)(n - n_seen) * sizeof(float));
+    memset(ds, 0, (gsize)first * sizeof(float));
+    memset(ds + end, 0, (gsize)(n - end) * sizeof(float));
     row_close(task->dscores, number, row * n, n, ds);
   }
 }

@@ -279,6 +279,17 @@ static gboolean is_aligned(const FlashKernel *k, gboolean is_backward) {
   return k->ld_qkv % 8 == 0 && k->ld_o % 8 == 0 && k->head_dim % 8 == 0;
 }
 
+/* Why the graphs are not of such an attention; NULL: they are. */
+static const char *outside(const FlashKernel *k, gboolean is_backward) {
+  return k->number == NUMBER_FP32      ? "not for fp32"
+         : k->block.is_cut             ? "not for a block of a cut sequence"
+         : k->rule.alibi_heads > 0     ? "not for ALiBi"
+         : k->rule.window > 0          ? "not for a sliding window"
+         : k->drop.dropout.rate > 0    ? "not with dropout"
+         : !is_aligned(k, is_backward) ? "not aligned to 16 bytes"
+                                       : NULL;
+}
+
 /* NULL: none is known. */
 static const char *known_fault(const Cudnn *cudnn, const FlashKernel *k, gboolean is_backward) {
   if (is_backward && (cudnn->version == 91000 || cudnn->version == 91001))
@@ -323,13 +334,9 @@ static gint64 round_up(gint64 bytes) {
 
 gboolean cudnn_attention(Cudnn *cudnn, const FlashKernel *k, gboolean is_backward, cudaStream_t stream,
                          char **why_not) {
-  if (k->number == NUMBER_FP32 || k->block.is_cut || !is_aligned(k, is_backward)) {
-    *why_not = g_strdup(k->number == NUMBER_FP32 ? "not for fp32"
-                        : k->block.is_cut        ? "not for a block of a cut sequence"
-                                                 : "not aligned to 16 bytes");
-    return FALSE;
-  }
-  const char *fault = known_fault(cudnn, k, is_backward);
+  const char *fault = outside(k, is_backward);
+  if (fault == NULL)
+    fault = known_fault(cudnn, k, is_backward);
   if (fault != NULL) {
     *why_not = g_strdup(fault);
     return FALSE;

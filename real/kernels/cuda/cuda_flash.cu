@@ -13,6 +13,11 @@
  * Of a block of keys the diagonal lies `shift` keys further right than that of a whole sequence; without a mask it lies
  * behind the last key. Blocks' outputs are merged by cuda_blocks.cu.
  *
+ * ALiBi takes from a score by the distance of key and query, a window hides keys before it; tiles that it hides whole
+ * are left out.
+ *
+ * Dropout multiplies what p is summed with, not the sum it is divided by; backward draws the same again.
+ *
  * No atomics: each output element has one owner, which adds in a fixed order. */
 #include "cuda_element.cuh"
 
@@ -43,6 +48,25 @@ __device__ HeadRows<T> key_rows(const void *base, int64_t ld, const FlashKernel 
 /* Query i sees keys up to i + shift. */
 __device__ __forceinline__ int diagonal_shift(const FlashBlock &block) {
   return (int)(block.is_full ? block.keys : block.keys - block.queries);
+}
+
+/* What is taken from a score. */
+__device__ __forceinline__ float alibi_of(const FlashKernel &k, float slope, int query, int key) {
+  return slope == 0.0f ? 0.0f
+                       : slope * (float)(row_position(&k.block.query_at, query) - row_position(&k.block.key_at, key));
+}
+
+/* What a probability is multiplied by. */
+__device__ __forceinline__ float drop_of(const FlashKernel &k, int64_t head, int query, int key) {
+  if (k.drop.dropout.rate == 0.0f)
+    return 1.0f;
+  const guint64 row = score_row_place(&k.drop, blockIdx.z, head, row_position(&k.block.query_at, query));
+  return dropout_factor(&k.drop.dropout, row + (guint64)row_position(&k.block.key_at, key));
+}
+
+/* Is the key the query's to see? `shift`: of the diagonal; a window is of whole sequences alone. */
+__device__ __forceinline__ bool sees(const FlashKernel &k, int shift, int query, int key) {
+  return key <= query + shift && (k.rule.window == 0 || key > query - k.rule.window);
 }
 
 /* Rows [first, first + n) into shared memory, `pitch` floats apart; zeros past the last of `n_rows`. */
@@ -125,19 +149,26 @@ template <typename T, int PARTS> __global__ void flash_forward(FlashKernel k) {
   const int64_t kv_head = blockIdx.y / (k.n_heads / k.n_kv_heads);
   float *q = shared, *keys = q + warps * ROWS * pitch, *values = keys + TILE * pitch;
   load_rows(q, query_rows<T>(k.q, k.ld_qkv, k, blockIdx.z, blockIdx.y), first, warps * ROWS, n, dim, pitch);
+  const float slope = alibi_slope(&k.rule, blockIdx.y);
   float sums[ROWS][PARTS] = {}, most[ROWS], total[ROWS] = {}, keep[ROWS], scores[ROWS];
   for (int r = 0; r < ROWS; r++)
     most[r] = -CUDART_INF_F;
   const int end = min(m, first + warps * ROWS + shift);
-  for (int start = 0; start < end; start += TILE) {
+  for (int start = (int)first_seen(&k.rule, first) / TILE * TILE; start < end; start += TILE) {
     __syncthreads();
     load_rows(keys, key_rows<T>(k.k, k.block.ld_kv, k, blockIdx.z, kv_head), start, TILE, m, dim, pitch);
     load_rows(values, key_rows<T>(k.v, k.block.ld_kv, k, blockIdx.z, kv_head), start, TILE, m, dim, pitch);
     __syncthreads();
     dot_rows(q + own * pitch, keys + lane * pitch, dim, pitch, scores);
-    for (int r = 0; r < ROWS; r++)
-      scores[r] = start + lane <= first + own + r + shift && start + lane < m ? scores[r] * k.scale : -CUDART_INF_F;
+    const int key = start + lane;
+    for (int r = 0; r < ROWS; r++) {
+      const int query = first + own + r;
+      const bool is_seen = key < m && sees(k, shift, query, key);
+      scores[r] = is_seen ? scores[r] * k.scale - alibi_of(k, slope, query, key) : -CUDART_INF_F;
+    }
     online_softmax(scores, most, total, keep);
+    for (int r = 0; r < ROWS; r++)
+      scores[r] *= drop_of(k, blockIdx.y, first + own + r, key);
     for (int r = 0; r < ROWS; r++)
 #pragma unroll
       for (int i = 0; i < PARTS; i++)
@@ -183,6 +214,7 @@ template <typename T, int PARTS> __global__ void flash_dq(FlashKernel k, const f
   float *values = keys + TILE * pitch;
   load_rows(q, query_rows<T>(k.q, k.ld_qkv, k, blockIdx.z, blockIdx.y), first, warps * ROWS, n, dim, pitch);
   load_rows(d_o, query_rows<T>(k.d_o, k.ld_o, k, blockIdx.z, blockIdx.y), first, warps * ROWS, n, dim, pitch);
+  const float slope = alibi_slope(&k.rule, blockIdx.y);
   float sums[ROWS][PARTS] = {}, p[ROWS], ds[ROWS], lse[ROWS], centre[ROWS];
   for (int r = 0; r < ROWS; r++) {
     const int row = min(n - 1, first + own + r);
@@ -190,16 +222,20 @@ template <typename T, int PARTS> __global__ void flash_dq(FlashKernel k, const f
     centre[r] = delta[statistics * n + row];
   }
   const int end = min(m, first + warps * ROWS + shift);
-  for (int start = 0; start < end; start += TILE) {
+  for (int start = (int)first_seen(&k.rule, first) / TILE * TILE; start < end; start += TILE) {
     __syncthreads();
     load_rows(keys, key_rows<T>(k.k, k.block.ld_kv, k, blockIdx.z, kv_head), start, TILE, m, dim, pitch);
     load_rows(values, key_rows<T>(k.v, k.block.ld_kv, k, blockIdx.z, kv_head), start, TILE, m, dim, pitch);
     __syncthreads();
     dot_rows(q + own * pitch, keys + lane * pitch, dim, pitch, p);
     dot_rows(d_o + own * pitch, values + lane * pitch, dim, pitch, ds);
+    const int key = start + lane;
     for (int r = 0; r < ROWS; r++) {
-      const bool is_seen = start + lane <= first + own + r + shift && start + lane < m;
-      ds[r] = is_seen ? expf(k.scale * p[r] - lse[r]) * (ds[r] - centre[r]) : 0.0f;
+      const int query = first + own + r;
+      const bool is_seen = key < m && sees(k, shift, query, key);
+      ds[r] = is_seen ? expf(k.scale * p[r] - alibi_of(k, slope, query, key) - lse[r]) *
+                            (ds[r] * drop_of(k, blockIdx.y, query, key) - centre[r])
+                      : 0.0f;
     }
     add_columns<PARTS>(ds, keys, dim, pitch, sums);
   }
@@ -220,8 +256,11 @@ template <typename T, int PARTS> __global__ void flash_dkv(FlashKernel k, const 
   load_rows(keys, key_rows<T>(k.k, k.block.ld_kv, k, blockIdx.z, blockIdx.y), first, warps * ROWS, m, dim, pitch);
   load_rows(values, key_rows<T>(k.v, k.block.ld_kv, k, blockIdx.z, blockIdx.y), first, warps * ROWS, m, dim, pitch);
   float sum_k[ROWS][PARTS] = {}, sum_v[ROWS][PARTS] = {}, p[ROWS], ds[ROWS];
-  for (int head = (int)blockIdx.y * heads; head < ((int)blockIdx.y + 1) * heads; head++)
-    for (int start = max(0, first - shift) / TILE * TILE; start < n; start += TILE) {
+  const int past = first + warps * ROWS - 1; /* its last key's window ends last */
+  const int end = k.rule.window == 0 || past + k.rule.window > n ? n : past + (int)k.rule.window;
+  for (int head = (int)blockIdx.y * heads; head < ((int)blockIdx.y + 1) * heads; head++) {
+    const float slope = alibi_slope(&k.rule, head);
+    for (int start = max(0, first - shift) / TILE * TILE; start < end; start += TILE) {
       __syncthreads();
       load_rows(q, query_rows<T>(k.q, k.ld_qkv, k, blockIdx.z, head), start, TILE, n, dim, pitch);
       load_rows(d_o, query_rows<T>(k.d_o, k.ld_o, k, blockIdx.z, head), start, TILE, n, dim, pitch);
@@ -231,13 +270,17 @@ template <typename T, int PARTS> __global__ void flash_dkv(FlashKernel k, const 
       dot_rows(keys + own * pitch, q + lane * pitch, dim, pitch, p);
       dot_rows(values + own * pitch, d_o + lane * pitch, dim, pitch, ds);
       for (int r = 0; r < ROWS; r++) {
-        const bool is_seen = first + own + r <= start + lane + shift && start + lane < n;
-        p[r] = is_seen ? expf(k.scale * p[r] - lse) : 0.0f;
-        ds[r] = p[r] * (ds[r] - centre);
+        const int key = first + own + r;
+        const bool is_seen = start + lane < n && sees(k, shift, start + lane, key);
+        p[r] = is_seen ? expf(k.scale * p[r] - alibi_of(k, slope, start + lane, key) - lse) : 0.0f;
+        const float factor = drop_of(k, head, start + lane, key);
+        ds[r] = p[r] * (ds[r] * factor - centre);
+        p[r] *= factor;
       }
       add_columns<PARTS>(p, d_o, dim, pitch, sum_v);
       add_columns<PARTS>(ds, q, dim, pitch, sum_k);
     }
+  }
   const float scales[ROWS] = {k.scale, k.scale, k.scale, k.scale}, ones[ROWS] = {1.0f, 1.0f, 1.0f, 1.0f};
   store_rows<T, PARTS>(key_rows<T>(k.dk, k.block.ld_dkv, k, blockIdx.z, blockIdx.y), first + own, m, dim, k.block.adds,
                        scales, sum_k);
@@ -294,7 +337,7 @@ template <typename T, int PARTS> cudaError_t launch_backward(const FlashKernel *
 
 cudaError_t cuda_flash_forward(const FlashKernel *kernel, cudaStream_t stream) {
   const FlashKernel with = with_block(kernel), *k = &with;
-  if (k->head_dim > MAX_DIM)
+  if (k->head_dim > MAX_DIM || (kernel->block.is_cut && k->rule.window > 0))
     return cudaErrorInvalidValue;
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
@@ -306,7 +349,7 @@ cudaError_t cuda_flash_forward(const FlashKernel *kernel, cudaStream_t stream) {
 
 cudaError_t cuda_flash_backward(const FlashKernel *kernel, float *scratch, cudaStream_t stream) {
   const FlashKernel with = with_block(kernel), *k = &with;
-  if (k->head_dim > MAX_DIM)
+  if (k->head_dim > MAX_DIM || (kernel->block.is_cut && k->rule.window > 0))
     return cudaErrorInvalidValue;
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);

@@ -86,12 +86,16 @@ static cudaError_t run_simple(const Kernel *kernel, cudaStream_t stream) {
     return cuda_softmax_forward(&kernel->softmax, stream);
   case KERNEL_SOFTMAX_BACKWARD:
     return cuda_softmax_backward(&kernel->softmax, stream);
+  case KERNEL_DROP_SCORES:
+    return cuda_drop_scores(&kernel->drop_scores, stream);
   case KERNEL_ACTIVATION_FORWARD:
     return cuda_activation_forward(&kernel->activation, stream);
   case KERNEL_ACTIVATION_BACKWARD:
     return cuda_activation_backward(&kernel->activation, stream);
   case KERNEL_ADD:
     return cuda_add(&kernel->add, stream);
+  case KERNEL_DROP_ADD:
+    return cuda_drop_add(&kernel->drop_add, stream);
   case KERNEL_MERGE:
     return cuda_merge(&kernel->merge, stream);
   case KERNEL_MOVE:

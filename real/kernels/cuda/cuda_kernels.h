@@ -36,6 +36,7 @@ cudaError_t cuda_rope(const RopeKernel *kernel, cudaStream_t stream);
 cudaError_t cuda_activation_forward(const ActivationKernel *kernel, cudaStream_t stream);
 cudaError_t cuda_activation_backward(const ActivationKernel *kernel, cudaStream_t stream);
 cudaError_t cuda_add(const AddKernel *kernel, cudaStream_t stream);
+cudaError_t cuda_drop_add(const DropAddKernel *kernel, cudaStream_t stream);
 /* Adds bias [n] of `number` to every row of m × n elements of `result`. */
 cudaError_t cuda_add_bias(int number, int result, void *to, const void *bias, gint64 m, gint64 n, gint64 ld,
                           cudaStream_t stream);
@@ -57,6 +58,7 @@ cudaError_t cuda_positions_backward(const PositionsKernel *kernel, cudaStream_t 
 
 cudaError_t cuda_softmax_forward(const SoftmaxKernel *kernel, cudaStream_t stream);
 cudaError_t cuda_softmax_backward(const SoftmaxKernel *kernel, cudaStream_t stream);
+cudaError_t cuda_drop_scores(const DropScoresKernel *kernel, cudaStream_t stream);
 cudaError_t cuda_loss_max(const LossKernel *kernel, cudaStream_t stream);
 cudaError_t cuda_loss_exp(const LossKernel *kernel, cudaStream_t stream);
 cudaError_t cuda_loss_softmax(const LossKernel *kernel, cudaStream_t stream);

@@ -24,13 +24,12 @@ template <typename T> struct BiasTerm {
 };
 
 template <typename T> struct NormTerm {
-  const T *dy, *x;
-  const float *mean, *rstd; /* mean NULL: RMSNorm */
-  int64_t width;
+  NormKernel k;
   __device__ void add(int64_t row, int64_t column, float sum[2]) const {
-    const float d = to_float(dy[row * width + column]);
-    const float centre = mean == nullptr ? 0.0f : mean[row];
-    sum[0] += d * (to_float(x[row * width + column]) - centre) * rstd[row];
+    const int64_t at = norm_row_at(&k, row);
+    const T *x = k.kept == nullptr ? (const T *)k.x + at : (const T *)k.kept + row * k.width;
+    const float d = to_float(((const T *)k.dy)[at + column]), centre = k.is_rms ? 0.0f : k.mean[row];
+    sum[0] += d * (to_float(x[column]) - centre) * k.rstd[row];
     sum[1] += d;
   }
 };
@@ -83,19 +82,18 @@ cudaError_t sum_rows(Term term, gint64 rows, gint64 width, int n_sums, float *sc
   return cudaGetLastError();
 }
 
-/* One block a row; the row is read again from cache for each pass. */
-template <typename T, int N>
-__global__ void norm_forward(const Pack<T, N> *__restrict__ x, const Pack<T, N> *__restrict__ weight,
-                             const Pack<T, N> *__restrict__ shift, Pack<T, N> *__restrict__ y, float *mean, float *rstd,
-                             int64_t packs, bool is_rms, float epsilon) {
+/* One block a row; the row is read again from cache for each pass. A row of y may be that of x. */
+template <typename T, int N> __global__ void norm_forward(NormKernel k) {
+  using P = Pack<T, N>;
   __shared__ float shared[32];
-  const int64_t row = blockIdx.x;
-  x += row * packs, y += row * packs;
-  const float n = (float)(packs * N);
+  const int64_t row = blockIdx.x, at = norm_row_at(&k, row), packs = k.width / N;
+  const P *x = (const P *)((const T *)k.x + at), *weight = (const P *)k.weight, *shift = (const P *)k.shift;
+  P *y = (P *)((T *)k.y + at), *kept = k.kept == nullptr ? nullptr : (P *)((T *)k.kept + row * k.width);
+  const float n = (float)k.width;
   float centre = 0.0f, sum = 0.0f;
-  if (!is_rms) {
+  if (!k.is_rms) {
     for (int64_t i = threadIdx.x; i < packs; i += blockDim.x) {
-      const Pack<T, N> p = x[i];
+      const P p = x[i];
       for (int j = 0; j < N; j++)
         sum += to_float(p.v[j]);
     }
@@ -103,16 +101,18 @@ __global__ void norm_forward(const Pack<T, N> *__restrict__ x, const Pack<T, N> 
     sum = 0.0f;
   }
   for (int64_t i = threadIdx.x; i < packs; i += blockDim.x) {
-    const Pack<T, N> p = x[i];
+    const P p = x[i];
     for (int j = 0; j < N; j++) {
       const float d = to_float(p.v[j]) - centre;
       sum += d * d;
     }
   }
-  const float scale = 1.0f / sqrtf(block_reduce<SumOf>(sum, shared) / n + epsilon);
+  const float scale = 1.0f / sqrtf(block_reduce<SumOf>(sum, shared) / n + k.epsilon);
   for (int64_t i = threadIdx.x; i < packs; i += blockDim.x) {
-    Pack<T, N> p = x[i];
-    const Pack<T, N> w = weight[i];
+    P p = x[i];
+    const P w = weight[i];
+    if (kept != nullptr)
+      kept[i] = p;
     for (int j = 0; j < N; j++) {
       const float value = (to_float(p.v[j]) - centre) * scale * to_float(w.v[j]);
       p.v[j] = from_float<T>(shift == nullptr ? value : value + to_float(shift[i].v[j]));
@@ -120,35 +120,35 @@ __global__ void norm_forward(const Pack<T, N> *__restrict__ x, const Pack<T, N> 
     y[i] = p;
   }
   if (threadIdx.x == 0) {
-    rstd[row] = scale;
-    if (mean != nullptr)
-      mean[row] = centre;
+    k.rstd[row] = scale;
+    if (!k.is_rms)
+      k.mean[row] = centre;
   }
 }
 
 /* With g = dy·w and the normalised x̂: dx = rstd·(g − mean(g) − x̂·mean(g·x̂)); RMSNorm without mean(g). */
-template <typename T, int N>
-__global__ void norm_backward(const Pack<T, N> *__restrict__ x, const Pack<T, N> *__restrict__ weight,
-                              const Pack<T, N> *dy, Pack<T, N> *dx, const float *__restrict__ mean,
-                              const float *__restrict__ rstd, int64_t packs) {
+template <typename T, int N> __global__ void norm_backward(NormKernel k) {
+  using P = Pack<T, N>;
   __shared__ float shared[32];
-  const int64_t row = blockIdx.x;
-  x += row * packs, dy += row * packs, dx += row * packs;
-  const float n = (float)(packs * N), scale = rstd[row], centre = mean == nullptr ? 0.0f : mean[row];
+  const int64_t row = blockIdx.x, at = norm_row_at(&k, row), packs = k.width / N;
+  const T *base = k.kept == nullptr ? (const T *)k.x + at : (const T *)k.kept + row * k.width;
+  const P *x = (const P *)base, *weight = (const P *)k.weight, *dy = (const P *)((const T *)k.dy + at);
+  P *dx = (P *)((T *)k.dx + at);
+  const float n = (float)k.width, scale = k.rstd[row], centre = k.is_rms ? 0.0f : k.mean[row];
   float sum_g = 0.0f, sum_gx = 0.0f;
   for (int64_t i = threadIdx.x; i < packs; i += blockDim.x) {
-    const Pack<T, N> p = x[i], w = weight[i], d = dy[i];
+    const P p = x[i], w = weight[i], d = dy[i];
     for (int j = 0; j < N; j++) {
       const float g = to_float(d.v[j]) * to_float(w.v[j]);
       sum_g += g;
       sum_gx += g * (to_float(p.v[j]) - centre) * scale;
     }
   }
-  const float mean_g = mean == nullptr ? 0.0f : block_reduce<SumOf>(sum_g, shared) / n;
+  const float mean_g = k.is_rms ? 0.0f : block_reduce<SumOf>(sum_g, shared) / n;
   const float mean_gx = block_reduce<SumOf>(sum_gx, shared) / n;
   for (int64_t i = threadIdx.x; i < packs; i += blockDim.x) {
-    const Pack<T, N> p = x[i], w = weight[i];
-    Pack<T, N> d = dy[i];
+    const P p = x[i], w = weight[i];
+    P d = dy[i];
     for (int j = 0; j < N; j++) {
       const float normal = (to_float(p.v[j]) - centre) * scale;
       d.v[j] = from_float<T>(scale * (to_float(d.v[j]) * to_float(w.v[j]) - mean_g - normal * mean_gx));
@@ -157,20 +157,14 @@ __global__ void norm_backward(const Pack<T, N> *__restrict__ x, const Pack<T, N>
   }
 }
 
-template <typename T, int N> cudaError_t launch_forward(const NormKernel *k, cudaStream_t stream) {
-  using P = Pack<T, N>;
-  norm_forward<T, N><<<(unsigned)k->rows, BLOCK_THREADS, 0, stream>>>(
-      (const P *)k->x, (const P *)k->weight, (const P *)k->shift, (P *)k->y, k->is_rms ? nullptr : k->mean, k->rstd,
-      k->width / N, k->is_rms, k->epsilon);
-  return cudaGetLastError();
+/* A thread for each pack of a narrow row, whole warps. */
+unsigned row_threads(gint64 packs) {
+  return (unsigned)MIN(BLOCK_THREADS, ceil_div(packs, WARP_THREADS) * WARP_THREADS);
 }
 
-template <typename T, int N> cudaError_t launch_backward(const NormKernel *k, cudaStream_t stream) {
-  using P = Pack<T, N>;
-  norm_backward<T, N><<<(unsigned)k->rows, BLOCK_THREADS, 0, stream>>>(
-      (const P *)k->x, (const P *)k->weight, (const P *)k->dy, (P *)k->dx, k->is_rms ? nullptr : k->mean, k->rstd,
-      k->width / N);
-  return cudaGetLastError();
+/* Packs of N elements lie on 16 bytes in all rows. */
+template <int N> bool is_wide(const NormKernel *k) {
+  return k->width % N == 0 && (k->per_line == 0 || k->ld % N == 0) && is_aligned(k->weight) && is_aligned(k->kept);
 }
 
 } // namespace
@@ -183,9 +177,11 @@ cudaError_t cuda_norm_forward(const NormKernel *k, cudaStream_t stream) {
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
     constexpr int N = 16 / sizeof(T);
-    const bool wide =
-        k->width % N == 0 && is_aligned(k->x) && is_aligned(k->weight) && is_aligned(k->shift) && is_aligned(k->y);
-    return wide ? launch_forward<T, N>(k, stream) : launch_forward<T, 1>(k, stream);
+    if (is_wide<N>(k) && is_aligned(k->x) && is_aligned(k->shift) && is_aligned(k->y))
+      norm_forward<T, N><<<(unsigned)k->rows, row_threads(k->width / N), 0, stream>>>(*k);
+    else
+      norm_forward<T, 1><<<(unsigned)k->rows, row_threads(k->width), 0, stream>>>(*k);
+    return cudaGetLastError();
   });
 }
 
@@ -195,17 +191,18 @@ cudaError_t cuda_norm_backward(const NormKernel *k, float *scratch, cudaStream_t
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
     constexpr int N = 16 / sizeof(T);
-    const NormTerm<T> term = {(const T *)k->dy, (const T *)k->x, k->is_rms ? nullptr : k->mean, k->rstd, k->width};
-    cudaError_t status = sum_rows(term, k->rows, k->width, n_sums, scratch, stream);
+    cudaError_t status = sum_rows(NormTerm<T>{*k}, k->rows, k->width, n_sums, scratch, stream);
     if (status == cudaSuccess)
       status = add_to_gradient(k->gradient, scratch, chunks, k->width, k->dweight, stream);
     if (status == cudaSuccess && n_sums == 2)
       status = add_to_gradient(k->gradient, scratch + chunks * k->width, chunks, k->width, k->dshift, stream);
     if (status != cudaSuccess)
       return status;
-    const bool wide =
-        k->width % N == 0 && is_aligned(k->x) && is_aligned(k->weight) && is_aligned(k->dy) && is_aligned(k->dx);
-    return wide ? launch_backward<T, N>(k, stream) : launch_backward<T, 1>(k, stream);
+    if (is_wide<N>(k) && is_aligned(k->x) && is_aligned(k->dy) && is_aligned(k->dx))
+      norm_backward<T, N><<<(unsigned)k->rows, row_threads(k->width / N), 0, stream>>>(*k);
+    else
+      norm_backward<T, 1><<<(unsigned)k->rows, row_threads(k->width), 0, stream>>>(*k);
+    return cudaGetLastError();
   });
 }
 

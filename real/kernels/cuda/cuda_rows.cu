@@ -1,6 +1,7 @@
 /* All kernels but fused attention as one unit: nvcc takes longer to read what each of them includes than to compile most
  * of them. */
 #include "cuda_blocks.cu"
+#include "cuda_dropout.cu"
 #include "cuda_experts.cu"
 #include "cuda_lookup.cu"
 #include "cuda_norm.cu"

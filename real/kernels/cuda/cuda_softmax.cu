@@ -5,34 +5,35 @@
 
 namespace {
 
-/* Row r is query r % seq_len; keys after it are masked. */
-template <typename T> __global__ void softmax_forward(T *scores, int64_t seq_len, float scale) {
+/* Row r is query r % seq_len; keys after it, and before its window, are masked. */
+template <typename T> __global__ void softmax_forward(SoftmaxKernel k) {
   __shared__ float shared[32];
-  T *row = scores + blockIdx.x * seq_len;
-  const int64_t n = blockIdx.x % seq_len + 1;
+  T *row = (T *)k.scores + blockIdx.x * k.seq_len;
+  const int64_t query = blockIdx.x % k.seq_len, first = first_seen(&k.rule, query), n = query + 1;
+  const float slope = k.rule.alibi_heads > 0 ? alibi_slope(&k.rule, blockIdx.x / k.seq_len % k.n_heads) : 0.0f;
+  const auto score = [&](int64_t i) { return k.scale * to_float(row[i]) - slope * (float)(query - i); };
   float most = -CUDART_INF_F, sum = 0.0f;
-  for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
-    most = fmaxf(most, scale * to_float(row[i]));
+  for (int64_t i = first + threadIdx.x; i < n; i += blockDim.x)
+    most = fmaxf(most, score(i));
   most = block_reduce<MaxOf>(most, shared);
-  for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
-    sum += expf(scale * to_float(row[i]) - most);
+  for (int64_t i = first + threadIdx.x; i < n; i += blockDim.x)
+    sum += expf(score(i) - most);
   const float inverse = 1.0f / block_reduce<SumOf>(sum, shared);
-  for (int64_t i = threadIdx.x; i < seq_len; i += blockDim.x)
-    row[i] = from_float<T>(i < n ? expf(scale * to_float(row[i]) - most) * inverse : 0.0f);
+  for (int64_t i = threadIdx.x; i < k.seq_len; i += blockDim.x)
+    row[i] = from_float<T>(i >= first && i < n ? expf(score(i) - most) * inverse : 0.0f);
 }
 
-template <typename T>
-__global__ void softmax_backward(const T *__restrict__ scores, T *dscores, int64_t seq_len, float scale) {
+template <typename T> __global__ void softmax_backward(SoftmaxKernel k) {
   __shared__ float shared[32];
-  const T *p = scores + blockIdx.x * seq_len;
-  T *dp = dscores + blockIdx.x * seq_len;
-  const int64_t n = blockIdx.x % seq_len + 1;
+  const T *p = (const T *)k.scores + blockIdx.x * k.seq_len;
+  T *dp = (T *)k.dscores + blockIdx.x * k.seq_len;
+  const int64_t query = blockIdx.x % k.seq_len, first = first_seen(&k.rule, query), n = query + 1;
   float sum = 0.0f;
-  for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
+  for (int64_t i = first + threadIdx.x; i < n; i += blockDim.x)
     sum += to_float(p[i]) * to_float(dp[i]);
   sum = block_reduce<SumOf>(sum, shared);
-  for (int64_t i = threadIdx.x; i < seq_len; i += blockDim.x)
-    dp[i] = from_float<T>(i < n ? scale * to_float(p[i]) * (to_float(dp[i]) - sum) : 0.0f);
+  for (int64_t i = threadIdx.x; i < k.seq_len; i += blockDim.x)
+    dp[i] = from_float<T>(i >= first && i < n ? k.scale * to_float(p[i]) * (to_float(dp[i]) - sum) : 0.0f);
 }
 
 /* Columns of the whole vocabulary that this shard really holds. */
@@ -103,8 +104,7 @@ template <typename T> __global__ void loss_backward(LossKernel k) {
 cudaError_t cuda_softmax_forward(const SoftmaxKernel *k, cudaStream_t stream) {
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
-    softmax_forward<T>
-        <<<(unsigned)(k->matrices * k->seq_len), BLOCK_THREADS, 0, stream>>>((T *)k->scores, k->seq_len, k->scale);
+    softmax_forward<T><<<(unsigned)(k->matrices * k->seq_len), BLOCK_THREADS, 0, stream>>>(*k);
     return cudaGetLastError();
   });
 }
@@ -112,8 +112,7 @@ cudaError_t cuda_softmax_forward(const SoftmaxKernel *k, cudaStream_t stream) {
 cudaError_t cuda_softmax_backward(const SoftmaxKernel *k, cudaStream_t stream) {
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
-    softmax_backward<T><<<(unsigned)(k->matrices * k->seq_len), BLOCK_THREADS, 0, stream>>>(
-        (const T *)k->scores, (T *)k->dscores, k->seq_len, k->scale);
+    softmax_backward<T><<<(unsigned)(k->matrices * k->seq_len), BLOCK_THREADS, 0, stream>>>(*k);
     return cudaGetLastError();
   });
 }

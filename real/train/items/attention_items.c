@@ -2,6 +2,8 @@
  *
  *     | q₀ … q_{n−1} | k₀ … k_{g−1} | v₀ … v_{g−1} |        n query heads read g key heads, n/g each
  *
+ * Where q and k are normalised, that happens in place, before they are rotated.
+ *
  * Fused attention takes them as they are. The unfused products are batched over key heads, once for each sequence and
  * each of the n/g query heads that share them; a sum over those (dK, dV) adds up. */
 #include "trainer.h"
@@ -24,6 +26,52 @@ static char *column(const Cut *cut, char *qkv, gint64 first) {
   return qkv + first * (gint64)cut->element_bytes;
 }
 
+/* Of q, or of k: each head, or all columns as one. */
+typedef struct {
+  gint64 first_column, width;
+  Role weight, shift;
+} NormedColumns;
+
+static NormedColumns normed_columns(const Cut *cut, gboolean of_k) {
+  return of_k ? (NormedColumns){cut->q_width, cut->kv_width, ROLE_K_NORM, ROLE_K_NORM_SHIFT}
+              : (NormedColumns){0, cut->q_width, ROLE_Q_NORM, ROLE_Q_NORM_SHIFT};
+}
+
+/* In place: what the product made is kept beside. */
+static void run_qk_norm(const ItemCall *call) {
+  const Cut *cut = memory(call)->cut;
+  const Parameters *parameters = call->trainer->parameters;
+  const Block *block = item_block(call, BLOCK_LAYER);
+  const gboolean of_k = call->argument;
+  const NormedColumns columns = normed_columns(cut, of_k);
+  const SavedLayer saved = activations_layer(memory(call), call->slot, call->layer);
+  const SavedQkNorm *kept = of_k ? &saved.k_norm : &saved.q_norm;
+  const gint64 heads = cut->model->qk_norms == QK_NORMS_HEADS ? columns.width / cut->model->head_dim : 1;
+  Kernel kernel = {.kind = call->is_backward ? KERNEL_NORM_BACKWARD : KERNEL_NORM_FORWARD,
+                   .norm = {.number = (guint8)parameters->number,
+                            .is_rms = cut->model->norm == NORM_RMSNORM,
+                            .rows = cut->tokens * heads,
+                            .width = columns.width / heads,
+                            .epsilon = item_norm_epsilon,
+                            .weight = block_weight(parameters, block, columns.weight),
+                            .shift = block_weight(parameters, block, columns.shift),
+                            .per_line = heads,
+                            .ld = qkv_width(cut),
+                            .kept = kept->kept,
+                            .mean = kept->mean,
+                            .rstd = kept->rstd}};
+  if (call->is_backward) {
+    char *d_qkv = activations_gradients(memory(call), call->slot, call->layer).d_qkv;
+    kernel.norm.dy = kernel.norm.dx = column(cut, d_qkv, columns.first_column);
+    kernel.norm.gradient = (guint8)parameters->gradient_number;
+    kernel.norm.dweight = block_gradient(parameters, block, columns.weight);
+    kernel.norm.dshift = block_gradient(parameters, block, columns.shift);
+  } else {
+    kernel.norm.x = kernel.norm.y = column(cut, saved.qkv, columns.first_column);
+  }
+  item_launch(call, &kernel);
+}
+
 static void run_rope(const ItemCall *call) {
   const Cut *cut = memory(call)->cut;
   const gboolean is_backward = call->argument;
@@ -43,6 +91,17 @@ static void run_rope(const ItemCall *call) {
   item_launch(call, &kernel);
 }
 
+ScoreRule item_score_rule(const ItemCall *call) {
+  const Cut *cut = memory(call)->cut;
+  const Model *model = cut->model;
+  ScoreRule rule = {.window = model_window(model, cut->plan->seq_len)};
+  if (model->positions == POSITIONS_ALIBI) {
+    rule.alibi_heads = model->n_heads;
+    rule.first_head = call->trainer->parameters->at.at[AXIS_TP] * cut->heads;
+  }
+  return rule;
+}
+
 FlashKernel item_flash(const ItemCall *call, gboolean is_backward) {
   const Cut *cut = memory(call)->cut;
   const SavedLayer saved = activations_layer(memory(call), call->slot, call->layer);
@@ -54,6 +113,8 @@ FlashKernel item_flash(const ItemCall *call, gboolean is_backward) {
                       .n_kv_heads = cut->kv_width / cut->model->head_dim,
                       .head_dim = cut->model->head_dim,
                       .scale = scale_of(cut),
+                      .rule = item_score_rule(call),
+                      .drop = item_score_dropout(call),
                       .ld_qkv = qkv_width(cut),
                       .ld_o = cut->q_width,
                       .q = saved.qkv,
@@ -147,10 +208,11 @@ static void run_product(const ItemCall *call) {
                 v = heads_at(cut, column(cut, saved.qkv, v_at), ld, FALSE);
   const Operand out = heads_at(cut, saved.attention, cut->q_width, TRUE),
                 d_out = heads_at(cut, activations->d_attention, cut->q_width, TRUE);
-  const Operand p = scores_at(cut, saved.scores), dp = scores_at(cut, activations->d_scores);
+  const Operand p = scores_at(cut, saved.dropped != NULL ? saved.dropped : saved.scores),
+                s = scores_at(cut, saved.scores), dp = scores_at(cut, activations->d_scores);
   switch ((Product)call->argument) {
   case SCORES:
-    products(call, q, k, p);
+    products(call, q, k, s);
     return;
   case CONTEXT:
     products(call, p, v, out);
@@ -177,12 +239,18 @@ static void run_softmax(const ItemCall *call) {
                                .matrices = cut->sequences * cut->heads,
                                .seq_len = cut->seq_len,
                                .scale = scale_of(cut),
+                               .n_heads = cut->heads,
+                               .rule = item_score_rule(call),
                                .scores = activations_layer(memory(call), call->slot, call->layer).scores,
                                .dscores = memory(call)->d_scores}};
   item_launch(call, &kernel);
 }
 
 const ItemKernel attention_kernels[] = {
+    {"q_norm", run_qk_norm, FALSE},
+    {"k_norm", run_qk_norm, TRUE},
+    {"q_norm.backward", run_qk_norm, FALSE},
+    {"k_norm.backward", run_qk_norm, TRUE},
     {"rope", run_rope, FALSE},
     {"rope.backward", run_rope, TRUE},
     {"attention", run_flash, FALSE},

@@ -144,23 +144,34 @@ static void order_by_position(const ItemCall *call, char *by_rank, char *by_posi
 
 /* --- ring --- */
 
-/* What this rank's queries see of a block of keys: queries from one on, the first keys. */
+/* What this rank's queries see of a block of keys: queries from one on, the first keys, and where these are. */
 typedef struct {
   gint64 first_query, queries, keys;
   gboolean is_own;
+  RowPositions key_at;
 } View;
+
+/* From row `first` on. */
+static RowPositions positions_of(const Cut *cut, gint64 cp_rank, gint64 first) {
+  const SequencePieces pieces = parameters_pieces_of(cut, cp_rank);
+  return (RowPositions){MAX(cut->seq_len / 2 - first, 0), pieces.early + first, pieces.late + first};
+}
 
 static View view_of(const ItemCall *call, gint64 step) {
   const Cut *cut = cut_of_call(call);
   const gint64 s = cut->seq_len, own = own_rank(call);
   const gint64 of = (own - step - (call->is_backward ? 1 : 0) + 2 * cut->cp) % cut->cp;
+  const RowPositions key_at = positions_of(cut, of, 0);
   if (of == own)
-    return (View){0, s, s, TRUE};
-  return of < own ? (View){0, s, s / 2, FALSE} : (View){s / 2, s / 2, s, FALSE};
+    return (View){0, s, s, TRUE, key_at};
+  return of < own ? (View){0, s, s / 2, FALSE, key_at} : (View){s / 2, s / 2, s, FALSE, key_at};
 }
 
 /* Turns a task over all of a rank's own tokens to what it sees of the block `kv`; NULL: of the one that is saved. */
-static void look_at(const Cut *cut, View view, const char *kv, FlashKernel *task) {
+static void look_at(const ItemCall *call, View view, const char *kv, FlashKernel *task) {
+  const Cut *cut = cut_of_call(call);
+  task->block.query_at = positions_of(cut, own_rank(call), view.first_query);
+  task->block.key_at = view.key_at;
   task->block.is_cut = TRUE;
   task->block.is_full = !view.is_own;
   task->block.queries = view.queries;
@@ -178,10 +189,11 @@ static void ring_forward(const ItemCall *call) {
   const Cut *cut = cut_of_call(call);
   const gint64 step = call->occurrence;
   FlashKernel task = item_flash(call, FALSE);
+  task.block.query_at = task.block.key_at = positions_of(cut, own_rank(call), 0);
   if (step > 0) {
     task.o = scratch(call)->part;
     task.lse = scratch(call)->part_lse;
-    look_at(cut, view_of(call, step), scratch(call)->kv[step % 2], &task);
+    look_at(call, view_of(call, step), scratch(call)->kv[step % 2], &task);
   }
   launch_flash(call, &task);
 }
@@ -239,7 +251,7 @@ static void ring_backward(const ItemCall *call) {
   const gint64 step = call->occurrence;
   const View view = view_of(call, step);
   FlashKernel task = item_flash(call, TRUE);
-  look_at(cut, view, step > 0 ? context->kv[step % 2] : NULL, &task);
+  look_at(call, view, step > 0 ? context->kv[step % 2] : NULL, &task);
   task.d_o = element(cut, task.d_o, view.first_query * task.ld_o);
   task.block.ld_dq = task.block.ld_dkv = task.ld_qkv;
   if (step == 0) {
@@ -338,7 +350,7 @@ static void attend_piece(const ItemCall *call, gboolean is_late) {
   const ContextScratch *context = scratch(call);
   const gint64 half = cut->seq_len / 2, piece = is_late ? 2 * cut->cp - 1 - own_rank(call) : own_rank(call);
   FlashKernel task = item_flash(call, call->is_backward);
-  look_at(cut, (View){is_late ? half : 0, half, (piece + 1) * half, TRUE}, context->kv[1], &task);
+  look_at(call, (View){is_late ? half : 0, half, (piece + 1) * half, TRUE, {0}}, context->kv[1], &task);
   task.block.key_rows = cut->cp * cut->seq_len;
   if (call->is_backward) {
     task.d_o = element(cut, task.d_o, is_late * half * task.ld_o);
@@ -430,6 +442,8 @@ static void ulysses_attend(const ItemCall *call) {
   const ContextScratch *context = scratch(call);
   const gint64 k = cut->q_width / cut->cp, v = k + cut->kv_width / cut->cp;
   FlashKernel task = item_flash(call, call->is_backward);
+  task.rule.first_head += own_rank(call) * (cut->heads / cut->cp);
+  task.drop.first_head += own_rank(call) * (cut->heads / cut->cp);
   task.seq_len *= cut->cp;
   task.n_heads /= cut->cp;
   task.n_kv_heads /= cut->cp;

@@ -36,6 +36,34 @@ static void run_embedding(const ItemCall *call) {
   item_launch(call, &kernel);
 }
 
+/* In place: what it reads is kept beside. */
+static void run_embedding_norm(const ItemCall *call) {
+  const Cut *cut = memory(call)->cut;
+  const Parameters *parameters = call->trainer->parameters;
+  const Block *block = item_block(call, BLOCK_POSITIONS);
+  const SavedEmbedding saved = activations_embedding(memory(call), call->slot);
+  Kernel kernel = {.kind = call->is_backward ? KERNEL_NORM_BACKWARD : KERNEL_NORM_FORWARD,
+                   .norm = {.number = (guint8)parameters->number,
+                            .is_rms = cut->model->norm == NORM_RMSNORM,
+                            .rows = cut->split_tokens,
+                            .width = cut->model->hidden,
+                            .epsilon = item_norm_epsilon,
+                            .weight = block_weight(parameters, block, ROLE_NORM1),
+                            .shift = block_weight(parameters, block, ROLE_NORM1_SHIFT),
+                            .kept = saved.kept,
+                            .mean = saved.mean,
+                            .rstd = saved.rstd}};
+  if (call->is_backward) {
+    kernel.norm.dy = kernel.norm.dx = item_embedding_gradient(call);
+    kernel.norm.gradient = (guint8)parameters->gradient_number;
+    kernel.norm.dweight = block_gradient(parameters, block, ROLE_NORM1);
+    kernel.norm.dshift = block_gradient(parameters, block, ROLE_NORM1_SHIFT);
+  } else {
+    kernel.norm.x = kernel.norm.y = item_embedding_output(call);
+  }
+  item_launch(call, &kernel);
+}
+
 static void run_positions(const ItemCall *call) {
   const Cut *cut = memory(call)->cut;
   const Parameters *parameters = call->trainer->parameters;
@@ -72,7 +100,7 @@ static void run_final_norm(const ItemCall *call) {
                             .is_rms = cut->model->norm == NORM_RMSNORM,
                             .rows = cut->split_tokens,
                             .width = cut->model->hidden,
-                            .epsilon = 1e-5f,
+                            .epsilon = item_norm_epsilon,
                             .x = head.x,
                             .weight = block_weight(parameters, block, ROLE_NORM1),
                             .shift = block_weight(parameters, block, ROLE_NORM1_SHIFT),
@@ -127,6 +155,8 @@ static void run_loss(const ItemCall *call) {
 const ItemKernel end_kernels[] = {
     {"embedding", run_embedding, FALSE},
     {"embedding.wgrad", run_embedding, TRUE},
+    {"embedding_norm", run_embedding_norm, 0},
+    {"embedding_norm.backward", run_embedding_norm, 0},
     {"positions", run_positions, FALSE},
     {"positions.wgrad", run_positions, TRUE},
     {"final_norm", run_final_norm, FALSE},

@@ -189,7 +189,7 @@ static void permute(const ItemCall *call, KernelKind kind, const char *from, cha
 }
 
 static void run_permute(const ItemCall *call) {
-  permute(call, KERNEL_PERMUTE, call->is_backward ? item_output_gradient(call) : saved(call).norm2,
+  permute(call, KERNEL_PERMUTE, call->is_backward ? item_branch_gradient(call) : saved(call).norm2,
           rows_at(call, OUT, BEGUN));
 }
 

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+const float item_norm_epsilon = 1e-5f;
+
 void item_launch(const ItemCall *call, const Kernel *kernel) {
   call->stream->device->type->launch(call->stream, kernel);
 }
@@ -78,6 +80,12 @@ char *item_output_gradient(const ItemCall *call) {
   return activations_stream_gradient(&trainer->activations, call->slot, call->layer + 1);
 }
 
+char *item_branch_gradient(const ItemCall *call) {
+  const Activations *activations = &call->trainer->activations;
+  char *dropped = activations_gradients(activations, call->slot, call->layer).d_mlp_branch;
+  return dropped != NULL ? dropped : item_output_gradient(call);
+}
+
 static gboolean is_embedding_alone(const ItemCall *call) {
   const StageLayers *layers = &call->trainer->workload->stages[call->stage].layers;
   return layers->n_layers == 0 && !layers->has_head;
@@ -100,7 +108,7 @@ static const ItemKernel *find_in(const ItemKernel *table, const char *name) {
 }
 
 static const ItemKernel *find_kernel(const Plan *plan, const WorkItem *item) {
-  const ItemKernel *const tables[] = {layer_kernels, attention_kernels, expert_kernels, end_kernels};
+  const ItemKernel *const tables[] = {layer_kernels, attention_kernels, expert_kernels, dropout_kernels, end_kernels};
   const ItemKernel *kernel = plan->cp > 1 ? find_in(context_kernels[plan->cp_comm], item->name) : NULL;
   for (gsize i = 0; i < G_N_ELEMENTS(tables) && kernel == NULL; i++)
     kernel = find_in(tables[i], item->name);
@@ -169,6 +177,7 @@ void trainer_run_item(Trainer *trainer, Piece piece, Phase phase, int item, cons
   ItemCall call = *where;
   call.trainer = trainer;
   call.item = &trainer->workload->work[piece][phase].items[item];
+  call.piece = piece;
   call.is_backward = phase != PHASE_F && !call.item->recompute;
   call.occurrence = binding->occurrence;
   call.argument = binding->argument;

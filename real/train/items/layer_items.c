@@ -77,11 +77,11 @@ static char *output_gradient(const ItemCall *call, LinearName name) {
   case QKV:
     return gradients(call).d_qkv;
   case ATTN_OUT:
-    return gradients(call).d_x2;
+    return memory(call)->cut->model->dropout ? gradients(call).d_attention_branch : gradients(call).d_x2;
   case MLP_UP:
     return gradients(call).d_up;
   case MLP_DOWN:
-    return item_output_gradient(call);
+    return item_branch_gradient(call);
   default:
     return activations_head(memory(call), call->slot).d_logits;
   }
@@ -237,7 +237,7 @@ static NormKernel layer_norm(const ItemCall *call, int which) {
                       .is_rms = cut->model->norm == NORM_RMSNORM,
                       .rows = cut->split_tokens,
                       .width = cut->model->hidden,
-                      .epsilon = 1e-5f,
+                      .epsilon = item_norm_epsilon,
                       .x = which == 0 ? layer_input(call) : layer.x2,
                       .weight = block_weight(parameters, block, which == 0 ? ROLE_NORM1 : ROLE_NORM2),
                       .shift = block_weight(parameters, block, which == 0 ? ROLE_NORM1_SHIFT : ROLE_NORM2_SHIFT),
@@ -291,10 +291,14 @@ static char *layer_output(const ItemCall *call) {
 }
 
 static void run_residual(const ItemCall *call) {
-  if (call->occurrence == 0)
-    add(call, layer_input(call), item_reduced(call), weight_of(call, BLOCK_LAYER, ROLE_ATTN_OUT_BIAS), saved(call).x2);
+  const gboolean of_attention = call->occurrence == 0;
+  const void *bias = weight_of(call, BLOCK_LAYER, of_attention ? ROLE_ATTN_OUT_BIAS : ROLE_MLP_DOWN_BIAS);
+  const char *way_round = of_attention ? layer_input(call) : saved(call).x2;
+  char *out = of_attention ? saved(call).x2 : layer_output(call);
+  if (memory(call)->cut->model->dropout)
+    item_drop_add(call, of_attention ? DROP_ATTENTION : DROP_MLP, way_round, item_reduced(call), bias, out);
   else
-    add(call, saved(call).x2, item_reduced(call), weight_of(call, BLOCK_LAYER, ROLE_MLP_DOWN_BIAS), layer_output(call));
+    add(call, way_round, item_reduced(call), bias, out);
 }
 
 static void run_residual_gradient(const ItemCall *call) {

@@ -157,20 +157,34 @@ static gboolean check_kind(const JsonFile *json, JsonObject *object, const Model
   return TRUE;
 }
 
-/* The family's default counts only where the config names no rate at all. */
+typedef struct {
+  const char *key;
+  size_t offset; /* of a double in Model */
+} DropoutKey;
+
+/* The family's default counts only where the config names no rate at all. The embedding has the others' unless it is
+ * named. */
 static gboolean read_dropout(const JsonFile *json, const ModelFamily *family, Model *model, GError **error) {
-  static const char *const rates[] = {"attn_pdrop", "resid_pdrop", "attention_dropout", "hidden_dropout", "dropout"};
+  static const DropoutKey keys[] = {{"attn_pdrop", offsetof(Model, dropout_rate.attention)},
+                                    {"attention_dropout", offsetof(Model, dropout_rate.attention)},
+                                    {"resid_pdrop", offsetof(Model, dropout_rate.hidden)},
+                                    {"hidden_dropout", offsetof(Model, dropout_rate.hidden)},
+                                    {"dropout", offsetof(Model, dropout_rate.hidden)}};
+  static const double default_rate = 0.1; /* of all families that have one (model_family.c) */
   gboolean named = FALSE;
-  double largest = 0;
-  for (size_t i = 0; i < G_N_ELEMENTS(rates); i++) {
-    double rate = 0;
-    if (!json_file_number(json, json->root, rates[i], 0, 1, &rate, error))
+  for (size_t i = 0; i < G_N_ELEMENTS(keys); i++) {
+    double rate = 0, *to = (double *)(void *)((char *)model + keys[i].offset);
+    if (!json_file_number(json, json->root, keys[i].key, 0, 1, &rate, error))
       return FALSE;
-    named = named || json_file_has(json->root, rates[i]);
-    largest = MAX(largest, rate);
+    named = named || json_file_has(json->root, keys[i].key);
+    *to = MAX(*to, rate);
   }
-  model->dropout = named ? largest > 0 : family->dropout;
-  return TRUE;
+  if (!named && family->dropout)
+    model->dropout_rate.attention = model->dropout_rate.hidden = default_rate;
+  model->dropout_rate.embedding = model->dropout_rate.hidden;
+  model->dropout = model->dropout_rate.attention > 0 || model->dropout_rate.hidden > 0;
+  return json_file_number(json, json->root, "embd_pdrop", 0, 1, &model->dropout_rate.embedding, error) &&
+         json_file_number(json, json->root, "emb_pdrop", 0, 1, &model->dropout_rate.embedding, error);
 }
 
 static gboolean read_dimensions(const JsonFile *json, const ModelFamily *family, Model *model, GError **error) {

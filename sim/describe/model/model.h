@@ -3,6 +3,9 @@
 #include <glib.h>
 
 typedef enum { NORM_LAYERNORM, NORM_RMSNORM } Norm;
+/* What q and k pass before they are rotated: nothing; a norm of each head, with weights that heads share (Qwen3); a
+ * norm of all heads together (MPT's qk_ln). */
+typedef enum { QK_NORMS_NONE, QK_NORMS_HEADS, QK_NORMS_WHOLE } QkNorms;
 typedef enum { POSITIONS_ROTARY, POSITIONS_LEARNED, POSITIONS_ALIBI, POSITIONS_NONE } Positions;
 
 /* Experts in place of the MLP of some layers; zeroed: none. */
@@ -38,20 +41,26 @@ typedef struct {
   gint64 head_dim;   /* hidden / n_heads unless the config says otherwise */
   gint64 ffn_hidden;
   gint64 vocab;
-  gint64 max_positions;           /* 0 when the config does not say; rows of the learned position table */
-  gboolean gated;                 /* SwiGLU-like: three MLP matrices */
-  gboolean head_norms;            /* every head's q and k are normalised (Qwen3) */
+  gint64 max_positions; /* 0 when the config does not say; rows of the learned position table */
+  gboolean gated;       /* SwiGLU-like: three MLP matrices */
+  QkNorms qk_norms;
   gboolean tied;                  /* head shares the embedding's weights */
   gboolean qkv_bias, linear_bias; /* bias on the QKV product; on the other linears */
   gboolean parallel_block;        /* attention and MLP read the same input (GPT-NeoX, Falcon) */
   gint64 n_norms_per_layer;       /* 2, or 1 where a parallel block shares one */
-  gboolean dropout;               /* hidden and attention dropout are trained with (rate > 0) */
+  gboolean dropout;               /* hidden and attention dropout are trained with (a rate > 0) */
+  struct {
+    double embedding, attention, hidden; /* 0 … 1: behind the embedding; of probabilities; of what a residual adds */
+  } dropout_rate;
   Norm norm;
   gboolean bare_norms; /* LayerNorm without its shift (MPT's no_bias) */
   Positions positions;
-  gint64 window;                     /* tokens a token attends to at most (sliding window); 0: all before it */
-  gint64 other_layer_parameters;     /* vectors of a block that no field above counts: q and k norms, a lone bias */
-  gint64 other_embedding_parameters; /* BLOOM's norm behind the word table, OPT's two unused positions */
+  gint64 window;                     /* tokens a token attends to at most, itself included (sliding window, arXiv
+                                        2310.06825 §2); 0: all before it */
+  gboolean some_windowed;            /* in some of the layers alone (Qwen2's max_window_layers) */
+  gint64 other_layer_parameters;     /* vectors of a block that no field above counts: a lone bias */
+  gboolean embedding_norm;           /* behind the word table (BLOOM) */
+  gint64 other_embedding_parameters; /* OPT's two unused positions */
   ModelExperts experts;              /* ffn_hidden above is that of layers without */
   ModelLatent latent;
   gint64 n_next_layers; /* heads that predict a token further (multi-token prediction): not counted among layers and
@@ -79,6 +88,10 @@ gint64 model_dense_layers(const Model *model, gint64 first, gint64 n);
 /* Keep the first `n_layers` layers' worth of a deeper model: its leading dense layers in the same share, at least one
  * where it has any. */
 void model_cut_depth(Model *model, gint64 n_layers);
+/* Of sequences of so many tokens, those a token attends to at most; 0: all before it. */
+static inline gint64 model_window(const Model *model, gint64 seq_len) {
+  return model->window < seq_len ? model->window : 0;
+}
 /* Columns of a head of V. */
 static inline gint64 model_v_head_dim(const Model *model) {
   return model->latent.kv_rank > 0 ? model->latent.v_head_dim : model->head_dim;
@@ -87,6 +100,7 @@ static inline gint64 model_v_head_dim(const Model *model) {
 /* Numbers of parameters, unsharded. */
 gint64 model_layer_parameters(const Model *model);       /* one block, norms and biases included; with its experts */
 gint64 model_dense_layer_parameters(const Model *model); /* the same with an MLP in their place */
+gint64 model_qk_norm_parameters(const Model *model);     /* of a block: of the norms of q and k */
 gint64 model_embedding_parameters(const Model *model);   /* word table, and position table where learned */
 gint64 model_head_parameters(const Model *model);        /* final norm, and the head's matrix unless tied */
 gint64 model_parameters(const Model *model);             /* the whole model, a tied matrix once */

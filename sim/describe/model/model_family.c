@@ -16,13 +16,16 @@ static void set_biases(Model *model, gboolean attention, gboolean mlp) {
     model->other_layer_parameters += (model->gated ? 2 : 1) * model->ffn_hidden + model->hidden;
 }
 
+/* Qwen2's layers from max_window_layers on have the window, others all. */
 static gboolean read_window(const JsonFile *json, Model *model, GError **error) {
   gboolean used = TRUE;
-  gint64 window = 0;
+  gint64 window = 0, n_whole = 0;
   if (!json_file_flag(json, json->root, "use_sliding_window", &used, error) ||
-      !json_file_integer(json, json->root, "sliding_window", 1, G_MAXINT32, &window, error))
+      !json_file_integer(json, json->root, "sliding_window", 1, G_MAXINT32, &window, error) ||
+      !json_file_integer(json, json->root, "max_window_layers", 0, G_MAXINT32, &n_whole, error))
     return FALSE;
-  model->window = used ? window : 0;
+  model->window = used && n_whole < model->n_layers ? window : 0;
+  model->some_windowed = model->window > 0 && n_whole > 0;
   return TRUE;
 }
 
@@ -37,8 +40,7 @@ static gboolean read_llama(const JsonFile *json, Model *model, GError **error) {
 
 /* Qwen3 normalises every head's q and k: one scale vector each, shared by the heads. */
 static gboolean read_qwen3(const JsonFile *json, Model *model, GError **error) {
-  model->other_layer_parameters += 2 * model->head_dim;
-  model->head_norms = TRUE;
+  model->qk_norms = QK_NORMS_HEADS;
   return read_llama(json, model, error);
 }
 
@@ -66,7 +68,7 @@ static gboolean read_neox(const JsonFile *json, Model *model, GError **error) {
 
 /* BLOOM has a LayerNorm behind the word table. */
 static gboolean read_bloom(const JsonFile *json, Model *model, GError **error) {
-  model->other_embedding_parameters = 2 * model->hidden;
+  model->embedding_norm = TRUE;
   return TRUE;
 }
 
@@ -127,10 +129,9 @@ static gboolean read_mpt_attention(const JsonFile *json, JsonObject *attention, 
   if (!json_file_integer(json, attention, "kv_n_heads", 1, 1 << 20, &model->n_kv_heads, error))
     return FALSE;
   model->dropout = model->dropout || dropout > 0;
+  model->dropout_rate.attention = MAX(model->dropout_rate.attention, dropout);
   model->positions = alibi ? POSITIONS_ALIBI : rope ? POSITIONS_ROTARY : learned ? POSITIONS_LEARNED : POSITIONS_NONE;
-  if (qk_norm)
-    model->other_layer_parameters +=
-        (model->bare_norms ? 1 : 2) * (model->n_heads + model->n_kv_heads) * model->head_dim;
+  model->qk_norms = qk_norm ? QK_NORMS_WHOLE : QK_NORMS_NONE;
   return TRUE;
 }
 

@@ -1,7 +1,7 @@
 /* One block, h = hidden, a = heads, k = kv heads, d = head_dim, f = ffn_hidden:
  *
  *     norm   h or 2h                          RMSNorm: scale; LayerNorm: scale and shift
- *     QKV    h·(a + 2k)·d   [+ (a + 2k)·d]    in brackets: biases
+ *     QKV    h·(a + 2k)·d   [+ (a + 2k)·d]    in brackets: biases; norms of q and k: 2·d or (a + k)·d, as many vectors
  *     out    a·d·h          [+ h]
  *     norm
  *     up     h·f            [+ f]             twice when gated
@@ -32,8 +32,19 @@ void model_cut_depth(Model *model, gint64 n_layers) {
   model->n_layers = n_layers;
 }
 
+/* Vectors of a norm: its scale, and its shift. */
+static gint64 norm_vectors(const Model *model) {
+  return model->norm == NORM_LAYERNORM && !model->bare_norms ? 2 : 1;
+}
+
 static gint64 norm_parameters(const Model *model) {
-  return model->norm == NORM_LAYERNORM && !model->bare_norms ? 2 * model->hidden : model->hidden;
+  return norm_vectors(model) * model->hidden;
+}
+
+gint64 model_qk_norm_parameters(const Model *model) {
+  const gint64 heads[] = {
+      [QK_NORMS_NONE] = 0, [QK_NORMS_HEADS] = 2, [QK_NORMS_WHOLE] = model->n_heads + model->n_kv_heads};
+  return norm_vectors(model) * heads[model->qk_norms] * model->head_dim;
 }
 
 static gint64 latent_parameters(const Model *model) {
@@ -69,7 +80,7 @@ static gint64 experts_parameters(const Model *model, gint64 n) {
 /* All of a block but what follows its attention. */
 static gint64 block_parameters(const Model *model) {
   return attention_parameters(model) + model->n_norms_per_layer * norm_parameters(model) +
-         model->other_layer_parameters;
+         model_qk_norm_parameters(model) + model->other_layer_parameters;
 }
 
 gint64 model_dense_layer_parameters(const Model *model) {
@@ -84,7 +95,8 @@ gint64 model_layer_parameters(const Model *model) {
 
 gint64 model_embedding_parameters(const Model *model) {
   gint64 rows = model->vocab + (model->positions == POSITIONS_LEARNED ? model->max_positions : 0);
-  return rows * model->hidden + model->other_embedding_parameters;
+  return rows * model->hidden + (model->embedding_norm ? norm_parameters(model) : 0) +
+         model->other_embedding_parameters;
 }
 
 gint64 model_head_parameters(const Model *model) {

@@ -213,11 +213,17 @@ static gboolean check_sequence(Plan *plan, const Model *model, const Cluster *cl
   if (model->positions == POSITIONS_LEARNED && plan->seq_len > model->max_positions)
     return fail_impossible(error, "seq-len %" INT64 " is beyond the %" INT64 " learned positions of model %s",
                            plan->seq_len, model->max_positions, model->name);
-  if (model->window > 0 && plan->seq_len > model->window)
+  const gint64 window = model_window(model, plan->seq_len);
+  if (window > 0 && model->some_windowed)
     return fail_impossible(error,
                            "seq-len %" INT64 " is beyond the attention window %" INT64
-                           " of model %s: sliding-window attention is not modelled",
-                           plan->seq_len, model->window, model->name);
+                           " of some layers of model %s: layers that attend differently are not modelled",
+                           plan->seq_len, window, model->name);
+  if (window > 0 && plan->cp > 1 && plan->cp_comm != CP_ULYSSES)
+    return fail_impossible(error,
+                           "cp-comm %s: seq-len %" INT64 " is beyond the attention window %" INT64
+                           " of model %s, whose keys are not all other ranks'; expected cp-comm ulysses",
+                           cp_comm_names()[plan->cp_comm], plan->seq_len, window, model->name);
   return TRUE;
 }
 

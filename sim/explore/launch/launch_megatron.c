@@ -157,7 +157,9 @@ static void add_model(const LaunchCase *c, GString *out) {
     add_latent(model, out);
   else
     add(out, "--num-attention-heads %" INT64 " --kv-channels %" INT64, model->n_heads, model->head_dim);
-  add_flag(out, model->head_norms, "--qk-layernorm");
+  if (model_window(model, c->plan->seq_len) > 0) /* keys before the query's own, and behind it */
+    add(out, "--window-size %" INT64 ",0", model->window - 1);
+  add_flag(out, model->qk_norms == QK_NORMS_HEADS, "--qk-layernorm");
   if (model->n_kv_heads != model->n_heads)
     add(out, "--group-query-attention --num-query-groups %" INT64, model->n_kv_heads);
   add(out, "--vocab-size %" INT64, model->vocab);

@@ -267,7 +267,7 @@ double whole_gradient_bytes(const Workload *workload, int rank) {
   double parameters = 0;
   for (int stage = 0; stage < workload->n_stages; stage++)
     if (workload->placement->stage_rank[stage] == rank)
-      parameters += workload->stages[stage].whole_parameters;
+      parameters += workload->stages[stage].tp_summed_parameters;
   return parameters * workload->plan->recipe.gradients / lowering_shards(workload);
 }
 

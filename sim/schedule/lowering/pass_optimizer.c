@@ -6,7 +6,7 @@
  *                      (github.com/deepseek-ai/DualPipe leaves this sum to its user)
  *     whole gradients  under sequence parallelism each tp rank has seen its tokens alone: the gradients of norms and
  *                      other parameters that all of them hold are summed over tp (arXiv 2205.05198; Megatron-LM's
- *                      finalize_model_grads)
+ *                      finalize_model_grads); without it those of the norms of q and k, as each has seen its heads
  *     norm             the global gradient norm: one number over all ranks that hold different gradients
  *     optimizer        one Adam step on what this rank owns
  *     all-gather       ZeRO-1/2 without overlap_param: the updated shards come together; under a framework whose ranks
@@ -87,7 +87,7 @@ static void add_copied_gradients(Program *program, OpEditor *editor, const Lower
 
 static void add_whole_gradients(Program *program, OpEditor *editor, const Lowering *lowering, int rank) {
   const Workload *workload = lowering->workload;
-  if (!workload->plan->sequence_parallel || workload->plan->tp == 1)
+  if (workload->plan->tp == 1 || (!workload->plan->sequence_parallel && whole_gradient_bytes(workload, rank) == 0))
     return;
   Group group = {.name = "tp", .axes = AXIS_BIT(AXIS_TP), .pp_first = -1, .pp_last = -1, .charge = AXIS_TP};
   Transfer transfer = {.group = program_group(program, &group),

@@ -20,9 +20,9 @@ typedef enum {
   ACTION_NORM,        /* global gradient norm */
   ACTION_TIED_GRAD,   /* all-reduce of the tied embedding's gradient */
   ACTION_COPY_GRAD,   /* two pipes: all-reduce of a stage's gradient over its two copies */
-  ACTION_WHOLE_GRAD,  /* sequence parallelism: all-reduce over tp of the gradients of what every tp rank holds whole */
-  ACTION_SYNC,        /* host reads the loss */
-  ACTION_WAIT,        /* host waits for an exchange */
+  ACTION_WHOLE_GRAD, /* all-reduce over tp of the gradients of what tp ranks hold whole and have each seen a part for */
+  ACTION_SYNC,       /* host reads the loss */
+  ACTION_WAIT,       /* host waits for an exchange */
   /* copies between a GPU and its node's memory and drives (pass_offload.c) */
   ACTION_FETCH,         /* a shard of weights, to be gathered */
   ACTION_GRAD_OUT,      /* reduced gradients to the host */

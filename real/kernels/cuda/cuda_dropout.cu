@@ -1,0 +1,58 @@
+/* Dropout of rows, and of attention's probabilities: nothing is kept of what is dropped, it follows from the places. */
+#include "cuda_element.cuh"
+
+namespace {
+
+template <typename T, int N> __global__ void drop_add(DropAddKernel k) {
+  using P = Pack<T, N>;
+  const int64_t packs = k.width / N, column = (int64_t)blockIdx.y * blockDim.x + threadIdx.x;
+  const int64_t row = blockIdx.x, at = row * packs + column;
+  if (column >= packs)
+    return;
+  const guint64 place = token_place(&k.places, row) * (guint64)k.width + (guint64)(column * N);
+  P out = ((const P *)k.b)[at], bias = out, a = out;
+  if (k.bias != nullptr)
+    bias = ((const P *)k.bias)[column];
+  if (k.a != nullptr)
+    a = ((const P *)k.a)[at];
+  for (int j = 0; j < N; j++) {
+    const float branch = to_float(out.v[j]) + (k.bias != nullptr ? to_float(bias.v[j]) : 0.0f);
+    const float kept = dropout_factor(&k.dropout, place + (guint64)j) * branch;
+    out.v[j] = from_float<T>(k.a != nullptr ? to_float(a.v[j]) + kept : kept);
+  }
+  ((P *)k.out)[at] = out;
+}
+
+/* A block a row. */
+template <typename T> __global__ void drop_scores(DropScoresKernel k) {
+  const int64_t row = blockIdx.x, matrix = row / k.seq_len;
+  const guint64 place = score_row_place(&k.drop, matrix / k.n_heads, matrix % k.n_heads, row % k.seq_len);
+  const T *from = (const T *)k.from + row * k.seq_len;
+  T *to = (T *)k.to + row * k.seq_len;
+  for (int64_t i = threadIdx.x; i < k.seq_len; i += blockDim.x)
+    to[i] = from_float<T>(dropout_factor(&k.drop.dropout, place + (guint64)i) * to_float(from[i]));
+}
+
+} // namespace
+
+cudaError_t cuda_drop_add(const DropAddKernel *k, cudaStream_t stream) {
+  return with_number(k->number, [&](auto zero) {
+    using T = decltype(zero);
+    constexpr int N = 16 / sizeof(T);
+    const bool wide =
+        k->width % N == 0 && is_aligned(k->a) && is_aligned(k->b) && is_aligned(k->bias) && is_aligned(k->out);
+    if (wide)
+      drop_add<T, N><<<row_grid(k->rows, k->width, N), BLOCK_THREADS, 0, stream>>>(*k);
+    else
+      drop_add<T, 1><<<row_grid(k->rows, k->width, 1), BLOCK_THREADS, 0, stream>>>(*k);
+    return cudaGetLastError();
+  });
+}
+
+cudaError_t cuda_drop_scores(const DropScoresKernel *k, cudaStream_t stream) {
+  return with_number(k->number, [&](auto zero) {
+    using T = decltype(zero);
+    drop_scores<T><<<(unsigned)(k->matrices * k->seq_len), BLOCK_THREADS, 0, stream>>>(*k);
+    return cudaGetLastError();
+  });
+}

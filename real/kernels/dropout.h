@@ -1,0 +1,50 @@
+/* Random numbers that follow from a seed and a place, the same on every device, and what is dropped by them. */
+#pragma once
+#include <glib.h>
+
+/* Counter-based: the n-th number of a seed, uniform in [0, 2^32). The same on every device (SplitMix64's finalizer:
+ * Steele, Lea, Flood, OOPSLA 2014). */
+#ifdef __CUDACC__
+__host__ __device__
+#endif
+    static inline guint32
+    kernel_random(guint64 seed, guint64 n) {
+  guint64 z = seed + (n + 1) * G_GUINT64_CONSTANT(0x9E3779B97F4A7C15);
+  z = (z ^ (z >> 30)) * G_GUINT64_CONSTANT(0xBF58476D1CE4E5B9);
+  z = (z ^ (z >> 27)) * G_GUINT64_CONSTANT(0x94D049BB133111EB);
+  return (guint32)((z ^ (z >> 31)) >> 32);
+}
+
+/* Dropout (Srivastava et al., JMLR 15, 2014), with what is kept scaled up while training: nothing is kept of the places
+ * drawn. By the place in the whole tensor, so that any cut of it, and backward, drop the same. */
+typedef struct {
+  guint64 seed;
+  float rate; /* 0 … 1; 0: nothing is dropped */
+} Dropout;
+
+/* What element n is multiplied by: 0 with probability `rate`, else 1/(1 − rate). */
+#ifdef __CUDACC__
+__host__ __device__
+#endif
+    static inline float
+    dropout_factor(const Dropout *dropout, guint64 n) {
+  const guint64 dropped = (guint64)((double)dropout->rate * 4294967296.0);
+  return kernel_random(dropout->seed, n) < dropped ? 0.0f : 1.0f / (1.0f - dropout->rate);
+}
+
+/* Of attention's probabilities: which sequence of the step and head of the model the first here are; in sequences of
+ * `length` tokens in all. */
+typedef struct {
+  Dropout dropout;
+  gint64 first_sequence, n_heads, first_head, length;
+} ScoreDropout;
+
+/* Place of the row of a query's probabilities; a key's is as far behind it as its position says. */
+#ifdef __CUDACC__
+__host__ __device__
+#endif
+    static inline guint64
+    score_row_place(const ScoreDropout *drop, gint64 sequence, gint64 head, gint64 position) {
+  const gint64 matrix = (drop->first_sequence + sequence) * drop->n_heads + drop->first_head + head;
+  return ((guint64)matrix * (guint64)drop->length + (guint64)position) * (guint64)drop->length;
+}

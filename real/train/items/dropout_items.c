@@ -1,0 +1,109 @@
+/* Dropout: behind the embedding, of attention's probabilities where they are in memory, and of what the two residuals
+ * of a layer add (layer_items.c); fused attention draws its own.
+ *
+ * What is dropped follows from a seed (the run's, step, layer, place) and from where the element is in the whole model
+ * and batch: sequence, position and column, or sequence, head, query and key. So every plan drops the same, and
+ * backward and what is made again what forward did; no masks are kept, though frameworks keep them, and predictions
+ * count them. */
+#include "trainer.h"
+
+static const Activations *memory(const ItemCall *call) {
+  return &call->trainer->activations;
+}
+
+/* The run's seed and the step make one number: the tokens of a step do not depend on it. */
+Dropout item_dropout(const ItemCall *call, Drop drop) {
+  const Model *model = memory(call)->cut->model;
+  const double rates[N_DROPS] = {[DROP_EMBEDDING] = model->dropout_rate.embedding,
+                                 [DROP_PROBABILITIES] = model->dropout_rate.attention,
+                                 [DROP_ATTENTION] = model->dropout_rate.hidden,
+                                 [DROP_MLP] = model->dropout_rate.hidden};
+  const StageLayers *layers = &call->trainer->workload->stages[call->stage].layers;
+  const gint64 layer = drop == DROP_EMBEDDING ? 0 : layers->first_layer + call->layer + 1;
+  const guint64 run = (call->trainer->training.seed + (guint64)call->step) * G_GUINT64_CONSTANT(0xD1342543DE82EF95),
+                place = (guint64)(layer * N_DROPS + (gint64)drop);
+  return (Dropout){.seed = (guint64)kernel_random(run, 2 * place) << 32 | kernel_random(run, 2 * place + 1),
+                   .rate = model->dropout ? (float)rates[drop] : 0};
+}
+
+/* Among those of the step, as tokens are dealt out (trainer.c). */
+static gint64 first_sequence(const ItemCall *call) {
+  const Plan *plan = call->trainer->workload->plan;
+  const gint64 before = call->trainer->parameters->at.at[AXIS_DP] * plan->n_micro_batches + call->micro_batch;
+  return before * plan->micro_batch;
+}
+
+ScoreDropout item_score_dropout(const ItemCall *call) {
+  const Cut *cut = memory(call)->cut;
+  return (ScoreDropout){.dropout = item_dropout(call, DROP_PROBABILITIES),
+                        .first_sequence = first_sequence(call),
+                        .n_heads = cut->model->n_heads,
+                        .first_head = call->trainer->parameters->at.at[AXIS_TP] * cut->heads,
+                        .length = cut->plan->seq_len};
+}
+
+void item_drop_add(const ItemCall *call, Drop drop, const void *a, const void *b, const void *bias, void *out) {
+  const Cut *cut = memory(call)->cut;
+  const Parameters *parameters = call->trainer->parameters;
+  Kernel kernel = {
+      .kind = KERNEL_DROP_ADD,
+      .drop_add = {.number = (guint8)parameters->number,
+                   .rows = cut->split_tokens,
+                   .width = cut->model->hidden,
+                   .dropout = item_dropout(call, drop),
+                   .places = {.first_row = cut->sequence_parallel ? parameters->at.at[AXIS_TP] * cut->split_tokens : 0,
+                              .seq_len = cut->seq_len,
+                              .first_sequence = first_sequence(call),
+                              .length = cut->plan->seq_len,
+                              .pieces = parameters_pieces(parameters)},
+                   .a = a,
+                   .b = b,
+                   .bias = bias,
+                   .out = out}};
+  item_launch(call, &kernel);
+}
+
+static void drop_scores(const ItemCall *call, const char *from, char *to) {
+  const Cut *cut = memory(call)->cut;
+  Kernel kernel = {.kind = KERNEL_DROP_SCORES,
+                   .drop_scores = {.number = (guint8)call->trainer->parameters->number,
+                                   .matrices = cut->sequences * cut->heads,
+                                   .seq_len = cut->seq_len,
+                                   .n_heads = cut->heads,
+                                   .drop = item_score_dropout(call),
+                                   .from = from,
+                                   .to = to}};
+  item_launch(call, &kernel);
+}
+
+static void run_dropout(const ItemCall *call) {
+  if (call->piece == PIECE_EMBEDDING) {
+    char *out = item_embedding_output(call);
+    item_drop_add(call, DROP_EMBEDDING, NULL, out, NULL, out);
+    return;
+  }
+  const SavedLayer saved = activations_layer(memory(call), call->slot, call->layer);
+  drop_scores(call, saved.scores, saved.dropped);
+}
+
+/* Of a layer: the second residual's, the first one's, attention's. */
+static void run_dropout_backward(const ItemCall *call) {
+  if (call->piece == PIECE_EMBEDDING) {
+    char *gradient = item_embedding_gradient(call);
+    item_drop_add(call, DROP_EMBEDDING, NULL, gradient, NULL, gradient);
+    return;
+  }
+  const LayerGradients gradients = activations_gradients(memory(call), call->slot, call->layer);
+  if (call->occurrence == 0)
+    item_drop_add(call, DROP_MLP, NULL, item_output_gradient(call), NULL, gradients.d_mlp_branch);
+  else if (call->occurrence == 1)
+    item_drop_add(call, DROP_ATTENTION, NULL, gradients.d_x2, NULL, gradients.d_attention_branch);
+  else
+    drop_scores(call, memory(call)->d_scores, memory(call)->d_scores);
+}
+
+const ItemKernel dropout_kernels[] = {
+    {"dropout", run_dropout, 0},
+    {"dropout.backward", run_dropout_backward, 0},
+    {NULL, NULL, 0},
+};

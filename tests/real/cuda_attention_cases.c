@@ -1,0 +1,133 @@
+/* Attention: unfused, fused by cuDNN and by the own kernels, whole sequences and blocks of them. */
+#include "cuda_cases.h"
+
+/* Heads 3, 4, 5 of 6: slopes of both series. In blocks there is no window. */
+static const struct {
+  ScoreRule rule;
+  ScoreDropout drop;
+  const char *name;
+} rules[] = {{{0}, {{0}}, ""},
+             {{6, 3, 0}, {{41, 0.1f}, 3, 6, 3, 90}, ", ALiBi, dropout"},
+             {{6, 3, 21}, {{41, 0.1f}, 3, 6, 3, 90}, ", ALiBi, a window, dropout"}};
+enum { PLAIN, OF_BLOCKS, RULED };
+
+static void softmax(Comparison *comparison, Number number, gint64 seq_len, int rule) {
+  Case c = case_new(KERNEL_SOFTMAX_FORWARD, "%s 3 x %d%s", number_name(number), (int)seq_len, rules[rule].name);
+  Case back = case_new(KERNEL_SOFTMAX_BACKWARD, "%s 3 x %d%s", number_name(number), (int)seq_len, rules[rule].name);
+  const SoftmaxKernel task = {.number = (guint8)number,
+                              .matrices = 3,
+                              .seq_len = seq_len,
+                              .scale = 0.3f,
+                              .n_heads = 3,
+                              .rule = rules[rule].rule};
+  const gint64 n = 3 * seq_len * seq_len;
+  c.kernel.softmax = back.kernel.softmax = task;
+  case_out(&c, &c.kernel.softmax.scores, number, n, -20, 20);
+  case_compare(&c, comparison);
+  case_in(&back, &back.kernel.softmax.scores, number, n, 0, 0.1);
+  case_out(&back, &back.kernel.softmax.dscores, number, n, -1, 1);
+  case_compare(&back, comparison);
+}
+
+/* The log-sum-exp and output given to backward need not be the forward's: the formulas are compared. `block` NULL: all
+ * keys. */
+static void flash(Comparison *comparison, Number number, gint64 seq_len, gint64 heads, gint64 kv_heads, gint64 dim,
+                  const FlashBlock *block, int rule) {
+  const gint64 rows = 2 * seq_len, ld = (heads + 2 * kv_heads) * dim, ld_o = heads * dim;
+  const gint64 key_rows = block != NULL ? 2 * block->key_rows : rows, ld_kv = block != NULL ? block->ld_kv : ld;
+  const gint64 ld_dq = block != NULL ? block->ld_dq : ld, ld_dkv = block != NULL ? block->ld_dkv : ld;
+  const char *what = block == NULL ? "" : block->is_full ? ", full block" : ", causal block";
+  const FlashKernel task = {.number = (guint8)number,
+                            .sequences = 2,
+                            .seq_len = seq_len,
+                            .n_heads = heads,
+                            .n_kv_heads = kv_heads,
+                            .head_dim = dim,
+                            .scale = 0.25f,
+                            .rule = rules[rule].rule,
+                            .drop = rules[rule].drop,
+                            .ld_qkv = ld,
+                            .ld_o = ld_o,
+                            .block = block != NULL ? *block : (FlashBlock){0}};
+  Case c = case_new(KERNEL_FLASH_FORWARD, "%s, seq_len %d, heads %d/%d, head_dim %d%s%s", number_name(number),
+                    (int)seq_len, (int)heads, (int)kv_heads, (int)dim, what, rules[rule].name);
+  Case back = case_new(KERNEL_FLASH_BACKWARD, "%s, seq_len %d, heads %d/%d, head_dim %d%s%s", number_name(number),
+                       (int)seq_len, (int)heads, (int)kv_heads, (int)dim, what, rules[rule].name);
+  c.kernel.flash = back.kernel.flash = task;
+  c.slack = back.slack = 2;
+  FlashKernel *t = &c.kernel.flash;
+  case_in(&c, &t->q, number, rows * ld, -1, 1);
+  case_in(&c, &t->k, number, key_rows * ld_kv, -1, 1);
+  case_in(&c, &t->v, number, key_rows * ld_kv, -1, 1);
+  case_out(&c, &t->o, number, rows * ld_o, 0, 0);
+  case_out(&c, &t->lse, NUMBER_FP32, rows * heads, 0, 0);
+  case_compare(&c, comparison);
+  t = &back.kernel.flash;
+  case_in(&back, &t->q, number, rows * ld, -1, 1);
+  case_in(&back, &t->k, number, key_rows * ld_kv, -1, 1);
+  case_in(&back, &t->v, number, key_rows * ld_kv, -1, 1);
+  case_in(&back, &t->o, number, rows * ld_o, -0.2, 0.2);
+  case_in(&back, &t->lse, NUMBER_FP32, rows * heads, 3, 4);
+  case_in(&back, &t->d_o, number, rows * ld_o, -1, 1);
+  case_out(&back, &t->dq, number, rows * ld_dq, 0, 0);
+  case_out(&back, &t->dk, number, key_rows * ld_dkv, 1, 1);
+  case_out(&back, &t->dv, number, key_rows * ld_dkv, 1, 1);
+  case_compare(&back, comparison);
+}
+
+/* Of 40 queries 26, of 70 keys 50: without a mask, and with a diagonal 24 keys further right, added to what is there;
+ * tiles of 32 end within both. And all of them, where only the leading dimensions differ; pieces of a sequence with
+ * ALiBi. */
+static void blocks(Comparison *comparison, Number number) {
+  const FlashBlock full = {TRUE, TRUE, FALSE, 26, 50, 70, 64, 40, 72},
+                   causal = {TRUE, FALSE, TRUE, 26, 50, 70, 64, 40, 72},
+                   own = {TRUE, FALSE, FALSE, 40, 40, 40, 64, 40, 96},
+                   pieces = {TRUE, TRUE, FALSE, 26, 50, 70, 64, 40, 72, {10, 60, 90}, {33, 0, 7}};
+  flash(comparison, number, 40, 2, 1, 20, &full, PLAIN);
+  flash(comparison, number, 40, 2, 1, 20, &causal, PLAIN);
+  flash(comparison, number, 40, 2, 1, 20, &own, PLAIN);
+  flash(comparison, number, 40, 2, 1, 20, &pieces, OF_BLOCKS);
+  Case merge = case_new(KERNEL_MERGE, "%s", number_name(number));
+  MergeKernel *m = &merge.kernel.merge;
+  *m = (MergeKernel){(guint8)number, 2, 19, 11, 3, 40, NULL, NULL, NULL, NULL};
+  case_out(&merge, &m->o, number, 2 * 19 * 3 * 40, -1, 1);
+  case_out(&merge, &m->lse, NUMBER_FP32, 2 * 19 * 3, -3, 3);
+  case_in(&merge, &m->other, number, 2 * 19 * 3 * 40, -1, 1);
+  case_in(&merge, &m->other_lse, NUMBER_FP32, 2 * 19 * 3, -3, 3);
+  case_compare(&merge, comparison);
+}
+
+/* Twice: with cuDNN where it takes the shape, and with the own kernels. */
+static void flashes(Comparison *comparison, Number number) {
+  for (int own = number == NUMBER_FP32; own < 2; own++) {
+    g_setenv("STEPREAL_CUDNN", own ? "0" : "1", TRUE);
+    flash(comparison, number, 45, 4, 2, 24, NULL, PLAIN);
+    flash(comparison, number, 96, 2, 2, 64, NULL, PLAIN);
+    flash(comparison, number, 104, 2, 1, 128, NULL, PLAIN);
+    flash(comparison, number, 33, 2, 2, 256, NULL, PLAIN);
+    if (own)
+      flash(comparison, number, 70, 3, 3, 21, NULL, PLAIN);
+    if (own)
+      flash(comparison, number, 66, 2, 1, 24, NULL, RULED);
+  }
+  g_unsetenv("STEPREAL_CUDNN");
+}
+
+static void drops(Comparison *comparison, Number number) {
+  Case c = case_new(KERNEL_DROP_SCORES, "%s", number_name(number));
+  DropScoresKernel *t = &c.kernel.drop_scores;
+  *t = (DropScoresKernel){
+      .number = (guint8)number, .matrices = 3, .seq_len = 33, .n_heads = 3, .drop = rules[RULED].drop};
+  case_in(&c, &t->from, number, 3 * 33 * 33, 0, 1);
+  case_out(&c, &t->to, number, 3 * 33 * 33, 2, 3);
+  case_compare(&c, comparison);
+}
+
+void compare_attention(Comparison *comparison, Number number) {
+  flashes(comparison, number);
+  blocks(comparison, number);
+  drops(comparison, number);
+  softmax(comparison, number, 33, PLAIN);
+  softmax(comparison, number, 33, RULED);
+  softmax(comparison, number, 300, PLAIN);
+}

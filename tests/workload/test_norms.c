@@ -1,0 +1,119 @@
+/* Norms beside a layer's two: of q and k (Qwen3, MPT), and behind the word table (BLOOM). */
+#include "small_workloads.h"
+
+/* As Qwen3 has it: 2 sequences of 512 tokens; of tp 4 each rank has 4 of 16 heads and 2 of 8 kv heads of 64 columns. */
+static Workload *normalised(Recompute recompute, gboolean plain) {
+  Model model = llama;
+  model.qk_norms = QK_NORMS_HEADS;
+  g_autoptr(Plan) plan = plan_of(4, TRUE, ATTENTION_FLASH, recompute);
+  plan->norm_kernel = plain ? FRAMEWORK_KERNELS_PLAIN : FRAMEWORK_KERNELS_FUSED;
+  plan->memory.norm_bytes = plain ? 6 : 0;
+  return workload_new(&model, plan, NULL);
+}
+
+static const double q_elements = 1024 * 256, k_elements = 1024 * 128;
+
+START_TEST(norms_of_heads_read_and_write_q_and_k) {
+  g_autoptr(Workload) workload = normalised(RECOMPUTE_NONE, FALSE);
+  const WorkList *work = workload->work[PIECE_LAYER], *forward = &work[PHASE_F], *back = &work[PHASE_B];
+  ck_assert_double_eq(find(forward, "q_norm")->bytes, 2 * 2 * q_elements);
+  ck_assert_double_eq(find(forward, "k_norm")->bytes, 2 * 2 * k_elements);
+  ck_assert(index_of(forward, "qkv") < index_of(forward, "q_norm"));
+  ck_assert(index_of(forward, "k_norm") < index_of(forward, "rope"));
+  ck_assert_double_eq(find(back, "q_norm.backward")->bytes, 3 * 2 * q_elements);
+  ck_assert_double_eq(find(back, "k_norm.backward")->bytes, 3 * 2 * k_elements);
+  ck_assert(index_of(back, "rope.backward") < index_of(back, "k_norm.backward"));
+  ck_assert_int_eq(count(&work[PHASE_I], "q_norm.backward"), 1);
+  ck_assert_int_eq(count(&work[PHASE_W], "q_norm.backward"), 0);
+  g_autoptr(Workload) again = normalised(RECOMPUTE_FULL, FALSE);
+  ck_assert(find(&again->work[PIECE_LAYER][PHASE_B], "q_norm")->recompute);
+  g_autoptr(Workload) plain = normalised(RECOMPUTE_NONE, TRUE);
+  ck_assert(find(&plain->work[PIECE_LAYER][PHASE_F], "k_norm")->is_plain);
+  ck_assert_double_eq(find(&plain->work[PIECE_LAYER][PHASE_F], "k_norm")->bytes, (2 * 4 + 28) * k_elements);
+}
+END_TEST
+
+/* Ranks of tp share two vectors of 64 a layer, and each has a gradient of its own heads. Of their own tokens, too,
+ * where these are cut: with the layers' norms, and the head's. */
+START_TEST(norms_of_heads_are_summed_over_tp) {
+  for (int tp = 1; tp <= 4; tp *= 4)
+    for (int sequence_parallel = 0; sequence_parallel < 2; sequence_parallel++) {
+      Model model = llama;
+      g_autoptr(Plan) plan = plan_of(tp, sequence_parallel, ATTENTION_FLASH, RECOMPUTE_NONE);
+      g_autoptr(Workload) bare = workload_new(&model, plan, NULL);
+      model.qk_norms = QK_NORMS_HEADS;
+      g_autoptr(Workload) workload = workload_new(&model, plan, NULL);
+      const gint64 norms = (2 * model.n_layers + 1) * model.hidden, of_heads = model.n_layers * 2 * 64;
+      ck_assert_int_eq(bare->stages[0].tp_summed_parameters, tp > 1 && sequence_parallel ? norms : 0);
+      ck_assert_int_eq(workload->stages[0].tp_summed_parameters,
+                       tp == 1 ? 0 : (sequence_parallel ? norms : 0) + of_heads);
+      ck_assert_int_eq(workload->stages[0].parameters - bare->stages[0].parameters, of_heads);
+    }
+}
+END_TEST
+
+START_TEST(norms_of_heads_keep_what_they_read) {
+  g_autoptr(Workload) bare = workload_of(&llama, 4, TRUE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  g_autoptr(Workload) fused = normalised(RECOMPUTE_NONE, FALSE), plain = normalised(RECOMPUTE_NONE, TRUE);
+  const double elements = q_elements + k_elements, stream = 1024.0 * 1024 / 4;
+  const PieceMemory *without = &bare->memory[PIECE_LAYER], *with = &fused->memory[PIECE_LAYER];
+  ck_assert_double_eq(with->saved_bytes - without->saved_bytes, 2 * elements);
+  ck_assert_double_eq(with->released_by_I - without->released_by_I, 2 * elements);
+  /* a framework's 6 bytes per element, of these and of the two norms of the stream */
+  ck_assert_double_eq(plain->memory[PIECE_LAYER].saved_bytes - with->saved_bytes, 6 * (elements + 2 * stream));
+  ck_assert_double_eq(fused->memory[PIECE_DENSE_LAYER].saved_bytes, with->saved_bytes);
+}
+END_TEST
+
+/* Of all heads together, as many weights as columns; tp ranks have those of their own. */
+START_TEST(norms_of_all_heads_move_as_much) {
+  Model model = llama;
+  model.qk_norms = QK_NORMS_WHOLE;
+  g_autoptr(Workload) bare = workload_of(&llama, 4, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  g_autoptr(Workload) workload = workload_of(&model, 4, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  ck_assert_double_eq(find(&workload->work[PIECE_LAYER][PHASE_F], "q_norm")->bytes, 2 * 2 * q_elements);
+  ck_assert_int_eq(model_layer_parameters(&model) - model_layer_parameters(&llama), (16 + 8) * 64);
+  ck_assert_double_eq(workload->memory[PIECE_LAYER].saved_bytes - bare->memory[PIECE_LAYER].saved_bytes,
+                      2 * (q_elements + k_elements));
+  ck_assert_int_eq(workload->stages[0].tp_summed_parameters, 0);
+}
+END_TEST
+
+/* 1024 tokens of 1024 columns in 2 bytes, a quarter of the tokens on each rank of tp under sequence parallelism; a
+ * scale and a shift. */
+START_TEST(a_norm_behind_the_word_table_reads_and_keeps_its_input) {
+  Model model = gpt;
+  model.dropout = FALSE;
+  g_autoptr(Workload) bare = workload_of(&model, 4, TRUE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  model.embedding_norm = TRUE;
+  g_autoptr(Workload) workload = workload_of(&model, 4, TRUE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  const WorkList *work = workload->work[PIECE_EMBEDDING];
+  const double stream = 1024.0 * 1024 / 4;
+  ck_assert_double_eq(find(&work[PHASE_F], "embedding_norm")->bytes, 2 * 2 * stream);
+  ck_assert_double_eq(find(&work[PHASE_I], "embedding_norm.backward")->bytes, 3 * 2 * stream);
+  ck_assert_int_eq(count(&work[PHASE_W], "embedding_norm.backward"), 0);
+  ck_assert(index_of(&work[PHASE_F], "embedding") < index_of(&work[PHASE_F], "embedding_norm"));
+  const PieceMemory *with = &workload->memory[PIECE_EMBEDDING], *without = &bare->memory[PIECE_EMBEDDING];
+  ck_assert_double_eq(with->saved_bytes - without->saved_bytes, 2 * stream);
+  ck_assert_double_eq(with->released_by_I - without->released_by_I, 2 * stream);
+  ck_assert_int_eq(workload->stages[0].tp_summed_parameters - bare->stages[0].tp_summed_parameters, 2 * 1024);
+  ck_assert_int_eq(workload->stages[0].parameters - bare->stages[0].parameters, 2 * 1024);
+}
+END_TEST
+
+int main(void) {
+  TCase *tests = tcase_create("norms");
+  tcase_add_test(tests, norms_of_heads_read_and_write_q_and_k);
+  tcase_add_test(tests, norms_of_heads_are_summed_over_tp);
+  tcase_add_test(tests, norms_of_heads_keep_what_they_read);
+  tcase_add_test(tests, norms_of_all_heads_move_as_much);
+  tcase_add_test(tests, a_norm_behind_the_word_table_reads_and_keeps_its_input);
+  Suite *suite = suite_create("norms");
+  suite_add_tcase(suite, tests);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  const int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return n_failed != 0;
+}
