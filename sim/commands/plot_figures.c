@@ -70,6 +70,11 @@ static gboolean bubble_axes(const PlotOptions *o, BubbleAxes *axes, GError **err
     return fail_input(error, "plot bubble and --schedule clash: --schedules says which there are");
   if (o->plan.global_batch != OPTION_NOT_GIVEN)
     return fail_input(error, "plot bubble and --global-batch clash: --micro-batches says how many there are");
+  if (o->schedules != NULL && strstr(o->schedules, "file:") != NULL)
+    return fail_input(error,
+                      "--schedules %.200s: an order of a file has one number of micro-batches, which is no curve; "
+                      "stepsim schedule --from FILE.csv tells its bubble and draws it",
+                      o->schedules);
   if (pp < 2 || pp > 1024 || (o->plan.chunks != OPTION_NOT_GIVEN && (chunks < 1 || chunks > 64)))
     return fail_input(error, "--pp %d, --chunks %d: a bubble needs 2 to 1024 pipeline ranks and 1 to 64 chunks", pp,
                       MAX(chunks, 1));
@@ -193,7 +198,7 @@ static Picture *make_memory_time(PlotOptions *o, char **files, GError **error) {
     return NULL;
   g_autofree char *title = title_of(o, "Memory per GPU over a step", o->plan.model, o->plan.cluster);
   const Gpu *gpu = &o->plan.cluster->gpu;
-  const MemoryTimelineLook look = {title, "GB = 1e9 bytes", 1e-9, gpu->hbm_bytes - gpu->reserved_bytes};
+  const MemoryTimelineLook look = {title, "GB = 1e9 bytes", 1e-9, gpu->hbm_bytes, gpu->reserved_bytes};
   return memory_timeline_picture(prediction->trace, time_unit_for(trace_end(prediction->trace)), &look);
 }
 

@@ -327,7 +327,9 @@ static void take_spans(const Survey *survey, gint64 span, double *share) {
 
 static gboolean survey_domains(Survey *survey, LinkHealth *health, GError **error) {
   const Cluster *cluster = survey->cluster;
-  const gint64 blocks[] = {cluster->domain_gpus, (gint64)cluster->leaves.n_nodes * cluster->gpus_per_node};
+  const gboolean leaves_are_a_level = cluster_n_levels(cluster) > cluster->n_tiers; /* survey_levels() has them then */
+  const gint64 leaf_gpus = leaves_are_a_level ? 0 : (gint64)cluster->leaves.n_nodes * cluster->gpus_per_node;
+  const gint64 blocks[] = {cluster->domain_gpus, leaf_gpus};
   for (gsize i = 0; i < G_N_ELEMENTS(blocks); i++) {
     if (blocks[i] < cluster->domain_gpus || !aim_out(survey, blocks[i]))
       continue;
@@ -338,15 +340,15 @@ static gboolean survey_domains(Survey *survey, LinkHealth *health, GError **erro
   return TRUE;
 }
 
-static gboolean survey_tiers(Survey *survey, LinkHealth *health, GError **error) {
+static gboolean survey_levels(Survey *survey, LinkHealth *health, GError **error) {
   const Cluster *cluster = survey->cluster;
-  for (int tier = 1; tier < cluster->n_tiers; tier++) {
-    const gint64 span = cluster->tiers[tier - 1].span_gpus;
+  for (int level = 1; level < cluster_n_levels(cluster); level++) {
+    const gint64 span = cluster_level(cluster, level - 1).span_gpus;
     if (!aim_out(survey, span))
       return TRUE;
     if (!measure(survey, error))
       return FALSE;
-    take_spans(survey, span, &health->tiers[tier]);
+    take_spans(survey, span, &health->levels[level]);
   }
   return TRUE;
 }
@@ -388,7 +390,7 @@ static gboolean survey_all(Survey *survey, LinkHealth *health, GError **error) {
   if (!measure(survey, error))
     return FALSE;
   take_slowest(survey, &health->scale_up);
-  return survey->domains->len < 2 || (survey_domains(survey, health, error) && survey_tiers(survey, health, error));
+  return survey->domains->len < 2 || (survey_domains(survey, health, error) && survey_levels(survey, health, error));
 }
 
 LinkHealth *link_health_new(const Cluster *cluster, const int *gpus, int n, GError **error) {
@@ -406,8 +408,8 @@ LinkHealth *link_health_new(const Cluster *cluster, const int *gpus, int n, GErr
   health->domain = g_new(double, (gsize)cluster->domain_gpus * cluster->domain_gpus);
   for (int i = 0; i < cluster->domain_gpus * cluster->domain_gpus; i++)
     health->domain[i] = INFINITY; /* no such group was looked at */
-  for (int tier = 0; tier < CLUSTER_MAX_TIERS; tier++)
-    health->tiers[tier] = 1;
+  for (int level = 0; level < CLUSTER_MAX_LEVELS; level++)
+    health->levels[level] = 1;
   if (survey_all(&survey, health, error))
     fill_in_groups(health->domain, cluster->domain_gpus);
   else

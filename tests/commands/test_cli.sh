@@ -325,6 +325,9 @@ done <<'TABLE'
 # collective
 2|--cluster is missing|collective
 2|--op;did you mean "all_reduce"?|collective --cluster dgx-h100 --op allreduce
+0| 1048576 ; 16777216 ; 268435456 |collective --cluster dgx-h100 --bytes 1MiB..1GiB*16
+2|1MiB..1GiB*1;whole number from 2|collective --cluster dgx-h100 --bytes 1MiB..1GiB*1
+2|1GiB..1MiB", expected FIRST..LAST|collective --cluster dgx-h100 --bytes 1GiB..1MiB
 2|twice.map:3: rank 0 is placed twice|collective --cluster dgx-h100 --rank-map twice.map
 2|hosts.map:1: found "login1", expected node|simulate --model llama-3-8b --cluster dgx-h100 --rank-map hosts.map
 1|rank map places 4 ranks;has 8|simulate --model llama-3-8b --cluster dgx-h100 --rank-map line.map --tp 8 --dp 1
@@ -417,7 +420,7 @@ done <<'TABLE'
 0|FILE.csv...;step_time_s;Example|validate --help
 # plot
 2|did you mean "bubble"?|plot buble --output x.svg
-2|one word|plot bubble mfu --pp 4 --output x.svg
+2|expected no file|plot bubble mfu --pp 4 --output x.svg
 2|2 to 1024 pipeline ranks|plot bubble --output x.svg
 2|forward passes|plot bubble --pp 4 --output x.svg --micro-batches 1..1e15*1e15
 2|--micro-batches: found nothing|plot bubble --pp 4 --output x.svg --micro-batches ''
@@ -501,7 +504,7 @@ out_of_memory without rows_per_s threads groups" validate runs.csv --json
     check_picture "pp 2, recompute full;time of a step;on dgx-h100; gpus 8, tp 4" \
       plot breakdown $plan --tp 4 --vary pp=1,2 --vary recompute=none,full --output
     check_picture "rank 1;compute;bubble" plot breakdown $plan --tp 4 --pp 2 --output
-    check_picture "held (GB = 1e9 bytes);peak" plot memory-time $plan --output
+    check_picture "held + reserved (GB = 1e9 bytes);peak" plot memory-time $plan --output
     check_picture "Thousand tokens per second: llama-3-8b;cannot be" \
       plot heat $plan --value tokens_per_s --vary tp=2,4,8,16 --vary zero=0..2 --output
     check_picture "the front;zero 3;capacity 85.9 GB" plot pareto $plan --tp 4 --vary zero=0,3 --output
