@@ -68,13 +68,15 @@ double kernel_cost_matmul_s(const Gpu *gpu, Number number, gint64 batch, gint64 
   return MAX(best, hbm_s(gpu, bytes)) + gpu->kernel_latency_s;
 }
 
-/* The same, but a group of products that accumulate: each is too short to hide how C comes and goes. */
+/* The same, but where C is accumulated it is read and written as well, and not all of that is hidden: the first tiles
+ * wait for it and the last ones' writing waits for them; less of it in a group, where each product is short. */
 static double matmul_s(const Gpu *gpu, const WorkItem *item) {
   double time_s = kernel_cost_matmul_s(gpu, item->number, item->batch, item->m, item->n, item->k, item->bytes);
-  if (item->batch == 1 || !item->accumulate || gpu->grouped_exposed == 0)
+  const double exposed = item->batch == 1 ? gpu->accumulate_exposed : gpu->grouped_exposed;
+  if (!item->accumulate || exposed == 0)
     return time_s;
   double arithmetic_s = kernel_cost_matmul_s(gpu, item->number, item->batch, item->m, item->n, item->k, 0);
-  return MAX(time_s, arithmetic_s + gpu->grouped_exposed * hbm_s(gpu, item->result_bytes));
+  return MAX(time_s, arithmetic_s + exposed * hbm_s(gpu, item->result_bytes));
 }
 
 double kernel_cost_memory_s(const Gpu *gpu, double bytes) {

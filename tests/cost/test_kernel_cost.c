@@ -112,7 +112,7 @@ END_TEST
 
 /* 4 experts of 32 × 32, k 100,000: 16 tiles are 4 waves of 51.2 us; their gradients, read and written, are 80 MB, of
  * which half is exposed: 80 us of HBM at 0.5 TB/s. Where the traffic of all, 150 MB, takes longer than both, that
- * counts. A lone product hides its result, and so do products that accumulate nothing. */
+ * counts. A lone product has a share of its own, and products that accumulate nothing hide their results. */
 START_TEST(a_group_that_accumulates_shows_part_of_its_results_traffic) {
   Gpu gpu = toy_gpu();
   gpu.grouped_exposed = 0.5;
@@ -131,8 +131,12 @@ START_TEST(a_group_that_accumulates_shows_part_of_its_results_traffic) {
   assert_close(kernel_cost_model_s(&gpu, &item), 150e6 / hbm_Bps + latency_s);
   item.bytes = 100e6, item.accumulate = FALSE;
   assert_close(kernel_cost_model_s(&gpu, &item), arithmetic_s + latency_s);
-  item.accumulate = TRUE, item.batch = 1;
-  assert_close(kernel_cost_model_s(&gpu, &item), 100e6 / hbm_Bps + latency_s); /* more than 51.2 us */
+  item.accumulate = TRUE, item.batch = 1, item.bytes = 1e6;
+  assert_close(kernel_cost_model_s(&gpu, &item), arithmetic_s / 4 + latency_s);
+  gpu.accumulate_exposed = 0.25;
+  assert_close(kernel_cost_model_s(&gpu, &item), arithmetic_s / 4 + 0.25 * 80e6 / hbm_Bps + latency_s);
+  item.accumulate = FALSE;
+  assert_close(kernel_cost_model_s(&gpu, &item), arithmetic_s / 4 + latency_s);
 }
 END_TEST
 

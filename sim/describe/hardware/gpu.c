@@ -49,6 +49,7 @@ static const YamlField matmul_fields[] = {
     {"under_load", FIELD_NUMBER, TRUE, IN_GPU(under_load), 0.05, 1},
     {"under_load_of", FIELD_NODE, FALSE, offsetof(Draft, under_load_of)},
     {"k_ramp", FIELD_NUMBER, TRUE, IN_GPU(k_ramp), 0, 1e5},
+    {"accumulate_exposed", FIELD_NUMBER, FALSE, IN_GPU(accumulate_exposed), 0, 1},
     {"grouped_exposed", FIELD_NUMBER, FALSE, IN_GPU(grouped_exposed), 0, 1},
     {"tiles", FIELD_NODE, TRUE, offsetof(Draft, tiles)},
 };

@@ -41,9 +41,10 @@ typedef struct {
                         the power limit and beside collectives */
   double under_load_of[N_NUMBERS]; /* the same of one format, in its place; 0: under_load */
   double k_ramp;                   /* prologue + epilogue, as elements of k */
-  double grouped_exposed;  /* [0, 1]: share of the traffic of an accumulated result that a group of products, one for
-                              each expert, does not hide behind its arithmetic; a lone product hides all */
-  double kernel_latency_s; /* least time of any kernel on the device */
+  double accumulate_exposed;       /* [0, 1]: share of the traffic of an accumulated result that a product does not hide
+                                      behind its arithmetic */
+  double grouped_exposed;          /* the same of a group of products, one for each expert */
+  double kernel_latency_s;         /* least time of any kernel on the device */
 
   /* Memory-bound kernels: time = bytes / (hbm_Bps × efficiency) + kernel_latency_s. */
   double hbm_efficiency;
