@@ -107,21 +107,22 @@ CollectiveCost collective_cost(const Cluster *cluster, Collective collective, co
   return (has_faults ? cost_with_faults : cost_of)(cluster, collective, shape, bytes, algorithm);
 }
 
-/* A send by the model alone; `first_tier_s`: over the first tier alone (other links: the same). */
-static double modelled_send_s(const Cluster *cluster, int from, int to, double bytes, double *first_tier_s) {
+/* A send by the model alone; `first_level_s`: over the first level of the fabric alone (other links: the same). */
+static double modelled_send_s(const Cluster *cluster, int from, int to, double bytes, double *first_level_s) {
   if (from / cluster->domain_gpus == to / cluster->domain_gpus)
-    return *first_tier_s = cluster->scale_up_latency_s + bytes / send_scale_up_Bps(cluster, from, to);
+    return *first_level_s = cluster->scale_up_latency_s + bytes / send_scale_up_Bps(cluster, from, to);
   double model_s = 0, left = domain_share(cluster, 1, 0);
   double Bps = nic_Bps(cluster) / MAX(1, cluster->node_egress_gpus);
-  for (int i = 0; i < MAX(cluster->n_tiers, 1); i++) {
-    gint64 span = i > 0 ? cluster->tiers[i - 1].span_gpus : cluster->domain_gpus;
-    if (cluster->n_tiers > 0 && from / span != to / span) {
-      Bps /= cluster->tiers[i].oversubscription;
-      left = MIN(left, tier_health(cluster, i));
+  const int n_levels = cluster_n_levels(cluster);
+  for (int i = 0; i < MAX(n_levels, 1); i++) {
+    gint64 span = i > 0 ? cluster_level(cluster, i - 1).span_gpus : cluster->domain_gpus;
+    if (n_levels > 0 && from / span != to / span) {
+      Bps /= cluster_level(cluster, i).oversubscription;
+      left = MIN(left, level_health(cluster, i));
     }
     model_s = cluster->nic_latency_s + bytes / (Bps * left);
     if (i == 0)
-      *first_tier_s = model_s;
+      *first_level_s = model_s;
   }
   return model_s;
 }
@@ -136,11 +137,11 @@ double send_cost_s(const Cluster *cluster, int from, int to, double bytes) {
   if (from == to)
     return 0;
   const SendLink link = link_between(cluster, from, to);
-  double first_tier_s, model_s = modelled_send_s(cluster, from, to, bytes, &first_tier_s);
+  double first_level_s, model_s = modelled_send_s(cluster, from, to, bytes, &first_level_s);
   if (cluster->health == NULL)
-    return measured_send_s(cluster, link, bytes, model_s, first_tier_s);
+    return measured_send_s(cluster, link, bytes, model_s, first_level_s);
   Cluster sound = *cluster; /* what was measured was measured on sound links */
   sound.health = NULL;
-  double sound_s = modelled_send_s(&sound, from, to, bytes, &first_tier_s);
-  return measured_send_s(cluster, link, bytes, sound_s, first_tier_s) * (model_s / sound_s);
+  double sound_s = modelled_send_s(&sound, from, to, bytes, &first_level_s);
+  return measured_send_s(cluster, link, bytes, sound_s, first_level_s) * (model_s / sound_s);
 }

@@ -5,6 +5,9 @@
  *     └─────────────────────────────────────────────┘      pod            M                M · NIC share /
  * oversubscription
  *
+ * A fabric whose first tier is oversubscribed above described leaves has their groups as enclosures between domain and
+ * pod (cluster_level): who stays in a group does not use the thin uplinks. Without leaves they begin at the domain.
+ *
  * The NIC share of a member is its node's NICs divided by its node's GPUs: beside this group, the other groups of the
  * same axis use the GPUs that are not its members. A pod of P GPUs has uplinks for P·share/oversubscription, and P/M
  * such groups lie in it, which leaves M·share/oversubscription to each.
@@ -54,8 +57,8 @@ double domain_share(const Cluster *cluster, int members, int gap) {
   return wiring_egress_share(cluster->wiring) * domain_health(cluster, members, gap);
 }
 
-double tier_health(const Cluster *cluster, int tier) {
-  return cluster->health != NULL ? cluster->health->tiers[tier] : 1;
+double level_health(const Cluster *cluster, int level) {
+  return cluster->health != NULL ? cluster->health->levels[level] : 1;
 }
 
 int enclosures_find(const Cluster *cluster, const GroupShape *shape, gboolean is_direct, Boundary out[MAX_BOUNDARIES]) {
@@ -65,19 +68,20 @@ int enclosures_find(const Cluster *cluster, const GroupShape *shape, gboolean is
   if (shape->n_domains < 2)
     return n_out;
   double member_Bps = nic_share_Bps(cluster);
-  if (cluster->n_tiers > 0)
-    member_Bps /= cluster->tiers[0].oversubscription;
+  const int n_levels = cluster_n_levels(cluster);
+  if (n_levels > 0)
+    member_Bps /= cluster_level(cluster, 0).oversubscription;
   const double left = domain_share(cluster, is_direct ? 1 : shape->min_per_domain, shape->gap);
   out[n_out++] =
       (Boundary){shape->min_per_domain, shape->min_per_domain * member_Bps * left, shape->root_per_domain, LINK_NET};
-  for (int i = 1; i < cluster->n_tiers; i++) {
-    const TierShape *below = &shape->tiers[i - 1];
+  for (int i = 1; i < n_levels; i++) {
+    const LevelShape *below = &shape->levels[i - 1];
     if (below->n_spans < 2)
       break;
-    /* uplinks thin out tier by tier: what tier i carries is a part of what tier i − 1 does */
-    member_Bps /= cluster->tiers[i].oversubscription;
+    /* uplinks thin out level by level: what level i carries is a part of what level i − 1 does */
+    member_Bps /= cluster_level(cluster, i).oversubscription;
     out[n_out++] =
-        (Boundary){below->fewest, below->fewest * member_Bps * tier_health(cluster, i), below->with_root, LINK_NET};
+        (Boundary){below->fewest, below->fewest * member_Bps * level_health(cluster, i), below->with_root, LINK_NET};
   }
   return n_out;
 }

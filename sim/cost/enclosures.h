@@ -12,7 +12,7 @@ typedef struct {
   LinkKind link;
 } Boundary;
 
-enum { MAX_BOUNDARIES = 2 + CLUSTER_MAX_TIERS };
+enum { MAX_BOUNDARIES = 2 + CLUSTER_MAX_LEVELS };
 
 /* From the innermost enclosure to the outermost; returns how many there are (none for n = 1). is_direct: each member
  * sends to all others rather than to the next, which a mesh and a PCIe tree carry otherwise. */
@@ -29,11 +29,11 @@ double nic_Bps(const Cluster *cluster);
 /* A GPU's part of all its node's NICs, while every GPU of the node uses them. */
 double nic_share_Bps(const Cluster *cluster);
 /* Share that faults leave of what so many members, `gap` apart (< 1: unevenly), carry out of a domain in equal parts;
- * what the wiring of nodes leaves, too; and what faults leave of what comes out of the spans below a tier. 1 where all
+ * what the wiring of nodes leaves, too; and what faults leave of what comes out of the spans below a level. 1 where all
  * is sound and carries what is stated. */
 double domain_health(const Cluster *cluster, int members, int gap);
 double domain_share(const Cluster *cluster, int members, int gap);
-double tier_health(const Cluster *cluster, int tier);
+double level_health(const Cluster *cluster, int level);
 /* Of what lies between domains; +∞ for a group inside one. */
 double least_net_Bps(const Cluster *cluster, const GroupShape *shape);
 

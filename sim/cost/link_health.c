@@ -338,15 +338,15 @@ static gboolean survey_domains(Survey *survey, LinkHealth *health, GError **erro
   return TRUE;
 }
 
-static gboolean survey_tiers(Survey *survey, LinkHealth *health, GError **error) {
+static gboolean survey_levels(Survey *survey, LinkHealth *health, GError **error) {
   const Cluster *cluster = survey->cluster;
-  for (int tier = 1; tier < cluster->n_tiers; tier++) {
-    const gint64 span = cluster->tiers[tier - 1].span_gpus;
+  for (int level = 1; level < cluster_n_levels(cluster); level++) {
+    const gint64 span = cluster_level(cluster, level - 1).span_gpus;
     if (!aim_out(survey, span))
       return TRUE;
     if (!measure(survey, error))
       return FALSE;
-    take_spans(survey, span, &health->tiers[tier]);
+    take_spans(survey, span, &health->levels[level]);
   }
   return TRUE;
 }
@@ -388,7 +388,7 @@ static gboolean survey_all(Survey *survey, LinkHealth *health, GError **error) {
   if (!measure(survey, error))
     return FALSE;
   take_slowest(survey, &health->scale_up);
-  return survey->domains->len < 2 || (survey_domains(survey, health, error) && survey_tiers(survey, health, error));
+  return survey->domains->len < 2 || (survey_domains(survey, health, error) && survey_levels(survey, health, error));
 }
 
 LinkHealth *link_health_new(const Cluster *cluster, const int *gpus, int n, GError **error) {
@@ -406,8 +406,8 @@ LinkHealth *link_health_new(const Cluster *cluster, const int *gpus, int n, GErr
   health->domain = g_new(double, (gsize)cluster->domain_gpus * cluster->domain_gpus);
   for (int i = 0; i < cluster->domain_gpus * cluster->domain_gpus; i++)
     health->domain[i] = INFINITY; /* no such group was looked at */
-  for (int tier = 0; tier < CLUSTER_MAX_TIERS; tier++)
-    health->tiers[tier] = 1;
+  for (int level = 0; level < CLUSTER_MAX_LEVELS; level++)
+    health->levels[level] = 1;
   if (survey_all(&survey, health, error))
     fill_in_groups(health->domain, cluster->domain_gpus);
   else

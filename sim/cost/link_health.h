@@ -7,8 +7,8 @@
  *     domain       to the GPU at its place in the next     what a group of m members, `gap` apart, sends or receives in
  *                  domain, and in the next group of        equal parts over its NICs (below)
  *                  leaves
- *     tier         to the same in the next span of the     what a span sends or receives together
- *                  tier below
+ *     level        to the same in the next span of the     what a span sends or receives together
+ *                  level of the fabric below
  *
  * A GPU whose own NIC is dead goes over the next GPU's of its node that is alive, at both ends (route.h), so that two
  * share one.

@@ -32,12 +32,12 @@ static int ceil_div(int value, int by) {
 }
 
 /* Of consecutive nodes, all but the last as full. */
-static TierShape consecutive_in(gint64 span_nodes, const GroupShape *shape) {
-  TierShape tier = {.n_spans = (int)((shape->n_nodes + span_nodes - 1) / span_nodes)};
+static LevelShape consecutive_in(gint64 span_nodes, const GroupShape *shape) {
+  LevelShape level = {.n_spans = (int)((shape->n_nodes + span_nodes - 1) / span_nodes)};
   gint64 full = span_nodes * shape->max_per_node;
-  tier.fewest = (int)CLAMP(shape->n - (tier.n_spans - 1) * full, 1, full);
-  tier.with_root = (int)MIN(shape->n, full);
-  return tier;
+  level.fewest = (int)CLAMP(shape->n - (level.n_spans - 1) * full, 1, full);
+  level.with_root = (int)MIN(shape->n, full);
+  return level;
 }
 
 GroupShape measured_group_shape(const Cluster *cluster, int gpus, int nodes) {
@@ -50,8 +50,8 @@ GroupShape measured_group_shape(const Cluster *cluster, int gpus, int nodes) {
   shape.min_per_domain = (int)MAX(gpus - (gint64)(shape.n_domains - 1) * shape.max_per_domain, 1);
   shape.gap = shape.max_per_domain > 1 ? 1 : 0;
   shape.span = (gint64)(nodes - 1) * cluster->gpus_per_node + per_node;
-  for (int i = 0; i + 1 < cluster->n_tiers; i++)
-    shape.tiers[i] = consecutive_in(MAX(cluster->tiers[i].span_gpus / cluster->gpus_per_node, 1), &shape);
+  for (int i = 0; i + 1 < cluster_n_levels(cluster); i++)
+    shape.levels[i] = consecutive_in(MAX(cluster_level(cluster, i).span_gpus / cluster->gpus_per_node, 1), &shape);
   return shape;
 }
 
@@ -114,12 +114,12 @@ static CurveSpan send_curve(const MeasuredLinks *measured, SendLink link) {
   return measured->sends[measured->sends[link].n_points > 0 ? link : alike[link]];
 }
 
-double measured_send_s(const Cluster *cluster, SendLink link, double bytes, double model_s, double first_tier_s) {
+double measured_send_s(const Cluster *cluster, SendLink link, double bytes, double model_s, double first_level_s) {
   if (cluster->measured == NULL)
     return model_s;
   CurveSpan span = send_curve(cluster->measured, link);
   if (span.n_points == 0)
     return model_s;
   double curve_s = link_curve_s(&cluster->measured->send_points[span.first_point], span.n_points, bytes);
-  return model_s == first_tier_s ? curve_s : curve_s * model_s / first_tier_s;
+  return model_s == first_level_s ? curve_s : curve_s * model_s / first_level_s;
 }

@@ -36,5 +36,6 @@ typedef double (*CollectiveModel)(const Cluster *cluster, Collective collective,
 /* shape->n > 1; cluster->measured may be NULL: `model` alone. */
 double measured_collective_s(const Cluster *cluster, Collective collective, const GroupShape *shape, double bytes,
                              CollectiveModel model, CostSource *source);
-/* `model_s`: the model's time over the way taken; `first_tier_s`: over the first tier alone (other links: the same). */
-double measured_send_s(const Cluster *cluster, SendLink link, double bytes, double model_s, double first_tier_s);
+/* `model_s`: the model's time over the way taken; `first_level_s`: over the first level of the fabric alone (other
+ * links: the same). */
+double measured_send_s(const Cluster *cluster, SendLink link, double bytes, double model_s, double first_level_s);

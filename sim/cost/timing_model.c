@@ -150,13 +150,13 @@ static OpTime time_work(const Costing *costing, const Timing *timing, const Work
 }
 
 /* The ranks with pp = 0 at which placement is looked at (see the story above); bounded by the domain, not by dp, but
- * where tiers may lie anywhere. */
+ * where spans of the fabric may lie anywhere. */
 static GArray *representatives(const Layout *layout, const Cluster *cluster) {
   GArray *ranks = g_array_new(FALSE, FALSE, sizeof(int));
   int n_dp = layout->size[AXIS_DP];
   int n_ends = layout->stride[AXIS_PP] < cluster->domain_gpus ? MIN(n_dp, cluster->domain_gpus) : 1;
   gboolean is_scattered = layout->stride[AXIS_PP] * layout->size[AXIS_PP] != layout->n_ranks;
-  if ((cluster->n_tiers > 1 && is_scattered) || layout->gpu_of_rank != NULL)
+  if ((cluster_n_levels(cluster) > 1 && is_scattered) || layout->gpu_of_rank != NULL)
     n_ends = n_dp;
   Coordinates at = {{0}};
   for (at.at[AXIS_DP] = 0; at.at[AXIS_DP] < n_dp; at.at[AXIS_DP]++) {
@@ -218,15 +218,15 @@ static GroupShape pair_shape(const Costing *costing, const Group *group, int ran
 static gboolean reaches_further(const GroupShape *a, const GroupShape *b) {
   if (a->n_domains != b->n_domains)
     return a->n_domains > b->n_domains;
-  for (int i = CLUSTER_MAX_TIERS - 1; i >= 0; i--)
-    if (a->tiers[i].n_spans != b->tiers[i].n_spans)
-      return a->tiers[i].n_spans > b->tiers[i].n_spans;
-    else if (a->tiers[i].fewest != b->tiers[i].fewest)
-      return a->tiers[i].fewest < b->tiers[i].fewest;
+  for (int i = CLUSTER_MAX_LEVELS - 1; i >= 0; i--)
+    if (a->levels[i].n_spans != b->levels[i].n_spans)
+      return a->levels[i].n_spans > b->levels[i].n_spans;
+    else if (a->levels[i].fewest != b->levels[i].fewest)
+      return a->levels[i].fewest < b->levels[i].fewest;
   return FALSE;
 }
 
-/* Most domains, then most spans of the outermost tier, over the groups of the representative ranks; a rank of a group
+/* Most domains, then most spans of the outermost level, over the groups of the representative ranks; a rank of a group
  * already seen is left out. */
 static GroupShape worst_pair_shape(const Costing *costing, const Group *group) {
   const Layout *layout = &costing->workload->layout;

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-G_STATIC_ASSERT((int)TIMING_MAX_WAYS > (int)CLUSTER_MAX_TIERS);
+G_STATIC_ASSERT((int)TIMING_MAX_WAYS > (int)CLUSTER_MAX_LEVELS);
 
 /* A link that is used at all is not used for nothing. */
 static guint16 whole_share(double share) {
@@ -31,15 +31,18 @@ double send_way_load(const Cluster *cluster, int from, int to, WayLoad *load) {
     load->share[0] = TIMING_WHOLE_WAY;
     return cluster->scale_up_latency_s;
   }
-  /* the narrowest tier crossed sets the rate */
+  /* the narrowest level crossed sets the rate */
+  const int n_levels = cluster_n_levels(cluster);
   int n_ways = 1;
-  while (n_ways < cluster->n_tiers &&
-         from / cluster->tiers[n_ways - 1].span_gpus != to / cluster->tiers[n_ways - 1].span_gpus)
-    n_ways++;
+  for (; n_ways < n_levels; n_ways++) {
+    const gint64 span = cluster_level(cluster, n_ways - 1).span_gpus;
+    if (from / span == to / span)
+      break;
+  }
   double share = 1;
   for (int way = n_ways; way >= 1; way--) {
     load->share[way] = whole_share(share);
-    share /= way > 1 ? cluster->tiers[way - 1].oversubscription : 1;
+    share /= way > 1 ? cluster_level(cluster, way - 1).oversubscription : 1;
   }
   return cluster->nic_latency_s;
 }

@@ -212,9 +212,9 @@ static Blocks count_blocks(const int *members, int n, gint64 block) {
   return blocks;
 }
 
-/* Tiers that have another above them. */
-static int n_inner_tiers(const Cluster *cluster) {
-  return MAX(cluster->n_tiers - 1, 0);
+/* Levels that have another above them. */
+static int n_inner_levels(const Cluster *cluster) {
+  return MAX(cluster_n_levels(cluster) - 1, 0);
 }
 
 static void set_blocks(GroupShape *shape, Blocks domains, Blocks nodes) {
@@ -244,9 +244,9 @@ GroupShape layout_shape_of(const Cluster *cluster, const int *members, int n) {
   GroupShape shape = {
       .n = n, .gap = gap_of(members, n, cluster->domain_gpus), .span = (gint64)members[n - 1] - members[0] + 1};
   set_blocks(&shape, count_blocks(members, n, cluster->domain_gpus), count_blocks(members, n, cluster->gpus_per_node));
-  for (int i = 0; i < n_inner_tiers(cluster); i++) {
-    const Blocks spans = count_blocks(members, n, cluster->tiers[i].span_gpus);
-    shape.tiers[i] = (TierShape){spans.n_blocks, spans.fewest, spans.first};
+  for (int i = 0; i < n_inner_levels(cluster); i++) {
+    const Blocks spans = count_blocks(members, n, cluster_level(cluster, i).span_gpus);
+    shape.levels[i] = (LevelShape){spans.n_blocks, spans.fewest, spans.first};
   }
   return shape;
 }
@@ -260,8 +260,8 @@ static int count_beside(const int *members, int n, gint64 block, int root) {
 
 void layout_set_root(GroupShape *shape, const Cluster *cluster, const int *members, int n, int root) {
   shape->root_per_domain = count_beside(members, n, cluster->domain_gpus, root);
-  for (int i = 0; i < n_inner_tiers(cluster); i++)
-    shape->tiers[i].with_root = count_beside(members, n, cluster->tiers[i].span_gpus, root);
+  for (int i = 0; i < n_inner_levels(cluster); i++)
+    shape->levels[i].with_root = count_beside(members, n, cluster_level(cluster, i).span_gpus, root);
 }
 
 /* count_blocks() for the progression base, base + stride, … of `n` members, without listing them. */
@@ -293,9 +293,9 @@ static GroupShape shape_at(const Cluster *cluster, const Digit *digits, int n_di
   set_blocks(&shape, count_progression_blocks(base, run, cluster->domain_gpus),
              count_progression_blocks(base, run, cluster->gpus_per_node));
   shape.gap = shape.max_per_domain > 1 ? run.stride : 0;
-  for (int i = 0; i < n_inner_tiers(cluster); i++) {
-    const Blocks spans = count_progression_blocks(base, run, cluster->tiers[i].span_gpus);
-    shape.tiers[i] = (TierShape){spans.n_blocks, spans.fewest, spans.first};
+  for (int i = 0; i < n_inner_levels(cluster); i++) {
+    const Blocks spans = count_progression_blocks(base, run, cluster_level(cluster, i).span_gpus);
+    shape.levels[i] = (LevelShape){spans.n_blocks, spans.fewest, spans.first};
   }
   return shape;
 }
@@ -310,13 +310,13 @@ static gint64 least_common_multiple(gint64 a, gint64 b) {
   return a / x * b;
 }
 
-/* A group this far on lies the same in nodes, domains and spans of tiers: at most n_ranks. A span that has all ranks is
- * the same for all. */
+/* A group this far on lies the same in nodes, domains and spans of levels: at most n_ranks. A span that has all ranks
+ * is the same for all. */
 static int period_of_shapes(const Layout *layout, const Cluster *cluster) {
   gint64 period = least_common_multiple(cluster->gpus_per_node, cluster->domain_gpus);
-  for (int i = 0; i < n_inner_tiers(cluster) && period < layout->n_ranks; i++)
-    if (cluster->tiers[i].span_gpus < layout->n_ranks)
-      period = least_common_multiple(period, cluster->tiers[i].span_gpus);
+  for (int i = 0; i < n_inner_levels(cluster) && period < layout->n_ranks; i++)
+    if (cluster_level(cluster, i).span_gpus < layout->n_ranks)
+      period = least_common_multiple(period, cluster_level(cluster, i).span_gpus);
   return (int)MIN(period, layout->n_ranks);
 }
 
@@ -360,11 +360,12 @@ static gboolean is_worse(const GroupShape *a, const GroupShape *b) {
   return a->max_per_node > b->max_per_node; /* uneven over as many nodes: the fuller one is the bottleneck */
 }
 
-/* Of each tier the worst: a span that a group leaves with the fewest members. */
-static void take_tiers(GroupShape *worst, const GroupShape *other) {
-  for (int i = 0; i < CLUSTER_MAX_TIERS; i++)
-    if (other->tiers[i].n_spans > 1 && (worst->tiers[i].n_spans < 2 || other->tiers[i].fewest < worst->tiers[i].fewest))
-      worst->tiers[i] = other->tiers[i];
+/* Of each level the worst: a span that a group leaves with the fewest members. */
+static void take_levels(GroupShape *worst, const GroupShape *other) {
+  for (int i = 0; i < CLUSTER_MAX_LEVELS; i++)
+    if (other->levels[i].n_spans > 1 &&
+        (worst->levels[i].n_spans < 2 || other->levels[i].fewest < worst->levels[i].fewest))
+      worst->levels[i] = other->levels[i];
 }
 
 static void take_worse(GroupShape *worst, const GroupShape *shape) {
@@ -372,8 +373,8 @@ static void take_worse(GroupShape *worst, const GroupShape *shape) {
   const int gap = common_gap(worst->gap, shape->gap);
   if (worst->n == 0 || is_worse(shape, worst))
     *worst = *shape;
-  take_tiers(worst, shape);
-  take_tiers(worst, &tiers);
+  take_levels(worst, shape);
+  take_levels(worst, &tiers);
   worst->gap = gap;
 }
 

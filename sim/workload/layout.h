@@ -60,12 +60,12 @@ int layout_group_place(const Layout *layout, AxisSet axes, int rank);
 /* From ranks to their GPUs, ascending. */
 void layout_gpus_of(const Layout *layout, int *members, int n);
 
-/* How a set of GPUs lies in the spans of a tier of the fabric. */
+/* How a set of GPUs lies in the spans of a level of the fabric. */
 typedef struct {
   int n_spans;   /* that hold any; 0 or 1: nothing leaves them */
   int fewest;    /* members in one of those */
   int with_root; /* members in the root's */
-} TierShape;
+} LevelShape;
 
 /* How a set of GPUs lies on the machine: what a collective's cost depends on. */
 typedef struct {
@@ -77,7 +77,7 @@ typedef struct {
   int n_nodes, max_per_node;
   int gap;     /* GPUs from one member of a domain to the next; 0: no domain has two; −1: uneven */
   gint64 span; /* last member − first member + 1 */
-  TierShape tiers[CLUSTER_MAX_TIERS]; /* of all tiers but the last, out of which nothing leads */
+  LevelShape levels[CLUSTER_MAX_LEVELS]; /* of all levels of the fabric but the last, out of which nothing leads */
 } GroupShape;
 
 /* Shape of an explicit list of GPUs (ascending) on `cluster`; the first is the root. */
@@ -85,7 +85,7 @@ GroupShape layout_shape_of(const Cluster *cluster, const int *members, int n);
 /* Of the same list: `root`, one of these GPUs, is the root. */
 void layout_set_root(GroupShape *shape, const Cluster *cluster, const int *members, int n, int root);
 /* Worst shape over all groups of `axes`: in several domains rather than one, then fewest members in a domain, then most
- * domains, most nodes; with, of every tier, the fewest members that any of these groups has in a span it leaves. All
+ * domains, most nodes; with, of every level, the fewest members that any of these groups has in a span it leaves. All
  * runs cost this one. */
 GroupShape layout_group_shape(const Layout *layout, const Cluster *cluster, AxisSet axes);
 

@@ -243,6 +243,38 @@ START_TEST(the_first_tier_thins_what_leaves_the_node_and_tiers_add_up) {
 }
 END_TEST
 
+/* Groups of four nodes on one leaf, uplinks of a quarter of what comes up. */
+static Cluster leafed_cluster(void) {
+  Cluster cluster = toy_cluster();
+  cluster.leaves = (FabricLeaves){.kind = LEAVES_CLASSIC, .n_nodes = 4};
+  cluster.tiers[0] = (FabricTier){512, 4};
+  cluster.n_tiers = 1;
+  return cluster;
+}
+
+START_TEST(a_group_under_one_leaf_does_not_use_its_uplinks) {
+  Cluster cluster = leafed_cluster();
+  assert_close(bus_of(&cluster, 4, 8) / GB, 20);   /* one member a node */
+  assert_close(bus_of(&cluster, 32, 1) / GB, 160); /* all four nodes: 8 NICs each */
+  Cluster listed = podded_cluster();               /* the same as two tiers */
+  listed.tiers[0].span_gpus = 32;
+  /* Each rank has 5 GB/s of its leaf's uplinks: 2 members under a leaf own 10, 4 own the 20 that the ring needs, 32
+   * the 160 of theirs. */
+  const struct {
+    int n, stride;
+    double GBps;
+  } groups[] = {{8, 16, 10}, {8, 8, 20}, {64, 1, 160}, {2, 32, 5}};
+  for (gsize i = 0; i < G_N_ELEMENTS(groups); i++) {
+    assert_close(bus_of(&cluster, groups[i].n, groups[i].stride) / GB, groups[i].GBps);
+    assert_close(bus_of(&listed, groups[i].n, groups[i].stride) / GB, groups[i].GBps);
+  }
+  /* 60 MB from node to node at 20 GB/s, from leaf to leaf at 5 */
+  const double within_s = send_cost_s(&cluster, 0, 8, 60 * MB), across_s = send_cost_s(&cluster, 0, 32, 60 * MB);
+  assert_close(within_s, cluster.nic_latency_s + 3e-3);
+  assert_close(across_s, cluster.nic_latency_s + 12e-3);
+}
+END_TEST
+
 START_TEST(all_to_all_is_bound_by_what_leaves_each_enclosure) {
   Cluster cluster = podded_cluster();
   /* One node: each rank sends 7/8 of 80 MB at 200 GB/s; 7 messages. */
@@ -417,6 +449,7 @@ static Suite *collective_cost_suite(void) {
   tcase_add_test(cases, a_domain_wider_than_a_node_counts_as_one);
   tcase_add_test(cases, pcie_uses_its_own_hops);
   tcase_add_test(cases, oversubscription_binds_only_groups_with_few_members_in_a_pod);
+  tcase_add_test(cases, a_group_under_one_leaf_does_not_use_its_uplinks);
   tcase_add_test(cases, the_pod_with_the_fewest_members_binds_an_uneven_group);
   tcase_add_test(cases, a_group_inside_a_pod_does_not_pay_what_lies_above);
   tcase_add_test(cases, the_first_tier_thins_what_leaves_the_node_and_tiers_add_up);

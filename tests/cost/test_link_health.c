@@ -113,10 +113,10 @@ START_TEST(an_uplink_is_worn_for_what_leaves_its_pod) {
   g_autoptr(Cluster) cluster = read_cluster("llama3-h100"); /* pods of 3072 GPUs, 1:7 above */
   add_fault(cluster, "tier0.1", "tier1.0", 0.5);
   g_autoptr(LinkHealth) health = health_of(cluster, 3 * 3072);
-  assert_share(health->tiers[1], 0.5);
+  assert_share(health->levels[1], 0.5);
   assert_share(kept(health, 1, 0), 1);
   g_autoptr(LinkHealth) one_pod = health_of(cluster, 3072);
-  assert_share(one_pod->tiers[1], 1);
+  assert_share(one_pod->levels[1], 1);
 }
 END_TEST
 

@@ -36,7 +36,9 @@ static void halve_nics(Cluster *cluster) {
   cluster->nic_Bps /= 2;
 }
 
+/* Of what leaves a node: whoever stays under one leaf would not notice. */
 static void oversubscribe(Cluster *cluster) {
+  cluster->leaves.n_nodes = 0;
   if (cluster->n_tiers == 0)
     cluster->tiers[cluster->n_tiers++] = (FabricTier){.span_gpus = 1 << 20, .oversubscription = 1};
   for (int i = 0; i < cluster->n_tiers; i++)

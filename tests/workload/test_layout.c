@@ -295,22 +295,22 @@ START_TEST(members_are_counted_in_the_spans_of_every_tier) {
   cluster.tiers[2].span_gpus = 1024;
   const int members[] = {0, 4, 7, 8, 12, 16};
   const GroupShape shape = layout_shape_of(&cluster, members, 6);
-  ck_assert_int_eq(shape.tiers[0].n_spans, 3);
-  ck_assert_int_eq(shape.tiers[0].fewest, 1);
-  ck_assert_int_eq(shape.tiers[1].n_spans, 2);
-  ck_assert_int_eq(shape.tiers[1].fewest, 1);
+  ck_assert_int_eq(shape.levels[0].n_spans, 3);
+  ck_assert_int_eq(shape.levels[0].fewest, 1);
+  ck_assert_int_eq(shape.levels[1].n_spans, 2);
+  ck_assert_int_eq(shape.levels[1].fewest, 1);
   /* the root is the first of them, or another */
   ck_assert_int_eq(shape.root_per_domain, 1);
-  ck_assert_int_eq(shape.tiers[0].with_root, 3);
+  ck_assert_int_eq(shape.levels[0].with_root, 3);
   GroupShape other = shape;
   layout_set_root(&other, &cluster, members, 6, 7);
   ck_assert_int_eq(other.root_per_domain, 2); /* 4 and 7 */
   layout_set_root(&other, &cluster, members, 6, 12);
-  ck_assert_int_eq(other.tiers[0].with_root, 2);
-  ck_assert_int_eq(other.tiers[1].with_root, 5);
+  ck_assert_int_eq(other.levels[0].with_root, 2);
+  ck_assert_int_eq(other.levels[1].with_root, 5);
   const GroupShape five = layout_shape_of(&cluster, members, 5);
-  ck_assert_int_eq(five.tiers[0].fewest, 2);
-  ck_assert_int_eq(five.tiers[1].n_spans, 1);
+  ck_assert_int_eq(five.levels[0].fewest, 2);
+  ck_assert_int_eq(five.levels[1].n_spans, 1);
 }
 END_TEST
 
@@ -321,7 +321,7 @@ static int fewest_of_all_groups(const Layout *layout, const Cluster *cluster, Ax
   int fewest = 0;
   for (int rank = 0; rank < layout->n_ranks; rank++) {
     layout_group_members(layout, axes, rank, members);
-    const TierShape shape = layout_shape_of(cluster, members, size).tiers[tier];
+    const LevelShape shape = layout_shape_of(cluster, members, size).levels[tier];
     if (shape.n_spans > 1 && (fewest == 0 || shape.fewest < fewest))
       fewest = shape.fewest;
   }
@@ -339,7 +339,7 @@ START_TEST(of_every_tier_the_fewest_members_of_any_group_count) {
       cluster.tiers[i].span_gpus = (gint64)g_rand_int_range(random, 4, 12) << (2 * i);
     const GroupShape shape = layout_group_shape(&layout, &cluster, axes);
     for (int i = 0; i < 2; i++)
-      ck_assert_int_eq(shape.tiers[i].n_spans > 1 ? shape.tiers[i].fewest : 0,
+      ck_assert_int_eq(shape.levels[i].n_spans > 1 ? shape.levels[i].fewest : 0,
                        fewest_of_all_groups(&layout, &cluster, axes, i));
   }
   g_rand_free(random);

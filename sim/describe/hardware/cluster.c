@@ -304,6 +304,27 @@ void link_health_free(LinkHealth *health) {
   g_free(health);
 }
 
+static gint64 leaf_group_gpus(const Cluster *cluster) {
+  return (gint64)cluster->leaves.n_nodes * cluster->gpus_per_node;
+}
+
+static gboolean leaves_are_a_level(const Cluster *cluster) {
+  return cluster->n_tiers > 0 && cluster->tiers[0].oversubscription > 1 &&
+         leaf_group_gpus(cluster) > cluster->domain_gpus;
+}
+
+int cluster_n_levels(const Cluster *cluster) {
+  return cluster->n_tiers + leaves_are_a_level(cluster);
+}
+
+FabricLevel cluster_level(const Cluster *cluster, int level) {
+  const int tier = level - leaves_are_a_level(cluster);
+  g_assert(tier < cluster->n_tiers);
+  if (tier < 0)
+    return (FabricLevel){leaf_group_gpus(cluster), 1};
+  return (FabricLevel){cluster->tiers[tier].span_gpus, cluster->tiers[tier].oversubscription};
+}
+
 void cluster_free(Cluster *cluster) {
   if (cluster == NULL)
     return;

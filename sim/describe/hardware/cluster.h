@@ -10,7 +10,7 @@
 #include "host.h"
 #include "measured_links.h"
 
-enum { CLUSTER_MAX_TIERS = 6 };
+enum { CLUSTER_MAX_TIERS = 6, CLUSTER_MAX_LEVELS = CLUSTER_MAX_TIERS + 1 };
 
 typedef enum { SCALE_UP_NVSWITCH, SCALE_UP_NVLINK_MESH, SCALE_UP_PCIE } ScaleUpKind;
 /* A switch tier of the fabric: full bisection among `span_gpus` consecutive GPUs, times 1/oversubscription for what
@@ -33,12 +33,18 @@ typedef struct {
   double latency_s; /* that a path through one adds */
 } FabricLeaves;
 
+/* What costs see of leaves and tiers: who is inside a level's span shares no oversubscribed uplink of it. */
+typedef struct {
+  gint64 span_gpus;
+  double oversubscription; /* of what leaves the level below; of level 0: a scale-up domain */
+} FabricLevel;
+
 /* What a file's faults leave of the bandwidths of a job's links, as shares (cost/link_health.h works them out). */
 typedef struct {
   double scale_up;
   double *domain; /* [domain_gpus²] of what a group carries out of a domain, at (members − 1)·domain_gpus + gap, GPUs
                      from one member to the next; gap 0: the slowest of all gaps. Owned */
-  double tiers[CLUSTER_MAX_TIERS]; /* [i ≥ 1] out of a span of tier i − 1 */
+  double levels[CLUSTER_MAX_LEVELS]; /* [i ≥ 1] out of a span of level i − 1 */
 } LinkHealth;
 void link_health_free(LinkHealth *health);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(LinkHealth, link_health_free)
@@ -97,6 +103,10 @@ Cluster *cluster_read(const char *file, GError **error);
 /* The same from a text in memory, which errors call `name`; other files are looked for beside a file of that name. */
 Cluster *cluster_parse(const char *name, const char *text, GError **error);
 void cluster_free(Cluster *cluster);
+/* The tiers, and below them, as level 0, the groups of leaves where the file describes them and their uplinks are
+ * oversubscribed: what stays in a group does not use these. Levels from 0 on. */
+int cluster_n_levels(const Cluster *cluster);
+FabricLevel cluster_level(const Cluster *cluster, int level);
 /* IMPOSSIBLE when the node's links as described do not join its GPUs. */
 gboolean cluster_check_joined(const Cluster *cluster, GError **error);
 /* IMPOSSIBLE as that, and when links are degraded or dead and `health` does not say what is left of them: times would

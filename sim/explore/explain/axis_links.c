@@ -58,13 +58,13 @@ static double transfer_s(const Prediction *prediction, Axis axis) {
   return 1e-9 * sum_ns / program->n_ranks;
 }
 
-/* Tiers divide what the NICs have. */
+/* Levels of the fabric divide what the NICs have. */
 static double way_Bps(const Cluster *cluster, int way) {
   if (way == 0)
     return cluster->scale_up_Bps;
   double Bps = cluster->nic_Bps * cluster->nics_per_node / cluster->gpus_per_node;
-  for (int tier = 1; tier < way && tier < cluster->n_tiers; tier++)
-    Bps /= cluster->tiers[tier].oversubscription;
+  for (int level = 1; level < way && level < cluster_n_levels(cluster); level++)
+    Bps /= cluster_level(cluster, level).oversubscription;
   return Bps;
 }
 

@@ -150,6 +150,5 @@ char *link_use_name(const Cluster *cluster, int way) {
     return g_strdup("scale-up links");
   if (way == 1)
     return g_strdup("NICs");
-  const FabricTier *below = &cluster->tiers[way - 2];
-  return g_strdup_printf("uplinks of %" G_GINT64_FORMAT " GPUs", below->span_gpus);
+  return g_strdup_printf("uplinks of %" G_GINT64_FORMAT " GPUs", cluster_level(cluster, way - 2).span_gpus);
 }

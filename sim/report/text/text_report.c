@@ -142,9 +142,9 @@ void text_report_health(GString *out, const Cluster *cluster) {
   g_string_append_printf(out,
                          "faults leave %.3g %% of scale-up links, %.3g %% of a GPU's NIC, %.3g %% of a domain's NICs",
                          percent(health->scale_up), percent(health->domain[0]), percent(domain_left));
-  for (int tier = 1; tier < cluster->n_tiers; tier++)
-    g_string_append_printf(out, ", %.3g %% of uplinks of %" G_GINT64_FORMAT " GPUs", percent(health->tiers[tier]),
-                           cluster->tiers[tier - 1].span_gpus);
+  for (int level = 1; level < cluster_n_levels(cluster); level++)
+    g_string_append_printf(out, ", %.3g %% of uplinks of %" G_GINT64_FORMAT " GPUs", percent(health->levels[level]),
+                           cluster_level(cluster, level - 1).span_gpus);
   g_string_append(out, " where they are worst\n");
 }
 
