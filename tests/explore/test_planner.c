@@ -256,6 +256,37 @@ START_TEST(a_framework_is_given_only_plans_it_can_run) {
 }
 END_TEST
 
+/* gpt2 has 12 layers: on 5 ranks neither 12 nor 14 of them are cut evenly, whole or in chunks. A V has two chunks all
+ * the same; of one chunk it is no plan of its own. */
+START_TEST(a_schedule_that_needs_chunks_is_given_them) {
+  const Given given[] = {{"model", "gpt2"},
+                         {"cluster", "dgx-h100"},
+                         {"gpus", "5"},
+                         {"global-batch", "20"},
+                         {"tp", "1"},
+                         {"pp", "5"},
+                         {"schedule", "zb-v,1f1b"},
+                         {"seq-len", "1024"},
+                         {"micro-batch", "1"},
+                         {"sequence-parallel", "off"},
+                         {"recompute", "none"},
+                         {"zero", "0"},
+                         {NULL}};
+  g_autoptr(Space) space = space_of(given);
+  const PlannerRequest request = request_of(space);
+  g_autoptr(PlannerResult) result = search(&request);
+  ck_assert_int_eq(result->kept->len, 2);
+  gboolean has_v = FALSE;
+  for (guint k = 0; k < result->kept->len; k++) {
+    const Plan *plan = ((PlanOutcome *)result->kept->pdata[k])->completed;
+    has_v |= strcmp(plan->schedule, "zb-v") == 0 && plan->chunks == 2;
+  }
+  ck_assert(has_v);
+  for (guint i = 0; i < result->reasons->len; i++)
+    ck_assert_ptr_null(strstr(g_array_index(result->reasons, PlannerReason, i).text, "schedule zb-v has"));
+}
+END_TEST
+
 static void clear_fault(gpointer fault) {
   g_free(((LinkFault *)fault)->a);
 }
@@ -411,6 +442,7 @@ int main(void) {
   tcase_add_test(tcase, slower_plans_than_asked_for_are_late);
   tcase_add_test(tcase, without_a_plan_the_most_frequent_reasons_are_told);
   tcase_add_test(tcase, a_framework_is_given_only_plans_it_can_run);
+  tcase_add_test(tcase, a_schedule_that_needs_chunks_is_given_them);
   tcase_add_test(tcase, an_outcome_names_the_cluster_that_was_given);
   tcase_add_test(tcase, a_margin_leaves_out_plans_that_need_it);
   tcase_add_test(tcase, a_margin_is_a_share_or_a_size);

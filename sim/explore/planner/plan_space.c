@@ -46,6 +46,29 @@ static gboolean allows_chunks(const Case *c, gint64 chunks, const GArray *pp) {
   return FALSE;
 }
 
+/* Of a schedule of the table that has no other than these, more than one; else 0. */
+static gint64 only_chunks(const char *schedule) {
+  const ScheduleInfo *info = g_strv_contains(schedule_names(), schedule) ? schedule_find(schedule, NULL) : NULL;
+  return info != NULL && info->least_chunks > 1 && info->least_chunks == info->most_chunks ? info->least_chunks : 0;
+}
+
+static gboolean has_number(const GArray *values, gint64 value) {
+  for (guint i = 0; i < values->len; i++)
+    if (g_array_index(values, gint64, i) == value)
+      return TRUE;
+  return FALSE;
+}
+
+/* Schedules that were asked for have theirs, whether they cut the layers evenly or not. */
+static void add_chunks_of_schedules(GArray *chunks, const char *schedules) {
+  g_auto(GStrv) given = g_strsplit(schedules != NULL ? schedules : "", ",", -1);
+  for (int i = 0; given[i] != NULL; i++) {
+    const gint64 needed = only_chunks(g_strstrip(given[i]));
+    if (needed > 0 && !has_number(chunks, needed))
+      g_array_append_val(chunks, needed);
+  }
+}
+
 /* Values from 1 to `most` that some case allows. */
 static GArray *allowed(const GArray *cases, gint64 most, Allows allows, const GArray *pp) {
   GArray *values = g_array_new(FALSE, FALSE, sizeof(gint64));
@@ -135,6 +158,7 @@ static gboolean fill_numbers(Space *space, const Space *ahead, const GArray *cas
   g_autoptr(GArray) tp = allowed(cases, MOST_TP, allows_tp, NULL);
   g_autoptr(GArray) pp = values_of_pp(ahead, cases, most_layers);
   g_autoptr(GArray) chunks = allowed(cases, most_layers, allows_chunks, pp);
+  add_chunks_of_schedules(chunks, space_given(space, "schedule"));
   return set_numbers(space, "tp", tp, error) && set_numbers(space, "ep", ep, error) &&
          set_numbers(space, "pp", pp, error) && set_numbers(space, "chunks", chunks, error);
 }
@@ -151,7 +175,8 @@ void plan_space_describe(Space *space) {
       {"ep", "ranks that deal out the experts: of cp and dp, with --expert-tp 1 of tp too (default: what divides "
              "experts and GPUs)"},
       {"expert-tp", "tensor parallel ranks of the experts: 1, or 0 for that of --tp (default 0, with experts 0,1)"},
-      {"chunks", "model chunks per pipeline rank (default: 1, and what cuts the layers evenly with some pp)"},
+      {"chunks", "model chunks per pipeline rank (default: 1, what cuts the layers evenly with some pp, and what "
+                 "the schedules given need)"},
       {"micro-batch", "sequences per micro-batch (default 1,2,4,8,16)"},
       {"global-batch", "sequences per step (to be given)"},
       {"zero", "ZeRO stage (default 0,1,2,3)"},

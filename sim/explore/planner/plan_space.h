@@ -8,7 +8,8 @@ enum { LONG_SEQUENCE = 32768 };
  *
  *     tp          what divides the GPUs, fits in a scale-up domain and cuts the model
  *     pp          what divides the GPUs, up to a stage per layer
- *     chunks      with which some pp of these cuts the layers evenly (embedding and head counted or not)
+ *     chunks      with which some pp of these cuts the layers evenly (embedding and head counted or not), and those
+ *                 that a schedule given cannot do without (zb-v, dualpipe …)
  *     schedule    1f1b, interleaved         micro-batch  1, 2, 4, 8, 16      zero  0 to 3
  *     recompute   none, selective, full     sequence-parallel  on, off
  *
