@@ -4,12 +4,20 @@
 
 #include <string.h>
 
+static double least_bubble_s(const Metrics *metrics) {
+  gint64 least_ns = metrics->step_ns;
+  for (int rank = 0; rank < metrics->n_ranks; rank++)
+    least_ns = MIN(least_ns, metrics->ranks[rank].ns[BREAKDOWN_BUBBLE]);
+  return 1e-9 * (double)least_ns;
+}
+
 void step_report_set_metrics(StepReport *report, const Metrics *metrics) {
   memcpy(report->breakdown_s, metrics->mean_s, sizeof report->breakdown_s);
   memcpy(report->hidden_s, metrics->hidden_s, sizeof report->hidden_s);
   memcpy(report->exposed_s, metrics->exposed_s, sizeof report->exposed_s);
   report->bubble_fraction = metrics->bubble_fraction;
   report->bubble_overhead = metrics->bubble_overhead;
+  report->uneven_s = MAX(metrics->mean_s[BREAKDOWN_BUBBLE] - least_bubble_s(metrics), 0);
 }
 
 void step_report_set_memory(StepReport *report, const MemoryProfile *profile, double reserved_bytes,

@@ -25,6 +25,7 @@ typedef struct {
   /* where the time went: means over ranks, see metrics.h */
   double breakdown_s[N_BREAKDOWN];
   double bubble_fraction, bubble_overhead;
+  double uneven_s; /* of the mean bubble, what a rank waits longer than the one that waits least: stages differ */
   double hidden_s[N_MOVERS], exposed_s[N_MOVERS];
   double traffic_bytes[N_MOVERS]; /* sent by a GPU per step, mean over pipeline ranks; copied, both ways */
 

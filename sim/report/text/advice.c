@@ -1,9 +1,10 @@
 /* A table of rules, one per part of the step: when the part's share passes a threshold, its rule says why that is and
  * what would change it. Numbers come from the report itself:
  *
- *     bubble    of a given order and stage times, the idle time is that of a fixed number of micro-batches (p − 1 for
- *               1F1B, over v with v chunks). With bubble b and the rest r of the step, twice the micro-batches or twice
- *               the chunks leave  (b/2) / (r + b/2)  of the step idle.
+ *     bubble    of a given order and equal stages, the idle time is that of a fixed number of micro-batches (p − 1 for
+ *               1F1B, over v with v chunks). What ranks wait longer than the fullest of them, u of the bubble b, comes
+ *               with every micro-batch. With the rest r of the step, twice the micro-batches or twice the chunks leave
+ *               (u + (b − u)/2) / (r + u + (b − u)/2)  of the step idle.
  *     kernels   hfu · step / (compute + recompute) is the share of peak reached while kernels run. */
 #include "advice.h"
 
@@ -18,18 +19,24 @@ typedef struct {
   void (*advise)(const Case *c, GString *out);
 } Rule;
 
+static const double worth_a_word = 0.01; /* of the step: unevenness of stages */
+
 static double percent(double share) {
   return 100 * share;
 }
 
 static void advise_bubble(const Case *c, GString *out) {
   const Plan *plan = c->report->plan;
-  double busy = 1 - c->share, halved = c->share / 2 / (busy + c->share / 2);
+  const double uneven = c->report->uneven_s / c->report->step_time_s;
+  const double left = uneven + (c->share - uneven) / 2, halved = left / (1 - c->share + left);
   g_string_append_printf(out, "pipeline bubble: %.1f %% of the step is spent waiting for other stages (pp %d",
                          percent(c->share), plan->pp);
   if (plan->chunks > 1)
     g_string_append_printf(out, " × %d chunks", plan->chunks);
-  g_string_append_printf(out, ", %" G_GINT64_FORMAT " micro-batches).", plan->n_micro_batches);
+  g_string_append_printf(out, ", %" G_GINT64_FORMAT " micro-batches)", plan->n_micro_batches);
+  if (plan->pp > 1 && uneven >= worth_a_word)
+    g_string_append_printf(out, ", %.1f %% as the fullest of them is longer than the others", percent(uneven));
+  g_string_append_c(out, '.');
   if (plan->pp == 1) {
     g_string_append(out, " With one stage this is ranks waiting for the slowest one.");
     return;
@@ -90,9 +97,12 @@ static void advise_dp(const Case *c, GString *out) {
   const Plan *plan = c->report->plan;
   g_string_append_printf(out, "data parallelism: %.1f %% of the step is exposed dp communication (dp %d, ZeRO-%d).",
                          percent(c->share), plan->dp, plan->zero);
-  if (!plan->overlap_grad)
+  const gboolean may_overlap = plan->time.data_parallel != DP_ALONE;
+  if (!may_overlap)
+    g_string_append_printf(out, " %s runs its collectives beside nothing.", plan->framework);
+  if (!plan->overlap_grad && may_overlap)
     g_string_append(out, " --overlap-grad on runs gradient collectives beside backward.");
-  if (plan->zero > 0 && !plan->overlap_param)
+  if (plan->zero > 0 && !plan->overlap_param && may_overlap)
     g_string_append(out, " --overlap-param on runs parameter gathers beside forward.");
   if (plan->zero == 3)
     g_string_append(out, " --zero 1 gathers parameters once a step, if the weights fit.");
@@ -155,6 +165,8 @@ static void advise_optimizer(const Case *c, GString *out) {
   g_string_append(out, " A larger --global-batch pays for it less often.");
 }
 
+static const double low_efficiency = 0.5;
+
 static double kernel_efficiency(const StepReport *report) {
   double running_s = report->breakdown_s[BREAKDOWN_COMPUTE] + report->breakdown_s[BREAKDOWN_RECOMPUTE];
   return running_s > 0 ? report->hfu * report->step_time_s / running_s : 0;
@@ -165,11 +177,16 @@ static void advise_compute(const Case *c, GString *out) {
   double efficiency = kernel_efficiency(report);
   g_string_append_printf(out, "kernels: %.1f %% of the step computes, at %.1f %% of the %s peak while it does.",
                          percent(c->share), percent(efficiency), report->peak_number);
-  if (efficiency >= 0.5)
+  if (efficiency >= low_efficiency)
     return;
-  if (report->plan->expert_load > 1)
-    g_string_append_printf(out, " The fullest rank of ep does %g times the mean's work on its experts (--expert-load).",
-                           report->plan->expert_load);
+  const double load = MAX(report->plan->expert_load, 1);
+  if (load > 1)
+    g_string_append_printf(out,
+                           " The fullest rank of ep does %g times the mean's work on its experts (--expert-load), "
+                           "and only the mean's is counted.",
+                           load);
+  if (efficiency * load >= low_efficiency) /* not low for what the fullest does */
+    return;
   g_string_append(out, " That is low: products are small or memory-bound. A larger --micro-batch");
   if (report->plan->tp > 1)
     g_string_append_printf(out, " or --tp %d", report->plan->tp / 2);
@@ -205,10 +222,21 @@ static void advise_state(const StepReport *report, GString *out) {
     g_string_append(out, " A larger --ep holds fewer experts.");
 }
 
+/* Where the cluster's file says how fast its hosts are, without which offloading is refused. */
+static void advise_offloading(const StepReport *report, GString *out) {
+  if (report->plan->offload.optimizer == TIER_GPU && report->cluster != NULL &&
+      report->cluster->host.link_efficiency > 0)
+    g_string_append_printf(out, " --offload-optimizer host saves %.1f GB.",
+                           report->memory_bytes[MEMORY_OPTIMIZER] / 1e9);
+}
+
 static void advise_activations(const StepReport *report, GString *out) {
   const Plan *plan = report->plan;
   if (plan->recompute == RECOMPUTE_NONE)
-    g_string_append(out, " --recompute selective drops what attention saves, full almost everything.");
+    g_string_append(out, plan->attention == ATTENTION_FLASH
+                             ? " --recompute full drops almost all that layers save, selective what "
+                               "--recompute-modules names."
+                             : " --recompute selective drops what attention saves, full almost everything.");
   else if (plan->recompute == RECOMPUTE_SELECTIVE)
     g_string_append(
         out, " --recompute-modules names more to make again, --recompute full keeps only the inputs of each layer.");
@@ -230,6 +258,8 @@ static char *advise_memory(const StepReport *report) {
     advise_state(report, out);
   if (bytes[MEMORY_ACTIVATIONS] > 0.1 * report->peak_bytes)
     advise_activations(report, out);
+  if (bytes[MEMORY_OPTIMIZER] > 0.1 * report->peak_bytes)
+    advise_offloading(report, out);
   return g_string_free(out, FALSE);
 }
 
