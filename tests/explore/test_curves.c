@@ -187,7 +187,8 @@ START_TEST(a_sweeps_table_has_its_front) {
   ck_assert_str_eq(picture->data->str, "\"front\"\n20 200 \"tp 2, zero 1\"\n40 300 \"tp 1, zero 1\"\n\n\n"
                                        "\"beaten\"\n30 150 \"tp 2, zero 3\"\n\n\n"
                                        "\"does not fit\"\n95 500 \"tp 1, zero 0\"\n");
-  ck_assert_str_eq(picture_get(picture, "xlabel"), "memory_peak (GB = 1e9 bytes)");
+  ck_assert_str_eq(picture_get(picture, "xlabel"),
+                   "memory of the fullest GPU, without what is reserved (GB = 1e9 bytes)");
   ck_assert_str_eq(picture_get(picture, "title"), "Pareto front of 4 configurations in table.csv: m, 64 GPUs");
 }
 END_TEST
@@ -205,6 +206,29 @@ START_TEST(what_is_not_drawn_differs_in_nothing) {
   ck_assert_msg(strstr(picture->data->str, "20 200 \"framework torchtitan, cp-comm ulysses\"\n"
                                            "40 300 \"framework nemo, cp-comm ring\"\n") != NULL,
                 "%s", picture->data->str);
+}
+END_TEST
+
+/* 2 of 10 GB are left free; buckets of the default size say no more than dp does, others do. */
+START_TEST(memory_in_all_is_drawn_before_what_it_may_be) {
+  static const char *const buckets[] = {"64", "77"};
+  for (int given = 0; given < 2; given++) {
+    g_autofree char *text = g_strdup_printf("status,dp,cp,zero,bucket,tokens_per_s,memory_peak_bytes,"
+                                            "memory_total_bytes,memory_capacity_bytes\n"
+                                            "ran,1,1,0,40,100,5e9,7e9,8e9\n"
+                                            "ran,2,1,0,64,50,4e9,6e9,8e9\n"
+                                            "ran,2,1,1,%s,40,3e9,5e9,8e9\n",
+                                            buckets[given]);
+    g_autofree char *file = written(text);
+    const ParetoColumns columns = {NULL};
+    g_autoptr(Picture) picture = table_pareto_picture(file, &columns, NULL);
+    ck_assert_ptr_nonnull(picture);
+    ck_assert_str_eq(picture_get(picture, "xlabel"), "memory of the fullest GPU (GB = 1e9 bytes)");
+    ck_assert_str_eq(picture_get(picture, "capacity"), "8");
+    ck_assert_msg(strstr(picture->data->str, given ? "7 100 \"dp 1, zero 0, bucket 40\"" : "7 100 \"dp 1, zero 0\"") !=
+                      NULL,
+                  "%s", picture->data->str);
+  }
 }
 END_TEST
 
@@ -264,7 +288,7 @@ START_TEST(a_bad_table_is_named_with_line_and_column) {
       {"tp,memory_gb,mfu\n1,2,nan\n", NULL, "table.csv:2: mfu: found \"nan\""},
       {"tp,memory_gb,mfu,fits\n1,2,3,perhaps\n", NULL, "table.csv:2: fits: found \"perhaps\""},
       {"tp,memory_gb,mfu\n1,2,3\n", "mfuu", "no column \"mfuu\", expected one of tp, memory_gb, mfu; did you mean"},
-      {"tp,mfu\n1,2\n", NULL, "none of the columns memory_peak_bytes,"},
+      {"tp,mfu\n1,2\n", NULL, "none of the columns memory_total_bytes,"},
       {"tp,memory_gb,mfu\n1,2,\n2,,3\n", NULL, "no row of"},
       {"tp,memory_gb,mfu\n", NULL, "table.csv"},
   };
@@ -329,6 +353,7 @@ int main(void) {
   tcase_add_test(tests, bars_add_up_to_the_step_and_say_what_cannot_be);
   tcase_add_test(tests, a_sweeps_table_has_its_front);
   tcase_add_test(tests, what_is_not_drawn_differs_in_nothing);
+  tcase_add_test(tests, memory_in_all_is_drawn_before_what_it_may_be);
   tcase_add_test(tests, a_sweeps_database_is_drawn_as_its_table);
   tcase_add_test(tests, a_bad_database_says_what_is_wrong_with_it);
   tcase_add_test(tests, a_bad_table_is_named_with_line_and_column);

@@ -138,13 +138,36 @@ static gboolean repeats(const Drawn *drawn, int column, const char *other) {
   return same >= 0 && same != column;
 }
 
+/* Whether dp × cp say it already, as of buckets of the default size. */
+static gboolean follows_from_data_ranks(const Drawn *drawn, int column) {
+  const int dp = csv_table_find_column(drawn->table, "dp"), cp = csv_table_find_column(drawn->table, "cp");
+  if (dp < 0 || cp < 0)
+    return FALSE;
+  g_autoptr(GHashTable) seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+  for (guint i = 0; i < drawn->rows->len; i++) {
+    const guint row = drawn_row(drawn, i);
+    const char *cell = csv_table_cell(drawn->table, row, column);
+    char *ranks =
+        g_strdup_printf("%s,%s", csv_table_cell(drawn->table, row, dp), csv_table_cell(drawn->table, row, cp));
+    const char *before = g_hash_table_lookup(seen, ranks);
+    if (before != NULL && strcmp(before, cell) != 0) {
+      g_free(ranks);
+      return FALSE;
+    }
+    g_hash_table_replace(seen, ranks, (gpointer)cell);
+  }
+  return TRUE;
+}
+
 /* GArray of int: the columns labels are made of. */
 static GArray *label_columns(const Drawn *drawn) {
   GArray *columns = g_array_new(FALSE, FALSE, sizeof(int));
   for (const char *const *name = plan_columns; *name != NULL; name++) {
     int column = csv_table_find_column(drawn->table, *name);
-    if (column >= 0 && differs(drawn, column) && !repeats(drawn, column, "dp"))
-      g_array_append_val(columns, column);
+    if (column < 0 || !differs(drawn, column) || repeats(drawn, column, "dp") ||
+        (strcmp(*name, "bucket") == 0 && follows_from_data_ranks(drawn, column)))
+      continue;
+    g_array_append_val(columns, column);
   }
   int id = csv_table_find_column(drawn->table, "id");
   if (columns->len == 0 && id >= 0)
@@ -193,11 +216,22 @@ static char *pareto_title(const Drawn *drawn, const char *file) {
   return g_string_free(title, FALSE);
 }
 
-/* A column as an axis: its name, and what its numbers are divided by. */
+/* A column as an axis: its name, in words where it has some, and what its numbers are divided by. */
 static char *axis_name(const CsvTable *table, int column, double *divisor) {
+  static const struct {
+    const char *column, *words;
+  } known[] = {{"memory_total_bytes", "memory of the fullest GPU (GB = 1e9 bytes)"},
+               {"memory_peak_bytes", "memory of the fullest GPU, without what is reserved (GB = 1e9 bytes)"},
+               {"tokens_per_s", "tokens per second"},
+               {"tokens_per_s_per_gpu", "tokens per second and GPU"},
+               {"step_time_s", "time of a step (s)"},
+               {"mfu", "MFU"}};
   const char *name = g_ptr_array_index(table->columns, column);
   gboolean is_bytes = g_str_has_suffix(name, "_bytes");
   *divisor = is_bytes ? 1e9 : 1;
+  for (gsize i = 0; i < G_N_ELEMENTS(known); i++)
+    if (strcmp(known[i].column, name) == 0)
+      return g_strdup(known[i].words);
   g_autofree char *stem = g_strndup(name, is_bytes ? strlen(name) - strlen("_bytes") : strlen(name));
   return is_bytes ? g_strdup_printf("%s (GB = 1e9 bytes)", stem) : g_strdup(name);
 }
@@ -241,8 +275,16 @@ static void label_points(const Drawn *drawn, GArray *points, GStringChunk *texts
   }
 }
 
+/* What memory in all may be at most, where all rows have the same; 0: not known, or the axis is something else. */
+static double capacity_beside(const Drawn *drawn, int column) {
+  const char *capacity = common_cell(drawn, "memory_capacity_bytes");
+  const char *name = g_ptr_array_index(drawn->table->columns, column);
+  return capacity != NULL && strcmp(name, "memory_total_bytes") == 0 ? g_ascii_strtod(capacity, NULL) : 0;
+}
+
 static gboolean choose_axes(const CsvTable *table, const ParetoColumns *columns, ParetoAxes *axes, GError **error) {
-  static const char *const known_x[] = {"memory_peak_bytes", "peak_bytes", "memory_gb", "predicted_memory_gb", NULL};
+  static const char *const known_x[] = {"memory_total_bytes", "memory_peak_bytes",   "peak_bytes",
+                                        "memory_gb",          "predicted_memory_gb", NULL};
   static const char *const known_y[] = {"tokens_per_s", "tokens_per_s_per_gpu", "mfu", NULL};
   int fits = csv_table_find_column(table, "fits"), status = csv_table_find_column(table, "status");
   axes->fits = fits >= 0 ? fits : status;
@@ -266,7 +308,8 @@ static Picture *pareto_picture_of(Drawn *drawn, const char *file, const ParetoCo
   ParetoPoint *first = (ParetoPoint *)(void *)points->data;
   pareto_rank(first, (const gboolean *)(void *)fits->data, (int)points->len);
   g_autofree char *title = pareto_title(drawn, file);
-  const ParetoLook look = {columns->title != NULL ? columns->title : title, xlabel, ylabel, 0};
+  const ParetoLook look = {columns->title != NULL ? columns->title : title, xlabel, ylabel,
+                           capacity_beside(drawn, axes.x) / axes.x_divisor};
   return plot_pareto(first, (int)points->len, &look, error);
 }
 

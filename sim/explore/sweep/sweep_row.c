@@ -153,6 +153,7 @@ static void add_rates(SweepTable *table) {
 
 static void add_memory(SweepTable *table) {
   add(table, "memory_peak_bytes", (Source)IN_REPORT(VALUE_DOUBLE, peak_bytes));
+  add(table, "memory_total_bytes", (Source)ELSEWHERE(VALUE_DOUBLE));
   add(table, "memory_capacity_bytes", (Source)IN_REPORT(VALUE_DOUBLE, capacity_bytes));
   add(table, "memory_fits", (Source)IN_REPORT(VALUE_INT, fits));
   add(table, "memory_used", (Source)ELSEWHERE(VALUE_DOUBLE));

@@ -4,9 +4,10 @@
  *                                            empty where it was left open
  *     step_time_s … links                    every number of `simulate --json` but how long the run took, named as
  *                                            there: memory.peak_bytes is memory_peak_bytes
+ *     memory_total_bytes                     the peak with what context and libraries reserve
  *     memory_capacity_bytes                  less the margin of the sweep
- *     memory_used                            share of a GPU's memory, margin counted in, that the worst rank takes with
- *                                            what libraries reserve
+ *     memory_used                            share of a GPU's memory, margin counted in, that the worst rank takes in
+ *                                            all
  *     least_bytes                            of one that was not run: what it holds at least (memory_bound.h)
  *     dollars_per_gpu_hour …                 where a price is known */
 #pragma once

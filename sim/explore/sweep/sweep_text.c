@@ -43,7 +43,7 @@ static const struct {
              {"tokens_per_s", "tokens/s", rate_text},
              {"mfu", "MFU", percent_text},
              {"bubble_fraction", "bubble", percent_text},
-             {"memory_peak_bytes", "memory", bytes_text},
+             {"memory_total_bytes", "memory", bytes_text},
              {"memory_used", "used", percent_text},
              {"dollars_per_million_tokens", "$/Mtoken", dollars_text}};
 enum { N_SHOWN = G_N_ELEMENTS(shown) };

@@ -78,12 +78,13 @@ static void set_prediction(const SweepProblem *problem, const Prediction *predic
   sweep_row_set_report(row, problem->table, &report);
   set_cost(problem, prediction->cluster, prediction, row);
   const double margin_bytes = mixed_gpus_smallest(prediction->workload, prediction->cluster)->margin_bytes;
-  sweep_row_set_real(row, problem->table, "memory_used",
-                     (report.peak_bytes + report.reserved_bytes) / (report.capacity_bytes + margin_bytes));
+  const double total_bytes = report.peak_bytes + report.reserved_bytes;
+  sweep_row_set_real(row, problem->table, "memory_total_bytes", total_bytes);
+  sweep_row_set_real(row, problem->table, "memory_used", total_bytes / (report.capacity_bytes + margin_bytes));
   row->status = SWEEP_RAN;
   if (report.fits)
     return;
-  g_autofree char *held = text_of_bytes(report.peak_bytes + report.reserved_bytes);
+  g_autofree char *held = text_of_bytes(total_bytes);
   g_autofree char *capacity = text_of_bytes(report.capacity_bytes);
   sweep_row_set_reason(row, SWEEP_OUT_OF_MEMORY,
                        g_strdup_printf("rank %d holds %s at its peak with what libraries reserve, a GPU has %s%s",
