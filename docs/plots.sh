@@ -50,7 +50,7 @@ model="--model llama-3-70b --cluster dgx-h100"
     'Of the fullest GPU, with what context and libraries reserve.' \
     memory $model --tp 8 --dp 8
   section memory-time 'Memory over a step' \
-    'What every pipeline rank holds; the dashed line is what a GPU has for it.' \
+    'What every pipeline rank holds, on top of what context and libraries reserve; the dashed line is what a GPU has.' \
     memory-time $model --tp 8 --pp 4 --dp 2
   section heat 'A map of two options' \
     'Also `--value tokens_per_s` and `step_time_s`, and any two options with `--vary`.' \

@@ -193,7 +193,7 @@ static Picture *make_memory_time(PlotOptions *o, char **files, GError **error) {
     return NULL;
   g_autofree char *title = title_of(o, "Memory per GPU over a step", o->plan.model, o->plan.cluster);
   const Gpu *gpu = &o->plan.cluster->gpu;
-  const MemoryTimelineLook look = {title, "GB = 1e9 bytes", 1e-9, gpu->hbm_bytes - gpu->reserved_bytes};
+  const MemoryTimelineLook look = {title, "GB = 1e9 bytes", 1e-9, gpu->hbm_bytes, gpu->reserved_bytes};
   return memory_timeline_picture(prediction->trace, time_unit_for(trace_end(prediction->trace)), &look);
 }
 

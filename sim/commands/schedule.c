@@ -259,7 +259,7 @@ static gboolean write_pictures(const ScheduleOptions *o, const OrderRun *run, Ti
                                GError **error) {
   if (o->timeline != NULL && !timeline_write_in_units(run->trace, unit, title, o->timeline, error))
     return FALSE;
-  const MemoryTimelineLook look = {title, o->memory != NULL ? "units of --memory" : "micro-batches", 1, 0};
+  const MemoryTimelineLook look = {title, o->memory != NULL ? "units of --memory" : "micro-batches", 1, 0, 0};
   return o->memory_plot == NULL || memory_timeline_write(run->trace, unit, &look, o->memory_plot, error);
 }
 

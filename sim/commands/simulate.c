@@ -173,7 +173,7 @@ static gboolean write_memory_plot(const SimulateOptions *o, const Prediction *pr
   const Gpu *gpu = &prediction->cluster->gpu;
   g_autofree char *title = g_strdup_printf("Memory per GPU: %s on %d × %s (%s)", report->model_name, report->plan->gpus,
                                            report->gpu_name, report->cluster_name);
-  const MemoryTimelineLook look = {title, "GB", 1e-9, gpu->hbm_bytes - gpu->reserved_bytes};
+  const MemoryTimelineLook look = {title, "GB", 1e-9, gpu->hbm_bytes, gpu->reserved_bytes};
   const TimeUnit unit = time_unit_for(trace_end(prediction->trace));
   return memory_timeline_write(prediction->trace, unit, &look, o->memory_plot, error);
 }

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "hand_trace.h"
+#include "memory_timeline.h"
 
 /* A compute (or other) op that holds and drops activations. */
 static Op with_effect(Hand *hand, Stream stream, double hold_bytes, double drop_bytes) {
@@ -171,6 +172,19 @@ START_TEST(the_merge_agrees_with_looking_at_every_record) {
 }
 END_TEST
 
+/* 5 GB held from 0 to 10 ns on top of 2 GB reserved, of 8 GB: lines of time and GB. */
+START_TEST(a_picture_of_memory_counts_what_is_reserved) {
+  Hand hand = hand_new(1, 1);
+  add(&hand, 0, STREAM_COMPUTE, 5e9, 5e9, 0, 10);
+  const MemoryTimelineLook look = {"m", "GB", 1e-9, 8e9, 2e9};
+  g_autoptr(Picture) picture = memory_timeline_picture(hand_finish(&hand), time_unit_for(10), &look);
+  ck_assert_str_eq(picture_get(picture, "cap"), "8");
+  ck_assert_msg(g_str_has_prefix(picture->data->str, "# time held\n0 2\n0 2\n0 7\n"), "%s", picture->data->str);
+  ck_assert_msg(strstr(picture->data->str, "10 2\n") != NULL, "%s", picture->data->str);
+  hand_clear(&hand);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("memory_profile");
   TCase *tcase = tcase_create("profile");
@@ -181,6 +195,7 @@ int main(void) {
   tcase_add_test(tcase, the_worst_rank_is_the_first_with_the_highest_peak);
   tcase_add_test(tcase, an_op_that_never_ran_changes_nothing);
   tcase_add_test(tcase, the_merge_agrees_with_looking_at_every_record);
+  tcase_add_test(tcase, a_picture_of_memory_counts_what_is_reserved);
   suite_add_tcase(suite, tcase);
   SRunner *runner = srunner_create(suite);
   srunner_set_tap(runner, "-");

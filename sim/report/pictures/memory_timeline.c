@@ -25,7 +25,7 @@ typedef struct {
 static void append_point(Curve *curve, gint64 time_ns, double held) {
   char x[G_ASCII_DTOSTR_BUF_SIZE], y[G_ASCII_DTOSTR_BUF_SIZE];
   g_ascii_formatd(x, sizeof x, "%.9g", (double)time_ns / curve->unit_ns);
-  g_ascii_formatd(y, sizeof y, "%.9g", held * curve->look->scale);
+  g_ascii_formatd(y, sizeof y, "%.9g", (held + curve->look->reserved) * curve->look->scale);
   g_string_append_printf(curve->data, "%s %s\n", x, y);
 }
 
@@ -81,7 +81,7 @@ Picture *memory_timeline_picture(const Trace *trace, TimeUnit unit, const Memory
   picture_set_number(picture, "lanes", rows.n_rows);
   pipeline_rows_clear(&rows);
   g_autofree char *xlabel = g_strdup_printf("time (%s)", unit.name);
-  g_autofree char *ylabel = g_strdup_printf("held (%s)", look->unit_name);
+  g_autofree char *ylabel = g_strdup_printf(look->reserved > 0 ? "held + reserved (%s)" : "held (%s)", look->unit_name);
   picture_set(picture, "xlabel", xlabel);
   picture_set(picture, "ylabel", ylabel);
   picture_set_number(picture, "cap", look->cap * look->scale);
