@@ -70,6 +70,11 @@ static gboolean bubble_axes(const PlotOptions *o, BubbleAxes *axes, GError **err
     return fail_input(error, "plot bubble and --schedule clash: --schedules says which there are");
   if (o->plan.global_batch != OPTION_NOT_GIVEN)
     return fail_input(error, "plot bubble and --global-batch clash: --micro-batches says how many there are");
+  if (o->schedules != NULL && strstr(o->schedules, "file:") != NULL)
+    return fail_input(error,
+                      "--schedules %.200s: an order of a file has one number of micro-batches, which is no curve; "
+                      "stepsim schedule --from FILE.csv tells its bubble and draws it",
+                      o->schedules);
   if (pp < 2 || pp > 1024 || (o->plan.chunks != OPTION_NOT_GIVEN && (chunks < 1 || chunks > 64)))
     return fail_input(error, "--pp %d, --chunks %d: a bubble needs 2 to 1024 pipeline ranks and 1 to 64 chunks", pp,
                       MAX(chunks, 1));

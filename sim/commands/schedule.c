@@ -69,7 +69,8 @@ static void add_entries(ScheduleOptions *o, Parser *parser) {
   const GOptionEntry entries[] = {
       {"schedule", 0, 0, G_OPTION_ARG_STRING, &o->schedule, options_schedule_help(), "NAME"},
       {"pp", 0, 0, G_OPTION_ARG_INT, &o->pp, "pipeline ranks", "N"},
-      {"chunks", 0, 0, G_OPTION_ARG_INT, &o->chunks, "model chunks per rank (default: what the schedule needs)", "N"},
+      {"chunks", 0, 0, G_OPTION_ARG_INT, &o->chunks,
+       "model chunks per rank (default: what the schedule needs; 2 of interleaved and looped-bfs)", "N"},
       {"micro-batches", 0, 0, G_OPTION_ARG_INT, &o->micro_batches, "micro-batches per step", "N"},
       {"micro-batch-group", 0, 0, G_OPTION_ARG_INT, &o->group,
        "interleaved: micro-batches that pass a chunk in a row (default: about as many as ranks)", "N"},
@@ -178,7 +179,7 @@ static gboolean check_counts(ScheduleOptions *o, const ScheduleInfo *schedule, G
       !check_count("--micro-batches", o->micro_batches, G_MAXINT, error))
     return FALSE;
   if (o->chunks == OPTION_NOT_GIVEN)
-    o->chunks = schedule != NULL ? schedule->least_chunks : 1;
+    o->chunks = schedule != NULL ? schedule_default_chunks(schedule, o->pp) : 1;
   return order_run_check_size(o->pp, o->chunks, o->micro_batches, o->steps, error);
 }
 

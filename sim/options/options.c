@@ -89,7 +89,7 @@ static void add_sizes(Parser *parser, PlanOptions *o) {
       {"expert-load", 0, 0, G_OPTION_ARG_DOUBLE, &o->expert_load,
        "rows that come to the fullest rank of --ep, over their mean: 1.2 (default 1: all get as many)", "RATIO"},
       {"chunks", 0, 0, G_OPTION_ARG_INT, &o->chunks,
-       "model chunks per pipeline rank (default: what the schedule needs)", "N"},
+       "model chunks per pipeline rank (default: what the schedule needs; 2 of interleaved and looped-bfs)", "N"},
       {"schedule", 0, 0, G_OPTION_ARG_STRING, &o->schedule, schedules, "NAME"},
       {"micro-batch-group", 0, 0, G_OPTION_ARG_INT, &o->group,
        "interleaved: micro-batches that pass a chunk in a row (default: about as many as pipeline ranks)", "N"},

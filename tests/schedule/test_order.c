@@ -276,6 +276,21 @@ START_TEST(what_is_no_action_is_refused_and_leaves_the_target_alone) {
 }
 END_TEST
 
+/* With one chunk interleaved is 1f1b, looped-bfs gpipe; a pipeline of one rank has nothing to interleave. */
+START_TEST(who_asks_for_chunks_by_name_gets_some) {
+  static const struct {
+    const char *name;
+    int on_one, on_four;
+  } expected[] = {{"1f1b", 1, 1},       {"gpipe", 1, 1}, {"interleaved", 1, 2},
+                  {"looped-bfs", 1, 2}, {"zb-v", 2, 2},  {"dualpipe", 2, 2}};
+  for (gsize i = 0; i < G_N_ELEMENTS(expected); i++) {
+    const ScheduleInfo *schedule = schedule_find(expected[i].name, NULL);
+    ck_assert_int_eq(schedule_default_chunks(schedule, 1), expected[i].on_one);
+    ck_assert_int_eq(schedule_default_chunks(schedule, 4), expected[i].on_four);
+  }
+}
+END_TEST
+
 int main(void) {
   TCase *tcase = tcase_create("order");
   tcase_set_timeout(tcase, 60);
@@ -289,6 +304,7 @@ int main(void) {
   tcase_add_test(tcase, every_listed_schedule_is_found_and_a_wrong_one_gets_a_hint);
   tcase_add_test(tcase, actions_read_as_they_print);
   tcase_add_test(tcase, what_is_no_action_is_refused_and_leaves_the_target_alone);
+  tcase_add_test(tcase, who_asks_for_chunks_by_name_gets_some);
   Suite *suite = suite_create("order");
   suite_add_tcase(suite, tcase);
   SRunner *runner = srunner_create(suite);

@@ -32,7 +32,7 @@ typedef struct {
   int expert_tp;      /* tp of the experts: 1 or tp; 0: tp */
   double expert_load; /* rows that come to the fullest rank of ep over their mean, 1 to ep; 1: tokens go to all alike */
   CpComm cp_comm;
-  int chunks;          /* model chunks (virtual stages) per pipeline rank; 0: what the schedule needs */
+  int chunks;          /* model chunks (virtual stages) per pipeline rank; 0: the schedule's default */
   char *schedule;      /* owned: a schedule's name, auto, file:orders.csv; NULL: 1f1b, interleaved when chunks > 1 */
   int group;           /* interleaved: micro-batches that pass a chunk in a row; 0: as the schedule chooses */
   double memory_cap;   /* auto: bytes a GPU may hold in all; 0: what the GPU has */

@@ -12,7 +12,10 @@ static void leave_out(LeftOut *left_out, const char *series, const char *at, gin
   g_ptr_array_add(left_out, g_strdup_printf("%s at %" G_GINT64_FORMAT " %s: %s", series, value, at, why));
 }
 
-static int chunks_of(const ScheduleInfo *schedule, int chunks) {
+/* 0: the schedule's default. */
+static int chunks_of(const ScheduleInfo *schedule, int chunks, int n_ranks) {
+  if (chunks == 0)
+    return schedule_default_chunks(schedule, n_ranks);
   return CLAMP(chunks, schedule->least_chunks, schedule->most_chunks);
 }
 
@@ -47,7 +50,7 @@ static gboolean add_uniform(const BubbleAxes *axes, const ScheduleInfo *schedule
     gint64 n = g_array_index(axes->counts, gint64, i);
     if (!order_run_check_size(axes->pp, MAX(axes->chunks, 1), n, 1, error))
       return FALSE;
-    const OrderShape shape = {axes->pp, chunks_of(schedule, axes->chunks), (int)n, 0};
+    const OrderShape shape = {axes->pp, chunks_of(schedule, axes->chunks, axes->pp), (int)n, 0};
     g_autoptr(GError) problem = NULL;
     BubblePoint point;
     if (uniform_point(schedule, shape, &point, &problem)) {
@@ -86,7 +89,7 @@ GArray *curves_bubble_predicted(const BubbleAxes *axes, const Model *model, cons
     const ScheduleInfo *schedule = schedule_find(*name, error);
     if (schedule == NULL)
       return NULL;
-    int chunks = chunks_of(schedule, axes->chunks);
+    int chunks = chunks_of(schedule, axes->chunks, axes->pp);
     for (guint i = 0; i < axes->counts->len; i++) {
       Plan *varied = plan_copy(plan);
       g_free(varied->schedule);

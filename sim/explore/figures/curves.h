@@ -11,7 +11,7 @@ typedef GPtrArray LeftOut;
 typedef struct {
   char **schedules;     /* NULL-terminated */
   const GArray *counts; /* of gint64: micro-batches */
-  int pp, chunks;       /* chunks: brought into what a schedule takes; 0: what it needs */
+  int pp, chunks;       /* chunks: brought into what a schedule takes; 0: its default */
 } BubbleAxes;
 
 /* Of uniform stages (F = I = W) with free sends: bubble on stage spans as a share of the span. GArray of BubblePoint;

@@ -51,6 +51,10 @@ const ScheduleInfo *schedule_find(const char *name, GError **error) {
   return NULL;
 }
 
+int schedule_default_chunks(const ScheduleInfo *schedule, int n_ranks) {
+  return n_ranks > 1 && schedule->most_chunks > 1 ? MAX(schedule->least_chunks, 2) : schedule->least_chunks;
+}
+
 gboolean schedule_check_chunks(const ScheduleInfo *schedule, int n_chunks, GError **error) {
   if (n_chunks >= schedule->least_chunks && n_chunks <= schedule->most_chunks)
     return TRUE;

@@ -56,7 +56,7 @@ typedef struct {
   const char *name;
   const char *summary; /* one line for --help */
   PlacementShape placement;
-  int least_chunks, most_chunks; /* per rank; the least is the default */
+  int least_chunks, most_chunks; /* per rank */
   gboolean takes_group;
   gboolean overlaps_p2p; /* its authors' runtime computes on while it sends; the frameworks that run the others wait */
   gboolean runs_on; /* a stage begins the next step without waiting for the others: its authors check the gradient norm
@@ -72,6 +72,9 @@ typedef struct {
 const ScheduleInfo *schedule_find(const char *name, GError **error); /* INPUT with the valid names and the nearest */
 const char *const *schedule_names(void);                             /* NULL-terminated */
 
+/* Chunks where none were asked for: the least, but two of a schedule that is another one with a single chunk
+ * (interleaved: 1f1b, looped-bfs: gpipe) on more than one rank. */
+int schedule_default_chunks(const ScheduleInfo *schedule, int n_ranks);
 /* IMPOSSIBLE when the schedule has another number of chunks per rank. */
 gboolean schedule_check_chunks(const ScheduleInfo *schedule, int n_chunks, GError **error);
 

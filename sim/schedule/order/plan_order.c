@@ -66,7 +66,7 @@ static gboolean find_schedule(PlanOrder *choice, Plan *plan, GError **error) {
   if (!plan_order_find(choice, plan->schedule, error))
     return FALSE;
   if (plan->chunks == 0)
-    plan->chunks = choice->info != NULL ? choice->info->least_chunks : 1;
+    plan->chunks = choice->info != NULL ? schedule_default_chunks(choice->info, plan->pp) : 1;
   plan->n_pipes = shape_of(choice, plan->chunks) == PLACEMENT_BIDIRECTIONAL ? 2 : 1;
   return choice->info == NULL || schedule_check_chunks(choice->info, plan->chunks, error);
 }
