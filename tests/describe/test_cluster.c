@@ -256,6 +256,8 @@ static const Break cluster_breaks[] = {
     {"oversubscription: 7", "oversubscription: 0.5", 0, "expected a number from 1"},
     {"gpu: gpu.yaml", "gpu: h100-sxm-80gb", 0, "did you mean \"h100-sxm5-80gb\"?"},
     {"gpu: gpu.yaml", "gpu: gpus/none.yaml", 0, "gpu: gpus/none.yaml: no such file"},
+    {"collectives: \"2.30\"\n", "", -3, "the key \"collectives\" is missing: constants of the collective library"},
+    {"gpu: gpu.yaml", "gpu: nccl/2.30.yaml", 0, "gpu: nccl/2.30.yaml: no such file"},
     {"gpu: gpu.yaml", "gpu: {name: x}", 0, "found a mapping, expected a text"},
     {"collectives: \"2.30\"", "collectives: 2.3", 0, "did you mean \"2.30\"?"},
     {"price: 3.50 $/h", "price: 3.50", 0, "without a unit"},

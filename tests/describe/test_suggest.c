@@ -1,3 +1,4 @@
+#include "cluster.h"
 #include "data_path.h"
 #include "error.h" /* ahead of Check, which has a macro fail() */
 #include "suggest.h"
@@ -31,7 +32,8 @@ START_TEST(a_common_start_is_nearer_than_common_letters) {
   ck_assert_str_eq(suggest_nearest("--global-batch-size", options), "--global-batch");
   ck_assert_str_eq(suggest_nearest("--glob", options), "--global-batch");
   ck_assert_str_eq(suggest_nearest("--seq-length", options), "--seq-len");
-  ck_assert_ptr_null(suggest_nearest("--", options)); /* the start of all */
+  ck_assert_ptr_null(suggest_nearest("--", options));      /* the start of all */
+  ck_assert_ptr_null(suggest_nearest("--phase", options)); /* three of five letters of "--price" are others */
 }
 END_TEST
 
@@ -125,6 +127,22 @@ START_TEST(a_missing_file_lists_what_there_is) {
 }
 END_TEST
 
+/* Shipped files call theirs gpus/… and nccl/…, which lie beside them and not beside a copy. */
+START_TEST(a_copy_of_a_shipped_cluster_is_read_elsewhere) {
+  static const char *const files[] = {"dgx-h100.yaml", "a100-pcie.yaml", "gb200-nvl72.yaml"};
+  for (guint i = 0; i < G_N_ELEMENTS(files); i++) {
+    g_autofree char *original = g_build_filename(STEPSIM_SOURCE_DATA, "topologies", files[i], NULL);
+    g_autofree char *text = NULL;
+    ck_assert(g_file_get_contents(original, &text, NULL, NULL));
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Cluster) copy = cluster_parse("/no/folder/copy.yaml", text, &error);
+    ck_assert_msg(copy != NULL, "%s", error != NULL ? error->message : "");
+    g_autoptr(Cluster) shipped = cluster_read(original, NULL);
+    ck_assert_str_eq(copy->gpu.name, shipped->gpu.name);
+  }
+}
+END_TEST
+
 START_TEST(a_file_is_read_whole_or_not_at_all) {
   g_autofree char *root = make_root();
   g_autofree char *mine = g_build_filename(root, "models", "mine.json", NULL);
@@ -151,6 +169,7 @@ int main(void) {
   tcase_add_test(cases, bare_names_are_found_under_the_users_data);
   tcase_add_test(cases, an_existing_path_is_itself);
   tcase_add_test(cases, a_missing_file_lists_what_there_is);
+  tcase_add_test(cases, a_copy_of_a_shipped_cluster_is_read_elsewhere);
   tcase_add_test(cases, a_file_is_read_whole_or_not_at_all);
   Suite *suite = suite_create("suggest");
   suite_add_tcase(suite, cases);

@@ -28,9 +28,11 @@ typedef struct {
 
 static const YamlField top_fields[] = {
     {"name", FIELD_TEXT, TRUE, IN_CLUSTER(name)},
-    {"source", FIELD_TEXT, TRUE, IN_CLUSTER(source)},
-    {"gpu", FIELD_NODE, TRUE, offsetof(Draft, gpu)},
-    {"collectives", FIELD_NODE, TRUE, offsetof(Draft, collectives)},
+    {"source", FIELD_TEXT, TRUE, IN_CLUSTER(source), .what = "where the numbers come from, in words"},
+    {"gpu", FIELD_NODE, TRUE, offsetof(Draft, gpu),
+     .what = "a GPU file, or a name in topologies/gpus such as h100-sxm5-80gb"},
+    {"collectives", FIELD_NODE, TRUE, offsetof(Draft, collectives),
+     .what = "constants of the collective library, a file or a name in topologies/nccl such as 2.30"},
     {"node", FIELD_NODE, TRUE, offsetof(Draft, node)},
     {"fabric", FIELD_NODE, FALSE, offsetof(Draft, fabric)},
     {"other_gpus", FIELD_NODE, FALSE, offsetof(Draft, other_gpus)},
@@ -58,7 +60,8 @@ static const YamlField node_fields[] = {
 static const YamlField scale_up_fields[] = {
     {"kind", FIELD_CHOICE, TRUE, IN_CLUSTER(scale_up), .names = scale_up_names},
     {"bandwidth", FIELD_QUANTITY, TRUE, IN_CLUSTER(scale_up_Bps), 1e6, 1e14, UNIT_BYTES_PER_SECOND},
-    {"efficiency", FIELD_NUMBER, TRUE, IN_CLUSTER(scale_up_efficiency), 1e-3, 1},
+    {"efficiency", FIELD_NUMBER, TRUE, IN_CLUSTER(scale_up_efficiency), 1e-3, 1,
+     .what = "share of the bandwidth that a large transfer reaches, such as 0.78"},
     {"latency", FIELD_QUANTITY, TRUE, IN_CLUSTER(scale_up_latency_s), 0, 1, UNIT_SECONDS},
     {"domain", FIELD_INT, FALSE, IN_CLUSTER(domain_gpus), 1, 65536},
     {"mesh", FIELD_NODE, FALSE, offsetof(Draft, inside.mesh)},
@@ -66,7 +69,8 @@ static const YamlField scale_up_fields[] = {
 
 static const YamlField nic_fields[] = {
     {"bandwidth", FIELD_QUANTITY, TRUE, IN_CLUSTER(nic_Bps), 1e6, 1e14, UNIT_BYTES_PER_SECOND},
-    {"efficiency", FIELD_NUMBER, TRUE, IN_CLUSTER(nic_efficiency), 1e-3, 1},
+    {"efficiency", FIELD_NUMBER, TRUE, IN_CLUSTER(nic_efficiency), 1e-3, 1,
+     .what = "share of the bandwidth that a large transfer reaches, such as 0.93"},
     {"latency", FIELD_QUANTITY, TRUE, IN_CLUSTER(nic_latency_s), 0, 1, UNIT_SECONDS},
     {"gpudirect", FIELD_CHOICE, FALSE, IN_CLUSTER(node.gpudirect), .names = gpudirect_names},
 };
@@ -94,6 +98,14 @@ static const YamlField tier_fields[] = {
 
 /* The cluster's own file. */
 
+/* What came with the program as topologies/gpus/x.yaml is gpus/x.yaml to the files beside that folder, and to copies of
+ * these elsewhere. Owned by the caller; NULL: it did not. */
+static char *find_shipped(const char *name, const char *subdir) {
+  g_autofree char *folder = g_path_get_basename(subdir);
+  g_autofree char *prefix = g_strconcat(folder, "/", NULL);
+  return g_str_has_prefix(name, prefix) ? data_path_find(subdir, name + strlen(prefix), ".yaml", NULL) : NULL;
+}
+
 /* Owned by the caller; NULL with the error set. */
 static char *find_beside(YamlNode node, const char *cluster_file, const char *subdir, GError **error) {
   const char *name = yaml_text(node, error);
@@ -103,7 +115,9 @@ static char *find_beside(YamlNode node, const char *cluster_file, const char *su
   g_autofree char *beside = g_path_is_absolute(name) ? g_strdup(name) : g_build_filename(folder, name, NULL);
   if (g_file_test(beside, G_FILE_TEST_EXISTS))
     return g_steal_pointer(&beside);
-  char *found = data_path_find(subdir, name, ".yaml", error);
+  char *found = find_shipped(name, subdir);
+  if (found == NULL)
+    found = data_path_find(subdir, name, ".yaml", error);
   if (found == NULL)
     yaml_prefix(node, error);
   return found;

@@ -60,7 +60,8 @@ const char *suggest_nearest(const char *typed, const char *const *names) {
     return NULL;
   size_t typed_length = strlen(typed);
   const char *nearest = NULL;
-  size_t nearest_distance = typed_length / 2 + 1;
+  const size_t n_dashes = strspn(typed, "-"); /* which all options have */
+  size_t nearest_distance = (typed_length - n_dashes) / 2 + 1;
   for (size_t i = 0; names[i] != NULL; i++) {
     size_t length = strlen(names[i]);
     size_t gap = length > typed_length ? length - typed_length : typed_length - length;

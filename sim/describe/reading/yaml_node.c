@@ -429,7 +429,8 @@ gboolean yaml_map_read(YamlNode map, const YamlField *fields, int n_fields, void
     return FALSE;
   for (int i = 0; i < n_fields; i++)
     if (fields[i].required && !yaml_is_present(children[i]))
-      return yaml_fail(map, error, "the key \"%s\" is missing", fields[i].key);
+      return yaml_fail(map, error, "the key \"%s\" is missing%s%s", fields[i].key, fields[i].what != NULL ? ": " : "",
+                       fields[i].what != NULL ? fields[i].what : "");
   for (int i = 0; i < n_fields; i++)
     if (yaml_is_present(children[i]) && !read_field(children[i], &fields[i], target, error))
       return FALSE;

@@ -34,6 +34,7 @@ typedef struct {
   double min, max;   /* inclusive, in base units */
   UnitKind unit;
   const char *const *names; /* FIELD_CHOICE: NULL-terminated */
+  const char *what;         /* told when a required key is missing; NULL: its name says it */
 } YamlField;
 
 YamlFile *yaml_file_read(const char *path, GError **error);
