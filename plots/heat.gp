@@ -78,7 +78,7 @@ if (!is_text) {
     screen base + 16.0 / height fc rgb "#333333" fs transparent pattern 4 border lc rgb "#333333"
   set label 1 "does not fit in memory" at screen 0.5 - 214.0 / width, screen base + 8.0 / height left font px(13)
   set label 2 "–   cannot be" at screen 0.5 - 50.0 / width, screen base + 8.0 / height left font px(13)
-  set label 3 zlabel at screen 0.5 + 70.0 / width, screen base + 8.0 / height left font px(13)
+  set label 3 zlabel.": the lighter the more" at screen 0.5 + 50.0 / width, screen base + 8.0 / height left font px(13)
 }
 # Labels not wanted lie beyond the axis, not at NaN: gnuplot 5.4 crashes on a plot of labels that are all nowhere.
 shown_if(column, is_shown) = is_shown ? column : -100

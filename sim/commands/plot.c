@@ -69,8 +69,9 @@ static gboolean run(PlotOptions *o, int argc, char **argv, GError **error) {
   if (figure == NULL)
     return FALSE;
   if (argc - 2 > figure->most_files)
-    return fail_input(error, "plot %s: found \"%.80s\", expected one word%s", figure->name,
-                      argv[2 + figure->most_files], figure->most_files > 0 ? " and a file" : "");
+    return fail_input(error, "plot %s: found \"%.80s\", expected %s; --output says what to write", figure->name,
+                      argv[2 + figure->most_files],
+                      figure->most_files > 0 ? "one file to read" : "no file: it draws what its options predict");
   if (!check_outputs(o, error) || !plot_options_check(o, figure->name, figure->heeds, error))
     return FALSE;
   char *files[] = {argc > 2 ? argv[2] : NULL, NULL};

@@ -136,13 +136,12 @@ static void add_methods(Parser *parser, PlanOptions *o) {
        "Engine's p2p), all-gather (of keys and values before it) or ulysses (a2a: heads for tokens) (default ring)",
        "HOW"},
       {"overlap-grad", 0, 0, G_OPTION_ARG_STRING, &o->overlap_grad,
-       "gradient collectives beside backward: on or off (default on)", "SWITCH"},
+       "gradient collectives beside backward: on or off (default on, but off where the framework has it so)", "SWITCH"},
       {"overlap-param", 0, 0, G_OPTION_ARG_STRING, &o->overlap_param,
-       "parameter gathers beside computing: on or off (default on)", "SWITCH"},
+       "parameter gathers beside computing: on or off (default on, but off where the framework has it so)", "SWITCH"},
       {"overlap-p2p", 0, 0, G_OPTION_ARG_STRING, &o->overlap_p2p,
        "a stage computes on while it sends to the next: on or off (default off, as Megatron-LM runs 1f1b; on with "
-       "zb-*, "
-       "v-*, dualpipe* and auto)",
+       "zb-*, v-*, dualpipe* and auto, and where the framework has it so)",
        "SWITCH"},
       {"bucket", 0, 0, G_OPTION_ARG_INT64, &o->bucket_parameters,
        "least parameters in a gradient bucket (default max(40000000, 1000000·dp·cp))", "N"},

@@ -417,7 +417,7 @@ done <<'TABLE'
 0|FILE.csv...;step_time_s;Example|validate --help
 # plot
 2|did you mean "bubble"?|plot buble --output x.svg
-2|one word|plot bubble mfu --pp 4 --output x.svg
+2|expected no file|plot bubble mfu --pp 4 --output x.svg
 2|2 to 1024 pipeline ranks|plot bubble --output x.svg
 2|forward passes|plot bubble --pp 4 --output x.svg --micro-batches 1..1e15*1e15
 2|--micro-batches: found nothing|plot bubble --pp 4 --output x.svg --micro-batches ''

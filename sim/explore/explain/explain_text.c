@@ -82,6 +82,10 @@ static void say_bubble(const Explanation *e, GString *out) {
     g_string_append_printf(out, " × %d chunks", plan->chunks);
   g_string_append_printf(out, "; equal stages of 1f1b or interleaved would wait %.1f %% of their work)",
                          percent((double)(plan->pp - 1) / plan->chunks / (double)plan->n_micro_batches));
+  const double uneven = e->step->uneven_s / e->step->step_time_s;
+  if (uneven >= least_row)
+    g_string_append_printf(out, ", %.1f %% of the step as the fullest of them is longer than the others",
+                           percent(uneven));
 }
 
 /* Of an axis, or MOVER_OFFLOAD: what it waits for, and what is hidden. */
