@@ -327,7 +327,9 @@ static void take_spans(const Survey *survey, gint64 span, double *share) {
 
 static gboolean survey_domains(Survey *survey, LinkHealth *health, GError **error) {
   const Cluster *cluster = survey->cluster;
-  const gint64 blocks[] = {cluster->domain_gpus, (gint64)cluster->leaves.n_nodes * cluster->gpus_per_node};
+  const gboolean leaves_are_a_level = cluster_n_levels(cluster) > cluster->n_tiers; /* survey_levels() has them then */
+  const gint64 leaf_gpus = leaves_are_a_level ? 0 : (gint64)cluster->leaves.n_nodes * cluster->gpus_per_node;
+  const gint64 blocks[] = {cluster->domain_gpus, leaf_gpus};
   for (gsize i = 0; i < G_N_ELEMENTS(blocks); i++) {
     if (blocks[i] < cluster->domain_gpus || !aim_out(survey, blocks[i]))
       continue;

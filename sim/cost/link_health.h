@@ -6,7 +6,7 @@
  *                                                          slowest hop
  *     domain       to the GPU at its place in the next     what a group of m members, `gap` apart, sends or receives in
  *                  domain, and in the next group of        equal parts over its NICs (below)
- *                  leaves
+ *                  leaves where these are no level
  *     level        to the same in the next span of the     what a span sends or receives together
  *                  level of the fabric below
  *

@@ -120,6 +120,23 @@ START_TEST(an_uplink_is_worn_for_what_leaves_its_pod) {
 }
 END_TEST
 
+/* Leaves of 8 nodes, 1:2 above: half of the uplinks takes nothing from the NICs, which all of a node's still carry to
+ * its neighbours. */
+START_TEST(an_uplink_of_leaves_is_worn_for_what_leaves_them) {
+  g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
+  cluster->leaves = (FabricLeaves){.kind = LEAVES_CLASSIC, .n_nodes = 8};
+  cluster->tiers[0] = (FabricTier){.span_gpus = 1024, .oversubscription = 2};
+  cluster->n_tiers = 1;
+  add_fault(cluster, "leaf0", "tier0.0", 0.5);
+  g_autoptr(LinkHealth) health = health_of(cluster, 128);
+  assert_share(health->levels[1], 0.5);
+  assert_share(kept(health, 1, 0), 1);
+  assert_share(kept(health, 8, 1), 1);
+  g_autoptr(LinkHealth) inside = health_of(cluster, 64);
+  assert_share(inside->levels[1], 1);
+}
+END_TEST
+
 START_TEST(only_the_links_of_the_job_count) {
   g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
   add_fault(cluster, "node2/nic0", NULL, 0);
@@ -304,6 +321,7 @@ int main(void) {
   tcase_add_test(tcase, neighbours_that_are_dead_too_are_passed_over);
   tcase_add_test(tcase, a_degraded_scale_up_link_is_the_slowest_of_its_ring);
   tcase_add_test(tcase, an_uplink_is_worn_for_what_leaves_its_pod);
+  tcase_add_test(tcase, an_uplink_of_leaves_is_worn_for_what_leaves_them);
   tcase_add_test(tcase, only_the_links_of_the_job_count);
   tcase_add_test(tcase, a_gpu_without_any_way_is_impossible);
   tcase_add_test(tcase, boundaries_carry_what_is_left);
