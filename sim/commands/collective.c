@@ -59,7 +59,9 @@ static gboolean parse_options(CollectiveOptions *o, int *argc, char ***argv, GEr
       {"rank-map", 0, 0, G_OPTION_ARG_FILENAME, &o->rank_map,
        "which GPU each rank is on: a line of GPUs, a table rank,node,gpu or hosts (default: rank r on GPU r)", "FILE"},
       {"bytes", 0, 0, G_OPTION_ARG_STRING, &o->bytes,
-       "sizes: 1MiB,4MB, or 1KiB..4GiB for each twice the one before (default 1KiB..4GiB)", "SIZES"},
+       "sizes: 1MiB,4MB, or 1KiB..4GiB for each twice the one before, 1KiB..4GiB*8 for eight times (default "
+       "1KiB..4GiB)",
+       "SIZES"},
       {"algorithm", 0, 0, G_OPTION_ARG_STRING, &o->algorithm,
        "auto, ring, tree, nvls, nvls_tree, pat, hierarchical, pairwise or direct, as the operation, machine and group "
        "allow; auto takes the library's fastest (default auto)",

@@ -30,15 +30,21 @@ static gboolean parse_size(const char *text, double *bytes, GError **error) {
   return TRUE;
 }
 
-/* "a..b": a, 2a, 4a … up to b */
-static gboolean add_doubling(GArray *sizes, const char *text, const char *dots, GError **error) {
-  g_autofree char *first = g_strndup(text, dots - text);
+/* "a..b*k": a, ka, k²a … up to b; without a k, 2 */
+static gboolean add_powers(GArray *sizes, const char *text, const char *dots, GError **error) {
+  g_autofree char *first = g_strndup(text, dots - text), *last = g_strdup(dots + 2);
+  char *star = strchr(last, '*');
   double from, to;
-  if (!parse_size(first, &from, error) || !parse_size(dots + 2, &to, error))
+  guint64 factor = 2;
+  if (star != NULL)
+    *star = '\0';
+  if (!parse_size(first, &from, error) || !parse_size(last, &to, error))
     return FALSE;
+  if (star != NULL && !g_ascii_string_to_unsigned(star + 1, 10, 2, 1 << 20, &factor, NULL))
+    return fail_input(error, "--bytes: found \"%.80s\", expected a whole number from 2 after *, as 1MiB..4GiB*4", text);
   if (from < 1 || to < from)
     return fail_input(error, "--bytes: found \"%.80s\", expected FIRST..LAST with 1 <= FIRST <= LAST", text);
-  for (double bytes = from; bytes <= to; bytes *= 2)
+  for (double bytes = from; bytes <= to; bytes *= (double)factor)
     g_array_append_val(sizes, bytes);
   return TRUE;
 }
@@ -46,7 +52,7 @@ static gboolean add_doubling(GArray *sizes, const char *text, const char *dots, 
 static gboolean add_sizes(GArray *sizes, const char *text, GError **error) {
   const char *dots = strstr(text, "..");
   if (dots != NULL)
-    return add_doubling(sizes, text, dots, error);
+    return add_powers(sizes, text, dots, error);
   double bytes;
   if (!parse_size(text, &bytes, error))
     return FALSE;

@@ -325,6 +325,9 @@ done <<'TABLE'
 # collective
 2|--cluster is missing|collective
 2|--op;did you mean "all_reduce"?|collective --cluster dgx-h100 --op allreduce
+0| 1048576 ; 16777216 ; 268435456 |collective --cluster dgx-h100 --bytes 1MiB..1GiB*16
+2|1MiB..1GiB*1;whole number from 2|collective --cluster dgx-h100 --bytes 1MiB..1GiB*1
+2|1GiB..1MiB", expected FIRST..LAST|collective --cluster dgx-h100 --bytes 1GiB..1MiB
 2|twice.map:3: rank 0 is placed twice|collective --cluster dgx-h100 --rank-map twice.map
 2|hosts.map:1: found "login1", expected node|simulate --model llama-3-8b --cluster dgx-h100 --rank-map hosts.map
 1|rank map places 4 ranks;has 8|simulate --model llama-3-8b --cluster dgx-h100 --rank-map line.map --tp 8 --dp 1
