@@ -505,6 +505,7 @@ out_of_memory without rows_per_s threads groups" validate runs.csv --json
       plot breakdown $plan --tp 4 --vary pp=1,2 --vary recompute=none,full --output
     check_picture "rank 1;compute;bubble" plot breakdown $plan --tp 4 --pp 2 --output
     check_picture "held + reserved (GB = 1e9 bytes);peak" plot memory-time $plan --output
+    check_picture "over 3 steps" plot memory-time $plan --tp 4 --pp 2 --schedule zb-h1 --output
     check_picture "Thousand tokens per second: llama-3-8b;cannot be" \
       plot heat $plan --value tokens_per_s --vary tp=2,4,8,16 --vary zero=0..2 --output
     check_picture "the front;zero 3;capacity 85.9 GB" plot pareto $plan --tp 4 --vary zero=0,3 --output
