@@ -291,6 +291,8 @@ done <<'TABLE'
 1|at most 16777216 are modelled|memory --params 7e9 --tp 1048576 --pp 1048576
 1|tp 3 does not divide|memory --model llama-3-8b --tp 3
 0|dp 64, shards 64|memory --params 7e9 --gpus 64 --zero 1
+# 16 bytes of 13.016e9 parameters are 208.3 GB, of a GPU are 42.95 less 1.61 GB that is reserved: 5.04 of them; 41.34 GB / 16
+1|state at least: 6;2.58369e+09 parameters|memory --model llama-2-13b --cluster a100-pcie --gpus 4
 1|"fits" : false|memory --params 7e9 --capacity 80GB --json
 # topology
 0|node: 8;no mistakes found|topology dgx-h100
