@@ -175,6 +175,11 @@ static void print_table(const MemoryTable *table, const char *title, GString *ou
   }
 }
 
+/* Of a GPU, for what the model holds: 1 at least. The capacity must be known. */
+static double room_bytes(const MemoryTable *table) {
+  return MAX(table->capacity_bytes - table->reserved_bytes, 1);
+}
+
 static void print_limits(const MemoryTable *table, GString *out) {
   if (!table->has_activations)
     g_string_append(out, "\n  activations are not counted: they need --model and --cluster\n");
@@ -182,7 +187,7 @@ static void print_limits(const MemoryTable *table, GString *out) {
     return;
   const Recipe on_gpu = recipe_on_gpu(table->plan, table->plan->zero);
   g_string_append_printf(out, "\n  GPUs of %.4g GB that hold the state at least: %.0f\n", table->capacity_bytes * 1e-9,
-                         state_memory_min_gpus(&on_gpu, table->parameters, table->capacity_bytes));
+                         state_memory_min_gpus(&on_gpu, table->parameters, room_bytes(table)));
   if (on_gpu.weights + on_gpu.gradients + recipe_optimizer_bytes(&on_gpu) == 0) {
     g_string_append(out, "  largest model: no state is on the GPUs, host memory and drives say\n");
     return;
@@ -190,7 +195,7 @@ static void print_limits(const MemoryTable *table, GString *out) {
   g_string_append_printf(out, "  largest model whose state fits with ZeRO-%d on these ranks: %.6g parameters\n",
                          table->plan->zero,
                          state_memory_max_parameters(&on_gpu, model_ranks(table), table->plan->zero,
-                                                     table->plan->zero_ranks, table->capacity_bytes));
+                                                     table->plan->zero_ranks, room_bytes(table)));
 }
 
 static StateReport state_report(const MemoryTable *table) {
@@ -208,7 +213,7 @@ static StateReport state_report(const MemoryTable *table) {
   const Recipe on_gpu = recipe_on_gpu(table->plan, table->plan->zero);
   report.state_bytes_per_gpu = report.weights_bytes + report.gradients_bytes + report.optimizer_bytes;
   if (table->capacity_bytes > 0)
-    report.min_gpus = state_memory_min_gpus(&on_gpu, table->parameters, table->capacity_bytes);
+    report.min_gpus = state_memory_min_gpus(&on_gpu, table->parameters, room_bytes(table));
   return report;
 }
 

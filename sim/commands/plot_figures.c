@@ -196,7 +196,10 @@ static Picture *make_memory_time(PlotOptions *o, char **files, GError **error) {
   g_autoptr(Prediction) prediction = predict_one(o, error);
   if (prediction == NULL)
     return NULL;
-  g_autofree char *title = title_of(o, "Memory per GPU over a step", o->plan.model, o->plan.cluster);
+  const int n_steps = prediction->program->n_steps;
+  g_autofree char *what = n_steps > 1 ? g_strdup_printf("Memory per GPU over %d steps", n_steps) : NULL;
+  g_autofree char *title =
+      title_of(o, what != NULL ? what : "Memory per GPU over a step", o->plan.model, o->plan.cluster);
   const Gpu *gpu = &o->plan.cluster->gpu;
   const MemoryTimelineLook look = {title, "GB = 1e9 bytes", 1e-9, gpu->hbm_bytes, gpu->reserved_bytes};
   return memory_timeline_picture(prediction->trace, time_unit_for(trace_end(prediction->trace)), &look);

@@ -291,6 +291,8 @@ done <<'TABLE'
 1|at most 16777216 are modelled|memory --params 7e9 --tp 1048576 --pp 1048576
 1|tp 3 does not divide|memory --model llama-3-8b --tp 3
 0|dp 64, shards 64|memory --params 7e9 --gpus 64 --zero 1
+# 16 bytes of 13.016e9 parameters are 208.3 GB, of a GPU are 42.95 less 1.61 GB that is reserved: 5.04 of them; 41.34 GB / 16
+1|state at least: 6;2.58369e+09 parameters|memory --model llama-2-13b --cluster a100-pcie --gpus 4
 1|"fits" : false|memory --params 7e9 --capacity 80GB --json
 # topology
 0|node: 8;no mistakes found|topology dgx-h100
@@ -505,6 +507,7 @@ out_of_memory without rows_per_s threads groups" validate runs.csv --json
       plot breakdown $plan --tp 4 --vary pp=1,2 --vary recompute=none,full --output
     check_picture "rank 1;compute;bubble" plot breakdown $plan --tp 4 --pp 2 --output
     check_picture "held + reserved (GB = 1e9 bytes);peak" plot memory-time $plan --output
+    check_picture "over 3 steps" plot memory-time $plan --tp 4 --pp 2 --schedule zb-h1 --output
     check_picture "Thousand tokens per second: llama-3-8b;cannot be" \
       plot heat $plan --value tokens_per_s --vary tp=2,4,8,16 --vary zero=0..2 --output
     check_picture "the front;zero 3;capacity 85.9 GB" plot pareto $plan --tp 4 --vary zero=0,3 --output

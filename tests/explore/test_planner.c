@@ -239,6 +239,28 @@ START_TEST(without_a_plan_the_most_frequent_reasons_are_told) {
 }
 END_TEST
 
+/* 13 billion parameters of 16 bytes on four GPUs of 43 GB, where the file says how fast hosts are. Who says where the
+ * optimizer is to be has thought of it. */
+START_TEST(without_room_the_nodes_memory_is_named) {
+  for (int asked = 0; asked < 2; asked++) {
+    const Given given[] = {{"model", "llama-2-13b"},
+                           {"cluster", "a100-pcie"},
+                           {"gpus", "4"},
+                           {"global-batch", "8"},
+                           {"recompute", "none"},
+                           {"micro-batch", "4"},
+                           {asked ? "offload-optimizer" : NULL, "none"},
+                           {NULL}};
+    g_autoptr(Space) space = space_of(given);
+    const PlannerRequest request = request_of(space);
+    g_autoptr(GError) error = NULL;
+    ck_assert_ptr_null(planner_search(&request, NULL, &error));
+    ck_assert_ptr_nonnull(strstr(error->message, "GB more"));
+    ck_assert_int_eq(strstr(error->message, "--offload-optimizer none,host tries") != NULL, !asked);
+  }
+}
+END_TEST
+
 START_TEST(a_framework_is_given_only_plans_it_can_run) {
   g_autoptr(Space) space = space_of_case(0);
   PlannerRequest request = request_of(space);
@@ -441,6 +463,7 @@ int main(void) {
   tcase_add_test(tcase, cost_counts_what_failures_take);
   tcase_add_test(tcase, slower_plans_than_asked_for_are_late);
   tcase_add_test(tcase, without_a_plan_the_most_frequent_reasons_are_told);
+  tcase_add_test(tcase, without_room_the_nodes_memory_is_named);
   tcase_add_test(tcase, a_framework_is_given_only_plans_it_can_run);
   tcase_add_test(tcase, a_schedule_that_needs_chunks_is_given_them);
   tcase_add_test(tcase, an_outcome_names_the_cluster_that_was_given);

@@ -272,6 +272,11 @@ static void append_reasons(GString *why, const PlannerResult *result) {
     g_string_append_printf(why, ", the rest for %u other reason%s", n - MOST_REASONS, n == MOST_REASONS + 1 ? "" : "s");
 }
 
+/* Nothing was said of offloading, and the cluster's file says what it needs. */
+static gboolean may_offload(const Space *space) {
+  return space_given(space, "offload-optimizer") == NULL && space_cluster(space, 0)->host.link_efficiency > 0;
+}
+
 /* What came nearest comes first. */
 static gboolean fail_without_plan(const PlannerRequest *request, const PlannerResult *result, GError **error) {
   g_autoptr(GString) why = g_string_new(NULL);
@@ -283,6 +288,8 @@ static gboolean fail_without_plan(const PlannerRequest *request, const PlannerRe
   if (result->n_out_of_memory > 0)
     g_string_append_printf(why, "; %" INT64 " do not fit in memory: the smallest needs at least %.2f GB more",
                            result->n_out_of_memory, result->least_excess_bytes / 1e9);
+  if (result->n_out_of_memory > 0 && may_offload(request->space))
+    g_string_append(why, " (--offload-optimizer none,host tries the nodes' memory too)");
   if (result->reasons->len > 0)
     append_reasons(why, result);
   return fail_impossible(error, "none of %" INT64 " plans can be had%s", result->n_configurations, why->str);
