@@ -150,6 +150,8 @@ char *link_use_name(const Cluster *cluster, int way) {
     return g_strdup("scale-up links");
   if (way == 1)
     return g_strdup("NICs");
+  if (way == TIMING_HOST_WAY)
+    return g_strdup("host memory");
   const FabricTier *below = &cluster->tiers[way - 2];
   return g_strdup_printf("uplinks of %" G_GINT64_FORMAT " GPUs", below->span_gpus);
 }
