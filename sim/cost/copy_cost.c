@@ -1,5 +1,7 @@
 #include "copy_cost.h"
 
+#include <math.h>
+
 int copy_cost_sharing(const Layout *layout, const Cluster *cluster) {
   const int per_node = cluster->gpus_per_node;
   if (layout->gpu_of_rank == NULL)
@@ -15,7 +17,7 @@ int copy_cost_sharing(const Layout *layout, const Cluster *cluster) {
   return most;
 }
 
-double copy_cost_s(const Cluster *cluster, int n_sharing, guint route, double bytes) {
+static double copy_Bps(const Cluster *cluster, int n_sharing, guint route) {
   const Host *host = &cluster->host;
   double least_Bps = host->memory_Bps / n_sharing;
   if (route & (ROUTE_LINK_IN | ROUTE_LINK_OUT))
@@ -24,7 +26,16 @@ double copy_cost_s(const Cluster *cluster, int n_sharing, guint route, double by
     least_Bps = MIN(least_Bps, host->nvme_read_Bps / n_sharing);
   if (route & ROUTE_NVME_WRITE)
     least_Bps = MIN(least_Bps, host->nvme_write_Bps / n_sharing);
-  return bytes / least_Bps;
+  return least_Bps;
+}
+
+double copy_cost_s(const Cluster *cluster, int n_sharing, guint route, double bytes) {
+  return bytes / copy_Bps(cluster, n_sharing, route);
+}
+
+void copy_way_load(const Cluster *cluster, int n_sharing, guint route, WayLoad *load) {
+  const double share = copy_Bps(cluster, n_sharing, route) / (cluster->host.memory_Bps / n_sharing);
+  load->share[TIMING_HOST_WAY] = (guint16)CLAMP(lround(share * TIMING_WHOLE_WAY), 1, TIMING_WHOLE_WAY);
 }
 
 double copy_cost_update_s(const Cluster *cluster, int n_sharing, double bytes) {

@@ -271,8 +271,10 @@ static GroupShape *group_shapes(const Costing *costing, const Program *program) 
 static double collective_s(const Costing *costing, const Program *program, const Transfer *transfer,
                            const GroupShape *shape, WayLoad *load, double *tax) {
   const Group *group = &g_array_index(program->groups, Group, transfer->group);
-  if (group->route != 0) /* on no link of another rank: copies of one direction follow each other */
+  if (group->route != 0) { /* on no link of another rank: copies of one direction follow each other */
+    copy_way_load(costing->cluster, costing->n_sharing, group->route, load);
     return copy_cost_s(costing->cluster, costing->n_sharing, group->route, transfer->bytes);
+  }
   CollectiveCost cost = collective_cost(costing->cluster, transfer->collective, shape, transfer->bytes, -1);
   if (costing->tp_meets || !is_tp_alone(group))
     collective_way_load(costing->cluster, shape, cost.algorithm == ALGORITHM_DIRECT, load);

@@ -244,6 +244,51 @@ START_TEST(gpus_share_the_links_to_their_host) {
 }
 END_TEST
 
+static gboolean is_copy(const Op *op) {
+  return op->kind == OP_COLLECTIVE && (op->stream == STREAM_COPY || op->stream == STREAM_COPY_OUT);
+}
+
+static gint32 first_copy(const Program *program) {
+  for (int i = 0; i < program->ranks[0].n_ops; i++)
+    if (is_copy(&program->ranks[0].ops[i]))
+      return program->ranks[0].ops[i].work;
+  ck_abort_msg("no copy");
+}
+
+/* Most bytes per second that a rank's copies move between the start of one and the end of another. */
+static double most_copied_Bps(const Trace *trace) {
+  const OpList *list = trace_list(trace, 0);
+  double most_Bps = 0;
+  for (int from = 0; from < list->n_ops; from++)
+    for (int to = 0; to < list->n_ops && is_copy(&list->ops[from]); to++) {
+      const gint64 begin_ns = trace->start_ns[from], end_ns = trace->end_ns[to];
+      double bytes = 0;
+      for (int i = 0; i < list->n_ops && is_copy(&list->ops[to]) && end_ns > begin_ns; i++)
+        if (is_copy(&list->ops[i]) && trace->start_ns[i] >= begin_ns && trace->end_ns[i] <= end_ns)
+          bytes += g_array_index(trace->program->transfers, Transfer, list->ops[i].work).bytes;
+      most_Bps = MAX(most_Bps, bytes > 0 ? bytes / (double)(end_ns - begin_ns) * 1e9 : 0);
+    }
+  return most_Bps;
+}
+
+/* A memory that carries 1.25 times what a GPU's link does: one copy is as fast as ever, one out and one in at once pass
+ * it, unless they share it. A copy that takes 0.8 of it is in use as long. */
+START_TEST(copies_out_and_in_share_the_hosts_memory) {
+  g_autoptr(Cluster) cluster = host_cluster();
+  const double memory_Bps = 1.25 * host_link_Bps(&cluster->host, &cluster->node, 1);
+  cluster->host.memory_Bps = memory_Bps;
+  g_autoptr(Plan) plan = small_plan(1, 3, (Offload){.optimizer = TIER_HOST, .activations = TIER_HOST});
+  plan->offload.weights = TIER_HOST;
+  g_autoptr(Prediction) shared = predict_small(&llama, cluster, plan);
+  ck_assert_double_le(most_copied_Bps(shared->trace), memory_Bps * (1 + 1e-3));
+  ck_assert_int_eq(shared->timing->loads[first_copy(shared->program)].share[TIMING_HOST_WAY], 800);
+  plan->contention = FALSE;
+  g_autoptr(Prediction) apart = predict_small(&llama, cluster, plan);
+  ck_assert_double_gt(most_copied_Bps(apart->trace), 1.1 * memory_Bps);
+  ck_assert_double_gt(shared->step_time_s, apart->step_time_s);
+}
+END_TEST
+
 /* --- plans drawn at random --- */
 
 enum { N_DRAWN = 300 };
@@ -321,6 +366,7 @@ int main(void) {
   tcase_add_test(tcase, a_full_host_does_not_fit);
   tcase_add_test(tcase, what_cannot_be_offloaded_is_refused);
   tcase_add_test(tcase, gpus_share_the_links_to_their_host);
+  tcase_add_test(tcase, copies_out_and_in_share_the_hosts_memory);
   tcase_add_test(tcase, ranks_that_offload_fold_to_the_nanosecond);
   suite_add_tcase(suite, tcase);
   SRunner *runner = srunner_create(suite);

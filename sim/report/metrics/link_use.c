@@ -150,5 +150,7 @@ char *link_use_name(const Cluster *cluster, int way) {
     return g_strdup("scale-up links");
   if (way == 1)
     return g_strdup("NICs");
+  if (way == TIMING_HOST_WAY)
+    return g_strdup("host memory");
   return g_strdup_printf("uplinks of %" G_GINT64_FORMAT " GPUs", cluster_level(cluster, way - 2).span_gpus);
 }

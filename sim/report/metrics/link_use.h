@@ -16,5 +16,5 @@ typedef struct {
 gboolean link_use_of(const Trace *trace, const Metrics *metrics, LinkUse *uses);
 /* The same of the run with all that this one leaves out (NULL: nothing), as the metrics are. */
 gboolean link_use_with(const Trace *trace, const Metrics *metrics, const Omitted *omitted, LinkUse *uses);
-/* "scale-up links", "NICs", "uplinks of 3072 GPUs". Owned by the caller. */
+/* "scale-up links", "NICs", "uplinks of 3072 GPUs", "host memory". Owned by the caller. */
 char *link_use_name(const Cluster *cluster, int way);
