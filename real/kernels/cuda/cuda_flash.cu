@@ -18,6 +18,8 @@
  *
  * Dropout multiplies what p is summed with, not the sum it is divided by; backward draws the same again.
  *
+ * What has none of the three runs kernels without them (RULED false), which take fewer registers.
+ *
  * No atomics: each output element has one owner, which adds in a fixed order. */
 #include "cuda_element.cuh"
 
@@ -50,23 +52,29 @@ __device__ __forceinline__ int diagonal_shift(const FlashBlock &block) {
   return (int)(block.is_full ? block.keys : block.keys - block.queries);
 }
 
+/* Of the head; 0 without ALiBi. */
+template <bool RULED> __device__ __forceinline__ float slope_of(const FlashKernel &k, int64_t head) {
+  return RULED ? alibi_slope(&k.rule, head) : 0.0f;
+}
+
 /* What is taken from a score. */
-__device__ __forceinline__ float alibi_of(const FlashKernel &k, float slope, int query, int key) {
-  return slope == 0.0f ? 0.0f
-                       : slope * (float)(row_position(&k.block.query_at, query) - row_position(&k.block.key_at, key));
+template <bool RULED> __device__ __forceinline__ float alibi_of(const FlashKernel &k, float slope, int query, int key) {
+  if (!RULED || slope == 0.0f)
+    return 0.0f;
+  return slope * (float)(row_position(&k.block.query_at, query) - row_position(&k.block.key_at, key));
 }
 
 /* What a probability is multiplied by. */
-__device__ __forceinline__ float drop_of(const FlashKernel &k, int64_t head, int query, int key) {
-  if (k.drop.dropout.rate == 0.0f)
+template <bool RULED> __device__ __forceinline__ float drop_of(const FlashKernel &k, int64_t head, int query, int key) {
+  if (!RULED || k.drop.dropout.rate == 0.0f)
     return 1.0f;
   const guint64 row = score_row_place(&k.drop, blockIdx.z, head, row_position(&k.block.query_at, query));
   return dropout_factor(&k.drop.dropout, row + (guint64)row_position(&k.block.key_at, key));
 }
 
 /* Is the key the query's to see? `shift`: of the diagonal; a window is of whole sequences alone. */
-__device__ __forceinline__ bool sees(const FlashKernel &k, int shift, int query, int key) {
-  return key <= query + shift && (k.rule.window == 0 || key > query - k.rule.window);
+template <bool RULED> __device__ __forceinline__ bool sees(const FlashKernel &k, int shift, int query, int key) {
+  return key <= query + shift && (!RULED || k.rule.window == 0 || key > query - k.rule.window);
 }
 
 /* Rows [first, first + n) into shared memory, `pitch` floats apart; zeros past the last of `n_rows`. */
@@ -140,7 +148,7 @@ __device__ __forceinline__ void online_softmax(float scores[ROWS], float most[RO
 }
 
 /* grid: (query tiles, n_heads, sequences) */
-template <typename T, int PARTS> __global__ void flash_forward(FlashKernel k) {
+template <typename T, int PARTS, bool RULED> __global__ void flash_forward(FlashKernel k) {
   extern __shared__ float shared[];
   const int dim = (int)k.head_dim, n = (int)k.block.queries, m = (int)k.block.keys, shift = diagonal_shift(k.block);
   const int pitch = dim | 1, warps = blockDim.x / WARP_THREADS;
@@ -149,12 +157,12 @@ template <typename T, int PARTS> __global__ void flash_forward(FlashKernel k) {
   const int64_t kv_head = blockIdx.y / (k.n_heads / k.n_kv_heads);
   float *q = shared, *keys = q + warps * ROWS * pitch, *values = keys + TILE * pitch;
   load_rows(q, query_rows<T>(k.q, k.ld_qkv, k, blockIdx.z, blockIdx.y), first, warps * ROWS, n, dim, pitch);
-  const float slope = alibi_slope(&k.rule, blockIdx.y);
+  const float slope = slope_of<RULED>(k, blockIdx.y);
   float sums[ROWS][PARTS] = {}, most[ROWS], total[ROWS] = {}, keep[ROWS], scores[ROWS];
   for (int r = 0; r < ROWS; r++)
     most[r] = -CUDART_INF_F;
   const int end = min(m, first + warps * ROWS + shift);
-  for (int start = (int)first_seen(&k.rule, first) / TILE * TILE; start < end; start += TILE) {
+  for (int start = RULED ? (int)first_seen(&k.rule, first) / TILE * TILE : 0; start < end; start += TILE) {
     __syncthreads();
     load_rows(keys, key_rows<T>(k.k, k.block.ld_kv, k, blockIdx.z, kv_head), start, TILE, m, dim, pitch);
     load_rows(values, key_rows<T>(k.v, k.block.ld_kv, k, blockIdx.z, kv_head), start, TILE, m, dim, pitch);
@@ -163,12 +171,12 @@ template <typename T, int PARTS> __global__ void flash_forward(FlashKernel k) {
     const int key = start + lane;
     for (int r = 0; r < ROWS; r++) {
       const int query = first + own + r;
-      const bool is_seen = key < m && sees(k, shift, query, key);
-      scores[r] = is_seen ? scores[r] * k.scale - alibi_of(k, slope, query, key) : -CUDART_INF_F;
+      const bool is_seen = key < m && sees<RULED>(k, shift, query, key);
+      scores[r] = is_seen ? scores[r] * k.scale - alibi_of<RULED>(k, slope, query, key) : -CUDART_INF_F;
     }
     online_softmax(scores, most, total, keep);
     for (int r = 0; r < ROWS; r++)
-      scores[r] *= drop_of(k, blockIdx.y, first + own + r, key);
+      scores[r] *= drop_of<RULED>(k, blockIdx.y, first + own + r, key);
     for (int r = 0; r < ROWS; r++)
 #pragma unroll
       for (int i = 0; i < PARTS; i++)
@@ -202,7 +210,7 @@ template <typename T> __global__ void flash_delta(FlashKernel k, float *delta) {
 }
 
 /* grid: (query tiles, n_heads, sequences) */
-template <typename T, int PARTS> __global__ void flash_dq(FlashKernel k, const float *__restrict__ delta) {
+template <typename T, int PARTS, bool RULED> __global__ void flash_dq(FlashKernel k, const float *__restrict__ delta) {
   extern __shared__ float shared[];
   const int dim = (int)k.head_dim, n = (int)k.block.queries, m = (int)k.block.keys, shift = diagonal_shift(k.block);
   const int pitch = dim | 1, warps = blockDim.x / WARP_THREADS;
@@ -214,7 +222,7 @@ template <typename T, int PARTS> __global__ void flash_dq(FlashKernel k, const f
   float *values = keys + TILE * pitch;
   load_rows(q, query_rows<T>(k.q, k.ld_qkv, k, blockIdx.z, blockIdx.y), first, warps * ROWS, n, dim, pitch);
   load_rows(d_o, query_rows<T>(k.d_o, k.ld_o, k, blockIdx.z, blockIdx.y), first, warps * ROWS, n, dim, pitch);
-  const float slope = alibi_slope(&k.rule, blockIdx.y);
+  const float slope = slope_of<RULED>(k, blockIdx.y);
   float sums[ROWS][PARTS] = {}, p[ROWS], ds[ROWS], lse[ROWS], centre[ROWS];
   for (int r = 0; r < ROWS; r++) {
     const int row = min(n - 1, first + own + r);
@@ -222,7 +230,7 @@ template <typename T, int PARTS> __global__ void flash_dq(FlashKernel k, const f
     centre[r] = delta[statistics * n + row];
   }
   const int end = min(m, first + warps * ROWS + shift);
-  for (int start = (int)first_seen(&k.rule, first) / TILE * TILE; start < end; start += TILE) {
+  for (int start = RULED ? (int)first_seen(&k.rule, first) / TILE * TILE : 0; start < end; start += TILE) {
     __syncthreads();
     load_rows(keys, key_rows<T>(k.k, k.block.ld_kv, k, blockIdx.z, kv_head), start, TILE, m, dim, pitch);
     load_rows(values, key_rows<T>(k.v, k.block.ld_kv, k, blockIdx.z, kv_head), start, TILE, m, dim, pitch);
@@ -232,9 +240,9 @@ template <typename T, int PARTS> __global__ void flash_dq(FlashKernel k, const f
     const int key = start + lane;
     for (int r = 0; r < ROWS; r++) {
       const int query = first + own + r;
-      const bool is_seen = key < m && sees(k, shift, query, key);
-      ds[r] = is_seen ? expf(k.scale * p[r] - alibi_of(k, slope, query, key) - lse[r]) *
-                            (ds[r] * drop_of(k, blockIdx.y, query, key) - centre[r])
+      const bool is_seen = key < m && sees<RULED>(k, shift, query, key);
+      ds[r] = is_seen ? expf(k.scale * p[r] - alibi_of<RULED>(k, slope, query, key) - lse[r]) *
+                            (ds[r] * drop_of<RULED>(k, blockIdx.y, query, key) - centre[r])
                       : 0.0f;
     }
     add_columns<PARTS>(ds, keys, dim, pitch, sums);
@@ -245,7 +253,7 @@ template <typename T, int PARTS> __global__ void flash_dq(FlashKernel k, const f
 }
 
 /* grid: (key tiles, n_kv_heads, sequences) */
-template <typename T, int PARTS> __global__ void flash_dkv(FlashKernel k, const float *__restrict__ delta) {
+template <typename T, int PARTS, bool RULED> __global__ void flash_dkv(FlashKernel k, const float *__restrict__ delta) {
   extern __shared__ float shared[];
   const int dim = (int)k.head_dim, n = (int)k.block.queries, m = (int)k.block.keys, shift = diagonal_shift(k.block);
   const int pitch = dim | 1, warps = blockDim.x / WARP_THREADS;
@@ -257,9 +265,9 @@ template <typename T, int PARTS> __global__ void flash_dkv(FlashKernel k, const 
   load_rows(values, key_rows<T>(k.v, k.block.ld_kv, k, blockIdx.z, blockIdx.y), first, warps * ROWS, m, dim, pitch);
   float sum_k[ROWS][PARTS] = {}, sum_v[ROWS][PARTS] = {}, p[ROWS], ds[ROWS];
   const int past = first + warps * ROWS - 1; /* its last key's window ends last */
-  const int end = k.rule.window == 0 || past + k.rule.window > n ? n : past + (int)k.rule.window;
+  const int end = !RULED || k.rule.window == 0 || past + k.rule.window > n ? n : past + (int)k.rule.window;
   for (int head = (int)blockIdx.y * heads; head < ((int)blockIdx.y + 1) * heads; head++) {
-    const float slope = alibi_slope(&k.rule, head);
+    const float slope = slope_of<RULED>(k, head);
     for (int start = max(0, first - shift) / TILE * TILE; start < end; start += TILE) {
       __syncthreads();
       load_rows(q, query_rows<T>(k.q, k.ld_qkv, k, blockIdx.z, head), start, TILE, n, dim, pitch);
@@ -271,9 +279,9 @@ template <typename T, int PARTS> __global__ void flash_dkv(FlashKernel k, const 
       dot_rows(values + own * pitch, d_o + lane * pitch, dim, pitch, ds);
       for (int r = 0; r < ROWS; r++) {
         const int key = first + own + r;
-        const bool is_seen = start + lane < n && sees(k, shift, start + lane, key);
-        p[r] = is_seen ? expf(k.scale * p[r] - alibi_of(k, slope, start + lane, key) - lse) : 0.0f;
-        const float factor = drop_of(k, head, start + lane, key);
+        const bool is_seen = start + lane < n && sees<RULED>(k, shift, start + lane, key);
+        p[r] = is_seen ? expf(k.scale * p[r] - alibi_of<RULED>(k, slope, start + lane, key) - lse) : 0.0f;
+        const float factor = drop_of<RULED>(k, head, start + lane, key);
         ds[r] = p[r] * (ds[r] * factor - centre);
         p[r] *= factor;
       }
@@ -308,29 +316,49 @@ FlashKernel with_block(const FlashKernel *k) {
   return with;
 }
 
-template <typename T, int PARTS> cudaError_t launch_forward(const FlashKernel *k, cudaStream_t stream) {
+template <typename T, int PARTS, bool RULED> cudaError_t launch_forward(const FlashKernel *k, cudaStream_t stream) {
   const int warps = n_warps(k);
   const size_t bytes = sizeof(float) * (k->head_dim | 1) * (warps * ROWS + 2 * TILE);
-  const cudaError_t status = allow_shared(flash_forward<T, PARTS>, bytes);
+  const cudaError_t status = allow_shared(flash_forward<T, PARTS, RULED>, bytes);
   if (status != cudaSuccess)
     return status;
-  flash_forward<T, PARTS><<<tile_grid(k, k->block.queries, k->n_heads), warps * WARP_THREADS, bytes, stream>>>(*k);
+  flash_forward<T, PARTS, RULED>
+      <<<tile_grid(k, k->block.queries, k->n_heads), warps * WARP_THREADS, bytes, stream>>>(*k);
   return cudaGetLastError();
 }
 
-template <typename T, int PARTS> cudaError_t launch_backward(const FlashKernel *k, float *delta, cudaStream_t stream) {
+template <typename T, int PARTS, bool RULED>
+cudaError_t launch_backward(const FlashKernel *k, float *delta, cudaStream_t stream) {
   const int warps = n_warps(k);
   const size_t bytes = sizeof(float) * (k->head_dim | 1) * 2 * (warps * ROWS + TILE);
-  cudaError_t status = allow_shared(flash_dq<T, PARTS>, bytes);
+  cudaError_t status = allow_shared(flash_dq<T, PARTS, RULED>, bytes);
   if (status == cudaSuccess)
-    status = allow_shared(flash_dkv<T, PARTS>, bytes);
+    status = allow_shared(flash_dkv<T, PARTS, RULED>, bytes);
   if (status != cudaSuccess)
     return status;
   const gint64 rows = k->sequences * k->n_heads * k->block.queries;
   flash_delta<T><<<(unsigned)ceil_div(rows * WARP_THREADS, BLOCK_THREADS), BLOCK_THREADS, 0, stream>>>(*k, delta);
-  flash_dq<T, PARTS><<<tile_grid(k, k->block.queries, k->n_heads), warps * WARP_THREADS, bytes, stream>>>(*k, delta);
-  flash_dkv<T, PARTS><<<tile_grid(k, k->block.keys, k->n_kv_heads), warps * WARP_THREADS, bytes, stream>>>(*k, delta);
+  flash_dq<T, PARTS, RULED>
+      <<<tile_grid(k, k->block.queries, k->n_heads), warps * WARP_THREADS, bytes, stream>>>(*k, delta);
+  flash_dkv<T, PARTS, RULED>
+      <<<tile_grid(k, k->block.keys, k->n_kv_heads), warps * WARP_THREADS, bytes, stream>>>(*k, delta);
   return cudaGetLastError();
+}
+
+template <typename T, bool RULED> cudaError_t forward_of(const FlashKernel *k, cudaStream_t stream) {
+  return k->head_dim <= 64    ? launch_forward<T, 2, RULED>(k, stream)
+         : k->head_dim <= 128 ? launch_forward<T, 4, RULED>(k, stream)
+                              : launch_forward<T, 8, RULED>(k, stream);
+}
+
+template <typename T, bool RULED> cudaError_t backward_of(const FlashKernel *k, float *scratch, cudaStream_t stream) {
+  return k->head_dim <= 64    ? launch_backward<T, 2, RULED>(k, scratch, stream)
+         : k->head_dim <= 128 ? launch_backward<T, 4, RULED>(k, scratch, stream)
+                              : launch_backward<T, 8, RULED>(k, scratch, stream);
+}
+
+bool is_ruled(const FlashKernel *k) {
+  return k->rule.alibi_heads > 0 || k->rule.window > 0 || k->drop.dropout.rate > 0;
 }
 
 } // namespace
@@ -341,9 +369,7 @@ cudaError_t cuda_flash_forward(const FlashKernel *kernel, cudaStream_t stream) {
     return cudaErrorInvalidValue;
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
-    return k->head_dim <= 64    ? launch_forward<T, 2>(k, stream)
-           : k->head_dim <= 128 ? launch_forward<T, 4>(k, stream)
-                                : launch_forward<T, 8>(k, stream);
+    return is_ruled(k) ? forward_of<T, true>(k, stream) : forward_of<T, false>(k, stream);
   });
 }
 
@@ -353,8 +379,6 @@ cudaError_t cuda_flash_backward(const FlashKernel *kernel, float *scratch, cudaS
     return cudaErrorInvalidValue;
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
-    return k->head_dim <= 64    ? launch_backward<T, 2>(k, scratch, stream)
-           : k->head_dim <= 128 ? launch_backward<T, 4>(k, scratch, stream)
-                                : launch_backward<T, 8>(k, scratch, stream);
+    return is_ruled(k) ? backward_of<T, true>(k, scratch, stream) : backward_of<T, false>(k, scratch, stream);
   });
 }

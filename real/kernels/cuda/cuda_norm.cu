@@ -23,10 +23,11 @@ template <typename T> struct BiasTerm {
   }
 };
 
-template <typename T> struct NormTerm {
+/* IN_LINES: rows lie side by side. */
+template <typename T, bool IN_LINES> struct NormTerm {
   NormKernel k;
   __device__ void add(int64_t row, int64_t column, float sum[2]) const {
-    const int64_t at = norm_row_at(&k, row);
+    const int64_t at = IN_LINES ? norm_row_at(&k, row) : row * k.width;
     const T *x = k.kept == nullptr ? (const T *)k.x + at : (const T *)k.kept + row * k.width;
     const float d = to_float(((const T *)k.dy)[at + column]), centre = k.is_rms ? 0.0f : k.mean[row];
     sum[0] += d * (to_float(x[column]) - centre) * k.rstd[row];
@@ -191,7 +192,8 @@ cudaError_t cuda_norm_backward(const NormKernel *k, float *scratch, cudaStream_t
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
     constexpr int N = 16 / sizeof(T);
-    cudaError_t status = sum_rows(NormTerm<T>{*k}, k->rows, k->width, n_sums, scratch, stream);
+    cudaError_t status = k->per_line > 0 ? sum_rows(NormTerm<T, true>{*k}, k->rows, k->width, n_sums, scratch, stream)
+                                         : sum_rows(NormTerm<T, false>{*k}, k->rows, k->width, n_sums, scratch, stream);
     if (status == cudaSuccess)
       status = add_to_gradient(k->gradient, scratch, chunks, k->width, k->dweight, stream);
     if (status == cudaSuccess && n_sums == 2)
