@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-G_STATIC_ASSERT((int)TIMING_HOST_WAY > (int)CLUSTER_MAX_LEVELS); /* ways up to that number are links */
+G_STATIC_ASSERT((int)TIMING_HOST_WAY > (int)CLUSTER_MAX_LEVELS); /* the ways up to that number are links */
 
 /* A link that is used at all is not used for nothing. */
 static guint16 whole_share(double share) {

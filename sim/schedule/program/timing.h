@@ -49,7 +49,7 @@ typedef struct {
 /* What a transfer takes of the ways out of and into a rank while it has them to itself. A way is a kind of link on
  * which a rank has a share of its own: its scale-up links, its part of the NICs and of each tier of the fabric above;
  * the last one is its part of its node's memory, which copies read and write, both directions together. */
-enum { TIMING_MAX_WAYS = 8, TIMING_HOST_WAY = TIMING_MAX_WAYS - 1, TIMING_WHOLE_WAY = 1000 };
+enum { TIMING_MAX_WAYS = 9, TIMING_HOST_WAY = TIMING_MAX_WAYS - 1, TIMING_WHOLE_WAY = 1000 };
 
 typedef struct {
   gint64 latency_ns;              /* of run_ns: before bytes move */
