@@ -1,11 +1,7 @@
-# A .cu file in the words of dialect.h: launches, and shared memory whose size is given at the launch.
+# .cu files in the words of dialect.h: launches, and shared memory whose size is given at the launch.
 use strict;
 use warnings;
 local $/;
-my ($name) = @ARGV;
-open my $file, "<", $name or die "$name: $!\n";
-my $text = <$file>;
-$text =~ s/\bextern\s+__shared__\s+(\w+)\s+(\w+)\[\];/$1 *$2 = ($1 *)emulated_dynamic_shared();/g;
 # A kernel whose template arguments are deduced has no address before it is called: what is set by address is not known of
 # it.
 sub launch {
@@ -13,6 +9,12 @@ sub launch {
   my $address = $kernel =~ /</ ? "(const void *)$kernel" : "nullptr";
   return "EmulatedLaunch($shape).call(\"$kernel\", $address, [](auto... a) { $kernel(a...); }, ";
 }
-$text =~ s/(\w+(?:<[\w\s,]+>)?)\s*<<<(.*?)>>>\s*\(/launch($1, $2)/seg;
-die "$name: a launch is left\n" if $text =~ /<<</;
-print "#include \"dialect.h\"\n#line 1 \"$name\"\n$text";
+print "#include \"dialect.h\"\n";
+for my $name (@ARGV) {
+  open my $file, "<", $name or die "$name: $!\n";
+  my $text = <$file>;
+  $text =~ s/\bextern\s+__shared__\s+(\w+)\s+(\w+)\[\];/$1 *$2 = ($1 *)emulated_dynamic_shared();/g;
+  $text =~ s/(\w+(?:<[\w\s,]+>)?)\s*<<<(.*?)>>>\s*\(/launch($1, $2)/seg;
+  die "$name: a launch is left\n" if $text =~ /<<</;
+  print "#line 1 \"$name\"\n$text";
+}

@@ -1,0 +1,10 @@
+/* All kernels but fused attention as one unit: nvcc takes longer to read what each of them includes than to compile most
+ * of them. */
+#include "cuda_blocks.cu"
+#include "cuda_experts.cu"
+#include "cuda_lookup.cu"
+#include "cuda_norm.cu"
+#include "cuda_optimizer.cu"
+#include "cuda_pointwise.cu"
+#include "cuda_softmax.cu"
+#include "cuda_words.cu"
