@@ -12,34 +12,34 @@ export OPENBLAS_NUM_THREADS=1
 small="--seq-len 8 --global-batch 2 --steps 1 --device cuda --check-on cpu"
 
 plans "$small --precision fp32 --comm nccl --attention unfused" <<'TABLE'
-dp 2, many buckets|2|tiny-gpt2|--dp 2 --bucket 1 --global-batch 4 --steps 2
-tp 2, sequence parallel|2|tiny-llama|--tp 2 --sequence-parallel on
-pp 2, dualpipe|2|tiny-gpt2|--pp 2 --schedule dualpipe --global-batch 4
-ZeRO-3|2|tiny-gpt2|--dp 2 --zero 3 --steps 2
+dp 2, many buckets|2|tiny-gpt2-short|--dp 2 --bucket 1 --global-batch 4 --steps 2
+tp 2, sequence parallel|2|tiny-llama-short|--tp 2 --sequence-parallel on
+pp 2, dualpipe|2|tiny-gpt2-short|--pp 2 --schedule dualpipe --global-batch 4
+ZeRO-3|2|tiny-gpt2-short|--dp 2 --zero 3 --steps 2
 experts, ep 2, ZeRO-2|2|tiny-qwen2-moe|--dp 2 --ep 2 --zero 2
-cp 2, ring|2|tiny-gpt2|--cp 2 --attention flash --global-batch 1
+cp 2, ring|2|tiny-gpt2-short|--cp 2 --attention flash --global-batch 1
 TABLE
 
 plans "$small --precision bf16 --comm nccl" <<'TABLE'
-fused attention, gradients in fp32|2|tiny-llama|--tp 2 --recipe megatron
-cp 2, Ulysses|2|tiny-gpt2|--cp 2 --cp-comm ulysses --global-batch 1
+fused attention, gradients in fp32|2|tiny-llama-short|--tp 2 --recipe megatron
+cp 2, Ulysses|2|tiny-gpt2-short|--cp 2 --cp-comm ulysses --global-batch 1
 TABLE
 check_plans
 
 check_table "$small --precision fp16 --comm nccl --attention unfused" <<'TABLE'
-fp16, tp 2|2|tiny-gpt2|--tp 2
-fp16, ZeRO-1, gradients overflow at first|2|tiny-llama|--dp 2 --zero 1 --initial-loss-scale 1048576 --steps 2
+fp16, tp 2|2|tiny-gpt2-short|--tp 2
+fp16, ZeRO-1, gradients overflow at first|2|tiny-llama-short|--dp 2 --zero 1 --initial-loss-scale 1048576 --steps 2
 TABLE
 grep -q '"skipped_steps": \[0' report-2-2
 result $? "gradients did overflow" "$(cat report-2-2)"
 
 check_table "$small --precision fp32 --comm mpi" <<'TABLE'
-through the host: cp 2, all-gather|2|tiny-gpt2|--cp 2 --cp-comm all-gather --global-batch 1
+through the host: cp 2, all-gather|2|tiny-gpt2-short|--cp 2 --cp-comm all-gather --global-batch 1
 TABLE
 
 # Host tasks by kernels (cuda_words.cu); test_emulated_cuda has the driver's operations.
 export EMULATED_CUDA_STREAM_VALUES=0
 check_table "$small --precision fp32 --comm mpi --attention unfused" <<'TABLE'
-through the host: pp 2|2|tiny-gpt2|--pp 2
+through the host: pp 2|2|tiny-gpt2-short|--pp 2
 TABLE
 finish
