@@ -73,15 +73,16 @@ static char *simulated_json(const Space *space, gint64 index, gboolean *fits) {
   return json_report_step(&report);
 }
 
-/* Of the space's 192 configurations a third. */
-static void check_rows(const char *text) {
+/* Of the space's configurations at most 60. */
+static void check_rows(const char *text, gint64 stride) {
   g_auto(SweepSetup) setup = setup_of(text);
   g_autoptr(SweepTable) table = sweep_table_new();
   const SweepProblem problem = sweep_problem(&setup, table);
   g_autoptr(SweepWorker) worker = sweep_worker_new(&problem);
   int n_wrong = 0, n_compared = 0, n_ran = 0;
-  for (gint64 i = 0; i < 60; i++) { /* in an order of their own: the worker keeps nothing */
-    const gint64 index = i * 77 % 192;
+  const gint64 n = space_count(setup.space);
+  for (gint64 i = 0; i < MIN(n, 60); i++) {
+    const gint64 index = i * stride % n;
     SweepRow row;
     gboolean fits = FALSE;
     sweep_worker_try(worker, index, &row);
@@ -102,14 +103,61 @@ static void check_rows(const char *text) {
 }
 
 START_TEST(every_number_is_that_of_simulate) {
-  check_rows(mixed_space);
+  check_rows(mixed_space, 77); /* of 192, in an order of their own: the worker keeps no row */
+}
+END_TEST
+
+/* In their own order, in which a worker may take a row from the one before: every second and third is of the same plan
+ * but for what is recomputed. */
+START_TEST(every_number_of_neighbours_is_that_of_simulate) {
+  check_rows("model=gpt2\ncluster=dgx-h100\ngpus=8\ntp=1,2\npp=1,2\nmicro-batch=1,2\nglobal-batch=32\nzero=0,1\n"
+             "recompute=none,selective,full\nattention=flash\n",
+             1);
+  check_rows("model=gpt2\ncluster=dgx-h100\ngpus=8\ntp=1,2\npp=1,2\nmicro-batch=1,2\nglobal-batch=32\nzero=0,1\n"
+             "recompute=none,selective,full\nattention=unfused\n",
+             1);
+}
+END_TEST
+
+/* Cells in which recompute selective differs from none, tried one after the other. */
+static int count_cells_of_selective(const char *text) {
+  g_auto(SweepSetup) setup = setup_of(text);
+  g_autoptr(SweepTable) table = sweep_table_new();
+  const SweepProblem problem = sweep_problem(&setup, table);
+  g_autoptr(SweepWorker) worker = sweep_worker_new(&problem);
+  SweepRow none, selective;
+  int n_different = 0;
+  sweep_worker_try(worker, 0, &none);
+  sweep_worker_try(worker, 1, &selective);
+  ck_assert_int_eq(none.status, SWEEP_RAN);
+  ck_assert_int_eq(selective.status, SWEEP_RAN);
+  for (int i = 0; i < sweep_table_n_columns(table); i++) {
+    const Cell *a = &none.cells[i], *b = &selective.cells[i];
+    n_different += a->type != b->type || a->whole != b->whole || a->real != b->real || g_strcmp0(a->text, b->text) != 0;
+  }
+  sweep_row_clear(&none, table);
+  sweep_row_clear(&selective, table);
+  return n_different;
+}
+
+/* Flash attention leaves recompute selective nothing to make again: its names differ, recompute and recompute_modules.
+ * Unfused attention is run again, which takes time; and what it saves is dropped. */
+START_TEST(plans_that_recompute_nothing_differ_in_name_alone) {
+  const char *space = "model=gpt2\ncluster=dgx-h100\ngpus=8\ntp=2\nglobal-batch=32\nrecompute=none,selective\n";
+  g_autofree char *flash = g_strconcat(space, "attention=flash\n", NULL);
+  g_autofree char *unfused = g_strconcat(space, "attention=unfused\n", NULL);
+  g_autofree char *products = g_strconcat(space, "attention=flash\nframework=torchtitan\n", NULL);
+  ck_assert_int_eq(count_cells_of_selective(flash), 2);
+  ck_assert_int_gt(count_cells_of_selective(unfused), 10);
+  ck_assert_int_gt(count_cells_of_selective(products), 10); /* which keeps every other product */
 }
 END_TEST
 
 /* Also those of a cluster with degraded and dead links, on two of its nodes. */
 START_TEST(every_number_of_worn_links_is_that_of_simulate) {
   check_rows("model=llama-3-8b\ncluster=" STEPSIM_SOURCE_DATA "/tests/data/faults.yaml\ngpus=16\ntp=1,2\npp=1,2,3\n"
-             "schedule=1f1b,zb-v\nmicro-batch=1,2\nglobal-batch=32\nseq-len=2048\nzero=0..3\nrecompute=none,full\n");
+             "schedule=1f1b,zb-v\nmicro-batch=1,2\nglobal-batch=32\nseq-len=2048\nzero=0..3\nrecompute=none,full\n",
+             77);
 }
 END_TEST
 
@@ -397,6 +445,8 @@ int main(void) {
   TCase *cases = tcase_create("sweep");
   tcase_add_test(cases, rows_do_not_depend_on_the_number_of_threads);
   tcase_add_test(cases, every_number_is_that_of_simulate);
+  tcase_add_test(cases, every_number_of_neighbours_is_that_of_simulate);
+  tcase_add_test(cases, plans_that_recompute_nothing_differ_in_name_alone);
   tcase_add_test(cases, every_number_of_worn_links_is_that_of_simulate);
   tcase_add_test(cases, what_is_not_run_for_its_memory_does_not_fit);
   tcase_add_test(cases, every_option_of_a_plan_has_its_column);

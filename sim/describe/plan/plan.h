@@ -105,6 +105,9 @@ int plan_expert_tp(const Plan *plan);
 int plan_ep_inside(int size, int *left);
 /* What of a layer is made again in backward module by module: nothing but under selective recompute. */
 guint plan_recompute_modules(const Plan *plan);
+/* Whether the complete plan is, in all but its names, one of recompute none: selective recompute of attention alone has
+ * nothing to drop, and nothing to make again, of flash attention. */
+gboolean plan_recomputes_nothing(const Plan *plan);
 /* IMPOSSIBLE for modules that the model does not have, that lie in one another, or that go without selective recompute.
  * Of those that the framework has, the ones that the model does not have are left out. `model` may be NULL. */
 gboolean plan_check_recompute(Plan *plan, const Model *model, GError **error);

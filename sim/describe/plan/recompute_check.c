@@ -10,6 +10,13 @@ guint plan_recompute_modules(const Plan *plan) {
   return plan->memory.recompute_modules != 0 ? plan->memory.recompute_modules : MODULE_BIT(MODULE_CORE_ATTN);
 }
 
+gboolean plan_recomputes_nothing(const Plan *plan) {
+  if (plan->recompute != RECOMPUTE_SELECTIVE)
+    return plan->recompute == RECOMPUTE_NONE;
+  return plan->memory.selective != SELECTIVE_PRODUCTS && plan->attention == ATTENTION_FLASH &&
+         plan_recompute_modules(plan) == MODULE_BIT(MODULE_CORE_ATTN);
+}
+
 /* Why a model cannot make a module again; NULL: it can. */
 static const char *why_not(RecomputeModule module, const Model *model) {
   switch (module) {

@@ -3,7 +3,10 @@
  *     values clash, plan_complete() refuses, the order cannot be     impossible, with the reason
  *     it holds more than a GPU has at some moment, whatever          too large, with the bound
  *     predicted, and the peak does not fit                           out of memory, with all numbers
- *     predicted                                                      ran */
+ *     predicted                                                      ran
+ *
+ * Plans that differ in what they recompute alone stand one behind the other. Where that is nothing, whatever they call
+ * it, the second has the first one's numbers. */
 #include "sweep_try.h"
 
 #include "error.h"
@@ -17,6 +20,8 @@ struct SweepWorker {
   const SweepProblem *problem;
   SpaceReader *reader;
   PredictScratch *scratch; /* neighbours of a range are often of one structure */
+  Prediction *last;        /* recomputes nothing; owned. NULL: the last one does, or was not run */
+  gint64 last_index;
 };
 
 SweepWorker *sweep_worker_new(const SweepProblem *problem) {
@@ -30,6 +35,7 @@ SweepWorker *sweep_worker_new(const SweepProblem *problem) {
 void sweep_worker_free(SweepWorker *worker) {
   if (worker == NULL)
     return;
+  prediction_free(worker->last);
   space_reader_free(worker->reader);
   predict_scratch_free(worker->scratch);
   g_free(worker);
@@ -48,8 +54,8 @@ static char *text_of_bytes(double bytes) {
   return units_format(bytes, UNIT_BYTES);
 }
 
-/* Whether it is known, without a run, that the plan cannot be or does not fit; then the row says so. */
-static gboolean is_settled(const SweepProblem *problem, const SpacePoint *point, SweepRow *row) {
+/* NULL: it is known, without a run, that the plan cannot be or does not fit; then the row says so. */
+static Workload *workload_to_run(const SweepProblem *problem, const SpacePoint *point, SweepRow *row) {
   g_auto(PlanOrder) choice = {0};
   g_autoptr(GError) error = NULL;
   g_autoptr(Plan) plan = plan_copy(point->plan);
@@ -57,10 +63,10 @@ static gboolean is_settled(const SweepProblem *problem, const SpacePoint *point,
   MemoryBound bound;
   if (workload == NULL) {
     sweep_row_set_reason(row, SWEEP_IMPOSSIBLE, g_strdup(error->message));
-    return TRUE;
+    return NULL;
   }
   if (memory_bound_fits(workload, &choice, point->cluster, &bound))
-    return FALSE;
+    return g_steal_pointer(&workload);
   g_autofree char *least = text_of_bytes(bound.least_bytes), *state = text_of_bytes(bound.state_bytes);
   g_autofree char *activations = text_of_bytes(bound.activation_bytes), *room = text_of_bytes(bound.room_bytes);
   sweep_row_set_plan(row, problem->table, workload->plan);
@@ -69,11 +75,13 @@ static gboolean is_settled(const SweepProblem *problem, const SpacePoint *point,
                        g_strdup_printf("pipeline rank %d holds at least %s (%s of weights, gradients and optimizer, %s "
                                        "of activations), a GPU has %s for them",
                                        bound.rank, least, state, activations, room));
-  return TRUE;
+  return NULL;
 }
 
-static void set_prediction(const SweepProblem *problem, const Prediction *prediction, SweepRow *row) {
-  const StepReport report = step_of_prediction(prediction, NULL);
+/* What was predicted of `plan`, or of its twin. */
+static void set_prediction(const SweepProblem *problem, const Prediction *prediction, const Plan *plan, SweepRow *row) {
+  StepReport report = step_of_prediction(prediction, NULL);
+  report.plan = plan;
   sweep_row_set_plan(row, problem->table, report.plan);
   sweep_row_set_report(row, problem->table, &report);
   set_cost(problem, prediction->cluster, prediction, row);
@@ -91,6 +99,36 @@ static void set_prediction(const SweepProblem *problem, const Prediction *predic
                                        margin_bytes > 0 ? " beside its margin" : ""));
 }
 
+/* Whether the complete `plan` of `index` is the last one's, but for the name of what is recomputed: nothing. An auto
+ * schedule's plan names the order that was found once it is predicted, and is no twin. */
+static gboolean is_twin(const SweepWorker *worker, gint64 index, const Plan *plan) {
+  const Space *space = worker->problem->space;
+  if (worker->last == NULL || !plan_recomputes_nothing(plan) ||
+      g_strcmp0(plan->schedule, worker->last->workload->plan->schedule) != 0)
+    return FALSE;
+  for (int axis = 0; axis < space_n_axes(space); axis++)
+    if (!g_str_equal(space_axis_name(space, axis), "recompute") &&
+        !g_str_equal(space_axis_value(space, axis, index), space_axis_value(space, axis, worker->last_index)))
+      return FALSE;
+  return TRUE;
+}
+
+static void predict_point(SweepWorker *worker, gint64 index, const SpacePoint *point, SweepRow *row) {
+  g_autoptr(GError) error = NULL;
+  g_clear_pointer(&worker->last, prediction_free);
+  g_autoptr(Prediction) prediction =
+      predict_numbers(worker->scratch, point->model, point->cluster, point->plan, &error);
+  if (prediction == NULL) {
+    sweep_row_set_reason(row, SWEEP_IMPOSSIBLE, g_strdup(error->message));
+    return;
+  }
+  set_prediction(worker->problem, prediction, prediction->workload->plan, row);
+  if (!plan_recomputes_nothing(prediction->workload->plan))
+    return;
+  worker->last = g_steal_pointer(&prediction);
+  worker->last_index = index;
+}
+
 void sweep_worker_try(SweepWorker *worker, gint64 index, SweepRow *row) {
   const SweepProblem *problem = worker->problem;
   g_autoptr(GError) error = NULL;
@@ -102,11 +140,11 @@ void sweep_worker_try(SweepWorker *worker, gint64 index, SweepRow *row) {
     return;
   }
   sweep_row_set_plan(row, problem->table, point.plan);
-  if (problem->prune && is_settled(problem, &point, row))
+  g_autoptr(Workload) workload = problem->prune ? workload_to_run(problem, &point, row) : NULL;
+  if (problem->prune && workload == NULL)
     return;
-  g_autoptr(Prediction) prediction = predict_numbers(worker->scratch, point.model, point.cluster, point.plan, &error);
-  if (prediction != NULL)
-    set_prediction(problem, prediction, row);
+  if (workload != NULL && is_twin(worker, index, workload->plan))
+    set_prediction(problem, worker->last, workload->plan, row);
   else
-    sweep_row_set_reason(row, SWEEP_IMPOSSIBLE, g_strdup(error->message));
+    predict_point(worker, index, &point, row);
 }
