@@ -6,6 +6,7 @@
 #     summary errors memory worst   from one run of stepsim validate
 #     parts   legend               from one more for each part of the model that --without takes away
 #     collected                    ../measurements/published.csv predicted now, beside validation-collected.txt
+#     peers                        validation-peers.txt, beside that run
 #     cpu                          validation-cpu.txt, which make validation-cpu measures on this machine
 #
 # Why a worst row is off is said in validation-rows.txt; a row that it does not know is named on standard error. With
@@ -81,6 +82,16 @@ collected() {
       printf "| %s | %s | %s | %s | %s | %s | %s |\n", $1, $2, before, $5, $6, $7, $8 }'
 }
 
+# What other simulators reach, beside what is predicted of the source's rows in measured.csv
+peers() {
+  echo '| source | stepsim: MAPE % | rows | other simulator | its MAPE % | rows | who says so |'
+  echo '| --- | ---: | ---: | --- | ---: | --- | --- |'
+  groups "$work/all.md" | awk -F'|' -v timed="$work/timed" '
+    BEGIN { while ((getline line < timed) > 0) { split(line, cell, "|"); n[cell[1]] = cell[2] } }
+    FILENAME == "-" { now[$1] = $5; next }
+    !/^#/ { printf "| %s | %s | %s | %s | %s | %s | %s |\n", $1, now[$1], n[$1], $2, $3, $4, $5 }' - "$here/validation-peers.txt"
+}
+
 summary() {
   awk -F' : ' '/^  "(rows|timed|predicted)"/ || /^  "(mape|median_ape|p90_ape|baseline_mape)"/ {
       key = $1; gsub(/[ "]/, "", key); sub(/,$/, "", $2); value[key] = $2 }
@@ -139,7 +150,7 @@ thin() {
 }
 
 page() {
-  for name in summary errors collected memory worst legend; do "$name" >"$work/$name" || exit 1; done
+  for name in summary errors peers collected memory worst legend; do "$name" >"$work/$name" || exit 1; done
   cp "$here/validation-cpu.txt" "$work/cpu" || exit 1
   awk -v work="$work" '/^\{\{[a-z]+\}\}$/ {
       name = work "/" substr($0, 3, length($0) - 4)

@@ -35,7 +35,7 @@ done
 
 # The page of published steps made of a few of them: the worst is explained, the others are asked for.
 mkdir "$work/docs" "$work/measured" "$work/measurements" || exit 99
-cp "$docs/validation.sh" "$docs/validation.md.in" "$docs/validation-cpu.txt" "$work/docs"
+cp "$docs/validation.sh" "$docs/validation.md.in" "$docs/validation-cpu.txt" "$docs/validation-peers.txt" "$work/docs"
 head -n 2 "$docs/plots-measured.csv" >"$work/measurements/published.csv"
 collected=$(awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "source") column = i } NR == 2 { print $column }' \
   "$work/measurements/published.csv")
