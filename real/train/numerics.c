@@ -301,7 +301,7 @@ static void compare_gradients(const Comparison *c, int step) {
     const Whole *reference = find_whole(c->reference, RECORD_GRADIENT, step, name);
     const Whole *own = find_whole(c->own, RECORD_GRADIENT, step, name);
     c->report->n_missing += n_missing(reference, own);
-    const double least2 = 1e-6 * mean2 * (double)reference->n;
+    const double least2 = c->report->noise * c->report->noise * mean2 * (double)reference->n;
     if (own != NULL && !checked->is_skipped)
       note(sqrt(distance2(own, reference) / MAX(MAX(norm2(reference), least2), G_MINDOUBLE)), name,
            &checked->gradient_error, checked->gradient_worst);
@@ -444,7 +444,7 @@ gboolean check_numerics(const Execution *execution, CheckReport *report, GError 
   g_autoptr(GHashTable) reference = run_reference(execution, &names, reference_losses, error);
   if (reference == NULL)
     return FALSE;
-  check_report_init(report, n_steps, execution->workload->plan->precision);
+  check_report_init(report, n_steps, execution->workload->plan);
   for (int i = 0; i < n_steps; i++) {
     report->steps[i].loss = losses[i];
     report->steps[i].reference_loss = reference_losses[i];

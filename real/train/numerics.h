@@ -3,10 +3,11 @@
  *
  *     losses      of each step: the one-rank run's
  *     gradients   of each step, tensor by tensor: ‖g − g₁‖ / ‖g₁‖, g₁ the one-rank run's. A tensor whose gradient is
- * but noise (a key bias moves no softmax) is measured against a thousandth of the model's mean gradient updates     of
- * each step, tensor by tensor: ‖ΔW − ΔW′‖ / ‖ΔW′‖, ΔW′ what Adam makes of the gradients that the ranks have shown,
- * computed here in double; what rounding a weight may do does not count. (The one-rank run's updates say little: Adam's
- * first steps are signs of gradients, which noise turns where they are near 0)
+ *                 but noise (a key bias moves no softmax) is measured against a share of the model's mean gradient
+ *     updates     of each step, tensor by tensor: ‖ΔW − ΔW′‖ / ‖ΔW′‖, ΔW′ what Adam makes of the gradients that the
+ *                 ranks have shown, computed here in double; what rounding a weight may do does not count. (The
+ *                 one-rank run's updates say little: Adam's first steps are signs of gradients, which noise turns
+ *                 where they are near 0)
  *
  * Gradients of fp16 are compared without the loss's scale; a step that one skips the other has to skip.
  *
@@ -28,19 +29,20 @@ typedef struct {
   CheckedStep *steps; /* owned */
   double loss_tolerance, first_tolerance, gradient_tolerance,
       update_tolerance;        /* relative; first: first step's gradients */
+  double noise;                /* of the model's mean gradient: tensors are measured against no less */
   double timed_loss_error;     /* of the run after, check_timed_losses() */
   gint64 n_tensors, n_missing; /* tensors compared; elements no rank has shown */
   gboolean is_passed;
 } CheckReport;
 
-/* The bounds of a precision, and room for the steps. */
-void check_report_init(CheckReport *report, int n_steps, Precision precision);
+/* The bounds of a plan's precision and number of tokens, and room for the steps. */
+void check_report_init(CheckReport *report, int n_steps, const Plan *plan);
 /* Whether all that has been compared is within its bounds. */
 void check_report_judge(CheckReport *report);
 /* Collective over the world; the report is filled on rank 0. The plan's steps are run. */
 gboolean check_numerics(const Execution *execution, CheckReport *report, GError **error);
 /* The checked run waits before every optimizer step, where it is written down. The losses [n_steps] of one that does
- * not must be the same: what the Program forgot to wait for shows here, if at all. On rank 0. */
+ * not must be the same as its: what the Program forgot to wait for shows here, if at all. On rank 0. */
 void check_timed_losses(CheckReport *report, const double *losses);
 void check_report_clear(CheckReport *report);
 /* For people, several lines. */

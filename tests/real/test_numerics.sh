@@ -61,6 +61,8 @@ norms of heads, a window, tp 2, sequence parallel, full recompute|2|tiny-qwen3|-
 norms of heads, a window, zb-h1, unfused attention|2|tiny-qwen3|--pp 2 --schedule zb-h1 --attention unfused
 norms of heads, a window, cp 2, Ulysses|2|tiny-qwen3|--cp 2 --cp-comm ulysses
 norms of heads, a window, ZeRO-3 × tp 2|4|tiny-qwen3|--dp 2 --tp 2 --zero 3
+# whose gradients of q and k are what rounding leaves
+a window of one token, tp 2|2|tiny-qwen3-own|--tp 2
 # ALiBi, BLOOM's norm behind the word table, dropout of the same places under every plan
 ALiBi, dropout, tp 2, sequence parallel, unfused attention made again|2|tiny-bloom|--tp 2 --sequence-parallel on --attention unfused --recompute selective
 ALiBi, dropout, dp 2 × pp 2, zb-v, ZeRO-3|4|tiny-bloom|--dp 2 --pp 2 --schedule zb-v --zero 3

@@ -1,0 +1,71 @@
+/* The bounds of a check and its verdict. */
+#include <check.h>
+#include <string.h>
+
+#include "numerics.h"
+
+static CheckReport report_of(const Plan *plan, double loss, double reference) {
+  CheckReport report = {0};
+  check_report_init(&report, 1, plan);
+  report.steps[0].loss = loss;
+  report.steps[0].reference_loss = reference;
+  check_report_judge(&report);
+  return report;
+}
+
+static Plan *plan_of_tokens(Precision precision, gint64 sequences, gint64 seq_len) {
+  Plan *plan = plan_new();
+  plan->precision = precision;
+  plan->global_batch = sequences;
+  plan->seq_len = seq_len;
+  return plan;
+}
+
+/* bf16 allows 2e-4 of a mean over 256 tokens and more; over 16, a 16th of them, √16 times as much. */
+START_TEST(losses_of_few_tokens_may_differ_more) {
+  g_autoptr(Plan) many = plan_of_tokens(PRECISION_BF16, 8, 512), usual = plan_of_tokens(PRECISION_BF16, 8, 32),
+                  few = plan_of_tokens(PRECISION_BF16, 1, 16);
+  const Plan *const plans[] = {many, usual, few};
+  const double bounds[] = {2e-4, 2e-4, 8e-4};
+  for (int i = 0; i < 3; i++) {
+    CheckReport within = report_of(plans[i], 5 * (1 + 0.99 * bounds[i]), 5),
+                beyond = report_of(plans[i], 5 * (1 + 1.01 * bounds[i]), 5);
+    ck_assert(within.is_passed);
+    ck_assert(!beyond.is_passed);
+    check_report_clear(&within);
+    check_report_clear(&beyond);
+  }
+}
+END_TEST
+
+/* The loss is off, but as off while nothing waits: that is no sign of something that is not waited for. */
+START_TEST(a_timed_run_is_compared_with_the_checked_one) {
+  g_autoptr(Plan) plan = plan_of_tokens(PRECISION_FP32, 8, 32);
+  CheckReport report = report_of(plan, 5.1, 5);
+  const double same = 5.1, other = 5;
+  g_autoptr(GString) text = g_string_new(NULL);
+  check_timed_losses(&report, &same);
+  check_report_print(&report, text);
+  ck_assert_double_eq(report.timed_loss_error, 0);
+  ck_assert(!report.is_passed);
+  ck_assert_ptr_null(strstr(text->str, "is not waited for"));
+  check_timed_losses(&report, &other);
+  check_report_print(&report, text);
+  ck_assert_ptr_nonnull(strstr(text->str, "is not waited for"));
+  check_report_clear(&report);
+}
+END_TEST
+
+int main(void) {
+  TCase *tcase = tcase_create("numerics_report");
+  tcase_add_test(tcase, losses_of_few_tokens_may_differ_more);
+  tcase_add_test(tcase, a_timed_run_is_compared_with_the_checked_one);
+  Suite *suite = suite_create("numerics_report");
+  suite_add_tcase(suite, tcase);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int failures = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failures != 0;
+}
