@@ -167,7 +167,7 @@ static gboolean place_ranks(Request *request, const CollectiveOptions *o, GError
   if (ranks == NULL)
     return FALSE;
   if (o->ranks == NULL && o->rank_map == NULL)
-    request->cluster->domain_gpus = cluster_job_domain(cluster, ranks->len);
+    cluster_place_job(request->cluster, ranks->len);
   const int root = g_array_index(ranks, int, request->root);
   g_array_sort(ranks, compare_ranks);
   int last = g_array_index(ranks, int, ranks->len - 1);

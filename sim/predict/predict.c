@@ -365,11 +365,10 @@ const Cluster *predict_cluster(const Cluster *cluster, const Plan *plan, Cluster
     return cluster;
   const double n = count_gpus(plan);
   if (cluster->faults == NULL) {
-    const int domain_gpus = plan->rank_map == NULL ? cluster_job_domain(cluster, (gint64)n) : cluster->domain_gpus;
-    if (domain_gpus == cluster->domain_gpus)
+    if (plan->rank_map != NULL || cluster_job_domain(cluster, (gint64)n) == cluster->domain_gpus)
       return cluster;
     *worn = g_memdup2(cluster, sizeof *cluster);
-    (*worn)->domain_gpus = domain_gpus;
+    cluster_place_job(*worn, (gint64)n);
     return *worn;
   }
   if (n < 1 || n > MOST_GPUS_WITH_FAULTS) {

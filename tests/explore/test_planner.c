@@ -261,6 +261,31 @@ START_TEST(without_room_the_nodes_memory_is_named) {
 }
 END_TEST
 
+/* Llama-3.1-405B with all of its state on a node of 2,000 GB: 2 + 2 + 12 bytes of 405.9e9 parameters are 6,493.65 GB,
+ * and GPUs have room. */
+START_TEST(what_a_nodes_memory_lacks_is_said) {
+  const Given given[] = {{"model", "llama-3.1-405b"},
+                         {"cluster", "dgx-h100"},
+                         {"gpus", "8"},
+                         {"global-batch", "8"},
+                         {"seq-len", "2048"},
+                         {"tp", "1"},
+                         {"pp", "1"},
+                         {"schedule", "1f1b"},
+                         {"zero", "3"},
+                         {"recompute", "full"},
+                         {"micro-batch", "1"},
+                         {"offload-optimizer", "host"},
+                         {"offload-weights", "host"},
+                         {NULL}};
+  g_autoptr(Space) space = space_of(given);
+  const PlannerRequest request = request_of(space);
+  g_autoptr(GError) error = NULL;
+  ck_assert_ptr_null(planner_search(&request, NULL, &error));
+  ck_assert_ptr_nonnull(strstr(error->message, "1 do not fit in memory: the smallest needs at least 4493.65 GB more"));
+}
+END_TEST
+
 START_TEST(a_framework_is_given_only_plans_it_can_run) {
   g_autoptr(Space) space = space_of_case(0);
   PlannerRequest request = request_of(space);
@@ -464,6 +489,7 @@ int main(void) {
   tcase_add_test(tcase, slower_plans_than_asked_for_are_late);
   tcase_add_test(tcase, without_a_plan_the_most_frequent_reasons_are_told);
   tcase_add_test(tcase, without_room_the_nodes_memory_is_named);
+  tcase_add_test(tcase, what_a_nodes_memory_lacks_is_said);
   tcase_add_test(tcase, a_framework_is_given_only_plans_it_can_run);
   tcase_add_test(tcase, a_schedule_that_needs_chunks_is_given_them);
   tcase_add_test(tcase, an_outcome_names_the_cluster_that_was_given);

@@ -119,6 +119,25 @@ START_TEST(every_number_of_neighbours_is_that_of_simulate) {
 }
 END_TEST
 
+/* GPUs have room, as the activations of all micro-batches of gpipe are on the node, which has 2,000 GB. */
+START_TEST(a_full_node_is_the_reason_where_gpus_have_room) {
+  g_auto(SweepSetup) setup = setup_of("model=llama-2-7b\ncluster=dgx-h100\ngpus=8\ntp=4\npp=2\nschedule=gpipe\n"
+                                      "global-batch=128\noffload-activations=host\n");
+  g_autoptr(SweepTable) table = sweep_table_new();
+  const SweepProblem problem = sweep_problem(&setup, table);
+  g_autoptr(SweepWorker) worker = sweep_worker_new(&problem);
+  SweepRow row;
+  sweep_worker_try(worker, 0, &row);
+  ck_assert_int_eq(row.status, SWEEP_OUT_OF_MEMORY);
+  ck_assert_int_eq(row.cells[sweep_table_find(table, "memory_fits")].whole, 1); /* memory.fits of simulate --json */
+  const char *reason = row.reason;
+  ck_assert_msg(g_str_has_prefix(reason, "the ranks of node 0 hold ") &&
+                    g_str_has_suffix(reason, " in host memory at their peak, a node has 2.000 TB"),
+                "%s", reason);
+  sweep_row_clear(&row, table);
+}
+END_TEST
+
 /* Cells in which recompute selective differs from none, tried one after the other. */
 static int count_cells_of_selective(const char *text) {
   g_auto(SweepSetup) setup = setup_of(text);
@@ -446,6 +465,7 @@ int main(void) {
   tcase_add_test(cases, rows_do_not_depend_on_the_number_of_threads);
   tcase_add_test(cases, every_number_is_that_of_simulate);
   tcase_add_test(cases, every_number_of_neighbours_is_that_of_simulate);
+  tcase_add_test(cases, a_full_node_is_the_reason_where_gpus_have_room);
   tcase_add_test(cases, plans_that_recompute_nothing_differ_in_name_alone);
   tcase_add_test(cases, every_number_of_worn_links_is_that_of_simulate);
   tcase_add_test(cases, what_is_not_run_for_its_memory_does_not_fit);

@@ -32,6 +32,41 @@ START_TEST(described_faults_keep_gpus_where_they_are) {
 }
 END_TEST
 
+/* 1,152 GPUs are 16 racks: 16 segments of 64 fit, 18 do not. Without NICs there is no job of two racks. */
+START_TEST(segments_are_taken_where_there_are_domains_for_them) {
+  g_autoptr(Cluster) cluster = rack_cluster();
+  cluster->max_gpus = 1152;
+  ck_assert_int_eq(cluster_job_domain(cluster, 1024), 64);
+  ck_assert_int_eq(cluster_job_domain(cluster, 1152), 72);
+  cluster->max_gpus = 0;
+  ck_assert_int_eq(cluster_job_domain(cluster, 1152), 64);
+  cluster->nics_per_node = 0;
+  ck_assert_int_eq(cluster_job_domain(cluster, 128), 72);
+}
+END_TEST
+
+static void add_tiers(Cluster *cluster, int leaf_nodes, gint64 pod_gpus) {
+  cluster->leaves.n_nodes = leaf_nodes;
+  cluster->n_tiers = 2;
+  cluster->tiers[0] = (FabricTier){.span_gpus = pod_gpus, .oversubscription = 2};
+  cluster->tiers[1] = (FabricTier){.span_gpus = 8 * pod_gpus, .oversubscription = 16};
+}
+
+/* A pod of 8 racks has 8 · 64 = 512 GPUs of the job, leaves of two racks (36 nodes) have 128: 32 nodes. A pod of 600
+ * GPUs has 8 ⅓ racks, and no whole number of segments. */
+START_TEST(pods_and_leaves_have_as_many_of_a_job_as_their_domains) {
+  g_autoptr(Cluster) cluster = rack_cluster();
+  add_tiers(cluster, 36, 600);
+  ck_assert_int_eq(cluster_job_domain(cluster, 1024), 72);
+  add_tiers(cluster, 36, 576);
+  cluster_place_job(cluster, 1024);
+  ck_assert_int_eq(cluster->domain_gpus, 64);
+  ck_assert_int_eq(cluster->leaves.n_nodes, 32);
+  ck_assert_int_eq(cluster->tiers[0].span_gpus, 512);
+  ck_assert_int_eq(cluster->tiers[1].span_gpus, 4096);
+}
+END_TEST
+
 /* Experts of 64 ranks on 256 GPUs: four groups, a rack each. */
 static Prediction *predict_experts(const Cluster *cluster, const Plan *plan) {
   GError *error = NULL;
@@ -80,13 +115,36 @@ START_TEST(a_rank_map_is_taken_at_its_word) {
 }
 END_TEST
 
+/* The GPUs that the job has, said one by one: racks 0 … 15, of which two pods of 8 have 512 each. Groups of 128 ranks
+ * of experts stay in a pod; if pods were taken to have 576 of the job's GPUs, the fifth of them would lie in two. */
+START_TEST(a_map_to_the_gpus_of_segments_changes_nothing_under_tiers) {
+  g_autoptr(Cluster) cluster = rack_cluster();
+  add_tiers(cluster, 0, 576);
+  g_autoptr(Plan) plan = expert_plan();
+  plan->gpus = plan->global_batch = 1024;
+  plan->ep = 128;
+  plan->pp = 2;
+  g_autoptr(Prediction) taken = predict_experts(cluster, plan);
+  plan->rank_map = g_array_new(FALSE, FALSE, sizeof(int));
+  for (int rank = 0; rank < plan->gpus; rank++) {
+    const int gpu = rank / 64 * 72 + rank % 64;
+    g_array_append_val(plan->rank_map, gpu);
+  }
+  g_autoptr(Prediction) mapped = predict_experts(cluster, plan);
+  ck_assert_double_eq(mapped->step_time_s, taken->step_time_s);
+}
+END_TEST
+
 int main(void) {
   TCase *tcase = tcase_create("segment");
   tcase_set_timeout(tcase, 60);
   tcase_add_test(tcase, a_job_of_several_domains_takes_a_segment_of_each);
   tcase_add_test(tcase, described_faults_keep_gpus_where_they_are);
+  tcase_add_test(tcase, segments_are_taken_where_there_are_domains_for_them);
+  tcase_add_test(tcase, pods_and_leaves_have_as_many_of_a_job_as_their_domains);
   tcase_add_test(tcase, groups_of_experts_stay_inside_a_rack);
   tcase_add_test(tcase, a_rank_map_is_taken_at_its_word);
+  tcase_add_test(tcase, a_map_to_the_gpus_of_segments_changes_nothing_under_tiers);
   Suite *suite = suite_create("segment");
   suite_add_tcase(suite, tcase);
   SRunner *runner = srunner_create(suite);

@@ -157,6 +157,23 @@ START_TEST(the_same_link_bounds_folded_and_unfolded_steps) {
 }
 END_TEST
 
+/* One GPU has no other to wait for: what it waits for are its copies. */
+START_TEST(a_rank_that_waits_for_copies_is_bound_by_host_memory) {
+  g_autoptr(Plan) plan = plan_new();
+  plan->global_batch = 4;
+  plan->offload.activations = TIER_HOST;
+  g_autoptr(Model) model = model_read("megatron-1.7b", NULL);
+  g_autoptr(Cluster) cluster = cluster_read("selene", NULL);
+  g_autoptr(Prediction) prediction = predict(model, cluster, plan, NULL);
+  ck_assert_ptr_nonnull(prediction);
+  const BoundingLink bounding = bounding_link_of(prediction->trace, prediction->metrics);
+  ck_assert_int_eq(bounding.way, TIMING_HOST_WAY);
+  ck_assert_double_gt(bounding.wait_s, 0);
+  ck_assert_double_eq_tol(bounding.wait_s, prediction->metrics->mean_s[BREAKDOWN_OFFLOAD], 1e-12);
+  ck_assert_double_le(bounding.busy_s, bounding.wait_s);
+}
+END_TEST
+
 /* Of the scale-up links by megatron-1.7b's ranks, the most of any. Takes the plan over. */
 static double most_of_links(Plan *taken) {
   g_autoptr(Plan) plan = taken;
@@ -236,6 +253,7 @@ int main(void) {
   tcase_add_test(tcase, without_loads_nothing_is_known);
   tcase_add_test(tcase, the_picture_has_a_lane_for_kernels_and_each_way_in_use);
   tcase_add_test(tcase, the_same_link_bounds_folded_and_unfolded_steps);
+  tcase_add_test(tcase, a_rank_that_waits_for_copies_is_bound_by_host_memory);
   tcase_add_test(tcase, no_link_is_in_use_for_longer_than_the_step);
   tcase_add_test(tcase, waiting_for_a_straggler_uses_no_link);
   tcase_add_test(tcase, very_many_kernels_are_summed_up_op_by_op);

@@ -382,11 +382,43 @@ gboolean cluster_check_sound(const Cluster *cluster, GError **error) {
                          cluster->file);
 }
 
+/* GPUs of the job in a block of `gpus`, of which it has `taken` of each domain; −1: the block cuts domains. */
+static gint64 taken_of_block(const Cluster *cluster, gint64 gpus, int taken) {
+  if (gpus <= cluster->domain_gpus)
+    return MIN(gpus, taken);
+  return gpus % cluster->domain_gpus == 0 ? gpus / cluster->domain_gpus * taken : -1;
+}
+
+static gboolean blocks_have_whole_domains(const Cluster *cluster) {
+  gboolean are_whole = taken_of_block(cluster, leaf_group_gpus(cluster), cluster->segment_gpus) >= 0;
+  for (int i = 0; i < cluster->n_tiers; i++)
+    are_whole &= taken_of_block(cluster, cluster->tiers[i].span_gpus, cluster->segment_gpus) >= 0;
+  return are_whole;
+}
+
+/* Whether there are domains for so many segments. */
+static gboolean has_segments(const Cluster *cluster, gint64 n) {
+  return cluster->nics_per_node > 0 &&
+         (cluster->max_gpus == 0 || (n - 1) * cluster->domain_gpus + cluster->segment_gpus <= cluster->max_gpus);
+}
+
 int cluster_job_domain(const Cluster *cluster, gint64 n_gpus) {
+  const int segment = cluster->segment_gpus;
   const gboolean is_placed = cluster->faults != NULL || cluster->other_gpus != NULL || cluster->wiring != NULL;
-  return cluster->segment_gpus > 0 && !is_placed && n_gpus > cluster->domain_gpus && n_gpus % cluster->segment_gpus == 0
-             ? cluster->segment_gpus
+  return segment > 0 && !is_placed && n_gpus > cluster->domain_gpus && n_gpus % segment == 0 &&
+                 has_segments(cluster, n_gpus / segment) && blocks_have_whole_domains(cluster)
+             ? segment
              : cluster->domain_gpus;
+}
+
+void cluster_place_job(Cluster *cluster, gint64 n_gpus) {
+  const int taken = cluster_job_domain(cluster, n_gpus);
+  if (taken == cluster->domain_gpus)
+    return;
+  cluster->leaves.n_nodes = (int)(taken_of_block(cluster, leaf_group_gpus(cluster), taken) / cluster->gpus_per_node);
+  for (int i = 0; i < cluster->n_tiers; i++)
+    cluster->tiers[i].span_gpus = taken_of_block(cluster, cluster->tiers[i].span_gpus, taken);
+  cluster->domain_gpus = taken;
 }
 
 int cluster_other_gpus(const Cluster *cluster, gint64 n_gpus) {

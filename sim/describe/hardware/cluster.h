@@ -115,8 +115,11 @@ gboolean cluster_check_joined(const Cluster *cluster, GError **error);
 gboolean cluster_check_sound(const Cluster *cluster, GError **error);
 /* GPUs of a domain that a job of `n_gpus`, placed on consecutive nodes, has of each: segment_gpus where it needs
  * several domains and is whole segments, as schedulers are asked for (Slurm's --segment); else domain_gpus. So it is
- * where the file says what is where: faults, other kinds of GPU, a described wiring. */
+ * where the file says what is where: faults, other kinds of GPU, a described wiring; where max_gpus has no domains for
+ * so many segments; and where a group of leaves or a tier's span is more than a domain, and no whole ones. */
 int cluster_job_domain(const Cluster *cluster, gint64 n_gpus);
+/* Leave of a cluster what that job may have of it: its domains, groups of leaves and spans of tiers count its GPUs. */
+void cluster_place_job(Cluster *cluster, gint64 n_gpus);
 /* How many of the ranges in `other_gpus`, from the first on, have nodes among the first `n_gpus` GPUs. */
 int cluster_other_gpus(const Cluster *cluster, gint64 n_gpus);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Cluster, cluster_free)

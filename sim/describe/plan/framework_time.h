@@ -28,15 +28,19 @@
  *       gradients: whole            # ZeRO-1: each rank receives the whole sum, of which it keeps its part; sharded
  *                                   # (default): its part alone
  *       weights: broadcast          # ZeRO-1: a matrix is wholly one rank's, and each rank that has some broadcasts
- * them # when it has updated them, beside nothing, whatever the plan asks for; gathered # (default): each has an equal
- * part of all, and these come together gradient_sum_bytes: 4       # per parameter, as gradients of training in bf16
- * are summed (default: as held) expert_overlap: rounds      # in rounds of the interleaved schedule the forward and the
- * backward take turns # at their exchanges with experts (default: where the schedule pairs them) expert_rows: per_group
- * # a token is sent once for each expert it goes to (default: per_expert), or once # for each group of experts that the
- * model limits it to, and spread on the node # there expert_format: linear       # a token, or a gradient, is converted
- * before it goes to its experts, and goes in # the format they multiply in; it comes back, as it does by default both
- * ways, in # that of activations (element) scales: blocks              # fp8 has a scale for each block of a tensor,
- * found as it is converted; tensor # (default): one for all of it, whose largest element is looked for first
+ *                                   # them when it has updated them, beside nothing, whatever the plan asks for;
+ *                                   # gathered (default): each has an equal part of all, and these come together
+ *       gradient_sum_bytes: 4       # per parameter, as gradients of training in bf16 are summed (default: as held)
+ *       expert_overlap: rounds      # in rounds of the interleaved schedule the forward and the backward take turns
+ *                                   # at their exchanges with experts (default: where the schedule pairs them)
+ *       expert_rows: per_group      # a token is sent once for each expert it goes to (default: per_expert), or once
+ *                                   # for each group of experts that the model limits it to, and spread on the node
+ *                                   # there
+ *       expert_format: linear       # a token, or a gradient, is converted before it goes to its experts, and goes in
+ *                                   # the format they multiply in; it comes back, as it does by default both ways, in
+ *                                   # that of activations (element)
+ *       scales: blocks              # fp8 has a scale for each block of a tensor, found as it is converted; tensor
+ *                                   # (default): one for all of it, whose largest element is looked for first
  *       expert_sms: 20              # SMs that move tokens to experts and back: while they do, kernels beside them have
  *                                   # the others (default: as the cluster's transfer_tax says)
  *       rates:                      # by GPU generation, what its libraries reach

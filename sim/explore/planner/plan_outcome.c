@@ -29,6 +29,14 @@ double plan_tokens_per_s(const Plan *plan, gint64 step_ns) {
   return (double)plan->global_batch * (double)plan->seq_len / (1e-9 * (double)step_ns);
 }
 
+static double excess_of(const Prediction *prediction, const PlanOutcome *outcome) {
+  double excess_bytes = outcome->peak_bytes - outcome->capacity_bytes;
+  for (int tier = TIER_HOST; tier < N_TIERS; tier++)
+    if (!prediction->tiers[tier].fits)
+      excess_bytes = MAX(excess_bytes, prediction->tiers[tier].bytes - prediction->tiers[tier].capacity_bytes);
+  return excess_bytes;
+}
+
 static PlanOutcome *outcome_of(const Prediction *prediction, const Model *model, const Cluster *cluster,
                                const Plan *plan, const PlanScoring *scoring) {
   PlanOutcome *outcome = g_new0(PlanOutcome, 1);
@@ -46,6 +54,7 @@ static PlanOutcome *outcome_of(const Prediction *prediction, const Model *model,
   outcome->peak_bytes = prediction->memory->peak_bytes + reserved_bytes;
   outcome->capacity_bytes = mixed_gpus_room_bytes(workload, cluster) + reserved_bytes;
   outcome->margin_bytes = mixed_gpus_smallest(workload, cluster)->margin_bytes;
+  outcome->excess_bytes = excess_of(prediction, outcome);
   outcome->fits = prediction->fits;
   outcome->fails = goodput_of(model, cluster, workload->plan, outcome->step_time_s, &outcome->goodput);
   outcome->score =

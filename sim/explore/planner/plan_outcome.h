@@ -21,6 +21,7 @@ typedef struct {
   double breakdown_s[N_BREAKDOWN];   /* means over ranks */
   double peak_bytes, capacity_bytes; /* what GPUs reserve counts in the peak; capacity less the margin */
   double margin_bytes;               /* of the GPU, left free by wish */
+  double excess_bytes;               /* what the GPU, host memory or drives lack, the most of these; < 0: none does */
   gboolean fits;
   double dollars_per_gpu_hour; /* 0: not known */
   gboolean fails;              /* goodput is known */

@@ -79,7 +79,7 @@ static Screened screen_workload(const PlanScreen *screen, const Workload *worklo
   }
   Cluster placed = *cluster; /* shares all with it */
   if (workload->plan->rank_map == NULL)
-    placed.domain_gpus = cluster_job_domain(cluster, workload->plan->gpus);
+    cluster_place_job(&placed, workload->plan->gpus);
   gint64 bound_ns = plan_bound_step_ns(workload, &placed);
   *number = plan_tokens_per_s(workload->plan, bound_ns);
   if (*number < screen->request->least_tokens_per_s)

@@ -173,7 +173,7 @@ static void settle_outcome(const PlannerRequest *request, PlanOutcome *outcome, 
   if (!outcome->fits || late) {
     ++*(outcome->fits ? &result->n_late : &result->n_out_of_memory);
     note_miss(result, outcome->fits ? SCREENED_LATE : SCREENED_TOO_LARGE,
-              outcome->fits ? kept_tokens_per_s : outcome->peak_bytes - outcome->capacity_bytes);
+              outcome->fits ? kept_tokens_per_s : outcome->excess_bytes);
     plan_outcome_free(outcome);
     return;
   }

@@ -159,8 +159,7 @@ static void append_step(GString *out, const PlanOutcome *best, const Sensitivity
   }
   g_string_append_printf(out, "%+7.2f %%  ", percent(behind(best, step->outcome)));
   if (!step->outcome->fits)
-    g_string_append_printf(out, "does not fit, %.2f GB too many; ",
-                           (step->outcome->peak_bytes - step->outcome->capacity_bytes) / 1e9);
+    g_string_append_printf(out, "does not fit, %.2f GB too many; ", step->outcome->excess_bytes / 1e9);
   append_difference(out, best, step->outcome);
   g_string_append_c(out, '\n');
 }

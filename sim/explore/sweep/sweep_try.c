@@ -78,10 +78,26 @@ static Workload *workload_to_run(const SweepProblem *problem, const SpacePoint *
   return NULL;
 }
 
+/* Of a plan that does not: the GPU, or else the first tier beyond it that holds too much. Owned by the caller. */
+static char *why_it_does_not_fit(const StepReport *report, double total_bytes, double margin_bytes) {
+  if (!step_report_fits_gpu(report)) {
+    g_autofree char *held = text_of_bytes(total_bytes), *capacity = text_of_bytes(report->capacity_bytes);
+    return g_strdup_printf("rank %d holds %s at its peak with what libraries reserve, a GPU has %s%s",
+                           report->worst_rank, held, capacity, margin_bytes > 0 ? " beside its margin" : "");
+  }
+  const MemoryTier tier = report->tiers[TIER_HOST].fits ? TIER_NVME : TIER_HOST;
+  const TierUse *use = &report->tiers[tier];
+  g_autofree char *held = text_of_bytes(use->bytes), *capacity = text_of_bytes(use->capacity_bytes);
+  return g_strdup_printf("the ranks of node %d hold %s %s at their peak, a node has %s", use->node, held,
+                         tier == TIER_HOST ? "in host memory" : "on drives", capacity);
+}
+
 /* What was predicted of `plan`, or of its twin. */
 static void set_prediction(const SweepProblem *problem, const Prediction *prediction, const Plan *plan, SweepRow *row) {
   StepReport report = step_of_prediction(prediction, NULL);
+  const gboolean fits = report.fits;
   report.plan = plan;
+  report.fits = step_report_fits_gpu(&report); /* as memory.fits of --json: tiers beyond the GPU have their own */
   sweep_row_set_plan(row, problem->table, report.plan);
   sweep_row_set_report(row, problem->table, &report);
   set_cost(problem, prediction->cluster, prediction, row);
@@ -90,14 +106,8 @@ static void set_prediction(const SweepProblem *problem, const Prediction *predic
   sweep_row_set_real(row, problem->table, "memory_total_bytes", total_bytes);
   sweep_row_set_real(row, problem->table, "memory_used", total_bytes / (report.capacity_bytes + margin_bytes));
   row->status = SWEEP_RAN;
-  if (report.fits)
-    return;
-  g_autofree char *held = text_of_bytes(total_bytes);
-  g_autofree char *capacity = text_of_bytes(report.capacity_bytes);
-  sweep_row_set_reason(row, SWEEP_OUT_OF_MEMORY,
-                       g_strdup_printf("rank %d holds %s at its peak with what libraries reserve, a GPU has %s%s",
-                                       report.worst_rank, held, capacity,
-                                       margin_bytes > 0 ? " beside its margin" : ""));
+  if (!fits)
+    sweep_row_set_reason(row, SWEEP_OUT_OF_MEMORY, why_it_does_not_fit(&report, total_bytes, margin_bytes));
 }
 
 /* Whether the complete `plan` of `index` is the last one's, but for the name of what is recomputed: nothing. An auto

@@ -166,7 +166,7 @@ GArray *link_timeline_of(const Trace *trace, const Metrics *metrics, int rank) {
 }
 
 static gint64 wait_ns(const RankBreakdown *rank) {
-  gint64 sum_ns = 0;
+  gint64 sum_ns = rank->ns[BREAKDOWN_OFFLOAD];
   for (int axis = 0; axis < N_AXES; axis++)
     sum_ns += rank->exposed_ns[axis];
   return sum_ns;

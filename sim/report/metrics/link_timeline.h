@@ -23,10 +23,10 @@ typedef struct {
 GArray *link_timeline_of(const Trace *trace, const Metrics *metrics, int rank);
 
 typedef struct {
-  int way;        /* most in use while the rank waits for communication; −1: none is */
-  int rank;       /* the recorded rank that waits for communication the longest */
+  int way;        /* most in use while the rank waits for communication or copies; −1: none is */
+  int rank;       /* the recorded rank that waits for them the longest */
   int first_rank; /* the first rank of the plan that it stands for */
-  double wait_s;  /* how long in a step: its exposed communication */
+  double wait_s;  /* how long in a step: its exposed communication and copies */
   double busy_s;  /* time alone of what moved on the way while the rank ran no kernel: at most its idle time */
 } BoundingLink;
 
