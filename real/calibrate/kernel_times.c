@@ -123,9 +123,9 @@ void kernel_times_add(KernelTimes *times, const WorkItem *item, double time_s) {
 char *cut_case_text(const CutCase *cut) {
   g_autofree char *cp =
       cut->cp > 1 ? g_strdup_printf(", cp %d %s", cut->cp, cp_comm_names()[cut->cp_comm]) : g_strdup("");
-  return g_strdup_printf("%s %s, tp %d%s%s, %" G_GINT64_FORMAT " × %" G_GINT64_FORMAT " tokens", cut->model->name,
+  return g_strdup_printf("%s %s, tp %d%s%s, %" G_GINT64_FORMAT " × %" G_GINT64_FORMAT " tokens, %s", cut->model->name,
                          precision_info(cut->precision)->name, cut->tp, cut->sequence_parallel ? " sp" : "", cp,
-                         cut->micro_batch, cut->seq_len);
+                         cut->micro_batch, cut->seq_len, attention_names()[cut->attention]);
 }
 
 /* The model with few layers: all are alike. */

@@ -27,7 +27,7 @@ KernelTimes *kernel_times_new(void);
 void kernel_times_free(KernelTimes *times);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(KernelTimes, kernel_times_free)
 
-/* "tinystories-15m fp32, tp 1, cp 2 ring, 1 × 256 tokens". Owned by the caller. */
+/* "tinystories-15m fp32, tp 1, cp 2 ring, 1 × 256 tokens, flash". Owned by the caller. */
 char *cut_case_text(const CutCase *cut);
 /* Run `n_steps` after those of warm-up and take in the times. IMPOSSIBLE: this model and cut cannot be run here (too
  * large, heads not divisible …); what was measured before is kept. */

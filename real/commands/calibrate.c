@@ -35,7 +35,7 @@ typedef struct {
   DeviceFacts facts;
   LinkTimes links;
   char *progress_file;
-  GHashTable *done; /* texts of cases, "grid" */
+  GHashTable *done; /* keys of cases, "grid" */
   GString *skipped;
   gint64 began_us;
   int n_steps_done, n_steps;
@@ -169,7 +169,7 @@ static gboolean find_parts(Calibration *c, GError **error) {
 /* --- progress --- */
 
 static char *header(const Calibration *c) {
-  return g_strdup_printf("stepreal calibrate 2, device %s, comm %s, %d ranks, %d repeats", c->device->name,
+  return g_strdup_printf("stepreal calibrate 3, device %s, comm %s, %d ranks, %d repeats", c->device->name,
                          c->comm->name, world_size(c->world), c->options.repeats);
 }
 
@@ -235,19 +235,37 @@ static void show(const char *what, gpointer data) {
 
 /* --- measuring --- */
 
-/* A case that cannot be run here is left out, on all ranks alike. */
+/* Under which a case is done: models of one name (config.json) are told apart by what their files say. */
+static char *key_of_case(const CutCase *cut, const char *text, GError **error) {
+  g_autofree char *config = NULL;
+  gsize length;
+  GError *cause = NULL;
+  if (!g_file_get_contents(cut->model->file, &config, &length, &cause)) {
+    fail_input(error, "%s", cause->message);
+    g_error_free(cause);
+    return NULL;
+  }
+  g_autofree char *sum = g_compute_checksum_for_data(G_CHECKSUM_SHA256, (const guchar *)config, length);
+  return g_strdup_printf("%s, config %.16s", text, sum);
+}
+
+/* A case that cannot be run here is left out, on all ranks alike, and tried again by a calibration that goes on: so
+ * that one says why, too. */
 static gboolean measure_case(Calibration *c, const CutCase *cut, GError **error) {
-  g_autofree char *text = cut_case_text(cut);
+  g_autofree char *text = cut_case_text(cut), *key = key_of_case(cut, text, error);
   g_autoptr(GError) cause = NULL;
+  if (key == NULL)
+    return FALSE;
   show(text, c);
   c->n_steps_done++;
-  if (g_hash_table_contains(c->done, text))
+  if (g_hash_table_contains(c->done, key))
     return TRUE;
   world_barrier(c->world);
   const gboolean ok = kernel_times_measure(c->times, cut, c->world, c->device, c->options.repeats, &cause);
-  if (!world_all(c->world, ok))
-    g_string_append_printf(c->skipped, "  left out: %s: %s\n", text, cause ? cause->message : "another rank could not");
-  return write_progress(c, text, error);
+  if (world_all(c->world, ok))
+    return write_progress(c, key, error);
+  g_string_append_printf(c->skipped, "\n  left out: %s: %s", text, cause ? cause->message : "another rank could not");
+  return TRUE;
 }
 
 /* Of the products measured. */
@@ -291,7 +309,7 @@ static gboolean measure(Calibration *c, GError **error) {
   int n;
   kernel_times_all(c->times, &n);
   if (n == 0)
-    return fail_impossible(error, "nothing could be measured:\n%s", c->skipped->str);
+    return fail_impossible(error, "nothing could be measured:%s", c->skipped->str);
   show("launches, copies, memory", c);
   c->n_steps_done++;
   return measure_grid(c, error) &&
@@ -354,14 +372,15 @@ static void print_summary(const Calibration *c, const KernelTime *kernels, int n
            c->links.collective_beside);
   if (c->links.times->len > 0 && c->links.tax <= 0)
     printf("  no transfer_tax was written: products did not take longer beside it (do others use this machine?)\n");
-  fputs(c->skipped->str, stdout);
+  if (c->skipped->len > 0)
+    printf("%s\n", c->skipped->str + strlen("\n"));
   printf("  %.0f s; wrote %s, %s, %s\n", (g_get_monotonic_time() - c->began_us) * 1e-6, c->options.output, gpu_file,
          library_file);
 }
 
 /* What was measured before a failure stays, and the user is told. */
 static char *with_progress(const Calibration *c, const char *message) {
-  if (!g_file_test(c->progress_file, G_FILE_TEST_EXISTS))
+  if (g_hash_table_size(c->done) == 0)
     return g_strdup(message);
   return g_strdup_printf("%s; what was measured so far is kept in %s: the same command goes on from there, --fresh "
                          "begins anew",

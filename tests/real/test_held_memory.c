@@ -1,6 +1,11 @@
 /* What a rank of stepreal takes for weights, gradients, optimizer and between forward and backward is, to the byte,
  * what the Program says that it holds; and what attention cut by cp has in buffers is what PieceMemory counts. Ranks
- * are run one by one on a device that computes nothing and among others that are not there. */
+ * are run one by one on a device that computes nothing and among others that are not there.
+ *
+ * Of activations stepreal holds more in two cases, which stand not here. Where W runs apart from I under sequence
+ * parallelism it keeps gradients of the stream beside those that it gathered of them (up to a sixth more); under ZeRO-3
+ * it takes what I makes for W at once, where the Program has it layer by layer (up to a third more). Masks of dropout,
+ * which the Program counts, it draws anew. */
 #include <check.h>
 
 #include "executor.h"

@@ -192,6 +192,31 @@ rmdir machine.yaml
 result $? "it goes on; stepsim takes a machine of which small products alone are known" "$(cat err)"
 rm -rf machine* gpus nccl
 
+# What is kept of fused attention is not unfused attention's.
+mkdir machine.yaml
+# shellcheck disable=SC2086
+"$stepreal" $calibrate >out 2>err </dev/null
+rmdir machine.yaml
+# shellcheck disable=SC2086
+"$stepreal" $calibrate --attention unfused >out 2>err </dev/null && grep -q 'name: softmax' gpus/machine.yaml
+result $? "a calibration that goes on with other attention measures it" "$(cat err gpus/machine.yaml)"
+rm -rf machine* gpus nccl
+
+mkdir one other
+cp m.json one/config.json
+cp "$data/models/tiny-gpt2-short.json" other/config.json
+run 1 calibrate --model one/config.json --model other/config.json --seq-len 8 --tp 1 --repeats 1 --quick --output machine.yaml
+[ "$got" -eq 0 ] && grep -q 'name: silu_mul' gpus/machine.yaml && grep -q 'name: gelu' gpus/machine.yaml
+result $? "two models of one name are both measured" "exit status $got; $(cat err gpus/machine.yaml)"
+rm -rf machine* gpus nccl
+
+for time in first second; do
+  run 1 calibrate --model m.json --seq-len 6 --tp 3 --quick --output machine.yaml
+  [ "$got" -eq 1 ] && grep -q 'left out: m fp32, tp 3, .*: tp 3 does not divide' err && [ ! -e machine.yaml.progress ] &&
+    ! grep -q 'is kept' err
+  result $? "where nothing can be measured it is said why, the $time time" "exit status $got; $(cat err)"
+done
+
 # Attention to whole sequences, to the own half of one, to half of another's, and over all that a gather brings.
 run 2 calibrate --model m.json --seq-len 16 --tp 1 --cp 1,2 --cp-comm ring,all-gather --repeats 1 --quick --output machine.yaml
 [ "$got" -eq 0 ] && [ "$(grep -c 'seq_len: 16, head_dim' gpus/machine.yaml)" -eq 2 ] &&
