@@ -1,0 +1,204 @@
+/* A tensor after another; those that the plan or the model has no use for are NULL and take nothing. */
+#include "carve.h"
+
+#include "precision.h"
+
+enum { ALIGN_BYTES = 256 };
+
+void *carve(Carver *carver, double n, int element_bytes) {
+  gint64 bytes = ((gint64)n * element_bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
+  char *at = carver->base != NULL ? carver->base + carver->bytes : NULL;
+  carver->bytes += bytes;
+  return at;
+}
+
+double carve_stream_elements(const Cut *cut) {
+  return (double)cut->split_tokens * cut->model->hidden;
+}
+
+int carve_element_bytes(const Cut *cut) {
+  return (int)cut->element_bytes;
+}
+
+gboolean carve_is_flash(const Cut *cut) {
+  return cut->plan->attention == ATTENTION_FLASH;
+}
+
+static gboolean is_ulysses(const Cut *cut) {
+  return cut->cp > 1 && cut->plan->cp_comm == CP_ULYSSES;
+}
+
+static LayerKind layer_kind(const Cut *cut, gboolean has_experts) {
+  const gint64 per_column = cut->model->gated ? 2 : 1;
+  if (!has_experts)
+    return (LayerKind){.ffn_width = cut->ffn_width, .up_width = cut->up_width};
+  return (LayerKind){cut->shared_width, per_column * cut->shared_width, TRUE, cut->model->experts.shared_gate};
+}
+
+LayerKind carve_kind_of(const Cut *cut, const StageLayers *layers, int layer) {
+  return layer_kind(cut, cut->n_experts > 0 && layer >= layers->n_dense);
+}
+
+LayerKind carve_any_kind(const Cut *cut) {
+  const Model *model = cut->model;
+  LayerKind kind = layer_kind(cut, cut->n_experts > 0);
+  if (cut->n_experts > 0 && model_dense_layers(model, 0, model->n_layers) > 0) {
+    kind.ffn_width = MAX(kind.ffn_width, cut->ffn_width);
+    kind.up_width = MAX(kind.up_width, cut->up_width);
+  }
+  return kind;
+}
+
+/* Whether rows leave their rank, or the order in which they were put. */
+static gboolean rows_move(const Cut *cut) {
+  return cut->plan->ep > 1 || plan_expert_tp(cut->plan) > 1;
+}
+
+static SavedExperts carve_experts(const Cut *cut, LayerKind kind, Carver *for_i, Carver *for_w) {
+  const int e = carve_element_bytes(cut);
+  const double rows = cut->expert_rows;
+  if (!kind.has_experts)
+    return (SavedExperts){0};
+  SavedExperts saved = {.rows = carve(for_w, rows * cut->model->hidden, e),
+                        .activation = carve(for_w, rows * cut->expert_width, e)};
+  saved.place = carve(for_i, cut->routed_tokens, 4);
+  saved.weights = carve(for_i, cut->routed_tokens, 4);
+  saved.row_weights = rows_move(cut) ? carve(for_i, rows, 4) : saved.weights;
+  saved.up = carve(for_i, 2 * rows * cut->expert_width, e);
+  saved.gate = kind.has_gate ? carve(for_i, cut->tokens, 4) : NULL;
+  return saved;
+}
+
+static SavedQkNorm carve_qk_norm(const Cut *cut, gint64 width, Carver *for_i) {
+  const gboolean of_heads = cut->model->qk_norms == QK_NORMS_HEADS, has_mean = cut->model->norm == NORM_LAYERNORM;
+  const double rows = (double)cut->tokens * (of_heads ? width / cut->model->head_dim : 1);
+  if (cut->model->qk_norms == QK_NORMS_NONE)
+    return (SavedQkNorm){0};
+  return (SavedQkNorm){.kept = carve(for_i, (double)cut->tokens * width, carve_element_bytes(cut)),
+                       .mean = has_mean ? carve(for_i, rows, 4) : NULL,
+                       .rstd = carve(for_i, rows, 4)};
+}
+
+/* NULL, and no bytes, where the tensor is of a module that is not kept. */
+static void *carve_unless(guint dropped, RecomputeModule module, Carver *carver, double n, int element_bytes) {
+  return (dropped & MODULE_BIT(module)) == 0 ? carve(carver, n, element_bytes) : NULL;
+}
+
+SavedLayer carve_layer(const Cut *cut, LayerKind kind, guint dropped, Carver *for_i, Carver *for_w) {
+  const int e = carve_element_bytes(cut);
+  const double t = cut->tokens, stream = carve_stream_elements(cut);
+  SavedLayer saved = {.norm1 = carve_unless(dropped, MODULE_LAYERNORM, for_w, stream, e),
+                      .norm2 = carve_unless(dropped, MODULE_LAYERNORM, for_w, stream, e)};
+  saved.attention = carve(for_w, t * cut->q_width, e);
+  saved.activation = carve_unless(dropped, MODULE_MLP, for_w, t * kind.ffn_width, e);
+  saved.mean1 = carve(for_i, cut->split_tokens, 4);
+  saved.rstd1 = carve(for_i, cut->split_tokens, 4);
+  saved.mean2 = carve(for_i, cut->split_tokens, 4);
+  saved.rstd2 = carve(for_i, cut->split_tokens, 4);
+  saved.qkv = carve(for_i, t * (cut->q_width + 2 * cut->kv_width), e);
+  saved.q_norm = carve_qk_norm(cut, cut->q_width, for_i);
+  saved.k_norm = carve_qk_norm(cut, cut->kv_width, for_i);
+  saved.scores = carve_is_flash(cut) ? NULL : carve_unless(dropped, MODULE_CORE_ATTN, for_i, cut->scores, e);
+  if (cut->model->dropout)
+    saved.dropped = carve_is_flash(cut) ? NULL : carve_unless(dropped, MODULE_CORE_ATTN, for_i, cut->scores, e);
+  saved.lse = carve_is_flash(cut) ? carve(for_i, (double)cut->sequences * cut->heads * cut->seq_len, 4) : NULL;
+  saved.all_tokens = is_ulysses(cut) ? carve(for_i, t * cut->q_width, e) : NULL;
+  saved.x2 = carve(for_i, carve_stream_elements(cut), e);
+  saved.up = carve_unless(dropped, MODULE_MLP, for_i, t * kind.up_width, e);
+  saved.experts = carve_experts(cut, kind, for_i, for_w);
+  return saved;
+}
+
+SavedLayer carve_again(const Cut *cut, LayerKind kind, guint dropped, Carver *made) {
+  const int e = carve_element_bytes(cut);
+  SavedLayer again = {0};
+  if (dropped & MODULE_BIT(MODULE_LAYERNORM)) {
+    again.norm1 = carve(made, carve_stream_elements(cut), e);
+    again.norm2 = carve(made, carve_stream_elements(cut), e);
+  }
+  if (dropped & MODULE_BIT(MODULE_MLP))
+    again.activation = carve(made, (double)cut->tokens * kind.ffn_width, e);
+  return again;
+}
+
+LayerGradients carve_gradients(const Cut *cut, LayerKind kind, Carver *carver) {
+  const int e = carve_element_bytes(cut);
+  const double t = cut->tokens, h = cut->model->hidden;
+  LayerGradients gradients = {.d_x2 = carve(carver, carve_stream_elements(cut), e)};
+  if (cut->model->dropout) {
+    gradients.d_mlp_branch = carve(carver, carve_stream_elements(cut), e);
+    gradients.d_attention_branch = carve(carver, carve_stream_elements(cut), e);
+  }
+  gradients.d_down = cut->sequence_parallel && kind.ffn_width > 0 ? carve(carver, t * h, e) : NULL;
+  gradients.d_out = cut->sequence_parallel ? carve(carver, t * h, e) : NULL;
+  gradients.d_up = carve(carver, t * kind.up_width, e);
+  gradients.d_qkv = carve(carver, t * (cut->q_width + 2 * cut->kv_width), e);
+  if (!kind.has_experts)
+    return gradients;
+  gradients.d_rows = carve(carver, (double)cut->expert_rows * h, e);
+  gradients.d_expert_up = carve(carver, 2.0 * cut->expert_rows * cut->expert_width, e);
+  gradients.d_scores = carve(carver, (double)cut->split_tokens * cut->model->experts.n, e);
+  gradients.d_gate = kind.has_gate ? carve(carver, t, e) : NULL;
+  return gradients;
+}
+
+SavedHead carve_head(const Cut *cut, Carver *input, Carver *for_i, Carver *for_w) {
+  const int e = carve_element_bytes(cut);
+  const double t = cut->tokens;
+  return (SavedHead){
+      .x = carve(input, carve_stream_elements(cut), e),
+      .norm = carve(for_w, carve_stream_elements(cut), e),
+      .mean = carve(for_i, cut->split_tokens, 4),
+      .rstd = carve(for_i, cut->split_tokens, 4),
+      .probabilities = carve(for_i, t * cut->vocab_width, 4),
+      .row_max = carve(for_i, t, 4),
+      .row_sum = carve(for_i, t, 4),
+      .row_target = carve(for_i, t, 4),
+  };
+}
+
+SavedEmbedding carve_embedding(const Cut *cut, Carver *for_i) {
+  if (!cut->model->embedding_norm)
+    return (SavedEmbedding){0};
+  return (SavedEmbedding){.kept = carve(for_i, carve_stream_elements(cut), carve_element_bytes(cut)),
+                          .mean = carve(for_i, cut->split_tokens, 4),
+                          .rstd = carve(for_i, cut->split_tokens, 4)};
+}
+
+ExpertScratch carve_expert_scratch(const Cut *cut, Carver *carver) {
+  const int e = carve_element_bytes(cut);
+  ExpertScratch scratch = {0};
+  for (int i = 0; i < 2 && cut->n_experts > 0; i++) {
+    scratch.rows[i] = carve(carver, (double)cut->expert_rows * cut->model->hidden, e);
+    scratch.columns[i] = carve(carver, cut->expert_rows, 4);
+    scratch.sums[i] = carve(carver, carve_stream_elements(cut), e);
+  }
+  scratch.scores = carve(carver, (double)cut->split_tokens * cut->model->experts.n, e);
+  scratch.d_activation = carve(carver, (double)cut->expert_rows * cut->expert_width, e);
+  const double gated = cut->model->experts.shared_gate ? cut->tokens : 0;
+  scratch.gate = carve(carver, gated, e);
+  scratch.d_gate = carve(carver, gated, 4);
+  return scratch;
+}
+
+ContextScratch carve_context_scratch(const Cut *cut, Carver *carver) {
+  const int e = carve_element_bytes(cut);
+  const double kv = (double)cut->tokens * 2 * cut->kv_width, q = (double)cut->tokens * cut->q_width;
+  ContextScratch context = {0};
+  if (cut->cp == 1)
+    return context;
+  if (is_ulysses(cut)) {
+    context.sent = carve(carver, q + kv, e);
+    context.got = carve(carver, q + kv, e);
+    context.d_out = carve(carver, q, e);
+    return context;
+  }
+  const gboolean is_ring = cut->plan->cp_comm == CP_RING;
+  for (int i = 0; i < 2; i++) {
+    context.kv[i] = carve(carver, (is_ring ? 1 : (double)cut->cp) * kv, e);
+    context.d_kv[i] = is_ring ? carve(carver, kv, e) : i == 0 ? carve(carver, (double)cut->cp * kv, e) : NULL;
+  }
+  context.part = is_ring ? carve(carver, q, e) : NULL;
+  context.part_lse = is_ring ? carve(carver, (double)cut->sequences * cut->heads * cut->seq_len, 4) : NULL;
+  return context;
+}

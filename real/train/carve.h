@@ -1,0 +1,38 @@
+/* What each struct of tensors takes of a piece of memory: sizes are counted and pointers handed out by one walk, with a
+ * Carver that either adds up bytes (no memory yet) or cuts them off: so the two cannot disagree. Bytes of each tensor are
+ * rounded up to 256. */
+#pragma once
+#include "activations.h"
+
+typedef struct {
+  char *base; /* NULL: only counts */
+  gint64 bytes;
+} Carver;
+
+/* The MLP's, or the shared expert's; and the experts beside it. Scratch has room for either. */
+typedef struct {
+  gint64 ffn_width, up_width;
+  gboolean has_experts, has_gate;
+} LayerKind;
+
+/* n elements; NULL where only counted. */
+void *carve(Carver *carver, double n, int element_bytes);
+
+/* Of the stream between layers on this rank, and of one of them. */
+double carve_stream_elements(const Cut *cut);
+int carve_element_bytes(const Cut *cut);
+gboolean carve_is_flash(const Cut *cut);
+
+LayerKind carve_kind_of(const Cut *cut, const StageLayers *layers, int layer);
+LayerKind carve_any_kind(const Cut *cut);
+
+/* What I reads, and what W reads (may be one carver), but for modules that are `dropped`. */
+SavedLayer carve_layer(const Cut *cut, LayerKind kind, guint dropped, Carver *for_i, Carver *for_w);
+/* Of dropped modules, what I makes again for W. */
+SavedLayer carve_again(const Cut *cut, LayerKind kind, guint dropped, Carver *made);
+LayerGradients carve_gradients(const Cut *cut, LayerKind kind, Carver *carver);
+SavedHead carve_head(const Cut *cut, Carver *input, Carver *for_i, Carver *for_w);
+SavedEmbedding carve_embedding(const Cut *cut, Carver *for_i);
+/* What no micro-batch keeps. */
+ExpertScratch carve_expert_scratch(const Cut *cut, Carver *carver);
+ContextScratch carve_context_scratch(const Cut *cut, Carver *carver);
