@@ -6,6 +6,7 @@
 #include "memory_bound.h"
 #include "plan_bound.h"
 #include "plan_order.h"
+#include "plan_space.h"
 
 /* Whether an axis has a value; one that is not given has its default. */
 static gboolean has_value(const Space *space, const char *name, const char *value, gboolean is_default) {
@@ -52,18 +53,13 @@ static gboolean is_same(const PlanScreen *screen, const Plan *plan) {
          (screen->has_1f1b && plan->chunks == 1 && strcmp(plan->schedule, "interleaved") == 0);
 }
 
-/* Two chunks, and no other number of them, have zb-v, dualpipe and the like. */
-static gboolean is_of_two_chunks(const char *schedule) {
-  const ScheduleInfo *info = g_strv_contains(schedule_names(), schedule) ? schedule_find(schedule, NULL) : NULL;
-  return info != NULL && info->least_chunks == 2 && info->most_chunks == 2;
-}
-
 /* What is impossible under its name, and another configuration under its own: 1f1b of chunks is interleaved, a V of
  * other than two chunks is the one of two; whole experts of a model that has none. */
 static gboolean is_misnamed(const PlanScreen *screen, const SpacePoint *point) {
   const Plan *plan = point->plan;
   return (screen->has_interleaved && plan->chunks > 1 && g_strcmp0(plan->schedule, "1f1b") == 0) ||
-         (screen->has_two_chunks && plan->chunks != 2 && plan->schedule != NULL && is_of_two_chunks(plan->schedule)) ||
+         (screen->has_two_chunks && plan->chunks != 2 && plan->schedule != NULL &&
+          plan_space_only_chunks(plan->schedule) == 2) ||
          (screen->has_cut_experts && plan->expert_tp > 0 && !model_has_experts(point->model));
 }
 

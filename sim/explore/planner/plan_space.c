@@ -46,8 +46,7 @@ static gboolean allows_chunks(const Case *c, gint64 chunks, const GArray *pp) {
   return FALSE;
 }
 
-/* Of a schedule of the table that has no other than these, more than one; else 0. */
-static gint64 only_chunks(const char *schedule) {
+gint64 plan_space_only_chunks(const char *schedule) {
   const ScheduleInfo *info = g_strv_contains(schedule_names(), schedule) ? schedule_find(schedule, NULL) : NULL;
   return info != NULL && info->least_chunks > 1 && info->least_chunks == info->most_chunks ? info->least_chunks : 0;
 }
@@ -63,7 +62,7 @@ static gboolean has_number(const GArray *values, gint64 value) {
 static void add_chunks_of_schedules(GArray *chunks, const char *schedules) {
   g_auto(GStrv) given = g_strsplit(schedules != NULL ? schedules : "", ",", -1);
   for (int i = 0; given[i] != NULL; i++) {
-    const gint64 needed = only_chunks(g_strstrip(given[i]));
+    const gint64 needed = plan_space_only_chunks(g_strstrip(given[i]));
     if (needed > 0 && !has_number(chunks, needed))
       g_array_append_val(chunks, needed);
   }

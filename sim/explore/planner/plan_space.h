@@ -21,3 +21,5 @@ enum { LONG_SEQUENCE = 32768 };
 gboolean plan_space_fill(Space *space, GError **error);
 /* Say so in its options' help: before space_add_options(). */
 void plan_space_describe(Space *space);
+/* Chunks of a schedule of the table that takes no other number of them than this, more than one; else 0. */
+gint64 plan_space_only_chunks(const char *schedule);
