@@ -52,3 +52,7 @@ gint64 clock_offset_to_root(World *world) {
   }
   return offset_ns;
 }
+
+gint64 world_clock_offset(World *world) {
+  return world_n_local(world) == world_size(world) ? 0 : clock_offset_to_root(world);
+}

@@ -28,16 +28,6 @@ static gboolean has_launcher(void) {
 }
 
 #ifdef HAVE_MPI
-gboolean mpi_fail(World *world, GError **error, int code, const char *call, const char *file, int line) {
-  char text[MPI_MAX_ERROR_STRING] = "";
-  int bytes;
-  g_mutex_lock(&world->mpi_lock);
-  MPI_Error_string(code, text, &bytes);
-  g_mutex_unlock(&world->mpi_lock);
-  g_autofree char *name = g_path_get_basename(file);
-  return fail_impossible(error, "%s on rank %d (%s:%d): %s", call, world->rank, name, line, g_strstrip(text));
-}
-
 static gboolean start_mpi(World *world, int *argc, char ***argv, GError **error) {
   int provided, is_started;
   MPI_TRY(world, error, MPI_Init_thread(argc, argv, MPI_THREAD_SERIALIZED, &provided));

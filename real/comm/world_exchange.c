@@ -2,10 +2,9 @@
  * transfers under way, and the peers may need those before they come to this call. So every operation is posted, then
  * asked after, with the lock released in between:
  *
- *   post ─ test ─ (others) ─ test ─ (others) ─ … ─ done          spin 50 µs, then sleep 20 µs … 1 ms between tests
+ *   post ─ test ─ (others) ─ test ─ (others) ─ … ─ done          mpi_wait() spins, then sleeps between tests
  *
  * Data above 1 GiB goes in pieces, in order. */
-#include "clock_offset.h"
 #include "mpi_call.h"
 #include "world_state.h"
 
@@ -13,37 +12,12 @@
 
 #ifdef HAVE_MPI
 
-enum { SPIN_US = 50, MIN_SLEEP_US = 20, MAX_SLEEP_US = 1000, GATHER_TAG = 1 };
+enum { GATHER_TAG = 1 };
 
 /* Ends the run on an error. */
 static void check(World *world, gboolean is_done, GError *error) {
   if (!is_done)
     world_fail(world, error->message);
-}
-
-/* Until a posted operation is done, with the lock released and the core left to others between looks. FALSE: it failed.
- */
-static gboolean wait_for(World *world, MPI_Request *request, GError **error) {
-  gint64 start_us = g_get_monotonic_time();
-  gulong sleep_us = MIN_SLEEP_US;
-  for (;;) {
-    int is_done;
-    MPI_TRY(world, error, MPI_Test(request, &is_done, MPI_STATUS_IGNORE));
-    if (is_done)
-      return TRUE;
-    if (g_get_monotonic_time() - start_us < SPIN_US) {
-      g_thread_yield();
-      continue;
-    }
-    g_usleep(sleep_us);
-    sleep_us = MIN(2 * sleep_us, MAX_SLEEP_US);
-  }
-}
-
-gboolean mpi_duplicate(World *world, MPI_Comm original, MPI_Comm *copy, GError **error) {
-  MPI_Request request;
-  MPI_TRY(world, error, MPI_Comm_idup(original, copy, &request));
-  return wait_for(world, &request, error);
 }
 
 static int piece_of(gsize bytes, gsize offset) {
@@ -57,7 +31,7 @@ static gboolean send_pieces(World *world, MPI_Comm comm, const void *data, gsize
     MPI_Request request;
     int piece = piece_of(bytes, offset);
     MPI_TRY(world, error, MPI_Isend((const char *)data + offset, piece, MPI_BYTE, to, tag, comm, &request));
-    if (!wait_for(world, &request, error))
+    if (!mpi_wait(world, &request, error))
       return FALSE;
     offset += (gsize)piece;
   } while (offset < bytes);
@@ -71,7 +45,7 @@ static gboolean receive_pieces(World *world, MPI_Comm comm, void *data, gsize by
     MPI_Request request;
     int piece = piece_of(bytes, offset);
     MPI_TRY(world, error, MPI_Irecv((char *)data + offset, piece, MPI_BYTE, from, tag, comm, &request));
-    if (!wait_for(world, &request, error))
+    if (!mpi_wait(world, &request, error))
       return FALSE;
     offset += (gsize)piece;
   } while (offset < bytes);
@@ -83,7 +57,7 @@ static gboolean broadcast(World *world, void *data, gsize bytes, int root, GErro
     MPI_Request request;
     int piece = piece_of(bytes, offset);
     MPI_TRY(world, error, MPI_Ibcast((char *)data + offset, piece, MPI_BYTE, root, world->all, &request));
-    if (!wait_for(world, &request, error))
+    if (!mpi_wait(world, &request, error))
       return FALSE;
   }
   return TRUE;
@@ -95,7 +69,7 @@ static gboolean gather_sizes(World *world, gsize bytes, gsize *sizes, GError **e
   g_autofree guint64 *all = g_new0(guint64, world->size);
   MPI_Request request;
   MPI_TRY(world, error, MPI_Igather(&own, 1, MPI_UINT64_T, all, 1, MPI_UINT64_T, 0, world->all, &request));
-  if (!wait_for(world, &request, error))
+  if (!mpi_wait(world, &request, error))
     return FALSE;
   for (int i = 0; sizes != NULL && i < world->size; i++)
     sizes[i] = (gsize)all[i];
@@ -105,19 +79,19 @@ static gboolean gather_sizes(World *world, gsize bytes, gsize *sizes, GError **e
 static gboolean reduce_int(World *world, int *value, MPI_Op op, GError **error) {
   MPI_Request request;
   MPI_TRY(world, error, MPI_Iallreduce(MPI_IN_PLACE, value, 1, MPI_INT, op, world->all, &request));
-  return wait_for(world, &request, error);
+  return mpi_wait(world, &request, error);
 }
 
 static gboolean reduce_double(World *world, double *value, MPI_Op op, GError **error) {
   MPI_Request request;
   MPI_TRY(world, error, MPI_Iallreduce(MPI_IN_PLACE, value, 1, MPI_DOUBLE, op, world->all, &request));
-  return wait_for(world, &request, error);
+  return mpi_wait(world, &request, error);
 }
 
 static gboolean meet(World *world, GError **error) {
   MPI_Request request;
   MPI_TRY(world, error, MPI_Ibarrier(world->all, &request));
-  return wait_for(world, &request, error);
+  return mpi_wait(world, &request, error);
 }
 
 void world_barrier(World *world) {
@@ -225,7 +199,3 @@ gboolean world_all(World *world, gboolean value) {
 }
 
 #endif
-
-gint64 world_clock_offset(World *world) {
-  return world->n_local == world->size ? 0 : clock_offset_to_root(world);
-}
