@@ -3,7 +3,7 @@ BUILD = build
 # published steps and configurations that ran out of memory: measured.csv, out_of_memory.csv
 MEASURED = ../shared/measured
 
-.PHONY: all deps demo check fuzz bench validation validation-cpu figures schedules plots clean
+.PHONY: all deps demo check sanitize fuzz bench validation validation-cpu figures schedules plots clean
 
 all: $(BUILD)/build.ninja
 	ninja -C $(BUILD)
@@ -20,6 +20,10 @@ demo: deps
 
 check: deps
 	.ci/check $(BUILD)
+
+# every test under AddressSanitizer and UndefinedBehaviourSanitizer, of which `make check` runs the readers' so: 10 minutes
+sanitize: deps
+	.ci/sanitize $(BUILD)-sanitize-all
 
 # every reader under the sanitizers with INPUTS made-up inputs each (clang); findings stay in build-fuzz/findings
 INPUTS = 60000
@@ -57,4 +61,4 @@ plots: deps
 	docs/plots.sh $(BUILD)/sim/stepsim docs
 
 clean:
-	rm -rf $(BUILD) $(BUILD)-sanitize $(BUILD)-fuzz out
+	rm -rf $(BUILD) $(BUILD)-sanitize $(BUILD)-sanitize-all $(BUILD)-fuzz out
