@@ -172,14 +172,14 @@ static void reduce_rank(Program *program, OpList *list, const Workload *workload
                      .wait_for = -1,
                      .reducing = {-1, -1}};
   const int zero = zero_stage(workload);
-  op_editor_init(&reducer.editor, list);
+  const int n_ops = list->n_ops;
   int n_before = 0; /* ops in front of all reductions */
-  for (; n_before < list->n_ops && !is_reduced(&list->ops[n_before], zero, last); n_before++)
+  for (; n_before < n_ops && !is_reduced(&list->ops[n_before], zero, last); n_before++)
     if (list->ops[n_before].kind == OP_COMPUTE)
       reducer.last_compute = n_before;
-  op_editor_copy_first(&reducer.editor, n_before);
-  for (int i = n_before; i < list->n_ops; i++) {
-    const Op *op = &list->ops[i];
+  op_editor_init_behind_first(&reducer.editor, list, n_before);
+  for (int i = n_before; i < n_ops; i++) {
+    const Op *op = op_editor_old(&reducer.editor, i);
     if (is_reduced(op, zero, last)) {
       reduce_backward(&reducer, i);
       continue;
