@@ -5,11 +5,8 @@
  *               transfers  ── send: worst placement of its two pipeline ranks ───────→ OpTime
  *                          ── collective: worst group on the machine ────────────────→ OpTime
  *
- * A folded run stands for all ranks of a stage, so a transfer takes as long as the worst-placed of them. Placement of
- * "rank r and rank r + d" depends on r only through r's place in its domain and tiers. When pipeline neighbours are a
- * domain or more apart they never share one; else a domain's worth of ranks from either end shows all cases. Whether a
- * tier's boundary lies between them shows at the ends of a stage whose ranks follow each other. Where they do not (pp
- * is not outermost), or where a map places them, any rank of it may be the one beside a boundary. */
+ * A folded run stands for all ranks of a stage, so a transfer takes as long as the worst-placed of them
+ * (worst_placement.h). */
 #include "timing_model.h"
 
 #include "collective_cost.h"
@@ -18,6 +15,7 @@
 #include "kernel_cost.h"
 #include "transfer_tax.h"
 #include "way_load.h"
+#include "worst_placement.h"
 
 #include <math.h>
 #include <string.h>
@@ -149,29 +147,6 @@ static OpTime time_work(const Costing *costing, const Timing *timing, const Work
   return launched(kernel_cost_s(&costing->gpu, &item, NULL), costing->launch_ns);
 }
 
-/* The ranks with pp = 0 at which placement is looked at (see the story above); bounded by the domain, not by dp, but
- * where spans of the fabric may lie anywhere. */
-static GArray *representatives(const Layout *layout, const Cluster *cluster) {
-  GArray *ranks = g_array_new(FALSE, FALSE, sizeof(int));
-  int n_dp = layout->size[AXIS_DP];
-  int n_ends = layout->stride[AXIS_PP] < cluster->domain_gpus ? MIN(n_dp, cluster->domain_gpus) : 1;
-  gboolean is_scattered = layout->stride[AXIS_PP] * layout->size[AXIS_PP] != layout->n_ranks;
-  if ((cluster_n_levels(cluster) > 1 && is_scattered) || layout->gpu_of_rank != NULL)
-    n_ends = n_dp;
-  Coordinates at = {{0}};
-  for (at.at[AXIS_DP] = 0; at.at[AXIS_DP] < n_dp; at.at[AXIS_DP]++) {
-    if (at.at[AXIS_DP] == n_ends && n_dp > 2 * n_ends)
-      at.at[AXIS_DP] = n_dp - n_ends;
-    for (at.at[AXIS_EP] = 0; at.at[AXIS_EP] < layout->size[AXIS_EP]; at.at[AXIS_EP]++)
-      for (at.at[AXIS_CP] = 0; at.at[AXIS_CP] < layout->size[AXIS_CP]; at.at[AXIS_CP]++)
-        for (at.at[AXIS_TP] = 0; at.at[AXIS_TP] < layout->size[AXIS_TP]; at.at[AXIS_TP]++) {
-          int rank = layout_rank(layout, &at);
-          g_array_append_val(ranks, rank);
-        }
-  }
-  return ranks;
-}
-
 /* Behind a send of parts: the receiver waits, but what was sent has left its ways. */
 static double parts_gather_s(const Costing *costing) {
   const GroupShape *group = &costing->groups[AXIS_TP];
@@ -181,88 +156,46 @@ static double parts_gather_s(const Costing *costing) {
   return collective_cost(costing->cluster, COLLECTIVE_ALL_GATHER, group, bytes, -1).time_s;
 }
 
+/* GPUs of a send at one of the ranks that stand for all. */
+typedef struct {
+  guint next; /* of these ranks */
+  int from, to;
+} SendPlace;
+
+/* The next place of a send; FALSE behind the last. From one domain to another it is the same from any GPU to any: of
+ * such that follow each other the first is enough. */
+static gboolean next_place(const Costing *costing, const Transfer *transfer, SendPlace *place) {
+  const Layout *layout = &costing->workload->layout;
+  const int stride = layout->stride[AXIS_PP], block = costing->cluster->domain_gpus;
+  while (place->next < costing->ranks->len) {
+    const SendPlace last = *place;
+    const int rank = g_array_index(costing->ranks, int, place->next++);
+    place->from = layout_gpu(layout, rank + transfer->source * stride);
+    place->to = layout_gpu(layout, rank + transfer->target * stride);
+    if (last.next == 0 || last.from / block == last.to / block || place->from / block != last.from / block ||
+        place->to / block != last.to / block)
+      return TRUE;
+  }
+  return FALSE;
+}
+
 /* `load` and `tax` are those of the worst. */
 static double worst_send_s(const Costing *costing, const Transfer *transfer, WayLoad *load, double *tax) {
-  const Layout *layout = &costing->workload->layout;
-  const int stride = layout->stride[AXIS_PP];
   const double gather_s = parts_gather_s(costing);
   double worst_s = -1;
-  for (guint i = 0; i < costing->ranks->len; i++) {
-    const int rank = g_array_index(costing->ranks, int, i), from = layout_gpu(layout, rank + transfer->source * stride),
-              to = layout_gpu(layout, rank + transfer->target * stride);
-    double time_s = send_cost_s(costing->cluster, from, to, transfer->bytes);
+  for (SendPlace at = {0}; next_place(costing, transfer, &at);) {
+    double time_s = send_cost_s(costing->cluster, at.from, at.to, transfer->bytes);
     if (time_s <= worst_s)
       continue;
     worst_s = time_s;
-    load->latency_ns = ns_of(MIN(time_s, send_way_load(costing->cluster, from, to, load)) + gather_s);
-    *tax = send_tax(costing->cluster, from, to);
+    load->latency_ns = ns_of(MIN(time_s, send_way_load(costing->cluster, at.from, at.to, load)) + gather_s);
+    *tax = send_tax(costing->cluster, at.from, at.to);
   }
   return worst_s + gather_s;
 }
 
-static int compare_ranks(gconstpointer a, gconstpointer b) {
-  return *(const int *)a - *(const int *)b;
-}
-
-/* Shape of the group that holds `rank` (pp = 0) on pipeline ranks pp_first and pp_last. */
-static GroupShape pair_shape(const Costing *costing, const Group *group, int rank, int *members) {
-  const Layout *layout = &costing->workload->layout;
-  int stride = layout->stride[AXIS_PP], size = layout_group_size(layout, group->axes);
-  layout_group_members(layout, group->axes, rank + group->pp_first * stride, members);
-  layout_group_members(layout, group->axes, rank + group->pp_last * stride, members + size);
-  qsort(members, 2 * size, sizeof *members, compare_ranks);
-  layout_gpus_of(layout, members, 2 * size);
-  return layout_shape_of(costing->cluster, members, 2 * size);
-}
-
-static gboolean reaches_further(const GroupShape *a, const GroupShape *b) {
-  if (a->n_domains != b->n_domains)
-    return a->n_domains > b->n_domains;
-  for (int i = CLUSTER_MAX_LEVELS - 1; i >= 0; i--)
-    if (a->levels[i].n_spans != b->levels[i].n_spans)
-      return a->levels[i].n_spans > b->levels[i].n_spans;
-    else if (a->levels[i].fewest != b->levels[i].fewest)
-      return a->levels[i].fewest < b->levels[i].fewest;
-  return FALSE;
-}
-
-/* Most domains, then most spans of the outermost level, over the groups of the representative ranks; a rank of a group
- * already seen is left out. */
-static GroupShape worst_pair_shape(const Costing *costing, const Group *group) {
-  const Layout *layout = &costing->workload->layout;
-  g_autofree int *members = g_new(int, 2 * layout_group_size(layout, group->axes));
-  g_autoptr(GHashTable) seen = g_hash_table_new(NULL, NULL);
-  GroupShape worst = {0};
-  for (guint i = 0; i < costing->ranks->len; i++) {
-    int rank = g_array_index(costing->ranks, int, i);
-    if (!g_hash_table_add(seen, GINT_TO_POINTER(layout_group_index(layout, group->axes, rank))))
-      continue;
-    GroupShape shape = pair_shape(costing, group, rank, members);
-    if (worst.n == 0 || reaches_further(&shape, &worst))
-      worst = shape;
-  }
-  return worst;
-}
-
-static GroupShape group_shape(const Costing *costing, const Group *group) {
-  const Layout *layout = &costing->workload->layout;
-  if (!group->spans_pp)
-    return layout_group_shape(layout, costing->cluster, group->axes);
-  if (group->pp_first < 0)
-    return layout_group_shape(layout, costing->cluster, group->axes | AXIS_BIT(AXIS_PP));
-  return worst_pair_shape(costing, group);
-}
-
 static gboolean is_tp_alone(const Group *group) {
   return !group->spans_pp && group->axes == AXIS_BIT(AXIS_TP);
-}
-
-/* Shapes of all groups of the program; owned by the caller. */
-static GroupShape *group_shapes(const Costing *costing, const Program *program) {
-  GroupShape *shapes = g_new0(GroupShape, program->groups->len);
-  for (guint i = 0; i < program->groups->len; i++)
-    shapes[i] = group_shape(costing, &g_array_index(program->groups, Group, i));
-  return shapes;
 }
 
 /* Collectives of tp alone are on links in expanded programs only, and there where anything else is: elsewhere their
@@ -294,7 +227,8 @@ static gint64 transfer_launch_ns(const Costing *costing, const Transfer *transfe
 }
 
 static void time_transfers(const Costing *costing, const Program *program, Timing *timing) {
-  g_autofree GroupShape *shapes = group_shapes(costing, program);
+  g_autofree GroupShape *shapes =
+      worst_placement_shapes(&costing->workload->layout, costing->cluster, costing->ranks, program);
   timing->n_transfers = (int)program->transfers->len;
   timing->transfers = g_new0(OpTime, timing->n_transfers);
   timing->loads = g_new0(WayLoad, timing->n_transfers + 1); /* known, also where there are none */
@@ -333,7 +267,7 @@ static void costing_init(Costing *costing, const Workload *workload, const Clust
       .launch_ns = ns_of(cluster->gpu.host_launch_s),
       .products = g_array_new(FALSE, FALSE, sizeof(Product)),
       .collectives = g_array_new(FALSE, FALSE, sizeof(ItemCollective)),
-      .ranks = representatives(&workload->layout, cluster),
+      .ranks = worst_placement_ranks(&workload->layout, cluster),
       .n_sharing = copy_cost_sharing(&workload->layout, cluster),
   };
   for (int axis = 0; axis < N_ITEM_AXES; axis++) /* of one rank alone, nobody asks but for tp's */
@@ -347,11 +281,51 @@ static void costing_clear(Costing *costing) {
   g_array_unref(costing->ranks);
 }
 
+static gboolean shares_ways(const WayLoad *load, const WayLoad *tp) {
+  for (int way = 0; way < TIMING_MAX_WAYS; way++)
+    if (tp->share[way] > 0 && load->share[way] > 0)
+      return TRUE;
+  return FALSE;
+}
+
+static gboolean send_may_share(const Costing *costing, const Transfer *transfer, const WayLoad *tp) {
+  WayLoad load;
+  for (SendPlace at = {0}; next_place(costing, transfer, &at);) {
+    send_way_load(costing->cluster, at.from, at.to, &load);
+    if (shares_ways(&load, tp))
+      return TRUE;
+  }
+  return FALSE;
+}
+
+static gboolean collective_may_share(const Costing *costing, const Group *group, const GroupShape *shape,
+                                     const WayLoad *tp) {
+  for (int direct = 0; direct < 2 && group->route == 0; direct++) {
+    WayLoad load = {0};
+    collective_way_load(costing->cluster, shape, direct, &load);
+    if (shares_ways(&load, tp))
+      return TRUE;
+  }
+  return group->route != 0;
+}
+
+/* Whether a transfer takes any way of tp's collectives, wherever it is and by whatever algorithm. Mostly none does: tp
+ * fills a domain, and others leave it; then what they take is not worked out. */
+static gboolean may_share(const Costing *costing, const Program *program, const Transfer *transfer,
+                          const GroupShape *shapes, const WayLoad *tp) {
+  if (transfer->group < 0)
+    return send_may_share(costing, transfer, tp);
+  return collective_may_share(costing, &g_array_index(program->groups, Group, transfer->group),
+                              &shapes[transfer->group], tp);
+}
+
 /* What a transfer takes of the ways that collectives of tp take, in seconds of the whole of one. */
 static double taken_of_tp_s(const Costing *costing, const Program *program, const Transfer *transfer,
                             const GroupShape *shapes, const WayLoad *tp) {
   WayLoad load = {0};
   double time_s, tax;
+  if (!may_share(costing, program, transfer, shapes, tp))
+    return 0;
   if (transfer->group < 0)
     time_s = worst_send_s(costing, transfer, &load, &tax);
   else
@@ -404,7 +378,8 @@ static gboolean meets_tp(const Costing *costing, const Program *program, const P
   const int n = (int)program->transfers->len;
   WayLoad tp;
   collective_way_load(costing->cluster, &costing->groups[AXIS_TP], FALSE, &tp);
-  g_autofree GroupShape *shapes = group_shapes(costing, program);
+  g_autofree GroupShape *shapes =
+      worst_placement_shapes(&costing->workload->layout, costing->cluster, costing->ranks, program);
   g_autofree double *taken_s = g_new(double, n + 1);
   double sum_s = 0;
   for (int i = 0; i < n; i++) {

@@ -33,7 +33,7 @@ typedef struct {
   gint32 *batch;  /* as op_list_batches(); owned */
 } Walk;
 
-static const OpTime *time_of(const Builder *builder, const Op *op) {
+static inline const OpTime *time_of(const Builder *builder, const Op *op) {
   switch ((OpKind)op->kind) {
   case OP_COMPUTE:
     return &builder->timing->works[op->work];

@@ -3,7 +3,8 @@
  *     flows_start ──latency──► moves bytes ──at rates that change──► ends
  *                              joins its links                       leaves them
  *
- * Whoever joins or leaves a link makes it dirty. A flow alone on all its links has what the narrowest leaves, at once.
+ * Whoever joins or leaves a link makes it dirty. A flow alone on all its links, or left so, has what the narrowest
+ * leaves, at once.
  * Otherwise, before time is read or moves on, what is dirty is solved: the flows and links that hang together with it
  * are gathered (breadth first: link → its flows → their links …) and handed to max_min.c, one such part after another,
  * each while it is in the cache. A flow whose rate stays the
@@ -278,6 +279,16 @@ static void solve_part(Flows *flows) {
   flows->n_part_flows = flows->n_part_links = 0;
 }
 
+/* Who was left alone on a link, and is so on its others, needs no part. FALSE: nobody is. */
+static gboolean set_left_alone(Flows *flows, gint32 id) {
+  const FlowLink *link = &flows->links[id];
+  if (link->n_uses != 1 || !set_alone(flows, flows->uses[link->first_use].flow))
+    return FALSE;
+  flows->stats.n_solves++;
+  flows->stats.n_rates++;
+  return TRUE;
+}
+
 /* Solves what this moment has changed. */
 static void solve_dirty(Flows *flows) {
   gint32 n_left = 0;
@@ -288,6 +299,8 @@ static void solve_dirty(Flows *flows) {
   if (flows->n_dirty_flows + flows->n_dirty_links > 0) {
     flows->epoch++;
     for (gint32 i = 0; i < flows->n_dirty_links; i++) {
+      if (set_left_alone(flows, flows->dirty_links[i]))
+        continue;
       gather_link(flows, flows->dirty_links[i]);
       solve_part(flows);
     }

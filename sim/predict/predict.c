@@ -11,6 +11,10 @@
 #include "transfer_tax.h"
 #include "units.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 /* A run keeps three int64 per recorded rank and op; beyond this it would take the machine down instead of answering.
  */
 static const double MAX_RECORD_BYTES = 16.0 * 1024 * 1024 * 1024;
@@ -70,7 +74,22 @@ struct PredictScratch {
   ProgramCache *programs;
 };
 
+/* What a prediction gives back, some MiB, the next one takes: it stays with the process, up to so much of each arena of
+ * the allocator. Otherwise the kernel takes it back and clears it again, page by page, for every prediction. */
+static void keep_freed_memory(void) {
+#ifdef __GLIBC__
+  enum { MOST_BYTES_KEPT = 64 << 20, MOST_BYTES_OF_BLOCK = 32 << 20 };
+  static gsize is_done;
+  if (!g_once_init_enter(&is_done))
+    return;
+  mallopt(M_TRIM_THRESHOLD, MOST_BYTES_KEPT);
+  mallopt(M_MMAP_THRESHOLD, MOST_BYTES_OF_BLOCK);
+  g_once_init_leave(&is_done, 1);
+#endif
+}
+
 PredictScratch *predict_scratch_new_among(int n_scratches) {
+  keep_freed_memory();
   const int n_ops = CLAMP(OPS_KEPT_IN_ALL / MAX(n_scratches, 1), LEAST_OPS_KEPT, MOST_OPS_KEPT);
   PredictScratch *scratch = g_new(PredictScratch, 1);
   *scratch = (PredictScratch){.programs = program_cache_new((gsize)n_ops)};

@@ -30,14 +30,6 @@ void placement_free(Placement *placement) {
   g_free(placement);
 }
 
-/* Asked for every op of a lowering, nearly always of one pipe: there nothing is divided. */
-int stage_next(int stage, gboolean forward, int n_stages, int n_pipes) {
-  int length = n_pipes == 1 ? n_stages : n_stages / n_pipes, at = n_pipes == 1 ? stage : stage % length;
-  if (at == (forward ? length - 1 : 0))
-    return -1;
-  return stage + (forward ? 1 : -1);
-}
-
 int micro_batch_pipe(int micro_batch, int n_micro_batches, int n_pipes) {
   return n_pipes == 1 ? 0 : (int)((gint64)micro_batch * n_pipes / n_micro_batches);
 }

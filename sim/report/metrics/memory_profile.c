@@ -9,8 +9,9 @@ enum { N_LISTS = 2 * N_STREAMS }; /* drops of each stream, then holds of each st
 enum { HAS_DROP = 1, HAS_HOLD = 2 };
 
 typedef struct {
-  const gint32 *next, *end; /* op indices yet to come */
-  const gint64 *time_ns;    /* of the rank's ops */
+  gint32 op;             /* the next of the list; −1: none is left */
+  const gint32 *next;    /* [ops] the op behind each on its list */
+  const gint64 *time_ns; /* of the rank's ops */
   gboolean holds;
 } Cursor;
 
@@ -28,7 +29,8 @@ typedef struct {
   guint8 *flags;         /* [effects] HAS_DROP | HAS_HOLD; owned */
   MemorySample *changes; /* [effects][2] what the drop, what the hold adds; owned */
   double *totals;        /* [effects][2] their sums; owned */
-  gint32 *indices;       /* ops of one rank by list; twice the longest op list; owned */
+  gint32 *next_drop;     /* of one rank, [ops] the next op of its stream that drops something; −1: none; owned */
+  gint32 *next_hold;     /* the same that hold; owned */
 } Replay;
 
 static void replay_init(Replay *replay, const Trace *trace) {
@@ -37,7 +39,8 @@ static void replay_init(Replay *replay, const Trace *trace) {
   for (int pp = 0; pp < program->n_ranks; pp++)
     n_most = MAX(n_most, program->ranks[pp].n_ops);
   replay->trace = trace;
-  replay->indices = g_new(gint32, 2 * (gsize)n_most + 1);
+  replay->next_drop = g_new(gint32, n_most + 1);
+  replay->next_hold = g_new(gint32, n_most + 1);
   replay->flags = g_new0(guint8, program->effects->len + 1);
   replay->changes = g_new(MemorySample, 2 * (gsize)program->effects->len + 1);
   replay->totals = g_new0(double, 2 * (gsize)program->effects->len + 1);
@@ -57,7 +60,8 @@ static void replay_clear(Replay *replay) {
   g_free(replay->flags);
   g_free(replay->changes);
   g_free(replay->totals);
-  g_free(replay->indices);
+  g_free(replay->next_drop);
+  g_free(replay->next_hold);
 }
 
 /* Which lists an op belongs to; an op that never started or ended changes nothing there. */
@@ -70,34 +74,30 @@ static inline guint8 op_flags(const Replay *replay, const Op *op, gsize record) 
   return flags;
 }
 
-/* Sort the rank's ops into lists by counting; offsets[l] … offsets[l + 1] bound list l in replay->indices. */
-static void sort_ops(Replay *replay, int rank, int offsets[N_LISTS + 1]) {
+/* Chain the rank's ops into lists; first[l] is where list l begins, −1 where it is empty. */
+static void chain_ops(Replay *replay, int rank, gint32 first[N_LISTS]) {
   const OpList *list = trace_list(replay->trace, rank);
-  gsize first = replay->trace->first[rank];
-  int fill[N_LISTS] = {0};
-  for (int i = 0; i < list->n_ops; i++) {
-    guint8 flags = op_flags(replay, &list->ops[i], first + (gsize)i);
-    fill[list->ops[i].stream] += (flags & HAS_DROP) != 0;
-    fill[N_STREAMS + list->ops[i].stream] += (flags & HAS_HOLD) != 0;
-  }
-  offsets[0] = 0;
-  for (int l = 0; l < N_LISTS; l++) {
-    offsets[l + 1] = offsets[l] + fill[l];
-    fill[l] = offsets[l];
-  }
-  for (gint32 i = 0; i < list->n_ops; i++) {
-    guint8 flags = op_flags(replay, &list->ops[i], first + (gsize)i);
-    if (flags & HAS_DROP)
-      replay->indices[fill[list->ops[i].stream]++] = i;
-    if (flags & HAS_HOLD)
-      replay->indices[fill[N_STREAMS + list->ops[i].stream]++] = i;
+  const gsize first_record = replay->trace->first[rank];
+  for (int l = 0; l < N_LISTS; l++)
+    first[l] = -1;
+  for (gint32 i = list->n_ops; i-- > 0;) {
+    const Op *op = &list->ops[i];
+    const guint8 flags = op_flags(replay, op, first_record + (gsize)i);
+    if (flags & HAS_DROP) {
+      replay->next_drop[i] = first[op->stream];
+      first[op->stream] = i;
+    }
+    if (flags & HAS_HOLD) {
+      replay->next_hold[i] = first[N_STREAMS + op->stream];
+      first[N_STREAMS + op->stream] = i;
+    }
   }
 }
 
 /* Put cursor `c` in its place among those behind `from`, which are in order; `from` itself is free. */
 static inline void merge_place_back(Merge *merge, int c, int from, int n) {
   const Cursor *cursor = &merge->cursors[c];
-  gint64 next_ns = cursor->next < cursor->end ? cursor->time_ns[*cursor->next] : G_MAXINT64;
+  gint64 next_ns = cursor->op >= 0 ? cursor->time_ns[cursor->op] : G_MAXINT64;
   int at = from;
   for (; at + 1 < n &&
          (merge->next_ns[at + 1] < next_ns || (merge->next_ns[at + 1] == next_ns && merge->order[at + 1] < c));
@@ -116,15 +116,15 @@ static void merge_begin(Merge *merge) {
 
 static void merge_init(Merge *merge, Replay *replay, int rank) {
   const Trace *trace = replay->trace;
-  int offsets[N_LISTS + 1];
-  sort_ops(replay, rank, offsets);
+  gint32 first[N_LISTS];
+  chain_ops(replay, rank, first);
   merge->n = 0;
   for (int l = 0; l < N_LISTS; l++) {
-    if (offsets[l] == offsets[l + 1])
+    if (first[l] < 0)
       continue;
     gboolean holds = l >= N_STREAMS;
-    merge->cursors[merge->n] = (Cursor){.next = replay->indices + offsets[l],
-                                        .end = replay->indices + offsets[l + 1],
+    merge->cursors[merge->n] = (Cursor){.op = first[l],
+                                        .next = holds ? replay->next_hold : replay->next_drop,
                                         .time_ns = (holds ? trace->start_ns : trace->end_ns) + trace->first[rank],
                                         .holds = holds};
     merge->n++;
@@ -139,8 +139,8 @@ static inline int merge_next(Merge *merge, const OpList *list, gint64 *time_ns) 
     return -1;
   int first = merge->order[0];
   Cursor *cursor = &merge->cursors[first];
-  int change = 2 * list->ops[*cursor->next].effect + cursor->holds;
-  cursor->next++;
+  int change = 2 * list->ops[cursor->op].effect + cursor->holds;
+  cursor->op = cursor->next[cursor->op];
   merge_place_back(merge, first, 0, merge->n);
   return change;
 }

@@ -351,6 +351,11 @@ static void begin_rank(Walk *walk, int rank, RankBreakdown *out) {
     walk->last[s] = -1;
 }
 
+/* Of a step before the last, and over when the window begins: nothing of it is charged. */
+static inline gboolean is_past(const Walk *walk, const Op *op, gint32 i) {
+  return walk->end_ns[i] <= walk->from_ns && op->step < walk->program->n_steps - 1;
+}
+
 static void walk_rank(Walk *walk) {
   gint32 last_other = -1;
   for (gint32 i = 0; i < walk->list->n_ops; i++) {
@@ -359,11 +364,14 @@ static void walk_rank(Walk *walk) {
     walk->last[op->stream] = i;
     if (walk->end_ns[i] < 0)
       continue; /* never ran */
+    const gboolean is_charged = !is_past(walk, op, i);
     if (op->kind == OP_COMPUTE) {
-      visit_compute(walk, i);
+      if (is_charged)
+        visit_compute(walk, i);
       continue;
     }
-    visit_other(walk, i);
+    if (is_charged)
+      visit_other(walk, i);
     if (last_other < 0 || walk->end_ns[i] >= walk->end_ns[last_other])
       last_other = i;
   }

@@ -1,83 +1,65 @@
-/* A term is one number: kind, action, and which work, transfer or stage. Terms of an op are chained in the order they
- * came, which is the order in which their bytes are added: so equal recipes give equal sums, bit for bit. Recipes are
- * found by an open-addressing table over their terms. Each term is a whole number of bytes, so sums over ops are exact
- * in any order, and what is held is dropped to the last byte. */
+/* A term is one number: kind, action, and which work, transfer or stage. The terms of an op are a chain, in the order
+ * in which they came, which is the order in which their bytes are added: so equal recipes give equal sums, bit for bit.
+ * Ops with the same terms so far have the same link, its last one, so that one look into a table of links, by the link
+ * before and the term, is all that a further term of an op takes:
+ *
+ *     none ── ACTIVATIONS F, work 0            the F of a first stage
+ *       └──── DROP_BUFFER 3 ── ACTIVATIONS B, work 2        a B and what it received
+ *                        └──── ACTIVATIONS F, work 1
+ *
+ * The links that ops end with are their recipes. Each term is a whole number of bytes, so sums over ops are exact in
+ * any order, and what is held is dropped to the last byte. */
 #include "effect_recipes.h"
 
 #include "offload_state.h"
 
 #include <math.h>
-#include <string.h>
 
-struct Term {
+enum { NO_TERM = 0 }; /* the link that all chains begin with */
+
+typedef struct {
   guint64 code;
-  gint32 next; /* −1 last */
-};
+  gint32 before; /* link */
+  gint32 recipe; /* of the chain up to here; −1: none yet */
+} Link;
 
 typedef struct {
   guint first, n; /* of codes */
 } TermRange;
 
 struct EffectRecipes {
-  GArray *codes;   /* of guint64: the terms of all recipes */
-  GArray *recipes; /* of TermRange; [0] has none */
-  guint64 *wanted; /* terms of the op asked for */
-  guint n_wanted;  /* room for them */
-  gint32 *slots;   /* recipe; 0 = free */
+  GArray *links;   /* of Link; [0] has no term */
+  gint32 *slots;   /* link; 0 = free */
   guint n_slots;   /* a power of two */
+  GArray *recipes; /* of TermRange; [0] has none */
+  GArray *codes;   /* of guint64: the terms of all recipes */
 };
 
 static guint64 term_code(TermKind kind, ActionKind action, gint32 of) {
   return (guint64)kind << 40 | (guint64)action << 32 | (guint32)of;
 }
 
-void term_list_init(TermList *list, int n_ops) {
-  list->n_terms = 0;
-  list->n_slots = 2 * n_ops + 8;
-  list->terms = g_new(Term, list->n_slots);
-  list->first = g_new(gint32, n_ops + 1);
-  list->last = g_new(gint32, n_ops + 1);
-  memset(list->first, 0xff, sizeof(gint32) * (gsize)(n_ops + 1));
-}
-
-void term_list_add(TermList *list, gint32 op, TermKind kind, ActionKind action, gint32 of) {
-  gint32 index = list->n_terms++;
-  if (index == list->n_slots) {
-    list->n_slots *= 2;
-    list->terms = g_renew(Term, list->terms, list->n_slots);
-  }
-  list->terms[index] = (Term){term_code(kind, action, of), -1};
-  if (list->first[op] < 0)
-    list->first[op] = index;
-  else
-    list->terms[list->last[op]].next = index;
-  list->last[op] = index;
-}
-
-void term_list_clear(TermList *list) {
-  g_clear_pointer(&list->terms, g_free);
-  g_clear_pointer(&list->first, g_free);
-  g_clear_pointer(&list->last, g_free);
-}
-
 EffectRecipes *effect_recipes_new(void) {
-  EffectRecipes *recipes = g_new0(EffectRecipes, 1);
-  TermRange none = {0};
-  recipes->codes = g_array_new(FALSE, FALSE, sizeof(guint64));
-  recipes->recipes = g_array_new(FALSE, FALSE, sizeof(TermRange));
-  g_array_append_val(recipes->recipes, none);
-  recipes->n_slots = 64;
+  EffectRecipes *recipes = g_new(EffectRecipes, 1);
+  *recipes = (EffectRecipes){.links = g_array_new(FALSE, FALSE, sizeof(Link)),
+                             .n_slots = 256,
+                             .recipes = g_array_new(FALSE, FALSE, sizeof(TermRange)),
+                             .codes = g_array_new(FALSE, FALSE, sizeof(guint64))};
   recipes->slots = g_new0(gint32, recipes->n_slots);
+  const Link no_term = {.recipe = EFFECT_RECIPE_NONE};
+  const TermRange none = {0};
+  g_array_append_val(recipes->links, no_term);
+  g_array_append_val(recipes->recipes, none);
   return recipes;
 }
 
 void effect_recipes_free(EffectRecipes *recipes) {
   if (recipes == NULL)
     return;
-  g_array_unref(recipes->codes);
-  g_array_unref(recipes->recipes);
-  g_free(recipes->wanted);
+  g_array_unref(recipes->links);
   g_free(recipes->slots);
+  g_array_unref(recipes->recipes);
+  g_array_unref(recipes->codes);
   g_free(recipes);
 }
 
@@ -93,72 +75,63 @@ static const guint64 *codes_of(const EffectRecipes *recipes, const TermRange *re
   return &g_array_index(recipes->codes, guint64, recipe->first);
 }
 
-static inline guint64 mix_code(guint64 hash, guint64 code) {
-  hash = (hash ^ code) * 0x9E3779B97F4A7C15u; /* 2⁶⁴ / golden ratio */
-  return hash ^ hash >> 32;
+static inline Link *link_at(const EffectRecipes *recipes, gint32 link) {
+  return &g_array_index(recipes->links, Link, link);
 }
 
-static guint hash_codes(const guint64 *codes, guint n) {
-  guint64 hash = 0;
-  for (guint i = 0; i < n; i++)
-    hash = mix_code(hash, codes[i]);
-  return (guint)hash;
-}
-
-static gint32 *find_slot(const EffectRecipes *recipes, guint hash, const guint64 *codes, guint n) {
-  guint mask = recipes->n_slots - 1;
-  for (guint at = hash & mask;; at = (at + 1) & mask) {
+/* The slot of the link with this term behind `before`, or the free one where it belongs. */
+static inline gint32 *find_slot(const EffectRecipes *recipes, gint32 before, guint64 code) {
+  const guint64 spread = 0x9E3779B97F4A7C15u; /* 2⁶⁴ / golden ratio */
+  const guint64 hash = code * spread ^ ((guint64)before + 1) * (spread << 1 | 1);
+  const guint mask = recipes->n_slots - 1;
+  for (guint at = (guint)(hash >> 40) & mask;; at = (at + 1) & mask) {
     gint32 *slot = &recipes->slots[at];
-    if (*slot == 0)
-      return slot;
-    const TermRange *recipe = recipe_at(recipes, *slot);
-    if (recipe->n == n && memcmp(codes_of(recipes, recipe), codes, n * sizeof *codes) == 0)
+    if (*slot == 0 || (link_at(recipes, *slot)->code == code && link_at(recipes, *slot)->before == before))
       return slot;
   }
 }
 
-static void make_room(EffectRecipes *recipes) {
-  if (2 * recipes->recipes->len < recipes->n_slots)
-    return;
+/* Twice as many, so that at least half of them stay free. */
+static G_NO_INLINE void make_room(EffectRecipes *recipes) {
   g_free(recipes->slots);
   recipes->n_slots *= 2;
   recipes->slots = g_new0(gint32, recipes->n_slots);
-  for (guint i = 1; i < recipes->recipes->len; i++) {
-    const TermRange *recipe = recipe_at(recipes, (gint32)i);
-    const guint64 *codes = codes_of(recipes, recipe);
-    *find_slot(recipes, hash_codes(codes, recipe->n), codes, recipe->n) = (gint32)i;
-  }
+  for (gint32 i = 1; i < (gint32)recipes->links->len; i++)
+    *find_slot(recipes, link_at(recipes, i)->before, link_at(recipes, i)->code) = i;
 }
 
-/* Returns how many. */
-static guint gather_codes(EffectRecipes *recipes, const TermList *list, gint32 op, guint *hash) {
-  guint n = 0;
-  guint64 mixed = 0;
-  for (gint32 at = list->first[op]; at >= 0; at = list->terms[at].next) {
-    if (n == recipes->n_wanted) {
-      recipes->n_wanted = 2 * n + 8;
-      recipes->wanted = g_renew(guint64, recipes->wanted, recipes->n_wanted);
-    }
-    recipes->wanted[n++] = list->terms[at].code;
-    mixed = mix_code(mixed, list->terms[at].code);
-  }
-  *hash = (guint)mixed;
-  return n;
+static gint32 add_link(EffectRecipes *recipes, gint32 before, guint64 code) {
+  const Link link = {code, before, -1};
+  g_array_append_val(recipes->links, link);
+  const gint32 index = (gint32)recipes->links->len - 1;
+  if (2 * recipes->links->len >= recipes->n_slots)
+    make_room(recipes);
+  return *find_slot(recipes, before, code) = index;
 }
 
-gint32 effect_recipes_find(EffectRecipes *recipes, const TermList *list, gint32 op) {
-  if (list->first[op] < 0)
-    return EFFECT_RECIPE_NONE;
-  guint hash, n = gather_codes(recipes, list, op, &hash);
-  make_room(recipes);
-  gint32 *slot = find_slot(recipes, hash, recipes->wanted, n);
-  if (*slot == 0) {
-    TermRange range = {recipes->codes->len, n};
-    g_array_append_vals(recipes->codes, recipes->wanted, n);
-    g_array_append_val(recipes->recipes, range);
-    *slot = (gint32)recipes->recipes->len - 1;
-  }
-  return *slot;
+void effect_recipes_add_term(EffectRecipes *recipes, gint32 *chain, TermKind kind, ActionKind action, gint32 of) {
+  const guint64 code = term_code(kind, action, of);
+  const gint32 known = *find_slot(recipes, *chain, code);
+  *chain = known != 0 ? known : add_link(recipes, *chain, code);
+}
+
+static gint32 make_recipe(EffectRecipes *recipes, gint32 chain) {
+  TermRange range = {recipes->codes->len, 0};
+  for (gint32 link = chain; link != NO_TERM; link = link_at(recipes, link)->before)
+    range.n++;
+  g_array_set_size(recipes->codes, range.first + range.n);
+  guint at = range.first + range.n;
+  for (gint32 link = chain; link != NO_TERM; link = link_at(recipes, link)->before)
+    g_array_index(recipes->codes, guint64, --at) = link_at(recipes, link)->code;
+  g_array_append_val(recipes->recipes, range);
+  return (gint32)recipes->recipes->len - 1;
+}
+
+gint32 effect_recipes_of_chain(EffectRecipes *recipes, gint32 chain) {
+  Link *last = link_at(recipes, chain);
+  if (last->recipe < 0)
+    last->recipe = make_recipe(recipes, chain);
+  return last->recipe;
 }
 
 PieceMemory part_memory(const Workload *workload, const Part *part) {

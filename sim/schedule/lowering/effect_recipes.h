@@ -17,20 +17,6 @@ typedef enum {
   TERM_DROP_SAVED,
 } TermKind;
 
-/* The terms of each op of a list, in the order they are added. */
-typedef struct Term Term;
-typedef struct {
-  Term *terms; /* private; owned, as the others */
-  gint32 n_terms, n_slots;
-  gint32 *first, *last; /* [ops] −1: none */
-} TermList;
-
-void term_list_init(TermList *list, int n_ops);
-/* `of`: index of the work, transfer or stage. `action`: TERM_ACTIVATIONS; else 0. */
-void term_list_add(TermList *list, gint32 op, TermKind kind, ActionKind action, gint32 of);
-void term_list_clear(TermList *list);
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(TermList, term_list_clear)
-
 enum { EFFECT_RECIPE_NONE = 0 }; /* the recipe without terms */
 
 typedef struct EffectRecipes EffectRecipes;
@@ -39,8 +25,11 @@ void effect_recipes_free(EffectRecipes *recipes);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(EffectRecipes, effect_recipes_free)
 
 gint32 effect_recipes_count(const EffectRecipes *recipes);
-/* The recipe with the op's terms, made when there is none. */
-gint32 effect_recipes_find(EffectRecipes *recipes, const TermList *list, gint32 op);
+/* One term more behind those of *chain, which is 0 as long as there are none. `of`: index of the work, transfer or
+ * stage. `action`: TERM_ACTIVATIONS; else 0. */
+void effect_recipes_add_term(EffectRecipes *recipes, gint32 *chain, TermKind kind, ActionKind action, gint32 of);
+/* The recipe with the terms of a chain, made when there is none. */
+gint32 effect_recipes_of_chain(EffectRecipes *recipes, gint32 chain);
 /* With the works and transfers of `program`, whose flops and bytes are this workload's. */
 Effect effect_recipes_evaluate(const EffectRecipes *recipes, gint32 recipe, const Program *program,
                                const Workload *workload);

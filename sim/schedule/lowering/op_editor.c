@@ -3,7 +3,7 @@
 #include <string.h>
 
 void op_editor_init(OpEditor *editor, OpList *list) {
-  *editor = (OpEditor){.list = list, .n_room = 3 * list->n_ops + 8}; /* what send_recv adds at most */
+  *editor = (OpEditor){.list = list, .old = list->ops, .n_room = 4 * list->n_ops + 64}; /* send_recv makes three of one, and a step ends with few more */
   editor->ops = g_new(Op, editor->n_room);
   editor->moved = g_new(gint32, list->n_ops + 1);
   memset(editor->moved, 0xff, sizeof(gint32) * (gsize)(list->n_ops + 1));
@@ -13,6 +13,15 @@ void op_editor_init_behind(OpEditor *editor, OpList *list) {
   *editor = (OpEditor){.list = list, .n_ops = list->n_ops, .n_room = list->n_ops + 16};
   editor->ops = g_renew(Op, g_steal_pointer(&list->ops), editor->n_room); /* mostly where they are */
   list->n_ops = 0;
+}
+
+void op_editor_init_behind_first(OpEditor *editor, OpList *list, int n) {
+  const gsize n_left = (gsize)(list->n_ops - n);
+  *editor = (OpEditor){.list = list, .n_ops = n, .n_kept = n, .n_room = list->n_ops + list->n_ops / 4 + 16};
+  editor->old = editor->left = g_memdup2(list->ops + n, sizeof(Op) * n_left);
+  editor->ops = g_renew(Op, g_steal_pointer(&list->ops), editor->n_room); /* mostly where they are */
+  editor->moved = g_new(gint32, n_left + 1);
+  memset(editor->moved, 0xff, sizeof(gint32) * (n_left + 1));
 }
 
 static G_NO_INLINE void make_room(OpEditor *editor) {
@@ -33,13 +42,20 @@ gint32 op_editor_add(OpEditor *editor, const Op *op) {
 
 static inline void translate_after(const OpEditor *editor, Op *op) {
   for (int i = 0; i < OP_MAX_AFTER && op->after[i] >= 0; i++) {
-    g_assert(editor->moved[op->after[i]] >= 0);
-    op->after[i] = editor->moved[op->after[i]];
+    if (op->after[i] < editor->n_kept)
+      continue;
+    const gint32 moved = editor->moved[op->after[i] - editor->n_kept];
+    g_assert(moved >= 0);
+    op->after[i] = moved;
   }
 }
 
+const Op *op_editor_old(const OpEditor *editor, int old_index) {
+  return old_index < editor->n_kept ? &editor->ops[old_index] : &editor->old[old_index - editor->n_kept];
+}
+
 Op op_editor_translate(const OpEditor *editor, int old_index) {
-  Op op = editor->list->ops[old_index];
+  Op op = *op_editor_old(editor, old_index);
   translate_after(editor, &op);
   return op;
 }
@@ -51,22 +67,14 @@ gint32 op_editor_copy(OpEditor *editor, int old_index) {
 
 Op *op_editor_copy_op(OpEditor *editor, int old_index) {
   Op *op = op_editor_new_op(editor);
-  *op = editor->list->ops[old_index];
+  *op = editor->old[old_index - editor->n_kept];
   translate_after(editor, op);
-  editor->moved[old_index] = editor->n_ops - 1;
+  editor->moved[old_index - editor->n_kept] = editor->n_ops - 1;
   return op;
 }
 
-void op_editor_copy_first(OpEditor *editor, int n) {
-  g_assert(editor->n_ops == 0); /* so every op keeps its index; and there is room for them all */
-  memcpy(editor->ops, editor->list->ops, sizeof(Op) * (gsize)n);
-  editor->n_ops = n;
-  for (int i = 0; i < n; i++)
-    editor->moved[i] = i;
-}
-
 void op_editor_set_moved(OpEditor *editor, int old_index, gint32 new_index) {
-  editor->moved[old_index] = new_index;
+  editor->moved[old_index - editor->n_kept] = new_index;
 }
 
 void op_editor_finish(OpEditor *editor) {
@@ -74,4 +82,5 @@ void op_editor_finish(OpEditor *editor) {
   editor->list->n_ops = editor->n_ops;
   editor->list->ops = g_steal_pointer(&editor->ops);
   g_clear_pointer(&editor->moved, g_free);
+  g_clear_pointer(&editor->left, g_free);
 }

@@ -8,12 +8,19 @@ typedef struct {
   Op *ops;       /* the new list so far; owned */
   gint32 n_ops;  /* of it */
   gint32 n_room; /* for so many */
-  gint32 *moved; /* [old n_ops] new index of each op copied so far (of its last part when split); −1 not yet; owned */
+  gint32 n_kept; /* so many old ops, the first, are those of the new list */
+  const Op *old; /* the others, from index n_kept on; borrowed */
+  Op *left;      /* the same where the list has them no more; else NULL; owned */
+  gint32 *moved; /* [of them] new index of each op copied so far (of its last part when split); −1 not yet; owned */
 } OpEditor;
 
 void op_editor_init(OpEditor *editor, OpList *list);
 /* An editor that only adds behind the list: there are no old ops any more. */
 void op_editor_init_behind(OpEditor *editor, OpList *list);
+/* One under which the first n ops stay as they are, and those behind them are edited. */
+void op_editor_init_behind_first(OpEditor *editor, OpList *list, int n);
+/* The op of the list as it was. */
+const Op *op_editor_old(const OpEditor *editor, int old_index);
 /* Room for a new op behind the list, for the caller to fill before another is added. */
 Op *op_editor_new_op(OpEditor *editor);
 /* Append a new op; its `after` are indices into the new list. Returns its index. */
@@ -24,8 +31,6 @@ Op op_editor_translate(const OpEditor *editor, int old_index);
 gint32 op_editor_copy(OpEditor *editor, int old_index);
 /* The same, for the caller to change before another is added. */
 Op *op_editor_copy_op(OpEditor *editor, int old_index);
-/* Translate and append the first n ops, before any other is added. */
-void op_editor_copy_first(OpEditor *editor, int n);
 /* Later edges to `old_index` mean `new_index`. */
 void op_editor_set_moved(OpEditor *editor, int old_index, gint32 new_index);
 /* The new list becomes the rank's. */

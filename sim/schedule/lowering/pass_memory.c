@@ -35,22 +35,28 @@ static gboolean is_reduce_of(const Op *op, gint32 backward) {
          op->after[0] == backward;
 }
 
+/* Until all terms are known, op->effect is the chain of those that are. */
+static void add_term(EffectRecipes *recipes, const OpList *list, gint32 op, TermKind kind, ActionKind action,
+                     gint32 of) {
+  effect_recipes_add_term(recipes, &list->ops[op].effect, kind, action, of);
+}
+
 /* ZeRO ≥ 2: the unreduced gradient of a backward lives until the last collective, or copy out, that reads it.
  * `n_behind`: so many ops behind it may be such ones. */
-static void add_gradient_buffers(TermList *terms, const OpList *list, int index, int n_behind) {
+static void add_gradient_buffers(EffectRecipes *recipes, const OpList *list, int index, int n_behind) {
   int last = -1;
   for (int i = index + 1; i < list->n_ops && i <= index + n_behind; i++)
     if (is_reduce_of(&list->ops[i], index))
       last = i;
   if (last < 0)
     return;
-  term_list_add(terms, index, TERM_HOLD_GRADIENT, 0, list->ops[index].work);
-  term_list_add(terms, last, TERM_DROP_GRADIENT, 0, list->ops[index].work);
+  add_term(recipes, list, index, TERM_HOLD_GRADIENT, 0, list->ops[index].work);
+  add_term(recipes, list, last, TERM_DROP_GRADIENT, 0, list->ops[index].work);
 }
 
 /* The same where the order says when to reduce: a stage's gradient is held from its first backward to its collectives'
  * end. */
-static void add_stage_gradients(TermList *terms, const Program *program, const OpList *list) {
+static void add_stage_gradients(EffectRecipes *recipes, const Program *program, const OpList *list) {
   g_autofree gint32 *first = g_new(gint32, program->n_stages), *last = g_new(gint32, program->n_stages);
   for (int stage = 0; stage < program->n_stages; stage++)
     first[stage] = last[stage] = -1;
@@ -64,8 +70,8 @@ static void add_stage_gradients(TermList *terms, const Program *program, const O
   for (int stage = 0; stage < program->n_stages; stage++) {
     if (last[stage] < 0)
       continue;
-    term_list_add(terms, first[stage], TERM_HOLD_STAGE_GRADIENT, 0, stage);
-    term_list_add(terms, last[stage], TERM_DROP_STAGE_GRADIENT, 0, stage);
+    add_term(recipes, list, first[stage], TERM_HOLD_STAGE_GRADIENT, 0, stage);
+    add_term(recipes, list, last[stage], TERM_DROP_STAGE_GRADIENT, 0, stage);
   }
 }
 
@@ -76,7 +82,7 @@ static gboolean uses(const Op *op, const Op *arrived) {
 }
 
 /* What arrives is held when it is under way, and dropped when the last op that waits for it has ended. */
-static void add_arrivals(TermList *terms, const OpList *list, const Plan *plan) {
+static void add_arrivals(EffectRecipes *recipes, const OpList *list, const Plan *plan) {
   g_autofree gint32 *user = g_new(gint32, list->n_ops + 1);
   for (int i = 0; i < list->n_ops; i++) {
     const Op *op = &list->ops[i];
@@ -89,34 +95,34 @@ static void add_arrivals(TermList *terms, const OpList *list, const Plan *plan) 
     const Op *op = &list->ops[i];
     if (!holds_buffer(op, plan))
       continue;
-    term_list_add(terms, i, TERM_HOLD_BUFFER, 0, op->work);
+    add_term(recipes, list, i, TERM_HOLD_BUFFER, 0, op->work);
     if (user[i] >= 0)
-      term_list_add(terms, user[i], TERM_DROP_BUFFER, 0, op->work);
+      add_term(recipes, list, user[i], TERM_DROP_BUFFER, 0, op->work);
   }
 }
 
-static void add_copies(TermList *terms, const OpList *list, const Plan *plan) {
+static void add_copies(EffectRecipes *recipes, const OpList *list, const Plan *plan) {
   for (int i = 0; i < list->n_ops && offload_is_any(&plan->offload); i++) {
     const Op *op = &list->ops[i];
     if (op->action == ACTION_SAVED_OUT || op->action == ACTION_SAVED_IN)
-      term_list_add(terms, i, op->action == ACTION_SAVED_OUT ? TERM_DROP_SAVED : TERM_HOLD_SAVED, 0, op->work);
+      add_term(recipes, list, i, op->action == ACTION_SAVED_OUT ? TERM_DROP_SAVED : TERM_HOLD_SAVED, 0, op->work);
     const gboolean is_fetch = op->action == ACTION_FETCH, is_shard = op->action == ACTION_GRAD_OUT && plan->zero >= 2;
     if (!is_fetch && !(is_shard && list->ops[op->after[0]].kind == OP_COLLECTIVE))
       continue;
-    term_list_add(terms, i, TERM_HOLD_BUFFER, 0, op->work);
-    term_list_add(terms, is_fetch ? i + 1 : i, TERM_DROP_BUFFER, 0, op->work); /* its gather stands behind it */
+    add_term(recipes, list, i, TERM_HOLD_BUFFER, 0, op->work);
+    add_term(recipes, list, is_fetch ? i + 1 : i, TERM_DROP_BUFFER, 0, op->work); /* its gather stands behind it */
   }
 }
 
-static void add_terms(TermList *terms, const Program *program, const OpList *list, const Lowering *lowering) {
+static void add_terms(EffectRecipes *recipes, const Program *program, const OpList *list, const Lowering *lowering) {
   const Workload *workload = lowering->workload;
   const Order *order = lowering->order;
   const int n_behind = offload_is_any(&workload->plan->offload) ? 3 * MOST_REDUCTIONS : MOST_REDUCTIONS;
-  add_arrivals(terms, list, workload->plan);
-  add_copies(terms, list, workload->plan);
+  add_arrivals(recipes, list, workload->plan);
+  add_copies(recipes, list, workload->plan);
   gboolean holds_gradients = workload->plan->zero >= 2;
   if (holds_gradients && order->has_reduce_grad)
-    add_stage_gradients(terms, program, list);
+    add_stage_gradients(recipes, program, list);
   /* what embedding and head share stays from the embedding's forward to the head's */
   const gboolean is_apart = lowering_shards(workload) > 1 || workload->plan->offload.weights != TIER_GPU;
   gboolean keeps_shared = !order->has_unshard && workload->plan->zero == 3 && is_apart;
@@ -124,11 +130,11 @@ static void add_terms(TermList *terms, const Program *program, const OpList *lis
     const Op *op = &list->ops[i];
     if (op->kind != OP_COMPUTE || op->action == ACTION_OPTIMIZER)
       continue;
-    term_list_add(terms, i, TERM_ACTIVATIONS, op->action, op->work);
+    add_term(recipes, list, i, TERM_ACTIVATIONS, op->action, op->work);
     if (keeps_shared && op->action == ACTION_F)
-      term_list_add(terms, i, TERM_KEPT, 0, op->work);
+      add_term(recipes, list, i, TERM_KEPT, 0, op->work);
     if (holds_gradients && !order->has_reduce_grad && action_completes_gradient(op->action))
-      add_gradient_buffers(terms, list, i, n_behind);
+      add_gradient_buffers(recipes, list, i, n_behind);
   }
 }
 
@@ -137,11 +143,9 @@ EffectRecipes *memory_recipes(Program *program, const Lowering *lowering, int n_
   for (int rank = 0; rank < program->n_ranks; rank++) {
     OpList step = program->ranks[rank];
     step.n_ops /= n_steps;
-    g_auto(TermList) terms;
-    term_list_init(&terms, step.n_ops);
-    add_terms(&terms, program, &step, lowering);
+    add_terms(recipes, program, &step, lowering);
     for (int i = 0; i < step.n_ops; i++)
-      step.ops[i].effect = effect_recipes_find(recipes, &terms, i);
+      step.ops[i].effect = effect_recipes_of_chain(recipes, step.ops[i].effect);
     for (int i = step.n_ops; i < program->ranks[rank].n_ops; i++)
       step.ops[i].effect = step.ops[i - step.n_ops].effect;
   }

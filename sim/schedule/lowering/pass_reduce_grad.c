@@ -27,6 +27,7 @@ typedef struct {
   const Workload *workload;
   Piece keeper; /* embedding or head: the one that a matrix they share is reduced with */
   OpEditor editor;
+  GArray *cuts;        /* of Part: of the backward at hand; borrowed */
   GArray *late;        /* of Op: collectives held back until the last compute op; owned */
   const gint32 *last;  /* [stage] micro-batch of the last backward; NULL: each reduction is told, and the only one */
   gint32 last_compute; /* new index */
@@ -114,9 +115,10 @@ static void reduce_backward(Reducer *reducer, int old_index) {
   const Plan *plan = reducer->workload->plan;
   Op op = op_editor_translate(&reducer->editor, old_index);
   Part whole = part_of_op(reducer->program, &op);
-  g_autoptr(GArray) cuts = g_array_new(FALSE, FALSE, sizeof(Part));
+  GArray *cuts = reducer->cuts;
   const int zero = zero_stage(reducer->workload);
   const gboolean is_gathered = zero == 3 && op.action == ACTION_B && lowering_gathers_early(reducer->workload);
+  g_array_set_size(cuts, 0);
   if (is_gathered || (zero < 2 && !plan->overlap_grad))
     g_array_append_val(cuts, whole); /* ZeRO-3: cut where it was gathered; a W gathers nothing and is whole yet */
   else
@@ -161,25 +163,26 @@ static inline gboolean is_reduced(const Op *op, int zero, const gint32 *last) {
          (zero >= 2 || last[op->stage] == op->micro_batch);
 }
 
-static void reduce_rank(Program *program, OpList *list, const Workload *workload) {
+static void reduce_rank(Program *program, OpList *list, const Workload *workload, GArray *cuts) {
   g_autofree gint32 *last = last_backwards(program, list);
   Reducer reducer = {.program = program,
                      .workload = workload,
                      .keeper = last_end(list, workload),
+                     .cuts = cuts,
                      .late = g_array_new(FALSE, FALSE, sizeof(Op)),
                      .last = last,
                      .last_compute = -1,
                      .wait_for = -1,
                      .reducing = {-1, -1}};
   const int zero = zero_stage(workload);
-  op_editor_init(&reducer.editor, list);
+  const int n_ops = list->n_ops;
   int n_before = 0; /* ops in front of all reductions */
-  for (; n_before < list->n_ops && !is_reduced(&list->ops[n_before], zero, last); n_before++)
+  for (; n_before < n_ops && !is_reduced(&list->ops[n_before], zero, last); n_before++)
     if (list->ops[n_before].kind == OP_COMPUTE)
       reducer.last_compute = n_before;
-  op_editor_copy_first(&reducer.editor, n_before);
-  for (int i = n_before; i < list->n_ops; i++) {
-    const Op *op = &list->ops[i];
+  op_editor_init_behind_first(&reducer.editor, list, n_before);
+  for (int i = n_before; i < n_ops; i++) {
+    const Op *op = op_editor_old(&reducer.editor, i);
     if (is_reduced(op, zero, last)) {
       reduce_backward(&reducer, i);
       continue;
@@ -228,9 +231,10 @@ void pass_reduce_grad(Program *program, const Lowering *lowering) {
   const Workload *workload = lowering->workload;
   if (workload == NULL || !lowering_makes_buckets(workload))
     return;
+  g_autoptr(GArray) cuts = g_array_new(FALSE, FALSE, sizeof(Part));
   for (int rank = 0; rank < program->n_ranks; rank++)
     if (lowering->order->has_reduce_grad)
       reduce_rank_as_told(program, &program->ranks[rank], workload);
     else
-      reduce_rank(program, &program->ranks[rank], workload);
+      reduce_rank(program, &program->ranks[rank], workload, cuts);
 }

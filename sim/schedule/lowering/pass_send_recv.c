@@ -13,6 +13,8 @@
  * A pair that runs as one (OVERLAP_F_B) starts when both inputs are there, and sends both products at its end. */
 #include "lowering.h"
 
+static const gint64 NEVER = G_MAXINT64;
+
 /* What one (stage, micro-batch) waits for in one direction. */
 typedef struct {
   gint64 time;  /* abstract time it is there; −1 not yet */
@@ -24,6 +26,7 @@ typedef struct {
   int cursor;      /* next old op */
   gint64 time;     /* end of the last op */
   gint64 start;    /* when its next op could start (next_start()) */
+  const Arrival *inputs[2]; /* what the next op waits for (inputs_of()) */
   Op held;         /* forward of a pair whose backward has not ended */
   gint32 sends[2]; /* what the last action sent, or the last two, of a pair: new indices */
   int n_sends;
@@ -74,26 +77,34 @@ static const Arrival *input_of(const DryRun *run, const Op *op) {
   return arrival_of(run, op->stage, op->micro_batch, is_forward(op));
 }
 
-/* When an op's input is there; −1: not yet. */
-static gint64 input_time(const DryRun *run, const Op *op) {
-  const Arrival *input = input_of(run, op);
-  return input == NULL ? 0 : input->time;
+/* The inputs of the old op at `index`: its own, when it begins an action; of both, when it begins a pair. NULL: none. */
+static void inputs_of(const DryRun *run, const OpList *list, int index, const Arrival *inputs[2]) {
+  inputs[0] = inputs[1] = NULL;
+  if (index >= list->n_ops || list->ops[index].kind != OP_COMPUTE || !op_begins_action(list, index))
+    return;
+  const Op *second = second_of_pair(list, index);
+  inputs[0] = input_of(run, &list->ops[index]);
+  inputs[1] = second != NULL ? input_of(run, second) : NULL;
 }
 
-/* Abstract time at which a rank's next op could start; −1 when its input has not been scheduled or nothing is left. */
+/* Abstract time at which a rank's next op could start; NEVER while its input has not been scheduled, and when nothing
+ * is left. */
 static gint64 next_start(const DryRun *run, int rank) {
   const DryRank *dry = &run->ranks[rank];
-  const OpList *list = &run->program->ranks[rank];
-  if (dry->cursor >= list->n_ops)
-    return -1;
-  const Op *op = &list->ops[dry->cursor];
-  if (op->kind != OP_COMPUTE || !op_begins_action(list, dry->cursor))
-    return dry->time;
-  const Op *second = second_of_pair(list, dry->cursor);
-  gint64 first_time = input_time(run, op), second_time = second != NULL ? input_time(run, second) : 0;
-  if (first_time < 0 || second_time < 0)
-    return -1;
-  return MAX(dry->time, MAX(first_time, second_time));
+  if (dry->cursor >= run->program->ranks[rank].n_ops)
+    return NEVER;
+  gint64 start = dry->time;
+  for (gsize i = 0; i < G_N_ELEMENTS(dry->inputs); i++)
+    if (dry->inputs[i] != NULL)
+      start = dry->inputs[i]->time < 0 ? NEVER : MAX(start, dry->inputs[i]->time);
+  return start;
+}
+
+/* The rank is about to advance the op at its cursor. */
+static void look_ahead(DryRun *run, int rank) {
+  DryRank *dry = &run->ranks[rank];
+  inputs_of(run, &run->program->ranks[rank], dry->cursor, dry->inputs);
+  dry->start = next_start(run, rank);
 }
 
 /* What an F, I or B made is there at `end`, when the op at `index` has ended: pass it on. */
@@ -130,11 +141,9 @@ static void finish_action(DryRun *run, int rank, const Op *op, gint32 index) {
   publish(run, rank, op, index, dry->time);
 }
 
-/* Wait for the receive of a rank's own (`op`) input; of both inputs, when `op` begins a pair. */
-static void add_inputs(const DryRun *run, const OpList *list, int old_index, Op *op) {
-  const Op *second = second_of_pair(list, old_index);
-  const Arrival *inputs[] = {input_of(run, op), second != NULL ? input_of(run, second) : NULL};
-  for (gsize i = 0; i < G_N_ELEMENTS(inputs); i++)
+/* Wait for the receives of these. */
+static void add_inputs(Op *op, const Arrival *const inputs[2]) {
+  for (int i = 0; i < 2; i++)
     if (inputs[i] != NULL)
       op_add_after(op, inputs[i]->index);
 }
@@ -154,8 +163,7 @@ static void advance(DryRun *run, int rank, gint64 start) {
   Op *op = op_editor_copy_op(&dry->editor, old_index);
   if (old->kind != OP_COMPUTE)
     return;
-  if (op_begins_action(list, old_index))
-    add_inputs(run, list, old_index, op);
+  add_inputs(op, dry->inputs);
   await_sends(run, dry, op);
   dry->time = start + weight_of(run, old);
   if (op_ends_action(list, old_index))
@@ -167,21 +175,20 @@ static void advance(DryRun *run, int rank, gint64 start) {
  * another publishes something for it. */
 static void run_dry(DryRun *run) {
   for (int rank = 0; rank < run->program->n_ranks; rank++)
-    run->ranks[rank].start = next_start(run, rank);
+    look_ahead(run, rank);
   for (;;) {
     int best = -1;
-    gint64 best_start = 0;
+    gint64 best_start = NEVER;
     for (int rank = 0; rank < run->program->n_ranks; rank++) {
-      gint64 start = run->ranks[rank].start;
-      if (start >= 0 && (best < 0 || start < best_start)) {
+      if (run->ranks[rank].start < best_start) {
         best = rank;
-        best_start = start;
+        best_start = run->ranks[rank].start;
       }
     }
     if (best < 0)
       break;
     advance(run, best, best_start);
-    run->ranks[best].start = next_start(run, best);
+    look_ahead(run, best);
   }
   for (int rank = 0; rank < run->program->n_ranks; rank++)
     while (run->ranks[rank].cursor < run->program->ranks[rank].n_ops)
@@ -234,8 +241,9 @@ static void translate_rank(DryRun *run, Told *told, int rank) {
     const Op *old = &list->ops[i];
     gboolean is_place = old->kind == OP_SEND || old->kind == OP_RECV;
     Op op = is_place ? told_transfer(run, told, old) : op_editor_translate(editor, i);
-    if (op.kind == OP_COMPUTE && op_begins_action(list, i))
-      add_inputs(run, list, i, &op);
+    const Arrival *inputs[2];
+    inputs_of(run, list, i, inputs);
+    add_inputs(&op, inputs);
     gint32 index = op_editor_add(editor, &op);
     op_editor_set_moved(editor, i, index);
     if (op.kind == OP_COMPUTE)

@@ -69,14 +69,30 @@ static gint32 add_gathers(Program *program, OpEditor *editor, const Workload *wo
   return last;
 }
 
-/* Cut the ops that need gathered parameters. */
-static GArray *cut_ops(const Program *program, const OpList *list, const Workload *workload) {
+/* So many ops from the first on need what is gathered here: under ZeRO-1 and 2 up to the last stage's first. */
+static int count_needing(const Program *program, const OpList *list, const Workload *workload) {
+  if (workload->plan->zero == 3)
+    return list->n_ops;
+  g_autofree gboolean *seen = g_new0(gboolean, program->n_stages);
+  int n = 0;
+  for (int i = 0; i < list->n_ops; i++) {
+    const Op *op = &list->ops[i];
+    if (op->kind != OP_COMPUTE || seen[op->stage])
+      continue;
+    seen[op->stage] = TRUE;
+    n = i + 1;
+  }
+  return n;
+}
+
+/* Cut those of the first `n` ops that need gathered parameters. */
+static GArray *cut_ops(const Program *program, const OpList *list, int n, const Workload *workload) {
   gboolean zero3 = workload->plan->zero == 3;
   double least = zero3 ? 0 : workload->plan->bucket_parameters;
   g_autofree gboolean *seen = g_new0(gboolean, program->n_stages);
   g_autoptr(GArray) cuts = g_array_new(FALSE, FALSE, sizeof(Part));
-  GArray *pieces = g_array_sized_new(FALSE, FALSE, sizeof(Piecewise), list->n_ops * 2);
-  for (int i = 0; i < list->n_ops; i++) {
+  GArray *pieces = g_array_sized_new(FALSE, FALSE, sizeof(Piecewise), (guint)n * 2);
+  for (int i = 0; i < n; i++) {
     const Op *op = &list->ops[i];
     if (op->kind != OP_COMPUTE) {
       Piecewise place = {.old_index = i, .is_place = TRUE};
@@ -131,7 +147,8 @@ static void emit_piece(Program *program, OpEditor *editor, const Workload *workl
 
 /* Gathers are issued up to `window` gathering pieces ahead of the piece about to be computed. */
 static void unshard_rank(Program *program, OpList *list, const Workload *workload, int window) {
-  g_autoptr(GArray) pieces = cut_ops(program, list, workload);
+  const int n_needing = count_needing(program, list, workload);
+  g_autoptr(GArray) pieces = cut_ops(program, list, n_needing, workload);
   g_autofree gint32 *gather_of = g_new(gint32, pieces->len + 1);
   g_autoptr(GArray) computed = g_array_new(FALSE, FALSE, sizeof(gint32)); /* new indices of gathering pieces done */
   OpEditor editor;
@@ -162,6 +179,8 @@ static void unshard_rank(Program *program, OpList *list, const Workload *workloa
       n_ahead--;
     }
   }
+  for (int i = n_needing; i < list->n_ops; i++)
+    op_editor_copy(&editor, i);
   op_editor_finish(&editor);
 }
 

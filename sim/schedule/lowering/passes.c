@@ -19,13 +19,27 @@ static int count_batches(const OpList *list) {
  * ended, if not earlier; and its sends and collectives meet those of the same step, as each has as many on every rank.
  */
 static gboolean prove(const Program *program, const Lowering *lowering, GError **error) {
-  return lowering->unproved_end ? program_verify_but_end(program, error) : program_verify(program, error);
+  return lowering->match != NULL ? program_verify_but_end(program, lowering->match, error)
+                                 : program_verify(program, error);
+}
+
+/* Partners in the first step are partners in every one. */
+static void match_steps(const Program *program, int n_steps, gint32 **match) {
+  for (int rank = 0; rank < program->n_ranks; rank++) {
+    const OpList *list = &program->ranks[rank];
+    const gsize n = (gsize)list->n_ops;
+    gint32 *of = match[rank] = g_renew(gint32, match[rank], n * (gsize)n_steps + 1);
+    for (gsize i = n; i < n * (gsize)n_steps; i++)
+      of[i] = of[i - n] < 0 ? -1 : of[i - n] + program->ranks[list->ops[i % n].peer].n_ops;
+  }
 }
 
 /* steps: the list again for every further step. What orders one step after another is the stream itself, and the host,
  * which issues nothing of the next step before it has read the loss of the last. */
 static void pass_steps(Program *program, const Lowering *lowering) {
   program->n_steps = lowering->n_steps;
+  if (lowering->match != NULL && lowering->n_steps > 1)
+    match_steps(program, lowering->n_steps, *lowering->match);
   for (int rank = 0; rank < program->n_ranks; rank++) {
     OpList *list = &program->ranks[rank];
     int n = list->n_ops, n_batches = count_batches(list);

@@ -132,7 +132,7 @@ static GArray *key_of(const PlanOrder *choice, const Workload *workload) {
       workload->tied_parameters > 0,
       workload->shared_parameters > 0,
   };
-  GArray *key = g_array_new(FALSE, FALSE, sizeof(gint64));
+  GArray *key = g_array_sized_new(FALSE, FALSE, sizeof(gint64), 512); /* two numbers a cut of a stage: few need more */
   g_array_append_vals(key, numbers, G_N_ELEMENTS(numbers));
   add_stages(key, workload);
   return key;
@@ -369,13 +369,13 @@ static void kept_free(gpointer data) {
 }
 
 /* Of a program verified but for the untimed run: its course is as good, and made anyway. */
-static gboolean share(Program *program, GError **error) {
-  program_share_ops(program);
+static gboolean share(Program *program, gint32 **match, GError **error) {
+  program_share_matched(program, match);
   const Course *course = program->shared->course;
   return (course != NULL && !course->splits_batches) || program_verify(program, error);
 }
 
-/* Takes over a program verified but for the untimed run; NULL where that gets stuck. */
+/* Takes over a program verified but for the untimed run, and its matches; NULL where that gets stuck. */
 static Kept *keep(Program *program, const Lowering *lowering, GError **error) {
   Kept *kept = g_new0(Kept, 1);
   *kept = (Kept){.program = program,
@@ -383,7 +383,7 @@ static Kept *keep(Program *program, const Lowering *lowering, GError **error) {
                  .transfers = g_array_new(FALSE, FALSE, sizeof(TransferSource)),
                  .equals = g_array_new(FALSE, FALSE, sizeof(Pair))};
   renumber(kept);
-  if (!share(program, error)) {
+  if (!share(program, *lowering->match, error)) {
     kept_free(kept);
     return NULL;
   }
@@ -451,8 +451,9 @@ Program *program_cache_lower(ProgramCache *cache, PlanOrder *choice, const Workl
   g_autoptr(Order) order = plan_order_make(choice, workload->plan, error);
   if (order == NULL)
     return NULL;
+  gint32 **match;
   const Lowering lowering = {
-      .order = order, .workload = workload, .n_steps = workload->plan->steps, .no_effects = TRUE, .unproved_end = TRUE};
+      .order = order, .workload = workload, .n_steps = workload->plan->steps, .no_effects = TRUE, .match = &match};
   g_autoptr(Program) program = lower(&lowering, NULL, NULL, error);
   if (program == NULL)
     return NULL;

@@ -11,7 +11,7 @@
 #include "error.h"
 #include <string.h>
 
-static const ActionInfo infos[N_ACTIONS] = {
+const ActionInfo action_infos[N_ACTIONS] = {
     [ACTION_F] = {"F", 'F', TRUE, TRUE},
     [ACTION_I] = {"I", 'I', TRUE, TRUE},
     [ACTION_W] = {"W", 'W', TRUE, TRUE},
@@ -41,11 +41,6 @@ static const ActionInfo infos[N_ACTIONS] = {
     [ACTION_SAVED_IN] = {"SAVED_IN", 'i', FALSE, TRUE},
 };
 
-const ActionInfo *action_info(ActionKind kind) {
-  g_assert((guint)kind < N_ACTIONS);
-  return &infos[kind];
-}
-
 /* Digits at *text into *number (−1 when there are none); moves *text behind them. FALSE when it exceeds 31 bits. */
 static gboolean parse_number(const char **text, gint32 *number) {
   gint64 value = g_ascii_isdigit(**text) ? 0 : -1;
@@ -60,7 +55,7 @@ static gboolean parse_number(const char **text, gint32 *number) {
 
 static int find_kind(const char *name, gsize length) {
   for (int kind = 0; kind < N_ACTIONS; kind++)
-    if (strlen(infos[kind].name) == length && memcmp(infos[kind].name, name, length) == 0)
+    if (strlen(action_infos[kind].name) == length && memcmp(action_infos[kind].name, name, length) == 0)
       return kind;
   return -1;
 }
@@ -98,7 +93,7 @@ gboolean action_parse(const char *text, Action *action, GError **error) {
     return fail_grammar(text, error);
   if (kind == ACTION_OVERLAP_F_B)
     return fail_pair(text, error);
-  if (infos[kind].has_micro_batch && (parsed.stage < 0 || parsed.micro_batch < 0))
+  if (action_infos[kind].has_micro_batch && (parsed.stage < 0 || parsed.micro_batch < 0))
     return fail_grammar(text, error);
   parsed.kind = (guint8)kind;
   *action = parsed;
@@ -116,7 +111,7 @@ void action_print(const Action *action, GString *out) {
 /* "(0F3;1B2)OVERLAP_F_B" */
 static gboolean parse_pair(const char *text, Action actions[2], GError **error) {
   const char *semicolon = strchr(text, ';'), *bracket = strchr(text, ')');
-  if (!semicolon || !bracket || semicolon > bracket || strcmp(bracket + 1, infos[ACTION_OVERLAP_F_B].name) != 0)
+  if (!semicolon || !bracket || semicolon > bracket || strcmp(bracket + 1, action_infos[ACTION_OVERLAP_F_B].name) != 0)
     return fail_pair(text, error);
   g_autofree char *first = g_strndup(text + 1, (gsize)(semicolon - text - 1));
   g_autofree char *second = g_strndup(semicolon + 1, (gsize)(bracket - semicolon - 1));
@@ -142,6 +137,6 @@ int action_print_cell(const Action *action, const Action *next, GString *out) {
   action_print(action, out);
   g_string_append_c(out, ';');
   action_print(next, out);
-  g_string_append_printf(out, ")%s", infos[ACTION_OVERLAP_F_B].name);
+  g_string_append_printf(out, ")%s", action_infos[ACTION_OVERLAP_F_B].name);
   return 2;
 }

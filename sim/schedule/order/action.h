@@ -50,7 +50,13 @@ typedef struct {
   gboolean has_micro_batch;
 } ActionInfo;
 
-const ActionInfo *action_info(ActionKind kind);
+extern const ActionInfo action_infos[N_ACTIONS];
+
+static inline const ActionInfo *action_info(ActionKind kind) {
+  g_assert((guint)kind < N_ACTIONS);
+  return &action_infos[kind];
+}
+
 /* INPUT error names the text and the grammar. */
 gboolean action_parse(const char *text, Action *action, GError **error);
 /* Append "0F3" to `out`. */

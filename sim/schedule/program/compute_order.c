@@ -49,19 +49,20 @@ static gboolean fail_action(const Walk *walk, gint32 i, GError **error, const ch
   return fail_at(walk, i, error, what, awaited->str);
 }
 
-static Cell *cell_of(const Walk *walk, const Op *op, int stage) {
+static inline Cell *cell_of(const Walk *walk, const Op *op, int stage) {
   const Program *program = walk->program;
   gsize row = (gsize)op->step * program->n_stages + stage;
   return &walk->cells[row * program->n_micro_batches + op->micro_batch];
 }
 
-static gboolean is_part(const Op *op) {
+static inline gboolean is_part(const Op *op) {
   return op->kind == OP_COMPUTE && op->stream == STREAM_COMPUTE && action_info(op->action)->is_compute;
 }
 
-static gboolean same_action(const Op *a, const Op *b) {
-  return is_part(a) && is_part(b) && a->action == b->action && a->stage == b->stage &&
-         a->micro_batch == b->micro_batch && a->step == b->step;
+/* As a part is. */
+static inline gboolean same_action(const Op *part, const Op *op) {
+  return op->stage == part->stage && op->micro_batch == part->micro_batch && op->action == part->action &&
+         op->step == part->step && is_part(op);
 }
 
 static void clock_join(Clock *clock, const Walk *walk, gint32 op) {
@@ -95,7 +96,7 @@ static G_NO_INLINE gboolean comes_after_by_clock(Walk *walk, gint32 i, gint32 ea
 }
 
 /* On a stream, what waits for an op waits for those before it. */
-static gboolean comes_after(Walk *walk, gint32 i, gint32 earlier) {
+static inline gboolean comes_after(Walk *walk, gint32 i, gint32 earlier) {
   const Op *op = &walk->ops[i];
   const guint8 stream = walk->ops[earlier].stream;
   if (op->stream == stream)
@@ -110,8 +111,8 @@ static gint32 gradient_of(const Cell *cell) {
   return MAX(cell->last[ACTION_I], cell->last[ACTION_B]);
 }
 
-/* Activation from the stage before, or gradient from the stage after. */
-static gboolean check_input(Walk *walk, gint32 i, int direction, GError **error) {
+/* Activation from the stage before, or gradient from the stage after. `own`: of the op's stage. */
+static gboolean check_input(Walk *walk, gint32 i, const Cell *own, int direction, GError **error) {
   const Op *op = &walk->ops[i];
   int source = stage_next(op->stage, direction == BACKWARD, walk->program->n_stages, walk->program->n_pipes);
   if (source < 0)
@@ -122,7 +123,7 @@ static gboolean check_input(Walk *walk, gint32 i, int direction, GError **error)
       return TRUE;
     return fail_action(walk, i, error, "runs before its input", source, direction == FORWARD ? ACTION_F : ACTION_B);
   }
-  gint32 receive = cell_of(walk, op, op->stage)->receive[direction];
+  gint32 receive = own->receive[direction];
   ActionKind kind = direction == FORWARD ? ACTION_RECV_F : ACTION_RECV_B;
   if (receive < 0)
     return fail_action(walk, i, error, "runs before its receive", op->stage, kind);
@@ -141,9 +142,8 @@ static gboolean goes_through(const Program *program, gsize cell) {
 
 /* What must be over before the first part of an action. The compute stream is in order, so list order is enough for
  * what this rank computes itself. */
-static gboolean check_start(Walk *walk, gint32 i, GError **error) {
+static gboolean check_start(Walk *walk, gint32 i, const Cell *cell, GError **error) {
   const Op *op = &walk->ops[i];
-  const Cell *cell = cell_of(walk, op, op->stage);
   if (!goes_through(walk->program, (gsize)(cell - walk->cells)))
     return fail_at(walk, i, error, "is of a micro-batch that goes through the other pipe", "");
   if (cell->last[op->action] >= 0)
@@ -152,13 +152,13 @@ static gboolean check_start(Walk *walk, gint32 i, GError **error) {
   if (op->action == ACTION_B ? in_halves : op->action != ACTION_F && cell->last[ACTION_B] >= 0)
     return fail_at(walk, i, error, "repeats a gradient: a micro-batch has either B, or I and W", "");
   if (op->action == ACTION_F)
-    return check_input(walk, i, FORWARD, error);
+    return check_input(walk, i, cell, FORWARD, error);
   if (cell->last[ACTION_F] < 0)
     return fail_action(walk, i, error, "runs before its forward", op->stage, ACTION_F);
   if (op->action == ACTION_W)
     return cell->last[ACTION_I] >= 0 ||
            fail_action(walk, i, error, "runs before its input gradient", op->stage, ACTION_I);
-  return check_input(walk, i, BACKWARD, error);
+  return check_input(walk, i, cell, BACKWARD, error);
 }
 
 /* Of an overlapped pair the two may take turns: between two parts of one stand parts of the other alone. */
@@ -171,7 +171,7 @@ static gboolean takes_turns(const Walk *walk, const Cell *cell, gint32 i) {
       continue;
     if (other == NULL && (!between->overlapped || between->action == op->action))
       return FALSE;
-    if (other != NULL && !same_action(other, between))
+    if (other != NULL && !(is_part(other) && same_action(other, between)))
       return FALSE;
     other = between;
   }
@@ -183,7 +183,7 @@ static gboolean check_part(Walk *walk, gint32 i, GError **error) {
   Cell *cell = cell_of(walk, op, op->stage);
   gint32 previous = walk->latest[STREAM_COMPUTE];
   if ((previous < 0 || !same_action(op, &walk->ops[previous])) && !takes_turns(walk, cell, i)) {
-    if (!check_start(walk, i, error))
+    if (!check_start(walk, i, cell, error))
       return FALSE;
   } else if (op->action != ACTION_W && cell->sent[op->action == ACTION_F ? FORWARD : BACKWARD])
     return fail_at(walk, i, error, "goes on after its result was sent", "");

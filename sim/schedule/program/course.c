@@ -29,7 +29,7 @@ static const Group *group_of(const Program *program, const Op *op) {
   return &g_array_index(program->groups, Group, g_array_index(program->transfers, Transfer, op->work).group);
 }
 
-static CourseKind kind_of(const Program *program, const Op *op) {
+static inline CourseKind kind_of(const Program *program, const Op *op) {
   static const CourseKind kinds[] = {[OP_COMPUTE] = COURSE_COMPUTE,
                                      [OP_SEND] = COURSE_TRANSFER,
                                      [OP_RECV] = COURSE_TRANSFER,
@@ -40,14 +40,14 @@ static CourseKind kind_of(const Program *program, const Op *op) {
   return kinds[op->kind];
 }
 
-static gint32 in_row(gint32 first, gint32 op) {
+static inline gint32 in_row(gint32 first, gint32 op) {
   return op < 0 ? -1 : first + op;
 }
 
 static void describe_rank(Builder *builder, int rank, gint32 *const *match) {
   const OpList *list = &builder->program->ranks[rank];
   Course *course = builder->course;
-  gint32 first = course->first[rank], last[N_STREAMS];
+  gint32 first = course->first[rank], last[N_STREAMS]; /* in a row as well; −1: none yet */
   gint32 n_transfers = course->first_transfer[rank];
   memset(last, 0xff, sizeof last);
   for (gint32 i = 0; i < list->n_ops; i++) {
@@ -56,10 +56,10 @@ static void describe_rank(Builder *builder, int rank, gint32 *const *match) {
     course->ops[first + i] = op;
     course->issues[first + i] = (CourseIssue){op->work, op->kind};
     *step = (CourseStep){.op = first + i,
-                         .before = in_row(first, last[op->stream]),
+                         .before = last[op->stream],
                          .after = in_row(first, op->after[0]),
                          .after_too = in_row(first, op->after[1]),
-                         .barrier = in_row(first, last[STREAM_HOST]),
+                         .barrier = last[STREAM_HOST],
                          .work = op->work,
                          .meets = -1,
                          .kind = kind_of(builder->program, op),
@@ -69,7 +69,7 @@ static void describe_rank(Builder *builder, int rank, gint32 *const *match) {
       step->meets = course->first[op->peer] + match[rank][i];
     if (step->kind >= COURSE_TRANSFER)
       course->transfers[n_transfers++] = (CourseTransfer){first + i, op->work, op->kind};
-    last[op->stream] = i;
+    last[op->stream] = first + i;
   }
   course->first_transfer[rank + 1] = n_transfers;
   course->most_transfers = MAX(course->most_transfers, n_transfers - course->first_transfer[rank]);
@@ -233,7 +233,8 @@ static inline gint32 add_edge(Edge *edges, gint32 n_edges, gint32 *edge, gint32 
   return n_edges + 1;
 }
 
-/* From the last op on, so that the successors of each come to stand in order. */
+/* From the last op on, so that the successors of each come to stand in order. An op that stands behind another one on
+ * its stream since the host waited needs no edge from that wait: the other has not ended before it. */
 static void join(Builder *builder) {
   gint32 found[MOST_AWAITED];
   gint32 n_edges = 0, n_room = 3 * builder->course->n_ops, *edge = builder->edge;
@@ -251,7 +252,8 @@ static void join(Builder *builder) {
       n_edges = add_edge(edges, n_edges, edge, ops[k], i);
     if (ops == NULL) {
       n_edges = add_edge(edges, n_edges, edge, step->before, i);
-      n_edges = add_edge(edges, n_edges, edge, step->barrier, i);
+      if (step->barrier > step->before)
+        n_edges = add_edge(edges, n_edges, edge, step->barrier, i);
       n_edges = add_edge(edges, n_edges, edge, step->after, i);
       n_edges = add_edge(edges, n_edges, edge, step->after_too, i);
     }

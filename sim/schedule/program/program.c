@@ -46,6 +46,7 @@ typedef struct {
   gint32 *slots; /* entry + 1; 0 = free */
   guint n_slots; /* a power of two, or 0 */
   guint n_known; /* entries of the array that the slots hold */
+  guint latest;  /* entry asked for last + 1; 0 = none yet */
 } TableIndex;
 
 enum { TABLE_WORKS, TABLE_TRANSFERS, TABLE_GROUPS, TABLE_EFFECTS, N_TABLES };
@@ -173,6 +174,8 @@ static void index_catch_up(TableIndex *index, const GArray *array, const EntryTy
 static gint32 table_entry(Program *program, int table, GArray *array, gconstpointer entry) {
   TableIndex *index = &program->index->tables[table];
   const EntryType *type = &entry_types[table];
+  if (index->latest > 0 && type->equal(entry_at(array, index->latest - 1), entry)) /* nearly always: often in a row */
+    return (gint32)index->latest - 1;
   index_catch_up(index, array, type);
   gint32 *slot = find_slot(index, array, type, entry);
   if (*slot == 0) {
@@ -180,6 +183,7 @@ static gint32 table_entry(Program *program, int table, GArray *array, gconstpoin
     *slot = (gint32)array->len;
     index->n_known++;
   }
+  index->latest = (guint)*slot;
   return *slot - 1;
 }
 
@@ -225,8 +229,13 @@ Program *program_new(int n_ranks, int n_stages, int n_micro_batches) {
 
 void program_share_ops(Program *program) {
   gint32 **match;
-  gboolean matched = program->shared == NULL && program_match(program, &match, NULL);
+  gboolean matched = program_match(program, &match, NULL);
   g_assert(matched);
+  program_share_matched(program, match);
+}
+
+void program_share_matched(Program *program, gint32 **match) {
+  g_assert(program->shared == NULL);
   Course *course = course_new(program, match);
   program->shared = g_atomic_rc_box_new(SharedOps);
   *program->shared = (SharedOps){program->n_ranks, g_new(Op *, program->n_ranks), match, course};

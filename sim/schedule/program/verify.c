@@ -73,15 +73,14 @@ static gboolean check_tables(const Program *program, GError **error) {
   return TRUE;
 }
 
-static gboolean in_range(gint32 value, gint32 least, gint32 end) {
+static inline gboolean in_range(gint32 value, gint32 least, gint32 end) {
   return value >= least && value < end;
 }
 
 /* Each smaller than the op's own index, packed first. */
-static gboolean check_after(const Program *program, int rank, int i, GError **error) {
+static inline gboolean check_after(const Program *program, int rank, int i, const gint32 *after, GError **error) {
   static const gint32 none[] = {-1, -1, -1, -1, -1, -1};
   G_STATIC_ASSERT(G_N_ELEMENTS(none) == OP_MAX_AFTER - 2);
-  const gint32 *after = program->ranks[rank].ops[i].after;
   int n = 0, k;
   for (; n < OP_MAX_AFTER && after[n] >= 0 && after[n] < i; n++)
     ;
@@ -92,8 +91,7 @@ static gboolean check_after(const Program *program, int rank, int i, GError **er
   return k == OP_MAX_AFTER || fail_op(program, rank, i, error, "waits for op %d, which is not before it", after[k]);
 }
 
-static gboolean check_op_place(const Program *program, int rank, int i, GError **error) {
-  const Op *op = &program->ranks[rank].ops[i];
+static inline gboolean check_op_place(const Program *program, int rank, int i, const Op *op, GError **error) {
   if (op->kind >= N_OP_KINDS || op->stream >= N_STREAMS || op->action >= N_ACTIONS)
     return fail_op(program, rank, i, error, "kind %d, stream %d, action %d: no such", op->kind, op->stream, op->action);
   int least = action_info(op->action)->has_micro_batch ? 0 : -1;
@@ -106,14 +104,13 @@ static gboolean check_op_place(const Program *program, int rank, int i, GError *
     return fail_op(program, rank, i, error, "step %d; the program has %d", op->step, program->n_steps);
   if (!in_range(op->effect, 0, (gint32)program->effects->len))
     return fail_op(program, rank, i, error, "effect %d; the program has %u", op->effect, program->effects->len);
-  return check_after(program, rank, i, error);
+  return check_after(program, rank, i, op->after, error);
 }
 
 static const Phase phase_of[] = {
     [ACTION_F] = PHASE_F, [ACTION_I] = PHASE_I, [ACTION_W] = PHASE_W, [ACTION_B] = PHASE_B};
 
-static gboolean check_compute_op(const Program *program, int rank, int i, GError **error) {
-  const Op *op = &program->ranks[rank].ops[i];
+static gboolean check_compute_op(const Program *program, int rank, int i, const Op *op, GError **error) {
   if (!in_range(op->work, 0, (gint32)program->works->len))
     return fail_op(program, rank, i, error, "work %d; the program has %u", op->work, program->works->len);
   const Work *work = &g_array_index(program->works, Work, op->work);
@@ -125,8 +122,7 @@ static gboolean check_compute_op(const Program *program, int rank, int i, GError
 }
 
 /* It waits, or computes what its processors are to. */
-static gboolean check_host_op(const Program *program, int rank, int i, GError **error) {
-  const Op *op = &program->ranks[rank].ops[i];
+static gboolean check_host_op(const Program *program, int rank, int i, const Op *op, GError **error) {
   if (op->work == -1)
     return TRUE;
   if (!in_range(op->work, 0, (gint32)program->works->len))
@@ -135,8 +131,7 @@ static gboolean check_host_op(const Program *program, int rank, int i, GError **
          fail_op(program, rank, i, error, "work %d is of the GPU, no update on the host", op->work);
 }
 
-static gboolean check_transfer_op(const Program *program, int rank, int i, GError **error) {
-  const Op *op = &program->ranks[rank].ops[i];
+static gboolean check_transfer_op(const Program *program, int rank, int i, const Op *op, GError **error) {
   if (!in_range(op->work, 0, (gint32)program->transfers->len))
     return fail_op(program, rank, i, error, "transfer %d; the program has %u", op->work, program->transfers->len);
   const Transfer *transfer = &g_array_index(program->transfers, Transfer, op->work);
@@ -150,21 +145,20 @@ static gboolean check_transfer_op(const Program *program, int rank, int i, GErro
   return TRUE;
 }
 
-static gboolean check_op(const Program *program, int rank, int i, GError **error) {
-  if (!check_op_place(program, rank, i, error))
+static inline gboolean check_op(const Program *program, int rank, int i, const Op *op, GError **error) {
+  if (!check_op_place(program, rank, i, op, error))
     return FALSE;
-  const Op *op = &program->ranks[rank].ops[i];
   if (op->kind == OP_COMPUTE)
-    return check_compute_op(program, rank, i, error);
+    return check_compute_op(program, rank, i, op, error);
   if (op->kind == OP_HOST)
-    return check_host_op(program, rank, i, error);
-  return check_transfer_op(program, rank, i, error);
+    return check_host_op(program, rank, i, op, error);
+  return check_transfer_op(program, rank, i, op, error);
 }
 
 static gboolean check_ops(const Program *program, GError **error) {
   for (int rank = 0; rank < program->n_ranks; rank++)
     for (int i = 0; i < program->ranks[rank].n_ops; i++)
-      if (!check_op(program, rank, i, error))
+      if (!check_op(program, rank, i, &program->ranks[rank].ops[i], error))
         return FALSE;
   return TRUE;
 }
@@ -280,25 +274,35 @@ static gboolean check_sense(const Program *program, gint32 **partner, gboolean t
   gboolean ok = check_transfers(program, rendezvous, partner, error) &&
                 check_all_sequences(program, rendezvous, error) && compute_order_check(program, error) &&
                 (!to_the_end || untimed_run(program, partner, rendezvous, error));
-  for (guint i = 0; i < program->groups->len; i++)
+  for (guint i = 0; i < program->groups->len; i++) {
+    for (guint k = 0; k < rendezvous[i].ops->len; k++) { /* only sends and receives have partners */
+      const OpPlace *place = place_at(&rendezvous[i], (int)k);
+      partner[place->rank][place->op] = -1;
+    }
     g_array_unref(rendezvous[i].ops);
+  }
   g_free(rendezvous);
   return ok;
 }
 
-static gboolean verify(const Program *program, gboolean to_the_end, GError **error) {
-  gint32 **partner;
-  if (!check_tables(program, error) || !check_ops(program, error) || !program_match(program, &partner, error))
+/* The matches of a proved program go to *match. */
+static gboolean verify(const Program *program, gboolean to_the_end, gint32 ***match, GError **error) {
+  if (!check_tables(program, error) || !check_ops(program, error) || !program_match(program, match, error))
     return FALSE;
-  gboolean ok = check_sense(program, partner, to_the_end, error);
-  program_match_free(program, partner);
-  return ok;
+  if (check_sense(program, *match, to_the_end, error))
+    return TRUE;
+  program_match_free(program, *match);
+  return FALSE;
 }
 
 gboolean program_verify(const Program *program, GError **error) {
-  return verify(program, TRUE, error);
+  gint32 **match;
+  if (!verify(program, TRUE, &match, error))
+    return FALSE;
+  program_match_free(program, match);
+  return TRUE;
 }
 
-gboolean program_verify_but_end(const Program *program, GError **error) {
-  return verify(program, FALSE, error);
+gboolean program_verify_but_end(const Program *program, gint32 ***match, GError **error) {
+  return verify(program, FALSE, match, error);
 }
