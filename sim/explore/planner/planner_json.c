@@ -15,6 +15,7 @@ static void add_plan(JsonBuilder *builder, const Plan *plan) {
   json_add_count(builder, "ep", plan->ep);
   json_add_count(builder, "expert_tp", plan_expert_tp(plan));
   json_add_count(builder, "chunks", plan->chunks);
+  json_add_text(builder, "pipeline_layout", plan->pipeline_layout != NULL ? plan->pipeline_layout : "auto");
   json_add_text(builder, "schedule", plan->schedule);
   json_add_count(builder, "micro_batch", plan->micro_batch);
   json_add_count(builder, "global_batch", plan->global_batch);

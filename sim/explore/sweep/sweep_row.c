@@ -90,6 +90,7 @@ static void add_plan(SweepTable *table) {
       {"cp_comm", NAMED_IN_PLAN(cp_comm, cp_comm_names())},
       {"chunks", OPEN_IN_PLAN(VALUE_INT, chunks)},
       {"schedule", IN_PLAN(VALUE_TEXT, schedule)},
+      {"pipeline_layout", IN_PLAN(VALUE_TEXT, pipeline_layout)},
       {"micro_batch_group", OPEN_IN_PLAN(VALUE_INT, group)},
       {"micro_batch", OPEN_IN_PLAN(VALUE_INT64, micro_batch)},
       {"global_batch", OPEN_IN_PLAN(VALUE_INT64, global_batch)},
