@@ -354,6 +354,11 @@ static gboolean copy_open_numbers(const PlanOptions *o, Plan *plan, GError **err
   return TRUE;
 }
 
+/* "auto: zb-v" is how a run says what auto came to. */
+static gboolean is_auto_schedule(const char *text) {
+  return text != NULL && (strcmp(text, "auto") == 0 || g_str_has_prefix(text, "auto: "));
+}
+
 static void copy_numbers(const PlanOptions *o, Plan *plan) {
   plan->tp = o->tp;
   plan->cp = o->cp;
@@ -369,7 +374,7 @@ static void copy_numbers(const PlanOptions *o, Plan *plan) {
     plan->prefetch = o->prefetch;
   if (o->schedule != NULL) {
     g_free(plan->schedule);
-    plan->schedule = g_strdup(o->schedule);
+    plan->schedule = g_strdup(is_auto_schedule(o->schedule) ? "auto" : o->schedule);
   }
 }
 
@@ -389,7 +394,9 @@ static gboolean check_fold(const PlanOptions *o, GError **error) {
 }
 
 gboolean plan_options_check_model(const Plan *plan, const Model *model, GError **error) {
-  if (plan->norm_kernel != FRAMEWORK_KERNELS_PLAIN || model->norm == NORM_RMSNORM)
+  const gboolean is_news =
+      plan->norm_kernel == FRAMEWORK_KERNELS_PLAIN && plan->time.kernels != FRAMEWORK_KERNELS_PLAIN;
+  if (!is_news || model->norm == NORM_RMSNORM)
     return TRUE;
   return fail_input(error,
                     "--norm-kernel plain says how an RMSNorm runs: model %s has LayerNorms, one kernel each; expected "
@@ -407,7 +414,7 @@ gboolean plan_options_check_cluster(const PlanOptions *options, const Cluster *c
 static gboolean parse_memory_cap(const PlanOptions *o, Plan *plan, GError **error) {
   if (o->memory_cap == NULL)
     return TRUE;
-  if (g_strcmp0(o->schedule, "auto") != 0)
+  if (!is_auto_schedule(o->schedule))
     return fail_input(error, "--memory-cap limits the order that --schedule auto makes; found --schedule %s",
                       o->schedule != NULL ? o->schedule : "left out");
   if (!units_parse(o->memory_cap, UNIT_BYTES, &plan->memory_cap, error)) {

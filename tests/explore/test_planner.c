@@ -153,6 +153,26 @@ START_TEST(threads_change_nothing) {
 }
 END_TEST
 
+/* torchtitan's selective recompute keeps every other product: less memory than none, less time than full. */
+START_TEST(selective_recompute_of_products_is_a_plan_of_its_own) {
+  const Given given[] = {{"model", "llama-3-8b"},
+                         {"cluster", "dgx-h100"},
+                         {"framework", "torchtitan"},
+                         {"gpus", "8"},
+                         {"global-batch", "16"},
+                         {"seq-len", "8192"},
+                         {"tp", "1"},
+                         {"pp", "1"},
+                         {"micro-batch", "2"},
+                         {"zero", "3"},
+                         {NULL}};
+  g_autoptr(Space) space = space_of(given);
+  PlannerRequest request = request_of(space);
+  g_autoptr(PlannerResult) result = search(&request);
+  ck_assert_int_eq(((PlanOutcome *)result->kept->pdata[0])->completed->recompute, RECOMPUTE_SELECTIVE);
+}
+END_TEST
+
 /* --- objectives and limits --- */
 
 /* More GPUs train faster and cost more: strong scaling never gains more than the GPUs it adds. */
@@ -436,6 +456,7 @@ int main(void) {
   tcase_set_timeout(tcase, 120);
   tcase_add_test(tcase, the_search_keeps_what_trying_everything_would_keep);
   tcase_add_test(tcase, threads_change_nothing);
+  tcase_add_test(tcase, selective_recompute_of_products_is_a_plan_of_its_own);
   tcase_add_test(tcase, speed_takes_all_gpus_and_cost_the_fewest);
   tcase_add_test(tcase, cost_counts_what_failures_take);
   tcase_add_test(tcase, slower_plans_than_asked_for_are_late);

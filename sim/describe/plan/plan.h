@@ -106,6 +106,9 @@ int plan_expert_tp(const Plan *plan);
 int plan_ep_inside(int size, int *left);
 /* What of a layer is made again in backward module by module: nothing but under selective recompute. */
 guint plan_recompute_modules(const Plan *plan);
+/* The same as --recompute-modules takes it, "core_attn+mlp"; "" where nothing is, and where the framework's selective
+ * recompute knows no modules. Owned by the caller. */
+char *plan_recompute_text(const Plan *plan);
 /* Whether the complete plan is, in all but its names, one of recompute none: selective recompute of attention alone has
  * nothing to drop, and nothing to make again, of flash attention. */
 gboolean plan_recomputes_nothing(const Plan *plan);

@@ -62,8 +62,7 @@ static gboolean is_same(const PlanScreen *screen, const Workload *workload) {
   return (screen->has_auto_layout && is_auto_layout(workload)) ||
          (screen->has_no_sequence_parallel && plan->sequence_parallel && plan->tp == 1) ||
          (screen->has_no_zero && plan->zero > 0 && plan_data_ranks(plan) == 1 && !offload_is_any(&plan->offload)) ||
-         (screen->has_no_recompute && plan_recompute_modules(plan) == MODULE_BIT(MODULE_CORE_ATTN) &&
-          plan->attention == ATTENTION_FLASH) ||
+         (screen->has_no_recompute && plan->recompute == RECOMPUTE_SELECTIVE && plan_recomputes_nothing(plan)) ||
          (screen->has_cut_experts && plan->expert_tp > 0 && plan->expert_tp == plan->tp) ||
          (screen->has_1f1b && plan->chunks == 1 && strcmp(plan->schedule, "interleaved") == 0);
 }

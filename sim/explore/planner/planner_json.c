@@ -22,7 +22,7 @@ static void add_plan(JsonBuilder *builder, const Plan *plan) {
   json_add_count(builder, "seq_len", plan->seq_len);
   json_add_count(builder, "zero", plan->zero);
   json_add_text(builder, "recompute", recompute_names()[plan->recompute]);
-  g_autofree char *modules = recompute_modules_text(plan_recompute_modules(plan), "+");
+  g_autofree char *modules = plan_recompute_text(plan);
   json_add_text(builder, "recompute_modules", modules);
   json_add_flag(builder, "sequence_parallel", plan->sequence_parallel);
   json_add_text(builder, "precision", precision_info(plan->precision)->name);

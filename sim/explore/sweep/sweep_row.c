@@ -307,7 +307,7 @@ void sweep_row_set_plan(SweepRow *row, const SweepTable *table, const Plan *plan
   for (int i = 0; i < N_AXES; i++)
     g_string_append_printf(order, "%s%s", i > 0 ? "-" : "", axis_name(plan->order[i]));
   sweep_row_set_text(row, table, "order", order->str);
-  g_autofree char *modules = recompute_modules_text(plan_recompute_modules(plan), "+");
+  g_autofree char *modules = plan_recompute_text(plan);
   sweep_row_set_text(row, table, "recompute_modules", modules);
 }
 
