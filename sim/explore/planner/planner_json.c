@@ -43,6 +43,7 @@ static void add_outcome(JsonBuilder *builder, const PlanOutcome *best, const Pla
                   outcome->dollars_per_gpu_hour > 0 ? plan_outcome_dollars_per_million_tokens(outcome) : NAN);
   json_begin_object(builder, "memory");
   json_add_number(builder, "peak_bytes", outcome->peak_bytes);
+  json_add_number(builder, "total_bytes", outcome->total_bytes);
   json_add_number(builder, "capacity_bytes", outcome->capacity_bytes);
   json_add_number(builder, "margin_bytes", outcome->margin_bytes);
   json_add_number(builder, "used", plan_outcome_used(outcome));
