@@ -52,6 +52,13 @@ START_TEST(megatron_is_told_how_many_layers_each_stage_has) {
 }
 END_TEST
 
+START_TEST(torchtitan_is_told_the_modules_of_each_stage) {
+  g_autofree char *text = text_of(LAUNCH_TORCHTITAN, 3, 1, "0+2+1+0");
+  ck_assert_ptr_nonnull(strstr(text, "module_fqns_per_model_part = [\n  [\"tok_embeddings\"],\n  [\"layers.0\", "
+                                     "\"layers.1\"],\n  [\"layers.2\"],\n  [\"norm\", \"output\"],\n]\n"));
+}
+END_TEST
+
 START_TEST(deepspeed_users_are_told_where_to_cut) {
   g_autofree char *text = text_of(LAUNCH_DEEPSPEED, 8, 1, "1+2+2+3");
   ck_assert_ptr_nonnull(strstr(text, "stages of 1+2*2+3 layers"));
@@ -62,6 +69,7 @@ END_TEST
 int main(void) {
   TCase *tcase = tcase_create("launch layout");
   tcase_add_test(tcase, megatron_is_told_how_many_layers_each_stage_has);
+  tcase_add_test(tcase, torchtitan_is_told_the_modules_of_each_stage);
   tcase_add_test(tcase, deepspeed_users_are_told_where_to_cut);
   Suite *suite = suite_create("launch layout");
   suite_add_tcase(suite, tcase);

@@ -25,7 +25,7 @@ gboolean pipeline_layout_is_balanced(const char *text) {
   return text != NULL && strcmp(text, "balanced") == 0;
 }
 
-static gboolean is_auto(const char *text) {
+gboolean pipeline_layout_is_open(const char *text) {
   return text == NULL || strcmp(text, "auto") == 0 || pipeline_layout_is_balanced(text);
 }
 
@@ -76,7 +76,7 @@ static gboolean is_list(const char *text) {
 
 gboolean pipeline_layout_check(const char *text, GError **error) {
   int n_first, n_last;
-  if (is_auto(text) || counts_ends(text, &n_first, &n_last) || is_list(text))
+  if (pipeline_layout_is_open(text) || counts_ends(text, &n_first, &n_last) || is_list(text))
     return TRUE;
   const char *near = g_ascii_isdigit(*text) ? NULL : suggest_nearest(text, words);
   g_autofree char *meant = near != NULL ? g_strdup_printf("; did you mean \"%s\"?", near) : g_strdup("");
@@ -170,7 +170,7 @@ static gboolean check_empty(const char *text, const int *layers, int n_stages, G
 
 gboolean pipeline_layout_deal(const char *text, const PipelineCounts *counts, int *layers, GError **error) {
   int n_first, n_last;
-  if (is_auto(text)) {
+  if (pipeline_layout_is_open(text)) {
     deal_auto(counts, layers);
     return TRUE;
   }

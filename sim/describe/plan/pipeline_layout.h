@@ -31,5 +31,7 @@ gboolean pipeline_layout_check(const char *text, GError **error);
  * of stages or layers, a stage within that has none. Auto needs n_stages ≤ n_layers, or two more. */
 gboolean pipeline_layout_deal(const char *text, const PipelineCounts *counts, int *layers, GError **error);
 gboolean pipeline_layout_is_balanced(const char *text);
+/* Auto (NULL too) or balanced: dealt out over any number of stages that auto knows. */
+gboolean pipeline_layout_is_open(const char *text);
 /* "7+8*14+6"; owned by the caller. */
 char *pipeline_layout_text(const int *layers, int n_stages);

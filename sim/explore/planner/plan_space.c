@@ -185,7 +185,9 @@ void plan_space_describe(Space *space) {
       {"sequence-parallel", "on or off (default on,off)"},
   };
   g_autofree char *names = g_strjoinv(", ", (char **)plan_order_names());
-  g_autofree char *schedules = g_strdup_printf("%s, or file:orders.csv (default 1f1b,interleaved)", names);
+  g_autofree char *schedules = g_strdup_printf("%s, or file:orders.csv (default 1f1b,interleaved; with --emit "
+                                               "deepspeed 1f1b, with torchtitan zb-v too)",
+                                               names);
   space_describe(space, "schedule", g_intern_string(schedules));
   for (gsize i = 0; i < G_N_ELEMENTS(axes); i++)
     space_describe(space, axes[i].name, axes[i].description);
