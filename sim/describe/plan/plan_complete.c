@@ -157,14 +157,15 @@ static gboolean check_pipeline(Plan *plan, const Model *model, const Cluster *cl
   if (plan->pipeline_layout != NULL && !pipeline_layout_check(plan->pipeline_layout, error))
     return FALSE;
   gint64 n_stages = (gint64)plan->pp * plan->chunks / plan->n_pipes;
-  if (model != NULL && !pipeline_layout_is_open(plan->pipeline_layout))
-    return check_layout(plan, model, (int)n_stages, error);
-  /* two more is Megatron's other split: embedding and head are stages of their own */
-  if (model != NULL && n_stages > model->n_layers && n_stages != model->n_layers + 2)
+  if (model == NULL)
+    return TRUE;
+  /* two more is Megatron's other split: embedding and head are stages of their own; who says so himself may have one */
+  const gboolean is_open = pipeline_layout_is_open(plan->pipeline_layout);
+  if (n_stages > model->n_layers && n_stages != model->n_layers + 2 && (is_open || n_stages > model->n_layers + 2))
     return fail_impossible(error,
                            "pp %d × chunks %d = %" INT64 " stages are more than the %" INT64 " layers of model %s",
                            plan->pp, plan->chunks, n_stages, model->n_layers, model->name);
-  return TRUE;
+  return is_open || check_layout(plan, model, (int)n_stages, error);
 }
 
 static gboolean check_tensor_cut(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
