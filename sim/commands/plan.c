@@ -95,6 +95,12 @@ static gboolean check_prices(const PlanVerb *o, GError **error) {
                     without->file);
 }
 
+/* Where none are given, those that what the plan is for runs. */
+static gboolean choose_schedules(PlanVerb *o, GError **error) {
+  return o->request.framework == PLANNER_ANY_FRAMEWORK || space_given(o->space, "schedule") != NULL ||
+         space_set(o->space, "schedule", launch_schedules((LaunchFramework)o->request.framework), error);
+}
+
 static gboolean parse_options(PlanVerb *o, int *argc, char ***argv, GError **error) {
   g_autoptr(Parser) parser = parser_new(
       NULL,
@@ -131,8 +137,8 @@ static gboolean parse_options(PlanVerb *o, int *argc, char ***argv, GError **err
   parser_add(parser, entries);
   plan_space_describe(o->space);
   space_add_options(o->space, parser);
-  return parser_run(parser, argc, argv, FALSE, error) && parse_request(o, error) && plan_space_fill(o->space, error) &&
-         space_finish(o->space, error) && check_prices(o, error);
+  return parser_run(parser, argc, argv, FALSE, error) && parse_request(o, error) && choose_schedules(o, error) &&
+         plan_space_fill(o->space, error) && space_finish(o->space, error) && check_prices(o, error);
 }
 
 static Launch *make_launch(const PlanVerb *o, const PlanOutcome *best, GError **error) {

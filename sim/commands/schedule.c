@@ -154,21 +154,31 @@ static gboolean check_count(const char *option, gint count, gint most, GError **
   return TRUE;
 }
 
-static Order *read_order(const ScheduleOptions *o, GError **error) {
+/* What was typed may say again what the file says. */
+static gboolean check_read(const ScheduleOptions *o, const Order *order, GError **error) {
+  const Placement *placement = order->placement;
   const struct {
     const char *option;
-    gboolean given;
-  } clashing[] = {{"--schedule", o->schedule != NULL},
-                  {"--pp", o->pp != OPTION_NOT_GIVEN},
-                  {"--chunks", o->chunks != OPTION_NOT_GIVEN},
-                  {"--micro-batches", o->micro_batches != OPTION_NOT_GIVEN},
-                  {"--micro-batch-group", o->group != OPTION_NOT_GIVEN}};
-  for (gsize i = 0; i < G_N_ELEMENTS(clashing); i++)
-    if (clashing[i].given) {
-      fail_input(error, "--from %.200s and %s clash: the file gives the order", o->from, clashing[i].option);
-      return NULL;
-    }
-  return order_read_csv(o->from, error);
+    gint given;
+    int read;
+  } counts[] = {{"--pp", o->pp, placement->n_ranks},
+                {"--chunks", o->chunks, placement->n_stages / placement->n_ranks},
+                {"--micro-batches", o->micro_batches, order->n_micro_batches}};
+  for (gsize i = 0; i < G_N_ELEMENTS(counts); i++)
+    if (counts[i].given != OPTION_NOT_GIVEN && counts[i].given != counts[i].read)
+      return fail_input(error, "%s %d: the order in %.200s has %d", counts[i].option, counts[i].given, o->from,
+                        counts[i].read);
+  return TRUE;
+}
+
+static Order *read_order(const ScheduleOptions *o, GError **error) {
+  const char *clash = o->schedule != NULL ? "--schedule" : o->group != OPTION_NOT_GIVEN ? "--micro-batch-group" : NULL;
+  if (clash != NULL) {
+    fail_input(error, "--from %.200s and %s clash: the file gives the order", o->from, clash);
+    return NULL;
+  }
+  g_autoptr(Order) order = order_read_csv(o->from, error);
+  return order != NULL && check_read(o, order, error) ? g_steal_pointer(&order) : NULL;
 }
 
 /* Counts as typed; chunks filled in by the schedule. */

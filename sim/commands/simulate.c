@@ -161,9 +161,11 @@ static void print_training(const SimulateOptions *o, const Prediction *predictio
       training_cost_of(tokens, prediction->tokens_per_s, plan->gpus, price, fails ? &goodput : NULL);
   g_string_append_c(out, '\n');
   training_cost_text(&cost, "Training run  ", "Failures      ", out);
-  if (fails && o->run.gpu_hours > 0)
-    g_string_append_printf(out, "              %.4g GPU-hours then train on %.4g tokens\n", o->run.gpu_hours,
-                           tokens * goodput.share);
+  if (fails && o->run.gpu_hours > 0) {
+    g_autofree char *hours = units_format_count(o->run.gpu_hours),
+                    *trained = units_format_count(tokens * goodput.share);
+    g_string_append_printf(out, "              %s GPU-hours then train on %s tokens\n", hours, trained);
+  }
 }
 
 static gboolean write_memory_plot(const SimulateOptions *o, const Prediction *prediction, const StepReport *report,

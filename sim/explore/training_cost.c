@@ -23,9 +23,10 @@ TrainingCost training_cost_of(double tokens, double tokens_per_s, int gpus, doub
 }
 
 static void append_sums(GString *out, double days, double gpu_hours, double dollars) {
-  g_string_append_printf(out, "%.4g days, %.4g GPU-hours", days, gpu_hours);
+  g_autofree char *hours = units_format_count(gpu_hours), *price = units_format_count(dollars);
+  g_string_append_printf(out, "%.4g days, %s GPU-hours", days, hours);
   if (dollars > 0)
-    g_string_append_printf(out, ", $%.4g", dollars);
+    g_string_append_printf(out, ", $%s", price);
 }
 
 static void append_failures(const TrainingCost *cost, GString *out) {
@@ -48,7 +49,8 @@ static void append_failures(const TrainingCost *cost, GString *out) {
 }
 
 void training_cost_text(const TrainingCost *cost, const char *label, const char *failures_label, GString *out) {
-  g_string_append_printf(out, "%s%.4g tokens at this rate: ", label, cost->tokens);
+  g_autofree char *tokens = units_format_count(cost->tokens);
+  g_string_append_printf(out, "%s%s tokens at this rate: ", label, tokens);
   append_sums(out, cost->days, cost->gpu_hours, cost->dollars);
   if (cost->dollars > 0)
     g_string_append_printf(out, " at %.2f $ per GPU-hour", cost->dollars_per_gpu_hour);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "pipeline_layout.h"
 #include "plan_order.h"
 #include "rank_map.h"
 #include "units.h"
@@ -21,6 +22,7 @@ void plan_options_clear(PlanOptions *options) {
   char **strings[] = {&options->model_file,
                       &options->cluster_file,
                       &options->schedule,
+                      &options->pipeline_layout,
                       &options->recompute,
                       &options->sequence_parallel,
                       &options->precision,
@@ -91,6 +93,11 @@ static void add_sizes(Parser *parser, PlanOptions *o) {
       {"chunks", 0, 0, G_OPTION_ARG_INT, &o->chunks,
        "model chunks per pipeline rank (default: what the schedule needs; 2 of interleaved and looped-bfs)", "N"},
       {"schedule", 0, 0, G_OPTION_ARG_STRING, &o->schedule, schedules, "NAME"},
+      {"pipeline-layout", 0, 0, G_OPTION_ARG_STRING, &o->pipeline_layout,
+       "layers of each stage, parted by +: 7+8*14+6, or 7+even+6; balanced: by FLOPs; embedding, loss or "
+       "embedding+loss: "
+       "these count as a layer (default auto: alike where that goes)",
+       "LAYERS"},
       {"micro-batch-group", 0, 0, G_OPTION_ARG_INT, &o->group,
        "interleaved: micro-batches that pass a chunk in a row (default: about as many as pipeline ranks)", "N"},
       {"micro-batch", 0, 0, G_OPTION_ARG_INT64, &o->micro_batch, "sequences per micro-batch (default 1)", "N"},
@@ -347,6 +354,11 @@ static gboolean copy_open_numbers(const PlanOptions *o, Plan *plan, GError **err
   return TRUE;
 }
 
+/* "auto: zb-v" is how a run says what auto came to. */
+static gboolean is_auto_schedule(const char *text) {
+  return text != NULL && (strcmp(text, "auto") == 0 || g_str_has_prefix(text, "auto: "));
+}
+
 static void copy_numbers(const PlanOptions *o, Plan *plan) {
   plan->tp = o->tp;
   plan->cp = o->cp;
@@ -362,8 +374,15 @@ static void copy_numbers(const PlanOptions *o, Plan *plan) {
     plan->prefetch = o->prefetch;
   if (o->schedule != NULL) {
     g_free(plan->schedule);
-    plan->schedule = g_strdup(o->schedule);
+    plan->schedule = g_strdup(is_auto_schedule(o->schedule) ? "auto" : o->schedule);
   }
+}
+
+static gboolean copy_layout(const PlanOptions *o, Plan *plan, GError **error) {
+  if (o->pipeline_layout == NULL || strcmp(o->pipeline_layout, "auto") == 0)
+    return TRUE;
+  plan->pipeline_layout = g_strdelimit(g_strdup(o->pipeline_layout), ",", '+');
+  return pipeline_layout_check(plan->pipeline_layout, error);
 }
 
 /* Folding is given up silently only where nobody asked for it. */
@@ -375,7 +394,9 @@ static gboolean check_fold(const PlanOptions *o, GError **error) {
 }
 
 gboolean plan_options_check_model(const Plan *plan, const Model *model, GError **error) {
-  if (plan->norm_kernel != FRAMEWORK_KERNELS_PLAIN || model->norm == NORM_RMSNORM)
+  const gboolean is_news =
+      plan->norm_kernel == FRAMEWORK_KERNELS_PLAIN && plan->time.kernels != FRAMEWORK_KERNELS_PLAIN;
+  if (!is_news || model->norm == NORM_RMSNORM)
     return TRUE;
   return fail_input(error,
                     "--norm-kernel plain says how an RMSNorm runs: model %s has LayerNorms, one kernel each; expected "
@@ -393,7 +414,7 @@ gboolean plan_options_check_cluster(const PlanOptions *options, const Cluster *c
 static gboolean parse_memory_cap(const PlanOptions *o, Plan *plan, GError **error) {
   if (o->memory_cap == NULL)
     return TRUE;
-  if (g_strcmp0(o->schedule, "auto") != 0)
+  if (!is_auto_schedule(o->schedule))
     return fail_input(error, "--memory-cap limits the order that --schedule auto makes; found --schedule %s",
                       o->schedule != NULL ? o->schedule : "left out");
   if (!units_parse(o->memory_cap, UNIT_BYTES, &plan->memory_cap, error)) {
@@ -410,7 +431,8 @@ gboolean plan_options_make_plan(PlanOptions *options, GError **error) {
   return copy_open_numbers(options, options->plan, error) && parse_choices(options, options->plan, error) &&
          parse_switches(options, options->plan, error) && parse_offload(options, &options->plan->offload, error) &&
          check_overlap(options, options->plan, error) && parse_slow_ranks(options, options->plan, error) &&
-         parse_memory_cap(options, options->plan, error) && check_fold(options, error);
+         parse_memory_cap(options, options->plan, error) && copy_layout(options, options->plan, error) &&
+         check_fold(options, error);
 }
 
 static gboolean read_rank_map(PlanOptions *o, GError **error) {

@@ -12,8 +12,8 @@ typedef struct {
   gint64 micro_batch, global_batch, seq_len, bucket_parameters;
   gint64 seed;
   gdouble jitter, expert_load;
-  char *schedule, *recompute, *recompute_modules, *sequence_parallel, *precision, *recipe, *attention, *norm_kernel,
-      *cp_comm, *overlap_grad, *overlap_param, *framework;
+  char *schedule, *pipeline_layout, *recompute, *recompute_modules, *sequence_parallel, *precision, *recipe, *attention,
+      *norm_kernel, *cp_comm, *overlap_grad, *overlap_param, *framework;
   char *overlap_p2p, *grad_norm_barrier, *memory_cap, *order, *rank_map, *contention, *fold, *flops;
   char *offload_optimizer, *offload_weights, *offload_activations;
   char **slow_ranks;
@@ -41,8 +41,9 @@ void plan_options_add(PlanOptions *options, PlanOptionSet set, Parser *parser);
 const char *options_schedule_help(void);
 /* Fill the plan alone. */
 gboolean plan_options_make_plan(PlanOptions *options, GError **error);
-/* INPUT when what was typed of one plan says nothing of its model. In a space of several, and in a table of runs, it
- * may stand: there it is of the models that heed it. */
+/* INPUT when what was typed of one plan says nothing of its model: plain norms where it has none, unless its framework
+ * has them anyway. In a space of several, and in a table of runs, it may stand: there it is of the models that heed it.
+ */
 gboolean plan_options_check_model(const Plan *plan, const Model *model, GError **error);
 /* INPUT when what was typed clashes with the cluster itself. */
 gboolean plan_options_check_cluster(const PlanOptions *options, const Cluster *cluster, GError **error);

@@ -89,9 +89,10 @@ static gboolean set_integer(const GOptionEntry *entry, const char *text, GError 
   const gboolean is_wide = entry->arg == G_OPTION_ARG_INT64;
   const gint64 most = is_wide ? G_MAXINT64 : G_MAXINT;
   gint64 value;
-  if (!g_ascii_string_to_signed(text, 10, -most, most, &value, NULL))
-    return fail_input(error, "--%s: found \"%.80s\", expected a whole number%s", entry->long_name, text,
-                      is_wide ? "" : " below 2147483648");
+  if (!units_parse_whole(text, -most, most, &value, error)) {
+    g_prefix_error(error, "--%s: ", entry->long_name);
+    return FALSE;
+  }
   if (is_wide)
     *(gint64 *)entry->arg_data = value;
   else

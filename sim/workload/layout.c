@@ -410,23 +410,3 @@ GroupShape layout_group_shape(const Layout *layout, const Cluster *cluster, Axis
   }
   return worst;
 }
-
-void layout_split_layers(int n_layers, int n_mtp, int n_stages, StageLayers *stages) {
-  const int n_heads = 1 + 2 * n_mtp; /* layers that the last stage's heads count for */
-  const gboolean counts_heads =
-      n_mtp > 0 && (n_layers + n_heads) % n_stages == 0 && n_layers >= n_heads * (n_stages - 1);
-  const gboolean counts_ends = !counts_heads && n_layers % n_stages != 0 && (n_layers + 2) % n_stages == 0;
-  const int n_shared = n_layers + (counts_heads ? n_heads : counts_ends ? 2 : 0);
-  const int each = n_shared / n_stages, n_larger = n_shared % n_stages;
-  /* When only one stage stays small it is the last: the head costs more than the embedding. */
-  const int first_larger = (n_stages - n_larger) / 2;
-  int next = 0;
-  for (int i = 0; i < n_stages; i++) {
-    const gboolean is_first = i == 0, is_last = i == n_stages - 1;
-    const int n_ends = counts_heads ? is_last * n_heads : counts_ends ? is_first + is_last : 0;
-    const int n = each + (i >= first_larger && i < first_larger + n_larger) - n_ends;
-    stages[i] = (StageLayers){.first_layer = next, .n_layers = n, .has_embedding = is_first, .has_head = is_last};
-    next += n;
-  }
-  g_assert(next == n_layers);
-}

@@ -95,12 +95,3 @@ typedef struct {
   int n_dense; /* of these, layers without experts in a model that has some */
   gboolean has_embedding, has_head;
 } StageLayers;
-
-/* Split n_layers over n_stages (= pp × chunks) in order. Even when it divides; else, when n_layers + 2 divides,
- * embedding and head count as a layer each, as Megatron's --account-for-embedding/loss-in-pipeline-split; else
- * balanced, the larger stages in the middle (first and last carry embedding and head). With n_mtp heads that predict a
- * token further the first to be tried is that the last stage counts each of these as two layers, its own and its head,
- * and the model's head as one: n_layers + 1 + 2·n_mtp divides (DeepSeek-V3's 61 layers, and 1, over 16). Needs n_stages
- * ≤ n_layers unless the +2 rule gives a stage its embedding or head alone. `stages` has n_stages entries; n_dense is
- * left 0. */
-void layout_split_layers(int n_layers, int n_mtp, int n_stages, StageLayers *stages);

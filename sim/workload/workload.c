@@ -8,7 +8,9 @@
  *
  * A tied vocabulary matrix lies on both end stages when they are on different pipeline ranks, and once otherwise, as on
  * the ranks where a V, or two pipes, begin and end. */
+#include "balance.h"
 #include "pieces.h"
+#include "pipeline_layout.h"
 
 #include <math.h>
 
@@ -66,16 +68,33 @@ static void share_vocabulary(Workload *workload, const Cut *cut) {
       workload->stages[stage].parameters -= vocabulary;
 }
 
+/* Layers of the stages of a pipe; the plan then says what was asked for as the list it came to. Owned by the caller. */
+static int *deal_layers(const Workload *workload, int length) {
+  int *layers = g_new(int, (gsize)length);
+  const PipelineCounts counts = {(int)workload->model->n_layers, workload->plan->mtp_layers, length};
+  const char *layout = workload->plan->pipeline_layout;
+  const gboolean is_dealt = pipeline_layout_deal(layout, &counts, layers, NULL);
+  g_assert(is_dealt);
+  if (pipeline_layout_is_balanced(layout))
+    workload_balance_layers(workload, length, layers);
+  if (layout != NULL) {
+    g_free(workload->plan->pipeline_layout);
+    workload->plan->pipeline_layout = pipeline_layout_text(layers, length);
+  }
+  return layers;
+}
+
 static void init_stages(Workload *workload, const Cut *cut) {
   const Placement *placement = workload->placement;
   const int length = placement->n_stages / placement->n_pipes;
   workload->n_stages = placement->n_stages;
   workload->stages = g_new0(StageWork, (gsize)workload->n_stages);
-  g_autofree StageLayers *layers = g_new(StageLayers, (gsize)length);
-  layout_split_layers((int)workload->model->n_layers, workload->plan->mtp_layers, length, layers);
-  for (int i = 0; i < workload->n_stages; i++) {
+  g_autofree int *layers = deal_layers(workload, length);
+  for (int i = 0, first = 0; i < workload->n_stages; i++) {
+    const int at = i % length;
+    first = at == 0 ? 0 : first + layers[at - 1];
     StageLayers *own = &workload->stages[i].layers;
-    *own = layers[i % length];
+    *own = (StageLayers){first, layers[at], .has_embedding = at == 0, .has_head = at == length - 1};
     own->n_dense = (int)model_dense_layers(workload->model, own->first_layer, own->n_layers);
     sum_parameters(workload, cut, &workload->stages[i]);
   }

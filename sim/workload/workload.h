@@ -53,8 +53,8 @@ typedef struct {
 } StageWork;
 
 typedef struct {
-  Model *model; /* owned copies */
-  Plan *plan;
+  Model *model;         /* owned copies */
+  Plan *plan;           /* pipeline_layout, where one was asked for, as the list of layers it came to */
   Placement *placement; /* owned copy */
   Layout layout;
   WorkList work[N_PIECES][N_PHASES]; /* PHASE_OPTIMIZER empty: see workload_optimizer_item */

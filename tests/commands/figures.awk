@@ -64,6 +64,13 @@ function run(arguments,   command, line, text) {
   return outputs[arguments] = substr(text, 1, RSTART - 1)
 }
 
+# A number, and the two letters behind it: "15T," are 15e12, "5 TB" stay 5.
+function times(number, behind) {
+  if (behind !~ /^[kMBT]([^A-Za-z]|$)/)
+    return number + 0
+  return sprintf("%.12g", number * 1000 ^ index("kMBT", substr(behind, 1, 1))) + 0
+}
+
 # "" when the label or the number is not there.
 function number_in(text, place,   k, labels, n, i, at) {
   k = 1
@@ -80,7 +87,7 @@ function number_in(text, place,   k, labels, n, i, at) {
   }
   while (match(text, /-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?/)) {
     if (--k == 0)
-      return substr(text, RSTART, RLENGTH) + 0
+      return times(substr(text, RSTART, RLENGTH), substr(text, RSTART + RLENGTH, 2))
     text = substr(text, RSTART + RLENGTH)
   }
   return ""

@@ -174,7 +174,7 @@ done <<'TABLE'
 2|--price: found "2" without a unit|simulate PLAN --tokens 1T --price 2
 2|--tokens: found "5Q"|simulate PLAN --tokens 5Q
 2|--json and --draw clash|schedule --pp 4 --micro-batches 4 --draw --json
-2|--from good.csv and --chunks clash|schedule --from good.csv --chunks 2
+2|--chunks 2: the order in good.csv has 1|schedule --from good.csv --chunks 2
 2|--from good.csv and --schedule clash|schedule --from good.csv --schedule file:good.csv
 2|--memory-cap limits the order that --schedule auto makes|schedule --from good.csv --memory-cap 8
 2|--csv-format says how --csv FILE is written|schedule --from good.csv --csv-format comms

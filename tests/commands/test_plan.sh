@@ -41,7 +41,7 @@ expect "and is told" 0 "are left free by wish"
 plan $small --memory-margin "20 GB" --json
 off='($1 * ($2 + $3) - $4) / $4'
 holds "\$3 > 0 && $off < 1e-9 && $off > -1e-9" "$(number out used)" "$(number out capacity_bytes)" \
-  "$(number out margin_bytes)" "$(number out peak_bytes)"
+  "$(number out margin_bytes)" "$(number out total_bytes)"
 result $? "JSON has the share, the margin and what it is of" "$(grep -A 6 '"memory"' out | head -7) $(cat err)"
 plan $small --memory-margin 5
 expect "a bare number is no margin" 2 "--memory-margin: found \"5\";5 % or 0.05;4 GB"

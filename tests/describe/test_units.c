@@ -106,6 +106,70 @@ START_TEST(counts_take_decimal_multiples) {
 }
 END_TEST
 
+START_TEST(whole_numbers_take_binary_multiples) {
+  const struct {
+    const char *text;
+    gint64 value;
+  } cases[] = {{"0", 0},        {"-3", -3},       {"8192", 8192},  {"32Ki", 32768},
+               {"2.5Ki", 2560}, {"1Mi", 1048576}, {"1e6", 1000000}};
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    gint64 value = 0;
+    ck_assert_msg(units_parse_whole(cases[i].text, -10, G_MAXINT64, &value, NULL), "%s", cases[i].text);
+    ck_assert_int_eq(value, cases[i].value);
+  }
+  const struct {
+    const char *text, *says;
+  } refused[] = {{"32k", "expected a whole number below 1048577: 32000, or 32768 (32Ki)"},
+                 {"4M", ": 4000000, or 4194304 (4Mi)"},
+                 {"1.5", "found \"1.5\", expected a whole number below 1048577"},
+                 {"2Mi", "below 1048577"},
+                 {"1e30", "below 1048577"},
+                 {"0x10", "expected a whole number"},
+                 {"8 Ki", "expected a whole number"},
+                 {" 8", "expected a whole number"},
+                 {"1,024", "expected a whole number"},
+                 {"", "expected a whole number"}};
+  for (gsize i = 0; i < G_N_ELEMENTS(refused); i++) {
+    g_autoptr(GError) error = NULL;
+    gint64 value = 7;
+    ck_assert_msg(!units_parse_whole(refused[i].text, -10, 1 << 20, &value, &error), "%s", refused[i].text);
+    ck_assert_msg(strstr(error->message, refused[i].says) != NULL, "%s", error->message);
+    ck_assert_int_eq(value, 7);
+  }
+}
+END_TEST
+
+START_TEST(counts_are_shown_as_they_are_read) {
+  const struct {
+    double count;
+    const char *text;
+  } cases[] = {{15e12, "15T"}, {1.314e6, "1.314M"}, {375300, "375.3k"}, {9999, "9999"}, {99996, "100k"},
+               {0.25, "0.25"}, {7e9, "7B"},         {999960, "1M"},     {0, "0"}};
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autofree char *text = units_format_count(cases[i].count);
+    ck_assert_str_eq(text, cases[i].text);
+    double again = 0;
+    ck_assert(units_parse_count(text, &again, NULL) == (cases[i].count > 0));
+    ck_assert_double_le(fabs(again - cases[i].count), 1e-3 * cases[i].count);
+  }
+}
+END_TEST
+
+START_TEST(a_percentage_of_nothing_has_no_sign) {
+  ck_assert(!signbit(units_percent(-4e-5)) && !signbit(units_percent(-0.0)));
+  ck_assert_double_eq(units_percent(-6e-5), -0.01);
+  ck_assert_double_eq_tol(units_percent(0.12345), 12.35, 1e-12);
+}
+END_TEST
+
+START_TEST(half_a_unit_of_bytes_may_be_either) {
+  double value;
+  g_autoptr(GError) error = NULL;
+  ck_assert(!units_parse("1M", UNIT_BYTES, &value, &error));
+  ck_assert_ptr_nonnull(strstr(error->message, "MB (powers of 1000) or MiB (of 1024)"));
+}
+END_TEST
+
 START_TEST(four_digits_and_the_fitting_prefix_are_shown) {
   assert_format(80e9, UNIT_BYTES, "80.00 GB");
   assert_format(1.234e-3, UNIT_SECONDS, "1.234 ms");
@@ -175,6 +239,10 @@ int main(void) {
   tcase_add_test(cases, a_wrong_unit_suggests_the_nearest);
   tcase_add_test(cases, what_is_no_finite_number_is_refused);
   tcase_add_test(cases, counts_take_decimal_multiples);
+  tcase_add_test(cases, whole_numbers_take_binary_multiples);
+  tcase_add_test(cases, counts_are_shown_as_they_are_read);
+  tcase_add_test(cases, a_percentage_of_nothing_has_no_sign);
+  tcase_add_test(cases, half_a_unit_of_bytes_may_be_either);
   tcase_add_test(cases, four_digits_and_the_fitting_prefix_are_shown);
   tcase_add_test(cases, rounding_up_moves_to_the_next_prefix);
   tcase_add_test(cases, odd_values_are_shown_too);

@@ -341,9 +341,8 @@ static void check_torchtitan(const Workload *workload, const Launch *launch) {
                 json_object_get_int_member(parallelism, "pipeline_parallel_degree");
   ck_assert_int_eq(gpus, workload->plan->gpus);
   if (workload->plan->pp > 1)
-    ck_assert_uint_eq(
-        json_array_get_length(json_object_get_array_member(parallelism, "pipeline_parallel_split_points")),
-        workload->n_stages - 1);
+    ck_assert_uint_eq(json_array_get_length(json_object_get_array_member(parallelism, "module_fqns_per_model_part")),
+                      workload->n_stages);
 }
 
 START_TEST(torchtitan_knows_every_key_and_degrees_multiply) {

@@ -82,6 +82,17 @@ START_TEST(empty_cells_and_missing_columns_are_the_default) {
 }
 END_TEST
 
+START_TEST(a_row_may_say_how_many_layers_each_stage_has) {
+  g_autoptr(MeasuredRows) rows = rows_of("layers,hidden,heads,cluster,step_time_s,pp,pipeline_layout\n"
+                                         "24,1024,16,selene,1,4,7+6*2+5\n"
+                                         "24,1024,16,selene,1,4,\n"
+                                         "24,1024,16,selene,1,4,6x4\n");
+  ck_assert_str_eq(nth_row(rows, 0)->plan->pipeline_layout, "7+6*2+5");
+  ck_assert_ptr_null(nth_row(rows, 1)->plan->pipeline_layout);
+  ck_assert_ptr_nonnull(strstr(nth_row(rows, 2)->problem, "pipeline-layout: found \"6x4\""));
+}
+END_TEST
+
 #define HEAD                                                                                                           \
   "layers,hidden,heads,kv_heads,ffn_hidden,vocab,gated,tied,positions,seq_len,framework,cluster,step_time_s\n"
 
@@ -424,6 +435,7 @@ int main(void) {
   tcase_add_test(cases, every_cell_arrives);
   tcase_add_test(cases, a_framework_is_what_its_file_says_or_nothing);
   tcase_add_test(cases, empty_cells_and_missing_columns_are_the_default);
+  tcase_add_test(cases, a_row_may_say_how_many_layers_each_stage_has);
   tcase_add_test(cases, a_row_makes_the_model_of_its_config);
   tcase_add_test(cases, dropout_is_trained_with_as_gpt2_is_but_not_by_llm_foundry);
   tcase_add_test(cases, a_row_knows_the_line_it_begins_in);

@@ -26,6 +26,7 @@ static PlannerResult *search_one_plan(Space **space, PlannerRequest *request) {
                          {"tp", "2"},
                          {"pp", "4"},
                          {"chunks", "2"},
+                         {"pipeline-layout", "auto"},
                          {"micro-batch", "1"},
                          {"global-batch", "32"},
                          {"seq-len", "2048"},
@@ -129,6 +130,7 @@ START_TEST(experts_are_left_whole_beside_tp_too) {
                          {"pp", "2"},
                          {"ep", "4"},
                          {"chunks", "1"},
+                         {"pipeline-layout", "auto"},
                          {"schedule", "1f1b"},
                          {"zero", "1"},
                          {"recompute", "full"},
@@ -208,7 +210,8 @@ static void assert_typed_again(const Given *given) {
     g_autofree char *options = planner_options(kept);
     g_autoptr(Space) typed = space_new();
     ck_assert(space_set(typed, "model", "llama-3-8b", NULL) && space_set(typed, "cluster", "selene", NULL));
-    g_auto(GStrv) words = g_strsplit(options, " ", -1);
+    g_auto(GStrv) words = NULL;
+    ck_assert(g_shell_parse_argv(options, NULL, &words, NULL));
     for (char **word = words; word[0] != NULL; word += 2)
       ck_assert(space_set(typed, word[0] + 2, word[1], NULL));
     ck_assert(space_finish(typed, NULL));

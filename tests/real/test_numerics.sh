@@ -158,6 +158,8 @@ pp 4, v-half|4|tiny-gpt2-deep|--pp 4 --schedule v-half
 pp 4, v-min|4|tiny-gpt2-deep|--pp 4 --schedule v-min
 pp 4, dualpipe|4|tiny-llama|--pp 4 --schedule dualpipe --global-batch 8
 pp 4, dualpipe-v|4|tiny-gpt2-deep|--pp 4 --schedule dualpipe-v
+pp 2, layers as asked for|2|tiny-gpt2|--pp 2 --pipeline-layout 3+1
+pp 2, zb-v, layers balanced, ZeRO-1|4|tiny-llama|--dp 2 --pp 2 --schedule zb-v --pipeline-layout balanced --zero 1
 pp 3, zb-v, ends without layers|3|tiny-gpt2|--pp 3 --schedule zb-v --global-batch 6
 pp 3, interleaved, ends without layers|3|tiny-llama|--pp 3 --schedule interleaved --chunks 2 --global-batch 3
 # crossed with what else cuts a model

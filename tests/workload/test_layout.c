@@ -346,48 +346,6 @@ START_TEST(of_every_tier_the_fewest_members_of_any_group_count) {
 }
 END_TEST
 
-static void assert_split(int n_layers, int n_stages, const int *expected) {
-  g_autofree StageLayers *stages = g_new(StageLayers, n_stages);
-  layout_split_layers(n_layers, 0, n_stages, stages);
-  int next = 0;
-  for (int i = 0; i < n_stages; i++) {
-    ck_assert_int_eq(stages[i].n_layers, expected[i]);
-    ck_assert_int_eq(stages[i].first_layer, next);
-    ck_assert_int_eq(stages[i].has_embedding, i == 0);
-    ck_assert_int_eq(stages[i].has_head, i == n_stages - 1);
-    next += stages[i].n_layers;
-  }
-  ck_assert_int_eq(next, n_layers);
-}
-
-START_TEST(layers_that_divide_are_split_evenly) {
-  assert_split(32, 4, (int[]){8, 8, 8, 8});
-  assert_split(22, 1, (int[]){22});
-  int ones[105];
-  for (int i = 0; i < 105; i++)
-    ones[i] = 1;
-  assert_split(105, 105, ones); /* 530B: 35 stages × 3 chunks */
-}
-END_TEST
-
-START_TEST(embedding_and_head_count_as_layers_when_that_divides) {
-  /* Llama 3.1 405B: (126 + 2)/16 = 8. BLOOM: (70 + 2)/12 = 6. */
-  assert_split(126, 16, (int[]){7, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 7});
-  assert_split(70, 12, (int[]){5, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 5});
-  assert_split(22, 8, (int[]){2, 3, 3, 3, 3, 3, 3, 2});
-  /* (6 + 2)/8 = 1: the ends stand alone. */
-  assert_split(6, 8, (int[]){0, 1, 1, 1, 1, 1, 1, 0});
-}
-END_TEST
-
-START_TEST(other_layers_are_balanced_with_the_larger_stages_in_the_middle) {
-  assert_split(22, 4, (int[]){5, 6, 6, 5}); /* (22 + 2)/4 = 6 */
-  assert_split(22, 5, (int[]){4, 5, 5, 4, 4});
-  assert_split(23, 4, (int[]){6, 6, 6, 5}); /* the head costs more than the embedding */
-  assert_split(21, 4, (int[]){5, 6, 5, 5});
-}
-END_TEST
-
 int main(void) {
   Suite *suite = suite_create("layout");
   TCase *tests = tcase_create("layout");
@@ -405,9 +363,6 @@ int main(void) {
   tcase_add_test(tests, worst_shape_equals_that_of_all_groups_one_by_one);
   tcase_add_test(tests, members_are_counted_in_the_spans_of_every_tier);
   tcase_add_test(tests, of_every_tier_the_fewest_members_of_any_group_count);
-  tcase_add_test(tests, layers_that_divide_are_split_evenly);
-  tcase_add_test(tests, embedding_and_head_count_as_layers_when_that_divides);
-  tcase_add_test(tests, other_layers_are_balanced_with_the_larger_stages_in_the_middle);
   suite_add_tcase(suite, tests);
   SRunner *runner = srunner_create(suite);
   srunner_set_tap(runner, "-");

@@ -166,25 +166,6 @@ START_TEST(the_embedding_is_copied_where_it_is_not) {
 }
 END_TEST
 
-/* --- stages --- */
-
-/* The last stage's heads count as 1 + 2 layers: 61 + 3 = 16 × 4 = 8 × 8. Over 5 stages 64 does not divide, 61 + 2
- * neither: ends of 12 and one stage of 13. Over 32 the heads would count more than a stage: ends of 1, the rest 2. */
-START_TEST(stages_count_heads_as_layers) {
-  static const struct { int n_stages, first, last; } cases[] = {{16, 4, 1}, {8, 8, 5}, {5, 12, 12}, {32, 1, 1}};
-  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
-    StageLayers stages[32];
-    int sum = 0;
-    layout_split_layers(61, 1, cases[i].n_stages, stages);
-    for (int s = 0; s < cases[i].n_stages; s++)
-      sum += stages[s].n_layers;
-    ck_assert_int_eq(sum, 61);
-    ck_assert_int_eq(stages[0].n_layers, cases[i].first);
-    ck_assert_int_eq(stages[cases[i].n_stages - 1].n_layers, cases[i].last);
-  }
-}
-END_TEST
-
 /* --- refusals --- */
 
 START_TEST(heads_that_a_model_does_not_have_are_refused) {
@@ -215,7 +196,6 @@ int main(void) {
   tcase_add_test(cases, a_head_holds_a_layer_a_product_and_three_norms);
   tcase_add_test(cases, a_head_keeps_what_a_layer_and_a_loss_do);
   tcase_add_test(cases, the_embedding_is_copied_where_it_is_not);
-  tcase_add_test(cases, stages_count_heads_as_layers);
   tcase_add_test(cases, heads_that_a_model_does_not_have_are_refused);
   Suite *suite = suite_create("mtp");
   suite_add_tcase(suite, cases);

@@ -55,6 +55,7 @@ Plan *plan_new(void) {
 Plan *plan_copy(const Plan *plan) {
   Plan *copy = g_memdup2(plan, sizeof *plan);
   copy->schedule = g_strdup(plan->schedule);
+  copy->pipeline_layout = g_strdup(plan->pipeline_layout);
   copy->framework = g_strdup(plan->framework);
   copy->slow_ranks = g_array_copy(plan->slow_ranks);
   copy->rank_map = plan->rank_map != NULL ? g_array_copy(plan->rank_map) : NULL;
@@ -65,6 +66,7 @@ void plan_free(Plan *plan) {
   if (plan == NULL)
     return;
   g_free(plan->schedule);
+  g_free(plan->pipeline_layout);
   g_free(plan->framework);
   g_clear_pointer(&plan->slow_ranks, g_array_unref);
   g_clear_pointer(&plan->rank_map, g_array_unref);

@@ -32,15 +32,16 @@ typedef struct {
   int expert_tp;      /* tp of the experts: 1 or tp; 0: tp */
   double expert_load; /* rows that come to the fullest rank of ep over their mean, 1 to ep; 1: tokens go to all alike */
   CpComm cp_comm;
-  int chunks;          /* model chunks (virtual stages) per pipeline rank; 0: the schedule's default */
-  char *schedule;      /* owned: a schedule's name, auto, file:orders.csv; NULL: 1f1b, interleaved when chunks > 1 */
-  int group;           /* interleaved: micro-batches that pass a chunk in a row; 0: as the schedule chooses */
-  double memory_cap;   /* auto: bytes a GPU may hold in all; 0: what the GPU has */
-  gint64 micro_batch;  /* sequences per micro-batch */
-  gint64 global_batch; /* sequences per step; 0: micro_batch × dp × (4·pp, or 1 without a pipeline) */
-  gint64 seq_len;      /* tokens per sequence; 0: the model's max_positions (2048 when unsaid) capped at 4096 */
-  int zero;            /* 0..3 */
-  int zero_ranks;      /* ranks one set of shards spans, cp among them; 0: all of dp · cp */
+  int chunks;            /* model chunks (virtual stages) per pipeline rank; 0: the schedule's default */
+  char *schedule;        /* owned: a schedule's name, auto, file:orders.csv; NULL: 1f1b, interleaved when chunks > 1 */
+  char *pipeline_layout; /* owned: layers of each stage (pipeline_layout.h); NULL: auto */
+  int group;             /* interleaved: micro-batches that pass a chunk in a row; 0: as the schedule chooses */
+  double memory_cap;     /* auto: bytes a GPU may hold in all; 0: what the GPU has */
+  gint64 micro_batch;    /* sequences per micro-batch */
+  gint64 global_batch;   /* sequences per step; 0: micro_batch × dp × (4·pp, or 1 without a pipeline) */
+  gint64 seq_len;        /* tokens per sequence; 0: the model's max_positions (2048 when unsaid) capped at 4096 */
+  int zero;              /* 0..3 */
+  int zero_ranks;        /* ranks one set of shards spans, cp among them; 0: all of dp · cp */
   Recompute recompute;
   guint recompute_modules; /* of selective recompute, a set; 0: as the framework has it, or else core_attn */
   gboolean sequence_parallel;
@@ -105,6 +106,9 @@ int plan_expert_tp(const Plan *plan);
 int plan_ep_inside(int size, int *left);
 /* What of a layer is made again in backward module by module: nothing but under selective recompute. */
 guint plan_recompute_modules(const Plan *plan);
+/* The same as --recompute-modules takes it, "core_attn+mlp"; "" where nothing is, and where the framework's selective
+ * recompute knows no modules. Owned by the caller. */
+char *plan_recompute_text(const Plan *plan);
 /* Whether the complete plan is, in all but its names, one of recompute none: selective recompute of attention alone has
  * nothing to drop, and nothing to make again, of flash attention. */
 gboolean plan_recomputes_nothing(const Plan *plan);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "pipeline_layout.h"
 #include "plan.h"
 #include "rank_map.h"
 
@@ -146,14 +147,25 @@ static gboolean check_batch(Plan *plan, const Model *model, const Cluster *clust
   return TRUE;
 }
 
+static gboolean check_layout(const Plan *plan, const Model *model, int n_stages, GError **error) {
+  const PipelineCounts counts = {(int)model->n_layers, plan->mtp_layers, n_stages};
+  g_autofree int *layers = g_new(int, (gsize)n_stages);
+  return pipeline_layout_deal(plan->pipeline_layout, &counts, layers, error);
+}
+
 static gboolean check_pipeline(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
+  if (plan->pipeline_layout != NULL && !pipeline_layout_check(plan->pipeline_layout, error))
+    return FALSE;
   gint64 n_stages = (gint64)plan->pp * plan->chunks / plan->n_pipes;
-  /* two more is Megatron's other split: embedding and head are stages of their own */
-  if (model != NULL && n_stages > model->n_layers && n_stages != model->n_layers + 2)
+  if (model == NULL)
+    return TRUE;
+  /* two more is Megatron's other split: embedding and head are stages of their own; who says so himself may have one */
+  const gboolean is_open = pipeline_layout_is_open(plan->pipeline_layout);
+  if (n_stages > model->n_layers && n_stages != model->n_layers + 2 && (is_open || n_stages > model->n_layers + 2))
     return fail_impossible(error,
                            "pp %d × chunks %d = %" INT64 " stages are more than the %" INT64 " layers of model %s",
                            plan->pp, plan->chunks, n_stages, model->n_layers, model->name);
-  return TRUE;
+  return is_open || check_layout(plan, model, (int)n_stages, error);
 }
 
 static gboolean check_tensor_cut(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {

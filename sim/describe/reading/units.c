@@ -92,6 +92,9 @@ static gboolean fail_unit(const char *text, const char *unit, UnitKind kind, GEr
       names[n_names++] = units[i].name;
   names[n_names] = NULL;
   g_autofree char *expected = suggest_message(unit, names);
+  if (kind == UNIT_BYTES && unit[0] != '\0' && unit[1] == '\0' && strchr("kKMGT", unit[0]) != NULL)
+    return fail_input(error, "found \"%.80s\", which may stand for %cB (powers of 1000) or %ciB (of 1024), %s", text,
+                      unit[0] == 'K' ? 'k' : unit[0], unit[0] == 'k' ? 'K' : unit[0], expected);
   if (unit[0] == '\0')
     return fail_input(error, "found \"%.80s\" without a unit, %s", text, expected);
   return fail_input(error, "found unit \"%.80s\" in \"%.80s\", %s", unit, text, expected);
@@ -114,11 +117,12 @@ gboolean units_parse(const char *text, UnitKind kind, double *value, GError **er
   return fail_unit(text, unit, kind, error);
 }
 
+static const struct {
+  const char *name;
+  double scale;
+} multiples[] = {{"", 1}, {"k", 1e3}, {"M", 1e6}, {"B", 1e9}, {"T", 1e12}};
+
 gboolean units_parse_count(const char *text, double *value, GError **error) {
-  static const struct {
-    const char *name;
-    double scale;
-  } multiples[] = {{"", 1}, {"k", 1e3}, {"M", 1e6}, {"B", 1e9}, {"T", 1e12}};
   double number;
   const char *rest;
   if (text != NULL && read_number(text, &number, &rest)) {
@@ -135,6 +139,44 @@ gboolean units_parse_count(const char *text, double *value, GError **error) {
                     text == NULL ? "" : text);
 }
 
+/* What the multiple of a whole number stands for; 0: for nothing known, or two things. */
+static double whole_scale(const char *multiple) {
+  static const char *const binary[] = {"", "Ki", "Mi", "Gi"};
+  for (size_t i = 0; i < G_N_ELEMENTS(binary); i++)
+    if (strcmp(multiple, binary[i]) == 0)
+      return exp2(10.0 * (double)i);
+  return 0;
+}
+
+/* "32k" may be 32,000 or 32,768; NULL: it is nothing of the kind. Owned by the caller. */
+static char *both_meanings(double number, const char *multiple) {
+  static const char *const names[] = {"k", "M", "G", "T"};
+  for (size_t i = 0; i < G_N_ELEMENTS(names); i++)
+    if (g_ascii_strcasecmp(multiple, names[i]) == 0)
+      return g_strdup_printf(": %.0f, or %.0f (%g%ci)", number * pow(1000, (double)i + 1),
+                             number * exp2(10.0 * (double)(i + 1)), number, g_ascii_toupper(multiple[0]));
+  return NULL;
+}
+
+gboolean units_parse_whole(const char *text, gint64 least, gint64 most, gint64 *value, GError **error) {
+  g_autofree char *meanings = NULL;
+  double number;
+  const char *rest;
+  if (g_ascii_string_to_signed(text, 10, least, most, value, NULL))
+    return TRUE;
+  if (!g_ascii_isspace(*text) && read_number(text, &number, &rest)) {
+    const double whole = number * whole_scale(rest);
+    if (whole > 0 && whole == floor(whole) && whole < exp2(53) && whole >= (double)least && whole <= (double)most) {
+      *value = (gint64)whole;
+      return TRUE;
+    }
+    meanings = both_meanings(number, rest);
+  }
+  g_autofree char *range = most < G_MAXINT64 ? g_strdup_printf(" below %" G_GINT64_FORMAT, most + 1) : g_strdup("");
+  return fail_input(error, "found \"%.80s\", expected a whole number%s%s", text, range,
+                    meanings != NULL ? meanings : "");
+}
+
 /* To four significant digits, so that 999.96 kB becomes 1.000 MB and not 1000 kB. */
 static double round_to_four_digits(double value) {
   char text[32];
@@ -148,6 +190,18 @@ static const Unit *fitting_unit(double magnitude, UnitKind kind) {
       fitting = &units[i];
   g_assert(fitting != NULL);
   return fitting;
+}
+
+char *units_format_count(double count) {
+  const double rounded = isfinite(count) ? round_to_four_digits(count) : count;
+  size_t i = G_N_ELEMENTS(multiples) - 1;
+  while (i > 0 && !(fabs(rounded) >= (i == 1 ? 10 : 1) * multiples[i].scale)) /* 9,999 is 9999 */
+    i--;
+  return g_strdup_printf("%.4g%s", rounded / multiples[i].scale, multiples[i].name);
+}
+
+double units_percent(double share) {
+  return round(1e4 * share) / 100 + 0.0; /* not −0 */
 }
 
 /* Zero and infinity take the base unit. The logarithm of a quotient such as 1e-5 / 1e-6 may fall just short of whole.

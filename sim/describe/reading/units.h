@@ -20,6 +20,14 @@ gboolean units_parse(const char *text, UnitKind kind, double *value, GError **er
 /* A plain positive count, allowing 7e9, 7B, 70B, 124M, 1.5T, 4k (decimal multiples). No unit. */
 gboolean units_parse_count(const char *text, double *value, GError **error);
 
+/* A whole number: digits, 1e6, or binary multiples as 32Ki, 1Mi, from `least` to `most`. INPUT; where k, M, B or T
+ * could mean a thousand or 1,024 both are named. */
+gboolean units_parse_whole(const char *text, gint64 least, gint64 most, gint64 *value, GError **error);
+
+/* For people, and read again by units_parse_count(): four significant digits, "15T", "375.3k". Owned by the caller. */
+char *units_format_count(double count);
+/* 100 × share, to two decimals; what is printed as zero has no sign. */
+double units_percent(double share);
 /* For people: four significant digits and the fitting prefix, e.g. "80.00 GB", "1.234 ms", "450.0 GB/s",
  * "395.1 TFLOP/s". Owned by the caller. */
 char *units_format(double value, UnitKind kind);

@@ -176,7 +176,7 @@ static void append_row(GString *out, const Explanation *e, const char *what, dou
   g_autofree char *time = units_format(step_s, UNIT_SECONDS);
   int padding = 34 - (int)g_utf8_strlen(what, -1); /* printf counts bytes */
   g_string_append_printf(out, "  %s%*s %10s %+7.2f %%", what, MAX(padding, 0), "", time,
-                         percent(step_s / e->step->step_time_s - 1));
+                         units_percent(step_s / e->step->step_time_s - 1));
   if (breakdown_s != NULL) {
     BreakdownKind next = next_bound(breakdown_s);
     g_string_append_printf(out, "   %s %.1f %%", breakdown_name(next), percent(breakdown_s[next] / step_s));

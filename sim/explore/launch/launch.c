@@ -12,11 +12,16 @@ static const char *const names[N_LAUNCHES + 1] = {
 static const struct {
   gboolean (*check)(const LaunchCase *c, GError **error);
   char *(*write)(const LaunchCase *c);
+  const char *schedules;
 } frameworks[N_LAUNCHES] = {
-    [LAUNCH_MEGATRON] = {launch_megatron_check, launch_megatron_write},
-    [LAUNCH_DEEPSPEED] = {launch_deepspeed_check, launch_deepspeed_write},
-    [LAUNCH_TORCHTITAN] = {launch_torchtitan_check, launch_torchtitan_write},
+    [LAUNCH_MEGATRON] = {launch_megatron_check, launch_megatron_write, "1f1b,interleaved"},
+    [LAUNCH_DEEPSPEED] = {launch_deepspeed_check, launch_deepspeed_write, "1f1b"},
+    [LAUNCH_TORCHTITAN] = {launch_torchtitan_check, launch_torchtitan_write, "1f1b,interleaved,zb-v"},
 };
+
+const char *launch_schedules(LaunchFramework framework) {
+  return frameworks[framework].schedules;
+}
 
 const char *const *launch_names(void) {
   return names;

@@ -1,13 +1,16 @@
 /* A plan as the files that frameworks are started with: arguments for Megatron-LM, a configuration for DeepSpeed or
  * torchtitan. They hold what the plan says (and, for Megatron-LM, the model); data, optimizer and checkpoints are the
  * user's. Names of arguments and keys: Megatron-LM's megatron/training/arguments.py and core configs (2026-08-22),
- * DeepSpeed's configuration page (2026-08-22), torchtitan's config/job_config.py (2025-07). */
+ * DeepSpeed's configuration page (2026-08-22), torchtitan's config/job_config.py (v0.2.2, 2026-02). */
 #pragma once
 #include "workload.h"
 
 typedef enum { LAUNCH_MEGATRON, LAUNCH_DEEPSPEED, LAUNCH_TORCHTITAN, N_LAUNCHES } LaunchFramework;
 /* NULL-terminated, enum order: "megatron", "deepspeed", "torchtitan". */
 const char *const *launch_names(void);
+
+/* Of the schedules that a framework runs those worth trying, "1f1b,interleaved". Static. */
+const char *launch_schedules(LaunchFramework framework);
 
 typedef struct {
   char *text;         /* owned; ends in a newline: a Bash array, JSON, TOML */

@@ -5,6 +5,7 @@
 
 #include "error.h"
 #include "launch_parts.h"
+#include "pipeline_layout.h"
 
 /* --- what it cannot do --- */
 
@@ -165,6 +166,14 @@ static void add_precision(const LaunchCase *c, JsonBuilder *builder) {
   json_builder_end_object(builder);
 }
 
+/* "8*4"; owned by the caller. */
+static char *stage_layers(const Workload *workload) {
+  g_autofree int *layers = g_new(int, (gsize)workload->n_stages);
+  for (int stage = 0; stage < workload->n_stages; stage++)
+    layers[stage] = workload->stages[stage].layers.n_layers;
+  return pipeline_layout_text(layers, workload->n_stages);
+}
+
 static void add_parallelism(const LaunchCase *c, JsonBuilder *builder) {
   const Plan *plan = c->plan;
   if (plan->tp > 1) {
@@ -179,6 +188,11 @@ static void add_parallelism(const LaunchCase *c, JsonBuilder *builder) {
   add_count(builder, "activation_checkpoint_interval", plan->recompute == RECOMPUTE_FULL ? 1 : 0);
   json_builder_end_object(builder);
   launch_notice(c, "the model must be a PipelineModule with num_stages=%d", plan->pp);
+  g_autofree char *layers = stage_layers(c->workload);
+  launch_notice(c,
+                "predicted with stages of %s layers: see that the PipelineModule's partition_method (\"uniform\", "
+                "\"parameters\" or \"type:…\") cuts there",
+                layers);
 }
 
 static void notice_recompute(const LaunchCase *c) {

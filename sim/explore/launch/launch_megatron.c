@@ -1,9 +1,9 @@
 /* Megatron-LM's arguments, as a Bash array. Its schedules are 1F1B and interleaved 1F1B, its distributed optimizer is
  * ZeRO-1, its own FSDP ZeRO-2 and 3.
  *
- * Stages need not have equal numbers of layers here. Megatron-LM cuts evenly, or evenly with embedding and loss counted
- * as a layer each, or as a layout says stage by stage, "Et|tt|tL": the first of these that is the plan's cut is
- * written. */
+ * Stages need not have equal numbers of layers here. Megatron-LM cuts evenly, or evenly with embedding, loss or both
+ * counted as a layer, or evenly but for the first and the last rank of a pipeline without chunks, or as a layout says
+ * stage by stage, "Et|tt|tL": the first of these that is the plan's cut is written. */
 #include "error.h"
 #include "launch_parts.h"
 
@@ -177,17 +177,28 @@ static void add_model(const LaunchCase *c, GString *out) {
     launch_notice(c, "model %s has LayerNorms without a shift, Megatron-LM's have one", model->name);
 }
 
-/* Layers of a stage; with `counted` the embedding and the head as one more. */
-static gint64 stage_layers(const Workload *workload, int stage, gboolean counted) {
-  const StageLayers *layers = &workload->stages[stage].layers;
-  return layers->n_layers + (counted ? layers->has_embedding + layers->has_head : 0);
-}
+typedef struct {
+  gboolean embedding, loss;
+} Counted;
 
-static gboolean is_even(const Workload *workload, gboolean counted) {
-  for (int stage = 1; stage < workload->n_stages; stage++)
-    if (stage_layers(workload, stage, counted) != stage_layers(workload, 0, counted))
+/* All stages have as many layers, with what is counted as one more. */
+static gboolean is_even(const Workload *workload, Counted counted) {
+  const StageWork *stages = workload->stages;
+  const int last = workload->n_stages - 1, n = stages[0].layers.n_layers + counted.embedding;
+  for (int stage = 1; stage <= last; stage++)
+    if (stages[stage].layers.n_layers + (stage == last && counted.loss) != n)
       return FALSE;
   return TRUE;
+}
+
+/* All stages but the first and the last have as many layers; they have some of their own. */
+static gboolean is_even_within(const Workload *workload) {
+  const StageWork *stages = workload->stages;
+  const int last = workload->n_stages - 1;
+  for (int stage = 2; stage < last; stage++)
+    if (stages[stage].layers.n_layers != stages[1].layers.n_layers)
+      return FALSE;
+  return last >= 2 && stages[0].layers.n_layers > 0 && stages[last].layers.n_layers > 0;
 }
 
 /* A head that predicts a token further is a letter of its own. */
@@ -206,15 +217,27 @@ static void add_layout(const Workload *workload, GString *out) {
   add(out, "--pipeline-model-parallel-layout '%s'", layout->str);
 }
 
-static void add_stages(const LaunchCase *c, GString *out) {
-  gboolean as_layers = !is_even(c->workload, FALSE) && is_even(c->workload, TRUE);
-  if ((!is_even(c->workload, FALSE) && !as_layers) || c->plan->mtp_layers > 0) {
-    add_layout(c->workload, out); /* says the chunks too */
-    return;
+/* FALSE: none of Megatron-LM's even cuts is the plan's. */
+static gboolean add_even_cut(const Workload *workload, GString *out) {
+  static const Counted cuts[] = {{FALSE, FALSE}, {TRUE, TRUE}, {TRUE, FALSE}, {FALSE, TRUE}};
+  for (gsize i = 0; i < G_N_ELEMENTS(cuts); i++) {
+    if (!is_even(workload, cuts[i]))
+      continue;
+    add_flag(out, cuts[i].embedding, "--account-for-embedding-in-pipeline-split");
+    add_flag(out, cuts[i].loss, "--account-for-loss-in-pipeline-split");
+    return TRUE;
   }
-  if (as_layers)
-    add(out, "--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split");
-  if (c->plan->chunks > 1)
+  const gboolean is_within = workload->plan->chunks == 1 && is_even_within(workload);
+  if (is_within)
+    add(out, "--decoder-first-pipeline-num-layers %d --decoder-last-pipeline-num-layers %d",
+        workload->stages[0].layers.n_layers, workload->stages[workload->n_stages - 1].layers.n_layers);
+  return is_within;
+}
+
+static void add_stages(const LaunchCase *c, GString *out) {
+  if (c->plan->mtp_layers > 0 || !add_even_cut(c->workload, out))
+    add_layout(c->workload, out); /* says the chunks too */
+  else if (c->plan->chunks > 1)
     add(out, "--num-virtual-stages-per-pipeline-rank %d", c->plan->chunks);
 }
 

@@ -1,6 +1,7 @@
-/* torchtitan's job configuration, TOML. Its schedules are PyTorch's; FSDP is ZeRO-2 when parameters stay gathered after
- * forward and ZeRO-3 when they do not; replicas around it make HSDP; its tensor parallelism always cuts norms along the
- * sequence. */
+/* torchtitan's job configuration, TOML, as its releases up to v0.2.2 (2026-02) read it; in what came after, sections
+ * and keys are fields of a configuration written in Python. Its schedules are PyTorch's; FSDP is ZeRO-2 when parameters
+ * stay gathered after forward and ZeRO-3 when they do not; replicas around it make HSDP; its tensor parallelism always
+ * cuts norms along the sequence. */
 #include <string.h>
 
 #include "error.h"
@@ -106,7 +107,7 @@ gboolean launch_torchtitan_check(const LaunchCase *c, GError **error) {
 /* --- what it is told --- */
 
 static void add_model(const LaunchCase *c, GString *out) {
-  gboolean fp8 = c->plan->precision == PRECISION_FP8, mx = c->plan->precision == PRECISION_MXFP8;
+  const gboolean fp8 = c->plan->precision == PRECISION_FP8, mx = c->plan->precision == PRECISION_MXFP8;
   gsize i = 0;
   while (i < G_N_ELEMENTS(models) && g_strcmp0(models[i].ours, c->model->name) != 0)
     i++;
@@ -116,7 +117,10 @@ static void add_model(const LaunchCase *c, GString *out) {
   else
     launch_notice(c, "model %s: set [model] name and flavor to one that torchtitan has registered with its sizes",
                   c->model->name);
-  g_string_append_printf(out, "converters = [%s]\n", fp8 ? "\"float8\"" : mx ? "\"mx\"" : "");
+  g_string_append_printf(out, "converters = [%s]\n",
+                         fp8  ? "\"quantize.linear.float8\""
+                         : mx ? "\"quantize.linear.mx\""
+                              : "");
 }
 
 static void add_training(const LaunchCase *c, GString *out) {
@@ -143,6 +147,20 @@ static void add_data_parallelism(const LaunchCase *c, GString *out) {
     launch_notice(c, "zero 0 is DDP: its buckets are PyTorch's");
 }
 
+/* Names of modules, a list for each stage. */
+static void add_stages(const LaunchCase *c, GString *out) {
+  g_string_append(out, "module_fqns_per_model_part = [\n");
+  for (int stage = 0; stage < c->workload->n_stages; stage++) {
+    const StageLayers *layers = &c->workload->stages[stage].layers;
+    g_autoptr(GString) names = g_string_new(layers->has_embedding ? ", \"tok_embeddings\"" : "");
+    for (int layer = 0; layer < layers->n_layers; layer++)
+      g_string_append_printf(names, ", \"layers.%d\"", layers->first_layer + layer);
+    g_string_append(names, layers->has_head ? ", \"norm\", \"output\"" : "");
+    g_string_append_printf(out, "  [%s],\n", names->str + strlen(", "));
+  }
+  g_string_append(out, "]\n");
+}
+
 static void add_pipeline(const LaunchCase *c, GString *out) {
   const Plan *plan = c->plan;
   g_string_append_printf(out, "pipeline_parallel_degree = %d\n", plan->pp);
@@ -150,18 +168,7 @@ static void add_pipeline(const LaunchCase *c, GString *out) {
     return;
   g_string_append_printf(out, "pipeline_parallel_schedule = \"%s\"\npipeline_parallel_microbatch_size = %" INT64 "\n",
                          schedule_name(c), plan->micro_batch);
-  const StageWork *stages = c->workload->stages;
-  g_string_append(out, "pipeline_parallel_split_points = [");
-  gint64 first = 0;
-  for (int stage = 1; stage < c->workload->n_stages; stage++) {
-    first += stages[stage - 1].layers.n_layers;
-    const char *separator = stage > 1 ? ", " : "";
-    if (first < c->model->n_layers)
-      g_string_append_printf(out, "%s\"layers.%" INT64 "\"", separator, first);
-    else
-      g_string_append_printf(out, "%s\"norm\"", separator); /* the head alone */
-  }
-  g_string_append(out, "]\n");
+  add_stages(c, out);
   if (plan->group > 0)
     launch_notice(c, "predicted with --micro-batch-group %d: PyTorch chooses it from the ranks", plan->group);
 }
@@ -175,10 +182,8 @@ static void add_parallelism(const LaunchCase *c, GString *out) {
   if (c->plan->mtp_layers > 0)
     launch_notice(c, "predicted with mtp-layers %d: see that your version trains heads that predict a token further",
                   c->plan->mtp_layers);
-  if (model_has_experts(c->model) && c->plan->tp > 1)
-    launch_notice(c,
-                  "predicted with experts cut by tp %d: see that your version's expert_tensor_parallel_degree says so",
-                  plan_expert_tp(c->plan));
+  if (model_has_experts(c->model) && c->plan->ep > 1)
+    g_string_append_printf(out, "expert_tensor_parallel_degree = %d\n", plan_expert_tp(c->plan));
   if (c->plan->cp > 1)
     g_string_append_printf(out, "context_parallel_rotate_method = \"%s\"\n",
                            c->plan->cp_comm == CP_ALL_GATHER ? "allgather" : "alltoall");
@@ -197,9 +202,20 @@ static void add_recompute(const LaunchCase *c, GString *out) {
 
 static void add_precision(const LaunchCase *c, GString *out) {
   if (c->plan->precision == PRECISION_FP8)
-    g_string_append(out, "\n[float8]\nrecipe_name = \"tensorwise\"\n");
+    g_string_append(out, "\n[quantize.linear.float8]\nrecipe_name = \"tensorwise\"\n");
   else if (c->plan->precision == PRECISION_MXFP8)
-    g_string_append(out, "\n[mx]\nrecipe_name = \"mxfp8\"\n");
+    g_string_append(out, "\n[quantize.linear.mx]\nrecipe_name = \"mxfp8_cublas\"\n");
+}
+
+/* As the framework's file says that kernels were fused, or each run by itself. */
+static void add_compile(const LaunchCase *c, GString *out) {
+  const FrameworkTime *time = &c->plan->time;
+  const gboolean is_compiled = time->kernels == FRAMEWORK_KERNELS_FUSED && c->plan->framework != NULL;
+  g_string_append_printf(out, "\n[compile]\nenable = %s\n", is_compiled ? "true" : "false");
+  if (c->plan->framework == NULL)
+    launch_notice(c,
+                  "predicted without --framework, with memory-bound kernels fused: torchtitan has that with [compile] "
+                  "enable = true; --framework torchtitan or torchtitan-compile predicts either");
 }
 
 char *launch_torchtitan_write(const LaunchCase *c) {
@@ -209,9 +225,12 @@ char *launch_torchtitan_write(const LaunchCase *c) {
   add_parallelism(c, sections);
   add_recompute(c, sections);
   add_precision(c, sections);
+  add_compile(c, sections);
   GString *out = g_string_new("# torchtitan: plan and model; data, optimizer and checkpoints are yours to add.\n");
   g_autofree char *command = launch_command(c);
   g_string_append_printf(out, "# %s -m torchtitan.train --job.config_file FILE.toml\n", command);
+  g_string_append(out,
+                  "# Keys of v0.2.2 (2026-02); later versions have them as fields of a configuration in Python.\n");
   launch_append_notices(c, out);
   g_string_append(out, sections->str);
   return g_string_free(out, FALSE);

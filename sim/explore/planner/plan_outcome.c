@@ -30,7 +30,7 @@ double plan_tokens_per_s(const Plan *plan, gint64 step_ns) {
 }
 
 static double excess_of(const Prediction *prediction, const PlanOutcome *outcome) {
-  double excess_bytes = outcome->peak_bytes - outcome->capacity_bytes;
+  double excess_bytes = outcome->total_bytes - outcome->capacity_bytes;
   for (int tier = TIER_HOST; tier < N_TIERS; tier++)
     if (!prediction->tiers[tier].fits)
       excess_bytes = MAX(excess_bytes, prediction->tiers[tier].bytes - prediction->tiers[tier].capacity_bytes);
@@ -51,7 +51,8 @@ static PlanOutcome *outcome_of(const Prediction *prediction, const Model *model,
   outcome->tokens_per_s = prediction->tokens_per_s;
   outcome->mfu = prediction->mfu;
   memcpy(outcome->breakdown_s, prediction->metrics->mean_s, sizeof outcome->breakdown_s);
-  outcome->peak_bytes = prediction->memory->peak_bytes + reserved_bytes;
+  outcome->peak_bytes = prediction->memory->peak_bytes;
+  outcome->total_bytes = outcome->peak_bytes + reserved_bytes;
   outcome->capacity_bytes = mixed_gpus_room_bytes(workload, cluster) + reserved_bytes;
   outcome->margin_bytes = mixed_gpus_smallest(workload, cluster)->margin_bytes;
   outcome->excess_bytes = excess_of(prediction, outcome);
@@ -89,7 +90,7 @@ double plan_outcome_dollars_per_million_tokens(const PlanOutcome *outcome) {
 }
 
 double plan_outcome_used(const PlanOutcome *outcome) {
-  return outcome->peak_bytes / (outcome->capacity_bytes + outcome->margin_bytes);
+  return outcome->total_bytes / (outcome->capacity_bytes + outcome->margin_bytes);
 }
 
 int plan_outcome_compare(gconstpointer a, gconstpointer b) {

@@ -19,7 +19,8 @@ typedef struct {
   double score;           /* least is best; comparable within one search */
   double step_time_s, tokens_per_s, mfu;
   double breakdown_s[N_BREAKDOWN];   /* means over ranks */
-  double peak_bytes, capacity_bytes; /* what GPUs reserve counts in the peak; capacity less the margin */
+  double peak_bytes;
+  double total_bytes, capacity_bytes; /* the peak with what GPUs reserve; capacity less the margin */
   double margin_bytes;               /* of the GPU, left free by wish */
   double excess_bytes;               /* what the GPU, host memory or drives lack, the most of these; < 0: none does */
   gboolean fits;

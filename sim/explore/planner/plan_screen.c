@@ -4,6 +4,7 @@
 
 #include "error.h"
 #include "memory_bound.h"
+#include "pipeline_layout.h"
 #include "plan_bound.h"
 #include "plan_order.h"
 #include "plan_space.h"
@@ -24,6 +25,7 @@ PlanScreen plan_screen_of(const PlannerRequest *request) {
   return (PlanScreen){.request = request,
                       .has_no_sequence_parallel = has_value(space, "sequence-parallel", "off", TRUE),
                       .has_cut_experts = has_value(space, "expert-tp", "0", TRUE),
+                      .has_auto_layout = has_value(space, "pipeline-layout", "auto", TRUE),
                       .has_no_recompute = has_value(space, "recompute", "none", TRUE),
                       .has_1f1b = has_value(space, "schedule", "1f1b", FALSE),
                       .has_two_chunks = has_value(space, "chunks", "2", FALSE),
@@ -44,30 +46,44 @@ static Workload *make_workload(const SpacePoint *point, PlanOrder *choice, GErro
   return plan_order_workload(choice, point->model, point->cluster, completed, error);
 }
 
-static gboolean is_same(const PlanScreen *screen, const Plan *plan) {
-  return (screen->has_no_sequence_parallel && plan->sequence_parallel && plan->tp == 1) ||
+/* The layout asked for deals layers out as auto does. */
+static gboolean is_auto_layout(const Workload *workload) {
+  const int n_stages = workload->n_stages / workload->placement->n_pipes;
+  const PipelineCounts counts = {(int)workload->model->n_layers, workload->plan->mtp_layers, n_stages};
+  g_autofree int *layers = g_new(int, (gsize)n_stages);
+  gboolean is_same = workload->plan->pipeline_layout != NULL && pipeline_layout_deal(NULL, &counts, layers, NULL);
+  for (int stage = 0; stage < n_stages && is_same; stage++)
+    is_same = workload->stages[stage].layers.n_layers == layers[stage];
+  return is_same;
+}
+
+static gboolean is_same(const PlanScreen *screen, const Workload *workload) {
+  const Plan *plan = workload->plan;
+  return (screen->has_auto_layout && is_auto_layout(workload)) ||
+         (screen->has_no_sequence_parallel && plan->sequence_parallel && plan->tp == 1) ||
          (screen->has_no_zero && plan->zero > 0 && plan_data_ranks(plan) == 1 && !offload_is_any(&plan->offload)) ||
-         (screen->has_no_recompute && plan_recompute_modules(plan) == MODULE_BIT(MODULE_CORE_ATTN) &&
-          plan->attention == ATTENTION_FLASH) ||
+         (screen->has_no_recompute && plan->recompute == RECOMPUTE_SELECTIVE && plan_recomputes_nothing(plan)) ||
          (screen->has_cut_experts && plan->expert_tp > 0 && plan->expert_tp == plan->tp) ||
          (screen->has_1f1b && plan->chunks == 1 && strcmp(plan->schedule, "interleaved") == 0);
 }
 
-/* What is impossible under its name, and another configuration under its own: 1f1b of chunks is interleaved, a V of
- * other than two chunks is the one of two; whole experts of a model that has none. */
+/* What is another configuration under its own name, and impossible under this one or not worth a workload: 1f1b of
+ * chunks is interleaved, a V of other than two chunks is the one of two; whole experts of a model that has none; layers
+ * dealt out to one stage. */
 static gboolean is_misnamed(const PlanScreen *screen, const SpacePoint *point) {
   const Plan *plan = point->plan;
   return (screen->has_interleaved && plan->chunks > 1 && g_strcmp0(plan->schedule, "1f1b") == 0) ||
          (screen->has_two_chunks && plan->chunks != 2 && plan->schedule != NULL &&
           plan_space_only_chunks(plan->schedule) == 2) ||
-         (screen->has_cut_experts && plan->expert_tp > 0 && !model_has_experts(point->model));
+         (screen->has_cut_experts && plan->expert_tp > 0 && !model_has_experts(point->model)) ||
+         (screen->has_auto_layout && plan->pp == 1 && pipeline_layout_is_balanced(plan->pipeline_layout));
 }
 
 static Screened screen_workload(const PlanScreen *screen, const Workload *workload, PlanOrder *choice,
                                 const SpacePoint *point, double *number) {
   const Cluster *cluster = point->cluster;
   MemoryBound memory;
-  if (is_same(screen, workload->plan))
+  if (is_same(screen, workload))
     return SCREENED_SAME;
   if (!memory_bound_fits(workload, choice, cluster, &memory)) {
     *number = memory.least_bytes - memory.room_bytes;

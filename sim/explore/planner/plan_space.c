@@ -176,6 +176,8 @@ void plan_space_describe(Space *space) {
       {"expert-tp", "tensor parallel ranks of the experts: 1, or 0 for that of --tp (default 0, with experts 0,1)"},
       {"chunks", "model chunks per pipeline rank (default: 1, what cuts the layers evenly with some pp, and what "
                  "the schedules given need)"},
+      {"pipeline-layout", "layers of each stage, parted by +: 7+8*14+6, or 7+even+6; balanced: by FLOPs; embedding, "
+                          "loss or embedding+loss: these count as a layer (default auto,balanced)"},
       {"micro-batch", "sequences per micro-batch (default 1,2,4,8,16)"},
       {"global-batch", "sequences per step (to be given)"},
       {"zero", "ZeRO stage (default 0,1,2,3)"},
@@ -183,7 +185,9 @@ void plan_space_describe(Space *space) {
       {"sequence-parallel", "on or off (default on,off)"},
   };
   g_autofree char *names = g_strjoinv(", ", (char **)plan_order_names());
-  g_autofree char *schedules = g_strdup_printf("%s, or file:orders.csv (default 1f1b,interleaved)", names);
+  g_autofree char *schedules = g_strdup_printf("%s, or file:orders.csv (default 1f1b,interleaved; with --emit "
+                                               "deepspeed 1f1b, with torchtitan zb-v too)",
+                                               names);
   space_describe(space, "schedule", g_intern_string(schedules));
   for (gsize i = 0; i < G_N_ELEMENTS(axes); i++)
     space_describe(space, axes[i].name, axes[i].description);
@@ -227,6 +231,7 @@ gboolean plan_space_fill(Space *space, GError **error) {
          set_open(space, "cp", has_long_sequences(cases) ? "1..16*2" : "1", error) &&
          (!have_experts(cases) || set_open(space, "expert-tp", "0,1", error)) &&
          fill_numbers(space, ahead, cases, error) && set_open(space, "schedule", "1f1b,interleaved", error) &&
+         set_open(space, "pipeline-layout", "auto,balanced", error) &&
          set_open(space, "micro-batch", "1..16*2", error) && set_open(space, "zero", "0..3", error) &&
          set_open(space, "recompute", has_modules ? "selective" : "none,selective,full", error) &&
          set_open(space, "sequence-parallel", "on,off", error);

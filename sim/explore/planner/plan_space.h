@@ -11,6 +11,7 @@ enum { LONG_SEQUENCE = 32768 };
  *     chunks      with which some pp of these cuts the layers evenly (embedding and head counted or not), and those
  *                 that a schedule given cannot do without (zb-v, dualpipe …)
  *     schedule    1f1b, interleaved         micro-batch  1, 2, 4, 8, 16      zero  0 to 3
+ *     pipeline-layout  auto, balanced
  *     recompute   none, selective, full     sequence-parallel  on, off
  *
  *     ep          1; of a model with experts what divides these and the GPUs

@@ -27,7 +27,7 @@ typedef struct {
   gint64 n_configurations;
   gint64 n_same; /* do what another one does that the space has too: sequence parallelism without tp, ZeRO without dp,
                     interleaving without chunks and 1f1b of some, experts cut by the one rank of tp, selective
-                    recomputation of what flash attention does not keep */
+                    recomputation of what flash attention does not keep, a layout that deals layers out as auto does */
   gint64 n_impossible, n_out_of_memory, n_late, n_beaten_by_bound, n_slower; /* with n_same and the kept: all of them */
   gint64 n_too_large; /* of n_out_of_memory: by the bound, without simulation */
   gint64 n_simulated;

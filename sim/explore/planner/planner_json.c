@@ -15,13 +15,14 @@ static void add_plan(JsonBuilder *builder, const Plan *plan) {
   json_add_count(builder, "ep", plan->ep);
   json_add_count(builder, "expert_tp", plan_expert_tp(plan));
   json_add_count(builder, "chunks", plan->chunks);
+  json_add_text(builder, "pipeline_layout", plan->pipeline_layout != NULL ? plan->pipeline_layout : "auto");
   json_add_text(builder, "schedule", plan->schedule);
   json_add_count(builder, "micro_batch", plan->micro_batch);
   json_add_count(builder, "global_batch", plan->global_batch);
   json_add_count(builder, "seq_len", plan->seq_len);
   json_add_count(builder, "zero", plan->zero);
   json_add_text(builder, "recompute", recompute_names()[plan->recompute]);
-  g_autofree char *modules = recompute_modules_text(plan_recompute_modules(plan), "+");
+  g_autofree char *modules = plan_recompute_text(plan);
   json_add_text(builder, "recompute_modules", modules);
   json_add_flag(builder, "sequence_parallel", plan->sequence_parallel);
   json_add_text(builder, "precision", precision_info(plan->precision)->name);
@@ -42,6 +43,7 @@ static void add_outcome(JsonBuilder *builder, const PlanOutcome *best, const Pla
                   outcome->dollars_per_gpu_hour > 0 ? plan_outcome_dollars_per_million_tokens(outcome) : NAN);
   json_begin_object(builder, "memory");
   json_add_number(builder, "peak_bytes", outcome->peak_bytes);
+  json_add_number(builder, "total_bytes", outcome->total_bytes);
   json_add_number(builder, "capacity_bytes", outcome->capacity_bytes);
   json_add_number(builder, "margin_bytes", outcome->margin_bytes);
   json_add_number(builder, "used", plan_outcome_used(outcome));

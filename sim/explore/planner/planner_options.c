@@ -125,6 +125,8 @@ char *planner_options(const PlanOutcome *outcome) {
     g_string_append_printf(out, " --memory-cap %.0fB", floor(memory_cap(outcome)));
   if (plan->chunks > 1)
     g_string_append_printf(out, " --chunks %d", plan->chunks);
+  if (plan->pipeline_layout != NULL)
+    append_name(out, "pipeline-layout", plan->pipeline_layout);
   g_string_append_printf(out, " --micro-batch %" INT64 " --global-batch %" INT64 " --seq-len %" INT64,
                          plan->micro_batch, plan->global_batch, plan->seq_len);
   g_string_append_printf(out, " --zero %d --recompute %s --sequence-parallel %s", plan->zero,

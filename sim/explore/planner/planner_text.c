@@ -45,7 +45,7 @@ static char *plan_line(const PlanOutcome *outcome) {
 static void append_memory(GString *out, const PlanOutcome *best) {
   const double used = plan_outcome_used(best);
   g_string_append_printf(out, "  memory      %.2f GB of %.2f GB on the fullest GPU, %.1f %% (GB = 1e9 bytes)",
-                         best->peak_bytes / 1e9, (best->capacity_bytes + best->margin_bytes) / 1e9, percent(used));
+                         best->total_bytes / 1e9, (best->capacity_bytes + best->margin_bytes) / 1e9, percent(used));
   if (best->margin_bytes > 0)
     g_string_append_printf(out, "; %.2f GB are left free by wish", best->margin_bytes / 1e9);
   g_string_append_c(out, '\n');
@@ -114,7 +114,8 @@ static void append_runners_up(GString *out, const PlannerReport *report) {
     const PlanOutcome *other = kept->pdata[i];
     g_autofree char *line = plan_line(other), *time = units_format(other->step_time_s, UNIT_SECONDS);
     g_string_append_printf(out, "  %u. %s\n     %10s %+7.2f %% %7.2f GB %3.0f %%  ", i, line, time,
-                           percent(behind(best, other)), other->peak_bytes / 1e9, percent(plan_outcome_used(other)));
+                           units_percent(behind(best, other)), other->total_bytes / 1e9,
+                           percent(plan_outcome_used(other)));
     append_difference(out, best, other);
     append_price(out, report, other);
     g_string_append_c(out, '\n');
@@ -157,7 +158,7 @@ static void append_step(GString *out, const PlanOutcome *best, const Sensitivity
     g_string_append_printf(out, "impossible: %s\n", step->problem);
     return;
   }
-  g_string_append_printf(out, "%+7.2f %%  ", percent(behind(best, step->outcome)));
+  g_string_append_printf(out, "%+7.2f %%  ", units_percent(behind(best, step->outcome)));
   if (!step->outcome->fits)
     g_string_append_printf(out, "does not fit, %.2f GB too many; ", step->outcome->excess_bytes / 1e9);
   append_difference(out, best, step->outcome);

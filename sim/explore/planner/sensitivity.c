@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "parallel.h"
+#include "pipeline_layout.h"
 
 /* A step changes the plan and says TRUE, or there is none that way. */
 typedef struct {
@@ -55,7 +56,14 @@ static gboolean step_expert_tp(Plan *plan, const Model *model, int direction) {
   return direction > 0 && model_has_experts(model) && plan->tp > 1;
 }
 
+/* A list is of so many stages. */
+static void drop_layout(Plan *plan) {
+  if (!pipeline_layout_is_balanced(plan->pipeline_layout))
+    g_clear_pointer(&plan->pipeline_layout, g_free);
+}
+
 static gboolean step_pp(Plan *plan, const Model *model, int direction) {
+  drop_layout(plan);
   if (plan->pp == 2 && direction < 0) { /* nothing is left to interleave */
     g_free(plan->schedule);
     plan->schedule = g_strdup("1f1b");
@@ -84,6 +92,7 @@ static gboolean step_chunks(Plan *plan, const Model *model, int direction) {
   if (chunks < 1 || (gint64)chunks * plan->pp > model->n_layers + 2)
     return FALSE;
   plan->chunks = chunks;
+  drop_layout(plan);
   g_free(plan->schedule);
   plan->schedule = g_strdup(chunks > 1 ? "interleaved" : "1f1b");
   return TRUE;
@@ -94,10 +103,20 @@ static gboolean step_schedule(Plan *plan, const Model *model, int direction) {
   const char *other = direction < 0 ? "zb-h1" : "zb-v";
   if (plan->pp == 1 || strcmp(plan->schedule, other) == 0)
     return FALSE;
+  drop_layout(plan);
   g_free(plan->schedule);
   plan->schedule = g_strdup(other);
   plan->chunks = plan->group = plan->steps = 0;
   plan->overlap_p2p = plan->grad_norm_barrier = -1;
+  return TRUE;
+}
+
+static gboolean step_layout(Plan *plan, const Model *model, int direction) {
+  const char *other = direction < 0 ? NULL : "balanced";
+  if (plan->pp == 1 || g_strcmp0(plan->pipeline_layout, other) == 0)
+    return FALSE;
+  g_free(plan->pipeline_layout);
+  plan->pipeline_layout = g_strdup(other);
   return TRUE;
 }
 
@@ -170,6 +189,9 @@ static char *chunks_of(const Plan *plan) {
 static char *schedule_of(const Plan *plan) {
   return g_strdup(plan->schedule);
 }
+static char *layout_of(const Plan *plan) {
+  return g_strdup(plan->pipeline_layout != NULL ? plan->pipeline_layout : "auto");
+}
 static char *micro_batch_of(const Plan *plan) {
   return number(plan->micro_batch);
 }
@@ -203,6 +225,7 @@ static const Knob knobs[] = {
     {"--expert-tp", step_expert_tp, expert_tp_of},
     {"--chunks", step_chunks, chunks_of},
     {"--schedule", step_schedule, schedule_of},
+    {"--pipeline-layout", step_layout, layout_of},
     {"--micro-batch", step_micro_batch, micro_batch_of},
     {"--global-batch", step_global_batch, global_batch_of},
     {"--zero", step_zero, zero_of},

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "pipeline_layout.h"
 #include "plan_order.h"
 #include "row_notes.h"
 #include "suggest.h"
@@ -106,7 +107,7 @@ char *measured_row_place(const MeasuredRow *row) {
 }
 
 char *measured_row_run(const MeasuredRow *row) {
-  static const char *const texts[] = {"cluster", "schedule", "model_name"};
+  static const char *const texts[] = {"cluster", "schedule", "model_name", "pipeline_layout"};
   GString *run = g_string_new(NULL);
   for (gsize i = 0; i < G_N_ELEMENTS(columns); i++)
     g_string_append_printf(run, "%s\n", measured_row_cell(row, columns[i].name));
@@ -186,6 +187,9 @@ static gboolean read_cells(const MeasuredRow *row, Cells *cells, GError **error)
   for (gsize i = 0; i < G_N_ELEMENTS(quantities); i++)
     is_read &= read_quantity(row, i, (double *)((char *)cells + quantities[i].offset), is_read ? error : NULL);
   gint64 schedule;
+  const char *layout = measured_row_cell(row, "pipeline_layout");
+  if (is_read && *layout != '\0' && !pipeline_layout_check(layout, error))
+    return FALSE;
   return is_read && (g_str_has_prefix(measured_row_cell(row, "schedule"), "file:") ||
                      read_word(row, "schedule", plan_order_names(), &schedule, error));
 }
@@ -304,6 +308,8 @@ static Plan *make_plan(const MeasuredRow *row, const Cells *cells, const RowFram
   plan->overlap_param = or_else(cells->overlap_param, plan->overlap_param);
   const char *schedule = measured_row_cell(row, "schedule");
   plan->schedule = *schedule != '\0' ? g_strdup(schedule) : NULL;
+  const char *layout = measured_row_cell(row, "pipeline_layout");
+  plan->pipeline_layout = *layout != '\0' ? g_strdup(layout) : NULL;
   if (framework->described != NULL)
     plan_set_framework(plan, framework->name, framework->described);
   if (plan->precision == PRECISION_FP32) {

@@ -15,7 +15,7 @@ static void append_heading(GString *out, const char *text, gboolean colour) {
 static void append_error(GString *out, double predicted, double measured) {
   double error = compare_error(predicted, measured);
   if (isfinite(error))
-    g_string_append_printf(out, " %+8.2f %%", 100 * error + 0.0);
+    g_string_append_printf(out, " %+8.2f %%", units_percent(error));
   else
     g_string_append_printf(out, " %10s", "-");
 }

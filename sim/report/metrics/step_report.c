@@ -120,6 +120,8 @@ char *step_report_plan_line(const Plan *plan) {
   g_string_append_printf(line, "tp %d, pp %d", plan->tp, plan->pp);
   if (plan->chunks > 1)
     g_string_append_printf(line, " × %d chunks", plan->chunks);
+  if (plan->pipeline_layout != NULL)
+    g_string_append_printf(line, " (layers %s)", plan->pipeline_layout);
   if (plan->cp > 1)
     g_string_append_printf(line, ", cp %d (%s)", plan->cp, cp_comm_names()[plan->cp_comm]);
   if (plan->ep > 1)

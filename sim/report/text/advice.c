@@ -35,7 +35,9 @@ static void advise_bubble(const Case *c, GString *out) {
     g_string_append_printf(out, " × %d chunks", plan->chunks);
   g_string_append_printf(out, ", %" G_GINT64_FORMAT " micro-batches)", plan->n_micro_batches);
   if (plan->pp > 1 && uneven >= worth_a_word)
-    g_string_append_printf(out, ", %.1f %% as the fullest of them is longer than the others", percent(uneven));
+    g_string_append_printf(out, ", %.1f %% as the fullest of them is longer than the others%s", percent(uneven),
+                           plan->pipeline_layout == NULL ? " (--pipeline-layout balanced deals layers out by FLOPs)"
+                                                         : "");
   g_string_append_c(out, '.');
   if (plan->pp == 1) {
     g_string_append(out, " With one stage this is ranks waiting for the slowest one.");

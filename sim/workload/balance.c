@@ -1,0 +1,114 @@
+/* Layers dealt out by what stages compute: `--pipeline-layout balanced`.
+ *
+ *     FLOPs     ██  ██  ██  ██▒▒▒        ▒ the head: as many layers everywhere leave three ranks waiting for the last
+ *               ██▌ ██▌ ██  ▌ ▒▒▒
+ *
+ * What a rank computes is the FLOPs of all its stages, forward and backward, heads and what is made again included;
+ * memory-bound kernels are not in it. From what auto deals, the fullest rank gives a layer at a time to the stage that
+ * makes the fullest of all ranks least, for as long as that gets less, or fewer ranks have as much. */
+#include "balance.h"
+
+typedef struct {
+  const Workload *workload;
+  int length;      /* stages of a pipe */
+  int *layers;     /* [length] */
+  double *on_rank; /* [n_ranks]: FLOPs of one micro-batch */
+} Dealing;
+
+static double piece_flops(const Workload *workload, Piece piece) {
+  return workload->work[piece][PHASE_F].flops + workload->work[piece][PHASE_B].flops;
+}
+
+static void count_flops(Dealing *dealing) {
+  const Workload *workload = dealing->workload;
+  const Placement *placement = workload->placement;
+  for (int rank = 0; rank < placement->n_ranks; rank++)
+    dealing->on_rank[rank] = 0;
+  for (int stage = 0, first = 0; stage < placement->n_stages; stage++) {
+    const int at = stage % dealing->length, n = dealing->layers[at];
+    first = at == 0 ? 0 : first;
+    const double n_dense = (double)model_dense_layers(workload->model, first, n);
+    first += n;
+    dealing->on_rank[placement->stage_rank[stage]] += n_dense * piece_flops(workload, PIECE_DENSE_LAYER) +
+                                                      (n - n_dense) * piece_flops(workload, PIECE_LAYER) +
+                                                      (at == dealing->length - 1) * piece_flops(workload, PIECE_HEAD);
+  }
+}
+
+static int fullest_rank(const Dealing *dealing) {
+  int fullest = 0;
+  for (int rank = 1; rank < dealing->workload->placement->n_ranks; rank++)
+    if (dealing->on_rank[rank] > dealing->on_rank[fullest])
+      fullest = rank;
+  return fullest;
+}
+
+/* The most that a rank has, and how many have as much. */
+typedef struct {
+  double flops;
+  int n_ranks;
+} Fullest;
+
+/* Sums of the same terms in another order may differ in their last bits. */
+static const double rounding = 1e-9;
+
+static Fullest fullest(Dealing *dealing) {
+  count_flops(dealing);
+  Fullest found = {dealing->on_rank[fullest_rank(dealing)], 0};
+  for (int rank = 0; rank < dealing->workload->placement->n_ranks; rank++)
+    found.n_ranks += dealing->on_rank[rank] >= found.flops * (1 - rounding);
+  return found;
+}
+
+static gboolean is_less(const Fullest *a, const Fullest *b) {
+  if (a->flops < b->flops * (1 - rounding))
+    return TRUE;
+  return a->flops <= b->flops * (1 + rounding) && a->n_ranks < b->n_ranks;
+}
+
+/* Only the ends may be without a layer. */
+static gboolean may_give(const Dealing *dealing, int stage) {
+  const gboolean is_end = dealing->length > 1 && (stage == 0 || stage == dealing->length - 1);
+  return dealing->layers[stage] > (is_end ? 0 : 1);
+}
+
+/* The last stage of the fullest rank that has one to give, the head's first; −1: none. */
+static int giver(const Dealing *dealing) {
+  const Placement *placement = dealing->workload->placement;
+  const int rank = fullest_rank(dealing);
+  for (int stage = dealing->length - 1; stage >= 0; stage--)
+    if (placement->stage_rank[stage] == rank && may_give(dealing, stage))
+      return stage;
+  return -1;
+}
+
+static void move(Dealing *dealing, int from, int to) {
+  dealing->layers[from]--;
+  dealing->layers[to]++;
+}
+
+/* Moves a layer to where it makes the fullest least; FALSE: to nowhere. */
+static gboolean give_one(Dealing *dealing) {
+  Fullest least = fullest(dealing);
+  const int from = giver(dealing);
+  int taker = -1;
+  for (int to = 0; from >= 0 && to < dealing->length; to++) {
+    move(dealing, from, to);
+    const Fullest found = fullest(dealing);
+    if (is_less(&found, &least)) {
+      least = found;
+      taker = to;
+    }
+    move(dealing, to, from);
+  }
+  if (taker >= 0)
+    move(dealing, from, taker);
+  return taker >= 0;
+}
+
+void workload_balance_layers(const Workload *workload, int length, int *layers) {
+  g_autofree double *on_rank = g_new(double, (gsize)workload->placement->n_ranks);
+  Dealing dealing = {workload, length, layers, on_rank};
+  while (give_one(&dealing))
+    ;
+}

@@ -1,0 +1,83 @@
+#include "parallel.h"
+#include "progress_line.h"
+
+#include <check.h>
+
+static void visit(gint64 index, int thread, gpointer data) {
+  ((guint8 *)data)[index]++; /* each index has a byte of its own */
+}
+
+START_TEST(every_index_is_visited_once) {
+  for (gint64 n = 0; n < 700; n += 69) {
+    g_autofree guint8 *visits = g_new0(guint8, n + 1);
+    parallel_for(n, 4, visit, visits, NULL);
+    gint64 n_once = 0;
+    for (gint64 i = 0; i < n; i++)
+      n_once += visits[i] == 1;
+    ck_assert_int_eq(n_once, n);
+  }
+}
+END_TEST
+
+typedef struct {
+  gint n_visited; /* atomic */
+  gint64 last_seen;
+} Looked;
+
+static void visit_slowly(gint64 index, int thread, gpointer data) {
+  g_atomic_int_inc(&((Looked *)data)->n_visited);
+  g_usleep(1000);
+}
+
+static gboolean look_once(gint64 n_done, gpointer data) {
+  ((Looked *)data)->last_seen = n_done;
+  return FALSE;
+}
+
+/* 2,000,000 visits of a millisecond would take a quarter of an hour. */
+START_TEST(who_looks_on_may_want_no_more) {
+  Looked looked = {0};
+  const ParallelWatch watch = {look_once, &looked};
+  ck_assert(!parallel_for(2000000, 3, visit_slowly, &looked, &watch));
+  ck_assert_int_gt(looked.n_visited, 0);
+  ck_assert_int_ge(looked.last_seen, 1);
+  ck_assert_int_lt(looked.n_visited, 2000000);
+}
+END_TEST
+
+/* 1,234 of 5,000 are 24.68 %; the 3,766 left take 37.66 s at 100 a second, of which those done before say nothing. */
+START_TEST(progress_tells_how_much_how_fast_and_how_long) {
+  static const struct {
+    Progress progress;
+    double per_s;
+    const char *text;
+  } lines[] = {
+      {{.n_wanted = 5000, .n_before = 234, .n_now = 1000, .detail = "3 ran"},
+       100,
+       "1,234 of 5,000 (24.7 %): 3 ran; 100/s, 38 s left"},
+      {{.doing = "simulating plans: ", .n_wanted = 40, .n_now = 10, .is_most = TRUE},
+       0.05,
+       "simulating plans: 10 of at most 40 (25.0 %); 0.1/s, at most 10 min left"},
+      {{.n_wanted = 7}, 0, "0 of 7 (0.0 %); 0.0/s, ? left"},
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS(lines); i++) {
+    g_autofree char *text = progress_text(&lines[i].progress, lines[i].per_s);
+    ck_assert_str_eq(text, lines[i].text);
+  }
+}
+END_TEST
+
+int main(void) {
+  TCase *tcase = tcase_create("parallel");
+  tcase_add_test(tcase, every_index_is_visited_once);
+  tcase_add_test(tcase, who_looks_on_may_want_no_more);
+  tcase_add_test(tcase, progress_tells_how_much_how_fast_and_how_long);
+  Suite *suite = suite_create("parallel");
+  suite_add_tcase(suite, tcase);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  const int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return n_failed != 0;
+}
