@@ -116,6 +116,7 @@ static gint64 carve_scratch(Activations *activations, char *memory) {
   activations->d_scores = carve_is_flash(cut) ? NULL : carve(&carver, cut->scores, e);
   activations->d_attention = carve(&carver, t * cut->q_width, e);
   activations->d_embedding = carve(&carver, wide, e);
+  activations->branch = carve_branch_scratch(cut, &carver);
   activations->experts = carve_expert_scratch(cut, &carver);
   activations->context = carve_context_scratch(cut, &carver);
   const double logits = has_head(activations) ? t * cut->vocab_width : 0;

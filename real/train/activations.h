@@ -35,7 +35,7 @@ typedef struct {
 } SavedQkNorm;
 
 typedef struct {
-  char *norm1, *norm2;                  /* T′ × h */
+  char *norm1, *norm2;                  /* T′ × h; one where both branches of a parallel block read it */
   float *mean1, *rstd1, *mean2, *rstd2; /* [T′] */
   char *qkv;                            /* T × (q + 2·kv), rotated */
   SavedQkNorm q_norm, k_norm;
@@ -44,7 +44,7 @@ typedef struct {
   float *lse;       /* flash: b·heads × s */
   char *attention;  /* T × q */
   char *all_tokens; /* Ulysses: attention's output as attention made it, T × q in all */
-  char *x2;         /* T′ × h: after attention's residual */
+  char *x2;         /* T′ × h: after attention's residual; NULL in a parallel block */
   char *up;         /* T × up_width; with experts the shared one's */
   char *activation; /* T × ffn_width; … */
   SavedExperts experts;
@@ -52,15 +52,23 @@ typedef struct {
 
 /* Gradients of the linears' outputs: what W multiplies with. Of an I they lie in the slot, of a B in scratch. */
 typedef struct {
-  char *d_down, *d_out; /* T × h: gathered; unused without sequence parallelism (the streams' own are read) */
+  char *d_down, *d_out; /* T × h: gathered; unused without sequence parallelism (the streams' own are read), and of a
+                           parallel block one for both */
   char *d_up, *d_qkv;   /* T × width */
-  char *d_x2;           /* T′ × h */
+  char *d_x2;           /* T′ × h; NULL in a parallel block */
   char *d_mlp_branch, *d_attention_branch; /* T′ × h: of what is dropped before it is added; NULL without dropout */
   /* of experts */
   char *d_rows, *d_expert_up; /* R × h: of their outputs; R × 2·f */
   char *d_scores;             /* T′ × experts */
   char *d_gate;               /* [T] of the shared one's gate, before the sigmoid */
 } LayerGradients;
+
+/* Of a parallel block, where the other branch's lie in `partial`, `reduced` and d_norm. */
+typedef struct {
+  char *partial;  /* T × h: attention's output; the MLP's input gradient */
+  char *reduced;  /* T′ × h: the latter's sum over tp; NULL where both branches read one norm */
+  char *gradient; /* T′ × h: of the layer's input but for what attention adds; NULL … */
+} BranchScratch;
 
 /* Within a layer with experts. */
 typedef struct {
@@ -134,6 +142,7 @@ typedef struct {
   char *d_scores;           /* unfused */
   char *d_attention;        /* T × q */
   char *d_embedding;        /* T × h: gathered */
+  BranchScratch branch;
   ExpertScratch experts;
   ContextScratch context;
   char *logits, *d_logits; /* T × vocab_width, where a head is; d_logits: of a B */

@@ -109,7 +109,8 @@ static void lay_out_whole(Layouter *layouter) {
   const Model *model = layouter->parameters->workload->model;
   const gint64 h = model->hidden;
   add_norm(layouter, ROLE_NORM1, "attn_norm");
-  add_norm(layouter, ROLE_NORM2, "mlp_norm");
+  if (model->n_norms_per_layer > 1)
+    add_norm(layouter, ROLE_NORM2, "mlp_norm");
   add_qk_norms(layouter);
   if (model->linear_bias) {
     add_vector(layouter, ROLE_ATTN_OUT_BIAS, "attn_out.bias", h, FALSE);

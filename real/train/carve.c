@@ -87,14 +87,16 @@ static void *carve_unless(guint dropped, RecomputeModule module, Carver *carver,
 SavedLayer carve_layer(const Cut *cut, LayerKind kind, guint dropped, Carver *for_i, Carver *for_w) {
   const int e = carve_element_bytes(cut);
   const double t = cut->tokens, stream = carve_stream_elements(cut);
-  SavedLayer saved = {.norm1 = carve_unless(dropped, MODULE_LAYERNORM, for_w, stream, e),
-                      .norm2 = carve_unless(dropped, MODULE_LAYERNORM, for_w, stream, e)};
+  const gboolean parallel = cut->model->parallel_block;
+  SavedLayer saved = {.norm1 = carve_unless(dropped, MODULE_LAYERNORM, for_w, stream, e)};
+  if (!cut->shared_norm)
+    saved.norm2 = carve_unless(dropped, MODULE_LAYERNORM, for_w, stream, e);
   saved.attention = carve(for_w, t * cut->q_width, e);
   saved.activation = carve_unless(dropped, MODULE_MLP, for_w, t * kind.ffn_width, e);
   saved.mean1 = carve(for_i, cut->split_tokens, 4);
   saved.rstd1 = carve(for_i, cut->split_tokens, 4);
-  saved.mean2 = carve(for_i, cut->split_tokens, 4);
-  saved.rstd2 = carve(for_i, cut->split_tokens, 4);
+  saved.mean2 = cut->shared_norm ? NULL : carve(for_i, cut->split_tokens, 4);
+  saved.rstd2 = cut->shared_norm ? NULL : carve(for_i, cut->split_tokens, 4);
   saved.qkv = carve(for_i, t * (cut->q_width + 2 * cut->kv_width), e);
   saved.q_norm = carve_qk_norm(cut, cut->q_width, for_i);
   saved.k_norm = carve_qk_norm(cut, cut->kv_width, for_i);
@@ -103,7 +105,7 @@ SavedLayer carve_layer(const Cut *cut, LayerKind kind, guint dropped, Carver *fo
     saved.dropped = carve_is_flash(cut) ? NULL : carve_unless(dropped, MODULE_CORE_ATTN, for_i, cut->scores, e);
   saved.lse = carve_is_flash(cut) ? carve(for_i, (double)cut->sequences * cut->heads * cut->seq_len, 4) : NULL;
   saved.all_tokens = is_ulysses(cut) ? carve(for_i, t * cut->q_width, e) : NULL;
-  saved.x2 = carve(for_i, carve_stream_elements(cut), e);
+  saved.x2 = parallel ? NULL : carve(for_i, stream, e);
   saved.up = carve_unless(dropped, MODULE_MLP, for_i, t * kind.up_width, e);
   saved.experts = carve_experts(cut, kind, for_i, for_w);
   return saved;
@@ -124,13 +126,14 @@ SavedLayer carve_again(const Cut *cut, LayerKind kind, guint dropped, Carver *ma
 LayerGradients carve_gradients(const Cut *cut, LayerKind kind, Carver *carver) {
   const int e = carve_element_bytes(cut);
   const double t = cut->tokens, h = cut->model->hidden;
-  LayerGradients gradients = {.d_x2 = carve(carver, carve_stream_elements(cut), e)};
+  const gboolean parallel = cut->model->parallel_block;
+  LayerGradients gradients = {.d_x2 = parallel ? NULL : carve(carver, carve_stream_elements(cut), e)};
   if (cut->model->dropout) {
     gradients.d_mlp_branch = carve(carver, carve_stream_elements(cut), e);
-    gradients.d_attention_branch = carve(carver, carve_stream_elements(cut), e);
+    gradients.d_attention_branch = parallel ? NULL : carve(carver, carve_stream_elements(cut), e);
   }
   gradients.d_down = cut->sequence_parallel && kind.ffn_width > 0 ? carve(carver, t * h, e) : NULL;
-  gradients.d_out = cut->sequence_parallel ? carve(carver, t * h, e) : NULL;
+  gradients.d_out = cut->sequence_parallel && !parallel ? carve(carver, t * h, e) : NULL;
   gradients.d_up = carve(carver, t * kind.up_width, e);
   gradients.d_qkv = carve(carver, t * (cut->q_width + 2 * cut->kv_width), e);
   if (!kind.has_experts)
@@ -163,6 +166,16 @@ SavedEmbedding carve_embedding(const Cut *cut, Carver *for_i) {
   return (SavedEmbedding){.kept = carve(for_i, carve_stream_elements(cut), carve_element_bytes(cut)),
                           .mean = carve(for_i, cut->split_tokens, 4),
                           .rstd = carve(for_i, cut->split_tokens, 4)};
+}
+
+BranchScratch carve_branch_scratch(const Cut *cut, Carver *carver) {
+  const int e = carve_element_bytes(cut);
+  const double stream = carve_stream_elements(cut);
+  if (!cut->model->parallel_block)
+    return (BranchScratch){0};
+  return (BranchScratch){.partial = carve(carver, (double)cut->tokens * cut->model->hidden, e),
+                         .reduced = cut->shared_norm ? NULL : carve(carver, stream, e),
+                         .gradient = cut->shared_norm ? NULL : carve(carver, stream, e)};
 }
 
 ExpertScratch carve_expert_scratch(const Cut *cut, Carver *carver) {

@@ -1,6 +1,6 @@
 /* What each struct of tensors takes of a piece of memory: sizes are counted and pointers handed out by one walk, with a
- * Carver that either adds up bytes (no memory yet) or cuts them off: so the two cannot disagree. Bytes of each tensor are
- * rounded up to 256. */
+ * Carver that either adds up bytes (no memory yet) or cuts them off: so the two cannot disagree. Bytes of each tensor
+ * are rounded up to 256. */
 #pragma once
 #include "activations.h"
 
@@ -34,5 +34,6 @@ LayerGradients carve_gradients(const Cut *cut, LayerKind kind, Carver *carver);
 SavedHead carve_head(const Cut *cut, Carver *input, Carver *for_i, Carver *for_w);
 SavedEmbedding carve_embedding(const Cut *cut, Carver *for_i);
 /* What no micro-batch keeps. */
+BranchScratch carve_branch_scratch(const Cut *cut, Carver *carver);
 ExpertScratch carve_expert_scratch(const Cut *cut, Carver *carver);
 ContextScratch carve_context_scratch(const Cut *cut, Carver *carver);

@@ -99,6 +99,27 @@ static Model dropped(void) {
   return model;
 }
 
+/* Attention and MLP side by side, a norm each; of what both add some is dropped. */
+static Model beside(void) {
+  Model model = gpt2;
+  model.name = (char *)"beside";
+  model.parallel_block = TRUE;
+  model.positions = POSITIONS_ROTARY;
+  model.dropout = TRUE;
+  model.dropout_rate.hidden = 0.2;
+  return model;
+}
+
+/* … that read one norm, two key heads for four. */
+static Model beside_one(void) {
+  Model model = beside();
+  model.name = (char *)"beside-one";
+  model.n_norms_per_layer = 1;
+  model.n_kv_heads = 2;
+  model.qkv_bias = model.linear_bias = model.dropout = FALSE;
+  return model;
+}
+
 /* Four experts, two to a token. */
 static Model routed(void) {
   Model model = llama;
@@ -156,6 +177,11 @@ static const Case cases[] = {
     {"normed", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, LAYERS * 11 + 3},
     {"dropped", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_B, LAYERS * 20 + 5},
     {"dropped", ATTENTION_UNFUSED, RECOMPUTE_SELECTIVE, ORDER_I_W, LAYERS * 20 + 5},
+    /* without a table of positions; with one norm less in a layer, and no biases */
+    {"beside", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_B, LAYERS * 16 + 3},
+    {"beside", ATTENTION_UNFUSED, RECOMPUTE_FULL, ORDER_I_W, LAYERS * 16 + 3},
+    {"beside-one", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, LAYERS * 8 + 3},
+    {"beside-one", ATTENTION_UNFUSED, RECOMPUTE_SELECTIVE, ORDER_TWO_STAGES, LAYERS * 8 + 3},
     /* two norms, q, k, v, attn_out, the router, and 3 of each of 4 experts */
     {"routed", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_B, LAYERS *(7 + 12) + 3},
     {"routed", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_I_W, LAYERS *(7 + 12) + 3},
@@ -165,7 +191,8 @@ static const Case cases[] = {
 };
 
 static Workload *make_workload(const Case *c) {
-  const Model models[] = {llama, gpt2, mixed(), bare(), normed(), dropped(), routed(), shared()};
+  const Model models[] = {llama,     gpt2,     mixed(),      bare(),   normed(),
+                          dropped(), beside(), beside_one(), routed(), shared()};
   const Model *model = NULL;
   for (gsize i = 0; i < G_N_ELEMENTS(models); i++)
     if (strcmp(models[i].name, c->model) == 0)

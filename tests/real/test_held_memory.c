@@ -44,6 +44,7 @@ typedef struct {
   CpComm cp_comm;
   Recompute recompute;
   gboolean is_fp32, sequence_parallel, has_experts;
+  int beside; /* of attention and MLP side by side, the norms; 0: one behind the other */
   guint modules;
 } HeldCase;
 
@@ -76,6 +77,11 @@ static const HeldCase cases[] = {
     {.cp = 2, .cp_comm = CP_ULYSSES, .pp = 2, .schedule = "zb-h1"},
     {.cp = 2, .cp_comm = CP_ULYSSES, .tp = 2, .sequence_parallel = TRUE, .zero = 3},
     {.cp = 2, .pp = 2, .dp = 2, .zero = 2},
+    {.beside = 2},
+    {.beside = 1, .pp = 2, .schedule = "zb-h1"},
+    {.beside = 2, .pp = 4, .schedule = "zb-h1", .recompute = RECOMPUTE_FULL},
+    {.beside = 1, .tp = 2, .sequence_parallel = TRUE, .dp = 2, .zero = 3},
+    {.beside = 2, .tp = 2, .sequence_parallel = TRUE, .recompute = RECOMPUTE_FULL},
     {.dp = 2, .has_experts = TRUE},
     {.dp = 4, .ep = 2, .has_experts = TRUE},
     {.dp = 4, .ep = 4, .has_experts = TRUE, .zero = 1},
@@ -111,7 +117,7 @@ static void count_small_tensors(Workload *workload) {
   const Cut cut = cut_of(workload->model, workload->plan);
   const double split = (double)cut.split_tokens, tokens = (double)cut.tokens;
   PieceMemory *layer = &workload->memory[PIECE_LAYER], *head = &workload->memory[PIECE_HEAD];
-  double more = 4 * 4 * split;
+  double more = 4 * 2 * (double)cut.n_norms * split;
   if (cut.n_experts > 0) {
     const gboolean rows_move = workload->plan->ep > 1 || plan_expert_tp(workload->plan) > 1;
     more += 2 * 4 * (double)cut.routed_tokens - (cut.element_bytes + 5) * split * workload->model->experts.n;
@@ -194,6 +200,8 @@ static Held run_rank(const Workload *workload, const Program *program, int rank)
 
 static Workload *workload_of_case(const HeldCase *c) {
   Model model = llama;
+  model.parallel_block = c->beside > 0;
+  model.n_norms_per_layer = c->beside > 0 ? c->beside : 2;
   if (c->has_experts)
     model.experts = (ModelExperts){.n = 16, .per_token = 4, .ffn_hidden = 704, .every = 1};
   g_autoptr(Plan) plan = plan_of_case(c);

@@ -70,6 +70,14 @@ ALiBi, dropout, cp 3, ring|3|tiny-bloom|--cp 3 --seq-len 24
 ALiBi, dropout, cp 2, all-gather, micro-batches of 2|2|tiny-bloom|--cp 2 --cp-comm all-gather --micro-batch 2
 # slopes of two series
 ALiBi of 6 heads, tp 2|2|tiny-mpt|--tp 2
+# attention and MLP side by side: a norm each, biases and dropout; one norm for both
+side by side, alone|1|tiny-neox|--micro-batch 2 --attention unfused
+side by side, tp 2|2|tiny-neox|--tp 2
+side by side, tp 2, sequence parallel, full recompute|2|tiny-neox|--tp 2 --sequence-parallel on --recompute full
+side by side, zb-h1|2|tiny-neox|--pp 2 --schedule zb-h1
+side by side, one norm, tp 2, sequence parallel|2|tiny-falcon|--tp 2 --sequence-parallel on
+side by side, one norm, cp 2, ZeRO-3|2|tiny-falcon|--cp 2 --zero 3
+side by side, one norm, tp 2, zb-v, sequence parallel|4|tiny-falcon|--tp 2 --pp 2 --schedule zb-v --sequence-parallel on
 # sequences cut by cp: each way of communicating, steps of the ring whose gradients go along, early and late pieces
 cp 2, ring|2|tiny-llama|--cp 2 --micro-batch 2
 cp 2, all-gather|2|tiny-gpt2|--cp 2 --cp-comm all-gather --micro-batch 2 --zero 1

@@ -89,7 +89,6 @@ done <<'TABLE'
 1|tp 3 does not divide the attention heads 8|3|run --model m.json --tp 3
 1|global-batch 3 is not a multiple of micro-batch 2|2|run --model m.json --pp 2 --global-batch 3 --micro-batch 2
 # what cannot be trained
-1|the model falcon-7b cannot be trained here: no kernels for attention and MLP side by side|2|run --model falcon-7b
 1|the model tiny-mpt-qk-ln cannot be trained here: no kernels for norms of all heads' q and k that tp cuts|2|run --model tiny-mpt-qk-ln.json --tp 2
 1|cp-comm ring: seq-len 32 is beyond the attention window 10 of model tiny-qwen3;expected cp-comm ulysses|2|run --model tiny-qwen3.json --cp 2
 1|the model deepseek-v3 cannot be trained here: no kernels for latent attention;stepsim simulate|2|run --model deepseek-v3
