@@ -114,9 +114,10 @@ static gint64 carve_scratch(Activations *activations, char *memory) {
   activations->d_norm = carve(&carver, stream, e);
   activations->d_activation = carve(&carver, t * carve_any_kind(cut).ffn_width, e);
   activations->d_scores = carve_is_flash(cut) ? NULL : carve(&carver, cut->scores, e);
-  activations->d_attention = carve(&carver, t * cut->q_width, e);
+  activations->d_attention = carve(&carver, t * cut->out_width, e);
   activations->d_embedding = carve(&carver, wide, e);
   activations->branch = carve_branch_scratch(cut, &carver);
+  activations->latent = carve_latent_scratch(cut, &carver);
   activations->experts = carve_expert_scratch(cut, &carver);
   activations->context = carve_context_scratch(cut, &carver);
   const double logits = has_head(activations) ? t * cut->vocab_width : 0;
@@ -277,6 +278,10 @@ SavedLayer activations_layer(const Activations *activations, const Slot *slot, i
   }
   if (again->attention != NULL)
     saved.attention = again->attention;
+  if (again->kv_latent != NULL) {
+    saved.q_latent = again->q_latent;
+    saved.kv_latent = again->kv_latent;
+  }
   if (again->experts.rows != NULL) {
     saved.experts.rows = again->experts.rows;
     saved.experts.activation = again->experts.activation;

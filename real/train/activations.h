@@ -28,25 +28,26 @@ typedef struct {
   float *gate;           /* [T] the shared expert's weight */
 } SavedExperts;
 
-/* Of q or k, which are normalised where the product has put them. */
+/* Of q or k, or of what latent attention makes them of, which are normalised where the product has put them. */
 typedef struct {
-  char *kept;         /* T × width: what the norm read */
-  float *mean, *rstd; /* [T·heads], or [T] of all heads together */
+  char *kept;         /* T × width, T′ × rank: what the norm read */
+  float *mean, *rstd; /* [T·heads], or [T] of all heads together, [T′] */
 } SavedQkNorm;
 
 typedef struct {
   char *norm1, *norm2;                  /* T′ × h; one where both branches of a parallel block read it */
   float *mean1, *rstd1, *mean2, *rstd2; /* [T′] */
-  char *qkv;                            /* T × (q + 2·kv), rotated */
+  char *qkv;                            /* T × (q + k + v), rotated */
   SavedQkNorm q_norm, k_norm;
-  char *scores;     /* unfused: b·heads × s × s */
-  char *dropped;    /* … as they were dropped */
-  float *lse;       /* flash: b·heads × s */
-  char *attention;  /* T × q */
-  char *all_tokens; /* Ulysses: attention's output as attention made it, T × q in all */
-  char *x2;         /* T′ × h: after attention's residual; NULL in a parallel block */
-  char *up;         /* T × up_width; with experts the shared one's */
-  char *activation; /* T × ffn_width; … */
+  char *q_latent, *kv_latent; /* latent attention: T′ × r; T′ × (c + o), of which c are normalised */
+  char *scores;               /* unfused: b·heads × s × s */
+  char *dropped;              /* … as they were dropped */
+  float *lse;                 /* flash: b·heads × s */
+  char *attention;            /* T × a: as wide as q, but in latent attention */
+  char *all_tokens;           /* Ulysses: attention's output as attention made it, T × q in all */
+  char *x2;                   /* T′ × h: after attention's residual; NULL in a parallel block */
+  char *up;                   /* T × up_width; with experts the shared one's */
+  char *activation;           /* T × ffn_width; … */
   SavedExperts experts;
 } SavedLayer;
 
@@ -54,8 +55,9 @@ typedef struct {
 typedef struct {
   char *d_down, *d_out; /* T × h: gathered; unused without sequence parallelism (the streams' own are read), and of a
                            parallel block one for both */
-  char *d_up, *d_qkv;   /* T × width */
-  char *d_x2;           /* T′ × h; NULL in a parallel block */
+  char *d_up, *d_qkv;   /* T × width; d_qkv NULL in latent attention */
+  char *d_q, *d_kv_up, *d_q_down, *d_kv_down; /* of its products' outputs; T × width, T′ × r, T′ × (c + o) */
+  char *d_x2;                                 /* T′ × h; NULL in a parallel block */
   char *d_mlp_branch, *d_attention_branch; /* T′ × h: of what is dropped before it is added; NULL without dropout */
   /* of experts */
   char *d_rows, *d_expert_up; /* R × h: of their outputs; R × 2·f */
@@ -69,6 +71,15 @@ typedef struct {
   char *reduced;  /* T′ × h: the latter's sum over tp; NULL where both branches read one norm */
   char *gradient; /* T′ × h: of the layer's input but for what attention adds; NULL … */
 } BranchScratch;
+
+/* Within latent attention (latent_items.c). */
+typedef struct {
+  char *made;                       /* T × a·(p + v): what K and V are put together of */
+  char *d_kv;                       /* T × (k + v) */
+  char *q_all, *kv_all;             /* T × r, T × (c + o): gathered under sequence parallelism */
+  char *d_q_partial, *d_kv_partial; /* the same sizes: before the sum over tp */
+  char *d_from_kv;                  /* T′ × h */
+} LatentScratch;
 
 /* Within a layer with experts. */
 typedef struct {
@@ -140,9 +151,10 @@ typedef struct {
   char *d_norm;             /* T′ × h */
   char *d_activation;       /* T × ffn_width */
   char *d_scores;           /* unfused */
-  char *d_attention;        /* T × q */
+  char *d_attention;        /* T × a */
   char *d_embedding;        /* T × h: gathered */
   BranchScratch branch;
+  LatentScratch latent;
   ExpertScratch experts;
   ContextScratch context;
   char *logits, *d_logits; /* T × vocab_width, where a head is; d_logits: of a B */

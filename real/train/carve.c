@@ -79,6 +79,21 @@ static SavedQkNorm carve_qk_norm(const Cut *cut, gint64 width, Carver *for_i) {
                        .rstd = carve(for_i, rows, 4)};
 }
 
+/* What latent attention makes Q, K and V of; `o` stays beside what it is gathered with. */
+static void carve_latents(const Cut *cut, Carver *for_i, Carver *for_w, SavedLayer *saved) {
+  const ModelLatent *latent = &cut->model->latent;
+  const int e = carve_element_bytes(cut);
+  const double t = cut->split_tokens;
+  if (latent->kv_rank == 0)
+    return;
+  saved->q_norm.kept = carve(for_i, t * latent->q_rank, e);
+  saved->q_norm.rstd = carve(for_i, latent->q_rank > 0 ? t : 0, 4);
+  saved->k_norm.kept = carve(for_i, t * latent->kv_rank, e);
+  saved->k_norm.rstd = carve(for_i, t, 4);
+  saved->q_latent = carve(for_w, t * latent->q_rank, e);
+  saved->kv_latent = carve(for_w, t * (latent->kv_rank + latent->rope_dim), e);
+}
+
 /* NULL, and no bytes, where the tensor is of a module that is not kept. */
 static void *carve_unless(guint dropped, RecomputeModule module, Carver *carver, double n, int element_bytes) {
   return (dropped & MODULE_BIT(module)) == 0 ? carve(carver, n, element_bytes) : NULL;
@@ -91,15 +106,16 @@ SavedLayer carve_layer(const Cut *cut, LayerKind kind, guint dropped, Carver *fo
   SavedLayer saved = {.norm1 = carve_unless(dropped, MODULE_LAYERNORM, for_w, stream, e)};
   if (!cut->shared_norm)
     saved.norm2 = carve_unless(dropped, MODULE_LAYERNORM, for_w, stream, e);
-  saved.attention = carve(for_w, t * cut->q_width, e);
+  saved.attention = carve(for_w, t * cut->out_width, e);
   saved.activation = carve_unless(dropped, MODULE_MLP, for_w, t * kind.ffn_width, e);
   saved.mean1 = carve(for_i, cut->split_tokens, 4);
   saved.rstd1 = carve(for_i, cut->split_tokens, 4);
   saved.mean2 = cut->shared_norm ? NULL : carve(for_i, cut->split_tokens, 4);
   saved.rstd2 = cut->shared_norm ? NULL : carve(for_i, cut->split_tokens, 4);
-  saved.qkv = carve(for_i, t * (cut->q_width + 2 * cut->kv_width), e);
+  saved.qkv = carve(for_i, t * (cut->q_width + cut->kv_width + cut->v_width), e);
   saved.q_norm = carve_qk_norm(cut, cut->q_width, for_i);
   saved.k_norm = carve_qk_norm(cut, cut->kv_width, for_i);
+  carve_latents(cut, for_i, for_w, &saved);
   saved.scores = carve_is_flash(cut) ? NULL : carve_unless(dropped, MODULE_CORE_ATTN, for_i, cut->scores, e);
   if (cut->model->dropout)
     saved.dropped = carve_is_flash(cut) ? NULL : carve_unless(dropped, MODULE_CORE_ATTN, for_i, cut->scores, e);
@@ -123,6 +139,20 @@ SavedLayer carve_again(const Cut *cut, LayerKind kind, guint dropped, Carver *ma
   return again;
 }
 
+static void carve_attention_gradients(const Cut *cut, Carver *carver, LayerGradients *gradients) {
+  const ModelLatent *latent = &cut->model->latent;
+  const int e = carve_element_bytes(cut);
+  const double t = cut->tokens, split = cut->split_tokens, plain = (double)(cut->model->head_dim - latent->rope_dim);
+  if (latent->kv_rank == 0) {
+    gradients->d_qkv = carve(carver, t * (cut->q_width + cut->kv_width + cut->v_width), e);
+    return;
+  }
+  gradients->d_q = carve(carver, t * cut->q_width, e);
+  gradients->d_kv_up = carve(carver, t * (cut->heads * plain + cut->v_width), e);
+  gradients->d_q_down = carve(carver, split * latent->q_rank, e);
+  gradients->d_kv_down = carve(carver, split * (latent->kv_rank + latent->rope_dim), e);
+}
+
 LayerGradients carve_gradients(const Cut *cut, LayerKind kind, Carver *carver) {
   const int e = carve_element_bytes(cut);
   const double t = cut->tokens, h = cut->model->hidden;
@@ -135,7 +165,7 @@ LayerGradients carve_gradients(const Cut *cut, LayerKind kind, Carver *carver) {
   gradients.d_down = cut->sequence_parallel && kind.ffn_width > 0 ? carve(carver, t * h, e) : NULL;
   gradients.d_out = cut->sequence_parallel && !parallel ? carve(carver, t * h, e) : NULL;
   gradients.d_up = carve(carver, t * kind.up_width, e);
-  gradients.d_qkv = carve(carver, t * (cut->q_width + 2 * cut->kv_width), e);
+  carve_attention_gradients(cut, carver, &gradients);
   if (!kind.has_experts)
     return gradients;
   gradients.d_rows = carve(carver, (double)cut->expert_rows * h, e);
@@ -176,6 +206,22 @@ BranchScratch carve_branch_scratch(const Cut *cut, Carver *carver) {
   return (BranchScratch){.partial = carve(carver, (double)cut->tokens * cut->model->hidden, e),
                          .reduced = cut->shared_norm ? NULL : carve(carver, stream, e),
                          .gradient = cut->shared_norm ? NULL : carve(carver, stream, e)};
+}
+
+LatentScratch carve_latent_scratch(const Cut *cut, Carver *carver) {
+  const ModelLatent *latent = &cut->model->latent;
+  const int e = carve_element_bytes(cut);
+  const double t = cut->tokens, kv = latent->kv_rank + latent->rope_dim;
+  const double gathered = cut->sequence_parallel ? t : 0, partial = cut->tp > 1 ? t : 0;
+  if (latent->kv_rank == 0)
+    return (LatentScratch){0};
+  return (LatentScratch){.made = carve(carver, t * (cut->kv_width + cut->v_width), e),
+                         .d_kv = carve(carver, t * (cut->kv_width + cut->v_width), e),
+                         .q_all = carve(carver, gathered * latent->q_rank, e),
+                         .kv_all = carve(carver, gathered * kv, e),
+                         .d_q_partial = carve(carver, partial * latent->q_rank, e),
+                         .d_kv_partial = carve(carver, partial * kv, e),
+                         .d_from_kv = carve(carver, carve_stream_elements(cut), e)};
 }
 
 ExpertScratch carve_expert_scratch(const Cut *cut, Carver *carver) {

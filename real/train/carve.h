@@ -35,5 +35,6 @@ SavedHead carve_head(const Cut *cut, Carver *input, Carver *for_i, Carver *for_w
 SavedEmbedding carve_embedding(const Cut *cut, Carver *for_i);
 /* What no micro-batch keeps. */
 BranchScratch carve_branch_scratch(const Cut *cut, Carver *carver);
+LatentScratch carve_latent_scratch(const Cut *cut, Carver *carver);
 ExpertScratch carve_expert_scratch(const Cut *cut, Carver *carver);
 ContextScratch carve_context_scratch(const Cut *cut, Carver *carver);

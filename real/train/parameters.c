@@ -21,15 +21,14 @@ static gboolean check_model(const Workload *workload, GError **error) {
   const Model *model = workload->model;
   const Missing missing[] = {
       {workload->plan->expert_load > 1, "experts that get more than others (stepsim simulate predicts them)"},
-      {model->latent.kv_rank > 0, "latent attention (stepsim simulate predicts it)"},
+      {model->latent.kv_rank > 0 && workload->plan->cp > 1, "latent attention that cp cuts"},
       {workload->plan->mtp_layers > 0, "heads that predict a token further (stepsim simulate predicts them)"},
       {model->other_layer_parameters > 0, "biases in some products of a layer and not in others"},
       {model->other_embedding_parameters > 0, "two positions more than it says (OPT)"},
       {model->qk_norms == QK_NORMS_WHOLE && workload->plan->tp > 1, "norms of all heads' q and k that tp cuts"},
       {model->n_kv_heads < workload->plan->tp, "fewer key heads than tp ranks"},
-      {model->head_dim % 2 != 0, "an odd head size"},
+      {model->head_dim % 2 != 0 || model->latent.rope_dim % 2 != 0, "an odd head size"},
       {model_has_experts(model) && (!model->gated || model->linear_bias), "experts without a gate, or with biases"},
-      {model->experts.biased_scores, "scores that a bias balances"},
   };
   for (gsize i = 0; i < G_N_ELEMENTS(missing); i++)
     if (missing[i].is_missing)

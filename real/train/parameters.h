@@ -40,10 +40,14 @@ typedef enum {
   ROLE_EXPERT_GATE, /* of this rank's first expert; up and down follow, then the next expert */
   ROLE_EXPERT_UP,
   ROLE_EXPERT_DOWN,
-  ROLE_Q_NORM, /* of heads, or of all columns; behind the layer's norms */
+  ROLE_Q_NORM, /* of heads, of all columns, or of what latent attention makes Q of; behind the layer's norms */
   ROLE_Q_NORM_SHIFT,
   ROLE_K_NORM,
   ROLE_K_NORM_SHIFT,
+  ROLE_Q_DOWN, /* latent attention; ROLE_Q is then q_up's */
+  ROLE_KV_DOWN,
+  ROLE_KV_UP,      /* of each head what K is made with, then V */
+  ROLE_SCORE_BIAS, /* of experts' scores: balances a choice that is none here (expert_items.c), and stays 0 */
   N_ROLES
 } Role;
 

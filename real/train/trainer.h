@@ -113,12 +113,15 @@ typedef struct {
 } ItemKernel;
 extern const ItemKernel layer_kernels[], attention_kernels[], expert_kernels[], dropout_kernels[],
     end_kernels[];                                          /* end with a NULL name */
+extern const ItemKernel latent_kernels[];                   /* before those of the same name in latent attention */
 extern const ItemKernel *const context_kernels[N_CP_COMMS]; /* before those of the same name where cp cuts sequences */
-extern const ItemKernel tp_collectives[], expert_collectives[], context_collectives[]; /* by operand */
+extern const ItemKernel tp_collectives[], latent_collectives[], expert_collectives[],
+    context_collectives[]; /* by operand */
 gboolean items_bind(Trainer *trainer, GError **error);
 void items_clear(Trainer *trainer);
 
 extern const float item_norm_epsilon; /* of all norms, whatever the config says: it does not change the time */
+extern const double item_rope_base;   /* of rotary positions, likewise */
 
 /* Short forms for items*.c. */
 void item_launch(const ItemCall *call, const Kernel *kernel);
@@ -131,6 +134,9 @@ void item_sum_loss(const ItemCall *call);
 /* C = A·B in the item's layout and sizes, dense operands; the gradient's adds to it. */
 void item_product(const ItemCall *call, const void *a, const void *b, void *c, const void *bias);
 void item_weight_gradient(const ItemCall *call, const void *a, const void *b, void *gradient);
+/* The same with rows of C, and of A forward and of B for the weights, so many elements apart; 0: dense. */
+void item_product_in(const ItemCall *call, const void *a, gint64 lda, const void *b, void *c, gint64 ldc);
+void item_weight_gradient_in(const ItemCall *call, const void *a, const void *b, gint64 ldb, void *gradient);
 /* The same for each expert of the rank, whose weights lie `stride` elements apart; all else is dense. */
 void item_group(const ItemCall *call, const void *a, const void *b, void *c, gint64 stride);
 /* Of an expert, or of the shared one, by its occurrence in the list. */

@@ -128,6 +128,29 @@ static Model routed(void) {
   return model;
 }
 
+/* Latent attention, of V with heads of another size, and experts behind a dense layer. */
+static Model latent(void) {
+  Model model = routed();
+  model.name = (char *)"latent";
+  model.n_kv_heads = HEADS;
+  model.head_dim = 10;
+  model.latent = (ModelLatent){.kv_rank = 14, .q_rank = 12, .rope_dim = 4, .v_head_dim = 8};
+  model.experts.n_leading = 1;
+  model.experts.shared_ffn_hidden = 14;
+  model.experts.biased_scores = TRUE;
+  return model;
+}
+
+/* … whose Q is one product. */
+static Model latent_kv(void) {
+  Model model = latent();
+  model.name = (char *)"latent-kv";
+  model.latent.q_rank = 0;
+  model.latent.v_head_dim = 12;
+  model.experts = (ModelExperts){0};
+  return model;
+}
+
 /* Three of four, beside a shared expert with a gate; a dense layer first; of what they add some is dropped. */
 static Model shared(void) {
   Model model = routed();
@@ -185,14 +208,19 @@ static const Case cases[] = {
     /* two norms, q, k, v, attn_out, the router, and 3 of each of 4 experts */
     {"routed", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_B, LAYERS *(7 + 12) + 3},
     {"routed", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_I_W, LAYERS *(7 + 12) + 3},
+    /* four norms, five products of attention, a dense layer's 3; the router, its bias, 3 of each expert */
+    {"latent", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_B, (9 + 3) + (9 + 2 + 5 * 3) + 3},
+    {"latent", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_I_W, (9 + 3) + (9 + 2 + 5 * 3) + 3},
+    {"latent-kv", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, LAYERS *(7 + 3) + 3},
+    {"latent-kv", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_TWO_STAGES, LAYERS *(7 + 3) + 3},
     /* a dense layer; and the shared expert's 3 and its gate */
     {"shared", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, 9 + (7 + 12 + 4) + 3},
     {"shared", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_TWO_STAGES, 9 + (7 + 12 + 4) + 3},
 };
 
 static Workload *make_workload(const Case *c) {
-  const Model models[] = {llama,     gpt2,     mixed(),      bare(),   normed(),
-                          dropped(), beside(), beside_one(), routed(), shared()};
+  const Model models[] = {llama,    gpt2,         mixed(),  bare(),   normed(), dropped(),
+                          beside(), beside_one(), routed(), shared(), latent(), latent_kv()};
   const Model *model = NULL;
   for (gsize i = 0; i < G_N_ELEMENTS(models); i++)
     if (strcmp(models[i].name, c->model) == 0)

@@ -124,7 +124,20 @@ tp 2 × dp 2, ep 4, experts whole, ZeRO-2|4|tiny-qwen2-moe|--tp 2 --dp 2 --ep 4 
 pp 2, ep 2, 1f1b|4|tiny-mixtral|--pp 2 --dp 2 --ep 2
 pp 2, ep 2, zb-v, ZeRO-3|4|tiny-mixtral|--pp 2 --dp 2 --ep 2 --schedule zb-v --zero 3
 TABLE
+# latent attention: of a Q that is made of few columns, and of one that is not, with scores that a bias balances
+plans "--precision fp32" <<'TABLE'
+latent attention, alone|1|tiny-deepseek|--micro-batch 2
+latent attention, ZeRO-3|2|tiny-deepseek-v3|--dp 2 --zero 3
+latent attention, ep 2, ZeRO-1|2|tiny-deepseek|--dp 2 --ep 2 --zero 1
+latent attention, tp 2|2|tiny-deepseek|--tp 2 --sequence-parallel on
+latent attention, tp 2, full recompute|2|tiny-deepseek-v3|--tp 2 --sequence-parallel on --recompute full
+latent attention, zb-h1, full recompute|2|tiny-deepseek|--pp 2 --schedule zb-h1 --recompute full
+latent attention, norms made again|2|tiny-deepseek-v3|--dp 2 --recompute selective --recompute-modules layernorm
+latent attention, dualpipe|2|tiny-deepseek-v3|--pp 2 --schedule dualpipe
+latent attention, tp 2, zb-v|4|tiny-deepseek|--tp 2 --pp 2 --schedule zb-v --sequence-parallel on
+TABLE
 plans "--precision bf16" <<'TABLE'
+latent attention, ep 2|2|tiny-deepseek|--dp 2 --ep 2
 ep 2, gradients in fp32|2|tiny-qwen2-moe|--dp 2 --ep 2 --recipe megatron
 tp 2 × dp 2, ep 2|4|tiny-mixtral|--tp 2 --dp 2 --ep 2 --sequence-parallel on
 TABLE

@@ -36,7 +36,7 @@ LINE
 
 cp "$data/models/tiny-llama.json" m.json
 cp "$data/models/tiny-qwen2-moe-sparse.json" "$data/models/tiny-mixtral.json" "$data/models/tiny-qwen3.json" \
-  "$data/models/tiny-mpt-qk-ln.json" .
+  "$data/models/tiny-mpt-qk-ln.json" "$data/models/tiny-deepseek.json" .
 printf 'name: odd\nsource: >-\n  this test\ntime:\n  gradient_sum_bytes: 3\n' >odd.yaml
 "$stepsim" simulate --model m.json --cluster dgx-h100 --gpus 4 --pp 4 --global-batch 8 --dump four.txt >out
 while IFS= read -r line; do
@@ -91,7 +91,7 @@ done <<'TABLE'
 # what cannot be trained
 1|the model tiny-mpt-qk-ln cannot be trained here: no kernels for norms of all heads' q and k that tp cuts|2|run --model tiny-mpt-qk-ln.json --tp 2
 1|cp-comm ring: seq-len 32 is beyond the attention window 10 of model tiny-qwen3;expected cp-comm ulysses|2|run --model tiny-qwen3.json --cp 2
-1|the model deepseek-v3 cannot be trained here: no kernels for latent attention;stepsim simulate|2|run --model deepseek-v3
+1|the model tiny-deepseek cannot be trained here: no kernels for latent attention that cp cuts|2|run --model tiny-deepseek.json --cp 2
 1|33 tokens of a rank, each to 2 experts, cannot be dealt out evenly to the 8 of model mixtral-8x7b|2|run --model mixtral-8x7b --dp 2 --ep 2 --seq-len 33
 1|--recompute-modules mlp with experts (model tiny-qwen2-moe-sparse) cannot be trained here|2|run --model tiny-qwen2-moe-sparse.json --recompute selective --recompute-modules mlp
 1|no kernels for experts that get more than others|2|run --model tiny-qwen2-moe-sparse.json --dp 2 --ep 2 --expert-load 1.5

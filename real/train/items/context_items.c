@@ -448,6 +448,7 @@ static void ulysses_attend(const ItemCall *call) {
   task.n_heads /= cut->cp;
   task.n_kv_heads /= cut->cp;
   task.ld_qkv /= cut->cp;
+  task.ld_dq = task.ld_dkv = task.ld_qkv;
   task.ld_o /= cut->cp;
   task.k = element(cut, task.q, k);
   task.v = element(cut, task.q, v);
