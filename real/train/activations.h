@@ -44,7 +44,7 @@ typedef struct {
   char *dropped;              /* … as they were dropped */
   float *lse;                 /* flash: b·heads × s */
   char *attention;            /* T × a: as wide as q, but in latent attention */
-  char *all_tokens;           /* Ulysses: attention's output as attention made it, T × q in all */
+  char *all_tokens;           /* Ulysses: attention's output as attention made it, T × a in all */
   char *x2;                   /* T′ × h: after attention's residual; NULL in a parallel block */
   char *up;                   /* T × up_width; with experts the shared one's */
   char *activation;           /* T × ffn_width; … */
@@ -110,12 +110,12 @@ typedef struct {
 /* What attention cut by cp needs beside (context_items.c); NULL under another way of communicating. T and s are what
  * cp leaves a rank. */
 typedef struct {
-  char *kv[2];      /* ring: a block of K and V each, T × 2·kv; all-gather: all of them, by rank and by position */
+  char *kv[2];      /* ring: a block of K and V each, T × (k + v); all-gather: all of them, by rank and by position */
   char *d_kv[2];    /* ring: their gradients; all-gather: the first, by position */
-  char *part;       /* ring: T × q, what a block makes of the output or of dQ */
+  char *part;       /* ring: T × q or a, what a block makes of the output or of dQ */
   float *part_lse;  /* ring: b·heads × s */
-  char *sent, *got; /* Ulysses: T × (q + 2·kv), a part for each member */
-  char *d_out;      /* Ulysses: of all tokens; T × q in all */
+  char *sent, *got; /* Ulysses: T × (q + k + v), a part for each member */
+  char *d_out;      /* Ulysses: of all tokens; T × a in all */
 } ContextScratch;
 
 typedef enum { PART_INPUT, PART_FOR_I, PART_FOR_W, PART_MADE_BY_I, N_SLOT_PARTS } SlotPart;

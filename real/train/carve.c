@@ -120,7 +120,7 @@ SavedLayer carve_layer(const Cut *cut, LayerKind kind, guint dropped, Carver *fo
   if (cut->model->dropout)
     saved.dropped = carve_is_flash(cut) ? NULL : carve_unless(dropped, MODULE_CORE_ATTN, for_i, cut->scores, e);
   saved.lse = carve_is_flash(cut) ? carve(for_i, (double)cut->sequences * cut->heads * cut->seq_len, 4) : NULL;
-  saved.all_tokens = is_ulysses(cut) ? carve(for_i, t * cut->q_width, e) : NULL;
+  saved.all_tokens = is_ulysses(cut) ? carve(for_i, t * cut->out_width, e) : NULL;
   saved.x2 = parallel ? NULL : carve(for_i, stream, e);
   saved.up = carve_unless(dropped, MODULE_MLP, for_i, t * kind.up_width, e);
   saved.experts = carve_experts(cut, kind, for_i, for_w);
@@ -242,14 +242,15 @@ ExpertScratch carve_expert_scratch(const Cut *cut, Carver *carver) {
 
 ContextScratch carve_context_scratch(const Cut *cut, Carver *carver) {
   const int e = carve_element_bytes(cut);
-  const double kv = (double)cut->tokens * 2 * cut->kv_width, q = (double)cut->tokens * cut->q_width;
+  const double kv = (double)cut->tokens * (cut->kv_width + cut->v_width);
+  const double q = (double)cut->tokens * cut->q_width, out = (double)cut->tokens * cut->out_width;
   ContextScratch context = {0};
   if (cut->cp == 1)
     return context;
   if (is_ulysses(cut)) {
     context.sent = carve(carver, q + kv, e);
     context.got = carve(carver, q + kv, e);
-    context.d_out = carve(carver, q, e);
+    context.d_out = carve(carver, out, e);
     return context;
   }
   const gboolean is_ring = cut->plan->cp_comm == CP_RING;
@@ -257,7 +258,7 @@ ContextScratch carve_context_scratch(const Cut *cut, Carver *carver) {
     context.kv[i] = carve(carver, (is_ring ? 1 : (double)cut->cp) * kv, e);
     context.d_kv[i] = is_ring ? carve(carver, kv, e) : i == 0 ? carve(carver, (double)cut->cp * kv, e) : NULL;
   }
-  context.part = is_ring ? carve(carver, q, e) : NULL;
+  context.part = is_ring ? carve(carver, MAX(q, out), e) : NULL;
   context.part_lse = is_ring ? carve(carver, (double)cut->sequences * cut->heads * cut->seq_len, 4) : NULL;
   return context;
 }

@@ -21,7 +21,6 @@ static gboolean check_model(const Workload *workload, GError **error) {
   const Model *model = workload->model;
   const Missing missing[] = {
       {workload->plan->expert_load > 1, "experts that get more than others (stepsim simulate predicts them)"},
-      {model->latent.kv_rank > 0 && workload->plan->cp > 1, "latent attention that cp cuts"},
       {workload->plan->mtp_layers > 0, "heads that predict a token further (stepsim simulate predicts them)"},
       {model->other_layer_parameters > 0, "biases in some products of a layer and not in others"},
       {model->other_embedding_parameters > 0, "two positions more than it says (OPT)"},

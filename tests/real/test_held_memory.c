@@ -87,6 +87,8 @@ static const HeldCase cases[] = {
     {.q_rank = -1, .dp = 4, .zero = 3},
     {.q_rank = 384, .pp = 2, .schedule = "zb-h1"},
     {.q_rank = -1, .pp = 2, .schedule = "zb-h1", .recompute = RECOMPUTE_FULL},
+    {.q_rank = 384, .cp = 2},
+    {.q_rank = -1, .cp = 2, .cp_comm = CP_ULYSSES, .zero = 1},
     {.q_rank = 384, .tp = 2},
     {.q_rank = 384, .tp = 2, .sequence_parallel = TRUE, .has_experts = TRUE, .recompute = RECOMPUTE_FULL},
     {.q_rank = -1, .tp = 2, .sequence_parallel = TRUE, .has_experts = TRUE},

@@ -134,6 +134,10 @@ latent attention, tp 2, full recompute|2|tiny-deepseek-v3|--tp 2 --sequence-para
 latent attention, zb-h1, full recompute|2|tiny-deepseek|--pp 2 --schedule zb-h1 --recompute full
 latent attention, norms made again|2|tiny-deepseek-v3|--dp 2 --recompute selective --recompute-modules layernorm
 latent attention, dualpipe|2|tiny-deepseek-v3|--pp 2 --schedule dualpipe
+latent attention, cp 2, ring|2|tiny-deepseek|--cp 2
+latent attention, cp 2, all-gather, ZeRO-2|2|tiny-deepseek|--cp 2 --cp-comm all-gather --zero 2 --micro-batch 2
+latent attention, cp 2, Ulysses|2|tiny-deepseek-v3|--cp 2 --cp-comm ulysses
+latent attention, cp 2 × tp 2, ring|4|tiny-deepseek|--cp 2 --tp 2 --sequence-parallel on
 latent attention, tp 2, zb-v|4|tiny-deepseek|--tp 2 --pp 2 --schedule zb-v --sequence-parallel on
 TABLE
 plans "--precision bf16" <<'TABLE'

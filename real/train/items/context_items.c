@@ -40,10 +40,6 @@ static SavedLayer saved(const ItemCall *call) {
   return activations_layer(memory(call), call->slot, call->layer);
 }
 
-static char *d_qkv(const ItemCall *call) {
-  return activations_gradients(memory(call), call->slot, call->layer).d_qkv;
-}
-
 static int own_rank(const ItemCall *call) {
   return call->trainer->parameters->at.at[AXIS_CP];
 }
@@ -53,11 +49,15 @@ static guint8 number_of(const ItemCall *call) {
 }
 
 static gint64 qkv_width(const Cut *cut) {
-  return cut->q_width + 2 * cut->kv_width;
+  return cut->q_width + cut->kv_width + cut->v_width;
+}
+
+static gint64 kv_width(const Cut *cut) {
+  return cut->kv_width + cut->v_width;
 }
 
 static gint64 kv_elements(const Cut *cut) {
-  return cut->tokens * 2 * cut->kv_width;
+  return cut->tokens * kv_width(cut);
 }
 
 static char *element(const Cut *cut, const void *base, gint64 i) {
@@ -119,12 +119,23 @@ static Rows k_and_v(const Cut *cut, char *qkv) {
 }
 
 static Rows kv_block(const Cut *cut, char *block) {
-  return tokens_of(cut, block, 2 * cut->kv_width, 0, 0);
+  return tokens_of(cut, block, kv_width(cut), 0, 0);
+}
+
+/* Gradients of this rank's own Q, from a row of each sequence on; and of its K and V. */
+static Rows own_dq(const ItemCall *call, gint64 row) {
+  const FlashKernel task = item_flash(call, TRUE);
+  return tokens_of(cut_of_call(call), task.dq, task.ld_dq, row, 0);
+}
+
+static Rows own_dkv(const ItemCall *call) {
+  const FlashKernel task = item_flash(call, TRUE);
+  return tokens_of(cut_of_call(call), task.dk, task.ld_dkv, 0, 0);
 }
 
 /* Rows of each sequence here. */
 static Extent kv_extent(const Cut *cut, gint64 rows) {
-  return (Extent){cut->sequences, rows, 2 * cut->kv_width};
+  return (Extent){cut->sequences, rows, kv_width(cut)};
 }
 
 /* Between a block for each rank, of its tokens, and whole sequences in order of position. */
@@ -177,7 +188,7 @@ static void look_at(const ItemCall *call, View view, const char *kv, FlashKernel
   task->block.queries = view.queries;
   task->block.keys = view.keys;
   task->block.key_rows = cut->seq_len;
-  task->block.ld_kv = kv != NULL ? 2 * cut->kv_width : task->ld_qkv;
+  task->block.ld_kv = kv != NULL ? kv_width(cut) : task->ld_qkv;
   task->k = kv != NULL ? kv : task->k;
   task->v = kv != NULL ? element(cut, kv, cut->kv_width) : task->v;
   task->q = element(cut, task->q, view.first_query * task->ld_qkv);
@@ -214,14 +225,14 @@ static void ring_merge(const ItemCall *call) {
   const Cut *cut = cut_of_call(call);
   const View view = view_of(call, call->occurrence + 1);
   const SavedLayer layer = saved(call);
-  const gint64 first = view.first_query * cut->q_width;
+  const gint64 first = view.first_query * cut->out_width;
   Kernel kernel = {.kind = KERNEL_MERGE,
                    .merge = {.number = number_of(call),
                              .sequences = cut->sequences,
                              .seq_len = cut->seq_len,
                              .queries = view.queries,
                              .n_heads = cut->heads,
-                             .head_dim = cut->model->head_dim,
+                             .head_dim = model_v_head_dim(cut->model),
                              .o = element(cut, layer.attention, first),
                              .lse = layer.lse + view.first_query,
                              .other = element(cut, scratch(call)->part, first),
@@ -233,14 +244,12 @@ static void ring_merge(const ItemCall *call) {
 static void ring_clear(const ItemCall *call) {
   const Cut *cut = cut_of_call(call);
   const View view = view_of(call, 0);
-  const gint64 kv_width = 2 * cut->kv_width;
   const Rows none = {0};
   if (view.first_query > 0)
-    move(call, (Extent){cut->sequences, view.first_query, cut->q_width}, none, none,
-         tokens_of(cut, d_qkv(call), qkv_width(cut), 0, 0));
+    move(call, (Extent){cut->sequences, view.first_query, cut->q_width}, none, none, own_dq(call, 0));
   if (view.keys < cut->seq_len)
-    move(call, (Extent){cut->sequences, cut->seq_len - view.keys, kv_width}, none, none,
-         tokens_of(cut, scratch(call)->d_kv[0], kv_width, view.keys, 0));
+    move(call, kv_extent(cut, cut->seq_len - view.keys), none, none,
+         tokens_of(cut, scratch(call)->d_kv[0], kv_width(cut), view.keys, 0));
 }
 
 /* The first block is not waited for: it is read where it is saved. Its dQ, dK, dV lie where they are added up; a later
@@ -253,11 +262,12 @@ static void ring_backward(const ItemCall *call) {
   FlashKernel task = item_flash(call, TRUE);
   look_at(call, view, step > 0 ? context->kv[step % 2] : NULL, &task);
   task.d_o = element(cut, task.d_o, view.first_query * task.ld_o);
-  task.block.ld_dq = task.block.ld_dkv = task.ld_qkv;
+  task.block.ld_dq = task.ld_dq;
+  task.block.ld_dkv = task.ld_dkv;
   if (step == 0) {
     task.dk = context->d_kv[0];
     task.dv = element(cut, context->d_kv[0], cut->kv_width);
-    task.block.ld_dkv = 2 * cut->kv_width;
+    task.block.ld_dkv = kv_width(cut);
   } else {
     task.dq = context->part;
     task.block.ld_dq = cut->q_width;
@@ -269,7 +279,7 @@ static void ring_backward(const ItemCall *call) {
 static void ring_sum_dq(const ItemCall *call) {
   const Cut *cut = cut_of_call(call);
   const View view = view_of(call, call->occurrence + 1);
-  const Rows dq = tokens_of(cut, d_qkv(call), qkv_width(cut), view.first_query, 0);
+  const Rows dq = own_dq(call, view.first_query);
   const Rows part = tokens_of(cut, scratch(call)->part, cut->q_width, view.first_query, 0);
   move(call, (Extent){cut->sequences, view.queries, cut->q_width}, dq, part, dq);
 }
@@ -278,7 +288,7 @@ static void ring_sum_dkv(const ItemCall *call) {
   const Cut *cut = cut_of_call(call);
   const gint64 step = call->occurrence + 1;
   const View view = view_of(call, step);
-  const Rows own = k_and_v(cut, d_qkv(call)), round = kv_block(cut, scratch(call)->d_kv[step % 2]);
+  const Rows own = own_dkv(call), round = kv_block(cut, scratch(call)->d_kv[step % 2]);
   move(call, kv_extent(cut, view.keys), round, own, view.is_own ? own : round);
 }
 
@@ -318,7 +328,7 @@ static void gather_kv(const ItemCall *call) {
 
 static void gather_order(const ItemCall *call) {
   const ContextScratch *context = scratch(call);
-  order_by_position(call, context->kv[0], context->kv[1], 2 * cut_of_call(call)->kv_width, FALSE);
+  order_by_position(call, context->kv[0], context->kv[1], kv_width(cut_of_call(call)), FALSE);
 }
 
 static void gather_clear(const ItemCall *call) {
@@ -331,7 +341,7 @@ static void gather_clear(const ItemCall *call) {
 
 static void scatter_order(const ItemCall *call) {
   const ContextScratch *context = scratch(call);
-  order_by_position(call, context->kv[0], context->d_kv[0], 2 * cut_of_call(call)->kv_width, TRUE);
+  order_by_position(call, context->kv[0], context->d_kv[0], kv_width(cut_of_call(call)), TRUE);
 }
 
 static void scatter_dkv(const ItemCall *call) {
@@ -341,7 +351,7 @@ static void scatter_dkv(const ItemCall *call) {
 
 static void scatter_unpack(const ItemCall *call) {
   const Cut *cut = cut_of_call(call);
-  copy(call, kv_extent(cut, cut->seq_len), kv_block(cut, own_part(call)), k_and_v(cut, d_qkv(call)));
+  copy(call, kv_extent(cut, cut->seq_len), kv_block(cut, own_part(call)), own_dkv(call));
 }
 
 /* One of the two pieces' queries, to the keys up to theirs. */
@@ -354,11 +364,11 @@ static void attend_piece(const ItemCall *call, gboolean is_late) {
   task.block.key_rows = cut->cp * cut->seq_len;
   if (call->is_backward) {
     task.d_o = element(cut, task.d_o, is_late * half * task.ld_o);
-    task.dq = element(cut, task.dq, is_late * half * task.ld_qkv);
+    task.dq = element(cut, task.dq, is_late * half * task.ld_dq);
     task.dk = context->d_kv[0];
     task.dv = element(cut, context->d_kv[0], cut->kv_width);
-    task.block.ld_dq = task.ld_qkv;
-    task.block.ld_dkv = 2 * cut->kv_width;
+    task.block.ld_dq = task.ld_dq;
+    task.block.ld_dkv = kv_width(cut);
     task.block.adds = TRUE;
   }
   launch_flash(call, &task);
@@ -380,19 +390,34 @@ static void order_by_member(const ItemCall *call, Rows tokens, gint64 width, Row
   copy(call, extent, is_back ? parts : tokens, is_back ? tokens : parts);
 }
 
-/* The same for q, k and v side by side. */
-static void order_qkv(const ItemCall *call, char *qkv, char *parts, gboolean is_back) {
+/* The same for q, k and v. */
+static void order_qkv(const ItemCall *call, Rows q, Rows k, Rows v, char *parts, gboolean is_back) {
   const Cut *cut = cut_of_call(call);
-  const gint64 widths[] = {cut->q_width, cut->kv_width, cut->kv_width}, width = qkv_width(cut);
+  const gint64 widths[] = {cut->q_width, cut->kv_width, cut->v_width}, width = qkv_width(cut);
+  const Rows tokens[] = {q, k, v};
   for (gint64 i = 0, column = 0; i < 3; column += widths[i++])
-    order_by_member(call, tokens_of(cut, qkv, width, 0, column), widths[i],
-                    tokens_of(cut, parts, width / cut->cp, 0, column / cut->cp), is_back);
+    order_by_member(call, tokens[i], widths[i], tokens_of(cut, parts, width / cut->cp, 0, column / cut->cp), is_back);
+}
+
+static void pack_qkv(const ItemCall *call) {
+  const Cut *cut = cut_of_call(call);
+  char *qkv = saved(call).qkv;
+  const gint64 ld = qkv_width(cut), k = cut->q_width, v = k + cut->kv_width;
+  order_qkv(call, tokens_of(cut, qkv, ld, 0, 0), tokens_of(cut, qkv, ld, 0, k), tokens_of(cut, qkv, ld, 0, v),
+            scratch(call)->sent, FALSE);
+}
+
+static void unpack_gradients(const ItemCall *call) {
+  const Cut *cut = cut_of_call(call);
+  const Rows dk = own_dkv(call);
+  const Rows dv = {element(cut, dk.at, cut->kv_width), dk.ld, dk.step};
+  order_qkv(call, own_dq(call, 0), dk, dv, scratch(call)->got, TRUE);
 }
 
 static void order_out(const ItemCall *call, char *out, char *parts, gboolean is_back) {
   const Cut *cut = cut_of_call(call);
-  order_by_member(call, tokens_of(cut, out, cut->q_width, 0, 0), cut->q_width,
-                  tokens_of(cut, parts, cut->q_width / cut->cp, 0, 0), is_back);
+  order_by_member(call, tokens_of(cut, out, cut->out_width, 0, 0), cut->out_width,
+                  tokens_of(cut, parts, cut->out_width / cut->cp, 0, 0), is_back);
 }
 
 /* Forward exchanges q, k and v, then the output; backward the output's gradient, then theirs. */
@@ -410,22 +435,22 @@ static void ulysses_pack(const ItemCall *call) {
   if (is_to_heads(call) && call->is_backward)
     order_out(call, memory(call)->d_attention, context->sent, FALSE);
   else if (is_to_heads(call))
-    order_qkv(call, saved(call).qkv, context->sent, FALSE);
+    pack_qkv(call);
   else if (call->is_backward)
-    order_by_position(call, context->sent, d_qkv(call), qkv_width(cut) / cut->cp, TRUE);
+    order_by_position(call, context->sent, context->got, qkv_width(cut) / cut->cp, TRUE);
   else
-    order_by_position(call, context->sent, saved(call).all_tokens, cut->q_width / cut->cp, TRUE);
+    order_by_position(call, context->sent, saved(call).all_tokens, cut->out_width / cut->cp, TRUE);
 }
 
 static void ulysses_unpack(const ItemCall *call) {
   const Cut *cut = cut_of_call(call);
   const ContextScratch *context = scratch(call);
   if (is_to_heads(call) && call->is_backward)
-    order_by_position(call, context->got, context->d_out, cut->q_width / cut->cp, FALSE);
+    order_by_position(call, context->got, context->d_out, cut->out_width / cut->cp, FALSE);
   else if (is_to_heads(call))
     order_by_position(call, context->got, saved(call).qkv, qkv_width(cut) / cut->cp, FALSE);
   else if (call->is_backward)
-    order_qkv(call, d_qkv(call), context->got, TRUE);
+    unpack_gradients(call);
   else
     order_out(call, saved(call).attention, context->got, TRUE);
 }
@@ -433,7 +458,7 @@ static void ulysses_unpack(const ItemCall *call) {
 static void ulysses_exchange(const ItemCall *call) {
   const Cut *cut = cut_of_call(call);
   exchange(call, COLLECTIVE_ALL_TO_ALL, scratch(call)->sent, scratch(call)->got,
-           cut->tokens * (moves_qkv(call) ? qkv_width(cut) : cut->q_width));
+           cut->tokens * (moves_qkv(call) ? qkv_width(cut) : cut->out_width));
 }
 
 /* All tokens of some heads: one kernel, as where nothing is cut. */
@@ -455,7 +480,7 @@ static void ulysses_attend(const ItemCall *call) {
   task.o = saved(call).all_tokens;
   if (call->is_backward) {
     task.d_o = context->d_out;
-    task.dq = d_qkv(call); /* until they are packed; the own ones come there */
+    task.dq = context->got; /* until they are packed; the own ones come there */
     task.dk = element(cut, task.dq, k);
     task.dv = element(cut, task.dq, v);
   }
