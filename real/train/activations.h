@@ -13,7 +13,10 @@
  * So a rank holds what the Program says it holds, however early a receive and however late W runs. With full recompute
  * the layers' inputs alone are kept from F, with selective recompute all but what its modules make again; the other
  * tensors are scratch, except that those W reads are made again by I and stay with what I makes. Shapes in elements,
- * row-major: T tokens × width; T′ = T/tp under sequence parallelism. */
+ * row-major: T tokens × width; T′ = T/tp under sequence parallelism.
+ *
+ * Places of a stage's stream: layer l reads l and writes l + 1, the model's head reads the one behind its n layers, n;
+ * the layer of the k-th head that predicts further is the (n + 2k − 1)-th, and that head reads n + 2k. */
 #pragma once
 #include "cut.h"
 #include "pool.h"
@@ -98,6 +101,26 @@ typedef struct {
   float *mean, *rstd; /* [T′] */
 } SavedEmbedding;
 
+/* A head that predicts a token further has besides what its layer and its loss have (mtp_items.c). */
+typedef struct {
+  char *words;              /* T′ × h: of the embedding */
+  char *norms[2];           /* T′ × h: behind the words' norm and that of x */
+  float *mean[2], *rstd[2]; /* [T′] */
+} SavedMtp;
+
+typedef struct {
+  char *d_columns;   /* T × h/tp: of what the product makes; NULL where tp does not cut it */
+  char *d_embedding; /* T × h: of the words, gathered */
+} MtpGradients;
+
+typedef struct {
+  char *gathered[2];           /* T × h: under sequence parallelism, what the product reads */
+  char *columns, *all_columns; /* T × h/tp, T × h: what it makes under tp, of one rank and of all */
+  char *partial, *reduced;     /* T × h, T′ × h: gradient of the words behind their norm */
+  char *tokens;                /* T × h: gradient of the layer's input, gathered */
+  char *d_words, *d_x;         /* T′ × h; d_words under sequence parallelism */
+} MtpScratch;
+
 typedef struct {
   char *x;    /* T′ × h: what the final norm reads */
   char *norm; /* T′ × h */
@@ -155,6 +178,8 @@ typedef struct {
   char *d_embedding;        /* T × h: gathered */
   BranchScratch branch;
   LatentScratch latent;
+  MtpScratch mtp;
+  MtpGradients mtp_gradients; /* of a B */
   ExpertScratch experts;
   ContextScratch context;
   char *logits, *d_logits; /* T × vocab_width, where a head is; d_logits: of a B */
@@ -180,7 +205,10 @@ void activations_close(Activations *activations, Slot *slot, DeviceEvent *last);
 SavedLayer activations_layer(const Activations *activations, const Slot *slot, int layer);
 LayerGradients activations_gradients(const Activations *activations, const Slot *slot, int layer);
 SavedEmbedding activations_embedding(const Activations *activations, const Slot *slot);
-SavedHead activations_head(const Activations *activations, const Slot *slot);
+SavedHead activations_head(const Activations *activations, const Slot *slot, int mtp);
+/* Of a head that predicts further, from 1 on. */
+SavedMtp activations_mtp(const Activations *activations, const Slot *slot, int mtp);
+MtpGradients activations_mtp_gradients(const Activations *activations, const Slot *slot, int mtp);
 char *activations_input(const Activations *activations, const Slot *slot, int layer); /* x of a layer */
 /* Gradient of the input of `layer` (of the head: n_layers): in the slot when W runs apart. */
 char *activations_stream_gradient(const Activations *activations, const Slot *slot, int layer);

@@ -41,11 +41,13 @@ static gboolean follows(Role role) {
 }
 
 static gboolean is_norm(Role role) {
-  return role <= ROLE_NORM2_SHIFT || (role >= ROLE_Q_NORM && role <= ROLE_K_NORM_SHIFT);
+  return role <= ROLE_NORM2_SHIFT || (role >= ROLE_Q_NORM && role <= ROLE_K_NORM_SHIFT) ||
+         role == ROLE_MTP_FINAL_NORM || role == ROLE_MTP_FINAL_NORM_SHIFT;
 }
 
 static gboolean is_shift(Role role) {
-  return role == ROLE_NORM1_SHIFT || role == ROLE_NORM2_SHIFT || role == ROLE_Q_NORM_SHIFT || role == ROLE_K_NORM_SHIFT;
+  return role == ROLE_NORM1_SHIFT || role == ROLE_NORM2_SHIFT || role == ROLE_Q_NORM_SHIFT ||
+         role == ROLE_K_NORM_SHIFT || role == ROLE_MTP_FINAL_NORM_SHIFT;
 }
 
 /* `cut_rows`, `cut_columns`: that dimension is cut. */
@@ -244,9 +246,18 @@ static void lay_out_final_norm(Layouter *layouter) {
   add_norm(layouter, ROLE_NORM1, "norm");
 }
 
+static void lay_out_further_head(Layouter *layouter) {
+  const gint64 h = layouter->parameters->workload->model->hidden;
+  add_norm(layouter, ROLE_NORM1, "words_norm");
+  add_norm(layouter, ROLE_NORM2, "x_norm");
+  add_norm(layouter, ROLE_MTP_FINAL_NORM, "final_norm");
+  add_tensor(layouter, ROLE_MTP_PROJ, "proj.weight", h, 2 * h, TRUE, FALSE, weight_deviation);
+}
+
 static void (*const lay_out[])(Layouter *layouter) = {
     [BLOCK_TABLE] = lay_out_table,           [BLOCK_POSITIONS] = lay_out_positions, [BLOCK_LAYER] = lay_out_layer,
     [BLOCK_FINAL_NORM] = lay_out_final_norm, [BLOCK_OUTPUT] = lay_out_table,        [BLOCK_EXPERTS] = lay_out_experts,
+    [BLOCK_MTP] = lay_out_further_head,
 };
 
 static char *block_prefix(const Workload *workload, BlockKind kind, int layer) {
@@ -257,6 +268,9 @@ static char *block_prefix(const Workload *workload, BlockKind kind, int layer) {
     return g_strdup("");
   case BLOCK_LAYER:
   case BLOCK_EXPERTS:
+  case BLOCK_MTP:
+    if (layer >= workload->model->n_layers)
+      return g_strdup_printf("mtp.%d.", (layer - (int)workload->model->n_layers) / 2);
     return g_strdup_printf("layers.%d.", layer);
   case BLOCK_FINAL_NORM:
     return g_strdup("final_");
@@ -267,7 +281,8 @@ static char *block_prefix(const Workload *workload, BlockKind kind, int layer) {
 
 /* Tied matrices start equal, so that they stay equal. */
 static guint64 block_seed(const Workload *workload, guint64 seed, BlockKind kind, int layer) {
-  guint64 which = layer >= 0                                      ? (guint64)layer + 16
+  guint64 which = kind == BLOCK_MTP                               ? (guint64)layer + 17
+                  : layer >= 0                                    ? (guint64)layer + 16
                   : kind == BLOCK_OUTPUT && workload->model->tied ? BLOCK_TABLE
                                                                   : (guint64)kind;
   return seed * G_GUINT64_CONSTANT(0xD1342543DE82EF95) + (which << 40);

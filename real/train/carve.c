@@ -190,6 +190,24 @@ SavedHead carve_head(const Cut *cut, Carver *input, Carver *for_i, Carver *for_w
   };
 }
 
+SavedMtp carve_mtp(const Cut *cut, Carver *for_i, Carver *for_w) {
+  const int e = carve_element_bytes(cut);
+  SavedMtp mtp = {.words = carve(for_i, carve_stream_elements(cut), e)};
+  for (int half = 0; half < 2; half++) {
+    mtp.norms[half] = carve(for_w, carve_stream_elements(cut), e);
+    mtp.mean[half] = carve(for_i, cut->split_tokens, 4);
+    mtp.rstd[half] = carve(for_i, cut->split_tokens, 4);
+  }
+  return mtp;
+}
+
+MtpGradients carve_mtp_gradients(const Cut *cut, Carver *carver) {
+  const int e = carve_element_bytes(cut);
+  const double t = cut->tokens, h = cut->model->hidden;
+  return (MtpGradients){.d_columns = cut->tp > 1 ? carve(carver, t * h / cut->tp, e) : NULL,
+                        .d_embedding = carve(carver, t * h, e)};
+}
+
 SavedEmbedding carve_embedding(const Cut *cut, Carver *for_i) {
   if (!cut->model->embedding_norm)
     return (SavedEmbedding){0};
@@ -222,6 +240,22 @@ LatentScratch carve_latent_scratch(const Cut *cut, Carver *carver) {
                          .d_q_partial = carve(carver, partial * latent->q_rank, e),
                          .d_kv_partial = carve(carver, partial * kv, e),
                          .d_from_kv = carve(carver, carve_stream_elements(cut), e)};
+}
+
+MtpScratch carve_mtp_scratch(const Cut *cut, Carver *carver) {
+  const int e = carve_element_bytes(cut);
+  const double wide = (double)cut->tokens * cut->model->hidden, stream = carve_stream_elements(cut);
+  const double split = cut->sequence_parallel ? wide : 0, is_cut = cut->tp > 1;
+  if (cut->plan->mtp_layers == 0)
+    return (MtpScratch){0};
+  return (MtpScratch){.gathered = {carve(carver, split, e), carve(carver, split, e)},
+                      .columns = carve(carver, is_cut * wide / cut->tp, e),
+                      .all_columns = carve(carver, is_cut * wide, e),
+                      .partial = carve(carver, wide, e),
+                      .reduced = carve(carver, is_cut * stream, e),
+                      .tokens = carve(carver, split, e),
+                      .d_words = carve(carver, stream, e),
+                      .d_x = carve(carver, stream, e)};
 }
 
 ExpertScratch carve_expert_scratch(const Cut *cut, Carver *carver) {

@@ -185,6 +185,7 @@ typedef struct {
   Recompute recompute;
   OrderKind order;
   int n_tensors; /* counted by hand: per layer, then the ends */
+  int mtp_layers;
 } Case;
 
 static const Case cases[] = {
@@ -213,19 +214,26 @@ static const Case cases[] = {
     {"latent", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_I_W, (9 + 3) + (9 + 2 + 5 * 3) + 3},
     {"latent-kv", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, LAYERS *(7 + 3) + 3},
     {"latent-kv", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_TWO_STAGES, LAYERS *(7 + 3) + 3},
+    /* and for each head that predicts further a product, its norms, and a layer of the last kind */
+    {"llama", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, (LAYERS + 2) * 9 + 2 * 4 + 3, 2},
+    {"mixed", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_B, (LAYERS + 1) * 12 + 4 + 2, 1},
+    {"latent-kv", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_TWO_STAGES, (LAYERS + 1) * (7 + 3) + 4 + 3, 1},
+    {"routed", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_B, (LAYERS + 1) * (7 + 12) + 4 + 3, 1},
     /* a dense layer; and the shared expert's 3 and its gate */
     {"shared", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, 9 + (7 + 12 + 4) + 3},
     {"shared", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_TWO_STAGES, 9 + (7 + 12 + 4) + 3},
 };
 
 static Workload *make_workload(const Case *c) {
-  const Model models[] = {llama,    gpt2,         mixed(),  bare(),   normed(), dropped(),
-                          beside(), beside_one(), routed(), shared(), latent(), latent_kv()};
-  const Model *model = NULL;
+  Model models[] = {llama,    gpt2,         mixed(),  bare(),   normed(), dropped(),
+                    beside(), beside_one(), routed(), shared(), latent(), latent_kv()};
+  Model *model = NULL;
   for (gsize i = 0; i < G_N_ELEMENTS(models); i++)
     if (strcmp(models[i].name, c->model) == 0)
       model = &models[i];
+  model->n_next_layers = c->mtp_layers;
   g_autoptr(Plan) plan = plan_new();
+  plan->mtp_layers = c->mtp_layers;
   plan->precision = PRECISION_FP32;
   ck_assert(recipe_parse("fp32", &plan->recipe, NULL));
   plan->attention = c->attention;
@@ -305,10 +313,11 @@ static void take_gradient(const Parameters *parameters, int b, int t, Probe *pro
 static void repeat_tokens(const Trainer *trainer) {
   const Plan *plan = trainer->workload->plan;
   const gsize n = (gsize)(plan->global_batch * plan->seq_len), bytes = n * sizeof *trainer->tokens;
-  for (gsize step = 2; step < N_STEPS; step++) {
-    memcpy(trainer->tokens + step * n, trainer->tokens + n, bytes);
-    memcpy(trainer->targets + step * n, trainer->targets + n, bytes);
-  }
+  for (int behind = 0; behind < 2 + plan->mtp_layers; behind++)
+    for (gsize step = 2; step < N_STEPS; step++) {
+      gint32 *tokens = trainer->tokens + behind * trainer->n_tokens;
+      memcpy(tokens + step * n, tokens + n, bytes);
+    }
 }
 
 static void move_weights(Parameters *parameters, int point, const Probe *probe) {

@@ -44,6 +44,7 @@ typedef struct {
   CpComm cp_comm;
   Recompute recompute;
   gboolean is_fp32, sequence_parallel, has_experts;
+  int mtp_layers;
   int q_rank; /* of latent attention; < 0: that without one; 0: none */
   int beside; /* of attention and MLP side by side, the norms; 0: one behind the other */
   guint modules;
@@ -83,6 +84,12 @@ static const HeldCase cases[] = {
     {.beside = 2, .pp = 4, .schedule = "zb-h1", .recompute = RECOMPUTE_FULL},
     {.beside = 1, .tp = 2, .sequence_parallel = TRUE, .dp = 2, .zero = 3},
     {.beside = 2, .tp = 2, .sequence_parallel = TRUE, .recompute = RECOMPUTE_FULL},
+    {.mtp_layers = 1, .dp = 2, .zero = 1},
+    {.mtp_layers = 2, .pp = 2, .schedule = "zb-h1"},
+    {.mtp_layers = 2, .pp = 2, .schedule = "zb-h1", .recompute = RECOMPUTE_FULL},
+    {.mtp_layers = 2, .tp = 2},
+    {.mtp_layers = 1, .tp = 2, .sequence_parallel = TRUE, .dp = 2, .ep = 2, .has_experts = TRUE, .zero = 1},
+    {.mtp_layers = 1, .q_rank = 384, .pp = 2, .dp = 2, .zero = 3},
     {.q_rank = 384, .dp = 2, .zero = 1},
     {.q_rank = -1, .dp = 4, .zero = 3},
     {.q_rank = 384, .pp = 2, .schedule = "zb-h1"},
@@ -110,6 +117,7 @@ static Plan *plan_of_case(const HeldCase *c) {
   plan->gpus = plan->tp * plan->pp * plan->dp * plan->cp;
   plan->global_batch = plan->micro_batch * plan->dp * 8;
   plan->zero = c->zero;
+  plan->mtp_layers = c->mtp_layers;
   plan->cp_comm = c->cp_comm;
   plan->recompute_modules = c->modules;
   plan->precision = c->is_fp32 ? PRECISION_FP32 : PRECISION_BF16;
@@ -122,8 +130,8 @@ static Plan *plan_of_case(const HeldCase *c) {
 /* What PieceMemory leaves out, as too little to count, or counts otherwise, in bytes of one micro-batch: two numbers of
  * 4 bytes for each row of a norm, and three for each of the loss; of experts a place and a weight of each choice in
  * place of the router's scores and table, and no weights of rows of their own where none leave their rank. Of latent
- * attention what all heads share is kept beside what W reads, and not given back by I. Transient tensors are not what a
- * slot holds. */
+ * attention what all heads share is kept beside what W reads, and not given back by I. A head that predicts further has
+ * the small tensors of a layer, a loss and two norms. Transient tensors are not what a slot holds. */
 static void count_small_tensors(Workload *workload) {
   const Cut cut = cut_of(workload->model, workload->plan);
   const double split = (double)cut.split_tokens, tokens = (double)cut.tokens;
@@ -143,8 +151,12 @@ static void count_small_tensors(Workload *workload) {
     layer->saved_bytes += more;
     layer->released_by_I += more - shared;
   }
-  head->saved_bytes += 4 * (2 * split + 3 * tokens);
-  head->released_by_I += 4 * (2 * split + 3 * tokens);
+  const gboolean is_full = workload->plan->recompute == RECOMPUTE_FULL;
+  const double of_loss = 4 * (2 * split + 3 * tokens), further = workload->plan->mtp_layers;
+  const double of_head = of_loss + further * (of_loss + 2 * 4 * 2 * split + (is_full ? 0 : more));
+  head->saved_bytes += of_head;
+  head->released_by_I += of_head - (is_full ? 0 : further * shared);
+  head->held_for_W += is_full ? further * shared : 0;
   for (int piece = 0; piece < N_PIECES; piece++)
     workload->memory[piece].transient_bytes = 0;
 }
@@ -216,6 +228,7 @@ static Held run_rank(const Workload *workload, const Program *program, int rank)
 
 static Workload *workload_of_case(const HeldCase *c) {
   Model model = llama;
+  model.n_next_layers = c->mtp_layers;
   model.parallel_block = c->beside > 0;
   model.n_norms_per_layer = c->beside > 0 ? c->beside : 2;
   if (c->q_rank != 0) {

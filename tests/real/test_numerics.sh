@@ -140,7 +140,20 @@ latent attention, cp 2, Ulysses|2|tiny-deepseek-v3|--cp 2 --cp-comm ulysses
 latent attention, cp 2 × tp 2, ring|4|tiny-deepseek|--cp 2 --tp 2 --sequence-parallel on
 latent attention, tp 2, zb-v|4|tiny-deepseek|--tp 2 --pp 2 --schedule zb-v --sequence-parallel on
 TABLE
+# heads that predict further: their table the embedding's own, a copy of it, one of another pipe; two losses more
+plans "--precision fp32" <<'TABLE'
+two heads further, alone|1|tiny-deepseek|--mtp-layers 2
+two heads further, ep 2, ZeRO-1|2|tiny-deepseek|--mtp-layers 2 --dp 2 --ep 2 --zero 1
+two heads further, tp 2|2|tiny-deepseek|--mtp-layers 2 --tp 2 --sequence-parallel on
+a head further, pp 2|2|tiny-deepseek-v3|--mtp-layers 1 --pp 2
+two heads further, zb-v, full recompute|2|tiny-deepseek|--mtp-layers 2 --pp 2 --schedule zb-v --recompute full
+two heads further, dualpipe|2|tiny-deepseek|--mtp-layers 2 --pp 2 --schedule dualpipe
+two heads further, cp 2|2|tiny-deepseek|--mtp-layers 2 --cp 2
+a head further, dp 2 × pp 2, ZeRO-3|4|tiny-deepseek|--mtp-layers 1 --dp 2 --pp 2 --zero 3
+two heads further, tp 2, zb-h1|4|tiny-deepseek|--mtp-layers 2 --tp 2 --pp 2 --schedule zb-h1 --sequence-parallel on
+TABLE
 plans "--precision bf16" <<'TABLE'
+a head further, tp 2|2|tiny-deepseek-v3|--mtp-layers 1 --tp 2 --sequence-parallel on
 latent attention, ep 2|2|tiny-deepseek|--dp 2 --ep 2
 ep 2, gradients in fp32|2|tiny-qwen2-moe|--dp 2 --ep 2 --recipe megatron
 tp 2 × dp 2, ep 2|4|tiny-mixtral|--tp 2 --dp 2 --ep 2 --sequence-parallel on

@@ -1,5 +1,5 @@
 /* A workload's lists say what is done by name; here each name finds its kernel, once per list. A name that stands twice
- * in a list (the two norms of a layer) is told apart by its occurrence. */
+ * in a list (the two norms of a layer) is told apart by its occurrence, heads that predict further each apart. */
 #include "error.h"
 #include "trainer.h"
 
@@ -108,12 +108,32 @@ static gboolean is_embedding_alone(const ItemCall *call) {
 }
 
 char *item_embedding_output(const ItemCall *call) {
+  if (call->mtp > 0)
+    return activations_mtp(&call->trainer->activations, call->slot, call->mtp).words;
   return is_embedding_alone(call) ? call->output : activations_input(&call->trainer->activations, call->slot, 0);
 }
 
 char *item_embedding_gradient(const ItemCall *call) {
+  if (call->mtp > 0)
+    return call->trainer->parameters->cut.sequence_parallel ? call->trainer->activations.mtp.d_words
+                                                            : item_embedding_gathered(call);
   return is_embedding_alone(call) ? call->slot->gradient_in->memory
                                   : activations_stream_gradient(&call->trainer->activations, call->slot, 0);
+}
+
+char *item_embedding_gathered(const ItemCall *call) {
+  const Activations *activations = &call->trainer->activations;
+  if (call->mtp > 0)
+    return activations_mtp_gradients(activations, call->slot, call->mtp).d_embedding;
+  return call->trainer->parameters->cut.sequence_parallel ? activations_embedding_gradient(activations, call->slot)
+                                                          : item_embedding_gradient(call);
+}
+
+char *item_head_gradient(const ItemCall *call) {
+  const int n_layers = call->trainer->workload->stages[call->stage].layers.n_layers;
+  const gboolean leaves_stage = n_layers == 0 && call->mtp == 0 && call->gradient_out != NULL;
+  return leaves_stage ? call->gradient_out
+                      : activations_stream_gradient(&call->trainer->activations, call->slot, n_layers + 2 * call->mtp);
 }
 
 static const ItemKernel *find_in(const ItemKernel *table, const char *name) {
@@ -125,7 +145,8 @@ static const ItemKernel *find_in(const ItemKernel *table, const char *name) {
 
 static const ItemKernel *find_kernel(const Workload *workload, const WorkItem *item) {
   const Plan *plan = workload->plan;
-  const ItemKernel *const tables[] = {layer_kernels, attention_kernels, expert_kernels, dropout_kernels, end_kernels};
+  const ItemKernel *const tables[] = {layer_kernels,   attention_kernels, expert_kernels,
+                                      dropout_kernels, end_kernels,       mtp_kernels};
   const ItemKernel *kernel = plan->cp > 1 ? find_in(context_kernels[plan->cp_comm], item->name) : NULL;
   if (kernel == NULL && workload->model->latent.kv_rank > 0)
     kernel = find_in(latent_kernels, item->name);
@@ -139,7 +160,7 @@ static const ItemKernel *find_function(const Workload *workload, const WorkItem 
     return find_kernel(workload, item);
   if (item->axis == AXIS_CP)
     return find_in(context_collectives, item->operand);
-  const ItemKernel *const tables[] = {tp_collectives, latent_collectives, expert_collectives};
+  const ItemKernel *const tables[] = {tp_collectives, latent_collectives, mtp_collectives, expert_collectives};
   const ItemKernel *function = NULL;
   for (gsize i = 0; i < G_N_ELEMENTS(tables) && function == NULL; i++)
     function = find_in(tables[i], item->operand);
@@ -147,7 +168,7 @@ static const ItemKernel *find_function(const Workload *workload, const WorkItem 
 }
 
 static gboolean same_thing(const WorkItem *a, const WorkItem *b) {
-  return strcmp(a->name, b->name) == 0 && g_strcmp0(a->operand, b->operand) == 0;
+  return a->mtp == b->mtp && strcmp(a->name, b->name) == 0 && g_strcmp0(a->operand, b->operand) == 0;
 }
 
 static gboolean bind_item(const Workload *workload, const WorkList *list, int i, ItemBinding *binding, GError **error) {
@@ -203,6 +224,9 @@ void trainer_run_item(Trainer *trainer, Piece piece, Phase phase, int item, cons
   call.is_backward = phase != PHASE_F && !call.item->recompute;
   call.occurrence = binding->occurrence;
   call.argument = binding->argument;
+  call.mtp = call.item->mtp;
+  if (call.mtp > 0)
+    call.layer = trainer->workload->stages[call.stage].layers.n_layers + 2 * call.mtp - 1;
   if (trainer->item_log == NULL || call.step < trainer->log_from || call.item->kind == ITEM_COLLECTIVE)
     binding->run(&call);
   else

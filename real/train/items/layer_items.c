@@ -64,7 +64,7 @@ static char *linear_input(const ItemCall *call, LinearName name) {
   case MLP_DOWN:
     return saved(call).activation;
   default:
-    return activations_head(memory(call), call->slot).norm;
+    return activations_head(memory(call), call->slot, call->mtp).norm;
   }
 }
 
@@ -75,7 +75,7 @@ static char *linear_output(const ItemCall *call, LinearName name) {
   case MLP_UP:
     return saved(call).up;
   case LOGITS: /* read by the loss, within the piece */
-    return activations_head(memory(call), call->slot).logits;
+    return activations_head(memory(call), call->slot, call->mtp).logits;
   case ATTN_OUT:
     return is_parallel(call) ? memory(call)->branch.partial : memory(call)->partial;
   default:
@@ -97,7 +97,7 @@ static char *output_gradient(const ItemCall *call, LinearName name) {
   case MLP_DOWN:
     return item_branch_gradient(call);
   default:
-    return activations_head(memory(call), call->slot).d_logits;
+    return activations_head(memory(call), call->slot, call->mtp).d_logits;
   }
 }
 
@@ -204,11 +204,11 @@ static void reduce_embedding(const ItemCall *call) {
 }
 
 static void gather_embedding_gradient(const ItemCall *call) {
-  run_collective(call, item_embedding_gradient(call), activations_embedding_gradient(memory(call), call->slot));
+  run_collective(call, item_embedding_gradient(call), item_embedding_gathered(call));
 }
 
 static void reduce_loss_terms(const ItemCall *call) {
-  const SavedHead head = activations_head(memory(call), call->slot);
+  const SavedHead head = activations_head(memory(call), call->slot, call->mtp);
   const gboolean is_max = call->argument;
   float *terms = is_max ? head.row_max : call->occurrence == 0 ? head.row_sum : head.row_target;
   call->trainer->comm->type->collective(call->group, call->stream, COLLECTIVE_ALL_REDUCE,
