@@ -4,6 +4,8 @@
  *     attention  number direction batch queries keys head_dim
  *     memory     name bytes
  *
+ * Attention whose heads of V are not as wide as those of K (latent attention) has no key, and is left out.
+ *
  * Nothing is sent: ranks stand where a plan would have them, so that each of cp attends to the blocks it would see, and
  * what belongs to a kind of block is the mean over ranks.
  *
@@ -31,9 +33,10 @@ typedef struct {
 } Entry;
 
 struct KernelTimes {
-  GHashTable *entries; /* key → Entry */
-  double edge_s;       /* what the events around a kernel add */
-  GArray *sorted;      /* of KernelTime: what kernel_times_all() has made last */
+  GHashTable *entries;            /* key → Entry */
+  double edge_s;                  /* what the events around a kernel add */
+  gboolean has_keyless_attention; /* of the model that is measured */
+  GArray *sorted;                 /* of KernelTime: what kernel_times_all() has made last */
 };
 
 static void entry_free(gpointer data) {
@@ -128,10 +131,10 @@ char *cut_case_text(const CutCase *cut) {
                          cut->micro_batch, cut->seq_len, attention_names()[cut->attention]);
 }
 
-/* The model with few layers: all are alike. */
+/* The model with few layers: all of a kind are alike. */
 static Workload *short_workload(const CutCase *cut, int n_steps, GError **error) {
   g_autoptr(Model) model = model_copy(cut->model);
-  model->n_layers = MIN(model->n_layers, N_LAYERS);
+  model_cut_depth(model, MIN(model->n_layers, N_LAYERS));
   g_autoptr(Plan) plan = plan_new();
   plan->gpus = cut->tp * cut->cp;
   plan->tp = cut->tp;
@@ -154,6 +157,8 @@ static Workload *short_workload(const CutCase *cut, int n_steps, GError **error)
 
 static void take_item(const WorkItem *item, int step, gint64 time_ns, gpointer data) {
   KernelTimes *times = data;
+  if (item->kind == ITEM_ATTENTION && times->has_keyless_attention)
+    return;
   kernel_times_add(times, item, MAX(time_ns * 1e-9 - times->edge_s, 0));
 }
 
@@ -205,6 +210,7 @@ gboolean kernel_times_measure(KernelTimes *times, const CutCase *cut, World *wor
   if (is_probed)
     step_s = world_max(world, step_s); /* the same number of steps on all ranks, those that failed among them */
   const int n_warm = (int)CLAMP(LOAD_S / MAX(step_s, 1e-6), 1, MAX_WARM_STEPS);
+  times->has_keyless_attention = model_v_head_dim(cut->model) != cut->model->head_dim;
   return ok && run_steps(cut, world, device, n_warm, n_steps, times, &step_s, error);
 }
 

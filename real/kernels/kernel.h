@@ -16,6 +16,8 @@ typedef enum {
   KERNEL_NORM_FORWARD,
   KERNEL_NORM_BACKWARD,
   KERNEL_ROPE,
+  KERNEL_LATENT_JOIN,
+  KERNEL_LATENT_SPLIT,
   KERNEL_SOFTMAX_FORWARD,
   KERNEL_SOFTMAX_BACKWARD,
   KERNEL_DROP_SCORES,
@@ -97,15 +99,29 @@ typedef struct {
 } SequencePieces;
 
 /* Rotates pairs (j, j + d/2) of the first `n_heads` heads of each row of x in place by ±position·base^(−2j/d);
- * position = row % seq_len, and what its half adds. */
+ * position = row % seq_len, and what its half adds. Heads are head_stride apart: d, or more where d is a part of each.
+ */
 typedef struct {
   guint8 number;
   guint8 inverse; /* backward */
-  gint64 rows, seq_len, n_heads, head_dim, ld;
+  gint64 rows, seq_len, n_heads, head_dim, head_stride, ld;
   double base;
   SequencePieces pieces;
   void *x;
 } RopeKernel;
+
+/* K and V of latent attention (arXiv 2405.04434 §2.1), of what was made for each head, p of K and v of V, and of what
+ * all heads share, o columns that are rotated as RopeKernel does:
+ *   JOIN   k[t][head] = (made[t][head][: p], rotated shared[t]),  v[t][head] = made[t][head][p :]
+ *   SPLIT  back, of gradients: shared[t] = Σ over heads, rotated by −position
+ * made: rows × n_heads·(p + v), dense; shared, k and v: rows of ld_shared and, both, ld_kv elements. */
+typedef struct {
+  guint8 number;
+  gint64 rows, seq_len, n_heads, plain_dim, rotated_dim, v_dim, ld_shared, ld_kv;
+  double base;
+  SequencePieces pieces;
+  void *made, *shared, *k, *v; /* JOIN reads the first two, SPLIT the others */
+} LatentKernel;
 
 /* Rows of attention scores: p = softmax(scale·s), keys after the query masked; backward ds = scale·p·(dp − Σ dp·p), in
  * place of dp. matrices × (seq_len × seq_len), dense: of each sequence those of `n_heads` heads. */
@@ -142,17 +158,18 @@ typedef struct {
   RowPositions query_at, key_at; /* for ALiBi */
 } FlashBlock;
 
-/* Causal fused attention, to all keys or to a block of them, over rows of q, k, v (T × ld, heads of head_dim side by
- * side); query head h reads key head h / (n_heads / n_kv_heads). lse [b][n_heads][s]: log-sum-exp of scaled scores.
- * Backward overwrites dq, dk, dv. */
+/* Causal fused attention, to all keys or to a block of them, over rows of q, k, v (T × ld, heads of head_dim, of v and
+ * o v_head_dim, side by side); query head h reads key head h / (n_heads / n_kv_heads). lse [b][n_heads][s]: log-sum-exp
+ * of scaled scores. Backward overwrites dq, dk, dv. */
 typedef struct {
   guint8 number;
-  gint64 sequences, seq_len, n_heads, n_kv_heads, head_dim;
+  gint64 sequences, seq_len, n_heads, n_kv_heads, head_dim, v_head_dim;
   float scale;
   ScoreRule rule; /* no window with a cut block */
   ScoreDropout drop;
-  gint64 ld_qkv; /* of q, k, v, dq, dk, dv */
-  gint64 ld_o;   /* of o and d_o */
+  gint64 ld_qkv;        /* of q, k, v */
+  gint64 ld_dq, ld_dkv; /* of dq; of dk, dv */
+  gint64 ld_o;          /* of o and d_o */
   const void *q, *k, *v;
   void *o;
   float *lse;
@@ -386,6 +403,7 @@ typedef struct {
     MatmulKernel matmul;
     NormKernel norm; /* both directions */
     RopeKernel rope;
+    LatentKernel latent; /* both directions */
     SoftmaxKernel softmax;
     FlashKernel flash;
     MergeKernel merge;
@@ -419,7 +437,9 @@ static inline FlashBlock flash_block(const FlashKernel *kernel) {
   block.is_cut = TRUE;
   block.is_full = block.adds = FALSE;
   block.queries = block.keys = block.key_rows = kernel->seq_len;
-  block.ld_kv = block.ld_dq = block.ld_dkv = kernel->ld_qkv;
+  block.ld_kv = kernel->ld_qkv;
+  block.ld_dq = kernel->ld_dq;
+  block.ld_dkv = kernel->ld_dkv;
   return block;
 }
 

@@ -3,7 +3,9 @@
  *     input       | x₀, or the head's |
  *     for I       | x₁ … xₙ₋₁ | of layers 0 … n−1 | embedding's | head's |
  *     for W       | of layers 0 … n−1 | head's |
- *     made by I   | made again for W, gradients 0 … n−1 | stream gradients | logits' | embedding's |             */
+ *     made by I   | made again for W, gradients 0 … n−1 | stream gradients | logits' | embedding's |
+ *
+ * and in each of the last three parts, for each head that predicts further, the same of its layer and of it. */
 #include "activations.h"
 
 #include "carve.h"
@@ -14,13 +16,39 @@
 
 /* What one walk over a slot finds. */
 typedef struct {
-  int layer; /* wanted */
+  int layer, mtp; /* wanted: a layer, or a place of the stream; a head */
   char *input, *stream_gradient, *embedding_gradient;
   SavedLayer saved, again; /* again: made by I of what was not saved, NULL the rest */
   LayerGradients gradients;
   SavedEmbedding embedding;
   SavedHead head;
+  SavedMtp saved_mtp;
+  MtpGradients mtp_gradients;
 } SlotTensors;
+
+/* Of the k-th head that predicts further. */
+static void walk_saved_mtp(const Activations *activations, const StageLayers *layers, int k, Carver *carvers,
+                           SlotTensors *tensors) {
+  const Cut *cut = activations->cut;
+  const int layer = layers->n_layers + 2 * k - 1;
+  Carver *for_i = &carvers[PART_FOR_I], *for_w = &carvers[PART_FOR_W];
+  char *x = carve(for_i, carve_stream_elements(cut), carve_element_bytes(cut));
+  SavedLayer saved = {0};
+  if (activations->saves_all)
+    saved = carve_layer(cut, carve_kind_of(cut, layers, layer), activations->dropped, for_i, for_w);
+  const SavedMtp mtp = carve_mtp(cut, for_i, for_w);
+  const SavedHead head = carve_head(cut, for_i, for_i, for_w);
+  if (tensors->layer == layer) {
+    tensors->input = x;
+    tensors->saved = saved;
+  }
+  if (tensors->layer == layer + 1)
+    tensors->input = head.x;
+  if (tensors->mtp == k) {
+    tensors->head = head;
+    tensors->saved_mtp = mtp;
+  }
+}
 
 static void walk_saved(const Activations *activations, const StageLayers *layers, Carver *carvers,
                        SlotTensors *tensors) {
@@ -38,8 +66,15 @@ static void walk_saved(const Activations *activations, const StageLayers *layers
   }
   if (layers->has_embedding)
     tensors->embedding = carve_embedding(cut, for_i);
-  if (layers->has_head)
-    tensors->head = carve_head(cut, layers->n_layers == 0 ? input : for_i, for_i, for_w);
+  if (!layers->has_head)
+    return;
+  const SavedHead head = carve_head(cut, layers->n_layers == 0 ? input : for_i, for_i, for_w);
+  if (tensors->mtp == 0)
+    tensors->head = head;
+  if (tensors->layer == layers->n_layers)
+    tensors->input = head.x;
+  for (int k = 1; k <= cut->plan->mtp_layers; k++)
+    walk_saved_mtp(activations, layers, k, carvers, tensors);
 }
 
 /* The gradient of the first layer's input stays only for an embedding before it: else it leaves the stage, as the one
@@ -48,30 +83,61 @@ static gboolean keeps_stream_gradient(const StageLayers *layers, int layer) {
   return layer == 0 ? layers->has_embedding : layer < layers->n_layers || layers->has_head;
 }
 
+static void walk_made_layer(const Activations *activations, const StageLayers *layers, int layer, Carver *made,
+                            SlotTensors *tensors) {
+  const Cut *cut = activations->cut;
+  const LayerKind kind = carve_kind_of(cut, layers, layer);
+  Carver nothing = {0};
+  const SavedLayer again = activations->saves_all
+                               ? carve_again(cut, kind, activations->dropped, made)
+                               : carve_layer(cut, kind, MODULE_BIT(MODULE_CORE_ATTN), &nothing, made);
+  const LayerGradients gradients = carve_gradients(cut, kind, made);
+  if (layer != tensors->layer)
+    return;
+  tensors->gradients = gradients;
+  tensors->again = again;
+}
+
+static void walk_made_stream(const Activations *activations, int place, gboolean is_kept, Carver *made,
+                             SlotTensors *tensors) {
+  const Cut *cut = activations->cut;
+  char *gradient = is_kept ? carve(made, carve_stream_elements(cut), carve_element_bytes(cut)) : NULL;
+  if (place == tensors->layer)
+    tensors->stream_gradient = gradient;
+}
+
+static void walk_made_logits(const Activations *activations, int mtp, Carver *made, SlotTensors *tensors) {
+  const Cut *cut = activations->cut;
+  char *gradient = carve(made, (double)cut->tokens * cut->vocab_width, carve_element_bytes(cut));
+  if (mtp == tensors->mtp)
+    tensors->head.d_logits = gradient;
+}
+
+/* The gradient of its layer's input is read by W where it is also that of what the product makes. */
+static void walk_made_mtp(const Activations *activations, const StageLayers *layers, int k, Carver *made,
+                          SlotTensors *tensors) {
+  const int layer = layers->n_layers + 2 * k - 1;
+  walk_made_layer(activations, layers, layer, made, tensors);
+  walk_made_stream(activations, layer, activations->cut->tp == 1, made, tensors);
+  walk_made_stream(activations, layer + 1, TRUE, made, tensors);
+  walk_made_logits(activations, k, made, tensors);
+  const MtpGradients gradients = carve_mtp_gradients(activations->cut, made);
+  if (k == tensors->mtp)
+    tensors->mtp_gradients = gradients;
+}
+
 static void walk_made(const Activations *activations, const StageLayers *layers, Carver *made, SlotTensors *tensors) {
   const Cut *cut = activations->cut;
-  Carver nothing = {0};
-  for (int i = 0; i < layers->n_layers; i++) {
-    const LayerKind kind = carve_kind_of(cut, layers, i);
-    const SavedLayer again = activations->saves_all
-                                 ? carve_again(cut, kind, activations->dropped, made)
-                                 : carve_layer(cut, kind, MODULE_BIT(MODULE_CORE_ATTN), &nothing, made);
-    const LayerGradients gradients = carve_gradients(cut, kind, made);
-    if (i != tensors->layer)
-      continue;
-    tensors->gradients = gradients;
-    tensors->again = again;
-  }
-  for (int i = 0; i <= layers->n_layers; i++) {
-    char *gradient =
-        keeps_stream_gradient(layers, i) ? carve(made, carve_stream_elements(cut), carve_element_bytes(cut)) : NULL;
-    if (i == tensors->layer)
-      tensors->stream_gradient = gradient;
-  }
+  for (int i = 0; i < layers->n_layers; i++)
+    walk_made_layer(activations, layers, i, made, tensors);
+  for (int i = 0; i <= layers->n_layers; i++)
+    walk_made_stream(activations, i, keeps_stream_gradient(layers, i), made, tensors);
   if (layers->has_head)
-    tensors->head.d_logits = carve(made, (double)cut->tokens * cut->vocab_width, carve_element_bytes(cut));
+    walk_made_logits(activations, 0, made, tensors);
   if (layers->has_embedding && cut->sequence_parallel)
     tensors->embedding_gradient = carve(made, (double)cut->tokens * cut->model->hidden, carve_element_bytes(cut));
+  for (int k = 1; k <= cut->plan->mtp_layers && layers->has_head; k++)
+    walk_made_mtp(activations, layers, k, made, tensors);
 }
 
 static void walk_slot(const Activations *activations, int stage, Carver *carvers, SlotTensors *tensors) {
@@ -81,14 +147,19 @@ static void walk_slot(const Activations *activations, int stage, Carver *carvers
     walk_made(activations, layers, &carvers[PART_MADE_BY_I], tensors);
 }
 
-/* `layer` −1: of no layer. */
-static SlotTensors slot_tensors(const Activations *activations, const Slot *slot, int layer) {
-  SlotTensors tensors = {.layer = layer};
+/* Of a layer or a place of the stream, and of a head. */
+static SlotTensors tensors_of(const Activations *activations, const Slot *slot, int layer, int mtp) {
+  SlotTensors tensors = {.layer = layer, .mtp = mtp};
   Carver carvers[N_SLOT_PARTS];
   for (int part = 0; part < N_SLOT_PARTS; part++)
     carvers[part] = (Carver){.base = slot->parts[part] != NULL ? slot->parts[part]->memory : NULL};
   walk_slot(activations, slot->stage, carvers, &tensors);
   return tensors;
+}
+
+/* `layer` −1: of no layer. */
+static SlotTensors slot_tensors(const Activations *activations, const Slot *slot, int layer) {
+  return tensors_of(activations, slot, layer, 0);
 }
 
 static gboolean has_head(const Activations *activations) {
@@ -114,8 +185,13 @@ static gint64 carve_scratch(Activations *activations, char *memory) {
   activations->d_norm = carve(&carver, stream, e);
   activations->d_activation = carve(&carver, t * carve_any_kind(cut).ffn_width, e);
   activations->d_scores = carve_is_flash(cut) ? NULL : carve(&carver, cut->scores, e);
-  activations->d_attention = carve(&carver, t * cut->q_width, e);
+  activations->d_attention = carve(&carver, t * cut->out_width, e);
   activations->d_embedding = carve(&carver, wide, e);
+  activations->branch = carve_branch_scratch(cut, &carver);
+  activations->latent = carve_latent_scratch(cut, &carver);
+  activations->mtp = carve_mtp_scratch(cut, &carver);
+  if (cut->plan->mtp_layers > 0)
+    activations->mtp_gradients = carve_mtp_gradients(cut, &carver);
   activations->experts = carve_expert_scratch(cut, &carver);
   activations->context = carve_context_scratch(cut, &carver);
   const double logits = has_head(activations) ? t * cut->vocab_width : 0;
@@ -276,6 +352,10 @@ SavedLayer activations_layer(const Activations *activations, const Slot *slot, i
   }
   if (again->attention != NULL)
     saved.attention = again->attention;
+  if (again->kv_latent != NULL) {
+    saved.q_latent = again->q_latent;
+    saved.kv_latent = again->kv_latent;
+  }
   if (again->experts.rows != NULL) {
     saved.experts.rows = again->experts.rows;
     saved.experts.activation = again->experts.activation;
@@ -291,22 +371,29 @@ SavedEmbedding activations_embedding(const Activations *activations, const Slot 
   return slot_tensors(activations, slot, -1).embedding;
 }
 
-SavedHead activations_head(const Activations *activations, const Slot *slot) {
-  SavedHead head = slot_tensors(activations, slot, -1).head;
+SavedHead activations_head(const Activations *activations, const Slot *slot, int mtp) {
+  SavedHead head = tensors_of(activations, slot, -1, mtp).head;
   head.logits = activations->logits;
   if (!is_apart(slot))
     head.d_logits = activations->d_logits;
   return head;
 }
 
+SavedMtp activations_mtp(const Activations *activations, const Slot *slot, int mtp) {
+  return tensors_of(activations, slot, -1, mtp).saved_mtp;
+}
+
+MtpGradients activations_mtp_gradients(const Activations *activations, const Slot *slot, int mtp) {
+  return is_apart(slot) ? tensors_of(activations, slot, -1, mtp).mtp_gradients : activations->mtp_gradients;
+}
+
 char *activations_input(const Activations *activations, const Slot *slot, int layer) {
-  const StageLayers *layers = activations->layers[slot->stage];
-  return layer < layers->n_layers ? slot_tensors(activations, slot, layer).input
-                                  : slot_tensors(activations, slot, -1).head.x;
+  return slot_tensors(activations, slot, layer).input;
 }
 
 char *activations_stream_gradient(const Activations *activations, const Slot *slot, int layer) {
-  return is_apart(slot) ? slot_tensors(activations, slot, layer).stream_gradient : activations->d_stream[layer & 1];
+  char *kept = is_apart(slot) ? slot_tensors(activations, slot, layer).stream_gradient : NULL;
+  return kept != NULL ? kept : activations->d_stream[layer & 1];
 }
 
 char *activations_embedding_gradient(const Activations *activations, const Slot *slot) {

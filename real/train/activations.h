@@ -13,7 +13,10 @@
  * So a rank holds what the Program says it holds, however early a receive and however late W runs. With full recompute
  * the layers' inputs alone are kept from F, with selective recompute all but what its modules make again; the other
  * tensors are scratch, except that those W reads are made again by I and stay with what I makes. Shapes in elements,
- * row-major: T tokens × width; T′ = T/tp under sequence parallelism. */
+ * row-major: T tokens × width; T′ = T/tp under sequence parallelism.
+ *
+ * Places of a stage's stream: layer l reads l and writes l + 1, the model's head reads the one behind its n layers, n;
+ * the layer of the k-th head that predicts further is the (n + 2k − 1)-th, and that head reads n + 2k. */
 #pragma once
 #include "cut.h"
 #include "pool.h"
@@ -28,39 +31,58 @@ typedef struct {
   float *gate;           /* [T] the shared expert's weight */
 } SavedExperts;
 
-/* Of q or k, which are normalised where the product has put them. */
+/* Of q or k, or of what latent attention makes them of, which are normalised where the product has put them. */
 typedef struct {
-  char *kept;         /* T × width: what the norm read */
-  float *mean, *rstd; /* [T·heads], or [T] of all heads together */
+  char *kept;         /* T × width, T′ × rank: what the norm read */
+  float *mean, *rstd; /* [T·heads], or [T] of all heads together, [T′] */
 } SavedQkNorm;
 
 typedef struct {
-  char *norm1, *norm2;                  /* T′ × h */
+  char *norm1, *norm2;                  /* T′ × h; one where both branches of a parallel block read it */
   float *mean1, *rstd1, *mean2, *rstd2; /* [T′] */
-  char *qkv;                            /* T × (q + 2·kv), rotated */
+  char *qkv;                            /* T × (q + k + v), rotated */
   SavedQkNorm q_norm, k_norm;
-  char *scores;     /* unfused: b·heads × s × s */
-  char *dropped;    /* … as they were dropped */
-  float *lse;       /* flash: b·heads × s */
-  char *attention;  /* T × q */
-  char *all_tokens; /* Ulysses: attention's output as attention made it, T × q in all */
-  char *x2;         /* T′ × h: after attention's residual */
-  char *up;         /* T × up_width; with experts the shared one's */
-  char *activation; /* T × ffn_width; … */
+  char *q_latent, *kv_latent; /* latent attention: T′ × r; T′ × (c + o), of which c are normalised */
+  char *scores;               /* unfused: b·heads × s × s */
+  char *dropped;              /* … as they were dropped */
+  float *lse;                 /* flash: b·heads × s */
+  char *attention;            /* T × a: as wide as q, but in latent attention */
+  char *all_tokens;           /* Ulysses: attention's output as attention made it, T × a in all */
+  char *x2;                   /* T′ × h: after attention's residual; NULL in a parallel block */
+  char *up;                   /* T × up_width; with experts the shared one's */
+  char *activation;           /* T × ffn_width; … */
   SavedExperts experts;
 } SavedLayer;
 
 /* Gradients of the linears' outputs: what W multiplies with. Of an I they lie in the slot, of a B in scratch. */
 typedef struct {
-  char *d_down, *d_out; /* T × h: gathered; unused without sequence parallelism (the streams' own are read) */
-  char *d_up, *d_qkv;   /* T × width */
-  char *d_x2;           /* T′ × h */
+  char *d_down, *d_out; /* T × h: gathered; unused without sequence parallelism (the streams' own are read), and of a
+                           parallel block one for both */
+  char *d_up, *d_qkv;   /* T × width; d_qkv NULL in latent attention */
+  char *d_q, *d_kv_up, *d_q_down, *d_kv_down; /* of its products' outputs; T × width, T′ × r, T′ × (c + o) */
+  char *d_x2;                                 /* T′ × h; NULL in a parallel block */
   char *d_mlp_branch, *d_attention_branch; /* T′ × h: of what is dropped before it is added; NULL without dropout */
   /* of experts */
   char *d_rows, *d_expert_up; /* R × h: of their outputs; R × 2·f */
   char *d_scores;             /* T′ × experts */
   char *d_gate;               /* [T] of the shared one's gate, before the sigmoid */
 } LayerGradients;
+
+/* Of a parallel block, where the other branch's lie in `partial`, `reduced` and d_norm. */
+typedef struct {
+  char *partial;  /* T × h: attention's output; the MLP's input gradient */
+  char *reduced;  /* T′ × h: the latter's sum over tp; NULL where both branches read one norm */
+  char *gradient; /* T′ × h: of the layer's input but for what attention adds; NULL … */
+} BranchScratch;
+
+/* Within latent attention (latent_items.c). */
+typedef struct {
+  char *made;                       /* T × a·(p + v): what K and V are put together of */
+  char *d_kv;                       /* T × (k + v) */
+  char *q_all, *kv_all;             /* T × r, T × (c + o): gathered under sequence parallelism */
+  char *d_q_partial, *d_kv_partial; /* the same sizes: before the sum over tp */
+  char *d_from_kv;                  /* T′ × h */
+} LatentScratch;
 
 /* Within a layer with experts. */
 typedef struct {
@@ -79,6 +101,26 @@ typedef struct {
   float *mean, *rstd; /* [T′] */
 } SavedEmbedding;
 
+/* A head that predicts a token further has besides what its layer and its loss have (mtp_items.c). */
+typedef struct {
+  char *words;              /* T′ × h: of the embedding */
+  char *norms[2];           /* T′ × h: behind the words' norm and that of x */
+  float *mean[2], *rstd[2]; /* [T′] */
+} SavedMtp;
+
+typedef struct {
+  char *d_columns;   /* T × h/tp: of what the product makes; NULL where tp does not cut it */
+  char *d_embedding; /* T × h: of the words, gathered */
+} MtpGradients;
+
+typedef struct {
+  char *gathered[2];           /* T × h: under sequence parallelism, what the product reads */
+  char *columns, *all_columns; /* T × h/tp, T × h: what it makes under tp, of one rank and of all */
+  char *partial, *reduced;     /* T × h, T′ × h: gradient of the words behind their norm */
+  char *tokens;                /* T × h: gradient of the layer's input, gathered */
+  char *d_words, *d_x;         /* T′ × h; d_words under sequence parallelism */
+} MtpScratch;
+
 typedef struct {
   char *x;    /* T′ × h: what the final norm reads */
   char *norm; /* T′ × h */
@@ -91,12 +133,12 @@ typedef struct {
 /* What attention cut by cp needs beside (context_items.c); NULL under another way of communicating. T and s are what
  * cp leaves a rank. */
 typedef struct {
-  char *kv[2];      /* ring: a block of K and V each, T × 2·kv; all-gather: all of them, by rank and by position */
+  char *kv[2];      /* ring: a block of K and V each, T × (k + v); all-gather: all of them, by rank and by position */
   char *d_kv[2];    /* ring: their gradients; all-gather: the first, by position */
-  char *part;       /* ring: T × q, what a block makes of the output or of dQ */
+  char *part;       /* ring: T × q or a, what a block makes of the output or of dQ */
   float *part_lse;  /* ring: b·heads × s */
-  char *sent, *got; /* Ulysses: T × (q + 2·kv), a part for each member */
-  char *d_out;      /* Ulysses: of all tokens; T × q in all */
+  char *sent, *got; /* Ulysses: T × (q + k + v), a part for each member */
+  char *d_out;      /* Ulysses: of all tokens; T × a in all */
 } ContextScratch;
 
 typedef enum { PART_INPUT, PART_FOR_I, PART_FOR_W, PART_MADE_BY_I, N_SLOT_PARTS } SlotPart;
@@ -132,8 +174,12 @@ typedef struct {
   char *d_norm;             /* T′ × h */
   char *d_activation;       /* T × ffn_width */
   char *d_scores;           /* unfused */
-  char *d_attention;        /* T × q */
+  char *d_attention;        /* T × a */
   char *d_embedding;        /* T × h: gathered */
+  BranchScratch branch;
+  LatentScratch latent;
+  MtpScratch mtp;
+  MtpGradients mtp_gradients; /* of a B */
   ExpertScratch experts;
   ContextScratch context;
   char *logits, *d_logits; /* T × vocab_width, where a head is; d_logits: of a B */
@@ -159,7 +205,10 @@ void activations_close(Activations *activations, Slot *slot, DeviceEvent *last);
 SavedLayer activations_layer(const Activations *activations, const Slot *slot, int layer);
 LayerGradients activations_gradients(const Activations *activations, const Slot *slot, int layer);
 SavedEmbedding activations_embedding(const Activations *activations, const Slot *slot);
-SavedHead activations_head(const Activations *activations, const Slot *slot);
+SavedHead activations_head(const Activations *activations, const Slot *slot, int mtp);
+/* Of a head that predicts further, from 1 on. */
+SavedMtp activations_mtp(const Activations *activations, const Slot *slot, int mtp);
+MtpGradients activations_mtp_gradients(const Activations *activations, const Slot *slot, int mtp);
 char *activations_input(const Activations *activations, const Slot *slot, int layer); /* x of a layer */
 /* Gradient of the input of `layer` (of the head: n_layers): in the slot when W runs apart. */
 char *activations_stream_gradient(const Activations *activations, const Slot *slot, int layer);

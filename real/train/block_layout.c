@@ -1,7 +1,8 @@
 /* Tensors of a layer that has experts:
  *
- *     layer     | norms | of q, of k | router | shared expert's gate | q k v | attn_out | shared expert, in the MLP's
- * place | experts   | gate up down of the rank's first | of its second | … */
+ *     layer     | norms | of q, of k | q_down kv_down | router | its bias | shared expert's gate | q k v (q_up kv_up) |
+ *                attn_out | shared expert, in the MLP's place | experts   | gate up down of the rank's first | of its
+ * second | … */
 #include "block_layout.h"
 
 #include <math.h>
@@ -40,11 +41,13 @@ static gboolean follows(Role role) {
 }
 
 static gboolean is_norm(Role role) {
-  return role <= ROLE_NORM2_SHIFT || (role >= ROLE_Q_NORM && role <= ROLE_K_NORM_SHIFT);
+  return role <= ROLE_NORM2_SHIFT || (role >= ROLE_Q_NORM && role <= ROLE_K_NORM_SHIFT) ||
+         role == ROLE_MTP_FINAL_NORM || role == ROLE_MTP_FINAL_NORM_SHIFT;
 }
 
 static gboolean is_shift(Role role) {
-  return role == ROLE_NORM1_SHIFT || role == ROLE_NORM2_SHIFT || role == ROLE_Q_NORM_SHIFT || role == ROLE_K_NORM_SHIFT;
+  return role == ROLE_NORM1_SHIFT || role == ROLE_NORM2_SHIFT || role == ROLE_Q_NORM_SHIFT ||
+         role == ROLE_K_NORM_SHIFT || role == ROLE_MTP_FINAL_NORM_SHIFT;
 }
 
 /* `cut_rows`, `cut_columns`: that dimension is cut. */
@@ -98,6 +101,10 @@ static void add_norm(Layouter *layouter, Role role, const char *name) {
 static void add_qk_norms(Layouter *layouter) {
   const Model *model = layouter->parameters->workload->model;
   const gboolean is_whole = model->qk_norms == QK_NORMS_WHOLE;
+  if (model->latent.q_rank > 0)
+    add_norm_of(layouter, ROLE_Q_NORM, "q_norm", model->latent.q_rank);
+  if (model->latent.kv_rank > 0)
+    add_norm_of(layouter, ROLE_K_NORM, "kv_norm", model->latent.kv_rank);
   if (model->qk_norms == QK_NORMS_NONE)
     return;
   add_norm_of(layouter, ROLE_Q_NORM, "q_norm", (is_whole ? model->n_heads : 1) * model->head_dim);
@@ -109,17 +116,37 @@ static void lay_out_whole(Layouter *layouter) {
   const Model *model = layouter->parameters->workload->model;
   const gint64 h = model->hidden;
   add_norm(layouter, ROLE_NORM1, "attn_norm");
-  add_norm(layouter, ROLE_NORM2, "mlp_norm");
+  if (model->n_norms_per_layer > 1)
+    add_norm(layouter, ROLE_NORM2, "mlp_norm");
   add_qk_norms(layouter);
   if (model->linear_bias) {
     add_vector(layouter, ROLE_ATTN_OUT_BIAS, "attn_out.bias", h, FALSE);
     add_vector(layouter, ROLE_MLP_DOWN_BIAS, "mlp_down.bias", h, FALSE);
   }
+  if (model->latent.q_rank > 0)
+    add_tensor(layouter, ROLE_Q_DOWN, "q_down.weight", model->latent.q_rank, h, FALSE, FALSE, weight_deviation);
+  if (model->latent.kv_rank > 0)
+    add_tensor(layouter, ROLE_KV_DOWN, "kv_down.weight", model->latent.kv_rank + model->latent.rope_dim, h, FALSE,
+               FALSE, weight_deviation);
   if (!block_has_experts(layouter->parameters, layouter->block))
     return;
   add_tensor(layouter, ROLE_ROUTER, "router.weight", model->experts.n, h, FALSE, FALSE, weight_deviation);
+  if (model->experts.biased_scores)
+    add_tensor(layouter, ROLE_SCORE_BIAS, "router.bias", 1, model->experts.n, FALSE, FALSE, 0);
   if (model->experts.shared_gate)
     add_vector(layouter, ROLE_SHARED_GATE, "shared_gate.weight", h, FALSE);
+}
+
+/* Of a head's rows of kv_up, first those that K is made with, then V's. */
+static void lay_out_latent_attention(Layouter *layouter, float narrow) {
+  const Model *model = layouter->parameters->workload->model;
+  const ModelLatent *latent = &model->latent;
+  const gint64 heads = model->n_heads, made = model->head_dim - latent->rope_dim + latent->v_head_dim;
+  add_tensor(layouter, ROLE_Q, "q_up.weight", heads * model->head_dim,
+             latent->q_rank > 0 ? latent->q_rank : model->hidden, TRUE, FALSE, weight_deviation);
+  add_tensor(layouter, ROLE_KV_UP, "kv_up.weight", heads * made, latent->kv_rank, TRUE, FALSE, weight_deviation);
+  add_tensor(layouter, ROLE_ATTN_OUT, "attn_out.weight", model->hidden, heads * latent->v_head_dim, FALSE, TRUE,
+             narrow);
 }
 
 static void lay_out_attention(Layouter *layouter, float narrow) {
@@ -168,7 +195,8 @@ static float narrow_deviation(const Layouter *layouter) {
 static void lay_out_layer(Layouter *layouter) {
   const float narrow = narrow_deviation(layouter);
   lay_out_whole(layouter);
-  lay_out_attention(layouter, narrow);
+  (layouter->parameters->workload->model->latent.kv_rank > 0 ? lay_out_latent_attention : lay_out_attention)(layouter,
+                                                                                                             narrow);
   if (block_has_experts(layouter->parameters, layouter->block))
     lay_out_shared_expert(layouter, narrow);
   else
@@ -218,9 +246,18 @@ static void lay_out_final_norm(Layouter *layouter) {
   add_norm(layouter, ROLE_NORM1, "norm");
 }
 
+static void lay_out_further_head(Layouter *layouter) {
+  const gint64 h = layouter->parameters->workload->model->hidden;
+  add_norm(layouter, ROLE_NORM1, "words_norm");
+  add_norm(layouter, ROLE_NORM2, "x_norm");
+  add_norm(layouter, ROLE_MTP_FINAL_NORM, "final_norm");
+  add_tensor(layouter, ROLE_MTP_PROJ, "proj.weight", h, 2 * h, TRUE, FALSE, weight_deviation);
+}
+
 static void (*const lay_out[])(Layouter *layouter) = {
     [BLOCK_TABLE] = lay_out_table,           [BLOCK_POSITIONS] = lay_out_positions, [BLOCK_LAYER] = lay_out_layer,
     [BLOCK_FINAL_NORM] = lay_out_final_norm, [BLOCK_OUTPUT] = lay_out_table,        [BLOCK_EXPERTS] = lay_out_experts,
+    [BLOCK_MTP] = lay_out_further_head,
 };
 
 static char *block_prefix(const Workload *workload, BlockKind kind, int layer) {
@@ -231,6 +268,9 @@ static char *block_prefix(const Workload *workload, BlockKind kind, int layer) {
     return g_strdup("");
   case BLOCK_LAYER:
   case BLOCK_EXPERTS:
+  case BLOCK_MTP:
+    if (layer >= workload->model->n_layers)
+      return g_strdup_printf("mtp.%d.", (layer - (int)workload->model->n_layers) / 2);
     return g_strdup_printf("layers.%d.", layer);
   case BLOCK_FINAL_NORM:
     return g_strdup("final_");
@@ -241,14 +281,16 @@ static char *block_prefix(const Workload *workload, BlockKind kind, int layer) {
 
 /* Tied matrices start equal, so that they stay equal. */
 static guint64 block_seed(const Workload *workload, guint64 seed, BlockKind kind, int layer) {
-  guint64 which = layer >= 0                                      ? (guint64)layer + 16
+  guint64 which = kind == BLOCK_MTP                               ? (guint64)layer + 17
+                  : layer >= 0                                    ? (guint64)layer + 16
                   : kind == BLOCK_OUTPUT && workload->model->tied ? BLOCK_TABLE
                                                                   : (guint64)kind;
   return seed * G_GUINT64_CONSTANT(0xD1342543DE82EF95) + (which << 40);
 }
 
 static void find_summed(const Parameters *parameters, Block *block) {
-  const gint64 of_heads = block->offset_of[ROLE_Q_NORM];
+  const gboolean by_heads = parameters->workload->model->qk_norms != QK_NORMS_NONE;
+  const gint64 of_heads = by_heads ? block->offset_of[ROLE_Q_NORM] : -1;
   if (parameters->cut.sequence_parallel)
     block->n_summed = block->n_whole;
   else if (parameters->cut.tp > 1 && of_heads >= 0) {

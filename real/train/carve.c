@@ -79,6 +79,21 @@ static SavedQkNorm carve_qk_norm(const Cut *cut, gint64 width, Carver *for_i) {
                        .rstd = carve(for_i, rows, 4)};
 }
 
+/* What latent attention makes Q, K and V of; `o` stays beside what it is gathered with. */
+static void carve_latents(const Cut *cut, Carver *for_i, Carver *for_w, SavedLayer *saved) {
+  const ModelLatent *latent = &cut->model->latent;
+  const int e = carve_element_bytes(cut);
+  const double t = cut->split_tokens;
+  if (latent->kv_rank == 0)
+    return;
+  saved->q_norm.kept = carve(for_i, t * latent->q_rank, e);
+  saved->q_norm.rstd = carve(for_i, latent->q_rank > 0 ? t : 0, 4);
+  saved->k_norm.kept = carve(for_i, t * latent->kv_rank, e);
+  saved->k_norm.rstd = carve(for_i, t, 4);
+  saved->q_latent = carve(for_w, t * latent->q_rank, e);
+  saved->kv_latent = carve(for_w, t * (latent->kv_rank + latent->rope_dim), e);
+}
+
 /* NULL, and no bytes, where the tensor is of a module that is not kept. */
 static void *carve_unless(guint dropped, RecomputeModule module, Carver *carver, double n, int element_bytes) {
   return (dropped & MODULE_BIT(module)) == 0 ? carve(carver, n, element_bytes) : NULL;
@@ -87,23 +102,26 @@ static void *carve_unless(guint dropped, RecomputeModule module, Carver *carver,
 SavedLayer carve_layer(const Cut *cut, LayerKind kind, guint dropped, Carver *for_i, Carver *for_w) {
   const int e = carve_element_bytes(cut);
   const double t = cut->tokens, stream = carve_stream_elements(cut);
-  SavedLayer saved = {.norm1 = carve_unless(dropped, MODULE_LAYERNORM, for_w, stream, e),
-                      .norm2 = carve_unless(dropped, MODULE_LAYERNORM, for_w, stream, e)};
-  saved.attention = carve(for_w, t * cut->q_width, e);
+  const gboolean parallel = cut->model->parallel_block;
+  SavedLayer saved = {.norm1 = carve_unless(dropped, MODULE_LAYERNORM, for_w, stream, e)};
+  if (!cut->shared_norm)
+    saved.norm2 = carve_unless(dropped, MODULE_LAYERNORM, for_w, stream, e);
+  saved.attention = carve(for_w, t * cut->out_width, e);
   saved.activation = carve_unless(dropped, MODULE_MLP, for_w, t * kind.ffn_width, e);
   saved.mean1 = carve(for_i, cut->split_tokens, 4);
   saved.rstd1 = carve(for_i, cut->split_tokens, 4);
-  saved.mean2 = carve(for_i, cut->split_tokens, 4);
-  saved.rstd2 = carve(for_i, cut->split_tokens, 4);
-  saved.qkv = carve(for_i, t * (cut->q_width + 2 * cut->kv_width), e);
+  saved.mean2 = cut->shared_norm ? NULL : carve(for_i, cut->split_tokens, 4);
+  saved.rstd2 = cut->shared_norm ? NULL : carve(for_i, cut->split_tokens, 4);
+  saved.qkv = carve(for_i, t * (cut->q_width + cut->kv_width + cut->v_width), e);
   saved.q_norm = carve_qk_norm(cut, cut->q_width, for_i);
   saved.k_norm = carve_qk_norm(cut, cut->kv_width, for_i);
+  carve_latents(cut, for_i, for_w, &saved);
   saved.scores = carve_is_flash(cut) ? NULL : carve_unless(dropped, MODULE_CORE_ATTN, for_i, cut->scores, e);
   if (cut->model->dropout)
     saved.dropped = carve_is_flash(cut) ? NULL : carve_unless(dropped, MODULE_CORE_ATTN, for_i, cut->scores, e);
   saved.lse = carve_is_flash(cut) ? carve(for_i, (double)cut->sequences * cut->heads * cut->seq_len, 4) : NULL;
-  saved.all_tokens = is_ulysses(cut) ? carve(for_i, t * cut->q_width, e) : NULL;
-  saved.x2 = carve(for_i, carve_stream_elements(cut), e);
+  saved.all_tokens = is_ulysses(cut) ? carve(for_i, t * cut->out_width, e) : NULL;
+  saved.x2 = parallel ? NULL : carve(for_i, stream, e);
   saved.up = carve_unless(dropped, MODULE_MLP, for_i, t * kind.up_width, e);
   saved.experts = carve_experts(cut, kind, for_i, for_w);
   return saved;
@@ -121,18 +139,33 @@ SavedLayer carve_again(const Cut *cut, LayerKind kind, guint dropped, Carver *ma
   return again;
 }
 
+static void carve_attention_gradients(const Cut *cut, Carver *carver, LayerGradients *gradients) {
+  const ModelLatent *latent = &cut->model->latent;
+  const int e = carve_element_bytes(cut);
+  const double t = cut->tokens, split = cut->split_tokens, plain = (double)(cut->model->head_dim - latent->rope_dim);
+  if (latent->kv_rank == 0) {
+    gradients->d_qkv = carve(carver, t * (cut->q_width + cut->kv_width + cut->v_width), e);
+    return;
+  }
+  gradients->d_q = carve(carver, t * cut->q_width, e);
+  gradients->d_kv_up = carve(carver, t * (cut->heads * plain + cut->v_width), e);
+  gradients->d_q_down = carve(carver, split * latent->q_rank, e);
+  gradients->d_kv_down = carve(carver, split * (latent->kv_rank + latent->rope_dim), e);
+}
+
 LayerGradients carve_gradients(const Cut *cut, LayerKind kind, Carver *carver) {
   const int e = carve_element_bytes(cut);
   const double t = cut->tokens, h = cut->model->hidden;
-  LayerGradients gradients = {.d_x2 = carve(carver, carve_stream_elements(cut), e)};
+  const gboolean parallel = cut->model->parallel_block;
+  LayerGradients gradients = {.d_x2 = parallel ? NULL : carve(carver, carve_stream_elements(cut), e)};
   if (cut->model->dropout) {
     gradients.d_mlp_branch = carve(carver, carve_stream_elements(cut), e);
-    gradients.d_attention_branch = carve(carver, carve_stream_elements(cut), e);
+    gradients.d_attention_branch = parallel ? NULL : carve(carver, carve_stream_elements(cut), e);
   }
   gradients.d_down = cut->sequence_parallel && kind.ffn_width > 0 ? carve(carver, t * h, e) : NULL;
-  gradients.d_out = cut->sequence_parallel ? carve(carver, t * h, e) : NULL;
+  gradients.d_out = cut->sequence_parallel && !parallel ? carve(carver, t * h, e) : NULL;
   gradients.d_up = carve(carver, t * kind.up_width, e);
-  gradients.d_qkv = carve(carver, t * (cut->q_width + 2 * cut->kv_width), e);
+  carve_attention_gradients(cut, carver, &gradients);
   if (!kind.has_experts)
     return gradients;
   gradients.d_rows = carve(carver, (double)cut->expert_rows * h, e);
@@ -157,12 +190,72 @@ SavedHead carve_head(const Cut *cut, Carver *input, Carver *for_i, Carver *for_w
   };
 }
 
+SavedMtp carve_mtp(const Cut *cut, Carver *for_i, Carver *for_w) {
+  const int e = carve_element_bytes(cut);
+  SavedMtp mtp = {.words = carve(for_i, carve_stream_elements(cut), e)};
+  for (int half = 0; half < 2; half++) {
+    mtp.norms[half] = carve(for_w, carve_stream_elements(cut), e);
+    mtp.mean[half] = carve(for_i, cut->split_tokens, 4);
+    mtp.rstd[half] = carve(for_i, cut->split_tokens, 4);
+  }
+  return mtp;
+}
+
+MtpGradients carve_mtp_gradients(const Cut *cut, Carver *carver) {
+  const int e = carve_element_bytes(cut);
+  const double t = cut->tokens, h = cut->model->hidden;
+  return (MtpGradients){.d_columns = cut->tp > 1 ? carve(carver, t * h / cut->tp, e) : NULL,
+                        .d_embedding = carve(carver, t * h, e)};
+}
+
 SavedEmbedding carve_embedding(const Cut *cut, Carver *for_i) {
   if (!cut->model->embedding_norm)
     return (SavedEmbedding){0};
   return (SavedEmbedding){.kept = carve(for_i, carve_stream_elements(cut), carve_element_bytes(cut)),
                           .mean = carve(for_i, cut->split_tokens, 4),
                           .rstd = carve(for_i, cut->split_tokens, 4)};
+}
+
+BranchScratch carve_branch_scratch(const Cut *cut, Carver *carver) {
+  const int e = carve_element_bytes(cut);
+  const double stream = carve_stream_elements(cut);
+  if (!cut->model->parallel_block)
+    return (BranchScratch){0};
+  return (BranchScratch){.partial = carve(carver, (double)cut->tokens * cut->model->hidden, e),
+                         .reduced = cut->shared_norm ? NULL : carve(carver, stream, e),
+                         .gradient = cut->shared_norm ? NULL : carve(carver, stream, e)};
+}
+
+LatentScratch carve_latent_scratch(const Cut *cut, Carver *carver) {
+  const ModelLatent *latent = &cut->model->latent;
+  const int e = carve_element_bytes(cut);
+  const double t = cut->tokens, kv = latent->kv_rank + latent->rope_dim;
+  const double gathered = cut->sequence_parallel ? t : 0, partial = cut->tp > 1 ? t : 0;
+  if (latent->kv_rank == 0)
+    return (LatentScratch){0};
+  return (LatentScratch){.made = carve(carver, t * (cut->kv_width + cut->v_width), e),
+                         .d_kv = carve(carver, t * (cut->kv_width + cut->v_width), e),
+                         .q_all = carve(carver, gathered * latent->q_rank, e),
+                         .kv_all = carve(carver, gathered * kv, e),
+                         .d_q_partial = carve(carver, partial * latent->q_rank, e),
+                         .d_kv_partial = carve(carver, partial * kv, e),
+                         .d_from_kv = carve(carver, carve_stream_elements(cut), e)};
+}
+
+MtpScratch carve_mtp_scratch(const Cut *cut, Carver *carver) {
+  const int e = carve_element_bytes(cut);
+  const double wide = (double)cut->tokens * cut->model->hidden, stream = carve_stream_elements(cut);
+  const double split = cut->sequence_parallel ? wide : 0, is_cut = cut->tp > 1;
+  if (cut->plan->mtp_layers == 0)
+    return (MtpScratch){0};
+  return (MtpScratch){.gathered = {carve(carver, split, e), carve(carver, split, e)},
+                      .columns = carve(carver, is_cut * wide / cut->tp, e),
+                      .all_columns = carve(carver, is_cut * wide, e),
+                      .partial = carve(carver, wide, e),
+                      .reduced = carve(carver, is_cut * stream, e),
+                      .tokens = carve(carver, split, e),
+                      .d_words = carve(carver, stream, e),
+                      .d_x = carve(carver, stream, e)};
 }
 
 ExpertScratch carve_expert_scratch(const Cut *cut, Carver *carver) {
@@ -183,14 +276,15 @@ ExpertScratch carve_expert_scratch(const Cut *cut, Carver *carver) {
 
 ContextScratch carve_context_scratch(const Cut *cut, Carver *carver) {
   const int e = carve_element_bytes(cut);
-  const double kv = (double)cut->tokens * 2 * cut->kv_width, q = (double)cut->tokens * cut->q_width;
+  const double kv = (double)cut->tokens * (cut->kv_width + cut->v_width);
+  const double q = (double)cut->tokens * cut->q_width, out = (double)cut->tokens * cut->out_width;
   ContextScratch context = {0};
   if (cut->cp == 1)
     return context;
   if (is_ulysses(cut)) {
     context.sent = carve(carver, q + kv, e);
     context.got = carve(carver, q + kv, e);
-    context.d_out = carve(carver, q, e);
+    context.d_out = carve(carver, out, e);
     return context;
   }
   const gboolean is_ring = cut->plan->cp_comm == CP_RING;
@@ -198,7 +292,7 @@ ContextScratch carve_context_scratch(const Cut *cut, Carver *carver) {
     context.kv[i] = carve(carver, (is_ring ? 1 : (double)cut->cp) * kv, e);
     context.d_kv[i] = is_ring ? carve(carver, kv, e) : i == 0 ? carve(carver, (double)cut->cp * kv, e) : NULL;
   }
-  context.part = is_ring ? carve(carver, q, e) : NULL;
+  context.part = is_ring ? carve(carver, MAX(q, out), e) : NULL;
   context.part_lse = is_ring ? carve(carver, (double)cut->sequences * cut->heads * cut->seq_len, 4) : NULL;
   return context;
 }

@@ -1,6 +1,6 @@
 /* What each struct of tensors takes of a piece of memory: sizes are counted and pointers handed out by one walk, with a
- * Carver that either adds up bytes (no memory yet) or cuts them off: so the two cannot disagree. Bytes of each tensor are
- * rounded up to 256. */
+ * Carver that either adds up bytes (no memory yet) or cuts them off: so the two cannot disagree. Bytes of each tensor
+ * are rounded up to 256. */
 #pragma once
 #include "activations.h"
 
@@ -32,7 +32,12 @@ SavedLayer carve_layer(const Cut *cut, LayerKind kind, guint dropped, Carver *fo
 SavedLayer carve_again(const Cut *cut, LayerKind kind, guint dropped, Carver *made);
 LayerGradients carve_gradients(const Cut *cut, LayerKind kind, Carver *carver);
 SavedHead carve_head(const Cut *cut, Carver *input, Carver *for_i, Carver *for_w);
+SavedMtp carve_mtp(const Cut *cut, Carver *for_i, Carver *for_w);
+MtpGradients carve_mtp_gradients(const Cut *cut, Carver *carver);
 SavedEmbedding carve_embedding(const Cut *cut, Carver *for_i);
 /* What no micro-batch keeps. */
+BranchScratch carve_branch_scratch(const Cut *cut, Carver *carver);
+LatentScratch carve_latent_scratch(const Cut *cut, Carver *carver);
+MtpScratch carve_mtp_scratch(const Cut *cut, Carver *carver);
 ExpertScratch carve_expert_scratch(const Cut *cut, Carver *carver);
 ContextScratch carve_context_scratch(const Cut *cut, Carver *carver);

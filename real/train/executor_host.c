@@ -153,7 +153,7 @@ static gboolean read_step_end(Executor *executor, int step, GError **error) {
   DeviceStream *stream = executor->streams[STREAM_COMPUTE];
   StepEnd *end = executor->step_end;
   device->copy(stream, end->norms, &executor->trainer->norms[2 * step], sizeof end->norms);
-  const gint64 n = executor->program->n_micro_batches;
+  const gint64 n = trainer_n_losses(executor->trainer->workload);
   device->copy(stream, end->losses, &executor->trainer->losses[step * n], n * (gint64)sizeof *end->losses);
   if (executor->trainer->scales != NULL)
     device->copy(stream, &end->scale, scaling_of(executor->trainer, step), sizeof end->scale);
@@ -174,7 +174,7 @@ static char *scale_text(const Executor *executor) {
 
 static double step_loss(const Executor *executor) {
   double sum = 0;
-  for (int i = 0; i < executor->program->n_micro_batches; i++)
+  for (int i = 0; i < trainer_n_losses(executor->trainer->workload); i++)
     sum += executor->step_end->losses[i];
   return sum;
 }
@@ -228,7 +228,7 @@ gboolean executor_host_op(Executor *executor, int index, GError **error) {
 /* Of the micro-batches of a step together. */
 static gboolean collect_losses(Executor *executor, GError **error) {
   const int n_steps = executor->program->n_steps;
-  const gint64 n = executor->execution->workload->plan->n_micro_batches;
+  const gint64 n = trainer_n_losses(executor->execution->workload);
   g_autofree double *losses = g_new(double, n_steps *n);
   if (!executor_read(executor->device, executor->streams[STREAM_COMPUTE], losses, executor->trainer->losses,
                      n_steps * n * (gint64)sizeof *losses, error))

@@ -6,7 +6,7 @@
 typedef struct {
   double norms[2]; /* trainer->norms of the step */
   LossScale scale; /* fp16: the step's */
-  double losses[]; /* [micro-batches] trainer->losses of the step: a rank's share */
+  double losses[]; /* [trainer_n_losses()] trainer->losses of the step: a rank's share */
 } StepEnd;
 
 struct Executor {

@@ -21,17 +21,16 @@ static gboolean check_model(const Workload *workload, GError **error) {
   const Model *model = workload->model;
   const Missing missing[] = {
       {workload->plan->expert_load > 1, "experts that get more than others (stepsim simulate predicts them)"},
-      {model->latent.kv_rank > 0, "latent attention (stepsim simulate predicts it)"},
-      {workload->plan->mtp_layers > 0, "heads that predict a token further (stepsim simulate predicts them)"},
-      {model->parallel_block, "attention and MLP side by side"},
+      {workload->plan->mtp_layers > 0 && (model->dropout || model->embedding_norm),
+       "heads that predict a token further, with dropout or a norm behind the word table"},
+      {workload->plan->mtp_layers > 0 && model->positions == POSITIONS_LEARNED,
+       "heads that predict a token further, with learned positions"},
       {model->other_layer_parameters > 0, "biases in some products of a layer and not in others"},
       {model->other_embedding_parameters > 0, "two positions more than it says (OPT)"},
       {model->qk_norms == QK_NORMS_WHOLE && workload->plan->tp > 1, "norms of all heads' q and k that tp cuts"},
       {model->n_kv_heads < workload->plan->tp, "fewer key heads than tp ranks"},
-      {model->head_dim % 2 != 0, "an odd head size"},
-      {model->n_norms_per_layer != 2, "other than two norms per layer"},
+      {model->head_dim % 2 != 0 || model->latent.rope_dim % 2 != 0, "an odd head size"},
       {model_has_experts(model) && (!model->gated || model->linear_bias), "experts without a gate, or with biases"},
-      {model->experts.biased_scores, "scores that a bias balances"},
   };
   for (gsize i = 0; i < G_N_ELEMENTS(missing); i++)
     if (missing[i].is_missing)
@@ -134,6 +133,17 @@ static gboolean check_experts(const Workload *workload, GError **error) {
   return TRUE;
 }
 
+/* In shards, the model's own word table is there while its stage runs, and not with another. */
+static gboolean check_further_heads(const Workload *workload, GError **error) {
+  const Plan *plan = workload->plan;
+  if (plan->mtp_layers == 0 || plan->zero < 2 || workload->model->tied || workload->tied_parameters > 0)
+    return TRUE;
+  return fail_impossible(error,
+                         "--mtp-layers %d with --zero %d cannot be trained here where one rank has the model's first "
+                         "layer and its last, as with --pp %d --schedule %s: expected --zero 0 or 1",
+                         plan->mtp_layers, plan->zero, plan->pp, plan->schedule);
+}
+
 /* Copies of a stage are summed between two ranks. */
 static gboolean check_placement(const Workload *workload, GError **error) {
   const Placement *placement = workload->placement;
@@ -149,7 +159,7 @@ static gboolean check_placement(const Workload *workload, GError **error) {
 
 gboolean parameters_check(const Workload *workload, GError **error) {
   return check_model(workload, error) && check_plan(workload, error) && check_experts(workload, error) &&
-         check_placement(workload, error);
+         check_further_heads(workload, error) && check_placement(workload, error);
 }
 
 /* --- blocks ---------------------------------------------------------------------------------------------------------
@@ -180,6 +190,23 @@ static void add_layer(const Parameters *parameters, GArray *blocks, int stage, i
     add_block(parameters, blocks, BLOCK_EXPERTS, stage, layer, seed);
 }
 
+/* The copy of the word table that they need where no rank's embedding is theirs. */
+static gboolean has_table_copy(const Workload *workload) {
+  return workload->plan->mtp_layers > 0 && !workload->model->tied && workload->tied_parameters > 0;
+}
+
+static void add_further_heads(const Parameters *parameters, GArray *blocks, int stage, guint64 seed) {
+  const Workload *workload = parameters->workload;
+  const StageLayers *layers = &workload->stages[stage].layers;
+  if (has_table_copy(workload))
+    add_block(parameters, blocks, BLOCK_TABLE, stage, -1, seed);
+  for (int k = 1; k <= workload->plan->mtp_layers; k++) {
+    const int layer = layers->n_layers + 2 * k - 1;
+    add_layer(parameters, blocks, stage, layer, seed);
+    add_block(parameters, blocks, BLOCK_MTP, stage, layers->first_layer + layer, seed);
+  }
+}
+
 static void add_stage(Parameters *parameters, GArray *blocks, int stage, guint64 seed) {
   const StageLayers *layers = &parameters->workload->stages[stage].layers;
   parameters->first_of_stage[stage] = (int)blocks->len;
@@ -193,6 +220,7 @@ static void add_stage(Parameters *parameters, GArray *blocks, int stage, guint64
     add_block(parameters, blocks, BLOCK_FINAL_NORM, stage, -1, seed);
     if (!shares_table(parameters->workload))
       add_block(parameters, blocks, BLOCK_OUTPUT, stage, -1, seed);
+    add_further_heads(parameters, blocks, stage, seed);
   }
 }
 
@@ -340,15 +368,28 @@ static int first_stage(const Parameters *parameters) {
   return -1;
 }
 
+/* Where heads that predict further find the word table: the model's, a copy, or one that is both. */
+static void find_table(const Parameters *parameters, int *stage, BlockKind *kind) {
+  const Workload *workload = parameters->workload;
+  if (workload->stages[*stage].layers.has_embedding || has_table_copy(workload))
+    return;
+  if (workload->model->tied)
+    *kind = BLOCK_OUTPUT;
+  else
+    *stage = first_stage(parameters);
+}
+
 Block *parameters_block(const Parameters *parameters, int stage, BlockKind kind, int layer_in_stage) {
   const Workload *workload = parameters->workload;
+  if (kind == BLOCK_TABLE)
+    find_table(parameters, &stage, &kind);
   if (kind == BLOCK_OUTPUT && shares_table(workload) && workload->stages[stage].layers.has_head) {
     kind = BLOCK_TABLE;
     stage = first_stage(parameters);
     g_assert(stage >= 0);
   }
   const int first = parameters->first_of_stage[stage];
-  const gboolean of_layer = kind == BLOCK_LAYER || kind == BLOCK_EXPERTS;
+  const gboolean of_layer = kind == BLOCK_LAYER || kind == BLOCK_EXPERTS || kind == BLOCK_MTP;
   const int layer = of_layer ? workload->stages[stage].layers.first_layer + layer_in_stage : -1;
   for (int i = first; i >= 0 && i < parameters->n_blocks && parameters->blocks[i].stage == stage; i++)
     if (parameters->blocks[i].kind == kind && parameters->blocks[i].layer == layer)
@@ -360,6 +401,11 @@ static void add_moved(const Parameters *parameters, GPtrArray *blocks, int stage
   Block *block = parameters_block(parameters, stage, kind, layer);
   if (block != NULL && block->n > 0)
     g_ptr_array_add(blocks, block);
+}
+
+/* The layer of the k-th head that predicts further. */
+static int further_layer(const Parameters *parameters, const Op *op, int k) {
+  return parameters->workload->stages[op->stage].layers.n_layers + 2 * k - 1;
 }
 
 static void add_others(const Parameters *parameters, const Op *op, const Transfer *transfer, GPtrArray *blocks) {
@@ -376,11 +422,19 @@ static void add_others(const Parameters *parameters, const Op *op, const Transfe
     add_moved(parameters, blocks, op->stage, BLOCK_FINAL_NORM, -1);
   if (with_output)
     add_moved(parameters, blocks, op->stage, BLOCK_OUTPUT, -1);
+  if (transfer->n_head > 0 && has_table_copy(parameters->workload))
+    add_moved(parameters, blocks, op->stage, BLOCK_TABLE, -1);
+  for (int k = 1; k <= parameters->workload->plan->mtp_layers && transfer->n_head > 0; k++) {
+    add_moved(parameters, blocks, op->stage, BLOCK_LAYER, further_layer(parameters, op, k));
+    add_moved(parameters, blocks, op->stage, BLOCK_MTP, further_layer(parameters, op, k));
+  }
 }
 
 static void add_experts(const Parameters *parameters, const Op *op, const Transfer *transfer, GPtrArray *blocks) {
   for (int i = 0; i < transfer->n_layers; i++)
     add_moved(parameters, blocks, op->stage, BLOCK_EXPERTS, op->unit + i);
+  for (int k = 1; k <= parameters->workload->plan->mtp_layers && transfer->n_head > 0; k++)
+    add_moved(parameters, blocks, op->stage, BLOCK_EXPERTS, further_layer(parameters, op, k));
 }
 
 void parameters_moved(const Parameters *parameters, const Op *op, const Transfer *transfer, GPtrArray *blocks) {
@@ -413,7 +467,9 @@ static gboolean is_counted_elsewhere(const Parameters *parameters, const Block *
 
 gboolean parameters_is_copy(const Parameters *parameters, const Block *block) {
   const Workload *workload = parameters->workload;
-  return is_counted_elsewhere(parameters, block) || (block->kind == BLOCK_OUTPUT && workload->model->tied) ||
+  const gboolean is_table_copy = block->kind == BLOCK_TABLE && !workload->stages[block->stage].layers.has_embedding;
+  return is_counted_elsewhere(parameters, block) || is_table_copy ||
+         (block->kind == BLOCK_OUTPUT && workload->model->tied) ||
          block->stage >= workload->n_stages / workload->placement->n_pipes;
 }
 

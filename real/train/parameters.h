@@ -40,15 +40,32 @@ typedef enum {
   ROLE_EXPERT_GATE, /* of this rank's first expert; up and down follow, then the next expert */
   ROLE_EXPERT_UP,
   ROLE_EXPERT_DOWN,
-  ROLE_Q_NORM, /* of heads, or of all columns; behind the layer's norms */
+  ROLE_Q_NORM, /* of heads, of all columns, or of what latent attention makes Q of; behind the layer's norms */
   ROLE_Q_NORM_SHIFT,
   ROLE_K_NORM,
   ROLE_K_NORM_SHIFT,
+  ROLE_Q_DOWN, /* latent attention; ROLE_Q is then q_up's */
+  ROLE_KV_DOWN,
+  ROLE_KV_UP,          /* of each head what K is made with, then V */
+  ROLE_MTP_PROJ,       /* of a head that predicts further: left half for the words, right for x */
+  ROLE_MTP_FINAL_NORM, /* its own, behind those of the words (NORM1) and of x (NORM2) */
+  ROLE_MTP_FINAL_NORM_SHIFT,
+  ROLE_SCORE_BIAS, /* of experts' scores: balances a choice that is none here (expert_items.c), and stays 0 */
   N_ROLES
 } Role;
 
-/* EXPERTS: of a layer, those of this rank. They are reduced over, and sharded by, other ranks than all else. */
-typedef enum { BLOCK_TABLE, BLOCK_POSITIONS, BLOCK_LAYER, BLOCK_FINAL_NORM, BLOCK_OUTPUT, BLOCK_EXPERTS } BlockKind;
+/* EXPERTS: of a layer, those of this rank. They are reduced over, and sharded by, other ranks than all else. MTP: of a
+ * head that predicts further, besides the layer it has; both are numbered as places of the stream are (activations.h),
+ * behind the model's layers. Such heads need the word table: a stage that has them but no embedding may have a copy. */
+typedef enum {
+  BLOCK_TABLE,
+  BLOCK_POSITIONS,
+  BLOCK_LAYER,
+  BLOCK_FINAL_NORM,
+  BLOCK_OUTPUT,
+  BLOCK_EXPERTS,
+  BLOCK_MTP
+} BlockKind;
 
 /* A part of a matrix (rows × columns of whole_rows × whole_columns); vectors have one row. */
 typedef struct {

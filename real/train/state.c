@@ -229,7 +229,7 @@ void state_tied_gradient(Trainer *trainer, CommGroup *group, DeviceStream *strea
   const Parameters *parameters = trainer->parameters;
   for (int i = 0; i < parameters->n_blocks; i++) {
     const Block *block = &parameters->blocks[i];
-    if (block->kind != BLOCK_TABLE && block->kind != BLOCK_OUTPUT)
+    if (block->kind != BLOCK_TABLE && (block->kind != BLOCK_OUTPUT || !trainer->workload->model->tied))
       continue;
     char *gradient = own_gradient(parameters, block);
     trainer->comm->type->collective(group, stream, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, parameters->gradient_number,

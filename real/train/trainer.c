@@ -22,13 +22,14 @@ Training training_default(void) {
 static gint32 token_at(const Trainer *trainer, guint64 sequence, guint64 position) {
   const Plan *plan = trainer->workload->plan;
   const double u = kernel_random(trainer->training.seed ^ G_GUINT64_CONSTANT(0x746F6B656E73),
-                                 sequence * (guint64)(plan->seq_len + 1) + position) /
+                                 sequence * (guint64)(plan->seq_len + 1 + plan->mtp_layers) + position) /
                    4294967296.0;
   return (gint32)(u * u * (double)trainer->workload->model->vocab);
 }
 
-/* The micro-batches of a dp rank are consecutive sequences of the global batch; of each a cp rank has its pieces. */
-static void draw_tokens(const Trainer *trainer, gint32 *tokens, gint32 *targets) {
+/* Those `n_behind` behind. The micro-batches of a dp rank are consecutive sequences of the global batch; of each a cp
+ * rank has its pieces. */
+static void draw_tokens(const Trainer *trainer, int n_behind, gint32 *tokens) {
   const Plan *plan = trainer->workload->plan;
   const gint64 seq_len = trainer->parameters->cut.seq_len;
   const SequencePieces pieces = parameters_pieces(trainer->parameters);
@@ -40,8 +41,7 @@ static void draw_tokens(const Trainer *trainer, gint32 *tokens, gint32 *targets)
         const guint64 position = (guint64)sequence_position(pieces, row, seq_len);
         const gint64 global =
             (gint64)step * plan->global_batch + trainer->parameters->at.at[AXIS_DP] * per_rank + sequence;
-        tokens[i] = token_at(trainer, (guint64)global, position);
-        targets[i] = token_at(trainer, (guint64)global, position + 1);
+        tokens[i] = token_at(trainer, (guint64)global, position + (guint64)n_behind);
       }
 }
 
@@ -66,10 +66,16 @@ gboolean trainer_upload(Trainer *trainer, const void *from, gint64 bytes, void *
 static gboolean upload_tokens(Trainer *trainer, GError **error) {
   const Plan *plan = trainer->workload->plan;
   const gint64 n = trainer->program->n_steps * plan->n_micro_batches * trainer->parameters->cut.tokens;
-  g_autofree gint32 *tokens = g_new(gint32, (gsize)n), *targets = g_new(gint32, (gsize)n);
-  draw_tokens(trainer, tokens, targets);
-  return trainer_upload(trainer, tokens, n * (gint64)sizeof *tokens, (void **)&trainer->tokens, error) &&
-         trainer_upload(trainer, targets, n * (gint64)sizeof *targets, (void **)&trainer->targets, error);
+  const int n_behind = 2 + plan->mtp_layers;
+  g_autofree gint32 *tokens = g_new(gint32, (gsize)n * (gsize)n_behind);
+  for (int i = 0; i < n_behind; i++)
+    draw_tokens(trainer, i, tokens + i * n);
+  trainer->n_tokens = n;
+  return trainer_upload(trainer, tokens, n_behind * n * (gint64)sizeof *tokens, (void **)&trainer->tokens, error);
+}
+
+int trainer_n_losses(const Workload *workload) {
+  return (int)workload->plan->n_micro_batches * (1 + workload->plan->mtp_layers);
 }
 
 /* Bytes of the largest bucket and the largest gather among this rank's ops, and of all whole parameters. */
@@ -195,7 +201,7 @@ static gboolean allocate_sums(Trainer *trainer, GError **error) {
 static gboolean allocate_buffers(Trainer *trainer, int rank, GError **error) {
   const Parameters *parameters = trainer->parameters;
   const DeviceType *device = trainer->device->type;
-  const int steps = trainer->program->n_steps, n_losses = steps * (int)trainer->workload->plan->n_micro_batches;
+  const int steps = trainer->program->n_steps, n_losses = steps * trainer_n_losses(trainer->workload);
   const OpList *list = &trainer->program->ranks[layout_coordinates(&trainer->workload->layout, rank).at[AXIS_PP]];
   measure_buffers(trainer, list);
   gint64 summed = 0;
@@ -275,7 +281,6 @@ void trainer_free(Trainer *trainer) {
   if (trainer == NULL)
     return;
   void *const memory[] = {trainer->tokens,
-                          trainer->targets,
                           trainer->losses,
                           trainer->norms,
                           trainer->scales,

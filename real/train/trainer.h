@@ -21,6 +21,7 @@ typedef struct {
   gboolean is_backward;                /* not so for forward work done again */
   int occurrence;                      /* of the item's name in its list, from 0 */
   int argument;                        /* LinearKind where the function serves several */
+  int mtp;                             /* of a head that predicts further, and its layer; 0: of the model's own */
   int stage, layer, micro_batch, step; /* layer within the stage */
   Slot *slot;
   char *output;       /* T′ × h: where the stage's last layer writes; NULL before the head */
@@ -63,13 +64,14 @@ struct Trainer {
   Parameters *parameters; /* owned from here on */
   Activations activations;
   BoundList lists[N_PIECES][N_PHASES];
-  GArray *item_log;         /* of ItemRecord; NULL: not kept */
-  int log_from;             /* the first step it is kept of */
-  gint32 *tokens, *targets; /* device: [steps][micro-batches][tokens] */
-  double *losses;           /* device: [steps][micro-batches] sum over its tokens, those of all cp ranks / tokens of the
-                               global batch */
-  double *norms;            /* device: [steps][2]: Σ g² of this rank's share; of all */
-  LossScale *scales;        /* device: [steps + 1]; NULL but in fp16 (scaling.h) */
+  GArray *item_log;  /* of ItemRecord; NULL: not kept */
+  int log_from;      /* the first step it is kept of */
+  gint32 *tokens;    /* device: [2 + MTP heads][steps][micro-batches][tokens]: of each, the so-many-th behind it */
+  gint64 n_tokens;   /* of each of these */
+  double *losses;    /* device: [steps][trainer_n_losses()], of a micro-batch one behind the other: sum over its
+                        tokens, those of all cp ranks / tokens of the global batch, by the head's weight */
+  double *norms;     /* device: [steps][2]: Σ g² of this rank's share; of all */
+  LossScale *scales; /* device: [steps + 1]; NULL but in fp16 (scaling.h) */
 
   /* ZeRO-2, 3: two unreduced buckets in turn, or one of each stage */
   char **buckets;
@@ -99,6 +101,8 @@ void trainer_free(Trainer *trainer);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Trainer, trainer_free)
 
 Training training_default(void);
+/* Of a step: of each micro-batch that of the model's own head, and of each that predicts further. */
+int trainer_n_losses(const Workload *workload);
 
 /* New device memory with `bytes` of `from`; waits until they are there. */
 gboolean trainer_upload(Trainer *trainer, const void *from, gint64 bytes, void **to, GError **error);
@@ -112,13 +116,17 @@ typedef struct {
   int argument;
 } ItemKernel;
 extern const ItemKernel layer_kernels[], attention_kernels[], expert_kernels[], dropout_kernels[],
-    end_kernels[];                                          /* end with a NULL name */
+    end_kernels[]; /* end with a NULL name */
+extern const ItemKernel mtp_kernels[];
+extern const ItemKernel latent_kernels[];                   /* before those of the same name in latent attention */
 extern const ItemKernel *const context_kernels[N_CP_COMMS]; /* before those of the same name where cp cuts sequences */
-extern const ItemKernel tp_collectives[], expert_collectives[], context_collectives[]; /* by operand */
+extern const ItemKernel tp_collectives[], latent_collectives[], mtp_collectives[], expert_collectives[],
+    context_collectives[]; /* by operand */
 gboolean items_bind(Trainer *trainer, GError **error);
 void items_clear(Trainer *trainer);
 
 extern const float item_norm_epsilon; /* of all norms, whatever the config says: it does not change the time */
+extern const double item_rope_base;   /* of rotary positions, likewise */
 
 /* Short forms for items*.c. */
 void item_launch(const ItemCall *call, const Kernel *kernel);
@@ -131,6 +139,9 @@ void item_sum_loss(const ItemCall *call);
 /* C = A·B in the item's layout and sizes, dense operands; the gradient's adds to it. */
 void item_product(const ItemCall *call, const void *a, const void *b, void *c, const void *bias);
 void item_weight_gradient(const ItemCall *call, const void *a, const void *b, void *gradient);
+/* The same with rows of C, and of A forward and of B for the weights, so many elements apart; 0: dense. */
+void item_product_in(const ItemCall *call, const void *a, gint64 lda, const void *b, void *c, gint64 ldc);
+void item_weight_gradient_in(const ItemCall *call, const void *a, const void *b, gint64 ldb, void *gradient);
 /* The same for each expert of the rank, whose weights lie `stride` elements apart; all else is dense. */
 void item_group(const ItemCall *call, const void *a, const void *b, void *c, gint64 stride);
 /* Of an expert, or of the shared one, by its occurrence in the list. */
@@ -154,6 +165,10 @@ void item_drop_add(const ItemCall *call, Drop drop, const void *a, const void *b
 /* T′ × h: where the embedding writes, and the gradient that comes back to it; a stage may have nothing else. */
 char *item_embedding_output(const ItemCall *call);
 char *item_embedding_gradient(const ItemCall *call);
+/* T × h: the latter, gathered under sequence parallelism. */
+char *item_embedding_gathered(const ItemCall *call);
+/* T′ × h: gradient of what the call's head reads. */
+char *item_head_gradient(const ItemCall *call);
 
 /* Data-parallel ops, norm and optimizer, on `stream`. `is_last`: no further collective reduces the same bucket. */
 void state_unshard(Trainer *trainer, const Op *op, const Transfer *transfer, CommGroup *group, DeviceStream *stream,

@@ -85,16 +85,20 @@ static void loss_backward(ItemList *list) {
 
 void head_forward(ItemList *list) {
   loss_forward(list);
-  for (int i = 0; i < list->cut->plan->mtp_layers; i++) {
+  for (list->mtp = 1; list->mtp <= list->cut->plan->mtp_layers; list->mtp++) {
     mtp_forward(list);
     loss_forward(list);
   }
 }
 
 void head_backward(ItemList *list) {
-  for (int i = 0; i < list->cut->plan->mtp_layers; i++) {
+  const Cut *cut = list->cut;
+  const int last = cut->plan->mtp_layers;
+  for (list->mtp = last; list->mtp >= 0; list->mtp--) {
     loss_backward(list);
-    mtp_backward(list);
+    if (list->mtp < last)
+      item_list_input_gradient(list, "mtp.grad_sum", 3 * cut->element_bytes * cut->split_tokens * cut->model->hidden);
+    if (list->mtp > 0)
+      mtp_backward(list);
   }
-  loss_backward(list);
 }

@@ -19,6 +19,7 @@ void item_list_init(ItemList *list, const Cut *cut, Piece piece) {
 static void append_compute(ItemList *list, WorkItem item) {
   item.after = list->awaited;
   item.recompute = list->recompute != 0;
+  item.mtp = (guint8)list->mtp;
   list->awaited = NO_ITEM;
   list->last_compute = (gint32)list->items->len;
   g_array_append_val(list->items, item);
@@ -126,6 +127,7 @@ gint32 item_list_collective(ItemList *list, Axis axis, Collective collective, co
       .operand = operand,
       .kind = ITEM_COLLECTIVE,
       .recompute = list->recompute != 0,
+      .mtp = (guint8)list->mtp,
       .collective = collective,
       .axis = axis,
       .after = follows ? list->awaited : list->last_compute,

@@ -1,9 +1,9 @@
 /* Heads that predict a token further (multi-token prediction, arXiv 2412.19437 §2.2), each behind the one before. T
  * tokens, h hidden; x is what the last layer made, or the head before:
  *
- *     x ─────────────────────────── norm ┐
+ *     x ─────────────────────── mtp_norm ┐
  *                                        ├ (T, 2h) ── mtp_proj (T, h) ── layer ── norm ── logits ── loss
- *     next tokens ── embedding ──── norm ┘                              (of the last kind)  as the head's
+ *     next tokens ── embedding  mtp_norm ┘                              (of the last kind)  as the head's
  *
  * Cut by tp, the product makes columns (Megatron-Core's multi_token_prediction.py, 2025): its input of 2h is gathered
  * under sequence parallelism, its output gathered by columns (T, h/tp → h), written side by side, and of the tokens a
@@ -11,8 +11,8 @@
  *
  * The tables of the embedding and of the logits are the model's own; where the embedding's lies on another rank, a copy
  * of it is held and its gradient summed with that one's, as a tied matrix's is (workload.c). Backward is the same from
- * the end; both norms' gradients are made side by side. They stand in the head's lists, so that a stage has them with
- * its head. */
+ * the end; both norms' gradients are made side by side, and x's is added to what the loss before makes of it. They
+ * stand in the head's lists, so that a stage has them with its head. */
 #include "pieces.h"
 
 static void as_layer(ItemList *list, void (*walk)(ItemList *list)) {
@@ -43,8 +43,8 @@ static void tokens_to_columns(ItemList *list) {
 
 void mtp_forward(ItemList *list) {
   embedding_forward(list);
-  norm_forward(list, "norm");
-  norm_forward(list, "norm");
+  norm_forward(list, "mtp_norm");
+  norm_forward(list, "mtp_norm");
   linear_column_forward(list, LINEAR_MTP_PROJ);
   columns_to_tokens(list);
   as_layer(list, layer_forward);
@@ -60,8 +60,8 @@ void mtp_backward(ItemList *list) {
   as_layer(list, layer_backward);
   tokens_to_columns(list);
   linear_column_backward(list, LINEAR_MTP_PROJ);
-  norm_backward(list, "norm.backward");
-  norm_backward(list, "norm.backward");
+  norm_backward(list, "mtp_norm.backward");
+  norm_backward(list, "mtp_norm.backward");
   embedding_backward(list);
 }
 

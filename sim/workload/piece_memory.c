@@ -151,13 +151,16 @@ static LayerTensors layer_tensors(const Cut *cut, gboolean has_experts) {
   return tensors;
 }
 
-/* Gradients of the linears' outputs, which W multiplies with their inputs; row-parallel ones gathered. */
+/* Gradients of the linears' outputs, which W multiplies with their inputs; row-parallel ones gathered. The two branches
+ * of a parallel block have one. */
 static double layer_output_gradients(const Cut *cut, Piece piece) {
   double elements = 0;
   LinearKind kinds[N_LINEARS];
   const int n = layer_linears(cut, piece, kinds);
   for (int i = 0; i < n; i++) {
     const Linear linear = linear_of(cut, kinds[i]);
+    if (kinds[i] == LINEAR_ATTN_OUT && cut->model->parallel_block)
+      continue;
     elements += (double)linear.group * linear.tokens * linear.n;
   }
   return cut->linear_bytes * elements;

@@ -20,6 +20,7 @@ typedef struct {
   GArray *items;                              /* of WorkItem; owned */
   gboolean input_gradients, weight_gradients; /* the half of backward being listed: I, W, or both for B */
   gboolean recompute;                         /* what is added is forward work done again */
+  int mtp;                                    /* WorkItem.mtp of what is added */
   gboolean every_other;                       /* … of which attention and every other product were kept */
   gint32 last_compute;                        /* index of the latest compute item, or NO_ITEM */
   gint32 awaited;                             /* latest collective the next compute item needs, or NO_ITEM */

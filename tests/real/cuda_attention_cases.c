@@ -31,9 +31,9 @@ static void softmax(Comparison *comparison, Number number, gint64 seq_len, int r
 
 /* The log-sum-exp and output given to backward need not be the forward's: the formulas are compared. `block` NULL: all
  * keys. */
-static void flash(Comparison *comparison, Number number, gint64 seq_len, gint64 heads, gint64 kv_heads, gint64 dim,
-                  const FlashBlock *block, int rule) {
-  const gint64 rows = 2 * seq_len, ld = (heads + 2 * kv_heads) * dim, ld_o = heads * dim;
+static void flash_heads(Comparison *comparison, Number number, gint64 seq_len, gint64 heads, gint64 kv_heads,
+                        gint64 dim, gint64 dim_v, const FlashBlock *block, int rule) {
+  const gint64 rows = 2 * seq_len, ld = (heads + kv_heads) * dim + kv_heads * dim_v, ld_o = heads * dim_v;
   const gint64 key_rows = block != NULL ? 2 * block->key_rows : rows, ld_kv = block != NULL ? block->ld_kv : ld;
   const gint64 ld_dq = block != NULL ? block->ld_dq : ld, ld_dkv = block != NULL ? block->ld_dkv : ld;
   const char *what = block == NULL ? "" : block->is_full ? ", full block" : ", causal block";
@@ -43,16 +43,19 @@ static void flash(Comparison *comparison, Number number, gint64 seq_len, gint64 
                             .n_heads = heads,
                             .n_kv_heads = kv_heads,
                             .head_dim = dim,
+                            .v_head_dim = dim_v,
                             .scale = 0.25f,
                             .rule = rules[rule].rule,
                             .drop = rules[rule].drop,
                             .ld_qkv = ld,
+                            .ld_dq = ld_dq,
+                            .ld_dkv = ld_dkv,
                             .ld_o = ld_o,
                             .block = block != NULL ? *block : (FlashBlock){0}};
-  Case c = case_new(KERNEL_FLASH_FORWARD, "%s, seq_len %d, heads %d/%d, head_dim %d%s%s", number_name(number),
-                    (int)seq_len, (int)heads, (int)kv_heads, (int)dim, what, rules[rule].name);
-  Case back = case_new(KERNEL_FLASH_BACKWARD, "%s, seq_len %d, heads %d/%d, head_dim %d%s%s", number_name(number),
-                       (int)seq_len, (int)heads, (int)kv_heads, (int)dim, what, rules[rule].name);
+  Case c = case_new(KERNEL_FLASH_FORWARD, "%s, seq_len %d, heads %d/%d, head_dim %d/%d%s%s", number_name(number),
+                    (int)seq_len, (int)heads, (int)kv_heads, (int)dim, (int)dim_v, what, rules[rule].name);
+  Case back = case_new(KERNEL_FLASH_BACKWARD, "%s, seq_len %d, heads %d/%d, head_dim %d/%d%s%s", number_name(number),
+                       (int)seq_len, (int)heads, (int)kv_heads, (int)dim, (int)dim_v, what, rules[rule].name);
   c.kernel.flash = back.kernel.flash = task;
   c.slack = back.slack = 2;
   FlashKernel *t = &c.kernel.flash;
@@ -73,6 +76,11 @@ static void flash(Comparison *comparison, Number number, gint64 seq_len, gint64 
   case_out(&back, &t->dk, number, key_rows * ld_dkv, 1, 1);
   case_out(&back, &t->dv, number, key_rows * ld_dkv, 1, 1);
   case_compare(&back, comparison);
+}
+
+static void flash(Comparison *comparison, Number number, gint64 seq_len, gint64 heads, gint64 kv_heads, gint64 dim,
+                  const FlashBlock *block, int rule) {
+  flash_heads(comparison, number, seq_len, heads, kv_heads, dim, dim, block, rule);
 }
 
 /* Of 40 queries 26, of 70 keys 50: without a mask, and with a diagonal 24 keys further right, added to what is there;
@@ -107,6 +115,10 @@ static void flashes(Comparison *comparison, Number number) {
     flash(comparison, number, 33, 2, 2, 256, NULL, PLAIN);
     if (own)
       flash(comparison, number, 70, 3, 3, 21, NULL, PLAIN);
+    if (own)
+      flash_heads(comparison, number, 45, 2, 2, 136, 96, NULL, PLAIN);
+    if (own)
+      flash_heads(comparison, number, 40, 4, 2, 24, 40, NULL, RULED);
     if (own)
       flash(comparison, number, 66, 2, 1, 24, NULL, RULED);
   }

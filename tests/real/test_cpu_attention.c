@@ -109,7 +109,7 @@ static double kept_of(const ScoreDropout *drop, gint64 sequence, gint64 head, gi
 
 static double flash_query(const FlashCase *c, gint64 sequence, gint64 head, gint64 query, double *scores) {
   const FlashKernel *flash = &c->flash;
-  gint64 d = flash->head_dim, first = sequence * flash->seq_len;
+  gint64 d = flash->head_dim, dv = flash->v_head_dim, first = sequence * flash->seq_len;
   gint64 kv_head = head / (flash->n_heads / flash->n_kv_heads);
   const double *q = c->q + (first + query) * flash->ld_qkv + head * d;
   double sum = 0, total = 0;
@@ -124,12 +124,12 @@ static double flash_query(const FlashCase *c, gint64 sequence, gint64 head, gint
     sum += scores[key] = exp((double)flash->scale * dot - slope_of(&flash->rule, head) * (double)(query - key));
   }
   c->lse[(sequence * flash->n_heads + head) * flash->seq_len + query] = log(sum);
-  gint64 place = (first + query) * flash->ld_o + head * d;
-  for (gint64 j = 0; j < d; j++) {
+  gint64 place = (first + query) * flash->ld_o + head * dv;
+  for (gint64 j = 0; j < dv; j++) {
     double o = 0;
     for (gint64 key = 0; key <= query; key++)
       o += kept_of(&flash->drop, sequence, head, query, key) * scores[key] / sum *
-           c->v[(first + key) * flash->ld_qkv + kv_head * d + j];
+           c->v[(first + key) * flash->ld_qkv + kv_head * dv + j];
     c->o[place + j] = o;
     total += c->d_o[place + j] * o;
   }
@@ -148,11 +148,11 @@ static double flash_sum(gpointer data) {
 }
 
 /* q, k, v side by side in rows, as a fused projection leaves them; the gradients likewise. */
-static void try_flash(int test_case, gint64 sequences, gint64 s, gint64 heads, gint64 kv_heads, gint64 d, int n_samples,
-                      ScoreRule rule, ScoreDropout drop) {
+static void try_heads(int test_case, gint64 sequences, gint64 s, gint64 heads, gint64 kv_heads, gint64 d, gint64 dv,
+                      int n_samples, ScoreRule rule, ScoreDropout drop) {
   drop.length = s;
   Number number = case_number(test_case);
-  gint64 ld = (heads + 2 * kv_heads) * d, ld_o = heads * d + 3, rows = sequences * s;
+  gint64 ld = (heads + kv_heads) * d + kv_heads * dv, ld_o = heads * dv + 3, rows = sequences * s;
   g_auto(Tensor) qkv = tensor_random(number, rows * ld, 1, 0, 2);
   g_auto(Tensor) dqkv = tensor_random(number, rows * ld, 2, 0, 2);
   g_auto(Tensor) o = tensor_new(number, rows * ld_o);
@@ -166,10 +166,13 @@ static void try_flash(int test_case, gint64 sequences, gint64 s, gint64 heads, g
                        .n_heads = heads,
                        .n_kv_heads = kv_heads,
                        .head_dim = d,
+                       .v_head_dim = dv,
                        .scale = (float)(1 / sqrt((double)d)),
                        .rule = rule,
                        .drop = drop,
                        .ld_qkv = ld,
+                       .ld_dq = ld,
+                       .ld_dkv = ld,
                        .ld_o = ld_o,
                        .q = in,
                        .k = in + k_at * element,
@@ -189,6 +192,11 @@ static void try_flash(int test_case, gint64 sequences, gint64 s, gint64 heads, g
   kernel.kind = KERNEL_FLASH_BACKWARD;
   run_kernel(test_case, &kernel);
   assert_gradient("dqkv", &dqkv, NULL, qkv.x, flash_sum, &c, n_samples, 8);
+}
+
+static void try_flash(int test_case, gint64 sequences, gint64 s, gint64 heads, gint64 kv_heads, gint64 d, int n_samples,
+                      ScoreRule rule, ScoreDropout drop) {
+  try_heads(test_case, sequences, s, heads, kv_heads, d, d, n_samples, rule, drop);
 }
 
 START_TEST(a_share_is_dropped_and_the_rest_scaled_up) {
@@ -237,6 +245,8 @@ END_TEST
 
 START_TEST(flash_attention_and_its_gradient) {
   const ScoreDropout none = {0};
+  try_heads(_i, 2, 16, 4, 2, 6, 4, 60, rules[0], none); /* heads of V narrower than those of K, and wider */
+  try_heads(_i, 1, 129, 2, 2, 5, 8, 20, rules[0], none);
   try_flash(_i, 1, 1, 1, 1, 2, 0, rules[0], none);
   try_flash(_i, 2, 3, 2, 1, 4, 0, rules[0], none);
   try_flash(_i, 2, 17, 4, 2, 6, 60, rules[0], none);

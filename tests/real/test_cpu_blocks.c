@@ -31,10 +31,13 @@ static FlashKernel task_of(const Whole *whole, const Tensor *qkv, gint64 seq_len
                        .n_heads = HEADS,
                        .n_kv_heads = KV_HEADS,
                        .head_dim = D,
+                       .v_head_dim = D,
                        .scale = 0.4f,
                        .rule = {.alibi_heads = whole->alibi_heads, .first_head = whole->alibi_heads - HEADS},
                        .drop = {{5, whole->alibi_heads > 0 ? 0.25f : 0}, 3, 7, 1, whole->length},
                        .ld_qkv = LD,
+                       .ld_dq = LD,
+                       .ld_dkv = LD,
                        .ld_o = LD_O,
                        .q = at(qkv, 0),
                        .k = at(qkv, K_AT),
@@ -330,7 +333,7 @@ START_TEST(pieces_have_the_positions_of_the_whole) {
     tensor_set(parts[is_middle], row * WIDTH + i % WIDTH, whole.x[i]);
   }
   Kernel rope = {.kind = KERNEL_ROPE,
-                 .rope = {(guint8)number, 0, LENGTH, LENGTH, 2, 2, WIDTH, 100, {0, 0}, whole.data}};
+                 .rope = {(guint8)number, 0, LENGTH, LENGTH, 2, 2, 2, WIDTH, 100, {0, 0}, whole.data}};
   run_kernel(_i, &rope);
   for (int rank = 0; rank < 2; rank++) {
     rope.rope.rows = rope.rope.seq_len = HERE;

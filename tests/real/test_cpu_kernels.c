@@ -150,8 +150,9 @@ START_TEST(norms_are_those_of_the_definition) {
 }
 END_TEST
 
-START_TEST(rope_turns_pairs_by_their_position) {
-  Number number = case_number(_i);
+/* Of heads that lie side by side, or of the last columns of each. */
+static void try_rope(int test_case, int stride) {
+  Number number = case_number(test_case);
   enum { ROWS = 11, S = 5, HEADS = 3, D = 6, LD = 29 };
   g_auto(Tensor) x = tensor_random(number, ROWS * LD, 1, 0, 2);
   Kernel kernel = {.kind = KERNEL_ROPE,
@@ -160,6 +161,7 @@ START_TEST(rope_turns_pairs_by_their_position) {
                             .seq_len = S,
                             .n_heads = HEADS,
                             .head_dim = D,
+                            .head_stride = stride,
                             .ld = LD,
                             .base = 10000,
                             .x = x.data}};
@@ -168,26 +170,116 @@ START_TEST(rope_turns_pairs_by_their_position) {
     for (int head = 0; head < HEADS; head++)
       for (int j = 0; j < D / 2; j++) {
         double angle = row % S * pow(10000, -2.0 * j / D);
-        int first = row * LD + head * D + j, second = first + D / 2;
+        int first = row * LD + head * stride + j, second = first + D / 2;
         want[first] = x.x[first] * cos(angle) - x.x[second] * sin(angle);
         want[second] = x.x[second] * cos(angle) + x.x[first] * sin(angle);
       }
-  run_kernel(_i, &kernel);
+  run_kernel(test_case, &kernel);
   assert_tensor("turned", &x, want, 1);
   kernel.rope.inverse = TRUE;
-  run_kernel(_i, &kernel);
+  run_kernel(test_case, &kernel);
   for (int i = 0; i < ROWS * LD; i++)
     assert_near("turned back", i, tensor_get(&x, i), x.x[i], 3 * number_tolerance(number), 2);
+}
+
+START_TEST(rope_turns_pairs_by_their_position) {
+  try_rope(_i, 6);
+  try_rope(_i, 9);
+}
+END_TEST
+
+enum { ROWS_L = 11, S_L = 5, HEADS_L = 3, PLAIN = 5, ROTATED = 4, V_DIM = 7, LD_SHARED = 9, LD_KV = 3 * 16 + 2 };
+
+static LatentKernel latent_task(Number number, Tensor *made, Tensor *shared, Tensor *kv) {
+  char *rows = kv->data;
+  return (LatentKernel){.number = (guint8)number,
+                        .rows = ROWS_L,
+                        .seq_len = S_L,
+                        .n_heads = HEADS_L,
+                        .plain_dim = PLAIN,
+                        .rotated_dim = ROTATED,
+                        .v_dim = V_DIM,
+                        .ld_shared = LD_SHARED,
+                        .ld_kv = LD_KV,
+                        .base = 10000,
+                        .made = made->data,
+                        .shared = shared->data,
+                        .k = rows,
+                        .v = rows + HEADS_L * (PLAIN + ROTATED) * (number == NUMBER_FP32 ? 4 : 2)};
+}
+
+/* (cosine, sine) of pair j of a row. */
+static double latent_angle(int row, int j) {
+  return row % S_L * pow(10000, -2.0 * j / ROTATED);
+}
+
+/* What stands behind K and V, and beside what is shared, stays. */
+START_TEST(latent_parts_are_joined_to_k_and_v) {
+  const Number number = case_number(_i);
+  enum { MADE = PLAIN + V_DIM, K = PLAIN + ROTATED, HALF = ROTATED / 2 };
+  g_auto(Tensor) made = tensor_random(number, ROWS_L * HEADS_L * MADE, 1, 0, 2);
+  g_auto(Tensor) shared = tensor_random(number, ROWS_L * LD_SHARED, 2, 0, 2);
+  g_auto(Tensor) kv = tensor_random(number, ROWS_L * LD_KV, 3, 0, 2);
+  g_autofree double *want = g_memdup2(kv.x, sizeof(double) * ROWS_L * LD_KV);
+  for (int row = 0; row < ROWS_L; row++)
+    for (int head = 0; head < HEADS_L; head++) {
+      const double *from = made.x + (row * HEADS_L + head) * MADE, *o = shared.x + row * LD_SHARED;
+      double *k = want + row * LD_KV + head * K, *v = want + row * LD_KV + HEADS_L * K + head * V_DIM;
+      memcpy(k, from, PLAIN * sizeof *k);
+      memcpy(v, from + PLAIN, V_DIM * sizeof *v);
+      for (int j = 0; j < HALF; j++) {
+        const double angle = latent_angle(row, j);
+        k[PLAIN + j] = o[j] * cos(angle) - o[HALF + j] * sin(angle);
+        k[PLAIN + HALF + j] = o[HALF + j] * cos(angle) + o[j] * sin(angle);
+      }
+    }
+  const Kernel kernel = {.kind = KERNEL_LATENT_JOIN, .latent = latent_task(number, &made, &shared, &kv)};
+  run_kernel(_i, &kernel);
+  assert_tensor("kv", &kv, want, 1);
+}
+END_TEST
+
+/* The gradient of what all heads share is summed over them, and turned back. */
+START_TEST(gradients_of_k_and_v_are_split_to_latent_parts) {
+  const Number number = case_number(_i);
+  enum { MADE = PLAIN + V_DIM, K = PLAIN + ROTATED, HALF = ROTATED / 2 };
+  g_auto(Tensor) made = tensor_random(number, ROWS_L * HEADS_L * MADE, 1, 0, 2);
+  g_auto(Tensor) shared = tensor_random(number, ROWS_L * LD_SHARED, 2, 0, 2);
+  g_auto(Tensor) kv = tensor_random(number, ROWS_L * LD_KV, 3, 0, 2);
+  g_autofree double *want = g_new(double, ROWS_L *HEADS_L *MADE);
+  g_autofree double *want_shared = g_memdup2(shared.x, sizeof(double) * ROWS_L * LD_SHARED);
+  for (int row = 0; row < ROWS_L; row++) {
+    double sums[ROTATED] = {0}, *o = want_shared + row * LD_SHARED;
+    for (int head = 0; head < HEADS_L; head++) {
+      const double *k = kv.x + row * LD_KV + head * K, *v = kv.x + row * LD_KV + HEADS_L * K + head * V_DIM;
+      double *to = want + (row * HEADS_L + head) * MADE;
+      memcpy(to, k, PLAIN * sizeof *k);
+      memcpy(to + PLAIN, v, V_DIM * sizeof *v);
+      for (int j = 0; j < ROTATED; j++)
+        sums[j] += k[PLAIN + j];
+    }
+    for (int j = 0; j < HALF; j++) {
+      const double angle = latent_angle(row, j);
+      o[j] = sums[j] * cos(angle) + sums[HALF + j] * sin(angle);
+      o[HALF + j] = sums[HALF + j] * cos(angle) - sums[j] * sin(angle);
+    }
+  }
+  const Kernel kernel = {.kind = KERNEL_LATENT_SPLIT, .latent = latent_task(number, &made, &shared, &kv)};
+  run_kernel(_i, &kernel);
+  assert_tensor("made", &made, want, 1);
+  assert_tensor("shared", &shared, want_shared, 6);
 }
 END_TEST
 
 START_TEST(rope_remakes_its_angles_for_another_base) {
   g_autoptr(CpuScratch) scratch = cpu_scratch_new();
   float x[2] = {1, 0}, y[4] = {1, 2, 1, 2};
-  Kernel one = {.kind = KERNEL_ROPE,
-                .rope = {.rows = 1, .seq_len = 1, .n_heads = 1, .head_dim = 2, .ld = 2, .base = 10, .x = x}};
-  Kernel other = {.kind = KERNEL_ROPE,
-                  .rope = {.rows = 2, .seq_len = 2, .n_heads = 1, .head_dim = 2, .ld = 2, .base = 10, .x = y}};
+  Kernel one = {
+      .kind = KERNEL_ROPE,
+      .rope = {.rows = 1, .seq_len = 1, .n_heads = 1, .head_dim = 2, .head_stride = 2, .ld = 2, .base = 10, .x = x}};
+  Kernel other = {
+      .kind = KERNEL_ROPE,
+      .rope = {.rows = 2, .seq_len = 2, .n_heads = 1, .head_dim = 2, .head_stride = 2, .ld = 2, .base = 10, .x = y}};
   ck_assert(cpu_kernel_run(&one, scratch, NULL) && cpu_kernel_run(&other, scratch, NULL));
   ck_assert_float_eq(x[0], 1);
   ck_assert_float_eq(y[0], 1);
@@ -334,6 +426,8 @@ int main(void) {
   tcase_add_loop_test(tcase, products_are_those_of_the_definition, 0, n);
   tcase_add_loop_test(tcase, norms_are_those_of_the_definition, 0, n);
   tcase_add_loop_test(tcase, rope_turns_pairs_by_their_position, 0, n);
+  tcase_add_loop_test(tcase, latent_parts_are_joined_to_k_and_v, 0, n);
+  tcase_add_loop_test(tcase, gradients_of_k_and_v_are_split_to_latent_parts, 0, n);
   tcase_add_test(tcase, rope_remakes_its_angles_for_another_base);
   tcase_add_loop_test(tcase, activations_are_those_of_the_definition, 0, n);
   tcase_add_loop_test(tcase, add_may_be_in_place_and_takes_a_bias, 0, n);

@@ -16,8 +16,11 @@ dp 2, many buckets|2|tiny-gpt2-short|--dp 2 --bucket 1 --global-batch 4 --steps 
 tp 2, sequence parallel|2|tiny-llama-short|--tp 2 --sequence-parallel on
 norms of heads, a window, fused attention|2|tiny-qwen3|--tp 2 --attention flash --seq-len 16
 ALiBi, dropout, tp 2, sequence parallel|2|tiny-bloom|--tp 2 --sequence-parallel on
+side by side, tp 2, sequence parallel|2|tiny-neox|--tp 2 --sequence-parallel on --seq-len 8
 pp 2, dualpipe|2|tiny-gpt2-short|--pp 2 --schedule dualpipe --global-batch 4
 ZeRO-3|2|tiny-gpt2-short|--dp 2 --zero 3 --steps 2
+latent attention, tp 2, sequence parallel|2|tiny-deepseek|--tp 2 --sequence-parallel on --attention flash
+a head further, tp 2|2|tiny-deepseek|--mtp-layers 1 --tp 2 --sequence-parallel on --attention flash
 experts, ep 2, ZeRO-2|2|tiny-qwen2-moe|--dp 2 --ep 2 --zero 2
 cp 2, ring|2|tiny-gpt2-short|--cp 2 --attention flash --global-batch 1
 TABLE

@@ -99,11 +99,55 @@ static Model dropped(void) {
   return model;
 }
 
+/* Attention and MLP side by side, a norm each; of what both add some is dropped. */
+static Model beside(void) {
+  Model model = gpt2;
+  model.name = (char *)"beside";
+  model.parallel_block = TRUE;
+  model.positions = POSITIONS_ROTARY;
+  model.dropout = TRUE;
+  model.dropout_rate.hidden = 0.2;
+  return model;
+}
+
+/* … that read one norm, two key heads for four. */
+static Model beside_one(void) {
+  Model model = beside();
+  model.name = (char *)"beside-one";
+  model.n_norms_per_layer = 1;
+  model.n_kv_heads = 2;
+  model.qkv_bias = model.linear_bias = model.dropout = FALSE;
+  return model;
+}
+
 /* Four experts, two to a token. */
 static Model routed(void) {
   Model model = llama;
   model.name = (char *)"routed";
   model.experts = (ModelExperts){.n = 4, .per_token = 2, .ffn_hidden = 20, .every = 1};
+  return model;
+}
+
+/* Latent attention, of V with heads of another size, and experts behind a dense layer. */
+static Model latent(void) {
+  Model model = routed();
+  model.name = (char *)"latent";
+  model.n_kv_heads = HEADS;
+  model.head_dim = 10;
+  model.latent = (ModelLatent){.kv_rank = 14, .q_rank = 12, .rope_dim = 4, .v_head_dim = 8};
+  model.experts.n_leading = 1;
+  model.experts.shared_ffn_hidden = 14;
+  model.experts.biased_scores = TRUE;
+  return model;
+}
+
+/* … whose Q is one product. */
+static Model latent_kv(void) {
+  Model model = latent();
+  model.name = (char *)"latent-kv";
+  model.latent.q_rank = 0;
+  model.latent.v_head_dim = 12;
+  model.experts = (ModelExperts){0};
   return model;
 }
 
@@ -141,6 +185,7 @@ typedef struct {
   Recompute recompute;
   OrderKind order;
   int n_tensors; /* counted by hand: per layer, then the ends */
+  int mtp_layers;
 } Case;
 
 static const Case cases[] = {
@@ -156,21 +201,39 @@ static const Case cases[] = {
     {"normed", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, LAYERS * 11 + 3},
     {"dropped", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_B, LAYERS * 20 + 5},
     {"dropped", ATTENTION_UNFUSED, RECOMPUTE_SELECTIVE, ORDER_I_W, LAYERS * 20 + 5},
+    /* without a table of positions; with one norm less in a layer, and no biases */
+    {"beside", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_B, LAYERS * 16 + 3},
+    {"beside", ATTENTION_UNFUSED, RECOMPUTE_FULL, ORDER_I_W, LAYERS * 16 + 3},
+    {"beside-one", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, LAYERS * 8 + 3},
+    {"beside-one", ATTENTION_UNFUSED, RECOMPUTE_SELECTIVE, ORDER_TWO_STAGES, LAYERS * 8 + 3},
     /* two norms, q, k, v, attn_out, the router, and 3 of each of 4 experts */
     {"routed", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_B, LAYERS *(7 + 12) + 3},
     {"routed", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_I_W, LAYERS *(7 + 12) + 3},
+    /* four norms, five products of attention, a dense layer's 3; the router, its bias, 3 of each expert */
+    {"latent", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_B, (9 + 3) + (9 + 2 + 5 * 3) + 3},
+    {"latent", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_I_W, (9 + 3) + (9 + 2 + 5 * 3) + 3},
+    {"latent-kv", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, LAYERS *(7 + 3) + 3},
+    {"latent-kv", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_TWO_STAGES, LAYERS *(7 + 3) + 3},
+    /* and for each head that predicts further a product, its norms, and a layer of the last kind */
+    {"llama", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, (LAYERS + 2) * 9 + 2 * 4 + 3, 2},
+    {"mixed", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_B, (LAYERS + 1) * 12 + 4 + 2, 1},
+    {"latent-kv", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_TWO_STAGES, (LAYERS + 1) * (7 + 3) + 4 + 3, 1},
+    {"routed", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_B, (LAYERS + 1) * (7 + 12) + 4 + 3, 1},
     /* a dense layer; and the shared expert's 3 and its gate */
     {"shared", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, 9 + (7 + 12 + 4) + 3},
     {"shared", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_TWO_STAGES, 9 + (7 + 12 + 4) + 3},
 };
 
 static Workload *make_workload(const Case *c) {
-  const Model models[] = {llama, gpt2, mixed(), bare(), normed(), dropped(), routed(), shared()};
-  const Model *model = NULL;
+  Model models[] = {llama,    gpt2,         mixed(),  bare(),   normed(), dropped(),
+                    beside(), beside_one(), routed(), shared(), latent(), latent_kv()};
+  Model *model = NULL;
   for (gsize i = 0; i < G_N_ELEMENTS(models); i++)
     if (strcmp(models[i].name, c->model) == 0)
       model = &models[i];
+  model->n_next_layers = c->mtp_layers;
   g_autoptr(Plan) plan = plan_new();
+  plan->mtp_layers = c->mtp_layers;
   plan->precision = PRECISION_FP32;
   ck_assert(recipe_parse("fp32", &plan->recipe, NULL));
   plan->attention = c->attention;
@@ -250,10 +313,11 @@ static void take_gradient(const Parameters *parameters, int b, int t, Probe *pro
 static void repeat_tokens(const Trainer *trainer) {
   const Plan *plan = trainer->workload->plan;
   const gsize n = (gsize)(plan->global_batch * plan->seq_len), bytes = n * sizeof *trainer->tokens;
-  for (gsize step = 2; step < N_STEPS; step++) {
-    memcpy(trainer->tokens + step * n, trainer->tokens + n, bytes);
-    memcpy(trainer->targets + step * n, trainer->targets + n, bytes);
-  }
+  for (int behind = 0; behind < 2 + plan->mtp_layers; behind++)
+    for (gsize step = 2; step < N_STEPS; step++) {
+      gint32 *tokens = trainer->tokens + behind * trainer->n_tokens;
+      memcpy(tokens + step * n, tokens + n, bytes);
+    }
 }
 
 static void move_weights(Parameters *parameters, int point, const Probe *probe) {

@@ -44,6 +44,9 @@ typedef struct {
   CpComm cp_comm;
   Recompute recompute;
   gboolean is_fp32, sequence_parallel, has_experts;
+  int mtp_layers;
+  int q_rank; /* of latent attention; < 0: that without one; 0: none */
+  int beside; /* of attention and MLP side by side, the norms; 0: one behind the other */
   guint modules;
 } HeldCase;
 
@@ -76,6 +79,26 @@ static const HeldCase cases[] = {
     {.cp = 2, .cp_comm = CP_ULYSSES, .pp = 2, .schedule = "zb-h1"},
     {.cp = 2, .cp_comm = CP_ULYSSES, .tp = 2, .sequence_parallel = TRUE, .zero = 3},
     {.cp = 2, .pp = 2, .dp = 2, .zero = 2},
+    {.beside = 2},
+    {.beside = 1, .pp = 2, .schedule = "zb-h1"},
+    {.beside = 2, .pp = 4, .schedule = "zb-h1", .recompute = RECOMPUTE_FULL},
+    {.beside = 1, .tp = 2, .sequence_parallel = TRUE, .dp = 2, .zero = 3},
+    {.beside = 2, .tp = 2, .sequence_parallel = TRUE, .recompute = RECOMPUTE_FULL},
+    {.mtp_layers = 1, .dp = 2, .zero = 1},
+    {.mtp_layers = 2, .pp = 2, .schedule = "zb-h1"},
+    {.mtp_layers = 2, .pp = 2, .schedule = "zb-h1", .recompute = RECOMPUTE_FULL},
+    {.mtp_layers = 2, .tp = 2},
+    {.mtp_layers = 1, .tp = 2, .sequence_parallel = TRUE, .dp = 2, .ep = 2, .has_experts = TRUE, .zero = 1},
+    {.mtp_layers = 1, .q_rank = 384, .pp = 2, .dp = 2, .zero = 3},
+    {.q_rank = 384, .dp = 2, .zero = 1},
+    {.q_rank = -1, .dp = 4, .zero = 3},
+    {.q_rank = 384, .pp = 2, .schedule = "zb-h1"},
+    {.q_rank = -1, .pp = 2, .schedule = "zb-h1", .recompute = RECOMPUTE_FULL},
+    {.q_rank = 384, .cp = 2},
+    {.q_rank = -1, .cp = 2, .cp_comm = CP_ULYSSES, .zero = 1},
+    {.q_rank = 384, .tp = 2},
+    {.q_rank = 384, .tp = 2, .sequence_parallel = TRUE, .has_experts = TRUE, .recompute = RECOMPUTE_FULL},
+    {.q_rank = -1, .tp = 2, .sequence_parallel = TRUE, .has_experts = TRUE},
     {.dp = 2, .has_experts = TRUE},
     {.dp = 4, .ep = 2, .has_experts = TRUE},
     {.dp = 4, .ep = 4, .has_experts = TRUE, .zero = 1},
@@ -94,6 +117,7 @@ static Plan *plan_of_case(const HeldCase *c) {
   plan->gpus = plan->tp * plan->pp * plan->dp * plan->cp;
   plan->global_batch = plan->micro_batch * plan->dp * 8;
   plan->zero = c->zero;
+  plan->mtp_layers = c->mtp_layers;
   plan->cp_comm = c->cp_comm;
   plan->recompute_modules = c->modules;
   plan->precision = c->is_fp32 ? PRECISION_FP32 : PRECISION_BF16;
@@ -105,24 +129,34 @@ static Plan *plan_of_case(const HeldCase *c) {
 
 /* What PieceMemory leaves out, as too little to count, or counts otherwise, in bytes of one micro-batch: two numbers of
  * 4 bytes for each row of a norm, and three for each of the loss; of experts a place and a weight of each choice in
- * place of the router's scores and table, and no weights of rows of their own where none leave their rank. Transient
- * tensors are not what a slot holds. */
+ * place of the router's scores and table, and no weights of rows of their own where none leave their rank. Of latent
+ * attention what all heads share is kept beside what W reads, and not given back by I. A head that predicts further has
+ * the small tensors of a layer, a loss and two norms. Transient tensors are not what a slot holds. */
 static void count_small_tensors(Workload *workload) {
   const Cut cut = cut_of(workload->model, workload->plan);
   const double split = (double)cut.split_tokens, tokens = (double)cut.tokens;
   PieceMemory *layer = &workload->memory[PIECE_LAYER], *head = &workload->memory[PIECE_HEAD];
-  double more = 4 * 4 * split;
+  double more = 4 * 2 * (double)cut.n_norms * split;
   if (cut.n_experts > 0) {
     const gboolean rows_move = workload->plan->ep > 1 || plan_expert_tp(workload->plan) > 1;
     more += 2 * 4 * (double)cut.routed_tokens - (cut.element_bytes + 5) * split * workload->model->experts.n;
     more -= rows_move ? 0 : 4.0 * cut.expert_rows;
   }
-  if (workload->plan->recompute != RECOMPUTE_FULL) {
+  const ModelLatent *latent = &workload->model->latent;
+  const double shared = cut.element_bytes * split * latent->rope_dim;
+  more += 4 * split * ((latent->kv_rank > 0) + (latent->q_rank > 0));
+  if (workload->plan->recompute == RECOMPUTE_FULL) {
+    layer->held_for_W += shared;
+  } else {
     layer->saved_bytes += more;
-    layer->released_by_I += more;
+    layer->released_by_I += more - shared;
   }
-  head->saved_bytes += 4 * (2 * split + 3 * tokens);
-  head->released_by_I += 4 * (2 * split + 3 * tokens);
+  const gboolean is_full = workload->plan->recompute == RECOMPUTE_FULL;
+  const double of_loss = 4 * (2 * split + 3 * tokens), further = workload->plan->mtp_layers;
+  const double of_head = of_loss + further * (of_loss + 2 * 4 * 2 * split + (is_full ? 0 : more));
+  head->saved_bytes += of_head;
+  head->released_by_I += of_head - (is_full ? 0 : further * shared);
+  head->held_for_W += is_full ? further * shared : 0;
   for (int piece = 0; piece < N_PIECES; piece++)
     workload->memory[piece].transient_bytes = 0;
 }
@@ -194,6 +228,14 @@ static Held run_rank(const Workload *workload, const Program *program, int rank)
 
 static Workload *workload_of_case(const HeldCase *c) {
   Model model = llama;
+  model.n_next_layers = c->mtp_layers;
+  model.parallel_block = c->beside > 0;
+  model.n_norms_per_layer = c->beside > 0 ? c->beside : 2;
+  if (c->q_rank != 0) {
+    model.n_kv_heads = model.n_heads;
+    model.head_dim = 96;
+    model.latent = (ModelLatent){.kv_rank = 256, .q_rank = MAX(c->q_rank, 0), .rope_dim = 32, .v_head_dim = 64};
+  }
   if (c->has_experts)
     model.experts = (ModelExperts){.n = 16, .per_token = 4, .ffn_hidden = 704, .every = 1};
   g_autoptr(Plan) plan = plan_of_case(c);

@@ -70,6 +70,14 @@ ALiBi, dropout, cp 3, ring|3|tiny-bloom|--cp 3 --seq-len 24
 ALiBi, dropout, cp 2, all-gather, micro-batches of 2|2|tiny-bloom|--cp 2 --cp-comm all-gather --micro-batch 2
 # slopes of two series
 ALiBi of 6 heads, tp 2|2|tiny-mpt|--tp 2
+# attention and MLP side by side: a norm each, biases and dropout; one norm for both
+side by side, alone|1|tiny-neox|--micro-batch 2 --attention unfused
+side by side, tp 2|2|tiny-neox|--tp 2
+side by side, tp 2, sequence parallel, full recompute|2|tiny-neox|--tp 2 --sequence-parallel on --recompute full
+side by side, zb-h1|2|tiny-neox|--pp 2 --schedule zb-h1
+side by side, one norm, tp 2, sequence parallel|2|tiny-falcon|--tp 2 --sequence-parallel on
+side by side, one norm, cp 2, ZeRO-3|2|tiny-falcon|--cp 2 --zero 3
+side by side, one norm, tp 2, zb-v, sequence parallel|4|tiny-falcon|--tp 2 --pp 2 --schedule zb-v --sequence-parallel on
 # sequences cut by cp: each way of communicating, steps of the ring whose gradients go along, early and late pieces
 cp 2, ring|2|tiny-llama|--cp 2 --micro-batch 2
 cp 2, all-gather|2|tiny-gpt2|--cp 2 --cp-comm all-gather --micro-batch 2 --zero 1
@@ -116,7 +124,37 @@ tp 2 × dp 2, ep 4, experts whole, ZeRO-2|4|tiny-qwen2-moe|--tp 2 --dp 2 --ep 4 
 pp 2, ep 2, 1f1b|4|tiny-mixtral|--pp 2 --dp 2 --ep 2
 pp 2, ep 2, zb-v, ZeRO-3|4|tiny-mixtral|--pp 2 --dp 2 --ep 2 --schedule zb-v --zero 3
 TABLE
+# latent attention: of a Q that is made of few columns, and of one that is not, with scores that a bias balances
+plans "--precision fp32" <<'TABLE'
+latent attention, alone|1|tiny-deepseek|--micro-batch 2
+latent attention, ZeRO-3|2|tiny-deepseek-v3|--dp 2 --zero 3
+latent attention, ep 2, ZeRO-1|2|tiny-deepseek|--dp 2 --ep 2 --zero 1
+latent attention, tp 2|2|tiny-deepseek|--tp 2 --sequence-parallel on
+latent attention, tp 2, full recompute|2|tiny-deepseek-v3|--tp 2 --sequence-parallel on --recompute full
+latent attention, zb-h1, full recompute|2|tiny-deepseek|--pp 2 --schedule zb-h1 --recompute full
+latent attention, norms made again|2|tiny-deepseek-v3|--dp 2 --recompute selective --recompute-modules layernorm
+latent attention, dualpipe|2|tiny-deepseek-v3|--pp 2 --schedule dualpipe
+latent attention, cp 2, ring|2|tiny-deepseek|--cp 2
+latent attention, cp 2, all-gather, ZeRO-2|2|tiny-deepseek|--cp 2 --cp-comm all-gather --zero 2 --micro-batch 2
+latent attention, cp 2, Ulysses|2|tiny-deepseek-v3|--cp 2 --cp-comm ulysses
+latent attention, cp 2 × tp 2, ring|4|tiny-deepseek|--cp 2 --tp 2 --sequence-parallel on
+latent attention, tp 2, zb-v|4|tiny-deepseek|--tp 2 --pp 2 --schedule zb-v --sequence-parallel on
+TABLE
+# heads that predict further: their table the embedding's own, a copy of it, one of another pipe; two losses more
+plans "--precision fp32" <<'TABLE'
+two heads further, alone|1|tiny-deepseek|--mtp-layers 2
+two heads further, ep 2, ZeRO-1|2|tiny-deepseek|--mtp-layers 2 --dp 2 --ep 2 --zero 1
+two heads further, tp 2|2|tiny-deepseek|--mtp-layers 2 --tp 2 --sequence-parallel on
+a head further, pp 2|2|tiny-deepseek-v3|--mtp-layers 1 --pp 2
+two heads further, zb-v, full recompute|2|tiny-deepseek|--mtp-layers 2 --pp 2 --schedule zb-v --recompute full
+two heads further, dualpipe|2|tiny-deepseek|--mtp-layers 2 --pp 2 --schedule dualpipe
+two heads further, cp 2|2|tiny-deepseek|--mtp-layers 2 --cp 2
+a head further, dp 2 × pp 2, ZeRO-3|4|tiny-deepseek|--mtp-layers 1 --dp 2 --pp 2 --zero 3
+two heads further, tp 2, zb-h1|4|tiny-deepseek|--mtp-layers 2 --tp 2 --pp 2 --schedule zb-h1 --sequence-parallel on
+TABLE
 plans "--precision bf16" <<'TABLE'
+a head further, tp 2|2|tiny-deepseek-v3|--mtp-layers 1 --tp 2 --sequence-parallel on
+latent attention, ep 2|2|tiny-deepseek|--dp 2 --ep 2
 ep 2, gradients in fp32|2|tiny-qwen2-moe|--dp 2 --ep 2 --recipe megatron
 tp 2 × dp 2, ep 2|4|tiny-mixtral|--tp 2 --dp 2 --ep 2 --sequence-parallel on
 TABLE

@@ -40,7 +40,7 @@ LINE
 
 cp "$data/models/tiny-llama.json" m.json
 cp "$data/models/tiny-qwen2-moe-sparse.json" "$data/models/tiny-mixtral.json" "$data/models/tiny-qwen3.json" \
-  "$data/models/tiny-mpt-qk-ln.json" .
+  "$data/models/tiny-mpt-qk-ln.json" "$data/models/tiny-deepseek.json" .
 printf 'name: odd\nsource: >-\n  this test\ntime:\n  gradient_sum_bytes: 3\n' >odd.yaml
 "$stepsim" simulate --model m.json --cluster dgx-h100 --gpus 4 --pp 4 --global-batch 8 --dump four.txt >out
 while IFS= read -r line; do
@@ -93,10 +93,9 @@ done <<'TABLE'
 1|tp 3 does not divide the attention heads 8|3|run --model m.json --tp 3
 1|global-batch 3 is not a multiple of micro-batch 2|2|run --model m.json --pp 2 --global-batch 3 --micro-batch 2
 # what cannot be trained
-1|the model falcon-7b cannot be trained here: no kernels for attention and MLP side by side|0|run --model falcon-7b
 1|the model tiny-mpt-qk-ln cannot be trained here: no kernels for norms of all heads' q and k that tp cuts|2|run --model tiny-mpt-qk-ln.json --tp 2
 1|cp-comm ring: seq-len 32 is beyond the attention window 10 of model tiny-qwen3;expected cp-comm ulysses|2|run --model tiny-qwen3.json --cp 2
-1|the model deepseek-v3 cannot be trained here: no kernels for latent attention;stepsim simulate|0|run --model deepseek-v3
+1|--mtp-layers 1 with --zero 2 cannot be trained here where one rank has the model's first layer and its last;expected --zero 0 or 1|2|run --model tiny-deepseek.json --mtp-layers 1 --dp 2 --zero 2
 1|33 tokens of a rank, each to 2 experts, cannot be dealt out evenly to the 8 of model mixtral-8x7b|2|run --model mixtral-8x7b --dp 2 --ep 2 --seq-len 33
 1|--recompute-modules mlp with experts (model tiny-qwen2-moe-sparse) cannot be trained here|0|run --model tiny-qwen2-moe-sparse.json --recompute selective --recompute-modules mlp
 1|no kernels for experts that get more than others|2|run --model tiny-qwen2-moe-sparse.json --dp 2 --ep 2 --expert-load 1.5

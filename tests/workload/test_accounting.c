@@ -56,6 +56,16 @@ START_TEST(split_backward_keeps_inputs_and_output_gradients_of_linears) {
 }
 END_TEST
 
+START_TEST(branches_side_by_side_have_one_output_gradient) {
+  Model sequential = neox();
+  const Model beside = neox();
+  sequential.parallel_block = FALSE;
+  g_autoptr(Workload) one = workload_of(&beside, 1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  g_autoptr(Workload) two = workload_of(&sequential, 1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  ck_assert_double_eq(two->memory[PIECE_LAYER].held_for_W - one->memory[PIECE_LAYER].held_for_W, 1024.0 * 2 * 1024);
+}
+END_TEST
+
 START_TEST(memory_never_frees_more_than_it_holds) {
   for (int i = 0; i < N_COMBINATIONS; i++) {
     g_autoptr(Workload) workload = combination(i);
@@ -207,6 +217,7 @@ int main(void) {
   tcase_add_test(tests, ends_keep_what_korthikanti_section_4_3_counts);
   tcase_add_test(tests, flash_keeps_nothing_quadratic_in_the_sequence);
   tcase_add_test(tests, split_backward_keeps_inputs_and_output_gradients_of_linears);
+  tcase_add_test(tests, branches_side_by_side_have_one_output_gradient);
   tcase_add_test(tests, memory_never_frees_more_than_it_holds);
   tcase_add_test(tests, pieces_have_the_parameters_of_the_model);
   tcase_add_test(tests, tensor_parallelism_cuts_matrices_and_copies_norms);

@@ -103,6 +103,25 @@ START_TEST(its_kernels_follow_the_models_own_loss) {
 }
 END_TEST
 
+/* What the k-th head, and the layer it has, lists is marked so; backward begins with the last. The gradient that it
+ * leaves of what it has read is added to that of the loss before: read twice 2·T·h, written once, of 2 bytes. */
+START_TEST(kernels_say_whose_they_are) {
+  g_autoptr(Workload) workload = with_heads(2, RECOMPUTE_FULL);
+  const WorkList *f = &workload->work[PIECE_HEAD][PHASE_F], *b = &workload->work[PIECE_HEAD][PHASE_B];
+  for (int i = 1; i < f->n_items; i++)
+    ck_assert(f->items[i].mtp == f->items[i - 1].mtp || f->items[i].mtp == f->items[i - 1].mtp + 1);
+  ck_assert_int_eq(find(f, "logits")->mtp, 0);
+  ck_assert_int_eq(f->items[f->n_items - 1].mtp, 2);
+  for (int i = 1; i < b->n_items; i++)
+    ck_assert(b->items[i].mtp == b->items[i - 1].mtp || b->items[i].mtp == b->items[i - 1].mtp - 1);
+  ck_assert_int_eq(b->items[0].mtp, 2);
+  ck_assert_int_eq(b->items[b->n_items - 1].mtp, 0);
+  ck_assert_int_eq(count(b, "mtp.grad_sum"), 2);
+  ck_assert_double_eq(find(b, "mtp.grad_sum")->bytes, 3 * 2.0 * TOKENS * HIDDEN);
+  ck_assert_int_eq(count(&workload->work[PIECE_HEAD][PHASE_W], "mtp.grad_sum"), 0);
+}
+END_TEST
+
 /* What the lists of one GPU do in a step is what the model is said to, in either way to count attention: kernels do
  * what a causal mask leaves; backward of attention makes scores again, and is left out here. */
 START_TEST(model_flops_are_those_of_the_products) {
@@ -192,6 +211,7 @@ int main(void) {
   tcase_add_test(cases, ranks_of_tp_share_a_head);
   tcase_add_test(cases, a_cut_head_gathers_columns);
   tcase_add_test(cases, its_kernels_follow_the_models_own_loss);
+  tcase_add_test(cases, kernels_say_whose_they_are);
   tcase_add_test(cases, model_flops_are_those_of_the_products);
   tcase_add_test(cases, a_head_holds_a_layer_a_product_and_three_norms);
   tcase_add_test(cases, a_head_keeps_what_a_layer_and_a_loss_do);

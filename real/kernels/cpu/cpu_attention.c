@@ -33,8 +33,8 @@ typedef struct {
   FlashBlock block;
   gint64 sequence, head;
   Panel k, v;                   /* of the sequence's block */
-  float *q_buffer, *row_buffer; /* [tile][head_dim], [head_dim] */
-  Panel scores, out;            /* [tile][tile], [tile][head_dim] */
+  float *q_buffer, *row_buffer; /* [tile][head_dim], [v_head_dim] */
+  Panel scores, out;            /* [tile][tile], [tile][v_head_dim] */
   float slope;                  /* of the head; 0: none */
   float most[TILE_QUERIES], sum[TILE_QUERIES];
 } Forward;
@@ -69,9 +69,9 @@ static void soften_row(Forward *forward, gint64 row, gint64 first, gint64 n_seen
   }
   float correction = fast_exp(old - most); /* 0 for the first tile: old is −∞ */
   forward->sum[row] = forward->sum[row] * correction + sum;
-  gint64 head_dim = forward->flash->head_dim;
+  gint64 v_head_dim = forward->flash->v_head_dim;
 #pragma omp simd
-  for (gint64 j = 0; j < head_dim; j++)
+  for (gint64 j = 0; j < v_head_dim; j++)
     out[j] *= correction;
 }
 
@@ -91,12 +91,13 @@ static void add_key_tile(Forward *forward, Panel q, gint64 first_query, gint64 n
       flash_drop_row(flash, &forward->block, forward->sequence, forward->head, query, first_key, n_keys,
                      panel_row(forward->scores, row));
   }
-  panel_product(CblasNoTrans, CblasNoTrans, n_queries, d, n_keys, 1, forward->scores, v, 1, forward->out);
+  panel_product(CblasNoTrans, CblasNoTrans, n_queries, flash->v_head_dim, n_keys, 1, forward->scores, v, 1,
+                forward->out);
 }
 
 static void finish_queries(Forward *forward, gint64 first_query, gint64 n_queries) {
   const FlashKernel *flash = forward->flash;
-  gint64 d = flash->head_dim;
+  gint64 d = flash->v_head_dim;
   for (gint64 row = 0; row < n_queries; row++) {
     gint64 query = first_query + row;
     gint64 place = (forward->sequence * flash->seq_len + query) * flash->ld_o + forward->head * d;
@@ -119,7 +120,7 @@ static void forward_head(Forward *forward) {
     gint64 n = MIN(TILE_QUERIES, queries - first), n_seen = flash_block_seen(&forward->block, first + n - 1);
     Panel q = panel_in(flash->q, (Number)flash->number, (first_row + first) * flash->ld_qkv + forward->head * d,
                        flash->ld_qkv, n, d, forward->q_buffer);
-    memset(forward->out.data, 0, (gsize)(n * d) * sizeof(float));
+    memset(forward->out.data, 0, (gsize)(n * flash->v_head_dim) * sizeof(float));
     for (gint64 row = 0; row < n; row++) {
       forward->most[row] = -INFINITY;
       forward->sum[row] = 0;
@@ -133,22 +134,23 @@ static void forward_head(Forward *forward) {
 void cpu_flash_forward(const Kernel *kernel, CpuScratch *scratch) {
   const FlashKernel *flash = &kernel->flash;
   const FlashBlock block = flash_block(flash);
-  gint64 d = flash->head_dim, group = flash->n_heads / flash->n_kv_heads;
+  gint64 d = flash->head_dim, dv = flash->v_head_dim, group = flash->n_heads / flash->n_kv_heads;
   g_assert(flash->n_heads % flash->n_kv_heads == 0 && (block.is_full || block.keys >= block.queries) &&
            (!flash->block.is_cut || flash->rule.window == 0));
   gint64 queries = MIN(block.queries, TILE_QUERIES), keys = whole_vectors(MIN(block.keys, TILE_KEYS)),
-         panel = flash->number == NUMBER_FP32 ? 0 : block.keys * d;
-  float *memory = cpu_scratch_floats(scratch, queries * keys + 2 * queries * d + d + 2 * panel);
-  Forward forward = {.flash = flash, .block = block, .scores = {memory, keys}, .out = {memory + queries * keys, d}};
-  forward.q_buffer = forward.out.data + queries * d;
+         panel = flash->number == NUMBER_FP32 ? 0 : block.keys;
+  float *memory = cpu_scratch_floats(scratch, queries * (keys + d + dv) + dv + panel * (d + dv));
+  Forward forward = {.flash = flash, .block = block, .scores = {memory, keys}, .out = {memory + queries * keys, dv}};
+  forward.q_buffer = forward.out.data + queries * dv;
   forward.row_buffer = forward.q_buffer + queries * d;
-  float *k_buffer = forward.row_buffer + d;
+  float *k_buffer = forward.row_buffer + dv;
   for (gint64 i = 0; i < flash->sequences * flash->n_kv_heads; i++) {
     gint64 kv_head = i % flash->n_kv_heads;
     forward.sequence = i / flash->n_kv_heads;
-    gint64 place = forward.sequence * block.key_rows * block.ld_kv + kv_head * d;
-    forward.k = panel_in(flash->k, (Number)flash->number, place, block.ld_kv, block.keys, d, k_buffer);
-    forward.v = panel_in(flash->v, (Number)flash->number, place, block.ld_kv, block.keys, d, k_buffer + panel);
+    gint64 place = forward.sequence * block.key_rows * block.ld_kv;
+    forward.k = panel_in(flash->k, (Number)flash->number, place + kv_head * d, block.ld_kv, block.keys, d, k_buffer);
+    forward.v = panel_in(flash->v, (Number)flash->number, place + kv_head * dv, block.ld_kv, block.keys, dv,
+                         k_buffer + panel * d);
     for (gint64 j = 0; j < group; j++) {
       forward.head = kv_head * group + j;
       forward.slope = alibi_slope(&flash->rule, forward.head);

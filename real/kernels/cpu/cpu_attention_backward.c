@@ -33,12 +33,12 @@ typedef struct {
   Panel q, k, v, d_o, dq, dk, dv;
   Panel p, ds;               /* [tile][tile] */
   float *delta, *row_buffer; /* D [queries]; [head_dim] */
-  float *buffers[7];         /* of q, d_o, dq, k, v, dk, dv when they are not fp32: [queries or keys][head_dim] each */
+  float *buffers[7]; /* of q, d_o, dq, k, v, dk, dv when they are not fp32: [queries or keys][widest head] each */
 } Backward;
 
 static void find_delta(Backward *backward) {
   const FlashKernel *flash = backward->flash;
-  gint64 d = flash->head_dim;
+  gint64 d = flash->v_head_dim;
   for (gint64 row = 0; row < backward->block.queries; row++) {
     gint64 place = (backward->sequence * flash->seq_len + row) * flash->ld_o + backward->head * d;
     const float *o = row_in(flash->o, (Number)flash->number, place, d, backward->row_buffer);
@@ -104,19 +104,19 @@ static void finish_row(const Backward *backward, gint64 first_key, gint64 n_keys
 static void add_tile(Backward *backward, gint64 first_key, gint64 first_query) {
   const FlashKernel *flash = backward->flash;
   const FlashBlock *block = &backward->block;
-  gint64 d = flash->head_dim;
+  gint64 d = flash->head_dim, dv = flash->v_head_dim;
   gint64 n_keys = MIN(TILE_KEYS, block->keys - first_key), n_queries = MIN(TILE_QUERIES, block->queries - first_query);
   Panel q = below(backward->q, first_query), d_o = below(backward->d_o, first_query);
   Panel k = below(backward->k, first_key), v = below(backward->v, first_key);
   Panel p = backward->p, ds = backward->ds;
   panel_product(CblasNoTrans, CblasTrans, n_queries, n_keys, d, flash->scale, q, k, 0, p);
-  panel_product(CblasNoTrans, CblasTrans, n_queries, n_keys, d, 1, d_o, v, 0, ds);
+  panel_product(CblasNoTrans, CblasTrans, n_queries, n_keys, dv, 1, d_o, v, 0, ds);
   const float *lse = flash->lse + (backward->sequence * flash->n_heads + backward->head) * flash->seq_len + first_query;
   for (gint64 row = 0; row < n_queries; row++)
     finish_row(backward, first_key, n_keys, first_query + row, lse[row], panel_row(p, row), panel_row(ds, row));
   const gboolean is_first = first_query == first_query_of(block, first_key);
   float kv_beta = backward->overwrites && is_first ? 0 : 1, q_beta = first_key == 0 && flash->rule.window == 0 ? 0 : 1;
-  panel_product(CblasTrans, CblasNoTrans, n_keys, d, n_queries, 1, p, d_o, kv_beta, below(backward->dv, first_key));
+  panel_product(CblasTrans, CblasNoTrans, n_keys, dv, n_queries, 1, p, d_o, kv_beta, below(backward->dv, first_key));
   panel_product(CblasTrans, CblasNoTrans, n_keys, d, n_queries, 1, ds, q, kv_beta, below(backward->dk, first_key));
   panel_product(CblasNoTrans, CblasNoTrans, n_queries, d, n_keys, 1, ds, k, q_beta, below(backward->dq, first_query));
 }
@@ -125,12 +125,13 @@ static void backward_head(Backward *backward) {
   const FlashKernel *flash = backward->flash;
   Number number = (Number)flash->number;
   const FlashBlock *block = &backward->block;
-  gint64 d = flash->head_dim, queries = block->queries, first_row = backward->sequence * flash->seq_len;
+  gint64 d = flash->head_dim, dv = flash->v_head_dim, queries = block->queries,
+         first_row = backward->sequence * flash->seq_len;
   gint64 q_place = first_row * flash->ld_qkv + backward->head * d,
          dq_place = first_row * block->ld_dq + backward->head * d,
-         o_place = first_row * flash->ld_o + backward->head * d;
+         o_place = first_row * flash->ld_o + backward->head * dv;
   backward->q = panel_in(flash->q, number, q_place, flash->ld_qkv, queries, d, backward->buffers[0]);
-  backward->d_o = panel_in(flash->d_o, number, o_place, flash->ld_o, queries, d, backward->buffers[1]);
+  backward->d_o = panel_in(flash->d_o, number, o_place, flash->ld_o, queries, dv, backward->buffers[1]);
   backward->dq = panel_out(flash->dq, number, dq_place, block->ld_dq, d, backward->buffers[2]);
   find_delta(backward);
   for (gint64 row = 0; row < queries && flash->rule.window > 0; row++)
@@ -148,25 +149,25 @@ static void backward_group(Backward *backward, gint64 sequence, gint64 kv_head) 
   const FlashKernel *flash = backward->flash;
   const FlashBlock *block = &backward->block;
   const Number number = (Number)flash->number;
-  gint64 d = flash->head_dim, n = block->keys, group = flash->n_heads / flash->n_kv_heads;
-  gint64 place = sequence * block->key_rows * block->ld_kv + kv_head * d,
-         d_place = sequence * block->key_rows * block->ld_dkv + kv_head * d;
+  gint64 d = flash->head_dim, dv = flash->v_head_dim, n = block->keys, group = flash->n_heads / flash->n_kv_heads;
+  gint64 first = sequence * block->key_rows * block->ld_kv, d_first = sequence * block->key_rows * block->ld_dkv;
+  gint64 k_place = d_first + kv_head * d, v_place = d_first + kv_head * dv; /* of gradients */
   float *const *buffers = backward->buffers;
   backward->sequence = sequence;
-  backward->k = panel_in(flash->k, number, place, block->ld_kv, n, d, buffers[3]);
-  backward->v = panel_in(flash->v, number, place, block->ld_kv, n, d, buffers[4]);
-  backward->dk = block->adds ? panel_in(flash->dk, number, d_place, block->ld_dkv, n, d, buffers[5])
-                             : panel_out(flash->dk, number, d_place, block->ld_dkv, d, buffers[5]);
-  backward->dv = block->adds ? panel_in(flash->dv, number, d_place, block->ld_dkv, n, d, buffers[6])
-                             : panel_out(flash->dv, number, d_place, block->ld_dkv, d, buffers[6]);
+  backward->k = panel_in(flash->k, number, first + kv_head * d, block->ld_kv, n, d, buffers[3]);
+  backward->v = panel_in(flash->v, number, first + kv_head * dv, block->ld_kv, n, dv, buffers[4]);
+  backward->dk = block->adds ? panel_in(flash->dk, number, k_place, block->ld_dkv, n, d, buffers[5])
+                             : panel_out(flash->dk, number, k_place, block->ld_dkv, d, buffers[5]);
+  backward->dv = block->adds ? panel_in(flash->dv, number, v_place, block->ld_dkv, n, dv, buffers[6])
+                             : panel_out(flash->dv, number, v_place, block->ld_dkv, dv, buffers[6]);
   for (gint64 j = 0; j < group; j++) {
     backward->head = kv_head * group + j;
     backward->slope = alibi_slope(&flash->rule, backward->head);
     backward->overwrites = j == 0 && !block->adds;
     backward_head(backward);
   }
-  panel_close(flash->dk, number, d_place, block->ld_dkv, n, d, backward->dk);
-  panel_close(flash->dv, number, d_place, block->ld_dkv, n, d, backward->dv);
+  panel_close(flash->dk, number, k_place, block->ld_dkv, n, d, backward->dk);
+  panel_close(flash->dv, number, v_place, block->ld_dkv, n, dv, backward->dv);
 }
 
 void cpu_flash_backward(const Kernel *kernel, CpuScratch *scratch) {
@@ -174,7 +175,7 @@ void cpu_flash_backward(const Kernel *kernel, CpuScratch *scratch) {
   const FlashBlock block = flash_block(flash);
   g_assert(flash->n_heads % flash->n_kv_heads == 0 && (block.is_full || block.keys >= block.queries) &&
            (!flash->block.is_cut || flash->rule.window == 0));
-  gint64 d = flash->head_dim, queries = MIN(block.queries, TILE_QUERIES),
+  gint64 d = MAX(flash->head_dim, flash->v_head_dim), queries = MIN(block.queries, TILE_QUERIES),
          keys = whole_vectors(MIN(block.keys, TILE_KEYS)),
          panel = flash->number == NUMBER_FP32 ? 0 : MAX(block.queries, block.keys) * d;
   float *memory = cpu_scratch_floats(scratch, 2 * queries * keys + block.queries + d + 7 * panel);

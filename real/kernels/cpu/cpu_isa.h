@@ -47,6 +47,8 @@ float *cpu_scratch_floats(CpuScratch *scratch, gint64 n);
 #define cpu_norm_forward CPU_NAME(cpu_norm_forward)
 #define cpu_norm_backward CPU_NAME(cpu_norm_backward)
 #define cpu_rope CPU_NAME(cpu_rope)
+#define cpu_latent_join CPU_NAME(cpu_latent_join)
+#define cpu_latent_split CPU_NAME(cpu_latent_split)
 #define cpu_softmax_forward CPU_NAME(cpu_softmax_forward)
 #define cpu_softmax_backward CPU_NAME(cpu_softmax_backward)
 #define cpu_drop_scores CPU_NAME(cpu_drop_scores)
@@ -88,6 +90,8 @@ void cpu_matmul(const Kernel *kernel, CpuScratch *scratch);
 void cpu_norm_forward(const Kernel *kernel, CpuScratch *scratch);
 void cpu_norm_backward(const Kernel *kernel, CpuScratch *scratch);
 void cpu_rope(const Kernel *kernel, CpuScratch *scratch);
+void cpu_latent_join(const Kernel *kernel, CpuScratch *scratch);
+void cpu_latent_split(const Kernel *kernel, CpuScratch *scratch);
 void cpu_softmax_forward(const Kernel *kernel, CpuScratch *scratch);
 void cpu_softmax_backward(const Kernel *kernel, CpuScratch *scratch);
 void cpu_drop_scores(const Kernel *kernel, CpuScratch *scratch);

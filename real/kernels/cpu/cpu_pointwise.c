@@ -1,13 +1,11 @@
-/* Activations, residual additions, bias gradients and RoPE: each element on its own, or a sum down the columns. Bound
+/* Activations, residual additions and bias gradients: each element on its own, or a sum down the columns. Bound
  * by memory, except for the exponentials of the activations.
  *
  * gelu's tanh form is a sigmoid in disguise, ½(1 + tanh u) = σ(2u), so both activations are x·σ(something):
  *
  *      gelu(x) = x·σ(2u),  2u = √(8/π)·(x + 0.044715·x³)         (arXiv 1606.08415)
  *      gated:  [g | u] → silu(g)·u,  silu(g) = g·σ(g)            (arXiv 2002.05202)
- *
- * RoPE turns pairs (j, j + d/2) of a head by position·base^(−2j/d) (arXiv 2104.09864); the angles' cosines and sines
- * are kept for the next call. */
+ */
 #include "cpu_math.h"
 #include "cpu_number.h"
 
@@ -183,51 +181,4 @@ void cpu_bias_gradient(const Kernel *kernel, CpuScratch *scratch) {
       sum[j] += dy[j];
   }
   row_add(task->out, (Number)task->gradient, 0, width, sum, buffer);
-}
-
-static void prepare_angles(CpuScratch *scratch, const RopeKernel *rope) {
-  gint64 half = rope->head_dim / 2;
-  if (scratch->angles != NULL && scratch->angles_seq_len == rope->seq_len &&
-      scratch->angles_head_dim == rope->head_dim && scratch->angles_base == rope->base &&
-      scratch->angles_pieces.early == rope->pieces.early && scratch->angles_pieces.late == rope->pieces.late)
-    return;
-  g_free(scratch->angles);
-  float *angles = scratch->angles = g_new(float, (gsize)(rope->seq_len * half * 2));
-  scratch->angles_seq_len = rope->seq_len;
-  scratch->angles_head_dim = rope->head_dim;
-  scratch->angles_base = rope->base;
-  scratch->angles_pieces = rope->pieces;
-  for (gint64 j = 0; j < half; j++) {
-    double frequency = pow(rope->base, -2.0 * (double)j / (double)rope->head_dim);
-    for (gint64 row = 0; row < rope->seq_len; row++) {
-      const double angle = (double)sequence_position(rope->pieces, row, rope->seq_len) * frequency;
-      angles[row * 2 * half + j] = (float)cos(angle);
-      angles[row * 2 * half + half + j] = (float)sin(angle);
-    }
-  }
-}
-
-static void turn(float *x, const float *cosine, const float *sine, float sign, gint64 half) {
-#pragma omp simd
-  for (gint64 j = 0; j < half; j++) {
-    float a = x[j], b = x[half + j], s = sign * sine[j];
-    x[j] = a * cosine[j] - b * s;
-    x[half + j] = b * cosine[j] + a * s;
-  }
-}
-
-void cpu_rope(const Kernel *kernel, CpuScratch *scratch) {
-  const RopeKernel *rope = &kernel->rope;
-  Number number = (Number)rope->number;
-  gint64 d = rope->head_dim, width = rope->n_heads * d;
-  g_assert(d % 2 == 0 && rope->ld >= width);
-  prepare_angles(scratch, rope);
-  float *buffer = cpu_scratch_floats(scratch, width);
-  for (gint64 row = 0; row < rope->rows; row++) {
-    const float *cosine = scratch->angles + row % rope->seq_len * d;
-    float *x = row_open(rope->x, number, row * rope->ld, width, buffer);
-    for (gint64 head = 0; head < rope->n_heads; head++)
-      turn(x + head * d, cosine, cosine + d / 2, rope->inverse ? -1.0f : 1.0f, d / 2);
-    row_close(rope->x, number, row * rope->ld, width, x);
-  }
 }

@@ -281,13 +281,15 @@ static gboolean is_aligned(const FlashKernel *k, gboolean is_backward) {
 
 /* Why the graphs are not of such an attention; NULL: they are. */
 static const char *outside(const FlashKernel *k, gboolean is_backward) {
-  return k->number == NUMBER_FP32      ? "not for fp32"
-         : k->block.is_cut             ? "not for a block of a cut sequence"
-         : k->rule.alibi_heads > 0     ? "not for ALiBi"
-         : k->rule.window > 0          ? "not for a sliding window"
-         : k->drop.dropout.rate > 0    ? "not with dropout"
-         : !is_aligned(k, is_backward) ? "not aligned to 16 bytes"
-                                       : NULL;
+  return k->number == NUMBER_FP32                          ? "not for fp32"
+         : k->block.is_cut                                 ? "not for a block of a cut sequence"
+         : k->head_dim != k->v_head_dim                    ? "not for heads of v that are not as wide as those of k"
+         : k->ld_dq != k->ld_qkv || k->ld_dkv != k->ld_qkv ? "not for gradients in other places than q, k and v"
+         : k->rule.alibi_heads > 0                         ? "not for ALiBi"
+         : k->rule.window > 0                              ? "not for a sliding window"
+         : k->drop.dropout.rate > 0                        ? "not with dropout"
+         : !is_aligned(k, is_backward)                     ? "not aligned to 16 bytes"
+                                                           : NULL;
 }
 
 /* NULL: none is known. */

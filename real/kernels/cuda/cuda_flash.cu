@@ -31,20 +31,23 @@ constexpr int TILE = 32; /* columns at a time: one a lane */
 constexpr int ROWS = 4;  /* rows of a warp */
 constexpr int MAX_DIM = 256;
 
-/* Rows of one head of one sequence: element (i, d) is base[i·ld + d]. */
+/* Rows of one head of one sequence: element (i, d) is base[i·ld + d]. Heads of q and k have `dim` columns, those of v
+ * and o `dim_v`. */
 template <typename T> struct HeadRows {
   const T *base;
   int64_t ld;
 };
 
 template <typename T>
-__device__ HeadRows<T> query_rows(const void *base, int64_t ld, const FlashKernel &k, int64_t sequence, int64_t head) {
-  return {(const T *)base + sequence * k.seq_len * ld + head * k.head_dim, ld};
+__device__ HeadRows<T> query_rows(const void *base, int64_t ld, int dim, const FlashKernel &k, int64_t sequence,
+                                  int64_t head) {
+  return {(const T *)base + sequence * k.seq_len * ld + head * dim, ld};
 }
 
 template <typename T>
-__device__ HeadRows<T> key_rows(const void *base, int64_t ld, const FlashKernel &k, int64_t sequence, int64_t head) {
-  return {(const T *)base + sequence * k.block.key_rows * ld + head * k.head_dim, ld};
+__device__ HeadRows<T> key_rows(const void *base, int64_t ld, int dim, const FlashKernel &k, int64_t sequence,
+                                int64_t head) {
+  return {(const T *)base + sequence * k.block.key_rows * ld + head * dim, ld};
 }
 
 /* Query i sees keys up to i + shift. */
@@ -150,13 +153,14 @@ __device__ __forceinline__ void online_softmax(float scores[ROWS], float most[RO
 /* grid: (query tiles, n_heads, sequences) */
 template <typename T, int PARTS, bool RULED> __global__ void flash_forward(FlashKernel k) {
   extern __shared__ float shared[];
-  const int dim = (int)k.head_dim, n = (int)k.block.queries, m = (int)k.block.keys, shift = diagonal_shift(k.block);
-  const int pitch = dim | 1, warps = blockDim.x / WARP_THREADS;
+  const int dim = (int)k.head_dim, dim_v = (int)k.v_head_dim, n = (int)k.block.queries, m = (int)k.block.keys,
+            shift = diagonal_shift(k.block);
+  const int pitch = max(dim, dim_v) | 1, warps = blockDim.x / WARP_THREADS;
   const int lane = threadIdx.x % WARP_THREADS, own = threadIdx.x / WARP_THREADS * ROWS;
   const int first = (int)(gridDim.x - 1 - blockIdx.x) * warps * ROWS; /* the longest rows start first */
   const int64_t kv_head = blockIdx.y / (k.n_heads / k.n_kv_heads);
   float *q = shared, *keys = q + warps * ROWS * pitch, *values = keys + TILE * pitch;
-  load_rows(q, query_rows<T>(k.q, k.ld_qkv, k, blockIdx.z, blockIdx.y), first, warps * ROWS, n, dim, pitch);
+  load_rows(q, query_rows<T>(k.q, k.ld_qkv, dim, k, blockIdx.z, blockIdx.y), first, warps * ROWS, n, dim, pitch);
   const float slope = slope_of<RULED>(k, blockIdx.y);
   float sums[ROWS][PARTS] = {}, most[ROWS], total[ROWS] = {}, keep[ROWS], scores[ROWS];
   for (int r = 0; r < ROWS; r++)
@@ -164,8 +168,8 @@ template <typename T, int PARTS, bool RULED> __global__ void flash_forward(Flash
   const int end = min(m, first + warps * ROWS + shift);
   for (int start = RULED ? (int)first_seen(&k.rule, first) / TILE * TILE : 0; start < end; start += TILE) {
     __syncthreads();
-    load_rows(keys, key_rows<T>(k.k, k.block.ld_kv, k, blockIdx.z, kv_head), start, TILE, m, dim, pitch);
-    load_rows(values, key_rows<T>(k.v, k.block.ld_kv, k, blockIdx.z, kv_head), start, TILE, m, dim, pitch);
+    load_rows(keys, key_rows<T>(k.k, k.block.ld_kv, dim, k, blockIdx.z, kv_head), start, TILE, m, dim, pitch);
+    load_rows(values, key_rows<T>(k.v, k.block.ld_kv, dim_v, k, blockIdx.z, kv_head), start, TILE, m, dim_v, pitch);
     __syncthreads();
     dot_rows(q + own * pitch, keys + lane * pitch, dim, pitch, scores);
     const int key = start + lane;
@@ -181,7 +185,7 @@ template <typename T, int PARTS, bool RULED> __global__ void flash_forward(Flash
 #pragma unroll
       for (int i = 0; i < PARTS; i++)
         sums[r][i] *= keep[r];
-    add_columns<PARTS>(scores, values, dim, pitch, sums);
+    add_columns<PARTS>(scores, values, dim_v, pitch, sums);
   }
   float inverse[ROWS];
   for (int r = 0; r < ROWS; r++) {
@@ -189,8 +193,8 @@ template <typename T, int PARTS, bool RULED> __global__ void flash_forward(Flash
     if (lane == 0 && first + own + r < n)
       k.lse[((int64_t)blockIdx.z * k.n_heads + blockIdx.y) * k.seq_len + first + own + r] = most[r] + logf(total[r]);
   }
-  store_rows<T, PARTS>(query_rows<T>(k.o, k.ld_o, k, blockIdx.z, blockIdx.y), first + own, n, dim, false, inverse,
-                       sums);
+  store_rows<T, PARTS>(query_rows<T>(k.o, k.ld_o, dim_v, k, blockIdx.z, blockIdx.y), first + own, n, dim_v, false,
+                       inverse, sums);
 }
 
 /* delta[b][h][i] = Σ_d do·o. A warp a (row, head). */
@@ -199,10 +203,11 @@ template <typename T> __global__ void flash_delta(FlashKernel k, float *delta) {
   const int64_t n = k.block.queries, i = at % n, head = at / n % k.n_heads, sequence = at / n / k.n_heads;
   if (at >= k.sequences * k.n_heads * n)
     return;
-  const T *o = query_rows<T>(k.o, k.ld_o, k, sequence, head).base + i * k.ld_o;
-  const T *d_o = query_rows<T>(k.d_o, k.ld_o, k, sequence, head).base + i * k.ld_o;
+  const int dim_v = (int)k.v_head_dim;
+  const T *o = query_rows<T>(k.o, k.ld_o, dim_v, k, sequence, head).base + i * k.ld_o;
+  const T *d_o = query_rows<T>(k.d_o, k.ld_o, dim_v, k, sequence, head).base + i * k.ld_o;
   float sum = 0.0f;
-  for (int64_t d = threadIdx.x % WARP_THREADS; d < k.head_dim; d += WARP_THREADS)
+  for (int64_t d = threadIdx.x % WARP_THREADS; d < dim_v; d += WARP_THREADS)
     sum += to_float(o[d]) * to_float(d_o[d]);
   sum = warp_reduce<SumOf>(sum);
   if (threadIdx.x % WARP_THREADS == 0)
@@ -212,16 +217,17 @@ template <typename T> __global__ void flash_delta(FlashKernel k, float *delta) {
 /* grid: (query tiles, n_heads, sequences) */
 template <typename T, int PARTS, bool RULED> __global__ void flash_dq(FlashKernel k, const float *__restrict__ delta) {
   extern __shared__ float shared[];
-  const int dim = (int)k.head_dim, n = (int)k.block.queries, m = (int)k.block.keys, shift = diagonal_shift(k.block);
-  const int pitch = dim | 1, warps = blockDim.x / WARP_THREADS;
+  const int dim = (int)k.head_dim, dim_v = (int)k.v_head_dim, n = (int)k.block.queries, m = (int)k.block.keys,
+            shift = diagonal_shift(k.block);
+  const int pitch = max(dim, dim_v) | 1, warps = blockDim.x / WARP_THREADS;
   const int lane = threadIdx.x % WARP_THREADS, own = threadIdx.x / WARP_THREADS * ROWS;
   const int first = (int)(gridDim.x - 1 - blockIdx.x) * warps * ROWS;
   const int64_t kv_head = blockIdx.y / (k.n_heads / k.n_kv_heads);
   const int64_t statistics = (int64_t)blockIdx.z * k.n_heads + blockIdx.y; /* head of a sequence */
   float *q = shared, *d_o = q + warps * ROWS * pitch, *keys = d_o + warps * ROWS * pitch;
   float *values = keys + TILE * pitch;
-  load_rows(q, query_rows<T>(k.q, k.ld_qkv, k, blockIdx.z, blockIdx.y), first, warps * ROWS, n, dim, pitch);
-  load_rows(d_o, query_rows<T>(k.d_o, k.ld_o, k, blockIdx.z, blockIdx.y), first, warps * ROWS, n, dim, pitch);
+  load_rows(q, query_rows<T>(k.q, k.ld_qkv, dim, k, blockIdx.z, blockIdx.y), first, warps * ROWS, n, dim, pitch);
+  load_rows(d_o, query_rows<T>(k.d_o, k.ld_o, dim_v, k, blockIdx.z, blockIdx.y), first, warps * ROWS, n, dim_v, pitch);
   const float slope = slope_of<RULED>(k, blockIdx.y);
   float sums[ROWS][PARTS] = {}, p[ROWS], ds[ROWS], lse[ROWS], centre[ROWS];
   for (int r = 0; r < ROWS; r++) {
@@ -232,11 +238,11 @@ template <typename T, int PARTS, bool RULED> __global__ void flash_dq(FlashKerne
   const int end = min(m, first + warps * ROWS + shift);
   for (int start = RULED ? (int)first_seen(&k.rule, first) / TILE * TILE : 0; start < end; start += TILE) {
     __syncthreads();
-    load_rows(keys, key_rows<T>(k.k, k.block.ld_kv, k, blockIdx.z, kv_head), start, TILE, m, dim, pitch);
-    load_rows(values, key_rows<T>(k.v, k.block.ld_kv, k, blockIdx.z, kv_head), start, TILE, m, dim, pitch);
+    load_rows(keys, key_rows<T>(k.k, k.block.ld_kv, dim, k, blockIdx.z, kv_head), start, TILE, m, dim, pitch);
+    load_rows(values, key_rows<T>(k.v, k.block.ld_kv, dim_v, k, blockIdx.z, kv_head), start, TILE, m, dim_v, pitch);
     __syncthreads();
     dot_rows(q + own * pitch, keys + lane * pitch, dim, pitch, p);
-    dot_rows(d_o + own * pitch, values + lane * pitch, dim, pitch, ds);
+    dot_rows(d_o + own * pitch, values + lane * pitch, dim_v, pitch, ds);
     const int key = start + lane;
     for (int r = 0; r < ROWS; r++) {
       const int query = first + own + r;
@@ -248,21 +254,23 @@ template <typename T, int PARTS, bool RULED> __global__ void flash_dq(FlashKerne
     add_columns<PARTS>(ds, keys, dim, pitch, sums);
   }
   const float factors[ROWS] = {k.scale, k.scale, k.scale, k.scale};
-  store_rows<T, PARTS>(query_rows<T>(k.dq, k.block.ld_dq, k, blockIdx.z, blockIdx.y), first + own, n, dim, false,
+  store_rows<T, PARTS>(query_rows<T>(k.dq, k.block.ld_dq, dim, k, blockIdx.z, blockIdx.y), first + own, n, dim, false,
                        factors, sums);
 }
 
 /* grid: (key tiles, n_kv_heads, sequences) */
 template <typename T, int PARTS, bool RULED> __global__ void flash_dkv(FlashKernel k, const float *__restrict__ delta) {
   extern __shared__ float shared[];
-  const int dim = (int)k.head_dim, n = (int)k.block.queries, m = (int)k.block.keys, shift = diagonal_shift(k.block);
-  const int pitch = dim | 1, warps = blockDim.x / WARP_THREADS;
+  const int dim = (int)k.head_dim, dim_v = (int)k.v_head_dim, n = (int)k.block.queries, m = (int)k.block.keys,
+            shift = diagonal_shift(k.block);
+  const int pitch = max(dim, dim_v) | 1, warps = blockDim.x / WARP_THREADS;
   const int lane = threadIdx.x % WARP_THREADS, own = threadIdx.x / WARP_THREADS * ROWS;
   const int first = (int)blockIdx.x * warps * ROWS, heads = (int)(k.n_heads / k.n_kv_heads);
   float *keys = shared, *values = keys + warps * ROWS * pitch, *q = values + warps * ROWS * pitch;
   float *d_o = q + TILE * pitch;
-  load_rows(keys, key_rows<T>(k.k, k.block.ld_kv, k, blockIdx.z, blockIdx.y), first, warps * ROWS, m, dim, pitch);
-  load_rows(values, key_rows<T>(k.v, k.block.ld_kv, k, blockIdx.z, blockIdx.y), first, warps * ROWS, m, dim, pitch);
+  load_rows(keys, key_rows<T>(k.k, k.block.ld_kv, dim, k, blockIdx.z, blockIdx.y), first, warps * ROWS, m, dim, pitch);
+  load_rows(values, key_rows<T>(k.v, k.block.ld_kv, dim_v, k, blockIdx.z, blockIdx.y), first, warps * ROWS, m, dim_v,
+            pitch);
   float sum_k[ROWS][PARTS] = {}, sum_v[ROWS][PARTS] = {}, p[ROWS], ds[ROWS];
   const int past = first + warps * ROWS - 1; /* its last key's window ends last */
   const int end = !RULED || k.rule.window == 0 || past + k.rule.window > n ? n : past + (int)k.rule.window;
@@ -270,13 +278,13 @@ template <typename T, int PARTS, bool RULED> __global__ void flash_dkv(FlashKern
     const float slope = slope_of<RULED>(k, head);
     for (int start = max(0, first - shift) / TILE * TILE; start < end; start += TILE) {
       __syncthreads();
-      load_rows(q, query_rows<T>(k.q, k.ld_qkv, k, blockIdx.z, head), start, TILE, n, dim, pitch);
-      load_rows(d_o, query_rows<T>(k.d_o, k.ld_o, k, blockIdx.z, head), start, TILE, n, dim, pitch);
+      load_rows(q, query_rows<T>(k.q, k.ld_qkv, dim, k, blockIdx.z, head), start, TILE, n, dim, pitch);
+      load_rows(d_o, query_rows<T>(k.d_o, k.ld_o, dim_v, k, blockIdx.z, head), start, TILE, n, dim_v, pitch);
       __syncthreads();
       const int64_t of_head = (int64_t)blockIdx.z * k.n_heads + head, query = min(n - 1, start + lane);
       const float lse = k.lse[of_head * k.seq_len + query], centre = delta[of_head * n + query];
       dot_rows(keys + own * pitch, q + lane * pitch, dim, pitch, p);
-      dot_rows(values + own * pitch, d_o + lane * pitch, dim, pitch, ds);
+      dot_rows(values + own * pitch, d_o + lane * pitch, dim_v, pitch, ds);
       for (int r = 0; r < ROWS; r++) {
         const int key = first + own + r;
         const bool is_seen = start + lane < n && sees<RULED>(k, shift, start + lane, key);
@@ -285,15 +293,15 @@ template <typename T, int PARTS, bool RULED> __global__ void flash_dkv(FlashKern
         ds[r] = p[r] * (ds[r] * factor - centre);
         p[r] *= factor;
       }
-      add_columns<PARTS>(p, d_o, dim, pitch, sum_v);
+      add_columns<PARTS>(p, d_o, dim_v, pitch, sum_v);
       add_columns<PARTS>(ds, q, dim, pitch, sum_k);
     }
   }
   const float scales[ROWS] = {k.scale, k.scale, k.scale, k.scale}, ones[ROWS] = {1.0f, 1.0f, 1.0f, 1.0f};
-  store_rows<T, PARTS>(key_rows<T>(k.dk, k.block.ld_dkv, k, blockIdx.z, blockIdx.y), first + own, m, dim, k.block.adds,
-                       scales, sum_k);
-  store_rows<T, PARTS>(key_rows<T>(k.dv, k.block.ld_dkv, k, blockIdx.z, blockIdx.y), first + own, m, dim, k.block.adds,
-                       ones, sum_v);
+  store_rows<T, PARTS>(key_rows<T>(k.dk, k.block.ld_dkv, dim, k, blockIdx.z, blockIdx.y), first + own, m, dim,
+                       k.block.adds, scales, sum_k);
+  store_rows<T, PARTS>(key_rows<T>(k.dv, k.block.ld_dkv, dim_v, k, blockIdx.z, blockIdx.y), first + own, m, dim_v,
+                       k.block.adds, ones, sum_v);
 }
 
 /* More than 48 KiB of shared memory has to be asked for; a function's limit stays as it was set. */
@@ -301,9 +309,13 @@ template <typename K> cudaError_t allow_shared(K *function, size_t bytes) {
   return cudaFuncSetAttribute((const void *)function, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
 }
 
+int widest_head(const FlashKernel *k) {
+  return (int)(k->head_dim > k->v_head_dim ? k->head_dim : k->v_head_dim);
+}
+
 /* Rows of a tile: 8 warps, 4 for wide heads (99 KiB of shared memory is what every GPU since sm_86 has). */
 int n_warps(const FlashKernel *k) {
-  return k->head_dim > 128 ? 4 : 8;
+  return widest_head(k) > 128 ? 4 : 8;
 }
 
 dim3 tile_grid(const FlashKernel *k, gint64 rows, gint64 heads) {
@@ -318,7 +330,7 @@ FlashKernel with_block(const FlashKernel *k) {
 
 template <typename T, int PARTS, bool RULED> cudaError_t launch_forward(const FlashKernel *k, cudaStream_t stream) {
   const int warps = n_warps(k);
-  const size_t bytes = sizeof(float) * (k->head_dim | 1) * (warps * ROWS + 2 * TILE);
+  const size_t bytes = sizeof(float) * (widest_head(k) | 1) * (warps * ROWS + 2 * TILE);
   const cudaError_t status = allow_shared(flash_forward<T, PARTS, RULED>, bytes);
   if (status != cudaSuccess)
     return status;
@@ -330,7 +342,7 @@ template <typename T, int PARTS, bool RULED> cudaError_t launch_forward(const Fl
 template <typename T, int PARTS, bool RULED>
 cudaError_t launch_backward(const FlashKernel *k, float *delta, cudaStream_t stream) {
   const int warps = n_warps(k);
-  const size_t bytes = sizeof(float) * (k->head_dim | 1) * 2 * (warps * ROWS + TILE);
+  const size_t bytes = sizeof(float) * (widest_head(k) | 1) * 2 * (warps * ROWS + TILE);
   cudaError_t status = allow_shared(flash_dq<T, PARTS, RULED>, bytes);
   if (status == cudaSuccess)
     status = allow_shared(flash_dkv<T, PARTS, RULED>, bytes);
@@ -346,15 +358,15 @@ cudaError_t launch_backward(const FlashKernel *k, float *delta, cudaStream_t str
 }
 
 template <typename T, bool RULED> cudaError_t forward_of(const FlashKernel *k, cudaStream_t stream) {
-  return k->head_dim <= 64    ? launch_forward<T, 2, RULED>(k, stream)
-         : k->head_dim <= 128 ? launch_forward<T, 4, RULED>(k, stream)
-                              : launch_forward<T, 8, RULED>(k, stream);
+  return widest_head(k) <= 64    ? launch_forward<T, 2, RULED>(k, stream)
+         : widest_head(k) <= 128 ? launch_forward<T, 4, RULED>(k, stream)
+                                 : launch_forward<T, 8, RULED>(k, stream);
 }
 
 template <typename T, bool RULED> cudaError_t backward_of(const FlashKernel *k, float *scratch, cudaStream_t stream) {
-  return k->head_dim <= 64    ? launch_backward<T, 2, RULED>(k, scratch, stream)
-         : k->head_dim <= 128 ? launch_backward<T, 4, RULED>(k, scratch, stream)
-                              : launch_backward<T, 8, RULED>(k, scratch, stream);
+  return widest_head(k) <= 64    ? launch_backward<T, 2, RULED>(k, scratch, stream)
+         : widest_head(k) <= 128 ? launch_backward<T, 4, RULED>(k, scratch, stream)
+                                 : launch_backward<T, 8, RULED>(k, scratch, stream);
 }
 
 bool is_ruled(const FlashKernel *k) {
@@ -365,7 +377,7 @@ bool is_ruled(const FlashKernel *k) {
 
 cudaError_t cuda_flash_forward(const FlashKernel *kernel, cudaStream_t stream) {
   const FlashKernel with = with_block(kernel), *k = &with;
-  if (k->head_dim > MAX_DIM || (kernel->block.is_cut && k->rule.window > 0))
+  if (widest_head(k) > MAX_DIM || (kernel->block.is_cut && k->rule.window > 0))
     return cudaErrorInvalidValue;
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
@@ -375,7 +387,7 @@ cudaError_t cuda_flash_forward(const FlashKernel *kernel, cudaStream_t stream) {
 
 cudaError_t cuda_flash_backward(const FlashKernel *kernel, float *scratch, cudaStream_t stream) {
   const FlashKernel with = with_block(kernel), *k = &with;
-  if (k->head_dim > MAX_DIM || (kernel->block.is_cut && k->rule.window > 0))
+  if (widest_head(k) > MAX_DIM || (kernel->block.is_cut && k->rule.window > 0))
     return cudaErrorInvalidValue;
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);

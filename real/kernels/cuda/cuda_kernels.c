@@ -82,6 +82,10 @@ static cudaError_t run_simple(const Kernel *kernel, cudaStream_t stream) {
     return cuda_norm_forward(&kernel->norm, stream);
   case KERNEL_ROPE:
     return cuda_rope(&kernel->rope, stream);
+  case KERNEL_LATENT_JOIN:
+    return cuda_latent_join(&kernel->latent, stream);
+  case KERNEL_LATENT_SPLIT:
+    return cuda_latent_split(&kernel->latent, stream);
   case KERNEL_SOFTMAX_FORWARD:
     return cuda_softmax_forward(&kernel->softmax, stream);
   case KERNEL_SOFTMAX_BACKWARD:

@@ -33,6 +33,9 @@ cudaError_t cuda_bias_gradient(const BiasGradientKernel *kernel, float *scratch,
 gint64 cuda_column_sum_scratch_bytes(gint64 rows, gint64 width, int n_sums);
 
 cudaError_t cuda_rope(const RopeKernel *kernel, cudaStream_t stream);
+cudaError_t cuda_latent_join(const LatentKernel *kernel, cudaStream_t stream);
+cudaError_t cuda_latent_split(const LatentKernel *kernel, cudaStream_t stream);
+
 cudaError_t cuda_activation_forward(const ActivationKernel *kernel, cudaStream_t stream);
 cudaError_t cuda_activation_backward(const ActivationKernel *kernel, cudaStream_t stream);
 cudaError_t cuda_add(const AddKernel *kernel, cudaStream_t stream);

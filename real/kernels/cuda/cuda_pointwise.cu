@@ -1,31 +1,8 @@
-/* Kernels that compute each element on its own: rotary positions, activations, additions, conversions, initial
+/* Kernels that compute each element on its own: activations, additions, conversions, initial
  * values. */
 #include "cuda_element.cuh"
 
 namespace {
-
-/* One block a row: angles once in double (positions reach 10⁵, where a float angle is off by 10⁻²), then all heads. */
-template <typename T>
-__global__ void rope(T *x, int64_t seq_len, SequencePieces pieces, int n_heads, int half, int64_t ld, double log2_base,
-                     bool inverse) {
-  extern __shared__ float angles[]; /* [half] cosines, [half] sines */
-  const int64_t position = sequence_position(pieces, blockIdx.x % seq_len, seq_len);
-  for (int j = threadIdx.x; j < half; j += blockDim.x) {
-    double sine, cosine;
-    sincos((double)position * exp2(-log2_base * j / half), &sine, &cosine);
-    angles[j] = (float)cosine;
-    angles[half + j] = (float)(inverse ? -sine : sine);
-  }
-  __syncthreads();
-  T *row = x + blockIdx.x * ld;
-  for (int i = threadIdx.x; i < n_heads * half; i += blockDim.x) {
-    const int j = i % half;
-    T *first = row + (int64_t)(i / half) * 2 * half + j, *second = first + half;
-    const float a = to_float(*first), b = to_float(*second);
-    *first = from_float<T>(a * angles[j] - b * angles[half + j]);
-    *second = from_float<T>(b * angles[j] + a * angles[half + j]);
-  }
-}
 
 constexpr float GELU_A = 0.7978845608028654f; /* √(2/π) */
 constexpr float GELU_B = 0.044715f;
@@ -160,16 +137,6 @@ template <typename T> __global__ void init(InitKernel k) {
 }
 
 } // namespace
-
-cudaError_t cuda_rope(const RopeKernel *k, cudaStream_t stream) {
-  return with_number(k->number, [&](auto zero) {
-    using T = decltype(zero);
-    const int half = (int)k->head_dim / 2;
-    rope<T><<<(unsigned)k->rows, BLOCK_THREADS, 2 * half * sizeof(float), stream>>>(
-        (T *)k->x, k->seq_len, k->pieces, (int)k->n_heads, half, k->ld, log2(k->base), k->inverse);
-    return cudaGetLastError();
-  });
-}
 
 template <typename T, int N> static cudaError_t launch_activation(const ActivationKernel *k, cudaStream_t stream) {
   using P = Pack<T, N>;

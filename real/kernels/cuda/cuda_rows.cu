@@ -1,5 +1,5 @@
-/* All kernels but fused attention as one unit: nvcc takes longer to read what each of them includes than to compile most
- * of them. */
+/* All kernels but fused attention as one unit: nvcc takes longer to read what each of them includes than to compile
+ * most of them. */
 #include "cuda_blocks.cu"
 #include "cuda_dropout.cu"
 #include "cuda_experts.cu"
@@ -7,5 +7,6 @@
 #include "cuda_norm.cu"
 #include "cuda_optimizer.cu"
 #include "cuda_pointwise.cu"
+#include "cuda_rotary.cu"
 #include "cuda_softmax.cu"
 #include "cuda_words.cu"

@@ -19,7 +19,7 @@ static float scale_of(const Cut *cut) {
 }
 
 static gint64 qkv_width(const Cut *cut) {
-  return cut->q_width + 2 * cut->kv_width;
+  return cut->q_width + cut->kv_width + cut->v_width;
 }
 
 static char *column(const Cut *cut, char *qkv, gint64 first) {
@@ -84,8 +84,9 @@ static void run_rope(const ItemCall *call) {
                             .seq_len = cut->seq_len,
                             .n_heads = (cut->q_width + cut->kv_width) / cut->model->head_dim,
                             .head_dim = cut->model->head_dim,
+                            .head_stride = cut->model->head_dim,
                             .ld = qkv_width(cut),
-                            .base = 10000,
+                            .base = item_rope_base,
                             .pieces = parameters_pieces(call->trainer->parameters),
                             .x = qkv}};
   item_launch(call, &kernel);
@@ -102,6 +103,22 @@ ScoreRule item_score_rule(const ItemCall *call) {
   return rule;
 }
 
+/* Of latent attention K's and V's are not what W reads. */
+static void place_gradients(const ItemCall *call, FlashKernel *task) {
+  const Cut *cut = memory(call)->cut;
+  const LayerGradients gradients = activations_gradients(memory(call), call->slot, call->layer);
+  task->d_o = memory(call)->d_attention;
+  task->dq = gradients.d_qkv;
+  task->dk = column(cut, gradients.d_qkv, cut->q_width);
+  if (cut->model->latent.kv_rank > 0) {
+    task->dq = gradients.d_q;
+    task->dk = memory(call)->latent.d_kv;
+    task->ld_dq = cut->q_width;
+    task->ld_dkv = cut->kv_width + cut->v_width;
+  }
+  task->dv = column(cut, task->dk, cut->kv_width);
+}
+
 FlashKernel item_flash(const ItemCall *call, gboolean is_backward) {
   const Cut *cut = memory(call)->cut;
   const SavedLayer saved = activations_layer(memory(call), call->slot, call->layer);
@@ -112,23 +129,21 @@ FlashKernel item_flash(const ItemCall *call, gboolean is_backward) {
                       .n_heads = cut->heads,
                       .n_kv_heads = cut->kv_width / cut->model->head_dim,
                       .head_dim = cut->model->head_dim,
+                      .v_head_dim = model_v_head_dim(cut->model),
                       .scale = scale_of(cut),
                       .rule = item_score_rule(call),
                       .drop = item_score_dropout(call),
                       .ld_qkv = qkv_width(cut),
-                      .ld_o = cut->q_width,
+                      .ld_dq = qkv_width(cut),
+                      .ld_dkv = qkv_width(cut),
+                      .ld_o = cut->out_width,
                       .q = saved.qkv,
                       .k = column(cut, saved.qkv, k),
                       .v = column(cut, saved.qkv, v),
                       .o = saved.attention,
                       .lse = saved.lse};
-  if (is_backward) {
-    char *d_qkv = activations_gradients(memory(call), call->slot, call->layer).d_qkv;
-    task.d_o = memory(call)->d_attention;
-    task.dq = d_qkv;
-    task.dk = column(cut, d_qkv, k);
-    task.dv = column(cut, d_qkv, v);
-  }
+  if (is_backward)
+    place_gradients(call, &task);
   return task;
 }
 

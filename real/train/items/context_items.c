@@ -17,12 +17,8 @@
  * All-gather. Blocks come by rank and are put in order of position; then the early queries see all keys up to theirs,
  * the late ones up to theirs. Their gradients go the same way back.
  *
- * Ulysses. In between, a sequence is whole, in order of position, for 1/cp of the heads: saved q, k, v and attention's
- * output are of that form, with equally many elements.
- *
- *     to heads    rows (T × all heads) → a part for each member's heads → all-to-all → rows of all tokens (own heads)
- *     to tokens   the same backwards */
-#include "trainer.h"
+ * Ulysses: ulysses_items.c. */
+#include "context_rows.h"
 
 static const Activations *memory(const ItemCall *call) {
   return &call->trainer->activations;
@@ -40,10 +36,6 @@ static SavedLayer saved(const ItemCall *call) {
   return activations_layer(memory(call), call->slot, call->layer);
 }
 
-static char *d_qkv(const ItemCall *call) {
-  return activations_gradients(memory(call), call->slot, call->layer).d_qkv;
-}
-
 static int own_rank(const ItemCall *call) {
   return call->trainer->parameters->at.at[AXIS_CP];
 }
@@ -52,94 +44,25 @@ static guint8 number_of(const ItemCall *call) {
   return (guint8)call->trainer->parameters->number;
 }
 
-static gint64 qkv_width(const Cut *cut) {
-  return cut->q_width + 2 * cut->kv_width;
+static gint64 kv_width(const Cut *cut) {
+  return cut->kv_width + cut->v_width;
 }
 
 static gint64 kv_elements(const Cut *cut) {
-  return cut->tokens * 2 * cut->kv_width;
-}
-
-static char *element(const Cut *cut, const void *base, gint64 i) {
-  return (char *)(gsize)base + i * (gint64)cut->element_bytes;
-}
-
-static void launch_flash(const ItemCall *call, const FlashKernel *task) {
-  Kernel kernel = {.kind = call->is_backward ? KERNEL_FLASH_BACKWARD : KERNEL_FLASH_FORWARD, .flash = *task};
-  item_launch(call, &kernel);
-}
-
-static void exchange(const ItemCall *call, Collective collective, const char *in, char *out, gint64 n) {
-  call->trainer->comm->type->collective(call->group, call->stream, collective, REDUCE_SUM, (Number)number_of(call), in,
-                                        out, n);
-}
-
-/* --- moving rows --- */
-
-/* Blocks of rows, of which the first begins at `at`. */
-typedef struct {
-  char *at;
-  gint64 ld, step; /* elements from a row to the next; from a block to the next */
-} Rows;
-
-typedef struct {
-  gint64 batch, rows, width;
-} Extent;
-
-/* out = a + b; b.at NULL: a alone; a.at NULL too: zeros. */
-static void move(const ItemCall *call, Extent extent, Rows a, Rows b, Rows out) {
-  Kernel kernel = {.kind = KERNEL_MOVE,
-                   .move = {.number = number_of(call),
-                            .batch = extent.batch,
-                            .rows = extent.rows,
-                            .width = extent.width,
-                            .ld_a = a.ld,
-                            .ld_b = b.ld,
-                            .ld_out = out.ld,
-                            .stride_a = a.step,
-                            .stride_b = b.step,
-                            .stride_out = out.step,
-                            .a = a.at,
-                            .b = b.at,
-                            .out = out.at}};
-  item_launch(call, &kernel);
-}
-
-static void copy(const ItemCall *call, Extent extent, Rows from, Rows to) {
-  move(call, extent, from, (Rows){0}, to);
-}
-
-/* This rank's tokens, a block for each sequence, from a row and a column on. */
-static Rows tokens_of(const Cut *cut, char *base, gint64 ld, gint64 row, gint64 column) {
-  return (Rows){element(cut, base, row * ld + column), ld, cut->seq_len * ld};
+  return cut->tokens * kv_width(cut);
 }
 
 static Rows k_and_v(const Cut *cut, char *qkv) {
-  return tokens_of(cut, qkv, qkv_width(cut), 0, cut->q_width);
+  return context_tokens(cut, qkv, context_qkv_width(cut), 0, cut->q_width);
 }
 
 static Rows kv_block(const Cut *cut, char *block) {
-  return tokens_of(cut, block, 2 * cut->kv_width, 0, 0);
+  return context_tokens(cut, block, kv_width(cut), 0, 0);
 }
 
 /* Rows of each sequence here. */
 static Extent kv_extent(const Cut *cut, gint64 rows) {
-  return (Extent){cut->sequences, rows, 2 * cut->kv_width};
-}
-
-/* Between a block for each rank, of its tokens, and whole sequences in order of position. */
-static void order_by_position(const ItemCall *call, char *by_rank, char *by_position, gint64 width, gboolean is_back) {
-  const Cut *cut = cut_of_call(call);
-  const gint64 half = cut->seq_len / 2, length = cut->cp * cut->seq_len;
-  const Extent extent = {cut->cp, half, width};
-  for (gint64 sequence = 0; sequence < cut->sequences; sequence++)
-    for (int is_late = 0; is_late < 2; is_late++) {
-      const gint64 here = sequence * cut->seq_len + is_late * half;
-      const gint64 there = sequence * length + (is_late ? (2 * cut->cp - 1) * half : 0);
-      const Rows ranks = {element(cut, by_rank, here * width), width, cut->tokens * width};
-      const Rows positions = {element(cut, by_position, there * width), width, (is_late ? -half : half) * width};
-      copy(call, extent, is_back ? positions : ranks, is_back ? ranks : positions);
-    }
+  return (Extent){cut->sequences, rows, kv_width(cut)};
 }
 
 /* --- ring --- */
@@ -177,11 +100,11 @@ static void look_at(const ItemCall *call, View view, const char *kv, FlashKernel
   task->block.queries = view.queries;
   task->block.keys = view.keys;
   task->block.key_rows = cut->seq_len;
-  task->block.ld_kv = kv != NULL ? 2 * cut->kv_width : task->ld_qkv;
+  task->block.ld_kv = kv != NULL ? kv_width(cut) : task->ld_qkv;
   task->k = kv != NULL ? kv : task->k;
-  task->v = kv != NULL ? element(cut, kv, cut->kv_width) : task->v;
-  task->q = element(cut, task->q, view.first_query * task->ld_qkv);
-  task->o = element(cut, task->o, view.first_query * task->ld_o);
+  task->v = kv != NULL ? context_element(cut, kv, cut->kv_width) : task->v;
+  task->q = context_element(cut, task->q, view.first_query * task->ld_qkv);
+  task->o = context_element(cut, task->o, view.first_query * task->ld_o);
   task->lse += view.first_query;
 }
 
@@ -195,36 +118,36 @@ static void ring_forward(const ItemCall *call) {
     task.lse = scratch(call)->part_lse;
     look_at(call, view_of(call, step), scratch(call)->kv[step % 2], &task);
   }
-  launch_flash(call, &task);
+  context_launch(call, &task);
 }
 
 /* What is sent first: before forward's end the own block. */
 static void ring_pack(const ItemCall *call) {
   const Cut *cut = cut_of_call(call);
-  copy(call, kv_extent(cut, cut->seq_len), k_and_v(cut, saved(call).qkv), kv_block(cut, scratch(call)->kv[0]));
+  context_copy(call, kv_extent(cut, cut->seq_len), k_and_v(cut, saved(call).qkv), kv_block(cut, scratch(call)->kv[0]));
 }
 
 /* Behind the second attention: the own block has been read and sent. */
 static void ring_keep(const ItemCall *call) {
   const Cut *cut = cut_of_call(call);
-  copy(call, kv_extent(cut, cut->seq_len), kv_block(cut, scratch(call)->kv[1]), k_and_v(cut, saved(call).qkv));
+  context_copy(call, kv_extent(cut, cut->seq_len), kv_block(cut, scratch(call)->kv[1]), k_and_v(cut, saved(call).qkv));
 }
 
 static void ring_merge(const ItemCall *call) {
   const Cut *cut = cut_of_call(call);
   const View view = view_of(call, call->occurrence + 1);
   const SavedLayer layer = saved(call);
-  const gint64 first = view.first_query * cut->q_width;
+  const gint64 first = view.first_query * cut->out_width;
   Kernel kernel = {.kind = KERNEL_MERGE,
                    .merge = {.number = number_of(call),
                              .sequences = cut->sequences,
                              .seq_len = cut->seq_len,
                              .queries = view.queries,
                              .n_heads = cut->heads,
-                             .head_dim = cut->model->head_dim,
-                             .o = element(cut, layer.attention, first),
+                             .head_dim = model_v_head_dim(cut->model),
+                             .o = context_element(cut, layer.attention, first),
                              .lse = layer.lse + view.first_query,
-                             .other = element(cut, scratch(call)->part, first),
+                             .other = context_element(cut, scratch(call)->part, first),
                              .other_lse = scratch(call)->part_lse + view.first_query}};
   item_launch(call, &kernel);
 }
@@ -233,14 +156,12 @@ static void ring_merge(const ItemCall *call) {
 static void ring_clear(const ItemCall *call) {
   const Cut *cut = cut_of_call(call);
   const View view = view_of(call, 0);
-  const gint64 kv_width = 2 * cut->kv_width;
   const Rows none = {0};
   if (view.first_query > 0)
-    move(call, (Extent){cut->sequences, view.first_query, cut->q_width}, none, none,
-         tokens_of(cut, d_qkv(call), qkv_width(cut), 0, 0));
+    context_move(call, (Extent){cut->sequences, view.first_query, cut->q_width}, none, none, context_own_dq(call, 0));
   if (view.keys < cut->seq_len)
-    move(call, (Extent){cut->sequences, cut->seq_len - view.keys, kv_width}, none, none,
-         tokens_of(cut, scratch(call)->d_kv[0], kv_width, view.keys, 0));
+    context_move(call, kv_extent(cut, cut->seq_len - view.keys), none, none,
+                 context_tokens(cut, scratch(call)->d_kv[0], kv_width(cut), view.keys, 0));
 }
 
 /* The first block is not waited for: it is read where it is saved. Its dQ, dK, dV lie where they are added up; a later
@@ -252,38 +173,40 @@ static void ring_backward(const ItemCall *call) {
   const View view = view_of(call, step);
   FlashKernel task = item_flash(call, TRUE);
   look_at(call, view, step > 0 ? context->kv[step % 2] : NULL, &task);
-  task.d_o = element(cut, task.d_o, view.first_query * task.ld_o);
-  task.block.ld_dq = task.block.ld_dkv = task.ld_qkv;
+  task.d_o = context_element(cut, task.d_o, view.first_query * task.ld_o);
+  task.block.ld_dq = task.ld_dq;
+  task.block.ld_dkv = task.ld_dkv;
   if (step == 0) {
     task.dk = context->d_kv[0];
-    task.dv = element(cut, context->d_kv[0], cut->kv_width);
-    task.block.ld_dkv = 2 * cut->kv_width;
+    task.dv = context_element(cut, context->d_kv[0], cut->kv_width);
+    task.block.ld_dkv = kv_width(cut);
   } else {
     task.dq = context->part;
     task.block.ld_dq = cut->q_width;
   }
-  task.dq = element(cut, task.dq, view.first_query * task.block.ld_dq);
-  launch_flash(call, &task);
+  task.dq = context_element(cut, task.dq, view.first_query * task.block.ld_dq);
+  context_launch(call, &task);
 }
 
 static void ring_sum_dq(const ItemCall *call) {
   const Cut *cut = cut_of_call(call);
   const View view = view_of(call, call->occurrence + 1);
-  const Rows dq = tokens_of(cut, d_qkv(call), qkv_width(cut), view.first_query, 0);
-  const Rows part = tokens_of(cut, scratch(call)->part, cut->q_width, view.first_query, 0);
-  move(call, (Extent){cut->sequences, view.queries, cut->q_width}, dq, part, dq);
+  const Rows dq = context_own_dq(call, view.first_query);
+  const Rows part = context_tokens(cut, scratch(call)->part, cut->q_width, view.first_query, 0);
+  context_move(call, (Extent){cut->sequences, view.queries, cut->q_width}, dq, part, dq);
 }
 
 static void ring_sum_dkv(const ItemCall *call) {
   const Cut *cut = cut_of_call(call);
   const gint64 step = call->occurrence + 1;
   const View view = view_of(call, step);
-  const Rows own = k_and_v(cut, d_qkv(call)), round = kv_block(cut, scratch(call)->d_kv[step % 2]);
-  move(call, kv_extent(cut, view.keys), round, own, view.is_own ? own : round);
+  const Rows own = context_own_dkv(call), round = kv_block(cut, scratch(call)->d_kv[step % 2]);
+  context_move(call, kv_extent(cut, view.keys), round, own, view.is_own ? own : round);
 }
 
 static void hand_on(const ItemCall *call, char *const blocks[2], gint64 which) {
-  exchange(call, COLLECTIVE_SEND_RECV, blocks[which % 2], blocks[(which + 1) % 2], kv_elements(cut_of_call(call)));
+  context_exchange(call, COLLECTIVE_SEND_RECV, blocks[which % 2], blocks[(which + 1) % 2],
+                   kv_elements(cut_of_call(call)));
 }
 
 static void ring_exchange(const ItemCall *call) {
@@ -303,22 +226,22 @@ static void ring_exchange(const ItemCall *call) {
 /* Where this rank's block is among those of all. */
 static char *own_part(const ItemCall *call) {
   const Cut *cut = cut_of_call(call);
-  return element(cut, scratch(call)->kv[0], own_rank(call) * kv_elements(cut));
+  return context_element(cut, scratch(call)->kv[0], own_rank(call) * kv_elements(cut));
 }
 
 static void gather_pack(const ItemCall *call) {
   const Cut *cut = cut_of_call(call);
-  copy(call, kv_extent(cut, cut->seq_len), k_and_v(cut, saved(call).qkv), kv_block(cut, own_part(call)));
+  context_copy(call, kv_extent(cut, cut->seq_len), k_and_v(cut, saved(call).qkv), kv_block(cut, own_part(call)));
 }
 
 static void gather_kv(const ItemCall *call) {
   const Cut *cut = cut_of_call(call);
-  exchange(call, COLLECTIVE_ALL_GATHER, own_part(call), scratch(call)->kv[0], cut->cp * kv_elements(cut));
+  context_exchange(call, COLLECTIVE_ALL_GATHER, own_part(call), scratch(call)->kv[0], cut->cp * kv_elements(cut));
 }
 
 static void gather_order(const ItemCall *call) {
   const ContextScratch *context = scratch(call);
-  order_by_position(call, context->kv[0], context->kv[1], 2 * cut_of_call(call)->kv_width, FALSE);
+  context_order(call, context->kv[0], context->kv[1], kv_width(cut_of_call(call)), FALSE);
 }
 
 static void gather_clear(const ItemCall *call) {
@@ -331,17 +254,17 @@ static void gather_clear(const ItemCall *call) {
 
 static void scatter_order(const ItemCall *call) {
   const ContextScratch *context = scratch(call);
-  order_by_position(call, context->kv[0], context->d_kv[0], 2 * cut_of_call(call)->kv_width, TRUE);
+  context_order(call, context->kv[0], context->d_kv[0], kv_width(cut_of_call(call)), TRUE);
 }
 
 static void scatter_dkv(const ItemCall *call) {
   const Cut *cut = cut_of_call(call);
-  exchange(call, COLLECTIVE_REDUCE_SCATTER, scratch(call)->kv[0], own_part(call), cut->cp * kv_elements(cut));
+  context_exchange(call, COLLECTIVE_REDUCE_SCATTER, scratch(call)->kv[0], own_part(call), cut->cp * kv_elements(cut));
 }
 
 static void scatter_unpack(const ItemCall *call) {
   const Cut *cut = cut_of_call(call);
-  copy(call, kv_extent(cut, cut->seq_len), kv_block(cut, own_part(call)), k_and_v(cut, d_qkv(call)));
+  context_copy(call, kv_extent(cut, cut->seq_len), kv_block(cut, own_part(call)), context_own_dkv(call));
 }
 
 /* One of the two pieces' queries, to the keys up to theirs. */
@@ -353,112 +276,20 @@ static void attend_piece(const ItemCall *call, gboolean is_late) {
   look_at(call, (View){is_late ? half : 0, half, (piece + 1) * half, TRUE, {0}}, context->kv[1], &task);
   task.block.key_rows = cut->cp * cut->seq_len;
   if (call->is_backward) {
-    task.d_o = element(cut, task.d_o, is_late * half * task.ld_o);
-    task.dq = element(cut, task.dq, is_late * half * task.ld_qkv);
+    task.d_o = context_element(cut, task.d_o, is_late * half * task.ld_o);
+    task.dq = context_element(cut, task.dq, is_late * half * task.ld_dq);
     task.dk = context->d_kv[0];
-    task.dv = element(cut, context->d_kv[0], cut->kv_width);
-    task.block.ld_dq = task.ld_qkv;
-    task.block.ld_dkv = 2 * cut->kv_width;
+    task.dv = context_element(cut, context->d_kv[0], cut->kv_width);
+    task.block.ld_dq = task.ld_dq;
+    task.block.ld_dkv = kv_width(cut);
     task.block.adds = TRUE;
   }
-  launch_flash(call, &task);
+  context_launch(call, &task);
 }
 
 static void attend_to_all(const ItemCall *call) {
   attend_piece(call, FALSE);
   attend_piece(call, TRUE);
-}
-
-/* --- Ulysses --- */
-
-/* Between columns of this rank's tokens, some heads side by side, and columns of the parts for each member. */
-static void order_by_member(const ItemCall *call, Rows tokens, gint64 width, Rows parts, gboolean is_back) {
-  const Cut *cut = cut_of_call(call);
-  const Extent extent = {cut->cp, cut->tokens, width / cut->cp};
-  tokens.step = extent.width;
-  parts.step = cut->tokens * parts.ld;
-  copy(call, extent, is_back ? parts : tokens, is_back ? tokens : parts);
-}
-
-/* The same for q, k and v side by side. */
-static void order_qkv(const ItemCall *call, char *qkv, char *parts, gboolean is_back) {
-  const Cut *cut = cut_of_call(call);
-  const gint64 widths[] = {cut->q_width, cut->kv_width, cut->kv_width}, width = qkv_width(cut);
-  for (gint64 i = 0, column = 0; i < 3; column += widths[i++])
-    order_by_member(call, tokens_of(cut, qkv, width, 0, column), widths[i],
-                    tokens_of(cut, parts, width / cut->cp, 0, column / cut->cp), is_back);
-}
-
-static void order_out(const ItemCall *call, char *out, char *parts, gboolean is_back) {
-  const Cut *cut = cut_of_call(call);
-  order_by_member(call, tokens_of(cut, out, cut->q_width, 0, 0), cut->q_width,
-                  tokens_of(cut, parts, cut->q_width / cut->cp, 0, 0), is_back);
-}
-
-/* Forward exchanges q, k and v, then the output; backward the output's gradient, then theirs. */
-static gboolean is_to_heads(const ItemCall *call) {
-  return call->occurrence % 2 == 0;
-}
-
-static gboolean moves_qkv(const ItemCall *call) {
-  return is_to_heads(call) != call->is_backward;
-}
-
-static void ulysses_pack(const ItemCall *call) {
-  const Cut *cut = cut_of_call(call);
-  const ContextScratch *context = scratch(call);
-  if (is_to_heads(call) && call->is_backward)
-    order_out(call, memory(call)->d_attention, context->sent, FALSE);
-  else if (is_to_heads(call))
-    order_qkv(call, saved(call).qkv, context->sent, FALSE);
-  else if (call->is_backward)
-    order_by_position(call, context->sent, d_qkv(call), qkv_width(cut) / cut->cp, TRUE);
-  else
-    order_by_position(call, context->sent, saved(call).all_tokens, cut->q_width / cut->cp, TRUE);
-}
-
-static void ulysses_unpack(const ItemCall *call) {
-  const Cut *cut = cut_of_call(call);
-  const ContextScratch *context = scratch(call);
-  if (is_to_heads(call) && call->is_backward)
-    order_by_position(call, context->got, context->d_out, cut->q_width / cut->cp, FALSE);
-  else if (is_to_heads(call))
-    order_by_position(call, context->got, saved(call).qkv, qkv_width(cut) / cut->cp, FALSE);
-  else if (call->is_backward)
-    order_qkv(call, d_qkv(call), context->got, TRUE);
-  else
-    order_out(call, saved(call).attention, context->got, TRUE);
-}
-
-static void ulysses_exchange(const ItemCall *call) {
-  const Cut *cut = cut_of_call(call);
-  exchange(call, COLLECTIVE_ALL_TO_ALL, scratch(call)->sent, scratch(call)->got,
-           cut->tokens * (moves_qkv(call) ? qkv_width(cut) : cut->q_width));
-}
-
-/* All tokens of some heads: one kernel, as where nothing is cut. */
-static void ulysses_attend(const ItemCall *call) {
-  const Cut *cut = cut_of_call(call);
-  const ContextScratch *context = scratch(call);
-  const gint64 k = cut->q_width / cut->cp, v = k + cut->kv_width / cut->cp;
-  FlashKernel task = item_flash(call, call->is_backward);
-  task.rule.first_head += own_rank(call) * (cut->heads / cut->cp);
-  task.drop.first_head += own_rank(call) * (cut->heads / cut->cp);
-  task.seq_len *= cut->cp;
-  task.n_heads /= cut->cp;
-  task.n_kv_heads /= cut->cp;
-  task.ld_qkv /= cut->cp;
-  task.ld_o /= cut->cp;
-  task.k = element(cut, task.q, k);
-  task.v = element(cut, task.q, v);
-  task.o = saved(call).all_tokens;
-  if (call->is_backward) {
-    task.d_o = context->d_out;
-    task.dq = d_qkv(call); /* until they are packed; the own ones come there */
-    task.dk = element(cut, task.dq, k);
-    task.dv = element(cut, task.dq, v);
-  }
-  launch_flash(call, &task);
 }
 
 /* --- names --- */
@@ -476,13 +307,6 @@ static const ItemKernel gather_kernels[] = {
     {"attention.backward", attend_to_all, 0},
     {"attention.dkv_order", scatter_order, 0},
     {"attention.dkv_unpack", scatter_unpack, 0},
-    {NULL, NULL, 0},
-};
-static const ItemKernel ulysses_kernels[] = {
-    {"attention.pack", ulysses_pack, 0},
-    {"attention.unpack", ulysses_unpack, 0},
-    {"attention", ulysses_attend, 0},
-    {"attention.backward", ulysses_attend, 0},
     {NULL, NULL, 0},
 };
 const ItemKernel *const context_kernels[N_CP_COMMS] = {

@@ -86,7 +86,7 @@ static void run_dropout(const ItemCall *call) {
   drop_scores(call, saved.scores, saved.dropped);
 }
 
-/* Of a layer: the second residual's, the first one's, attention's. */
+/* Of a layer: the second residual's, the first one's unless it is the same, attention's. */
 static void run_dropout_backward(const ItemCall *call) {
   if (call->piece == PIECE_EMBEDDING) {
     char *gradient = item_embedding_gradient(call);
@@ -94,9 +94,10 @@ static void run_dropout_backward(const ItemCall *call) {
     return;
   }
   const LayerGradients gradients = activations_gradients(memory(call), call->slot, call->layer);
+  const gboolean parallel = memory(call)->cut->model->parallel_block;
   if (call->occurrence == 0)
     item_drop_add(call, DROP_MLP, NULL, item_output_gradient(call), NULL, gradients.d_mlp_branch);
-  else if (call->occurrence == 1)
+  else if (call->occurrence == 1 && !parallel)
     item_drop_add(call, DROP_ATTENTION, NULL, gradients.d_x2, NULL, gradients.d_attention_branch);
   else
     drop_scores(call, memory(call)->d_scores, memory(call)->d_scores);

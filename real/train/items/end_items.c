@@ -6,10 +6,11 @@ static const Activations *memory(const ItemCall *call) {
   return &call->trainer->activations;
 }
 
-/* Index of the micro-batch's first token in tokens and targets. */
-static gint64 token_offset(const ItemCall *call) {
-  const gint64 n = call->trainer->workload->plan->n_micro_batches;
-  return (call->step * n + call->micro_batch) * memory(call)->cut->tokens;
+/* What follows each of the micro-batch's tokens, that many places behind. */
+static const gint32 *tokens_behind(const ItemCall *call, int n_behind) {
+  const Trainer *trainer = call->trainer;
+  const gint64 micro_batch = call->step * trainer->workload->plan->n_micro_batches + call->micro_batch;
+  return trainer->tokens + n_behind * trainer->n_tokens + micro_batch * memory(call)->cut->tokens;
 }
 
 static void run_embedding(const ItemCall *call) {
@@ -24,10 +25,9 @@ static void run_embedding(const ItemCall *call) {
                                  .width = cut->model->hidden,
                                  .first_word = block->tensors[0].first_row,
                                  .n_words = cut->vocab_width,
-                                 .token = call->trainer->tokens + token_offset(call)}};
+                                 .token = tokens_behind(call, call->mtp)}};
   if (is_backward) {
-    kernel.embedding.dout = cut->sequence_parallel ? activations_embedding_gradient(memory(call), call->slot)
-                                                   : item_embedding_gradient(call);
+    kernel.embedding.dout = item_embedding_gathered(call);
     kernel.embedding.dtable = block_gradient(parameters, block, ROLE_TABLE);
   } else {
     kernel.embedding.table = block_weight(parameters, block, ROLE_TABLE);
@@ -92,8 +92,9 @@ static void run_final_norm(const ItemCall *call) {
   const Cut *cut = memory(call)->cut;
   const Parameters *parameters = call->trainer->parameters;
   const gboolean is_backward = call->argument;
-  const SavedHead head = activations_head(memory(call), call->slot);
-  const Block *block = item_block(call, BLOCK_FINAL_NORM);
+  const SavedHead head = activations_head(memory(call), call->slot, call->mtp);
+  const Block *block = item_block(call, call->mtp > 0 ? BLOCK_MTP : BLOCK_FINAL_NORM);
+  const Role weight = call->mtp > 0 ? ROLE_MTP_FINAL_NORM : ROLE_NORM1;
   Kernel kernel = {.kind = is_backward ? KERNEL_NORM_BACKWARD : KERNEL_NORM_FORWARD,
                    .norm = {.number = (guint8)parameters->number,
                             .gradient = (guint8)parameters->gradient_number,
@@ -102,25 +103,29 @@ static void run_final_norm(const ItemCall *call) {
                             .width = cut->model->hidden,
                             .epsilon = item_norm_epsilon,
                             .x = head.x,
-                            .weight = block_weight(parameters, block, ROLE_NORM1),
-                            .shift = block_weight(parameters, block, ROLE_NORM1_SHIFT),
+                            .weight = block_weight(parameters, block, weight),
+                            .shift = block_weight(parameters, block, weight + 1),
                             .y = head.norm,
                             .mean = head.mean,
                             .rstd = head.rstd}};
   if (is_backward) {
-    const int n_layers = call->trainer->workload->stages[call->stage].layers.n_layers;
-    const gboolean leaves_stage = n_layers == 0 && call->gradient_out != NULL;
     kernel.norm.dy = item_reduced(call);
-    kernel.norm.dx =
-        leaves_stage ? call->gradient_out : activations_stream_gradient(memory(call), call->slot, n_layers);
-    kernel.norm.dweight = block_gradient(parameters, block, ROLE_NORM1);
-    kernel.norm.dshift = block_gradient(parameters, block, ROLE_NORM1_SHIFT);
+    kernel.norm.dx = item_head_gradient(call);
+    kernel.norm.dweight = block_gradient(parameters, block, weight);
+    kernel.norm.dshift = block_gradient(parameters, block, weight + 1);
   }
   item_launch(call, &kernel);
 }
 
 static double *loss_of(const ItemCall *call) {
-  return &call->trainer->losses[call->step * call->trainer->workload->plan->n_micro_batches + call->micro_batch];
+  const Workload *workload = call->trainer->workload;
+  return &call->trainer->losses[call->step * trainer_n_losses(workload) +
+                                call->micro_batch * (1 + workload->plan->mtp_layers) + call->mtp];
+}
+
+/* Heads that predict further count 0.3 together (arXiv 2412.19437 §2.2, §4.2), the model's own 1. */
+static double loss_weight(const ItemCall *call) {
+  return call->mtp > 0 ? 0.3 / call->trainer->workload->plan->mtp_layers : 1;
 }
 
 void item_sum_loss(const ItemCall *call) {
@@ -130,23 +135,23 @@ void item_sum_loss(const ItemCall *call) {
 static void run_loss(const ItemCall *call) {
   const Cut *cut = memory(call)->cut;
   const Plan *plan = call->trainer->workload->plan;
-  const double tokens_per_step = (double)plan->global_batch * plan->seq_len;
-  const SavedHead head = activations_head(memory(call), call->slot);
+  const double scale = loss_weight(call) / ((double)plan->global_batch * (double)plan->seq_len);
+  const SavedHead head = activations_head(memory(call), call->slot, call->mtp);
   Kernel kernel = {.kind = (guint8)call->argument,
                    .loss = {.number = (guint8)call->trainer->parameters->number,
                             .tokens = cut->tokens,
                             .width = cut->vocab_width,
                             .first_word = call->trainer->parameters->at.at[AXIS_TP] * cut->vocab_width,
                             .n_words = cut->model->vocab,
-                            .target = call->trainer->targets + token_offset(call),
+                            .target = tokens_behind(call, call->mtp + 1),
                             .logits = head.logits,
                             .row_max = head.row_max,
                             .row_sum = head.row_sum,
                             .row_target = head.row_target,
                             .probabilities = head.probabilities,
                             .loss = loss_of(call),
-                            .loss_scale = 1 / tokens_per_step,
-                            .gradient_scale = (float)(1 / tokens_per_step),
+                            .loss_scale = scale,
+                            .gradient_scale = (float)scale,
                             .scale = scaling_of(call->trainer, call->step),
                             .dlogits = head.d_logits}};
   item_launch(call, &kernel);

@@ -1,11 +1,12 @@
 /* A workload's lists say what is done by name; here each name finds its kernel, once per list. A name that stands twice
- * in a list (the two norms of a layer) is told apart by its occurrence. */
+ * in a list (the two norms of a layer) is told apart by its occurrence, heads that predict further each apart. */
 #include "error.h"
 #include "trainer.h"
 
 #include <string.h>
 
 const float item_norm_epsilon = 1e-5f;
+const double item_rope_base = 10000;
 
 void item_launch(const ItemCall *call, const Kernel *kernel) {
   call->stream->device->type->launch(call->stream, kernel);
@@ -40,8 +41,23 @@ void item_product(const ItemCall *call, const void *a, const void *b, void *c, c
   item_launch(call, &kernel);
 }
 
-void item_weight_gradient(const ItemCall *call, const void *a, const void *b, void *gradient) {
+void item_product_in(const ItemCall *call, const void *a, gint64 lda, const void *b, void *c, gint64 ldc) {
   Kernel kernel = {.kind = KERNEL_MATMUL, .matmul = dense_product(call->item)};
+  kernel.matmul.a = a;
+  kernel.matmul.b = b;
+  kernel.matmul.c = c;
+  kernel.matmul.lda = lda > 0 ? lda : kernel.matmul.lda;
+  kernel.matmul.ldc = ldc > 0 ? ldc : kernel.matmul.ldc;
+  item_launch(call, &kernel);
+}
+
+void item_weight_gradient(const ItemCall *call, const void *a, const void *b, void *gradient) {
+  item_weight_gradient_in(call, a, b, 0, gradient);
+}
+
+void item_weight_gradient_in(const ItemCall *call, const void *a, const void *b, gint64 ldb, void *gradient) {
+  Kernel kernel = {.kind = KERNEL_MATMUL, .matmul = dense_product(call->item)};
+  kernel.matmul.ldb = ldb > 0 ? ldb : kernel.matmul.ldb;
   kernel.matmul.a = a;
   kernel.matmul.b = b;
   kernel.matmul.c = gradient;
@@ -92,12 +108,32 @@ static gboolean is_embedding_alone(const ItemCall *call) {
 }
 
 char *item_embedding_output(const ItemCall *call) {
+  if (call->mtp > 0)
+    return activations_mtp(&call->trainer->activations, call->slot, call->mtp).words;
   return is_embedding_alone(call) ? call->output : activations_input(&call->trainer->activations, call->slot, 0);
 }
 
 char *item_embedding_gradient(const ItemCall *call) {
+  if (call->mtp > 0)
+    return call->trainer->parameters->cut.sequence_parallel ? call->trainer->activations.mtp.d_words
+                                                            : item_embedding_gathered(call);
   return is_embedding_alone(call) ? call->slot->gradient_in->memory
                                   : activations_stream_gradient(&call->trainer->activations, call->slot, 0);
+}
+
+char *item_embedding_gathered(const ItemCall *call) {
+  const Activations *activations = &call->trainer->activations;
+  if (call->mtp > 0)
+    return activations_mtp_gradients(activations, call->slot, call->mtp).d_embedding;
+  return call->trainer->parameters->cut.sequence_parallel ? activations_embedding_gradient(activations, call->slot)
+                                                          : item_embedding_gradient(call);
+}
+
+char *item_head_gradient(const ItemCall *call) {
+  const int n_layers = call->trainer->workload->stages[call->stage].layers.n_layers;
+  const gboolean leaves_stage = n_layers == 0 && call->mtp == 0 && call->gradient_out != NULL;
+  return leaves_stage ? call->gradient_out
+                      : activations_stream_gradient(&call->trainer->activations, call->slot, n_layers + 2 * call->mtp);
 }
 
 static const ItemKernel *find_in(const ItemKernel *table, const char *name) {
@@ -107,32 +143,39 @@ static const ItemKernel *find_in(const ItemKernel *table, const char *name) {
   return NULL;
 }
 
-static const ItemKernel *find_kernel(const Plan *plan, const WorkItem *item) {
-  const ItemKernel *const tables[] = {layer_kernels, attention_kernels, expert_kernels, dropout_kernels, end_kernels};
+static const ItemKernel *find_kernel(const Workload *workload, const WorkItem *item) {
+  const Plan *plan = workload->plan;
+  const ItemKernel *const tables[] = {layer_kernels,   attention_kernels, expert_kernels,
+                                      dropout_kernels, end_kernels,       mtp_kernels};
   const ItemKernel *kernel = plan->cp > 1 ? find_in(context_kernels[plan->cp_comm], item->name) : NULL;
+  if (kernel == NULL && workload->model->latent.kv_rank > 0)
+    kernel = find_in(latent_kernels, item->name);
   for (gsize i = 0; i < G_N_ELEMENTS(tables) && kernel == NULL; i++)
     kernel = find_in(tables[i], item->name);
   return kernel;
 }
 
-static const ItemKernel *find_function(const Plan *plan, const WorkItem *item) {
+static const ItemKernel *find_function(const Workload *workload, const WorkItem *item) {
   if (item->kind != ITEM_COLLECTIVE)
-    return find_kernel(plan, item);
+    return find_kernel(workload, item);
   if (item->axis == AXIS_CP)
     return find_in(context_collectives, item->operand);
-  const ItemKernel *function = find_in(tp_collectives, item->operand);
-  return function != NULL ? function : find_in(expert_collectives, item->operand);
+  const ItemKernel *const tables[] = {tp_collectives, latent_collectives, mtp_collectives, expert_collectives};
+  const ItemKernel *function = NULL;
+  for (gsize i = 0; i < G_N_ELEMENTS(tables) && function == NULL; i++)
+    function = find_in(tables[i], item->operand);
+  return function;
 }
 
 static gboolean same_thing(const WorkItem *a, const WorkItem *b) {
-  return strcmp(a->name, b->name) == 0 && g_strcmp0(a->operand, b->operand) == 0;
+  return a->mtp == b->mtp && strcmp(a->name, b->name) == 0 && g_strcmp0(a->operand, b->operand) == 0;
 }
 
-static gboolean bind_item(const Plan *plan, const WorkList *list, int i, ItemBinding *binding, GError **error) {
+static gboolean bind_item(const Workload *workload, const WorkList *list, int i, ItemBinding *binding, GError **error) {
   const WorkItem *item = &list->items[i];
   for (int before = 0; before < i; before++)
     binding->occurrence += same_thing(&list->items[before], item);
-  const ItemKernel *function = find_function(plan, item);
+  const ItemKernel *function = find_function(workload, item);
   if (function == NULL)
     return fail_impossible(error, "there is no kernel for \"%s\"%s%s", item->name, item->operand ? " of " : "",
                            item->operand ? item->operand : "");
@@ -147,7 +190,7 @@ gboolean items_bind(Trainer *trainer, GError **error) {
       const WorkList *list = &trainer->workload->work[piece][phase];
       ItemBinding *items = trainer->lists[piece][phase].items = g_new0(ItemBinding, list->n_items + 1);
       for (int i = 0; i < list->n_items; i++)
-        if (!bind_item(trainer->workload->plan, list, i, &items[i], error))
+        if (!bind_item(trainer->workload, list, i, &items[i], error))
           return FALSE;
     }
   return TRUE;
@@ -181,6 +224,9 @@ void trainer_run_item(Trainer *trainer, Piece piece, Phase phase, int item, cons
   call.is_backward = phase != PHASE_F && !call.item->recompute;
   call.occurrence = binding->occurrence;
   call.argument = binding->argument;
+  call.mtp = call.item->mtp;
+  if (call.mtp > 0)
+    call.layer = trainer->workload->stages[call.stage].layers.n_layers + 2 * call.mtp - 1;
   if (trainer->item_log == NULL || call.step < trainer->log_from || call.item->kind == ITEM_COLLECTIVE)
     binding->run(&call);
   else

@@ -3,6 +3,12 @@
  *     x → norm1 → qkv … attention → attn_out → partial ─Σtp→ reduced → + x → x2
  *     x2 → norm2 → mlp_up → up → activation → mlp_down → partial ─Σtp→ reduced → + x2 → next x
  *
+ * A parallel block has one residual, for both branches; of its two norms, or the one that both branches read, x is the
+ * input. The biases of both are added once: attn_out's with the branches' sum, by the first rank of tp.
+ *
+ *     x → norm1 → qkv … attn_out → branch.partial ─┐
+ *     x → norm2 → mlp_up … mlp_down → partial ─────┴ + ─Σtp→ reduced → + x → next x
+ *
  * Under sequence parallelism what enters a column-parallel linear is gathered first (into `gathered`), and so is the
  * gradient of a row-parallel one's output (into d_out, d_down). Backward walks the same way from the end; dy is the
  * gradient of the layer's output. */
@@ -39,6 +45,10 @@ static gboolean is_split(const ItemCall *call) {
   return memory(call)->cut->sequence_parallel;
 }
 
+static gboolean is_parallel(const ItemCall *call) {
+  return memory(call)->cut->model->parallel_block;
+}
+
 /* --- linears --------------------------------------------------------------------------------------------------------
  */
 
@@ -50,11 +60,11 @@ static char *linear_input(const ItemCall *call, LinearName name) {
   case ATTN_OUT:
     return saved(call).attention;
   case MLP_UP:
-    return saved(call).norm2;
+    return memory(call)->cut->shared_norm ? saved(call).norm1 : saved(call).norm2;
   case MLP_DOWN:
     return saved(call).activation;
   default:
-    return activations_head(memory(call), call->slot).norm;
+    return activations_head(memory(call), call->slot, call->mtp).norm;
   }
 }
 
@@ -65,7 +75,9 @@ static char *linear_output(const ItemCall *call, LinearName name) {
   case MLP_UP:
     return saved(call).up;
   case LOGITS: /* read by the loss, within the piece */
-    return activations_head(memory(call), call->slot).logits;
+    return activations_head(memory(call), call->slot, call->mtp).logits;
+  case ATTN_OUT:
+    return is_parallel(call) ? memory(call)->branch.partial : memory(call)->partial;
   default:
     return memory(call)->partial;
   }
@@ -77,13 +89,15 @@ static char *output_gradient(const ItemCall *call, LinearName name) {
   case QKV:
     return gradients(call).d_qkv;
   case ATTN_OUT:
+    if (is_parallel(call))
+      return item_branch_gradient(call);
     return memory(call)->cut->model->dropout ? gradients(call).d_attention_branch : gradients(call).d_x2;
   case MLP_UP:
     return gradients(call).d_up;
   case MLP_DOWN:
     return item_branch_gradient(call);
   default:
-    return activations_head(memory(call), call->slot).d_logits;
+    return activations_head(memory(call), call->slot, call->mtp).d_logits;
   }
 }
 
@@ -91,7 +105,7 @@ static char *output_gradient(const ItemCall *call, LinearName name) {
 static char *whole_output_gradient(const ItemCall *call, LinearName name) {
   if (!is_split(call) || linears[name].is_column)
     return output_gradient(call, name);
-  return name == ATTN_OUT ? gradients(call).d_out : gradients(call).d_down;
+  return name == ATTN_OUT && !is_parallel(call) ? gradients(call).d_out : gradients(call).d_down;
 }
 
 static char *whole_input(const ItemCall *call, LinearName name) {
@@ -104,6 +118,8 @@ static char *input_gradient(const ItemCall *call, LinearName name) {
     return memory(call)->d_attention;
   case MLP_DOWN:
     return memory(call)->d_activation;
+  case MLP_UP:
+    return is_parallel(call) ? memory(call)->branch.partial : memory(call)->partial;
   default:
     return memory(call)->partial;
   }
@@ -176,16 +192,23 @@ static void reduce_partial(const ItemCall *call) {
   run_collective(call, memory(call)->partial, memory(call)->reduced);
 }
 
+static void reduce_mlp_input_gradient(const ItemCall *call) {
+  if (is_parallel(call))
+    run_collective(call, memory(call)->branch.partial, memory(call)->branch.reduced);
+  else
+    reduce_partial(call);
+}
+
 static void reduce_embedding(const ItemCall *call) {
   run_collective(call, memory(call)->partial, item_embedding_output(call));
 }
 
 static void gather_embedding_gradient(const ItemCall *call) {
-  run_collective(call, item_embedding_gradient(call), activations_embedding_gradient(memory(call), call->slot));
+  run_collective(call, item_embedding_gradient(call), item_embedding_gathered(call));
 }
 
 static void reduce_loss_terms(const ItemCall *call) {
-  const SavedHead head = activations_head(memory(call), call->slot);
+  const SavedHead head = activations_head(memory(call), call->slot, call->mtp);
   const gboolean is_max = call->argument;
   float *terms = is_max ? head.row_max : call->occurrence == 0 ? head.row_sum : head.row_target;
   call->trainer->comm->type->collective(call->group, call->stream, COLLECTIVE_ALL_REDUCE,
@@ -201,9 +224,10 @@ const ItemKernel tp_collectives[] = {
     {"attn_out.dgrad", gather_output_gradient, ATTN_OUT},
     {"mlp_up", gather_input, MLP_UP},
     {"mlp_up.wgrad", gather_input, MLP_UP},
-    {"mlp_up.dgrad", reduce_partial, 0},
+    {"mlp_up.dgrad", reduce_mlp_input_gradient, 0},
     {"mlp_down", reduce_partial, 0},
     {"mlp_down.dgrad", gather_output_gradient, MLP_DOWN},
+    {"branch_sum", reduce_partial, 0},
     {"shared_up", gather_input, MLP_UP},
     {"shared_up.wgrad", gather_input, MLP_UP},
     {"shared_up.dgrad", reduce_partial, 0},
@@ -238,7 +262,7 @@ static NormKernel layer_norm(const ItemCall *call, int which) {
                       .rows = cut->split_tokens,
                       .width = cut->model->hidden,
                       .epsilon = item_norm_epsilon,
-                      .x = which == 0 ? layer_input(call) : layer.x2,
+                      .x = which == 0 || is_parallel(call) ? layer_input(call) : layer.x2,
                       .weight = block_weight(parameters, block, which == 0 ? ROLE_NORM1 : ROLE_NORM2),
                       .shift = block_weight(parameters, block, which == 0 ? ROLE_NORM1_SHIFT : ROLE_NORM2_SHIFT),
                       .y = which == 0 ? layer.norm1 : layer.norm2,
@@ -254,12 +278,20 @@ static void run_norm(const ItemCall *call) {
   item_launch(call, &kernel);
 }
 
+/* The sum over tp of a norm's output gradient. */
+static const char *norm_output_gradient(const ItemCall *call, int which) {
+  const Activations *activations = memory(call);
+  if (!is_parallel(call) || which == 0)
+    return item_reduced(call);
+  return activations->cut->tp > 1 ? activations->branch.reduced : activations->branch.partial;
+}
+
 /* Backward meets the MLP's norm first. */
 static void run_norm_backward(const ItemCall *call) {
-  const int which = 1 - call->occurrence;
+  const int which = (int)memory(call)->cut->n_norms - 1 - call->occurrence;
   const Parameters *parameters = call->trainer->parameters;
   Kernel kernel = {.kind = KERNEL_NORM_BACKWARD, .norm = layer_norm(call, which)};
-  kernel.norm.dy = item_reduced(call);
+  kernel.norm.dy = norm_output_gradient(call, which);
   kernel.norm.dx = memory(call)->d_norm;
   const Block *block = item_block(call, BLOCK_LAYER);
   kernel.norm.dweight = block_gradient(parameters, block, which == 0 ? ROLE_NORM1 : ROLE_NORM2);
@@ -267,17 +299,28 @@ static void run_norm_backward(const ItemCall *call) {
   item_launch(call, &kernel);
 }
 
-static void add(const ItemCall *call, const char *a, const char *b, const void *bias, char *out) {
+static void add_rows(const ItemCall *call, gint64 rows, const char *a, const char *b, const void *bias, char *out) {
   const Cut *cut = memory(call)->cut;
   Kernel kernel = {.kind = KERNEL_ADD,
                    .add = {.number = (guint8)call->trainer->parameters->number,
-                           .rows = cut->split_tokens,
+                           .rows = rows,
                            .width = cut->model->hidden,
                            .a = a,
                            .b = b,
                            .bias = bias,
                            .out = out}};
   item_launch(call, &kernel);
+}
+
+static void add(const ItemCall *call, const char *a, const char *b, const void *bias, char *out) {
+  add_rows(call, memory(call)->cut->split_tokens, a, b, bias, out);
+}
+
+/* Of both branches, before tp: outputs, or gradients of the norm that both have read. */
+static void run_branch_sum(const ItemCall *call) {
+  const gboolean adds_bias = !call->is_backward && call->trainer->parameters->at.at[AXIS_TP] == 0;
+  add_rows(call, memory(call)->cut->tokens, memory(call)->partial, memory(call)->branch.partial,
+           adds_bias ? weight_of(call, BLOCK_LAYER, ROLE_ATTN_OUT_BIAS) : NULL, memory(call)->partial);
 }
 
 /* Where the layer's output goes: into the slot of what follows in this stage, or to what the op was given. */
@@ -291,9 +334,9 @@ static char *layer_output(const ItemCall *call) {
 }
 
 static void run_residual(const ItemCall *call) {
-  const gboolean of_attention = call->occurrence == 0;
+  const gboolean of_attention = call->occurrence == 0 && !is_parallel(call);
   const void *bias = weight_of(call, BLOCK_LAYER, of_attention ? ROLE_ATTN_OUT_BIAS : ROLE_MLP_DOWN_BIAS);
-  const char *way_round = of_attention ? layer_input(call) : saved(call).x2;
+  const char *way_round = of_attention || is_parallel(call) ? layer_input(call) : saved(call).x2;
   char *out = of_attention ? saved(call).x2 : layer_output(call);
   if (memory(call)->cut->model->dropout)
     item_drop_add(call, of_attention ? DROP_ATTENTION : DROP_MLP, way_round, item_reduced(call), bias, out);
@@ -301,14 +344,17 @@ static void run_residual(const ItemCall *call) {
     add(call, way_round, item_reduced(call), bias, out);
 }
 
-static void run_residual_gradient(const ItemCall *call) {
-  if (call->occurrence == 0) {
-    add(call, memory(call)->d_norm, item_output_gradient(call), NULL, gradients(call).d_x2);
-    return;
-  }
+/* Of the layer's input: into the stage's stream, or to what the op was given. */
+static char *layer_input_gradient(const ItemCall *call) {
   const gboolean leaves_stage = call->layer == 0 && call->gradient_out != NULL;
-  add(call, memory(call)->d_norm, gradients(call).d_x2, NULL,
-      leaves_stage ? call->gradient_out : activations_stream_gradient(memory(call), call->slot, call->layer));
+  return leaves_stage ? call->gradient_out : activations_stream_gradient(memory(call), call->slot, call->layer);
+}
+
+static void run_residual_gradient(const ItemCall *call) {
+  char *first = is_parallel(call) ? memory(call)->branch.gradient : gradients(call).d_x2;
+  const gboolean is_last = call->occurrence + 1 == memory(call)->cut->n_norms;
+  add(call, memory(call)->d_norm, call->occurrence == 0 ? item_output_gradient(call) : first, NULL,
+      is_last ? layer_input_gradient(call) : first);
 }
 
 static gboolean has_experts(const ItemCall *call) {
@@ -340,6 +386,7 @@ static void run_activation(const ItemCall *call) {
 const ItemKernel layer_kernels[] = {
     {"norm", run_norm, 0},
     {"norm.backward", run_norm_backward, 0},
+    {"branch_sum", run_branch_sum, 0},
     {"residual", run_residual, 0},
     {"residual.grad", run_residual_gradient, 0},
     {"gelu", run_activation, FALSE},

@@ -1,0 +1,70 @@
+#include "context_rows.h"
+
+static const Cut *cut_of_call(const ItemCall *call) {
+  return call->trainer->activations.cut;
+}
+
+static guint8 number_of(const ItemCall *call) {
+  return (guint8)call->trainer->parameters->number;
+}
+
+void context_launch(const ItemCall *call, const FlashKernel *task) {
+  Kernel kernel = {.kind = call->is_backward ? KERNEL_FLASH_BACKWARD : KERNEL_FLASH_FORWARD, .flash = *task};
+  item_launch(call, &kernel);
+}
+
+void context_exchange(const ItemCall *call, Collective collective, const char *in, char *out, gint64 n) {
+  call->trainer->comm->type->collective(call->group, call->stream, collective, REDUCE_SUM, (Number)number_of(call), in,
+                                        out, n);
+}
+
+void context_move(const ItemCall *call, Extent extent, Rows a, Rows b, Rows out) {
+  Kernel kernel = {.kind = KERNEL_MOVE,
+                   .move = {.number = number_of(call),
+                            .batch = extent.batch,
+                            .rows = extent.rows,
+                            .width = extent.width,
+                            .ld_a = a.ld,
+                            .ld_b = b.ld,
+                            .ld_out = out.ld,
+                            .stride_a = a.step,
+                            .stride_b = b.step,
+                            .stride_out = out.step,
+                            .a = a.at,
+                            .b = b.at,
+                            .out = out.at}};
+  item_launch(call, &kernel);
+}
+
+void context_copy(const ItemCall *call, Extent extent, Rows from, Rows to) {
+  context_move(call, extent, from, (Rows){0}, to);
+}
+
+Rows context_tokens(const Cut *cut, char *base, gint64 ld, gint64 row, gint64 column) {
+  return (Rows){context_element(cut, base, row * ld + column), ld, cut->seq_len * ld};
+}
+
+Rows context_own_dq(const ItemCall *call, gint64 row) {
+  const FlashKernel task = item_flash(call, TRUE);
+  return context_tokens(cut_of_call(call), task.dq, task.ld_dq, row, 0);
+}
+
+Rows context_own_dkv(const ItemCall *call) {
+  const FlashKernel task = item_flash(call, TRUE);
+  return context_tokens(cut_of_call(call), task.dk, task.ld_dkv, 0, 0);
+}
+
+void context_order(const ItemCall *call, char *by_rank, char *by_position, gint64 width, gboolean is_back) {
+  const Cut *cut = cut_of_call(call);
+  const gint64 half = cut->seq_len / 2, length = cut->cp * cut->seq_len;
+  const Extent extent = {cut->cp, half, width};
+  for (gint64 sequence = 0; sequence < cut->sequences; sequence++)
+    for (int is_late = 0; is_late < 2; is_late++) {
+      const gint64 here = sequence * cut->seq_len + is_late * half;
+      const gint64 there = sequence * length + (is_late ? (2 * cut->cp - 1) * half : 0);
+      const Rows ranks = {context_element(cut, by_rank, here * width), width, cut->tokens * width};
+      const Rows positions = {context_element(cut, by_position, there * width), width,
+                              (is_late ? -half : half) * width};
+      context_copy(call, extent, is_back ? positions : ranks, is_back ? ranks : positions);
+    }
+}

@@ -1,0 +1,41 @@
+/* What the ways of cutting attention by cp share: rows that are moved, and where this rank's own are. Private to
+ * context_items.c and ulysses_items.c. */
+#pragma once
+#include "trainer.h"
+
+/* Blocks of rows, of which the first begins at `at`. */
+typedef struct {
+  char *at;
+  gint64 ld, step; /* elements from a row to the next; from a block to the next */
+} Rows;
+
+typedef struct {
+  gint64 batch, rows, width;
+} Extent;
+
+/* Columns of q, k and v of this rank's heads side by side. */
+static inline gint64 context_qkv_width(const Cut *cut) {
+  return cut->q_width + cut->kv_width + cut->v_width;
+}
+
+static inline char *context_element(const Cut *cut, const void *base, gint64 i) {
+  return (char *)(gsize)base + i * (gint64)cut->element_bytes;
+}
+
+/* out = a + b; b.at NULL: a alone; a.at NULL too: zeros. */
+void context_move(const ItemCall *call, Extent extent, Rows a, Rows b, Rows out);
+void context_copy(const ItemCall *call, Extent extent, Rows from, Rows to);
+/* This rank's tokens, a block for each sequence, from a row and a column on. */
+Rows context_tokens(const Cut *cut, char *base, gint64 ld, gint64 row, gint64 column);
+/* Gradients of this rank's own Q, from a row of each sequence on; and of its K and V. */
+Rows context_own_dq(const ItemCall *call, gint64 row);
+Rows context_own_dkv(const ItemCall *call);
+/* Between a block for each rank, of its tokens, and whole sequences in order of position. */
+void context_order(const ItemCall *call, char *by_rank, char *by_position, gint64 width, gboolean is_back);
+void context_launch(const ItemCall *call, const FlashKernel *task);
+/* n elements in all. */
+void context_exchange(const ItemCall *call, Collective collective, const char *in, char *out, gint64 n);
+
+/* By names of items, ending with a NULL name; and their one collective. */
+extern const ItemKernel ulysses_kernels[];
+void ulysses_exchange(const ItemCall *call);

@@ -1,0 +1,266 @@
+/* Latent attention between the layer's norm and attention, and back. r, c and o are the columns that Q is made of, that
+ * K and V are, and that every head's K shares, rotated; d = p + o, v of V. What is made of c lies before o in one row:
+ *
+ *     norm1 → q_down → q_latent (T′ × r) → q_norm in place → q_up → Q of qkv, o of each head rotated
+ *     norm1 → kv_down → kv_latent (T′ × (c + o)) → kv_norm in place, of c → kv_up → made (T × a·(p + v))
+ *     made, o of kv_latent → kv_join → K and V of qkv
+ *
+ * Under sequence parallelism what q_up and kv_up read is gathered. Without r, q_up reads norm1. Backward: attention
+ * leaves dQ in d_q, where it is turned back, and dK and dV in scratch; what enters the down projections is summed over
+ * tp into d_q_down and d_kv_down, and passes the norms there. */
+#include "trainer.h"
+
+typedef enum { Q_DOWN, Q_UP, KV_DOWN, KV_UP } LatentLinear;
+
+static const Role weight_roles[] = {
+    [Q_DOWN] = ROLE_Q_DOWN, [Q_UP] = ROLE_Q, [KV_DOWN] = ROLE_KV_DOWN, [KV_UP] = ROLE_KV_UP};
+
+static const Activations *memory(const ItemCall *call) {
+  return &call->trainer->activations;
+}
+
+static const ModelLatent *latent_of(const ItemCall *call) {
+  return &memory(call)->cut->model->latent;
+}
+
+static SavedLayer saved(const ItemCall *call) {
+  return activations_layer(memory(call), call->slot, call->layer);
+}
+
+static LayerGradients gradients(const ItemCall *call) {
+  return activations_gradients(memory(call), call->slot, call->layer);
+}
+
+static gboolean has_q_latent(const ItemCall *call) {
+  return latent_of(call)->q_rank > 0;
+}
+
+/* Of a row of kv_latent. */
+static gint64 kv_columns(const ItemCall *call) {
+  return latent_of(call)->kv_rank + latent_of(call)->rope_dim;
+}
+
+/* --- products -------------------------------------------------------------------------------------------------------
+ */
+
+/* Before it is gathered. */
+static char *linear_input(const ItemCall *call, LatentLinear name) {
+  if (name == KV_UP)
+    return saved(call).kv_latent;
+  return name == Q_UP && has_q_latent(call) ? saved(call).q_latent : saved(call).norm1;
+}
+
+static char *whole_input(const ItemCall *call, LatentLinear name) {
+  const Activations *activations = memory(call);
+  if (!activations->cut->sequence_parallel || name == Q_DOWN || name == KV_DOWN)
+    return linear_input(call, name);
+  if (name == KV_UP)
+    return activations->latent.kv_all;
+  return has_q_latent(call) ? activations->latent.q_all : activations->gathered;
+}
+
+/* Elements from one of its rows to the next. */
+static gint64 input_ld(const ItemCall *call, LatentLinear name) {
+  return name == KV_UP ? kv_columns(call) : 0;
+}
+
+static char *output_gradient(const ItemCall *call, LatentLinear name) {
+  const LayerGradients g = gradients(call);
+  char *const outputs[] = {[Q_DOWN] = g.d_q_down, [Q_UP] = g.d_q, [KV_DOWN] = g.d_kv_down, [KV_UP] = g.d_kv_up};
+  return outputs[name];
+}
+
+/* Of what an up projection reads, before its sum over tp. */
+static char *partial_gradient(const ItemCall *call, LatentLinear name) {
+  const Activations *activations = memory(call);
+  const gboolean is_cut = activations->cut->tp > 1;
+  if (name == KV_UP)
+    return is_cut ? activations->latent.d_kv_partial : gradients(call).d_kv_down;
+  if (!has_q_latent(call))
+    return activations->partial;
+  return is_cut ? activations->latent.d_q_partial : gradients(call).d_q_down;
+}
+
+/* The down projections' lie where the other side's is added to the one that the layer's norm reads. */
+static char *input_gradient(const ItemCall *call, LatentLinear name) {
+  if (name == KV_DOWN)
+    return memory(call)->latent.d_from_kv;
+  return name == Q_DOWN ? (char *)item_reduced(call) : partial_gradient(call, name);
+}
+
+static void run_linear(const ItemCall *call) {
+  const LatentLinear name = (LatentLinear)call->argument;
+  const SavedLayer layer = saved(call);
+  const Cut *cut = memory(call)->cut;
+  char *const outputs[] = {
+      [Q_DOWN] = layer.q_latent, [Q_UP] = layer.qkv, [KV_DOWN] = layer.kv_latent, [KV_UP] = memory(call)->latent.made};
+  const gint64 ld = name == Q_UP ? cut->q_width + cut->kv_width + cut->v_width : 0;
+  item_product_in(call, whole_input(call, name), input_ld(call, name),
+                  block_weight(call->trainer->parameters, item_block(call, BLOCK_LAYER), weight_roles[name]),
+                  outputs[name], ld);
+}
+
+static void run_input_gradient(const ItemCall *call) {
+  const LatentLinear name = (LatentLinear)call->argument;
+  item_product_in(call, output_gradient(call, name), 0,
+                  block_weight(call->trainer->parameters, item_block(call, BLOCK_LAYER), weight_roles[name]),
+                  input_gradient(call, name), input_ld(call, name));
+}
+
+static void run_weight_gradient(const ItemCall *call) {
+  const LatentLinear name = (LatentLinear)call->argument;
+  item_weight_gradient_in(call, output_gradient(call, name), whole_input(call, name), input_ld(call, name),
+                          block_gradient(call->trainer->parameters, item_block(call, BLOCK_LAYER), weight_roles[name]));
+}
+
+/* --- tp collectives -------------------------------------------------------------------------------------------------
+ */
+
+static void run_collective(const ItemCall *call, LatentLinear name, const char *in, char *out) {
+  const Cut *cut = memory(call)->cut;
+  const gint64 width = name == KV_UP        ? kv_columns(call)
+                       : has_q_latent(call) ? latent_of(call)->q_rank
+                                            : cut->model->hidden;
+  call->trainer->comm->type->collective(call->group, call->stream, (Collective)call->item->collective, REDUCE_SUM,
+                                        call->trainer->parameters->number, in, out, cut->tokens * width);
+}
+
+static void gather_input(const ItemCall *call) {
+  const LatentLinear name = (LatentLinear)call->argument;
+  run_collective(call, name, linear_input(call, name), whole_input(call, name));
+}
+
+static void reduce_input_gradient(const ItemCall *call) {
+  const LatentLinear name = (LatentLinear)call->argument;
+  char *out = name == KV_UP        ? gradients(call).d_kv_down
+              : has_q_latent(call) ? gradients(call).d_q_down
+                                   : memory(call)->reduced;
+  run_collective(call, name, partial_gradient(call, name), out);
+}
+
+const ItemKernel latent_collectives[] = {
+    {"q_up", gather_input, Q_UP},
+    {"q_up.wgrad", gather_input, Q_UP},
+    {"kv_up", gather_input, KV_UP},
+    {"kv_up.wgrad", gather_input, KV_UP},
+    {"q_up.dgrad", reduce_input_gradient, Q_UP},
+    {"kv_up.dgrad", reduce_input_gradient, KV_UP},
+    {NULL, NULL, 0},
+};
+
+/* --- norms, rotation, the sum ---------------------------------------------------------------------------------------
+ */
+
+/* In place: what the product made is kept beside. */
+static void run_norm(const ItemCall *call) {
+  const gboolean of_kv = call->argument;
+  const Parameters *parameters = call->trainer->parameters;
+  const Block *block = item_block(call, BLOCK_LAYER);
+  const SavedLayer layer = saved(call);
+  const SavedQkNorm *kept = of_kv ? &layer.k_norm : &layer.q_norm;
+  const Role role = of_kv ? ROLE_K_NORM : ROLE_Q_NORM;
+  Kernel kernel = {.kind = call->is_backward ? KERNEL_NORM_BACKWARD : KERNEL_NORM_FORWARD,
+                   .norm = {.number = (guint8)parameters->number,
+                            .is_rms = TRUE,
+                            .rows = memory(call)->cut->split_tokens,
+                            .width = of_kv ? latent_of(call)->kv_rank : latent_of(call)->q_rank,
+                            .epsilon = item_norm_epsilon,
+                            .weight = block_weight(parameters, block, role),
+                            .per_line = 1,
+                            .ld = of_kv ? kv_columns(call) : latent_of(call)->q_rank,
+                            .kept = kept->kept,
+                            .rstd = kept->rstd}};
+  if (call->is_backward) {
+    kernel.norm.dy = kernel.norm.dx = output_gradient(call, of_kv ? KV_DOWN : Q_DOWN);
+    kernel.norm.gradient = (guint8)parameters->gradient_number;
+    kernel.norm.dweight = block_gradient(parameters, block, role);
+  } else {
+    kernel.norm.x = kernel.norm.y = of_kv ? layer.kv_latent : layer.q_latent;
+  }
+  item_launch(call, &kernel);
+}
+
+/* Of each head of Q, or of its gradient, the last columns. */
+static void run_rope(const ItemCall *call) {
+  const Cut *cut = memory(call)->cut;
+  const gboolean is_backward = call->argument;
+  const gint64 plain = cut->model->head_dim - latent_of(call)->rope_dim;
+  char *q = is_backward ? gradients(call).d_q : saved(call).qkv;
+  Kernel kernel = {.kind = KERNEL_ROPE,
+                   .rope = {.number = (guint8)call->trainer->parameters->number,
+                            .inverse = is_backward != 0,
+                            .rows = cut->tokens,
+                            .seq_len = cut->seq_len,
+                            .n_heads = cut->heads,
+                            .head_dim = latent_of(call)->rope_dim,
+                            .head_stride = cut->model->head_dim,
+                            .ld = cut->q_width + (is_backward ? 0 : cut->kv_width + cut->v_width),
+                            .base = item_rope_base,
+                            .pieces = parameters_pieces(call->trainer->parameters),
+                            .x = q + plain * (gint64)cut->element_bytes}};
+  item_launch(call, &kernel);
+}
+
+static void run_join(const ItemCall *call) {
+  const Activations *activations = memory(call);
+  const Cut *cut = activations->cut;
+  const gint64 e = (gint64)cut->element_bytes;
+  const gboolean is_backward = call->argument;
+  char *latent = is_backward ? partial_gradient(call, KV_UP) : whole_input(call, KV_UP);
+  char *kv = is_backward ? activations->latent.d_kv : saved(call).qkv + cut->q_width * e;
+  Kernel kernel = {.kind = is_backward ? KERNEL_LATENT_SPLIT : KERNEL_LATENT_JOIN,
+                   .latent = {.number = (guint8)call->trainer->parameters->number,
+                              .rows = cut->tokens,
+                              .seq_len = cut->seq_len,
+                              .n_heads = cut->heads,
+                              .plain_dim = cut->model->head_dim - latent_of(call)->rope_dim,
+                              .rotated_dim = latent_of(call)->rope_dim,
+                              .v_dim = latent_of(call)->v_head_dim,
+                              .ld_shared = kv_columns(call),
+                              .ld_kv = cut->kv_width + cut->v_width + (is_backward ? 0 : cut->q_width),
+                              .base = item_rope_base,
+                              .pieces = parameters_pieces(call->trainer->parameters),
+                              .made = is_backward ? gradients(call).d_kv_up : activations->latent.made,
+                              .shared = latent + latent_of(call)->kv_rank * e,
+                              .k = kv,
+                              .v = kv + cut->kv_width * e}};
+  item_launch(call, &kernel);
+}
+
+static void run_gradient_sum(const ItemCall *call) {
+  const Cut *cut = memory(call)->cut;
+  char *sum = (char *)item_reduced(call);
+  Kernel kernel = {.kind = KERNEL_ADD,
+                   .add = {.number = (guint8)call->trainer->parameters->number,
+                           .rows = cut->split_tokens,
+                           .width = cut->model->hidden,
+                           .a = sum,
+                           .b = memory(call)->latent.d_from_kv,
+                           .out = sum}};
+  item_launch(call, &kernel);
+}
+
+const ItemKernel latent_kernels[] = {
+    {"q_norm", run_norm, FALSE},
+    {"kv_norm", run_norm, TRUE},
+    {"q_norm.backward", run_norm, FALSE},
+    {"kv_norm.backward", run_norm, TRUE},
+    {"rope", run_rope, FALSE},
+    {"rope.backward", run_rope, TRUE},
+    {"kv_join", run_join, FALSE},
+    {"kv_join.backward", run_join, TRUE},
+    {"q_down", run_linear, Q_DOWN},
+    {"q_down.dgrad", run_input_gradient, Q_DOWN},
+    {"q_down.wgrad", run_weight_gradient, Q_DOWN},
+    {"q_up", run_linear, Q_UP},
+    {"q_up.dgrad", run_input_gradient, Q_UP},
+    {"q_up.wgrad", run_weight_gradient, Q_UP},
+    {"kv_down", run_linear, KV_DOWN},
+    {"kv_down.dgrad", run_input_gradient, KV_DOWN},
+    {"kv_down.wgrad", run_weight_gradient, KV_DOWN},
+    {"kv_up", run_linear, KV_UP},
+    {"kv_up.dgrad", run_input_gradient, KV_UP},
+    {"kv_up.wgrad", run_weight_gradient, KV_UP},
+    {"latent.grad_sum", run_gradient_sum, 0},
+    {NULL, NULL, 0},
+};

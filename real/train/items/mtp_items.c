@@ -1,0 +1,276 @@
+/* Heads that predict a token further, each behind the one before; the model's own is the 0th. Of the k-th:
+ *
+ *     x of head k − 1 ───────── mtp_norm ┐
+ *                                        ├ mtp_proj → columns ─gather, join→ layer's input → layer → x of head k
+ *     word k further → embedding → norm ─┘
+ *
+ * The product's two inputs lie apart: it is one with the left half of its matrix and one, added to it, with the right
+ * half. Its layer stands among the layer's items, its head among the model's own, both at places of their own in the
+ * stage's stream (activations.h). Backward gives head k − 1 the gradient of its x beside that of its own loss. */
+#include "trainer.h"
+
+static const Activations *memory(const ItemCall *call) {
+  return &call->trainer->activations;
+}
+
+static const Cut *cut_at(const ItemCall *call) {
+  return memory(call)->cut;
+}
+
+static SavedMtp saved(const ItemCall *call) {
+  return activations_mtp(memory(call), call->slot, call->mtp);
+}
+
+static MtpGradients gradients(const ItemCall *call) {
+  return activations_mtp_gradients(memory(call), call->slot, call->mtp);
+}
+
+static gboolean is_cut(const ItemCall *call) {
+  return cut_at(call)->tp > 1;
+}
+
+/* What the product makes is the layer's input. */
+static char *layer_input(const ItemCall *call) {
+  return activations_input(memory(call), call->slot, call->layer);
+}
+
+static char *layer_input_gradient(const ItemCall *call) {
+  return activations_stream_gradient(memory(call), call->slot, call->layer);
+}
+
+/* --- norms ----------------------------------------------------------------------------------------------------------
+ */
+
+typedef enum { OF_WORDS, OF_X } Half;
+
+/* First the words', then x's; in backward too. */
+static void run_norm(const ItemCall *call) {
+  const Half half = call->occurrence == 0 ? OF_WORDS : OF_X;
+  const Parameters *parameters = call->trainer->parameters;
+  const Block *block = item_block(call, BLOCK_MTP);
+  const Role weight = half == OF_WORDS ? ROLE_NORM1 : ROLE_NORM2;
+  const Cut *cut = cut_at(call);
+  const SavedMtp mtp = saved(call);
+  const MtpScratch *scratch = &memory(call)->mtp;
+  Kernel kernel = {
+      .kind = call->is_backward ? KERNEL_NORM_BACKWARD : KERNEL_NORM_FORWARD,
+      .norm = {.number = (guint8)parameters->number,
+               .is_rms = cut->model->norm == NORM_RMSNORM,
+               .rows = cut->split_tokens,
+               .width = cut->model->hidden,
+               .epsilon = item_norm_epsilon,
+               .x = half == OF_WORDS ? mtp.words : activations_input(memory(call), call->slot, call->layer - 1),
+               .weight = block_weight(parameters, block, weight),
+               .shift = block_weight(parameters, block, weight + 1),
+               .y = mtp.norms[half],
+               .mean = mtp.mean[half],
+               .rstd = mtp.rstd[half]}};
+  if (call->is_backward) {
+    const char *of_words = is_cut(call) ? scratch->reduced : scratch->partial;
+    kernel.norm.dy = half == OF_WORDS ? of_words : item_reduced(call);
+    kernel.norm.dx = half == OF_WORDS ? item_embedding_gradient(call) : scratch->d_x;
+    kernel.norm.gradient = (guint8)parameters->gradient_number;
+    kernel.norm.dweight = block_gradient(parameters, block, weight);
+    kernel.norm.dshift = block_gradient(parameters, block, weight + 1);
+  }
+  item_launch(call, &kernel);
+}
+
+/* --- the product ----------------------------------------------------------------------------------------------------
+ */
+
+static const char *whole_input(const ItemCall *call, Half half) {
+  return cut_at(call)->sequence_parallel ? memory(call)->mtp.gathered[half] : saved(call).norms[half];
+}
+
+static char *product_gradient(const ItemCall *call) {
+  return is_cut(call) ? gradients(call).d_columns : layer_input_gradient(call);
+}
+
+/* With one half of the matrix, whose rows are 2·h elements. */
+static void launch_half(const ItemCall *call, Half half, MatmulKernel product) {
+  Kernel kernel = {.kind = KERNEL_MATMUL, .matmul = product};
+  kernel.matmul.layout = call->item->layout;
+  kernel.matmul.number = call->item->number;
+  kernel.matmul.batch = 1;
+  kernel.matmul.alpha = 1;
+  item_launch(call, &kernel);
+}
+
+static gint64 half_offset(const ItemCall *call, Half half, int element_bytes) {
+  return half * cut_at(call)->model->hidden * element_bytes;
+}
+
+static const void *half_weight(const ItemCall *call, Half half) {
+  const Parameters *parameters = call->trainer->parameters;
+  const char *weight = block_weight(parameters, item_block(call, BLOCK_MTP), ROLE_MTP_PROJ);
+  return weight + half_offset(call, half, kernel_element_bytes(parameters->number));
+}
+
+static void run_product(const ItemCall *call) {
+  const WorkItem *item = call->item;
+  const gint64 h = cut_at(call)->model->hidden;
+  for (Half half = OF_WORDS; half <= OF_X; half++)
+    launch_half(call, half,
+                (MatmulKernel){.result = item->number,
+                               .accumulate = half == OF_X,
+                               .m = item->m,
+                               .n = item->n,
+                               .k = h,
+                               .lda = h,
+                               .ldb = 2 * h,
+                               .ldc = item->n,
+                               .a = whole_input(call, half),
+                               .b = half_weight(call, half),
+                               .c = is_cut(call) ? memory(call)->mtp.columns : layer_input(call)});
+}
+
+static void run_input_gradient(const ItemCall *call) {
+  const WorkItem *item = call->item;
+  const gint64 h = cut_at(call)->model->hidden;
+  for (Half half = OF_WORDS; half <= OF_X; half++)
+    launch_half(call, half,
+                (MatmulKernel){.result = item->number,
+                               .m = item->m,
+                               .n = h,
+                               .k = item->k,
+                               .lda = item->k,
+                               .ldb = 2 * h,
+                               .ldc = h,
+                               .a = product_gradient(call),
+                               .b = half_weight(call, half),
+                               .c = half == OF_WORDS ? memory(call)->mtp.partial : memory(call)->partial});
+}
+
+static void run_weight_gradient(const ItemCall *call) {
+  const WorkItem *item = call->item;
+  const Parameters *parameters = call->trainer->parameters;
+  const gint64 h = cut_at(call)->model->hidden;
+  char *gradient = block_gradient(parameters, item_block(call, BLOCK_MTP), ROLE_MTP_PROJ);
+  for (Half half = OF_WORDS; half <= OF_X; half++)
+    launch_half(
+        call, half,
+        (MatmulKernel){.result = (guint8)parameters->gradient_number,
+                       .accumulate = TRUE,
+                       .m = item->m,
+                       .n = h,
+                       .k = item->k,
+                       .lda = item->m,
+                       .ldb = h,
+                       .ldc = 2 * h,
+                       .a = product_gradient(call),
+                       .b = whole_input(call, half),
+                       .c = gradient + half_offset(call, half, kernel_element_bytes(parameters->gradient_number))});
+}
+
+/* --- between columns of all tokens and all columns of some ----------------------------------------------------------
+ */
+
+static void move(const ItemCall *call, MoveKernel moved) {
+  Kernel kernel = {.kind = KERNEL_MOVE, .move = moved};
+  kernel.move.number = (guint8)call->trainer->parameters->number;
+  kernel.move.width = cut_at(call)->model->hidden / cut_at(call)->tp;
+  item_launch(call, &kernel);
+}
+
+static char *element(const Cut *cut, char *base, gint64 i) {
+  return base + i * (gint64)cut->element_bytes;
+}
+
+static gint64 tp_rank(const ItemCall *call) {
+  return call->trainer->parameters->at.at[AXIS_TP];
+}
+
+/* A block of columns from each rank of tp: those of this rank's tokens, side by side. */
+static void run_join(const ItemCall *call) {
+  const Cut *cut = cut_at(call);
+  const gint64 h = cut->model->hidden, width = h / cut->tp;
+  const gint64 first = cut->sequence_parallel ? tp_rank(call) * cut->split_tokens : 0;
+  move(call, (MoveKernel){.batch = cut->tp,
+                          .rows = cut->split_tokens,
+                          .ld_a = width,
+                          .ld_out = h,
+                          .stride_a = cut->tokens * width,
+                          .stride_out = width,
+                          .a = element(cut, memory(call)->mtp.all_columns, first * width),
+                          .out = layer_input(call)});
+}
+
+static void run_split(const ItemCall *call) {
+  const Cut *cut = cut_at(call);
+  const gint64 h = cut->model->hidden, width = h / cut->tp;
+  char *tokens = cut->sequence_parallel ? memory(call)->mtp.tokens : layer_input_gradient(call);
+  move(call, (MoveKernel){.batch = 1,
+                          .rows = cut->tokens,
+                          .ld_a = h,
+                          .ld_out = width,
+                          .a = element(cut, tokens, tp_rank(call) * width),
+                          .out = gradients(call).d_columns});
+}
+
+static void run_gradient_sum(const ItemCall *call) {
+  char *gradient = item_head_gradient(call);
+  Kernel kernel = {.kind = KERNEL_ADD,
+                   .add = {.number = (guint8)call->trainer->parameters->number,
+                           .rows = cut_at(call)->split_tokens,
+                           .width = cut_at(call)->model->hidden,
+                           .a = gradient,
+                           .b = memory(call)->mtp.d_x,
+                           .out = gradient}};
+  item_launch(call, &kernel);
+}
+
+/* --- tp collectives -------------------------------------------------------------------------------------------------
+ */
+
+/* Over a whole buffer of tokens × hidden. */
+static void run_collective(const ItemCall *call, const char *in, char *out) {
+  const Cut *cut = cut_at(call);
+  call->trainer->comm->type->collective(call->group, call->stream, (Collective)call->item->collective, REDUCE_SUM,
+                                        call->trainer->parameters->number, in, out, cut->tokens * cut->model->hidden);
+}
+
+static void gather_inputs(const ItemCall *call) {
+  const CommType *comm = call->trainer->comm->type;
+  comm->batch_begin(call->trainer->comm);
+  for (Half half = OF_WORDS; half <= OF_X; half++)
+    run_collective(call, saved(call).norms[half], memory(call)->mtp.gathered[half]);
+  comm->batch_end(call->trainer->comm);
+}
+
+static void reduce_input_gradients(const ItemCall *call) {
+  const CommType *comm = call->trainer->comm->type;
+  comm->batch_begin(call->trainer->comm);
+  run_collective(call, memory(call)->mtp.partial, memory(call)->mtp.reduced);
+  run_collective(call, memory(call)->partial, memory(call)->reduced);
+  comm->batch_end(call->trainer->comm);
+}
+
+static void gather_columns(const ItemCall *call) {
+  run_collective(call, memory(call)->mtp.columns, memory(call)->mtp.all_columns);
+}
+
+static void gather_tokens(const ItemCall *call) {
+  run_collective(call, layer_input_gradient(call), memory(call)->mtp.tokens);
+}
+
+const ItemKernel mtp_collectives[] = {
+    {"mtp_proj", gather_inputs, 0},
+    {"mtp_proj.wgrad", gather_inputs, 0},
+    {"mtp_proj.dgrad", reduce_input_gradients, 0},
+    {"mtp_proj.columns", gather_columns, 0},
+    {"mtp_proj.tokens", gather_tokens, 0},
+    {NULL, NULL, 0},
+};
+
+const ItemKernel mtp_kernels[] = {
+    {"mtp_norm", run_norm, 0},
+    {"mtp_norm.backward", run_norm, 0},
+    {"mtp_proj", run_product, 0},
+    {"mtp_proj.dgrad", run_input_gradient, 0},
+    {"mtp_proj.wgrad", run_weight_gradient, 0},
+    {"mtp_proj.join", run_join, 0},
+    {"mtp_proj.split", run_split, 0},
+    {"mtp.grad_sum", run_gradient_sum, 0},
+    {NULL, NULL, 0},
+};
