@@ -24,15 +24,17 @@ static const struct {
     {"deepseek-v2", 235741434880},
     {"deepseek-v3", 671026419200}, /* without the head that predicts a token further */
     {"qwen3-235b", 235093634560},
+    {"qwen3-30b", 30532122624},
 };
 
 /* What a token meets, in billions: 12.9 (arXiv 2401.04088 §1), 21 (2405.04434 §1; its Table 1: 21.4), 37 (2412.19437
- * §1), 22 (2505.09388 §2), as printed. */
+ * §1), 22 and 3.3
+ * (2505.09388 §2), 32.6 (2507.20534 table 2), as printed. */
 static const struct {
   const char *name;
   double billions, digits;
-} active[] = {
-    {"mixtral-8x7b", 12.9, 0.05}, {"deepseek-v2", 21.4, 0.05}, {"deepseek-v3", 37, 0.6}, {"qwen3-235b", 22, 0.5}};
+} active[] = {{"mixtral-8x7b", 12.9, 0.05}, {"deepseek-v2", 21.4, 0.05}, {"deepseek-v3", 37, 0.6},
+              {"qwen3-235b", 22, 0.5},      {"qwen3-30b", 3.3, 0.06},    {"kimi-k2", 32.6, 0.5}};
 
 START_TEST(active_parameters_are_the_published_ones) {
   g_autoptr(Model) model = model_read(active[_i].name, NULL);

@@ -70,7 +70,7 @@ typedef struct {
 /* Read `file`; a bare name `x` without a slash also means models/x.json, searched in the working directory, then in
  * $STEPSIM_DATA, then in the source and install data directories. Spellings understood: Llama/Mistral/Qwen (hidden_size
  * …), GPT-2 (n_embd …), GPT-NeoX, MPT (d_model …), BLOOM, Falcon, OPT; with experts Mixtral, Qwen2- and Qwen3-MoE,
- * DeepSeek-V2 and -V3. Experts in other families and encoder-decoder configs are refused (IMPOSSIBLE) by name of the
+ * DeepSeek-V2 and -V3, Kimi-K2. Experts in other families and encoder-decoder configs are refused (IMPOSSIBLE) by name of the
  * key. Errors: INPUT with file:line, what was found, what was expected. */
 Model *model_read(const char *file, GError **error);
 /* Whether the sizes of a model make sense together, each being at least 1: key-value heads divide the heads, parameters
