@@ -143,6 +143,7 @@ done <<'TABLE'
 1|gpus 8 is not a multiple of tp 8 × cp 2 × pp 1 = 16|simulate PLAN --cp 2
 1|seq-len 8190 is not a multiple of 2 × cp 4|simulate --model llama-3-8b --cluster dgx-h100 --cp 4 --seq-len 8190
 2|--cp-comm;"rnig";did you mean "ring"?|simulate PLAN --cp-comm rnig
+2|--expert-dispatch;"deepp";did you mean "deepep"?|simulate PLAN --expert-dispatch deepp
 2|--norm-kernel;"fussed";did you mean "fused"?|simulate PLAN --norm-kernel fussed
 1|recompute-modules layernorm needs --recompute selective: found none|simulate PLAN --recompute-modules layernorm
 1|mtp-layers 1: the config of model llama-3-8b names 0 heads|simulate PLAN --mtp-layers 1

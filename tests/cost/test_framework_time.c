@@ -39,7 +39,7 @@ START_TEST(keys_fill_the_struct) {
                   "gradient_sum_bytes: 4\n"
                   "norm_rate: 0.75\n"
                   "expert_overlap: rounds\n"
-                  "expert_rows: per_group\n"
+                  "expert_dispatch: deepep\n"
                   "expert_format: linear\n"
                   "scales: blocks\n"
                   "expert_sms: 20\n"
@@ -61,7 +61,7 @@ START_TEST(keys_fill_the_struct) {
   ck_assert_int_eq(time.weights, WEIGHTS_BROADCAST);
   ck_assert(time.gradient_sum_bytes == 4 && time.norm_rate == 0.75);
   ck_assert_int_eq(time.expert_overlap, EXPERT_OVERLAP_ROUNDS);
-  ck_assert_int_eq(time.expert_rows, ROWS_PER_GROUP);
+  ck_assert_int_eq(time.expert_dispatch, DISPATCH_DEEPEP);
   ck_assert_int_eq(time.expert_format, EXPERT_FORMAT_LINEAR);
   ck_assert_int_eq(time.scales, SCALES_BLOCKS);
   ck_assert_int_eq(time.expert_sms, 20);

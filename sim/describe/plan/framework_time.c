@@ -13,7 +13,7 @@ static const char *const sends_names[] = {"streams", "synchronous", NULL};
 static const char *const stage_tensors_names[] = {"whole", "split", NULL};
 static const char *const p2p_names[] = {"schedule", "always", "chunks", NULL};
 static const char *const overlap_names[] = {"schedule", "rounds", NULL};
-static const char *const rows_names[] = {"per_expert", "per_group", NULL};
+static const char *const dispatch_names[] = {"alltoall", "deepep", NULL};
 static const char *const format_names[] = {"element", "linear", NULL};
 static const char *const scales_names[] = {"tensor", "blocks", NULL};
 static const char *const tp_names[] = {"beside", "alone", "fused", NULL};
@@ -40,7 +40,7 @@ static const YamlField time_fields[] = {
     {"gradient_sum_bytes", FIELD_NUMBER, FALSE, IN_TIME(gradient_sum_bytes), 1, 8},
     {"norm_rate", FIELD_NUMBER, FALSE, IN_TIME(norm_rate), 0.05, 1},
     {"expert_overlap", FIELD_CHOICE, FALSE, IN_TIME(expert_overlap), .names = overlap_names},
-    {"expert_rows", FIELD_CHOICE, FALSE, IN_TIME(expert_rows), .names = rows_names},
+    {"expert_dispatch", FIELD_CHOICE, FALSE, IN_TIME(expert_dispatch), .names = dispatch_names},
     {"expert_format", FIELD_CHOICE, FALSE, IN_TIME(expert_format), .names = format_names},
     {"scales", FIELD_CHOICE, FALSE, IN_TIME(scales), .names = scales_names},
     {"expert_sms", FIELD_INT, FALSE, IN_TIME(expert_sms), 1, 1024},

@@ -33,9 +33,8 @@
  *       gradient_sum_bytes: 4       # per parameter, as gradients of training in bf16 are summed (default: as held)
  *       expert_overlap: rounds      # in rounds of the interleaved schedule the forward and the backward take turns
  *                                   # at their exchanges with experts (default: where the schedule pairs them)
- *       expert_rows: per_group      # a token is sent once for each expert it goes to (default: per_expert), or once
- *                                   # for each group of experts that the model limits it to, and spread on the node
- *                                   # there
+ *       expert_dispatch: deepep     # a token is sent once for each expert it goes to (default: alltoall), or once to
+ *                                   # each node and rank that has some of its experts
  *       expert_format: linear       # a token, or a gradient, is converted before it goes to its experts, and goes in
  *                                   # the format they multiply in; it comes back, as it does by default both ways, in
  *                                   # that of activations (element)
@@ -63,7 +62,6 @@ typedef enum { GRADIENTS_SHARDED, GRADIENTS_WHOLE } FrameworkGradients;
 typedef enum { WEIGHTS_GATHERED, WEIGHTS_BROADCAST } FrameworkWeights;
 
 typedef enum { EXPERT_OVERLAP_OF_SCHEDULE, EXPERT_OVERLAP_ROUNDS } FrameworkExpertOverlap;
-typedef enum { ROWS_PER_EXPERT, ROWS_PER_GROUP } FrameworkExpertRows;
 typedef enum { EXPERT_FORMAT_ELEMENT, EXPERT_FORMAT_LINEAR } FrameworkExpertFormat;
 typedef enum { SCALES_TENSOR, SCALES_BLOCKS } FrameworkScales;
 
@@ -92,7 +90,7 @@ typedef struct {
   double gradient_sum_bytes;  /* 0: as held */
   double norm_rate;           /* (0, 1]; 0: 1 */
   int expert_overlap;         /* FrameworkExpertOverlap */
-  int expert_rows;            /* FrameworkExpertRows */
+  int expert_dispatch;        /* ExpertDispatch of plan.h */
   int expert_format;          /* FrameworkExpertFormat */
   int scales;                 /* FrameworkScales */
   int expert_sms;             /* 0: as the cluster has it */

@@ -16,9 +16,9 @@ static const double most_step_s = 1e9, most_memory_gb = 1e6, bytes_per_gb = 1e9;
 /* A row's numbers and words; −1 (or NAN) where unknown. */
 typedef struct {
   gint64 layers, hidden, heads, kv_heads, ffn_hidden, vocab, experts, experts_per_token, moe_ffn_hidden;
-  gint64 gated, tied, positions;
+  gint64 gated, tied, positions, mtp_layers, expert_tp;
   gint64 gpus, tp, pp, chunks, cp, ep, dp, zero, zero_ranks, micro_batch, global_batch, seq_len;
-  gint64 recompute, sequence_parallel, precision, attention, norm_kernel, overlap_grad, overlap_param;
+  gint64 recompute, sequence_parallel, precision, attention, norm_kernel, overlap_grad, overlap_param, expert_dispatch;
   double step_time_s, memory_gb;
 } Cells;
 
@@ -60,6 +60,8 @@ static const struct {
     COUNT(experts, 0, 1 << 16),
     COUNT(experts_per_token, 1, 1 << 16),
     COUNT(moe_ffn_hidden, 1, 1 << 26),
+    COUNT(mtp_layers, 0, 1 << 10),
+    COUNT(expert_tp, 1, MOST_GPUS),
     COUNT(seq_len, 1, 1 << 27),
     COUNT(gpus, 1, MOST_GPUS),
     COUNT(tp, 1, MOST_GPUS),
@@ -79,6 +81,7 @@ static const struct {
     WORD(norm_kernel, norm_kernel_names),
     WORD(overlap_grad, switches),
     WORD(overlap_param, switches),
+    WORD(expert_dispatch, expert_dispatch_names),
 };
 
 static const struct {
@@ -287,7 +290,8 @@ static Plan *make_plan(const MeasuredRow *row, const Cells *cells, const RowFram
   plan->ep = (int)or_else(cells->ep, plan->ep);
   plan->dp = (int)or_else(cells->dp, plan->dp);
   if ((double)plan->ep * plan->tp * plan->pp > plan->gpus && plan->tp > 1 && plan->gpus > 0)
-    plan->expert_tp = 1; /* no table has a column for it, and experts cut by tp would need more GPUs */
+    plan->expert_tp = 1; /* few tables have a column for it, and experts cut by tp would need more GPUs */
+  plan->expert_tp = (int)or_else(cells->expert_tp, plan->expert_tp);
   plan->chunks = (int)or_else(cells->chunks, plan->chunks);
   plan->zero = (int)or_else(cells->zero, plan->zero);
   plan->zero_ranks = (int)or_else(cells->zero_ranks, plan->zero_ranks);
@@ -300,6 +304,8 @@ static Plan *make_plan(const MeasuredRow *row, const Cells *cells, const RowFram
   plan->precision = or_else(cells->precision, plan->precision);
   plan->attention = or_else(cells->attention, plan->attention);
   plan->norm_kernel = (int)or_else(cells->norm_kernel, row_notes_norm_kernel(measured_row_cell(row, "notes")));
+  plan->expert_dispatch = (int)or_else(cells->expert_dispatch, plan->expert_dispatch);
+  plan->mtp_layers = (int)or_else(cells->mtp_layers, plan->mtp_layers);
   plan->overlap_grad = or_else(cells->overlap_grad, plan->overlap_grad);
   plan->overlap_param = or_else(cells->overlap_param, plan->overlap_param);
   const char *schedule = measured_row_cell(row, "schedule");
