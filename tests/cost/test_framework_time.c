@@ -27,6 +27,7 @@ START_TEST(keys_fill_the_struct) {
                   "  collective: 6 us\n"
                   "arrival_spread: 7 us\n"
                   "kernels: plain\n"
+                  "loss: fused\n"
                   "sends: synchronous\n"
                   "overlap_p2p: chunks\n"
                   "stage_tensors: split\n"
@@ -52,6 +53,7 @@ START_TEST(keys_fill_the_struct) {
   ck_assert_double_eq_tol(time.collective_s, 6e-6, 1e-15);
   ck_assert_double_eq_tol(time.arrival_spread_s, 7e-6, 1e-15);
   ck_assert_int_eq(time.kernels, FRAMEWORK_KERNELS_PLAIN);
+  ck_assert_int_eq(time.loss, LOSS_FUSED);
   ck_assert_int_eq(time.sends, SENDS_SYNCHRONOUS);
   ck_assert_int_eq(time.overlap_p2p, P2P_CHUNKS);
   ck_assert_int_eq(time.stage_tensors, STAGE_TENSORS_SPLIT);

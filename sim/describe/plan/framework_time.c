@@ -9,6 +9,7 @@ typedef struct {
 } Draft;
 
 static const char *const kernel_names[] = {"fused", "plain", NULL};
+static const char *const loss_names[] = {"plain", "fused", NULL};
 static const char *const sends_names[] = {"streams", "synchronous", NULL};
 static const char *const stage_tensors_names[] = {"whole", "split", NULL};
 static const char *const p2p_names[] = {"schedule", "always", "chunks", NULL};
@@ -28,6 +29,7 @@ static const YamlField time_fields[] = {
     {"host", FIELD_NODE, FALSE, offsetof(Draft, host)},
     {"arrival_spread", FIELD_QUANTITY, FALSE, IN_TIME(arrival_spread_s), 0, 1, UNIT_SECONDS},
     {"kernels", FIELD_CHOICE, FALSE, IN_TIME(kernels), .names = kernel_names},
+    {"loss", FIELD_CHOICE, FALSE, IN_TIME(loss), .names = loss_names},
     {"sends", FIELD_CHOICE, FALSE, IN_TIME(sends), .names = sends_names},
     {"stage_tensors", FIELD_CHOICE, FALSE, IN_TIME(stage_tensors), .names = stage_tensors_names},
     {"overlap_p2p", FIELD_CHOICE, FALSE, IN_TIME(overlap_p2p), .names = p2p_names},
