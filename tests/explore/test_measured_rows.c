@@ -377,8 +377,9 @@ END_TEST
 /* What columns say of experts goes before what follows from the others. */
 START_TEST(columns_say_how_experts_are_run) {
   g_autoptr(MeasuredRows) rows =
-      rows_of("expert_dispatch,expert_tp,mtp_layers," CORE "deepep,1,1,4,1024,16,selene,1\n,,,4,1024,16,selene,1\n"
-              "flex,,,4,1024,16,selene,1\n");
+      rows_of("recompute,recompute_modules,expert_dispatch,expert_tp,mtp_layers," CORE
+              "selective,layernorm+mlp,deepep,1,1,4,1024,16,selene,1\n,,,,,4,1024,16,selene,1\n"
+              ",,flex,,,4,1024,16,selene,1\nselective,mpl,,,,4,1024,16,selene,1\n");
   const Plan *said = nth_row(rows, 0)->plan, *open = nth_row(rows, 1)->plan;
   ck_assert_int_eq(said->expert_dispatch, DISPATCH_DEEPEP);
   ck_assert_int_eq(open->expert_dispatch, -1);
@@ -386,7 +387,10 @@ START_TEST(columns_say_how_experts_are_run) {
   ck_assert_int_eq(open->expert_tp, 0);
   ck_assert_int_eq(said->mtp_layers, 1);
   ck_assert_int_eq(open->mtp_layers, 0);
+  ck_assert_uint_eq(said->recompute_modules, MODULE_BIT(MODULE_LAYERNORM) | MODULE_BIT(MODULE_MLP));
+  ck_assert_uint_eq(open->recompute_modules, 0);
   ck_assert_ptr_nonnull(strstr(nth_row(rows, 2)->problem, "alltoall"));
+  ck_assert_ptr_nonnull(strstr(nth_row(rows, 3)->problem, "mlp"));
 }
 END_TEST
 

@@ -109,7 +109,7 @@ char *measured_row_place(const MeasuredRow *row) {
 }
 
 char *measured_row_run(const MeasuredRow *row) {
-  static const char *const texts[] = {"cluster", "schedule", "model_name"};
+  static const char *const texts[] = {"cluster", "schedule", "model_name", "recompute_modules"};
   GString *run = g_string_new(NULL);
   for (gsize i = 0; i < G_N_ELEMENTS(columns); i++)
     g_string_append_printf(run, "%s\n", measured_row_cell(row, columns[i].name));
@@ -345,10 +345,18 @@ static gboolean find_framework(MeasuredRows *rows, const MeasuredRow *row, RowFr
   return TRUE;
 }
 
+/* Empty: none said. */
+static gboolean read_modules(const MeasuredRow *row, guint *modules, GError **error) {
+  const char *text = measured_row_cell(row, "recompute_modules");
+  *modules = 0;
+  return *text == '\0' || recompute_modules_parse("column recompute_modules", text, modules, error);
+}
+
 static gboolean read_row(MeasuredRows *rows, MeasuredRow *row, GError **error) {
   Cells cells;
   g_autoptr(GError) problem = NULL;
-  const gboolean is_read = read_cells(row, &cells, &problem);
+  guint modules = 0;
+  const gboolean is_read = read_cells(row, &cells, &problem) && read_modules(row, &modules, &problem);
   row->id = measured_row_cell(row, "id");
   row->cluster = measured_row_cell(row, "cluster");
   row->step_time_s = cells.step_time_s;
@@ -364,6 +372,8 @@ static gboolean read_row(MeasuredRows *rows, MeasuredRow *row, GError **error) {
     row->problem = g_strdup("the row does not say cluster");
   else
     row->plan = make_plan(row, &cells, &framework);
+  if (row->plan != NULL)
+    row->plan->recompute_modules = modules;
   return TRUE;
 }
 

@@ -9,7 +9,8 @@
  *     vocab          51200 (GPT-2's in Megatron) gpus, dp, tp, pp, chunks, zero, zero_ranks, micro_batch,
  *     step_time_s    the run ended out of        global_batch, seq_len, schedule, recompute, precision, attention,
  *                    memory                      sequence_parallel, norm_kernel, overlap_grad, overlap_param,
- *                                                expert_dispatch, expert_tp, mtp_layers: a Plan's
+ *                                                expert_dispatch, expert_tp, mtp_layers,
+ *                                                recompute_modules (parted by +): a Plan's
  *
  * A count may be written as 8 or 8.0, a switch as 0, 1, off, on, false or true. memory_gb is the framework's peak on
  * the fullest GPU (without context and libraries) in GB = 1e9 bytes, so a source that prints GiB has to be converted.
