@@ -6,6 +6,7 @@
 #     summary errors memory worst   from one run of stepsim validate
 #     parts   legend               from one more for each part of the model that --without takes away
 #     collected                    ../measurements/published.csv predicted now, beside validation-collected.txt
+#     collectives                  collectives.sh, of ../measurements/collectives.csv
 #     peers                        validation-peers.txt, beside that run
 #     cpu                          validation-cpu.txt, which make validation-cpu measures on this machine
 #
@@ -92,6 +93,10 @@ peers() {
     !/^#/ { printf "| %s | %s | %s | %s | %s | %s | %s |\n", $1, now[$1], n[$1], $2, $3, $4, $5 }' - "$here/validation-peers.txt"
 }
 
+collectives() {
+  "$here/collectives.sh" "$stepsim"
+}
+
 summary() {
   awk -F' : ' '/^  "(rows|timed|predicted)"/ || /^  "(mape|median_ape|p90_ape|baseline_mape)"/ {
       key = $1; gsub(/[ "]/, "", key); sub(/,$/, "", $2); value[key] = $2 }
@@ -150,7 +155,7 @@ thin() {
 }
 
 page() {
-  for name in summary errors peers collected memory worst legend; do "$name" >"$work/$name" || exit 1; done
+  for name in summary errors peers collected collectives memory worst legend; do "$name" >"$work/$name" || exit 1; done
   cp "$here/validation-cpu.txt" "$work/cpu" || exit 1
   awk -v work="$work" '/^\{\{[a-z]+\}\}$/ {
       name = work "/" substr($0, 3, length($0) - 4)

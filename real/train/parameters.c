@@ -125,11 +125,9 @@ static gboolean check_experts(const Workload *workload, GError **error) {
                            " layers, and cut into %d stages it would be another: dense layers come first in each; "
                            "expected --pp 1",
                            model->name, model->experts.every, workload->n_stages);
-  if (plan->ep > 1 && plan->time.expert_rows == ROWS_PER_GROUP && model->experts.groups_per_token > 0)
-    return fail_impossible(error,
-                           "rows that experts' ranks spread, as framework %s has it, cannot be sent here; "
-                           "leave --framework out",
-                           plan->framework);
+  if (plan_dispatches_once(plan))
+    return fail_impossible(error, "--expert-dispatch deepep cannot be run here (stepsim simulate predicts it); "
+                                  "give --expert-dispatch alltoall");
   return TRUE;
 }
 

@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+static const AlgorithmTime no_such_protocol = {.wire_s = INFINITY};
+
 /* Messages that leave an enclosure of `members` out of n, per sender (rooted: of the root). */
 static double messages_to_outsiders(double n, double members) {
   return n - members;
@@ -35,14 +37,15 @@ typedef struct {
   double (*messages)(double n, double members); /* DIRECT */
   gboolean message_is_part;                     /* DIRECT: a message is S/n; else S */
   gboolean rooted;                              /* DIRECT: one rank's link carries all; else all members' do */
+  gboolean passes_all_on;                       /* RING: each member receives all that it sends */
 } CollectiveTraits;
 
 static const CollectiveTraits traits_of[N_COLLECTIVES] = {
     [COLLECTIVE_ALL_REDUCE] = {RING | TREE | NVLS | NVLS_TREE | HIERARCHICAL, .ring_laps = 2},
     [COLLECTIVE_ALL_GATHER] = {RING | NVLS | PAT | HIERARCHICAL, .ring_laps = 1},
     [COLLECTIVE_REDUCE_SCATTER] = {RING | NVLS | PAT | HIERARCHICAL, .ring_laps = 1},
-    [COLLECTIVE_BROADCAST] = {RING, .ring_laps = 1},
-    [COLLECTIVE_REDUCE] = {RING, .ring_laps = 1},
+    [COLLECTIVE_BROADCAST] = {RING, .ring_laps = 1, .passes_all_on = TRUE},
+    [COLLECTIVE_REDUCE] = {RING, .ring_laps = 1, .passes_all_on = TRUE},
     [COLLECTIVE_ALL_TO_ALL] = {DIRECT | PAIRWISE, 0, messages_to_outsiders, .message_is_part = TRUE, .rooted = FALSE},
     [COLLECTIVE_GATHER] = {DIRECT, 0, messages_to_outsiders, .message_is_part = TRUE, .rooted = TRUE},
     [COLLECTIVE_SCATTER] = {DIRECT, 0, messages_to_outsiders, .message_is_part = TRUE, .rooted = TRUE},
@@ -133,12 +136,23 @@ static double plateau(const Case *c) {
   return is_on_it ? library->ring_plateau : 1;
 }
 
+/* What goes to all members or comes from all passes every one of them, which hands a channel's part on when it has a
+ * step of it: the last gets its first when it has come by all others. Over nodes, where the network takes whole steps;
+ * inside a node LL and LL128 pass each line on. */
+static double fill_s(const Case *c, double Bps) {
+  const int channels = collective_ring_channels(c->cluster, c->shape);
+  if (!c->traits->passes_all_on || channels == 0)
+    return 0;
+  const double hops = c->protocol == PROTOCOL_SIMPLE ? c->shape->n - 2 : c->shape->n_domains - 1;
+  return hops * MIN(c->library->step_bytes[c->protocol], c->bytes / channels) / (Bps / channels);
+}
+
 /* A ring carries factor·S over each link, by what "bus bandwidth" means. */
 static AlgorithmTime ring_time(const Case *c) {
   int laps = c->traits->ring_laps, n = c->shape->n;
+  const double Bps = carried_Bps(c, ALGORITHM_RING, bus_Bps(c));
   return (AlgorithmTime){plateau(c) * latency_s(c, ALGORITHM_RING, laps * (n - 1), laps * (c->shape->n_domains - 1)),
-                         c->bytes * collective_bus_factor(c->collective, n) /
-                             carried_Bps(c, ALGORITHM_RING, bus_Bps(c))};
+                         c->bytes * collective_bus_factor(c->collective, n) / Bps, fill_s(c, Bps)};
 }
 
 /* By size; between two sizes a straight line in log size. */
@@ -224,16 +238,32 @@ static double sender_Bps(const Case *c, const Boundary *boundary) {
   return MIN(member_Bps * boundary->with_root, own_Bps);
 }
 
-/* Messages of plain sends are the ring's Simple protocol, one step each. */
-static double messages_latency_s(const Case *c) {
-  double n = c->shape->n, beside = c->traits->rooted ? c->shape->root_per_domain : c->shape->min_per_domain;
-  double net_messages = c->shape->n_domains > 1 ? c->traits->messages(n, beside) : 0;
-  return latency_s(c, ALGORITHM_RING, c->traits->messages(n, 1), net_messages);
+/* Of a sender's messages, those to other domains. */
+static double net_messages(const Case *c) {
+  const double beside = c->traits->rooted ? c->shape->root_per_domain : c->shape->min_per_domain;
+  return c->shape->n_domains > 1 ? c->traits->messages(c->shape->n, beside) : 0;
+}
+
+/* One message after another, each a step of the ring. */
+static double rounds_latency_s(const Case *c) {
+  return latency_s(c, ALGORITHM_RING, c->traits->messages(c->shape->n, 1), net_messages(c));
+}
+
+/* Messages inside a domain are written one after another; those to others are posted to the network so, and are then
+ * under way together. */
+static double sends_latency_s(const Case *c) {
+  const double posted = net_messages(c), written = c->traits->messages(c->shape->n, 1) - posted;
+  const double on_way_s = posted > 0 ? outer_hop_s(c, ALGORITHM_RING) : 0;
+  return c->library->base_s[ALGORITHM_RING][c->protocol] +
+         written * c->library->hop_s[scale_up_link(c->cluster)][ALGORITHM_RING][c->protocol] + on_way_s +
+         MAX(posted - 1, 0) * c->library->net_overhead_s[c->protocol];
 }
 
 /* Messages start one after another at their sender and overlap on the wires of the different enclosures. */
 static AlgorithmTime direct_time(const Case *c) {
   double n = c->shape->n, message_bytes = c->traits->message_is_part ? c->bytes / n : c->bytes;
+  if (c->protocol == PROTOCOL_LL && !(message_bytes <= c->library->send_ll_bytes))
+    return no_such_protocol;
   Boundary boundaries[MAX_BOUNDARIES];
   int n_boundaries = enclosures_find(c->cluster, c->shape, TRUE, boundaries);
   double wire_s = 0;
@@ -241,7 +271,7 @@ static AlgorithmTime direct_time(const Case *c) {
     double out_bytes = c->traits->messages(n, members_inside(c, &boundaries[i])) * message_bytes;
     wire_s = MAX(wire_s, out_bytes / sender_Bps(c, &boundaries[i]));
   }
-  return (AlgorithmTime){messages_latency_s(c), wire_s / share_of(c, ALGORITHM_RING)};
+  return (AlgorithmTime){sends_latency_s(c), wire_s / share_of(c, ALGORITHM_RING)};
 }
 
 /* A round's partners lie inside some enclosure and outside the one below it; all members send in it at once. */
@@ -255,33 +285,36 @@ static AlgorithmTime pairwise_time(const Case *c) {
     slowest_Bps = MIN(slowest_Bps, sender_Bps(c, &boundaries[i]));
     wire_s += rounds * c->bytes / n / slowest_Bps;
   }
-  return (AlgorithmTime){messages_latency_s(c), wire_s / share_of(c, ALGORITHM_RING)};
+  return (AlgorithmTime){rounds_latency_s(c), wire_s / share_of(c, ALGORITHM_RING)};
 }
+
+enum { ANY_PROTOCOL = (1 << N_PROTOCOLS) - 1 };
 
 typedef struct {
   AlgorithmTime (*time)(const Case *c);
   Algorithm table; /* row of the library's tables */
-  gboolean automatic, simple_only;
+  gboolean automatic;
+  guint protocols; /* bits 1 << Protocol, of those that the library's tables have */
+  gboolean sends;  /* of plain sends, whose channels are not known */
 } AlgorithmTraits;
 
 static const AlgorithmTraits algorithms[] = {
-    [ALGORITHM_RING] = {ring_time, ALGORITHM_RING, .automatic = TRUE},
-    [ALGORITHM_TREE] = {tree_time, ALGORITHM_TREE, .automatic = TRUE},
-    [ALGORITHM_NVLS] = {nvls_time, ALGORITHM_NVLS, .automatic = TRUE},
-    [ALGORITHM_NVLS_TREE] = {nvls_tree_time, ALGORITHM_NVLS_TREE, .automatic = TRUE},
-    [ALGORITHM_PAT] = {pat_time, ALGORITHM_PAT, .automatic = TRUE},
-    [ALGORITHM_HIERARCHICAL] = {hierarchical_time, ALGORITHM_RING},
-    [ALGORITHM_PAIRWISE] = {pairwise_time, ALGORITHM_RING, .simple_only = TRUE},
-    [ALGORITHM_DIRECT] = {direct_time, ALGORITHM_RING, .automatic = TRUE, .simple_only = TRUE},
+    [ALGORITHM_RING] = {ring_time, ALGORITHM_RING, TRUE, ANY_PROTOCOL},
+    [ALGORITHM_TREE] = {tree_time, ALGORITHM_TREE, TRUE, ANY_PROTOCOL},
+    [ALGORITHM_NVLS] = {nvls_time, ALGORITHM_NVLS, TRUE, ANY_PROTOCOL},
+    [ALGORITHM_NVLS_TREE] = {nvls_tree_time, ALGORITHM_NVLS_TREE, TRUE, ANY_PROTOCOL},
+    [ALGORITHM_PAT] = {pat_time, ALGORITHM_PAT, TRUE, ANY_PROTOCOL},
+    [ALGORITHM_HIERARCHICAL] = {hierarchical_time, ALGORITHM_RING, FALSE, ANY_PROTOCOL},
+    [ALGORITHM_PAIRWISE] = {pairwise_time, ALGORITHM_RING, FALSE, 1 << PROTOCOL_SIMPLE, .sends = TRUE},
+    [ALGORITHM_DIRECT] = {direct_time, ALGORITHM_RING, TRUE, 1 << PROTOCOL_SIMPLE | 1 << PROTOCOL_LL, .sends = TRUE},
 };
 
 AlgorithmTime collective_algorithm_time(const Cluster *cluster, Collective collective, const GroupShape *shape,
                                         double bytes, Algorithm algorithm, Protocol protocol) {
   const AlgorithmTraits *traits = &algorithms[algorithm];
   const Case c = {cluster, &cluster->collectives, &traits_of[collective], collective, shape, bytes, protocol};
-  if (cluster->collectives.bandwidth_share[traits->table][protocol] <= 0 ||
-      (traits->simple_only && protocol != PROTOCOL_SIMPLE))
-    return (AlgorithmTime){0, INFINITY};
+  if (cluster->collectives.bandwidth_share[traits->table][protocol] <= 0 || (traits->protocols & 1u << protocol) == 0)
+    return no_such_protocol;
   return traits->time(&c);
 }
 
@@ -357,7 +390,7 @@ int collective_algorithm_sms(const Cluster *cluster, const GroupShape *shape, do
   const CollectiveLibrary *library = &cluster->collectives;
   const ArchitectureLimits *limits = &library->by_architecture[cluster->gpu.architecture];
   gboolean is_nvls = algorithm == ALGORITHM_NVLS || algorithm == ALGORITHM_NVLS_TREE;
-  int most = algorithms[algorithm].simple_only ? 0 : is_nvls ? limits->nvls_channels : limits->channels;
+  int most = algorithms[algorithm].sends ? 0 : is_nvls ? limits->nvls_channels : limits->channels;
   if (most > 0 && !is_nvls && shape->n_domains > 1)
     most = MIN(most, 2 * collective_ring_channels(cluster, shape)); /* each is there twice, for two trees */
   if (most == 0 || shape->n == 1)

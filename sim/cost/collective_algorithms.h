@@ -13,12 +13,15 @@
  *     hierarchical   reduce-scatter in the domain, all-reduce of S/m over domains, all-gather in the domain:
  *                    2(m−1)·α_in + 2(m−1)/m·S/B_in + 2(N−1)·α_net + 2(N−1)/N·S/B_net; all-gather and reduce-scatter
  *                    half of it
- *     direct         messages·α + the longest of what crosses each boundary, over its bandwidth
+ *     direct         messages inside a domain·α_in + α_net + (messages to others − 1)·o + the longest of what crosses
+ *                    each boundary, over its bandwidth; o: what posting to the network takes; LL up to a size
  *     pairwise       (n−1)·α + the sum over rounds of S/n over the slowest boundary that the round crosses
  *
  * Gather and scatter have a root: what crosses a boundary is what goes to or comes from the members outside the root's
  * own enclosure, all of it through the root's links. A broadcast or reduction is a ring through all members, each of
- * which passes on all of S, so that it does not matter which of them is the root.
+ * which passes on all of S, so that it does not matter which of them is the root. Over nodes it takes besides what
+ * fills the ring: hops·step/B of a channel, n−2 hops of Simple's steps, N−1 of those of LL and LL128, which the
+ * library's tuner leaves out when it chooses.
  *
  * Over nodes a channel carries so much and no more (the library's tables): trees and LL128 are held to that times the
  * channels, NVLSTree to 2(n−1)/n·S over it.
@@ -32,7 +35,8 @@
 #include "enclosures.h"
 
 typedef struct {
-  double latency_s, wire_s; /* time is their sum; wire_s +∞: no such protocol */
+  double latency_s, wire_s; /* time is the sum of all three; wire_s +∞: no such protocol */
+  double fill_s;            /* which the library does not reckon with when it chooses */
 } AlgorithmTime;
 
 /* n > 1, an algorithm that collective_algorithm_exists() for. */

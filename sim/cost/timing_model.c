@@ -11,6 +11,7 @@
 
 #include "collective_cost.h"
 #include "copy_cost.h"
+#include "expert_exchange.h"
 #include "framework_cost.h"
 #include "kernel_cost.h"
 #include "transfer_tax.h"
@@ -83,6 +84,15 @@ static double product_s(Costing *costing, const WorkItem *item) {
   return product.time_s;
 }
 
+/* Of an op inside a layer, over a group of one axis. */
+static CollectiveCost axis_collective_cost(const Costing *costing, Axis axis, Collective collective,
+                                           const GroupShape *group, double bytes) {
+  const Workload *workload = costing->workload;
+  if (axis == AXIS_EP && collective == COLLECTIVE_ALL_TO_ALL && plan_dispatches_once(workload->plan))
+    return expert_exchange_cost(costing->cluster, &workload->model->experts, group, bytes);
+  return collective_cost(costing->cluster, collective, group, bytes, -1);
+}
+
 static double item_collective_s(Costing *costing, const WorkItem *item, double *latency_s) {
   for (guint i = 0; i < costing->collectives->len; i++) {
     const ItemCollective *known = &g_array_index(costing->collectives, ItemCollective, i);
@@ -92,7 +102,7 @@ static double item_collective_s(Costing *costing, const WorkItem *item, double *
     }
   }
   const GroupShape *group = &costing->groups[item->axis];
-  const CollectiveCost cost = collective_cost(costing->cluster, item->collective, group, item->bytes, -1);
+  const CollectiveCost cost = axis_collective_cost(costing, item->axis, item->collective, group, item->bytes);
   const double time_s = item->axis == AXIS_TP
                             ? framework_collective_s(&costing->workload->plan->time, cost.time_s, group->n)
                             : cost.time_s;
@@ -208,15 +218,16 @@ static double collective_s(const Costing *costing, const Program *program, const
     copy_way_load(costing->cluster, costing->n_sharing, group->route, load);
     return copy_cost_s(costing->cluster, costing->n_sharing, group->route, transfer->bytes);
   }
-  CollectiveCost cost = collective_cost(costing->cluster, transfer->collective, shape, transfer->bytes, -1);
+  const Axis axis = group->axes == AXIS_BIT(AXIS_EP) ? AXIS_EP : N_AXES;
+  CollectiveCost cost = axis_collective_cost(costing, axis, transfer->collective, shape, transfer->bytes);
   if (costing->tp_meets || !is_tp_alone(group))
     collective_way_load(costing->cluster, shape, cost.algorithm == ALGORITHM_DIRECT, load);
   const double time_s = is_tp_alone(group) && transfer->is_item
                             ? framework_collective_s(&costing->workload->plan->time, cost.time_s, shape->n)
                             : cost.time_s;
   load->latency_ns = ns_of(MIN(cost.latency_s, time_s));
-  *tax = group->axes == AXIS_BIT(AXIS_EP) ? exchange_tax(costing->cluster, costing->workload->plan, &cost)
-                                          : collective_tax(costing->cluster, &cost);
+  *tax = axis == AXIS_EP ? exchange_tax(costing->cluster, costing->workload->plan, &cost)
+                         : collective_tax(costing->cluster, &cost);
   return time_s;
 }
 

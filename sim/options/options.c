@@ -29,6 +29,7 @@ void plan_options_clear(PlanOptions *options) {
                       &options->recipe,
                       &options->attention,
                       &options->cp_comm,
+                      &options->expert_dispatch,
                       &options->overlap_grad,
                       &options->overlap_param,
                       &options->order,
@@ -138,6 +139,12 @@ static void add_methods(Parser *parser, PlanOptions *o) {
        "how RMSNorm runs where the model has it: fused, one kernel, or plain, an operation of PyTorch at a time "
        "(default fused, or as the framework has it)",
        "KIND"},
+      {"expert-dispatch", 0, 0, G_OPTION_ARG_STRING, &o->expert_dispatch,
+       "how tokens reach the experts of other ranks: alltoall (once for each expert) or deepep (DeepEP, HybridEP: once "
+       "to each node that has some of a token's experts, and there to each rank) (default alltoall, or as the "
+       "framework "
+       "has it)",
+       "HOW"},
       {"cp-comm", 0, 0, G_OPTION_ARG_STRING, &o->cp_comm,
        "how attention reaches the tokens of other cp ranks: ring (keys and values pass round beside it; Transformer "
        "Engine's p2p), all-gather (of keys and values before it) or ulysses (a2a: heads for tokens) (default ring)",
@@ -260,16 +267,18 @@ static gboolean parse_framework(const PlanOptions *o, Plan *plan, GError **error
 
 static gboolean parse_choices(const PlanOptions *o, Plan *plan, GError **error) {
   guint recompute = plan->recompute, attention = plan->attention, flops = plan->flops, cp_comm = plan->cp_comm;
-  guint norm_kernel = (guint)plan->norm_kernel;
+  guint norm_kernel = (guint)plan->norm_kernel, expert_dispatch = (guint)plan->expert_dispatch;
   if (!parse_named("--recompute", o->recompute, recompute_names(), &recompute, error) ||
       !parse_named("--attention", o->attention, attention_names(), &attention, error) ||
       !parse_named("--norm-kernel", o->norm_kernel, norm_kernel_names(), &norm_kernel, error) ||
+      !parse_named("--expert-dispatch", o->expert_dispatch, expert_dispatch_names(), &expert_dispatch, error) ||
       !parse_named("--cp-comm", o->cp_comm, cp_comm_names(), &cp_comm, error) ||
       !parse_named("--flops", o->flops, flops_convention_names(), &flops, error))
     return FALSE;
   plan->recompute = recompute;
   plan->attention = attention;
   plan->norm_kernel = (int)norm_kernel;
+  plan->expert_dispatch = (int)expert_dispatch;
   plan->cp_comm = cp_comm;
   plan->flops = flops;
   if (o->precision != NULL && !precision_parse(o->precision, &plan->precision, error))

@@ -12,8 +12,10 @@
  *     loss.softmax   divide by the sum (read 4, write 4): saved for backward
  *     loss.backward  times the loss's gradient (read 4, write 4), to the element format (read 4, write e)
  *
- * bytes per logit. Under cp the micro-batch's loss and its count of tokens are summed over the ranks that have its
- * other tokens (Megatron-LM's loss function). With fp32 activations the conversions fall away.
+ * bytes per logit. Where a framework fuses it (Transformer Engine's cross_entropy.py, 2024-26) a logit is read twice,
+ * for maximum and sum and for its gradient, which is written over it, and backward multiplies that: e, e, e and 2e.
+ * Under cp the micro-batch's loss and its count of tokens are summed over the ranks that have its other tokens
+ * (Megatron-LM's loss function). With fp32 activations the conversions fall away.
  *
  * Heads that predict a token further stand behind the model's own (mtp.c). */
 #include "pieces.h"
@@ -60,25 +62,37 @@ static double loss_cast_bytes(const Cut *cut) {
   return cut->element_bytes < loss_bytes ? cut->element_bytes + loss_bytes : 0;
 }
 
+/* Bytes per logit of the kernels above. */
+typedef struct {
+  double max, exp, softmax, backward;
+} LossBytes;
+
+static LossBytes loss_kernels(const Cut *cut) {
+  const double e = cut->element_bytes, cast = loss_cast_bytes(cut);
+  if (cut->plan->time.loss == LOSS_FUSED)
+    return (LossBytes){e, e, e, 2 * e};
+  return (LossBytes){cast + loss_bytes, 5 * loss_bytes, 2 * loss_bytes, 2 * loss_bytes + cast};
+}
+
 /* From the last layer's output to a loss. */
 static void loss_forward(ItemList *list) {
   const Cut *cut = list->cut;
   const double logits = (double)cut->tokens * cut->vocab_width;
+  const LossBytes bytes = loss_kernels(cut);
   norm_forward(list, "final_norm");
   linear_column_forward(list, LINEAR_LOGITS);
-  item_list_memory(list, "loss.max", (loss_cast_bytes(cut) + loss_bytes) * logits);
+  item_list_memory(list, "loss.max", bytes.max * logits);
   loss_all_reduce(list, "loss.max", 1);
-  item_list_memory(list, "loss.exp", 5 * loss_bytes * logits);
+  item_list_memory(list, "loss.exp", bytes.exp * logits);
   loss_all_reduce(list, "loss.exp", 2);
-  item_list_memory(list, "loss.softmax", 2 * loss_bytes * logits);
+  item_list_memory(list, "loss.softmax", bytes.softmax * logits);
   if (cut->cp > 1)
     item_list_collective(list, AXIS_CP, COLLECTIVE_ALL_REDUCE, "loss.softmax", 2 * loss_bytes);
 }
 
 static void loss_backward(ItemList *list) {
   const Cut *cut = list->cut;
-  item_list_input_gradient(list, "loss.backward",
-                           (2 * loss_bytes + loss_cast_bytes(cut)) * cut->tokens * cut->vocab_width);
+  item_list_input_gradient(list, "loss.backward", loss_kernels(cut).backward * cut->tokens * cut->vocab_width);
   linear_column_backward(list, LINEAR_LOGITS);
   norm_backward(list, "final_norm.backward");
 }

@@ -15,6 +15,8 @@
  * products have so many times the rows. The weights of the choice are multiplied in with the
  * activation. Both all-to-alls have nothing beside them: what follows needs them. Backward is the same from the end,
  * with an all-to-all for the gradient of each; W sends nothing, as the experts' inputs are kept where they were used.
+ * DeepEP's kernels send a token once to each rank that has some of its experts: there are fewer rows then up to where
+ * they are sorted, which makes one for each expert of them.
  * Where a framework converts tokens before they leave, what is permuted, sent and sorted on the way to experts is in
  * the format they multiply in, forward and backward.
  *
@@ -36,24 +38,24 @@ static void choose(ItemList *list, const char *name, double bytes) {
   item_list_memory(list, name, (cut->element_bytes + bytes) * cut->split_tokens * cut->model->experts.n);
 }
 
-/* Between this rank's tokens and as many rows as they have experts: reads one, writes the other. */
+/* Rows that leave a rank for others, or come back: of each token one for each expert, or for each rank that has some of
+ * them. What of these goes over NICs is the cost's business (expert_exchange.h). */
+static double sent_rows(const Cut *cut) {
+  if (!plan_dispatches_once(cut->plan))
+    return (double)cut->routed_tokens;
+  return cut->split_tokens * model_expert_places(&cut->model->experts, cut->plan->ep);
+}
+
+/* Between this rank's tokens and the rows that leave it: reads one, writes the other. DeepEP's kernels do so as they
+ * move them, to and from their buffers. */
 static void permute(ItemList *list, const char *name, double element_bytes) {
   const Cut *cut = list->cut;
-  item_list_memory(list, name, element_bytes * (cut->split_tokens + cut->routed_tokens) * cut->model->hidden);
+  item_list_memory(list, name, element_bytes * (cut->split_tokens + sent_rows(cut)) * cut->model->hidden);
 }
 
 /* Per element, of rows on their way to experts. */
 static double sent_bytes(const Cut *cut) {
   return sends_narrow(cut) ? cut->linear_bytes : cut->element_bytes;
-}
-
-/* Rows that leave a rank for others, or come back: of each token one for each expert, or, where a framework spreads
- * them at the other end, one for each group of experts that the model lets it go to. */
-static double sent_rows(const Cut *cut) {
-  const ModelExperts *experts = &cut->model->experts;
-  const gboolean per_group = cut->plan->time.expert_rows == ROWS_PER_GROUP && experts->groups_per_token > 0;
-  const gint64 n_rows = per_group ? MIN(experts->groups_per_token, experts->per_token) : experts->per_token;
-  return (double)cut->split_tokens * n_rows;
 }
 
 static void exchange(ItemList *list, const char *operand, double element_bytes) {
@@ -67,11 +69,12 @@ static gboolean is_cut_by_tp(const Cut *cut) {
   return plan_expert_tp(cut->plan) > 1;
 }
 
-/* Rows come by rank and leave by expert, or the reverse. */
+/* Rows come by rank and leave by expert, or the reverse. A token that came once for several experts is read once. */
 static void sort_rows(ItemList *list, const char *name, double element_bytes) {
   const Cut *cut = list->cut;
+  const double read = sent_rows(cut) / cut->routed_tokens;
   if (cut->n_experts > 1 && (cut->plan->ep > 1 || is_cut_by_tp(cut)))
-    item_list_memory(list, name, 2 * element_bytes * cut->expert_rows * cut->model->hidden);
+    item_list_memory(list, name, (1 + read) * element_bytes * cut->expert_rows * cut->model->hidden);
 }
 
 /* From this rank's tokens to rows of its experts. */

@@ -295,8 +295,20 @@ static PieceMemory embedding_memory(const Cut *cut) {
   };
 }
 
-/* The norm's input, the product's input, and the softmax in fp32 (made in place of the logits); while backward runs,
- * the logits' gradient in the element format too. */
+/* Per logit: kept from forward, and made besides while backward runs. The softmax in fp32, in place of the logits, and
+ * their gradient; fused, the gradient has taken their place already. */
+static double kept_of_logit(const Cut *cut) {
+  return cut->plan->time.loss == LOSS_FUSED ? cut->element_bytes : 4;
+}
+
+static double made_of_logit(const Cut *cut) {
+  const double stated = cut->plan->memory.logit_bytes;
+  if (stated > 0)
+    return MAX(stated - kept_of_logit(cut), 0);
+  return cut->plan->time.loss == LOSS_FUSED ? 0 : cut->element_bytes;
+}
+
+/* The norm's input, the product's input, and what is kept of the logits. */
 static PieceMemory loss_memory(const Cut *cut) {
   const double stream = cut->element_bytes * cut->split_tokens * cut->model->hidden;
   const double logits = (double)cut->tokens * cut->vocab_width;
@@ -306,12 +318,11 @@ static PieceMemory loss_memory(const Cut *cut) {
   const double seen = gathered ? logits * cut->tp : logits; /* that the loss is made of */
   /* what came of each rank, and the own product */
   const double pieces = gathered ? cut->element_bytes * (seen + logits) : 0;
-  const double while_backward = framework->logit_bytes > 0 ? framework->logit_bytes - 4 : cut->element_bytes;
   return (PieceMemory){
-      .saved_bytes = 2 * stream + 4 * seen,
-      .released_by_I = stream + 4 * seen,
+      .saved_bytes = 2 * stream + kept_of_logit(cut) * seen,
+      .released_by_I = stream + kept_of_logit(cut) * seen,
       .held_for_W = gradient,
-      .transient_bytes = while_backward * seen + pieces + vocabulary_gradient(cut),
+      .transient_bytes = made_of_logit(cut) * seen + pieces + vocabulary_gradient(cut),
   };
 }
 

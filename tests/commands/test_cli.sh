@@ -143,6 +143,7 @@ done <<'TABLE'
 1|gpus 8 is not a multiple of tp 8 × cp 2 × pp 1 = 16|simulate PLAN --cp 2
 1|seq-len 8190 is not a multiple of 2 × cp 4|simulate --model llama-3-8b --cluster dgx-h100 --cp 4 --seq-len 8190
 2|--cp-comm;"rnig";did you mean "ring"?|simulate PLAN --cp-comm rnig
+2|--expert-dispatch;"deepp";did you mean "deepep"?|simulate PLAN --expert-dispatch deepp
 2|--norm-kernel;"fussed";did you mean "fused"?|simulate PLAN --norm-kernel fussed
 1|recompute-modules layernorm needs --recompute selective: found none|simulate PLAN --recompute-modules layernorm
 1|mtp-layers 1: the config of model llama-3-8b names 0 heads|simulate PLAN --mtp-layers 1
@@ -340,7 +341,7 @@ done <<'TABLE'
 2|--rank-map: found an empty name|simulate --model gpt2 --cluster dgx-h100 --rank-map ''
 2|--root: rank 9 is none of the 9 that take part|collective --cluster dgx-h100 --op gather --gpus 9 --root 9
 2|--root: all_reduce has no root|collective --cluster dgx-h100 --root 0
-0|none       8      292.44|collective --cluster dgx-h100 --op gather --gpus 9 --root 8 --bytes 9MB
+0|none       8      215.44|collective --cluster dgx-h100 --op gather --gpus 9 --root 8 --bytes 9MB
 2|--ranks: found nothing|collective --cluster dgx-h100 --ranks ''
 2|--ranks: rank 0 is listed twice|collective --cluster dgx-h100 --ranks 0,0
 2|--ranks;FIRST..LAST|collective --cluster dgx-h100 --ranks 7..0
@@ -352,7 +353,7 @@ done <<'TABLE'
 1|--algorithm nvls;all members in one scale-up domain|collective --cluster dgx-h100 --gpus 16 --algorithm nvls
 1|--algorithm pat;one member a node|collective --cluster dgx-h100 --op all_gather --algorithm pat
 1|--algorithm hierarchical;as many members|collective --cluster dgx-h100 --gpus 12 --algorithm hierarchical
-0|float    none       0;Simple                0     -|collective --cluster dgx-h100 --op scatter --bytes 0
+0|float    none       0;LL                0     -|collective --cluster dgx-h100 --op scatter --bytes 0
 0|134217728       4194304     float    none      -1;nvls|collective --cluster dgx-h100 --op all_gather --bytes 128MiB --algorithm nvls
 2|"busbw.txt";.svg|collective --cluster dgx-h100 --plot busbw.txt
 0|ring all_reduce over 4 GPUs;6 steps;2>3 b;*3**  **3*  ***3  3***|collective --steps-of ring

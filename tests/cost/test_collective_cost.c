@@ -279,19 +279,38 @@ START_TEST(all_to_all_is_bound_by_what_leaves_each_enclosure) {
   Cluster cluster = podded_cluster();
   /* One node: each rank sends 7/8 of 80 MB at 200 GB/s; 7 messages. */
   assert_close(cost_of(&cluster, COLLECTIVE_ALL_TO_ALL, 8, 1, 80 * MB, -1).time_s, 8e-6 + 7 * 3e-6 + 350e-6);
-  /* Two nodes: 15/16·80 MB at 200 GB/s are 375 us, 8/16·80 MB at 20 GB/s per rank 2000 us; 7 messages in, 8 out. */
+  /* Two nodes: 15/16·80 MB at 200 GB/s are 375 us, 8/16·80 MB at 20 GB/s per rank 2000 us; 7 messages in, 8 posted in
+   * 2 us each, of which the first is not waited for. */
+  cluster.collectives.net_overhead_s[PROTOCOL_SIMPLE] = 2e-6;
   assert_close(cost_of(&cluster, COLLECTIVE_ALL_TO_ALL, 16, 1, 80 * MB, -1).time_s,
-               8e-6 + 7 * 3e-6 + 8 * 14e-6 + 2000e-6);
+               8e-6 + 7 * 3e-6 + 14e-6 + 7 * 2e-6 + 2000e-6);
   /* Two pods of 64: (128 − 64)/128 of 80 MB at 20/4 GB/s are 8000 us; out of the node 120/128 at 20 GB/s only 3750. */
   double time_s = cost_of(&cluster, COLLECTIVE_ALL_TO_ALL, 128, 1, 80 * MB, -1).time_s;
-  assert_close(time_s, 8e-6 + 7 * 3e-6 + 120 * 14e-6 + 8000e-6);
+  assert_close(time_s, 8e-6 + 7 * 3e-6 + 14e-6 + 119 * 2e-6 + 8000e-6);
+}
+END_TEST
+
+/* Up to 16 KiB a message: LL, with half the rate and hops of 0.5 us in a node and 3 between. 8 ranks: 6 + 7·0.5 us and
+ * 7/8 of 128 KiB at 100 GB/s; 16 on two nodes post 8 messages in 1 us each. */
+START_TEST(small_plain_sends_go_by_ll) {
+  Cluster cluster = toy_cluster();
+  add_ll(&cluster);
+  CollectiveLibrary *library = &cluster.collectives;
+  library->bandwidth_share[ALGORITHM_RING][PROTOCOL_LL] = 0.5;
+  library->net_overhead_s[PROTOCOL_LL] = 1e-6;
+  library->send_ll_bytes = 16384;
+  const CollectiveCost inside = cost_of(&cluster, COLLECTIVE_ALL_TO_ALL, 8, 1, 8 * 16384, -1);
+  ck_assert_int_eq(inside.protocol, PROTOCOL_LL);
+  assert_close(inside.time_s, 6e-6 + 7 * 0.5e-6 + 7 * 16384 / (100 * GB));
+  assert_close(cost_of(&cluster, COLLECTIVE_ALL_TO_ALL, 16, 1, 0, -1).time_s, 6e-6 + 7 * 0.5e-6 + 3e-6 + 7 * 1e-6);
+  ck_assert_int_eq(cost_of(&cluster, COLLECTIVE_ALL_TO_ALL, 8, 1, 8 * 16385, -1).protocol, PROTOCOL_SIMPLE);
 }
 END_TEST
 
 START_TEST(rooted_operations_have_one_nic) {
   Cluster cluster = toy_cluster();
   /* Two nodes: 8/16 of 80 MB come to the root from the other node, through its one NIC of 20 GB/s. */
-  double expected_s = 8e-6 + 7 * 3e-6 + 8 * 14e-6 + 2000e-6;
+  double expected_s = 8e-6 + 7 * 3e-6 + 14e-6 + 2000e-6;
   assert_close(cost_of(&cluster, COLLECTIVE_GATHER, 16, 1, 80 * MB, -1).time_s, expected_s);
   assert_close(cost_of(&cluster, COLLECTIVE_SCATTER, 16, 1, 80 * MB, -1).time_s, expected_s);
   /* With 2 NICs a node, a group over all 8 GPUs gets a whole one for its root; one of 8 groups an eighth of both. */
@@ -310,8 +329,8 @@ START_TEST(what_a_root_takes_in_is_what_is_not_on_its_node) {
   for (int i = 0; i < 10; i++)
     gpus[i] = i;
   GroupShape shape = layout_shape_of(&cluster, gpus, 10);
-  const double first_s = 8e-6 + 7 * 3e-6 + 2 * 14e-6 + 20 * MB / (20 * GB);
-  const double second_s = 8e-6 + 1 * 3e-6 + 8 * 14e-6 + 80 * MB / (20 * GB);
+  const double first_s = 8e-6 + 7 * 3e-6 + 14e-6 + 20 * MB / (20 * GB);
+  const double second_s = 8e-6 + 1 * 3e-6 + 14e-6 + 80 * MB / (20 * GB);
   assert_close(collective_cost(&cluster, COLLECTIVE_GATHER, &shape, 100 * MB, -1).time_s, first_s);
   assert_close(collective_cost(&cluster, COLLECTIVE_SCATTER, &shape, 100 * MB, -1).time_s, first_s);
   const double broadcast_s = collective_cost(&cluster, COLLECTIVE_BROADCAST, &shape, 100 * MB, -1).time_s;
@@ -334,7 +353,7 @@ START_TEST(a_parameter_server_takes_in_and_answers_n_buffers) {
   Cluster cluster = toy_cluster();
   /* 128 workers: 2·128 messages of 1 MB through the server's NIC. */
   assert_close(cost_of(&cluster, COLLECTIVE_PARAMETER_SERVER, 128, 1, MB, -1).time_s,
-               8e-6 + 256 * 14e-6 + 256 * MB / (20 * GB));
+               8e-6 + 14e-6 + 256 * MB / (20 * GB));
   /* doubling the workers doubles its bytes, which an all-reduce does not */
   double ps128_s = cost_of(&cluster, COLLECTIVE_PARAMETER_SERVER, 128, 1, GB, -1).time_s;
   double ps256_s = cost_of(&cluster, COLLECTIVE_PARAMETER_SERVER, 256, 1, GB, -1).time_s;
@@ -454,6 +473,7 @@ static Suite *collective_cost_suite(void) {
   tcase_add_test(cases, a_group_inside_a_pod_does_not_pay_what_lies_above);
   tcase_add_test(cases, the_first_tier_thins_what_leaves_the_node_and_tiers_add_up);
   tcase_add_test(cases, all_to_all_is_bound_by_what_leaves_each_enclosure);
+  tcase_add_test(cases, small_plain_sends_go_by_ll);
   tcase_add_test(cases, rooted_operations_have_one_nic);
   tcase_add_test(cases, what_a_root_takes_in_is_what_is_not_on_its_node);
   tcase_add_test(cases, send_recv_moves_the_buffer_to_a_neighbour);

@@ -27,6 +27,7 @@ START_TEST(keys_fill_the_struct) {
                   "  collective: 6 us\n"
                   "arrival_spread: 7 us\n"
                   "kernels: plain\n"
+                  "loss: fused\n"
                   "sends: synchronous\n"
                   "overlap_p2p: chunks\n"
                   "stage_tensors: split\n"
@@ -39,7 +40,7 @@ START_TEST(keys_fill_the_struct) {
                   "gradient_sum_bytes: 4\n"
                   "norm_rate: 0.75\n"
                   "expert_overlap: rounds\n"
-                  "expert_rows: per_group\n"
+                  "expert_dispatch: deepep\n"
                   "expert_format: linear\n"
                   "scales: blocks\n"
                   "expert_sms: 20\n"
@@ -52,6 +53,7 @@ START_TEST(keys_fill_the_struct) {
   ck_assert_double_eq_tol(time.collective_s, 6e-6, 1e-15);
   ck_assert_double_eq_tol(time.arrival_spread_s, 7e-6, 1e-15);
   ck_assert_int_eq(time.kernels, FRAMEWORK_KERNELS_PLAIN);
+  ck_assert_int_eq(time.loss, LOSS_FUSED);
   ck_assert_int_eq(time.sends, SENDS_SYNCHRONOUS);
   ck_assert_int_eq(time.overlap_p2p, P2P_CHUNKS);
   ck_assert_int_eq(time.stage_tensors, STAGE_TENSORS_SPLIT);
@@ -61,7 +63,7 @@ START_TEST(keys_fill_the_struct) {
   ck_assert_int_eq(time.weights, WEIGHTS_BROADCAST);
   ck_assert(time.gradient_sum_bytes == 4 && time.norm_rate == 0.75);
   ck_assert_int_eq(time.expert_overlap, EXPERT_OVERLAP_ROUNDS);
-  ck_assert_int_eq(time.expert_rows, ROWS_PER_GROUP);
+  ck_assert_int_eq(time.expert_dispatch, DISPATCH_DEEPEP);
   ck_assert_int_eq(time.expert_format, EXPERT_FORMAT_LINEAR);
   ck_assert_int_eq(time.scales, SCALES_BLOCKS);
   ck_assert_int_eq(time.expert_sms, 20);

@@ -24,20 +24,53 @@ static const struct {
     {"deepseek-v2", 235741434880},
     {"deepseek-v3", 671026419200}, /* without the head that predicts a token further */
     {"qwen3-235b", 235093634560},
+    {"qwen3-30b", 30532122624},
 };
 
 /* What a token meets, in billions: 12.9 (arXiv 2401.04088 §1), 21 (2405.04434 §1; its Table 1: 21.4), 37 (2412.19437
- * §1), 22 (2505.09388 §2), as printed. */
+ * §1), 22 and 3.3
+ * (2505.09388 §2), 32.6 (2507.20534 table 2), as printed. */
 static const struct {
   const char *name;
   double billions, digits;
-} active[] = {
-    {"mixtral-8x7b", 12.9, 0.05}, {"deepseek-v2", 21.4, 0.05}, {"deepseek-v3", 37, 0.6}, {"qwen3-235b", 22, 0.5}};
+} active[] = {{"mixtral-8x7b", 12.9, 0.05}, {"deepseek-v2", 21.4, 0.05}, {"deepseek-v3", 37, 0.6},
+              {"qwen3-235b", 22, 0.5},      {"qwen3-30b", 3.3, 0.06},    {"kimi-k2", 32.6, 0.5}};
 
 START_TEST(active_parameters_are_the_published_ones) {
   g_autoptr(Model) model = model_read(active[_i].name, NULL);
   ck_assert_ptr_nonnull(model);
   ck_assert_double_eq_tol((double)model_active_parameters(model) / 1e9, active[_i].billions, active[_i].digits);
+}
+END_TEST
+
+/* Every choice of `groups` of 4 groups and of 3 of their experts is as likely: places that 12 experts lie in, each with
+ * as many of them in a row, counted out. */
+static double places_counted(int n, int groups) {
+  double hits = 0, choices = 0;
+  for (int open = 0; open < 16; open++)
+    for (int chosen = 0; chosen < 1 << 12 && __builtin_popcount(open) == groups; chosen++) {
+      int places = 0;
+      gboolean is_open = __builtin_popcount(chosen) == 3;
+      for (int expert = 0; expert < 12; expert++)
+        if ((chosen & 1 << expert) != 0) {
+          is_open = is_open && (open & 1 << expert / 3) != 0;
+          places |= 1 << expert / (12 / n);
+        }
+      choices += is_open;
+      hits += is_open ? __builtin_popcount(places) : 0;
+    }
+  return hits / choices;
+}
+
+START_TEST(a_tokens_experts_lie_in_as_many_places_as_counted_out) {
+  const ModelExperts some = {.n = 12, .per_token = 3, .n_groups = 4, .groups_per_token = 2};
+  const ModelExperts any = {.n = 12, .per_token = 3};
+  const int places[] = {1, 2, 4, 12}; /* both groups of one, one, and parts */
+  for (gsize i = 0; i < G_N_ELEMENTS(places); i++) {
+    ck_assert_double_eq_tol(model_expert_places(&some, places[i]), places_counted(places[i], 2), 1e-12);
+    ck_assert_double_eq_tol(model_expert_places(&any, places[i]), places_counted(places[i], 4), 1e-12);
+  }
+  ck_assert_double_eq_tol(model_expert_places(&some, 12), 3, 1e-12);
 }
 END_TEST
 
@@ -343,6 +376,7 @@ int main(void) {
   TCase *cases = tcase_create("model");
   tcase_add_loop_test(cases, parameters_are_the_published_totals, 0, G_N_ELEMENTS(published));
   tcase_add_loop_test(cases, active_parameters_are_the_published_ones, 0, G_N_ELEMENTS(active));
+  tcase_add_test(cases, a_tokens_experts_lie_in_as_many_places_as_counted_out);
   tcase_add_test(cases, a_model_of_fewer_layers_keeps_its_share_of_dense_ones);
   tcase_add_loop_test(cases, megatron_models_follow_the_papers_formula, 0, G_N_ELEMENTS(megatron));
   tcase_add_test(cases, every_shipped_model_reads_and_names_its_source);

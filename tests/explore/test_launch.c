@@ -231,6 +231,11 @@ START_TEST(megatron_is_told_of_norms_of_heads) {
     g_autoptr(Launch) launch = launch_of(LAUNCH_MEGATRON, workload);
     ck_assert_int_eq(strstr(launch->text, "--qk-layernorm") != NULL, i == 1);
     ck_assert_ptr_null(strstr(launch->text, "--moe-router-group-topk"));
+    ck_assert_ptr_nonnull(strstr(launch->text, "--moe-token-dispatcher-type alltoall"));
+    plan->expert_dispatch = DISPATCH_DEEPEP;
+    g_autoptr(Workload) once = planned(model, clusters[1], plan);
+    g_autoptr(Launch) flex = launch_of(LAUNCH_MEGATRON, once);
+    ck_assert_ptr_nonnull(strstr(flex->text, "--moe-token-dispatcher-type flex --moe-flex-dispatcher-backend deepep"));
   }
 }
 END_TEST

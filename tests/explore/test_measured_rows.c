@@ -385,6 +385,26 @@ START_TEST(a_row_may_say_that_its_norm_is_fused) {
 }
 END_TEST
 
+/* What columns say of experts goes before what follows from the others. */
+START_TEST(columns_say_how_experts_are_run) {
+  g_autoptr(MeasuredRows) rows =
+      rows_of("recompute,recompute_modules,expert_dispatch,expert_tp,mtp_layers," CORE
+              "selective,layernorm+mlp,deepep,1,1,4,1024,16,selene,1\n,,,,,4,1024,16,selene,1\n"
+              ",,flex,,,4,1024,16,selene,1\nselective,mpl,,,,4,1024,16,selene,1\n");
+  const Plan *said = nth_row(rows, 0)->plan, *open = nth_row(rows, 1)->plan;
+  ck_assert_int_eq(said->expert_dispatch, DISPATCH_DEEPEP);
+  ck_assert_int_eq(open->expert_dispatch, -1);
+  ck_assert_int_eq(said->expert_tp, 1);
+  ck_assert_int_eq(open->expert_tp, 0);
+  ck_assert_int_eq(said->mtp_layers, 1);
+  ck_assert_int_eq(open->mtp_layers, 0);
+  ck_assert_uint_eq(said->recompute_modules, MODULE_BIT(MODULE_LAYERNORM) | MODULE_BIT(MODULE_MLP));
+  ck_assert_uint_eq(open->recompute_modules, 0);
+  ck_assert_ptr_nonnull(strstr(nth_row(rows, 2)->problem, "alltoall"));
+  ck_assert_ptr_nonnull(strstr(nth_row(rows, 3)->problem, "mlp"));
+}
+END_TEST
+
 START_TEST(written_cells_are_read_back) {
   static const char *const odd[] = {"", "plain", "a,b", "\"", "\"\"x\"", "two\nlines", " blanks ", "é", "\r"};
   g_autoptr(GString) text = g_string_new(NULL);
@@ -449,6 +469,7 @@ int main(void) {
   tcase_add_test(cases, only_what_was_run_tells_runs_apart);
   tcase_add_test(cases, a_row_may_say_that_its_norm_is_fused);
   tcase_add_test(cases, notes_may_say_more_of_the_framework);
+  tcase_add_test(cases, columns_say_how_experts_are_run);
   tcase_add_test(cases, written_cells_are_read_back);
   tcase_add_test(cases, a_number_reads_back_as_it_was);
   Suite *suite = suite_create("measured_rows");

@@ -22,6 +22,7 @@ static Case random_mixture_case(guint seed, Cluster *const *clusters) {
     plan->ep = PICK(rand, 2, 4, 8);
     plan->expert_tp = PICK(rand, 0, 1);
     plan->expert_load = PICK(rand, 4, 4, 5, 8) / 4.0;
+    plan->expert_dispatch = PICK(rand, -1, DISPATCH_DEEPEP);
     plan->sequence_parallel = plan->tp > 1;
     plan->attention = ATTENTION_FLASH;
     plan->cp_comm = (CpComm)g_rand_int_range(rand, 0, N_CP_COMMS);
@@ -40,9 +41,10 @@ static Case random_mixture_case(guint seed, Cluster *const *clusters) {
 
 static char *mixture_text(const Case *drawn) {
   g_autofree char *text = case_text(drawn);
-  return g_strdup_printf("%s --ep %d --expert-tp %d --expert-load %g --mtp-layers %d, experts in every layer of %d",
+  return g_strdup_printf("%s --ep %d --expert-tp %d --expert-load %g --mtp-layers %d %s, experts in every layer of %d",
                          text, drawn->plan->ep, drawn->plan->expert_tp, drawn->plan->expert_load,
-                         drawn->plan->mtp_layers, (int)drawn->model.experts.every);
+                         drawn->plan->mtp_layers, expert_dispatch_names()[drawn->plan->expert_dispatch],
+                         (int)drawn->model.experts.every);
 }
 
 /* The run of representatives is the run of all ranks, to the nanosecond. */

@@ -2,10 +2,11 @@
  * what the Program says that it holds; and what attention cut by cp has in buffers is what PieceMemory counts. Ranks
  * are run one by one on a device that computes nothing and among others that are not there.
  *
- * Of activations stepreal holds more in two cases, which stand not here. Where W runs apart from I under sequence
+ * Of activations stepreal holds more in three cases, which stand not here. Where W runs apart from I under sequence
  * parallelism it keeps gradients of the stream beside those that it gathered of them (up to a sixth more); under ZeRO-3
- * it takes what I makes for W at once, where the Program has it layer by layer (up to a third more). Masks of dropout,
- * which the Program counts, it draws anew. */
+ * it takes what I makes for W at once, where the Program has it layer by layer (up to a third more); a loss that the
+ * framework fuses it computes as any, and keeps its softmax in fp32. Masks of dropout, which the Program counts, it
+ * draws anew. */
 #include <check.h>
 
 #include "executor.h"

@@ -130,8 +130,6 @@ static Plan *plan_that_sends_narrow_rows(void) {
   return plan;
 }
 
-/* Sent once for each of 2 groups in place of each of 4 experts: half the rows; in fp8 on the way out, which under
- * --precision fp8 is 1 byte, and in bf16 back. A model without groups sends what it did. */
 /* The fullest of 4 ranks gets 1.5 times the mean: so many times the rows in products, exchanges and what is kept of
  * them (a multiple of the experts here, so nothing is rounded); router, shared expert and attention are as before. */
 START_TEST(the_fullest_rank_has_the_plans_share_of_rows) {
@@ -157,19 +155,43 @@ START_TEST(the_fullest_rank_has_the_plans_share_of_rows) {
 }
 END_TEST
 
-START_TEST(a_framework_sends_fewer_and_narrower_rows) {
+/* Of 16 experts, 4 on each of 4 ranks, a token goes to 4. To a rank it goes but with a chance of C(12,4)/C(16,4) =
+ * 495/1820, so to 4·1325/1820 ranks in place of 4 experts; held to 2 of 4 groups, a rank's experts each, it goes to the
+ * ranks of both but where all 4 lie with one: C(4,4)/C(8,4) = 1/70 for either, 2·69/70 ranks. Rows go out in fp8, 1
+ * byte under --precision fp8, and come back in bf16; where they are sorted each is read once, and written as often as
+ * it has experts there. */
+START_TEST(deepep_sends_a_token_once_to_each_rank) {
   Model model = mixture();
+  const double tokens = 2 * 512, h = 1024, ranks[] = {4 * 1325.0 / 1820, 2 * 69.0 / 70};
   for (int limited = 0; limited < 2; limited++) {
+    model.experts.n_groups = limited ? 4 : 0;
     model.experts.groups_per_token = limited ? 2 : 0;
     g_autoptr(Plan) plan = plan_that_sends_narrow_rows();
-    plan->time.expert_rows = ROWS_PER_GROUP;
+    plan->expert_dispatch = DISPATCH_DEEPEP;
     g_autoptr(Workload) workload = workload_new(&model, plan, NULL);
-    const double rows = (limited ? 2 : 4) * 2 * 512.0 * 1024;
-    ck_assert_double_eq(sent_of(&workload->work[PIECE_LAYER][PHASE_F], AXIS_EP), rows * (1 + 2));
-    ck_assert_double_eq(sent_of(&workload->work[PIECE_LAYER][PHASE_B], AXIS_EP), rows * (1 + 2));
-    ck_assert_double_eq(flops_of(&workload->work[PIECE_LAYER][PHASE_F], "expert_up"),
-                        2.0 * 4 * 2 * 512 * 1024 * 2 * 512);
+    const WorkList *f = &workload->work[PIECE_LAYER][PHASE_F], *b = &workload->work[PIECE_LAYER][PHASE_B];
+    const double rows = tokens * ranks[limited];
+    ck_assert_double_eq_tol(sent_of(f, AXIS_EP), rows * h * (1 + 2), 1);
+    ck_assert_double_eq_tol(sent_of(b, AXIS_EP), rows * h * (1 + 2), 1);
+    ck_assert_double_eq_tol(find(f, "permute")->bytes, (tokens + rows) * h, 1);
+    ck_assert_double_eq_tol(find(f, "experts.sort")->bytes, (rows + 4 * tokens) * h, 1);
+    ck_assert_double_eq_tol(find(f, "experts.unsort")->bytes, 2 * (rows + 4 * tokens) * h, 1);
+    ck_assert_double_eq(flops_of(f, "expert_up"), 2.0 * 4 * tokens * h * 2 * 512);
   }
+}
+END_TEST
+
+/* The framework says how tokens go, the plan goes before it; one rank sends none. */
+START_TEST(the_plan_goes_before_the_framework_in_how_tokens_go) {
+  g_autoptr(Plan) plan = plan_that_sends_narrow_rows();
+  ck_assert(!plan_dispatches_once(plan));
+  plan->time.expert_dispatch = DISPATCH_DEEPEP;
+  ck_assert(plan_dispatches_once(plan));
+  plan->expert_dispatch = DISPATCH_ALL_TO_ALL;
+  ck_assert(!plan_dispatches_once(plan));
+  plan->expert_dispatch = DISPATCH_DEEPEP;
+  plan->ep = 1;
+  ck_assert(!plan_dispatches_once(plan));
 }
 END_TEST
 
@@ -281,7 +303,8 @@ int main(void) {
   tcase_add_test(tcase, latent_attention_has_its_products);
   tcase_add_test(tcase, traffic_of_experts_has_its_closed_form);
   tcase_add_test(tcase, the_fullest_rank_has_the_plans_share_of_rows);
-  tcase_add_test(tcase, a_framework_sends_fewer_and_narrower_rows);
+  tcase_add_test(tcase, deepep_sends_a_token_once_to_each_rank);
+  tcase_add_test(tcase, the_plan_goes_before_the_framework_in_how_tokens_go);
   tcase_add_test(tcase, rows_are_converted_before_they_are_sent);
   tcase_add_test(tcase, rows_are_gathered_over_tp_behind_the_exchange);
   tcase_add_test(tcase, experts_are_held_in_shares_of_their_own);

@@ -289,6 +289,26 @@ START_TEST(loss_agrees_on_three_numbers_per_token) {
 }
 END_TEST
 
+/* Read for maximum and sum, read once more and its gradient written over it, that read and written; of 4 and then 2
+ * bytes per logit there are the 2 of the gradient alone. The three numbers are agreed on as before. */
+START_TEST(a_fused_loss_leaves_the_gradient_where_the_logits_were) {
+  g_autoptr(Workload) plain = workload_of(&gpt, 4, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  g_autoptr(Plan) plan = plan_copy(plain->plan);
+  plan->time.loss = LOSS_FUSED;
+  g_autoptr(Workload) fused = workload_new(&gpt, plan, NULL);
+  const double logits = 1024.0 * 51200 / 4;
+  ck_assert_double_eq(bytes_of(fused, PIECE_HEAD, PHASE_F, "loss.max"), 2 * logits);
+  ck_assert_double_eq(bytes_of(fused, PIECE_HEAD, PHASE_F, "loss.exp") +
+                          bytes_of(fused, PIECE_HEAD, PHASE_F, "loss.softmax"),
+                      4 * logits);
+  ck_assert_double_eq(bytes_of(fused, PIECE_HEAD, PHASE_B, "loss.backward"), 4 * logits);
+  ck_assert_int_eq(count(&fused->work[PIECE_HEAD][PHASE_F], "tp.all_reduce"), 3);
+  const PieceMemory *before = &plain->memory[PIECE_HEAD], *after = &fused->memory[PIECE_HEAD];
+  ck_assert_double_eq(before->saved_bytes - after->saved_bytes, 2 * logits);
+  ck_assert_double_eq(before->transient_bytes - after->transient_bytes, 2 * logits);
+}
+END_TEST
+
 START_TEST(narrow_formats_convert_the_operands_of_the_layers) {
   g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
   plan->precision = PRECISION_FP8;
@@ -415,6 +435,7 @@ int main(void) {
   tcase_add_test(tests, memory_bound_kernels_move_each_tensor_once);
   tcase_add_test(tests, embedding_gathers_rows_and_scatters_a_dense_gradient);
   tcase_add_test(tests, loss_agrees_on_three_numbers_per_token);
+  tcase_add_test(tests, a_fused_loss_leaves_the_gradient_where_the_logits_were);
   tcase_add_test(tests, narrow_formats_convert_the_operands_of_the_layers);
   tcase_add_test(tests, ranks_convert_their_tokens_before_they_are_gathered);
   tcase_add_test(tests, gathers_stay_wide_where_no_layer_converts_for_itself);

@@ -35,7 +35,7 @@ typedef struct {
   gint64 eager_bytes;
   char *source;
   YamlNode base, hop, share, one_node, by_architecture, ll_over_nodes, pat, channel_bytes, tree_corrections;
-  YamlNode net_overhead, lone_hop;
+  YamlNode net_overhead, lone_hop, step_bytes;
 } Draft;
 
 #define IN_LIBRARY(member) offsetof(Draft, library.member)
@@ -53,6 +53,8 @@ static const YamlField top_fields[] = {
     {"net_overhead", FIELD_NODE, FALSE, offsetof(Draft, net_overhead)},
     {"lone_member_hop", FIELD_NODE, FALSE, offsetof(Draft, lone_hop)},
     {"send_channel", FIELD_QUANTITY, FALSE, IN_LIBRARY(send_channel_Bps), 1e6, 1e14, UNIT_BYTES_PER_SECOND},
+    {"send_ll", FIELD_QUANTITY, FALSE, IN_LIBRARY(send_ll_bytes), 0, 1e12, UNIT_BYTES},
+    {"step_bytes", FIELD_NODE, FALSE, offsetof(Draft, step_bytes)},
     {"ring_plateau", FIELD_NUMBER, FALSE, IN_LIBRARY(ring_plateau), 1, 10},
     {"pat", FIELD_NODE, FALSE, offsetof(Draft, pat)},
     {"channel_bytes", FIELD_NODE, FALSE, offsetof(Draft, channel_bytes)},
@@ -231,6 +233,8 @@ static gboolean read_rest(Draft *draft, GError **error) {
           read_protocols(draft->net_overhead, &seconds, TRUE, library->net_overhead_s, error)) &&
          (!yaml_is_present(draft->lone_hop) ||
           read_protocols(draft->lone_hop, &seconds, TRUE, library->lone_hop_s, error)) &&
+         (!yaml_is_present(draft->step_bytes) ||
+          read_protocols(draft->step_bytes, &bytes, TRUE, library->step_bytes, error)) &&
          (!yaml_is_present(draft->ll_over_nodes) ||
           yaml_map_read(draft->ll_over_nodes, ll_fields, G_N_ELEMENTS(ll_fields), draft, error)) &&
          (!yaml_is_present(draft->channel_bytes) ||

@@ -67,6 +67,8 @@ typedef struct {
   double two_nodes_ll_Bps, more_nodes_ll_Bps; /* most that LL carries over nodes; 0: not stated */
   double net_overhead_s[N_PROTOCOLS];         /* a step inside a node of a ring over nodes takes no less; 0: any */
   double lone_hop_s[N_PROTOCOLS];             /* a ring's step between nodes with one member each; 0: as others */
+  double send_ll_bytes;                       /* a plain send of at most this goes by LL; 0: none */
+  double step_bytes[N_PROTOCOLS];             /* what a channel hands on at once; 0: little by little */
   double send_channel_Bps;                    /* a plain send has a channel for each of this; 0: not stated */
   double ring_plateau;                        /* factor on the latency of Simple ring all-reduces over nodes; 0: 1 */
   double pat_step_share, pat_per_rank_s;      /* share of a hop that a step costs; time per rank beside the steps */

@@ -58,7 +58,8 @@ static const Dimension dimensions[N_DIMENSIONS] = {
      .keys = {"max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length"}},
 };
 
-#define FAMILIES_WITH_EXPERTS "mixtral, qwen2_moe, qwen3_moe, deepseek_v2 and deepseek_v3"
+#define FAMILIES_WITH_LATENT "deepseek_v2, deepseek_v3 and kimi_k2"
+#define FAMILIES_WITH_EXPERTS "mixtral, qwen2_moe, qwen3_moe, " FAMILIES_WITH_LATENT
 
 /* Keys that name what is not modelled; those with `families`, but in these. */
 static const struct {
@@ -74,7 +75,7 @@ static const struct {
     {"n_routed_experts", WHEN_ABOVE_ONE, "mixture-of-experts layers", FAMILIES_WITH_EXPERTS},
     {"num_experts", WHEN_ABOVE_ONE, "mixture-of-experts layers", FAMILIES_WITH_EXPERTS},
     {"moe_num_experts", WHEN_ABOVE_ONE, "mixture-of-experts layers", FAMILIES_WITH_EXPERTS},
-    {"kv_lora_rank", WHEN_PRESENT, "multi-head latent attention", "deepseek_v2 and deepseek_v3"},
+    {"kv_lora_rank", WHEN_PRESENT, "multi-head latent attention", FAMILIES_WITH_LATENT},
 };
 
 static gint64 *dimension_of(Model *model, const Dimension *dimension) {

@@ -70,8 +70,8 @@ typedef struct {
 /* Read `file`; a bare name `x` without a slash also means models/x.json, searched in the working directory, then in
  * $STEPSIM_DATA, then in the source and install data directories. Spellings understood: Llama/Mistral/Qwen (hidden_size
  * …), GPT-2 (n_embd …), GPT-NeoX, MPT (d_model …), BLOOM, Falcon, OPT; with experts Mixtral, Qwen2- and Qwen3-MoE,
- * DeepSeek-V2 and -V3. Experts in other families and encoder-decoder configs are refused (IMPOSSIBLE) by name of the
- * key. Errors: INPUT with file:line, what was found, what was expected. */
+ * DeepSeek-V2 and -V3, Kimi-K2. Experts in other families and encoder-decoder configs are refused (IMPOSSIBLE) by name
+ * of the key. Errors: INPUT with file:line, what was found, what was expected. */
 Model *model_read(const char *file, GError **error);
 /* Whether the sizes of a model make sense together, each being at least 1: key-value heads divide the heads, parameters
  * leave room to count with. INPUT, `where` before it. */
@@ -88,6 +88,10 @@ gint64 model_dense_layers(const Model *model, gint64 first, gint64 n);
 /* Keep the first `n_layers` layers' worth of a deeper model: its leading dense layers in the same share, at least one
  * where it has any. */
 void model_cut_depth(Model *model, gint64 n_layers);
+/* Of `n` holders of equally many experts each, those that a token's experts lie with, on average: it goes to all
+ * experts alike, of the groups that the model limits it to. Holders and groups that do not divide each other count as
+ * no limit; `n` divides the experts. */
+double model_expert_places(const ModelExperts *experts, gint64 n);
 /* Of sequences of so many tokens, those a token attends to at most; 0: all before it. */
 static inline gint64 model_window(const Model *model, gint64 seq_len) {
   return model->window < seq_len ? model->window : 0;

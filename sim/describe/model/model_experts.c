@@ -137,3 +137,37 @@ gboolean model_read_deepseek(const JsonFile *json, Model *model, GError **error)
   experts->biased_scores = g_strcmp0(method, "noaux_tc") == 0;
   return finish_experts(json, model, error);
 }
+
+/* Of `n` things `left_out` are left out: the chance that `picks` of them hit none of these. */
+static double miss(gint64 n, gint64 left_out, gint64 picks) {
+  double chance = 1;
+  for (gint64 i = 0; i < picks; i++)
+    chance *= MAX((double)(n - left_out - i), 0) / (double)(n - i);
+  return chance;
+}
+
+/* That of `picks` out of `n` just `hits` are among `marked` (hypergeometric). */
+static double hit_chance(gint64 n, gint64 marked, gint64 picks, gint64 hits) {
+  if (hits > marked || picks - hits > n - marked)
+    return 0;
+  double chance = miss(n - hits, marked - hits, picks - hits); /* the others, once these are taken */
+  for (gint64 i = 0; i < hits; i++)
+    chance *= (double)(marked - i) * (picks - i) / ((double)(n - i) * (i + 1));
+  return chance;
+}
+
+/* A holder has the experts of some groups, or a part of one's. Its chance is that of missing them, over how many of its
+ * groups are among the token's. */
+double model_expert_places(const ModelExperts *experts, gint64 n) {
+  const gint64 held = experts->n / n, picks = experts->per_token;
+  const gint64 of_group = experts->n_groups > 0 ? experts->n / experts->n_groups : experts->n;
+  const gboolean is_whole = held % of_group == 0;
+  if (experts->groups_per_token == 0 || (!is_whole && of_group % held != 0))
+    return n * (1 - miss(experts->n, held, picks));
+  const gint64 groups = is_whole ? held / of_group : 1, open = experts->groups_per_token * of_group;
+  double missed = 0;
+  for (gint64 i = 0; i <= MIN(groups, experts->groups_per_token); i++)
+    missed += hit_chance(experts->n_groups, groups, experts->groups_per_token, i) *
+              miss(open, i * MIN(held, of_group), picks);
+  return n * (1 - missed);
+}

@@ -9,11 +9,12 @@ typedef struct {
 } Draft;
 
 static const char *const kernel_names[] = {"fused", "plain", NULL};
+static const char *const loss_names[] = {"plain", "fused", NULL};
 static const char *const sends_names[] = {"streams", "synchronous", NULL};
 static const char *const stage_tensors_names[] = {"whole", "split", NULL};
 static const char *const p2p_names[] = {"schedule", "always", "chunks", NULL};
 static const char *const overlap_names[] = {"schedule", "rounds", NULL};
-static const char *const rows_names[] = {"per_expert", "per_group", NULL};
+static const char *const dispatch_names[] = {"alltoall", "deepep", NULL};
 static const char *const format_names[] = {"element", "linear", NULL};
 static const char *const scales_names[] = {"tensor", "blocks", NULL};
 static const char *const tp_names[] = {"beside", "alone", "fused", NULL};
@@ -28,6 +29,7 @@ static const YamlField time_fields[] = {
     {"host", FIELD_NODE, FALSE, offsetof(Draft, host)},
     {"arrival_spread", FIELD_QUANTITY, FALSE, IN_TIME(arrival_spread_s), 0, 1, UNIT_SECONDS},
     {"kernels", FIELD_CHOICE, FALSE, IN_TIME(kernels), .names = kernel_names},
+    {"loss", FIELD_CHOICE, FALSE, IN_TIME(loss), .names = loss_names},
     {"sends", FIELD_CHOICE, FALSE, IN_TIME(sends), .names = sends_names},
     {"stage_tensors", FIELD_CHOICE, FALSE, IN_TIME(stage_tensors), .names = stage_tensors_names},
     {"overlap_p2p", FIELD_CHOICE, FALSE, IN_TIME(overlap_p2p), .names = p2p_names},
@@ -40,7 +42,7 @@ static const YamlField time_fields[] = {
     {"gradient_sum_bytes", FIELD_NUMBER, FALSE, IN_TIME(gradient_sum_bytes), 1, 8},
     {"norm_rate", FIELD_NUMBER, FALSE, IN_TIME(norm_rate), 0.05, 1},
     {"expert_overlap", FIELD_CHOICE, FALSE, IN_TIME(expert_overlap), .names = overlap_names},
-    {"expert_rows", FIELD_CHOICE, FALSE, IN_TIME(expert_rows), .names = rows_names},
+    {"expert_dispatch", FIELD_CHOICE, FALSE, IN_TIME(expert_dispatch), .names = dispatch_names},
     {"expert_format", FIELD_CHOICE, FALSE, IN_TIME(expert_format), .names = format_names},
     {"scales", FIELD_CHOICE, FALSE, IN_TIME(scales), .names = scales_names},
     {"expert_sms", FIELD_INT, FALSE, IN_TIME(expert_sms), 1, 1024},

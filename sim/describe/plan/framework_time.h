@@ -10,16 +10,15 @@
  *       arrival_spread: 45 us       # standard deviation of when the ranks of a group come to a collective
  *       kernels: plain              # RMSNorm, rotation and gate are single operations; fused (default)
  *       norm_rate: 0.77             # plain: share of the HBM's rate that an RMSNorm's operations reach (default 1)
- *       sends: synchronous          # the host waits for what a stage exchanges before it issues more, in 1f1b and
- *                                   # interleaved without overlap of sends; else, and elsewhere, streams do
- *       stage_tensors: split        # without sequence parallelism each rank of tp sends its part of what all of them
- *                                   # have to the next stage, whose ranks gather the whole before they go on; whole
- *                                   # (default): each sends all of it to its peer
- *       overlap_p2p: chunks         # a stage computes on while it sends: always, where it has several chunks, or as
- *                                   # the schedule has it (default: schedule)
- *       tensor_parallel: alone      # the reduction of an input gradient runs beside the weight gradient (default:
- *                                   # beside), alone, or in pieces beside the product it belongs to (fused)
- *       tensor_parallel_hidden: 0.85  # fused: share of a collective that runs beside its product
+ *       loss: fused                 # cross-entropy reads logits in their own format twice, and writes their gradient
+ * over # them as it does; plain (default): operations in fp32, one at a time sends: synchronous          # the host
+ * waits for what a stage exchanges before it issues more, in 1f1b and # interleaved without overlap of sends; else, and
+ * elsewhere, streams do stage_tensors: split        # without sequence parallelism each rank of tp sends its part of
+ * what all of them # have to the next stage, whose ranks gather the whole before they go on; whole # (default): each
+ * sends all of it to its peer overlap_p2p: chunks         # a stage computes on while it sends: always, where it has
+ * several chunks, or as # the schedule has it (default: schedule) tensor_parallel: alone      # the reduction of an
+ * input gradient runs beside the weight gradient (default: # beside), alone, or in pieces beside the product it belongs
+ * to (fused) tensor_parallel_hidden: 0.85  # fused: share of a collective that runs beside its product
  *       tensor_parallel_format: linear  # under sequence parallelism a rank converts its tokens, or their gradients,
  *                                   # and they are gathered in the format of the products they are for; sums are in
  *                                   # that of activations (element), as by default both are
@@ -33,9 +32,8 @@
  *       gradient_sum_bytes: 4       # per parameter, as gradients of training in bf16 are summed (default: as held)
  *       expert_overlap: rounds      # in rounds of the interleaved schedule the forward and the backward take turns
  *                                   # at their exchanges with experts (default: where the schedule pairs them)
- *       expert_rows: per_group      # a token is sent once for each expert it goes to (default: per_expert), or once
- *                                   # for each group of experts that the model limits it to, and spread on the node
- *                                   # there
+ *       expert_dispatch: deepep     # a token is sent once for each expert it goes to (default: alltoall), or once to
+ *                                   # each node and rank that has some of its experts
  *       expert_format: linear       # a token, or a gradient, is converted before it goes to its experts, and goes in
  *                                   # the format they multiply in; it comes back, as it does by default both ways, in
  *                                   # that of activations (element)
@@ -53,6 +51,7 @@
 #include "yaml_node.h"
 
 /* Enums of one key each; what stands first holds without the key. */
+typedef enum { LOSS_PLAIN, LOSS_FUSED } FrameworkLoss;
 typedef enum { SENDS_ON_STREAMS, SENDS_SYNCHRONOUS } FrameworkSends;
 typedef enum { STAGE_TENSORS_WHOLE, STAGE_TENSORS_SPLIT } FrameworkStageTensors;
 typedef enum { P2P_OF_SCHEDULE, P2P_ALWAYS, P2P_CHUNKS } FrameworkP2P;
@@ -63,7 +62,6 @@ typedef enum { GRADIENTS_SHARDED, GRADIENTS_WHOLE } FrameworkGradients;
 typedef enum { WEIGHTS_GATHERED, WEIGHTS_BROADCAST } FrameworkWeights;
 
 typedef enum { EXPERT_OVERLAP_OF_SCHEDULE, EXPERT_OVERLAP_ROUNDS } FrameworkExpertOverlap;
-typedef enum { ROWS_PER_EXPERT, ROWS_PER_GROUP } FrameworkExpertRows;
 typedef enum { EXPERT_FORMAT_ELEMENT, EXPERT_FORMAT_LINEAR } FrameworkExpertFormat;
 typedef enum { SCALES_TENSOR, SCALES_BLOCKS } FrameworkScales;
 
@@ -80,6 +78,7 @@ typedef struct {
   double collective_s;
   double arrival_spread_s;
   int kernels;         /* FrameworkKernels */
+  int loss;            /* FrameworkLoss */
   int sends;           /* FrameworkSends */
   int stage_tensors;   /* FrameworkStageTensors */
   int overlap_p2p;     /* FrameworkP2P */
@@ -92,7 +91,7 @@ typedef struct {
   double gradient_sum_bytes;  /* 0: as held */
   double norm_rate;           /* (0, 1]; 0: 1 */
   int expert_overlap;         /* FrameworkExpertOverlap */
-  int expert_rows;            /* FrameworkExpertRows */
+  int expert_dispatch;        /* ExpertDispatch of plan.h */
   int expert_format;          /* FrameworkExpertFormat */
   int scales;                 /* FrameworkScales */
   int expert_sms;             /* 0: as the cluster has it */

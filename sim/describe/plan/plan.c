@@ -18,6 +18,8 @@ static const char *const norm_kernel_table[] = {
     [FRAMEWORK_KERNELS_FUSED] = "fused", [FRAMEWORK_KERNELS_PLAIN] = "plain", NULL};
 static const char *const cp_comm_table[N_CP_COMMS + 1] = {
     [CP_RING] = "ring", [CP_ALL_GATHER] = "all-gather", [CP_ULYSSES] = "ulysses"};
+static const char *const expert_dispatch_table[N_EXPERT_DISPATCHES + 1] = {
+    [DISPATCH_ALL_TO_ALL] = "alltoall", [DISPATCH_DEEPEP] = "deepep"};
 static const char *const flops_table[N_FLOPS_CONVENTIONS + 1] = {
     [FLOPS_CAUSAL] = "causal", [FLOPS_MEGATRON] = "megatron", [FLOPS_6N] = "6n"};
 
@@ -35,6 +37,7 @@ Plan *plan_new(void) {
       .precision = PRECISION_BF16,
       .attention = ATTENTION_FLASH,
       .norm_kernel = -1,
+      .expert_dispatch = -1,
       .overlap_grad = TRUE,
       .overlap_param = TRUE,
       .order = {AXIS_TP, AXIS_CP, AXIS_EP, AXIS_DP, AXIS_PP},
@@ -107,6 +110,11 @@ gboolean plan_has_plain_norm(const Plan *plan) {
                                : plan->norm_kernel == FRAMEWORK_KERNELS_PLAIN;
 }
 
+gboolean plan_dispatches_once(const Plan *plan) {
+  const int dispatch = plan->expert_dispatch < 0 ? plan->time.expert_dispatch : plan->expert_dispatch;
+  return dispatch == DISPATCH_DEEPEP && plan->ep > 1;
+}
+
 gboolean plan_splits_stage_tensors(const Plan *plan) {
   return plan->time.stage_tensors == STAGE_TENSORS_SPLIT && plan->tp > 1 && !plan->sequence_parallel;
 }
@@ -136,6 +144,10 @@ const char *const *attention_names(void) {
 
 const char *const *norm_kernel_names(void) {
   return norm_kernel_table;
+}
+
+const char *const *expert_dispatch_names(void) {
+  return expert_dispatch_table;
 }
 
 const char *const *cp_comm_names(void) {

@@ -17,6 +17,10 @@ typedef enum { ATTENTION_FLASH, ATTENTION_UNFUSED, N_ATTENTIONS } Attention;
  * values pass from rank to rank beside attention to those that have come (arXiv 2310.01889); are gathered before it
  * (Llama 3, arXiv 2407.21783 §3.3.2); or heads are exchanged for tokens (DeepSpeed-Ulysses, arXiv 2309.14509). */
 typedef enum { CP_RING, CP_ALL_GATHER, CP_ULYSSES, N_CP_COMMS } CpComm;
+/* How tokens reach experts on other ranks: once for each expert, by an all-to-all (Megatron-LM's alltoall dispatcher);
+ * or by DeepEP's kernels (its flex dispatcher, HybridEP among them): once to each node that has some of a token's
+ * experts, over NICs, and from there once to each rank that has, over the node's links, at the same time. */
+typedef enum { DISPATCH_ALL_TO_ALL, DISPATCH_DEEPEP, N_EXPERT_DISPATCHES } ExpertDispatch;
 typedef enum { FLOPS_CAUSAL, FLOPS_MEGATRON, FLOPS_6N, N_FLOPS_CONVENTIONS } FlopsConvention;
 
 typedef struct {
@@ -31,6 +35,7 @@ typedef struct {
   int ep;             /* ranks that deal the experts out among them; they are ranks of dp × cp (× tp) */
   int expert_tp;      /* tp of the experts: 1 or tp; 0: tp */
   double expert_load; /* rows that come to the fullest rank of ep over their mean, 1 to ep; 1: tokens go to all alike */
+  int expert_dispatch; /* ExpertDispatch; −1: as the framework has it, or else all-to-all */
   CpComm cp_comm;
   int chunks;            /* model chunks (virtual stages) per pipeline rank; 0: the schedule's default */
   char *schedule;        /* owned: a schedule's name, auto, file:orders.csv; NULL: 1f1b, interleaved when chunks > 1 */
@@ -131,6 +136,9 @@ int plan_data_ranks(const Plan *plan);
 /* Whether an RMSNorm is an operation at a time. */
 gboolean plan_has_plain_norm(const Plan *plan);
 
+/* Tokens go to ranks and nodes that have some of their experts, not to experts. */
+gboolean plan_dispatches_once(const Plan *plan);
+
 /* Each rank of tp sends its part of an activation to the next stage, and gathers the parts it receives
  * (framework_time.h). */
 gboolean plan_splits_stage_tensors(const Plan *plan);
@@ -143,6 +151,7 @@ const char *axis_name(Axis axis);
 const char *const *recompute_names(void);
 const char *const *attention_names(void);
 const char *const *norm_kernel_names(void);
+const char *const *expert_dispatch_names(void);
 const char *const *cp_comm_names(void);
 const char *const *flops_convention_names(void);
 /* Index of `text` in `names`, or -1 with INPUT set: `what` names the option. */

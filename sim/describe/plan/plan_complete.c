@@ -120,6 +120,8 @@ static gboolean complete_sizes(Plan *plan, const Model *model, const Cluster *cl
   if (plan->time.data_parallel == DP_ALONE)
     plan->overlap_grad = plan->overlap_param = FALSE;
   plan->norm_kernel = plan_has_plain_norm(plan) ? FRAMEWORK_KERNELS_PLAIN : FRAMEWORK_KERNELS_FUSED;
+  if (plan->expert_dispatch < 0)
+    plan->expert_dispatch = plan->time.expert_dispatch;
   if (plan->grad_norm_barrier < 0)
     plan->grad_norm_barrier = TRUE;
   if (plan->steps == 0)

@@ -41,6 +41,7 @@ static const char *const plan_columns[] = {
     "sequence_parallel",
     "attention",
     "cp_comm",
+    "expert_dispatch",
     "order",
     "overlap_grad",
     "overlap_param",

@@ -136,7 +136,8 @@ static void add_experts(const LaunchCase *c, GString *out) {
   if (experts->biased_scores)
     add(out, "--moe-router-score-function sigmoid --moe-router-enable-expert-bias");
   add_expert_layers(c, out);
-  add(out, "--moe-grouped-gemm --moe-permute-fusion --moe-token-dispatcher-type alltoall");
+  add(out, "--moe-grouped-gemm --moe-permute-fusion --moe-token-dispatcher-type %s",
+      plan_dispatches_once(c->plan) ? "flex --moe-flex-dispatcher-backend deepep" : "alltoall");
   add(out, "--expert-model-parallel-size %d --expert-tensor-parallel-size %d", c->plan->ep, plan_expert_tp(c->plan));
   add_flag(out, c->plan->ep > 1 && c->plan->chunks > 1 && c->plan->time.expert_overlap == EXPERT_OVERLAP_ROUNDS,
            "--overlap-moe-expert-parallel-comm");

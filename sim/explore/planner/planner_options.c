@@ -66,6 +66,13 @@ static void append_methods(GString *out, const Plan *plan, const Model *model, c
     g_string_append_printf(out, " --flops %s", flops_convention_names()[plan->flops]);
 }
 
+/* The way tokens go is said where it differs from the framework's. */
+static void append_experts(GString *out, const Plan *plan) {
+  g_string_append_printf(out, " --ep %d", plan->ep);
+  if (plan->expert_dispatch >= 0 && plan->expert_dispatch != plan->time.expert_dispatch)
+    g_string_append_printf(out, " --expert-dispatch %s", expert_dispatch_names()[plan->expert_dispatch]);
+}
+
 /* What may be left to the schedule, and stands open in a plan then. */
 static void append_pipeline(GString *out, const Plan *plan, const Plan *left_out) {
   append_switch(out, "overlap-p2p", plan->overlap_p2p, left_out->overlap_p2p);
@@ -116,7 +123,7 @@ char *planner_options(const PlanOutcome *outcome) {
   if (plan->cp > 1)
     g_string_append_printf(out, " --cp %d --cp-comm %s", plan->cp, cp_comm_names()[plan->cp_comm]);
   if (plan->ep > 1)
-    g_string_append_printf(out, " --ep %d", plan->ep);
+    append_experts(out, plan);
   if (plan->expert_tp > 0)
     g_string_append_printf(out, " --expert-tp %d", plan->expert_tp);
   g_string_append_printf(out, " --dp %d", plan->dp);

@@ -17,9 +17,9 @@ static const double most_step_s = 1e9, most_memory_gb = 1e6, bytes_per_gb = 1e9;
 /* A row's numbers and words; −1 (or NAN) where unknown. */
 typedef struct {
   gint64 layers, hidden, heads, kv_heads, ffn_hidden, vocab, experts, experts_per_token, moe_ffn_hidden;
-  gint64 gated, tied, positions;
+  gint64 gated, tied, positions, mtp_layers, expert_tp;
   gint64 gpus, tp, pp, chunks, cp, ep, dp, zero, zero_ranks, micro_batch, global_batch, seq_len;
-  gint64 recompute, sequence_parallel, precision, attention, norm_kernel, overlap_grad, overlap_param;
+  gint64 recompute, sequence_parallel, precision, attention, norm_kernel, overlap_grad, overlap_param, expert_dispatch;
   double step_time_s, memory_gb;
 } Cells;
 
@@ -61,6 +61,8 @@ static const struct {
     COUNT(experts, 0, 1 << 16),
     COUNT(experts_per_token, 1, 1 << 16),
     COUNT(moe_ffn_hidden, 1, 1 << 26),
+    COUNT(mtp_layers, 0, 1 << 10),
+    COUNT(expert_tp, 1, MOST_GPUS),
     COUNT(seq_len, 1, 1 << 27),
     COUNT(gpus, 1, MOST_GPUS),
     COUNT(tp, 1, MOST_GPUS),
@@ -80,6 +82,7 @@ static const struct {
     WORD(norm_kernel, norm_kernel_names),
     WORD(overlap_grad, switches),
     WORD(overlap_param, switches),
+    WORD(expert_dispatch, expert_dispatch_names),
 };
 
 static const struct {
@@ -107,7 +110,7 @@ char *measured_row_place(const MeasuredRow *row) {
 }
 
 char *measured_row_run(const MeasuredRow *row) {
-  static const char *const texts[] = {"cluster", "schedule", "model_name", "pipeline_layout"};
+  static const char *const texts[] = {"cluster", "schedule", "model_name", "pipeline_layout", "recompute_modules"};
   GString *run = g_string_new(NULL);
   for (gsize i = 0; i < G_N_ELEMENTS(columns); i++)
     g_string_append_printf(run, "%s\n", measured_row_cell(row, columns[i].name));
@@ -291,7 +294,8 @@ static Plan *make_plan(const MeasuredRow *row, const Cells *cells, const RowFram
   plan->ep = (int)or_else(cells->ep, plan->ep);
   plan->dp = (int)or_else(cells->dp, plan->dp);
   if ((double)plan->ep * plan->tp * plan->pp > plan->gpus && plan->tp > 1 && plan->gpus > 0)
-    plan->expert_tp = 1; /* no table has a column for it, and experts cut by tp would need more GPUs */
+    plan->expert_tp = 1; /* few tables have a column for it, and experts cut by tp would need more GPUs */
+  plan->expert_tp = (int)or_else(cells->expert_tp, plan->expert_tp);
   plan->chunks = (int)or_else(cells->chunks, plan->chunks);
   plan->zero = (int)or_else(cells->zero, plan->zero);
   plan->zero_ranks = (int)or_else(cells->zero_ranks, plan->zero_ranks);
@@ -304,6 +308,8 @@ static Plan *make_plan(const MeasuredRow *row, const Cells *cells, const RowFram
   plan->precision = or_else(cells->precision, plan->precision);
   plan->attention = or_else(cells->attention, plan->attention);
   plan->norm_kernel = (int)or_else(cells->norm_kernel, row_notes_norm_kernel(measured_row_cell(row, "notes")));
+  plan->expert_dispatch = (int)or_else(cells->expert_dispatch, plan->expert_dispatch);
+  plan->mtp_layers = (int)or_else(cells->mtp_layers, plan->mtp_layers);
   plan->overlap_grad = or_else(cells->overlap_grad, plan->overlap_grad);
   plan->overlap_param = or_else(cells->overlap_param, plan->overlap_param);
   const char *schedule = measured_row_cell(row, "schedule");
@@ -345,10 +351,18 @@ static gboolean find_framework(MeasuredRows *rows, const MeasuredRow *row, RowFr
   return TRUE;
 }
 
+/* Empty: none said. */
+static gboolean read_modules(const MeasuredRow *row, guint *modules, GError **error) {
+  const char *text = measured_row_cell(row, "recompute_modules");
+  *modules = 0;
+  return *text == '\0' || recompute_modules_parse("column recompute_modules", text, modules, error);
+}
+
 static gboolean read_row(MeasuredRows *rows, MeasuredRow *row, GError **error) {
   Cells cells;
   g_autoptr(GError) problem = NULL;
-  const gboolean is_read = read_cells(row, &cells, &problem);
+  guint modules = 0;
+  const gboolean is_read = read_cells(row, &cells, &problem) && read_modules(row, &modules, &problem);
   row->id = measured_row_cell(row, "id");
   row->cluster = measured_row_cell(row, "cluster");
   row->step_time_s = cells.step_time_s;
@@ -364,6 +378,8 @@ static gboolean read_row(MeasuredRows *rows, MeasuredRow *row, GError **error) {
     row->problem = g_strdup("the row does not say cluster");
   else
     row->plan = make_plan(row, &cells, &framework);
+  if (row->plan != NULL)
+    row->plan->recompute_modules = modules;
   return TRUE;
 }
 
