@@ -59,7 +59,9 @@ typedef struct {
 
   /* Fused attention: share of the element format's peak, over causal FLOPs. */
   double attention_forward, attention_backward;
-  double attention_wide; /* (0, 1]: share of these left where heads of Q and K are wider than V's */
+  double attention_wide;          /* (0, 1]: share of these left where heads of Q and K are wider than V's */
+  double attention_of_generation; /* (0, 1]: share that this part, of less power than most, reaches of what a
+                                     framework's file names for its generation; 0: all of it */
 
   double host_launch_s; /* host time to issue one kernel from an eager framework */
 
