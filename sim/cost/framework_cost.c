@@ -13,10 +13,11 @@ Gpu framework_gpu(const FrameworkTime *framework, const Gpu *gpu) {
   for (int i = 0; i < N_NUMBERS; i++)
     reached.under_load_of[i] *= products;
   reached.norm_rate = framework->norm_rate;
+  const double of_generation = gpu->attention_of_generation > 0 ? gpu->attention_of_generation : 1;
   if (rates->attention_forward > 0)
-    reached.attention_forward = rates->attention_forward;
+    reached.attention_forward = rates->attention_forward * of_generation;
   if (rates->attention_backward > 0)
-    reached.attention_backward = rates->attention_backward;
+    reached.attention_backward = rates->attention_backward * of_generation;
   return reached;
 }
 

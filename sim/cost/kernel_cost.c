@@ -17,6 +17,9 @@
 /* Rows of queries (backward: keys) one thread block of a fused attention kernel owns. Source: FlashAttention-2, arXiv
  * 2307.08691 §3.3 (block sizes 64 and 128; 128 for the head sizes of large models), kept by FlashAttention-3. */
 enum { ATTENTION_BLOCK_ROWS = 128 };
+/* Elements that a fused attention kernel takes a head for, as it is made for few sizes: the next multiple. Source:
+ * FlashAttention-2, csrc/flash_attn/src/static_switch.h (2023-24: 32, 64, 96, 128, 160, 192, 224, 256). */
+enum { ATTENTION_HEAD_ELEMENTS = 32 };
 /* Splits of k that libraries offer, and the shortest slice they leave: below it a slice is all prologue and epilogue.
  * Source: CUTLASS documentation, "Efficient GEMM", parallelised reductions. */
 static const int split_counts[] = {1, 2, 4, 8, 16};
@@ -48,8 +51,9 @@ static double tiled_s(const Gpu *gpu, const GpuTile *tile, double sm_flops, doub
   return waves * tile_flops / (sm_flops * tile->efficiency);
 }
 
-double kernel_cost_matmul_s(const Gpu *gpu, Number number, gint64 batch, gint64 m, gint64 n, gint64 k, double bytes) {
-  g_assert(batch > 0 && m > 0 && n > 0 && k > 0 && bytes >= 0 && gpu->n_tiles > 0);
+/* The best of all tiles and splits. */
+static double arithmetic_s(const Gpu *gpu, Number number, gint64 batch, gint64 m, gint64 n, gint64 k) {
+  g_assert(batch > 0 && m > 0 && n > 0 && k > 0 && gpu->n_tiles > 0);
   double sm_flops = sustained_flops(gpu, number) / gpu->n_sms;
   double elements = (double)batch * (double)m * (double)n;
   double best = INFINITY;
@@ -65,18 +69,42 @@ double kernel_cost_matmul_s(const Gpu *gpu, Number number, gint64 batch, gint64 
       best = MIN(best, tiled_s(gpu, tile, sm_flops, tiles, split, (double)k) + reduce_s);
     }
   }
-  return MAX(best, hbm_s(gpu, bytes)) + gpu->kernel_latency_s;
+  return best;
 }
 
-/* The same, but where C is accumulated it is read and written as well, and not all of that is hidden: the first tiles
- * wait for it and the last ones' writing waits for them; less of it in a group, where each product is short. */
+double kernel_cost_matmul_s(const Gpu *gpu, Number number, gint64 batch, gint64 m, gint64 n, gint64 k, double bytes) {
+  g_assert(bytes >= 0);
+  return MAX(arithmetic_s(gpu, number, batch, m, n, k), hbm_s(gpu, bytes)) + gpu->kernel_latency_s;
+}
+
+/* The power of two, of bytes, that rows of `n` elements start at multiples of. */
+static double row_alignment(gint64 n, double element_bytes) {
+  return (double)(n & -n) * element_bytes;
+}
+
+/* Rows as they lie in memory: k of A and B in TN; of A k and of B n in NN; of A m and of B n in NT; always n of C,
+ * whose elements are 16 bits where those of A and B are fewer. The worst of them decides. */
+static double unaligned_share(const Gpu *gpu, const WorkItem *item) {
+  static const double below[N_UNALIGNED] = {[UNALIGNED_2] = 4, [UNALIGNED_4] = 8, [UNALIGNED_8] = 16};
+  const double *shares = item->batch > 1 ? gpu->unaligned_batched : gpu->unaligned;
+  const double bytes = number_bytes(item->number);
+  const gint64 a = item->layout == LAYOUT_NT ? item->m : item->k, b = item->layout == LAYOUT_TN ? item->k : item->n;
+  const double operands = MIN(row_alignment(a, bytes), row_alignment(b, bytes));
+  const double alignment = MIN(operands, row_alignment(item->n, MAX(bytes, 2)));
+  for (int i = 0; i < N_UNALIGNED && item->number != NUMBER_FP32; i++)
+    if (alignment < below[i])
+      return shares[i] > 0 ? shares[i] : 1;
+  return 1;
+}
+
+/* As rows lie; and where C is accumulated it is read and written as well, and not all of that is hidden: the first
+ * tiles wait for it and the last ones' writing waits for them; less of it in a group, where each product is short. */
 static double matmul_s(const Gpu *gpu, const WorkItem *item) {
-  double time_s = kernel_cost_matmul_s(gpu, item->number, item->batch, item->m, item->n, item->k, item->bytes);
+  const double product_s =
+      arithmetic_s(gpu, item->number, item->batch, item->m, item->n, item->k) / unaligned_share(gpu, item);
   const double exposed = item->batch == 1 ? gpu->accumulate_exposed : gpu->grouped_exposed;
-  if (!item->accumulate || exposed == 0)
-    return time_s;
-  double arithmetic_s = kernel_cost_matmul_s(gpu, item->number, item->batch, item->m, item->n, item->k, 0);
-  return MAX(time_s, arithmetic_s + exposed * hbm_s(gpu, item->result_bytes));
+  const double shown_s = item->accumulate ? exposed * hbm_s(gpu, item->result_bytes) : 0;
+  return MAX(product_s + shown_s, hbm_s(gpu, item->bytes)) + gpu->kernel_latency_s;
 }
 
 double kernel_cost_memory_s(const Gpu *gpu, double bytes) {
@@ -90,13 +118,18 @@ static double attention_fill(const Gpu *gpu, const WorkItem *item) {
   return blocks / (ceil_div(blocks, gpu->n_sms) * gpu->n_sms);
 }
 
+/* Elements of a head that are computed, for each that is there. */
+static double attention_padding(const WorkItem *item) {
+  return ceil_div((double)item->k, ATTENTION_HEAD_ELEMENTS) * ATTENTION_HEAD_ELEMENTS / (double)item->k;
+}
+
 static double attention_s(const Gpu *gpu, const WorkItem *item) {
-  g_assert(item->batch > 0 && item->m > 0);
+  g_assert(item->batch > 0 && item->m > 0 && item->k > 0);
   double share = item->backward ? gpu->attention_backward : gpu->attention_forward;
   if (item->wide_keys && gpu->attention_wide > 0)
     share *= gpu->attention_wide;
   double flops_per_s = peak_flops(gpu, item->number) * share * attention_fill(gpu, item);
-  return MAX(item->flops / flops_per_s, hbm_s(gpu, item->bytes)) + gpu->kernel_latency_s;
+  return MAX(item->flops * attention_padding(item) / flops_per_s, hbm_s(gpu, item->bytes)) + gpu->kernel_latency_s;
 }
 
 double kernel_cost_model_s(const Gpu *gpu, const WorkItem *item) {

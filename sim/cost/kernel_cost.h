@@ -7,15 +7,16 @@
  *
  * (k_ramp: prologue and epilogue, as elements of k). Few tiles and a long k are split over k, at the price of one more
  * pass over C in fp32. The kernel takes the best tile and split, as the library's heuristic would, but never less than
- * its HBM traffic, plus the device's kernel latency. Attention: causal FLOPs over the fused kernel's rate. Everything
- * else: bytes over the HBM curve.
+ * its HBM traffic, plus the device's kernel latency. Rows of A, B or C that do not start at multiples of 16 bytes
+ * (odd vocabularies, heads of 108 elements) leave a share of the rate, unaligned of gpu.h. Attention: causal FLOPs
+ * over the fused kernel's rate, of heads as wide as the kernel is made for. Everything else: bytes over the HBM curve.
  *
  * That is the model. A GPU whose file has tables of measured times is costed by them where they reach, as
  * measured_cost.h says. */
 #pragma once
 #include "measured_cost.h"
 
-/* By the model alone. */
+/* By the model alone; rows aligned. */
 double kernel_cost_matmul_s(const Gpu *gpu, Number number, gint64 batch, gint64 m, gint64 n, gint64 k, double bytes);
 double kernel_cost_memory_s(const Gpu *gpu, double bytes);
 /* Any item but a COLLECTIVE, by the model alone. */

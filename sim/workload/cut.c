@@ -6,11 +6,13 @@
 #include <math.h>
 
 /* Rows of the vocabulary matrix are padded to a multiple of this times tp, as Megatron-LM's
- * --make-vocab-size-divisible-by does by default: products with odd sizes run far below peak. */
+ * --make-vocab-size-divisible-by does by default, unless a framework has them as they are: products with odd sizes
+ * run far below peak. */
 enum { VOCAB_MULTIPLE = 128 };
 
-static gint64 round_up(gint64 value, gint64 multiple) {
-  return (value + multiple - 1) / multiple * multiple;
+static gint64 vocab_width(const Model *model, const Plan *plan) {
+  const gint64 multiple = plan->memory.vocabulary == VOCABULARY_AS_IS ? 1 : VOCAB_MULTIPLE;
+  return (model->vocab + multiple * plan->tp - 1) / (multiple * plan->tp) * multiple;
 }
 
 /* What a rank sends is what it gets, but for the plan's expert_load: every rank is the fullest one. */
@@ -47,7 +49,7 @@ Cut cut_of(const Model *model, const Plan *plan) {
       .out_width = model->n_heads / tp * model_v_head_dim(model),
       .ffn_width = model->ffn_hidden / tp,
       .shared_width = model->experts.shared_ffn_hidden / tp,
-      .vocab_width = round_up(model->vocab, VOCAB_MULTIPLE * tp) / tp,
+      .vocab_width = vocab_width(model, plan),
       .n_norms = model->n_norms_per_layer,
       .shared_norm = model->parallel_block && model->n_norms_per_layer == 1,
       .element_bytes = precision->element_bytes,

@@ -22,7 +22,7 @@ typedef struct {
   gint64 expert_rows;   /* that its experts get in all, as the fullest rank of ep: routed_tokens · expert_load, of
                            experts cut by tp from all its ranks; rounded up */
   gint64 expert_tokens; /* that each gets, rounded up */
-  gint64 vocab_width;   /* vocabulary padded to a multiple of 128·tp, cut by tp */
+  gint64 vocab_width;   /* vocabulary cut by tp, here padded to a multiple of 128 unless a framework has it as is */
   gint64 n_norms;       /* in a layer */
   gboolean shared_norm; /* attention and MLP of a parallel block read one norm's output */
   double element_bytes, linear_bytes; /* per element of activations; of the operands of a layer's linears */

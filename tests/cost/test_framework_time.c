@@ -138,6 +138,10 @@ START_TEST(rates_are_of_the_gpu_generation) {
   ck_assert_double_eq(reached.under_load_of[NUMBER_BF16], 0);
   ck_assert_double_eq(reached.attention_forward, 0.3);
   ck_assert_double_eq(reached.attention_backward, 0.4);
+  gpu.attention_of_generation = 0.5; /* a part with less power: of the framework's rate, not of its own */
+  reached = framework_gpu(&time, &gpu);
+  ck_assert_double_eq_tol(reached.attention_forward, 0.15, 1e-15);
+  ck_assert_double_eq(reached.attention_backward, 0.4);
   gpu.architecture = ARCHITECTURE_AMPERE;
   ck_assert_double_eq(framework_gpu(&time, &gpu).under_load, 0.8);
 }

@@ -4,6 +4,7 @@
 
 #include <check.h>
 #include <math.h>
+#include <string.h>
 
 enum { RANDOM_SHAPES = 2000 };
 
@@ -140,6 +141,50 @@ START_TEST(a_group_that_accumulates_shows_part_of_its_results_traffic) {
 }
 END_TEST
 
+/* In bf16 rows of 28 and 60 elements start at multiples of 8 bytes, of 26 and 62 at 4, of 27 and 63 at 2. Rows run
+ * along n in C, and in A and B along what the layout says; the third dimension does not count. */
+START_TEST(rows_that_start_at_odd_places_slow_a_product_down) {
+  Gpu gpu = toy_gpu();
+  const double shares[N_UNALIGNED] = {0.2, 0.4, 0.8};
+  memcpy(gpu.unaligned, shares, sizeof shares);
+  const struct {
+    int layout, m, n, k;
+    double share;
+  } rows[] = {
+      {LAYOUT_TN, 32, 28, 64, 0.8}, {LAYOUT_TN, 32, 26, 64, 0.4}, {LAYOUT_TN, 32, 27, 64, 0.2},
+      {LAYOUT_TN, 32, 32, 64, 1},   {LAYOUT_TN, 27, 32, 64, 1},   {LAYOUT_TN, 32, 32, 62, 0.4},
+      {LAYOUT_NN, 27, 32, 64, 1},   {LAYOUT_NN, 32, 32, 60, 0.8}, {LAYOUT_NN, 32, 27, 64, 0.2},
+      {LAYOUT_NT, 27, 32, 64, 0.2}, {LAYOUT_NT, 32, 32, 63, 1},   {LAYOUT_NT, 32, 28, 64, 0.8},
+  };
+  for (guint i = 0; i < G_N_ELEMENTS(rows); i++) {
+    WorkItem item = {.kind = ITEM_MATMUL, .number = NUMBER_BF16, .batch = 1, .layout = (guint8)rows[i].layout};
+    item.m = rows[i].m, item.n = rows[i].n, item.k = rows[i].k;
+    const double aligned_s = product_s(&gpu, 1, item.m, item.n, item.k) - latency_s;
+    assert_close(kernel_cost_model_s(&gpu, &item) - latency_s, aligned_s / rows[i].share);
+  }
+}
+END_TEST
+
+/* Rows of 20 elements of fp8 start at multiples of 4 bytes; of 28 of C, which has 16 bits, of 8. A batch has shares
+ * of its own. fp32 runs on CUDA cores. */
+START_TEST(how_a_row_is_aligned_depends_on_its_format) {
+  Gpu gpu = toy_gpu();
+  gpu.sustained[NUMBER_FP8] = gpu.sustained[NUMBER_FP32] = 0.5;
+  gpu.peak_flops[NUMBER_FP32] = 8e12;
+  gpu.unaligned[UNALIGNED_4] = 0.4, gpu.unaligned[UNALIGNED_8] = 0.8;
+  gpu.unaligned_batched[UNALIGNED_8] = 0.1;
+  WorkItem item = {.kind = ITEM_MATMUL, .number = NUMBER_FP8, .layout = LAYOUT_TN, .batch = 1, .m = 32, .n = 32};
+  item.k = 20;
+  assert_close(kernel_cost_model_s(&gpu, &item) - latency_s, 2.0 * 16 * 16 * 20 / (2 * sm_flops) / 0.4);
+  item.k = 32, item.n = 28;
+  assert_close(kernel_cost_model_s(&gpu, &item) - latency_s, 2.0 * 16 * 16 * 32 / (2 * sm_flops) / 0.8);
+  item.number = NUMBER_BF16, item.batch = 4;
+  assert_close(kernel_cost_model_s(&gpu, &item) - latency_s, 4 * 2.0 * 16 * 16 * 32 / sm_flops / 0.1);
+  item.number = NUMBER_FP32, item.n = 27;
+  assert_close(kernel_cost_model_s(&gpu, &item) - latency_s, 4 * 2.0 * 16 * 16 * 32 / sm_flops);
+}
+END_TEST
+
 START_TEST(each_format_has_its_own_rate) {
   Gpu gpu = toy_gpu();
   gpu.sustained[NUMBER_FP8] = 0.25;
@@ -170,6 +215,17 @@ START_TEST(attention_runs_at_its_own_rates) {
   assert_close(kernel_cost_s(&gpu, &item, NULL), 1e9 / 3.2e12 + latency_s);
   item.backward = TRUE;
   assert_close(kernel_cost_s(&gpu, &item, NULL), 1e9 / 1.6e12 + latency_s);
+}
+END_TEST
+
+/* Kernels are made for multiples of 32 elements: 80 take what 96 do. */
+START_TEST(attention_computes_heads_of_a_size_it_knows) {
+  Gpu gpu = toy_gpu();
+  WorkItem item = {.kind = ITEM_ATTENTION, .number = NUMBER_BF16, .batch = 8, .m = 128, .n = 128, .k = 80};
+  item.flops = 80e7;
+  assert_close(kernel_cost_s(&gpu, &item, NULL), 96e7 / 3.2e12 + latency_s);
+  item.k = 96;
+  assert_close(kernel_cost_s(&gpu, &item, NULL), 80e7 / 3.2e12 + latency_s);
 }
 END_TEST
 
@@ -257,6 +313,9 @@ int main(void) {
   tcase_add_test(cases, a_product_is_never_faster_than_its_traffic);
   tcase_add_test(cases, a_group_that_accumulates_shows_part_of_its_results_traffic);
   tcase_add_test(cases, wide_keys_slow_attention_down);
+  tcase_add_test(cases, rows_that_start_at_odd_places_slow_a_product_down);
+  tcase_add_test(cases, how_a_row_is_aligned_depends_on_its_format);
+  tcase_add_test(cases, attention_computes_heads_of_a_size_it_knows);
   tcase_add_test(cases, each_format_has_its_own_rate);
   tcase_add_test(cases, a_memory_kernel_takes_bytes_over_hbm);
   tcase_add_test(cases, attention_runs_at_its_own_rates);

@@ -6,6 +6,7 @@
 #include <glib/gstdio.h>
 #include <string.h>
 
+#include "pieces.h"
 #include "plan_cases.h"
 
 static FrameworkMemory parse(const char *text) {
@@ -31,12 +32,13 @@ START_TEST(every_key_arrives) {
   FrameworkMemory memory =
       parse("recipe: megatron\nlogits: whole\nlogit_bytes: 20\nvocabulary_gradients: dense\nspare_gradients: kept\n"
             "kernels: plain\nnorm_bytes: 6\nfragmentation: 2 GB\ngathered: kept\nselective: products\n"
-            "activation_input_bytes: 1\nattention_output_bytes: 1.5\n");
+            "vocabulary: as_is\nactivation_input_bytes: 1\nattention_output_bytes: 1.5\n");
   ck_assert_str_eq(memory.recipe, "megatron");
   ck_assert(memory.logits == LOGITS_WHOLE && memory.vocabulary_gradients == VOCABULARY_GRADIENTS_DENSE);
   ck_assert(memory.spare_gradients == SPARE_GRADIENTS_KEPT && memory.kernels == FRAMEWORK_KERNELS_PLAIN);
   ck_assert(memory.gathered == GATHERED_KEPT && memory.selective == SELECTIVE_PRODUCTS);
   ck_assert(memory.logit_bytes == 20 && memory.norm_bytes == 6 && memory.fragmentation_bytes == 2e9);
+  ck_assert_int_eq(memory.vocabulary, VOCABULARY_AS_IS);
   ck_assert(memory.activation_input_bytes == 1 && memory.attention_output_bytes == 1.5);
   ck_assert_uint_eq(parse("recompute_modules: layernorm+moe_act\n").recompute_modules,
                     MODULE_BIT(MODULE_LAYERNORM) | MODULE_BIT(MODULE_MOE_ACT));
@@ -243,6 +245,22 @@ START_TEST(gradients_that_are_not_accumulated_in_place_are_made_whole) {
 }
 END_TEST
 
+/* 32,001 words on 4 ranks: 63 x 512 rows, a fourth of which are 8,064; as they are 8,001 on all ranks but the last.
+ * The head's product and the weights go with them. */
+START_TEST(a_vocabulary_is_padded_unless_a_framework_has_it_as_it_is) {
+  Model model = llama;
+  model.vocab = 32001;
+  g_autoptr(Plan) plan = plan_of(4, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  const Cut padded = cut_of(&model, plan);
+  plan->memory.vocabulary = VOCABULARY_AS_IS;
+  const Cut bare = cut_of(&model, plan);
+  ck_assert_int_eq(padded.vocab_width, 8064);
+  ck_assert_int_eq(bare.vocab_width, 8001);
+  ck_assert_int_eq(linear_of(&bare, LINEAR_LOGITS).n, 8001);
+  ck_assert_int_eq(cut_piece_parameters(&padded, PIECE_HEAD) - cut_piece_parameters(&bare, PIECE_HEAD), 63 * 1024);
+}
+END_TEST
+
 START_TEST(selective_by_products_keeps_every_other) {
   const FrameworkMemory memory = {.selective = SELECTIVE_PRODUCTS};
   g_autoptr(Workload) workload = workload_under(memory, 1, FALSE, ATTENTION_FLASH, RECOMPUTE_SELECTIVE);
@@ -365,6 +383,7 @@ int main(void) {
   tcase_add_test(cases, gathered_inputs_are_whole_on_every_rank);
   tcase_add_test(cases, a_loss_on_whole_logits_holds_them_on_every_rank);
   tcase_add_test(cases, gradients_that_are_not_accumulated_in_place_are_made_whole);
+  tcase_add_test(cases, a_vocabulary_is_padded_unless_a_framework_has_it_as_it_is);
   tcase_add_test(cases, selective_by_products_keeps_every_other);
   tcase_add_test(cases, what_was_not_kept_is_made_again);
   tcase_add_test(cases, what_tp_has_scattered_is_not_made_again);

@@ -11,7 +11,8 @@
 
 typedef struct {
   Gpu gpu;
-  YamlNode peak, hbm, matmul, sustained, under_load_of, tiles, attention, latency, measured;
+  YamlNode peak, hbm, matmul, sustained, under_load_of, unaligned, unaligned_batched, tiles, attention, latency,
+      measured;
 } Draft;
 
 #define IN_GPU(member) offsetof(Draft, gpu.member)
@@ -51,8 +52,17 @@ static const YamlField matmul_fields[] = {
     {"k_ramp", FIELD_NUMBER, TRUE, IN_GPU(k_ramp), 0, 1e5},
     {"accumulate_exposed", FIELD_NUMBER, FALSE, IN_GPU(accumulate_exposed), 0, 1},
     {"grouped_exposed", FIELD_NUMBER, FALSE, IN_GPU(grouped_exposed), 0, 1},
+    {"unaligned", FIELD_NODE, FALSE, offsetof(Draft, unaligned)},
+    {"unaligned_batched", FIELD_NODE, FALSE, offsetof(Draft, unaligned_batched)},
     {"tiles", FIELD_NODE, TRUE, offsetof(Draft, tiles)},
 };
+
+static const YamlField unaligned_fields[] = {
+    {"2 B", FIELD_NUMBER, TRUE, UNALIGNED_2 * sizeof(double), 1e-3, 1},
+    {"4 B", FIELD_NUMBER, TRUE, UNALIGNED_4 * sizeof(double), 1e-3, 1},
+    {"8 B", FIELD_NUMBER, TRUE, UNALIGNED_8 * sizeof(double), 1e-3, 1},
+};
+G_STATIC_ASSERT(G_N_ELEMENTS(unaligned_fields) == N_UNALIGNED);
 
 static const YamlField tile_fields[] = {
     {"m", FIELD_INT, TRUE, offsetof(GpuTile, m), 1, 65536},
@@ -63,6 +73,7 @@ static const YamlField tile_fields[] = {
 static const YamlField attention_fields[] = {
     {"forward", FIELD_NUMBER, TRUE, IN_GPU(attention_forward), 1e-3, 1},
     {"backward", FIELD_NUMBER, TRUE, IN_GPU(attention_backward), 1e-3, 1},
+    {"of_generation", FIELD_NUMBER, FALSE, IN_GPU(attention_of_generation), 0.05, 1},
     {"wide_keys", FIELD_NUMBER, FALSE, IN_GPU(attention_wide), 0.05, 1},
 };
 
@@ -114,6 +125,27 @@ static gboolean read_tiles(Draft *draft, GError **error) {
   return n_tiles >= 1;
 }
 
+/* A rate is never higher where rows are aligned worse. */
+static gboolean read_shares(YamlNode map, double shares[N_UNALIGNED], GError **error) {
+  if (!yaml_map_read(map, unaligned_fields, N_UNALIGNED, shares, error))
+    return FALSE;
+  for (int i = 1; i < N_UNALIGNED; i++)
+    if (shares[i] < shares[i - 1])
+      return yaml_fail(map, error, "found less at \"%s\" than at \"%s\", expected shares that do not fall",
+                       unaligned_fields[i].key, unaligned_fields[i - 1].key);
+  return TRUE;
+}
+
+/* Without the one for batches they are as a single product. */
+static gboolean read_unaligned(Draft *draft, GError **error) {
+  Gpu *gpu = &draft->gpu;
+  if (yaml_is_present(draft->unaligned) && !read_shares(draft->unaligned, gpu->unaligned, error))
+    return FALSE;
+  memcpy(gpu->unaligned_batched, gpu->unaligned, sizeof gpu->unaligned);
+  return !yaml_is_present(draft->unaligned_batched) ||
+         read_shares(draft->unaligned_batched, gpu->unaligned_batched, error);
+}
+
 static gboolean read_measured(Draft *draft, GError **error) {
   if (!yaml_is_present(draft->measured))
     return TRUE;
@@ -127,7 +159,8 @@ static gboolean read_draft(YamlNode root, Draft *draft, GError **error) {
       !yaml_map_read(draft->matmul, matmul_fields, G_N_ELEMENTS(matmul_fields), draft, error) ||
       !yaml_map_read(draft->attention, attention_fields, G_N_ELEMENTS(attention_fields), draft, error) ||
       !yaml_map_read(draft->latency, latency_fields, G_N_ELEMENTS(latency_fields), draft, error) ||
-      !read_rates(draft, error) || !read_tiles(draft, error) || !read_measured(draft, error))
+      !read_rates(draft, error) || !read_unaligned(draft, error) || !read_tiles(draft, error) ||
+      !read_measured(draft, error))
     return FALSE;
   if (draft->gpu.reserved_bytes >= draft->gpu.hbm_bytes)
     return yaml_fail(draft->hbm, error, "found as much memory reserved as there is, expected less");

@@ -6,6 +6,10 @@
 
 enum { GPU_MAX_TILES = 12 };
 
+/* Where rows of a matrix start: at multiples of 2, 4 or 8 bytes and of no more. From 16 on matrix units are fed at
+ * full rate (cuBLAS documentation, "Tensor Core Usage"). */
+typedef enum { UNALIGNED_2, UNALIGNED_4, UNALIGNED_8, N_UNALIGNED } GpuUnaligned;
+
 /* Generations that the collective library tells apart. */
 typedef enum {
   ARCHITECTURE_OTHER, /* also: not stated */
@@ -44,7 +48,10 @@ typedef struct {
   double accumulate_exposed;       /* [0, 1]: share of the traffic of an accumulated result that a product does not hide
                                       behind its arithmetic */
   double grouped_exposed;          /* the same of a group of products, one for each expert */
-  double kernel_latency_s;         /* least time of any kernel on the device */
+  /* (0, 1]: share of the rate left where rows of an operand or of the result are aligned no better, of one product
+     and of several in one launch (heads, experts); 0: all of it. Not of fp32, which CUDA cores multiply. */
+  double unaligned[N_UNALIGNED], unaligned_batched[N_UNALIGNED];
+  double kernel_latency_s; /* least time of any kernel on the device */
 
   /* Memory-bound kernels: time = bytes / (hbm_Bps × efficiency) + kernel_latency_s. */
   double hbm_efficiency;
@@ -52,7 +59,9 @@ typedef struct {
 
   /* Fused attention: share of the element format's peak, over causal FLOPs. */
   double attention_forward, attention_backward;
-  double attention_wide; /* (0, 1]: share of these left where heads of Q and K are wider than V's */
+  double attention_wide;          /* (0, 1]: share of these left where heads of Q and K are wider than V's */
+  double attention_of_generation; /* (0, 1]: share that this part, of less power than most, reaches of what a
+                                     framework's file names for its generation; 0: all of it */
 
   double host_launch_s; /* host time to issue one kernel from an eager framework */
 

@@ -11,6 +11,7 @@ typedef struct {
 } Draft;
 
 static const char *const logits_names[] = {"split", "whole", NULL};
+static const char *const vocabulary_names[] = {"padded", "as_is", NULL};
 static const char *const gradient_names[] = {"fused", "dense", NULL};
 static const char *const spare_names[] = {"none", "kept", NULL};
 static const char *const kernel_names[] = {"fused", "plain", NULL};
@@ -23,6 +24,7 @@ static const YamlField memory_fields[] = {
     {"recipe", FIELD_TEXT, FALSE, offsetof(Draft, recipe)},
     {"logits", FIELD_CHOICE, FALSE, IN_MEMORY(logits), .names = logits_names},
     {"logit_bytes", FIELD_NUMBER, FALSE, IN_MEMORY(logit_bytes), 4, 64},
+    {"vocabulary", FIELD_CHOICE, FALSE, IN_MEMORY(vocabulary), .names = vocabulary_names},
     {"vocabulary_gradients", FIELD_CHOICE, FALSE, IN_MEMORY(vocabulary_gradients), .names = gradient_names},
     {"spare_gradients", FIELD_CHOICE, FALSE, IN_MEMORY(spare_gradients), .names = spare_names},
     {"norm_bytes", FIELD_NUMBER, FALSE, IN_MEMORY(norm_bytes), 0, 64},

@@ -9,6 +9,9 @@
  *       logits: whole         # split (default): a rank of tp has its columns of them; whole: gathered on every rank,
  *                             # what came of each and its own are there too while backward runs
  *       logit_bytes: 20       # per logit while the head's backward runs (default: 4, and the gradient's element)
+ *       vocabulary: as_is     # embedding and head have as many rows as the model has words, which tp cuts, the last
+ *                             # rank's part the smaller; padded (default): to a multiple of 128 x tp, as
+ *                             # Megatron-LM's --make-vocab-size-divisible-by does. Time too: odd sizes are slow
  *       vocabulary_gradients: dense  # of embedding and head: made whole in the element format, then accumulated;
  *                                    # fused (default): in place
  *       spare_gradients: kept # one weight gradient for each linear of a layer, in the element format, for good; none
@@ -35,6 +38,7 @@
 #include "yaml_node.h"
 
 typedef enum { LOGITS_SPLIT, LOGITS_WHOLE } FrameworkLogits;
+typedef enum { VOCABULARY_PADDED, VOCABULARY_AS_IS } FrameworkVocabulary;
 typedef enum { VOCABULARY_GRADIENTS_FUSED, VOCABULARY_GRADIENTS_DENSE } VocabularyGradients;
 typedef enum { SPARE_GRADIENTS_NONE, SPARE_GRADIENTS_KEPT } SpareGradients;
 typedef enum { FRAMEWORK_KERNELS_FUSED, FRAMEWORK_KERNELS_PLAIN } FrameworkKernels;
@@ -46,6 +50,7 @@ typedef struct {
   char recipe[32];          /* a name for recipe_parse(); "": none */
   int logits;               /* FrameworkLogits */
   double logit_bytes;       /* 0: as every framework needs */
+  int vocabulary;           /* FrameworkVocabulary */
   int vocabulary_gradients; /* VocabularyGradients */
   int spare_gradients;      /* SpareGradients */
   int kernels;              /* FrameworkKernels */

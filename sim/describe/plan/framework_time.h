@@ -44,7 +44,8 @@
  *       rates:                      # by GPU generation, what its libraries reach
  *         hopper: {products: 0.8, attention_forward: 0.35, attention_backward: 0.3}
  *
- * products: a share of the GPU file's rate; attention: of the peak, in place of the GPU file's. */
+ * products: a share of the GPU file's rate; attention: of the peak, in place of the GPU file's, times its of_generation
+ * where it has one. */
 #pragma once
 #include "framework_memory.h"
 #include "gpu.h"

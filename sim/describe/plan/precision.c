@@ -6,9 +6,12 @@
 #include "error.h"
 #include "suggest.h"
 
-static const char *const number_names[N_NUMBERS] = {
-    [NUMBER_FP32] = "fp32", [NUMBER_TF32] = "tf32", [NUMBER_FP16] = "fp16",
-    [NUMBER_BF16] = "bf16", [NUMBER_FP8] = "fp8",   [NUMBER_FP4] = "fp4",
+static const struct {
+  const char *name;
+  double bytes; /* of one element */
+} numbers[N_NUMBERS] = {
+    [NUMBER_FP32] = {"fp32", 4}, [NUMBER_TF32] = {"tf32", 4}, [NUMBER_FP16] = {"fp16", 2},
+    [NUMBER_BF16] = {"bf16", 2}, [NUMBER_FP8] = {"fp8", 1},   [NUMBER_FP4] = {"fp4", 0.5},
 };
 
 static const PrecisionInfo precisions[N_PRECISIONS] = {
@@ -22,7 +25,12 @@ static const PrecisionInfo precisions[N_PRECISIONS] = {
 
 const char *number_name(Number number) {
   g_assert(number < N_NUMBERS);
-  return number_names[number];
+  return numbers[number].name;
+}
+
+double number_bytes(Number number) {
+  g_assert(number < N_NUMBERS);
+  return numbers[number].bytes;
 }
 
 const PrecisionInfo *precision_info(Precision precision) {

@@ -25,6 +25,8 @@ typedef struct {
 } PrecisionInfo;
 
 const char *number_name(Number number);
+/* Of one element; block scales lie apart. */
+double number_bytes(Number number);
 const PrecisionInfo *precision_info(Precision precision);
 /* NULL-terminated, in enum order. */
 const char *const *precision_names(void);
