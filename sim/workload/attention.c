@@ -16,6 +16,10 @@
  * (4, 4 and a byte of mask), softmax (4, 4), back (4, e); backward the same without the mask's read. The host issues
  * each of the five.
  *
+ * ALiBi: a head's slopes are spread over S, and Q·Kᵀ is added to them (torch.baddbmm: BigScience's Megatron-DeepSpeed,
+ * megatron/model/transformer.py, and Hugging Face's BLOOM, 2022), which writes and reads S once more. Counted with the
+ * softmax.
+ *
  * Where the sequence is cut by cp, flash attention is the story of context.c.
  *
  * Selective recompute of core_attn does the unfused forward again before its backward. Flash has nothing left to drop:
@@ -64,13 +68,22 @@ static gboolean fuses_softmax(const Cut *cut) {
   return cut->seq_len <= SOFTMAX_MAX_KEYS && cut->sequences * cut->heads % SOFTMAX_MATRICES == 0;
 }
 
+static gboolean adds_alibi(const Cut *cut) {
+  return cut->model->positions == POSITIONS_ALIBI;
+}
+
+/* Of the forward, ALiBi's spreading among them. */
 static int softmax_launches(const Cut *cut) {
-  return fuses_softmax(cut) ? 1 : SOFTMAX_OPERATIONS;
+  return (fuses_softmax(cut) ? 1 : SOFTMAX_OPERATIONS) + (adds_alibi(cut) ? 1 : 0);
 }
 
 static double softmax_bytes(const Cut *cut) {
-  const double e = cut->element_bytes;
-  return (fuses_softmax(cut) ? 2 * e : 2 * e + 8 * 4 + 1) * cut->scores;
+  const double e = cut->element_bytes, alibi_bytes = adds_alibi(cut) ? 2 * e : 0;
+  return ((fuses_softmax(cut) ? 2 * e : 2 * e + 8 * 4 + 1) + alibi_bytes) * cut->scores;
+}
+
+static int softmax_backward_launches(const Cut *cut) {
+  return fuses_softmax(cut) ? 1 : SOFTMAX_OPERATIONS;
 }
 
 static double softmax_backward_bytes(const Cut *cut) {
@@ -95,7 +108,7 @@ static void unfused_backward(ItemList *list) {
   scores_product(list, "context.dp", LAYOUT_TN, TRUE, 1);
   if (cut->model->dropout)
     item_list_memory(list, "dropout.backward", (2 * e + 1) * cut->scores);
-  item_list_operations(list, "softmax.backward", softmax_launches(cut), softmax_backward_bytes(cut));
+  item_list_operations(list, "softmax.backward", softmax_backward_launches(cut), softmax_backward_bytes(cut));
   scores_product(list, "scores.dq", LAYOUT_NN, FALSE, 1);
   scores_product(list, "scores.dk", LAYOUT_NT, FALSE, 1);
 }

@@ -118,14 +118,14 @@ START_TEST(dropout_is_trained_with_as_gpt2_is_but_not_by_llm_foundry) {
   g_autoptr(MeasuredRows) rows = rows_of(HEAD "2,64,4,,,,0,1,learned,32,megatron-lm,selene,1\n"
                                               "2,64,4,,,,0,1,learned,32,pytorch-fsdp,selene,1\n"
                                               "2,64,4,,,,1,0,rotary,32,megatron-lm,selene,1\n"
-                                              "2,64,4,,,,0,0,rotary,32,megatron-lm,selene,1\n");
+                                              "2,64,4,,,,0,0,rotary,32,megatron-lm,selene,1\n"
+                                              "2,64,4,,,,0,1,alibi,32,megatron-deepspeed,selene,1\n"
+                                              "2,64,4,,,,0,1,alibi,32,pytorch-fsdp,selene,1\n");
   static const struct {
     gboolean dropout, bias;
     Norm norm;
-  } expected[] = {{TRUE, TRUE, NORM_LAYERNORM},
-                  {FALSE, TRUE, NORM_LAYERNORM},
-                  {FALSE, FALSE, NORM_RMSNORM},
-                  {FALSE, TRUE, NORM_LAYERNORM}};
+  } expected[] = {{TRUE, TRUE, NORM_LAYERNORM},  {FALSE, TRUE, NORM_LAYERNORM}, {FALSE, FALSE, NORM_RMSNORM},
+                  {FALSE, TRUE, NORM_LAYERNORM}, {TRUE, TRUE, NORM_LAYERNORM},  {FALSE, TRUE, NORM_LAYERNORM}};
   for (guint i = 0; i < G_N_ELEMENTS(expected); i++) {
     const Model *model = nth_row(rows, i)->model;
     ck_assert_int_eq(model->dropout, expected[i].dropout);

@@ -249,6 +249,14 @@ START_TEST(memory_bound_kernels_move_each_tensor_once) {
   ck_assert_double_eq(bytes_of(cut, PIECE_LAYER, PHASE_B, "mlp_up.bias_grad"), 2 * ffn);
   ck_assert_double_eq(bytes_of(cut, PIECE_LAYER, PHASE_B, "mlp_down.bias_grad"), 2 * stream);
 
+  Model alibi = gpt; /* its slopes spread over the scores, and read with Q·Kᵀ; backward knows nothing of them */
+  alibi.positions = POSITIONS_ALIBI;
+  g_autoptr(Workload) sloped = workload_of(&alibi, 4, TRUE, ATTENTION_UNFUSED, RECOMPUTE_NONE);
+  ck_assert_double_eq(bytes_of(sloped, PIECE_LAYER, PHASE_F, "softmax"), (2 + 2 + 2 + 2) * scores);
+  ck_assert_int_eq(find(&sloped->work[PIECE_LAYER][PHASE_F], "softmax")->n_launches, 2);
+  ck_assert_double_eq(bytes_of(sloped, PIECE_LAYER, PHASE_B, "softmax.backward"), (2 + 2 + 2) * scores);
+  ck_assert_int_eq(find(&sloped->work[PIECE_LAYER][PHASE_B], "softmax.backward")->n_launches, 1);
+
   /* gate and up f each in, their product out; backward reads all three and writes two */
   g_autoptr(Workload) gated = workload_of(&llama, 1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
   ck_assert_double_eq(bytes_of(gated, PIECE_LAYER, PHASE_F, "silu_mul"), 2 * 3 * 1024.0 * 2816);

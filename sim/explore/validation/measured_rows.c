@@ -215,7 +215,7 @@ static void set_family(const MeasuredRow *row, const Cells *cells, Model *model)
   model->tied = or_else(cells->tied, model->positions != POSITIONS_ROTARY);
   model->norm = model->gated ? NORM_RMSNORM : NORM_LAYERNORM;
   model->qkv_bias = model->linear_bias = !model->gated;
-  model->dropout = !model->gated && model->positions == POSITIONS_LEARNED &&
+  model->dropout = !model->gated && model->positions != POSITIONS_ROTARY &&
                    strcmp(measured_row_cell(row, "framework"), "pytorch-fsdp") != 0;
   model->n_norms_per_layer = 2;
 }

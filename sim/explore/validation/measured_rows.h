@@ -19,8 +19,9 @@
  * framework names one of topologies/frameworks/, whose memory and time are then counted; any other word stands for
  * none. Notes may say more of it, and of norm_kernel where that is empty (row_notes.h).
  *
- * A gated model is Llama-like: RMSNorm, no biases. Any other is GPT-like: LayerNorm with biases, and dropout where
- * positions are learned, as GPT-2's config has it, but not with pytorch-fsdp: LLM Foundry's MPT trains without. */
+ * A gated model is Llama-like: RMSNorm, no biases. Any other is GPT-like: LayerNorm with biases, and dropout, as
+ * GPT-2's config and Megatron-LM's arguments have it, where positions are learned or ALiBi's (BigScience's runs
+ * inherited these: train/tr11-176B-ml/README.md, 2022), but not with pytorch-fsdp: LLM Foundry's MPT trains without. */
 #pragma once
 #include "ablation.h"
 #include "csv_table.h"
