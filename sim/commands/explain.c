@@ -5,6 +5,7 @@
 #include "error.h"
 #include "explanation.h"
 #include "options.h"
+#include "parallel.h"
 #include "step_of_prediction.h"
 
 typedef struct {
@@ -25,9 +26,8 @@ static gboolean parse_options(ExplainVerb *o, int *argc, char ***argv, GError **
   g_autoptr(Parser) parser = parser_new(
       NULL,
       "Explains a step: which axis crosses which link, where the time goes, what would be next if a cost were taken\n"
-      "away; with several --gpus, the one list there may be, what grows from the first size to the last (dp grows, "
-      "the\n"
-      "rest of the plan stays).",
+      "away, what each option one step away would do; with several --gpus, the one list there may be, what grows from\n"
+      "the first size to the last (dp grows, the rest of the plan stays).",
       "Example:\n"
       "  stepsim explain --model llama-3-70b --cluster dgx-h100 --gpus 64,512 --tp 8 --pp 4 --global-batch 512 \\\n"
       "      --seq-len 8192 --zero 1 --sequence-parallel on\n\n"
@@ -75,7 +75,8 @@ static int explain(const ExplainVerb *o, const SpacePoint *point, const Scaling 
     return 2;
   g_autofree int *in_flight = g_new0(int, prediction->program->n_ranks);
   StepReport step = step_of_prediction(prediction, in_flight);
-  g_autoptr(Explanation) explanation = explanation_new(prediction, &step, point->plan);
+  g_autoptr(Explanation) explanation =
+      explanation_new(prediction, &step, point->plan, scaling != NULL, parallel_threads());
   explanation->scaling = scaling;
   explanation->is_weak = o->weak;
   if (o->json) {

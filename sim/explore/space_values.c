@@ -4,6 +4,7 @@
 #include "error.h"
 #include "number_range.h"
 #include "space_parts.h"
+#include "units.h"
 
 static gboolean add_value(SpaceAxis *axis, const char *value, GHashTable *known, GError **error) {
   if (axis->values->len >= MOST_VALUES)
@@ -47,7 +48,7 @@ gboolean space_axis_expand(SpaceAxis *axis, GError **error) {
     gboolean ok = TRUE;
     if (axis->is_whole && strstr(text, "..") != NULL)
       ok = add_range(axis, text, known, error);
-    else if (axis->is_whole && g_ascii_string_to_signed(text, 10, G_MININT64, G_MAXINT64, &number, NULL))
+    else if (axis->is_whole && units_parse_whole(text, G_MININT64, G_MAXINT64, &number, NULL))
       ok = add_number(axis, number, known, error);
     else
       ok = add_value(axis, text, known, error);

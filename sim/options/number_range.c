@@ -6,10 +6,10 @@
 
 static const gint64 most = G_GINT64_CONSTANT(1) << 52;
 
-/* Counts may have a suffix: 16k. */
+/* Counts may have a suffix: 16k, 16Ki. */
 static gboolean parse_number(const char *text, gint64 least, gint64 *number) {
   double count;
-  if (g_ascii_string_to_signed(text, 10, least, most, number, NULL))
+  if (units_parse_whole(text, least, most, number, NULL))
     return TRUE;
   if (!units_parse_count(text, &count, NULL) || count < (double)least || count > (double)most ||
       count != (double)(gint64)count)

@@ -95,9 +95,9 @@ static void add_sizes(Parser *parser, PlanOptions *o) {
        "model chunks per pipeline rank (default: what the schedule needs; 2 of interleaved and looped-bfs)", "N"},
       {"schedule", 0, 0, G_OPTION_ARG_STRING, &o->schedule, schedules, "NAME"},
       {"pipeline-layout", 0, 0, G_OPTION_ARG_STRING, &o->pipeline_layout,
-       "layers of each stage, parted by +: 7+8*14+6, or 7+even+6; balanced: by FLOPs; embedding, loss or "
-       "embedding+loss: "
-       "these count as a layer (default auto: alike where that goes)",
+       "layers of each stage, parted by +: 7+8*14+6, or 7+even+6; or as Megatron-LM has it: Et*7|(t*8|)*14,t*6,L; "
+       "balanced: by FLOPs; embedding, loss or embedding+loss: these count as a layer (default auto: alike where that "
+       "goes)",
        "LAYERS"},
       {"micro-batch-group", 0, 0, G_OPTION_ARG_INT, &o->group,
        "interleaved: micro-batches that pass a chunk in a row (default: about as many as pipeline ranks)", "N"},
@@ -387,9 +387,20 @@ static void copy_numbers(const PlanOptions *o, Plan *plan) {
   }
 }
 
+/* Heads that predict a token further are said twice. */
+static gboolean copy_letters(const PlanOptions *o, Plan *plan, GError **error) {
+  int n_mtp = 0;
+  plan->pipeline_layout = pipeline_layout_of_letters(o->pipeline_layout, &n_mtp, error);
+  return plan->pipeline_layout != NULL &&
+         (n_mtp == o->mtp_layers || fail_input(error, "--pipeline-layout %.80s has %d m, --mtp-layers is %d",
+                                               o->pipeline_layout, n_mtp, o->mtp_layers));
+}
+
 static gboolean copy_layout(const PlanOptions *o, Plan *plan, GError **error) {
   if (o->pipeline_layout == NULL || strcmp(o->pipeline_layout, "auto") == 0)
     return TRUE;
+  if (pipeline_layout_is_letters(o->pipeline_layout))
+    return copy_letters(o, plan, error);
   plan->pipeline_layout = g_strdelimit(g_strdup(o->pipeline_layout), ",", '+');
   return pipeline_layout_check(plan->pipeline_layout, error);
 }

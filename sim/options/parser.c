@@ -209,6 +209,8 @@ static gboolean add_value(const char *option, gint64 value, GArray *list, GError
 
 static gboolean parse_one_count(const char *option, const char *text, gint64 *value, GError **error) {
   double count = 0;
+  if (units_parse_whole(text, 1, G_GINT64_CONSTANT(1000000000000000), value, NULL))
+    return TRUE;
   if (!units_parse_count(text, &count, NULL) || count < 1 || count > 1e15 || count != (double)(gint64)count)
     return fail_input(error, "%s: found \"%.80s\", expected a positive whole number", option, text);
   *value = (gint64)count;

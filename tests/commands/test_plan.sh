@@ -102,6 +102,18 @@ sed 's/node_mtbf: 200 h/node_mtbf: 200/' fails.yaml >bare.yaml
 got=$?
 expect "a mistake there has its line" 2 "bare.yaml:$(grep -n node_mtbf bare.yaml | cut -d: -f1): "
 
+# --- what a framework runs is tried unasked
+cut="--model llama-3-8b --cluster dgx-h100 --gpus 16 --global-batch 64 --seq-len 4096 --tp 2 --pp 4 --chunks 1,2 --micro-batch 1
+  --recompute full"
+plan $cut --zero 1 --sequence-parallel on --emit megatron
+expect "chunks of Megatron-LM overlap their sends" 0 "--schedule interleaved --chunks 2;--overlap-p2p on"
+! grep -q -e --no-overlap-p2p out
+result $? "and it is started so" "$(grep overlap out)"
+plan $cut --zero 2 --sequence-parallel on --emit torchtitan
+expect "torchtitan has a schedule without bubbles" 0 "--schedule zb-v;ZBVZeroBubble;module_fqns_per_model_part"
+plan $cut --zero 1 --sequence-parallel off --emit deepspeed
+expect "DeepSpeed's is 1f1b, of stages with unequal layers" 0 "--schedule 1f1b --pipeline-layout '9+8*2+7'"
+
 # --- ending early
 env --default-signal=INT "$stepsim" plan --model megatron-1t --cluster selene --gpus 3072 --global-batch 3072 --jobs 1 \
   >out 2>err &

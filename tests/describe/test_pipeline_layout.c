@@ -156,6 +156,47 @@ START_TEST(what_is_no_layout_is_bad_usage) {
 }
 END_TEST
 
+/* --- Megatron-LM's letters --- */
+
+START_TEST(letters_are_read_as_megatron_reads_them) {
+  static const struct {
+    const char *letters, *dealt;
+    int n_mtp;
+  } cases[] = {
+      {"Et|tt|tL", "1+2+1", 0},       {"Et*3|(tt|)*29,t,mL", "3+2*29+1", 1},
+      {"E|(t|)*4L", "0+1*4+0", 0},    {"E,t*7|(t*8|)*14,t*6,L", "7+8*14+6", 0},
+      {"E(|tt)*2|mmL", "0+2*2+0", 2}, {"EtL", "1", 0},
+      {"E(t|t)*2L", "1+2+1", 0},
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    int n_mtp = -1;
+    g_autoptr(GError) error = NULL;
+    ck_assert(pipeline_layout_is_letters(cases[i].letters));
+    g_autofree char *dealt = pipeline_layout_of_letters(cases[i].letters, &n_mtp, &error);
+    ck_assert_msg(dealt != NULL, "%s", error != NULL ? error->message : "");
+    ck_assert_str_eq(dealt, cases[i].dealt);
+    ck_assert_int_eq(n_mtp, cases[i].n_mtp);
+    ck_assert(pipeline_layout_check(dealt, NULL));
+  }
+}
+END_TEST
+
+/* A head that predicts further without the loss, and letters out of their places. */
+START_TEST(letters_that_cannot_be_run_are_refused) {
+  static const char *const wrong[] = {
+      "Et*3|(tt|)*29,m|L", "t|tt|tL",   "Et|tt|t", "Et|xt|tL",         "EtE|tL",    "EtL|tL",         "Et|mt|tL",
+      "Et|(tt|*3tL",       "Et*2*2|tL", "Et|tmtL", "E(t*9999999)*99L", "E(((t)*2L", "Et*99999999999L"};
+  for (gsize i = 0; i < G_N_ELEMENTS(wrong); i++) {
+    int n_mtp;
+    g_autoptr(GError) error = NULL;
+    g_autofree char *dealt = pipeline_layout_of_letters(wrong[i], &n_mtp, &error);
+    ck_assert_msg(dealt == NULL, "%s: %s", wrong[i], dealt);
+    ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
+  }
+  ck_assert(!pipeline_layout_is_letters("even") && !pipeline_layout_is_letters("7+8*14+6"));
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("pipeline_layout");
   TCase *tests = tcase_create("pipeline_layout");
@@ -166,6 +207,8 @@ int main(void) {
   tcase_add_test(tests, layouts_are_dealt_out_as_they_say);
   tcase_add_test(tests, layouts_that_clash_with_model_or_plan_are_impossible);
   tcase_add_test(tests, what_is_no_layout_is_bad_usage);
+  tcase_add_test(tests, letters_are_read_as_megatron_reads_them);
+  tcase_add_test(tests, letters_that_cannot_be_run_are_refused);
   suite_add_tcase(suite, tests);
   SRunner *runner = srunner_create(suite);
   srunner_set_tap(runner, "-");

@@ -245,7 +245,7 @@ START_TEST(text_and_json_say_the_same) {
   g_autoptr(Prediction) prediction = predict(&llama, clusters[0], plan, NULL);
   g_autofree int *in_flight = g_new0(int, prediction->program->n_ranks);
   StepReport step = step_of_prediction(prediction, in_flight);
-  g_autoptr(Explanation) explanation = explanation_new(prediction, &step, plan);
+  g_autoptr(Explanation) explanation = explanation_new(prediction, &step, plan, FALSE, 1);
   explanation->scaling = scaling;
   g_autofree char *json = explain_json(explanation);
   g_autoptr(JsonNode) root = json_from_string(json, NULL);
@@ -260,12 +260,49 @@ START_TEST(text_and_json_say_the_same) {
   ck_assert_double_eq(json_object_get_double_member(scaled, "gpu_time_factor"), scaling->factor);
   g_autoptr(GString) text = g_string_new(NULL);
   explain_text(text, explanation);
+  ck_assert_uint_eq(json_array_get_length(json_object_get_array_member(object, "sensitivity")),
+                    explanation->steps->len);
+  ck_assert_ptr_nonnull(strstr(text->str, "\n  --tp                 2 → 4 "));
   JsonArray *verdict = json_object_get_array_member(scaled, "verdict");
   for (guint i = 0; i < json_array_get_length(verdict); i++)
     ck_assert_ptr_nonnull(strstr(text->str, json_array_get_string_element(verdict, i)));
   for (guint i = 0; i < explanation->chain->len; i++) /* every name of a cost stands in the text */
     ck_assert_ptr_nonnull(strstr(
         text->str, what_if_name((WhatIf)g_bit_nth_lsf(g_array_index(explanation->chain, WhatIfStep, i).without, -1))));
+}
+END_TEST
+
+/* What a step to a framework or precision says is what the plan simulated with it says. */
+START_TEST(frameworks_and_precisions_are_a_step_away) {
+  g_autoptr(Plan) plan = plan_new();
+  plan->dp = 8;
+  plan->zero = 3;
+  plan->seq_len = 2048;
+  plan->global_batch = 8;
+  Framework framework;
+  ck_assert(framework_read("torchtitan", &framework, NULL));
+  plan_set_framework(plan, "torchtitan", &framework);
+  g_autoptr(Prediction) prediction = predict(&llama, clusters[1], plan, NULL);
+  g_autofree int *in_flight = g_new0(int, prediction->program->n_ranks);
+  StepReport step = step_of_prediction(prediction, in_flight);
+  g_autoptr(Explanation) explanation = explanation_new(prediction, &step, plan, FALSE, 1);
+  ck_assert(framework_read("torchtitan-compile", &framework, NULL));
+  plan_set_framework(plan, "torchtitan-compile", &framework);
+  g_autoptr(Prediction) compiled = predict(&llama, clusters[1], plan, NULL);
+  gboolean has_framework = FALSE, has_precision = FALSE;
+  for (guint i = 0; i < explanation->steps->len; i++) {
+    const SensitivityStep *at = &g_array_index(explanation->steps, SensitivityStep, i);
+    if (strcmp(at->option, "--framework") == 0) {
+      ck_assert_str_eq(at->to, "torchtitan-compile");
+      ck_assert_double_eq(at->outcome->step_time_s, compiled->step_time_s);
+      has_framework = TRUE;
+    }
+    has_precision |= strcmp(at->option, "--precision") == 0 && strcmp(at->to, "fp8") == 0;
+  }
+  ck_assert(has_framework && has_precision);
+  ck_assert_double_lt(compiled->step_time_s, prediction->step_time_s);
+  g_autofree char *last = framework_built_on("torchtitan-compile-async-tp");
+  ck_assert_ptr_null(last);
 }
 END_TEST
 
@@ -283,6 +320,7 @@ int main(void) {
   tcase_add_test(tcase, weak_scaling_keeps_the_work_of_a_gpu);
   tcase_add_test(tcase, a_size_that_cannot_be_is_named);
   tcase_add_test(tcase, text_and_json_say_the_same);
+  tcase_add_test(tcase, frameworks_and_precisions_are_a_step_away);
   Suite *suite = suite_create("explain");
   suite_add_tcase(suite, tcase);
   SRunner *runner = srunner_create(suite);

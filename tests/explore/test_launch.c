@@ -212,7 +212,8 @@ START_TEST(megatron_is_told_of_experts_and_latent_attention) {
     ck_assert_pstr_eq(value_of(words, told[i].name), told[i].value);
   ck_assert_ptr_nonnull(strstr(launch->text, "selective --recompute-modules layernorm mla_up_proj moe_act\n"));
   check_megatron(workload, launch);
-  ck_assert_uint_eq(launch->notices->len, 1); /* its head that predicts a token further is not in the plan */
+  ck_assert_uint_eq(launch->notices->len,
+                    2); /* its head that predicts a token further is not in the plan; no framework */
   g_autoptr(GError) error = NULL;
   g_autoptr(Launch) deepspeed = launch_new(LAUNCH_DEEPSPEED, workload, 8, &error);
   ck_assert_ptr_null(deepspeed);
@@ -474,7 +475,7 @@ START_TEST(what_is_done_otherwise_is_noticed) {
   plan->overlap_p2p = 1;
   g_autoptr(Workload) pipeline = planned(&llama, clusters[0], plan);
   g_autoptr(Launch) megatron = launch_of(LAUNCH_MEGATRON, pipeline);
-  ck_assert_uint_eq(megatron->notices->len, 1);
+  ck_assert_uint_eq(megatron->notices->len, 2);
   ck_assert_ptr_nonnull(strstr(megatron->text, "# notice: predicted with --overlap-p2p on"));
 }
 END_TEST

@@ -44,6 +44,7 @@ START_TEST(ranges_are_written_out) {
   check_text((Given[]){{"zero", "0..3"}, {NULL}}, "zero=0,1,2,3\n");
   check_text((Given[]){{"tp", "3,6..8, 12..48*2"}, {NULL}}, "tp=3,6,7,8,12,24,48\n");
   check_text((Given[]){{"tp", "5..5"}, {NULL}}, "tp=5\n");
+  check_text((Given[]){{"seq-len", "8Ki,16Ki..32Ki*2"}, {NULL}}, "seq-len=8192,16384,32768\n");
   check_text((Given[]){{"tp", "08"}, {NULL}}, "tp=8\n");
   /* the next power would not fit int64 */
   check_text((Given[]){{"seed", "1..4503599627370496*67108864"}, {NULL}}, "seed=1,67108864,4503599627370496\n");

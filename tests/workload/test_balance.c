@@ -74,8 +74,8 @@ START_TEST(the_fullest_rank_has_as_little_as_any_layout_leaves_it) {
 }
 END_TEST
 
-/* Llama-3-8B: a head of 128,256 × 4096 is 2.4 products of a layer's (0.218 G of them) and as wide as no attention; over
- * 8 ranks the last one has 4 layers and it under auto, the most of all. */
+/* Llama-3-8B: the head's product, 128,256 × 4096 = 0.525 G, is 2.4 times those of a layer, 0.218 G. Over 8 ranks auto
+ * leaves the last one 4 layers besides. */
 START_TEST(a_large_head_takes_layers_off_the_last_stage) {
   Model model = llama;
   model.n_layers = 32, model.hidden = 4096, model.n_heads = 32, model.n_kv_heads = 8, model.head_dim = 128;

@@ -74,3 +74,25 @@ gboolean framework_is_described(const char *name) {
   g_auto(GStrv) names = data_path_list("topologies/frameworks", ".yaml");
   return g_strv_contains((const char *const *)names, name);
 }
+
+/* A file that cannot be read has none. Owned by the caller. */
+static char *base_of(const char *name) {
+  g_autofree char *path = data_path_find("topologies/frameworks", name, ".yaml", NULL);
+  g_autoptr(YamlFile) yaml = path != NULL ? yaml_file_read(path, NULL) : NULL;
+  File file = {0};
+  char *base = NULL;
+  if (yaml != NULL && yaml_map_read(yaml_file_root(yaml), file_fields, G_N_ELEMENTS(file_fields), &file, NULL))
+    base = g_steal_pointer(&file.base);
+  file_clear(&file);
+  return base;
+}
+
+char *framework_built_on(const char *name) {
+  g_auto(GStrv) names = data_path_list("topologies/frameworks", ".yaml");
+  for (char **other = names; *other != NULL; other++) {
+    g_autofree char *base = base_of(*other);
+    if (g_strcmp0(base, name) == 0)
+      return g_strdup(*other);
+  }
+  return NULL;
+}

@@ -35,3 +35,9 @@ gboolean pipeline_layout_is_balanced(const char *text);
 gboolean pipeline_layout_is_open(const char *text);
 /* "7+8*14+6"; owned by the caller. */
 char *pipeline_layout_text(const int *layers, int n_stages);
+
+/* Whether a text is one of Megatron-LM's layouts, "Et*3|(tt|)*29,mL" (layout_letters.c). */
+gboolean pipeline_layout_is_letters(const char *text);
+/* It as a list, "3+2*29+0", and its heads that predict a token further, which stand with the loss. Owned by the caller;
+ * NULL with INPUT. */
+char *pipeline_layout_of_letters(const char *text, int *n_mtp, GError **error);

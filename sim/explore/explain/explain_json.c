@@ -91,6 +91,8 @@ char *explain_json(const Explanation *e) {
   add_what_ifs(builder, "chain", e->chain);
   json_add_number(builder, "no_bubble_s", 1e-9 * (double)e->no_bubble_ns);
   json_add_number(builder, "large_batch_s", e->large_batch_s > 0 ? e->large_batch_s : NAN);
+  if (e->steps != NULL)
+    planner_json_steps(builder, e->outcome, e->steps);
   add_scaling(builder, e);
   json_builder_end_object(builder);
   return json_finish(builder);

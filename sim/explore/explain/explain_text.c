@@ -268,11 +268,19 @@ static void append_scaling(GString *out, const Explanation *e) {
     g_string_append_printf(out, "  %s\n", (const char *)verdict->pdata[i]);
 }
 
+static void append_steps(GString *out, const Explanation *e) {
+  if (e->steps == NULL)
+    return;
+  g_string_append(out, "\nOne step from here: time for the same tokens, where it goes\n");
+  planner_text_steps(out, e->outcome, e->steps);
+}
+
 void explain_text(GString *out, const Explanation *explanation) {
   append_title(out, explanation);
   append_axes(out, explanation);
   append_breakdown(out, explanation);
   append_what_ifs(out, explanation);
   append_chain(out, explanation);
+  append_steps(out, explanation);
   append_scaling(out, explanation);
 }

@@ -11,7 +11,21 @@ static double large_batch_s(const Prediction *prediction, const Plan *plan) {
   return then != NULL ? then->step_time_s / EXPLAIN_BATCH_FACTOR : 0;
 }
 
-Explanation *explanation_new(const Prediction *prediction, const StepReport *step, const Plan *plan) {
+/* Ranks that run apart are too many to run them so often. */
+static void take_steps(Explanation *explanation, const Plan *plan, int n_threads) {
+  const Prediction *prediction = explanation->prediction;
+  if (!prediction->workload->plan->fold)
+    return;
+  const PlannerRequest request = {
+      .scoring = {OBJECTIVE_TOKENS_PER_S, -1}, .framework = PLANNER_ANY_FRAMEWORK, .n_threads = n_threads};
+  explanation->outcome =
+      plan_outcome_new(NULL, prediction->workload->model, prediction->cluster, plan, &request.scoring, NULL);
+  if (explanation->outcome != NULL)
+    explanation->steps = sensitivity_new(explanation->outcome, &request);
+}
+
+Explanation *explanation_new(const Prediction *prediction, const StepReport *step, const Plan *plan,
+                             gboolean has_scaling, int n_threads) {
   Explanation *explanation = g_new0(Explanation, 1);
   explanation->prediction = prediction;
   explanation->step = step;
@@ -20,12 +34,16 @@ Explanation *explanation_new(const Prediction *prediction, const StepReport *ste
   explanation->chain = what_if_chain(prediction, least_gain);
   explanation->no_bubble_ns = what_if_no_bubble_ns(prediction->metrics);
   explanation->large_batch_s = large_batch_s(prediction, plan);
+  if (!has_scaling)
+    take_steps(explanation, plan, n_threads);
   return explanation;
 }
 
 void explanation_free(Explanation *explanation) {
   if (explanation == NULL)
     return;
+  g_clear_pointer(&explanation->steps, g_array_unref);
+  plan_outcome_free(explanation->outcome);
   g_array_unref(explanation->axes);
   g_array_unref(explanation->each);
   g_array_unref(explanation->chain);

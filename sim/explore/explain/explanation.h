@@ -1,6 +1,7 @@
 /* Why a step takes as long as it does: which axis crosses which link, where the time goes, what would be next. */
 #pragma once
 #include "axis_links.h"
+#include "planner_report.h"
 #include "scaling.h"
 #include "step_report.h"
 #include "what_if.h"
@@ -15,11 +16,14 @@ typedef struct {
   GArray *axes;                 /* of AxisLinks; owned */
   GArray *each, *chain;         /* of WhatIfStep; owned */
   gint64 no_bubble_ns;
+  PlanOutcome *outcome; /* owned: the same step, scored by throughput; NULL where ranks run apart, or with scaling */
+  GArray *steps;        /* of SensitivityStep, from it; owned; NULL as that */
   double large_batch_s; /* per step of the same tokens, at EXPLAIN_BATCH_FACTOR times the global batch; 0: impossible */
 } Explanation;
 
-/* `plan` as the prediction was asked for: not completed. */
-Explanation *explanation_new(const Prediction *prediction, const StepReport *step, const Plan *plan);
+/* `plan` as the prediction was asked for: not completed. `n_threads` ≥ 1, for steps; `has_scaling`: several sizes. */
+Explanation *explanation_new(const Prediction *prediction, const StepReport *step, const Plan *plan,
+                             gboolean has_scaling, int n_threads);
 void explanation_free(Explanation *explanation);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Explanation, explanation_free)
 

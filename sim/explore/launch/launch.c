@@ -12,15 +12,19 @@ static const char *const names[N_LAUNCHES + 1] = {
 static const struct {
   gboolean (*check)(const LaunchCase *c, GError **error);
   char *(*write)(const LaunchCase *c);
-  const char *schedules;
+  const char *schedules, *overlaps_p2p;
 } frameworks[N_LAUNCHES] = {
-    [LAUNCH_MEGATRON] = {launch_megatron_check, launch_megatron_write, "1f1b,interleaved"},
+    [LAUNCH_MEGATRON] = {launch_megatron_check, launch_megatron_write, "1f1b,interleaved", "off,on"},
     [LAUNCH_DEEPSPEED] = {launch_deepspeed_check, launch_deepspeed_write, "1f1b"},
     [LAUNCH_TORCHTITAN] = {launch_torchtitan_check, launch_torchtitan_write, "1f1b,interleaved,zb-v"},
 };
 
 const char *launch_schedules(LaunchFramework framework) {
   return frameworks[framework].schedules;
+}
+
+const char *launch_overlaps_p2p(LaunchFramework framework) {
+  return frameworks[framework].overlaps_p2p;
 }
 
 const char *const *launch_names(void) {

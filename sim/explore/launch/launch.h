@@ -11,6 +11,8 @@ const char *const *launch_names(void);
 
 /* Of the schedules that a framework runs those worth trying, "1f1b,interleaved". Static. */
 const char *launch_schedules(LaunchFramework framework);
+/* Values of --overlap-p2p that it may be started with, "off,on"; NULL: as the schedule has it. Static. */
+const char *launch_overlaps_p2p(LaunchFramework framework);
 
 typedef struct {
   char *text;         /* owned; ends in a newline: a Bash array, JSON, TOML */

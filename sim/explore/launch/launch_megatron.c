@@ -341,6 +341,10 @@ char *launch_megatron_write(const LaunchCase *c) {
   add_recompute(c, arguments);
   if (c->plan->pp > 1 && !c->plan->grad_norm_barrier)
     launch_notice(c, "predicted with --grad-norm-barrier off: Megatron-LM waits for the norm of all gradients");
+  if (c->plan->framework == NULL)
+    launch_notice(c,
+                  "predicted without --framework megatron-lm: what it holds and how it spends time besides, sends of "
+                  "chunks beside computing among it, is not counted");
   GString *out = g_string_new("# Megatron-LM: model and plan; data, optimizer and checkpoints are yours to add.\n");
   g_autofree char *command = launch_command(c);
   g_string_append_printf(out, "# %s pretrain_gpt.py \"${MEGATRON_ARGS[@]}\"\n", command);

@@ -18,11 +18,11 @@ typedef struct {
   Plan *completed;        /* owned */
   double score;           /* least is best; comparable within one search */
   double step_time_s, tokens_per_s, mfu;
-  double breakdown_s[N_BREAKDOWN];   /* means over ranks */
+  double breakdown_s[N_BREAKDOWN]; /* means over ranks */
   double peak_bytes;
   double total_bytes, capacity_bytes; /* the peak with what GPUs reserve; capacity less the margin */
-  double margin_bytes;               /* of the GPU, left free by wish */
-  double excess_bytes;               /* what the GPU, host memory or drives lack, the most of these; < 0: none does */
+  double margin_bytes;                /* of the GPU, left free by wish */
+  double excess_bytes;                /* what the GPU, host memory or drives lack, the most of these; < 0: none does */
   gboolean fits;
   double dollars_per_gpu_hour; /* 0: not known */
   gboolean fails;              /* goodput is known */

@@ -25,6 +25,7 @@ PlanScreen plan_screen_of(const PlannerRequest *request) {
   return (PlanScreen){.request = request,
                       .has_no_sequence_parallel = has_value(space, "sequence-parallel", "off", TRUE),
                       .has_cut_experts = has_value(space, "expert-tp", "0", TRUE),
+                      .has_plain_p2p = has_value(space, "overlap-p2p", "off", FALSE),
                       .has_auto_layout = has_value(space, "pipeline-layout", "auto", TRUE),
                       .has_no_recompute = has_value(space, "recompute", "none", TRUE),
                       .has_1f1b = has_value(space, "schedule", "1f1b", FALSE),
@@ -37,6 +38,9 @@ static gboolean check_can_run(const PlannerRequest *request, const Workload *wor
   if (workload->plan->pp == 1 && workload->plan->chunks > 1)
     return fail_impossible(error, "chunks %d: a pipeline of one rank has no chunks to interleave",
                            workload->plan->chunks);
+  const Plan *plan = workload->plan;
+  if (request->framework == LAUNCH_MEGATRON && plan->pp > 1 && plan->overlap_p2p && strcmp(plan->schedule, "1f1b") == 0)
+    return fail_impossible(error, "megatron: Megatron-LM waits for its sends under 1f1b, found overlap-p2p on");
   return request->framework == PLANNER_ANY_FRAMEWORK ||
          launch_check((LaunchFramework)request->framework, workload, error);
 }
@@ -69,14 +73,15 @@ static gboolean is_same(const PlanScreen *screen, const Workload *workload) {
 
 /* What is another configuration under its own name, and impossible under this one or not worth a workload: 1f1b of
  * chunks is interleaved, a V of other than two chunks is the one of two; whole experts of a model that has none; layers
- * dealt out to one stage. */
+ * dealt out to one stage, which sends to no other. */
 static gboolean is_misnamed(const PlanScreen *screen, const SpacePoint *point) {
   const Plan *plan = point->plan;
   return (screen->has_interleaved && plan->chunks > 1 && g_strcmp0(plan->schedule, "1f1b") == 0) ||
          (screen->has_two_chunks && plan->chunks != 2 && plan->schedule != NULL &&
           plan_space_only_chunks(plan->schedule) == 2) ||
          (screen->has_cut_experts && plan->expert_tp > 0 && !model_has_experts(point->model)) ||
-         (screen->has_auto_layout && plan->pp == 1 && pipeline_layout_is_balanced(plan->pipeline_layout));
+         (screen->has_auto_layout && plan->pp == 1 && pipeline_layout_is_balanced(plan->pipeline_layout)) ||
+         (screen->has_plain_p2p && plan->pp == 1 && plan->overlap_p2p > 0);
 }
 
 static Screened screen_workload(const PlanScreen *screen, const Workload *workload, PlanOrder *choice,

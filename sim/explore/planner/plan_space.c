@@ -183,6 +183,8 @@ void plan_space_describe(Space *space) {
       {"zero", "ZeRO stage (default 0,1,2,3)"},
       {"recompute", "none, selective or full (default none,selective,full; with --recompute-modules selective)"},
       {"sequence-parallel", "on or off (default on,off)"},
+      {"overlap-p2p", "a stage computes on while it sends to the next: on or off (default: as the schedule and the "
+                      "framework have it; with --emit megatron off,on)"},
   };
   g_autofree char *names = g_strjoinv(", ", (char **)plan_order_names());
   g_autofree char *schedules = g_strdup_printf("%s, or file:orders.csv (default 1f1b,interleaved; with --emit "

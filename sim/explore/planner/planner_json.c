@@ -92,7 +92,7 @@ static void add_losers(JsonBuilder *builder, const PlannerResult *result) {
   json_builder_end_object(builder);
 }
 
-static void add_sensitivity(JsonBuilder *builder, const PlanOutcome *best, const GArray *steps) {
+void planner_json_steps(JsonBuilder *builder, const PlanOutcome *best, const GArray *steps) {
   json_begin_list(builder, "sensitivity");
   for (guint i = 0; i < steps->len; i++) {
     const SensitivityStep *step = &g_array_index(steps, SensitivityStep, i);
@@ -155,7 +155,7 @@ char *planner_json(const PlannerReport *report) {
   json_add_text(builder, "objective", objective_names()[report->request->scoring.objective]);
   add_kept(builder, result->kept);
   add_losers(builder, result);
-  add_sensitivity(builder, result->kept->pdata[0], report->sensitivity);
+  planner_json_steps(builder, result->kept->pdata[0], report->sensitivity);
   add_training(builder, report->cost);
   add_launch(builder, report);
   json_begin_object(builder, "search");

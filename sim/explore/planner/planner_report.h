@@ -1,5 +1,7 @@
 /* The planner's answer, for people and for scripts. */
 #pragma once
+#include <json-glib/json-glib.h>
+
 #include "planner.h"
 #include "sensitivity.h"
 #include "training_cost.h"
@@ -16,5 +18,9 @@ typedef struct {
 void planner_text(GString *out, const PlannerReport *report);
 /* One object and a newline; owned by the caller. */
 char *planner_json(const PlannerReport *report);
+/* A line each: how long the same tokens take, and where that goes. `steps` of SensitivityStep from `best`. */
+void planner_text_steps(GString *out, const PlanOutcome *best, const GArray *steps);
+/* The member "sensitivity" of an open object. */
+void planner_json_steps(JsonBuilder *builder, const PlanOutcome *best, const GArray *steps);
 /* "--tp 8 --pp 16 …": what a plan's step is simulated with. Owned by the caller. */
 char *planner_options(const PlanOutcome *outcome);

@@ -101,7 +101,7 @@ static void append_difference(GString *out, const PlanOutcome *best, const PlanO
     lost_s[most] = 0;
   }
   if (n == 0)
-    g_string_append(out, "as the best");
+    g_string_append(out, "nothing changes");
 }
 
 static void append_runners_up(GString *out, const PlannerReport *report) {
@@ -165,10 +165,14 @@ static void append_step(GString *out, const PlanOutcome *best, const Sensitivity
   g_string_append_c(out, '\n');
 }
 
+void planner_text_steps(GString *out, const PlanOutcome *best, const GArray *steps) {
+  for (guint i = 0; i < steps->len; i++)
+    append_step(out, best, &g_array_index(steps, SensitivityStep, i));
+}
+
 static void append_sensitivity(GString *out, const PlannerReport *report) {
   g_string_append(out, "\nOne step from the best: time for the same tokens, where it goes\n");
-  for (guint i = 0; i < report->sensitivity->len; i++)
-    append_step(out, report->result->kept->pdata[0], &g_array_index(report->sensitivity, SensitivityStep, i));
+  planner_text_steps(out, report->result->kept->pdata[0], report->sensitivity);
 }
 
 static void append_launch(GString *out, const PlannerReport *report) {

@@ -145,6 +145,24 @@ static gboolean step_sequence_parallel(Plan *plan, const Model *model, int direc
   return direction > 0 && plan->tp > 1;
 }
 
+/* To fp8 and from it. */
+static gboolean step_precision(Plan *plan, const Model *model, int direction) {
+  const Precision from = direction < 0 ? PRECISION_FP8 : PRECISION_BF16;
+  const gboolean is_from = plan->precision == from;
+  plan->precision = from == PRECISION_FP8 ? PRECISION_BF16 : PRECISION_FP8;
+  return is_from;
+}
+
+/* To what is built on it: torchtitan-compile on torchtitan. */
+static gboolean step_framework(Plan *plan, const Model *model, int direction) {
+  g_autofree char *name = direction > 0 && plan->framework != NULL ? framework_built_on(plan->framework) : NULL;
+  Framework framework;
+  if (name == NULL || !framework_read(name, &framework, NULL))
+    return FALSE;
+  plan_set_framework(plan, name, &framework);
+  return TRUE;
+}
+
 static gboolean step_overlap_grad(Plan *plan, const Model *model, int direction) {
   plan->overlap_grad = !plan->overlap_grad;
   return direction > 0;
@@ -207,6 +225,12 @@ static char *recompute_of(const Plan *plan) {
 static char *sequence_parallel_of(const Plan *plan) {
   return on_or_off(plan->sequence_parallel);
 }
+static char *precision_of(const Plan *plan) {
+  return g_strdup(precision_info(plan->precision)->name);
+}
+static char *framework_of(const Plan *plan) {
+  return g_strdup(plan->framework != NULL ? plan->framework : "none");
+}
 static char *overlap_grad_of(const Plan *plan) {
   return on_or_off(plan->overlap_grad);
 }
@@ -231,6 +255,8 @@ static const Knob knobs[] = {
     {"--zero", step_zero, zero_of},
     {"--recompute", step_recompute, recompute_of},
     {"--sequence-parallel", step_sequence_parallel, sequence_parallel_of},
+    {"--precision", step_precision, precision_of},
+    {"--framework", step_framework, framework_of},
     {"--overlap-grad", step_overlap_grad, overlap_grad_of},
     {"--overlap-param", step_overlap_param, overlap_param_of},
     {"--overlap-p2p", step_overlap_p2p, overlap_p2p_of},
