@@ -26,7 +26,7 @@ static const struct {
     [ATTN_OUT] = {BLOCK_LAYER, ROLE_ATTN_OUT, ROLE_ATTN_OUT_BIAS, FALSE},
     [MLP_UP] = {BLOCK_LAYER, ROLE_GATE, ROLE_GATE_BIAS, TRUE},
     [MLP_DOWN] = {BLOCK_LAYER, ROLE_MLP_DOWN, ROLE_MLP_DOWN_BIAS, FALSE},
-    [LOGITS] = {BLOCK_OUTPUT, ROLE_TABLE, N_ROLES, TRUE},
+    [LOGITS] = {BLOCK_OUTPUT, ROLE_TABLE, ROLE_TABLE_BIAS, TRUE},
 };
 
 static const Activations *memory(const ItemCall *call) {
@@ -158,6 +158,7 @@ static void run_bias_gradient(const ItemCall *call) {
   const Cut *cut = memory(call)->cut;
   const gint64 width = name == QKV      ? cut->q_width + 2 * cut->kv_width
                        : name == MLP_UP ? cut->up_width
+                       : name == LOGITS ? cut->vocab_width
                                         : cut->model->hidden;
   Kernel kernel = {.kind = KERNEL_BIAS_GRADIENT,
                    .bias_gradient = {.number = (guint8)call->trainer->parameters->number,
@@ -416,5 +417,6 @@ const ItemKernel layer_kernels[] = {
     {"logits", run_linear, LOGITS},
     {"logits.dgrad", run_input_gradient, LOGITS},
     {"logits.wgrad", run_weight_gradient, LOGITS},
+    {"logits.bias_grad", run_bias_gradient, LOGITS},
     {NULL, NULL, 0},
 };
