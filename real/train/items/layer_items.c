@@ -152,6 +152,13 @@ static void run_weight_gradient(const ItemCall *call) {
                        gradient_of(call, linears[name].block, linears[name].weight));
 }
 
+/* Of this rank's tokens, or of all where nothing is gathered. */
+static const char *stream_gradient(const ItemCall *call, LinearName name) {
+  const Cut *cut = memory(call)->cut;
+  const gint64 first = is_split(call) ? call->trainer->parameters->at.at[AXIS_TP] * cut->split_tokens : 0;
+  return whole_output_gradient(call, name) + first * cut->model->hidden * (gint64)cut->element_bytes;
+}
+
 /* A column-parallel bias sees all tokens, a row-parallel one those of this rank's stream. */
 static void run_bias_gradient(const ItemCall *call) {
   const LinearName name = (LinearName)call->argument;
@@ -160,13 +167,14 @@ static void run_bias_gradient(const ItemCall *call) {
                        : name == MLP_UP ? cut->up_width
                        : name == LOGITS ? cut->vocab_width
                                         : cut->model->hidden;
-  Kernel kernel = {.kind = KERNEL_BIAS_GRADIENT,
-                   .bias_gradient = {.number = (guint8)call->trainer->parameters->number,
-                                     .gradient = (guint8)call->trainer->parameters->gradient_number,
-                                     .rows = linears[name].is_column ? cut->tokens : cut->split_tokens,
-                                     .width = width,
-                                     .dy = output_gradient(call, name),
-                                     .out = gradient_of(call, linears[name].block, linears[name].bias)}};
+  Kernel kernel = {
+      .kind = KERNEL_BIAS_GRADIENT,
+      .bias_gradient = {.number = (guint8)call->trainer->parameters->number,
+                        .gradient = (guint8)call->trainer->parameters->gradient_number,
+                        .rows = linears[name].is_column ? cut->tokens : cut->split_tokens,
+                        .width = width,
+                        .dy = linears[name].is_column ? output_gradient(call, name) : stream_gradient(call, name),
+                        .out = gradient_of(call, linears[name].block, linears[name].bias)}};
   item_launch(call, &kernel);
 }
 
