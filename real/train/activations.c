@@ -77,10 +77,24 @@ static void walk_saved(const Activations *activations, const StageLayers *layers
     walk_saved_mtp(activations, layers, k, carvers, tensors);
 }
 
+/* W of the layer reads the gradient of its output. */
+static gboolean needs_output_gradient(const Cut *cut, const StageLayers *layers, int layer) {
+  return carve_w_reads_stream(cut) && carve_kind_of(cut, layers, layer).ffn_width > 0;
+}
+
 /* The gradient of the first layer's input stays only for an embedding before it: else it leaves the stage, as the one
- * of the last layer's output comes into it. */
-static gboolean keeps_stream_gradient(const StageLayers *layers, int layer) {
-  return layer == 0 ? layers->has_embedding : layer < layers->n_layers || layers->has_head;
+ * of the last layer's output comes into it. Others stay where W reads them. */
+static gboolean keeps_stream_gradient(const Cut *cut, const StageLayers *layers, int layer) {
+  if (layer == 0)
+    return layers->has_embedding && !cut->sequence_parallel;
+  return (layer < layers->n_layers || layers->has_head) && needs_output_gradient(cut, layers, layer - 1);
+}
+
+/* What comes into the stage. */
+static gboolean keeps_gradient_in(const Activations *activations, const Slot *slot) {
+  const Cut *cut = activations->cut;
+  const StageLayers *layers = activations->layers[slot->stage];
+  return layers->n_layers > 0 ? needs_output_gradient(cut, layers, layers->n_layers - 1) : !cut->sequence_parallel;
 }
 
 static void walk_made_layer(const Activations *activations, const StageLayers *layers, int layer, Carver *made,
@@ -91,7 +105,7 @@ static void walk_made_layer(const Activations *activations, const StageLayers *l
   const SavedLayer again = activations->saves_all
                                ? carve_again(cut, kind, activations->dropped, made)
                                : carve_layer(cut, kind, MODULE_BIT(MODULE_CORE_ATTN), &nothing, made);
-  const LayerGradients gradients = carve_gradients(cut, kind, made);
+  const LayerGradients gradients = carve_gradients(cut, kind, TRUE, made);
   if (layer != tensors->layer)
     return;
   tensors->gradients = gradients;
@@ -119,7 +133,7 @@ static void walk_made_mtp(const Activations *activations, const StageLayers *lay
   const int layer = layers->n_layers + 2 * k - 1;
   walk_made_layer(activations, layers, layer, made, tensors);
   walk_made_stream(activations, layer, activations->cut->tp == 1, made, tensors);
-  walk_made_stream(activations, layer + 1, TRUE, made, tensors);
+  walk_made_stream(activations, layer + 1, needs_output_gradient(activations->cut, layers, layer), made, tensors);
   walk_made_logits(activations, k, made, tensors);
   const MtpGradients gradients = carve_mtp_gradients(activations->cut, made);
   if (k == tensors->mtp)
@@ -131,7 +145,7 @@ static void walk_made(const Activations *activations, const StageLayers *layers,
   for (int i = 0; i < layers->n_layers; i++)
     walk_made_layer(activations, layers, i, made, tensors);
   for (int i = 0; i <= layers->n_layers; i++)
-    walk_made_stream(activations, i, keeps_stream_gradient(layers, i), made, tensors);
+    walk_made_stream(activations, i, keeps_stream_gradient(cut, layers, i), made, tensors);
   if (layers->has_head)
     walk_made_logits(activations, 0, made, tensors);
   if (layers->has_embedding && cut->sequence_parallel)
@@ -175,7 +189,7 @@ static gint64 carve_scratch(Activations *activations, char *memory) {
   const double t = cut->tokens, stream = carve_stream_elements(cut), wide = t * cut->model->hidden;
   Carver carver = {.base = memory};
   activations->scratch_layer = carve_layer(cut, carve_any_kind(cut), 0, &carver, &carver);
-  activations->scratch_gradients = carve_gradients(cut, carve_any_kind(cut), &carver);
+  activations->scratch_gradients = carve_gradients(cut, carve_any_kind(cut), FALSE, &carver);
   activations->scratch_y = carve(&carver, stream, e);
   activations->gathered = carve(&carver, wide, e);
   activations->partial = carve(&carver, wide, e);
@@ -297,6 +311,12 @@ static void give_part(Activations *activations, Slot *slot, SlotPart part, Devic
   activations->held_bytes -= bytes_with(activations, slot, part);
 }
 
+static void give_gradient_in(Activations *activations, Slot *slot, DeviceEvent *last) {
+  pool_piece_used(slot->gradient_in, last);
+  pool_release(&activations->boundary, slot->gradient_in);
+  slot->gradient_in = NULL;
+}
+
 gboolean activations_open_input(Activations *activations, Slot *slot, DeviceStream *stream, GError **error) {
   return take_part(activations, slot, PART_INPUT, stream, error);
 }
@@ -310,7 +330,7 @@ gboolean activations_open(Activations *activations, Slot *slot, DeviceStream *st
 gboolean activations_open_backward(Activations *activations, Slot *slot, DeviceStream *stream, GError **error) {
   if (!activations->has_w || is_apart(slot))
     return TRUE;
-  if (slot->gradient_in != NULL) /* stays for W */
+  if (slot->gradient_in != NULL && keeps_gradient_in(activations, slot)) /* stays for W */
     hold(activations, activations->boundary.piece_bytes);
   return take_part(activations, slot, PART_MADE_BY_I, stream, error);
 }
@@ -318,18 +338,18 @@ gboolean activations_open_backward(Activations *activations, Slot *slot, DeviceS
 void activations_close_input(Activations *activations, Slot *slot, DeviceEvent *last) {
   give_part(activations, slot, PART_INPUT, last);
   give_part(activations, slot, PART_FOR_I, last);
+  if (slot->gradient_in != NULL && !keeps_gradient_in(activations, slot))
+    give_gradient_in(activations, slot, last);
 }
 
 void activations_close(Activations *activations, Slot *slot, DeviceEvent *last) {
   const gboolean was_apart = is_apart(slot);
   for (int part = 0; part < N_SLOT_PARTS; part++)
     give_part(activations, slot, part, last);
-  if (slot->gradient_in != NULL) {
-    pool_piece_used(slot->gradient_in, last);
-    pool_release(&activations->boundary, slot->gradient_in);
-    activations->held_bytes -= was_apart ? activations->boundary.piece_bytes : 0;
-  }
-  slot->gradient_in = NULL;
+  if (slot->gradient_in == NULL)
+    return;
+  give_gradient_in(activations, slot, last);
+  activations->held_bytes -= was_apart ? activations->boundary.piece_bytes : 0;
 }
 
 /* What is not saved is read within the piece, and what W reads of it where I has made it again. */
@@ -364,7 +384,17 @@ SavedLayer activations_layer(const Activations *activations, const Slot *slot, i
 }
 
 LayerGradients activations_gradients(const Activations *activations, const Slot *slot, int layer) {
-  return is_apart(slot) ? slot_tensors(activations, slot, layer).gradients : activations->scratch_gradients;
+  const LayerGradients *scratch = &activations->scratch_gradients;
+  if (!is_apart(slot))
+    return *scratch;
+  LayerGradients gradients = slot_tensors(activations, slot, layer).gradients;
+  if (gradients.d_x2 == NULL)
+    gradients.d_x2 = scratch->d_x2;
+  if (gradients.d_mlp_branch == NULL)
+    gradients.d_mlp_branch = scratch->d_mlp_branch;
+  if (gradients.d_attention_branch == NULL)
+    gradients.d_attention_branch = scratch->d_attention_branch;
+  return gradients;
 }
 
 SavedEmbedding activations_embedding(const Activations *activations, const Slot *slot) {

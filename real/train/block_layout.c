@@ -119,10 +119,10 @@ static void lay_out_whole(Layouter *layouter) {
   if (model->n_norms_per_layer > 1)
     add_norm(layouter, ROLE_NORM2, "mlp_norm");
   add_qk_norms(layouter);
-  if (model->linear_bias) {
+  if (model_has_out_bias(model))
     add_vector(layouter, ROLE_ATTN_OUT_BIAS, "attn_out.bias", h, FALSE);
+  if (model_has_mlp_bias(model))
     add_vector(layouter, ROLE_MLP_DOWN_BIAS, "mlp_down.bias", h, FALSE);
-  }
   if (model->latent.q_rank > 0)
     add_tensor(layouter, ROLE_Q_DOWN, "q_down.weight", model->latent.q_rank, h, FALSE, FALSE, weight_deviation);
   if (model->latent.kv_rank > 0)
@@ -169,7 +169,7 @@ static void lay_out_mlp(Layouter *layouter, float narrow) {
   add_tensor(layouter, ROLE_GATE, model->gated ? "gate.weight" : "mlp_up.weight", f, h, TRUE, FALSE, weight_deviation);
   if (model->gated)
     add_tensor(layouter, ROLE_UP, "mlp_up.weight", f, h, TRUE, FALSE, weight_deviation);
-  if (model->linear_bias) {
+  if (model_has_mlp_bias(model)) {
     add_vector(layouter, ROLE_GATE_BIAS, model->gated ? "gate.bias" : "mlp_up.bias", f, TRUE);
     if (model->gated)
       add_vector(layouter, ROLE_UP_BIAS, "mlp_up.bias", f, TRUE);
@@ -232,6 +232,17 @@ static void lay_out_table(Layouter *layouter) {
   g_array_index(layouter->tensors, Tensor, 0).whole_rows = model->vocab; /* what is behind them is padding */
 }
 
+/* The head's, with the logits' bias. */
+static void lay_out_output(Layouter *layouter) {
+  const Model *model = layouter->parameters->workload->model;
+  const gint64 padded = layouter->parameters->cut.vocab_width * layouter->parameters->cut.tp;
+  lay_out_table(layouter);
+  if (!model->head_bias)
+    return;
+  add_tensor(layouter, ROLE_TABLE_BIAS, "bias", padded, 1, TRUE, FALSE, weight_deviation);
+  g_array_index(layouter->tensors, Tensor, 1).whole_rows = model->vocab;
+}
+
 /* What the embedding has but words. */
 static void lay_out_positions(Layouter *layouter) {
   const Model *model = layouter->parameters->workload->model;
@@ -256,7 +267,7 @@ static void lay_out_further_head(Layouter *layouter) {
 
 static void (*const lay_out[])(Layouter *layouter) = {
     [BLOCK_TABLE] = lay_out_table,           [BLOCK_POSITIONS] = lay_out_positions, [BLOCK_LAYER] = lay_out_layer,
-    [BLOCK_FINAL_NORM] = lay_out_final_norm, [BLOCK_OUTPUT] = lay_out_table,        [BLOCK_EXPERTS] = lay_out_experts,
+    [BLOCK_FINAL_NORM] = lay_out_final_norm, [BLOCK_OUTPUT] = lay_out_output,       [BLOCK_EXPERTS] = lay_out_experts,
     [BLOCK_MTP] = lay_out_further_head,
 };
 

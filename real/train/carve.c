@@ -153,14 +153,21 @@ static void carve_attention_gradients(const Cut *cut, Carver *carver, LayerGradi
   gradients->d_kv_down = carve(carver, split * (latent->kv_rank + latent->rope_dim), e);
 }
 
-LayerGradients carve_gradients(const Cut *cut, LayerKind kind, Carver *carver) {
+gboolean carve_w_reads_stream(const Cut *cut) {
+  return !cut->sequence_parallel && !cut->model->dropout;
+}
+
+LayerGradients carve_gradients(const Cut *cut, LayerKind kind, gboolean for_w, Carver *carver) {
   const int e = carve_element_bytes(cut);
   const double t = cut->tokens, h = cut->model->hidden;
   const gboolean parallel = cut->model->parallel_block;
-  LayerGradients gradients = {.d_x2 = parallel ? NULL : carve(carver, carve_stream_elements(cut), e)};
-  if (cut->model->dropout) {
-    gradients.d_mlp_branch = carve(carver, carve_stream_elements(cut), e);
-    gradients.d_attention_branch = parallel ? NULL : carve(carver, carve_stream_elements(cut), e);
+  const double stream = carve_stream_elements(cut);
+  LayerGradients gradients = {0};
+  if (!parallel && (!for_w || carve_w_reads_stream(cut)))
+    gradients.d_x2 = carve(carver, stream, e);
+  if (cut->model->dropout && !(for_w && cut->sequence_parallel)) {
+    gradients.d_mlp_branch = carve(carver, stream, e);
+    gradients.d_attention_branch = parallel ? NULL : carve(carver, stream, e);
   }
   gradients.d_down = cut->sequence_parallel && kind.ffn_width > 0 ? carve(carver, t * h, e) : NULL;
   gradients.d_out = cut->sequence_parallel && !parallel ? carve(carver, t * h, e) : NULL;

@@ -30,7 +30,10 @@ LayerKind carve_any_kind(const Cut *cut);
 SavedLayer carve_layer(const Cut *cut, LayerKind kind, guint dropped, Carver *for_i, Carver *for_w);
 /* Of dropped modules, what I makes again for W. */
 SavedLayer carve_again(const Cut *cut, LayerKind kind, guint dropped, Carver *made);
-LayerGradients carve_gradients(const Cut *cut, LayerKind kind, Carver *carver);
+/* With `for_w` those that W reads alone. */
+LayerGradients carve_gradients(const Cut *cut, LayerKind kind, gboolean for_w, Carver *carver);
+/* Whether W reads gradients of the stream as they are: neither gathered nor dropped. */
+gboolean carve_w_reads_stream(const Cut *cut);
 SavedHead carve_head(const Cut *cut, Carver *input, Carver *for_i, Carver *for_w);
 SavedMtp carve_mtp(const Cut *cut, Carver *for_i, Carver *for_w);
 MtpGradients carve_mtp_gradients(const Cut *cut, Carver *carver);

@@ -25,12 +25,13 @@ static gboolean check_model(const Workload *workload, GError **error) {
        "heads that predict a token further, with dropout or a norm behind the word table"},
       {workload->plan->mtp_layers > 0 && model->positions == POSITIONS_LEARNED,
        "heads that predict a token further, with learned positions"},
-      {model->other_layer_parameters > 0, "biases in some products of a layer and not in others"},
+      {model->head_bias && model->tied, "a bias on logits of a matrix that is the embedding's"},
       {model->other_embedding_parameters > 0, "two positions more than it says (OPT)"},
       {model->qk_norms == QK_NORMS_WHOLE && workload->plan->tp > 1, "norms of all heads' q and k that tp cuts"},
       {model->n_kv_heads < workload->plan->tp, "fewer key heads than tp ranks"},
       {model->head_dim % 2 != 0 || model->latent.rope_dim % 2 != 0, "an odd head size"},
-      {model_has_experts(model) && (!model->gated || model->linear_bias), "experts without a gate, or with biases"},
+      {model_has_experts(model) && (!model->gated || model_has_mlp_bias(model)),
+       "experts without a gate, or with biases"},
   };
   for (gsize i = 0; i < G_N_ELEMENTS(missing); i++)
     if (missing[i].is_missing)

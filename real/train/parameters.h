@@ -47,6 +47,7 @@ typedef enum {
   ROLE_Q_DOWN, /* latent attention; ROLE_Q is then q_up's */
   ROLE_KV_DOWN,
   ROLE_KV_UP,          /* of each head what K is made with, then V */
+  ROLE_TABLE_BIAS,     /* of the logits */
   ROLE_MTP_PROJ,       /* of a head that predicts further: left half for the words, right for x */
   ROLE_MTP_FINAL_NORM, /* its own, behind those of the words (NORM1) and of x (NORM2) */
   ROLE_MTP_FINAL_NORM_SHIFT,

@@ -105,8 +105,7 @@ static gint64 router_parameters(const Model *model) {
 static gint64 layer_parameters(const Cut *cut, Piece piece) {
   const Model *model = cut->model;
   gint64 parameters = cut->n_norms * cut_norm_parameters(model) + model_qk_norm_parameters(model) +
-                      model->other_layer_parameters + latent_norm_parameters(model) +
-                      linears_parameters(cut, piece, TRUE);
+                      latent_norm_parameters(model) + linears_parameters(cut, piece, TRUE);
   if (piece == PIECE_LAYER && cut->n_experts > 0)
     parameters += router_parameters(model) + cut_expert_parameters(cut, piece) * (cut->n_experts - 1) / cut->n_experts;
   return parameters;
@@ -127,7 +126,8 @@ gint64 cut_piece_parameters(const Cut *cut, Piece piece) {
   case PIECE_LAYER:
     return layer_parameters(cut, piece);
   default:
-    return cut_norm_parameters(cut->model) + cut_vocab_parameters(cut) + cut->plan->mtp_layers * mtp_parameters(cut);
+    return cut_norm_parameters(cut->model) + cut_vocab_parameters(cut) +
+           (cut->model->head_bias ? cut->vocab_width : 0) + cut->plan->mtp_layers * mtp_parameters(cut);
   }
 }
 
@@ -154,8 +154,8 @@ gint64 cut_whole_parameters(const Cut *cut, Piece piece) {
     return embedding_vectors(model);
   case PIECE_DENSE_LAYER:
   case PIECE_LAYER: /* attn_out and mlp_down are cut by rows: their biases are whole */
-    return cut->n_norms * cut_norm_parameters(model) + model_qk_norm_parameters(model) + model->other_layer_parameters +
-           latent_norm_parameters(model) + (model->linear_bias ? 2 * model->hidden : 0) + whole_linears(cut, piece) +
+    return cut->n_norms * cut_norm_parameters(model) + model_qk_norm_parameters(model) + latent_norm_parameters(model) +
+           (model_has_out_bias(model) + model_has_mlp_bias(model)) * model->hidden + whole_linears(cut, piece) +
            (piece == PIECE_LAYER ? router_parameters(model) : 0);
   default:
     return cut_norm_parameters(model) + cut->plan->mtp_layers * mtp_whole_parameters(cut);

@@ -101,6 +101,7 @@ static void make_latent(const Cut *cut, LinearKind kind, Linear *linear) {
 static void make_attention(const Cut *cut, LinearKind kind, Linear *linear) {
   if (kind == LINEAR_ATTN_OUT) {
     linear->k = cut->out_width;
+    linear->has_bias = model_has_out_bias(cut->model);
     linear->region_of_another = cut->model->parallel_block;
   } else if (kind == LINEAR_QKV) {
     linear->n = cut->q_width + cut->kv_width + cut->v_width;
@@ -163,7 +164,7 @@ Linear linear_of(const Cut *cut, LinearKind kind) {
       .tokens = cut->tokens,
       .group = 1,
       .casts = cut->casts,
-      .has_bias = model->linear_bias,
+      .has_bias = model_has_mlp_bias(model),
   };
   if (kind <= LINEAR_ATTN_OUT) {
     make_attention(cut, kind, &linear);
@@ -176,7 +177,7 @@ Linear linear_of(const Cut *cut, LinearKind kind) {
     linear.has_bias = FALSE;
   } else if (kind == LINEAR_LOGITS) {
     linear.n = cut->vocab_width;
-    linear.has_bias = FALSE;
+    linear.has_bias = model->head_bias;
     keep_wide(cut, &linear);
   } else {
     make_mlp(cut, kind, &linear);

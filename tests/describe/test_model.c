@@ -1,7 +1,7 @@
 #include "model_text.h"
 
 /* Published totals: the model cards' safetensors metadata on huggingface.co, or the sum of the checkpoint's tensors
- * where the card has none (gpt2, mpt-7b, falcon, bloom, gpt-neox). */
+ * where the card has none (gpt2, mpt-7b, falcon, bloom, gpt-neox, gpt-j, phi-2). */
 static const struct {
   const char *name;
   gint64 parameters;
@@ -16,6 +16,8 @@ static const struct {
     {"mistral-7b", 7241732096},
     {"qwen2.5-7b", 7615616512},
     {"gpt-neox-20b", 20554567680},
+    {"gpt-j-6b", 6050882784},
+    {"phi-2", 2779683840},
     {"bloom-176b", 176247271424},
     {"mpt-7b", 6649286656},
     {"falcon-7b", 6921720704},
@@ -216,6 +218,8 @@ START_TEST(llama_biases_count_where_they_are) {
   ck_assert_int_eq(model_layer_parameters(attention) - base, 256);
   ck_assert_int_eq(model_layer_parameters(mlp) - base, 256);
   ck_assert_int_eq(model_layer_parameters(both) - base, 512);
+  ck_assert(model_has_out_bias(attention) && !model_has_mlp_bias(attention) && attention->qkv_bias);
+  ck_assert(!model_has_out_bias(mlp) && model_has_mlp_bias(mlp) && !mlp->qkv_bias);
 }
 END_TEST
 
@@ -266,6 +270,20 @@ START_TEST(neox_blocks_are_parallel_unless_it_says_no) {
   ck_assert(m->parallel_block && !m->gated && !m->tied && m->qkv_bias && m->linear_bias);
   ck_assert(!sequential->parallel_block);
   ck_assert_int_eq(m->n_norms_per_layer, 2);
+}
+END_TEST
+
+START_TEST(gptj_and_phi_share_a_norm_and_differ_in_biases) {
+  g_autoptr(Model) gptj = model_read("gpt-j-6b", NULL);
+  g_autoptr(Model) phi = model_read("phi-2", NULL);
+  g_autoptr(Model) unnamed = read_text("{\"rotary_dim\": 64, " LLAMA_CORE "}");
+  ck_assert(gptj->parallel_block && phi->parallel_block && unnamed->head_bias);
+  ck_assert_int_eq(gptj->n_norms_per_layer, 1);
+  ck_assert_int_eq(phi->n_norms_per_layer, 1);
+  ck_assert(gptj->head_bias && phi->head_bias);
+  ck_assert(!gptj->qkv_bias && !model_has_out_bias(gptj) && model_has_mlp_bias(gptj));
+  ck_assert(phi->qkv_bias && model_has_out_bias(phi) && model_has_mlp_bias(phi));
+  ck_assert_int_eq(phi->qk_norms, QK_NORMS_NONE);
 }
 END_TEST
 
@@ -363,6 +381,7 @@ static void add_families(TCase *cases) {
   tcase_add_test(cases, qwen3_has_norms_on_q_and_k);
   tcase_add_test(cases, a_sliding_window_counts_only_when_used);
   tcase_add_test(cases, neox_blocks_are_parallel_unless_it_says_no);
+  tcase_add_test(cases, gptj_and_phi_share_a_norm_and_differ_in_biases);
   tcase_add_test(cases, mpt_attention_decides_positions);
   tcase_add_test(cases, mpt_groups_heads_and_gates_by_nested_keys);
   tcase_add_test(cases, falcon_architectures_differ_in_heads_and_norms);

@@ -110,13 +110,15 @@ static Model beside(void) {
   return model;
 }
 
-/* … that read one norm, two key heads for four. */
+/* … that read one norm, two key heads for four; of a layer the MLP alone has biases, and the logits have one. */
 static Model beside_one(void) {
   Model model = beside();
   model.name = (char *)"beside-one";
   model.n_norms_per_layer = 1;
   model.n_kv_heads = 2;
-  model.qkv_bias = model.linear_bias = model.dropout = FALSE;
+  model.qkv_bias = model.linear_bias = model.dropout = model.tied = FALSE;
+  model.lone_bias = LONE_BIAS_MLP;
+  model.head_bias = TRUE;
   return model;
 }
 
@@ -201,11 +203,11 @@ static const Case cases[] = {
     {"normed", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, LAYERS * 11 + 3},
     {"dropped", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_B, LAYERS * 20 + 5},
     {"dropped", ATTENTION_UNFUSED, RECOMPUTE_SELECTIVE, ORDER_I_W, LAYERS * 20 + 5},
-    /* without a table of positions; with one norm less in a layer, and no biases */
+    /* without a table of positions; with one norm less in a layer, two biases there, and a matrix and a bias more */
     {"beside", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_B, LAYERS * 16 + 3},
     {"beside", ATTENTION_UNFUSED, RECOMPUTE_FULL, ORDER_I_W, LAYERS * 16 + 3},
-    {"beside-one", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, LAYERS * 8 + 3},
-    {"beside-one", ATTENTION_UNFUSED, RECOMPUTE_SELECTIVE, ORDER_TWO_STAGES, LAYERS * 8 + 3},
+    {"beside-one", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, LAYERS * 10 + 5},
+    {"beside-one", ATTENTION_UNFUSED, RECOMPUTE_SELECTIVE, ORDER_TWO_STAGES, LAYERS * 10 + 5},
     /* two norms, q, k, v, attn_out, the router, and 3 of each of 4 experts */
     {"routed", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_B, LAYERS *(7 + 12) + 3},
     {"routed", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_I_W, LAYERS *(7 + 12) + 3},

@@ -2,9 +2,8 @@
  * what the Program says that it holds; and what attention cut by cp has in buffers is what PieceMemory counts. Ranks
  * are run one by one on a device that computes nothing and among others that are not there.
  *
- * Of activations stepreal holds more in three cases, which stand not here. Where W runs apart from I under sequence
- * parallelism it keeps gradients of the stream beside those that it gathered of them (up to a sixth more); under ZeRO-3
- * it takes what I makes for W at once, where the Program has it layer by layer (up to a third more); a loss that the
+ * Of activations stepreal holds more in two cases, which stand not here: where W runs apart from I under ZeRO-3 it
+ * takes what I makes for W at once, where the Program has it layer by layer (up to a third more); a loss that the
  * framework fuses it computes as any, and keeps its softmax in fp32. Masks of dropout, which the Program counts, it
  * draws anew. */
 #include <check.h>
@@ -66,6 +65,12 @@ static const HeldCase cases[] = {
     {.pp = 4, .schedule = "zb-h1"},
     {.pp = 4, .schedule = "zb-h1", .recompute = RECOMPUTE_FULL},
     {.pp = 2, .tp = 2, .sequence_parallel = TRUE, .dp = 2, .zero = 1},
+    {.pp = 2, .tp = 2, .sequence_parallel = TRUE, .schedule = "zb-h1"},
+    {.pp = 4, .tp = 2, .sequence_parallel = TRUE, .schedule = "zb-h1", .recompute = RECOMPUTE_FULL},
+    {.pp = 2, .tp = 2, .sequence_parallel = TRUE, .schedule = "zb-h1", .mtp_layers = 1},
+    {.pp = 2, .tp = 2, .sequence_parallel = TRUE, .schedule = "zb-h1", .q_rank = 384, .has_experts = TRUE},
+    {.pp = 2, .tp = 2, .sequence_parallel = TRUE, .schedule = "zb-h1", .beside = 1},
+    {.pp = 2, .schedule = "zb-h1", .has_experts = TRUE},
     {.dp = 4, .zero = 1},
     {.dp = 4, .zero = 2},
     {.dp = 4, .zero = 3},

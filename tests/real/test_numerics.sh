@@ -78,6 +78,9 @@ side by side, zb-h1|2|tiny-neox|--pp 2 --schedule zb-h1
 side by side, one norm, tp 2, sequence parallel|2|tiny-falcon|--tp 2 --sequence-parallel on
 side by side, one norm, cp 2, ZeRO-3|2|tiny-falcon|--cp 2 --zero 3
 side by side, one norm, tp 2, zb-v, sequence parallel|4|tiny-falcon|--tp 2 --pp 2 --schedule zb-v --sequence-parallel on
+# biases of the MLP alone and of the logits
+biases of some products, tp 2|2|tiny-gptj|--tp 2
+biases of some products, zb-h1, ZeRO-3|4|tiny-gptj|--dp 2 --pp 2 --schedule zb-h1 --zero 3
 # sequences cut by cp: each way of communicating, steps of the ring whose gradients go along, early and late pieces
 cp 2, ring|2|tiny-llama|--cp 2 --micro-batch 2
 cp 2, all-gather|2|tiny-gpt2|--cp 2 --cp-comm all-gather --micro-batch 2 --zero 1

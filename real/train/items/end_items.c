@@ -79,7 +79,8 @@ static void run_positions(const ItemCall *call) {
                     .seq_len = cut->seq_len,
                     .pieces = parameters_pieces(parameters)}};
   if (is_backward) {
-    kernel.positions.dx = item_embedding_gradient(call);
+    kernel.positions.dx =
+        item_embedding_gathered(call) + kernel.positions.first_row * cut->model->hidden * (gint64)cut->element_bytes;
     kernel.positions.dtable = block_gradient(parameters, block, ROLE_POSITIONS);
   } else {
     kernel.positions.table = block_weight(parameters, block, ROLE_POSITIONS);

@@ -26,7 +26,7 @@ static const struct {
     [ATTN_OUT] = {BLOCK_LAYER, ROLE_ATTN_OUT, ROLE_ATTN_OUT_BIAS, FALSE},
     [MLP_UP] = {BLOCK_LAYER, ROLE_GATE, ROLE_GATE_BIAS, TRUE},
     [MLP_DOWN] = {BLOCK_LAYER, ROLE_MLP_DOWN, ROLE_MLP_DOWN_BIAS, FALSE},
-    [LOGITS] = {BLOCK_OUTPUT, ROLE_TABLE, N_ROLES, TRUE},
+    [LOGITS] = {BLOCK_OUTPUT, ROLE_TABLE, ROLE_TABLE_BIAS, TRUE},
 };
 
 static const Activations *memory(const ItemCall *call) {
@@ -152,20 +152,29 @@ static void run_weight_gradient(const ItemCall *call) {
                        gradient_of(call, linears[name].block, linears[name].weight));
 }
 
+/* Of this rank's tokens, or of all where nothing is gathered. */
+static const char *stream_gradient(const ItemCall *call, LinearName name) {
+  const Cut *cut = memory(call)->cut;
+  const gint64 first = is_split(call) ? call->trainer->parameters->at.at[AXIS_TP] * cut->split_tokens : 0;
+  return whole_output_gradient(call, name) + first * cut->model->hidden * (gint64)cut->element_bytes;
+}
+
 /* A column-parallel bias sees all tokens, a row-parallel one those of this rank's stream. */
 static void run_bias_gradient(const ItemCall *call) {
   const LinearName name = (LinearName)call->argument;
   const Cut *cut = memory(call)->cut;
   const gint64 width = name == QKV      ? cut->q_width + 2 * cut->kv_width
                        : name == MLP_UP ? cut->up_width
+                       : name == LOGITS ? cut->vocab_width
                                         : cut->model->hidden;
-  Kernel kernel = {.kind = KERNEL_BIAS_GRADIENT,
-                   .bias_gradient = {.number = (guint8)call->trainer->parameters->number,
-                                     .gradient = (guint8)call->trainer->parameters->gradient_number,
-                                     .rows = linears[name].is_column ? cut->tokens : cut->split_tokens,
-                                     .width = width,
-                                     .dy = output_gradient(call, name),
-                                     .out = gradient_of(call, linears[name].block, linears[name].bias)}};
+  Kernel kernel = {
+      .kind = KERNEL_BIAS_GRADIENT,
+      .bias_gradient = {.number = (guint8)call->trainer->parameters->number,
+                        .gradient = (guint8)call->trainer->parameters->gradient_number,
+                        .rows = linears[name].is_column ? cut->tokens : cut->split_tokens,
+                        .width = width,
+                        .dy = linears[name].is_column ? output_gradient(call, name) : stream_gradient(call, name),
+                        .out = gradient_of(call, linears[name].block, linears[name].bias)}};
   item_launch(call, &kernel);
 }
 
@@ -416,5 +425,6 @@ const ItemKernel layer_kernels[] = {
     {"logits", run_linear, LOGITS},
     {"logits.dgrad", run_input_gradient, LOGITS},
     {"logits.wgrad", run_weight_gradient, LOGITS},
+    {"logits.bias_grad", run_bias_gradient, LOGITS},
     {NULL, NULL, 0},
 };

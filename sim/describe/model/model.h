@@ -6,6 +6,9 @@ typedef enum { NORM_LAYERNORM, NORM_RMSNORM } Norm;
 /* What q and k pass before they are rotated: nothing; a norm of each head, with weights that heads share (Qwen3); a
  * norm of all heads together (MPT's qk_ln). */
 typedef enum { QK_NORMS_NONE, QK_NORMS_HEADS, QK_NORMS_WHOLE } QkNorms;
+/* Where linear_bias does not hold: no bias; on attention's output product alone; on the MLP's products alone (GPT-J).
+ */
+typedef enum { LONE_BIAS_NONE, LONE_BIAS_OUT, LONE_BIAS_MLP } LoneBias;
 typedef enum { POSITIONS_ROTARY, POSITIONS_LEARNED, POSITIONS_ALIBI, POSITIONS_NONE } Positions;
 
 /* Experts in place of the MLP of some layers; zeroed: none. */
@@ -45,10 +48,12 @@ typedef struct {
   gboolean gated;       /* SwiGLU-like: three MLP matrices */
   QkNorms qk_norms;
   gboolean tied;                  /* head shares the embedding's weights */
-  gboolean qkv_bias, linear_bias; /* bias on the QKV product; on the other linears */
-  gboolean parallel_block;        /* attention and MLP read the same input (GPT-NeoX, Falcon) */
-  gint64 n_norms_per_layer;       /* 2, or 1 where a parallel block shares one */
-  gboolean dropout;               /* hidden and attention dropout are trained with (a rate > 0) */
+  gboolean qkv_bias, linear_bias; /* bias on the QKV product; on the layer's other linears */
+  LoneBias lone_bias;
+  gboolean head_bias;       /* bias on the logits (GPT-J, Phi) */
+  gboolean parallel_block;  /* attention and MLP read the same input (GPT-NeoX, Falcon) */
+  gint64 n_norms_per_layer; /* 2, or 1 where a parallel block shares one */
+  gboolean dropout;         /* hidden and attention dropout are trained with (a rate > 0) */
   struct {
     double embedding, attention, hidden; /* 0 … 1: behind the embedding; of probabilities; of what a residual adds */
   } dropout_rate;
@@ -58,7 +63,6 @@ typedef struct {
   gint64 window;                     /* tokens a token attends to at most, itself included (sliding window, arXiv
                                         2310.06825 §2); 0: all before it */
   gboolean some_windowed;            /* in some of the layers alone (Qwen2's max_window_layers) */
-  gint64 other_layer_parameters;     /* vectors of a block that no field above counts: a lone bias */
   gboolean embedding_norm;           /* behind the word table (BLOOM) */
   gint64 other_embedding_parameters; /* OPT's two unused positions */
   ModelExperts experts;              /* ffn_hidden above is that of layers without */
@@ -69,9 +73,9 @@ typedef struct {
 
 /* Read `file`; a bare name `x` without a slash also means models/x.json, searched in the working directory, then in
  * $STEPSIM_DATA, then in the source and install data directories. Spellings understood: Llama/Mistral/Qwen (hidden_size
- * …), GPT-2 (n_embd …), GPT-NeoX, MPT (d_model …), BLOOM, Falcon, OPT; with experts Mixtral, Qwen2- and Qwen3-MoE,
- * DeepSeek-V2 and -V3, Kimi-K2. Experts in other families and encoder-decoder configs are refused (IMPOSSIBLE) by name
- * of the key. Errors: INPUT with file:line, what was found, what was expected. */
+ * …), GPT-2 (n_embd …), GPT-J, GPT-NeoX, Phi, MPT (d_model …), BLOOM, Falcon, OPT; with experts Mixtral, Qwen2- and
+ * Qwen3-MoE, DeepSeek-V2 and -V3, Kimi-K2. Experts in other families and encoder-decoder configs are refused
+ * (IMPOSSIBLE) by name of the key. Errors: INPUT with file:line, what was found, what was expected. */
 Model *model_read(const char *file, GError **error);
 /* Whether the sizes of a model make sense together, each being at least 1: key-value heads divide the heads, parameters
  * leave room to count with. INPUT, `where` before it. */
@@ -95,6 +99,12 @@ double model_expert_places(const ModelExperts *experts, gint64 n);
 /* Of sequences of so many tokens, those a token attends to at most; 0: all before it. */
 static inline gint64 model_window(const Model *model, gint64 seq_len) {
   return model->window < seq_len ? model->window : 0;
+}
+static inline gboolean model_has_out_bias(const Model *model) {
+  return model->linear_bias || model->lone_bias == LONE_BIAS_OUT;
+}
+static inline gboolean model_has_mlp_bias(const Model *model) {
+  return model->linear_bias || model->lone_bias == LONE_BIAS_MLP;
 }
 /* Columns of a head of V. */
 static inline gint64 model_v_head_dim(const Model *model) {

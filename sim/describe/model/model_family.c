@@ -10,10 +10,7 @@
 static void set_biases(Model *model, gboolean attention, gboolean mlp) {
   model->qkv_bias = attention;
   model->linear_bias = attention && mlp;
-  if (attention && !mlp)
-    model->other_layer_parameters += model->hidden;
-  if (mlp && !attention)
-    model->other_layer_parameters += (model->gated ? 2 : 1) * model->ffn_hidden + model->hidden;
+  model->lone_bias = attention == mlp ? LONE_BIAS_NONE : attention ? LONE_BIAS_OUT : LONE_BIAS_MLP;
 }
 
 /* Qwen2's layers from max_window_layers on have the window, others all. */
@@ -63,6 +60,27 @@ static gboolean read_neox(const JsonFile *json, Model *model, GError **error) {
       !json_file_flag(json, json->root, "attention_bias", &attention_bias, error))
     return FALSE;
   set_biases(model, attention_bias, TRUE);
+  return TRUE;
+}
+
+/* Both branches read one norm; attention's products have no biases, the MLP's and the logits' have. CodeGen is alike.
+ */
+static gboolean read_gptj(const JsonFile *json, Model *model, GError **error) {
+  model->parallel_block = model->head_bias = TRUE;
+  model->n_norms_per_layer = 1;
+  set_biases(model, FALSE, TRUE);
+  return TRUE;
+}
+
+/* One norm too, and biases everywhere. */
+static gboolean read_phi(const JsonFile *json, Model *model, GError **error) {
+  gboolean qk_norm = FALSE;
+  model->parallel_block = model->head_bias = TRUE;
+  model->n_norms_per_layer = 1;
+  set_biases(model, TRUE, TRUE);
+  if (!json_file_flag(json, json->root, "qk_layernorm", &qk_norm, error))
+    return FALSE;
+  model->qk_norms = qk_norm ? QK_NORMS_HEADS : QK_NORMS_NONE;
   return TRUE;
 }
 
@@ -188,6 +206,13 @@ static const ModelFamily families[] = {
      .norm = NORM_LAYERNORM,
      .positions = POSITIONS_ROTARY,
      .read_details = read_neox},
+    {.types = {"gptj", "codegen"},
+     .marks = {"rotary_dim"},
+     .norm = NORM_LAYERNORM,
+     .positions = POSITIONS_ROTARY,
+     .ffn_multiple = 4,
+     .read_details = read_gptj},
+    {.types = {"phi"}, .norm = NORM_LAYERNORM, .positions = POSITIONS_ROTARY, .read_details = read_phi},
     {.types = {"falcon", "RefinedWeb", "RefinedWebModel"},
      .marks = {"multi_query", "new_decoder_architecture", "parallel_attn"},
      .norm = NORM_LAYERNORM,

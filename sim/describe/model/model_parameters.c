@@ -60,13 +60,14 @@ static gint64 attention_parameters(const Model *model) {
   if (model->latent.kv_rank > 0)
     return latent_parameters(model);
   gint64 qkv_width = (model->n_heads + 2 * model->n_kv_heads) * model->head_dim;
-  gint64 biases = (model->qkv_bias ? qkv_width : 0) + (model->linear_bias ? model->hidden : 0);
+  gint64 biases = (model->qkv_bias ? qkv_width : 0) + (model_has_out_bias(model) ? model->hidden : 0);
   return model->hidden * qkv_width + model->n_heads * model->head_dim * model->hidden + biases;
 }
 
 static gint64 mlp_parameters(const Model *model, gint64 ffn_hidden) {
   gint64 n_ups = model->gated ? 2 : 1;
-  return (n_ups + 1) * model->hidden * ffn_hidden + (model->linear_bias ? n_ups * ffn_hidden + model->hidden : 0);
+  return (n_ups + 1) * model->hidden * ffn_hidden +
+         (model_has_mlp_bias(model) ? n_ups * ffn_hidden + model->hidden : 0);
 }
 
 /* Gate, shared expert and `n` of the experts. */
@@ -80,7 +81,7 @@ static gint64 experts_parameters(const Model *model, gint64 n) {
 /* All of a block but what follows its attention. */
 static gint64 block_parameters(const Model *model) {
   return attention_parameters(model) + model->n_norms_per_layer * norm_parameters(model) +
-         model_qk_norm_parameters(model) + model->other_layer_parameters;
+         model_qk_norm_parameters(model);
 }
 
 gint64 model_dense_layer_parameters(const Model *model) {
@@ -100,7 +101,8 @@ gint64 model_embedding_parameters(const Model *model) {
 }
 
 gint64 model_head_parameters(const Model *model) {
-  return norm_parameters(model) + (model->tied ? 0 : model->vocab * model->hidden);
+  return norm_parameters(model) + (model->tied ? 0 : model->vocab * model->hidden) +
+         (model->head_bias ? model->vocab : 0);
 }
 
 static gint64 layers_parameters(const Model *model, gint64 layer_parameters) {
