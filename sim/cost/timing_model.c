@@ -309,8 +309,8 @@ static gboolean collective_may_share(const Costing *costing, const Group *group,
   return group->route != 0;
 }
 
-/* Whether a transfer takes any way of tp's collectives, wherever it is and by whatever algorithm. Mostly none does: tp
- * fills a domain, and others leave it; then what they take is not worked out. */
+/* Whether a transfer takes any way of tp's collectives, wherever it is and by whatever algorithm. Mostly none does:
+ * tp fills a domain, and others leave it; then what they take is not worked out. */
 static gboolean may_share(const Costing *costing, const Program *program, const Transfer *transfer,
                           const GroupShape *shapes, const WayLoad *tp) {
   if (transfer->group < 0)
