@@ -54,6 +54,7 @@ typedef struct {
   GArray *ranks;       /* of int: ranks of pipeline rank 0 that stand for all of it */
   GroupShape groups[N_ITEM_AXES];
   int n_sharing;     /* GPUs of the plan on a node, which share what copies pass */
+  int block_gpus;    /* a domain, or 1 GPU where a level of the fabric cuts domains */
   gboolean tp_meets; /* transfers of the program use links that collectives of tp do */
 } Costing;
 
@@ -172,11 +173,19 @@ typedef struct {
   int from, to;
 } SendPlace;
 
-/* The next place of a send; FALSE behind the last. From one domain to another it is the same from any GPU to any: of
+/* Of the largest blocks inside which no level of the fabric tells GPUs apart. */
+static int gpus_of_block(const Cluster *cluster) {
+  for (int i = 0; i < cluster_n_levels(cluster); i++)
+    if (cluster_level(cluster, i).span_gpus % cluster->domain_gpus != 0)
+      return 1;
+  return cluster->domain_gpus;
+}
+
+/* The next place of a send; FALSE behind the last. From one block to another it is the same from any GPU to any: of
  * such that follow each other the first is enough. */
 static gboolean next_place(const Costing *costing, const Transfer *transfer, SendPlace *place) {
   const Layout *layout = &costing->workload->layout;
-  const int stride = layout->stride[AXIS_PP], block = costing->cluster->domain_gpus;
+  const int stride = layout->stride[AXIS_PP], block = costing->block_gpus;
   while (place->next < costing->ranks->len) {
     const SendPlace last = *place;
     const int rank = g_array_index(costing->ranks, int, place->next++);
@@ -280,6 +289,7 @@ static void costing_init(Costing *costing, const Workload *workload, const Clust
       .collectives = g_array_new(FALSE, FALSE, sizeof(ItemCollective)),
       .ranks = worst_placement_ranks(&workload->layout, cluster),
       .n_sharing = copy_cost_sharing(&workload->layout, cluster),
+      .block_gpus = gpus_of_block(cluster),
   };
   for (int axis = 0; axis < N_ITEM_AXES; axis++) /* of one rank alone, nobody asks but for tp's */
     if (axis == AXIS_TP || layout_group_size(&workload->layout, AXIS_BIT(axis)) > 1)
@@ -320,8 +330,8 @@ static gboolean collective_may_share(const Costing *costing, const Group *group,
   return group->route != 0;
 }
 
-/* Whether a transfer takes any way of tp's collectives, wherever it is and by whatever algorithm. Mostly none does: tp
- * fills a domain, and others leave it; then what they take is not worked out. */
+/* Whether a transfer takes any way of tp's collectives, wherever it is and by whatever algorithm. Mostly none does:
+ * tp fills a domain, and others leave it; then what they take is not worked out. */
 static gboolean may_share(const Costing *costing, const Program *program, const Transfer *transfer,
                           const GroupShape *shapes, const WayLoad *tp) {
   if (transfer->group < 0)

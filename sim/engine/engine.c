@@ -220,32 +220,34 @@ static G_NO_INLINE void start_batch(Engine *engine, gint32 id, gint32 op) {
   } while (i != op);
 }
 
-/* Ops of a lane before its head have ended, those behind it have not; of the head only its record tells (−1, never,
- * compares as latest). */
-static inline gboolean has_ended(const Engine *engine, const Rank *state, const Lane *lane, gint32 op) {
-  if (lane->head != op)
-    return lane->head < 0 || op < lane->head;
+/* As its record tells, where its lane is not at hand (−1, never, compares as latest). */
+static inline gboolean has_record_of_end(const Engine *engine, const Rank *state, gint32 op) {
   return (guint64)state->end_ns[op] <= (guint64)engine->horizon_ns;
 }
 
-/* `lanes`: of the rank, as below. */
-static G_NO_INLINE gint32 held_by_others(const Engine *engine, const Rank *state, const Lane *lanes, gint32 op) {
-  const Op *ops = state->list->ops; /* there may be no task of what is past */
-  const gint32 *after = ops[op].after;
-  for (int i = 1; i < OP_MAX_AFTER && after[i] >= 0; i++)
-    if (!has_ended(engine, state, &lanes[ops[after[i]].stream], after[i]))
-      return after[i];
-  gint32 barrier = state->list->barrier != NULL ? state->list->barrier[op] : -1;
-  return barrier >= 0 && !has_ended(engine, state, &lanes[STREAM_HOST], barrier) ? barrier : -1;
+/* Ops of a lane before its head have ended, those behind it have not; of the head only its record tells. */
+static inline gboolean has_ended(const Engine *engine, const Rank *state, const Lane *lane, gint32 op) {
+  if (lane->head != op)
+    return lane->head < 0 || op < lane->head;
+  return has_record_of_end(engine, state, op);
 }
 
-/* An op that must end before `op` starts; −1: none. */
+static G_NO_INLINE gint32 held_by_others(const Engine *engine, const Rank *state, gint32 op) {
+  const gint32 *after = state->list->ops[op].after;
+  for (int i = 1; i < OP_MAX_AFTER && after[i] >= 0; i++)
+    if (!has_record_of_end(engine, state, after[i]))
+      return after[i];
+  gint32 barrier = state->list->barrier != NULL ? state->list->barrier[op] : -1;
+  return barrier >= 0 && !has_record_of_end(engine, state, barrier) ? barrier : -1;
+}
+
+/* An op that must end before `op` starts; −1: none. `lanes`: of the rank. */
 static inline gint32 held_by(const Engine *engine, const Rank *state, const Lane *lanes, gint32 op, const Task *task) {
   if (task->after >= 0 && !has_ended(engine, state, &lanes[task->after_stream], task->after))
     return task->after;
   if (!(task->flags & (TASK_AFTER_OTHERS | TASK_AFTER_HOST)))
     return -1;
-  return held_by_others(engine, state, lanes, op);
+  return held_by_others(engine, state, op);
 }
 
 gboolean engine_is_free(const Engine *engine, gint32 rank, gint32 op) {

@@ -74,8 +74,8 @@ struct PredictScratch {
   ProgramCache *programs;
 };
 
-/* What a prediction gives back, some MiB, the next one takes: it stays with the process, up to so much of each arena of
- * the allocator. Otherwise the kernel takes it back and clears it again, page by page, for every prediction. */
+/* What a prediction gives back, some MiB, the next one takes: it stays with the process, up to so much of each arena
+ * of the allocator. Otherwise the kernel takes it back and clears it again, page by page, for every prediction. */
 static void keep_freed_memory(void) {
 #ifdef __GLIBC__
   enum { MOST_BYTES_KEPT = 64 << 20, MOST_BYTES_OF_BLOCK = 32 << 20 };

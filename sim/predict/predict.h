@@ -42,8 +42,8 @@ typedef struct {
 Prediction *predict(const Model *model, const Cluster *cluster, const Plan *plan, GError **error);
 
 /* What predictions made one after another need not do twice: above all, Programs of one structure are lowered and
- * proved once. For one thread; predictions do not depend on it, to the bit, and outlive it. Once there is one, up to 64
- * MiB that a thread's predictions give back stay with the process for the next ones. */
+ * proved once. For one thread; predictions do not depend on it, to the bit, and outlive it. Once there is one, up to
+ * 64 MiB that a thread's predictions give back stay with the process for the next ones. */
 typedef struct PredictScratch PredictScratch;
 PredictScratch *predict_scratch_new(void);
 /* One of n_scratches of a machine: the fewer there are, the more each keeps, 2.5 GB in all and 150 MB each at most. */

@@ -24,8 +24,8 @@ Placement *placement_copy(const Placement *placement);
 void placement_free(Placement *placement);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Placement, placement_free)
 
-/* The stage that takes a stage's activation (forward) or its gradient (backward); −1 at the end of the pipe. Asked for
- * every op of a lowering, nearly always of one pipe: there nothing is divided. */
+/* The stage that takes a stage's activation (forward) or its gradient (backward); −1 at the end of the pipe. Asked
+ * for every op of a lowering, nearly always of one pipe: there nothing is divided. */
 static inline int stage_next(int stage, gboolean forward, int n_stages, int n_pipes) {
   int length = n_pipes == 1 ? n_stages : n_stages / n_pipes, at = n_pipes == 1 ? stage : stage % length;
   if (at == (forward ? length - 1 : 0))

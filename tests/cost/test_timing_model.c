@@ -121,6 +121,19 @@ START_TEST(a_tier_between_the_ends_of_two_stages_counts) {
 }
 END_TEST
 
+START_TEST(a_tier_that_cuts_nodes_counts) {
+  /* tp 8: ranks 0–7 → 8–15. In pods of 12 the first four of them stay in theirs, 4–7 → 12–15 leave it, at 1/4. */
+  Bare bare;
+  bare_init(&bare, 8, 1, 2);
+  bare.cluster.tiers[0] = (FabricTier){12, 1};
+  bare.cluster.tiers[1] = (FabricTier){96, 4};
+  bare.cluster.n_tiers = 2;
+  Transfer send = {.source = 0, .target = 1, .collective = COLLECTIVE_SEND_RECV, .bytes = 20 * MB};
+  ck_assert_int_eq(bare_time(&bare, send, NULL).run_ns, 4005000);
+  plan_free(bare.plan);
+}
+END_TEST
+
 START_TEST(a_tier_between_stages_that_are_not_outermost_counts) {
   /* Order tp-pp-dp, tp 8, pp 3: a pipeline is 24 neighbouring ranks. In pods of 64 the third one of five, ranks 48–71,
    * has its stages 1 and 2 (56–63, 64–71) in two of them; the first and the last, 0–23 and 96–119, do not. */
@@ -405,6 +418,7 @@ int main(void) {
   tcase_add_test(cases, a_send_inside_a_node_uses_its_links);
   tcase_add_test(cases, the_worst_placed_pair_of_two_stages_counts);
   tcase_add_test(cases, a_tier_between_the_ends_of_two_stages_counts);
+  tcase_add_test(cases, a_tier_that_cuts_nodes_counts);
   tcase_add_test(cases, a_tier_between_stages_that_are_not_outermost_counts);
   tcase_add_test(cases, transfers_are_launched_by_the_host);
   tcase_add_test(cases, a_group_over_stages_spans_them_on_the_machine);

@@ -210,12 +210,27 @@ START_TEST(the_course_lists_every_op_after_all_it_waits_for) {
 }
 END_TEST
 
+/* What its first step was proved with stands for all steps. */
+START_TEST(partners_are_those_of_the_whole_program) {
+  g_autoptr(ProgramCache) cache = program_cache_new(1 << 20);
+  g_auto(PlanOrder) choice = {0};
+  g_autoptr(Workload) workload = workload_of_case(&cases[_i], &choice);
+  g_autoptr(Program) program = program_cache_lower(cache, &choice, workload, NULL);
+  gint32 **match;
+  ck_assert(program_match(program, &match, NULL));
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    ck_assert_mem_eq(program->shared->match[rank], match[rank], sizeof(gint32) * (gsize)program->ranks[rank].n_ops);
+  program_match_free(program, match);
+}
+END_TEST
+
 int main(void) {
   TCase *tcase = tcase_create("program_cache");
   tcase_add_test(tcase, programs_from_a_cache_are_as_lowered);
   tcase_add_test(tcase, a_cache_without_room_lowers_each_plan);
   tcase_add_test(tcase, a_program_outlives_its_cache);
   tcase_add_loop_test(tcase, the_course_lists_every_op_after_all_it_waits_for, 0, G_N_ELEMENTS(cases));
+  tcase_add_loop_test(tcase, partners_are_those_of_the_whole_program, 0, G_N_ELEMENTS(cases));
   Suite *suite = suite_create("program_cache");
   suite_add_tcase(suite, tcase);
   SRunner *runner = srunner_create(suite);

@@ -243,6 +243,8 @@ static void assert_course_as_run(int a, int b, gboolean has_course, gboolean spl
   g_autoptr(GError) error = NULL;
   gint32 **match;
   ck_assert(program_verify_but_end(program, &match, &error));
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    ck_assert_mem_eq(match[rank], program->shared->match[rank], sizeof(gint32) * (gsize)program->ranks[rank].n_ops);
   program_match_free(program, match);
   ck_assert_int_eq(program_verify(program, &error), has_course && !splits_batches);
 }

@@ -3,7 +3,8 @@
 #include <string.h>
 
 void op_editor_init(OpEditor *editor, OpList *list) {
-  *editor = (OpEditor){.list = list, .old = list->ops, .n_room = 4 * list->n_ops + 64}; /* send_recv makes three of one, and a step ends with few more */
+  /* send_recv makes three of one, and a step ends with few more */
+  *editor = (OpEditor){.list = list, .old = list->ops, .n_room = 4 * list->n_ops + 64};
   editor->ops = g_new(Op, editor->n_room);
   editor->moved = g_new(gint32, list->n_ops + 1);
   memset(editor->moved, 0xff, sizeof(gint32) * (gsize)(list->n_ops + 1));

@@ -23,12 +23,12 @@ typedef struct {
 
 typedef struct {
   OpEditor editor;
-  int cursor;      /* next old op */
-  gint64 time;     /* end of the last op */
-  gint64 start;    /* when its next op could start (next_start()) */
+  int cursor;               /* next old op */
+  gint64 time;              /* end of the last op */
+  gint64 start;             /* when its next op could start (next_start()) */
   const Arrival *inputs[2]; /* what the next op waits for (inputs_of()) */
-  Op held;         /* forward of a pair whose backward has not ended */
-  gint32 sends[2]; /* what the last action sent, or the last two, of a pair: new indices */
+  Op held;                  /* forward of a pair whose backward has not ended */
+  gint32 sends[2];          /* what the last action sent, or the last two, of a pair: new indices */
   int n_sends;
 } DryRank;
 
@@ -77,7 +77,8 @@ static const Arrival *input_of(const DryRun *run, const Op *op) {
   return arrival_of(run, op->stage, op->micro_batch, is_forward(op));
 }
 
-/* The inputs of the old op at `index`: its own, when it begins an action; of both, when it begins a pair. NULL: none. */
+/* The inputs of the old op at `index`: its own, when it begins an action; of both, when it begins a pair. NULL: none.
+ */
 static void inputs_of(const DryRun *run, const OpList *list, int index, const Arrival *inputs[2]) {
   inputs[0] = inputs[1] = NULL;
   if (index >= list->n_ops || list->ops[index].kind != OP_COMPUTE || !op_begins_action(list, index))

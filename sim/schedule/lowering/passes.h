@@ -31,10 +31,10 @@ typedef struct {
   int n_steps;
   const HeldShares *held; /* bare orders: activations; NULL: none */
   gboolean no_effects;    /* pass memory does nothing: what ops hold and drop is found otherwise */
-  /* NULL: the result is proved. Else it is left to the caller to prove that it reaches its end, for which the matches of
-   * its sends and receives go to *match, as from program_match() (program_share_matched()). */
-  gint32 ***match;
   gboolean barrier;       /* bare orders: no rank begins a step before all have ended the one before */
+  /* NULL: the result is proved. Else it is left to the caller to prove that it reaches its end, for which the matches
+   * of its sends and receives go to *match, as from program_match() (program_share_matched()). */
+  gint32 ***match;
 } Lowering;
 
 typedef struct {

@@ -132,7 +132,7 @@ static GArray *key_of(const PlanOrder *choice, const Workload *workload) {
       workload->tied_parameters > 0,
       workload->shared_parameters > 0,
   };
-  GArray *key = g_array_sized_new(FALSE, FALSE, sizeof(gint64), 512); /* two numbers a cut of a stage: few need more */
+  GArray *key = g_array_sized_new(FALSE, FALSE, sizeof(gint64), 512); /* two numbers a cut: few have more */
   g_array_append_vals(key, numbers, G_N_ELEMENTS(numbers));
   add_stages(key, workload);
   return key;
