@@ -182,10 +182,40 @@ static double nvls_Bps(const Case *c, Algorithm table) {
          c->library->by_architecture[c->cluster->gpu.architecture].nvls_share;
 }
 
+/* NCCL 2.30.7 src/enqueue.cc, calcCollChunking: a chunk is halved where the buffer is less than so many times what all
+ * channels have under way for all GPUs of a domain. */
+static const int nvls_halvings[] = {64, 8, 2, 0}, nvls_tree_halvings[] = {4, 1, 0};
+
+/* Of the buffer, what is under way at once. */
+static double nvls_round_bytes(const Case *c, double chunk_bytes, const int *halvings) {
+  const double lanes =
+      (double)c->library->by_architecture[c->cluster->gpu.architecture].nvls_channels * c->shape->max_per_domain;
+  for (int i = 0; halvings[i] > 0 && c->bytes < halvings[i] * lanes * chunk_bytes; i++)
+    chunk_bytes /= 2;
+  return MIN(lanes * chunk_bytes, c->bytes);
+}
+
+/* Chunks pass in, through the switch and out: two rounds have begun before the first has ended. */
+static double nvls_fill_s(const Case *c, double wire_s) {
+  if (c->bytes <= 0)
+    return 0;
+  return 2 * nvls_round_bytes(c, c->library->nvls_chunk_bytes, nvls_halvings) / c->bytes * wire_s;
+}
+
+/* From four domains on a chunk is half as large to begin with (NCCL_NVLSTREE_MAX_CHUNKSIZE). */
+static double nvls_tree_fill_s(const Case *c, double wire_s) {
+  const gboolean is_half = c->shape->n_domains >= 4;
+  const double chunk_bytes = c->library->nvls_chunk_bytes / (is_half ? 2 : 1);
+  if (c->bytes <= 0)
+    return 0;
+  return 2 * nvls_round_bytes(c, chunk_bytes, nvls_tree_halvings + (is_half ? 1 : 0)) / c->bytes * wire_s;
+}
+
 static AlgorithmTime nvls_time(const Case *c) {
   double n = c->shape->n;
   double link_bytes = c->collective == COLLECTIVE_ALL_REDUCE ? c->bytes * (1 + 1 / n) : c->bytes * (n - 1) / n;
-  return (AlgorithmTime){latency_s(c, ALGORITHM_NVLS, 1, 0), link_bytes / nvls_Bps(c, ALGORITHM_NVLS)};
+  const double wire_s = link_bytes / nvls_Bps(c, ALGORITHM_NVLS);
+  return (AlgorithmTime){latency_s(c, ALGORITHM_NVLS, 1, 0), wire_s, nvls_fill_s(c, wire_s)};
 }
 
 static AlgorithmTime nvls_tree_time(const Case *c) {
@@ -195,8 +225,9 @@ static AlgorithmTime nvls_tree_time(const Case *c) {
   /* a channel for each GPU of a domain, which pulls its part through the switch */
   double bus_Bps = channels_limit_Bps(c, CHANNEL_NVLS_TREE, c->shape->max_per_domain);
   double channels_s = c->bytes * collective_bus_factor(c->collective, c->shape->n) / bus_Bps;
-  return (AlgorithmTime){latency_s(c, ALGORITHM_NVLS_TREE, 1 + tree_steps, tree_steps),
-                         MAX(MAX(inside_s, net_s), channels_s)};
+  const double wire_s = MAX(MAX(inside_s, net_s), channels_s);
+  return (AlgorithmTime){latency_s(c, ALGORITHM_NVLS_TREE, 1 + tree_steps, tree_steps), wire_s,
+                         nvls_tree_fill_s(c, wire_s)};
 }
 
 static AlgorithmTime pat_time(const Case *c) {

@@ -21,7 +21,7 @@
  * own enclosure, all of it through the root's links. A broadcast or reduction is a ring through all members, each of
  * which passes on all of S, so that it does not matter which of them is the root. Over nodes it takes besides what
  * fills the ring: hops·step/B of a channel, n−2 hops of Simple's steps, N−1 of those of LL and LL128, which the
- * library's tuner leaves out when it chooses.
+ * library's tuner leaves out when it chooses; NVLS and NVLSTree two rounds of their chunks.
  *
  * Over nodes a channel carries so much and no more (the library's tables): trees and LL128 are held to that times the
  * channels, NVLSTree to 2(n−1)/n·S over it.

@@ -54,6 +54,7 @@ static const YamlField top_fields[] = {
     {"lone_member_hop", FIELD_NODE, FALSE, offsetof(Draft, lone_hop)},
     {"send_channel", FIELD_QUANTITY, FALSE, IN_LIBRARY(send_channel_Bps), 1e6, 1e14, UNIT_BYTES_PER_SECOND},
     {"send_ll", FIELD_QUANTITY, FALSE, IN_LIBRARY(send_ll_bytes), 0, 1e12, UNIT_BYTES},
+    {"nvls_chunk", FIELD_QUANTITY, FALSE, IN_LIBRARY(nvls_chunk_bytes), 1, 1e12, UNIT_BYTES},
     {"step_bytes", FIELD_NODE, FALSE, offsetof(Draft, step_bytes)},
     {"ring_plateau", FIELD_NUMBER, FALSE, IN_LIBRARY(ring_plateau), 1, 10},
     {"pat", FIELD_NODE, FALSE, offsetof(Draft, pat)},

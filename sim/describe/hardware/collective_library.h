@@ -69,6 +69,7 @@ typedef struct {
   double lone_hop_s[N_PROTOCOLS];             /* a ring's step between nodes with one member each; 0: as others */
   double send_ll_bytes;                       /* a plain send of at most this goes by LL; 0: none */
   double step_bytes[N_PROTOCOLS];             /* what a channel hands on at once; 0: little by little */
+  double nvls_chunk_bytes;                    /* most that a channel hands to one reducer at once; 0: not stated */
   double send_channel_Bps;                    /* a plain send has a channel for each of this; 0: not stated */
   double ring_plateau;                        /* factor on the latency of Simple ring all-reduces over nodes; 0: 1 */
   double pat_step_share, pat_per_rank_s;      /* share of a hop that a step costs; time per rank beside the steps */
