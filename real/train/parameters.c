@@ -132,14 +132,19 @@ static gboolean check_experts(const Workload *workload, GError **error) {
   return TRUE;
 }
 
-/* In shards, the model's own word table is there while its stage runs, and not with another. */
+/* Heads that predict further look words up in the embedding's own table. */
+static gboolean heads_share_table(const Workload *workload) {
+  return workload->plan->mtp_layers > 0 && !workload->model->tied && workload->tied_parameters == 0;
+}
+
+/* In shards, the model's own word table is there while its stage runs, and its gradient is summed with that stage's. */
 static gboolean check_further_heads(const Workload *workload, GError **error) {
   const Plan *plan = workload->plan;
-  if (plan->mtp_layers == 0 || plan->zero < 2 || workload->model->tied || workload->tied_parameters > 0)
+  if (!heads_share_table(workload) || plan->zero < 2 || workload->n_stages == 1)
     return TRUE;
   return fail_impossible(error,
                          "--mtp-layers %d with --zero %d cannot be trained here where one rank has the model's first "
-                         "layer and its last, as with --pp %d --schedule %s: expected --zero 0 or 1",
+                         "stage and its last, as with --pp %d --schedule %s: expected --zero 0 or 1",
                          plan->mtp_layers, plan->zero, plan->pp, plan->schedule);
 }
 
@@ -449,7 +454,8 @@ void parameters_bucket(const Parameters *parameters, const Op *op, const Transfe
 }
 
 Block *parameters_shared_table(const Parameters *parameters) {
-  const int stage = shares_table(parameters->workload) ? first_stage(parameters) : -1;
+  const gboolean is_shared = shares_table(parameters->workload) || heads_share_table(parameters->workload);
+  const int stage = is_shared ? first_stage(parameters) : -1;
   return stage >= 0 ? parameters_block(parameters, stage, BLOCK_TABLE, -1) : NULL;
 }
 

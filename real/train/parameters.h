@@ -136,7 +136,8 @@ Block *parameters_block(const Parameters *parameters, int stage, BlockKind kind,
 void parameters_moved(const Parameters *parameters, const Op *op, const Transfer *transfer, GPtrArray *blocks);
 /* Both, of those whose gradients are in shards (ZeRO-2, 3): what shares a bucket. */
 void parameters_bucket(const Parameters *parameters, const Op *op, const Transfer *transfer, GPtrArray *blocks);
-/* The one matrix of embedding and head where both are on this rank; NULL where there is none. */
+/* The one matrix of embedding and head where both are on this rank, or of the embedding and heads that predict further;
+ * NULL where there is none. */
 Block *parameters_shared_table(const Parameters *parameters);
 /* What another rank of those that sum the norm holds too, and is the one to count it: the tied matrix of the last
  * stage, all of a second pipe; what is in no shards, on ranks that hold other experts; experts, on ranks of tp with the

@@ -1,4 +1,5 @@
-/* Attention: unfused, fused by cuDNN and by the own kernels, whole sequences and blocks of them. */
+/* Attention: unfused, fused by cuDNN and by the own kernels, whole sequences and blocks of them; what turns and joins
+ * its operands. */
 #include "cuda_cases.h"
 
 /* Heads 3, 4, 5 of 6: slopes of both series. In blocks there is no window. */
@@ -135,9 +136,61 @@ static void drops(Comparison *comparison, Number number) {
   case_compare(&c, comparison);
 }
 
+/* Joined, and split. */
+static void latents(Comparison *comparison, Number number, gboolean splits) {
+  Case c = case_new(splits ? KERNEL_LATENT_SPLIT : KERNEL_LATENT_JOIN, "%s", number_name(number));
+  LatentKernel *t = &c.kernel.latent;
+  *t = (LatentKernel){.number = (guint8)number,
+                      .rows = 2 * 67,
+                      .seq_len = 67,
+                      .n_heads = 3,
+                      .plain_dim = 24,
+                      .rotated_dim = 10,
+                      .v_dim = 33,
+                      .ld_shared = 31,
+                      .ld_kv = 110,
+                      .base = 10000,
+                      .pieces = {splits ? 500 : 0, 900}};
+  const gint64 made = t->rows * t->n_heads * (t->plain_dim + t->v_dim), kv = t->rows * t->ld_kv;
+  if (splits) {
+    case_out(&c, &t->made, number, made, 0, 0);
+    case_out(&c, &t->shared, number, t->rows * t->ld_shared, -1, 1);
+    case_in(&c, &t->k, number, kv, -1, 1);
+    case_in(&c, &t->v, number, kv, -1, 1);
+  } else {
+    case_in(&c, &t->made, number, made, -1, 1);
+    case_in(&c, &t->shared, number, t->rows * t->ld_shared, -1, 1);
+    case_out(&c, &t->k, number, kv, 1, 2);
+    case_out(&c, &t->v, number, kv, 1, 2);
+  }
+  case_compare(&c, comparison);
+}
+
+static void rope(Comparison *comparison, Number number, gboolean inverse) {
+  Case c = case_new(KERNEL_ROPE, "%s%s", number_name(number), inverse ? " inverse" : "");
+  RopeKernel *t = &c.kernel.rope;
+  *t = (RopeKernel){(guint8)number,
+                    (guint8)inverse,
+                    2 * 4099,
+                    4099,
+                    3,
+                    20,
+                    inverse ? 31 : 20,
+                    100,
+                    10000.0,
+                    {inverse ? 5000 : 0, 9000},
+                    NULL};
+  case_out(&c, &t->x, number, t->rows * t->ld, -1, 1);
+  case_compare(&c, comparison);
+}
+
 void compare_attention(Comparison *comparison, Number number) {
   flashes(comparison, number);
   blocks(comparison, number);
+  for (int flag = 0; flag < 2; flag++) {
+    rope(comparison, number, flag);
+    latents(comparison, number, flag);
+  }
   drops(comparison, number);
   softmax(comparison, number, 33, PLAIN);
   softmax(comparison, number, 33, RULED);

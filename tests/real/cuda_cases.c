@@ -103,54 +103,6 @@ static void head_norm(Comparison *comparison, Number number, gint64 head_dim, gb
   case_compare(&back, comparison);
 }
 
-/* Joined, and split. */
-static void latents(Comparison *comparison, Number number, gboolean splits) {
-  Case c = case_new(splits ? KERNEL_LATENT_SPLIT : KERNEL_LATENT_JOIN, "%s", number_name(number));
-  LatentKernel *t = &c.kernel.latent;
-  *t = (LatentKernel){.number = (guint8)number,
-                      .rows = 2 * 67,
-                      .seq_len = 67,
-                      .n_heads = 3,
-                      .plain_dim = 24,
-                      .rotated_dim = 10,
-                      .v_dim = 33,
-                      .ld_shared = 31,
-                      .ld_kv = 110,
-                      .base = 10000,
-                      .pieces = {splits ? 500 : 0, 900}};
-  const gint64 made = t->rows * t->n_heads * (t->plain_dim + t->v_dim), kv = t->rows * t->ld_kv;
-  if (splits) {
-    case_out(&c, &t->made, number, made, 0, 0);
-    case_out(&c, &t->shared, number, t->rows * t->ld_shared, -1, 1);
-    case_in(&c, &t->k, number, kv, -1, 1);
-    case_in(&c, &t->v, number, kv, -1, 1);
-  } else {
-    case_in(&c, &t->made, number, made, -1, 1);
-    case_in(&c, &t->shared, number, t->rows * t->ld_shared, -1, 1);
-    case_out(&c, &t->k, number, kv, 1, 2);
-    case_out(&c, &t->v, number, kv, 1, 2);
-  }
-  case_compare(&c, comparison);
-}
-
-static void rope(Comparison *comparison, Number number, gboolean inverse) {
-  Case c = case_new(KERNEL_ROPE, "%s%s", number_name(number), inverse ? " inverse" : "");
-  RopeKernel *t = &c.kernel.rope;
-  *t = (RopeKernel){(guint8)number,
-                    (guint8)inverse,
-                    2 * 4099,
-                    4099,
-                    3,
-                    20,
-                    inverse ? 31 : 20,
-                    100,
-                    10000.0,
-                    {inverse ? 5000 : 0, 9000},
-                    NULL};
-  case_out(&c, &t->x, number, t->rows * t->ld, -1, 1);
-  case_compare(&c, comparison);
-}
-
 /* Zeros, a copy, a sum; `width` a multiple of packs or not. */
 static void moves(Comparison *comparison, Number number, gint64 width) {
   for (int n_operands = 0; n_operands < 3; n_operands++) {
@@ -477,8 +429,6 @@ void compare_all_kernels(Comparison *comparison) {
     moves(comparison, number, 32);
     moves(comparison, number, 27);
     for (int flag = 0; flag < 2; flag++) {
-      rope(comparison, number, flag);
-      latents(comparison, number, flag);
       weighted(comparison, number, flag);
       pointwise(comparison, number, 7, 65, flag);
       drop_add(comparison, number, 64 + flag, flag);

@@ -91,6 +91,7 @@ static const HeldCase cases[] = {
     {.beside = 1, .tp = 2, .sequence_parallel = TRUE, .dp = 2, .zero = 3},
     {.beside = 2, .tp = 2, .sequence_parallel = TRUE, .recompute = RECOMPUTE_FULL},
     {.mtp_layers = 1, .dp = 2, .zero = 1},
+    {.mtp_layers = 2, .dp = 4, .zero = 3},
     {.mtp_layers = 2, .pp = 2, .schedule = "zb-h1"},
     {.mtp_layers = 2, .pp = 2, .schedule = "zb-h1", .recompute = RECOMPUTE_FULL},
     {.mtp_layers = 2, .tp = 2},

@@ -152,6 +152,8 @@ a head further, pp 2|2|tiny-deepseek-v3|--mtp-layers 1 --pp 2
 two heads further, zb-v, full recompute|2|tiny-deepseek|--mtp-layers 2 --pp 2 --schedule zb-v --recompute full
 two heads further, dualpipe|2|tiny-deepseek|--mtp-layers 2 --pp 2 --schedule dualpipe
 two heads further, cp 2|2|tiny-deepseek|--mtp-layers 2 --cp 2
+a head further, ZeRO-2, many buckets|2|tiny-deepseek|--mtp-layers 1 --dp 2 --zero 2 --bucket 1
+two heads further, ZeRO-3, ep 2, full recompute|2|tiny-deepseek|--mtp-layers 2 --dp 2 --ep 2 --zero 3 --recompute full
 a head further, dp 2 × pp 2, ZeRO-3|4|tiny-deepseek|--mtp-layers 1 --dp 2 --pp 2 --zero 3
 two heads further, tp 2, zb-h1|4|tiny-deepseek|--mtp-layers 2 --tp 2 --pp 2 --schedule zb-h1 --sequence-parallel on
 TABLE
