@@ -11,14 +11,17 @@
  *       kernels: plain              # RMSNorm, rotation and gate are single operations; fused (default)
  *       norm_rate: 0.77             # plain: share of the HBM's rate that an RMSNorm's operations reach (default 1)
  *       loss: fused                 # cross-entropy reads logits in their own format twice, and writes their gradient
- * over # them as it does; plain (default): operations in fp32, one at a time sends: synchronous          # the host
- * waits for what a stage exchanges before it issues more, in 1f1b and # interleaved without overlap of sends; else, and
- * elsewhere, streams do stage_tensors: split        # without sequence parallelism each rank of tp sends its part of
- * what all of them # have to the next stage, whose ranks gather the whole before they go on; whole # (default): each
- * sends all of it to its peer overlap_p2p: chunks         # a stage computes on while it sends: always, where it has
- * several chunks, or as # the schedule has it (default: schedule) tensor_parallel: alone      # the reduction of an
- * input gradient runs beside the weight gradient (default: # beside), alone, or in pieces beside the product it belongs
- * to (fused) tensor_parallel_hidden: 0.85  # fused: share of a collective that runs beside its product
+ *                                   # over them as it does; plain (default): operations in fp32, one at a time
+ *       sends: synchronous          # the host waits for what a stage exchanges before it issues more, in 1f1b and
+ *                                   # interleaved without overlap of sends; else, and elsewhere, streams do
+ *       stage_tensors: split        # without sequence parallelism each rank of tp sends its part of what all of them
+ *                                   # have to the next stage, whose ranks gather the whole before they go on; whole
+ *                                   # (default): each sends all of it to its peer
+ *       overlap_p2p: chunks         # a stage computes on while it sends: always, where it has several chunks, or as
+ *                                   # the schedule has it (default: schedule)
+ *       tensor_parallel: alone      # the reduction of an input gradient runs beside the weight gradient (default:
+ *                                   # beside), alone, or in pieces beside the product it belongs to (fused)
+ *       tensor_parallel_hidden: 0.85  # fused: share of a collective that runs beside its product
  *       tensor_parallel_format: linear  # under sequence parallelism a rank converts its tokens, or their gradients,
  *                                   # and they are gathered in the format of the products they are for; sums are in
  *                                   # that of activations (element), as by default both are
