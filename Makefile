@@ -21,7 +21,7 @@ demo: deps
 check: deps
 	.ci/check $(BUILD)
 
-# every test under AddressSanitizer and UndefinedBehaviourSanitizer, of which `make check` runs the readers' so: 10 minutes
+# every test under AddressSanitizer and UndefinedBehaviourSanitizer: 10 minutes; `make check` runs those of readers so
 sanitize: deps
 	.ci/sanitize $(BUILD)-sanitize-all
 

@@ -95,16 +95,10 @@ static gboolean check_prices(const PlanVerb *o, GError **error) {
                     without->file);
 }
 
-static gboolean set_open(PlanVerb *o, const char *name, const char *values, GError **error) {
-  return values == NULL || space_given(o->space, name) != NULL || space_set(o->space, name, values, error);
-}
-
-/* Where none are given, what the framework that the plan is for runs. */
-static gboolean choose_for_framework(PlanVerb *o, GError **error) {
-  const LaunchFramework framework = (LaunchFramework)o->request.framework;
-  return o->request.framework == PLANNER_ANY_FRAMEWORK ||
-         (set_open(o, "schedule", launch_schedules(framework), error) &&
-          set_open(o, "overlap-p2p", launch_overlaps_p2p(framework), error));
+static gboolean fill_space(PlanVerb *o, GError **error) {
+  const int framework = o->request.framework;
+  return (framework == PLANNER_ANY_FRAMEWORK || plan_space_fill_for(o->space, (LaunchFramework)framework, error)) &&
+         plan_space_fill(o->space, error) && space_finish(o->space, error);
 }
 
 static gboolean parse_options(PlanVerb *o, int *argc, char ***argv, GError **error) {
@@ -143,8 +137,8 @@ static gboolean parse_options(PlanVerb *o, int *argc, char ***argv, GError **err
   parser_add(parser, entries);
   plan_space_describe(o->space);
   space_add_options(o->space, parser);
-  return parser_run(parser, argc, argv, FALSE, error) && parse_request(o, error) && choose_for_framework(o, error) &&
-         plan_space_fill(o->space, error) && space_finish(o->space, error) && check_prices(o, error);
+  return parser_run(parser, argc, argv, FALSE, error) && parse_request(o, error) && fill_space(o, error) &&
+         check_prices(o, error);
 }
 
 static Launch *make_launch(const PlanVerb *o, const PlanOutcome *best, GError **error) {

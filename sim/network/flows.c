@@ -4,12 +4,10 @@
  *                              joins its links                       leaves them
  *
  * Whoever joins or leaves a link makes it dirty. A flow alone on all its links, or left so, has what the narrowest
- * leaves, at once.
- * Otherwise, before time is read or moves on, what is dirty is solved: the flows and links that hang together with it
- * are gathered (breadth first: link → its flows → their links …) and handed to max_min.c, one such part after another,
- * each while it is in the cache. A flow whose rate stays the
- * same is not touched: its end stays in the queue as it was. One whose rate changes has its bytes so far booked on its
- * links, and its end moved.
+ * leaves, at once. Otherwise, before time is read or moves on, what is dirty is solved: the flows and links that hang
+ * together with it are gathered (breadth first: link → its flows → their links …) and handed to max_min.c, one such
+ * part after another, each while it is in the cache. A flow whose rate stays the same is not touched: its end stays in
+ * the queue as it was. One whose rate changes has its bytes so far booked on its links, and its end moved.
  *
  * Links of infinite capacity only count bytes: they join nothing. */
 #include "flow_state.h"

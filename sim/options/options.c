@@ -95,7 +95,7 @@ static void add_sizes(Parser *parser, PlanOptions *o) {
        "model chunks per pipeline rank (default: what the schedule needs; 2 of interleaved and looped-bfs)", "N"},
       {"schedule", 0, 0, G_OPTION_ARG_STRING, &o->schedule, schedules, "NAME"},
       {"pipeline-layout", 0, 0, G_OPTION_ARG_STRING, &o->pipeline_layout,
-       "layers of each stage, parted by +: 7+8*14+6, or 7+even+6; or as Megatron-LM has it: Et*7|(t*8|)*14,t*6,L; "
+       "layers of each stage, parted by +: 7+8*14+6, or 7+even+6; or as Megatron-LM has it: Et*7|(t*8|)*14t*6L; "
        "balanced: by FLOPs; embedding, loss or embedding+loss: these count as a layer (default auto: alike where that "
        "goes)",
        "LAYERS"},
@@ -130,9 +130,8 @@ static void add_methods(Parser *parser, PlanOptions *o) {
        "NAME"},
       {"recipe", 0, 0, G_OPTION_ARG_STRING, &o->recipe,
        "bytes per parameter: bf16+master, megatron, no-master, fp32-grads, fp32, fp8+master, megatron-fp8, "
-       "deepseek-v3, or "
-       "like w2+g4+p4+m4+v4: weights, gradients, master copy, moments (default bf16+master; fp32 with --precision "
-       "fp32)",
+       "deepseek-v3, or like w2+g4+p4+m4+v4: weights, gradients, master copy, moments (default bf16+master; fp32 "
+       "with --precision fp32)",
        "NAME"},
       {"attention", 0, 0, G_OPTION_ARG_STRING, &o->attention, "flash or unfused (default flash)", "KIND"},
       {"norm-kernel", 0, 0, G_OPTION_ARG_STRING, &o->norm_kernel,
@@ -142,8 +141,7 @@ static void add_methods(Parser *parser, PlanOptions *o) {
       {"expert-dispatch", 0, 0, G_OPTION_ARG_STRING, &o->expert_dispatch,
        "how tokens reach the experts of other ranks: alltoall (once for each expert) or deepep (DeepEP, HybridEP: once "
        "to each node that has some of a token's experts, and there to each rank) (default alltoall, or as the "
-       "framework "
-       "has it)",
+       "framework has it)",
        "HOW"},
       {"cp-comm", 0, 0, G_OPTION_ARG_STRING, &o->cp_comm,
        "how attention reaches the tokens of other cp ranks: ring (keys and values pass round beside it; Transformer "
@@ -414,9 +412,9 @@ static gboolean check_fold(const PlanOptions *o, GError **error) {
 }
 
 gboolean plan_options_check_model(const Plan *plan, const Model *model, GError **error) {
-  const gboolean is_news =
+  const gboolean is_asked_for =
       plan->norm_kernel == FRAMEWORK_KERNELS_PLAIN && plan->time.kernels != FRAMEWORK_KERNELS_PLAIN;
-  if (!is_news || model->norm == NORM_RMSNORM)
+  if (!is_asked_for || model->norm == NORM_RMSNORM)
     return TRUE;
   return fail_input(error,
                     "--norm-kernel plain says how an RMSNorm runs: model %s has LayerNorms, one kernel each; expected "

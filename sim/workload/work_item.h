@@ -27,7 +27,7 @@ typedef struct {
   guint8 wide_keys;    /* ATTENTION: heads of Q and K are wider than V's */
   guint8 windowed;     /* ATTENTION: keys before a window are left out; its FLOPs say how many pairs there are */
   guint8 recompute;    /* forward work done again in backward */
-  guint8 mtp;          /* of the so-many-th head that predicts a token further; 0: of none */
+  guint8 mtp;          /* which of the heads that predict a token further, from 1 on, it is of; 0: of none */
   guint8 collective;   /* COLLECTIVE: Collective; a SEND_RECV is one step of a ring: S from each member to the next */
   guint8 axis;         /* COLLECTIVE: whose group and stream, AXIS_TP, AXIS_CP or AXIS_EP */
   const char *operand; /* COLLECTIVE: static name of the kernel whose result it sums or whose operand it gathers */

@@ -22,9 +22,8 @@ START_TEST(one_expert_a_token_is_a_plain_exchange) {
 }
 END_TEST
 
-/* A token whose 2 experts are all there are goes to both nodes, and to both ranks that have one: half the bytes are for
- * the other node, and as one rank of each has one, each goes there once; with 8 experts on 16 ranks, 4 of each node,
- * what 8 copies need is sent as 2, of which 1 crosses. */
+/* 16 experts, one on each of 16 ranks, in two nodes. A token for all of them is sent 16 times, but once alone to the
+ * other node; one for two of them is sent twice, and has some on 2·(1 − C(8,2)/C(16,2)) of the nodes. */
 START_TEST(copies_for_one_node_cross_once) {
   const Cluster cluster = toy_cluster();
   const ModelExperts all = {.n = 16, .per_token = 16};

@@ -30,8 +30,7 @@ static const struct {
 };
 
 /* What a token meets, in billions: 12.9 (arXiv 2401.04088 §1), 21 (2405.04434 §1; its Table 1: 21.4), 37 (2412.19437
- * §1), 22 and 3.3
- * (2505.09388 §2), 32.6 (2507.20534 table 2), as printed. */
+ * §1), 22 and 3.3 (2505.09388 §2), 32.6 (2507.20534 table 2), as printed. */
 static const struct {
   const char *name;
   double billions, digits;

@@ -50,6 +50,8 @@ START_TEST(experts_that_make_no_sense_are_refused) {
                "no layer that has them");
   ASSERT_INPUT("{" DEEPSEEK "\n\"moe_layer_freq\": 0, " LLAMA_CORE "}", ":2: moe_layer_freq", "found 0", "from 1");
   ASSERT_INPUT("{" DEEPSEEK "\n\"n_group\": 3, \"topk_group\": 1, " LLAMA_CORE "}", ":2: n_group", "3", "the 16");
+  ASSERT_INPUT("{" DEEPSEEK "\"n_group\": 16,\n\"topk_group\": 1, " LLAMA_CORE "}", ":2: topk_group", "whose 1 experts",
+               "fewer than the 2 of a token");
   ASSERT_INPUT("{" DEEPSEEK "\"n_group\": 4,\n\"topk_group\": 5, " LLAMA_CORE "}", ":2: topk_group", "5",
                "at most the 4 groups");
 }

@@ -112,6 +112,13 @@ static gboolean check_groups(const JsonFile *json, gboolean is_greedy, ModelExpe
     return fail_input(error,
                       "%s:%u: topk_group: found %" G_GINT64_FORMAT ", expected at most the %" G_GINT64_FORMAT " groups",
                       json->file, json_file_line(json, json->root, "topk_group"), experts->groups_per_token, n_groups);
+  const gint64 open = experts->groups_per_token * (experts->n / n_groups);
+  if (open > 0 && open < experts->per_token)
+    return fail_input(error,
+                      "%s:%u: topk_group: found %" G_GINT64_FORMAT ", whose %" G_GINT64_FORMAT
+                      " experts are fewer than the %" G_GINT64_FORMAT " of a token",
+                      json->file, json_file_line(json, json->root, "topk_group"), experts->groups_per_token, open,
+                      experts->per_token);
   return TRUE;
 }
 

@@ -161,7 +161,7 @@ static gboolean check_pipeline(Plan *plan, const Model *model, const Cluster *cl
   gint64 n_stages = (gint64)plan->pp * plan->chunks / plan->n_pipes;
   if (model == NULL)
     return TRUE;
-  /* two more is Megatron's other split: embedding and head are stages of their own; who says so himself may have one */
+  /* two more is Megatron's other split: embedding and head are stages of their own; a layout asked for may have one */
   const gboolean is_open = pipeline_layout_is_open(plan->pipeline_layout);
   if (n_stages > model->n_layers && n_stages != model->n_layers + 2 && (is_open || n_stages > model->n_layers + 2))
     return fail_impossible(error,

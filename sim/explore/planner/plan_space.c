@@ -223,6 +223,12 @@ static gboolean check_norms(const Space *space, const GArray *cases, GError **er
   return FALSE;
 }
 
+gboolean plan_space_fill_for(Space *space, LaunchFramework framework, GError **error) {
+  const char *overlaps = launch_overlaps_p2p(framework);
+  return set_open(space, "schedule", launch_schedules(framework), error) &&
+         (overlaps == NULL || set_open(space, "overlap-p2p", overlaps, error));
+}
+
 gboolean plan_space_fill(Space *space, GError **error) {
   if (!check_given(space, error))
     return FALSE;

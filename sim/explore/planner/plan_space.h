@@ -1,5 +1,6 @@
 /* What a search for the best plan tries where its options leave something open. */
 #pragma once
+#include "launch.h"
 #include "space.h"
 
 enum { LONG_SEQUENCE = 32768 };
@@ -10,8 +11,8 @@ enum { LONG_SEQUENCE = 32768 };
  *     pp          what divides the GPUs, up to a stage per layer
  *     chunks      with which some pp of these cuts the layers evenly (embedding and head counted or not), and those
  *                 that a schedule given cannot do without (zb-v, dualpipe …)
- *     schedule    1f1b, interleaved         micro-batch  1, 2, 4, 8, 16      zero  0 to 3
- *     pipeline-layout  auto, balanced
+ *     schedule    1f1b, interleaved         micro-batch        1, 2, 4, 8, 16
+ *     zero        0 to 3                    pipeline-layout    auto, balanced
  *     recompute   none, selective, full     sequence-parallel  on, off
  *
  *     ep          1; of a model with experts what divides these and the GPUs
@@ -20,6 +21,8 @@ enum { LONG_SEQUENCE = 32768 };
  *
  * The space is not finished yet, nor by this. INPUT when --model, --cluster, --gpus or --global-batch is missing. */
 gboolean plan_space_fill(Space *space, GError **error);
+/* Ahead of that: schedules and --overlap-p2p, where they are open, as the framework that the plan is for runs them. */
+gboolean plan_space_fill_for(Space *space, LaunchFramework framework, GError **error);
 /* Say so in its options' help: before space_add_options(). */
 void plan_space_describe(Space *space);
 /* Chunks of a schedule of the table that takes no other number of them than this, more than one; else 0. */
