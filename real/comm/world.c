@@ -91,6 +91,18 @@ static void leave(gpointer data) {
   }
 }
 #else
+/* A launcher's ranks would each train alone, on the same cores. */
+static gboolean start_mpi(World *world, int *argc, char ***argv, GError **error) {
+  static const char *const counts[] = {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS", "MV2_COMM_WORLD_SIZE"};
+  for (gsize i = 0; i < G_N_ELEMENTS(counts); i++) {
+    const char *text = g_getenv(counts[i]);
+    if (text != NULL && g_ascii_strtoll(text, NULL, 10) > 1)
+      return fail_impossible(error, "%s ranks were started (%s), and this stepreal is built without MPI; expected one",
+                             text, counts[i]);
+  }
+  return TRUE;
+}
+
 static void leave(gpointer data) {
 }
 #endif
@@ -129,10 +141,8 @@ World *world_open(int *argc, char ***argv, double start_timeout_s, GError **erro
   if (is_launched)
     world->witness = witness_start(); /* before there are threads and MPI */
   world->monitor = monitor_start(start_timeout_s, is_launched);
-#ifdef HAVE_MPI
   if (is_launched)
     is_open = start_mpi(world, argc, argv, error);
-#endif
   if (is_open && open_board(world, error))
     return world;
   monitor_stop(world->monitor);

@@ -166,6 +166,10 @@ static gboolean make_program(Run *run, GError **error) {
   g_autoptr(Program) program = run->options.program ? given_program(run, error) : program_of_plan(run->workload, error);
   if (program == NULL)
     return FALSE;
+  if (run->options.program != NULL && !program_layers_fit(program, run->workload, error)) {
+    g_prefix_error(error, "%s: ", run->options.program);
+    return FALSE;
+  }
   run->program =
       program->expansion == EXPANSION_ALL ? g_steal_pointer(&program) : program_expand(program, run->workload);
   if (!program_is_executable(run->program, run->workload, error))

@@ -49,11 +49,15 @@ void check_report_init(CheckReport *report, int n_steps, const Plan *plan) {
   report->noise = bounds[number].noise;
 }
 
+static double relative_error(double found, double expected) {
+  return found == expected ? 0 : fabs(found - expected) / fabs(expected); /* a vocabulary of one word: no loss at all */
+}
+
 void check_report_judge(CheckReport *report) {
   report->is_passed = report->n_missing == 0;
   for (int i = 0; i < report->n_steps; i++) {
     const CheckedStep *step = &report->steps[i];
-    const double loss_error = fabs(step->loss - step->reference_loss) / fabs(step->reference_loss);
+    const double loss_error = relative_error(step->loss, step->reference_loss);
     report->is_passed = report->is_passed && !step->scales_differ && loss_error <= report->loss_tolerance &&
                         step->gradient_error <= (i == 0 ? report->first_tolerance : report->gradient_tolerance) &&
                         step->update_error <= report->update_tolerance;
@@ -62,7 +66,7 @@ void check_report_judge(CheckReport *report) {
 
 void check_timed_losses(CheckReport *report, const double *losses) {
   for (int i = 0; i < report->n_steps; i++) {
-    const double expected = report->steps[i].loss, error = fabs(losses[i] - expected) / fabs(expected);
+    const double error = relative_error(losses[i], report->steps[i].loss);
     report->timed_loss_error = error <= report->timed_loss_error ? report->timed_loss_error : error;
   }
   report->is_passed = report->is_passed && report->timed_loss_error <= report->loss_tolerance;
@@ -78,9 +82,8 @@ void check_report_print(const CheckReport *report, GString *out) {
   for (int i = 0; i < report->n_steps; i++) {
     const CheckedStep *step = &report->steps[i];
     g_string_append_printf(out, "  %4d  %10.6f  %10.6f  %10.2e   %8.2e %-24s  %8.2e %s\n", i, step->loss,
-                           step->reference_loss, fabs(step->loss - step->reference_loss) / fabs(step->reference_loss),
-                           step->gradient_error, step->is_skipped ? "skipped" : step->gradient_worst,
-                           step->update_error, step->update_worst);
+                           step->reference_loss, relative_error(step->loss, step->reference_loss), step->gradient_error,
+                           step->is_skipped ? "skipped" : step->gradient_worst, step->update_error, step->update_worst);
     if (step->scales_differ)
       g_string_append_printf(
           out, "        the loss's scale, %g here, is not the one rank's, or not all skip the step\n", step->scale);

@@ -31,16 +31,19 @@ static gboolean compute_fits(const Program *program, const Workload *workload, c
   const Work *work = &g_array_index(program->works, Work, op->work);
   if (op->action > ACTION_B)
     return work->phase == PHASE_OPTIMIZER;
+  const gboolean is_empty =
+      work->piece < 0 && work->n_embedding + work->n_layers + work->n_head == 0; /* an I of nothing */
   return work->phase == phase_of[op->action] &&
-         has_items(workload, op, work->piece, work->first_item, work->last_item, FALSE);
+         (is_empty || has_items(workload, op, work->piece, work->first_item, work->last_item, FALSE));
 }
 
 /* A gather or a reduction: its layers are there, and it cuts them into as many shards as the plan does. */
 static gboolean movement_fits(const Workload *workload, const Op *op, const Transfer *transfer, const Group *group) {
   const StageLayers *layers = op->stage >= 0 ? &workload->stages[op->stage].layers : NULL;
-  if (layers == NULL || op->unit + transfer->n_layers > layers->n_layers + layers->has_head ||
-      (transfer->n_layers > 0 && op->unit + transfer->n_layers > layers->n_layers) ||
-      transfer->n_embedding > layers->has_embedding || transfer->n_head > layers->has_head)
+  const gint64 last = (gint64)op->unit + transfer->n_layers;
+  if (layers == NULL || last > layers->n_layers + layers->has_head ||
+      (transfer->n_layers > 0 && last > layers->n_layers) || transfer->n_embedding > layers->has_embedding ||
+      transfer->n_head > layers->has_head)
     return FALSE;
   const Layout *layout = &workload->layout;
   const int n_shards = workload->plan->zero == 0 ? 1
@@ -98,6 +101,28 @@ static gboolean check_placement(const Program *program, const Workload *workload
   return TRUE;
 }
 
+/* op: nothing to run it with is there. Always FALSE. */
+static gboolean fail_op(const Program *program, int rank, int i, GError **error) {
+  g_autofree char *name = op_text(program, &program->ranks[rank].ops[i]);
+  return fail_impossible(error,
+                         "rank %d, op %d (%s): the model under this plan has no such layer, kernels or shards; is the "
+                         "program of another plan?",
+                         rank, i, name);
+}
+
+gboolean program_layers_fit(const Program *program, const Workload *workload, GError **error) {
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    for (int i = 0; i < program->ranks[rank].n_ops; i++) {
+      const Op *op = &program->ranks[rank].ops[i];
+      if (op->kind != OP_COMPUTE || op->action > ACTION_B || op->stage < 0)
+        continue;
+      const Work *work = &g_array_index(program->works, Work, op->work);
+      if (work->n_layers > workload->stages[op->stage].layers.n_layers)
+        return fail_op(program, rank, i, error);
+    }
+  return TRUE;
+}
+
 gboolean program_fits(const Program *program, const Workload *workload, GError **error) {
   if (!check_placement(program, workload, error))
     return FALSE;
@@ -107,13 +132,8 @@ gboolean program_fits(const Program *program, const Workload *workload, GError *
       const gboolean fits = op->kind == OP_COMPUTE      ? compute_fits(program, workload, op)
                             : op->kind == OP_COLLECTIVE ? collective_fits(program, workload, op)
                                                         : TRUE;
-      if (fits)
-        continue;
-      g_autofree char *name = op_text(program, op);
-      return fail_impossible(error,
-                             "rank %d, op %d (%s): the model under this plan has no such layer, kernels or "
-                             "shards; is the program of another plan?",
-                             rank, i, name);
+      if (!fits)
+        return fail_op(program, rank, i, error);
     }
   return TRUE;
 }

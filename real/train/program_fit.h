@@ -6,6 +6,10 @@
 /* What the executor cannot run, though it is verified: IMPOSSIBLE with the reason. `program`: expanded. */
 gboolean program_is_executable(const Program *program, const Workload *workload, GError **error);
 
+/* `program`: verified, with the workload's stages, before it is expanded: no op has more layers than its stage.
+ * IMPOSSIBLE naming the first that has. */
+gboolean program_layers_fit(const Program *program, const Workload *workload, GError **error);
+
 /* `program`: expanded, verified, with the workload's stages. IMPOSSIBLE naming the first op that asks for what the
  * workload has not. */
 gboolean program_fits(const Program *program, const Workload *workload, GError **error);

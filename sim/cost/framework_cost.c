@@ -12,6 +12,7 @@ Gpu framework_gpu(const FrameworkTime *framework, const Gpu *gpu) {
   reached.under_load *= products;
   for (int i = 0; i < N_NUMBERS; i++)
     reached.under_load_of[i] *= products;
+  reached.weight_gradient_rate = rates->weight_gradients;
   reached.norm_rate = framework->norm_rate;
   const double of_generation = gpu->attention_of_generation > 0 ? gpu->attention_of_generation : 1;
   if (rates->attention_forward > 0)

@@ -100,8 +100,9 @@ static double unaligned_share(const Gpu *gpu, const WorkItem *item) {
 /* As rows lie; and where C is accumulated it is read and written as well, and not all of that is hidden: the first
  * tiles wait for it and the last ones' writing waits for them; less of it in a group, where each product is short. */
 static double matmul_s(const Gpu *gpu, const WorkItem *item) {
-  const double product_s =
-      arithmetic_s(gpu, item->number, item->batch, item->m, item->n, item->k) / unaligned_share(gpu, item);
+  const gboolean is_of_weights = item->accumulate && number_bytes(item->number) < 2 && gpu->weight_gradient_rate > 0;
+  const double share = unaligned_share(gpu, item) * (is_of_weights ? gpu->weight_gradient_rate : 1);
+  const double product_s = arithmetic_s(gpu, item->number, item->batch, item->m, item->n, item->k) / share;
   const double exposed = item->batch == 1 ? gpu->accumulate_exposed : gpu->grouped_exposed;
   const double shown_s = item->accumulate ? exposed * hbm_s(gpu, item->result_bytes) : 0;
   return MAX(product_s + shown_s, hbm_s(gpu, item->bytes)) + gpu->kernel_latency_s;

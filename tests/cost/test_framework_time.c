@@ -128,7 +128,7 @@ END_TEST
 
 START_TEST(rates_are_of_the_gpu_generation) {
   FrameworkTime time = {0};
-  time.rates[ARCHITECTURE_HOPPER] = (FrameworkRates){0.5, 0.3, 0};
+  time.rates[ARCHITECTURE_HOPPER] = (FrameworkRates){.products = 0.5, .weight_gradients = 0.7, .attention_forward = 0.3};
   Gpu gpu = {
       .architecture = ARCHITECTURE_HOPPER, .under_load = 0.8, .attention_forward = 0.6, .attention_backward = 0.4};
   gpu.under_load_of[NUMBER_FP8] = 0.6;
@@ -136,6 +136,7 @@ START_TEST(rates_are_of_the_gpu_generation) {
   ck_assert_double_eq_tol(reached.under_load, 0.4, 1e-15);
   ck_assert_double_eq_tol(reached.under_load_of[NUMBER_FP8], 0.3, 1e-15);
   ck_assert_double_eq(reached.under_load_of[NUMBER_BF16], 0);
+  ck_assert_double_eq(reached.weight_gradient_rate, 0.7);
   ck_assert_double_eq(reached.attention_forward, 0.3);
   ck_assert_double_eq(reached.attention_backward, 0.4);
   gpu.attention_of_generation = 0.5; /* a part with less power: of the framework's rate, not of its own */

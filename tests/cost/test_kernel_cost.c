@@ -111,6 +111,22 @@ START_TEST(a_product_is_never_faster_than_its_traffic) {
 }
 END_TEST
 
+/* A framework's own kernels for weight gradients: those of few bits alone are its own. */
+START_TEST(weight_gradients_of_few_bits_have_a_rate_of_their_own) {
+  Gpu gpu = toy_gpu();
+  WorkItem item = {.kind = ITEM_MATMUL, .number = NUMBER_FP8, .batch = 1, .m = 32, .n = 32, .k = 100000, .bytes = 1};
+  const double product_s = kernel_cost_model_s(&gpu, &item);
+  gpu.weight_gradient_rate = 0.5;
+  assert_close(kernel_cost_model_s(&gpu, &item), product_s);
+  item.accumulate = TRUE;
+  assert_close(kernel_cost_model_s(&gpu, &item), 2 * (product_s - latency_s) + latency_s);
+  item.number = NUMBER_BF16;
+  const double of_16_bits_s = kernel_cost_model_s(&gpu, &item);
+  gpu.weight_gradient_rate = 0;
+  assert_close(kernel_cost_model_s(&gpu, &item), of_16_bits_s);
+}
+END_TEST
+
 /* 4 experts of 32 × 32, k 100,000: 16 tiles are 4 waves of 51.2 us; their gradients, read and written, are 80 MB, of
  * which half is exposed: 80 us of HBM at 0.5 TB/s. Where the traffic of all, 150 MB, takes longer than both, that
  * counts. A lone product has a share of its own, and products that accumulate nothing hide their results. */
@@ -312,6 +328,7 @@ int main(void) {
   tcase_add_test(cases, a_short_k_is_not_split);
   tcase_add_test(cases, a_product_is_never_faster_than_its_traffic);
   tcase_add_test(cases, a_group_that_accumulates_shows_part_of_its_results_traffic);
+  tcase_add_test(cases, weight_gradients_of_few_bits_have_a_rate_of_their_own);
   tcase_add_test(cases, wide_keys_slow_attention_down);
   tcase_add_test(cases, rows_that_start_at_odd_places_slow_a_product_down);
   tcase_add_test(cases, how_a_row_is_aligned_depends_on_its_format);

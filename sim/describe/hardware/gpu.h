@@ -55,6 +55,8 @@ typedef struct {
 
   /* Memory-bound kernels: time = bytes / (hbm_Bps × efficiency) + kernel_latency_s. */
   double hbm_efficiency;
+  double weight_gradient_rate; /* share of the rate of products that theirs reach in fewer than 16 bits; 0: 1. No key:
+                                * a framework's */
   double norm_rate; /* share of that rate that RMSNorms of single operations reach; 0: 1. No key: a framework's */
 
   /* Fused attention: share of the element format's peak, over causal FLOPs. */

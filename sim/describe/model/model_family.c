@@ -103,10 +103,10 @@ static gboolean read_falcon(const JsonFile *json, Model *model, GError **error) 
   if (!is_new)
     model->n_kv_heads = multi_query ? 1 : model->n_heads;
   model->parallel_block = is_new || parallel;
-  gint64 n_norms = is_new || !parallel ? 2 : 1;
+  gint64 n_norms = is_new ? 2 : 1; /* of blocks side by side */
   if (!json_file_integer(json, root, "num_ln_in_parallel_attn", 1, 2, &n_norms, error))
     return FALSE;
-  model->n_norms_per_layer = n_norms;
+  model->n_norms_per_layer = model->parallel_block ? n_norms : 2;
   model->positions = alibi ? POSITIONS_ALIBI : POSITIONS_ROTARY;
   set_biases(model, bias, bias);
   return TRUE;

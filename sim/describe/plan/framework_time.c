@@ -68,6 +68,7 @@ static const YamlField ends_fields[] = {
 
 static const YamlField rate_fields[] = {
     {"products", FIELD_NUMBER, FALSE, offsetof(FrameworkRates, products), 0.05, 1},
+    {"weight_gradients", FIELD_NUMBER, FALSE, offsetof(FrameworkRates, weight_gradients), 0.05, 1},
     {"attention_forward", FIELD_NUMBER, FALSE, offsetof(FrameworkRates, attention_forward), 1e-3, 1},
     {"attention_backward", FIELD_NUMBER, FALSE, offsetof(FrameworkRates, attention_backward), 1e-3, 1},
 };

@@ -45,10 +45,11 @@
  *       expert_sms: 20              # SMs that move tokens to experts and back: while they do, kernels beside them have
  *                                   # the others (default: as the cluster's transfer_tax says)
  *       rates:                      # by GPU generation, what its libraries reach
- *         hopper: {products: 0.8, attention_forward: 0.35, attention_backward: 0.3}
+ *         hopper: {products: 0.8, weight_gradients: 0.9, attention_forward: 0.35, attention_backward: 0.3}
  *
- * products: a share of the GPU file's rate; attention: of the peak, in place of the GPU file's, times its of_generation
- * where it has one. */
+ * products: a share of the GPU file's rate; weight_gradients: a share of that again for theirs, where the
+ * factors have fewer than 16 bits; attention: of the peak, in place of the GPU file's, times its of_generation where it
+ * has one. */
 #pragma once
 #include "framework_memory.h"
 #include "gpu.h"
@@ -71,6 +72,7 @@ typedef enum { SCALES_TENSOR, SCALES_BLOCKS } FrameworkScales;
 
 typedef struct {
   double products;                              /* (0, 1]; 0: 1 */
+  double weight_gradients;                      /* (0, 1]; 0: 1 */
   double attention_forward, attention_backward; /* (0, 1]; 0: the GPU file's */
 } FrameworkRates;
 
