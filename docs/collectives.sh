@@ -20,13 +20,18 @@ while read -r cluster op gpus; do
 done <"$work/runs" >"$work/all" || exit 1
 
 awk '
-  function class(bytes) { return bytes < 1048576 ? "1 below 1 MiB" : bytes < 268435456 ? "2 1 to 128 MiB" : "3 256 MiB and more" }
-  { key = $1 " | " $2 " | " class($4); error = $6 / $5 - 1; n[key]++; bias[key] += error; off[key] += error < 0 ? -error : error
+  function class(bytes) {
+    return bytes < 1048576 ? "1 below 1 MiB" : bytes < 268435456 ? "2 1 to 128 MiB" : "3 256 MiB and more"
+  }
+  { key = $1 " | " $2 " | " class($4); error = $6 / $5 - 1
+    n[key]++; bias[key] += error; off[key] += error < 0 ? -error : error
     if (!(key in least) || $3 < least[key]) least[key] = $3
     if ($3 > most[key]) most[key] = $3 }
   END { for (key in n) printf "%s|%d|%s|%.1f|%+.1f\n", key, n[key],
-          (least[key] == most[key] ? least[key] : least[key] " to " most[key]), 100 * off[key] / n[key], 100 * bias[key] / n[key] }
+          (least[key] == most[key] ? least[key] : least[key] " to " most[key]),
+          100 * off[key] / n[key], 100 * bias[key] / n[key] }
 ' "$work/all" | sort | awk -F'|' '
-  BEGIN { print "| source | operation | size | GPUs | rows | MAPE % | bias % |"; print "| --- | --- | --- | ---: | ---: | ---: | ---: |" }
+  BEGIN { print "| source | operation | size | GPUs | rows | MAPE % | bias % |"
+    print "| --- | --- | --- | ---: | ---: | ---: | ---: |" }
   { gsub(/^ [123] /, "", $3); gsub(/ +$/, "", $1); gsub(/^ | $/, "", $2)
     printf "| %s | %s | %s | %s | %s | %s | %s |\n", $1, $2, $3, $5, $4, $6, $7 }'

@@ -1,5 +1,5 @@
-/* How MPI is called here: through one macro, under the world's lock, errors as GErrors. Nothing
- * where the project is built without MPI. */
+/* How MPI is called here: through one macro, under the world's lock, errors as GErrors. Nothing where the project is
+ * built without MPI. */
 #pragma once
 #include "world_state.h"
 

@@ -75,9 +75,7 @@ static int explain(const ExplainVerb *o, const SpacePoint *point, const Scaling 
     return 2;
   g_autofree int *in_flight = g_new0(int, prediction->program->n_ranks);
   StepReport step = step_of_prediction(prediction, in_flight);
-  g_autoptr(Explanation) explanation =
-      explanation_new(prediction, &step, point->plan, scaling != NULL, parallel_threads());
-  explanation->scaling = scaling;
+  g_autoptr(Explanation) explanation = explanation_new(prediction, &step, point->plan, scaling, parallel_threads());
   explanation->is_weak = o->weak;
   if (o->json) {
     g_autofree char *json = explain_json(explanation);

@@ -182,11 +182,7 @@ static double nvls_Bps(const Case *c, Algorithm table) {
          c->library->by_architecture[c->cluster->gpu.architecture].nvls_share;
 }
 
-/* NCCL 2.30.7 src/enqueue.cc, calcCollChunking: a chunk is halved where the buffer is less than so many times what all
- * channels have under way for all GPUs of a domain. */
-static const int nvls_halvings[] = {64, 8, 2, 0}, nvls_tree_halvings[] = {4, 1, 0};
-
-/* Of the buffer, what is under way at once. */
+/* Of the buffer, what is under way at once. `halvings` end with 0. */
 static double nvls_round_bytes(const Case *c, double chunk_bytes, const int *halvings) {
   const double lanes =
       (double)c->library->by_architecture[c->cluster->gpu.architecture].nvls_channels * c->shape->max_per_domain;
@@ -199,7 +195,7 @@ static double nvls_round_bytes(const Case *c, double chunk_bytes, const int *hal
 static double nvls_fill_s(const Case *c, double wire_s) {
   if (c->bytes <= 0)
     return 0;
-  return 2 * nvls_round_bytes(c, c->library->nvls_chunk_bytes, nvls_halvings) / c->bytes * wire_s;
+  return 2 * nvls_round_bytes(c, c->library->nvls_chunk_bytes, c->library->nvls_halvings) / c->bytes * wire_s;
 }
 
 /* From four domains on a chunk is half as large to begin with (NCCL_NVLSTREE_MAX_CHUNKSIZE). */
@@ -208,7 +204,7 @@ static double nvls_tree_fill_s(const Case *c, double wire_s) {
   const double chunk_bytes = c->library->nvls_chunk_bytes / (is_half ? 2 : 1);
   if (c->bytes <= 0)
     return 0;
-  return 2 * nvls_round_bytes(c, chunk_bytes, nvls_tree_halvings + (is_half ? 1 : 0)) / c->bytes * wire_s;
+  return 2 * nvls_round_bytes(c, chunk_bytes, c->library->nvls_tree_halvings + (is_half ? 1 : 0)) / c->bytes * wire_s;
 }
 
 static AlgorithmTime nvls_time(const Case *c) {
@@ -293,7 +289,8 @@ static double sends_latency_s(const Case *c) {
 /* Messages start one after another at their sender and overlap on the wires of the different enclosures. */
 static AlgorithmTime direct_time(const Case *c) {
   double n = c->shape->n, message_bytes = c->traits->message_is_part ? c->bytes / n : c->bytes;
-  if (c->protocol == PROTOCOL_LL && !(message_bytes <= c->library->send_ll_bytes))
+  const double ll_bytes = c->library->send_ll_bytes;
+  if (c->protocol == PROTOCOL_LL && (ll_bytes <= 0 || message_bytes > ll_bytes))
     return no_such_protocol;
   Boundary boundaries[MAX_BOUNDARIES];
   int n_boundaries = enclosures_find(c->cluster, c->shape, TRUE, boundaries);

@@ -17,9 +17,6 @@
 /* Rows of queries (backward: keys) one thread block of a fused attention kernel owns. Source: FlashAttention-2, arXiv
  * 2307.08691 §3.3 (block sizes 64 and 128; 128 for the head sizes of large models), kept by FlashAttention-3. */
 enum { ATTENTION_BLOCK_ROWS = 128 };
-/* Elements that a fused attention kernel takes a head for, as it is made for few sizes: the next multiple. Source:
- * FlashAttention-2, csrc/flash_attn/src/static_switch.h (2023-24: 32, 64, 96, 128, 160, 192, 224, 256). */
-enum { ATTENTION_HEAD_ELEMENTS = 32 };
 /* Splits of k that libraries offer, and the shortest slice they leave: below it a slice is all prologue and epilogue.
  * Source: CUTLASS documentation, "Efficient GEMM", parallelised reductions. */
 static const int split_counts[] = {1, 2, 4, 8, 16};
@@ -120,8 +117,9 @@ static double attention_fill(const Gpu *gpu, const WorkItem *item) {
 }
 
 /* Elements of a head that are computed, for each that is there. */
-static double attention_padding(const WorkItem *item) {
-  return ceil_div((double)item->k, ATTENTION_HEAD_ELEMENTS) * ATTENTION_HEAD_ELEMENTS / (double)item->k;
+static double attention_padding(const Gpu *gpu, const WorkItem *item) {
+  const int multiple = MAX(gpu->attention_head_multiple, 1);
+  return ceil_div((double)item->k, multiple) * multiple / (double)item->k;
 }
 
 static double attention_s(const Gpu *gpu, const WorkItem *item) {
@@ -130,7 +128,7 @@ static double attention_s(const Gpu *gpu, const WorkItem *item) {
   if (item->wide_keys && gpu->attention_wide > 0)
     share *= gpu->attention_wide;
   double flops_per_s = peak_flops(gpu, item->number) * share * attention_fill(gpu, item);
-  return MAX(item->flops * attention_padding(item) / flops_per_s, hbm_s(gpu, item->bytes)) + gpu->kernel_latency_s;
+  return MAX(item->flops * attention_padding(gpu, item) / flops_per_s, hbm_s(gpu, item->bytes)) + gpu->kernel_latency_s;
 }
 
 double kernel_cost_model_s(const Gpu *gpu, const WorkItem *item) {

@@ -411,11 +411,22 @@ static gboolean check_fold(const PlanOptions *o, GError **error) {
                     o->slow_ranks != NULL ? "--slow-rank" : "--jitter");
 }
 
+static gboolean check_dispatch(const Plan *plan, const Model *model, GError **error) {
+  const gboolean is_asked_for =
+      plan->expert_dispatch == DISPATCH_DEEPEP && plan->time.expert_dispatch != DISPATCH_DEEPEP;
+  if (!is_asked_for || model_has_experts(model))
+    return TRUE;
+  return fail_input(error,
+                    "--expert-dispatch deepep says how tokens reach their experts: model %s has none; expected it left "
+                    "out, or alltoall",
+                    model->name);
+}
+
 gboolean plan_options_check_model(const Plan *plan, const Model *model, GError **error) {
   const gboolean is_asked_for =
       plan->norm_kernel == FRAMEWORK_KERNELS_PLAIN && plan->time.kernels != FRAMEWORK_KERNELS_PLAIN;
   if (!is_asked_for || model->norm == NORM_RMSNORM)
-    return TRUE;
+    return check_dispatch(plan, model, error);
   return fail_input(error,
                     "--norm-kernel plain says how an RMSNorm runs: model %s has LayerNorms, one kernel each; expected "
                     "it left out, or fused",

@@ -2,6 +2,8 @@
  * choice on machines where NCCL's own is known. */
 #include "toy_cluster.h"
 
+#include <string.h>
+
 static const double KiB = 1024, MiB = 1048576;
 
 /* The toy's GPUs as Hopper, whose switches reduce at 3/4 of the scale-up rate: 150 GB/s. */
@@ -401,7 +403,10 @@ END_TEST
 /* 16 channels to the reducers of 8 GPUs: 128 lanes. */
 START_TEST(reductions_in_the_switch_take_two_rounds_to_begin) {
   Cluster cluster = switched_cluster();
-  cluster.collectives.nvls_chunk_bytes = 100e3; /* 12.8 MB under way */
+  CollectiveLibrary *library = &cluster.collectives;
+  library->nvls_chunk_bytes = 100e3; /* 12.8 MB under way */
+  memcpy(library->nvls_halvings, (int[]){64, 8, 2}, 3 * sizeof(int));
+  memcpy(library->nvls_tree_halvings, (int[]){4, 1}, 2 * sizeof(int));
   /* 1024 MB, no less than 64 rounds: two of them are 1/40 of (1 + 1/8)·1024 MB / 150 GB/s */
   assert_close(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 8, 1, 1024 * MB, ALGORITHM_NVLS).time_s, 25e-6 + 7872e-6);
   /* 400 MB, less than 64 of 12.8 MB, no less than 8 of 6.4: 2·6.4/400 of 3000 us */

@@ -304,6 +304,8 @@ START_TEST(small_plain_sends_go_by_ll) {
   assert_close(inside.time_s, 6e-6 + 7 * 0.5e-6 + 7 * 16384 / (100 * GB));
   assert_close(cost_of(&cluster, COLLECTIVE_ALL_TO_ALL, 16, 1, 0, -1).time_s, 6e-6 + 7 * 0.5e-6 + 3e-6 + 7 * 1e-6);
   ck_assert_int_eq(cost_of(&cluster, COLLECTIVE_ALL_TO_ALL, 8, 1, 8 * 16385, -1).protocol, PROTOCOL_SIMPLE);
+  library->send_ll_bytes = 0; /* none, an empty one neither */
+  ck_assert_int_eq(cost_of(&cluster, COLLECTIVE_ALL_TO_ALL, 8, 1, 0, -1).protocol, PROTOCOL_SIMPLE);
 }
 END_TEST
 

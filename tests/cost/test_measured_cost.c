@@ -5,7 +5,6 @@
 #include <math.h>
 
 #include "measured_fixture.h"
-#include "timing_model.h"
 
 static double toy_model_s(const Gpu *gpu, const WorkItem *item) {
   return item->kind == ITEM_MEMORY ? item->bytes * 1e-9 : item->flops * 1e-12;
@@ -352,124 +351,6 @@ START_TEST(without_tables_the_model_is_alone) {
 }
 END_TEST
 
-/* GPT-2 on tp 2, timed on the fixture's cluster with tables for its GPU. */
-typedef struct {
-  Model *model;
-  Plan *plan;
-  Workload *workload;
-  Timing *timing;
-} Timed;
-
-static void timed_init(Timed *timed) {
-  *timed = (Timed){.model = model_read("gpt2", NULL), .plan = plan_new()};
-  ck_assert_ptr_nonnull(timed->model);
-  timed->plan->tp = timed->plan->gpus = 2;
-  timed->plan->global_batch = 8;
-  ck_assert(plan_complete(timed->plan, timed->model, NULL, NULL));
-  timed->workload = workload_new(timed->model, timed->plan, NULL);
-}
-
-static void timed_run(Timed *timed, const char *tables) {
-  g_autoptr(Cluster) cluster = cluster_read(FIXTURES "/cluster.yaml", NULL);
-  ck_assert_ptr_nonnull(cluster);
-  gpu_clear(&cluster->gpu);
-  cluster->gpu = gpu_with(tables);
-  g_autoptr(Program) program = program_new(1, 1, 1);
-  g_clear_pointer(&timed->timing, timing_free);
-  timed->timing = timing_model(program, timed->workload, cluster);
-}
-
-static void timed_clear(Timed *timed) {
-  timing_free(timed->timing);
-  workload_free(timed->workload);
-  plan_free(timed->plan);
-  model_free(timed->model);
-}
-
-typedef void (*ItemVisitor)(const WorkItem *item, gint64 duration_ns, gpointer data);
-
-/* Items of one kind; durations are 0 before anything was timed. */
-static void each_item(const Timed *timed, ItemKind kind, ItemVisitor visit, gpointer data) {
-  for (int piece = 0; piece < N_PIECES; piece++)
-    for (int phase = 0; phase < PHASE_OPTIMIZER; phase++) {
-      const WorkList *work = &timed->workload->work[piece][phase];
-      for (int i = 0; i < work->n_items; i++)
-        if (work->items[i].kind == kind)
-          visit(&work->items[i], timed->timing != NULL ? timed->timing->lists[piece][phase].items[i].duration_ns : 0,
-                data);
-    }
-}
-
-typedef struct {
-  int rows_more; /* than the workload's products have */
-  int n;
-  GString *tables;
-} Listing;
-
-/* 1000 us and one more for each product listed. */
-static void list_product(const WorkItem *item, gint64 duration_ns, gpointer data) {
-  Listing *listing = data;
-  g_autofree char *key = g_strdup_printf("{number: bf16, layout: %s, accumulate: %s, batch: %d, m: %d, n: %d, k: %d, ",
-                                         item->layout == LAYOUT_TN   ? "tn"
-                                         : item->layout == LAYOUT_NN ? "nn"
-                                                                     : "nt",
-                                         item->accumulate ? "yes" : "no", (int)item->batch,
-                                         (int)item->m + listing->rows_more, (int)item->n, (int)item->k);
-  if (strstr(listing->tables->str, key) == NULL)
-    g_string_append_printf(listing->tables, "    - %stime: %d us}\n", key, 1000 + listing->n++);
-}
-
-static void check_product(const WorkItem *item, gint64 duration_ns, gpointer data) {
-  const Listing *listing = data;
-  ck_assert_int_ge(duration_ns, 1000000);
-  ck_assert_int_lt(duration_ns, 1000000 + 1000 * listing->n);
-  ck_assert_int_eq(duration_ns % 1000, 0); /* as written, not computed */
-}
-
-START_TEST(products_are_counted_by_where_their_time_came_from) {
-  Timed timed;
-  timed_init(&timed);
-  timed_run(&timed, "  products:\n    - {number: fp32, layout: tn, m: 1, n: 1, k: 1, time: 1 us}\n");
-  const int n_products = timed.timing->n_modelled;
-  ck_assert_int_gt(n_products, 10);
-  ck_assert_int_eq(timed.timing->n_measured + timed.timing->n_interpolated, 0);
-
-  Listing exact = {.tables = g_string_new("  products:\n")};
-  each_item(&timed, ITEM_MATMUL, list_product, &exact);
-  timed_run(&timed, exact.tables->str);
-  ck_assert_int_eq(timed.timing->n_measured, n_products);
-  ck_assert_int_eq(timed.timing->n_modelled + timed.timing->n_interpolated, 0);
-  each_item(&timed, ITEM_MATMUL, check_product, &exact);
-  g_string_free(exact.tables, TRUE);
-
-  Listing near = {.rows_more = 1, .tables = g_string_new("  products:\n")};
-  each_item(&timed, ITEM_MATMUL, list_product, &near);
-  timed_run(&timed, near.tables->str);
-  ck_assert_int_eq(timed.timing->n_interpolated, n_products);
-  ck_assert_int_eq(timed.timing->n_modelled + timed.timing->n_measured, 0);
-  g_string_free(near.tables, TRUE);
-  timed_clear(&timed);
-}
-END_TEST
-
-static void check_memory_kernel(const WorkItem *item, gint64 duration_ns, gpointer data) {
-  ck_assert_int_eq(duration_ns, strcmp(item->name, "norm") == 0 ? 77000 : 55000);
-}
-
-START_TEST(names_of_the_workload_find_their_curves) {
-  Timed timed;
-  timed_init(&timed);
-  /* level curves over all sizes of the workload */
-  timed_run(&timed, "  kernels:\n"
-                    "    - {name: norm, bytes: 1 B, time: 77 us}\n"
-                    "    - {name: norm, bytes: 1 TB, time: 77 us}\n"
-                    "    - {name: memory, bytes: 1 B, time: 55 us}\n"
-                    "    - {name: memory, bytes: 1 TB, time: 55 us}\n");
-  each_item(&timed, ITEM_MEMORY, check_memory_kernel, NULL);
-  timed_clear(&timed);
-}
-END_TEST
-
 int main(void) {
   TCase *cases = tcase_create("measured_cost");
   tcase_add_checked_fixture(cases, set_up, tear_down);
@@ -490,8 +371,6 @@ int main(void) {
   tcase_add_test(cases, attention_takes_the_nearest_ones_ratio);
   tcase_add_test(cases, attention_to_fewer_or_more_keys_is_a_kernel_of_its_own);
   tcase_add_test(cases, without_tables_the_model_is_alone);
-  tcase_add_test(cases, products_are_counted_by_where_their_time_came_from);
-  tcase_add_test(cases, names_of_the_workload_find_their_curves);
   Suite *suite = suite_create("measured_cost");
   suite_add_tcase(suite, cases);
   SRunner *runner = srunner_create(suite);

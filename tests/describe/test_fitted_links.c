@@ -99,6 +99,8 @@ START_TEST(the_shipped_library_says_all_there_is) {
   ck_assert_double_eq(library->by_architecture[ARCHITECTURE_HOPPER].nvls_share, 0.85);
   ck_assert_double_eq(library->by_architecture[ARCHITECTURE_AMPERE].nvls_share, 0);
   ck_assert_double_eq_tol(library->by_architecture[ARCHITECTURE_AMPERE].ll_Bps, 87.7e9, 1);
+  ck_assert_mem_eq(library->nvls_halvings, ((int[]){64, 8, 2, 0}), sizeof library->nvls_halvings);
+  ck_assert_mem_eq(library->nvls_tree_halvings, ((int[]){4, 1, 0, 0}), sizeof library->nvls_tree_halvings);
   ck_assert_int_eq(library->n_tree_corrections, 24); /* 64 B to 512 MiB */
   ck_assert_double_eq(library->tree_corrections[12].share[PROTOCOL_LL], 0.4);
   ck_assert_double_eq(library->tree_corrections[23].bytes, 536870912);

@@ -75,6 +75,16 @@ START_TEST(a_tokens_experts_lie_in_as_many_places_as_counted_out) {
 }
 END_TEST
 
+/* 5 holders of 12 experts: 3 of two, which 3 of 12 miss by 10·9·8 / (12·11·10), and 2 of three, by 9·8·7 of them. More
+ * holders than experts: some have none. */
+START_TEST(holders_that_do_not_divide_the_experts_have_some_of_one_more) {
+  const ModelExperts any = {.n = 12, .per_token = 3};
+  const double expected = 3 * (1 - 720.0 / 1320) + 2 * (1 - 504.0 / 1320);
+  ck_assert_double_eq_tol(model_expert_places(&any, 5), expected, 1e-12);
+  ck_assert_double_eq_tol(model_expert_places(&any, 16), 3, 1e-12);
+}
+END_TEST
+
 /* 3 of 61 layers are dense: of 4 layers one; a model that has some keeps one. */
 START_TEST(a_model_of_fewer_layers_keeps_its_share_of_dense_ones) {
   g_autoptr(Model) model = model_read("deepseek-v3", NULL);
@@ -395,6 +405,7 @@ int main(void) {
   tcase_add_loop_test(cases, parameters_are_the_published_totals, 0, G_N_ELEMENTS(published));
   tcase_add_loop_test(cases, active_parameters_are_the_published_ones, 0, G_N_ELEMENTS(active));
   tcase_add_test(cases, a_tokens_experts_lie_in_as_many_places_as_counted_out);
+  tcase_add_test(cases, holders_that_do_not_divide_the_experts_have_some_of_one_more);
   tcase_add_test(cases, a_model_of_fewer_layers_keeps_its_share_of_dense_ones);
   tcase_add_loop_test(cases, megatron_models_follow_the_papers_formula, 0, G_N_ELEMENTS(megatron));
   tcase_add_test(cases, every_shipped_model_reads_and_names_its_source);

@@ -245,7 +245,7 @@ START_TEST(text_and_json_say_the_same) {
   g_autoptr(Prediction) prediction = predict(&llama, clusters[0], plan, NULL);
   g_autofree int *in_flight = g_new0(int, prediction->program->n_ranks);
   StepReport step = step_of_prediction(prediction, in_flight);
-  g_autoptr(Explanation) explanation = explanation_new(prediction, &step, plan, FALSE, 1);
+  g_autoptr(Explanation) explanation = explanation_new(prediction, &step, plan, NULL, 1);
   explanation->scaling = scaling;
   g_autofree char *json = explain_json(explanation);
   g_autoptr(JsonNode) root = json_from_string(json, NULL);
@@ -285,7 +285,7 @@ START_TEST(frameworks_and_precisions_are_a_step_away) {
   g_autoptr(Prediction) prediction = predict(&llama, clusters[1], plan, NULL);
   g_autofree int *in_flight = g_new0(int, prediction->program->n_ranks);
   StepReport step = step_of_prediction(prediction, in_flight);
-  g_autoptr(Explanation) explanation = explanation_new(prediction, &step, plan, FALSE, 1);
+  g_autoptr(Explanation) explanation = explanation_new(prediction, &step, plan, NULL, 1);
   ck_assert(framework_read("torchtitan-compile", &framework, NULL));
   plan_set_framework(plan, "torchtitan-compile", &framework);
   g_autoptr(Prediction) compiled = predict(&llama, clusters[1], plan, NULL);

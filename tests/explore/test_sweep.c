@@ -138,6 +138,23 @@ START_TEST(a_full_node_is_the_reason_where_gpus_have_room) {
 }
 END_TEST
 
+/* As it is typed, of a layout that was not asked for too. */
+START_TEST(a_row_names_its_layout_as_the_option_does) {
+  static const char *const layouts[] = {"auto", "7+5"};
+  g_auto(SweepSetup) setup = setup_of("model=gpt2\ncluster=dgx-h100\ngpus=8\npp=2\nglobal-batch=32\n"
+                                      "pipeline-layout=auto,7+5\n");
+  g_autoptr(SweepTable) table = sweep_table_new();
+  const SweepProblem problem = sweep_problem(&setup, table);
+  g_autoptr(SweepWorker) worker = sweep_worker_new(&problem);
+  for (int i = 0; i < (int)G_N_ELEMENTS(layouts); i++) {
+    SweepRow row;
+    sweep_worker_try(worker, i, &row);
+    ck_assert_str_eq(row.cells[sweep_table_find(table, "pipeline_layout")].text, layouts[i]);
+    sweep_row_clear(&row, table);
+  }
+}
+END_TEST
+
 /* Cells in which recompute selective differs from none, tried one after the other. */
 static int count_cells_of_selective(const char *text) {
   g_auto(SweepSetup) setup = setup_of(text);
@@ -467,6 +484,7 @@ int main(void) {
   tcase_add_test(cases, every_number_of_neighbours_is_that_of_simulate);
   tcase_add_test(cases, a_full_node_is_the_reason_where_gpus_have_room);
   tcase_add_test(cases, plans_that_recompute_nothing_differ_in_name_alone);
+  tcase_add_test(cases, a_row_names_its_layout_as_the_option_does);
   tcase_add_test(cases, every_number_of_worn_links_is_that_of_simulate);
   tcase_add_test(cases, what_is_not_run_for_its_memory_does_not_fit);
   tcase_add_test(cases, every_option_of_a_plan_has_its_column);

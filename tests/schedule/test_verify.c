@@ -235,13 +235,14 @@ END_TEST
 static void assert_course_as_run(int a, int b, gboolean has_course, gboolean splits_batches) {
   g_autoptr(Program) program = read_program(two_ranks);
   program->ranks[0].ops[a].batch = program->ranks[0].ops[b].batch = 7;
-  program_share_ops(program);
+  gint32 **match;
+  ck_assert(program_match(program, &match, NULL));
+  program_share_matched(program, match);
   const Course *course = program->shared->course;
   ck_assert_int_eq(course != NULL, has_course);
   if (course != NULL)
     ck_assert_int_eq(course->splits_batches, splits_batches);
   g_autoptr(GError) error = NULL;
-  gint32 **match;
   ck_assert(program_verify_but_end(program, &match, &error));
   for (int rank = 0; rank < program->n_ranks; rank++)
     ck_assert_mem_eq(match[rank], program->shared->match[rank], sizeof(gint32) * (gsize)program->ranks[rank].n_ops);

@@ -87,8 +87,7 @@ static char *product_gradient(const ItemCall *call) {
   return is_cut(call) ? gradients(call).d_columns : layer_input_gradient(call);
 }
 
-/* With one half of the matrix, whose rows are 2·h elements. */
-static void launch_half(const ItemCall *call, Half half, MatmulKernel product) {
+static void launch_product(const ItemCall *call, MatmulKernel product) {
   Kernel kernel = {.kind = KERNEL_MATMUL, .matmul = product};
   kernel.matmul.layout = call->item->layout;
   kernel.matmul.number = call->item->number;
@@ -111,35 +110,33 @@ static void run_product(const ItemCall *call) {
   const WorkItem *item = call->item;
   const gint64 h = cut_at(call)->model->hidden;
   for (Half half = OF_WORDS; half <= OF_X; half++)
-    launch_half(call, half,
-                (MatmulKernel){.result = item->number,
-                               .accumulate = half == OF_X,
-                               .m = item->m,
-                               .n = item->n,
-                               .k = h,
-                               .lda = h,
-                               .ldb = 2 * h,
-                               .ldc = item->n,
-                               .a = whole_input(call, half),
-                               .b = half_weight(call, half),
-                               .c = is_cut(call) ? memory(call)->mtp.columns : layer_input(call)});
+    launch_product(call, (MatmulKernel){.result = item->number,
+                                        .accumulate = half == OF_X,
+                                        .m = item->m,
+                                        .n = item->n,
+                                        .k = h,
+                                        .lda = h,
+                                        .ldb = 2 * h,
+                                        .ldc = item->n,
+                                        .a = whole_input(call, half),
+                                        .b = half_weight(call, half),
+                                        .c = is_cut(call) ? memory(call)->mtp.columns : layer_input(call)});
 }
 
 static void run_input_gradient(const ItemCall *call) {
   const WorkItem *item = call->item;
   const gint64 h = cut_at(call)->model->hidden;
   for (Half half = OF_WORDS; half <= OF_X; half++)
-    launch_half(call, half,
-                (MatmulKernel){.result = item->number,
-                               .m = item->m,
-                               .n = h,
-                               .k = item->k,
-                               .lda = item->k,
-                               .ldb = 2 * h,
-                               .ldc = h,
-                               .a = product_gradient(call),
-                               .b = half_weight(call, half),
-                               .c = half == OF_WORDS ? memory(call)->mtp.partial : memory(call)->partial});
+    launch_product(call, (MatmulKernel){.result = item->number,
+                                        .m = item->m,
+                                        .n = h,
+                                        .k = item->k,
+                                        .lda = item->k,
+                                        .ldb = 2 * h,
+                                        .ldc = h,
+                                        .a = product_gradient(call),
+                                        .b = half_weight(call, half),
+                                        .c = half == OF_WORDS ? memory(call)->mtp.partial : memory(call)->partial});
 }
 
 static void run_weight_gradient(const ItemCall *call) {
@@ -148,8 +145,8 @@ static void run_weight_gradient(const ItemCall *call) {
   const gint64 h = cut_at(call)->model->hidden;
   char *gradient = block_gradient(parameters, item_block(call, BLOCK_MTP), ROLE_MTP_PROJ);
   for (Half half = OF_WORDS; half <= OF_X; half++)
-    launch_half(
-        call, half,
+    launch_product(
+        call,
         (MatmulKernel){.result = (guint8)parameters->gradient_number,
                        .accumulate = TRUE,
                        .m = item->m,

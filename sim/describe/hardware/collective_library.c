@@ -35,7 +35,7 @@ typedef struct {
   gint64 eager_bytes;
   char *source;
   YamlNode base, hop, share, one_node, by_architecture, ll_over_nodes, pat, channel_bytes, tree_corrections;
-  YamlNode net_overhead, lone_hop, step_bytes;
+  YamlNode net_overhead, lone_hop, step_bytes, nvls_halvings, nvls_tree_halvings;
 } Draft;
 
 #define IN_LIBRARY(member) offsetof(Draft, library.member)
@@ -55,6 +55,8 @@ static const YamlField top_fields[] = {
     {"send_channel", FIELD_QUANTITY, FALSE, IN_LIBRARY(send_channel_Bps), 1e6, 1e14, UNIT_BYTES_PER_SECOND},
     {"send_ll", FIELD_QUANTITY, FALSE, IN_LIBRARY(send_ll_bytes), 0, 1e12, UNIT_BYTES},
     {"nvls_chunk", FIELD_QUANTITY, FALSE, IN_LIBRARY(nvls_chunk_bytes), 1, 1e12, UNIT_BYTES},
+    {"nvls_halvings", FIELD_NODE, FALSE, offsetof(Draft, nvls_halvings)},
+    {"nvls_tree_halvings", FIELD_NODE, FALSE, offsetof(Draft, nvls_tree_halvings)},
     {"step_bytes", FIELD_NODE, FALSE, offsetof(Draft, step_bytes)},
     {"ring_plateau", FIELD_NUMBER, FALSE, IN_LIBRARY(ring_plateau), 1, 10},
     {"pat", FIELD_NODE, FALSE, offsetof(Draft, pat)},
@@ -225,11 +227,21 @@ static gboolean read_corrections(Draft *draft, GError **error) {
   return n > 0;
 }
 
+/* Without the keys a chunk is never halved. */
+static gboolean read_halvings(YamlNode map, int *halvings, GError **error) {
+  static const YamlField fields[MAX_HALVINGS] = {{"first", FIELD_INT, TRUE, 0, 1, 65536},
+                                                 {"second", FIELD_INT, TRUE, sizeof(int), 1, 65536},
+                                                 {"third", FIELD_INT, FALSE, 2 * sizeof(int), 1, 65536}};
+  return !yaml_is_present(map) || yaml_map_read(map, fields, MAX_HALVINGS, halvings, error);
+}
+
 static gboolean read_rest(Draft *draft, GError **error) {
   static const YamlField bytes = {.type = FIELD_QUANTITY, .required = TRUE, .min = 1, .max = 1e12, .unit = UNIT_BYTES};
   static const YamlField seconds = {.type = FIELD_QUANTITY, .required = TRUE, .max = 1, .unit = UNIT_SECONDS};
   CollectiveLibrary *library = &draft->library;
   return read_architectures(draft, error) && read_corrections(draft, error) &&
+         read_halvings(draft->nvls_halvings, library->nvls_halvings, error) &&
+         read_halvings(draft->nvls_tree_halvings, library->nvls_tree_halvings, error) &&
          (!yaml_is_present(draft->net_overhead) ||
           read_protocols(draft->net_overhead, &seconds, TRUE, library->net_overhead_s, error)) &&
          (!yaml_is_present(draft->lone_hop) ||

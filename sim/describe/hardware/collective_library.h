@@ -27,7 +27,7 @@ const char *const *algorithm_names(void);
 const char *const *protocol_names(void); /* as the library prints them: LL, LL128, Simple */
 const char *const *protocol_keys(void);  /* as our files spell them: ll, ll128, simple */
 
-enum { MAX_CORRECTIONS = 64 };
+enum { MAX_CORRECTIONS = 64, MAX_HALVINGS = 3 };
 
 typedef struct {
   double bytes;
@@ -70,10 +70,13 @@ typedef struct {
   double send_ll_bytes;                       /* a plain send of at most this goes by LL; 0: none */
   double step_bytes[N_PROTOCOLS];             /* what a channel hands on at once; 0: little by little */
   double nvls_chunk_bytes;                    /* most that a channel hands to one reducer at once; 0: not stated */
-  double send_channel_Bps;                    /* a plain send has a channel for each of this; 0: not stated */
-  double ring_plateau;                        /* factor on the latency of Simple ring all-reduces over nodes; 0: 1 */
-  double pat_step_share, pat_per_rank_s;      /* share of a hop that a step costs; time per rank beside the steps */
-  double channel_bytes[N_PROTOCOLS];          /* least that a channel is opened for; 0: not stated */
+  /* A chunk is halved for each of these in turn, where the buffer is less than so many times what all channels have
+     under way for all GPUs of a domain; the first 0 ends them. */
+  int nvls_halvings[MAX_HALVINGS + 1], nvls_tree_halvings[MAX_HALVINGS + 1];
+  double send_channel_Bps;               /* a plain send has a channel for each of this; 0: not stated */
+  double ring_plateau;                   /* factor on the latency of Simple ring all-reduces over nodes; 0: 1 */
+  double pat_step_share, pat_per_rank_s; /* share of a hop that a step costs; time per rank beside the steps */
+  double channel_bytes[N_PROTOCOLS];     /* least that a channel is opened for; 0: not stated */
   BandwidthCorrection tree_corrections[MAX_CORRECTIONS]; /* factor on a tree's bandwidth, by size, ascending */
   int n_tree_corrections;
 } CollectiveLibrary;

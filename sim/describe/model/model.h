@@ -92,9 +92,9 @@ gint64 model_dense_layers(const Model *model, gint64 first, gint64 n);
 /* Keep the first `n_layers` layers' worth of a deeper model: its leading dense layers in the same share, at least one
  * where it has any. */
 void model_cut_depth(Model *model, gint64 n_layers);
-/* Of `n` holders of equally many experts each, those that a token's experts lie with, on average: it goes to all
- * experts alike, of the groups that the model limits it to. Holders and groups that do not divide each other count as
- * no limit; `n` divides the experts. */
+/* Of `n` holders of equally many experts each, or some of one more where `n` does not divide the experts, those that a
+ * token's experts lie with, on average: it goes to all experts alike, of the groups that the model limits it to.
+ * Holders and groups that do not divide each other count as no limit. */
 double model_expert_places(const ModelExperts *experts, gint64 n);
 /* Of sequences of so many tokens, those a token attends to at most; 0: all before it. */
 static inline gint64 model_window(const Model *model, gint64 seq_len) {

@@ -146,7 +146,7 @@ gboolean model_read_deepseek(const JsonFile *json, Model *model, GError **error)
 }
 
 /* Of `n` things `left_out` are left out: the chance that `picks` of them hit none of these. */
-static double miss(gint64 n, gint64 left_out, gint64 picks) {
+static double chance_of_none(gint64 n, gint64 left_out, gint64 picks) {
   double chance = 1;
   for (gint64 i = 0; i < picks; i++)
     chance *= MAX((double)(n - left_out - i), 0) / (double)(n - i);
@@ -157,24 +157,34 @@ static double miss(gint64 n, gint64 left_out, gint64 picks) {
 static double hit_chance(gint64 n, gint64 marked, gint64 picks, gint64 hits) {
   if (hits > marked || picks - hits > n - marked)
     return 0;
-  double chance = miss(n - hits, marked - hits, picks - hits); /* the others, once these are taken */
+  double chance = chance_of_none(n - hits, marked - hits, picks - hits); /* the others, once these are taken */
   for (gint64 i = 0; i < hits; i++)
     chance *= (double)(marked - i) * (picks - i) / ((double)(n - i) * (i + 1));
   return chance;
 }
 
-/* A holder has the experts of some groups, or a part of one's. Its chance is that of missing them, over how many of its
- * groups are among the token's. */
-double model_expert_places(const ModelExperts *experts, gint64 n) {
-  const gint64 held = experts->n / n, picks = experts->per_token;
+/* Chance that a token goes to a holder of `held` experts: of some groups, or of a part of one. Its chance is that of
+ * missing them, over how many of its groups are among the token's. */
+static double chance_of_some(const ModelExperts *experts, gint64 held) {
+  const gint64 picks = experts->per_token;
   const gint64 of_group = experts->n_groups > 0 ? experts->n / experts->n_groups : experts->n;
   const gboolean is_whole = held % of_group == 0;
+  if (held == 0)
+    return 0;
   if (experts->groups_per_token == 0 || (!is_whole && of_group % held != 0))
-    return n * (1 - miss(experts->n, held, picks));
+    return 1 - chance_of_none(experts->n, held, picks);
   const gint64 groups = is_whole ? held / of_group : 1, open = experts->groups_per_token * of_group;
   double missed = 0;
   for (gint64 i = 0; i <= MIN(groups, experts->groups_per_token); i++)
     missed += hit_chance(experts->n_groups, groups, experts->groups_per_token, i) *
-              miss(open, i * MIN(held, of_group), picks);
-  return n * (1 - missed);
+              chance_of_none(open, i * MIN(held, of_group), picks);
+  return 1 - missed;
+}
+
+double model_expert_places(const ModelExperts *experts, gint64 n) {
+  const gint64 held = experts->n / n, n_larger = experts->n % n;
+  double places = (double)(n - n_larger) * chance_of_some(experts, held);
+  if (n_larger > 0)
+    places += (double)n_larger * chance_of_some(experts, held + 1);
+  return places;
 }

@@ -85,7 +85,7 @@ gboolean pipeline_layout_check(const char *text, GError **error) {
 
 /* All stages share n_layers and what the ends count for; the larger ones are in the middle. When only one stage stays
  * small it is the last: the head costs more than the embedding. */
-static void share(const PipelineCounts *counts, int n_first, int n_last, int *layers) {
+static void deal_evenly(const PipelineCounts *counts, int n_first, int n_last, int *layers) {
   const int n_stages = counts->n_stages, n_shared = counts->n_layers + n_first + n_last;
   const int each = n_shared / n_stages, n_larger = n_shared % n_stages, first_larger = (n_stages - n_larger) / 2;
   for (int i = 0; i < n_stages; i++)
@@ -100,7 +100,7 @@ static void deal_auto(const PipelineCounts *counts, int *layers) {
   const gboolean with_heads =
       counts->n_mtp > 0 && (n_layers + n_heads) % n_stages == 0 && n_layers >= n_heads * (n_stages - 1);
   const gboolean with_ends = !with_heads && n_layers % n_stages != 0 && (n_layers + 2) % n_stages == 0;
-  share(counts, with_ends, with_heads ? n_heads : with_ends, layers);
+  deal_evenly(counts, with_ends, with_heads ? n_heads : with_ends, layers);
 }
 
 static gboolean deal_counted(const char *text, const PipelineCounts *counts, int n_first, int n_last, int *layers,
@@ -109,7 +109,7 @@ static gboolean deal_counted(const char *text, const PipelineCounts *counts, int
   if (n_shared % counts->n_stages != 0 || n_shared < counts->n_stages)
     return fail_impossible(error, "pipeline-layout %s: %d layers and %d more are not shared evenly by %d stages", text,
                            counts->n_layers, n_first + n_last, counts->n_stages);
-  share(counts, n_first, n_last, layers);
+  deal_evenly(counts, n_first, n_last, layers);
   return TRUE;
 }
 

@@ -25,7 +25,7 @@ static void take_steps(Explanation *explanation, const Plan *plan, int n_threads
 }
 
 Explanation *explanation_new(const Prediction *prediction, const StepReport *step, const Plan *plan,
-                             gboolean has_scaling, int n_threads) {
+                             const Scaling *scaling, int n_threads) {
   Explanation *explanation = g_new0(Explanation, 1);
   explanation->prediction = prediction;
   explanation->step = step;
@@ -34,7 +34,8 @@ Explanation *explanation_new(const Prediction *prediction, const StepReport *ste
   explanation->chain = what_if_chain(prediction, least_gain);
   explanation->no_bubble_ns = what_if_no_bubble_ns(prediction->metrics);
   explanation->large_batch_s = large_batch_s(prediction, plan);
-  if (!has_scaling)
+  explanation->scaling = scaling;
+  if (scaling == NULL)
     take_steps(explanation, plan, n_threads);
   return explanation;
 }

@@ -21,9 +21,10 @@ typedef struct {
   double large_batch_s; /* per step of the same tokens, at EXPLAIN_BATCH_FACTOR times the global batch; 0: impossible */
 } Explanation;
 
-/* `plan` as the prediction was asked for: not completed. `n_threads` ≥ 1, for steps; `has_scaling`: several sizes. */
+/* `plan` as the prediction was asked for: not completed. `scaling` stays the caller's; NULL: one size. `n_threads` ≥ 1,
+ * for steps. */
 Explanation *explanation_new(const Prediction *prediction, const StepReport *step, const Plan *plan,
-                             gboolean has_scaling, int n_threads);
+                             const Scaling *scaling, int n_threads);
 void explanation_free(Explanation *explanation);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Explanation, explanation_free)
 

@@ -13,9 +13,13 @@
 
 static gboolean check_schedule(const LaunchCase *c, GError **error) {
   static const char *const known[] = {"1f1b", "interleaved", NULL};
-  if (c->plan->pp == 1 || g_strv_contains(known, c->schedule))
+  if (c->plan->pp == 1)
     return TRUE;
-  return fail_impossible(error, "megatron: Megatron-LM runs the schedules 1f1b and interleaved, found %s", c->schedule);
+  if (!g_strv_contains(known, c->schedule))
+    return fail_impossible(error, "megatron: Megatron-LM runs the schedules 1f1b and interleaved, found %s",
+                           c->schedule);
+  return c->plan->chunks > 1 || !c->plan->overlap_p2p ||
+         fail_impossible(error, "megatron: Megatron-LM waits for its sends under 1f1b, found overlap-p2p on");
 }
 
 static gboolean check_model(const LaunchCase *c, GError **error) {
@@ -247,8 +251,6 @@ static void add_pipeline(const LaunchCase *c, GString *out) {
   if (plan->pp == 1)
     return;
   add_stages(c, out);
-  if (plan->chunks == 1 && plan->overlap_p2p)
-    launch_notice(c, "predicted with --overlap-p2p on: Megatron-LM waits for its sends under 1f1b");
   if (plan->chunks == 1)
     return;
   if (plan->group > 0)

@@ -38,9 +38,6 @@ static gboolean check_can_run(const PlannerRequest *request, const Workload *wor
   if (workload->plan->pp == 1 && workload->plan->chunks > 1)
     return fail_impossible(error, "chunks %d: a pipeline of one rank has no chunks to interleave",
                            workload->plan->chunks);
-  const Plan *plan = workload->plan;
-  if (request->framework == LAUNCH_MEGATRON && plan->pp > 1 && plan->overlap_p2p && strcmp(plan->schedule, "1f1b") == 0)
-    return fail_impossible(error, "megatron: Megatron-LM waits for its sends under 1f1b, found overlap-p2p on");
   return request->framework == PLANNER_ANY_FRAMEWORK ||
          launch_check((LaunchFramework)request->framework, workload, error);
 }

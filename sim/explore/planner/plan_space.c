@@ -209,18 +209,24 @@ static gboolean check_given(const Space *space, GError **error) {
   return TRUE;
 }
 
-/* Plain norms of RMSNorm are asked for, and no model has one. */
-static gboolean check_norms(const Space *space, const GArray *cases, GError **error) {
-  const char *given = space_given(space, "norm-kernel");
-  Plan plain = {.norm_kernel = FRAMEWORK_KERNELS_PLAIN};
-  if (given == NULL || strstr(given, norm_kernel_names()[FRAMEWORK_KERNELS_PLAIN]) == NULL)
+/* `option` is given `value`, as `plan` has it, and no model heeds it. */
+static gboolean check_heeded(const Space *space, const GArray *cases, const char *option, const char *value,
+                             const Plan *plan, GError **error) {
+  const char *given = space_given(space, option);
+  if (given == NULL || strstr(given, value) == NULL)
     return TRUE;
   for (guint i = 0; i < cases->len; i++) {
     g_clear_error(error);
-    if (plan_options_check_model(&plain, g_array_index(cases, Case, i).model, error))
+    if (plan_options_check_model(plan, g_array_index(cases, Case, i).model, error))
       return TRUE;
   }
   return FALSE;
+}
+
+static gboolean check_models(const Space *space, const GArray *cases, GError **error) {
+  const Plan plain = {.norm_kernel = FRAMEWORK_KERNELS_PLAIN}, once = {.expert_dispatch = DISPATCH_DEEPEP};
+  return check_heeded(space, cases, "norm-kernel", norm_kernel_names()[FRAMEWORK_KERNELS_PLAIN], &plain, error) &&
+         check_heeded(space, cases, "expert-dispatch", expert_dispatch_names()[DISPATCH_DEEPEP], &once, error);
 }
 
 gboolean plan_space_fill_for(Space *space, LaunchFramework framework, GError **error) {
@@ -235,7 +241,7 @@ gboolean plan_space_fill(Space *space, GError **error) {
   const gboolean has_modules = space_given(space, "recompute-modules") != NULL;
   g_autoptr(Space) ahead = read_ahead(space, error);
   g_autoptr(GArray) cases = ahead != NULL ? cases_of(ahead, error) : NULL;
-  return cases != NULL && check_norms(space, cases, error) &&
+  return cases != NULL && check_models(space, cases, error) &&
          set_open(space, "cp", has_long_sequences(cases) ? "1..16*2" : "1", error) &&
          (!have_experts(cases) || set_open(space, "expert-tp", "0,1", error)) &&
          fill_numbers(space, ahead, cases, error) && set_open(space, "schedule", "1f1b,interleaved", error) &&

@@ -12,8 +12,10 @@ static void add_plan(JsonBuilder *builder, const Plan *plan) {
   json_add_count(builder, "pp", plan->pp);
   json_add_count(builder, "dp", plan->dp);
   json_add_count(builder, "cp", plan->cp);
+  json_add_text(builder, "cp_comm", cp_comm_names()[plan->cp_comm]);
   json_add_count(builder, "ep", plan->ep);
   json_add_count(builder, "expert_tp", plan_expert_tp(plan));
+  json_add_text(builder, "expert_dispatch", expert_dispatch_names()[plan->expert_dispatch]);
   json_add_count(builder, "chunks", plan->chunks);
   json_add_text(builder, "pipeline_layout", plan->pipeline_layout != NULL ? plan->pipeline_layout : "auto");
   json_add_text(builder, "schedule", plan->schedule);
@@ -25,6 +27,8 @@ static void add_plan(JsonBuilder *builder, const Plan *plan) {
   g_autofree char *modules = plan_recompute_text(plan);
   json_add_text(builder, "recompute_modules", modules);
   json_add_flag(builder, "sequence_parallel", plan->sequence_parallel);
+  json_add_text(builder, "attention", attention_names()[plan->attention]);
+  json_add_flag(builder, "overlap_p2p", plan->overlap_p2p);
   json_add_text(builder, "precision", precision_info(plan->precision)->name);
   json_builder_end_object(builder);
 }

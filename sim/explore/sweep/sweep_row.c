@@ -91,7 +91,7 @@ static void add_plan(SweepTable *table) {
       {"cp_comm", NAMED_IN_PLAN(cp_comm, cp_comm_names())},
       {"chunks", OPEN_IN_PLAN(VALUE_INT, chunks)},
       {"schedule", IN_PLAN(VALUE_TEXT, schedule)},
-      {"pipeline_layout", IN_PLAN(VALUE_TEXT, pipeline_layout)},
+      {"pipeline_layout", ELSEWHERE(VALUE_TEXT)},
       {"micro_batch_group", OPEN_IN_PLAN(VALUE_INT, group)},
       {"micro_batch", OPEN_IN_PLAN(VALUE_INT64, micro_batch)},
       {"global_batch", OPEN_IN_PLAN(VALUE_INT64, global_batch)},
@@ -308,6 +308,7 @@ void sweep_row_set_plan(SweepRow *row, const SweepTable *table, const Plan *plan
   for (int i = 0; i < N_AXES; i++)
     g_string_append_printf(order, "%s%s", i > 0 ? "-" : "", axis_name(plan->order[i]));
   sweep_row_set_text(row, table, "order", order->str);
+  sweep_row_set_text(row, table, "pipeline_layout", plan->pipeline_layout != NULL ? plan->pipeline_layout : "auto");
   g_autofree char *modules = plan_recompute_text(plan);
   sweep_row_set_text(row, table, "recompute_modules", modules);
 }

@@ -20,6 +20,7 @@ typedef struct {
   gint64 gated, tied, positions, mtp_layers, expert_tp;
   gint64 gpus, tp, pp, chunks, cp, ep, dp, zero, zero_ranks, micro_batch, global_batch, seq_len;
   gint64 recompute, sequence_parallel, precision, attention, norm_kernel, overlap_grad, overlap_param, expert_dispatch;
+  guint recompute_modules; /* 0: not said */
   double step_time_s, memory_gb;
 } Cells;
 
@@ -177,6 +178,13 @@ static gboolean read_quantity(const MeasuredRow *row, gsize quantity, double *va
   return fail_cell(quantities[quantity].name, text, expected, error);
 }
 
+/* Empty: none said. */
+static gboolean read_modules(const MeasuredRow *row, guint *modules, GError **error) {
+  const char *text = measured_row_cell(row, "recompute_modules");
+  *modules = 0;
+  return *text == '\0' || recompute_modules_parse("column recompute_modules", text, modules, error);
+}
+
 /* All that can be read; the error is of the first that cannot. */
 static gboolean read_cells(const MeasuredRow *row, Cells *cells, GError **error) {
   gboolean is_read = TRUE;
@@ -189,6 +197,7 @@ static gboolean read_cells(const MeasuredRow *row, Cells *cells, GError **error)
   }
   for (gsize i = 0; i < G_N_ELEMENTS(quantities); i++)
     is_read &= read_quantity(row, i, (double *)((char *)cells + quantities[i].offset), is_read ? error : NULL);
+  is_read &= read_modules(row, &cells->recompute_modules, is_read ? error : NULL);
   gint64 schedule;
   const char *layout = measured_row_cell(row, "pipeline_layout");
   if (is_read && *layout != '\0' && !pipeline_layout_check(layout, error))
@@ -303,6 +312,7 @@ static Plan *make_plan(const MeasuredRow *row, const Cells *cells, const RowFram
   plan->global_batch = or_else(cells->global_batch, plan->global_batch);
   plan->seq_len = or_else(cells->seq_len, plan->seq_len);
   plan->recompute = or_else(cells->recompute, plan->recompute);
+  plan->recompute_modules = cells->recompute_modules;
   /* with experts, tp is run with it alone */
   plan->sequence_parallel = or_else(cells->sequence_parallel, model_has_experts(row->model) && plan->tp > 1);
   plan->precision = or_else(cells->precision, plan->precision);
@@ -351,18 +361,10 @@ static gboolean find_framework(MeasuredRows *rows, const MeasuredRow *row, RowFr
   return TRUE;
 }
 
-/* Empty: none said. */
-static gboolean read_modules(const MeasuredRow *row, guint *modules, GError **error) {
-  const char *text = measured_row_cell(row, "recompute_modules");
-  *modules = 0;
-  return *text == '\0' || recompute_modules_parse("column recompute_modules", text, modules, error);
-}
-
 static gboolean read_row(MeasuredRows *rows, MeasuredRow *row, GError **error) {
   Cells cells;
   g_autoptr(GError) problem = NULL;
-  guint modules = 0;
-  const gboolean is_read = read_cells(row, &cells, &problem) && read_modules(row, &modules, &problem);
+  const gboolean is_read = read_cells(row, &cells, &problem);
   row->id = measured_row_cell(row, "id");
   row->cluster = measured_row_cell(row, "cluster");
   row->step_time_s = cells.step_time_s;
@@ -378,8 +380,6 @@ static gboolean read_row(MeasuredRows *rows, MeasuredRow *row, GError **error) {
     row->problem = g_strdup("the row does not say cluster");
   else
     row->plan = make_plan(row, &cells, &framework);
-  if (row->plan != NULL)
-    row->plan->recompute_modules = modules;
   return TRUE;
 }
 

@@ -227,13 +227,6 @@ Program *program_new(int n_ranks, int n_stages, int n_micro_batches) {
   return program;
 }
 
-void program_share_ops(Program *program) {
-  gint32 **match;
-  gboolean matched = program_match(program, &match, NULL);
-  g_assert(matched);
-  program_share_matched(program, match);
-}
-
 void program_share_matched(Program *program, gint32 **match) {
   g_assert(program->shared == NULL);
   Course *course = course_new(program, match);

@@ -192,10 +192,8 @@ Program *program_new(int n_ranks, int n_stages, int n_micro_batches);
 void program_free(Program *program);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Program, program_free)
 
-/* From now on the ops of a verified program are shared (a reference each). Its untimed run (verify.h) may be left to
- * its course, which has to be there then. */
-void program_share_ops(Program *program);
-/* The same where it is known who talks to whom: takes over `match`, as from program_match(). */
+/* From now on the ops of a verified program are shared (a reference each); takes over `match`, as from program_match().
+ * Its untimed run (verify.h) may be left to its course, which has to be there then. */
 void program_share_matched(Program *program, gint32 **match);
 /* Another program with the shared ops of `source` and copies of its tables, but no effects and nothing resident. */
 Program *program_new_sharing(const Program *source);

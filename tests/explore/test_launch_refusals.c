@@ -1,0 +1,145 @@
+/* What frameworks cannot run is refused with the reason; what they do otherwise than predicted is noticed. */
+#include "launch_fixture.h"
+
+#include <string.h>
+
+static void set_schedule(Plan *plan, const char *schedule) {
+  g_free(plan->schedule);
+  plan->schedule = g_strdup(schedule);
+}
+
+static void spoil_nothing(Plan *plan) {
+}
+static void spoil_schedule(Plan *plan) {
+  set_schedule(plan, "zb-h1");
+}
+static void spoil_zero_1(Plan *plan) {
+  plan->zero = 1;
+}
+static void spoil_zero_2(Plan *plan) {
+  plan->zero = 2;
+}
+static void spoil_modules(Plan *plan) {
+  plan->zero = 2;
+  plan->sequence_parallel = TRUE;
+  plan->recompute = RECOMPUTE_SELECTIVE;
+  plan->recompute_modules = MODULE_BIT(MODULE_LAYERNORM);
+}
+static void spoil_sends(Plan *plan) {
+  plan->overlap_p2p = TRUE;
+}
+static void spoil_one_gpus_modules(Plan *plan) {
+  spoil_modules(plan);
+  plan->tp = plan->pp = 1;
+  plan->sequence_parallel = FALSE;
+}
+static void spoil_sequence(Plan *plan) {
+  plan->zero = 2;
+  plan->sequence_parallel = FALSE;
+}
+
+static char *offloading_text(LaunchFramework framework, int zero, Offload offload) { /* or why not */
+  g_autoptr(Plan) plan = plan_new();
+  plan->dp = 2, plan->zero = zero, plan->offload = offload;
+  g_autoptr(Workload) workload = planned(&llama, clusters[0], plan);
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Launch) launch = launch_new(framework, workload, 8, &error);
+  return g_strdup(launch != NULL ? launch->text : error->message);
+}
+
+START_TEST(offloading_is_told_as_each_framework_has_it) {
+  const Offload optimizer = {.optimizer = TIER_HOST}, drives = {.optimizer = TIER_NVME, .weights = TIER_NVME},
+                both = {.optimizer = TIER_HOST, .weights = TIER_HOST}, saved = {.activations = TIER_HOST};
+  const struct {
+    LaunchFramework framework;
+    int zero;
+    Offload offload;
+    const char *words;
+  } cases[] = {
+      {LAUNCH_DEEPSPEED, 2, optimizer, "\"device\" : \"cpu\""},
+      {LAUNCH_DEEPSPEED, 3, drives, "\"nvme_path\""},
+      {LAUNCH_DEEPSPEED, 2, {.optimizer = TIER_NVME}, "optimizer state on NVMe with zero 3 alone, found zero 2"},
+      {LAUNCH_DEEPSPEED, 2, saved, "recompute none, expected full"},
+      {LAUNCH_MEGATRON, 1, optimizer, "--optimizer-cpu-offload --optimizer-offload-fraction 1.0"},
+      {LAUNCH_MEGATRON, 3, both, "--offload-optimizer host alone, found optimizer host, weights host"},
+      {LAUNCH_TORCHTITAN, 3, both, "enable_cpu_offload = true"},
+      {LAUNCH_TORCHTITAN, 2, optimizer, "together, and no activations: found optimizer host, weights none"},
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autofree char *text = offloading_text(cases[i].framework, cases[i].zero, cases[i].offload);
+    ck_assert_ptr_nonnull(strstr(text, cases[i].words));
+  }
+}
+END_TEST
+
+START_TEST(what_a_framework_cannot_run_is_refused_with_the_reason) {
+  static const struct {
+    LaunchFramework framework;
+    void (*spoil)(Plan *plan);
+    const char *reason;
+  } cases[] = {
+      {LAUNCH_MEGATRON, spoil_nothing, NULL},
+      {LAUNCH_MEGATRON, spoil_schedule, "zb-h1"},
+      {LAUNCH_MEGATRON, spoil_modules, NULL},
+      {LAUNCH_MEGATRON, spoil_sends, "waits for its sends under 1f1b, found overlap-p2p on"},
+      {LAUNCH_DEEPSPEED, spoil_one_gpus_modules, "recompute-modules layernorm"},
+      {LAUNCH_TORCHTITAN, spoil_modules, "recompute-modules layernorm"},
+      {LAUNCH_DEEPSPEED, spoil_nothing, "sequence-parallel"},
+      {LAUNCH_DEEPSPEED, spoil_schedule, "zb-h1"},
+      {LAUNCH_DEEPSPEED, spoil_zero_2, "zero 2 with pp 2"},
+      {LAUNCH_TORCHTITAN, spoil_zero_2, NULL},
+      {LAUNCH_TORCHTITAN, spoil_zero_1, "zero 1"},
+      {LAUNCH_TORCHTITAN, spoil_schedule, "zb-h1"},
+      {LAUNCH_TORCHTITAN, spoil_sequence, "sequence-parallel off"},
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autoptr(Plan) plan = plan_new();
+    plan->tp = plan->pp = plan->dp = 2;
+    plan->global_batch = 16;
+    plan->sequence_parallel = TRUE;
+    cases[i].spoil(plan);
+    g_autoptr(Workload) workload = planned(&llama, clusters[0], plan);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Launch) launch = launch_new(cases[i].framework, workload, 8, &error);
+    ck_assert_int_eq(launch != NULL, cases[i].reason == NULL);
+    if (launch == NULL)
+      ck_assert_msg(strstr(error->message, cases[i].reason) != NULL, "%s", error->message);
+  }
+}
+END_TEST
+
+/* No comment can stand in JSON: the notice stands beside it. */
+START_TEST(what_is_done_otherwise_is_noticed) {
+  g_autoptr(Plan) plan = plan_new();
+  plan->dp = 4;
+  plan->global_batch = 16;
+  plan->zero = 1;
+  plan->recompute = RECOMPUTE_SELECTIVE;
+  g_autoptr(Workload) workload = planned(&llama, clusters[0], plan);
+  g_autoptr(Launch) deepspeed = launch_of(LAUNCH_DEEPSPEED, workload);
+  ck_assert_uint_eq(deepspeed->notices->len, 2); /* parameters gathered at the end; attention recomputed by the model */
+  g_free(plan->schedule);
+  plan->schedule = NULL;
+  plan->pp = 4;
+  g_autoptr(Workload) pipeline = planned(&llama, clusters[0], plan);
+  g_autoptr(Launch) megatron = launch_of(LAUNCH_MEGATRON, pipeline);
+  ck_assert_uint_eq(megatron->notices->len, 1);
+  ck_assert_ptr_nonnull(strstr(megatron->text, "# notice: predicted without --framework megatron-lm"));
+}
+END_TEST
+
+int main(void) {
+  TCase *tcase = tcase_create("launch_refusals");
+  tcase_add_checked_fixture(tcase, set_up, tear_down);
+  tcase_add_test(tcase, offloading_is_told_as_each_framework_has_it);
+  tcase_add_test(tcase, what_a_framework_cannot_run_is_refused_with_the_reason);
+  tcase_add_test(tcase, what_is_done_otherwise_is_noticed);
+  Suite *suite = suite_create("launch_refusals");
+  suite_add_tcase(suite, tcase);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int failures = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failures != 0;
+}
