@@ -114,6 +114,7 @@ END_TEST
 /* A framework's own kernels for weight gradients: those of few bits alone are its own. */
 START_TEST(weight_gradients_of_few_bits_have_a_rate_of_their_own) {
   Gpu gpu = toy_gpu();
+  gpu.sustained[NUMBER_FP8] = gpu.sustained[NUMBER_BF16];
   WorkItem item = {.kind = ITEM_MATMUL, .number = NUMBER_FP8, .batch = 1, .m = 32, .n = 32, .k = 100000, .bytes = 1};
   const double product_s = kernel_cost_model_s(&gpu, &item);
   gpu.weight_gradient_rate = 0.5;

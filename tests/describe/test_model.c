@@ -328,13 +328,14 @@ START_TEST(falcon_architectures_differ_in_heads_and_norms) {
   g_autoptr(Model) old = model_read("falcon-7b", NULL);
   g_autoptr(Model) new = model_read("falcon-40b", NULL);
   g_autoptr(Model) rw = read_text("{\"model_type\": \"falcon\", \"multi_query\": false, \"parallel_attn\": false, "
-                                  "\"alibi\": true, \"bias\": true, " LLAMA_CORE "}");
+                                  "\"alibi\": true, \"bias\": true, \"num_ln_in_parallel_attn\": 1, " LLAMA_CORE "}");
   ck_assert_int_eq(old->n_kv_heads, 1);
   ck_assert_int_eq(old->n_norms_per_layer, 1);
   ck_assert_int_eq(new->n_kv_heads, 8);
   ck_assert_int_eq(new->n_norms_per_layer, 2);
   ck_assert(old->parallel_block && new->parallel_block && !rw->parallel_block);
   ck_assert_int_eq(rw->n_kv_heads, 4);
+  ck_assert_int_eq(rw->n_norms_per_layer, 2); /* it is not parallel */
   ck_assert_int_eq(rw->positions, POSITIONS_ALIBI);
   ck_assert(rw->linear_bias && rw->qkv_bias);
 }

@@ -454,6 +454,26 @@ plan="--model $data/models/tiny-llama.json --precision fp32 --global-batch 8 --s
   result $? "a Program with five gathers in flight has the buffers it needs" "$(cat err out)"
 }
 
+# Where W is apart and layers are gathered, an I may have no kernels: all that it does is to wait.
+plan="--model $data/models/tiny-llama.json --precision fp32 --global-batch 8 --steps 2 --dp 2 --zero 3 --pp 2 --schedule zb-h1"
+# shellcheck disable=SC2086
+{
+  "$stepsim" simulate $plan --cluster dgx-h100 --gpus 4 --dump apart.txt >/dev/null
+  timeout 30 "$mpirun" -n 4 "$stepreal" run $plan --program apart.txt --check >out 2>err </dev/null
+  result $? "a Program with ops of no kernels runs as its plan does" "$(cat err out)"
+}
+
+# An op of more layers than there are is not taken apart first.
+plan="--model $data/models/tiny-llama.json --precision fp32 --global-batch 2 --steps 2"
+# shellcheck disable=SC2086
+{
+  "$stepsim" simulate $plan --cluster dgx-h100 --gpus 1 --dump whole.txt >/dev/null
+  sed '/^work [0-9]* B/s/layers=[1-9][0-9]*/layers=2147483647/' <whole.txt >many.txt
+  ! cmp -s whole.txt many.txt && timeout 30 "$stepreal" run $plan --program many.txt --check >out 2>err </dev/null
+  [ $? -eq 1 ] && grep -q 'no such layer, kernels or shards' err
+  result $? "more layers than there are" "$(cat err out)"
+}
+
 # A Program whose stages lie on other ranks than the plan's.
 plan="--model $data/models/tiny-llama.json --precision fp32 --global-batch 8 --steps 2 --pp 2 --chunks 2"
 # shellcheck disable=SC2086

@@ -56,10 +56,24 @@ START_TEST(a_timed_run_is_compared_with_the_checked_one) {
 }
 END_TEST
 
+/* A vocabulary of one word has nothing to be wrong about. */
+START_TEST(no_loss_is_as_good_as_no_loss) {
+  g_autoptr(Plan) plan = plan_of_tokens(PRECISION_FP32, 8, 32);
+  CheckReport none = report_of(plan, 0, 0), some = report_of(plan, 0.1, 0);
+  const double nothing = 0;
+  check_timed_losses(&none, &nothing);
+  ck_assert(none.is_passed);
+  ck_assert(!some.is_passed);
+  check_report_clear(&none);
+  check_report_clear(&some);
+}
+END_TEST
+
 int main(void) {
   TCase *tcase = tcase_create("numerics_report");
   tcase_add_test(tcase, losses_of_few_tokens_may_differ_more);
   tcase_add_test(tcase, a_timed_run_is_compared_with_the_checked_one);
+  tcase_add_test(tcase, no_loss_is_as_good_as_no_loss);
   Suite *suite = suite_create("numerics_report");
   suite_add_tcase(suite, tcase);
   SRunner *runner = srunner_create(suite);
