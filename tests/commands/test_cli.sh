@@ -269,6 +269,9 @@ done <<'TABLE'
 2|--top: found 0|plan --model gpt2 --cluster selene --gpus 8 --global-batch 8 --top 0
 2|--jobs: found 0|plan --model gpt2 --cluster selene --gpus 8 --global-batch 8 --jobs 0
 1|too slow for the deadline|plan --model gpt2 --cluster selene --gpus 8 --global-batch 8 --tokens 100T --deadline 3min
+0|best of 4 plans;pp 1 × 2 chunks|plan --model gpt2 --cluster dgx-h100 --gpus 2 --global-batch 8 --tp 1 --pp 1,2 --schedule 1f1b,interleaved --chunks 2 --pipeline-layout auto --zero 0 --recompute none --micro-batch 1 --sequence-parallel off
+0|best of 2 plans;pp 1 × 2 chunks|plan --model gpt2 --cluster dgx-h100 --gpus 2 --global-batch 8 --tp 1 --pp 1,2 --schedule zb-v --chunks 2 --pipeline-layout auto --zero 0 --recompute none --micro-batch 1 --sequence-parallel off
+1|a pipeline of one rank has no chunks|plan --model gpt2 --cluster dgx-h100 --gpus 2 --global-batch 8 --tp 1 --pp 1 --schedule interleaved --chunks 2 --pipeline-layout auto --zero 0 --recompute none --micro-batch 1 --sequence-parallel off --emit megatron
 1|do not fit in memory;GB more|plan --model gpt3-175b --cluster selene --gpus 8 --global-batch 8
 0|the best of;Runners-up;Why the others lost;One step from the best;training;--sequence-parallel|plan --model gpt2 --cluster selene --gpus 8 --global-batch 8 --tokens 1T
 0|MEGATRON_ARGS=(;--tensor-model-parallel-size 2|plan --model gpt2 --cluster selene --gpus 8 --tp 2 --global-batch 8 --seq-len 1024 --emit megatron --emit-to -
