@@ -56,6 +56,7 @@ static const YamlField top_fields[] = {
     {"send_ll", FIELD_QUANTITY, FALSE, IN_LIBRARY(send_ll_bytes), 0, 1e12, UNIT_BYTES},
     {"nvls_chunk", FIELD_QUANTITY, FALSE, IN_LIBRARY(nvls_chunk_bytes), 1, 1e12, UNIT_BYTES},
     {"step_bytes", FIELD_NODE, FALSE, offsetof(Draft, step_bytes)},
+    {"ring_channels", FIELD_INT, FALSE, IN_LIBRARY(ring_channels), 1, 1024},
     {"ring_plateau", FIELD_NUMBER, FALSE, IN_LIBRARY(ring_plateau), 1, 10},
     {"pat", FIELD_NODE, FALSE, offsetof(Draft, pat)},
     {"channel_bytes", FIELD_NODE, FALSE, offsetof(Draft, channel_bytes)},

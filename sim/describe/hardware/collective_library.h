@@ -71,6 +71,7 @@ typedef struct {
   double step_bytes[N_PROTOCOLS];             /* what a channel hands on at once; 0: little by little */
   double nvls_chunk_bytes;                    /* most that a channel hands to one reducer at once; 0: not stated */
   double send_channel_Bps;                    /* a plain send has a channel for each of this; 0: not stated */
+  int ring_channels;                          /* most that the search finds over nodes; 0: any number */
   double ring_plateau;                        /* factor on the latency of Simple ring all-reduces over nodes; 0: 1 */
   double pat_step_share, pat_per_rank_s;      /* share of a hop that a step costs; time per rank beside the steps */
   double channel_bytes[N_PROTOCOLS];          /* least that a channel is opened for; 0: not stated */
