@@ -163,20 +163,6 @@ static gboolean read_word(const MeasuredRow *row, const char *column, const char
   return index >= 0;
 }
 
-static gboolean read_quantity(const MeasuredRow *row, gsize quantity, double *value, GError **error) {
-  const char *text = measured_row_cell(row, quantities[quantity].name);
-  double number;
-  *value = NAN;
-  if (*text == '\0')
-    return TRUE;
-  if (parse_number(text, &number) && number > 0 && number <= quantities[quantity].most) {
-    *value = number;
-    return TRUE;
-  }
-  g_autofree char *expected = g_strdup_printf("a number above 0, at most %g, or nothing", quantities[quantity].most);
-  return fail_cell(quantities[quantity].name, text, expected, error);
-}
-
 /* The cell in letters as a list; heads that predict a token further are said twice. Owned by the caller. */
 static char *read_letters(const char *text, gint64 n_heads, GError **error) {
   int n_mtp = 0;
@@ -201,6 +187,20 @@ static gboolean read_layout(const MeasuredRow *row, const Cells *cells, char **l
   if (*layout == NULL)
     g_prefix_error(error, "column pipeline_layout: ");
   return *layout != NULL;
+}
+
+static gboolean read_quantity(const MeasuredRow *row, gsize quantity, double *value, GError **error) {
+  const char *text = measured_row_cell(row, quantities[quantity].name);
+  double number;
+  *value = NAN;
+  if (*text == '\0')
+    return TRUE;
+  if (parse_number(text, &number) && number > 0 && number <= quantities[quantity].most) {
+    *value = number;
+    return TRUE;
+  }
+  g_autofree char *expected = g_strdup_printf("a number above 0, at most %g, or nothing", quantities[quantity].most);
+  return fail_cell(quantities[quantity].name, text, expected, error);
 }
 
 /* All that can be read; the error is of the first that cannot. */
