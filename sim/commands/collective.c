@@ -64,7 +64,8 @@ static gboolean parse_options(CollectiveOptions *o, int *argc, char ***argv, GEr
        "SIZES"},
       {"algorithm", 0, 0, G_OPTION_ARG_STRING, &o->algorithm,
        "auto, ring, tree, nvls, nvls_tree, pat, hierarchical, pairwise or direct, as the operation, machine and group "
-       "allow; auto takes the library's fastest (default auto)",
+       "allow; auto takes the fastest by the library's own reckoning, which leaves the filling of rings out (default "
+       "auto)",
        "NAME"},
       {"json", 0, 0, G_OPTION_ARG_NONE, &o->json, "print one JSON object, or an array of them for several sizes", NULL},
       {"plot", 0, 0, G_OPTION_ARG_FILENAME, &o->plot, "draw busbw against size, a line for each algorithm",

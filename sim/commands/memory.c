@@ -7,6 +7,7 @@
 #include "json_report.h"
 #include "layout.h"
 #include "options.h"
+#include "plan_order.h"
 #include "predict.h"
 #include "state_memory.h"
 #include "units.h"
@@ -262,7 +263,9 @@ static gboolean prepare(MemoryOptions *o, MemoryTable *table, GError **error) {
     return FALSE;
   table->plan = plan_copy(o->plan.plan);
   table->has_activations = o->plan.cluster != NULL;
-  return plan_complete(table->plan, o->plan.model, o->plan.cluster, error);
+  g_auto(PlanOrder) order = {0}; /* which may say how many chunks there are */
+  return plan_order_open(&order, table->plan, error) &&
+         plan_complete(table->plan, o->plan.model, o->plan.cluster, error);
 }
 
 /* The exit status. */

@@ -84,7 +84,8 @@ static gboolean check_options(SweepOptions *o, GError **error) {
 
 static const char example[] =
     "Every option of a plan, the model and the cluster take lists: 1,2,4, ranges 1..16, powers 1..16*2, steps "
-    "8..64+8.\n"
+    "8..64+8;\n"
+    "a --pipeline-layout in letters is one value from its E to its L, commas and all.\n"
     "The space is all their combinations; those that are impossible are counted, with the reason.\n\n"
     "Examples:\n"
     "  stepsim sweep --model llama-3-70b --cluster dgx-h100 --gpus 256 --global-batch 512 --seq-len 8192 \\\n"

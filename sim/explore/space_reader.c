@@ -66,11 +66,11 @@ static gboolean check_value(SpaceReader *reader, const SpaceAxis *axis, const ch
   reset(reader);
   if (strcmp(axis->name, "memory-cap") == 0 && !parser_set(reader->parser, "schedule", "auto", error))
     return FALSE;
-  if (!parser_set(reader->parser, axis->name, value, error) || !plan_options_make_plan(&reader->options, error))
+  if (!parser_set(reader->parser, axis->name, value, error))
     return FALSE;
   g_auto(PlanOrder) order = {0};
   g_autoptr(GError) problem = NULL;
-  if ((plan_order_open(&order, reader->options.plan, &problem) &&
+  if ((plan_options_make_plan(&reader->options, &problem) && plan_order_open(&order, reader->options.plan, &problem) &&
        plan_complete(reader->options.plan, NULL, NULL, &problem)) ||
       g_error_matches(problem, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE)) /* alone, but perhaps not with others */
     return TRUE;

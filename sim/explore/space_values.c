@@ -1,4 +1,4 @@
-/* The text of an axis as its values: commas part them, ranges are written out. */
+/* The text of an axis as its values: commas part them, ranges are written out, a layout in letters stays whole. */
 #include <string.h>
 
 #include "error.h"
@@ -36,15 +36,39 @@ static gboolean add_range(SpaceAxis *axis, const char *text, GHashTable *known, 
   return TRUE;
 }
 
+/* Megatron-LM's letters may have commas within: a layout is one value from its E to its L. The last of its parts. */
+static char **layout_end(const SpaceAxis *axis, char **part) {
+  if (strcmp(axis->name, "pipeline-layout") != 0 || !g_str_has_prefix(g_strstrip(*part), "E"))
+    return part;
+  char **end = part;
+  while (!g_str_has_suffix(g_strstrip(*end), "L") && end[1] != NULL)
+    end++;
+  return end;
+}
+
+/* Parts as they stand between commas, layouts in letters whole. */
+static char **split_values(const SpaceAxis *axis) {
+  g_auto(GStrv) parts = g_strsplit(axis->text, ",", -1);
+  g_autoptr(GStrvBuilder) values = g_strv_builder_new();
+  for (char **part = parts; *part != NULL; part++) {
+    char **end = layout_end(axis, part);
+    g_autoptr(GString) value = g_string_new(g_strstrip(*part));
+    while (part < end)
+      g_string_append_printf(value, ",%s", *++part);
+    g_strv_builder_add(values, value->str);
+  }
+  return g_strv_builder_end(values);
+}
+
 gboolean space_axis_expand(SpaceAxis *axis, GError **error) {
   axis->values = g_ptr_array_new_with_free_func(g_free);
   g_autoptr(GHashTable) known = g_hash_table_new(g_str_hash, g_str_equal);
-  g_auto(GStrv) parts = g_strsplit(axis->text, ",", -1);
+  g_auto(GStrv) parts = split_values(axis);
   if (parts[0] == NULL)
     return fail_input(error, "--%s: found nothing, expected values such as 1,2,4", axis->name);
   for (char **part = parts; *part != NULL; part++) {
     gint64 number;
-    const char *text = g_strstrip(*part);
+    const char *text = *part;
     gboolean ok = TRUE;
     if (axis->is_whole && strstr(text, "..") != NULL)
       ok = add_range(axis, text, known, error);

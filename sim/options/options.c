@@ -390,8 +390,8 @@ static gboolean copy_letters(const PlanOptions *o, Plan *plan, GError **error) {
   int n_mtp = 0;
   plan->pipeline_layout = pipeline_layout_of_letters(o->pipeline_layout, &n_mtp, error);
   return plan->pipeline_layout != NULL &&
-         (n_mtp == o->mtp_layers || fail_input(error, "--pipeline-layout %.80s has %d m, --mtp-layers is %d",
-                                               o->pipeline_layout, n_mtp, o->mtp_layers));
+         (n_mtp == o->mtp_layers || fail_impossible(error, "--pipeline-layout %.80s has %d m, --mtp-layers is %d",
+                                                    o->pipeline_layout, n_mtp, o->mtp_layers));
 }
 
 static gboolean copy_layout(const PlanOptions *o, Plan *plan, GError **error) {
@@ -399,7 +399,7 @@ static gboolean copy_layout(const PlanOptions *o, Plan *plan, GError **error) {
     return TRUE;
   if (pipeline_layout_is_letters(o->pipeline_layout))
     return copy_letters(o, plan, error);
-  plan->pipeline_layout = g_strdelimit(g_strdup(o->pipeline_layout), ",", '+');
+  plan->pipeline_layout = g_strdup(o->pipeline_layout);
   return pipeline_layout_check(plan->pipeline_layout, error);
 }
 

@@ -138,6 +138,13 @@ done <<'TABLE'
 1|gpus 12 is not whole nodes|simulate --model llama-3-8b --cluster dgx-h100 --gpus 12
 1|tp 8 × pp 1 × dp 8 = 64 is not gpus 8|simulate PLAN --dp 8
 1|64 stages are more than the 32 layers|simulate --model llama-3-8b --cluster dgx-h100 --pp 64
+1|7 stages are more than the 6 layers;with pipeline-layout loss|simulate --model tinystories-15m --cluster dgx-h100 --pp 7
+0|1*6+0;tokens|simulate --model tinystories-15m --cluster dgx-h100 --pp 7 --pipeline-layout loss --gpu-hours 30.84M
+2|pipeline-layout: found "3,2,1";did you mean "3+2+1"?|simulate --model tinystories-15m --cluster dgx-h100 --pp 3 --pipeline-layout 3,2,1
+1|has 1 m, --mtp-layers is 0|simulate --model tinystories-15m --cluster dgx-h100 --pp 2 --pipeline-layout 'Et*3|t*3mL'
+0|2 ran|sweep --model tinystories-15m --cluster dgx-h100 --gpus 6 --tp 2 --pp 3 --pipeline-layout 'Et*2|(t*2|)*1,t*2,L,auto'
+0|1 ran, 1 impossible;has 1 m, --mtp-layers is 0|sweep --model deepseek-v3 --cluster dgx-h100 --gpus 256 --pp 4 --ep 64 --zero 1 --seq-len 512 --recompute full --mtp-layers 0,1 --pipeline-layout 'Et*20|t*14|t*14|t*13mL'
+1|layers 54+7;1 MTP layer|explain --model deepseek-v3 --cluster dgx-h100 --gpus 64 --pp 2 --ep 32 --zero 1 --seq-len 512 --recompute full --mtp-layers 1 --pipeline-layout 'Et*54|t*7mL'
 1|schedule gpipe;2 chunks|simulate --model llama-3-8b --cluster dgx-h100 --pp 2 --chunks 2 --schedule gpipe
 1|global-batch 3 is not a multiple|simulate PLAN --global-batch 3 --micro-batch 2
 1|gpus 8 is not a multiple of tp 8 × cp 2 × pp 1 = 16|simulate PLAN --cp 2
@@ -266,6 +273,9 @@ done <<'TABLE'
 2|--top: found 0|plan --model gpt2 --cluster selene --gpus 8 --global-batch 8 --top 0
 2|--jobs: found 0|plan --model gpt2 --cluster selene --gpus 8 --global-batch 8 --jobs 0
 1|too slow for the deadline|plan --model gpt2 --cluster selene --gpus 8 --global-batch 8 --tokens 100T --deadline 3min
+0|best of 4 plans;pp 1 × 2 chunks|plan --model gpt2 --cluster dgx-h100 --gpus 2 --global-batch 8 --tp 1 --pp 1,2 --schedule 1f1b,interleaved --chunks 2 --pipeline-layout auto --zero 0 --recompute none --micro-batch 1 --sequence-parallel off
+0|best of 2 plans;pp 1 × 2 chunks|plan --model gpt2 --cluster dgx-h100 --gpus 2 --global-batch 8 --tp 1 --pp 1,2 --schedule zb-v --chunks 2 --pipeline-layout auto --zero 0 --recompute none --micro-batch 1 --sequence-parallel off
+1|a pipeline of one rank has no chunks|plan --model gpt2 --cluster dgx-h100 --gpus 2 --global-batch 8 --tp 1 --pp 1 --schedule interleaved --chunks 2 --pipeline-layout auto --zero 0 --recompute none --micro-batch 1 --sequence-parallel off --emit megatron
 1|do not fit in memory;GB more|plan --model gpt3-175b --cluster selene --gpus 8 --global-batch 8
 0|the best of;Runners-up;Why the others lost;One step from the best;training;--sequence-parallel|plan --model gpt2 --cluster selene --gpus 8 --global-batch 8 --tokens 1T
 0|MEGATRON_ARGS=(;--tensor-model-parallel-size 2|plan --model gpt2 --cluster selene --gpus 8 --tp 2 --global-batch 8 --seq-len 1024 --emit megatron --emit-to -
@@ -295,6 +305,9 @@ done <<'TABLE'
 1|gpus 12 is not a multiple of tp 8|memory --params 7e9 --gpus 12 --tp 8
 1|at most 16777216 are modelled|memory --params 7e9 --tp 1048576 --pp 1048576
 1|tp 3 does not divide|memory --model llama-3-8b --tp 3
+0|fits|memory --model gpt2 --cluster dgx-h100 --gpus 2 --pp 2 --schedule zb-v --pipeline-layout 3+3+3+3
+1|4 stages are not the plan's 2|memory --model gpt2 --cluster dgx-h100 --gpus 2 --pp 2 --schedule 1f1b --pipeline-layout 3+3+3+3
+2|unknown schedule;did you mean|memory --model gpt2 --pp 2 --schedule zbv
 0|dp 64, shards 64|memory --params 7e9 --gpus 64 --zero 1
 # 16 bytes of 13.016e9 parameters are 208.3 GB, of a GPU are 42.95 less 1.61 GB that is reserved: 5.04 of them; 41.34 GB / 16
 1|state at least: 6;2.58369e+09 parameters|memory --model llama-2-13b --cluster a100-pcie --gpus 4

@@ -145,6 +145,7 @@ START_TEST(what_is_no_layout_is_bad_usage) {
       {"evenly", "did you mean \"even\"?"},
       {"embeding", "did you mean \"embedding\"?"},
       {"loss+7", "loss+7"},
+      {"3,2*2,even", "did you mean \"3+2*2+even\"?"},
       {"Et|tL", "found \"Et|tL\""},
   };
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {

@@ -143,8 +143,9 @@ START_TEST(counts_are_shown_as_they_are_read) {
   const struct {
     double count;
     const char *text;
-  } cases[] = {{15e12, "15T"}, {1.314e6, "1.314M"}, {375300, "375.3k"}, {9999, "9999"}, {99996, "100k"},
-               {0.25, "0.25"}, {7e9, "7B"},         {999960, "1M"},     {0, "0"}};
+  } cases[] = {{15e12, "15T"},          {1.314e6, "1.314M"}, {375300, "375.3k"}, {9999, "9999"}, {99996, "100k"},
+               {0.25, "0.25"},          {7e9, "7B"},         {999960, "1M"},     {0, "0"},       {2.579e16, "25790T"},
+               {1.2345e22, "1.234e+22"}};
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
     g_autofree char *text = units_format_count(cases[i].count);
     ck_assert_str_eq(text, cases[i].text);

@@ -83,13 +83,20 @@ START_TEST(empty_cells_and_missing_columns_are_the_default) {
 END_TEST
 
 START_TEST(a_row_may_say_how_many_layers_each_stage_has) {
-  g_autoptr(MeasuredRows) rows = rows_of("layers,hidden,heads,cluster,step_time_s,pp,pipeline_layout\n"
-                                         "24,1024,16,selene,1,4,7+6*2+5\n"
-                                         "24,1024,16,selene,1,4,\n"
-                                         "24,1024,16,selene,1,4,6x4\n");
+  g_autoptr(MeasuredRows) rows = rows_of("layers,hidden,heads,cluster,step_time_s,pp,mtp_layers,pipeline_layout\n"
+                                         "24,1024,16,selene,1,4,,7+6*2+5\n"
+                                         "24,1024,16,selene,1,4,,\n"
+                                         "24,1024,16,selene,1,4,,6x4\n"
+                                         "24,1024,16,selene,1,4,1,Et*7|(t*6|)*2t*5mL\n"
+                                         "24,1024,16,selene,1,4,,Et*7|(t*6|)*2t*5mL\n"
+                                         "24,1024,16,selene,1,4,,Et*7|t\n");
   ck_assert_str_eq(nth_row(rows, 0)->plan->pipeline_layout, "7+6*2+5");
   ck_assert_ptr_null(nth_row(rows, 1)->plan->pipeline_layout);
-  ck_assert_ptr_nonnull(strstr(nth_row(rows, 2)->problem, "pipeline-layout: found \"6x4\""));
+  ck_assert_ptr_nonnull(strstr(nth_row(rows, 2)->problem, "column pipeline_layout: pipeline-layout: found \"6x4\""));
+  ck_assert_str_eq(nth_row(rows, 3)->plan->pipeline_layout, "7+6*2+5");
+  ck_assert_int_eq(nth_row(rows, 3)->plan->mtp_layers, 1);
+  ck_assert_ptr_nonnull(strstr(nth_row(rows, 4)->problem, "column pipeline_layout: found 1 m"));
+  ck_assert_ptr_nonnull(strstr(nth_row(rows, 5)->problem, "column pipeline_layout: pipeline-layout: found \"Et*7|t\""));
 }
 END_TEST
 

@@ -207,6 +207,35 @@ START_TEST(a_value_that_makes_no_sense_by_itself_is_refused) {
 }
 END_TEST
 
+START_TEST(a_layout_in_letters_is_one_value_with_its_commas) {
+  const Given given[] = {{"pipeline-layout", "auto, Et*2|(t*2|)*1,t*2,L,3+3+0,EttL"}, {"mtp-layers", "0"}, {NULL}};
+  g_autoptr(Space) space = finished(given);
+  ck_assert_int_eq(space_count(space), 4);
+  ck_assert_str_eq(value_of(space, "pipeline-layout", 1), "Et*2|(t*2|)*1,t*2,L");
+  ck_assert_str_eq(value_of(space, "pipeline-layout", 3), "EttL");
+  g_autofree char *text = space_text(space);
+  ck_assert_ptr_nonnull(strstr(text, "pipeline-layout=auto,Et*2|(t*2|)*1,t*2,L,3+3+0,EttL\n"));
+  check_refused("pipeline-layout", "Et|t,auto", "found \"Et|t,auto\"");
+}
+END_TEST
+
+/* Heads that predict further are said twice: a value of the one may go with one of the other. */
+START_TEST(letters_go_with_as_many_heads_as_they_name) {
+  g_autoptr(Space) space = finished((Given[]){{"pipeline-layout", "EtmL,EtL"}, {"mtp-layers", "0,1"}, {NULL}});
+  g_autoptr(SpaceReader) reader = space_reader_new(space);
+  int n_possible = 0;
+  for (gint64 index = 0; index < space_count(space); index++) {
+    SpacePoint point;
+    g_autoptr(GError) error = NULL;
+    if (space_reader_read(reader, index, &point, &error))
+      n_possible++;
+    else
+      ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE));
+  }
+  ck_assert_int_eq(n_possible, 2);
+}
+END_TEST
+
 START_TEST(unknown_options_and_missing_files_are_refused) {
   g_autoptr(Space) space = space_new();
   g_autoptr(GError) error = NULL;
@@ -234,6 +263,8 @@ int main(void) {
   tcase_add_test(cases, a_file_has_the_same_keys_lists_and_ranges);
   tcase_add_test(cases, mistakes_in_a_file_name_their_line);
   tcase_add_test(cases, a_value_that_makes_no_sense_by_itself_is_refused);
+  tcase_add_test(cases, a_layout_in_letters_is_one_value_with_its_commas);
+  tcase_add_test(cases, letters_go_with_as_many_heads_as_they_name);
   tcase_add_test(cases, unknown_options_and_missing_files_are_refused);
   Suite *suite = suite_create("space");
   suite_add_tcase(suite, cases);

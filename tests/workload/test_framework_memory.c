@@ -129,9 +129,10 @@ START_TEST(a_base_that_is_none_is_named) {
   remove_frameworks(directory, before, names);
   ck_assert(!is_read);
   ck_assert(g_error_matches(endless, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
-  ck_assert_msg(strstr(endless->message, "base \"other\": more than 4") != NULL, "%s", endless->message);
-  ck_assert_msg(strstr(unknown->message, "lost.yaml:") != NULL && strstr(unknown->message, "\"other\"") != NULL, "%s",
-                unknown->message);
+  ck_assert_msg(strstr(endless->message, "base: found \"other\", expected at most 4") != NULL, "%s", endless->message);
+  ck_assert_msg(strstr(unknown->message, "lost.yaml:3: base: ") != NULL &&
+                    strstr(unknown->message, "\"other\"") != NULL,
+                "%s", unknown->message);
 }
 END_TEST
 

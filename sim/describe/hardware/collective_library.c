@@ -58,6 +58,7 @@ static const YamlField top_fields[] = {
     {"nvls_halvings", FIELD_NODE, FALSE, offsetof(Draft, nvls_halvings)},
     {"nvls_tree_halvings", FIELD_NODE, FALSE, offsetof(Draft, nvls_tree_halvings)},
     {"step_bytes", FIELD_NODE, FALSE, offsetof(Draft, step_bytes)},
+    {"ring_channels", FIELD_INT, FALSE, IN_LIBRARY(ring_channels), 1, 1024},
     {"ring_plateau", FIELD_NUMBER, FALSE, IN_LIBRARY(ring_plateau), 1, 10},
     {"pat", FIELD_NODE, FALSE, offsetof(Draft, pat)},
     {"channel_bytes", FIELD_NODE, FALSE, offsetof(Draft, channel_bytes)},

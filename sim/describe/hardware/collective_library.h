@@ -64,6 +64,7 @@ typedef struct {
   double bandwidth_share[N_ALGORITHMS][N_PROTOCOLS]; /* of bus bandwidth that the protocol carries; 0: no such thing */
   double one_node_share[N_ALGORITHMS][N_PROTOCOLS];  /* the same inside one node; 0: no different */
   ArchitectureLimits by_architecture[N_ARCHITECTURES];
+  int ring_channels;                          /* most that the search finds over nodes; 0: any number */
   double two_nodes_ll_Bps, more_nodes_ll_Bps; /* most that LL carries over nodes; 0: not stated */
   double net_overhead_s[N_PROTOCOLS];         /* a step inside a node of a ring over nodes takes no less; 0: any */
   double lone_hop_s[N_PROTOCOLS];             /* a ring's step between nodes with one member each; 0: as others */

@@ -4,13 +4,13 @@
 #include "error.h"
 
 typedef struct {
-  char *name, *source, *base; /* owned */
-  YamlNode memory, time;
+  char *name, *source; /* owned */
+  YamlNode base, memory, time;
 } File;
 
 static const YamlField file_fields[] = {
     {"name", FIELD_TEXT, TRUE, offsetof(File, name)},  {"source", FIELD_TEXT, TRUE, offsetof(File, source)},
-    {"base", FIELD_TEXT, FALSE, offsetof(File, base)}, {"memory", FIELD_NODE, FALSE, offsetof(File, memory)},
+    {"base", FIELD_NODE, FALSE, offsetof(File, base)}, {"memory", FIELD_NODE, FALSE, offsetof(File, memory)},
     {"time", FIELD_NODE, FALSE, offsetof(File, time)},
 };
 
@@ -19,15 +19,22 @@ enum { MOST_BASES = 4 }; /* on top of each other */
 static void file_clear(File *file) {
   g_free(file->name);
   g_free(file->source);
-  g_free(file->base);
 }
 
 /* A base is another file, not this one again by way of others. */
-static gboolean check_base(YamlNode root, const char *base, const GPtrArray *files, GError **error) {
+static gboolean check_base(YamlNode base, const GPtrArray *files, GError **error) {
   if (files->len <= MOST_BASES)
     return TRUE;
-  return yaml_fail(root, error, "base \"%s\": more than %d frameworks, each the base of the one before", base,
-                   MOST_BASES);
+  return yaml_fail(base, error, "found \"%s\", expected at most %d frameworks, each the base of the one before",
+                   yaml_text(base, NULL), MOST_BASES);
+}
+
+static gboolean read_over(const char *name, Framework *framework, GPtrArray *files, GError **error);
+
+static gboolean read_base(YamlNode base, Framework *framework, GPtrArray *files, GError **error) {
+  const char *name = yaml_text(base, error);
+  return name != NULL && check_base(base, files, error) &&
+         (read_over(name, framework, files, error) || yaml_prefix(base, error));
 }
 
 /* Over what is in *framework; `files` gets the paths. */
@@ -40,13 +47,9 @@ static gboolean read_over(const char *name, Framework *framework, GPtrArray *fil
   if (yaml == NULL)
     return FALSE;
   File file = {0};
-  const YamlNode root = yaml_file_root(yaml);
-  gboolean ok = yaml_map_read(root, file_fields, G_N_ELEMENTS(file_fields), &file, error);
-  if (ok && file.base != NULL) {
-    ok = check_base(root, file.base, files, error);
-    if (ok && !read_over(file.base, framework, files, error))
-      ok = yaml_prefix(root, error);
-  }
+  gboolean ok = yaml_map_read(yaml_file_root(yaml), file_fields, G_N_ELEMENTS(file_fields), &file, error);
+  if (ok && yaml_is_present(file.base))
+    ok = read_base(file.base, framework, files, error);
   if (ok && yaml_is_present(file.memory))
     ok = framework_memory_parse(file.memory, &framework->memory, error);
   if (ok && yaml_is_present(file.time))
@@ -82,7 +85,7 @@ static char *base_of(const char *name) {
   File file = {0};
   char *base = NULL;
   if (yaml != NULL && yaml_map_read(yaml_file_root(yaml), file_fields, G_N_ELEMENTS(file_fields), &file, NULL))
-    base = g_steal_pointer(&file.base);
+    base = yaml_is_present(file.base) ? g_strdup(yaml_text(file.base, NULL)) : NULL;
   file_clear(&file);
   return base;
 }

@@ -78,8 +78,9 @@ gboolean pipeline_layout_check(const char *text, GError **error) {
   int n_first, n_last;
   if (pipeline_layout_is_open(text) || counts_ends(text, &n_first, &n_last) || is_list(text))
     return TRUE;
-  const char *near = g_ascii_isdigit(*text) ? NULL : suggest_nearest(text, words);
-  g_autofree char *meant = near != NULL ? g_strdup_printf("; did you mean \"%s\"?", near) : g_strdup("");
+  g_autofree char *parted = g_strdelimit(g_strdup(text), ",", '+'); /* as some would write a list */
+  const char *near = is_list(parted) ? parted : g_ascii_isdigit(*text) ? NULL : suggest_nearest(text, words);
+  g_autofree char *meant = near != NULL ? g_strdup_printf("; did you mean \"%.80s\"?", near) : g_strdup("");
   return fail_input(error, "pipeline-layout: found \"%.80s\", expected %s%s", text, form, meant);
 }
 

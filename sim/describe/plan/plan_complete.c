@@ -164,9 +164,10 @@ static gboolean check_pipeline(Plan *plan, const Model *model, const Cluster *cl
   /* two more is Megatron's other split: embedding and head are stages of their own; a layout asked for may have one */
   const gboolean is_open = pipeline_layout_is_open(plan->pipeline_layout);
   if (n_stages > model->n_layers && n_stages != model->n_layers + 2 && (is_open || n_stages > model->n_layers + 2))
-    return fail_impossible(error,
-                           "pp %d × chunks %d = %" INT64 " stages are more than the %" INT64 " layers of model %s",
-                           plan->pp, plan->chunks, n_stages, model->n_layers, model->name);
+    return fail_impossible(
+        error, "pp %d × chunks %d = %" INT64 " stages are more than the %" INT64 " layers of model %s%s", plan->pp,
+        plan->chunks, n_stages, model->n_layers, model->name,
+        n_stages == model->n_layers + 1 ? "; with pipeline-layout loss the head is one of them" : "");
   return is_open || check_layout(plan, model, (int)n_stages, error);
 }
 

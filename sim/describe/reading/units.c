@@ -197,7 +197,10 @@ char *units_format_count(double count) {
   size_t i = G_N_ELEMENTS(multiples) - 1;
   while (i > 0 && !(fabs(rounded) >= (i == 1 ? 10 : 1) * multiples[i].scale)) /* 9,999 is 9999 */
     i--;
-  return g_strdup_printf("%.4g%s", rounded / multiples[i].scale, multiples[i].name);
+  const double scaled = rounded / multiples[i].scale;
+  if (fabs(scaled) >= 1e6) /* beyond the multiples */
+    return g_strdup_printf("%.4g", rounded);
+  return g_strdup_printf(fabs(scaled) >= 1e4 ? "%.0f%s" : "%.4g%s", scaled, multiples[i].name);
 }
 
 double units_percent(double share) {

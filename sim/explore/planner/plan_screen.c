@@ -20,6 +20,15 @@ static gboolean has_value(const Space *space, const char *name, const char *valu
   return FALSE;
 }
 
+/* Some schedule of the space runs with one chunk, and the space has that. */
+static gboolean has_one_chunk(const Space *space) {
+  gboolean takes_one = space_given(space, "schedule") == NULL;
+  for (int axis = 0; axis < space_n_axes(space); axis++)
+    for (int i = 0; i < space_axis_n_values(space, axis) && strcmp(space_axis_name(space, axis), "schedule") == 0; i++)
+      takes_one |= plan_space_only_chunks(space_axis_nth(space, axis, i)) == 0;
+  return takes_one && has_value(space, "chunks", "1", TRUE);
+}
+
 PlanScreen plan_screen_of(const PlannerRequest *request) {
   const Space *space = request->space;
   return (PlanScreen){.request = request,
@@ -29,13 +38,18 @@ PlanScreen plan_screen_of(const PlannerRequest *request) {
                       .has_auto_layout = has_value(space, "pipeline-layout", "auto", TRUE),
                       .has_no_recompute = has_value(space, "recompute", "none", TRUE),
                       .has_1f1b = has_value(space, "schedule", "1f1b", FALSE),
+                      .has_one_chunk = has_one_chunk(space),
                       .has_two_chunks = has_value(space, "chunks", "2", FALSE),
                       .has_interleaved = has_value(space, "schedule", "interleaved", FALSE),
                       .has_no_zero = has_value(space, "zero", "0", TRUE)};
 }
 
-static gboolean check_can_run(const PlannerRequest *request, const Workload *workload, GError **error) {
-  if (workload->plan->pp == 1 && workload->plan->chunks > 1)
+/* Chunks of a lone rank are layers one after another, as one chunk has them: worth a try where the space has nothing
+ * else for that rank. */
+static gboolean check_can_run(const PlanScreen *screen, const Workload *workload, GError **error) {
+  const PlannerRequest *request = screen->request;
+  const gboolean needs_none = screen->has_one_chunk || request->framework != PLANNER_ANY_FRAMEWORK;
+  if (workload->plan->pp == 1 && workload->plan->chunks > 1 && needs_none)
     return fail_impossible(error, "chunks %d: a pipeline of one rank has no chunks to interleave",
                            workload->plan->chunks);
   return request->framework == PLANNER_ANY_FRAMEWORK ||
@@ -112,7 +126,7 @@ Screened plan_screen(const PlanScreen *screen, SpaceReader *reader, gint64 index
   if (is_misnamed(screen, &point))
     return SCREENED_SAME;
   workload = make_workload(&point, &choice, error);
-  if (workload == NULL || !check_can_run(screen->request, workload, error))
+  if (workload == NULL || !check_can_run(screen, workload, error))
     return SCREENED_IMPOSSIBLE;
   return screen_workload(screen, workload, &choice, &point, number);
 }

@@ -14,8 +14,8 @@ typedef enum {
 /* What the space has, too: where doing without a thing and doing the thing for nothing are the same. */
 typedef struct {
   const PlannerRequest *request;
-  gboolean has_no_sequence_parallel, has_no_zero, has_1f1b, has_interleaved, has_two_chunks, has_no_recompute,
-      has_cut_experts, has_auto_layout, has_plain_p2p;
+  gboolean has_no_sequence_parallel, has_no_zero, has_1f1b, has_interleaved, has_one_chunk, has_two_chunks,
+      has_no_recompute, has_cut_experts, has_auto_layout, has_plain_p2p;
 } PlanScreen;
 PlanScreen plan_screen_of(const PlannerRequest *request);
 

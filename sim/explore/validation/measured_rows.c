@@ -164,6 +164,32 @@ static gboolean read_word(const MeasuredRow *row, const char *column, const char
   return index >= 0;
 }
 
+/* The cell in letters as a list; heads that predict a token further are said twice. Owned by the caller. */
+static char *read_letters(const char *text, gint64 n_heads, GError **error) {
+  int n_mtp = 0;
+  g_autofree char *layout = pipeline_layout_of_letters(text, &n_mtp, error);
+  if (layout == NULL || n_mtp == n_heads)
+    return g_steal_pointer(&layout);
+  fail_input(error, "found %d m in \"%.80s\", expected the %" G_GINT64_FORMAT " of column mtp_layers", n_mtp, text,
+             n_heads);
+  return NULL;
+}
+
+/* As a Plan has it, owned by the caller; NULL where the cell is empty or wrong. */
+static gboolean read_layout(const MeasuredRow *row, const Cells *cells, char **layout, GError **error) {
+  const char *text = measured_row_cell(row, "pipeline_layout");
+  *layout = NULL;
+  if (*text == '\0')
+    return TRUE;
+  if (pipeline_layout_is_letters(text))
+    *layout = read_letters(text, MAX(cells->mtp_layers, 0), error);
+  else if (pipeline_layout_check(text, error))
+    *layout = g_strdup(text);
+  if (*layout == NULL)
+    g_prefix_error(error, "column pipeline_layout: ");
+  return *layout != NULL;
+}
+
 static gboolean read_quantity(const MeasuredRow *row, gsize quantity, double *value, GError **error) {
   const char *text = measured_row_cell(row, quantities[quantity].name);
   double number;
@@ -199,11 +225,10 @@ static gboolean read_cells(const MeasuredRow *row, Cells *cells, GError **error)
     is_read &= read_quantity(row, i, (double *)((char *)cells + quantities[i].offset), is_read ? error : NULL);
   is_read &= read_modules(row, &cells->recompute_modules, is_read ? error : NULL);
   gint64 schedule;
-  const char *layout = measured_row_cell(row, "pipeline_layout");
-  if (is_read && *layout != '\0' && !pipeline_layout_check(layout, error))
-    return FALSE;
-  return is_read && (g_str_has_prefix(measured_row_cell(row, "schedule"), "file:") ||
-                     read_word(row, "schedule", plan_order_names(), &schedule, error));
+  g_autofree char *layout = NULL;
+  return is_read && read_layout(row, cells, &layout, error) &&
+         (g_str_has_prefix(measured_row_cell(row, "schedule"), "file:") ||
+          read_word(row, "schedule", plan_order_names(), &schedule, error));
 }
 
 static gint64 or_else(gint64 value, gint64 otherwise) {
@@ -324,8 +349,7 @@ static Plan *make_plan(const MeasuredRow *row, const Cells *cells, const RowFram
   plan->overlap_param = or_else(cells->overlap_param, plan->overlap_param);
   const char *schedule = measured_row_cell(row, "schedule");
   plan->schedule = *schedule != '\0' ? g_strdup(schedule) : NULL;
-  const char *layout = measured_row_cell(row, "pipeline_layout");
-  plan->pipeline_layout = *layout != '\0' ? g_strdup(layout) : NULL;
+  read_layout(row, cells, &plan->pipeline_layout, NULL);
   if (framework->described != NULL)
     plan_set_framework(plan, framework->name, framework->described);
   if (plan->precision == PRECISION_FP32) {

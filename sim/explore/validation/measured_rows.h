@@ -11,7 +11,7 @@
  *                    memory                      sequence_parallel, norm_kernel, overlap_grad, overlap_param,
  *                                                expert_dispatch, expert_tp, mtp_layers,
  *                                                recompute_modules (parted by +),
- *                                                pipeline_layout: a Plan's
+ *                                                pipeline_layout (Megatron-LM's letters too): a Plan's
  *
  * A count may be written as 8 or 8.0, a switch as 0, 1, off, on, false or true. memory_gb is the framework's peak on
  * the fullest GPU (without context and libraries) in GB = 1e9 bytes, so a source that prints GiB has to be converted.
