@@ -128,7 +128,8 @@ END_TEST
 
 START_TEST(rates_are_of_the_gpu_generation) {
   FrameworkTime time = {0};
-  time.rates[ARCHITECTURE_HOPPER] = (FrameworkRates){.products = 0.5, .weight_gradients = 0.7, .attention_forward = 0.3};
+  time.rates[ARCHITECTURE_HOPPER] =
+      (FrameworkRates){.products = 0.5, .weight_gradients = 0.7, .attention_forward = 0.3};
   Gpu gpu = {
       .architecture = ARCHITECTURE_HOPPER, .under_load = 0.8, .attention_forward = 0.6, .attention_backward = 0.4};
   gpu.under_load_of[NUMBER_FP8] = 0.6;
