@@ -20,26 +20,6 @@
  * Ulysses: ulysses_items.c. */
 #include "context_rows.h"
 
-static const Activations *memory(const ItemCall *call) {
-  return &call->trainer->activations;
-}
-
-static const Cut *cut_of_call(const ItemCall *call) {
-  return memory(call)->cut;
-}
-
-static const ContextScratch *scratch(const ItemCall *call) {
-  return &memory(call)->context;
-}
-
-static SavedLayer saved(const ItemCall *call) {
-  return activations_layer(memory(call), call->slot, call->layer);
-}
-
-static int own_rank(const ItemCall *call) {
-  return call->trainer->parameters->at.at[AXIS_CP];
-}
-
 static guint8 number_of(const ItemCall *call) {
   return (guint8)call->trainer->parameters->number;
 }

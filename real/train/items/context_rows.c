@@ -1,9 +1,5 @@
 #include "context_rows.h"
 
-static const Cut *cut_of_call(const ItemCall *call) {
-  return call->trainer->activations.cut;
-}
-
 static guint8 number_of(const ItemCall *call) {
   return (guint8)call->trainer->parameters->number;
 }

@@ -3,6 +3,27 @@
 #pragma once
 #include "trainer.h"
 
+/* Where the item is, and what it works in. */
+static inline const Activations *memory(const ItemCall *call) {
+  return &call->trainer->activations;
+}
+
+static inline const Cut *cut_of_call(const ItemCall *call) {
+  return memory(call)->cut;
+}
+
+static inline const ContextScratch *scratch(const ItemCall *call) {
+  return &memory(call)->context;
+}
+
+static inline SavedLayer saved(const ItemCall *call) {
+  return activations_layer(memory(call), call->slot, call->layer);
+}
+
+static inline int own_rank(const ItemCall *call) {
+  return call->trainer->parameters->at.at[AXIS_CP];
+}
+
 /* Blocks of rows, of which the first begins at `at`. */
 typedef struct {
   char *at;

@@ -7,26 +7,6 @@
  *     to tokens   the same backwards */
 #include "context_rows.h"
 
-static const Activations *memory(const ItemCall *call) {
-  return &call->trainer->activations;
-}
-
-static const Cut *cut_of_call(const ItemCall *call) {
-  return memory(call)->cut;
-}
-
-static const ContextScratch *scratch(const ItemCall *call) {
-  return &memory(call)->context;
-}
-
-static SavedLayer saved(const ItemCall *call) {
-  return activations_layer(memory(call), call->slot, call->layer);
-}
-
-static int own_rank(const ItemCall *call) {
-  return call->trainer->parameters->at.at[AXIS_CP];
-}
-
 /* Between columns of this rank's tokens, some heads side by side, and columns of the parts for each member. */
 static void order_by_member(const ItemCall *call, Rows tokens, gint64 width, Rows parts, gboolean is_back) {
   const Cut *cut = cut_of_call(call);
