@@ -21,6 +21,7 @@
 #include "exchange.h"
 
 #include "mpi_call.h"
+#include "request_set.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* A collective of a group, stepped until it is done. */
 #pragma once
-#include "transfer.h"
+#include "transfer_spec.h"
 
 typedef struct Exchange Exchange;
 

@@ -1,5 +1,5 @@
 /* Private to the executor: its state, and what is apart from the walk over the list (executor.c): making it ready
- * (executor_setup.c), the host's part (executor_host.c). */
+ * (executor_setup.c), the host's part (executor_host.c), a whole run (execute.c). */
 #pragma once
 #include "executor.h"
 

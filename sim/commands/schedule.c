@@ -10,6 +10,8 @@
 #include "json_report.h"
 #include "memory_timeline.h"
 #include "options.h"
+#include "order_csv.h"
+#include "order_read.h"
 #include "order_run.h"
 #include "output.h"
 #include "parser.h"

@@ -6,6 +6,7 @@
  * to stand in different orders are matched by program_match() instead. */
 #include "task.h"
 
+#include "op_batches.h"
 #include "saturate.h"
 
 /* Ops of one pair of pipeline ranks (source, target) that have no partner yet. All are of one kind. */

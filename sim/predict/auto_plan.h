@@ -1,7 +1,7 @@
 /* `--schedule auto`: the order made for a plan's own predicted times and the memory its GPUs have. */
 #pragma once
 #include "cluster.h"
-#include "order.h"
+#include "schedules.h"
 #include "workload.h"
 
 /* IMPOSSIBLE when not one micro-batch fits beside weights, gradients and optimizer (rank, least and given bytes), or as

@@ -64,25 +64,3 @@ void mtp_backward(ItemList *list) {
   norm_backward(list, "mtp_norm.backward");
   embedding_backward(list);
 }
-
-/* Of the layer, experts included, the product and three norms. */
-gint64 mtp_parameters(const Cut *cut) {
-  const Linear proj = linear_of(cut, LINEAR_MTP_PROJ);
-  return cut_piece_parameters(cut, PIECE_LAYER) + proj.n * proj.k + 3 * cut_norm_parameters(cut->model);
-}
-
-gint64 mtp_whole_parameters(const Cut *cut) {
-  return cut_whole_parameters(cut, PIECE_LAYER) + 3 * cut_norm_parameters(cut->model);
-}
-
-/* The norms' inputs, of which x is kept already, and the product's, besides the layer's own; W of the product needs the
- * gradient of what it made. */
-PieceMemory mtp_memory(const Cut *cut, PieceMemory layer) {
-  const double stream = (double)cut->split_tokens * cut->model->hidden;
-  const double made = (double)cut->tokens * linear_of(cut, LINEAR_MTP_PROJ).n;
-  const PieceMemory embedding = piece_memory(cut, PIECE_EMBEDDING);
-  layer.saved_bytes += cut->element_bytes * stream + 2 * cut->linear_bytes * stream + embedding.saved_bytes;
-  layer.released_by_I += cut->element_bytes * stream + embedding.released_by_I;
-  layer.held_for_W += cut->linear_bytes * made + embedding.held_for_W;
-  return layer;
-}

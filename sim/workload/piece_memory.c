@@ -58,6 +58,10 @@ typedef struct {
   double linear_inputs, rest;
 } Dropped;
 
+gboolean keeps_every_other_product(const Plan *plan) {
+  return plan->recompute == RECOMPUTE_SELECTIVE && plan->memory.selective == SELECTIVE_PRODUCTS;
+}
+
 /* Columns of an activation's input, of `width` of its output. */
 static gint64 input_width(const Cut *cut, gint64 width) {
   return cut->model->gated ? 2 * width : width;
@@ -326,9 +330,22 @@ static PieceMemory loss_memory(const Cut *cut) {
   };
 }
 
+/* Of one head that predicts a token further (mtp.c), but for its logits: the norms' inputs, of which x is kept already,
+ * and the product's, besides the layer's own; W of the product needs the gradient of what it made. */
+static PieceMemory mtp_memory(const Cut *cut) {
+  PieceMemory layer = layer_memory(cut, PIECE_LAYER);
+  const double stream = (double)cut->split_tokens * cut->model->hidden;
+  const double made = (double)cut->tokens * linear_of(cut, LINEAR_MTP_PROJ).n;
+  const PieceMemory embedding = embedding_memory(cut);
+  layer.saved_bytes += cut->element_bytes * stream + 2 * cut->linear_bytes * stream + embedding.saved_bytes;
+  layer.released_by_I += cut->element_bytes * stream + embedding.released_by_I;
+  layer.held_for_W += cut->linear_bytes * made + embedding.held_for_W;
+  return layer;
+}
+
 /* Of the model's own, and as much for each that predicts a token further. */
 static PieceMemory head_memory(const Cut *cut) {
-  const PieceMemory loss = loss_memory(cut), mtp = mtp_memory(cut, layer_memory(cut, PIECE_LAYER));
+  const PieceMemory loss = loss_memory(cut), mtp = mtp_memory(cut);
   PieceMemory memory = loss;
   for (int i = 0; i < cut->plan->mtp_layers; i++) {
     memory.saved_bytes += loss.saved_bytes + mtp.saved_bytes;

@@ -14,10 +14,6 @@ static const struct {
     [PIECE_HEAD] = {head_forward, head_backward},
 };
 
-gboolean keeps_every_other_product(const Plan *plan) {
-  return plan->recompute == RECOMPUTE_SELECTIVE && plan->memory.selective == SELECTIVE_PRODUCTS;
-}
-
 static void list_backward(ItemList *list, Piece piece) {
   const Plan *plan = list->cut->plan;
   const gboolean every_other = keeps_every_other_product(plan);

@@ -3,8 +3,8 @@
  *     Cut         sizes of one GPU's share under the plan           cut.h
  *     ItemList    a growing list of items on their streams          item_list.c
  *     Linear      a linear layer cut by tp, forward and backward    linear.c
- *     pieces      the layer (layer.c, attention.c, latent.c, context.c, experts.c), its ends (ends.c, mtp.c), and
- *                 which phase lists what (pieces.c)
+ *     pieces      the layer (layer.c, pointwise.c, attention.c, latent.c, context.c, experts.c), what stands before and
+ *                 after (embedding.c, head.c, mtp.c), and which phase lists what (pieces.c)
  *     memory      what a piece saves for its backward               piece_memory.c */
 #pragma once
 #include "cut.h"
@@ -141,6 +141,14 @@ void attention_backward(ItemList *list);
 void norm_forward(ItemList *list, const char *name);
 void norm_backward(ItemList *list, const char *name);
 void dropout_backward(ItemList *list);
+/* Bias, dropout and addition in one kernel: reads the branch and the stream, writes the stream and the mask. */
+void residual_forward(ItemList *list);
+/* The norm's, and the gradients of the branch and of the way around it added. */
+void branch_backward_end(ItemList *list);
+void rope(ItemList *list, const char *name);
+/* Nothing where q and k have no norms. */
+void qk_norms_forward(ItemList *list);
+void qk_norms_backward(ItemList *list);
 
 /* What stands between the up and the down projection, for `rows` tokens of `width` columns. */
 void mlp_activation_forward(ItemList *list, gint64 rows, gint64 width);
@@ -158,10 +166,6 @@ void head_backward(ItemList *list);
 /* One head that predicts a token further, but for its norm, logits and loss. */
 void mtp_forward(ItemList *list);
 void mtp_backward(ItemList *list);
-gint64 mtp_parameters(const Cut *cut);
-gint64 mtp_whole_parameters(const Cut *cut);
-/* What it saves, of `layer` for its layer; its logits are not among it. */
-PieceMemory mtp_memory(const Cut *cut, PieceMemory layer);
 
 /* Whether a module of the layer is to be listed again here: selective recompute has it, and the half of backward that
  * makes the input's gradient is being listed. */

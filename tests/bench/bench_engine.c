@@ -2,8 +2,8 @@
  * receives; unfolded, 1F1B on 16,384 ranks. Reported is the best of several runs, setup included, in actions (one F or
  * B of one micro-batch on one rank) and events a second. Optional argument: runs of each folded case. */
 #include "engine.h"
-#include "order.h"
 #include "passes.h"
+#include "schedules.h"
 #include "timing_model.h"
 
 #include <stdio.h>

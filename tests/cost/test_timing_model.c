@@ -1,5 +1,6 @@
 /* A toy cluster of 8-GPU nodes, and either transfers between the ranks of a bare layout or GPT-2 lowered to a Program.
  */
+#include "schedules.h"
 #include "timing_model.h"
 
 #include <check.h>

@@ -11,6 +11,8 @@
 #include "database_table.h"
 #include "error.h"
 #include "measured_rows.h"
+#include "order_csv.h"
+#include "order_read.h"
 #include "order_run.h"
 #include "predict.h"
 #include "program_csv.h"

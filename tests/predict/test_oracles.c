@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "order_run.h"
+#include "schedules.h"
 
 enum { MAX_RANKS = 16, MAX_CHUNKS = 8, MAX_MICRO_BATCHES = 128 };
 

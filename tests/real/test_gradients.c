@@ -14,6 +14,7 @@
  * activations bend. Three directions per tensor: along g, the element of the largest gradient, and random signs. */
 #include "executor.h"
 #include "plan_program.h"
+#include "schedules.h"
 
 #include <check.h>
 #include <math.h>

@@ -1,8 +1,8 @@
 /* Traces for tests of reports: a schedule's Program run as soon as its rules allow, in a few lines and without the
  * engine. Transfers take `send_ns` once both sides are there. */
 #pragma once
-#include "order.h"
 #include "passes.h"
+#include "schedules.h"
 #include "trace.h"
 
 typedef struct {

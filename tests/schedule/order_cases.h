@@ -1,6 +1,7 @@
 /* Orders for tests: PyTorch's own text, files read from bytes, and orders drawn at random that can run. */
 #pragma once
 #include "order.h"
+#include "order_read.h"
 #include <check.h>
 #include <glib/gstdio.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* Orders made for given costs: that they run, keep to the memory given, and lose to no schedule of the table. */
 #include "auto_order.h"
 #include "error.h"
+#include "order_csv.h"
 #include "order_run.h"
 #include "peer_scheduler.h"
 #include <check.h>

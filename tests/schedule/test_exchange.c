@@ -7,6 +7,7 @@
 #include "engine.h"
 #include "lowering.h"
 #include "metrics.h"
+#include "schedules.h"
 #include "timing_model.h"
 #include "verify.h"
 

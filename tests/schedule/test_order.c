@@ -1,6 +1,7 @@
 /* Orders: the grammar, and the generators against closed forms. */
 #include "error.h"
-#include "order.h"
+#include "order_csv.h"
+#include "schedules.h"
 #include <check.h>
 #include <string.h>
 

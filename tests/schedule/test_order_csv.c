@@ -2,8 +2,11 @@
  * refused with its place. */
 #include "error.h"
 #include "order_cases.h"
+#include "order_csv.h"
+#include "order_read.h"
 #include "passes.h"
 #include "program_csv.h"
+#include "schedules.h"
 
 /* --- cells --- */
 

@@ -1,6 +1,7 @@
 /* Orders made shorter by single moves: what is won, what must stay. */
 #include "error.h"
 #include "order_polish.h"
+#include "schedules.h"
 #include <check.h>
 
 enum { MOST_STAGES = 32, N_PROBLEMS = 400 };

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "course.h"
+#include "op_batches.h"
 #include "passes.h"
 #include "program_cache.h"
 #include "small_workloads.h"

@@ -2,6 +2,7 @@
 #include "error.h"
 #include "passes.h"
 #include "program_fixture.h"
+#include "schedules.h"
 
 /* Every kind of line and field once, as the writer spells it. */
 static const char everything[] = "program ranks=2 stages=2 micro_batches=1 steps=1 expanded=1\n"

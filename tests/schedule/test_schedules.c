@@ -2,7 +2,8 @@
  * forms coded here once more, memory against what each promises. Times here are of one stage; the executor is a second
  * one, apart from the engine: list order per rank, a pass after its inputs, F and B of a pair as one. */
 #include "error.h"
-#include "order.h"
+#include "order_csv.h"
+#include "schedules.h"
 #include <check.h>
 #include <string.h>
 

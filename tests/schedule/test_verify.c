@@ -3,6 +3,7 @@
 #include "error.h"
 #include "passes.h"
 #include "program_fixture.h"
+#include "schedules.h"
 #include "verify.h"
 
 /* Programs are given as text: program_from_text() verifies what it has read and prefixes the verdict with the name. */

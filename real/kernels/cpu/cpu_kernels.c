@@ -74,19 +74,6 @@ void cpu_scratch_free(CpuScratch *scratch) {
   g_free(scratch);
 }
 
-float *cpu_scratch_floats(CpuScratch *scratch, gint64 n) {
-  enum { GRAIN = 1 << 14 }; /* floats: 64 KiB, so that slightly larger kernels do not allocate each time */
-  g_assert(n >= 0);
-  if ((gsize)n > scratch->n_floats) {
-    free(scratch->memory);
-    scratch->n_floats = ((gsize)n + GRAIN - 1) / GRAIN * GRAIN;
-    scratch->memory = aligned_alloc(64, scratch->n_floats * sizeof(float));
-    if (scratch->memory == NULL)
-      g_error("no memory for %" G_GSIZE_FORMAT " bytes of scratch", scratch->n_floats * sizeof(float));
-  }
-  return scratch->memory;
-}
-
 void cpu_kernels_set_threads(int n) {
   openblas_set_num_threads(n);
 }

@@ -2,6 +2,8 @@
 #pragma once
 #include "nccl_tests.h"
 
+/* Without tables yet. */
+NcclTestsLog *nccl_tests_new(const char *file);
 /* A new table at the end of the log's. */
 NcclTestsTable *nccl_tests_add_table(NcclTestsLog *log, int line);
 /* The operation of "path/all_reduce_perf"; INPUT for another program. */

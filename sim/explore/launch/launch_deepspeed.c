@@ -4,7 +4,7 @@
 #include <json-glib/json-glib.h>
 
 #include "error.h"
-#include "launch_parts.h"
+#include "launch_frameworks.h"
 #include "pipeline_layout.h"
 
 /* --- what it cannot do --- */

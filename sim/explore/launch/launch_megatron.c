@@ -5,7 +5,7 @@
  * counted as a layer, or evenly but for the first and the last rank of a pipeline without chunks, or as a layout says
  * stage by stage, "Et|tt|tL": the first of these that is the plan's cut is written. */
 #include "error.h"
-#include "launch_parts.h"
+#include "launch_frameworks.h"
 
 #define INT64 G_GINT64_FORMAT
 

@@ -1,4 +1,4 @@
-/* What launch.c and the writers of each framework share. */
+/* What the writers of each framework share. */
 #pragma once
 #include "launch.h"
 
@@ -21,10 +21,3 @@ gboolean launch_shards_in_part(const Plan *plan);
 /* IMPOSSIBLE where selective recompute makes again what a framework, by the names of its verb and its own, does not
  * name: all but attention's core. */
 gboolean launch_check_modules(const LaunchCase *c, const char *verb, const char *name, GError **error);
-
-gboolean launch_megatron_check(const LaunchCase *c, GError **error);
-char *launch_megatron_write(const LaunchCase *c);
-gboolean launch_deepspeed_check(const LaunchCase *c, GError **error);
-char *launch_deepspeed_write(const LaunchCase *c);
-gboolean launch_torchtitan_check(const LaunchCase *c, GError **error);
-char *launch_torchtitan_write(const LaunchCase *c);

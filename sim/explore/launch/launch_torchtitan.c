@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "error.h"
-#include "launch_parts.h"
+#include "launch_frameworks.h"
 
 #define INT64 G_GINT64_FORMAT
 

@@ -20,8 +20,8 @@
 #include <string.h>
 
 #include "lowering.h"
-#include "order.h"
 #include "program.h"
+#include "schedules.h"
 #include "timing_model.h"
 
 /* What is known of a workload before its Program. */

@@ -1,4 +1,4 @@
-/* What pass_offload.c and offload_update.c share. Not for others. */
+/* What pass_offload.c is made of: copies (offload_copy.c) and the update (offload_update.c). Not for others. */
 #pragma once
 #include "lowering.h"
 

@@ -23,14 +23,6 @@ typedef struct {
   double parameters; /* of a chunk */
 } Update;
 
-void offload_add_after_last(Op *op, const OpEditor *editor, Stream stream) {
-  for (gint32 i = editor->n_ops; i-- > 0;)
-    if (editor->ops[i].stream == stream) {
-      op_add_after(op, i);
-      return;
-    }
-}
-
 static gint32 add_copy(const Update *update, ActionKind action, CopyRoute route, double bytes_per_parameter, int chunk,
                        gint32 after) {
   Op op = offload_copy(update->program, action, route, -1, round(update->parameters * bytes_per_parameter));

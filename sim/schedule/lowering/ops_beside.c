@@ -4,6 +4,7 @@
  * before it; ops of a batch start together. Ops of a batch may stand behind others that wait for its first ones, so
  * lists are gone through again until nothing changes: most need no second look. */
 #include "ops_beside.h"
+#include "op_batches.h"
 
 #include <string.h>
 

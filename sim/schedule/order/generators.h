@@ -1,7 +1,7 @@
 /* Private to this floor: the orders themselves, and the bubble each is known to have. A new schedule is functions here
- * and a row of the table in order.c. Signatures and units as in ScheduleInfo (order.h). */
+ * and a row of the table in schedules.c. Signatures and units as in ScheduleInfo (schedules.h). */
 #pragma once
-#include "order.h"
+#include "schedules.h"
 
 void generate_gpipe(Order *order, OrderShape shape);
 void generate_1f1b(Order *order, OrderShape shape);

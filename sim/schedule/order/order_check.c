@@ -13,6 +13,7 @@
 #include "order_check.h"
 #include "error.h"
 #include "lowering.h"
+#include "order_csv.h"
 
 enum { N_PLACED = ACTION_RECV_B + 1, MAX_RANKS_SHOWN = 16 };
 enum { SHIFT_RECEIVE = ACTION_RECV_F - ACTION_SEND_F };

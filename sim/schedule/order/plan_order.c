@@ -1,5 +1,6 @@
 #include "plan_order.h"
 #include "error.h"
+#include "order_read.h"
 #include "suggest.h"
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* The pipeline order a plan asks for: a schedule of the table, one made for its costs (auto), or one read from a file
  * (file:orders.csv). Before a plan is complete it must know its chunks and pipes, which the schedule decides. */
 #pragma once
-#include "order.h"
+#include "schedules.h"
 #include "workload.h"
 
 typedef struct {

@@ -2,6 +2,7 @@
  * once, those that meet others when all are posted; what ends lets its successors go. First in, first out: all ranks go
  * on side by side, about as they do in time. */
 #include "course.h"
+#include "op_batches.h"
 
 #include <string.h>
 

@@ -211,10 +211,6 @@ void op_init(Op *op, OpKind kind, Stream stream, ActionKind action, int stage, i
 /* Add a dependency unless it is there already (−1: none to add); asserts there is room. */
 void op_add_after(Op *op, gint32 index);
 
-/* For each op the index of the first op of its batch, −1 for an op of none. NULL for a list without batches; owned by
- * the caller. */
-gint32 *op_list_batches(const OpList *list);
-
 /* For each op list, the index in the peer's list of the op each send or receive matches (−1 for others), flat per rank.
  * IMPOSSIBLE naming the first unmatched op. */
 gboolean program_match(const Program *program, gint32 ***match, GError **error);

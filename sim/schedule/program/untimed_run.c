@@ -8,6 +8,7 @@
  * does not depend on the order of looking: an op that can go stays able to go. */
 #include "untimed_run.h"
 #include "error.h"
+#include "op_batches.h"
 
 enum { MAX_RANKS_SHOWN = 16, ALL_STREAMS = (1 << N_STREAMS) - 1 };
 

@@ -7,6 +7,7 @@
  * Parallelism with Controllable Memory (arXiv 2405.15362) §3. */
 #pragma once
 #include "order_cost.h"
+#include "schedules.h"
 
 /* The best order found, of F, I and W alone; same problem, same order. `cost` may be NULL. INPUT as
  * order_problem_check(), and for a placement of two pipes; IMPOSSIBLE naming the rank, the least memory that any order

@@ -2,6 +2,7 @@
 #pragma once
 #include "auto_list.h"
 #include "auto_pattern.h"
+#include "schedules.h"
 
 enum { N_KEPT = 6, N_STARTS = 3, N_FIXED = 3, NO_PATTERN = -1, THE_BEST = -2 };
 

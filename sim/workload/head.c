@@ -1,11 +1,6 @@
-/* What stands before the first layer and after the last, both cut by vocabulary (arXiv 1909.08053 §3).
- *
- * Embedding: a row of the word table per token (zeros for words of other ranks, so the sum over tp is the lookup), plus
- * the position's, BLOOM's norm, dropout. It has no input gradient; its weight gradient is, as frameworks have it, a
- * dense matrix of the table's size, zeroed, scattered into, and added to the main gradient.
- *
- * Head: final norm, logits = X·E, cross-entropy in fp32 over the cut vocabulary. The loss needs three numbers per token
- * from all of tp (the maximum, the target's logit, the sum of exponentials), so it is three kernels apart:
+/* What stands after the last layer, cut by vocabulary (arXiv 1909.08053 §3): final norm, logits = X·E, cross-entropy in
+ * fp32 over the cut vocabulary. The loss needs three numbers per token from all of tp (the maximum, the target's logit,
+ * the sum of exponentials), so it is three kernels apart:
  *
  *     loss.max       fp32 ← logits (read e, write 4), maximum (read 4)
  *     loss.exp       subtract the maximum (read 4, write 4), exponential (read 4, write 4), sum (read 4)
@@ -21,34 +16,6 @@
 #include "pieces.h"
 
 static const double loss_bytes = 4; /* cross-entropy runs in fp32 */
-
-void embedding_forward(ItemList *list) {
-  const Cut *cut = list->cut;
-  const double e = cut->element_bytes, h = cut->model->hidden;
-  item_list_memory(list, "embedding", 2 * e * cut->tokens * h);
-  item_list_wait(list, region_reduce(list, "embedding"));
-  if (cut->model->embedding_norm)
-    norm_forward(list, "embedding_norm");
-  if (cut->model->positions == POSITIONS_LEARNED)
-    item_list_memory(list, "positions", 3 * e * cut->split_tokens * h);
-  if (cut->model->dropout)
-    item_list_memory(list, "dropout", (2 * e + 1) * cut->split_tokens * h);
-}
-
-void embedding_backward(ItemList *list) {
-  const Cut *cut = list->cut;
-  const double e = cut->element_bytes, g = cut->gradient_bytes, h = cut->model->hidden;
-  dropout_backward(list);
-  if (cut->model->embedding_norm)
-    norm_backward(list, "embedding_norm.backward");
-  if (list->input_gradients)
-    item_list_wait(list, region_gather(list, "embedding.wgrad"));
-  if (!list->weight_gradients)
-    return;
-  item_list_memory(list, "embedding.wgrad", 3 * e * cut->tokens * h + (2 * e + 2 * g) * cut_vocab_parameters(cut));
-  if (cut->model->positions == POSITIONS_LEARNED) /* summed over sequences */
-    item_list_memory(list, "positions.wgrad", h * (e * cut->split_tokens + 2 * g * cut->split_tokens / cut->sequences));
-}
 
 /* Numbers per token that the ranks of tp must agree on. */
 static void loss_all_reduce(ItemList *list, const char *operand, int n) {

@@ -1,0 +1,17 @@
+/* Memory that a kernel needs for itself; it stays for the next one. */
+#include "cpu_isa.h"
+
+#include <stdlib.h>
+
+float *cpu_scratch_floats(CpuScratch *scratch, gint64 n) {
+  enum { GRAIN = 1 << 14 }; /* floats: 64 KiB, so that slightly larger kernels do not allocate each time */
+  g_assert(n >= 0);
+  if ((gsize)n > scratch->n_floats) {
+    free(scratch->memory);
+    scratch->n_floats = ((gsize)n + GRAIN - 1) / GRAIN * GRAIN;
+    scratch->memory = aligned_alloc(64, scratch->n_floats * sizeof(float));
+    if (scratch->memory == NULL)
+      g_error("no memory for %" G_GSIZE_FORMAT " bytes of scratch", scratch->n_floats * sizeof(float));
+  }
+  return scratch->memory;
+}

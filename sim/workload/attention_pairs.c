@@ -1,0 +1,12 @@
+/* What attention looks at, of heads whole or cut: sizes that its kernels, its memory and the model's FLOPs share. */
+#include "pieces.h"
+
+/* The first `window` queries see 1, 2, … keys, all others `window`. */
+double attention_pairs(gint64 seq_len, gint64 window) {
+  const gint64 growing = window > 0 ? MIN(window, seq_len) : seq_len;
+  return (double)growing * (growing + 1) / 2 + (double)(seq_len - growing) * growing;
+}
+
+double attention_row_sums_bytes(const Cut *cut) {
+  return 4.0 * cut->sequences * cut->heads * cut->seq_len;
+}

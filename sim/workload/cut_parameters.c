@@ -1,0 +1,123 @@
+/* Parameters that tensor parallelism leaves one GPU (Cut). */
+#include "pieces.h"
+
+gint64 cut_vocab_parameters(const Cut *cut) {
+  return cut->vocab_width * cut->model->hidden;
+}
+
+gint64 cut_norm_parameters(const Model *model) {
+  return model->hidden * (model->norm == NORM_LAYERNORM && !model->bare_norms ? 2 : 1);
+}
+
+/* One of each product's weights, biases included. */
+static gint64 linears_parameters(const Cut *cut, Piece piece, gboolean with_biases) {
+  gint64 parameters = 0;
+  LinearKind kinds[N_LINEARS];
+  const int n = layer_linears(cut, piece, kinds);
+  for (int i = 0; i < n; i++) {
+    const Linear linear = linear_of(cut, kinds[i]);
+    parameters += linear.n * linear.k + (with_biases && linear.has_bias ? linear.n : 0);
+  }
+  return parameters;
+}
+
+gint64 cut_expert_parameters(const Cut *cut, Piece piece) {
+  if (piece == PIECE_HEAD)
+    return cut->plan->mtp_layers * cut_expert_parameters(cut, PIECE_LAYER);
+  if (piece != PIECE_LAYER || cut->n_experts == 0)
+    return 0;
+  const Linear up = linear_of(cut, LINEAR_EXPERT_UP), down = linear_of(cut, LINEAR_EXPERT_DOWN);
+  return cut->n_experts * (up.n * up.k + down.n * down.k);
+}
+
+/* Of latent attention: the two norms between its products. */
+static gint64 latent_norm_parameters(const Model *model) {
+  return model->latent.q_rank + model->latent.kv_rank;
+}
+
+/* Of a layer with experts, whole on each rank of tp: what weights the shared expert, and the scores' biases. */
+static gint64 router_parameters(const Model *model) {
+  return (model->experts.shared_gate ? model->hidden : 0) + (model->experts.biased_scores ? model->experts.n : 0);
+}
+
+static gint64 layer_parameters(const Cut *cut, Piece piece) {
+  const Model *model = cut->model;
+  gint64 parameters = cut->n_norms * cut_norm_parameters(model) + model_qk_norm_parameters(model) +
+                      latent_norm_parameters(model) + linears_parameters(cut, piece, TRUE);
+  if (piece == PIECE_LAYER && cut->n_experts > 0)
+    parameters += router_parameters(model) + cut_expert_parameters(cut, piece) * (cut->n_experts - 1) / cut->n_experts;
+  return parameters;
+}
+
+/* Of the embedding, without the word table. */
+static gint64 embedding_vectors(const Model *model) {
+  const gint64 positions = model->positions == POSITIONS_LEARNED ? model->max_positions : 0;
+  return positions * model->hidden + (model->embedding_norm ? cut_norm_parameters(model) : 0) +
+         model->other_embedding_parameters;
+}
+
+/* Of a head that predicts a token further: the layer, experts included, the product and three norms. */
+static gint64 mtp_parameters(const Cut *cut) {
+  const Linear proj = linear_of(cut, LINEAR_MTP_PROJ);
+  return layer_parameters(cut, PIECE_LAYER) + proj.n * proj.k + 3 * cut_norm_parameters(cut->model);
+}
+
+gint64 cut_piece_parameters(const Cut *cut, Piece piece) {
+  switch (piece) {
+  case PIECE_EMBEDDING:
+    return cut_vocab_parameters(cut) + embedding_vectors(cut->model);
+  case PIECE_DENSE_LAYER:
+  case PIECE_LAYER:
+    return layer_parameters(cut, piece);
+  default:
+    return cut_norm_parameters(cut->model) + cut_vocab_parameters(cut) +
+           (cut->model->head_bias ? cut->vocab_width : 0) + cut->plan->mtp_layers * mtp_parameters(cut);
+  }
+}
+
+gint64 cut_layer_matrices(const Cut *cut) {
+  return linears_parameters(cut, PIECE_LAYER, FALSE);
+}
+
+/* Weights that all ranks of tp hold, whose tokens differ. */
+static gint64 whole_linears(const Cut *cut, Piece piece) {
+  gint64 parameters = 0;
+  LinearKind kinds[N_LINEARS];
+  const int n = layer_linears(cut, piece, kinds);
+  for (int i = 0; i < n; i++) {
+    const Linear linear = linear_of(cut, kinds[i]);
+    parameters += linear.is_whole ? linear.n * linear.k : 0;
+  }
+  return parameters;
+}
+
+static gint64 mtp_whole_parameters(const Cut *cut) {
+  return cut_whole_parameters(cut, PIECE_LAYER) + 3 * cut_norm_parameters(cut->model);
+}
+
+gint64 cut_whole_parameters(const Cut *cut, Piece piece) {
+  const Model *model = cut->model;
+  switch (piece) {
+  case PIECE_EMBEDDING:
+    return embedding_vectors(model);
+  case PIECE_DENSE_LAYER:
+  case PIECE_LAYER: /* attn_out and mlp_down are cut by rows: their biases are whole */
+    return cut->n_norms * cut_norm_parameters(model) + model_qk_norm_parameters(model) + latent_norm_parameters(model) +
+           (model_has_out_bias(model) + model_has_mlp_bias(model)) * model->hidden + whole_linears(cut, piece) +
+           (piece == PIECE_LAYER ? router_parameters(model) : 0);
+  default:
+    return cut_norm_parameters(model) + cut->plan->mtp_layers * mtp_whole_parameters(cut);
+  }
+}
+
+/* Of norms that heads share: a rank of tp has some of the heads. */
+static gint64 shared_by_heads(const Cut *cut, Piece piece) {
+  const gint64 of_layer = cut->model->qk_norms == QK_NORMS_HEADS ? model_qk_norm_parameters(cut->model) : 0;
+  return piece == PIECE_EMBEDDING ? 0 : piece == PIECE_HEAD ? cut->plan->mtp_layers * of_layer : of_layer;
+}
+
+gint64 cut_tp_summed_parameters(const Cut *cut, Piece piece) {
+  if (cut->tp == 1)
+    return 0;
+  return cut->sequence_parallel ? cut_whole_parameters(cut, piece) : shared_by_heads(cut, piece);
+}

@@ -1,0 +1,118 @@
+/* The memory-bound kernels of a layer: norms, dropout and residuals, rotation, the activation of an MLP. Each counts
+ * every tensor that it reads or writes once. Weight gradients of norms are made by the kernel that makes the norm's
+ * input gradient, so they belong to I.
+ *
+ * Under a framework of plain kernels (framework_time.h) RMSNorm, rotation and gate are single operations. Per
+ * element, e bytes wide:
+ *
+ *     RMSNorm   in fp32: convert (e + 4), square (8), mean (4), divide (8), convert back (4 + e), times the weight (2e)
+ *       back    the weight's two gradients (5e) and a sum (e); convert (e + 4), the division's two (8 + 12) and a sum
+ *               (4), the square's (a power, its factor and a product: 28), add (12), convert back (4 + e)
+ *     rotation  swap the halves (negate, join: 3 tensors), two products and a sum (7), as far back
+ *     gate      SiLU (2) and product (3); back: both factors' gradients (6), SiLU's (3), joined (4) */
+#include "pieces.h"
+
+static double stream_bytes(const Cut *cut) {
+  return cut->element_bytes * cut->split_tokens * cut->model->hidden;
+}
+
+static gboolean is_plain(const Cut *cut) {
+  return cut->plan->time.kernels == FRAMEWORK_KERNELS_PLAIN;
+}
+
+static gboolean has_plain_norm(const Cut *cut) {
+  return plan_has_plain_norm(cut->plan) && cut->model->norm == NORM_RMSNORM;
+}
+
+/* Reads and writes a tensor of so many bytes. */
+static void normalise(ItemList *list, const char *name, double bytes) {
+  if (has_plain_norm(list->cut))
+    item_list_plain_norm(list, name, (4 + 28 / list->cut->element_bytes) * bytes);
+  else
+    item_list_memory(list, name, 2 * bytes);
+}
+
+/* Reads the output's gradient and the input, writes the input's gradient. */
+static void normalise_backward(ItemList *list, const char *name, double bytes) {
+  if (!has_plain_norm(list->cut))
+    item_list_input_gradient(list, name, 3 * bytes);
+  else if (list->input_gradients)
+    item_list_plain_norm(list, name, (8 + 72 / list->cut->element_bytes) * bytes);
+}
+
+void norm_forward(ItemList *list, const char *name) {
+  normalise(list, name, stream_bytes(list->cut));
+}
+
+void norm_backward(ItemList *list, const char *name) {
+  normalise_backward(list, name, stream_bytes(list->cut));
+}
+
+/* One byte of mask per element. */
+static double mask_bytes(const Cut *cut) {
+  return cut->model->dropout ? (double)cut->split_tokens * cut->model->hidden : 0;
+}
+
+void dropout_backward(ItemList *list) {
+  const Cut *cut = list->cut;
+  if (cut->model->dropout)
+    item_list_input_gradient(list, "dropout.backward", 2 * stream_bytes(cut) + mask_bytes(cut));
+}
+
+void residual_forward(ItemList *list) {
+  item_list_memory(list, "residual", 3 * stream_bytes(list->cut) + mask_bytes(list->cut));
+}
+
+void branch_backward_end(ItemList *list) {
+  norm_backward(list, "norm.backward");
+  item_list_input_gradient(list, "residual.grad", 3 * stream_bytes(list->cut));
+}
+
+void rope(ItemList *list, const char *name) {
+  const Cut *cut = list->cut;
+  if (cut->model->positions == POSITIONS_ROTARY)
+    item_list_memory(list, name,
+                     (is_plain(cut) ? 10 : 2) * cut->element_bytes * cut->tokens * (cut->q_width + cut->kv_width));
+}
+
+/* Of `width` columns of this rank's q or k. */
+static double head_bytes(const Cut *cut, gint64 width) {
+  return cut->element_bytes * cut->tokens * width;
+}
+
+void qk_norms_forward(ItemList *list) {
+  const Cut *cut = list->cut;
+  if (cut->model->qk_norms == QK_NORMS_NONE)
+    return;
+  normalise(list, "q_norm", head_bytes(cut, cut->q_width));
+  normalise(list, "k_norm", head_bytes(cut, cut->kv_width));
+}
+
+void qk_norms_backward(ItemList *list) {
+  const Cut *cut = list->cut;
+  if (cut->model->qk_norms == QK_NORMS_NONE)
+    return;
+  normalise_backward(list, "k_norm.backward", head_bytes(cut, cut->kv_width));
+  normalise_backward(list, "q_norm.backward", head_bytes(cut, cut->q_width));
+}
+
+/* Elements of a token that the activation of `width` columns reads and writes, backward or forward. */
+static double activation_elements(const Cut *cut, gint64 width, gboolean backward) {
+  const gboolean gated = cut->model->gated;
+  if (gated && is_plain(cut))
+    return (backward ? 13.0 : 5.0) * width;
+  return (backward ? 2.0 : 1.0) * (gated ? 2 : 1) * width + width;
+}
+
+void mlp_activation_forward(ItemList *list, gint64 rows, gint64 width) {
+  const Cut *cut = list->cut;
+  item_list_memory(list, cut->model->gated ? "silu_mul" : "gelu",
+                   cut->element_bytes * rows * activation_elements(cut, width, FALSE));
+}
+
+/* Reads the input and the output's gradient, writes the input's gradient. */
+void mlp_activation_backward(ItemList *list, gint64 rows, gint64 width) {
+  const Cut *cut = list->cut;
+  item_list_input_gradient(list, cut->model->gated ? "silu_mul.backward" : "gelu.backward",
+                           cut->element_bytes * rows * activation_elements(cut, width, TRUE));
+}
