@@ -151,10 +151,6 @@ void cuda_tasks_free(CudaTasks *tasks) {
   g_free(tasks);
 }
 
-void cuda_tasks_wake(CudaTasks *tasks) {
-  g_cond_signal(&tasks->wake);
-}
-
 CudaQueue *cuda_queue_new(CudaTasks *tasks, cudaStream_t stream, GError **error) {
   CudaQueue *queue = g_new0(CudaQueue, 1);
   queue->tasks = tasks;

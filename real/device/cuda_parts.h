@@ -74,7 +74,6 @@ CudaQueue *cuda_queue_new(CudaTasks *tasks, cudaStream_t stream, GError **error)
 void cuda_queue_release(CudaQueue *queue);
 void cuda_queue_free(CudaQueue *queue);
 void cuda_stream_host_task(DeviceStream *stream, HostStep step, gpointer data);
-void cuda_tasks_wake(CudaTasks *tasks); /* after the device failed: streams are let go */
 
 /* cuda_nvml.c: 0 when it cannot be known. */
 Nvml *nvml_new(int ordinal);

@@ -1,16 +1,17 @@
 /* A whole run: set up, every op, and what there is to read when the last one has ended. */
 #include "error.h"
 #include "executor_private.h"
+#include "staging.h"
 
 #include <string.h>
 
 /* Of the micro-batches of a step together. */
 static gboolean collect_losses(Executor *executor, GError **error) {
   const int n_steps = executor->program->n_steps;
-  const gint64 n = trainer_n_losses(executor->execution->workload);
+  const gint64 n = training_n_losses(executor->execution->workload);
   g_autofree double *losses = g_new(double, n_steps *n);
-  if (!executor_read(executor->device, executor->streams[STREAM_COMPUTE], losses, executor->trainer->losses,
-                     n_steps * n * (gint64)sizeof *losses, error))
+  if (!staging_read(executor->device, executor->streams[STREAM_COMPUTE], losses, executor->trainer->losses,
+                    n_steps * n * (gint64)sizeof *losses, error))
     return FALSE;
   for (gint64 i = 0; i < n_steps * n; i++)
     executor->result->losses[i / n] += losses[i];
@@ -32,8 +33,8 @@ static gboolean collect(Executor *executor, GError **error) {
   DeviceStream *stream = executor->streams[STREAM_COMPUTE];
   if (executor->trainer->scales != NULL) {
     result->scales = g_new0(LossScale, (gsize)n_steps + 1);
-    if (!executor_read(executor->device, stream, result->scales, executor->trainer->scales,
-                       (n_steps + 1) * (gint64)sizeof *result->scales, error))
+    if (!staging_read(executor->device, stream, result->scales, executor->trainer->scales,
+                      (n_steps + 1) * (gint64)sizeof *result->scales, error))
       return FALSE;
   }
   return collect_losses(executor, error);

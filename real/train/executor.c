@@ -11,6 +11,8 @@
 
 #include "error.h"
 #include "executor_private.h"
+#include "items.h"
+#include "state.h"
 
 #include <string.h>
 
@@ -242,7 +244,7 @@ static gboolean run_compute(Executor *executor, int index, GError **error) {
     return FALSE;
   const ItemCall call = item_call(executor, op);
   for (int item = work->first_item; work->piece >= 0 && item <= work->last_item; item++)
-    trainer_run_item(executor->trainer, work->piece, work->phase, item, &call);
+    items_run(executor->trainer, work->piece, work->phase, item, &call);
   return TRUE;
 }
 
@@ -355,7 +357,7 @@ static gboolean run_collective(Executor *executor, int index, GError **error) {
     return fail_impossible(error, "a collective of no known purpose");
   ItemCall call = item_call(executor, op);
   call.group = group;
-  trainer_run_item(trainer, transfer->piece, executor_phase(op), transfer->item, &call);
+  items_run(trainer, transfer->piece, executor_phase(op), transfer->item, &call);
   return TRUE;
 }
 

@@ -5,6 +5,7 @@
 #include "error.h"
 #include "executor_private.h"
 #include "scaling.h"
+#include "staging.h"
 
 #include <math.h>
 #include <string.h>
@@ -102,21 +103,6 @@ gboolean executor_drain(Executor *executor, GError **error) {
   return TRUE;
 }
 
-gboolean executor_read(Device *device, DeviceStream *stream, void *to, const void *from, gint64 bytes, GError **error) {
-  void *staging = device->type->allocate_host(device, bytes, error);
-  DeviceEvent *event = staging != NULL ? device->type->event_new(device, error) : NULL;
-  if (event == NULL)
-    return FALSE;
-  device->type->copy(stream, staging, from, bytes);
-  device->type->record(stream, event);
-  while (!device->type->sleep_until(event, look_ns) && device->type->check(device, error))
-    ;
-  memcpy(to, staging, (gsize)bytes);
-  device->type->event_free(event);
-  device->type->release_host(device, staging);
-  return device->type->check(device, error);
-}
-
 /* --- gradients that are not finite --- */
 
 static const Tensor *tensor_at(const Block *block, gint64 element) {
@@ -136,8 +122,8 @@ static const Tensor *find_not_finite(Executor *executor, double *value) {
     const gint64 first = block->zero >= 2 ? block->shard_first : 0;
     g_autofree char *values = g_malloc((gsize)n * 4 + 1);
     g_autofree float *wide = g_new(float, (gsize)n + 1);
-    if (n == 0 || !executor_read(executor->device, executor->streams[STREAM_COMPUTE], values, block->gradient,
-                                 n * kernel_element_bytes(number), NULL))
+    if (n == 0 || !staging_read(executor->device, executor->streams[STREAM_COMPUTE], values, block->gradient,
+                                n * kernel_element_bytes(number), NULL))
       continue;
     cpu_widen(values, number, n, wide);
     for (gint64 i = 0; i < n; i++)
@@ -153,7 +139,7 @@ static gboolean read_step_end(Executor *executor, int step, GError **error) {
   DeviceStream *stream = executor->streams[STREAM_COMPUTE];
   StepEnd *end = executor->step_end;
   device->copy(stream, end->norms, &executor->trainer->norms[2 * step], sizeof end->norms);
-  const gint64 n = trainer_n_losses(executor->trainer->workload);
+  const gint64 n = training_n_losses(executor->trainer->workload);
   device->copy(stream, end->losses, &executor->trainer->losses[step * n], n * (gint64)sizeof *end->losses);
   if (executor->trainer->scales != NULL)
     device->copy(stream, &end->scale, scaling_of(executor->trainer, step), sizeof end->scale);
@@ -174,7 +160,7 @@ static char *scale_text(const Executor *executor) {
 
 static double step_loss(const Executor *executor) {
   double sum = 0;
-  for (int i = 0; i < trainer_n_losses(executor->trainer->workload); i++)
+  for (int i = 0; i < training_n_losses(executor->trainer->workload); i++)
     sum += executor->step_end->losses[i];
   return sum;
 }

@@ -6,7 +6,7 @@
 typedef struct {
   double norms[2]; /* trainer->norms of the step */
   LossScale scale; /* fp16: the step's */
-  double losses[]; /* [trainer_n_losses()] trainer->losses of the step: a rank's share */
+  double losses[]; /* [training_n_losses()] trainer->losses of the step: a rank's share */
 } StepEnd;
 
 struct Executor {
@@ -49,5 +49,3 @@ gboolean executor_run(Executor *executor, GError **error);
 gboolean executor_host_op(Executor *executor, int index, GError **error);
 /* Until every stream has come to its end. */
 gboolean executor_drain(Executor *executor, GError **error);
-/* Device memory, now: every stream must be idle. */
-gboolean executor_read(Device *device, DeviceStream *stream, void *to, const void *from, gint64 bytes, GError **error);

@@ -201,7 +201,7 @@ static gboolean make_events(Executor *executor, GError **error) {
 static gboolean make_step_end(Executor *executor, GError **error) {
   const DeviceType *device = executor->device->type;
   const gint64 bytes =
-      (gint64)sizeof *executor->step_end + trainer_n_losses(executor->execution->workload) * (gint64)sizeof(double);
+      (gint64)sizeof *executor->step_end + training_n_losses(executor->execution->workload) * (gint64)sizeof(double);
   executor->step_end = device->allocate_host(executor->device, bytes, error);
   executor->normed = executor->step_end != NULL ? device->event_new(executor->device, error) : NULL;
   return executor->normed != NULL;

@@ -13,6 +13,7 @@
 #include "measured_trace.h"
 #include "plan_program.h"
 #include "scaling.h"
+#include "staging.h"
 
 #include <math.h>
 #include <string.h>
@@ -41,8 +42,8 @@ typedef struct {
 
 static gboolean read_floats(Trainer *trainer, const void *from, Number number, gint64 n, float *to, GError **error) {
   g_autofree char *raw = g_malloc((gsize)n * 4 + 1);
-  if (!executor_read(trainer->device, trainer->streams[STREAM_COMPUTE], raw, from, n * kernel_element_bytes(number),
-                     error))
+  if (!staging_read(trainer->device, trainer->streams[STREAM_COMPUTE], raw, from, n * kernel_element_bytes(number),
+                    error))
     return FALSE;
   cpu_widen(raw, number, n, to);
   return TRUE;
@@ -79,8 +80,8 @@ static const void *element(const void *base, gint64 i, Number number) {
 /* The step's scale into the records; 1 where there is none. */
 static gboolean write_scale(Trainer *trainer, int step, GByteArray *out, double *scale, GError **error) {
   LossScale state = {.scale = 1};
-  if (trainer->scales != NULL && !executor_read(trainer->device, trainer->streams[STREAM_COMPUTE], &state,
-                                                scaling_of(trainer, step), sizeof state, error))
+  if (trainer->scales != NULL && !staging_read(trainer->device, trainer->streams[STREAM_COMPUTE], &state,
+                                               scaling_of(trainer, step), sizeof state, error))
     return FALSE;
   *scale = state.scale;
   if (trainer->scales == NULL)

@@ -1,5 +1,7 @@
 #include "scaling.h"
 
+#include "staging.h"
+
 gboolean scaling_init(Trainer *trainer, GError **error) {
   const Training *training = &trainer->training;
   if (trainer->parameters->number != NUMBER_FP16)
@@ -10,7 +12,8 @@ gboolean scaling_init(Trainer *trainer, GError **error) {
                           .window = training->loss_scale_window,
                           .power1 = training->beta1,
                           .power2 = training->beta2};
-  return trainer_upload(trainer, scales, (gint64)(n * sizeof *scales), (void **)&trainer->scales, error);
+  return staging_upload(trainer->device, trainer->streams[STREAM_COMPUTE], scales, (gint64)(n * sizeof *scales),
+                        (void **)&trainer->scales, error);
 }
 
 const LossScale *scaling_of(const Trainer *trainer, int step) {

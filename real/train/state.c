@@ -15,6 +15,8 @@
  * ZeRO-2, 3 with W apart from I: the gradients of norms, which I makes, add up beside the buckets, and the next bucket
  * of their block takes them along. The global norm counts every parameter once: what all tp ranks hold by tp rank 0, a
  * tied matrix by the first stage, a stage with two copies by the first pipe. */
+#include "state.h"
+
 #include "scaling.h"
 
 #include <string.h>

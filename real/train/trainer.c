@@ -3,7 +3,10 @@
 #include "trainer.h"
 
 #include "error.h"
+#include "items.h"
 #include "scaling.h"
+#include "staging.h"
+#include "state.h"
 
 #include <string.h>
 
@@ -45,24 +48,6 @@ static void draw_tokens(const Trainer *trainer, int n_behind, gint32 *tokens) {
       }
 }
 
-gboolean trainer_upload(Trainer *trainer, const void *from, gint64 bytes, void **to, GError **error) {
-  const DeviceType *device = trainer->device->type;
-  void *staging = device->allocate_host(trainer->device, bytes, error);
-  if (staging == NULL || (*to = device->allocate(trainer->device, bytes, error)) == NULL)
-    return FALSE;
-  memcpy(staging, from, (gsize)bytes);
-  DeviceEvent *copied = device->event_new(trainer->device, error);
-  if (copied == NULL)
-    return FALSE;
-  device->copy(trainer->streams[STREAM_COMPUTE], *to, staging, bytes);
-  device->record(trainer->streams[STREAM_COMPUTE], copied);
-  while (!device->sleep_until(copied, G_GINT64_CONSTANT(1000000000)) && device->check(trainer->device, error))
-    ;
-  device->event_free(copied);
-  device->release_host(trainer->device, staging);
-  return device->check(trainer->device, error);
-}
-
 static gboolean upload_tokens(Trainer *trainer, GError **error) {
   const Plan *plan = trainer->workload->plan;
   const gint64 n = trainer->program->n_steps * plan->n_micro_batches * trainer->parameters->cut.tokens;
@@ -71,11 +56,8 @@ static gboolean upload_tokens(Trainer *trainer, GError **error) {
   for (int i = 0; i < n_behind; i++)
     draw_tokens(trainer, i, tokens + i * n);
   trainer->n_tokens = n;
-  return trainer_upload(trainer, tokens, n_behind * n * (gint64)sizeof *tokens, (void **)&trainer->tokens, error);
-}
-
-int trainer_n_losses(const Workload *workload) {
-  return (int)workload->plan->n_micro_batches * (1 + workload->plan->mtp_layers);
+  return staging_upload(trainer->device, trainer->streams[STREAM_COMPUTE], tokens,
+                        n_behind * n * (gint64)sizeof *tokens, (void **)&trainer->tokens, error);
 }
 
 /* Bytes of the largest bucket and the largest gather among this rank's ops, and of all whole parameters. */
@@ -201,7 +183,7 @@ static gboolean allocate_sums(Trainer *trainer, GError **error) {
 static gboolean allocate_buffers(Trainer *trainer, int rank, GError **error) {
   const Parameters *parameters = trainer->parameters;
   const DeviceType *device = trainer->device->type;
-  const int steps = trainer->program->n_steps, n_losses = steps * trainer_n_losses(trainer->workload);
+  const int steps = trainer->program->n_steps, n_losses = steps * training_n_losses(trainer->workload);
   const OpList *list = &trainer->program->ranks[layout_coordinates(&trainer->workload->layout, rank).at[AXIS_PP]];
   measure_buffers(trainer, list);
   gint64 summed = 0;

@@ -1,4 +1,9 @@
-/* What engine.c and transfers.c share: the state of a run. Not for others. */
+/* The state of a run, which the files of the engine share; not for others. Each calls those before it:
+ *
+ *     transfers.c    transfers that are flows: how they begin, what their end is to ops
+ *     lanes.c        ops: held, ready, busy, ended
+ *     resume.c       the state at a moment, from records made without it
+ *     engine.c       the run: events and flows in time order */
 #pragma once
 #include "contention.h"
 #include "engine.h"
@@ -70,6 +75,10 @@ static inline void end_at(Engine *engine, gint32 lane, gint64 end_ns) {
 
 /* Take all lanes of `ended`, and those that end meanwhile. */
 void engine_take_ended(Engine *engine);
+/* What is due at the head of a lane, its end or its beginning; then all that has ended. */
+void engine_take(Engine *engine, gint32 lane);
+/* Every op must have ended; if not, say who waits for whom, as far as it fits a screen. */
+void engine_assert_all_ended(const Engine *engine);
 /* Look at the heads of these streams of a rank: those that nothing holds start now. */
 void engine_examine_streams(Engine *engine, gint32 first_lane, guint streams);
 /* Whether an op waits for nothing of its rank any more. */
@@ -102,5 +111,5 @@ void engine_tax(Engine *engine, gint32 rank, gint32 transfer, gint64 from_ns, gi
 void engine_start_contended(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 partner_start_ns);
 void engine_begin_flow_at(Engine *engine, gint32 lane, gint64 begin_ns);
 void engine_begin_flow(Engine *engine, gint32 lane, gint64 now_ns);
-/* What the flows do before the next event, as far as the first ends. Returns whether any has. */
-gboolean engine_advance_flows(Engine *engine);
+/* Its ops end, and the receive of a send if it is there. */
+void engine_end_flow(Engine *engine, const TransferEnd *ended);

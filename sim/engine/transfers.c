@@ -6,7 +6,6 @@
  * flow that waits for its latency before it takes its links may be told of as soon as its begin is known: it needs no
  * event of the queue. */
 #include "engine_state.h"
-#include "prefetch.h"
 
 void engine_tax(Engine *engine, gint32 rank, gint32 transfer, gint64 from_ns, gint64 to_ns) {
   const TaxSpan span = tax_add(&engine->taxed[rank], (TaxSpan){from_ns, to_ns, engine->timing->taxes[transfer]});
@@ -83,7 +82,7 @@ static G_NO_INLINE void note_early(const Engine *engine, gint32 lane, gint16 ear
         early_ticks;
 }
 
-static void end_flow(Engine *engine, const TransferEnd *ended) {
+void engine_end_flow(Engine *engine, const TransferEnd *ended) {
   const gint32 lane = ended->lane;
   const gint64 end_ns = ended->end_ns;
   gint32 rank = rank_of(lane), op = engine->lanes[lane].head;
@@ -97,34 +96,6 @@ static void end_flow(Engine *engine, const TransferEnd *ended) {
   end_at(engine, lane, end_ns);
   if (task->kind == OP_SEND)
     end_receive(engine, lane, task, end_ns);
-}
-
-/* Where ranks run ahead one is followed from the end of its transfer as far as it goes while what is known of it is
- * still in the cache; in time order all that ends now has ended before the first goes on. */
-static void end_flows(Engine *engine, const TransferEnd *ended, gint32 n_ended) {
-  enum { FAR = 16, NEAR = 8 };
-  for (gint32 i = 0; i < n_ended; i++) {
-    if (i + FAR < n_ended)
-      prefetch_lanes(engine, ended[i + FAR].lane);
-    if (i + NEAR < n_ended)
-      prefetch_head(engine, ended[i + NEAR].lane);
-    end_flow(engine, &ended[i]);
-    if (engine->runs_ahead)
-      engine_take_ended(engine);
-  }
-}
-
-/* What the flows do before the next event. */
-gboolean engine_advance_flows(Engine *engine) {
-  gint32 n_ended = 0;
-  while (n_ended == 0) {
-    gint64 next_ns = contention_next_ns(engine->contention);
-    if (next_ns == G_MAXINT64 || next_ns > event_queue_next(&engine->queue))
-      return FALSE;
-    const TransferEnd *ended = contention_advance(engine->contention, &n_ended);
-    end_flows(engine, ended, n_ended);
-  }
-  return TRUE;
 }
 
 /* As start_transfer, with an end that is not known yet. */

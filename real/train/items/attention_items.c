@@ -6,7 +6,7 @@
  *
  * Fused attention takes them as they are. The unfused products are batched over key heads, once for each sequence and
  * each of the n/g query heads that share them; a sum over those (dK, dV) adds up. */
-#include "trainer.h"
+#include "item_parts.h"
 
 #include <math.h>
 

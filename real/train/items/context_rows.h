@@ -1,7 +1,7 @@
 /* What the ways of cutting attention by cp share: rows that are moved, and where this rank's own are. Private to
  * context_items.c and ulysses_items.c. */
 #pragma once
-#include "trainer.h"
+#include "item_parts.h"
 
 /* Where the item is, and what it works in. */
 static inline const Activations *memory(const ItemCall *call) {

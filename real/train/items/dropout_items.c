@@ -5,7 +5,7 @@
  * and batch: sequence, position and column, or sequence, head, query and key. So every plan drops the same, and
  * backward and what is made again what forward did; no masks are kept, though frameworks keep them, and predictions
  * count them. */
-#include "trainer.h"
+#include "item_parts.h"
 
 static const Activations *memory(const ItemCall *call) {
   return &call->trainer->activations;

@@ -1,5 +1,6 @@
 /* Before the first layer and after the last: word and position tables, final norm, cross-entropy. The loss of a step is
  * the mean over the global batch's tokens, so every rank scales its own by all of them and nothing is divided later. */
+#include "item_parts.h"
 #include "scaling.h"
 
 static const Activations *memory(const ItemCall *call) {
@@ -120,7 +121,7 @@ static void run_final_norm(const ItemCall *call) {
 
 static double *loss_of(const ItemCall *call) {
   const Workload *workload = call->trainer->workload;
-  return &call->trainer->losses[call->step * trainer_n_losses(workload) +
+  return &call->trainer->losses[call->step * training_n_losses(workload) +
                                 call->micro_batch * (1 + workload->plan->mtp_layers) + call->mtp];
 }
 

@@ -16,7 +16,7 @@
  *
  * The shared expert has the MLP's items, tensors and roles. Where it has a gate, that is multiplied in with its
  * activation too: σ(norm2·g) of each token, every tp rank for all of them. */
-#include "trainer.h"
+#include "item_parts.h"
 
 typedef enum { OUT, BACK } Way;
 /* OUT: permuted, exchanged, gathered, sorted; BACK: made, unsorted, scattered, exchanged. */

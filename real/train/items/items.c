@@ -1,140 +1,11 @@
 /* A workload's lists say what is done by name; here each name finds its kernel, once per list. A name that stands twice
  * in a list (the two norms of a layer) is told apart by its occurrence, heads that predict further each apart. */
+#include "items.h"
+
 #include "error.h"
-#include "trainer.h"
+#include "item_tables.h"
 
 #include <string.h>
-
-const float item_norm_epsilon = 1e-5f;
-const double item_rope_base = 10000;
-
-void item_launch(const ItemCall *call, const Kernel *kernel) {
-  call->stream->device->type->launch(call->stream, kernel);
-}
-
-Block *item_block(const ItemCall *call, BlockKind kind) {
-  return parameters_block(call->trainer->parameters, call->stage, kind, call->layer);
-}
-
-/* Leading dimensions of dense operands by layout: A is m×k, or stored k×m; B is stored n×k, or k×n. */
-static MatmulKernel dense_product(const WorkItem *item) {
-  const gboolean a_is_stored = item->layout == LAYOUT_NT, b_is_stored = item->layout == LAYOUT_TN;
-  return (MatmulKernel){.layout = item->layout,
-                        .number = item->number,
-                        .result = item->number,
-                        .batch = 1,
-                        .m = item->m,
-                        .n = item->n,
-                        .k = item->k,
-                        .lda = a_is_stored ? item->m : item->k,
-                        .ldb = b_is_stored ? item->k : item->n,
-                        .ldc = item->n,
-                        .alpha = 1};
-}
-
-void item_product(const ItemCall *call, const void *a, const void *b, void *c, const void *bias) {
-  Kernel kernel = {.kind = KERNEL_MATMUL, .matmul = dense_product(call->item)};
-  kernel.matmul.a = a;
-  kernel.matmul.b = b;
-  kernel.matmul.c = c;
-  kernel.matmul.bias = bias;
-  item_launch(call, &kernel);
-}
-
-void item_product_in(const ItemCall *call, const void *a, gint64 lda, const void *b, void *c, gint64 ldc) {
-  Kernel kernel = {.kind = KERNEL_MATMUL, .matmul = dense_product(call->item)};
-  kernel.matmul.a = a;
-  kernel.matmul.b = b;
-  kernel.matmul.c = c;
-  kernel.matmul.lda = lda > 0 ? lda : kernel.matmul.lda;
-  kernel.matmul.ldc = ldc > 0 ? ldc : kernel.matmul.ldc;
-  item_launch(call, &kernel);
-}
-
-void item_weight_gradient(const ItemCall *call, const void *a, const void *b, void *gradient) {
-  item_weight_gradient_in(call, a, b, 0, gradient);
-}
-
-void item_weight_gradient_in(const ItemCall *call, const void *a, const void *b, gint64 ldb, void *gradient) {
-  Kernel kernel = {.kind = KERNEL_MATMUL, .matmul = dense_product(call->item)};
-  kernel.matmul.ldb = ldb > 0 ? ldb : kernel.matmul.ldb;
-  kernel.matmul.a = a;
-  kernel.matmul.b = b;
-  kernel.matmul.c = gradient;
-  kernel.matmul.accumulate = TRUE;
-  kernel.matmul.result = (guint8)call->trainer->parameters->gradient_number;
-  item_launch(call, &kernel);
-}
-
-void item_group(const ItemCall *call, const void *a, const void *b, void *c, gint64 stride) {
-  const WorkItem *item = call->item;
-  const gboolean is_gradient = item->layout == LAYOUT_NT;
-  Kernel kernel = {.kind = KERNEL_MATMUL, .matmul = dense_product(item)};
-  kernel.matmul.batch = item->batch;
-  kernel.matmul.stride_a = item->m * item->k;
-  kernel.matmul.stride_b = is_gradient ? item->n * item->k : stride;
-  kernel.matmul.stride_c = is_gradient ? stride : item->m * item->n;
-  kernel.matmul.a = a;
-  kernel.matmul.b = b;
-  kernel.matmul.c = c;
-  kernel.matmul.accumulate = is_gradient;
-  if (is_gradient)
-    kernel.matmul.result = (guint8)call->trainer->parameters->gradient_number;
-  item_launch(call, &kernel);
-}
-
-const char *item_reduced(const ItemCall *call) {
-  const Activations *activations = &call->trainer->activations;
-  return call->trainer->parameters->cut.tp > 1 ? activations->reduced : activations->partial;
-}
-
-char *item_output_gradient(const ItemCall *call) {
-  const Trainer *trainer = call->trainer;
-  const StageLayers *layers = &trainer->workload->stages[call->stage].layers;
-  if (call->layer + 1 == layers->n_layers && !layers->has_head)
-    return call->slot->gradient_in->memory;
-  return activations_stream_gradient(&trainer->activations, call->slot, call->layer + 1);
-}
-
-char *item_branch_gradient(const ItemCall *call) {
-  const Activations *activations = &call->trainer->activations;
-  char *dropped = activations_gradients(activations, call->slot, call->layer).d_mlp_branch;
-  return dropped != NULL ? dropped : item_output_gradient(call);
-}
-
-static gboolean is_embedding_alone(const ItemCall *call) {
-  const StageLayers *layers = &call->trainer->workload->stages[call->stage].layers;
-  return layers->n_layers == 0 && !layers->has_head;
-}
-
-char *item_embedding_output(const ItemCall *call) {
-  if (call->mtp > 0)
-    return activations_mtp(&call->trainer->activations, call->slot, call->mtp).words;
-  return is_embedding_alone(call) ? call->output : activations_input(&call->trainer->activations, call->slot, 0);
-}
-
-char *item_embedding_gradient(const ItemCall *call) {
-  if (call->mtp > 0)
-    return call->trainer->parameters->cut.sequence_parallel ? call->trainer->activations.mtp.d_words
-                                                            : item_embedding_gathered(call);
-  return is_embedding_alone(call) ? call->slot->gradient_in->memory
-                                  : activations_stream_gradient(&call->trainer->activations, call->slot, 0);
-}
-
-char *item_embedding_gathered(const ItemCall *call) {
-  const Activations *activations = &call->trainer->activations;
-  if (call->mtp > 0)
-    return activations_mtp_gradients(activations, call->slot, call->mtp).d_embedding;
-  return call->trainer->parameters->cut.sequence_parallel ? activations_embedding_gradient(activations, call->slot)
-                                                          : item_embedding_gradient(call);
-}
-
-char *item_head_gradient(const ItemCall *call) {
-  const int n_layers = call->trainer->workload->stages[call->stage].layers.n_layers;
-  const gboolean leaves_stage = n_layers == 0 && call->mtp == 0 && call->gradient_out != NULL;
-  return leaves_stage ? call->gradient_out
-                      : activations_stream_gradient(&call->trainer->activations, call->slot, n_layers + 2 * call->mtp);
-}
 
 static const ItemKernel *find_in(const ItemKernel *table, const char *name) {
   for (const ItemKernel *kernel = table; kernel->name != NULL; kernel++)
@@ -215,7 +86,7 @@ static void run_logged(const ItemBinding *binding, const ItemCall *call) {
   g_array_append_val(call->trainer->item_log, record);
 }
 
-void trainer_run_item(Trainer *trainer, Piece piece, Phase phase, int item, const ItemCall *where) {
+void items_run(Trainer *trainer, Piece piece, Phase phase, int item, const ItemCall *where) {
   const ItemBinding *binding = &trainer->lists[piece][phase].items[item];
   ItemCall call = *where;
   call.trainer = trainer;

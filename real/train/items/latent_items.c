@@ -8,7 +8,7 @@
  * Under sequence parallelism what q_up and kv_up read is gathered. Without r, q_up reads norm1. Backward: attention
  * leaves dQ in d_q, where it is turned back, and dK and dV in scratch; what enters the down projections is summed over
  * tp into d_q_down and d_kv_down, and passes the norms there. */
-#include "trainer.h"
+#include "item_parts.h"
 
 typedef enum { Q_DOWN, Q_UP, KV_DOWN, KV_UP } LatentLinear;
 

@@ -12,7 +12,7 @@
  * Under sequence parallelism what enters a column-parallel linear is gathered first (into `gathered`), and so is the
  * gradient of a row-parallel one's output (into d_out, d_down). Backward walks the same way from the end; dy is the
  * gradient of the layer's output. */
-#include "trainer.h"
+#include "item_parts.h"
 
 /* As items name them. */
 typedef enum { QKV, ATTN_OUT, MLP_UP, MLP_DOWN, LOGITS } LinearName;

@@ -7,7 +7,7 @@
  * The product's two inputs lie apart: it is one with the left half of its matrix and one, added to it, with the right
  * half. Its layer stands among the layer's items, its head among the model's own, both at places of their own in the
  * stage's stream (activations.h). Backward gives head k − 1 the gradient of its x beside that of its own loss. */
-#include "trainer.h"
+#include "item_parts.h"
 
 static const Activations *memory(const ItemCall *call) {
   return &call->trainer->activations;

@@ -1,0 +1,47 @@
+/* What the files of this room share. Private to it. */
+#pragma once
+#include "item_tables.h"
+
+extern const float item_norm_epsilon; /* of all norms, whatever the config says: it does not change the time */
+extern const double item_rope_base;   /* of rotary positions, likewise */
+
+void item_launch(const ItemCall *call, const Kernel *kernel);
+/* Of this rank's heads, over whole sequences. */
+ScoreRule item_score_rule(const ItemCall *call);
+/* Fused attention of this rank's queries to its keys, all of them. */
+FlashKernel item_flash(const ItemCall *call, gboolean is_backward);
+/* Over the ranks of cp: the micro-batch's loss. */
+void item_sum_loss(const ItemCall *call);
+/* C = A·B in the item's layout and sizes, dense operands; the gradient's adds to it. */
+void item_product(const ItemCall *call, const void *a, const void *b, void *c, const void *bias);
+void item_weight_gradient(const ItemCall *call, const void *a, const void *b, void *gradient);
+/* The same with rows of C, and of A forward and of B for the weights, so many elements apart; 0: dense. */
+void item_product_in(const ItemCall *call, const void *a, gint64 lda, const void *b, void *c, gint64 ldc);
+void item_weight_gradient_in(const ItemCall *call, const void *a, const void *b, gint64 ldb, void *gradient);
+/* The same for each expert of the rank, whose weights lie `stride` elements apart; all else is dense. */
+void item_group(const ItemCall *call, const void *a, const void *b, void *c, gint64 stride);
+/* Of an expert, or of the shared one, by its occurrence in the list. */
+void expert_layer_activation(const ItemCall *call);
+Block *item_block(const ItemCall *call, BlockKind kind);
+/* After a row-parallel product or an input gradient: the sum over tp. */
+const char *item_reduced(const ItemCall *call);
+/* Gradient of the output of the call's layer. */
+char *item_output_gradient(const ItemCall *call);
+/* The same of what its last residual adds. */
+char *item_branch_gradient(const ItemCall *call);
+
+/* Where a layer, or the embedding, drops: each place has random numbers of its own, by layer and step. */
+typedef enum { DROP_EMBEDDING, DROP_PROBABILITIES, DROP_ATTENTION, DROP_MLP, N_DROPS } Drop;
+/* Of rate 0 in a model without dropout. */
+Dropout item_dropout(const ItemCall *call, Drop drop);
+/* Of this rank's heads' probabilities. */
+ScoreDropout item_score_dropout(const ItemCall *call);
+/* out = a + drop(b + bias) over rows of the stream, dense; a NULL: zeros. */
+void item_drop_add(const ItemCall *call, Drop drop, const void *a, const void *b, const void *bias, void *out);
+/* T′ × h: where the embedding writes, and the gradient that comes back to it; a stage may have nothing else. */
+char *item_embedding_output(const ItemCall *call);
+char *item_embedding_gradient(const ItemCall *call);
+/* T × h: the latter, gathered under sequence parallelism. */
+char *item_embedding_gathered(const ItemCall *call);
+/* T′ × h: gradient of what the call's head reads. */
+char *item_head_gradient(const ItemCall *call);
