@@ -1,4 +1,11 @@
-/* The parts of predict.c that predict_step.c puts together in its own way. Not for others. */
+/* The steps of a prediction, each on those before it. Not for others.
+ *
+ *     predict_lower.c    a plan's Program
+ *     predict_records.c  a Program's trace
+ *     predict_fewer.c    the same by fewer micro-batches (steady.h)
+ *     predict_named.c    numbers of a plan whose schedule has a name
+ *     predict_auto.c     the schedule that auto stands for
+ *     predict.c          the façade; predict_step.c puts the steps together in its own way */
 #pragma once
 #include "plan_order.h"
 #include "predict.h"
@@ -16,6 +23,11 @@ Workload *predict_workload(const Model *model, const Cluster *cluster, const Pla
  * where anything is offloaded a program is made for each plan. */
 Program *predict_lower(PredictScratch *scratch, const Workload *workload, PlanOrder *choice, const Cluster *cluster,
                        GError **error);
+/* The same without a scratch; `dump` as lower(). */
+Program *predict_lower_anew(const Workload *workload, PlanOrder *choice, const Cluster *cluster, const char *dump_after,
+                            char **dump, GError **error);
+/* In pieces where whole ops would not do. Takes over `program`. IMPOSSIBLE: too many. */
+Program *predict_expand(Program *program, const Workload *workload, const Cluster *cluster, GError **error);
 /* INPUT when the program is not of this model and plan. */
 gboolean predict_check_belongs(const Program *program, const Workload *workload, GError **error);
 /* Whether programs are expanded whatever their transfers. Ops of whole pieces say nothing of the moment at which a
@@ -29,6 +41,8 @@ Program *predict_expand_beside(Program *program, const Workload *workload, const
                                GError **error);
 /* Whether a run of lists with so many ops in all leaves room for other things. */
 gboolean predict_may_record(const Program *program, const Workload *workload, double n_ops);
+/* A Prediction up to its trace and engine. Takes over `workload` and `program`. IMPOSSIBLE: too many records. */
+Prediction *predict_trace(const Cluster *cluster, Workload *workload, Program *program, GError **error);
 /* Lowered and run: a Prediction up to its trace and engine. Takes over `workload`. */
 Prediction *predict_records(PredictScratch *scratch, Workload *workload, PlanOrder *choice, const Cluster *cluster,
                             GError **error);
@@ -36,3 +50,12 @@ Prediction *predict_records(PredictScratch *scratch, Workload *workload, PlanOrd
  * of all where they are asked for. NULL: it takes all. */
 Prediction *predict_fewer(PredictScratch *scratch, Workload *workload, PlanOrder *choice, const Cluster *cluster,
                           gboolean with_metrics);
+
+/* With its numbers; NULL stays NULL. */
+Prediction *predict_derived(Prediction *prediction);
+/* A plan whose schedule has a name or a file. */
+Prediction *predict_as_named(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
+                             GError **error);
+/* The same in numbers, by fewer micro-batches where they tell of all. */
+Prediction *predict_numbers_as_named(PredictScratch *scratch, const Model *model, const Cluster *cluster,
+                                     const Plan *plan, GError **error);
