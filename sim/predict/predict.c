@@ -472,7 +472,7 @@ char *predict_dump(const Model *model, const Cluster *cluster, const Plan *plan,
 void prediction_free(Prediction *prediction) {
   if (prediction == NULL)
     return;
-  g_free(prediction->omitted);
+  omitted_free(prediction->omitted);
   program_repeats_free(prediction->repeats);
   memory_profile_free(prediction->memory);
   metrics_free(prediction->metrics);
