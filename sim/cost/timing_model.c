@@ -373,8 +373,8 @@ static double busiest_taken_s(const Program *program, const ProgramRepeats *repe
   for (int rank = 0; rank < program->n_ranks; rank++) {
     const OpList *list = &program->ranks[rank];
     double sum_s = taken_by_ops_s(list, 0, list->n_ops, taken_s);
-    if (repeats != NULL) {
-      const RepeatedOps *own = &repeats->lists[rank];
+    for (int step = 0; repeats != NULL && step < program->n_steps; step++) {
+      const RepeatedOps *own = program_repeats_of(repeats, rank, step);
       sum_s += n_more * taken_by_ops_s(list, own->first, own->first + own->n_ops, taken_s);
     }
     most_s = MAX(most_s, sum_s / program->n_steps);

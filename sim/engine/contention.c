@@ -105,7 +105,7 @@ static double longest_run_ns(const Trace *trace, double slowest, const Omitted *
                            : op->kind == OP_HOST  ? timing_of_host(timing, op->work)
                                                   : &timing->transfers[op->work];
       const double factor = op->kind == OP_COMPUTE ? slowest : N_STREAMS;
-      const double times = (double)omitted_op_times(omitted, rank, i);
+      const double times = (double)omitted_op_times(omitted, rank, op->step, i);
       longest_ns += times * (factor * (double)time->run_ns + (double)time->tail_ns + (double)time->host_ns);
     }
   }

@@ -17,13 +17,16 @@ static gboolean ends_with_its_send(const Simulation *simulation, gboolean is_con
   return !is_eager && !(is_contended && is_on_links(simulation->timing, op->work));
 }
 
+/* One in every step. */
 static guint64 events_of_group(const Simulation *simulation, gboolean is_contended, const ProgramRepeats *repeats) {
   guint64 n_events = 0;
   for (int rank = 0; rank < repeats->program->n_ranks; rank++) {
-    const RepeatedOps *group = &repeats->lists[rank];
     const Op *ops = repeats->program->ranks[rank].ops;
-    for (gint32 i = group->first; i < group->first + group->n_ops; i++)
-      n_events += !ends_with_its_send(simulation, is_contended, &ops[i]);
+    for (int step = 0; step < repeats->program->n_steps; step++) {
+      const RepeatedOps *group = program_repeats_of(repeats, rank, step);
+      for (gint32 i = group->first; i < group->first + group->n_ops; i++)
+        n_events += !ends_with_its_send(simulation, is_contended, &ops[i]);
+    }
   }
   return n_events;
 }

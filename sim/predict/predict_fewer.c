@@ -12,22 +12,25 @@
 #include "timing_model.h"
 #include "transfer_tax.h"
 
-/* Micro-batches that repeat; 0: not in this plan. Groups of interleaved are of equal size where it divides m. */
+/* Micro-batches that repeat; 0: not in this plan. */
 static gint64 group_of(const PlanOrder *choice, const Plan *plan) {
-  if (choice->info == NULL || plan->steps > 1)
+  if (choice->info == NULL || choice->info->repeats == NULL || plan->n_micro_batches > G_MAXINT)
     return 0;
-  const gboolean is_1f1b = g_str_equal(choice->info->name, "1f1b");
-  if (!is_1f1b && !g_str_equal(choice->info->name, "interleaved"))
-    return 0;
-  if (is_1f1b || plan->chunks == 1)
-    return 1;
-  const gint64 group = plan->group > 0 ? plan->group : plan->pp;
-  return plan->n_micro_batches % group == 0 ? group : 0;
+  return choice->info->repeats((OrderShape){plan->pp, plan->chunks, (int)plan->n_micro_batches, plan->group});
 }
 
-/* As a rule enough for the pipeline to fill, to settle and to repeat itself twice. */
+/* Enough for the pipeline to fill and to repeat itself twice. As a rule it has settled by then: on its first rank a
+ * micro-batch waits for the one that is a round trip ahead of it, and the others have no slack to run up. */
 static gint64 fewest_of(gint64 group, const Plan *plan) {
-  enum { GROUPS = 4, ROUNDS = 2, MORE = 2 };
+  enum { GROUPS = 4, OF_ONE_STAGE = 4, MORE = 5 };
+  if (group > 1)
+    return GROUPS * group;
+  return plan->pp == 1 ? OF_ONE_STAGE : (gint64)plan->pp + MORE;
+}
+
+/* Where stages differ by more than they wait. */
+static gint64 more_of(gint64 group, const Plan *plan) {
+  enum { GROUPS = 6, ROUNDS = 3, MORE = 3 };
   return group > 1 ? GROUPS * group : ROUNDS * (gint64)plan->pp + MORE;
 }
 
@@ -42,13 +45,24 @@ static gboolean is_folded_plainly(const Workload *workload, const Cluster *clust
          !transfer_tax_is_stated(cluster, plan) && mixed_gpus_is_uniform(workload, cluster);
 }
 
-/* Of all micro-batches, where `n_more` groups are left out. */
+/* Of all micro-batches, where `n_more` groups are left out of every step. */
 static double count_ops(const ProgramRepeats *repeats, double n_more) {
   const Program *program = repeats->program;
   double n_ops = 0;
-  for (int rank = 0; rank < program->n_ranks; rank++)
-    n_ops += program->ranks[rank].n_ops + n_more * repeats->lists[rank].n_ops;
+  for (int rank = 0; rank < program->n_ranks; rank++) {
+    n_ops += program->ranks[rank].n_ops;
+    for (int step = 0; step < program->n_steps; step++)
+      n_ops += n_more * program_repeats_of(repeats, rank, step)->n_ops;
+  }
   return n_ops;
+}
+
+/* In int64 nanoseconds. */
+static gboolean can_be_counted(const Omitted *omitted, gint64 end_ns) {
+  double sum_ns = (double)end_ns;
+  for (int step = 0; step < omitted->n_steps; step++)
+    sum_ns += (double)omitted->n_groups * (double)omitted_period_ns(&omitted->periods[step]);
+  return sum_ns < (double)G_MAXINT64;
 }
 
 /* Runs `prediction`'s program. FALSE: it is not known what `n_more` groups add. */
@@ -67,8 +81,7 @@ static gboolean run_fewer(Prediction *prediction, const Workload *workload, gint
   prediction->trace = engine_run(&simulation, &prediction->engine);
   prediction->wall_s = (double)(g_get_monotonic_time() - before_us) * 1e-6;
   prediction->omitted = steady_omitted(prediction->repeats, n_more, prediction->trace, early_ticks);
-  return prediction->omitted != NULL &&
-         omitted_period_ns(prediction->omitted) <= (G_MAXINT64 - trace_end(prediction->trace)) / n_more &&
+  return prediction->omitted != NULL && can_be_counted(prediction->omitted, trace_end(prediction->trace)) &&
          engine_add_omitted(&simulation, prediction->trace, prediction->omitted, &prediction->engine);
 }
 
@@ -131,14 +144,14 @@ static Prediction *try_without(PredictScratch *scratch, Workload *workload, Plan
   return prediction != NULL && with_metrics && prediction->metrics == NULL ? NULL : g_steal_pointer(&prediction);
 }
 
-/* As few as may be, then half as many more. */
+/* As few as may be, then more. */
 Prediction *predict_fewer(PredictScratch *scratch, Workload *workload, PlanOrder *choice, const Cluster *cluster,
                           gboolean with_metrics) {
   const Plan *plan = workload->plan;
   const gint64 all = plan->n_micro_batches, group = group_of(choice, plan);
   if (group == 0 || !is_folded_plainly(workload, cluster))
     return NULL;
-  const gint64 fewest = fewest_of(group, plan), tries[] = {fewest, fewest + fewest / 2};
+  const gint64 tries[] = {fewest_of(group, plan), more_of(group, plan)};
   for (gsize i = 0; i < G_N_ELEMENTS(tries); i++) {
     const gint64 n_more = (all - tries[i]) / group;
     if (4 * n_more * group < all) /* what may be spared is not worth the risk */

@@ -91,7 +91,7 @@ Prediction *predict_records(PredictScratch *scratch, Workload *workload, PlanOrd
 void prediction_free(Prediction *prediction) {
   if (prediction == NULL)
     return;
-  g_free(prediction->omitted);
+  omitted_free(prediction->omitted);
   program_repeats_free(prediction->repeats);
   memory_profile_free(prediction->memory);
   metrics_free(prediction->metrics);

@@ -7,7 +7,8 @@
 static gint64 step_ns_of(const Prediction *prediction) {
   const Trace *trace = prediction->trace;
   const int n_steps = trace->program->n_steps;
-  return trace_end(trace) - (n_steps > 1 ? trace_step_end(trace, n_steps - 2) : 0) + omitted_ns(prediction->omitted);
+  const gint64 from_ns = n_steps > 1 ? trace_step_end(trace, n_steps - 2) : 0;
+  return trace_end(trace) - from_ns + omitted_ns(prediction->omitted, from_ns);
 }
 
 static void fill_step(StepPrediction *step, const Workload *workload, const Prediction *prediction) {

@@ -1,8 +1,8 @@
-/* t₂ is just before any op behind the repeats starts: up to there runs of more groups are the same, if none of the ops
- * that stand there in longer lists would have started by then. None has if its like had not started by t₁, which is
- * part of what is compared. Where it had, as a transfer may that is begun long before it is needed, or a forward that
- * waits for less than the backward which stands in its place, an earlier t₂ may do: before any op of the last group
- * starts, or of the last two. */
+/* Each step has its own t₂, just before any op behind its repeats starts: up to there runs of more groups are the same,
+ * if none of the ops that stand there in longer lists would have started by then. None has if its like had not started
+ * by t₁, which is part of what is compared. Where it had, as a transfer may that is begun long before it is needed, or
+ * a forward that waits for less than the backward which stands in its place, an earlier t₂ may do: before any op of the
+ * last group starts, or of the last two. */
 #include "steady.h"
 
 typedef struct {
@@ -24,11 +24,19 @@ static gint32 find_same_until(const RepeatedOps *own, const OpList *list) {
   return end;
 }
 
-/* The last `n_last` groups do not count as repeats. */
-static Records records_of(const ProgramRepeats *repeats, const Trace *trace, const gint16 *early_ticks, int n_last,
-                          int rank) {
+/* Of a step's repeats; the last `n_last` groups do not count as such. */
+typedef struct {
+  const ProgramRepeats *repeats;
+  const Trace *trace;
+  const gint16 *early_ticks;
+  int step, n_last;
+} Look;
+
+static Records records_of(const Look *look, int rank) {
+  const ProgramRepeats *repeats = look->repeats;
+  const Trace *trace = look->trace;
   const gsize first = trace->first[rank];
-  const RepeatedOps *own = &repeats->lists[rank];
+  const RepeatedOps *own = program_repeats_of(repeats, rank, look->step);
   const OpList *list = &repeats->program->ranks[rank];
   return (Records){trace->timing,
                    own,
@@ -36,16 +44,15 @@ static Records records_of(const ProgramRepeats *repeats, const Trace *trace, con
                    &trace->start_ns[first],
                    &trace->end_ns[first],
                    &trace->issue_ns[first],
-                   &early_ticks[first],
-                   find_same_until(own, list) - n_last * own->n_ops};
+                   &look->early_ticks[first],
+                   find_same_until(own, list) - look->n_last * own->n_ops};
 }
 
 /* The last moment before an op starts that is not the same in lists of more groups. */
-static gint64 before_end_of_body(const ProgramRepeats *repeats, const Trace *trace, const gint16 *early_ticks,
-                                 int n_last) {
+static gint64 before_end_of_body(const Look *look) {
   gint64 earliest_ns = G_MAXINT64;
-  for (int rank = 0; rank < trace->n_ranks; rank++) {
-    const Records of = records_of(repeats, trace, early_ticks, n_last, rank);
+  for (int rank = 0; rank < look->trace->n_ranks; rank++) {
+    const Records of = records_of(look, rank);
     for (gint32 i = MAX(0, of.same_until); i < of.list->n_ops; i++)
       earliest_ns = MIN(earliest_ns, of.start_ns[i]);
   }
@@ -146,31 +153,32 @@ static gboolean host_is_steady(const Records *of, gint64 t2_ns, gint64 period_ns
                                   : host_is_ahead(of, t2_ns - period_ns, period_ns, n_early);
 }
 
-static Omitted *omitted_before(const ProgramRepeats *repeats, gint64 n_groups, const Trace *trace,
-                               const gint16 *early_ticks, int n_last) {
-  const gint64 t2_ns = before_end_of_body(repeats, trace, early_ticks, n_last);
-  const Records first = records_of(repeats, trace, early_ticks, n_last, 0);
+/* FALSE: the step is not seen to have come back to a state. */
+static gboolean find_period(const Look *look, OmittedPeriod *period) {
+  const gint64 t2_ns = before_end_of_body(look);
+  const Records first = records_of(look, 0);
   const gint64 period_ns = guess_period(&first, t2_ns);
   if (period_ns <= 0 || t2_ns < 2 * period_ns)
-    return NULL;
-  g_autofree Omitted *omitted = g_malloc0(sizeof *omitted + sizeof(gint32) * (gsize)trace->n_ranks);
-  omitted->repeats = repeats;
-  omitted->n_groups = n_groups;
-  omitted->begin_ns = t2_ns - period_ns;
-  omitted->end_ns = t2_ns;
-  for (int rank = 0; rank < trace->n_ranks; rank++) {
-    const Records of = records_of(repeats, trace, early_ticks, n_last, rank);
-    if (!comes_back(&of, t2_ns, period_ns) || !host_is_steady(&of, t2_ns, period_ns, &omitted->n_early[rank]))
-      return NULL;
+    return FALSE;
+  period->begin_ns = t2_ns - period_ns;
+  period->end_ns = t2_ns;
+  for (int rank = 0; rank < look->trace->n_ranks; rank++) {
+    const Records of = records_of(look, rank);
+    if (!comes_back(&of, t2_ns, period_ns) || !host_is_steady(&of, t2_ns, period_ns, &period->n_early[rank]))
+      return FALSE;
   }
-  return g_steal_pointer(&omitted);
+  return TRUE;
 }
 
 Omitted *steady_omitted(const ProgramRepeats *repeats, gint64 n_groups, const Trace *trace, const gint16 *early_ticks) {
   enum { MOST_LAST = 2 };
   g_assert(trace->folded && trace->program == repeats->program && trace->timing != NULL);
-  Omitted *omitted = NULL;
-  for (int n_last = 0; n_last <= MOST_LAST && omitted == NULL; n_last++)
-    omitted = omitted_before(repeats, n_groups, trace, early_ticks, n_last);
-  return omitted;
+  g_autoptr(Omitted) omitted = omitted_new(repeats, n_groups);
+  for (int step = 0; step < omitted->n_steps; step++) {
+    Look look = {repeats, trace, early_ticks, .step = step};
+    while (!find_period(&look, &omitted->periods[step]))
+      if (++look.n_last > MOST_LAST)
+        return NULL;
+  }
+  return g_steal_pointer(&omitted);
 }

@@ -9,11 +9,17 @@
  * how far transfers are. What ended before is over: an op that has yet to start waits for something later. Of transfers
  * that slow each other, ends in ticks (network/ticks.h) are compared: then rates changed at the same moments, and those
  * under way are as far. What the host issued before it was needed comes still earlier, relative to the rest, if it
- * issues faster than the ranks compute; so no op may have waited for its issue since t₁. */
+ * issues faster than the ranks compute; so no op may have waited for its issue since t₁.
+ *
+ * All ranks come back after one period because each waits for the others in every group: 1f1b and interleaved hold no
+ * more micro-batches than the way to the last stage and back takes. Where they hold more, each rank goes on at its own
+ * pace until what is stored between a faster and a slower one is used up: gpipe's forwards never meet again, and zb-*
+ * and dualpipe put off as many W, or run as many forwards ahead, as take tens of rounds of the pipeline to even out
+ * stages that differ by a head. These are run in full (ScheduleInfo.repeats). */
 #pragma once
 #include "omitted.h"
 #include "trace.h"
 
 /* What the folded run that the trace is of, one in which transfers have no tax, leaves out of a run of `n_groups` more
- * groups. NULL: it is not seen to have come back to a state. `early_ticks` as Simulation's. Freed by g_free(). */
+ * groups in every step. NULL: it is not seen to have come back to a state. `early_ticks` as Simulation's. Owned by the caller. */
 Omitted *steady_omitted(const ProgramRepeats *repeats, gint64 n_groups, const Trace *trace, const gint16 *early_ticks);

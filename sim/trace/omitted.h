@@ -1,6 +1,7 @@
-/* What a folded run of one step leaves out because it would be done as before: groups of micro-batches (repeats.h) that
- * each take a period. The run with all of them is the one recorded, up to end_ns; then n_groups times what ended in the
- * period before, each time a period later; then the rest of the record, n_groups periods later:
+/* What a folded run leaves out because it would be done as before: groups of micro-batches (repeats.h) that each take a
+ * period, as many in every step. The run with all of them is the one recorded, up to the end of a step's period; then
+ * n_groups times what ended in the period, each time a period later; then the rest of the record, n_groups periods
+ * later:
  *
  *     recorded        │ A A A  B │ B │ C C │          (begin_ns, end_ns]: the second B
  *     all             │ A A A  B │ B │ B B B │ C C │
@@ -9,34 +10,51 @@
 #pragma once
 #include "repeats.h"
 
+/* Of a step. Two of them or more have passed by end_ns, the first as the second. */
+typedef struct {
+  gint64 begin_ns, end_ns;
+  gint32 *n_early; /* [pipeline ranks] so many ops of a list are issued earlier, relative to the rest, in what is left
+                      out and behind it; all others a period later each time; owned */
+} OmittedPeriod;
+
 typedef struct {
   const ProgramRepeats *repeats; /* which ops a group has; borrowed */
-  gint64 n_groups;               /* left out; ≥ 1 */
-  gint64 begin_ns, end_ns;       /* of the period. Two of them or more have passed by end_ns, the first as the second */
-  gint32 n_early[];              /* [pipeline ranks] so many ops of a list are issued earlier, relative to the rest, in
-                                    what is left out and behind it; all others a period later each time */
+  gint64 n_groups;               /* left out of a step; ≥ 1 */
+  int n_steps;
+  OmittedPeriod periods[]; /* [steps] one after another */
 } Omitted;
 
-static inline gint64 omitted_period_ns(const Omitted *omitted) {
-  return omitted->end_ns - omitted->begin_ns;
+/* Its periods are to be filled. */
+Omitted *omitted_new(const ProgramRepeats *repeats, gint64 n_groups);
+void omitted_free(Omitted *omitted);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Omitted, omitted_free)
+
+static inline gint64 omitted_period_ns(const OmittedPeriod *period) {
+  return period->end_ns - period->begin_ns;
 }
 
-/* NULL: nothing is left out. */
-static inline gint64 omitted_ns(const Omitted *omitted) {
-  return omitted != NULL ? omitted->n_groups * omitted_period_ns(omitted) : 0;
+/* In all that ends after `since_ns`; NULL: nothing is left out. */
+static inline gint64 omitted_ns(const Omitted *omitted, gint64 since_ns) {
+  gint64 sum_ns = 0;
+  for (int step = 0; omitted != NULL && step < omitted->n_steps; step++)
+    if (omitted->periods[step].end_ns > since_ns)
+      sum_ns += omitted->n_groups * omitted_period_ns(&omitted->periods[step]);
+  return sum_ns;
 }
 
 /* How often what ended then ends in the run with all groups. */
 static inline gint64 omitted_times(const Omitted *omitted, gint64 ended_ns) {
-  const gboolean is_repeated = omitted != NULL && ended_ns > omitted->begin_ns && ended_ns <= omitted->end_ns;
-  return is_repeated ? 1 + omitted->n_groups : 1;
+  for (int step = 0; omitted != NULL && step < omitted->n_steps; step++)
+    if (ended_ns > omitted->periods[step].begin_ns && ended_ns <= omitted->periods[step].end_ns)
+      return 1 + omitted->n_groups;
+  return 1;
 }
 
-/* How often op `i` of the list of pipeline rank `rank` is there in the run with all groups, its likes counted to one
- * group of them. */
-static inline gint64 omitted_op_times(const Omitted *omitted, int rank, gint32 i) {
+/* How often op `i` of the list of pipeline rank `rank`, one of step `step`, is there in the run with all groups, its
+ * likes counted to one group of them. */
+static inline gint64 omitted_op_times(const Omitted *omitted, int rank, int step, gint32 i) {
   if (omitted == NULL)
     return 1;
-  const RepeatedOps *group = &omitted->repeats->lists[rank];
+  const RepeatedOps *group = program_repeats_of(omitted->repeats, rank, step);
   return i >= group->first && i < group->first + group->n_ops ? 1 + omitted->n_groups : 1;
 }

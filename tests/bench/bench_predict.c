@@ -10,7 +10,8 @@
  *     valgrind --tool=callgrind build/tests/bench_predict count 2      I₂: each plan once more, its structure known
  *     (I₂ − I₁) / E
  *
- * `numbers` in place of `count` does the same in numbers; and both go on with `PP CHUNKS M`: of one plan alone. */
+ * `numbers` in place of `count` does the same in numbers. Both go on with `SET`, 0 and up: of that set alone (with
+ * callgrind's --toggle-collect=predict_numbers, what a set's predictions cost); or with `PP CHUNKS M`: of one plan. */
 #include <glib/gstdio.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,10 +138,10 @@ static void bench_set(const Set *set, const Model *model, const Cluster *cluster
          plans->len / median(numbers_again));
 }
 
-/* Each plan of all sets `n` times by one scratch. */
-static void count_events(Way way, int n, const Model *model, const Cluster *cluster) {
+/* Each plan of sets first … end − 1 `n` times by one scratch. */
+static void count_events(Way way, int n, gsize first, gsize end, const Model *model, const Cluster *cluster) {
   g_autoptr(PredictScratch) scratch = predict_scratch_new();
-  for (gsize s = 0; s < G_N_ELEMENTS(sets); s++) {
+  for (gsize s = first; s < end; s++) {
     g_autoptr(GPtrArray) plans = plans_of(&sets[s], model, cluster);
     guint64 n_events = predict_all(way, scratch, plans, (guint)n, model, cluster);
     printf("%-46s %3u plans, E = %" G_GUINT64_FORMAT " events\n", sets[s].name, plans->len, n_events);
@@ -269,8 +270,11 @@ int main(int argc, char **argv) {
     const Way way = strcmp(argv[1], "numbers") == 0 ? predict_numbers : predict_with;
     if (argc > 5)
       repeat_one(way, atoi(argv[2]), atoi(argv[3]), atoi(argv[4]), atoi(argv[5]), model, cluster);
+    else if (argc > 3)
+      count_events(way, atoi(argv[2]), (gsize)atoi(argv[3]), MIN((gsize)atoi(argv[3]) + 1, G_N_ELEMENTS(sets)), model,
+                   cluster);
     else
-      count_events(way, atoi(argv[2]), model, cluster);
+      count_events(way, atoi(argv[2]), 0, G_N_ELEMENTS(sets), model, cluster);
     return 0;
   }
   for (gsize i = 0; i < G_N_ELEMENTS(sets); i++)

@@ -27,7 +27,8 @@ static inline void name_framework(const LongCases *cases, Plan *plan, GRand *ran
   run_under(plan, name, &framework);
 }
 
-/* A long step in turn, of one forward and one backward; in groups of unlike sizes now and then. */
+/* A long step in turn, of one forward and one backward; in groups of unlike sizes, or one of several steps, now and
+ * then. */
 static inline Case long_case(const LongCases *cases, guint seed) {
   enum { MAX_GPUS = 256 };
   g_autoptr(GRand) rand = g_rand_new_with_seed(seed);
@@ -40,6 +41,10 @@ static inline Case long_case(const LongCases *cases, guint seed) {
   plan->n_micro_batches = 0;
   if (coin(rand))
     name_framework(cases, plan, rand);
+  if (g_rand_int_range(rand, 0, 5) == 0)
+    plan->steps = PICK(rand, 2, 3);
+  if (plan->steps > 1)
+    plan->grad_norm_barrier = coin(rand);
   const int more = g_rand_int_range(rand, 0, 8);
   if (more < 2)
     add_cp(&drawn);

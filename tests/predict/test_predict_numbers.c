@@ -50,7 +50,7 @@ static gboolean holds_the_same(const MemoryProfile *a, const MemoryProfile *b, i
 }
 
 typedef struct {
-  int n_fewer, n_all, n_expanded, n_contended, n_eager, n_launched, n_experts, n_turns;
+  int n_fewer, n_all, n_expanded, n_contended, n_eager, n_launched, n_experts, n_turns, n_chained;
 } Counts;
 
 /* Returns whether it was run with fewer. */
@@ -77,6 +77,7 @@ static gboolean compare(PredictScratch *scratch, const Case *drawn, Counts *coun
   counts->n_all += !is_fewer;
   counts->n_experts += is_fewer && whole->workload->plan->ep > 1;
   counts->n_turns += is_fewer && lowering_takes_turns(whole->workload);
+  counts->n_chained += is_fewer && whole->program->n_steps > 1;
   counts->n_expanded += is_fewer && whole->program->expansion;
   counts->n_contended += is_fewer && whole->timing->loads != NULL;
   counts->n_eager += is_fewer && whole->workload->boundary_bytes <= (double)drawn->cluster->eager_bytes;
@@ -92,15 +93,16 @@ START_TEST(numbers_by_fewer_micro_batches_are_those_of_all) {
     compare(scratch, &drawn, &counts);
   }
   g_print("# %d by fewer, %d of them expanded, %d with loads on links, %d with small sends, %d bound by launches, %d "
-          "with experts, %d of them in turns; %d by all\n",
+          "with experts, %d of them in turns, %d of several steps; %d by all\n",
           counts.n_fewer, counts.n_expanded, counts.n_contended, counts.n_eager, counts.n_launched, counts.n_experts,
-          counts.n_turns, counts.n_all);
+          counts.n_turns, counts.n_chained, counts.n_all);
   ck_assert_int_gt(counts.n_fewer, n_plans / 3);
   ck_assert_int_gt(counts.n_expanded, n_plans / 20);
   ck_assert_int_gt(counts.n_contended, n_plans / 20);
   ck_assert_int_gt(counts.n_eager, n_plans / 50);
   ck_assert_int_gt(counts.n_launched, n_plans / 50);
   ck_assert_int_gt(counts.n_experts, n_plans / 50);
+  ck_assert_int_gt(counts.n_chained, n_plans / 30);
 }
 END_TEST
 

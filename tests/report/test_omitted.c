@@ -6,49 +6,56 @@
 
 #include "hand_trace.h"
 
-enum { PERIOD_NS = 10 };
+enum { PERIOD_NS = 10, OPTIMIZER_NS = 5 };
 
 static const Group dp_group = {
     .name = "dp", .axes = AXIS_BIT(AXIS_DP), .pp_first = -1, .pp_last = -1, .charge = AXIS_DP};
 
+static Op of_step(int step, Op op) {
+  op.step = step;
+  return op;
+}
+
 /* A group, from k·10:     compute  B 0–6
  *                         dp           reduce 4–10, which the next group waits for
- * and behind the last an optimizer of 5. Everything is issued at once, or each B just before it starts. */
-static Hand run_of(int n_groups, gboolean is_late) {
-  Hand hand = hand_new(1, n_groups);
+ * and behind the last an optimizer of 5. Everything is issued when the step begins, or each B just before it starts. */
+static void add_step(Hand *hand, int step, int n_groups, gboolean is_late) {
+  const gint64 begin_ns = step * (n_groups * PERIOD_NS + OPTIMIZER_NS), end_ns = begin_ns + n_groups * PERIOD_NS;
   gint32 reduce = -1;
   for (int k = 0; k < n_groups; k++) {
-    const gint64 at_ns = k * PERIOD_NS;
-    const Op backward = hand_compute(&hand, 0, PHASE_B, ACTION_B, k);
-    hand_add(&hand, 0, is_late || reduce < 0 ? backward : hand_after(backward, reduce), is_late ? at_ns : 0, at_ns,
-             at_ns + 6);
-    reduce = hand_add(&hand, 0, hand_collective(&hand, &dp_group, STREAM_DP, ACTION_REDUCE_GRAD, 1e6), 0, at_ns + 4,
-                      at_ns + PERIOD_NS);
+    const gint64 at_ns = begin_ns + k * PERIOD_NS;
+    const Op backward = hand_compute(hand, 0, PHASE_B, ACTION_B, k);
+    hand_add(hand, 0, of_step(step, is_late || reduce < 0 ? backward : hand_after(backward, reduce)),
+             is_late ? at_ns : begin_ns, at_ns, at_ns + 6);
+    reduce = hand_add(hand, 0, of_step(step, hand_collective(hand, &dp_group, STREAM_DP, ACTION_REDUCE_GRAD, 1e6)),
+                      begin_ns, at_ns + 4, at_ns + PERIOD_NS);
   }
-  const gint64 end_ns = n_groups * PERIOD_NS;
-  hand_add(&hand, 0, hand_after(hand_compute(&hand, 0, PHASE_OPTIMIZER, ACTION_OPTIMIZER, -1), reduce), 0, end_ns,
-           end_ns + 5);
+  const Op optimizer = hand_after(hand_compute(hand, 0, PHASE_OPTIMIZER, ACTION_OPTIMIZER, -1), reduce);
+  hand_add(hand, 0, of_step(step, optimizer), begin_ns, end_ns, end_ns + OPTIMIZER_NS);
+}
+
+static Hand run_of(int n_steps, int n_groups, gboolean is_late) {
+  Hand hand = hand_new(1, n_groups);
+  hand.program->n_steps = n_steps;
+  for (int step = 0; step < n_steps; step++)
+    add_step(&hand, step, n_groups, is_late);
   hand_finish(&hand);
   return hand;
 }
 
-/* Three groups are left out of which each does what ended in (36, 46]: the fourth's reduction, the fifth's B. */
-static Omitted *three_more(const ProgramRepeats *repeats, gint32 n_early) {
-  Omitted *omitted = g_malloc0(sizeof *omitted + sizeof(gint32));
-  omitted->repeats = repeats;
-  omitted->n_groups = 3;
-  omitted->begin_ns = 3 * PERIOD_NS + 6;
-  omitted->end_ns = 4 * PERIOD_NS + 6;
-  omitted->n_early[0] = n_early;
-  return omitted;
-}
-
-/* NULL: not known. */
-static Metrics *metrics_of_six(gboolean is_late, gint32 n_early) {
-  Hand six = run_of(6, is_late);
-  RepeatedOps list = {.first = 0, .end = 10, .n_ops = 2};
-  const ProgramRepeats repeats = {.program = six.program, .n_micro_batches = 1, .lists = &list};
-  g_autofree Omitted *omitted = three_more(&repeats, n_early);
+/* Of steps of six groups three are left out, of which each does what ended in (36, 46] of the step: the fourth's
+ * reduction, the fifth's B. NULL: not known. */
+static Metrics *metrics_of_six(int n_steps, gboolean is_late, gint32 n_early) {
+  Hand six = run_of(n_steps, 6, is_late);
+  RepeatedOps lists[] = {{.first = 0, .end = 10, .n_ops = 2}, {.first = 13, .end = 23, .n_ops = 2}};
+  const ProgramRepeats repeats = {.program = six.program, .n_micro_batches = 1, .lists = lists};
+  g_autoptr(Omitted) omitted = omitted_new(&repeats, 3);
+  for (int step = 0; step < n_steps; step++) {
+    OmittedPeriod *period = &omitted->periods[step];
+    period->begin_ns = step * (6 * PERIOD_NS + OPTIMIZER_NS) + 3 * PERIOD_NS + 6;
+    period->end_ns = period->begin_ns + PERIOD_NS;
+    period->n_early[0] = n_early;
+  }
   Metrics *metrics = metrics_new_with(six.trace, omitted);
   hand_clear(&six);
   return metrics;
@@ -68,9 +75,9 @@ static void check_same(const Metrics *a, const Metrics *b) {
 START_TEST(what_is_left_out_is_charged_as_often_as_it_comes_about) {
   /* Nine groups of 6 compute and 4 of dp, 2 of whose 6 are hidden, and 5 of the optimizer; the span is from 0 to the
    * last B's end, 86, of which 54 are work. */
-  Hand nine = run_of(9, FALSE);
+  Hand nine = run_of(1, 9, FALSE);
   g_autoptr(Metrics) expected = metrics_new(nine.trace);
-  g_autoptr(Metrics) found = metrics_of_six(FALSE, 13); /* all are issued early, and nothing rests on it */
+  g_autoptr(Metrics) found = metrics_of_six(1, FALSE, 13); /* all are issued early, and nothing rests on it */
   ck_assert_ptr_nonnull(found);
   ck_assert_int_eq(found->step_ns, 95);
   ck_assert_int_eq(found->ranks[0].ns[BREAKDOWN_COMPUTE], 54);
@@ -84,19 +91,33 @@ START_TEST(what_is_left_out_is_charged_as_often_as_it_comes_about) {
 END_TEST
 
 START_TEST(what_rests_on_a_launch_is_known_only_if_launches_repeat_too) {
-  Hand nine = run_of(9, TRUE);
+  Hand nine = run_of(1, 9, TRUE);
   g_autoptr(Metrics) expected = metrics_new(nine.trace);
-  g_autoptr(Metrics) found = metrics_of_six(TRUE, 0);
+  g_autoptr(Metrics) found = metrics_of_six(1, TRUE, 0);
   ck_assert_ptr_nonnull(found);
   ck_assert_int_eq(found->ranks[0].ns[BREAKDOWN_HOST], 8 * 4); /* before each B but the first */
   check_same(expected, found);
-  ck_assert_ptr_null(metrics_of_six(TRUE, 13));
+  ck_assert_ptr_null(metrics_of_six(1, TRUE, 13));
   /* the first four groups are issued early: the fourth's B ended in the period before */
-  ck_assert_ptr_null(metrics_of_six(TRUE, 8));
+  ck_assert_ptr_null(metrics_of_six(1, TRUE, 8));
   /* the first two: all that ended before it */
-  g_autoptr(Metrics) early = metrics_of_six(TRUE, 4);
+  g_autoptr(Metrics) early = metrics_of_six(1, TRUE, 4);
   ck_assert_ptr_nonnull(early);
   check_same(expected, early);
+  hand_clear(&nine);
+}
+END_TEST
+
+/* Of two steps one behind the other the second counts: what is left out of the first is none of it. */
+START_TEST(of_several_steps_the_last_is_charged) {
+  Hand nine = run_of(2, 9, FALSE);
+  g_autoptr(Metrics) expected = metrics_new(nine.trace);
+  g_autoptr(Metrics) found = metrics_of_six(2, FALSE, 0);
+  ck_assert_ptr_nonnull(found);
+  ck_assert_int_eq(found->step_ns, 95);
+  ck_assert_int_eq(found->ranks[0].ns[BREAKDOWN_COMPUTE], 54);
+  ck_assert_int_eq(found->span_ns, 86);
+  check_same(expected, found);
   hand_clear(&nine);
 }
 END_TEST
@@ -106,6 +127,7 @@ int main(void) {
   TCase *tcase = tcase_create("groups");
   tcase_add_test(tcase, what_is_left_out_is_charged_as_often_as_it_comes_about);
   tcase_add_test(tcase, what_rests_on_a_launch_is_known_only_if_launches_repeat_too);
+  tcase_add_test(tcase, of_several_steps_the_last_is_charged);
   suite_add_tcase(suite, tcase);
   SRunner *runner = srunner_create(suite);
   srunner_set_tap(runner, "-");

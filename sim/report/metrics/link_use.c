@@ -54,7 +54,7 @@ static void count_moves(const Trace *trace, const Omitted *omitted, int rank, co
     const Op *op = &list->ops[i];
     if (op->step != trace->program->n_steps - 1 || op->kind == OP_HOST)
       continue;
-    const gint64 times = omitted_op_times(omitted, rank, i);
+    const gint64 times = omitted_op_times(omitted, rank, op->step, i);
     if (op->kind == OP_COMPUTE) {
       *tp_ns += tp_inside_ns != NULL ? times * tp_inside_ns[op->work] : 0;
       continue;

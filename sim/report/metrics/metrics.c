@@ -123,7 +123,12 @@ static void begin_charging(Walk *walk, gint64 ended_ns) {
   if (omitted == NULL)
     return;
   walk->times = omitted_times(omitted, ended_ns);
-  walk->n_early = ended_ns > omitted->begin_ns - omitted_period_ns(omitted) ? omitted->n_early[walk->rank] : 0;
+  walk->n_early = 0;
+  for (int step = 0; step < omitted->n_steps; step++) {
+    const OmittedPeriod *period = &omitted->periods[step];
+    if (ended_ns > period->begin_ns - omitted_period_ns(period))
+      walk->n_early = MAX(walk->n_early, period->n_early[walk->rank]);
+  }
 }
 
 /* The op that let op `i` start, and when; −1: the host issued it. */
@@ -382,7 +387,7 @@ static void walk_rank(Walk *walk) {
   gint64 sum_ns = 0;
   for (int kind = 0; kind < N_BREAKDOWN; kind++)
     sum_ns += walk->out->ns[kind];
-  g_assert(sum_ns == walk->to_ns - walk->from_ns + omitted_ns(walk->omitted));
+  g_assert(sum_ns == walk->to_ns - walk->from_ns + omitted_ns(walk->omitted, walk->from_ns));
   for (int axis = 0; axis < N_AXES; axis++)
     walk->out->exposed_ns[axis] = walk->out->ns[axis_kinds[axis]];
 }
@@ -437,8 +442,9 @@ static void take_means(Metrics *metrics) {
 /* The rank's span, from its first kernel to its last. */
 static void take_span(Walk *walk, Metrics *metrics) {
   const Omitted *omitted = walk->omitted;
-  walk->is_known &= omitted == NULL || walk->last_end_ns > omitted->end_ns;
-  gint64 span_ns = walk->last_end_ns - MAX(walk->first_start_ns, 0) + omitted_ns(omitted);
+  walk->is_known &= omitted == NULL || walk->last_end_ns > omitted->periods[omitted->n_steps - 1].end_ns;
+  const gint64 first_ns = MAX(walk->first_start_ns, 0);
+  const gint64 span_ns = walk->last_end_ns - first_ns + omitted_ns(omitted, first_ns);
   if (span_ns > metrics->span_ns) {
     metrics->span_ns = span_ns;
     metrics->span_bubble_ns = span_ns - walk->work_ns;
@@ -446,7 +452,6 @@ static void take_span(Walk *walk, Metrics *metrics) {
 }
 
 Metrics *metrics_new_with(const Trace *trace, const Omitted *omitted) {
-  g_assert(omitted == NULL || trace->program->n_steps == 1);
   g_autoptr(Arrivals) arrivals = arrivals_new(trace);
   g_autoptr(Metrics) metrics = g_new0(Metrics, 1);
   metrics->n_ranks = trace->n_ranks;
@@ -454,7 +459,7 @@ Metrics *metrics_new_with(const Trace *trace, const Omitted *omitted) {
 
   Walk walk;
   walk_init(&walk, trace, omitted);
-  metrics->step_ns = walk.to_ns - walk.from_ns + omitted_ns(omitted);
+  metrics->step_ns = walk.to_ns - walk.from_ns + omitted_ns(omitted, walk.from_ns);
   for (int r = 0; r < trace->n_ranks && walk.is_known; r++) {
     begin_rank(&walk, r, &metrics->ranks[r]);
     arrivals_of_rank(arrivals, r, walk.ready_ns);

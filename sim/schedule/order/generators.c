@@ -130,6 +130,18 @@ Bubble bubble_of_looped_bfs(OrderShape shape, const PhaseTimes *times) {
   return (Bubble){(p - 1 + stalls) * (times->f + times->i + times->w) / v, TRUE};
 }
 
+int repeats_by_one(OrderShape shape) {
+  return 1;
+}
+
+/* Groups are of equal size where it divides m. */
+int repeats_of_interleaved(OrderShape shape) {
+  if (shape.n_chunks == 1)
+    return 1;
+  const int group = shape.group > 0 ? shape.group : shape.n_ranks;
+  return shape.n_micro_batches % group == 0 ? group : 0;
+}
+
 const char *refusal_of_interleaved(OrderShape shape) {
   int p = shape.n_ranks, m = shape.n_micro_batches, group = shape.group;
   if (group == 0 || shape.n_chunks == 1)

@@ -27,6 +27,10 @@ Bubble bubble_of_v_min(OrderShape shape, const PhaseTimes *times);
 Bubble bubble_of_dualpipe(OrderShape shape, const PhaseTimes *times);
 Bubble bubble_of_dualpipe_v(OrderShape shape, const PhaseTimes *times);
 
+/* As ScheduleInfo.repeats. */
+int repeats_by_one(OrderShape shape);
+int repeats_of_interleaved(OrderShape shape);
+
 /* An even number of ranks, a micro-batch for each pipe. */
 const char *refusal_of_dualpipe(OrderShape shape);
 const char *refusal_of_interleaved(OrderShape shape);

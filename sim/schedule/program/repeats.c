@@ -1,6 +1,7 @@
-/* The repeats of a list are found from a micro-batch in the middle: its first compute op and the like of this one, q
- * micro-batches on, say how many ops a group has; from there the stretch in which each op is like the one a group
- * further on is grown both ways. Collectives over stages, which are counted through all lists, are none of it. */
+/* Where lists go in turn they do so until forwards run out. So the repeats of a step are found from its last forward
+ * that has a like, q micro-batches before it: how far back this is says how many ops a group has; from there the
+ * stretch in which each op is like the one a group further on is grown both ways. Collectives over stages, which are
+ * counted through all lists, are none of it. */
 #include "repeats.h"
 
 /* An op and its like. */
@@ -45,25 +46,40 @@ static gboolean are_alike(Likeness *likeness, const Program *program, gint32 i) 
     return FALSE;
   if ((a->kind == OP_SEND || a->kind == OP_RECV) && b->tag - a->tag != 2 * likeness->q) /* as lowering numbers them */
     return FALSE;
-  if (a->batch >= 0 && likeness->n_over < 0)
+  if (a->batch < 0 || b->batch < 0)
+    return a->batch < 0 && b->batch < 0;
+  if (likeness->n_over < 0)
     likeness->n_over = b->batch - a->batch;
-  return is_shifted(a->batch, b->batch, likeness->n_over);
+  return b->batch - a->batch == likeness->n_over;
 }
 
-/* How far the like of the compute op `i` is; 0: it has none. */
+/* How far back the like of the compute op `i` is; 0: it has none. */
 static gint32 distance_to_like(const OpList *list, gint32 i, int q) {
   const Op *op = &list->ops[i];
-  for (gint32 j = i + 1; j < list->n_ops; j++)
-    if (list->ops[j].micro_batch == op->micro_batch + q && does_alike(op, &list->ops[j]))
-      return j - i;
+  for (gint32 j = i - 1; j >= 0 && list->ops[j].step == op->step; j--)
+    if (list->ops[j].micro_batch == op->micro_batch - q && does_alike(&list->ops[j], op))
+      return i - j;
   return 0;
 }
 
-/* The first op of a micro-batch in the middle; −1: there is none. */
-static gint32 compute_in_the_middle(const Program *program, const OpList *list) {
-  for (gint32 i = 0; i < list->n_ops; i++)
-    if (list->ops[i].kind == OP_COMPUTE && list->ops[i].micro_batch == program->n_micro_batches / 2)
+/* The first of a micro-batch in the step, which begins behind `from`; −1: there is none. */
+static gint32 first_forward(const OpList *list, gint32 from, int step, int micro_batch) {
+  for (gint32 i = from; i < list->n_ops; i++) {
+    const Op *op = &list->ops[i];
+    if (op->step == step && op->kind == OP_COMPUTE && op->action == ACTION_F && op->micro_batch == micro_batch)
       return i;
+  }
+  return -1;
+}
+
+/* The last forward that another one is like, this one so many ops behind it; −1: there is none. */
+static gint32 last_alike(Likeness *likeness, const Program *program, gint32 from, int step) {
+  for (int micro_batch = program->n_micro_batches - 1; micro_batch >= likeness->q; micro_batch--) {
+    const gint32 last = first_forward(likeness->list, from, step, micro_batch);
+    likeness->n_ops = last >= 0 ? distance_to_like(likeness->list, last, likeness->q) : 0;
+    if (likeness->n_ops > 0 && are_alike(likeness, program, last - likeness->n_ops))
+      return last - likeness->n_ops;
+  }
   return -1;
 }
 
@@ -81,14 +97,12 @@ static gboolean leaves_memory(const Program *program, const OpList *list, const 
   return TRUE;
 }
 
-static gboolean find_body(const Program *program, const OpList *list, int q, RepeatedOps *found) {
-  const gint32 middle = compute_in_the_middle(program, list);
-  if (middle < 0)
+static gboolean find_body(const Program *program, const OpList *list, gint32 from, int step, int q,
+                          RepeatedOps *found) {
+  Likeness likeness = {list, .q = q, .n_over = -1};
+  gint32 first = last_alike(&likeness, program, from, step), end = first;
+  if (first < 0)
     return FALSE;
-  Likeness likeness = {list, distance_to_like(list, middle, q), q, -1};
-  if (likeness.n_ops == 0)
-    return FALSE;
-  gint32 first = middle, end = middle;
   while (end + likeness.n_ops < list->n_ops && are_alike(&likeness, program, end))
     end++;
   while (first > 0 && are_alike(&likeness, program, first - 1))
@@ -99,10 +113,14 @@ static gboolean find_body(const Program *program, const OpList *list, int q, Rep
 
 ProgramRepeats *program_repeats_new(const Program *program, int n_micro_batches) {
   g_autoptr(ProgramRepeats) repeats = g_new(ProgramRepeats, 1);
-  *repeats = (ProgramRepeats){program, n_micro_batches, g_new0(RepeatedOps, program->n_ranks)};
+  *repeats = (ProgramRepeats){program, n_micro_batches, g_new0(RepeatedOps, program->n_ranks * program->n_steps)};
   for (int rank = 0; rank < program->n_ranks; rank++)
-    if (!find_body(program, &program->ranks[rank], n_micro_batches, &repeats->lists[rank]))
-      return NULL;
+    for (int step = 0; step < program->n_steps; step++) {
+      RepeatedOps *found = &repeats->lists[rank * program->n_steps + step];
+      const gint32 from = step > 0 ? found[-1].end : 0;
+      if (!find_body(program, &program->ranks[rank], from, step, n_micro_batches, found))
+        return NULL;
+    }
   return g_steal_pointer(&repeats);
 }
 

@@ -1,9 +1,9 @@
-/* Groups of micro-batches that a program of one step runs one after another, each as the one before:
+/* Groups of micro-batches that a step of a program runs one after another, each as the one before:
  *
  *     list     A A A │ B B B │ B B B │ B B B │ C C        a group is q micro-batches
  *
  * Schedules that go in turn, one forward and one backward, make such lists: with k·q more micro-batches a list is the
- * same with k more of B. */
+ * same with k more of B in every step. */
 #pragma once
 #include "program.h"
 
@@ -15,11 +15,16 @@ typedef struct {
 typedef struct {
   const Program *program; /* borrowed */
   int n_micro_batches;    /* of a group: q */
-  RepeatedOps *lists;     /* [pipeline ranks]; owned */
+  RepeatedOps *lists;     /* [pipeline ranks][steps]; owned */
 } ProgramRepeats;
 
-/* NULL: a list has no two groups in a row that are alike, op for op, with what each waits for, or a group does not
- * leave memory as it found it. */
+/* NULL: a step of a list has no two groups in a row that are alike, op for op, with what each waits for, or a group
+ * does not leave memory as it found it. */
 ProgramRepeats *program_repeats_new(const Program *program, int n_micro_batches);
 void program_repeats_free(ProgramRepeats *repeats);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ProgramRepeats, program_repeats_free)
+
+/* What the list of a pipeline rank repeats in a step. */
+static inline const RepeatedOps *program_repeats_of(const ProgramRepeats *repeats, int rank, int step) {
+  return &repeats->lists[rank * repeats->program->n_steps + step];
+}
