@@ -53,7 +53,7 @@ static char *help_text(void) {
       "run ended out of memory) are required; id, source, model_name, kv_heads, ffn_hidden, gated, vocab, tied,\n"
       "positions, experts, seq_len, gpus, tp, pp, chunks, pipeline_layout, cp, ep, dp, zero, zero_ranks, micro_batch,\n"
       "global_batch, schedule, recompute, sequence_parallel, precision, attention, norm_kernel, overlap_grad,\n"
-      "overlap_param, expert_dispatch, expert_tp, mtp_layers, recompute_modules, framework and memory_gb (GB = 1e9\n"
+      "overlap_param, expert_dispatch, overlap_experts, expert_tp, mtp_layers, recompute_modules, framework and memory_gb (GB = 1e9\n"
       "bytes) are read, others left alone, but for notes: \"kernel=…+ RMS kernel\"\n"
       "there stands for a fused RMSNorm, and \"technique=async TP + torch.compile\" for the framework's file that is\n"
       "named so (torchtitan-compile-async-tp), if there is one. Error is predicted / measured - 1. The baseline takes\n"

@@ -30,6 +30,7 @@ void plan_options_clear(PlanOptions *options) {
                       &options->attention,
                       &options->cp_comm,
                       &options->expert_dispatch,
+                      &options->overlap_experts,
                       &options->overlap_grad,
                       &options->overlap_param,
                       &options->order,
@@ -143,6 +144,10 @@ static void add_methods(Parser *parser, PlanOptions *o) {
        "to each node that has some of a token's experts, and there to each rank) (default alltoall, or as the "
        "framework has it)",
        "HOW"},
+      {"overlap-experts", 0, 0, G_OPTION_ARG_STRING, &o->overlap_experts,
+       "a forward and a backward hide each other's exchanges with experts, in rounds of the interleaved schedule and "
+       "without a pipeline: on or off (default off, or as the framework has it)",
+       "on|off"},
       {"cp-comm", 0, 0, G_OPTION_ARG_STRING, &o->cp_comm,
        "how attention reaches the tokens of other cp ranks: ring (keys and values pass round beside it; Transformer "
        "Engine's p2p), all-gather (of keys and values before it) or ulysses (a2a: heads for tokens) (default ring)",
@@ -296,6 +301,7 @@ static gboolean parse_switches(const PlanOptions *o, Plan *plan, GError **error)
   return parse_switch("--sequence-parallel", o->sequence_parallel, &plan->sequence_parallel, error) &&
          parse_switch("--overlap-grad", o->overlap_grad, &plan->overlap_grad, error) &&
          parse_switch("--overlap-param", o->overlap_param, &plan->overlap_param, error) &&
+         parse_switch("--overlap-experts", o->overlap_experts, &plan->overlap_experts, error) &&
          parse_switch("--overlap-p2p", o->overlap_p2p, &plan->overlap_p2p, error) &&
          parse_switch("--grad-norm-barrier", o->grad_norm_barrier, &plan->grad_norm_barrier, error) &&
          parse_switch("--contention", o->contention, &plan->contention, error) &&
@@ -411,22 +417,25 @@ static gboolean check_fold(const PlanOptions *o, GError **error) {
                     o->slow_ranks != NULL ? "--slow-rank" : "--jitter");
 }
 
-static gboolean check_dispatch(const Plan *plan, const Model *model, GError **error) {
-  const gboolean is_asked_for =
-      plan->expert_dispatch == DISPATCH_DEEPEP && plan->time.expert_dispatch != DISPATCH_DEEPEP;
-  if (!is_asked_for || model_has_experts(model))
+static gboolean check_experts(const Plan *plan, const Model *model, GError **error) {
+  if (model_has_experts(model))
     return TRUE;
-  return fail_input(error,
-                    "--expert-dispatch deepep says how tokens reach their experts: model %s has none; expected it left "
-                    "out, or alltoall",
-                    model->name);
+  if (plan->expert_dispatch == DISPATCH_DEEPEP && plan->time.expert_dispatch != DISPATCH_DEEPEP)
+    return fail_input(error,
+                      "--expert-dispatch deepep says how tokens reach their experts: model %s has none; expected it "
+                      "left out, or alltoall",
+                      model->name);
+  if (plan->overlap_experts > 0 && plan->time.expert_overlap != EXPERT_OVERLAP_ROUNDS)
+    return fail_input(error, "--overlap-experts on hides exchanges with experts: model %s has none; expected it left out",
+                      model->name);
+  return TRUE;
 }
 
 gboolean plan_options_check_model(const Plan *plan, const Model *model, GError **error) {
   const gboolean is_asked_for =
       plan->norm_kernel == FRAMEWORK_KERNELS_PLAIN && plan->time.kernels != FRAMEWORK_KERNELS_PLAIN;
   if (!is_asked_for || model->norm == NORM_RMSNORM)
-    return check_dispatch(plan, model, error);
+    return check_experts(plan, model, error);
   return fail_input(error,
                     "--norm-kernel plain says how an RMSNorm runs: model %s has LayerNorms, one kernel each; expected "
                     "it left out, or fused",

@@ -38,6 +38,7 @@ Plan *plan_new(void) {
       .attention = ATTENTION_FLASH,
       .norm_kernel = -1,
       .expert_dispatch = -1,
+      .overlap_experts = -1,
       .overlap_grad = TRUE,
       .overlap_param = TRUE,
       .order = {AXIS_TP, AXIS_CP, AXIS_EP, AXIS_DP, AXIS_PP},
@@ -113,6 +114,14 @@ gboolean plan_has_plain_norm(const Plan *plan) {
 gboolean plan_dispatches_once(const Plan *plan) {
   const int dispatch = plan->expert_dispatch < 0 ? plan->time.expert_dispatch : plan->expert_dispatch;
   return dispatch == DISPATCH_DEEPEP && plan->ep > 1;
+}
+
+gboolean plan_overlaps_experts(const Plan *plan) {
+  return plan->overlap_experts < 0 ? plan->time.expert_overlap == EXPERT_OVERLAP_ROUNDS : plan->overlap_experts > 0;
+}
+
+gboolean plan_takes_turns(const Plan *plan) {
+  return plan->ep > 1 && plan_overlaps_experts(plan);
 }
 
 gboolean plan_splits_stage_tensors(const Plan *plan) {

@@ -36,6 +36,8 @@ typedef struct {
   int expert_tp;      /* tp of the experts: 1 or tp; 0: tp */
   double expert_load; /* rows that come to the fullest rank of ep over their mean, 1 to ep; 1: tokens go to all alike */
   int expert_dispatch; /* ExpertDispatch; −1: as the framework has it, or else all-to-all */
+  int overlap_experts; /* a forward and a backward take turns at their exchanges with experts: 1 or 0; −1: as the
+                          framework has it, or else 0; those that a schedule pairs do in any case */
   CpComm cp_comm;
   int chunks;            /* model chunks (virtual stages) per pipeline rank; 0: the schedule's default */
   char *schedule;        /* owned: a schedule's name, auto, file:orders.csv; NULL: 1f1b, interleaved when chunks > 1 */
@@ -138,6 +140,12 @@ gboolean plan_has_plain_norm(const Plan *plan);
 
 /* Tokens go to ranks and nodes that have some of their experts, not to experts. */
 gboolean plan_dispatches_once(const Plan *plan);
+
+/* Whether a forward and a backward are to hide each other's exchanges with experts. */
+gboolean plan_overlaps_experts(const Plan *plan);
+/* They do where there are such exchanges: in rounds of the interleaved schedule, and on a single pipeline rank, whose
+ * 1f1b has a micro-batch's forward before the backward of the one before it then. */
+gboolean plan_takes_turns(const Plan *plan);
 
 /* Each rank of tp sends its part of an activation to the next stage, and gathers the parts it receives
  * (framework_time.h). */

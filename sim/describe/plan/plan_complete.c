@@ -122,6 +122,7 @@ static gboolean complete_sizes(Plan *plan, const Model *model, const Cluster *cl
   plan->norm_kernel = plan_has_plain_norm(plan) ? FRAMEWORK_KERNELS_PLAIN : FRAMEWORK_KERNELS_FUSED;
   if (plan->expert_dispatch < 0)
     plan->expert_dispatch = plan->time.expert_dispatch;
+  plan->overlap_experts = plan_overlaps_experts(plan);
   if (plan->grad_norm_barrier < 0)
     plan->grad_norm_barrier = TRUE;
   if (plan->steps == 0)

@@ -42,6 +42,7 @@ static const char *const plan_columns[] = {
     "attention",
     "cp_comm",
     "expert_dispatch",
+    "overlap_experts",
     "order",
     "overlap_grad",
     "overlap_param",

@@ -143,7 +143,7 @@ static void add_experts(const LaunchCase *c, GString *out) {
   add(out, "--moe-grouped-gemm --moe-permute-fusion --moe-token-dispatcher-type %s",
       plan_dispatches_once(c->plan) ? "flex --moe-flex-dispatcher-backend deepep" : "alltoall");
   add(out, "--expert-model-parallel-size %d --expert-tensor-parallel-size %d", c->plan->ep, plan_expert_tp(c->plan));
-  add_flag(out, c->plan->ep > 1 && c->plan->chunks > 1 && c->plan->time.expert_overlap == EXPERT_OVERLAP_ROUNDS,
+  add_flag(out, plan_takes_turns(c->plan) && (c->plan->chunks > 1 || c->plan->pp == 1),
            "--overlap-moe-expert-parallel-comm");
   if (c->plan->mtp_layers > 0)
     add(out, "--mtp-num-layers %d", c->plan->mtp_layers);
