@@ -124,6 +124,10 @@ gboolean plan_takes_turns(const Plan *plan) {
   return plan->ep > 1 && plan_overlaps_experts(plan);
 }
 
+gboolean plan_counts_on_host(const Plan *plan) {
+  return plan->ep > 1 && plan->time.expert_counts == EXPERT_COUNTS_ON_HOST && plan->cuda_graphs != CUDA_GRAPHS_FULL;
+}
+
 gboolean plan_splits_stage_tensors(const Plan *plan) {
   return plan->time.stage_tensors == STAGE_TENSORS_SPLIT && plan->tp > 1 && !plan->sequence_parallel;
 }
@@ -153,6 +157,11 @@ const char *const *attention_names(void) {
 
 const char *const *norm_kernel_names(void) {
   return norm_kernel_table;
+}
+
+const char *const *cuda_graphs_names(void) {
+  static const char *const names[N_CUDA_GRAPHS + 1] = {"none", "router", "attention", "full", NULL};
+  return names;
 }
 
 const char *const *expert_dispatch_names(void) {

@@ -43,6 +43,7 @@ static const char *const plan_columns[] = {
     "cp_comm",
     "expert_dispatch",
     "overlap_experts",
+    "cuda_graphs",
     "order",
     "overlap_grad",
     "overlap_param",

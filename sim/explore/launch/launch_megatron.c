@@ -152,6 +152,17 @@ static void add_experts(const LaunchCase *c, GString *out) {
                   c->model->name);
 }
 
+/* Of the versions that have them as options (core 0.17, 2026). */
+static void add_graphs(const LaunchCase *c, GString *out) {
+  static const char *const flags[N_CUDA_GRAPHS] = {
+      [CUDA_GRAPHS_ROUTER] = "--cuda-graph-impl transformer_engine --cuda-graph-modules moe_router moe_preprocess",
+      [CUDA_GRAPHS_ATTENTION] =
+          "--cuda-graph-impl transformer_engine --cuda-graph-modules attn moe_router moe_preprocess",
+      [CUDA_GRAPHS_FULL] = "--cuda-graph-impl full_iteration"};
+  if (flags[c->plan->cuda_graphs] != NULL)
+    add(out, "%s --te-rng-tracker", flags[c->plan->cuda_graphs]);
+}
+
 static void add_model(const LaunchCase *c, GString *out) {
   const Model *model = c->model;
   static const char *const positions[] = {
@@ -291,6 +302,7 @@ static void add_sharding(const LaunchCase *c, GString *out) {
     launch_notice(c, "zero %d in a pipeline: Megatron-LM does not say that its FSDP is tried with one", plan->zero);
   if (launch_shards_in_part(plan))
     add(out, "--num-distributed-optimizer-instances %d", plan_data_ranks(plan) / plan->zero_ranks);
+  add_graphs(c, out);
   add_flag(out, plan->overlap_grad, "--overlap-grad-reduce");
   if (plan->zero >= 1 && plan->overlap_param && plan->overlap_grad)
     add(out, "--overlap-param-gather");

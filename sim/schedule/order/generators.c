@@ -22,8 +22,8 @@
  * and none above the least possible ⌈m/⌊m/p⌋⌉, so the bubble stays (p − 1)(F + B)/v with the least warm-up. For m < p
  * the one group is short by p − m slots at each of the v − 1 chunk changes, forward and backward.
  *
- * 1f1b of a single rank has no warm-up: F0 B0 F1 B1 …. Where a forward and a backward take turns at what they exchange with
- * experts it has one forward, and rounds of two micro-batches: F0 (F1 B0) (F2 B1) … (Megatron-LM,
+ * 1f1b of a single rank has no warm-up: F0 B0 F1 B1 …. Where a forward and a backward take turns at what they exchange
+ * with experts it has one forward, and rounds of two micro-batches: F0 (F1 B0) (F2 B1) … (Megatron-LM,
  * megatron/core/pipeline_parallel/combined_1f1b.py, combined_1f1b_schedule_for_no_pipelining, 2025). */
 #include "generators.h"
 
