@@ -112,7 +112,7 @@ gboolean framework_replays(const Plan *plan, const WorkList *work, int i) {
     return g_str_has_prefix(work->items[i].name, "router");
   case CUDA_GRAPHS_ATTENTION:
     find_exchanges(work, &first, &last);
-    return first >= 0 && (i < first || i > last);
+    return first >= 0 && (i < first || i > last) && work->items[i].kind != ITEM_COLLECTIVE;
   case CUDA_GRAPHS_FULL:
     return TRUE;
   case CUDA_GRAPHS_NONE:
