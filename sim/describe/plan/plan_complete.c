@@ -318,9 +318,6 @@ static gboolean check_experts(Plan *plan, const Model *model, const Cluster *clu
     return TRUE;
   if (model_has_experts(model) && !check_expert_cut(plan, model, error))
     return FALSE;
-  if (model->latent.kv_rank > 0 && plan->attention != ATTENTION_FLASH)
-    return fail_impossible(error, "the latent attention of model %s needs --attention flash: found %s", model->name,
-                           attention_names()[plan->attention]);
   if ((model_has_experts(model) || model->latent.kv_rank > 0) && plan->recompute == RECOMPUTE_SELECTIVE &&
       plan->memory.selective == SELECTIVE_PRODUCTS)
     return fail_impossible(
