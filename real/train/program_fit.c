@@ -146,12 +146,16 @@ gboolean program_is_executable(const Program *program, const Workload *workload,
                            "--framework %s: ranks that own whole matrices and broadcast them cannot be run here; "
                            "expected --zero 0, or no framework",
                            plan->framework);
+  if (workload->model->latent.kv_rank > 0 && plan->attention == ATTENTION_UNFUSED)
+    return fail_impossible(error,
+                           "--attention unfused: the latent attention of model %s cannot be run so here; expected flash",
+                           workload->model->name);
   for (int rank = 0; rank < program->n_ranks && plan->ep > 1; rank++)
     for (int i = 0; i < program->ranks[rank].n_ops; i++)
       if (program->ranks[rank].ops[i].overlapped)
         return fail_impossible(error,
                                "--schedule %s with ep %d: forwards and backwards that take turns while tokens travel "
-                               "cannot be run here; expected --ep 1 or another schedule, without --framework",
+                               "cannot be run here; expected --ep 1, another schedule or --overlap-experts off",
                                plan->schedule, plan->ep);
   return TRUE;
 }

@@ -56,7 +56,7 @@ static int count_kernels(const WorkList *work, gboolean again) {
 
 /* A head that predicts a token further is a layer and an end. */
 static double piece_s(double layer_s, double ends_s, Piece piece, int n_mtp) {
-  if (piece == PIECE_LAYER)
+  if (piece == PIECE_LAYER || piece == PIECE_DENSE_LAYER)
     return layer_s;
   return piece == PIECE_HEAD ? ends_s + n_mtp * (layer_s + ends_s) : ends_s;
 }
@@ -67,9 +67,20 @@ double framework_launch_s(const LaunchTimes *launches, const WorkItem *item) {
   return (item->recompute ? launches->again_s : launches->kernel_s) * MAX(item->n_launches, 1);
 }
 
+/* Of layers with experts: more kernels take longer, as do those of a slower host. */
+static LaunchTimes expert_launches(const FrameworkTime *framework, Phase phase, double each_s) {
+  const double slower = each_s / framework->expert_launch_s;
+  const double forward_s = slower * framework->expert_forward_s, backward_s = slower * framework->expert_backward_s;
+  return (LaunchTimes){.kernel_s = phase == PHASE_F ? forward_s : backward_s,
+                       .again_s = forward_s,
+                       .collective_s = framework->has_host ? framework->collective_s : each_s};
+}
+
 LaunchTimes framework_launches(const Plan *plan, const WorkList *work, const WorkList *again, Piece piece, Phase phase,
-                               double each_s) {
+                               gboolean has_experts, double each_s) {
   const FrameworkTime *framework = &plan->time;
+  if (has_experts && framework->has_expert_host)
+    return expert_launches(framework, phase, each_s);
   if (!framework->has_host)
     return (LaunchTimes){each_s, each_s, each_s};
   const int n_kernels = count_kernels(work, FALSE);
@@ -82,4 +93,31 @@ LaunchTimes framework_launches(const Plan *plan, const WorkList *work, const Wor
   return (LaunchTimes){.kernel_s = (phase == PHASE_F ? forward_s : share * backward_s) / MAX(n_kernels, 1),
                        .again_s = framework->layer_again_s / MAX(n_again, 1),
                        .collective_s = framework->collective_s};
+}
+
+/* Of a list: its first and its last exchange with experts; −1: none. */
+static void find_exchanges(const WorkList *work, int *first, int *last) {
+  *first = *last = -1;
+  for (int i = 0; i < work->n_items; i++)
+    if (work->items[i].kind == ITEM_COLLECTIVE && work->items[i].axis == AXIS_EP) {
+      *first = *first < 0 ? i : *first;
+      *last = i;
+    }
+}
+
+gboolean framework_replays(const Plan *plan, const WorkList *work, int i) {
+  int first, last;
+  switch (plan->cuda_graphs) {
+  case CUDA_GRAPHS_ROUTER:
+    return g_str_has_prefix(work->items[i].name, "router");
+  case CUDA_GRAPHS_ATTENTION:
+    find_exchanges(work, &first, &last);
+    return first >= 0 && (i < first || i > last) && work->items[i].kind != ITEM_COLLECTIVE;
+  case CUDA_GRAPHS_FULL:
+    return TRUE;
+  case CUDA_GRAPHS_NONE:
+  case N_CUDA_GRAPHS:
+    break;
+  }
+  return FALSE;
 }

@@ -16,14 +16,17 @@ double framework_lateness_s(const FrameworkTime *framework, int n);
  * that runs inside the product it belongs to. */
 double framework_collective_s(const FrameworkTime *framework, double time_s, int n);
 
-/* Host seconds to issue each kind of item of a piece's list. */
+/* Host seconds to issue each kind of item of a piece's list; of what a graph replays none. */
 typedef struct {
   double kernel_s, again_s, collective_s; /* again: a recomputed kernel */
 } LaunchTimes;
 /* Host seconds to issue `item`. */
 double framework_launch_s(const LaunchTimes *launches, const WorkItem *item);
 /* What the plan's framework spends on a piece, in equal parts for each of its kernels; `each_s` per kernel where that
- * is unknown. What it spends on a layer that is made again is for all kernels of `again`; NULL: for those that `work`
- * makes again. */
+ * is unknown, as the GPU's host takes. What it spends on a layer that is made again is for all kernels of `again`;
+ * NULL: for those that `work` makes again. `has_experts`: the piece is a layer with experts. */
 LaunchTimes framework_launches(const Plan *plan, const WorkList *work, const WorkList *again, Piece piece, Phase phase,
-                               double each_s);
+                               gboolean has_experts, double each_s);
+/* Whether item `i` of a list is replayed by the plan's CUDA graphs: router and choice of experts by name; kernels of
+ * attention and all else that does not stand between the exchanges of a layer with experts (nothing where there are none). */
+gboolean framework_replays(const Plan *plan, const WorkList *work, int i);

@@ -127,7 +127,9 @@ static void time_list(Costing *costing, Piece piece, Phase phase, TimedList *lis
   const Plan *plan = costing->workload->plan;
   const gboolean in_part = (plan_recompute_modules(plan) & ~MODULE_BIT(MODULE_CORE_ATTN)) != 0;
   const WorkList *again = in_part ? &costing->workload->work[piece][PHASE_F] : NULL;
-  LaunchTimes launches = framework_launches(plan, work, again, piece, phase, costing->cluster->gpu.host_launch_s);
+  const gboolean has_experts = piece == PIECE_LAYER && model_has_experts(costing->workload->model);
+  LaunchTimes launches =
+      framework_launches(plan, work, again, piece, phase, has_experts, costing->cluster->gpu.host_launch_s);
   list->n_items = work->n_items;
   list->items = g_new0(TimedItem, work->n_items);
   for (int i = 0; i < work->n_items; i++) {
@@ -137,7 +139,7 @@ static void time_list(Costing *costing, Piece piece, Phase phase, TimedList *lis
         .name = item->name,
         .duration_ns = ns_of(time_s),
         .latency_ns = ns_of(latency_s),
-        .launch_ns = ns_of(framework_launch_s(&launches, item)),
+        .launch_ns = framework_replays(plan, work, i) ? 0 : ns_of(framework_launch_s(&launches, item)),
         .after = item->after,
         .is_collective = item->kind == ITEM_COLLECTIVE,
         .recompute = item->recompute,
@@ -243,6 +245,8 @@ static double collective_s(const Costing *costing, const Program *program, const
 /* A collective that was an item of a piece is issued as such. */
 static gint64 transfer_launch_ns(const Costing *costing, const Transfer *transfer) {
   const FrameworkTime *framework = &costing->workload->plan->time;
+  if (costing->workload->plan->cuda_graphs == CUDA_GRAPHS_FULL)
+    return 0;
   return transfer->is_item && framework->has_host ? ns_of(framework->collective_s) : costing->launch_ns;
 }
 

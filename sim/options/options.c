@@ -30,6 +30,8 @@ void plan_options_clear(PlanOptions *options) {
                       &options->attention,
                       &options->cp_comm,
                       &options->expert_dispatch,
+                      &options->overlap_experts,
+                      &options->cuda_graphs,
                       &options->overlap_grad,
                       &options->overlap_param,
                       &options->order,
@@ -143,6 +145,15 @@ static void add_methods(Parser *parser, PlanOptions *o) {
        "to each node that has some of a token's experts, and there to each rank) (default alltoall, or as the "
        "framework has it)",
        "HOW"},
+      {"overlap-experts", 0, 0, G_OPTION_ARG_STRING, &o->overlap_experts,
+       "a forward and a backward hide each other's exchanges with experts, in rounds of the interleaved schedule and "
+       "without a pipeline: on or off (default off, or as the framework has it)",
+       "on|off"},
+      {"cuda-graphs", 0, 0, G_OPTION_ARG_STRING, &o->cuda_graphs,
+       "what is replayed in place of being issued kernel by kernel: none, of layers with experts router or attention "
+       "(and "
+       "the router), or full, the whole step (default none)",
+       "WHAT"},
       {"cp-comm", 0, 0, G_OPTION_ARG_STRING, &o->cp_comm,
        "how attention reaches the tokens of other cp ranks: ring (keys and values pass round beside it; Transformer "
        "Engine's p2p), all-gather (of keys and values before it) or ulysses (a2a: heads for tokens) (default ring)",
@@ -265,11 +276,13 @@ static gboolean parse_framework(const PlanOptions *o, Plan *plan, GError **error
 
 static gboolean parse_choices(const PlanOptions *o, Plan *plan, GError **error) {
   guint recompute = plan->recompute, attention = plan->attention, flops = plan->flops, cp_comm = plan->cp_comm;
+  guint cuda_graphs = plan->cuda_graphs;
   guint norm_kernel = (guint)plan->norm_kernel, expert_dispatch = (guint)plan->expert_dispatch;
   if (!parse_named("--recompute", o->recompute, recompute_names(), &recompute, error) ||
       !parse_named("--attention", o->attention, attention_names(), &attention, error) ||
       !parse_named("--norm-kernel", o->norm_kernel, norm_kernel_names(), &norm_kernel, error) ||
       !parse_named("--expert-dispatch", o->expert_dispatch, expert_dispatch_names(), &expert_dispatch, error) ||
+      !parse_named("--cuda-graphs", o->cuda_graphs, cuda_graphs_names(), &cuda_graphs, error) ||
       !parse_named("--cp-comm", o->cp_comm, cp_comm_names(), &cp_comm, error) ||
       !parse_named("--flops", o->flops, flops_convention_names(), &flops, error))
     return FALSE;
@@ -277,6 +290,7 @@ static gboolean parse_choices(const PlanOptions *o, Plan *plan, GError **error) 
   plan->attention = attention;
   plan->norm_kernel = (int)norm_kernel;
   plan->expert_dispatch = (int)expert_dispatch;
+  plan->cuda_graphs = cuda_graphs;
   plan->cp_comm = cp_comm;
   plan->flops = flops;
   if (o->precision != NULL && !precision_parse(o->precision, &plan->precision, error))
@@ -296,6 +310,7 @@ static gboolean parse_switches(const PlanOptions *o, Plan *plan, GError **error)
   return parse_switch("--sequence-parallel", o->sequence_parallel, &plan->sequence_parallel, error) &&
          parse_switch("--overlap-grad", o->overlap_grad, &plan->overlap_grad, error) &&
          parse_switch("--overlap-param", o->overlap_param, &plan->overlap_param, error) &&
+         parse_switch("--overlap-experts", o->overlap_experts, &plan->overlap_experts, error) &&
          parse_switch("--overlap-p2p", o->overlap_p2p, &plan->overlap_p2p, error) &&
          parse_switch("--grad-norm-barrier", o->grad_norm_barrier, &plan->grad_norm_barrier, error) &&
          parse_switch("--contention", o->contention, &plan->contention, error) &&
@@ -411,22 +426,26 @@ static gboolean check_fold(const PlanOptions *o, GError **error) {
                     o->slow_ranks != NULL ? "--slow-rank" : "--jitter");
 }
 
-static gboolean check_dispatch(const Plan *plan, const Model *model, GError **error) {
-  const gboolean is_asked_for =
-      plan->expert_dispatch == DISPATCH_DEEPEP && plan->time.expert_dispatch != DISPATCH_DEEPEP;
-  if (!is_asked_for || model_has_experts(model))
+static gboolean check_experts(const Plan *plan, const Model *model, GError **error) {
+  if (model_has_experts(model))
     return TRUE;
-  return fail_input(error,
-                    "--expert-dispatch deepep says how tokens reach their experts: model %s has none; expected it left "
-                    "out, or alltoall",
-                    model->name);
+  if (plan->expert_dispatch == DISPATCH_DEEPEP && plan->time.expert_dispatch != DISPATCH_DEEPEP)
+    return fail_input(error,
+                      "--expert-dispatch deepep says how tokens reach their experts: model %s has none; expected it "
+                      "left out, or alltoall",
+                      model->name);
+  if (plan->overlap_experts > 0 && plan->time.expert_overlap != EXPERT_OVERLAP_ROUNDS)
+    return fail_input(error,
+                      "--overlap-experts on hides exchanges with experts: model %s has none; expected it left out",
+                      model->name);
+  return TRUE;
 }
 
 gboolean plan_options_check_model(const Plan *plan, const Model *model, GError **error) {
   const gboolean is_asked_for =
       plan->norm_kernel == FRAMEWORK_KERNELS_PLAIN && plan->time.kernels != FRAMEWORK_KERNELS_PLAIN;
   if (!is_asked_for || model->norm == NORM_RMSNORM)
-    return check_dispatch(plan, model, error);
+    return check_experts(plan, model, error);
   return fail_input(error,
                     "--norm-kernel plain says how an RMSNorm runs: model %s has LayerNorms, one kernel each; expected "
                     "it left out, or fused",

@@ -13,7 +13,8 @@ typedef struct {
   gint64 seed;
   gdouble jitter, expert_load;
   char *schedule, *pipeline_layout, *recompute, *recompute_modules, *sequence_parallel, *precision, *recipe, *attention,
-      *norm_kernel, *cp_comm, *expert_dispatch, *overlap_grad, *overlap_param, *framework;
+      *norm_kernel, *cp_comm, *expert_dispatch, *overlap_experts, *cuda_graphs, *overlap_grad, *overlap_param,
+      *framework;
   char *overlap_p2p, *grad_norm_barrier, *memory_cap, *order, *rank_map, *contention, *fold, *flops;
   char *offload_optimizer, *offload_weights, *offload_activations;
   char **slow_ranks;

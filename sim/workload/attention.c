@@ -41,12 +41,13 @@ static void flash(ItemList *list, gboolean backward) {
     context_attention(list, backward);
 }
 
-/* Batched products over the heads. One operand or the result is the s × s scores; of the two others (s × d) `n_kv` are
- * K, V or their gradients. */
-static void scores_product(ItemList *list, const char *name, MatmulLayout layout, gboolean makes_scores, int n_kv) {
+/* Batched products over the heads. One operand or the result is the s × s scores, the two others are Q and K (s × d) or
+ * their gradients; `of_values`: V and attention's output, whose heads may be narrower. */
+static void scores_product(ItemList *list, const char *name, MatmulLayout layout, gboolean makes_scores,
+                           gboolean of_values) {
   const Cut *cut = list->cut;
-  const gint64 s = cut->seq_len, d = cut->model->head_dim;
-  const double widths = n_kv * cut->kv_width + (2 - n_kv) * cut->q_width;
+  const gint64 s = cut->seq_len, d = of_values ? model_v_head_dim(cut->model) : cut->model->head_dim;
+  const double widths = of_values ? cut->v_width + cut->out_width : cut->kv_width + cut->q_width;
   item_list_matmul(list, name, precision_info(cut->plan->precision)->element, layout,
                    (MatmulShape){cut->sequences * cut->heads, s, makes_scores ? s : d, makes_scores ? d : s},
                    cut->element_bytes * (cut->scores + cut->tokens * widths));
@@ -84,23 +85,23 @@ static double softmax_backward_bytes(const Cut *cut) {
 static void unfused_forward(ItemList *list) {
   const Cut *cut = list->cut;
   const double e = cut->element_bytes;
-  scores_product(list, "scores", LAYOUT_TN, TRUE, 1);
+  scores_product(list, "scores", LAYOUT_TN, TRUE, FALSE);
   item_list_operations(list, "softmax", softmax_launches(cut), softmax_bytes(cut));
   if (cut->model->dropout)
     item_list_memory(list, "dropout", (2 * e + 1) * cut->scores); /* a mask of one byte each */
-  scores_product(list, "context", LAYOUT_NN, FALSE, 1);
+  scores_product(list, "context", LAYOUT_NN, FALSE, TRUE);
 }
 
 static void unfused_backward(ItemList *list) {
   const Cut *cut = list->cut;
   const double e = cut->element_bytes;
-  scores_product(list, "context.dv", LAYOUT_NT, FALSE, 1);
-  scores_product(list, "context.dp", LAYOUT_TN, TRUE, 1);
+  scores_product(list, "context.dv", LAYOUT_NT, FALSE, TRUE);
+  scores_product(list, "context.dp", LAYOUT_TN, TRUE, TRUE);
   if (cut->model->dropout)
     item_list_memory(list, "dropout.backward", (2 * e + 1) * cut->scores);
   item_list_operations(list, "softmax.backward", softmax_backward_launches(cut), softmax_backward_bytes(cut));
-  scores_product(list, "scores.dq", LAYOUT_NN, FALSE, 1);
-  scores_product(list, "scores.dk", LAYOUT_NT, FALSE, 1);
+  scores_product(list, "scores.dq", LAYOUT_NN, FALSE, FALSE);
+  scores_product(list, "scores.dk", LAYOUT_NT, FALSE, FALSE);
 }
 
 void attention_forward(ItemList *list) {

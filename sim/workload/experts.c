@@ -58,11 +58,15 @@ static double sent_bytes(const Cut *cut) {
   return sends_narrow(cut) ? cut->linear_bytes : cut->element_bytes;
 }
 
-static void exchange(ItemList *list, const char *operand, double element_bytes) {
+/* `is_counted`: of tokens whose experts have just been chosen. */
+static void exchange(ItemList *list, const char *operand, double element_bytes, gboolean is_counted) {
   const Cut *cut = list->cut;
   const double bytes = element_bytes * sent_rows(cut) * cut->plan->expert_load * cut->model->hidden;
-  if (cut->plan->ep > 1)
-    item_list_wait(list, item_list_collective(list, AXIS_EP, COLLECTIVE_ALL_TO_ALL, operand, bytes));
+  if (cut->plan->ep == 1)
+    return;
+  const gint32 sent = item_list_collective(list, AXIS_EP, COLLECTIVE_ALL_TO_ALL, operand, bytes);
+  g_array_index(list->items, WorkItem, sent).counted = is_counted != FALSE;
+  item_list_wait(list, sent);
 }
 
 static gboolean is_cut_by_tp(const Cut *cut) {
@@ -78,13 +82,13 @@ static void sort_rows(ItemList *list, const char *name, double element_bytes) {
 }
 
 /* From this rank's tokens to rows of its experts. */
-static void dispatch(ItemList *list, const char *converted, const char *permuted) {
+static void dispatch(ItemList *list, const char *converted, const char *permuted, gboolean is_counted) {
   const Cut *cut = list->cut;
   const double bytes = sent_bytes(cut);
   if (sends_narrow(cut))
     item_list_memory(list, converted, (cast_read_bytes(cut) + bytes) * cut->split_tokens * cut->model->hidden);
   permute(list, permuted, bytes);
-  exchange(list, permuted, bytes);
+  exchange(list, permuted, bytes, is_counted);
   if (is_cut_by_tp(cut))
     item_list_wait(list, item_list_collective(list, AXIS_TP, COLLECTIVE_ALL_GATHER, permuted,
                                               bytes * cut->expert_rows * cut->model->hidden));
@@ -99,7 +103,7 @@ static void combine(ItemList *list, const char *unpermuted) {
   if (is_cut_by_tp(cut))
     item_list_wait(list, item_list_collective(list, AXIS_TP, COLLECTIVE_REDUCE_SCATTER, unsorted,
                                               rows_bytes(cut, cut->expert_rows)));
-  exchange(list, unsorted, cut->element_bytes);
+  exchange(list, unsorted, cut->element_bytes, FALSE);
   permute(list, unpermuted, cut->element_bytes);
 }
 
@@ -147,7 +151,7 @@ static void expert_activation_again(ItemList *list) {
 void experts_forward(ItemList *list) {
   linear_column_forward(list, LINEAR_ROUTER);
   choose(list, "router.choice", router_bytes);
-  dispatch(list, "permute.cast", "permute");
+  dispatch(list, "permute.cast", "permute", TRUE);
   linear_column_forward(list, LINEAR_EXPERT_UP);
   expert_activation(list);
   linear_row_forward(list, LINEAR_EXPERT_DOWN);
@@ -161,7 +165,7 @@ void experts_backward(ItemList *list) {
     item_list_again(list, experts_forward);
   shared_backward(list);
   if (list->input_gradients)
-    dispatch(list, "unpermute.grad_cast", "unpermute.backward");
+    dispatch(list, "unpermute.grad_cast", "unpermute.backward", FALSE);
   if (item_list_repeats(list, MODULE_MOE_ACT))
     item_list_again(list, expert_activation_again);
   linear_row_backward(list, LINEAR_EXPERT_DOWN);

@@ -30,6 +30,7 @@ typedef struct {
   guint8 mtp;          /* which of the heads that predict a token further, from 1 on, it is of; 0: of none */
   guint8 collective;   /* COLLECTIVE: Collective; a SEND_RECV is one step of a ring: S from each member to the next */
   guint8 axis;         /* COLLECTIVE: whose group and stream, AXIS_TP, AXIS_CP or AXIS_EP */
+  guint8 counted;      /* COLLECTIVE: sends tokens to the experts that were chosen just before */
   const char *operand; /* COLLECTIVE: static name of the kernel whose result it sums or whose operand it gathers */
   gint32 after; /* index in the same list of an item on the other stream (compute ↔ tp, cp, ep; a collective may
                    wait for one of another axis) that must have ended; −1 none */

@@ -151,6 +151,9 @@ done <<'TABLE'
 1|seq-len 8190 is not a multiple of 2 × cp 4|simulate --model llama-3-8b --cluster dgx-h100 --cp 4 --seq-len 8190
 2|--cp-comm;"rnig";did you mean "ring"?|simulate PLAN --cp-comm rnig
 2|--expert-dispatch;"deepp";did you mean "deepep"?|simulate PLAN --expert-dispatch deepp
+2|--cuda-graphs;"ful";did you mean "full"?|simulate PLAN --cuda-graphs ful
+2|--overlap-experts on;model gpt2 has none|simulate --model gpt2 --cluster dgx-h100 --overlap-experts on
+0|4 ran|sweep --model mixtral-8x7b --cluster dgx-h100 --gpus 64 --ep 8 --pp 8 --overlap-experts on,off --cuda-graphs none,full --seq-len 512 --zero 1
 2|--norm-kernel;"fussed";did you mean "fused"?|simulate PLAN --norm-kernel fussed
 1|recompute-modules layernorm needs --recompute selective: found none|simulate PLAN --recompute-modules layernorm
 1|mtp-layers 1: the config of model llama-3-8b names 0 heads|simulate PLAN --mtp-layers 1

@@ -25,6 +25,7 @@ START_TEST(keys_fill_the_struct) {
                   "  layer: {forward: 2 ms, again: 1 ms, backward: 3 ms}\n"
                   "  ends: {forward: 4 ms, backward: 5 ms}\n"
                   "  collective: 6 us\n"
+                  "expert_host: {forward: 8 us, backward: 9 us, launch: 4 us}\n"
                   "arrival_spread: 7 us\n"
                   "kernels: plain\n"
                   "loss: fused\n"
@@ -41,6 +42,7 @@ START_TEST(keys_fill_the_struct) {
                   "norm_rate: 0.75\n"
                   "expert_overlap: rounds\n"
                   "expert_dispatch: deepep\n"
+                  "expert_counts: host\n"
                   "expert_format: linear\n"
                   "scales: blocks\n"
                   "expert_sms: 20\n"
@@ -51,6 +53,10 @@ START_TEST(keys_fill_the_struct) {
   ck_assert_double_eq_tol(time.layer_again_s, 1e-3, 1e-12);
   ck_assert_double_eq_tol(time.ends_backward_s, 5e-3, 1e-12);
   ck_assert_double_eq_tol(time.collective_s, 6e-6, 1e-15);
+  ck_assert(time.has_expert_host);
+  ck_assert_double_eq_tol(time.expert_forward_s, 8e-6, 1e-15);
+  ck_assert_double_eq_tol(time.expert_backward_s, 9e-6, 1e-15);
+  ck_assert_double_eq_tol(time.expert_launch_s, 4e-6, 1e-15);
   ck_assert_double_eq_tol(time.arrival_spread_s, 7e-6, 1e-15);
   ck_assert_int_eq(time.kernels, FRAMEWORK_KERNELS_PLAIN);
   ck_assert_int_eq(time.loss, LOSS_FUSED);
@@ -64,6 +70,7 @@ START_TEST(keys_fill_the_struct) {
   ck_assert(time.gradient_sum_bytes == 4 && time.norm_rate == 0.75);
   ck_assert_int_eq(time.expert_overlap, EXPERT_OVERLAP_ROUNDS);
   ck_assert_int_eq(time.expert_dispatch, DISPATCH_DEEPEP);
+  ck_assert_int_eq(time.expert_counts, EXPERT_COUNTS_ON_HOST);
   ck_assert_int_eq(time.expert_format, EXPERT_FORMAT_LINEAR);
   ck_assert_int_eq(time.scales, SCALES_BLOCKS);
   ck_assert_int_eq(time.expert_sms, 20);
@@ -80,6 +87,9 @@ START_TEST(bad_files_are_refused) {
       {"sends: sometimes\n", "synchronous"},
       {"arrival_spread: 5\n", "unit"},
       {"host: {collective: 1 us}\n", "layer"},
+      {"expert_host: {forward: 1 us, backward: 1 us}\n", "launch"},
+      {"expert_host: {forward: 1 us, backward: 1 us, launch: 0 us}\n", "launch"},
+      {"expert_counts: hots\n", "host"},
       {"rates:\n  hoper: {products: 0.9}\n", "hopper"},
       {"rates:\n  hopper: {products: 1.9}\n", "products"},
       {"tensor_parallel_hidden: 0.5\n", "fused"},

@@ -214,6 +214,14 @@ START_TEST(megatron_is_told_of_norms_of_heads) {
     g_autoptr(Workload) once = planned(model, clusters[1], plan);
     g_autoptr(Launch) flex = launch_of(LAUNCH_MEGATRON, once);
     ck_assert_ptr_nonnull(strstr(flex->text, "--moe-token-dispatcher-type flex --moe-flex-dispatcher-backend deepep"));
+    ck_assert_ptr_null(strstr(flex->text, "--overlap-moe-expert-parallel-comm"));
+    ck_assert_ptr_null(strstr(flex->text, "--cuda-graph-impl"));
+    plan->cuda_graphs = CUDA_GRAPHS_FULL;
+    plan->overlap_experts = TRUE; /* without a pipeline it needs no chunks */
+    g_autoptr(Workload) turns = planned(model, clusters[1], plan);
+    g_autoptr(Launch) overlapped = launch_of(LAUNCH_MEGATRON, turns);
+    ck_assert_ptr_nonnull(strstr(overlapped->text, "--overlap-moe-expert-parallel-comm"));
+    ck_assert_ptr_nonnull(strstr(overlapped->text, "--cuda-graph-impl full_iteration"));
   }
 }
 END_TEST

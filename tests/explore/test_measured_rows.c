@@ -395,12 +395,17 @@ END_TEST
 /* What columns say of experts goes before what follows from the others. */
 START_TEST(columns_say_how_experts_are_run) {
   g_autoptr(MeasuredRows) rows =
-      rows_of("recompute,recompute_modules,expert_dispatch,expert_tp,mtp_layers," CORE
-              "selective,layernorm+mlp,deepep,1,1,4,1024,16,selene,1\n,,,,,4,1024,16,selene,1\n"
-              ",,flex,,,4,1024,16,selene,1\nselective,mpl,,,,4,1024,16,selene,1\n");
+      rows_of("recompute,recompute_modules,expert_dispatch,overlap_experts,cuda_graphs,expert_tp,mtp_layers," CORE
+              "selective,layernorm+mlp,deepep,off,attention,1,1,4,1024,16,selene,1\n,,,,,,,4,1024,16,selene,1\n"
+              ",,flex,,,,,4,1024,16,selene,1\nselective,mpl,,,,,,4,1024,16,selene,1\n"
+              ",,,,all,,,4,1024,16,selene,1\n");
   const Plan *said = nth_row(rows, 0)->plan, *open = nth_row(rows, 1)->plan;
   ck_assert_int_eq(said->expert_dispatch, DISPATCH_DEEPEP);
   ck_assert_int_eq(open->expert_dispatch, -1);
+  ck_assert_int_eq(said->overlap_experts, FALSE);
+  ck_assert_int_eq(open->overlap_experts, -1);
+  ck_assert_int_eq(said->cuda_graphs, CUDA_GRAPHS_ATTENTION);
+  ck_assert_int_eq(open->cuda_graphs, CUDA_GRAPHS_NONE);
   ck_assert_int_eq(said->expert_tp, 1);
   ck_assert_int_eq(open->expert_tp, 0);
   ck_assert_int_eq(said->mtp_layers, 1);
@@ -409,6 +414,7 @@ START_TEST(columns_say_how_experts_are_run) {
   ck_assert_uint_eq(open->recompute_modules, 0);
   ck_assert_ptr_nonnull(strstr(nth_row(rows, 2)->problem, "alltoall"));
   ck_assert_ptr_nonnull(strstr(nth_row(rows, 3)->problem, "mlp"));
+  ck_assert_ptr_nonnull(strstr(nth_row(rows, 4)->problem, "attention"));
 }
 END_TEST
 

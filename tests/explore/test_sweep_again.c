@@ -17,10 +17,10 @@ static const char *const spaces[] = {
     "overlap-grad=on,off\noverlap-param=on,off\noverlap-p2p=on,off\ngrad-norm-barrier=on,off\ncontention=on,off\n"
     "offload-optimizer=none,host\nsteps=1,2\nfold=on,off\nseed=7\nrecipe=megatron,w2+g2+p4+m4+v4\n",
     "model=mixtral-8x7b,deepseek-v3\ncluster=dgx-h100\ngpus=64\ntp=1,2\nexpert-tp=0,1\npp=2,4\nep=4,8\n"
-    "expert-load=1,1.25\nexpert-dispatch=alltoall,deepep\n"
+    "expert-load=1,1.25\nexpert-dispatch=alltoall,deepep\noverlap-experts=on,off\ncuda-graphs=none,attention,full\n"
     "schedule=1f1b,interleaved,dualpipe\nmicro-batch=1,2\nmicro-batch-group=4\nglobal-batch=128\nseq-len=2048\nzero=1\n"
     "sequence-parallel=on\nrecompute=none,selective,full\nmtp-layers=0,1\nprecision=bf16,fp8\n"
-    "framework=megatron-lm,deepseek\n",
+    "framework=megatron-lm,megatron-bridge,deepseek\n",
 };
 enum { N_TRIED = 120 }; /* of each space */
 

@@ -30,6 +30,9 @@ static Case random_mixture_case(guint seed, Cluster *const *clusters) {
     plan->mtp_layers = PICK(rand, 0, 1, 2);
     plan->time.expert_format = g_rand_int_range(rand, 0, 2);
     plan->time.expert_sms = PICK(rand, 0, 0, 20);
+    plan->time.expert_counts = g_rand_int_range(rand, 0, 2);
+    plan->overlap_experts = PICK(rand, -1, TRUE);
+    plan->cuda_graphs = (CudaGraphs)g_rand_int_range(rand, 0, N_CUDA_GRAPHS);
     if (plan->recompute == RECOMPUTE_SELECTIVE)
       plan->recompute_modules = PICK(rand, MODULE_BIT(MODULE_MOE), MODULE_BIT(MODULE_MOE_ACT),
                                      MODULE_BIT(MODULE_MLA_UP_PROJ) | MODULE_BIT(MODULE_SHARED_EXPERTS));
@@ -78,6 +81,8 @@ START_TEST(whole_ops_are_the_sum_of_their_kernels_and_collectives) {
   read_case_clusters(clusters);
   for (guint seed = 100; seed < 124; seed++) {
     g_auto(Case) drawn = random_mixture_case(seed, clusters);
+    drawn.plan->time.expert_counts = EXPERT_COUNTS_ON_DEVICE; /* a host waits, and turns are taken, of kernels alone */
+    drawn.plan->overlap_experts = FALSE;
     g_autofree char *text = mixture_text(&drawn);
     assert_whole_ops_are_sums(&drawn, text);
   }
@@ -158,7 +163,7 @@ static gboolean draw_pairs(Case *drawn, guint seed) {
   plan->schedule = g_strdup(names[seed % 3]);
   if (seed % 3 == 2) { /* rounds of a framework, which waits for its transfers or does not */
     plan->chunks = 2;
-    plan->time.expert_overlap = EXPERT_OVERLAP_ROUNDS;
+    plan->overlap_experts = TRUE;
     plan->overlap_p2p = seed % 2;
   }
   g_autoptr(GError) error = NULL;

@@ -129,6 +129,26 @@ START_TEST(gpipe_and_1f1b_have_exactly_the_ramp_as_bubble) {
 }
 END_TEST
 
+/* Rounds of a micro-batch's forward and the backward of the one before it: m of them hold one more than 1f1b, but for
+ * the lone one of m = 1. On several ranks nothing changes. */
+START_TEST(a_lone_rank_takes_turns_between_neighbouring_micro_batches) {
+  const ScheduleInfo *schedule = schedule_find("1f1b", NULL);
+  for (int p = 1; p <= 2; p++)
+    for (int m = 1; m <= 4; m++) {
+      g_autoptr(Order) order = order_new(schedule, (OrderShape){p, 1, m, .takes_turns = TRUE}, NULL);
+      ck_assert_int_eq(peak_in_flight(order->actions[0]), p == 1 ? MIN(m, 2) : MIN(m, p));
+      for (guint i = 0; i < order->actions[0]->len; i++) {
+        const Action *action = &g_array_index(order->actions[0], Action, i);
+        ck_assert_int_eq(action->joins_next, p == 1 && action->kind == ACTION_F && action->micro_batch > 0);
+        if (action->joins_next) {
+          ck_assert_int_eq(action[1].kind, ACTION_B);
+          ck_assert_int_eq(action[1].micro_batch, action->micro_batch - 1);
+        }
+      }
+    }
+}
+END_TEST
+
 START_TEST(interleaved_bubble_is_exact_for_any_number_of_micro_batches) {
   const ScheduleInfo *schedule = schedule_find("interleaved", NULL);
   for (int p = 1; p <= MAX_RANKS; p++)
@@ -296,6 +316,7 @@ int main(void) {
   TCase *tcase = tcase_create("order");
   tcase_set_timeout(tcase, 60);
   tcase_add_test(tcase, gpipe_and_1f1b_have_exactly_the_ramp_as_bubble);
+  tcase_add_test(tcase, a_lone_rank_takes_turns_between_neighbouring_micro_batches);
   tcase_add_test(tcase, interleaved_bubble_is_exact_for_any_number_of_micro_batches);
   tcase_add_test(tcase, interleaved_closed_form_holds_by_hand);
   tcase_add_test(tcase, in_flight_micro_batches_are_the_known_ones);

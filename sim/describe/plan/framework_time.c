@@ -5,7 +5,7 @@
 
 typedef struct {
   FrameworkTime time;
-  YamlNode host, layer, ends, rates;
+  YamlNode host, layer, ends, expert_host, rates;
 } Draft;
 
 static const char *const kernel_names[] = {"fused", "plain", NULL};
@@ -15,6 +15,7 @@ static const char *const stage_tensors_names[] = {"whole", "split", NULL};
 static const char *const p2p_names[] = {"schedule", "always", "chunks", NULL};
 static const char *const overlap_names[] = {"schedule", "rounds", NULL};
 static const char *const dispatch_names[] = {"alltoall", "deepep", NULL};
+static const char *const counts_names[] = {"device", "host", NULL};
 static const char *const format_names[] = {"element", "linear", NULL};
 static const char *const scales_names[] = {"tensor", "blocks", NULL};
 static const char *const tp_names[] = {"beside", "alone", "fused", NULL};
@@ -27,6 +28,7 @@ static const char *const weights_names[] = {"gathered", "broadcast", NULL};
 
 static const YamlField time_fields[] = {
     {"host", FIELD_NODE, FALSE, offsetof(Draft, host)},
+    {"expert_host", FIELD_NODE, FALSE, offsetof(Draft, expert_host)},
     {"arrival_spread", FIELD_QUANTITY, FALSE, IN_TIME(arrival_spread_s), 0, 1, UNIT_SECONDS},
     {"kernels", FIELD_CHOICE, FALSE, IN_TIME(kernels), .names = kernel_names},
     {"loss", FIELD_CHOICE, FALSE, IN_TIME(loss), .names = loss_names},
@@ -43,6 +45,7 @@ static const YamlField time_fields[] = {
     {"norm_rate", FIELD_NUMBER, FALSE, IN_TIME(norm_rate), 0.05, 1},
     {"expert_overlap", FIELD_CHOICE, FALSE, IN_TIME(expert_overlap), .names = overlap_names},
     {"expert_dispatch", FIELD_CHOICE, FALSE, IN_TIME(expert_dispatch), .names = dispatch_names},
+    {"expert_counts", FIELD_CHOICE, FALSE, IN_TIME(expert_counts), .names = counts_names},
     {"expert_format", FIELD_CHOICE, FALSE, IN_TIME(expert_format), .names = format_names},
     {"scales", FIELD_CHOICE, FALSE, IN_TIME(scales), .names = scales_names},
     {"expert_sms", FIELD_INT, FALSE, IN_TIME(expert_sms), 1, 1024},
@@ -66,6 +69,12 @@ static const YamlField ends_fields[] = {
     {"backward", FIELD_QUANTITY, SECONDS(ends_backward_s)},
 };
 
+static const YamlField expert_host_fields[] = {
+    {"forward", FIELD_QUANTITY, SECONDS(expert_forward_s)},
+    {"backward", FIELD_QUANTITY, SECONDS(expert_backward_s)},
+    {"launch", FIELD_QUANTITY, TRUE, IN_TIME(expert_launch_s), 1e-7, 1e-3, UNIT_SECONDS},
+};
+
 static const YamlField rate_fields[] = {
     {"products", FIELD_NUMBER, FALSE, offsetof(FrameworkRates, products), 0.05, 1},
     {"weight_gradients", FIELD_NUMBER, FALSE, offsetof(FrameworkRates, weight_gradients), 0.05, 1},
@@ -80,6 +89,13 @@ static gboolean parse_host(Draft *draft, GError **error) {
   return yaml_map_read(draft->host, host_fields, G_N_ELEMENTS(host_fields), draft, error) &&
          yaml_map_read(draft->layer, layer_fields, G_N_ELEMENTS(layer_fields), draft, error) &&
          yaml_map_read(draft->ends, ends_fields, G_N_ELEMENTS(ends_fields), draft, error);
+}
+
+static gboolean parse_expert_host(Draft *draft, GError **error) {
+  if (!yaml_is_present(draft->expert_host))
+    return TRUE;
+  draft->time.has_expert_host = TRUE;
+  return yaml_map_read(draft->expert_host, expert_host_fields, G_N_ELEMENTS(expert_host_fields), draft, error);
 }
 
 /* A mapping from GPU generation to one of rates. */
@@ -103,7 +119,7 @@ gboolean framework_time_parse(YamlNode map, FrameworkTime *time, GError **error)
   Draft draft = {.time = *time};
   draft.time.tensor_parallel_hidden = draft.time.norm_rate = 0; /* seen whether the mapping has them */
   if (!yaml_map_read(map, time_fields, G_N_ELEMENTS(time_fields), &draft, error) || !parse_host(&draft, error) ||
-      !parse_rates(&draft, error))
+      !parse_expert_host(&draft, error) || !parse_rates(&draft, error))
     return FALSE;
   if (draft.time.tensor_parallel_hidden > 0 && draft.time.tensor_parallel != TP_FUSED)
     return yaml_fail(map, error, "found tensor_parallel_hidden, expected it with \"tensor_parallel: fused\" only");

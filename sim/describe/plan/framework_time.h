@@ -7,6 +7,9 @@
  *         layer: {forward: 1.2 ms, again: 1.1 ms, backward: 0.9 ms}  # a layer's kernels; again: when recomputed
  *         ends: {forward: 2 ms, backward: 0.6 ms}                    # those of the embedding, and of head and loss
  *         collective: 17 us         # one collective of tp
+ *       expert_host: {forward: 230 us, backward: 120 us, launch: 5 us}  # each kernel of a layer with experts, in place
+ *                                   # of host's layer, on a host that issues a kernel in `launch`; one whose GPU file has
+ *                                   # another host_launch takes in proportion
  *       arrival_spread: 45 us       # standard deviation of when the ranks of a group come to a collective
  *       kernels: plain              # RMSNorm, rotation and gate are single operations; fused (default)
  *       norm_rate: 0.77             # plain: share of the HBM's rate that an RMSNorm's operations reach (default 1)
@@ -37,6 +40,8 @@
  *                                   # at their exchanges with experts (default: where the schedule pairs them)
  *       expert_dispatch: deepep     # a token is sent once for each expert it goes to (default: alltoall), or once to
  *                                   # each node and rank that has some of its experts
+ *       expert_counts: host         # how many tokens go to each expert is read before they are sent: until they have
+ *                                   # been chosen the host issues nothing more; device (default): it does
  *       expert_format: linear       # a token, or a gradient, is converted before it goes to its experts, and goes in
  *                                   # the format they multiply in; it comes back, as it does by default both ways, in
  *                                   # that of activations (element)
@@ -68,6 +73,7 @@ typedef enum { WEIGHTS_GATHERED, WEIGHTS_BROADCAST } FrameworkWeights;
 
 typedef enum { EXPERT_OVERLAP_OF_SCHEDULE, EXPERT_OVERLAP_ROUNDS } FrameworkExpertOverlap;
 typedef enum { EXPERT_FORMAT_ELEMENT, EXPERT_FORMAT_LINEAR } FrameworkExpertFormat;
+typedef enum { EXPERT_COUNTS_ON_DEVICE, EXPERT_COUNTS_ON_HOST } FrameworkExpertCounts;
 typedef enum { SCALES_TENSOR, SCALES_BLOCKS } FrameworkScales;
 
 typedef struct {
@@ -82,6 +88,8 @@ typedef struct {
   double layer_forward_s, layer_again_s, layer_backward_s;
   double ends_forward_s, ends_backward_s;
   double collective_s;
+  gboolean has_expert_host; /* else the following three are unknown */
+  double expert_forward_s, expert_backward_s, expert_launch_s;
   double arrival_spread_s;
   int kernels;         /* FrameworkKernels */
   int loss;            /* FrameworkLoss */
@@ -98,6 +106,7 @@ typedef struct {
   double norm_rate;           /* (0, 1]; 0: 1 */
   int expert_overlap;         /* FrameworkExpertOverlap */
   int expert_dispatch;        /* ExpertDispatch of plan.h */
+  int expert_counts;          /* FrameworkExpertCounts */
   int expert_format;          /* FrameworkExpertFormat */
   int scales;                 /* FrameworkScales */
   int expert_sms;             /* 0: as the cluster has it */

@@ -38,6 +38,7 @@ Plan *plan_new(void) {
       .attention = ATTENTION_FLASH,
       .norm_kernel = -1,
       .expert_dispatch = -1,
+      .overlap_experts = -1,
       .overlap_grad = TRUE,
       .overlap_param = TRUE,
       .order = {AXIS_TP, AXIS_CP, AXIS_EP, AXIS_DP, AXIS_PP},
@@ -115,6 +116,18 @@ gboolean plan_dispatches_once(const Plan *plan) {
   return dispatch == DISPATCH_DEEPEP && plan->ep > 1;
 }
 
+gboolean plan_overlaps_experts(const Plan *plan) {
+  return plan->overlap_experts < 0 ? plan->time.expert_overlap == EXPERT_OVERLAP_ROUNDS : plan->overlap_experts > 0;
+}
+
+gboolean plan_takes_turns(const Plan *plan) {
+  return plan->ep > 1 && plan_overlaps_experts(plan);
+}
+
+gboolean plan_counts_on_host(const Plan *plan) {
+  return plan->ep > 1 && plan->time.expert_counts == EXPERT_COUNTS_ON_HOST && plan->cuda_graphs != CUDA_GRAPHS_FULL;
+}
+
 gboolean plan_splits_stage_tensors(const Plan *plan) {
   return plan->time.stage_tensors == STAGE_TENSORS_SPLIT && plan->tp > 1 && !plan->sequence_parallel;
 }
@@ -144,6 +157,11 @@ const char *const *attention_names(void) {
 
 const char *const *norm_kernel_names(void) {
   return norm_kernel_table;
+}
+
+const char *const *cuda_graphs_names(void) {
+  static const char *const names[N_CUDA_GRAPHS + 1] = {"none", "router", "attention", "full", NULL};
+  return names;
 }
 
 const char *const *expert_dispatch_names(void) {

@@ -21,6 +21,16 @@ typedef enum { CP_RING, CP_ALL_GATHER, CP_ULYSSES, N_CP_COMMS } CpComm;
  * or by DeepEP's kernels (its flex dispatcher, HybridEP among them): once to each node that has some of a token's
  * experts, over NICs, and from there once to each rank that has, over the node's links, at the same time. */
 typedef enum { DISPATCH_ALL_TO_ALL, DISPATCH_DEEPEP, N_EXPERT_DISPATCHES } ExpertDispatch;
+/* What the host replays in one go in place of issuing it kernel by kernel (Megatron-LM's --cuda-graph-impl and scopes):
+ * of layers with experts the router and what it decides; attention as well, all but the experts between their
+ * exchanges; or the whole step, of any model. */
+typedef enum {
+  CUDA_GRAPHS_NONE,
+  CUDA_GRAPHS_ROUTER,
+  CUDA_GRAPHS_ATTENTION,
+  CUDA_GRAPHS_FULL,
+  N_CUDA_GRAPHS
+} CudaGraphs;
 typedef enum { FLOPS_CAUSAL, FLOPS_MEGATRON, FLOPS_6N, N_FLOPS_CONVENTIONS } FlopsConvention;
 
 typedef struct {
@@ -36,6 +46,9 @@ typedef struct {
   int expert_tp;      /* tp of the experts: 1 or tp; 0: tp */
   double expert_load; /* rows that come to the fullest rank of ep over their mean, 1 to ep; 1: tokens go to all alike */
   int expert_dispatch; /* ExpertDispatch; −1: as the framework has it, or else all-to-all */
+  int overlap_experts; /* a forward and a backward take turns at their exchanges with experts: 1 or 0; −1: as the
+                          framework has it, or else 0; those that a schedule pairs do in any case */
+  CudaGraphs cuda_graphs;
   CpComm cp_comm;
   int chunks;            /* model chunks (virtual stages) per pipeline rank; 0: the schedule's default */
   char *schedule;        /* owned: a schedule's name, auto, file:orders.csv; NULL: 1f1b, interleaved when chunks > 1 */
@@ -139,6 +152,15 @@ gboolean plan_has_plain_norm(const Plan *plan);
 /* Tokens go to ranks and nodes that have some of their experts, not to experts. */
 gboolean plan_dispatches_once(const Plan *plan);
 
+/* Whether a forward and a backward are to hide each other's exchanges with experts. */
+gboolean plan_overlaps_experts(const Plan *plan);
+/* They do where there are such exchanges: in rounds of the interleaved schedule, and on a single pipeline rank, whose
+ * 1f1b has a micro-batch's forward before the backward of the one before it then. */
+gboolean plan_takes_turns(const Plan *plan);
+
+/* Whether the host waits for the choice of experts before tokens are sent to them. */
+gboolean plan_counts_on_host(const Plan *plan);
+
 /* Each rank of tp sends its part of an activation to the next stage, and gathers the parts it receives
  * (framework_time.h). */
 gboolean plan_splits_stage_tensors(const Plan *plan);
@@ -152,6 +174,7 @@ const char *const *recompute_names(void);
 const char *const *attention_names(void);
 const char *const *norm_kernel_names(void);
 const char *const *expert_dispatch_names(void);
+const char *const *cuda_graphs_names(void);
 const char *const *cp_comm_names(void);
 const char *const *flops_convention_names(void);
 /* Index of `text` in `names`, or -1 with INPUT set: `what` names the option. */

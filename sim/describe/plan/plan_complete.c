@@ -122,6 +122,7 @@ static gboolean complete_sizes(Plan *plan, const Model *model, const Cluster *cl
   plan->norm_kernel = plan_has_plain_norm(plan) ? FRAMEWORK_KERNELS_PLAIN : FRAMEWORK_KERNELS_FUSED;
   if (plan->expert_dispatch < 0)
     plan->expert_dispatch = plan->time.expert_dispatch;
+  plan->overlap_experts = plan_overlaps_experts(plan);
   if (plan->grad_norm_barrier < 0)
     plan->grad_norm_barrier = TRUE;
   if (plan->steps == 0)
@@ -317,9 +318,6 @@ static gboolean check_experts(Plan *plan, const Model *model, const Cluster *clu
     return TRUE;
   if (model_has_experts(model) && !check_expert_cut(plan, model, error))
     return FALSE;
-  if (model->latent.kv_rank > 0 && plan->attention != ATTENTION_FLASH)
-    return fail_impossible(error, "the latent attention of model %s needs --attention flash: found %s", model->name,
-                           attention_names()[plan->attention]);
   if ((model_has_experts(model) || model->latent.kv_rank > 0) && plan->recompute == RECOMPUTE_SELECTIVE &&
       plan->memory.selective == SELECTIVE_PRODUCTS)
     return fail_impossible(

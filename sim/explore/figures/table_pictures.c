@@ -42,6 +42,8 @@ static const char *const plan_columns[] = {
     "attention",
     "cp_comm",
     "expert_dispatch",
+    "overlap_experts",
+    "cuda_graphs",
     "order",
     "overlap_grad",
     "overlap_param",

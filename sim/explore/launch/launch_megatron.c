@@ -143,13 +143,24 @@ static void add_experts(const LaunchCase *c, GString *out) {
   add(out, "--moe-grouped-gemm --moe-permute-fusion --moe-token-dispatcher-type %s",
       plan_dispatches_once(c->plan) ? "flex --moe-flex-dispatcher-backend deepep" : "alltoall");
   add(out, "--expert-model-parallel-size %d --expert-tensor-parallel-size %d", c->plan->ep, plan_expert_tp(c->plan));
-  add_flag(out, c->plan->ep > 1 && c->plan->chunks > 1 && c->plan->time.expert_overlap == EXPERT_OVERLAP_ROUNDS,
+  add_flag(out, plan_takes_turns(c->plan) && (c->plan->chunks > 1 || c->plan->pp == 1),
            "--overlap-moe-expert-parallel-comm");
   if (c->plan->mtp_layers > 0)
     add(out, "--mtp-num-layers %d", c->plan->mtp_layers);
   else if (c->model->n_next_layers > 0)
     launch_notice(c, "predicted without the head of model %s that predicts a token further (--mtp-num-layers)",
                   c->model->name);
+}
+
+/* Of the versions that have them as options (core 0.17, 2026). */
+static void add_graphs(const LaunchCase *c, GString *out) {
+  static const char *const flags[N_CUDA_GRAPHS] = {
+      [CUDA_GRAPHS_ROUTER] = "--cuda-graph-impl transformer_engine --cuda-graph-modules moe_router moe_preprocess",
+      [CUDA_GRAPHS_ATTENTION] =
+          "--cuda-graph-impl transformer_engine --cuda-graph-modules attn moe_router moe_preprocess",
+      [CUDA_GRAPHS_FULL] = "--cuda-graph-impl full_iteration"};
+  if (flags[c->plan->cuda_graphs] != NULL)
+    add(out, "%s --te-rng-tracker", flags[c->plan->cuda_graphs]);
 }
 
 static void add_model(const LaunchCase *c, GString *out) {
@@ -291,6 +302,7 @@ static void add_sharding(const LaunchCase *c, GString *out) {
     launch_notice(c, "zero %d in a pipeline: Megatron-LM does not say that its FSDP is tried with one", plan->zero);
   if (launch_shards_in_part(plan))
     add(out, "--num-distributed-optimizer-instances %d", plan_data_ranks(plan) / plan->zero_ranks);
+  add_graphs(c, out);
   add_flag(out, plan->overlap_grad, "--overlap-grad-reduce");
   if (plan->zero >= 1 && plan->overlap_param && plan->overlap_grad)
     add(out, "--overlap-param-gather");

@@ -28,6 +28,8 @@ static void add_plan(JsonBuilder *builder, const Plan *plan) {
   json_add_text(builder, "recompute_modules", modules);
   json_add_flag(builder, "sequence_parallel", plan->sequence_parallel);
   json_add_text(builder, "attention", attention_names()[plan->attention]);
+  json_add_flag(builder, "overlap_experts", plan->overlap_experts);
+  json_add_text(builder, "cuda_graphs", cuda_graphs_names()[plan->cuda_graphs]);
   json_add_flag(builder, "overlap_p2p", plan->overlap_p2p);
   json_add_text(builder, "precision", precision_info(plan->precision)->name);
   json_builder_end_object(builder);

@@ -62,15 +62,19 @@ static void append_methods(GString *out, const Plan *plan, const Model *model, c
   if (plan->attention != left_out->attention)
     g_string_append_printf(out, " --attention %s", attention_names()[plan->attention]);
   append_norm_kernel(out, plan, model);
+  if (plan->cuda_graphs != left_out->cuda_graphs)
+    g_string_append_printf(out, " --cuda-graphs %s", cuda_graphs_names()[plan->cuda_graphs]);
   if (plan->flops != left_out->flops)
     g_string_append_printf(out, " --flops %s", flops_convention_names()[plan->flops]);
 }
 
-/* The way tokens go is said where it differs from the framework's. */
+/* What is done about their tokens is said where it differs from the framework's. */
 static void append_experts(GString *out, const Plan *plan) {
   g_string_append_printf(out, " --ep %d", plan->ep);
   if (plan->expert_dispatch >= 0 && plan->expert_dispatch != plan->time.expert_dispatch)
     g_string_append_printf(out, " --expert-dispatch %s", expert_dispatch_names()[plan->expert_dispatch]);
+  if (plan->overlap_experts >= 0)
+    append_switch(out, "overlap-experts", plan->overlap_experts, plan->time.expert_overlap == EXPERT_OVERLAP_ROUNDS);
 }
 
 /* What may be left to the schedule, and stands open in a plan then. */

@@ -88,6 +88,8 @@ static void add_plan(SweepTable *table) {
       {"expert_tp", OPEN_IN_PLAN(VALUE_INT, expert_tp)},
       {"expert_load", IN_PLAN(VALUE_DOUBLE, expert_load)},
       {"expert_dispatch", NAMED_IN_PLAN(expert_dispatch, expert_dispatch_names())},
+      {"overlap_experts", IN_PLAN(VALUE_SWITCH, overlap_experts)},
+      {"cuda_graphs", NAMED_IN_PLAN(cuda_graphs, cuda_graphs_names())},
       {"cp_comm", NAMED_IN_PLAN(cp_comm, cp_comm_names())},
       {"chunks", OPEN_IN_PLAN(VALUE_INT, chunks)},
       {"schedule", IN_PLAN(VALUE_TEXT, schedule)},

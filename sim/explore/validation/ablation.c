@@ -13,6 +13,9 @@ static void without_host(Plan *plan) {
   time->layer_forward_s = time->layer_again_s = time->layer_backward_s = 0;
   time->ends_forward_s = time->ends_backward_s = 0;
   time->collective_s = 0;
+  time->has_expert_host = FALSE;
+  time->expert_forward_s = time->expert_backward_s = time->expert_launch_s = 0;
+  time->expert_counts = EXPERT_COUNTS_ON_DEVICE;
 }
 
 static void without_waits(Plan *plan) {
@@ -70,7 +73,10 @@ static const struct {
   void (*take_away)(Plan *plan);
 } part_table[] = {
     {"framework", "all that the row's framework says, of time and of memory", without_framework},
-    {"host", "host time of its layers and collectives: each kernel takes the GPU file's host_launch", without_host},
+    {"host",
+     "host time of its layers and collectives: each kernel takes the GPU file's host_launch, and nothing is read of "
+     "experts",
+     without_host},
     {"waits", "how it sends between stages: on streams of their own, beside computing only where the schedule does",
      without_waits},
     {"rates", "what its libraries reach of a GPU generation: products and attention at the GPU file's rates",

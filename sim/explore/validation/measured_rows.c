@@ -19,7 +19,8 @@ typedef struct {
   gint64 layers, hidden, heads, kv_heads, ffn_hidden, vocab, experts, experts_per_token, moe_ffn_hidden;
   gint64 gated, tied, positions, mtp_layers, expert_tp;
   gint64 gpus, tp, pp, chunks, cp, ep, dp, zero, zero_ranks, micro_batch, global_batch, seq_len;
-  gint64 recompute, sequence_parallel, precision, attention, norm_kernel, overlap_grad, overlap_param, expert_dispatch;
+  gint64 recompute, sequence_parallel, precision, attention, norm_kernel, overlap_grad, overlap_param, expert_dispatch,
+      overlap_experts, cuda_graphs;
   guint recompute_modules; /* 0: not said */
   double step_time_s, memory_gb;
 } Cells;
@@ -84,6 +85,8 @@ static const struct {
     WORD(overlap_grad, switches),
     WORD(overlap_param, switches),
     WORD(expert_dispatch, expert_dispatch_names),
+    WORD(overlap_experts, switches),
+    WORD(cuda_graphs, cuda_graphs_names),
 };
 
 static const struct {
@@ -344,6 +347,8 @@ static Plan *make_plan(const MeasuredRow *row, const Cells *cells, const RowFram
   plan->attention = or_else(cells->attention, plan->attention);
   plan->norm_kernel = (int)or_else(cells->norm_kernel, row_notes_norm_kernel(measured_row_cell(row, "notes")));
   plan->expert_dispatch = (int)or_else(cells->expert_dispatch, plan->expert_dispatch);
+  plan->overlap_experts = (int)or_else(cells->overlap_experts, plan->overlap_experts);
+  plan->cuda_graphs = or_else(cells->cuda_graphs, plan->cuda_graphs);
   plan->mtp_layers = (int)or_else(cells->mtp_layers, plan->mtp_layers);
   plan->overlap_grad = or_else(cells->overlap_grad, plan->overlap_grad);
   plan->overlap_param = or_else(cells->overlap_param, plan->overlap_param);

@@ -231,7 +231,7 @@ gboolean lowering_makes_buckets(const Workload *workload) {
 }
 
 gboolean lowering_takes_turns(const Workload *workload) {
-  return workload->plan->ep > 1 && workload->plan->time.expert_overlap == EXPERT_OVERLAP_ROUNDS;
+  return plan_takes_turns(workload->plan);
 }
 
 gboolean lowering_broadcasts_weights(const Workload *workload) {

@@ -7,14 +7,18 @@
  *
  * A run is a stretch of a piece's list without a collective in it, that nothing waits for but at its end, and that
  * waits for nothing but at its start. A piece begins when all streams have ended the one before it. cp and ep are like
- * tp. */
+ * tp.
+ *
+ * A framework whose host reads how many tokens go to each expert has it wait for the run that chooses them, before it
+ * issues the exchange (framework_time.h, expert_counts). */
 #include "lowering.h"
 
 #include <string.h>
 
 typedef struct {
   gboolean is_collective;
-  int axis; /* of a collective */
+  gboolean is_counted; /* a collective that the host issues when the run before has ended */
+  int axis;            /* of a collective */
   int first_item, last_item;
   int waits_for; /* segment on the other stream; −1: where the piece begins */
   gint32 entry;  /* its work or transfer in the target; −1: none yet */
@@ -62,7 +66,7 @@ static gboolean starts_segment(const WorkList *list, const gboolean *ends_run, i
          item->recompute != previous->recompute;
 }
 
-static SegmentList segments_of(const WorkList *list) {
+static SegmentList segments_of(const WorkList *list, gboolean counts_on_host) {
   g_autofree gboolean *ends_run = g_new0(gboolean, list->n_items + 1);
   g_autofree int *segment_of = g_new(int, list->n_items + 1);
   for (int i = 0; i < list->n_items; i++)
@@ -72,6 +76,7 @@ static SegmentList segments_of(const WorkList *list) {
   for (int i = 0; i < list->n_items; i++) {
     if (starts_segment(list, ends_run, i)) {
       Segment segment = {.is_collective = list->items[i].kind == ITEM_COLLECTIVE,
+                         .is_counted = list->items[i].counted && counts_on_host,
                          .axis = list->items[i].axis,
                          .first_item = i,
                          .entry = -1,
@@ -205,6 +210,13 @@ static gint32 emit_run(Expander *expander, Op op, int axis, gint32 waits_for) {
   return expander->last_compute = op_editor_add(&expander->editor, &op);
 }
 
+/* Nothing behind it is issued before op `waits_for` has ended. */
+static void emit_host_wait(Expander *expander, gint32 waits_for) {
+  Op op = op_new(OP_HOST, STREAM_HOST, ACTION_WAIT, -1, -1);
+  op_add_after(&op, waits_for);
+  op_editor_add(&expander->editor, &op);
+}
+
 static gint32 emit_collective(Expander *expander, Op op, int axis, gint32 waits_for) {
   static const Stream streams[N_ITEM_AXES] = {[AXIS_TP] = STREAM_TP, [AXIS_CP] = STREAM_CP, [AXIS_EP] = STREAM_EP};
   op.kind = OP_COLLECTIVE;
@@ -241,6 +253,8 @@ static void expand_piece(Expander *expander, Op op, Phase phase, Piece piece) {
     Segment *segment = &list->segments[i];
     gint32 waits_for = segment->waits_for >= 0 ? indices[segment->waits_for] : -1;
     op.work = entry_of(expander, phase, piece, segment);
+    if (segment->is_counted && waits_for >= 0)
+      emit_host_wait(expander, waits_for);
     if (segment->is_collective) {
       indices[i] = emit_collective(expander, op, segment->axis, waits_for);
     } else {
@@ -404,7 +418,7 @@ static Program *expand(const Program *program, const Workload *workload, const O
                        .transfers = no_entries(program->transfers->len, sizeof *expander.transfers)};
   for (int piece = 0; piece < N_PIECES; piece++)
     for (int phase = 0; phase < PHASE_OPTIMIZER; phase++)
-      expander.lists[piece][phase] = segments_of(&workload->work[piece][phase]);
+      expander.lists[piece][phase] = segments_of(&workload->work[piece][phase], plan_counts_on_host(workload->plan));
   for (int rank = 0; rank < program->n_ranks; rank++)
     expand_rank(&expander, rank, beside != NULL ? beside->is_beside[rank] : NULL);
   for (int piece = 0; piece < N_PIECES; piece++)

@@ -20,7 +20,11 @@
  * and (v − 1) · (largest group) for the earlier chunks. Where m is no multiple of p the published order would end in a
  * short group, which stalls; here the ⌊m/p⌋ groups share the remainder evenly, larger ones first: no group is below p
  * and none above the least possible ⌈m/⌊m/p⌋⌉, so the bubble stays (p − 1)(F + B)/v with the least warm-up. For m < p
- * the one group is short by p − m slots at each of the v − 1 chunk changes, forward and backward. */
+ * the one group is short by p − m slots at each of the v − 1 chunk changes, forward and backward.
+ *
+ * 1f1b of a single rank has no warm-up: F0 B0 F1 B1 …. Where a forward and a backward take turns at what they exchange
+ * with experts it has one forward, and rounds of two micro-batches: F0 (F1 B0) (F2 B1) … (Megatron-LM,
+ * megatron/core/pipeline_parallel/combined_1f1b.py, combined_1f1b_schedule_for_no_pipelining, 2025). */
 #include "generators.h"
 
 void generate_gpipe(Order *order, OrderShape shape) {
@@ -94,9 +98,10 @@ static void add_one_forward_one_backward(Order *order, const Walk *walk, int ran
 
 void generate_1f1b(Order *order, OrderShape shape) {
   Walk walk = {1, shape.n_micro_batches, .group_size = shape.n_micro_batches};
-  order->exchange = EXCHANGE_PAIRS;
+  const gboolean is_lone = shape.n_ranks == 1 && shape.takes_turns;
+  order->exchange = is_lone ? EXCHANGE_ROUNDS : EXCHANGE_PAIRS;
   for (int rank = 0; rank < shape.n_ranks; rank++)
-    add_one_forward_one_backward(order, &walk, rank, shape.n_ranks - rank - 1);
+    add_one_forward_one_backward(order, &walk, rank, shape.n_ranks - rank - 1 + is_lone);
 }
 
 void generate_interleaved(Order *order, OrderShape shape) {

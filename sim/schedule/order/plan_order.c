@@ -128,7 +128,7 @@ gboolean plan_order_is_auto(const PlanOrder *choice) {
 Order *plan_order_make(PlanOrder *choice, const Plan *plan, GError **error) {
   g_assert(!plan_order_is_auto(choice));
   if (choice->read == NULL) {
-    OrderShape shape = {plan->pp, plan->chunks, (int)plan->n_micro_batches, plan->group};
+    OrderShape shape = {plan->pp, plan->chunks, (int)plan->n_micro_batches, plan->group, plan_takes_turns(plan)};
     return order_new(choice->info, shape, error);
   }
   if (choice->read->n_micro_batches == plan->n_micro_batches)
