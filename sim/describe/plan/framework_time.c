@@ -5,7 +5,7 @@
 
 typedef struct {
   FrameworkTime time;
-  YamlNode host, layer, ends, rates;
+  YamlNode host, layer, ends, zero3_tensors, rates;
 } Draft;
 
 static const char *const kernel_names[] = {"fused", "plain", NULL};
@@ -39,6 +39,7 @@ static const YamlField time_fields[] = {
     {"data_parallel", FIELD_CHOICE, FALSE, IN_TIME(data_parallel), .names = dp_names},
     {"gradients", FIELD_CHOICE, FALSE, IN_TIME(gradients), .names = gradients_names},
     {"weights", FIELD_CHOICE, FALSE, IN_TIME(weights), .names = weights_names},
+    {"zero3_tensors", FIELD_NODE, FALSE, offsetof(Draft, zero3_tensors)},
     {"gradient_sum_bytes", FIELD_NUMBER, FALSE, IN_TIME(gradient_sum_bytes), 1, 8},
     {"norm_rate", FIELD_NUMBER, FALSE, IN_TIME(norm_rate), 0.05, 1},
     {"expert_overlap", FIELD_CHOICE, FALSE, IN_TIME(expert_overlap), .names = overlap_names},
@@ -66,6 +67,12 @@ static const YamlField ends_fields[] = {
     {"backward", FIELD_QUANTITY, SECONDS(ends_backward_s)},
 };
 
+static const YamlField zero3_fields[] = {
+    {"list_entry", FIELD_QUANTITY, SECONDS(zero3_list_entry_s)},
+    {"memory_passes", FIELD_NUMBER, TRUE, IN_TIME(zero3_memory_passes), 0, 100},
+    {"live_parameters", FIELD_NUMBER, TRUE, IN_TIME(zero3_live_parameters), 1, 1e15},
+};
+
 static const YamlField rate_fields[] = {
     {"products", FIELD_NUMBER, FALSE, offsetof(FrameworkRates, products), 0.05, 1},
     {"weight_gradients", FIELD_NUMBER, FALSE, offsetof(FrameworkRates, weight_gradients), 0.05, 1},
@@ -80,6 +87,13 @@ static gboolean parse_host(Draft *draft, GError **error) {
   return yaml_map_read(draft->host, host_fields, G_N_ELEMENTS(host_fields), draft, error) &&
          yaml_map_read(draft->layer, layer_fields, G_N_ELEMENTS(layer_fields), draft, error) &&
          yaml_map_read(draft->ends, ends_fields, G_N_ELEMENTS(ends_fields), draft, error);
+}
+
+static gboolean parse_zero3(Draft *draft, GError **error) {
+  if (!yaml_is_present(draft->zero3_tensors))
+    return TRUE;
+  draft->time.zero3_tensors = TRUE;
+  return yaml_map_read(draft->zero3_tensors, zero3_fields, G_N_ELEMENTS(zero3_fields), draft, error);
 }
 
 /* A mapping from GPU generation to one of rates. */
@@ -103,7 +117,7 @@ gboolean framework_time_parse(YamlNode map, FrameworkTime *time, GError **error)
   Draft draft = {.time = *time};
   draft.time.tensor_parallel_hidden = draft.time.norm_rate = 0; /* seen whether the mapping has them */
   if (!yaml_map_read(map, time_fields, G_N_ELEMENTS(time_fields), &draft, error) || !parse_host(&draft, error) ||
-      !parse_rates(&draft, error))
+      !parse_zero3(&draft, error) || !parse_rates(&draft, error))
     return FALSE;
   if (draft.time.tensor_parallel_hidden > 0 && draft.time.tensor_parallel != TP_FUSED)
     return yaml_fail(map, error, "found tensor_parallel_hidden, expected it with \"tensor_parallel: fused\" only");

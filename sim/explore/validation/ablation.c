@@ -41,6 +41,7 @@ static void without_data_parallel(Plan *plan) {
   plan->time.data_parallel = DP_BESIDE;
   plan->time.gradients = GRADIENTS_SHARDED;
   plan->time.gradient_sum_bytes = 0;
+  plan->time.zero3_tensors = FALSE;
 }
 
 static void without_skew(Plan *plan) {
