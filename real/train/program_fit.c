@@ -146,6 +146,12 @@ gboolean program_is_executable(const Program *program, const Workload *workload,
                            "--framework %s: ranks that own whole matrices and broadcast them cannot be run here; "
                            "expected --zero 0, or no framework",
                            plan->framework);
+  if (plan->cp > 1 && plan->cp_comm == CP_RING && plan->time.context == CONTEXT_BLOCKS)
+    return fail_impossible(
+        error,
+        "--framework %s: a ring that gathers keys and values of all heads cannot be run here (stepsim "
+        "simulate predicts it); expected --cp 1, another --cp-comm or no framework",
+        plan->framework);
   for (int rank = 0; rank < program->n_ranks && plan->ep > 1; rank++)
     for (int i = 0; i < program->ranks[rank].n_ops; i++)
       if (program->ranks[rank].ops[i].overlapped)

@@ -40,6 +40,8 @@ START_TEST(keys_fill_the_struct) {
                   "zero3_tensors: {list_entry: 8 us, memory_passes: 3, live_parameters: 1e6}\n"
                   "gradient_sum_bytes: 4\n"
                   "norm_rate: 0.75\n"
+                  "context: blocks\n"
+                  "context_exchanges: alone\n"
                   "expert_overlap: rounds\n"
                   "expert_dispatch: deepep\n"
                   "expert_format: linear\n"
@@ -65,6 +67,7 @@ START_TEST(keys_fill_the_struct) {
   ck_assert(time.zero3_tensors && time.zero3_memory_passes == 3 && time.zero3_live_parameters == 1e6);
   ck_assert_double_eq_tol(time.zero3_list_entry_s, 8e-6, 1e-15);
   ck_assert(time.gradient_sum_bytes == 4 && time.norm_rate == 0.75);
+  ck_assert(time.context == CONTEXT_BLOCKS && time.context_exchanges == CONTEXT_ALONE);
   ck_assert_int_eq(time.expert_overlap, EXPERT_OVERLAP_ROUNDS);
   ck_assert_int_eq(time.expert_dispatch, DISPATCH_DEEPEP);
   ck_assert_int_eq(time.expert_format, EXPERT_FORMAT_LINEAR);
@@ -88,6 +91,8 @@ START_TEST(bad_files_are_refused) {
       {"tensor_parallel_hidden: 0.5\n", "fused"},
       {"norm_rate: 0.5\n", "plain"},
       {"data_parallel: never\n", "alone"},
+      {"context: ring\n", "passed"},
+      {"context_exchanges: alone\n", "blocks"},
       {"zero3_tensors: {list_entry: 8 us}\n", "memory_passes"},
       {"zero3_tensors: {list_entry: 8, memory_passes: 3, live_parameters: 1e6}\n", "unit"},
   };

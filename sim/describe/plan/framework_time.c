@@ -13,6 +13,8 @@ static const char *const loss_names[] = {"plain", "fused", NULL};
 static const char *const sends_names[] = {"streams", "synchronous", NULL};
 static const char *const stage_tensors_names[] = {"whole", "split", NULL};
 static const char *const p2p_names[] = {"schedule", "always", "chunks", NULL};
+static const char *const context_names[] = {"passed", "blocks", NULL};
+static const char *const exchanges_names[] = {"beside", "alone", NULL};
 static const char *const overlap_names[] = {"schedule", "rounds", NULL};
 static const char *const dispatch_names[] = {"alltoall", "deepep", NULL};
 static const char *const format_names[] = {"element", "linear", NULL};
@@ -42,6 +44,8 @@ static const YamlField time_fields[] = {
     {"zero3_tensors", FIELD_NODE, FALSE, offsetof(Draft, zero3_tensors)},
     {"gradient_sum_bytes", FIELD_NUMBER, FALSE, IN_TIME(gradient_sum_bytes), 1, 8},
     {"norm_rate", FIELD_NUMBER, FALSE, IN_TIME(norm_rate), 0.05, 1},
+    {"context", FIELD_CHOICE, FALSE, IN_TIME(context), .names = context_names},
+    {"context_exchanges", FIELD_CHOICE, FALSE, IN_TIME(context_exchanges), .names = exchanges_names},
     {"expert_overlap", FIELD_CHOICE, FALSE, IN_TIME(expert_overlap), .names = overlap_names},
     {"expert_dispatch", FIELD_CHOICE, FALSE, IN_TIME(expert_dispatch), .names = dispatch_names},
     {"expert_format", FIELD_CHOICE, FALSE, IN_TIME(expert_format), .names = format_names},
@@ -123,6 +127,8 @@ gboolean framework_time_parse(YamlNode map, FrameworkTime *time, GError **error)
     return yaml_fail(map, error, "found tensor_parallel_hidden, expected it with \"tensor_parallel: fused\" only");
   if (draft.time.norm_rate > 0 && draft.time.kernels != FRAMEWORK_KERNELS_PLAIN)
     return yaml_fail(map, error, "found norm_rate, expected it with \"kernels: plain\" only");
+  if (draft.time.context_exchanges == CONTEXT_ALONE && draft.time.context != CONTEXT_BLOCKS)
+    return yaml_fail(map, error, "found context_exchanges, expected it with \"context: blocks\" only");
   if (draft.time.tensor_parallel_hidden == 0 && draft.time.tensor_parallel == TP_FUSED)
     draft.time.tensor_parallel_hidden = time->tensor_parallel_hidden;
   if (draft.time.norm_rate == 0 && draft.time.kernels == FRAMEWORK_KERNELS_PLAIN)
