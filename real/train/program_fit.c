@@ -147,9 +147,15 @@ gboolean program_is_executable(const Program *program, const Workload *workload,
                            "expected --zero 0, or no framework",
                            plan->framework);
   if (workload->model->latent.kv_rank > 0 && plan->attention == ATTENTION_UNFUSED)
-    return fail_impossible(error,
-                           "--attention unfused: the latent attention of model %s cannot be run so here; expected flash",
-                           workload->model->name);
+    return fail_impossible(
+        error, "--attention unfused: the latent attention of model %s cannot be run so here; expected flash",
+        workload->model->name);
+  if (plan->cp > 1 && plan->cp_comm == CP_RING && plan->time.context == CONTEXT_BLOCKS)
+    return fail_impossible(
+        error,
+        "--framework %s: a ring that gathers keys and values of all heads cannot be run here (stepsim "
+        "simulate predicts it); expected --cp 1, another --cp-comm or no framework",
+        plan->framework);
   for (int rank = 0; rank < program->n_ranks && plan->ep > 1; rank++)
     for (int i = 0; i < program->ranks[rank].n_ops; i++)
       if (program->ranks[rank].ops[i].overlapped)

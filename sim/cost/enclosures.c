@@ -2,11 +2,11 @@
  *     │ ┌ domain ───────┐ ┌ domain ───────┐         │      boundary of    members in it    bandwidth out of it
  *     │ │ GPU GPU … GPU │ │ GPU GPU … GPU │   …     │ →    GPU            1                scale-up rate
  *     │ └───────────────┘ └───────────────┘         │      domain         m                m · NIC share
- *     └─────────────────────────────────────────────┘      pod            M                M · NIC share /
- * oversubscription
+ *     └─────────────────────────────────────────────┘      pod            M                M · NIC share / x
  *
- * A fabric whose first tier is oversubscribed above described leaves has their groups as enclosures between domain and
- * pod (cluster_level): who stays in a group does not use the thin uplinks. Without leaves they begin at the domain.
+ * with x the tier's oversubscription. A fabric whose first tier is oversubscribed above described leaves has their
+ * groups as enclosures between domain and pod (cluster_level): who stays in a group does not use the thin uplinks.
+ * Without leaves they begin at the domain.
  *
  * The NIC share of a member is its node's NICs divided by its node's GPUs: beside this group, the other groups of the
  * same axis use the GPUs that are not its members. A pod of P GPUs has uplinks for P·share/oversubscription, and P/M

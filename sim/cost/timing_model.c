@@ -219,6 +219,13 @@ static gboolean is_tp_alone(const Group *group) {
   return !group->spans_pp && group->axes == AXIS_BIT(AXIS_TP);
 }
 
+/* Where collectives are made from lists of tensors: what is done in memory with what they move. */
+static double list_passes_s(const Costing *costing, const Transfer *transfer) {
+  if (transfer->n_calls == 0)
+    return 0;
+  return kernel_cost_memory_s(&costing->gpu, costing->workload->plan->time.zero3_memory_passes * transfer->bytes);
+}
+
 /* Collectives of tp alone are on links in expanded programs only, and there where anything else is: elsewhere their
  * time is the kernels' business. (With those of cp, which may cross nodes beside gradients and activations, a run is
  * always expanded.) */
@@ -230,23 +237,26 @@ static double collective_s(const Costing *costing, const Program *program, const
     return copy_cost_s(costing->cluster, costing->n_sharing, group->route, transfer->bytes);
   }
   const Axis axis = group->axes == AXIS_BIT(AXIS_EP) ? AXIS_EP : N_AXES;
-  CollectiveCost cost = axis_collective_cost(costing, axis, transfer->collective, shape, transfer->bytes);
+  const int n_calls = MAX(transfer->n_calls, 1);
+  CollectiveCost cost = axis_collective_cost(costing, axis, transfer->collective, shape, transfer->bytes / n_calls);
   if (costing->tp_meets || !is_tp_alone(group))
     collective_way_load(costing->cluster, shape, cost.algorithm == ALGORITHM_DIRECT, load);
   const double time_s = is_tp_alone(group) && transfer->is_item
                             ? framework_collective_s(&costing->workload->plan->time, cost.time_s, shape->n)
-                            : cost.time_s;
-  load->latency_ns = ns_of(MIN(cost.latency_s, time_s));
+                            : n_calls * cost.time_s + list_passes_s(costing, transfer);
+  load->latency_ns = ns_of(MIN(n_calls * cost.latency_s, time_s));
   *tax = axis == AXIS_EP ? exchange_tax(costing->cluster, costing->workload->plan, &cost)
                          : collective_tax(costing->cluster, &cost);
   return time_s;
 }
 
 /* A collective that was an item of a piece is issued as such. */
-static gint64 transfer_launch_ns(const Costing *costing, const Transfer *transfer) {
+static gint64 transfer_launch_ns(const Costing *costing, const Transfer *transfer, const GroupShape *shapes) {
   const FrameworkTime *framework = &costing->workload->plan->time;
   if (costing->workload->plan->cuda_graphs == CUDA_GRAPHS_FULL)
     return 0;
+  if (transfer->n_calls > 0)
+    return transfer->n_calls * (costing->launch_ns + ns_of(framework->zero3_list_entry_s * shapes[transfer->group].n));
   return transfer->is_item && framework->has_host ? ns_of(framework->collective_s) : costing->launch_ns;
 }
 
@@ -263,7 +273,7 @@ static void time_transfers(const Costing *costing, const Program *program, Timin
     double time_s = transfer->group < 0
                         ? worst_send_s(costing, transfer, load, &taxes[i])
                         : collective_s(costing, program, transfer, &shapes[transfer->group], load, &taxes[i]);
-    timing->transfers[i] = launched(time_s, transfer_launch_ns(costing, transfer));
+    timing->transfers[i] = launched(time_s, transfer_launch_ns(costing, transfer, shapes));
   }
   timing->taxes = transfer_tax_is_stated(costing->cluster, costing->workload->plan) ? g_steal_pointer(&taxes) : NULL;
 }

@@ -3,8 +3,7 @@
  * Max-min fair: no flow can be given more without taking from one that has no more than it. With r_f the rate of flow
  * f, k_fl how often it counts on link l, C_l the capacity and c_f a cap:
  *
- *     Σ_f k_fl · r_f ≤ C_l,   r_f ≤ c_f,   and each flow is at its cap or crosses a full link on which no rate is
- * higher
+ *     Σ_f k_fl · r_f ≤ C_l,   r_f ≤ c_f,   and each flow is at its cap or crosses a full link that has no higher rate
  *
  * (Bertsekas and Gallager, Data Networks, 2nd ed., 6.5.2). Rates change only when a flow starts to move bytes or ends,
  * and then only those of the flows that are joined to it by links, directly or through others. What changes at one

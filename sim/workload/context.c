@@ -36,11 +36,12 @@
  *
  *     pack      K and V, which lie beside Q, go into one buffer (ring: cat, copy_ backward; all-gather: contiguous)
  *     keep      ring, once: the block that backward begins with takes the place of the own one (it has no such copy,
- * and makes the half of each block that is seen contiguous, as many bytes for three ranks) clear     zeros where
- * gradients are summed: ring, the half that the first block leaves out (fill_); all-gather, dK and dV of the whole
- * sequence (zeros) order     all-gather: whole blocks by rank to tokens by position and back (index_select) unpack
- * all-gather: dK and dV beside dQ (contiguous) */
-#include "pieces.h"
+ *               and makes the half of each block that is seen contiguous, as many bytes for three ranks)
+ *     clear     zeros where gradients are summed: ring, the half that the first block leaves out (fill_); all-gather,
+ *               dK and dV of the whole sequence (zeros)
+ *     order     all-gather: whole blocks by rank to tokens by position and back (index_select)
+ *     unpack    all-gather: dK and dV beside dQ (contiguous) */
+#include "context.h"
 
 /* One tensor of this rank's tokens, `width` columns. */
 static double tensor_bytes(const Cut *cut, gint64 width) {
@@ -66,23 +67,6 @@ static void copy(ItemList *list, const char *name, double bytes) {
 
 /* --- ring --- */
 
-/* This rank's queries against its own keys. */
-static AttentionBlock own_block(const Cut *cut) {
-  return (AttentionBlock){.heads = cut->heads,
-                          .kv_heads = kv_heads(cut),
-                          .queries = cut->seq_len,
-                          .keys = cut->seq_len,
-                          .pairs = attention_pairs(cut->seq_len, 0)};
-}
-
-/* Against another rank's. */
-static AttentionBlock other_block(const Cut *cut) {
-  AttentionBlock block = own_block(cut);
-  block.keys /= 2;
-  block.pairs = (double)block.queries * block.keys;
-  return block;
-}
-
 /* Reads two outputs with their row sums, writes one. */
 static void merge_outputs(ItemList *list) {
   const Cut *cut = list->cut;
@@ -91,7 +75,7 @@ static void merge_outputs(ItemList *list) {
 
 static void ring_forward(ItemList *list) {
   const Cut *cut = list->cut;
-  const AttentionBlock own = own_block(cut), other = other_block(cut);
+  const AttentionBlock own = context_own_block(cut), other = context_other_block(cut);
   copy(list, "attention.kv_pack", kv_bytes(cut));
   gint32 coming = communicate(list, COLLECTIVE_SEND_RECV, "attention", kv_bytes(cut));
   item_list_attention(list, FALSE, &own);
@@ -115,7 +99,7 @@ static double unseen_bytes(const Cut *cut) {
 
 static void ring_backward(ItemList *list) {
   const Cut *cut = list->cut;
-  const AttentionBlock own = own_block(cut), other = other_block(cut);
+  const AttentionBlock own = context_own_block(cut), other = context_other_block(cut);
   copy(list, "attention.kv_pack", kv_bytes(cut));
   gint32 coming = communicate(list, COLLECTIVE_SEND_RECV, "attention.backward", kv_bytes(cut));
   item_list_attention(list, TRUE, &other);
@@ -132,8 +116,14 @@ static void ring_backward(ItemList *list) {
   }
 }
 
+static gboolean is_in_blocks(const Cut *cut) {
+  return cut->plan->time.context == CONTEXT_BLOCKS;
+}
+
 static void ring(ItemList *list, gboolean backward) {
-  if (backward)
+  if (is_in_blocks(list->cut))
+    (backward ? context_blocks_backward : context_blocks_forward)(list);
+  else if (backward)
     ring_backward(list);
   else
     ring_forward(list);
@@ -143,7 +133,7 @@ static void ring(ItemList *list, gboolean backward) {
 
 /* Both pieces of this rank's queries against the keys before them. */
 static AttentionBlock block_of_all_keys(const Cut *cut) {
-  AttentionBlock block = own_block(cut);
+  AttentionBlock block = context_own_block(cut);
   block.keys *= cut->cp;
   block.pairs = attention_pairs(block.keys, 0) / cut->cp;
   return block;
@@ -206,6 +196,8 @@ static double gradient_bytes(const Cut *cut) {
 
 /* two blocks of K and V, two of dK and dV, and what a block adds to dQ. */
 static double ring_buffer_bytes(const Cut *cut) {
+  if (is_in_blocks(cut))
+    return context_blocks_buffer_bytes(cut);
   return gradient_bytes(cut) + 4 * kv_bytes(cut) + tensor_bytes(cut, cut->q_width);
 }
 

@@ -165,7 +165,7 @@ double workload_optimizer_parameters(const Workload *workload, int stage) {
 }
 
 /* Each matrix has one product for its gradient, a rank's experts one for all of theirs. */
-static int piece_matrices(const Workload *workload, Piece piece, gboolean of_experts) {
+int workload_piece_matrices(const Workload *workload, Piece piece, gboolean of_experts) {
   const WorkList *list = &workload->work[piece][PHASE_W];
   int n = piece == PIECE_EMBEDDING && !of_experts;
   for (int i = 0; i < list->n_items; i++)
@@ -176,10 +176,10 @@ static int piece_matrices(const Workload *workload, Piece piece, gboolean of_exp
 
 int workload_stage_matrices(const Workload *workload, int stage, gboolean of_experts) {
   const StageLayers *layers = &workload->stages[stage].layers;
-  return layers->has_embedding * piece_matrices(workload, PIECE_EMBEDDING, of_experts) +
-         layers->n_dense * piece_matrices(workload, PIECE_DENSE_LAYER, of_experts) +
-         (layers->n_layers - layers->n_dense) * piece_matrices(workload, PIECE_LAYER, of_experts) +
-         layers->has_head * piece_matrices(workload, PIECE_HEAD, of_experts);
+  return layers->has_embedding * workload_piece_matrices(workload, PIECE_EMBEDDING, of_experts) +
+         layers->n_dense * workload_piece_matrices(workload, PIECE_DENSE_LAYER, of_experts) +
+         (layers->n_layers - layers->n_dense) * workload_piece_matrices(workload, PIECE_LAYER, of_experts) +
+         layers->has_head * workload_piece_matrices(workload, PIECE_HEAD, of_experts);
 }
 
 StateBytes workload_stage_state(const Workload *workload, int stage, int zero) {

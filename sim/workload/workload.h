@@ -9,8 +9,8 @@
  *     F   forward
  *     I   gradient with respect to the input (full recompute: forward again, then the gradient)
  *     W   gradient with respect to the weights, accumulated into the main gradient
- *     B   I and W in one, as frameworks run them: layer by layer, each weight gradient beside the tp collective of its
- * input gradient
+ *     B   I and W in one, as frameworks run them: layer by layer, each weight gradient beside the tp collective of
+ *         its input gradient
  *
  * Sizes are per GPU: the sequence cut by cp; hidden and heads by tp, the sequence once more by tp where sequence
  * parallelism holds.
@@ -81,8 +81,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Workload, workload_free)
 WorkItem workload_optimizer_item(const Workload *workload, double parameters);
 /* Parameters of a stage that this rank's optimizer updates (÷ shards for ZeRO ≥ 1, experts' by theirs). */
 double workload_optimizer_parameters(const Workload *workload, int stage);
-/* Weight matrices of a stage on this rank: of its experts, each counted, or all others. Norms and biases are not
- * counted. */
+/* Weight matrices of a piece, or of a stage, on this rank: of its experts, each counted, or all others. Norms and
+ * biases are not counted. */
+int workload_piece_matrices(const Workload *workload, Piece piece, gboolean of_experts);
 int workload_stage_matrices(const Workload *workload, int stage, gboolean of_experts);
 /* Weights, gradients and optimizer of a stage on one rank, under ZeRO stage `zero`, each in whole bytes. */
 StateBytes workload_stage_state(const Workload *workload, int stage, int zero);

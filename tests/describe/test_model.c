@@ -107,6 +107,24 @@ START_TEST(parameters_are_the_published_totals) {
 }
 END_TEST
 
+/* In billions, embedding (two matrices of 256,000 words) and all else: 3.2 and 12.5 (arXiv 2402.16819 §2), 9.4 and
+ * 331.6 (arXiv 2406.11704 §2.1), as printed. */
+START_TEST(nemotron_models_have_the_printed_parameters) {
+  static const struct {
+    const char *name;
+    double embedding, others;
+  } printed[] = {{"nemotron-15b", 3.2, 12.5}, {"nemotron-340b", 9.4, 331.6}};
+  for (gsize i = 0; i < G_N_ELEMENTS(printed); i++) {
+    g_autoptr(Model) model = model_read(printed[i].name, NULL);
+    ck_assert_ptr_nonnull(model);
+    const double embedding = 2.0 * (double)(model->vocab * model->hidden);
+    ck_assert_double_eq_tol(embedding / 1e9, printed[i].embedding, 0.06);
+    ck_assert_double_eq_tol(((double)model_parameters(model) - embedding) / 1e9, printed[i].others, 0.06);
+    ck_assert(!model->tied && !model->gated && model->positions == POSITIONS_ROTARY && !model->linear_bias);
+  }
+}
+END_TEST
+
 /* arXiv 2104.04473 equation (2): P = 12·l·h²·(1 + 13/(12·h) + (V + s)/(12·l·h)), with V = 51,200 and s = 2,048; it
  * leaves out the last norm's 2·h. The table prints the result in billions with one decimal. */
 static const struct {
@@ -384,6 +402,7 @@ START_TEST(tying_is_what_the_config_says) {
 END_TEST
 
 static void add_families(TCase *cases) {
+  tcase_add_test(cases, nemotron_models_have_the_printed_parameters);
   tcase_add_test(cases, gpt2_spelling_defaults);
   tcase_add_test(cases, llama_spelling_defaults);
   tcase_add_test(cases, llama_biases_count_where_they_are);

@@ -313,6 +313,18 @@ START_TEST(experts_are_those_of_the_named_model_or_of_the_columns) {
 }
 END_TEST
 
+/* Nemotron-8B has 32 layers of 4,096 with 32 heads and 256,000 words: 51,200 are a default, 256,512 are it with
+ * padding, and a model of other layers is another. */
+START_TEST(a_vocabulary_far_from_the_named_models_is_a_default) {
+  g_autoptr(MeasuredRows) rows = rows_of(
+      "model_name,vocab," CORE "Nemotron-8B,51200,32,4096,32,selene,1\nNemotron-8B,256512,32,4096,32,selene,1\n"
+      "Nemotron-8B,51200,24,4096,32,selene,1\nother,51200,32,4096,32,selene,1\nNemotron-8B,,32,4096,32,selene,1\n");
+  static const gint64 expected[] = {256000, 256512, 51200, 51200, 256000};
+  for (guint i = 0; i < G_N_ELEMENTS(expected); i++)
+    ck_assert_int_eq(nth_row(rows, i)->model->vocab, expected[i]);
+}
+END_TEST
+
 /* 64 GPUs, tp 2, pp 4: 8 of dp. Groups of 8 fit beside experts cut by tp, groups of 16 are made of whole ones. */
 START_TEST(experts_are_whole_where_no_other_way_fits) {
   g_autoptr(MeasuredRows) rows =
@@ -478,6 +490,7 @@ int main(void) {
   tcase_add_test(cases, broken_bytes_never_crash);
   tcase_add_test(cases, what_is_not_modelled_is_kept_with_its_reason);
   tcase_add_test(cases, experts_are_those_of_the_named_model_or_of_the_columns);
+  tcase_add_test(cases, a_vocabulary_far_from_the_named_models_is_a_default);
   tcase_add_test(cases, experts_are_whole_where_no_other_way_fits);
   tcase_add_test(cases, only_what_was_run_tells_runs_apart);
   tcase_add_test(cases, a_row_may_say_that_its_norm_is_fused);

@@ -11,6 +11,13 @@ trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 2
 export OPENBLAS_NUM_THREADS=1
 
+cat >few-live.yaml <<'YAML'
+name: few-live
+source: a test; no layer is small enough to stay gathered
+time:
+  zero3_tensors: {list_entry: 1 us, memory_passes: 1, live_parameters: 1}
+YAML
+
 plans "--precision fp32" <<'TABLE'
 alone|1|tiny-llama|
 alone|1|tiny-gpt2|--micro-batch 2
@@ -255,6 +262,8 @@ unfused attention, no master copy|2|tiny-gpt2|--tp 2 --attention unfused --recip
 whole gradients summed in fp32, ZeRO-1|2|tiny-gpt2|--framework megatron-deepspeed --dp 2 --zero 1 --bucket 1
 gradients summed in fp32, ZeRO-2|2|tiny-llama|--framework megatron-deepspeed --norm-kernel fused --dp 2 --zero 2
 whole gradients summed in fp32, stage tensors in parts|8|tiny-gpt2|--framework megatron-deepspeed --tp 2 --pp 2 --dp 2 --zero 1
+matrices gathered one by one, ZeRO-3|4|tiny-gpt2|--framework deepspeed --dp 4 --zero 3 --recompute full
+matrices gathered again for backward, ZeRO-3|2|tiny-llama|--framework few-live.yaml --dp 2 --zero 3 --recompute full
 gradients summed in fp32, ZeRO-3 in shards of 2|4|tiny-gpt2|--framework megatron-deepspeed --dp 4 --zero 3 --zero-ranks 2
 cp 2, ring|2|tiny-gpt2|--cp 2 --micro-batch 2
 cp 4, all-gather, gradients in fp32|4|tiny-llama|--cp 4 --cp-comm all-gather --recipe megatron

@@ -19,6 +19,7 @@ typedef struct {
   int pp, dp, n_micro_batches, zero, zero_ranks, prefetch, steps;
   gboolean overlap;
   Offload offload;
+  gboolean moves_tensors; /* under ZeRO-3; more than are kept gathered */
 } Example;
 
 static const Example examples[] = {
@@ -28,6 +29,8 @@ static const Example examples[] = {
     {"dp4-zero2-shards2-late", .pp = 1, .dp = 4, .n_micro_batches = 2, .zero = 2, .zero_ranks = 2, .steps = 1},
     {"dp2-zero3-prefetch1", .pp = 1, .dp = 2, .n_micro_batches = 2, .zero = 3, .prefetch = 1, .steps = 1,
      .overlap = TRUE},
+    {"dp2-zero3-tensors", .pp = 1, .dp = 2, .n_micro_batches = 1, .zero = 3, .prefetch = 1, .steps = 1, .overlap = TRUE,
+     .moves_tensors = TRUE},
     {"dp1-zero2-offload", .pp = 1, .dp = 1, .n_micro_batches = 2, .zero = 2, .steps = 1, .overlap = TRUE,
      .offload = {.optimizer = TIER_HOST, .activations = TIER_HOST}},
     {"dp2-zero3-offload", .pp = 1, .dp = 2, .n_micro_batches = 1, .zero = 3, .prefetch = 1, .steps = 1, .overlap = TRUE,
@@ -58,6 +61,8 @@ static char *dump_plan(const Example *example, const char *pass) {
   /* every piece a bucket, but not every parameter a chunk of the host's update */
   plan->bucket_parameters = offload_is_any(&example->offload) ? 300000 : 1;
   plan->steps = example->steps;
+  plan->time.zero3_tensors = example->moves_tensors;
+  plan->recompute = example->moves_tensors ? RECOMPUTE_FULL : plan->recompute;
   plan->offload = example->offload;
   g_autoptr(GError) error = NULL;
   char *dump = predict_dump(model, cluster, plan, pass, &error);

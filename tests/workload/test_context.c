@@ -68,6 +68,43 @@ START_TEST(traffic_has_its_closed_form) {
 }
 END_TEST
 
+/* PyTorch's ring: K and V of all 16 heads are gathered (forward: (cp−1)/cp of cp·KV each rank sends), backward again,
+ * and their gradients in fp32 sent cp times. The ranks do the ring's attention all the same, in cp blocks. */
+START_TEST(pytorch_gathers_all_heads_and_passes_gradients_in_fp32) {
+  for (int cp = 2; cp <= 8; cp *= 2) {
+    g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+    plan->cp = plan->gpus = cp;
+    plan->time.context = CONTEXT_BLOCKS;
+    g_autoptr(Workload) blocks = workload_new(&llama, plan, NULL);
+    g_autoptr(Workload) ring = cut_workload(1, cp, CP_RING, RECOMPUTE_NONE);
+    const double kv = 2.0 * 2 * (512 / cp) * (16 * 64);
+    const WorkList *forward = &blocks->work[PIECE_LAYER][PHASE_F], *backward = &blocks->work[PIECE_LAYER][PHASE_B];
+    const Totals f = totals_of(forward, cp), b = totals_of(backward, cp);
+    ck_assert_double_eq_tol(f.sent_bytes, (cp - 1) * 2 * kv, 1e-6 * kv);
+    ck_assert_double_eq_tol(b.sent_bytes, (cp - 1) * 2 * kv + cp * 4 * kv, 1e-6 * kv);
+    ck_assert(f.n_collectives == 1 && b.n_collectives == 1 + cp && f.n_attention == cp && b.n_attention == cp);
+    ck_assert_double_eq(f.attention_flops, totals_of(&ring->work[PIECE_LAYER][PHASE_F], cp).attention_flops);
+    ck_assert_double_eq(b.attention_flops, totals_of(&ring->work[PIECE_LAYER][PHASE_B], cp).attention_flops);
+  }
+}
+END_TEST
+
+/* Of exchanges that run beside nothing every one is exposed: the next kernel waits for it. */
+START_TEST(exchanges_beside_nothing_are_waited_for_at_once) {
+  g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  plan->cp = plan->gpus = 4;
+  plan->time.context = CONTEXT_BLOCKS;
+  plan->time.context_exchanges = CONTEXT_ALONE;
+  g_autoptr(Workload) workload = workload_new(&llama, plan, NULL);
+  for (int phase = PHASE_F; phase <= PHASE_B; phase += PHASE_B - PHASE_F) {
+    const WorkList *list = &workload->work[PIECE_LAYER][phase];
+    for (int i = 0; i + 1 < list->n_items; i++)
+      if (list->items[i].kind == ITEM_COLLECTIVE && list->items[i].axis == AXIS_CP)
+        ck_assert_int_eq(list->items[i + 1].after, i);
+  }
+}
+END_TEST
+
 /* Whatever way it is cut, the ranks of cp together do the model's products and causal attention, no more and no less:
  * s(s+1)/2 + (cp−1)·s²/2 = S(S+1)/(2·cp) pairs a rank, with S = cp·s. */
 START_TEST(ranks_share_the_work_exactly) {
@@ -436,6 +473,8 @@ int main(void) {
   TCase *tcase = tcase_create("context");
   tcase_set_timeout(tcase, 120);
   tcase_add_test(tcase, traffic_has_its_closed_form);
+  tcase_add_test(tcase, pytorch_gathers_all_heads_and_passes_gradients_in_fp32);
+  tcase_add_test(tcase, exchanges_beside_nothing_are_waited_for_at_once);
   tcase_add_test(tcase, ranks_share_the_work_exactly);
   tcase_add_test(tcase, activations_are_divided_by_cp_and_parameters_are_not);
   tcase_add_test(tcase, buffers_of_the_exchange_are_held_while_backward_runs);

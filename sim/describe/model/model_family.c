@@ -26,13 +26,18 @@ static gboolean read_window(const JsonFile *json, Model *model, GError **error) 
   return TRUE;
 }
 
-static gboolean read_llama(const JsonFile *json, Model *model, GError **error) {
+/* All that Nemotron says besides. */
+static gboolean read_biases(const JsonFile *json, Model *model, GError **error) {
   gboolean attention = FALSE, mlp = FALSE;
   if (!json_file_flag(json, json->root, "attention_bias", &attention, error) ||
       !json_file_flag(json, json->root, "mlp_bias", &mlp, error))
     return FALSE;
   set_biases(model, attention, mlp);
-  return read_window(json, model, error);
+  return TRUE;
+}
+
+static gboolean read_llama(const JsonFile *json, Model *model, GError **error) {
+  return read_biases(json, model, error) && read_window(json, model, error);
 }
 
 /* Qwen3 normalises every head's q and k: one scale vector each, shared by the heads. */
@@ -276,6 +281,7 @@ static const ModelFamily families[] = {
      .gated = TRUE,
      .has_experts = TRUE,
      .read_details = model_read_deepseek},
+    {.types = {"nemotron"}, .norm = NORM_LAYERNORM, .positions = POSITIONS_ROTARY, .read_details = read_biases},
     {.types = {"llama", "mistral"},
      .marks = {"hidden_size"},
      .norm = NORM_RMSNORM,

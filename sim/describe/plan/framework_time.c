@@ -5,7 +5,7 @@
 
 typedef struct {
   FrameworkTime time;
-  YamlNode host, layer, ends, expert_host, rates;
+  YamlNode host, layer, ends, expert_host, zero3_tensors, rates;
 } Draft;
 
 static const char *const kernel_names[] = {"fused", "plain", NULL};
@@ -13,6 +13,8 @@ static const char *const loss_names[] = {"plain", "fused", NULL};
 static const char *const sends_names[] = {"streams", "synchronous", NULL};
 static const char *const stage_tensors_names[] = {"whole", "split", NULL};
 static const char *const p2p_names[] = {"schedule", "always", "chunks", NULL};
+static const char *const context_names[] = {"passed", "blocks", NULL};
+static const char *const exchanges_names[] = {"beside", "alone", NULL};
 static const char *const overlap_names[] = {"schedule", "rounds", NULL};
 static const char *const dispatch_names[] = {"alltoall", "deepep", NULL};
 static const char *const counts_names[] = {"device", "host", NULL};
@@ -41,8 +43,11 @@ static const YamlField time_fields[] = {
     {"data_parallel", FIELD_CHOICE, FALSE, IN_TIME(data_parallel), .names = dp_names},
     {"gradients", FIELD_CHOICE, FALSE, IN_TIME(gradients), .names = gradients_names},
     {"weights", FIELD_CHOICE, FALSE, IN_TIME(weights), .names = weights_names},
+    {"zero3_tensors", FIELD_NODE, FALSE, offsetof(Draft, zero3_tensors)},
     {"gradient_sum_bytes", FIELD_NUMBER, FALSE, IN_TIME(gradient_sum_bytes), 1, 8},
     {"norm_rate", FIELD_NUMBER, FALSE, IN_TIME(norm_rate), 0.05, 1},
+    {"context", FIELD_CHOICE, FALSE, IN_TIME(context), .names = context_names},
+    {"context_exchanges", FIELD_CHOICE, FALSE, IN_TIME(context_exchanges), .names = exchanges_names},
     {"expert_overlap", FIELD_CHOICE, FALSE, IN_TIME(expert_overlap), .names = overlap_names},
     {"expert_dispatch", FIELD_CHOICE, FALSE, IN_TIME(expert_dispatch), .names = dispatch_names},
     {"expert_counts", FIELD_CHOICE, FALSE, IN_TIME(expert_counts), .names = counts_names},
@@ -75,6 +80,12 @@ static const YamlField expert_host_fields[] = {
     {"launch", FIELD_QUANTITY, TRUE, IN_TIME(expert_launch_s), 1e-7, 1e-3, UNIT_SECONDS},
 };
 
+static const YamlField zero3_fields[] = {
+    {"list_entry", FIELD_QUANTITY, SECONDS(zero3_list_entry_s)},
+    {"memory_passes", FIELD_NUMBER, TRUE, IN_TIME(zero3_memory_passes), 0, 100},
+    {"live_parameters", FIELD_NUMBER, TRUE, IN_TIME(zero3_live_parameters), 1, 1e15},
+};
+
 static const YamlField rate_fields[] = {
     {"products", FIELD_NUMBER, FALSE, offsetof(FrameworkRates, products), 0.05, 1},
     {"weight_gradients", FIELD_NUMBER, FALSE, offsetof(FrameworkRates, weight_gradients), 0.05, 1},
@@ -98,6 +109,13 @@ static gboolean parse_expert_host(Draft *draft, GError **error) {
   return yaml_map_read(draft->expert_host, expert_host_fields, G_N_ELEMENTS(expert_host_fields), draft, error);
 }
 
+static gboolean parse_zero3(Draft *draft, GError **error) {
+  if (!yaml_is_present(draft->zero3_tensors))
+    return TRUE;
+  draft->time.zero3_tensors = TRUE;
+  return yaml_map_read(draft->zero3_tensors, zero3_fields, G_N_ELEMENTS(zero3_fields), draft, error);
+}
+
 /* A mapping from GPU generation to one of rates. */
 static gboolean parse_rates(Draft *draft, GError **error) {
   if (!yaml_is_present(draft->rates))
@@ -119,12 +137,14 @@ gboolean framework_time_parse(YamlNode map, FrameworkTime *time, GError **error)
   Draft draft = {.time = *time};
   draft.time.tensor_parallel_hidden = draft.time.norm_rate = 0; /* seen whether the mapping has them */
   if (!yaml_map_read(map, time_fields, G_N_ELEMENTS(time_fields), &draft, error) || !parse_host(&draft, error) ||
-      !parse_expert_host(&draft, error) || !parse_rates(&draft, error))
+      !parse_expert_host(&draft, error) || !parse_zero3(&draft, error) || !parse_rates(&draft, error))
     return FALSE;
   if (draft.time.tensor_parallel_hidden > 0 && draft.time.tensor_parallel != TP_FUSED)
     return yaml_fail(map, error, "found tensor_parallel_hidden, expected it with \"tensor_parallel: fused\" only");
   if (draft.time.norm_rate > 0 && draft.time.kernels != FRAMEWORK_KERNELS_PLAIN)
     return yaml_fail(map, error, "found norm_rate, expected it with \"kernels: plain\" only");
+  if (draft.time.context_exchanges == CONTEXT_ALONE && draft.time.context != CONTEXT_BLOCKS)
+    return yaml_fail(map, error, "found context_exchanges, expected it with \"context: blocks\" only");
   if (draft.time.tensor_parallel_hidden == 0 && draft.time.tensor_parallel == TP_FUSED)
     draft.time.tensor_parallel_hidden = time->tensor_parallel_hidden;
   if (draft.time.norm_rate == 0 && draft.time.kernels == FRAMEWORK_KERNELS_PLAIN)

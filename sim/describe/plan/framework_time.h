@@ -35,7 +35,18 @@
  *       weights: broadcast          # ZeRO-1: a matrix is wholly one rank's, and each rank that has some broadcasts
  *                                   # them when it has updated them, beside nothing, whatever the plan asks for;
  *                                   # gathered (default): each has an equal part of all, and these come together
+ *       zero3_tensors:              # ZeRO-3 moves each matrix, and its gradient, in a collective of its own, made from a
+ *                                   # list of tensors, one for each rank; before a gather the host waits for all that
+ *                                   # it has issued (default: one collective for all of a layer)
+ *         list_entry: 30 us         # on the CPU, for each tensor of such a list
+ *         memory_passes: 4          # times that what is moved is read or written besides
+ *         live_parameters: 1e9      # where a layer has more, nothing is gathered ahead of its use, and what a layer was
+ *                                   # made again with is gathered anew for its backward
  *       gradient_sum_bytes: 4       # per parameter, as gradients of training in bf16 are summed (default: as held)
+ *       context: blocks             # cp ring: keys and values of all heads are gathered whole, attended to block by
+ *                                   # block and their gradients passed on, outputs and gradients summed in fp32; passed
+ *                                   # (default): as Transformer Engine's ring
+ *       context_exchanges: alone    # blocks: they run beside nothing; beside (default): beside a block's attention
  *       expert_overlap: rounds      # in rounds of the interleaved schedule the forward and the backward take turns
  *                                   # at their exchanges with experts (default: where the schedule pairs them)
  *       expert_dispatch: deepep     # a token is sent once for each expert it goes to (default: alltoall), or once to
@@ -71,6 +82,8 @@ typedef enum { DP_BESIDE, DP_ALONE } FrameworkDataParallel;
 typedef enum { GRADIENTS_SHARDED, GRADIENTS_WHOLE } FrameworkGradients;
 typedef enum { WEIGHTS_GATHERED, WEIGHTS_BROADCAST } FrameworkWeights;
 
+typedef enum { CONTEXT_PASSED, CONTEXT_BLOCKS } FrameworkContext;
+typedef enum { CONTEXT_BESIDE, CONTEXT_ALONE } FrameworkContextExchanges;
 typedef enum { EXPERT_OVERLAP_OF_SCHEDULE, EXPERT_OVERLAP_ROUNDS } FrameworkExpertOverlap;
 typedef enum { EXPERT_FORMAT_ELEMENT, EXPERT_FORMAT_LINEAR } FrameworkExpertFormat;
 typedef enum { EXPERT_COUNTS_ON_DEVICE, EXPERT_COUNTS_ON_HOST } FrameworkExpertCounts;
@@ -102,14 +115,18 @@ typedef struct {
   int data_parallel;          /* FrameworkDataParallel */
   int gradients;              /* FrameworkGradients */
   int weights;                /* FrameworkWeights */
-  double gradient_sum_bytes;  /* 0: as held */
-  double norm_rate;           /* (0, 1]; 0: 1 */
-  int expert_overlap;         /* FrameworkExpertOverlap */
-  int expert_dispatch;        /* ExpertDispatch of plan.h */
-  int expert_counts;          /* FrameworkExpertCounts */
-  int expert_format;          /* FrameworkExpertFormat */
-  int scales;                 /* FrameworkScales */
-  int expert_sms;             /* 0: as the cluster has it */
+  gboolean zero3_tensors;     /* else the following three are unknown */
+  double zero3_list_entry_s, zero3_memory_passes, zero3_live_parameters;
+  double gradient_sum_bytes; /* 0: as held */
+  double norm_rate;          /* (0, 1]; 0: 1 */
+  int context;               /* FrameworkContext */
+  int context_exchanges;     /* FrameworkContextExchanges */
+  int expert_overlap;        /* FrameworkExpertOverlap */
+  int expert_dispatch;       /* ExpertDispatch of plan.h */
+  int expert_counts;         /* FrameworkExpertCounts */
+  int expert_format;         /* FrameworkExpertFormat */
+  int scales;                /* FrameworkScales */
+  int expert_sms;            /* 0: as the cluster has it */
   FrameworkRates rates[N_ARCHITECTURES];
 } FrameworkTime;
 

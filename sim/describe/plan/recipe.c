@@ -1,7 +1,8 @@
 /* Presets are rows of a table; anything else is a sum of parts such as "w2+g2+p4+m4+v4".
  *
- *     bf16+master   weights and gradients in 16 bits, master copy and both moments in 32 (arXiv 1910.02054 §3.1:
- * 2+2+12) megatron      as before, gradients accumulated in 32 bits (Megatron-LM's theoretical memory: 18 bytes)
+ *     bf16+master   weights and gradients in 16 bits, master copy and both moments in 32: 2+2+12 bytes (arXiv
+ *                   1910.02054 §3.1)
+ *     megatron      as before, gradients accumulated in 32 bits (Megatron-LM's theoretical memory: 18 bytes)
  *     no-master     16-bit weights updated in place
  *     fp32-grads    the same with 32-bit gradients
  *     fp32          32 bits throughout

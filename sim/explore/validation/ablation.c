@@ -44,6 +44,12 @@ static void without_data_parallel(Plan *plan) {
   plan->time.data_parallel = DP_BESIDE;
   plan->time.gradients = GRADIENTS_SHARDED;
   plan->time.gradient_sum_bytes = 0;
+  plan->time.zero3_tensors = FALSE;
+}
+
+static void without_context(Plan *plan) {
+  plan->time.context = CONTEXT_PASSED;
+  plan->time.context_exchanges = CONTEXT_BESIDE;
 }
 
 static void without_skew(Plan *plan) {
@@ -86,6 +92,8 @@ static const struct {
      without_tensor_parallel},
     {"data-parallel", "how it runs collectives of dp: beside computing, in shards and in the format they are held in",
      without_data_parallel},
+    {"context", "how its ring of context parallelism gathers, passes and sums: as Transformer Engine's",
+     without_context},
     {"skew", "the spread of ranks that come to a collective: all come at once", without_skew},
     {"memory", "what it holds besides, and its recipe of bytes per parameter", without_memory},
     {"contention", "transfers that share links: each has its links for itself", without_contention},

@@ -288,12 +288,24 @@ static Model *named_model(const Cells *cells, const Model *shipped, GError **err
   return model_check(model, "the row", error) ? g_steal_pointer(&model) : NULL;
 }
 
-static Model *make_model(const MeasuredRow *row, const Cells *cells, const ExpertModels *named, GError **error) {
+enum { MOST_PADDING = 10 }; /* % of a vocabulary */
+
+/* The row's, or that of the model it is named for (NULL: none) where the two are further apart than padding makes them:
+ * then the table has a default in its place. */
+static gint64 vocabulary(const Model *shipped, const Cells *cells) {
+  const gint64 own = or_else(cells->vocab, DEFAULT_VOCAB);
+  if (shipped == NULL || model_has_experts(shipped) || shipped->n_layers != cells->layers)
+    return own;
+  return 100 * ABS(own - shipped->vocab) > MOST_PADDING * shipped->vocab ? shipped->vocab : own;
+}
+
+static Model *make_model(const MeasuredRow *row, const Cells *cells, const NamedModels *named, GError **error) {
   if (!check_known(cells, error))
     return NULL;
   const char *name = measured_row_cell(row, "model_name");
-  const Model *shipped = expert_models_find(named, name, cells->hidden, cells->heads);
-  if (shipped != NULL && (cells->experts == unknown || cells->experts == shipped->experts.n))
+  const Model *shipped = named_models_find(named, name, cells->hidden, cells->heads);
+  if (shipped != NULL && model_has_experts(shipped) &&
+      (cells->experts == unknown || cells->experts == shipped->experts.n))
     return named_model(cells, shipped, error);
   g_autoptr(Model) model = g_new0(Model, 1);
   model->name = g_strdup(*name != '\0' ? name : "of the row");
@@ -302,7 +314,7 @@ static Model *make_model(const MeasuredRow *row, const Cells *cells, const Exper
   model->n_heads = cells->heads;
   model->n_kv_heads = or_else(cells->kv_heads, cells->heads);
   model->head_dim = cells->hidden / cells->heads;
-  model->vocab = or_else(cells->vocab, DEFAULT_VOCAB);
+  model->vocab = vocabulary(shipped, cells);
   model->max_positions = or_else(cells->seq_len, DEFAULT_SEQ_LEN);
   set_family(row, cells, model);
   model->ffn_hidden = or_else(cells->ffn_hidden, default_ffn(model));
@@ -463,7 +475,7 @@ MeasuredRows *measured_rows_read(char **files, int n_files, GError **error) {
   rows->frameworks = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
   rows->rows = g_array_new(FALSE, FALSE, sizeof(MeasuredRow));
   g_array_set_clear_func(rows->rows, row_clear);
-  rows->named = expert_models_read(error);
+  rows->named = named_models_read(error);
   if (rows->named == NULL)
     return NULL;
   for (int i = 0; i < n_files; i++)
@@ -487,6 +499,6 @@ void measured_rows_free(MeasuredRows *rows) {
   g_clear_pointer(&rows->rows, g_array_unref);
   g_clear_pointer(&rows->frameworks, g_hash_table_unref);
   g_clear_pointer(&rows->tables, g_ptr_array_unref);
-  g_clear_pointer(&rows->named, expert_models_free);
+  g_clear_pointer(&rows->named, named_models_free);
   g_free(rows);
 }

@@ -25,7 +25,7 @@
 #pragma once
 #include "ablation.h"
 #include "csv_table.h"
-#include "expert_models.h"
+#include "named_models.h"
 
 typedef struct {
   const CsvTable *table; /* borrowed, as are the texts below */
@@ -43,7 +43,7 @@ typedef struct {
   GPtrArray *tables;      /* of CsvTable, in the order of the files */
   GArray *rows;           /* of MeasuredRow */
   GHashTable *frameworks; /* name → Framework, or NULL where none is described */
-  ExpertModels *named;    /* shipped models with experts */
+  NamedModels *named;     /* shipped models */
   Parts without;          /* of the model: left out of their plans */
 } MeasuredRows;
 
@@ -51,9 +51,10 @@ typedef struct {
  * modelled (heads that do not divide), or what cannot be read (a number that is malformed or out of any sense, an
  * unknown word: column, found and expected are said), is no error: it has a `problem`, and the others are read.
  *
- * A row whose model_name is that of a shipped model with experts (expert_models.h), of the row's hidden size and heads,
+ * A row whose model_name is that of a shipped model with experts (named_models.h), of the row's hidden size and heads,
  * is of that model, cut to the row's layers; its own experts, if it says how many, must then be as many. Else experts,
- * experts_per_token and moe_ffn_hidden say what stands in place of every layer's MLP. */
+ * experts_per_token and moe_ffn_hidden say what stands in place of every layer's MLP. One whose model_name is that of a
+ * shipped model without, of the row's layers too, has that model's vocabulary if its own differs by more than 10 %. */
 MeasuredRows *measured_rows_read(char **files, int n_files, GError **error);
 void measured_rows_free(MeasuredRows *rows);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(MeasuredRows, measured_rows_free)

@@ -2,8 +2,9 @@
  * it and the next compute op is explained backwards, along the chain of this rank's own ops that led there:
  *
  *     compute ██████·······················████       · idle
- *     dp            [reduce ][norm········]           the optimizer waits for the norm, the norm for the reduce before
- * it ↑ last member came dp      bubble  other
+ *     dp            [reduce ][norm········]           the optimizer waits for the norm, the norm for the reduce
+ *                                 ↑ last member came
+ *                    dp      bubble  other
  *
  * An op starts when the latest of these has happened: the ops in `after` ended, the op before it on its stream ended,
  * the host issued it. That latest one is the cause. The time its own record was under way is charged to it, split where

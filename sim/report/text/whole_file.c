@@ -1,7 +1,8 @@
 /* The temporary lies beside its target, so that the rename stays within one file system and is atomic:
  *
- *     open    an unnamed file in the target's folder (Linux), or one named .stepsim-…; killed now, the first leaves
- * nothing close   name it .stepsim-…, rename that to the target
+ *     open    an unnamed file in the target's folder (Linux), or one named .stepsim-…; killed now, the first
+ *             leaves nothing
+ *     close   name it .stepsim-…, rename that to the target
  *
  * Write errors (a full disk shows up as late as the last flush or the close) are remembered, not returned from every
  * write. */

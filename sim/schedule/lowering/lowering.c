@@ -251,6 +251,19 @@ gboolean lowering_gathers_early(const Workload *workload) {
           (plan->zero == 3 || plan->overlap_param));
 }
 
+gboolean lowering_moves_tensors(const Workload *workload) {
+  return workload->plan->zero == 3 && workload->plan->time.zero3_tensors && lowering_is_sharded(workload);
+}
+
+gboolean lowering_exceeds_live(const Workload *workload) {
+  return lowering_moves_tensors(workload) &&
+         (double)workload->piece_parameters[PIECE_LAYER] > workload->plan->time.zero3_live_parameters;
+}
+
+int lowering_window(const Workload *workload) {
+  return workload->plan->overlap_param && !lowering_exceeds_live(workload) ? workload->plan->prefetch : 0;
+}
+
 double tied_gradient_bytes(const Workload *workload) {
   /* sharded gradients are summed shard by shard */
   return workload->tied_parameters * workload->plan->recipe.gradients / lowering_shards(workload);
@@ -288,6 +301,18 @@ static guint8 moved_tables(const Workload *workload, const Moved *moved) {
   const Part *part = &moved->part;
   gboolean is_without = part_parameters_once(workload, part, moved->keeper) < part_parameters(workload, part);
   return (guint8)(part->n_embedding + part->n_head - is_without);
+}
+
+/* One for each matrix; what has none (norms) is one. 0: all in one. */
+static int moved_calls(const Workload *workload, const Moved *moved) {
+  const Part *part = &moved->part;
+  if (!lowering_moves_tensors(workload))
+    return 0;
+  int n = part->n_dense * workload_piece_matrices(workload, PIECE_DENSE_LAYER, moved->of_experts) +
+          (part->n_layers - part->n_dense) * workload_piece_matrices(workload, PIECE_LAYER, moved->of_experts);
+  if (!moved->of_experts)
+    n += moved_tables(workload, moved);
+  return MAX(n, 1);
 }
 
 /* The ranks of cp hold the same parameters: they are summed over, and sharded over, with those of dp. */
@@ -329,7 +354,8 @@ Op dp_collective(Program *program, const Workload *workload, ActionKind action, 
                        .n_tables = moved_tables(workload, moved),
                        .of_experts = moved->of_experts != 0,
                        .n_layers = moved->part.n_layers,
-                       .n_dense = moved->part.n_dense};
+                       .n_dense = moved->part.n_dense,
+                       .n_calls = moved_calls(workload, moved)};
   Op op = op_new(OP_COLLECTIVE, STREAM_DP, action, stage, -1);
   op.unit = moved->part.first_layer;
   op.work = program_transfer(program, &transfer);

@@ -55,6 +55,12 @@ int lowering_owners(const Workload *workload, int stage, gboolean of_experts);
 /* Parameters are gathered when they are first needed (ZeRO-3; ZeRO-1 and 2 with overlap_param), not after the
  * optimizer. */
 gboolean lowering_gathers_early(const Workload *workload);
+/* ZeRO-3 under a framework that moves each matrix in a collective of its own. */
+gboolean lowering_moves_tensors(const Workload *workload);
+/* … and a layer has more parameters than it keeps gathered. */
+gboolean lowering_exceeds_live(const Workload *workload);
+/* ZeRO-3: pieces gathered ahead of the one that is computed with. */
+int lowering_window(const Workload *workload);
 /* Parameters that a collective moves: of `part` those of experts, or all others, a matrix that embedding and head share
  * on one pipeline rank only with `keeper`, one of the two. */
 typedef struct {

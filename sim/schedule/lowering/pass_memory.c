@@ -75,7 +75,13 @@ static void add_stage_gradients(EffectRecipes *recipes, const Program *program, 
   }
 }
 
-/* Whether the op computes with what came: of a pair that runs as one, each half waits for both inputs. */
+/* A host that waits for a gather alone lets go of it: what else waits for it comes later. */
+static gboolean op_uses_arrivals(const Op *op) {
+  return op->kind == OP_COMPUTE || op->kind == OP_HOST;
+}
+
+/* Whether the op computes with what came, or waits until that has been computed with: of a pair that runs as one, each
+ * half waits for both inputs. */
 static gboolean uses(const Op *op, const Op *arrived) {
   return arrived->kind == OP_COLLECTIVE ||
          (arrived->kind == OP_RECV && arrived->stage == op->stage && arrived->micro_batch == op->micro_batch);
@@ -87,7 +93,7 @@ static void add_arrivals(EffectRecipes *recipes, const OpList *list, const Plan 
   for (int i = 0; i < list->n_ops; i++) {
     const Op *op = &list->ops[i];
     user[i] = -1;
-    for (int a = 0; op->kind == OP_COMPUTE && a < OP_MAX_AFTER && op->after[a] >= 0; a++)
+    for (int a = 0; op_uses_arrivals(op) && a < OP_MAX_AFTER && op->after[a] >= 0; a++)
       if (uses(op, &list->ops[op->after[a]]))
         user[op->after[a]] = i;
   }

@@ -9,6 +9,11 @@
  *
  * Without overlap_param w is 0: each gather waits for the piece before it, and the piece waits for the gather.
  *
+ * A framework that moves each matrix in a collective of its own (zero3_tensors) has its host wait, before it issues a
+ * gather, for the gather and the computing that it has issued: what runs beside a gather is the one piece whose kernels
+ * are issued behind it. Where its limit of live parameters is below a layer's, nothing does, and a layer that is made
+ * again is gathered twice for its backward.
+ *
  * ZeRO-1 and 2 gather once a step. With overlap_param that happens beside the first forward of each stage, bucket by
  * bucket, without a window: the gathered parameters stay.
  *
@@ -67,6 +72,47 @@ static gint32 add_gathers(Program *program, OpEditor *editor, const Workload *wo
     last = op_editor_add(editor, &op);
   }
   return last;
+}
+
+/* The host waits for the ops (−1: none). */
+static void add_wait_for(OpEditor *editor, gint32 gather, gint32 compute) {
+  if (compute < 0 && gather < 0)
+    return;
+  Op op = op_new(OP_HOST, STREAM_HOST, ACTION_WAIT, -1, -1);
+  op_add_after(&op, gather);
+  op_add_after(&op, compute);
+  op_editor_add(editor, &op);
+}
+
+/* … for the last gather and the last compute op of the new list. */
+static void add_wait(const Workload *workload, OpEditor *editor) {
+  gint32 gather = -1, compute = -1;
+  for (gint32 i = editor->n_ops; lowering_moves_tensors(workload) && i-- > 0 && compute < 0;) {
+    const Op *op = &editor->ops[i];
+    if (op->kind == OP_COMPUTE)
+      compute = i;
+    else if (op->action == ACTION_UNSHARD && gather < 0)
+      gather = i;
+  }
+  add_wait_for(editor, gather, compute);
+}
+
+/* What a layer is made again with is released before its backward, which needs it gathered anew. */
+static gboolean is_gathered_twice(const Workload *workload, const Op *user, const Part *part) {
+  return user->action != ACTION_F && part->n_layers > 0 && workload->plan->recompute == RECOMPUTE_FULL &&
+         lowering_exceeds_live(workload);
+}
+
+/* The gathers of what `user` computes with, which wait for op `after` (−1: none); returns the last of them. */
+static gint32 add_gathers_of(Program *program, OpEditor *editor, const Workload *workload, const Op *user,
+                             const Part *part, gint32 after) {
+  add_wait(workload, editor);
+  const Moved moved = gathered(user, part);
+  gint32 last = add_gathers(program, editor, workload, user->stage, user->micro_batch, moved, after);
+  if (!is_gathered_twice(workload, user, part))
+    return last;
+  add_wait_for(editor, last, -1);
+  return add_gathers(program, editor, workload, user->stage, user->micro_batch, moved, after);
 }
 
 /* So many ops from the first on need what is gathered here: under ZeRO-1 and 2 up to the last stage's first. */
@@ -165,8 +211,7 @@ static void unshard_rank(Program *program, OpList *list, const Workload *workloa
         const Op *user = &list->ops[ahead->old_index];
         int before = n_issued - window - 1;
         gint32 after = workload->plan->zero == 3 && before >= 0 ? g_array_index(computed, gint32, before) : -1;
-        gather_of[next] = add_gathers(program, &editor, workload, user->stage, user->micro_batch,
-                                      gathered(user, &ahead->part), after);
+        gather_of[next] = add_gathers_of(program, &editor, workload, user, &ahead->part, after);
         n_ahead++;
         n_issued++;
       }
@@ -223,7 +268,7 @@ void pass_unshard(Program *program, const Lowering *lowering) {
   if (workload == NULL || !lowering_gathers_early(workload))
     return; /* nothing is sharded, or it is gathered after the optimizer */
   const Plan *plan = workload->plan;
-  int window = plan->zero < 3 ? G_MAXINT / 2 : plan->overlap_param ? plan->prefetch : 0;
+  int window = plan->zero < 3 ? G_MAXINT / 2 : lowering_window(workload);
   for (int rank = 0; rank < program->n_ranks; rank++)
     if (lowering->order->has_unshard)
       unshard_rank_as_told(program, &program->ranks[rank], workload);

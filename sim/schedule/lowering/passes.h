@@ -4,7 +4,7 @@
  *
  * place        compute ops in the order's order
  * unshard      ZeRO-3: every F, I and B is cut into layers, each after an all-gather of its parameters on the dp
- *              stream, at most `prefetch` layers ahead; ZeRO-1/2 with overlap_param: the first forward of each stage is
+ *              stream (one for each matrix where the framework does so), at most `prefetch` layers ahead; ZeRO-1/2 with overlap_param: the first forward of each stage is
  *              cut into buckets, each after the all-gather of its bucket
  * send_recv    activations and gradients between stages on different ranks; a receive is placed on the peer when its
  *              send is scheduled

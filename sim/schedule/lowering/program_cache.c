@@ -90,6 +90,9 @@ static void add_stages(GArray *key, const Workload *workload) {
     add_number(key, (gint64)layers->n_layers << 2 | (layers->has_embedding ? 2 : 0) | (layers->has_head ? 1 : 0));
     if (lowering_broadcasts_weights(workload))
       add_number(key, (gint64)lowering_owners(workload, stage, TRUE) << 32 | lowering_owners(workload, stage, FALSE));
+    if (lowering_moves_tensors(workload))
+      add_number(key, (gint64)workload_stage_matrices(workload, stage, TRUE) << 32 |
+                          workload_stage_matrices(workload, stage, FALSE));
     if (is_cut && (stage == 0 || !holds_alike(layers, &workload->stages[stage - 1].layers))) {
       add_cuts(key, workload, stage, FALSE, cuts);
       add_cuts(key, workload, stage, TRUE, cuts);
@@ -111,6 +114,9 @@ static GArray *key_of(const PlanOrder *choice, const Workload *workload) {
       plan->overlap_p2p,
       plan->time.sends,
       plan->time.gradients,
+      lowering_moves_tensors(workload),
+      lowering_window(workload),
+      lowering_exceeds_live(workload) && plan->recompute == RECOMPUTE_FULL,
       plan->grad_norm_barrier,
       plan->overlap_grad,
       plan->overlap_param,

@@ -101,6 +101,7 @@ typedef struct {
   guint8 n_embedding, n_head, n_tables;
   guint8 of_experts; /* the parameters of their experts alone; else all others */
   gint32 n_layers, n_dense;
+  gint32 n_calls; /* collectives that they move in, one behind another, which are taken to be equal; 0: one */
   /* tp, cp or ep collective of an expanded program: which item of which piece's list */
   guint8 is_item;
   gint32 piece, item;

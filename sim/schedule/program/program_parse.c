@@ -122,6 +122,7 @@ static gboolean read_collective(const Reader *reader, Transfer *transfer, GError
                           {"experts", field_byte, &transfer->of_experts},
                           {"head", field_byte, &transfer->n_head},
                           {"tables", field_byte, &transfer->n_tables},
+                          {"calls", field_count, &transfer->n_calls},
                           {"piece", field_piece, &piece},
                           {"item", field_count, &item}};
   int collective = line_word_of(&reader->line, "neither send nor a collective:", line_word(&reader->line, 2),

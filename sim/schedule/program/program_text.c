@@ -82,6 +82,7 @@ static void append_transfer(GString *out, guint i, const Transfer *transfer) {
   append_int_unless(out, "experts", transfer->of_experts, 0);
   append_int_unless(out, "head", transfer->n_head, 0);
   append_int_unless(out, "tables", transfer->n_tables, 0);
+  append_int_unless(out, "calls", transfer->n_calls, 0);
   if (transfer->is_item)
     g_string_append_printf(out, " piece=%s item=%d", piece_words[transfer->piece], transfer->item);
   g_string_append_c(out, '\n');

@@ -1,8 +1,9 @@
 /* A worklist of streams to look at. Looking at a stream takes its head as far as it goes:
  *
  *     waiting   on an op of the same rank (an `after`, the host, the rest of its batch): the stream's bit is set at
- * that op, and the stream is looked at again when that op is done posted    a send, receive or collective that waits
- * for the other ranks; whoever arrives last completes all done      the next op of the stream is the head
+ *               that op, and the stream is looked at again when that op is done
+ *     posted    a send, receive or collective that waits for the other ranks; whoever arrives last completes all
+ *     done      the next op of the stream is the head
  *
  * Every op is looked at a bounded number of times, so the run is linear in ops and edges. Whether it reaches the end
  * does not depend on the order of looking: an op that can go stays able to go. */

@@ -1,11 +1,11 @@
 /* "DEEPSEEK_V3", "deepseekv3" and "deepseek-v3-l4" all begin with what is left of deepseek-v3: deepseekv3. */
-#include "expert_models.h"
+#include "named_models.h"
 
 #include <string.h>
 
 #include "data_path.h"
 
-struct ExpertModels {
+struct NamedModels {
   GPtrArray *models; /* of Model; owned */
 };
 
@@ -18,28 +18,27 @@ static char *bare_name(const char *name) {
   return g_string_free(bare, FALSE);
 }
 
-ExpertModels *expert_models_read(GError **error) {
-  g_autoptr(ExpertModels) found = g_new0(ExpertModels, 1);
+NamedModels *named_models_read(GError **error) {
+  g_autoptr(NamedModels) found = g_new0(NamedModels, 1);
   found->models = g_ptr_array_new_with_free_func((GDestroyNotify)model_free);
   g_auto(GStrv) names = data_path_list("models", ".json");
   for (int i = 0; names[i] != NULL; i++) {
     g_autoptr(Model) model = model_read(names[i], error);
     if (model == NULL)
       return NULL;
-    if (model_has_experts(model))
-      g_ptr_array_add(found->models, g_steal_pointer(&model));
+    g_ptr_array_add(found->models, g_steal_pointer(&model));
   }
   return g_steal_pointer(&found);
 }
 
-void expert_models_free(ExpertModels *models) {
+void named_models_free(NamedModels *models) {
   if (models == NULL)
     return;
   g_ptr_array_unref(models->models);
   g_free(models);
 }
 
-const Model *expert_models_find(const ExpertModels *models, const char *name, gint64 hidden, gint64 n_heads) {
+const Model *named_models_find(const NamedModels *models, const char *name, gint64 hidden, gint64 n_heads) {
   g_autofree char *wanted = bare_name(name);
   const Model *best = NULL;
   for (guint i = 0; i < models->models->len; i++) {
