@@ -40,7 +40,7 @@ LINE
 
 cp "$data/models/tiny-llama.json" m.json
 cp "$data/models/tiny-qwen2-moe-sparse.json" "$data/models/tiny-mixtral.json" "$data/models/tiny-qwen3.json" \
-  "$data/models/tiny-mpt-qk-ln.json" "$data/models/tiny-deepseek.json" .
+  "$data/models/tiny-mpt-qk-ln.json" "$data/models/tiny-deepseek.json" "$data/models/tiny-deepseek-v3.json" .
 printf 'name: odd\nsource: >-\n  this test\ntime:\n  gradient_sum_bytes: 3\n' >odd.yaml
 "$stepsim" simulate --model m.json --cluster dgx-h100 --gpus 4 --pp 4 --global-batch 8 --dump four.txt >out
 while IFS= read -r line; do
@@ -219,6 +219,12 @@ for time in first second; do
     ! grep -q 'is kept' err
   result $? "where nothing can be measured it is said why, the $time time" "exit status $got; $(cat err)"
 done
+
+# Latent attention: heads of V have a width of their own.
+run 1 calibrate --model tiny-deepseek-v3.json --seq-len 16 --tp 1 --repeats 1 --quick --output latent.yaml
+[ "$got" -eq 0 ] && [ "$(grep -c 'head_dim: [0-9]*, v_head_dim: ' gpus/latent.yaml)" -eq 2 ] &&
+  "$stepsim" simulate --model tiny-deepseek-v3.json --seq-len 16 --precision fp32 --gpus 1 --cluster latent.yaml --json >out 2>>err
+result $? "latent attention is calibrated" "exit status $got; $(cat err gpus/latent.yaml)"
 
 # Attention to whole sequences, to the own half of one, to half of another's, and over all that a gather brings.
 run 2 calibrate --model m.json --seq-len 16 --tp 1 --cp 1,2 --cp-comm ring,all-gather --repeats 1 --quick --output machine.yaml
