@@ -101,7 +101,6 @@ done <<'TABLE'
 1|no kernels for experts that get more than others|2|run --model tiny-qwen2-moe-sparse.json --dp 2 --ep 2 --expert-load 1.5
 1|the 6 tokens of half a rank's part of a sequence under cp 2, each to 2 experts, cannot be dealt out evenly to the 8|2|run --model tiny-mixtral.json --cp 2 --seq-len 24
 1|model tiny-qwen2-moe-sparse has experts in one of 2 layers, and cut into 2 stages|2|run --model tiny-qwen2-moe-sparse.json --pp 2
-1|--schedule dualpipe with ep 2: forwards and backwards that take turns;expected --ep 1 or another schedule|4|run --model mixtral-8x7b --dp 2 --ep 2 --pp 2 --schedule dualpipe --seq-len 32 --global-batch 8
 1|--precision fp8 cannot be trained here: expected fp32, bf16 or fp16|0|run --model m.json --precision fp8
 1|--precision fp16 and --grad-norm-barrier off clash;use --grad-norm-barrier on|0|run --model m.json --precision fp16 --grad-norm-barrier off
 1|cp 2 needs --attention flash|2|run --model m.json --cp 2 --attention unfused
