@@ -148,6 +148,7 @@ static Workload *short_workload(const CutCase *cut, int n_steps, GError **error)
   plan->precision = cut->precision;
   plan->recipe = cut->recipe;
   plan->attention = cut->attention;
+  plan->mtp_layers = MIN(model->n_next_layers, 1); /* one of the heads that predict further: all are alike */
   plan->steps = n_steps;
   plan->fold = FALSE;
   if (!plan_complete(plan, model, NULL, error))

@@ -219,11 +219,11 @@ for time in first second; do
   result $? "where nothing can be measured it is said why, the $time time" "exit status $got; $(cat err)"
 done
 
-# Latent attention: heads of V have a width of their own.
+# Latent attention: heads of V have a width of their own. And a head that predicts a token further.
 run 1 calibrate --model tiny-deepseek-v3.json --seq-len 16 --tp 1 --repeats 1 --quick --output latent.yaml
-[ "$got" -eq 0 ] && [ "$(grep -c 'head_dim: [0-9]*, v_head_dim: ' gpus/latent.yaml)" -eq 2 ] &&
+[ "$got" -eq 0 ] && [ "$(grep -c 'head_dim: [0-9]*, v_head_dim: ' gpus/latent.yaml)" -eq 2 ] && grep -q 'name: mtp_norm,' gpus/latent.yaml &&
   "$stepsim" simulate --model tiny-deepseek-v3.json --seq-len 16 --precision fp32 --gpus 1 --cluster latent.yaml --json >out 2>>err
-result $? "latent attention is calibrated" "exit status $got; $(cat err gpus/latent.yaml)"
+result $? "latent attention is calibrated, and a head that predicts further" "exit status $got; $(cat err gpus/latent.yaml)"
 
 # Attention to whole sequences, to the own half of one, to half of another's, and over all that a gather brings.
 run 2 calibrate --model m.json --seq-len 16 --tp 1 --cp 1,2 --cp-comm ring,all-gather --repeats 1 --quick --output machine.yaml
