@@ -1,17 +1,23 @@
 #!/bin/sh
 # Everything that needs a GPU, in one go: kernels against the CPU's, numerics of training, calibration, and steps predicted
 # beside measured. Needs the build folder, or what pack-gpu.sh made of it; several ranks need an mpirun. Goes on after
-# what fails; every command has a time limit. OUT_FOLDER keeps what is needed to judge.
+# what fails; every command has a time limit. OUT_FOLDER keeps what is needed to judge, report.txt what is printed.
 # usage: real/validate-gpu.sh BUILD_FOLDER OUT_FOLDER [BASE_GPU_FILE]
-# environment: PARTS, of which to run (default: all, as below); TP, of the calibration (default 1)
+# environment: PARTS, of which to run (default: all, as below); TP, of the calibration (default 1); LIMIT, seconds for all
+# of it: what is under way then is ended, what comes after is left out, both are said. An H100 takes some ten minutes; in
+# two goes, with half of that each: PARTS="machine kernels numbers ranks", PARTS="calibration steps again sanitizer"
 set -u
 build=$1
 out=$2
 base=${3:-}
-parts=${PARTS:-machine kernels numbers calibration steps again ranks}
+parts=${PARTS:-machine kernels numbers calibration steps again ranks sanitizer}
 stepsim=$build/sim/stepsim
 stepreal=$build/real/stepreal
 mkdir -p "$out"
+if [ -z "${VALIDATE_GPU_TOLD:-}" ]; then # once more, with a copy of what it prints
+  { VALIDATE_GPU_TOLD=1 sh "$0" "$@" 2>&1; echo $? >"$out/status"; } | tee "$out/report.txt"
+  exit "$(cat "$out/status")"
+fi
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 status=0
 began=$(date +%s)
@@ -22,26 +28,40 @@ python_libraries() {
 s = u.find_spec("nvidia")
 print(":".join(d for p in (s.submodule_search_locations if s else []) for d in sorted(glob.glob(p + "/*/lib"))))' 2>/dev/null
 }
-LD_LIBRARY_PATH=$build/libs:/usr/local/cuda/lib64:$(python_libraries):${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/usr/local/nvidia/lib64:/usr/local/nvidia/lib
+libraries=$build/libs:/usr/local/cuda/lib64:$(python_libraries):${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/usr/local/nvidia/lib64:/usr/local/nvidia/lib
 PATH=$build/bin:$PATH
-export LD_LIBRARY_PATH PATH
+export PATH
+export UCX_LOG_FILE=stderr # what MPI's transport has to say is no output of ours
 : "${STEPSIM_DATA:=$build}"
 export STEPSIM_DATA
 
 number() { sed -n "s/.*\"$1\" *: *\([-0-9.e+]*\).*/\1/p" | head -n 1; }
 heading() { printf '\n== %s (after %d s)\n' "$*" $(($(date +%s) - began)); }
-wanted() { case " $parts " in *" $1 "*) return 0 ;; esac; return 1; }
-# limited SECONDS COMMAND…: 124 or 137 when it did not end
+# wanted PART: is it to be run, and is there time for it?
+wanted() {
+  case " $parts " in *" $1 "*) ;; *) return 1 ;; esac
+  [ "$(left_s)" -ge 10 ] && return 0
+  printf '\n== %s: left out, no time is left of LIMIT\n' "$1"
+  status=1
+  return 1
+}
+left_s() { echo $((${LIMIT:-1000000} - $(date +%s) + began)); }
+# limited SECONDS COMMAND…: ours, with our libraries; 124 or 137 when it did not end, 125 when there was no time for it
 limited() {
   limit=$1
   shift
-  timeout -k 5 "$limit" "$@"
+  left=$(left_s)
+  [ "$left" -lt 10 ] && { echo "not run: $left s are left of LIMIT" >&2; return 125; }
+  [ "$limit" -lt "$left" ] || limit=$((left - 5))
+  LD_LIBRARY_PATH=$libraries timeout -k 5 "$limit" "$@"
 }
 # alone SECONDS COMMAND…: one rank waits for nobody, so that CUDA may load kernels when they are first needed
 alone() {
-  limit=$1
-  shift
-  CUDA_MODULE_LOADING=LAZY timeout -k 5 "$limit" "$@"
+  export CUDA_MODULE_LOADING=LAZY
+  limited "$@"
+  code=$?
+  unset CUDA_MODULE_LOADING
+  return $code
 }
 # verdict FILE STATUS: what went wrong, and the whole status
 verdict() {
@@ -65,7 +85,12 @@ llama llama-8192 8192 28672 3 64 8
 if wanted machine; then
   heading "the machine"
   { date -u; uname -a; nvidia-smi; nvidia-smi -q -d CLOCK,POWER,PERFORMANCE,COMPUTE; } >"$out/machine.txt" 2>&1
-  ldd "$stepreal" >"$out/libraries.txt" 2>&1
+  LD_LIBRARY_PATH=$libraries ldd "$stepreal" >"$out/libraries.txt" 2>&1
+  # what is looked for when it is wanted
+  for name in libcublasLt libcudnn libnccl; do
+    # shellcheck disable=SC2046 # a list of folders
+    find -L $(echo "$libraries" | tr ':' ' ') -maxdepth 1 -name "$name.so.*" 2>/dev/null | head -n 1 | grep . || echo "$name: not found"
+  done >>"$out/libraries.txt"
   grep -m 1 -i 'driver version' "$out/machine.txt"
   grep -i 'not found' "$out/libraries.txt"
 fi
@@ -78,7 +103,7 @@ if wanted kernels; then
   grep -v '^ok' "$out/test_cuda.tap" | tail -n +2 | head -n 40
   grep -h -o 'cuDNN[^;]*' "$out/test_cuda.tap" | sort | uniq -c
   [ "$code" -eq 77 ] && { echo "no GPU here"; exit 77; }
-  [ "$code" -eq 0 ] || status=1
+  [ "$code" -eq 0 ] || { status=1; echo "FAILED with status $code: $out/test_cuda.tap"; tail -n 3 "$out/test_cuda.tap"; }
 fi
 
 if [ -z "$base" ]; then # by the GPU's name; none: peaks are the best that is measured
@@ -156,6 +181,7 @@ if wanted steps; then
   # enough steps to bring the clock down, as the calibration does: two seconds and more
   for row in "llama-2048 2048 24" "llama-2048 4096 14" "llama-4096 2048 14" "llama-4096 4096 10" "llama-8192 2048 12" \
     "llama-8192 4096 8"; do
+    [ "$(left_s)" -ge 10 ] || { echo "no time is left of LIMIT: $row and what comes after are left out"; status=1; break; }
     # shellcheck disable=SC2086 # a list of words
     one_step $row >"$out/row.txt"
     tee -a "$out/steps.txt" <"$out/row.txt"
@@ -183,6 +209,7 @@ fi
 if wanted ranks && command -v mpirun >/dev/null; then
   heading "numbers: several ranks on one GPU"
   for comm in mpi nccl; do
+    [ "$(left_s)" -ge 10 ] || { echo "no time is left of LIMIT: --comm $comm is left out"; status=1; break; }
     for plan in "--dp 2" "--tp 2 --sequence-parallel on" "--pp 2" "--dp 2 --zero 3" "--cp 2"; do
       log=$out/ranks-$comm-$(echo "$plan" | tr -d ' -').txt
       # shellcheck disable=SC2086 # a list of words
@@ -192,6 +219,14 @@ if wanted ranks && command -v mpirun >/dev/null; then
       [ "$code" -eq 0 ] || status=1
       echo "$comm $plan: exit $code $(grep -E 'equal|EQUAL|stepreal:' "$log" | head -n 1)"
     done
+  done
+fi
+if wanted sanitizer && command -v compute-sanitizer >/dev/null; then
+  heading "the kernels under compute-sanitizer"
+  for tool in memcheck racecheck initcheck synccheck; do
+    STEPREAL_CUDNN=0 alone 100 compute-sanitizer --tool $tool --kernel-regex kns=cuda_ --print-limit 20 "$build/tests/test_cuda" \
+      >"$out/$tool.txt" 2>&1
+    echo "$tool: exit $?; $(grep -E '^=+ (ERROR|RACECHECK) SUMMARY' "$out/$tool.txt" | tail -n 1)"
   done
 fi
 heading "done, status $status"

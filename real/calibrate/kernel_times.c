@@ -1,10 +1,8 @@
 /* A table from what identifies a kernel (its key) to the times it took:
  *
  *     product    number layout accumulate batch m n k
- *     attention  number direction batch queries keys head_dim
+ *     attention  number direction batch queries keys head_dim v_head_dim
  *     memory     name bytes
- *
- * Attention whose heads of V are not as wide as those of K (latent attention) has no key, and is left out.
  *
  * Nothing is sent: ranks stand where a plan would have them, so that each of cp attends to the blocks it would see, and
  * what belongs to a kind of block is the mean over ranks.
@@ -33,10 +31,9 @@ typedef struct {
 } Entry;
 
 struct KernelTimes {
-  GHashTable *entries;            /* key → Entry */
-  double edge_s;                  /* what the events around a kernel add */
-  gboolean has_keyless_attention; /* of the model that is measured */
-  GArray *sorted;                 /* of KernelTime: what kernel_times_all() has made last */
+  GHashTable *entries; /* key → Entry */
+  double edge_s;       /* what the events around a kernel add */
+  GArray *sorted;      /* of KernelTime: what kernel_times_all() has made last */
 };
 
 static void entry_free(gpointer data) {
@@ -69,8 +66,9 @@ static char *item_key(const WorkItem *item) {
         number_name((Number)item->number), item->layout, item->accumulate, item->batch, item->m, item->n, item->k);
   if (item->kind == ITEM_ATTENTION)
     return g_strdup_printf("attention %s %d %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %" G_GINT64_FORMAT
-                           " %" G_GINT64_FORMAT,
-                           number_name((Number)item->number), item->backward, item->batch, item->m, item->n, item->k);
+                           " %" G_GINT64_FORMAT " %" G_GINT64_FORMAT,
+                           number_name((Number)item->number), item->backward, item->batch, item->m, item->n, item->k,
+                           work_item_v_dim(item));
   return g_strdup_printf("memory %s %.0f", item->name, item->bytes);
 }
 
@@ -84,18 +82,21 @@ static int number_of(const char *name) {
 static gboolean parse_key(const char *key, WorkItem *item) {
   char name[64];
   int layout = 0, flag = 0;
+  gint64 v_dim = 0;
   *item = (WorkItem){.after = -1};
   if (sscanf(key, "product %63s %d %d %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %" G_GINT64_FORMAT,
              name, &layout, &flag, &item->batch, &item->m, &item->n, &item->k) == 7)
     item->kind = ITEM_MATMUL;
   else if (sscanf(key,
-                  "attention %63s %d %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %" G_GINT64_FORMAT,
-                  name, &flag, &item->batch, &item->m, &item->n, &item->k) == 6)
+                  "attention %63s %d %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %" G_GINT64_FORMAT
+                  " %" G_GINT64_FORMAT,
+                  name, &flag, &item->batch, &item->m, &item->n, &item->k, &v_dim) == 7)
     item->kind = ITEM_ATTENTION;
   else if (sscanf(key, "memory %63s %lf", name, &item->bytes) == 2)
     item->kind = ITEM_MEMORY;
   else
     return FALSE;
+  item->v_dim = (gint32)v_dim;
   item->layout = (guint8)layout;
   item->accumulate = item->kind == ITEM_MATMUL && flag;
   item->backward = item->kind == ITEM_ATTENTION && flag;
@@ -147,6 +148,7 @@ static Workload *short_workload(const CutCase *cut, int n_steps, GError **error)
   plan->precision = cut->precision;
   plan->recipe = cut->recipe;
   plan->attention = cut->attention;
+  plan->mtp_layers = MIN(model->n_next_layers, 1); /* one of the heads that predict further: all are alike */
   plan->steps = n_steps;
   plan->fold = FALSE;
   if (!plan_complete(plan, model, NULL, error))
@@ -157,8 +159,6 @@ static Workload *short_workload(const CutCase *cut, int n_steps, GError **error)
 
 static void take_item(const WorkItem *item, int step, gint64 time_ns, gpointer data) {
   KernelTimes *times = data;
-  if (item->kind == ITEM_ATTENTION && times->has_keyless_attention)
-    return;
   kernel_times_add(times, item, MAX(time_ns * 1e-9 - times->edge_s, 0));
 }
 
@@ -210,7 +210,6 @@ gboolean kernel_times_measure(KernelTimes *times, const CutCase *cut, World *wor
   if (is_probed)
     step_s = world_max(world, step_s); /* the same number of steps on all ranks, those that failed among them */
   const int n_warm = (int)CLAMP(LOAD_S / MAX(step_s, 1e-6), 1, MAX_WARM_STEPS);
-  times->has_keyless_attention = model_v_head_dim(cut->model) != cut->model->head_dim;
   return ok && run_steps(cut, world, device, n_warm, n_steps, times, &step_s, error);
 }
 

@@ -44,10 +44,9 @@ static double product_flops(const WorkItem *item) {
   return 2.0 * item->batch * item->m * item->n * item->k;
 }
 
-/* Two products of each pair forward, five backward. */
 static double attention_flops(const WorkItem *item) {
-  const double forward = 4.0 * item->batch * measured_attention_pairs(item->m, item->n) * item->k;
-  return item->backward ? 2.5 * forward : forward;
+  return item->batch * measured_attention_pairs(item->m, item->n) *
+         measured_attention_pair_flops(item->backward, item->k, work_item_v_dim(item));
 }
 
 static gboolean is_product(const WorkItem *item, int number) {
@@ -182,7 +181,10 @@ static void append_attention(GString *out, const MachineDescription *machine) {
         number_name((Number)item->number), item->backward ? "yes" : "no", item->batch, item->m);
     if (item->n != item->m)
       g_string_append_printf(out, ", keys: %" G_GINT64_FORMAT, item->n);
-    g_string_append_printf(out, ", head_dim: %" G_GINT64_FORMAT ", time: ", item->k);
+    g_string_append_printf(out, ", head_dim: %" G_GINT64_FORMAT, item->k);
+    if (work_item_v_dim(item) != item->k)
+      g_string_append_printf(out, ", v_head_dim: %" G_GINT64_FORMAT, work_item_v_dim(item));
+    g_string_append(out, ", time: ");
     append_time(out, machine->kernels[i].median_s);
     g_string_append(out, "}\n");
     heading = "";

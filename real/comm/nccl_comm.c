@@ -63,7 +63,7 @@ static Comm *open_comm(World *world, Device *device, GError **error) {
   comm->groups = g_ptr_array_new_with_free_func(g_free);
   comm->batch = g_ptr_array_new();
   g_mutex_init(&comm->lock);
-  if (prepare_environment(comm, error)) {
+  if (nccl_library_load(&comm->nccl, error) && prepare_environment(comm, error)) {
     cuda_device_set_watch(device, watch, comm);
     return &comm->comm;
   }
@@ -97,11 +97,15 @@ static void leave(NcclComm *comm, NcclGroup *group, ncclResult_t result, const c
   world_progress(comm->world);
 }
 
-#define NCCL_TRANSFER(comm, group, call) leave((comm), (group), (call), #call, __LINE__)
+#define NCCL_TRANSFER(comm, group, call) leave((comm), (group), (comm)->nccl.call, "nccl" #call, __LINE__)
 
 static ncclDataType_t data_type(Number number) {
   g_assert(number == NUMBER_FP32 || number == NUMBER_BF16 || number == NUMBER_FP16);
   return number == NUMBER_FP32 ? ncclFloat32 : number == NUMBER_BF16 ? ncclBfloat16 : ncclFloat16;
+}
+
+static gboolean is_well(ncclResult_t result) {
+  return result == ncclSuccess || result == ncclInProgress;
 }
 
 /* `n_pairs` sends with their receives as one call, the k-th to the member k further round and from the one k before;
@@ -110,15 +114,15 @@ static void swap(NcclGroup *group, DeviceStream *stream, const char *in, char *o
                  int n_pairs) {
   NcclComm *comm = comm_of(&group->group);
   cudaStream_t s = cuda_stream_handle(stream);
-  ncclResult_t result = ncclGroupStart();
-  for (int k = 1; result == ncclSuccess && k <= n_pairs; k++) {
+  ncclResult_t result = comm->nccl.GroupStart();
+  for (int k = 1; is_well(result) && k <= n_pairs; k++) {
     const int to = (group->own + k) % group->n, from = (group->own + group->n - k) % group->n;
-    result = ncclSend(in + (gsize)to * stride, bytes, ncclInt8, to, group->handle, s);
-    if (result == ncclSuccess)
-      result = ncclRecv(out + (gsize)from * stride, bytes, ncclInt8, from, group->handle, s);
+    result = comm->nccl.Send(in + (gsize)to * stride, bytes, ncclInt8, to, group->handle, s);
+    if (is_well(result))
+      result = comm->nccl.Recv(out + (gsize)from * stride, bytes, ncclInt8, from, group->handle, s);
   }
-  const ncclResult_t end = ncclGroupEnd();
-  leave(comm, group, result == ncclSuccess ? end : result, "ncclSend, ncclRecv", __LINE__);
+  const ncclResult_t end = comm->nccl.GroupEnd();
+  leave(comm, group, is_well(result) ? end : result, "ncclSend, ncclRecv", __LINE__);
 }
 
 static void all_to_all(NcclGroup *group, DeviceStream *stream, const char *in, char *out, gsize bytes) {
@@ -144,16 +148,16 @@ static void collective(CommGroup *base, DeviceStream *stream, Collective kind, R
   cudaStream_t s = cuda_stream_handle(stream);
   switch (kind) {
   case COLLECTIVE_ALL_REDUCE:
-    NCCL_TRANSFER(comm, group, ncclAllReduce(in, out, all, type, operation, group->handle, s));
+    NCCL_TRANSFER(comm, group, AllReduce(in, out, all, type, operation, group->handle, s));
     break;
   case COLLECTIVE_ALL_GATHER:
-    NCCL_TRANSFER(comm, group, ncclAllGather(in, out, part, type, group->handle, s));
+    NCCL_TRANSFER(comm, group, AllGather(in, out, part, type, group->handle, s));
     break;
   case COLLECTIVE_REDUCE_SCATTER:
-    NCCL_TRANSFER(comm, group, ncclReduceScatter(in, out, part, type, operation, group->handle, s));
+    NCCL_TRANSFER(comm, group, ReduceScatter(in, out, part, type, operation, group->handle, s));
     break;
   case COLLECTIVE_BROADCAST:
-    NCCL_TRANSFER(comm, group, ncclBroadcast(in, out, all, type, 0, group->handle, s));
+    NCCL_TRANSFER(comm, group, Broadcast(in, out, all, type, 0, group->handle, s));
     break;
   case COLLECTIVE_ALL_TO_ALL:
     all_to_all(group, stream, in, out, bytes);
@@ -170,9 +174,8 @@ static void all_reduce_doubles(CommGroup *base, DeviceStream *stream, double *va
   NcclGroup *group = (NcclGroup *)base;
   NcclComm *comm = comm_of(base);
   if (group->n > 1 && enter(comm))
-    NCCL_TRANSFER(
-        comm, group,
-        ncclAllReduce(values, values, (gsize)n, ncclDouble, ncclSum, group->handle, cuda_stream_handle(stream)));
+    NCCL_TRANSFER(comm, group,
+                  AllReduce(values, values, (gsize)n, ncclDouble, ncclSum, group->handle, cuda_stream_handle(stream)));
 }
 
 static void send_data(CommGroup *base, DeviceStream *stream, int tag, const void *data, gint64 bytes) {
@@ -181,7 +184,7 @@ static void send_data(CommGroup *base, DeviceStream *stream, int tag, const void
   g_assert(group->is_channel && group->is_sender);
   if (enter(comm))
     NCCL_TRANSFER(comm, group,
-                  ncclSend(data, (gsize)bytes, ncclInt8, 1 - group->own, group->handle, cuda_stream_handle(stream)));
+                  Send(data, (gsize)bytes, ncclInt8, 1 - group->own, group->handle, cuda_stream_handle(stream)));
 }
 
 static void receive_data(CommGroup *base, DeviceStream *stream, int tag, void *data, gint64 bytes) {
@@ -190,7 +193,7 @@ static void receive_data(CommGroup *base, DeviceStream *stream, int tag, void *d
   g_assert(group->is_channel && !group->is_sender);
   if (enter(comm))
     NCCL_TRANSFER(comm, group,
-                  ncclRecv(data, (gsize)bytes, ncclInt8, 1 - group->own, group->handle, cuda_stream_handle(stream)));
+                  Recv(data, (gsize)bytes, ncclInt8, 1 - group->own, group->handle, cuda_stream_handle(stream)));
 }
 
 static void batch_begin(Comm *base) {
@@ -198,7 +201,7 @@ static void batch_begin(Comm *base) {
   GError *error = NULL;
   if (comm->depth == 0 && !enter(comm))
     return; /* nothing will be transferred in it */
-  if (NCCL_CALL(comm, ncclGroupStart(), &error))
+  if (NCCL_CALL(comm, GroupStart(), &error))
     comm->depth++;
   else
     fail_device(comm, error);
@@ -209,7 +212,7 @@ static void batch_end(Comm *base) {
   GError *error = NULL;
   if (comm->depth == 0)
     return;
-  gboolean ok = NCCL_CALL(comm, ncclGroupEnd(), &error);
+  gboolean ok = NCCL_CALL(comm, GroupEnd(), &error);
   if (--comm->depth > 0 && ok)
     return;
   for (guint i = 0; ok && i < comm->batch->len; i++)
@@ -240,7 +243,7 @@ static gpointer abort_all(gpointer data) {
   for (guint i = 0; i < comm->groups->len; i++) {
     const NcclGroup *group = g_ptr_array_index(comm->groups, i);
     if (group->handle != NULL)
-      (void)ncclCommAbort(group->handle);
+      (void)comm->nccl.CommAbort(group->handle);
   }
   g_atomic_int_set(&job->is_done, TRUE);
   abort_unref(job);

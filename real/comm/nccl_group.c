@@ -22,14 +22,14 @@ gboolean nccl_check(const NcclComm *comm, ncclComm_t handle, ncclResult_t result
     return TRUE;
   g_autofree char *name = g_path_get_basename(file);
   return fail_impossible(error, "rank %d: %s: %s; %s (%s:%d)", world_rank(comm->world), call,
-                         ncclGetErrorString(result), ncclGetLastError(handle), name, line);
+                         comm->nccl.GetErrorString(result), comm->nccl.GetLastError(handle), name, line);
 }
 
 ncclResult_t nccl_state(NcclComm *comm, const NcclGroup *group) {
   ncclResult_t state = ncclInternalError;
   g_mutex_lock(&comm->lock);
   if (!g_atomic_int_get(&comm->is_aborted)) {
-    const ncclResult_t result = ncclCommGetAsyncError(group->handle, &state);
+    const ncclResult_t result = comm->nccl.CommGetAsyncError(group->handle, &state);
     if (result != ncclSuccess)
       state = result;
   }
@@ -62,7 +62,7 @@ gboolean nccl_await(NcclComm *comm, const NcclGroup *group, const char *what, GE
 static gboolean start_group(NcclComm *comm, NcclGroup *group, const int *members, GError **error) {
   ncclUniqueId id = {{0}};
   if (!CUDA_CALL(cudaSetDevice(cuda_device_ordinal(comm->device)), error) ||
-      (group->own == 0 && !NCCL_CALL(comm, ncclGetUniqueId(&id), error)))
+      (group->own == 0 && !NCCL_CALL(comm, GetUniqueId(&id), error)))
     return FALSE;
   if (group->own > 0)
     world_receive(comm->world, &id, sizeof id, members[0], ID_TAG);
@@ -70,7 +70,7 @@ static gboolean start_group(NcclComm *comm, NcclGroup *group, const int *members
     world_send(comm->world, &id, sizeof id, members[i], ID_TAG);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
-  return NCCL_CALL(comm, ncclCommInitRankConfig(&group->handle, group->n, id, group->own, &config), error);
+  return NCCL_CALL(comm, CommInitRankConfig(&group->handle, group->n, id, group->own, &config), error);
 }
 
 static NcclGroup *group_alloc(NcclComm *comm, const int *members, int n) {
@@ -119,8 +119,8 @@ static gboolean start_connecting(NcclComm *comm, const NcclGroup *group, void *m
   if (!CUDA_CALL(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking), error))
     return FALSE;
   return group->is_sender
-             ? NCCL_CALL(comm, ncclSend(memory, 4, ncclInt8, peer, group->handle, *stream), error)
-             : NCCL_CALL(comm, ncclRecv((char *)memory + 128, 4, ncclInt8, peer, group->handle, *stream), error);
+             ? NCCL_CALL(comm, Send(memory, 4, ncclInt8, peer, group->handle, *stream), error)
+             : NCCL_CALL(comm, Recv((char *)memory + 128, 4, ncclInt8, peer, group->handle, *stream), error);
 }
 
 /* Until what was put on the streams has run; polled, so that it can end without them. */
@@ -146,14 +146,14 @@ static gboolean connect_channels(NcclComm *comm, GPtrArray *channels, GError **e
   if (!CUDA_CALL(cudaMalloc(&memory, 256), error))
     return FALSE;
   g_autoptr(GPtrArray) streams = g_ptr_array_new();
-  gboolean ok = NCCL_CALL(comm, ncclGroupStart(), error);
+  gboolean ok = NCCL_CALL(comm, GroupStart(), error);
   for (guint i = 0; ok && i < channels->len; i++) {
     cudaStream_t stream = NULL;
     ok = start_connecting(comm, g_ptr_array_index(channels, i), memory, &stream, error);
     if (stream != NULL)
       g_ptr_array_add(streams, stream);
   }
-  ok = NCCL_CALL(comm, ncclGroupEnd(), ok ? error : NULL) && ok;
+  ok = NCCL_CALL(comm, GroupEnd(), ok ? error : NULL) && ok;
   for (guint i = 0; ok && i < channels->len; i++)
     ok = nccl_await(comm, g_ptr_array_index(channels, i), "connection of a channel", error);
   ok = ok && await_streams(comm, streams, error);
@@ -203,7 +203,7 @@ gboolean nccl_finish_all(NcclComm *comm) {
   for (guint i = 0; i < comm->groups->len; i++) {
     NcclGroup *group = g_ptr_array_index(comm->groups, i);
     if (group->handle != NULL && i < comm->n_settled)
-      ok = NCCL_CALL(comm, ncclCommFinalize(group->handle), NULL) && ok;
+      ok = NCCL_CALL(comm, CommFinalize(group->handle), NULL) && ok;
   }
   for (guint i = 0; ok && i < comm->n_settled; i++) {
     NcclGroup *group = g_ptr_array_index(comm->groups, i);
@@ -212,7 +212,7 @@ gboolean nccl_finish_all(NcclComm *comm) {
   for (guint i = 0; ok && i < comm->n_settled; i++) {
     NcclGroup *group = g_ptr_array_index(comm->groups, i);
     if (group->handle != NULL)
-      ok = NCCL_CALL(comm, ncclCommDestroy(g_steal_pointer(&group->handle)), NULL) && ok;
+      ok = NCCL_CALL(comm, CommDestroy(g_steal_pointer(&group->handle)), NULL) && ok;
   }
   return ok;
 }

@@ -2,11 +2,11 @@
  * transfers over them. */
 #pragma once
 #include "comm.h"
-
-#include <nccl.h>
+#include "nccl_library.h"
 
 typedef struct {
   Comm comm;
+  NcclLibrary nccl;
   World *world;
   Device *device;
   GPtrArray *groups; /* of NcclGroup, owned */
@@ -25,9 +25,10 @@ typedef struct {
   int ends[2]; /* of a channel: its ranks, ascending */
 } NcclGroup;
 
-/* The one way NCCL is called: TRUE for success and "in progress", else FALSE with the error that names rank, call, what
- * NCCL says, and line. `handle` NULL: not of one communicator. */
-#define NCCL_CALL(comm, call, error) nccl_check((comm), NULL, (call), #call, __FILE__, __LINE__, (error))
+/* The one way NCCL is called, nccl##call: TRUE for success and "in progress", else FALSE with the error that names
+ * rank, call, what NCCL says, and line. `handle` NULL: not of one communicator. */
+#define NCCL_CALL(comm, call, error)                                                                                   \
+  nccl_check((comm), NULL, (comm)->nccl.call, "nccl" #call, __FILE__, __LINE__, (error))
 gboolean nccl_check(const NcclComm *comm, ncclComm_t handle, ncclResult_t result, const char *call, const char *file,
                     int line, GError **error);
 

@@ -172,7 +172,7 @@ static gboolean make_program(Run *run, GError **error) {
   }
   run->program =
       program->expansion == EXPANSION_ALL ? g_steal_pointer(&program) : program_expand(program, run->workload);
-  if (!program_is_executable(run->program, run->workload, error))
+  if (!program_is_executable(run->workload, error))
     return FALSE;
   if (run->options.program == NULL || program_fits(run->program, run->workload, error))
     return TRUE;

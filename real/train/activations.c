@@ -225,7 +225,7 @@ static void init_pools(Activations *activations, int stage) {
 }
 
 gboolean activations_init(Activations *activations, const Cut *cut, Device *device, const StageLayers *const *layers,
-                          int n_stages, int n_micro_batches, gboolean has_w, GError **error) {
+                          int n_stages, int n_micro_batches, gboolean has_w, gboolean takes_turns, GError **error) {
   const Recompute recompute = cut->plan->recompute;
   *activations = (Activations){
       .cut = cut,
@@ -245,19 +245,29 @@ gboolean activations_init(Activations *activations, const Cut *cut, Device *devi
       activations->open[stage * n_micro_batches + m] = (Slot){.stage = stage, .micro_batch = m};
   }
   pool_init(&activations->boundary, device, (gint64)carve_stream_elements(cut) * carve_element_bytes(cut));
-  activations->arena = device->type->allocate(device, carve_scratch(activations, NULL), error);
-  if (activations->arena == NULL)
-    return FALSE;
-  carve_scratch(activations, activations->arena);
+  for (int i = 0; i < (takes_turns ? 2 : 1); i++) {
+    activations->arenas[i] = device->type->allocate(device, carve_scratch(activations, NULL), error);
+    if (activations->arenas[i] == NULL)
+      return FALSE;
+  }
+  carve_scratch(activations, activations->arenas[0]);
   return TRUE;
+}
+
+void activations_use_scratch(Activations *activations, gboolean is_backward) {
+  const int wanted = is_backward && activations->arenas[1] != NULL ? 1 : 0;
+  if (wanted != activations->in_use)
+    carve_scratch(activations, activations->arenas[wanted]);
+  activations->in_use = wanted;
 }
 
 void activations_clear(Activations *activations) {
   for (int pool = 0; pool < activations->n_stages * N_SLOT_PARTS; pool++)
     pool_clear(&activations->pools[pool]);
   pool_clear(&activations->boundary);
-  if (activations->arena != NULL)
-    activations->device->type->release(activations->device, activations->arena);
+  for (gsize i = 0; i < G_N_ELEMENTS(activations->arenas); i++)
+    if (activations->arenas[i] != NULL)
+      activations->device->type->release(activations->device, activations->arenas[i]);
   g_free(activations->pools);
   g_free(activations->open);
   g_free(activations->layers);

@@ -163,8 +163,9 @@ typedef struct {
   gint64 most_bytes;          /* of them so far */
   const StageLayers **layers; /* [n_stages]; borrowed */
 
-  /* scratch, one per rank */
-  char *arena; /* owned; what the pointers below point into */
+  /* scratch: of forwards and of backwards where these take turns, else one for both */
+  char *arenas[2]; /* owned; the second is NULL where the first is for both */
+  int in_use;      /* which of them the pointers below point into */
   SavedLayer scratch_layer;
   LayerGradients scratch_gradients;
   char *scratch_y;          /* T′ × h: recomputed output */
@@ -185,9 +186,12 @@ typedef struct {
   char *logits, *d_logits; /* T × vocab_width, where a head is; d_logits: of a B */
 } Activations;
 
-/* `layers` [n_stages]: NULL for stages of other ranks. Everything but slots is allocated now. */
+/* `layers` [n_stages]: NULL for stages of other ranks. `takes_turns`: parts of a forward stand between those of a
+ * backward. Everything but slots is allocated now. */
 gboolean activations_init(Activations *activations, const Cut *cut, Device *device, const StageLayers *const *layers,
-                          int n_stages, int n_micro_batches, gboolean has_w, GError **error);
+                          int n_stages, int n_micro_batches, gboolean has_w, gboolean takes_turns, GError **error);
+/* Scratch is a forward's from now on, or a backward's, for what is put on streams. */
+void activations_use_scratch(Activations *activations, gboolean is_backward);
 void activations_clear(Activations *activations);
 
 Slot *activations_slot(Activations *activations, int stage, int micro_batch);

@@ -75,9 +75,11 @@ static gboolean begin_backward(Executor *executor, const Op *op, DeviceStream *c
 
 static gboolean begin_action(Executor *executor, const Op *op, GError **error) {
   DeviceStream *compute = executor->streams[STREAM_COMPUTE];
-  executor->output = executor->gradient_out = NULL;
-  if (op->action == ACTION_F)
+  if (op->action == ACTION_F) {
+    executor->output = NULL;
     return begin_forward(executor, op, compute, error);
+  }
+  executor->gradient_out = NULL;
   const Slot *slot = activations_slot(&executor->trainer->activations, op->stage, op->micro_batch);
   if (op->action == ACTION_W)
     return slot->parts[PART_MADE_BY_I] != NULL ||
@@ -115,8 +117,8 @@ static ItemCall item_call(Executor *executor, const Op *op) {
                     .micro_batch = op->micro_batch,
                     .step = op->step,
                     .slot = activations_slot(activations, op->stage, op->micro_batch),
-                    .output = executor->output,
-                    .gradient_out = executor->gradient_out};
+                    .output = op->action == ACTION_F ? executor->output : NULL,
+                    .gradient_out = op->action == ACTION_F ? NULL : executor->gradient_out};
 }
 
 /* The reduce that moves what a backward op writes: the next of its stage. −1: none. */
@@ -365,6 +367,8 @@ static gboolean run_op(Executor *executor, int index, GError **error) {
   const Op *op = &executor->list->ops[index];
   if (executor->is_first[index] && !begin_action(executor, op, error))
     return FALSE;
+  if (op->action <= ACTION_B)
+    activations_use_scratch(&executor->trainer->activations, op->action != ACTION_F);
   static gboolean (*const run[N_OP_KINDS])(Executor *, int, GError **) = {
       [OP_COMPUTE] = run_compute, [OP_SEND] = run_send, [OP_RECV] = run_receive, [OP_COLLECTIVE] = run_collective};
   if (!run[op->kind](executor, index, error))

@@ -32,7 +32,7 @@ struct Executor {
   char **gather_buffer;    /* [ops] of an UNSHARD */
   int n_gathers, n_buckets, open_reduce;
   int *stage_reduce;           /* [stages] the reduction that each stage's own bucket was begun for; −1: none yet */
-  char *output, *gradient_out; /* of the action being issued */
+  char *output, *gradient_out; /* of the forward, of the backward being issued */
 
   int cursor[N_STREAMS]; /* first op of each stream that was not seen to end */
 };

@@ -40,27 +40,29 @@ static gboolean same_action(const Op *a, const Op *b) {
   return a->action == b->action && a->stage == b->stage && a->micro_batch == b->micro_batch && a->step == b->step;
 }
 
-/* Parts of an action stand together, with other streams' ops between. */
+/* Parts of an action stand together, with other streams' ops between, and, of a pair that takes turns, the other's. */
 static void find_actions(Executor *executor) {
   const OpList *list = executor->list;
-  int last = -1;         /* op of an action */
-  int last_compute = -1; /* … on the compute stream */
+  int last[2] = {-1, -1};         /* op of a forward, of a backward */
+  int last_compute[2] = {-1, -1}; /* … on the compute stream */
   for (int i = 0; i < list->n_ops; i++) {
     const Op *op = &list->ops[i];
     executor->has_norm = executor->has_norm || op->action == ACTION_NORM;
     if (!belongs_to_action(op))
       continue;
-    if (last < 0 || !same_action(&list->ops[last], op)) {
+    const int of = op->action == ACTION_F ? 0 : 1;
+    if (last[of] < 0 || !same_action(&list->ops[last[of]], op)) {
       executor->is_first[i] = TRUE;
-      if (last_compute >= 0)
-        executor->is_last[last_compute] = TRUE;
+      if (last_compute[of] >= 0)
+        executor->is_last[last_compute[of]] = TRUE;
     }
-    last = i;
+    last[of] = i;
     if (op->kind == OP_COMPUTE)
-      last_compute = i;
+      last_compute[of] = i;
   }
-  if (last_compute >= 0)
-    executor->is_last[last_compute] = TRUE;
+  for (int of = 0; of < 2; of++)
+    if (last_compute[of] >= 0)
+      executor->is_last[last_compute[of]] = TRUE;
 }
 
 /* --- groups and channels ---------------------------------------------------------------------------------------------

@@ -138,8 +138,7 @@ gboolean program_fits(const Program *program, const Workload *workload, GError *
   return TRUE;
 }
 
-/* One action's scratch is another's: a forward and a backward that take turns would write over each other's. */
-gboolean program_is_executable(const Program *program, const Workload *workload, GError **error) {
+gboolean program_is_executable(const Workload *workload, GError **error) {
   const Plan *plan = workload->plan;
   if (lowering_broadcasts_weights(workload))
     return fail_impossible(error,
@@ -156,12 +155,5 @@ gboolean program_is_executable(const Program *program, const Workload *workload,
         "--framework %s: a ring that gathers keys and values of all heads cannot be run here (stepsim "
         "simulate predicts it); expected --cp 1, another --cp-comm or no framework",
         plan->framework);
-  for (int rank = 0; rank < program->n_ranks && plan->ep > 1; rank++)
-    for (int i = 0; i < program->ranks[rank].n_ops; i++)
-      if (program->ranks[rank].ops[i].overlapped)
-        return fail_impossible(error,
-                               "--schedule %s with ep %d: forwards and backwards that take turns while tokens travel "
-                               "cannot be run here; expected --ep 1, another schedule or --overlap-experts off",
-                               plan->schedule, plan->ep);
   return TRUE;
 }

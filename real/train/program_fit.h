@@ -3,8 +3,8 @@
 #pragma once
 #include "program.h"
 
-/* What the executor cannot run, though it is verified: IMPOSSIBLE with the reason. `program`: expanded. */
-gboolean program_is_executable(const Program *program, const Workload *workload, GError **error);
+/* What the executor cannot run, though its Program is verified: IMPOSSIBLE with the reason. */
+gboolean program_is_executable(const Workload *workload, GError **error);
 
 /* `program`: verified, with the workload's stages, before it is expanded: no op has more layers than its stage.
  * IMPOSSIBLE naming the first that has. */

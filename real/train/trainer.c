@@ -228,14 +228,24 @@ static gboolean has_action(const OpList *list, ActionKind action) {
   return FALSE;
 }
 
+/* With experts on other ranks the two of an overlapped pair compute while the other's tokens travel. */
+static gboolean takes_turns(const OpList *list, const Plan *plan) {
+  for (int i = 0; i < list->n_ops && plan->ep > 1; i++)
+    if (list->ops[i].overlapped)
+      return TRUE;
+  return FALSE;
+}
+
 static gboolean init_activations(Trainer *trainer, const gboolean *is_local, int pp, GError **error) {
   const Workload *workload = trainer->workload;
+  const OpList *list = &trainer->program->ranks[pp];
   g_autofree const StageLayers **layers = g_new0(const StageLayers *, workload->n_stages);
   for (int stage = 0; stage < workload->n_stages; stage++)
     if (is_local[stage])
       layers[stage] = &workload->stages[stage].layers;
   return activations_init(&trainer->activations, &trainer->parameters->cut, trainer->device, layers, workload->n_stages,
-                          trainer->program->n_micro_batches, has_action(&trainer->program->ranks[pp], ACTION_W), error);
+                          trainer->program->n_micro_batches, has_action(list, ACTION_W),
+                          takes_turns(list, workload->plan), error);
 }
 
 Trainer *trainer_new(const Workload *workload, const Program *program, int rank, Device *device, Comm *comm,

@@ -200,17 +200,21 @@ static double memory_s(const Wanted *wanted, CostSource *source) {
 
 /* attention */
 
-/* Products of head_dim, one for each pair and two of them forward. A block of another number of keys, or with a window,
- * says by its FLOPs how many pairs it has: two products each forward, five backward. */
-static double attention_work(const WorkItem *item) {
-  if (item->n != item->m || item->windowed)
-    return item->flops / (item->backward ? 5 : 2);
-  return 2 * item->batch * measured_attention_pairs(item->m, item->n) * item->k;
+static double attention_pair_flops(const WorkItem *item) {
+  return measured_attention_pair_flops(item->backward, item->k, work_item_v_dim(item));
 }
 
-/* Rows of Q and of K: what passes through HBM goes with them. */
-static double attention_rows(const WorkItem *item) {
-  return (double)item->batch * (item->m + item->n) * item->k;
+/* Pairs of query and key of all heads. A block of another number of keys, or with a window, says by its FLOPs how many
+ * it has. */
+static double attention_pairs(const WorkItem *item) {
+  if (item->n != item->m || item->windowed)
+    return item->flops / attention_pair_flops(item);
+  return item->batch * measured_attention_pairs(item->m, item->n);
+}
+
+/* Elements of Q and K, V and O: what passes through HBM goes with them. */
+static double attention_elements(const WorkItem *item) {
+  return (double)item->batch * (item->m + item->n) * (item->k + work_item_v_dim(item));
 }
 
 static double attention_correction(const Wanted *wanted, const MeasuredAttention *attention) {
@@ -219,14 +223,20 @@ static double attention_correction(const Wanted *wanted, const MeasuredAttention
   item.m = attention->seq_len;
   item.n = attention->keys;
   item.k = attention->head_dim;
+  item.v_dim = (gint32)attention->v_head_dim;
   item.windowed = FALSE;
-  const double work = 2 * item.batch * measured_attention_pairs(item.m, item.n) * item.k;
-  item.flops *= work / attention_work(wanted->item);
-  item.bytes *= attention_rows(&item) / attention_rows(wanted->item);
+  const double pairs = item.batch * measured_attention_pairs(item.m, item.n);
+  item.flops *=
+      pairs * attention_pair_flops(&item) / (attention_pairs(wanted->item) * attention_pair_flops(wanted->item));
+  item.bytes *= attention_elements(&item) / attention_elements(wanted->item);
   return attention->time_s / wanted->model(wanted->gpu, &item);
 }
 
-/* The nearest of the item's number and direction, those of its head_dim before all others; NULL when there is none. */
+static gboolean has_heads_of(const MeasuredAttention *attention, const WorkItem *item) {
+  return attention->head_dim == item->k && attention->v_head_dim == work_item_v_dim(item);
+}
+
+/* The nearest of the item's number and direction, those of its heads before all others; NULL when there is none. */
 static const MeasuredAttention *nearest_attention(const MeasuredKernels *measured, const WorkItem *item) {
   const double log2_batch = log2((double)item->batch), log2_queries = log2((double)item->m);
   const double log2_keys = log2((double)item->n);
@@ -237,7 +247,7 @@ static const MeasuredAttention *nearest_attention(const MeasuredKernels *measure
     if (attention->number != item->number || attention->backward != item->backward)
       continue;
     double batch = attention->log2_batch - log2_batch, queries = attention->log2_seq_len - log2_queries;
-    double keys = attention->log2_keys - log2_keys, head = attention->head_dim == item->k ? 0 : other_head_distance2;
+    double keys = attention->log2_keys - log2_keys, head = has_heads_of(attention, item) ? 0 : other_head_distance2;
     double distance2 = batch * batch + queries * queries + keys * keys + head;
     if (distance2 >= least2)
       continue;
@@ -253,7 +263,7 @@ static double attention_s(const Wanted *wanted, CostSource *source) {
   if (nearest == NULL)
     return wanted->model(wanted->gpu, item);
   gboolean is_equal = nearest->batch == item->batch && nearest->seq_len == item->m && nearest->keys == item->n &&
-                      !item->windowed && nearest->head_dim == item->k;
+                      !item->windowed && has_heads_of(nearest, item);
   *source = is_equal ? COST_MEASURED : COST_INTERPOLATED;
   return is_equal ? nearest->time_s : wanted->model(wanted->gpu, item) * attention_correction(wanted, nearest);
 }

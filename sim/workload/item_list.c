@@ -69,7 +69,7 @@ void item_list_attention(ItemList *list, gboolean backward, const AttentionBlock
                 .kind = ITEM_ATTENTION,
                 .number = precision_info(cut->plan->precision)->element,
                 .backward = backward != 0,
-                .wide_keys = d > v,
+                .v_dim = d == v ? 0 : (gint32)v,
                 .windowed = block->windowed != 0,
                 .batch = cut->sequences * block->heads,
                 .m = block->queries,

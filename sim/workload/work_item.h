@@ -24,7 +24,6 @@ typedef struct {
   guint8 backward;     /* ATTENTION: the backward kernel */
   guint8 is_plain;     /* MEMORY: an RMSNorm of single operations, of which some reach less than the HBM's rate */
   guint8 n_launches;   /* MEMORY: kernels that this one stands for; 0: 1 */
-  guint8 wide_keys;    /* ATTENTION: heads of Q and K are wider than V's */
   guint8 windowed;     /* ATTENTION: keys before a window are left out; its FLOPs say how many pairs there are */
   guint8 recompute;    /* forward work done again in backward */
   guint8 mtp;          /* which of the heads that predict a token further, from 1 on, it is of; 0: of none */
@@ -34,8 +33,14 @@ typedef struct {
   const char *operand; /* COLLECTIVE: static name of the kernel whose result it sums or whose operand it gathers */
   gint32 after; /* index in the same list of an item on the other stream (compute ↔ tp, cp, ep; a collective may
                    wait for one of another axis) that must have ended; −1 none */
+  gint32 v_dim; /* ATTENTION: columns of a head of V where they are not k, as those of Q and K are; 0: they are */
   gint64 batch, m, n, k; /* MATMUL */
   double flops;          /* exact, of this GPU: matmul 2·batch·m·n·k; attention causal (about half of full) */
   double bytes;          /* HBM traffic of the kernel; COLLECTIVE: the full buffer S in bytes */
   double result_bytes;   /* of `bytes`: of an accumulated result, read and written; MATMUL, else 0 */
 } WorkItem;
+
+/* ATTENTION: columns of a head of V. */
+static inline gint64 work_item_v_dim(const WorkItem *item) {
+  return item->v_dim > 0 ? item->v_dim : item->k;
+}

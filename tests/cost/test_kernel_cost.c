@@ -256,7 +256,7 @@ START_TEST(wide_keys_slow_attention_down) {
   gpu.attention_wide = 0.8;
   WorkItem item = {.kind = ITEM_ATTENTION, .number = NUMBER_BF16, .batch = 4, .m = 128, .k = 96, .flops = 1e12};
   const double plain_s = kernel_cost_model_s(&gpu, &item) - latency_s;
-  item.wide_keys = TRUE;
+  item.v_dim = 64;
   assert_close(kernel_cost_model_s(&gpu, &item) - latency_s, plain_s / 0.8);
 }
 END_TEST

@@ -340,6 +340,23 @@ START_TEST(attention_to_fewer_or_more_keys_is_a_kernel_of_its_own) {
 }
 END_TEST
 
+/* 8 heads of 256 tokens, 192 columns of Q and K, 128 of V: 8·(256·257/2)·2·(192 + 128) = 168.427520 us, measured ×2;
+ * 192 of V, too: ×7. */
+START_TEST(heads_of_v_with_their_own_width_are_a_kernel_of_its_own) {
+#define HEADS "    - {number: bf16, backward: no, batch: 8, seq_len: 256, head_dim: 192, "
+  Gpu gpu = gpu_with("  attention:\n" HEADS "v_head_dim: 128, time: 336.85504 us}\n" HEADS "time: 1414.791168 us}\n");
+  WorkItem item = attention_item(FALSE, 8, 256, 192);
+  assert_cost(&gpu, item, 7 * item.flops * 1e-12, COST_MEASURED);
+  item.v_dim = 128;
+  item.flops *= (192.0 + 128) / (2 * 192);
+  assert_cost(&gpu, item, 2 * item.flops * 1e-12, COST_MEASURED);
+  item.batch *= 2;
+  item.flops *= 2;
+  assert_cost(&gpu, item, 2 * item.flops * 1e-12, COST_INTERPOLATED);
+  gpu_clear(&gpu);
+}
+END_TEST
+
 START_TEST(without_tables_the_model_is_alone) {
   Gpu gpu = {0};
   ck_assert(read_gpu(bare_text, &gpu, NULL));
@@ -370,6 +387,7 @@ int main(void) {
   tcase_add_test(cases, a_memory_kernel_never_gets_faster_with_size);
   tcase_add_test(cases, attention_takes_the_nearest_ones_ratio);
   tcase_add_test(cases, attention_to_fewer_or_more_keys_is_a_kernel_of_its_own);
+  tcase_add_test(cases, heads_of_v_with_their_own_width_are_a_kernel_of_its_own);
   tcase_add_test(cases, without_tables_the_model_is_alone);
   Suite *suite = suite_create("measured_cost");
   suite_add_tcase(suite, cases);

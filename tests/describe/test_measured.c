@@ -34,8 +34,16 @@ START_TEST(every_table_arrives_sorted) {
   ck_assert(!measured->attention[0].backward && measured->attention[1].backward);
   ck_assert(measured->attention[0].seq_len == 1024 &&
             measured->attention[0].keys == 1024); /* as many, where none are told */
+  ck_assert_int_eq(measured->attention[0].v_head_dim, measured->attention[0].head_dim); /* as wide */
   gpu_clear(&gpu);
   ck_assert_ptr_null(gpu.measured);
+}
+END_TEST
+
+/* Of a pair: forward 2·96 and 2·64; backward three products of 96 and two of 64. */
+START_TEST(flops_of_a_pair_follow_from_both_widths) {
+  ck_assert_double_eq(measured_attention_pair_flops(FALSE, 96, 64), 320);
+  ck_assert_double_eq(measured_attention_pair_flops(TRUE, 96, 64), 832);
 }
 END_TEST
 
@@ -177,6 +185,7 @@ int main(void) {
   tcase_add_test(cases, every_table_arrives_sorted);
   tcase_add_test(cases, a_file_without_tables_has_none);
   tcase_add_test(cases, pairs_follow_from_queries_and_keys);
+  tcase_add_test(cases, flops_of_a_pair_follow_from_both_widths);
   tcase_add_test(cases, broken_tables_are_refused_with_their_line);
   tcase_add_test(cases, a_mapping_without_a_table_is_refused);
   tcase_add_test(cases, tables_cut_anywhere_are_read_or_refused);

@@ -9,9 +9,11 @@
  * which saves three words: swapcontext enters the kernel. */
 #include "emulated.h"
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <sys/mman.h>
 #include <ucontext.h>
 #include <vector>
@@ -41,9 +43,11 @@ struct Block {
   std::vector<std::unique_ptr<Fiber>> fibers;
   std::vector<Warp> warps;
   std::vector<char> shared;
+  std::vector<void *> arrays; /* of shared memory, static in their functions: those that this block has come to */
   Place scheduler;
-  bool is_reversed; /* lanes and warps from the last to the first */
-  unsigned index;   /* of the fiber that runs */
+  bool is_reversed;    /* lanes and warps from the last to the first */
+  unsigned first_warp; /* they begin there */
+  unsigned index;      /* of the fiber that runs */
   const std::function<void()> *work;
 };
 
@@ -183,8 +187,10 @@ void run_block(const char *name, unsigned n) {
   const unsigned n_warps = (n + WARP - 1) / WARP;
   start_threads(blockDim, n, n_warps);
   for (;;) {
-    for (unsigned i = 0; i < n_warps; i++)
-      run_warp(block->is_reversed ? n_warps - 1 - i : i);
+    for (unsigned i = 0; i < n_warps; i++) {
+      const unsigned warp = (block->first_warp + i) % n_warps;
+      run_warp(block->is_reversed ? n_warps - 1 - warp : warp);
+    }
     const Counts counts = count_threads(n_warps);
     if (counts.done == n)
       break;
@@ -195,9 +201,38 @@ void run_block(const char *name, unsigned n) {
   }
 }
 
+void choose_order(unsigned turn) {
+  block->is_reversed = turn % 2 == 1;
+  block->first_warp = turn / 2;
+}
+
+thread_local const char *running; /* the kernel */
+
+/* What the compiler put before accesses has found one wrong. */
+void handle_trap(int) {
+  char text[256];
+  snprintf(text, sizeof text,
+           "kernel %s, block (%u, %u, %u), thread %u: an access aligned less than its type, or outside an array",
+           running == nullptr ? "none" : running, blockIdx.x, blockIdx.y, blockIdx.z, threadIdx.x);
+  emulated_fail(text);
+}
+
+void catch_traps(void) {
+  static std::once_flag once;
+  std::call_once(once, [] { signal(SIGILL, handle_trap); });
+}
+
 } // namespace
 
 thread_local EmulatedThread emulated_thread;
+
+void emulated_shared(void *array, size_t bytes) {
+  for (const void *known : block->arrays)
+    if (known == array)
+      return;
+  memset(array, 0xff, bytes);
+  block->arrays.push_back(array);
+}
 
 void *emulated_dynamic_shared(void) {
   return block->shared.data();
@@ -229,8 +264,12 @@ const uint64_t *emulated_exchange(unsigned mask, uint64_t value) {
 
 void emulated_run_grid(const char *name, dim3 grid, dim3 size, size_t shared_bytes, const std::function<void()> &work) {
   const unsigned n = size.x * size.y * size.z;
+  static thread_local unsigned n_launches = 0; /* of this stream */
+  n_launches++;
   if (block == nullptr)
     block = new Block;
+  catch_traps();
+  running = name;
   while (block->fibers.size() < n)
     add_fiber();
   block->warps.resize(std::max(block->warps.size(), (size_t)(n + WARP - 1) / WARP));
@@ -242,7 +281,8 @@ void emulated_run_grid(const char *name, dim3 grid, dim3 size, size_t shared_byt
       for (unsigned x = 0; x < grid.x; x++) {
         block->shared.assign(shared_bytes, (char)0xff); /* NaN, until written */
         emulated_thread.block = dim3(x, y, z);
-        block->is_reversed = (x + y + z) % 2 == 1;
+        block->arrays.clear();
+        choose_order(n_launches + x + y + z);
         run_block(name, n);
       }
 }

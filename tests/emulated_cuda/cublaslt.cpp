@@ -260,6 +260,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
                                               cublasLtMatmulPreference_t preference, int n,
                                               cublasLtMatmulHeuristicResult_t results[], int *n_found) {
+  emulated_await_all_streams("cublasLtMatmulAlgoGetHeuristic"); /* kernels may be loaded, which may wait so */
   const cublasStatus_t status =
       check(*(Description *)description, *(Layout *)a, *(Layout *)b, *(Layout *)c, *(Layout *)d);
   *n_found = 0;

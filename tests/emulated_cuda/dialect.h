@@ -2,9 +2,11 @@
  * block after block, each thread of a block a fiber of its own (block.cpp). What the kernels of real/kernels use is
  * here, nothing more; translate.pl writes launches and dynamic shared memory in these words.
  *
- * Stricter than a GPU where a GPU's answer would depend on timing: a fiber runs until it waits, in one order for even
- * blocks and in the opposite for odd ones; lanes that a warp's exchange waits for in vain, or a __syncthreads that not
- * all threads come to, end the process with the kernel's name. */
+ * Stricter than a GPU where a GPU's answer would depend on timing: a fiber runs until it waits, warps and lanes in an
+ * order that differs from block to block and from launch to launch; lanes that a warp's exchange waits for in vain, or
+ * a
+ * __syncthreads that not all threads come to, end the process with the kernel's name. So do accesses that are aligned
+ * less than their type, and indices outside an array. */
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -28,10 +30,11 @@ extern thread_local EmulatedThread emulated_thread; /* of the fiber that runs */
 #define blockIdx (emulated_thread.block)
 #define blockDim (emulated_thread.block_size)
 #define gridDim (emulated_thread.grid_size)
-#undef __shared__
-#define __shared__ static thread_local /* a stream's thread runs one block at a time */
 
 void *emulated_dynamic_shared(void);
+/* An array of shared memory, static in its function (a stream's thread runs one block at a time): NaN in each block,
+ * until written. */
+void emulated_shared(void *array, size_t bytes);
 void emulated_syncthreads(void);
 /* What each lane of the warp that `mask` names brought, once all have: 32 values, valid until the lane's next call. */
 const uint64_t *emulated_exchange(unsigned mask, uint64_t value);

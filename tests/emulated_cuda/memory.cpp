@@ -1,6 +1,6 @@
 /* The device's memory, on the host. It ends at a page that cannot be touched, is filled with NaN, and is known by
- * address, so that a copy, product or transfer from elsewhere is noticed. cudaFree waits for all streams, as CUDA may:
- * what waits for ever is said.
+ * address, so that a copy, product or transfer from elsewhere is noticed. cudaMalloc and cudaFree wait for all streams,
+ * as CUDA may: what waits for ever is said.
  *
  * The host must not touch it. When the host has waited for a stream, all of the device's memory is closed; whoever
  * touches it next faults:
@@ -166,6 +166,7 @@ cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes) {
 }
 
 cudaError_t cudaMalloc(void **memory, size_t bytes) {
+  emulated_await_all_streams("cudaMalloc");
   return allocate(memory, bytes, false);
 }
 

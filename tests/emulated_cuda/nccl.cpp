@@ -5,7 +5,9 @@
  * tolerance". */
 #include "emulated.h"
 
-#include <nccl.h>
+extern "C" {
+#include "nccl_library.h"
+}
 
 #include <atomic>
 #include <cstdio>
@@ -397,5 +399,12 @@ ncclResult_t ncclSend(const void *data, size_t count, ncclDataType_t type, int p
 
 ncclResult_t ncclRecv(void *data, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream) {
   return add(comm, {RECEIVE, type, ncclSum, count, peer, nullptr, data}, stream);
+}
+
+gboolean nccl_library_load(NcclLibrary *library, GError **error) {
+#define NCCL_FIND(name) library->name = nccl##name;
+  NCCL_FUNCTIONS(NCCL_FIND)
+#undef NCCL_FIND
+  return TRUE;
 }
 }

@@ -14,6 +14,9 @@ for my $name (@ARGV) {
   open my $file, "<", $name or die "$name: $!\n";
   my $text = <$file>;
   $text =~ s/\bextern\s+__shared__\s+(\w+)\s+(\w+)\[\];/$1 *$2 = ($1 *)emulated_dynamic_shared();/g;
+  # what a block's shared memory holds before it is written is nothing to count on
+  $text =~ s/\b__shared__\s+(\w+)\s+(\w+)((?:\[[^\]]+\])+);/static thread_local $1 $2$3; emulated_shared($2, sizeof $2);/g;
+  die "$name: shared memory is left that no word of dialect.h is for\n" if $text =~ /__shared__/;
   $text =~ s/(\w+(?:<[\w\s,]+>)?)\s*<<<(.*?)>>>\s*\(/launch($1, $2)/seg;
   die "$name: a launch is left\n" if $text =~ /<<</;
   print "#line 1 \"$name\"\n$text";

@@ -9,6 +9,7 @@
 #include <check.h>
 
 #include "executor.h"
+#include "plan_order.h"
 #include "plan_program.h"
 #include "small_workloads.h"
 
@@ -110,6 +111,10 @@ static const HeldCase cases[] = {
     {.dp = 4, .ep = 2, .has_experts = TRUE},
     {.dp = 4, .ep = 4, .has_experts = TRUE, .zero = 1},
     {.dp = 4, .ep = 2, .has_experts = TRUE, .zero = 3},
+    {.pp = 2, .chunks = 2, .schedule = "zb-v"},
+    {.pp = 2, .chunks = 2, .schedule = "dualpipe"},
+    {.pp = 2, .chunks = 2, .dp = 2, .ep = 2, .has_experts = TRUE, .schedule = "dualpipe-v"},
+    {.pp = 2, .chunks = 2, .dp = 2, .ep = 2, .has_experts = TRUE, .schedule = "dualpipe", .zero = 1},
     {.tp = 2, .dp = 2, .ep = 2, .sequence_parallel = TRUE, .has_experts = TRUE, .recompute = RECOMPUTE_FULL},
     {.cp = 2, .ep = 2, .has_experts = TRUE},
 };
@@ -247,9 +252,10 @@ static Workload *workload_of_case(const HeldCase *c) {
     model.experts = (ModelExperts){.n = 16, .per_token = 4, .ffn_hidden = 704, .every = 1};
   g_autoptr(Plan) plan = plan_of_case(c);
   g_autoptr(GError) error = NULL;
-  ck_assert_msg(plan_complete(plan, &model, NULL, &error), "case %d: %s", (int)(c - cases),
-                error ? error->message : "");
-  return workload_new(&model, plan, NULL);
+  g_auto(PlanOrder) choice = {0};
+  Workload *workload = plan_order_workload(&choice, &model, NULL, plan, &error);
+  ck_assert_msg(workload != NULL, "case %d: %s", (int)(c - cases), error ? error->message : "");
+  return workload;
 }
 
 START_TEST(a_rank_holds_what_the_program_says) {

@@ -133,6 +133,8 @@ tp 2 × dp 2, ep 2, experts cut|4|tiny-mixtral|--tp 2 --dp 2 --ep 2 --sequence-p
 tp 2 × dp 2, ep 4, experts whole, ZeRO-2|4|tiny-qwen2-moe|--tp 2 --dp 2 --ep 4 --sequence-parallel on --expert-tp 1 --zero 2
 pp 2, ep 2, 1f1b|4|tiny-mixtral|--pp 2 --dp 2 --ep 2
 pp 2, ep 2, zb-v, ZeRO-3|4|tiny-mixtral|--pp 2 --dp 2 --ep 2 --schedule zb-v --zero 3
+pp 2, ep 2, dualpipe, which takes turns|4|tiny-mixtral|--pp 2 --dp 2 --ep 2 --schedule dualpipe --global-batch 8
+pp 2, ep 2, dualpipe-v, ZeRO-1, full recompute|4|tiny-mixtral|--pp 2 --dp 2 --ep 2 --schedule dualpipe-v --zero 1 --recompute full --global-batch 8
 TABLE
 # latent attention: of a Q that is made of few columns, and of one that is not, with scores that a bias balances
 plans "--precision fp32" <<'TABLE'

@@ -27,7 +27,7 @@ static void open_fixture(Fixture *fixture, Workload *workload, gboolean has_w) {
   null_device.record(fixture->stream, fixture->event);
   const StageLayers *layers[] = {&workload->stages[0].layers};
   ck_assert(
-      activations_init(&fixture->activations, &fixture->cut, fixture->device, layers, 1, N_MICRO_BATCHES, has_w, NULL));
+      activations_init(&fixture->activations, &fixture->cut, fixture->device, layers, 1, N_MICRO_BATCHES, has_w, FALSE, NULL));
 }
 
 static void close_fixture(Fixture *fixture) {

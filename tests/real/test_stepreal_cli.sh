@@ -40,7 +40,7 @@ LINE
 
 cp "$data/models/tiny-llama.json" m.json
 cp "$data/models/tiny-qwen2-moe-sparse.json" "$data/models/tiny-mixtral.json" "$data/models/tiny-qwen3.json" \
-  "$data/models/tiny-mpt-qk-ln.json" "$data/models/tiny-deepseek.json" .
+  "$data/models/tiny-mpt-qk-ln.json" "$data/models/tiny-deepseek.json" "$data/models/tiny-deepseek-v3.json" .
 printf 'name: odd\nsource: >-\n  this test\ntime:\n  gradient_sum_bytes: 3\n' >odd.yaml
 "$stepsim" simulate --model m.json --cluster dgx-h100 --gpus 4 --pp 4 --global-batch 8 --dump four.txt >out
 while IFS= read -r line; do
@@ -101,8 +101,6 @@ done <<'TABLE'
 1|no kernels for experts that get more than others|2|run --model tiny-qwen2-moe-sparse.json --dp 2 --ep 2 --expert-load 1.5
 1|the 6 tokens of half a rank's part of a sequence under cp 2, each to 2 experts, cannot be dealt out evenly to the 8|2|run --model tiny-mixtral.json --cp 2 --seq-len 24
 1|model tiny-qwen2-moe-sparse has experts in one of 2 layers, and cut into 2 stages|2|run --model tiny-qwen2-moe-sparse.json --pp 2
-1|--schedule dualpipe with ep 2: forwards and backwards that take turns;expected --ep 1, another schedule or --overlap-experts off|4|run --model mixtral-8x7b --dp 2 --ep 2 --pp 2 --schedule dualpipe --seq-len 32 --global-batch 8
-1|forwards and backwards that take turns;--overlap-experts off|2|run --model mixtral-8x7b --dp 2 --ep 2 --overlap-experts on --seq-len 32 --global-batch 8
 1|--attention unfused: the latent attention of model tiny-deepseek cannot be run so here;expected flash|2|run --model tiny-deepseek.json --tp 2 --attention unfused
 1|--precision fp8 cannot be trained here: expected fp32, bf16 or fp16|0|run --model m.json --precision fp8
 1|--precision fp16 and --grad-norm-barrier off clash;use --grad-norm-barrier on|0|run --model m.json --precision fp16 --grad-norm-barrier off
@@ -222,6 +220,12 @@ for time in first second; do
     ! grep -q 'is kept' err
   result $? "where nothing can be measured it is said why, the $time time" "exit status $got; $(cat err)"
 done
+
+# Latent attention: heads of V have a width of their own. And a head that predicts a token further.
+run 1 calibrate --model tiny-deepseek-v3.json --seq-len 16 --tp 1 --repeats 1 --quick --output latent.yaml
+[ "$got" -eq 0 ] && [ "$(grep -c 'head_dim: [0-9]*, v_head_dim: ' gpus/latent.yaml)" -eq 2 ] && grep -q 'name: mtp_norm,' gpus/latent.yaml &&
+  "$stepsim" simulate --model tiny-deepseek-v3.json --seq-len 16 --precision fp32 --gpus 1 --cluster latent.yaml --json >out 2>>err
+result $? "latent attention is calibrated, and a head that predicts further" "exit status $got; $(cat err gpus/latent.yaml)"
 
 # Attention to whole sequences, to the own half of one, to half of another's, and over all that a gather brings.
 run 2 calibrate --model m.json --seq-len 16 --tp 1 --cp 1,2 --cp-comm ring,all-gather --repeats 1 --quick --output machine.yaml

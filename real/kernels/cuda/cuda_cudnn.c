@@ -18,7 +18,13 @@
 #include <math.h>
 #include <string.h>
 
-enum { CUDNN_OLDEST = 90600, CUDNN_INFINITE_MASK = 91000, CUDNN_ANY_LENGTH = 91501, N_SHAPE = 9 };
+enum {
+  CUDNN_OLDEST = 90600,
+  CUDNN_DESCRIBED_GPUS = 90800,
+  CUDNN_INFINITE_MASK = 91000,
+  CUDNN_ANY_LENGTH = 91501,
+  N_SHAPE = 12
+};
 
 enum {
   ID_Q = 1,
@@ -47,8 +53,9 @@ typedef struct {
 struct Cudnn {
   CudnnLibrary library;
   cudnnHandle_t handle;
-  gint64 version;    /* 91900: 9.19.0 */
-  GHashTable *plans; /* Plan → itself */
+  cudnnBackendDescriptor_t gpu; /* instead of the handle: plans are made for it */
+  gint64 version;               /* 91900: 9.19.0 */
+  GHashTable *plans;            /* Plan → itself */
   CudaScratch scratch;
 };
 
@@ -61,9 +68,22 @@ typedef struct {
   CudnnTensor q, kt, scale;
 } Parts;
 
-/* Rows of heads as they lie in memory, and the same transposed. */
-static CudnnShape head_shape(const FlashKernel *k, gint64 heads, gint64 ld) {
-  return (CudnnShape){{k->sequences, heads, k->seq_len, k->head_dim}, {k->seq_len * ld, k->head_dim, ld, 1}};
+/* Rows of heads of `dim` columns as they lie in memory, and the same transposed. */
+static CudnnShape head_shape(const FlashKernel *k, gint64 heads, gint64 dim, gint64 ld) {
+  return (CudnnShape){{k->sequences, heads, k->seq_len, dim}, {k->seq_len * ld, dim, ld, 1}};
+}
+
+static CudnnShape key_shape(const FlashKernel *k, gint64 ld) {
+  return head_shape(k, k->n_kv_heads, k->head_dim, ld);
+}
+
+static CudnnShape value_shape(const FlashKernel *k, gint64 ld) {
+  return head_shape(k, k->n_kv_heads, k->v_head_dim, ld);
+}
+
+/* Of o and its gradient. */
+static CudnnShape output_shape(const FlashKernel *k) {
+  return head_shape(k, k->n_heads, k->v_head_dim, k->ld_o);
 }
 
 static CudnnShape transposed(CudnnShape s) {
@@ -108,8 +128,8 @@ static CudnnTensor mask(const Parts *p, CudnnTensor scores) {
 
 static Parts parts_new(CudnnGraph *graph, const FlashKernel *k) {
   Parts p = {graph, k, k->number == NUMBER_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF, NULL, NULL, NULL};
-  p.q = cudnn_tensor(graph, ID_Q, p.type, head_shape(k, k->n_heads, k->ld_qkv));
-  p.kt = cudnn_tensor(graph, ID_K, p.type, transposed(head_shape(k, k->n_kv_heads, k->ld_qkv)));
+  p.q = cudnn_tensor(graph, ID_Q, p.type, head_shape(k, k->n_heads, k->head_dim, k->ld_qkv));
+  p.kt = cudnn_tensor(graph, ID_K, p.type, transposed(key_shape(k, k->ld_qkv)));
   p.scale = cudnn_scalar(graph, ID_SCALE);
   return p;
 }
@@ -124,8 +144,8 @@ static CudnnTensor scaled_scores(const Parts *p) {
 static void build_forward(CudnnGraph *graph, const FlashKernel *k) {
   const Parts p = parts_new(graph, k);
   const CudnnShape scores = score_shape(&p), rows = row_shape(&p);
-  CudnnTensor v = cudnn_tensor(graph, ID_V, p.type, head_shape(k, k->n_kv_heads, k->ld_qkv));
-  CudnnTensor o = cudnn_tensor(graph, ID_O, p.type, head_shape(k, k->n_heads, k->ld_o));
+  CudnnTensor v = cudnn_tensor(graph, ID_V, p.type, value_shape(k, k->ld_qkv));
+  CudnnTensor o = cudnn_tensor(graph, ID_O, p.type, output_shape(k));
   CudnnTensor lse = cudnn_tensor(graph, ID_LSE, CUDNN_DATA_FLOAT, rows);
   CudnnTensor masked = mask(&p, scaled_scores(&p));
   CudnnTensor most = inner(&p, CUDNN_DATA_FLOAT, rows), sum = inner(&p, CUDNN_DATA_FLOAT, rows);
@@ -141,16 +161,16 @@ static void build_forward(CudnnGraph *graph, const FlashKernel *k) {
 }
 
 /* to = weightsᵀ·x over queries; summed over the query heads that share a key head. */
-static void transposed_product(const Parts *p, CudnnTensor weights, CudnnTensor x, gint64 id) {
+static void transposed_product(const Parts *p, CudnnTensor weights, CudnnTensor x, gint64 id, CudnnShape shape) {
   const FlashKernel *k = p->k;
   CudnnTensor turned = inner(p, p->type, transposed(score_shape(p)));
-  CudnnTensor to = cudnn_tensor(p->graph, id, p->type, head_shape(k, k->n_kv_heads, k->ld_qkv));
+  CudnnTensor to = cudnn_tensor(p->graph, id, p->type, shape);
   cudnn_reshape(p->graph, weights, turned);
   if (k->n_heads == k->n_kv_heads) {
     cudnn_matmul(p->graph, turned, x, to);
     return;
   }
-  CudnnTensor all = inner(p, p->type, dense(k->sequences, k->n_heads, k->seq_len, k->head_dim));
+  CudnnTensor all = inner(p, p->type, dense(k->sequences, k->n_heads, k->seq_len, shape.sizes[3]));
   cudnn_matmul(p->graph, turned, x, all);
   cudnn_reduce(p->graph, CUDNN_REDUCE_TENSOR_ADD, all, to);
 }
@@ -158,8 +178,8 @@ static void transposed_product(const Parts *p, CudnnTensor weights, CudnnTensor 
 /* D = Σ dO·O. */
 static CudnnTensor row_deltas(const Parts *p, CudnnTensor d_o) {
   const FlashKernel *k = p->k;
-  const gint64 h = k->n_heads, s = k->seq_len, d = k->head_dim;
-  CudnnTensor o = cudnn_tensor(p->graph, ID_O, p->type, head_shape(k, h, k->ld_o));
+  const gint64 h = k->n_heads, s = k->seq_len, d = k->v_head_dim;
+  CudnnTensor o = cudnn_tensor(p->graph, ID_O, p->type, output_shape(k));
   CudnnTensor product =
       apply(p, CUDNN_POINTWISE_MUL, d_o, o, (CudnnShape){{k->sequences, h, s, d}, {h * s * d, s * d, h * d, 1}});
   CudnnTensor sums = inner(p, CUDNN_DATA_FLOAT, row_shape(p));
@@ -171,26 +191,25 @@ static CudnnTensor row_deltas(const Parts *p, CudnnTensor d_o) {
 
 static void build_backward(CudnnGraph *graph, const FlashKernel *k) {
   const Parts p = parts_new(graph, k);
-  const CudnnShape scores = score_shape(&p), query = head_shape(k, k->n_heads, k->ld_qkv);
-  const CudnnShape key = head_shape(k, k->n_kv_heads, k->ld_qkv);
-  CudnnTensor vt = cudnn_tensor(graph, ID_V, p.type, transposed(key));
-  CudnnTensor d_o = cudnn_tensor(graph, ID_DO, p.type, head_shape(k, k->n_heads, k->ld_o));
+  const CudnnShape scores = score_shape(&p);
+  CudnnTensor vt = cudnn_tensor(graph, ID_V, p.type, transposed(value_shape(k, k->ld_qkv)));
+  CudnnTensor d_o = cudnn_tensor(graph, ID_DO, p.type, output_shape(k));
   CudnnTensor lse = cudnn_tensor(graph, ID_LSE, CUDNN_DATA_FLOAT, row_shape(&p));
   CudnnTensor delta = row_deltas(&p, d_o);
   CudnnTensor less = apply(&p, CUDNN_POINTWISE_SUB, scaled_scores(&p), lse, scores);
   CudnnTensor probabilities = apply(&p, CUDNN_POINTWISE_EXP, mask(&p, less), NULL, scores);
-  transposed_product(&p, probabilities, d_o, ID_DV);
+  transposed_product(&p, probabilities, d_o, ID_DV, value_shape(k, k->ld_dkv));
   CudnnTensor dp = inner(&p, CUDNN_DATA_FLOAT, scores);
   cudnn_matmul(graph, d_o, vt, dp);
   CudnnTensor centred = apply(&p, CUDNN_POINTWISE_SUB, dp, delta, scores);
   CudnnTensor weighted = apply(&p, CUDNN_POINTWISE_MUL, centred, probabilities, scores);
   CudnnTensor ds = apply(&p, CUDNN_POINTWISE_MUL, weighted, p.scale, scores);
-  transposed_product(&p, ds, p.q, ID_DK);
-  CudnnTensor keys = inner(&p, CUDNN_DATA_FLOAT, key);
+  transposed_product(&p, ds, p.q, ID_DK, key_shape(k, k->ld_dkv));
+  CudnnTensor keys = inner(&p, CUDNN_DATA_FLOAT, key_shape(k, k->ld_qkv));
   cudnn_reshape(graph, p.kt, keys);
   CudnnTensor sum =
       cudnn_tensor(graph, ID_DQ_FP32, CUDNN_DATA_FLOAT, dense(k->sequences, k->n_heads, k->seq_len, k->head_dim));
-  CudnnTensor dq = cudnn_tensor(graph, ID_DQ, p.type, query);
+  CudnnTensor dq = cudnn_tensor(graph, ID_DQ, p.type, head_shape(k, k->n_heads, k->head_dim, k->ld_dq));
   cudnn_matmul(graph, ds, keys, sum);
   cudnn_pointwise(graph, CUDNN_POINTWISE_IDENTITY, CUDNN_DATA_FLOAT, sum, NULL, NULL, dq);
 }
@@ -218,13 +237,13 @@ static void plan_free(gpointer data) {
 
 static Plan *find_plan(Cudnn *cudnn, const FlashKernel *k, gboolean is_backward) {
   const Plan key = {.v = {k->number, is_backward, k->sequences, k->seq_len, k->n_heads, k->n_kv_heads, k->head_dim,
-                          k->ld_qkv, k->ld_o}};
+                          k->v_head_dim, k->ld_qkv, k->ld_dq, k->ld_dkv, k->ld_o}};
   Plan *plan = g_hash_table_lookup(cudnn->plans, &key);
   if (plan != NULL)
     return plan;
   plan = g_new0(Plan, 1);
   memcpy(plan->v, key.v, sizeof plan->v);
-  cudnn_graph_init(&plan->graph, &cudnn->library, cudnn->handle);
+  cudnn_graph_init(&plan->graph, &cudnn->library, cudnn->handle, cudnn->gpu);
   if (is_backward)
     build_backward(&plan->graph, k);
   else
@@ -237,17 +256,39 @@ static Plan *find_plan(Cudnn *cudnn, const FlashKernel *k, gboolean is_backward)
 
 /* ---- running ---- */
 
-Cudnn *cudnn_new(char **why_not) {
+/* FALSE with the reason: the library is not there, or too old. */
+static gboolean load(Cudnn *cudnn, gint64 oldest, char **why_not) {
+  if (!cudnn_library_load(&cudnn->library, why_not))
+    return FALSE;
+  cudnn->version = (gint64)cudnn->library.GetVersion();
+  if (cudnn->version < oldest)
+    *why_not = g_strdup_printf("version %" G_GINT64_FORMAT " is older than %" G_GINT64_FORMAT, cudnn->version, oldest);
+  return cudnn->version >= oldest;
+}
+
+static Cudnn *cudnn_alloc(void) {
   Cudnn *cudnn = g_new0(Cudnn, 1);
   cudnn->plans = g_hash_table_new_full(plan_hash, plan_equal, NULL, plan_free);
-  if (cudnn_library_load(&cudnn->library, why_not)) {
-    cudnn->version = (gint64)cudnn->library.GetVersion();
-    cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
-    if (cudnn->version < CUDNN_OLDEST)
-      *why_not = g_strdup_printf("version %" G_GINT64_FORMAT " is older than %d", cudnn->version, CUDNN_OLDEST);
-    else if ((status = cudnn->library.Create(&cudnn->handle)) != CUDNN_STATUS_SUCCESS)
-      *why_not = g_strdup(cudnn->library.GetErrorString(status));
-    else
+  return cudnn;
+}
+
+Cudnn *cudnn_new(char **why_not) {
+  Cudnn *cudnn = cudnn_alloc();
+  if (load(cudnn, CUDNN_OLDEST, why_not)) {
+    const cudnnStatus_t status = cudnn->library.Create(&cudnn->handle);
+    if (status == CUDNN_STATUS_SUCCESS)
+      return cudnn;
+    *why_not = g_strdup(cudnn->library.GetErrorString(status));
+  }
+  cudnn_free(cudnn);
+  return NULL;
+}
+
+Cudnn *cudnn_new_described(const char *gpu, char **why_not) {
+  Cudnn *cudnn = cudnn_alloc();
+  if (load(cudnn, CUDNN_DESCRIBED_GPUS, why_not)) {
+    cudnn->gpu = cudnn_gpu_new(&cudnn->library, gpu, why_not);
+    if (cudnn->gpu != NULL)
       return cudnn;
   }
   cudnn_free(cudnn);
@@ -258,6 +299,8 @@ void cudnn_free(Cudnn *cudnn) {
   if (cudnn == NULL)
     return;
   g_hash_table_unref(cudnn->plans);
+  if (cudnn->gpu != NULL)
+    (void)cudnn->library.BackendDestroyDescriptor(cudnn->gpu);
   if (cudnn->handle != NULL)
     (void)cudnn->library.Destroy(cudnn->handle);
   cudnn_library_unload(&cudnn->library);
@@ -276,20 +319,22 @@ static gboolean is_aligned(const FlashKernel *k, gboolean is_backward) {
   for (gsize i = 0; i < (is_backward ? G_N_ELEMENTS(all) : 4); i++)
     if ((guintptr)all[i] % 16 != 0)
       return FALSE;
-  return k->ld_qkv % 8 == 0 && k->ld_o % 8 == 0 && k->head_dim % 8 == 0;
+  const gint64 steps[] = {k->head_dim, k->v_head_dim, k->ld_qkv, k->ld_o, k->ld_dq, k->ld_dkv};
+  for (gsize i = 0; i < (is_backward ? G_N_ELEMENTS(steps) : 4); i++)
+    if (steps[i] % 8 != 0)
+      return FALSE;
+  return TRUE;
 }
 
 /* Why the graphs are not of such an attention; NULL: they are. */
 static const char *outside(const FlashKernel *k, gboolean is_backward) {
-  return k->number == NUMBER_FP32                          ? "not for fp32"
-         : k->block.is_cut                                 ? "not for a block of a cut sequence"
-         : k->head_dim != k->v_head_dim                    ? "not for heads of v that are not as wide as those of k"
-         : k->ld_dq != k->ld_qkv || k->ld_dkv != k->ld_qkv ? "not for gradients in other places than q, k and v"
-         : k->rule.alibi_heads > 0                         ? "not for ALiBi"
-         : k->rule.window > 0                              ? "not for a sliding window"
-         : k->drop.dropout.rate > 0                        ? "not with dropout"
-         : !is_aligned(k, is_backward)                     ? "not aligned to 16 bytes"
-                                                           : NULL;
+  return k->number == NUMBER_FP32      ? "not for fp32"
+         : k->block.is_cut             ? "not for a block of a cut sequence"
+         : k->rule.alibi_heads > 0     ? "not for ALiBi"
+         : k->rule.window > 0          ? "not for a sliding window"
+         : k->drop.dropout.rate > 0    ? "not with dropout"
+         : !is_aligned(k, is_backward) ? "not aligned to 16 bytes"
+                                       : NULL;
 }
 
 /* NULL: none is known. */
@@ -334,16 +379,31 @@ static gint64 round_up(gint64 bytes) {
   return (bytes + 255) / 256 * 256;
 }
 
-gboolean cudnn_attention(Cudnn *cudnn, const FlashKernel *k, gboolean is_backward, cudaStream_t stream,
-                         char **why_not) {
+/* NULL with the reason where there are no graphs for it; its why_not: no plan was found. */
+static Plan *plan_of(Cudnn *cudnn, const FlashKernel *k, gboolean is_backward, char **why_not) {
   const char *fault = outside(k, is_backward);
   if (fault == NULL)
     fault = known_fault(cudnn, k, is_backward);
-  if (fault != NULL) {
-    *why_not = g_strdup(fault);
+  if (fault == NULL)
+    return find_plan(cudnn, k, is_backward);
+  *why_not = g_strdup(fault);
+  return NULL;
+}
+
+gint64 cudnn_workspace_bytes(Cudnn *cudnn, const FlashKernel *k, gboolean is_backward, char **why_not) {
+  const Plan *plan = plan_of(cudnn, k, is_backward, why_not);
+  if (plan != NULL && plan->why_not == NULL)
+    return plan->graph.workspace_bytes;
+  if (plan != NULL)
+    *why_not = g_strdup(plan->why_not);
+  return -1;
+}
+
+gboolean cudnn_attention(Cudnn *cudnn, const FlashKernel *k, gboolean is_backward, cudaStream_t stream,
+                         char **why_not) {
+  Plan *plan = plan_of(cudnn, k, is_backward, why_not);
+  if (plan == NULL)
     return FALSE;
-  }
-  Plan *plan = find_plan(cudnn, k, is_backward);
   if (plan->why_not == NULL) {
     const gint64 rows = is_backward ? k->sequences * k->n_heads * k->seq_len : 0;
     const gint64 delta_bytes = round_up(rows * 4), dq_bytes = round_up(rows * k->head_dim * 4);

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <stdbool.h>
+#include <string.h>
 
 gboolean cudnn_library_load(CudnnLibrary *library, char **why_not) {
   library->handle = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_LOCAL);
@@ -28,8 +29,25 @@ void cudnn_library_unload(CudnnLibrary *library) {
   *library = (CudnnLibrary){0};
 }
 
-void cudnn_graph_init(CudnnGraph *graph, const CudnnLibrary *library, cudnnHandle_t handle) {
-  *graph = (CudnnGraph){.library = library, .handle = handle, .next_id = 1000};
+cudnnBackendDescriptor_t cudnn_gpu_new(const CudnnLibrary *library, const char *json, char **why_not) {
+  cudnnBackendDescriptor_t gpu = NULL;
+  cudnnStatus_t status = library->BackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &gpu);
+  if (status == CUDNN_STATUS_SUCCESS)
+    status = library->BackendSetAttribute(gpu, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+                                          (gint64)strlen(json), json);
+  if (status == CUDNN_STATUS_SUCCESS)
+    status = library->BackendFinalize(gpu);
+  if (status == CUDNN_STATUS_SUCCESS)
+    return gpu;
+  *why_not = g_strdup_printf("a described GPU: %s", library->GetErrorString(status));
+  if (gpu != NULL)
+    (void)library->BackendDestroyDescriptor(gpu);
+  return NULL;
+}
+
+void cudnn_graph_init(CudnnGraph *graph, const CudnnLibrary *library, cudnnHandle_t handle,
+                      cudnnBackendDescriptor_t gpu) {
+  *graph = (CudnnGraph){.library = library, .handle = handle, .gpu = gpu, .next_id = 1000};
   graph->descriptors = g_ptr_array_new();
   graph->operations = g_ptr_array_new();
 }
@@ -175,10 +193,19 @@ void cudnn_index(CudnnGraph *graph, gint64 axis, CudnnTensor x, CudnnTensor y) {
   add_pointwise(graph, CUDNN_POINTWISE_GEN_INDEX, CUDNN_DATA_FLOAT, &axis, x, NULL, NULL, y);
 }
 
+/* The GPU that something is for: the handle's, or the one described. */
+static void set_where(CudnnGraph *graph, cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t handle,
+                      cudnnBackendAttributeName_t gpu) {
+  if (graph->gpu != NULL)
+    set_descriptor(graph, descriptor, gpu, graph->gpu);
+  else
+    set(graph, descriptor, handle, CUDNN_TYPE_HANDLE, 1, &graph->handle);
+}
+
 /* TRUE: graph->plan is ready. FALSE: this configuration does not do; the next may. */
 static gboolean try_configuration(CudnnGraph *graph, cudnnBackendDescriptor_t configuration) {
   cudnnBackendDescriptor_t plan = create(graph, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-  set(graph, plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &graph->handle);
+  set_where(graph, plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP);
   set_descriptor(graph, plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
   gint64 n = 0;
   if (!finalize(graph, plan, "plan") ||
@@ -198,6 +225,8 @@ static gboolean try_heuristic(CudnnGraph *graph, cudnnBackendDescriptor_t operat
   cudnnBackendDescriptor_t heuristic = create(graph, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   set_descriptor(graph, heuristic, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, operations);
   set(graph, heuristic, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+  if (graph->gpu != NULL)
+    set_descriptor(graph, heuristic, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, graph->gpu);
   if (!finalize(graph, heuristic, "engine heuristic"))
     return FALSE;
   cudnnBackendDescriptor_t configurations[N_CONFIGURATIONS];
@@ -224,7 +253,8 @@ gboolean cudnn_graph_plan(CudnnGraph *graph) {
   cudnnBackendDescriptor_t operations = create(graph, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
   set(graph, operations, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, graph->operations->len,
       graph->operations->pdata);
-  set(graph, operations, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &graph->handle);
+  if (graph->gpu == NULL)
+    set(graph, operations, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &graph->handle);
   if (!finalize(graph, operations, "operation graph"))
     return FALSE;
   if (try_heuristic(graph, operations, CUDNN_HEUR_MODE_A))

@@ -32,20 +32,26 @@ typedef struct {
 gboolean cudnn_library_load(CudnnLibrary *library, char **why_not);
 void cudnn_library_unload(CudnnLibrary *library);
 
+/* A GPU as cuDNN writes one down (JSON). NULL with the reason. Needs cuDNN 9.8; freed by BackendDestroyDescriptor. */
+cudnnBackendDescriptor_t cudnn_gpu_new(const CudnnLibrary *library, const char *json, char **why_not);
+
 typedef cudnnBackendDescriptor_t CudnnTensor;
 
 typedef struct {
   const CudnnLibrary *library;
-  cudnnHandle_t handle;
-  GPtrArray *descriptors; /* all, owned */
-  GPtrArray *operations;  /* some of them */
-  gint64 next_id;         /* of tensors without one */
-  char *why_not;          /* NULL: well so far */
+  cudnnHandle_t handle;         /* NULL: plans for `gpu` */
+  cudnnBackendDescriptor_t gpu; /* described, not there; NULL: the handle's */
+  GPtrArray *descriptors;       /* all, owned */
+  GPtrArray *operations;        /* some of them */
+  gint64 next_id;               /* of tensors without one */
+  char *why_not;                /* NULL: well so far */
   cudnnBackendDescriptor_t plan;
   gint64 workspace_bytes; /* the plan's */
 } CudnnGraph;
 
-void cudnn_graph_init(CudnnGraph *graph, const CudnnLibrary *library, cudnnHandle_t handle);
+/* One of `handle` and `gpu` is NULL. */
+void cudnn_graph_init(CudnnGraph *graph, const CudnnLibrary *library, cudnnHandle_t handle,
+                      cudnnBackendDescriptor_t gpu);
 void cudnn_graph_clear(CudnnGraph *graph);
 
 /* Four dimensions [batch][head][row][column] and the elements between neighbours in each. */

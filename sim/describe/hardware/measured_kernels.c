@@ -76,6 +76,7 @@ static const YamlField attention_fields[] = {
     {"seq_len", FIELD_INT64, TRUE, IN_ATTENTION(seq_len), 1, 1e9},
     {"keys", FIELD_INT64, FALSE, IN_ATTENTION(keys), 1, 1e9},
     {"head_dim", FIELD_INT64, TRUE, IN_ATTENTION(head_dim), 1, 1e6},
+    {"v_head_dim", FIELD_INT64, FALSE, IN_ATTENTION(v_head_dim), 1, 1e6},
     {"time", FIELD_QUANTITY, TRUE, IN_ATTENTION(time_s), 1e-9, 1e4, UNIT_SECONDS},
 };
 
@@ -93,6 +94,10 @@ int measured_product_compare(const MeasuredProduct *a, const MeasuredProduct *b)
   return yaml_rows_compare(key, other, G_N_ELEMENTS(key));
 }
 
+double measured_attention_pair_flops(gboolean backward, gint64 head_dim, gint64 v_head_dim) {
+  return backward ? 6.0 * head_dim + 4.0 * v_head_dim : 2.0 * (head_dim + v_head_dim);
+}
+
 double measured_attention_pairs(gint64 queries, gint64 keys) {
   if (keys < queries)
     return (double)queries * keys;
@@ -104,9 +109,13 @@ static gint64 keys_of(const MeasuredAttention *attention) {
   return attention->keys > 0 ? attention->keys : attention->seq_len;
 }
 
+static gint64 v_head_dim_of(const MeasuredAttention *attention) {
+  return attention->v_head_dim > 0 ? attention->v_head_dim : attention->head_dim;
+}
+
 static int compare_attention(const MeasuredAttention *a, const MeasuredAttention *b) {
-  const gint64 key[] = {a->number, a->backward, a->head_dim, a->seq_len, keys_of(a), a->batch};
-  const gint64 other[] = {b->number, b->backward, b->head_dim, b->seq_len, keys_of(b), b->batch};
+  const gint64 key[] = {a->number, a->backward, a->head_dim, v_head_dim_of(a), a->seq_len, keys_of(a), a->batch};
+  const gint64 other[] = {b->number, b->backward, b->head_dim, v_head_dim_of(b), b->seq_len, keys_of(b), b->batch};
   return yaml_rows_compare(key, other, G_N_ELEMENTS(key));
 }
 
@@ -224,6 +233,7 @@ static void lay_out_attention(MeasuredKernels *measured, const GArray *rows) {
     MeasuredAttention *attention = &measured->attention[i];
     *attention = g_array_index(rows, AttentionRow, i).attention;
     attention->keys = keys_of(attention);
+    attention->v_head_dim = v_head_dim_of(attention);
     attention->log2_batch = log2((double)attention->batch);
     attention->log2_seq_len = log2((double)attention->seq_len);
     attention->log2_keys = log2((double)attention->keys);

@@ -12,6 +12,7 @@
  *       attention:
  *         - {number: bf16, backward: yes, batch: 32, seq_len: 4096, head_dim: 128, time: 1.9 ms}
  *         - {number: bf16, backward: yes, batch: 32, seq_len: 2048, keys: 1024, head_dim: 128, time: 0.5 ms}
+ *         - {number: bf16, backward: no, batch: 32, seq_len: 4096, head_dim: 192, v_head_dim: 128, time: 1.1 ms}
  *
  * `source` says what measured when and how; of the three lists any may be left out, not all. A product is C(m,n) =
  * A(m,k) · B(k,n), `batch` times (default 1), in the operand layout that BLAS spells tn (forward), nn (input gradient)
@@ -20,7 +21,8 @@
  * curve of all that have none of their own. A name that no kernel has is read by nobody. Attention is the fused
  * kernel, batch = sequences × heads on the GPU, of seq_len queries to so many `keys` (default as many: a causal mask
  * over both). Context parallelism has the two others: fewer keys, a block of which all queries see all; and more, those
- * of the whole sequence of which the queries are a share, an early and a late piece (workload/context.c).
+ * of the whole sequence of which the queries are a share, an early and a late piece (workload/context.c). Latent
+ * attention's heads of V have fewer columns than those of Q and K: `v_head_dim` (default head_dim).
  *
  * Times are of the device: from the end of the kernel before to the end of this one, as back to back on one stream.
  * They are taken to be of a GPU under sustained load, so the file's matmul.under_load, which turns the rate of products
@@ -48,7 +50,7 @@ typedef struct {
 
 typedef struct {
   int number, backward; /* Number, 0 or 1 */
-  gint64 batch, seq_len, keys, head_dim;
+  gint64 batch, seq_len, keys, head_dim, v_head_dim;
   double time_s;
   double log2_batch, log2_seq_len, log2_keys; /* (computed) */
 } MeasuredAttention;
@@ -64,7 +66,7 @@ typedef struct {
   int n_curves;
   int generic_curve; /* (computed) the one named "memory"; −1 none */
   CurvePoint *points;
-  MeasuredAttention *attention; /* by number, backward, head_dim, seq_len, keys, batch; no key twice */
+  MeasuredAttention *attention; /* by number, backward, head_dim, v_head_dim, seq_len, keys, batch; no key twice */
   int n_attention;
 } MeasuredKernels;
 
@@ -72,6 +74,9 @@ typedef struct {
 int measured_group(int number, int layout, int accumulate);
 /* Three-way order of `products`. */
 int measured_product_compare(const MeasuredProduct *a, const MeasuredProduct *b);
+/* FLOPs of a pair of query and key: 2 for each column of Q·Kᵀ and P·V; backward makes Q·Kᵀ again, dQ and dK, dP and dV.
+ */
+double measured_attention_pair_flops(gboolean backward, gint64 head_dim, gint64 v_head_dim);
 /* Pairs of query and key that one head of one sequence has, by which of the three cases the numbers are. */
 double measured_attention_pairs(gint64 queries, gint64 keys);
 

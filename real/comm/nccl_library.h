@@ -1,0 +1,35 @@
+/* NCCL, looked for when it is wanted: a program that was built with it runs where it is missing. Functions come through
+ * dlopen. */
+#pragma once
+#include <glib.h>
+#include <nccl.h>
+
+/* The functions used; NcclLibrary.f is nccl##f. */
+#define NCCL_FUNCTIONS(X)                                                                                              \
+  X(AllGather)                                                                                                         \
+  X(AllReduce)                                                                                                         \
+  X(Broadcast)                                                                                                         \
+  X(CommAbort)                                                                                                         \
+  X(CommDestroy)                                                                                                       \
+  X(CommFinalize)                                                                                                      \
+  X(CommGetAsyncError)                                                                                                 \
+  X(CommInitRankConfig)                                                                                                \
+  X(GetErrorString)                                                                                                    \
+  X(GetLastError)                                                                                                      \
+  X(GetUniqueId)                                                                                                       \
+  X(GroupEnd)                                                                                                          \
+  X(GroupStart)                                                                                                        \
+  X(Recv)                                                                                                              \
+  X(ReduceScatter)                                                                                                     \
+  X(Send)
+
+/* Zeroed: not loaded. */
+typedef struct {
+#define NCCL_MEMBER(name) __typeof__(&nccl##name) name;
+  NCCL_FUNCTIONS(NCCL_MEMBER)
+#undef NCCL_MEMBER
+} NcclLibrary;
+
+/* FALSE with the error: it is not there, or lacks a function. Once loaded it stays in the process: its threads may
+ * outlive an aborted communicator. */
+gboolean nccl_library_load(NcclLibrary *library, GError **error);
