@@ -32,19 +32,23 @@ double attention_pairs(gint64 seq_len, gint64 window) {
   return (double)growing * (growing + 1) / 2 + (double)(seq_len - growing) * growing;
 }
 
+double attention_layer_pairs(const Model *model, gint64 seq_len) {
+  const double windowed = attention_pairs(seq_len, model_window(model, seq_len)), all = attention_pairs(seq_len, 0);
+  return model->windowed_share > 0 ? model->windowed_share * windowed + (1 - model->windowed_share) * all : windowed;
+}
+
 double attention_row_sums_bytes(const Cut *cut) {
   return 4.0 * cut->sequences * cut->heads * cut->seq_len;
 }
 
 static void flash(ItemList *list, gboolean backward) {
   const Cut *cut = list->cut;
-  const gint64 window = model_window(cut->model, cut->plan->seq_len);
   const AttentionBlock whole = {.heads = cut->heads,
                                 .kv_heads = cut->kv_width / cut->model->head_dim,
                                 .queries = cut->seq_len,
                                 .keys = cut->seq_len,
-                                .pairs = attention_pairs(cut->seq_len, window),
-                                .windowed = window > 0};
+                                .pairs = attention_layer_pairs(cut->model, cut->seq_len),
+                                .windowed = model_window(cut->model, cut->seq_len) > 0};
   if (cut->cp == 1)
     item_list_attention(list, backward, &whole);
   else
