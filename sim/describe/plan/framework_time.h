@@ -36,8 +36,9 @@
  *                                   # them when it has updated them, beside nothing, whatever the plan asks for;
  *                                   # gathered (default): each has an equal part of all, and these come together
  *       gradient_sum_bytes: 4       # per parameter, as gradients of training in bf16 are summed (default: as held)
- *       expert_overlap: rounds      # in rounds of the interleaved schedule the forward and the backward take turns
- *                                   # at their exchanges with experts (default: where the schedule pairs them)
+ *       expert_overlap: rounds      # in rounds of the interleaved schedule, and on a lone pipeline rank, the forward and
+ *                                   # the backward take turns at their exchanges with experts, where the plan does not
+ *                                   # say otherwise (default: where the schedule pairs them)
  *       expert_dispatch: deepep     # a token is sent once for each expert it goes to (default: alltoall), or once to
  *                                   # each node and rank that has some of its experts
  *       expert_counts: host         # how many tokens go to each expert is read before they are sent: until they have
