@@ -152,7 +152,9 @@ gboolean program_is_executable(const Program *program, const Workload *workload,
         workload->model->name);
   if (workload->model->windowed_share > 0 && model_window(workload->model, plan->seq_len) > 0)
     return fail_impossible(
-        error, "model %s has layers with an attention window and without: expected --seq-len %" G_GINT64_FORMAT " at most here",
+        error,
+        "model %s has layers with an attention window and without: expected --seq-len %" G_GINT64_FORMAT
+        " at most here",
         workload->model->name, workload->model->window);
   for (int rank = 0; rank < program->n_ranks && plan->ep > 1; rank++)
     for (int i = 0; i < program->ranks[rank].n_ops; i++)
