@@ -127,7 +127,8 @@ static void time_list(Costing *costing, Piece piece, Phase phase, TimedList *lis
   const Plan *plan = costing->workload->plan;
   const gboolean in_part = (plan_recompute_modules(plan) & ~MODULE_BIT(MODULE_CORE_ATTN)) != 0;
   const WorkList *again = in_part ? &costing->workload->work[piece][PHASE_F] : NULL;
-  const gboolean has_experts = piece == PIECE_LAYER && model_has_experts(costing->workload->model);
+  const gboolean has_experts =
+      piece == PIECE_LAYER && plan->time.has_expert_host && model_has_experts(costing->workload->model);
   LaunchTimes launches =
       framework_launches(plan, work, again, piece, phase, has_experts, costing->cluster->gpu.host_launch_s);
   list->n_items = work->n_items;

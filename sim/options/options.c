@@ -426,39 +426,6 @@ static gboolean check_fold(const PlanOptions *o, GError **error) {
                     o->slow_ranks != NULL ? "--slow-rank" : "--jitter");
 }
 
-static gboolean check_experts(const Plan *plan, const Model *model, GError **error) {
-  if (model_has_experts(model))
-    return TRUE;
-  if (plan->expert_dispatch == DISPATCH_DEEPEP && plan->time.expert_dispatch != DISPATCH_DEEPEP)
-    return fail_input(error,
-                      "--expert-dispatch deepep says how tokens reach their experts: model %s has none; expected it "
-                      "left out, or alltoall",
-                      model->name);
-  if (plan->overlap_experts > 0 && plan->time.expert_overlap != EXPERT_OVERLAP_ROUNDS)
-    return fail_input(error,
-                      "--overlap-experts on hides exchanges with experts: model %s has none; expected it left out",
-                      model->name);
-  return TRUE;
-}
-
-gboolean plan_options_check_model(const Plan *plan, const Model *model, GError **error) {
-  const gboolean is_asked_for =
-      plan->norm_kernel == FRAMEWORK_KERNELS_PLAIN && plan->time.kernels != FRAMEWORK_KERNELS_PLAIN;
-  if (!is_asked_for || model->norm == NORM_RMSNORM)
-    return check_experts(plan, model, error);
-  return fail_input(error,
-                    "--norm-kernel plain says how an RMSNorm runs: model %s has LayerNorms, one kernel each; expected "
-                    "it left out, or fused",
-                    model->name);
-}
-
-gboolean plan_options_check_cluster(const PlanOptions *options, const Cluster *cluster, GError **error) {
-  if (g_strcmp0(options->fold, "on") != 0 || cluster->other_gpus == NULL)
-    return TRUE;
-  return fail_input(error, "--fold on and other_gpus of %s clash: ranks that differ cannot be stood for by one of them",
-                    cluster->name);
-}
-
 static gboolean parse_memory_cap(const PlanOptions *o, Plan *plan, GError **error) {
   if (o->memory_cap == NULL)
     return TRUE;

@@ -28,13 +28,12 @@
 
 static void flash(ItemList *list, gboolean backward) {
   const Cut *cut = list->cut;
-  const gint64 window = model_window(cut->model, cut->plan->seq_len);
   const AttentionBlock whole = {.heads = cut->heads,
                                 .kv_heads = cut->kv_width / cut->model->head_dim,
                                 .queries = cut->seq_len,
                                 .keys = cut->seq_len,
-                                .pairs = attention_pairs(cut->seq_len, window),
-                                .windowed = window > 0};
+                                .pairs = attention_layer_pairs(cut->model, cut->seq_len),
+                                .windowed = model_window(cut->model, cut->seq_len) > 0};
   if (cut->cp == 1)
     item_list_attention(list, backward, &whole);
   else

@@ -7,6 +7,11 @@ double attention_pairs(gint64 seq_len, gint64 window) {
   return (double)growing * (growing + 1) / 2 + (double)(seq_len - growing) * growing;
 }
 
+double attention_layer_pairs(const Model *model, gint64 seq_len) {
+  const double windowed = attention_pairs(seq_len, model_window(model, seq_len)), all = attention_pairs(seq_len, 0);
+  return model->windowed_share > 0 ? model->windowed_share * windowed + (1 - model->windowed_share) * all : windowed;
+}
+
 double attention_row_sums_bytes(const Cut *cut) {
   return 4.0 * cut->sequences * cut->heads * cut->seq_len;
 }

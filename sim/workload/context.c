@@ -160,13 +160,13 @@ static void gather_and_attend(ItemList *list, gboolean backward) {
 /* --- Ulysses --- */
 
 static AttentionBlock block_of_some_heads(const Cut *cut) {
-  const gint64 length = cut->seq_len * cut->cp, window = model_window(cut->model, length);
+  const gint64 length = cut->seq_len * cut->cp;
   return (AttentionBlock){.heads = cut->heads / cut->cp,
                           .kv_heads = kv_heads(cut) / cut->cp,
                           .queries = length,
                           .keys = length,
-                          .pairs = attention_pairs(length, window),
-                          .windowed = window > 0};
+                          .pairs = attention_layer_pairs(cut->model, length),
+                          .windowed = model_window(cut->model, length) > 0};
 }
 
 static void exchange(ItemList *list, const char *operand, gint64 width) {

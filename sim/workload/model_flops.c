@@ -64,7 +64,7 @@ static double layer_attention_flops(const Workload *workload) {
   case FLOPS_MEGATRON:
     return widths * s;
   default:
-    return widths * attention_pairs(workload->plan->seq_len, model_window(model, workload->plan->seq_len)) / s;
+    return widths * attention_layer_pairs(model, workload->plan->seq_len) / s;
   }
 }
 

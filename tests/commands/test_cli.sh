@@ -152,6 +152,9 @@ done <<'TABLE'
 2|--cp-comm;"rnig";did you mean "ring"?|simulate PLAN --cp-comm rnig
 2|--expert-dispatch;"deepp";did you mean "deepep"?|simulate PLAN --expert-dispatch deepp
 2|--cuda-graphs;"ful";did you mean "full"?|simulate PLAN --cuda-graphs ful
+2|--cuda-graphs attention;model gpt2 has none|simulate --model gpt2 --cluster dgx-h100 --cuda-graphs attention
+2|--cuda-graphs router;gpt2|plan --model gpt2 --cluster dgx-h100 --gpus 8 --global-batch 8 --cuda-graphs router
+2|--overlap-experts on;gpt2|plan --model gpt2 --cluster dgx-h100 --gpus 8 --global-batch 8 --overlap-experts on
 2|--overlap-experts on;model gpt2 has none|simulate --model gpt2 --cluster dgx-h100 --overlap-experts on
 0|4 ran|sweep --model mixtral-8x7b --cluster dgx-h100 --gpus 64 --ep 8 --pp 8 --overlap-experts on,off --cuda-graphs none,full --seq-len 512 --zero 1
 2|--norm-kernel;"fussed";did you mean "fused"?|simulate PLAN --norm-kernel fussed

@@ -261,6 +261,18 @@ START_TEST(wide_keys_slow_attention_down) {
 }
 END_TEST
 
+/* Heads of 64 at half of the rate that those of 65 have, per FLOP. */
+START_TEST(narrow_heads_slow_attention_down) {
+  Gpu gpu = toy_gpu();
+  WorkItem item = {.kind = ITEM_ATTENTION, .number = NUMBER_BF16, .batch = 4, .m = 128, .k = 64, .flops = 1e12};
+  const double plain_s = kernel_cost_model_s(&gpu, &item) - latency_s;
+  gpu.attention_narrow = 0.5;
+  assert_close(kernel_cost_model_s(&gpu, &item) - latency_s, plain_s / 0.5);
+  item.k = 65;
+  assert_close(kernel_cost_model_s(&gpu, &item) - latency_s, plain_s);
+}
+END_TEST
+
 START_TEST(attention_with_few_blocks_leaves_sms_idle) {
   Gpu gpu = toy_gpu();
   /* 3 blocks on 4 SMs: 3/4 of the rate; 129 rows are 2 blocks a head, so 3 heads are 6 blocks in 2 waves: 6/8. */
@@ -335,6 +347,7 @@ int main(void) {
   tcase_add_test(cases, a_group_that_accumulates_shows_part_of_its_results_traffic);
   tcase_add_test(cases, weight_gradients_of_few_bits_have_a_rate_of_their_own);
   tcase_add_test(cases, wide_keys_slow_attention_down);
+  tcase_add_test(cases, narrow_heads_slow_attention_down);
   tcase_add_test(cases, rows_that_start_at_odd_places_slow_a_product_down);
   tcase_add_test(cases, how_a_row_is_aligned_depends_on_its_format);
   tcase_add_test(cases, attention_computes_heads_of_a_size_it_knows);

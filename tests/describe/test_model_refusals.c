@@ -39,6 +39,10 @@ END_TEST
   "\"v_head_dim\": 16, "
 
 START_TEST(experts_that_make_no_sense_are_refused) {
+  ASSERT_INPUT(
+      "{\"model_type\": \"gpt_oss\", \"num_experts_per_tok\": 2,\n\"layer_types\": [\"full_attention\"], " LLAMA_CORE
+      "}",
+      ":2: layer_types", "layers");
   ASSERT_INPUT("{" QWEN_MOE LLAMA_CORE "}", "num_experts_per_tok");
   ASSERT_INPUT("{" QWEN_MOE "\n\"num_experts_per_tok\": 17, " LLAMA_CORE "}", ":2:", "17", "at most the 16");
   ASSERT_IMPOSSIBLE("{" QWEN_MOE "\"num_experts_per_tok\": 2,\n\"mlp_only_layers\": [3], " LLAMA_CORE "}",

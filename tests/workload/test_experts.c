@@ -95,6 +95,41 @@ START_TEST(latent_attention_has_its_products) {
 }
 END_TEST
 
+/* Unfused, all pairs are multiplied: S = Q·Kᵀ and dQ, dK in the width of Q and K, P·V, dV and dP in that of V. */
+START_TEST(unfused_latent_attention_multiplies_values_in_their_width) {
+  const Model model = latent_mixture();
+  g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_UNFUSED, RECOMPUTE_NONE);
+  g_autoptr(Workload) workload = workload_new(&model, plan, NULL);
+  const WorkList *f = &workload->work[PIECE_LAYER][PHASE_F], *b = &workload->work[PIECE_LAYER][PHASE_B];
+  const double pairs = 2 * 16 * 512.0 * 512;
+  ck_assert_double_eq(find(f, "scores")->flops, pairs * 2 * 96);
+  ck_assert_double_eq(find(f, "context")->flops, pairs * 2 * 48);
+  ck_assert_double_eq(find(b, "context.dv")->flops, pairs * 2 * 48);
+  ck_assert_double_eq(find(b, "context.dp")->flops, pairs * 2 * 48);
+  ck_assert_double_eq(find(b, "scores.dq")->flops, pairs * 2 * 96);
+  ck_assert_double_eq(find(b, "scores.dk")->flops, pairs * 2 * 96);
+  /* K and Q of 16 heads of 96, V and the output of 16 heads of 48, 2 bytes each, beside the scores */
+  ck_assert_double_eq(find(f, "scores")->bytes, 2 * (pairs + 2 * 512.0 * 2 * 16 * 96));
+  ck_assert_double_eq(find(f, "context")->bytes, 2 * (pairs + 2 * 512.0 * 2 * 16 * 48));
+}
+END_TEST
+
+/* Every other layer sees 128 keys: the mean of s(s + 1)/2 and 128·129/2 + (s − 128)·128 pairs, in work and model FLOPs.
+ */
+START_TEST(layers_in_turns_have_the_mean_of_their_pairs) {
+  Model model = mixture(), all = mixture();
+  model.window = 128, model.windowed_share = 0.5;
+  g_autoptr(Workload) mixed = cut_workload(&model, 1, 0, 1, 1, RECOMPUTE_NONE);
+  g_autoptr(Workload) whole = cut_workload(&all, 1, 0, 1, 1, RECOMPUTE_NONE);
+  const double pairs = 512.0 * 513 / 2, windowed = 128.0 * 129 / 2 + (512 - 128) * 128.0;
+  const double share = (pairs + windowed) / 2 / pairs;
+  const WorkList *lists[] = {mixed->work[PIECE_LAYER], whole->work[PIECE_LAYER]};
+  ck_assert_double_eq_tol(find(&lists[0][PHASE_F], "attention")->flops,
+                          share * find(&lists[1][PHASE_F], "attention")->flops, 1);
+  ck_assert_double_lt(workload_model_flops(mixed), workload_model_flops(whole));
+}
+END_TEST
+
 /* --- traffic --- */
 
 /* Forward sends 4 rows for each token to the experts and brings 4 back, backward both again: all-to-alls of
@@ -301,6 +336,8 @@ int main(void) {
   tcase_add_test(tcase, ranks_share_the_work_of_experts_exactly);
   tcase_add_test(tcase, model_flops_are_the_sum_of_the_lists);
   tcase_add_test(tcase, latent_attention_has_its_products);
+  tcase_add_test(tcase, unfused_latent_attention_multiplies_values_in_their_width);
+  tcase_add_test(tcase, layers_in_turns_have_the_mean_of_their_pairs);
   tcase_add_test(tcase, traffic_of_experts_has_its_closed_form);
   tcase_add_test(tcase, the_fullest_rank_has_the_plans_share_of_rows);
   tcase_add_test(tcase, deepep_sends_a_token_once_to_each_rank);

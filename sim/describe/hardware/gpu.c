@@ -75,6 +75,7 @@ static const YamlField attention_fields[] = {
     {"backward", FIELD_NUMBER, TRUE, IN_GPU(attention_backward), 1e-3, 1},
     {"of_generation", FIELD_NUMBER, FALSE, IN_GPU(attention_of_generation), 0.05, 1},
     {"wide_keys", FIELD_NUMBER, FALSE, IN_GPU(attention_wide), 0.05, 1},
+    {"narrow_heads", FIELD_NUMBER, FALSE, IN_GPU(attention_narrow), 0.05, 1},
     {"head_multiple", FIELD_INT, FALSE, IN_GPU(attention_head_multiple), 1, 1024},
 };
 
@@ -172,7 +173,7 @@ gboolean gpu_read(const char *file, Gpu *gpu, GError **error) {
   g_autoptr(YamlFile) yaml = yaml_file_read(file, error);
   if (yaml == NULL)
     return FALSE;
-  Draft draft = {.gpu.attention_wide = 1, .gpu.attention_head_multiple = 1};
+  Draft draft = {.gpu.attention_wide = 1, .gpu.attention_narrow = 1, .gpu.attention_head_multiple = 1};
   if (!read_draft(yaml_file_root(yaml), &draft, error)) {
     gpu_clear(&draft.gpu);
     return FALSE;

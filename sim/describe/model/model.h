@@ -63,6 +63,8 @@ typedef struct {
   gint64 window;                     /* tokens a token attends to at most, itself included (sliding window, arXiv
                                         2310.06825 §2); 0: all before it */
   gboolean some_windowed;            /* in some of the layers alone (Qwen2's max_window_layers) */
+  double windowed_share;             /* of layers that have the window, where these and others come in turns (GPT-OSS:
+                                        1/2); 0: all do */
   gboolean embedding_norm;           /* behind the word table (BLOOM) */
   gint64 other_embedding_parameters; /* OPT's two unused positions */
   ModelExperts experts;              /* ffn_hidden above is that of layers without */

@@ -40,6 +40,59 @@ static gboolean read_llama(const JsonFile *json, Model *model, GError **error) {
   return read_biases(json, model, error) && read_window(json, model, error);
 }
 
+static const char sliding[] = "sliding_attention", whole[] = "full_attention";
+
+/* Whether a layer of layer_types has the window; −1 with INPUT set. */
+static int read_layer_type(const JsonFile *json, JsonArray *types, guint i, GError **error) {
+  JsonNode *node = json_array_get_element(types, i);
+  const char *type = json_node_get_value_type(node) == G_TYPE_STRING ? json_node_get_string(node) : "";
+  if (strcmp(type, sliding) == 0 || strcmp(type, whole) == 0)
+    return strcmp(type, sliding) == 0;
+  fail_input(error, "%s:%u: layer_types: item %u: expected \"%s\" or \"%s\"", json->file,
+             json_file_line(json, json->root, "layer_types"), i + 1, sliding, whole);
+  return -1;
+}
+
+/* layer_types names every layer's. They are modelled alike, as the mean of both kinds, which stages have where the
+ * kinds come in turns: the first `period` layers' again and again. */
+static gboolean read_layer_types(const JsonFile *json, Model *model, GError **error) {
+  static const char key[] = "layer_types";
+  model->windowed_share = 0.5; /* every other one, where the config does not say */
+  if (!json_file_has(json->root, key))
+    return TRUE;
+  JsonNode *node = json_object_get_member(json->root, key);
+  JsonArray *types = JSON_NODE_HOLDS_ARRAY(node) ? json_node_get_array(node) : NULL;
+  const guint n = types != NULL ? json_array_get_length(types) : 0;
+  if (n != (guint)model->n_layers)
+    return fail_input(error, "%s:%u: %s: expected a list of %d layers", json->file,
+                      json_file_line(json, json->root, key), key, (int)model->n_layers);
+  g_autofree int *windowed = g_new(int, n);
+  guint n_windowed = 0, period = 1;
+  for (guint i = 0; i < n; i++) {
+    windowed[i] = read_layer_type(json, types, i, error);
+    if (windowed[i] < 0)
+      return FALSE;
+    n_windowed += (guint)windowed[i];
+  }
+  for (guint i = 0; i < n; i++)
+    if (windowed[i] != windowed[i % period])
+      period = i + 1;
+  model->some_windowed = period > n / 2 && n_windowed > 0 && n_windowed < n;
+  model->windowed_share = n_windowed == n ? 0 : (double)n_windowed / n;
+  if (n_windowed == 0)
+    model->window = 0;
+  return TRUE;
+}
+
+static gboolean read_gpt_oss(const JsonFile *json, Model *model, GError **error) {
+  gboolean attention_bias = TRUE;
+  if (!json_file_flag(json, json->root, "attention_bias", &attention_bias, error) ||
+      !model_read_mixtral(json, model, error) || !read_window(json, model, error))
+    return FALSE;
+  set_biases(model, attention_bias, FALSE); /* the experts' are left out */
+  return read_layer_types(json, model, error);
+}
+
 /* Qwen3 normalises every head's q and k: one scale vector each, shared by the heads. */
 static gboolean read_qwen3(const JsonFile *json, Model *model, GError **error) {
   model->qk_norms = QK_NORMS_HEADS;
@@ -260,6 +313,13 @@ static const ModelFamily families[] = {
      .gated = TRUE,
      .has_experts = TRUE,
      .read_details = read_mixtral},
+    {.types = {"gpt_oss"},
+     .norm = NORM_RMSNORM,
+     .positions = POSITIONS_ROTARY,
+     .gated = TRUE,
+     .head_dim = 64,
+     .has_experts = TRUE,
+     .read_details = read_gpt_oss},
     {.types = {"qwen2_moe"},
      .norm = NORM_RMSNORM,
      .positions = POSITIONS_ROTARY,

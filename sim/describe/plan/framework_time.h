@@ -47,8 +47,9 @@
  *                                   # block and their gradients passed on, outputs and gradients summed in fp32; passed
  *                                   # (default): as Transformer Engine's ring
  *       context_exchanges: alone    # blocks: they run beside nothing; beside (default): beside a block's attention
- *       expert_overlap: rounds      # in rounds of the interleaved schedule the forward and the backward take turns
- *                                   # at their exchanges with experts (default: where the schedule pairs them)
+ *       expert_overlap: rounds      # in rounds of the interleaved schedule, and on a lone pipeline rank, the forward and
+ *                                   # the backward take turns at their exchanges with experts, where the plan does not
+ *                                   # say otherwise (default: where the schedule pairs them)
  *       expert_dispatch: deepep     # a token is sent once for each expert it goes to (default: alltoall), or once to
  *                                   # each node and rank that has some of its experts
  *       expert_counts: host         # how many tokens go to each expert is read before they are sent: until they have

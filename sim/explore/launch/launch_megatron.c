@@ -4,6 +4,8 @@
  * Stages need not have equal numbers of layers here. Megatron-LM cuts evenly, or evenly with embedding, loss or both
  * counted as a layer, or evenly but for the first and the last rank of a pipeline without chunks, or as a layout says
  * stage by stage, "Et|tt|tL": the first of these that is the plan's cut is written. */
+#include <math.h>
+
 #include "error.h"
 #include "launch_frameworks.h"
 
@@ -175,6 +177,8 @@ static void add_model(const LaunchCase *c, GString *out) {
     add(out, "--num-attention-heads %" INT64 " --kv-channels %" INT64, model->n_heads, model->head_dim);
   if (model_window(model, c->plan->seq_len) > 0) /* keys before the query's own, and behind it */
     add(out, "--window-size %" INT64 ",0", model->window - 1);
+  if (model_window(model, c->plan->seq_len) > 0 && model->windowed_share > 0) /* one of so many layers has all keys */
+    add(out, "--window-attn-skip-freq %ld", lround(1 / (1 - model->windowed_share)));
   add_flag(out, model->qk_norms == QK_NORMS_HEADS, "--qk-layernorm");
   if (model->n_kv_heads != model->n_heads)
     add(out, "--group-query-attention --num-query-groups %" INT64, model->n_kv_heads);

@@ -149,6 +149,10 @@ char *step_report_plan_line(const Plan *plan) {
   if (modules != 0 && modules != MODULE_BIT(MODULE_CORE_ATTN))
     g_string_append_printf(line, " (%s)", names);
   g_string_append_printf(line, ", %s attention", attention_names()[plan->attention]);
+  if (plan_takes_turns(plan) && (plan->chunks > 1 || plan->pp == 1))
+    g_string_append(line, ", exchanges with experts overlapped");
+  if (plan->cuda_graphs != CUDA_GRAPHS_NONE)
+    g_string_append_printf(line, ", CUDA graphs %s", cuda_graphs_names()[plan->cuda_graphs]);
   if (plan->framework != NULL)
     g_string_append_printf(line, "; as %s", plan->framework);
   return g_string_free(line, FALSE);

@@ -211,8 +211,9 @@ static gint32 emit_run(Expander *expander, Op op, int axis, gint32 waits_for) {
 }
 
 /* Nothing behind it is issued before op `waits_for` has ended. */
-static void emit_host_wait(Expander *expander, gint32 waits_for) {
+static void emit_host_wait(Expander *expander, gint32 step, gint32 waits_for) {
   Op op = op_new(OP_HOST, STREAM_HOST, ACTION_WAIT, -1, -1);
+  op.step = step;
   op_add_after(&op, waits_for);
   op_editor_add(&expander->editor, &op);
 }
@@ -254,7 +255,7 @@ static void expand_piece(Expander *expander, Op op, Phase phase, Piece piece) {
     gint32 waits_for = segment->waits_for >= 0 ? indices[segment->waits_for] : -1;
     op.work = entry_of(expander, phase, piece, segment);
     if (segment->is_counted && waits_for >= 0)
-      emit_host_wait(expander, waits_for);
+      emit_host_wait(expander, op.step, waits_for);
     if (segment->is_collective) {
       indices[i] = emit_collective(expander, op, segment->axis, waits_for);
     } else {
