@@ -25,6 +25,7 @@ START_TEST(keys_fill_the_struct) {
                   "  layer: {forward: 2 ms, again: 1 ms, backward: 3 ms}\n"
                   "  ends: {forward: 4 ms, backward: 5 ms}\n"
                   "  collective: 6 us\n"
+                  "step: 9 ms\n"
                   "arrival_spread: 7 us\n"
                   "kernels: plain\n"
                   "loss: fused\n"
@@ -55,6 +56,7 @@ START_TEST(keys_fill_the_struct) {
   ck_assert_double_eq_tol(time.ends_backward_s, 5e-3, 1e-12);
   ck_assert_double_eq_tol(time.collective_s, 6e-6, 1e-15);
   ck_assert_double_eq_tol(time.arrival_spread_s, 7e-6, 1e-15);
+  ck_assert_double_eq_tol(time.step_s, 9e-3, 1e-12);
   ck_assert_int_eq(time.kernels, FRAMEWORK_KERNELS_PLAIN);
   ck_assert_int_eq(time.loss, LOSS_FUSED);
   ck_assert_int_eq(time.sends, SENDS_SYNCHRONOUS);
@@ -272,6 +274,32 @@ START_TEST(lists_of_tensors_take_the_host) {
 }
 END_TEST
 
+/* The host's time between steps is in every step once, whatever is in it, and is the host's. */
+START_TEST(time_between_steps_is_in_each_of_them) {
+  g_autoptr(Model) model = model_read("gpt2", NULL);
+  g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);
+  for (int n_steps = 1; n_steps <= 3; n_steps += 2)
+    for (int pp = 1; pp <= 2; pp++) {
+      double step_s[2], host_s[2];
+      for (int costs = 0; costs < 2; costs++) {
+        const Framework slow = {.time = {.step_s = costs ? 10e-3 : 0}};
+        g_autoptr(Plan) plan = plan_new();
+        plan_set_framework(plan, "own", &slow);
+        plan->gpus = 2;
+        plan->pp = pp;
+        plan->steps = n_steps;
+        plan->global_batch = 4;
+        g_autoptr(Prediction) prediction = predict(model, cluster, plan, NULL);
+        ck_assert_ptr_nonnull(prediction);
+        step_s[costs] = prediction->step_time_s;
+        host_s[costs] = prediction->metrics->mean_s[BREAKDOWN_HOST];
+      }
+      ck_assert_double_eq_tol(step_s[1] - step_s[0], 10e-3, 1e-4);
+      ck_assert_double_eq_tol(host_s[1] - host_s[0], 10e-3, 1e-4);
+    }
+}
+END_TEST
+
 /* gpt2 has 12 layers of 4 matrices, and one for embedding and head together, which is counted at either end: 50. Of 4
  * ranks each broadcasts a quarter of 2·P bytes, of 64 a fiftieth come from 50; and that waits for the update, whatever
  * --overlap-param says. */
@@ -483,6 +511,7 @@ int main(void) {
   tcase_add_test(cases, synchronous_sends_have_the_host_wait_for_every_exchange);
   tcase_add_test(cases, whole_gradients_are_all_reduced_as_wide_as_they_are_summed);
   tcase_add_test(cases, zero3_moves_each_matrix_in_a_collective_of_its_own);
+  tcase_add_test(cases, time_between_steps_is_in_each_of_them);
   tcase_add_test(cases, lists_of_tensors_take_the_host);
   tcase_add_test(cases, owners_of_matrices_broadcast_them_after_the_update);
   tcase_add_test(cases, a_plain_norm_goes_by_its_own_rate);

@@ -7,6 +7,8 @@
  *         layer: {forward: 1.2 ms, again: 1.1 ms, backward: 0.9 ms}  # a layer's kernels; again: when recomputed
  *         ends: {forward: 2 ms, backward: 0.6 ms}                    # those of the embedding, and of head and loss
  *         collective: 17 us         # one collective of tp
+ *       step: 10 ms                 # on the CPU, between the end of a step and the begin of the next: the loss, the
+ *                                   # log, the next batch (default: none)
  *       arrival_spread: 45 us       # standard deviation of when the ranks of a group come to a collective
  *       kernels: plain              # RMSNorm, rotation and gate are single operations; fused (default)
  *       norm_rate: 0.77             # plain: share of the HBM's rate that an RMSNorm's operations reach (default 1)
@@ -95,6 +97,7 @@ typedef struct {
   double layer_forward_s, layer_again_s, layer_backward_s;
   double ends_forward_s, ends_backward_s;
   double collective_s;
+  double step_s;
   double arrival_spread_s;
   int kernels;         /* FrameworkKernels */
   int loss;            /* FrameworkLoss */
