@@ -467,6 +467,7 @@ Timing *timing_model_meeting(const Program *program, const Workload *workload, c
   collective_way_load(cluster, &costing.groups[AXIS_TP], FALSE, &timing->tp);
   /* reading a value back costs the host about what issuing a kernel does: both are one call into the driver */
   timing->host_sync = (OpTime){.run_ns = costing.launch_ns, .tail_ns = costing.launch_ns, .host_ns = costing.launch_ns};
+  timing->step_ns = ns_of(workload->plan->time.step_s);
   count_products(costing.products, timing);
   costing_clear(&costing);
   return timing;

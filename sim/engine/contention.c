@@ -85,7 +85,7 @@ static double bound_on_longest_run_ns(const Trace *trace, double slowest) {
   const Timing *timing = trace->timing;
   double longest_ns = longest_of(timing->works, timing->n_works, slowest);
   longest_ns = MAX(longest_ns, longest_of(timing->transfers, timing->n_transfers, N_STREAMS));
-  longest_ns = MAX(longest_ns, longest_of(&timing->host_sync, 1, N_STREAMS));
+  longest_ns = MAX(longest_ns, longest_of(&timing->host_sync, 1, N_STREAMS) + (double)timing->step_ns);
   double n_ops = 0;
   for (int rank = 0; rank < trace->program->n_ranks; rank++)
     n_ops += trace->program->ranks[rank].n_ops;
@@ -106,6 +106,8 @@ static double longest_run_ns(const Trace *trace, double slowest, const Omitted *
                                                   : &timing->transfers[op->work];
       const double factor = op->kind == OP_COMPUTE ? slowest : N_STREAMS;
       const double times = (double)omitted_op_times(omitted, rank, op->step, i);
+      if (op->kind == OP_HOST && program_host_work(op) == HOST_WORK_STEP)
+        longest_ns += times * (double)timing->step_ns;
       longest_ns += times * (factor * (double)time->run_ns + (double)time->tail_ns + (double)time->host_ns);
     }
   }

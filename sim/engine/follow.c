@@ -57,7 +57,7 @@ static gint64 longest(const OpTime *times, int n) {
  * stream. */
 static gboolean is_short(const Timing *timing, const Course *course, int n_ranks) {
   gint64 transfer_ns = longest(timing->transfers, timing->n_transfers);
-  gint64 work_ns = MAX(longest(timing->works, timing->n_works), longest(&timing->host_sync, 1));
+  gint64 work_ns = MAX(longest(timing->works, timing->n_works), longest(&timing->host_sync, 1) + timing->step_ns);
   double sum_ns = (double)course->n_ops * (double)work_ns +
                   (double)N_STREAMS * course->first_transfer[n_ranks] * (double)transfer_ns;
   return transfer_ns < LONGEST_TRANSFER_NS && 3 * sum_ns * TICKS_PER_NS < (double)TICKS_NEVER; /* run, tail and host */
@@ -182,7 +182,7 @@ static void start_step(const Follow *follow, const CourseStep *step, gint64 read
   }
   if (step->kind == COURSE_HOST) {
     start_ns[op] = MAX(ready_ns, issue_ns);
-    end_ns[op] = start_ns[op] + timing_of_host(timing, step->work)->run_ns;
+    end_ns[op] = start_ns[op] + timing_host_run_ns(timing, step->work);
     return;
   }
   const OpTime *time = &timing->transfers[step->work];

@@ -50,7 +50,7 @@ static G_NO_INLINE void start_host(Engine *engine, gint32 lane, gint32 op, const
                                    gint64 issue_ns) {
   const Rank *state = &engine->ranks[rank_of(lane)];
   state->start_ns[op] = MAX(ready_ns, issue_ns);
-  state->end_ns[op] = add_ns(state->start_ns[op], timing_of_host(engine->timing, task->work)->run_ns);
+  state->end_ns[op] = add_ns(state->start_ns[op], timing_host_run_ns(engine->timing, task->work));
   end_at(engine, lane, state->end_ns[op]);
 }
 

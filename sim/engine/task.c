@@ -161,7 +161,7 @@ static void add_task(Builder *builder, int rank, gint32 index, Walk *walk) {
   const Op *op = &list->ops[index];
   Task *task = &list->tasks[index];
   task->next = -1;
-  task->work = op->work;
+  task->work = program_host_work(op);
   task->after = op->after[0];
   task->after_stream = op->after[0] >= 0 ? list->ops[op->after[0]].stream : 0;
   task->kind = op->kind;

@@ -16,7 +16,7 @@ typedef enum {
 typedef struct {
   gint64 issue_offset_ns; /* host time from the end of the OP_HOST before (or 0) to the issue of this op */
   gint32 next;            /* next op on the same stream; −1 none */
-  gint32 work;            /* as Op.work */
+  gint32 work;            /* as Op.work, of the host as program_host_work() */
   gint32 after;           /* the first of Op.after; −1 none */
   union {
     gint32 peer_offset; /* send, receive: recorded rank of the partner − own recorded rank */

@@ -91,8 +91,13 @@ static inline gint64 ready_at(const Reference *reference, int rank, int op, gboo
 static inline OpTime time_at(const Reference *reference, int rank, int op) {
   const Simulation *simulation = reference->simulation;
   const Op *it = op_at(reference, rank, op);
+  if (it->kind == OP_HOST) {
+    OpTime wait = simulation->timing->host_sync;
+    wait.run_ns += it->action == ACTION_SYNC ? simulation->timing->step_ns : 0;
+    return wait;
+  }
   if (it->kind != OP_COMPUTE)
-    return it->kind == OP_HOST ? simulation->timing->host_sync : simulation->timing->transfers[it->work];
+    return simulation->timing->transfers[it->work];
   OpTime time = simulation->timing->works[it->work];
   double factor = simulation->speed != NULL ? simulation->speed[rank] : 1;
   factor *= 1 + simulation->jitter * variation_normal(simulation->seed, rank, op);

@@ -281,6 +281,7 @@ static void hand_random(Hand *hand, guint64 *state, int p, int m) {
   }
   hand_finish(hand);
   hand->timing.host_sync.run_ns = random_up_to(state, 100);
+  hand->timing.step_ns = random_up_to(state, 100);
   for (int i = 0; i < hand->timing.n_transfers; i++)
     if (g_array_index(hand->program->transfers, Transfer, i).group < 0)
       hand->timing.transfers[i] = random_time(state, 200);

@@ -4,15 +4,16 @@
 #include "validation.h"
 
 #define HEAD                                                                                                           \
-  "id,framework,layers,hidden,heads,vocab,seq_len,positions,precision,cluster,gpus,tp,pp,zero,sequence_parallel,"      \
+  "id,framework,layers,hidden,heads,vocab,seq_len,positions,precision,cluster,gpus,tp,pp,cp,zero,sequence_parallel,"   \
   "micro_batch,global_batch,step_time_s\n"
-/* Two nodes: tp of 2 in a node, stages and replicas between them. */
+/* Two nodes: tp of 2 in a node, stages and replicas between them; or two parts of each sequence. */
 #define RUN ",8,2048,16,32000,2048,rotary,bf16,"
-#define PLAN ",16,2,4,1,on,1,32,1\n"
+#define PLAN ",16,2,4,1,1,on,1,32,1\n"
+#define PLAN_CP ",16,2,4,2,1,on,1,32,1\n"
 
 enum { DEEPSPEED, TORCHTITAN, NO_FRAMEWORK, N_ROWS };
 static const char rows_text[] = HEAD "a,megatron-deepspeed" RUN "aleph-a100" PLAN /* */
-                                     "b,torchtitan" RUN "torchtitan-h100" PLAN    /* */
+                                     "b,torchtitan" RUN "torchtitan-h100" PLAN_CP /* */
                                      "c," RUN "aleph-a100" PLAN;
 
 static Validation *validate_without(const char *parts_named) {
@@ -41,6 +42,7 @@ static const struct {
     {"skew", DEEPSPEED, -1, 0},          {"memory", DEEPSPEED, 0, -1},
     {"contention", NO_FRAMEWORK, -1, 0}, {"framework", DEEPSPEED, -1, -1},
     {"rates", TORCHTITAN, -1, 0},        {"data-parallel", DEEPSPEED, -1, 0},
+    {"context", TORCHTITAN, -1, -1},
 };
 
 static int sign(double difference) {
@@ -84,7 +86,7 @@ END_TEST
 START_TEST(a_framework_is_all_its_parts) {
   g_autoptr(Validation) at_once = validate_without("framework");
   g_autoptr(Validation) one_by_one =
-      validate_without("host,waits,rates,kernels,tensor-parallel,data-parallel,skew,memory");
+      validate_without("host,waits,rates,kernels,tensor-parallel,data-parallel,context,skew,memory");
   check_same(&at_once->predictions[DEEPSPEED], &one_by_one->predictions[DEEPSPEED]);
   check_same(&at_once->predictions[TORCHTITAN], &one_by_one->predictions[TORCHTITAN]);
 }
@@ -98,8 +100,8 @@ START_TEST(a_row_without_framework_has_none_of_its_parts) {
 END_TEST
 
 START_TEST(a_recipe_of_the_precision_stays) {
-  static const char text[] = HEAD "a,megatron-lm,8,2048,16,32000,2048,rotary,fp32,selene,1,1,1,0,off,1,1,1\n"
-                                  "b,megatron-lm,8,2048,16,32000,2048,rotary,bf16,selene,1,1,1,0,off,1,1,1\n";
+  static const char text[] = HEAD "a,megatron-lm,8,2048,16,32000,2048,rotary,fp32,selene,1,1,1,1,0,off,1,1,1\n"
+                                  "b,megatron-lm,8,2048,16,32000,2048,rotary,bf16,selene,1,1,1,1,0,off,1,1,1\n";
   g_autoptr(MeasuredRows) rows = rows_of(text);
   Parts parts = 0;
   ck_assert(parts_parse("memory", &parts, NULL));

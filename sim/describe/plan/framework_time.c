@@ -31,6 +31,7 @@ static const char *const weights_names[] = {"gathered", "broadcast", NULL};
 static const YamlField time_fields[] = {
     {"host", FIELD_NODE, FALSE, offsetof(Draft, host)},
     {"expert_host", FIELD_NODE, FALSE, offsetof(Draft, expert_host)},
+    {"step", FIELD_QUANTITY, FALSE, IN_TIME(step_s), 0, 1, UNIT_SECONDS},
     {"arrival_spread", FIELD_QUANTITY, FALSE, IN_TIME(arrival_spread_s), 0, 1, UNIT_SECONDS},
     {"kernels", FIELD_CHOICE, FALSE, IN_TIME(kernels), .names = kernel_names},
     {"loss", FIELD_CHOICE, FALSE, IN_TIME(loss), .names = loss_names},

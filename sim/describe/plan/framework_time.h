@@ -10,6 +10,8 @@
  *       expert_host: {forward: 230 us, backward: 120 us, launch: 5 us}  # each kernel of a layer with experts, in place
  *                                   # of host's layer, on a host that issues a kernel in `launch`; one whose GPU file has
  *                                   # another host_launch takes in proportion
+ *       step: 10 ms                 # on the CPU, between the end of a step and the begin of the next: the loss, the
+ *                                   # log, the next batch (default: none)
  *       arrival_spread: 45 us       # standard deviation of when the ranks of a group come to a collective
  *       kernels: plain              # RMSNorm, rotation and gate are single operations; fused (default)
  *       norm_rate: 0.77             # plain: share of the HBM's rate that an RMSNorm's operations reach (default 1)
@@ -104,6 +106,7 @@ typedef struct {
   double collective_s;
   gboolean has_expert_host; /* else the following three are unknown */
   double expert_forward_s, expert_backward_s, expert_launch_s;
+  double step_s;
   double arrival_spread_s;
   int kernels;         /* FrameworkKernels */
   int loss;            /* FrameworkLoss */

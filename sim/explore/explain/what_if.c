@@ -135,7 +135,7 @@ static Timing *timing_without(const Prediction *prediction, guint without) {
     timing->tp = (WayLoad){0};
   timing->host_sync = changed(timing->host_sync, FALSE, is_without(without, WHAT_IF_FREE_LAUNCHES));
   if (is_without(without, WHAT_IF_FREE_LAUNCHES))
-    timing->host_sync = (OpTime){0};
+    timing->host_sync = (OpTime){0}, timing->step_ns = 0;
   return timing;
 }
 

@@ -12,7 +12,7 @@ static void without_host(Plan *plan) {
   time->has_host = FALSE;
   time->layer_forward_s = time->layer_again_s = time->layer_backward_s = 0;
   time->ends_forward_s = time->ends_backward_s = 0;
-  time->collective_s = 0;
+  time->collective_s = time->step_s = 0;
   time->has_expert_host = FALSE;
   time->expert_forward_s = time->expert_backward_s = time->expert_launch_s = 0;
   time->expert_counts = EXPERT_COUNTS_ON_DEVICE;

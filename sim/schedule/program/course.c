@@ -61,7 +61,7 @@ static void describe_rank(Builder *builder, int rank, gint32 *const *match) {
                          .after = in_row(first, op->after[0]),
                          .after_too = in_row(first, op->after[1]),
                          .barrier = last[STREAM_HOST],
-                         .work = op->work,
+                         .work = program_host_work(op),
                          .meets = -1,
                          .kind = kind_of(builder->program, op),
                          .rank = (guint16)rank,

@@ -173,6 +173,12 @@ static inline gboolean op_computes(const Op *op) {
   return op->kind == OP_COMPUTE || op->kind == OP_HOST;
 }
 
+/* What an OP_HOST does: Op.work, −1 or, of one that ends a step, HOST_WORK_STEP. */
+enum { HOST_WORK_STEP = -2 };
+static inline gint32 program_host_work(const Op *op) {
+  return op->work < 0 && op->action == ACTION_SYNC ? HOST_WORK_STEP : op->work;
+}
+
 /* Pieces that a whole op runs. */
 static inline void work_pieces(const Work *work, int counts[N_PIECES]) {
   counts[PIECE_EMBEDDING] = work->n_embedding;

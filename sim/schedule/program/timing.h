@@ -72,15 +72,20 @@ typedef struct {
                      nothing, or not known */
   OpTime host_sync;                           /* OP_HOST without a work: run = time the host takes after what it waits
                                                  for */
+  gint64 step_ns;                             /* that an OP_HOST which ends a step takes besides */
   int n_measured, n_interpolated, n_modelled; /* distinct matrix products by where their time came from */
 } Timing;
 
 void timing_free(Timing *timing);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Timing, timing_free)
 
-/* Of an OP_HOST. */
+/* Of an OP_HOST, by its work as program_host_work() has it. */
 static inline const OpTime *timing_of_host(const Timing *timing, gint32 work) {
   return work >= 0 ? &timing->works[work] : &timing->host_sync;
+}
+/* How long it takes after what it waits for. */
+static inline gint64 timing_host_run_ns(const Timing *timing, gint32 work) {
+  return timing_of_host(timing, work)->run_ns + (work == HOST_WORK_STEP ? timing->step_ns : 0);
 }
 
 OpTime op_time_join(OpTime first, OpTime second);

@@ -1,0 +1,113 @@
+/* What frameworks do in every step besides the kernels: ZeRO-3 in lists of tensors, the host's time between steps. */
+#include <check.h>
+
+#include "plan_cases.h"
+#include "predict.h"
+
+static double moved_bytes(const Program *program, ActionKind action, int *n_calls) {
+  double bytes = 0;
+  *n_calls = 0;
+  for (int i = 0; i < program->ranks[0].n_ops; i++) {
+    const Op *op = &program->ranks[0].ops[i];
+    if (op->kind != OP_COLLECTIVE || op->action != action)
+      continue;
+    const Transfer *transfer = &g_array_index(program->transfers, Transfer, op->work);
+    bytes += transfer->bytes;
+    *n_calls += transfer->n_calls;
+  }
+  return bytes;
+}
+
+/* gpt2 has 12 layers of 4 matrices. Forward gathers the table (1), the layers (48) and the head's norm (1), which has
+ * no matrix; backward the norm (1), the layers once, or twice where they are more than the framework keeps, and the
+ * positions (1). Gradients go as they were gathered: norm, layers, table. A recomputed layer that is gathered twice is
+ * another 2 bytes of each of its parameters. */
+START_TEST(zero3_moves_each_matrix_in_a_collective_of_its_own) {
+  g_autoptr(Model) model = model_read("gpt2", NULL);
+  g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);
+  double gathered[2];
+  for (int exceeds = 0; exceeds < 2; exceeds++) {
+    const Framework lists = {.time = {.zero3_tensors = TRUE, .zero3_live_parameters = exceeds ? 1 : 1e9}};
+    g_autoptr(Plan) plan = plan_new();
+    plan_set_framework(plan, "own", &lists);
+    plan->gpus = 4;
+    plan->zero = 3;
+    plan->recompute = RECOMPUTE_FULL;
+    g_autoptr(Prediction) prediction = predict(model, cluster, plan, NULL);
+    ck_assert_ptr_nonnull(prediction);
+    int n_gathers, n_reductions;
+    gathered[exceeds] = moved_bytes(prediction->program, ACTION_UNSHARD, &n_gathers);
+    const double reduced = moved_bytes(prediction->program, ACTION_REDUCE_GRAD, &n_reductions);
+    ck_assert_int_eq(n_gathers, (1 + 48 + 1) + (1 + 48 * (1 + exceeds) + 1));
+    ck_assert_int_eq(n_reductions, 1 + 48 + 1);
+    ck_assert_double_eq(reduced, plan_gradient_sum_bytes(plan) * (double)prediction->workload->stages[0].parameters);
+    if (exceeds)
+      ck_assert_double_eq(gathered[1] - gathered[0],
+                          2. * 12 * (double)prediction->workload->piece_parameters[PIECE_LAYER]);
+  }
+}
+END_TEST
+
+/* The host makes a list of 4 tensors for each of a layer's 4 matrices: 16 entries of 100 us before its gather is
+ * issued, 1.6 ms on 12 layers' three moves in all: forward and backward each wait for theirs. */
+START_TEST(lists_of_tensors_take_the_host) {
+  g_autoptr(Model) model = model_read("gpt2", NULL);
+  g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);
+  double step_s[2];
+  for (int costs = 0; costs < 2; costs++) {
+    const Framework lists = {
+        .time = {.zero3_tensors = TRUE, .zero3_live_parameters = 1, .zero3_list_entry_s = costs ? 100e-6 : 0}};
+    g_autoptr(Plan) plan = plan_new();
+    plan_set_framework(plan, "own", &lists);
+    plan->gpus = 4;
+    plan->zero = 3;
+    g_autoptr(Prediction) prediction = predict(model, cluster, plan, NULL);
+    ck_assert_ptr_nonnull(prediction);
+    step_s[costs] = prediction->step_time_s;
+  }
+  const double layers_s = 12 * 16 * 100e-6;
+  ck_assert_double_ge(step_s[1] - step_s[0], 2 * layers_s);
+  ck_assert_double_le(step_s[1] - step_s[0], 3 * layers_s + 6 * 4 * 100e-6);
+}
+END_TEST
+
+/* The host's time between steps is in every step once, whatever is in it, and is the host's. */
+START_TEST(time_between_steps_is_in_each_of_them) {
+  g_autoptr(Model) model = model_read("gpt2", NULL);
+  g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);
+  for (int n_steps = 1; n_steps <= 3; n_steps += 2)
+    for (int pp = 1; pp <= 2; pp++) {
+      double step_s[2], host_s[2];
+      for (int costs = 0; costs < 2; costs++) {
+        const Framework slow = {.time = {.step_s = costs ? 10e-3 : 0}};
+        g_autoptr(Plan) plan = plan_new();
+        plan_set_framework(plan, "own", &slow);
+        plan->gpus = 2;
+        plan->pp = pp;
+        plan->steps = n_steps;
+        plan->global_batch = 4;
+        g_autoptr(Prediction) prediction = predict(model, cluster, plan, NULL);
+        ck_assert_ptr_nonnull(prediction);
+        step_s[costs] = prediction->step_time_s;
+        host_s[costs] = prediction->metrics->mean_s[BREAKDOWN_HOST];
+      }
+      ck_assert_double_eq_tol(step_s[1] - step_s[0], 10e-3, 1e-4);
+      ck_assert_double_eq_tol(host_s[1] - host_s[0], 10e-3, 1e-4);
+    }
+}
+END_TEST
+
+int main(void) {
+  TCase *cases = tcase_create("framework_steps");
+  tcase_add_test(cases, zero3_moves_each_matrix_in_a_collective_of_its_own);
+  tcase_add_test(cases, lists_of_tensors_take_the_host);
+  tcase_add_test(cases, time_between_steps_is_in_each_of_them);
+  Suite *suite = suite_create("framework_steps");
+  suite_add_tcase(suite, cases);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return n_failed != 0;
+}
