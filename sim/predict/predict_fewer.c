@@ -20,12 +20,11 @@ static gint64 group_of(const PlanOrder *choice, const Plan *plan) {
 }
 
 /* Enough for the pipeline to fill and to repeat itself twice. As a rule it has settled by then: on its first rank a
- * micro-batch waits for the one that is a round trip ahead of it, and the others have no slack to run up. */
+ * micro-batch waits for the one that is a round trip ahead of it, and the others have no slack to run up but that of
+ * receives which are begun ahead. */
 static gint64 fewest_of(gint64 group, const Plan *plan) {
-  enum { GROUPS = 4, OF_ONE_STAGE = 4, MORE = 5 };
-  if (group > 1)
-    return GROUPS * group;
-  return plan->pp == 1 ? OF_ONE_STAGE : (gint64)plan->pp + MORE;
+  enum { GROUPS = 4, MORE = 3, AHEAD = 2 };
+  return group > 1 ? GROUPS * group : (gint64)plan->pp + MORE + (plan->pp > 1 && plan->overlap_p2p ? AHEAD : 0);
 }
 
 /* Where stages differ by more than they wait. */

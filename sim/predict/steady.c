@@ -14,16 +14,6 @@ typedef struct {
   gint32 same_until; /* up to here at most lists of more groups are the same, and so are all batches that begin */
 } Records;
 
-/* Ops of a batch are on different streams, and nearly in a row. */
-static gint32 find_same_until(const RepeatedOps *own, const OpList *list) {
-  const gint32 end = own->end + own->n_ops;
-  for (gint32 i = MAX(0, end - N_STREAMS); i < end; i++)
-    for (gint32 j = end; j < MIN(end + N_STREAMS, list->n_ops); j++)
-      if (list->ops[i].batch >= 0 && list->ops[i].batch == list->ops[j].batch)
-        return i;
-  return end;
-}
-
 /* Of a step's repeats; the last `n_last` groups do not count as such. */
 typedef struct {
   const ProgramRepeats *repeats;
@@ -45,7 +35,7 @@ static Records records_of(const Look *look, int rank) {
                    &trace->end_ns[first],
                    &trace->issue_ns[first],
                    &look->early_ticks[first],
-                   find_same_until(own, list) - look->n_last * own->n_ops};
+                   own->same_until - look->n_last * own->n_ops};
 }
 
 /* The last moment before an op starts that is not the same in lists of more groups. */

@@ -21,5 +21,6 @@
 #include "trace.h"
 
 /* What the folded run that the trace is of, one in which transfers have no tax, leaves out of a run of `n_groups` more
- * groups in every step. NULL: it is not seen to have come back to a state. `early_ticks` as Simulation's. Owned by the caller. */
+ * groups in every step. NULL: it is not seen to have come back to a state. `early_ticks` as Simulation's. Owned
+ * by the caller. */
 Omitted *steady_omitted(const ProgramRepeats *repeats, gint64 n_groups, const Trace *trace, const gint16 *early_ticks);

@@ -199,7 +199,7 @@ START_TEST(lists_of_more_micro_batches_have_what_repeats_once_more) {
     if (plan->chunks > 1)
       assert_programs_grow(&drawn, plan->pp, 4);
     else
-      assert_programs_grow(&drawn, 1, (seed % 2 ? 3 : 1) * plan->pp + 5);
+      assert_programs_grow(&drawn, 1, (seed % 2 ? 3 : 1) * plan->pp + 3);
   }
 }
 END_TEST

@@ -35,8 +35,8 @@ typedef struct {
   void (*generate)(Order *order, OrderShape shape); /* into an order without actions */
   Bubble (*bubble)(OrderShape shape, const PhaseTimes *times);
   /* Micro-batches of a group with which its lists repeat themselves: with one more group, lists are the same but for
-   * another such stretch among its likes, as forwards and backwards follow each other in turn until forwards run out. 0:
-   * not with these counts; the function may be NULL: never. */
+   * another such stretch among its likes, as forward and backward follow in turn until forwards run out. 0: not with
+   * these counts; the function may be NULL: never. */
   int (*repeats)(OrderShape shape);
   const char *(*refusal)(OrderShape shape); /* why these counts cannot be, or NULL; the function may be NULL */
 } ScheduleInfo;

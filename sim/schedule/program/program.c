@@ -232,7 +232,8 @@ void program_share_matched(Program *program, gint32 **match) {
   g_assert(program->shared == NULL);
   Course *course = course_new(program, match);
   program->shared = g_atomic_rc_box_new(SharedOps);
-  *program->shared = (SharedOps){program->n_ranks, g_new(Op *, program->n_ranks), match, course};
+  *program->shared =
+      (SharedOps){.n_ranks = program->n_ranks, .ops = g_new(Op *, program->n_ranks), .match = match, .course = course};
   for (int rank = 0; rank < program->n_ranks; rank++)
     program->shared->ops[rank] = program->ranks[rank].ops;
 }
@@ -270,6 +271,7 @@ static void shared_ops_clear(gpointer data) {
   g_free(shared->ops);
   g_free(shared->match);
   course_free(shared->course);
+  g_free(shared->repeats);
 }
 
 static void free_ops(Program *program) {

@@ -136,6 +136,7 @@ typedef struct {
 } OpList;
 
 typedef struct Course Course;
+typedef struct RepeatedOps RepeatedOps;
 
 /* Op lists that several Programs run, each with tables of its own. Nothing changes them. */
 typedef struct {
@@ -143,6 +144,9 @@ typedef struct {
   Op **ops;       /* [n_ranks]; owned, as all here */
   gint32 **match; /* [n_ranks] as program_match() */
   Course *course; /* NULL: none (course.h) */
+  /* Private to repeats.c, which looks at lists when somebody asks first. So the Programs are one thread's meanwhile. */
+  RepeatedOps *repeats; /* NULL: of n_repeated micro-batches there are none */
+  int n_repeated;       /* 0: nobody has asked */
 } SharedOps;
 
 /* Compute ops that are runs of kernels between tp collectives, which are ops then (pass `expand`). */

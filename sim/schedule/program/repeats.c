@@ -97,6 +97,15 @@ static gboolean leaves_memory(const Program *program, const OpList *list, const 
   return TRUE;
 }
 
+/* Ops of a batch are on different streams, and nearly in a row. */
+static gint32 find_same_until(const OpList *list, gint32 end) {
+  for (gint32 i = MAX(0, end - N_STREAMS); i < end; i++)
+    for (gint32 j = end; j < MIN(end + N_STREAMS, list->n_ops); j++)
+      if (list->ops[i].batch >= 0 && list->ops[i].batch == list->ops[j].batch)
+        return i;
+  return end;
+}
+
 static gboolean find_body(const Program *program, const OpList *list, gint32 from, int step, int q,
                           RepeatedOps *found) {
   Likeness likeness = {list, .q = q, .n_over = -1};
@@ -107,20 +116,47 @@ static gboolean find_body(const Program *program, const OpList *list, gint32 fro
     end++;
   while (first > 0 && are_alike(&likeness, program, first - 1))
     first--;
-  *found = (RepeatedOps){first, end, likeness.n_ops};
-  return end - first >= likeness.n_ops && leaves_memory(program, list, found);
+  *found = (RepeatedOps){first, end, likeness.n_ops, find_same_until(list, end + likeness.n_ops)};
+  return end - first >= likeness.n_ops;
+}
+
+/* As ProgramRepeats.lists, owned by the caller; NULL: a list has none. */
+static RepeatedOps *find_bodies(const Program *program, int q) {
+  g_autofree RepeatedOps *lists = g_new0(RepeatedOps, program->n_ranks * program->n_steps);
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    for (int step = 0; step < program->n_steps; step++) {
+      RepeatedOps *found = &lists[rank * program->n_steps + step];
+      const gint32 from = step > 0 ? found[-1].end : 0;
+      if (!find_body(program, &program->ranks[rank], from, step, q, found))
+        return NULL;
+    }
+  return g_steal_pointer(&lists);
+}
+
+/* The same of shared ops, which are looked at once. */
+static RepeatedOps *known_bodies(const Program *program, int q) {
+  SharedOps *shared = program->shared;
+  if (shared == NULL)
+    return find_bodies(program, q);
+  if (shared->n_repeated != q) {
+    g_free(shared->repeats);
+    shared->repeats = find_bodies(program, q);
+    shared->n_repeated = q;
+  }
+  const gsize n = (gsize)program->n_ranks * (gsize)program->n_steps;
+  return g_memdup2(shared->repeats, sizeof *shared->repeats * n); /* NULL stays NULL */
 }
 
 ProgramRepeats *program_repeats_new(const Program *program, int n_micro_batches) {
+  RepeatedOps *lists = known_bodies(program, n_micro_batches);
+  if (lists == NULL)
+    return NULL;
   g_autoptr(ProgramRepeats) repeats = g_new(ProgramRepeats, 1);
-  *repeats = (ProgramRepeats){program, n_micro_batches, g_new0(RepeatedOps, program->n_ranks * program->n_steps)};
+  *repeats = (ProgramRepeats){program, n_micro_batches, lists};
   for (int rank = 0; rank < program->n_ranks; rank++)
-    for (int step = 0; step < program->n_steps; step++) {
-      RepeatedOps *found = &repeats->lists[rank * program->n_steps + step];
-      const gint32 from = step > 0 ? found[-1].end : 0;
-      if (!find_body(program, &program->ranks[rank], from, step, n_micro_batches, found))
+    for (int step = 0; step < program->n_steps; step++)
+      if (!leaves_memory(program, &program->ranks[rank], program_repeats_of(repeats, rank, step)))
         return NULL;
-    }
   return g_steal_pointer(&repeats);
 }
 

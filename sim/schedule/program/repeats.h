@@ -7,10 +7,11 @@
 #pragma once
 #include "program.h"
 
-typedef struct {
+struct RepeatedOps {
   gint32 first, end; /* ops first … end − 1 of the list are like those n_ops further on, micro-batches apart */
   gint32 n_ops;      /* of a group */
-} RepeatedOps;
+  gint32 same_until; /* up to here lists of more groups are the same, and so are all batches that begin */
+};
 
 typedef struct {
   const Program *program; /* borrowed */
