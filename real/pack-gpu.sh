@@ -40,5 +40,7 @@ ldd $programs | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
     strip --strip-unneeded "$folder/gpu/libs/$(basename "$library")" 2>/dev/null || true
   done
 
+# a GPU of another one has the driver compile the PTX of the last, when a program first starts
+echo "code for compute capabilities $(grep -o 'code=sm_[0-9a-z]*' "$build/build.ninja" | sort -u | sed 's/.*_//' | paste -sd,)"
 XZ_OPT=${XZ_OPT:--1} tar -C "$folder" -cJf "$file" gpu
 echo "$file: $(($(wc -c <"$file") / 1024)) KiB"

@@ -36,7 +36,9 @@ static void flash_heads(Comparison *comparison, Number number, gint64 seq_len, g
                         gint64 dim, gint64 dim_v, const FlashBlock *block, int rule) {
   const gint64 rows = 2 * seq_len, ld = (heads + kv_heads) * dim + kv_heads * dim_v, ld_o = heads * dim_v;
   const gint64 key_rows = block != NULL ? 2 * block->key_rows : rows, ld_kv = block != NULL ? block->ld_kv : ld;
-  const gint64 ld_dq = block != NULL ? block->ld_dq : ld, ld_dkv = block != NULL ? block->ld_dkv : ld;
+  const gboolean is_latent = block == NULL && dim != dim_v; /* its gradients of q lie apart from those of k and v */
+  const gint64 ld_dq = block != NULL ? block->ld_dq : is_latent ? heads * dim : ld;
+  const gint64 ld_dkv = block != NULL ? block->ld_dkv : is_latent ? kv_heads * (dim + dim_v) : ld;
   const char *what = block == NULL ? "" : block->is_full ? ", full block" : ", causal block";
   const FlashKernel task = {.number = (guint8)number,
                             .sequences = 2,
@@ -114,6 +116,7 @@ static void flashes(Comparison *comparison, Number number) {
     flash(comparison, number, 96, 2, 2, 64, NULL, PLAIN);
     flash(comparison, number, 104, 2, 1, 128, NULL, PLAIN);
     flash(comparison, number, 33, 2, 2, 256, NULL, PLAIN);
+    flash_heads(comparison, number, 45, 2, 2, 192, 128, NULL, PLAIN);
     if (own)
       flash(comparison, number, 70, 3, 3, 21, NULL, PLAIN);
     if (own)
