@@ -73,6 +73,7 @@ static const YamlField nic_fields[] = {
     {"efficiency", FIELD_NUMBER, TRUE, IN_CLUSTER(nic_efficiency), 1e-3, 1,
      .what = "share of the bandwidth that a large transfer reaches, such as 0.93"},
     {"latency", FIELD_QUANTITY, TRUE, IN_CLUSTER(nic_latency_s), 0, 1, UNIT_SECONDS},
+    {"step", FIELD_QUANTITY, FALSE, IN_CLUSTER(nic_step_s), 0, 1, UNIT_SECONDS},
     {"gpudirect", FIELD_CHOICE, FALSE, IN_CLUSTER(node.gpudirect), .names = gpudirect_names},
 };
 

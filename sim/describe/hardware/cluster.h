@@ -72,6 +72,7 @@ typedef struct {
 
   int nics_per_node; /* 0: a single node */
   double nic_Bps, nic_efficiency, nic_latency_s;
+  double nic_step_s;       /* that a step of a collective between nodes takes at least; 0: as the library has it */
   double node_egress_gpus; /* (computed) GPUs sharing one NIC = gpus_per_node / nics_per_node; 0 without NICs */
   FabricLeaves leaves;
   FabricTier tiers[CLUSTER_MAX_TIERS];
