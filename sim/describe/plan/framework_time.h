@@ -35,7 +35,7 @@
  *       gradient_sum_bytes: 4       # per parameter, as gradients of training in bf16 are summed (default: as held)
  *       expert_overlap: rounds      # in rounds of the interleaved schedule the forward and the backward take turns
  *                                   # at their exchanges with experts (default: where the schedule pairs them)
- *       expert_dispatch: deepep     # a token is sent once for each expert it goes to (default: alltoall), or once to
+ *       expert_dispatch: deepep     # a token is sent once for each expert it goes to (default: all_to_all), or once to
  *                                   # each node and rank that has some of its experts
  *       expert_format: linear       # a token, or a gradient, is converted before it goes to its experts, and goes in
  *                                   # the format they multiply in; it comes back, as it does by default both ways, in

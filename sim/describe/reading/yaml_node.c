@@ -350,11 +350,11 @@ static gboolean read_integer(YamlNode node, const YamlField *field, const char *
 }
 
 static gboolean read_choice(YamlNode node, const YamlField *field, const char *text, int *value, GError **error) {
-  for (int i = 0; field->names[i] != NULL; i++)
-    if (strcmp(field->names[i], text) == 0) {
-      *value = i;
-      return TRUE;
-    }
+  const int index = suggest_same(text, field->names);
+  if (index >= 0) {
+    *value = index;
+    return TRUE;
+  }
   g_autofree char *expected = suggest_message(text, field->names);
   return yaml_fail(node, error, "found \"%.80s\", %s", text, expected);
 }
