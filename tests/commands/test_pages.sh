@@ -33,6 +33,13 @@ for page in figures schedules plots validation; do
   result $? "pictures of docs/$page.md are there" "missing: $missing"
 done
 
+# The page of speeds is measured, so its numbers are not held against anything: its rows are.
+grep -v '^#' "$docs/speed.txt" | awk -F'|' '{ print "| " $1 " | " $2 " |" }' >"$work/tasks"
+sed -n 's/^\(| [^|]* | [^|]* |\) .* | `.*` |$/\1/p' "$docs/speed.md" | cmp - "$work/tasks"
+result $? "docs/speed.md has the tasks of speed.txt (make speed writes it)" "$(cat "$work/tasks")"
+! grep -v '^#' "$docs/speed.txt" | awk -F'|' 'NF != 6 || $3 + 0 <= 0 || $6 !~ /(^cpu| ms| known)$/' | grep .
+result $? "every task of speed.txt has six cells, a time and how to read the one here" "$(cat "$docs/speed.txt")"
+
 # The page of published steps made of a few of them: the worst is explained, the others are asked for.
 mkdir "$work/docs" "$work/measured" "$work/measurements" || exit 99
 cp "$docs/validation.sh" "$docs/collectives.sh" "$docs/passes.sh" "$docs/validation.md.in" "$docs/validation-cpu.txt" "$docs/validation-peers.txt" "$work/docs"
