@@ -3,7 +3,7 @@ BUILD = build
 # published steps and configurations that ran out of memory: measured.csv, out_of_memory.csv
 MEASURED = ../shared/measured
 
-.PHONY: all deps demo check sanitize fuzz bench validation validation-cpu figures schedules plots clean
+.PHONY: all deps demo check sanitize fuzz bench speed validation validation-cpu figures schedules plots clean
 
 all: $(BUILD)/build.ninja
 	ninja -C $(BUILD)
@@ -38,6 +38,12 @@ bench: deps
 validation: deps
 	$(MAKE) --no-print-directory all
 	docs/validation.sh $(BUILD)/sim/stepsim $(MEASURED)
+
+# tasks that other simulators were timed with; writes docs/speed.md
+speed: deps
+	$(MAKE) --no-print-directory all
+	docs/speed.sh $(BUILD) >docs/speed.md.new
+	mv docs/speed.md.new docs/speed.md
 
 # steps on this machine's cores, predicted beside measured; writes docs/validation-cpu.txt, which that page shows
 validation-cpu: deps

@@ -7,6 +7,8 @@
 #     parts   legend               from one more for each part of the model that --without takes away
 #     collected                    ../measurements/published.csv predicted now, beside validation-collected.txt
 #     collectives                  collectives.sh, of ../measurements/collectives.csv
+#     nanotron                     ../measurements/nanotron.csv predicted now, by GPUs
+#     passes                       passes.sh, of ../measurements/passes.csv
 #     peers                        validation-peers.txt, beside that run
 #     cpu                          validation-cpu.txt, which make validation-cpu measures on this machine
 #
@@ -97,6 +99,17 @@ collectives() {
   "$here/collectives.sh" "$stepsim"
 }
 
+passes() {
+  "$here/passes.sh" "$stepsim"
+}
+
+nanotron() {
+  "$stepsim" validate "$here/../measurements/nanotron.csv" --by gpus --markdown "$work/nanotron.md" >/dev/null || exit 1
+  echo '| GPUs | rows | MAPE % | median % | p90 % | bias % | ran: said to fit | ran out of memory: said not to fit |'
+  echo '| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |'
+  groups "$work/nanotron.md" | awk -F'|' '{ printf "| %s | %s | %s | %s | %s | %s | %s | %s |\n", $1, $2, $5, $6, $7, $8, $11, $12 }'
+}
+
 summary() {
   awk -F' : ' '/^  "(rows|timed|predicted)"/ || /^  "(mape|median_ape|p90_ape|baseline_mape)"/ {
       key = $1; gsub(/[ "]/, "", key); sub(/,$/, "", $2); value[key] = $2 }
@@ -155,7 +168,7 @@ thin() {
 }
 
 page() {
-  for name in summary errors peers collected collectives memory worst legend; do "$name" >"$work/$name" || exit 1; done
+  for name in summary errors peers collected nanotron passes collectives memory worst legend; do "$name" >"$work/$name" || exit 1; done
   cp "$here/validation-cpu.txt" "$work/cpu" || exit 1
   awk -v work="$work" '/^\{\{[a-z]+\}\}$/ {
       name = work "/" substr($0, 3, length($0) - 4)

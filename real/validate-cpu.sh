@@ -26,7 +26,7 @@ cat >"$out/plans" <<'END'
 --dp 2 --zero 2
 --dp 2 --zero 3
 --cp 2
---cp 2 --cp-comm all-gather
+--cp 2 --cp-comm all_gather
 --cp 2 --cp-comm ulysses
 END
 
@@ -36,7 +36,7 @@ median() { sort -n | awk '{ t[NR] = $1 } END { print (t[int((NR + 1) / 2)] + t[i
 
 round=0
 while [ "$round" -lt "$rounds" ]; do
-  mpirun -n 2 "$stepreal" calibrate --model "$model" --tp 1,2 --cp 1,2 --cp-comm ring,all-gather,ulysses --repeats 5 --quick --fresh \
+  mpirun -n 2 "$stepreal" calibrate --model "$model" --tp 1,2 --cp 1,2 --cp-comm ring,all_gather,ulysses --repeats 5 --quick --fresh \
     --output "$out/this-machine.yaml" </dev/null >"$out/calibrated"
   while read -r plan; do
     # shellcheck disable=SC2086 # lists of words

@@ -74,7 +74,7 @@ static gboolean parse_options(CalibrateOptions *o, int argc, char **argv, GError
       {"cp", 0, 0, G_OPTION_ARG_STRING, &o->cp, "context parallel cuts of each, where attention is flash (default 1)",
        "LIST"},
       {"cp-comm", 0, 0, G_OPTION_ARG_STRING, &o->cp_comm,
-       "of these cuts, how tokens are reached: ring, all-gather, ulysses (default ring)", "LIST"},
+       "of these cuts, how tokens are reached: ring, all_gather, ulysses (default ring)", "LIST"},
       {"micro-batch", 0, 0, G_OPTION_ARG_STRING, &o->micro_batch, "sequences per micro-batch (default 1)", "LIST"},
       {"seq-len", 0, 0, G_OPTION_ARG_STRING, &o->seq_len,
        "tokens per sequence (default: the model's positions, at most 4096)", "LIST"},

@@ -26,13 +26,13 @@ static GArray *ways_of_cp(const char *text, GError **error) {
   g_auto(GStrv) names = g_strsplit(list, ",", -1);
   g_autoptr(GArray) ways = g_array_new(FALSE, FALSE, sizeof(int));
   for (char **name = names; *name != NULL; name++) {
-    const int way = parse_choice("--cp-comm", *name, cp_comm_names(), error);
+    const int way = cp_comm_parse("--cp-comm", *name, error);
     if (way < 0)
       return NULL;
     g_array_append_val(ways, way);
   }
   if (ways->len == 0) {
-    fail_input(error, "--cp-comm: found nothing, expected a list of ring, all-gather, ulysses");
+    fail_input(error, "--cp-comm: found nothing, expected a list of ring, all_gather, ulysses");
     return NULL;
   }
   return parse_check_once("--cp-comm", list, names, error) ? g_steal_pointer(&ways) : NULL;

@@ -74,7 +74,7 @@ static double inner_hop_s(const Case *c, Algorithm table) {
 static double outer_hop_s(const Case *c, Algorithm table) {
   const double lone_s = c->library->lone_hop_s[c->protocol];
   const gboolean is_lone = table == ALGORITHM_RING && c->shape->max_per_domain == 1 && lone_s > 0;
-  return is_lone ? lone_s : c->library->hop_s[LINK_NET][table][c->protocol];
+  return MAX(is_lone ? lone_s : c->library->hop_s[LINK_NET][table][c->protocol], c->cluster->nic_step_s);
 }
 
 /* `steps` one after another, `net_steps` of them between domains. */

@@ -1,6 +1,6 @@
 /* Latency and wire time of every algorithm, in closed form. S: full buffer, n: members, m of them in each of N domains,
- * B: bus bandwidth times what the protocol carries, α: the library's hop on the kind of link crossed; every one has the
- * library's base latency besides.
+ * B: bus bandwidth times what the protocol carries, α: the library's hop on the kind of link crossed, between nodes no
+ * less than the cluster file's step of a NIC; every one has the library's base latency besides.
  *
  *     ring           laps·(n−1)·α + factor·S/B, laps 2 for all-reduce, else 1; laps·(N−1) of the steps between domains
  *     tree           2·((m−1)·α_in + log2(N)·α_net) + 2·S/B

@@ -6,7 +6,7 @@ static double exchange_latency_s(const Cluster *cluster, const GroupShape *shape
   if (shape->max_per_domain > 1)
     latency_s += library->hop_s[scale_up_link(cluster)][ALGORITHM_RING][PROTOCOL_SIMPLE];
   if (shape->n_domains > 1)
-    latency_s += library->hop_s[LINK_NET][ALGORITHM_RING][PROTOCOL_SIMPLE];
+    latency_s += MAX(library->hop_s[LINK_NET][ALGORITHM_RING][PROTOCOL_SIMPLE], cluster->nic_step_s);
   return latency_s;
 }
 

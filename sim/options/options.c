@@ -141,8 +141,9 @@ static void add_methods(Parser *parser, PlanOptions *o) {
        "(default fused, or as the framework has it)",
        "KIND"},
       {"expert-dispatch", 0, 0, G_OPTION_ARG_STRING, &o->expert_dispatch,
-       "how tokens reach the experts of other ranks: alltoall (once for each expert) or deepep (DeepEP, HybridEP: once "
-       "to each node that has some of a token's experts, and there to each rank) (default alltoall, or as the "
+       "how tokens reach the experts of other ranks: all_to_all (once for each expert) or deepep (DeepEP, HybridEP: "
+       "once "
+       "to each node that has some of a token's experts, and there to each rank) (default all_to_all, or as the "
        "framework has it)",
        "HOW"},
       {"overlap-experts", 0, 0, G_OPTION_ARG_STRING, &o->overlap_experts,
@@ -156,7 +157,7 @@ static void add_methods(Parser *parser, PlanOptions *o) {
        "WHAT"},
       {"cp-comm", 0, 0, G_OPTION_ARG_STRING, &o->cp_comm,
        "how attention reaches the tokens of other cp ranks: ring (keys and values pass round beside it; Transformer "
-       "Engine's p2p), all-gather (of keys and values before it) or ulysses (a2a: heads for tokens) (default ring)",
+       "Engine's p2p), all_gather (of keys and values before it) or ulysses (a2a: heads for tokens) (default ring)",
        "HOW"},
       {"overlap-grad", 0, 0, G_OPTION_ARG_STRING, &o->overlap_grad,
        "gradient collectives beside backward: on or off (default on, but off where the framework has it so)", "SWITCH"},
@@ -248,6 +249,12 @@ static gboolean parse_named(const char *option, const char *text, const char *co
   return TRUE;
 }
 
+static gboolean parse_cp_comm(const char *text, guint *value, GError **error) {
+  const int index = text != NULL ? cp_comm_parse("--cp-comm", text, error) : (int)*value;
+  *value = MAX(index, 0);
+  return index >= 0;
+}
+
 static gboolean parse_offload(const PlanOptions *o, Offload *offload, GError **error) {
   guint optimizer = offload->optimizer, weights = offload->weights, activations = offload->activations;
   if (!parse_named("--offload-optimizer", o->offload_optimizer, offload_names(), &optimizer, error) ||
@@ -283,7 +290,7 @@ static gboolean parse_choices(const PlanOptions *o, Plan *plan, GError **error) 
       !parse_named("--norm-kernel", o->norm_kernel, norm_kernel_names(), &norm_kernel, error) ||
       !parse_named("--expert-dispatch", o->expert_dispatch, expert_dispatch_names(), &expert_dispatch, error) ||
       !parse_named("--cuda-graphs", o->cuda_graphs, cuda_graphs_names(), &cuda_graphs, error) ||
-      !parse_named("--cp-comm", o->cp_comm, cp_comm_names(), &cp_comm, error) ||
+      !parse_cp_comm(o->cp_comm, &cp_comm, error) ||
       !parse_named("--flops", o->flops, flops_convention_names(), &flops, error))
     return FALSE;
   plan->recompute = recompute;
@@ -400,22 +407,22 @@ static void copy_numbers(const PlanOptions *o, Plan *plan) {
   }
 }
 
-/* Heads that predict a token further are said twice. */
-static gboolean copy_letters(const PlanOptions *o, Plan *plan, GError **error) {
-  int n_mtp = 0;
-  plan->pipeline_layout = pipeline_layout_of_letters(o->pipeline_layout, &n_mtp, error);
-  return plan->pipeline_layout != NULL &&
-         (n_mtp == o->mtp_layers || fail_impossible(error, "--pipeline-layout %.80s has %d m, --mtp-layers is %d",
-                                                    o->pipeline_layout, n_mtp, o->mtp_layers));
-}
-
+/* In letters, heads that predict a token further are said twice. */
 static gboolean copy_layout(const PlanOptions *o, Plan *plan, GError **error) {
-  if (o->pipeline_layout == NULL || strcmp(o->pipeline_layout, "auto") == 0)
+  const char *text = o->pipeline_layout;
+  int n_mtp = o->mtp_layers;
+  if (text == NULL || strcmp(text, "auto") == 0)
     return TRUE;
-  if (pipeline_layout_is_letters(o->pipeline_layout))
-    return copy_letters(o, plan, error);
-  plan->pipeline_layout = g_strdup(o->pipeline_layout);
-  return pipeline_layout_check(plan->pipeline_layout, error);
+  if (pipeline_layout_is_letters(text))
+    plan->pipeline_layout = pipeline_layout_of_letters(text, &n_mtp, error);
+  else if (pipeline_layout_check(text, error))
+    plan->pipeline_layout = g_strdup(text);
+  if (plan->pipeline_layout == NULL) {
+    g_prefix_error(error, "--pipeline-layout: ");
+    return FALSE;
+  }
+  return n_mtp == o->mtp_layers ||
+         fail_impossible(error, "--pipeline-layout %.80s has %d m, --mtp-layers is %d", text, n_mtp, o->mtp_layers);
 }
 
 /* Folding is given up silently only where nobody asked for it. */

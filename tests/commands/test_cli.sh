@@ -140,7 +140,8 @@ done <<'TABLE'
 1|64 stages are more than the 32 layers|simulate --model llama-3-8b --cluster dgx-h100 --pp 64
 1|7 stages are more than the 6 layers;with pipeline-layout loss|simulate --model tinystories-15m --cluster dgx-h100 --pp 7
 0|1*6+0;tokens|simulate --model tinystories-15m --cluster dgx-h100 --pp 7 --pipeline-layout loss --gpu-hours 30.84M
-2|pipeline-layout: found "3,2,1";did you mean "3+2+1"?|simulate --model tinystories-15m --cluster dgx-h100 --pp 3 --pipeline-layout 3,2,1
+1|pipeline-layout 5: 1 stage is not the plan's 4|simulate --model llama-3-8b --cluster dgx-h100 --pp 4 --pipeline-layout 5
+2|--pipeline-layout: found "3,2,1";did you mean "3+2+1"?|simulate --model tinystories-15m --cluster dgx-h100 --pp 3 --pipeline-layout 3,2,1
 1|has 1 m, --mtp-layers is 0|simulate --model tinystories-15m --cluster dgx-h100 --pp 2 --pipeline-layout 'Et*3|t*3mL'
 0|2 ran|sweep --model tinystories-15m --cluster dgx-h100 --gpus 6 --tp 2 --pp 3 --pipeline-layout 'Et*2|(t*2|)*1,t*2,L,auto'
 0|1 ran, 1 impossible;has 1 m, --mtp-layers is 0|sweep --model deepseek-v3 --cluster dgx-h100 --gpus 256 --pp 4 --ep 64 --zero 1 --seq-len 512 --recompute full --mtp-layers 0,1 --pipeline-layout 'Et*20|t*14|t*14|t*13mL'
@@ -350,7 +351,14 @@ done <<'TABLE'
 0|node wiring:;12.64 GB/s among 8; the inter-socket link node0/socket0 - node0/socket1|simulate --model gpt2 --cluster a100-pcie --gpus 8 --global-batch 8 --precision fp16
 # collective
 2|--cluster is missing|collective
-2|--op;did you mean "all_reduce"?|collective --cluster dgx-h100 --op allreduce
+2|--op;did you mean "all_reduce"?|collective --cluster dgx-h100 --op all_reduc
+0|# all_reduce on dgx-h100|collective --cluster dgx-h100 --op AllReduce
+0|# all_to_all on dgx-h100|collective --cluster dgx-h100 --op alltoall
+0|, cp 2 (all_gather)|simulate --model gpt2 --cluster dgx-h100 --gpus 2 --cp 2 --cp-comm all-gather
+0|, cp 2 (ring)|simulate --model gpt2 --cluster dgx-h100 --gpus 2 --cp 2 --cp-comm p2p
+0|, cp 2 (ulysses)|simulate --model gpt2 --cluster dgx-h100 --gpus 2 --cp 2 --cp-comm a2a
+2|--cp-comm: found "rang", expected one of ring, all_gather, ulysses;did you mean "ring"?|simulate --model gpt2 --cluster dgx-h100 --gpus 2 --cp 2 --cp-comm rang
+0|2 ran|sweep --model mixtral-8x7b --cluster dgx-h100 --gpus 64 --zero 3 --ep 8 --expert-dispatch deepep,all-to-all
 0| 1048576 ; 16777216 ; 268435456 |collective --cluster dgx-h100 --bytes 1MiB..1GiB*16
 2|1MiB..1GiB*1;whole number from 2|collective --cluster dgx-h100 --bytes 1MiB..1GiB*1
 2|1GiB..1MiB", expected FIRST..LAST|collective --cluster dgx-h100 --bytes 1GiB..1MiB

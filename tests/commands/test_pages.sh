@@ -33,11 +33,21 @@ for page in figures schedules plots validation; do
   result $? "pictures of docs/$page.md are there" "missing: $missing"
 done
 
+# The page of speeds is measured, so its numbers are not held against anything: its rows are.
+grep -v '^#' "$docs/speed.txt" | awk -F'|' '{ print "| " $1 " | " $2 " |" }' >"$work/tasks"
+sed -n 's/^\(| [^|]* | [^|]* |\) .* | `.*` |$/\1/p' "$docs/speed.md" | cmp - "$work/tasks"
+result $? "docs/speed.md has the tasks of speed.txt (make speed writes it)" "$(cat "$work/tasks")"
+! grep -v '^#' "$docs/speed.txt" | awk -F'|' 'NF != 6 || $3 + 0 <= 0 || $6 !~ /(^cpu| ms| known)$/' | grep .
+result $? "every task of speed.txt has six cells, a time and how to read the one here" "$(cat "$docs/speed.txt")"
+
 # The page of published steps made of a few of them: the worst is explained, the others are asked for.
 mkdir "$work/docs" "$work/measured" "$work/measurements" || exit 99
-cp "$docs/validation.sh" "$docs/collectives.sh" "$docs/validation.md.in" "$docs/validation-cpu.txt" "$docs/validation-peers.txt" "$work/docs"
+cp "$docs/validation.sh" "$docs/collectives.sh" "$docs/passes.sh" "$docs/validation.md.in" "$docs/validation-cpu.txt" "$docs/validation-peers.txt" "$work/docs"
 head -n 2 "$docs/plots-measured.csv" >"$work/measurements/published.csv"
 head -n 3 "$docs/../measurements/collectives.csv" >"$work/measurements/collectives.csv"
+head -n 2 "$docs/../measurements/passes.csv" >"$work/measurements/passes.csv"
+awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "step_time_s") time = i; print }
+  NR > 1 && !seen[$time != ""]++' "$docs/../measurements/nanotron.csv" >"$work/measurements/nanotron.csv"
 collected=$(awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "source") column = i } NR == 2 { print $column }' \
   "$work/measurements/published.csv")
 echo "$collected|1|99.9|88.8|77.7|+66.6" >"$work/docs/validation-collected.txt"
@@ -59,6 +69,11 @@ if command -v gnuplot >/dev/null; then
   result $? "rows collected later stand beside what they were predicted with at first" "$(grep '^| .* | 1 | ' "$page")"
   grep -q "^| aws-efa | all_reduce | 1 to 128 MiB | 16 | 2 | [0-9.]* | [-+][0-9.]* |$" "$page"
   result $? "published collectives are counted by source, operation and size" "$(grep aws-efa "$page")"
+  grep -q '^| gpt2-large | dgx-h100 | dp 4 | 4 | 194.9 | [0-9.]* | [-+][0-9.]* | NeuSight | +9.9 |$' "$page" &&
+    grep -q '^| mean of absolute errors | | | | | | [0-9.]* | NeuSight | 9.9 |$' "$page"
+  result $? "published passes stand beside another simulator's errors" "$(grep NeuSight "$page")"
+  grep -q '^| all | 2 | [0-9.]* | [0-9.]* | [0-9.]* | [-+][0-9.]* | 1 / 1 | [01] / 1 |$' "$page"
+  result $? "runs of nanotron are counted by GPUs, those out of memory too" "$(grep '^| all' "$page")"
   [ "$(awk -F'|' '/^\| all \|/ && NF > 11 { print NF; exit }' "$page")" -eq \
     $((4 + $("$stepsim" validate --help | sed -n '/^--without takes/,/^$/p' | grep -c '^  '))) ] &&
     cmp "$work/docs/validation-parts.txt" - <<END

@@ -252,6 +252,17 @@ END_TEST
  * apart from this program: 8 A100 12 channels of 20 GB/s; 8 H100 12 of 30 and, for NVLS, 8 of 40 and 60; over nodes 8
  * of 48 and, for NVLSTree, 8 of 40 and 48; one GPU a node 2 of 24. Largest size in KiB, of powers of two up to 1 GiB,
  * for which each is chosen. The one other difference, Ring Simple for NVLSTree at 1 GiB on 4 nodes, is of 0.2 %. */
+START_TEST(a_step_between_nodes_takes_no_less_than_the_nics) {
+  Cluster cluster = toy_cluster();
+  cluster.nic_step_s = 60e-6;
+  /* all-gather, 16 GPUs on 2 nodes: 8 + 14·3 + 1·60 us, 15/16·160 MB / 160 GB/s = 937.5 us; inside a node as before */
+  assert_close(cost_of(&cluster, COLLECTIVE_ALL_GATHER, 16, 1, 160 * MB, ALGORITHM_RING).time_s, 1047.5e-6);
+  assert_close(cost_of(&cluster, COLLECTIVE_ALL_GATHER, 8, 1, 160 * MB, ALGORITHM_RING).time_s, 729e-6);
+  cluster.nic_step_s = 1e-6; /* less than the library's 14 */
+  assert_close(cost_of(&cluster, COLLECTIVE_ALL_GATHER, 16, 1, 160 * MB, ALGORITHM_RING).time_s, 1001.5e-6);
+}
+END_TEST
+
 START_TEST(the_choice_is_that_of_nccls_tuner_from_1_kib_to_1_gib) {
   static const struct {
     const char *cluster;
@@ -441,6 +452,7 @@ int main(void) {
   tcase_add_test(tests, a_channel_carries_no_more_than_its_limit);
   tcase_add_test(tests, rings_over_nodes_have_a_channel_per_nic_or_two);
   tcase_add_test(tests, steps_of_a_ring_over_nodes_are_posted_to_the_network);
+  tcase_add_test(tests, a_step_between_nodes_takes_no_less_than_the_nics);
   tcase_add_test(tests, the_choice_is_that_of_nccls_tuner_from_1_kib_to_1_gib);
   tcase_add_test(tests, the_choice_is_that_of_nccl_on_h100);
   tcase_add_test(tests, versions_of_the_library_choose_differently);

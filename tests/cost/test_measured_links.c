@@ -95,7 +95,7 @@ typedef struct {
 
 static const Break breaks[] = {
     {"  collectives:\n", "  collective:\n", 0, "did you mean \"collectives\"?"},
-    {"op: all_gather", "op: allgather", 0, "did you mean \"all_gather\"?"},
+    {"op: all_gather", "op: allgrather", 0, "did you mean \"all_gather\"?"},
     {"gpus: 32, nodes: 4", "gpus: 33, nodes: 4", 0, "found gpus 33 over nodes 4, expected 1 to 8 in each"},
     {"gpus: 32, nodes: 4", "gpus: 3, nodes: 4", 0, "found gpus 3 over nodes 4"},
     {"gpus: 32, nodes: 4", "gpus: 1, nodes: 1", 0, "expected a whole number from 2"},

@@ -116,7 +116,7 @@ START_TEST(broken_fits_are_refused_with_their_line) {
   static const Break breaks[] = {
       {"  collectives:\n", "  collective:\n", "did you mean \"collectives\"?"},
       {"  source: made up\n", "", "the key \"source\" is missing"},
-      {"op: all_gather", "op: allgather", "did you mean \"all_gather\"?"},
+      {"op: all_gather", "op: allgrather", "did you mean \"all_gather\"?"},
       {"protocol: ll128", "protocol: LL129", "did you mean \"ll128\"?"},
       {"algorithm: nvls", "algorithm: nvlz", "did you mean \"nvls\"?"},
       {"gpus: 16, nodes: 2", "gpus: 17, nodes: 2", "found gpus 17 over nodes 2, expected 1 to 8 in each"},

@@ -37,6 +37,23 @@ START_TEST(a_common_start_is_nearer_than_common_letters) {
 }
 END_TEST
 
+START_TEST(the_same_letters_are_the_same_name) {
+  const char *const known[] = {"all_to_all", "all_gather", "zb-h1", "fp8", "<", NULL};
+  ck_assert_int_eq(suggest_same("all_to_all", known), 0);
+  ck_assert_int_eq(suggest_same("alltoall", known), 0);
+  ck_assert_int_eq(suggest_same("All-To-All", known), 0);
+  ck_assert_int_eq(suggest_same("AllGather", known), 1);
+  ck_assert_int_eq(suggest_same("ZB_H1", known), 2);
+  ck_assert_int_eq(suggest_same("<", known), 4);
+  for (const char *const *other = (const char *const[]){"all_to_al", "alltoalls", "h1", "", "_", ">", NULL};
+       *other != NULL; other++)
+    ck_assert_int_eq(suggest_same(*other, known), -1);
+  ck_assert_int_eq(suggest_same(NULL, known), -1);
+  const char *const near[] = {"fp-8", "fp8", NULL};
+  ck_assert_int_eq(suggest_same("fp8", near), 1); /* the name itself goes before one that is written otherwise */
+}
+END_TEST
+
 START_TEST(noise_suggests_nothing) {
   ck_assert_ptr_null(suggest_nearest("qqqqqqqq", names));
   ck_assert_ptr_null(suggest_nearest("", names));
@@ -163,6 +180,7 @@ int main(void) {
   tcase_add_test(cases, each_kind_of_slip_finds_the_name);
   tcase_add_test(cases, a_swap_is_one_edit);
   tcase_add_test(cases, a_common_start_is_nearer_than_common_letters);
+  tcase_add_test(cases, the_same_letters_are_the_same_name);
   tcase_add_test(cases, noise_suggests_nothing);
   tcase_add_test(cases, the_message_lists_all_and_asks_only_when_near);
   tcase_add_test(cases, messages_cannot_drive_the_terminal);

@@ -189,7 +189,7 @@ START_TEST(the_json_object_has_what_the_text_has) {
   ck_assert_int_eq(json_object_get_int_member(member(shown, "plan"), "ep"), 1);
   ck_assert_int_eq(json_object_get_int_member(member(shown, "plan"), "expert_tp"), 2); /* as tp */
   ck_assert_str_eq(json_object_get_string_member(member(shown, "plan"), "cp_comm"), "ring");
-  ck_assert_str_eq(json_object_get_string_member(member(shown, "plan"), "expert_dispatch"), "alltoall");
+  ck_assert_str_eq(json_object_get_string_member(member(shown, "plan"), "expert_dispatch"), "all_to_all");
   ck_assert_str_eq(json_object_get_string_member(member(shown, "plan"), "attention"), "flash");
   ck_assert_int_eq(json_object_get_boolean_member(member(shown, "plan"), "overlap_p2p"), best->completed->overlap_p2p);
   JsonObject *breakdown = member(shown, "breakdown_s");

@@ -40,7 +40,7 @@ grep -q '"skipped_steps": \[0' report-2-2
 result $? "gradients did overflow" "$(cat report-2-2)"
 
 check_table "$small --precision fp32 --comm mpi" <<'TABLE'
-through the host: cp 2, all-gather|2|tiny-gpt2-short|--cp 2 --cp-comm all-gather --global-batch 1
+through the host: cp 2, all-gather|2|tiny-gpt2-short|--cp 2 --cp-comm all_gather --global-batch 1
 TABLE
 
 # Host tasks by kernels (cuda_words.cu); test_emulated_cuda has the driver's operations.

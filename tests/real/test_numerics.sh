@@ -74,7 +74,7 @@ a window of one token, tp 2|2|tiny-qwen3-own|--tp 2
 ALiBi, dropout, tp 2, sequence parallel, unfused attention made again|2|tiny-bloom|--tp 2 --sequence-parallel on --attention unfused --recompute selective
 ALiBi, dropout, dp 2 × pp 2, zb-v, ZeRO-3|4|tiny-bloom|--dp 2 --pp 2 --schedule zb-v --zero 3
 ALiBi, dropout, cp 3, ring|3|tiny-bloom|--cp 3 --seq-len 24
-ALiBi, dropout, cp 2, all-gather, micro-batches of 2|2|tiny-bloom|--cp 2 --cp-comm all-gather --micro-batch 2
+ALiBi, dropout, cp 2, all-gather, micro-batches of 2|2|tiny-bloom|--cp 2 --cp-comm all_gather --micro-batch 2
 # slopes of two series
 ALiBi of 6 heads, tp 2|2|tiny-mpt|--tp 2
 # attention and MLP side by side: a norm each, biases and dropout; one norm for both
@@ -90,15 +90,15 @@ biases of some products, tp 2|2|tiny-gptj|--tp 2
 biases of some products, zb-h1, ZeRO-3|4|tiny-gptj|--dp 2 --pp 2 --schedule zb-h1 --zero 3
 # sequences cut by cp: each way of communicating, steps of the ring whose gradients go along, early and late pieces
 cp 2, ring|2|tiny-llama|--cp 2 --micro-batch 2
-cp 2, all-gather|2|tiny-gpt2|--cp 2 --cp-comm all-gather --micro-batch 2 --zero 1
+cp 2, all-gather|2|tiny-gpt2|--cp 2 --cp-comm all_gather --micro-batch 2 --zero 1
 cp 2, Ulysses, ZeRO-3, full recompute|2|tiny-llama|--cp 2 --cp-comm ulysses --micro-batch 2 --zero 3 --recompute full
 cp 3, ring|3|tiny-llama|--cp 3 --seq-len 24
 cp 4, ring, full recompute|4|tiny-gpt2|--cp 4 --recompute full
 cp 4, Ulysses|4|tiny-llama|--cp 4 --cp-comm ulysses
 cp 2 × tp 2, sequence parallel|4|tiny-llama|--cp 2 --tp 2 --sequence-parallel on
-cp 2 × tp 2, all-gather, sequence parallel|4|tiny-gpt2|--cp 2 --tp 2 --cp-comm all-gather --sequence-parallel on --seq-len 16
+cp 2 × tp 2, all-gather, sequence parallel|4|tiny-gpt2|--cp 2 --tp 2 --cp-comm all_gather --sequence-parallel on --seq-len 16
 cp 2 × pp 2, 1f1b|4|tiny-llama|--cp 2 --pp 2
-cp 2 × pp 2, zb-v, ZeRO-2, all-gather|4|tiny-gpt2|--cp 2 --pp 2 --schedule zb-v --zero 2 --cp-comm all-gather
+cp 2 × pp 2, zb-v, ZeRO-2, all-gather|4|tiny-gpt2|--cp 2 --pp 2 --schedule zb-v --zero 2 --cp-comm all_gather
 cp 2 × pp 2, dualpipe, Ulysses|4|tiny-llama|--cp 2 --pp 2 --schedule dualpipe --cp-comm ulysses
 cp 2 × dp 2, ZeRO-1|4|tiny-llama|--cp 2 --dp 2 --zero 1
 cp 2 × dp 2, ZeRO-3, dp inside cp|4|tiny-gpt2|--cp 2 --dp 2 --zero 3 --order tp-dp-cp-ep-pp
@@ -147,7 +147,7 @@ latent attention, zb-h1, full recompute|2|tiny-deepseek|--pp 2 --schedule zb-h1 
 latent attention, norms made again|2|tiny-deepseek-v3|--dp 2 --recompute selective --recompute-modules layernorm
 latent attention, dualpipe|2|tiny-deepseek-v3|--pp 2 --schedule dualpipe
 latent attention, cp 2, ring|2|tiny-deepseek|--cp 2
-latent attention, cp 2, all-gather, ZeRO-2|2|tiny-deepseek|--cp 2 --cp-comm all-gather --zero 2 --micro-batch 2
+latent attention, cp 2, all-gather, ZeRO-2|2|tiny-deepseek|--cp 2 --cp-comm all_gather --zero 2 --micro-batch 2
 latent attention, cp 2, Ulysses|2|tiny-deepseek-v3|--cp 2 --cp-comm ulysses
 latent attention, cp 2 × tp 2, ring|4|tiny-deepseek|--cp 2 --tp 2 --sequence-parallel on
 latent attention, tp 2, zb-v|4|tiny-deepseek|--tp 2 --pp 2 --schedule zb-v --sequence-parallel on
@@ -268,7 +268,7 @@ matrices gathered one by one, ZeRO-3|4|tiny-gpt2|--framework deepspeed --dp 4 --
 matrices gathered again for backward, ZeRO-3|2|tiny-llama|--framework few-live.yaml --dp 2 --zero 3 --recompute full
 gradients summed in fp32, ZeRO-3 in shards of 2|4|tiny-gpt2|--framework megatron-deepspeed --dp 4 --zero 3 --zero-ranks 2
 cp 2, ring|2|tiny-gpt2|--cp 2 --micro-batch 2
-cp 4, all-gather, gradients in fp32|4|tiny-llama|--cp 4 --cp-comm all-gather --recipe megatron
+cp 4, all-gather, gradients in fp32|4|tiny-llama|--cp 4 --cp-comm all_gather --recipe megatron
 TABLE
 
 plans "--precision fp16" <<'TABLE'

@@ -78,7 +78,7 @@ done <<'TABLE'
 2|no device "gpu";did you mean "cpu"?|0|run --model m.json --device gpu
 2|no communication "mpii";did you mean "mpi"?|0|run --model m.json --comm mpii
 2|unknown schedule "1f2b";did you mean "1f1b"?|2|run --model m.json --pp 2 --schedule 1f2b
-2|--cp-comm: found "rings", expected one of ring, all-gather, ulysses|0|calibrate --model m.json --cp 2 --cp-comm rings
+2|--cp-comm: found "rings", expected one of ring, all_gather, ulysses|0|calibrate --model m.json --cp 2 --cp-comm rings
 2|--cp-comm: ring stands twice in "ring,ring"|0|calibrate --model m.json --cp 2 --cp-comm ring,ring
 2|--cp: found "0"|0|calibrate --model m.json --cp 0
 # files

@@ -127,7 +127,7 @@ START_TEST(exposed_exchange_of_keys_is_named_with_its_reach) {
   report.domain_gpus = 8;
   g_autofree char *text = advice_text(&report);
   ck_assert_ptr_nonnull(strstr(text, "context parallelism: 50.0 %"));
-  ck_assert_ptr_nonnull(strstr(text, "(cp 4, all-gather)"));
+  ck_assert_ptr_nonnull(strstr(text, "(cp 4, all_gather)"));
   ck_assert_ptr_nonnull(strstr(text, "tp × cp = 16 reaches beyond the 8 GPUs"));
   ck_assert_ptr_nonnull(strstr(text, "--cp-comm ring"));
   plan.cp_comm = CP_RING;

@@ -12,7 +12,7 @@
 #include "data_path.h"
 #include "error.h"
 #include "wiring.h"
-#include "yaml_node.h"
+#include "yaml_base.h"
 
 static const char *const scale_up_names[] = {
     [SCALE_UP_NVSWITCH] = "nvswitch", [SCALE_UP_NVLINK_MESH] = "nvlink_mesh", [SCALE_UP_PCIE] = "pcie", NULL};
@@ -73,6 +73,7 @@ static const YamlField nic_fields[] = {
     {"efficiency", FIELD_NUMBER, TRUE, IN_CLUSTER(nic_efficiency), 1e-3, 1,
      .what = "share of the bandwidth that a large transfer reaches, such as 0.93"},
     {"latency", FIELD_QUANTITY, TRUE, IN_CLUSTER(nic_latency_s), 0, 1, UNIT_SECONDS},
+    {"step", FIELD_QUANTITY, FALSE, IN_CLUSTER(nic_step_s), 0, 1, UNIT_SECONDS},
     {"gpudirect", FIELD_CHOICE, FALSE, IN_CLUSTER(node.gpudirect), .names = gpudirect_names},
 };
 
@@ -99,41 +100,25 @@ static const YamlField tier_fields[] = {
 
 /* The cluster's own file. */
 
-/* What came with the program as topologies/gpus/x.yaml is gpus/x.yaml to the files beside that folder, and to copies of
- * these elsewhere. Owned by the caller; NULL: it did not. */
-static char *find_shipped(const char *name, const char *subdir) {
-  g_autofree char *folder = g_path_get_basename(subdir);
-  g_autofree char *prefix = g_strconcat(folder, "/", NULL);
-  return g_str_has_prefix(name, prefix) ? data_path_find(subdir, name + strlen(prefix), ".yaml", NULL) : NULL;
-}
-
 /* Owned by the caller; NULL with the error set. */
-static char *find_beside(YamlNode node, const char *cluster_file, const char *subdir, GError **error) {
+static char *find_named(YamlNode node, const char *subdir, GError **error) {
   const char *name = yaml_text(node, error);
-  if (name == NULL)
-    return NULL;
-  g_autofree char *folder = g_path_get_dirname(cluster_file);
-  g_autofree char *beside = g_path_is_absolute(name) ? g_strdup(name) : g_build_filename(folder, name, NULL);
-  if (g_file_test(beside, G_FILE_TEST_EXISTS))
-    return g_steal_pointer(&beside);
-  char *found = find_shipped(name, subdir);
-  if (found == NULL)
-    found = data_path_find(subdir, name, ".yaml", error);
-  if (found == NULL)
+  char *found = name != NULL ? data_path_find_beside(yaml_path(node), subdir, name, ".yaml", error) : NULL;
+  if (name != NULL && found == NULL)
     yaml_prefix(node, error);
   return found;
 }
 
-static char *find_gpu(YamlNode name, const char *cluster_file, GError **error) {
-  return find_beside(name, cluster_file, "topologies/gpus", error);
+static char *find_gpu(YamlNode name, GError **error) {
+  return find_named(name, "topologies/gpus", error);
 }
 
 static gboolean read_parts(Draft *draft, GError **error) {
   Cluster *cluster = &draft->cluster;
-  g_autofree char *gpu = find_gpu(draft->gpu, cluster->file, error);
+  g_autofree char *gpu = find_gpu(draft->gpu, error);
   if (gpu == NULL || !gpu_read(gpu, &cluster->gpu, error))
     return FALSE;
-  g_autofree char *library = find_beside(draft->collectives, cluster->file, "topologies/nccl", error);
+  g_autofree char *library = find_named(draft->collectives, "topologies/nccl", error);
   return library != NULL && collective_library_read(library, &cluster->collectives, &cluster->eager_bytes, error);
 }
 
@@ -276,7 +261,7 @@ static gboolean read_measured(Draft *draft, GError **error) {
 static gboolean read_exceptions(Draft *draft, GError **error) {
   Cluster *cluster = &draft->cluster;
   if (yaml_is_present(draft->other_gpus)) {
-    cluster->other_gpus = gpu_ranges_read(draft->other_gpus, cluster->file, find_gpu, error);
+    cluster->other_gpus = gpu_ranges_read(draft->other_gpus, find_gpu, error);
     if (cluster->other_gpus == NULL)
       return FALSE;
   }
@@ -297,11 +282,17 @@ static gboolean read_draft(YamlNode root, Draft *draft, GError **error) {
          read_exceptions(draft, error);
 }
 
-static Cluster *read_yaml(const YamlFile *yaml, const char *file, GError **error) {
+/* Takes `own`. */
+static Cluster *read_yaml(YamlFile *own, const char *file, GError **error) {
+  g_autoptr(GPtrArray) bases = g_ptr_array_new_with_free_func(g_free);
+  g_autoptr(YamlFile) yaml = own != NULL ? yaml_over_bases(own, "topologies", bases, error) : NULL;
+  if (yaml == NULL)
+    return NULL;
   Draft draft = {.cluster.file = g_strdup(file)};
   gboolean ok = read_draft(yaml_file_root(yaml), &draft, error);
   g_autoptr(Cluster) cluster = g_new(Cluster, 1);
   *cluster = draft.cluster;
+  cluster->bases = g_steal_pointer(&bases);
   if (ok)
     cluster->wiring = wiring_new(cluster);
   return ok ? g_steal_pointer(&cluster) : NULL;
@@ -309,13 +300,11 @@ static Cluster *read_yaml(const YamlFile *yaml, const char *file, GError **error
 
 Cluster *cluster_read(const char *file, GError **error) {
   g_autofree char *path = data_path_find("topologies", file, ".yaml", error);
-  g_autoptr(YamlFile) yaml = path != NULL ? yaml_file_read(path, error) : NULL;
-  return yaml != NULL ? read_yaml(yaml, path, error) : NULL;
+  return path != NULL ? read_yaml(yaml_file_read(path, error), path, error) : NULL;
 }
 
 Cluster *cluster_parse(const char *name, const char *text, GError **error) {
-  g_autoptr(YamlFile) yaml = yaml_file_parse(name, text, strlen(text), error);
-  return yaml != NULL ? read_yaml(yaml, name, error) : NULL;
+  return read_yaml(yaml_file_parse(name, text, strlen(text), error), name, error);
 }
 
 void link_health_free(LinkHealth *health) {
@@ -352,6 +341,7 @@ void cluster_free(Cluster *cluster) {
   g_free(cluster->name);
   g_free(cluster->source);
   g_free(cluster->file);
+  g_clear_pointer(&cluster->bases, g_ptr_array_unref);
   gpu_clear(&cluster->gpu);
   collective_library_clear(&cluster->collectives);
   measured_links_free(cluster->measured);

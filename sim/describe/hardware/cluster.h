@@ -60,6 +60,7 @@ typedef struct NodeWiring NodeWiring;
 
 typedef struct {
   char *name, *source, *file; /* owned */
+  GPtrArray *bases;           /* owned, of owned paths: the files that it is but for what it says, the nearest first */
   Gpu gpu;
   int gpus_per_node;
 
@@ -72,6 +73,7 @@ typedef struct {
 
   int nics_per_node; /* 0: a single node */
   double nic_Bps, nic_efficiency, nic_latency_s;
+  double nic_step_s;       /* that a step of a collective between nodes takes at least; 0: as the library has it */
   double node_egress_gpus; /* (computed) GPUs sharing one NIC = gpus_per_node / nics_per_node; 0 without NICs */
   FabricLeaves leaves;
   FabricTier tiers[CLUSTER_MAX_TIERS];
@@ -96,10 +98,10 @@ typedef struct {
   FittedLinks *fitted;     /* owned; NULL: the file has no fits */
 } Cluster;
 
-/* Read `file`; a bare name `x` also means topologies/x.yaml (searched as model_read() does). The `gpu:` and
- * `collectives:` keys name other files relative to this one, or else as they are found in topologies/gpus and
- * topologies/nccl, with or without that last folder: a copy of a shipped file reads as the file does. Unknown, missing
- * and duplicate keys, missing units, absurd numbers: INPUT with file:line. */
+/* Read `file`, over its base where it has one (yaml_base.h); a bare name `x` also means topologies/x.yaml (searched as
+ * model_read() does). The `gpu:` and `collectives:` keys name other files relative to this one, or else as they are
+ * found in topologies/gpus and topologies/nccl, with or without that last folder: a copy of a shipped file reads as the
+ * file does. Unknown, missing and duplicate keys, missing units, absurd numbers: INPUT with file:line. */
 Cluster *cluster_read(const char *file, GError **error);
 /* The same from a text in memory, which errors call `name`; other files are looked for beside a file of that name. */
 Cluster *cluster_parse(const char *name, const char *text, GError **error);

@@ -46,23 +46,23 @@ static void clear_range(gpointer range) {
   gpu_clear(&((GpuRange *)range)->gpu);
 }
 
-static gboolean read_range(YamlNode item, const char *cluster_file, FindGpu find, GpuRange *range, GError **error) {
+static gboolean read_range(YamlNode item, FindGpu find, GpuRange *range, GError **error) {
   RangeDraft draft = {0};
   if (!yaml_map_read(item, range_fields, G_N_ELEMENTS(range_fields), &draft, error) ||
       !read_nodes(draft.nodes, range, error))
     return FALSE;
-  g_autofree char *file = find(draft.gpu, cluster_file, error);
+  g_autofree char *file = find(draft.gpu, error);
   return file != NULL && gpu_read(file, &range->gpu, error);
 }
 
-GArray *gpu_ranges_read(YamlNode list, const char *cluster_file, FindGpu find, GError **error) {
+GArray *gpu_ranges_read(YamlNode list, FindGpu find, GError **error) {
   g_autoptr(GArray) ranges = g_array_new(FALSE, TRUE, sizeof(GpuRange));
   g_array_set_clear_func(ranges, clear_range);
   if (yaml_list_length(list, MAX_RANGES, error) < 0)
     return NULL;
   for (YamlNode item = yaml_list_item(list, 0); yaml_is_present(item); item = yaml_list_next(item)) {
     g_array_set_size(ranges, ranges->len + 1);
-    if (!read_range(item, cluster_file, find, &g_array_index(ranges, GpuRange, ranges->len - 1), error))
+    if (!read_range(item, find, &g_array_index(ranges, GpuRange, ranges->len - 1), error))
       return NULL;
   }
   g_array_sort(ranges, compare_ranges);

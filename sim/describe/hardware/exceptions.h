@@ -24,10 +24,10 @@ typedef struct {
 } LinkFault;
 
 /* What finds the file that a `gpu:` names; NULL with the error set. Owned by the caller. */
-typedef char *(*FindGpu)(YamlNode name, const char *cluster_file, GError **error);
+typedef char *(*FindGpu)(YamlNode name, GError **error);
 
 /* NULL with INPUT (file:line): ranges that overlap or run backwards, shares out of range, places named twice,
  * forms other than those above.
  * Ranges are sorted. */
-GArray *gpu_ranges_read(YamlNode list, const char *cluster_file, FindGpu find, GError **error);
+GArray *gpu_ranges_read(YamlNode list, FindGpu find, GError **error);
 GArray *link_faults_read(YamlNode list, GError **error);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "error.h"
-#include "yaml_node.h"
+#include "yaml_base.h"
 
 typedef struct {
   Gpu gpu;
@@ -170,7 +170,8 @@ static gboolean read_draft(YamlNode root, Draft *draft, GError **error) {
 }
 
 gboolean gpu_read(const char *file, Gpu *gpu, GError **error) {
-  g_autoptr(YamlFile) yaml = yaml_file_read(file, error);
+  g_autoptr(GPtrArray) bases = g_ptr_array_new_with_free_func(g_free);
+  g_autoptr(YamlFile) yaml = yaml_read_over_bases(file, "topologies/gpus", bases, error);
   if (yaml == NULL)
     return FALSE;
   Draft draft = {.gpu.attention_wide = 1, .gpu.attention_narrow = 1, .gpu.attention_head_multiple = 1};
@@ -180,6 +181,7 @@ gboolean gpu_read(const char *file, Gpu *gpu, GError **error) {
   }
   *gpu = draft.gpu;
   gpu->file = g_strdup(file);
+  gpu->bases = g_steal_pointer(&bases);
   return TRUE;
 }
 
@@ -193,6 +195,7 @@ void gpu_clear(Gpu *gpu) {
   g_free(gpu->name);
   g_free(gpu->source);
   g_free(gpu->file);
+  g_clear_pointer(&gpu->bases, g_ptr_array_unref);
   measured_kernels_free(gpu->measured);
   memset(gpu, 0, sizeof *gpu);
 }

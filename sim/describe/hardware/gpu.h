@@ -29,6 +29,7 @@ typedef struct {
 
 typedef struct {
   char *name, *source, *file; /* owned */
+  GPtrArray *bases;           /* owned, of owned paths, as a Cluster's; NULL in a GPU that was not read */
   int architecture;           /* GpuArchitecture */
   int n_sms;
   double clock_Hz;              /* boost clock the peaks are stated at */

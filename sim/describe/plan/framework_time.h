@@ -52,7 +52,7 @@
  *       expert_overlap: rounds      # in rounds of the interleaved schedule, and on a lone pipeline rank, the forward and
  *                                   # the backward take turns at their exchanges with experts, where the plan does not
  *                                   # say otherwise (default: where the schedule pairs them)
- *       expert_dispatch: deepep     # a token is sent once for each expert it goes to (default: alltoall), or once to
+ *       expert_dispatch: deepep     # a token is sent once for each expert it goes to (default: all_to_all), or once to
  *                                   # each node and rank that has some of its experts
  *       expert_counts: host         # how many tokens go to each expert is read before they are sent: until they have
  *                                   # been chosen the host issues nothing more; device (default): it does

@@ -12,7 +12,7 @@
 enum { MOST_LETTERS = 1 << 20 };
 
 static gboolean fail_letters(const char *text, const char *expected, GError **error) {
-  return fail_input(error, "pipeline-layout: found \"%.80s\", expected %s", text, expected);
+  return fail_input(error, "found \"%.80s\", expected %s", text, expected);
 }
 
 /* `part` once for each time that the "*N" at *at says, which moves behind it; once without. FALSE: too often. */

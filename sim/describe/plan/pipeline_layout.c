@@ -81,7 +81,7 @@ gboolean pipeline_layout_check(const char *text, GError **error) {
   g_autofree char *parted = g_strdelimit(g_strdup(text), ",", '+'); /* as some would write a list */
   const char *near = is_list(parted) ? parted : g_ascii_isdigit(*text) ? NULL : suggest_nearest(text, words);
   g_autofree char *meant = near != NULL ? g_strdup_printf("; did you mean \"%.80s\"?", near) : g_strdup("");
-  return fail_input(error, "pipeline-layout: found \"%.80s\", expected %s%s", text, form, meant);
+  return fail_input(error, "found \"%.80s\", expected %s%s", text, form, meant);
 }
 
 /* All stages share n_layers and what the ends count for; the larger ones are in the middle. When only one stage stays
@@ -129,11 +129,14 @@ static Part sum_parts(const char *text) {
 static gboolean check_sum(const char *text, const PipelineCounts *counts, const Part *sum, GError **error) {
   const gint64 n_stages = counts->n_stages - sum->n_stages, n_layers = counts->n_layers - sum->n_layers;
   if (sum->is_even ? n_stages < 1 : n_stages != 0)
-    return fail_impossible(error, "pipeline-layout %.80s: %" INT64 " stages%s are not the plan's %d", text,
-                           sum->n_stages, sum->is_even ? " and at least one of even" : "", counts->n_stages);
+    return fail_impossible(error, "pipeline-layout %.80s: %" INT64 " stage%s not the plan's %d", text, sum->n_stages,
+                           sum->is_even         ? "s and at least one of even are"
+                           : sum->n_stages == 1 ? " is"
+                                                : "s are",
+                           counts->n_stages);
   if (sum->is_even ? n_layers < 0 : n_layers != 0)
-    return fail_impossible(error, "pipeline-layout %.80s: %" INT64 " layers are not the model's %d", text,
-                           sum->n_layers, counts->n_layers);
+    return fail_impossible(error, "pipeline-layout %.80s: %" INT64 " layer%s not the model's %d", text, sum->n_layers,
+                           sum->n_layers == 1 ? " is" : "s are", counts->n_layers);
   if (sum->is_even && n_layers % n_stages != 0)
     return fail_impossible(
         error, "pipeline-layout %.80s: even leaves %" INT64 " layers to %" INT64 " stages: these do not divide them",

@@ -17,9 +17,11 @@ static const char *const attention_table[N_ATTENTIONS + 1] = {
 static const char *const norm_kernel_table[] = {
     [FRAMEWORK_KERNELS_FUSED] = "fused", [FRAMEWORK_KERNELS_PLAIN] = "plain", NULL};
 static const char *const cp_comm_table[N_CP_COMMS + 1] = {
-    [CP_RING] = "ring", [CP_ALL_GATHER] = "all-gather", [CP_ULYSSES] = "ulysses"};
+    [CP_RING] = "ring", [CP_ALL_GATHER] = "all_gather", [CP_ULYSSES] = "ulysses"};
+static const char *const cp_comm_engine_table[N_CP_COMMS + 1] = {
+    [CP_RING] = "p2p", [CP_ALL_GATHER] = "all_gather", [CP_ULYSSES] = "a2a"};
 static const char *const expert_dispatch_table[N_EXPERT_DISPATCHES + 1] = {
-    [DISPATCH_ALL_TO_ALL] = "alltoall", [DISPATCH_DEEPEP] = "deepep"};
+    [DISPATCH_ALL_TO_ALL] = "all_to_all", [DISPATCH_DEEPEP] = "deepep"};
 static const char *const flops_table[N_FLOPS_CONVENTIONS + 1] = {
     [FLOPS_CAUSAL] = "causal", [FLOPS_MEGATRON] = "megatron", [FLOPS_6N] = "6n"};
 
@@ -172,14 +174,23 @@ const char *const *cp_comm_names(void) {
   return cp_comm_table;
 }
 
+const char *const *cp_comm_engine_names(void) {
+  return cp_comm_engine_table;
+}
+
+int cp_comm_parse(const char *what, const char *text, GError **error) {
+  const int index = suggest_same(text, cp_comm_engine_table);
+  return index >= 0 ? index : parse_choice(what, text, cp_comm_table, error);
+}
+
 const char *const *flops_convention_names(void) {
   return flops_table;
 }
 
 int parse_choice(const char *what, const char *text, const char *const *names, GError **error) {
-  for (int i = 0; text != NULL && names[i] != NULL; i++)
-    if (strcmp(text, names[i]) == 0)
-      return i;
+  const int index = suggest_same(text, names);
+  if (index >= 0)
+    return index;
   g_autofree char *expected = suggest_message(text, names);
   fail_input(error, "%s: found \"%.80s\", %s", what, text == NULL ? "" : text, expected);
   return -1;

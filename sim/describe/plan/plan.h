@@ -176,6 +176,10 @@ const char *const *norm_kernel_names(void);
 const char *const *expert_dispatch_names(void);
 const char *const *cuda_graphs_names(void);
 const char *const *cp_comm_names(void);
+/* As Transformer Engine and Megatron-LM call them. */
+const char *const *cp_comm_engine_names(void);
+/* By either name, as parse_choice(). */
+int cp_comm_parse(const char *what, const char *text, GError **error);
 const char *const *flops_convention_names(void);
 /* Index of `text` in `names`, or -1 with INPUT set: `what` names the option. */
 int parse_choice(const char *what, const char *text, const char *const *names, GError **error);

@@ -157,8 +157,10 @@ static gboolean check_layout(const Plan *plan, const Model *model, int n_stages,
 }
 
 static gboolean check_pipeline(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
-  if (plan->pipeline_layout != NULL && !pipeline_layout_check(plan->pipeline_layout, error))
+  if (plan->pipeline_layout != NULL && !pipeline_layout_check(plan->pipeline_layout, error)) {
+    g_prefix_error(error, "pipeline-layout: ");
     return FALSE;
+  }
   gint64 n_stages = (gint64)plan->pp * plan->chunks / plan->n_pipes;
   if (model == NULL)
     return TRUE;
@@ -212,7 +214,7 @@ static gboolean check_context(Plan *plan, const Model *model, const Cluster *clu
   if (heads % plan->cp != 0 || kv_heads % plan->cp != 0)
     return fail_impossible(error,
                            "cp-comm ulysses deals out heads: cp %d does not divide the %" INT64 " heads and %" INT64
-                           " key-value heads that tp %d leaves a rank of model %s; use ring or all-gather",
+                           " key-value heads that tp %d leaves a rank of model %s; use ring or all_gather",
                            plan->cp, heads, kv_heads, plan->tp, model->name);
   return TRUE;
 }

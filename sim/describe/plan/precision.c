@@ -47,11 +47,11 @@ const char *const *precision_names(void) {
 }
 
 gboolean precision_parse(const char *text, Precision *precision, GError **error) {
-  for (int i = 0; i < N_PRECISIONS; i++)
-    if (g_strcmp0(text, precisions[i].name) == 0) {
-      *precision = (Precision)i;
-      return TRUE;
-    }
+  const int index = suggest_same(text, precision_names());
+  if (index >= 0) {
+    *precision = (Precision)index;
+    return TRUE;
+  }
   g_autofree char *message = suggest_message(text, precision_names());
   return fail_input(error, "precision: found \"%.80s\", %s", text == NULL ? "" : text, message);
 }

@@ -104,6 +104,23 @@ char *data_path_find(const char *subdir, const char *name, const char *suffix, G
   return NULL;
 }
 
+/* Owned by the caller; NULL: it did not come with the program. */
+static char *find_shipped(const char *name, const char *subdir, const char *suffix) {
+  g_autofree char *folder = g_path_get_basename(subdir);
+  g_autofree char *prefix = g_strconcat(folder, "/", NULL);
+  return g_str_has_prefix(name, prefix) ? data_path_find(subdir, name + strlen(prefix), suffix, NULL) : NULL;
+}
+
+char *data_path_find_beside(const char *file, const char *subdir, const char *name, const char *suffix,
+                            GError **error) {
+  g_autofree char *folder = g_path_get_dirname(file);
+  g_autofree char *beside = g_path_is_absolute(name) ? g_strdup(name) : g_build_filename(folder, name, NULL);
+  if (is_readable_kind(beside))
+    return g_steal_pointer(&beside);
+  char *shipped = find_shipped(name, subdir, suffix);
+  return shipped != NULL ? shipped : data_path_find(subdir, name, suffix, error);
+}
+
 char *data_file_read(const char *file, gsize *length, GError **error) {
   g_autoptr(GFile) source = g_file_new_for_path(file);
   g_autoptr(GError) cause = NULL;

@@ -8,6 +8,10 @@
  * the nearest. */
 char *data_path_find(const char *subdir, const char *name, const char *suffix, GError **error);
 
+/* The same of a name that stands in `file`: a path from its folder, else a name as above; gpus/x.yaml means what came
+ * with the program in topologies/gpus too, so that a copy of a shipped file reads as the file does. */
+char *data_path_find_beside(const char *file, const char *subdir, const char *name, const char *suffix, GError **error);
+
 /* Names (without suffix) of all files `<root>/<subdir>/?*<suffix>` of all roots, sorted, each once; NULL-terminated,
  * owned by the caller. */
 GStrv data_path_list(const char *subdir, const char *suffix);

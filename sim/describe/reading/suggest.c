@@ -85,3 +85,35 @@ char *suggest_message(const char *typed, const char *const *names) {
     return g_strdup_printf("expected one of %s", list);
   return g_strdup_printf("expected one of %s; did you mean \"%s\"?", list, nearest);
 }
+
+/* Past what is neither letter nor digit. */
+static const char *next_letter(const char *at) {
+  while (*at != '\0' && !g_ascii_isalnum(*at))
+    at++;
+  return at;
+}
+
+static gboolean has_same_letters(const char *a, const char *b) {
+  a = next_letter(a);
+  b = next_letter(b);
+  gboolean has_any = FALSE;
+  while (*a != '\0' && g_ascii_tolower(*a) == g_ascii_tolower(*b)) {
+    has_any = TRUE;
+    a = next_letter(a + 1);
+    b = next_letter(b + 1);
+  }
+  return has_any && *a == *b;
+}
+
+int suggest_same(const char *typed, const char *const *names) {
+  if (typed == NULL)
+    return -1;
+  int same = -1;
+  for (int i = 0; names[i] != NULL; i++) {
+    if (strcmp(typed, names[i]) == 0)
+      return i;
+    if (same < 0 && has_same_letters(typed, names[i]))
+      same = i;
+  }
+  return same;
+}

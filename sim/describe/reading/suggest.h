@@ -1,4 +1,4 @@
-/* "Did you mean": the valid name nearest to what was typed. */
+/* What was typed as one of the valid names, and "did you mean": the nearest to it. */
 #pragma once
 #include <glib.h>
 
@@ -7,6 +7,10 @@
  * on from with a punctuation mark, then one within half the typed length in edits (so that noise suggests nothing). The
  * result points into `names`. */
 const char *suggest_nearest(const char *typed, const char *const *names);
+
+/* The index of `typed` in the NULL-terminated `names`: of the name itself, else of the first that has the same letters
+ * and digits, case-blind, where both have one (AllToAll, all-to-all and alltoall are all_to_all); −1: none. */
+int suggest_same(const char *typed, const char *const *names);
 
 /* "expected one of a, b, c; did you mean \"b\"?" (the question only when something is near). Owned by the caller. */
 char *suggest_message(const char *typed, const char *const *names);

@@ -17,25 +17,11 @@
 #include "data_path.h"
 #include "error.h"
 #include "suggest.h"
+#include "yaml_tree.h"
 
-enum { MAX_BYTES = 16 << 20, MAX_NODES = 1 << 16, MAX_DEPTH = 32, MAX_FIELDS = 64, NONE = -1 };
+enum { MAX_BYTES = 16 << 20, MAX_NODES = 1 << 16, MAX_DEPTH = 32, MAX_FIELDS = 64, NONE = YAML_NONE };
 
-typedef enum { NODE_TEXT, NODE_LIST, NODE_MAP } NodeType;
 static const char *const type_names[] = {[NODE_TEXT] = "a text", [NODE_LIST] = "a list", [NODE_MAP] = "a mapping"};
-
-typedef struct {
-  NodeType type;
-  int line;
-  const char *key;  /* in its mapping; NULL in a list and at the root */
-  const char *text; /* NODE_TEXT */
-  int parent, first, last, next;
-} Node;
-
-struct YamlFile {
-  char *path;
-  GArray *nodes;       /* of Node */
-  GStringChunk *texts; /* what key and text point into */
-};
 
 /* Where the reader stands between two events. */
 typedef struct {
@@ -48,7 +34,31 @@ typedef struct {
 } Reader;
 
 static Node *node_at(const YamlFile *file, int index) {
-  return &g_array_index(file->nodes, Node, index);
+  return yaml_tree_node(file, index);
+}
+
+YamlFile *yaml_tree_new(const char *path) {
+  YamlFile *file = g_new0(YamlFile, 1);
+  file->path = g_strdup(path);
+  file->nodes = g_array_new(FALSE, FALSE, sizeof(Node));
+  file->texts = g_string_chunk_new(4096);
+  return file;
+}
+
+int yaml_tree_add(YamlFile *file, int parent, Node node) {
+  const int index = (int)file->nodes->len;
+  node.parent = parent;
+  node.first = node.last = node.next = NONE;
+  g_array_append_val(file->nodes, node);
+  if (parent == NONE)
+    return index;
+  Node *above = node_at(file, parent);
+  if (above->last == NONE)
+    above->first = index;
+  else
+    node_at(file, above->last)->next = index;
+  above->last = index;
+  return index;
 }
 
 static int event_line(const yaml_event_t *event) {
@@ -61,18 +71,15 @@ static gboolean add_node(Reader *reader, NodeType type, const char *text, int li
     return fail_input(error, "%s:%d: more than %d values, expected a description", file->path, line, MAX_NODES);
   if (type != NODE_TEXT && ++reader->depth > MAX_DEPTH)
     return fail_input(error, "%s:%d: nested more than %d deep", file->path, line, MAX_DEPTH);
-  int index = (int)file->nodes->len;
-  Node node = {type, reader->key != NULL ? reader->key_line : line, reader->key, text, reader->open, NONE, NONE, NONE};
-  g_array_append_val(file->nodes, node);
+  const Node node = {
+      .type = type,
+      .line = reader->key != NULL ? reader->key_line : line,
+      .path = file->path,
+      .key = reader->key,
+      .text = text,
+  };
+  const int index = yaml_tree_add(file, reader->open, node);
   reader->key = NULL;
-  if (reader->open != NONE) {
-    Node *parent = node_at(file, reader->open);
-    if (parent->last == NONE)
-      parent->first = index;
-    else
-      node_at(file, parent->last)->next = index;
-    parent->last = index;
-  }
   if (type != NODE_TEXT)
     reader->open = index;
   return TRUE;
@@ -203,10 +210,7 @@ static gboolean read_text(YamlFile *file, const char *text, gsize length, GError
 }
 
 YamlFile *yaml_file_parse(const char *name, const char *text, gsize length, GError **error) {
-  g_autoptr(YamlFile) file = g_new0(YamlFile, 1);
-  file->path = g_strdup(name);
-  file->nodes = g_array_new(FALSE, FALSE, sizeof(Node));
-  file->texts = g_string_chunk_new(4096);
+  g_autoptr(YamlFile) file = yaml_tree_new(name);
   return read_text(file, text, length, error) ? g_steal_pointer(&file) : NULL;
 }
 
@@ -244,8 +248,8 @@ gboolean yaml_is_list(YamlNode node) {
 /* "file:line: " and, for a named node, "key: ". Owned by the caller. */
 static char *place_of(YamlNode node) {
   const Node *at = node_at(node.file, node.index);
-  return at->key == NULL ? g_strdup_printf("%s:%d: ", node.file->path, at->line)
-                         : g_strdup_printf("%s:%d: %.80s: ", node.file->path, at->line, at->key);
+  return at->key == NULL ? g_strdup_printf("%s:%d: ", at->path, at->line)
+                         : g_strdup_printf("%s:%d: %.80s: ", at->path, at->line, at->key);
 }
 
 gboolean yaml_fail(YamlNode node, GError **error, const char *format, ...) {
@@ -299,6 +303,10 @@ YamlNode yaml_list_next(YamlNode item) {
   return next == NONE ? (YamlNode){NULL, 0} : (YamlNode){item.file, next};
 }
 
+const char *yaml_path(YamlNode node) {
+  return node_at(node.file, node.index)->path;
+}
+
 int yaml_line(YamlNode node) {
   return node_at(node.file, node.index)->line;
 }
@@ -342,11 +350,11 @@ static gboolean read_integer(YamlNode node, const YamlField *field, const char *
 }
 
 static gboolean read_choice(YamlNode node, const YamlField *field, const char *text, int *value, GError **error) {
-  for (int i = 0; field->names[i] != NULL; i++)
-    if (strcmp(field->names[i], text) == 0) {
-      *value = i;
-      return TRUE;
-    }
+  const int index = suggest_same(text, field->names);
+  if (index >= 0) {
+    *value = index;
+    return TRUE;
+  }
   g_autofree char *expected = suggest_message(text, field->names);
   return yaml_fail(node, error, "found \"%.80s\", %s", text, expected);
 }
@@ -402,7 +410,7 @@ static gboolean fail_unknown(YamlNode child, const YamlField *fields, int n_fiel
   names[n_fields] = NULL;
   const Node *at = node_at(child.file, child.index);
   g_autofree char *expected = suggest_message(at->key, names);
-  return fail_input(error, "%s:%d: unknown key \"%.80s\", %s", child.file->path, at->line, at->key, expected);
+  return fail_input(error, "%s:%d: unknown key \"%.80s\", %s", at->path, at->line, at->key, expected);
 }
 
 /* children[i]: the child with the i-th field's key, or zero. */

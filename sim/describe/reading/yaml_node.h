@@ -58,7 +58,8 @@ YamlNode yaml_list_item(YamlNode list, int i);
 /* The item after `item` in its list; zeroed after the last. Walks long lists, where yaml_list_item() counts from the
  * start each time. */
 YamlNode yaml_list_next(YamlNode item);
-int yaml_line(YamlNode node); /* of its file, from 1 */
+const char *yaml_path(YamlNode node); /* of the file that it is from; borrowed */
+int yaml_line(YamlNode node);         /* of that file, from 1 */
 
 /* The text of a leaf, borrowed; NULL with the error set when it is a list, a mapping or empty. */
 const char *yaml_text(YamlNode node, GError **error);

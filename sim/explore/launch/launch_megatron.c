@@ -277,12 +277,10 @@ static void add_pipeline(const LaunchCase *c, GString *out) {
 }
 
 static void add_parallelism(const LaunchCase *c, GString *out) {
-  static const char *const cp_comms[N_CP_COMMS] = {
-      [CP_RING] = "p2p", [CP_ALL_GATHER] = "all_gather", [CP_ULYSSES] = "a2a"};
   const Plan *plan = c->plan;
   add(out, "--tensor-model-parallel-size %d --pipeline-model-parallel-size %d", plan->tp, plan->pp);
   if (plan->cp > 1)
-    add(out, "--context-parallel-size %d --cp-comm-type %s", plan->cp, cp_comms[plan->cp_comm]);
+    add(out, "--context-parallel-size %d --cp-comm-type %s", plan->cp, cp_comm_engine_names()[plan->cp_comm]);
   add_flag(out, plan->tp > 1 && plan->sequence_parallel, "--sequence-parallel");
   add_flag(out, !order_is(plan, default_order), "--use-tp-pp-dp-mapping");
   add_pipeline(c, out);

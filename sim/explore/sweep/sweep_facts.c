@@ -36,13 +36,24 @@ static gboolean add_file(GArray *facts, const char *file, GError **error, const 
   return TRUE;
 }
 
+/* `bases` may be NULL. */
+static gboolean add_bases(GArray *facts, const GPtrArray *bases, const char *what, const char *name, GError **error) {
+  gboolean ok = TRUE;
+  for (guint i = 0; ok && bases != NULL && i < bases->len; i++)
+    ok = add_file(facts, bases->pdata[i], error, "%s %s, base %u", what, name, i + 1);
+  return ok;
+}
+
 static gboolean add_cluster(GArray *facts, const char *name, const Cluster *cluster, GError **error) {
   gboolean ok = add_file(facts, cluster->file, error, "cluster %s", name) &&
+                add_bases(facts, cluster->bases, "cluster", name, error) &&
                 add_file(facts, cluster->gpu.file, error, "GPU of cluster %s", name) &&
+                add_bases(facts, cluster->gpu.bases, "GPU of cluster", name, error) &&
                 add_file(facts, cluster->collectives.file, error, "collectives of cluster %s", name);
   for (guint i = 0; ok && cluster->other_gpus != NULL && i < cluster->other_gpus->len; i++) {
     const GpuRange *range = &g_array_index(cluster->other_gpus, GpuRange, i);
-    ok = add_file(facts, range->gpu.file, error, "GPU of cluster %s from node %d", name, range->first_node);
+    ok = add_file(facts, range->gpu.file, error, "GPU of cluster %s from node %d", name, range->first_node) &&
+         add_bases(facts, range->gpu.bases, "other GPU of cluster", name, error);
   }
   return ok;
 }

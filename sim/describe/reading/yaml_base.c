@@ -1,0 +1,143 @@
+/* Both trees are copied into a third, the base's keys first:
+ *
+ *     base              over               merged
+ *     a: 1              b: {d: 5}          a: 1
+ *     b: {c: 2, d: 3}   e: 6               b: {c: 2, d: 5}
+ *                                          e: 6 */
+#include "yaml_base.h"
+
+#include <string.h>
+
+#include "data_path.h"
+#include "error.h"
+#include "yaml_tree.h"
+
+enum { MOST_BASES = 4 }; /* on top of each other */
+
+static const Node *node_of(YamlNode node) {
+  return yaml_tree_node(node.file, node.index);
+}
+
+/* The first value in the mapping whose key is that; zeroed: none. */
+static YamlNode value_of(YamlNode map, const char *key) {
+  for (int i = node_of(map)->first; i != YAML_NONE; i = yaml_tree_node(map.file, i)->next)
+    if (strcmp(yaml_tree_node(map.file, i)->key, key) == 0)
+      return (YamlNode){map.file, i};
+  return (YamlNode){NULL, 0};
+}
+
+static const char *kept(YamlFile *out, const char *text) {
+  return text != NULL ? g_string_chunk_insert_const(out->texts, text) : NULL;
+}
+
+static int copy_node(YamlFile *out, int parent, YamlNode node) {
+  Node copy = *node_of(node);
+  copy.path = kept(out, copy.path);
+  copy.key = kept(out, copy.key);
+  copy.text = kept(out, copy.text);
+  return yaml_tree_add(out, parent, copy);
+}
+
+static void copy_all(YamlFile *out, int parent, YamlNode node) {
+  const int index = copy_node(out, parent, node);
+  for (int i = node_of(node)->first; i != YAML_NONE; i = yaml_tree_node(node.file, i)->next)
+    copy_all(out, index, (YamlNode){node.file, i});
+}
+
+static gboolean takes_away(YamlNode over, YamlNode base) {
+  return node_of(base)->type != NODE_TEXT && g_strcmp0(node_of(over)->text, "none") == 0;
+}
+
+static void merge(YamlFile *out, int parent, YamlNode base, YamlNode over);
+
+/* Of a mapping's keys those that the base has: a second one of the same name follows, for the reader to refuse. */
+static void merge_known(YamlFile *out, int parent, YamlNode base, YamlNode over) {
+  for (int i = node_of(base)->first; i != YAML_NONE; i = yaml_tree_node(base.file, i)->next) {
+    const YamlNode value = {base.file, i}, other = value_of(over, node_of(value)->key);
+    if (!yaml_is_present(other))
+      copy_all(out, parent, value);
+    else if (!takes_away(other, value))
+      merge(out, parent, value, other);
+  }
+}
+
+static void merge(YamlFile *out, int parent, YamlNode base, YamlNode over) {
+  if (node_of(base)->type != NODE_MAP || node_of(over)->type != NODE_MAP) {
+    copy_all(out, parent, over);
+    return;
+  }
+  const int index = copy_node(out, parent, over);
+  merge_known(out, index, base, over);
+  for (int i = node_of(over)->first; i != YAML_NONE; i = yaml_tree_node(over.file, i)->next) {
+    const YamlNode value = {over.file, i};
+    const char *key = node_of(value)->key;
+    if (!yaml_is_present(value_of(base, key)) || value_of(over, key).index != i)
+      copy_all(out, index, value);
+  }
+}
+
+/* Without the key, which the base's own has been read for. */
+static YamlFile *without_base(const YamlFile *file) {
+  const YamlNode root = yaml_file_root(file);
+  YamlFile *out = yaml_tree_new(file->path);
+  const int index = copy_node(out, YAML_NONE, root);
+  for (int i = node_of(root)->first; i != YAML_NONE; i = yaml_tree_node(file, i)->next)
+    if (strcmp(yaml_tree_node(file, i)->key, "base") != 0)
+      copy_all(out, index, (YamlNode){file, i});
+  return out;
+}
+
+static YamlFile *over_bases(YamlFile *file, const char *subdir, int depth, GPtrArray *bases, GError **error);
+
+/* Owned by the caller; NULL with the error set. */
+static YamlFile *read_base(YamlNode name, const char *subdir, int depth, GPtrArray *bases, GError **error) {
+  const char *text = yaml_text(name, error);
+  if (text == NULL)
+    return NULL;
+  if (depth > MOST_BASES) {
+    yaml_fail(name, error, "found \"%.80s\", expected at most %d files, each the base of the one before", text,
+              MOST_BASES);
+    return NULL;
+  }
+  g_autofree char *path = data_path_find_beside(yaml_path(name), subdir, text, ".yaml", error);
+  YamlFile *base = path != NULL ? yaml_file_read(path, error) : NULL;
+  if (base == NULL) {
+    yaml_prefix(name, error);
+    return NULL;
+  }
+  if (bases != NULL)
+    g_ptr_array_add(bases, g_strdup(path));
+  return over_bases(base, subdir, depth, bases, error);
+}
+
+static YamlFile *over_bases(YamlFile *file, const char *subdir, int depth, GPtrArray *bases, GError **error) {
+  g_autoptr(YamlFile) own = file;
+  const YamlNode root = yaml_file_root(own);
+  const YamlNode name = yaml_is_map(root) ? value_of(root, "base") : (YamlNode){NULL, 0};
+  if (!yaml_is_present(name))
+    return g_steal_pointer(&own);
+  if (!yaml_is_present(value_of(root, "name"))) {
+    yaml_fail(root, error, "the key \"name\" is missing: a file with a base has a name of its own");
+    return NULL;
+  }
+  g_autoptr(YamlFile) base = read_base(name, subdir, depth + 1, bases, error);
+  if (base == NULL)
+    return NULL;
+  if (!yaml_is_map(yaml_file_root(base))) {
+    yaml_fail(name, error, "found a file without keys");
+    return NULL;
+  }
+  g_autoptr(YamlFile) over = without_base(own);
+  YamlFile *merged = yaml_tree_new(own->path);
+  merge(merged, YAML_NONE, yaml_file_root(base), yaml_file_root(over));
+  return merged;
+}
+
+YamlFile *yaml_over_bases(YamlFile *file, const char *subdir, GPtrArray *bases, GError **error) {
+  return over_bases(file, subdir, 0, bases, error);
+}
+
+YamlFile *yaml_read_over_bases(const char *path, const char *subdir, GPtrArray *bases, GError **error) {
+  YamlFile *file = yaml_file_read(path, error);
+  return file != NULL ? yaml_over_bases(file, subdir, bases, error) : NULL;
+}

@@ -1,0 +1,154 @@
+/* base: of clusters and GPUs: what is merged, what is taken away, what is refused. */
+#include "cluster.h"
+#include "yaml_base.h"
+
+#include <check.h>
+#include <glib/gstdio.h>
+#include <string.h>
+
+static char *folder;
+
+static void make_folder(void) {
+  folder = g_dir_make_tmp("stepsim-base-XXXXXX", NULL);
+  ck_assert_ptr_nonnull(folder);
+}
+
+static void remove_folder(void) {
+  g_autoptr(GDir) dir = g_dir_open(folder, 0, NULL);
+  const char *name;
+  while ((name = g_dir_read_name(dir)) != NULL) {
+    g_autofree char *path = g_build_filename(folder, name, NULL);
+    g_unlink(path);
+  }
+  g_rmdir(folder);
+  g_clear_pointer(&folder, g_free);
+}
+
+/* The path of a file in the folder. Owned by the caller. */
+static char *write_file(const char *name, const char *text) {
+  char *path = g_build_filename(folder, name, NULL);
+  ck_assert(g_file_set_contents(path, text, -1, NULL));
+  return path;
+}
+
+static Cluster *cluster_of(const char *name, const char *text) {
+  g_autofree char *path = write_file(name, text);
+  g_autoptr(GError) error = NULL;
+  Cluster *cluster = cluster_read(path, &error);
+  ck_assert_msg(cluster != NULL, "%s", error != NULL ? error->message : "");
+  return cluster;
+}
+
+static void assert_refused(const char *text, const char *expected) {
+  g_autofree char *path = write_file("refused.yaml", text);
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Cluster) cluster = cluster_read(path, &error);
+  ck_assert_ptr_null(cluster);
+  ck_assert_msg(strstr(error->message, expected) != NULL, "\"%s\" is not in: %s", expected, error->message);
+}
+
+START_TEST(a_cluster_is_its_base_but_for_what_it_says) {
+  g_autoptr(Cluster) base = cluster_read("dgx-h100", NULL);
+  g_autoptr(Cluster) cluster =
+      cluster_of("own.yaml", "name: own\nbase: dgx-h100\nnode: {nics: 4, pcie: none, nic: {latency: 7 us}}\n");
+  ck_assert_str_eq(cluster->name, "own");
+  ck_assert_str_eq(cluster->source, base->source);
+  ck_assert_int_eq(cluster->nics_per_node, 4);
+  ck_assert_double_eq(cluster->nic_latency_s, 7e-6);
+  ck_assert_double_eq(cluster->nic_Bps, base->nic_Bps); /* beside latency in the same mapping */
+  ck_assert_int_gt(base->node.n_sockets, 0);
+  ck_assert_int_eq(cluster->node.n_sockets, 0);
+  ck_assert_str_eq(cluster->gpu.name, base->gpu.name);
+  ck_assert_uint_eq(cluster->bases->len, 1);
+  ck_assert(g_str_has_suffix(cluster->bases->pdata[0], "/dgx-h100.yaml"));
+  ck_assert_uint_eq(base->bases->len, 0);
+}
+END_TEST
+
+START_TEST(bases_stand_on_bases_and_beside_the_file) {
+  g_autofree char *gpu = write_file("gpu.yaml", "name: half\nbase: h100-sxm5-80gb\nhbm: {bandwidth: 1675 GB/s}\n");
+  g_autofree char *middle = write_file("middle.yaml", "name: middle\nbase: dgx-h100\nprice: 3 $/h\nmax_gpus: 64\n");
+  g_autoptr(Cluster) cluster = cluster_of("top.yaml", "name: top\nbase: middle.yaml\ngpu: gpu.yaml\nmax_gpus: 8\n");
+  ck_assert_double_eq(cluster->dollars_per_gpu_hour, 3);
+  ck_assert_int_eq(cluster->max_gpus, 8);
+  ck_assert_double_eq(cluster->gpu.hbm_Bps, 1675e9);
+  ck_assert_double_gt(cluster->gpu.hbm_bytes, 80e9); /* its base's */
+  ck_assert_str_eq(cluster->gpu.name, "half");
+  ck_assert_uint_eq(cluster->bases->len, 2);
+  ck_assert_uint_eq(cluster->gpu.bases->len, 1);
+}
+END_TEST
+
+typedef struct {
+  char *name;
+  YamlNode list, map, gone, new, a, b;
+} Top;
+
+typedef struct {
+  char *c, *e;
+} Leaves;
+
+START_TEST(lists_and_texts_stand_for_the_whole) {
+  g_autofree char *base = write_file("base.yaml", "name: b\nlist: [1, 2, 3]\nmap: {a: 1, b: {c: 2}}\ngone: {d: 4}\n");
+  g_autofree char *over =
+      write_file("over.yaml", "name: o\nbase: base.yaml\nlist: [9]\nmap: {b: {c: none, e: 5}}\ngone: none\nnew: 6\n");
+  Top top = {0};
+  const YamlField fields[] = {{"name", FIELD_TEXT, TRUE, offsetof(Top, name)},
+                              {"list", FIELD_NODE, TRUE, offsetof(Top, list)},
+                              {"map", FIELD_NODE, TRUE, offsetof(Top, map)},
+                              {"gone", FIELD_NODE, FALSE, offsetof(Top, gone)},
+                              {"new", FIELD_NODE, TRUE, offsetof(Top, new)}};
+  g_autoptr(GError) error = NULL;
+  g_autoptr(YamlFile) file = yaml_read_over_bases(over, "topologies", NULL, &error);
+  ck_assert_msg(file != NULL, "%s", error != NULL ? error->message : "");
+  ck_assert(yaml_map_read(yaml_file_root(file), fields, G_N_ELEMENTS(fields), &top, &error));
+  ck_assert_str_eq(top.name, "o");
+  ck_assert_int_eq(yaml_list_length(top.list, 9, NULL), 1);
+  ck_assert(!yaml_is_present(top.gone));
+  ck_assert_str_eq(yaml_text(top.new, NULL), "6");
+  const YamlField inner[] = {{"a", FIELD_NODE, TRUE, offsetof(Top, a)}, {"b", FIELD_NODE, TRUE, offsetof(Top, b)}};
+  ck_assert(yaml_map_read(top.map, inner, G_N_ELEMENTS(inner), &top, &error));
+  ck_assert_str_eq(yaml_path(top.a), base); /* where a value is from is what errors name */
+  ck_assert_str_eq(yaml_path(top.b), over);
+  Leaves last = {0};
+  const YamlField leaves[] = {{"c", FIELD_TEXT, TRUE, offsetof(Leaves, c)},
+                              {"e", FIELD_TEXT, TRUE, offsetof(Leaves, e)}};
+  ck_assert(yaml_map_read(top.b, leaves, G_N_ELEMENTS(leaves), &last, &error));
+  ck_assert_str_eq(last.c, "none"); /* of a text, none is another text */
+  ck_assert_str_eq(last.e, "5");
+  g_free(last.c);
+  g_free(last.e);
+  g_free(top.name);
+}
+END_TEST
+
+START_TEST(what_cannot_be_a_base_is_refused) {
+  assert_refused("base: dgx-h100\n", "refused.yaml:1: the key \"name\" is missing");
+  assert_refused("name: x\nbase: dgx-h10\n", "refused.yaml:2: base: dgx-h10: no such file");
+  assert_refused("name: x\nbase: refused.yaml\n", "expected at most 4 files, each the base of the one before");
+  assert_refused("name: x\nbase: [dgx-h100]\n", "refused.yaml:2: base: found a list, expected a text");
+  assert_refused("name: x\nbase: dgx-h100\nnode: {nic: {bandwith: 1 GB/s}}\n", "did you mean \"bandwidth\"");
+  assert_refused("name: x\nbase: dgx-h100\nnode: {nics: 4, nics: 8}\n", "refused.yaml:3: nics: found twice");
+  g_autofree char *list = write_file("list.yaml", "[1, 2]\n");
+  assert_refused("name: x\nbase: list.yaml\n", "refused.yaml:2: base: found a file without keys");
+  /* what the base has and the file does not go together with: told where it stands */
+  assert_refused("name: x\nbase: dgx-h100\nnode: {nics: 4}\n", "dgx-h100.yaml:");
+}
+END_TEST
+
+int main(void) {
+  TCase *cases = tcase_create("yaml_base");
+  tcase_add_checked_fixture(cases, make_folder, remove_folder);
+  tcase_add_test(cases, a_cluster_is_its_base_but_for_what_it_says);
+  tcase_add_test(cases, bases_stand_on_bases_and_beside_the_file);
+  tcase_add_test(cases, lists_and_texts_stand_for_the_whole);
+  tcase_add_test(cases, what_cannot_be_a_base_is_refused);
+  Suite *suite = suite_create("yaml_base");
+  suite_add_tcase(suite, cases);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int failures = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failures != 0;
+}

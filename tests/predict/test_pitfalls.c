@@ -1,0 +1,96 @@
+/* Mistakes that were seen in other simulators, and are not made here: where no test of the part itself would find them.
+ */
+#include "plan_cases.h"
+
+#include <math.h>
+
+static Plan *plan_on(int gpus, const char *schedule) {
+  Plan *plan = plan_new();
+  g_free(plan->schedule);
+  plan->schedule = g_strdup(schedule);
+  plan->gpus = gpus;
+  return plan;
+}
+
+static Prediction *predicted(const Model *model, const Cluster *cluster, const Plan *plan) {
+  g_autoptr(GError) error = NULL;
+  Prediction *prediction = predict(model, cluster, plan, &error);
+  ck_assert_msg(prediction != NULL, "%s", error != NULL ? error->message : "");
+  return prediction;
+}
+
+/* SimAI divides by the share that is hidden: none at all is no time, or no end of it (Layer.cc, 2025). */
+START_TEST(nothing_hidden_exposes_all_and_no_more) {
+  g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
+  g_autoptr(Model) model = read_model("llama-3-8b");
+  g_autoptr(Plan) plan = plan_on(64, "1f1b");
+  plan->zero = 1;
+  plan->global_batch = 128;
+  g_autoptr(Prediction) hidden = predicted(model, cluster, plan);
+  plan->overlap_grad = plan->overlap_param = FALSE;
+  g_autoptr(Prediction) exposed = predicted(model, cluster, plan);
+  const Metrics *with = hidden->metrics, *without = exposed->metrics;
+  ck_assert(isfinite(exposed->step_time_s));
+  /* what was hidden comes to light, a whole collective at a time: no more than all of it */
+  const double appeared_s = exposed->step_time_s - hidden->step_time_s;
+  ck_assert_double_gt(appeared_s, 0.3 * with->hidden_s[AXIS_DP]);
+  ck_assert_double_le(appeared_s, 1.05 * with->hidden_s[AXIS_DP]);
+  ck_assert_double_le(without->hidden_s[AXIS_DP], 1e-9);
+}
+END_TEST
+
+/* A V has its last stage where its first is: embedding, head and final norm are one rank's (zero-bubble issue 36). */
+START_TEST(a_v_holds_embedding_and_head_on_one_rank) {
+  g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
+  g_autoptr(Model) model = read_model("llama-3-8b");
+  static const char *const schedules[] = {"zb-v", "v-half", "v-min", "dualpipe-v"};
+  for (gsize i = 0; i < G_N_ELEMENTS(schedules); i++) {
+    g_autoptr(Plan) plan = plan_on(8, schedules[i]);
+    plan->pp = 8;
+    plan->global_batch = 32;
+    g_autoptr(Prediction) prediction = predicted(model, cluster, plan);
+    const OpList *ranks = prediction->program->ranks;
+    /* 4 of 32 layers are each rank's; in bf16 two matrices of 128,256 × 4,096 and a norm of 4,096 besides */
+    const double ends_bytes = 2 * (2 * 128256.0 * 4096 + 4096);
+    ck_assert_double_eq(ranks[0].resident[MEMORY_WEIGHTS] - ranks[1].resident[MEMORY_WEIGHTS], ends_bytes);
+    for (int rank = 2; rank < 8; rank++)
+      ck_assert_double_eq(ranks[rank].resident[MEMORY_WEIGHTS], ranks[1].resident[MEMORY_WEIGHTS]);
+  }
+}
+END_TEST
+
+/* ASTRA-sim's step got shorter with slower GPUs at 256 ranks; here every tenth slower never helps, at any size. */
+START_TEST(slower_gpus_lengthen_steps_at_every_size) {
+  g_autoptr(Model) model = read_model("llama-3-8b");
+  for (int gpus = 8; gpus <= 1024; gpus *= 2) {
+    double before_s = 0;
+    for (int slower = 0; slower < 4; slower++) {
+      g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
+      cluster->gpu.under_load *= 1 - 0.1 * slower;
+      g_autoptr(Plan) plan = plan_on(gpus, "1f1b");
+      plan->tp = 4;
+      plan->pp = 2;
+      plan->zero = 1;
+      plan->global_batch = gpus;
+      g_autoptr(Prediction) prediction = predicted(model, cluster, plan);
+      ck_assert_double_gt(prediction->step_time_s, before_s);
+      before_s = prediction->step_time_s;
+    }
+  }
+}
+END_TEST
+
+int main(void) {
+  TCase *cases = tcase_create("pitfalls");
+  tcase_add_test(cases, nothing_hidden_exposes_all_and_no_more);
+  tcase_add_test(cases, a_v_holds_embedding_and_head_on_one_rank);
+  tcase_add_test(cases, slower_gpus_lengthen_steps_at_every_size);
+  Suite *suite = suite_create("pitfalls");
+  suite_add_tcase(suite, cases);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int failures = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failures != 0;
+}
