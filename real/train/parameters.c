@@ -128,7 +128,7 @@ static gboolean check_experts(const Workload *workload, GError **error) {
                            model->name, model->experts.every, workload->n_stages);
   if (plan_dispatches_once(plan))
     return fail_impossible(error, "--expert-dispatch deepep cannot be run here (stepsim simulate predicts it); "
-                                  "give --expert-dispatch alltoall");
+                                  "give --expert-dispatch all_to_all");
   return TRUE;
 }
 

@@ -8,7 +8,7 @@ static gboolean check_experts(const Plan *plan, const Model *model, GError **err
   if (plan->expert_dispatch == DISPATCH_DEEPEP && plan->time.expert_dispatch != DISPATCH_DEEPEP)
     return fail_input(error,
                       "--expert-dispatch deepep says how tokens reach their experts: model %s has none; expected it "
-                      "left out, or alltoall",
+                      "left out, or all_to_all",
                       model->name);
   if (plan->overlap_experts > 0 && plan->time.expert_overlap != EXPERT_OVERLAP_ROUNDS)
     return fail_input(error,
