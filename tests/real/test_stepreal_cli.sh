@@ -103,7 +103,7 @@ done <<'TABLE'
 1|model tiny-qwen2-moe-sparse has experts in one of 2 layers, and cut into 2 stages|2|run --model tiny-qwen2-moe-sparse.json --pp 2
 1|--schedule dualpipe with ep 2: forwards and backwards that take turns;expected --ep 1, another schedule or --overlap-experts off|4|run --model mixtral-8x7b --dp 2 --ep 2 --pp 2 --schedule dualpipe --seq-len 32 --global-batch 8
 1|forwards and backwards that take turns;--overlap-experts off|2|run --model mixtral-8x7b --dp 2 --ep 2 --overlap-experts on --seq-len 32 --global-batch 8
-1|--attention unfused: the latent attention of model tiny-deepseek cannot be run so here;expected flash|2|run --model tiny-deepseek.json --tp 2 --attention unfused
+1|--attention unfused: the latent attention of model tiny-deepseek cannot be run so here;expected flash|2|run --model tiny-deepseek.json --tp 2 --sequence-parallel on --attention unfused
 1|--precision fp8 cannot be trained here: expected fp32, bf16 or fp16|0|run --model m.json --precision fp8
 1|--precision fp16 and --grad-norm-barrier off clash;use --grad-norm-barrier on|0|run --model m.json --precision fp16 --grad-norm-barrier off
 1|cp 2 needs --attention flash|2|run --model m.json --cp 2 --attention unfused
