@@ -24,20 +24,8 @@
  * inherited these: train/tr11-176B-ml/README.md, 2022), but not with pytorch-fsdp: LLM Foundry's MPT trains without. */
 #pragma once
 #include "ablation.h"
-#include "csv_table.h"
+#include "measured_row.h"
 #include "named_models.h"
-
-typedef struct {
-  const CsvTable *table; /* borrowed, as are the texts below */
-  guint index;           /* of the row in it */
-  const char *id;        /* "" when unknown */
-  const char *cluster;   /* as for cluster_read() */
-  double step_time_s;    /* NAN: ran out of memory */
-  double memory_bytes;   /* NAN: unknown */
-  Model *model;          /* owned; NULL with a problem */
-  Plan *plan;            /* owned, not completed; NULL with a problem */
-  char *problem;         /* owned; why this cannot be read or modelled, else NULL */
-} MeasuredRow;
 
 typedef struct {
   GPtrArray *tables;      /* of CsvTable, in the order of the files */
@@ -62,9 +50,5 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(MeasuredRows, measured_rows_free)
 /* Leave `parts` of the model out of every row's plan. */
 void measured_rows_take_away(MeasuredRows *rows, Parts parts);
 
-/* The row's cell in the column of that name; "" where its table has no such column. Borrowed. */
-const char *measured_row_cell(const MeasuredRow *row, const char *column);
 /* What was run, as text: the same for rows that are predicted alike, whatever was measured. Owned by the caller. */
 char *measured_row_run(const MeasuredRow *row);
-/* "measured.csv:12". Owned by the caller. */
-char *measured_row_place(const MeasuredRow *row);

@@ -205,6 +205,31 @@ static void append_unknown_frameworks(GString *out, const Validation *validation
   }
 }
 
+/* What rows print of a vocabulary and is not taken, a line for each model and number. */
+static void append_unused_vocabularies(GString *out, const Validation *validation) {
+  g_autoptr(GHashTable) counts = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+  g_autoptr(GPtrArray) lines = g_ptr_array_new();
+  for (guint i = 0; i < validation->n_rows; i++) {
+    const MeasuredRow *row = validation_row(validation, i);
+    if (row->unused_vocab == 0)
+      continue;
+    char *line =
+        g_strdup_printf("%s, a vocabulary of %" G_GINT64_FORMAT " as shipped, where they print %" G_GINT64_FORMAT,
+                        row->model->name, row->model->vocab, row->unused_vocab);
+    gpointer known, n;
+    if (g_hash_table_lookup_extended(counts, line, &known, &n)) {
+      g_hash_table_insert(counts, line, GINT_TO_POINTER(GPOINTER_TO_INT(n) + 1));
+    } else {
+      g_hash_table_insert(counts, line, GINT_TO_POINTER(1));
+      g_ptr_array_add(lines, line);
+    }
+  }
+  for (guint i = 0; i < lines->len; i++) {
+    const int n = GPOINTER_TO_INT(g_hash_table_lookup(counts, lines->pdata[i]));
+    g_string_append_printf(out, "%d row%s of %s\n", n, n == 1 ? "" : "s", (const char *)lines->pdata[i]);
+  }
+}
+
 void validation_text(GString *out, const Validation *validation) {
   const ValidationGroup *all = &validation->all;
   g_string_append_printf(out, "%u rows of %u runs: %u predicted, %u failed; %.0f rows/s (%.2f s on %d thread%s)\n",
@@ -216,6 +241,7 @@ void validation_text(GString *out, const Validation *validation) {
     g_string_append_printf(out, "without %s\n", parts);
   }
   append_unknown_frameworks(out, validation);
+  append_unused_vocabularies(out, validation);
   append_table(out, validation);
   if (all->n_predicted > 0)
     append_memory(out, all);

@@ -1,0 +1,99 @@
+#include "row_model.h"
+
+#include <string.h>
+
+#include "error.h"
+
+enum { DEFAULT_VOCAB = 51200, DEFAULT_SEQ_LEN = 2048, FFN_MULTIPLE = 256 };
+
+/* Llama's: two thirds of four times the hidden size, rounded up. */
+static gint64 default_ffn(const Model *model) {
+  if (!model->gated)
+    return 4 * model->hidden;
+  gint64 width = 8 * model->hidden / 3;
+  return (width + FFN_MULTIPLE - 1) / FFN_MULTIPLE * FFN_MULTIPLE;
+}
+
+static void set_family(const MeasuredRow *row, const RowCells *cells, Model *model) {
+  model->gated = or_else(cells->gated, cells->positions == POSITIONS_ROTARY);
+  model->positions = or_else(cells->positions, model->gated ? POSITIONS_ROTARY : POSITIONS_LEARNED);
+  model->tied = or_else(cells->tied, model->positions != POSITIONS_ROTARY);
+  model->norm = model->gated ? NORM_RMSNORM : NORM_LAYERNORM;
+  model->qkv_bias = model->linear_bias = !model->gated;
+  model->dropout = !model->gated && model->positions != POSITIONS_ROTARY &&
+                   strcmp(measured_row_cell(row, "framework"), "pytorch-fsdp") != 0;
+  model->n_norms_per_layer = 2;
+}
+
+static gboolean check_known(const RowCells *cells, GError **error) {
+  const struct {
+    const char *column;
+    gint64 value;
+  } needed[] = {{"layers", cells->layers}, {"hidden", cells->hidden}, {"heads", cells->heads}};
+  for (gsize i = 0; i < G_N_ELEMENTS(needed); i++)
+    if (needed[i].value == CELL_UNKNOWN)
+      return fail_impossible(error, "the row does not say %s", needed[i].column);
+  return TRUE;
+}
+
+/* All layers have the experts that the columns say. */
+static gboolean set_experts(const RowCells *cells, Model *model, GError **error) {
+  if (cells->experts_per_token == CELL_UNKNOWN || cells->experts_per_token > cells->experts)
+    return fail_impossible(error, "the row says experts %" G_GINT64_FORMAT " but no experts_per_token up to that",
+                           cells->experts);
+  model->experts = (ModelExperts){.n = cells->experts,
+                                  .per_token = cells->experts_per_token,
+                                  .ffn_hidden = or_else(cells->moe_ffn_hidden, model->ffn_hidden),
+                                  .every = 1};
+  return TRUE;
+}
+
+/* A shipped model with experts, as deep as the row says. */
+static Model *named_model(const RowCells *cells, const Model *shipped, GError **error) {
+  g_autoptr(Model) model = model_copy(shipped);
+  model_cut_depth(model, cells->layers);
+  model->vocab = or_else(cells->vocab, model->vocab);
+  return model_check(model, "the row", error) ? g_steal_pointer(&model) : NULL;
+}
+
+enum { MOST_PADDING = 10 }; /* % of a vocabulary */
+
+/* The row's, or that of the model it is named for (NULL: none) where the two are further apart than padding makes them:
+ * then the table has a default in its place. */
+static gint64 vocabulary(const Model *shipped, const RowCells *cells) {
+  const gint64 own = or_else(cells->vocab, DEFAULT_VOCAB);
+  if (shipped == NULL || model_has_experts(shipped) || shipped->n_layers != cells->layers)
+    return own;
+  return 100 * ABS(own - shipped->vocab) > MOST_PADDING * shipped->vocab ? shipped->vocab : own;
+}
+
+Model *row_model_new(MeasuredRow *row, const RowCells *cells, const NamedModels *named, GError **error) {
+  if (!check_known(cells, error))
+    return NULL;
+  const char *name = measured_row_cell(row, "model_name");
+  const Model *shipped = named_models_find(named, name, cells->hidden, cells->heads);
+  if (shipped != NULL && model_has_experts(shipped) &&
+      (cells->experts == CELL_UNKNOWN || cells->experts == shipped->experts.n))
+    return named_model(cells, shipped, error);
+  g_autoptr(Model) model = g_new0(Model, 1);
+  model->name = g_strdup(*name != '\0' ? name : "of the row");
+  model->n_layers = cells->layers;
+  model->hidden = cells->hidden;
+  model->n_heads = cells->heads;
+  model->n_kv_heads = or_else(cells->kv_heads, cells->heads);
+  model->head_dim = cells->hidden / cells->heads;
+  model->vocab = vocabulary(shipped, cells);
+  if (cells->vocab != CELL_UNKNOWN && model->vocab != cells->vocab)
+    row->unused_vocab = cells->vocab;
+  model->max_positions = or_else(cells->seq_len, DEFAULT_SEQ_LEN);
+  set_family(row, cells, model);
+  model->ffn_hidden = or_else(cells->ffn_hidden, default_ffn(model));
+  if (model->hidden % model->n_heads != 0) {
+    fail_impossible(error, "hidden %" G_GINT64_FORMAT " is not a multiple of heads %" G_GINT64_FORMAT, model->hidden,
+                    model->n_heads);
+    return NULL;
+  }
+  if (cells->experts > 1 && !set_experts(cells, model, error))
+    return NULL;
+  return model_check(model, "the row", error) ? g_steal_pointer(&model) : NULL;
+}
