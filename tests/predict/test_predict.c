@@ -113,6 +113,15 @@ static gint64 step_ns(const Case *drawn, int n_steps) {
   return prediction->metrics->step_ns;
 }
 
+/* Steps behind the first, where no transfer slows another. */
+static gboolean is_shorter_uncontended(const Case *drawn) {
+  const gboolean contention = drawn->plan->contention;
+  drawn->plan->contention = FALSE;
+  const gint64 one_ns = step_ns(drawn, 1), later_ns = MAX(step_ns(drawn, 2), step_ns(drawn, 3));
+  drawn->plan->contention = contention;
+  return contention && later_ns <= one_ns;
+}
+
 /* The host reads the loss at the end of every step and issues nothing of the next before that. Step k + 1 begins when
  * the last rank has read step k's, so at the latest then all ranks begin as in a first step: a steady step is no longer
  * than the first, but for what transfers of ranks that began earlier take of others' on links they share, less than a
@@ -127,8 +136,8 @@ START_TEST(steps_in_a_row_take_the_time_of_one) {
   for (guint seed = 0; seed < N_PLANS; seed++) {
     g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
     gint64 one_ns = step_ns(&drawn, 1), two_ns = step_ns(&drawn, 2), three_ns = step_ns(&drawn, 3);
-    const gint64 most_ns = one_ns + one_ns / 10000;
-    gboolean as_derived = two_ns <= most_ns && three_ns <= most_ns;
+    gboolean as_derived = MAX(two_ns, three_ns) <= one_ns ||
+                          (MAX(two_ns, three_ns) <= one_ns + one_ns / 10000 && is_shorter_uncontended(&drawn));
     if (drawn.plan->pp == 1)
       as_derived = two_ns == one_ns && three_ns == one_ns;
     else if (drawn.plan->grad_norm_barrier)
