@@ -45,10 +45,10 @@ errors() {
 }
 
 # source|timed rows, from the objects "groups" : {source : {…}} of the JSON; the one outside them is of all
-timed() {
+timed() { # JSON
   awk '/^    "/ { gsub(/^ *"|" : \{$/, ""); name = $0 }
     /^  "timed"/ { sub(",", "", $3); print "all|" $3 }
-    /^      "timed"/ { sub(",", "", $3); print name "|" $3 }' "$work/all.json"
+    /^      "timed"/ { sub(",", "", $3); print name "|" $3 }' "$1"
 }
 
 memory() {
@@ -104,10 +104,14 @@ passes() {
 }
 
 nanotron() {
-  "$stepsim" validate "$here/../measurements/nanotron.csv" --by gpus --markdown "$work/nanotron.md" >/dev/null || exit 1
-  echo '| GPUs | rows | MAPE % | median % | p90 % | bias % | ran: said to fit | ran out of memory: said not to fit |'
-  echo '| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |'
-  groups "$work/nanotron.md" | awk -F'|' '{ printf "| %s | %s | %s | %s | %s | %s | %s | %s |\n", $1, $2, $5, $6, $7, $8, $11, $12 }'
+  "$stepsim" validate "$here/../measurements/nanotron.csv" --by gpus --markdown "$work/nanotron.md" --json \
+    >"$work/nanotron.json" || exit 1
+  timed "$work/nanotron.json" >"$work/nanotron.timed"
+  echo '| GPUs | rows | timed | MAPE % | median % | p90 % | bias % | ran: said to fit | ran out of memory: said not to fit |'
+  echo '| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |'
+  groups "$work/nanotron.md" | awk -F'|' -v timed="$work/nanotron.timed" '
+    BEGIN { while ((getline line < timed) > 0) { split(line, cell, "|"); n[cell[1]] = cell[2] } }
+    { printf "| %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", $1, $2, n[$1], $5, $6, $7, $8, $11, $12 }'
 }
 
 summary() {
@@ -180,13 +184,13 @@ page() {
 
 if [ "$folder" = --text ]; then
   validate --markdown "$work/all.md" --json >"$work/all.json" || exit 1
-  timed >"$work/timed"
+  timed "$work/all.json" >"$work/timed"
   parts_again >"$work/parts"
   page
   exit
 fi
 validate --markdown "$work/all.md" --plot "$work/validation.svg" --json >"$work/all.json" || exit 1
-timed >"$work/timed"
+timed "$work/all.json" >"$work/timed"
 parts_table >"$work/parts" || exit 1
 page >"$work/validation.md" || exit 1
 thin "$work/validation.svg" >"$folder/validation.svg" && cp "$work/parts" "$folder/validation-parts.txt" &&

@@ -1,6 +1,7 @@
 #!/bin/sh
 # test_pages.sh STEPSIM: pages of docs that scripts write say what their commands print now, and each of their pictures is
-# there. The page of published steps is held against them where they lie beside the repository.
+# there; that of frameworks has all of them. The page of published steps is held against them where they lie beside the
+# repository.
 docs=$(dirname "$0")/../../docs
 measured=${STEPSIM_SHARED:-$docs/../../shared}/measured
 work=$(mktemp -d) || exit 99
@@ -40,6 +41,12 @@ result $? "docs/speed.md has the tasks of speed.txt (make speed writes it)" "$(c
 ! grep -v '^#' "$docs/speed.txt" | awk -F'|' 'NF != 6 || $3 + 0 <= 0 || $6 !~ /(^cpu| ms| known)$/' | grep .
 result $? "every task of speed.txt has six cells, a time and how to read the one here" "$(cat "$docs/speed.txt")"
 
+# Every file of a framework has its row, and every row its file.
+(cd "$docs/../topologies/frameworks" && ls -- *.yaml) | sed 's/\.yaml$//' | sort >"$work/shipped"
+sed -n '/^| file |/,/^$/s/^| \([a-z][^ |]*\) | .*/\1/p' "$docs/frameworks.md" | grep -vx file | sort >"$work/described"
+diff "$work/shipped" "$work/described" >"$work/difference"
+result $? "docs/frameworks.md has the shipped files of frameworks" "$(cat "$work/difference")"
+
 # The page of published steps made of a few of them: the worst is explained, the others are asked for.
 mkdir "$work/docs" "$work/measured" "$work/measurements" || exit 99
 cp "$docs/validation.sh" "$docs/collectives.sh" "$docs/passes.sh" "$docs/validation.md.in" "$docs/validation-cpu.txt" "$docs/validation-peers.txt" "$work/docs"
@@ -72,8 +79,8 @@ if command -v gnuplot >/dev/null; then
   grep -q '^| gpt2-large | dgx-h100 | dp 4 | 4 | 194.9 | [0-9.]* | [-+][0-9.]* | NeuSight | +9.9 |$' "$page" &&
     grep -q '^| mean of absolute errors | | | | | | [0-9.]* | NeuSight | 9.9 |$' "$page"
   result $? "published passes stand beside another simulator's errors" "$(grep NeuSight "$page")"
-  grep -q '^| all | 2 | [0-9.]* | [0-9.]* | [0-9.]* | [-+][0-9.]* | 1 / 1 | [01] / 1 |$' "$page"
-  result $? "runs of nanotron are counted by GPUs, those out of memory too" "$(grep '^| all' "$page")"
+  grep -q '^| all | 2 | 1 | [0-9.]* | [0-9.]* | [0-9.]* | [-+][0-9.]* | 1 / 1 | [01] / 1 |$' "$page"
+  result $? "runs of nanotron are counted by GPUs, those with a time and those out of memory" "$(grep '^| all' "$page")"
   [ "$(awk -F'|' '/^\| all \|/ && NF > 11 { print NF; exit }' "$page")" -eq \
     $((4 + $("$stepsim" validate --help | sed -n '/^--without takes/,/^$/p' | grep -c '^  '))) ] &&
     cmp "$work/docs/validation-parts.txt" - <<END

@@ -124,7 +124,7 @@ START_TEST(what_is_done_otherwise_is_noticed) {
   g_autoptr(Workload) pipeline = planned(&llama, clusters[0], plan);
   g_autoptr(Launch) megatron = launch_of(LAUNCH_MEGATRON, pipeline);
   ck_assert_uint_eq(megatron->notices->len, 1);
-  ck_assert_ptr_nonnull(strstr(megatron->text, "# notice: predicted without --framework megatron-lm"));
+  ck_assert_ptr_nonnull(strstr(megatron->text, "# notice: predicted without --framework megatron-core"));
 }
 END_TEST
 

@@ -1,10 +1,10 @@
 /* A training framework, by name: what it does besides what the model and the plan ask for. Read from
  * topologies/frameworks/<name>.yaml:
  *
- *     name: megatron-lm
+ *     name: megatron-core
  *     source: >-
  *       where the facts are from
- *     base: megatron-core  # another one, which this is but for what follows (default: none)
+ *     base: megatron-lm  # another one, which this is but for what follows (default: none)
  *     memory: …  # framework_memory.h
  *     time: …    # framework_time.h
  */

@@ -359,7 +359,7 @@ char *launch_megatron_write(const LaunchCase *c) {
     launch_notice(c, "predicted with --grad-norm-barrier off: Megatron-LM waits for the norm of all gradients");
   if (c->plan->framework == NULL)
     launch_notice(c,
-                  "predicted without --framework megatron-lm: what it holds and how it spends time besides, sends of "
+                  "predicted without --framework megatron-core: what it holds and how it spends time besides, sends of "
                   "chunks beside computing among it, is not counted");
   GString *out = g_string_new("# Megatron-LM: model and plan; data, optimizer and checkpoints are yours to add.\n");
   g_autofree char *command = launch_command(c);
