@@ -47,6 +47,17 @@ sed -n '/^| file |/,/^$/s/^| \([a-z][^ |]*\) | .*/\1/p' "$docs/frameworks.md" | 
 diff "$work/shipped" "$work/described" >"$work/difference"
 result $? "docs/frameworks.md has the shipped files of frameworks" "$(cat "$work/difference")"
 
+# Every key that a cluster file and a GPU file may have, and what must be there in bold.
+sources=$docs/../sim/describe/hardware
+missing=$(sed -n 's/^    {"\([^"]*\)", FIELD_[A-Z0-9]*, \([A-Z]*\),.*/\1|\2/p' "$sources/gpu.c" "$sources/cluster.c" |
+  while IFS='|' read -r key is_required; do
+    mark="\`$key\`"
+    [ "$is_required" = FALSE ] || mark="**$mark**"
+    sed -n '/^## The keys/,$p' "$docs/clusters.md" | grep -qF -- "$mark" || echo "$mark"
+  done)
+[ -z "$missing" ]
+result $? "docs/clusters.md has the keys of clusters and GPUs" "missing: $missing"
+
 # The page of published steps made of a few of them: the worst is explained, the others are asked for.
 mkdir "$work/docs" "$work/measured" "$work/measurements" || exit 99
 cp "$docs/validation.sh" "$docs/collectives.sh" "$docs/passes.sh" "$docs/validation.md.in" "$docs/validation-cpu.txt" "$docs/validation-peers.txt" "$work/docs"
