@@ -47,24 +47,39 @@ grep -v '^#' "$tasks" | awk -F'|' -v work="$work" '
     return length(text) > 3 ? substr(text, 1, length(text) - 3) "," substr(text, length(text) - 2) : text
   }
   function told(s) { return s >= 1000 ? grouped(s) " s" : s < 1e-3 ? sprintf("%.0f us", 1e6 * s) : s < 1 ? sprintf("%.3g ms", 1e3 * s) : sprintf("%.3g s", s) }
-  function times_as(x) { return x < 9.95 ? sprintf("%.1f", x) : grouped(x) }
+  # two significant digits: those of the times, and no two machines are alike
+  function times_as(x,   unit) {
+    if (x < 9.95) return sprintf("%.1f", x)
+    for (unit = 1; x / unit >= 99.5; unit *= 10) ;
+    return grouped(unit * sprintf("%.0f", x / unit))
+  }
+  # a number of seconds, a range or a bound of them, told in full or, over some seconds here, as how many times as fast
+  function theirs(text, here,   sign, ends, n) {
+    sign = text ~ /^[<>]/ ? substr(text, 1, 1) " " : ""
+    sub(/^[<>]/, "", text)
+    n = split(text, ends, "-")
+    return sign (here > 0 ? times_as(ends[1] / here) : told(ends[1])) \
+      (n < 2 ? "" : " to " (here > 0 ? times_as(ends[2] / here) : told(ends[2])))
+  }
   { here = seconds($5, $6); short = $5; sub(/.*\//, "", short)
-    printf "| %s | %s | %s | %s | %s | %s | `%s` |\n", $1, $2, told($3), $4, told(here), times_as($3 / here), short }
+    printf "| %s | %s | %s | %s | %s | %s | `%s` |\n", $1, $2, theirs($3, 0), $4, told(here), theirs($3, here), short }
 ' >"$work/table" || exit 1
 processor=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)
 cat <<END
 # How fast it is
 
-Tasks that other simulators were timed with (\`make speed\` writes this page from [speed.txt](speed.txt)). Here: one core of $(nproc)
-($processor), processor time, $(date -u +%F). M: run on a machine of 2 cores in 2026, one core each,
-medians; P: printed by its authors, on their machine. Where both have every rank, message or order apart, so has stepsim in
+Tasks that other simulators were timed with (\`make speed\` writes this page from [speed.txt](speed.txt)). Here: one
+core of $(nproc) ($processor), processor time, $(date -u +%F). M: run for this table on a machine of 2 cores in 2026,
+one core each, medians; P: printed by its authors, on their machine; O: printed by others who ran it, on theirs. How
+many times as fast has two digits: of P and O other people's machines stand against this one, so that it says the order
+alone. A bound (<, >) is of a time that is one. Where both have every rank, message or order apart, so has stepsim in
 this table; formulas stand beside its events.
 
 | task | simulator | its time | says who | stepsim | times as fast | command |
 | --- | --- | ---: | --- | ---: | ---: | --- |
 $(cat "$work/table")
 
-Ranks of a symmetric plan need not run apart: folded (the default) the step of 1,024 ranks takes a thousandth of that, to the same
-nanosecond. Of a long pipeline's micro-batches sweeps run [as many as it takes](../sim/predict/steady.h), and the ring
-all-reduce, folded, takes 0.1 ms. \`make bench\` prints more: predictions, events and messages a second.
+Ranks of a symmetric plan need not run apart: folded (the default) the step of 1,024 ranks takes a thousandth of that,
+to the same nanosecond. Of a long pipeline's micro-batches sweeps run [as many as it takes](../sim/predict/steady.h),
+and the ring all-reduce, folded, takes 0.1 ms. \`make bench\` prints more: predictions, events and messages a second.
 END

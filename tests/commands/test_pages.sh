@@ -38,8 +38,9 @@ done
 grep -v '^#' "$docs/speed.txt" | awk -F'|' '{ print "| " $1 " | " $2 " |" }' >"$work/tasks"
 sed -n 's/^\(| [^|]* | [^|]* |\) .* | `.*` |$/\1/p' "$docs/speed.md" | cmp - "$work/tasks"
 result $? "docs/speed.md has the tasks of speed.txt (make speed writes it)" "$(cat "$work/tasks")"
-! grep -v '^#' "$docs/speed.txt" | awk -F'|' 'NF != 6 || $3 + 0 <= 0 || $6 !~ /(^cpu| ms| known)$/' | grep .
-result $? "every task of speed.txt has six cells, a time and how to read the one here" "$(cat "$docs/speed.txt")"
+! grep -v '^#' "$docs/speed.txt" | awk -F'|' 'NF != 6 || $3 !~ /^([<>]?[0-9.]+|[0-9.]+-[0-9.]+)$/ ||
+  $4 !~ /^[MPO]($|[ ,])/ || $6 !~ /(^cpu| ms| known)$/' | grep .
+result $? "every task of speed.txt has six cells, a time, who says so and how to read the one here" "$(cat "$docs/speed.txt")"
 
 # Every file of a framework has its row, and every row its file.
 (cd "$docs/../topologies/frameworks" && ls -- *.yaml) | sed 's/\.yaml$//' | sort >"$work/shipped"
