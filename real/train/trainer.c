@@ -89,28 +89,36 @@ static int gathers_of(const OpList *list, const Op *op, gint32 gathers[OP_MAX_AF
   return n;
 }
 
+/* Gathers that the parts of an action use. */
+typedef struct {
+  const Op *user; /* the part that last waited for any; NULL: none yet */
+  gint32 used[OP_MAX_AFTER];
+  int n_used;
+} InUse;
+
 /* Gathers issued from one to its last use, itself among them: as many buffers it takes to leave its own alone, the most
- * of all. What an op waits for, the rest of its action uses too, until a part of it waits for another gather. */
+ * of all. What an op waits for, the rest of its action uses too, until a part of it waits for another gather; parts of
+ * a backward may come between where it takes turns with a forward, so each kind of action is followed by itself. */
 static int most_gathers(const OpList *list) {
   g_autofree int *number = g_new(int, list->n_ops + 1); /* of the latest gather up to an op */
-  gint32 used[OP_MAX_AFTER];
-  const Op *user = NULL;
-  int most = 1, n = 0, n_used = 0;
+  InUse in_use[ACTION_B + 1] = {{.user = NULL}};
+  int most = 1, n = 0;
   for (int i = 0; i < list->n_ops; i++) {
     const Op *op = &list->ops[i];
     n += op->action == ACTION_UNSHARD;
     number[i] = n;
-    if (op->kind != OP_COMPUTE)
+    if (op->kind != OP_COMPUTE || op->action > ACTION_B)
       continue;
+    InUse *own = &in_use[op->action];
     gint32 gathers[OP_MAX_AFTER];
     const int n_gathers = gathers_of(list, op, gathers);
-    if (n_gathers > 0 || user == NULL || !same_action(op, user)) {
-      memcpy(used, gathers, sizeof used);
-      n_used = n_gathers;
-      user = op;
+    if (n_gathers > 0 || own->user == NULL || !same_action(op, own->user)) {
+      memcpy(own->used, gathers, sizeof gathers);
+      own->n_used = n_gathers;
+      own->user = op;
     }
-    for (int k = 0; k < n_used; k++)
-      most = MAX(most, n - number[used[k]] + 1);
+    for (int k = 0; k < own->n_used; k++)
+      most = MAX(most, n - number[own->used[k]] + 1);
   }
   return most;
 }

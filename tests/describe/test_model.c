@@ -267,75 +267,6 @@ START_TEST(qwen3_has_norms_on_q_and_k) {
 }
 END_TEST
 
-START_TEST(a_sliding_window_counts_only_when_used) {
-  g_autoptr(Model) mistral = read_text("{\"model_type\": \"mistral\", \"sliding_window\": 4096, " LLAMA_CORE "}");
-  g_autoptr(Model) later = read_text("{\"model_type\": \"mistral\", \"sliding_window\": null, " LLAMA_CORE "}");
-  g_autoptr(Model) qwen =
-      read_text("{\"model_type\": \"qwen2\", \"sliding_window\": 4096, \"use_sliding_window\": false, " LLAMA_CORE "}");
-  ck_assert_int_eq(mistral->window, 4096);
-  ck_assert_int_eq(later->window, 0);
-  ck_assert_int_eq(qwen->window, 0);
-  ck_assert(!mistral->some_windowed);
-  g_autoptr(Model) none =
-      read_text("{\"model_type\": \"qwen2\", \"sliding_window\": 4096, \"use_sliding_window\": true, "
-                "\"max_window_layers\": 99, " LLAMA_CORE "}");
-  g_autoptr(Model) some =
-      read_text("{\"model_type\": \"qwen2\", \"sliding_window\": 4096, \"use_sliding_window\": true, "
-                "\"max_window_layers\": 1, " LLAMA_CORE "}");
-  ck_assert_int_eq(none->window, 0);
-  ck_assert_int_eq(some->window, 4096);
-  ck_assert(some->some_windowed && !none->some_windowed);
-  ck_assert_int_eq(model_window(mistral, 4096), 0);
-  ck_assert_int_eq(model_window(mistral, 4097), 4096);
-  ck_assert(qwen->qkv_bias && !qwen->linear_bias);
-}
-END_TEST
-
-/* 116.83 and 20.91 billion parameters (arXiv 2508.10925 table 1); the experts' biases, 0.04 and 0.01, are left out. */
-START_TEST(gpt_oss_is_of_its_published_size_and_has_a_window_in_every_other_layer) {
-  static const struct {
-    const char *name;
-    double billions;
-  } sizes[] = {{"gpt-oss-120b", 116.83}, {"gpt-oss-20b", 20.91}};
-  for (gsize i = 0; i < G_N_ELEMENTS(sizes); i++) {
-    g_autoptr(Model) model = model_read(sizes[i].name, NULL);
-    ck_assert_ptr_nonnull(model);
-    ck_assert_double_eq_tol((double)model_parameters(model) / 1e9, sizes[i].billions, 0.05);
-    ck_assert_int_eq(model->window, 128);
-    ck_assert_double_eq(model->windowed_share, 0.5);
-    ck_assert(!model->some_windowed && model_has_out_bias(model) && model->qkv_bias);
-  }
-}
-END_TEST
-
-#define GPT_OSS                                                                                                        \
-  "{\"model_type\": \"gpt_oss\", \"num_local_experts\": 8, \"num_experts_per_tok\": 2, \"sliding_window\": 16, "
-
-/* Layers that come in turns have the mean of both kinds; a window in the first half of them does not. */
-START_TEST(layer_types_say_which_layers_have_the_window) {
-  static const struct {
-    const char *types; /* of 4 layers; NULL: not said */
-    double share;
-    gboolean refused_later;
-    gint64 window;
-  } cases[] = {{NULL, 0.5, FALSE, 16}, {"sfsf", 0.5, FALSE, 16}, {"ssss", 0, FALSE, 16},
-               {"ffff", 0, FALSE, 0},  {"ssff", 0.5, TRUE, 16},  {"fsfs", 0.5, FALSE, 16}};
-  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
-    g_autoptr(GString) text = g_string_new(GPT_OSS);
-    for (int l = 0; cases[i].types != NULL && l < 4; l++)
-      g_string_append_printf(text, "%s\"%s_attention\"%s", l == 0 ? "\"layer_types\": [" : ", ",
-                             cases[i].types[l] == 's' ? "sliding" : "full", l == 3 ? "], " : "");
-    g_string_append(
-        text, "\"hidden_size\": 64, \"num_hidden_layers\": 4, \"num_attention_heads\": 4, \"intermediate_size\": 96, "
-              "\"vocab_size\": 100}");
-    g_autoptr(Model) model = read_text(text->str);
-    ck_assert_double_eq(model->windowed_share, cases[i].share);
-    ck_assert_int_eq(model->some_windowed, cases[i].refused_later);
-    ck_assert_int_eq(model->window, cases[i].window);
-  }
-}
-END_TEST
-
 START_TEST(neox_blocks_are_parallel_unless_it_says_no) {
   g_autoptr(Model) m = read_text("{\"model_type\": \"gpt_neox\", " LLAMA_CORE "}");
   g_autoptr(Model) sequential =
@@ -454,9 +385,6 @@ static void add_families(TCase *cases) {
   tcase_add_test(cases, llama_biases_count_where_they_are);
   tcase_add_test(cases, head_dim_may_differ_from_hidden_over_heads);
   tcase_add_test(cases, qwen3_has_norms_on_q_and_k);
-  tcase_add_test(cases, a_sliding_window_counts_only_when_used);
-  tcase_add_test(cases, gpt_oss_is_of_its_published_size_and_has_a_window_in_every_other_layer);
-  tcase_add_test(cases, layer_types_say_which_layers_have_the_window);
   tcase_add_test(cases, neox_blocks_are_parallel_unless_it_says_no);
   tcase_add_test(cases, gptj_and_phi_share_a_norm_and_differ_in_biases);
   tcase_add_test(cases, mpt_attention_decides_positions);

@@ -13,15 +13,63 @@ static void set_biases(Model *model, gboolean attention, gboolean mlp) {
   model->lone_bias = attention == mlp ? LONE_BIAS_NONE : attention ? LONE_BIAS_OUT : LONE_BIAS_MLP;
 }
 
-/* Qwen2's layers from max_window_layers on have the window, others all. */
+static const char layer_types[] = "layer_types", sliding[] = "sliding_attention", whole[] = "full_attention";
+
+/* Whether a layer of layer_types has the window; −1 with INPUT set. */
+static int read_layer_type(const JsonFile *json, JsonArray *types, guint i, GError **error) {
+  JsonNode *node = json_array_get_element(types, i);
+  const char *type = json_node_get_value_type(node) == G_TYPE_STRING ? json_node_get_string(node) : "";
+  if (strcmp(type, sliding) == 0 || strcmp(type, whole) == 0)
+    return strcmp(type, sliding) == 0;
+  fail_input(error, "%s:%u: %s: item %u: expected \"%s\" or \"%s\"", json->file,
+             json_file_line(json, json->root, layer_types), layer_types, i + 1, sliding, whole);
+  return -1;
+}
+
+/* layer_types names every layer's. They are modelled alike, as the mean of both kinds, which stages have where the
+ * kinds come in turns: the first `period` layers' again and again. */
+static gboolean read_layer_types(const JsonFile *json, Model *model, GError **error) {
+  JsonNode *node = json_object_get_member(json->root, layer_types);
+  JsonArray *types = JSON_NODE_HOLDS_ARRAY(node) ? json_node_get_array(node) : NULL;
+  const guint n = types != NULL ? json_array_get_length(types) : 0;
+  if (n != (guint)model->n_layers)
+    return fail_input(error, "%s:%u: %s: expected a list of %d layers", json->file,
+                      json_file_line(json, json->root, layer_types), layer_types, (int)model->n_layers);
+  g_autofree int *windowed = g_new(int, n);
+  guint n_windowed = 0, period = 1;
+  for (guint i = 0; i < n; i++) {
+    windowed[i] = read_layer_type(json, types, i, error);
+    if (windowed[i] < 0)
+      return FALSE;
+    n_windowed += (guint)windowed[i];
+  }
+  for (guint i = 0; i < n; i++)
+    if (windowed[i] != windowed[i % period])
+      period = i + 1;
+  model->some_windowed = model->window > 0 && period > n / 2 && n_windowed > 0 && n_windowed < n;
+  model->windowed_share = n_windowed == n ? 0 : (double)n_windowed / n;
+  if (n_windowed == 0)
+    model->window = 0;
+  if (model->window == 0)
+    model->windowed_share = 0;
+  return TRUE;
+}
+
+/* Which layers have the window says layer_types; else it is those of Qwen2 and Qwen3 from max_window_layers on (28
+ * where the config does not say: transformers' Qwen2Config, 2024-26), and all of others. */
 static gboolean read_window(const JsonFile *json, Model *model, GError **error) {
+  static const char switch_key[] = "use_sliding_window";
   gboolean used = TRUE;
-  gint64 window = 0, n_whole = 0;
-  if (!json_file_flag(json, json->root, "use_sliding_window", &used, error) ||
+  gint64 window = 0, n_whole = json_file_has(json->root, switch_key) ? 28 : 0;
+  if (!json_file_flag(json, json->root, switch_key, &used, error) ||
       !json_file_integer(json, json->root, "sliding_window", 1, G_MAXINT32, &window, error) ||
       !json_file_integer(json, json->root, "max_window_layers", 0, G_MAXINT32, &n_whole, error))
     return FALSE;
-  model->window = used && n_whole < model->n_layers ? window : 0;
+  model->window = used ? window : 0;
+  if (used && json_file_has(json->root, layer_types))
+    return read_layer_types(json, model, error);
+  if (n_whole >= model->n_layers)
+    model->window = 0;
   model->some_windowed = model->window > 0 && n_whole > 0;
   return TRUE;
 }
@@ -40,57 +88,14 @@ static gboolean read_llama(const JsonFile *json, Model *model, GError **error) {
   return read_biases(json, model, error) && read_window(json, model, error);
 }
 
-static const char sliding[] = "sliding_attention", whole[] = "full_attention";
-
-/* Whether a layer of layer_types has the window; −1 with INPUT set. */
-static int read_layer_type(const JsonFile *json, JsonArray *types, guint i, GError **error) {
-  JsonNode *node = json_array_get_element(types, i);
-  const char *type = json_node_get_value_type(node) == G_TYPE_STRING ? json_node_get_string(node) : "";
-  if (strcmp(type, sliding) == 0 || strcmp(type, whole) == 0)
-    return strcmp(type, sliding) == 0;
-  fail_input(error, "%s:%u: layer_types: item %u: expected \"%s\" or \"%s\"", json->file,
-             json_file_line(json, json->root, "layer_types"), i + 1, sliding, whole);
-  return -1;
-}
-
-/* layer_types names every layer's. They are modelled alike, as the mean of both kinds, which stages have where the
- * kinds come in turns: the first `period` layers' again and again. */
-static gboolean read_layer_types(const JsonFile *json, Model *model, GError **error) {
-  static const char key[] = "layer_types";
-  model->windowed_share = 0.5; /* every other one, where the config does not say */
-  if (!json_file_has(json->root, key))
-    return TRUE;
-  JsonNode *node = json_object_get_member(json->root, key);
-  JsonArray *types = JSON_NODE_HOLDS_ARRAY(node) ? json_node_get_array(node) : NULL;
-  const guint n = types != NULL ? json_array_get_length(types) : 0;
-  if (n != (guint)model->n_layers)
-    return fail_input(error, "%s:%u: %s: expected a list of %d layers", json->file,
-                      json_file_line(json, json->root, key), key, (int)model->n_layers);
-  g_autofree int *windowed = g_new(int, n);
-  guint n_windowed = 0, period = 1;
-  for (guint i = 0; i < n; i++) {
-    windowed[i] = read_layer_type(json, types, i, error);
-    if (windowed[i] < 0)
-      return FALSE;
-    n_windowed += (guint)windowed[i];
-  }
-  for (guint i = 0; i < n; i++)
-    if (windowed[i] != windowed[i % period])
-      period = i + 1;
-  model->some_windowed = period > n / 2 && n_windowed > 0 && n_windowed < n;
-  model->windowed_share = n_windowed == n ? 0 : (double)n_windowed / n;
-  if (n_windowed == 0)
-    model->window = 0;
-  return TRUE;
-}
-
 static gboolean read_gpt_oss(const JsonFile *json, Model *model, GError **error) {
   gboolean attention_bias = TRUE;
+  model->windowed_share = 0.5; /* every other one, where the config does not say */
   if (!json_file_flag(json, json->root, "attention_bias", &attention_bias, error) ||
       !model_read_mixtral(json, model, error) || !read_window(json, model, error))
     return FALSE;
   set_biases(model, attention_bias, FALSE); /* the experts' are left out */
-  return read_layer_types(json, model, error);
+  return TRUE;
 }
 
 /* Qwen3 normalises every head's q and k: one scale vector each, shared by the heads. */

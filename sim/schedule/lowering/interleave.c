@@ -11,7 +11,10 @@
  * order. Ops are taken from one until the next has to wait for an exchange between experts, then from the other. What a
  * list waits for of the other's is left out: they are of other micro-batches, and had only stood one after the other.
  * The backward's last op stays the last of all, as what both make may be sent behind it; what comes from other ranks
- * between the two is received before them. */
+ * between the two is received before them.
+ *
+ * Under ZeRO-3 they hardly take turns: weights are gathered in the order of the lists, each when a buffer is free again,
+ * and so the backward's first come behind the forward's last. */
 #include "lowering.h"
 
 #include <string.h>

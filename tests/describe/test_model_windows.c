@@ -1,0 +1,100 @@
+/* Sliding windows of attention, as configs say them: of all layers, of some, of those that layer_types names. */
+#include "model_text.h"
+
+/* {"sliding", "full", …} by letters. */
+static Model *read_layers_of(const char *head, const char *types) {
+  g_autoptr(GString) text = g_string_new(head);
+  for (gsize l = 0; types != NULL && l < strlen(types); l++)
+    g_string_append_printf(text, "%s\"%s_attention\"%s", l == 0 ? "\"layer_types\": [" : ", ",
+                           types[l] == 's' ? "sliding" : "full", l + 1 == strlen(types) ? "], " : "");
+  g_string_append(text, "\"hidden_size\": 64, \"num_hidden_layers\": 4, \"num_attention_heads\": 4, "
+                        "\"intermediate_size\": 96, \"vocab_size\": 100}");
+  return read_text(text->str);
+}
+
+START_TEST(a_sliding_window_counts_only_when_used) {
+  g_autoptr(Model) mistral = read_text("{\"model_type\": \"mistral\", \"sliding_window\": 4096, " LLAMA_CORE "}");
+  g_autoptr(Model) later = read_text("{\"model_type\": \"mistral\", \"sliding_window\": null, " LLAMA_CORE "}");
+  g_autoptr(Model) qwen =
+      read_text("{\"model_type\": \"qwen2\", \"sliding_window\": 4096, \"use_sliding_window\": false, " LLAMA_CORE "}");
+  ck_assert_int_eq(mistral->window, 4096);
+  ck_assert_int_eq(later->window, 0);
+  ck_assert_int_eq(qwen->window, 0);
+  ck_assert(!mistral->some_windowed);
+  g_autoptr(Model) none =
+      read_text("{\"model_type\": \"qwen2\", \"sliding_window\": 4096, \"use_sliding_window\": true, "
+                "\"max_window_layers\": 99, " LLAMA_CORE "}");
+  g_autoptr(Model) some =
+      read_text("{\"model_type\": \"qwen2\", \"sliding_window\": 4096, \"use_sliding_window\": true, "
+                "\"max_window_layers\": 1, " LLAMA_CORE "}");
+  ck_assert_int_eq(none->window, 0);
+  ck_assert_int_eq(some->window, 4096);
+  ck_assert(some->some_windowed && !none->some_windowed);
+  /* 28 layers are whole where a Qwen's config does not say; layer_types says of any */
+  g_autoptr(Model) unsaid =
+      read_text("{\"model_type\": \"qwen3\", \"sliding_window\": 4, \"use_sliding_window\": true, " LLAMA_CORE "}");
+  ck_assert_int_eq(unsaid->window, 0);
+  ck_assert_int_eq(model_window(mistral, 4096), 0);
+  ck_assert_int_eq(model_window(mistral, 4097), 4096);
+  ck_assert(qwen->qkv_bias && !qwen->linear_bias);
+}
+END_TEST
+
+/* 116.83 and 20.91 billion parameters (arXiv 2508.10925 table 1); the experts' biases, 0.04 and 0.01, are left out. */
+START_TEST(gpt_oss_is_of_its_published_size_and_has_a_window_in_every_other_layer) {
+  static const struct {
+    const char *name;
+    double billions;
+  } sizes[] = {{"gpt-oss-120b", 116.83}, {"gpt-oss-20b", 20.91}};
+  for (gsize i = 0; i < G_N_ELEMENTS(sizes); i++) {
+    g_autoptr(Model) model = model_read(sizes[i].name, NULL);
+    ck_assert_ptr_nonnull(model);
+    ck_assert_double_eq_tol((double)model_parameters(model) / 1e9, sizes[i].billions, 0.05);
+    ck_assert_int_eq(model->window, 128);
+    ck_assert_double_eq(model->windowed_share, 0.5);
+    ck_assert(!model->some_windowed && model_has_out_bias(model) && model->qkv_bias);
+  }
+}
+END_TEST
+
+#define GPT_OSS                                                                                                        \
+  "{\"model_type\": \"gpt_oss\", \"num_local_experts\": 8, \"num_experts_per_tok\": 2, \"sliding_window\": 16, "
+
+/* Layers that come in turns have the mean of both kinds; a window in the first half of them does not. */
+START_TEST(layer_types_say_which_layers_have_the_window) {
+  static const struct {
+    const char *types; /* of 4 layers; NULL: not said */
+    double share;
+    gboolean refused_later;
+    gint64 window;
+  } cases[] = {{NULL, 0.5, FALSE, 16}, {"sfsf", 0.5, FALSE, 16}, {"ssss", 0, FALSE, 16},
+               {"ffff", 0, FALSE, 0},  {"ssff", 0.5, TRUE, 16},  {"fsfs", 0.5, FALSE, 16}};
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autoptr(Model) model = read_layers_of(GPT_OSS, cases[i].types);
+    ck_assert_double_eq(model->windowed_share, cases[i].share);
+    ck_assert_int_eq(model->some_windowed, cases[i].refused_later);
+    ck_assert_int_eq(model->window, cases[i].window);
+    if (cases[i].types == NULL)
+      continue;
+    g_autoptr(Model) qwen = read_layers_of("{\"model_type\": \"qwen3\", \"num_key_value_heads\": 4, "
+                                           "\"sliding_window\": 16, \"use_sliding_window\": true, ",
+                                           cases[i].types);
+    ck_assert(qwen->windowed_share == cases[i].share && qwen->window == cases[i].window);
+  }
+}
+END_TEST
+
+int main(void) {
+  TCase *cases = tcase_create("model_windows");
+  tcase_add_test(cases, a_sliding_window_counts_only_when_used);
+  tcase_add_test(cases, gpt_oss_is_of_its_published_size_and_has_a_window_in_every_other_layer);
+  tcase_add_test(cases, layer_types_say_which_layers_have_the_window);
+  Suite *suite = suite_create("model_windows");
+  suite_add_tcase(suite, cases);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return n_failed != 0;
+}
