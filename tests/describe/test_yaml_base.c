@@ -39,6 +39,15 @@ static Cluster *cluster_of(const char *name, const char *text) {
   return cluster;
 }
 
+/* What is wrong in the file itself is not put down to its base. */
+static void assert_refused_at(const char *text, const char *place) {
+  g_autofree char *path = write_file("refused.yaml", text), *begin = g_strconcat(path, place, NULL);
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Cluster) cluster = cluster_read(path, &error);
+  ck_assert_ptr_null(cluster);
+  ck_assert_msg(g_str_has_prefix(error->message, begin), "\"%s\" does not begin: %s", begin, error->message);
+}
+
 static void assert_refused(const char *text, const char *expected) {
   g_autofree char *path = write_file("refused.yaml", text);
   g_autoptr(GError) error = NULL;
@@ -129,10 +138,13 @@ START_TEST(what_cannot_be_a_base_is_refused) {
   assert_refused("name: x\nbase: [dgx-h100]\n", "refused.yaml:2: base: found a list, expected a text");
   assert_refused("name: x\nbase: dgx-h100\nnode: {nic: {bandwith: 1 GB/s}}\n", "did you mean \"bandwidth\"");
   assert_refused("name: x\nbase: dgx-h100\nnode: {nics: 4, nics: 8}\n", "refused.yaml:3: nics: found twice");
+  assert_refused_at("name: x\nbase: dgx-h100\nnode: {nics: four}\n", ":3: nics: found \"four\"");
   g_autofree char *list = write_file("list.yaml", "[1, 2]\n");
   assert_refused("name: x\nbase: list.yaml\n", "refused.yaml:2: base: found a file without keys");
   /* what the base has and the file does not go together with: told where it stands */
+  assert_refused("name: x\nbase: dgx-h100\nnode: {nics: 4}\n", "refused.yaml, over its base: ");
   assert_refused("name: x\nbase: dgx-h100\nnode: {nics: 4}\n", "dgx-h100.yaml:");
+  assert_refused("name: x\nbase: dgx-h100\nnode: {nics: 4}\n", "expected 0 to 3 (\"pcie: none\" takes the base's");
 }
 END_TEST
 

@@ -177,7 +177,7 @@ gboolean gpu_read(const char *file, Gpu *gpu, GError **error) {
   Draft draft = {.gpu.attention_wide = 1, .gpu.attention_narrow = 1, .gpu.attention_head_multiple = 1};
   if (!read_draft(yaml_file_root(yaml), &draft, error)) {
     gpu_clear(&draft.gpu);
-    return FALSE;
+    return yaml_prefix_over_base(yaml, error);
   }
   *gpu = draft.gpu;
   gpu->file = g_strdup(file);

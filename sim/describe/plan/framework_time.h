@@ -134,5 +134,6 @@ typedef struct {
   FrameworkRates rates[N_ARCHITECTURES];
 } FrameworkTime;
 
-/* Fill *time from the mapping. INPUT, "file:line: …", for an unknown key and a value out of range. */
+/* Fill *time from the mapping. INPUT, "file:line: …", for an unknown key, a value out of range, and a key beside a
+ * value of another that it does not go with; one that a base has left beside a value of the file's own is dropped. */
 gboolean framework_time_parse(YamlNode map, FrameworkTime *time, GError **error);
