@@ -131,6 +131,26 @@ START_TEST(lists_and_texts_stand_for_the_whole) {
 }
 END_TEST
 
+/* As GPU files have heads up to some size at a rate of their own. */
+START_TEST(a_gpu_is_its_base_but_for_a_key_deep_inside) {
+  g_autofree char *other = write_file("o.yaml", "name: o\nbase: gb200\nattention: {narrow_heads: {rate: 0.6}}\n");
+  g_autofree char *none = write_file("n.yaml", "name: n\nbase: gb200\nattention: {narrow_heads: none}\n");
+  g_autofree char *half =
+      write_file("h.yaml", "name: h\nbase: h100-sxm5-80gb\nattention: {narrow_heads: {up_to: 64}}\n");
+  Gpu gpu;
+  g_autoptr(GError) error = NULL;
+  ck_assert(gpu_read(other, &gpu, NULL));
+  ck_assert(gpu.attention_narrow == 0.6 && gpu.attention_narrow_head == 64);
+  gpu_clear(&gpu);
+  ck_assert(gpu_read(none, &gpu, NULL));
+  ck_assert_int_eq(gpu.attention_narrow_head, 0);
+  gpu_clear(&gpu);
+  ck_assert(!gpu_read(half, &gpu, &error));
+  ck_assert_msg(strstr(error->message, "h.yaml:3: narrow_heads: the key \"rate\" is missing") != NULL, "%s",
+                error->message);
+}
+END_TEST
+
 START_TEST(what_cannot_be_a_base_is_refused) {
   assert_refused("base: dgx-h100\n", "refused.yaml:1: the key \"name\" is missing");
   assert_refused("name: x\nbase: dgx-h10\n", "refused.yaml:2: base: dgx-h10: no such file");
@@ -154,6 +174,7 @@ int main(void) {
   tcase_add_test(cases, a_cluster_is_its_base_but_for_what_it_says);
   tcase_add_test(cases, bases_stand_on_bases_and_beside_the_file);
   tcase_add_test(cases, lists_and_texts_stand_for_the_whole);
+  tcase_add_test(cases, a_gpu_is_its_base_but_for_a_key_deep_inside);
   tcase_add_test(cases, what_cannot_be_a_base_is_refused);
   Suite *suite = suite_create("yaml_base");
   suite_add_tcase(suite, cases);
