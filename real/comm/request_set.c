@@ -16,7 +16,7 @@ void request_set_clear(RequestSet *set) {
 
 gboolean request_set_send(RequestSet *set, MpiGroup *group, const void *data, gint64 bytes, int to, int tag,
                           GError **error) {
-  g_assert(set->n < set->capacity);
+  g_assert(set->n < set->capacity && bytes >= 0 && bytes <= G_MAXINT);
   MPI_TRY(group->world, error, MPI_Isend(data, (int)bytes, MPI_BYTE, to, tag, group->comm, &set->requests[set->n]));
   set->n++;
   return TRUE;
@@ -24,13 +24,12 @@ gboolean request_set_send(RequestSet *set, MpiGroup *group, const void *data, gi
 
 gboolean request_set_receive(RequestSet *set, MpiGroup *group, void *data, gint64 bytes, int from, int tag,
                              GError **error) {
-  g_assert(set->n < set->capacity);
+  g_assert(set->n < set->capacity && bytes >= 0 && bytes <= G_MAXINT);
   MPI_TRY(group->world, error, MPI_Irecv(data, (int)bytes, MPI_BYTE, from, tag, group->comm, &set->requests[set->n]));
   set->n++;
   return TRUE;
 }
 
-/* The set is empty again when it is done. */
 gboolean request_set_test(RequestSet *set, MpiGroup *group, gboolean *is_done, GError **error) {
   World *world = group->world;
   int flag = 0;

@@ -328,8 +328,7 @@ static double clipping(const Comparison *c, int step) {
 }
 
 /* The made-th step of Adam, from 0, for a tensor, whose moments m, v go on; the error of what the ranks have made of
- * it.
- */
+ * it. */
 static double update_error(const Comparison *c, int made, const Whole *gradient, const Whole *before,
                            const Whole *after, double scale, double *m, double *v) {
   const Training *t = &c->execution->training;

@@ -122,14 +122,12 @@ static double attention_padding(const Gpu *gpu, const WorkItem *item) {
   return ceil_div((double)item->k, multiple) * multiple / (double)item->k;
 }
 
-enum { NARROW_HEAD = 64 };
-
 static double attention_s(const Gpu *gpu, const WorkItem *item) {
   g_assert(item->batch > 0 && item->m > 0 && item->k > 0);
   double share = item->backward ? gpu->attention_backward : gpu->attention_forward;
   if (item->k > work_item_v_dim(item) && gpu->attention_wide > 0)
     share *= gpu->attention_wide;
-  if (item->k <= NARROW_HEAD && gpu->attention_narrow > 0)
+  if (item->k <= gpu->attention_narrow_head)
     share *= gpu->attention_narrow;
   double flops_per_s = peak_flops(gpu, item->number) * share * attention_fill(gpu, item);
   return MAX(item->flops * attention_padding(gpu, item) / flops_per_s, hbm_s(gpu, item->bytes)) + gpu->kernel_latency_s;

@@ -9,9 +9,9 @@ typedef struct {
   gpointer data;
 } ParallelWatch;
 
-/* `visit(index, thread, data)` for each index below `n`; they are begun in order, but visits of two threads overlap, and
- * those of one do not. `thread` is 0 to n_threads − 1. Returns when all are done, or, FALSE, when those are that had
- * begun as `watch` (NULL: nobody) wanted no more. */
+/* `visit(index, thread, data)` for each index below `n`; they are begun in order, but visits of two threads overlap,
+ * and those of one do not. `thread` is 0 to n_threads − 1. Returns when all are done, or, FALSE, when those are that
+ * had begun as `watch` (NULL: nobody) wanted no more. */
 gboolean parallel_for(gint64 n, int n_threads, void (*visit)(gint64 index, int thread, gpointer data), gpointer data,
                       const ParallelWatch *watch);
 /* Processors this process may run on. */

@@ -1,5 +1,6 @@
-/* What attention looks at, of heads whole or cut: sizes that its kernels, its memory and the model's FLOPs share. */
-#include "pieces.h"
+/* What attention looks at, of heads and sequences whole or cut: sizes that its kernels, its memory and the model's
+ * FLOPs share. */
+#include "context.h"
 
 /* The first `window` queries see 1, 2, … keys, all others `window`. */
 double attention_pairs(gint64 seq_len, gint64 window) {
@@ -14,4 +15,19 @@ double attention_layer_pairs(const Model *model, gint64 seq_len) {
 
 double attention_row_sums_bytes(const Cut *cut) {
   return 4.0 * cut->sequences * cut->heads * cut->seq_len;
+}
+
+AttentionBlock context_own_block(const Cut *cut) {
+  return (AttentionBlock){.heads = cut->heads,
+                          .kv_heads = cut->kv_width / cut->model->head_dim,
+                          .queries = cut->seq_len,
+                          .keys = cut->seq_len,
+                          .pairs = attention_pairs(cut->seq_len, 0)};
+}
+
+AttentionBlock context_other_block(const Cut *cut) {
+  AttentionBlock block = context_own_block(cut);
+  block.keys /= 2;
+  block.pairs = (double)block.queries * block.keys;
+  return block;
 }

@@ -3,7 +3,8 @@
  *     ring   The buffer is cut into n chunks, the GPUs stand in a circle, and in every step each sends one chunk to the
  *            next. Reduce-scatter: GPU i sends chunk i − 1 − s in step s and adds what it gets to its own; after n − 1
  *            steps it has the whole sum of chunk i. All-gather: it sends chunk i − s, and after n − 1 more all have
- * all. tree   Two binary trees over the GPUs, each for one half of the buffer: sums go up, the result comes down. An
+ *            all.
+ *     tree   Two binary trees over the GPUs, each for one half of the buffer: sums go up, the result comes down. An
  *            inner node of one is a leaf of the other (n even), so that both halves of every link are used. A GPU takes
  *            one message per step and tree in, and sends one per step and tree out. (Patarasuk and Yuan, JPDC 69(2),
  *            2009; Sanders et al., Parallel Computing 35(12), 2009.) */

@@ -2,7 +2,8 @@
 #pragma once
 #include "pieces.h"
 
-/* This rank's queries against its own keys; against another rank's. */
+/* This rank's queries against its own keys, causally; against the half of another rank's that they see
+ * (attention_pairs.c). */
 AttentionBlock context_own_block(const Cut *cut);
 AttentionBlock context_other_block(const Cut *cut);
 

@@ -20,21 +20,6 @@
 
 enum { SUM_BYTES = 4 }; /* fp32 */
 
-AttentionBlock context_own_block(const Cut *cut) {
-  return (AttentionBlock){.heads = cut->heads,
-                          .kv_heads = cut->kv_width / cut->model->head_dim,
-                          .queries = cut->seq_len,
-                          .keys = cut->seq_len,
-                          .pairs = attention_pairs(cut->seq_len, 0)};
-}
-
-AttentionBlock context_other_block(const Cut *cut) {
-  AttentionBlock block = context_own_block(cut);
-  block.keys /= 2;
-  block.pairs = (double)block.queries * block.keys;
-  return block;
-}
-
 static double kv_elements(const Cut *cut) {
   return 2.0 * (double)cut->tokens * (double)cut->q_width;
 }

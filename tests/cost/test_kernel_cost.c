@@ -261,15 +261,18 @@ START_TEST(wide_keys_slow_attention_down) {
 }
 END_TEST
 
-/* Heads of 64 at half of the rate that those of 65 have, per FLOP. */
+/* Heads of up to 64, where the GPU file has that, at half of the rate that those of 65 have, per FLOP. */
 START_TEST(narrow_heads_slow_attention_down) {
   Gpu gpu = toy_gpu();
   WorkItem item = {.kind = ITEM_ATTENTION, .number = NUMBER_BF16, .batch = 4, .m = 128, .k = 64, .flops = 1e12};
   const double plain_s = kernel_cost_model_s(&gpu, &item) - latency_s;
   gpu.attention_narrow = 0.5;
+  gpu.attention_narrow_head = 64;
   assert_close(kernel_cost_model_s(&gpu, &item) - latency_s, plain_s / 0.5);
   item.k = 65;
   assert_close(kernel_cost_model_s(&gpu, &item) - latency_s, plain_s);
+  gpu.attention_narrow_head = 128;
+  assert_close(kernel_cost_model_s(&gpu, &item) - latency_s, plain_s / 0.5);
 }
 END_TEST
 

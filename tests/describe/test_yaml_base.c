@@ -39,6 +39,15 @@ static Cluster *cluster_of(const char *name, const char *text) {
   return cluster;
 }
 
+/* What is wrong in the file itself is not put down to its base. */
+static void assert_refused_at(const char *text, const char *place) {
+  g_autofree char *path = write_file("refused.yaml", text), *begin = g_strconcat(path, place, NULL);
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Cluster) cluster = cluster_read(path, &error);
+  ck_assert_ptr_null(cluster);
+  ck_assert_msg(g_str_has_prefix(error->message, begin), "\"%s\" does not begin: %s", begin, error->message);
+}
+
 static void assert_refused(const char *text, const char *expected) {
   g_autofree char *path = write_file("refused.yaml", text);
   g_autoptr(GError) error = NULL;
@@ -122,6 +131,26 @@ START_TEST(lists_and_texts_stand_for_the_whole) {
 }
 END_TEST
 
+/* As GPU files have heads up to some size at a rate of their own. */
+START_TEST(a_gpu_is_its_base_but_for_a_key_deep_inside) {
+  g_autofree char *other = write_file("o.yaml", "name: o\nbase: gb200\nattention: {narrow_heads: {rate: 0.6}}\n");
+  g_autofree char *none = write_file("n.yaml", "name: n\nbase: gb200\nattention: {narrow_heads: none}\n");
+  g_autofree char *half =
+      write_file("h.yaml", "name: h\nbase: h100-sxm5-80gb\nattention: {narrow_heads: {up_to: 64}}\n");
+  Gpu gpu;
+  g_autoptr(GError) error = NULL;
+  ck_assert(gpu_read(other, &gpu, NULL));
+  ck_assert(gpu.attention_narrow == 0.6 && gpu.attention_narrow_head == 64);
+  gpu_clear(&gpu);
+  ck_assert(gpu_read(none, &gpu, NULL));
+  ck_assert_int_eq(gpu.attention_narrow_head, 0);
+  gpu_clear(&gpu);
+  ck_assert(!gpu_read(half, &gpu, &error));
+  ck_assert_msg(strstr(error->message, "h.yaml:3: narrow_heads: the key \"rate\" is missing") != NULL, "%s",
+                error->message);
+}
+END_TEST
+
 START_TEST(what_cannot_be_a_base_is_refused) {
   assert_refused("base: dgx-h100\n", "refused.yaml:1: the key \"name\" is missing");
   assert_refused("name: x\nbase: dgx-h10\n", "refused.yaml:2: base: dgx-h10: no such file");
@@ -129,10 +158,13 @@ START_TEST(what_cannot_be_a_base_is_refused) {
   assert_refused("name: x\nbase: [dgx-h100]\n", "refused.yaml:2: base: found a list, expected a text");
   assert_refused("name: x\nbase: dgx-h100\nnode: {nic: {bandwith: 1 GB/s}}\n", "did you mean \"bandwidth\"");
   assert_refused("name: x\nbase: dgx-h100\nnode: {nics: 4, nics: 8}\n", "refused.yaml:3: nics: found twice");
+  assert_refused_at("name: x\nbase: dgx-h100\nnode: {nics: four}\n", ":3: nics: found \"four\"");
   g_autofree char *list = write_file("list.yaml", "[1, 2]\n");
   assert_refused("name: x\nbase: list.yaml\n", "refused.yaml:2: base: found a file without keys");
   /* what the base has and the file does not go together with: told where it stands */
+  assert_refused("name: x\nbase: dgx-h100\nnode: {nics: 4}\n", "refused.yaml, over its base: ");
   assert_refused("name: x\nbase: dgx-h100\nnode: {nics: 4}\n", "dgx-h100.yaml:");
+  assert_refused("name: x\nbase: dgx-h100\nnode: {nics: 4}\n", "expected 0 to 3 (\"pcie: none\" takes the base's");
 }
 END_TEST
 
@@ -142,6 +174,7 @@ int main(void) {
   tcase_add_test(cases, a_cluster_is_its_base_but_for_what_it_says);
   tcase_add_test(cases, bases_stand_on_bases_and_beside_the_file);
   tcase_add_test(cases, lists_and_texts_stand_for_the_whole);
+  tcase_add_test(cases, a_gpu_is_its_base_but_for_a_key_deep_inside);
   tcase_add_test(cases, what_cannot_be_a_base_is_refused);
   Suite *suite = suite_create("yaml_base");
   suite_add_tcase(suite, cases);

@@ -3,10 +3,9 @@
  * here, nothing more; translate.pl writes launches and dynamic shared memory in these words.
  *
  * Stricter than a GPU where a GPU's answer would depend on timing: a fiber runs until it waits, warps and lanes in an
- * order that differs from block to block and from launch to launch; lanes that a warp's exchange waits for in vain, or
- * a
- * __syncthreads that not all threads come to, end the process with the kernel's name. So do accesses that are aligned
- * less than their type, and indices outside an array. */
+ * order that differs from block to block and from launch to launch; lanes that a warp's exchange waits for in vain,
+ * or a __syncthreads that not all threads come to, end the process with the kernel's name. So do accesses that are
+ * aligned less than their type, and indices outside an array. */
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

@@ -59,7 +59,8 @@ START_TEST(a_v_holds_embedding_and_head_on_one_rank) {
 }
 END_TEST
 
-/* ASTRA-sim's step got shorter with slower GPUs at 256 ranks; here every tenth slower never helps, at any size. */
+/* ASTRA-sim's step of a Llama 70B got shorter with slower GPUs at 256 ranks (seen with its analytical back end, 2026);
+ * here every tenth slower never helps, at any size. */
 START_TEST(slower_gpus_lengthen_steps_at_every_size) {
   g_autoptr(Model) model = read_model("llama-3-8b");
   for (int gpus = 8; gpus <= 1024; gpus *= 2) {

@@ -117,6 +117,34 @@ START_TEST(a_framework_may_be_another_but_for_what_it_says) {
 }
 END_TEST
 
+/* As of clusters: none takes a mapping away, a mapping may state some of its keys; a key that goes with another's value
+ * is dropped where that value does not stand, and refused where the file itself has it. */
+START_TEST(a_base_is_merged_as_that_of_a_cluster) {
+  static const char *const names[] = {"first", "less", "some", "wrong", NULL};
+  g_autofree char *before, *directory = framework_directory(&before);
+  write_framework("first", "memory: {logit_bytes: 20}\n"
+                           "time:\n"
+                           "  expert_host: {forward: 8 us, backward: 9 us, launch: 4 us}\n"
+                           "  context: blocks\n"
+                           "  context_exchanges: alone\n");
+  ck_assert(g_file_set_contents("topologies/frameworks/less.yaml", /* with the source of its base */
+                                "name: less\nbase: first\nmemory: none\ntime: {context: passed}\n", -1, NULL));
+  write_framework("some", "base: first\ntime: {expert_host: {backward: 7 us}}\n");
+  write_framework("wrong", "base: first\ntime: {norm_rate: 0.5}\n");
+  Framework less, some, wrong;
+  g_autoptr(GError) error = NULL;
+  const gboolean are_read = framework_read("less", &less, NULL) && framework_read("some", &some, NULL);
+  const gboolean is_refused = !framework_read("wrong", &wrong, &error);
+  remove_frameworks(directory, before, names);
+  ck_assert(are_read && is_refused);
+  ck_assert(less.memory.logit_bytes == 0 && less.time.context_exchanges == CONTEXT_BESIDE);
+  ck_assert_double_eq_tol(some.time.expert_forward_s, 8e-6, 1e-15);
+  ck_assert_double_eq_tol(some.time.expert_backward_s, 7e-6, 1e-15);
+  ck_assert(some.time.context_exchanges == CONTEXT_ALONE && some.memory.logit_bytes == 20);
+  ck_assert_msg(strstr(error->message, "wrong.yaml:4: time: found norm_rate") != NULL, "%s", error->message);
+}
+END_TEST
+
 START_TEST(a_base_that_is_none_is_named) {
   static const char *const names[] = {"loop", "other", "lost", NULL};
   g_autofree char *before, *directory = framework_directory(&before);
@@ -378,6 +406,7 @@ int main(void) {
   tcase_add_test(cases, every_shipped_framework_is_read);
   tcase_add_test(cases, an_unknown_framework_suggests_the_nearest);
   tcase_add_test(cases, a_framework_may_be_another_but_for_what_it_says);
+  tcase_add_test(cases, a_base_is_merged_as_that_of_a_cluster);
   tcase_add_test(cases, a_base_that_is_none_is_named);
   tcase_add_test(cases, its_recipe_is_the_plans_but_in_fp32_and_fp16);
   tcase_add_test(cases, plain_kernels_keep_what_fused_ones_do_not);

@@ -367,7 +367,7 @@ static ActivationKernel expert_activation(const ItemCall *call) {
 }
 
 /* Forward runs the experts first, backward the shared one. */
-void expert_layer_activation(const ItemCall *call) {
+void item_expert_activation(const ItemCall *call) {
   const gboolean backward = call->argument;
   const gboolean is_shared = cut_at(call)->shared_width > 0 && call->occurrence == (backward ? 0 : 1);
   const gboolean gates = is_shared && has_gate(call);

@@ -20,8 +20,8 @@ void item_product_in(const ItemCall *call, const void *a, gint64 lda, const void
 void item_weight_gradient_in(const ItemCall *call, const void *a, const void *b, gint64 ldb, void *gradient);
 /* The same for each expert of the rank, whose weights lie `stride` elements apart; all else is dense. */
 void item_group(const ItemCall *call, const void *a, const void *b, void *c, gint64 stride);
-/* Of an expert, or of the shared one, by its occurrence in the list. */
-void expert_layer_activation(const ItemCall *call);
+/* The activation between an expert's products, or the shared one's, by its occurrence in the list (expert_items.c). */
+void item_expert_activation(const ItemCall *call);
 Block *item_block(const ItemCall *call, BlockKind kind);
 /* After a row-parallel product or an input gradient: the sum over tp. */
 const char *item_reduced(const ItemCall *call);

@@ -374,7 +374,7 @@ static gboolean has_experts(const ItemCall *call) {
 static void run_activation(const ItemCall *call) {
   const Cut *cut = memory(call)->cut;
   if (has_experts(call)) {
-    expert_layer_activation(call);
+    item_expert_activation(call);
     return;
   }
   const gboolean is_backward = call->argument;

@@ -289,7 +289,7 @@ static Cluster *read_yaml(YamlFile *own, const char *file, GError **error) {
   if (yaml == NULL)
     return NULL;
   Draft draft = {.cluster.file = g_strdup(file)};
-  gboolean ok = read_draft(yaml_file_root(yaml), &draft, error);
+  gboolean ok = read_draft(yaml_file_root(yaml), &draft, error) || yaml_prefix_over_base(yaml, error);
   g_autoptr(Cluster) cluster = g_new(Cluster, 1);
   *cluster = draft.cluster;
   cluster->bases = g_steal_pointer(&bases);

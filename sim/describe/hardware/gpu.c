@@ -11,8 +11,8 @@
 
 typedef struct {
   Gpu gpu;
-  YamlNode peak, hbm, matmul, sustained, under_load_of, unaligned, unaligned_batched, tiles, attention, latency,
-      measured;
+  YamlNode peak, hbm, matmul, sustained, under_load_of, unaligned, unaligned_batched, tiles, attention, narrow_heads,
+      latency, measured;
 } Draft;
 
 #define IN_GPU(member) offsetof(Draft, gpu.member)
@@ -75,8 +75,13 @@ static const YamlField attention_fields[] = {
     {"backward", FIELD_NUMBER, TRUE, IN_GPU(attention_backward), 1e-3, 1},
     {"of_generation", FIELD_NUMBER, FALSE, IN_GPU(attention_of_generation), 0.05, 1},
     {"wide_keys", FIELD_NUMBER, FALSE, IN_GPU(attention_wide), 0.05, 1},
-    {"narrow_heads", FIELD_NUMBER, FALSE, IN_GPU(attention_narrow), 0.05, 1},
+    {"narrow_heads", FIELD_NODE, FALSE, offsetof(Draft, narrow_heads)},
     {"head_multiple", FIELD_INT, FALSE, IN_GPU(attention_head_multiple), 1, 1024},
+};
+
+static const YamlField narrow_fields[] = {
+    {"up_to", FIELD_INT, TRUE, IN_GPU(attention_narrow_head), 1, 1024},
+    {"rate", FIELD_NUMBER, TRUE, IN_GPU(attention_narrow), 0.05, 1},
 };
 
 static const YamlField latency_fields[] = {
@@ -148,6 +153,11 @@ static gboolean read_unaligned(Draft *draft, GError **error) {
          read_shares(draft->unaligned_batched, gpu->unaligned_batched, error);
 }
 
+static gboolean read_narrow_heads(Draft *draft, GError **error) {
+  return !yaml_is_present(draft->narrow_heads) ||
+         yaml_map_read(draft->narrow_heads, narrow_fields, G_N_ELEMENTS(narrow_fields), draft, error);
+}
+
 static gboolean read_measured(Draft *draft, GError **error) {
   if (!yaml_is_present(draft->measured))
     return TRUE;
@@ -161,8 +171,8 @@ static gboolean read_draft(YamlNode root, Draft *draft, GError **error) {
       !yaml_map_read(draft->matmul, matmul_fields, G_N_ELEMENTS(matmul_fields), draft, error) ||
       !yaml_map_read(draft->attention, attention_fields, G_N_ELEMENTS(attention_fields), draft, error) ||
       !yaml_map_read(draft->latency, latency_fields, G_N_ELEMENTS(latency_fields), draft, error) ||
-      !read_rates(draft, error) || !read_unaligned(draft, error) || !read_tiles(draft, error) ||
-      !read_measured(draft, error))
+      !read_narrow_heads(draft, error) || !read_rates(draft, error) || !read_unaligned(draft, error) ||
+      !read_tiles(draft, error) || !read_measured(draft, error))
     return FALSE;
   if (draft->gpu.reserved_bytes >= draft->gpu.hbm_bytes)
     return yaml_fail(draft->hbm, error, "found as much memory reserved as there is, expected less");
@@ -174,10 +184,10 @@ gboolean gpu_read(const char *file, Gpu *gpu, GError **error) {
   g_autoptr(YamlFile) yaml = yaml_read_over_bases(file, "topologies/gpus", bases, error);
   if (yaml == NULL)
     return FALSE;
-  Draft draft = {.gpu.attention_wide = 1, .gpu.attention_narrow = 1, .gpu.attention_head_multiple = 1};
+  Draft draft = {.gpu.attention_wide = 1, .gpu.attention_head_multiple = 1};
   if (!read_draft(yaml_file_root(yaml), &draft, error)) {
     gpu_clear(&draft.gpu);
-    return FALSE;
+    return yaml_prefix_over_base(yaml, error);
   }
   *gpu = draft.gpu;
   gpu->file = g_strdup(file);

@@ -63,7 +63,8 @@ typedef struct {
   /* Fused attention: share of the element format's peak, over causal FLOPs. */
   double attention_forward, attention_backward;
   double attention_wide;       /* (0, 1]: share of these left where heads of Q and K are wider than V's */
-  double attention_narrow;     /* (0, 1]: of heads of 64 and fewer elements, which do less for each exponential */
+  int attention_narrow_head;   /* heads of Q and K of so many elements or fewer do less for each exponential; 0: none */
+  double attention_narrow;     /* (0, 1]: share of these left for such heads */
   int attention_head_multiple; /* a head takes as long as one of the next multiple of so many elements; 1: any size */
   double attention_of_generation; /* (0, 1]: share that this part, of less power than most, reaches of what a
                                      framework's file names for its generation; 0: all of it */

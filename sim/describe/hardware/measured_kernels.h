@@ -74,8 +74,8 @@ typedef struct {
 int measured_group(int number, int layout, int accumulate);
 /* Three-way order of `products`. */
 int measured_product_compare(const MeasuredProduct *a, const MeasuredProduct *b);
-/* FLOPs of a pair of query and key: 2 for each column of Q·Kᵀ and P·V; backward makes Q·Kᵀ again, dQ and dK, dP and dV.
- */
+/* FLOPs of a pair of query and key: 2 for each column of Q·Kᵀ and P·V; backward makes Q·Kᵀ again, dQ and dK, dP and
+ * dV. */
 double measured_attention_pair_flops(gboolean backward, gint64 head_dim, gint64 v_head_dim);
 /* Pairs of query and key that one head of one sequence has, by which of the three cases the numbers are. */
 double measured_attention_pairs(gint64 queries, gint64 keys);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "error.h"
+#include "yaml_base.h"
 
 enum { MAX_SOCKETS = 64, MAX_SWITCHES = 4096, MAX_LIST = 16384, NOWHERE = -1 };
 
@@ -329,9 +330,18 @@ void node_topology_spread_rails(NodeTopology *node) {
                                       : (Rail){(int)((gint64)i * n_gpus / n_nics), i};
 }
 
+/* A tree that a base has is for the base's GPUs and NICs. */
+static gboolean read_inherited_pcie(NodeTopology *node, YamlNode pcie, GError **error) {
+  g_autoptr(GError) cause = NULL;
+  if (read_pcie(node, pcie, &cause))
+    return TRUE;
+  return fail_input(error, "%s (\"pcie: none\" takes the base's PCIe tree away)", cause->message);
+}
+
 gboolean node_topology_read(NodeTopology *node, const NodeTopologyKeys *keys, int domain_gpus, GError **error) {
   if ((yaml_is_present(keys->mesh) && !read_mesh(node, keys->mesh, domain_gpus, error)) ||
-      (yaml_is_present(keys->pcie) && !read_pcie(node, keys->pcie, error)))
+      (yaml_is_present(keys->pcie) &&
+       !(yaml_is_of_base(keys->pcie) ? read_inherited_pcie : read_pcie)(node, keys->pcie, error)))
     return FALSE;
   if (yaml_is_present(keys->rails))
     return read_rails(node, keys->rails, error);

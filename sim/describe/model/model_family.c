@@ -74,7 +74,8 @@ static gboolean read_window(const JsonFile *json, Model *model, GError **error) 
   return TRUE;
 }
 
-/* All that Nemotron says besides. */
+/* Which products have biases, as the configs of Llama, Mistral and Nemotron may say: attention_bias for those of
+ * attention, mlp_bias for those of the MLP; none where they do not. */
 static gboolean read_biases(const JsonFile *json, Model *model, GError **error) {
   gboolean attention = FALSE, mlp = FALSE;
   if (!json_file_flag(json, json->root, "attention_bias", &attention, error) ||

@@ -4,7 +4,8 @@
  *     name: megatron-core
  *     source: >-
  *       where the facts are from
- *     base: megatron-lm  # another one, which this is but for what follows (default: none)
+ *     base: megatron-lm  # another one, which this is but for what it says, as in yaml_base.h (default: none); a
+ *                          # source that it does not state is its base's
  *     memory: …  # framework_memory.h
  *     time: …    # framework_time.h
  */

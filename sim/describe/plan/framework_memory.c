@@ -57,7 +57,7 @@ static gboolean keep_modules(YamlNode map, Draft *draft, GError **error) {
 }
 
 gboolean framework_memory_parse(YamlNode map, FrameworkMemory *memory, GError **error) {
-  Draft draft = {.memory = *memory};
+  Draft draft = {0};
   gboolean ok = yaml_map_read(map, memory_fields, G_N_ELEMENTS(memory_fields), &draft, error) &&
                 keep_recipe(map, &draft, error) && keep_modules(map, &draft, error);
   g_free(draft.recipe);

@@ -62,6 +62,6 @@ typedef struct {
   double activation_input_bytes, attention_output_bytes; /* 0: as every framework has it */
 } FrameworkMemory;
 
-/* What the mapping has goes into *memory, the rest stays as it is there. INPUT, "file:line: …", for an unknown key, a
+/* Fill *memory from the mapping. INPUT, "file:line: …", for an unknown key, a
  * value out of range, an unknown recipe or module, and modules beside "selective: products". */
 gboolean framework_memory_parse(YamlNode map, FrameworkMemory *memory, GError **error);

@@ -1,7 +1,10 @@
 /* One table of keys per mapping. */
 #include "framework_time.h"
 
+#include <string.h>
+
 #include "error.h"
+#include "yaml_base.h"
 
 typedef struct {
   FrameworkTime time;
@@ -134,22 +137,46 @@ static gboolean parse_rates(Draft *draft, GError **error) {
   return TRUE;
 }
 
+/* A key that means something beside one value of another alone. */
+typedef struct {
+  const char *key, *other, *value;
+  gboolean is_used, is_beside;
+} Companion;
+
+/* A base's, whose own value of the other key does not stand: the two go together. */
+static gboolean is_left_behind(YamlNode map, const Companion *companion) {
+  const YamlNode key = yaml_map_value(map, companion->key), other = yaml_map_value(map, companion->other);
+  return yaml_is_of_base(key) && yaml_is_present(other) && strcmp(yaml_path(key), yaml_path(other)) != 0;
+}
+
+static gboolean check_companions(YamlNode map, FrameworkTime *time, GError **error) {
+  const Companion companions[] = {
+      {"tensor_parallel_hidden", "tensor_parallel", "fused", time->tensor_parallel_hidden > 0,
+       time->tensor_parallel == TP_FUSED},
+      {"norm_rate", "kernels", "plain", time->norm_rate > 0, time->kernels == FRAMEWORK_KERNELS_PLAIN},
+      {"context_exchanges", "context", "blocks", time->context_exchanges == CONTEXT_ALONE,
+       time->context == CONTEXT_BLOCKS},
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS(companions); i++) {
+    const Companion *c = &companions[i];
+    if (c->is_used && !c->is_beside && !is_left_behind(map, c))
+      return yaml_fail(map, error, "found %s, expected it with \"%s: %s\" only", c->key, c->other, c->value);
+  }
+  if (time->tensor_parallel != TP_FUSED)
+    time->tensor_parallel_hidden = 0;
+  if (time->kernels != FRAMEWORK_KERNELS_PLAIN)
+    time->norm_rate = 0;
+  if (time->context != CONTEXT_BLOCKS)
+    time->context_exchanges = CONTEXT_BESIDE;
+  return TRUE;
+}
+
 gboolean framework_time_parse(YamlNode map, FrameworkTime *time, GError **error) {
-  Draft draft = {.time = *time};
-  draft.time.tensor_parallel_hidden = draft.time.norm_rate = 0; /* seen whether the mapping has them */
+  Draft draft = {0};
   if (!yaml_map_read(map, time_fields, G_N_ELEMENTS(time_fields), &draft, error) || !parse_host(&draft, error) ||
-      !parse_expert_host(&draft, error) || !parse_zero3(&draft, error) || !parse_rates(&draft, error))
+      !parse_expert_host(&draft, error) || !parse_zero3(&draft, error) || !parse_rates(&draft, error) ||
+      !check_companions(map, &draft.time, error))
     return FALSE;
-  if (draft.time.tensor_parallel_hidden > 0 && draft.time.tensor_parallel != TP_FUSED)
-    return yaml_fail(map, error, "found tensor_parallel_hidden, expected it with \"tensor_parallel: fused\" only");
-  if (draft.time.norm_rate > 0 && draft.time.kernels != FRAMEWORK_KERNELS_PLAIN)
-    return yaml_fail(map, error, "found norm_rate, expected it with \"kernels: plain\" only");
-  if (draft.time.context_exchanges == CONTEXT_ALONE && draft.time.context != CONTEXT_BLOCKS)
-    return yaml_fail(map, error, "found context_exchanges, expected it with \"context: blocks\" only");
-  if (draft.time.tensor_parallel_hidden == 0 && draft.time.tensor_parallel == TP_FUSED)
-    draft.time.tensor_parallel_hidden = time->tensor_parallel_hidden;
-  if (draft.time.norm_rate == 0 && draft.time.kernels == FRAMEWORK_KERNELS_PLAIN)
-    draft.time.norm_rate = time->norm_rate;
   *time = draft.time;
   return TRUE;
 }

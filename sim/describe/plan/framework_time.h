@@ -8,8 +8,8 @@
  *         ends: {forward: 2 ms, backward: 0.6 ms}                    # those of the embedding, and of head and loss
  *         collective: 17 us         # one collective of tp
  *       expert_host: {forward: 230 us, backward: 120 us, launch: 5 us}  # each kernel of a layer with experts, in place
- *                                   # of host's layer, on a host that issues a kernel in `launch`; one whose GPU file has
- *                                   # another host_launch takes in proportion
+ *                                   # of host's layer, on a host that issues a kernel in `launch`; one whose GPU file
+ *                                   # has another host_launch takes in proportion
  *       step: 10 ms                 # on the CPU, between the end of a step and the begin of the next: the loss, the
  *                                   # log, the next batch (default: none)
  *       arrival_spread: 45 us       # standard deviation of when the ranks of a group come to a collective
@@ -37,21 +37,21 @@
  *       weights: broadcast          # ZeRO-1: a matrix is wholly one rank's, and each rank that has some broadcasts
  *                                   # them when it has updated them, beside nothing, whatever the plan asks for;
  *                                   # gathered (default): each has an equal part of all, and these come together
- *       zero3_tensors:              # ZeRO-3 moves each matrix, and its gradient, in a collective of its own, made from a
- *                                   # list of tensors, one for each rank; before a gather the host waits for all that
- *                                   # it has issued (default: one collective for all of a layer)
+ *       zero3_tensors:              # ZeRO-3 moves each matrix, and its gradient, in a collective of its own, made from
+ *                                   # a list of tensors, one for each rank; before a gather the host waits for all
+ *                                   # that it has issued (default: one collective for all of a layer)
  *         list_entry: 30 us         # on the CPU, for each tensor of such a list
  *         memory_passes: 4          # times that what is moved is read or written besides
- *         live_parameters: 1e9      # where a layer has more, nothing is gathered ahead of its use, and what a layer was
- *                                   # made again with is gathered anew for its backward
+ *         live_parameters: 1e9      # where a layer has more, nothing is gathered ahead of its use, and what a layer
+ *                                   # was made again with is gathered anew for its backward
  *       gradient_sum_bytes: 4       # per parameter, as gradients of training in bf16 are summed (default: as held)
  *       context: blocks             # cp ring: keys and values of all heads are gathered whole, attended to block by
  *                                   # block and their gradients passed on, outputs and gradients summed in fp32; passed
  *                                   # (default): as Transformer Engine's ring
  *       context_exchanges: alone    # blocks: they run beside nothing; beside (default): beside a block's attention
- *       expert_overlap: rounds      # in rounds of the interleaved schedule, and on a lone pipeline rank, the forward and
- *                                   # the backward take turns at their exchanges with experts, where the plan does not
- *                                   # say otherwise (default: where the schedule pairs them)
+ *       expert_overlap: rounds      # in rounds of the interleaved schedule, and on a lone pipeline rank, the forward
+ *                                   # and the backward take turns at their exchanges with experts, where the plan does
+ *                                   # not say otherwise (default: where the schedule pairs them)
  *       expert_dispatch: deepep     # a token is sent once for each expert it goes to (default: all_to_all), or once to
  *                                   # each node and rank that has some of its experts
  *       expert_counts: host         # how many tokens go to each expert is read before they are sent: until they have
@@ -134,5 +134,6 @@ typedef struct {
   FrameworkRates rates[N_ARCHITECTURES];
 } FrameworkTime;
 
-/* Fill *time from the mapping. INPUT, "file:line: …", for an unknown key and a value out of range. */
+/* Fill *time from the mapping. INPUT, "file:line: …", for an unknown key, a value out of range, and a key beside a
+ * value of another that it does not go with; one that a base has left beside a value of the file's own is dropped. */
 gboolean framework_time_parse(YamlNode map, FrameworkTime *time, GError **error);

@@ -14,16 +14,8 @@
 
 enum { MOST_BASES = 4 }; /* on top of each other */
 
-static const Node *node_of(YamlNode node) {
+static const YamlTreeNode *node_of(YamlNode node) {
   return yaml_tree_node(node.file, node.index);
-}
-
-/* The first value in the mapping whose key is that; zeroed: none. */
-static YamlNode value_of(YamlNode map, const char *key) {
-  for (int i = node_of(map)->first; i != YAML_NONE; i = yaml_tree_node(map.file, i)->next)
-    if (strcmp(yaml_tree_node(map.file, i)->key, key) == 0)
-      return (YamlNode){map.file, i};
-  return (YamlNode){NULL, 0};
 }
 
 static const char *kept(YamlFile *out, const char *text) {
@@ -31,7 +23,7 @@ static const char *kept(YamlFile *out, const char *text) {
 }
 
 static int copy_node(YamlFile *out, int parent, YamlNode node) {
-  Node copy = *node_of(node);
+  YamlTreeNode copy = *node_of(node);
   copy.path = kept(out, copy.path);
   copy.key = kept(out, copy.key);
   copy.text = kept(out, copy.text);
@@ -45,7 +37,7 @@ static void copy_all(YamlFile *out, int parent, YamlNode node) {
 }
 
 static gboolean takes_away(YamlNode over, YamlNode base) {
-  return node_of(base)->type != NODE_TEXT && g_strcmp0(node_of(over)->text, "none") == 0;
+  return node_of(base)->type != YAML_TEXT && g_strcmp0(node_of(over)->text, "none") == 0;
 }
 
 static void merge(YamlFile *out, int parent, YamlNode base, YamlNode over);
@@ -53,7 +45,7 @@ static void merge(YamlFile *out, int parent, YamlNode base, YamlNode over);
 /* Of a mapping's keys those that the base has: a second one of the same name follows, for the reader to refuse. */
 static void merge_known(YamlFile *out, int parent, YamlNode base, YamlNode over) {
   for (int i = node_of(base)->first; i != YAML_NONE; i = yaml_tree_node(base.file, i)->next) {
-    const YamlNode value = {base.file, i}, other = value_of(over, node_of(value)->key);
+    const YamlNode value = {base.file, i}, other = yaml_map_value(over, node_of(value)->key);
     if (!yaml_is_present(other))
       copy_all(out, parent, value);
     else if (!takes_away(other, value))
@@ -62,7 +54,7 @@ static void merge_known(YamlFile *out, int parent, YamlNode base, YamlNode over)
 }
 
 static void merge(YamlFile *out, int parent, YamlNode base, YamlNode over) {
-  if (node_of(base)->type != NODE_MAP || node_of(over)->type != NODE_MAP) {
+  if (node_of(base)->type != YAML_MAP || node_of(over)->type != YAML_MAP) {
     copy_all(out, parent, over);
     return;
   }
@@ -71,7 +63,7 @@ static void merge(YamlFile *out, int parent, YamlNode base, YamlNode over) {
   for (int i = node_of(over)->first; i != YAML_NONE; i = yaml_tree_node(over.file, i)->next) {
     const YamlNode value = {over.file, i};
     const char *key = node_of(value)->key;
-    if (!yaml_is_present(value_of(base, key)) || value_of(over, key).index != i)
+    if (!yaml_is_present(yaml_map_value(base, key)) || yaml_map_value(over, key).index != i)
       copy_all(out, index, value);
   }
 }
@@ -113,10 +105,10 @@ static YamlFile *read_base(YamlNode name, const char *subdir, int depth, GPtrArr
 static YamlFile *over_bases(YamlFile *file, const char *subdir, int depth, GPtrArray *bases, GError **error) {
   g_autoptr(YamlFile) own = file;
   const YamlNode root = yaml_file_root(own);
-  const YamlNode name = yaml_is_map(root) ? value_of(root, "base") : (YamlNode){NULL, 0};
+  const YamlNode name = yaml_is_map(root) ? yaml_map_value(root, "base") : (YamlNode){NULL, 0};
   if (!yaml_is_present(name))
     return g_steal_pointer(&own);
-  if (!yaml_is_present(value_of(root, "name"))) {
+  if (!yaml_is_present(yaml_map_value(root, "name"))) {
     yaml_fail(root, error, "the key \"name\" is missing: a file with a base has a name of its own");
     return NULL;
   }
@@ -140,4 +132,25 @@ YamlFile *yaml_over_bases(YamlFile *file, const char *subdir, GPtrArray *bases, 
 YamlFile *yaml_read_over_bases(const char *path, const char *subdir, GPtrArray *bases, GError **error) {
   YamlFile *file = yaml_file_read(path, error);
   return file != NULL ? yaml_over_bases(file, subdir, bases, error) : NULL;
+}
+
+gboolean yaml_is_of_base(YamlNode node) {
+  return strcmp(yaml_path(node), yaml_path(yaml_file_root(node.file))) != 0;
+}
+
+static gboolean begins_with_place_in(const char *message, const char *path) {
+  return g_str_has_prefix(message, path) && message[strlen(path)] == ':';
+}
+
+gboolean yaml_prefix_over_base(const YamlFile *file, GError **error) {
+  if (error == NULL || *error == NULL)
+    return FALSE;
+  for (int i = 0; i < (int)file->nodes->len; i++) {
+    const YamlNode node = {file, i};
+    if (yaml_is_of_base(node) && begins_with_place_in((*error)->message, yaml_path(node))) {
+      g_prefix_error(error, "%s, over its base: ", file->path);
+      break;
+    }
+  }
+  return FALSE;
 }

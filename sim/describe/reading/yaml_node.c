@@ -21,7 +21,7 @@
 
 enum { MAX_BYTES = 16 << 20, MAX_NODES = 1 << 16, MAX_DEPTH = 32, MAX_FIELDS = 64, NONE = YAML_NONE };
 
-static const char *const type_names[] = {[NODE_TEXT] = "a text", [NODE_LIST] = "a list", [NODE_MAP] = "a mapping"};
+static const char *const type_names[] = {[YAML_TEXT] = "a text", [YAML_LIST] = "a list", [YAML_MAP] = "a mapping"};
 
 /* Where the reader stands between two events. */
 typedef struct {
@@ -33,45 +33,21 @@ typedef struct {
   int n_documents;
 } Reader;
 
-static Node *node_at(const YamlFile *file, int index) {
+static YamlTreeNode *node_at(const YamlFile *file, int index) {
   return yaml_tree_node(file, index);
-}
-
-YamlFile *yaml_tree_new(const char *path) {
-  YamlFile *file = g_new0(YamlFile, 1);
-  file->path = g_strdup(path);
-  file->nodes = g_array_new(FALSE, FALSE, sizeof(Node));
-  file->texts = g_string_chunk_new(4096);
-  return file;
-}
-
-int yaml_tree_add(YamlFile *file, int parent, Node node) {
-  const int index = (int)file->nodes->len;
-  node.parent = parent;
-  node.first = node.last = node.next = NONE;
-  g_array_append_val(file->nodes, node);
-  if (parent == NONE)
-    return index;
-  Node *above = node_at(file, parent);
-  if (above->last == NONE)
-    above->first = index;
-  else
-    node_at(file, above->last)->next = index;
-  above->last = index;
-  return index;
 }
 
 static int event_line(const yaml_event_t *event) {
   return (int)MIN(event->start_mark.line, G_MAXINT - 1) + 1;
 }
 
-static gboolean add_node(Reader *reader, NodeType type, const char *text, int line, GError **error) {
+static gboolean add_node(Reader *reader, YamlTreeType type, const char *text, int line, GError **error) {
   YamlFile *file = reader->file;
   if (file->nodes->len == MAX_NODES)
     return fail_input(error, "%s:%d: more than %d values, expected a description", file->path, line, MAX_NODES);
-  if (type != NODE_TEXT && ++reader->depth > MAX_DEPTH)
+  if (type != YAML_TEXT && ++reader->depth > MAX_DEPTH)
     return fail_input(error, "%s:%d: nested more than %d deep", file->path, line, MAX_DEPTH);
-  const Node node = {
+  const YamlTreeNode node = {
       .type = type,
       .line = reader->key != NULL ? reader->key_line : line,
       .path = file->path,
@@ -80,7 +56,7 @@ static gboolean add_node(Reader *reader, NodeType type, const char *text, int li
   };
   const int index = yaml_tree_add(file, reader->open, node);
   reader->key = NULL;
-  if (type != NODE_TEXT)
+  if (type != YAML_TEXT)
     reader->open = index;
   return TRUE;
 }
@@ -101,7 +77,7 @@ static gboolean check_plain(const Reader *reader, const void *anchor, const void
 }
 
 static gboolean wants_key(const Reader *reader) {
-  return reader->open != NONE && node_at(reader->file, reader->open)->type == NODE_MAP && reader->key == NULL;
+  return reader->open != NONE && node_at(reader->file, reader->open)->type == YAML_MAP && reader->key == NULL;
 }
 
 static gboolean read_scalar(Reader *reader, const yaml_event_t *event, GError **error) {
@@ -113,13 +89,13 @@ static gboolean read_scalar(Reader *reader, const yaml_event_t *event, GError **
     return fail_input(error, "%s:%d: found a NUL character in a text", reader->file->path, line);
   const char *text = g_string_chunk_insert_len(reader->file->texts, value, (gssize)event->data.scalar.length);
   if (!wants_key(reader))
-    return add_node(reader, NODE_TEXT, text, line, error);
+    return add_node(reader, YAML_TEXT, text, line, error);
   reader->key = text;
   reader->key_line = line;
   return TRUE;
 }
 
-static gboolean read_start(Reader *reader, NodeType type, const void *anchor, const void *tag, int line,
+static gboolean read_start(Reader *reader, YamlTreeType type, const void *anchor, const void *tag, int line,
                            GError **error) {
   if (!check_plain(reader, anchor, tag, line, error))
     return FALSE;
@@ -134,10 +110,10 @@ static gboolean read_event(Reader *reader, const yaml_event_t *event, GError **e
   case YAML_SCALAR_EVENT:
     return read_scalar(reader, event, error);
   case YAML_SEQUENCE_START_EVENT:
-    return read_start(reader, NODE_LIST, event->data.sequence_start.anchor, event->data.sequence_start.tag, line,
+    return read_start(reader, YAML_LIST, event->data.sequence_start.anchor, event->data.sequence_start.tag, line,
                       error);
   case YAML_MAPPING_START_EVENT:
-    return read_start(reader, NODE_MAP, event->data.mapping_start.anchor, event->data.mapping_start.tag, line, error);
+    return read_start(reader, YAML_MAP, event->data.mapping_start.anchor, event->data.mapping_start.tag, line, error);
   case YAML_SEQUENCE_END_EVENT:
   case YAML_MAPPING_END_EVENT:
     close_node(reader);
@@ -238,16 +214,16 @@ gboolean yaml_is_present(YamlNode node) {
 }
 
 gboolean yaml_is_map(YamlNode node) {
-  return node_at(node.file, node.index)->type == NODE_MAP;
+  return node_at(node.file, node.index)->type == YAML_MAP;
 }
 
 gboolean yaml_is_list(YamlNode node) {
-  return node_at(node.file, node.index)->type == NODE_LIST;
+  return node_at(node.file, node.index)->type == YAML_LIST;
 }
 
 /* "file:line: " and, for a named node, "key: ". Owned by the caller. */
 static char *place_of(YamlNode node) {
-  const Node *at = node_at(node.file, node.index);
+  const YamlTreeNode *at = node_at(node.file, node.index);
   return at->key == NULL ? g_strdup_printf("%s:%d: ", at->path, at->line)
                          : g_strdup_printf("%s:%d: %.80s: ", at->path, at->line, at->key);
 }
@@ -267,8 +243,8 @@ gboolean yaml_prefix(YamlNode node, GError **error) {
   return FALSE;
 }
 
-static gboolean check_type(YamlNode node, NodeType type, GError **error) {
-  NodeType found = node_at(node.file, node.index)->type;
+static gboolean check_type(YamlNode node, YamlTreeType type, GError **error) {
+  YamlTreeType found = node_at(node.file, node.index)->type;
   if (found == type)
     return TRUE;
   const char *text = node_at(node.file, node.index)->text;
@@ -279,8 +255,15 @@ static gboolean check_type(YamlNode node, NodeType type, GError **error) {
   return yaml_fail(node, error, "found %s, expected %s", type_names[found], type_names[type]);
 }
 
+YamlNode yaml_map_value(YamlNode map, const char *key) {
+  for (int i = node_at(map.file, map.index)->first; i != NONE; i = node_at(map.file, i)->next)
+    if (strcmp(node_at(map.file, i)->key, key) == 0)
+      return (YamlNode){map.file, i};
+  return (YamlNode){NULL, 0};
+}
+
 int yaml_list_length(YamlNode list, int max, GError **error) {
-  if (!check_type(list, NODE_LIST, error))
+  if (!check_type(list, YAML_LIST, error))
     return NONE;
   int n = 0;
   for (int i = node_at(list.file, list.index)->first; i != NONE; i = node_at(list.file, i)->next)
@@ -312,7 +295,7 @@ int yaml_line(YamlNode node) {
 }
 
 const char *yaml_text(YamlNode node, GError **error) {
-  if (!check_type(node, NODE_TEXT, error))
+  if (!check_type(node, YAML_TEXT, error))
     return NULL;
   const char *text = node_at(node.file, node.index)->text;
   if (*text == '\0')
@@ -408,7 +391,7 @@ static gboolean fail_unknown(YamlNode child, const YamlField *fields, int n_fiel
   for (int i = 0; i < n_fields; i++)
     names[i] = fields[i].key;
   names[n_fields] = NULL;
-  const Node *at = node_at(child.file, child.index);
+  const YamlTreeNode *at = node_at(child.file, child.index);
   g_autofree char *expected = suggest_message(at->key, names);
   return fail_input(error, "%s:%d: unknown key \"%.80s\", %s", at->path, at->line, at->key, expected);
 }
@@ -433,7 +416,7 @@ static gboolean match_keys(YamlNode map, const YamlField *fields, int n_fields, 
 gboolean yaml_map_read(YamlNode map, const YamlField *fields, int n_fields, void *target, GError **error) {
   g_assert(n_fields <= MAX_FIELDS);
   YamlNode children[MAX_FIELDS] = {{NULL, 0}};
-  if (!check_type(map, NODE_MAP, error) || !match_keys(map, fields, n_fields, children, error))
+  if (!check_type(map, YAML_MAP, error) || !match_keys(map, fields, n_fields, children, error))
     return FALSE;
   for (int i = 0; i < n_fields; i++)
     if (fields[i].required && !yaml_is_present(children[i]))

@@ -52,6 +52,9 @@ gboolean yaml_is_list(YamlNode node);
  * of the wrong form or out of range fail; texts stored until then stay the target's. */
 gboolean yaml_map_read(YamlNode map, const YamlField *fields, int n_fields, void *target, GError **error);
 
+/* The first value in the mapping whose key is that; zeroed: none. */
+YamlNode yaml_map_value(YamlNode map, const char *key);
+
 /* Items of a list of at most `max`; −1 with the error set when it is no list, empty or longer. */
 int yaml_list_length(YamlNode list, int max, GError **error);
 YamlNode yaml_list_item(YamlNode list, int i);

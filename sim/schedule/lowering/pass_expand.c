@@ -6,8 +6,8 @@
  *              tp                              |  AR  |                |  AR  |
  *
  * A run is a stretch of a piece's list without a collective in it, that nothing waits for but at its end, and that
- * waits for nothing but at its start. A piece begins when all streams have ended the one before it. cp and ep are like
- * tp.
+ * waits for nothing but at its start. A piece begins when all streams have ended the one before it. cp and ep are as
+ * tp is.
  *
  * A framework whose host reads how many tokens go to each expert has it wait for the run that chooses them, before it
  * issues the exchange (framework_time.h, expert_counts). */

@@ -4,16 +4,20 @@
  *
  * place        compute ops in the order's order
  * unshard      ZeRO-3: every F, I and B is cut into layers, each after an all-gather of its parameters on the dp
- *              stream (one for each matrix where the framework does so), at most `prefetch` layers ahead; ZeRO-1/2 with overlap_param: the first forward of each stage is
- *              cut into buckets, each after the all-gather of its bucket
+ *              stream (one for each matrix where the framework does so), at most `prefetch` layers ahead;
+ *              ZeRO-1/2 with overlap_param: the first forward of each stage is cut into buckets, each after the
+ *              all-gather of its bucket
  * send_recv    activations and gradients between stages on different ranks; a receive is placed on the peer when its
  *              send is scheduled
  * reduce_grad  the last backward of each stage (every backward for ZeRO ≥ 2) is cut into buckets, each followed by its
  *              all-reduce (ZeRO-0) or reduce-scatter (and all-reduce over replicas); without overlap_grad all of them
  *              wait for the last backward
  * optimizer    tied-embedding all-reduce, global gradient norm, the Adam step, ZeRO-1/2 all-gather where not
- * overlapped, host sync offload      gradients, weights and activations copied to and from the host, whose processors
- * update then memory       what each op holds and drops steps        the list again, n_steps times */
+ *              overlapped, host sync
+ * offload      gradients, weights and activations copied to and from the host, whose processors update then
+ * memory       what each op holds and drops
+ * steps        the list again, n_steps times
+ */
 #pragma once
 #include "ops_beside.h"
 #include "order.h"

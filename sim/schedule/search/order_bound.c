@@ -2,10 +2,12 @@
  *
  *   by itself      m micro-batches of all its work. Before its first I comes back, a round trip after its first F, it
  *                  can run forwards only, as many as its memory holds; it idles the rest of that trip.
- *   a round trip   its first F, the ramp to the first stage of a later rank b, all of b's F and I, the ramp back, a
- * last W. Nothing of b can run before the ramp; and what b runs last but W is an I of its first stage, for the gradient
- * of any other stage of b has that stage still to come. all ranks      where the makespan counts, the same from rank
- * b's side: the ramp from the pipe's start, b's work, and if W is shorter than the ramp back, the ramp back. */
+ *   a round trip   its first F, the ramp to the first stage of a later rank b, all of b's F and I, the ramp back,
+ *                  a last W. Nothing of b can run before the ramp; and what b runs last but W is an I of its first
+ *                  stage, for the gradient of any other stage of b has that stage still to come.
+ *   all ranks      where the makespan counts, the same from rank b's side: the ramp from the pipe's start, b's work,
+ *                  and if W is shorter than the ramp back, the ramp back.
+ */
 #include "order_cost.h"
 #include <math.h>
 
