@@ -92,8 +92,7 @@ static int run(const ExplainVerb *o, GError **error) {
   g_autoptr(SpaceReader) reader = space_reader_new(o->space);
   g_autoptr(GArray) sizes = sizes_of(o->space, reader, error);
   SpacePoint point;
-  if (sizes == NULL || !space_reader_read(reader, 0, &point, error) ||
-      !plan_options_check_model(point.plan, point.model, error))
+  if (sizes == NULL || !space_reader_read(reader, 0, &point, error))
     return 2;
   if (sizes->len == 1)
     return explain(o, &point, NULL, error);

@@ -95,24 +95,34 @@ LaunchTimes framework_launches(const Plan *plan, const WorkList *work, const Wor
                        .collective_s = framework->collective_s};
 }
 
-/* Of a list: its first and its last exchange with experts; −1: none. */
-static void find_exchanges(const WorkList *work, int *first, int *last) {
+static gboolean is_router(const WorkItem *item) {
+  return g_str_has_prefix(item->name, "router");
+}
+
+/* An exchange with experts, or what they compute: on a single rank of ep, and in W, there are no exchanges. */
+static gboolean is_routed(const WorkItem *item) {
+  return item->kind == ITEM_COLLECTIVE ? item->axis == AXIS_EP : g_str_has_prefix(item->name, "expert_");
+}
+
+/* Of a list: what stands first and last of its experts; −1: none. */
+static void find_routed(const WorkList *work, int *first, int *last) {
   *first = *last = -1;
   for (int i = 0; i < work->n_items; i++)
-    if (work->items[i].kind == ITEM_COLLECTIVE && work->items[i].axis == AXIS_EP) {
+    if (is_routed(&work->items[i])) {
       *first = *first < 0 ? i : *first;
       *last = i;
     }
 }
 
 gboolean framework_replays(const Plan *plan, const WorkList *work, int i) {
+  const WorkItem *item = &work->items[i];
   int first, last;
   switch (plan->cuda_graphs) {
   case CUDA_GRAPHS_ROUTER:
-    return g_str_has_prefix(work->items[i].name, "router");
+    return is_router(item);
   case CUDA_GRAPHS_ATTENTION:
-    find_exchanges(work, &first, &last);
-    return first >= 0 && (i < first || i > last) && work->items[i].kind != ITEM_COLLECTIVE;
+    find_routed(work, &first, &last);
+    return is_router(item) || (first >= 0 && (i < first || i > last) && item->kind != ITEM_COLLECTIVE);
   case CUDA_GRAPHS_FULL:
     return TRUE;
   case CUDA_GRAPHS_NONE:

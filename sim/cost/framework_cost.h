@@ -27,7 +27,7 @@ double framework_launch_s(const LaunchTimes *launches, const WorkItem *item);
  * NULL: for those that `work` makes again. `has_experts`: the piece is a layer with experts. */
 LaunchTimes framework_launches(const Plan *plan, const WorkList *work, const WorkList *again, Piece piece, Phase phase,
                                gboolean has_experts, double each_s);
-/* Whether item `i` of a list is replayed by the plan's CUDA graphs: router and choice of experts by name; kernels of
- * attention and all else that does not stand between the exchanges of a layer with experts (nothing where there are
- * none). */
+/* Whether item `i` of a list is replayed by the plan's CUDA graphs. Router: it and the choice of experts, by name.
+ * Attention: these, and kernels that do not stand between the first and the last of a layer's exchanges with experts
+ * and their products (nothing where there are none). */
 gboolean framework_replays(const Plan *plan, const WorkList *work, int i);

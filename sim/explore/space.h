@@ -88,5 +88,6 @@ SpaceReader *space_reader_new(const Space *space);
 void space_reader_free(SpaceReader *reader);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SpaceReader, space_reader_free)
 /* `index` from 0 to space_count() − 1. Values that clash with each other before any plan is made, say a memory cap
- * with a schedule that takes none, are INPUT; others are found by plan_complete(). */
+ * with a schedule that takes none, are INPUT; others are found by plan_complete(). Those that say nothing of the model
+ * are IMPOSSIBLE, and INPUT in a space of one configuration. */
 gboolean space_reader_read(SpaceReader *reader, gint64 index, SpacePoint *point, GError **error);

@@ -39,6 +39,17 @@ void space_reader_free(SpaceReader *reader) {
   g_free(reader);
 }
 
+/* What says nothing of the model is a mistake in a single configuration; of many it is one that is impossible. */
+static gboolean check_model(const SpaceReader *reader, const Model *model, GError **error) {
+  g_autoptr(GError) problem = NULL;
+  if (model == NULL || plan_options_check_model(reader->options.plan, model, &problem))
+    return TRUE;
+  if (space_count(reader->space) > 1)
+    return fail_impossible(error, "%s", problem->message);
+  g_propagate_error(error, g_steal_pointer(&problem));
+  return FALSE;
+}
+
 gboolean space_reader_read(SpaceReader *reader, gint64 index, SpacePoint *point, GError **error) {
   const Space *space = reader->space;
   reset(reader);
@@ -54,7 +65,7 @@ gboolean space_reader_read(SpaceReader *reader, gint64 index, SpacePoint *point,
     else if (!parser_set(reader->parser, axis->name, g_ptr_array_index(axis->values, value), error))
       return FALSE;
   }
-  if (!plan_options_make_plan(&reader->options, error) ||
+  if (!plan_options_make_plan(&reader->options, error) || !check_model(reader, point->model, error) ||
       !plan_options_check_cluster(&reader->options, point->cluster, error))
     return FALSE;
   point->plan = reader->options.plan;

@@ -42,9 +42,8 @@ void plan_options_add(PlanOptions *options, PlanOptionSet set, Parser *parser);
 const char *options_schedule_help(void);
 /* Fill the plan alone. */
 gboolean plan_options_make_plan(PlanOptions *options, GError **error);
-/* INPUT when what was typed of one plan says nothing of its model: plain norms where it has no RMSNorms, deepep where
- * it has no experts, unless its framework has them anyway. In a space of several, and in a table of runs, it may stand:
- * there it is of the models that heed it. */
+/* INPUT when what was typed of a plan says nothing of its model: plain norms where it has no RMSNorms, deepep where it
+ * has no experts, unless its framework has them anyway. In a table of measured runs it may stand. */
 gboolean plan_options_check_model(const Plan *plan, const Model *model, GError **error);
 /* INPUT when what was typed clashes with the cluster itself. */
 gboolean plan_options_check_cluster(const PlanOptions *options, const Cluster *cluster, GError **error);

@@ -167,11 +167,12 @@ done <<'TABLE'
 2|--norm-kernel plain;model gpt2 has LayerNorms|explain --model gpt2 --cluster dgx-h100 --norm-kernel plain
 2|--norm-kernel plain;model gpt2 has LayerNorms|memory --model gpt2 --norm-kernel plain
 2|--norm-kernel plain;LayerNorms|plan --model gpt2 --cluster dgx-h100 --gpus 8 --global-batch 8 --norm-kernel plain
-0|2 ran|sweep --model gpt2 --cluster dgx-h100 --gpus 8 --norm-kernel plain,fused
+0|1 ran, 1 impossible;says how an RMSNorm runs: model gpt2|sweep --model gpt2 --cluster dgx-h100 --gpus 8 --norm-kernel plain,fused
 2|--expert-dispatch deepep;model gpt2 has none|simulate --model gpt2 --cluster dgx-h100 --expert-dispatch deepep
 2|--expert-dispatch deepep;model gpt2 has none|explain --model gpt2 --cluster dgx-h100 --expert-dispatch deepep
 2|--expert-dispatch deepep;gpt2|plan --model gpt2 --cluster dgx-h100 --gpus 8 --global-batch 8 --expert-dispatch deepep
-0|2 ran|sweep --model gpt2 --cluster dgx-h100 --gpus 8 --expert-dispatch deepep,alltoall
+0|1 ran, 1 impossible;model gpt2 has none|sweep --model gpt2 --cluster dgx-h100 --gpus 8 --expert-dispatch deepep,alltoall
+0|5 ran, 3 impossible|sweep --model llama-3-8b,mixtral-8x7b --cluster dgx-h100 --gpus 64 --zero 3 --seq-len 512 --overlap-experts off,on --cuda-graphs none,router
 1|--overlap-grad on;megatron-deepspeed clash|simulate PLAN --framework megatron-deepspeed --overlap-grad on
 1|does not fit|simulate --model llama-3-70b --cluster dgx-h100
 1|forward passes: at most|simulate --model llama-3-8b --cluster dgx-h100 --gpus 8 --pp 8 --global-batch 1000000

@@ -60,9 +60,22 @@ START_TEST(graphs_replay_what_they_cover) {
     for (int i = 0; i < N_ITEMS; i++)
       ck_assert_int_eq(framework_replays(plan, &work, i), (cases[c].items >> i) & 1);
   }
-  items[DISPATCH].axis = items[COMBINE].axis = AXIS_TP; /* no experts elsewhere: nothing to leave out, and no graph */
+}
+END_TEST
+
+/* On one rank of ep nothing is sent: its experts' products alone are left out. */
+START_TEST(graphs_replay_attention_where_nothing_is_exchanged) {
+  WorkItem items[N_ITEMS];
+  fill(items);
+  const WorkList work = {.items = items, .n_items = N_ITEMS};
+  g_autoptr(Plan) plan = plan_new();
   plan->cuda_graphs = CUDA_GRAPHS_ATTENTION;
-  ck_assert(!framework_replays(plan, &work, NORM));
+  items[DISPATCH].kind = items[COMBINE].kind = ITEM_MEMORY;
+  for (int i = 0; i < N_ITEMS; i++)
+    ck_assert_int_eq(framework_replays(plan, &work, i), i != UP);
+  items[ROUTER].name = items[UP].name = "mlp_up"; /* a dense layer's */
+  for (int i = 0; i < N_ITEMS; i++)
+    ck_assert(!framework_replays(plan, &work, i));
 }
 END_TEST
 
@@ -137,6 +150,7 @@ int main(void) {
   TCase *tcase = tcase_create("expert_host");
   tcase_add_test(tcase, each_kernel_takes_its_time_on_a_slower_host);
   tcase_add_test(tcase, graphs_replay_what_they_cover);
+  tcase_add_test(tcase, graphs_replay_attention_where_nothing_is_exchanged);
   tcase_add_test(tcase, a_host_that_counts_waits_for_every_choice);
   tcase_add_test(tcase, a_lone_rank_hides_exchanges_beside_its_neighbour);
   Suite *suite = suite_create("expert_host");

@@ -159,6 +159,9 @@ START_TEST(what_cannot_be_a_base_is_refused) {
   assert_refused("name: x\nbase: dgx-h100\nnode: {nic: {bandwith: 1 GB/s}}\n", "did you mean \"bandwidth\"");
   assert_refused("name: x\nbase: dgx-h100\nnode: {nics: 4, nics: 8}\n", "refused.yaml:3: nics: found twice");
   assert_refused_at("name: x\nbase: dgx-h100\nnode: {nics: four}\n", ":3: nics: found \"four\"");
+  assert_refused("name: x\nbase: dgx-h100\nbase: dgx-a100\n",
+                 "refused.yaml:3: base: found twice in one mapping, first in "
+                 "line 2");
   g_autofree char *list = write_file("list.yaml", "[1, 2]\n");
   assert_refused("name: x\nbase: list.yaml\n", "refused.yaml:2: base: found a file without keys");
   /* what the base has and the file does not go together with: told where it stands */

@@ -79,6 +79,15 @@ static YamlFile *without_base(const YamlFile *file) {
   return out;
 }
 
+/* The reader of the merged file does not see it. */
+static gboolean has_one_base(YamlNode name, GError **error) {
+  for (int i = node_of(name)->next; i != YAML_NONE; i = yaml_tree_node(name.file, i)->next)
+    if (strcmp(yaml_tree_node(name.file, i)->key, "base") == 0)
+      return yaml_fail((YamlNode){name.file, i}, error, "found twice in one mapping, first in line %d",
+                       node_of(name)->line);
+  return TRUE;
+}
+
 static YamlFile *over_bases(YamlFile *file, const char *subdir, int depth, GPtrArray *bases, GError **error);
 
 /* Owned by the caller; NULL with the error set. */
@@ -108,6 +117,8 @@ static YamlFile *over_bases(YamlFile *file, const char *subdir, int depth, GPtrA
   const YamlNode name = yaml_is_map(root) ? yaml_map_value(root, "base") : (YamlNode){NULL, 0};
   if (!yaml_is_present(name))
     return g_steal_pointer(&own);
+  if (!has_one_base(name, error))
+    return NULL;
   if (!yaml_is_present(yaml_map_value(root, "name"))) {
     yaml_fail(root, error, "the key \"name\" is missing: a file with a base has a name of its own");
     return NULL;
