@@ -193,7 +193,8 @@ static void run_optimizer(Executor *executor, const Op *op) {
   state_optimizer(executor->trainer, op->step, stream);
 }
 
-/* What a piece reads and makes gradients of, but for vectors that are sharded as the rest is. Returns how many. */
+/* What a piece reads and makes gradients of, but for what is sharded as some of it is: vectors, and of heads that
+ * predict further all but the first one's experts. Returns how many. */
 static int piece_blocks(const Executor *executor, const Op *op, const Work *work, const Block *blocks[2]) {
   static const BlockKind kinds[N_PIECES] = {[PIECE_EMBEDDING] = BLOCK_TABLE,
                                             [PIECE_DENSE_LAYER] = BLOCK_LAYER,
@@ -205,9 +206,12 @@ static int piece_blocks(const Executor *executor, const Op *op, const Work *work
     return 0;
   blocks[n] = parameters_block(parameters, op->stage, kinds[work->piece], op->unit);
   n += blocks[n] != NULL && blocks[n]->n > 0;
-  if (work->piece == PIECE_LAYER && (blocks[n] = parameters_block(parameters, op->stage, BLOCK_EXPERTS, op->unit)))
-    n++;
-  return n;
+  const gboolean is_head = work->piece == PIECE_HEAD;
+  if (!is_head && work->piece != PIECE_LAYER)
+    return n;
+  const int layer = is_head ? parameters->workload->stages[op->stage].layers.n_layers + 1 : op->unit;
+  blocks[n] = parameters_block(parameters, op->stage, BLOCK_EXPERTS, layer);
+  return n + (blocks[n] != NULL);
 }
 
 /* ZeRO-3: some gather has brought the weights of the piece. */

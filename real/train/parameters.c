@@ -132,15 +132,10 @@ static gboolean check_experts(const Workload *workload, GError **error) {
   return TRUE;
 }
 
-/* Heads that predict further look words up in the embedding's own table. */
-static gboolean heads_share_table(const Workload *workload) {
-  return workload->plan->mtp_layers > 0 && !workload->model->tied && workload->tied_parameters == 0;
-}
-
 /* In shards, the model's own word table is there while its stage runs, and its gradient is summed with that stage's. */
 static gboolean check_further_heads(const Workload *workload, GError **error) {
   const Plan *plan = workload->plan;
-  if (!heads_share_table(workload) || plan->zero < 2 || workload->n_stages == 1)
+  if (!workload_heads_read_embedding(workload) || plan->zero < 2 || workload->n_stages == 1)
     return TRUE;
   return fail_impossible(error,
                          "--mtp-layers %d with --zero %d cannot be trained here where one rank has the model's first "
@@ -454,7 +449,7 @@ void parameters_bucket(const Parameters *parameters, const Op *op, const Transfe
 }
 
 Block *parameters_shared_table(const Parameters *parameters) {
-  const gboolean is_shared = shares_table(parameters->workload) || heads_share_table(parameters->workload);
+  const gboolean is_shared = shares_table(parameters->workload) || workload_heads_read_embedding(parameters->workload);
   const int stage = is_shared ? first_stage(parameters) : -1;
   return stage >= 0 ? parameters_block(parameters, stage, BLOCK_TABLE, -1) : NULL;
 }

@@ -54,6 +54,10 @@ static void copy_embedding(Workload *workload, const Cut *cut) {
   workload->piece_parameters[PIECE_HEAD] += workload->tied_parameters;
 }
 
+gboolean workload_heads_read_embedding(const Workload *workload) {
+  return workload->plan->mtp_layers > 0 && !workload->model->tied && workload->tied_parameters == 0;
+}
+
 static void share_vocabulary(Workload *workload, const Cut *cut) {
   const gint64 vocabulary = cut_vocab_parameters(cut);
   if (!workload->model->tied)

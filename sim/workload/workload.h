@@ -88,6 +88,9 @@ int workload_stage_matrices(const Workload *workload, int stage, gboolean of_exp
 /* Weights, gradients and optimizer of a stage on one rank, under ZeRO stage `zero`, each in whole bytes. */
 StateBytes workload_stage_state(const Workload *workload, int stage, int zero);
 
+/* Heads that predict further look words up in the table of an embedding on their rank: both add to its gradient. */
+gboolean workload_heads_read_embedding(const Workload *workload);
+
 /* Model FLOPs of one step over all GPUs: exact products of the model, forward × 3, no recompute, by the plan's
  * convention (causal; megatron: attention in full; 6n: 6·N·tokens). */
 double workload_model_flops(const Workload *workload);

@@ -47,9 +47,11 @@ static void add_tied_gradient(Program *program, OpEditor *editor, const Lowering
   op_editor_add(editor, &op);
 }
 
-/* The latest op that adds to a stage's gradient; what embedding and head share is whole after the last op of all. */
+/* The latest op that adds to a stage's gradient; what embedding and head share, or both add to, is whole after the last
+ * op of all. */
 static gint32 last_of_stage(const OpEditor *editor, const Workload *workload, int stage) {
-  for (gint32 i = editor->n_ops; i-- > 0 && workload->shared_parameters == 0;) {
+  const gboolean is_apart = workload->shared_parameters == 0 && !workload_heads_read_embedding(workload);
+  for (gint32 i = editor->n_ops; i-- > 0 && is_apart;) {
     const Op *op = &editor->ops[i];
     if (op->kind == OP_COMPUTE && op->stage == stage)
       return i;

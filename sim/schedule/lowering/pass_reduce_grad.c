@@ -17,6 +17,9 @@
  *     compute   |  u−2  |  u−1  |·······|   u   |
  *     dp                | reduce u−2    | reduce u−1    |
  *
+ * Where further heads look words up in the table of an embedding on their rank, and their last backward comes behind
+ * the embedding's (two pipes), the table's bucket is reduced behind theirs: till then they add to it.
+ *
  * An order that says itself where to reduce (REDUCE_GRAD) is heeded: at each such place the whole stage's gradient is
  * reduced, once a step under every ZeRO stage, when the op in front of it has ended.                              */
 #include "lowering.h"
@@ -29,6 +32,8 @@ typedef struct {
   OpEditor editor;
   GArray *cuts;        /* of Part: of the backward at hand; borrowed */
   GArray *late;        /* of Op: collectives held back until the last compute op; owned */
+  GArray *of_table;    /* of Op: collectives held back until the last head's backward; owned */
+  gint32 last_head;    /* old index of that backward, where it adds to the embedding's table; −1 none */
   const gint32 *last;  /* [stage] micro-batch of the last backward; NULL: each reduction is told, and the only one */
   gint32 last_compute; /* new index */
   gint32 wait_for;     /* new index of a collective the next compute op waits for; −1 none */
@@ -88,17 +93,37 @@ static int reduce_ops(const Reducer *reducer, int stage, const Part *part, gbool
   return n;
 }
 
-static void emit_reduce(Reducer *reducer, const Op *backward, const Part *part, gint32 after) {
+/* Old index of the last op that adds to the embedding's table for heads that look words up in it; −1: none does. */
+static gint32 last_head(const OpList *list, const Workload *workload) {
+  for (gint32 i = list->n_ops; i-- > 0 && workload_heads_read_embedding(workload);) {
+    const Op *op = &list->ops[i];
+    if (op->kind == OP_COMPUTE && action_completes_gradient(op->action) && workload->stages[op->stage].layers.has_head)
+      return i;
+  }
+  return -1;
+}
+
+/* Where collectives of a gradient wait that is not whole or not to be reduced yet; NULL: they are issued at once. */
+static GArray *held_back(const Reducer *reducer, const Part *part, int old_index) {
+  if (zero_stage(reducer->workload) >= 2)
+    return NULL;
+  if (!reducer->workload->plan->overlap_grad)
+    return reducer->late;
+  return part->n_embedding > 0 && old_index < reducer->last_head ? reducer->of_table : NULL;
+}
+
+static void emit_reduce(Reducer *reducer, int old_index, const Op *backward, const Part *part, gint32 after) {
   const Plan *plan = reducer->workload->plan;
+  GArray *held = held_back(reducer, part, old_index);
   Op ops[MOST_REDUCTIONS];
   int n = reduce_ops(reducer, backward->stage, part, reducer->last[backward->stage] == backward->micro_batch, ops);
+  if (held != NULL) {
+    g_array_append_vals(held, ops, (guint)n);
+    return;
+  }
   for (int i = 0; i < n; i++) {
     if (zero_stage(reducer->workload) >= 2)
       ops[i].micro_batch = backward->micro_batch;
-    if (!plan->overlap_grad && zero_stage(reducer->workload) < 2) {
-      g_array_append_val(reducer->late, ops[i]);
-      continue;
-    }
     op_add_after(&ops[i], after);
     gint32 index = op_editor_add(&reducer->editor, &ops[i]);
     if (!plan->overlap_grad)
@@ -140,7 +165,16 @@ static void reduce_backward(Reducer *reducer, int old_index) {
     gint32 index = op_editor_add(&reducer->editor, &piece);
     reducer->last_compute = index;
     op_editor_set_moved(&reducer->editor, old_index, index);
-    emit_reduce(reducer, &op, part, index);
+    emit_reduce(reducer, old_index, &op, part, index);
+  }
+}
+
+/* What was held back until the op before. */
+static void emit_of_table(Reducer *reducer) {
+  for (guint i = 0; i < reducer->of_table->len; i++) {
+    Op op = g_array_index(reducer->of_table, Op, i);
+    op_add_after(&op, reducer->last_compute);
+    op_editor_add(&reducer->editor, &op);
   }
 }
 
@@ -170,6 +204,8 @@ static void reduce_rank(Program *program, OpList *list, const Workload *workload
                      .keeper = last_end(list, workload),
                      .cuts = cuts,
                      .late = g_array_new(FALSE, FALSE, sizeof(Op)),
+                     .of_table = g_array_new(FALSE, FALSE, sizeof(Op)),
+                     .last_head = last_head(list, workload),
                      .last = last,
                      .last_compute = -1,
                      .wait_for = -1,
@@ -185,6 +221,8 @@ static void reduce_rank(Program *program, OpList *list, const Workload *workload
     const Op *op = op_editor_old(&reducer.editor, i);
     if (is_reduced(op, zero, last)) {
       reduce_backward(&reducer, i);
+      if (i == reducer.last_head)
+        emit_of_table(&reducer);
       continue;
     }
     Op *copy = op_editor_copy_op(&reducer.editor, i);
@@ -203,6 +241,7 @@ static void reduce_rank(Program *program, OpList *list, const Workload *workload
   }
   op_editor_finish(&reducer.editor);
   g_array_free(reducer.late, TRUE);
+  g_array_free(reducer.of_table, TRUE);
 }
 
 /* Where the order says. */
