@@ -385,7 +385,7 @@ static gboolean copy_open_numbers(const PlanOptions *o, Plan *plan, GError **err
 
 /* "auto: zb-v" is how a run says what auto came to. */
 static gboolean is_auto_schedule(const char *text) {
-  return text != NULL && (strcmp(text, "auto") == 0 || g_str_has_prefix(text, "auto: "));
+  return text != NULL && (strcmp(plan_order_spelling(text), "auto") == 0 || g_str_has_prefix(text, "auto: "));
 }
 
 static void copy_numbers(const PlanOptions *o, Plan *plan) {
@@ -403,7 +403,7 @@ static void copy_numbers(const PlanOptions *o, Plan *plan) {
     plan->prefetch = o->prefetch;
   if (o->schedule != NULL) {
     g_free(plan->schedule);
-    plan->schedule = g_strdup(is_auto_schedule(o->schedule) ? "auto" : o->schedule);
+    plan->schedule = g_strdup(is_auto_schedule(o->schedule) ? "auto" : plan_order_spelling(o->schedule));
   }
 }
 

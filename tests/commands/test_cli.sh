@@ -152,6 +152,8 @@ done <<'TABLE'
 1|seq-len 8190 is not a multiple of 2 × cp 4|simulate --model llama-3-8b --cluster dgx-h100 --cp 4 --seq-len 8190
 2|--cp-comm;"rnig";did you mean "ring"?|simulate PLAN --cp-comm rnig
 2|--expert-dispatch;"deepp";did you mean "deepep"?|simulate PLAN --expert-dispatch deepp
+0|step time|simulate --model llama-3-8b --cluster dgx-h100 --gpus 8 --tp 4 --pp 2 --schedule ZB_H1 --recipe BF16+Master --overlap-grad ON --seq-len 512
+0|zb-h1|schedule --schedule ZB_H1 --pp 2 --micro-batches 4
 2|--cuda-graphs;"ful";did you mean "full"?|simulate PLAN --cuda-graphs ful
 2|--cuda-graphs attention;model gpt2 has none|simulate --model gpt2 --cluster dgx-h100 --cuda-graphs attention
 2|--cuda-graphs router;gpt2|plan --model gpt2 --cluster dgx-h100 --gpus 8 --global-batch 8 --cuda-graphs router
