@@ -148,7 +148,7 @@ static void add_methods(Parser *parser, PlanOptions *o) {
        "HOW"},
       {"overlap-experts", 0, 0, G_OPTION_ARG_STRING, &o->overlap_experts,
        "a forward and a backward hide each other's exchanges with experts, in rounds of the interleaved schedule and "
-       "without a pipeline: on or off (default off, or as the framework has it)",
+       "without a pipeline: on or off (default off, or as the framework has it; always on in dualpipe*)",
        "on|off"},
       {"cuda-graphs", 0, 0, G_OPTION_ARG_STRING, &o->cuda_graphs,
        "what is replayed in place of being issued kernel by kernel: none, of layers with experts router or attention "
