@@ -145,7 +145,7 @@ static gboolean parse_options(ScheduleOptions *o, int *argc, char ***argv, GErro
 }
 
 static const char *schedule_name(const ScheduleOptions *o) {
-  return o->schedule != NULL ? o->schedule : o->chunks > 1 ? "interleaved" : "1f1b";
+  return o->schedule != NULL ? plan_order_spelling(o->schedule) : o->chunks > 1 ? "interleaved" : "1f1b";
 }
 
 static gboolean check_count(const char *option, gint count, gint most, GError **error) {

@@ -148,7 +148,7 @@ static void add_methods(Parser *parser, PlanOptions *o) {
        "HOW"},
       {"overlap-experts", 0, 0, G_OPTION_ARG_STRING, &o->overlap_experts,
        "a forward and a backward hide each other's exchanges with experts, in rounds of the interleaved schedule and "
-       "without a pipeline: on or off (default off, or as the framework has it)",
+       "without a pipeline: on or off (default off, or as the framework has it; always on in dualpipe*)",
        "on|off"},
       {"cuda-graphs", 0, 0, G_OPTION_ARG_STRING, &o->cuda_graphs,
        "what is replayed in place of being issued kernel by kernel: none, of layers with experts router or attention "
@@ -385,7 +385,7 @@ static gboolean copy_open_numbers(const PlanOptions *o, Plan *plan, GError **err
 
 /* "auto: zb-v" is how a run says what auto came to. */
 static gboolean is_auto_schedule(const char *text) {
-  return text != NULL && (strcmp(text, "auto") == 0 || g_str_has_prefix(text, "auto: "));
+  return text != NULL && (strcmp(plan_order_spelling(text), "auto") == 0 || g_str_has_prefix(text, "auto: "));
 }
 
 static void copy_numbers(const PlanOptions *o, Plan *plan) {
@@ -403,7 +403,7 @@ static void copy_numbers(const PlanOptions *o, Plan *plan) {
     plan->prefetch = o->prefetch;
   if (o->schedule != NULL) {
     g_free(plan->schedule);
-    plan->schedule = g_strdup(is_auto_schedule(o->schedule) ? "auto" : o->schedule);
+    plan->schedule = g_strdup(is_auto_schedule(o->schedule) ? "auto" : plan_order_spelling(o->schedule));
   }
 }
 

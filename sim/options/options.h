@@ -43,7 +43,8 @@ const char *options_schedule_help(void);
 /* Fill the plan alone. */
 gboolean plan_options_make_plan(PlanOptions *options, GError **error);
 /* INPUT when what was typed of a plan says nothing of its model: plain norms where it has no RMSNorms, deepep where it
- * has no experts, unless its framework has them anyway. In a table of measured runs it may stand. */
+ * has no experts, unless its framework has them anyway. IMPOSSIBLE where it says nothing of its schedule:
+ * --overlap-experts where no forward and backward are a round. In a table of measured runs it may stand. */
 gboolean plan_options_check_model(const Plan *plan, const Model *model, GError **error);
 /* INPUT when what was typed clashes with the cluster itself. */
 gboolean plan_options_check_cluster(const PlanOptions *options, const Cluster *cluster, GError **error);

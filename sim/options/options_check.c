@@ -1,10 +1,24 @@
 /* Options against the model and the cluster that they are given with: what says nothing of them is refused. */
+#include <string.h>
+
 #include "error.h"
 #include "options.h"
 
+/* What was asked for: as a framework has it is no matter where there are no such pairs. */
+static gboolean check_turns(const Plan *plan, GError **error) {
+  const char *schedule = plan->schedule != NULL ? plan->schedule : plan->chunks > 1 ? "interleaved" : "1f1b";
+  if (plan->overlap_experts <= 0 || g_str_has_prefix(schedule, "dualpipe") || plan->pp == 1 ||
+      strcmp(schedule, "interleaved") == 0 || plan->time.expert_overlap == EXPERT_OVERLAP_ROUNDS)
+    return TRUE;
+  return fail_impossible(error,
+                         "--overlap-experts on: schedule %s with pp %d has no rounds of a forward and a backward; "
+                         "expected interleaved, or pp 1",
+                         schedule, plan->pp);
+}
+
 static gboolean check_experts(const Plan *plan, const Model *model, GError **error) {
   if (model_has_experts(model))
-    return TRUE;
+    return check_turns(plan, error);
   if (plan->expert_dispatch == DISPATCH_DEEPEP && plan->time.expert_dispatch != DISPATCH_DEEPEP)
     return fail_input(error,
                       "--expert-dispatch deepep says how tokens reach their experts: model %s has none; expected it "

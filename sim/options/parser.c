@@ -193,8 +193,8 @@ gboolean parser_run(Parser *parser, int *argc, char ***argv, gboolean allows_wor
 gboolean parse_switch(const char *option, const char *text, gboolean *value, GError **error) {
   if (text == NULL)
     return TRUE;
-  gboolean is_on = g_strcmp0(text, "on") == 0;
-  if (!is_on && g_strcmp0(text, "off") != 0)
+  const gboolean is_on = g_ascii_strcasecmp(text, "on") == 0;
+  if (!is_on && g_ascii_strcasecmp(text, "off") != 0)
     return fail_input(error, "%s: found \"%.80s\", expected on or off", option, text);
   *value = is_on;
   return TRUE;

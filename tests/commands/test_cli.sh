@@ -152,12 +152,16 @@ done <<'TABLE'
 1|seq-len 8190 is not a multiple of 2 × cp 4|simulate --model llama-3-8b --cluster dgx-h100 --cp 4 --seq-len 8190
 2|--cp-comm;"rnig";did you mean "ring"?|simulate PLAN --cp-comm rnig
 2|--expert-dispatch;"deepp";did you mean "deepep"?|simulate PLAN --expert-dispatch deepp
+0|step time|simulate --model llama-3-8b --cluster dgx-h100 --gpus 8 --tp 4 --pp 2 --schedule ZB_H1 --recipe BF16+Master --overlap-grad ON --seq-len 512
+0|zb-h1|schedule --schedule ZB_H1 --pp 2 --micro-batches 4
 2|--cuda-graphs;"ful";did you mean "full"?|simulate PLAN --cuda-graphs ful
 2|--cuda-graphs attention;model gpt2 has none|simulate --model gpt2 --cluster dgx-h100 --cuda-graphs attention
 2|--cuda-graphs router;gpt2|plan --model gpt2 --cluster dgx-h100 --gpus 8 --global-batch 8 --cuda-graphs router
 2|--overlap-experts on;gpt2|plan --model gpt2 --cluster dgx-h100 --gpus 8 --global-batch 8 --overlap-experts on
 2|--overlap-experts on;model gpt2 has none|simulate --model gpt2 --cluster dgx-h100 --overlap-experts on
-0|4 ran|sweep --model mixtral-8x7b --cluster dgx-h100 --gpus 64 --ep 8 --pp 8 --overlap-experts on,off --cuda-graphs none,full --seq-len 512 --zero 1
+0|4 ran|sweep --model mixtral-8x7b --cluster dgx-h100 --gpus 64 --ep 8 --pp 8 --chunks 2 --overlap-experts on,off --cuda-graphs none,full --seq-len 512 --zero 1
+0|1 ran, 1 impossible;1f1b with pp 8 has no rounds|sweep --model mixtral-8x7b --cluster dgx-h100 --gpus 64 --ep 8 --pp 8 --overlap-experts on,off --seq-len 512 --zero 1
+1|--overlap-experts on: schedule zb-v with pp 8|simulate --model mixtral-8x7b --cluster dgx-h100 --gpus 64 --ep 8 --pp 8 --schedule zb-v --overlap-experts on
 2|--norm-kernel;"fussed";did you mean "fused"?|simulate PLAN --norm-kernel fussed
 1|recompute-modules layernorm needs --recompute selective: found none|simulate PLAN --recompute-modules layernorm
 1|mtp-layers 1: the config of model llama-3-8b names 0 heads|simulate PLAN --mtp-layers 1
@@ -255,7 +259,7 @@ done <<'TABLE'
 2|century|schedule --pp 2 --micro-batches 1000000 --times F=1d,I=1d,W=1d
 2|F takes 0.0007207 ns;larger numbers|schedule --pp 4 --micro-batches 4 --times F=1e-9,I=1,W=1
 2|W takes 0.5 ns a chunk;at least a nanosecond|schedule --pp 4 --micro-batches 4 --schedule zb-v --times F=1s,I=1s,W=1ns
-2|unknown schedule "AUTO";v-half;auto;did you mean "auto"?|schedule --pp 4 --micro-batches 4 --schedule AUTO
+2|unknown schedule "AUTOS";v-half;auto;did you mean "auto"?|schedule --pp 4 --micro-batches 4 --schedule AUTOS
 2|unknown schedule;file:orders.csv|schedule --pp 4 --micro-batches 4 --schedule good.csv
 2|--memory-cap: found "0x10"|schedule --pp 4 --micro-batches 4 --schedule auto --memory-cap 0x10
 1|at least 2 micro-batches, one from each end|schedule --pp 4 --micro-batches 1 --schedule dualpipe
@@ -315,7 +319,7 @@ done <<'TABLE'
 1|tp 3 does not divide|memory --model llama-3-8b --tp 3
 0|fits|memory --model gpt2 --cluster dgx-h100 --gpus 2 --pp 2 --schedule zb-v --pipeline-layout 3+3+3+3
 1|4 stages are not the plan's 2|memory --model gpt2 --cluster dgx-h100 --gpus 2 --pp 2 --schedule 1f1b --pipeline-layout 3+3+3+3
-2|unknown schedule;did you mean|memory --model gpt2 --pp 2 --schedule zbv
+2|unknown schedule;did you mean|memory --model gpt2 --pp 2 --schedule zb-vv
 0|dp 64, shards 64|memory --params 7e9 --gpus 64 --zero 1
 # 16 bytes of 13.016e9 parameters are 208.3 GB, of a GPU are 42.95 less 1.61 GB that is reserved: 5.04 of them; 41.34 GB / 16
 1|state at least: 6;2.58369e+09 parameters|memory --model llama-2-13b --cluster a100-pcie --gpus 4

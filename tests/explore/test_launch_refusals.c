@@ -118,6 +118,16 @@ START_TEST(what_is_done_otherwise_is_noticed) {
   g_autoptr(Workload) workload = planned(&llama, clusters[0], plan);
   g_autoptr(Launch) deepspeed = launch_of(LAUNCH_DEEPSPEED, workload);
   ck_assert_uint_eq(deepspeed->notices->len, 2); /* parameters gathered at the end; attention recomputed by the model */
+  plan->cuda_graphs = CUDA_GRAPHS_FULL;
+  g_autoptr(Workload) replayed = planned(&llama, clusters[0], plan);
+  g_autoptr(Launch) graphs = launch_of(LAUNCH_DEEPSPEED, replayed);
+  ck_assert_uint_eq(graphs->notices->len, 3);
+  plan->zero = 2; /* as torchtitan has it */
+  g_autoptr(Workload) sharded = planned(&llama, clusters[0], plan);
+  g_autoptr(Launch) torchtitan = launch_of(LAUNCH_TORCHTITAN, sharded);
+  ck_assert_ptr_nonnull(strstr(torchtitan->text, "# notice: predicted with --cuda-graphs full: torchtitan's"));
+  plan->cuda_graphs = CUDA_GRAPHS_NONE;
+  plan->zero = 1;
   g_free(plan->schedule);
   plan->schedule = NULL;
   plan->pp = 4;

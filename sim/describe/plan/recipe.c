@@ -71,11 +71,11 @@ static gboolean parse_parts(const char *text, Recipe *recipe) {
 }
 
 gboolean recipe_parse(const char *text, Recipe *recipe, GError **error) {
-  for (size_t i = 0; i < G_N_ELEMENTS(presets); i++)
-    if (g_strcmp0(text, presets[i].name) == 0) {
-      *recipe = presets[i];
-      return TRUE;
-    }
+  const int index = suggest_same(text, preset_names);
+  if (index >= 0) {
+    *recipe = presets[index];
+    return TRUE;
+  }
   if (text != NULL && parse_parts(text, recipe))
     return TRUE;
   g_autofree char *expected = suggest_message(text, preset_names);

@@ -213,6 +213,7 @@ char *launch_deepspeed_write(const LaunchCase *c) {
   add_checkpoints(c, builder);
   json_builder_end_object(builder);
   notice_recompute(c);
+  launch_notice_graphs(c, "DeepSpeed");
   g_autoptr(JsonNode) root = json_builder_get_root(builder);
   g_autofree char *text = json_to_string(root, TRUE);
   return g_strconcat(text, "\n", NULL);

@@ -9,6 +9,13 @@ void launch_notice(const LaunchCase *c, const char *format, ...) {
   va_end(arguments);
 }
 
+void launch_notice_graphs(const LaunchCase *c, const char *name) {
+  if (c->plan->cuda_graphs != CUDA_GRAPHS_NONE)
+    launch_notice(c,
+                  "predicted with --cuda-graphs %s: %s's configuration asks for no graphs; your code must capture them",
+                  cuda_graphs_names()[c->plan->cuda_graphs], name);
+}
+
 void launch_append_notices(const LaunchCase *c, GString *out) {
   for (guint i = 0; i < c->notices->len; i++)
     g_string_append_printf(out, "# notice: %s\n", (const char *)c->notices->pdata[i]);

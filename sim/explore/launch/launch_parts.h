@@ -12,6 +12,8 @@ typedef struct {
 } LaunchCase;
 
 void launch_notice(const LaunchCase *c, const char *format, ...) G_GNUC_PRINTF(2, 3);
+/* Where graphs are replayed that the configuration of a framework, by its own name, does not ask for. */
+void launch_notice_graphs(const LaunchCase *c, const char *name);
 /* All notices as comment lines. */
 void launch_append_notices(const LaunchCase *c, GString *out);
 /* "torchrun --nnodes 2 --nproc-per-node 8". Owned by the caller. */

@@ -226,6 +226,7 @@ char *launch_torchtitan_write(const LaunchCase *c) {
   add_recompute(c, sections);
   add_precision(c, sections);
   add_compile(c, sections);
+  launch_notice_graphs(c, "torchtitan");
   GString *out = g_string_new("# torchtitan: plan and model; data, optimizer and checkpoints are yours to add.\n");
   g_autofree char *command = launch_command(c);
   g_string_append_printf(out, "# %s -m torchtitan.train --job.config_file FILE.toml\n", command);

@@ -35,6 +35,11 @@ static gboolean open_file(PlanOrder *choice, Plan *plan, const char *file, GErro
   return TRUE;
 }
 
+const char *plan_order_spelling(const char *name) {
+  const int index = suggest_same(name, plan_order_names());
+  return index >= 0 ? plan_order_names()[index] : name;
+}
+
 const char *plan_order_file(const char *schedule) {
   return g_str_has_prefix(schedule, file_prefix) ? schedule + strlen(file_prefix) : NULL;
 }

@@ -12,6 +12,9 @@ typedef struct {
 /* NULL-terminated: the schedules of the table, and "auto". */
 const char *const *plan_order_names(void);
 
+/* What stands there for a name spelled otherwise, 1F1B or zb_h1; any other name is returned as it is. */
+const char *plan_order_spelling(const char *name);
+
 /* The file of "file:orders.csv", in the string given; NULL for any other name. */
 const char *plan_order_file(const char *schedule);
 /* A schedule of the table, or none for auto: choice->info. INPUT for any other name: the valid ones and the nearest. */
