@@ -5,15 +5,22 @@
 # A build on a machine without that GPU wants its compute capability: meson setup build -Dgpu_architectures=90
 # usage: real/pack-gpu.sh BUILD_FOLDER FILE.tar.xz
 set -eu
+[ $# -eq 2 ] || { echo "usage: $0 BUILD_FOLDER FILE.tar.xz" >&2; exit 2; }
 build=$1
 file=$2
 source=$(cd "$(dirname "$0")/.." && pwd)
+programs="sim/stepsim real/stepreal tests/test_cuda"
+for program in $programs; do
+  [ -x "$build/$program" ] && continue
+  echo "$0: found no program $build/$program; expected a folder built by ninja with -Dcuda=enabled" >&2
+  exit 2
+done
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 mkdir -p "$folder/gpu/libs" "$folder/gpu/bin" "$folder/gpu/topologies"
 
-for program in sim/stepsim real/stepreal tests/test_cuda; do
-  mkdir -p "$folder/gpu/$(dirname $program)"
+for program in $programs; do
+  mkdir -p "$folder/gpu/$(dirname "$program")"
   cp "$build/$program" "$folder/gpu/$program"
   strip "$folder/gpu/$program"
 done

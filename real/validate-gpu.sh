@@ -2,18 +2,38 @@
 # Everything that needs a GPU, in one go: kernels against the CPU's, numerics of training, calibration, and steps predicted
 # beside measured. Needs the build folder, or what pack-gpu.sh made of it; several ranks need an mpirun. Goes on after
 # what fails; every command has a time limit. OUT_FOLDER keeps what is needed to judge, report.txt what is printed.
+# Exits 77 where there is no GPU, 1 after a failure or where LIMIT left something out, 2 on what it cannot begin with.
 # usage: real/validate-gpu.sh BUILD_FOLDER OUT_FOLDER [BASE_GPU_FILE]
 # environment: PARTS, of which to run (default: all, as below); TP, of the calibration (default 1); LIMIT, seconds for all
 # of it: what is under way then is ended, what comes after is left out, both are said. An H100 takes some ten minutes; in
 # two goes, with half of that each: PARTS="machine kernels numbers ranks", PARTS="calibration steps again sanitizer"
 set -u
+if [ $# -lt 2 ] || [ $# -gt 3 ]; then
+  echo "usage: $0 BUILD_FOLDER OUT_FOLDER [BASE_GPU_FILE]" >&2
+  exit 2
+fi
 build=$1
 out=$2
 base=${3:-}
-parts=${PARTS:-machine kernels numbers calibration steps again ranks sanitizer}
+all_parts="machine kernels numbers calibration steps again ranks sanitizer"
+parts=${PARTS:-$all_parts}
 stepsim=$build/sim/stepsim
 stepreal=$build/real/stepreal
-mkdir -p "$out"
+for program in "$stepsim" "$stepreal" "$build/tests/test_cuda"; do
+  [ -x "$program" ] && continue
+  echo "$0: found no program $program; expected a folder built by ninja with -Dcuda=enabled, or what pack-gpu.sh packed" >&2
+  exit 2
+done
+case ${LIMIT:-0} in
+*[!0-9]*) echo "$0: LIMIT: found \"$LIMIT\", expected a whole number of seconds" >&2; exit 2 ;;
+esac
+for part in $parts; do
+  case " $all_parts " in
+  *" $part "*) ;;
+  *) echo "$0: PARTS: found \"$part\", expected some of $all_parts" >&2; exit 2 ;;
+  esac
+done
+mkdir -p "$out" || exit 2
 if [ -z "${VALIDATE_GPU_TOLD:-}" ]; then # once more, with a copy of what it prints
   { VALIDATE_GPU_TOLD=1 sh "$0" "$@" 2>&1; echo $? >"$out/status"; } | tee "$out/report.txt"
   exit "$(cat "$out/status")"
@@ -82,6 +102,13 @@ llama llama-2048 2048 5632 16 16 16
 llama llama-4096 4096 11008 8 32 8
 llama llama-8192 8192 28672 3 64 8
 
+# one step of one rank: whatever else may fail in it is for the parts to say
+if [ "$(left_s)" -ge 10 ]; then
+  alone 60 "$stepreal" run --device cuda --comm null --model "$out/tiny.json" --seq-len 128 --global-batch 1 --steps 1 \
+    >"$out/gpu.txt" 2>&1
+  grep -q 'cudaGetDeviceCount' "$out/gpu.txt" && { echo "no GPU here: $(cat "$out/gpu.txt")"; exit 77; }
+fi
+
 if wanted machine; then
   heading "the machine"
   { date -u; uname -a; nvidia-smi; nvidia-smi -q -d CLOCK,POWER,PERFORMANCE,COMPUTE; } >"$out/machine.txt" 2>&1
@@ -102,7 +129,6 @@ if wanted kernels; then
   head -n 1 "$out/test_cuda.tap"
   grep -v '^ok' "$out/test_cuda.tap" | tail -n +2 | head -n 40
   grep -h -o 'cuDNN[^;]*' "$out/test_cuda.tap" | sort | uniq -c
-  [ "$code" -eq 77 ] && { echo "no GPU here"; exit 77; }
   [ "$code" -eq 0 ] || { status=1; echo "FAILED with status $code: $out/test_cuda.tap"; tail -n 3 "$out/test_cuda.tap"; }
 fi
 

@@ -47,13 +47,13 @@ static gboolean read_lists(const CutRequest *request, CutLists *lists, GError **
          (length == NULL || (lists->lengths = counts_or("--seq-len", length, NULL, error)) != NULL);
 }
 
-/* With and without sequence parallelism. */
-static void add_case(GArray *cases, const CutCase *cut) {
-  g_array_append_val(cases, *cut);
-  if (cut->tp > 1) {
-    CutCase split = *cut;
-    split.sequence_parallel = TRUE;
-    g_array_append_val(cases, split);
+/* With and without sequence parallelism: experts that tp cuts need it. */
+static void add_case(GArray *cases, CutCase cut) {
+  if (cut.tp == 1 || !model_has_experts(cut.model))
+    g_array_append_val(cases, cut);
+  if (cut.tp > 1) {
+    cut.sequence_parallel = TRUE;
+    g_array_append_val(cases, cut);
   }
 }
 
@@ -63,7 +63,7 @@ static void add_cuts_by_cp(GArray *cases, CutCase cut, const CutLists *lists) {
     cut.cp = (int)g_array_index(lists->cps, gint64, i);
     for (guint way = 0; way < (cut.cp > 1 ? lists->cp_comms->len : 1); way++) {
       cut.cp_comm = (CpComm)g_array_index(lists->cp_comms, int, way);
-      add_case(cases, &cut);
+      add_case(cases, cut);
     }
   }
 }

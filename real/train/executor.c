@@ -75,6 +75,7 @@ static gboolean begin_backward(Executor *executor, const Op *op, DeviceStream *c
 
 static gboolean begin_action(Executor *executor, const Op *op, GError **error) {
   DeviceStream *compute = executor->streams[STREAM_COMPUTE];
+  executor->gather_user[op->action] = -1;
   if (op->action == ACTION_F) {
     executor->output = NULL;
     return begin_forward(executor, op, compute, error);
@@ -130,8 +131,18 @@ static int reduce_after(const Executor *executor, int index) {
   return -1;
 }
 
-/* ZeRO-3: where the gathers that this op waits for have put its weights. */
-static void use_gathered(Executor *executor, const Op *op) {
+/* ZeRO-3: where the gathers that this op waits for have put its weights; one that waits for none reads those of the op
+ * before it in its action, though a forward and a backward of the same layers may take turns. */
+static void use_gathered(Executor *executor, int index) {
+  const Op *op = &executor->list->ops[index];
+  int *user = &executor->gather_user[op->action];
+  for (int i = 0; i < OP_MAX_AFTER && op->after[i] >= 0; i++)
+    if (executor->list->ops[op->after[i]].action == ACTION_UNSHARD)
+      *user = index;
+  if (*user < 0 || *user == executor->used_by)
+    return;
+  executor->used_by = *user;
+  op = &executor->list->ops[*user];
   for (int i = 0; i < OP_MAX_AFTER && op->after[i] >= 0; i++) {
     const Op *gather = &executor->list->ops[op->after[i]];
     if (gather->action == ACTION_UNSHARD)
@@ -243,7 +254,7 @@ static gboolean run_compute(Executor *executor, int index, GError **error) {
   }
   const int zero = executor->trainer->parameters->zero;
   if (zero == 3)
-    use_gathered(executor, op);
+    use_gathered(executor, index);
   if (zero == 3 && !has_weights(executor, op, work))
     return fail_impossible(error, "its weights are in shards: it waits for no UNSHARD that gathers them");
   if (fills_bucket(executor, op, work) && !open_bucket(executor, index, error))

@@ -28,8 +28,10 @@ struct Executor {
 
   guint8 *is_first, *is_last; /* [ops] of its action (F, I, W, B) */
   gboolean has_norm;
-  PoolPiece **outgoing[2]; /* [stage · micro-batches + micro-batch]: activation, gradient made but not sent */
-  char **gather_buffer;    /* [ops] of an UNSHARD */
+  PoolPiece **outgoing[2];       /* [stage · micro-batches + micro-batch]: activation, gradient made but not sent */
+  char **gather_buffer;          /* [ops] of an UNSHARD */
+  int gather_user[ACTION_B + 1]; /* by kind of action: the op that waited for what the rest of it uses; −1 none yet */
+  int used_by;                   /* of these, the one whose gathers are those that kernels read; −1 none yet */
   int n_gathers, n_buckets, open_reduce;
   int *stage_reduce;           /* [stages] the reduction that each stage's own bucket was begun for; −1: none yet */
   char *output, *gradient_out; /* of the forward, of the backward being issued */

@@ -238,7 +238,7 @@ gboolean executor_setup(Executor *executor, GError **error) {
   executor->program = execution->program;
   executor->pp = layout_coordinates(&execution->workload->layout, execution->rank).at[AXIS_PP];
   executor->list = &executor->program->ranks[executor->pp];
-  executor->open_reduce = -1;
+  executor->open_reduce = executor->used_by = -1;
   size_tables(executor);
   find_actions(executor);
   executor->device =

@@ -49,6 +49,9 @@ static gboolean check_plan(const Workload *workload, GError **error) {
   if (offload_is_any(&plan->offload))
     return fail_impossible(error, "--offload-optimizer, -weights and -activations: what a GPU does not hold cannot be "
                                   "trained with here (stepsim simulate predicts it)");
+  if (plan->cuda_graphs != CUDA_GRAPHS_NONE)
+    return fail_impossible(error, "--cuda-graphs %s cannot be run here (stepsim simulate predicts it); expected none",
+                           cuda_graphs_names()[plan->cuda_graphs]);
   if (plan->precision != PRECISION_FP32 && plan->precision != PRECISION_BF16 && plan->precision != PRECISION_FP16)
     return fail_impossible(error, "--precision %s cannot be trained here: expected fp32, bf16 or fp16",
                            precision->name);

@@ -169,6 +169,7 @@ a head further, dualpipe × cp 2, the table's gradient is whole behind a head's|
 a head further, ZeRO-2, whole experts in shards over tp alone|2|tiny-deepseek-v3|--mtp-layers 1 --tp 2 --expert-tp 1 --sequence-parallel on --zero 2
 a head further, ZeRO-3, whole experts in shards over tp alone, pp 2|4|tiny-deepseek-v3|--mtp-layers 1 --pp 2 --tp 2 --expert-tp 1 --sequence-parallel on --zero 3
 a head further, ZeRO-3, ep 2, forwards and backwards that take turns|4|tiny-deepseek-v3|--mtp-layers 1 --overlap-experts on --zero 3 --prefetch 2 --dp 4 --ep 2 --global-batch 12 --seq-len 16
+a head further, ZeRO-3, ep 2, full recompute, turns: a layer's gathers for its forward and its backward|4|tiny-deepseek-v3|--mtp-layers 1 --overlap-experts on --zero 3 --prefetch 2 --dp 4 --ep 2 --recompute full --global-batch 12 --seq-len 16
 two heads further, tp 2, zb-h1|4|tiny-deepseek|--mtp-layers 2 --tp 2 --pp 2 --schedule zb-h1 --sequence-parallel on
 TABLE
 plans "--precision bf16" <<'TABLE'
