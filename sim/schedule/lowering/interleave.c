@@ -13,8 +13,8 @@
  * The backward's last op stays the last of all, as what both make may be sent behind it; what comes from other ranks
  * between the two is received before them.
  *
- * Under ZeRO-3 they hardly take turns: weights are gathered in the order of the lists, each when a buffer is free again,
- * and so the backward's first come behind the forward's last. */
+ * Under ZeRO-3 they hardly take turns: weights are gathered in the order of the lists, each when a buffer is free
+ * again, and so the backward's first come behind the forward's last. */
 #include "lowering.h"
 
 #include <string.h>
