@@ -44,7 +44,7 @@ static gboolean check_model(const SpaceReader *reader, const Model *model, GErro
   g_autoptr(GError) problem = NULL;
   if (model == NULL || plan_options_check_model(reader->options.plan, model, &problem))
     return TRUE;
-  if (space_count(reader->space) > 1)
+  if (reader->space->count > 1)
     return fail_impossible(error, "%s", problem->message);
   g_propagate_error(error, g_steal_pointer(&problem));
   return FALSE;

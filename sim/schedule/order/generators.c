@@ -104,8 +104,6 @@ void generate_1f1b(Order *order, OrderShape shape) {
     add_one_forward_one_backward(order, &walk, rank, shape.n_ranks - rank - 1 + is_lone);
 }
 
-/* Where the two of a round take turns, one forward more runs ahead, so that none of them waits for the other
- * (Megatron-LM, core/pipeline_parallel/schedules.py, get_pp_rank_microbatches(), 2025-26). */
 void generate_interleaved(Order *order, OrderShape shape) {
   int p = shape.n_ranks, v = shape.n_chunks, m = shape.n_micro_batches;
   if (v == 1) { /* one round trip needs no second slot per rank: half of the warm-up is enough */
@@ -117,9 +115,8 @@ void generate_interleaved(Order *order, OrderShape shape) {
   Walk walk = {v, m, .group_size = m / n_groups, .n_larger = m % n_groups};
   if (shape.group > 0)
     walk = (Walk){v, m, .group_size = MIN(shape.group, m)};
-  const int ahead = 2 * (p - 1) + (v - 1) * largest_group(&walk) + (shape.takes_turns ? 1 : 0);
   for (int rank = 0; rank < p; rank++)
-    add_one_forward_one_backward(order, &walk, rank, ahead - 2 * rank);
+    add_one_forward_one_backward(order, &walk, rank, 2 * (p - rank - 1) + (v - 1) * largest_group(&walk));
 }
 
 Bubble bubble_of_ramp(OrderShape shape, const PhaseTimes *times) {
