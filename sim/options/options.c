@@ -142,8 +142,7 @@ static void add_methods(Parser *parser, PlanOptions *o) {
        "KIND"},
       {"expert-dispatch", 0, 0, G_OPTION_ARG_STRING, &o->expert_dispatch,
        "how tokens reach the experts of other ranks: all_to_all (once for each expert) or deepep (DeepEP, HybridEP: "
-       "once "
-       "to each node that has some of a token's experts, and there to each rank) (default all_to_all, or as the "
+       "once to each node that has some of a token's experts, and there to each rank) (default all_to_all, or as the "
        "framework has it)",
        "HOW"},
       {"overlap-experts", 0, 0, G_OPTION_ARG_STRING, &o->overlap_experts,
@@ -152,9 +151,14 @@ static void add_methods(Parser *parser, PlanOptions *o) {
        "on|off"},
       {"cuda-graphs", 0, 0, G_OPTION_ARG_STRING, &o->cuda_graphs,
        "what is replayed in place of being issued kernel by kernel: none, of layers with experts router or attention "
-       "(and "
-       "the router), or full, the whole step (default none)",
+       "(and the router), or full, the whole step (default none)",
        "WHAT"},
+      G_OPTION_ENTRY_NULL};
+  parser_add(parser, entries);
+}
+
+static void add_communication(Parser *parser, PlanOptions *o) {
+  const GOptionEntry entries[] = {
       {"cp-comm", 0, 0, G_OPTION_ARG_STRING, &o->cp_comm,
        "how attention reaches the tokens of other cp ranks: ring (keys and values pass round beside it; Transformer "
        "Engine's p2p), all_gather (of keys and values before it) or ulysses (a2a: heads for tokens) (default ring)",
@@ -174,10 +178,15 @@ static void add_methods(Parser *parser, PlanOptions *o) {
        "the optimizer waits for the norm over all ranks: on or off (default on; off with zb-*, v-* and auto, whose "
        "stages run on into the next step)",
        "SWITCH"},
+      G_OPTION_ENTRY_NULL};
+  parser_add(parser, entries);
+}
+
+static void add_conventions(Parser *parser, PlanOptions *o) {
+  const GOptionEntry entries[] = {
       {"framework", 0, 0, G_OPTION_ARG_STRING, &o->framework,
        "what runs the step, a file or a name in topologies/frameworks/: its time and memory are counted, and its "
-       "recipe is the "
-       "default (default: none)",
+       "recipe is the default (default: none)",
        "NAME"},
       {"order", 0, 0, G_OPTION_ARG_STRING, &o->order, "rank order, innermost first (default tp-cp-ep-dp-pp)", "AXES"},
       {"flops", 0, 0, G_OPTION_ARG_STRING, &o->flops,
@@ -231,6 +240,8 @@ void plan_options_add(PlanOptions *options, PlanOptionSet set, Parser *parser) {
     add_json(parser, options);
   add_sizes(parser, options);
   add_methods(parser, options);
+  add_communication(parser, options);
+  add_conventions(parser, options);
   add_offload(parser, options);
   if (set & PLAN_OPTIONS_SIMULATED)
     add_simulated(parser, options);
