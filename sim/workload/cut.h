@@ -34,11 +34,9 @@ typedef struct {
 Cut cut_of(const Model *model, const Plan *plan);
 /* Parameters on one tp rank: matrices cut, norms and biases of row-parallel linears whole. */
 gint64 cut_vocab_parameters(const Cut *cut); /* one vocabulary matrix */
-gint64 cut_norm_parameters(const Model *model);
 gint64 cut_piece_parameters(const Cut *cut, Piece piece);
 gint64 cut_expert_parameters(const Cut *cut, Piece piece); /* of these, of the rank's experts */
 gint64 cut_layer_matrices(const Cut *cut);                 /* elements of a layer's linears; of experts one's */
-gint64 cut_whole_parameters(const Cut *cut, Piece piece);  /* those that tp does not cut */
-/* Of these, those of which each rank of tp makes another gradient, and all sum theirs: under sequence parallelism all,
- * else what heads share. */
+/* Those of which each rank of tp makes another gradient, and all sum theirs: under sequence parallelism all that tp
+ * does not cut, else what heads share. */
 gint64 cut_tp_summed_parameters(const Cut *cut, Piece piece);

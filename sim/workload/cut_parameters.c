@@ -5,7 +5,7 @@ gint64 cut_vocab_parameters(const Cut *cut) {
   return cut->vocab_width * cut->model->hidden;
 }
 
-gint64 cut_norm_parameters(const Model *model) {
+static gint64 norm_parameters(const Model *model) {
   return model->hidden * (model->norm == NORM_LAYERNORM && !model->bare_norms ? 2 : 1);
 }
 
@@ -42,7 +42,7 @@ static gint64 router_parameters(const Model *model) {
 
 static gint64 layer_parameters(const Cut *cut, Piece piece) {
   const Model *model = cut->model;
-  gint64 parameters = cut->n_norms * cut_norm_parameters(model) + model_qk_norm_parameters(model) +
+  gint64 parameters = cut->n_norms * norm_parameters(model) + model_qk_norm_parameters(model) +
                       latent_norm_parameters(model) + linears_parameters(cut, piece, TRUE);
   if (piece == PIECE_LAYER && cut->n_experts > 0)
     parameters += router_parameters(model) + cut_expert_parameters(cut, piece) * (cut->n_experts - 1) / cut->n_experts;
@@ -52,14 +52,14 @@ static gint64 layer_parameters(const Cut *cut, Piece piece) {
 /* Of the embedding, without the word table. */
 static gint64 embedding_vectors(const Model *model) {
   const gint64 positions = model->positions == POSITIONS_LEARNED ? model->max_positions : 0;
-  return positions * model->hidden + (model->embedding_norm ? cut_norm_parameters(model) : 0) +
+  return positions * model->hidden + (model->embedding_norm ? norm_parameters(model) : 0) +
          model->other_embedding_parameters;
 }
 
 /* Of a head that predicts a token further: the layer, experts included, the product and three norms. */
 static gint64 mtp_parameters(const Cut *cut) {
   const Linear proj = linear_of(cut, LINEAR_MTP_PROJ);
-  return layer_parameters(cut, PIECE_LAYER) + proj.n * proj.k + 3 * cut_norm_parameters(cut->model);
+  return layer_parameters(cut, PIECE_LAYER) + proj.n * proj.k + 3 * norm_parameters(cut->model);
 }
 
 gint64 cut_piece_parameters(const Cut *cut, Piece piece) {
@@ -70,8 +70,8 @@ gint64 cut_piece_parameters(const Cut *cut, Piece piece) {
   case PIECE_LAYER:
     return layer_parameters(cut, piece);
   default:
-    return cut_norm_parameters(cut->model) + cut_vocab_parameters(cut) +
-           (cut->model->head_bias ? cut->vocab_width : 0) + cut->plan->mtp_layers * mtp_parameters(cut);
+    return norm_parameters(cut->model) + cut_vocab_parameters(cut) + (cut->model->head_bias ? cut->vocab_width : 0) +
+           cut->plan->mtp_layers * mtp_parameters(cut);
   }
 }
 
@@ -91,22 +91,20 @@ static gint64 whole_linears(const Cut *cut, Piece piece) {
   return parameters;
 }
 
-static gint64 mtp_whole_parameters(const Cut *cut) {
-  return cut_whole_parameters(cut, PIECE_LAYER) + 3 * cut_norm_parameters(cut->model);
-}
-
-gint64 cut_whole_parameters(const Cut *cut, Piece piece) {
+/* Those that tp does not cut; a head that predicts a token further has a layer and three norms. */
+static gint64 whole_parameters(const Cut *cut, Piece piece) {
   const Model *model = cut->model;
   switch (piece) {
   case PIECE_EMBEDDING:
     return embedding_vectors(model);
   case PIECE_DENSE_LAYER:
   case PIECE_LAYER: /* attn_out and mlp_down are cut by rows: their biases are whole */
-    return cut->n_norms * cut_norm_parameters(model) + model_qk_norm_parameters(model) + latent_norm_parameters(model) +
+    return cut->n_norms * norm_parameters(model) + model_qk_norm_parameters(model) + latent_norm_parameters(model) +
            (model_has_out_bias(model) + model_has_mlp_bias(model)) * model->hidden + whole_linears(cut, piece) +
            (piece == PIECE_LAYER ? router_parameters(model) : 0);
   default:
-    return cut_norm_parameters(model) + cut->plan->mtp_layers * mtp_whole_parameters(cut);
+    return norm_parameters(model) +
+           cut->plan->mtp_layers * (whole_parameters(cut, PIECE_LAYER) + 3 * norm_parameters(model));
   }
 }
 
@@ -119,5 +117,5 @@ static gint64 shared_by_heads(const Cut *cut, Piece piece) {
 gint64 cut_tp_summed_parameters(const Cut *cut, Piece piece) {
   if (cut->tp == 1)
     return 0;
-  return cut->sequence_parallel ? cut_whole_parameters(cut, piece) : shared_by_heads(cut, piece);
+  return cut->sequence_parallel ? whole_parameters(cut, piece) : shared_by_heads(cut, piece);
 }
