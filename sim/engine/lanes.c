@@ -41,7 +41,7 @@ static inline void start_compute(Engine *engine, gint32 lane, gint32 op, const T
   gint64 end_ns = MAX(add_ns(ready_ns, run_ns), add_ns(issue_ns, tail_ns));
   state->start_ns[op] = MAX(ready_ns, issue_ns);
   if (engine->taxed != NULL)
-    end_ns = tax_end_of_kernel(&engine->taxed[rank], state->start_ns[op], end_ns);
+    end_ns = tax_begin_kernel(&engine->taxed[rank], state->start_ns[op], end_ns);
   state->end_ns[op] = end_ns;
   end_at(engine, lane, end_ns);
 }

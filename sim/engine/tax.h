@@ -5,27 +5,33 @@
  *     tax 0.2   kernels run at 0.8 of their rate beside a transfer
  *     tax 1     and more: one core does both, and computing stands still
  *
- * A rank's transfers count once where they overlap, at the tax of the one that was known first. Those known so far that
- * reach beyond now are kept as a few spans of time; a kernel that starts later, or runs already, ends later by what it
- * loses to them. */
+ * A rank's transfers count once where they overlap, at the largest tax of them: it does not matter which of those that
+ * begin together was known first. Their union is kept as spans of time; the end of the kernel that runs follows from
+ * its beginning and these. Sums are whole numbers, so that no end depends on how the spans were cut. */
 #pragma once
 #include <glib.h>
 
-enum { TAX_MAX_SPANS = 4 };
+/* Two for each stream of a rank: fewer reach beyond now, and so the earliest of more lies behind. */
+enum { TAX_MAX_SPANS = 32 };
 
 typedef struct {
   gint64 from_ns, to_ns; /* empty: from = to */
-  double tax;
+  gint64 tax;            /* in TAX_WHOLE */
 } TaxSpan;
+#define TAX_WHOLE G_GINT64_CONSTANT(1000000000)
 
 typedef struct {
-  TaxSpan spans[TAX_MAX_SPANS]; /* in time order, disjoint, the latest last */
+  TaxSpan spans[TAX_MAX_SPANS]; /* in time order, disjoint */
   int n_spans;
+  gint64 start_ns, run_ns; /* of the kernel begun last, without taxes */
+  __int128 lost;           /* by it to spans no longer kept, in ns · TAX_WHOLE */
 } TaxedTime;
 
-/* End of a kernel that would end at end_ns, of which what is left at span.from runs into `span`. start_ns < end_ns. */
-gint64 tax_end(TaxSpan span, gint64 start_ns, gint64 end_ns);
-/* Take in a transfer; returns the part of it that no other covers (empty where there is none). */
-TaxSpan tax_add(TaxedTime *time, TaxSpan span);
-/* End of a kernel over [start_ns, end_ns) that runs into what is known. */
-gint64 tax_end_of_kernel(const TaxedTime *time, gint64 start_ns, gint64 end_ns);
+/* tax: as in Timing.taxes. */
+TaxSpan tax_span(gint64 from_ns, gint64 to_ns, double tax);
+/* Take in a transfer; it may lie behind, as far as the kernel that runs has run beside it. */
+void tax_add(TaxedTime *time, TaxSpan span);
+/* A kernel that would run over [start_ns, end_ns) begins; returns when it ends, by what is known. */
+gint64 tax_begin_kernel(TaxedTime *time, gint64 start_ns, gint64 end_ns);
+/* When it ends by what is known by now. */
+gint64 tax_end_of_kernel(const TaxedTime *time);

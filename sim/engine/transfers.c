@@ -8,11 +8,12 @@
 #include "engine_state.h"
 
 void engine_tax(Engine *engine, gint32 rank, gint32 transfer, gint64 from_ns, gint64 to_ns) {
-  const TaxSpan span = tax_add(&engine->taxed[rank], (TaxSpan){from_ns, to_ns, engine->timing->taxes[transfer]});
+  TaxedTime *taxed = &engine->taxed[rank];
+  tax_add(taxed, tax_span(from_ns, to_ns, engine->timing->taxes[transfer]));
   const Lane *compute = &engine->lanes[rank * LANES_PER_RANK + STREAM_COMPUTE];
   const Rank *state = &engine->ranks[rank];
   if (compute->head >= 0 && compute->state == LANE_BUSY && state->tasks[compute->head].kind == OP_COMPUTE)
-    state->end_ns[compute->head] = tax_end(span, state->start_ns[compute->head], state->end_ns[compute->head]);
+    state->end_ns[compute->head] = tax_end_of_kernel(taxed);
 }
 
 /* Kernels beside the transfer of this lane lose time to it: to its own as it begins, to the rest of it as it ends. */

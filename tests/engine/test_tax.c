@@ -4,29 +4,86 @@
 #include "tax.h"
 #include "transfer_tax.h"
 
+/* The end of a kernel of [start_ns, end_ns) beside [100, 150). */
+static gint64 end_beside(double tax, gint64 start_ns, gint64 end_ns) {
+  TaxedTime time = {.n_spans = 0};
+  tax_add(&time, tax_span(100, 150, tax));
+  return tax_begin_kernel(&time, start_ns, end_ns);
+}
+
 START_TEST(a_kernel_loses_the_tax_of_the_part_it_runs_beside) {
-  const TaxSpan whole = {100, 150, 1}, twice = {100, 150, 2}, half = {100, 150, 0.5}, none = {100, 150, 0};
-  ck_assert_int_eq(tax_end(whole, 0, 100), 100);   /* ended before */
-  ck_assert_int_eq(tax_end(whole, 150, 190), 190); /* begins after */
-  ck_assert_int_eq(tax_end(whole, 0, 120), 170);   /* stands still for 50 */
-  ck_assert_int_eq(tax_end(whole, 130, 140), 160); /* … for the 20 that are left */
-  ck_assert_int_eq(tax_end(twice, 0, 120), 220);
-  ck_assert_int_eq(tax_end(half, 0, 120), 140); /* 20 left at half the rate */
-  ck_assert_int_eq(tax_end(half, 0, 200), 225); /* 25 of 50 lost */
-  ck_assert_int_eq(tax_end(none, 0, 200), 200);
+  ck_assert_int_eq(end_beside(1, 0, 100), 100);   /* ended before */
+  ck_assert_int_eq(end_beside(1, 150, 190), 190); /* begins after */
+  ck_assert_int_eq(end_beside(1, 0, 120), 170);   /* stands still for 50 */
+  ck_assert_int_eq(end_beside(1, 130, 140), 160); /* … for the 20 that are left */
+  ck_assert_int_eq(end_beside(2, 0, 120), 220);
+  ck_assert_int_eq(end_beside(0.5, 0, 120), 140); /* 20 left at half the rate */
+  ck_assert_int_eq(end_beside(0.5, 0, 200), 225); /* 25 of 50 lost */
+  ck_assert_int_eq(end_beside(0, 0, 200), 200);
 }
 END_TEST
 
 START_TEST(transfers_that_overlap_count_once) {
   TaxedTime time = {.n_spans = 0};
-  tax_add(&time, (TaxSpan){10, 30, 1});
-  const TaxSpan inside = tax_add(&time, (TaxSpan){15, 25, 1}), beyond = tax_add(&time, (TaxSpan){20, 50, 1});
-  ck_assert_int_eq(inside.from_ns, inside.to_ns);
-  ck_assert_int_eq(beyond.from_ns, 30);
-  ck_assert_int_eq(beyond.to_ns, 50);
-  ck_assert_int_eq(tax_end_of_kernel(&time, 0, 20), 60); /* 10 before, then still from 10 to 50, 10 more */
-  tax_add(&time, (TaxSpan){40, 150, 0.5});
-  ck_assert_int_eq(tax_end_of_kernel(&time, 0, 50), 130); /* … 40 left at 50, at half the rate: each its own */
+  tax_add(&time, tax_span(10, 30, 1));
+  tax_add(&time, tax_span(15, 25, 1));
+  tax_add(&time, tax_span(20, 50, 1));
+  ck_assert_int_eq(tax_begin_kernel(&time, 0, 20), 60); /* 10 before, then still from 10 to 50, 10 more */
+  tax_add(&time, tax_span(40, 150, 0.5));
+  ck_assert_int_eq(tax_end_of_kernel(&time), 70);          /* the 10 at half the rate */
+  ck_assert_int_eq(tax_begin_kernel(&time, 0, 50), 130);   /* 40 left at 50 */
+  ck_assert_int_eq(tax_begin_kernel(&time, 60, 106), 151); /* all but the last 1 in 150 − 60 = 2 · 45 */
+}
+END_TEST
+
+enum { N_DRAWN = 12, SPAN_END = 64 };
+
+/* When a kernel of [start_ns, start_ns + run_ns) ends beside all of `spans`, a nanosecond after the other. Taxes are in
+ * quarters: sums are exact. */
+static gint64 end_step_by_step(const TaxSpan *spans, gint64 start_ns, gint64 run_ns) {
+  double left = (double)run_ns;
+  gint64 at_ns = start_ns;
+  for (; left > 0; at_ns++) {
+    gint64 tax = 0;
+    for (int i = 0; i < N_DRAWN; i++)
+      if (spans[i].from_ns <= at_ns && at_ns < spans[i].to_ns)
+        tax = MAX(tax, spans[i].tax);
+    left -= 1 - (double)tax / (double)TAX_WHOLE;
+  }
+  return at_ns;
+}
+
+/* Whatever the order in which transfers are known, and whether before the kernel or after, it ends as by the largest
+ * tax of each moment. */
+START_TEST(the_order_in_which_transfers_are_known_does_not_matter) {
+  g_autoptr(GRand) rand = g_rand_new_with_seed(1);
+  for (int round = 0; round < 2000; round++) {
+    TaxSpan spans[N_DRAWN];
+    TaxedTime before = {.n_spans = 0}, after = {.n_spans = 0};
+    const gint64 start_ns = g_rand_int_range(rand, 0, SPAN_END), run_ns = g_rand_int_range(rand, 0, SPAN_END);
+    tax_begin_kernel(&after, start_ns, start_ns + run_ns);
+    for (int i = 0; i < N_DRAWN; i++) {
+      const gint64 from_ns = g_rand_int_range(rand, 0, SPAN_END);
+      spans[i] =
+          tax_span(from_ns, g_rand_int_range(rand, (gint32)from_ns, SPAN_END + 1), 0.25 * g_rand_int_range(rand, 0, 6));
+      tax_add(&after, spans[i]);
+    }
+    for (int i = N_DRAWN - 1; i >= 0; i--)
+      tax_add(&before, spans[i]);
+    const gint64 expected_ns = end_step_by_step(spans, start_ns, run_ns);
+    ck_assert_int_eq(tax_end_of_kernel(&after), expected_ns);
+    ck_assert_int_eq(tax_begin_kernel(&before, start_ns, start_ns + run_ns), expected_ns);
+  }
+}
+END_TEST
+
+/* 100 transfers of 5 every 10 beside one kernel of 1000: it loses half of each, though not all of them are kept. */
+START_TEST(a_long_kernel_loses_to_all_transfers_beside_it) {
+  TaxedTime time = {.n_spans = 0};
+  tax_begin_kernel(&time, 0, 1000);
+  for (int i = 0; i < 100; i++)
+    tax_add(&time, tax_span(10 * i, 10 * i + 5, 0.5));
+  ck_assert_int_eq(tax_end_of_kernel(&time), 1250);
 }
 END_TEST
 
@@ -64,6 +121,30 @@ START_TEST(kernels_beside_a_collective_end_later) {
     ASSERT_RECORD(trace, 0, last, ends[i], ends[i] + 5);
   }
   hand_clear(&hand);
+}
+END_TEST
+
+/* Two collectives begin together beside a kernel of 40: of 20, at half a tax, and of 10, free. It loses 10, in
+ * whatever order they stand. */
+START_TEST(a_free_transfer_does_not_hide_one_that_is_not) {
+  for (int free_first = 0; free_first < 2; free_first++) {
+    Hand hand;
+    hand_init(&hand, 1);
+    for (int i = 0; i < 2; i++)
+      hand_collective(&hand, 0, i == 0 ? STREAM_TP : STREAM_DP, dp_group, hand_kernel(i == free_first ? 20 : 10));
+    const int kernel = hand_compute(&hand, 0, hand_kernel(40));
+    hand_finish(&hand);
+    ck_assert_int_eq(hand.timing.n_transfers, 2);
+    double taxes[2];
+    for (int i = 0; i < 2; i++)
+      taxes[i] = hand.timing.transfers[i].run_ns == 20 ? 0.5 : 0;
+    hand.timing.taxes = taxes;
+    const Simulation simulation = {.program = hand.program, .timing = &hand.timing, .folded = TRUE};
+    g_autoptr(Trace) trace = engine_run(&simulation, NULL);
+    hand.timing.taxes = NULL;
+    ASSERT_RECORD(trace, 0, kernel, 0, 50);
+    hand_clear(&hand);
+  }
 }
 END_TEST
 
@@ -169,6 +250,9 @@ int main(void) {
   tcase_set_timeout(tcase, 120);
   tcase_add_test(tcase, a_kernel_loses_the_tax_of_the_part_it_runs_beside);
   tcase_add_test(tcase, transfers_that_overlap_count_once);
+  tcase_add_test(tcase, the_order_in_which_transfers_are_known_does_not_matter);
+  tcase_add_test(tcase, a_long_kernel_loses_to_all_transfers_beside_it);
+  tcase_add_test(tcase, a_free_transfer_does_not_hide_one_that_is_not);
   tcase_add_test(tcase, kernels_beside_a_collective_end_later);
   tcase_add_test(tcase, a_running_kernel_ends_later_when_a_transfer_begins);
   tcase_add_test(tcase, a_transfer_costs_what_its_links_or_its_channels_do);
