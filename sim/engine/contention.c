@@ -26,7 +26,8 @@ struct Contention {
   gint32 *links; /* [n_slots] of the flow being made; owned */
   gint64 *counts;
   gsize n_slots, n_links;
-  GArray *ended; /* of TransferEnd */
+  TransferEnd *ended; /* [n_ended_slots]; owned */
+  gint32 n_ended_slots;
 };
 
 static Demand demand_of(const WayLoad *load, gint64 run_ns) {
@@ -141,8 +142,7 @@ Contention *contention_new(const Trace *trace, double slowest) {
     capacity[i] = (double)TIMING_WHOLE_WAY * TIMING_WHOLE_WAY;
   Contention *contention = g_new(Contention, 1);
   *contention = (Contention){.demands = g_new(Demand, trace->timing->n_transfers),
-                             .flows = flows_new_on_links(capacity, n_links),
-                             .ended = g_array_new(FALSE, FALSE, sizeof(TransferEnd))};
+                             .flows = flows_new_on_links(capacity, n_links)};
   for (int i = 0; i < trace->timing->n_transfers; i++)
     contention->demands[i] = demand_of(&trace->timing->loads[i], trace->timing->transfers[i].run_ns);
   return contention;
@@ -155,7 +155,7 @@ void contention_free(Contention *contention) {
   g_free(contention->demands);
   g_free(contention->links);
   g_free(contention->counts);
-  g_array_unref(contention->ended);
+  g_free(contention->ended);
   g_free(contention);
 }
 
@@ -230,11 +230,14 @@ gint64 contention_next_ns(Contention *contention) {
 const TransferEnd *contention_advance(Contention *contention, gint32 *n_ended) {
   *n_ended = flows_advance(contention->flows, flows_next(contention->flows));
   const FlowEnd *ended = flows_ended(contention->flows);
-  g_array_set_size(contention->ended, *n_ended);
+  if (*n_ended > contention->n_ended_slots) {
+    contention->n_ended_slots = 2 * *n_ended;
+    contention->ended = g_renew(TransferEnd, contention->ended, contention->n_ended_slots);
+  }
   for (gint32 i = 0; i < *n_ended; i++) {
     const gint64 end_ns = ticks_to_ns(ended[i].end_ticks);
-    g_array_index(contention->ended, TransferEnd, i) =
+    contention->ended[i] =
         (TransferEnd){(gint32)ended[i].tag, (gint16)(ticks_of_ns(end_ns) - ended[i].end_ticks), end_ns};
   }
-  return (const TransferEnd *)(void *)contention->ended->data;
+  return contention->ended;
 }

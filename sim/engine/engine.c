@@ -116,7 +116,7 @@ static void engine_init(Engine *engine, const Simulation *simulation, Trace *tra
   engine->ranks = g_new(Rank, trace->n_ranks);
   engine->ended = g_new(gint32, n_lanes);
   engine->contention = contention;
-  engine->members = g_array_new(FALSE, FALSE, sizeof(gint32));
+  engine->members = g_new(gint32, n_lanes);
   engine->begin_ns = contention != NULL ? g_new(gint64, n_lanes) : NULL;
   if (simulation->timing->taxes != NULL)
     engine->taxed = g_new0(TaxedTime, trace->n_ranks);
@@ -133,7 +133,7 @@ static void engine_clear(Engine *engine) {
   g_free(engine->ended);
   g_free(engine->taxed);
   contention_free(engine->contention);
-  g_array_unref(engine->members);
+  g_free(engine->members);
   g_free(engine->begin_ns);
 }
 

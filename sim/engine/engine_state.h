@@ -47,7 +47,7 @@ typedef struct {
   Rank *ranks;
   TaxedTime *taxed;       /* [ranks]; NULL without taxes */
   Contention *contention; /* NULL: all transfers take their own times */
-  GArray *members;        /* of gint32: ranks of a collective that begins */
+  gint32 *members;        /* [lanes]: ranks of a collective that begins */
   gint64 *begin_ns;       /* [lanes]: of the transfer under way; NULL without contention */
   gint32 *ended;          /* first lanes of chains that end within the horizon, last in first out */
   gint32 n_ended;

@@ -39,13 +39,10 @@ void engine_begin_flow(Engine *engine, gint32 lane, gint64 now_ns) {
     contention_send(engine->contention, now_ns, lane, task->work, rank, rank + task->peer_offset);
     return;
   }
-  g_array_set_size(engine->members, 0);
-  for (gint32 member = lane; member >= 0; member = engine->lanes[member].chain) {
-    gint32 of_member = rank_of(member);
-    g_array_append_val(engine->members, of_member);
-  }
-  contention_collective(engine->contention, now_ns, lane, task->work, (const gint32 *)(void *)engine->members->data,
-                        (gint32)engine->members->len);
+  gint32 n_members = 0;
+  for (gint32 member = lane; member >= 0; member = engine->lanes[member].chain)
+    engine->members[n_members++] = rank_of(member);
+  contention_collective(engine->contention, now_ns, lane, task->work, engine->members, n_members);
 }
 
 void engine_begin_flow_at(Engine *engine, gint32 lane, gint64 begin_ns) {

@@ -1,4 +1,4 @@
-/* What flows.c and max_min.c share: the state of flows and links. Not for others. */
+/* What flow_slots.c, max_min.c and flows.c share: the state of flows and links. Not for others. */
 #pragma once
 #include "event_queue.h"
 #include "flows.h"
@@ -26,12 +26,13 @@ typedef struct {
   gint32 first_use, n_uses; /* first_use: the next free flow while FLOW_FREE */
   gint32 bound;             /* the link that sets the rate; −1: the cap, or nothing does */
   guint8 phase;             /* FlowPhase */
+  guint8 has_met;           /* when it began to move another one was on a link of it */
 } Flow;
 
 /* The same flow while a part is solved. */
 typedef struct {
   double new_rate_Bps; /* (computed by max_min) −1: not yet */
-  guint64 seen;        /* epoch of the part it was gathered into */
+  guint64 seen;        /* epoch in which its rate was last worked out */
   gint64 weight;
   gint32 new_bound;
 } FlowPart;
@@ -91,5 +92,15 @@ struct Flows {
   gint32 n_part_flows, n_part_links, n_touched, n_heap;
 };
 
+/* Room for more flows; there was none. */
+void flow_slots_add(Flows *flows);
+/* A block of n uses, side by side. Returns the first; 0 when n is 0. */
+gint32 flow_slots_take_uses(Flows *flows, gint32 n);
+/* The flow's slot and uses are free. */
+void flow_slots_release(Flows *flows, gint32 id);
+
 /* Works out new_rate_Bps and new_bound of the flows of the part (part_flows, part_links). */
 void max_min_solve(Flows *flows);
+/* The same of a flow and the one that it meets, where each meets nobody else. Returns that other one; −1: it is not so.
+ */
+gint32 max_min_solve_pair(Flows *flows, gint32 first);

@@ -13,115 +13,6 @@
 #include "flow_state.h"
 
 #include <math.h>
-#include <string.h>
-
-Flows *flows_new(const Network *network) {
-  gint32 n_links = network_n_links(network);
-  g_autofree double *capacity_Bps = g_new(double, n_links);
-  for (gint32 i = 0; i < n_links; i++)
-    capacity_Bps[i] = network_link(network, i)->capacity_Bps;
-  Flows *flows = flows_new_on_links(capacity_Bps, n_links);
-  flows->books = g_new0(LinkBooks, n_links);
-  return flows;
-}
-
-/* Room for `have` of what there was room for `had` of; unlike g_renew() on whole lines of the cache. */
-static gpointer widen(gpointer array, gsize had, gsize have, gsize size) {
-  gpointer wider = g_aligned_alloc(have, size, FLOW_LINE_BYTES);
-  if (had > 0)
-    memcpy(wider, array, had * size);
-  g_aligned_free(array);
-  return wider;
-}
-
-Flows *flows_new_on_links(const double *capacity_Bps, gint32 n_links) {
-  Flows *flows = g_new0(Flows, 1);
-  flows->n_links = n_links;
-  flows->links = g_aligned_alloc((gsize)MAX(n_links, 1), sizeof(FlowLink), FLOW_LINE_BYTES);
-  for (gint32 i = 0; i < flows->n_links; i++)
-    flows->links[i] = (FlowLink){.capacity_Bps = capacity_Bps[i], .first_use = -1};
-  flows->dirty_links = g_new(gint32, flows->n_links);
-  flows->part_links = g_new(gint32, flows->n_links);
-  flows->touched = g_new(gint32, flows->n_links);
-  flows->heap = g_new(LinkShare, flows->n_links);
-  flows->free_uses = g_array_new(FALSE, FALSE, sizeof(gint32));
-  flows->free_flow = -1;
-  flows->next_ticks = TICKS_NEVER;
-  event_queue_init(&flows->queue, 0);
-  return flows;
-}
-
-void flows_free(Flows *flows) {
-  if (flows == NULL)
-    return;
-  g_aligned_free(flows->flows);
-  g_free(flows->parts);
-  g_aligned_free(flows->uses);
-  g_array_free(flows->free_uses, TRUE);
-  g_aligned_free(flows->links);
-  g_free(flows->books);
-  event_queue_clear(&flows->queue);
-  g_free(flows->ended);
-  g_free(flows->dirty_flows);
-  g_free(flows->dirty_links);
-  g_free(flows->part_flows);
-  g_free(flows->part_links);
-  g_free(flows->touched);
-  g_free(flows->heap);
-  g_free(flows);
-}
-
-static G_NO_INLINE void add_flow_slots(Flows *flows) {
-  gint32 had = flows->n_flow_slots, have = MAX(2 * had, 64);
-  flows->flows = widen(flows->flows, (gsize)had, (gsize)have, sizeof(Flow));
-  flows->parts = g_renew(FlowPart, flows->parts, have);
-  flows->dirty_flows = g_renew(gint32, flows->dirty_flows, have);
-  flows->part_flows = g_renew(gint32, flows->part_flows, have);
-  flows->heap = g_renew(LinkShare, flows->heap, flows->n_links + have);
-  event_queue_grow(&flows->queue, have);
-  for (gint32 f = have; f-- > had;) {
-    flows->flows[f] = (Flow){.first_use = flows->free_flow, .phase = FLOW_FREE};
-    flows->parts[f] = (FlowPart){0};
-    flows->free_flow = f;
-  }
-  flows->n_flow_slots = have;
-}
-
-/* A block of n uses, side by side. Returns the first; 0 when n is 0. */
-static gint32 take_uses(Flows *flows, gint32 n) {
-  while (flows->free_uses->len <= (guint)n) {
-    gint32 none = -1;
-    g_array_append_val(flows->free_uses, none);
-  }
-  gint32 *free_block = &g_array_index(flows->free_uses, gint32, n), first = *free_block;
-  if (n == 0)
-    return 0;
-  if (first >= 0) {
-    *free_block = flows->uses[first].next;
-    return first;
-  }
-  if (flows->n_uses + n > flows->n_use_slots) {
-    gint32 had = flows->n_use_slots;
-    flows->n_use_slots = MAX(2 * had, flows->n_uses + n + 256);
-    flows->uses = widen(flows->uses, (gsize)had, (gsize)flows->n_use_slots, sizeof(LinkUse));
-  }
-  first = flows->n_uses;
-  flows->n_uses += n;
-  return first;
-}
-
-static void free_flow(Flows *flows, gint32 id) {
-  Flow *flow = &flows->flows[id];
-  if (flow->n_uses > 0) {
-    gint32 *free_block = &g_array_index(flows->free_uses, gint32, flow->n_uses);
-    flows->uses[flow->first_use].next = *free_block;
-    *free_block = flow->first_use;
-  }
-  flow->phase = FLOW_FREE;
-  flow->first_use = flows->free_flow;
-  flows->free_flow = id;
-  flows->n_active--;
-}
 
 static inline void queue_event(Flows *flows, gint64 at_ticks, gint32 id) {
   event_queue_add(&flows->queue, at_ticks, id);
@@ -277,38 +168,60 @@ static void solve_part(Flows *flows) {
   flows->n_part_flows = flows->n_part_links = 0;
 }
 
-/* Who was left alone on a link, and is so on its others, needs no part. FALSE: nobody is. */
-static gboolean set_left_alone(Flows *flows, gint32 id) {
-  const FlowLink *link = &flows->links[id];
-  if (link->n_uses != 1 || !set_alone(flows, flows->uses[link->first_use].flow))
-    return FALSE;
-  flows->stats.n_solves++;
+static void count_solved(Flows *flows, gint32 id) {
+  flows->parts[id].seen = flows->epoch;
   flows->stats.n_rates++;
+}
+
+/* Two that meet nobody else need no part. FALSE: it is not so. */
+static gboolean solve_pair(Flows *flows, gint32 id) {
+  const gint32 pair[] = {id, max_min_solve_pair(flows, id)};
+  if (pair[1] < 0)
+    return FALSE;
+  for (gsize i = 0; i < G_N_ELEMENTS(pair); i++) {
+    count_solved(flows, pair[i]);
+    set_rate(flows, pair[i], flows->parts[pair[i]].new_rate_Bps, flows->parts[pair[i]].new_bound);
+  }
+  flows->stats.n_solves++;
   return TRUE;
 }
 
-/* Solves what this moment has changed. */
+/* Somebody left the link. */
+static void solve_left(Flows *flows, gint32 id) {
+  const FlowLink *link = &flows->links[id];
+  const gint32 first = link->n_uses > 0 ? flows->uses[link->first_use].flow : -1;
+  if (first < 0 || flows->parts[first].seen == flows->epoch)
+    return;
+  if (link->n_uses == 1 && set_alone(flows, first)) {
+    count_solved(flows, first);
+    flows->stats.n_solves++;
+  } else if (link->n_uses > 2 || !solve_pair(flows, first)) {
+    gather_link(flows, id);
+    solve_part(flows);
+  }
+}
+
+/* Solves what this moment has changed. Who had met others when it began to move still meets them if nobody left. */
 static void solve_dirty(Flows *flows) {
   gint32 n_left = 0;
-  for (gint32 i = 0; i < flows->n_dirty_flows; i++)
-    if (!set_alone(flows, flows->dirty_flows[i]))
-      flows->dirty_flows[n_left++] = flows->dirty_flows[i];
-  flows->n_dirty_flows = n_left;
-  if (flows->n_dirty_flows + flows->n_dirty_links > 0) {
-    flows->epoch++;
-    for (gint32 i = 0; i < flows->n_dirty_links; i++) {
-      if (set_left_alone(flows, flows->dirty_links[i]))
-        continue;
-      gather_link(flows, flows->dirty_links[i]);
-      solve_part(flows);
-    }
-    for (gint32 i = 0; i < flows->n_dirty_flows; i++) {
-      gather_flow(flows, flows->dirty_flows[i]);
-      solve_part(flows);
-    }
+  for (gint32 i = 0; i < flows->n_dirty_flows; i++) {
+    const gint32 id = flows->dirty_flows[i];
+    if ((flows->n_dirty_links == 0 && flows->flows[id].has_met) || !set_alone(flows, id))
+      flows->dirty_flows[n_left++] = id;
   }
-  for (gint32 i = 0; i < flows->n_dirty_links; i++)
+  flows->n_dirty_flows = n_left;
+  flows->epoch++;
+  for (gint32 i = 0; i < flows->n_dirty_links; i++) {
+    solve_left(flows, flows->dirty_links[i]);
     flows->links[flows->dirty_links[i]].is_dirty = FALSE;
+  }
+  for (gint32 i = 0; i < flows->n_dirty_flows; i++) {
+    const gint32 id = flows->dirty_flows[i];
+    if (flows->parts[id].seen == flows->epoch || solve_pair(flows, id))
+      continue;
+    gather_flow(flows, id);
+    solve_part(flows);
+  }
   flows->n_dirty_flows = flows->n_dirty_links = 0;
 }
 
@@ -327,8 +240,8 @@ gint64 flows_next(Flows *flows) {
 static void add_flow(Flows *flows, gint64 at_ticks, const FlowRequest *request) {
   g_assert(request->weight >= 1 && request->bytes >= 0 && request->cap_Bps > 0);
   if (flows->free_flow < 0)
-    add_flow_slots(flows);
-  gint32 id = flows->free_flow, n = request->route.n_links, first = take_uses(flows, n);
+    flow_slots_add(flows);
+  gint32 id = flows->free_flow, n = request->route.n_links, first = flow_slots_take_uses(flows, n);
   Flow *flow = &flows->flows[id];
   flows->free_flow = flow->first_use;
   *flow = (Flow){.remaining_bytes = request->bytes,
@@ -373,7 +286,7 @@ static void end_flow(Flows *flows, gint32 id) {
   if (flows->books != NULL)
     book(flows, id, flow->remaining_bytes);
   flows->ended[flows->n_ended++] = (FlowEnd){flow->tag, flow->sequence, flows->now_ticks};
-  free_flow(flows, id);
+  flow_slots_release(flows, id);
 }
 
 static gboolean is_unbounded(const Flows *flows, const Flow *flow) {
@@ -404,8 +317,12 @@ static void happen(Flows *flows, gint32 id) {
   }
   flow->phase = FLOW_MOVING;
   join_links(flows, flow);
-  if (!outlasts_now(flow) || !set_alone(flows, id))
+  if (!outlasts_now(flow))
     flows->dirty_flows[flows->n_dirty_flows++] = id;
+  else if (!set_alone(flows, id)) {
+    flow->has_met = TRUE;
+    flows->dirty_flows[flows->n_dirty_flows++] = id;
+  }
 }
 
 /* Those that ended together, by sequence: an end that a change of rates moved was queued late. Shell's sort, as it

@@ -9,10 +9,28 @@
  * A cap is a share too, in the same heap. Shares only grow as filling goes on, so the heap of shares is mended lazily:
  * what comes out on top is brought up to date, and used if it is the least still. What a round takes from a link is
  * added up as whole counts and subtracted once: so neither the order of flows nor other parts change a bit of the
- * result. */
+ * result.
+ *
+ * Two flows that meet nobody else, as two transfers of one rank, are filled in at most two rounds: to the same bit
+ * without a heap. */
 #include "flow_state.h"
 
 #include <math.h>
+
+/* A link that both flows of a pair are on. */
+typedef struct {
+  gint32 link;
+  gint64 count[2];
+} SharedLink;
+
+enum { MOST_SHARED = 16 };
+
+typedef struct {
+  gint32 flows[2];
+  LinkShare own[2]; /* of the links that a flow has to itself the narrowest; INFINITY: it has none */
+  SharedLink shared[MOST_SHARED];
+  gint32 n_shared;
+} Pair;
 
 /* Without a jump: which child is the lesser cannot be foreseen. */
 static inline gboolean is_before(LinkShare a, LinkShare b) {
@@ -141,4 +159,91 @@ void max_min_solve(Flows *flows) {
     n_rising -= link < 0 ? fill_to_cap(flows, level_Bps) : fill_link(flows, link, level_Bps);
     take_from_links(flows, level_Bps);
   }
+}
+
+/* The other use of a link that has two. */
+static inline const LinkUse *other_use(const Flows *flows, const FlowLink *link, gint32 use) {
+  return &flows->uses[link->first_use != use ? link->first_use : flows->uses[use].next];
+}
+
+static inline void narrow(LinkShare *own, const FlowLink *link, const LinkUse *use) {
+  const LinkShare share = {link->capacity_Bps / (double)use->count, use->link};
+  if (is_before(share, *own))
+    *own = share;
+}
+
+/* The links of the pair's flow `i`; the first finds the second. FALSE: there are others on them. */
+static gboolean look_at_links(const Flows *flows, Pair *pair, int i) {
+  const Flow *flow = &flows->flows[pair->flows[i]];
+  for (gint32 u = flow->first_use; u < flow->first_use + flow->n_uses; u++) {
+    const LinkUse *use = &flows->uses[u];
+    const FlowLink *link = &flows->links[use->link];
+    if (link->n_uses == 1)
+      narrow(&pair->own[i], link, use);
+    if (link->n_uses < 2) /* 0: infinite */
+      continue;
+    const LinkUse *other = other_use(flows, link, u);
+    if (link->n_uses > 2 || other->flow == use->flow || pair->n_shared == MOST_SHARED)
+      return FALSE;
+    if (i == 0 && pair->n_shared == 0)
+      pair->flows[1] = other->flow;
+    if (other->flow != pair->flows[1 - i])
+      return FALSE;
+    if (i == 0)
+      pair->shared[pair->n_shared++] = (SharedLink){use->link, {use->count, other->count}};
+  }
+  return pair->n_shared > 0;
+}
+
+static inline LinkShare lesser(LinkShare a, LinkShare b) {
+  return is_before(b, a) ? b : a;
+}
+
+/* What keeps flow `i` of the pair from more, beside the links it shares. */
+static LinkShare own_share(const Flows *flows, const Pair *pair, int i) {
+  const LinkShare cap = {flows->flows[pair->flows[i]].cap_Bps, ~pair->flows[i]};
+  return isinf(cap.share_Bps) ? pair->own[i] : lesser(pair->own[i], cap);
+}
+
+static inline void settle(Flows *flows, gint32 id, double rate_Bps, gint32 link) {
+  flows->parts[id].new_rate_Bps = rate_Bps;
+  flows->parts[id].new_bound = link < 0 ? -1 : link;
+}
+
+/* The first round filled flow `full` to `level_Bps`: the other one rises on. */
+static void fill_other(Flows *flows, const Pair *pair, int full, double level_Bps) {
+  const int i = 1 - full;
+  LinkShare least = own_share(flows, pair, i);
+  for (gint32 s = 0; s < pair->n_shared; s++) {
+    const SharedLink *shared = &pair->shared[s];
+    const double capacity_Bps = flows->links[shared->link].capacity_Bps;
+    const double left_Bps = MAX(capacity_Bps - level_Bps * (double)shared->count[full], 0.0);
+    const double before_Bps = capacity_Bps / (double)(shared->count[0] + shared->count[1]);
+    const double share_Bps = left_Bps / (double)shared->count[i];
+    least = lesser(least, (LinkShare){MAX(share_Bps, before_Bps), shared->link});
+  }
+  settle(flows, pair->flows[i], MAX(least.share_Bps, level_Bps), least.link);
+}
+
+gint32 max_min_solve_pair(Flows *flows, gint32 first) {
+  const LinkShare none = {INFINITY, G_MAXINT32};
+  Pair pair = {.flows = {first, -1}, .own = {none, none}};
+  if (!look_at_links(flows, &pair, 0) || !look_at_links(flows, &pair, 1))
+    return -1;
+  const LinkShare own[] = {own_share(flows, &pair, 0), own_share(flows, &pair, 1)};
+  LinkShare shared = none;
+  for (gint32 s = 0; s < pair.n_shared; s++) {
+    const gint64 count = pair.shared[s].count[0] + pair.shared[s].count[1];
+    const double share_Bps = flows->links[pair.shared[s].link].capacity_Bps / (double)count;
+    shared = lesser(shared, (LinkShare){share_Bps, pair.shared[s].link});
+  }
+  const int full = is_before(own[1], own[0]);
+  if (is_before(shared, own[full])) {
+    settle(flows, pair.flows[0], shared.share_Bps, shared.link);
+    settle(flows, pair.flows[1], shared.share_Bps, shared.link);
+    return pair.flows[1];
+  }
+  settle(flows, pair.flows[full], own[full].share_Bps, own[full].link);
+  fill_other(flows, &pair, full, own[full].share_Bps);
+  return pair.flows[1];
 }

@@ -4,7 +4,11 @@
 
 void op_editor_init(OpEditor *editor, OpList *list) {
   /* send_recv makes three of one, and a step ends with few more */
-  *editor = (OpEditor){.list = list, .old = list->ops, .n_room = 4 * list->n_ops + 64};
+  op_editor_init_with_room(editor, list, 4 * (gsize)list->n_ops + 64);
+}
+
+void op_editor_init_with_room(OpEditor *editor, OpList *list, gsize n_room) {
+  *editor = (OpEditor){.list = list, .old = list->ops, .n_room = (gint32)CLAMP(n_room, 2, G_MAXINT32)};
   editor->ops = g_new(Op, editor->n_room);
   editor->moved = g_new(gint32, list->n_ops + 1);
   memset(editor->moved, 0xff, sizeof(gint32) * (gsize)(list->n_ops + 1));

@@ -15,6 +15,8 @@ typedef struct {
 } OpEditor;
 
 void op_editor_init(OpEditor *editor, OpList *list);
+/* The same with room for so many new ops; more cost a copy of them. */
+void op_editor_init_with_room(OpEditor *editor, OpList *list, gsize n_room);
 /* An editor that only adds behind the list: there are no old ops any more. */
 void op_editor_init_behind(OpEditor *editor, OpList *list);
 /* One under which the first n ops stay as they are, and those behind them are edited. */

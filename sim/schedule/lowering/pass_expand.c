@@ -49,6 +49,7 @@ typedef struct {
   MovedEffect *effects;      /* [source's effects]; owned, as the next */
   gint32 *works, *transfers; /* [source's] entries of the target for those of ops that are not cut; −1: none yet */
   OpEditor editor;
+  gint32 *indices;               /* [longest of lists] ops of the piece being expanded; owned */
   gint32 *trailing[N_ITEM_AXES]; /* [old ops] collective that ends the op beside its last run; −1 none */
   gint32 first_of_op;            /* new index of the first op of the one being expanded */
   gint32 last_compute;           /* new indices; −1 none */
@@ -246,7 +247,7 @@ static void begin_piece(Expander *expander, int axis) {
 /* One instance of a piece; each stream begins it when the others have ended the piece before. */
 static void expand_piece(Expander *expander, Op op, Phase phase, Piece piece) {
   const SegmentList *list = &expander->lists[piece][phase];
-  g_autofree gint32 *indices = g_new(gint32, list->n_segments + 1);
+  gint32 *indices = expander->indices;
   join_all(expander);
   for (int axis = 0; axis < N_ITEM_AXES; axis++)
     begin_piece(expander, axis);
@@ -375,13 +376,31 @@ static gboolean is_whole(const Program *program, const Op *op) {
   return work->phase != PHASE_OPTIMIZER && work->piece < 0;
 }
 
+/* Of an op that is cut; without waits of the host. */
+static gsize count_parts(const Expander *expander, const Op *op) {
+  const Work *work = &g_array_index(expander->source->works, Work, op->work);
+  int counts[N_PIECES];
+  gsize n = 1;
+  work_pieces(work, counts);
+  for (int piece = 0; piece < N_PIECES; piece++)
+    n += (gsize)counts[piece] * (gsize)expander->lists[piece][work->phase].n_segments;
+  return n;
+}
+
+static gboolean is_cut(const Expander *expander, const Op *op, const gboolean *is_beside, int i) {
+  return (is_beside == NULL || is_beside[i]) && is_whole(expander->source, op);
+}
+
 /* `is_beside`: [ops] those to expand; NULL: all. */
 static void expand_rank(Expander *expander, int rank, const gboolean *is_beside) {
   const OpList *source = &expander->source->ranks[rank];
   OpList *list = &expander->target->ranks[rank];
   *list = *source;
   list->ops = g_memdup2(source->ops, sizeof(Op) * source->n_ops);
-  op_editor_init(&expander->editor, list);
+  gsize n_ops = 0;
+  for (int i = 0; i < source->n_ops; i++)
+    n_ops += is_cut(expander, &source->ops[i], is_beside, i) ? count_parts(expander, &source->ops[i]) : 1;
+  op_editor_init_with_room(&expander->editor, list, n_ops);
   expander->last_compute = -1;
   expander->compute.n = 0;
   for (int axis = 0; axis < N_ITEM_AXES; axis++) {
@@ -391,7 +410,7 @@ static void expand_rank(Expander *expander, int rank, const gboolean *is_beside)
     expander->axes[axis].n = 0;
   }
   for (int i = 0; i < source->n_ops; i++) {
-    if (is_whole(expander->source, &source->ops[i]) && (is_beside == NULL || is_beside[i]))
+    if (is_cut(expander, &source->ops[i], is_beside, i))
       expand_op(expander, i);
     else
       keep_op(expander, i);
@@ -404,6 +423,14 @@ static void expand_rank(Expander *expander, int rank, const gboolean *is_beside)
 /* All −1. */
 static gpointer no_entries(guint n, gsize bytes) {
   return memset(g_malloc_n(n + 1, bytes), 0xff, n * bytes);
+}
+
+static int longest_list(const Expander *expander) {
+  int n_most = 1;
+  for (int piece = 0; piece < N_PIECES; piece++)
+    for (int phase = 0; phase < PHASE_OPTIMIZER; phase++)
+      n_most = MAX(n_most, expander->lists[piece][phase].n_segments);
+  return n_most;
 }
 
 static Program *expand(const Program *program, const Workload *workload, const OpsBeside *beside) {
@@ -420,11 +447,13 @@ static Program *expand(const Program *program, const Workload *workload, const O
   for (int piece = 0; piece < N_PIECES; piece++)
     for (int phase = 0; phase < PHASE_OPTIMIZER; phase++)
       expander.lists[piece][phase] = segments_of(&workload->work[piece][phase], plan_counts_on_host(workload->plan));
+  expander.indices = g_new(gint32, longest_list(&expander));
   for (int rank = 0; rank < program->n_ranks; rank++)
     expand_rank(&expander, rank, beside != NULL ? beside->is_beside[rank] : NULL);
   for (int piece = 0; piece < N_PIECES; piece++)
     for (int phase = 0; phase < PHASE_OPTIMIZER; phase++)
       g_free(expander.lists[piece][phase].segments);
+  g_free(expander.indices);
   g_free(expander.effects);
   g_free(expander.works);
   g_free(expander.transfers);
