@@ -6,7 +6,7 @@
  *     describe/   Model (Hugging Face config), Cluster (YAML), Plan (options)
  *     workload/   what must be computed and held: kernels, bytes, layout of ranks
  *     schedule/   in which order: actions → passes → the Program, its verifier, its text form
- *     network/    links, routes, flows that share them fairly
+ *     network/    links, and flows that share them fairly
  *     cost/       how long each distinct thing takes on the described hardware
  *     engine/     the virtual clock: events in (time, sequence) order
  *     trace/      what happened

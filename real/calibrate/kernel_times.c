@@ -17,6 +17,7 @@
 
 #include "error.h"
 #include "plan_program.h"
+#include "trainable.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -154,7 +155,7 @@ static Workload *short_workload(const CutCase *cut, int n_steps, GError **error)
   if (!plan_complete(plan, model, NULL, error))
     return NULL;
   g_autoptr(Workload) workload = workload_new(model, plan, NULL);
-  return parameters_check(workload, error) ? g_steal_pointer(&workload) : NULL;
+  return trainable_check(workload, error) ? g_steal_pointer(&workload) : NULL;
 }
 
 static void take_item(const WorkItem *item, int step, gint64 time_ns, gpointer data) {

@@ -15,6 +15,7 @@
 #include "program_text.h"
 #include "real_command.h"
 #include "timeline.h"
+#include "trainable.h"
 #include "units.h"
 
 typedef struct {
@@ -140,7 +141,7 @@ static gboolean make_workload(Run *run, World *world, GError **error) {
     g_prefix_error(error, "on %d rank%s: ", n, n == 1 ? "" : "s");
     return FALSE;
   }
-  return parameters_check(run->workload, error);
+  return trainable_check(run->workload, error);
 }
 
 static Program *given_program(const Run *run, GError **error) {
@@ -172,7 +173,7 @@ static gboolean make_program(Run *run, GError **error) {
   }
   run->program =
       program->expansion == EXPANSION_ALL ? g_steal_pointer(&program) : program_expand(program, run->workload);
-  if (!program_is_executable(run->workload, error))
+  if (!trainable_check_run(run->workload, error))
     return FALSE;
   if (run->options.program == NULL || program_fits(run->program, run->workload, error))
     return TRUE;

@@ -119,15 +119,12 @@ typedef struct {
   int *first_of_stage; /* [n_stages] index of the stage's first block, −1 where it is on another rank; owned */
 } Parameters;
 
-/* `is_local` [n_stages]. Allocates and fills everything on `stream`; returns before it is done. IMPOSSIBLE naming what
- * of the model cannot be trained here. */
+/* `is_local` [n_stages]. The workload has passed trainable_check(). Allocates and fills everything on `stream`; returns
+ * before it is done. Errors: the device's, when memory is short. */
 Parameters *parameters_new(const Workload *workload, const gboolean *is_local, int rank, guint64 seed,
                            DeviceStream *stream, GError **error);
 void parameters_free(Parameters *parameters);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Parameters, parameters_free)
-
-/* What stepreal can train and the executor can run; IMPOSSIBLE naming the first thing it cannot. */
-gboolean parameters_check(const Workload *workload, GError **error);
 
 /* NULL when the stage has none. BLOCK_OUTPUT of a tied model whose ends share a rank is its BLOCK_TABLE. */
 Block *parameters_block(const Parameters *parameters, int stage, BlockKind kind, int layer_in_stage);

@@ -2,7 +2,6 @@
 
 #include "error.h"
 #include "executor.h"
-#include "lowering.h"
 
 static const Phase phase_of[] = {
     [ACTION_F] = PHASE_F, [ACTION_I] = PHASE_I, [ACTION_W] = PHASE_W, [ACTION_B] = PHASE_B};
@@ -135,31 +134,5 @@ gboolean program_fits(const Program *program, const Workload *workload, GError *
       if (!fits)
         return fail_op(program, rank, i, error);
     }
-  return TRUE;
-}
-
-gboolean program_is_executable(const Workload *workload, GError **error) {
-  const Plan *plan = workload->plan;
-  if (lowering_broadcasts_weights(workload))
-    return fail_impossible(error,
-                           "--framework %s: ranks that own whole matrices and broadcast them cannot be run here; "
-                           "expected --zero 0, or no framework",
-                           plan->framework);
-  if (workload->model->latent.kv_rank > 0 && plan->attention == ATTENTION_UNFUSED)
-    return fail_impossible(
-        error, "--attention unfused: the latent attention of model %s cannot be run so here; expected flash",
-        workload->model->name);
-  if (plan->cp > 1 && plan->cp_comm == CP_RING && plan->time.context == CONTEXT_BLOCKS)
-    return fail_impossible(
-        error,
-        "--framework %s: a ring that gathers keys and values of all heads cannot be run here (stepsim "
-        "simulate predicts it); expected --cp 1, another --cp-comm or no framework",
-        plan->framework);
-  if (workload->model->windowed_share > 0 && model_window(workload->model, plan->seq_len) > 0)
-    return fail_impossible(
-        error,
-        "model %s has layers with an attention window and without: expected --seq-len %" G_GINT64_FORMAT
-        " at most here",
-        workload->model->name, workload->model->window);
   return TRUE;
 }

@@ -3,9 +3,6 @@
 #pragma once
 #include "program.h"
 
-/* What the executor cannot run, though its Program is verified: IMPOSSIBLE with the reason. */
-gboolean program_is_executable(const Workload *workload, GError **error);
-
 /* `program`: verified, with the workload's stages, before it is expanded: no op has more layers than its stage.
  * IMPOSSIBLE naming the first that has. */
 gboolean program_layers_fit(const Program *program, const Workload *workload, GError **error);

@@ -7,6 +7,7 @@
 #include "scaling.h"
 #include "staging.h"
 #include "state.h"
+#include "trainable.h"
 
 #include <string.h>
 
@@ -258,7 +259,7 @@ static gboolean init_activations(Trainer *trainer, const gboolean *is_local, int
 
 Trainer *trainer_new(const Workload *workload, const Program *program, int rank, Device *device, Comm *comm,
                      DeviceStream **streams, const Training *training, GError **error) {
-  if (!parameters_check(workload, error))
+  if (!trainable_check(workload, error))
     return NULL;
   const int pp = layout_coordinates(&workload->layout, rank).at[AXIS_PP];
   g_autoptr(Trainer) trainer = g_new0(Trainer, 1);

@@ -94,7 +94,7 @@ struct Trainer {
   char *pack;  /* gradients that are summed over tp, packed */
 };
 
-/* `is_local` [n_stages]: stages of this rank. IMPOSSIBLE for what cannot be trained (parameters_check()). */
+/* `is_local` [n_stages]: stages of this rank. IMPOSSIBLE for what cannot be trained (trainable_check()). */
 Trainer *trainer_new(const Workload *workload, const Program *program, int rank, Device *device, Comm *comm,
                      DeviceStream **streams, const Training *training, GError **error);
 void trainer_free(Trainer *trainer);

@@ -15,7 +15,7 @@
  *
  * Times are ticks (ticks.h). Nothing allocates once as many flows have been under way as ever will be. */
 #pragma once
-#include "routes.h"
+#include "network.h"
 
 typedef struct Flows Flows;
 
@@ -48,7 +48,7 @@ void flows_free(Flows *flows);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Flows, flows_free)
 
 /* A flow starts. now_ticks must not be before what was advanced to, nor after flows_next. A flow of 0 bytes, or whose
- * links are all infinite and has no cap, ends with its latency. No dead links (routes have none). */
+ * links are all infinite and has no cap, ends with its latency. No dead links on its route. */
 void flows_start(Flows *flows, gint64 now_ticks, const FlowRequest *request);
 /* A flow with a latency will start at `at_ticks`, the present or later, and that may be after flows_next. The present
  * stays. */

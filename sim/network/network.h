@@ -1,18 +1,17 @@
-/* The network as a graph of vertices and links, for routes (routes.h) and flows on them (flows.h).
+/* The network as vertices and links, for flows on them (flows.h).
  *
  * Vertices are grouped: those of a node have its number, what joins nodes (leaves, spines, an NVSwitch that several
- * nodes share) has none, NETWORK_FABRIC. A route from node to node passes through these two nodes and the fabric only,
- * which is what keeps the search small on tens of thousands of GPUs.
+ * nodes share) has none, NETWORK_FABRIC.
  *
  * A link carries one capacity. A full-duplex cable is two links, one each way, which do not disturb one another; a
- * shared one is one link used in both directions. A dead link (factor 0) stays in the list and is on no route. */
+ * shared one is one link used in both directions. A dead link (factor 0) stays in the list and carries nothing. */
 #pragma once
 #include "ticks.h"
 
 enum { NETWORK_FABRIC = -1 };
 
 typedef enum {
-  NET_GPU,    /* an end of routes; passes nothing on */
+  NET_GPU,    /* an end of transfers; passes nothing on */
   NET_HOST,   /* a CPU socket: passes on (host-staged and inter-socket paths) */
   NET_NIC,    /* passes on */
   NET_SWITCH, /* PCIe switch, NVSwitch, leaf, spine */
@@ -28,22 +27,23 @@ typedef enum {
 typedef struct {
   char *name; /* owned */
   NetKind kind;
-  gint32 node;   /* NETWORK_FABRIC: of no node */
-  gint32 number; /* 0, 1, … among those of its kind and node, in the order they were added: the rail of a GPU or NIC */
-  gint32 local;  /* 0, 1, … among all of its node, or of the fabric */
+  gint32 node; /* NETWORK_FABRIC: of no node */
 } NetVertex;
 
 typedef struct {
   char *name; /* owned */
   gint32 a, b;
-  double capacity_Bps; /* what is left of it: bandwidth × factor. INFINITY: never the bottleneck; 0: dead */
+  gboolean is_both_ways; /* one capacity for a to b and back; else from a to b */
+  double capacity_Bps;   /* what is left of it: bandwidth × factor. INFINITY: never the bottleneck; 0: dead */
   gint64 latency_ticks;
 } NetLink;
 
-/* One direction of a link, as seen from the vertex it leaves. */
+/* The links that a transfer passes. */
 typedef struct {
-  gint32 link, to;
-} NetArc;
+  const gint32 *links; /* in the order they are passed; somebody else's */
+  gint32 n_links;
+  gint64 latency_ticks; /* of all of them */
+} NetRoute;
 
 typedef struct Network Network;
 
@@ -70,10 +70,3 @@ gint32 network_n_vertices(const Network *network);
 gint32 network_n_links(const Network *network);
 const NetVertex *network_vertex(const Network *network, gint32 vertex);
 const NetLink *network_link(const Network *network, gint32 link);
-/* −1: none of that name; the first one if several */
-gint32 network_find_vertex(const Network *network, const char *name);
-/* What leaves (is_into: what enters; then `to` is where it comes from) a vertex, in the order of the links; dead links
- * left out. */
-const NetArc *network_arcs(const Network *network, gint32 vertex, gboolean is_into, gint32 *n_arcs);
-/* The vertices of a node, or of the fabric, by `local`. */
-const gint32 *network_members(const Network *network, gint32 node, gint32 *n_members);

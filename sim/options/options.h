@@ -3,7 +3,7 @@
 #include "parser.h"
 #include "plan.h"
 
-/* What the common options name (DESIGN: model, cluster, every field of a plan). */
+/* What the common options name: model, cluster, every field of a plan. */
 typedef struct {
   char *model_file, *cluster_file;
   gboolean json;
@@ -31,6 +31,7 @@ enum { OPTION_NOT_GIVEN = G_MININT };
 
 void plan_options_init(PlanOptions *options);
 void plan_options_clear(PlanOptions *options);
+
 /* What a verb takes besides model, cluster and plan. */
 typedef enum {
   PLAN_OPTIONS_JSON = 1 << 0,      /* --json: it has an object to print */
@@ -40,7 +41,7 @@ typedef enum {
 void plan_options_add(PlanOptions *options, PlanOptionSet set, Parser *parser);
 /* Help of --schedule: all names and the default. Static. */
 const char *options_schedule_help(void);
-/* Fill the plan alone. */
+/* Fill the plan alone. INPUT: a value is wrong; IMPOSSIBLE: two of them clash. */
 gboolean plan_options_make_plan(PlanOptions *options, GError **error);
 /* INPUT when what was typed of a plan says nothing of its model: plain norms where it has no RMSNorms, deepep where it
  * has no experts, unless its framework has them anyway. IMPOSSIBLE where it says nothing of its schedule:

@@ -1,6 +1,7 @@
 /* Flows against times and shares worked out by hand, and against a plain solver on random sets. */
 #include "flows.h"
 #include "network_platforms.h"
+#include "routes.h"
 
 #include <check.h>
 #include <math.h>

@@ -1,5 +1,6 @@
 /* Clusters as networks: the same links, and what contention on them does to data parallel groups. */
 #include "flows.h"
+#include "routes.h"
 #include "topology_fixture.h"
 #include "topology_network.h"
 

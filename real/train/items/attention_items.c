@@ -92,7 +92,8 @@ static void run_rope(const ItemCall *call) {
   item_launch(call, &kernel);
 }
 
-ScoreRule item_score_rule(const ItemCall *call) {
+/* Of this rank's heads, over whole sequences. */
+static ScoreRule score_rule(const ItemCall *call) {
   const Cut *cut = memory(call)->cut;
   const Model *model = cut->model;
   ScoreRule rule = {.window = model_window(model, cut->plan->seq_len)};
@@ -131,7 +132,7 @@ FlashKernel item_flash(const ItemCall *call, gboolean is_backward) {
                       .head_dim = cut->model->head_dim,
                       .v_head_dim = model_v_head_dim(cut->model),
                       .scale = scale_of(cut),
-                      .rule = item_score_rule(call),
+                      .rule = score_rule(call),
                       .drop = item_score_dropout(call),
                       .ld_qkv = qkv_width(cut),
                       .ld_dq = qkv_width(cut),
@@ -255,7 +256,7 @@ static void run_softmax(const ItemCall *call) {
                                .seq_len = cut->seq_len,
                                .scale = scale_of(cut),
                                .n_heads = cut->heads,
-                               .rule = item_score_rule(call),
+                               .rule = score_rule(call),
                                .scores = activations_layer(memory(call), call->slot, call->layer).scores,
                                .dscores = memory(call)->d_scores}};
   item_launch(call, &kernel);

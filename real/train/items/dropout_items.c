@@ -11,8 +11,9 @@ static const Activations *memory(const ItemCall *call) {
   return &call->trainer->activations;
 }
 
-/* The run's seed and the step make one number: the tokens of a step do not depend on it. */
-Dropout item_dropout(const ItemCall *call, Drop drop) {
+/* Of rate 0 in a model without dropout. The run's seed and the step make one number: the tokens of a step do not depend
+ * on it. */
+static Dropout dropout_of(const ItemCall *call, Drop drop) {
   const Model *model = memory(call)->cut->model;
   const double rates[N_DROPS] = {[DROP_EMBEDDING] = model->dropout_rate.embedding,
                                  [DROP_PROBABILITIES] = model->dropout_rate.attention,
@@ -35,7 +36,7 @@ static gint64 first_sequence(const ItemCall *call) {
 
 ScoreDropout item_score_dropout(const ItemCall *call) {
   const Cut *cut = memory(call)->cut;
-  return (ScoreDropout){.dropout = item_dropout(call, DROP_PROBABILITIES),
+  return (ScoreDropout){.dropout = dropout_of(call, DROP_PROBABILITIES),
                         .first_sequence = first_sequence(call),
                         .n_heads = cut->model->n_heads,
                         .first_head = call->trainer->parameters->at.at[AXIS_TP] * cut->heads,
@@ -50,7 +51,7 @@ void item_drop_add(const ItemCall *call, Drop drop, const void *a, const void *b
       .drop_add = {.number = (guint8)parameters->number,
                    .rows = cut->split_tokens,
                    .width = cut->model->hidden,
-                   .dropout = item_dropout(call, drop),
+                   .dropout = dropout_of(call, drop),
                    .places = {.first_row = cut->sequence_parallel ? parameters->at.at[AXIS_TP] * cut->split_tokens : 0,
                               .seq_len = cut->seq_len,
                               .first_sequence = first_sequence(call),

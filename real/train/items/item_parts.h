@@ -6,8 +6,6 @@ extern const float item_norm_epsilon; /* of all norms, whatever the config says:
 extern const double item_rope_base;   /* of rotary positions, likewise */
 
 void item_launch(const ItemCall *call, const Kernel *kernel);
-/* Of this rank's heads, over whole sequences. */
-ScoreRule item_score_rule(const ItemCall *call);
 /* Fused attention of this rank's queries to its keys, all of them. */
 FlashKernel item_flash(const ItemCall *call, gboolean is_backward);
 /* Over the ranks of cp: the micro-batch's loss. */
@@ -32,8 +30,6 @@ char *item_branch_gradient(const ItemCall *call);
 
 /* Where a layer, or the embedding, drops: each place has random numbers of its own, by layer and step. */
 typedef enum { DROP_EMBEDDING, DROP_PROBABILITIES, DROP_ATTENTION, DROP_MLP, N_DROPS } Drop;
-/* Of rate 0 in a model without dropout. */
-Dropout item_dropout(const ItemCall *call, Drop drop);
 /* Of this rank's heads' probabilities. */
 ScoreDropout item_score_dropout(const ItemCall *call);
 /* out = a + drop(b + bias) over rows of the stream, dense; a NULL: zeros. */

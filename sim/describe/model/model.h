@@ -114,11 +114,10 @@ static inline gint64 model_v_head_dim(const Model *model) {
 }
 
 /* Numbers of parameters, unsharded. */
-gint64 model_layer_parameters(const Model *model);       /* one block, norms and biases included; with its experts */
-gint64 model_dense_layer_parameters(const Model *model); /* the same with an MLP in their place */
-gint64 model_qk_norm_parameters(const Model *model);     /* of a block: of the norms of q and k */
-gint64 model_embedding_parameters(const Model *model);   /* word table, and position table where learned */
-gint64 model_head_parameters(const Model *model);        /* final norm, and the head's matrix unless tied */
-gint64 model_parameters(const Model *model);             /* the whole model, a tied matrix once */
-gint64 model_expert_parameters(const Model *model);      /* of these, all experts', the shared ones left out */
-gint64 model_active_parameters(const Model *model); /* of these, what one token meets: of experts those it goes to */
+gint64 model_layer_parameters(const Model *model);     /* one block, norms and biases included; with its experts */
+gint64 model_qk_norm_parameters(const Model *model);   /* of a block: of the norms of q and k */
+gint64 model_embedding_parameters(const Model *model); /* word table, and position table where learned */
+gint64 model_head_parameters(const Model *model);      /* final norm, and the head's matrix unless tied */
+gint64 model_parameters(const Model *model);           /* the whole model, a tied matrix once */
+gint64 model_expert_parameters(const Model *model);    /* of these, all experts', the shared ones left out */
+gint64 model_active_parameters(const Model *model);    /* of these, what one token meets: of experts those it goes to */

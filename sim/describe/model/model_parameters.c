@@ -84,13 +84,14 @@ static gint64 block_parameters(const Model *model) {
          model_qk_norm_parameters(model);
 }
 
-gint64 model_dense_layer_parameters(const Model *model) {
+/* A block with an MLP in the place of experts. */
+static gint64 dense_layer_parameters(const Model *model) {
   return block_parameters(model) + mlp_parameters(model, model->ffn_hidden);
 }
 
 gint64 model_layer_parameters(const Model *model) {
   if (!model_has_experts(model))
-    return model_dense_layer_parameters(model);
+    return dense_layer_parameters(model);
   return block_parameters(model) + experts_parameters(model, model->experts.n);
 }
 
@@ -107,7 +108,7 @@ gint64 model_head_parameters(const Model *model) {
 
 static gint64 layers_parameters(const Model *model, gint64 layer_parameters) {
   gint64 n_dense = model_dense_layers(model, 0, model->n_layers);
-  return (model->n_layers - n_dense) * layer_parameters + n_dense * model_dense_layer_parameters(model);
+  return (model->n_layers - n_dense) * layer_parameters + n_dense * dense_layer_parameters(model);
 }
 
 gint64 model_parameters(const Model *model) {

@@ -1,11 +1,5 @@
 #include "offload.h"
 
-const char *memory_tier_name(MemoryTier tier) {
-  static const char *const names[N_TIERS] = {[TIER_GPU] = "gpu", [TIER_HOST] = "host", [TIER_NVME] = "nvme"};
-  g_assert((guint)tier < N_TIERS);
-  return names[tier];
-}
-
 const char *const *offload_names(void) {
   static const char *const names[] = {"none", "host", "nvme", NULL};
   return names;

@@ -13,8 +13,6 @@ typedef struct {
   MemoryTier optimizer, weights, activations;
 } Offload;
 
-/* "gpu", "host", "nvme": what reports and program texts call them. */
-const char *memory_tier_name(MemoryTier tier);
 /* What the options take, NULL-terminated in enum order: none, host, nvme. Of activations: none, host. */
 const char *const *offload_names(void);
 const char *const *offload_activations_names(void);

@@ -296,7 +296,7 @@ static void set_from(SweepRow *row, const SweepTable *table, Origin origin, gcon
   }
 }
 
-void sweep_row_set_text(SweepRow *row, const SweepTable *table, const char *column, const char *value) {
+static void set_text(SweepRow *row, const SweepTable *table, const char *column, const char *value) {
   set_cell(row, sweep_table_find(table, column), text_cell(value));
 }
 
@@ -309,10 +309,10 @@ void sweep_row_set_plan(SweepRow *row, const SweepTable *table, const Plan *plan
   g_autoptr(GString) order = g_string_new(NULL);
   for (int i = 0; i < N_AXES; i++)
     g_string_append_printf(order, "%s%s", i > 0 ? "-" : "", axis_name(plan->order[i]));
-  sweep_row_set_text(row, table, "order", order->str);
-  sweep_row_set_text(row, table, "pipeline_layout", plan->pipeline_layout != NULL ? plan->pipeline_layout : "auto");
+  set_text(row, table, "order", order->str);
+  set_text(row, table, "pipeline_layout", plan->pipeline_layout != NULL ? plan->pipeline_layout : "auto");
   g_autofree char *modules = plan_recompute_text(plan);
-  sweep_row_set_text(row, table, "recompute_modules", modules);
+  set_text(row, table, "recompute_modules", modules);
 }
 
 /* As `links` of simulate --json. */
@@ -337,7 +337,7 @@ static char *links_text(const StepReport *report) {
 void sweep_row_set_report(SweepRow *row, const SweepTable *table, const StepReport *report) {
   set_from(row, table, FROM_REPORT, report);
   g_autofree char *links = links_text(report);
-  sweep_row_set_text(row, table, "links", links);
+  set_text(row, table, "links", links);
 }
 
 void sweep_row_set_asked(SweepRow *row, const SweepTable *table, const Space *space) {

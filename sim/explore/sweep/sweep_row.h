@@ -65,7 +65,6 @@ void sweep_row_set_plan(SweepRow *row, const SweepTable *table, const Plan *plan
 void sweep_row_set_report(SweepRow *row, const SweepTable *table, const StepReport *report);
 /* One cell by its column's name; not finite is empty. */
 void sweep_row_set_real(SweepRow *row, const SweepTable *table, const char *column, double value);
-void sweep_row_set_text(SweepRow *row, const SweepTable *table, const char *column, const char *value);
 /* The values of a space's axes, as far as columns have them, where no plan came about. */
 void sweep_row_set_asked(SweepRow *row, const SweepTable *table, const Space *space);
 /* Why it did not run, or does not fit. Takes over `reason`. */

@@ -1,7 +1,8 @@
 /* Which links a message passes: shortest routes, worked out when asked for and kept.
  *
  * Shortest is by latency, then by hops, or by hops, then by latency (RouteOrder). Among equally short ones a rule
- * chooses, hop by hop as switches do; the same question always has the same answer.
+ * chooses, hop by hop as switches do; the same question always has the same answer. A route from node to node passes
+ * through these two nodes and the fabric only, which is what keeps the search small on tens of thousands of GPUs.
  *
  * Memory: per GPU that was an end of a route its distances to the vertices of its own node; per fabric vertex that is a
  * way into a destination's node its distances from the other fabric vertices; and the routes asked for. Nothing grows
@@ -22,12 +23,6 @@ typedef enum {
 
 typedef struct Routes Routes;
 
-typedef struct {
-  const gint32 *links; /* in the order they are passed; until the next route is found */
-  gint32 n_links;
-  gint64 latency_ticks; /* of all of them */
-} NetRoute;
-
 /* The network must outlive it and not grow any more. */
 Routes *routes_new(const Network *network, RouteOrder order, RouteRule rule);
 void routes_free(Routes *routes);
@@ -37,6 +32,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Routes, routes_free)
  * tells flows of one pair apart under ROUTE_HASHED, as ports do. From a vertex to itself: no links. Returns −1:
  * IMPOSSIBLE when no way leads there, INPUT when a vertex is not there. */
 gint32 routes_find(Routes *routes, gint32 from, gint32 to, guint16 label, GError **error);
+/* Its links are the routes' own, until the next one is found. */
 NetRoute routes_get(const Routes *routes, gint32 route);
 /* The names of its links, as "gpu0>nic0, nic0>leaf0, leaf0>nic8, nic8>gpu8". Owned by the caller. */
 char *routes_text(const Routes *routes, gint32 route);

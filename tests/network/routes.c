@@ -13,6 +13,7 @@
 
 #include "error.h"
 #include "event_queue.h"
+#include "route_graph.h"
 
 enum { MAX_VERTICES = 1 << 24 };
 #define FAR (G_MAXINT64 / 4)
@@ -31,6 +32,7 @@ typedef struct {
 
 struct Routes {
   const Network *network;
+  RouteGraph *graph; /* owned */
   gint32 n_vertices;
   RouteOrder order;
   RouteRule rule;
@@ -58,7 +60,7 @@ Routes *routes_new(const Network *network, RouteOrder order, RouteRule rule) {
   gint32 n = network_n_vertices(network);
   g_assert(n <= MAX_VERTICES);
   Routes *routes = g_new0(Routes, 1);
-  *routes = (Routes){network, n, order, rule, g_new0(gint64 *, n), g_new0(gint64 *, n)};
+  *routes = (Routes){network, route_graph_new(network), n, order, rule, g_new0(gint64 *, n), g_new0(gint64 *, n)};
   routes->links = g_array_new(FALSE, FALSE, sizeof(gint32));
   routes->kept = g_array_new(FALSE, FALSE, sizeof(Kept));
   routes->by_pair = g_hash_table_new(hash_pair, NULL);
@@ -75,6 +77,7 @@ void routes_free(Routes *routes) {
     g_free(routes->away[i]);
     g_free(routes->back[i]);
   }
+  route_graph_free(routes->graph);
   g_free(routes->away);
   g_free(routes->back);
   g_array_free(routes->links, TRUE);
@@ -91,36 +94,43 @@ static inline gint64 cost_of(const Routes *routes, gint32 link) {
   return routes->order == ROUTE_BY_LATENCY ? latency_ticks * 1024 + 1 : latency_ticks + ((gint64)1 << 48);
 }
 
+static inline gint32 node_of(const Routes *routes, gint32 vertex) {
+  return network_vertex(routes->network, vertex)->node;
+}
+
+static inline RoutePlace place_of(const Routes *routes, gint32 vertex) {
+  return route_graph_place(routes->graph, vertex);
+}
+
 static inline gboolean passes_on(const Routes *routes, gint32 vertex) {
   return network_vertex(routes->network, vertex)->kind != NET_GPU;
 }
 
 static gint64 *measure(const Routes *routes, gint32 start, gboolean is_into) {
-  const Network *network = routes->network;
-  const NetVertex *origin = network_vertex(network, start);
+  const gint32 node = node_of(routes, start), origin = place_of(routes, start).local;
   gint32 n_members;
-  const gint32 *members = network_members(network, origin->node, &n_members);
+  const gint32 *members = route_graph_members(routes->graph, node, &n_members);
   gint64 *distances = g_new(gint64, n_members);
   EventQueue queue;
   event_queue_init(&queue, n_members);
   for (gint32 i = 0; i < n_members; i++)
     distances[i] = FAR;
-  distances[origin->local] = 0;
-  event_queue_add(&queue, 0, origin->local);
+  distances[origin] = 0;
+  event_queue_add(&queue, 0, origin);
   for (gint32 local; (local = event_queue_take(&queue)) >= 0;) {
     gint32 vertex = members[local], n_arcs;
     if (vertex != start && !passes_on(routes, vertex))
       continue;
-    const NetArc *arcs = network_arcs(network, vertex, is_into, &n_arcs);
+    const RouteArc *arcs = route_graph_arcs(routes->graph, vertex, is_into, &n_arcs);
     for (gint32 i = 0; i < n_arcs; i++) {
-      const NetVertex *next = network_vertex(network, arcs[i].to);
+      const gint32 next = place_of(routes, arcs[i].to).local;
       gint64 distance = distances[local] + cost_of(routes, arcs[i].link);
-      if (next->node != origin->node || distance >= distances[next->local])
+      if (node_of(routes, arcs[i].to) != node || distance >= distances[next])
         continue;
-      if (distances[next->local] < FAR)
-        event_queue_remove(&queue, next->local);
-      distances[next->local] = distance;
-      event_queue_add(&queue, distance, next->local);
+      if (distances[next] < FAR)
+        event_queue_remove(&queue, next);
+      distances[next] = distance;
+      event_queue_add(&queue, distance, next);
     }
   }
   event_queue_clear(&queue);
@@ -153,36 +163,32 @@ static gint32 pick(const Routes *routes, Ask *ask, gint32 n, gint32 where, guint
 
 /* Downhill from `at` to where the distance is 0, appending the links passed. */
 static void walk(Routes *routes, Ask *ask, gint32 at, const gint64 *distances, gboolean is_into) {
-  const NetVertex *here = network_vertex(routes->network, at);
-  while (distances[here->local] > 0) {
+  const gint32 node = node_of(routes, at);
+  for (gint32 here; distances[here = place_of(routes, at).local] > 0;) {
     gint32 n_arcs;
-    const NetArc *arcs = network_arcs(routes->network, at, is_into, &n_arcs);
+    const RouteArc *arcs = route_graph_arcs(routes->graph, at, is_into, &n_arcs);
     g_array_set_size(routes->ties, 0);
     for (gint32 i = 0; i < n_arcs; i++) {
-      const NetVertex *next = network_vertex(routes->network, arcs[i].to);
-      if (next->node != here->node || distances[next->local] == FAR)
+      gint64 rest = node_of(routes, arcs[i].to) == node ? distances[place_of(routes, arcs[i].to).local] : FAR;
+      if (rest == FAR)
         continue;
-      gint64 rest = distances[next->local];
-      if (rest + cost_of(routes, arcs[i].link) == distances[here->local] &&
-          (rest == 0 || passes_on(routes, arcs[i].to)))
+      if (rest + cost_of(routes, arcs[i].link) == distances[here] && (rest == 0 || passes_on(routes, arcs[i].to)))
         g_array_append_val(routes->ties, i);
     }
     gint32 n_ties = routes->ties->len;
     g_assert(n_ties > 0);
-    const NetArc *arc = &arcs[g_array_index(routes->ties, gint32, pick(routes, ask, n_ties, at, ask->digits))];
+    const RouteArc *arc = &arcs[g_array_index(routes->ties, gint32, pick(routes, ask, n_ties, at, ask->digits))];
     ask->digits /= n_ties;
     g_array_append_val(routes->links, arc->link);
     at = arc->to;
-    here = network_vertex(routes->network, at);
   }
 }
 
 /* The ways between an end and the fabric. Returns the least cost. */
 static gint64 find_ways(Routes *routes, gint32 end, gint32 other_end, gboolean is_into, GArray *ways) {
-  const Network *network = routes->network;
-  const NetVertex *vertex = network_vertex(network, end);
+  const gint32 node = node_of(routes, end);
   g_array_set_size(ways, 0);
-  if (vertex->node == NETWORK_FABRIC) {
+  if (node == NETWORK_FABRIC) {
     Way way = {-1, -1, end, 0};
     g_array_append_val(ways, way);
     return 0;
@@ -190,16 +196,15 @@ static gint64 find_ways(Routes *routes, gint32 end, gint32 other_end, gboolean i
   const gint64 *distances = is_into ? back_to(routes, end) : away_from(routes, end);
   gint32 n_members;
   gint64 least = FAR;
-  const gint32 *members = network_members(network, vertex->node, &n_members);
+  const gint32 *members = route_graph_members(routes->graph, node, &n_members);
   for (gint32 m = 0; m < n_members; m++) {
     if (distances[m] == FAR || (members[m] != end && !passes_on(routes, members[m])))
       continue;
     gint32 n_arcs;
-    const NetArc *arcs = network_arcs(network, members[m], is_into, &n_arcs);
+    const RouteArc *arcs = route_graph_arcs(routes->graph, members[m], is_into, &n_arcs);
     for (gint32 i = 0; i < n_arcs; i++) {
       Way way = {members[m], arcs[i].link, arcs[i].to, distances[m] + cost_of(routes, arcs[i].link)};
-      if (network_vertex(network, way.fabric)->node != NETWORK_FABRIC ||
-          (way.fabric != other_end && !passes_on(routes, way.fabric)))
+      if (node_of(routes, way.fabric) != NETWORK_FABRIC || (way.fabric != other_end && !passes_on(routes, way.fabric)))
         continue;
       g_array_append_val(ways, way);
       least = MIN(least, way.cost);
@@ -209,7 +214,7 @@ static gint64 find_ways(Routes *routes, gint32 end, gint32 other_end, gboolean i
 }
 
 static gint64 cost_over(Routes *routes, const Way *out, const Way *in) {
-  gint64 between = back_to(routes, in->fabric)[network_vertex(routes->network, out->fabric)->local];
+  gint64 between = back_to(routes, in->fabric)[place_of(routes, out->fabric).local];
   return between == FAR ? FAR : out->cost + between + in->cost;
 }
 
@@ -253,8 +258,7 @@ static void tie_ways(Routes *routes, const Way *out, gint64 least) {
 }
 
 static const Way *pick_way(Routes *routes, Ask *ask, GArray *ways, gint32 end) {
-  const NetVertex *vertex = network_vertex(routes->network, end);
-  gint32 index = pick(routes, ask, routes->ties->len, end, vertex->number);
+  gint32 index = pick(routes, ask, routes->ties->len, end, place_of(routes, end).number);
   return &g_array_index(ways, Way, g_array_index(routes->ties, gint32, index));
 }
 
@@ -278,27 +282,27 @@ static void walk_over_fabric(Routes *routes, Ask *ask, gint64 least) {
   const Way *out = pick_way(routes, ask, routes->ways_out, ask->from);
   tie_ways(routes, out, least);
   const Way *in = pick_way(routes, ask, routes->ways_in, ask->to);
-  const NetVertex *to = network_vertex(routes->network, ask->to);
+  const gint32 node = node_of(routes, ask->to);
   if (out->link >= 0) {
     walk_from_start(routes, ask, out->inside);
     g_array_append_val(routes->links, out->link);
   }
-  ask->digits = to->node == NETWORK_FABRIC ? to->local : to->node;
+  ask->digits = node == NETWORK_FABRIC ? place_of(routes, ask->to).local : node;
   walk(routes, ask, out->fabric, back_to(routes, in->fabric), FALSE);
   if (in->link >= 0) {
     g_array_append_val(routes->links, in->link);
-    ask->digits = to->number;
+    ask->digits = place_of(routes, ask->to).number;
     walk(routes, ask, in->inside, back_to(routes, ask->to), FALSE);
   }
 }
 
 static gboolean append_links(Routes *routes, Ask *ask, GError **error) {
   const NetVertex *from = network_vertex(routes->network, ask->from), *to = network_vertex(routes->network, ask->to);
-  gint64 inside = from->node == to->node ? away_from(routes, ask->from)[to->local] : FAR;
+  gint64 inside = from->node == to->node ? away_from(routes, ask->from)[place_of(routes, ask->to).local] : FAR;
   gint64 least = from->node == to->node && from->node == NETWORK_FABRIC ? FAR : cost_over_fabric(routes, ask);
   if (inside == FAR && least == FAR)
     return fail_impossible(error, "no way leads from %s to %s: every path is missing or dead", from->name, to->name);
-  ask->digits = from->number;
+  ask->digits = place_of(routes, ask->from).number;
   if (inside <= least)
     walk_from_start(routes, ask, ask->to);
   else

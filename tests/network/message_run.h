@@ -5,6 +5,7 @@
  */
 #pragma once
 #include "flows.h"
+#include "routes.h"
 
 typedef struct MessageProgram MessageProgram;
 

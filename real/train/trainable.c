@@ -1,0 +1,214 @@
+/* A table of what has no kernels, then the plan's options subject by subject; the first that cannot be trained is
+ * named, with what to give in its place. */
+#include "trainable.h"
+
+#include "cut.h"
+#include "error.h"
+#include "lowering.h"
+
+typedef struct {
+  gboolean is_missing;
+  const char *what;
+} Missing;
+
+static gboolean check_model(const Workload *workload, GError **error) {
+  const Model *model = workload->model;
+  const Missing missing[] = {
+      {workload->plan->expert_load > 1, "experts that get more than others (stepsim simulate predicts them)"},
+      {workload->plan->mtp_layers > 0 && (model->dropout || model->embedding_norm),
+       "heads that predict a token further, with dropout or a norm behind the word table"},
+      {workload->plan->mtp_layers > 0 && model->positions == POSITIONS_LEARNED,
+       "heads that predict a token further, with learned positions"},
+      {model->head_bias && model->tied, "a bias on logits of a matrix that is the embedding's"},
+      {model->other_embedding_parameters > 0, "two positions more than it says (OPT)"},
+      {model->qk_norms == QK_NORMS_WHOLE && workload->plan->tp > 1, "norms of all heads' q and k that tp cuts"},
+      {model->n_kv_heads < workload->plan->tp, "fewer key heads than tp ranks"},
+      {model->head_dim % 2 != 0 || model->latent.rope_dim % 2 != 0, "an odd head size"},
+      {model_has_experts(model) && (!model->gated || model_has_mlp_bias(model)),
+       "experts without a gate, or with biases"},
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS(missing); i++)
+    if (missing[i].is_missing)
+      return fail_impossible(error, "the model %s cannot be trained here: no kernels for %s", model->name,
+                             missing[i].what);
+  return TRUE;
+}
+
+static gboolean check_switches(const Plan *plan, GError **error) {
+  if (offload_is_any(&plan->offload))
+    return fail_impossible(error, "--offload-optimizer, -weights and -activations: what a GPU does not hold cannot be "
+                                  "trained with here (stepsim simulate predicts it)");
+  return plan->cuda_graphs == CUDA_GRAPHS_NONE ||
+         fail_impossible(error, "--cuda-graphs %s cannot be run here (stepsim simulate predicts it); expected none",
+                         cuda_graphs_names()[plan->cuda_graphs]);
+}
+
+static gboolean check_precision(const Plan *plan, GError **error) {
+  const PrecisionInfo *precision = precision_info(plan->precision);
+  if (plan->precision != PRECISION_FP32 && plan->precision != PRECISION_BF16 && plan->precision != PRECISION_FP16)
+    return fail_impossible(error, "--precision %s cannot be trained here: expected fp32, bf16 or fp16",
+                           precision->name);
+  if (plan->precision == PRECISION_FP16 && !plan->grad_norm_barrier)
+    return fail_impossible(error,
+                           "--precision fp16 and --grad-norm-barrier off clash: whether a step is skipped follows from "
+                           "the norm of all ranks; use --grad-norm-barrier on");
+  return plan->recipe.weights == precision->element_bytes ||
+         fail_impossible(error,
+                         "--precision %s and --recipe %s clash: weights of %g bytes where products read %g; "
+                         "use %s",
+                         precision->name, plan->recipe.name, plan->recipe.weights, precision->element_bytes,
+                         plan->precision == PRECISION_FP32 ? "--recipe fp32" : "--recipe bf16+master or megatron");
+}
+
+static const guint trained_modules =
+    MODULE_BIT(MODULE_CORE_ATTN) | MODULE_BIT(MODULE_LAYERNORM) | MODULE_BIT(MODULE_MLP);
+
+static gboolean check_recompute(const Plan *plan, GError **error) {
+  if (plan->recompute == RECOMPUTE_SELECTIVE && plan->memory.selective == SELECTIVE_PRODUCTS)
+    return fail_impossible(error,
+                           "--recompute selective as framework %s has it, product by product, cannot be trained here; "
+                           "leave --framework out, or use --recompute none or full",
+                           plan->framework);
+  g_autofree char *modules = recompute_modules_text(plan_recompute_modules(plan), "+");
+  return (plan_recompute_modules(plan) & ~trained_modules) == 0 ||
+         fail_impossible(error,
+                         "--recompute-modules %s cannot be trained here, expected core_attn, layernorm or mlp "
+                         "(stepsim simulate predicts it); or use --recompute none or full",
+                         modules);
+}
+
+static gboolean check_gradient_sums(const Plan *plan, GError **error) {
+  const double sum_bytes = plan_gradient_sum_bytes(plan);
+  return plan_data_ranks(plan) == 1 || sum_bytes == 2 || sum_bytes == 4 ||
+         fail_impossible(error,
+                         "gradients as framework %s sums them over dp, in %g bytes, cannot be summed here: expected "
+                         "2 or 4; leave --framework out",
+                         plan->framework, sum_bytes);
+}
+
+static gboolean check_norm_kernel(const Workload *workload, GError **error) {
+  const Plan *plan = workload->plan;
+  const gboolean is_of_framework = plan->time.kernels == FRAMEWORK_KERNELS_PLAIN;
+  return !plan_has_plain_norm(plan) || workload->model->norm != NORM_RMSNORM ||
+         fail_impossible(error, "--norm-kernel plain%s%s: RMSNorm is one kernel here, expected fused",
+                         is_of_framework ? ", as framework " : "", is_of_framework ? plan->framework : "");
+}
+
+static gboolean check_recipe(const Plan *plan, GError **error) {
+  const Recipe *recipe = &plan->recipe;
+  const gboolean has_gradients =
+      recipe->gradients == 4 || (recipe->gradients == 2 && plan->precision != PRECISION_FP32);
+  const gboolean has_master = recipe->master == 4 || recipe->master == 0;
+  return (has_gradients && has_master && recipe->moments == 8) ||
+         fail_impossible(error,
+                         "--recipe %s cannot be trained here: gradients of 4 bytes (or 2 beside bf16 or fp16), a "
+                         "master copy of 4 or none, moments of 4 + 4",
+                         recipe->name);
+}
+
+static gboolean check_plan(const Workload *workload, GError **error) {
+  const Plan *plan = workload->plan;
+  return check_switches(plan, error) && check_precision(plan, error) && check_recompute(plan, error) &&
+         check_gradient_sums(plan, error) && check_norm_kernel(workload, error) && check_recipe(plan, error);
+}
+
+/* Tokens are dealt out to experts by place: every rank's to all of them alike. */
+static gboolean check_dealing(const Workload *workload, const Cut *cut, GError **error) {
+  const Model *model = workload->model;
+  const Plan *plan = workload->plan;
+  if (cut->routed_tokens % model->experts.n != 0)
+    return fail_impossible(error,
+                           "%" G_GINT64_FORMAT " tokens of a rank, each to %" G_GINT64_FORMAT
+                           " experts, cannot be dealt out evenly to the %" G_GINT64_FORMAT
+                           " of model %s: expected a sequence length, or a micro-batch, with which they divide",
+                           cut->split_tokens, model->experts.per_token, model->experts.n, model->name);
+  if (model_dense_layers(model, 0, model->n_layers) > 0 && model->ffn_hidden % plan->tp != 0)
+    return fail_impossible(error,
+                           "tp %d does not divide the MLP hidden size %" G_GINT64_FORMAT
+                           " of the layers without experts of model %s",
+                           plan->tp, model->ffn_hidden, model->name);
+  return plan->cp == 1 || cut->seq_len / 2 * model->experts.per_token % model->experts.n == 0 ||
+         fail_impossible(error,
+                         "the %" G_GINT64_FORMAT " tokens of half a rank's part of a sequence under cp %d, each to "
+                         "%" G_GINT64_FORMAT " experts, cannot be dealt out evenly to the %" G_GINT64_FORMAT
+                         " of model %s: expected a sequence length with which they divide",
+                         cut->seq_len / 2, plan->cp, model->experts.per_token, model->experts.n, model->name);
+}
+
+static gboolean check_experts(const Workload *workload, GError **error) {
+  const Model *model = workload->model;
+  const Plan *plan = workload->plan;
+  if (!model_has_experts(model))
+    return TRUE;
+  const Cut cut = cut_of(model, plan);
+  if (!check_dealing(workload, &cut, error))
+    return FALSE;
+  if ((plan_recompute_modules(plan) & MODULE_BIT(MODULE_MLP)) != 0)
+    return fail_impossible(
+        error, "--recompute-modules mlp with experts (model %s) cannot be trained here; leave mlp out", model->name);
+  if (model->experts.every > 1 && workload->n_stages > 1)
+    return fail_impossible(error,
+                           "model %s has experts in one of %" G_GINT64_FORMAT
+                           " layers, and cut into %d stages it would be another: dense layers come first in each; "
+                           "expected --pp 1",
+                           model->name, model->experts.every, workload->n_stages);
+  if (plan_dispatches_once(plan))
+    return fail_impossible(error, "--expert-dispatch deepep cannot be run here (stepsim simulate predicts it); "
+                                  "give --expert-dispatch all_to_all");
+  return TRUE;
+}
+
+/* In shards, the model's own word table is there while its stage runs, and its gradient is summed with that stage's. */
+static gboolean check_further_heads(const Workload *workload, GError **error) {
+  const Plan *plan = workload->plan;
+  if (!workload_heads_read_embedding(workload) || plan->zero < 2 || workload->n_stages == 1)
+    return TRUE;
+  return fail_impossible(error,
+                         "--mtp-layers %d with --zero %d cannot be trained here where one rank has the model's first "
+                         "stage and its last, as with --pp %d --schedule %s: expected --zero 0 or 1",
+                         plan->mtp_layers, plan->zero, plan->pp, plan->schedule);
+}
+
+/* Copies of a stage are summed between two ranks. */
+static gboolean check_placement(const Workload *workload, GError **error) {
+  const Placement *placement = workload->placement;
+  const int length = placement->n_stages / placement->n_pipes;
+  for (int stage = 0; stage < length && placement->n_pipes > 1; stage++)
+    if (placement->stage_rank[stage] == placement->stage_rank[stage + length])
+      return fail_impossible(error,
+                             "pipeline rank %d would hold both copies of stage %d: two pipes need an even number "
+                             "of pipeline ranks, found %d",
+                             placement->stage_rank[stage], stage, placement->n_ranks);
+  return TRUE;
+}
+
+gboolean trainable_check(const Workload *workload, GError **error) {
+  return check_model(workload, error) && check_plan(workload, error) && check_experts(workload, error) &&
+         check_further_heads(workload, error) && check_placement(workload, error);
+}
+
+gboolean trainable_check_run(const Workload *workload, GError **error) {
+  const Plan *plan = workload->plan;
+  if (lowering_broadcasts_weights(workload))
+    return fail_impossible(error,
+                           "--framework %s: ranks that own whole matrices and broadcast them cannot be run here; "
+                           "expected --zero 0, or no framework",
+                           plan->framework);
+  if (workload->model->latent.kv_rank > 0 && plan->attention == ATTENTION_UNFUSED)
+    return fail_impossible(
+        error, "--attention unfused: the latent attention of model %s cannot be run so here; expected flash",
+        workload->model->name);
+  if (plan->cp > 1 && plan->cp_comm == CP_RING && plan->time.context == CONTEXT_BLOCKS)
+    return fail_impossible(
+        error,
+        "--framework %s: a ring that gathers keys and values of all heads cannot be run here (stepsim "
+        "simulate predicts it); expected --cp 1, another --cp-comm or no framework",
+        plan->framework);
+  if (workload->model->windowed_share > 0 && model_window(workload->model, plan->seq_len) > 0)
+    return fail_impossible(
+        error,
+        "model %s has layers with an attention window and without: expected --seq-len %" G_GINT64_FORMAT
+        " at most here",
+        workload->model->name, workload->model->window);
+  return TRUE;
+}

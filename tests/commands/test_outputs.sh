@@ -1,0 +1,181 @@
+#!/bin/sh
+# test_outputs.sh STEPSIM: what verbs write: keys of JSON, pictures, tables, programs, orders and traces, which are read
+# back; where it cannot be written nothing is left, and the locale changes nothing (TAP).
+[ $# -eq 1 ] || { echo "usage: $0 STEPSIM" >&2; exit 2; }
+. "$(dirname "$0")/../fixtures/tap.sh"
+stepsim=$(absolute "$1")
+tests=$(cd "$(dirname "$0")/.." && pwd)
+topologies=$tests/../topologies
+work=$(mktemp -d) || exit 2
+trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
+cd "$work" || exit 2
+plan='--model llama-3-8b --cluster dgx-h100 --gpus 8 --tp 8'
+
+columns=layers,hidden,heads,cluster,step_time_s
+printf '%s,source\n2,256,4,selene,1,a\n2,256,4,selene,2,b\n' "$columns" >runs.csv
+printf '%s,cp\n2,256,4,selene,1,3\n' "$columns" >refused.csv
+cp "$tests/data/nccl-tests/unranked.log" own.log
+
+keys() { # top-level keys of a pretty-printed object, on one line
+  sed -n 's/^  "\([A-Za-z0-9_]*\)" :.*/\1/p' | tr '\n' ' '
+}
+
+check_keys() { # expected keys, arguments…
+  expected=$1
+  shift
+  found=$("$stepsim" "$@" | keys)
+  [ "$found" = "$expected " ]
+  result $? "keys of $1 --json" "$found"
+}
+
+check_picture() { # words parted by ;, kind, arguments…
+  expected=$1
+  shift
+  "$stepsim" "$@" picture.svg >out 2>err && has_words "$expected" "$(cat picture.svg)"
+  result $? "picture of $1 $2" "$(cat err) $(grep -o '<text>.*</text>' picture.svg)"
+  rm -f picture.svg
+}
+
+# shellcheck disable=SC2086 # the plan is a list of words
+{
+  check_keys "step_time_s tokens_per_s tokens_per_s_per_gpu tflops_per_gpu mfu hfu flops_convention bubble_fraction \
+bubble_overhead breakdown_s memory links bounding_link kernels engine" simulate $plan --json
+  check_keys "makespan step_time span bubble_time bubble_fraction bubble_overhead makespan_bubble_time makespan_bubble_fraction makespan_bubble_overhead closed_form_bubble closed_form_is_exact in_flight peak_memory actions sends" \
+    schedule --pp 4 --micro-batches 4 --json
+  check_keys "state_bytes_per_gpu weights_bytes gradients_bytes optimizer_bytes activations_bytes fits min_gpus" \
+    memory --params 7e9 --json
+  check_keys "op gpus bytes time_s algbw_Bps busbw_Bps algorithm protocol sent_bytes sms" \
+    collective --cluster dgx-h100 --bytes 1MiB --json
+
+  check_keys "rows predicted failed mape median_ape p90_ape bias baseline_mape timed memory_rows memory_mape memory_bias \
+out_of_memory without rows_per_s threads groups" validate runs.csv --json
+
+  "$stepsim" validate runs.csv refused.csv --rows - >rows.csv 2>err && [ "$(wc -l <rows.csv)" -eq 4 ] &&
+    "$stepsim" validate rows.csv --rows again.csv >out 2>>err && cmp rows.csv again.csv &&
+    "$stepsim" validate runs.csv --by cluster --plot runs.svg >out 2>>err && grep -q '^selene  *2 ' out
+  result $? "validated rows are written, and read again, and - holds nothing else" "$(cat err rows.csv)"
+
+  if command -v gnuplot >/dev/null; then
+    check_picture "gpipe;interleaved;pp 4" plot bubble --schedules gpipe,interleaved --pp 4 --chunks 2 --output
+    check_picture "strong scaling: 64 sequences a step;weak scaling;llama-3-8b" \
+      plot mfu --model llama-3-8b --cluster dgx-h100 --tp 8 --gpu-list 8,16 --global-batch 64 --output
+    check_picture "zero 3;reserved;llama-3-8b" plot memory $plan --output
+    check_picture "pp 2, recompute full;time of a step;on dgx-h100; gpus 8, tp 4" \
+      plot breakdown $plan --tp 4 --vary pp=1,2 --vary recompute=none,full --output
+    check_picture "rank 1;compute;bubble" plot breakdown $plan --tp 4 --pp 2 --output
+    check_picture "held + reserved (GB = 1e9 bytes);peak" plot memory-time $plan --output
+    check_picture "over 3 steps" plot memory-time $plan --tp 4 --pp 2 --schedule zb-h1 --output
+    check_picture "Thousand tokens per second: llama-3-8b;cannot be" \
+      plot heat $plan --value tokens_per_s --vary tp=2,4,8,16 --vary zero=0..2 --output
+    check_picture "the front;zero 3;capacity 85.9 GB" plot pareto $plan --tp 4 --vary zero=0,3 --output
+    check_picture "runs.csv" plot pareto runs.csv --x layers --y hidden --output
+    check_picture "ring: at most" plot busbw --cluster dgx-h100 --gpus 16 --op reduce_scatter --output
+    check_picture "forward;llama-3-8b on dgx-h100" plot timeline $plan --tp 4 --pp 2 --output
+    "$stepsim" simulate $plan --tp 4 --pp 2 --trace drawn.json >out 2>err
+    check_picture "drawn.json: one simulated step of;forward;tensor-parallel" plot timeline drawn.json --output
+    check_picture "published;MAPE" plot validation rows.csv --title "published, MAPE" --output
+    check_picture "the library's choice;nvls_tree;hierarchical;ring: at most 351 GB/s;all_reduce over 16 GPUs" \
+      collective --cluster dgx-h100 --gpus 16 --bytes 1MiB..1GiB --plot
+  fi
+
+  for curves in '' --curves; do # 400 us + 1.75 · 100 MB / 100 GB/s; the curve's line between 80 and 160 MB
+    { sed "s|gpus/|$topologies/gpus/|; s|nccl/|$topologies/nccl/|" "$topologies/dgx-h100.yaml" &&
+      "$stepsim" collective --fit own.log --op all_reduce --gpus 8 $curves; } >fitted.yaml
+    "$stepsim" collective --cluster ./fitted.yaml --bytes 100MB >out 2>err && has_words " 2150.00 " "$(cat out)"
+    result $? "what --fit $curves prints makes a cluster file go by it" "$(cat err out)"
+  done
+
+  "$stepsim" simulate $plan --dump - >dump.txt && "$stepsim" simulate $plan --program dump.txt --dump again.txt >out &&
+    cmp dump.txt again.txt
+  result $? "a dumped program is read back, and - holds nothing else" "$(head -3 dump.txt)"
+
+  "$stepsim" schedule --pp 3 --micro-batches 4 --csv - >order.csv && "$stepsim" schedule --from order.csv --csv - |
+    cmp - order.csv
+  result $? "a written order is read back, and - holds nothing else" "$(head -3 order.csv)"
+
+  "$stepsim" schedule --schedule dualpipe-v --pp 2 --micro-batches 6 --csv comms.csv --csv-format comms >one &&
+    "$stepsim" schedule --from comms.csv --csv again.csv >two && cmp comms.csv again.csv &&
+    "$stepsim" schedule --from comms.csv --csv - --csv-format compute >compute.csv &&
+    "$stepsim" schedule --schedule dualpipe-v --pp 2 --micro-batches 6 --csv - | cmp - compute.csv &&
+    grep -q 'OVERLAP_F_B,0SEND_F' comms.csv && [ "$(sed '1d;/closed form/d' one)" = "$(sed 1d two)" ]
+  result $? "an order with communication is read back and runs as long, or is left without it" "$(head -3 comms.csv)"
+
+  "$stepsim" simulate $plan >&- 2>err
+  [ $? -eq 2 ] && grep -q 'standard output' err
+  result $? "closed standard output is an error" "$(cat err)"
+
+  "$stepsim" simulate --help >/dev/full 2>err
+  [ $? -eq 2 ] && grep -q 'standard output' err
+  result $? "help that cannot be printed is an error" "$(cat err)"
+
+  "$stepsim" simulate $plan --trace closed.json <&- >&- 2>&-
+  [ $? -eq 2 ] && grep -q '^{"displayTimeUnit"' closed.json && ! grep -q 'step time' closed.json
+  result $? "a file is no substitute for closed standard output" "$(head -c 200 closed.json)"
+
+  "$stepsim" simulate $plan --dump /dev/null >out 2>err && [ -c /dev/null ]
+  result $? "a device is written in place" "$(ls -l /dev/null)"
+
+  echo old >kept.txt
+  mkdir read-only && cp kept.txt read-only && chmod 555 read-only
+  if [ "$(id -u)" -ne 0 ]; then
+    ! "$stepsim" simulate $plan --dump read-only/kept.txt >out 2>err
+    result $? "a folder without write permission is an error" "$(cat err)"
+  fi
+  "$stepsim" simulate $plan --dump read-only/kept.txt --trace nowhere/t.json >out 2>err
+  [ $? -eq 2 ] && [ "$(cat read-only/kept.txt)" = old ]
+  result $? "an error leaves files as they were" "$(cat read-only/kept.txt)"
+  [ -z "$(find . -name '.stepsim-*')" ]
+  result $? "no temporary file is left" "$(find . -name '.stepsim-*')"
+
+  mkdir "fol der ü" && "$stepsim" simulate $plan --dump "fol der ü/pro gram" >out &&
+    (cd "fol der ü" && env -i LC_ALL=C "$stepsim" simulate $plan --program "../fol der ü/pro gram" >../out 2>../err)
+  result $? "names with spaces and letters beyond ASCII are read in any locale and place" "$(cat err)"
+
+  "$stepsim" plot mfu --model llama-3-8b --cluster dgx-h100 --tp 8 --global-batch 16 --gpu-list '8..32*2' \
+    --output mfu.svg >out 2>err && grep -q 'strong scaling: 16 sequences' mfu.svg && grep -q 'weak scaling: 0.5 ' mfu.svg
+  result $? "the series of a picture are named" "$(cat err)"
+  "$stepsim" plot bubble --pp 4 --schedules 1f1b --micro-batches 4..20+8,32..64*2 --data - >out 2>err &&
+    [ "$(grep -o '^[0-9]* ' out | tr -d '\n')" = '4 12 20 32 64 ' ]
+  result $? "counts are listed one by one, by steps and by factors" "$(cat out err)"
+
+  # two ranks of tp 2 on two stages; measured stands for the same run, which every number must then agree with
+  trace_plan='--model gpt2 --cluster dgx-h100 --gpus 8 --tp 2 --pp 2 --global-batch 8 --zero 1'
+  "$stepsim" simulate $trace_plan --fold off --trace one.json >out && cp one.json other.json &&
+    "$stepsim" simulate $trace_plan --fold off --trace one.json >out && cmp one.json other.json &&
+    "$stepsim" simulate $trace_plan --fold on --trace folded.json >out
+  result $? "the same plan gives the same trace" "$(ls -l one.json other.json)"
+  check_keys "step_time_s kinds phases ranks order" compare one.json other.json --json
+  for predicted in one.json folded.json; do
+    "$stepsim" compare $predicted other.json --json >compared.json 2>err &&
+      [ "$(grep -c 'error" : 0.0' compared.json)" -eq $((1 + 11 + 8 * 4 + 8 * 2)) ] &&
+      [ "$(grep -c 'error" : ' compared.json)" -eq $((1 + 11 + 8 * 4 + 8 * 2)) ] &&
+      grep -q '"inversions" : 0' compared.json && grep -q '"violations" : 0' compared.json
+    result $? "$predicted against its own run: no error in step, 11 kinds, 4 phases and 2 times of 8 ranks" \
+      "$(cat err; grep 'error" : [^0]' compared.json)"
+  done
+  "$stepsim" simulate $trace_plan --fold off --jitter 0.05 --seed 3 --trace other.json >out &&
+    "$stepsim" compare folded.json other.json >out 2>err && grep -q 'error  *-[0-9.]* %' out &&
+    grep -q 'every stream ran its ops in the planned order' out && grep -q 'no op ran before what it needs' out
+  result $? "a run with jitter is longer than predicted, in the same order" "$(cat err out)"
+  "$stepsim" compare one.json other.json --csv - --rank 3 >ops.csv 2>err &&
+    [ "$(cut -d, -f1 ops.csv | sort -u | tr '\n' ' ')" = "3 rank " ] && grep -q '^3,compute,"0F3",0,[0-9,]*$' ops.csv
+  result $? "one rank's ops as CSV" "$(cat err; head -3 ops.csv)"
+  if command -v gnuplot >/dev/null; then
+    "$stepsim" compare one.json other.json --plot both.svg >out 2>err &&
+      has_words "rank 7;predicted;measured;: error -;tensor-parallel" "$(cat both.svg)"
+    result $? "both timelines as a picture" "$(cat err)"
+  fi
+  "$stepsim" schedule --pp 2 --micro-batches 2 --trace small.json >out && ! "$stepsim" compare small.json one.json 2>err &&
+    has_words "not of one Program;has ranks 2;has 8" "$(cat err)"
+  result $? "traces of two programs are refused" "$(cat err)"
+  head -c 100000 one.json >cut.json
+  ! "$stepsim" compare cut.json one.json >out 2>err && grep -q 'cut.json:[0-9]*: .*in the middle' err
+  result $? "a trace that was cut off is refused, with line" "$(cat err)"
+
+  for locale in C POSIX C.UTF-8 de_DE.UTF-8; do
+    LC_ALL=$locale "$stepsim" simulate $plan --json | grep -v wall_s >"json.$locale"
+  done
+  cmp json.C json.POSIX && cmp json.C json.C.UTF-8 && cmp json.C json.de_DE.UTF-8
+  result $? "numbers do not depend on the locale" ""
+}
+finish
