@@ -19,6 +19,8 @@ static gboolean check_model(const Workload *workload, GError **error) {
        "heads that predict a token further, with dropout or a norm behind the word table"},
       {workload->plan->mtp_layers > 0 && model->positions == POSITIONS_LEARNED,
        "heads that predict a token further, with learned positions"},
+      {model->post_norms, "norms behind the branches of a layer"},
+      {model->capped_logits, "logits that are capped"},
       {model->head_bias && model->tied, "a bias on logits of a matrix that is the embedding's"},
       {model->other_embedding_parameters > 0, "two positions more than it says (OPT)"},
       {model->qk_norms == QK_NORMS_WHOLE && workload->plan->tp > 1, "norms of all heads' q and k that tp cuts"},

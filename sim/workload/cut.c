@@ -51,6 +51,7 @@ Cut cut_of(const Model *model, const Plan *plan) {
       .shared_width = model->experts.shared_ffn_hidden / tp,
       .vocab_width = vocab_width(model, plan),
       .n_norms = model->n_norms_per_layer,
+      .n_post_norms = model->post_norms ? 2 : 0,
       .shared_norm = model->parallel_block && model->n_norms_per_layer == 1,
       .element_bytes = precision->element_bytes,
       .linear_bytes = precision->linear_bytes,

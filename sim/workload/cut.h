@@ -23,7 +23,8 @@ typedef struct {
                            experts cut by tp from all its ranks; rounded up */
   gint64 expert_tokens; /* that each gets, rounded up */
   gint64 vocab_width;   /* vocabulary cut by tp, here padded to a multiple of 128 unless a framework has it as is */
-  gint64 n_norms;       /* in a layer */
+  gint64 n_norms;       /* in a layer, before its branches */
+  gint64 n_post_norms;  /* behind them */
   gboolean shared_norm; /* attention and MLP of a parallel block read one norm's output */
   double element_bytes, linear_bytes; /* per element of activations; of the operands of a layer's linears */
   gboolean casts;                     /* the linears multiply in a narrower format than activations have */

@@ -40,10 +40,15 @@ static gint64 router_parameters(const Model *model) {
   return (model->experts.shared_gate ? model->hidden : 0) + (model->experts.biased_scores ? model->experts.n : 0);
 }
 
+/* Of a layer, those behind its branches among them. */
+static gint64 norms_parameters(const Cut *cut) {
+  return (cut->n_norms + cut->n_post_norms) * norm_parameters(cut->model);
+}
+
 static gint64 layer_parameters(const Cut *cut, Piece piece) {
   const Model *model = cut->model;
-  gint64 parameters = cut->n_norms * norm_parameters(model) + model_qk_norm_parameters(model) +
-                      latent_norm_parameters(model) + linears_parameters(cut, piece, TRUE);
+  gint64 parameters = norms_parameters(cut) + model_qk_norm_parameters(model) + latent_norm_parameters(model) +
+                      linears_parameters(cut, piece, TRUE);
   if (piece == PIECE_LAYER && cut->n_experts > 0)
     parameters += router_parameters(model) + cut_expert_parameters(cut, piece) * (cut->n_experts - 1) / cut->n_experts;
   return parameters;
@@ -99,7 +104,7 @@ static gint64 whole_parameters(const Cut *cut, Piece piece) {
     return embedding_vectors(model);
   case PIECE_DENSE_LAYER:
   case PIECE_LAYER: /* attn_out and mlp_down are cut by rows: their biases are whole */
-    return cut->n_norms * norm_parameters(model) + model_qk_norm_parameters(model) + latent_norm_parameters(model) +
+    return norms_parameters(cut) + model_qk_norm_parameters(model) + latent_norm_parameters(model) +
            (model_has_out_bias(model) + model_has_mlp_bias(model)) * model->hidden + whole_linears(cut, piece) +
            (piece == PIECE_LAYER ? router_parameters(model) : 0);
   default:

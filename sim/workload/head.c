@@ -9,6 +9,8 @@
  *
  * bytes per logit. Where a framework fuses it (Transformer Engine's cross_entropy.py, 2024-26) a logit is read twice,
  * for maximum and sum and for its gradient, which is written over it, and backward multiplies that: e, e, e and 2e.
+ * Logits that are capped at ±c (Gemma 2, arXiv 2408.00118 §2) pass one kernel more each way, c·tanh(x/c): 2e, and 3e
+ * back.
  * Under cp the micro-batch's loss and its count of tokens are summed over the ranks that have its other tokens
  * (Megatron-LM's loss function). With fp32 activations the conversions fall away.
  *
@@ -48,6 +50,8 @@ static void loss_forward(ItemList *list) {
   const LossBytes bytes = loss_kernels(cut);
   norm_forward(list, "final_norm");
   linear_column_forward(list, LINEAR_LOGITS);
+  if (cut->model->capped_logits)
+    item_list_memory(list, "logit_cap", 2 * cut->element_bytes * logits);
   item_list_memory(list, "loss.max", bytes.max * logits);
   loss_all_reduce(list, "loss.max", 1);
   item_list_memory(list, "loss.exp", bytes.exp * logits);
@@ -59,7 +63,10 @@ static void loss_forward(ItemList *list) {
 
 static void loss_backward(ItemList *list) {
   const Cut *cut = list->cut;
-  item_list_input_gradient(list, "loss.backward", loss_kernels(cut).backward * cut->tokens * cut->vocab_width);
+  const double logits = (double)cut->tokens * cut->vocab_width;
+  item_list_input_gradient(list, "loss.backward", loss_kernels(cut).backward * logits);
+  if (cut->model->capped_logits)
+    item_list_input_gradient(list, "logit_cap.backward", 3 * cut->element_bytes * logits);
   linear_column_backward(list, LINEAR_LOGITS);
   norm_backward(list, "final_norm.backward");
 }

@@ -2,6 +2,8 @@
  *
  *     x → norm → qkv → rope → attention → attn_out → +x → norm → mlp_up → activation → mlp_down → + → y
  *
+ * With post_norms (Gemma 2) what attn_out and mlp_down make passes a norm before it is added to x.
+ *
  * Where q and k are normalised (Qwen3 by heads, MPT's qk_ln whole), each passes a norm of its own between qkv and rope.
  *
  * A parallel block (GPT-NeoX, Falcon) sends x through both branches at once and adds them to it in one residual; the
@@ -82,6 +84,19 @@ static void mlp_branch_backward(ItemList *list) {
   linear_column_backward(list, LINEAR_MLP_UP);
 }
 
+/* A branch's output joins x. */
+static void branch_forward_end(ItemList *list) {
+  if (list->cut->model->post_norms)
+    norm_forward(list, "post_norm");
+  residual_forward(list);
+}
+
+static void branch_backward_begin(ItemList *list) {
+  dropout_backward(list);
+  if (list->cut->model->post_norms)
+    norm_backward(list, "post_norm.backward");
+}
+
 static void parallel_block_forward(ItemList *list) {
   const Cut *cut = list->cut;
   for (gint64 i = 0; i < cut->n_norms; i++)
@@ -110,13 +125,13 @@ void layer_forward(ItemList *list) {
   }
   norm_forward(list, "norm");
   attention_branch_forward(list);
-  residual_forward(list);
+  branch_forward_end(list);
   norm_forward(list, "norm");
   if (has_experts(list))
     experts_forward(list);
   else
     mlp_branch_forward(list);
-  residual_forward(list);
+  branch_forward_end(list);
 }
 
 void layer_backward(ItemList *list) {
@@ -124,7 +139,7 @@ void layer_backward(ItemList *list) {
     parallel_block_backward(list);
     return;
   }
-  dropout_backward(list);
+  branch_backward_begin(list);
   if (item_list_repeats(list, MODULE_LAYERNORM))
     item_list_again(list, mlp_norm_again);
   if (has_experts(list))
@@ -132,7 +147,7 @@ void layer_backward(ItemList *list) {
   else
     mlp_branch_backward(list);
   branch_backward_end(list);
-  dropout_backward(list);
+  branch_backward_begin(list);
   attention_branch_backward(list);
   branch_backward_end(list);
 }

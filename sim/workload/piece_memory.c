@@ -2,6 +2,7 @@
  * under sequence parallelism, h hidden, e bytes per element, q, kv and f the columns on this rank:
  *
  *     inputs of norms                 e·T'·h    each distinct one                            used by I
+ *     inputs of post_norms            e·T'·h    each, where there are                        used by I
  *     inputs of qkv and mlp_up        e·T'·h    each distinct one, saved in shards           used by W
  *     Q, K, V                         e·T·(q + k + v)                                        used by I
  *     inputs of norms of q and k      e·T·(q + k)       where there are                      used by I
@@ -124,8 +125,8 @@ static LayerTensors layer_tensors(const Cut *cut, gboolean has_experts) {
   LayerTensors tensors = {.layer_input = e * stream};
   const double ffn = has_experts ? 0 : cut->ffn_width, up = has_experts ? 0 : cut->up_width;
   tensors.linear_inputs = cut->linear_bytes * (cut->n_norms * stream + t * ffn) + attention_output(cut);
-  tensors.rest =
-      e * (n_streams * stream + t * (cut->q_width + cut->kv_width + cut->v_width) + t * up + qk_norm_elements(cut));
+  tensors.rest = e * ((n_streams + cut->n_post_norms) * stream + t * (cut->q_width + cut->kv_width + cut->v_width) +
+                      t * up + qk_norm_elements(cut));
   if (has_experts) {
     tensors.linear_inputs += expert_linear_inputs(cut);
     tensors.rest += expert_rest(cut);
@@ -138,7 +139,7 @@ static LayerTensors layer_tensors(const Cut *cut, gboolean has_experts) {
     tensors.rest += n_streams * stream;
   const FrameworkMemory *framework = &cut->plan->memory;
   const gboolean plain = framework->kernels == FRAMEWORK_KERNELS_PLAIN;
-  tensors.rest += norm_rest(cut, cut->n_norms * stream + qk_norm_elements(cut));
+  tensors.rest += norm_rest(cut, (cut->n_norms + cut->n_post_norms) * stream + qk_norm_elements(cut));
   if (plain)
     tensors.rest += e * t * (cut->out_width + (cut->model->gated ? ffn : 0));
   if (framework->gathered == GATHERED_KEPT)
@@ -302,7 +303,8 @@ static PieceMemory embedding_memory(const Cut *cut) {
 /* Per logit: kept from forward, and made besides while backward runs. The softmax in fp32, in place of the logits, and
  * their gradient; fused, the gradient has taken their place already. */
 static double kept_of_logit(const Cut *cut) {
-  return cut->plan->time.loss == LOSS_FUSED ? cut->element_bytes : 4;
+  const double capped = cut->model->capped_logits ? cut->element_bytes : 0;
+  return (cut->plan->time.loss == LOSS_FUSED ? cut->element_bytes : 4) + capped;
 }
 
 static double made_of_logit(const Cut *cut) {
@@ -312,7 +314,8 @@ static double made_of_logit(const Cut *cut) {
   return cut->plan->time.loss == LOSS_FUSED ? 0 : cut->element_bytes;
 }
 
-/* The norm's input, the product's input, and what is kept of the logits. */
+/* The norm's input, the product's input, and what is kept of the logits: capped ones too, of which backward makes the
+ * cap's slope. */
 static PieceMemory loss_memory(const Cut *cut) {
   const double stream = cut->element_bytes * cut->split_tokens * cut->model->hidden;
   const double logits = (double)cut->tokens * cut->vocab_width;

@@ -27,16 +27,33 @@ static const struct {
     {"deepseek-v3", 671026419200}, /* without the head that predicts a token further */
     {"qwen3-235b", 235093634560},
     {"qwen3-30b", 30532122624},
+    {"qwen3-32b", 32762123264},
+    {"gemma-7b", 8537680896},
+    {"gemma-2-9b", 9241705984},
+    {"gemma-3-1b", 999885952},
+    {"phi-3-mini", 3821079552},
+    {"phi-4", 14659507200},
+    {"olmo-2-7b", 7298617344},
+    {"olmo-2-32b", 32234279936},
+    {"olmoe-1b-7b", 6919161856},
+    {"glm-4-9b", 9400279040},
+    {"granite-3-8b", 8170848256},
+    {"seed-oss-36b", 36151104512},
+    {"starcoder", 15517456384},
+    {"starcoder2-15b", 15957889024},
+    {"command-r", 34980831232},
 };
 
 /* What a token meets, in billions: 12.9 (arXiv 2401.04088 §1), 21 (2405.04434 §1; its Table 1: 21.4), 37 (2412.19437
- * §1), 22 and 3.3 (2505.09388 §2), 32.6 (2507.20534 table 2), as printed. */
+ * §1), 22 and 3.3 (2505.09388 §2), 32.6 (2507.20534 table 2), 32 and 12 (2508.06471 §2), 1.3 (2409.02060 §2), as
+ * printed. */
 static const struct {
   const char *name;
   double billions, digits;
 } active[] = {{"mixtral-8x7b", 12.9, 0.05}, {"deepseek-v2", 21.4, 0.05}, {"deepseek-v3", 37, 0.6},
               {"qwen3-235b", 22, 0.5},      {"qwen3-30b", 3.3, 0.06},    {"kimi-k2", 32.6, 0.5},
-              {"gpt-oss-120b", 5.13, 0.6},  {"gpt-oss-20b", 3.61, 0.6}};
+              {"gpt-oss-120b", 5.13, 0.6},  {"gpt-oss-20b", 3.61, 0.6},  {"glm-4.5", 32, 1.7},
+              {"glm-4.5-air", 12, 2},       {"olmoe-1b-7b", 1.3, 0.05}};
 
 START_TEST(active_parameters_are_the_published_ones) {
   g_autoptr(Model) model = model_read(active[_i].name, NULL);

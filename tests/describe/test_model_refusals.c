@@ -17,12 +17,15 @@ static void assert_refused(const char *text, StepsimError code, const char *cons
 
 START_TEST(other_kinds_of_model_are_refused_by_key) {
   ASSERT_IMPOSSIBLE("{\n\"model_type\": \"llama\",\n\"num_local_experts\": 8, " LLAMA_CORE "}",
-                    ":3:", "num_local_experts", "mixture-of-experts", "mixtral, qwen2_moe");
+                    ":3:", "num_local_experts", "mixture-of-experts", "mixtral, gpt_oss, qwen2_moe");
   ASSERT_IMPOSSIBLE("{\"n_routed_experts\": 256, " LLAMA_CORE "}", "n_routed_experts");
   ASSERT_IMPOSSIBLE("{\"num_experts\": 128, " LLAMA_CORE "}", "num_experts");
   ASSERT_IMPOSSIBLE("{\"model_type\": \"llama\", \"kv_lora_rank\": 512, " LLAMA_CORE "}", "kv_lora_rank", "latent",
                     "deepseek_v3");
   ASSERT_IMPOSSIBLE("{\"model_type\": \"t5\",\n\"is_encoder_decoder\": true}", ":2:", "is_encoder_decoder");
+  ASSERT_IMPOSSIBLE(
+      "{\"model_type\": \"gemma3\", \"text_config\": {\"hidden_size\": 64},\n\"vision_config\": {\"a\": 1}}",
+      ":2: vision_config", "text_config, in a file of its own");
   ASSERT_IMPOSSIBLE("{\"ffn_config\": {\"moe_num_experts\": 16}, " MPT_CORE "}", "moe_num_experts");
   ASSERT_IMPOSSIBLE("{\"ffn_config\": {\"ffn_type\": \"mb_moe\"}, " MPT_CORE "}", "ffn_type", "mb_moe");
   g_autoptr(Model) one_expert = read_text("{\"num_experts\": 1, \"is_encoder_decoder\": false, " LLAMA_CORE "}");

@@ -1,4 +1,5 @@
-/* Norms beside a layer's two: of q and k (Qwen3, MPT), and behind the word table (BLOOM). */
+/* Norms beside a layer's two: of q and k (Qwen3, MPT), behind the word table (BLOOM) and behind the branches (Gemma 2),
+ * whose logits are capped besides. */
 #include "small_workloads.h"
 
 /* As Qwen3 has it: 2 sequences of 512 tokens; of tp 4 each rank has 4 of 16 heads and 2 of 8 kv heads of 64 columns. */
@@ -101,6 +102,50 @@ START_TEST(a_norm_behind_the_word_table_reads_and_keeps_its_input) {
 }
 END_TEST
 
+/* 1024 tokens of 1024 columns in 2 bytes, a quarter of them on each rank: two norms more of a scale each, which tp sums
+ * the gradients of, read before the residual adds and read back first. */
+START_TEST(norms_behind_the_branches_keep_what_they_read) {
+  Model model = llama;
+  g_autoptr(Workload) bare = workload_of(&llama, 4, TRUE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  model.post_norms = TRUE;
+  g_autoptr(Workload) workload = workload_of(&model, 4, TRUE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  const WorkList *forward = &workload->work[PIECE_LAYER][PHASE_F], *back = &workload->work[PIECE_LAYER][PHASE_I];
+  const double stream = 2 * 1024.0 * 1024 / 4;
+  ck_assert_int_eq(count(forward, "post_norm"), 2);
+  ck_assert_double_eq(find(forward, "post_norm")->bytes, 2 * stream);
+  ck_assert(index_of(forward, "attn_out") < index_of(forward, "post_norm"));
+  ck_assert(index_of(forward, "post_norm") < index_of(forward, "residual"));
+  ck_assert_int_eq(count(back, "post_norm.backward"), 2);
+  ck_assert_double_eq(find(back, "post_norm.backward")->bytes, 3 * stream);
+  ck_assert(index_of(back, "post_norm.backward") < index_of(back, "mlp_down.dgrad"));
+  const PieceMemory *with = &workload->memory[PIECE_LAYER], *without = &bare->memory[PIECE_LAYER];
+  ck_assert_double_eq(with->saved_bytes - without->saved_bytes, 2 * stream);
+  ck_assert_double_eq(with->released_by_I - without->released_by_I, 2 * stream);
+  const gint64 norms = 2 * model.n_layers * model.hidden;
+  ck_assert_int_eq(workload->stages[0].parameters - bare->stages[0].parameters, norms);
+  ck_assert_int_eq(workload->stages[0].tp_summed_parameters - bare->stages[0].tp_summed_parameters, norms);
+  ck_assert_int_eq(model_parameters(&model) - model_parameters(&llama), norms);
+}
+END_TEST
+
+/* One kernel each way over a rank's logits in 2 bytes, kept for backward. */
+START_TEST(capped_logits_pass_one_kernel_more) {
+  Model model = llama;
+  g_autoptr(Workload) bare = workload_of(&llama, 4, TRUE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  model.capped_logits = TRUE;
+  g_autoptr(Workload) workload = workload_of(&model, 4, TRUE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  const WorkList *forward = &workload->work[PIECE_HEAD][PHASE_F], *back = &workload->work[PIECE_HEAD][PHASE_I];
+  const double logits = find(forward, "loss.softmax")->bytes / 8; /* which it reads and writes in 4 bytes */
+  ck_assert_double_eq(find(forward, "logit_cap")->bytes, 2 * 2 * logits);
+  ck_assert(index_of(forward, "logits") < index_of(forward, "logit_cap"));
+  ck_assert(index_of(forward, "logit_cap") < index_of(forward, "loss.max"));
+  ck_assert_double_eq(find(back, "logit_cap.backward")->bytes, 3 * 2 * logits);
+  ck_assert(index_of(back, "loss.backward") < index_of(back, "logit_cap.backward"));
+  ck_assert(index_of(back, "logit_cap.backward") < index_of(back, "logits.dgrad"));
+  ck_assert_double_eq(workload->memory[PIECE_HEAD].saved_bytes - bare->memory[PIECE_HEAD].saved_bytes, 2 * logits);
+}
+END_TEST
+
 int main(void) {
   TCase *tests = tcase_create("norms");
   tcase_add_test(tests, norms_of_heads_read_and_write_q_and_k);
@@ -108,6 +153,8 @@ int main(void) {
   tcase_add_test(tests, norms_of_heads_keep_what_they_read);
   tcase_add_test(tests, norms_of_all_heads_move_as_much);
   tcase_add_test(tests, a_norm_behind_the_word_table_reads_and_keeps_its_input);
+  tcase_add_test(tests, norms_behind_the_branches_keep_what_they_read);
+  tcase_add_test(tests, capped_logits_pass_one_kernel_more);
   Suite *suite = suite_create("norms");
   suite_add_tcase(suite, tests);
   SRunner *runner = srunner_create(suite);

@@ -59,7 +59,7 @@ static const Dimension dimensions[N_DIMENSIONS] = {
 };
 
 #define FAMILIES_WITH_LATENT "deepseek_v2, deepseek_v3 and kimi_k2"
-#define FAMILIES_WITH_EXPERTS "mixtral, qwen2_moe, qwen3_moe, " FAMILIES_WITH_LATENT
+#define FAMILIES_WITH_EXPERTS "mixtral, gpt_oss, qwen2_moe, qwen3_moe, olmoe, glm4_moe, " FAMILIES_WITH_LATENT
 
 /* Keys that name what is not modelled; those with `families`, but in these. */
 static const struct {
@@ -150,8 +150,10 @@ static gboolean check_kind(const JsonFile *json, JsonObject *object, const Model
     if (!flag && count <= 1)
       continue;
     if (refusals[i].families == NULL)
-      return fail_impossible(error, "%s:%u: %s: %s are not modelled, only decoder-only transformers", json->file,
-                             json_file_line(json, object, key), key, refusals[i].kind);
+      return fail_impossible(error, "%s:%u: %s: %s are not modelled, only decoder-only transformers%s", json->file,
+                             json_file_line(json, object, key), key, refusals[i].kind,
+                             json_file_has(object, "text_config") ? "; its text_config, in a file of its own, may be"
+                                                                  : "");
     return fail_impossible(error, "%s:%u: %s: %s are modelled where model_type is %s only", json->file,
                            json_file_line(json, object, key), key, refusals[i].kind, refusals[i].families);
   }
@@ -170,6 +172,7 @@ static gboolean read_dropout(const JsonFile *json, const ModelFamily *family, Mo
                                     {"attention_dropout", offsetof(Model, dropout_rate.attention)},
                                     {"resid_pdrop", offsetof(Model, dropout_rate.hidden)},
                                     {"hidden_dropout", offsetof(Model, dropout_rate.hidden)},
+                                    {"residual_dropout", offsetof(Model, dropout_rate.hidden)},
                                     {"dropout", offsetof(Model, dropout_rate.hidden)}};
   static const double default_rate = 0.1; /* of all families that have one (model_family.c) */
   gboolean named = FALSE;
@@ -185,6 +188,7 @@ static gboolean read_dropout(const JsonFile *json, const ModelFamily *family, Mo
   model->dropout_rate.embedding = model->dropout_rate.hidden;
   model->dropout = model->dropout_rate.attention > 0 || model->dropout_rate.hidden > 0;
   return json_file_number(json, json->root, "embd_pdrop", 0, 1, &model->dropout_rate.embedding, error) &&
+         json_file_number(json, json->root, "embedding_dropout", 0, 1, &model->dropout_rate.embedding, error) &&
          json_file_number(json, json->root, "emb_pdrop", 0, 1, &model->dropout_rate.embedding, error);
 }
 

@@ -50,9 +50,11 @@ typedef struct {
   gboolean tied;                  /* head shares the embedding's weights */
   gboolean qkv_bias, linear_bias; /* bias on the QKV product; on the layer's other linears */
   LoneBias lone_bias;
+  gboolean capped_logits;   /* c·tanh(x/c) of every logit (Gemma 2) */
   gboolean head_bias;       /* bias on the logits (GPT-J, Phi) */
   gboolean parallel_block;  /* attention and MLP read the same input (GPT-NeoX, Falcon) */
   gint64 n_norms_per_layer; /* 2, or 1 where a parallel block shares one */
+  gboolean post_norms;      /* two more: each branch's output passes one before it is added (Gemma 2) */
   gboolean dropout;         /* hidden and attention dropout are trained with (a rate > 0) */
   struct {
     double embedding, attention, hidden; /* 0 … 1: behind the embedding; of probabilities; of what a residual adds */
@@ -75,8 +77,9 @@ typedef struct {
 
 /* Read `file`; a bare name `x` without a slash also means models/x.json, searched in the working directory, then in
  * $STEPSIM_DATA, then in the source and install data directories. Spellings understood: Llama/Mistral/Qwen (hidden_size
- * …), GPT-2 (n_embd …), GPT-J, GPT-NeoX, Phi, MPT (d_model …), BLOOM, Falcon, OPT; with experts Mixtral, Qwen2- and
- * Qwen3-MoE, DeepSeek-V2 and -V3, Kimi-K2. Experts in other families and encoder-decoder configs are refused
+ * …), its descendants (Gemma, Phi-3, OLMo, GLM, Granite …), GPT-2 (n_embd …), GPT-J, GPT-NeoX, Phi, StarCoder, MPT
+ * (d_model …), BLOOM, Falcon, Command R, OPT; with experts Mixtral, Qwen2- and Qwen3-MoE, OLMoE, GLM-4.5, DeepSeek-V2
+ * and -V3, Kimi-K2. Experts in other families and encoder-decoder configs are refused
  * (IMPOSSIBLE) by name of the key. Errors: INPUT with file:line, what was found, what was expected. */
 Model *model_read(const char *file, GError **error);
 /* Whether the sizes of a model make sense together, each being at least 1: key-value heads divide the heads, parameters

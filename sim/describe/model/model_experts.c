@@ -1,5 +1,6 @@
-/* Configs with experts: their keys as Transformers' MixtralConfig, Qwen2MoeConfig, Qwen3MoeConfig, DeepseekV2Config and
- * DeepseekV3Config have them (v4.46 to v4.55, 2024-2025). A config that names fewer than two experts is dense. */
+/* Configs with experts: their keys as Transformers' MixtralConfig, Qwen2MoeConfig, Qwen3MoeConfig, OlmoeConfig,
+ * Glm4MoeConfig, DeepseekV2Config and DeepseekV3Config have them (v4.46 to v4.55, 2024-2025). A config that names fewer
+ * than two experts is dense. */
 #include "error.h"
 #include "model_family.h"
 
@@ -48,6 +49,14 @@ gboolean model_read_mixtral(const JsonFile *json, Model *model, GError **error) 
   ModelExperts *experts = &model->experts;
   experts->n = 8, experts->per_token = 2, experts->ffn_hidden = model->ffn_hidden;
   const Count counts[] = {{"num_local_experts", MOST_EXPERTS, &experts->n, FALSE},
+                          {"num_experts_per_tok", MOST_EXPERTS, &experts->per_token, TRUE}};
+  return read_counts(json, counts, G_N_ELEMENTS(counts), error) && finish_experts(json, model, error);
+}
+
+gboolean model_read_olmoe_experts(const JsonFile *json, Model *model, GError **error) {
+  ModelExperts *experts = &model->experts;
+  experts->ffn_hidden = model->ffn_hidden;
+  const Count counts[] = {{"num_experts", MOST_EXPERTS, &experts->n, TRUE},
                           {"num_experts_per_tok", MOST_EXPERTS, &experts->per_token, TRUE}};
   return read_counts(json, counts, G_N_ELEMENTS(counts), error) && finish_experts(json, model, error);
 }
@@ -122,10 +131,10 @@ static gboolean check_groups(const JsonFile *json, gboolean is_greedy, ModelExpe
   return TRUE;
 }
 
-gboolean model_read_deepseek(const JsonFile *json, Model *model, GError **error) {
+/* Routed and shared experts behind some dense layers, and heads that predict further, by DeepSeek's keys. */
+static gboolean read_routed(const JsonFile *json, Model *model, gboolean is_greedy, GError **error) {
   ModelExperts *experts = &model->experts;
   gint64 n_shared = 0;
-  const char *method = NULL;
   experts->every = 1;
   const Count counts[] = {{"n_routed_experts", MOST_EXPERTS, &experts->n, TRUE},
                           {"num_experts_per_tok", MOST_EXPERTS, &experts->per_token, TRUE},
@@ -136,12 +145,25 @@ gboolean model_read_deepseek(const JsonFile *json, Model *model, GError **error)
                           {"n_group", MOST_EXPERTS, &experts->n_groups, FALSE},
                           {"topk_group", MOST_EXPERTS, &experts->groups_per_token, FALSE},
                           {"num_nextn_predict_layers", MOST_LAYERS, &model->n_next_layers, FALSE}};
-  if (!read_latent(json, model, error) || !read_counts(json, counts, G_N_ELEMENTS(counts), error) ||
-      !json_file_text(json, json->root, "topk_method", &method, error) ||
-      !check_groups(json, g_strcmp0(method, "greedy") == 0, experts, error))
+  if (!read_counts(json, counts, G_N_ELEMENTS(counts), error) || !check_groups(json, is_greedy, experts, error))
     return FALSE;
   experts->shared_ffn_hidden = n_shared * experts->ffn_hidden;
-  experts->biased_scores = g_strcmp0(method, "noaux_tc") == 0;
+  return TRUE;
+}
+
+gboolean model_read_deepseek(const JsonFile *json, Model *model, GError **error) {
+  const char *method = NULL;
+  if (!read_latent(json, model, error) || !json_file_text(json, json->root, "topk_method", &method, error) ||
+      !read_routed(json, model, g_strcmp0(method, "greedy") == 0, error))
+    return FALSE;
+  model->experts.biased_scores = g_strcmp0(method, "noaux_tc") == 0;
+  return finish_experts(json, model, error);
+}
+
+gboolean model_read_glm_experts(const JsonFile *json, Model *model, GError **error) {
+  if (!read_routed(json, model, FALSE, error))
+    return FALSE;
+  model->experts.biased_scores = TRUE;
   return finish_experts(json, model, error);
 }
 

@@ -1,4 +1,5 @@
-/* The defaults are those of Transformers' *Config classes (v4.46, 2024-10), MPT's those of its published models. */
+/* The defaults are those of Transformers' *Config classes (v4.46 to v4.57, 2024-25), MPT's those of its published
+ * models. */
 #include "model_family.h"
 
 #include <string.h>
@@ -6,115 +7,13 @@
 #include "error.h"
 #include "suggest.h"
 
-/* Bias of the attention's two products and of the MLP's, where a family sets them apart. */
-static void set_biases(Model *model, gboolean attention, gboolean mlp) {
-  model->qkv_bias = attention;
-  model->linear_bias = attention && mlp;
-  model->lone_bias = attention == mlp ? LONE_BIAS_NONE : attention ? LONE_BIAS_OUT : LONE_BIAS_MLP;
-}
-
-static const char layer_types[] = "layer_types", sliding[] = "sliding_attention", whole[] = "full_attention";
-
-/* Whether a layer of layer_types has the window; −1 with INPUT set. */
-static int read_layer_type(const JsonFile *json, JsonArray *types, guint i, GError **error) {
-  JsonNode *node = json_array_get_element(types, i);
-  const char *type = json_node_get_value_type(node) == G_TYPE_STRING ? json_node_get_string(node) : "";
-  if (strcmp(type, sliding) == 0 || strcmp(type, whole) == 0)
-    return strcmp(type, sliding) == 0;
-  fail_input(error, "%s:%u: %s: item %u: expected \"%s\" or \"%s\"", json->file,
-             json_file_line(json, json->root, layer_types), layer_types, i + 1, sliding, whole);
-  return -1;
-}
-
-/* layer_types names every layer's. They are modelled alike, as the mean of both kinds, which stages have where the
- * kinds come in turns: the first `period` layers' again and again. */
-static gboolean read_layer_types(const JsonFile *json, Model *model, GError **error) {
-  JsonNode *node = json_object_get_member(json->root, layer_types);
-  JsonArray *types = JSON_NODE_HOLDS_ARRAY(node) ? json_node_get_array(node) : NULL;
-  const guint n = types != NULL ? json_array_get_length(types) : 0;
-  if (n != (guint)model->n_layers)
-    return fail_input(error, "%s:%u: %s: expected a list of %d layers", json->file,
-                      json_file_line(json, json->root, layer_types), layer_types, (int)model->n_layers);
-  g_autofree int *windowed = g_new(int, n);
-  guint n_windowed = 0, period = 1;
-  for (guint i = 0; i < n; i++) {
-    windowed[i] = read_layer_type(json, types, i, error);
-    if (windowed[i] < 0)
-      return FALSE;
-    n_windowed += (guint)windowed[i];
-  }
-  for (guint i = 0; i < n; i++)
-    if (windowed[i] != windowed[i % period])
-      period = i + 1;
-  model->some_windowed = model->window > 0 && period > n / 2 && n_windowed > 0 && n_windowed < n;
-  model->windowed_share = n_windowed == n ? 0 : (double)n_windowed / n;
-  if (n_windowed == 0)
-    model->window = 0;
-  if (model->window == 0)
-    model->windowed_share = 0;
-  return TRUE;
-}
-
-/* Which layers have the window says layer_types; else it is those of Qwen2 and Qwen3 from max_window_layers on (28
- * where the config does not say: transformers' Qwen2Config, 2024-26), and all of others. */
-static gboolean read_window(const JsonFile *json, Model *model, GError **error) {
-  static const char switch_key[] = "use_sliding_window";
-  gboolean used = TRUE;
-  gint64 window = 0, n_whole = json_file_has(json->root, switch_key) ? 28 : 0;
-  if (!json_file_flag(json, json->root, switch_key, &used, error) ||
-      !json_file_integer(json, json->root, "sliding_window", 1, G_MAXINT32, &window, error) ||
-      !json_file_integer(json, json->root, "max_window_layers", 0, G_MAXINT32, &n_whole, error))
+/* GPT-2 whose heads share one head of k and v. */
+static gboolean read_bigcode(const JsonFile *json, Model *model, GError **error) {
+  gboolean multi_query = TRUE;
+  if (!json_file_flag(json, json->root, "multi_query", &multi_query, error))
     return FALSE;
-  model->window = used ? window : 0;
-  if (used && json_file_has(json->root, layer_types))
-    return read_layer_types(json, model, error);
-  if (n_whole >= model->n_layers)
-    model->window = 0;
-  model->some_windowed = model->window > 0 && n_whole > 0;
+  model->n_kv_heads = multi_query ? 1 : model->n_heads;
   return TRUE;
-}
-
-/* Which products have biases, as the configs of Llama, Mistral and Nemotron may say: attention_bias for those of
- * attention, mlp_bias for those of the MLP; none where they do not. */
-static gboolean read_biases(const JsonFile *json, Model *model, GError **error) {
-  gboolean attention = FALSE, mlp = FALSE;
-  if (!json_file_flag(json, json->root, "attention_bias", &attention, error) ||
-      !json_file_flag(json, json->root, "mlp_bias", &mlp, error))
-    return FALSE;
-  set_biases(model, attention, mlp);
-  return TRUE;
-}
-
-static gboolean read_llama(const JsonFile *json, Model *model, GError **error) {
-  return read_biases(json, model, error) && read_window(json, model, error);
-}
-
-static gboolean read_gpt_oss(const JsonFile *json, Model *model, GError **error) {
-  gboolean attention_bias = TRUE;
-  model->windowed_share = 0.5; /* every other one, where the config does not say */
-  if (!json_file_flag(json, json->root, "attention_bias", &attention_bias, error) ||
-      !model_read_mixtral(json, model, error) || !read_window(json, model, error))
-    return FALSE;
-  set_biases(model, attention_bias, FALSE); /* the experts' are left out */
-  return TRUE;
-}
-
-/* Qwen3 normalises every head's q and k: one scale vector each, shared by the heads. */
-static gboolean read_qwen3(const JsonFile *json, Model *model, GError **error) {
-  model->qk_norms = QK_NORMS_HEADS;
-  return read_llama(json, model, error);
-}
-
-static gboolean read_mixtral(const JsonFile *json, Model *model, GError **error) {
-  return model_read_mixtral(json, model, error) && read_window(json, model, error);
-}
-
-static gboolean read_qwen2_moe(const JsonFile *json, Model *model, GError **error) {
-  return model_read_qwen_moe(json, model, error) && read_window(json, model, error);
-}
-
-static gboolean read_qwen3_moe(const JsonFile *json, Model *model, GError **error) {
-  return model_read_qwen_moe(json, model, error) && read_qwen3(json, model, error);
 }
 
 static gboolean read_neox(const JsonFile *json, Model *model, GError **error) {
@@ -123,7 +22,7 @@ static gboolean read_neox(const JsonFile *json, Model *model, GError **error) {
   if (!json_file_flag(json, json->root, "use_parallel_residual", &model->parallel_block, error) ||
       !json_file_flag(json, json->root, "attention_bias", &attention_bias, error))
     return FALSE;
-  set_biases(model, attention_bias, TRUE);
+  model_set_biases(model, attention_bias, TRUE);
   return TRUE;
 }
 
@@ -132,7 +31,7 @@ static gboolean read_neox(const JsonFile *json, Model *model, GError **error) {
 static gboolean read_gptj(const JsonFile *json, Model *model, GError **error) {
   model->parallel_block = model->head_bias = TRUE;
   model->n_norms_per_layer = 1;
-  set_biases(model, FALSE, TRUE);
+  model_set_biases(model, FALSE, TRUE);
   return TRUE;
 }
 
@@ -141,7 +40,7 @@ static gboolean read_phi(const JsonFile *json, Model *model, GError **error) {
   gboolean qk_norm = FALSE;
   model->parallel_block = model->head_bias = TRUE;
   model->n_norms_per_layer = 1;
-  set_biases(model, TRUE, TRUE);
+  model_set_biases(model, TRUE, TRUE);
   if (!json_file_flag(json, json->root, "qk_layernorm", &qk_norm, error))
     return FALSE;
   model->qk_norms = qk_norm ? QK_NORMS_HEADS : QK_NORMS_NONE;
@@ -172,7 +71,7 @@ static gboolean read_falcon(const JsonFile *json, Model *model, GError **error) 
     return FALSE;
   model->n_norms_per_layer = model->parallel_block ? n_norms : 2;
   model->positions = alibi ? POSITIONS_ALIBI : POSITIONS_ROTARY;
-  set_biases(model, bias, bias);
+  model_set_biases(model, bias, bias);
   return TRUE;
 }
 
@@ -189,7 +88,7 @@ static gboolean read_opt(const JsonFile *json, Model *model, GError **error) {
                            ": projected embeddings are not modelled",
                            json->file, json_file_line(json, json->root, "word_embed_proj_dim"), word_width,
                            model->hidden);
-  set_biases(model, bias, bias);
+  model_set_biases(model, bias, bias);
   model->other_embedding_parameters = 2 * model->hidden;
   return TRUE;
 }
@@ -243,9 +142,11 @@ static gboolean read_mpt(const JsonFile *json, Model *model, GError **error) {
       !json_file_object(json, json->root, "attn_config", &attention, error) || !read_mpt_ffn(json, model, error))
     return FALSE;
   model->bare_norms = no_bias;
-  set_biases(model, !no_bias, !no_bias);
+  model_set_biases(model, !no_bias, !no_bias);
   return attention == NULL || read_mpt_attention(json, attention, model, error);
 }
+
+#define LLAMA_BLOCK .norm = NORM_RMSNORM, .positions = POSITIONS_ROTARY, .gated = TRUE
 
 /* Where model_type is absent the first family with a mark in the file is taken: the common spelling comes last. */
 static const ModelFamily families[] = {
@@ -265,6 +166,15 @@ static const ModelFamily families[] = {
      .linear_bias = TRUE,
      .dropout = TRUE,
      .ffn_multiple = 4},
+    {.types = {"gpt_bigcode"},
+     .norm = NORM_LAYERNORM,
+     .positions = POSITIONS_LEARNED,
+     .tied = TRUE,
+     .qkv_bias = TRUE,
+     .linear_bias = TRUE,
+     .dropout = TRUE,
+     .ffn_multiple = 4,
+     .read_details = read_bigcode},
     {.types = {"gpt_neox"},
      .marks = {"use_parallel_residual", "rotary_pct"},
      .norm = NORM_LAYERNORM,
@@ -302,58 +212,52 @@ static const ModelFamily families[] = {
      .read_details = read_opt},
     {.types = {"qwen2"},
      .marks = {"use_sliding_window"},
-     .norm = NORM_RMSNORM,
-     .positions = POSITIONS_ROTARY,
-     .gated = TRUE,
+     LLAMA_BLOCK,
      .qkv_bias = TRUE,
-     .read_details = read_window},
-    {.types = {"qwen3"},
-     .norm = NORM_RMSNORM,
-     .positions = POSITIONS_ROTARY,
-     .gated = TRUE,
-     .head_dim = 128,
-     .read_details = read_qwen3},
-    {.types = {"mixtral"},
-     .norm = NORM_RMSNORM,
-     .positions = POSITIONS_ROTARY,
-     .gated = TRUE,
-     .has_experts = TRUE,
-     .read_details = read_mixtral},
-    {.types = {"gpt_oss"},
-     .norm = NORM_RMSNORM,
-     .positions = POSITIONS_ROTARY,
-     .gated = TRUE,
-     .head_dim = 64,
-     .has_experts = TRUE,
-     .read_details = read_gpt_oss},
-    {.types = {"qwen2_moe"},
-     .norm = NORM_RMSNORM,
-     .positions = POSITIONS_ROTARY,
-     .gated = TRUE,
-     .qkv_bias = TRUE,
-     .has_experts = TRUE,
-     .read_details = read_qwen2_moe},
-    {.types = {"qwen3_moe"},
-     .norm = NORM_RMSNORM,
-     .positions = POSITIONS_ROTARY,
-     .gated = TRUE,
-     .head_dim = 128,
-     .has_experts = TRUE,
-     .read_details = read_qwen3_moe},
+     .read_details = model_read_qwen2},
+    {.types = {"qwen3"}, LLAMA_BLOCK, .head_dim = 128, .read_details = model_read_qwen3},
+    {.types = {"mixtral"}, LLAMA_BLOCK, .has_experts = TRUE, .read_details = model_read_windowed_mixtral},
+    {.types = {"gpt_oss"}, LLAMA_BLOCK, .head_dim = 64, .has_experts = TRUE, .read_details = model_read_gpt_oss},
+    {.types = {"qwen2_moe"}, LLAMA_BLOCK, .qkv_bias = TRUE, .has_experts = TRUE, .read_details = model_read_qwen2_moe},
+    {.types = {"qwen3_moe"}, LLAMA_BLOCK, .head_dim = 128, .has_experts = TRUE, .read_details = model_read_qwen3_moe},
     {.types = {"deepseek_v2", "deepseek_v3", "kimi_k2"},
      .marks = {"kv_lora_rank"},
-     .norm = NORM_RMSNORM,
-     .positions = POSITIONS_ROTARY,
-     .gated = TRUE,
+     LLAMA_BLOCK,
      .has_experts = TRUE,
      .read_details = model_read_deepseek},
-    {.types = {"nemotron"}, .norm = NORM_LAYERNORM, .positions = POSITIONS_ROTARY, .read_details = read_biases},
-    {.types = {"llama", "mistral"},
-     .marks = {"hidden_size"},
-     .norm = NORM_RMSNORM,
+    {.types = {"gemma"}, LLAMA_BLOCK, .tied = TRUE, .head_dim = 256, .read_details = model_read_biases},
+    {.types = {"gemma2"}, LLAMA_BLOCK, .tied = TRUE, .head_dim = 256, .read_details = model_read_gemma2},
+    {.types = {"gemma3_text"}, LLAMA_BLOCK, .tied = TRUE, .head_dim = 256, .read_details = model_read_gemma3},
+    {.types = {"olmo2"}, LLAMA_BLOCK, .read_details = model_read_olmo2},
+    {.types = {"olmo3"}, LLAMA_BLOCK, .read_details = model_read_olmo3},
+    {.types = {"olmoe"}, LLAMA_BLOCK, .has_experts = TRUE, .read_details = model_read_olmoe},
+    {.types = {"glm"}, LLAMA_BLOCK, .head_dim = 128, .read_details = model_read_glm},
+    {.types = {"glm4"}, LLAMA_BLOCK, .head_dim = 128, .read_details = model_read_glm4},
+    {.types = {"glm4_moe"}, LLAMA_BLOCK, .head_dim = 128, .has_experts = TRUE, .read_details = model_read_glm4_moe},
+    {.types = {"smollm3"}, LLAMA_BLOCK, .tied = TRUE, .read_details = model_read_llama},
+    {.types = {"seed_oss"}, LLAMA_BLOCK, .head_dim = 128, .dropout = TRUE, .read_details = model_read_seed_oss},
+    {.types = {"cohere"},
+     .norm = NORM_LAYERNORM,
      .positions = POSITIONS_ROTARY,
      .gated = TRUE,
-     .read_details = read_llama},
+     .tied = TRUE,
+     .read_details = model_read_cohere},
+    {.types = {"cohere2"},
+     .norm = NORM_LAYERNORM,
+     .positions = POSITIONS_ROTARY,
+     .gated = TRUE,
+     .tied = TRUE,
+     .read_details = model_read_cohere2},
+    {.types = {"starcoder2"},
+     .norm = NORM_LAYERNORM,
+     .positions = POSITIONS_ROTARY,
+     .tied = TRUE,
+     .read_details = model_read_starcoder2},
+    {.types = {"nemotron"}, .norm = NORM_LAYERNORM, .positions = POSITIONS_ROTARY, .read_details = model_read_biases},
+    {.types = {"llama", "mistral", "phi3", "granite"},
+     .marks = {"hidden_size"},
+     LLAMA_BLOCK,
+     .read_details = model_read_llama},
 };
 
 static const ModelFamily *find_by_marks(JsonObject *root) {

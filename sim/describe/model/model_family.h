@@ -5,7 +5,7 @@
 #include "model.h"
 
 typedef struct {
-  const char *types[4]; /* values of model_type */
+  const char *types[6]; /* values of model_type */
   const char *marks[4]; /* keys that betray the family where model_type is absent */
   Norm norm;
   Positions positions;
@@ -21,8 +21,49 @@ typedef struct {
 /* By model_type, else by marks. NULL with INPUT set when neither is known. */
 const ModelFamily *model_family_find(const JsonFile *json, GError **error);
 
+/* Bias of attention's products and of the MLP's, where a family sets them apart. */
+void model_set_biases(Model *model, gboolean attention, gboolean mlp);
+
+/* What a family's configs mean where they are silent: tokens of a window (0: none), and that of every `period` layers
+ * all but the last have it (0 or 1: all layers). */
+typedef struct {
+  gint64 window, period;
+} WindowDefaults;
+
+/* sliding_window; which layers have it says layer_types, else sliding_window_pattern or the defaults' period; else it
+ * is those of Qwen2 and Qwen3 from max_window_layers on (28 where the config does not say: transformers' Qwen2Config,
+ * 2024-26), and all of others (model_windows.c). INPUT for a list that does not name every layer's. */
+gboolean model_read_window(const JsonFile *json, Model *model, WindowDefaults defaults, GError **error);
+
+/* Which products have biases, as the configs of Llama, Mistral and Nemotron may say: attention_bias for those of
+ * attention, mlp_bias for those of the MLP; none where they do not. */
+gboolean model_read_biases(const JsonFile *json, Model *model, GError **error);
+
+/* Readers of Llama's descendants (model_llama.c). INPUT for what is out of range. */
+gboolean model_read_llama(const JsonFile *json, Model *model, GError **error);
+gboolean model_read_gpt_oss(const JsonFile *json, Model *model, GError **error);
+gboolean model_read_qwen2(const JsonFile *json, Model *model, GError **error);
+gboolean model_read_qwen3(const JsonFile *json, Model *model, GError **error);
+gboolean model_read_windowed_mixtral(const JsonFile *json, Model *model, GError **error);
+gboolean model_read_qwen2_moe(const JsonFile *json, Model *model, GError **error);
+gboolean model_read_qwen3_moe(const JsonFile *json, Model *model, GError **error);
+gboolean model_read_gemma2(const JsonFile *json, Model *model, GError **error);
+gboolean model_read_gemma3(const JsonFile *json, Model *model, GError **error);
+gboolean model_read_olmo2(const JsonFile *json, Model *model, GError **error);
+gboolean model_read_olmo3(const JsonFile *json, Model *model, GError **error);
+gboolean model_read_olmoe(const JsonFile *json, Model *model, GError **error);
+gboolean model_read_glm(const JsonFile *json, Model *model, GError **error);
+gboolean model_read_glm4(const JsonFile *json, Model *model, GError **error);
+gboolean model_read_glm4_moe(const JsonFile *json, Model *model, GError **error);
+gboolean model_read_seed_oss(const JsonFile *json, Model *model, GError **error);
+gboolean model_read_cohere(const JsonFile *json, Model *model, GError **error);
+gboolean model_read_cohere2(const JsonFile *json, Model *model, GError **error);
+gboolean model_read_starcoder2(const JsonFile *json, Model *model, GError **error);
+
 /* Readers of families with experts (model_experts.c). INPUT for what is missing or out of range, IMPOSSIBLE for layers
  * with and without experts in an order that is not modelled. */
 gboolean model_read_mixtral(const JsonFile *json, Model *model, GError **error);
+gboolean model_read_olmoe_experts(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_qwen_moe(const JsonFile *json, Model *model, GError **error);
+gboolean model_read_glm_experts(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_deepseek(const JsonFile *json, Model *model, GError **error);

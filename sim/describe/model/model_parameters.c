@@ -7,6 +7,7 @@
  *     up     h·f            [+ f]             twice when gated
  *     down   f·h            [+ h]
  *
+ * and two norms more where each branch's output passes one.
  * With experts, in place of up and down: a gate h·E (and E biases), E experts and a shared one, each with an up and a
  * down of its own width. Latent attention, in place of QKV: with ranks r of Q and c of K and V, rotated part o,
  *
@@ -80,8 +81,8 @@ static gint64 experts_parameters(const Model *model, gint64 n) {
 
 /* All of a block but what follows its attention. */
 static gint64 block_parameters(const Model *model) {
-  return attention_parameters(model) + model->n_norms_per_layer * norm_parameters(model) +
-         model_qk_norm_parameters(model);
+  const gint64 n_norms = model->n_norms_per_layer + (model->post_norms ? 2 : 0);
+  return attention_parameters(model) + n_norms * norm_parameters(model) + model_qk_norm_parameters(model);
 }
 
 /* A block with an MLP in the place of experts. */

@@ -29,6 +29,9 @@ static gboolean check_model(const LaunchCase *c, GError **error) {
     return fail_impossible(error,
                            "megatron: model %s computes attention and MLP side by side, Megatron-LM's GPT does not",
                            c->model->name);
+  if (c->model->post_norms)
+    return fail_impossible(error, "megatron: model %s has norms behind its branches, Megatron-LM's GPT has none",
+                           c->model->name);
   if (c->model->positions == POSITIONS_ALIBI)
     return fail_impossible(error, "megatron: model %s has ALiBi positions, Megatron-LM has none", c->model->name);
   return TRUE;

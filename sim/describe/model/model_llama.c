@@ -1,0 +1,152 @@
+/* Llama's kind of block, a norm and a gated MLP, and what its descendants change of it: biases, norms of q and k, norms
+ * behind the branches, windows, experts. The defaults are those of Transformers' *Config classes (v4.46 to v4.57,
+ * 2024-25). */
+#include "error.h"
+#include "model_family.h"
+
+void model_set_biases(Model *model, gboolean attention, gboolean mlp) {
+  model->qkv_bias = attention;
+  model->linear_bias = attention && mlp;
+  model->lone_bias = attention == mlp ? LONE_BIAS_NONE : attention ? LONE_BIAS_OUT : LONE_BIAS_MLP;
+}
+
+/* Of all layers, where the config names one. */
+static const WindowDefaults plain_window = {0};
+
+gboolean model_read_biases(const JsonFile *json, Model *model, GError **error) {
+  gboolean attention = FALSE, mlp = FALSE;
+  if (!json_file_flag(json, json->root, "attention_bias", &attention, error) ||
+      !json_file_flag(json, json->root, "mlp_bias", &mlp, error))
+    return FALSE;
+  model_set_biases(model, attention, mlp);
+  return TRUE;
+}
+
+gboolean model_read_llama(const JsonFile *json, Model *model, GError **error) {
+  return model_read_biases(json, model, error) && model_read_window(json, model, plain_window, error);
+}
+
+/* Every other layer has the window where the config does not say; the experts' biases are left out. */
+gboolean model_read_gpt_oss(const JsonFile *json, Model *model, GError **error) {
+  gboolean attention_bias = TRUE;
+  if (!json_file_flag(json, json->root, "attention_bias", &attention_bias, error) ||
+      !model_read_mixtral(json, model, error) ||
+      !model_read_window(json, model, (WindowDefaults){.window = 128, .period = 2}, error))
+    return FALSE;
+  model_set_biases(model, attention_bias, FALSE);
+  return TRUE;
+}
+
+gboolean model_read_qwen2(const JsonFile *json, Model *model, GError **error) {
+  return model_read_window(json, model, plain_window, error);
+}
+
+/* Every head's q and k are normalised: one scale vector each, shared by the heads. */
+gboolean model_read_qwen3(const JsonFile *json, Model *model, GError **error) {
+  model->qk_norms = QK_NORMS_HEADS;
+  return model_read_llama(json, model, error);
+}
+
+gboolean model_read_windowed_mixtral(const JsonFile *json, Model *model, GError **error) {
+  return model_read_mixtral(json, model, error) && model_read_window(json, model, plain_window, error);
+}
+
+gboolean model_read_qwen2_moe(const JsonFile *json, Model *model, GError **error) {
+  return model_read_qwen_moe(json, model, error) && model_read_window(json, model, plain_window, error);
+}
+
+gboolean model_read_qwen3_moe(const JsonFile *json, Model *model, GError **error) {
+  return model_read_qwen_moe(json, model, error) && model_read_qwen3(json, model, error);
+}
+
+/* A norm before each branch and one behind it; the logits capped. */
+static gboolean read_gemma(const JsonFile *json, Model *model, WindowDefaults window, double cap, GError **error) {
+  static const char cap_key[] = "final_logit_softcapping";
+  cap = json_object_has_member(json->root, cap_key) ? 0 : cap;
+  model->post_norms = TRUE;
+  if (!model_read_biases(json, model, error) || !model_read_window(json, model, window, error) ||
+      !json_file_number(json, json->root, cap_key, 0, 1e6, &cap, error))
+    return FALSE;
+  model->capped_logits = cap > 0;
+  return TRUE;
+}
+
+gboolean model_read_gemma2(const JsonFile *json, Model *model, GError **error) {
+  return read_gemma(json, model, (WindowDefaults){.window = 4096, .period = 2}, 30, error);
+}
+
+gboolean model_read_gemma3(const JsonFile *json, Model *model, GError **error) {
+  model->qk_norms = QK_NORMS_HEADS;
+  return read_gemma(json, model, (WindowDefaults){.window = 4096, .period = 6}, 0, error);
+}
+
+/* Its two norms stand behind the branches in place of before them: as many of the same size. */
+gboolean model_read_olmo2(const JsonFile *json, Model *model, GError **error) {
+  model->qk_norms = QK_NORMS_WHOLE;
+  return model_read_llama(json, model, error);
+}
+
+gboolean model_read_olmo3(const JsonFile *json, Model *model, GError **error) {
+  model->qk_norms = QK_NORMS_WHOLE;
+  return model_read_biases(json, model, error) &&
+         model_read_window(json, model, (WindowDefaults){.window = 4096, .period = 4}, error);
+}
+
+gboolean model_read_olmoe(const JsonFile *json, Model *model, GError **error) {
+  model->qk_norms = QK_NORMS_WHOLE;
+  return model_read_olmoe_experts(json, model, error) && model_read_biases(json, model, error);
+}
+
+/* Of GLM's attention_bias the output product has none. */
+gboolean model_read_glm(const JsonFile *json, Model *model, GError **error) {
+  return json_file_flag(json, json->root, "attention_bias", &model->qkv_bias, error);
+}
+
+gboolean model_read_glm4(const JsonFile *json, Model *model, GError **error) {
+  model->post_norms = TRUE;
+  return model_read_glm(json, model, error);
+}
+
+gboolean model_read_glm4_moe(const JsonFile *json, Model *model, GError **error) {
+  gboolean qk_norm = FALSE;
+  if (!model_read_glm(json, model, error) || !json_file_flag(json, json->root, "use_qk_norm", &qk_norm, error))
+    return FALSE;
+  model->qk_norms = qk_norm ? QK_NORMS_HEADS : QK_NORMS_NONE;
+  return model_read_glm_experts(json, model, error);
+}
+
+gboolean model_read_seed_oss(const JsonFile *json, Model *model, GError **error) {
+  gboolean qkv = TRUE, out = FALSE, mlp = FALSE;
+  if (!json_file_flag(json, json->root, "attention_bias", &qkv, error) ||
+      !json_file_flag(json, json->root, "attention_out_bias", &out, error) ||
+      !json_file_flag(json, json->root, "mlp_bias", &mlp, error))
+    return FALSE;
+  model_set_biases(model, out, mlp);
+  model->qkv_bias = qkv;
+  return TRUE;
+}
+
+/* Both branches read one norm, which has no shift; every head's q and k may pass norms of their own weights. */
+gboolean model_read_cohere(const JsonFile *json, Model *model, GError **error) {
+  gboolean qk_norm = FALSE;
+  model->parallel_block = model->bare_norms = TRUE;
+  model->n_norms_per_layer = 1;
+  if (!model_read_biases(json, model, error) || !json_file_flag(json, json->root, "use_qk_norm", &qk_norm, error))
+    return FALSE;
+  model->qk_norms = qk_norm ? QK_NORMS_WHOLE : QK_NORMS_NONE;
+  return TRUE;
+}
+
+gboolean model_read_cohere2(const JsonFile *json, Model *model, GError **error) {
+  return model_read_cohere(json, model, error) &&
+         model_read_window(json, model, (WindowDefaults){.window = 4096, .period = 4}, error);
+}
+
+/* LayerNorms, no gate. */
+gboolean model_read_starcoder2(const JsonFile *json, Model *model, GError **error) {
+  gboolean bias = TRUE;
+  if (!json_file_flag(json, json->root, "use_bias", &bias, error))
+    return FALSE;
+  model_set_biases(model, bias, bias);
+  return model_read_window(json, model, plain_window, error);
+}

@@ -1,0 +1,84 @@
+/* Sliding windows: of all layers, of some, or of layers that take turns with others. */
+#include "model_family.h"
+
+#include <string.h>
+
+#include "error.h"
+
+static const char layer_types[] = "layer_types", sliding[] = "sliding_attention", whole[] = "full_attention";
+
+/* Whether a layer of layer_types has the window; −1 with INPUT set. */
+static int read_layer_type(const JsonFile *json, JsonArray *types, guint i, GError **error) {
+  JsonNode *node = json_array_get_element(types, i);
+  const char *type = json_node_get_value_type(node) == G_TYPE_STRING ? json_node_get_string(node) : "";
+  if (strcmp(type, sliding) == 0 || strcmp(type, whole) == 0)
+    return strcmp(type, sliding) == 0;
+  fail_input(error, "%s:%u: %s: item %u: expected \"%s\" or \"%s\"", json->file,
+             json_file_line(json, json->root, layer_types), layer_types, i + 1, sliding, whole);
+  return -1;
+}
+
+/* `windowed` of each layer. They are modelled alike, as the mean of both kinds, which stages have where the kinds come
+ * in turns: the first `period` layers' again and again. */
+static void take_turns(Model *model, const int *windowed) {
+  const guint n = (guint)model->n_layers;
+  guint n_windowed = 0, period = 1;
+  for (guint i = 0; i < n; i++) {
+    n_windowed += (guint)windowed[i];
+    if (windowed[i] != windowed[i % period])
+      period = i + 1;
+  }
+  model->some_windowed = model->window > 0 && period > n / 2 && n_windowed > 0 && n_windowed < n;
+  model->windowed_share = n_windowed == n ? 0 : (double)n_windowed / n;
+  if (n_windowed == 0)
+    model->window = 0;
+  if (model->window == 0)
+    model->windowed_share = 0;
+}
+
+/* layer_types names every layer's. */
+static gboolean read_layer_types(const JsonFile *json, int *windowed, guint n, GError **error) {
+  JsonNode *node = json_object_get_member(json->root, layer_types);
+  JsonArray *types = JSON_NODE_HOLDS_ARRAY(node) ? json_node_get_array(node) : NULL;
+  if (types == NULL || json_array_get_length(types) != n)
+    return fail_input(error, "%s:%u: %s: expected a list of %u layers", json->file,
+                      json_file_line(json, json->root, layer_types), layer_types, n);
+  for (guint i = 0; i < n; i++) {
+    windowed[i] = read_layer_type(json, types, i, error);
+    if (windowed[i] < 0)
+      return FALSE;
+  }
+  return TRUE;
+}
+
+gboolean model_read_window(const JsonFile *json, Model *model, WindowDefaults defaults, GError **error) {
+  static const char switch_key[] = "use_sliding_window", window_key[] = "sliding_window";
+  gboolean used = TRUE;
+  const gboolean is_qwen = json_file_has(json->root, switch_key);
+  gint64 window = json_object_has_member(json->root, window_key) ? 0 : defaults.window, period = defaults.period;
+  gint64 n_whole = is_qwen ? 28 : 0;
+  if (!json_file_flag(json, json->root, switch_key, &used, error) ||
+      !json_file_integer(json, json->root, window_key, 1, G_MAXINT32, &window, error) ||
+      !json_file_integer(json, json->root, "max_window_layers", 0, G_MAXINT32, &n_whole, error) ||
+      !json_file_integer(json, json->root, "sliding_window_pattern", 1, G_MAXINT32, &period, error))
+    return FALSE;
+  model->window = used ? window : 0;
+  const guint n = (guint)model->n_layers;
+  g_autofree int *windowed = g_new(int, n);
+  if (used && json_file_has(json->root, layer_types)) {
+    if (!read_layer_types(json, windowed, n, error))
+      return FALSE;
+    take_turns(model, windowed);
+    return TRUE;
+  }
+  if (period > 1) {
+    for (guint i = 0; i < n; i++)
+      windowed[i] = (i + 1) % period != 0;
+    take_turns(model, windowed);
+    return TRUE;
+  }
+  if (n_whole >= model->n_layers)
+    model->window = 0;
+  model->some_windowed = model->window > 0 && n_whole > 0;
+  return TRUE;
+}

@@ -1,0 +1,150 @@
+/* Llama's descendants: what their configs mean where they are silent, and what they add to a block. */
+#include "model_text.h"
+
+/* hidden 64, 2 layers, 4 heads, MLP 96, 100 words. */
+static Model *read_type(const char *type, const char *keys) {
+  g_autofree char *text = g_strdup_printf("{\"model_type\": \"%s\", %s " LLAMA_CORE "}", type, keys);
+  return read_text(text);
+}
+
+START_TEST(gemma_has_wide_heads_and_one_table) {
+  g_autoptr(Model) m = read_type("gemma", "");
+  ck_assert(m->tied && m->gated && !m->qkv_bias && !m->post_norms && !m->capped_logits);
+  ck_assert_int_eq(m->head_dim, 256);
+  ck_assert_int_eq(m->norm, NORM_RMSNORM);
+}
+END_TEST
+
+/* Four norms of 64 a layer in place of two; of q and k of Gemma 3 two of 256 besides. */
+START_TEST(gemmas_two_and_three_have_norms_behind_their_branches) {
+  g_autoptr(Model) one = read_type("gemma", "");
+  g_autoptr(Model) two = read_type("gemma2", "");
+  g_autoptr(Model) three = read_type("gemma3_text", "");
+  ck_assert_int_eq(model_layer_parameters(two) - model_layer_parameters(one), 2 * 64);
+  ck_assert_int_eq(model_layer_parameters(three) - model_layer_parameters(two), 2 * 256);
+  ck_assert(two->post_norms && three->post_norms && two->capped_logits && !three->capped_logits);
+  g_autoptr(Model) uncapped = read_type("gemma2", "\"final_logit_softcapping\": null, ");
+  ck_assert(!uncapped->capped_logits);
+}
+END_TEST
+
+/* Of 26 layers every sixth is whole, 4 of them; of Gemma 2 every second; of OLMo 3 and Command R7B every fourth. */
+START_TEST(windows_come_in_turns_as_the_family_has_them) {
+#define LAYERS "\"hidden_size\": 64, \"num_hidden_layers\": 26, \"num_attention_heads\": 4, \"intermediate_size\": 96, "
+  static const struct {
+    const char *keys;
+    gint64 window;
+    double windowed; /* layers of 26 */
+  } cases[] = {{"\"model_type\": \"gemma3_text\", \"sliding_window\": 512, ", 512, 22},
+               {"\"model_type\": \"gemma3_text\", \"sliding_window_pattern\": 2, ", 4096, 13},
+               {"\"model_type\": \"gemma2\", ", 4096, 13},
+               {"\"model_type\": \"gemma2\", \"sliding_window\": null, ", 0, 0},
+               {"\"model_type\": \"olmo3\", \"sliding_window\": 1024, ", 1024, 20},
+               {"\"model_type\": \"cohere2\", ", 4096, 20},
+               {"\"model_type\": \"gpt_oss\", \"num_experts_per_tok\": 2, ", 128, 13}};
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autofree char *text = g_strdup_printf("{%s" LAYERS "\"vocab_size\": 100}", cases[i].keys);
+    g_autoptr(Model) m = read_text(text);
+    ck_assert_int_eq(m->window, cases[i].window);
+    ck_assert_double_eq_tol(m->windowed_share, cases[i].windowed / 26, 1e-12);
+    ck_assert(!m->some_windowed);
+  }
+}
+END_TEST
+
+START_TEST(olmo_normalises_all_heads_together) {
+  g_autoptr(Model) llama = read_type("llama", "");
+  g_autoptr(Model) m = read_type("olmo2", "");
+  ck_assert_int_eq(m->qk_norms, QK_NORMS_WHOLE);
+  ck_assert_int_eq(model_layer_parameters(m) - model_layer_parameters(llama), 2 * 64);
+  g_autoptr(Model) experts = read_type("olmoe", "\"num_experts\": 8, \"num_experts_per_tok\": 2, ");
+  ck_assert_int_eq(experts->experts.n, 8);
+  ck_assert_int_eq(experts->experts.ffn_hidden, 96);
+}
+END_TEST
+
+START_TEST(glm_has_biases_of_q_k_and_v_alone) {
+  g_autoptr(Model) m = read_type("glm4", "\"attention_bias\": true, ");
+  ck_assert(m->qkv_bias && !model_has_out_bias(m) && !model_has_mlp_bias(m) && m->post_norms);
+  ck_assert_int_eq(m->head_dim, 128);
+  g_autoptr(Model) older = read_type("glm", "\"attention_bias\": true, ");
+  ck_assert(older->qkv_bias && !older->post_norms);
+}
+END_TEST
+
+#define GLM_EXPERTS                                                                                                    \
+  "\"n_routed_experts\": 8, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 16, \"n_shared_experts\": 2, "      \
+  "\"first_k_dense_replace\": 1, \"n_group\": 1, \"topk_group\": 1, "
+
+START_TEST(glm_has_experts_as_deepseek_without_its_attention) {
+  g_autoptr(Model) m = read_type("glm4_moe", GLM_EXPERTS "\"num_nextn_predict_layers\": 1, ");
+  ck_assert_int_eq(m->latent.kv_rank, 0);
+  ck_assert_int_eq(m->qk_norms, QK_NORMS_NONE);
+  ck_assert_int_eq(m->n_next_layers, 1);
+  ck_assert_int_eq(m->experts.shared_ffn_hidden, 32);
+  ck_assert_int_eq(m->experts.n_groups, 0);
+  ck_assert_int_eq(model_dense_layers(m, 0, 2), 1);
+  /* QKV and out 4·64·512, two norms, a gate of 8·64 and 8 biases, 8 experts and a shared one of 3·64·(8·16 + 32) */
+  ck_assert_int_eq(model_layer_parameters(m), 131072 + 128 + 520 + 30720);
+  g_autoptr(Model) normed = read_type("glm4_moe", GLM_EXPERTS "\"use_qk_norm\": true, ");
+  ck_assert_int_eq(model_layer_parameters(normed) - model_layer_parameters(m), 2 * 128);
+}
+END_TEST
+
+START_TEST(seed_oss_has_biases_of_q_k_and_v_unless_it_says_more) {
+  g_autoptr(Model) m = read_type("seed_oss", "");
+  ck_assert(m->qkv_bias && !model_has_out_bias(m) && !model_has_mlp_bias(m) && m->dropout);
+  g_autoptr(Model) out = read_type("seed_oss", "\"attention_bias\": false, \"attention_out_bias\": true, "
+                                               "\"residual_dropout\": 0, \"attention_dropout\": 0.0, ");
+  ck_assert(!out->qkv_bias && model_has_out_bias(out) && !model_has_mlp_bias(out) && !out->dropout);
+}
+END_TEST
+
+START_TEST(command_r_has_one_norm_for_both_branches) {
+  g_autoptr(Model) m = read_type("cohere", "");
+  ck_assert(m->parallel_block && m->bare_norms && m->gated && m->tied);
+  ck_assert_int_eq(m->norm, NORM_LAYERNORM);
+  /* QKV and out 4·64², MLP 3·64·96, one norm */
+  ck_assert_int_eq(model_layer_parameters(m), 16384 + 18432 + 64);
+  g_autoptr(Model) normed = read_type("cohere", "\"use_qk_norm\": true, ");
+  ck_assert_int_eq(model_layer_parameters(normed) - model_layer_parameters(m), 2 * 64);
+}
+END_TEST
+
+START_TEST(starcoders_have_layernorms_and_biases) {
+  g_autoptr(Model) two = read_type("starcoder2", "\"num_key_value_heads\": 2, \"residual_dropout\": 0.2, ");
+  ck_assert(!two->gated && two->tied && two->qkv_bias && two->linear_bias && two->dropout);
+  ck_assert_double_eq(two->dropout_rate.hidden, 0.2);
+  ck_assert_int_eq(two->positions, POSITIONS_ROTARY);
+  g_autoptr(Model) bare = read_type("starcoder2", "\"use_bias\": false, ");
+  ck_assert(!bare->qkv_bias && !bare->linear_bias && !bare->dropout);
+  g_autoptr(Model) one = read_text("{\"model_type\": \"gpt_bigcode\", \"n_embd\": 64, \"n_layer\": 2, \"n_head\": 4, "
+                                   "\"n_inner\": null, \"vocab_size\": 100, \"n_positions\": 32}");
+  ck_assert_int_eq(one->n_kv_heads, 1);
+  ck_assert_int_eq(one->ffn_hidden, 256);
+  g_autoptr(Model) all = read_text("{\"model_type\": \"gpt_bigcode\", \"n_embd\": 64, \"n_layer\": 2, \"n_head\": 4, "
+                                   "\"multi_query\": false, \"vocab_size\": 100, \"n_positions\": 32}");
+  ck_assert_int_eq(all->n_kv_heads, 4);
+}
+END_TEST
+
+int main(void) {
+  TCase *cases = tcase_create("model_llama");
+  tcase_add_test(cases, gemma_has_wide_heads_and_one_table);
+  tcase_add_test(cases, gemmas_two_and_three_have_norms_behind_their_branches);
+  tcase_add_test(cases, windows_come_in_turns_as_the_family_has_them);
+  tcase_add_test(cases, olmo_normalises_all_heads_together);
+  tcase_add_test(cases, glm_has_biases_of_q_k_and_v_alone);
+  tcase_add_test(cases, glm_has_experts_as_deepseek_without_its_attention);
+  tcase_add_test(cases, seed_oss_has_biases_of_q_k_and_v_unless_it_says_more);
+  tcase_add_test(cases, command_r_has_one_norm_for_both_branches);
+  tcase_add_test(cases, starcoders_have_layernorms_and_biases);
+  Suite *suite = suite_create("model_llama");
+  suite_add_tcase(suite, cases);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return n_failed != 0;
+}
