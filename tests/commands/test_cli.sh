@@ -154,6 +154,9 @@ done <<'TABLE'
 2|--expert-dispatch;"deepp";did you mean "deepep"?|simulate PLAN --expert-dispatch deepp
 0|step time|simulate --model llama-3-8b --cluster dgx-h100 --gpus 8 --tp 4 --pp 2 --schedule ZB_H1 --recipe BF16+Master --overlap-grad ON --seq-len 512
 0|zb-h1|schedule --schedule ZB_H1 --pp 2 --micro-batches 4
+0|0F0,0F1,2F0,2F1,0F2,0F3,2B0|schedule --schedule interleaved --pp 2 --micro-batches 4 --overlap-experts on --csv -
+0|0F0,0F1,2F0,2F1,0F2,2B0|schedule --schedule interleaved --pp 2 --micro-batches 4 --overlap-experts off --csv -
+0|0F0,0F1,0B0,0F2,0B1|schedule --pp 1 --micro-batches 4 --overlap-experts on --csv -
 2|--cuda-graphs;"ful";did you mean "full"?|simulate PLAN --cuda-graphs ful
 2|--cuda-graphs attention;model gpt2 has none|simulate --model gpt2 --cluster dgx-h100 --cuda-graphs attention
 2|--cuda-graphs router;gpt2|plan --model gpt2 --cluster dgx-h100 --gpus 8 --global-batch 8 --cuda-graphs router
@@ -201,6 +204,10 @@ done <<'TABLE'
 2|--chunks 2: the order in good.csv has 1|schedule --from good.csv --chunks 2
 2|--from good.csv and --schedule clash|schedule --from good.csv --schedule file:good.csv
 2|--memory-cap limits the order that --schedule auto makes|schedule --from good.csv --memory-cap 8
+2|--from good.csv and --overlap-experts clash|schedule --from good.csv --overlap-experts on
+2|--overlap-experts and --schedule auto clash|schedule --schedule auto --pp 2 --micro-batches 4 --overlap-experts on
+2|--overlap-experts: found "maybe"|schedule --pp 2 --micro-batches 4 --overlap-experts maybe
+1|schedule 1f1b with pp 2 and 1 chunk has no rounds;expected interleaved|schedule --pp 2 --micro-batches 4 --overlap-experts on
 2|--csv-format says how --csv FILE is written|schedule --from good.csv --csv-format comms
 2|--csv-format: found "json", expected compute or comms|schedule --from good.csv --csv - --csv-format json
 2|not both|memory --params 7e9 --model llama-3-8b
