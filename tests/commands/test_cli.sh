@@ -164,6 +164,12 @@ done <<'TABLE'
 2|--overlap-experts on;model gpt2 has none|simulate --model gpt2 --cluster dgx-h100 --overlap-experts on
 0|4 ran|sweep --model mixtral-8x7b --cluster dgx-h100 --gpus 64 --ep 8 --pp 8 --chunks 2 --overlap-experts on,off --cuda-graphs none,full --seq-len 512 --zero 1
 0|1 ran, 1 impossible;1f1b with pp 8 has no rounds|sweep --model mixtral-8x7b --cluster dgx-h100 --gpus 64 --ep 8 --pp 8 --overlap-experts on,off --seq-len 512 --zero 1
+1|--overlap-experts on: schedule interleaved with pp 8 and 1 chunk has no rounds|simulate --model mixtral-8x7b --cluster dgx-h100 --gpus 64 --ep 8 --pp 8 --schedule interleaved --chunks 1 --overlap-experts on
+1|--overlap-experts off: schedule dualpipe runs a forward and a backward as one|simulate --model mixtral-8x7b --cluster dgx-h100 --gpus 64 --ep 4 --pp 8 --schedule DualPipe --overlap-experts off
+0|1 ran, 1 impossible;schedule dualpipe-v runs a forward and a backward as one|sweep --model mixtral-8x7b --cluster dgx-h100 --gpus 64 --ep 4 --pp 8 --schedule dualpipe-v --overlap-experts on,off --seq-len 512 --zero 1
+0|no effect;--expert-dispatch deepep, --overlap-experts on: with ep 1|simulate --model mixtral-8x7b --cluster dgx-h100 --gpus 64 --zero 3 --seq-len 512 --expert-dispatch DeepEP --overlap-experts on
+0|no effect;--overlap-experts on: with ep 1|simulate --model mixtral-8x7b --cluster dgx-h100 --gpus 64 --pp 4 --chunks 2 --zero 1 --seq-len 512 --overlap-experts on
+2|--expert-dispatch deepep;model gpt2 has none|plan --model gpt2 --cluster dgx-h100 --gpus 8 --global-batch 8 --expert-dispatch DeepEP
 1|--overlap-experts on: schedule zb-v with pp 8|simulate --model mixtral-8x7b --cluster dgx-h100 --gpus 64 --ep 8 --pp 8 --schedule zb-v --overlap-experts on
 2|--norm-kernel;"fussed";did you mean "fused"?|simulate PLAN --norm-kernel fussed
 1|recompute-modules layernorm needs --recompute selective: found none|simulate PLAN --recompute-modules layernorm
