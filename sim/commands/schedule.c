@@ -28,16 +28,18 @@
 enum { MOST_RANKS = 4096, MOST_CHUNKS = 1024 };
 
 typedef struct {
-  char *schedule, *times, *memory, *memory_cap, *memory_plot, *barrier, *csv, *csv_format, *from, *timeline, *trace,
-      *dump_after, *dump;
+  char *schedule, *overlap_experts, *times, *memory, *memory_cap, *memory_plot, *barrier, *csv, *csv_format, *from,
+      *timeline, *trace, *dump_after, *dump;
   gint pp, chunks, micro_batches, group, steps, width;
   gboolean draw, json;
+  gboolean takes_turns;
   gboolean no_report; /* standard output holds something else */
 } ScheduleOptions;
 
 static void clear_options(ScheduleOptions *o) {
-  char **strings[] = {&o->schedule,   &o->times, &o->memory,   &o->memory_cap, &o->memory_plot, &o->barrier, &o->csv,
-                      &o->csv_format, &o->from,  &o->timeline, &o->trace,      &o->dump_after,  &o->dump};
+  char **strings[] = {&o->overlap_experts, &o->schedule, &o->times,      &o->memory,     &o->memory_cap,
+                      &o->memory_plot,     &o->barrier,  &o->csv,        &o->csv_format, &o->from,
+                      &o->timeline,        &o->trace,    &o->dump_after, &o->dump};
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_clear_pointer(strings[i], g_free);
 }
@@ -76,6 +78,10 @@ static void add_entries(ScheduleOptions *o, Parser *parser) {
       {"micro-batches", 0, 0, G_OPTION_ARG_INT, &o->micro_batches, "micro-batches per step", "N"},
       {"micro-batch-group", 0, 0, G_OPTION_ARG_INT, &o->group,
        "interleaved: micro-batches that pass a chunk in a row (default: about as many as ranks)", "N"},
+      {"overlap-experts", 0, 0, G_OPTION_ARG_STRING, &o->overlap_experts,
+       "interleaved, and 1f1b of one rank: the order whose forwards and backwards hide each other's exchanges with "
+       "experts, which has one forward more run ahead: on or off (default off)",
+       "on|off"},
       {"times", 0, 0, G_OPTION_ARG_STRING, &o->times,
        "time of one rank for one micro-batch, a chunk taking its share: forward, input gradient, weight gradient, bare "
        "or with unit (default F=1,I=1,W=1); FB=T of an overlapped forward and backward (default F + I + W), send=T "
@@ -174,7 +180,10 @@ static gboolean check_read(const ScheduleOptions *o, const Order *order, GError 
 }
 
 static Order *read_order(const ScheduleOptions *o, GError **error) {
-  const char *clash = o->schedule != NULL ? "--schedule" : o->group != OPTION_NOT_GIVEN ? "--micro-batch-group" : NULL;
+  const char *clash = o->schedule != NULL            ? "--schedule"
+                      : o->group != OPTION_NOT_GIVEN ? "--micro-batch-group"
+                      : o->takes_turns               ? "--overlap-experts"
+                                                     : NULL;
   if (clash != NULL) {
     fail_input(error, "--from %.200s and %s clash: the file gives the order", o->from, clash);
     return NULL;
@@ -197,14 +206,28 @@ static gboolean check_counts(ScheduleOptions *o, const ScheduleInfo *schedule, G
 
 static Order *make_auto(ScheduleOptions *o, const OrderSetting *setting, GError **error) {
   double cap;
-  if (o->group != OPTION_NOT_GIVEN) {
-    fail_input(error, "--micro-batch-group and --schedule auto clash: the order is made for the times");
+  if (o->group != OPTION_NOT_GIVEN || o->takes_turns) {
+    fail_input(error, "--%s and --schedule auto clash: the order is made for the times",
+               o->takes_turns ? "overlap-experts" : "micro-batch-group");
     return NULL;
   }
   if (!parse_memory_cap(o->memory_cap, &cap, error) || !check_counts(o, NULL, error))
     return NULL;
   g_autoptr(Placement) placement = plan_order_auto_placement(o->pp, o->chunks);
   return order_run_auto(placement, o->micro_batches, setting, cap, error);
+}
+
+static Order *make_named(const ScheduleOptions *o, const ScheduleInfo *schedule, GError **error) {
+  const OrderShape shape = {o->pp, o->chunks, o->micro_batches, o->group != OPTION_NOT_GIVEN ? o->group : 0,
+                            o->takes_turns};
+  g_autoptr(Order) order = order_new(schedule, shape, error);
+  if (order == NULL || !o->takes_turns || order->exchange == EXCHANGE_ROUNDS)
+    return g_steal_pointer(&order);
+  fail_impossible(error,
+                  "--overlap-experts on: schedule %s with pp %d and %d chunk%s has no rounds of a forward and a "
+                  "backward; expected interleaved with chunks, or 1f1b with pp 1",
+                  schedule->name, o->pp, o->chunks, o->chunks > 1 ? "s" : "");
+  return NULL;
 }
 
 static Order *make_order(ScheduleOptions *o, const OrderSetting *setting, GError **error) {
@@ -222,8 +245,7 @@ static Order *make_order(ScheduleOptions *o, const OrderSetting *setting, GError
     return make_auto(o, setting, error);
   if (!check_counts(o, schedule, error))
     return NULL;
-  const OrderShape shape = {o->pp, o->chunks, o->micro_batches, o->group != OPTION_NOT_GIVEN ? o->group : 0};
-  return order_new(schedule, shape, error);
+  return make_named(o, schedule, error);
 }
 
 /* Times are reported in the unit they were given in, or in seconds. */
@@ -362,6 +384,7 @@ static gboolean run(ScheduleOptions *o, GError **error) {
   gboolean barrier = FALSE;
   if (!parse_times(o->times, &times, error) || !parse_memory(o->memory, &held, error) ||
       !parse_switch("--grad-norm-barrier", o->barrier, &barrier, error) ||
+      !parse_switch("--overlap-experts", o->overlap_experts, &o->takes_turns, error) ||
       !check_count("--steps", o->steps, 1000, error))
     return FALSE;
   if (o->width != OPTION_NOT_GIVEN && o->width < 1)

@@ -7,13 +7,20 @@
 /* What was asked for: as a framework has it is no matter where there are no such pairs. */
 static gboolean check_turns(const Plan *plan, GError **error) {
   const char *schedule = plan->schedule != NULL ? plan->schedule : plan->chunks > 1 ? "interleaved" : "1f1b";
-  if (plan->overlap_experts <= 0 || g_str_has_prefix(schedule, "dualpipe") || plan->pp == 1 ||
-      strcmp(schedule, "interleaved") == 0 || plan->time.expert_overlap == EXPERT_OVERLAP_ROUNDS)
+  const gboolean is_dualpipe = g_str_has_prefix(schedule, "dualpipe");
+  if (plan->overlap_experts == 0 && is_dualpipe && plan->ep > 1)
+    return fail_impossible(error,
+                           "--overlap-experts off: schedule %s runs a forward and a backward as one, which hide each "
+                           "other's exchanges; expected it left out, or another schedule",
+                           schedule);
+  const gboolean has_rounds = plan->pp == 1 || (strcmp(schedule, "interleaved") == 0 && plan->chunks != 1);
+  if (plan->overlap_experts <= 0 || is_dualpipe || has_rounds || plan->time.expert_overlap == EXPERT_OVERLAP_ROUNDS)
     return TRUE;
   return fail_impossible(error,
-                         "--overlap-experts on: schedule %s with pp %d has no rounds of a forward and a backward; "
-                         "expected interleaved, or pp 1",
-                         schedule, plan->pp);
+                         "--overlap-experts on: schedule %s with pp %d%s has no rounds of a forward and a backward; "
+                         "expected interleaved%s, or pp 1",
+                         schedule, plan->pp, plan->chunks == 1 ? " and 1 chunk" : "",
+                         plan->chunks == 1 ? " with chunks" : "");
 }
 
 static gboolean check_experts(const Plan *plan, const Model *model, GError **error) {

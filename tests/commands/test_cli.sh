@@ -144,6 +144,9 @@ done <<'TABLE'
 2|--expert-dispatch;"deepp";did you mean "deepep"?|simulate PLAN --expert-dispatch deepp
 0|step time|simulate --model llama-3-8b --cluster dgx-h100 --gpus 8 --tp 4 --pp 2 --schedule ZB_H1 --recipe BF16+Master --overlap-grad ON --seq-len 512
 0|zb-h1|schedule --schedule ZB_H1 --pp 2 --micro-batches 4
+0|0F0,0F1,2F0,2F1,0F2,0F3,2B0|schedule --schedule interleaved --pp 2 --micro-batches 4 --overlap-experts on --csv -
+0|0F0,0F1,2F0,2F1,0F2,2B0|schedule --schedule interleaved --pp 2 --micro-batches 4 --overlap-experts off --csv -
+0|0F0,0F1,0B0,0F2,0B1|schedule --pp 1 --micro-batches 4 --overlap-experts on --csv -
 2|--cuda-graphs;"ful";did you mean "full"?|simulate PLAN --cuda-graphs ful
 2|--cuda-graphs attention;model gpt2 has none|simulate --model gpt2 --cluster dgx-h100 --cuda-graphs attention
 2|--cuda-graphs router;gpt2|plan --model gpt2 --cluster dgx-h100 --gpus 8 --global-batch 8 --cuda-graphs router
@@ -153,6 +156,12 @@ done <<'TABLE'
 2|--overlap-experts on;model gpt2 has none|simulate --model gpt2 --cluster dgx-h100 --overlap-experts on
 0|4 ran|sweep --model mixtral-8x7b --cluster dgx-h100 --gpus 64 --ep 8 --pp 8 --chunks 2 --overlap-experts on,off --cuda-graphs none,full --seq-len 512 --zero 1
 0|1 ran, 1 impossible;1f1b with pp 8 has no rounds|sweep --model mixtral-8x7b --cluster dgx-h100 --gpus 64 --ep 8 --pp 8 --overlap-experts on,off --seq-len 512 --zero 1
+1|--overlap-experts on: schedule interleaved with pp 8 and 1 chunk has no rounds|simulate --model mixtral-8x7b --cluster dgx-h100 --gpus 64 --ep 8 --pp 8 --schedule interleaved --chunks 1 --overlap-experts on
+1|--overlap-experts off: schedule dualpipe runs a forward and a backward as one|simulate --model mixtral-8x7b --cluster dgx-h100 --gpus 64 --ep 4 --pp 8 --schedule DualPipe --overlap-experts off
+0|1 ran, 1 impossible;schedule dualpipe-v runs a forward and a backward as one|sweep --model mixtral-8x7b --cluster dgx-h100 --gpus 64 --ep 4 --pp 8 --schedule dualpipe-v --overlap-experts on,off --seq-len 512 --zero 1
+0|no effect;--expert-dispatch deepep, --overlap-experts on: with ep 1|simulate --model mixtral-8x7b --cluster dgx-h100 --gpus 64 --zero 3 --seq-len 512 --expert-dispatch DeepEP --overlap-experts on
+0|no effect;--overlap-experts on: with ep 1|simulate --model mixtral-8x7b --cluster dgx-h100 --gpus 64 --pp 4 --chunks 2 --zero 1 --seq-len 512 --overlap-experts on
+2|--expert-dispatch deepep;model gpt2 has none|plan --model gpt2 --cluster dgx-h100 --gpus 8 --global-batch 8 --expert-dispatch DeepEP
 1|--overlap-experts on: schedule zb-v with pp 8|simulate --model mixtral-8x7b --cluster dgx-h100 --gpus 64 --ep 8 --pp 8 --schedule zb-v --overlap-experts on
 2|--norm-kernel;"fussed";did you mean "fused"?|simulate PLAN --norm-kernel fussed
 1|recompute-modules layernorm needs --recompute selective: found none|simulate PLAN --recompute-modules layernorm
@@ -193,6 +202,10 @@ done <<'TABLE'
 2|--chunks 2: the order in good.csv has 1|schedule --from good.csv --chunks 2
 2|--from good.csv and --schedule clash|schedule --from good.csv --schedule file:good.csv
 2|--memory-cap limits the order that --schedule auto makes|schedule --from good.csv --memory-cap 8
+2|--from good.csv and --overlap-experts clash|schedule --from good.csv --overlap-experts on
+2|--overlap-experts and --schedule auto clash|schedule --schedule auto --pp 2 --micro-batches 4 --overlap-experts on
+2|--overlap-experts: found "maybe"|schedule --pp 2 --micro-batches 4 --overlap-experts maybe
+1|schedule 1f1b with pp 2 and 1 chunk has no rounds;expected interleaved|schedule --pp 2 --micro-batches 4 --overlap-experts on
 2|--csv-format says how --csv FILE is written|schedule --from good.csv --csv-format comms
 2|--csv-format: found "json", expected compute or comms|schedule --from good.csv --csv - --csv-format json
 2|not both|memory --params 7e9 --model llama-3-8b

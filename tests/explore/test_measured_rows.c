@@ -335,6 +335,16 @@ START_TEST(a_row_may_say_that_its_norm_is_fused) {
 END_TEST
 
 /* What columns say of experts goes before what follows from the others. */
+START_TEST(names_of_choices_may_be_spelled_otherwise) {
+  g_autoptr(MeasuredRows) rows = rows_of("layers,hidden,heads,cluster,step_time_s,pp,chunks,schedule,recompute\n"
+                                         "8,1024,16,selene,1,2,2,ZB_V,Full\n");
+  const MeasuredRow *row = nth_row(rows, 0);
+  ck_assert_msg(row->problem == NULL, "%s", row->problem);
+  ck_assert_str_eq(row->plan->schedule, "zb-v");
+  ck_assert_int_eq(row->plan->recompute, RECOMPUTE_FULL);
+}
+END_TEST
+
 START_TEST(columns_say_how_experts_are_run) {
   g_autoptr(MeasuredRows) rows =
       rows_of("recompute,recompute_modules,expert_dispatch,overlap_experts,cuda_graphs,expert_tp,mtp_layers," CORE
@@ -421,6 +431,7 @@ int main(void) {
   tcase_add_test(cases, only_what_was_run_tells_runs_apart);
   tcase_add_test(cases, a_row_may_say_that_its_norm_is_fused);
   tcase_add_test(cases, notes_may_say_more_of_the_framework);
+  tcase_add_test(cases, names_of_choices_may_be_spelled_otherwise);
   tcase_add_test(cases, columns_say_how_experts_are_run);
   tcase_add_test(cases, written_cells_are_read_back);
   tcase_add_test(cases, a_number_reads_back_as_it_was);

@@ -291,6 +291,36 @@ static gboolean holds(const Space *space, const char *name, const char *expected
   return FALSE;
 }
 
+/* The same space, its names spelled otherwise, leaves out the same. */
+START_TEST(spelling_changes_nothing) {
+  gint64 n_same[2], n_impossible[2], n_configurations[2];
+  for (int other = 0; other < 2; other++) {
+    const Given given[] = {{"model", "gpt2"},
+                           {"cluster", "dgx-h100"},
+                           {"gpus", "5"},
+                           {"global-batch", "20"},
+                           {"pp", "5"},
+                           {"schedule", other ? "1F1B,Interleaved,ZB_V" : "1f1b,interleaved,zb-v"},
+                           {"seq-len", "1024"},
+                           {"micro-batch", "1"},
+                           {"sequence-parallel", other ? "ON,OFF" : "on,off"},
+                           {"recompute", other ? "None,Selective" : "none,selective"},
+                           {"zero", "0"},
+                           {NULL}};
+    g_autoptr(Space) space = space_of(given);
+    const PlannerRequest request = request_of(space);
+    g_autoptr(PlannerResult) result = search(&request);
+    n_same[other] = result->n_same;
+    n_impossible[other] = result->n_impossible;
+    n_configurations[other] = result->n_configurations;
+  }
+  ck_assert_int_gt(n_same[0], 0);
+  ck_assert_int_eq(n_configurations[1], n_configurations[0]);
+  ck_assert_int_eq(n_same[1], n_same[0]);
+  ck_assert_int_eq(n_impossible[1], n_impossible[0]);
+}
+END_TEST
+
 /* gpt2 is the faster by far, and has LayerNorms, of which --norm-kernel plain says nothing: what simulate refuses is no
  * plan. */
 START_TEST(models_that_options_say_nothing_of_are_impossible) {
@@ -374,6 +404,7 @@ int main(void) {
   tcase_add_test(tcase, the_json_object_has_what_the_text_has);
   tcase_add_test(tcase, the_options_shown_give_the_step_shown);
   tcase_add_test(tcase, open_lists_follow_from_model_and_cluster);
+  tcase_add_test(tcase, spelling_changes_nothing);
   tcase_add_test(tcase, models_that_options_say_nothing_of_are_impossible);
   tcase_add_test(tcase, what_must_be_given_is_asked_for);
   tcase_add_test(tcase, cost_is_time_times_gpus_times_price);

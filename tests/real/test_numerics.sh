@@ -113,6 +113,7 @@ every rank has all experts|2|tiny-mixtral|--dp 2 --zero 3
 ep 2, many buckets|2|tiny-qwen2-moe|--dp 2 --ep 2 --bucket 1
 ep 2, ZeRO-1|2|tiny-mixtral|--dp 2 --ep 2 --zero 1
 ep 2, forwards and backwards that take turns, ZeRO-2|2|tiny-mixtral|--dp 2 --ep 2 --zero 2 --overlap-experts on
+pp 2 × ep 2, interleaved chunks that take turns|4|tiny-mixtral|--pp 2 --chunks 2 --dp 2 --ep 2 --zero 2 --overlap-experts on
 ep 2, ZeRO-2, overlap off|2|tiny-qwen2-moe|--dp 2 --ep 2 --zero 2 --overlap-grad off --overlap-param off
 ep 2, ZeRO-3, full recompute|2|tiny-qwen2-moe|--dp 2 --ep 2 --zero 3 --recompute full
 every other layer without experts, ZeRO-3|2|tiny-qwen2-moe-sparse|--dp 2 --ep 2 --zero 3

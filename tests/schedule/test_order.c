@@ -207,6 +207,70 @@ START_TEST(interleaved_is_megatrons_order_when_ranks_divide_micro_batches) {
 }
 END_TEST
 
+static Order *make_in_turns(int p, int v, int m) {
+  Order *order = order_new(schedule_find("interleaved", NULL), (OrderShape){p, v, m, .takes_turns = TRUE}, NULL);
+  ck_assert_ptr_nonnull(order);
+  return order;
+}
+
+START_TEST(interleaved_in_turns_warms_up_with_one_more) {
+  /* as above, of 5 and 3 forwards: no round has both passes of one micro-batch through one stage */
+  g_autoptr(Order) order = make_in_turns(2, 2, 4);
+  g_autofree char *csv = order_to_csv(order);
+  ck_assert_str_eq(csv, "0F0,0F1,2F0,2F1,0F2,0F3,2B0,2F2,2B1,2F3,0B0,0B1,2B2,2B3,0B2,0B3\n"
+                        "1F0,1F1,3F0,3F1,3B0,1F2,3B1,1F3,1B0,3F2,1B1,3F3,3B2,3B3,1B2,1B3\n");
+  /* p = 4, v = 3, m = 8 holds one more of each rank than without turns */
+  g_autoptr(Order) longer = make_in_turns(4, 3, 8);
+  for (int r = 0; r < 4; r++)
+    ck_assert_int_eq(peak_in_flight(longer->actions[r]), 2 * (4 - r - 1) + 2 * 4 + 2);
+}
+END_TEST
+
+/* Whether the order reaches its end where both of a round begin together, when the inputs of both are there. */
+static gboolean can_run_in_turns(const Order *order) {
+  static Ends ends;
+  memset(ends.f_end, 0xff, sizeof *ends.f_end * order->placement->n_stages);
+  memset(ends.b_end, 0xff, sizeof *ends.b_end * order->placement->n_stages);
+  guint at[MAX_RANKS] = {0}, n_left = 0;
+  for (int rank = 0; rank < order->placement->n_ranks; rank++)
+    n_left += order->actions[rank]->len;
+  for (gboolean progress = TRUE; progress;) {
+    progress = FALSE;
+    for (int rank = 0; rank < order->placement->n_ranks; rank++) {
+      const GArray *actions = order->actions[rank];
+      const guint n = at[rank] < actions->len && g_array_index(actions, Action, at[rank]).joins_next ? 2 : 1;
+      gboolean is_ready = at[rank] < actions->len;
+      for (guint i = at[rank]; is_ready && i < at[rank] + n; i++)
+        is_ready = input_time(order, &ends, &g_array_index(actions, Action, i)) >= 0;
+      for (guint i = 0; is_ready && i < n; i++) {
+        const Action *action = &g_array_index(actions, Action, at[rank]++);
+        (action->kind == ACTION_F ? ends.f_end : ends.b_end)[action->stage][action->micro_batch] = 0;
+        n_left--;
+      }
+      progress = progress || is_ready;
+    }
+  }
+  return n_left == 0;
+}
+
+/* Neither of a round waits for the other, nor for what the other leads to on other ranks. Without the forward more it
+ * does where the last rank's first backward is of the forward just before it. The bubble stays. */
+START_TEST(rounds_of_interleaved_can_take_turns) {
+  const ScheduleInfo *schedule = schedule_find("interleaved", NULL);
+  for (int p = 1; p <= 8; p++)
+    for (int v = 2; v <= 4; v++)
+      for (int m = 1; m <= 4 * p; m++) {
+        g_autoptr(Order) order = make_in_turns(p, v, m);
+        g_autoptr(Order) plain = make("interleaved", p, v, m);
+        const PhaseTimes times = {v, 2 * v, 0, 3 * v};
+        const double bubble = schedule->bubble((OrderShape){p, v, m, .takes_turns = TRUE}, &times).time;
+        if (!is_complete(order) || !can_run_in_turns(order) || can_run_in_turns(plain) ||
+            (double)reference_run(order, 1, 2).span_bubble != bubble)
+          ck_abort_msg("p=%d v=%d m=%d", p, v, m);
+      }
+}
+END_TEST
+
 START_TEST(impossible_counts_are_refused_with_the_reason) {
   static const struct {
     const char *name;
@@ -322,6 +386,8 @@ int main(void) {
   tcase_add_test(tcase, in_flight_micro_batches_are_the_known_ones);
   tcase_add_test(tcase, interleaved_holds_no_more_than_its_warm_up);
   tcase_add_test(tcase, interleaved_is_megatrons_order_when_ranks_divide_micro_batches);
+  tcase_add_test(tcase, interleaved_in_turns_warms_up_with_one_more);
+  tcase_add_test(tcase, rounds_of_interleaved_can_take_turns);
   tcase_add_test(tcase, impossible_counts_are_refused_with_the_reason);
   tcase_add_test(tcase, every_listed_schedule_is_found_and_a_wrong_one_gets_a_hint);
   tcase_add_test(tcase, actions_read_as_they_print);

@@ -8,14 +8,16 @@
 #include "plan_bound.h"
 #include "plan_order.h"
 #include "plan_space.h"
+#include "suggest.h"
 
-/* Whether an axis has a value; one that is not given has its default. */
+/* Whether an axis has a value, however it is spelled; one that is not given has its default. */
 static gboolean has_value(const Space *space, const char *name, const char *value, gboolean is_default) {
+  const char *const names[] = {value, NULL};
   if (space_given(space, name) == NULL)
     return is_default;
   for (int axis = 0; axis < space_n_axes(space); axis++)
     for (int i = 0; i < space_axis_n_values(space, axis) && strcmp(space_axis_name(space, axis), name) == 0; i++)
-      if (strcmp(space_axis_nth(space, axis, i), value) == 0)
+      if (suggest_same(space_axis_nth(space, axis, i), names) >= 0)
         return TRUE;
   return FALSE;
 }

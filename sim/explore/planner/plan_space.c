@@ -8,6 +8,7 @@
 #include "error.h"
 #include "options.h"
 #include "plan_order.h"
+#include "suggest.h"
 
 enum { MOST_TP = 1024 };
 
@@ -47,7 +48,8 @@ static gboolean allows_chunks(const Case *c, gint64 chunks, const GArray *pp) {
 }
 
 gint64 plan_space_only_chunks(const char *schedule) {
-  const ScheduleInfo *info = g_strv_contains(schedule_names(), schedule) ? schedule_find(schedule, NULL) : NULL;
+  const int index = suggest_same(schedule, schedule_names());
+  const ScheduleInfo *info = index >= 0 ? schedule_find(schedule_names()[index], NULL) : NULL;
   return info != NULL && info->least_chunks > 1 && info->least_chunks == info->most_chunks ? info->least_chunks : 0;
 }
 
@@ -209,11 +211,20 @@ static gboolean check_given(const Space *space, GError **error) {
   return TRUE;
 }
 
+/* The list of the option has the value, however it is spelled. */
+static gboolean is_given(const Space *space, const char *option, const char *value) {
+  const char *text = space_given(space, option), *const names[] = {value, NULL};
+  g_auto(GStrv) given = g_strsplit(text != NULL ? text : "", ",", -1);
+  gboolean has_value = FALSE;
+  for (int i = 0; given[i] != NULL; i++)
+    has_value |= suggest_same(g_strstrip(given[i]), names) >= 0;
+  return has_value;
+}
+
 /* `option` is given `value`, as `plan` has it, and no model heeds it. */
 static gboolean check_heeded(const Space *space, const GArray *cases, const char *option, const char *value,
                              const Plan *plan, GError **error) {
-  const char *given = space_given(space, option);
-  if (given == NULL || strstr(given, value) == NULL)
+  if (!is_given(space, option, value))
     return TRUE;
   for (guint i = 0; i < cases->len; i++) {
     g_clear_error(error);

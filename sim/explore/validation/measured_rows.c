@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "plan_order.h"
 #include "row_model.h"
 #include "row_notes.h"
 #include "suggest.h"
@@ -61,7 +62,7 @@ static Plan *make_plan(const MeasuredRow *row, const RowCells *cells, const RowF
   plan->overlap_grad = or_else(cells->overlap_grad, plan->overlap_grad);
   plan->overlap_param = or_else(cells->overlap_param, plan->overlap_param);
   const char *schedule = measured_row_cell(row, "schedule");
-  plan->schedule = *schedule != '\0' ? g_strdup(schedule) : NULL;
+  plan->schedule = *schedule != '\0' ? g_strdup(plan_order_spelling(schedule)) : NULL;
   row_cells_layout(row, cells, &plan->pipeline_layout, NULL);
   if (framework->described != NULL)
     plan_set_framework(plan, framework->name, framework->described);

@@ -88,6 +88,17 @@ static void append_disturbances(GString *out, const Plan *plan) {
   g_string_append_c(out, '\n');
 }
 
+/* What was asked for of exchanges that the plan does not have. */
+static void append_unheeded(GString *out, const Plan *plan) {
+  const gboolean dispatches = plan->expert_dispatch == DISPATCH_DEEPEP, overlaps = plan->overlap_experts > 0;
+  if (plan->ep > 1 || !(dispatches || overlaps))
+    return;
+  append_label(out, "no effect");
+  g_string_append_printf(out, "%s%s%s: with ep 1 no token leaves its rank for an expert\n",
+                         dispatches ? "--expert-dispatch deepep" : "", dispatches && overlaps ? ", " : "",
+                         overlaps ? "--overlap-experts on" : "");
+}
+
 static void append_title(GString *out, const StepReport *report, gboolean colour) {
   const Plan *plan = report->plan;
   g_autofree char *plan_line = step_report_plan_line(plan);
@@ -98,6 +109,7 @@ static void append_title(GString *out, const StepReport *report, gboolean colour
   g_string_append_printf(out, "%s\n", plan_line);
   append_batch(out, plan);
   append_disturbances(out, plan);
+  append_unheeded(out, plan);
   if (report->n_next_layers == 0)
     return;
   append_label(out, "left out");

@@ -22,9 +22,12 @@
  * and none above the least possible ⌈m/⌊m/p⌋⌉, so the bubble stays (p − 1)(F + B)/v with the least warm-up. For m < p
  * the one group is short by p − m slots at each of the v − 1 chunk changes, forward and backward.
  *
- * 1f1b of a single rank has no warm-up: F0 B0 F1 B1 …. Where a forward and a backward take turns at what they exchange
- * with experts it has one forward, and rounds of two micro-batches: F0 (F1 B0) (F2 B1) … (Megatron-LM,
- * megatron/core/pipeline_parallel/combined_1f1b.py, combined_1f1b_schedule_for_no_pipelining, 2025). */
+ * Where a forward and a backward take turns at what they exchange with experts, warm-up has one slot more: neither of a
+ * round needs what the other, or what follows from it, makes (Megatron-LM,
+ * megatron/core/pipeline_parallel/schedules.py, get_pp_rank_microbatches, 2025-26). The bubble stays.
+ *
+ * 1f1b of a single rank has no warm-up: F0 B0 F1 B1 …. Where the two take turns it has one forward, and rounds of two
+ * micro-batches: F0 (F1 B0) (F2 B1) … (combined_1f1b.py there, combined_1f1b_schedule_for_no_pipelining, 2025). */
 #include "generators.h"
 
 void generate_gpipe(Order *order, OrderShape shape) {
@@ -115,8 +118,9 @@ void generate_interleaved(Order *order, OrderShape shape) {
   Walk walk = {v, m, .group_size = m / n_groups, .n_larger = m % n_groups};
   if (shape.group > 0)
     walk = (Walk){v, m, .group_size = MIN(shape.group, m)};
+  const int ahead = 2 * (p - 1) + (v - 1) * largest_group(&walk) + (shape.takes_turns ? 1 : 0);
   for (int rank = 0; rank < p; rank++)
-    add_one_forward_one_backward(order, &walk, rank, 2 * (p - rank - 1) + (v - 1) * largest_group(&walk));
+    add_one_forward_one_backward(order, &walk, rank, ahead - 2 * rank);
 }
 
 Bubble bubble_of_ramp(OrderShape shape, const PhaseTimes *times) {

@@ -7,7 +7,8 @@ typedef struct {
   int n_ranks, n_chunks, n_micro_batches;
   int group; /* interleaved: micro-batches that pass a chunk in a row; 0: as many as there are ranks, or a few more so
                 that all groups are about equal */
-  gboolean takes_turns; /* 1f1b of one rank: a micro-batch's forward and the backward before it are a round */
+  gboolean takes_turns; /* interleaved, and 1f1b of one rank: the forward and the backward of a round take turns, so
+                           neither may need the other */
 } OrderShape;
 
 /* Of one rank, all its chunks, for one micro-batch; in any unit. */
