@@ -47,19 +47,7 @@ static const char *const cpu_models[] = {"tinystories-15m", "tinystories-42m", N
 static const char *const cuda_models[] = {"llama-3-8b", "llama-2-13b",    "llama-2-70b",
                                           "gpt3-175b",  "llama-3.1-405b", NULL};
 
-static gboolean parse_options(CalibrateOptions *o, int argc, char **argv, GError **error) {
-  o->start_timeout_s = 10;
-  o->repeats = NOT_GIVEN;
-  g_autoptr(Parser) parser = parser_new(
-      NULL,
-      "Measures this machine: matrix products, memory-bound kernels and attention as layers of real models run them,\n"
-      "launches, copies, collectives and sends by size; writes a cluster file, a GPU file and a library file that\n"
-      "stepsim takes. Start as many ranks as the runs to be predicted will have. Ended early, it goes on where it\n"
-      "stood.",
-      "Example:\n"
-      "  mpirun -n 2 stepreal calibrate --model tinystories-15m --tp 1,2 --quick\n"
-      "  stepsim simulate --cluster this-machine --model tinystories-15m --gpus 2 --pp 2 --precision fp32\n\n"
-      "Exit status: 0 done, 1 nothing could be measured, 2 bad usage or input.");
+static void add_entries(CalibrateOptions *o, Parser *parser) {
   const GOptionEntry entries[] = {
       {"device", 0, 0, G_OPTION_ARG_STRING, &o->device, "cpu or cuda (default cpu)", "NAME"},
       {"comm", 0, 0, G_OPTION_ARG_STRING, &o->comm, "mpi or nccl (default mpi; nccl with cuda where it was built in)",
@@ -91,6 +79,22 @@ static gboolean parse_options(CalibrateOptions *o, int argc, char **argv, GError
        "seconds until a rank that has not started ends the others (default 10)", "S"},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
+}
+
+static gboolean parse_options(CalibrateOptions *o, int argc, char **argv, GError **error) {
+  o->start_timeout_s = 10;
+  o->repeats = NOT_GIVEN;
+  g_autoptr(Parser) parser = parser_new(
+      NULL,
+      "Measures this machine: matrix products, memory-bound kernels and attention as layers of real models run them,\n"
+      "launches, copies, collectives and sends by size; writes a cluster file, a GPU file and a library file that\n"
+      "stepsim takes. Start as many ranks as the runs to be predicted will have. Ended early, it goes on where it\n"
+      "stood.",
+      "Example:\n"
+      "  mpirun -n 2 stepreal calibrate --model tinystories-15m --tp 1,2 --quick\n"
+      "  stepsim simulate --cluster this-machine --model tinystories-15m --gpus 2 --pp 2 --precision fp32\n\n"
+      "Exit status: 0 done, 1 nothing could be measured, 2 bad usage or input.");
+  add_entries(o, parser);
   return parser_run(parser, &argc, &argv, FALSE, error);
 }
 

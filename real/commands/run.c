@@ -60,23 +60,7 @@ static gboolean check_numbers(const RunOptions *o, GError **error) {
 
 enum { NOT_GIVEN = G_MININT };
 
-static gboolean parse_options(RunOptions *o, int argc, char **argv, GError **error) {
-  plan_options_init(&o->plan);
-  o->plan.steps = 4;
-  o->start_timeout_s = 10;
-  o->stall_timeout_s = 60;
-  o->lr = training_default().lr;
-  o->initial_loss_scale = o->loss_scale_window = NOT_GIVEN;
-  g_autoptr(Parser) parser = parser_new(
-      NULL,
-      "Trains a model for some steps exactly as the plan's Program says, one MPI rank per processor, and reports what\n"
-      "was measured. The first step warms up; the others' median counts. Tokens go to experts by their place, evenly,\n"
-      "whatever their scores, which are what the experts' outputs are weighted by.",
-      "Example:\n"
-      "  mpirun -n 2 stepreal run --model tinystories-15m --pp 2 --global-batch 8 --precision fp32 --check \\\n"
-      "      --trace measured.json\n\n"
-      "Exit status: 0 done, 1 the run failed or its numbers are wrong, 2 bad usage or input.");
-  plan_options_add(&o->plan, PLAN_OPTIONS_JSON, parser);
+static void add_entries(RunOptions *o, Parser *parser) {
   const GOptionEntry entries[] = {
       {"device", 0, 0, G_OPTION_ARG_STRING, &o->device, "cpu, cuda or null (default cpu)", "NAME"},
       {"comm", 0, 0, G_OPTION_ARG_STRING, &o->comm,
@@ -108,6 +92,26 @@ static gboolean parse_options(RunOptions *o, int argc, char **argv, GError **err
        "seconds in which all ranks wait and nothing moves until the run is ended (default 60)", "S"},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
+}
+
+static gboolean parse_options(RunOptions *o, int argc, char **argv, GError **error) {
+  plan_options_init(&o->plan);
+  o->plan.steps = 4;
+  o->start_timeout_s = 10;
+  o->stall_timeout_s = 60;
+  o->lr = training_default().lr;
+  o->initial_loss_scale = o->loss_scale_window = NOT_GIVEN;
+  g_autoptr(Parser) parser = parser_new(
+      NULL,
+      "Trains a model for some steps exactly as the plan's Program says, one MPI rank per processor, and reports what\n"
+      "was measured. The first step warms up; the others' median counts. Tokens go to experts by their place, evenly,\n"
+      "whatever their scores, which are what the experts' outputs are weighted by.",
+      "Example:\n"
+      "  mpirun -n 2 stepreal run --model tinystories-15m --pp 2 --global-batch 8 --precision fp32 --check \\\n"
+      "      --trace measured.json\n\n"
+      "Exit status: 0 done, 1 the run failed or its numbers are wrong, 2 bad usage or input.");
+  plan_options_add(&o->plan, PLAN_OPTIONS_JSON, parser);
+  add_entries(o, parser);
   return parser_run(parser, &argc, &argv, FALSE, error) && check_numbers(o, error);
 }
 

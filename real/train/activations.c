@@ -224,28 +224,28 @@ static void init_pools(Activations *activations, int stage) {
     pool_init(&activations->pools[stage * N_SLOT_PARTS + part], activations->device, carvers[part].bytes);
 }
 
-gboolean activations_init(Activations *activations, const Cut *cut, Device *device, const StageLayers *const *layers,
-                          int n_stages, int n_micro_batches, gboolean has_w, gboolean takes_turns, GError **error) {
+gboolean activations_init(Activations *activations, const Cut *cut, Device *device, const ActivationsUse *use,
+                          GError **error) {
   const Recompute recompute = cut->plan->recompute;
   *activations = (Activations){
       .cut = cut,
       .device = device,
-      .n_stages = n_stages,
-      .n_micro_batches = n_micro_batches,
-      .has_w = has_w,
+      .n_stages = use->n_stages,
+      .n_micro_batches = use->n_micro_batches,
+      .has_w = use->has_w,
       .saves_all = recompute != RECOMPUTE_FULL,
       .dropped = plan_recompute_modules(cut->plan),
-      .pools = g_new0(Pool, (gsize)n_stages * N_SLOT_PARTS),
-      .open = g_new0(Slot, (gsize)n_stages * n_micro_batches),
-      .layers = g_memdup2(layers, sizeof *layers * (gsize)n_stages),
+      .pools = g_new0(Pool, (gsize)use->n_stages * N_SLOT_PARTS),
+      .open = g_new0(Slot, (gsize)use->n_stages * use->n_micro_batches),
+      .layers = g_memdup2(use->layers, sizeof *use->layers * (gsize)use->n_stages),
   };
-  for (int stage = 0; stage < n_stages; stage++) {
+  for (int stage = 0; stage < use->n_stages; stage++) {
     init_pools(activations, stage);
-    for (int m = 0; m < n_micro_batches; m++)
-      activations->open[stage * n_micro_batches + m] = (Slot){.stage = stage, .micro_batch = m};
+    for (int m = 0; m < use->n_micro_batches; m++)
+      activations->open[stage * use->n_micro_batches + m] = (Slot){.stage = stage, .micro_batch = m};
   }
   pool_init(&activations->boundary, device, (gint64)carve_stream_elements(cut) * carve_element_bytes(cut));
-  for (int i = 0; i < (takes_turns ? 2 : 1); i++) {
+  for (int i = 0; i < (use->takes_turns ? 2 : 1); i++) {
     activations->arenas[i] = device->type->allocate(device, carve_scratch(activations, NULL), error);
     if (activations->arenas[i] == NULL)
       return FALSE;

@@ -186,10 +186,17 @@ typedef struct {
   char *logits, *d_logits; /* T × vocab_width, where a head is; d_logits: of a B */
 } Activations;
 
-/* `layers` [n_stages]: NULL for stages of other ranks. `takes_turns`: parts of a forward stand between those of a
- * backward. Everything but slots is allocated now. */
-gboolean activations_init(Activations *activations, const Cut *cut, Device *device, const StageLayers *const *layers,
-                          int n_stages, int n_micro_batches, gboolean has_w, gboolean takes_turns, GError **error);
+/* What a rank is going to run. */
+typedef struct {
+  int n_stages, n_micro_batches;
+  const StageLayers *const *layers; /* [n_stages]: NULL for stages of other ranks; copied */
+  gboolean has_w;                   /* W runs apart from I */
+  gboolean takes_turns;             /* parts of a forward stand between those of a backward */
+} ActivationsUse;
+
+/* Everything but slots is allocated now; `cut` is borrowed. FALSE with the device's error when memory is short. */
+gboolean activations_init(Activations *activations, const Cut *cut, Device *device, const ActivationsUse *use,
+                          GError **error);
 /* Scratch is a forward's from now on, or a backward's, for what is put on streams. */
 void activations_use_scratch(Activations *activations, gboolean is_backward);
 void activations_clear(Activations *activations);

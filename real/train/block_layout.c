@@ -50,9 +50,11 @@ static gboolean is_shift(Role role) {
          role == ROLE_K_NORM_SHIFT || role == ROLE_MTP_FINAL_NORM_SHIFT;
 }
 
-/* `cut_rows`, `cut_columns`: that dimension is cut. */
-static void add_tensor(Layouter *layouter, Role role, const char *name, gint64 rows, gint64 columns, gboolean cut_rows,
-                       gboolean cut_columns, float deviation) {
+/* What of a tensor ranks cut among them. */
+typedef enum { CUT_NOTHING, CUT_ROWS, CUT_COLUMNS } CutDimension;
+
+static void add_tensor(Layouter *layouter, Role role, const char *name, gint64 rows, gint64 columns, CutDimension cut,
+                       float deviation) {
   gint64 end = 0;
   if (layouter->tensors->len > 0) {
     const Tensor *last = &g_array_index(layouter->tensors, Tensor, layouter->tensors->len - 1);
@@ -61,18 +63,18 @@ static void add_tensor(Layouter *layouter, Role role, const char *name, gint64 r
   Tensor tensor = {
       .name = g_strdup_printf("%s%s", layouter->prefix, name),
       .role = (guint8)role,
-      .is_whole = !cut_rows && !cut_columns,
+      .is_whole = cut == CUT_NOTHING,
       .offset = follows(role) ? end : round_up(end, ALIGN),
-      .rows = cut_rows ? rows / layouter->n_cut : rows,
-      .columns = cut_columns ? columns / layouter->n_cut : columns,
+      .rows = cut == CUT_ROWS ? rows / layouter->n_cut : rows,
+      .columns = cut == CUT_COLUMNS ? columns / layouter->n_cut : columns,
       .whole_rows = rows,
       .whole_columns = columns,
       .mean = is_norm(role) && !is_shift(role) ? 1.0f : 0.0f,
       .deviation = deviation,
       .seed = layouter->seed + (guint64)role * 0x9E3779B9u,
   };
-  tensor.first_row = cut_rows ? layouter->at * tensor.rows : 0;
-  tensor.first_column = cut_columns ? layouter->at * tensor.columns : 0;
+  tensor.first_row = cut == CUT_ROWS ? layouter->at * tensor.rows : 0;
+  tensor.first_column = cut == CUT_COLUMNS ? layouter->at * tensor.columns : 0;
   if (layouter->block->offset_of[role] < 0) /* of experts, the first one's */
     layouter->block->offset_of[role] = tensor.offset;
   if (is_norm(role))
@@ -83,7 +85,7 @@ static void add_tensor(Layouter *layouter, Role role, const char *name, gint64 r
 }
 
 static void add_vector(Layouter *layouter, Role role, const char *name, gint64 n, gboolean is_cut) {
-  add_tensor(layouter, role, name, 1, n, FALSE, is_cut, weight_deviation);
+  add_tensor(layouter, role, name, 1, n, is_cut ? CUT_COLUMNS : CUT_NOTHING, weight_deviation);
 }
 
 static void add_norm_of(Layouter *layouter, Role role, const char *name, gint64 width) {
@@ -124,15 +126,15 @@ static void lay_out_whole(Layouter *layouter) {
   if (model_has_mlp_bias(model))
     add_vector(layouter, ROLE_MLP_DOWN_BIAS, "mlp_down.bias", h, FALSE);
   if (model->latent.q_rank > 0)
-    add_tensor(layouter, ROLE_Q_DOWN, "q_down.weight", model->latent.q_rank, h, FALSE, FALSE, weight_deviation);
+    add_tensor(layouter, ROLE_Q_DOWN, "q_down.weight", model->latent.q_rank, h, CUT_NOTHING, weight_deviation);
   if (model->latent.kv_rank > 0)
-    add_tensor(layouter, ROLE_KV_DOWN, "kv_down.weight", model->latent.kv_rank + model->latent.rope_dim, h, FALSE,
-               FALSE, weight_deviation);
+    add_tensor(layouter, ROLE_KV_DOWN, "kv_down.weight", model->latent.kv_rank + model->latent.rope_dim, h, CUT_NOTHING,
+               weight_deviation);
   if (!block_has_experts(layouter->parameters, layouter->block))
     return;
-  add_tensor(layouter, ROLE_ROUTER, "router.weight", model->experts.n, h, FALSE, FALSE, weight_deviation);
+  add_tensor(layouter, ROLE_ROUTER, "router.weight", model->experts.n, h, CUT_NOTHING, weight_deviation);
   if (model->experts.biased_scores)
-    add_tensor(layouter, ROLE_SCORE_BIAS, "router.bias", 1, model->experts.n, FALSE, FALSE, 0);
+    add_tensor(layouter, ROLE_SCORE_BIAS, "router.bias", 1, model->experts.n, CUT_NOTHING, 0);
   if (model->experts.shared_gate)
     add_vector(layouter, ROLE_SHARED_GATE, "shared_gate.weight", h, FALSE);
 }
@@ -143,38 +145,38 @@ static void lay_out_latent_attention(Layouter *layouter, float narrow) {
   const ModelLatent *latent = &model->latent;
   const gint64 heads = model->n_heads, made = model->head_dim - latent->rope_dim + latent->v_head_dim;
   add_tensor(layouter, ROLE_Q, "q_up.weight", heads * model->head_dim,
-             latent->q_rank > 0 ? latent->q_rank : model->hidden, TRUE, FALSE, weight_deviation);
-  add_tensor(layouter, ROLE_KV_UP, "kv_up.weight", heads * made, latent->kv_rank, TRUE, FALSE, weight_deviation);
-  add_tensor(layouter, ROLE_ATTN_OUT, "attn_out.weight", model->hidden, heads * latent->v_head_dim, FALSE, TRUE,
+             latent->q_rank > 0 ? latent->q_rank : model->hidden, CUT_ROWS, weight_deviation);
+  add_tensor(layouter, ROLE_KV_UP, "kv_up.weight", heads * made, latent->kv_rank, CUT_ROWS, weight_deviation);
+  add_tensor(layouter, ROLE_ATTN_OUT, "attn_out.weight", model->hidden, heads * latent->v_head_dim, CUT_COLUMNS,
              narrow);
 }
 
 static void lay_out_attention(Layouter *layouter, float narrow) {
   const Model *model = layouter->parameters->workload->model;
   const gint64 h = model->hidden, q = model->n_heads * model->head_dim, kv = model->n_kv_heads * model->head_dim;
-  add_tensor(layouter, ROLE_Q, "q.weight", q, h, TRUE, FALSE, weight_deviation);
-  add_tensor(layouter, ROLE_K, "k.weight", kv, h, TRUE, FALSE, weight_deviation);
-  add_tensor(layouter, ROLE_V, "v.weight", kv, h, TRUE, FALSE, weight_deviation);
+  add_tensor(layouter, ROLE_Q, "q.weight", q, h, CUT_ROWS, weight_deviation);
+  add_tensor(layouter, ROLE_K, "k.weight", kv, h, CUT_ROWS, weight_deviation);
+  add_tensor(layouter, ROLE_V, "v.weight", kv, h, CUT_ROWS, weight_deviation);
   if (model->qkv_bias) {
     add_vector(layouter, ROLE_Q_BIAS, "q.bias", q, TRUE);
     add_vector(layouter, ROLE_K_BIAS, "k.bias", kv, TRUE);
     add_vector(layouter, ROLE_V_BIAS, "v.bias", kv, TRUE);
   }
-  add_tensor(layouter, ROLE_ATTN_OUT, "attn_out.weight", h, q, FALSE, TRUE, narrow);
+  add_tensor(layouter, ROLE_ATTN_OUT, "attn_out.weight", h, q, CUT_COLUMNS, narrow);
 }
 
 static void lay_out_mlp(Layouter *layouter, float narrow) {
   const Model *model = layouter->parameters->workload->model;
   const gint64 h = model->hidden, f = model->ffn_hidden;
-  add_tensor(layouter, ROLE_GATE, model->gated ? "gate.weight" : "mlp_up.weight", f, h, TRUE, FALSE, weight_deviation);
+  add_tensor(layouter, ROLE_GATE, model->gated ? "gate.weight" : "mlp_up.weight", f, h, CUT_ROWS, weight_deviation);
   if (model->gated)
-    add_tensor(layouter, ROLE_UP, "mlp_up.weight", f, h, TRUE, FALSE, weight_deviation);
+    add_tensor(layouter, ROLE_UP, "mlp_up.weight", f, h, CUT_ROWS, weight_deviation);
   if (model_has_mlp_bias(model)) {
     add_vector(layouter, ROLE_GATE_BIAS, model->gated ? "gate.bias" : "mlp_up.bias", f, TRUE);
     if (model->gated)
       add_vector(layouter, ROLE_UP_BIAS, "mlp_up.bias", f, TRUE);
   }
-  add_tensor(layouter, ROLE_MLP_DOWN, "mlp_down.weight", h, f, FALSE, TRUE, narrow);
+  add_tensor(layouter, ROLE_MLP_DOWN, "mlp_down.weight", h, f, CUT_COLUMNS, narrow);
 }
 
 /* In the MLP's place and roles; none where the model has none. */
@@ -183,9 +185,9 @@ static void lay_out_shared_expert(Layouter *layouter, float narrow) {
   const gint64 h = model->hidden, f = model->experts.shared_ffn_hidden;
   if (f == 0)
     return;
-  add_tensor(layouter, ROLE_GATE, "shared.gate.weight", f, h, TRUE, FALSE, weight_deviation);
-  add_tensor(layouter, ROLE_UP, "shared.up.weight", f, h, TRUE, FALSE, weight_deviation);
-  add_tensor(layouter, ROLE_MLP_DOWN, "shared.down.weight", h, f, FALSE, TRUE, narrow);
+  add_tensor(layouter, ROLE_GATE, "shared.gate.weight", f, h, CUT_ROWS, weight_deviation);
+  add_tensor(layouter, ROLE_UP, "shared.up.weight", f, h, CUT_ROWS, weight_deviation);
+  add_tensor(layouter, ROLE_MLP_DOWN, "shared.down.weight", h, f, CUT_COLUMNS, narrow);
 }
 
 static float narrow_deviation(const Layouter *layouter) {
@@ -218,9 +220,9 @@ static void lay_out_experts(Layouter *layouter) {
     g_free(layouter->prefix);
     layouter->prefix = g_strdup_printf("%sexperts.%" G_GINT64_FORMAT ".", prefix, expert);
     layouter->seed = seed + (guint64)expert * G_GUINT64_CONSTANT(0xBF58476D1CE4E5B9);
-    add_tensor(layouter, ROLE_EXPERT_GATE, "gate.weight", f, h, TRUE, FALSE, weight_deviation);
-    add_tensor(layouter, ROLE_EXPERT_UP, "up.weight", f, h, TRUE, FALSE, weight_deviation);
-    add_tensor(layouter, ROLE_EXPERT_DOWN, "down.weight", h, f, FALSE, TRUE, narrow_deviation(layouter));
+    add_tensor(layouter, ROLE_EXPERT_GATE, "gate.weight", f, h, CUT_ROWS, weight_deviation);
+    add_tensor(layouter, ROLE_EXPERT_UP, "up.weight", f, h, CUT_ROWS, weight_deviation);
+    add_tensor(layouter, ROLE_EXPERT_DOWN, "down.weight", h, f, CUT_COLUMNS, narrow_deviation(layouter));
   }
 }
 
@@ -228,7 +230,7 @@ static void lay_out_table(Layouter *layouter) {
   const Parameters *parameters = layouter->parameters;
   const Model *model = parameters->workload->model;
   const gint64 padded = parameters->cut.vocab_width * parameters->cut.tp;
-  add_tensor(layouter, ROLE_TABLE, "weight", padded, model->hidden, TRUE, FALSE, weight_deviation);
+  add_tensor(layouter, ROLE_TABLE, "weight", padded, model->hidden, CUT_ROWS, weight_deviation);
   g_array_index(layouter->tensors, Tensor, 0).whole_rows = model->vocab; /* what is behind them is padding */
 }
 
@@ -239,7 +241,7 @@ static void lay_out_output(Layouter *layouter) {
   lay_out_table(layouter);
   if (!model->head_bias)
     return;
-  add_tensor(layouter, ROLE_TABLE_BIAS, "bias", padded, 1, TRUE, FALSE, weight_deviation);
+  add_tensor(layouter, ROLE_TABLE_BIAS, "bias", padded, 1, CUT_ROWS, weight_deviation);
   g_array_index(layouter->tensors, Tensor, 1).whole_rows = model->vocab;
 }
 
@@ -249,7 +251,7 @@ static void lay_out_positions(Layouter *layouter) {
   if (model->embedding_norm)
     add_norm(layouter, ROLE_NORM1, "embedding_norm");
   if (model->positions == POSITIONS_LEARNED)
-    add_tensor(layouter, ROLE_POSITIONS, "positions.weight", model->max_positions, model->hidden, FALSE, FALSE,
+    add_tensor(layouter, ROLE_POSITIONS, "positions.weight", model->max_positions, model->hidden, CUT_NOTHING,
                weight_deviation);
 }
 
@@ -262,7 +264,7 @@ static void lay_out_further_head(Layouter *layouter) {
   add_norm(layouter, ROLE_NORM1, "words_norm");
   add_norm(layouter, ROLE_NORM2, "x_norm");
   add_norm(layouter, ROLE_MTP_FINAL_NORM, "final_norm");
-  add_tensor(layouter, ROLE_MTP_PROJ, "proj.weight", h, 2 * h, TRUE, FALSE, weight_deviation);
+  add_tensor(layouter, ROLE_MTP_PROJ, "proj.weight", h, 2 * h, CUT_ROWS, weight_deviation);
 }
 
 static void (*const lay_out[])(Layouter *layouter) = {

@@ -252,9 +252,12 @@ static gboolean init_activations(Trainer *trainer, const gboolean *is_local, int
   for (int stage = 0; stage < workload->n_stages; stage++)
     if (is_local[stage])
       layers[stage] = &workload->stages[stage].layers;
-  return activations_init(&trainer->activations, &trainer->parameters->cut, trainer->device, layers, workload->n_stages,
-                          trainer->program->n_micro_batches, has_action(list, ACTION_W),
-                          takes_turns(list, workload->plan), error);
+  const ActivationsUse use = {.n_stages = workload->n_stages,
+                              .n_micro_batches = trainer->program->n_micro_batches,
+                              .layers = layers,
+                              .has_w = has_action(list, ACTION_W),
+                              .takes_turns = takes_turns(list, workload->plan)};
+  return activations_init(&trainer->activations, &trainer->parameters->cut, trainer->device, &use, error);
 }
 
 Trainer *trainer_new(const Workload *workload, const Program *program, int rank, Device *device, Comm *comm,

@@ -398,19 +398,18 @@ gboolean collective_algorithm_exists(const Cluster *cluster, Collective collecti
          collective_algorithm_lacks(cluster, shape, algorithm) == NULL;
 }
 
-/* One per NIC, at the highest of the search's rates below the NIC's (48 of 50 GB/s, 24 of 25). Channels of 25 GB/s and
- * more are halved into two: before Hopper always, since then where there are at most four of them or where they have
- * twice that; never into more than the search may find. */
+/* One per NIC, at the highest of the search's rates below the NIC's. Those with rate enough are split into two: before
+ * Hopper always, since then where they are few or have still more; never into more than the search may find. */
 int collective_ring_channels(const Cluster *cluster, const GroupShape *shape) {
-  const double searched_share = 0.96, least_split_Bps = 25e9, split_at_any_number_Bps = 50e9;
-  const int most_split = 4;
+  const RingSearch *search = &cluster->collectives.ring_search;
   if (shape->n_domains < 2)
     return 0;
   const int most = cluster->collectives.ring_channels > 0 ? cluster->collectives.ring_channels : G_MAXINT;
   const int n = CLAMP((int)(shape->min_per_domain / cluster->node_egress_gpus), 1, most);
-  const double Bps = cluster->nic_Bps * searched_share;
-  const gboolean is_split = Bps >= least_split_Bps && (cluster->gpu.architecture < ARCHITECTURE_HOPPER ||
-                                                       n <= most_split || Bps >= split_at_any_number_Bps);
+  const double Bps = cluster->nic_Bps * (search->rate_share > 0 ? search->rate_share : 1);
+  const gboolean is_split =
+      search->split_Bps > 0 && Bps >= search->split_Bps &&
+      (cluster->gpu.architecture < ARCHITECTURE_HOPPER || n <= search->split_channels || Bps >= search->split_any_Bps);
   return is_split ? MIN(2 * n, most) : n;
 }
 

@@ -2,6 +2,8 @@
  * with its line; times are read off as cost/measured_links_cost.h says, with numbers derived by hand. */
 #include "measured_links_cost.h"
 
+#include "broken_text.h"
+
 #include <check.h>
 #include <glib/gstdio.h>
 #include <string.h>
@@ -87,43 +89,27 @@ START_TEST(every_curve_arrives_sorted) {
 }
 END_TEST
 
-typedef struct {
-  const char *from, *to;
-  int lines_on; /* the error's line, after that of `from` */
-  const char *expected;
-} Break;
-
-static const Break breaks[] = {
-    {"  collectives:\n", "  collective:\n", 0, "did you mean \"collectives\"?"},
-    {"op: all_gather", "op: allgrather", 0, "did you mean \"all_gather\"?"},
-    {"gpus: 32, nodes: 4", "gpus: 33, nodes: 4", 0, "found gpus 33 over nodes 4, expected 1 to 8 in each"},
-    {"gpus: 32, nodes: 4", "gpus: 3, nodes: 4", 0, "found gpus 3 over nodes 4"},
-    {"gpus: 32, nodes: 4", "gpus: 1, nodes: 1", 0, "expected a whole number from 2"},
-    {"gpus: 32, nodes: 4, ", "nodes: 4, ", 0, "the key \"gpus\" is missing"},
-    {"bytes: 2 MB", "bytes: 1 MB", 0, "the same was measured twice, first in line"},
-    {"time: 50 us", "time: 50", 0, "without a unit"},
-    {"time: 50 us", "time: 0 us", 0, "expected 1.000 ns to"},
-    {"link: node", "link: nodes", 0, "did you mean \"node\"?"},
-    {"bytes: 3 MB", "bytes: 1 MB", 0, "the same was measured twice"},
+static const BrokenText breaks[] = {
+    {"  collectives:\n", "  collective:\n", "did you mean \"collectives\"?"},
+    {"op: all_gather", "op: allgrather", "did you mean \"all_gather\"?"},
+    {"gpus: 32, nodes: 4", "gpus: 33, nodes: 4", "found gpus 33 over nodes 4, expected 1 to 8 in each"},
+    {"gpus: 32, nodes: 4", "gpus: 3, nodes: 4", "found gpus 3 over nodes 4"},
+    {"gpus: 32, nodes: 4", "gpus: 1, nodes: 1", "expected a whole number from 2"},
+    {"gpus: 32, nodes: 4, ", "nodes: 4, ", "the key \"gpus\" is missing"},
+    {"bytes: 2 MB", "bytes: 1 MB", "the same was measured twice, first in line"},
+    {"time: 50 us", "time: 50", "without a unit"},
+    {"time: 50 us", "time: 0 us", "expected 1.000 ns to"},
+    {"link: node", "link: nodes", "did you mean \"node\"?"},
+    {"bytes: 3 MB", "bytes: 1 MB", "the same was measured twice"},
 };
 
 START_TEST(broken_curves_are_refused_with_their_line) {
   for (guint i = 0; i < G_N_ELEMENTS(breaks); i++) {
-    const Break *broken = &breaks[i];
-    const char *at = strstr(cluster_text, broken->from);
-    ck_assert_msg(at != NULL && strstr(at + 1, broken->from) == NULL, "\"%s\" is not there once", broken->from);
-    int line = 1 + broken->lines_on;
-    for (const char *c = cluster_text; c < at; c++)
-      line += *c == '\n';
-    GString *edited = g_string_new(cluster_text);
-    g_string_replace(edited, broken->from, broken->to, 1);
+    int line;
+    g_autofree char *text = broken_text(cluster_text, &breaks[i], &line);
     g_autoptr(GError) error = NULL;
-    g_autoptr(Cluster) cluster = read_text(edited->str, &error);
-    g_string_free(edited, TRUE);
-    ck_assert_msg(cluster == NULL, "\"%s\" was accepted", broken->to);
-    g_autofree char *place = g_strdup_printf("%s:%d: ", path, line);
-    ck_assert_msg(g_str_has_prefix(error->message, place), "\"%s\" does not begin with \"%s\"", error->message, place);
-    ck_assert_msg(strstr(error->message, broken->expected), "\"%s\" lacks \"%s\"", error->message, broken->expected);
+    g_autoptr(Cluster) cluster = read_text(text, &error);
+    assert_refused(error, path, line, &breaks[i]);
   }
 }
 END_TEST

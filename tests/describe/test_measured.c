@@ -1,5 +1,6 @@
 /* Tables of measured times in GPU files: what a sound one says arrives, sorted; a broken one is refused with its line,
  * whatever the bytes. */
+#include "broken_text.h"
 #include "measured_fixture.h"
 #include "work_item.h"
 
@@ -64,58 +65,43 @@ START_TEST(a_file_without_tables_has_none) {
 }
 END_TEST
 
-typedef struct {
-  const char *from, *to;
-  int lines_on; /* the error's line, after that of `from` */
-  const char *expected;
-} Break;
-
-static const Break breaks[] = {
-    {"measured:", "measure:", 0, "did you mean \"measured\"?"},
-    {"  under_load: 0.9", "  under_load: 0", 0, "expected a number from 0.05 to 1"},
-    {"  products:", "  product:", 0, "did you mean \"products\"?"},
-    {"layout: nn", "layout: nnn", 0, "expected one of tn, nn, nt"},
-    {"number: fp32", "number: pf32", 0, "did you mean \"fp32\"?"},
-    {"number: fp32", "number: fp16", 0, "found number fp16, which peak lacks"},
-    {"accumulate: yes", "accumulate: true", 0, "found \"true\", expected one of no, yes"},
-    {"m: 512, n: 1024", "m: 0, n: 1024", 0, "expected a whole number from 1 to 1000000000"},
-    {"m: 512, n: 1024", "m: 512", 0, "the key \"n\" is missing"},
-    {"time: 90 us", "time: 90", 0, "without a unit"},
-    {"time: 90 us", "time: 0 us", 0, "expected 1.000 ns to"},
+static const BrokenText breaks[] = {
+    {"measured:", "measure:", "did you mean \"measured\"?"},
+    {"  under_load: 0.9", "  under_load: 0", "expected a number from 0.05 to 1"},
+    {"  products:", "  product:", "did you mean \"products\"?"},
+    {"layout: nn", "layout: nnn", "expected one of tn, nn, nt"},
+    {"number: fp32", "number: pf32", "did you mean \"fp32\"?"},
+    {"number: fp32", "number: fp16", "found number fp16, which peak lacks"},
+    {"accumulate: yes", "accumulate: true", "found \"true\", expected one of no, yes"},
+    {"m: 512, n: 1024", "m: 0, n: 1024", "expected a whole number from 1 to 1000000000"},
+    {"m: 512, n: 1024", "m: 512", "the key \"n\" is missing"},
+    {"time: 90 us", "time: 90", "without a unit"},
+    {"time: 90 us", "time: 0 us", "expected 1.000 ns to"},
     {"- {number: fp32, layout: nn, m: 2048, n: 1024, k: 512, time: 90 us}",
-     "- {number: bf16, layout: tn, m: 2048, n: 512, k: 1024, time: 90 us}", 0,
+     "- {number: bf16, layout: tn, m: 2048, n: 512, k: 1024, time: 90 us}",
      "the same was measured twice, first in line"},
-    {"bytes: 4194304 B", "bytes: 4194304", 0, "without a unit"},
-    {"bytes: 4194304 B", "bytes: 1048576 B", 2, "the same was measured twice"},
-    {"name: memory", "name: \"\"", 0, "found nothing"},
-    {"backward: yes", "backward: no", 0, "the same was measured twice"},
-    {"backward: yes, ", "", 0, "the key \"backward\" is missing"},
+    {"bytes: 4194304 B", "bytes: 4194304", "without a unit"},
+    {"bytes: 4194304 B", "bytes: 1048576 B", "the same was measured twice", 2},
+    {"name: memory", "name: \"\"", "found nothing"},
+    {"backward: yes", "backward: no", "the same was measured twice"},
+    {"backward: yes, ", "", "the key \"backward\" is missing"},
     {"- {number: bf16, backward: yes, batch: 32, seq_len: 1024, head_dim: 64,",
-     "- {number: bf16, backward: no, batch: 32, seq_len: 1024, keys: 1024, head_dim: 64,", 0,
+     "- {number: bf16, backward: no, batch: 32, seq_len: 1024, keys: 1024, head_dim: 64,",
      "the same was measured twice"},
     {"batch: 32, seq_len: 1024, head_dim: 64, time: 40 us",
-     "batch: 32, seq_len: 1024, keys: 0, head_dim: 64, time: 40 us", 0, "expected a whole number from 1"},
-    {"batch: 32, seq_len: 1024, head_dim: 64, time: 40 us", "batch: 32, seq_len: 1k, head_dim: 64, time: 40 us", 0,
+     "batch: 32, seq_len: 1024, keys: 0, head_dim: 64, time: 40 us", "expected a whole number from 1"},
+    {"batch: 32, seq_len: 1024, head_dim: 64, time: 40 us", "batch: 32, seq_len: 1k, head_dim: 64, time: 40 us",
      "found \"1k\""},
 };
 
 START_TEST(broken_tables_are_refused_with_their_line) {
   for (guint i = 0; i < G_N_ELEMENTS(breaks); i++) {
-    const Break *broken = &breaks[i];
-    const char *at = strstr(gpu_text, broken->from);
-    ck_assert_msg(at != NULL && strstr(at + 1, broken->from) == NULL, "\"%s\" is not there once", broken->from);
-    int line = 1 + broken->lines_on;
-    for (const char *c = gpu_text; c < at; c++)
-      line += *c == '\n';
-    GString *edited = g_string_new(gpu_text);
-    g_string_replace(edited, broken->from, broken->to, 1);
+    int line;
+    g_autofree char *text = broken_text(gpu_text, &breaks[i], &line);
     g_autoptr(GError) error = NULL;
     Gpu gpu = {0};
-    ck_assert_msg(!read_gpu(edited->str, &gpu, &error), "\"%s\" was accepted", broken->to);
-    g_string_free(edited, TRUE);
-    g_autofree char *place = g_strdup_printf("%s:%d: ", path, line);
-    ck_assert_msg(g_str_has_prefix(error->message, place), "\"%s\" does not begin with \"%s\"", error->message, place);
-    ck_assert_msg(strstr(error->message, broken->expected), "\"%s\" lacks \"%s\"", error->message, broken->expected);
+    read_gpu(text, &gpu, &error);
+    assert_refused(error, path, line, &breaks[i]);
   }
 }
 END_TEST

@@ -26,8 +26,8 @@ static void open_fixture(Fixture *fixture, Workload *workload, gboolean has_w) {
   fixture->event = null_device.event_new(fixture->device, NULL);
   null_device.record(fixture->stream, fixture->event);
   const StageLayers *layers[] = {&workload->stages[0].layers};
-  ck_assert(activations_init(&fixture->activations, &fixture->cut, fixture->device, layers, 1, N_MICRO_BATCHES, has_w,
-                             FALSE, NULL));
+  const ActivationsUse use = {.n_stages = 1, .n_micro_batches = N_MICRO_BATCHES, .layers = layers, .has_w = has_w};
+  ck_assert(activations_init(&fixture->activations, &fixture->cut, fixture->device, &use, NULL));
 }
 
 static void close_fixture(Fixture *fixture) {

@@ -78,61 +78,60 @@ void cpu_kernels_set_threads(int n) {
   openblas_set_num_threads(n);
 }
 
-/* Which Numbers a kernel mentions, NUMBER_FP32 where it mentions fewer than two. */
-static void kernel_numbers(const Kernel *kernel, guint8 numbers[2]) {
-  numbers[0] = numbers[1] = NUMBER_FP32;
-  switch ((KernelKind)kernel->kind) {
-  case KERNEL_MATMUL:
-    numbers[0] = kernel->matmul.number;
-    numbers[1] = kernel->matmul.result;
-    return;
-  case KERNEL_NORM_FORWARD:
-    numbers[0] = kernel->norm.number;
-    return;
-  case KERNEL_NORM_BACKWARD:
-    numbers[0] = kernel->norm.number;
-    numbers[1] = kernel->norm.gradient;
-    return;
-  case KERNEL_BIAS_GRADIENT:
-    numbers[0] = kernel->bias_gradient.number;
-    numbers[1] = kernel->bias_gradient.gradient;
-    return;
-  case KERNEL_EMBEDDING_BACKWARD:
-    numbers[0] = kernel->embedding.number;
-    numbers[1] = kernel->embedding.gradient;
-    return;
-  case KERNEL_POSITIONS_BACKWARD:
-    numbers[0] = kernel->positions.number;
-    numbers[1] = kernel->positions.gradient;
-    return;
-  case KERNEL_SUM_SQUARES:
-    numbers[0] = kernel->sum_squares.gradient;
-    return;
-  case KERNEL_ADAM:
-    numbers[0] = kernel->adam.number;
-    numbers[1] = kernel->adam.gradient;
-    return;
-  case KERNEL_CONVERT:
-    numbers[0] = kernel->convert.from_number;
-    numbers[1] = kernel->convert.to_number;
-    return;
-  case KERNEL_FILL:
-  case KERNEL_LOSS_SCALE:
-    return;
-  default: /* the first member of all others is `number` */
-    numbers[0] = kernel->embedding.number;
-    return;
-  }
+/* Where a kernel names the formats of its elements, two at most; 0: nowhere, all it has is fp32. */
+#define AT(member) offsetof(Kernel, member)
+static const gsize numbers_at[N_KERNELS][2] = {
+    [KERNEL_MATMUL] = {AT(matmul.number), AT(matmul.result)},
+    [KERNEL_NORM_FORWARD] = {AT(norm.number)},
+    [KERNEL_NORM_BACKWARD] = {AT(norm.number), AT(norm.gradient)},
+    [KERNEL_ROPE] = {AT(rope.number)},
+    [KERNEL_LATENT_JOIN] = {AT(latent.number)},
+    [KERNEL_LATENT_SPLIT] = {AT(latent.number)},
+    [KERNEL_SOFTMAX_FORWARD] = {AT(softmax.number)},
+    [KERNEL_SOFTMAX_BACKWARD] = {AT(softmax.number)},
+    [KERNEL_DROP_SCORES] = {AT(drop_scores.number)},
+    [KERNEL_FLASH_FORWARD] = {AT(flash.number)},
+    [KERNEL_FLASH_BACKWARD] = {AT(flash.number)},
+    [KERNEL_MERGE] = {AT(merge.number)},
+    [KERNEL_ACTIVATION_FORWARD] = {AT(activation.number)},
+    [KERNEL_ACTIVATION_BACKWARD] = {AT(activation.number)},
+    [KERNEL_ADD] = {AT(add.number)},
+    [KERNEL_DROP_ADD] = {AT(drop_add.number)},
+    [KERNEL_MOVE] = {AT(move.number)},
+    [KERNEL_BIAS_GRADIENT] = {AT(bias_gradient.number), AT(bias_gradient.gradient)},
+    [KERNEL_EMBEDDING_FORWARD] = {AT(embedding.number)},
+    [KERNEL_EMBEDDING_BACKWARD] = {AT(embedding.number), AT(embedding.gradient)},
+    [KERNEL_POSITIONS_FORWARD] = {AT(positions.number)},
+    [KERNEL_POSITIONS_BACKWARD] = {AT(positions.number), AT(positions.gradient)},
+    [KERNEL_ROUTE_FORWARD] = {AT(route.number)},
+    [KERNEL_ROUTE_BACKWARD] = {AT(route.number)},
+    [KERNEL_PERMUTE] = {AT(permute.number)},
+    [KERNEL_UNPERMUTE] = {AT(permute.number)},
+    [KERNEL_SWAP_BLOCKS] = {AT(swap_blocks.number)},
+    [KERNEL_GATE_FORWARD] = {AT(gate.number)},
+    [KERNEL_GATE_BACKWARD] = {AT(gate.number)},
+    [KERNEL_LOSS_MAX] = {AT(loss.number)},
+    [KERNEL_LOSS_EXP] = {AT(loss.number)},
+    [KERNEL_LOSS_SOFTMAX] = {AT(loss.number)},
+    [KERNEL_LOSS_BACKWARD] = {AT(loss.number)},
+    [KERNEL_SUM_SQUARES] = {AT(sum_squares.gradient)},
+    [KERNEL_ADAM] = {AT(adam.number), AT(adam.gradient)},
+    [KERNEL_CONVERT] = {AT(convert.from_number), AT(convert.to_number)},
+    [KERNEL_INIT] = {AT(init.number)},
+};
+
+static Number number_named(const Kernel *kernel, gsize at) {
+  return at > 0 ? (Number)((const guint8 *)kernel)[at] : NUMBER_FP32;
 }
 
 gboolean cpu_kernel_run(const Kernel *kernel, CpuScratch *scratch, GError **error) {
   g_assert(kernel->kind < N_KERNELS);
-  guint8 numbers[2];
-  kernel_numbers(kernel, numbers);
-  for (int i = 0; i < 2; i++)
-    if (numbers[i] != NUMBER_FP32 && numbers[i] != NUMBER_BF16 && numbers[i] != NUMBER_FP16)
+  for (int i = 0; i < 2; i++) {
+    const Number number = number_named(kernel, numbers_at[kernel->kind][i]);
+    if (number != NUMBER_FP32 && number != NUMBER_BF16 && number != NUMBER_FP16)
       return fail_input(error, "kernel %s: found elements of %s, expected fp32, bf16 or fp16",
-                        kernel_name((KernelKind)kernel->kind), number_name((Number)numbers[i]));
+                        kernel_name((KernelKind)kernel->kind), number_name(number));
+  }
   scratch->isa->run[kernel->kind](kernel, scratch);
   return TRUE;
 }

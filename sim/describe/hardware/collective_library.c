@@ -35,7 +35,7 @@ typedef struct {
   gint64 eager_bytes;
   char *source;
   YamlNode base, hop, share, one_node, by_architecture, ll_over_nodes, pat, channel_bytes, tree_corrections;
-  YamlNode net_overhead, lone_hop, step_bytes, nvls_halvings, nvls_tree_halvings;
+  YamlNode ring_search, net_overhead, lone_hop, step_bytes, nvls_halvings, nvls_tree_halvings;
 } Draft;
 
 #define IN_LIBRARY(member) offsetof(Draft, library.member)
@@ -59,6 +59,7 @@ static const YamlField top_fields[] = {
     {"nvls_tree_halvings", FIELD_NODE, FALSE, offsetof(Draft, nvls_tree_halvings)},
     {"step_bytes", FIELD_NODE, FALSE, offsetof(Draft, step_bytes)},
     {"ring_channels", FIELD_INT, FALSE, IN_LIBRARY(ring_channels), 1, 1024},
+    {"ring_search", FIELD_NODE, FALSE, offsetof(Draft, ring_search)},
     {"ring_plateau", FIELD_NUMBER, FALSE, IN_LIBRARY(ring_plateau), 1, 10},
     {"pat", FIELD_NODE, FALSE, offsetof(Draft, pat)},
     {"channel_bytes", FIELD_NODE, FALSE, offsetof(Draft, channel_bytes)},
@@ -68,6 +69,13 @@ static const YamlField top_fields[] = {
 static const YamlField ll_fields[] = {
     {"two", FIELD_QUANTITY, TRUE, IN_LIBRARY(two_nodes_ll_Bps), 1e6, 1e14, UNIT_BYTES_PER_SECOND},
     {"more", FIELD_QUANTITY, TRUE, IN_LIBRARY(more_nodes_ll_Bps), 1e6, 1e14, UNIT_BYTES_PER_SECOND},
+};
+
+static const YamlField ring_search_fields[] = {
+    {"rate_share", FIELD_NUMBER, TRUE, IN_LIBRARY(ring_search.rate_share), 1e-3, 1},
+    {"split_from", FIELD_QUANTITY, TRUE, IN_LIBRARY(ring_search.split_Bps), 1e6, 1e14, UNIT_BYTES_PER_SECOND},
+    {"split_channels", FIELD_INT, TRUE, IN_LIBRARY(ring_search.split_channels), 0, 1024},
+    {"split_any_from", FIELD_QUANTITY, TRUE, IN_LIBRARY(ring_search.split_any_Bps), 1e6, 1e14, UNIT_BYTES_PER_SECOND},
 };
 
 static const YamlField pat_fields[] = {
@@ -251,6 +259,8 @@ static gboolean read_rest(Draft *draft, GError **error) {
           read_protocols(draft->step_bytes, &bytes, TRUE, library->step_bytes, error)) &&
          (!yaml_is_present(draft->ll_over_nodes) ||
           yaml_map_read(draft->ll_over_nodes, ll_fields, G_N_ELEMENTS(ll_fields), draft, error)) &&
+         (!yaml_is_present(draft->ring_search) ||
+          yaml_map_read(draft->ring_search, ring_search_fields, G_N_ELEMENTS(ring_search_fields), draft, error)) &&
          (!yaml_is_present(draft->channel_bytes) ||
           read_protocols(draft->channel_bytes, &bytes, TRUE, library->channel_bytes, error));
 }

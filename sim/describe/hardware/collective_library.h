@@ -57,6 +57,14 @@ typedef struct {
   OverNodes channel_max[N_CHANNEL_LIMITS];
 } ArchitectureLimits;
 
+/* Channels that the search for rings lays over the NICs of a node, one over each. */
+typedef struct {
+  double rate_share;    /* of a NIC's rate that its channel has; 0: not stated, all of it */
+  double split_Bps;     /* a channel of this and more is split into two; 0: never */
+  int split_channels;   /* since Hopper only where there are at most so many */
+  double split_any_Bps; /* or where they have this and more */
+} RingSearch;
+
 typedef struct {
   char *version, *file;                              /* owned */
   double base_s[N_ALGORITHMS][N_PROTOCOLS];          /* fixed cost of a collective */
@@ -64,7 +72,8 @@ typedef struct {
   double bandwidth_share[N_ALGORITHMS][N_PROTOCOLS]; /* of bus bandwidth that the protocol carries; 0: no such thing */
   double one_node_share[N_ALGORITHMS][N_PROTOCOLS];  /* the same inside one node; 0: no different */
   ArchitectureLimits by_architecture[N_ARCHITECTURES];
-  int ring_channels;                          /* most that the search finds over nodes; 0: any number */
+  int ring_channels; /* most that the search finds over nodes; 0: any number */
+  RingSearch ring_search;
   double two_nodes_ll_Bps, more_nodes_ll_Bps; /* most that LL carries over nodes; 0: not stated */
   double net_overhead_s[N_PROTOCOLS];         /* a step inside a node of a ring over nodes takes no less; 0: any */
   double lone_hop_s[N_PROTOCOLS];             /* a ring's step between nodes with one member each; 0: as others */
