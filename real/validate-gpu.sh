@@ -49,6 +49,7 @@ fi
 work=$VALIDATE_GPU_WORK # logs and traces, of which details.tar.gz is made
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 status=0
+watcher= # what writes the clocks down
 began=$(date +%s)
 
 # libraries: packed ones, CUDA's, those that come with Python packages (cuDNN, NCCL)
@@ -79,8 +80,12 @@ leave_out() { # what, and why
 left_s() { echo $((${LIMIT:-1000000} - $(date +%s) + began)); }
 has_time() { [ "$(left_s)" -ge 15 ]; }
 # keep: what there is so far, should nothing come after it
-keep() { tar -C "$work" --exclude ./status -czf "$out/details.new" . && mv "$out/details.new" "$out/details.tar.gz"; }
+keep() {
+  tar -C "$work" --exclude ./status -czf "$out/details.new" . 2>/dev/null
+  case $? in 0 | 1) mv "$out/details.new" "$out/details.tar.gz" ;; esac # 1: a file grew meanwhile
+}
 finish() {
+  [ -z "$watcher" ] || kill "$watcher" 2>/dev/null
   keep
   exit "$1"
 }
@@ -144,6 +149,12 @@ if has_time; then
     echo "no GPU here: $(cat "$work/gpu.txt")"
     finish 77
   fi
+fi
+
+if command -v nvidia-smi >/dev/null; then # clocks and power all along, twice a second
+  nvidia-smi --query-gpu=timestamp,clocks.sm,clocks.mem,power.draw,temperature.gpu,memory.used,clocks_event_reasons.active \
+    --format=csv -lms 500 >"$work/clocks.csv" 2>&1 </dev/null &
+  watcher=$!
 fi
 
 if wanted machine; then

@@ -14,7 +14,9 @@ ln -s "$(absolute "$4")" "$work/build/real/stepreal"
 ln -s "$(absolute "$5")" "$work/build/tests/test_cuda"
 
 XZ_OPT=-0 sh "$real/pack-gpu.sh" "$work/build" "$work/gpu.tar.xz" >"$work/log" 2>&1
-result $? "packed" "$(cat "$work/log")"
+code=$?
+[ $code -eq 0 ] && grep -q '^for a C library of version 2\.[0-9]* or later' "$work/log"
+result $? "packed, and what it asks of the C library is said" "$(cat "$work/log")"
 grep -q '^no mpirun is packed' "$work/log" && has_mpirun=no || has_mpirun=yes
 cd "$work" || exit 2
 tar -xf gpu.tar.xz
