@@ -47,6 +47,8 @@ ldd $programs | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
     strip --strip-unneeded "$folder/gpu/libs/$(basename "$library")" 2>/dev/null || true
   done
 
+oldest=$(find "$folder/gpu" -type f -size +8k -exec objdump -T {} + 2>/dev/null | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)
+echo "for a C library of version ${oldest#GLIBC_} or later"
 # a GPU of another one has the driver compile the PTX of the last, when a program first starts
 echo "code for compute capabilities $(grep -o 'code=sm_[0-9a-z]*' "$build/build.ninja" | sort -u | sed 's/.*_//' | paste -sd,)"
 XZ_OPT=${XZ_OPT:--1} tar -C "$folder" -cJf "$file" gpu

@@ -308,6 +308,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   emulated_check_memory(a, span_bytes(o.a), false, "cublasLtMatmul's A");
   emulated_check_memory(b, span_bytes(o.b), false, "cublasLtMatmul's B");
   emulated_check_memory(d, span_bytes(o.d), false, "cublasLtMatmul's D");
+  if (o.operation.epilogue == CUBLASLT_EPILOGUE_BIAS && (uintptr_t)o.operation.bias % 16 != 0)
+    emulated_fail("cublasLtMatmul: an epilogue reads its bias 16 bytes at a time");
   if (o.operation.epilogue == CUBLASLT_EPILOGUE_BIAS)
     emulated_check_memory(o.operation.bias, bytes_of(o.d.type) * o.d.rows, false, "cublasLtMatmul's bias");
   emulated_put(stream, [=] {

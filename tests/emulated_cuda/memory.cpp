@@ -1,6 +1,7 @@
 /* The device's memory, on the host. It ends at a page that cannot be touched, is filled with NaN, and is known by
- * address, so that a copy, product or transfer from elsewhere is noticed. cudaMalloc and cudaFree wait for all streams,
- * as CUDA may: what waits for ever is said.
+ * address, so that a copy, product or transfer from elsewhere is noticed. To allocate and free, pinned memory of the
+ * host too, waits for all streams, as CUDA may (programming guide, implicit synchronization): what waits for ever is
+ * said.
  *
  * The host must not touch it. When the host has waited for a stream, all of the device's memory is closed; whoever
  * touches it next faults:
@@ -176,6 +177,7 @@ cudaError_t cudaFree(void *memory) {
 }
 
 cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags) {
+  emulated_await_all_streams("cudaHostAlloc");
   return allocate(memory, bytes, true);
 }
 

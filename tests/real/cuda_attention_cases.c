@@ -108,9 +108,10 @@ static void blocks(Comparison *comparison, Number number) {
   case_compare(&merge, comparison);
 }
 
-/* Twice: with cuDNN where it takes the shape, and with the own kernels. */
+/* Twice, unless STEPREAL_CUDNN is 0: with cuDNN where it takes the shape, and with the own kernels. */
 static void flashes(Comparison *comparison, Number number) {
-  for (int own = number == NUMBER_FP32; own < 2; own++) {
+  g_autofree char *given = g_strdup(g_getenv("STEPREAL_CUDNN"));
+  for (int own = number == NUMBER_FP32 || g_strcmp0(given, "0") == 0; own < 2; own++) {
     g_setenv("STEPREAL_CUDNN", own ? "0" : "1", TRUE);
     flash(comparison, number, 45, 4, 2, 24, NULL, PLAIN);
     flash(comparison, number, 96, 2, 2, 64, NULL, PLAIN);
@@ -126,7 +127,10 @@ static void flashes(Comparison *comparison, Number number) {
     if (own)
       flash(comparison, number, 66, 2, 1, 24, NULL, RULED);
   }
-  g_unsetenv("STEPREAL_CUDNN");
+  if (given != NULL)
+    g_setenv("STEPREAL_CUDNN", given, TRUE);
+  else
+    g_unsetenv("STEPREAL_CUDNN");
 }
 
 static void drops(Comparison *comparison, Number number) {

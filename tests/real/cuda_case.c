@@ -22,7 +22,7 @@ Case case_new(KernelKind kind, const char *format, ...) {
 static void add_buffer(Case *c, const void *slot, int cell, gint64 n, double low, double high, gboolean is_output) {
   g_assert(c->n_buffers < (int)G_N_ELEMENTS(c->buffers));
   c->buffers[c->n_buffers++] =
-      (Buffer){(gsize)((const char *)slot - (const char *)&c->kernel), cell, n, low, high, is_output};
+      (Buffer){(gsize)((const char *)slot - (const char *)&c->kernel), cell, n, low, high, is_output, 0};
 }
 
 void case_in(Case *c, const void *slot, int cell, gint64 n, double low, double high) {
@@ -105,20 +105,22 @@ static gboolean run_on(const Case *c, Device *device, DeviceStream *stream, void
   for (int i = 0; ok && i < c->n_buffers; i++) {
     const Buffer *buffer = &c->buffers[i];
     const gint64 bytes = buffer->n * cell_bytes(buffer->cell);
-    on_device[i] = type->allocate(device, bytes, error);
+    on_device[i] = type->allocate(device, bytes + buffer->skipped_bytes, error);
     on_host[i] = on_device[i] == NULL ? NULL : type->allocate_host(device, bytes, error);
     ok = on_host[i] != NULL;
     if (!ok)
       break;
     fill_buffer(buffer, i, on_host[i]);
-    type->copy(stream, on_device[i], on_host[i], bytes);
-    memcpy((char *)&kernel + buffer->at, &on_device[i], sizeof on_device[i]);
+    char *begin = (char *)on_device[i] + buffer->skipped_bytes;
+    type->copy(stream, begin, on_host[i], bytes);
+    memcpy((char *)&kernel + buffer->at, &begin, sizeof begin);
   }
   if (ok) {
     type->launch(stream, &kernel);
     for (int i = 0; i < c->n_buffers; i++)
       if (c->buffers[i].is_output)
-        type->copy(stream, on_host[i], on_device[i], c->buffers[i].n * cell_bytes(c->buffers[i].cell));
+        type->copy(stream, on_host[i], (char *)on_device[i] + c->buffers[i].skipped_bytes,
+                   c->buffers[i].n * cell_bytes(c->buffers[i].cell));
     type->record(stream, end);
     ok = type->sleep_until(end, PATIENCE_NS) && type->check(device, error);
     if (!ok && *error == NULL && type->check(device, error))

@@ -10,6 +10,7 @@ typedef struct {
   gint64 n;
   double low, high; /* contents: uniform in between, the same on both devices */
   gboolean is_output;
+  gint64 skipped_bytes; /* before it: memory itself begins at 256 */
 } Buffer;
 
 typedef struct {

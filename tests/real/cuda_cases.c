@@ -2,12 +2,16 @@
 
 static const Number numbers[] = {NUMBER_FP32, NUMBER_BF16, NUMBER_FP16};
 
+enum { NO_BIAS, BIAS, BIAS_ASIDE }; /* aside: not at a multiple of 16 bytes */
+
 static void matmul(Comparison *comparison, Number number, Number result, int layout, const gint64 size[4],
-                   gboolean accumulate, gboolean has_bias) {
+                   gboolean accumulate, int bias) {
   const gint64 m = size[0], n = size[1], k = size[2], batch = size[3], pad = size[0] % 2 == 0 ? 0 : 3;
   Case c = case_new(KERNEL_MATMUL, "%s to %s, layout %d, %d x %d x %d, batch %d%s%s", number_name(number),
                     number_name(result), layout, (int)m, (int)n, (int)k, (int)batch, accumulate ? ", accumulate" : "",
-                    has_bias ? ", bias" : "");
+                    bias == BIAS_ASIDE ? ", bias aside"
+                    : bias == BIAS     ? ", bias"
+                                       : "");
   MatmulKernel *t = &c.kernel.matmul;
   t->layout = (guint8)layout, t->number = (guint8)number, t->result = (guint8)result;
   t->accumulate = (guint8)accumulate, t->alpha = accumulate ? 1.0f : 0.5f;
@@ -18,8 +22,10 @@ static void matmul(Comparison *comparison, Number number, Number result, int lay
   case_in(&c, &t->a, number, batch * t->stride_a, -1, 1);
   case_in(&c, &t->b, number, batch * t->stride_b, -1, 1);
   case_out(&c, &t->c, result, batch * t->stride_c, -1, 1);
-  if (has_bias)
+  if (bias != NO_BIAS)
     case_in(&c, &t->bias, number, n, -1, 1);
+  if (bias == BIAS_ASIDE)
+    c.buffers[c.n_buffers - 1].skipped_bytes = kernel_element_bytes(number);
   case_compare(&c, comparison);
 }
 
@@ -27,12 +33,13 @@ static void matmuls(Comparison *comparison, Number number) {
   static const gint64 sizes[][4] = {{33, 65, 17, 1}, {128, 256, 64, 1}, {1, 7, 300, 1}, {48, 40, 24, 3}};
   for (gsize i = 0; i < G_N_ELEMENTS(sizes); i++)
     for (int layout = LAYOUT_TN; layout <= LAYOUT_NT; layout++) {
-      matmul(comparison, number, number, layout, sizes[i], FALSE, FALSE);
-      matmul(comparison, number, NUMBER_FP32, layout, sizes[i], TRUE, FALSE);
-      if (layout == LAYOUT_TN) {
-        matmul(comparison, number, number, layout, sizes[i], FALSE, TRUE);
-        matmul(comparison, number, NUMBER_FP32, layout, sizes[i], FALSE, TRUE);
-      }
+      matmul(comparison, number, number, layout, sizes[i], FALSE, NO_BIAS);
+      matmul(comparison, number, NUMBER_FP32, layout, sizes[i], TRUE, NO_BIAS);
+      if (layout != LAYOUT_TN)
+        continue;
+      matmul(comparison, number, number, layout, sizes[i], FALSE, BIAS);
+      matmul(comparison, number, number, layout, sizes[i], FALSE, BIAS_ASIDE);
+      matmul(comparison, number, NUMBER_FP32, layout, sizes[i], FALSE, BIAS);
     }
 }
 

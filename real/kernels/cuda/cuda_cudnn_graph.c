@@ -5,7 +5,7 @@
 #include <string.h>
 
 gboolean cudnn_library_load(CudnnLibrary *library, char **why_not) {
-  library->handle = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_LOCAL);
+  library->handle = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (library->handle == NULL) {
     *why_not = g_strdup(dlerror());
     return FALSE;

@@ -28,7 +28,7 @@ typedef struct {
 #undef CUDNN_MEMBER
 } CudnnLibrary;
 
-/* FALSE with the reason. */
+/* FALSE with the reason. Once loaded it stays in the process: what it keeps of the GPU outlives its handles. */
 gboolean cudnn_library_load(CudnnLibrary *library, char **why_not);
 void cudnn_library_unload(CudnnLibrary *library);
 

@@ -17,6 +17,9 @@
 
 /* What cuBLASLt's authors advise for Hopper is 32 MiB or more (cuBLAS 13 documentation, cublasSetWorkspace). */
 enum { WORKSPACE_BYTES = 64 << 20, MAX_ALIGNMENT_BYTES = 256, N_HEURISTICS = 8, N_SHAPE = 19 };
+/* Epilogues read the bias 16 bytes at a time; no preference tells the heuristics of one that begins elsewhere, and the
+ * kernel then fails with a misaligned address. Source: Marian NMT, src/tensors/gpu/prod.cpp, found on A100. */
+enum { BIAS_ALIGNMENT_BYTES = 16 };
 
 /* All that the choice of an algorithm depends on. */
 typedef struct {
@@ -226,7 +229,7 @@ static Plan *find_plan(CudaMatmuls *matmuls, const MatmulKernel *k, GError **err
   if (plan != NULL)
     return plan;
   /* the epilogue takes a bias in the result's format only, and not for every shape */
-  if (k->bias != NULL && k->number == k->result)
+  if (k->bias != NULL && k->number == k->result && alignment_bytes(k->bias) >= BIAS_ALIGNMENT_BYTES)
     plan = plan_new(matmuls, k, TRUE, NULL);
   if (plan == NULL)
     plan = plan_new(matmuls, k, FALSE, error);

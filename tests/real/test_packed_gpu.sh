@@ -1,0 +1,52 @@
+#!/bin/sh
+# What pack-gpu.sh packs, unpacked elsewhere and without anything of this shell's environment: validate-gpu.sh goes through
+# it to its end, with several ranks, on the emulated GPU (TAP). Models are small: kernels take a CPU's time.
+# usage: test_packed_gpu.sh REAL_FOLDER BUILD_FOLDER STEPSIM STEPREAL TEST_CUDA, the last two linked with the emulation
+[ $# -eq 5 ] || { echo "usage: $0 REAL_FOLDER BUILD_FOLDER STEPSIM STEPREAL TEST_CUDA" >&2; exit 2; }
+. "$(dirname "$0")/../fixtures/tap.sh"
+real=$1
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$work/build/sim" "$work/build/real" "$work/build/tests"
+ln -s "$(absolute "$2")/build.ninja" "$work/build/build.ninja"
+ln -s "$(absolute "$3")" "$work/build/sim/stepsim"
+ln -s "$(absolute "$4")" "$work/build/real/stepreal"
+ln -s "$(absolute "$5")" "$work/build/tests/test_cuda"
+
+XZ_OPT=-0 sh "$real/pack-gpu.sh" "$work/build" "$work/gpu.tar.xz" >"$work/log" 2>&1
+code=$?
+[ $code -eq 0 ] && grep -q '^for a C library of version 2\.[0-9]* or later' "$work/log"
+result $? "packed, and what it asks of the C library is said" "$(cat "$work/log")"
+grep -q '^no mpirun is packed' "$work/log" && has_mpirun=no || has_mpirun=yes
+cd "$work" || exit 2
+tar -xf gpu.tar.xz
+rm -r build
+
+# one precision, and plans with a pipeline
+sed -e 's/^llama tiny .*/llama tiny 64 128 2 4 2 200/' -e 's/--seq-len 128\(.*\) --steps 3/--seq-len 16\1 --steps 1/' \
+  -e 's/for precision in .*;/for precision in bf16;/' -e '/^[0-9] --/{/--pp 2$/!d}' gpu/validate-gpu.sh >gpu/small.sh
+env -i PATH=/usr/bin:/bin HOME="$work" PARTS="machine numbers ranks" LIMIT=200 sh gpu/small.sh gpu out >log 2>&1
+code=$?
+if [ "$has_mpirun" = yes ]; then
+  result $code "everything that was asked for is well" "$(cat log)"
+  [ "$(grep -c '^\(mpi\|nccl\), [24] ranks, .*--pp 2: exit 0 *equal' log)" -eq 4 ]
+  result $? "two and four ranks compute what one does, by MPI and by NCCL" "$(cat log)"
+fi
+grep -q '^bf16: exit 0, attention by own kernels' log
+result $? "a rank on the GPU computes what one on the CPU does" "$(cat log)"
+cmp -s log out/report.txt && [ "$(find out -type f | sort | tr '\n' ' ')" = "out/details.tar.gz out/report.txt " ]
+result $? "two files come of it: what was printed, and the details" "$(find out)"
+tar -xzOf out/details.tar.gz ./check-bf16.txt | grep -q '^numerics against'
+result $? "the details have what each command said" "$(tar -tzf out/details.tar.gz)"
+
+# cut short: what came before is kept
+env -i PATH=/usr/bin:/bin HOME="$work" PARTS="machine numbers ranks" LIMIT=16 sh gpu/small.sh gpu short >log 2>&1
+result $(($? != 1)) "a limit leaves something out" "$(cat log)"
+grep -q ': left out, no time is left of LIMIT' log && tar -tzf short/details.tar.gz | grep -q libraries.txt
+result $? "what is left out is said, what came before is kept" "$(cat log)"
+
+: >gpu/libs/libjson-glib-1.0.so.0
+env -i PATH=/usr/bin:/bin sh gpu/small.sh gpu lacking >log 2>&1
+[ $? -eq 2 ] && grep -q 'does not start here: .*libjson-glib' log
+result $? "programs that do not start are named, and what they lack" "$(cat log)"
+finish
