@@ -1,4 +1,4 @@
-/* What flow_slots.c, max_min.c and flows.c share: the state of flows and links. Not for others. */
+/* What flow_slots.c, max_min.c, flows.c and flow_ahead.c share: the state of flows and links. Not for others. */
 #pragma once
 #include "event_queue.h"
 #include "flows.h"
@@ -98,6 +98,20 @@ void flow_slots_add(Flows *flows);
 gint32 flow_slots_take_uses(Flows *flows, gint32 n);
 /* The flow's slot and uses are free. */
 void flow_slots_release(Flows *flows, gint32 id);
+
+/* What the present moment changed is not solved yet. */
+static inline gboolean flows_is_dirty(const Flows *flows) {
+  return flows->n_dirty_flows + flows->n_dirty_links > 0;
+}
+
+/* A flow in its latency that no event is queued for. */
+gint32 flow_new(Flows *flows, const FlowRequest *request);
+/* Infinite ones are only counted on. */
+void flow_join_links(Flows *flows, const Flow *flow);
+/* They are dirty where others stay. */
+void flow_leave_links(Flows *flows, const Flow *flow);
+/* From the present on. */
+void flow_set_rate(Flows *flows, gint32 id, double rate_Bps, gint32 bound);
 
 /* Works out new_rate_Bps and new_bound of the flows of the part (part_flows, part_links). */
 void max_min_solve(Flows *flows);

@@ -20,8 +20,7 @@ static inline void queue_event(Flows *flows, gint64 at_ticks, gint32 id) {
     flows->next_ticks = MIN(flows->next_ticks, at_ticks);
 }
 
-/* Infinite ones are only counted on. */
-static void join_links(Flows *flows, const Flow *flow) {
+void flow_join_links(Flows *flows, const Flow *flow) {
   for (gint32 u = flow->first_use; u < flow->first_use + flow->n_uses; u++) {
     LinkUse *use = &flows->uses[u];
     FlowLink *link = &flows->links[use->link];
@@ -37,7 +36,7 @@ static void join_links(Flows *flows, const Flow *flow) {
   }
 }
 
-static void leave_links(Flows *flows, const Flow *flow) {
+void flow_leave_links(Flows *flows, const Flow *flow) {
   for (gint32 u = flow->first_use; u < flow->first_use + flow->n_uses; u++) {
     LinkUse *use = &flows->uses[u];
     FlowLink *link = &flows->links[use->link];
@@ -72,7 +71,7 @@ static inline double bytes_since_settled(const Flows *flows, const Flow *flow) {
   return MIN(bytes, flow->remaining_bytes);
 }
 
-static void set_rate(Flows *flows, gint32 id, double rate_Bps, gint32 bound) {
+void flow_set_rate(Flows *flows, gint32 id, double rate_Bps, gint32 bound) {
   Flow *flow = &flows->flows[id];
   if (rate_Bps == flow->rate_Bps && bound == flow->bound)
     return;
@@ -112,7 +111,7 @@ static gboolean set_alone(Flows *flows, gint32 id) {
       bound = use->link;
     }
   }
-  set_rate(flows, id, rate_Bps, bound);
+  flow_set_rate(flows, id, rate_Bps, bound);
   return TRUE;
 }
 
@@ -163,7 +162,7 @@ static void solve_part(Flows *flows) {
   }
   for (gint32 i = 0; i < flows->n_part_flows; i++) {
     gint32 id = flows->part_flows[i];
-    set_rate(flows, id, flows->parts[id].new_rate_Bps, flows->parts[id].new_bound);
+    flow_set_rate(flows, id, flows->parts[id].new_rate_Bps, flows->parts[id].new_bound);
   }
   flows->n_part_flows = flows->n_part_links = 0;
 }
@@ -180,7 +179,7 @@ static gboolean solve_pair(Flows *flows, gint32 id) {
     return FALSE;
   for (gsize i = 0; i < G_N_ELEMENTS(pair); i++) {
     count_solved(flows, pair[i]);
-    set_rate(flows, pair[i], flows->parts[pair[i]].new_rate_Bps, flows->parts[pair[i]].new_bound);
+    flow_set_rate(flows, pair[i], flows->parts[pair[i]].new_rate_Bps, flows->parts[pair[i]].new_bound);
   }
   flows->stats.n_solves++;
   return TRUE;
@@ -225,19 +224,15 @@ static void solve_dirty(Flows *flows) {
   flows->n_dirty_flows = flows->n_dirty_links = 0;
 }
 
-static inline gboolean is_dirty(const Flows *flows) {
-  return flows->n_dirty_flows + flows->n_dirty_links > 0;
-}
-
 gint64 flows_next(Flows *flows) {
-  if (is_dirty(flows))
+  if (flows_is_dirty(flows))
     solve_dirty(flows);
   if (flows->next_ticks < 0)
     flows->next_ticks = MIN(event_queue_next(&flows->queue), TICKS_NEVER);
   return flows->next_ticks;
 }
 
-static void add_flow(Flows *flows, gint64 at_ticks, const FlowRequest *request) {
+gint32 flow_new(Flows *flows, const FlowRequest *request) {
   g_assert(request->weight >= 1 && request->bytes >= 0 && request->cap_Bps > 0);
   if (flows->free_flow < 0)
     flow_slots_add(flows);
@@ -260,7 +255,11 @@ static void add_flow(Flows *flows, gint64 at_ticks, const FlowRequest *request) 
     g_assert(count >= 1 && flows->links[request->route.links[h]].capacity_Bps > 0);
   }
   flows->n_active++;
-  queue_event(flows, add_ticks(at_ticks, request->route.latency_ticks), id);
+  return id;
+}
+
+static void add_flow(Flows *flows, gint64 at_ticks, const FlowRequest *request) {
+  queue_event(flows, add_ticks(at_ticks, request->route.latency_ticks), flow_new(flows, request));
 }
 
 void flows_start(Flows *flows, gint64 now_ticks, const FlowRequest *request) {
@@ -306,7 +305,7 @@ static void happen(Flows *flows, gint32 id) {
   Flow *flow = &flows->flows[id];
   flows->stats.n_events++;
   if (flow->phase == FLOW_MOVING) {
-    leave_links(flows, flow);
+    flow_leave_links(flows, flow);
     end_flow(flows, id);
     return;
   }
@@ -316,7 +315,7 @@ static void happen(Flows *flows, gint32 id) {
     return;
   }
   flow->phase = FLOW_MOVING;
-  join_links(flows, flow);
+  flow_join_links(flows, flow);
   if (!outlasts_now(flow))
     flows->dirty_flows[flows->n_dirty_flows++] = id;
   else if (!set_alone(flows, id)) {
@@ -372,7 +371,7 @@ gint32 flows_n_active(const Flows *flows) {
 }
 
 double flows_rate_Bps(Flows *flows, guint64 tag) {
-  if (is_dirty(flows))
+  if (flows_is_dirty(flows))
     solve_dirty(flows);
   for (gint32 f = 0; f < flows->n_flow_slots; f++)
     if (flows->flows[f].phase != FLOW_FREE && flows->flows[f].tag == tag)
@@ -381,7 +380,7 @@ double flows_rate_Bps(Flows *flows, guint64 tag) {
 }
 
 void flows_rates(Flows *flows, double *rates_Bps, guint64 n) {
-  if (is_dirty(flows))
+  if (flows_is_dirty(flows))
     solve_dirty(flows);
   for (gint32 f = 0; f < flows->n_flow_slots; f++)
     if (flows->flows[f].phase != FLOW_FREE && flows->flows[f].tag < n)
