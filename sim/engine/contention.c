@@ -20,10 +20,10 @@ typedef struct {
   gint64 latency_ticks;
 } Demand;
 
-/* What a collective has beside the transfer that it met last on its rank. */
+/* What a collective has beside the transfers that it met last on its rank. */
 typedef struct {
   gint32 transfer; /* −1: none */
-  FlowsMet met;
+  FlowsMet met[FLOWS_N_MET];
 } Met;
 enum { N_MET = 8 }; /* of a rank, by the last digits of the collective's number */
 
@@ -262,7 +262,7 @@ gboolean contention_run_ahead(Contention *contention, gint64 begin_ns, gint32 la
     add_ways(contention, demand, rank, direction);
   const FlowRequest request = request_of(contention, lane, demand);
   const gint64 end_ticks = flows_run_ahead(contention->flows, ticks_of_ns(begin_ns), &request, rank * LINKS_PER_RANK,
-                                           (rank + 1) * LINKS_PER_RANK, ticks_of_ns(until_ns), &met->met);
+                                           (rank + 1) * LINKS_PER_RANK, ticks_of_ns(until_ns), met->met);
   if (end_ticks < 0)
     return FALSE;
   *ended = end_of(request.tag, end_ticks);

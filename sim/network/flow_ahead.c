@@ -7,6 +7,8 @@
  */
 #include "flow_state.h"
 
+#include <string.h>
+
 enum { NOBODY = -1, SEVERAL = -2 };
 
 /* Who is on links of the route. */
@@ -43,20 +45,28 @@ static double rate_alone_Bps(const Flows *flows, const FlowRequest *request) {
   return rate_Bps;
 }
 
-/* Puts it beside the other one and takes it away again. */
-static gboolean meet(Flows *flows, const FlowRequest *request, FlowsMet *met) {
+/* Puts it beside the other one and takes it away again. NULL: the two are no pair. */
+static const FlowsMet *meet(Flows *flows, const FlowRequest *request, FlowsMet met[FLOWS_N_MET]) {
   const gint32 id = flow_new(flows, request);
   flow_join_links(flows, &flows->flows[id]);
   const gint32 other = max_min_solve_pair(flows, id);
+  memmove(&met[1], &met[0], sizeof *met * (FLOWS_N_MET - 1));
   if (other >= 0)
-    *met = (FlowsMet){TRUE, flows->flows[other].tag, flows->parts[id].new_rate_Bps, flows->parts[other].new_rate_Bps,
-                      flows->parts[other].new_bound};
+    met[0] = (FlowsMet){TRUE, flows->flows[other].tag, flows->parts[id].new_rate_Bps, flows->parts[other].new_rate_Bps,
+                        flows->parts[other].new_bound};
   flow_leave_links(flows, &flows->flows[id]);
   for (gint32 i = 0; i < flows->n_dirty_links; i++)
     flows->links[flows->dirty_links[i]].is_dirty = FALSE;
   flows->n_dirty_links = 0;
   flow_slots_release(flows, id);
-  return other >= 0;
+  return other >= 0 ? met : NULL;
+}
+
+static const FlowsMet *find_met(Flows *flows, const FlowRequest *request, gint32 beside, FlowsMet met[FLOWS_N_MET]) {
+  for (int i = 0; i < FLOWS_N_MET; i++)
+    if (met[i].is_known && met[i].other == flows->flows[beside].tag)
+      return &met[i];
+  return meet(flows, request, met);
 }
 
 /* The end of a flow under way whose rate becomes another at at_ticks. */
@@ -64,25 +74,36 @@ static gint64 end_with(const Flows *flows, gint32 id, gint64 at_ticks, double ra
   const Flow *flow = &flows->flows[id];
   if (rate_Bps == flow->rate_Bps)
     return flows->queue.events[id].at;
-  const double bytes = flow->rate_Bps * ((double)(at_ticks - flow->settled_ticks) / TICKS_PER_S);
-  return add_ticks(at_ticks, ticks_of_s((flow->remaining_bytes - MIN(bytes, flow->remaining_bytes)) / rate_Bps));
+  const double left_bytes = flow->remaining_bytes - flow_bytes_since_settled(flow, at_ticks);
+  return add_ticks(at_ticks, ticks_of_s(left_bytes / rate_Bps));
+}
+
+static void settle(Flow *flow, gint64 at_ticks) {
+  flow->remaining_bytes -= flow_bytes_since_settled(flow, at_ticks);
+  flow->settled_ticks = at_ticks;
 }
 
 /* The flow `beside` shares links from begin_ticks to end_ticks, and then has them to itself again. */
 static void share(Flows *flows, gint32 beside, gint64 begin_ticks, gint64 end_ticks, const FlowsMet *met) {
-  const gint64 now_ticks = flows->now_ticks;
-  const double alone_Bps = flows->flows[beside].rate_Bps;
-  const gint32 bound = flows->flows[beside].bound;
-  g_assert(flows->flows[beside].settled_ticks <= begin_ticks);
-  flows->now_ticks = begin_ticks;
-  flow_set_rate(flows, beside, met->other_rate_Bps, met->other_bound);
-  flows->now_ticks = end_ticks;
-  flow_set_rate(flows, beside, alone_Bps, bound);
-  flows->now_ticks = now_ticks;
+  Flow *flow = &flows->flows[beside];
+  const double alone_Bps = flow->rate_Bps;
+  g_assert(flow->settled_ticks <= begin_ticks);
+  if (met->other_rate_Bps == alone_Bps && met->other_bound == flow->bound)
+    return;
+  settle(flow, begin_ticks);
+  flow->rate_Bps = met->other_rate_Bps;
+  settle(flow, end_ticks);
+  flow->rate_Bps = alone_Bps;
+  if (met->other_rate_Bps == alone_Bps) /* its end stays in the queue */
+    return;
+  if (flows->queue.events[beside].at == flows->next_ticks)
+    flows->next_ticks = -1;
+  event_queue_remove(&flows->queue, beside);
+  flow_queue_event(flows, add_ticks(end_ticks, ticks_of_s(flow->remaining_bytes / alone_Bps)), beside);
 }
 
 gint64 flows_run_ahead(Flows *flows, gint64 at_ticks, const FlowRequest *request, gint32 first, gint32 end,
-                       gint64 until_ticks, FlowsMet *met) {
+                       gint64 until_ticks, FlowsMet met[FLOWS_N_MET]) {
   g_assert(at_ticks >= flows->now_ticks && request->route.latency_ticks > 0 && flows->books == NULL);
   const gint64 begin_ticks = add_ticks(at_ticks, request->route.latency_ticks);
   const gint32 beside = flows_is_dirty(flows) ? SEVERAL : find_beside(flows, &request->route);
@@ -92,13 +113,15 @@ gint64 flows_run_ahead(Flows *flows, gint64 at_ticks, const FlowRequest *request
   if (end_ticks >= until_ticks)
     return -1;
   if (beside != NOBODY) {
-    if (!is_alone_among(flows, &flows->flows[beside], first, end) || flows->queue.events[beside].at <= begin_ticks ||
-        (!(met->is_known && met->other == flows->flows[beside].tag) && !meet(flows, request, met)))
+    if (!is_alone_among(flows, &flows->flows[beside], first, end) || flows->queue.events[beside].at <= begin_ticks)
       return -1;
-    end_ticks = add_ticks(begin_ticks, ticks_of_s(request->bytes / met->rate_Bps));
-    if (end_ticks >= until_ticks || end_with(flows, beside, begin_ticks, met->other_rate_Bps) <= end_ticks)
+    const FlowsMet *pair = find_met(flows, request, beside, met);
+    if (pair == NULL)
       return -1;
-    share(flows, beside, begin_ticks, end_ticks, met);
+    end_ticks = add_ticks(begin_ticks, ticks_of_s(request->bytes / pair->rate_Bps));
+    if (end_ticks >= until_ticks || end_with(flows, beside, begin_ticks, pair->other_rate_Bps) <= end_ticks)
+      return -1;
+    share(flows, beside, begin_ticks, end_ticks, pair);
   }
   flows->stats.n_starts++;
   flows->stats.n_events += 2;

@@ -104,14 +104,23 @@ static inline gboolean flows_is_dirty(const Flows *flows) {
   return flows->n_dirty_flows + flows->n_dirty_links > 0;
 }
 
+static inline void flow_queue_event(Flows *flows, gint64 at_ticks, gint32 id) {
+  event_queue_add(&flows->queue, at_ticks, id);
+  if (flows->next_ticks >= 0)
+    flows->next_ticks = MIN(flows->next_ticks, at_ticks);
+}
+
+static inline double flow_bytes_since_settled(const Flow *flow, gint64 at_ticks) {
+  double bytes = flow->rate_Bps * ((double)(at_ticks - flow->settled_ticks) / TICKS_PER_S);
+  return MIN(bytes, flow->remaining_bytes);
+}
+
 /* A flow in its latency that no event is queued for. */
 gint32 flow_new(Flows *flows, const FlowRequest *request);
 /* Infinite ones are only counted on. */
 void flow_join_links(Flows *flows, const Flow *flow);
 /* They are dirty where others stay. */
 void flow_leave_links(Flows *flows, const Flow *flow);
-/* From the present on. */
-void flow_set_rate(Flows *flows, gint32 id, double rate_Bps, gint32 bound);
 
 /* Works out new_rate_Bps and new_bound of the flows of the part (part_flows, part_links). */
 void max_min_solve(Flows *flows);

@@ -14,12 +14,6 @@
 
 #include <math.h>
 
-static inline void queue_event(Flows *flows, gint64 at_ticks, gint32 id) {
-  event_queue_add(&flows->queue, at_ticks, id);
-  if (flows->next_ticks >= 0)
-    flows->next_ticks = MIN(flows->next_ticks, at_ticks);
-}
-
 void flow_join_links(Flows *flows, const Flow *flow) {
   for (gint32 u = flow->first_use; u < flow->first_use + flow->n_uses; u++) {
     LinkUse *use = &flows->uses[u];
@@ -66,17 +60,12 @@ static void book(Flows *flows, gint32 id, double bytes) {
         (double)(flows->now_ticks - flow->settled_ticks) * (double)flows->parts[id].weight;
 }
 
-static inline double bytes_since_settled(const Flows *flows, const Flow *flow) {
-  double bytes = flow->rate_Bps * ((double)(flows->now_ticks - flow->settled_ticks) / TICKS_PER_S);
-  return MIN(bytes, flow->remaining_bytes);
-}
-
-void flow_set_rate(Flows *flows, gint32 id, double rate_Bps, gint32 bound) {
+static void set_rate(Flows *flows, gint32 id, double rate_Bps, gint32 bound) {
   Flow *flow = &flows->flows[id];
   if (rate_Bps == flow->rate_Bps && bound == flow->bound)
     return;
   if (flow->rate_Bps > 0) {
-    double bytes = bytes_since_settled(flows, flow);
+    double bytes = flow_bytes_since_settled(flow, flows->now_ticks);
     if (flows->books != NULL)
       book(flows, id, bytes);
     flow->settled_ticks = flows->now_ticks;
@@ -90,7 +79,7 @@ void flow_set_rate(Flows *flows, gint32 id, double rate_Bps, gint32 bound) {
   }
   flow->rate_Bps = rate_Bps;
   flow->bound = bound;
-  queue_event(flows, add_ticks(flows->now_ticks, ticks_of_s(flow->remaining_bytes / rate_Bps)), id);
+  flow_queue_event(flows, add_ticks(flows->now_ticks, ticks_of_s(flow->remaining_bytes / rate_Bps)), id);
 }
 
 /* Sets the rate of a flow that is alone on its links; FALSE: it is not. */
@@ -111,7 +100,7 @@ static gboolean set_alone(Flows *flows, gint32 id) {
       bound = use->link;
     }
   }
-  flow_set_rate(flows, id, rate_Bps, bound);
+  set_rate(flows, id, rate_Bps, bound);
   return TRUE;
 }
 
@@ -162,7 +151,7 @@ static void solve_part(Flows *flows) {
   }
   for (gint32 i = 0; i < flows->n_part_flows; i++) {
     gint32 id = flows->part_flows[i];
-    flow_set_rate(flows, id, flows->parts[id].new_rate_Bps, flows->parts[id].new_bound);
+    set_rate(flows, id, flows->parts[id].new_rate_Bps, flows->parts[id].new_bound);
   }
   flows->n_part_flows = flows->n_part_links = 0;
 }
@@ -179,7 +168,7 @@ static gboolean solve_pair(Flows *flows, gint32 id) {
     return FALSE;
   for (gsize i = 0; i < G_N_ELEMENTS(pair); i++) {
     count_solved(flows, pair[i]);
-    flow_set_rate(flows, pair[i], flows->parts[pair[i]].new_rate_Bps, flows->parts[pair[i]].new_bound);
+    set_rate(flows, pair[i], flows->parts[pair[i]].new_rate_Bps, flows->parts[pair[i]].new_bound);
   }
   flows->stats.n_solves++;
   return TRUE;
@@ -259,7 +248,7 @@ gint32 flow_new(Flows *flows, const FlowRequest *request) {
 }
 
 static void add_flow(Flows *flows, gint64 at_ticks, const FlowRequest *request) {
-  queue_event(flows, add_ticks(at_ticks, request->route.latency_ticks), flow_new(flows, request));
+  flow_queue_event(flows, add_ticks(at_ticks, request->route.latency_ticks), flow_new(flows, request));
 }
 
 void flows_start(Flows *flows, gint64 now_ticks, const FlowRequest *request) {
@@ -392,7 +381,7 @@ LinkLoad flows_link_load(const Flows *flows, gint32 id) {
   LinkLoad load = {flows->books[id].moved_bytes, flows->books[id].bound_flow_ticks};
   for (gint32 u = flows->links[id].first_use; u >= 0; u = flows->uses[u].next) {
     const Flow *flow = &flows->flows[flows->uses[u].flow];
-    load.moved_bytes += bytes_since_settled(flows, flow) * (double)flows->uses[u].count;
+    load.moved_bytes += flow_bytes_since_settled(flow, flows->now_ticks) * (double)flows->uses[u].count;
     if (flow->bound == id)
       load.bound_flow_s +=
           (double)(flows->now_ticks - flow->settled_ticks) * (double)flows->parts[flows->uses[u].flow].weight;

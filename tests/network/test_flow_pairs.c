@@ -91,15 +91,15 @@ START_TEST(a_flow_run_ahead_ends_as_in_time) {
       flows_advance(both[i], drawn.requests[0].route.latency_ticks);
     }
     gint64 at_ticks = flows_now(ahead), first_ends[2] = {-1, -1}, end_ticks = 0;
-    FlowsMet met = {0};
+    FlowsMet met[FLOWS_N_MET] = {0};
     for (int k = 0; k < TIMES && end_ticks >= 0; k++) {
       at_ticks += ticks_of_ns(g_rand_int_range(rand, 0, 50));
       drawn.requests[1].bytes = g_rand_int_range(rand, 1, 1000);
       flows_start_later(in_time, at_ticks, &drawn.requests[1]);
       first_ends[1] = -1;
       advance_to_end(in_time, 1, first_ends);
-      ck_assert_int_lt(flows_run_ahead(ahead, at_ticks, &drawn.requests[1], 0, N_LINKS, first_ends[1], &met), 0);
-      end_ticks = flows_run_ahead(ahead, at_ticks, &drawn.requests[1], 0, N_LINKS, TICKS_NEVER, &met);
+      ck_assert_int_lt(flows_run_ahead(ahead, at_ticks, &drawn.requests[1], 0, N_LINKS, first_ends[1], met), 0);
+      end_ticks = flows_run_ahead(ahead, at_ticks, &drawn.requests[1], 0, N_LINKS, TICKS_NEVER, met);
       ck_assert(end_ticks >= 0 ? end_ticks == first_ends[1] && first_ends[0] < 0
                                : first_ends[0] >= 0 && first_ends[0] <= first_ends[1]);
       n_ahead += end_ticks >= 0;
@@ -131,8 +131,8 @@ START_TEST(a_flow_is_not_run_ahead_into_others) {
     for (int k = 0; k < 2 && others[i][k] != NULL; k++)
       flows_start(flows, 0, others[i][k]);
     flows_advance(flows, 0);
-    FlowsMet met = {0};
-    const gint64 end_ticks = flows_run_ahead(flows, 0, &own, 0, 1, TICKS_NEVER, &met);
+    FlowsMet met[FLOWS_N_MET] = {0};
+    const gint64 end_ticks = flows_run_ahead(flows, 0, &own, 0, 1, TICKS_NEVER, met);
     ck_assert_int_eq(end_ticks >= 0, i >= 3);
     if (i >= 3) /* 100 B at half of 1 B/ns, or at 1 B/ns, after a tick */
       ck_assert_int_eq(end_ticks, 1 + ticks_of_ns(i == 3 ? 200 : 100));
