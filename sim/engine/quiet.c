@@ -134,6 +134,7 @@ static gint64 quiet_beside(const Engine *engine, gint32 lane, gint32 stream) {
   }
 }
 
+/* Anew. */
 static void look(const Engine *engine, gint32 rank, gint32 stream, Quiet *quiet) {
   *quiet = (Quiet){G_MAXINT64, stream, NOT_AWAITED, NOT_AWAITED};
   for (gint32 other = 0; other < N_STREAMS && quiet->until_ns > 0; other++) {
@@ -153,6 +154,7 @@ static gboolean is_between_kernels(Stream stream) {
   return stream == STREAM_TP || stream == STREAM_CP || stream == STREAM_EP;
 }
 
+/* And still so, for the collective `op` of this stream. */
 static gboolean is_known(const Quiet *quiet, const Lane *compute, gint32 stream, gint32 op) {
   return quiet->stream == stream && op <= quiet->collective &&
          (quiet->kernel == NOT_AWAITED || (compute->head >= 0 && compute->head <= quiet->kernel));
