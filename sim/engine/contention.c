@@ -20,8 +20,17 @@ typedef struct {
   gint64 latency_ticks;
 } Demand;
 
+/* What a collective has beside the transfers that it met last on its rank. */
+typedef struct {
+  gint32 transfer; /* −1: none */
+  FlowsMet met[FLOWS_N_MET];
+} Met;
+enum { N_MET = 8 }; /* of a rank, by the last digits of the collective's number */
+
 struct Contention {
-  Demand *demands; /* [program transfers]; owned */
+  Demand *demands;     /* [program transfers]; owned */
+  const OpTime *times; /* [program transfers] */
+  Met *met;            /* [ranks][N_MET]; owned */
   Flows *flows;
   gint32 *links; /* [n_slots] of the flow being made; owned */
   gint64 *counts;
@@ -142,7 +151,11 @@ Contention *contention_new(const Trace *trace, double slowest) {
     capacity[i] = (double)TIMING_WHOLE_WAY * TIMING_WHOLE_WAY;
   Contention *contention = g_new(Contention, 1);
   *contention = (Contention){.demands = g_new(Demand, trace->timing->n_transfers),
+                             .times = trace->timing->transfers,
+                             .met = g_new(Met, trace->n_ranks * N_MET),
                              .flows = flows_new_on_links(capacity, n_links)};
+  for (int i = 0; i < trace->n_ranks * N_MET; i++)
+    contention->met[i] = (Met){.transfer = -1};
   for (int i = 0; i < trace->timing->n_transfers; i++)
     contention->demands[i] = demand_of(&trace->timing->loads[i], trace->timing->transfers[i].run_ns);
   return contention;
@@ -153,6 +166,7 @@ void contention_free(Contention *contention) {
     return;
   flows_free(contention->flows);
   g_free(contention->demands);
+  g_free(contention->met);
   g_free(contention->links);
   g_free(contention->counts);
   g_free(contention->ended);
@@ -189,15 +203,28 @@ static inline void add_ways(Contention *contention, const Demand *demand, gint32
   }
 }
 
+static inline guint64 tag_of(gint32 lane, gint32 transfer) {
+  return (guint64)transfer << 32 | (guint32)lane;
+}
+
+static inline gint32 lane_of(guint64 tag) {
+  return (gint32)(guint32)tag;
+}
+
+/* On the ways that were added. */
+static inline FlowRequest request_of(const Contention *contention, gint32 lane, const Demand *demand) {
+  return (FlowRequest){.route = {.links = contention->links,
+                                 .n_links = (gint32)contention->n_links,
+                                 .latency_ticks = demand->latency_ticks},
+                       .counts = contention->counts,
+                       .weight = 1,
+                       .bytes = demand->bytes,
+                       .cap_Bps = demand->cap,
+                       .tag = tag_of(lane, (gint32)(demand - contention->demands))};
+}
+
 static void start(Contention *contention, gint64 begin_ns, gint32 lane, const Demand *demand) {
-  const FlowRequest request = {.route = {.links = contention->links,
-                                         .n_links = (gint32)contention->n_links,
-                                         .latency_ticks = demand->latency_ticks},
-                               .counts = contention->counts,
-                               .weight = 1,
-                               .bytes = demand->bytes,
-                               .cap_Bps = demand->cap,
-                               .tag = (guint64)lane};
+  const FlowRequest request = request_of(contention, lane, demand);
   (demand->latency_ticks > 0 ? flows_start_later : flows_start)(contention->flows, ticks_of_ns(begin_ns), &request);
 }
 
@@ -219,6 +246,40 @@ void contention_collective(Contention *contention, gint64 begin_ns, gint32 lane,
   start(contention, begin_ns, lane, demand);
 }
 
+static TransferEnd end_of(guint64 tag, gint64 end_ticks) {
+  const gint64 end_ns = ticks_to_ns(end_ticks);
+  return (TransferEnd){lane_of(tag), (gint16)(ticks_of_ns(end_ns) - end_ticks), end_ns};
+}
+
+gboolean contention_run_ahead(Contention *contention, gint64 begin_ns, gint32 lane, gint32 transfer, gint32 rank,
+                              gint64 until_ns, TransferEnd *ended) {
+  const Demand *demand = &contention->demands[transfer];
+  Met *met = &contention->met[rank * N_MET + transfer % N_MET];
+  if (met->transfer != transfer)
+    *met = (Met){.transfer = transfer};
+  begin(contention, 1);
+  for (int direction = OUT; direction < N_DIRECTIONS; direction++)
+    add_ways(contention, demand, rank, direction);
+  const FlowRequest request = request_of(contention, lane, demand);
+  const gint64 end_ticks = flows_run_ahead(contention->flows, ticks_of_ns(begin_ns), &request, rank * LINKS_PER_RANK,
+                                           (rank + 1) * LINKS_PER_RANK, ticks_of_ns(until_ns), met->met);
+  if (end_ticks < 0)
+    return FALSE;
+  *ended = end_of(request.tag, end_ticks);
+  return TRUE;
+}
+
+gint64 contention_quiet_until_ns(const Contention *contention, gint64 begin_ns, gint32 lane, gint32 transfer,
+                                 gint32 rank) {
+  const gint64 latency_ticks = contention->demands[transfer].latency_ticks;
+  const gint64 moves_ticks = add_ticks(ticks_of_ns(begin_ns), latency_ticks);
+  if (moves_ticks >= flows_now(contention->flows))
+    return moves_ticks / TICKS_PER_NS;
+  const gint64 end_ticks =
+      flows_end_alone(contention->flows, rank * LINKS_PER_RANK, (rank + 1) * LINKS_PER_RANK, tag_of(lane, transfer));
+  return end_ticks >= 0 ? end_ticks / TICKS_PER_NS : begin_ns + contention->times[transfer].run_ns;
+}
+
 gint64 contention_now_ns(const Contention *contention) {
   return ticks_to_ns(flows_now(contention->flows));
 }
@@ -234,10 +295,7 @@ const TransferEnd *contention_advance(Contention *contention, gint32 *n_ended) {
     contention->n_ended_slots = 2 * *n_ended;
     contention->ended = g_renew(TransferEnd, contention->ended, contention->n_ended_slots);
   }
-  for (gint32 i = 0; i < *n_ended; i++) {
-    const gint64 end_ns = ticks_to_ns(ended[i].end_ticks);
-    contention->ended[i] =
-        (TransferEnd){(gint32)ended[i].tag, (gint16)(ticks_of_ns(end_ns) - ended[i].end_ticks), end_ns};
-  }
+  for (gint32 i = 0; i < *n_ended; i++)
+    contention->ended[i] = end_of(ended[i].tag, ended[i].end_ticks);
   return contention->ended;
 }

@@ -44,6 +44,15 @@ typedef struct {
   gint64 end_ns;      /* rounded up */
 } TransferEnd;
 
+/* A collective of one rank from its begin to its end at once, where but for it no transfer begins to take ways of the
+ * rank or ends there before until_ns, as far as it goes. Its lane and end in *ended. FALSE: it is not as simple, or too
+ * long; it has not begun then. Only of those that may begin ahead. */
+gboolean contention_run_ahead(Contention *contention, gint64 begin_ns, gint32 lane, gint32 transfer, gint32 rank,
+                              gint64 until_ns, TransferEnd *ended);
+/* Of a transfer that began at begin_ns: no change on ways comes of it before then, its end among them. */
+gint64 contention_quiet_until_ns(const Contention *contention, gint64 begin_ns, gint32 lane, gint32 transfer,
+                                 gint32 rank);
+
 /* Advance to contention_next_ns(). Returns the transfers that ended, in the order of (end, start): *n_ended of them,
  * until the next call. */
 const TransferEnd *contention_advance(Contention *contention, gint32 *n_ended);

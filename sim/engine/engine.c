@@ -8,7 +8,8 @@
  *
  * Where transfers of a rank may share its links (contention.h) their ends follow from one another. A transfer that all
  * its ranks are ready for is due: it begins now, or when the host will have issued it, and ends when its flow does.
- * Flows' events and the queue's are taken as their times come; ranks run ahead between them.
+ * Flows' events and the queue's are taken as their times come; ranks run ahead between them, and past collectives
+ * between kernels where nothing else happens on their ways meanwhile (quiet.c).
  *
  * With taxes on transfers ranks stay in time order too: a kernel's end moves when a transfer begins beside it. Ends
  * only move later, so one that is taken too early is put back. */
@@ -118,13 +119,17 @@ static void engine_init(Engine *engine, const Simulation *simulation, Trace *tra
   engine->contention = contention;
   engine->members = g_new(gint32, n_lanes);
   engine->begin_ns = contention != NULL ? g_new(gint64, n_lanes) : NULL;
+  for (gint32 lane = 0; lane < n_lanes && contention != NULL; lane++)
+    engine->begin_ns[lane] = -1;
   if (simulation->timing->taxes != NULL)
     engine->taxed = g_new0(TaxedTime, trace->n_ranks);
   for (gint32 rank = 0; rank < trace->n_ranks; rank++)
     init_rank(engine, rank);
+  engine_quiet_init(engine);
 }
 
 static void engine_clear(Engine *engine) {
+  engine_quiet_clear(engine);
   task_lists_free(engine->lists, engine->simulation->program->n_ranks);
   meetings_clear(&engine->meetings);
   event_queue_clear(&engine->queue);

@@ -1,6 +1,7 @@
 /* The state of a run, which the files of the engine share; not for others. Each calls those before it:
  *
  *     transfers.c    transfers that are flows: how they begin, what their end is to ops
+ *     quiet.c        how far collectives between kernels may be run ahead of the flows
  *     lanes.c        ops: held, ready, busy, ended
  *     resume.c       the state at a moment, from records made without it
  *     engine.c       the run: events and flows in time order */
@@ -36,6 +37,14 @@ typedef struct {
   const TaskList *list;
 } Rank;
 
+/* Nothing but kernels and one stream of collectives between them begins, moves or ends on a rank's ways before
+ * until_ns, as long as these ops have not ended. */
+typedef struct {
+  gint64 until_ns;
+  gint32 stream;             /* of the collectives; −1: nothing is known */
+  gint32 kernel, collective; /* others wait for these; NOT_AWAITED */
+} Quiet;
+
 typedef struct {
   const Simulation *simulation;
   const Timing *timing;
@@ -48,7 +57,9 @@ typedef struct {
   TaxedTime *taxed;       /* [ranks]; NULL without taxes */
   Contention *contention; /* NULL: all transfers take their own times */
   gint32 *members;        /* [lanes]: ranks of a collective that begins */
-  gint64 *begin_ns;       /* [lanes]: of the transfer under way; NULL without contention */
+  gint64 *begin_ns;       /* [lanes]: of the flow under way, −1 none; NULL without contention */
+  Quiet *quiet;           /* [ranks]; NULL: no collective is run ahead of the flows */
+  gint64 **kernels_ns;    /* [pipeline ranks][ops + 1] sum of the times of the kernels before each op; with quiet */
   gint32 *ended;          /* first lanes of chains that end within the horizon, last in first out */
   gint32 n_ended;
   gboolean runs_ahead; /* the horizon is the end of time, else now */
@@ -82,8 +93,8 @@ void engine_take(Engine *engine, gint32 lane);
 void engine_assert_all_ended(const Engine *engine);
 /* Look at the heads of these streams of a rank: those that nothing holds start now. */
 void engine_examine_streams(Engine *engine, gint32 first_lane, guint streams);
-/* Whether an op waits for nothing of its rank any more. */
-gboolean engine_is_free(const Engine *engine, gint32 rank, gint32 op);
+/* An op of its rank that must end before `op` starts; −1: it waits for none any more. */
+gint32 engine_held_by(const Engine *engine, gint32 rank, gint32 op);
 /* The op's record has its start: it arrives at its collective. Returns whether it is the last; the lanes of all are
  * then chained, and *end_ns is when it ends alone. */
 gboolean engine_arrive(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 *end_ns);
@@ -105,6 +116,13 @@ void engine_resume(Engine *engine, gint64 now_ns);
 /* A transfer of this rank, of the program's number `transfer`, runs from `from_ns` to `to_ns`: the kernel beside it
  * ends later. Only with taxes. */
 void engine_tax(Engine *engine, gint32 rank, gint32 transfer, gint64 from_ns, gint64 to_ns);
+
+/* With quiet only. What the run needs for it, or nothing where it would not do. */
+void engine_quiet_init(Engine *engine);
+void engine_quiet_clear(Engine *engine);
+/* The collective at the head of the lane, of its rank alone, begins then: it ends at once where nothing gets in its
+ * way. FALSE: something may. */
+gboolean engine_run_ahead(Engine *engine, gint32 lane, const Task *task, gint64 begin_ns);
 
 /* With contention only. The op at the head of the lane is ready, its start recorded: it begins now or later, when its
  * partner (the last member of its collective) is there; of a collective the lanes of all members are chained.

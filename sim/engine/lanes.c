@@ -134,7 +134,8 @@ static G_NO_INLINE void start_collective(Engine *engine, gint32 lane, gint32 op,
   if (!engine_arrive(engine, lane, op, task, &end_ns))
     return;
   if (is_contended(engine, task->work)) {
-    engine_begin_flow_at(engine, lane, end_ns - time->run_ns);
+    if (engine->quiet == NULL || !engine_run_ahead(engine, lane, task, end_ns - time->run_ns))
+      engine_begin_flow_at(engine, lane, end_ns - time->run_ns);
     return;
   }
   for (gint32 member = lane; member >= 0; member = engine->lanes[member].chain)
@@ -236,9 +237,9 @@ static inline gint32 held_by(const Engine *engine, const Rank *state, const Lane
   return held_by_others(engine, state, op);
 }
 
-gboolean engine_is_free(const Engine *engine, gint32 rank, gint32 op) {
+gint32 engine_held_by(const Engine *engine, gint32 rank, gint32 op) {
   const Rank *state = &engine->ranks[rank];
-  return held_by(engine, state, &engine->lanes[rank * LANES_PER_RANK], op, &state->tasks[op]) < 0;
+  return held_by(engine, state, &engine->lanes[rank * LANES_PER_RANK], op, &state->tasks[op]);
 }
 
 static inline void examine(Engine *engine, gint32 id) {

@@ -95,7 +95,7 @@ static gboolean is_free(const Engine *engine, gint32 lane, gint64 now_ns) {
   const gint32 rank = rank_of(lane), head = engine->lanes[lane].head;
   const Lane *lanes = &engine->lanes[first_lane_of(lane)];
   const Rank *state = &engine->ranks[rank];
-  if (!engine_is_free(engine, rank, head))
+  if (engine_held_by(engine, rank, head) >= 0)
     return FALSE;
   if (!(state->tasks[head].flags & TASK_IN_BATCH))
     return TRUE;
@@ -103,7 +103,7 @@ static gboolean is_free(const Engine *engine, gint32 lane, gint64 now_ns) {
   for (gint32 i = next[head]; i != head; i = next[i]) {
     if (state->end_ns[i] >= 0 && state->end_ns[i] < now_ns)
       return TRUE;
-    if (lanes[state->tasks[i].stream].head != i || !engine_is_free(engine, rank, i))
+    if (lanes[state->tasks[i].stream].head != i || engine_held_by(engine, rank, i) >= 0)
       return FALSE;
   }
   return TRUE;

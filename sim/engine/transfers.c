@@ -31,8 +31,8 @@ void engine_begin_flow(Engine *engine, gint32 lane, gint64 now_ns) {
   gint32 rank = rank_of(lane), op = engine->lanes[lane].head;
   const Task *task = &engine->ranks[rank].tasks[op];
   engine->lanes[lane].state = LANE_BUSY;
+  engine->begin_ns[lane] = now_ns;
   if (engine->taxed != NULL) {
-    engine->begin_ns[lane] = now_ns;
     tax_members(engine, lane, now_ns, add_ns(now_ns, engine->timing->transfers[task->work].run_ns));
   }
   if (task->kind == OP_SEND) {
@@ -91,6 +91,7 @@ void engine_end_flow(Engine *engine, const TransferEnd *ended) {
     note_early(engine, lane, ended->early_ticks);
   if (engine->taxed != NULL)
     tax_members(engine, lane, add_ns(engine->begin_ns[lane], engine->timing->transfers[task->work].run_ns), end_ns);
+  engine->begin_ns[lane] = -1;
   end_at(engine, lane, end_ns);
   if (task->kind == OP_SEND)
     end_receive(engine, lane, task, end_ns);

@@ -1,4 +1,4 @@
-/* What flow_slots.c, max_min.c and flows.c share: the state of flows and links. Not for others. */
+/* What flow_slots.c, max_min.c, flows.c and flow_ahead.c share: the state of flows and links. Not for others. */
 #pragma once
 #include "event_queue.h"
 #include "flows.h"
@@ -98,6 +98,29 @@ void flow_slots_add(Flows *flows);
 gint32 flow_slots_take_uses(Flows *flows, gint32 n);
 /* The flow's slot and uses are free. */
 void flow_slots_release(Flows *flows, gint32 id);
+
+/* What the present moment changed is not solved yet. */
+static inline gboolean flows_is_dirty(const Flows *flows) {
+  return flows->n_dirty_flows + flows->n_dirty_links > 0;
+}
+
+static inline void flow_queue_event(Flows *flows, gint64 at_ticks, gint32 id) {
+  event_queue_add(&flows->queue, at_ticks, id);
+  if (flows->next_ticks >= 0)
+    flows->next_ticks = MIN(flows->next_ticks, at_ticks);
+}
+
+static inline double flow_bytes_since_settled(const Flow *flow, gint64 at_ticks) {
+  double bytes = flow->rate_Bps * ((double)(at_ticks - flow->settled_ticks) / TICKS_PER_S);
+  return MIN(bytes, flow->remaining_bytes);
+}
+
+/* A flow in its latency that no event is queued for. */
+gint32 flow_new(Flows *flows, const FlowRequest *request);
+/* Infinite ones are only counted on. */
+void flow_join_links(Flows *flows, const Flow *flow);
+/* They are dirty where others stay. */
+void flow_leave_links(Flows *flows, const Flow *flow);
 
 /* Works out new_rate_Bps and new_bound of the flows of the part (part_flows, part_links). */
 void max_min_solve(Flows *flows);

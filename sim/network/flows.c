@@ -14,14 +14,7 @@
 
 #include <math.h>
 
-static inline void queue_event(Flows *flows, gint64 at_ticks, gint32 id) {
-  event_queue_add(&flows->queue, at_ticks, id);
-  if (flows->next_ticks >= 0)
-    flows->next_ticks = MIN(flows->next_ticks, at_ticks);
-}
-
-/* Infinite ones are only counted on. */
-static void join_links(Flows *flows, const Flow *flow) {
+void flow_join_links(Flows *flows, const Flow *flow) {
   for (gint32 u = flow->first_use; u < flow->first_use + flow->n_uses; u++) {
     LinkUse *use = &flows->uses[u];
     FlowLink *link = &flows->links[use->link];
@@ -37,7 +30,7 @@ static void join_links(Flows *flows, const Flow *flow) {
   }
 }
 
-static void leave_links(Flows *flows, const Flow *flow) {
+void flow_leave_links(Flows *flows, const Flow *flow) {
   for (gint32 u = flow->first_use; u < flow->first_use + flow->n_uses; u++) {
     LinkUse *use = &flows->uses[u];
     FlowLink *link = &flows->links[use->link];
@@ -67,17 +60,12 @@ static void book(Flows *flows, gint32 id, double bytes) {
         (double)(flows->now_ticks - flow->settled_ticks) * (double)flows->parts[id].weight;
 }
 
-static inline double bytes_since_settled(const Flows *flows, const Flow *flow) {
-  double bytes = flow->rate_Bps * ((double)(flows->now_ticks - flow->settled_ticks) / TICKS_PER_S);
-  return MIN(bytes, flow->remaining_bytes);
-}
-
 static void set_rate(Flows *flows, gint32 id, double rate_Bps, gint32 bound) {
   Flow *flow = &flows->flows[id];
   if (rate_Bps == flow->rate_Bps && bound == flow->bound)
     return;
   if (flow->rate_Bps > 0) {
-    double bytes = bytes_since_settled(flows, flow);
+    double bytes = flow_bytes_since_settled(flow, flows->now_ticks);
     if (flows->books != NULL)
       book(flows, id, bytes);
     flow->settled_ticks = flows->now_ticks;
@@ -91,7 +79,7 @@ static void set_rate(Flows *flows, gint32 id, double rate_Bps, gint32 bound) {
   }
   flow->rate_Bps = rate_Bps;
   flow->bound = bound;
-  queue_event(flows, add_ticks(flows->now_ticks, ticks_of_s(flow->remaining_bytes / rate_Bps)), id);
+  flow_queue_event(flows, add_ticks(flows->now_ticks, ticks_of_s(flow->remaining_bytes / rate_Bps)), id);
 }
 
 /* Sets the rate of a flow that is alone on its links; FALSE: it is not. */
@@ -225,19 +213,15 @@ static void solve_dirty(Flows *flows) {
   flows->n_dirty_flows = flows->n_dirty_links = 0;
 }
 
-static inline gboolean is_dirty(const Flows *flows) {
-  return flows->n_dirty_flows + flows->n_dirty_links > 0;
-}
-
 gint64 flows_next(Flows *flows) {
-  if (is_dirty(flows))
+  if (flows_is_dirty(flows))
     solve_dirty(flows);
   if (flows->next_ticks < 0)
     flows->next_ticks = MIN(event_queue_next(&flows->queue), TICKS_NEVER);
   return flows->next_ticks;
 }
 
-static void add_flow(Flows *flows, gint64 at_ticks, const FlowRequest *request) {
+gint32 flow_new(Flows *flows, const FlowRequest *request) {
   g_assert(request->weight >= 1 && request->bytes >= 0 && request->cap_Bps > 0);
   if (flows->free_flow < 0)
     flow_slots_add(flows);
@@ -260,7 +244,11 @@ static void add_flow(Flows *flows, gint64 at_ticks, const FlowRequest *request) 
     g_assert(count >= 1 && flows->links[request->route.links[h]].capacity_Bps > 0);
   }
   flows->n_active++;
-  queue_event(flows, add_ticks(at_ticks, request->route.latency_ticks), id);
+  return id;
+}
+
+static void add_flow(Flows *flows, gint64 at_ticks, const FlowRequest *request) {
+  flow_queue_event(flows, add_ticks(at_ticks, request->route.latency_ticks), flow_new(flows, request));
 }
 
 void flows_start(Flows *flows, gint64 now_ticks, const FlowRequest *request) {
@@ -306,7 +294,7 @@ static void happen(Flows *flows, gint32 id) {
   Flow *flow = &flows->flows[id];
   flows->stats.n_events++;
   if (flow->phase == FLOW_MOVING) {
-    leave_links(flows, flow);
+    flow_leave_links(flows, flow);
     end_flow(flows, id);
     return;
   }
@@ -316,7 +304,7 @@ static void happen(Flows *flows, gint32 id) {
     return;
   }
   flow->phase = FLOW_MOVING;
-  join_links(flows, flow);
+  flow_join_links(flows, flow);
   if (!outlasts_now(flow))
     flows->dirty_flows[flows->n_dirty_flows++] = id;
   else if (!set_alone(flows, id)) {
@@ -372,7 +360,7 @@ gint32 flows_n_active(const Flows *flows) {
 }
 
 double flows_rate_Bps(Flows *flows, guint64 tag) {
-  if (is_dirty(flows))
+  if (flows_is_dirty(flows))
     solve_dirty(flows);
   for (gint32 f = 0; f < flows->n_flow_slots; f++)
     if (flows->flows[f].phase != FLOW_FREE && flows->flows[f].tag == tag)
@@ -381,7 +369,7 @@ double flows_rate_Bps(Flows *flows, guint64 tag) {
 }
 
 void flows_rates(Flows *flows, double *rates_Bps, guint64 n) {
-  if (is_dirty(flows))
+  if (flows_is_dirty(flows))
     solve_dirty(flows);
   for (gint32 f = 0; f < flows->n_flow_slots; f++)
     if (flows->flows[f].phase != FLOW_FREE && flows->flows[f].tag < n)
@@ -393,7 +381,7 @@ LinkLoad flows_link_load(const Flows *flows, gint32 id) {
   LinkLoad load = {flows->books[id].moved_bytes, flows->books[id].bound_flow_ticks};
   for (gint32 u = flows->links[id].first_use; u >= 0; u = flows->uses[u].next) {
     const Flow *flow = &flows->flows[flows->uses[u].flow];
-    load.moved_bytes += bytes_since_settled(flows, flow) * (double)flows->uses[u].count;
+    load.moved_bytes += flow_bytes_since_settled(flow, flows->now_ticks) * (double)flows->uses[u].count;
     if (flow->bound == id)
       load.bound_flow_s +=
           (double)(flows->now_ticks - flow->settled_ticks) * (double)flows->parts[flows->uses[u].flow].weight;

@@ -61,6 +61,27 @@ gint32 flows_advance(Flows *flows, gint64 to_ticks);
 /* Those, in the order of (end, sequence); until the next flows_advance. */
 const FlowEnd *flows_ended(const Flows *flows);
 
+/* What a flow of some route has beside another one, where the two meet nobody else: of the others that it met last.
+ * Zeroed: nothing is known. */
+typedef struct {
+  gboolean is_known;
+  guint64 other; /* tag */
+  double rate_Bps, other_rate_Bps;
+  gint32 other_bound;
+} FlowsMet;
+enum { FLOWS_N_MET = 2 };
+
+/* A flow with a latency from its start at `at_ticks`, the present or later, to its end at once, as if it had been
+ * started and time had moved on: on links first … end − 1, if none but it begins to move bytes there or ends before
+ * until_ticks. One flow that has no other links may be under way on them, beside it or not. `met`: of this route; kept,
+ * as flows of one tag have the same links, counts and cap. Returns when it ends; −1: not before until_ticks, or it is
+ * not as simple; then nothing has changed. */
+gint64 flows_run_ahead(Flows *flows, gint64 at_ticks, const FlowRequest *request, gint32 first, gint32 end,
+                       gint64 until_ticks, FlowsMet met[FLOWS_N_MET]);
+/* When the flow of this tag ends if it stays alone, as it is, on its links, one of which is among first … end − 1; −1:
+ * there is none that is so. */
+gint64 flows_end_alone(const Flows *flows, gint32 first, gint32 end, guint64 tag);
+
 gint64 flows_now(const Flows *flows); /* the present, in ticks */
 gint32 flows_n_active(const Flows *flows);
 /* The rate of one (not times its weight), B/s, of a flow under way; 0 while in its latency; −1: none of that tag is.

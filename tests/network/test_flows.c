@@ -333,48 +333,6 @@ START_TEST(a_change_solved_in_part_is_the_whole_solved_anew) {
 }
 END_TEST
 
-/* Two flows on links of their own and of both, and a third beside one of them on a link so wide that it binds nobody:
- * all three are one part then. The two have the same rates, bit for bit, as without it, when they are a pair. */
-START_TEST(a_pair_has_the_rates_of_a_part) {
-  enum { N = 6, WIDE = N, OF_THIRD };
-  g_autoptr(GRand) rand = g_rand_new_with_seed(23);
-  int n_unequal = 0;
-  for (int turn = 0; turn < 2000; turn++) {
-    double Bps[N + 2], rates[2][2];
-    for (int l = 0; l < N; l++)
-      Bps[l] = 1e9 * g_rand_int_range(rand, 1, 12) / 7;
-    Bps[WIDE] = 1e15;
-    Bps[OF_THIRD] = 1e9;
-    g_autoptr(Network) network = links_new(Bps, N + 2);
-    RandomFlow set[2];
-    for (int f = 0; f < 2; f++) {
-      draw_flow(rand, &set[f], f);
-      set[f].n_links = 5; /* links 0 … 3 or 1 … 4, as far as they go, and 5; flow 0 also the wide one */
-      for (int h = 0; h < 4; h++)
-        set[f].links[h] = f + h;
-      set[f].links[4] = f == 0 ? WIDE : 5;
-      set[f].counts[0] = set[f].counts[4] = 1;
-      for (int h = 1; h < 4; h++)
-        set[f].counts[h] = g_rand_int_range(rand, 1, 4);
-      set[f].request.route = (NetRoute){set[f].links, set[f].n_links, 0};
-    }
-    for (int with_third = 0; with_third < 2; with_third++) {
-      g_autoptr(Flows) flows = flows_new(network);
-      for (int f = 0; f < 2; f++)
-        flows_start(flows, 0, &set[f].request);
-      if (with_third)
-        start(flows, 0, 2, 1e6, LINKS(WIDE, OF_THIRD));
-      flows_advance(flows, 0);
-      flows_rates(flows, rates[with_third], 2);
-      ck_assert_int_eq(flows_stats(flows).n_rates, 2 + with_third);
-    }
-    ck_assert(rates[0][0] == rates[1][0] && rates[0][1] == rates[1][1]);
-    n_unequal += rates[0][0] != rates[0][1];
-  }
-  ck_assert_int_gt(n_unequal, 200); /* and not all in the first round */
-}
-END_TEST
-
 /* Each flow of weight w beside w single ones: the same ends to the tick, the same bytes on every link. */
 START_TEST(a_weight_is_as_many_single_flows) {
   g_autoptr(GRand) rand = g_rand_new_with_seed(23);
@@ -511,7 +469,6 @@ int main(void) {
   tcase_add_test(cases, an_end_is_rounded_up_once);
   tcase_add_test(cases, rates_are_those_of_a_plain_solver);
   tcase_add_test(cases, a_change_solved_in_part_is_the_whole_solved_anew);
-  tcase_add_test(cases, a_pair_has_the_rates_of_a_part);
   tcase_add_test(cases, a_weight_is_as_many_single_flows);
   tcase_add_test(cases, bytes_are_conserved_and_links_not_overrun);
   tcase_add_test(cases, a_flow_told_ahead_ends_as_one_started_at_its_time);

@@ -1,0 +1,203 @@
+/* Kernels and the collectives between them follow one another for long stretches in which nothing else begins or ends
+ * on the rank's ways, but for one transfer that goes on beside them:
+ *
+ *     compute   ███   ███   ███   ███   ███
+ *     tp           ▒▒    ▒▒    ▒▒    ▒▒       each is as far from the last whatever other ranks do
+ *     dp        ░░░░░░░░░░░░░░░░░░░░░░░░░░░
+ *
+ * Then collectives need not wait for the flows' time to come: each ends at once (flows_run_ahead()), and the rank goes
+ * on. For that it must be known until when it is quiet. What other streams of the rank are at tells so:
+ *
+ *     held by a kernel or collective    until that has ended
+ *     held by another stream            as long as that is busy
+ *     a transfer under way              until it takes its ways; then until it ends, if no other slows it
+ *     waiting for its partner           until the kernel that the partner waits for has ended, as far ahead as the
+ *                                       kernels up to it take alone
+ *
+ * All of these are lower bounds and stay so. In runs of a folded program, in which each collective has one member. */
+#include "engine_state.h"
+
+static gboolean is_eager(const Engine *engine) {
+  const Program *program = engine->simulation->program;
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    for (gint32 i = 0; i < engine->lists[rank].n_tasks; i++)
+      if (engine->lists[rank].tasks[i].flags & TASK_IS_EAGER)
+        return TRUE;
+  return FALSE;
+}
+
+static gint64 *sum_kernels(const Engine *engine, const TaskList *list) {
+  gint64 *sums_ns = g_new(gint64, list->n_tasks + 1), sum_ns = 0;
+  for (gint32 i = 0; i < list->n_tasks; i++) {
+    sums_ns[i] = sum_ns;
+    if (list->tasks[i].kind == OP_COMPUTE)
+      sum_ns = add_ns(sum_ns, engine->timing->works[list->tasks[i].work].run_ns);
+  }
+  sums_ns[list->n_tasks] = sum_ns;
+  return sums_ns;
+}
+
+void engine_quiet_init(Engine *engine) {
+  if (engine->contention == NULL || !engine->runs_ahead || !engine->trace->folded || engine->is_varied ||
+      engine->taxed != NULL || is_eager(engine))
+    return;
+  const int n_ranks = engine->trace->n_ranks;
+  engine->quiet = g_new(Quiet, n_ranks);
+  engine->kernels_ns = g_new(gint64 *, n_ranks);
+  for (int rank = 0; rank < n_ranks; rank++) {
+    engine->quiet[rank] = (Quiet){.stream = -1};
+    engine->kernels_ns[rank] = sum_kernels(engine, &engine->lists[rank]);
+  }
+}
+
+void engine_quiet_clear(Engine *engine) {
+  for (int rank = 0; engine->quiet != NULL && rank < engine->trace->n_ranks; rank++)
+    g_free(engine->kernels_ns[rank]);
+  g_free(engine->kernels_ns);
+  g_free(engine->quiet);
+}
+
+/* When kernel `op` of a rank, which has not ended, ends at the earliest: all up to it take their times. */
+static gint64 earliest_end(const Engine *engine, gint32 rank, gint32 op) {
+  const Lane *compute = &engine->lanes[rank * LANES_PER_RANK + STREAM_COMPUTE];
+  const gint64 *sums_ns = engine->kernels_ns[rank];
+  return add_ns(compute->last_end_ns, sums_ns[op + 1] - sums_ns[compute->head]);
+}
+
+/* When an op may be ready at the earliest; it has not started. */
+static gint64 earliest_ready(const Engine *engine, gint32 rank, gint32 op) {
+  const Rank *state = &engine->ranks[rank];
+  const Lane *compute = &engine->lanes[rank * LANES_PER_RANK + STREAM_COMPUTE];
+  const gint32 *after = state->list->ops[op].after;
+  gint32 kernel = -1;
+  for (int i = 0; i < OP_MAX_AFTER && after[i] >= 0; i++)
+    if (state->tasks[after[i]].stream == STREAM_COMPUTE)
+      kernel = MAX(kernel, after[i]);
+  return kernel >= 0 && compute->head >= 0 && compute->head <= kernel ? earliest_end(engine, rank, kernel) : 0;
+}
+
+/* Of a send or receive that has started: nothing comes of it before then. */
+static gint64 quiet_beside_transfer(const Engine *engine, gint32 lane, const Task *task) {
+  const gint32 rank = rank_of(lane), partner_rank = rank + task->peer_offset;
+  const Task *partner = &engine->ranks[partner_rank].tasks[task->match];
+  const gint32 partner_lane = partner_rank * LANES_PER_RANK + partner->stream;
+  const gint32 send_lane = task->kind == OP_SEND ? lane : partner_lane;
+  const gint32 transfer = task->kind == OP_SEND ? task->work : partner->work;
+  const Lane *at = &engine->lanes[partner_lane];
+  if (at->head == task->match && engine->begin_ns[send_lane] >= 0)
+    return contention_quiet_until_ns(engine->contention, engine->begin_ns[send_lane], send_lane, transfer, rank);
+  return earliest_ready(engine, partner_rank, task->match);
+}
+
+static gint64 quiet_beside_busy(const Engine *engine, gint32 lane) {
+  const gint32 rank = rank_of(lane), op = engine->lanes[lane].head;
+  const Rank *state = &engine->ranks[rank];
+  const Task *task = &state->tasks[op];
+  if (state->end_ns[op] >= 0)
+    return state->end_ns[op];
+  if (task->kind == OP_SEND || task->kind == OP_RECV)
+    return quiet_beside_transfer(engine, lane, task);
+  if (engine->begin_ns[lane] < 0) /* others are to come */
+    return 0;
+  return contention_quiet_until_ns(engine->contention, engine->begin_ns[lane], lane, task->work, rank);
+}
+
+/* What the head of a lane that has not started waits for. */
+static void look_at_held(const Engine *engine, gint32 lane, Quiet *quiet) {
+  const gint32 rank = rank_of(lane), holder = engine_held_by(engine, rank, engine->lanes[lane].head);
+  if (holder < 0)
+    quiet->until_ns = 0; /* it starts any moment */
+  else if (engine->ranks[rank].tasks[holder].stream == STREAM_COMPUTE)
+    quiet->kernel = MIN(quiet->kernel, holder);
+  else if (engine->ranks[rank].tasks[holder].stream == quiet->stream)
+    quiet->collective = MIN(quiet->collective, holder);
+}
+
+/* A head that is ready waits for the others of its batch, which other streams are at. */
+static gint64 quiet_beside_ready(const Engine *engine, gint32 lane, gint32 stream) {
+  const Rank *state = &engine->ranks[rank_of(lane)];
+  const gint32 op = engine->lanes[lane].head, *next = state->list->next_in_batch;
+  for (gint32 i = next[op]; i != op; i = next[i])
+    if (state->tasks[i].stream == STREAM_COMPUTE || state->tasks[i].stream == stream)
+      return 0;
+  return G_MAXINT64;
+}
+
+static gint64 quiet_beside(const Engine *engine, gint32 lane, gint32 stream) {
+  switch ((LaneState)engine->lanes[lane].state) {
+  case LANE_BUSY:
+    return quiet_beside_busy(engine, lane);
+  case LANE_DUE:
+    return engine->queue.events[lane].at;
+  default:
+    return quiet_beside_ready(engine, lane, stream);
+  }
+}
+
+/* Anew. */
+static void look(const Engine *engine, gint32 rank, gint32 stream, Quiet *quiet) {
+  *quiet = (Quiet){G_MAXINT64, stream, NOT_AWAITED, NOT_AWAITED};
+  for (gint32 other = 0; other < N_STREAMS && quiet->until_ns > 0; other++) {
+    const gint32 lane = rank * LANES_PER_RANK + other;
+    const Lane *at = &engine->lanes[lane];
+    if (other == STREAM_COMPUTE || other == stream || at->head < 0)
+      continue;
+    if (at->state == LANE_HELD)
+      look_at_held(engine, lane, quiet);
+    else
+      quiet->until_ns = MIN(quiet->until_ns, quiet_beside(engine, lane, stream));
+  }
+}
+
+/* Others, of gradients and weights say, last too long. */
+static gboolean is_between_kernels(Stream stream) {
+  return stream == STREAM_TP || stream == STREAM_CP || stream == STREAM_EP;
+}
+
+/* And still so, for the collective `op` of this stream. */
+static gboolean is_known(const Quiet *quiet, const Lane *compute, gint32 stream, gint32 op) {
+  return quiet->stream == stream && op <= quiet->collective &&
+         (quiet->kernel == NOT_AWAITED || (compute->head >= 0 && compute->head <= quiet->kernel));
+}
+
+static gboolean waits_for(const Rank *state, gint32 op, gint32 awaited) {
+  const gint32 *after = state->list->ops[op].after;
+  for (int i = 0; i < OP_MAX_AFTER && after[i] >= 0; i++)
+    if (after[i] == awaited)
+      return TRUE;
+  return FALSE;
+}
+
+/* The kernel that others wait for may run beside the collective `op`, unless its stream waits for that one. */
+static gint64 quiet_beside_kernels(const Engine *engine, gint32 rank, gint32 op, const Quiet *quiet) {
+  const Lane *compute = &engine->lanes[rank * LANES_PER_RANK + STREAM_COMPUTE];
+  if (quiet->kernel == NOT_AWAITED ||
+      (compute->state == LANE_HELD && waits_for(&engine->ranks[rank], compute->head, op)))
+    return G_MAXINT64;
+  return earliest_end(engine, rank, quiet->kernel);
+}
+
+gboolean engine_run_ahead(Engine *engine, gint32 lane, const Task *task, gint64 begin_ns) {
+  const gint32 rank = rank_of(lane), op = engine->lanes[lane].head, stream = task->stream;
+  const Lane *compute = &engine->lanes[rank * LANES_PER_RANK + STREAM_COMPUTE];
+  const gint64 least_end_ns = add_ns(begin_ns, engine->timing->transfers[task->work].run_ns);
+  Quiet *quiet = &engine->quiet[rank];
+  if (!is_between_kernels((Stream)stream) || engine->lanes[lane].chain >= 0 ||
+      !contention_may_begin_ahead(engine->contention, task->work))
+    return FALSE;
+  for (gboolean is_new = FALSE;; is_new = TRUE) {
+    if (is_new || !is_known(quiet, compute, stream, op)) {
+      look(engine, rank, stream, quiet);
+      is_new = TRUE;
+    }
+    const gint64 until_ns = MIN(quiet->until_ns, quiet_beside_kernels(engine, rank, op, quiet));
+    TransferEnd ended;
+    if (least_end_ns < until_ns &&
+        contention_run_ahead(engine->contention, begin_ns, lane, task->work, rank, until_ns, &ended)) {
+      engine_end_flow(engine, &ended);
+      return TRUE;
+    }
+    if (is_new)
+      return FALSE;
+  }
+}
