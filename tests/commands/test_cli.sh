@@ -157,6 +157,7 @@ done <<'TABLE'
 2|--cuda-graphs;"ful";did you mean "full"?|simulate PLAN --cuda-graphs ful
 2|--cuda-graphs attention;model gpt2 has none|simulate --model gpt2 --cluster dgx-h100 --cuda-graphs attention
 2|--cuda-graphs router;gpt2|plan --model gpt2 --cluster dgx-h100 --gpus 8 --global-batch 8 --cuda-graphs router
+0|notice: model olmo-2-7b normalises q and k over all heads|plan --model olmo-2-7b --cluster dgx-h100 --gpus 8 --global-batch 8 --tp 2 --pp 1 --zero 1 --emit megatron
 1|megatron: model gemma-2-9b has norms behind its branches|plan --model gemma-2-9b --cluster dgx-h100 --gpus 8 --global-batch 8 --tp 2 --emit megatron
 0|micro-batch|plan --model mixtral-8x7b --cluster dgx-h100 --gpus 64 --global-batch 64 --seq-len 512 --tp 1 --pp 2 --ep 8 --chunks 1,2 --zero 1 --recompute none --micro-batch 1 --overlap-experts on,off
 2|--overlap-experts on;gpt2|plan --model gpt2 --cluster dgx-h100 --gpus 8 --global-batch 8 --overlap-experts on
