@@ -495,6 +495,8 @@ done <<'TABLE'
 2|foreign.json|plot timeline foreign.json --output x.svg
 2|cannot write nowhere/x.dat|plot bubble --pp 4 --data nowhere/x.dat
 0|zero 0;zero 3;W weights|plot memory PLAN --terminal
+0|dgx-h100; gpus 64, tp 4'|plot memory --model llama-3-8b --cluster dgx-h100 --gpus 64 --tp 4 --zero 1 --data -
+0|dgx-h100; gpus 64, zero 1'|plot heat --model llama-3-8b --cluster dgx-h100 --gpus 64 --tp 4 --zero 1 --data -
 0|gpus 8;across: tp;upward: zero|plot heat PLAN --vary tp=1,2,4 --vary zero=0..2 --terminal
 0|gnuplot -e;"1f1b"|plot bubble --pp 4 --data -
 TABLE
