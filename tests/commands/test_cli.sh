@@ -208,7 +208,11 @@ done <<'TABLE'
 2|--csv-format: found "json", expected compute or comms|schedule --from good.csv --csv - --csv-format json
 2|not both|memory --params 7e9 --model llama-3-8b
 2|--cluster dgx-h100 needs --model|memory --params 7e9 --cluster dgx-h100
-2|--gpus 3 and --ranks clash|collective --cluster dgx-h100 --ranks 0,1 --gpus 3
+2|"-1", expected 0 to 119880119|schedule --pp 4 --micro-batches 4 --times F=-1,I=1,W=1
+2|"25 h", expected a time from 0 to one day|schedule --pp 4 --micro-batches 4 --times "F=25 h,I=1 s,W=1 s"
+2|--gpus 3 and --ranks clash: rank 8|collective --cluster dgx-h100 --ranks 0,8 --gpus 3
+0|2 GPUs on 2 nodes|collective --cluster dgx-h100 --gpus 16 --ranks 0,8 --bytes 1MiB
+0|2 GPUs on 2 nodes|collective --cluster dgx-h100 --gpus 2 --ranks 0,8 --bytes 1MiB
 2|--gpu-list and --gpus clash|plot mfu --output x.svg --gpu-list 8 PLAN --global-batch 8
 2|plot bubble and --gpu-list clash|plot bubble --pp 4 --output x.svg --gpu-list 8
 # numbers that may be left out are no zeros
