@@ -106,7 +106,8 @@ static GArray *first_ranks(int n) {
   return ranks;
 }
 
-/* The members that --gpus and --ranks name together; `n_default` where neither is given. */
+/* The members that --gpus and --ranks name together, a list of so many or of some of so many; `n_default` where neither
+ * is given. */
 static GArray *choose_ranks(const CollectiveOptions *o, int n_default, GError **error) {
   const gboolean has_gpus = o->gpus != NOT_GIVEN;
   if (has_gpus && (o->gpus < 1 || o->gpus > MAX_RANKS)) {
@@ -118,10 +119,12 @@ static GArray *choose_ranks(const CollectiveOptions *o, int n_default, GError **
   g_autoptr(GArray) ranks = parse_ranks(o->ranks, error);
   if (ranks == NULL)
     return NULL;
-  if (has_gpus && (guint)o->gpus != ranks->len) {
-    fail_input(error, "--gpus %d and --ranks clash: the list has %u", o->gpus, ranks->len);
-    return NULL;
-  }
+  for (guint i = 0; has_gpus && (guint)o->gpus != ranks->len && i < ranks->len; i++)
+    if (g_array_index(ranks, int, i) >= o->gpus) {
+      fail_input(error, "--gpus %d and --ranks clash: rank %d of the list's %u is none of them", o->gpus,
+                 g_array_index(ranks, int, i), ranks->len);
+      return NULL;
+    }
   return g_steal_pointer(&ranks);
 }
 

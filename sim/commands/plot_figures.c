@@ -175,11 +175,18 @@ static Picture *make_breakdown(PlotOptions *o, char **files, GError **error) {
   return runs_breakdown_picture(variants.runs, title, output_columns(), error);
 }
 
+/* What a picture varies where --vary does not say; its title then leaves that out too. */
+static void vary_by_default(PlotOptions *o, const char *const *axes) {
+  if (o->vary == NULL)
+    o->vary = g_strdupv((char **)axes);
+}
+
 /* ZeRO-0 shards nothing, so --zero-ranks goes with the other stages only. */
 static Picture *make_memory(PlotOptions *o, char **files, GError **error) {
   static const char *const stages[] = {"zero=0..3", NULL};
   g_auto(Variants) variants = {0};
-  if (!variants_make(&variants, o, o->vary != NULL ? o->vary : (char **)stages, error))
+  vary_by_default(o, stages);
+  if (!variants_make(&variants, o, o->vary, error))
     return NULL;
   for (guint i = 0; i < variants.runs->len; i++) {
     Plan *plan = many_runs_get(variants.runs, i)->plan;
@@ -226,15 +233,15 @@ static Picture *make_timeline(PlotOptions *o, char **files, GError **error) {
 
 static Picture *make_heat(PlotOptions *o, char **files, GError **error) {
   static const char *const by_default[] = {"tp=1..8*2", "pp=1..16*2", NULL};
-  char **vary = o->vary != NULL ? o->vary : (char **)by_default;
   int value = o->value != NULL ? parse_choice("--value", o->value, run_value_names(), error) : RUN_MFU;
   if (value < 0)
     return NULL;
-  if (g_strv_length(vary) != 2) {
-    fail_input(error, "plot heat: found %u --vary, expected two: across and upward", g_strv_length(vary));
+  vary_by_default(o, by_default);
+  if (g_strv_length(o->vary) != 2) {
+    fail_input(error, "plot heat: found %u --vary, expected two: across and upward", g_strv_length(o->vary));
     return NULL;
   }
-  char *upward_first[] = {vary[1], vary[0], NULL};
+  char *upward_first[] = {o->vary[1], o->vary[0], NULL};
   g_auto(Variants) variants = {0};
   if (!predict_variants(&variants, o, upward_first, error))
     return NULL;

@@ -63,6 +63,8 @@ static gboolean read_number(const char *text, double *number) {
   return end != text && *end == '\0' && strpbrk(text, "xX") == NULL && isfinite(*number);
 }
 
+static const double most_ns = 86400e9;
+
 static gboolean read_time(const char *option, const char *text, Named *named, GError **error) {
   double number, seconds;
   named->is_bare = read_number(text, &number);
@@ -75,9 +77,11 @@ static gboolean read_time(const char *option, const char *text, Named *named, GE
     }
     *named->target = seconds * 1e9;
   }
-  if (!isfinite(*named->target) || *named->target < 0 || *named->target > 86400e9)
-    return fail_input(error, "%s: found \"%s\", expected a time from 0 to one day", option, text);
-  return TRUE;
+  if (isfinite(*named->target) && *named->target >= 0 && *named->target <= most_ns)
+    return TRUE;
+  if (named->is_bare)
+    return fail_input(error, "%s: found \"%s\", expected 0 to %.0f", option, text, floor(most_ns / BARE_UNIT_NS));
+  return fail_input(error, "%s: found \"%s\", expected a time from 0 to one day", option, text);
 }
 
 gboolean parse_times(const char *text, GivenTimes *times, GError **error) {

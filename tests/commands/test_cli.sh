@@ -150,6 +150,7 @@ done <<'TABLE'
 2|--cuda-graphs;"ful";did you mean "full"?|simulate PLAN --cuda-graphs ful
 2|--cuda-graphs attention;model gpt2 has none|simulate --model gpt2 --cluster dgx-h100 --cuda-graphs attention
 2|--cuda-graphs router;gpt2|plan --model gpt2 --cluster dgx-h100 --gpus 8 --global-batch 8 --cuda-graphs router
+0|notice: model olmo-2-7b normalises q and k over all heads|plan --model olmo-2-7b --cluster dgx-h100 --gpus 8 --global-batch 8 --tp 2 --pp 1 --zero 1 --emit megatron
 1|megatron: model gemma-2-9b has norms behind its branches|plan --model gemma-2-9b --cluster dgx-h100 --gpus 8 --global-batch 8 --tp 2 --emit megatron
 0|micro-batch|plan --model mixtral-8x7b --cluster dgx-h100 --gpus 64 --global-batch 64 --seq-len 512 --tp 1 --pp 2 --ep 8 --chunks 1,2 --zero 1 --recompute none --micro-batch 1 --overlap-experts on,off
 2|--overlap-experts on;gpt2|plan --model gpt2 --cluster dgx-h100 --gpus 8 --global-batch 8 --overlap-experts on
@@ -210,7 +211,11 @@ done <<'TABLE'
 2|--csv-format: found "json", expected compute or comms|schedule --from good.csv --csv - --csv-format json
 2|not both|memory --params 7e9 --model llama-3-8b
 2|--cluster dgx-h100 needs --model|memory --params 7e9 --cluster dgx-h100
-2|--gpus 3 and --ranks clash|collective --cluster dgx-h100 --ranks 0,1 --gpus 3
+2|"-1", expected 0 to 119880119|schedule --pp 4 --micro-batches 4 --times F=-1,I=1,W=1
+2|"25 h", expected a time from 0 to one day|schedule --pp 4 --micro-batches 4 --times "F=25 h,I=1 s,W=1 s"
+2|--gpus 3 and --ranks clash: rank 8|collective --cluster dgx-h100 --ranks 0,8 --gpus 3
+0|2 GPUs on 2 nodes|collective --cluster dgx-h100 --gpus 16 --ranks 0,8 --bytes 1MiB
+0|2 GPUs on 2 nodes|collective --cluster dgx-h100 --gpus 2 --ranks 0,8 --bytes 1MiB
 2|--gpu-list and --gpus clash|plot mfu --output x.svg --gpu-list 8 PLAN --global-batch 8
 2|plot bubble and --gpu-list clash|plot bubble --pp 4 --output x.svg --gpu-list 8
 # numbers that may be left out are no zeros
@@ -497,6 +502,8 @@ done <<'TABLE'
 2|foreign.json|plot timeline foreign.json --output x.svg
 2|cannot write nowhere/x.dat|plot bubble --pp 4 --data nowhere/x.dat
 0|zero 0;zero 3;W weights|plot memory PLAN --terminal
+0|dgx-h100; gpus 64, tp 4'|plot memory --model llama-3-8b --cluster dgx-h100 --gpus 64 --tp 4 --zero 1 --data -
+0|dgx-h100; gpus 64, zero 1'|plot heat --model llama-3-8b --cluster dgx-h100 --gpus 64 --tp 4 --zero 1 --data -
 0|gpus 8;across: tp;upward: zero|plot heat PLAN --vary tp=1,2,4 --vary zero=0..2 --terminal
 0|gnuplot -e;"1f1b"|plot bubble --pp 4 --data -
 TABLE

@@ -170,7 +170,9 @@ START_TEST(idle_slots_and_blanks_do_not_change_the_order) {
   /* a V: stages 0 and 3 on the first rank; W apart from I */
   g_autoptr(Order) order = read_legal("0F0,,3F0,3I0,3W0,,0B0\r\n,1F0,2F0,,2B0, 1B0 \r\n");
   g_autoptr(Order) dense = read_legal("0F0,3F0,3I0,3W0,0B0\n1F0,2F0,2B0,1B0");
-  ck_assert(same_orders(order, dense));
+  g_autoptr(Order) marked = read_legal("\xef\xbb\xbf" /* a byte order mark */
+                                       "0F0,3F0,3I0,3W0,0B0\n1F0,2F0,2B0,1B0");
+  ck_assert(same_orders(order, dense) && same_orders(order, marked));
   static const int ranks[] = {0, 1, 1, 0};
   ck_assert_mem_eq(order->placement->stage_rank, ranks, sizeof ranks);
   ck_assert_int_eq(order->placement->n_pipes, 1);

@@ -196,6 +196,9 @@ static void add_model(const LaunchCase *c, GString *out) {
   add_flag(out, model->qkv_bias && !model->linear_bias, "--add-qkv-bias");
   if (!model->dropout)
     add(out, "--hidden-dropout 0 --attention-dropout 0");
+  if (model->qk_norms == QK_NORMS_WHOLE)
+    launch_notice(c, "model %s normalises q and k over all heads, Megatron-LM's --qk-layernorm each head: left out",
+                  model->name);
   if (model->bare_norms)
     launch_notice(c, "model %s has LayerNorms without a shift, Megatron-LM's have one", model->name);
 }

@@ -77,10 +77,13 @@ static gboolean read_row(Sheet *sheet, char *row, GError **error) {
                     sheet->n_rows);
 }
 
+static const char byte_order_mark[] = "\xef\xbb\xbf"; /* as spreadsheets write it */
+
 static gboolean read_rows(Sheet *sheet, char *text, gsize length, GError **error) {
   if (memchr(text, '\0', length))
     return fail_input(error, "%s: a binary file; expected rows of actions as 0F0,0F1,0B0", sheet->file);
-  for (char *row = text; row < text + length;) {
+  char *first = g_str_has_prefix(text, byte_order_mark) ? text + strlen(byte_order_mark) : text;
+  for (char *row = first; row < text + length;) {
     char *end = strchr(row, '\n');
     if (end && sheet->n_rows == 0)
       sheet->ends_in_crlf = end > row && end[-1] == '\r';

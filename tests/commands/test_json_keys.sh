@@ -1,0 +1,40 @@
+#!/bin/sh
+# test_json_keys.sh STEPSIM: every key that a verb prints with --json stands in its row of docs/json.md; those of
+# breakdown_s in that of simulate, of which the other rows say {…}, and those of explain's sensitivity in that of plan.
+docs=$(dirname "$0")/../../docs/json.md
+work=$(mktemp -d) || exit 99
+trap 'rm -rf "$work"' EXIT
+stepsim=$1
+. "$(dirname "$0")/../fixtures/tap.sh"
+
+# Words of a row's code, one a line; "of" and the like are among them and do no harm.
+words() {
+  grep "^| \`$1\` |" "$docs" | tr '`' '\n' | awk 'NR % 2 == 0' | grep -oE '[A-Za-z_]+' | sort -u
+}
+
+# verb ARGUMENT…: its keys are documented.
+documented() {
+  "$stepsim" "$@" --json >"$work/out" 2>"$work/err"
+  grep -oE '"[A-Za-z_]+" ?:' "$work/out" | tr -cd 'A-Za-z_\n' | sort -u >"$work/keys"
+  { words "$1"; [ "$1" != explain ] || words plan; echo compute recompute tp pp cp ep dp bubble optimizer host offload other | tr ' ' '\n'; } | sort -u >"$work/row"
+  undocumented=$(comm -23 "$work/keys" "$work/row")
+  [ "$(wc -l <"$work/keys")" -ge 5 ] && [ -z "$undocumented" ]
+  result $? "docs/json.md has the keys of $1" "not there: $undocumented; $(cat "$work/err")"
+}
+
+words simulate | grep -qx offload && words simulate | grep -qx recompute
+result $? "docs/json.md has the axes of breakdown_s" "$(words simulate)"
+plan="--model llama-3-8b --cluster dgx-h100 --gpus 16 --tp 2 --pp 2 --zero 1 --global-batch 32"
+# shellcheck disable=SC2086
+documented simulate $plan --offload-optimizer nvme
+documented schedule --pp 4 --micro-batches 8
+documented memory --model llama-3-8b --cluster dgx-h100 --dp 8 --zero 1 --offload-optimizer nvme
+documented collective --cluster dgx-h100 --bytes 1MiB
+documented topology --cluster dgx-h100 --gpus 16 --route 0,9
+documented explain $plan
+documented explain $plan --gpus 16,32
+documented plan --model llama-3-8b --cluster llama3-h100 --gpus 16 --global-batch 32 --tp 1,2 --pp 1 --zero 1 \
+  --emit megatron --tokens 1T
+"$stepsim" simulate --model gpt2 --cluster dgx-h100 --gpus 2 --pp 2 --trace "$work/trace.json" >/dev/null
+documented compare "$work/trace.json" "$work/trace.json"
+finish
