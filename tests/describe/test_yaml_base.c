@@ -162,6 +162,11 @@ START_TEST(what_cannot_be_a_base_is_refused) {
   assert_refused("name: x\nbase: dgx-h100\nbase: dgx-a100\n",
                  "refused.yaml:3: base: found twice in one mapping, first in "
                  "line 2");
+  assert_refused(
+      "name: x\nbase: dgx-h100\nmeasured: none\n",
+      "refused.yaml:3: measured: found \"none\", expected a mapping: none takes away what a base has, and no "
+      "base has this; leave it out");
+  assert_refused("name: x\nbase: dgx-h100\nfabric: {tiers: none}\n", "expected a list: none takes away");
   g_autofree char *list = write_file("list.yaml", "[1, 2]\n");
   assert_refused("name: x\nbase: list.yaml\n", "refused.yaml:2: base: found a file without keys");
   /* what the base has and the file does not go together with: told where it stands */

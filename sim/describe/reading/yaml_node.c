@@ -250,6 +250,10 @@ static gboolean check_type(YamlNode node, YamlTreeType type, GError **error) {
   const char *text = node_at(node.file, node.index)->text;
   if (text != NULL && *text == '\0')
     return yaml_fail(node, error, "found nothing, expected %s", type_names[type]);
+  if (g_strcmp0(text, "none") == 0) /* yaml_base.h */
+    return yaml_fail(node, error,
+                     "found \"none\", expected %s: none takes away what a base has, and no base has this; leave it out",
+                     type_names[type]);
   if (text != NULL)
     return yaml_fail(node, error, "found \"%.80s\", expected %s", text, type_names[type]);
   return yaml_fail(node, error, "found %s, expected %s", type_names[found], type_names[type]);
