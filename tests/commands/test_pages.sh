@@ -59,6 +59,24 @@ missing=$(sed -n 's/^    {"\([^"]*\)", FIELD_[A-Z0-9]*, \([A-Z]*\),.*/\1|\2/p' "
 [ -z "$missing" ]
 result $? "docs/clusters.md has the keys of clusters and GPUs" "missing: $missing"
 
+# Every key that a verb prints, but columns of a sweep's table.
+plan='--model llama-3-8b --cluster llama3-h100 --tp 8'
+while read -r verb arguments; do
+  # shellcheck disable=SC2086 # a list of words
+  keys=$("$stepsim" "$verb" $arguments --json 2>"$work/err" | grep -oE '"[A-Za-z_]+" *:' | tr -d '": ' | sort -u)
+  missing=$(for key in $keys; do grep -qw -- "$key" "$docs/json.md" || echo "$key"; done)
+  [ -n "$keys" ] && [ -z "$missing" ]
+  result $? "docs/json.md has the keys of $verb" "missing: $missing $(cat "$work/err")"
+done <<END
+simulate $plan --gpus 8 --offload-optimizer nvme --offload-activations host
+schedule --pp 2 --micro-batches 2
+memory $plan --gpus 8
+collective --cluster dgx-h100 --bytes 1MiB
+explain $plan --gpus 8,16 --global-batch 8
+plan --model llama-3-8b --cluster llama3-h100 --gpus 8 --tp 8 --pp 1 --zero 1 --global-batch 8 --tokens 1T --emit megatron
+topology --cluster dgx-h100 --gpus 16 --route 0,9
+END
+
 # The page of published steps made of a few of them: the worst is explained, the others are asked for.
 mkdir "$work/docs" "$work/measured" "$work/measurements" || exit 99
 cp "$docs/validation.sh" "$docs/collectives.sh" "$docs/passes.sh" "$docs/validation.md.in" "$docs/validation-cpu.txt" "$docs/validation-peers.txt" "$work/docs"
