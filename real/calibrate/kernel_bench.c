@@ -350,13 +350,13 @@ static gboolean measure_copies(Bench *bench, DeviceFacts *facts, GError **error)
 
 /* The clock that products leave: those before it are read once a second of them has run. */
 static gboolean measure_clock(Bench *bench, Number number, DeviceFacts *facts, GError **error) {
-  const gint64 size = 4096, until_ns = now_ns() + G_GINT64_CONSTANT(1000000000);
-  const WorkItem item = {.kind = ITEM_MATMUL, .number = (guint8)number, .batch = 1, .m = size, .n = size, .k = size};
+  const gint64 n = 4096, until_ns = now_ns() + G_GINT64_CONSTANT(1000000000);
+  const WorkItem item = {.kind = ITEM_MATMUL, .number = (guint8)number, .batch = 1, .m = n, .n = n, .k = n};
   char *buffers[3];
   gboolean ok = TRUE;
   if (!bench->type->is_host_memory) {
-    ok = allocate_operands(bench, number, 4 * size * size, buffers, error);
-    const Case one = product_case(&item, buffers, 4 * size * size);
+    ok = allocate_operands(bench, number, 4 * n * n, buffers, error);
+    const Case one = product_case(&item, buffers, 4 * n * n);
     while (ok && now_ns() < until_ns)
       ok = bench_time(bench, &one, MOST_LAUNCHES, FALSE, error) >= 0;
     for (int i = 0; i < MOST_LAUNCHES && ok; i++) /* the GPU is at work while its clock is read */

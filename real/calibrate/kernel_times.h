@@ -42,6 +42,6 @@ void kernel_times_set_edge(KernelTimes *times, double edge_s);
 void kernel_times_share(KernelTimes *times, World *world);
 /* In a fixed order; borrowed. */
 const KernelTime *kernel_times_all(KernelTimes *times, int *n);
-/* Text that kernel_times_read() takes back: one line per kernel. */
+/* Text that kernel_times_read_line() takes back line by line: one per kernel. */
 void kernel_times_write(KernelTimes *times, GString *out);
 gboolean kernel_times_read_line(KernelTimes *times, const char *line);

@@ -163,9 +163,9 @@ static gboolean time_group(const Links *links, CommGroup *group, int n_ranks, GE
 }
 
 static gboolean time_groups(const Links *links, GError **error) {
-  const int size = world_size(links->bench->world), rank = world_rank(links->bench->world);
-  for (int n = 2; n <= size; n = n < size && 2 * n > size ? size : 2 * n) {
-    if (size % n != 0)
+  const int n_ranks = world_size(links->bench->world), rank = world_rank(links->bench->world);
+  for (int n = 2; n <= n_ranks; n = n < n_ranks && 2 * n > n_ranks ? n_ranks : 2 * n) {
+    if (n_ranks % n != 0)
       continue;
     g_autofree int *members = g_new(int, n);
     for (int i = 0; i < n; i++)
@@ -373,8 +373,8 @@ static double median_of_field(const SideBySide *results, gsize offset) {
 
 static gboolean measure_beside_group(const Links *links, CommGroup *group, GError **error) {
   const DeviceType *type = links->bench->device;
-  const int size = world_size(links->bench->world);
-  const gint64 n = MIN(links->bench->most_bytes, 1 << 20) / 4 / size * size;
+  const int n_ranks = world_size(links->bench->world);
+  const gint64 n = MIN(links->bench->most_bytes, 1 << 20) / 4 / n_ranks * n_ranks;
   DeviceEvent *ends[MAX_BESIDE];
   SideBySide results[N_SIDE_BY_SIDE];
   gboolean ok = TRUE;
@@ -394,11 +394,11 @@ static gboolean measure_beside_group(const Links *links, CommGroup *group, GErro
 }
 
 static gboolean measure_beside(const Links *links, GError **error) {
-  const int size = world_size(links->bench->world);
-  g_autofree int *members = g_new(int, size);
-  for (int i = 0; i < size; i++)
+  const int n_ranks = world_size(links->bench->world);
+  g_autofree int *members = g_new(int, n_ranks);
+  for (int i = 0; i < n_ranks; i++)
     members[i] = i;
-  CommGroup *group = links->comm->type->group_new(links->comm, members, size, error);
+  CommGroup *group = links->comm->type->group_new(links->comm, members, n_ranks, error);
   if (group == NULL || !measure_beside_group(links, group, error))
     return FALSE;
   links->comm->type->group_free(group);

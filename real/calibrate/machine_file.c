@@ -112,12 +112,12 @@ static void append_rates(GString *out, const MachineDescription *machine) {
     if (peak_of(machine, number) > 0)
       g_string_append_printf(out, "  %s: %.6g TFLOP/s\n", number_name((Number)number),
                              peak_of(machine, number) * 1e-12);
-  const double bandwidth = machine->base ? machine->base->hbm_Bps : best_memory(machine);
+  const double hbm_Bps = machine->base ? machine->base->hbm_Bps : best_memory(machine);
   g_string_append_printf(out,
                          "\nhbm:\n  capacity: %.0f B\n  reserved: %.0f B\n  bandwidth: %.6g GB/s\n  efficiency: %.4g\n",
                          machine->base ? machine->base->hbm_bytes : machine->facts->memory_bytes,
-                         machine->base ? machine->base->reserved_bytes : 0, bandwidth * 1e-9,
-                         CLAMP(best_memory(machine) / bandwidth, 1e-3, 1));
+                         machine->base ? machine->base->reserved_bytes : 0, hbm_Bps * 1e-9,
+                         CLAMP(best_memory(machine) / hbm_Bps, 1e-3, 1));
 }
 
 static void append_matmul(GString *out, const MachineDescription *machine) {

@@ -262,8 +262,8 @@ static void abort_comm(Comm *base) {
   Abort *job = g_new0(Abort, 1);
   *job = (Abort){comm, FALSE, 2};
   g_thread_unref(g_thread_new("nccl abort", abort_all, job));
-  const gint64 start = g_get_monotonic_time();
-  while (!g_atomic_int_get(&job->is_done) && g_get_monotonic_time() - start < ABORT_US)
+  const gint64 start_us = g_get_monotonic_time();
+  while (!g_atomic_int_get(&job->is_done) && g_get_monotonic_time() - start_us < ABORT_US)
     g_usleep(1000);
   abort_unref(job);
 }

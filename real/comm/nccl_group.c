@@ -38,17 +38,17 @@ ncclResult_t nccl_state(NcclComm *comm, const NcclGroup *group) {
 }
 
 gboolean nccl_await(NcclComm *comm, const NcclGroup *group, const char *what, GError **error) {
-  const gint64 start = g_get_monotonic_time();
+  const gint64 start_us = g_get_monotonic_time();
   const int rank = world_rank(comm->world);
   ncclResult_t state;
   while ((state = nccl_state(comm, group)) == ncclInProgress) {
-    const gint64 waited = g_get_monotonic_time() - start;
-    if (waited > TIMEOUT_US)
+    const gint64 waited_us = g_get_monotonic_time() - start_us;
+    if (waited_us > TIMEOUT_US)
       return fail_impossible(error, "rank %d: NCCL: %s of %d ranks has not ended after %d s", rank, what, group->n,
                              (int)(TIMEOUT_US / G_USEC_PER_SEC));
     if (cuda_device_has_failed(comm->device))
       return fail_impossible(error, "rank %d: NCCL: %s given up: the device has failed", rank, what);
-    if (waited > 100)
+    if (waited_us > 100)
       g_usleep(20);
   }
   if (g_atomic_int_get(&comm->is_aborted))
@@ -125,11 +125,11 @@ static gboolean start_connecting(NcclComm *comm, const NcclGroup *group, void *m
 
 /* Until what was put on the streams has run; polled, so that it can end without them. */
 static gboolean await_streams(const NcclComm *comm, const GPtrArray *streams, GError **error) {
-  const gint64 start = g_get_monotonic_time();
+  const gint64 start_us = g_get_monotonic_time();
   for (guint i = 0; i < streams->len; i++) {
     cudaError_t status;
     while ((status = cudaStreamQuery(g_ptr_array_index(streams, i))) == cudaErrorNotReady) {
-      if (g_get_monotonic_time() - start > TIMEOUT_US || cuda_device_has_failed(comm->device))
+      if (g_get_monotonic_time() - start_us > TIMEOUT_US || cuda_device_has_failed(comm->device))
         return fail_impossible(error, "rank %d: NCCL: channels do not connect", world_rank(comm->world));
       g_usleep(50);
     }

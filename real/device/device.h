@@ -2,7 +2,7 @@
  * One small table of functions each; whatever is above this header does not know which it is.
  *
  * Every call that takes a stream returns at once; the work is done later, in stream order. Work that fails makes the
- * device fail: the first error is kept and device_check() reports it, later work is skipped, waits still end.
+ * device fail: the first error is kept and check() reports it, later work is skipped, waits still end.
  *
  * Calls are made by one host thread. Times are ns of CLOCK_MONOTONIC of this machine, on every device. */
 #pragma once

@@ -1,8 +1,9 @@
 /* Tensors of a layer that has experts:
  *
- *     layer     | norms | of q, of k | q_down kv_down | router | its bias | shared expert's gate | q k v (q_up kv_up) |
- *                attn_out | shared expert, in the MLP's place | experts   | gate up down of the rank's first | of its
- * second | … */
+ *     layer     | norms | of q, of k | q_down kv_down | router | its bias | shared expert's gate |
+ *               | q k v (q_up kv_up) | attn_out | shared expert, in the MLP's place |
+ *     experts   | gate up down of the rank's first | of its second | …
+ */
 #include "block_layout.h"
 
 #include <math.h>

@@ -139,7 +139,7 @@ static int end_of_block(const Survey *survey, int i, gint64 block) {
 /* Every GPU to its place in the next block of so many GPUs, round and round; where that has fewer of the job's domains,
  * several to one. FALSE: there is one block. */
 static gboolean aim_out(Survey *survey, gint64 block) {
-  const int n = (int)survey->domains->len, size = survey->cluster->domain_gpus;
+  const int n = (int)survey->domains->len, domain_gpus = survey->cluster->domain_gpus;
   if (end_of_block(survey, 0, block) == n)
     return FALSE;
   aim_at_none(survey);
@@ -147,18 +147,18 @@ static gboolean aim_out(Survey *survey, gint64 block) {
     end = end_of_block(survey, first, block);
     const int next = end % n, n_next = end_of_block(survey, next, block) - next;
     for (int i = first; i < end; i++)
-      for (int gpu = 0; gpu < size; gpu++)
+      for (int gpu = 0; gpu < domain_gpus; gpu++)
         survey->target[nth_base(survey, i) + gpu] = nth_base(survey, next + (i - first) % n_next) + gpu;
   }
   return TRUE;
 }
 
 static void aim_inside(Survey *survey) {
-  const int size = survey->cluster->domain_gpus;
+  const int domain_gpus = survey->cluster->domain_gpus;
   aim_at_none(survey);
   for (int i = 0; i < (int)survey->domains->len; i++)
-    for (int gpu = 0; gpu < size && size > 1; gpu++)
-      survey->target[nth_base(survey, i) + gpu] = nth_base(survey, i) + (gpu + 1) % size;
+    for (int gpu = 0; gpu < domain_gpus && domain_gpus > 1; gpu++)
+      survey->target[nth_base(survey, i) + gpu] = nth_base(survey, i) + (gpu + 1) % domain_gpus;
 }
 
 static gboolean measure(Survey *survey, GError **error) {
@@ -245,10 +245,10 @@ static gboolean is_sound(const Domain *domain) {
 }
 
 static void empty_channels(Domain *domain) {
-  const gsize size = sizeof(double) * (gsize)domain->n_channels;
-  memset(domain->left_Bps, 0, size);
-  memset(domain->passing_Bps, 0, size);
-  memset(domain->own_Bps, 0, size);
+  const gsize n_bytes = sizeof(double) * (gsize)domain->n_channels;
+  memset(domain->left_Bps, 0, n_bytes);
+  memset(domain->passing_Bps, 0, n_bytes);
+  memset(domain->own_Bps, 0, n_bytes);
 }
 
 /* Of `members` GPUs from `first` on, `gap` apart. −1: not all are of the job. */
@@ -355,15 +355,15 @@ static gboolean survey_levels(Survey *survey, LinkHealth *health, GError **error
 
 /* Fill domains and n_gpus. */
 static void find_domains(Survey *survey, const int *gpus, int n) {
-  const int size = survey->cluster->domain_gpus;
+  const int domain_gpus = survey->cluster->domain_gpus;
   g_autoptr(GHashTable) seen = g_hash_table_new(NULL, NULL);
   survey->domains = g_array_new(FALSE, FALSE, sizeof(int));
   for (int i = 0; i < n; i++) {
-    const int domain = (gpus != NULL ? gpus[i] : i) / size;
+    const int domain = (gpus != NULL ? gpus[i] : i) / domain_gpus;
     if (!g_hash_table_add(seen, GINT_TO_POINTER(domain)))
       continue;
     g_array_append_val(survey->domains, domain);
-    survey->n_gpus = MAX(survey->n_gpus, (domain + 1) * size);
+    survey->n_gpus = MAX(survey->n_gpus, (domain + 1) * domain_gpus);
   }
 }
 

@@ -9,10 +9,6 @@
 #include "passes.h"
 #include "timing_model.h"
 
-/* Each forward pass comes with its backward, sends and receives, some 600 bytes in all; placing the sends looks at
- * every rank for every pass. */
-static const double MAX_PASSES = 4e6, MAX_LOOKS = 5e8;
-
 StageTimes order_run_pass_times(const StageTimes *times, int n_passes) {
   StageTimes pass = {.f_ns = round(times->f_ns / n_passes),
                      .i_ns = round(times->i_ns / n_passes),
@@ -38,13 +34,13 @@ static Timing *make_timing(const Program *program, const StageTimes *times) {
 
 gboolean order_run_check_size(int n_ranks, int n_chunks, gint64 n_micro_batches, int n_steps, GError **error) {
   double passes = (double)n_ranks * n_chunks * n_micro_batches, looks = passes * n_ranks;
-  if (passes * n_steps <= MAX_PASSES && looks <= MAX_LOOKS)
+  if (passes * n_steps <= PLAN_MOST_PASSES && looks <= PLAN_MOST_LOOKS)
     return TRUE;
   return fail_input(error,
                     "--pp %d × --chunks %d × %" G_GINT64_FORMAT " micro-batches × --steps %d = %.4g forward passes: "
-                    "at most %.0f are run, with --pp %d at most %.0f in a step",
-                    n_ranks, n_chunks, n_micro_batches, n_steps, passes * n_steps, MAX_PASSES, n_ranks,
-                    MIN(MAX_PASSES, floor(MAX_LOOKS / n_ranks)));
+                    "at most %d are run, with --pp %d at most %d in a step",
+                    n_ranks, n_chunks, n_micro_batches, n_steps, passes * n_steps, PLAN_MOST_PASSES, n_ranks,
+                    MIN(PLAN_MOST_PASSES, PLAN_MOST_LOOKS / n_ranks));
 }
 
 OrderRun *order_run_new(const Order *order, const StageTimes *times, int n_steps, const char *dump_after, char **dump,

@@ -26,8 +26,7 @@ typedef struct {
 /* What finds the file that a `gpu:` names; NULL with the error set. Owned by the caller. */
 typedef char *(*FindGpu)(YamlNode name, GError **error);
 
-/* NULL with INPUT (file:line): ranges that overlap or run backwards, shares out of range, places named twice,
- * forms other than those above.
- * Ranges are sorted. */
+/* NULL with INPUT (file:line): ranges that overlap or run backwards, shares out of range, places named twice, forms
+ * other than those above. Ranges are sorted. */
 GArray *gpu_ranges_read(YamlNode list, FindGpu find, GError **error);
 GArray *link_faults_read(YamlNode list, GError **error);

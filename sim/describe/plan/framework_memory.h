@@ -62,6 +62,6 @@ typedef struct {
   double activation_input_bytes, attention_output_bytes; /* 0: as every framework has it */
 } FrameworkMemory;
 
-/* Fill *memory from the mapping. INPUT, "file:line: …", for an unknown key, a
- * value out of range, an unknown recipe or module, and modules beside "selective: products". */
+/* Fill *memory from the mapping. INPUT, "file:line: …", for an unknown key, a value out of range, an unknown recipe or
+ * module, and modules beside "selective: products". */
 gboolean framework_memory_parse(YamlNode map, FrameworkMemory *memory, GError **error);

@@ -96,6 +96,11 @@ typedef struct {
   gint64 n_micro_batches; /* per pipeline and step = global_batch / (micro_batch · dp) */
 } Plan;
 
+/* What a run may take, so that it is refused at once instead of taking the machine down: forward passes of a stage
+ * (some 600 bytes each with its backward and its sends), and looks at a rank for each pass of a step while sends are
+ * placed. */
+enum { PLAN_MOST_PASSES = 4000000, PLAN_MOST_LOOKS = 500000000 };
+
 Plan *plan_new(void); /* defaults: one of everything, 1f1b, bf16, bf16+master, flash, overlaps on, seq. par. off */
 Plan *plan_copy(const Plan *plan);
 void plan_free(Plan *plan);

@@ -19,10 +19,8 @@ enum { MOST_RANKS = 1 << 24, MOST_MICRO_BATCHES = 1000000, DEFAULT_SEQ_LEN = 204
 /* The second step begins as the first one ended; the third repeats it. */
 enum { STEPS_TO_STEADY = 3 };
 static const gint64 most_micro_batch_tokens = G_MAXINT32;
-/* What a run may take, so that it is refused at once instead of taking the machine down: passes of a stage (some 600
- * bytes each with its backward and its sends), looks at a rank while sends are placed, passes of a layer that has ops
- * of its own (some 700 bytes). */
-static const double most_passes = 4e6, most_looks = 5e8, most_layer_passes = 8e6;
+/* Passes of a layer that has ops of its own (some 700 bytes), beside PLAN_MOST_PASSES. */
+static const double most_layer_passes = 8e6;
 /* A thousand such steps at a thousandth of the peak still end before int64 nanoseconds do. */
 static const double most_step_s_at_peak = 1e6;
 
@@ -400,13 +398,13 @@ static gboolean check_passes(Plan *plan, const Model *model, const Cluster *clus
   if (cluster == NULL)
     return TRUE; /* nothing runs */
   double passes = (double)plan->pp * plan->chunks * plan->n_micro_batches * plan->steps;
-  if (passes <= most_passes && passes / plan->steps * plan->pp <= most_looks)
+  if (passes <= PLAN_MOST_PASSES && passes / plan->steps * plan->pp <= PLAN_MOST_LOOKS)
     return TRUE;
   return fail_impossible(error,
-                         "pp %d × chunks %d × %" INT64 " micro-batches × steps %d = %.4g forward passes: at most %.0f "
-                         "are simulated, at pp %d at most %.0f in a step",
-                         plan->pp, plan->chunks, plan->n_micro_batches, plan->steps, passes, most_passes, plan->pp,
-                         MIN(most_passes, floor(most_looks / plan->pp)));
+                         "pp %d × chunks %d × %" INT64 " micro-batches × steps %d = %.4g forward passes: at most %d "
+                         "are simulated, at pp %d at most %d in a step",
+                         plan->pp, plan->chunks, plan->n_micro_batches, plan->steps, passes, PLAN_MOST_PASSES, plan->pp,
+                         MIN(PLAN_MOST_PASSES, PLAN_MOST_LOOKS / plan->pp));
 }
 
 /* A layer has ops of its own where its gradients are reduced or its parameters gathered, in every micro-batch from

@@ -12,8 +12,8 @@ typedef enum {
 
 GQuark stepsim_error_quark(void);
 
-/* Fill *error with code `code` and a printf-style message. Always returns FALSE, so a caller may
- * write `return fail(error, …)`. */
+/* Fill *error with code `code` and a printf-style message. Always returns FALSE, so a caller may write
+ * `return fail(error, …)`. */
 gboolean fail(GError **error, StepsimError code, const char *format, ...) G_GNUC_PRINTF(3, 4);
 /* Shorthands: the code is STEPSIM_ERROR_INPUT / STEPSIM_ERROR_IMPOSSIBLE. */
 gboolean fail_input(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);

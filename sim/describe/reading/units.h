@@ -13,8 +13,8 @@ typedef enum {
 } UnitKind;
 
 /* Parse `text` (number, optional space, unit; exact case of prefixes matters: Gb is bits) into base units (B, B/s, s,
- * FLOP/s, Hz, $/h). The number must be finite and not negative. On failure the message says what was
- * found and which units are valid; `*value` is untouched. */
+ * FLOP/s, Hz, $/h). The number must be finite and not negative. On failure the message says what was found and which
+ * units are valid; `*value` is untouched. */
 gboolean units_parse(const char *text, UnitKind kind, double *value, GError **error);
 
 /* A plain positive count, allowing 7e9, 7B, 70B, 124M, 1.5T, 4k (decimal multiples). No unit. */

@@ -1,5 +1,5 @@
-/* What a YamlFile is made of, for those that make one: yaml_node.c from text, yaml_base.c
- * from two others. Private to this room. */
+/* What a YamlFile is made of, for those that make one: yaml_node.c from text, yaml_base.c from two others.
+ * Private to this room. */
 #pragma once
 #include <glib.h>
 

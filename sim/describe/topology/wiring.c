@@ -6,17 +6,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "route.h"
+#include "flow_list.h"
 #include "units.h"
 
 /* Sums in binary; what differs by less is as stated. */
 static const double noise = 1e-9;
-
-/* Runs of `hops`, each a flow. */
-typedef struct {
-  GArray *hops; /* of int: 2·link + (against its direction) */
-  GArray *ends; /* of guint: where each flow's hops end */
-} FlowList;
 
 typedef struct {
   Cluster cluster; /* borrows all */
@@ -29,80 +23,9 @@ typedef struct {
   NodeWiring *wiring;
 } Survey;
 
-/* --- flows --- */
-
-static FlowList flow_list_new(void) {
-  return (FlowList){g_array_new(FALSE, FALSE, sizeof(int)), g_array_new(FALSE, FALSE, sizeof(guint))};
-}
-
-static void flow_list_clear(FlowList *list) {
-  g_clear_pointer(&list->hops, g_array_unref);
-  g_clear_pointer(&list->ends, g_array_unref);
-}
-
-static void flow_list_empty(FlowList *list) {
-  g_array_set_size(list->hops, 0);
-  g_array_set_size(list->ends, 0);
-}
-
-static void end_flow(FlowList *list) {
-  g_array_append_val(list->ends, list->hops->len);
-}
-
-static const int *nth_flow(const FlowList *list, int i, int *n_hops) {
-  const guint first = i > 0 ? g_array_index(list->ends, guint, i - 1) : 0;
-  *n_hops = (int)(g_array_index(list->ends, guint, i) - first);
-  return &g_array_index(list->hops, int, first);
-}
-
-/* Take a route, which is freed, into the flow under way. FALSE: there is none. */
-static gboolean add_route(FlowList *list, const Topology *topology, Route *found) {
-  g_autoptr(Route) route = found;
-  for (int i = 0; route != NULL && i < route->n_hops; i++) {
-    const int hop = 2 * route->hops[i].link + (route->hops[i].from != topology->links[route->hops[i].link].a);
-    g_array_append_val(list->hops, hop);
-  }
-  return route != NULL;
-}
-
-static double link_Bps(const Survey *survey, int hop) {
-  return topology_link_left_Bps(&survey->topology->links[hop / 2]);
-}
-
-static void count_passes(Survey *survey) {
-  memset(survey->passes, 0, sizeof *survey->passes * 2 * (gsize)survey->topology->n_links);
-  for (guint i = 0; i < survey->flows.hops->len; i++)
-    survey->passes[g_array_index(survey->flows.hops, int, i)]++;
-}
-
-/* After count_passes(). INFINITY: nothing on its way has a stated bandwidth. */
-static double rate_of(const Survey *survey, int flow, int *limit) {
-  int n_hops;
-  const int *hops = nth_flow(&survey->flows, flow, &n_hops);
-  double least_Bps = INFINITY;
-  for (int i = 0; i < n_hops; i++) {
-    const double Bps = link_Bps(survey, hops[i]) / survey->passes[hops[i]];
-    if (Bps < least_Bps) {
-      least_Bps = Bps;
-      *limit = hops[i];
-    }
-  }
-  return least_Bps;
-}
-
+/* Of the pattern at hand. */
 static double slowest_rate(Survey *survey) {
-  double least_Bps = INFINITY;
-  survey->limit = -1;
-  count_passes(survey);
-  for (guint i = 0; i < survey->flows.ends->len; i++) {
-    int limit = -1;
-    const double Bps = rate_of(survey, (int)i, &limit);
-    if (Bps < least_Bps) {
-      least_Bps = Bps;
-      survey->limit = limit;
-    }
-  }
-  return least_Bps;
+  return flow_list_slowest_Bps(&survey->flows, survey->topology, survey->passes, &survey->limit);
 }
 
 /* --- inside a domain --- */
@@ -110,18 +33,18 @@ static double slowest_rate(Survey *survey) {
 static gboolean find_ways(Survey *survey, GError **error) {
   for (int from = 0; from < survey->n; from++)
     for (int to = 0; to < survey->n; to++) {
-      if (!add_route(&survey->ways, survey->topology, route_new(survey->topology, from, to, error)))
+      if (!flow_list_add_route(&survey->ways, survey->topology, route_new(survey->topology, from, to, error)))
         return FALSE;
-      end_flow(&survey->ways);
+      flow_list_end(&survey->ways);
     }
   return TRUE;
 }
 
 static void add_way(Survey *survey, int from, int to) {
   int n_hops;
-  const int *hops = nth_flow(&survey->ways, from * survey->n + to, &n_hops);
+  const int *hops = flow_list_get(&survey->ways, from * survey->n + to, &n_hops);
   g_array_append_vals(survey->flows.hops, hops, (guint)n_hops);
-  end_flow(&survey->flows);
+  flow_list_end(&survey->flows);
 }
 
 /* Where the members of a group are: first, first + gap, … */
@@ -229,7 +152,7 @@ static void survey_groups(Survey *survey, double *shares, gboolean is_all) {
 
 static gboolean is_nvlink(const Survey *survey, int from, int to) {
   int n_hops;
-  const int *hops = nth_flow(&survey->ways, from * survey->n + to, &n_hops);
+  const int *hops = flow_list_get(&survey->ways, from * survey->n + to, &n_hops);
   for (int i = 0; i < n_hops; i++)
     if (survey->topology->links[hops[i] / 2].kind != CABLE_NVLINK)
       return FALSE;
@@ -244,16 +167,16 @@ static void survey_sends(Survey *survey, int d) {
   for (int i = first; i < end; i++)
     if (!is_nvlink(survey, i, i + d))
       add_way(survey, i, i + d);
-  count_passes(survey);
+  flow_list_count_passes(&survey->flows, survey->topology, survey->passes);
   for (int i = first, flow = 0; i < end; i++) {
     int n_hops, limit;
-    const int *hops = nth_flow(&survey->ways, i * n + i + d, &n_hops);
+    const int *hops = flow_list_get(&survey->ways, i * n + i + d, &n_hops);
     double Bps = INFINITY;
     if (!is_nvlink(survey, i, i + d))
-      Bps = rate_of(survey, flow++, &limit);
+      Bps = flow_list_rate_Bps(&survey->flows, survey->topology, survey->passes, flow++, &limit);
     else
       for (int hop = 0; hop < n_hops; hop++)
-        Bps = MIN(Bps, link_Bps(survey, hops[hop]));
+        Bps = MIN(Bps, flow_list_hop_Bps(survey->topology, hops[hop]));
     shares[i * n + i + d] = share_of(Bps, stated_scale_up_Bps(survey));
   }
 }
@@ -276,10 +199,10 @@ static gboolean add_egress(Survey *survey, int from, int to, int peer, int nic, 
   const Topology *t = survey->topology;
   FlowList *flows = &survey->flows;
   const int partner = to - from + peer;
-  const gboolean found = add_route(flows, t, route_new(t, from, peer, error)) &&
-                         add_route(flows, t, route_over_nics(t, peer, partner, nic, error)) &&
-                         add_route(flows, t, route_new(t, partner, to, error));
-  end_flow(flows);
+  const gboolean found = flow_list_add_route(flows, t, route_new(t, from, peer, error)) &&
+                         flow_list_add_route(flows, t, route_over_nics(t, peer, partner, nic, error)) &&
+                         flow_list_add_route(flows, t, route_new(t, partner, to, error));
+  flow_list_end(flows);
   return found;
 }
 
@@ -300,10 +223,11 @@ static double egress_Bps(Survey *survey, GError **error) {
       g_array_append_val(n_flows, n);
   }
   double least_Bps = INFINITY;
-  count_passes(survey);
+  flow_list_count_passes(&survey->flows, survey->topology, survey->passes);
   for (guint i = 0; i < n_flows->len; i++) {
     int limit = -1;
-    const double Bps = rate_of(survey, (int)i, &limit) * g_array_index(n_flows, int, i);
+    const double Bps = flow_list_rate_Bps(&survey->flows, survey->topology, survey->passes, (int)i, &limit) *
+                       g_array_index(n_flows, int, i);
     if (Bps < least_Bps) {
       least_Bps = Bps;
       survey->limit = limit;
@@ -343,7 +267,7 @@ static void append_limit(const Survey *survey, GString *text) {
   const TopologyLink *link = &survey->topology->links[survey->limit / 2];
   g_autofree char *a = topology_vertex_name(survey->topology, link->a),
                   *b = topology_vertex_name(survey->topology, link->b),
-                  *rate = rate_text(link_Bps(survey, survey->limit));
+                  *rate = rate_text(flow_list_hop_Bps(survey->topology, survey->limit));
   const int passes = survey->passes[survey->limit];
   g_string_append_printf(text, "; the %s link %s - %s, %s, %s", cable_kind_name(link->kind), a, b, rate,
                          passes > 1 ? "is shared" : "limits them");

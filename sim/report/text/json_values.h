@@ -1,5 +1,5 @@
-/* Members of JSON objects built with json-glib, as all verbs write them: numbers read back as the
- * same doubles, what is not finite is null. */
+/* Members of JSON objects built with json-glib, as all verbs write them: numbers read back as the same doubles,
+ * what is not finite is null. */
 #pragma once
 #include <json-glib/json-glib.h>
 
