@@ -1,4 +1,4 @@
-/* Waiting for MPI without holding its lock, and saying what it found wrong. */
+/* Waiting for MPI without holding its lock, saying what it found wrong, and communicators of some of the ranks. */
 #include "mpi_call.h"
 
 #include "error.h"
@@ -36,4 +36,46 @@ gboolean mpi_duplicate(World *world, MPI_Comm original, MPI_Comm *copy, GError *
   MPI_Request request;
   MPI_TRY(world, error, MPI_Comm_idup(original, copy, &request));
   return mpi_wait(world, &request, error);
+}
+
+typedef struct {
+  GBytes *members; /* ints */
+  MPI_Comm comm;
+} Part;
+
+static gboolean make_part(World *world, const int *members, int n, MPI_Comm *part, GError **error) {
+  MPI_Group everyone, some;
+  MPI_TRY(world, error, MPI_Comm_group(world->all, &everyone));
+  MPI_TRY(world, error, MPI_Group_incl(everyone, n, members, &some));
+  MPI_TRY(world, error, MPI_Comm_create_group(world->all, some, 0, part));
+  MPI_TRY(world, error, MPI_Group_free(&everyone));
+  MPI_TRY(world, error, MPI_Group_free(&some));
+  return TRUE;
+}
+
+gboolean mpi_part(World *world, const int *members, int n, MPI_Comm *part, GError **error) {
+  g_autoptr(GBytes) key = g_bytes_new(members, (gsize)n * sizeof *members);
+  if (world->parts == NULL)
+    world->parts = g_array_new(FALSE, FALSE, sizeof(Part));
+  for (guint i = 0; i < world->parts->len; i++) {
+    const Part *known = &g_array_index(world->parts, Part, i);
+    if (g_bytes_equal(known->members, key)) {
+      *part = known->comm;
+      return TRUE;
+    }
+  }
+  if (!make_part(world, members, n, part, error))
+    return FALSE;
+  Part made = {g_steal_pointer(&key), *part};
+  g_array_append_val(world->parts, made);
+  return TRUE;
+}
+
+void mpi_parts_free(World *world) {
+  for (guint i = 0; world->parts != NULL && i < world->parts->len; i++) {
+    Part *part = &g_array_index(world->parts, Part, i);
+    g_bytes_unref(part->members);
+    MPI_Comm_free(&part->comm);
+  }
+  g_clear_pointer(&world->parts, g_array_unref);
 }

@@ -27,4 +27,9 @@ gboolean mpi_wait(World *world, MPI_Request *request, GError **error);
  * with more ranks than cores each of its rounds would last until the system takes the core away. */
 gboolean mpi_duplicate(World *world, MPI_Comm original, MPI_Comm *copy, GError **error);
 
+/* A communicator of these n ranks of the world, to be duplicated. Collective over them the first time, when it holds
+ * the lock until all of them have come, as MPI has no other way; after that it is the one of then. The world's own. */
+gboolean mpi_part(World *world, const int *members, int n, MPI_Comm *part, GError **error);
+void mpi_parts_free(World *world);
+
 #endif

@@ -317,16 +317,6 @@ static void comm_group_free(CommGroup *base) {
   g_free(group);
 }
 
-static gboolean make_part(World *world, const int *members, int n, MPI_Comm *part, GError **error) {
-  MPI_Group everyone, some;
-  MPI_TRY(world, error, MPI_Comm_group(world->all, &everyone));
-  MPI_TRY(world, error, MPI_Group_incl(everyone, n, members, &some));
-  MPI_TRY(world, error, MPI_Comm_create_group(world->all, some, 0, part));
-  MPI_TRY(world, error, MPI_Group_free(&everyone));
-  MPI_TRY(world, error, MPI_Group_free(&some));
-  return TRUE;
-}
-
 static gboolean are_all(const World *world, const int *members, int n) {
   for (int i = 0; i < n; i++)
     if (members[i] != i)
@@ -336,8 +326,10 @@ static gboolean are_all(const World *world, const int *members, int n) {
 
 static gboolean make_communicator(MpiGroup *group, const int *members, int n, GError **error) {
   World *world = group->world;
-  if (are_all(world, members, n) ? !mpi_duplicate(world, world->all, &group->comm, error)
-                                 : !make_part(world, members, n, &group->comm, error))
+  MPI_Comm original = world->all;
+  if (!are_all(world, members, n) && !mpi_part(world, members, n, &original, error))
+    return FALSE;
+  if (!mpi_duplicate(world, original, &group->comm, error))
     return FALSE;
   MPI_TRY(world, error, MPI_Comm_set_errhandler(group->comm, MPI_ERRORS_RETURN));
   MPI_TRY(world, error, MPI_Comm_rank(group->comm, &group->rank));

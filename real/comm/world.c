@@ -165,6 +165,7 @@ int world_close(World *world, int status) {
   board_set_state(world->board, world->line, LINE_FINISHED);
 #ifdef HAVE_MPI
   if (world->has_mpi) {
+    mpi_parts_free(world);
     MPI_Comm_free(&world->all);
     MPI_Comm_free(&world->messages);
     MPI_Finalize();

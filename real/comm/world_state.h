@@ -22,5 +22,6 @@ struct World {
 #ifdef HAVE_MPI
   MPI_Comm all;      /* collectives of this module, and what other modules make their communicators from */
   MPI_Comm messages; /* world_send, world_receive */
+  GArray *parts;     /* communicators of some ranks (mpi_part), in the order they were made; NULL: none yet */
 #endif
 };

@@ -7,8 +7,10 @@
 # and its update on the first one's moments. The errors stand behind each result. All lines with equally many ranks up to check_plans are run by the same processes, one
 # after the other: to start ranks takes longer than to run most of them. Needs $mpirun, $run_list, $data and an empty folder.
 
-number() { # key: its number in the report
-  sed -n "s/.*\"$1\": \([^,}]*\).*/\1/p" report.json
+number() { # key: its $value in the $report; empty where it has none. Starts no process, as all of a check_run but one cat
+  value=${report#*"\"$1\": "}
+  [ "$value" != "$report" ] || value=
+  value=${value%%[,\}]*}
 }
 
 # Line k of list-RANKS is a run; report-RANKS-k and status-RANKS-k what came of it.
@@ -29,15 +31,22 @@ run_lists() {
 }
 
 check_run() { # name, ranks, model, options, which of the runs with so many ranks
-  cp "report-$2-$5" report.json 2>/dev/null || : >report.json
-  problem=
-  grep -q '^0 -$' "status-$2-$5" 2>/dev/null || problem="status $(cat "status-$2-$5" 2>&1);"
-  grep -q '"passed": true' report.json || problem="$problem not passed;"
-  [ "$(number missing)" = 0 ] || problem="$problem numbers are missing;"
-  [ ! -s "err-$2" ] || problem="$problem messages;"
+  report=$(cat "report-$2-$5" 2>/dev/null)
+  problem= said=
+  read -r said 2>/dev/null <"status-$2-$5"
+  [ "$said" = '0 -' ] || problem="status $said;"
+  case $report in *'"passed": true'*) ;; *) problem="$problem not passed;" ;; esac
+  number missing
+  [ "$value" = 0 ] || problem="$problem numbers are missing;"
+  [ ! -s "err-$2" ] || problem="$problem messages; $(cat "err-$2")"
+  number loss_error
+  errors="loss $value"
+  number gradient_error
+  errors="$errors, gradients $value"
+  number update_error
+  errors="$errors, updates $value"
   [ -z "$problem" ]
-  result $? "$1: $3, loss $(number loss_error), gradients $(number gradient_error), updates $(number update_error)" \
-    "$problem $4 $(cat "err-$2" report.json)"
+  result $? "$1: $3, $errors" "$problem $4 $report"
 }
 
 plans() { # options of all; a table on standard input, for check_plans
