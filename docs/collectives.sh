@@ -2,6 +2,7 @@
 # collectives.sh STEPSIM [FILE]: how far predicted times of collectives are from published ones, as a table for a
 # document. FILE (default: measurements/collectives.csv) has one measurement a row: id, source, cluster, op, gpus,
 # bytes, time_us, notes. Sizes are nccl-tests' own.
+export LC_ALL=C # by which awk reads and writes numbers
 [ $# -ge 1 ] || { echo "usage: $0 STEPSIM [FILE]" >&2; exit 2; }
 stepsim=$1
 file=${2:-$(cd "$(dirname "$0")/../measurements" && pwd)/collectives.csv}

@@ -2,6 +2,7 @@
 # passes.sh STEPSIM [FILE]: how far predicted times of forward and backward passes, without the optimizer, are from
 # published ones, beside another simulator's of the same, as a table for a document. FILE (default:
 # measurements/passes.csv) has one measurement a row, of models like GPT-2.
+export LC_ALL=C # by which awk reads and writes numbers
 [ $# -ge 1 ] || { echo "usage: $0 STEPSIM [FILE]" >&2; exit 2; }
 stepsim=$1
 file=${2:-$(cd "$(dirname "$0")/../measurements" && pwd)/passes.csv}

@@ -1,6 +1,7 @@
 #!/bin/sh
 # schedules.sh STEPSIM [FOLDER]: writes FOLDER/schedules.md and FOLDER/schedules/*.svg (default: docs). Every picture and
 # every number of the table is made by the command that the page names. With --text the page alone goes to standard output.
+export LC_ALL=C # by which awk reads and writes numbers
 [ $# -ge 1 ] || { echo "usage: $0 STEPSIM [FOLDER | --text]" >&2; exit 2; }
 stepsim=$1
 folder=${2:-$(dirname "$0")}

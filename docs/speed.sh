@@ -1,6 +1,7 @@
 #!/bin/sh
 # speed.sh BUILD: how long tasks take here that other simulators were timed with, as docs/speed.md, on standard output.
 # The tasks, and what the others took, stand in speed.txt; BUILD is a build folder. Times are of one core.
+export LC_ALL=C # by which awk reads and writes numbers
 [ $# -eq 1 ] && [ -x "$1/sim/stepsim" ] || { echo "usage: $0 BUILD (a build folder with sim/stepsim)" >&2; exit 2; }
 build=$1
 tasks=$(dirname "$0")/speed.txt

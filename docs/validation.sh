@@ -15,6 +15,7 @@
 # Why a worst row is off is said in validation-rows.txt; a row that it does not know is named on standard error. With
 # --text the page alone goes to standard output, with the table of parts from validation-parts.txt but for its first
 # column: that takes seconds in place of minutes.
+export LC_ALL=C # by which awk reads and writes numbers
 [ $# -ge 2 ] || { echo "usage: $0 STEPSIM MEASURED [FOLDER | --text]" >&2; exit 2; }
 stepsim=$1
 measured=$2/measured.csv

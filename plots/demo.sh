@@ -3,6 +3,7 @@
 # Then the same tools on this machine's own cores: calibrate, predict, execute, compare.
 # usage: plots/demo.sh STEPSIM OUT_FOLDER [STEPREAL]
 set -eu
+export LC_ALL=C # by which awk reads and writes numbers
 stepsim=$1
 out=$2
 stepreal=${3:-}

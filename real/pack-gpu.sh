@@ -5,6 +5,7 @@
 # A build on a machine without that GPU wants its compute capability: meson setup build -Dgpu_architectures=90
 # usage: real/pack-gpu.sh BUILD_FOLDER FILE.tar.xz
 set -eu
+export LC_ALL=C # by which awk reads and writes numbers
 [ $# -eq 2 ] || { echo "usage: $0 BUILD_FOLDER FILE.tar.xz" >&2; exit 2; }
 build=$1
 file=$2

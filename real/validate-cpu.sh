@@ -5,6 +5,7 @@
 # that is why every round is held against its own calibration.
 # usage: real/validate-cpu.sh BUILD_FOLDER [ROUNDS [FILE]]
 set -eu
+export LC_ALL=C # by which awk reads and writes numbers
 build=$1
 rounds=${2:-5}
 file=${3:-}

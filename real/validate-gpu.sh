@@ -8,6 +8,7 @@
 # of it: what is under way then is ended, what comes after is left out, both are said. An H100 takes some ten minutes; in
 # two goes, with half of that each: PARTS="machine kernels numbers ranks", PARTS="calibration steps again sanitizer"
 set -u
+export LC_ALL=C # by which awk reads and writes numbers
 if [ $# -lt 2 ] || [ $# -gt 3 ]; then
   echo "usage: $0 BUILD_FOLDER OUT_FOLDER [BASE_GPU_FILE]" >&2
   exit 2

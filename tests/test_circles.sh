@@ -6,6 +6,7 @@
 #
 #     test_circles.sh BUILD
 set -u
+export LC_ALL=C # by which awk reads and writes numbers
 arrows=$(mktemp) || exit 1
 trap 'rm -f "$arrows" "$arrows".names "$arrows".loops' EXIT
 

@@ -4,6 +4,7 @@
 #
 # A file is swept, killed, resumed, killed … until it is complete; then it is held against the undisturbed table, and
 # the next file begins. Moments are drawn over most of the time that a whole sweep takes here and now.
+export LC_ALL=C # by which awk reads and writes numbers
 [ $# -eq 1 ] || { echo "usage: $0 STEPSIM" >&2; exit 2; }
 case $1 in /*) stepsim=$1 ;; *) stepsim=$PWD/$1 ;; esac
 work=$(mktemp -d) || exit 2

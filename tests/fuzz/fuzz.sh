@@ -3,6 +3,7 @@
 # program: one is run again with `fuzz --reader=NAME FILE`.
 # usage: fuzz.sh FUZZ_BUILD_FOLDER [INPUTS_PER_READER [READER…]]
 set -eu
+export LC_ALL=C # by which awk reads and writes numbers
 source=$(cd "$(dirname "$0")/../.." && pwd)
 build=$(cd "$1" && pwd)
 inputs=${2:-60000}
