@@ -1,70 +1,75 @@
 # Thin: what is built and tested stands in meson.build. `make deps` installs Debian packages when something is missing.
+# Where this folder cannot be written to: make BUILD=/some/folder OUT=/another demo
 BUILD = build
+OUT = out
 # published steps and configurations that ran out of memory: measured.csv, out_of_memory.csv
 MEASURED = ../shared/measured
 
-.PHONY: all deps demo check sanitize fuzz bench speed validation validation-cpu figures schedules plots clean
+.PHONY: all programs deps demo check sanitize fuzz bench speed validation validation-cpu figures schedules plots clean
 
-all: $(BUILD)/build.ninja
-	ninja -C $(BUILD)
+all:
+	@.ci/setup "$(BUILD)"
+	@ninja -C "$(BUILD)"
 
-$(BUILD)/build.ninja:
-	meson setup $(BUILD)
+# stepsim and stepreal, without tests
+programs:
+	@.ci/setup "$(BUILD)"
+	@ninja -C "$(BUILD)" programs
 
 deps:
-	.ci/deps
+	@.ci/deps
 
 demo: deps
-	$(MAKE) --no-print-directory all
-	plots/demo.sh $(BUILD)/sim/stepsim out $(BUILD)/real/stepreal
+	@$(MAKE) --no-print-directory programs
+	@plots/demo.sh "$(BUILD)/sim/stepsim" "$(OUT)" "$(BUILD)/real/stepreal"
 
 check: deps
-	.ci/check $(BUILD)
+	@.ci/check "$(BUILD)"
 
 # every test under AddressSanitizer and UndefinedBehaviourSanitizer: 10 minutes; `make check` runs those of readers so
 sanitize: deps
-	.ci/sanitize $(BUILD)-sanitize-all
+	.ci/sanitize "$(BUILD)-sanitize-all"
 
 # every reader under the sanitizers with INPUTS made-up inputs each (clang); findings stay in build-fuzz/findings
 INPUTS = 60000
 fuzz: deps
-	.ci/fuzz $(BUILD)-fuzz $(INPUTS)
+	.ci/fuzz "$(BUILD)-fuzz" $(INPUTS)
 
 bench: deps
 	$(MAKE) --no-print-directory all
-	meson test -C $(BUILD) --benchmark --verbose
+	meson test -C "$(BUILD)" --benchmark --verbose
 
 # published steps, predicted beside measured, and what each part of the model is worth; writes docs/validation.md
 validation: deps
-	$(MAKE) --no-print-directory all
-	docs/validation.sh $(BUILD)/sim/stepsim $(MEASURED)
+	$(MAKE) --no-print-directory programs
+	docs/validation.sh "$(BUILD)/sim/stepsim" $(MEASURED)
 
 # tasks that other simulators were timed with; writes docs/speed.md
 speed: deps
 	$(MAKE) --no-print-directory all
-	docs/speed.sh $(BUILD) >docs/speed.md.new
+	docs/speed.sh "$(BUILD)" >docs/speed.md.new
 	mv docs/speed.md.new docs/speed.md
 
 # steps on this machine's cores, predicted beside measured; writes docs/validation-cpu.txt, which that page shows
 validation-cpu: deps
-	$(MAKE) --no-print-directory all
-	real/validate-cpu.sh $(BUILD) 5 docs/validation-cpu.txt
+	$(MAKE) --no-print-directory programs
+	real/validate-cpu.sh "$(BUILD)" 5 docs/validation-cpu.txt
 
 # figures of the literature beside what stepsim prints; writes docs/figures.md
 figures: deps
-	$(MAKE) --no-print-directory all
-	docs/figures.sh $(BUILD)/sim/stepsim >docs/figures.md.new
+	$(MAKE) --no-print-directory programs
+	docs/figures.sh "$(BUILD)/sim/stepsim" >docs/figures.md.new
 	mv docs/figures.md.new docs/figures.md
 
 # every pipeline schedule drawn, with its bubble and memory; writes docs/schedules.md
 schedules: deps
-	$(MAKE) --no-print-directory all
-	docs/schedules.sh $(BUILD)/sim/stepsim docs
+	$(MAKE) --no-print-directory programs
+	docs/schedules.sh "$(BUILD)/sim/stepsim" docs
 
 # every figure of stepsim plot, drawn; writes docs/plots.md
 plots: deps
-	$(MAKE) --no-print-directory all
-	docs/plots.sh $(BUILD)/sim/stepsim docs
+	$(MAKE) --no-print-directory programs
+	docs/plots.sh "$(BUILD)/sim/stepsim" docs
 
 clean:
-	rm -rf $(BUILD) $(BUILD)-sanitize $(BUILD)-sanitize-all $(BUILD)-fuzz out
+	rm -rf "$(BUILD)" "$(BUILD)-sanitize" "$(BUILD)-sanitize-all" "$(BUILD)-fuzz" "$(OUT)"
