@@ -9,6 +9,7 @@ mpirun=$1 stepreal=$2 models=$3
 limit_s=10
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
+ln -s "$models" "$work/models" && models=$work/models # options are split at blanks, which its path may have
 export TMPDIR="$work" OPENBLAS_NUM_THREADS=1
 out=$work/out
 
