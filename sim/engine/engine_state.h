@@ -1,6 +1,7 @@
 /* The state of a run, which the files of the engine share; not for others. Each calls those before it:
  *
  *     transfers.c    transfers that are flows: how they begin, what their end is to ops
+ *     held.c         what an op waits for
  *     quiet.c        how far collectives between kernels may be run ahead of the flows
  *     lanes.c        ops: held, ready, busy, ended
  *     resume.c       the state at a moment, from records made without it
@@ -93,8 +94,6 @@ void engine_take(Engine *engine, gint32 lane);
 void engine_assert_all_ended(const Engine *engine);
 /* Look at the heads of these streams of a rank: those that nothing holds start now. */
 void engine_examine_streams(Engine *engine, gint32 first_lane, guint streams);
-/* An op of its rank that must end before `op` starts; −1: it waits for none any more. */
-gint32 engine_held_by(const Engine *engine, gint32 rank, gint32 op);
 /* The op's record has its start: it arrives at its collective. Returns whether it is the last; the lanes of all are
  * then chained, and *end_ns is when it ends alone. */
 gboolean engine_arrive(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 *end_ns);

@@ -19,6 +19,7 @@
  * common way through examine and start keeps its registers. */
 #include "engine_state.h"
 
+#include "held.h"
 #include "prefetch.h"
 #include "variation.h"
 
@@ -205,41 +206,6 @@ static G_NO_INLINE void start_batch(Engine *engine, gint32 id, gint32 op) {
     start(engine, first_lane_of(id) + state->tasks[i].stream, i, &state->tasks[i], batch_ns);
     i = next_in_batch[i];
   } while (i != op);
-}
-
-/* As its record tells, where its lane is not at hand (−1, never, compares as latest). */
-static inline gboolean has_record_of_end(const Engine *engine, const Rank *state, gint32 op) {
-  return (guint64)state->end_ns[op] <= (guint64)engine->horizon_ns;
-}
-
-/* Ops of a lane before its head have ended, those behind it have not; of the head only its record tells. */
-static inline gboolean has_ended(const Engine *engine, const Rank *state, const Lane *lane, gint32 op) {
-  if (lane->head != op)
-    return lane->head < 0 || op < lane->head;
-  return has_record_of_end(engine, state, op);
-}
-
-static G_NO_INLINE gint32 held_by_others(const Engine *engine, const Rank *state, gint32 op) {
-  const gint32 *after = state->list->ops[op].after;
-  for (int i = 1; i < OP_MAX_AFTER && after[i] >= 0; i++)
-    if (!has_record_of_end(engine, state, after[i]))
-      return after[i];
-  gint32 barrier = state->list->barrier != NULL ? state->list->barrier[op] : -1;
-  return barrier >= 0 && !has_record_of_end(engine, state, barrier) ? barrier : -1;
-}
-
-/* An op that must end before `op` starts; −1: none. `lanes`: of the rank. */
-static inline gint32 held_by(const Engine *engine, const Rank *state, const Lane *lanes, gint32 op, const Task *task) {
-  if (task->after >= 0 && !has_ended(engine, state, &lanes[task->after_stream], task->after))
-    return task->after;
-  if (!(task->flags & (TASK_AFTER_OTHERS | TASK_AFTER_HOST)))
-    return -1;
-  return held_by_others(engine, state, op);
-}
-
-gint32 engine_held_by(const Engine *engine, gint32 rank, gint32 op) {
-  const Rank *state = &engine->ranks[rank];
-  return held_by(engine, state, &engine->lanes[rank * LANES_PER_RANK], op, &state->tasks[op]);
 }
 
 static inline void examine(Engine *engine, gint32 id) {

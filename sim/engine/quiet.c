@@ -17,6 +17,8 @@
  * All of these are lower bounds and stay so. In runs of a folded program, in which each collective has one member. */
 #include "engine_state.h"
 
+#include "held.h"
+
 static gboolean is_eager(const Engine *engine) {
   const Program *program = engine->simulation->program;
   for (int rank = 0; rank < program->n_ranks; rank++)

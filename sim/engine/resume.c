@@ -11,6 +11,8 @@
  * end. So the flows of an earlier turn of the clock, the last of which ended now at the latest, are not begun again. */
 #include "engine_state.h"
 
+#include "held.h"
+
 typedef struct {
   gint64 begin_ns;
   gint32 lane;

@@ -1,0 +1,33 @@
+/* What an op of a rank still waits for. Not for others. */
+#pragma once
+#include "engine_state.h"
+
+/* As its record tells, where its lane is not at hand (−1, never, compares as latest). */
+static inline gboolean has_record_of_end(const Engine *engine, const Rank *state, gint32 op) {
+  return (guint64)state->end_ns[op] <= (guint64)engine->horizon_ns;
+}
+
+/* Ops of a lane before its head have ended, those behind it have not; of the head only its record tells. */
+static inline gboolean has_ended(const Engine *engine, const Rank *state, const Lane *lane, gint32 op) {
+  if (lane->head != op)
+    return lane->head < 0 || op < lane->head;
+  return has_record_of_end(engine, state, op);
+}
+
+/* What few ops have: one of Op.after behind the first that must end before `op` starts, or its barrier; −1: none. */
+gint32 engine_held_by_others(const Engine *engine, const Rank *state, gint32 op);
+
+/* An op that must end before `op` starts; −1: none. `lanes`: of the rank. */
+static inline gint32 held_by(const Engine *engine, const Rank *state, const Lane *lanes, gint32 op, const Task *task) {
+  if (task->after >= 0 && !has_ended(engine, state, &lanes[task->after_stream], task->after))
+    return task->after;
+  if (!(task->flags & (TASK_AFTER_OTHERS | TASK_AFTER_HOST)))
+    return -1;
+  return engine_held_by_others(engine, state, op);
+}
+
+/* An op of its rank that must end before `op` starts; −1: it waits for none any more. */
+static inline gint32 engine_held_by(const Engine *engine, gint32 rank, gint32 op) {
+  const Rank *state = &engine->ranks[rank];
+  return held_by(engine, state, &engine->lanes[rank * LANES_PER_RANK], op, &state->tasks[op]);
+}
