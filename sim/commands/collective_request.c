@@ -106,8 +106,8 @@ static GArray *first_ranks(int n) {
   return ranks;
 }
 
-/* The members that --gpus and --ranks name together, a list of so many or of some of so many; `n_default` where neither
- * is given. */
+/* The members that --gpus and --ranks name together, a list of so many or of some of so many; `n_default` where
+ * neither is given. */
 static GArray *choose_ranks(const CollectiveOptions *o, int n_default, GError **error) {
   const gboolean has_gpus = o->gpus != NOT_GIVEN;
   if (has_gpus && (o->gpus < 1 || o->gpus > MAX_RANKS)) {

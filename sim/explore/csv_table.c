@@ -125,8 +125,10 @@ static gboolean read_lines(struct csv_parser *parser, Reader *reader, const char
     return fail_input(error, "%s:%d: a quote that opens in this row is never closed", file, reader->row_line);
   if (reader->problem != NULL)
     return g_propagate_error(error, g_steal_pointer(&reader->problem)), FALSE;
+  if (line == 0)
+    return fail_input(error, "%s:1: found no row, expected a header that names columns, and rows below it", file);
   return csv_table_n_rows(reader->table) > 0 ||
-         fail_input(error, "%s:%d: found no row below the header, expected some", file, MAX(line, 1));
+         fail_input(error, "%s:%d: found no row below the header, expected some", file, line);
 }
 
 static gboolean check_text(const char *file, const char *text, gsize length, GError **error) {

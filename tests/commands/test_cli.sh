@@ -45,6 +45,7 @@ printf '{"traceEvents": [{"ph": "X"}]}\n' >foreign.json
 cp "$tests/data/nccl-tests/unranked.log" own.log
 columns=layers,hidden,heads,cluster,step_time_s
 printf '%s,source\n2,256,4,selene,1,a\n2,256,4,selene,2,b\n' "$columns" >runs.csv
+: >empty.csv
 printf '%s,cp\n2,256,4,selene,1,3\n' "$columns" >refused.csv
 printf '%s\n\n2,256,4,selene,soon\n' "$columns" >soon.csv
 printf '%s\n' "$columns" >headed.csv
@@ -213,6 +214,9 @@ done <<'TABLE'
 2|--cluster dgx-h100 needs --model|memory --params 7e9 --cluster dgx-h100
 2|"-1", expected 0 to 119880119|schedule --pp 4 --micro-batches 4 --times F=-1,I=1,W=1
 2|"25 h", expected a time from 0 to one day|schedule --pp 4 --micro-batches 4 --times "F=25 h,I=1 s,W=1 s"
+1|1 key-value heads;expected a cp that does|simulate --model gemma-3-1b --cluster dgx-h100 --cp 2 --cp-comm ulysses --seq-len 8192
+1|8 key-value heads;use ring or all_gather|simulate --model llama-3-8b --cluster dgx-h100 --cp 16 --cp-comm ulysses --seq-len 8192
+0|dp 16 crosses scale-up links and NICs;GB/s over all of these (narrowest: NICs, 50.00 GB/s as specified)|explain --model llama-3-8b --cluster dgx-h100 --gpus 64 --tp 4 --zero 1 --global-batch 64
 2|--gpus 3 and --ranks clash: rank 8|collective --cluster dgx-h100 --ranks 0,8 --gpus 3
 0|2 GPUs on 2 nodes|collective --cluster dgx-h100 --gpus 16 --ranks 0,8 --bytes 1MiB
 0|2 GPUs on 2 nodes|collective --cluster dgx-h100 --gpus 2 --ranks 0,8 --bytes 1MiB
@@ -440,6 +444,7 @@ done <<'TABLE'
 2|no file was given|validate
 2|nowhere.csv|validate nowhere.csv
 2|Is a directory|validate .
+2|empty.csv:1: found no row, expected a header|validate empty.csv
 2|/dev/zero;64 MiB|validate /dev/zero
 2|headed.csv:1:;no row|validate headed.csv
 1|0 predicted, 1 failed;step_time_s;"soon";soon.csv:3|validate soon.csv

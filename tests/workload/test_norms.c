@@ -1,5 +1,5 @@
-/* Norms beside a layer's two: of q and k (Qwen3, MPT), behind the word table (BLOOM) and behind the branches (Gemma 2),
- * whose logits are capped besides. */
+/* Norms beside a layer's two: of q and k (Qwen3, MPT), behind the word table (BLOOM) and behind the branches (Gemma
+ * 2), whose logits are capped besides. */
 #include "small_workloads.h"
 
 /* As Qwen3 has it: 2 sequences of 512 tokens; of tp 4 each rank has 4 of 16 heads and 2 of 8 kv heads of 64 columns. */
@@ -102,8 +102,8 @@ START_TEST(a_norm_behind_the_word_table_reads_and_keeps_its_input) {
 }
 END_TEST
 
-/* 1024 tokens of 1024 columns in 2 bytes, a quarter of them on each rank: two norms more of a scale each, which tp sums
- * the gradients of, read before the residual adds and read back first. */
+/* 1024 tokens of 1024 columns in 2 bytes, a quarter of them on each rank: two norms more of a scale each, which tp
+ * sums the gradients of, read before the residual adds and read back first. */
 START_TEST(norms_behind_the_branches_keep_what_they_read) {
   Model model = llama;
   g_autoptr(Workload) bare = workload_of(&llama, 4, TRUE, ATTENTION_FLASH, RECOMPUTE_NONE);

@@ -1,6 +1,6 @@
 /* Configs with experts: their keys as Transformers' MixtralConfig, Qwen2MoeConfig, Qwen3MoeConfig, OlmoeConfig,
- * Glm4MoeConfig, DeepseekV2Config and DeepseekV3Config have them (v4.46 to v4.55, 2024-2025). A config that names fewer
- * than two experts is dense. */
+ * Glm4MoeConfig, DeepseekV2Config and DeepseekV3Config have them (v4.46 to v4.55, 2024-2025). A config that names
+ * fewer than two experts is dense. */
 #include "error.h"
 #include "model_family.h"
 

@@ -1,5 +1,5 @@
-/* Llama's kind of block, a norm and a gated MLP, and what its descendants change of it: biases, norms of q and k, norms
- * behind the branches, windows, experts. The defaults are those of Transformers' *Config classes (v4.46 to v4.57,
+/* Llama's kind of block, a norm and a gated MLP, and what its descendants change of it: biases, norms of q and k,
+ * norms behind the branches, windows, experts. The defaults are those of Transformers' *Config classes (v4.46 to v4.57,
  * 2024-25). */
 #include "error.h"
 #include "model_family.h"

@@ -18,8 +18,8 @@ static int read_layer_type(const JsonFile *json, JsonArray *types, guint i, GErr
   return -1;
 }
 
-/* `windowed` of each layer. They are modelled alike, as the mean of both kinds, which stages have where the kinds come
- * in turns: the first `period` layers' again and again. */
+/* `windowed` of each layer. They are modelled alike, as the mean of both kinds, which stages have where the kinds
+ * come in turns: the first `period` layers' again and again. */
 static void take_turns(Model *model, const int *windowed) {
   const guint n = (guint)model->n_layers;
   guint n_windowed = 0, period = 1;

@@ -212,8 +212,10 @@ static gboolean check_context(Plan *plan, const Model *model, const Cluster *clu
   if (heads % plan->cp != 0 || kv_heads % plan->cp != 0)
     return fail_impossible(error,
                            "cp-comm ulysses deals out heads: cp %d does not divide the %" INT64 " heads and %" INT64
-                           " key-value heads that tp %d leaves a rank of model %s; use ring or all_gather",
-                           plan->cp, heads, kv_heads, plan->tp, model->name);
+                           " key-value heads that tp %d leaves a rank of model %s; %s",
+                           plan->cp, heads, kv_heads, plan->tp, model->name,
+                           model_window(model, plan->seq_len) > 0 ? "expected a cp that does"
+                                                                  : "use ring or all_gather");
   return TRUE;
 }
 

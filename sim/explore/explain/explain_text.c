@@ -41,7 +41,8 @@ static void append_axis(GString *out, const Explanation *e, const AxisLinks *lin
   append_quantity(out, links->transfer_s, UNIT_SECONDS);
   g_string_append(out, " of transfers, ");
   append_quantity(out, links->transfer_s > 0 ? links->sent_bytes / links->transfer_s : 0, UNIT_BYTES_PER_SECOND);
-  g_string_append_printf(out, " (narrowest: %s, ", narrowest);
+  const gboolean several = (links->ways & (links->ways - 1)) != 0; /* each carries a part: the rate is of them all */
+  g_string_append_printf(out, "%s (narrowest: %s, ", several ? " over all of these" : "", narrowest);
   append_quantity(out, links->link_Bps, UNIT_BYTES_PER_SECOND);
   g_string_append(out, " as specified); hidden ");
   append_quantity(out, links->hidden_s, UNIT_SECONDS);
