@@ -2,8 +2,9 @@
  * cudnn-frontend 1.x builds (node/scaled_dot_product_flash_attention.h; MIT licence), without its options:
  *
  *   forward   S = scale·(Q·Kᵀ), masked to −∞ after the diagonal; P = softmax(S); O = P·V; lse = max + log Σ exp
- *   backward  D = Σ dO·O;  P = exp(S − lse), masked before the exp;  dV = Pᵀ·dO;  dS = scale·P·(dO·Vᵀ − D);  dK =
- * dSᵀ·Q; dQ = dS·K, summed in fp32 and then rounded. With fewer key heads, dK and dV of all query heads are reduced.
+ *   backward  D = Σ dO·O;  P = exp(S − lse), masked before the exp;  dV = Pᵀ·dO;  dS = scale·P·(dO·Vᵀ − D);
+ *             dK = dSᵀ·Q;  dQ = dS·K, summed in fp32 and then rounded. With fewer key heads, dK and dV of all query
+ *             heads are reduced.
  *
  * Needs cuDNN 9.6, which zeroes the sum of dQ itself. What that frontend says of versions is kept here: before 9.10 the
  * mask is the lowest float, not −∞; backward is wrong in 9.10.0 and 9.10.1, and up to 9.15.0 for lengths that are no

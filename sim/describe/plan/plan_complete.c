@@ -1,8 +1,8 @@
 /* A plan is completed and checked by a row of small steps, in an order in which each may rely on those before it:
  *
  *     ranges → ranks (dp, gpus) → sizes (batch, sequence, schedule) → batch → pipeline → tensor cut → context cut
- *            → sequence → ZeRO → experts → heads → recompute → machine → precision → disturbances → size of the
- * simulation
+ *            → sequence → ZeRO → experts → heads → recompute → machine → precision → disturbances
+ *            → size of the simulation
  *
  * A single value out of any sense is bad usage (INPUT); values that clash are IMPOSSIBLE, and both are named. */
 #include <math.h>

@@ -2,9 +2,12 @@
  *
  *     <system>
  *       <cpu numaid="0" …>                                 a socket (NUMA node)
- *         <pci busid=… class="0x060400" link_speed=…>      a bridge: a switch where two or more branches meet, else
- * only <pci busid=… class="0x030200" …>                 a piece of the one link through it, as slow as its slowest <gpu
- * dev="0" sm="90" …> <nvlink target=… count="4" tclass="0x068000"/>     to an NVSwitch; 0x03….: to the GPU on that bus
+ *         <pci busid=… class="0x060400" link_speed=…>      a bridge: a switch where two or more branches
+ *                                                          meet, else a piece of the one link through it,
+ *                                                          which is as slow as its slowest
+ *           <pci busid=… class="0x030200" …>
+ *             <gpu dev="0" sm="90" …>
+ *               <nvlink target=… count="4" tclass="0x068000"/>     to an NVSwitch; 0x03….: to the GPU on that bus
  *           <pci busid=… class="0x020700" …>
  *             <nic><net name="mlx5_0" speed="400000" …/></nic>     Mb/s
  *

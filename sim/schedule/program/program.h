@@ -4,11 +4,11 @@
  * Semantics (both executors are judged by them):
  *   1. Ops on one stream start in list order, each after the one before it ended.
  *   2. `after` names earlier ops of the same list, on other streams, that must have ended (a CUDA event).
- *   3. Send and receive match by (peer, tag) in program order; sends up to the executor's eager threshold are buffered,
- * larger ones rendezvous.
+ *   3. Send and receive match by (peer, tag) in program order; sends up to the executor's eager threshold are
+ *      buffered, larger ones rendezvous.
  *   4. Ops of one `batch` are issued together: none starts before all could.
- *   5. The k-th collective of a group on one member is the k-th on every member; it starts when the last member
- * arrives.
+ *   5. The k-th collective of a group on one member is the k-th on every member; it starts when the last one is
+ *      there.
  *   6. An op's effect changes resident memory by category: `hold` at its start, `drop` at its end.
  *   7. Every op yields one trace record.
  * The host issues ops in list order; an op on the `host` stream keeps later ops from being issued until it ended. */
