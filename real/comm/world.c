@@ -11,6 +11,7 @@
 #include "mpi_call.h"
 
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -28,8 +29,19 @@ static gboolean has_launcher(void) {
 }
 
 #ifdef HAVE_MPI
+/* Where UCX cannot read another process's memory (its module cma is missing, or the container forbids it), it sends
+ * large messages by TCP between ranks of one machine too, and MPI_Finalize of MPICH 4.0 over UCX 1.13 then waits for
+ * ever: the last rank no longer answers the first. Ranks that are all on one machine do without TCP. Read by UCX when
+ * MPI starts; MPICH's launcher says how many of its ranks are here. */
+static void keep_to_shared_memory(void) {
+  const char *all = g_getenv("PMI_SIZE"), *local = g_getenv("MPI_LOCALNRANKS");
+  if (all != NULL && g_strcmp0(all, local) == 0)
+    setenv("UCX_TLS", "^tcp", FALSE);
+}
+
 static gboolean start_mpi(World *world, int *argc, char ***argv, GError **error) {
   int provided, is_started;
+  keep_to_shared_memory();
   MPI_TRY(world, error, MPI_Init_thread(argc, argv, MPI_THREAD_SERIALIZED, &provided));
   MPI_TRY(world, error, MPI_Initialized(&is_started));
   world->has_mpi = is_started;
