@@ -9,7 +9,9 @@
  * Additions are on the compute stream. So what is sure to have ended is one number for each op, the latest of these,
  *
  *     ended(op) = max over d of (d, where it is on the compute stream, else ended(d)),
- *                 d in { op before it on its stream, its `after`, last host op } */
+ *                 d in { op before it on its stream, its `after`, last host op }
+ *
+ * What an op waits for at first hand is seen without it: it is worked out where that does not answer. */
 #include "gradient_order.h"
 
 #include "error.h"
@@ -38,10 +40,12 @@ typedef struct {
   const Program *program;
   int rank;
   const OpList *list;
-  gint32 *ended;    /* [ops of the longest list]; owned */
-  gint32 *n_layers; /* [stages] of those that are summed on the rank; owned */
-  gint32 *first;    /* [stages] its first place; owned */
-  GArray *places;   /* of Place; owned */
+  gint32 *ended; /* [ops of the longest list] of the rank's first n_ended; owned */
+  gint32 n_ended;
+  gint32 latest[N_STREAMS]; /* before these on each stream; −1 none */
+  gint32 *n_layers;         /* [stages] of those that are summed on the rank; owned */
+  gint32 *first;            /* [stages] its first place; owned */
+  GArray *places;           /* of Place; owned */
   gboolean table_is_shared;
 } Walk;
 
@@ -78,18 +82,24 @@ static gint32 ended_at(const Walk *walk, gint32 op) {
   return op < 0 || walk->list->ops[op].stream == STREAM_COMPUTE ? op : walk->ended[op];
 }
 
-static void find_ended(const Walk *walk) {
-  gint32 latest[N_STREAMS];
-  for (int stream = 0; stream < N_STREAMS; stream++)
-    latest[stream] = -1;
-  for (gint32 i = 0; i < walk->list->n_ops; i++) {
-    const Op *op = &walk->list->ops[i];
-    gint32 ended = MAX(ended_at(walk, latest[op->stream]), ended_at(walk, latest[STREAM_HOST]));
-    for (int k = 0; k < OP_MAX_AFTER && op->after[k] >= 0; k++)
-      ended = MAX(ended, ended_at(walk, op->after[k]));
-    walk->ended[i] = ended;
-    latest[op->stream] = i;
-  }
+static void set_ended(Walk *walk, gint32 i) {
+  const Op *op = &walk->list->ops[i];
+  gint32 ended = MAX(ended_at(walk, walk->latest[op->stream]), ended_at(walk, walk->latest[STREAM_HOST]));
+  for (int k = 0; k < OP_MAX_AFTER && op->after[k] >= 0; k++)
+    ended = MAX(ended, ended_at(walk, op->after[k]));
+  walk->ended[i] = ended;
+  walk->latest[op->stream] = i;
+}
+
+/* Whether `added` is sure to have ended when op i starts. */
+static gboolean has_ended(Walk *walk, gint32 i, gint32 added) {
+  const Op *ops = walk->list->ops;
+  for (int k = 0; k < OP_MAX_AFTER && ops[i].after[k] >= 0; k++)
+    if (ops[i].after[k] >= added && ops[ops[i].after[k]].stream == STREAM_COMPUTE)
+      return TRUE;
+  for (; walk->n_ended <= i; walk->n_ended++)
+    set_ended(walk, walk->n_ended);
+  return walk->ended[i] >= added;
 }
 
 static Place *place_at(const Walk *walk, gint32 index) {
@@ -135,9 +145,10 @@ static gboolean add_to(const Walk *walk, gint32 i, gint32 index, GError **error)
   return TRUE;
 }
 
-static gboolean sum_up(const Walk *walk, gint32 i, gint32 index, SumKind kind, GError **error) {
+static gboolean sum_up(Walk *walk, gint32 i, gint32 index, SumKind kind, GError **error) {
   Place *place = place_at(walk, index);
-  if (place->added > walk->ended[i] && is_of(&walk->list->ops[i], &walk->list->ops[place->added]))
+  if (place->added >= 0 && is_of(&walk->list->ops[i], &walk->list->ops[place->added]) &&
+      !has_ended(walk, i, place->added))
     return fail_sum(walk, i, place->added, index, error);
   place->summed[kind] = i;
   return TRUE;
@@ -171,7 +182,7 @@ static gboolean moves_table(const Walk *walk, const Transfer *transfer) {
                                : walk->program->heads_add_to_table && transfer->n_embedding > 0;
 }
 
-static gboolean check_reduction(const Walk *walk, gint32 i, GError **error) {
+static gboolean check_reduction(Walk *walk, gint32 i, GError **error) {
   const Op *op = &walk->list->ops[i];
   const Transfer *transfer = transfer_of(walk, op);
   const Pieces pieces = pieces_of_sum(walk, op);
@@ -187,7 +198,7 @@ static gboolean check_reduction(const Walk *walk, gint32 i, GError **error) {
   return TRUE;
 }
 
-static gboolean check_op(const Walk *walk, gint32 i, GError **error) {
+static gboolean check_op(Walk *walk, gint32 i, GError **error) {
   const Op *op = &walk->list->ops[i];
   if (adds(op))
     return check_addition(walk, i, error);
@@ -243,7 +254,9 @@ static gboolean walk_rank(Walk *walk, int rank, GError **error) {
   if (!find_sums(walk))
     return TRUE;
   lay_out(walk);
-  find_ended(walk);
+  walk->n_ended = 0;
+  for (int stream = 0; stream < N_STREAMS; stream++)
+    walk->latest[stream] = -1;
   for (gint32 i = 0; i < walk->list->n_ops; i++)
     if (!check_op(walk, i, error))
       return FALSE;
