@@ -42,7 +42,7 @@ static const char everything[] = "program ranks=2 stages=2 micro_batches=1 steps
                                  "  2 compute 1I0 work=3\n"
                                  "  3 send_b 1SEND_B0 peer=0 tag=-7 transfer=1 after=2\n"
                                  "  4 compute 1W0 unit=2 work=4\n"
-                                 "  5 dp TIED_GRAD transfer=5\n"
+                                 "  5 dp TIED_GRAD transfer=5 after=4\n"
                                  "  6 compute NORM kind=collective transfer=4\n";
 
 static void assert_round_trip(const char *text) {

@@ -437,6 +437,7 @@ static Program *expand(const Program *program, const Workload *workload, const O
   Program *target = program_new(program->n_ranks, program->n_stages, program->n_micro_batches);
   target->n_steps = program->n_steps;
   target->n_pipes = program->n_pipes;
+  target->heads_add_to_table = program->heads_add_to_table;
   target->expansion = beside == NULL ? EXPANSION_ALL : EXPANSION_BESIDE;
   Expander expander = {.source = program,
                        .workload = workload,

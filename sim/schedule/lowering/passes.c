@@ -92,6 +92,7 @@ Program *lower(const Lowering *lowering, const char *dump_after, char **dump, GE
   const Placement *placement = order->placement;
   g_autoptr(Program) program = program_new(placement->n_ranks, placement->n_stages, order->n_micro_batches);
   program->n_pipes = placement->n_pipes;
+  program->heads_add_to_table = lowering->workload != NULL && workload_heads_read_embedding(lowering->workload);
   for (const Pass *pass = passes(); pass->name != NULL; pass++) {
     if (pass->run == pass_steps && !prove(program, lowering, error))
       return NULL;

@@ -170,6 +170,9 @@ typedef struct {
   guint8 expansion;    /* Expansion */
   SharedOps *shared;   /* holds the ops of all lists; NULL: each list its own */
   ProgramIndex *index; /* private: finds equal entries of the tables; owned */
+  /* Backwards of heads add to the gradient of the table of an embedding on their rank, a matrix apart from their own
+   * (workload_heads_read_embedding()). */
+  gboolean heads_add_to_table;
 } Program;
 
 /* Its work is one of works. */

@@ -22,11 +22,13 @@ typedef struct {
 
 static gboolean read_program_line(Reader *reader, GError **error) {
   gint32 n_ranks = 0, n_stages = 0, n_micro_batches = 0, n_steps = 1, n_pipes = 1, expansion = EXPANSION_NONE;
+  guint8 heads_add_to_table = 0;
   const Field fields[] = {{"ranks", field_count, &n_ranks, TRUE},
                           {"stages", field_count, &n_stages, TRUE},
                           {"micro_batches", field_count, &n_micro_batches, TRUE},
                           {"steps", field_count, &n_steps},
                           {"pipes", field_count, &n_pipes},
+                          {"heads_add_to_table", field_byte, &heads_add_to_table},
                           {"expanded", field_count, &expansion}};
   if (reader->program)
     return line_fail(&reader->line, error, "a second program line");
@@ -44,6 +46,7 @@ static gboolean read_program_line(Reader *reader, GError **error) {
   reader->program = program_new(n_ranks, n_stages, n_micro_batches);
   reader->program->n_steps = n_steps;
   reader->program->n_pipes = n_pipes;
+  reader->program->heads_add_to_table = heads_add_to_table != 0;
   reader->program->expansion = (guint8)expansion;
   return TRUE;
 }

@@ -143,6 +143,8 @@ char *program_to_text(const Program *program) {
                          program->n_stages, program->n_micro_batches, program->n_steps);
   if (program->n_pipes > 1)
     g_string_append_printf(out, " pipes=%d", program->n_pipes);
+  if (program->heads_add_to_table)
+    g_string_append(out, " heads_add_to_table=1");
   g_string_append_printf(out, " expanded=%d\n", program->expansion);
   for (guint i = 0; i < program->groups->len; i++)
     append_group(out, i, &g_array_index(program->groups, Group, i));

@@ -1,13 +1,15 @@
-/* The proof in five steps, each linear in the ops:
+/* The proof in six steps, each linear in the ops:
  *
  *     check_tables, check_ops   every index is in range (all that follows relies on it), transfers fit their ops
  *     program_match             every send has its receive
  *     check_transfers           of equal bytes; every member of a group over pipeline ranks has the same sequence
  *     compute_order_check       every action once, after its inputs (compute_order.c)
+ *     gradient_order_check      gradients are summed when they are whole (gradient_order.c)
  *     untimed_run               nothing waits in a circle (untimed_run.c) */
 #include "verify.h"
 #include "compute_order.h"
 #include "error.h"
+#include "gradient_order.h"
 #include "untimed_run.h"
 #include <stdarg.h>
 #include <string.h>
@@ -273,6 +275,7 @@ static gboolean check_sense(const Program *program, gint32 **partner, gboolean t
     rendezvous[i].ops = g_array_new(FALSE, FALSE, sizeof(OpPlace));
   gboolean ok = check_transfers(program, rendezvous, partner, error) &&
                 check_all_sequences(program, rendezvous, error) && compute_order_check(program, error) &&
+                gradient_order_check(program, error) &&
                 (!to_the_end || untimed_run(program, partner, rendezvous, error));
   for (guint i = 0; i < program->groups->len; i++) {
     for (guint k = 0; k < rendezvous[i].ops->len; k++) { /* only sends and receives have partners */
