@@ -189,6 +189,7 @@ tiny="--model $models/tiny-llama.json --precision fp32 --global-batch 8"
   check 'ranks with different models' $?
 }
 
+rm "$work/models"
 [ -z "$(ours)" ] && [ "$(ls -A "$work")" = "$(printf 'out\n%s' "${name##*/}")" ]
 check 'no process and no file is left' $?
 
