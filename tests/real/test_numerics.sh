@@ -9,6 +9,7 @@ data=$(absolute "$5")
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 2
+ln -s "$data" data && data=data # options are split at blanks, which its path may have
 export OPENBLAS_NUM_THREADS=1
 
 cat >few-live.yaml <<'YAML'

@@ -9,6 +9,7 @@ mpirun=$1 stepreal=$2 models=$3
 limit_s=10
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
+ln -s "$models" "$work/models" && models=$work/models # options are split at blanks, which its path may have
 export TMPDIR="$work" OPENBLAS_NUM_THREADS=1
 out=$work/out
 
@@ -188,6 +189,7 @@ tiny="--model $models/tiny-llama.json --precision fp32 --global-batch 8"
   check 'ranks with different models' $?
 }
 
+rm "$work/models"
 [ -z "$(ours)" ] && [ "$(ls -A "$work")" = "$(printf 'out\n%s' "${name##*/}")" ]
 check 'no process and no file is left' $?
 

@@ -167,7 +167,7 @@ compare() { # name, ranks, plan
 }
 compare 'dp 2, ZeRO-1' 2 '--dp 2 --zero 1 --bucket 1'
 compare 'ZeRO-3' 2 '--dp 2 --zero 3'
-compare 'experts, ep 2' 2 "--model $data/models/tiny-mixtral.json --dp 2 --ep 2"
+compare 'experts, ep 2' 2 "--model tiny-mixtral.json --dp 2 --ep 2"
 compare 'tp 2' 2 '--tp 2 --sequence-parallel on'
 compare 'interleaved' 2 '--pp 2 --schedule interleaved --chunks 2'
 compare 'dp 2 × pp 2, recompute' 4 '--dp 2 --pp 2 --recompute full'
