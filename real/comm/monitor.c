@@ -174,16 +174,18 @@ void monitor_exit(Monitor *monitor, int status) {
   _exit(status);
 }
 
-/* `message` NULL: it has been said. */
+/* `message` NULL: it has been said. A failure is on the board at once, for the others to see; that this rank ends, only
+ * when all is said and aborted, for until then the failed one waits (wait_for_others()), whose exit has the launcher kill
+ * the rest. */
 static void end_with(Monitor *monitor, int status, LineState state, const char *message) {
   claim_end(monitor);
   if (is_watching(monitor) && state == LINE_FAILED)
     board_fail(monitor->board, monitor->line, message);
-  else if (is_watching(monitor))
-    board_set_state(monitor->board, monitor->line, state);
   if (message != NULL)
     end_words_print(own_line(monitor).rank, message);
   run_abort(monitor);
+  if (is_watching(monitor) && state != LINE_FAILED)
+    board_set_state(monitor->board, monitor->line, state);
   wait_for_others(monitor);
   monitor_exit(monitor, status);
 }

@@ -44,8 +44,9 @@ static gboolean parse(int argc, char **argv, Fault *fault, GError **error) {
   return g_option_context_parse(context, &argc, &argv, error);
 }
 
-/* mpi's, and a line that says so. */
+/* mpi's, which takes a moment, as NCCL's does, and a line that says so. */
 static void abort_aloud(Comm *comm) {
+  g_usleep(30 * 1000);
   g_printerr("stepreal: aborts its transfers\n");
   mpi_comm.abort(comm);
 }
