@@ -8,10 +8,11 @@
  *                                     SIGTERM, SIGINT: first look for a cause  end 128 + signal
  *
  * A launcher answers the death of a rank with SIGTERM to the others, which may come before the monitor has seen the
- * death; so a signal waits a moment for a cause that says more. The end is the same for all: one line on stderr, the
- * state on the board, the abort callback, a wait until the peers have said theirs (else the launcher would end them in
- * the middle), _exit. A launcher that kills at once is the witness's business (witness.h). Whoever claims the end first
- * does it; any other thread that comes to it sleeps for ever.
+ * death; so a signal waits a moment for a cause that says more. The end is the same for all: a failure of its own on
+ * the board, one line on stderr, the abort callback, another's failure on the board, a wait until the peers have
+ * come as far (else the launcher would end them in the middle), _exit. A launcher that kills at once is the
+ * witness's business (witness.h). Whoever claims the end first does it; any other thread that comes to it sleeps for
+ * ever.
  *
  * A transport may answer the death of a peer with abort() in the middle of an MPI call (UCX does, when it copies out of
  * the other's memory). So SIGABRT is taken over too: its thread sleeps while the monitor finds the cause.
@@ -175,8 +176,7 @@ void monitor_exit(Monitor *monitor, int status) {
 }
 
 /* `message` NULL: it has been said. A failure is on the board at once, for the others to see; that this rank ends, only
- * when all is said and aborted, for until then the failed one waits (wait_for_others()), whose exit has the launcher kill
- * the rest. */
+ * when all is said and aborted: so long the failed one waits, whose exit has the launcher kill the rest. */
 static void end_with(Monitor *monitor, int status, LineState state, const char *message) {
   claim_end(monitor);
   if (is_watching(monitor) && state == LINE_FAILED)
