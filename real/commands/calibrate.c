@@ -130,7 +130,7 @@ static gboolean read_models(Calibration *c, GError **error) {
     Model *model = model_read(names[i], error);
     if (model == NULL)
       return FALSE;
-    model->dropout = FALSE; /* kernels of dropout are not timed */
+    model->dropout_rate = (DropoutRates){0}; /* kernels of dropout are not timed */
     g_ptr_array_add(c->models, model);
   }
   return TRUE;

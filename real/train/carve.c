@@ -117,7 +117,7 @@ SavedLayer carve_layer(const Cut *cut, LayerKind kind, guint dropped, Carver *fo
   saved.k_norm = carve_qk_norm(cut, cut->kv_width, for_i);
   carve_latents(cut, for_i, for_w, &saved);
   saved.scores = carve_is_flash(cut) ? NULL : carve_unless(dropped, MODULE_CORE_ATTN, for_i, cut->scores, e);
-  if (cut->model->dropout)
+  if (cut->model->dropout_rate.attention > 0)
     saved.dropped = carve_is_flash(cut) ? NULL : carve_unless(dropped, MODULE_CORE_ATTN, for_i, cut->scores, e);
   saved.lse = carve_is_flash(cut) ? carve(for_i, (double)cut->sequences * cut->heads * cut->seq_len, 4) : NULL;
   saved.all_tokens = is_ulysses(cut) ? carve(for_i, t * cut->out_width, e) : NULL;
@@ -154,7 +154,7 @@ static void carve_attention_gradients(const Cut *cut, Carver *carver, LayerGradi
 }
 
 gboolean carve_w_reads_stream(const Cut *cut) {
-  return !cut->sequence_parallel && !cut->model->dropout;
+  return !cut->sequence_parallel && cut->model->dropout_rate.hidden == 0;
 }
 
 LayerGradients carve_gradients(const Cut *cut, LayerKind kind, gboolean for_w, Carver *carver) {
@@ -165,7 +165,7 @@ LayerGradients carve_gradients(const Cut *cut, LayerKind kind, gboolean for_w, C
   LayerGradients gradients = {0};
   if (!parallel && (!for_w || carve_w_reads_stream(cut)))
     gradients.d_x2 = carve(carver, stream, e);
-  if (cut->model->dropout && !(for_w && cut->sequence_parallel)) {
+  if (cut->model->dropout_rate.hidden > 0 && !(for_w && cut->sequence_parallel)) {
     gradients.d_mlp_branch = carve(carver, stream, e);
     gradients.d_attention_branch = parallel ? NULL : carve(carver, stream, e);
   }

@@ -15,7 +15,8 @@ static gboolean check_model(const Workload *workload, GError **error) {
   const Model *model = workload->model;
   const Missing missing[] = {
       {workload->plan->expert_load > 1, "experts that get more than others (stepsim simulate predicts them)"},
-      {workload->plan->mtp_layers > 0 && (model->dropout || model->embedding_norm),
+      {workload->plan->mtp_layers > 0 && (model->dropout_rate.hidden > 0 || model->dropout_rate.attention > 0 ||
+                                          model->dropout_rate.embedding > 0 || model->embedding_norm),
        "heads that predict a token further, with dropout or a norm behind the word table"},
       {workload->plan->mtp_layers > 0 && model->positions == POSITIONS_LEARNED,
        "heads that predict a token further, with learned positions"},

@@ -86,7 +86,7 @@ static void unfused_forward(ItemList *list) {
   const double e = cut->element_bytes;
   scores_product(list, "scores", LAYOUT_TN, TRUE, FALSE);
   item_list_operations(list, "softmax", softmax_launches(cut), softmax_bytes(cut));
-  if (cut->model->dropout)
+  if (cut->model->dropout_rate.attention > 0)
     item_list_memory(list, "dropout", (2 * e + 1) * cut->scores); /* a mask of one byte each */
   scores_product(list, "context", LAYOUT_NN, FALSE, TRUE);
 }
@@ -96,7 +96,7 @@ static void unfused_backward(ItemList *list) {
   const double e = cut->element_bytes;
   scores_product(list, "context.dv", LAYOUT_NT, FALSE, TRUE);
   scores_product(list, "context.dp", LAYOUT_TN, TRUE, TRUE);
-  if (cut->model->dropout)
+  if (cut->model->dropout_rate.attention > 0)
     item_list_memory(list, "dropout.backward", (2 * e + 1) * cut->scores);
   item_list_operations(list, "softmax.backward", softmax_backward_launches(cut), softmax_backward_bytes(cut));
   scores_product(list, "scores.dq", LAYOUT_NN, FALSE, FALSE);

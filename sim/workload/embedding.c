@@ -13,14 +13,15 @@ void embedding_forward(ItemList *list) {
     norm_forward(list, "embedding_norm");
   if (cut->model->positions == POSITIONS_LEARNED)
     item_list_memory(list, "positions", 3 * e * cut->split_tokens * h);
-  if (cut->model->dropout)
+  if (cut->model->dropout_rate.embedding > 0)
     item_list_memory(list, "dropout", (2 * e + 1) * cut->split_tokens * h);
 }
 
 void embedding_backward(ItemList *list) {
   const Cut *cut = list->cut;
   const double e = cut->element_bytes, g = cut->gradient_bytes, h = cut->model->hidden;
-  dropout_backward(list);
+  if (cut->model->dropout_rate.embedding > 0)
+    item_list_input_gradient(list, "dropout.backward", (2 * e + 1) * cut->split_tokens * h);
   if (cut->model->embedding_norm)
     norm_backward(list, "embedding_norm.backward");
   if (list->input_gradients)

@@ -135,7 +135,7 @@ static LayerTensors layer_tensors(const Cut *cut, gboolean has_experts) {
     tensors.linear_inputs += latent_linear_inputs(cut);
     tensors.rest += latent_rest(cut);
   }
-  if (cut->model->dropout)
+  if (cut->model->dropout_rate.hidden > 0)
     tensors.rest += n_streams * stream;
   const FrameworkMemory *framework = &cut->plan->memory;
   const gboolean plain = framework->kernels == FRAMEWORK_KERNELS_PLAIN;
@@ -151,7 +151,7 @@ static LayerTensors layer_tensors(const Cut *cut, gboolean has_experts) {
     if (of_heads || (cut->casts && framework->attention_output_bytes == 0))
       tensors.rest += e * t * cut->out_width;
   } else {
-    tensors.scores = cut->scores * ((cut->model->dropout ? 2 * e + 1 : e) + (plain ? 4 : 0));
+    tensors.scores = cut->scores * ((cut->model->dropout_rate.attention > 0 ? 2 * e + 1 : e) + (plain ? 4 : 0));
   }
   return tensors;
 }
@@ -291,7 +291,7 @@ static double vocabulary_gradient(const Cut *cut) {
 static PieceMemory embedding_memory(const Cut *cut) {
   const double stream = (double)cut->split_tokens * cut->model->hidden;
   const double norm = cut->model->embedding_norm ? cut->element_bytes * stream + norm_rest(cut, stream) : 0;
-  const double mask = cut->model->dropout ? stream : 0;
+  const double mask = cut->model->dropout_rate.embedding > 0 ? stream : 0;
   return (PieceMemory){
       .saved_bytes = mask + norm,
       .released_by_I = mask + norm,

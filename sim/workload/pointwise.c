@@ -50,12 +50,12 @@ void norm_backward(ItemList *list, const char *name) {
 
 /* One byte of mask per element. */
 static double mask_bytes(const Cut *cut) {
-  return cut->model->dropout ? (double)cut->split_tokens * cut->model->hidden : 0;
+  return cut->model->dropout_rate.hidden > 0 ? (double)cut->split_tokens * cut->model->hidden : 0;
 }
 
 void dropout_backward(ItemList *list) {
   const Cut *cut = list->cut;
-  if (cut->model->dropout)
+  if (cut->model->dropout_rate.hidden > 0)
     item_list_input_gradient(list, "dropout.backward", 2 * stream_bytes(cut) + mask_bytes(cut));
 }
 

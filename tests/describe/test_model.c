@@ -162,7 +162,7 @@ START_TEST(megatron_models_follow_the_papers_formula) {
   double formula = 12 * l * h * h * (1 + 13 / (12 * h) + (51200 + 2048) / (12 * l * h));
   ck_assert_double_eq_tol((double)model_parameters(model), formula + 2 * h, 1);
   ck_assert_double_eq_tol((double)model_parameters(model) / 1e9, megatron[_i].billions, 0.05);
-  ck_assert(model->dropout);
+  ck_assert(model->dropout_rate.attention > 0 && model->dropout_rate.hidden > 0);
 }
 END_TEST
 
@@ -226,7 +226,8 @@ END_TEST
 START_TEST(gpt2_spelling_defaults) {
   g_autoptr(Model) m = read_text("{\"model_type\": \"gpt2\", \"n_embd\": 64, \"n_layer\": 2, \"n_head\": 4, "
                                  "\"n_inner\": null, \"vocab_size\": 100, \"n_positions\": 32, \"n_ctx\": 32}");
-  ck_assert(m->tied && m->qkv_bias && m->linear_bias && m->dropout && !m->gated && !m->parallel_block);
+  ck_assert(m->tied && m->qkv_bias && m->linear_bias && m->dropout_rate.embedding > 0 && !m->gated &&
+            !m->parallel_block);
   ck_assert_int_eq(m->positions, POSITIONS_LEARNED);
   ck_assert_int_eq(m->norm, NORM_LAYERNORM);
   ck_assert_int_eq(m->ffn_hidden, 256);
@@ -242,7 +243,7 @@ END_TEST
 
 START_TEST(llama_spelling_defaults) {
   g_autoptr(Model) m = read_text("{\"model_type\": \"llama\", " LLAMA_CORE ", \"num_key_value_heads\": 2}");
-  ck_assert(!m->tied && !m->qkv_bias && !m->linear_bias && !m->dropout && m->gated);
+  ck_assert(!m->tied && !m->qkv_bias && !m->linear_bias && m->dropout_rate.hidden == 0 && m->gated);
   ck_assert_int_eq(m->positions, POSITIONS_ROTARY);
   ck_assert_int_eq(m->norm, NORM_RMSNORM);
   ck_assert_int_eq(m->max_positions, 0);
@@ -330,7 +331,7 @@ START_TEST(mpt_groups_heads_and_gates_by_nested_keys) {
   g_autoptr(Model) single =
       read_text("{\"model_type\": \"mpt\", " MPT_CORE ", \"attn_config\": {\"attn_type\": \"multiquery_attention\"}}");
   ck_assert_int_eq(m->n_kv_heads, 2);
-  ck_assert(m->gated && m->dropout && m->linear_bias && !m->bare_norms);
+  ck_assert(m->gated && m->dropout_rate.attention + m->dropout_rate.hidden > 0 && m->linear_bias && !m->bare_norms);
   ck_assert_int_eq(m->ffn_hidden, 192);
   ck_assert_int_eq(single->n_kv_heads, 1);
 }
@@ -376,8 +377,7 @@ START_TEST(dropout_is_what_the_rates_say) {
   g_autoptr(Model) off = read_text("{\"n_embd\": 64, \"n_layer\": 2, \"n_head\": 4, \"vocab_size\": 100, "
                                    "\"n_positions\": 8, \"attn_pdrop\": 0, \"resid_pdrop\": 0.0}");
   g_autoptr(Model) on = read_text("{\"attention_dropout\": 0.1, " LLAMA_CORE "}");
-  ck_assert(!off->dropout);
-  ck_assert(on->dropout);
+  ck_assert(off->dropout_rate.attention == 0 && off->dropout_rate.hidden == 0 && off->dropout_rate.embedding == 0);
   ck_assert(on->dropout_rate.attention == 0.1 && on->dropout_rate.hidden == 0 && on->dropout_rate.embedding == 0);
   g_autoptr(Model) gpt2 = read_text("{\"model_type\": \"gpt2\", \"n_positions\": 8, " LLAMA_CORE "}");
   ck_assert(gpt2->dropout_rate.attention == 0.1 && gpt2->dropout_rate.hidden == 0.1);

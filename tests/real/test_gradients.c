@@ -93,7 +93,6 @@ static Model dropped(void) {
   model.qk_norms = QK_NORMS_WHOLE;
   model.embedding_norm = TRUE;
   model.positions = POSITIONS_ALIBI;
-  model.dropout = TRUE;
   model.dropout_rate.embedding = 0.3;
   model.dropout_rate.attention = 0.2;
   model.dropout_rate.hidden = 0.1;
@@ -106,7 +105,6 @@ static Model beside(void) {
   model.name = (char *)"beside";
   model.parallel_block = TRUE;
   model.positions = POSITIONS_ROTARY;
-  model.dropout = TRUE;
   model.dropout_rate.hidden = 0.2;
   return model;
 }
@@ -117,7 +115,8 @@ static Model beside_one(void) {
   model.name = (char *)"beside-one";
   model.n_norms_per_layer = 1;
   model.n_kv_heads = 2;
-  model.qkv_bias = model.linear_bias = model.dropout = model.tied = FALSE;
+  model.qkv_bias = model.linear_bias = model.tied = FALSE;
+  model.dropout_rate.hidden = 0;
   model.lone_bias = LONE_BIAS_MLP;
   model.head_bias = TRUE;
   return model;
@@ -162,7 +161,6 @@ static Model shared(void) {
   model.experts.shared_ffn_hidden = 14;
   model.experts.shared_gate = TRUE;
   model.experts.n_leading = 1;
-  model.dropout = TRUE;
   model.dropout_rate.hidden = 0.2;
   return model;
 }

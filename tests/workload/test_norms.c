@@ -84,7 +84,7 @@ END_TEST
  * scale and a shift. */
 START_TEST(a_norm_behind_the_word_table_reads_and_keeps_its_input) {
   Model model = gpt;
-  model.dropout = FALSE;
+  model.dropout_rate = (DropoutRates){0};
   g_autoptr(Workload) bare = workload_of(&model, 4, TRUE, ATTENTION_FLASH, RECOMPUTE_NONE);
   model.embedding_norm = TRUE;
   g_autoptr(Workload) workload = workload_of(&model, 4, TRUE, ATTENTION_FLASH, RECOMPUTE_NONE);

@@ -283,6 +283,38 @@ START_TEST(embedding_gathers_rows_and_scatters_a_dense_gradient) {
 }
 END_TEST
 
+static double bytes_or_none(const Workload *workload, Piece piece, Phase phase, const char *name) {
+  return count(&workload->work[piece][phase], name) > 0 ? bytes_of(workload, piece, phase, name) : 0;
+}
+
+/* Granite drops of the probabilities alone, which flash attention does without a mask: what a residual adds and the
+ * embedding are as without dropout. Each rate has kernels of its own and a mask of a byte per element. */
+START_TEST(what_has_a_rate_is_dropped_alone) {
+  const struct {
+    DropoutRates rates;
+    double layer, scores, embedding; /* bytes per element of the kernels that drop */
+    double residual, saved_of_embedding;
+  } cases[] = {{{0}, 0, 0, 0, 2 + 2 + 2, 0},
+               {{.attention = 0.1}, 0, 2 + 2 + 1, 0, 2 + 2 + 2, 0},
+               {{.embedding = 0.1}, 0, 0, 2 + 2 + 1, 2 + 2 + 2, 1},
+               {{.hidden = 0.1}, 2 + 1 + 2, 0, 0, 2 + 2 + 2 + 1, 0}};
+  const double stream = 256.0 * 1024, scores = 2 * 4 * 512.0 * 512;
+  for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
+    Model model = gpt;
+    model.dropout_rate = cases[i].rates;
+    g_autoptr(Workload) unfused = workload_of(&model, 4, TRUE, ATTENTION_UNFUSED, RECOMPUTE_NONE);
+    g_autoptr(Workload) flash = workload_of(&model, 4, TRUE, ATTENTION_FLASH, RECOMPUTE_NONE);
+    ck_assert_double_eq(bytes_or_none(unfused, PIECE_LAYER, PHASE_F, "dropout"), cases[i].scores * scores);
+    ck_assert_double_eq(bytes_or_none(flash, PIECE_LAYER, PHASE_B, "dropout.backward"), cases[i].layer * stream);
+    ck_assert_double_eq(bytes_of(flash, PIECE_LAYER, PHASE_F, "residual"), cases[i].residual * stream);
+    ck_assert_double_eq(bytes_or_none(flash, PIECE_EMBEDDING, PHASE_F, "dropout"), cases[i].embedding * stream);
+    ck_assert_double_eq(bytes_or_none(flash, PIECE_EMBEDDING, PHASE_I, "dropout.backward"),
+                        cases[i].embedding * stream);
+    ck_assert_double_eq(flash->memory[PIECE_EMBEDDING].saved_bytes, cases[i].saved_of_embedding * stream);
+  }
+}
+END_TEST
+
 START_TEST(loss_agrees_on_three_numbers_per_token) {
   g_autoptr(Workload) workload = workload_of(&gpt, 4, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
   const WorkList *forward = &workload->work[PIECE_HEAD][PHASE_F];
@@ -442,6 +474,7 @@ int main(void) {
   tcase_add_test(tests, products_move_each_operand_once);
   tcase_add_test(tests, memory_bound_kernels_move_each_tensor_once);
   tcase_add_test(tests, embedding_gathers_rows_and_scatters_a_dense_gradient);
+  tcase_add_test(tests, what_has_a_rate_is_dropped_alone);
   tcase_add_test(tests, loss_agrees_on_three_numbers_per_token);
   tcase_add_test(tests, a_fused_loss_leaves_the_gradient_where_the_logits_were);
   tcase_add_test(tests, narrow_formats_convert_the_operands_of_the_layers);

@@ -24,7 +24,7 @@ static Dropout dropout_of(const ItemCall *call, Drop drop) {
   const guint64 run = (call->trainer->training.seed + (guint64)call->step) * G_GUINT64_CONSTANT(0xD1342543DE82EF95),
                 place = (guint64)(layer * N_DROPS + (gint64)drop);
   return (Dropout){.seed = (guint64)kernel_random(run, 2 * place) << 32 | kernel_random(run, 2 * place + 1),
-                   .rate = model->dropout ? (float)rates[drop] : 0};
+                   .rate = (float)rates[drop]};
 }
 
 /* Among those of the step, as tokens are dealt out (trainer.c). */

@@ -91,7 +91,8 @@ static char *output_gradient(const ItemCall *call, LinearName name) {
   case ATTN_OUT:
     if (is_parallel(call))
       return item_branch_gradient(call);
-    return memory(call)->cut->model->dropout ? gradients(call).d_attention_branch : gradients(call).d_x2;
+    return memory(call)->cut->model->dropout_rate.hidden > 0 ? gradients(call).d_attention_branch
+                                                             : gradients(call).d_x2;
   case MLP_UP:
     return gradients(call).d_up;
   case MLP_DOWN:
@@ -347,7 +348,7 @@ static void run_residual(const ItemCall *call) {
   const void *bias = weight_of(call, BLOCK_LAYER, of_attention ? ROLE_ATTN_OUT_BIAS : ROLE_MLP_DOWN_BIAS);
   const char *way_round = of_attention || is_parallel(call) ? layer_input(call) : saved(call).x2;
   char *out = of_attention ? saved(call).x2 : layer_output(call);
-  if (memory(call)->cut->model->dropout)
+  if (memory(call)->cut->model->dropout_rate.hidden > 0)
     item_drop_add(call, of_attention ? DROP_ATTENTION : DROP_MLP, way_round, item_reduced(call), bias, out);
   else
     add(call, way_round, item_reduced(call), bias, out);

@@ -186,7 +186,6 @@ static gboolean read_dropout(const JsonFile *json, const ModelFamily *family, Mo
   if (!named && family->dropout)
     model->dropout_rate.attention = model->dropout_rate.hidden = default_rate;
   model->dropout_rate.embedding = model->dropout_rate.hidden;
-  model->dropout = model->dropout_rate.attention > 0 || model->dropout_rate.hidden > 0;
   return json_file_number(json, json->root, "embd_pdrop", 0, 1, &model->dropout_rate.embedding, error) &&
          json_file_number(json, json->root, "embedding_dropout", 0, 1, &model->dropout_rate.embedding, error) &&
          json_file_number(json, json->root, "emb_pdrop", 0, 1, &model->dropout_rate.embedding, error);

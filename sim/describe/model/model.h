@@ -34,6 +34,13 @@ typedef struct {
   gint64 v_head_dim;
 } ModelLatent;
 
+/* 0 … 1; where one is 0, no kernel drops and no mask is kept. */
+typedef struct {
+  double embedding; /* of what stands before the first layer */
+  double attention; /* of probabilities */
+  double hidden;    /* of what a residual adds */
+} DropoutRates;
+
 typedef struct {
   char *name; /* owned; file name without .json */
   char *file; /* owned; NULL when built by hand */
@@ -55,10 +62,7 @@ typedef struct {
   gboolean parallel_block;  /* attention and MLP read the same input (GPT-NeoX, Falcon) */
   gint64 n_norms_per_layer; /* 2, or 1 where a parallel block shares one */
   gboolean post_norms;      /* two more: each branch's output passes one before it is added (Gemma 2) */
-  gboolean dropout;         /* hidden and attention dropout are trained with (a rate > 0) */
-  struct {
-    double embedding, attention, hidden; /* 0 … 1: behind the embedding; of probabilities; of what a residual adds */
-  } dropout_rate;
+  DropoutRates dropout_rate;
   Norm norm;
   gboolean bare_norms; /* LayerNorm without its shift (MPT's no_bias) */
   Positions positions;

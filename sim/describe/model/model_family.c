@@ -109,7 +109,6 @@ static gboolean read_mpt_attention(const JsonFile *json, JsonObject *attention, 
     model->n_kv_heads = 1;
   if (!json_file_integer(json, attention, "kv_n_heads", 1, 1 << 20, &model->n_kv_heads, error))
     return FALSE;
-  model->dropout = model->dropout || dropout > 0;
   model->dropout_rate.attention = MAX(model->dropout_rate.attention, dropout);
   model->positions = alibi ? POSITIONS_ALIBI : rope ? POSITIONS_ROTARY : learned ? POSITIONS_LEARNED : POSITIONS_NONE;
   model->qk_norms = qk_norm ? QK_NORMS_WHOLE : QK_NORMS_NONE;

@@ -194,8 +194,10 @@ static void add_model(const LaunchCase *c, GString *out) {
   add_flag(out, !model->tied, "--untie-embeddings-and-output-weights");
   add_flag(out, !model->linear_bias, "--disable-bias-linear");
   add_flag(out, model->qkv_bias && !model->linear_bias, "--add-qkv-bias");
-  if (!model->dropout)
-    add(out, "--hidden-dropout 0 --attention-dropout 0");
+  add(out, "--hidden-dropout %g --attention-dropout %g", model->dropout_rate.hidden, model->dropout_rate.attention);
+  if ((model->dropout_rate.embedding > 0) != (model->dropout_rate.hidden > 0))
+    launch_notice(c, "model %s drops %g of the embedding, Megatron-LM as much as of hidden states, %g", model->name,
+                  model->dropout_rate.embedding, model->dropout_rate.hidden);
   if (model->qk_norms == QK_NORMS_WHOLE)
     launch_notice(c, "model %s normalises q and k over all heads, Megatron-LM's --qk-layernorm each head: left out",
                   model->name);

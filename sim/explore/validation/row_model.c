@@ -20,8 +20,10 @@ static void set_family(const MeasuredRow *row, const RowCells *cells, Model *mod
   model->tied = or_else(cells->tied, model->positions != POSITIONS_ROTARY);
   model->norm = model->gated ? NORM_RMSNORM : NORM_LAYERNORM;
   model->qkv_bias = model->linear_bias = !model->gated;
-  model->dropout = !model->gated && model->positions != POSITIONS_ROTARY &&
-                   strcmp(measured_row_cell(row, "framework"), "pytorch-fsdp") != 0;
+  const gboolean drops = !model->gated && model->positions != POSITIONS_ROTARY &&
+                         strcmp(measured_row_cell(row, "framework"), "pytorch-fsdp") != 0;
+  const double rate = drops ? 0.1 : 0; /* as GPT-2 */
+  model->dropout_rate = (DropoutRates){.embedding = rate, .attention = rate, .hidden = rate};
   model->n_norms_per_layer = 2;
 }
 
