@@ -150,6 +150,7 @@ static void run_by_clock(const Simulation *simulation, Trace *trace, EngineStats
   if (engine.runs_ahead)
     engine_record_issues(&engine);
   stats->n_events = engine.n_events;
+  stats->n_ahead = engine.n_ahead;
   engine_clear(&engine);
 }
 

@@ -25,6 +25,7 @@ typedef struct {
 
 typedef struct {
   guint64 n_events;
+  guint64 n_ahead; /* of these: ends of collectives that were known ahead of the flows (quiet.c) */
   int n_ranks;
 } EngineStats;
 
