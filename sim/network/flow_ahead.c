@@ -105,8 +105,9 @@ static void share(Flows *flows, gint32 beside, gint64 begin_ticks, gint64 end_ti
 gint64 flows_run_ahead(Flows *flows, gint64 at_ticks, const FlowRequest *request, gint32 first, gint32 end,
                        gint64 until_ticks, FlowsMet met[FLOWS_N_MET]) {
   g_assert(at_ticks >= flows->now_ticks && request->route.latency_ticks > 0 && flows->books == NULL);
+  g_assert(!flows_is_dirty(flows));
   const gint64 begin_ticks = add_ticks(at_ticks, request->route.latency_ticks);
-  const gint32 beside = flows_is_dirty(flows) ? SEVERAL : find_beside(flows, &request->route);
+  const gint32 beside = find_beside(flows, &request->route);
   if (beside == SEVERAL || ticks_of_s(request->bytes / request->cap_Bps) == 0)
     return -1;
   gint64 end_ticks = add_ticks(begin_ticks, ticks_of_s(request->bytes / rate_alone_Bps(flows, request)));
@@ -129,6 +130,7 @@ gint64 flows_run_ahead(Flows *flows, gint64 at_ticks, const FlowRequest *request
 }
 
 gint64 flows_end_alone(const Flows *flows, gint32 first, gint32 end, guint64 tag) {
+  g_assert(!flows_is_dirty(flows));
   for (gint32 link = first; link < end; link++)
     for (gint32 u = flows->links[link].first_use; u >= 0; u = flows->uses[u].next) {
       const gint32 id = flows->uses[u].flow;
