@@ -45,20 +45,22 @@ static double rate_alone_Bps(const Flows *flows, const FlowRequest *request) {
   return rate_Bps;
 }
 
-/* Puts it beside the other one and takes it away again. NULL: the two are no pair. */
+/* Puts it beside the other one and takes it away again. NULL: the two are no pair; nothing has changed. */
 static const FlowsMet *meet(Flows *flows, const FlowRequest *request, FlowsMet met[FLOWS_N_MET]) {
   const gint32 id = flow_new(flows, request);
   flow_join_links(flows, &flows->flows[id]);
   const gint32 other = max_min_solve_pair(flows, id);
-  memmove(&met[1], &met[0], sizeof *met * (FLOWS_N_MET - 1));
-  if (other >= 0)
+  if (other >= 0) {
+    memmove(&met[1], &met[0], sizeof *met * (FLOWS_N_MET - 1));
     met[0] = (FlowsMet){TRUE, flows->flows[other].tag, flows->parts[id].new_rate_Bps, flows->parts[other].new_rate_Bps,
                         flows->parts[other].new_bound};
+  }
   flow_leave_links(flows, &flows->flows[id]);
   for (gint32 i = 0; i < flows->n_dirty_links; i++)
     flows->links[flows->dirty_links[i]].is_dirty = FALSE;
   flows->n_dirty_links = 0;
   flow_slots_release(flows, id);
+  flows->stats.n_starts--;
   return other >= 0 ? met : NULL;
 }
 
