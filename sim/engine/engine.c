@@ -136,6 +136,8 @@ static void engine_clear(Engine *engine) {
   g_free(engine->lanes);
   g_free(engine->ranks);
   g_free(engine->ended);
+  for (gint32 rank = 0; engine->taxed != NULL && rank < engine->trace->n_ranks; rank++)
+    tax_clear(&engine->taxed[rank]);
   g_free(engine->taxed);
   contention_free(engine->contention);
   g_free(engine->members);

@@ -17,7 +17,6 @@
 /* Streams rounded up to a power of two: from lane to rank is a shift. */
 enum { LANES_PER_RANK = 16 };
 G_STATIC_ASSERT((int)N_STREAMS <= (int)LANES_PER_RANK);
-G_STATIC_ASSERT((int)TAX_MAX_SPANS >= 2 * (int)N_STREAMS);
 
 typedef enum { LANE_HELD, LANE_READY, LANE_BUSY, LANE_DUE } LaneState;
 
