@@ -66,7 +66,7 @@ typedef struct {
   gboolean is_varied;  /* compute times differ by rank or op */
   gint64 horizon_ns;   /* ends up to here have come to pass */
   guint64 n_events;
-  guint64 n_ahead; /* collectives run ahead of the flows */
+  guint64 n_ahead;    /* collectives run ahead of the flows */
   guint64 rest_after; /* with contention: the run may stop after so many events, when its flows are at rest; 0: never */
 } Engine;
 
