@@ -84,10 +84,10 @@ START_TEST(glm_has_experts_as_deepseek_without_its_attention) {
   ck_assert_int_eq(m->experts.shared_ffn_hidden, 32);
   ck_assert_int_eq(m->experts.n_groups, 0);
   ck_assert_int_eq(model_dense_layers(m, 0, 2), 1);
-  /* QKV and out 4·64·512, two norms, a gate of 8·64 and 8 biases, 8 experts and a shared one of 3·64·(8·16 + 32) */
-  ck_assert_int_eq(model_layer_parameters(m), 131072 + 128 + 520 + 30720);
+  /* QKV and out 4·64·64, two norms, a gate of 8·64 and 8 biases, 8 experts and a shared one of 3·64·(8·16 + 32) */
+  ck_assert_int_eq(model_layer_parameters(m), 16384 + 128 + 520 + 30720);
   g_autoptr(Model) normed = read_type("glm4_moe", GLM_EXPERTS "\"use_qk_norm\": true, ");
-  ck_assert_int_eq(model_layer_parameters(normed) - model_layer_parameters(m), 2 * 128);
+  ck_assert_int_eq(model_layer_parameters(normed) - model_layer_parameters(m), 2 * 16);
 }
 END_TEST
 

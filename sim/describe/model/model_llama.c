@@ -1,6 +1,6 @@
-/* Llama's kind of block, a norm and a gated MLP, and what its descendants change of it: biases, norms of q and k,
- * norms behind the branches, windows, experts. The defaults are those of Transformers' *Config classes (v4.46 to v4.57,
- * 2024-25). */
+/* Llama's kind of block, RMSNorm and a gated MLP, and what its descendants change of it: biases, norms of q and k,
+ * norms behind the branches, windows, experts, LayerNorm in place of RMSNorm (Cohere), an MLP without a gate
+ * (StarCoder2). The defaults are those of Transformers' *Config classes (v4.46 to v4.57, 2024-25). */
 #include "error.h"
 #include "model_family.h"
 
@@ -12,6 +12,8 @@ void model_set_biases(Model *model, gboolean attention, gboolean mlp) {
 
 /* Of all layers, where the config names one. */
 static const WindowDefaults plain_window = {0};
+/* Transformers' Qwen2Config (2024-26); Qwen3Config and those with experts are alike. */
+static const WindowDefaults qwen_window = {.n_whole = 28, .is_off = TRUE};
 
 gboolean model_read_biases(const JsonFile *json, Model *model, GError **error) {
   gboolean attention = FALSE, mlp = FALSE;
@@ -26,6 +28,13 @@ gboolean model_read_llama(const JsonFile *json, Model *model, GError **error) {
   return model_read_biases(json, model, error) && model_read_window(json, model, plain_window, error);
 }
 
+/* The window, if any, is of the layers without rotation: every no_rope_layer_interval-th. */
+gboolean model_read_smollm3(const JsonFile *json, Model *model, GError **error) {
+  WindowDefaults window = {.period = 4, .is_last_only = TRUE, .is_off = TRUE};
+  return json_file_integer(json, json->root, "no_rope_layer_interval", 1, G_MAXINT32, &window.period, error) &&
+         model_read_biases(json, model, error) && model_read_window(json, model, window, error);
+}
+
 /* Every other layer has the window where the config does not say; the experts' biases are left out. */
 gboolean model_read_gpt_oss(const JsonFile *json, Model *model, GError **error) {
   gboolean attention_bias = TRUE;
@@ -38,13 +47,13 @@ gboolean model_read_gpt_oss(const JsonFile *json, Model *model, GError **error) 
 }
 
 gboolean model_read_qwen2(const JsonFile *json, Model *model, GError **error) {
-  return model_read_window(json, model, plain_window, error);
+  return model_read_window(json, model, qwen_window, error);
 }
 
 /* Every head's q and k are normalised: one scale vector each, shared by the heads. */
 gboolean model_read_qwen3(const JsonFile *json, Model *model, GError **error) {
   model->qk_norms = QK_NORMS_HEADS;
-  return model_read_llama(json, model, error);
+  return model_read_biases(json, model, error) && model_read_window(json, model, qwen_window, error);
 }
 
 gboolean model_read_windowed_mixtral(const JsonFile *json, Model *model, GError **error) {
@@ -52,7 +61,7 @@ gboolean model_read_windowed_mixtral(const JsonFile *json, Model *model, GError 
 }
 
 gboolean model_read_qwen2_moe(const JsonFile *json, Model *model, GError **error) {
-  return model_read_qwen_moe(json, model, error) && model_read_window(json, model, plain_window, error);
+  return model_read_qwen_moe(json, model, error) && model_read_window(json, model, qwen_window, error);
 }
 
 gboolean model_read_qwen3_moe(const JsonFile *json, Model *model, GError **error) {
