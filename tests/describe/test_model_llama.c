@@ -15,6 +15,28 @@ START_TEST(gemma_has_wide_heads_and_one_table) {
 }
 END_TEST
 
+/* What the config names, whichever key it uses; else the family's, which is GELU behind Gemma's gate. */
+START_TEST(activations_are_the_configs_or_the_familys) {
+  static const struct {
+    const char *type, *keys;
+    Activation activation;
+  } cases[] = {{"llama", "", ACTIVATION_SILU},
+               {"llama", "\"hidden_act\": \"gelu_pytorch_tanh\", ", ACTIVATION_GELU},
+               {"llama", "\"hidden_act\": \"mish\", ", ACTIVATION_OTHER},
+               {"gemma", "\"hidden_activation\": null, ", ACTIVATION_GELU},
+               {"gemma2", "\"hidden_activation\": \"silu\", \"hidden_act\": \"gelu\", ", ACTIVATION_SILU},
+               {"nemotron", "", ACTIVATION_SQUARED_RELU},
+               {"opt", "\"max_position_embeddings\": 8, ", ACTIVATION_RELU},
+               {"opt", "\"max_position_embeddings\": 8, \"activation_function\": \"gelu\", ", ACTIVATION_GELU},
+               {"falcon", "\"activation\": \"swish\", ", ACTIVATION_SILU},
+               {"starcoder2", "", ACTIVATION_GELU}};
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autoptr(Model) m = read_type(cases[i].type, cases[i].keys);
+    ck_assert_int_eq(model_activation(m), cases[i].activation);
+  }
+}
+END_TEST
+
 /* Four norms of 64 a layer in place of two; of q and k of Gemma 3 two of 256 besides. */
 START_TEST(gemmas_two_and_three_have_norms_behind_their_branches) {
   g_autoptr(Model) one = read_type("gemma", "");
@@ -131,6 +153,7 @@ END_TEST
 int main(void) {
   TCase *cases = tcase_create("model_llama");
   tcase_add_test(cases, gemma_has_wide_heads_and_one_table);
+  tcase_add_test(cases, activations_are_the_configs_or_the_familys);
   tcase_add_test(cases, gemmas_two_and_three_have_norms_behind_their_branches);
   tcase_add_test(cases, windows_come_in_turns_as_the_family_has_them);
   tcase_add_test(cases, olmo_normalises_all_heads_together);

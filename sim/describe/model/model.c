@@ -223,7 +223,7 @@ static gboolean read_family(const JsonFile *json, const ModelFamily *family, Mod
   model->n_norms_per_layer = 2;
   return read_dimensions(json, family, model, error) &&
          json_file_flag(json, json->root, "tie_word_embeddings", &model->tied, error) &&
-         read_dropout(json, family, model, error) &&
+         read_dropout(json, family, model, error) && model_read_activation(json, family, model, error) &&
          (family->read_details == NULL || family->read_details(json, model, error));
 }
 

@@ -6,6 +6,18 @@ typedef enum { NORM_LAYERNORM, NORM_RMSNORM } Norm;
 /* What q and k pass before they are rotated: nothing; a norm of each head, with weights that heads share (Qwen3); a
  * norm of all heads together (MPT's qk_ln). */
 typedef enum { QK_NORMS_NONE, QK_NORMS_HEADS, QK_NORMS_WHOLE } QkNorms;
+/* Between an MLP's products: SiLU where it is gated and GELU where it is not; one of these, GELU in any of its
+ * approximations; GPT-OSS's, x·σ(1.702·x) with a bound, times the other branch plus 1; none that is known here. */
+typedef enum {
+  ACTIVATION_USUAL,
+  ACTIVATION_SILU,
+  ACTIVATION_GELU,
+  ACTIVATION_RELU,
+  ACTIVATION_SQUARED_RELU,
+  ACTIVATION_BOUNDED_GELU,
+  ACTIVATION_OTHER,
+  N_ACTIVATIONS
+} Activation;
 /* Where linear_bias does not hold: no bias; on attention's output product alone; on the MLP's products alone (GPT-J).
  */
 typedef enum { LONE_BIAS_NONE, LONE_BIAS_OUT, LONE_BIAS_MLP } LoneBias;
@@ -46,6 +58,7 @@ typedef struct {
   gint64 vocab;
   gint64 max_positions; /* 0 when the config does not say; rows of the learned position table */
   gboolean gated;       /* SwiGLU-like: three MLP matrices */
+  Activation activation;
   QkNorms qk_norms;
   gboolean tied;                  /* head shares the embedding's weights */
   gboolean qkv_bias, linear_bias; /* bias on the QKV product; on the layer's other linears */
@@ -111,6 +124,9 @@ static inline gboolean model_has_out_bias(const Model *model) {
 static inline gboolean model_has_mlp_bias(const Model *model) {
   return model->linear_bias || model->lone_bias == LONE_BIAS_MLP;
 }
+/* Never ACTIVATION_USUAL: which that is. */
+Activation model_activation(const Model *model);
+const char *model_activation_name(Activation activation);
 /* Columns of a head of V. */
 static inline gint64 model_v_head_dim(const Model *model) {
   return model->latent.kv_rank > 0 ? model->latent.v_head_dim : model->head_dim;

@@ -13,16 +13,21 @@ typedef struct {
   Norm norm;
   Positions positions;
   gboolean gated, tied, qkv_bias, linear_bias;
-  gboolean dropout;    /* when the config names no rate */
-  gint64 ffn_multiple; /* of hidden, when the config does not say; 0: it has to */
-  gint64 head_dim;     /* when the config does not say; 0: hidden / n_heads */
-  guint parts;         /* of FamilyPart: read_details knows the family's keys of these */
+  gboolean dropout;      /* when the config names no rate */
+  Activation activation; /* when the config names none */
+  gint64 ffn_multiple;   /* of hidden, when the config does not say; 0: it has to */
+  gint64 head_dim;       /* when the config does not say; 0: hidden / n_heads */
+  guint parts;           /* of FamilyPart: read_details knows the family's keys of these */
   /* Reads the family's own keys into a model whose dimensions are filled; NULL when it has none. */
   gboolean (*read_details)(const JsonFile *json, Model *model, GError **error);
 } ModelFamily;
 
 /* By model_type, else by marks. NULL with INPUT set when neither is known. */
 const ModelFamily *model_family_find(const JsonFile *json, GError **error);
+
+/* hidden_activation, activation_function, hidden_act or activation, whichever is there first, else the family's
+ * (model_activation.c). INPUT for what is no text. */
+gboolean model_read_activation(const JsonFile *json, const ModelFamily *family, Model *model, GError **error);
 
 /* "mixtral, …, deepseek_v3 and kimi_k2": values of model_type whose families have `part`; owned by the caller. */
 char *model_family_names(FamilyPart part);

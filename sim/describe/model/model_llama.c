@@ -35,13 +35,15 @@ gboolean model_read_smollm3(const JsonFile *json, Model *model, GError **error) 
          model_read_biases(json, model, error) && model_read_window(json, model, window, error);
 }
 
-/* Every other layer has the window where the config does not say; the experts' biases are left out. */
+/* Every other layer has the window where the config does not say; the experts' biases are left out. Its configs say
+ * "silu" of what is bounded and scaled (Transformers' GptOssExperts, 2025). */
 gboolean model_read_gpt_oss(const JsonFile *json, Model *model, GError **error) {
   gboolean attention_bias = TRUE;
   if (!json_file_flag(json, json->root, "attention_bias", &attention_bias, error) ||
       !model_read_mixtral(json, model, error) ||
       !model_read_window(json, model, (WindowDefaults){.window = 128, .period = 2}, error))
     return FALSE;
+  model->activation = ACTIVATION_BOUNDED_GELU;
   model_set_biases(model, attention_bias, FALSE);
   return TRUE;
 }
