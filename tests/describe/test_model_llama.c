@@ -85,6 +85,28 @@ START_TEST(olmo_normalises_all_heads_together) {
 }
 END_TEST
 
+/* Neither scale nor shift: QKV and out 4·64², MLP 3·64·96; two tables of 100 words, no final norm either. */
+START_TEST(olmo_one_has_norms_without_weights) {
+  g_autoptr(Model) m = read_type("olmo", "");
+  ck_assert(m->gated && !m->tied && !model_has_out_bias(m));
+  ck_assert_int_eq(m->norm, NORM_LAYERNORM);
+  ck_assert_int_eq(model_parameters(m), 2 * (16384 + 18432) + 2 * 6400);
+}
+END_TEST
+
+/* Two LayerNorms of scale and shift, one of them where the branches stand side by side; of q and k, 4 heads of 16
+ * each, a scale alone; biases of q, k and v, 3·64. */
+START_TEST(stablelm_has_layernorms_and_a_gate) {
+  g_autoptr(Model) m = read_type("stablelm", "");
+  ck_assert(m->gated && !m->tied && !m->parallel_block && !m->qkv_bias);
+  ck_assert_int_eq(model_layer_parameters(m), 16384 + 18432 + 4 * 64);
+  g_autoptr(Model) two = read_type("stablelm", "\"use_parallel_residual\": true, \"qk_layernorm\": true, "
+                                               "\"use_qkv_bias\": true, ");
+  ck_assert(two->parallel_block && !model_has_out_bias(two));
+  ck_assert_int_eq(model_layer_parameters(two), 16384 + 18432 + 2 * 64 + 2 * 64 + 3 * 64);
+}
+END_TEST
+
 START_TEST(glm_has_biases_of_q_k_and_v_alone) {
   g_autoptr(Model) m = read_type("glm4", "\"attention_bias\": true, ");
   ck_assert(m->qkv_bias && !model_has_out_bias(m) && !model_has_mlp_bias(m) && m->post_norms);
@@ -157,6 +179,8 @@ int main(void) {
   tcase_add_test(cases, gemmas_two_and_three_have_norms_behind_their_branches);
   tcase_add_test(cases, windows_come_in_turns_as_the_family_has_them);
   tcase_add_test(cases, olmo_normalises_all_heads_together);
+  tcase_add_test(cases, olmo_one_has_norms_without_weights);
+  tcase_add_test(cases, stablelm_has_layernorms_and_a_gate);
   tcase_add_test(cases, glm_has_biases_of_q_k_and_v_alone);
   tcase_add_test(cases, glm_has_experts_as_deepseek_without_its_attention);
   tcase_add_test(cases, seed_oss_has_biases_of_q_k_and_v_unless_it_says_more);

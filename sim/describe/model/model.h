@@ -73,7 +73,9 @@ typedef struct {
     double embedding, attention, hidden; /* 0 … 1: behind the embedding; of probabilities; of what a residual adds */
   } dropout_rate;
   Norm norm;
-  gboolean bare_norms; /* LayerNorm without its shift (MPT's no_bias) */
+  gboolean bare_norms;    /* LayerNorm without its shift (MPT's no_bias) */
+  gboolean bare_qk_norms; /* that of q and k alone (StableLM) */
+  gboolean fixed_norms;   /* LayerNorm without weights, neither scale nor shift (OLMo 1) */
   Positions positions;
   gint64 window;                     /* tokens a token attends to at most, itself included (sliding window, arXiv
                                         2310.06825 §2); 0: all before it */
@@ -91,9 +93,9 @@ typedef struct {
 /* Read `file`; a bare name `x` without a slash also means models/x.json, searched in the working directory, then in
  * $STEPSIM_DATA, then in the source and install data directories. Spellings understood: Llama/Mistral/Qwen (hidden_size
  * …), its descendants (Gemma, Phi-3, OLMo, GLM, Granite …), GPT-2 (n_embd …), GPT-J, GPT-NeoX, Phi, StarCoder, MPT
- * (d_model …), BLOOM, Falcon, Command R, OPT; with experts Mixtral, Qwen2- and Qwen3-MoE, OLMoE, GLM-4.5, DeepSeek-V2
- * and -V3, Kimi-K2. Experts in other families and encoder-decoder configs are refused
- * (IMPOSSIBLE) by name of the key. Errors: INPUT with file:line, what was found, what was expected. */
+ * (d_model …), BLOOM, Falcon, Command R, StableLM, OPT; with experts Mixtral, Qwen2- and Qwen3-MoE, OLMoE, GLM-4.5,
+ * DeepSeek-V2 and -V3, Kimi-K2. Experts in other families and encoder-decoder configs are refused (IMPOSSIBLE) by name
+ * of the key. Errors: INPUT with file:line, what was found, what was expected. */
 Model *model_read(const char *file, GError **error);
 /* Whether the sizes of a model make sense together, each being at least 1: key-value heads divide the heads, parameters
  * leave room to count with. INPUT, `where` before it. */
@@ -134,6 +136,7 @@ static inline gint64 model_v_head_dim(const Model *model) {
 
 /* Numbers of parameters, unsharded. */
 gint64 model_layer_parameters(const Model *model);     /* one block, norms and biases included; with its experts */
+gint64 model_norm_parameters(const Model *model);      /* of one norm of the hidden states */
 gint64 model_qk_norm_parameters(const Model *model);   /* of a block: of the norms of q and k */
 gint64 model_embedding_parameters(const Model *model); /* word table, and position table where learned */
 gint64 model_head_parameters(const Model *model);      /* final norm, and the head's matrix unless tied */

@@ -72,6 +72,8 @@ gboolean model_read_glm4_moe(const JsonFile *json, Model *model, GError **error)
 gboolean model_read_seed_oss(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_cohere(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_cohere2(const JsonFile *json, Model *model, GError **error);
+gboolean model_read_olmo(const JsonFile *json, Model *model, GError **error);
+gboolean model_read_stablelm(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_starcoder2(const JsonFile *json, Model *model, GError **error);
 
 /* Readers of families with experts (model_experts.c). INPUT for what is missing or out of range, IMPOSSIBLE for layers

@@ -1,6 +1,6 @@
 /* Llama's kind of block, RMSNorm and a gated MLP, and what its descendants change of it: biases, norms of q and k,
- * norms behind the branches, windows, experts, LayerNorm in place of RMSNorm (Cohere), an MLP without a gate
- * (StarCoder2). The defaults are those of Transformers' *Config classes (v4.46 to v4.57, 2024-25). */
+ * norms behind the branches, windows, experts, LayerNorm in place of RMSNorm (Cohere, OLMo 1, StableLM), an MLP without
+ * a gate (StarCoder2). The defaults are those of Transformers' *Config classes (v4.46 to v4.57, 2024-25). */
 #include "error.h"
 #include "model_family.h"
 
@@ -89,6 +89,25 @@ gboolean model_read_gemma2(const JsonFile *json, Model *model, GError **error) {
 gboolean model_read_gemma3(const JsonFile *json, Model *model, GError **error) {
   model->qk_norms = QK_NORMS_HEADS;
   return read_gemma(json, model, (WindowDefaults){.window = 4096, .period = 6}, 0, error);
+}
+
+/* LayerNorms that have no weights; what q, k and v are clipped at is left out. */
+gboolean model_read_olmo(const JsonFile *json, Model *model, GError **error) {
+  model->fixed_norms = TRUE;
+  return model_read_biases(json, model, error);
+}
+
+/* Every head's q and k may pass norms of their own scales; side by side both branches read one norm. */
+gboolean model_read_stablelm(const JsonFile *json, Model *model, GError **error) {
+  gboolean qk_norm = FALSE;
+  if (!json_file_flag(json, json->root, "use_qkv_bias", &model->qkv_bias, error) ||
+      !json_file_flag(json, json->root, "qk_layernorm", &qk_norm, error) ||
+      !json_file_flag(json, json->root, "use_parallel_residual", &model->parallel_block, error))
+    return FALSE;
+  model->qk_norms = qk_norm ? QK_NORMS_WHOLE : QK_NORMS_NONE;
+  model->bare_qk_norms = qk_norm;
+  model->n_norms_per_layer = model->parallel_block ? 1 : 2;
+  return TRUE;
 }
 
 /* Its two norms stand behind the branches in place of before them: as many of the same size. */

@@ -221,6 +221,8 @@ static void add_model(const LaunchCase *c, GString *out) {
                   model->name);
   if (model->bare_norms)
     launch_notice(c, "model %s has LayerNorms without a shift, Megatron-LM's have one", model->name);
+  if (model->fixed_norms)
+    launch_notice(c, "model %s has LayerNorms without scale and shift, Megatron-LM's have both", model->name);
 }
 
 typedef struct {
